@@ -1,0 +1,29 @@
+// An algorithm: one file that turns a Shape into a Schedule, and says what that costs.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "src/plan/linear_cost.hpp"
+#include "src/schedule/builder.hpp"
+#include "src/schedule/schedule.hpp"
+
+namespace tutti {
+
+struct Algorithm {
+  Collective collective;
+  std::string_view name;     // as in TUTTI_ALGO
+  std::string_view summary;  // one line: idea and where it wins
+  /// Whether build() works for this shape.  Depends on nothing that differs between ranks (not on shape.rank).
+  bool (*supports)(const Shape& shape);
+  /// Expected time in microseconds, from steps and bytes; the same on every rank.
+  double (*costUs)(const Shape& shape, const CostModel& cost);
+  Schedule (*build)(const Shape& shape);
+};
+
+/// All algorithms, in the order of algorithms/README.md.
+std::span<const Algorithm* const> algorithms();
+/// nullptr if there is none of that name for the collective.
+const Algorithm* findAlgorithm(Collective collective, std::string_view name);
+
+}  // namespace tutti

@@ -1,0 +1,372 @@
+/* Tutti: collective communication between threads, processes and hosts.
+ *
+ * This is the whole public API, C99.  Argument order and semantics follow NCCL 2.28 where NCCL has the call.
+ *
+ * Conventions that hold for every call below, and are not repeated:
+ *   count     elements of `dtype`, never bytes; zero is allowed and moves nothing
+ *   buffers   any alignment; two buffers are the same one (in place, where the call says how) or do not overlap
+ *   order     every rank of a communicator makes the same collective calls, in the same order, with the same
+ *             count, dtype, op and root; ranks that differ all get tuttiInvalidUsage naming the odd one
+ *   stream    NULL on a host communicator: the call runs on the caller's thread and has completed when it returns.
+ *             Otherwise the call returns once enqueued and the buffers are borrowed until the stream has passed it
+ *   threads   one thread at a time per communicator; different communicators may be used by different threads
+ *   errors    tuttiInvalidArgument: nothing was started and the communicator is as good as before.
+ *             tuttiRemoteError, tuttiTimeout, tuttiSystemError: the communicator is broken; abort or shrink it.
+ *             tuttiGetLastError has a sentence that says which argument, which rank, and what to do. */
+#ifndef TUTTI_TUTTI_H_
+#define TUTTI_TUTTI_H_
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TUTTI_MAJOR 0
+#define TUTTI_MINOR 1
+#define TUTTI_PATCH 0
+/* X * 10000 + Y * 100 + Z */
+#define TUTTI_VERSION_CODE (TUTTI_MAJOR * 10000 + TUTTI_MINOR * 100 + TUTTI_PATCH)
+
+#if defined(__GNUC__)
+#define TUTTI_API __attribute__((visibility("default")))
+#else
+#define TUTTI_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Types --------------------------------------------------------------------------------------------------- */
+
+/* A rank's handle on a communicator. */
+typedef struct tuttiComm* tuttiComm_t;
+
+/* A host stream (tuttiStreamCreate) on a host communicator, a cudaStream_t on a CUDA communicator. */
+typedef struct tuttiStream* tuttiStream_t;
+
+/* Where the ranks of a new communicator meet: address, port and a 256-bit secret.  Plain bytes, passed by value;
+ * whoever has them can join, so hand them only to the ranks. */
+#define TUTTI_UNIQUE_ID_BYTES 128
+typedef struct {
+  char internal[TUTTI_UNIQUE_ID_BYTES];
+} tuttiUniqueId;
+
+/* Values 0 to 8 are NCCL's. */
+typedef enum {
+  tuttiSuccess = 0,
+  tuttiUnhandledCudaError = 1,
+  tuttiSystemError = 2,     /* the operating system refused something */
+  tuttiInternalError = 3,   /* a mistake of Tutti's own */
+  tuttiInvalidArgument = 4, /* this call's arguments; the communicator stays usable */
+  tuttiInvalidUsage = 5,    /* right arguments at the wrong time, or ranks that disagree */
+  tuttiRemoteError = 6,     /* a peer is dead, aborted, or unreachable */
+  tuttiInProgress = 7,      /* blocking = 0: not finished, poll tuttiCommGetAsyncError */
+  tuttiTimeout = 8,         /* a rank stayed silent until the deadline */
+  tuttiNumResults = 9
+} tuttiResult_t;
+
+/* Values 0 to 11 are NCCL's. */
+typedef enum {
+  tuttiInt8 = 0,
+  tuttiChar = 0,
+  tuttiUint8 = 1,
+  tuttiInt32 = 2,
+  tuttiInt = 2,
+  tuttiUint32 = 3,
+  tuttiInt64 = 4,
+  tuttiUint64 = 5,
+  tuttiFloat16 = 6,
+  tuttiHalf = 6,
+  tuttiFloat32 = 7,
+  tuttiFloat = 7,
+  tuttiFloat64 = 8,
+  tuttiDouble = 8,
+  tuttiBfloat16 = 9,
+  tuttiFloat8e4m3 = 10,
+  tuttiFloat8e5m2 = 11,
+  tuttiInt16 = 12,
+  tuttiUint16 = 13,
+  tuttiBool = 14, /* one byte; nonzero is true, results are 0 or 1 */
+  tuttiNumTypes = 15
+} tuttiDataType_t;
+
+/* Values 0 to 4 are NCCL's.  Bitwise operators take integers and bool; logical ones take every type.
+ * Integer sums and products wrap modulo 2^bits.  avg of integers is the sum divided by the rank count, rounded toward
+ * zero.  float16, bfloat16 and float8 are combined in float and rounded once per combination. */
+typedef enum {
+  tuttiSum = 0,
+  tuttiProd = 1,
+  tuttiMax = 2,
+  tuttiMin = 3,
+  tuttiAvg = 4,
+  tuttiBand = 5,
+  tuttiBor = 6,
+  tuttiBxor = 7,
+  tuttiLand = 8,
+  tuttiLor = 9,
+  tuttiNumOps = 10, /* operators made by tuttiRedOpCreate* have values from here on */
+  tuttiMaxRedOp = 0x7fffffff
+} tuttiRedOp_t;
+
+/* Where the scalar of tuttiRedOpCreatePreMulSum lives.  Values are NCCL's. */
+typedef enum {
+  tuttiScalarDevice = 0,       /* read when the operation runs */
+  tuttiScalarHostImmediate = 1 /* read before the call returns */
+} tuttiScalarResidence_t;
+
+/* Where a communicator's ranks compute. */
+typedef enum {
+  TUTTI_DEVICE_AUTO = 0, /* HOST unless this build and machine have CUDA */
+  TUTTI_DEVICE_HOST = 1,
+  TUTTI_DEVICE_CUDA = 2
+} tuttiDevice_t;
+
+#define TUTTI_CONFIG_UNDEF_INT INT_MIN
+#define TUTTI_CONFIG_UNDEF_PTR NULL
+#define TUTTI_CONFIG_MAGIC 0x7a771c0fu
+
+/* Options of one communicator; start from TUTTI_CONFIG_INITIALIZER.  A field left undefined takes the environment's
+ * value (tutti-info --config lists them), then the default.  Every rank passes the same values. */
+typedef struct {
+  size_t size;      /* sizeof(tuttiConfig_t) of the caller's header */
+  unsigned magic;   /* TUTTI_CONFIG_MAGIC */
+  unsigned version; /* TUTTI_VERSION_CODE of the caller's header */
+  int blocking;     /* 1 (default): calls return when done.  0: they may return tuttiInProgress */
+  int device;       /* tuttiDevice_t; default TUTTI_DEVICE_AUTO */
+  int reproducible; /* 1: floating-point sums follow one binary tree over ranks, the same bits always; default 0 */
+  int timeoutMs;    /* how long a wait may last before its peer counts as lost; 0: for ever; default 30000 */
+  int nChannels;    /* parallel lanes per collective; default: the planner's choice */
+  int splitShare;   /* 1: children of tuttiCommSplit share this communicator's threads; default 1 */
+  const char* transports; /* as TUTTI_TRANSPORTS: "shm,tcp", "^shm" */
+  const char* netName;    /* network transport to use between hosts, e.g. "tcp" */
+  const char* commName;   /* for logs and errors; copied */
+} tuttiConfig_t;
+
+#define TUTTI_CONFIG_INITIALIZER                                                                                   \
+  {                                                                                                                \
+    sizeof(tuttiConfig_t), TUTTI_CONFIG_MAGIC, TUTTI_VERSION_CODE, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, \
+        TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT,            \
+        TUTTI_CONFIG_UNDEF_PTR, TUTTI_CONFIG_UNDEF_PTR, TUTTI_CONFIG_UNDEF_PTR                                     \
+  }
+
+#define TUTTI_SPLIT_NOCOLOR (-1)
+
+#define TUTTI_SHRINK_DEFAULT 0 /* the parent is idle */
+#define TUTTI_SHRINK_ABORT 1   /* end the parent's operations in flight first */
+
+/* ---- Library ------------------------------------------------------------------------------------------------- */
+
+/** The version of the library that is loaded, as TUTTI_VERSION_CODE. */
+TUTTI_API tuttiResult_t tuttiGetVersion(int* version);
+
+/** A short text for a result code; never NULL, static storage. */
+TUTTI_API const char* tuttiGetErrorString(tuttiResult_t result);
+
+/** The sentence that belongs to the last error of `comm`, or of the calling thread when comm is NULL.  Never NULL.
+ *  Valid until the next call on comm (or on this thread). */
+TUTTI_API const char* tuttiGetLastError(tuttiComm_t comm);
+
+/* ---- Communicators ------------------------------------------------------------------------------------------- */
+
+/** A new meeting place.  The calling process serves it until the communicator is up, so it must live that long.
+ *  Errors   tuttiSystemError: no usable network interface (see TUTTI_SOCKET_IFNAME) */
+TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* uniqueId);
+
+/** Join as `rank` of `nRanks`; returns when all ranks have joined.  Every rank calls it once with the same id.
+ *  Inside a group it returns at once and the join happens in tuttiGroupEnd, so that one thread may join several.
+ *  Errors   tuttiTimeout: a rank did not come before the deadline (the text counts the missing ones) */
+TUTTI_API tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int nRanks, tuttiUniqueId commId, int rank);
+
+/** tuttiCommInitRank with options; config may be NULL.  With blocking = 0 it returns tuttiInProgress. */
+TUTTI_API tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t* comm, int nRanks, tuttiUniqueId commId, int rank,
+                                                tuttiConfig_t* config);
+
+/** nDev communicators of one process, comms[i] of rank i.  devList: one device per rank, or NULL; host
+ *  communicators ignore it. */
+TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int nDev, const int* devList);
+
+/** Rank, size and meeting place from the environment: tutti-run, torchrun (RANK, WORLD_SIZE, MASTER_ADDR,
+ *  MASTER_PORT), Open MPI and PMIx, Slurm.  A process started by none of them becomes the one rank of one.
+ *  config may be NULL. */
+TUTTI_API tuttiResult_t tuttiCommInitEnv(tuttiComm_t* comm, tuttiConfig_t* config);
+
+/** Ranks of the same color (>= 0) form a new communicator, numbered by key, then by rank in comm.  Collective over
+ *  comm.  color TUTTI_SPLIT_NOCOLOR: take part, get NULL.  config NULL: the parent's. */
+TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* newComm,
+                                       tuttiConfig_t* config);
+
+/** A new communicator without the listed ranks, called by the others only, with the same list (any order).
+ *  flags  TUTTI_SHRINK_ABORT when comm has failed or has operations in flight. */
+TUTTI_API tuttiResult_t tuttiCommShrink(tuttiComm_t comm, const int* excludeRanksList, int excludeRanksCount,
+                                        tuttiComm_t* newComm, tuttiConfig_t* config, int shrinkFlags);
+
+/** A new communicator of nRanks > the size of comm.  Ranks of comm keep their number and pass rank -1; new ranks pass
+ *  comm NULL, their rank and the id.  One rank of comm passes the id it got from tuttiGetUniqueId, the others NULL. */
+TUTTI_API tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int nRanks, const tuttiUniqueId* uniqueId, int rank,
+                                      tuttiComm_t* newComm, tuttiConfig_t* config);
+
+/** Stop operations in flight on every rank; comm then only splits, shrinks or is destroyed. */
+TUTTI_API tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags);
+
+/** Wait until all that was enqueued on comm is done and all ranks have come here.  Collective. */
+TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
+
+/** Finalize if that was not done, then free.  comm is invalid afterwards, whatever is returned. */
+TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
+
+/** End everything in flight on comm now, tell the other ranks, and free.  Local; may be called from another thread
+ *  while a call on comm is running: that call returns an error. */
+TUTTI_API tuttiResult_t tuttiCommAbort(tuttiComm_t comm);
+
+/** The state of comm: tuttiSuccess, tuttiInProgress, or the error that broke it. */
+TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* asyncError);
+
+TUTTI_API tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* count);
+TUTTI_API tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank);
+/** The CUDA device of comm, -1 on a host communicator. */
+TUTTI_API tuttiResult_t tuttiCommCuDevice(tuttiComm_t comm, int* device);
+
+/** Change config.timeoutMs of a live communicator; the same on every rank.  0: wait for ever. */
+TUTTI_API tuttiResult_t tuttiCommSetTimeout(tuttiComm_t comm, int timeoutMs);
+
+/* ---- Memory -------------------------------------------------------------------------------------------------- */
+
+/** `bytes` of page-aligned, zeroed memory that every rank of this host can be given direct access to.  0 gives NULL. */
+TUTTI_API tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes);
+/** Free what tuttiMemAlloc gave.  No operation may be using it.  NULL is allowed. */
+TUTTI_API tuttiResult_t tuttiMemFree(void* ptr);
+
+/** Let operations on comm use [buff, buff + bytes) without copying where the machine allows it.  Local.
+ *  The memory stays the caller's and must outlive the registration. */
+TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* buff, size_t bytes, void** handle);
+TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
+
+/* ---- Streams (host) ------------------------------------------------------------------------------------------ */
+
+/** A queue with a thread of its own; operations on it run in the order of their calls. */
+TUTTI_API tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream);
+/** Waits for what is enqueued, then frees. */
+TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
+/** Wait for what is enqueued; returns the first error of an operation since the last call. */
+TUTTI_API tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream);
+/** tuttiSuccess when idle, tuttiInProgress when not, or the first error as above. */
+TUTTI_API tuttiResult_t tuttiStreamQuery(tuttiStream_t stream);
+
+/* ---- Groups -------------------------------------------------------------------------------------------------- */
+
+/** Between Start and the outermost End calls are collected; End starts them all together.  Groups nest.  They make
+ *  several communicators of one thread, and sends and receives in any order, safe from deadlock.
+ *  End returns the first error of a collected call; with bad arguments nothing of the group is started. */
+TUTTI_API tuttiResult_t tuttiGroupStart(void);
+TUTTI_API tuttiResult_t tuttiGroupEnd(void);
+
+/* ---- Operators ----------------------------------------------------------------------------------------------- */
+
+/** An operator that multiplies each rank's input by that rank's scalar, then sums.  Usable with comm and dtype only;
+ *  dtype is a number type.  Collective in the sense that every rank makes one. */
+TUTTI_API tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t* op, void* scalar, tuttiDataType_t dtype,
+                                                  tuttiScalarResidence_t residence, tuttiComm_t comm);
+
+/** inout[i] = in[i] (op) inout[i] for i < count, `in` being of the lower ranks.  Called from any thread. */
+typedef void (*tuttiRedFunction_t)(const void* in, void* inout, size_t count, tuttiDataType_t dtype, void* context);
+
+/** An operator of the user's own; associative.  commutative = 0: operands are combined in rank order.  Usable with
+ *  comm and any dtype; host communicators only.  context is borrowed until the operator is destroyed.
+ *  Source: MPI 4.1, section 6.9.5 (MPI_Op_create) */
+TUTTI_API tuttiResult_t tuttiRedOpCreate(tuttiRedOp_t* op, tuttiRedFunction_t function, int commutative, void* context,
+                                         tuttiComm_t comm);
+
+/** Free an operator.  Operations enqueued with it keep it until they are done. */
+TUTTI_API tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm);
+
+/* ---- Collectives --------------------------------------------------------------------------------------------- */
+
+/** Reduce over all ranks; every rank ends with the same result.
+ *  sendbuff  [count], recvbuff [count]; in place when equal.
+ *  Source    MPI 4.1, section 6.9.6 (MPI_Allreduce) */
+TUTTI_API tuttiResult_t tuttiAllReduce(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t dtype,
+                                       tuttiRedOp_t op, tuttiComm_t comm, tuttiStream_t stream);
+
+/** Copy root's sendbuff [count] to every rank's recvbuff [count].  sendbuff is read on root only. */
+TUTTI_API tuttiResult_t tuttiBroadcast(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t dtype,
+                                       int root, tuttiComm_t comm, tuttiStream_t stream);
+
+/** Reduce over all ranks into root's recvbuff [count], which may be NULL elsewhere. */
+TUTTI_API tuttiResult_t tuttiReduce(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t dtype,
+                                    tuttiRedOp_t op, int root, tuttiComm_t comm, tuttiStream_t stream);
+
+/** Every rank's sendbuff [sendcount] to recvbuff [nRanks * sendcount] of all, in rank order.
+ *  In place: sendbuff == recvbuff + rank * sendcount. */
+TUTTI_API tuttiResult_t tuttiAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, tuttiDataType_t dtype,
+                                       tuttiComm_t comm, tuttiStream_t stream);
+
+/** Reduce sendbuff [nRanks * recvcount]; rank r keeps block r in recvbuff [recvcount].
+ *  In place: recvbuff == sendbuff + rank * recvcount. */
+TUTTI_API tuttiResult_t tuttiReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                           tuttiDataType_t dtype, tuttiRedOp_t op, tuttiComm_t comm,
+                                           tuttiStream_t stream);
+
+/** Block j of sendbuff [nRanks * count] becomes block `rank` of rank j's recvbuff [nRanks * count].
+ *  In place when equal. */
+TUTTI_API tuttiResult_t tuttiAllToAll(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t dtype,
+                                      tuttiComm_t comm, tuttiStream_t stream);
+
+/** Every rank's sendbuff [count] to root's recvbuff [nRanks * count], in rank order.
+ *  In place on root: sendbuff == recvbuff + root * count. */
+TUTTI_API tuttiResult_t tuttiGather(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t dtype, int root,
+                                    tuttiComm_t comm, tuttiStream_t stream);
+
+/** Block j of root's sendbuff [nRanks * count] to rank j's recvbuff [count].
+ *  In place on root: recvbuff == sendbuff + root * count. */
+TUTTI_API tuttiResult_t tuttiScatter(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t dtype,
+                                     int root, tuttiComm_t comm, tuttiStream_t stream);
+
+/** No rank returns (no stream passes) before every rank has come here. */
+TUTTI_API tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream);
+
+/* The v forms take, per rank, a count and a displacement in elements.  Arrays have nRanks entries, are read before
+ * the call returns, and blocks received must not overlap. */
+
+/** sendcounts[j] elements at sendbuff + sdispls[j] go to rank j, which receives them at its rdispls[rank] and passes
+ *  the same number as its recvcounts[rank].  In place (sendbuff == recvbuff) needs equal send and receive layouts.
+ *  Source: MPI 4.1, section 6.8 (MPI_Alltoallv) */
+TUTTI_API tuttiResult_t tuttiAllToAllv(const void* sendbuff, const size_t sendcounts[], const size_t sdispls[],
+                                       void* recvbuff, const size_t recvcounts[], const size_t rdispls[],
+                                       tuttiDataType_t dtype, tuttiComm_t comm, tuttiStream_t stream);
+
+/** Rank r contributes recvcounts[r] (= its sendcount) elements, which land at displs[r] of every recvbuff.
+ *  In place: sendbuff == recvbuff + displs[rank]. */
+TUTTI_API tuttiResult_t tuttiAllGatherv(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                        const size_t recvcounts[], const size_t displs[], tuttiDataType_t dtype,
+                                        tuttiComm_t comm, tuttiStream_t stream);
+
+/** Reduce; rank r keeps the recvcounts[r] elements at displs[r] of sendbuff.  In place: recvbuff == sendbuff +
+ *  displs[rank]. */
+TUTTI_API tuttiResult_t tuttiReduceScatterv(const void* sendbuff, void* recvbuff, const size_t recvcounts[],
+                                            const size_t displs[], tuttiDataType_t dtype, tuttiRedOp_t op,
+                                            tuttiComm_t comm, tuttiStream_t stream);
+
+/** recvcounts and displs are read on root only. */
+TUTTI_API tuttiResult_t tuttiGatherv(const void* sendbuff, size_t sendcount, void* recvbuff, const size_t recvcounts[],
+                                     const size_t displs[], tuttiDataType_t dtype, int root, tuttiComm_t comm,
+                                     tuttiStream_t stream);
+
+/** sendcounts and displs are read on root only. */
+TUTTI_API tuttiResult_t tuttiScatterv(const void* sendbuff, const size_t sendcounts[], const size_t displs[],
+                                      void* recvbuff, size_t recvcount, tuttiDataType_t dtype, int root,
+                                      tuttiComm_t comm, tuttiStream_t stream);
+
+/* ---- Point to point ------------------------------------------------------------------------------------------ */
+
+/** Send `count` elements to `peer`, which must call tuttiRecv with the same count and dtype.  Messages between two
+ *  ranks arrive in order.  Sends and receives that depend on each other (exchange, send to oneself) go in a group. */
+TUTTI_API tuttiResult_t tuttiSend(const void* sendbuff, size_t count, tuttiDataType_t dtype, int peer, tuttiComm_t comm,
+                                  tuttiStream_t stream);
+TUTTI_API tuttiResult_t tuttiRecv(void* recvbuff, size_t count, tuttiDataType_t dtype, int peer, tuttiComm_t comm,
+                                  tuttiStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TUTTI_TUTTI_H_ */

@@ -1,0 +1,140 @@
+#include "src/base/config.hpp"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+#include "src/base/assert.hpp"
+#include "src/base/log.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr VariableKind Text = VariableKind::Text;
+constexpr VariableKind Integer = VariableKind::Integer;
+constexpr VariableKind Bytes = VariableKind::Bytes;
+constexpr VariableKind Flag = VariableKind::Flag;
+
+constexpr Variable kVariables[] = {
+    {"TUTTI_ALGO", Text, "", "", "algorithm to use: NAME, or COLLECTIVE:NAME[,COLLECTIVE:NAME...]"},
+    {"TUTTI_PROTO", Text, "", "", "protocol to use: inline, slots or direct"},
+    {"TUTTI_TRANSPORTS", Text, "", "", "transports allowed, e.g. shm,tcp; ^x excludes"},
+    {"TUTTI_NCHANNELS", Integer, "0", "", "parallel lanes per collective; 0: the planner chooses"},
+    {"TUTTI_TIMEOUT_MS", Integer, "30000", "ms",
+     "how long a wait may last before its peer counts as lost; 0: for ever"},
+    {"TUTTI_REPRODUCIBLE", Flag, "0", "", "1: floating-point sums follow one tree over ranks, the same bits always"},
+    {"TUTTI_SLOT_BYTES", Bytes, "128K", "bytes", "size of one slot of a FIFO, the most that one message carries"},
+    {"TUTTI_SLOTS", Integer, "4", "", "slots per FIFO"},
+    {"TUTTI_SOCKET_IFNAME", Text, "", "", "network interfaces allowed: prefix list, =exact, ^exclude"},
+    {"TUTTI_SOCKET_FAMILY", Text, "", "", "inet or inet6; unset: what the interface has"},
+    {"TUTTI_NSOCKETS", Integer, "2", "", "tcp sockets per pair of ranks that a large message is spread over"},
+    {"TUTTI_CMA", Flag, "1", "", "0: never read a peer's memory with process_vm_readv"},
+    {"TUTTI_LOG", Text, "warn", "", "LEVEL or AREA:LEVEL, comma separated; error, warn, info, debug, trace"},
+    {"TUTTI_EXPLAIN", Flag, "0", "", "1: rank 0 prints the table that the planner compared for each new plan"},
+    {"TUTTI_PLAN_DIR", Text, "", "", "folder of imported plans that the planner may choose from"},
+    {"TUTTI_CALIBRATION", Text, "", "",
+     "file with measured link costs; 'off': built-in figures; unset: per-user cache"},
+    {"TUTTI_TOPO_FILE", Text, "", "", "topology to use instead of the detected one"},
+    {"TUTTI_TOPO_DUMP_FILE", Text, "", "", "write the topology here at init"},
+    {"TUTTI_TRACE", Text, "", "", "write per-rank traces with this prefix"},
+    {"TUTTI_SPIN_US", Integer, "-1", "us", "how long a wait spins before it yields; -1: by load"},
+    {"TUTTI_PORT", Integer, "0", "", "port of the meeting place for tuttiCommInitEnv; 0: by launcher"},
+    {"TUTTI_SECRET", Text, "", "", "secret of the meeting place for launchers that hand none out"},
+    {"TUTTI_UNIQUE_ID", Text, "", "", "set by tutti-run: the meeting place, in hexadecimal"},
+    {"TUTTI_RANK", Integer, "-1", "", "set by tutti-run: this process's rank"},
+    {"TUTTI_NRANKS", Integer, "-1", "", "set by tutti-run: the number of ranks"},
+    {"TUTTI_LOCAL_RANK", Integer, "-1", "", "set by tutti-run: this process's rank on its host"},
+    {"TUTTI_HOSTID", Text, "", "", "names this host; ranks with different names never share memory"},
+};
+
+const Variable& find(std::string_view name) {
+  for (const Variable& v : kVariables) {
+    if (name == v.name) return v;
+  }
+  assertionFailed(__FILE__, __LINE__, "unknown configuration variable", std::string(name));
+}
+
+bool parseInteger(std::string_view text, int64_t* value) {
+  const char* end = text.data() + text.size();
+  const auto [next, error] = std::from_chars(text.data(), end, *value);
+  return error == std::errc() && next == end && !text.empty();
+}
+
+Result<int64_t> parse(const Variable& v, const std::string& text) {
+  int64_t value = 0;
+  switch (v.kind) {
+    case VariableKind::Integer:
+      if (parseInteger(text, &value)) return value;
+      return invalidUsage(v.name, "='", text, "' is not a whole number; it means: ", v.meaning);
+    case VariableKind::Bytes: {
+      size_t bytes = 0;
+      if (parseBytes(text, &bytes)) return static_cast<int64_t>(bytes);
+      return invalidUsage(v.name, "='", text, "' is not a size such as 65536, 64K or 1M");
+    }
+    case VariableKind::Flag:
+      if (text == "0" || text == "1") return static_cast<int64_t>(text == "1");
+      return invalidUsage(v.name, "='", text, "' is neither 0 nor 1");
+    case VariableKind::Text: break;
+  }
+  return internalError(v.name, " is a text, not a number");
+}
+
+Status checkRange(const Variable& v, int64_t value) {
+  struct Range {
+    const char* name;
+    int64_t least, most;
+  };
+  static constexpr Range kRanges[] = {
+      {"TUTTI_NCHANNELS", 0, 64},
+      {"TUTTI_TIMEOUT_MS", 0, int64_t{1} << 40},
+      {"TUTTI_SLOT_BYTES", 1024, 1 << 26},
+      {"TUTTI_SLOTS", 2, 64},
+      {"TUTTI_NSOCKETS", 1, 16},
+      {"TUTTI_PORT", 0, 65535},
+      {"TUTTI_SPIN_US", -1, 1'000'000'000},
+  };
+  for (const Range& range : kRanges) {
+    if (std::strcmp(range.name, v.name) == 0 && (value < range.least || value > range.most)) {
+      return invalidUsage(v.name, "=", value, " is outside ", range.least, "..", range.most);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::span<const Variable> variables() { return kVariables; }
+
+std::string configText(std::string_view name) {
+  const Variable& v = find(name);
+  const char* set = std::getenv(v.name);
+  return set != nullptr && *set != '\0' ? set : v.defaultValue;
+}
+
+Result<int64_t> configInteger(std::string_view name) {
+  const Variable& v = find(name);
+  TUTTI_ASSIGN(const int64_t value, parse(v, configText(name)));
+  TUTTI_TRY(checkRange(v, value));
+  return value;
+}
+
+Status checkConfig() {
+  for (const Variable& v : kVariables) {
+    if (v.kind != VariableKind::Text) TUTTI_TRY(asStatus(configInteger(v.name)));
+  }
+  std::string why;
+  if (!checkLogSpec(configText("TUTTI_LOG"), &why)) return invalidUsage("TUTTI_LOG: ", why);
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    if (!text.starts_with("TUTTI_")) continue;
+    const std::string_view name = text.substr(0, text.find('='));
+    bool known = name.starts_with("TUTTI_TEST_");
+    for (const Variable& v : kVariables) known = known || name == v.name;
+    if (!known) TUTTI_WARN("config", name, " is not a variable of Tutti; tutti-info --config lists them");
+  }
+  return {};
+}
+
+}  // namespace tutti

@@ -1,0 +1,36 @@
+// Every configuration variable of Tutti: one table with name, default, unit and meaning.
+//
+// A value that cannot be understood is an error that says why; it is never dropped in silence.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "src/base/status.hpp"
+
+namespace tutti {
+
+enum class VariableKind { Text, Integer, Bytes, Flag };
+
+struct Variable {
+  const char* name;
+  VariableKind kind;
+  const char* defaultValue;  // as a user would write it; "" is unset
+  const char* unit;          // "ms", "bytes", ""
+  const char* meaning;
+};
+
+/// All variables, in the order in which `tutti-info --config` prints them.
+std::span<const Variable> variables();
+
+/// The value of one variable as text: the environment's, else the default.  The name must be in the table.
+std::string configText(std::string_view name);
+/// As a number (Integer), bytes (Bytes: 64K, 1M) or 0/1 (Flag).  Errors: InvalidUsage naming variable and value.
+Result<int64_t> configInteger(std::string_view name);
+
+/// Check all variables at once: kinds, ranges, and unknown TUTTI_* names in the environment (a likely typo).
+Status checkConfig();
+
+}  // namespace tutti

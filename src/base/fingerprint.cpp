@@ -1,0 +1,50 @@
+#include "src/base/fingerprint.hpp"
+
+#include "src/base/text.hpp"
+
+namespace tutti {
+
+Fingerprint makeFingerprint(const CallParts& p) {
+  const uint64_t head = (uint64_t{p.sequence & 0xffffff} << 40) | (uint64_t{p.kind & 31} << 35) |
+                        (uint64_t{p.dtype & 31} << 30) | (uint64_t{p.op & 63} << 24) | (p.root & 0xffffff);
+  return {head, p.count};
+}
+
+CallParts partsOf(const Fingerprint& f) {
+  CallParts p;
+  p.sequence = static_cast<uint32_t>(f.head >> 40);
+  p.kind = static_cast<uint32_t>(f.head >> 35) & 31;
+  p.dtype = static_cast<uint32_t>(f.head >> 30) & 31;
+  p.op = static_cast<uint32_t>(f.head >> 24) & 63;
+  p.root = static_cast<uint32_t>(f.head) & 0xffffff;
+  p.count = f.count;
+  return p;
+}
+
+std::string describeCall(const Fingerprint& f) {
+  const CallParts p = partsOf(f);
+  const std::string type = validDataType(static_cast<int>(p.dtype))
+                               ? dataTypeName(static_cast<tuttiDataType_t>(p.dtype))
+                               : cat("type ", p.dtype);
+  if (p.kind == kKindPointToPoint) {
+    return cat("Send/Recv number ", p.sequence, " of this pair (count ", p.count, ", ", type, ")");
+  }
+  if (p.kind >= static_cast<uint32_t>(kNumCollectives)) return cat("an unknown operation ", p.kind);
+  const auto collective = static_cast<Collective>(p.kind);
+  std::string text = cat(collectiveName(collective), " number ", p.sequence);
+  if (collective == Collective::Barrier) return text;
+  text += cat(" (count ", p.count, ", ", type);
+  const bool reduces = collective == Collective::AllReduce || collective == Collective::Reduce ||
+                       collective == Collective::ReduceScatter;
+  if (reduces) {
+    text += cat(", ", p.op < tuttiNumOps    ? redOpName(static_cast<tuttiRedOp_t>(p.op))
+                      : p.op == tuttiNumOps ? "premulsum"
+                                            : "user operator");
+  }
+  const bool rooted = collective == Collective::Broadcast || collective == Collective::Reduce ||
+                      collective == Collective::Gather || collective == Collective::Scatter;
+  if (rooted) text += cat(", root ", p.root);
+  return text + ")";
+}
+
+}  // namespace tutti

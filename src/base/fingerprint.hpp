@@ -1,0 +1,34 @@
+// Sixteen bytes that name a call: they ride in every message, so that ranks which disagree find out at once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "src/base/types.hpp"
+
+namespace tutti {
+
+/// What every message says of the call it belongs to.  All ranks of a collective compute the same one.
+struct Fingerprint {
+  uint64_t head = 0;   // sequence 24 | kind 5 | dtype 5 | op 6 | root 24, from the high bits down
+  uint64_t count = 0;  // elements
+  bool operator==(const Fingerprint&) const = default;
+};
+
+/// The parts of a fingerprint.  kind: a Collective, or kKindPointToPoint.
+struct CallParts {
+  uint32_t sequence = 0;  // modulo 2^24; counts the communicator's collectives, or the pair's messages
+  uint32_t kind = 0;
+  uint32_t dtype = 0;
+  uint32_t op = 0;  // built-in operators, then 10 for PreMulSum and 11 for user operators
+  uint32_t root = 0;
+  uint64_t count = 0;
+};
+inline constexpr uint32_t kKindPointToPoint = 31;
+
+Fingerprint makeFingerprint(const CallParts& parts);
+CallParts partsOf(const Fingerprint& fingerprint);
+/// "AllReduce number 17 (count 1024, float, sum)" for error sentences.
+std::string describeCall(const Fingerprint& fingerprint);
+
+}  // namespace tutti

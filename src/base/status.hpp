@@ -1,0 +1,113 @@
+// How errors travel inside the library: Status and Result<T>.  No exception leaves Tutti, and none is thrown by it.
+//
+// The place that first knows a thing is an error writes the whole sentence (which argument, which rank, what to do);
+// callers pass it up unchanged with TUTTI_TRY.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "src/base/text.hpp"
+#include "tutti/tutti.h"
+
+namespace tutti {
+
+/// Success, or a result code with a sentence.  Success costs one pointer and no allocation.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(tuttiResult_t code, std::string message)
+      : error_(code == tuttiSuccess ? nullptr : std::make_shared<const Error>(Error{code, std::move(message)})) {}
+
+  bool ok() const { return error_ == nullptr; }
+  tuttiResult_t code() const { return error_ ? error_->code : tuttiSuccess; }
+  /// The sentence; empty when ok.
+  const std::string& message() const {
+    static const std::string none;
+    return error_ ? error_->message : none;
+  }
+
+ private:
+  struct Error {
+    tuttiResult_t code;
+    std::string message;
+  };
+  std::shared_ptr<const Error> error_;
+};
+
+template <class... Args>
+Status invalidArgument(const Args&... args) {
+  return {tuttiInvalidArgument, cat(args...)};
+}
+template <class... Args>
+Status invalidUsage(const Args&... args) {
+  return {tuttiInvalidUsage, cat(args...)};
+}
+template <class... Args>
+Status remoteError(const Args&... args) {
+  return {tuttiRemoteError, cat(args...)};
+}
+template <class... Args>
+Status timeoutError(const Args&... args) {
+  return {tuttiTimeout, cat(args...)};
+}
+template <class... Args>
+Status internalError(const Args&... args) {
+  return {tuttiInternalError, cat(args...)};
+}
+template <class... Args>
+Status systemError(const Args&... args) {
+  return {tuttiSystemError, cat(args...)};
+}
+/// systemError with ": <text of errnum> (errno N)" at the end.
+Status errnoError(int errnum, std::string what);
+
+/// A value or the Status that says why there is none.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}         // NOLINT: implicit on purpose
+  Result(Status status) : state_(std::in_place_index<1>, std::move(status)) {}  // NOLINT: implicit on purpose
+
+  bool ok() const { return state_.index() == 0; }
+  Status status() const { return ok() ? Status() : std::get<1>(state_); }
+  T& value() & { return std::get<0>(state_); }
+  const T& value() const& { return std::get<0>(state_); }
+  T&& value() && { return std::get<0>(std::move(state_)); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+
+ private:
+  std::variant<T, Status> state_;
+};
+
+inline Status asStatus(Status s) { return s; }
+template <class T>
+Status asStatus(const Result<T>& r) {
+  return r.status();
+}
+
+}  // namespace tutti
+
+#define TUTTI_CONCAT2(a, b) a##b
+#define TUTTI_CONCAT(a, b) TUTTI_CONCAT2(a, b)
+
+/// Pass a failed Status up as it is.
+#define TUTTI_TRY(expr)                                          \
+  do {                                                           \
+    if (::tutti::Status tryStatus_ = (expr); !tryStatus_.ok()) { \
+      return tryStatus_;                                         \
+    }                                                            \
+  } while (0)
+
+/// `TUTTI_ASSIGN(auto fd, openIt(path));` declares fd from a Result or passes its Status up.
+#define TUTTI_ASSIGN(decl, expr) TUTTI_ASSIGN_(TUTTI_CONCAT(result_, __LINE__), decl, expr)
+#define TUTTI_ASSIGN_(tmp, decl, expr) \
+  auto tmp = (expr);                   \
+  if (!tmp.ok()) return tmp.status();  \
+  decl = std::move(tmp).value()

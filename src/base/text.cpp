@@ -1,0 +1,79 @@
+#include "src/base/text.hpp"
+
+#include <charconv>
+#include <limits>
+
+namespace tutti {
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  if (text.empty()) return parts;
+  size_t begin = 0;
+  while (true) {
+    const size_t end = text.find(separator, begin);
+    if (end == std::string_view::npos) break;
+    parts.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  parts.emplace_back(text.substr(begin));
+  return parts;
+}
+
+std::string formatBytes(size_t bytes) {
+  static constexpr const char* kSuffix[] = {"", "K", "M", "G", "T"};
+  int power = 0;
+  while (bytes != 0 && bytes % 1024 == 0 && power < 4) {
+    bytes /= 1024;
+    ++power;
+  }
+  return std::to_string(bytes) + kSuffix[power];
+}
+
+bool parseBytes(std::string_view text, size_t* bytes) {
+  size_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [next, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || next == text.data()) return false;
+  int shift = 0;
+  if (next != end) {
+    switch (*next | 0x20) {
+      case 'k': shift = 10; break;
+      case 'm': shift = 20; break;
+      case 'g': shift = 30; break;
+      case 't': shift = 40; break;
+      default: return false;
+    }
+    const std::string_view rest(next + 1, static_cast<size_t>(end - next - 1));
+    if (!rest.empty() && rest != "B" && rest != "b" && rest != "iB") return false;
+  }
+  if (value > (std::numeric_limits<size_t>::max() >> shift)) return false;
+  *bytes = value << shift;
+  return true;
+}
+
+std::string toHex(const void* data, size_t bytes) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  const auto* p = static_cast<const unsigned char*>(data);
+  std::string hex;
+  hex.reserve(2 * bytes);
+  for (size_t i = 0; i < bytes; ++i) {
+    hex += kDigits[p[i] >> 4];
+    hex += kDigits[p[i] & 15];
+  }
+  return hex;
+}
+
+bool fromHex(std::string_view hex, std::vector<unsigned char>* out) {
+  if (hex.size() % 2 != 0) return false;
+  out->clear();
+  out->reserve(hex.size() / 2);
+  for (size_t i = 0; i < hex.size(); i += 2) {
+    unsigned value = 0;
+    const auto [next, error] = std::from_chars(hex.data() + i, hex.data() + i + 2, value, 16);
+    if (error != std::errc() || next != hex.data() + i + 2) return false;
+    out->push_back(static_cast<unsigned char>(value));
+  }
+  return true;
+}
+
+}  // namespace tutti

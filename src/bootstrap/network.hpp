@@ -1,0 +1,59 @@
+// The world as the bootstrap's protocol machines see it: a clock, random bytes, and links that carry whole messages.
+//
+// The machines (Hub and what it is made of) do no I/O and start no thread, so the same code runs over sockets (Session)
+// and in a simulated world with virtual time, where a seed decides delays, losses and deaths and replays exactly.
+// One thread at a time calls into a machine; a machine calls its Network from within those calls only.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "src/base/status.hpp"
+
+namespace tutti {
+
+using LinkId = uint64_t;
+
+/// Where a Session can be reached: one or more "address:port" (IPv6 in brackets), comma separated, best first.
+using Endpoint = std::string;
+
+class Network {
+ public:
+  virtual ~Network() = default;
+  virtual int64_t nowNs() = 0;
+  virtual void randomBytes(std::span<std::byte> out) = 0;
+  /// Begin to connect.  onConnected or onClosed follows, never from within this call.
+  virtual LinkId dial(const Endpoint& to) = 0;
+  /// Send a message; queued as needed, in order, complete or not at all.  Ignored on a link that is gone.
+  virtual void send(LinkId link, std::string_view message) = 0;
+  /// Flush, then close; no event follows.
+  virtual void close(LinkId link) = 0;
+  /// Give the link up as a raw byte stream under this key: no event follows, and no byte of what the peer sends behind
+  /// its last message has been consumed.
+  virtual void handOver(LinkId link, const std::string& streamKey) = 0;
+};
+
+inline constexpr int64_t kNoTimer = std::numeric_limits<int64_t>::max();
+
+/// The largest message a link carries; a peer that announces more is cut off.
+inline constexpr size_t kMaxMessageBytes = 64 << 20;
+
+class Machine {
+ public:
+  virtual ~Machine() = default;
+  /// A stranger has dialed us.
+  virtual void onAccepted(LinkId link) = 0;
+  virtual void onConnected(LinkId link) = 0;
+  /// One whole message; untrusted until the link has proven the secret.
+  virtual void onMessage(LinkId link, std::string_view message) = 0;
+  /// A dial failed, or the peer or the system closed the link.
+  virtual void onClosed(LinkId link, const Status& why) = 0;
+  /// When onTimer wants to be called next; kNoTimer for never.
+  virtual int64_t nextTimerNs() const = 0;
+  virtual void onTimer() = 0;
+};
+
+}  // namespace tutti

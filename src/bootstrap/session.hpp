@@ -1,0 +1,86 @@
+// One rank's presence on the network: a thread that owns a Hub, its sockets, and the host-local descriptor exchange.
+//
+// A Session is shared by a communicator and its children (split, shrink).  Control is one communicator's view of it and
+// is what the communicator calls.  All functions may be called from any thread unless they say otherwise; those that
+// wait take a Deadline and return early when the communicator fails.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/clock.hpp"
+#include "src/base/status.hpp"
+#include "src/bootstrap/hub.hpp"
+#include "transport/services.hpp"
+
+namespace tutti {
+
+class Control;
+
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  /// Opens a TCP listener (interfaces by TUTTI_SOCKET_IFNAME, TUTTI_SOCKET_FAMILY) and an abstract Unix socket, starts
+  /// the thread.  loopbackOnly: all ranks are known to be on this host.
+  static Result<std::shared_ptr<Session>> create();
+  ~Session();  // ends the thread; all Controls must be gone
+
+  const Endpoint& endpoint() const;
+
+  /// Be the meeting place of a unique id on this Session's listener, until all have met.
+  void serveMeeting(const CommId& commId, const Secret& secret);
+
+  /// Join a communicator; blocks until all ranks are up, `deadline`, or *abort != 0.  onFailure is called once, on the
+  /// Session's thread, when the communicator first fails; it must not block or call back into Control.
+  Result<std::unique_ptr<Control>> join(JoinRequest request, Deadline deadline, const std::atomic<uint32_t>* abort,
+                                        std::function<void(const Failure&)> onFailure);
+
+ private:
+  friend class Control;
+  Session();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// One communicator's control plane.
+class Control : public FdExchange, public StreamExchange {
+ public:
+  ~Control() override;  // leaves in order
+
+  int rank() const;
+  int nRanks() const;
+  const std::vector<std::string>& infos() const;
+  const std::vector<Endpoint>& endpoints() const;
+  const Secret& secret() const;
+  const std::shared_ptr<Session>& session() const;
+
+  /// Collective.
+  Result<std::vector<std::string>> allGather(std::string blob, Deadline deadline);
+  Status barrier(Deadline deadline);
+
+  void setState(std::function<RankState()> state);
+  void reportFailure(int rank, const Status& status);
+  /// Ask everyone what they are doing; returns the failure that the verdict made, or ok for a Stalled inquiry that
+  /// found nothing wrong.  Bounded by graceMs.
+  Status inquire(InquiryReason reason, uint64_t sequence, int suspect, int graceMs);
+  /// The first failure, or ok.
+  Status failure() const;
+
+  Status serve(const std::string& key, int fd) override;
+  void unserve(const std::string& key) override;
+  Result<Fd> fetch(int peer, const std::string& key, Deadline deadline) override;
+  Result<Fd> open(int peer, int index, Deadline deadline) override;
+
+  /// Watch these processes of this host (pid by rank, 0 where not to watch): when one ends, its rank has failed.
+  void watchProcesses(const std::vector<int>& pids);
+
+ private:
+  friend class Session;
+  Control();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti

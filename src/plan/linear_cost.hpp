@@ -1,0 +1,32 @@
+// What the planner compares: linear costs per class of link.
+#pragma once
+
+#include <cstddef>
+
+namespace tutti {
+
+/// latency + bytes / bandwidth, for one message over one link.  A value.
+struct LinearCost {
+  double latencyUs = 0;
+  double bandwidthGBps = 1;  // 1e9 bytes a second
+  double operator()(double bytes) const { return latencyUs + bytes / (bandwidthGBps * 1e3); }
+};
+
+/// The costs an algorithm may ask for.  `intra` joins ranks of one node, `inter` ranks of different nodes; `link` is
+/// the slower of those that occur in this communicator, for algorithms that do not know nodes.
+struct CostModel {
+  LinearCost intra;
+  LinearCost inter;
+  LinearCost link;
+  /// Reading one more operand in a reduction, microseconds per byte = 1 / (reduceGBps * 1e3); latency unused.
+  double reduceGBps = 10;
+  /// Local copy.
+  double copyGBps = 10;
+  /// Ranks that share one core's time (>= 1): messages of different ranks do not overlap beyond this.
+  double ranksPerCore = 1;
+
+  double reduceUs(double bytes) const { return bytes / (reduceGBps * 1e3); }
+  double copyUs(double bytes) const { return bytes / (copyGBps * 1e3); }
+};
+
+}  // namespace tutti

@@ -1,0 +1,134 @@
+// A schedule: what one rank does in one collective, as data.
+//
+// A schedule is a few lanes (channels); a lane is a list of ops on chunks, executed in order.  Lanes are independent of
+// each other: they share no chunk that one of them writes.  Between two ranks and for one lane there is one FIFO in
+// each direction; the i-th message sent is the i-th message received.  A schedule knows no bytes, types, operators or
+// links.
+//
+// Buffers and their chunks.  The executor maps chunk indices to memory; the last column says what in place means.
+//   collective      Input chunks           Output chunks          in place
+//   AllReduce       nChunks                nChunks                Output[c] is Input[c]
+//   Broadcast       nChunks (on the root)  nChunks                Output[c] is Input[c] on the root
+//   Reduce          nChunks                nChunks (on the root)  Output[c] is Input[c] on the root
+//   AllGather       1                      nRanks                 Input[0] is Output[rank]
+//   ReduceScatter   nRanks                 1                      Output[0] is Input[rank]
+//   AllToAll        nRanks                 nRanks                 Output[c] is Input[c]
+//   Gather          1                      nRanks (on the root)   Input[0] is Output[rank] on the root
+//   Scatter         nRanks (on the root)   1                      Output[0] is Input[rank] on the root
+//   Barrier         0                      0                      -
+// A rank that is not the root of a Reduce has no Output; of a Broadcast or Scatter, no Input.  Input is never written
+// (out of place it is the user's const buffer).  Scratch has nScratch chunks, private to the rank; each is as large as
+// the largest chunk that it ever holds.  Where a buffer has nRanks chunks, chunk r is rank r's block.
+//
+// Large buffers: the executor runs the schedule repeatedly over slices of every chunk, so that no message is larger
+// than a slot.  A schedule must therefore complete with one message of room per FIFO and direction (the verifier checks
+// that), and must leave all FIFOs empty.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/base/types.hpp"
+
+namespace tutti {
+
+enum class Buffer : uint8_t { Input, Output, Scratch };
+
+struct Chunk {
+  Buffer buffer = Buffer::Output;
+  int32_t index = 0;
+  auto operator<=>(const Chunk&) const = default;
+};
+
+inline Chunk in(int index) { return {Buffer::Input, index}; }
+inline Chunk out(int index) { return {Buffer::Output, index}; }
+inline Chunk scratch(int index) { return {Buffer::Scratch, index}; }
+
+/// One op.  All ops have the one form "value := combination of what comes in; store it; pass it on":
+///   1. take one message from each rank of `from` (in this order),
+///   2. combine them with the chunks of `sources`,
+///   3. store the value in `dst` if hasDst,
+///   4. send the value to each rank of `to`.
+/// Combination: with one operand in all, the operand itself; with several, the collective's reduction operator, applied
+/// in the order sources[0], sources[1], ..., from[0], from[1], ... (left to right).
+///
+/// Logical ops, which algorithms are written in:   Fused ops, which passes make of them:
+///   send        to={p}   sources={x}                recvCopySend    from={p} dst=y to={q}
+///   recv        from={p} dst=y                      recvReduceSend  from={p} sources={x} [dst=y] to={q}
+///   recvReduce  from={p} sources={x} dst=y          multi-source    from={p,q,...} sources={x} dst=y
+///   copy        sources={x} dst=y                   publish         sources={x} to={p,q,...}
+///   reduce      sources={x,y} dst=z
+/// x, y and z may be the same chunk.
+struct Op {
+  std::vector<int32_t> from;
+  std::vector<int32_t> to;
+  std::vector<Chunk> sources;
+  Chunk dst;
+  bool hasDst = false;
+  /// Barrier only: an empty message still has to travel.
+  bool token = false;
+  /// Set by a pass: send from the user's memory without copying (the `direct` protocol).  The op is done when the
+  /// message is posted; a later op of the lane that writes a source chunk waits until the receiver has taken it.
+  bool direct = false;
+
+  bool operator==(const Op&) const = default;
+  bool reduces() const { return from.size() + sources.size() > 1; }
+};
+
+/// A name for the ops [begin, next phase's begin) of a lane, for printing and tracing.
+struct Phase {
+  std::string name;
+  int32_t begin = 0;
+  bool operator==(const Phase&) const = default;
+};
+
+struct Lane {
+  std::vector<Op> ops;
+  std::vector<Phase> phases;
+  bool operator==(const Lane&) const = default;
+};
+
+/// One rank's part of a collective.  A value.
+struct Schedule {
+  Collective collective = Collective::AllReduce;
+  int rank = 0;
+  int nRanks = 1;
+  int root = 0;
+  bool inPlace = false;
+  /// Chunks that AllReduce, Broadcast and Reduce divide their buffer into; other collectives ignore it.
+  int nChunks = 1;
+  int nScratch = 0;
+  std::vector<Lane> lanes;
+
+  bool operator==(const Schedule&) const = default;
+  int inputChunks() const;   // 0 where this rank has no Input
+  int outputChunks() const;  // 0 where this rank has no Output
+};
+
+/// What a schedule is built for.  Every rank of a call has the same Shape but for `rank`.
+struct Shape {
+  Collective collective = Collective::AllReduce;
+  int rank = 0;
+  int nRanks = 1;
+  int root = 0;
+  bool inPlace = false;
+  /// Bytes of the whole vector for AllReduce, Broadcast, Reduce; of one rank's block otherwise.
+  size_t bytes = 0;
+  /// Bytes one message may carry (a slot); pipelined algorithms use it to choose their number of pieces.
+  size_t slotBytes = 128 * 1024;
+  /// False: operands must be combined in rank order (the reproducible pass then rewrites the schedule).
+  bool commutative = true;
+  /// Ranks per node, in rank order of nodes, for two-level algorithms: ranksOnNode[i] consecutive... see nodeOf.
+  /// nodeOf[r] is the node of rank r; empty: one node.  Nodes are numbered 0.. in order of their first rank.
+  std::vector<int> nodeOf = {};
+  /// Some ranks' blocks differ in size (the v forms).
+  bool uneven = false;
+};
+
+/// "rank 0 of 4, allreduce, 4 chunks, 2 scratch / lane 0 / reduce-scatter / 0: send out[0] -> 1 ..." for people.
+std::string toString(const Schedule& schedule);
+std::string toString(const Op& op);
+
+}  // namespace tutti

@@ -1,0 +1,32 @@
+// What transports need from the bootstrap layer, as interfaces, so that neither includes the other.
+#pragma once
+
+#include <string>
+
+#include "src/base/clock.hpp"
+#include "src/base/fd.hpp"
+#include "src/base/status.hpp"
+
+namespace tutti {
+
+/// Hands file descriptors (shared memory) between ranks of one host.  Any thread.
+class FdExchange {
+ public:
+  virtual ~FdExchange() = default;
+  /// Peers of this communicator may fetch `fd` (duplicated) under `key` until unserve().
+  virtual Status serve(const std::string& key, int fd) = 0;
+  virtual void unserve(const std::string& key) = 0;
+  /// What `peer` serves under `key`; waits for it to appear.  Errors: Timeout, RemoteError, SystemError.
+  virtual Result<Fd> fetch(int peer, const std::string& key, Deadline deadline) = 0;
+};
+
+/// Opens authenticated byte streams between ranks.  Any thread.
+class StreamExchange {
+ public:
+  virtual ~StreamExchange() = default;
+  /// The connected, non-blocking TCP socket number `index` to `peer`, both of whose ends have proven the communicator's
+  /// secret.  Both ranks call it with the same index, in any order; each index once.
+  virtual Result<Fd> open(int peer, int index, Deadline deadline) = 0;
+};
+
+}  // namespace tutti

@@ -1,0 +1,138 @@
+// The contract of transports: how two ranks exchange messages.
+//
+// A Channel is an ordered, reliable, two-way FIFO of messages between two ranks, for one lane.  It is polled: every
+// call returns at once, and nothing but connect() blocks.  Each channel is used by one thread at a time (the
+// executor's). Both ends know from their schedules how large the next message is and what call it belongs to; a channel
+// compares that with what arrives (Expect) before it hands out a byte.
+//
+// Room: a sender may always have one message of up to slotBytes() on its way without the receiver having asked for it.
+// Failure: a channel remembers its first failure and returns it from every later call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "src/base/clock.hpp"
+#include "src/base/fingerprint.hpp"
+#include "src/base/status.hpp"
+
+namespace tutti {
+
+/// What the receiver knows of the next message.
+struct Expect {
+  size_t bytes = 0;
+  Fingerprint call;
+};
+
+/// Waiting for a direct message to be taken; 0 is "not posted".
+using Ticket = uint64_t;
+
+class Channel {
+ public:
+  virtual ~Channel() = default;
+
+  /// The most bytes of one message (direct messages may be larger: see maxDirectBytes).
+  virtual size_t slotBytes() const = 0;
+  /// 0 where the direct protocol is not possible at all on this link.
+  virtual size_t maxDirectBytes() const { return 0; }
+  /// Bytes that go inline (payload in the control line); 0 if there is no such thing.
+  virtual size_t inlineBytes() const { return 0; }
+
+  // ---- Sending.  One message is begun and finished before the next; the three ways may alternate.
+
+  /// Send from `data`.  True: the bytes are taken and the memory is free.  False: no room yet, or partly written: call
+  /// again with the same arguments.  bytes may be 0 (a token).
+  virtual Result<bool> send(const std::byte* data, size_t bytes, const Fingerprint& call) = 0;
+
+  /// Memory of slotBytes() to build the next message in, or an empty span while there is no room.  A channel without
+  /// slots of its own lends a staging buffer.  Stable until commit().
+  virtual Result<std::span<std::byte>> reserve() = 0;
+  /// Send what was built in reserve()d memory.  True: gone.  False: partly written, call again.
+  virtual Result<bool> commit(size_t bytes, const Fingerprint& call) = 0;
+
+  /// Let the receiver read `data` where it lies.  0: no room yet, or this memory cannot be offered (canOffer false).
+  /// The memory is borrowed until taken(ticket), or until withdraw() has returned.
+  virtual Result<Ticket> offer(const std::byte*, size_t, const Fingerprint&) { return Ticket{0}; }
+  virtual bool canOffer(const std::byte*, size_t) const { return false; }
+  virtual Result<bool> taken(Ticket) { return true; }
+  /// Take back all offers; returns when no receiver of this process reads them any more.  For abort.
+  virtual void withdraw() {}
+
+  // ---- Receiving.
+
+  /// The next message, whole and readable in place (valid until release()), or nullptr while it has not arrived.
+  /// Error: InvalidUsage if fingerprint or size differ from `expect`; seen() then has what came.
+  virtual Result<const std::byte*> peek(const Expect& expect) = 0;
+  /// Done with the message of the last peek().
+  virtual void release() = 0;
+  /// Move the next message to dst; true when it is there (release() is not called).  As peek(), without a detour.
+  virtual Result<bool> receive(std::byte* dst, const Expect& expect) = 0;
+
+  /// A message (or its head) that has arrived and was not asked for yet: its fingerprint.  Any thread; a hint, used to
+  /// find ranks that disagree.
+  virtual std::optional<Fingerprint> pending() const { return std::nullopt; }
+
+  /// What the last refused message said of itself.
+  const Fingerprint& seen() const { return seen_; }
+
+  /// Move bytes that wait in system buffers, in both directions, so that a peer blocked on us can go on even though
+  /// our current op is about somebody else.  True if something moved.
+  virtual Result<bool> progress() { return false; }
+
+ protected:
+  Fingerprint seen_;
+};
+
+/// Puts a rank to sleep until one of its channels may have something.
+class Sleeper {
+ public:
+  virtual ~Sleeper() = default;
+  /// Called before the last look at the channels: from here on peers will wake us.
+  virtual void prepare() = 0;
+  /// Sleep until woken or for at most `us` microseconds.  A wake-up may be missed only if it is bounded by `us`.
+  virtual void sleep(int us) = 0;
+  /// Undo prepare() without sleeping.
+  virtual void cancel() = 0;
+};
+
+/// What a rank tells the others of itself at init, per transport: opaque bytes, small.
+using Address = std::string;
+
+/// What a link costs and can do; used by the planner.
+struct LinkClass {
+  std::string_view transport;  // "shm"
+  bool sameProcess = false;
+  bool sameHost = false;
+};
+
+/// What every rank knows of every other (gathered at init).
+struct PeerInfo {
+  int rank = 0;
+  uint64_t hostId = 0;     // equal: same kernel, same network namespace, same TUTTI_HOSTID
+  uint64_t processId = 0;  // random per process; equal: same address space
+  int32_t pid = 0;
+  uint32_t uid = 0;
+};
+
+/// One way to reach peers, for one rank of one communicator.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual std::string_view name() const = 0;  // as in TUTTI_TRANSPORTS
+  /// Whether this transport joins the two ranks.  Symmetric, and the same on all ranks.
+  virtual bool reaches(const PeerInfo& self, const PeerInfo& peer) const = 0;
+  /// This rank's opaque address; travels to every peer.
+  virtual Address address() const = 0;
+  /// Open channel number `lane` to `peer`.  Both ends call it, in any order, at any time; blocks until the deadline.
+  /// Errors: RemoteError naming peer and address; Timeout.
+  virtual Result<std::unique_ptr<Channel>> connect(int peer, const Address& peerAddress, int lane, Deadline) = 0;
+  /// Null where there is nothing to sleep on.
+  virtual Sleeper* sleeper() { return nullptr; }
+};
+
+}  // namespace tutti
