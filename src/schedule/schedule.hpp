@@ -72,6 +72,9 @@ struct Op {
   /// Set by a pass: send from the user's memory without copying (the `direct` protocol).  The op is done when the
   /// message is posted; a later op of the lane that writes a source chunk waits until the receiver has taken it.
   bool direct = false;
+  /// The chunk (index into the larger of Input and Output) whose size the value has.  Set by a pass where it cannot be
+  /// seen from the op itself (a value that only passes through scratch, of chunks that differ in size); else -1.
+  int32_t origin = -1;
 
   bool operator==(const Op&) const = default;
   bool reduces() const { return from.size() + sources.size() > 1; }
@@ -100,6 +103,9 @@ struct Schedule {
   /// Chunks that AllReduce, Broadcast and Reduce divide their buffer into; other collectives ignore it.
   int nChunks = 1;
   int nScratch = 0;
+  /// Lanes [k * L, (k + 1) * L), L = lanes.size() / nChannels, belong to channel k, which moves the k-th part of every
+  /// chunk.  Lanes of one channel share no chunk that one of them writes.
+  int nChannels = 1;
   std::vector<Lane> lanes;
 
   bool operator==(const Schedule&) const = default;

@@ -1,0 +1,294 @@
+// Communicators: joining, children, state, end.
+#include <algorithm>
+#include <cstring>
+
+#include "src/api/entry.hpp"
+#include "src/bootstrap/unique_id.hpp"
+#include "src/comm/children.hpp"
+
+using namespace tutti;
+
+namespace {
+
+Status checkRankAndSize(int rank, int nRanks) {
+  if (nRanks < 1) return invalidArgument("nRanks ", nRanks, " is less than 1");
+  if (rank < 0 || rank >= nRanks) return invalidArgument("rank ", rank, " is outside 0..", nRanks - 1);
+  return {};
+}
+
+/// Joins by a unique id, with a Session of its own.
+JoinFunction joinById(const MeetingPlace& place, int rank, int nRanks, const CommSettings& settings) {
+  return [=](std::atomic<uint32_t>* abort) -> Result<std::unique_ptr<Comm>> {
+    TUTTI_ASSIGN(std::shared_ptr<Session> session, Session::create());
+    JoinRequest request;
+    request.commId = place.commId;
+    request.secret = place.secret;
+    request.rank = rank;
+    request.nRanks = nRanks;
+    request.self = session->endpoint();
+    request.meeting = place.endpoint;
+    return Comm::join(session, std::move(request), settings, abort);
+  };
+}
+
+Status initRank(tuttiComm_t* comm, int nRanks, const tuttiUniqueId& id, int rank, const tuttiConfig_t* config) {
+  TUTTI_TRY(checkNotNull(comm, "comm"));
+  *comm = nullptr;
+  TUTTI_TRY(checkRankAndSize(rank, nRanks));
+  TUTTI_ASSIGN(const CommSettings settings, resolveSettings(config, nullptr));
+  TUTTI_ASSIGN(const MeetingPlace place, decodeUniqueId(id));
+  return startJoin(newHandle(rank, nRanks, settings), joinById(place, rank, nRanks, settings), comm);
+}
+
+Status initEnv(tuttiComm_t* comm, const tuttiConfig_t* config) {
+  TUTTI_TRY(checkNotNull(comm, "comm"));
+  *comm = nullptr;
+  TUTTI_ASSIGN(const CommSettings settings, resolveSettings(config, nullptr));
+  TUTTI_ASSIGN(LaunchInfo launch, launchInfo(Deadline::inMs(settings.timeoutMs)));
+  if (launch.nRanks == 1) {
+    TUTTI_ASSIGN(launch.id, openMeetingPlace());
+  }
+  TUTTI_ASSIGN(const MeetingPlace place, decodeUniqueId(launch.id));
+  return startJoin(newHandle(launch.rank, launch.nRanks, settings),
+                   joinById(place, launch.rank, launch.nRanks, settings), comm);
+}
+
+Status initAll(tuttiComm_t* comms, int nDev) {
+  TUTTI_TRY(checkNotNull(comms, "comms"));
+  if (nDev < 1) return invalidArgument("nDev ", nDev, " is less than 1");
+  TUTTI_ASSIGN(const tuttiUniqueId id, openMeetingPlace());
+  ++currentGroup().depth;
+  Status status;
+  for (int rank = 0; rank < nDev; ++rank) {
+    Status joined = initRank(&comms[rank], nDev, id, rank, nullptr);
+    if (status.ok()) status = std::move(joined);
+  }
+  if (--currentGroup().depth > 0) return status;
+  Status ended = endGroup(&currentGroup());
+  if (!ended.ok()) {
+    for (int rank = 0; rank < nDev; ++rank) {
+      if (comms[rank] != nullptr) tuttiCommAbort(comms[rank]);
+      comms[rank] = nullptr;
+    }
+  }
+  return status.ok() ? ended : status;
+}
+
+/// Children join in the same way as new communicators; the plan for it may need the parent's ranks.
+JoinFunction joinChild(std::function<Result<ChildPlan>()> plan, const CommSettings& settings) {
+  return [plan = std::move(plan), settings](std::atomic<uint32_t>* abort) -> Result<std::unique_ptr<Comm>> {
+    TUTTI_ASSIGN(ChildPlan child, plan());
+    return Comm::join(child.session, std::move(child.request), settings, abort);
+  };
+}
+
+Status commSplit(tuttiComm_t parent, int color, int key, tuttiComm_t* newComm, const tuttiConfig_t* config) {
+  TUTTI_TRY(checkNotNull(newComm, "newComm"));
+  *newComm = nullptr;
+  TUTTI_ASSIGN(Comm * comm, usable(parent));
+  if (color < 0 && color != TUTTI_SPLIT_NOCOLOR) {
+    return invalidArgument("color ", color, " is neither >= 0 nor TUTTI_SPLIT_NOCOLOR");
+  }
+  TUTTI_ASSIGN(const CommSettings settings, resolveSettings(config, &comm->settings()));
+  comm->turn().drain();
+  TUTTI_TRY(comm->failure());
+  if (color == TUTTI_SPLIT_NOCOLOR) {
+    const Result<ChildPlan> took = planSplit(*comm, color, key, true);
+    return took.status();
+  }
+  const auto plan = [comm, color, key, share = settings.splitShare] { return planSplit(*comm, color, key, share); };
+  return startJoin(newHandle(-1, 0, settings), joinChild(plan, settings), newComm);
+}
+
+Status commShrink(tuttiComm_t parent, const int* list, int count, tuttiComm_t* newComm, const tuttiConfig_t* config,
+                  int flags) {
+  TUTTI_TRY(checkNotNull(newComm, "newComm"));
+  *newComm = nullptr;
+  TUTTI_ASSIGN(Comm * comm, usable(parent));
+  if (count < 0) return invalidArgument("excludeRanksCount ", count, " is negative");
+  if (count > 0) TUTTI_TRY(checkNotNull(list, "excludeRanksList"));
+  if (flags != TUTTI_SHRINK_DEFAULT && flags != TUTTI_SHRINK_ABORT) {
+    return invalidArgument("shrinkFlags ", flags, " is neither TUTTI_SHRINK_DEFAULT nor TUTTI_SHRINK_ABORT");
+  }
+  std::vector<int> excluded(list, list + count);
+  std::sort(excluded.begin(), excluded.end());
+  excluded.erase(std::unique(excluded.begin(), excluded.end()), excluded.end());
+  for (const int rank : excluded) {
+    if (rank < 0 || rank >= comm->nRanks()) return invalidArgument("excluded rank ", rank, " is not a rank of comm");
+    if (rank == comm->rank()) return invalidArgument("rank ", rank, " is excluded and must not call tuttiCommShrink");
+  }
+  TUTTI_ASSIGN(const CommSettings settings, resolveSettings(config, &comm->settings()));
+  if (flags == TUTTI_SHRINK_ABORT) {
+    if (comm->failure().ok()) comm->revoke();
+  } else {
+    TUTTI_TRY(comm->failure());
+  }
+  comm->turn().drain();
+  const auto plan = [comm, excluded, share = settings.splitShare] { return planShrink(*comm, excluded, share); };
+  return startJoin(newHandle(-1, 0, settings), joinChild(plan, settings), newComm);
+}
+
+Status commGrow(tuttiComm_t parent, int nRanks, const tuttiUniqueId* id, int rank, tuttiComm_t* newComm,
+                const tuttiConfig_t* config) {
+  TUTTI_TRY(checkNotNull(newComm, "newComm"));
+  *newComm = nullptr;
+  if (parent == nullptr) {
+    TUTTI_TRY(checkNotNull(id, "uniqueId (of a new rank)"));
+    return initRank(newComm, nRanks, *id, rank, config);
+  }
+  TUTTI_ASSIGN(Comm * comm, usable(parent));
+  if (rank != -1) return invalidArgument("rank must be -1 on a rank of the old communicator, not ", rank);
+  if (nRanks <= comm->nRanks()) {
+    return invalidArgument("nRanks ", nRanks, " is not more than the ", comm->nRanks(), " ranks of comm");
+  }
+  TUTTI_ASSIGN(const CommSettings settings, resolveSettings(config, &comm->settings()));
+  std::shared_ptr<tuttiUniqueId> copy = id == nullptr ? nullptr : std::make_shared<tuttiUniqueId>(*id);
+  comm->turn().drain();
+  TUTTI_TRY(comm->failure());
+  const auto plan = [comm, nRanks, copy] { return planGrow(*comm, nRanks, copy.get()); };
+  return startJoin(newHandle(comm->rank(), nRanks, settings), joinChild(plan, settings), newComm);
+}
+
+/// The handle of a communicator that is to end, whatever state it is in.
+Status checkEnding(tuttiComm_t comm) {
+  TUTTI_TRY(checkNotNull(comm, "comm"));
+  if (comm->state.load(std::memory_order_acquire) == tuttiComm::State::Gone) {
+    return invalidArgument("comm has been destroyed or aborted already");
+  }
+  return {};
+}
+
+Status destroy(tuttiComm_t handle) {
+  TUTTI_TRY(checkEnding(handle));
+  if (handle->joiner.joinable()) handle->joiner.join();
+  Status status;
+  if (handle->comm != nullptr && !handle->finalized.load()) {
+    if (handle->own) status = handle->own->synchronize();
+    const Status finalized = handle->comm->finalize();
+    if (status.ok()) status = finalized;
+  }
+  handle->state.store(tuttiComm::State::Gone, std::memory_order_release);
+  freeComm(handle);
+  return status;
+}
+
+Status abortComm(tuttiComm_t handle) {
+  TUTTI_TRY(checkEnding(handle));
+  handle->abort.store(1, std::memory_order_release);  // ends a join, and calls in flight
+  if (handle->joiner.joinable()) handle->joiner.join();
+  if (handle->comm != nullptr) handle->comm->abort();
+  handle->state.store(tuttiComm::State::Gone, std::memory_order_release);
+  freeComm(handle);
+  return {};
+}
+
+Status asyncError(tuttiComm_t handle, tuttiResult_t* out) {
+  TUTTI_TRY(checkNotNull(out, "asyncError"));
+  TUTTI_TRY(checkEnding(handle));
+  Status state;
+  if (handle->state.load(std::memory_order_acquire) == tuttiComm::State::Joining) {
+    state = {tuttiInProgress, "joining"};
+  } else {
+    const Result<Comm*> comm = usable(handle);
+    state = comm.status();
+    if (state.ok() && handle->own) state = handle->own->query();
+    if (state.ok()) state = (*comm)->failure();
+  }
+  if (!state.ok()) remember(handle, state);
+  *out = state.code();
+  return {};
+}
+
+}  // namespace
+
+extern "C" {
+
+tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int nRanks, tuttiUniqueId commId, int rank) {
+  return reportCall("CommInitRank", initRank(comm, nRanks, commId, rank, nullptr), nullptr);
+}
+
+tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t* comm, int nRanks, tuttiUniqueId commId, int rank,
+                                      tuttiConfig_t* config) {
+  return reportCall("CommInitRankConfig", initRank(comm, nRanks, commId, rank, config), nullptr);
+}
+
+tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int nDev, const int* devList) {
+  (void)devList;  // host ranks have no device
+  return reportCall("CommInitAll", initAll(comms, nDev), nullptr);
+}
+
+tuttiResult_t tuttiCommInitEnv(tuttiComm_t* comm, tuttiConfig_t* config) {
+  return reportCall("CommInitEnv", initEnv(comm, config), nullptr);
+}
+
+tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* newComm, tuttiConfig_t* config) {
+  return reportCall("CommSplit", commSplit(comm, color, key, newComm, config), comm);
+}
+
+tuttiResult_t tuttiCommShrink(tuttiComm_t comm, const int* excludeRanksList, int excludeRanksCount,
+                              tuttiComm_t* newComm, tuttiConfig_t* config, int shrinkFlags) {
+  return reportCall("CommShrink", commShrink(comm, excludeRanksList, excludeRanksCount, newComm, config, shrinkFlags),
+                    comm);
+}
+
+tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int nRanks, const tuttiUniqueId* uniqueId, int rank, tuttiComm_t* newComm,
+                            tuttiConfig_t* config) {
+  return reportCall("CommGrow", commGrow(comm, nRanks, uniqueId, rank, newComm, config), comm);
+}
+
+tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags) {
+  const Result<Comm*> live = usable(comm);
+  Status status = live.status();
+  if (status.ok() && flags != 0) status = invalidArgument("flags ", flags, " is not 0");
+  if (status.ok()) (*live)->revoke();
+  return report("CommRevoke", status, comm);
+}
+
+tuttiResult_t tuttiCommFinalize(tuttiComm_t comm) {
+  const Result<Comm*> live = usable(comm);
+  Status status = live.status();
+  if (status.ok() && comm->finalized.exchange(true)) status = invalidUsage("comm has been finalized already");
+  if (status.ok() && comm->own) status = comm->own->synchronize();
+  if (status.ok()) status = (*live)->finalize();
+  return report("CommFinalize", status, comm);
+}
+
+tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) { return report("CommDestroy", destroy(comm), comm); }
+
+tuttiResult_t tuttiCommAbort(tuttiComm_t comm) { return report("CommAbort", abortComm(comm), comm); }
+
+tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* asyncErr) {
+  return report("CommGetAsyncError", asyncError(comm, asyncErr), comm);
+}
+
+tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* count) {
+  Status status = checkEnding(comm);
+  if (status.ok()) status = checkNotNull(count, "count");
+  if (status.ok()) status = asStatus(usable(comm));
+  if (status.ok()) *count = comm->nRanks;
+  return report("CommCount", status, comm);
+}
+
+tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank) {
+  Status status = asStatus(usable(comm));
+  if (status.ok()) status = checkNotNull(rank, "rank");
+  if (status.ok()) *rank = comm->rank;
+  return report("CommUserRank", status, comm);
+}
+
+tuttiResult_t tuttiCommCuDevice(tuttiComm_t comm, int* device) {
+  Status status = asStatus(usable(comm));
+  if (status.ok()) status = checkNotNull(device, "device");
+  if (status.ok()) *device = -1;
+  return report("CommCuDevice", status, comm);
+}
+
+tuttiResult_t tuttiCommSetTimeout(tuttiComm_t comm, int timeoutMs) {
+  const Result<Comm*> live = usable(comm);
+  Status status = live.status();
+  if (status.ok() && timeoutMs < 0) status = invalidArgument("timeoutMs ", timeoutMs, " is negative");
+  if (status.ok()) (*live)->setTimeoutMs(timeoutMs);
+  return report("CommSetTimeout", status, comm);
+}
+
+}  // extern "C"

@@ -1,0 +1,31 @@
+// The step from C into C++ and back: a Status becomes a result code, and its sentence the last error.
+#pragma once
+
+#include "src/base/status.hpp"
+#include "src/comm/group.hpp"
+#include "tutti/tutti.h"
+
+namespace tutti {
+
+/// The calling thread's last error sentence (tuttiGetLastError with comm NULL).
+std::string& threadErrorText();
+
+/// Keep `status` as the last error of this thread and, if there is one, of the handle.  "AllReduce: " goes in front.
+tuttiResult_t report(const char* function, const Status& status, tuttiComm_t handle);
+
+/// Same for a call that a group would collect: with a bad one nothing of the group is started.
+tuttiResult_t reportCall(const char* function, const Status& status, tuttiComm_t handle);
+
+/// InvalidArgument "NAME is NULL" if it is.
+Status checkNotNull(const void* pointer, const char* name);
+
+/// " (rank 2 of 4)" for sentences about a call on this communicator.
+std::string onRank(const tuttiComm* handle);
+
+/// Everything that can be wrong with a call's own arguments.  Also looks up a made operator.
+Status checkCall(tuttiComm_t handle, Call* call);
+
+/// The common way of every collective and point-to-point call.
+tuttiResult_t enterCall(const char* function, tuttiComm_t handle, Call call, tuttiStream_t stream);
+
+}  // namespace tutti

@@ -1,0 +1,62 @@
+// Version, error texts, unique ids.
+#include "src/api/entry.hpp"
+#include "src/base/config.hpp"
+#include "src/bootstrap/unique_id.hpp"
+
+using namespace tutti;
+
+extern "C" {
+
+tuttiResult_t tuttiGetVersion(int* version) {
+  const Status status = checkNotNull(version, "version");
+  if (status.ok()) *version = TUTTI_VERSION_CODE;
+  return report("GetVersion", status, nullptr);
+}
+
+const char* tuttiGetErrorString(tuttiResult_t result) {
+  switch (result) {
+    case tuttiSuccess: return "no error";
+    case tuttiUnhandledCudaError: return "unhandled CUDA error";
+    case tuttiSystemError: return "the operating system refused something (tuttiGetLastError says what)";
+    case tuttiInternalError: return "internal error of Tutti";
+    case tuttiInvalidArgument: return "invalid argument";
+    case tuttiInvalidUsage: return "invalid usage";
+    case tuttiRemoteError: return "a peer is dead, aborted or unreachable";
+    case tuttiInProgress: return "operation in progress";
+    case tuttiTimeout: return "a rank stayed silent until the deadline";
+    case tuttiNumResults: break;
+  }
+  return "unknown result code";
+}
+
+const char* tuttiGetLastError(tuttiComm_t comm) {
+  if (comm == nullptr) return threadErrorText().c_str();
+  const std::lock_guard lock(comm->mutex);
+  comm->shownErrorText = comm->lastErrorText;
+  return comm->shownErrorText.c_str();
+}
+
+tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* uniqueId) {
+  Status status = checkNotNull(uniqueId, "uniqueId");
+  if (status.ok()) status = checkConfig();
+  if (status.ok()) {
+    const Result<tuttiUniqueId> id = openMeetingPlace();
+    status = id.status();
+    if (status.ok()) *uniqueId = *id;
+  }
+  return report("GetUniqueId", status, nullptr);
+}
+
+tuttiResult_t tuttiGroupStart(void) {
+  ++currentGroup().depth;
+  return tuttiSuccess;
+}
+
+tuttiResult_t tuttiGroupEnd(void) {
+  Group& group = currentGroup();
+  if (group.depth == 0) return report("GroupEnd", invalidUsage("no group is open on this thread"), nullptr);
+  if (--group.depth > 0) return tuttiSuccess;
+  return report("GroupEnd", endGroup(&group), nullptr);
+}
+
+}  // extern "C"

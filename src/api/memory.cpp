@@ -1,0 +1,116 @@
+// Memory, registration, streams, operators.
+#include <cstring>
+
+#include "src/api/entry.hpp"
+#include "src/device/host_memory.hpp"
+
+using namespace tutti;
+
+extern "C" {
+
+tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes) {
+  Status status = checkNotNull(ptr, "ptr");
+  if (status.ok()) {
+    const Result<void*> memory = hostAlloc(bytes);
+    status = memory.status();
+    *ptr = status.ok() ? *memory : nullptr;
+  }
+  return report("MemAlloc", status, nullptr);
+}
+
+tuttiResult_t tuttiMemFree(void* ptr) { return report("MemFree", hostFree(ptr), nullptr); }
+
+tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* buff, size_t bytes, void** handle) {
+  const Result<Comm*> live = usable(comm);
+  Status status = live.status();
+  if (status.ok()) status = checkNotNull(handle, "handle");
+  if (status.ok() && bytes > 0) status = checkNotNull(buff, "buff");
+  if (status.ok()) *handle = (*live)->registrations().add(buff, bytes);
+  return report("CommRegister", status, comm);
+}
+
+tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle) {
+  const Result<Comm*> live = usable(comm);
+  Status status = live.status();
+  if (status.ok()) status = (*live)->registrations().remove(handle);
+  return report("CommDeregister", status, comm);
+}
+
+tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream) {
+  Status status = checkNotNull(stream, "stream");
+  if (status.ok()) {
+    *stream = nullptr;
+    Result<std::unique_ptr<HostStream>> host = HostStream::create();
+    status = host.status();
+    if (status.ok()) *stream = new tuttiStream{std::move(host).value()};
+  }
+  return report("StreamCreate", status, nullptr);
+}
+
+tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream) {
+  const Status status = checkNotNull(stream, "stream");
+  if (status.ok()) delete stream;
+  return report("StreamDestroy", status, nullptr);
+}
+
+tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream) {
+  Status status = checkNotNull(stream, "stream");
+  if (status.ok()) status = stream->host->synchronize();
+  return report("StreamSynchronize", status, nullptr);
+}
+
+tuttiResult_t tuttiStreamQuery(tuttiStream_t stream) {
+  Status status = checkNotNull(stream, "stream");
+  if (status.ok()) status = stream->host->query();
+  return report("StreamQuery", status, nullptr);
+}
+
+tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t* op, void* scalar, tuttiDataType_t dtype,
+                                        tuttiScalarResidence_t residence, tuttiComm_t comm) {
+  const Result<Comm*> live = usable(comm);
+  Status status = live.status();
+  if (status.ok()) status = checkNotNull(op, "op");
+  if (status.ok()) status = checkNotNull(scalar, "scalar");
+  if (status.ok() && (!validDataType(static_cast<int>(dtype)) || dtype == tuttiBool)) {
+    status = invalidArgument("dtype ", static_cast<int>(dtype), " is not a number type");
+  }
+  if (status.ok() && residence != tuttiScalarDevice && residence != tuttiScalarHostImmediate) {
+    status = invalidArgument("residence ", static_cast<int>(residence), " is neither device nor host immediate");
+  }
+  if (status.ok()) {
+    auto custom = std::make_shared<CustomOperator>();
+    custom->dtype = dtype;
+    if (residence == tuttiScalarDevice) {
+      custom->deviceScalar = scalar;
+    } else {
+      std::memcpy(custom->scalar.data(), scalar, dataTypeBytes(dtype));
+    }
+    *op = (*live)->operators().add(std::move(custom));
+  }
+  return report("RedOpCreatePreMulSum", status, comm);
+}
+
+tuttiResult_t tuttiRedOpCreate(tuttiRedOp_t* op, tuttiRedFunction_t function, int commutative, void* context,
+                               tuttiComm_t comm) {
+  const Result<Comm*> live = usable(comm);
+  Status status = live.status();
+  if (status.ok()) status = checkNotNull(op, "op");
+  if (status.ok() && function == nullptr) status = invalidArgument("function is NULL");
+  if (status.ok()) {
+    auto custom = std::make_shared<CustomOperator>();
+    custom->function = function;
+    custom->commutative = commutative != 0;
+    custom->context = context;
+    *op = (*live)->operators().add(std::move(custom));
+  }
+  return report("RedOpCreate", status, comm);
+}
+
+tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm) {
+  const Result<Comm*> live = usable(comm);
+  Status status = live.status();
+  if (status.ok()) status = (*live)->operators().remove(op);
+  return report("RedOpDestroy", status, comm);
+}
+
+}  // extern "C"

@@ -1,0 +1,164 @@
+// Collectives with a count and a displacement per rank.
+#include <algorithm>
+#include <numeric>
+
+#include "src/api/entry.hpp"
+
+using namespace tutti;
+
+namespace {
+
+/// The counts of a v form, copied from the caller's arrays.
+class CountsBuilder {
+ public:
+  explicit CountsBuilder(tuttiComm_t handle) : n_(handle == nullptr ? 0 : static_cast<size_t>(handle->nRanks)) {}
+
+  void send(const size_t* counts, const size_t* displs) {
+    copy(counts, "sendcounts", &counts_->sendCounts);
+    copy(displs, "displacements of sendbuff", &counts_->sendDispls);
+  }
+  void receive(const size_t* counts, const size_t* displs) {
+    copy(counts, "recvcounts", &counts_->recvCounts);
+    copy(displs, "displacements of recvbuff", &counts_->recvDispls);
+  }
+  const Status& status() const { return status_; }
+  std::shared_ptr<const Counts> take() { return std::move(counts_); }
+  const Counts& counts() const { return *counts_; }
+  void fail(Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
+
+ private:
+  void copy(const size_t* array, const char* name, std::vector<size_t>* to) {
+    if (n_ == 0) return;
+    if (array == nullptr) {
+      fail(invalidArgument(name, " is NULL"));
+      return;
+    }
+    to->assign(array, array + n_);
+  }
+
+  size_t n_;
+  std::shared_ptr<Counts> counts_ = std::make_shared<Counts>();
+  Status status_;
+};
+
+/// Blocks that are received must not overlap.
+Status checkDisjoint(const std::vector<size_t>& counts, const std::vector<size_t>& displs) {
+  std::vector<size_t> order(counts.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return displs[a] < displs[b]; });
+  size_t end = 0;
+  size_t last = 0;
+  for (const size_t i : order) {
+    if (counts[i] == 0) continue;
+    if (displs[i] < end) return invalidArgument("the blocks received from ranks ", last, " and ", i, " overlap");
+    end = displs[i] + counts[i];
+    last = i;
+  }
+  return {};
+}
+
+tuttiResult_t enterCounts(const char* function, tuttiComm_t comm, Call call, CountsBuilder* builder,
+                          tuttiStream_t stream) {
+  if (const Result<Comm*> live = usable(comm); !live.ok()) return reportCall(function, live.status(), comm);
+  if (builder->status().ok()) {
+    const Counts& c = builder->counts();
+    if (call.collective != Collective::ReduceScatter && !c.recvCounts.empty()) {
+      builder->fail(checkDisjoint(c.recvCounts, c.recvDispls));
+    }
+  }
+  if (!builder->status().ok()) return reportCall(function, builder->status(), comm);
+  call.counts = builder->take();
+  return enterCall(function, comm, call, stream);
+}
+
+Call vectorCall(Collective which, const void* sendbuff, void* recvbuff, tuttiDataType_t dtype) {
+  Call call;
+  call.collective = which;
+  call.sendbuff = sendbuff;
+  call.recvbuff = recvbuff;
+  call.dtype = dtype;
+  return call;
+}
+
+bool isRoot(tuttiComm_t comm, int root) { return comm != nullptr && comm->rank == root; }
+
+}  // namespace
+
+extern "C" {
+
+tuttiResult_t tuttiAllToAllv(const void* sendbuff, const size_t sendcounts[], const size_t sdispls[], void* recvbuff,
+                             const size_t recvcounts[], const size_t rdispls[], tuttiDataType_t dtype, tuttiComm_t comm,
+                             tuttiStream_t stream) {
+  CountsBuilder counts(comm);
+  counts.send(sendcounts, sdispls);
+  counts.receive(recvcounts, rdispls);
+  if (counts.status().ok() && comm != nullptr) {
+    const auto own = static_cast<size_t>(comm->rank);
+    const Counts& c = counts.counts();
+    if (c.sendCounts[own] != c.recvCounts[own]) {
+      counts.fail(invalidArgument("sendcounts and recvcounts of the rank itself differ: ", c.sendCounts[own], " and ",
+                                  c.recvCounts[own]));
+    }
+    if (sendbuff == recvbuff && (c.sendCounts != c.recvCounts || c.sendDispls != c.recvDispls)) {
+      counts.fail(invalidArgument("in place, send and receive counts and displacements must be equal"));
+    }
+  }
+  return enterCounts("AllToAllv", comm, vectorCall(Collective::AllToAll, sendbuff, recvbuff, dtype), &counts, stream);
+}
+
+tuttiResult_t tuttiAllGatherv(const void* sendbuff, size_t sendcount, void* recvbuff, const size_t recvcounts[],
+                              const size_t displs[], tuttiDataType_t dtype, tuttiComm_t comm, tuttiStream_t stream) {
+  CountsBuilder counts(comm);
+  counts.receive(recvcounts, displs);
+  if (counts.status().ok() && comm != nullptr &&
+      counts.counts().recvCounts[static_cast<size_t>(comm->rank)] != sendcount) {
+    counts.fail(invalidArgument("sendcount ", sendcount, " differs from recvcounts[", comm->rank,
+                                "] = ", counts.counts().recvCounts[static_cast<size_t>(comm->rank)]));
+  }
+  return enterCounts("AllGatherv", comm, vectorCall(Collective::AllGather, sendbuff, recvbuff, dtype), &counts, stream);
+}
+
+tuttiResult_t tuttiReduceScatterv(const void* sendbuff, void* recvbuff, const size_t recvcounts[],
+                                  const size_t displs[], tuttiDataType_t dtype, tuttiRedOp_t op, tuttiComm_t comm,
+                                  tuttiStream_t stream) {
+  CountsBuilder counts(comm);
+  counts.receive(recvcounts, displs);
+  Call call = vectorCall(Collective::ReduceScatter, sendbuff, recvbuff, dtype);
+  call.op = op;
+  return enterCounts("ReduceScatterv", comm, call, &counts, stream);
+}
+
+tuttiResult_t tuttiGatherv(const void* sendbuff, size_t sendcount, void* recvbuff, const size_t recvcounts[],
+                           const size_t displs[], tuttiDataType_t dtype, int root, tuttiComm_t comm,
+                           tuttiStream_t stream) {
+  CountsBuilder counts(comm);
+  Call call = vectorCall(Collective::Gather, sendbuff, recvbuff, dtype);
+  call.count = sendcount;
+  call.root = root;
+  if (isRoot(comm, root)) {
+    counts.receive(recvcounts, displs);
+    if (counts.status().ok() && counts.counts().recvCounts[static_cast<size_t>(root)] != sendcount) {
+      counts.fail(invalidArgument("sendcount ", sendcount, " of the root differs from recvcounts[", root, "]"));
+    }
+  }
+  return enterCounts("Gatherv", comm, call, &counts, stream);
+}
+
+tuttiResult_t tuttiScatterv(const void* sendbuff, const size_t sendcounts[], const size_t displs[], void* recvbuff,
+                            size_t recvcount, tuttiDataType_t dtype, int root, tuttiComm_t comm, tuttiStream_t stream) {
+  CountsBuilder counts(comm);
+  Call call = vectorCall(Collective::Scatter, sendbuff, recvbuff, dtype);
+  call.count = recvcount;
+  call.root = root;
+  if (isRoot(comm, root)) {
+    counts.send(sendcounts, displs);
+    if (counts.status().ok() && counts.counts().sendCounts[static_cast<size_t>(root)] != recvcount) {
+      counts.fail(invalidArgument("recvcount ", recvcount, " of the root differs from sendcounts[", root, "]"));
+    }
+  }
+  return enterCounts("Scatterv", comm, call, &counts, stream);
+}
+
+}  // extern "C"

@@ -1,0 +1,42 @@
+// What this rank has been doing, written by the thread that runs calls and read by the one that answers inquiries.
+#pragma once
+
+#include <array>
+#include <atomic>
+
+#include "src/bootstrap/hub.hpp"
+
+namespace tutti {
+
+/// enter/leave/wait: one thread.  state: any thread, at any time.
+class CallLog {
+ public:
+  void enter(uint64_t sequence, const Fingerprint& call) {
+    Entry& entry = entries_[sequence % kEntries];
+    entry.sequence.store(0, std::memory_order_relaxed);  // a reader in between sees no such entry
+    entry.head.store(call.head, std::memory_order_relaxed);
+    entry.count.store(call.count, std::memory_order_relaxed);
+    entry.sequence.store(sequence, std::memory_order_release);
+    hash_ = (hash_ ^ call.head) * 0x9e3779b97f4a7c15 ^ call.count;
+    inside_.store(true, std::memory_order_relaxed);
+    entered_.store(sequence, std::memory_order_release);  // pairs with state(): the entry is there before its number
+  }
+  void leave() { inside_.store(false, std::memory_order_release); }
+  void waitFor(int rank) { waitingOn_.store(rank, std::memory_order_relaxed); }
+  RankState state() const;
+  /// All calls so far, as one text that ranks can compare.  The calling thread.
+  std::string digest() const { return cat(entered_.load(std::memory_order_relaxed), "/", hash_); }
+
+ private:
+  static constexpr size_t kEntries = 64;
+  struct Entry {
+    std::atomic<uint64_t> sequence{0}, head{0}, count{0};
+  };
+  std::array<Entry, kEntries> entries_{};
+  uint64_t hash_ = 0;
+  std::atomic<uint64_t> entered_{0};
+  std::atomic<bool> inside_{false};
+  std::atomic<int> waitingOn_{-1};
+};
+
+}  // namespace tutti

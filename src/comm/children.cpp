@@ -1,0 +1,106 @@
+#include "src/comm/children.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/bootstrap/unique_id.hpp"
+
+namespace tutti {
+namespace {
+
+Result<std::shared_ptr<Session>> sessionFor(Comm& parent, bool share) {
+  if (share) return parent.control().session();
+  return Session::create();
+}
+
+JoinRequest childRequest(const Comm& parent, const std::string& label, const Session& session) {
+  JoinRequest request;
+  const Secret& secret = const_cast<Comm&>(parent).control().secret();
+  request.commId = deriveCommId(secret, label);
+  request.secret = deriveSecret(secret, label);
+  request.self = session.endpoint();
+  return request;
+}
+
+struct SplitEntry {
+  int color;
+  int key;
+  int rank;
+};
+
+}  // namespace
+
+Result<ChildPlan> planSplit(Comm& parent, int color, int key, bool share) {
+  const uint64_t number = parent.nextChild();
+  ChildPlan child;
+  if (color >= 0) {
+    TUTTI_ASSIGN(child.session, sessionFor(parent, share));
+  }
+  int32_t mine[2] = {color, key};
+  std::string blob(reinterpret_cast<const char*>(mine), sizeof mine);
+  if (child.session) blob += child.session->endpoint();
+  TUTTI_ASSIGN(const std::vector<std::string> all, parent.control().allGather(std::move(blob), parent.deadline()));
+  if (color < 0) return child;
+
+  std::vector<SplitEntry> members;
+  std::vector<Endpoint> endpoints(all.size());
+  for (size_t r = 0; r < all.size(); ++r) {
+    int32_t theirs[2];
+    if (all[r].size() < sizeof theirs) return remoteError("rank ", r, " sent a malformed split request");
+    std::memcpy(theirs, all[r].data(), sizeof theirs);
+    endpoints[r] = all[r].substr(sizeof theirs);
+    if (theirs[0] == color) members.push_back({theirs[0], theirs[1], static_cast<int>(r)});
+  }
+  std::stable_sort(members.begin(), members.end(),
+                   [](const SplitEntry& a, const SplitEntry& b) { return a.key < b.key; });
+  child.request = childRequest(parent, cat("split/", number, "/", color), *child.session);
+  child.request.nRanks = static_cast<int>(members.size());
+  for (size_t i = 0; i < members.size(); ++i) {
+    if (members[i].rank == parent.rank()) child.request.rank = static_cast<int>(i);
+    child.request.members.push_back(endpoints[static_cast<size_t>(members[i].rank)]);
+  }
+  return child;
+}
+
+Result<ChildPlan> planShrink(Comm& parent, const std::vector<int>& excluded, bool share) {
+  ChildPlan child;
+  (void)share;  // the survivors know the endpoints of the parent's Session only
+  child.session = parent.control().session();
+  std::string label = cat("shrink/", parent.nextChild());
+  for (const int rank : excluded) label += cat("/", rank);
+  child.request = childRequest(parent, label, *child.session);
+  for (int r = 0; r < parent.nRanks(); ++r) {
+    if (std::binary_search(excluded.begin(), excluded.end(), r)) continue;
+    if (r == parent.rank()) child.request.rank = static_cast<int>(child.request.members.size());
+    child.request.members.push_back(parent.control().endpoints()[static_cast<size_t>(r)]);
+  }
+  child.request.nRanks = static_cast<int>(child.request.members.size());
+  return child;
+}
+
+Result<ChildPlan> planGrow(Comm& parent, int nRanks, const tuttiUniqueId* id) {
+  std::string blob;
+  if (id != nullptr) blob.assign(id->internal, sizeof id->internal);
+  TUTTI_ASSIGN(const std::vector<std::string> all, parent.control().allGather(std::move(blob), parent.deadline()));
+  const std::string* given = nullptr;
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (all[r].empty()) continue;
+    if (given != nullptr) return invalidUsage("more than one rank passed a uniqueId to tuttiCommGrow; one must");
+    given = &all[r];
+  }
+  if (given == nullptr) return invalidUsage("no rank passed a uniqueId to tuttiCommGrow; one of the old ranks must");
+  tuttiUniqueId meeting{};
+  std::memcpy(meeting.internal, given->data(), std::min(given->size(), sizeof meeting.internal));
+  TUTTI_ASSIGN(const MeetingPlace place, decodeUniqueId(meeting));
+  ChildPlan child;
+  TUTTI_ASSIGN(child.session, Session::create());
+  child.request.commId = place.commId;
+  child.request.secret = place.secret;
+  child.request.meeting = place.endpoint;
+  child.request.self = child.session->endpoint();
+  child.request.rank = parent.rank();
+  child.request.nRanks = nRanks;
+  return child;
+}
+
+}  // namespace tutti

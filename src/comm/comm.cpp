@@ -1,0 +1,128 @@
+#include "src/comm/comm.hpp"
+
+#include <algorithm>
+
+#include "src/base/config.hpp"
+#include "src/base/log.hpp"
+#include "src/comm/launch.hpp"
+
+namespace tutti {
+namespace {
+
+// How long a verdict may take; the verdict on a silent rank needs it in full.
+constexpr int kGraceMs = 200;
+// How long a broken connection waits for the news of why it broke.
+constexpr int kNewsMs = 60;
+
+bool breaksCommunicator(const Status& error) {
+  return error.code() == tuttiRemoteError || error.code() == tuttiTimeout || error.code() == tuttiSystemError ||
+         error.code() == tuttiInternalError;
+}
+
+}  // namespace
+
+Comm::Comm(const CommSettings& settings, std::atomic<uint32_t>* abort)
+    : settings_(settings), timeoutMs_(settings.timeoutMs), abort_(abort) {}
+
+Comm::~Comm() {
+  ownBatch_.reset();
+  plans_.clear();
+  if (links_) links_->close();
+  links_.reset();    // transports use control_
+  control_.reset();  // ends callbacks into this object
+}
+
+DrivenTask Comm::driven(Task* task) {
+  WaitPolicy policy = waitPolicy_;
+  policy.timeoutMs = timeoutMs_.load(std::memory_order_relaxed);
+  return {task, this, policy, links_->sleepers(), Status(), false};
+}
+
+Status Comm::failure() const {
+  if (!aborting()) return {};
+  const std::lock_guard lock(mutex_);
+  if (!failure_.ok()) return failure_;
+  return remoteError("this communicator was aborted");
+}
+
+void Comm::onFailure(const Failure& failure) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_.ok()) failure_ = failure.status;
+  }
+  abort_->store(1, std::memory_order_release);
+}
+
+void Comm::fail(const Status& error) {
+  if (!breaksCommunicator(error)) return;
+  control_->reportFailure(-1, error);
+  onFailure({-1, error});
+}
+
+void Comm::abort() {
+  const Status why = remoteError("rank ", rank(), " has aborted the communicator");
+  onFailure({rank(), why});
+  control_->reportFailure(rank(), why);
+}
+
+void Comm::revoke() {
+  revoked_.store(true, std::memory_order_release);
+  const Status why = remoteError("rank ", rank(), " has revoked the communicator");
+  onFailure({rank(), why});
+  control_->reportFailure(rank(), why);
+}
+
+Status Comm::stalled(int waitingOn) {
+  log_.waitFor(waitingOn);
+  return control_->inquire(InquiryReason::Stalled, sequence_, waitingOn, kGraceMs);
+}
+
+Status Comm::expired(int waitingOn) {
+  log_.waitFor(waitingOn);
+  Status verdict = control_->inquire(InquiryReason::Deadline, sequence_, waitingOn, kGraceMs);
+  if (verdict.ok()) {
+    verdict = timeoutError("rank ", rank(), " waited ", timeoutMs_.load(), " ms for rank ", waitingOn,
+                           " without any progress; the deadline is TUTTI_TIMEOUT_MS or config.timeoutMs");
+  }
+  onFailure({waitingOn, verdict});
+  return verdict;
+}
+
+Status Comm::failed(const Status& error, int waitingOn) {
+  log_.waitFor(waitingOn);
+  if (error.code() == tuttiInvalidUsage) {  // a message of another call: who is the odd one?
+    const Status verdict = control_->inquire(InquiryReason::Mismatch, sequence_, waitingOn, kGraceMs);
+    const Status& final = verdict.ok() ? error : verdict;
+    onFailure({waitingOn, final});
+    if (verdict.ok()) control_->reportFailure(-1, error);
+    return final;
+  }
+  // A broken connection is often the consequence of a failure whose news is on its way.
+  for (const Deadline news = Deadline::inMs(kNewsMs); !news.passed() && control_->failure().ok();) {
+    timespec pause{0, 1'000'000};
+    nanosleep(&pause, nullptr);
+  }
+  if (const Status first = control_->failure(); !first.ok()) return first;
+  control_->reportFailure(waitingOn, error);
+  onFailure({waitingOn, error});
+  return error;
+}
+
+std::byte* Comm::workspace(size_t bytes) {
+  if (workspace_.size() < bytes) workspace_.resize(bytes);
+  return workspace_.data();
+}
+
+Status Comm::finalize() {
+  turn_.drain();
+  TUTTI_TRY(failure());
+  // Everyone says what it has called; ranks that disagree find out here at the latest.
+  TUTTI_ASSIGN(const std::vector<std::string> calls, control_->allGather(log_.digest(), deadline()));
+  for (size_t r = 0; r < calls.size(); ++r) {
+    if (calls[r] == calls[static_cast<size_t>(rank())]) continue;
+    return control_->inquire(InquiryReason::Mismatch, sequence_, static_cast<int>(r), kGraceMs);
+  }
+  return {};
+}
+
+}  // namespace tutti

@@ -1,0 +1,42 @@
+// Groups: calls that are collected and started together, and the way of every call from the API to its stream.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "src/comm/handle.hpp"
+
+struct tuttiStream {
+  std::unique_ptr<tutti::HostStream> host;
+};
+
+namespace tutti {
+
+/// What the calling thread has collected since its outermost tuttiGroupStart.
+struct Group {
+  struct Join {
+    tuttiComm* handle;
+    JoinFunction join;
+    tuttiComm_t* out;
+  };
+  struct Entry {
+    tuttiComm* handle;
+    Call call;
+    tuttiStream_t stream;
+  };
+  int depth = 0;
+  Status error;  // the first mistake in a collected call: nothing is started then
+  std::vector<Join> joins;
+  std::vector<Entry> calls;
+};
+
+/// The calling thread's.
+Group& currentGroup();
+
+/// Start everything the outermost group has collected.
+Status endGroup(Group* group);
+
+/// A checked call: collected if a group is open, else run or enqueued.
+Status submit(tuttiComm* handle, const Call& call, tuttiStream_t stream);
+
+}  // namespace tutti

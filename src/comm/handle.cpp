@@ -1,0 +1,95 @@
+#include "src/comm/handle.hpp"
+
+#include <sched.h>
+
+#include <deque>
+#include <system_error>
+
+#include "src/comm/group.hpp"
+
+namespace tutti {
+
+tuttiComm* newHandle(int rank, int nRanks, const CommSettings& settings) {
+  // Never destroyed, not even at exit: threads of the user's may outlive static destructors.
+  static auto* const handles = new std::deque<std::unique_ptr<tuttiComm>>;
+  static auto* const mutex = new std::mutex;
+  auto handle = std::make_unique<tuttiComm>();
+  handle->rank = rank;
+  handle->nRanks = nRanks;
+  handle->settings = settings;
+  const std::lock_guard lock(*mutex);
+  handles->push_back(std::move(handle));
+  return handles->back().get();
+}
+
+void remember(tuttiComm* handle, const Status& error) {
+  const std::lock_guard lock(handle->mutex);
+  handle->lastErrorText = error.message();
+}
+
+Status finishJoin(tuttiComm* handle, const JoinFunction& join) {
+  Result<std::unique_ptr<Comm>> comm = join(&handle->abort);
+  Status status = comm.status();
+  if (status.ok() && !handle->settings.blocking) {
+    Result<std::unique_ptr<HostStream>> own = HostStream::create();
+    status = own.status();
+    if (status.ok()) handle->own = std::move(own).value();
+  }
+  if (!status.ok()) {
+    {
+      const std::lock_guard lock(handle->mutex);
+      handle->error = status;
+      handle->lastErrorText = status.message();
+    }
+    handle->state.store(tuttiComm::State::Failed, std::memory_order_release);
+    return status;
+  }
+  handle->comm = std::move(comm).value();
+  handle->rank = handle->comm->rank();
+  handle->nRanks = handle->comm->nRanks();
+  handle->state.store(tuttiComm::State::Ready, std::memory_order_release);  // pairs with usable()
+  return {};
+}
+
+Status startJoin(tuttiComm* handle, JoinFunction join, tuttiComm_t* out) {
+  *out = handle;
+  if (!handle->settings.blocking) {
+    try {
+      handle->joiner = std::thread([handle, work = std::move(join)] { (void)finishJoin(handle, work); });
+    } catch (const std::system_error& error) {
+      return systemError("cannot start a thread for joining in the background: ", error.what());
+    }
+    return {tuttiInProgress, "joining in the background; poll tuttiCommGetAsyncError"};
+  }
+  if (currentGroup().depth > 0) {
+    currentGroup().joins.push_back({handle, std::move(join), out});
+    return {};
+  }
+  Status status = finishJoin(handle, join);
+  if (!status.ok()) *out = nullptr;
+  return status;
+}
+
+Result<Comm*> usable(tuttiComm_t handle) {
+  if (handle == nullptr) return invalidArgument("comm is NULL");
+  switch (handle->state.load(std::memory_order_acquire)) {
+    case tuttiComm::State::Ready: return handle->comm.get();
+    case tuttiComm::State::Joining:
+      return invalidUsage("comm (rank ", handle->rank, " of ", handle->nRanks,
+                          ") is still joining; poll tuttiCommGetAsyncError until it leaves tuttiInProgress");
+    case tuttiComm::State::Gone:
+      return invalidArgument("comm (rank ", handle->rank, " of ", handle->nRanks, ") has been destroyed or aborted");
+    case tuttiComm::State::Failed: break;
+  }
+  const std::lock_guard lock(handle->mutex);
+  return handle->error;
+}
+
+void freeComm(tuttiComm* handle) {
+  if (handle->joiner.joinable()) handle->joiner.join();
+  while (handle->users.load(std::memory_order_acquire) > 0) sched_yield();
+  handle->own.reset();
+  handle->comm.reset();
+}
+
+}  // namespace tutti

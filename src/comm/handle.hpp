@@ -1,0 +1,62 @@
+// What a tuttiComm_t points to: outlives its communicator, so that use after destroy has an answer.
+//
+// A handle is never freed (some hundred bytes each, kept in a list of the process): a stale tuttiComm_t then finds a
+// handle in state Gone instead of memory that is somebody else's.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "src/comm/comm.hpp"
+#include "src/device/host_stream.hpp"
+
+struct tuttiComm {
+  enum class State { Joining, Ready, Failed, Gone };
+
+  std::atomic<State> state{State::Joining};
+  std::atomic<uint32_t> abort{0};
+  std::atomic<int> users{0};  // calls that are running on it
+  std::atomic<bool> finalized{false};
+  int rank = 0;
+  int nRanks = 0;
+  tutti::CommSettings settings;
+  std::unique_ptr<tutti::Comm> comm;       // while Ready
+  std::unique_ptr<tutti::HostStream> own;  // blocking = 0: carries calls without a stream
+  std::thread joiner;                      // blocking = 0: while Joining
+
+  std::mutex mutex;  // guards what follows
+  tutti::Status error;
+  std::string lastErrorText;
+  std::string shownErrorText;  // what tuttiGetLastError has handed out
+};
+
+namespace tutti {
+
+/// A new handle, owned by the process for ever.
+tuttiComm* newHandle(int rank, int nRanks, const CommSettings& settings);
+
+/// How a communicator comes to be; runs on the caller's thread, a group's, or the handle's own.
+using JoinFunction = std::function<Result<std::unique_ptr<Comm>>(std::atomic<uint32_t>* abort)>;
+
+/// Run `join` for the handle: now, in the enclosing group's end, or (blocking = 0) in the background.
+/// *out is the handle, NULL if a join that was waited for failed.
+Status startJoin(tuttiComm* handle, JoinFunction join, tuttiComm_t* out);
+
+/// Run `join` and put the outcome into the handle.
+Status finishJoin(tuttiComm* handle, const JoinFunction& join);
+
+/// The communicator of a handle if calls may be made on it.  Errors: InvalidArgument (NULL), InvalidUsage (destroyed,
+/// still joining), or the error that broke it.
+Result<Comm*> usable(tuttiComm_t handle);
+
+/// Keep `error` as the handle's last.
+void remember(tuttiComm* handle, const Status& error);
+
+/// Free the communicator: waits for calls in flight first.
+void freeComm(tuttiComm* handle);
+
+}  // namespace tutti

@@ -1,0 +1,130 @@
+// How a communicator comes up: join the control plane, exchange cards, open transports, agree on settings.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "src/base/config.hpp"
+#include "src/base/log.hpp"
+#include "src/comm/comm.hpp"
+#include "src/comm/launch.hpp"
+#include "transport/self/self_transport.hpp"
+#include "transport/shm/shm_transport.hpp"
+#include "transport/tcp/transport.hpp"
+
+namespace tutti {
+namespace {
+
+// A rank that is merely late must not flood the others with questions: larger communicators ask later.
+int firstLookMs(int nRanks) { return std::max(20, nRanks); }
+
+RankCard myCard(int rank) {
+  RankCard card;
+  card.info.rank = rank;
+  card.info.hostId = hostIdentity();
+  card.info.processId = processIdentity();
+  card.info.pid = getpid();
+  card.info.uid = getuid();
+  char host[64] = "?";
+  (void)gethostname(host, sizeof host - 1);
+  card.hostName = host;
+  card.cpus = allowedCpus();
+  return card;
+}
+
+/// What all ranks must have set alike, as a sentence that can be compared and shown.
+Result<std::string> commonSettings(const CommSettings& settings) {
+  std::string text;
+  for (const char* name : {"TUTTI_ALGO", "TUTTI_PROTO", "TUTTI_SLOT_BYTES", "TUTTI_SLOTS", "TUTTI_NSOCKETS"}) {
+    text += cat(name, "=", configText(name), " ");
+  }
+  return text + cat("transports=", settings.transports, " reproducible=", settings.reproducible,
+                    " nChannels=", settings.nChannels);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Comm>> Comm::join(std::shared_ptr<Session> session, JoinRequest request,
+                                         const CommSettings& settings, std::atomic<uint32_t>* abort) {
+  std::unique_ptr<Comm> comm(new Comm(settings, abort));
+  RankCard card = myCard(request.rank);
+  TUTTI_ASSIGN(card.settings, commonSettings(settings));
+  if (request.rank == 0) card.calibration = loadCalibration();
+  request.info = encodeCard(card);
+  const Deadline deadline = Deadline::inMs(settings.timeoutMs);
+  TUTTI_ASSIGN(comm->control_, session->join(std::move(request), deadline, abort,
+                                             [c = comm.get()](const Failure& failure) { c->onFailure(failure); }));
+  TUTTI_TRY(comm->setUp());
+  return comm;
+}
+
+Status Comm::setUp() {
+  control_->setState([this] { return log_.state(); });
+  sendsTo_.resize(static_cast<size_t>(nRanks()));
+  receivesFrom_.resize(static_cast<size_t>(nRanks()));
+  std::vector<RankCard> cards;
+  for (int r = 0; r < nRanks(); ++r) {
+    TUTTI_ASSIGN(RankCard card, decodeCard(r, control_->infos()[static_cast<size_t>(r)]));
+    cards.push_back(std::move(card));
+  }
+  for (const RankCard& card : cards) {
+    const RankCard& mine = cards[static_cast<size_t>(rank())];
+    if (card.settings == mine.settings) continue;
+    return invalidUsage("rank ", card.info.rank, " has other settings than rank ", rank(), ": [", card.settings,
+                        "] and [", mine.settings, "]; set them alike on all ranks");
+  }
+  TUTTI_ASSIGN(const int64_t slotBytes, configInteger("TUTTI_SLOT_BYTES"));
+  sliceBytes_ = static_cast<size_t>(slotBytes) / kCacheLineBytes * kCacheLineBytes;
+  TUTTI_TRY(openTransports(&cards));
+  TUTTI_TRY(links_->meet(std::move(cards)));
+  TUTTI_TRY(setUpPlanner());
+  TUTTI_ASSIGN(const int64_t spinUs, configInteger("TUTTI_SPIN_US"));
+  waitPolicy_.spin = !oversubscribed(links_->cards(), links_->cards()[static_cast<size_t>(rank())].info.hostId);
+  waitPolicy_.spinUs = static_cast<int>(spinUs);
+  waitPolicy_.firstLookMs = firstLookMs(nRanks());
+  ownBatch_ = std::make_unique<Batch>(*this);
+  watchNeighbours();
+  return {};
+}
+
+// In order of preference.  Every rank opens the same ones, so their addresses can travel as one list.
+Status Comm::openTransports(std::vector<RankCard>* cards) {
+  const PeerInfo& self = (*cards)[static_cast<size_t>(rank())].info;
+  std::vector<std::unique_ptr<Transport>> transports;
+  transports.push_back(createSelfTransport(rank(), sliceBytes_));
+  if (transportAllowed(settings_.transports, "shm")) {
+    TUTTI_ASSIGN(const ShmConfig config, ShmConfig::fromEnvironment(self, nRanks()));
+    TUTTI_ASSIGN(auto shm, createShmTransport(config, *control_));
+    transports.push_back(std::move(shm));
+  }
+  if (transportAllowed(settings_.transports, "tcp")) {
+    TUTTI_ASSIGN(const TcpOptions options, TcpOptions::fromConfig());
+    TUTTI_ASSIGN(auto tcp, TcpTransport::create(*control_, rank(), options));
+    transports.push_back(std::move(tcp));
+  }
+  links_ = std::make_unique<Links>(rank(), std::move(transports));
+  RankCard addresses;
+  addresses.transports = links_->addresses();
+  TUTTI_ASSIGN(const std::vector<std::string> all, control_->allGather(encodeCard(addresses), deadline()));
+  for (size_t r = 0; r < all.size(); ++r) {
+    TUTTI_ASSIGN(RankCard theirs, decodeCard(static_cast<int>(r), all[r]));
+    (*cards)[r].transports = std::move(theirs.transports);
+  }
+  return {};
+}
+
+// A death spreads from those who watch: the overlay's neighbours of this host.
+void Comm::watchNeighbours() {
+  std::vector<int> pids(static_cast<size_t>(nRanks()), 0);
+  const std::vector<RankCard>& cards = links_->cards();
+  const PeerInfo& self = cards[static_cast<size_t>(rank())].info;
+  for (int skip = 1; skip < nRanks(); skip *= 2) {
+    for (const int peer : {(rank() + skip) % nRanks(), (rank() - skip + nRanks()) % nRanks()}) {
+      const PeerInfo& info = cards[static_cast<size_t>(peer)].info;
+      const bool otherProcess = info.hostId == self.hostId && info.processId != self.processId;
+      if (otherProcess) pids[static_cast<size_t>(peer)] = info.pid;
+    }
+  }
+  control_->watchProcesses(pids);
+}
+
+}  // namespace tutti

@@ -1,0 +1,214 @@
+#include "src/comm/launch.hpp"
+
+#include <algorithm>
+#include <future>
+
+namespace tutti {
+namespace {
+
+uint32_t opCode(const Call& call) {
+  if (call.op < tuttiNumOps) return static_cast<uint32_t>(call.op);
+  return static_cast<uint32_t>(tuttiNumOps) + (call.custom->function != nullptr ? 1 : 0);
+}
+
+/// Counts of a v form that all ranks know, as one number; calls whose counts only the two ends know give 0.
+uint64_t countsHash(const Call& call) {
+  const bool known = call.collective == Collective::AllGather || call.collective == Collective::ReduceScatter;
+  uint64_t hash = 0;
+  if (known) {
+    for (const size_t count : call.counts->recvCounts) hash = hash * 1000003 + count;
+  }
+  return hash;
+}
+
+bool keepsResult(const Comm& comm, const Call& call) {
+  return call.collective != Collective::Reduce || call.root == comm.rank();
+}
+
+/// Elements of this rank's result.
+size_t resultCount(const Comm& comm, const Call& call) {
+  if (call.counts) return call.counts->recvCounts[static_cast<size_t>(comm.rank())];
+  return call.count;
+}
+
+}  // namespace
+
+Fingerprint fingerprintOf(const Call& call, uint64_t sequence) {
+  CallParts parts;
+  parts.sequence = static_cast<uint32_t>(sequence);
+  parts.kind = call.kind == CallKind::Collective ? static_cast<uint32_t>(call.collective) : kKindPointToPoint;
+  parts.dtype = static_cast<uint32_t>(call.dtype);
+  if (callReduces(call)) parts.op = opCode(call);
+  parts.root = callIsRooted(call) ? static_cast<uint32_t>(call.root) : 0;
+  parts.count = call.counts ? countsHash(call) : call.count;
+  return makeFingerprint(parts);
+}
+
+void Batch::clear() {
+  calls_.clear();
+  pointToPoint_.clear();
+  collectives_.clear();
+  next_ = 0;
+  current_ = nullptr;
+}
+
+Status Batch::prepare() {
+  pointToPoint_.clear();
+  collectives_.clear();
+  next_ = 0;
+  current_ = nullptr;
+  for (const Call& call : calls_) {
+    if (call.kind == CallKind::Collective) {
+      TUTTI_ASSIGN(PlanEntry * entry, comm_.plan(call));
+      collectives_.emplace_back(&call, entry);
+    } else {
+      TUTTI_TRY(preparePointToPoint(call));
+    }
+  }
+  pointToPointDone_ = pointToPoint_.empty();
+  return {};
+}
+
+Status Batch::preparePointToPoint(const Call& call) {
+  const bool isSend = call.kind == CallKind::Send;
+  const Fingerprint fingerprint = fingerprintOf(call, comm_.nextPairSequence(call.root, isSend));
+  if (call.count == 0) return {};
+  PointToPointOp op;
+  TUTTI_ASSIGN(op.channel, comm_.links().channel(call.root, kPointToPointLane, comm_.deadline()));
+  op.peer = call.root;
+  op.isSend = isSend;
+  op.source = static_cast<const std::byte*>(call.sendbuff);
+  op.dst = static_cast<std::byte*>(call.recvbuff);
+  op.bytes = call.count * dataTypeBytes(call.dtype);
+  op.sliceBytes = comm_.sliceBytes();
+  op.call = fingerprint;
+  pointToPoint_.add(op);
+  return {};
+}
+
+void Batch::beginCollective(const Call& call, PlanEntry* entry) {
+  const uint64_t sequence = comm_.nextSequence();
+  CallBuffers buffers;
+  buffers.input = static_cast<const std::byte*>(call.sendbuff);
+  buffers.output = static_cast<std::byte*>(call.recvbuff);
+  buffers.call = fingerprintOf(call, sequence);
+  buffers.reduction = {call.dtype, call.op, nullptr, nullptr};
+  Trimmings trimmings;
+  if (callReduces(call) && call.op == tuttiAvg) {
+    buffers.reduction.op = tuttiSum;
+    if (keepsResult(comm_, call)) {
+      trimmings.divisor = comm_.nRanks();
+      trimmings.divided = {nullptr, buffers.output, resultCount(comm_, call)};
+    }
+  }
+  if (call.custom != nullptr && call.custom->function != nullptr) {
+    buffers.reduction = {call.dtype, tuttiSum, call.custom->function, call.custom->context};
+  } else if (call.custom != nullptr) {  // PreMulSum: the scaled input takes the input's place
+    buffers.reduction.op = tuttiSum;
+    const size_t count = comm_.inputElements(call);
+    trimmings.scalar = call.custom->deviceScalar != nullptr ? call.custom->deviceScalar : call.custom->scalar.data();
+    trimmings.scaled = {buffers.input, comm_.workspace(count * dataTypeBytes(call.dtype)), count};
+    buffers.input = trimmings.scaled.to;
+  }
+  comm_.log().enter(sequence, buffers.call);
+  entry->run->begin(buffers, trimmings);
+}
+
+Result<Progress> Batch::step() {
+  bool moved = false;
+  if (!pointToPointDone_) {
+    TUTTI_ASSIGN(const Progress progress, pointToPoint_.step());
+    pointToPointDone_ = progress == Progress::Done;
+    moved = progress != Progress::Blocked;
+  }
+  if (current_ == nullptr && next_ < collectives_.size()) {
+    current_ = collectives_[next_].second;
+    beginCollective(*collectives_[next_].first, current_);
+    ++next_;
+  }
+  if (current_ != nullptr) {
+    TUTTI_ASSIGN(const Progress progress, current_->run->step());
+    moved = moved || progress != Progress::Blocked;
+    if (progress == Progress::Done) {
+      comm_.log().leave();
+      current_ = nullptr;
+    }
+  }
+  if (pointToPointDone_ && current_ == nullptr && next_ == collectives_.size()) return Progress::Done;
+  return moved ? Progress::Moved : Progress::Blocked;
+}
+
+int Batch::waitingOn() const {
+  const int collective = current_ != nullptr ? current_->run->waitingOn() : -1;
+  return collective >= 0 ? collective : pointToPoint_.waitingOn();
+}
+
+void Batch::abandon() {
+  if (current_ != nullptr) current_->run->abandon();
+  pointToPoint_.abandon();
+}
+
+namespace {
+
+/// Plans of several communicators of one thread may need each other to come up, so they are made side by side.
+std::vector<Status> prepareAll(std::span<const std::unique_ptr<Batch>> batches) {
+  std::vector<Status> results(batches.size());
+  if (batches.size() == 1) {
+    results[0] = batches[0]->prepare();
+    return results;
+  }
+  std::vector<std::future<Status>> work;
+  for (const auto& batch : batches) {
+    work.push_back(std::async(std::launch::async, [b = batch.get()] { return b->prepare(); }));
+  }
+  for (size_t i = 0; i < work.size(); ++i) results[i] = work[i].get();
+  return results;
+}
+
+}  // namespace
+
+Status runBatches(std::span<const std::unique_ptr<Batch>> batches, std::span<const uint64_t> tickets) {
+  for (size_t i = 0; i < batches.size(); ++i) batches[i]->comm().turn().await(tickets[i]);
+  std::vector<Status> results = prepareAll(batches);
+  std::vector<DrivenTask> tasks;
+  for (size_t i = 0; i < batches.size(); ++i) {
+    if (results[i].ok()) results[i] = batches[i]->comm().failure();
+    if (!results[i].ok()) {
+      batches[i]->comm().fail(results[i]);
+      continue;
+    }
+    tasks.push_back(batches[i]->comm().driven(batches[i].get()));
+  }
+  drive(tasks);
+  for (size_t i = 0; i < batches.size(); ++i) {
+    batches[i]->comm().log().leave();
+    batches[i]->comm().turn().finish(tickets[i]);
+  }
+  for (const DrivenTask& task : tasks) results.push_back(task.result);
+  for (const Status& result : results) {
+    if (!result.ok()) return result;
+  }
+  return {};
+}
+
+Status runCall(Comm& comm, const Call& call) {
+  const uint64_t ticket = comm.turn().take();
+  comm.turn().await(ticket);
+  Batch& batch = comm.ownBatch();
+  batch.clear();
+  batch.add(call);
+  Status result = batch.prepare();
+  if (result.ok()) result = comm.failure();
+  if (result.ok()) {
+    DrivenTask task = comm.driven(&batch);
+    drive({&task, 1});
+    result = task.result;
+  } else {
+    comm.fail(result);
+  }
+  comm.log().leave();
+  comm.turn().finish(ticket);
+  return result;
+}
+
+}  // namespace tutti

@@ -1,0 +1,55 @@
+// From calls to work: what a rank does when a call, or a whole group of them, is its turn.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "src/comm/call.hpp"
+#include "src/comm/comm.hpp"
+#include "src/exec/point_to_point.hpp"
+
+namespace tutti {
+
+/// The calls of one communicator in one group, in order, as one task: sends and receives side by side, collectives one
+/// after the other beside them.  Reusable.
+class Batch : public Task {
+ public:
+  explicit Batch(Comm& comm) : comm_(comm) {}
+
+  void add(const Call& call) { calls_.push_back(call); }
+  void clear();
+  bool empty() const { return calls_.empty(); }
+
+  /// Make plans and open channels for all calls; may block.  Then step() never does.
+  Status prepare();
+
+  Comm& comm() { return comm_; }
+  Result<Progress> step() override;
+  int waitingOn() const override;
+  void abandon() override;
+
+ private:
+  Status preparePointToPoint(const Call& call);
+  void beginCollective(const Call& call, PlanEntry* entry);
+
+  Comm& comm_;
+  std::vector<Call> calls_;
+  PointToPointRun pointToPoint_;
+  bool pointToPointDone_ = false;
+  std::vector<std::pair<const Call*, PlanEntry*>> collectives_;
+  size_t next_ = 0;               // collective to begin next
+  PlanEntry* current_ = nullptr;  // the one that runs
+};
+
+/// Runs batches of different communicators together on this thread: waits for their turns, prepares, drives, and gives
+/// the turns back.  tickets[i] belongs to batches[i].  The first error, if any.
+Status runBatches(std::span<const std::unique_ptr<Batch>> batches, std::span<const uint64_t> tickets);
+
+/// The common case, without a group: one call, on this thread.
+Status runCall(Comm& comm, const Call& call);
+
+/// What a message of this call says of itself.  sequence: of the communicator's collectives, or of the pair's messages.
+Fingerprint fingerprintOf(const Call& call, uint64_t sequence);
+
+}  // namespace tutti

@@ -1,0 +1,61 @@
+#include "src/comm/links.hpp"
+
+#include "src/base/log.hpp"
+
+namespace tutti {
+
+Links::Links(int rank, std::vector<std::unique_ptr<Transport>> transports)
+    : rank_(rank), transports_(std::move(transports)) {}
+
+std::vector<std::pair<std::string, Address>> Links::addresses() const {
+  std::vector<std::pair<std::string, Address>> result;
+  for (const auto& transport : transports_) result.emplace_back(transport->name(), transport->address());
+  return result;
+}
+
+Status Links::meet(std::vector<RankCard> cards) {
+  cards_ = std::move(cards);
+  const PeerInfo& self = cards_[static_cast<size_t>(rank_)].info;
+  for (const RankCard& card : cards_) {
+    Transport* best = nullptr;
+    for (const auto& transport : transports_) {
+      if (best == nullptr && transport->reaches(self, card.info)) best = transport.get();
+    }
+    if (best == nullptr) {
+      return invalidUsage("no transport that TUTTI_TRANSPORTS allows joins rank ", rank_, " and rank ", card.info.rank,
+                          " (host ", card.hostName, "); allow tcp, or shm for ranks of one host");
+    }
+    byPeer_.push_back(best);
+  }
+  for (const auto& transport : transports_) {
+    bool used = false;
+    for (const Transport* mine : byPeer_) used = used || mine == transport.get();
+    if (used && transport->sleeper() != nullptr) sleepers_.push_back(transport->sleeper());
+  }
+  return {};
+}
+
+const Transport& Links::transportTo(int peer) const { return *byPeer_[static_cast<size_t>(peer)]; }
+
+bool Links::isOpen(int peer, int lane) const { return channels_.count({peer, lane}) != 0; }
+
+Result<Channel*> Links::channel(int peer, int lane, Deadline deadline) {
+  auto& channel = channels_[{peer, lane}];
+  if (channel != nullptr) return channel.get();
+  Transport* transport = byPeer_[static_cast<size_t>(peer)];
+  const Address* address = nullptr;
+  for (const auto& [name, theirs] : cards_[static_cast<size_t>(peer)].transports) {
+    if (name == transport->name()) address = &theirs;
+  }
+  if (address == nullptr) {
+    return invalidUsage("rank ", peer, " does not offer transport ", transport->name(), " that rank ", rank_,
+                        " would use; set TUTTI_TRANSPORTS alike on all ranks");
+  }
+  TUTTI_DEBUG("comm", "rank ", rank_, " peer ", peer, " lane ", lane, ": opening ", transport->name());
+  TUTTI_ASSIGN(channel, transport->connect(peer, *address, lane, deadline));
+  return channel.get();
+}
+
+void Links::close() { channels_.clear(); }
+
+}  // namespace tutti

@@ -1,0 +1,48 @@
+// The channels of one rank of a communicator: opened at first use, one per peer and lane, over the best transport that
+// joins the two ranks.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "src/comm/peers.hpp"
+#include "transport/transport.hpp"
+
+namespace tutti {
+
+/// Lanes 0..kPointToPointLane-1 belong to collectives.
+inline constexpr int kPointToPointLane = 63;
+inline constexpr int kMaxLanes = 64;
+
+/// One thread at a time.
+class Links {
+ public:
+  /// transports: in order of preference.
+  Links(int rank, std::vector<std::unique_ptr<Transport>> transports);
+
+  /// What to tell the peers.
+  std::vector<std::pair<std::string, Address>> addresses() const;
+  /// What the peers told.  Errors: InvalidUsage naming two ranks that no allowed transport joins.
+  Status meet(std::vector<RankCard> cards);
+
+  /// The channel to `peer` for `lane`; opens it at first use.  Errors: as Transport::connect.
+  Result<Channel*> channel(int peer, int lane, Deadline deadline);
+  bool isOpen(int peer, int lane) const;
+
+  const Transport& transportTo(int peer) const;
+  const std::vector<RankCard>& cards() const { return cards_; }
+  const std::vector<Sleeper*>& sleepers() const { return sleepers_; }
+  /// Close all channels; peers see them end.
+  void close();
+
+ private:
+  int rank_;
+  std::vector<std::unique_ptr<Transport>> transports_;
+  std::vector<RankCard> cards_;
+  std::vector<Transport*> byPeer_;
+  std::vector<Sleeper*> sleepers_;
+  std::map<std::pair<int, int>, std::unique_ptr<Channel>> channels_;  // by peer and lane
+};
+
+}  // namespace tutti

@@ -1,0 +1,151 @@
+// From a call to a plan: choose an algorithm, build its schedule, rewrite it, bind it to memory and links.
+#include <algorithm>
+
+#include "src/base/log.hpp"
+#include "src/comm/comm.hpp"
+#include "src/schedule/passes.hpp"
+
+namespace tutti {
+namespace {
+
+// Passes that look at all ranks' schedules cost time and memory that grow with the square of the rank count.
+constexpr int kMostRanksForDirect = 64;
+
+Shape shapeOf(const Comm& comm, const Call& call, const PlanKey& key, const std::vector<int>& nodes,
+              size_t sliceBytes) {
+  Shape shape;
+  shape.collective = call.collective;
+  shape.rank = comm.rank();
+  shape.nRanks = comm.nRanks();
+  shape.root = call.root;
+  shape.inPlace = key.inPlace;
+  shape.bytes = call.count * dataTypeBytes(call.dtype);
+  if (call.counts) {
+    // The largest block, which only AllGatherv and ReduceScatterv know on all ranks; others plan for any size.
+    shape.uneven = true;
+    const bool known = call.collective == Collective::AllGather || call.collective == Collective::ReduceScatter;
+    const auto& counts = call.counts->recvCounts;
+    shape.bytes = known && !counts.empty() ? *std::max_element(counts.begin(), counts.end()) * dataTypeBytes(call.dtype)
+                                           : 64 * 1024;
+  }
+  shape.slotBytes = sliceBytes;
+  shape.commutative = !key.ordered;
+  shape.nodeOf = nodes;
+  return shape;
+}
+
+std::vector<Block> blocksOf(const std::vector<size_t>& counts, const std::vector<size_t>& displs) {
+  std::vector<Block> blocks;
+  for (size_t i = 0; i < counts.size(); ++i) blocks.push_back({displs[i], counts[i]});
+  return blocks;
+}
+
+Layout layoutOf(const Schedule& schedule, const Call& call, int rank) {
+  if (!call.counts) return evenLayout(schedule, call.count, dataTypeBytes(call.dtype));
+  const Counts& c = *call.counts;
+  const auto own = static_cast<size_t>(rank);
+  switch (call.collective) {
+    case Collective::AllToAll: return {blocksOf(c.sendCounts, c.sendDispls), blocksOf(c.recvCounts, c.recvDispls)};
+    case Collective::AllGather: return {{{0, c.recvCounts[own]}}, blocksOf(c.recvCounts, c.recvDispls)};
+    case Collective::ReduceScatter: return {blocksOf(c.recvCounts, c.recvDispls), {{0, c.recvCounts[own]}}};
+    case Collective::Gather:
+      return {{{0, call.count}},
+              schedule.outputChunks() > 0 ? blocksOf(c.recvCounts, c.recvDispls) : std::vector<Block>{}};
+    default:
+      return {schedule.inputChunks() > 0 ? blocksOf(c.sendCounts, c.sendDispls) : std::vector<Block>{},
+              {{0, call.count}}};
+  }
+}
+
+std::vector<Schedule> allRanks(const Algorithm& algorithm, Shape shape) {
+  std::vector<Schedule> schedules;
+  for (shape.rank = 0; shape.rank < shape.nRanks; ++shape.rank) schedules.push_back(algorithm.build(shape));
+  return schedules;
+}
+
+Schedule buildSchedule(const Algorithm& algorithm, const Shape& shape, bool ordered, bool direct) {
+  const bool needsAll = ordered || (direct && shape.nRanks <= kMostRanksForDirect);
+  if (!needsAll) return fuse(algorithm.build(shape));
+  std::vector<Schedule> all = allRanks(algorithm, shape);
+  if (ordered) all = makeReproducible(all);
+  for (Schedule& schedule : all) schedule = fuse(schedule);
+  if (direct && shape.nRanks <= kMostRanksForDirect) all = markDirect(all);
+  return all[static_cast<size_t>(shape.rank)];
+}
+
+bool sameBuffer(const Comm& comm, const Call& call) {
+  const auto* in = static_cast<const std::byte*>(call.sendbuff);
+  const auto* out = static_cast<const std::byte*>(call.recvbuff);
+  const size_t elementBytes = dataTypeBytes(call.dtype);
+  const auto own = static_cast<size_t>(comm.rank());
+  const bool isRoot = call.root == comm.rank();
+  const bool premul = call.custom != nullptr && call.custom->function == nullptr;  // works on a scaled copy
+  if (premul || in == nullptr || out == nullptr) return false;
+  // Bytes from the start of the whole buffer to this rank's block of it.
+  const auto ownOffset = [&](const std::vector<size_t>* displs) {
+    return (call.counts && !displs->empty() ? (*displs)[own] : own * call.count) * elementBytes;
+  };
+  switch (call.collective) {
+    case Collective::AllReduce:
+    case Collective::AllToAll: return in == out;
+    case Collective::Broadcast:
+    case Collective::Reduce: return isRoot && in == out;
+    case Collective::AllGather: return in == out + ownOffset(call.counts ? &call.counts->recvDispls : nullptr);
+    case Collective::ReduceScatter: return out == in + ownOffset(call.counts ? &call.counts->recvDispls : nullptr);
+    case Collective::Gather: return isRoot && in == out + ownOffset(call.counts ? &call.counts->recvDispls : nullptr);
+    case Collective::Scatter: return isRoot && out == in + ownOffset(call.counts ? &call.counts->sendDispls : nullptr);
+    case Collective::Barrier: return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+size_t Comm::inputElements(const Call& call) const {
+  if (call.collective != Collective::ReduceScatter) return call.count;
+  if (!call.counts) return call.count * static_cast<size_t>(nRanks());
+  size_t extent = 0;
+  const Counts& c = *call.counts;
+  for (size_t i = 0; i < c.recvCounts.size(); ++i) extent = std::max(extent, c.recvDispls[i] + c.recvCounts[i]);
+  return extent;
+}
+
+Result<PlanEntry*> Comm::plan(const Call& call) {
+  PlanKey key;
+  key.collective = call.collective;
+  key.dtype = call.dtype;
+  key.root = callIsRooted(call) ? call.root : 0;
+  key.count = call.count;
+  key.counts = call.counts;
+  key.inPlace = sameBuffer(*this, call);
+  if (callReduces(call)) {
+    const bool sums = call.op == tuttiSum || call.op == tuttiProd || call.op == tuttiAvg || call.op >= tuttiNumOps;
+    key.ordered = settings_.reproducible && isFloating(call.dtype) && sums;
+    key.ordered = key.ordered || (call.custom != nullptr && !call.custom->commutative);
+  }
+  if (PlanEntry* found = plans_.find(key)) return found;
+  TUTTI_ASSIGN(PlanEntry entry, makePlan(call, key));
+  return plans_.insert(key, std::move(entry));
+}
+
+Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
+  const size_t elementBytes = dataTypeBytes(call.dtype);
+  const Shape shape = shapeOf(*this, call, key, nodes(), sliceBytes_);
+  TUTTI_ASSIGN(const Choice choice, choosePlan(shape, elementBytes));
+  const bool direct = choice.protocol == Protocol::Direct;
+  Schedule schedule = buildSchedule(*choice.algorithm, shape, key.ordered, direct);
+  if (choice.nChannels > 1) schedule = replicate(schedule, choice.nChannels);
+  if (schedule.lanes.size() > static_cast<size_t>(kPointToPointLane)) {
+    return invalidUsage("algorithm ", choice.algorithm->name, " with ", choice.nChannels, " channels needs ",
+                        schedule.lanes.size(), " lanes; there are ", kPointToPointLane);
+  }
+  const Layout layout = layoutOf(schedule, call, rank());
+  const ChannelFinder find = [this](int peer, int lane) { return links_->channel(peer, lane, deadline()); };
+  const size_t slice = choice.sliceBytes;
+  PlanEntry entry;
+  TUTTI_ASSIGN(entry.plan, bindPlan(std::move(schedule), layout, elementBytes, slice, find));
+  entry.run = std::make_unique<CollectiveRun>(*entry.plan);
+  return entry;
+}
+
+}  // namespace tutti

@@ -1,0 +1,171 @@
+#include "src/comm/peers.hpp"
+
+#include <sched.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <mutex>
+
+#include "src/base/config.hpp"
+
+namespace tutti {
+namespace {
+
+// Fixed-width little-endian numbers and length-prefixed texts.  All ranks run the same version (a version number
+// leads).
+constexpr uint64_t kCardVersion = 0x7474'6361'7264'0001;
+constexpr uint64_t kMostTransports = 16;
+
+void put(std::string* out, uint64_t value) {
+  char bytes[8];
+  for (int i = 0; i < 8; ++i) bytes[i] = static_cast<char>(value >> (8 * i));
+  out->append(bytes, 8);
+}
+void put(std::string* out, const std::string& text) {
+  put(out, uint64_t{text.size()});
+  *out += text;
+}
+
+class Reader {
+ public:
+  explicit Reader(const std::string& bytes) : bytes_(bytes) {}
+  uint64_t number() {
+    uint64_t value = 0;
+    if (bytes_.size() - at_ < 8) {
+      ok_ = false;
+      return 0;
+    }
+    for (size_t i = 0; i < 8; ++i) value |= uint64_t{static_cast<unsigned char>(bytes_[at_ + i])} << (8 * i);
+    at_ += 8;
+    return value;
+  }
+  std::string text() {
+    const uint64_t size = number();
+    if (!ok_ || size > bytes_.size() - at_) {
+      ok_ = false;
+      return {};
+    }
+    at_ += size;
+    return bytes_.substr(at_ - size, size);
+  }
+  bool finished() const { return ok_ && at_ == bytes_.size(); }
+  bool ok() const { return ok_; }
+
+ private:
+  const std::string& bytes_;
+  size_t at_ = 0;
+  bool ok_ = true;
+};
+
+uint64_t hashText(const std::string& text, uint64_t hash = 0xcbf29ce484222325) {  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace
+
+std::string encodeCard(const RankCard& card) {
+  std::string out;
+  put(&out, kCardVersion);
+  put(&out, card.info.hostId);
+  put(&out, card.info.processId);
+  put(&out, static_cast<uint64_t>(card.info.pid));
+  put(&out, uint64_t{card.info.uid});
+  put(&out, card.hostName);
+  put(&out, card.cpus);
+  put(&out, card.settings);
+  put(&out, card.calibration);
+  put(&out, uint64_t{card.transports.size()});
+  for (const auto& [name, address] : card.transports) {
+    put(&out, name);
+    put(&out, address);
+  }
+  return out;
+}
+
+Result<RankCard> decodeCard(int rank, const std::string& bytes) {
+  Reader in(bytes);
+  if (in.number() != kCardVersion) {
+    return remoteError("rank ", rank, " runs another version of Tutti; use one version on all ranks");
+  }
+  RankCard card;
+  card.info.rank = rank;
+  card.info.hostId = in.number();
+  card.info.processId = in.number();
+  card.info.pid = static_cast<int32_t>(in.number());
+  card.info.uid = static_cast<uint32_t>(in.number());
+  card.hostName = in.text();
+  card.cpus = in.text();
+  card.settings = in.text();
+  card.calibration = in.text();
+  const uint64_t nTransports = in.number();
+  for (uint64_t i = 0; in.ok() && i < nTransports && i < kMostTransports; ++i) {
+    std::string name = in.text();
+    card.transports.emplace_back(std::move(name), in.text());
+  }
+  if (!in.finished()) return remoteError("rank ", rank, " sent a malformed card");
+  return card;
+}
+
+uint64_t hostIdentity() {
+  std::string text;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), text);
+  struct stat ns {};
+  if (stat("/proc/self/ns/net", &ns) == 0) text += cat("/", ns.st_ino);
+  return hashText(text + "/" + configText("TUTTI_HOSTID"));
+}
+
+uint64_t processIdentity() {
+  // A constant of the process, not state: made at first use, and again in a forked child.
+  static uint64_t identity = 0;
+  static pid_t owner = 0;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (owner != getpid()) {
+    if (getrandom(&identity, sizeof identity, 0) != sizeof identity) identity = hashText(cat(getpid(), "/", &identity));
+    owner = getpid();
+  }
+  return identity;
+}
+
+std::string allowedCpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) CPU_SET(0, &set);
+  std::string mask(sizeof set, '\0');
+  std::memcpy(mask.data(), &set, sizeof set);
+  mask.erase(mask.find_last_not_of('\0') + 1);
+  return mask;
+}
+
+bool oversubscribed(const std::vector<RankCard>& cards, uint64_t hostId) {
+  std::string all;
+  int ranks = 0;
+  for (const RankCard& card : cards) {
+    if (card.info.hostId != hostId) continue;
+    ++ranks;
+    all.resize(std::max(all.size(), card.cpus.size()));
+    for (size_t i = 0; i < card.cpus.size(); ++i) all[i] = static_cast<char>(all[i] | card.cpus[i]);
+  }
+  int cpus = 0;
+  for (const char byte : all) cpus += std::popcount(static_cast<unsigned char>(byte));
+  return ranks > cpus;
+}
+
+std::vector<int> nodesOf(const std::vector<RankCard>& cards) {
+  std::map<uint64_t, int> numbers;
+  std::vector<int> nodes;
+  for (const RankCard& card : cards) {
+    const int next = static_cast<int>(numbers.size());
+    nodes.push_back(numbers.emplace(card.info.hostId, next).first->second);
+  }
+  return nodes;
+}
+
+}  // namespace tutti

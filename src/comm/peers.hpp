@@ -1,0 +1,38 @@
+// What every rank tells every other at init: who and where it is, and how its transports are reached.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/base/status.hpp"
+#include "transport/transport.hpp"
+
+namespace tutti {
+
+struct RankCard {
+  PeerInfo info;
+  std::string hostName;
+  std::string cpus;                                         // that this rank may run on: a bit mask, lowest first
+  std::string settings;                                     // what must be set alike on all ranks, as text
+  std::vector<std::pair<std::string, Address>> transports;  // those this rank has, by name
+  std::string calibration;                                  // rank 0's is used by all
+};
+
+std::string encodeCard(const RankCard& card);
+/// Errors: RemoteError naming the rank whose card is not understood.
+Result<RankCard> decodeCard(int rank, const std::string& bytes);
+
+/// Same kernel (boot id), same network namespace, and same TUTTI_HOSTID if set.
+uint64_t hostIdentity();
+/// Random, made once per process: tells one process from another even when pids are reused or namespaces differ.
+uint64_t processIdentity();
+/// CPUs that this thread may run on, as in RankCard::cpus.
+std::string allowedCpus();
+
+/// Whether the ranks of `host` outnumber the CPUs that they may run on.
+bool oversubscribed(const std::vector<RankCard>& cards, uint64_t hostId);
+
+/// Nodes of the ranks, numbered from 0 in order of their first rank.
+std::vector<int> nodesOf(const std::vector<RankCard>& cards);
+
+}  // namespace tutti

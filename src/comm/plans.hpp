@@ -1,0 +1,51 @@
+// Plans that a communicator has made, by kind of call.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <unordered_map>
+
+#include "src/comm/call.hpp"
+#include "src/exec/collective_run.hpp"
+#include "src/exec/plan.hpp"
+
+namespace tutti {
+
+/// All that a plan depends on, apart from the communicator.
+struct PlanKey {
+  Collective collective = Collective::AllReduce;
+  tuttiDataType_t dtype = tuttiFloat32;
+  bool ordered = false;  // operands are combined in rank order (reproducible sums, operators that do not commute)
+  bool inPlace = false;
+  int root = 0;
+  size_t count = 0;
+  std::shared_ptr<const Counts> counts;
+
+  bool operator==(const PlanKey& other) const;
+  size_t hash() const;
+};
+
+struct PlanEntry {
+  std::unique_ptr<Plan> plan;
+  std::unique_ptr<CollectiveRun> run;
+};
+
+/// One thread at a time.  Keeps the most recently used plans.
+class PlanCache {
+ public:
+  /// nullptr if there is none.
+  PlanEntry* find(const PlanKey& key);
+  PlanEntry* insert(const PlanKey& key, PlanEntry entry);
+  void clear();
+
+ private:
+  static constexpr size_t kMostPlans = 256;
+  struct Hash {
+    size_t operator()(const PlanKey& key) const { return key.hash(); }
+  };
+  using Order = std::list<std::pair<PlanKey, PlanEntry>>;
+  Order order_;  // most recently used first
+  std::unordered_map<PlanKey, Order::iterator, Hash> byKey_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,111 @@
+#include "src/comm/settings.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+
+#include "src/base/config.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::array<std::string_view, 3> kTransports = {"self", "shm", "tcp"};
+
+Result<CommSettings> fromEnvironment() {
+  CommSettings s;
+  TUTTI_TRY(checkConfig());
+  TUTTI_ASSIGN(const int64_t reproducible, configInteger("TUTTI_REPRODUCIBLE"));
+  TUTTI_ASSIGN(const int64_t timeoutMs, configInteger("TUTTI_TIMEOUT_MS"));
+  TUTTI_ASSIGN(const int64_t nChannels, configInteger("TUTTI_NCHANNELS"));
+  s.reproducible = reproducible != 0;
+  s.timeoutMs = static_cast<int>(std::min<int64_t>(timeoutMs, INT_MAX));
+  s.nChannels = static_cast<int>(nChannels);
+  s.transports = configText("TUTTI_TRANSPORTS");
+  return s;
+}
+
+/// A field of config that is set and within its range overrides `value`.
+Status take(const char* field, int given, int least, int most, int* value) {
+  if (given == TUTTI_CONFIG_UNDEF_INT) return {};
+  if (given < least || given > most) {
+    return invalidArgument("config.", field, " = ", given, " is outside ", least, "..", most);
+  }
+  *value = given;
+  return {};
+}
+
+Status takeFlag(const char* field, int given, bool* value) {
+  int number = *value ? 1 : 0;
+  TUTTI_TRY(take(field, given, 0, 1, &number));
+  *value = number != 0;
+  return {};
+}
+
+// Reads no more than the caller's header knew of.
+Result<tuttiConfig_t> readable(const tuttiConfig_t& config) {
+  if (config.magic != TUTTI_CONFIG_MAGIC) {
+    return invalidArgument("config is not initialised: start it with TUTTI_CONFIG_INITIALIZER");
+  }
+  if (config.size < offsetof(tuttiConfig_t, blocking)) {
+    return invalidArgument("config.size = ", config.size, " is too small to be a tuttiConfig_t");
+  }
+  tuttiConfig_t copy = TUTTI_CONFIG_INITIALIZER;
+  std::memcpy(&copy, &config, std::min(config.size, sizeof copy));
+  return copy;
+}
+
+}  // namespace
+
+Result<CommSettings> resolveSettings(const tuttiConfig_t* config, const CommSettings* parent) {
+  CommSettings s;
+  if (parent != nullptr) {
+    s = *parent;
+  } else {
+    TUTTI_ASSIGN(s, fromEnvironment());
+  }
+  if (config != nullptr) {
+    TUTTI_ASSIGN(const tuttiConfig_t c, readable(*config));
+    TUTTI_TRY(takeFlag("blocking", c.blocking, &s.blocking));
+    TUTTI_TRY(takeFlag("reproducible", c.reproducible, &s.reproducible));
+    TUTTI_TRY(takeFlag("splitShare", c.splitShare, &s.splitShare));
+    TUTTI_TRY(take("timeoutMs", c.timeoutMs, 0, INT_MAX, &s.timeoutMs));
+    TUTTI_TRY(take("nChannels", c.nChannels, 0, 64, &s.nChannels));
+    int device = TUTTI_DEVICE_AUTO;
+    TUTTI_TRY(take("device", c.device, TUTTI_DEVICE_AUTO, TUTTI_DEVICE_CUDA, &device));
+    if (device == TUTTI_DEVICE_CUDA) {
+      return invalidUsage("config.device = TUTTI_DEVICE_CUDA, but this build of Tutti has no CUDA support");
+    }
+    if (c.transports != nullptr) s.transports = c.transports;
+    if (c.netName != nullptr && std::strcmp(c.netName, "tcp") != 0) {
+      return invalidArgument("config.netName = '", c.netName, "' is not a network transport of this build (tcp)");
+    }
+    if (c.commName != nullptr) s.name = c.commName;
+  }
+  TUTTI_TRY(checkTransportList(s.transports));
+  return s;
+}
+
+bool transportAllowed(const std::string& list, std::string_view name) {
+  if (list.empty()) return true;
+  const bool exclude = list.front() == '^';
+  bool named = false;
+  for (const std::string& part : split(exclude ? std::string_view(list).substr(1) : std::string_view(list), ',')) {
+    named = named || part == name;
+  }
+  return named != exclude;
+}
+
+Status checkTransportList(const std::string& list) {
+  if (list.empty()) return {};
+  for (std::string part : split(list, ',')) {
+    if (!part.empty() && part.front() == '^') part.erase(0, 1);
+    if (std::find(kTransports.begin(), kTransports.end(), part) == kTransports.end()) {
+      return invalidUsage("TUTTI_TRANSPORTS (or config.transports) = '", list, "': there is no transport '", part,
+                          "'; known are self, shm, tcp");
+    }
+  }
+  return {};
+}
+
+}  // namespace tutti

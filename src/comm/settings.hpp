@@ -1,0 +1,29 @@
+// The options of one communicator: tuttiConfig_t, over the environment, over the defaults.
+#pragma once
+
+#include <string>
+
+#include "src/base/status.hpp"
+
+namespace tutti {
+
+struct CommSettings {
+  bool blocking = true;
+  bool reproducible = false;
+  int timeoutMs = 30000;
+  int nChannels = 0;
+  bool splitShare = true;
+  std::string transports;
+  std::string name;
+};
+
+/// config may be nullptr.  parent: what undefined fields take instead of the environment's values (children).
+/// Errors: InvalidArgument naming the field; InvalidUsage naming the variable.
+Result<CommSettings> resolveSettings(const tuttiConfig_t* config, const CommSettings* parent);
+
+/// Whether a transport of this name may be used: "shm,tcp" lists, "^x" excludes, "" allows all.
+bool transportAllowed(const std::string& list, std::string_view name);
+/// Errors: InvalidUsage naming the unknown transport.
+Status checkTransportList(const std::string& list);
+
+}  // namespace tutti

@@ -1,0 +1,51 @@
+#include "src/exec/collective_run.hpp"
+
+namespace tutti {
+
+CollectiveRun::CollectiveRun(const Plan& plan) : states_(plan.lanes.size(), LaneState::Done) {
+  lanes_.reserve(plan.lanes.size());
+  for (const BoundLane& lane : plan.lanes) lanes_.emplace_back(plan, lane);
+}
+
+void CollectiveRun::begin(const CallBuffers& buffers, const Trimmings& trimmings) {
+  buffers_ = buffers;
+  trimmings_ = trimmings;
+  if (trimmings.scalar != nullptr) {
+    scale(buffers.reduction.dtype, trimmings.scaled.to, trimmings.scaled.from, trimmings.scalar,
+          trimmings.scaled.count);
+  }
+  for (LaneRun& lane : lanes_) lane.begin(buffers);
+  std::fill(states_.begin(), states_.end(), LaneState::Running);
+  running_ = lanes_.size();
+}
+
+Result<Progress> CollectiveRun::step() {
+  bool moved = false;
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    if (states_[i] == LaneState::Done) continue;
+    TUTTI_ASSIGN(const Progress progress, lanes_[i].step());
+    moved = moved || progress != Progress::Blocked;
+    if (progress == Progress::Done) {
+      states_[i] = LaneState::Done;
+      --running_;
+    }
+  }
+  if (running_ > 0) return moved ? Progress::Moved : Progress::Blocked;
+  if (trimmings_.divisor != 0) {
+    divide(buffers_.reduction.dtype, trimmings_.divided.to, trimmings_.divisor, trimmings_.divided.count);
+  }
+  return Progress::Done;
+}
+
+int CollectiveRun::waitingOn() const {
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    if (states_[i] == LaneState::Running && lanes_[i].waitingOn() >= 0) return lanes_[i].waitingOn();
+  }
+  return -1;
+}
+
+void CollectiveRun::abandon() {
+  for (LaneRun& lane : lanes_) lane.abandon();
+}
+
+}  // namespace tutti

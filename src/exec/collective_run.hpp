@@ -1,0 +1,46 @@
+// Runs one collective: its plan's lanes side by side, with what the operator needs before (PreMulSum's scaling) and
+// after (avg's division).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "src/exec/lane_run.hpp"
+
+namespace tutti {
+
+/// Elements of a buffer that get scaled before or divided after the lanes have run.
+struct Touch {
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+  size_t count = 0;
+};
+
+/// What to do around the lanes.  A value; blocks point into the call's buffers.
+struct Trimmings {
+  const void* scalar = nullptr;  // PreMulSum: one element; input is scaled from `scaled.from` to `scaled.to` first
+  Touch scaled;
+  int divisor = 0;  // avg: divide `divided.to` by it at the end; 0: do not
+  Touch divided;
+};
+
+/// One thread at a time; reusable: begin(), step() until Done, begin() again.
+class CollectiveRun : public Task {
+ public:
+  explicit CollectiveRun(const Plan& plan);
+
+  void begin(const CallBuffers& buffers, const Trimmings& trimmings);
+  Result<Progress> step() override;
+  int waitingOn() const override;
+  void abandon() override;
+
+ private:
+  enum class LaneState : char { Running, Done };
+  std::vector<LaneRun> lanes_;
+  std::vector<LaneState> states_;
+  size_t running_ = 0;
+  CallBuffers buffers_;
+  Trimmings trimmings_;
+};
+
+}  // namespace tutti

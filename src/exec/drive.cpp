@@ -1,0 +1,171 @@
+#include "src/exec/drive.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/clock.hpp"
+
+namespace tutti {
+namespace {
+
+// A pause is some 15 ns here, a wake-up from sleep some 30 us: spinning pays up to about there.
+constexpr int kPausesPerLook = 64;
+constexpr int64_t kSpinNs = 50'000;
+constexpr int64_t kYieldNs = 1'000'000;
+constexpr int kYieldsPerClock = 32;
+// A lost wake-up costs at most this.
+constexpr int kSleepUs = 1000;
+
+void pauseCpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/// One wait: from the moment nothing moves until something does.
+class Idle {
+ public:
+  explicit Idle(std::span<DrivenTask> tasks) : tasks_(tasks) {
+    for (const DrivenTask& task : tasks) spin_ = spin_ && task.policy.spin;
+    for (const DrivenTask& task : tasks) {
+      if (task.policy.spinUs >= 0) spinNs_ = int64_t{task.policy.spinUs} * 1000;
+    }
+    if (!spin_) spinNs_ = 0;
+  }
+
+  ~Idle() { reset(); }
+
+  void reset() {
+    if (prepared_ != nullptr) prepared_->cancel();
+    prepared_ = nullptr;
+    rounds_ = 0;
+    sinceNs_ = 0;
+    elapsedNs_ = 0;
+    nextLookNs_ = 0;
+  }
+
+  /// Wait a little.  False as long as that was not worth a look at the clock.
+  bool wait() {
+    ++rounds_;
+    if (spinNs_ > 0 && (sinceNs_ == 0 || elapsedNs_ < spinNs_)) {
+      pauseCpu();
+      if (rounds_ % kPausesPerLook != 0) return false;
+    } else if (elapsedNs_ < kYieldNs || !sleep()) {
+      sched_yield();
+      if (rounds_ % kYieldsPerClock != 0) return false;
+    }
+    const int64_t now = nowNs();
+    if (sinceNs_ == 0) sinceNs_ = now;
+    elapsedNs_ = now - sinceNs_;
+    return true;
+  }
+
+  int64_t elapsedNs() const { return elapsedNs_; }
+
+  /// Whether `policy` wants somebody to look who is to blame for the wait.
+  bool lookDue(const WaitPolicy& policy) {
+    if (nextLookNs_ == 0) nextLookNs_ = int64_t{policy.firstLookMs} * 1'000'000;
+    if (elapsedNs_ < nextLookNs_) return false;
+    nextLookNs_ *= 2;
+    return true;
+  }
+
+ private:
+  bool sleep();
+
+  std::span<DrivenTask> tasks_;
+  bool spin_ = true;
+  int64_t spinNs_ = kSpinNs;
+  int64_t sinceNs_ = 0;
+  int64_t elapsedNs_ = 0;
+  int64_t nextLookNs_ = 0;
+  uint64_t rounds_ = 0;
+  Sleeper* prepared_ = nullptr;  // peers have been told to ring
+};
+
+// The first sleeper that there is sleeps; the others are covered by the bound on the sleep.
+bool Idle::sleep() {
+  Sleeper* sleeper = nullptr;
+  for (const DrivenTask& task : tasks_) {
+    if (!task.done && !task.sleepers.empty()) sleeper = task.sleepers.front();
+  }
+  if (sleeper == nullptr) return false;
+  if (prepared_ == nullptr) {
+    sleeper->prepare();
+    prepared_ = sleeper;
+    return true;  // one more look at the channels first
+  }
+  std::exchange(prepared_, nullptr)->sleep(kSleepUs);
+  return true;
+}
+
+void finish(DrivenTask* task, Status result) {
+  if (!result.ok()) task->task->abandon();
+  task->result = std::move(result);
+  task->done = true;
+}
+
+bool stepAll(std::span<DrivenTask> tasks, bool* left) {
+  bool moved = false;
+  *left = false;
+  for (DrivenTask& task : tasks) {
+    if (task.done) continue;
+    const Result<Progress> progress = task.task->step();
+    if (!progress.ok()) {
+      const Status error = progress.status();
+      finish(&task, task.owner->failed(error, task.task->waitingOn()));
+      moved = true;
+    } else if (*progress == Progress::Done) {
+      finish(&task, Status());
+      moved = true;
+    } else {
+      *left = true;
+      moved = moved || *progress == Progress::Moved;
+    }
+  }
+  return moved;
+}
+
+void checkAborts(std::span<DrivenTask> tasks) {
+  for (DrivenTask& task : tasks) {
+    if (!task.done && task.owner->aborting()) finish(&task, task.owner->aborted());
+  }
+}
+
+void checkTimes(std::span<DrivenTask> tasks, Idle* idle) {
+  for (DrivenTask& task : tasks) {
+    if (task.done) continue;
+    const int64_t timeoutNs = int64_t{task.policy.timeoutMs} * 1'000'000;
+    if (timeoutNs > 0 && idle->elapsedNs() > timeoutNs) {
+      finish(&task, task.owner->expired(task.task->waitingOn()));
+    } else if (idle->lookDue(task.policy)) {
+      Status verdict = task.owner->stalled(task.task->waitingOn());
+      if (!verdict.ok()) finish(&task, std::move(verdict));
+    }
+  }
+}
+
+}  // namespace
+
+void drive(std::span<DrivenTask> tasks) {
+  Idle idle(tasks);
+  bool left = true;
+  uint32_t round = 0;
+  while (true) {
+    const bool moved = stepAll(tasks, &left);
+    if (!left) return;
+    if (moved) {
+      idle.reset();
+      if (++round % 256 == 0) checkAborts(tasks);
+      continue;
+    }
+    checkAborts(tasks);
+    if (idle.wait()) checkTimes(tasks, &idle);
+  }
+}
+
+}  // namespace tutti

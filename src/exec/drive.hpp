@@ -1,0 +1,51 @@
+// Drives tasks on the calling thread until all are done, waiting as the machine's load allows.
+//
+// Waiting: spin with pause, then give the core away (sched_yield), then sleep until a peer rings.  With more ranks than
+// cores spinning only keeps the awaited rank from running, so it is left out.  Every wait looks at the abort word and
+// at the deadline, which counts from the last progress.
+#pragma once
+
+#include <span>
+
+#include "src/exec/task.hpp"
+#include "transport/transport.hpp"
+
+namespace tutti {
+
+/// How one communicator's tasks wait.  Borrowed by drive().
+struct WaitPolicy {
+  bool spin = true;      // false with more ranks than cores on this host
+  int spinUs = -1;       // TUTTI_SPIN_US; -1: built-in
+  int timeoutMs = 0;     // 0: for ever
+  int firstLookMs = 20;  // a wait of this long (then twice, four times ...) calls `stalled`
+};
+
+/// Whose task it is: knows the abort word, and turns waits and errors into verdicts.  Called on the driving thread.
+class TaskOwner {
+ public:
+  virtual ~TaskOwner() = default;
+  virtual bool aborting() const = 0;
+  /// The error once aborting().
+  virtual Status aborted() = 0;
+  /// Called after waits of firstLookMs and longer: looks for ranks that disagree or have left.  An error ends the task.
+  virtual Status stalled(int waitingOn) = 0;
+  /// Called at the deadline: the error, naming the rank that is to blame.
+  virtual Status expired(int waitingOn) = 0;
+  /// Called with an error of step(); gives the one to report (a refused message becomes a verdict on who differs).
+  virtual Status failed(const Status& error, int waitingOn) = 0;
+};
+
+/// A task with what belongs to its communicator.
+struct DrivenTask {
+  Task* task = nullptr;
+  TaskOwner* owner = nullptr;
+  WaitPolicy policy;
+  std::span<Sleeper* const> sleepers;
+  Status result;
+  bool done = false;
+};
+
+/// Runs every task to its end, successful or not; results are in `result`.  An error in one task does not stop others.
+void drive(std::span<DrivenTask> tasks);
+
+}  // namespace tutti

@@ -1,0 +1,237 @@
+#include "src/exec/lane_run.hpp"
+
+#include <algorithm>
+
+#include "src/base/assert.hpp"
+#include "src/base/copy.hpp"
+
+namespace tutti {
+namespace {
+
+// A lane gives the others a turn after this many ops.
+constexpr int kOpsPerStep = 16;
+// Below this, copying through a slot costs less than lending memory and asking for it back.
+constexpr size_t kLeastDirectBytes = 4096;
+
+}  // namespace
+
+LaneRun::LaneRun(const Plan& plan, const BoundLane& lane) : plan_(plan), lane_(lane) {
+  size_t mostOperands = 2;
+  size_t mostLoans = 0;
+  for (const BoundOp& op : lane.ops) {
+    mostOperands = std::max(mostOperands, op.sources.size() + op.from.size());
+    mostLoans += op.direct ? op.to.size() : 0;
+  }
+  operands_.reserve(mostOperands);
+  loans_.reserve(mostLoans * std::min<size_t>(lane.loops, 8));
+}
+
+void LaneRun::begin(const CallBuffers& buffers) {
+  TUTTI_ASSERT(loans_.empty());
+  buffers_ = buffers;
+  slice_ = 0;
+  op_ = 0;
+  waitingOn_ = -1;
+  arrived_ = sent_ = 0;
+  computed_ = false;
+  staging_ = nullptr;
+}
+
+Result<Progress> LaneRun::step() {
+  bool moved = false;
+  for (int budget = kOpsPerStep; budget > 0; --budget) {
+    if (slice_ >= lane_.loops || lane_.ops.empty()) {
+      TUTTI_ASSIGN(const bool returned, allLoansReturned());
+      return returned ? Progress::Done : moved ? Progress::Moved : Progress::Blocked;
+    }
+    TUTTI_ASSIGN(const bool done, runOp(lane_.ops[op_]));
+    if (!done) return moved ? Progress::Moved : Progress::Blocked;
+    nextOp();
+    moved = true;
+  }
+  return Progress::Moved;
+}
+
+void LaneRun::nextOp() {
+  arrived_ = sent_ = 0;
+  computed_ = false;
+  staging_ = nullptr;
+  waitingOn_ = -1;
+  if (++op_ == lane_.ops.size()) {
+    op_ = 0;
+    ++slice_;
+  }
+}
+
+size_t LaneRun::sliceOf(const BoundOp& op) const {
+  const size_t begin = slice_ * plan_.sliceBytes;
+  return begin >= op.bytes ? 0 : std::min(plan_.sliceBytes, op.bytes - begin);
+}
+
+const std::byte* LaneRun::readAddress(const Operand& operand) const {
+  if (operand.buffer == Buffer::Scratch) return plan_.scratch.get() + operand.offset;
+  const std::byte* base = operand.buffer == Buffer::Input ? buffers_.input : buffers_.output;
+  return base + operand.offset + slice_ * plan_.sliceBytes;
+}
+
+std::byte* LaneRun::writeAddress(const Operand& operand) const {
+  if (operand.buffer == Buffer::Scratch) return plan_.scratch.get() + operand.offset;
+  TUTTI_ASSERT(operand.buffer == Buffer::Output);
+  return buffers_.output + operand.offset + slice_ * plan_.sliceBytes;
+}
+
+Result<bool> LaneRun::runOp(const BoundOp& op) {
+  const size_t bytes = sliceOf(op);
+  if (bytes == 0 && !op.token) return true;
+  if (!computed_) {
+    if (op.hasDst && !loans_.empty()) {
+      TUTTI_ASSIGN(const bool free, loansReturned(op));
+      if (!free) return false;
+    }
+    const bool justMove = op.from.size() == 1 && op.sources.empty() && (op.hasDst || op.token);
+    TUTTI_ASSIGN(const bool ready, justMove ? moveIn(op, bytes) : gather(op, bytes));
+    if (!ready) return false;
+    if (!justMove) {
+      TUTTI_ASSIGN(const bool combined, combine(op, bytes));
+      if (!combined) return false;
+    }
+    computed_ = true;
+  }
+  TUTTI_ASSIGN(const bool gone, sendAll(op, bytes));
+  if (!gone) return false;
+  // A value that is passed on from where it arrived keeps its slot until it has left.
+  if (!op.hasDst && op.from.size() == 1 && op.sources.empty() && !op.token) releaseAll(op);
+  return true;
+}
+
+Result<bool> LaneRun::moveIn(const BoundOp& op, size_t bytes) {
+  waitingOn_ = op.fromRanks[0];
+  std::byte* dst = op.token ? nullptr : writeAddress(op.dst);
+  value_ = dst;
+  return op.from[0]->receive(dst, {bytes, buffers_.call});
+}
+
+Result<bool> LaneRun::gather(const BoundOp& op, size_t bytes) {
+  while (arrived_ < op.from.size()) {
+    waitingOn_ = op.fromRanks[arrived_];
+    if (arrived_ == 0) {
+      operands_.clear();
+      for (const Operand& source : op.sources) operands_.push_back(readAddress(source));
+    }
+    TUTTI_ASSIGN(const std::byte* message, op.from[arrived_]->peek({bytes, buffers_.call}));
+    if (message == nullptr) return false;
+    operands_.push_back(message);
+    ++arrived_;
+  }
+  if (op.from.empty()) {
+    operands_.clear();
+    for (const Operand& source : op.sources) operands_.push_back(readAddress(source));
+  }
+  return true;
+}
+
+Result<bool> LaneRun::combine(const BoundOp& op, size_t bytes) {
+  if (op.hasDst) {
+    std::byte* dst = writeAddress(op.dst);
+    compute(op, dst, bytes);
+    releaseAll(op);
+    value_ = dst;
+    return true;
+  }
+  if (operands_.size() <= 1) {  // a plain send, or a message that is passed on
+    value_ = operands_.empty() ? nullptr : static_cast<const std::byte*>(operands_[0]);
+    return true;
+  }
+  waitingOn_ = op.toRanks[0];
+  TUTTI_ASSIGN(const std::span<std::byte> room, op.to[0]->reserve());
+  if (room.empty()) return false;
+  staging_ = room.data();
+  compute(op, staging_, bytes);
+  releaseAll(op);
+  value_ = staging_;
+  return true;
+}
+
+void LaneRun::compute(const BoundOp& op, std::byte* dst, size_t bytes) {
+  const size_t count = bytes / plan_.elementBytes;
+  if (operands_.size() == 1) {
+    if (dst != operands_[0]) copyBytes(dst, operands_[0], bytes);
+  } else if (operands_.size() == 2) {
+    reducePair(buffers_.reduction, dst, operands_[0], operands_[1], count);
+  } else {
+    // dst may be the first operand only from the second round on.
+    size_t done = std::min(operands_.size(), kMaxSources);
+    reduceMany(buffers_.reduction, dst, std::span(operands_).first(done), count);
+    for (; done < operands_.size(); ++done) reducePair(buffers_.reduction, dst, dst, operands_[done], count);
+  }
+  (void)op;
+}
+
+void LaneRun::releaseAll(const BoundOp& op) {
+  for (Channel* channel : op.from) channel->release();
+}
+
+Result<bool> LaneRun::sendAll(const BoundOp& op, size_t bytes) {
+  // A staged value lies in the first receiver's slot and goes there last, because it is that receiver's afterwards.
+  const size_t first = staging_ != nullptr ? 1 : 0;
+  while (sent_ + first < op.to.size()) {
+    TUTTI_ASSIGN(const bool gone, sendOne(op, sent_ + first, bytes));
+    if (!gone) return false;
+    ++sent_;
+  }
+  if (staging_ != nullptr) {
+    waitingOn_ = op.toRanks[0];
+    return op.to[0]->commit(bytes, buffers_.call);
+  }
+  return true;
+}
+
+Result<bool> LaneRun::sendOne(const BoundOp& op, size_t which, size_t bytes) {
+  Channel* channel = op.to[which];
+  waitingOn_ = op.toRanks[which];
+  if (op.direct && bytes >= kLeastDirectBytes && channel->canOffer(value_, bytes)) {
+    TUTTI_ASSIGN(const Ticket ticket, channel->offer(value_, bytes, buffers_.call));
+    if (ticket == 0) return false;
+    const Operand& lent = op.hasDst ? op.dst : op.sources.front();
+    loans_.push_back({channel, ticket, op.toRanks[which], lent.buffer, lent.chunk, slice_});
+    return true;
+  }
+  return channel->send(value_, bytes, buffers_.call);
+}
+
+// What a peer still reads must not be written: the same chunk, and scratch in whatever slice.
+Result<bool> LaneRun::loansReturned(const BoundOp& op) {
+  for (size_t i = 0; i < loans_.size();) {
+    const Loan& loan = loans_[i];
+    const bool sameMemory = loan.chunk == op.dst.chunk && loan.buffer == op.dst.buffer &&
+                            (loan.slice == slice_ || loan.buffer == Buffer::Scratch);
+    const bool aliased = plan_.schedule.inPlace && loan.buffer != op.dst.buffer && loan.buffer != Buffer::Scratch &&
+                         op.dst.buffer != Buffer::Scratch && loan.slice == slice_;
+    if (!sameMemory && !aliased) {
+      ++i;
+      continue;
+    }
+    waitingOn_ = loan.rank;
+    TUTTI_ASSIGN(const bool taken, loan.channel->taken(loan.ticket));
+    if (!taken) return false;
+    loans_.erase(loans_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return true;
+}
+
+Result<bool> LaneRun::allLoansReturned() {
+  while (!loans_.empty()) {
+    waitingOn_ = loans_.back().rank;
+    TUTTI_ASSIGN(const bool taken, loans_.back().channel->taken(loans_.back().ticket));
+    if (!taken) return false;
+    loans_.pop_back();
+  }
+  return true;
+}
+
+void LaneRun::abandon() {
+  for (const Loan& loan : loans_) loan.channel->withdraw();
+  loans_.clear();
+}
+
+}  // namespace tutti

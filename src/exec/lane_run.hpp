@@ -1,0 +1,75 @@
+// Walks one lane of a plan, op by op and slice by slice, as far as it goes without waiting.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "src/exec/plan.hpp"
+#include "src/exec/reduce.hpp"
+#include "src/exec/task.hpp"
+
+namespace tutti {
+
+/// The memory and operator of one call.
+struct CallBuffers {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  Reduction reduction;
+  Fingerprint call;
+};
+
+/// One thread at a time.  begin() may be called again once step() has said Done.
+class LaneRun {
+ public:
+  LaneRun(const Plan& plan, const BoundLane& lane);
+
+  void begin(const CallBuffers& buffers);
+  Result<Progress> step();
+  int waitingOn() const { return waitingOn_; }
+  void abandon();
+
+ private:
+  /// Memory lent to a receiver (direct protocol) that has not been taken yet.
+  struct Loan {
+    Channel* channel;
+    Ticket ticket;
+    int rank;
+    Buffer buffer;
+    int32_t chunk;
+    size_t slice;
+  };
+
+  Result<bool> runOp(const BoundOp& op);
+  Result<bool> gather(const BoundOp& op, size_t bytes);
+  Result<bool> moveIn(const BoundOp& op, size_t bytes);
+  Result<bool> combine(const BoundOp& op, size_t bytes);
+  Result<bool> sendAll(const BoundOp& op, size_t bytes);
+  Result<bool> sendOne(const BoundOp& op, size_t which, size_t bytes);
+  Result<bool> loansReturned(const BoundOp& op);
+  Result<bool> allLoansReturned();
+  void compute(const BoundOp& op, std::byte* dst, size_t bytes);
+  void releaseAll(const BoundOp& op);
+  void nextOp();
+
+  size_t sliceOf(const BoundOp& op) const;
+  const std::byte* readAddress(const Operand& operand) const;
+  std::byte* writeAddress(const Operand& operand) const;
+
+  const Plan& plan_;
+  const BoundLane& lane_;
+  CallBuffers buffers_;
+  size_t slice_ = 0;
+  size_t op_ = 0;
+  int waitingOn_ = -1;
+
+  // Where the current op stands.
+  size_t arrived_ = 0;                 // messages of op.from that are there
+  size_t sent_ = 0;                    // messages of op.to that are gone
+  bool computed_ = false;              // the value exists
+  const std::byte* value_ = nullptr;   // the value, once computed
+  std::byte* staging_ = nullptr;       // reserved in op.to[0]'s channel, to be committed last
+  std::vector<const void*> operands_;  // of the reduction; kept for its capacity
+  std::vector<Loan> loans_;
+};
+
+}  // namespace tutti

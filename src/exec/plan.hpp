@@ -1,0 +1,84 @@
+// A plan: one rank's schedule bound to sizes, memory layout and channels; what the host executor walks.
+//
+// Slices.  Chunks are cut so that no message exceeds `sliceBytes`; the executor runs the whole schedule for slice 0 of
+// every chunk, then for slice 1, and so on, each lane at its own pace.  A chunk that has no such slice moves nothing,
+// and as all ranks know all sizes, nobody waits for it.
+//
+// A plan is made once per kind of call and reused; running it allocates nothing.  It borrows its channels.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "src/base/status.hpp"
+#include "src/schedule/schedule.hpp"
+#include "transport/transport.hpp"
+
+namespace tutti {
+
+/// Elements [offset, offset + count) of a user's buffer.
+struct Block {
+  size_t offset = 0;
+  size_t count = 0;
+};
+
+/// Where the chunks of a schedule lie.  One entry per chunk index.
+struct Layout {
+  std::vector<Block> input;
+  std::vector<Block> output;
+};
+
+/// Cuts `count` elements into `nParts` parts that start on cache lines where they can; part i.  Later parts may be
+/// shorter or empty.
+Block partOf(size_t count, size_t elementBytes, int nParts, int part);
+
+/// The layout of a call whose blocks are all alike: for AllReduce, Broadcast and Reduce `count` elements in nChunks
+/// parts; else blocks of `count` elements each.
+Layout evenLayout(const Schedule& schedule, size_t count, size_t elementBytes);
+
+/// A chunk as seen by one channel: its bytes in one of the three buffers.
+struct Operand {
+  Buffer buffer = Buffer::Input;
+  size_t offset = 0;  // bytes from the start of the buffer (scratch: of the plan's scratch memory)
+  int32_t chunk = -1;
+};
+
+/// An op with everything looked up.
+struct BoundOp {
+  std::vector<Channel*> from;
+  std::vector<Channel*> to;
+  std::vector<int> fromRanks;
+  std::vector<int> toRanks;
+  std::vector<Operand> sources;
+  Operand dst;
+  bool hasDst = false;
+  bool token = false;
+  bool direct = false;
+  size_t bytes = 0;  // of the value, all slices together
+};
+
+struct BoundLane {
+  std::vector<BoundOp> ops;
+  size_t loops = 0;  // slices of the largest value
+};
+
+struct Plan {
+  Schedule schedule;
+  size_t elementBytes = 1;
+  size_t sliceBytes = 0;
+  std::vector<BoundLane> lanes;
+  std::unique_ptr<std::byte[]> scratch;
+  size_t scratchBytes = 0;
+};
+
+/// Opens (or finds) the channel of a lane to a peer.
+using ChannelFinder = std::function<Result<Channel*>(int peer, int lane)>;
+
+/// Bind `schedule`.  sliceBytes: a multiple of elementBytes, at most the slot size of every channel.
+/// Errors: those of the finder.
+Result<std::unique_ptr<Plan>> bindPlan(Schedule schedule, const Layout& layout, size_t elementBytes, size_t sliceBytes,
+                                       const ChannelFinder& channel);
+
+}  // namespace tutti

@@ -1,0 +1,49 @@
+// Sends and receives between pairs of ranks: all pairs and directions side by side, in order within one.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/exec/task.hpp"
+#include "transport/transport.hpp"
+
+namespace tutti {
+
+struct PointToPointOp {
+  Channel* channel = nullptr;
+  int peer = 0;
+  bool isSend = false;
+  const std::byte* source = nullptr;
+  std::byte* dst = nullptr;
+  size_t bytes = 0;
+  size_t sliceBytes = 0;  // the most that one message carries, the same on both sides
+  Fingerprint call;
+};
+
+/// One thread at a time.  Ops of one peer and direction run in the order of add().
+class PointToPointRun : public Task {
+ public:
+  void clear() { ops_.clear(); }
+  bool empty() const { return ops_.empty(); }
+  void add(const PointToPointOp& op) { ops_.push_back({op, 0, 0, false}); }
+
+  Result<Progress> step() override;
+  int waitingOn() const override { return waitingOn_; }
+  void abandon() override;
+
+ private:
+  struct State {
+    PointToPointOp op;
+    size_t moved;   // bytes
+    Ticket ticket;  // of the direct message on its way, 0 if none
+    bool done;
+  };
+  Result<bool> advance(State* state);
+  Result<bool> sendSlice(State* state, size_t bytes);
+  bool blockedByEarlier(size_t index) const;
+
+  std::vector<State> ops_;
+  int waitingOn_ = -1;
+};
+
+}  // namespace tutti

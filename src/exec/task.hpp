@@ -1,0 +1,27 @@
+// Work that advances in small steps without ever blocking, so that one thread can drive many lanes, groups and
+// communicators at once, and a simulation can drive many ranks.
+#pragma once
+
+#include "src/base/status.hpp"
+
+namespace tutti {
+
+enum class Progress {
+  Blocked,  // nothing could be done
+  Moved,    // something was done, more is left
+  Done,
+};
+
+/// One thread at a time.
+class Task {
+ public:
+  virtual ~Task() = default;
+  /// Do what can be done now.  After Done or an error it is not called again.
+  virtual Result<Progress> step() = 0;
+  /// The rank that a blocked task waits for, -1 if none.
+  virtual int waitingOn() const = 0;
+  /// Take back memory lent to peers; called once after an error, before the buffers are the user's again.
+  virtual void abandon() = 0;
+};
+
+}  // namespace tutti

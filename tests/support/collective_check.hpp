@@ -1,0 +1,63 @@
+// Every collective with inputs whose result is known on each element, checked on every rank.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tests/support/ranks.hpp"
+
+namespace tutti::test {
+
+/// What rank r contributes at element i of the block meant for (or coming from) `block`.  Small, so that sums are
+/// exact.
+inline float element(int rank, int block, size_t i) {
+  return static_cast<float>((rank * 7 + block * 3 + static_cast<int>(i % 11)) % 13 - 6);
+}
+
+/// Memory for `count` floats at an address that is `shift` bytes off a 64-byte boundary, filled with a poison.
+class FloatBuffer {
+ public:
+  explicit FloatBuffer(size_t count, size_t shift = 0) : bytes_(count * sizeof(float) + 192, 0xa5), count_(count) {
+    const auto address = reinterpret_cast<uintptr_t>(bytes_.data());
+    data_ = bytes_.data() + (64 - address % 64) % 64 + shift;
+  }
+  void* at(size_t i) { return data_ + i * sizeof(float); }
+  float get(size_t i) const {
+    float value;
+    std::memcpy(&value, data_ + i * sizeof(float), sizeof value);
+    return value;
+  }
+  void set(size_t i, float value) { std::memcpy(data_ + i * sizeof(float), &value, sizeof value); }
+  size_t count() const { return count_; }
+
+ private:
+  std::vector<unsigned char> bytes_;
+  unsigned char* data_;
+  size_t count_;
+};
+
+struct CheckOptions {
+  size_t count = 1;
+  bool inPlace = false;
+  size_t shift = 0;  // bytes of misalignment
+  int root = 0;
+  tuttiStream_t stream = nullptr;
+};
+
+std::string checkAllReduce(const Rank& r, const CheckOptions& o);
+std::string checkBroadcast(const Rank& r, const CheckOptions& o);
+std::string checkReduce(const Rank& r, const CheckOptions& o);
+std::string checkAllGather(const Rank& r, const CheckOptions& o);
+std::string checkReduceScatter(const Rank& r, const CheckOptions& o);
+std::string checkAllToAll(const Rank& r, const CheckOptions& o);
+std::string checkGather(const Rank& r, const CheckOptions& o);
+std::string checkScatter(const Rank& r, const CheckOptions& o);
+std::string checkVectors(const Rank& r, const CheckOptions& o);
+std::string checkPointToPoint(const Rank& r, const CheckOptions& o);
+
+/// All of the above.
+std::string checkEverything(const Rank& r, const CheckOptions& o);
+
+}  // namespace tutti::test
