@@ -126,7 +126,8 @@ void run(int rank, Transport& mine, const Address& peer, size_t maxBytes, const 
         // The peer says during its connect() whether it can read us.
         for (int i = 0; i < 1000 && !channel->canOffer(m.out, 64); ++i) usleep(1000);
       }
-      if (rank == 0) std::printf("\n%s, %s\n%10s %12s %10s\n", kWayNames[int(way)], m.name, "bytes", "one way ns", "GB/s");
+      if (rank == 0)
+        std::printf("\n%s, %s\n%10s %12s %10s\n", kWayNames[int(way)], m.name, "bytes", "one way ns", "GB/s");
       for (size_t bytes = way == Way::Send ? 0 : 1024; bytes <= std::min(maxBytes, channel->maxDirectBytes());
            bytes = bytes == 0 ? 8 : bytes * 2) {
         const double ns = measure({channel.get(), m.out, m.in}, rank, way, bytes);

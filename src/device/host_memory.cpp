@@ -23,8 +23,8 @@ struct Allocation {
 
 struct Table {
   std::mutex mutex;
-  std::map<uintptr_t, Allocation> byAddress;        // under mutex
-  std::map<AllocationId, uintptr_t> addressOf;      // under mutex
+  std::map<uintptr_t, Allocation> byAddress;    // under mutex
+  std::map<AllocationId, uintptr_t> addressOf;  // under mutex
 };
 
 // Never destroyed: a program may free memory from its own exit handlers.

@@ -22,8 +22,8 @@ class AllocationExchange {
 
   /// Peers may map allocation `id` from now on.  Cheap after the first time.
   Status serve(const AllocationId& id);
-  /// The allocation `id` of rank `peer`.  Blocks the first time, while the descriptor is fetched (it is served before it
-  /// is offered, so that this is a round trip).  Errors: RemoteError, Timeout, SystemError.
+  /// The allocation `id` of rank `peer`.  Blocks the first time, while the descriptor is fetched (it is served before
+  /// it is offered, so that this is a round trip).  Errors: RemoteError, Timeout, SystemError.
   Result<std::shared_ptr<const Mapping>> map(int peer, const AllocationId& id);
 
  private:
@@ -37,9 +37,9 @@ class AllocationExchange {
 
   FdExchange& exchange_;
   std::mutex mutex_;
-  std::map<AllocationId, Fd> served_;    // under mutex_; our own descriptors, for the allocation may be freed first
+  std::map<AllocationId, Fd> served_;      // under mutex_; our own descriptors, for the allocation may be freed first
   std::map<AllocationId, Mapped> mapped_;  // under mutex_
-  uint64_t uses_ = 0;                    // under mutex_
+  uint64_t uses_ = 0;                      // under mutex_
 };
 
 /// Copy [address, address + bytes) of process pid to dst.  Errors: RemoteError (the process or its memory is gone),

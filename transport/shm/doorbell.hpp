@@ -16,7 +16,8 @@ void wake(Doorbell& bell);
 
 /// Called after every post and every credit.  Any thread.
 inline void ring(Doorbell& bell) {
-  if (bell.sleeping.load(std::memory_order_relaxed) != 0) [[unlikely]] wake(bell);
+  if (bell.sleeping.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    wake(bell);
 }
 
 /// The owner's side.  One thread at a time.

@@ -70,8 +70,8 @@ struct InboxHead {
 };
 static_assert(sizeof(InboxHead) == 3 * kSpacing);
 
-/// How a rank that sleeps is woken.  `sleeping` is the owner's; `rings` is the one word here with many writers (they add
-/// to it), because a futex needs a word that changes and any peer may be the one that rings.
+/// How a rank that sleeps is woken.  `sleeping` is the owner's; `rings` is the one word here with many writers (they
+/// add to it), because a futex needs a word that changes and any peer may be the one that rings.
 struct Doorbell {
   alignas(kSpacing) std::atomic<uint32_t> sleeping;
   alignas(kSpacing) std::atomic<uint32_t> rings;

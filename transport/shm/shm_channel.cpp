@@ -46,7 +46,8 @@ Status ShmChannel::fail(Status why) {
 // ---- Sending
 
 bool ShmChannel::hasRoom() {
-  if (sent_ - seenConsumed_ < slots_) [[likely]] return true;
+  if (sent_ - seenConsumed_ < slots_) [[likely]]
+    return true;
   // Partner: consume().  Without acquire our new bytes could reach the slot before the receiver has read the old ones.
   seenConsumed_ = out_.head().consumed.load(std::memory_order_acquire);
   return sent_ - seenConsumed_ < slots_;  // nonsense in `consumed` wraps around to "no room"
@@ -65,7 +66,8 @@ void ShmChannel::post(Kind kind, size_t bytes, const Fingerprint& call) {
 }
 
 Result<bool> ShmChannel::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
-  if (!failure_.ok()) [[unlikely]] return failure_;
+  if (!failure_.ok()) [[unlikely]]
+    return failure_;
   if (bytes > slotBytes_) return sendPieces(data, bytes, call);
   if (!hasRoom()) return false;
   if (bytes <= kInlineBytes) {
@@ -149,9 +151,9 @@ Result<bool> ShmChannel::taken(Ticket ticket) {
   return seenConsumed_ >= ticket;
 }
 
-// The reader says "I read" and then looks whether the offers still stand; the owner takes the offers back and then looks
-// whether somebody reads.  All four accesses are seq_cst, so that there is one order of them: whoever comes second sees
-// the first, and it cannot be that the reader reads while the owner believes that nobody does.
+// The reader says "I read" and then looks whether the offers still stand; the owner takes the offers back and then
+// looks whether somebody reads.  All four accesses are seq_cst, so that there is one order of them: whoever comes
+// second sees the first, and it cannot be that the reader reads while the owner believes that nobody does.
 void ShmChannel::withdraw() {
   unclaim();
   out_.head().revoked.store(1, std::memory_order_seq_cst);  // partner: claim()
@@ -165,7 +167,8 @@ void ShmChannel::withdraw() {
 bool ShmChannel::claim() {
   in_.head().claim.store(received_ + 1, std::memory_order_seq_cst);  // partner: withdraw()
   claimed_ = true;
-  if (in_.head().revoked.load(std::memory_order_seq_cst) == 0) [[likely]] return true;
+  if (in_.head().revoked.load(std::memory_order_seq_cst) == 0) [[likely]]
+    return true;
   unclaim();
   return false;
 }
@@ -186,16 +189,16 @@ bool ShmChannel::arrived() const {
 Status ShmChannel::look(const Expect& expect, Head* head) {
   const ControlLine& line = in_.line(receiveSlot_);
   const uint64_t kindAndBytes = line.kindAndBytes.load(std::memory_order_relaxed);
-  const Fingerprint call{line.callHead.load(std::memory_order_relaxed),
-                         line.callCount.load(std::memory_order_relaxed)};
+  const Fingerprint call{line.callHead.load(std::memory_order_relaxed), line.callCount.load(std::memory_order_relaxed)};
   head->kind = static_cast<Kind>(kindAndBytes >> kBytesBits);
   head->bytes = kindAndBytes & kBytesMask;
-  if (call != expect.call || head->bytes != expect.bytes) [[unlikely]] return refuse(expect, call, head->bytes);
-  if (head->kind > Kind::Slot) {
+  if (call != expect.call || head->bytes != expect.bytes) [[unlikely]]
+    return refuse(expect, call, head->bytes);
+  const bool simple = (head->kind == Kind::Inline && head->bytes <= kInlineBytes) ||
+                      (head->kind == Kind::Slot && head->bytes <= slotBytes_);
+  if (!simple) {
     std::memcpy(&head->place, line.payload, sizeof head->place);
-    if (Status s = checkBounds(*head); !s.ok()) return s;
-  } else if (head->bytes > (head->kind == Kind::Inline ? kInlineBytes : slotBytes_)) {
-    return checkBounds(*head);
+    TUTTI_TRY(checkBounds(*head));
   }
   asked_.store(received_ + 1, std::memory_order_relaxed);
   return {};
@@ -238,10 +241,8 @@ Status ShmChannel::openMapped(const Head& head, const std::byte** data) {
 // Where the bytes of a message can be read; for Address with our claim on it.  Not for Piece.
 Result<const std::byte*> ShmChannel::open(const Head& head) {
   switch (head.kind) {
-    case Kind::Inline:
-      return static_cast<const std::byte*>(in_.line(receiveSlot_).payload);
-    case Kind::Slot:
-      return static_cast<const std::byte*>(in_.data(receiveSlot_));
+    case Kind::Inline: return static_cast<const std::byte*>(in_.line(receiveSlot_).payload);
+    case Kind::Slot: return static_cast<const std::byte*>(in_.data(receiveSlot_));
     case Kind::Address:
       if (!claim()) return remoteError("rank ", ends_.peer, " has given up and taken its memory back");
       return reinterpret_cast<const std::byte*>(head.place.where);
@@ -256,8 +257,7 @@ Result<const std::byte*> ShmChannel::open(const Head& head) {
       TUTTI_TRY(readProcess(ends_.peerPid, head.place.where, data, head.bytes));
       return static_cast<const std::byte*>(data);
     }
-    case Kind::Piece:
-      break;
+    case Kind::Piece: break;
   }
   return internalError("shm: no place to read kind ", static_cast<int>(head.kind));
 }
@@ -281,11 +281,13 @@ Result<bool> ShmChannel::gatherPieces(std::byte* dst, size_t bytes) {
 }
 
 Result<const std::byte*> ShmChannel::peek(const Expect& expect) {
-  if (!failure_.ok()) [[unlikely]] return failure_;
+  if (!failure_.ok()) [[unlikely]]
+    return failure_;
   if (peeked_ != nullptr) return peeked_;
   if (!arrived()) return static_cast<const std::byte*>(nullptr);
   Head head;
-  if (Status s = look(expect, &head); !s.ok()) [[unlikely]] return fail(std::move(s));
+  if (Status s = look(expect, &head); !s.ok()) [[unlikely]]
+    return fail(std::move(s));
   if (head.kind == Kind::Piece) {
     std::byte* whole = staging_.atLeast(head.bytes);
     if (whole == nullptr) return fail(systemError("no memory for ", head.bytes, " bytes"));
@@ -314,14 +316,14 @@ void ShmChannel::release() {
 }
 
 Result<bool> ShmChannel::receive(std::byte* dst, const Expect& expect) {
-  if (!failure_.ok()) [[unlikely]] return failure_;
+  if (!failure_.ok()) [[unlikely]]
+    return failure_;
   if (!arrived()) return false;
   Head head;
-  if (Status s = look(expect, &head); !s.ok()) [[unlikely]] return fail(std::move(s));
+  if (Status s = look(expect, &head); !s.ok()) [[unlikely]]
+    return fail(std::move(s));
   switch (head.kind) {
-    case Kind::Inline:
-      copySmall(dst, in_.line(receiveSlot_).payload, head.bytes);
-      break;
+    case Kind::Inline: copySmall(dst, in_.line(receiveSlot_).payload, head.bytes); break;
     case Kind::Pull:
       if (Status s = readProcess(ends_.peerPid, head.place.where, dst, head.bytes); !s.ok()) return fail(std::move(s));
       break;
@@ -353,8 +355,7 @@ std::optional<Fingerprint> ShmChannel::pending() const {
   const uint64_t next = asked_.load(std::memory_order_relaxed) + 1;
   const ControlLine& line = in_.line(static_cast<uint32_t>((next - 1) % slots_));
   if (line.sequence.load(std::memory_order_acquire) != next) return std::nullopt;  // partner: post()
-  const Fingerprint call{line.callHead.load(std::memory_order_relaxed),
-                         line.callCount.load(std::memory_order_relaxed)};
+  const Fingerprint call{line.callHead.load(std::memory_order_relaxed), line.callCount.load(std::memory_order_relaxed)};
   if (asked_.load(std::memory_order_acquire) + 1 != next) return std::nullopt;  // taken meanwhile: not pending
   return call;
 }

@@ -2,8 +2,8 @@
 //
 // Sending: look for room (the receiver's `consumed`, looked at only when our copy of it says "full"), write the bytes,
 // then the control line with its sequence number last.  Receiving: wait for the sequence number that comes next, check
-// what the line says against what is expected, use the bytes, store `consumed`.  So a small message costs one cache line
-// that travels, and credits one line in `slots` messages.
+// what the line says against what is expected, use the bytes, store `consumed`.  So a small message costs one cache
+// line that travels, and credits one line in `slots` messages.
 //
 // What is read from shared memory is read once, into a local, and bounds-checked there: a peer gone wild must not make
 // us touch memory outside of what both have agreed on.
@@ -31,7 +31,7 @@ struct ChannelEnds {
   std::shared_ptr<Segment> theirs;
   AllocationExchange* allocations = nullptr;
   bool sameProcess = false;
-  bool canPull = false;  // we may read the peer's memory with process_vm_readv
+  bool canPull = false;       // we may read the peer's memory with process_vm_readv
   bool mayOfferPull = false;  // TUTTI_CMA allows it
   pid_t peerPid = 0;
 };
@@ -128,13 +128,13 @@ class ShmChannel final : public Channel {
   // The receiver's side.
   uint64_t received_ = 0;  // messages consumed
   uint32_t receiveSlot_ = 0;
-  std::atomic<uint64_t> asked_{0};      // messages that somebody asked for; read by pending() on any thread
-  const std::byte* peeked_ = nullptr;   // what peek() has handed out
-  bool peekedIsOurs_ = false;           // peeked_ is a copy; its messages are consumed already
-  bool claimed_ = false;                // we hold our claim on the peer's memory
-  size_t gathered_ = 0;                 // bytes of a message in pieces that are here
-  StagingBuffer staging_;               // for peek() of what cannot be read in place
-  AllocationId lastMapped_{};           // the allocation of lastMapping_: most messages come from the same one
+  std::atomic<uint64_t> asked_{0};     // messages that somebody asked for; read by pending() on any thread
+  const std::byte* peeked_ = nullptr;  // what peek() has handed out
+  bool peekedIsOurs_ = false;          // peeked_ is a copy; its messages are consumed already
+  bool claimed_ = false;               // we hold our claim on the peer's memory
+  size_t gathered_ = 0;                // bytes of a message in pieces that are here
+  StagingBuffer staging_;              // for peek() of what cannot be read in place
+  AllocationId lastMapped_{};          // the allocation of lastMapping_: most messages come from the same one
   std::shared_ptr<const Mapping> lastMapping_;
 
   Status failure_;

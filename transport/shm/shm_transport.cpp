@@ -63,7 +63,7 @@ class ShmTransport final : public Transport {
   AllocationExchange allocations_;
   FutexSleeper sleeper_;
   std::mutex mutex_;
-  std::set<std::pair<int, int>> connected_;          // under mutex_: (peer, lane)
+  std::set<std::pair<int, int>> connected_;           // under mutex_: (peer, lane)
   std::map<int, std::shared_ptr<Segment>> segments_;  // under mutex_: by peer
 };
 
@@ -159,8 +159,7 @@ Result<ShmConfig> ShmConfig::fromEnvironment(const PeerInfo& self, int nRanks) {
 }
 
 Result<std::unique_ptr<Transport>> createShmTransport(const ShmConfig& config, FdExchange& exchange) {
-  TUTTI_ASSIGN(const shm::Layout layout,
-               shm::Layout::fit(config.nRanks, config.lanes, config.slots, config.slotBytes));
+  TUTTI_ASSIGN(const shm::Layout layout, shm::Layout::fit(config.nRanks, config.lanes, config.slots, config.slotBytes));
   TUTTI_ASSIGN(std::shared_ptr<shm::Segment> segment, shm::Segment::create(config.self.rank, layout));
   TUTTI_TRY(exchange.serve(shm::keyOf(segment->id()), segment->fd()));
   return std::unique_ptr<Transport>(std::make_unique<shm::ShmTransport>(config, std::move(segment), exchange));

@@ -4,8 +4,8 @@
 
 #include <fcntl.h>
 
-#include <condition_variable>
 #include <chrono>
+#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <string>
