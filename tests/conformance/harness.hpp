@@ -1,0 +1,47 @@
+// What the conformance suite needs to know of a transport: how to open both ends of a channel in one process.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/transport.hpp"
+
+namespace tutti::conformance {
+
+/// Both ends of one channel: `a` is rank 0's to rank 1, `b` rank 1's to rank 0.  Where a rank talks to itself there is
+/// one channel, and `b` is empty.
+struct Pair {
+  std::unique_ptr<Channel> a, b;
+  Channel& first() const { return *a; }
+  Channel& second() const { return b != nullptr ? *b : *a; }
+};
+
+class Harness {
+ public:
+  virtual ~Harness() = default;
+  virtual Result<Pair> open(int lane) = 0;
+  /// Let time pass where it is virtual.
+  virtual void pump() {}
+  virtual Sleeper* sleeper(int /*rank*/) { return nullptr; }
+
+  // What this transport cannot be asked.
+  virtual bool threads() const { return true; }       // its ends may live on two threads
+  virtual bool hasTwoEnds() const { return true; }    // not a rank and itself
+  virtual bool noticesClose() const { return true; }  // by itself: a process that shares memory is watched by others
+};
+
+struct Row {
+  std::string name;
+  std::function<std::unique_ptr<Harness>()> make;
+};
+
+// One function per file rows_*.cpp; empty where this machine lacks it.
+std::vector<Row> tcpRows();
+std::vector<Row> simRows();
+
+/// All of the above.
+std::vector<Row> rows();
+
+}  // namespace tutti::conformance

@@ -1,0 +1,92 @@
+#include "tests/conformance/loopback.hpp"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace tutti::conformance {
+namespace {
+
+struct LoopbackAddress {
+  sockaddr_storage storage{};
+  socklen_t bytes = 0;
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+};
+
+LoopbackAddress anyPort(int family) {
+  LoopbackAddress address;
+  if (family == AF_INET) {
+    sockaddr_in in{};
+    in.sin_family = AF_INET;
+    in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.bytes = sizeof in;
+    std::memcpy(&address.storage, &in, sizeof in);
+  } else {
+    sockaddr_in6 in{};
+    in.sin6_family = AF_INET6;
+    in.sin6_addr = in6addr_loopback;
+    address.bytes = sizeof in;
+    std::memcpy(&address.storage, &in, sizeof in);
+  }
+  return address;
+}
+
+void setBuffers(const Fd& fd, int bytes) {
+  if (bytes <= 0) return;
+  setsockopt(fd.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+  setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+}
+
+Fd newSocket(int family, int bufferBytes) {
+  Fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  setBuffers(fd, bufferBytes);
+  return fd;
+}
+
+Result<std::pair<Fd, Fd>> localPair(int bufferBytes) {
+  int fds[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) != 0) {
+    return errnoError(errno, "socketpair");
+  }
+  std::pair<Fd, Fd> both(fds[0], fds[1]);
+  setBuffers(both.first, bufferBytes);
+  setBuffers(both.second, bufferBytes);
+  return both;
+}
+
+}  // namespace
+
+Result<std::pair<Fd, Fd>> loopbackPair(int family, int bufferBytes) {
+  if (family == AF_UNIX) return localPair(bufferBytes);
+  Fd listener = newSocket(family, bufferBytes);
+  LoopbackAddress address = anyPort(family);
+  const bool listens = listener.valid() && ::bind(listener.get(), address.get(), address.bytes) == 0 &&
+                       ::listen(listener.get(), 1) == 0 &&
+                       ::getsockname(listener.get(), address.get(), &address.bytes) == 0;
+  if (!listens) return errnoError(errno, "no loopback listener");
+  Fd dialed = newSocket(family, bufferBytes);
+  if (::connect(dialed.get(), address.get(), address.bytes) != 0) return errnoError(errno, "connect");
+  Fd accepted(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!accepted.valid()) return errnoError(errno, "accept");
+  for (int fd : {dialed.get(), accepted.get()}) ::fcntl(fd, F_SETFL, O_NONBLOCK);
+  return std::pair<Fd, Fd>(std::move(dialed), std::move(accepted));
+}
+
+bool hasFamily(int family) { return loopbackPair(family, 0).ok(); }
+
+Result<Fd> LoopbackStreams::open(int rank, int peer, int index) {
+  std::lock_guard lock(mutex_);
+  const auto mine = waiting_.find({rank, index});
+  if (mine != waiting_.end()) {
+    Fd fd = std::move(mine->second);
+    waiting_.erase(mine);
+    return fd;
+  }
+  TUTTI_ASSIGN(auto both, loopbackPair(family_, bufferBytes_));
+  waiting_.emplace(std::pair(peer, index), std::move(both.second));
+  return std::move(both.first);
+}
+
+}  // namespace tutti::conformance

@@ -1,0 +1,11 @@
+#include "tests/conformance/harness.hpp"
+
+namespace tutti::conformance {
+
+std::vector<Row> rows() {
+  std::vector<Row> all;
+  for (const auto& some : {tcpRows(), simRows()}) all.insert(all.end(), some.begin(), some.end());
+  return all;
+}
+
+}  // namespace tutti::conformance

@@ -1,0 +1,53 @@
+#include "src/base/assert.hpp"
+#include "tests/conformance/harness.hpp"
+#include "tests/conformance/loopback.hpp"
+#include "transport/tcp/transport.hpp"
+
+namespace tutti::conformance {
+namespace {
+
+class TcpHarness : public Harness {
+ public:
+  TcpHarness(int family, const TcpOptions& options, int bufferBytes)
+      : streams_(family, bufferBytes), views_{{streams_, 0}, {streams_, 1}} {
+    for (int rank : {0, 1}) {
+      auto transport = TcpTransport::create(views_[rank], rank, options);
+      TUTTI_ASSERT(transport.ok());
+      transports_[rank] = std::move(*transport);
+    }
+  }
+
+  Result<Pair> open(int lane) override {
+    const Deadline deadline = Deadline::inMs(10'000);
+    TUTTI_ASSIGN(auto a, transports_[0]->connect(1, transports_[1]->address(), lane, deadline));
+    TUTTI_ASSIGN(auto b, transports_[1]->connect(0, transports_[0]->address(), lane, deadline));
+    return Pair{std::move(a), std::move(b)};
+  }
+  Sleeper* sleeper(int rank) override { return transports_[rank]->sleeper(); }
+
+ private:
+  LoopbackStreams streams_;
+  LoopbackStreams::Of views_[2];
+  std::unique_ptr<TcpTransport> transports_[2];
+};
+
+Row row(std::string name, int family, TcpOptions options, int bufferBytes) {
+  return {std::move(name), [=] { return std::make_unique<TcpHarness>(family, options, bufferBytes); }};
+}
+
+}  // namespace
+
+std::vector<Row> tcpRows() {
+  std::vector<Row> out;
+  if (hasFamily(AF_INET)) {
+    out.push_back(row("tcp IPv4", AF_INET, {.nSockets = 2, .slotBytes = 256 << 10}, 0));
+    out.push_back(row("tcp IPv4, small buffers", AF_INET, {.nSockets = 1, .slotBytes = 512 << 10}, 64 << 10));
+  }
+  if (hasFamily(AF_INET6)) out.push_back(row("tcp IPv6", AF_INET6, {.nSockets = 2, .slotBytes = 128 << 10}, 0));
+  // Every message comes in many parts.  Not tcp, which with such buffers waits for its timers.
+  out.push_back(row("tcp's code over local sockets, tiny buffers", AF_UNIX, {.nSockets = 1, .slotBytes = 60'000}, 1));
+  out.push_back(row("tcp's code over three local sockets", AF_UNIX, {.nSockets = 3, .slotBytes = 200'000}, 1));
+  return out;
+}
+
+}  // namespace tutti::conformance

@@ -1,0 +1,54 @@
+// Channels in a simulated world: what shared memory does (slots, credits, memory that peers may read), with every store
+// to the other side arriving late.
+//
+//   SimWorld world(seed);
+//   SimFabric fabric(world, {.slots = 2}, nRanks);       // one communicator
+//   auto transport = fabric.transport(rank);
+//   auto channel = transport->connect(peer, ...);        // never waits
+//   while (!done) world.step();
+//
+// One thread.  The world and the fabric must outlive the transports and channels.  All chance is the world's, so a seed
+// replays exactly.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "transport/sim/world.hpp"
+#include "transport/transport.hpp"
+
+namespace tutti {
+
+struct SimOptions {
+  uint32_t slots = 4;
+  size_t slotBytes = 4096;
+  size_t maxDirectBytes = 1 << 20;  // 0: no direct protocol
+  /// Chance that a message breaks the link it travels on, in millionths.
+  uint32_t breaksPerMillion = 0;
+};
+
+class SimFabric {
+ public:
+  /// Adds a node per rank to the world.
+  SimFabric(SimWorld& world, const SimOptions& options, int nRanks);
+  /// Takes nodes that are there: nodes[rank].
+  SimFabric(SimWorld& world, const SimOptions& options, std::vector<int> nodes);
+  ~SimFabric();
+  SimFabric(const SimFabric&) = delete;
+  SimFabric& operator=(const SimFabric&) = delete;
+
+  std::unique_ptr<Transport> transport(int rank);
+  int node(int rank) const;
+
+  /// All channels between the two ranks fail, at each end after a delay; what is on its way is lost.
+  void breakLinks(int rankA, int rankB);
+  /// SimWorld::kill, and the channels to it fail as their ends find out.
+  void kill(int rank);
+
+  struct Core;  // shared with channels and events in flight
+
+ private:
+  std::shared_ptr<Core> core_;
+};
+
+}  // namespace tutti

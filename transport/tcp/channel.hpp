@@ -1,0 +1,43 @@
+// A channel over tcp: an Outgoing and an Incoming half over the sockets of one (peer, lane), which nothing else uses.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "transport/tcp/incoming.hpp"
+#include "transport/tcp/outgoing.hpp"
+#include "transport/tcp/sleeper.hpp"
+#include "transport/transport.hpp"
+
+namespace tutti::tcp {
+
+/// See Channel.  No direct protocol and no inline one: a socket has neither.
+class TcpChannel : public Channel {
+ public:
+  /// fds: connected, non-blocking, in the same order on both ends.  sleeper may be null; else it wakes for them.
+  TcpChannel(int peer, int lane, std::vector<Fd> fds, size_t slotBytes, std::shared_ptr<TcpSleeper> sleeper);
+  ~TcpChannel() override;
+
+  size_t slotBytes() const override { return slotBytes_; }
+  Result<bool> send(const std::byte* data, size_t bytes, const Fingerprint& call) override;
+  Result<std::span<std::byte>> reserve() override;
+  Result<bool> commit(size_t bytes, const Fingerprint& call) override;
+  Result<const std::byte*> peek(const Expect& expect) override;
+  void release() override { incoming_.release(); }
+  Result<bool> receive(std::byte* dst, const Expect& expect) override;
+  std::optional<Fingerprint> pending() const override { return incoming_.pending(); }
+  Result<bool> progress() override;
+
+ private:
+  template <class T>
+  Result<T> remember(Result<T> result);
+
+  size_t slotBytes_;
+  Sockets sockets_;
+  Outgoing outgoing_;
+  Incoming incoming_;
+  std::shared_ptr<TcpSleeper> sleeper_;
+  Status failure_;  // the first one
+};
+
+}  // namespace tutti::tcp

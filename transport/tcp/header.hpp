@@ -1,0 +1,33 @@
+// What precedes the payload of every message on a tcp channel: 32 bytes, little endian.
+//
+//   0  magic 4 | zero 4
+//   8  payload bytes 8
+//   16 fingerprint: head 8, count 8
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "src/base/fingerprint.hpp"
+#include "src/base/status.hpp"
+
+namespace tutti::tcp {
+
+inline constexpr size_t kHeaderBytes = 32;
+
+struct Header {
+  size_t bytes = 0;
+  Fingerprint call;
+  bool operator==(const Header&) const = default;
+};
+
+using HeaderBytes = std::array<std::byte, kHeaderBytes>;
+
+HeaderBytes encodeHeader(const Header& header);
+
+/// Errors: RemoteError: these bytes are no header (the stream is out of step, or the peer is not Tutti).  The size is
+/// not judged here: a receiver compares it with what it expects before it reads a byte.
+Result<Header> decodeHeader(std::span<const std::byte, kHeaderBytes> bytes);
+
+}  // namespace tutti::tcp

@@ -1,0 +1,154 @@
+#include "transport/tcp/incoming.hpp"
+
+#include <sys/socket.h>
+
+#include <cstring>
+
+#include "src/base/assert.hpp"
+#include "transport/mismatch.hpp"
+
+namespace tutti::tcp {
+
+Incoming::Incoming(Sockets& sockets, size_t slotBytes)
+    : sockets_(sockets),
+      slotBytes_(slotBytes),
+      staging_{std::unique_ptr<std::byte[]>(new std::byte[slotBytes]),
+               std::unique_ptr<std::byte[]>(new std::byte[slotBytes])},
+      target_(staging_[0].get()) {}
+
+Result<bool> Incoming::receive(std::byte* dst, const Expect& expect, Fingerprint* seen) {
+  TUTTI_ASSERT_CMP(expect.bytes, <=, slotBytes_);
+  if (headerGot_ == kHeaderBytes) TUTTI_TRY(check(&expect, seen));
+  retarget(dst, true);
+  TUTTI_TRY(asStatus(advance(&expect, seen)));
+  if (!whole()) return false;
+  reset();
+  return true;
+}
+
+Result<const std::byte*> Incoming::peek(const Expect& expect, Fingerprint* seen) {
+  TUTTI_ASSERT_CMP(expect.bytes, <=, slotBytes_);
+  if (held_ >= 0) return staging_[held_].get();
+  if (headerGot_ == kHeaderBytes) TUTTI_TRY(check(&expect, seen));
+  retarget(spare(), false);
+  if (!whole()) TUTTI_TRY(asStatus(advance(&expect, seen)));
+  if (!whole()) return static_cast<const std::byte*>(nullptr);
+  held_ = target_ == staging_[0].get() ? 0 : 1;
+  const std::byte* message = target_;
+  reset();
+  return message;
+}
+
+Result<bool> Incoming::drain() {
+  if (asked_ || whole() || ended_) return false;
+  const bool fits = headerGot_ < kHeaderBytes || message_.bytes <= slotBytes_;
+  if (!fits) return false;  // whoever asks for this message will be told
+  Result<bool> moved = advance(nullptr, nullptr);
+  const bool gone = !moved.ok() && moved.status().code() == tuttiRemoteError && headerGot_ == 0;
+  if (!gone) return moved;
+  ended_ = moved.status();
+  return false;
+}
+
+std::optional<Fingerprint> Incoming::pending() const {
+  const uint64_t before = generation_.load(std::memory_order_acquire);  // partner: release in advance(), reset()
+  Header header;
+  if (before % 2 == 1) {
+    header.call = {pendingHead_.load(std::memory_order_relaxed), pendingCount_.load(std::memory_order_relaxed)};
+  } else {
+    HeaderBytes bytes;
+    const ssize_t n = ::recv(sockets_.fd(0), bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
+    if (n != static_cast<ssize_t>(bytes.size())) return std::nullopt;
+    const Result<Header> decoded = decodeHeader(bytes);
+    if (!decoded.ok()) return std::nullopt;  // the middle of a message
+    header = *decoded;
+  }
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (generation_.load(std::memory_order_relaxed) != before) return std::nullopt;
+  return header.call;
+}
+
+// What has come so far decides what is still to be read: the header (and with it, if we know what to expect, the body),
+// then the rest of each stripe.  One look at every socket, no loop: the caller polls.
+Result<bool> Incoming::advance(const Expect* expect, Fingerprint* seen) {
+  if (ended_) return *ended_;
+  bool moved = false;
+  if (headerGot_ < kHeaderBytes) {
+    TUTTI_ASSIGN(moved, readHeader(expect));
+    if (headerGot_ < kHeaderBytes) return moved;
+    TUTTI_TRY(check(expect, seen));
+    if (expect != nullptr && stripes_.count == 1) return moved;  // what there was has come with the header
+  }
+  if (message_.bytes > slotBytes_) return moved;
+  for (int i = 0; i < stripes_.count; ++i) {
+    size_t& got = got_[static_cast<size_t>(i)];
+    const Stripe stripe = stripes_[i];
+    if (got == stripe.bytes) continue;
+    iovec part{target_ + stripe.offset + got, stripe.bytes - got};
+    TUTTI_ASSIGN(const size_t n, sockets_.read(i, std::span(&part, 1)));
+    got += n;
+    moved = moved || n > 0;
+  }
+  return moved;
+}
+
+// With an expectation, the first stripe is read in the same call as the header.  If the message turns out to be another
+// one, the bytes behind its header are garbage within the expected size, and the channel has failed.
+Result<bool> Incoming::readHeader(const Expect* expect) {
+  const Stripe first = expect == nullptr ? Stripe{} : Stripes(expect->bytes, sockets_.count())[0];
+  iovec parts[2] = {{header_.data() + headerGot_, kHeaderBytes - headerGot_}, {target_, first.bytes}};
+  TUTTI_ASSIGN(const size_t n, sockets_.read(0, std::span(parts, first.bytes > 0 ? 2 : 1)));
+  const size_t ofHeader = std::min(n, kHeaderBytes - headerGot_);
+  headerGot_ += ofHeader;
+  if (headerGot_ < kHeaderBytes) return n > 0;
+  TUTTI_ASSIGN(message_, decodeHeader(header_));
+  stripes_ = Stripes(message_.bytes, sockets_.count());
+  got_[0] = n - ofHeader;
+  if (expect == nullptr) {
+    pendingHead_.store(message_.call.head, std::memory_order_relaxed);
+    pendingCount_.store(message_.call.count, std::memory_order_relaxed);
+    generation_.fetch_add(1, std::memory_order_release);  // partner: acquire in pending(); odd: the words are set
+  }
+  return true;
+}
+
+Status Incoming::check(const Expect* expect, Fingerprint* seen) const {
+  if (expect == nullptr) return {};
+  Status status = checkExpected(sockets_.peer(), *expect, message_.bytes, message_.call);
+  if (!status.ok()) *seen = message_.call;
+  return status;
+}
+
+// From now on the payload goes to dst; what has come of it moves there.
+void Incoming::retarget(std::byte* dst, bool asked) {
+  asked_ = asked;
+  if (target_ == dst) return;
+  if (headerGot_ == kHeaderBytes) {
+    for (int i = 0; i < stripes_.count; ++i) {
+      const size_t offset = stripes_[i].offset;
+      const size_t bytes = got_[static_cast<size_t>(i)];
+      if (bytes > 0) std::memcpy(dst + offset, target_ + offset, bytes);
+    }
+  }
+  target_ = dst;
+}
+
+void Incoming::reset() {
+  asked_ = false;
+  target_ = spare();
+  headerGot_ = 0;
+  stripes_ = {};
+  got_.fill(0);
+  const uint64_t odd = generation_.load(std::memory_order_relaxed) % 2;
+  generation_.fetch_add(odd == 1 ? 1 : 2, std::memory_order_release);  // even: look at the socket
+}
+
+bool Incoming::whole() const {
+  if (headerGot_ < kHeaderBytes) return false;
+  for (int i = 0; i < stripes_.count; ++i) {
+    if (got_[static_cast<size_t>(i)] < stripes_[i].bytes) return false;
+  }
+  return true;
+}
+
+}  // namespace tutti::tcp

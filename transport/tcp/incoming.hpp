@@ -1,0 +1,68 @@
+// The receiving half of a tcp channel: assembles one message at a time, straight in the caller's memory if it is asked
+// for there, else in a staging buffer.
+//
+// Two staging buffers, so that a message can come in while the one before it is still being read (peek to release): a
+// ring of ranks that each hold a message and send the next would otherwise depend on the size of socket buffers.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <optional>
+
+#include "transport/tcp/header.hpp"
+#include "transport/tcp/sockets.hpp"
+#include "transport/tcp/stripes.hpp"
+#include "transport/transport.hpp"
+
+namespace tutti::tcp {
+
+/// One thread, but for pending().  The functions are those of Channel; failures are kept there.
+class Incoming {
+ public:
+  Incoming(Sockets& sockets, size_t slotBytes);
+
+  /// dst is borrowed from the first call for a message until true.
+  Result<bool> receive(std::byte* dst, const Expect& expect, Fingerprint* seen);
+  Result<const std::byte*> peek(const Expect& expect, Fingerprint* seen);
+  void release() { held_ = -1; }
+
+  /// Read a message that nobody has asked for into the staging buffer, as far as it has come.  A peer that has gone is
+  /// an error only when something is asked of it: what it sent before counts.
+  Result<bool> drain();
+
+  /// The call of a message that has arrived and was not asked for.  Any thread; a hint.
+  std::optional<Fingerprint> pending() const;
+
+ private:
+  Result<bool> advance(const Expect* expect, Fingerprint* seen);
+  Result<bool> readHeader(const Expect* expect);
+  Status check(const Expect* expect, Fingerprint* seen) const;
+  void retarget(std::byte* dst, bool asked);
+  void reset();
+  bool whole() const;
+  std::byte* spare() { return staging_[held_ == 0 ? 1 : 0].get(); }
+
+  Sockets& sockets_;
+  size_t slotBytes_;
+  std::unique_ptr<std::byte[]> staging_[2];
+  int held_ = -1;  // the staging buffer whose message is being read, or -1
+
+  // The message being assembled.
+  std::byte* target_;   // where its payload goes: spare(), or the caller's memory
+  bool asked_ = false;  // target_ is the caller's
+  HeaderBytes header_{};
+  size_t headerGot_ = 0;
+  Header message_;  // valid from headerGot_ == kHeaderBytes on
+  Stripes stripes_;
+  std::array<size_t, kMaxSockets> got_{};
+
+  std::optional<Status> ended_;  // the peer closed, found while draining
+
+  // For pending(): odd while a head has been read and not asked for.  Moves with every message.
+  std::atomic<uint64_t> generation_{0};
+  std::atomic<uint64_t> pendingHead_{0}, pendingCount_{0};
+};
+
+}  // namespace tutti::tcp

@@ -1,0 +1,46 @@
+// The sending half of a tcp channel: one message at a time, written as far as the system takes it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "transport/tcp/header.hpp"
+#include "transport/tcp/sockets.hpp"
+#include "transport/tcp/stripes.hpp"
+
+namespace tutti::tcp {
+
+/// Not thread safe.  The payload is never copied in user space: it goes from the caller's memory, which is borrowed
+/// from the first send() of a message until a send() of it returns true.
+class Outgoing {
+ public:
+  Outgoing(Sockets& sockets, size_t slotBytes);
+
+  /// Begin the message or go on with it: true when the system has it all.
+  Result<bool> send(const std::byte* data, const Header& header);
+
+  /// Memory to build a message in (of slotBytes), or nothing while a message is under way.
+  std::span<std::byte> staging();
+  Result<bool> commit(const Header& header) { return send(staging_.get(), header); }
+
+  /// Go on with a message that is partly written, if there is one.  True if something moved.
+  Result<bool> push();
+
+ private:
+  bool whole() const;
+
+  Sockets& sockets_;
+  size_t slotBytes_;
+  std::unique_ptr<std::byte[]> staging_;  // pages are touched when used, not before
+  // The message under way.
+  bool active_ = false;
+  const std::byte* data_ = nullptr;
+  HeaderBytes header_{};
+  size_t headerSent_ = 0;
+  Stripes stripes_;
+  std::array<size_t, kMaxSockets> sent_{};
+};
+
+}  // namespace tutti::tcp

@@ -1,0 +1,65 @@
+#include "transport/tcp/sockets.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "src/base/log.hpp"
+
+namespace tutti::tcp {
+
+Sockets::Sockets(int peer, int lane, std::vector<Fd> fds) : peer_(peer), lane_(lane), fds_(std::move(fds)) {
+  const int on = 1;
+  for (const Fd& fd : fds_) {
+    // A message must leave when it is written.  Socket buffers are left alone: setting them would end the kernel's
+    // own tuning, which goes higher than we may ask for.
+    if (setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0) {
+      TUTTI_DEBUG("tcp", "peer ", peer_, ": no TCP_NODELAY, errno ", errno);
+    }
+  }
+}
+
+Result<size_t> Sockets::write(int i, std::span<iovec> parts) {
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  for (;;) {
+    const ssize_t n = ::sendmsg(fd(i), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n >= 0) return static_cast<size_t>(n);
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
+    if (errno != EINTR) return broken(errno, "sending to");
+  }
+}
+
+Result<size_t> Sockets::read(int i, std::span<iovec> parts) {
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  for (;;) {
+    const ssize_t n = ::recvmsg(fd(i), &message, MSG_DONTWAIT);
+    if (n > 0) return static_cast<size_t>(n);
+    if (n == 0) {
+      return remoteError("rank ", peer_, " has closed its tcp connection (lane ", lane_, "): it ended or gave up");
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
+    if (errno != EINTR) return broken(errno, "receiving from");
+  }
+}
+
+Status Sockets::broken(int errnum, const char* doing) const {
+  const Status text = errnoError(errnum, cat("tcp: ", doing, " rank ", peer_, " failed (lane ", lane_, ")"));
+  switch (errnum) {
+    case ECONNRESET:
+    case EPIPE:
+    case ECONNABORTED:
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case ENETDOWN: return {tuttiRemoteError, text.message()};
+    default: return text;
+  }
+}
+
+}  // namespace tutti::tcp

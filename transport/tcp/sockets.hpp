@@ -1,0 +1,36 @@
+// The sockets of one channel, and what their errors mean.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <span>
+#include <vector>
+
+#include "src/base/fd.hpp"
+#include "src/base/status.hpp"
+
+namespace tutti::tcp {
+
+/// Connected, non-blocking stream sockets to one peer.  One thread at a time.
+class Sockets {
+ public:
+  Sockets(int peer, int lane, std::vector<Fd> fds);
+
+  int count() const { return static_cast<int>(fds_.size()); }
+  int peer() const { return peer_; }
+  int fd(int i) const { return fds_[static_cast<size_t>(i)].get(); }
+
+  /// Bytes that moved; 0 if the system would have to wait.  Errors: RemoteError (the peer is gone), SystemError.
+  /// SIGPIPE is never raised.
+  Result<size_t> write(int i, std::span<iovec> parts);
+  Result<size_t> read(int i, std::span<iovec> parts);
+
+ private:
+  Status broken(int errnum, const char* doing) const;
+
+  int peer_;
+  int lane_;
+  std::vector<Fd> fds_;
+};
+
+}  // namespace tutti::tcp

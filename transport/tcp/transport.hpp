@@ -1,0 +1,44 @@
+// The tcp transport of one rank of one communicator.
+#pragma once
+
+#include <memory>
+
+#include "transport/services.hpp"
+#include "transport/transport.hpp"
+
+namespace tutti {
+
+struct TcpOptions {
+  int nSockets = 2;              // TUTTI_NSOCKETS: of one channel; 1..16
+  size_t slotBytes = 128 << 10;  // TUTTI_SLOT_BYTES: the most that one message carries
+
+  /// From the environment.  Errors: InvalidUsage naming the variable.
+  static Result<TcpOptions> fromConfig();
+};
+
+/// Joins all ranks, on one host or many.  connect() may be called from any thread, also while channels are in use; the
+/// sleeper belongs to one thread.  `streams` must outlive it; its channels may outlive it.
+class TcpTransport : public Transport {
+ public:
+  static Result<std::unique_ptr<TcpTransport>> create(StreamExchange& streams, int rank, const TcpOptions& options);
+  ~TcpTransport() override;
+
+  std::string_view name() const override { return "tcp"; }
+  bool reaches(const PeerInfo& self, const PeerInfo& peer) const override { return self.rank != peer.rank; }
+  /// The options: both ends of a channel must have the same.
+  Address address() const override;
+  /// Errors: InvalidUsage: the peer has other options; else what StreamExchange::open says.
+  Result<std::unique_ptr<Channel>> connect(int peer, const Address& peerAddress, int lane, Deadline deadline) override;
+  Sleeper* sleeper() override;
+
+ private:
+  struct State;
+  explicit TcpTransport(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// "tcp1 sockets=2 slot=131072".  Errors: RemoteError: not such a text.
+Address encodeTcpAddress(const TcpOptions& options);
+Result<TcpOptions> decodeTcpAddress(const Address& address);
+
+}  // namespace tutti
