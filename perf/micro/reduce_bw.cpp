@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/base/clock.hpp"
+#include "src/base/text.hpp"
 #include "src/exec/reduce.hpp"
 
 namespace {

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 
@@ -13,12 +13,14 @@
 namespace tutti {
 namespace {
 
-/// The level-2 cache of one core.  Where the system does not say: 1 MiB.
-size_t l2Bytes() {
-  static const size_t bytes = [] {
-    const long known = sysconf(_SC_LEVEL2_CACHE_SIZE);
-    return known > 0 ? static_cast<size_t>(known) : size_t{1} << 20;
-  }();
+/// The last-level cache; where the system does not say, a large one.
+size_t lastLevelBytes() {
+  const long known = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return known > 0 ? static_cast<size_t>(known) : size_t{32} << 20;
+}
+
+std::atomic<size_t>& threshold() {
+  static std::atomic<size_t> bytes{lastLevelBytes()};
   return bytes;
 }
 
@@ -82,7 +84,10 @@ bool copyStreaming(std::byte*, const std::byte*, size_t) { return false; }
 
 }  // namespace
 
-bool storesPastCache(size_t outputBytes, size_t inputBytes) { return outputBytes + inputBytes > 2 * l2Bytes(); }
+size_t streamingThreshold() { return threshold().load(std::memory_order_relaxed); }
+void setStreamingThreshold(size_t bytes) { threshold().store(bytes, std::memory_order_relaxed); }
+
+bool storesPastCache(size_t outputBytes, size_t inputBytes) { return outputBytes + inputBytes > streamingThreshold(); }
 
 void copyPiece(void* dst, const void* src, size_t bytes, size_t wholeBytes) {
   if (bytes == 0) return;

@@ -1,8 +1,10 @@
 // Copying memory: memcpy, and past the cache where that is faster.
 //
 // A plain store of a line that is not in the cache first reads it, and what it brings in pushes out what will be needed
-// again: an output larger than the L2 cache is written faster by non-temporal stores.  libc does so only far above the
-// size at which it begins to pay (3/4 of the shared cache; measured: 1.2 times faster at 4 MiB, twice at 64 MiB).
+// again, so a large output can be written faster by non-temporal stores.  From which size on, and whether at all,
+// differs between machines: measured on one core, non-temporal copies were 1.2 times faster at 4 MiB and 2.1 times at
+// 64 MiB on an Emerald Rapids Xeon, and never faster on a Cascade Lake one.  So the size is a setting, which
+// calibration measures (src/plan); until then it is the size of the last-level cache.
 #pragma once
 
 #include <cstddef>
@@ -19,5 +21,10 @@ void copyPiece(void* dst, const void* src, size_t bytes, size_t wholeBytes);
 
 /// Whether an output of `outputBytes`, made from `inputBytes` of other memory, is better stored past the cache.
 bool storesPastCache(size_t outputBytes, size_t inputBytes);
+
+/// Bytes touched (output and inputs together) from which stores pass the cache; SIZE_MAX: never.  A property of the
+/// machine, so one per process: what a calibration of this machine says is right for every communicator.  Any thread.
+size_t streamingThreshold();
+void setStreamingThreshold(size_t bytes);
 
 }  // namespace tutti
