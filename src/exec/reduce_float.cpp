@@ -1,0 +1,30 @@
+// float and double.
+#include "src/exec/reduce_kernels.hpp"
+#include "src/exec/simd_foreach.hpp"
+#if TUTTI_HAVE_HIGHWAY
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/exec/reduce_float.cpp"
+#include <hwy/foreach_target.h>
+#endif
+#include "src/exec/simd-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace tutti {
+namespace HWY_NAMESPACE {
+
+TypeKernels findFloat(tuttiDataType_t dtype) {
+  if (dtype == tuttiFloat32) return floatingKernels<NativeLane<float>>();
+  if (dtype == tuttiFloat64) return floatingKernels<NativeLane<double>>();
+  return {};
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tutti
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tutti {
+HWY_EXPORT(findFloat);
+TypeKernels floatKernels(tuttiDataType_t dtype) { return HWY_DYNAMIC_DISPATCH(findFloat)(dtype); }
+}  // namespace tutti
+#endif

@@ -1,0 +1,30 @@
+// float8, e4m3 and e5m2.
+#include "src/exec/reduce_kernels.hpp"
+#include "src/exec/simd_foreach.hpp"
+#if TUTTI_HAVE_HIGHWAY
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/exec/reduce_fp8.cpp"
+#include <hwy/foreach_target.h>
+#endif
+#include "src/exec/smallfloat-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace tutti {
+namespace HWY_NAMESPACE {
+
+TypeKernels findFp8(tuttiDataType_t dtype) {
+  if (dtype == tuttiFloat8e4m3) return floatingKernels<SmallFloatLane<kFloat8e4m3>>();
+  if (dtype == tuttiFloat8e5m2) return floatingKernels<SmallFloatLane<kFloat8e5m2>>();
+  return {};
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tutti
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tutti {
+HWY_EXPORT(findFp8);
+TypeKernels fp8Kernels(tuttiDataType_t dtype) { return HWY_DYNAMIC_DISPATCH(findFp8)(dtype); }
+}  // namespace tutti
+#endif

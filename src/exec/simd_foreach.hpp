@@ -1,0 +1,6 @@
+// Which instruction sets the loops are compiled for; included before <hwy/foreach_target.h>.
+//
+// Four are enough: plain x86-64, SSE4, AVX2 and AVX-512.  The variants between them differ in nothing these loops use.
+#pragma once
+
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
