@@ -1,8 +1,7 @@
 // The communicator: one rank's end of it.
 //
-// Owns everything that lives as long as the communicator: its view of the control plane, its links, plans and
-// operators. One thread at a time runs calls (ticket order, see Turn); state that other threads read is atomic or
-// behind a lock.
+// Owns everything that lives as long as the communicator: its view of the control plane, its links, plans and operators.
+// One thread at a time runs calls (ticket order, see Turn); state that other threads read is atomic or behind a lock.
 #pragma once
 
 #include <atomic>
@@ -43,23 +42,19 @@ class Comm : public TaskOwner {
   Registrations& registrations() { return registrations_; }
   Turn& turn() { return turn_; }
   Links& links() { return *links_; }
-  Planner& planner() { return *planner_; }
   CallLog& log() { return log_; }
-  std::vector<int> nodes() const { return nodesOf(links_->cards()); }
-  uint64_t calls() const { return sequence_; }
 
   void setTimeoutMs(int timeoutMs) { timeoutMs_.store(timeoutMs, std::memory_order_relaxed); }
   Deadline deadline() const { return Deadline::inMs(timeoutMs_.load(std::memory_order_relaxed)); }
 
-  /// The error that broke this communicator, or ok.
+  /// The error that broke this communicator, or ok.  Any thread.
   Status failure() const;
   /// Break the communicator if `error` is one that does (not a mistake in the arguments), and tell the others.
   void fail(const Status& error);
   /// End calls in flight here, and tell the others.  Any thread.
   void abort();
-  /// As abort, and the communicator can still be split or shrunk.
+  /// As abort, on purpose: the communicator can still be split or shrunk.
   void revoke();
-  bool revoked() const { return revoked_.load(std::memory_order_acquire); }
 
   /// All ranks have come here and have made the same calls.  Collective.
   Status finalize();
@@ -69,6 +64,7 @@ class Comm : public TaskOwner {
   uint32_t nextPairSequence(int peer, bool isSend) {
     return (isSend ? sendsTo_ : receivesFrom_)[static_cast<size_t>(peer)]++;
   }
+  /// Number of the next child; the same on all ranks that take part.
   uint64_t nextChild() { return ++children_; }
 
   /// `task` with this communicator's waiting, error and deadline rules.
@@ -91,81 +87,18 @@ class Comm : public TaskOwner {
   size_t sliceBytes() const { return sliceBytes_; }
 
  private:
-  std::atomic<uint64_t> next_{0};
-  std::atomic<uint64_t> serving_{0};
-  std::atomic<int> waiters_{0};
-  std::mutex mutex_;
-  std::condition_variable changed_;
-};
-
-class Batch;
-
-class Comm : public TaskOwner {
- public:
-  /// Joins; blocks until all ranks are there, the deadline of `settings`, or *abort != 0.
-  /// abort is borrowed; it is also set by the communicator itself when it fails.
-  static Result<std::unique_ptr<Comm>> join(std::shared_ptr<Session> session, JoinRequest request,
-                                            const CommSettings& settings, std::atomic<uint32_t>* abort);
-  ~Comm() override;
-
-  int rank() const { return control_->rank(); }
-  int nRanks() const { return control_->nRanks(); }
-  const CommSettings& settings() const { return settings_; }
-  Control& control() { return *control_; }
-  OperatorTable& operators() { return operators_; }
-  Registrations& registrations() { return registrations_; }
-  Turn& turn() { return turn_; }
-  Links& links() { return *links_; }
-  Planner& planner() { return *planner_; }
-  CallLog& log() { return log_; }
-  std::vector<int> nodes() const { return nodesOf(links_->cards()); }
-  uint64_t calls() const { return sequence_; }
-
-  void setTimeoutMs(int timeoutMs) { timeoutMs_.store(timeoutMs, std::memory_order_relaxed); }
-  Deadline deadline() const { return Deadline::inMs(timeoutMs_.load(std::memory_order_relaxed)); }
-
-  /// The error that broke this communicator, or ok.
-  Status failure() const;
-  /// Break the communicator if `error` is one that does (not a mistake in the arguments), and tell the others.
-  void fail(const Status& error);
-  /// End calls in flight here, and tell the others.  Any thread.
-  void abort();
-  /// As abort, and the communicator can still be split or shrunk.
-  void revoke();
-  bool revoked() const { return revoked_.load(std::memory_order_acquire); }
-
-  /// All ranks have come here and have made the same calls.  Collective.
-  Status finalize();
-
-  /// Next collective's sequence number, written into its fingerprint and the log.
-  uint64_t nextSequence() { return ++sequence_; }
-  uint32_t nextPairSequence(int peer, bool isSend) {
-    return (isSend ? sendsTo_ : receivesFrom_)[static_cast<size_t>(peer)]++;
-  }
-  uint64_t nextChild() { return ++children_; }
-
-  /// `task` with this communicator's waiting, error and deadline rules.
-  DrivenTask driven(Task* task);
-
-  /// The plan for a call; made at first use.  Only with the turn.
-  Result<PlanEntry*> plan(const Call& call);
-  /// Scratch memory of at least `bytes`, kept between calls.  Only with the turn.
-  std::byte* workspace(size_t bytes);
-
- private:
   Comm(const CommSettings& settings, std::atomic<uint32_t>* abort);
   Status setUp();
   Status setUpPlanner();
   Status openTransports(std::vector<RankCard>* cards);
   void watchNeighbours();
   void onFailure(const Failure& failure);
-  Result<Choice> choosePlan(const Shape& shape, size_t elementBytes);
+  Result<Choice> choosePlan(const Shape& shape, const Call& call);
   Result<PlanEntry> makePlan(const Call& call, const PlanKey& key);
 
   CommSettings settings_;
   std::atomic<int> timeoutMs_;
   std::atomic<uint32_t>* abort_;
-  std::atomic<bool> revoked_{false};
   mutable std::mutex mutex_;
   Status failure_;  // guarded by mutex_; the first one stays
   CallLog log_;     // before control_, whose thread reads it
@@ -179,6 +112,7 @@ class Comm : public TaskOwner {
   uint64_t sequence_ = 0;
   uint64_t children_ = 0;
   std::vector<uint32_t> sendsTo_, receivesFrom_;
+  std::vector<int> nodes_;
   WaitPolicy waitPolicy_;
   size_t sliceBytes_ = 0;
   std::vector<std::byte> workspace_;

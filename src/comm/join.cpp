@@ -76,6 +76,7 @@ Status Comm::setUp() {
   sliceBytes_ = static_cast<size_t>(slotBytes) / kCacheLineBytes * kCacheLineBytes;
   TUTTI_TRY(openTransports(&cards));
   TUTTI_TRY(links_->meet(std::move(cards)));
+  nodes_ = nodesOf(links_->cards());
   TUTTI_TRY(setUpPlanner());
   TUTTI_ASSIGN(const int64_t spinUs, configInteger("TUTTI_SPIN_US"));
   waitPolicy_.spin = !oversubscribed(links_->cards(), links_->cards()[static_cast<size_t>(rank())].info.hostId);

@@ -130,8 +130,8 @@ Result<PlanEntry*> Comm::plan(const Call& call) {
 
 Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   const size_t elementBytes = dataTypeBytes(call.dtype);
-  const Shape shape = shapeOf(*this, call, key, nodes(), sliceBytes_);
-  TUTTI_ASSIGN(const Choice choice, choosePlan(shape, elementBytes));
+  const Shape shape = shapeOf(*this, call, key, nodes_, sliceBytes_);
+  TUTTI_ASSIGN(const Choice choice, choosePlan(shape, call));
   const bool direct = choice.protocol == Protocol::Direct;
   Schedule schedule = buildSchedule(*choice.algorithm, shape, key.ordered, direct);
   if (choice.nChannels > 1) schedule = replicate(schedule, choice.nChannels);
