@@ -66,7 +66,6 @@ void Comm::abort() {
 }
 
 void Comm::revoke() {
-  revoked_.store(true, std::memory_order_release);
   const Status why = remoteError("rank ", rank(), " has revoked the communicator");
   onFailure({rank(), why});
   control_->reportFailure(rank(), why);
