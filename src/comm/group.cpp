@@ -22,7 +22,6 @@ class InUse {
 
 /// The part of a group that runs on one stream: one batch per communicator.
 struct Part {
-  tuttiStream_t stream = nullptr;
   HostStream* carrier = nullptr;  // nullptr: the calling thread
   std::vector<tuttiComm*> handles;
   std::vector<std::unique_ptr<Batch>> batches;
@@ -52,17 +51,19 @@ Status runPart(Part* part) {
   return status;
 }
 
+Part& partOn(HostStream* carrier, std::vector<std::shared_ptr<Part>>* parts) {
+  for (const auto& part : *parts) {
+    if (part->carrier == carrier) return *part;
+  }
+  parts->push_back(std::make_shared<Part>());
+  parts->back()->carrier = carrier;
+  return *parts->back();
+}
+
 std::vector<std::shared_ptr<Part>> partsOf(const Group& group) {
   std::vector<std::shared_ptr<Part>> parts;
   for (const Group::Entry& entry : group.calls) {
-    HostStream* carrier = carrierOf(entry.handle, entry.stream);
-    const auto found = std::find_if(parts.begin(), parts.end(), [&](const auto& p) { return p->carrier == carrier; });
-    if (found == parts.end()) {
-      parts.push_back(std::make_shared<Part>());
-      parts.back()->carrier = carrier;
-    }
-    Part& part = found == parts.end() ? *parts.back() : **found;
-    part.batchOf(entry.handle).add(entry.call);
+    partOn(carrierOf(entry.handle, entry.stream), &parts).batchOf(entry.handle).add(entry.call);
   }
   return parts;
 }
