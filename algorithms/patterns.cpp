@@ -235,13 +235,16 @@ int Nodes::railPeer(int rank, int node) const {
 
 Nodes groupByNode(const Shape& shape) {
   Nodes nodes;
-  nodes.nodeOf = shape.nodeOf;
-  nodes.nodeOf.resize(shape.nRanks, 0);
-  nodes.localOf.resize(shape.nRanks);
+  std::vector<int> numbers;  // numbers[node]: what the shape calls it
   for (int rank = 0; rank < shape.nRanks; ++rank) {
-    const size_t node = static_cast<size_t>(nodes.nodeOf[rank]);
-    if (node >= nodes.ranks.size()) nodes.ranks.resize(node + 1);
-    nodes.localOf[rank] = static_cast<int>(nodes.ranks[node].size());
+    const int number = shape.nodeOf.empty() ? 0 : shape.nodeOf[rank];
+    const auto node = static_cast<size_t>(std::find(numbers.begin(), numbers.end(), number) - numbers.begin());
+    if (node == numbers.size()) {
+      numbers.push_back(number);
+      nodes.ranks.emplace_back();
+    }
+    nodes.nodeOf.push_back(static_cast<int>(node));
+    nodes.localOf.push_back(static_cast<int>(nodes.ranks[node].size()));
     nodes.ranks[node].push_back(rank);
   }
   return nodes;
