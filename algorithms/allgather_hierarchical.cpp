@@ -1,5 +1,5 @@
 // Hierarchical allgather: every block goes once to every other node, to the rank with the same local index; then the
-// ranks of a node share what they carry.
+//   ranks of a node share what they carry.
 //   steps 2; with g ranks on each of m nodes every rank sends (m-1) * B between nodes and m(g-1) * B inside.
 //   Nodes may differ in size: local indices wrap, and a rank then carries blocks of several.
 //   Limits: needs more than one node; v forms too.  For several nodes with slower links between them.

@@ -1,5 +1,5 @@
 // PAT allgather (parallel aggregated trees): every block goes down a binomial tree of its own, all trees side by side,
-// far edges first.
+//   far edges first.
 //   With A blocks aggregated in one step (A * B about a slot): log2(A) steps far away, then about n/A near ones.
 //   steps ceil(log2 n) for small blocks up to n-1 for large ones; bytes sent per rank (n-1) * B.
 //   Limits: none; v forms too.  For many ranks: long distances carry few bytes.

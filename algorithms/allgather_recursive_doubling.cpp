@@ -1,7 +1,9 @@
 // Recursive doubling allgather: exchange all one has with partners 1, 2, 4, ... away.
 //   steps log2(n); bytes sent per rank (n-1) * B for blocks of B and n a power of two.  Else each rank beyond the
-//   largest power of two below gives its block to a partner first and gets the others from it: 2 steps more, and nearly
-//   twice the bytes at the partner. Limits: none; v forms too. Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005.
+//   largest power of two below gives its block to a partner first and gets the others from it: 2 steps more, and
+//   nearly twice the bytes at the partner.
+//   Limits: none; v forms too.
+//   Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005.
 #include "algorithms/algorithm.hpp"
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"

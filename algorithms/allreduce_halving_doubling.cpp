@@ -1,9 +1,10 @@
 // Recursive halving and doubling allreduce: reduce-scatter by halves, allgather by doubles.
 //   steps 2 log2(n); bytes sent per rank 2(n-1)/n * S for n a power of two, in 2(n-1) chunks.
 //   For other n let core be the largest power of two below.  Each of the n - core ranks beyond it shares with a
-//   partner: they reduce half of the vector each, the partner gets the other half back and works in the core, and hands
-//   over the result at the end: 3 steps more, S/2 + S more bytes. Limits: none. Thakur, Rabenseifner, Gropp,
-//   "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005.
+//   partner: they reduce half of the vector each, the partner gets the other half back and works in the core, and
+//   hands over the result at the end: 3 steps more, S/2 + S more bytes.
+//   Limits: none.
+//   Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005.
 #include "algorithms/algorithm.hpp"
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"

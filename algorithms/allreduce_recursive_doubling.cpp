@@ -1,7 +1,8 @@
 // Recursive doubling allreduce: exchange whole vectors with partners 1, 2, 4, ... away.
 //   steps ceil(log2 n), one more each way where n is no power of two (the ranks beyond hand their vector to a partner
-//   and get the result from it); bytes sent per rank log2(n) * S; as much is reduced. Limits: none.  For small S: no
-//   allreduce with point-to-point messages has fewer steps. Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005.
+//   and get the result from it); bytes sent per rank log2(n) * S; as much is reduced.
+//   Limits: none.  For small S: no allreduce with point-to-point messages has fewer steps.
+//   Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005.
 #include "algorithms/algorithm.hpp"
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"

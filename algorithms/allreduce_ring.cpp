@@ -1,6 +1,7 @@
 // Ring allreduce: reduce-scatter once around the ring, then allgather once around it.
 //   steps 2(n-1); bytes sent per rank 2(n-1)/n * S, the lower bound, so it wins for large S where a rank reaches its
 //   neighbours best.  The ring goes node after node, so one message at a time enters and leaves a node.
+//   Limits: none.
 //   Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms", JPDC 69(2), 2009.
 #include "algorithms/algorithm.hpp"
 #include "algorithms/costs.hpp"

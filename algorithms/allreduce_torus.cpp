@@ -1,8 +1,9 @@
 // Torus allreduce: the ranks as a grid of 2 or 3 dimensions, a ring reduce-scatter along each, then ring allgathers
-// back.
+//   back.
 //   steps 2 * sum(d_i - 1) for n = d_0 * d_1 [* d_2], as equal as n's factors allow; bytes sent per rank 2(n-1)/n * S
-//   in 2(n-1) chunks; (n-1)/n * S reduced. Neighbouring ranks lie along the first dimension, which moves the most
-//   bytes. Limits: n must have so many factors.  For torus networks, and many ranks where a ring has too many steps.
+//   in 2(n-1) chunks; (n-1)/n * S reduced.
+//   Neighbouring ranks lie along the first dimension, which moves the most bytes.
+//   Limits: n must have so many factors.  For torus networks, and many ranks where a ring has too many steps.
 //   Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication: theory, practice, and experience", CCPE
 //   19(13), 2007, section on multidimensional meshes.
 #include "algorithms/algorithm.hpp"

@@ -1,9 +1,10 @@
 // Double binary tree allreduce: up to the root and down again, half of the data in each of two trees.
 //   Lane 0 works on the first half of the chunks in one binary tree, lane 1 on the second half in a tree whose inner
 //   ranks are mostly leaves of the first, so that every rank sends about 2 S whatever n is.
-//   steps about 4 ceil(log2 n) (two children a level, up and down); bytes sent per rank at most 2.5 S, 2 S on average;
-//   S reduced.  Large halves are cut in pieces: piece t goes up while piece t - delay comes down, and nobody waits for
-//   the way there and back.
+//   steps 2 ceil(log2 n) + 2 at most, in each of which an inner rank handles two children; bytes sent per rank at most
+//   2 S; S reduced on average.
+//   Large halves are cut in pieces: piece t goes up while piece t - delay comes down, and nobody waits for the way
+//   there and back.
 //   Limits: none.  For many ranks and medium S.
 //   Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing
 //   35(12), 2009.

@@ -1,8 +1,9 @@
 // Bruck all-to-all in radix k: a block for the rank j ahead goes along the digits of j in base k.
 //   Place j of a rank is the block that still has to be judged by j's higher digits; for digit position p and digit z
-//   all places with that digit move z * k^p ranks ahead, and in the end place j came from j ranks behind. steps
-//   ceil(log_k n) with k-1 partners each; bytes sent per rank at most (k-1)/k * n * B * ceil(log_k n) for blocks of B
-//   (radix 2: n/2 * B * ceil(log2 n)); each block is a message. In place the moving blocks live in n-1 scratch blocks.
+//   all places with that digit move z * k^p ranks ahead, and in the end place j came from j ranks behind.
+//   steps ceil(log_k n) with k-1 partners each; bytes sent per rank at most (k-1)/k * n * B * ceil(log_k n) for blocks
+//   of B (radix 2: n/2 * B * ceil(log2 n)); each block is a message.
+//   In place the moving blocks live in n-1 scratch blocks.
 //   Limits: blocks of one size.  For links to few partners per rank: (k-1) ceil(log_k n).
 //   Bruck et al., IEEE TPDS 8(11), 1997.
 #include <algorithm>

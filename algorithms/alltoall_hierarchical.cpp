@@ -1,9 +1,10 @@
 // Hierarchical all-to-all, node then rail: blocks for a rank on another node first go to the rank of the own node with
-// the same local index, who sends the blocks of the whole node to it.
+//   the same local index, who sends the blocks of the whole node to it.
 //   steps 2; with g ranks on each of m nodes every rank sends m(g-1) * B inside and (m-1) * g * B between nodes, and
-//   has m-1 partners on other nodes instead of (m-1) * g. Nodes may differ in size: local indices wrap.  In place: what
-//   replaces a block arrives after the block has left. Limits: needs more than one node; blocks of one size. NVIDIA,
-//   "Doubling all2all performance with NCCL 2.12" (PXN), 2022.
+//   has m-1 partners on other nodes instead of (m-1) * g.
+//   Nodes may differ in size: local indices wrap.  In place: what replaces a block arrives after the block has left.
+//   Limits: needs more than one node; blocks of one size.
+//   NVIDIA, "Doubling all2all performance with NCCL 2.12" (PXN), 2022.
 #include <algorithm>
 #include <cmath>
 

@@ -1,9 +1,9 @@
 // Hypercube all-to-all: along every dimension, neighbours exchange the blocks that have to cross it.
 //   steps log2(n); bytes sent per rank n/2 * B * log2(n) for blocks of B; each block is a message.
 //   Place j holds a block with j = origin xor destination where j's remaining bits are still to be crossed; it moves
-//   only between equal places, so in place needs no scratch. Limits: n a power of two, blocks of one size.  For
-//   hypercube networks and links to few partners: log2(n). Johnsson & Ho, "Optimum broadcasting and personalized
-//   communication in hypercubes", IEEE TC 38(9), 1989.
+//   only between equal places, so in place needs no scratch.
+//   Limits: n a power of two, blocks of one size.  For hypercube networks and links to few partners: log2(n).
+//   Johnsson & Ho, "Optimum broadcasting and personalized communication in hypercubes", IEEE TC 38(9), 1989.
 #include "algorithms/algorithm.hpp"
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"

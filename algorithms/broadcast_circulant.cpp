@@ -1,9 +1,11 @@
-// Circulant tree broadcast: the ranks that have the data are always the first ones after the root; they pass it a skip
-// ahead, and the skips are 1, ..., n/4, n/2, rounded up.
-//   steps ceil(log2 n), and the last ones reach equally many ranks each for every n; bytes sent by the root
-//   ceil(log2 n) * S, (n-1)/n * S on average.
-//   Limits: none.  For small S; near ranks get the data first, where the binomial tree goes far first.
-//   Skips: Träff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms", arXiv:2410.14234, 2024.
+// Circulant broadcast: the message in k blocks, and in every round every rank sends one and receives one, along skips
+// 1, ..., n/4, n/2 (rounded up) in turn.
+//   steps k - 1 + ceil(log2 n) of S/k each, the fewest possible for every n and k; bytes sent per rank at most
+//   (k - 1 + ceil(log2 n)) * S/k, S on average.  k grows with S, a slot per block.
+//   Limits: none.  For all sizes: a tree when S is small, as fast as the link when it is large.
+//   Träff, "Round-optimal n-block broadcast schedules in logarithmic time", arXiv:2312.11236, 2023.
+#include <algorithm>
+
 #include "algorithms/algorithm.hpp"
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
@@ -11,22 +13,39 @@
 namespace tutti {
 namespace {
 
+constexpr size_t kMaxBlocks = 64;
+
+int blocksFor(const Shape& s) {
+  const size_t blocks = (s.bytes + s.slotBytes - 1) / std::max<size_t>(1, s.slotBytes);
+  return static_cast<int>(std::clamp<size_t>(blocks, 1, kMaxBlocks));
+}
+
 Schedule build(const Shape& shape) {
   const int n = shape.nRanks;
-  const TreeNode node = rooted(circulantTree(wrap(shape.rank - shape.root, n), n), shape.root, n);
-  ScheduleBuilder b(shape);
-  Blocks blocks = Blocks::ofBroadcast(b, shape, 1);
-  b.phase("down the tree");
-  treeBroadcast(blocks, node, 0);
-  blocks.settle(0);
+  const int v = wrap(shape.rank - shape.root, n);
+  const CirculantBroadcast plan(n, blocksFor(shape));
+  const std::vector<int> mine = plan.receives(v);
+  std::vector<std::vector<int>> ahead;  // by skip: what the member so far ahead receives
+  for (int skip : plan.skips) ahead.push_back(plan.receives(wrap(v + skip, n)));
+
+  ScheduleBuilder b(shape, plan.nBlocks);
+  Blocks blocks = Blocks::ofBroadcast(b, shape, plan.nBlocks);
+  b.phase("rounds");
+  for (int round = 0; round < plan.nRounds; ++round) {
+    const int skip = plan.skip(round);
+    const int sent = ahead[plan.skipIndex(round)][round];
+    if (sent >= 0) blocks.send(wrap(shape.rank + skip, n), sent);
+    if (mine[round] >= 0) blocks.recv(wrap(shape.rank - skip, n), mine[round]);
+  }
+  if (v == 0) blocks.settleAll();
   return b.finish();
 }
 
 double costUs(const Shape& s, const CostModel& cost) {
+  const double k = blocksFor(s);
   const double bytes = double(s.bytes);
-  const double rounds = ceilLog2(s.nRanks);  // of which the root sends in each
-  const double work = (s.nRanks - 1) * cost.link(bytes) / s.nRanks;
-  return elapsedUs(cost, pipelineUs(cost.link, rounds, bytes, double(s.slotBytes), rounds), work);
+  return elapsedUs(cost, (k - 1 + ceilLog2(s.nRanks)) * cost.link(bytes / k),
+                   (s.nRanks - 1) * k * cost.link(bytes / k) / s.nRanks);
 }
 
 }  // namespace
@@ -34,7 +53,7 @@ double costUs(const Shape& s, const CostModel& cost) {
 extern constinit const Algorithm kBroadcastCirculant = {
     .collective = Collective::Broadcast,
     .name = "circulant",
-    .summary = "a tree along skips 1, ..., n/4, n/2; small messages",
+    .summary = "blocks along skips 1, ..., n/4, n/2 in the fewest rounds; all sizes",
     .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,

@@ -1,7 +1,8 @@
 // Double tree broadcast: half of the data down each of two binary trees, in slices.
 //   Whoever forwards in one tree is mostly a leaf of the other, so all ranks send all the time.
-//   steps about 2 ceil(log2 n), plus two for every slice but the first; bytes sent per rank at most 1.5 S, S on
-//   average. Limits: none.  For large S and many ranks. Sanders, Speck, Träff, Parallel Computing 35(12), 2009.
+//   steps about 2 ceil(log2 n), plus two for every slice but the first; bytes sent per rank at most S.
+//   Limits: none.  For large S and many ranks.
+//   Sanders, Speck, Träff, Parallel Computing 35(12), 2009.
 #include "algorithms/algorithm.hpp"
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"

@@ -42,18 +42,6 @@ TreeNode binomialTree(int v, int n) {
   return node;
 }
 
-TreeNode circulantTree(int v, int n) {
-  const std::vector<int> skips = circulantSkips(n);
-  TreeNode node;
-  for (size_t k = skips.size() - 1; k-- > 0;) {  // nearest first: after a round with skip h, members 0..s-1 have it
-    const int s = skips[k];
-    const int h = skips[k + 1];
-    if (v < s - h) node.children.push_back(v + h);
-    if (v >= h && v < s) node.parent = v - h;
-  }
-  return node;
-}
-
 namespace {
 
 int binaryParent(int v, int n) {
@@ -135,6 +123,86 @@ std::vector<std::vector<int>> patSteps(int n, int aggregate) {
   return steps;
 }
 
+namespace {
+
+// Which block a member receives for each skip, relative to a phase of as many rounds as there are skips: its base block
+// (the first that reaches it: the smallest skip on its way from 0) belongs to this phase, the others, negative, to the
+// one before.  The search goes through the ways from 0 to v + n, largest skips first, and each time takes the first
+// canonical way that ends no later than v + n - skip[k] and starts with a block that is still wanted.
+class ReceiveSearch {
+ public:
+  ReceiveSearch(const std::vector<int>& skips, int v, int n)
+      : skips_(skips), target_(v + n), q_(static_cast<int>(skips.size()) - 1), latest_(2 * n), blocks_(q_ + 1) {
+    base_ = q_;
+    for (int e = q_ - 1, rest = v; e >= 0 && base_ == q_; --e) {
+      if (skips[e] == rest) base_ = e;
+      if (skips[e] < rest) rest -= skips[e];
+    }
+    taken_.assign(q_ + 1, false);
+    taken_[base_] = true;
+  }
+
+  std::vector<int> run() {
+    search(0, q_, 0);
+    blocks_.resize(q_);
+    for (int& block : blocks_) block = block == q_ ? base_ : block - q_;
+    return blocks_;
+  }
+
+ private:
+  int search(int from, int e, int k) {
+    for (; e >= 0; --e) {
+      if (taken_[e]) continue;
+      const int to = from + skips_[e];
+      if (to > target_ - skips_[k] || to >= latest_) continue;
+      if (k + 1 <= q_ && to <= target_ - skips_[k + 1]) k = search(to, e, k);
+      if (k >= q_ || from > target_ - skips_[k + 1]) return k;
+      latest_ = to;
+      blocks_[k++] = e;
+      taken_[e] = true;
+    }
+    return k;
+  }
+
+  const std::vector<int>& skips_;  // ascending, ending with n
+  int target_;
+  int q_;
+  int latest_;
+  int base_;
+  std::vector<int> blocks_;
+  std::vector<char> taken_;
+};
+
+}  // namespace
+
+CirculantBroadcast::CirculantBroadcast(int nMembers, int numBlocks)
+    : n(nMembers), nBlocks(numBlocks), nRounds(nMembers > 1 ? numBlocks - 1 + ceilLog2(nMembers) : 0) {
+  skips = circulantSkips(n);
+  std::reverse(skips.begin(), skips.end());
+  skips.pop_back();
+  const int q = static_cast<int>(skips.size());
+  if (q > 0) firstSkip = static_cast<size_t>(wrap(-(nBlocks - 1), q));  // so that the last round ends a phase
+}
+
+std::vector<int> CirculantBroadcast::receives(int v) const {
+  std::vector<int> rounds(nRounds, -1);
+  if (v == 0 || n == 1) return rounds;
+  std::vector<int> all = skips;
+  all.push_back(n);
+  const std::vector<int> inPhase = ReceiveSearch(all, v, n).run();
+  const int q = static_cast<int>(skips.size());
+  const int first = static_cast<int>(firstSkip);
+  std::vector<char> have(nBlocks);
+  for (int round = 0; round < nRounds; ++round) {
+    const int phase = (first + round) / q;
+    const int block = std::min(nBlocks - 1, inPhase[(first + round) % q] - first + q * phase);
+    if (block < 0 || have[block]) continue;
+    have[block] = 1;
+    rounds[round] = block;
+  }
+  return rounds;
+}
+
 std::vector<int> nearCube(int n, int dims) {
   if (dims == 1) return n >= 2 ? std::vector<int>{n} : std::vector<int>{};
   std::vector<int> best;
@@ -167,13 +235,16 @@ int Nodes::railPeer(int rank, int node) const {
 
 Nodes groupByNode(const Shape& shape) {
   Nodes nodes;
-  nodes.nodeOf = shape.nodeOf;
-  nodes.nodeOf.resize(shape.nRanks, 0);
-  nodes.localOf.resize(shape.nRanks);
+  std::vector<int> numbers;  // numbers[node]: what the shape calls it
   for (int rank = 0; rank < shape.nRanks; ++rank) {
-    const size_t node = static_cast<size_t>(nodes.nodeOf[rank]);
-    if (node >= nodes.ranks.size()) nodes.ranks.resize(node + 1);
-    nodes.localOf[rank] = static_cast<int>(nodes.ranks[node].size());
+    const int number = shape.nodeOf.empty() ? 0 : shape.nodeOf[rank];
+    const auto node = static_cast<size_t>(std::find(numbers.begin(), numbers.end(), number) - numbers.begin());
+    if (node == numbers.size()) {
+      numbers.push_back(number);
+      nodes.ranks.emplace_back();
+    }
+    nodes.nodeOf.push_back(static_cast<int>(node));
+    nodes.localOf.push_back(static_cast<int>(nodes.ranks[node].size()));
     nodes.ranks[node].push_back(rank);
   }
   return nodes;

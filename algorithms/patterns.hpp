@@ -32,9 +32,6 @@ struct TreeNode {
 /// Binomial tree over 0..n-1 with root 0: the parent of v is v without its lowest bit, so the subtree of child c is
 /// c .. c + lowBit(c) - 1.  Children are ordered largest subtree first.
 TreeNode binomialTree(int v, int n);
-/// Tree by circulantSkips: in each round everyone who has the value passes it to the one a skip away.
-/// ceilLog2(n) rounds for every n.  Children in order of rounds.
-TreeNode circulantTree(int v, int n);
 /// Binary tree over 0..n-1 in which odd members are leaves; root 0 has one child.  Depth at most ceilLog2(n).
 TreeNode binaryTree(int v, int n);
 /// The second of the two trees: one in which even members are leaves (odd n: all but one), so that who forwards in one
@@ -54,6 +51,24 @@ TreeNode doubleTree(int rank, int root, int n, int which);
 /// the top `aggregate` subtrees, level by level; then all those subtrees side by side, edge by edge, depth first.
 /// aggregate is a power of two; steps: ceilLog2(n) if aggregate >= n, n-1 (for n a power of two) if it is 1.
 std::vector<std::vector<int>> patSteps(int n, int aggregate);
+
+/// Round-optimal broadcast of nBlocks blocks from member 0 to members 1..n-1 in nBlocks - 1 + ceilLog2(n) rounds: in
+/// each round every member receives at most one block from the member `skip` behind it and sends one to the member
+/// `skip` ahead, the same skip for all.
+/// Träff, "Round-optimal n-block broadcast schedules in logarithmic time", arXiv:2312.11236, 2023.
+struct CirculantBroadcast {
+  CirculantBroadcast(int nMembers, int numBlocks);
+  size_t skipIndex(int round) const { return (firstSkip + static_cast<size_t>(round)) % skips.size(); }
+  int skip(int round) const { return skips[skipIndex(round)]; }
+  /// receives(v)[round]: the block that v receives then, or -1.  Every block once; none for member 0.
+  std::vector<int> receives(int v) const;
+
+  int n;
+  int nBlocks;
+  int nRounds;
+  size_t firstSkip = 0;
+  std::vector<int> skips;  // ascending, below n
+};
 
 /// n as a product of `dims` factors, each >= 2, as equal as possible, ascending; empty if there is none.
 std::vector<int> nearCube(int n, int dims);

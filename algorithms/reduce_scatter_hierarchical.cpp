@@ -1,8 +1,9 @@
 // Hierarchical reduce-scatter: the ranks of a node sum their contributions to every block; one of them, with the local
 // index of the block's owner, sends the sum to the owner.
 //   steps 2; with g ranks on each of m nodes every rank sends m(g-1) * B inside and (m-1) * B between nodes, and
-//   reduces (m(g-1) + m-1) * B. Nodes may differ in size: local indices wrap, and a rank then sums blocks for several
-//   owners. Limits: needs more than one node; v forms too.  For several nodes with slower links between them.
+//   reduces (m(g-1) + m-1) * B.
+//   Nodes may differ in size: local indices wrap, and a rank then sums blocks for several owners.
+//   Limits: needs more than one node; v forms too.  For several nodes with slower links between them.
 #include <cmath>
 
 #include "algorithms/algorithm.hpp"

@@ -1,5 +1,5 @@
 // PAT reduce-scatter (parallel aggregated trees): every block is summed up a binomial tree of its own, all trees side
-// by side, far edges last.
+//   by side, far edges last.
 //   With A blocks aggregated in one step (A * B about a slot): log2(A) steps far away, then about n/A near ones.
 //   steps ceil(log2 n) for small blocks up to n-1 for large ones; bytes sent per rank (n-1) * B.
 //   Subtrees are finished one after the other, so scratch holds about A * log2(n/A) partial sums.

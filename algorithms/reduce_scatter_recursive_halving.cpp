@@ -1,7 +1,9 @@
 // Recursive halving reduce-scatter: keep half of what is left, give the other half to a partner n/2, n/4, ..., 1 away.
 //   steps log2(n); bytes sent per rank (n-1) * B for blocks of B and n a power of two; as much is reduced.  Else each
 //   rank beyond the largest power of two below gives its whole vector to a partner first and gets its block last: 2
-//   steps and n * B bytes more. Limits: none; v forms too. Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005.
+//   steps and n * B bytes more.
+//   Limits: none; v forms too.
+//   Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005.
 #include "algorithms/algorithm.hpp"
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"

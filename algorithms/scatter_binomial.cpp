@@ -1,7 +1,8 @@
 // Binomial scatter: down a binomial tree, every rank gets the blocks of its subtree.
 //   steps ceil(log2 n); bytes sent by the root (n-1) * B for blocks of B, to ceil(log2 n) ranks; by others less than
-//   n/2. Up to n/2 scratch blocks. Limits: blocks of one size.  For many ranks, when the root should not hold n-1
-//   links.
+//   n/2.
+//   Up to n/2 scratch blocks.
+//   Limits: blocks of one size.  For many ranks, when the root should not hold n-1 links.
 #include <algorithm>
 
 #include "algorithms/algorithm.hpp"

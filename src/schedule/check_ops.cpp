@@ -86,6 +86,7 @@ std::string checkShape(const std::vector<Schedule>& schedules, size_t r) {
                "or lanes");
   }
   if (s.root < 0 || s.root >= s.nRanks) return cat("rank ", r, ": there is no root ", s.root);
+  if (s.slotsNeeded < 1) return cat("rank ", r, ": cannot work with ", s.slotsNeeded, " slots");
   if (s.nChunks < 1 || s.nScratch < 0) return cat("rank ", r, ": a negative number of chunks");
   if (s.nChannels < 1 || s.lanes.size() % static_cast<size_t>(s.nChannels) != 0 || s.lanes.empty()) {
     return cat("rank ", r, ": ", s.lanes.size(), " lanes are not divisible into ", s.nChannels, " channels");

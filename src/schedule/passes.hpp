@@ -10,21 +10,28 @@ namespace tutti {
 
 /// recv + send, recvReduce + send of the same value become one op that forwards while it receives; the store is
 /// dropped when nobody reads it.  Several recvReduce in a row into the same chunk become one multi-source reduce that
-/// reads every source once.  Several sends in a row of the same chunk become one publish with many readers.
+/// reads every source once (at most kMaxOperands; not in reproducible schedules).  Several sends in a row of the same
+/// chunk become one publish with many readers.  Logical ops in.
+/// A fused op holds its messages until it has room to pass the value on.  In a ring with one slot per FIFO everybody
+/// would wait for the next rank's room, so the result says slotsNeeded = 2: one message is held, one more may follow.
 Schedule fuse(const Schedule& schedule);
+inline constexpr size_t kMaxOperands = 64;
 
 /// Copy `nChannels` times, each channel with an nChannels-th of every chunk (the executor divides the bytes): lanes
 /// l, l + L, l + 2L, ... of the result are copies of lane l of L, each with scratch of its own.
 Schedule replicate(const Schedule& schedule, int nChannels);
 
-/// Mark every send whose source may be read in place by its receivers.  `slots` as in the verifier: a mark that could
-/// make the schedules deadlock is left out.  All ranks' schedules in, all out.
+/// Mark every send from Input or Output whose source may be read in place by its receivers.  A mark that makes the
+/// schedules deadlock (both sides of an exchange would wait until the other has taken the chunk that they are about to
+/// overwrite) is left out.  The schedules must verify.  All ranks' schedules in, all out.
 std::vector<Schedule> markDirect(const std::vector<Schedule>& schedules);
 
 /// Rewrite reductions so that every final value is combined along one binary tree over rank index, whatever the
-/// algorithm: tree(lo, hi) = tree(lo, mid) op tree(mid, hi), mid - lo being the largest power of two < hi - lo.
+/// algorithm: tree(lo, hi) = tree(lo, mid) op tree(mid, hi), as reduction_tree.hpp says.
 /// Partial results that are not a whole subtree travel uncombined, as several messages.  Gives the same bits for every
-/// algorithm, and rank order for operators that do not commute.  All ranks' schedules in, all out.
+/// algorithm, and rank order for operators that do not commute.  AllReduce, Reduce and ReduceScatter; others pass
+/// unchanged.  The schedules must verify, with logical ops; run other passes afterwards.  Still completes with one
+/// slot. All ranks' schedules in, all out.
 std::vector<Schedule> makeReproducible(const std::vector<Schedule>& schedules);
 
 }  // namespace tutti

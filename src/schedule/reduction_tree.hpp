@@ -28,21 +28,21 @@ inline int treeSplit(RankInterval node) {
   return node.lo + static_cast<int>(std::bit_floor(static_cast<unsigned>(node.size() - 1)));
 }
 
+/// The node of tree(0, nRanks) that `interval` is a half of; an empty interval for the root and for what is no node.
+inline RankInterval treeParent(RankInterval interval, int nRanks) {
+  RankInterval node{0, nRanks};
+  while (node.size() > interval.size()) {
+    const int mid = treeSplit(node);
+    const RankInterval half = interval.lo < mid ? RankInterval{node.lo, mid} : RankInterval{mid, node.hi};
+    if (half == interval) return node;
+    node = half;
+  }
+  return {};
+}
+
 /// Whether the interval is a node of tree(0, nRanks).
 inline bool isTreeNode(RankInterval interval, int nRanks) {
-  RankInterval node{0, nRanks};
-  while (node != interval) {
-    if (node.size() < 2) return false;
-    const int mid = treeSplit(node);
-    if (interval.hi <= mid) {
-      node.hi = mid;
-    } else if (interval.lo >= mid) {
-      node.lo = mid;
-    } else {
-      return false;
-    }
-  }
-  return true;
+  return interval == RankInterval{0, nRanks} || treeParent(interval, nRanks).size() > 0;
 }
 
 }  // namespace tutti

@@ -21,8 +21,8 @@
 // the largest chunk that it ever holds.  Where a buffer has nRanks chunks, chunk r is rank r's block.
 //
 // Large buffers: the executor runs the schedule repeatedly over slices of every chunk, so that no message is larger
-// than a slot.  A schedule must therefore complete with one message of room per FIFO and direction (the verifier checks
-// that), and must leave all FIFOs empty.
+// than a slot.  A schedule must therefore complete with one message of room per FIFO and direction (fused ones: with
+// slotsNeeded; the verifier checks that), and must leave all FIFOs empty.
 #pragma once
 
 #include <compare>
@@ -107,6 +107,11 @@ struct Schedule {
   /// of the bytes of every chunk: lanes of different channels never touch the same byte.  A scratch chunk belongs to
   /// the lanes of one channel.
   int nChannels = 1;
+  /// Messages of room per FIFO and direction without which it can deadlock; see fuse().
+  int slotsNeeded = 1;
+  /// Every reduction has two operands and follows reduction_tree.hpp; passes must leave it so (an executor may round
+  /// once per op, so the grouping into ops matters too).
+  bool reproducible = false;
   std::vector<Lane> lanes;
 
   bool operator==(const Schedule&) const = default;

@@ -1,7 +1,10 @@
 #include "src/schedule/verifier.hpp"
 
+#include <algorithm>
+
 #include "src/base/text.hpp"
 #include "src/schedule/check_ops.hpp"
+#include "src/schedule/chunk_numbers.hpp"
 #include "src/schedule/lane_machine.hpp"
 #include "src/schedule/symbolic_values.hpp"
 
@@ -19,7 +22,8 @@ class Verification {
     size_t total = 0;
     for (const Schedule& s : schedules_) {
       first_.push_back(total);
-      total += static_cast<size_t>(s.inputChunks() + s.outputChunks() + s.nScratch);
+      numbers_.emplace_back(s);
+      total += numbers_.back().size();
     }
     held_.resize(total);
   }
@@ -44,11 +48,8 @@ class Verification {
   }
 
   int32_t& held(const Schedule& s, Chunk chunk) {
-    const Chunk c = s.memoryOf(chunk);
-    const int before = c.buffer == Buffer::Input    ? 0
-                       : c.buffer == Buffer::Output ? s.inputChunks()
-                                                    : s.inputChunks() + s.outputChunks();
-    return held_[first_[static_cast<size_t>(s.rank)] + static_cast<size_t>(before + c.index)];
+    const auto r = static_cast<size_t>(s.rank);
+    return held_[first_[r] + numbers_[r].of(chunk)];
   }
 
   void reset() {
@@ -154,6 +155,7 @@ class Verification {
   const VerifyOptions& options_;
   const int nRanks_;
   SymbolicValues values_;
+  std::vector<ChunkNumbers> numbers_;
   std::vector<size_t> first_;  // first_[rank]: where its chunks begin in held_
   std::vector<int32_t> held_;  // the value of every chunk of every rank: inputs, outputs, scratch
 };
@@ -215,8 +217,12 @@ std::string verify(const std::vector<Schedule>& schedules, const VerifyOptions& 
   for (const Schedule& schedule : schedules) {
     if (std::string text = checkLanesDisjoint(schedule); !text.empty()) return text;
   }
-  if (schedules.front().collective == Collective::Barrier) return BarrierVerification(schedules, options.slots).run();
-  return Verification(schedules, options).run();
+  VerifyOptions chosen = options;
+  for (const Schedule& schedule : schedules) {
+    if (options.slots == 0) chosen.slots = std::max(chosen.slots, schedule.slotsNeeded);
+  }
+  if (schedules.front().collective == Collective::Barrier) return BarrierVerification(schedules, chosen.slots).run();
+  return Verification(schedules, chosen).run();
 }
 
 }  // namespace tutti

@@ -13,7 +13,7 @@
 namespace tutti {
 
 struct VerifyOptions {
-  int slots = 1;         // messages of room per FIFO, direction and lane
+  int slots = 0;         // messages of room per FIFO, direction and lane; 0: slotsNeeded of the schedules
   bool ordered = false;  // also require that operands are combined in rank order (non-commutative operators)
   bool tree = false;     // also require that they are combined along the tree of reduction_tree.hpp (implies ordered)
 };

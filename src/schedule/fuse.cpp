@@ -1,0 +1,76 @@
+#include <algorithm>
+
+#include "src/schedule/liveness.hpp"
+#include "src/schedule/passes.hpp"
+
+namespace tutti {
+namespace {
+
+bool onlySends(const Op& op) { return op.from.empty() && op.sources.size() == 1 && !op.hasDst && !op.direct; }
+
+bool disjoint(const std::vector<int32_t>& a, const std::vector<int32_t>& b) {
+  return std::none_of(a.begin(), a.end(), [&](int32_t x) { return std::find(b.begin(), b.end(), x) != b.end(); });
+}
+
+void append(std::vector<int32_t>* list, const std::vector<int32_t>& more) {
+  list->insert(list->end(), more.begin(), more.end());
+}
+
+/// `next` passes on what `op` has just received, or just sent.
+bool canForward(const Schedule& s, const Op& op, const Op& next) {
+  if (!onlySends(next) || op.direct || !disjoint(op.to, next.to)) return false;
+  const Chunk sent = s.memoryOf(next.sources[0]);
+  if (onlySends(op)) return s.memoryOf(op.sources[0]) == sent;
+  return !op.from.empty() && op.hasDst && s.memoryOf(op.dst) == sent;
+}
+
+/// `next` accumulates one more message onto what `op` has just stored.
+bool canAccumulate(const Schedule& s, const Op& op, const Op& next) {
+  if (s.reproducible || op.from.empty() || !op.to.empty() || !op.hasDst) return false;
+  if (next.from.empty() || next.sources.size() != 1 || !next.hasDst || !disjoint(op.from, next.from)) return false;
+  const Chunk acc = s.memoryOf(op.dst);
+  return s.memoryOf(next.sources[0]) == acc && s.memoryOf(next.dst) == acc && next.to.empty() &&
+         op.from.size() + op.sources.size() + next.from.size() <= kMaxOperands;
+}
+
+Lane fuseLane(const Schedule& s, const Lane& lane) {
+  Lane result;
+  size_t phase = 0;
+  for (size_t i = 0; i < lane.ops.size(); ++i) {
+    const Op& next = lane.ops[i];
+    Op* last = result.ops.empty() ? nullptr : &result.ops.back();
+    if (last != nullptr && canForward(s, *last, next)) {
+      append(&last->to, next.to);
+    } else if (last != nullptr && canAccumulate(s, *last, next)) {
+      append(&last->from, next.from);
+    } else {
+      result.ops.push_back(next);
+      last = nullptr;
+    }
+    // A phase whose first op went into an op of the phase before begins behind that op.
+    for (; phase < lane.phases.size() && lane.phases[phase].begin <= static_cast<int32_t>(i); ++phase) {
+      result.phases.push_back({lane.phases[phase].name, static_cast<int32_t>(result.ops.size()) - (last ? 0 : 1)});
+    }
+  }
+  const std::vector<OpLiveness> liveness = livenessOf(s, result);
+  for (size_t i = 0; i < result.ops.size(); ++i) {
+    Op& op = result.ops[i];
+    if (op.hasDst && !op.to.empty() && !liveness[i].dstLive) {
+      op.hasDst = false;
+      op.dst = {};
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+Schedule fuse(const Schedule& schedule) {
+  if (schedule.collective == Collective::Barrier) return schedule;
+  Schedule result = schedule;
+  for (Lane& lane : result.lanes) lane = fuseLane(schedule, lane);
+  result.slotsNeeded = std::max(schedule.slotsNeeded, 2);
+  return result;
+}
+
+}  // namespace tutti

@@ -1,0 +1,153 @@
+// What the planner relies on: names, support, cost formulas.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <set>
+
+#include "algorithms/patterns.hpp"
+#include "tests/unit/algorithms/shapes.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr Collective kCollectives[] = {Collective::AllReduce, Collective::Broadcast,     Collective::Reduce,
+                                       Collective::AllGather, Collective::ReduceScatter, Collective::AllToAll,
+                                       Collective::Gather,    Collective::Scatter,       Collective::Barrier};
+
+CostModel tcpBetweenNodes() {
+  CostModel cost;
+  cost.intra = {.latencyUs = 0.5, .bandwidthGBps = 8};
+  cost.inter = {.latencyUs = 20, .bandwidthGBps = 1};
+  cost.link = cost.inter;
+  return cost;
+}
+
+CostModel sharedMemory() {
+  CostModel cost;
+  cost.intra = cost.inter = cost.link = {.latencyUs = 0.5, .bandwidthGBps = 8};
+  return cost;
+}
+
+std::string cheapest(const Shape& shape, const CostModel& cost) {
+  const Algorithm* best = nullptr;
+  for (const Algorithm* a : algorithms()) {
+    if (a->collective != shape.collective || !a->supports(shape)) continue;
+    if (best == nullptr || a->costUs(shape, cost) < best->costUs(shape, cost)) best = a;
+  }
+  return best == nullptr ? "" : std::string(best->name);
+}
+
+TEST_CASE("every algorithm is found by its name, and names are unique per collective") {
+  std::set<std::pair<Collective, std::string_view>> seen;
+  for (const Algorithm* a : algorithms()) {
+    CHECK(seen.insert({a->collective, a->name}).second);
+    CHECK(findAlgorithm(a->collective, a->name) == a);
+    CHECK(!a->summary.empty());
+  }
+  CHECK(findAlgorithm(Collective::AllReduce, "pairwise") == nullptr);
+}
+
+TEST_CASE("support does not depend on the rank that asks") {
+  for (const Algorithm* a : algorithms()) {
+    for (int n : {1, 2, 3, 6, 8, 12, 30}) {
+      for (const std::vector<int>& nodeOf : nodeShapes(n)) {
+        Shape shape{.collective = a->collective, .nRanks = n, .nodeOf = nodeOf};
+        const bool first = a->supports(shape);
+        for (shape.rank = 1; shape.rank < n; ++shape.rank) CHECK(a->supports(shape) == first);
+      }
+    }
+  }
+}
+
+TEST_CASE("every collective has an algorithm for one rank, for any number of ranks, and for uneven blocks") {
+  for (Collective collective : kCollectives) {
+    for (int n = 1; n <= 64; ++n) {
+      for (bool uneven : {false, true}) {
+        int found = 0;
+        for (const Algorithm* a : algorithms()) {
+          found +=
+              a->collective == collective && a->supports({.collective = collective, .nRanks = n, .uneven = uneven});
+        }
+        CHECK(found >= 1);
+      }
+    }
+  }
+}
+
+TEST_CASE("with blocks of several sizes, none goes through a rank that does not know its size") {
+  const auto supported = [](Collective c, const char* name) {
+    return findAlgorithm(c, name)->supports(
+        {.collective = c, .nRanks = 8, .nodeOf = {0, 0, 0, 0, 1, 1, 1, 1}, .uneven = true});
+  };
+  for (const char* name : {"direct", "pairwise"}) CHECK(supported(Collective::AllToAll, name));
+  for (const char* name : {"bruck2", "bruck4", "bruck8", "hypercube", "hierarchical"}) {
+    CHECK(!supported(Collective::AllToAll, name));
+  }
+  for (const Algorithm* a : algorithms()) {
+    if (a->collective == Collective::AllGather || a->collective == Collective::ReduceScatter) {
+      CHECK(supported(a->collective, a->name.data()));
+    }
+  }
+  CHECK(!supported(Collective::Gather, "binomial"));
+  CHECK(!supported(Collective::Scatter, "binomial"));
+}
+
+TEST_CASE("costs are finite, and grow with bytes and with ranks that share a core") {
+  CostModel crowded = tcpBetweenNodes();
+  crowded.ranksPerCore = 4;
+  for (const Algorithm* a : algorithms()) {
+    for (int n : {1, 2, 3, 8, 30, 64}) {
+      double before = 0;
+      for (size_t bytes : {size_t{0}, size_t{8}, size_t{4} << 10, size_t{1} << 20, size_t{1} << 30}) {
+        const Shape shape{.collective = a->collective, .nRanks = n, .bytes = bytes, .nodeOf = nodeShapes(n)[1]};
+        if (!a->supports(shape)) continue;
+        const double us = a->costUs(shape, tcpBetweenNodes());
+        INFO(describe(*a, shape));
+        CHECK(std::isfinite(us));
+        CHECK(us >= before);
+        CHECK(a->costUs(shape, crowded) >= us);
+        before = us;
+      }
+    }
+  }
+}
+
+TEST_CASE("the cheapest algorithm is the one a person would take") {
+  struct Choice {
+    Collective collective;
+    int nRanks;
+    size_t bytes;
+    std::set<std::string> good;
+  };
+  for (const Choice& row :
+       std::vector<Choice>{{Collective::AllReduce, 2, 64, {"oneshot", "recursivedoubling"}},
+                           {Collective::AllReduce, 8, 64, {"oneshot", "recursivedoubling", "twoshot"}},
+                           {Collective::AllReduce, 8, 64 << 20, {"ring", "twoshot", "halvingdoubling", "circulant"}},
+                           {Collective::AllReduce, 64, 1 << 10, {"recursivedoubling"}},
+                           {Collective::Broadcast, 64, 64, {"binomial", "circulant"}},
+                           {Collective::Broadcast, 8, 64 << 20, {"chain", "circulant"}},
+                           {Collective::AllToAll, 16, 1 << 20, {"direct", "pairwise"}}}) {
+    const Shape shape{.collective = row.collective, .nRanks = row.nRanks, .bytes = row.bytes};
+    INFO(collectiveKey(row.collective) << " " << row.nRanks << " ranks " << row.bytes
+                                       << " bytes: " << cheapest(shape, sharedMemory()));
+    CHECK(row.good.count(cheapest(shape, sharedMemory())) == 1);
+  }
+  std::vector<int> nodeOf;
+  for (int r = 0; r < 32; ++r) nodeOf.push_back(r / 8);
+  for (size_t bytes : {size_t{4} << 10, size_t{64} << 20}) {
+    const Shape shape{.collective = Collective::AllReduce, .nRanks = 32, .bytes = bytes, .nodeOf = nodeOf};
+    INFO(bytes);
+    CHECK(cheapest(shape, tcpBetweenNodes()) == "hierarchical");
+  }
+}
+
+TEST_CASE("factors of a torus are as equal as they can be") {
+  CHECK(nearCube(36, 2) == std::vector<int>{6, 6});
+  CHECK(nearCube(12, 2) == std::vector<int>{3, 4});
+  CHECK(nearCube(64, 3) == std::vector<int>{4, 4, 4});
+  CHECK(nearCube(30, 3) == std::vector<int>{2, 3, 5});
+  CHECK(nearCube(13, 2).empty());
+  CHECK(nearCube(6, 3).empty());
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,88 @@
+// Every pass over every algorithm that there is, with every kind of shape: verified before, verified after.
+#include <catch2/catch.hpp>
+
+#include "algorithms/algorithm.hpp"
+#include "src/base/text.hpp"
+#include "src/schedule/passes.hpp"
+#include "src/schedule/verifier.hpp"
+
+using namespace tutti;
+
+namespace {
+
+using Schedules = std::vector<Schedule>;
+
+Schedules buildAll(const Algorithm& a, Shape shape) {
+  Schedules all;
+  for (shape.rank = 0; shape.rank < shape.nRanks; ++shape.rank) all.push_back(a.build(shape));
+  return all;
+}
+
+template <class Pass>
+Schedules each(const Schedules& schedules, Pass pass) {
+  Schedules result;
+  for (const Schedule& s : schedules) result.push_back(pass(s));
+  return result;
+}
+
+bool rooted(Collective c) {
+  return c == Collective::Broadcast || c == Collective::Reduce || c == Collective::Gather || c == Collective::Scatter;
+}
+
+/// All algorithms on a number of ranks, in place and not, with a root in the middle, on one node and on several.
+/// check(schedules) returns a complaint or "".
+template <class Check>
+void forAllAlgorithms(int nRanks, Check check) {
+  for (const Algorithm* a : algorithms()) {
+    for (const bool inPlace : {false, true}) {
+      for (const int ranksPerNode : {nRanks, 4}) {
+        Shape shape{.collective = a->collective, .nRanks = nRanks, .inPlace = inPlace, .bytes = 1 << 20};
+        if (rooted(a->collective)) shape.root = nRanks / 2;
+        for (int r = 0; r < nRanks; ++r) shape.nodeOf.push_back(r / ranksPerNode);
+        if (!a->supports(shape)) continue;
+        const std::string complaint = check(buildAll(*a, shape));
+        if (complaint.empty()) continue;
+        FAIL_CHECK(collectiveKey(a->collective) << " " << a->name << " on " << nRanks << " ranks, " << ranksPerNode
+                                                << " per node" << (inPlace ? ", in place: " : ": ") << complaint);
+      }
+    }
+  }
+}
+
+const std::vector<int> kRankCounts = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 24, 31, 33};
+
+}  // namespace
+
+TEST_CASE("fused schedules of all algorithms verify") {
+  for (const int n : kRankCounts) forAllAlgorithms(n, [](const Schedules& s) { return verify(each(s, fuse)); });
+}
+
+TEST_CASE("replicated schedules of all algorithms verify, and fuse") {
+  const auto twice = [](const Schedule& s) { return replicate(s, 2); };
+  for (const int n : {2, 5, 8}) {
+    forAllAlgorithms(n,
+                     [&](const Schedules& s) { return verify(each(s, twice)) + verify(each(each(s, twice), fuse)); });
+  }
+}
+
+TEST_CASE("schedules of all algorithms verify with direct sends") {
+  for (const int n : kRankCounts) {
+    forAllAlgorithms(n, [](const Schedules& s) { return verify(markDirect(s)) + verify(markDirect(each(s, fuse))); });
+  }
+}
+
+TEST_CASE("reproducible schedules of all algorithms follow the reduction tree") {
+  for (const int n : kRankCounts) {
+    forAllAlgorithms(n, [](const Schedules& s) { return verify(makeReproducible(s), {.slots = 1, .tree = true}); });
+  }
+}
+
+TEST_CASE("reproducible schedules stay so under the other passes") {
+  for (const int n : {3, 6, 8, 11}) {
+    forAllAlgorithms(n, [](const Schedules& s) {
+      const Schedules fused = each(makeReproducible(s), fuse);
+      const auto three = [](const Schedule& one) { return replicate(one, 3); };
+      return verify(fused, {.tree = true}) + verify(markDirect(each(fused, three)), {.tree = true});
+    });
+  }
+}
