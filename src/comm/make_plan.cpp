@@ -63,13 +63,39 @@ std::vector<Schedule> allRanks(const Algorithm& algorithm, Shape shape) {
   return schedules;
 }
 
-Schedule buildSchedule(const Algorithm& algorithm, const Shape& shape, bool ordered, bool direct) {
-  const bool needsAll = ordered || (direct && shape.nRanks <= kMostRanksForDirect);
-  if (!needsAll) return fuse(algorithm.build(shape));
+/// A value that passes through scratch only has a size that the op does not show.
+bool hidesSizes(const Schedule& schedule) {
+  for (const Lane& lane : schedule.lanes) {
+    for (const Op& op : lane.ops) {
+      bool shown = op.token || (op.hasDst && op.dst.buffer != Buffer::Scratch);
+      for (const Chunk& source : op.sources) shown = shown || source.buffer != Buffer::Scratch;
+      if (!shown) return true;
+    }
+  }
+  return false;
+}
+
+bool allAlike(const std::vector<Block>& blocks) {
+  return std::all_of(blocks.begin(), blocks.end(), [&](const Block& b) { return b.count == blocks.front().count; });
+}
+
+struct Rewrites {
+  bool ordered = false;
+  bool direct = false;
+};
+
+/// This rank's schedule.  Passes that need all ranks' schedules run only where they are needed.
+Schedule buildSchedule(const Algorithm& algorithm, const Shape& shape, const Rewrites& rewrites, const Call& call) {
+  Schedule mine = fuse(algorithm.build(shape));
+  const Layout layout = layoutOf(mine, call, shape.rank);
+  const bool direct = rewrites.direct && shape.nRanks <= kMostRanksForDirect;
+  const bool origins = (rewrites.ordered || hidesSizes(mine)) && !(allAlike(layout.input) && allAlike(layout.output));
+  if (!rewrites.ordered && !direct && !origins) return mine;
   std::vector<Schedule> all = allRanks(algorithm, shape);
-  if (ordered) all = makeReproducible(all);
+  if (rewrites.ordered) all = makeReproducible(all);
   for (Schedule& schedule : all) schedule = fuse(schedule);
-  if (direct && shape.nRanks <= kMostRanksForDirect) all = markDirect(all);
+  if (origins) all = markOrigins(all);
+  if (direct) all = markDirect(all);
   return all[static_cast<size_t>(shape.rank)];
 }
 
@@ -133,7 +159,7 @@ Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   const Shape shape = shapeOf(*this, call, key, nodes_, sliceBytes_);
   TUTTI_ASSIGN(const Choice choice, choosePlan(shape, call));
   const bool direct = choice.protocol == Protocol::Direct;
-  Schedule schedule = buildSchedule(*choice.algorithm, shape, key.ordered, direct);
+  Schedule schedule = buildSchedule(*choice.algorithm, shape, {key.ordered, direct}, call);
   if (choice.nChannels > 1) schedule = replicate(schedule, choice.nChannels);
   if (schedule.lanes.size() > static_cast<size_t>(kPointToPointLane)) {
     return invalidUsage("algorithm ", choice.algorithm->name, " with ", choice.nChannels, " channels needs ",

@@ -34,4 +34,7 @@ std::vector<Schedule> markDirect(const std::vector<Schedule>& schedules);
 /// slot. All ranks' schedules in, all out.
 std::vector<Schedule> makeReproducible(const std::vector<Schedule>& schedules);
 
+/// Set Op::origin everywhere, for chunks that differ in size.  All ranks' schedules in, all out.
+std::vector<Schedule> markOrigins(const std::vector<Schedule>& schedules);
+
 }  // namespace tutti
