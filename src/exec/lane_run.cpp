@@ -193,7 +193,7 @@ Result<bool> LaneRun::sendOne(const BoundOp& op, size_t which, size_t bytes) {
     TUTTI_ASSIGN(const Ticket ticket, channel->offer(value_, bytes, buffers_.call));
     if (ticket == 0) return false;
     const Operand& lent = op.hasDst ? op.dst : op.sources.front();
-    loans_.push_back({channel, ticket, op.toRanks[which], lent.buffer, lent.chunk, slice_});
+    loans_.push_back({channel, ticket, op.toRanks[which], lent.memory, slice_});
     return true;
   }
   return channel->send(value_, bytes, buffers_.call);
@@ -203,11 +203,8 @@ Result<bool> LaneRun::sendOne(const BoundOp& op, size_t which, size_t bytes) {
 Result<bool> LaneRun::loansReturned(const BoundOp& op) {
   for (size_t i = 0; i < loans_.size();) {
     const Loan& loan = loans_[i];
-    const bool sameMemory = loan.chunk == op.dst.chunk && loan.buffer == op.dst.buffer &&
-                            (loan.slice == slice_ || loan.buffer == Buffer::Scratch);
-    const bool aliased = plan_.schedule.inPlace && loan.buffer != op.dst.buffer && loan.buffer != Buffer::Scratch &&
-                         op.dst.buffer != Buffer::Scratch && loan.slice == slice_;
-    if (!sameMemory && !aliased) {
+    const bool sameSlice = loan.slice == slice_ || loan.memory.buffer == Buffer::Scratch;
+    if (loan.memory != op.dst.memory || !sameSlice) {
       ++i;
       continue;
     }

@@ -34,8 +34,7 @@ class LaneRun {
     Channel* channel;
     Ticket ticket;
     int rank;
-    Buffer buffer;
-    int32_t chunk;
+    Chunk memory;
     size_t slice;
   };
 

@@ -20,9 +20,9 @@ class LaneBinder {
 
   Operand operand(const Chunk& chunk) const {
     const auto index = static_cast<size_t>(chunk.index);
-    if (chunk.buffer == Buffer::Scratch) return {chunk.buffer, index * sliceBytes_, chunk.index};
+    if (chunk.buffer == Buffer::Scratch) return {chunk.buffer, index * sliceBytes_, schedule_.memoryOf(chunk)};
     const Block block = blockOf(chunk);
-    return {chunk.buffer, block.offset * elementBytes_, chunk.index};
+    return {chunk.buffer, block.offset * elementBytes_, schedule_.memoryOf(chunk)};
   }
 
   /// Bytes of the value that an op handles: of an operand that is the user's, else of the chunk it descends from.

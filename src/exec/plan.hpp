@@ -42,7 +42,7 @@ Layout evenLayout(const Schedule& schedule, size_t count, size_t elementBytes);
 struct Operand {
   Buffer buffer = Buffer::Input;
   size_t offset = 0;  // bytes from the start of the buffer (scratch: of the plan's scratch memory)
-  int32_t chunk = -1;
+  Chunk memory;       // stands for the chunk's bytes: two chunks share memory iff this is the same
 };
 
 /// An op with everything looked up.
