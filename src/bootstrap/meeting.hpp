@@ -1,7 +1,7 @@
 // The meeting place: where the ranks of a new communicator learn each other's endpoints.
 //
 //   rank -> place   Register   rank, nRanks, endpoint, instance (random per join), time left
-//   place -> rank   Peers      endpoints of the ranks it has to dial, as they become known; at most log2 n messages
+//   place -> rank   Peers      endpoints of the ranks it has to dial, as they become known; the first at once
 //   place <-> rank  Failure    the first one is told to all, also to those who come later
 //   rank -> place   Goodbye    this rank is up and does not need the place any more
 //

@@ -42,7 +42,7 @@ JoinRequest SimJob::request(int r) const {
 }
 
 std::string SimJob::blob(int r, uint64_t n, size_t bytes) {
-  std::string text = cat(r, ":", n, ":");
+  std::string text = std::to_string(r) + ":" + std::to_string(n) + ":";
   text.resize(std::max(text.size(), bytes), static_cast<char>('a' + r % 26));
   return text;
 }
@@ -121,7 +121,7 @@ bool SimJob::stepOnce(int r) {
     if (!me.hub->up(me.member)) return false;
     me.upNs = world_.nowNs();
     for (int other = 0; other < options_.nRanks; ++other)
-      if (me.hub->infos(me.member)[static_cast<size_t>(other)] != cat("info of ", other) ||
+      if (me.hub->infos(me.member)[static_cast<size_t>(other)] != "info of " + std::to_string(other) ||
           me.hub->endpoints(me.member)[static_cast<size_t>(other)] != SimWorld::endpoint(rank(other).node))
         me.complaint = cat("wrong information of rank ", other);
     me.phase = Rank::Phase::Gathering;
