@@ -254,7 +254,10 @@ bool SimWorld::runUntil(const std::function<bool()>& done, int64_t limitNs) {
   touchAsked();
   while (!done()) {
     touchAsked();
-    if (heap_.empty() || heap_.front().ns > limitNs) return false;
+    if (heap_.empty() || heap_.front().ns > limitNs) {
+      nowNs_ = std::max(nowNs_, limitNs);
+      return false;
+    }
     step();
   }
   return true;

@@ -62,7 +62,7 @@ class SimWorld {
   // ---- Running.
   /// The next event; false if there is none.
   bool step();
-  /// Until done() holds (looked at after every event); false if there are no more events or limitNs has passed.
+  /// Until done() holds (looked at after every event); false if it does not until limitNs, which is the time then.
   bool runUntil(const std::function<bool()>& done, int64_t limitNs);
 
   // ---- Faults.

@@ -169,9 +169,14 @@ std::string SimJob::run(int64_t limitNs) {
 }
 
 std::vector<uint64_t> testSeeds(uint64_t first, int count) {
-  if (const char* seed = std::getenv("TUTTI_TEST_SEED")) return {std::strtoull(seed, nullptr, 10)};
+  uint64_t last = first + static_cast<uint64_t>(count) - 1;
+  if (const char* text = std::getenv("TUTTI_TEST_SEED")) {
+    char* end = nullptr;
+    first = last = std::strtoull(text, &end, 10);
+    if (*end == '-') last = std::strtoull(end + 1, nullptr, 10);
+  }
   std::vector<uint64_t> seeds;
-  for (int i = 0; i < count; ++i) seeds.push_back(first + static_cast<uint64_t>(i));
+  for (uint64_t seed = first; seed <= last; ++seed) seeds.push_back(seed);
   return seeds;
 }
 
