@@ -31,8 +31,8 @@ Status FrameReader::advance(size_t n) {
   for (size_t i = 0; i < header_.size(); ++i) {
     length_ |= size_t{static_cast<unsigned char>(header_[i])} << (8 * i);
   }
-  const size_t limit = smallMessages_ > 0 ? smallMaxBytes_ : maxBytes_;
-  if (length_ > limit) return remoteError("a message of ", length_, " bytes was announced; the most is ", limit);
+  if (length_ > maxBytes_)
+    return remoteError("a message of ", length_, " bytes was announced; the most is ", maxBytes_);
   haveHeader_ = true;
   received_ = 0;
   return {};
@@ -42,7 +42,6 @@ void FrameReader::next() {
   TUTTI_ASSERT(complete());
   haveHeader_ = false;
   headerReceived_ = 0;
-  if (smallMessages_ > 0) --smallMessages_;
   if (body_.capacity() > kKeepBytes) {
     body_.clear();
     body_.shrink_to_fit();

@@ -17,9 +17,8 @@ namespace tutti {
 /// it takes memory as bytes arrive, never because a length was announced.
 class FrameReader {
  public:
-  /// The first smallMessages messages may have smallMaxBytes, later ones maxBytes.
-  FrameReader(int smallMessages, size_t smallMaxBytes, size_t maxBytes)
-      : smallMessages_(smallMessages), smallMaxBytes_(smallMaxBytes), maxBytes_(maxBytes) {}
+  /// The most that the next message may have; may change between messages.
+  void setLimit(size_t maxBytes) { maxBytes_ = maxBytes; }
 
   /// Where to put the next bytes; not empty while !complete().
   std::span<char> room();
@@ -32,9 +31,7 @@ class FrameReader {
   void next();
 
  private:
-  int smallMessages_;
-  size_t smallMaxBytes_;
-  size_t maxBytes_;
+  size_t maxBytes_ = 0;
   std::array<char, 4> header_{};
   size_t headerReceived_ = 0;
   bool haveHeader_ = false;

@@ -117,6 +117,8 @@ class Hub : public Machine {
   void onClosed(LinkId link, const Status& why) override;
   int64_t nextTimerNs() const override;
   void onTimer() override;
+  /// kMaxStrangerBytes until the link has proven the secret.
+  size_t messageLimit(LinkId link) const override;
 
  private:
   class Impl;

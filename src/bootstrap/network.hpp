@@ -40,6 +40,8 @@ inline constexpr int64_t kNoTimer = std::numeric_limits<int64_t>::max();
 
 /// The largest message a link carries; a peer that announces more is cut off.
 inline constexpr size_t kMaxMessageBytes = 64 << 20;
+/// The same for a link that has not proven the secret yet.
+inline constexpr size_t kMaxStrangerBytes = 4 << 10;
 
 class Machine {
  public:
@@ -54,6 +56,9 @@ class Machine {
   /// When onTimer wants to be called next; kNoTimer for never.
   virtual int64_t nextTimerNs() const = 0;
   virtual void onTimer() = 0;
+  /// The largest message this link may carry now.  The driver asks before it makes room for one: after each onMessage
+  /// anew, because a proof raises the limit.
+  virtual size_t messageLimit(LinkId) const { return kMaxMessageBytes; }
 };
 
 }  // namespace tutti

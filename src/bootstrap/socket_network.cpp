@@ -165,6 +165,7 @@ void SocketNetwork::readMessages(LinkId id) {
   for (int messages = 0; messages < 64;) {
     Link* link = find(id);
     if (link == nullptr || link->state != State::Open) return;
+    link->reader.setLimit(machine_->messageLimit(id));
     const std::span<char> room = link->reader.room();
     const ssize_t n = ::recv(link->fd.get(), room.data(), room.size(), 0);
     if (n < 0 && errno == EINTR) continue;

@@ -58,7 +58,7 @@ class SocketNetwork : public Network {
     State state = State::Open;
     OwnFd fd;
     Reactor::Id watch = 0;
-    FrameReader reader{kSmallMessages, kSmallMessageBytes, kMaxMessageBytes};
+    FrameReader reader;
     std::string out;  // bytes to send, from outDone on
     size_t outDone = 0;
     std::vector<SocketAddress> candidates;  // Dialing
@@ -71,9 +71,6 @@ class SocketNetwork : public Network {
     OwnFd fd;
     Reactor::Id watch = 0;
   };
-  /// What a stranger may say: the messages in which both ends prove the secret are few and short (handshake.hpp).
-  static constexpr int kSmallMessages = 2;
-  static constexpr size_t kSmallMessageBytes = 4 << 10;
 
   Link* find(LinkId id);
   void erase(LinkId id);

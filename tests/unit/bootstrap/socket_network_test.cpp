@@ -15,6 +15,7 @@ namespace {
 struct Notes : Machine {
   std::vector<LinkId> accepted, connected;
   std::vector<std::string> messages, closed;
+  size_t limit = kMaxMessageBytes;
   std::function<void(LinkId, std::string_view)> reaction;
 
   void onAccepted(LinkId link) override { accepted.push_back(link); }
@@ -26,6 +27,7 @@ struct Notes : Machine {
   void onClosed(LinkId, const Status& why) override { closed.push_back(why.message()); }
   int64_t nextTimerNs() const override { return kNoTimer; }
   void onTimer() override {}
+  size_t messageLimit(LinkId) const override { return limit; }
 };
 
 struct Node {
@@ -134,7 +136,8 @@ TEST_CASE("a stream that is handed over loses no byte behind its last message") 
 }
 
 TEST_CASE("a stranger who announces too much is cut off") {
-  Node a, b;
+  Node b;
+  b.notes.limit = kMaxStrangerBytes;
   const SocketAddress address = *parseAddress(b.listen("127.0.0.1:1"));
   const Fd stranger(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   REQUIRE(::connect(stranger.get(), address.raw(), address.bytes) == 0);

@@ -1,0 +1,138 @@
+#include "src/bootstrap/gate.hpp"
+
+#include "src/base/log.hpp"
+
+namespace tutti {
+
+Nonce Gate::nonce() {
+  Nonce result;
+  network_.randomBytes(std::as_writable_bytes(std::span(result)));
+  return result;
+}
+
+void Gate::setDeadline(LinkId link, Entry& entry, int64_t ns) {
+  if (entry.deadlineNs != kNoTimer) deadlines_.erase({entry.deadlineNs, link});
+  entry.deadlineNs = ns;
+  if (ns != kNoTimer) deadlines_.insert({ns, link});
+}
+
+Gate::Entry Gate::remove(LinkId link) {
+  auto node = entries_.extract(link);
+  Entry& entry = node.mapped();
+  if (entry.owner == 0) strangers_.erase({entry.deadlineNs, link});
+  setDeadline(link, entry, kNoTimer);
+  return std::move(entry);
+}
+
+LinkId Gate::dial(const Endpoint& to, const Hello& hello, const Secret& secret, MemberId owner) {
+  const LinkId link = network_.dial(to);
+  Entry& entry = entries_[link];
+  entry.phase = Phase::Connecting;
+  entry.hello = hello;
+  entry.owner = owner;
+  entry.dialer.emplace(secret, hello, nonce());
+  setDeadline(link, entry, network_.nowNs() + kDialNs);
+  return link;
+}
+
+void Gate::cancel(LinkId link) {
+  if (!owns(link)) return;
+  remove(link);
+  network_.close(link);
+}
+
+/// Close a link that did not make it.
+void Gate::fail(LinkId link, const Status& why) {
+  network_.close(link);
+  const Entry entry = remove(link);
+  if (entry.owner != 0) return hooks_.dialFailed(link, entry.owner, why);
+  TUTTI_DEBUG("bootstrap", "a stranger was turned away: ", why.message());
+}
+
+void Gate::onAccepted(LinkId link) {
+  if (owns(link)) return;
+  if (strangers_.size() >= kMaxStrangers) fail(strangers_.begin()->second, remoteError("too many strangers"));
+  Entry& entry = entries_[link];
+  setDeadline(link, entry, network_.nowNs() + kStrangerNs);
+  strangers_.insert({entry.deadlineNs, link});
+}
+
+void Gate::onConnected(LinkId link) {
+  const auto it = entries_.find(link);
+  if (it == entries_.end() || it->second.phase != Phase::Connecting) return;
+  it->second.phase = Phase::AwaitChallenge;
+  network_.send(link, it->second.dialer->hello());
+}
+
+void Gate::onMessage(LinkId link, std::string_view message) {
+  const auto it = entries_.find(link);
+  if (it == entries_.end()) return;
+  Entry& entry = it->second;
+  switch (entry.phase) {
+    case Phase::AwaitHello: return onHello(link, entry, message);
+    case Phase::AwaitChallenge:
+    case Phase::AwaitAccepted: return onDialerMessage(link, entry, message);
+    case Phase::AwaitProof: {
+      Result<std::string> accepted = entry.acceptor->onProof(message);
+      if (!accepted.ok()) return fail(link, accepted.status());
+      network_.send(link, *accepted);
+      return admit(link);
+    }
+    case Phase::Connecting:
+    case Phase::Parked: return fail(link, remoteError("a message out of turn"));
+  }
+}
+
+void Gate::onHello(LinkId link, Entry& entry, std::string_view message) {
+  Result<Hello> hello = AcceptorProof::readHello(message);
+  if (!hello.ok()) return fail(link, hello.status());
+  entry.hello = *hello;
+  entry.helloBytes = message;
+  entry.phase = Phase::Parked;
+  challenge(link, entry);
+}
+
+/// Move a parked stranger on, if its communicator is known here by now.
+void Gate::challenge(LinkId link, Entry& entry) {
+  const Secret* secret = hooks_.secretFor(entry.hello);
+  if (secret == nullptr) return;
+  entry.acceptor.emplace(*secret, entry.helloBytes, nonce());
+  entry.phase = Phase::AwaitProof;
+  network_.send(link, entry.acceptor->challenge());
+}
+
+void Gate::unpark() {
+  for (auto& [link, entry] : entries_)
+    if (entry.phase == Phase::Parked) challenge(link, entry);
+}
+
+void Gate::onDialerMessage(LinkId link, Entry& entry, std::string_view message) {
+  if (entry.phase == Phase::AwaitAccepted) {
+    const Status accepted = entry.dialer->onAccepted(message);
+    return accepted.ok() ? admit(link) : fail(link, accepted);
+  }
+  Result<std::string> proof = entry.dialer->onChallenge(message);
+  if (!proof.ok()) return fail(link, proof.status());
+  entry.phase = Phase::AwaitAccepted;
+  setDeadline(link, entry, kNoTimer);
+  network_.send(link, *proof);
+}
+
+void Gate::admit(LinkId link) {
+  const Entry entry = remove(link);
+  hooks_.proven(link, entry.hello, entry.owner);
+}
+
+void Gate::onClosed(LinkId link, const Status& why) {
+  if (!owns(link)) return;
+  const Entry entry = remove(link);
+  if (entry.owner != 0) hooks_.dialFailed(link, entry.owner, why);
+}
+
+void Gate::onTimer() {
+  const int64_t now = network_.nowNs();
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now)
+    fail(deadlines_.begin()->second, timeoutError("it did not answer in time"));
+}
+
+}  // namespace tutti

@@ -1,0 +1,271 @@
+#include "src/bootstrap/hub.hpp"
+
+#include <algorithm>
+#include <deque>
+
+#include "src/base/assert.hpp"
+#include "src/base/log.hpp"
+#include "src/base/text.hpp"
+#include "src/bootstrap/member.hpp"
+
+namespace tutti {
+
+namespace {
+constexpr size_t kMaxDeparted = 256;
+}
+
+/// Who gets the messages of a proven link.
+struct Route {
+  MemberId member = 0;  // 0: the meeting `commId`
+  CommId commId{};
+};
+
+class Hub::Impl {
+ public:
+  Impl(Network& network, std::function<void()> changed)
+      : network_(network),
+        changed_(std::move(changed)),
+        gate_(network,
+              {.secretFor = [this](const Hello& hello) { return secretFor(hello); },
+               .proven = [this](LinkId link, const Hello& hello,
+                                MemberId owner) { owner == 0 ? accepted(link, hello) : dialed(link, hello, owner); },
+               .dialFailed =
+                   [this](LinkId link, MemberId owner, const Status& why) {
+                     if (Member* member = find(owner)) member->onDialFailed(link, why);
+                   }}) {}
+
+  Member* find(MemberId id) {
+    const auto it = members_.find(id);
+    return it == members_.end() ? nullptr : it->second.get();
+  }
+  Member& at(MemberId id) {
+    Member* member = find(id);
+    TUTTI_ASSERT(member != nullptr);
+    return *member;
+  }
+
+  const Secret* secretFor(const Hello& hello) const;
+  void accepted(LinkId link, const Hello& hello);
+  void dialed(LinkId link, const Hello& hello, MemberId owner);
+  void turnAway(LinkId link, const Departed& departed);
+  MemberId memberOf(const Hello& hello) const {
+    const auto it = byName_.find({hello.commId, hello.acceptor});
+    return it == byName_.end() ? 0 : it->second;
+  }
+  const Departed* departedOf(const Hello& hello) const {
+    for (const Departed& d : departed_)
+      if (d.commId == hello.commId && d.rank == hello.acceptor) return &d;
+    return nullptr;
+  }
+  void endMeetings();
+  void leave(MemberId id);
+
+  struct Place {
+    Secret secret{};
+    Meeting meeting;
+  };
+
+  Network& network_;
+  std::function<void()> changed_;
+  Gate gate_;
+  MemberId nextMember_ = 1;
+  std::map<MemberId, std::unique_ptr<Member>> members_;
+  std::map<std::pair<CommId, int>, MemberId> byName_;  // by communicator and rank
+  std::map<CommId, Place> places_;
+  std::map<LinkId, Route> routes_;
+  std::deque<Departed> departed_;  // the newest last
+};
+
+const Secret* Hub::Impl::secretFor(const Hello& hello) const {
+  if (hello.purpose == Purpose::Meet) {
+    const auto place = places_.find(hello.commId);
+    return place == places_.end() ? nullptr : &place->second.secret;
+  }
+  if (const MemberId id = memberOf(hello); id != 0) return &members_.at(id)->request().secret;
+  const Departed* departed = departedOf(hello);
+  return departed == nullptr ? nullptr : &departed->secret;
+}
+
+void Hub::Impl::accepted(LinkId link, const Hello& hello) {
+  if (hello.purpose == Purpose::Meet) {
+    const auto place = places_.find(hello.commId);
+    if (place == places_.end()) return network_.close(link);
+    routes_[link] = {0, hello.commId};
+    return place->second.meeting.onProven(link, hello);
+  }
+  if (const MemberId id = memberOf(hello); id != 0) {
+    if (!at(id).onProven(link, hello, false)) return network_.close(link);
+    if (hello.purpose == Purpose::Overlay) routes_[link] = {id, hello.commId};
+    return;
+  }
+  if (const Departed* departed = departedOf(hello); departed != nullptr && hello.purpose == Purpose::Overlay)
+    return turnAway(link, *departed);
+  network_.close(link);
+}
+
+void Hub::Impl::dialed(LinkId link, const Hello& hello, MemberId owner) {
+  Member* member = find(owner);
+  if (member == nullptr || !member->onProven(link, hello, true)) return network_.close(link);
+  if (hello.purpose != Purpose::Stream) routes_[link] = {owner, hello.commId};
+}
+
+/// One who comes late hears why nobody is here any more.
+void Hub::Impl::turnAway(LinkId link, const Departed& departed) {
+  if (departed.failure) network_.send(link, failureMessage(*departed.failure));
+  network_.send(link, goodbyeMessage(departed.lastWords));
+  network_.close(link);
+}
+
+void Hub::Impl::endMeetings() {
+  for (auto it = places_.begin(); it != places_.end();) {
+    if (!it->second.meeting.done()) {
+      ++it;
+      continue;
+    }
+    std::erase_if(routes_, [&](const auto& route) {
+      if (route.second.member != 0 || route.second.commId != it->first) return false;
+      network_.close(route.first);
+      return true;
+    });
+    it = places_.erase(it);
+  }
+}
+
+void Hub::Impl::leave(MemberId id) {
+  Member& member = at(id);
+  departed_.push_back(member.leave());
+  if (departed_.size() > kMaxDeparted) departed_.pop_front();
+  std::erase_if(routes_, [&](const auto& route) { return route.second.member == id; });
+  std::erase_if(byName_, [&](const auto& entry) { return entry.second == id; });
+  members_.erase(id);
+}
+
+Hub::Hub(Network& network, std::function<void()> changed)
+    : impl_(std::make_unique<Impl>(network, std::move(changed))) {}
+Hub::~Hub() = default;
+
+void Hub::serveMeeting(const CommId& commId, const Secret& secret) {
+  impl_->places_.try_emplace(commId, Impl::Place{secret, Meeting(impl_->network_)});
+  impl_->gate_.unpark();
+  impl_->changed_();
+}
+
+bool Hub::meetingDone(const CommId& commId) const { return !impl_->places_.contains(commId); }
+
+MemberId Hub::join(const JoinRequest& request) {
+  const MemberId id = impl_->nextMember_++;
+  auto& member = impl_->members_[id];
+  member = std::make_unique<Member>(impl_->network_, impl_->gate_, id, request);
+  impl_->byName_[{request.commId, request.rank}] = id;
+  member->start();
+  impl_->gate_.unpark();
+  impl_->changed_();
+  return id;
+}
+
+bool Hub::up(MemberId member) const { return impl_->at(member).up(); }
+const std::vector<std::string>& Hub::infos(MemberId member) const { return impl_->at(member).infos(); }
+const std::vector<Endpoint>& Hub::endpoints(MemberId member) const { return impl_->at(member).endpoints(); }
+
+uint64_t Hub::allGather(MemberId member, std::string blob) {
+  const uint64_t n = impl_->at(member).allGather(std::move(blob));
+  impl_->changed_();
+  return n;
+}
+
+const std::vector<std::string>* Hub::gathered(MemberId member, uint64_t n) const {
+  return impl_->at(member).gathered(n);
+}
+void Hub::forget(MemberId member, uint64_t n) { impl_->at(member).forget(n); }
+const std::optional<Failure>& Hub::failure(MemberId member) const { return impl_->at(member).failure(); }
+
+void Hub::reportFailure(MemberId member, int rank, const Status& status) {
+  impl_->at(member).fail({rank, status});
+  impl_->changed_();
+}
+
+void Hub::setState(MemberId member, std::function<RankState()> state) { impl_->at(member).setState(std::move(state)); }
+
+void Hub::inquire(MemberId member, InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs) {
+  impl_->at(member).inquire(reason, sequence, suspect, graceNs);
+  impl_->changed_();
+}
+
+bool Hub::inquiryPending(MemberId member) const { return impl_->at(member).inquiryPending(); }
+void Hub::dialStream(MemberId member, int peer, int index) { impl_->at(member).dialStream(peer, index); }
+
+std::string Hub::streamKey(const CommId& commId, int peer, int index) {
+  return cat(streamKeyPrefix(commId), peer, "/", index);
+}
+
+std::string Hub::streamKeyPrefix(const CommId& commId) { return toHex(commId.data(), commId.size()) + "/"; }
+
+bool Hub::endIsDeath(MemberId member, int rank) const { return impl_->at(member).endIsDeath(rank); }
+
+void Hub::leave(MemberId member) {
+  impl_->leave(member);
+  impl_->changed_();
+}
+
+// ---- Events.
+
+void Hub::onAccepted(LinkId link) {
+  if (!impl_->routes_.contains(link)) impl_->gate_.onAccepted(link);
+}
+
+void Hub::onConnected(LinkId link) { impl_->gate_.onConnected(link); }
+
+void Hub::onMessage(LinkId link, std::string_view message) {
+  const auto it = impl_->routes_.find(link);
+  if (it == impl_->routes_.end()) {
+    impl_->gate_.onMessage(link, message);
+  } else if (const Route route = it->second; route.member != 0) {
+    if (Member* member = impl_->find(route.member)) member->onMessage(link, message);
+  } else if (const auto place = impl_->places_.find(route.commId); place != impl_->places_.end()) {
+    place->second.meeting.onMessage(link, message);
+    impl_->endMeetings();
+  }
+  impl_->changed_();
+}
+
+void Hub::onClosed(LinkId link, const Status& why) {
+  const auto it = impl_->routes_.find(link);
+  if (it == impl_->routes_.end()) {
+    impl_->gate_.onClosed(link, why);
+  } else {
+    const Route route = it->second;
+    impl_->routes_.erase(it);
+    if (Member* member = impl_->find(route.member)) {
+      member->onClosed(link, why);
+    } else if (const auto place = impl_->places_.find(route.commId);
+               route.member == 0 && place != impl_->places_.end()) {
+      place->second.meeting.onClosed(link);
+      impl_->endMeetings();
+    }
+  }
+  impl_->changed_();
+}
+
+size_t Hub::messageLimit(LinkId link) const {
+  return impl_->routes_.contains(link) ? kMaxMessageBytes : kMaxStrangerBytes;
+}
+
+int64_t Hub::nextTimerNs() const {
+  int64_t next = impl_->gate_.nextTimerNs();
+  for (const auto& [id, member] : impl_->members_) next = std::min(next, member->nextTimerNs());
+  for (const auto& [id, place] : impl_->places_) next = std::min(next, place.meeting.nextTimerNs());
+  return next;
+}
+
+void Hub::onTimer() {
+  const int64_t now = impl_->network_.nowNs();
+  if (impl_->gate_.nextTimerNs() <= now) impl_->gate_.onTimer();
+  for (const auto& [id, member] : impl_->members_)
+    if (member->nextTimerNs() <= now) member->onTimer();
+  for (auto& [id, place] : impl_->places_)
+    if (place.meeting.nextTimerNs() <= now) place.meeting.onTimer();
+  impl_->endMeetings();
+  impl_->changed_();
+}
+
+}  // namespace tutti

@@ -1,0 +1,194 @@
+#include "src/bootstrap/meeting.hpp"
+
+#include <algorithm>
+
+#include "src/bootstrap/judge.hpp"
+#include "src/bootstrap/overlay.hpp"
+
+namespace tutti {
+
+namespace {
+
+/// A rank whose link broke may dial again within this time; then it is taken for dead.
+constexpr int64_t kRedialNs = 60'000'000;
+/// How long a place that has failed stays to tell latecomers.
+constexpr int64_t kLingerNs = 30'000'000'000;
+constexpr size_t kMaxPeers = 256;  // of one message; a rank dials at most log2 n
+
+}  // namespace
+
+std::string registerMessage(const Registration& r) {
+  Writer w(MessageType::Register);
+  w.i32(r.rank);
+  w.i32(r.nRanks);
+  w.text(r.endpoint);
+  w.raw(r.instance.data(), r.instance.size());
+  w.i64(r.leftNs);
+  return w.take();
+}
+
+Result<Registration> readRegistration(Reader& in) {
+  Registration r;
+  r.rank = in.i32();
+  r.nRanks = in.i32();
+  r.endpoint = in.text(kMaxEndpointBytes);
+  in.raw(r.instance.data(), r.instance.size());
+  r.leftNs = in.i64();
+  if (!in.done() || r.rank < 0 || r.nRanks < 1 || r.nRanks > kMaxRanks || r.leftNs < 0)
+    return remoteError("a malformed registration");
+  return r;
+}
+
+std::string peersMessage(const std::vector<PeerEndpoint>& peers) {
+  Writer w(MessageType::Peers);
+  w.u32(static_cast<uint32_t>(peers.size()));
+  for (const auto& [rank, endpoint] : peers) {
+    w.i32(rank);
+    w.text(endpoint);
+  }
+  return w.take();
+}
+
+Result<std::vector<PeerEndpoint>> readPeers(Reader& in) {
+  std::vector<PeerEndpoint> peers(in.count(8));
+  for (auto& [rank, endpoint] : peers) {
+    rank = in.i32();
+    endpoint = in.text(kMaxEndpointBytes);
+  }
+  if (!in.done() || peers.size() > kMaxPeers) return remoteError("a malformed list of peers");
+  return peers;
+}
+
+void Meeting::onProven(LinkId link, const Hello& hello) { links_[link] = hello.dialer; }
+
+void Meeting::onMessage(LinkId link, std::string_view message) {
+  if (!links_.contains(link)) return;
+  Reader in(message);
+  switch (static_cast<MessageType>(in.u8())) {
+    case MessageType::Register: return onRegister(link, in);
+    case MessageType::Failure: {
+      const Result<Failure> failure = readFailure(in);
+      return failure.ok() ? fail(*failure) : drop(link);
+    }
+    case MessageType::Goodbye: {
+      const auto seat = seats_.find(links_[link]);
+      if (seat != seats_.end() && seat->second.link == link && !seat->second.up) {
+        seat->second.up = true;
+        ++nUp_;
+      }
+      return drop(link);
+    }
+    default: return drop(link);
+  }
+}
+
+void Meeting::onRegister(LinkId link, Reader& in) {
+  const Result<Registration> parsed = readRegistration(in);
+  if (!parsed.ok() || parsed->rank != links_[link]) return drop(link);
+  const Registration& r = *parsed;
+  if (failure_) return network_.send(link, failureMessage(*failure_));
+  if (nRanks_ == 0) {
+    nRanks_ = r.nRanks;
+    firstRank_ = r.rank;
+  }
+  if (r.nRanks != nRanks_)
+    return fail({-1, invalidArgument("rank ", r.rank, " joins a communicator of ", r.nRanks, " ranks, but rank ",
+                                     firstRank_, " one of ", nRanks_, "; give all ranks the same nRanks")});
+  if (r.rank >= nRanks_)
+    return fail({r.rank, invalidArgument("rank ", r.rank, " joins a communicator of ", nRanks_,
+                                         " ranks; ranks are 0 to ", nRanks_ - 1)});
+  const auto [it, isNew] = seats_.try_emplace(r.rank);
+  Seat& seat = it->second;
+  if (!isNew && seat.instance != r.instance)
+    return fail({r.rank, invalidArgument("two joined as rank ", r.rank, ": one at ", seat.endpoint, " and one at ",
+                                         r.endpoint, "; give every rank its own number")});
+  if (!isNew && seat.link != 0 && seat.link != link) drop(seat.link);
+  const int64_t now = network_.nowNs();
+  seat.endpoint = r.endpoint;
+  seat.instance = r.instance;
+  seat.link = link;
+  seat.lostNs = kNoTimer;
+  // Before the rank gives up by itself, so that it hears who is missing (see Member::checkJoin).
+  if (r.leftNs < kNoTimer / 2) seat.deadlineNs = now + r.leftNs - std::min<int64_t>(r.leftNs / 4, 2'500'000'000);
+  sendTargets(r.rank);
+  if (!isNew) return;
+  for (const OverlayLink& other : overlayLinks(r.rank, nRanks_)) {
+    const auto peer = seats_.find(other.peer);
+    if (!other.weDial && peer != seats_.end() && peer->second.link != 0)
+      network_.send(peer->second.link, peersMessage({{r.rank, r.endpoint}}));
+  }
+}
+
+/// Tell a rank the endpoints of those that it dials, as far as they are here.
+void Meeting::sendTargets(int rank) {
+  std::vector<PeerEndpoint> known;
+  for (const OverlayLink& other : overlayLinks(rank, nRanks_)) {
+    const auto peer = seats_.find(other.peer);
+    if (other.weDial && peer != seats_.end()) known.emplace_back(other.peer, peer->second.endpoint);
+  }
+  if (!known.empty()) network_.send(seats_[rank].link, peersMessage(known));
+}
+
+void Meeting::drop(LinkId link) {
+  network_.close(link);
+  onClosed(link);
+}
+
+void Meeting::onClosed(LinkId link) {
+  const auto it = links_.find(link);
+  if (it == links_.end()) return;
+  const auto seat = seats_.find(it->second);
+  links_.erase(it);
+  if (seat == seats_.end() || seat->second.link != link) return;
+  seat->second.link = 0;
+  if (!seat->second.up) seat->second.lostNs = network_.nowNs();
+}
+
+void Meeting::fail(const Failure& failure) {
+  if (failure_) return;
+  failure_ = failure;
+  failedNs_ = network_.nowNs();
+  for (const auto& [link, rank] : links_) network_.send(link, failureMessage(failure));
+}
+
+bool Meeting::done() const {
+  if (failure_) return links_.empty() && network_.nowNs() >= failedNs_ + kLingerNs;
+  return nRanks_ > 0 && nUp_ == static_cast<size_t>(nRanks_);
+}
+
+Failure Meeting::missingRanks() const {
+  std::vector<int> missing;
+  for (int rank = 0; rank < nRanks_; ++rank)
+    if (!seats_.contains(rank)) missing.push_back(rank);
+  return {
+      missing.size() == 1 ? missing[0] : -1,
+      timeoutError(missing.size() == 1 ? "rank " : "ranks ", listRanks(missing), missing.size() == 1 ? " has" : " have",
+                   " not come to the meeting place in time (", seats_.size(), " of ", nRanks_,
+                   " ranks are here); check that every rank was started and reaches it")};
+}
+
+int64_t Meeting::nextTimerNs() const {
+  if (failure_) return links_.empty() ? failedNs_ + kLingerNs : kNoTimer;
+  int64_t next = kNoTimer;
+  const bool allHere = seats_.size() == static_cast<size_t>(nRanks_);
+  for (const auto& [rank, seat] : seats_) {
+    if (!allHere) next = std::min(next, seat.deadlineNs);
+    if (seat.lostNs != kNoTimer) next = std::min(next, seat.lostNs + kRedialNs);
+  }
+  return next;
+}
+
+void Meeting::onTimer() {
+  if (failure_) return;
+  const int64_t now = network_.nowNs();
+  const bool allHere = seats_.size() == static_cast<size_t>(nRanks_);
+  for (const auto& [rank, seat] : seats_) {
+    if (seat.lostNs != kNoTimer && seat.lostNs + kRedialNs <= now)
+      return fail({rank, remoteError("rank ", rank, " at ", seat.endpoint,
+                                     " has lost its connection to the meeting place while ranks were joining; its "
+                                     "process has probably ended")});
+    if (!allHere && seat.deadlineNs <= now) return fail(missingRanks());
+  }
+}
+
+}  // namespace tutti

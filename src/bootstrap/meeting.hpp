@@ -1,0 +1,81 @@
+// The meeting place: where the ranks of a new communicator learn each other's endpoints.
+//
+//   rank -> place   Register   rank, nRanks, endpoint, instance (random per join), time left
+//   place -> rank   Peers      endpoints of the ranks it has to dial, as they become known; at most log2 n messages
+//   place <-> rank  Failure    the first one is told to all, also to those who come later
+//   rank -> place   Goodbye    this rank is up and does not need the place any more
+//
+// A rank keeps its link until it is up, so that one that dies while ranks meet is noticed here even if it has no other
+// link yet.  Knows no secret: its links are proven.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "src/bootstrap/failure.hpp"
+#include "src/bootstrap/handshake.hpp"
+#include "src/bootstrap/network.hpp"
+
+namespace tutti {
+
+using Instance = std::array<unsigned char, 16>;
+inline constexpr size_t kMaxEndpointBytes = 1024;
+
+struct Registration {
+  int rank = 0;
+  int nRanks = 0;
+  Endpoint endpoint;
+  Instance instance{};
+  int64_t leftNs = kNoTimer;  // until its deadline
+};
+std::string registerMessage(const Registration& registration);
+/// Behind its type.
+Result<Registration> readRegistration(Reader& in);
+
+using PeerEndpoint = std::pair<int, Endpoint>;
+std::string peersMessage(const std::vector<PeerEndpoint>& peers);
+Result<std::vector<PeerEndpoint>> readPeers(Reader& in);
+
+class Meeting {
+ public:
+  explicit Meeting(Network& network) : network_(network) {}
+
+  /// A proven link of the rank named in `hello`.
+  void onProven(LinkId link, const Hello& hello);
+  void onMessage(LinkId link, std::string_view message);
+  void onClosed(LinkId link);
+  /// All have met, or it has failed and nobody is left to be told.
+  bool done() const;
+  int64_t nextTimerNs() const;
+  void onTimer();
+
+ private:
+  struct Seat {
+    Endpoint endpoint;
+    Instance instance{};
+    LinkId link = 0;  // 0: lost
+    bool up = false;  // it has said goodbye
+    int64_t lostNs = kNoTimer;
+    int64_t deadlineNs = kNoTimer;  // when to say who is missing
+  };
+
+  void onRegister(LinkId link, Reader& in);
+  void drop(LinkId link);
+  void fail(const Failure& failure);
+  void sendTargets(int rank);
+  Failure missingRanks() const;
+
+  Network& network_;
+  int nRanks_ = 0;               // 0: nobody has come
+  int firstRank_ = -1;           // who said nRanks_
+  std::map<LinkId, int> links_;  // proven: rank
+  std::map<int, Seat> seats_;
+  std::optional<Failure> failure_;
+  int64_t failedNs_ = 0;
+  size_t nUp_ = 0;
+};
+
+}  // namespace tutti

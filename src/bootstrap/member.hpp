@@ -1,0 +1,149 @@
+// One rank's membership in one communicator: its links to neighbours, its gathers, its first failure, its inquiries.
+// The Hub owns members and brings them their links and messages; the contract of the public calls is in hub.hpp.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/bootstrap/gate.hpp"
+#include "src/bootstrap/gather.hpp"
+#include "src/bootstrap/inquiry.hpp"
+#include "src/bootstrap/meeting.hpp"
+
+namespace tutti {
+
+/// Someone we keep dialing until it works.
+struct Dial {
+  Endpoint to;
+  Hello hello;
+  LinkId link = 0;            // under way; 0: none
+  int64_t nextNs = kNoTimer;  // when to try again; kNoTimer: not waiting
+  int64_t backoffNs = 0;
+  int64_t failingSinceNs = kNoTimer;
+  Status why;  // of the last failure
+};
+
+/// What remains of a member that has left, for ranks that ask for it later.
+struct Departed {
+  CommId commId{};
+  Secret secret{};
+  int rank = 0;
+  std::optional<Failure> failure;
+  Testimony lastWords;
+};
+std::string goodbyeMessage(const Testimony& lastWords);
+
+class Member : private InquiryHost {
+ public:
+  Member(Network& network, Gate& gate, MemberId id, JoinRequest request);
+
+  void start();
+  bool up() const { return up_; }
+  const std::vector<std::string>& infos() const { return infos_; }
+  const std::vector<Endpoint>& endpoints() const { return endpoints_; }
+  const JoinRequest& request() const { return request_; }
+
+  uint64_t allGather(std::string blob);
+  const std::vector<std::string>* gathered(uint64_t n) const;
+  void forget(uint64_t n);
+
+  const std::optional<Failure>& failure() const { return failure_; }
+  void fail(Failure failure);
+  void setState(std::function<RankState()> state) { state_ = std::move(state); }
+  void inquire(InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs);
+  bool inquiryPending() const { return inquiry_.pending(); }
+  void dialStream(int peer, int index);
+  /// A neighbour that has not said goodbye.
+  bool endIsDeath(int rank) const {
+    const auto it = neighbours_.find(rank);
+    return it != neighbours_.end() && !it->second.departed;
+  }
+  /// Say goodbye and close everything.
+  Departed leave();
+
+  // From the Hub.  All links are proven ones; onProven says whether the member takes the link.
+  bool onProven(LinkId link, const Hello& hello, bool weDialed);
+  void onDialFailed(LinkId link, const Status& why);
+  void onMessage(LinkId link, std::string_view message);
+  void onClosed(LinkId link, const Status& why);
+  int64_t nextTimerNs() const;
+  void onTimer();
+
+ private:
+  struct Neighbour {
+    bool weDial = false;
+    Dial dial;
+    LinkId link = 0;                 // proven; 0: not yet, or gone
+    std::vector<std::string> queue;  // while there is no link
+    int64_t heardNs = 0;
+    bool linkedOnce = false;
+    std::optional<Testimony> departed;  // its goodbye
+  };
+  struct Exchange {
+    Gather gather;
+    bool forgotten = false;
+  };
+
+  // member.cpp: gathers and messages
+  Exchange& exchange(uint64_t n);
+  void startExchange(uint64_t n, std::string blob);
+  void advance(uint64_t n);
+  void finishJoin();
+  void checkDeparted(uint64_t n);
+  bool onOverlayMessage(int from, std::string_view message);
+  bool onGatherPart(int from, Reader& in);
+  void onGoodbye(int from, Reader& in);
+  void onMeetingMessage(std::string_view message);
+  std::string during() const;
+  void joinTooLate();
+  void checkJoin(int64_t now);
+
+  // member_links.cpp: dials and links
+  void tryDial(Dial& dial);
+  void retryDial(Dial& dial, const Status& why);
+  std::vector<Dial*> dials();
+  void setEndpoint(int peer, const Endpoint& endpoint);
+  void linked(int peer, LinkId link);
+  void sendToNeighbour(Neighbour& neighbour, const std::string& message);
+  void lostNeighbour(int peer, const Status& why);
+  bool meetingNeeded() const;
+  void onMeetingDialFailed(const Status& why);
+  Endpoint endpointOf(int peer) const;
+
+  // InquiryHost
+  int64_t nowNs() const override { return network_.nowNs(); }
+  Testimony testimony() const override;
+  void flood(const std::string& message, int but) override;
+  void sendTo(int neighbour, const std::string& message) override;
+  std::vector<std::pair<int, Testimony>> departed() const override;
+  std::vector<int> quiet() const override;
+  void conclude(const Failure& failure) override { fail(failure); }
+
+  Network& network_;
+  Gate& gate_;
+  const MemberId id_;
+  const JoinRequest request_;
+  Instance instance_{};
+  bool up_ = false;
+  std::vector<std::string> infos_;
+  std::vector<Endpoint> endpoints_;  // all of them once up
+  std::map<int, Neighbour> neighbours_;
+  Dial meetingDial_;
+  LinkId meetingLink_ = 0;
+  bool registered_ = false;  // the meeting place has been reached once
+  std::vector<Dial> streams_;
+  std::map<uint64_t, Exchange> exchanges_;  // 0 is that of joining
+  uint64_t nextExchange_ = 1;
+  std::optional<Failure> failure_;
+  std::function<RankState()> state_;
+  Inquiry inquiry_;
+  int64_t beganNs_ = 0;
+  int64_t heartbeatNs_ = 0;
+  int64_t joinCheckNs_ = kNoTimer;
+  int joinChecks_ = 0;
+};
+
+}  // namespace tutti

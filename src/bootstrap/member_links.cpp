@@ -1,0 +1,200 @@
+// Dials and links of a member.
+#include <algorithm>
+
+#include "src/base/assert.hpp"
+#include "src/base/log.hpp"
+#include "src/bootstrap/member.hpp"
+#include "src/bootstrap/overlay.hpp"
+
+namespace tutti {
+
+namespace {
+
+constexpr int64_t kFirstBackoffNs = 2'000'000;
+constexpr int64_t kMaxBackoffNs = 200'000'000;
+/// A neighbour has opened its listener before anyone learns its endpoint: if it refuses for this long it is gone.
+constexpr int64_t kRefusedNs = 5'000'000'000;
+/// The same for a meeting place that we have reached before.
+constexpr int64_t kMeetingGoneNs = 1'000'000'000;
+
+}  // namespace
+
+void Member::tryDial(Dial& dial) {
+  dial.nextNs = kNoTimer;
+  dial.link = gate_.dial(dial.to, dial.hello, request_.secret, id_);
+}
+
+/// Again, later each time; a bit at random, so that many ranks do not come back in the same moment.
+void Member::retryDial(Dial& dial, const Status& why) {
+  const int64_t now = network_.nowNs();
+  uint16_t jitter = 0;
+  network_.randomBytes(std::as_writable_bytes(std::span(&jitter, 1)));
+  dial.link = 0;
+  dial.why = why;
+  if (dial.failingSinceNs == kNoTimer) dial.failingSinceNs = now;
+  dial.backoffNs = std::clamp(dial.backoffNs * 2, kFirstBackoffNs, kMaxBackoffNs);
+  dial.nextNs = now + dial.backoffNs / 2 + dial.backoffNs * jitter / 65536;
+}
+
+std::vector<Dial*> Member::dials() {
+  std::vector<Dial*> all{&meetingDial_};
+  for (auto& [rank, neighbour] : neighbours_) all.push_back(&neighbour.dial);
+  for (Dial& stream : streams_) all.push_back(&stream);
+  return all;
+}
+
+Endpoint Member::endpointOf(int peer) const {
+  const Endpoint& known = endpoints_[static_cast<size_t>(peer)];
+  if (!known.empty()) return known;
+  const auto it = neighbours_.find(peer);
+  return it != neighbours_.end() && !it->second.dial.to.empty() ? it->second.dial.to : "an unknown address";
+}
+
+void Member::setEndpoint(int peer, const Endpoint& endpoint) {
+  const auto it = neighbours_.find(peer);
+  if (it == neighbours_.end()) return;
+  Neighbour& neighbour = it->second;
+  const bool news = neighbour.dial.to.empty();
+  neighbour.dial.to = endpoint;
+  if (!news || !neighbour.weDial || neighbour.link != 0) return;
+  neighbour.dial.hello = {Purpose::Overlay, request_.commId, request_.rank, peer, request_.nRanks, 0};
+  tryDial(neighbour.dial);
+}
+
+bool Member::onProven(LinkId link, const Hello& hello, bool weDialed) {
+  if (hello.nRanks != request_.nRanks) return false;
+  if (hello.purpose == Purpose::Meet) {
+    if (!weDialed || link != meetingDial_.link) return false;
+    meetingDial_.link = 0;
+    meetingDial_.backoffNs = 0;
+    meetingDial_.failingSinceNs = kNoTimer;
+    meetingLink_ = link;
+    registered_ = true;
+    const int64_t left = request_.deadlineNs == kNoTimer ? kNoTimer : request_.deadlineNs - network_.nowNs();
+    network_.send(
+        link, registerMessage({request_.rank, request_.nRanks, request_.self, instance_, std::max<int64_t>(left, 0)}));
+    if (failure_) network_.send(link, failureMessage(*failure_));
+    return true;
+  }
+  const int peer = weDialed ? hello.acceptor : hello.dialer;
+  if (hello.purpose == Purpose::Stream) {
+    if (weDialed) {
+      const auto stream = std::find_if(streams_.begin(), streams_.end(), [&](const Dial& d) { return d.link == link; });
+      if (stream == streams_.end()) return false;
+      streams_.erase(stream);
+    } else if (peer >= request_.rank) {
+      return false;  // the lower rank dials
+    }
+    network_.handOver(link, Hub::streamKey(request_.commId, peer, hello.index));
+    return true;
+  }
+  const auto it = neighbours_.find(peer);
+  if (it == neighbours_.end() || it->second.weDial != weDialed) return false;
+  if (weDialed) it->second.dial.link = 0;
+  // One that comes again has lost the former link before it knew that it stood.
+  if (it->second.link != 0) network_.close(it->second.link);
+  linked(peer, link);
+  return true;
+}
+
+void Member::linked(int peer, LinkId link) {
+  Neighbour& neighbour = neighbours_.at(peer);
+  neighbour.link = link;
+  neighbour.linkedOnce = true;
+  neighbour.heardNs = network_.nowNs();
+  neighbour.dial.failingSinceNs = kNoTimer;
+  for (const std::string& message : std::exchange(neighbour.queue, {})) network_.send(link, message);
+  finishJoin();
+}
+
+void Member::sendToNeighbour(Neighbour& neighbour, const std::string& message) {
+  if (neighbour.link != 0) return network_.send(neighbour.link, message);
+  if (!neighbour.linkedOnce) neighbour.queue.push_back(message);
+}
+
+void Member::onDialFailed(LinkId link, const Status& why) {
+  if (meetingDial_.link == link) return onMeetingDialFailed(why);
+  for (auto& [peer, neighbour] : neighbours_) {
+    if (neighbour.dial.link != link) continue;
+    retryDial(neighbour.dial, why);
+    if (network_.nowNs() - neighbour.dial.failingSinceNs < kRefusedNs || failure_) return;
+    return fail({peer, remoteError("rank ", peer, " at ", neighbour.dial.to, " cannot be reached by rank ",
+                                   request_.rank, " (", why.message(), ") ", during(),
+                                   "; its process has probably ended, or a firewall or TUTTI_SOCKET_IFNAME is wrong")});
+  }
+  for (Dial& stream : streams_)
+    if (stream.link == link) return retryDial(stream, why);
+}
+
+bool Member::meetingNeeded() const {
+  if (up_ || failure_ || !request_.members.empty()) return false;
+  // Whoever knows all it has to dial can do without.
+  return std::any_of(neighbours_.begin(), neighbours_.end(),
+                     [](const auto& n) { return n.second.weDial && n.second.dial.to.empty(); });
+}
+
+void Member::onMeetingDialFailed(const Status& why) {
+  retryDial(meetingDial_, why);
+  const bool gone = registered_ && network_.nowNs() - meetingDial_.failingSinceNs >= kMeetingGoneNs;
+  if (!gone) return;
+  meetingDial_.nextNs = kNoTimer;
+  if (meetingNeeded())
+    fail({-1, remoteError("the meeting place at ", request_.meeting, " is gone (", why.message(),
+                          ") before all ranks had met; the process that made the unique id has probably ended")});
+}
+
+void Member::onClosed(LinkId link, const Status& why) {
+  if (link == meetingLink_) {
+    meetingLink_ = 0;
+    if (!up_ && !failure_) retryDial(meetingDial_, why);
+    return;
+  }
+  for (auto& [peer, neighbour] : neighbours_)
+    if (neighbour.link == link) return lostNeighbour(peer, why);
+}
+
+void Member::lostNeighbour(int peer, const Status& why) {
+  Neighbour& neighbour = neighbours_.at(peer);
+  neighbour.link = 0;
+  if (neighbour.departed) return;
+  fail({peer, remoteError("rank ", peer, " at ", endpointOf(peer), " is gone: its connection to rank ", request_.rank,
+                          " broke (", why.message(), ") ", during(),
+                          "; abort this communicator, or shrink it to go on without the rank")});
+}
+
+void Member::dialStream(int peer, int index) {
+  TUTTI_ASSERT(up_ && peer >= 0 && peer < request_.nRanks);
+  if (peer <= request_.rank || failure_) return;
+  Dial& dial = streams_.emplace_back();
+  dial.to = endpoints_[static_cast<size_t>(peer)];
+  dial.hello = {Purpose::Stream, request_.commId, request_.rank, peer, request_.nRanks, index};
+  tryDial(dial);
+}
+
+Departed Member::leave() {
+  if (!up_ && !failure_ && request_.nRanks > 1)
+    fail({request_.rank, remoteError("rank ", request_.rank, " has given up ", during())});
+  for (Dial* dial : dials()) gate_.cancel(dial->link);
+  streams_.clear();
+  const Departed departed{request_.commId, request_.secret, request_.rank, failure_, testimony()};
+  const std::string goodbye = goodbyeMessage(departed.lastWords);
+  for (auto& [peer, neighbour] : neighbours_) {
+    if (neighbour.link == 0) continue;
+    network_.send(neighbour.link, goodbye);
+    network_.close(neighbour.link);
+  }
+  if (meetingLink_ != 0) network_.close(meetingLink_);
+  return departed;
+}
+
+void Member::flood(const std::string& message, int but) {
+  for (auto& [peer, neighbour] : neighbours_)
+    if (peer != but) sendToNeighbour(neighbour, message);
+}
+
+void Member::sendTo(int peer, const std::string& message) {
+  const auto it = neighbours_.find(peer);
+  if (it != neighbours_.end()) sendToNeighbour(it->second, message);
+}
+
+}  // namespace tutti

@@ -1,0 +1,168 @@
+// Ranks meet, link and gather in the simulated world, and nothing goes wrong.
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "src/bootstrap/overlay.hpp"
+#include "tests/unit/bootstrap/sim_job.hpp"
+
+using namespace tutti;
+
+namespace {
+
+std::string joinAndGather(int nRanks, uint64_t seed, JobOptions options = {}) {
+  SimWorld world(seed);
+  options.nRanks = nRanks;
+  SimJob job(world, options);
+  std::string complaint = job.run(60 * kSecond);
+  for (int r = 0; r < nRanks && complaint.empty(); ++r)
+    if (job.rank(r).failure) complaint = cat("rank ", r, " failed: ", job.rank(r).failure->status.message());
+  world.runUntil([] { return false; }, world.nowNs() + kSecond);
+  if (complaint.empty() && !job.place().meetingDone(job.request(0).commId)) complaint = "the meeting has not ended";
+  for (int node = 0; node < world.nNodes() && complaint.empty(); ++node)
+    if (!world.links(node).empty()) complaint = cat("node ", node, " has links left");
+  return complaint;
+}
+
+}  // namespace
+
+TEST_CASE("any number of ranks join and gather") {
+  for (int nRanks = 1; nRanks <= 40; ++nRanks) {
+    CAPTURE(nRanks);
+    CHECK(joinAndGather(nRanks, static_cast<uint64_t>(nRanks), {.startSpreadNs = 5 * kMs}) == "");
+  }
+  CHECK(joinAndGather(64, 64, {.nGathers = 8, .window = 4}) == "");
+  CHECK(joinAndGather(256, 256, {.nGathers = 2}) == "");
+}
+
+TEST_CASE("1,024 ranks join") { CHECK(joinAndGather(1024, 1, {.nGathers = 1, .joinNs = 30 * kSecond}) == ""); }
+
+TEST_CASE("gathers overlap and large ones are cut into pieces") {
+  CHECK(joinAndGather(7, 3, {.nGathers = 20, .window = 20}) == "");
+  SimWorld world(5);
+  SimJob job(world, {.nRanks = 6, .nGathers = 2, .window = 2, .blobBytes = 700'000});
+  CHECK(job.run(60 * kSecond) == "");
+  CHECK(world.largestMessageBytes() < 2'000'000);
+}
+
+TEST_CASE("joining takes O(log n) rounds and O(log n) links a rank") {
+  for (int nRanks : {2, 3, 5, 8, 16, 33, 64, 100, 256}) {
+    CAPTURE(nRanks);
+    SimWorld world(1);
+    world.setDelay(kMs, kMs);  // a message is a round
+    SimJob job(world, {.nRanks = nRanks, .nGathers = 0, .idleNs = kSecond / 2});
+    REQUIRE(job.run(60 * kSecond) == "");
+    int64_t lastUpNs = 0;
+    for (int r = 0; r < nRanks; ++r) lastUpNs = std::max(lastUpNs, job.rank(r).upNs);
+    const int rounds = overlayRounds(nRanks);
+    // Meeting: connect 2, prove 4, register and answer 2; overlay: connect 2, prove 3-4; then the gather.
+    CHECK(lastUpNs / kMs <= rounds + 15);
+    CHECK(world.nDials() <= static_cast<uint64_t>(nRanks) * static_cast<uint64_t>(rounds + 1));
+  }
+}
+
+TEST_CASE("every pair of neighbours has one dialer") {
+  for (int nRanks = 1; nRanks <= 130; ++nRanks) {
+    CAPTURE(nRanks);
+    size_t dials = 0, links = 0;
+    bool symmetric = true, bounded = true;
+    for (int r = 0; r < nRanks; ++r) {
+      const auto mine = overlayLinks(r, nRanks);
+      bounded = bounded && mine.size() <= static_cast<size_t>(2 * overlayRounds(nRanks));
+      for (const OverlayLink& link : mine) {
+        ++links;
+        dials += link.weDial;
+        const auto theirs = overlayLinks(link.peer, nRanks);
+        const OverlayLink back{r, !link.weDial};
+        symmetric = symmetric && std::find(theirs.begin(), theirs.end(), back) != theirs.end();
+      }
+    }
+    CHECK(symmetric);
+    CHECK(bounded);
+    CHECK(2 * dials == links);
+  }
+}
+
+TEST_CASE("mistakes at the meeting place are told to everyone by rank") {
+  const auto meet = [](const std::vector<std::pair<int, int>>& rankAndSize, int64_t deadlineNs) {
+    SimWorld world(7);
+    const int place = world.addNode();
+    Hub hub(world.network(place), [] {});
+    world.attach(place, &hub);
+    hub.serveMeeting({9}, {8});
+    std::vector<std::unique_ptr<Hub>> hubs;
+    std::vector<MemberId> members;
+    for (const auto& [rank, size] : rankAndSize) {
+      const int node = world.addNode();
+      hubs.push_back(std::make_unique<Hub>(world.network(node), [] {}));
+      world.attach(node, hubs.back().get());
+      JoinRequest request{.commId = {9}, .secret = {8}, .rank = rank, .nRanks = size};
+      request.self = SimWorld::endpoint(node);
+      request.meeting = SimWorld::endpoint(place);
+      request.deadlineNs = deadlineNs;
+      members.push_back(hubs.back()->join(request));
+    }
+    const auto failed = [&](size_t i) { return hubs[i]->failure(members[i]).has_value(); };
+    world.runUntil(
+        [&] {
+          for (size_t i = 0; i < hubs.size(); ++i)
+            if (!failed(i)) return false;
+          return true;
+        },
+        deadlineNs + kSecond);
+    std::vector<std::string> texts;
+    for (size_t i = 0; i < hubs.size(); ++i)
+      texts.push_back(failed(i) ? hubs[i]->failure(members[i])->status.message() : "no failure");
+    return texts;
+  };
+  for (const std::string& text : meet({{0, 4}, {1, 4}, {2, 5}}, kSecond)) {
+    CHECK(text.find("4") != std::string::npos);
+    CHECK(text.find("5") != std::string::npos);
+    CHECK(text.find("same nRanks") != std::string::npos);
+  }
+  for (const std::string& text : meet({{0, 3}, {1, 3}, {1, 3}}, kSecond))
+    CHECK(text.find("two joined as rank 1: one at sim:") == 0);
+  for (const std::string& text : meet({{0, 9}, {4, 9}, {8, 9}}, 5 * kSecond))
+    CHECK(text.find("ranks 1, 2, 3, 5, 6 and 7 have not come to the meeting place in time (3 of 9") == 0);
+  for (const std::string& text : meet({{0, 3}, {2, 3}}, kSecond))
+    CHECK(text.find("rank 1 has not come to the meeting place in time (2 of 3 ranks are here)") == 0);
+}
+
+TEST_CASE("a child communicator joins without a meeting place, however late some are") {
+  SimWorld world(11);
+  const int nRanks = 9;
+  std::vector<std::unique_ptr<Hub>> hubs;
+  JoinRequest request{.commId = {5}, .secret = {6}, .nRanks = nRanks};
+  std::vector<MemberId> members(nRanks);
+  for (int r = 0; r < nRanks; ++r) {
+    const int node = world.addNode();
+    hubs.push_back(std::make_unique<Hub>(world.network(node), [] {}));
+    world.attach(node, hubs.back().get());
+    request.members.push_back(SimWorld::endpoint(node));
+  }
+  for (int r = 0; r < nRanks; ++r)
+    world.at(r * 3 * kSecond, [&, r, mine = request]() mutable {  // the dialers of the last wait for 24 s
+      mine.rank = r;
+      mine.self = mine.members[static_cast<size_t>(r)];
+      mine.deadlineNs = 60 * kSecond;
+      members[static_cast<size_t>(r)] = hubs[static_cast<size_t>(r)]->join(mine);
+    });
+  const bool up = world.runUntil(
+      [&] {
+        for (int r = 0; r < nRanks; ++r)
+          if (members[static_cast<size_t>(r)] == 0 ||
+              !hubs[static_cast<size_t>(r)]->up(members[static_cast<size_t>(r)]))
+            return false;
+        return true;
+      },
+      60 * kSecond);
+  CHECK(up);
+  CHECK(world.nowNs() < 25 * kSecond);
+
+  SECTION("and opens streams between ranks, dialed by the lower one only") {
+    for (int r : {2, 7}) hubs[static_cast<size_t>(r)]->dialStream(members[static_cast<size_t>(r)], 9 - r, 3);
+    world.runUntil([&] { return !world.streams(2).empty() && !world.streams(7).empty(); }, world.nowNs() + kSecond);
+    REQUIRE(world.streams(2).contains(Hub::streamKey({5}, 7, 3)));
+    REQUIRE(world.streams(7).contains(Hub::streamKey({5}, 2, 3)));
+    CHECK((world.streams(2).begin()->second ^ 1) == world.streams(7).begin()->second);
+  }
+}
