@@ -104,6 +104,7 @@ class Member : private InquiryHost {
   // member_links.cpp: dials and links
   void tryDial(Dial& dial);
   void retryDial(Dial& dial, const Status& why);
+  bool failingFor(const Dial& dial, int64_t ns) const;
   std::vector<Dial*> dials();
   void setEndpoint(int peer, const Endpoint& endpoint);
   void linked(int peer, LinkId link);

@@ -31,9 +31,18 @@ void Member::retryDial(Dial& dial, const Status& why) {
   network_.randomBytes(std::as_writable_bytes(std::span(&jitter, 1)));
   dial.link = 0;
   dial.why = why;
-  if (dial.failingSinceNs == kNoTimer) dial.failingSinceNs = now;
+  // One that does not answer in time may be late or stopped; only refusing counts.
+  if (why.code() == tuttiTimeout) {
+    dial.failingSinceNs = kNoTimer;
+  } else if (dial.failingSinceNs == kNoTimer) {
+    dial.failingSinceNs = now;
+  }
   dial.backoffNs = std::clamp(dial.backoffNs * 2, kFirstBackoffNs, kMaxBackoffNs);
   dial.nextNs = now + dial.backoffNs / 2 + dial.backoffNs * jitter / 65536;
+}
+
+bool Member::failingFor(const Dial& dial, int64_t ns) const {
+  return dial.failingSinceNs != kNoTimer && network_.nowNs() - dial.failingSinceNs >= ns;
 }
 
 std::vector<Dial*> Member::dials() {
@@ -117,7 +126,7 @@ void Member::onDialFailed(LinkId link, const Status& why) {
   for (auto& [peer, neighbour] : neighbours_) {
     if (neighbour.dial.link != link) continue;
     retryDial(neighbour.dial, why);
-    if (network_.nowNs() - neighbour.dial.failingSinceNs < kRefusedNs || failure_) return;
+    if (failure_ || !failingFor(neighbour.dial, kRefusedNs)) return;
     return fail({peer, remoteError("rank ", peer, " at ", neighbour.dial.to, " cannot be reached by rank ",
                                    request_.rank, " (", why.message(), ") ", during(),
                                    "; its process has probably ended, or a firewall or TUTTI_SOCKET_IFNAME is wrong")});
@@ -135,8 +144,7 @@ bool Member::meetingNeeded() const {
 
 void Member::onMeetingDialFailed(const Status& why) {
   retryDial(meetingDial_, why);
-  const bool gone = registered_ && network_.nowNs() - meetingDial_.failingSinceNs >= kMeetingGoneNs;
-  if (!gone) return;
+  if (!registered_ || !failingFor(meetingDial_, kMeetingGoneNs)) return;
   meetingDial_.nextNs = kNoTimer;
   if (meetingNeeded())
     fail({-1, remoteError("the meeting place at ", request_.meeting, " is gone (", why.message(),

@@ -17,7 +17,8 @@ std::string joinAndGather(int nRanks, uint64_t seed, JobOptions options = {}) {
   for (int r = 0; r < nRanks && complaint.empty(); ++r)
     if (job.rank(r).failure) complaint = cat("rank ", r, " failed: ", job.rank(r).failure->status.message());
   world.runUntil([] { return false; }, world.nowNs() + kSecond);
-  if (complaint.empty() && !job.place().meetingDone(job.request(0).commId)) complaint = "the meeting has not ended";
+  if (complaint.empty() && nRanks > 1 && !job.place().meetingDone(job.request(0).commId))
+    complaint = "the meeting has not ended";
   for (int node = 0; node < world.nNodes() && complaint.empty(); ++node)
     if (!world.links(node).empty()) complaint = cat("node ", node, " has links left");
   return complaint;
@@ -155,7 +156,7 @@ TEST_CASE("a child communicator joins without a meeting place, however late some
         return true;
       },
       60 * kSecond);
-  CHECK(up);
+  REQUIRE(up);
   CHECK(world.nowNs() < 25 * kSecond);
 
   SECTION("and opens streams between ranks, dialed by the lower one only") {
