@@ -134,6 +134,10 @@ void Hub::Impl::endMeetings() {
 void Hub::Impl::leave(MemberId id) {
   Member& member = at(id);
   departed_.push_back(member.leave());
+  const Departed& departed = departed_.back();
+  // This process may end now, and the meeting place with it: let it tell the others first.
+  const auto place = places_.find(departed.commId);
+  if (place != places_.end() && departed.failure) place->second.meeting.fail(*departed.failure);
   if (departed_.size() > kMaxDeparted) departed_.pop_front();
   std::erase_if(routes_, [&](const auto& route) { return route.second.member == id; });
   std::erase_if(byName_, [&](const auto& entry) { return entry.second == id; });

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "src/bootstrap/overlay.hpp"
+
 namespace tutti {
 
 namespace {
@@ -110,16 +112,23 @@ Failure silent(const Question& q, Testimonies all, int rank, const std::vector<i
   return fail(rank, tuttiRemoteError, std::move(text));
 }
 
+/// A mute rank is accused if someone who does answer is linked with it and has not heard it say goodbye.  Else nobody
+/// knows: it may have left in order, together with all its neighbours.
 std::optional<Failure> judgeSilent(const Question& q, Testimonies all) {
-  std::vector<int> mute;
-  for (int rank = 0; valid(all, rank); ++rank)
-    if (!of(all, rank)) mute.push_back(rank);
-  if (mute.empty()) return {};
+  std::vector<int> accused;
+  for (int rank = 0; valid(all, rank); ++rank) {
+    if (of(all, rank)) continue;
+    const auto links = overlayLinks(rank, static_cast<int>(all.size()));
+    if (std::any_of(links.begin(), links.end(),
+                    [&](const OverlayLink& link) { return of(all, link.peer) && !of(all, link.peer)->left; }))
+      accused.push_back(rank);
+  }
+  if (accused.empty()) return {};
   // Whom the asking rank waits for comes first; else the lowest.
-  const auto suspect = std::find(mute.begin(), mute.end(), q.suspect);
-  const int rank = suspect != mute.end() ? *suspect : mute[0];
-  mute.erase(std::find(mute.begin(), mute.end(), rank));
-  return silent(q, all, rank, mute);
+  const auto suspect = std::find(accused.begin(), accused.end(), q.suspect);
+  const int rank = suspect != accused.end() ? *suspect : accused[0];
+  accused.erase(std::find(accused.begin(), accused.end(), rank));
+  return silent(q, all, rank, accused);
 }
 
 Failure absent(Testimonies all, int rank, int waiter, uint64_t sequence) {

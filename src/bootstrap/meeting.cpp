@@ -119,14 +119,15 @@ void Meeting::onRegister(LinkId link, Reader& in) {
   }
 }
 
-/// Tell a rank the endpoints of those that it dials, as far as they are here.
+/// Tell a rank the endpoints of those that it dials, as far as they are here.  Always an answer, if an empty one: so
+/// the rank knows that it is registered.
 void Meeting::sendTargets(int rank) {
   std::vector<PeerEndpoint> known;
   for (const OverlayLink& other : overlayLinks(rank, nRanks_)) {
     const auto peer = seats_.find(other.peer);
     if (other.weDial && peer != seats_.end()) known.emplace_back(other.peer, peer->second.endpoint);
   }
-  if (!known.empty()) network_.send(seats_[rank].link, peersMessage(known));
+  network_.send(seats_[rank].link, peersMessage(known));
 }
 
 void Meeting::drop(LinkId link) {

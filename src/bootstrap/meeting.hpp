@@ -1,7 +1,7 @@
 // The meeting place: where the ranks of a new communicator learn each other's endpoints.
 //
 //   rank -> place   Register   rank, nRanks, endpoint, instance (random per join), time left
-//   place -> rank   Peers      endpoints of the ranks it has to dial, as they become known; at most log2 n messages
+//   place -> rank   Peers      endpoints of the ranks it has to dial, as they become known; the first at once
 //   place <-> rank  Failure    the first one is told to all, also to those who come later
 //   rank -> place   Goodbye    this rank is up and does not need the place any more
 //
@@ -47,6 +47,8 @@ class Meeting {
   void onProven(LinkId link, const Hello& hello);
   void onMessage(LinkId link, std::string_view message);
   void onClosed(LinkId link);
+  /// Tell everyone who is here and who comes later; the first failure counts.
+  void fail(const Failure& failure);
   /// All have met, or it has failed and nobody is left to be told.
   bool done() const;
   int64_t nextTimerNs() const;
@@ -64,7 +66,6 @@ class Meeting {
 
   void onRegister(LinkId link, Reader& in);
   void drop(LinkId link);
-  void fail(const Failure& failure);
   void sendTargets(int rank);
   Failure missingRanks() const;
 

@@ -49,7 +49,7 @@ Member::Member(Network& network, Gate& gate, MemberId id, JoinRequest request)
 void Member::start() {
   beganNs_ = network_.nowNs();
   heartbeatNs_ = beganNs_ + kHeartbeatNs;
-  if (request_.deadlineNs != kNoTimer) checkJoin(beganNs_);
+  if (request_.deadlineNs != kNoTimer) checkJoin();
   if (!request_.members.empty()) {
     for (int peer = 0; peer < request_.nRanks; ++peer) setEndpoint(peer, request_.members[static_cast<size_t>(peer)]);
   } else if (request_.nRanks > 1) {
@@ -120,7 +120,7 @@ void Member::finishJoin() {
   const auto it = exchanges_.find(0);
   if (up_ || failure_ || it == exchanges_.end() || !it->second.gather.complete()) return;
   for (const auto& [peer, neighbour] : neighbours_)
-    if (!neighbour.linkedOnce) return;
+    if (!neighbour.confirmed) return;
   std::vector<std::string> infos;
   for (int rank = 0; rank < request_.nRanks; ++rank) {
     Reader in(it->second.gather.blobs()[static_cast<size_t>(rank)]);
@@ -146,7 +146,7 @@ void Member::onMessage(LinkId link, std::string_view message) {
   if (link == meetingLink_) return onMeetingMessage(message);
   for (auto& [peer, neighbour] : neighbours_) {
     if (neighbour.link != link) continue;
-    neighbour.heardNs = network_.nowNs();
+    confirm(neighbour);
     if (!onOverlayMessage(peer, message))
       fail({peer, remoteError("rank ", peer, " sent a message that makes no sense to rank ", request_.rank,
                               "; are all ranks of the same version of Tutti?")});
@@ -160,6 +160,7 @@ void Member::onMeetingMessage(std::string_view message) {
   if (type == MessageType::Peers) {
     const auto peers = readPeers(in);
     if (!peers.ok()) return fail({-1, remoteError("the meeting place sent a malformed list of peers")});
+    told_ = true;
     for (const auto& [rank, endpoint] : *peers) setEndpoint(rank, endpoint);
   } else if (type == MessageType::Failure) {
     const auto failure = readFailure(in);
@@ -268,59 +269,66 @@ void Member::inquire(InquiryReason reason, uint64_t sequence, int suspect, int64
 ///   1  who is not linked with us, in time for all to hear of it; rank -1 would be the answer of everyone else
 ///   2  who does not answer
 ///   3  give up
-void Member::checkJoin(int64_t now) {
+void Member::checkJoin() {
   const int64_t margin = std::clamp<int64_t>((request_.deadlineNs - beganNs_) / 10, 0, 1'000'000'000);
   const int64_t looks[] = {request_.deadlineNs - 2 * margin, request_.deadlineNs - margin, request_.deadlineNs};
-  if (joinChecks_ == 1 && now >= looks[0]) joinTooLate();
+  if (joinChecks_ == 1) joinTooLate(false);
   if (joinChecks_ == 2) inquire(InquiryReason::Deadline, 0, exchange(0).gather.waitingOn(), margin * 8 / 10);
-  if (joinChecks_ == 3 && !failure_)
+  if (joinChecks_ == 3) {
+    joinTooLate(true);
     fail({-1,
           timeoutError("rank ", request_.rank, " gave up joining at its deadline; no information has come from ranks ",
                        listRanks(exchange(0).gather.missing()), "; check that they run, or raise the timeout")});
+  }
   joinCheckNs_ = failure_ || joinChecks_ == 3 ? kNoTimer : looks[joinChecks_];
   ++joinChecks_;
 }
 
-/// Name those that are not linked with us.  The meeting place has told us before, if some have not come at all.
-void Member::joinTooLate() {
+/// Name those that are not linked with us: first those that we dial, because those who should dial us may lack our
+/// endpoint and say so now; at last all.  The meeting place has told us before, if some have not come at all.
+void Member::joinTooLate(bool last) {
   std::vector<int> absent;
+  bool untold = !told_ && request_.members.empty();  // the meeting place owes us an answer
   Status why;
-  const bool meetingReached = registered_ || !request_.members.empty();
-  if (!meetingReached)
-    return fail({-1, timeoutError("rank ", request_.rank, " cannot reach the meeting place at ", request_.meeting, " (",
-                                  meetingDial_.why.ok() ? "no answer" : meetingDial_.why.message(),
-                                  "); is the process that made the unique id alive, and is the address right?")});
   for (const auto& [peer, neighbour] : neighbours_) {
-    if (neighbour.linkedOnce) continue;
-    absent.push_back(peer);
+    if (neighbour.confirmed) continue;
+    if (neighbour.weDial || last) absent.push_back(peer);
+    untold = untold || (neighbour.weDial && neighbour.dial.to.empty());
     if (!neighbour.dial.why.ok()) why = neighbour.dial.why;
   }
+  if (untold)
+    return fail({-1, timeoutError("rank ", request_.rank, " got no answer from the meeting place at ", request_.meeting,
+                                  meetingDial_.why.ok() ? "" : cat(" (", meetingDial_.why.message(), ")"),
+                                  "; is the process that made the unique id alive, and is the address right?")});
   if (absent.empty()) return;
-  fail({absent[0],
+  // Several are no one's fault in particular: perhaps it is our own network.
+  fail({absent.size() == 1 ? absent[0] : -1,
         timeoutError(absent.size() == 1 ? "rank " : "ranks ", listRanks(absent), " did not connect with rank ",
                      request_.rank, " in time", why.ok() ? "" : cat(" (", why.message(), ")"),
                      " while ranks were joining; check that every rank runs and can be reached")});
 }
 
 int64_t Member::nextTimerNs() const {
-  int64_t next = std::min({inquiry_.nextTimerNs(), joinCheckNs_, meetingDial_.nextNs});
-  if (request_.nRanks > 1) next = std::min(next, heartbeatNs_);
-  for (const auto& [peer, neighbour] : neighbours_) next = std::min(next, neighbour.dial.nextNs);
-  for (const Dial& stream : streams_) next = std::min(next, stream.nextNs);
-  return next;
+  const int64_t next = std::min({inquiry_.nextTimerNs(), joinCheckNs_, dialNs_});
+  return request_.nRanks > 1 ? std::min(next, heartbeatNs_) : next;
 }
 
 void Member::onTimer() {
   const int64_t now = network_.nowNs();
-  for (Dial* dial : dials())
-    if (dial->nextNs <= now) tryDial(*dial);
+  if (dialNs_ <= now) {
+    dialNs_ = kNoTimer;
+    for (Dial* dial : dials()) {
+      if (dial->nextNs <= now) tryDial(*dial);
+      dialNs_ = std::min(dialNs_, dial->nextNs);
+    }
+  }
   if (heartbeatNs_ <= now) {
     heartbeatNs_ = now + kHeartbeatNs;
     const std::string beat = Writer(MessageType::Heartbeat).take();
     for (auto& [peer, neighbour] : neighbours_)
       if (neighbour.link != 0) network_.send(neighbour.link, beat);
   }
-  if (joinCheckNs_ <= now) checkJoin(now);
+  if (joinCheckNs_ <= now) checkJoin();
   inquiry_.onTimer();
 }
 

@@ -77,9 +77,9 @@ class Member : private InquiryHost {
     bool weDial = false;
     Dial dial;
     LinkId link = 0;                 // proven; 0: not yet, or gone
-    std::vector<std::string> queue;  // while there is no link
+    bool confirmed = false;          // the link stands for both ends, or has stood; from then on its end is a death
+    std::vector<std::string> queue;  // sent before that, to be repeated on the next link if this one is given up
     int64_t heardNs = 0;
-    bool linkedOnce = false;
     std::optional<Testimony> departed;  // its goodbye
   };
   struct Exchange {
@@ -98,8 +98,8 @@ class Member : private InquiryHost {
   void onGoodbye(int from, Reader& in);
   void onMeetingMessage(std::string_view message);
   std::string during() const;
-  void joinTooLate();
-  void checkJoin(int64_t now);
+  void joinTooLate(bool last);
+  void checkJoin();
 
   // member_links.cpp: dials and links
   void tryDial(Dial& dial);
@@ -107,7 +107,8 @@ class Member : private InquiryHost {
   bool failingFor(const Dial& dial, int64_t ns) const;
   std::vector<Dial*> dials();
   void setEndpoint(int peer, const Endpoint& endpoint);
-  void linked(int peer, LinkId link);
+  void linked(int peer, LinkId link, bool weDialed);
+  void confirm(Neighbour& neighbour);
   void sendToNeighbour(Neighbour& neighbour, const std::string& message);
   void lostNeighbour(int peer, const Status& why);
   bool meetingNeeded() const;
@@ -134,7 +135,9 @@ class Member : private InquiryHost {
   std::map<int, Neighbour> neighbours_;
   Dial meetingDial_;
   LinkId meetingLink_ = 0;
-  bool registered_ = false;  // the meeting place has been reached once
+  bool registered_ = false;    // the meeting place has been reached once
+  bool told_ = false;          // and has answered
+  int64_t dialNs_ = kNoTimer;  // the earliest nextNs of all dials, or earlier
   std::vector<Dial> streams_;
   std::map<uint64_t, Exchange> exchanges_;  // 0 is that of joining
   uint64_t nextExchange_ = 1;

@@ -39,6 +39,7 @@ void Member::retryDial(Dial& dial, const Status& why) {
   }
   dial.backoffNs = std::clamp(dial.backoffNs * 2, kFirstBackoffNs, kMaxBackoffNs);
   dial.nextNs = now + dial.backoffNs / 2 + dial.backoffNs * jitter / 65536;
+  dialNs_ = std::min(dialNs_, dial.nextNs);
 }
 
 bool Member::failingFor(const Dial& dial, int64_t ns) const {
@@ -100,25 +101,36 @@ bool Member::onProven(LinkId link, const Hello& hello, bool weDialed) {
   const auto it = neighbours_.find(peer);
   if (it == neighbours_.end() || it->second.weDial != weDialed) return false;
   if (weDialed) it->second.dial.link = 0;
-  // One that comes again has lost the former link before it knew that it stood.
+  // One that comes again has given up the former link before it knew that it stood.
   if (it->second.link != 0) network_.close(it->second.link);
-  linked(peer, link);
+  linked(peer, link, weDialed);
   return true;
 }
 
-void Member::linked(int peer, LinkId link) {
+/// The dialer knows that both ends count on the link.  The acceptor does when it hears the first message; until then
+/// the dialer may still give up (it left, or heard of a failure), which says nothing of its health.
+void Member::linked(int peer, LinkId link, bool weDialed) {
   Neighbour& neighbour = neighbours_.at(peer);
   neighbour.link = link;
-  neighbour.linkedOnce = true;
-  neighbour.heardNs = network_.nowNs();
   neighbour.dial.failingSinceNs = kNoTimer;
-  for (const std::string& message : std::exchange(neighbour.queue, {})) network_.send(link, message);
+  for (const std::string& message : neighbour.queue) network_.send(link, message);
+  if (weDialed) {
+    network_.send(link, Writer(MessageType::Heartbeat).take());
+    confirm(neighbour);
+  }
+}
+
+void Member::confirm(Neighbour& neighbour) {
+  neighbour.heardNs = network_.nowNs();
+  if (neighbour.confirmed) return;
+  neighbour.confirmed = true;
+  neighbour.queue.clear();
   finishJoin();
 }
 
 void Member::sendToNeighbour(Neighbour& neighbour, const std::string& message) {
-  if (neighbour.link != 0) return network_.send(neighbour.link, message);
-  if (!neighbour.linkedOnce) neighbour.queue.push_back(message);
+  if (neighbour.link != 0) network_.send(neighbour.link, message);
+  if (!neighbour.confirmed) neighbour.queue.push_back(message);
 }
 
 void Member::onDialFailed(LinkId link, const Status& why) {
@@ -164,7 +176,7 @@ void Member::onClosed(LinkId link, const Status& why) {
 void Member::lostNeighbour(int peer, const Status& why) {
   Neighbour& neighbour = neighbours_.at(peer);
   neighbour.link = 0;
-  if (neighbour.departed) return;
+  if (!neighbour.confirmed || neighbour.departed) return;
   fail({peer, remoteError("rank ", peer, " at ", endpointOf(peer), " is gone: its connection to rank ", request_.rank,
                           " broke (", why.message(), ") ", during(),
                           "; abort this communicator, or shrink it to go on without the rank")});

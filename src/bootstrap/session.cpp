@@ -10,6 +10,7 @@
 #include "src/base/config.hpp"
 #include "src/bootstrap/interfaces.hpp"
 #include "src/bootstrap/session_impl.hpp"
+#include "src/bootstrap/unique_id.hpp"
 
 namespace tutti {
 namespace {
@@ -155,10 +156,16 @@ void Session::serveMeeting(const CommId& commId, const Secret& secret) {
 bool Session::waitForMeeting(const CommId& commId, Deadline deadline) {
   Visit visit(*impl_);
   while (!impl_->hub->meetingDone(commId)) {
-    if (deadline.passed()) return false;
+    if (deadline.passed() || impl_->meetingsEnded) return false;
     visit.wait(std::min(deadline.ns(), nowNs() + 60'000 * kMs));
   }
   return true;
+}
+
+void Session::endMeetings() {
+  const Visit visit(*impl_);
+  impl_->meetingsEnded = true;
+  impl_->changed.notify_all();
 }
 
 Result<std::unique_ptr<Control>> Session::join(JoinRequest request, Deadline deadline,
@@ -172,6 +179,7 @@ Result<std::unique_ptr<Control>> Session::join(JoinRequest request, Deadline dea
   control->impl_ = std::make_unique<Control::Impl>(shared_from_this());
   Control::Impl& c = *control->impl_;
   c.request = std::move(request);
+  if (c.request.nRanks == 1) closeMeetingPlace(c.request.commId);
   c.request.self = impl_->endpoint;
   c.request.info = wrapInfo(impl_->presence, c.request.info);
   c.request.deadlineNs = deadline.ns();

@@ -34,8 +34,10 @@ class Session : public std::enable_shared_from_this<Session> {
 
   /// Be the meeting place of a unique id on this Session's listener, until all have met.
   void serveMeeting(const CommId& commId, const Secret& secret);
-  /// Wait until they have; false: the deadline came first.
+  /// Wait until they have; false: the deadline came first, or endMeetings().
   bool waitForMeeting(const CommId& commId, Deadline deadline);
+  /// Let go those who wait for a meeting.
+  void endMeetings();
 
   /// Join a communicator; blocks until all ranks are up, `deadline`, or *abort != 0.  onFailure is called once, on the
   /// Session's thread, when the communicator first fails; it must not block or call back into Control.

@@ -25,6 +25,9 @@ Result<MeetingPlace> decodeUniqueId(const tuttiUniqueId& id);
 Result<tuttiUniqueId> openMeetingPlace();
 inline constexpr int64_t kMeetingLifeMs = 3'600'000;
 
+/// End a meeting place of this process that nobody will come to (a communicator of one rank); nothing if there is none.
+void closeMeetingPlace(const CommId& commId);
+
 /// The same for a place that was agreed upon beforehand: listens on this port of all addresses of this host.  Waits
 /// for the port to become free until the deadline.  Errors: SystemError: it is taken.
 Status openMeetingPlaceAt(int port, const CommId& commId, const Secret& secret, Deadline deadline);

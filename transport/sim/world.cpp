@@ -37,7 +37,10 @@ class SimWorld::Node : public Network {
  public:
   Node(SimWorld& world, int index) : world_(world), index_(index) {}
 
-  int64_t nowNs() override { return world_.nowNs_; }
+  int64_t nowNs() override {
+    world_.asked_.push_back(index_);
+    return world_.nowNs_;
+  }
   void randomBytes(std::span<std::byte> out) override {
     for (std::byte& b : out) b = static_cast<std::byte>(world_.random() >> 56);
   }
@@ -248,9 +251,13 @@ bool SimWorld::step() {
 }
 
 bool SimWorld::runUntil(const std::function<bool()>& done, int64_t limitNs) {
-  touchAll();
+  touchAsked();
   while (!done()) {
-    if (heap_.empty() || heap_.front().ns > limitNs) return false;
+    touchAsked();
+    if (heap_.empty() || heap_.front().ns > limitNs) {
+      nowNs_ = std::max(nowNs_, limitNs);
+      return false;
+    }
     step();
   }
   return true;
@@ -260,8 +267,7 @@ void SimWorld::dispatch(Event& event) {
   if (event.kind == Kind::Callback) {
     mix(static_cast<uint64_t>(event.ns));
     event.fn();
-    touchAll();
-    return;
+    return touchAsked();
   }
   if (event.node < 0 || event.node >= nNodes()) {  // a dial to nowhere
     scheduleOnLink(event.link ^ 1, Kind::Closed, "no such host");
@@ -290,7 +296,8 @@ void SimWorld::dispatch(Event& event) {
   } else {
     dispatchLink(event, node);
   }
-  touch(event.node);
+  asked_.push_back(event.node);
+  touchAsked();
 }
 
 void SimWorld::dispatchLink(Event& event, Node& node) {
@@ -335,8 +342,12 @@ void SimWorld::touch(int index) {
   schedule(std::move(event));
 }
 
-void SimWorld::touchAll() {
-  for (int node = 0; node < nNodes(); ++node) touch(node);
+/// The nodes whose machine may want another timer.  Whoever sets one has asked for the time.
+void SimWorld::touchAsked() {
+  const size_t n = asked_.size();  // touch() may add to it
+  for (size_t i = 0; i < n; ++i)
+    if (i == 0 || asked_[i] != asked_[i - 1]) touch(asked_[i]);
+  asked_.clear();
 }
 
 }  // namespace tutti

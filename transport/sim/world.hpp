@@ -35,7 +35,8 @@ class SimWorld {
   // ---- Nodes.
   int addNode();
   int nNodes() const;
-  /// The node's way to the world; lives as long as the world.
+  /// The node's way to the world; lives as long as the world.  A machine that sets a timer must have asked it for the
+  /// time in the same call (from outside of the events, that is how the world learns of the timer).
   Network& network(int node);
   /// Who gets the node's events (borrowed); nullptr: nobody, dials are refused.
   void attach(int node, Machine* machine);
@@ -61,7 +62,7 @@ class SimWorld {
   // ---- Running.
   /// The next event; false if there is none.
   bool step();
-  /// Until done() holds (looked at after every event); false if there are no more events or limitNs has passed.
+  /// Until done() holds (looked at after every event); false if it does not until limitNs, which is the time then.
   bool runUntil(const std::function<bool()>& done, int64_t limitNs);
 
   // ---- Faults.
@@ -114,7 +115,7 @@ class SimWorld {
   void dispatchLink(Event& event, Node& node);
   void mix(uint64_t value);
   void touch(int node);
-  void touchAll();
+  void touchAsked();
 
   int64_t nowNs_ = 0;
   int64_t minDelayNs_ = 10'000;
@@ -125,6 +126,7 @@ class SimWorld {
   uint64_t nMessages_ = 0;
   uint64_t nDials_ = 0;
   size_t largestMessageBytes_ = 0;
+  std::vector<int> asked_;   // nodes that have asked for the time since the last touchAsked()
   std::vector<Event> heap_;  // earliest event on top
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<std::unique_ptr<Pipe>> pipes_;

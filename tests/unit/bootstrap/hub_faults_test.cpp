@@ -53,9 +53,11 @@ std::string judgeRank(SimJob& job, int r, const Trial& trial, const Broken& brok
   const std::string told = cat("rank ", r, " says rank ", failure->rank, ": ", failure->status.message());
   if (trial.fault == Fault::None) return told;
   if (failure->status.message().empty()) return "an empty sentence";
-  // A rank that cannot know who it is says so, but blames nobody.
-  if (failure->rank < 0 || broken.contains(failure->rank)) return {};
-  return "an innocent is blamed: " + told;
+  if (broken.contains(failure->rank)) return {};
+  if (failure->rank >= 0) return "an innocent is blamed: " + told;
+  // A rank that cannot know who it was may say so, but not when a process has died, unless the meeting place died too.
+  if (trial.fault == Fault::Kill && !broken.place) return "nobody is blamed: " + told;
+  return {};
 }
 
 Outcome runTrial(const Trial& trial) {

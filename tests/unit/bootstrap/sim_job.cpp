@@ -42,7 +42,7 @@ JoinRequest SimJob::request(int r) const {
 }
 
 std::string SimJob::blob(int r, uint64_t n, size_t bytes) {
-  std::string text = cat(r, ":", n, ":");
+  std::string text = std::to_string(r) + ":" + std::to_string(n) + ":";
   text.resize(std::max(text.size(), bytes), static_cast<char>('a' + r % 26));
   return text;
 }
@@ -121,7 +121,7 @@ bool SimJob::stepOnce(int r) {
     if (!me.hub->up(me.member)) return false;
     me.upNs = world_.nowNs();
     for (int other = 0; other < options_.nRanks; ++other)
-      if (me.hub->infos(me.member)[static_cast<size_t>(other)] != cat("info of ", other) ||
+      if (me.hub->infos(me.member)[static_cast<size_t>(other)] != "info of " + std::to_string(other) ||
           me.hub->endpoints(me.member)[static_cast<size_t>(other)] != SimWorld::endpoint(rank(other).node))
         me.complaint = cat("wrong information of rank ", other);
     me.phase = Rank::Phase::Gathering;
@@ -169,9 +169,14 @@ std::string SimJob::run(int64_t limitNs) {
 }
 
 std::vector<uint64_t> testSeeds(uint64_t first, int count) {
-  if (const char* seed = std::getenv("TUTTI_TEST_SEED")) return {std::strtoull(seed, nullptr, 10)};
+  uint64_t last = first + static_cast<uint64_t>(count) - 1;
+  if (const char* text = std::getenv("TUTTI_TEST_SEED")) {
+    char* end = nullptr;
+    first = last = std::strtoull(text, &end, 10);
+    if (*end == '-') last = std::strtoull(end + 1, nullptr, 10);
+  }
   std::vector<uint64_t> seeds;
-  for (int i = 0; i < count; ++i) seeds.push_back(first + static_cast<uint64_t>(i));
+  for (uint64_t seed = first; seed <= last; ++seed) seeds.push_back(seed);
   return seeds;
 }
 

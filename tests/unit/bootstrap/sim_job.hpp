@@ -77,7 +77,7 @@ class SimJob {
   std::vector<int> dirty_;
 };
 
-/// The seeds to run: TUTTI_TEST_SEED if it is set, else first..first+count-1.
+/// The seeds to run: TUTTI_TEST_SEED ("17" or "1000-2000") if it is set, else first..first+count-1.
 std::vector<uint64_t> testSeeds(uint64_t first, int count);
 
 }  // namespace tutti

@@ -1,0 +1,121 @@
+// Bytes from outside against a Hub: strangers' handshakes, and messages of peers that know the secret but not manners.
+//
+// The input is a program: an operation byte, a byte that picks a link, and for messages a length and that many bytes.
+// The Hub serves a meeting, is rank 0 of 3 and has joined; its network takes everything and answers nothing.  Dialed
+// links are completed by an honest acceptor when the program says so, so that what comes behind the proof is reached.
+// Nothing may crash, hang, or hand out more than the input's size warrants.
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "src/bootstrap/gate.hpp"
+#include "src/bootstrap/handshake.hpp"
+#include "src/bootstrap/hub.hpp"
+#include "src/bootstrap/wire.hpp"
+
+using namespace tutti;
+
+namespace {
+
+const Secret kSecret = {1};
+const CommId kComm = {2};
+
+class FuzzNetwork : public Network {
+ public:
+  int64_t nowNs() override { return now; }
+  void randomBytes(std::span<std::byte> out) override {
+    for (std::byte& b : out) b = static_cast<std::byte>(random = random * 1103515245 + 12345);
+  }
+  LinkId dial(const Endpoint&) override {
+    dialed.push_back(nextLink);
+    return nextLink++;
+  }
+  void send(LinkId link, std::string_view message) override { sent[link] = message; }
+  void close(LinkId link) override { sent.erase(link); }
+  void handOver(LinkId link, const std::string&) override { sent.erase(link); }
+
+  int64_t now = 1;
+  uint32_t random = 1;
+  LinkId nextLink = 1;
+  std::vector<LinkId> dialed;
+  std::map<LinkId, std::string> sent;  // the newest message on each link
+};
+
+/// Plays the other end of a link that the Hub has dialed, honestly.
+void acceptHonestly(Hub& hub, FuzzNetwork& network, LinkId link) {
+  hub.onConnected(link);
+  if (!network.sent.contains(link)) return;
+  const std::string hello = network.sent[link];
+  if (!AcceptorProof::readHello(hello).ok()) return;
+  const AcceptorProof proof(kSecret, hello, Nonce{});
+  hub.onMessage(link, proof.challenge());
+  const Result<std::string> accepted = proof.onProof(network.sent[link]);
+  if (accepted.ok()) hub.onMessage(link, *accepted);
+}
+
+/// Dials the Hub as a rank that knows the secret.
+void dialHonestly(Hub& hub, FuzzNetwork& network, LinkId link, const Hello& hello) {
+  DialerProof proof(kSecret, hello, Nonce{});
+  hub.onAccepted(link);
+  hub.onMessage(link, proof.hello());
+  const Result<std::string> answer = proof.onChallenge(network.sent[link]);
+  if (answer.ok()) hub.onMessage(link, *answer);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
+  FuzzNetwork network;
+  Hub hub(network, [] {});
+  hub.serveMeeting(kComm, kSecret);
+  JoinRequest request{.commId = kComm, .secret = kSecret, .rank = 0, .nRanks = 3};
+  request.self = "fuzz:0";
+  request.meeting = "fuzz:9";
+  request.deadlineNs = 1'000'000'000'000;
+  std::optional<MemberId> member = hub.join(request);
+  std::vector<LinkId> links;
+  Reader in(std::string_view(reinterpret_cast<const char*>(data), bytes));
+  while (in.ok() && !in.done()) {
+    const uint8_t op = in.u8();
+    const uint8_t pick = in.u8();
+    for (LinkId link : std::exchange(network.dialed, {})) links.push_back(link);
+    const LinkId link = links.empty() ? 77 : links[pick % links.size()];
+    switch (op % 12) {
+      case 0:
+        hub.onAccepted(network.nextLink);
+        links.push_back(network.nextLink++);
+        break;
+      case 1: acceptHonestly(hub, network, link); break;
+      case 2:  // as rank 1 or 2, to the meeting place or to the rank
+        links.push_back(network.nextLink);
+        dialHonestly(hub, network, network.nextLink++,
+                     {static_cast<Purpose>(1 + pick % 3), kComm, 1 + pick % 2, pick % 3 == 0 ? -1 : 0, 3, pick % 7});
+        break;
+      case 3: hub.onClosed(link, remoteError("closed")); break;
+      case 4:
+        network.now = std::max(network.now, std::min(hub.nextTimerNs(), network.now + (int64_t{pick} << 28)));
+        hub.onTimer();
+        break;
+      case 5:
+        if (member && hub.up(*member)) (void)hub.allGather(*member, std::string(pick, 'x'));
+        break;
+      case 6:
+        if (member) hub.inquire(*member, static_cast<InquiryReason>(pick % 3), pick, pick % 4 - 1, 1'000'000);
+        break;
+      case 7:
+        if (member && pick == 255) {
+          hub.leave(*member);
+          member.reset();
+        }
+        break;
+      default: {
+        const uint32_t length = in.u8() | (op > 240 ? in.u8() << 8 : 0);
+        std::string message(length, '\0');
+        in.raw(message.data(), message.size());
+        if (message.size() <= hub.messageLimit(link)) hub.onMessage(link, message);
+      }
+    }
+  }
+  return 0;
+}
