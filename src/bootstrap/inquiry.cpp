@@ -25,7 +25,7 @@ bool Inquiry::better(const Question& a, const Question& b) const {
 void Inquiry::start(InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs) {
   const int64_t now = host_.nowNs();
   graceNs = std::clamp<int64_t>(graceNs, 1, kMaxGraceNs);
-  Wanted wanted{{reason, rank_, sequence, suspect}, now + graceNs};
+  WantedVerdict wanted{{reason, rank_, sequence, suspect}, now + graceNs};
   const bool othersWillDo = active_ && active_->parent >= 0 && active_->endNs > now &&
                             (mustFail(active_->question.reason) || !mustFail(reason));
   if (othersWillDo) wanted.deadlineNs = std::max(wanted.deadlineNs, active_->endNs);
@@ -48,7 +48,7 @@ void Inquiry::stop() {
 
 /// Send the question, or send it anew under a new number.
 void Inquiry::ask() {
-  Active& a = *active_;
+  LiveInquiry& a = *active_;
   a.number = nextNumber_++;
   a.nextLookNs = lookNs(a.beganNs, a.endNs, a.looks);
   newestAsk_[rank_] = a.number;
@@ -162,7 +162,7 @@ void Inquiry::take(int rank, const Testimony& testimony) {
 
 /// Judge by what is known.  `last`: there is no more time.
 void Inquiry::look(bool last) {
-  const Active& a = *active_;
+  const LiveInquiry& a = *active_;
   bool complete = true;
   bool onlyQuietMissing = a.looks >= 2;
   for (int rank = 0; rank < nRanks_; ++rank) {
@@ -230,7 +230,7 @@ void Inquiry::onTimer() {
     wanted_.reset();
   }
   if (!active_ && wanted_ && wanted_->deadlineNs <= now) {  // nobody's verdict has come
-    const Wanted wanted = *wanted_;
+    const WantedVerdict wanted = *wanted_;
     wanted_.reset();
     if (mustFail(wanted.question.reason)) host_.conclude({-1, timeoutError("rank ", rank_, " has waited too long")});
   }

@@ -39,6 +39,26 @@ class InquiryHost {
   virtual void conclude(const Failure& failure) = 0;
 };
 
+/// What this rank wants to know.
+struct WantedVerdict {
+  Question question;
+  int64_t deadlineNs = 0;
+};
+
+/// The inquiry that lives, ours or another's.
+struct LiveInquiry {
+  Question question;
+  uint64_t number = 0;
+  int parent = -1;  // -1: it is ours
+  int64_t endNs = 0;
+  // Ours only:
+  int64_t beganNs = 0;
+  int64_t nextLookNs = kNoTimer;
+  int looks = 0;
+  std::vector<std::optional<Testimony>> answers;
+  std::set<int> quiet;
+};
+
 class Inquiry {
  public:
   Inquiry(InquiryHost& host, int rank, int nRanks) : host_(host), rank_(rank), nRanks_(nRanks) {}
@@ -59,24 +79,6 @@ class Inquiry {
   void onTimer();
 
  private:
-  struct Wanted {
-    Question question;
-    int64_t deadlineNs = 0;
-  };
-  /// The inquiry that lives, ours or another's.
-  struct Active {
-    Question question;
-    uint64_t number = 0;
-    int parent = -1;  // -1: it is ours
-    int64_t endNs = 0;
-    // Ours only:
-    int64_t beganNs = 0;
-    int64_t nextLookNs = kNoTimer;
-    int looks = 0;
-    std::vector<std::optional<Testimony>> answers;
-    std::set<int> quiet;
-  };
-
   bool better(const Question& a, const Question& b) const;
   void ask();
   void take(int rank, const Testimony& testimony);
@@ -86,8 +88,8 @@ class Inquiry {
 
   InquiryHost& host_;
   const int rank_, nRanks_;
-  std::optional<Wanted> wanted_;
-  std::optional<Active> active_;
+  std::optional<WantedVerdict> wanted_;
+  std::optional<LiveInquiry> active_;
   uint64_t nextNumber_ = 1;
   std::map<int, uint64_t> newestAsk_;  // by asking rank
   std::map<int, uint64_t> newestAllIsWell_;
