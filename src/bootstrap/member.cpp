@@ -14,7 +14,7 @@ constexpr int64_t kHeartbeatNs = 1'000'000'000;
 /// A neighbour that was not heard for this long is suspect; three beats may be late.
 constexpr int64_t kQuietNs = 3'500'000'000;
 /// How far ahead of us a peer's gathers may be.
-constexpr uint64_t kMaxGathersAhead = 1 << 16;
+constexpr uint64_t kMaxGathersAhead = 1 << 12;
 
 std::string joinBlob(const JoinRequest& request) {
   Writer w;
