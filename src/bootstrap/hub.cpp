@@ -199,8 +199,12 @@ bool Hub::inquiryPending(MemberId member) const { return impl_->at(member).inqui
 void Hub::dialStream(MemberId member, int peer, int index) { impl_->at(member).dialStream(peer, index); }
 
 std::string Hub::streamKey(const CommId& commId, int peer, int index) {
-  return cat(toHex(commId.data(), commId.size()), "/", peer, "/", index);
+  return cat(streamKeyPrefix(commId), peer, "/", index);
 }
+
+std::string Hub::streamKeyPrefix(const CommId& commId) { return toHex(commId.data(), commId.size()) + "/"; }
+
+bool Hub::endIsDeath(MemberId member, int rank) const { return impl_->at(member).endIsDeath(rank); }
 
 void Hub::leave(MemberId member) {
   impl_->leave(member);

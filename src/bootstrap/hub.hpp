@@ -102,6 +102,11 @@ class Hub : public Machine {
   /// The lower rank dials; the higher one only waits for the hand-over.
   void dialStream(MemberId member, int peer, int index);
   static std::string streamKey(const CommId& commId, int peer, int index);
+  /// What all stream keys of a communicator begin with.
+  static std::string streamKeyPrefix(const CommId& commId);
+  /// Whether the end of this rank's process is a death: it is a neighbour and has not said goodbye.  Of other ranks
+  /// their neighbours know.
+  bool endIsDeath(MemberId member, int rank) const;
 
   /// Orderly end: say goodbye to the neighbours and close.  The member id is invalid afterwards.
   void leave(MemberId member);

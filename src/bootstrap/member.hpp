@@ -56,6 +56,11 @@ class Member : private InquiryHost {
   void inquire(InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs);
   bool inquiryPending() const { return inquiry_.pending(); }
   void dialStream(int peer, int index);
+  /// A neighbour that has not said goodbye.
+  bool endIsDeath(int rank) const {
+    const auto it = neighbours_.find(rank);
+    return it != neighbours_.end() && !it->second.departed;
+  }
   /// Say goodbye and close everything.
   Departed leave();
 

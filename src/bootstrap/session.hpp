@@ -13,6 +13,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/status.hpp"
+#include "src/bootstrap/address.hpp"
 #include "src/bootstrap/hub.hpp"
 #include "transport/services.hpp"
 
@@ -22,25 +23,34 @@ class Control;
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  /// Opens a TCP listener (interfaces by TUTTI_SOCKET_IFNAME, TUTTI_SOCKET_FAMILY) and an abstract Unix socket, starts
-  /// the thread.  loopbackOnly: all ranks are known to be on this host.
+  /// Opens TCP listeners (interfaces by TUTTI_SOCKET_IFNAME, TUTTI_SOCKET_FAMILY) and an abstract Unix socket, starts
+  /// the thread.  Errors: InvalidUsage: the configuration; SystemError.
   static Result<std::shared_ptr<Session>> create();
+  /// Listens on these addresses instead; a port other than 0 must be free on all of them.
+  static Result<std::shared_ptr<Session>> create(const std::vector<SocketAddress>& addresses);
   ~Session();  // ends the thread; all Controls must be gone
 
   const Endpoint& endpoint() const;
 
   /// Be the meeting place of a unique id on this Session's listener, until all have met.
   void serveMeeting(const CommId& commId, const Secret& secret);
+  /// Wait until they have; false: the deadline came first, or endMeetings().
+  bool waitForMeeting(const CommId& commId, Deadline deadline);
+  /// Let go those who wait for a meeting.
+  void endMeetings();
 
   /// Join a communicator; blocks until all ranks are up, `deadline`, or *abort != 0.  onFailure is called once, on the
   /// Session's thread, when the communicator first fails; it must not block or call back into Control.
+  /// abort (or nullptr) is looked at by every later wait of the Control too and must outlive it.  Of the request, self
+  /// and deadlineNs are filled in here.
   Result<std::unique_ptr<Control>> join(JoinRequest request, Deadline deadline, const std::atomic<uint32_t>* abort,
                                         std::function<void(const Failure&)> onFailure);
+
+  struct Impl;  // session_impl.hpp
 
  private:
   friend class Control;
   Session();
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
@@ -76,10 +86,11 @@ class Control : public FdExchange, public StreamExchange {
   /// Watch these processes of this host (pid by rank, 0 where not to watch): when one ends, its rank has failed.
   void watchProcesses(const std::vector<int>& pids);
 
+  struct Impl;  // session_impl.hpp
+
  private:
   friend class Session;
   Control();
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -15,23 +15,38 @@ struct MeetingPlace {
   Endpoint endpoint;
 };
 
+/// An endpoint that does not fit loses addresses from its end.
 tuttiUniqueId encodeUniqueId(const MeetingPlace& place);
 /// Errors: InvalidArgument: not an id made by tuttiGetUniqueId (or one of another version).
 Result<MeetingPlace> decodeUniqueId(const tuttiUniqueId& id);
 
-/// Open a meeting place in this process: a Session that serves it and ends when all ranks have met (or after the
-/// timeout).  The listener is kept alive by a detached thread of its own.
+/// Open a meeting place in this process: a Session that serves it and ends when all ranks have met, or after
+/// kMeetingLifeMs (longer if TUTTI_TIMEOUT_MS is).  It is kept alive by a detached thread of its own.
 Result<tuttiUniqueId> openMeetingPlace();
+inline constexpr int64_t kMeetingLifeMs = 3'600'000;
+
+/// End a meeting place of this process that nobody will come to (a communicator of one rank); nothing if there is none.
+void closeMeetingPlace(const CommId& commId);
+
+/// The same for a place that was agreed upon beforehand: listens on this port of all addresses of this host.  Waits
+/// for the port to become free until the deadline.  Errors: SystemError: it is taken.
+Status openMeetingPlaceAt(int port, const CommId& commId, const Secret& secret, Deadline deadline);
 
 /// The environment's answer to "who am I and where do we meet": tutti-run, torchrun, Open MPI and PMIx, Slurm, or
-/// alone.
+/// alone; the first of them that is there.
+///
+/// torchrun and Slurm hand out no secret.  There it is made from TUTTI_SECRET where that is set, else from the job's
+/// identity (its numbers, addresses and user), which another user of the network can guess: it keeps jobs apart but is
+/// not secret.
 struct LaunchInfo {
   std::string launcher;  // "tutti-run", "torchrun", "pmix", "slurm", "none"
   int rank = 0;
   int nRanks = 1;
   tuttiUniqueId id{};  // valid if nRanks > 1
 };
-/// May open the meeting place (on rank 0) and, with PMIx, exchange it.  Errors name the variable that is wrong.
+/// May open the meeting place (on rank 0) and, with PMIx, exchange it.  Every rank calls it the same number of times:
+/// each call gives another meeting place, except under tutti-run, whose place is good for one communicator.
+/// Errors name the variable that is wrong.
 Result<LaunchInfo> launchInfo(Deadline deadline);
 
 }  // namespace tutti

@@ -1,0 +1,249 @@
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "src/base/log.hpp"
+#include "src/bootstrap/session_impl.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kAbortPollNs = 10 * kMs;  // an abort word cannot wake anybody
+constexpr int64_t kVerdictNs = 1000 * kMs;  // for the Hub to say who is missing, after the deadline
+constexpr int64_t kGoodbyeNs = 20 * kMs;    // between the end of a process and the belief that it had not left
+constexpr int64_t kLongWaitNs = 3'600'000 * kMs;
+
+}  // namespace
+
+// ---- Waiting
+
+Control::Impl::Woken Control::Impl::wait(Visit* visit, Deadline deadline, const std::function<bool()>& ready) {
+  for (;;) {
+    if (ready()) return Woken::Ready;
+    if (io.hub->failure(member)) return Woken::Failed;
+    if (abort != nullptr && abort->load(std::memory_order_relaxed) != 0) return Woken::Aborted;
+    if (deadline.passed()) return Woken::TooLate;
+    visit->wait(std::min(deadline.ns(), nowNs() + (abort != nullptr ? kAbortPollNs : kLongWaitNs)));
+  }
+}
+
+Status Control::Impl::waitFor(Visit* visit, Deadline deadline, const std::string& what,
+                              const std::function<bool()>& ready) {
+  switch (wait(visit, deadline, ready)) {
+    case Woken::Ready: return {};
+    case Woken::Failed: return failure();
+    case Woken::Aborted: return aborted();
+    case Woken::TooLate: break;
+  }
+  return timeoutError("rank ", request.rank, " of ", request.nRanks, " waited until its deadline for ", what);
+}
+
+Status Control::Impl::failure() const {
+  const std::optional<Failure>& f = io.hub->failure(member);
+  return f ? f->status : Status();
+}
+
+Status Control::Impl::aborted() const {
+  return remoteError("rank ", request.rank, " of ", request.nRanks, " was told to abort while it waited");
+}
+
+// ---- Coming up and going
+
+Status Control::Impl::comeUp(Deadline deadline) {
+  Visit visit(io);
+  io.fds->admit(request.commId, request.secret);
+  member = io.hub->join(request);
+  const auto up = [this] { return io.hub->up(member); };
+  Woken woken = wait(&visit, deadline, up);
+  if (woken == Woken::TooLate) woken = wait(&visit, Deadline::at(nowNs() + kVerdictNs), up);
+  Status status;
+  switch (woken) {
+    case Woken::Ready: status = unwrapInfos(); break;
+    case Woken::Failed: status = failure(); break;
+    case Woken::Aborted: status = aborted(); break;
+    case Woken::TooLate:
+      status = timeoutError("rank ", request.rank, ": not all ", request.nRanks, " ranks came before the deadline");
+      break;
+  }
+  if (status.ok()) {
+    io.controls.insert(this);
+    return {};
+  }
+  io.fds->dismiss(request.commId);
+  io.hub->leave(member);
+  member = 0;
+  return status;
+}
+
+Status Control::Impl::unwrapInfos() {
+  for (const std::string& info : io.hub->infos(member)) {
+    Result<UnwrappedInfo> unwrapped = unwrapInfo(info);
+    if (!unwrapped.ok()) return remoteError("rank ", infos.size(), ": ", unwrapped.status().message());
+    infos.push_back(std::move(unwrapped->blob));
+    presences.push_back(std::move(unwrapped->presence));
+  }
+  endpoints = io.hub->endpoints(member);
+  return {};
+}
+
+Control::Control() = default;
+
+Control::~Control() {
+  if (impl_->io.process != ::getpid()) {
+    (void)impl_.release();  // NOLINT: a forked child, see ~Session
+    return;
+  }
+  if (impl_->member == 0) return;  // join failed
+  const Visit visit(impl_->io);
+  impl_->io.controls.erase(impl_.get());
+  impl_->processes.reset();
+  impl_->io.fds->dismiss(impl_->request.commId);
+  impl_->io.network->dropStreams(Hub::streamKeyPrefix(impl_->request.commId));
+  impl_->io.hub->leave(impl_->member);
+}
+
+int Control::rank() const { return impl_->request.rank; }
+int Control::nRanks() const { return impl_->request.nRanks; }
+const std::vector<std::string>& Control::infos() const { return impl_->infos; }
+const std::vector<Endpoint>& Control::endpoints() const { return impl_->endpoints; }
+const Secret& Control::secret() const { return impl_->request.secret; }
+const std::shared_ptr<Session>& Control::session() const { return impl_->session; }
+
+// ---- Together
+
+Result<std::vector<std::string>> Control::allGather(std::string blob, Deadline deadline) {
+  Visit visit(impl_->io);
+  Hub& hub = *impl_->io.hub;
+  if (hub.failure(impl_->member)) return impl_->failure();
+  const uint64_t n = hub.allGather(impl_->member, std::move(blob));
+  const Status waited = impl_->waitFor(&visit, deadline, "an exchange among all ranks",
+                                       [&] { return hub.gathered(impl_->member, n) != nullptr; });
+  if (!waited.ok()) return waited;
+  std::vector<std::string> blobs = *hub.gathered(impl_->member, n);
+  hub.forget(impl_->member, n);
+  return blobs;
+}
+
+Status Control::barrier(Deadline deadline) { return asStatus(allGather({}, deadline)); }
+
+void Control::setState(std::function<RankState()> state) {
+  const Visit visit(impl_->io);
+  impl_->io.hub->setState(impl_->member, std::move(state));
+}
+
+void Control::reportFailure(int rank, const Status& status) {
+  const Visit visit(impl_->io);
+  impl_->io.hub->reportFailure(impl_->member, rank, status);
+}
+
+Status Control::inquire(InquiryReason reason, uint64_t sequence, int suspect, int graceMs) {
+  Visit visit(impl_->io);
+  Hub& hub = *impl_->io.hub;
+  const int64_t graceNs = std::max(graceMs, 1) * kMs;
+  hub.inquire(impl_->member, reason, sequence, suspect, graceNs);
+  const auto nothingWrong = [&] {
+    return reason == InquiryReason::Stalled && !hub.failure(impl_->member) && !hub.inquiryPending(impl_->member);
+  };
+  return impl_->waitFor(&visit, Deadline::at(nowNs() + graceNs + kVerdictNs), "the answers to its inquiry",
+                        nothingWrong);
+}
+
+Status Control::failure() const {
+  const Visit visit(impl_->io);
+  return impl_->failure();
+}
+
+void Control::Impl::tellFailure() {
+  if (failureTold || !onFailure) return;
+  const std::optional<Failure>& f = io.hub->failure(member);
+  if (!f) return;
+  failureTold = true;
+  onFailure(*f);
+}
+
+// ---- Descriptors and streams
+
+Status Control::serve(const std::string& key, int fd) {
+  const Visit visit(impl_->io);
+  return impl_->io.fds->serve(impl_->request.commId, key, fd);
+}
+
+void Control::unserve(const std::string& key) {
+  const Visit visit(impl_->io);
+  impl_->io.fds->unserve(impl_->request.commId, key);
+}
+
+Result<Fd> Control::fetch(int peer, const std::string& key, Deadline deadline) {
+  const JoinRequest& me = impl_->request;
+  if (peer < 0 || peer >= me.nRanks) return invalidArgument("peer ", peer, " is outside 0..", me.nRanks - 1);
+  const Presence& there = impl_->presences[static_cast<size_t>(peer)];
+  if (there.domain.empty() || there.domain != impl_->presences[static_cast<size_t>(me.rank)].domain) {
+    return systemError("rank ", peer, " cannot hand descriptors to rank ", me.rank,
+                       ": they are not in the same network namespace of one host, or TUTTI_HOSTID tells them apart");
+  }
+  const auto stop = [&]() -> Status {
+    if (Status failed = failure(); !failed.ok()) return failed;
+    if (impl_->abort != nullptr && impl_->abort->load(std::memory_order_relaxed) != 0) return impl_->aborted();
+    if (!deadline.passed()) return {};
+    return timeoutError("rank ", me.rank, " waited until its deadline for '", key, "' from rank ", peer);
+  };
+  Result<Fd> fetched = fetchFd(there.unixName, me.commId, me.secret, key, stop);
+  if (fetched.ok() || fetched.status().code() != tuttiRemoteError) return fetched;
+  // Why its socket is gone may be known already, and better.
+  if (Status failed = failure(); !failed.ok()) return failed;
+  return remoteError("rank ", me.rank, " cannot fetch '", key, "' from rank ", peer, ": ", fetched.status().message());
+}
+
+Result<Fd> Control::open(int peer, int index, Deadline deadline) {
+  const JoinRequest& me = impl_->request;
+  if (peer < 0 || peer >= me.nRanks || peer == me.rank || index < 0) {
+    return invalidArgument("rank ", me.rank, " of ", me.nRanks, " cannot open stream ", index, " to rank ", peer);
+  }
+  Visit visit(impl_->io);
+  if (impl_->io.hub->failure(impl_->member)) return impl_->failure();
+  if (me.rank < peer) impl_->io.hub->dialStream(impl_->member, peer, index);
+  const std::string key = Hub::streamKey(me.commId, peer, index);
+  Fd stream;
+  TUTTI_TRY(impl_->waitFor(&visit, deadline, cat("stream ", index, " to rank ", peer), [&] {
+    stream = impl_->io.network->takeStream(key);
+    return stream.valid();
+  }));
+  return stream;
+}
+
+// ---- Processes
+
+void Control::watchProcesses(const std::vector<int>& pids) {
+  const Visit visit(impl_->io);
+  if (!impl_->processes) impl_->processes = std::make_unique<ProcessWatch>(*impl_->io.reactor);
+  const size_t n = std::min(pids.size(), static_cast<size_t>(impl_->request.nRanks));
+  for (size_t i = 0; i < n; ++i) {
+    const int rank = static_cast<int>(i), pid = pids[i];
+    if (pid <= 0 || pid == ::getpid()) continue;
+    Impl* self = impl_.get();
+    switch (impl_->processes->add(pid, [self, rank, pid] { self->processEnded(rank, pid); })) {
+      case ProcessWatch::Outcome::Watching: break;
+      case ProcessWatch::Outcome::AlreadyGone: impl_->processEnded(rank, pid); break;
+      case ProcessWatch::Outcome::Impossible:
+        TUTTI_DEBUG("bootstrap", "cannot watch process ", pid, " of rank ", rank, "; its connections will tell");
+        break;
+    }
+  }
+}
+
+void Control::Impl::processEnded(int rank, int pid) { ended.push_back({nowNs() + kGoodbyeNs, rank, pid}); }
+
+int64_t Control::Impl::nextTimerNs() const { return ended.empty() ? kNoTimer : ended.front().reportNs; }
+
+void Control::Impl::onTimer() {
+  while (!ended.empty() && ended.front().reportNs <= nowNs()) {
+    const Ended process = ended.front();
+    ended.erase(ended.begin());
+    if (!io.hub->endIsDeath(member, process.rank)) continue;
+    io.hub->reportFailure(member, process.rank,
+                          remoteError("rank ", process.rank, " (process ", process.pid, " on this host) has died"));
+  }
+}
+
+}  // namespace tutti
