@@ -60,6 +60,20 @@ TEST_CASE("a message of every size up to a slot arrives whole, from any alignmen
   CHECK(passOne(p.a(), p.b(), data.data(), slot, n, true) == "");
 }
 
+TEST_CASE("a message that is filled in steps arrives whole, at every boundary of a step") {
+  ShmPair p(Ends::Threads, 3, 40'000);
+  const auto data = pattern(p.a().slotBytes() + 64, 7);
+  uint64_t n = 0;
+  for (const size_t base : {4096, 8192, 12288, 16384, 32768, 39998}) {
+    for (size_t bytes = base - 2; bytes <= base + 2; ++bytes) {
+      for (const bool peek : {false, true, true, false}) {
+        CHECK(passOne(p.a(), p.b(), data.data() + n % 61, bytes, n, peek) == "");
+        ++n;
+      }
+    }
+  }
+}
+
 TEST_CASE("messages stay in order over thousands of wrap-arounds, with any number of them on their way") {
   for (const size_t slots : {size_t{2}, size_t{3}, size_t{4}, size_t{7}}) {
     ShmPair p(Ends::Threads, slots, 256);
@@ -300,12 +314,13 @@ TEST_CASE("pending tells what has come and was not asked for") {
 }
 
 TEST_CASE("two threads exchange messages of all kinds as fast as they can, while a third asks what is pending") {
-  ShmPair p(Ends::Threads, 4, 4096);
+  const size_t slotBytes = GENERATE(4096, 30'000);
+  ShmPair p(Ends::Threads, 4, slotBytes);
   std::atomic<bool> done{false};
   const auto rank = [&](Channel& c, uint64_t seed) -> std::string {
-    std::vector<std::byte> in(9000);
-    for (uint64_t n = 0; n < 3000; ++n) {
-      const size_t bytes = n * 577 % 8200;
+    std::vector<std::byte> in(28'200);
+    for (uint64_t n = 0; n < 2000; ++n) {
+      const size_t bytes = n * 577 % 28'200;
       const auto out = pattern(bytes, n + seed);
       const bool offer = n % 3 == 0 && bytes > 0;
       Ticket ticket = 0;
@@ -313,10 +328,16 @@ TEST_CASE("two threads exchange messages of all kinds as fast as they can, while
       for (int tries = 0; !(sent && received); ++tries) {
         if (!sent && offer) sent = (ticket = *c.offer(out.data(), bytes, callNumber(n))) != 0;
         if (!sent && !offer) sent = *c.send(out.data(), bytes, callNumber(n));
-        if (!received) {
+        if (!received && n % 2 == 0) {
           auto got = c.receive(in.data(), {bytes, callNumber(n)});
           if (!got.ok()) return got.status().message();
           received = *got;
+        } else if (!received) {
+          auto got = c.peek({bytes, callNumber(n)});
+          if (!got.ok()) return got.status().message();
+          received = *got != nullptr;
+          if (received && bytes != 0) std::memcpy(in.data(), *got, bytes);
+          c.release();
         }
         if (tries % 64 == 63) std::this_thread::yield();
       }
