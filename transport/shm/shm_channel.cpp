@@ -1,5 +1,7 @@
 #include "transport/shm/shm_channel.hpp"
 
+#include <algorithm>
+#include <ctime>
 #include <utility>
 
 #include "src/base/assert.hpp"
@@ -14,7 +16,7 @@ constexpr uint64_t kBytesMask = (uint64_t{1} << kBytesBits) - 1;
 // From kStreamFrom bytes on a message is filled in steps.  Smaller steps overlap better, but each costs the transfer of
 // the line with `filled` (about 0.1 us).  Found with perf/micro/channel_pingpong.
 constexpr size_t kStreamFrom = 8 << 10;
-constexpr size_t kStreamStep = 4 << 10;
+size_t streamStep(size_t bytes) { return std::clamp<size_t>(bytes / 8 / kLineBytes * kLineBytes, 2 << 10, 8 << 10); }
 
 }  // namespace
 
@@ -91,8 +93,9 @@ Result<bool> ShmChannel::send(const std::byte* data, size_t bytes, const Fingerp
 void ShmChannel::stream(Kind kind, const std::byte* data, size_t bytes, size_t messageBytes, const Fingerprint& call) {
   std::byte* to = out_.data(sendSlot_);
   post(kind, messageBytes, call);
-  for (size_t at = 0; at < bytes; at += kStreamStep) {
-    const size_t step = std::min(kStreamStep, bytes - at);
+  const size_t fullStep = streamStep(bytes);
+  for (size_t at = 0; at < bytes; at += fullStep) {
+    const size_t step = std::min(fullStep, bytes - at);
     storeBytes(to + at, data + at, step);
     filled_ += step;
     out_.head().filled.store(filled_, std::memory_order_release);  // partner: filledOfSlot()
