@@ -33,10 +33,11 @@ inline constexpr size_t kInlineBytes = 32;
 enum class Kind : uint8_t {
   Inline = 1,   // payload: the bytes
   Slot = 2,     // the bytes are in the slot's data
-  Piece = 3,    // part of a message larger than a slot; `bytes` is the size of the whole
+  Piece = 3,    // a slot's worth of a message larger than a slot; `bytes` is the size of the whole; filled as Stream is
   Address = 4,  // payload: DirectPayload; the receiver is of the same process and reads at `where`
   Mapped = 5,   // payload: DirectPayload; the receiver reads through its mapping of the allocation, at offset `where`
   Pull = 6,     // payload: DirectPayload; the receiver reads the sender's address `where` by process_vm_readv
+  Stream = 7,   // as Slot, but announced before the bytes are there: InboxHead::filled says how far they are
 };
 
 /// Announces one message.  Written by the sender, `sequence` last; read by the receiver, `sequence` first.
@@ -65,10 +66,13 @@ struct InboxHead {
   alignas(kSpacing) std::atomic<uint64_t> claim;
   /// Written by the receiver, once: 1 if it may read the sender's memory with process_vm_readv.
   std::atomic<uint32_t> canPull;
+  /// Written by the sender: how many bytes of Stream and Piece messages it has written since the beginning, all told.
+  /// The receiver copies them out while the sender still copies the rest in.
+  alignas(kSpacing) std::atomic<uint64_t> filled;
   /// Written by the sender, once: it has taken back everything it ever offered.
   alignas(kSpacing) std::atomic<uint32_t> revoked;
 };
-static_assert(sizeof(InboxHead) == 3 * kSpacing);
+static_assert(sizeof(InboxHead) == 4 * kSpacing);
 
 /// How a rank that sleeps is woken.  `sleeping` is the owner's; `rings` is the one word here with many writers (they
 /// add to it), because a futex needs a word that changes and any peer may be the one that rings.

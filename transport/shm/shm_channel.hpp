@@ -8,8 +8,10 @@
 // What is read from shared memory is read once, into a local, and bounds-checked there: a peer gone wild must not make
 // us touch memory outside of what both have agreed on.
 //
-// A message larger than a slot that cannot be offered goes in pieces, each a slot; copying in and out then overlap.
-// The sender's and the receiver's choice are independent: the receiver learns the kind from the control line.
+// A large message is announced before its bytes are there and then filled step by step, so that the receiver copies out
+// while the sender copies in: half the time of one after the other.  A message larger than a slot goes in pieces, each
+// a slot, in the same way. The sender's and the receiver's choice are independent: the receiver learns the kind from
+// the control line.
 #pragma once
 
 #include <cstdlib>
@@ -99,6 +101,7 @@ class ShmChannel final : public Channel {
   ControlLine& nextLine() { return out_.line(sendSlot_); }
   void post(Kind kind, size_t bytes, const Fingerprint& call);
   Result<bool> sendPieces(const std::byte* data, size_t bytes, const Fingerprint& call);
+  void stream(Kind kind, const std::byte* data, size_t bytes, size_t messageBytes, const Fingerprint& call);
   Status describePlace(const std::byte* data, size_t bytes, Kind* kind, DirectPayload* place);
 
   bool arrived() const;
@@ -109,7 +112,8 @@ class ShmChannel final : public Channel {
   Status openMapped(const Head& head, const std::byte** data);
   bool claim();
   void unclaim();
-  Result<bool> gatherPieces(std::byte* dst, size_t bytes);
+  size_t filledOfSlot(size_t bytes) const;
+  Result<bool> gather(std::byte* dst, const Head& head);
   void consume();
 
   const ChannelEnds ends_;
@@ -124,6 +128,7 @@ class ShmChannel final : public Channel {
   uint64_t seenConsumed_ = 0;  // of those, done with, as last seen
   uint32_t sendSlot_ = 0;      // sent_ % slots_
   size_t sentOfPieces_ = 0;    // bytes of a message in pieces that are gone
+  uint64_t filled_ = 0;        // what InboxHead::filled says
 
   // The receiver's side.
   uint64_t received_ = 0;  // messages consumed
@@ -132,7 +137,9 @@ class ShmChannel final : public Channel {
   const std::byte* peeked_ = nullptr;  // what peek() has handed out
   bool peekedIsOurs_ = false;          // peeked_ is a copy; its messages are consumed already
   bool claimed_ = false;               // we hold our claim on the peer's memory
-  size_t gathered_ = 0;                // bytes of a message in pieces that are here
+  size_t peekedStream_ = 0;            // its size, if it is a Stream
+  uint64_t streamed_ = 0;              // bytes of all Stream and Piece messages consumed
+  size_t gathered_ = 0;                // bytes of a message in pieces or steps that have been copied out
   StagingBuffer staging_;              // for peek() of what cannot be read in place
   AllocationId lastMapped_{};          // the allocation of lastMapping_: most messages come from the same one
   std::shared_ptr<const Mapping> lastMapping_;

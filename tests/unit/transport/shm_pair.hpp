@@ -53,4 +53,25 @@ inline Fingerprint callNumber(uint64_t n) {
   return makeFingerprint({.sequence = static_cast<uint32_t>(n), .kind = kKindPointToPoint, .count = n});
 }
 
+// Sends one message and receives it at the other end; "" or what was wrong.
+inline std::string passOne(Channel& from, Channel& to, const std::byte* data, size_t bytes, uint64_t n, bool peek) {
+  auto sent = from.send(data, bytes, callNumber(n));
+  if (!sent.ok() || !*sent) return cat("send ", n, ": ", sent.status().message());
+  const Expect expect{bytes, callNumber(n)};
+  if (peek) {
+    auto got = to.peek(expect);
+    if (!got.ok() || *got == nullptr) return cat("peek ", n, ": ", got.status().message());
+    if (bytes != 0 && std::memcmp(*got, data, bytes) != 0) return cat("peek ", n, ": wrong bytes");
+    to.release();
+    return "";
+  }
+  // A frame around the destination: nothing but [1, bytes] may be written.
+  std::vector<std::byte> dst(bytes + 2, std::byte{0x5a});
+  auto got = to.receive(dst.data() + 1, expect);
+  if (!got.ok() || !*got) return cat("receive ", n, ": ", got.status().message());
+  if (dst.front() != std::byte{0x5a} || dst.back() != std::byte{0x5a}) return cat("receive ", n, ": wrote outside");
+  if (bytes != 0 && std::memcmp(dst.data() + 1, data, bytes) != 0) return cat("receive ", n, ": wrong bytes");
+  return "";
+}
+
 }  // namespace tutti::test
