@@ -1,0 +1,56 @@
+// Two ranks over shm in one test: their transports and the channels of lane 0.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/unit/transport/local_exchange.hpp"
+#include "transport/shm/shm_transport.hpp"
+
+namespace tutti::test {
+
+enum class Ends { Threads, Processes };  // Processes: the two ranks believe that they are not of one process
+
+struct ShmPair {
+  explicit ShmPair(Ends ends = Ends::Threads, size_t slots = 4, size_t slotBytes = 1000, bool cma = true) {
+    for (int rank = 0; rank < 2; ++rank) {
+      ShmConfig config;
+      config.self.rank = rank;
+      config.self.processId = ends == Ends::Threads ? 1 : static_cast<uint64_t>(rank) + 1;
+      config.nRanks = 2;
+      config.lanes = 3;
+      config.slots = static_cast<int64_t>(slots);
+      config.slotBytes = static_cast<int64_t>(slotBytes);
+      config.cma = cma;
+      auto made = createShmTransport(config, exchange);
+      REQUIRE(made.status().message() == "");
+      transport[rank] = std::move(*made);
+    }
+    for (int rank = 0; rank < 2; ++rank) {
+      auto made = transport[rank]->connect(1 - rank, transport[1 - rank]->address(), 0, Deadline::inMs(1000));
+      REQUIRE(made.status().message() == "");
+      channel[rank] = std::move(*made);
+    }
+  }
+  Channel& a() { return *channel[0]; }
+  Channel& b() { return *channel[1]; }
+
+  LocalExchange exchange;
+  std::unique_ptr<Transport> transport[2];
+  std::unique_ptr<Channel> channel[2];
+};
+
+inline std::vector<std::byte> pattern(size_t bytes, uint64_t seed) {
+  std::vector<std::byte> v(bytes);
+  for (size_t i = 0; i < bytes; ++i) v[i] = static_cast<std::byte>((i * 131 + seed * 29 + (i >> 8)) & 0xff);
+  return v;
+}
+
+inline Fingerprint callNumber(uint64_t n) {
+  return makeFingerprint({.sequence = static_cast<uint32_t>(n), .kind = kKindPointToPoint, .count = n});
+}
+
+}  // namespace tutti::test

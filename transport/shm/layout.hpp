@@ -1,0 +1,139 @@
+// What lies where in a shared-memory segment.  Both sides compute it from the same few numbers; nothing in a segment is
+// an address or an offset.
+//
+// A rank owns one segment and is the receiver of everything in it:
+//
+//   SegmentHeader                 who owns this, the numbers of the layout, and the owner's doorbell
+//   inbox (peer 0, lane 0)        InboxHead, then `slots` slots
+//   inbox (peer 0, lane 1) ...    inbox (peer p, lane l) is number p * lanes + l
+//
+//   slot:  | ControlLine (64 B) | slotBytes of data |   data follows its control line, so that the hardware brings the
+//                                                       first of it along with the line that announces it
+//
+// The file is sparse: what nobody touches costs nothing.  A slot is an odd number of 64-byte line pairs long, which
+// spreads control lines over the sets of a cache; page-aligned slots would put all of them into the same one.
+//
+// Every control word has one writer.  Words of different writers are 128 bytes apart, for processors fetch lines in
+// pairs.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "src/base/status.hpp"
+
+namespace tutti::shm {
+
+inline constexpr size_t kLineBytes = 64;
+inline constexpr size_t kSpacing = 128;
+inline constexpr size_t kInlineBytes = 32;
+
+/// What a message is.
+enum class Kind : uint8_t {
+  Inline = 1,   // payload: the bytes
+  Slot = 2,     // the bytes are in the slot's data
+  Piece = 3,    // a slot's worth of a message larger than a slot; `bytes` is the size of the whole; filled as Stream is
+  Address = 4,  // payload: DirectPayload; the receiver is of the same process and reads at `where`
+  Mapped = 5,   // payload: DirectPayload; the receiver reads through its mapping of the allocation, at offset `where`
+  Pull = 6,     // payload: DirectPayload; the receiver reads the sender's address `where` by process_vm_readv
+  Stream = 7,   // as Slot, but announced before the bytes are there: InboxHead::filled says how far they are
+};
+
+/// Announces one message.  Written by the sender, `sequence` last; read by the receiver, `sequence` first.
+struct alignas(kLineBytes) ControlLine {
+  std::atomic<uint64_t> sequence;      // number of the message, from 1; monotonic, never reset
+  std::atomic<uint64_t> kindAndBytes;  // Kind in the upper 8 bits, size in the lower 56
+  std::atomic<uint64_t> callHead;      // Fingerprint
+  std::atomic<uint64_t> callCount;
+  std::byte payload[kInlineBytes];
+};
+static_assert(sizeof(ControlLine) == kLineBytes);
+
+/// The payload of a message that carries a place instead of bytes.
+struct DirectPayload {
+  uint64_t idHigh;
+  uint64_t idLow;
+  uint64_t where;
+};
+static_assert(sizeof(DirectPayload) <= kInlineBytes);
+
+struct InboxHead {
+  /// Written by the receiver: number of the last message it is done with.  Frees that message's slot and tells the
+  /// sender of a direct message that its memory is its own again.
+  alignas(kSpacing) std::atomic<uint64_t> consumed;
+  /// Written by the receiver, rarely: the number of the Address message it is reading right now, or 0.
+  alignas(kSpacing) std::atomic<uint64_t> claim;
+  /// Written by the receiver, once: 1 if it may read the sender's memory with process_vm_readv.
+  std::atomic<uint32_t> canPull;
+  /// Written by the sender: how many bytes of Stream and Piece messages it has written since the beginning, all told.
+  /// The receiver copies them out while the sender still copies the rest in.
+  alignas(kSpacing) std::atomic<uint64_t> filled;
+  /// Written by the sender, once: it has taken back everything it ever offered.
+  alignas(kSpacing) std::atomic<uint32_t> revoked;
+};
+static_assert(sizeof(InboxHead) == 4 * kSpacing);
+
+/// How a rank that sleeps is woken.  `sleeping` is the owner's; `rings` is the one word here with many writers (they
+/// add to it), because a futex needs a word that changes and any peer may be the one that rings.
+struct Doorbell {
+  alignas(kSpacing) std::atomic<uint32_t> sleeping;
+  alignas(kSpacing) std::atomic<uint32_t> rings;
+};
+
+/// The numbers from which everything else follows.  A value.
+struct Layout {
+  uint32_t nRanks = 0;
+  uint32_t lanes = 0;
+  uint32_t slots = 0;
+  uint64_t slotBytes = 0;
+
+  /// Checks the numbers, and lowers `lanes` where the segment would get too large to map one of each rank.  All ranks
+  /// come to the same result.  Errors: InvalidUsage.
+  static Result<Layout> fit(int nRanks, int lanes, int64_t slots, int64_t slotBytes);
+
+  size_t slotStride() const { return dataOffset() + (slotBytes + kSpacing - 1) / kSpacing * kSpacing + kLineBytes; }
+  size_t inboxStride() const { return sizeof(InboxHead) + slots * slotStride(); }
+  size_t inboxOffset(int peer, int lane) const;
+  size_t totalBytes() const;
+  static constexpr size_t dataOffset() { return kLineBytes; }
+  bool operator==(const Layout&) const = default;
+};
+
+struct SegmentId {
+  uint64_t high = 0;
+  uint64_t low = 0;
+  auto operator<=>(const SegmentId&) const = default;
+};
+
+/// The first bytes of a segment.  Written by the owner before anybody else can see the segment; constant afterwards,
+/// the doorbell excepted.
+struct SegmentHeader {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t rank;
+  Layout layout;
+  SegmentId id;
+  Doorbell bell;
+};
+inline constexpr uint64_t kMagic = 0x314d485349545455;  // "UTTISHM1"
+inline constexpr uint32_t kVersion = 1;
+inline constexpr size_t kHeaderBytes = 4096;
+static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
+static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
+
+/// One inbox, seen from either side.  A value; borrows the segment.
+class Inbox {
+ public:
+  Inbox(std::byte* base, const Layout& layout) : base_(base), stride_(layout.slotStride()) {}
+  InboxHead& head() const { return *reinterpret_cast<InboxHead*>(base_); }
+  ControlLine& line(uint32_t slot) const { return *reinterpret_cast<ControlLine*>(at(slot)); }
+  std::byte* data(uint32_t slot) const { return at(slot) + Layout::dataOffset(); }
+
+ private:
+  std::byte* at(uint32_t slot) const { return base_ + sizeof(InboxHead) + slot * stride_; }
+  std::byte* base_;
+  size_t stride_;
+};
+
+}  // namespace tutti::shm

@@ -1,0 +1,150 @@
+// The two-way channel between two ranks of one host, for one lane: an inbox in each rank's segment.
+//
+// Sending: look for room (the receiver's `consumed`, looked at only when our copy of it says "full"), write the bytes,
+// then the control line with its sequence number last.  Receiving: wait for the sequence number that comes next, check
+// what the line says against what is expected, use the bytes, store `consumed`.  So a small message costs one cache
+// line that travels, and credits one line in `slots` messages.
+//
+// What is read from shared memory is read once, into a local, and bounds-checked there: a peer gone wild must not make
+// us touch memory outside of what both have agreed on.
+//
+// A large message is announced before its bytes are there and then filled step by step, so that the receiver copies out
+// while the sender copies in: half the time of one after the other.  A message larger than a slot goes in pieces, each
+// a slot, in the same way. The sender's and the receiver's choice are independent: the receiver learns the kind from
+// the control line.
+#pragma once
+
+#include <cstdlib>
+#include <memory>
+
+#include "transport/shm/direct.hpp"
+#include "transport/shm/doorbell.hpp"
+#include "transport/shm/segment.hpp"
+#include "transport/transport.hpp"
+
+namespace tutti::shm {
+
+/// What a channel needs to know; all borrowed things outlive it.
+struct ChannelEnds {
+  int rank = 0;
+  int peer = 0;
+  int lane = 0;
+  std::shared_ptr<Segment> mine;
+  std::shared_ptr<Segment> theirs;
+  AllocationExchange* allocations = nullptr;
+  bool sameProcess = false;
+  bool canPull = false;       // we may read the peer's memory with process_vm_readv
+  bool mayOfferPull = false;  // TUTTI_CMA allows it
+  pid_t peerPid = 0;
+};
+
+/// Direct messages between processes: what a receiver may have to stage in memory of its own when it peeks.
+inline constexpr size_t kMaxDirectBetweenProcesses = size_t{1} << 20;
+inline constexpr size_t kMaxDirectInProcess = size_t{1} << 40;
+
+/// Grown on demand, never shrunk.
+class StagingBuffer {
+ public:
+  StagingBuffer() = default;
+  StagingBuffer(const StagingBuffer&) = delete;
+  StagingBuffer& operator=(const StagingBuffer&) = delete;
+  ~StagingBuffer() { std::free(data_); }
+  /// Memory of at least `bytes`, or nullptr.  Contents are lost when it grows.
+  std::byte* atLeast(size_t bytes);
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+class ShmChannel final : public Channel {
+ public:
+  explicit ShmChannel(ChannelEnds ends);
+  ~ShmChannel() override;
+
+  size_t slotBytes() const override { return slotBytes_; }
+  size_t maxDirectBytes() const override {
+    return ends_.sameProcess ? kMaxDirectInProcess : kMaxDirectBetweenProcesses;
+  }
+  size_t inlineBytes() const override { return kInlineBytes; }
+
+  /// Takes up to maxDirectBytes(); more than slotBytes() goes in pieces.
+  Result<bool> send(const std::byte* data, size_t bytes, const Fingerprint& call) override;
+  Result<std::span<std::byte>> reserve() override;
+  Result<bool> commit(size_t bytes, const Fingerprint& call) override;
+
+  Result<Ticket> offer(const std::byte* data, size_t bytes, const Fingerprint& call) override;
+  /// Process-local memory can be offered to threads of this process, tuttiMemAlloc memory to every process, other
+  /// memory where the peer has found that process_vm_readv works.  A message that cannot be offered can be sent.
+  bool canOffer(const std::byte* data, size_t bytes) const override;
+  Result<bool> taken(Ticket ticket) override;
+  /// Waits while a thread of this process is between peek() and release() of one of our offers, or copies it.  So a
+  /// rank that gives up releases all it has peeked at (release()) before it withdraws anything; otherwise two of them
+  /// could wait for each other.
+  void withdraw() override;
+
+  Result<const std::byte*> peek(const Expect& expect) override;
+  void release() override;
+  Result<bool> receive(std::byte* dst, const Expect& expect) override;
+  std::optional<Fingerprint> pending() const override;
+
+ private:
+  // What the control line of the next message says, checked.
+  struct Head {
+    Kind kind{};
+    size_t bytes = 0;
+    DirectPayload place{};
+  };
+  Status fail(Status why);
+
+  bool hasRoom();
+  ControlLine& nextLine() { return out_.line(sendSlot_); }
+  void post(Kind kind, size_t bytes, const Fingerprint& call);
+  Result<bool> sendPieces(const std::byte* data, size_t bytes, const Fingerprint& call);
+  void stream(Kind kind, const std::byte* data, size_t bytes, size_t messageBytes, const Fingerprint& call);
+  Status describePlace(const std::byte* data, size_t bytes, Kind* kind, DirectPayload* place);
+
+  bool arrived() const;
+  Status look(const Expect& expect, Head* head);
+  Status checkBounds(const Head& head) const;
+  Status refuse(const Expect& expect, const Fingerprint& call, size_t bytes);
+  Result<const std::byte*> open(const Head& head);
+  Status openMapped(const Head& head, const std::byte** data);
+  bool claim();
+  void unclaim();
+  size_t filledOfSlot(size_t bytes) const;
+  Result<bool> gather(std::byte* dst, const Head& head);
+  void consume();
+
+  const ChannelEnds ends_;
+  const size_t slotBytes_;
+  const uint32_t slots_;
+  const Inbox in_;   // in our segment: what the peer sends
+  const Inbox out_;  // in the peer's segment: what we send
+  Doorbell& peerBell_;
+
+  // The sender's side.
+  uint64_t sent_ = 0;          // messages posted
+  uint64_t seenConsumed_ = 0;  // of those, done with, as last seen
+  uint32_t sendSlot_ = 0;      // sent_ % slots_
+  size_t sentOfPieces_ = 0;    // bytes of a message in pieces that are gone
+  uint64_t filled_ = 0;        // what InboxHead::filled says
+
+  // The receiver's side.
+  uint64_t received_ = 0;  // messages consumed
+  uint32_t receiveSlot_ = 0;
+  std::atomic<uint64_t> asked_{0};     // messages that somebody asked for; read by pending() on any thread
+  const std::byte* peeked_ = nullptr;  // what peek() has handed out
+  bool peekedIsOurs_ = false;          // peeked_ is a copy; its messages are consumed already
+  bool claimed_ = false;               // we hold our claim on the peer's memory
+  size_t peekedStream_ = 0;            // its size, if it is a Stream
+  uint64_t streamed_ = 0;              // bytes of all Stream and Piece messages consumed
+  size_t gathered_ = 0;                // bytes of a message in pieces or steps that have been copied out
+  StagingBuffer staging_;              // for peek() of what cannot be read in place
+  AllocationId lastMapped_{};          // the allocation of lastMapping_: most messages come from the same one
+  std::shared_ptr<const Mapping> lastMapping_;
+
+  Status failure_;
+};
+
+}  // namespace tutti::shm

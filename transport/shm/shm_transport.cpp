@@ -1,0 +1,168 @@
+#include "transport/shm/shm_transport.hpp"
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "src/base/config.hpp"
+#include "src/base/log.hpp"
+#include "transport/shm/direct.hpp"
+#include "transport/shm/doorbell.hpp"
+#include "transport/shm/segment.hpp"
+#include "transport/shm/shm_channel.hpp"
+
+namespace tutti {
+namespace shm {
+namespace {
+
+// What travels as Address.  Only ever read by the same build on the same host (reaches()), so memory order is kept.
+struct WireAddress {
+  uint64_t magic = kMagic;
+  SegmentId id;
+  uint64_t processId = 0;
+  uint64_t headerAddress = 0;  // in the owner's process: what the probe of process_vm_readv reads
+  int32_t pid = 0;
+  uint32_t version = kVersion;
+};
+
+std::string keyOf(const SegmentId& id) { return cat("shm:", toHex(&id, sizeof id)); }
+
+class ShmTransport final : public Transport {
+ public:
+  ShmTransport(const ShmConfig& config, std::shared_ptr<Segment> segment, FdExchange& exchange)
+      : config_(config),
+        segment_(std::move(segment)),
+        exchange_(exchange),
+        allocations_(exchange),
+        sleeper_(segment_) {}
+  ~ShmTransport() override { exchange_.unserve(keyOf(segment_->id())); }
+
+  std::string_view name() const override { return "shm"; }
+  bool reaches(const PeerInfo& self, const PeerInfo& peer) const override {
+    return self.rank != peer.rank && self.hostId == peer.hostId && self.uid == peer.uid;
+  }
+  Address address() const override;
+  Result<std::unique_ptr<Channel>> connect(int peer, const Address& peerAddress, int lane, Deadline) override;
+  Sleeper* sleeper() override { return &sleeper_; }
+
+ private:
+  Status checkArguments(int peer, int lane) const;
+  Status claimLane(int peer, int lane);
+  Result<std::shared_ptr<Segment>> segmentOf(int peer, const WireAddress& address, Deadline);
+  bool probePull(const WireAddress& address) const;
+
+  const ShmConfig config_;
+  const std::shared_ptr<Segment> segment_;
+  FdExchange& exchange_;
+  AllocationExchange allocations_;
+  FutexSleeper sleeper_;
+  std::mutex mutex_;
+  std::set<std::pair<int, int>> connected_;           // under mutex_: (peer, lane)
+  std::map<int, std::shared_ptr<Segment>> segments_;  // under mutex_: by peer
+};
+
+Address ShmTransport::address() const {
+  WireAddress a;
+  a.id = segment_->id();
+  a.processId = config_.self.processId;
+  a.headerAddress = reinterpret_cast<uintptr_t>(&segment_->header());
+  a.pid = getpid();
+  return Address(reinterpret_cast<const char*>(&a), sizeof a);
+}
+
+Status ShmTransport::checkArguments(int peer, int lane) const {
+  if (peer < 0 || peer >= config_.nRanks || peer == config_.self.rank) {
+    return internalError("shm: rank ", config_.self.rank, " cannot connect to rank ", peer);
+  }
+  const int lanes = static_cast<int>(segment_->layout().lanes);
+  if (lane < 0 || lane >= lanes) return internalError("shm: lane ", lane, " of ", lanes);
+  return {};
+}
+
+// The counters in the segments go on from one message to the next for ever; a second channel would start at 0 again.
+Status ShmTransport::claimLane(int peer, int lane) {
+  const std::lock_guard lock(mutex_);
+  if (connected_.emplace(peer, lane).second) return {};
+  return internalError("shm: lane ", lane, " to rank ", peer, " is connected already");
+}
+
+Result<std::shared_ptr<Segment>> ShmTransport::segmentOf(int peer, const WireAddress& address, Deadline deadline) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto at = segments_.find(peer); at != segments_.end()) return at->second;
+  }
+  const auto fetch = [&] { return exchange_.fetch(peer, keyOf(address.id), deadline); };
+  TUTTI_ASSIGN(std::shared_ptr<Segment> segment, Segment::open(address.id, peer, segment_->layout(), fetch));
+  const std::lock_guard lock(mutex_);
+  return segments_.emplace(peer, std::move(segment)).first->second;
+}
+
+// Whether the kernel lets us read the peer's memory, and the process is the one we mean (pid namespaces).
+bool ShmTransport::probePull(const WireAddress& address) const {
+  if (!config_.cma) return false;
+  SegmentId found;
+  const iovec local{&found, sizeof found};
+  const iovec remote{reinterpret_cast<void*>(address.headerAddress + offsetof(SegmentHeader, id)), sizeof found};
+  const ssize_t got = process_vm_readv(address.pid, &local, 1, &remote, 1, 0);
+  if (got == sizeof found && found == address.id) return true;
+  TUTTI_INFO("shm", "rank ", config_.self.rank, ": process_vm_readv of process ", address.pid,
+             " is not possible (errno ", got < 0 ? errno : 0, ")");
+  return false;
+}
+
+Result<std::unique_ptr<Channel>> ShmTransport::connect(int peer, const Address& peerAddress, int lane,
+                                                       Deadline deadline) {
+  WireAddress address;
+  if (peerAddress.size() != sizeof address) {
+    return remoteError("shm: rank ", peer, " gave an address of ", peerAddress.size(), " bytes");
+  }
+  std::memcpy(&address, peerAddress.data(), sizeof address);
+  if (address.magic != kMagic || address.version != kVersion) {
+    return remoteError("shm: rank ", peer, " gave an address of another version");
+  }
+  TUTTI_TRY(checkArguments(peer, lane));
+  ChannelEnds ends;
+  ends.rank = config_.self.rank;
+  ends.peer = peer;
+  ends.lane = lane;
+  ends.mine = segment_;
+  TUTTI_ASSIGN(ends.theirs, segmentOf(peer, address, deadline));
+  TUTTI_TRY(claimLane(peer, lane));
+  ends.allocations = &allocations_;
+  ends.sameProcess = address.processId == config_.self.processId && address.pid == getpid();
+  ends.canPull = !ends.sameProcess && probePull(address);
+  ends.mayOfferPull = config_.cma;
+  ends.peerPid = address.pid;
+  ends.mine->populateControl(peer, lane);
+  ends.theirs->populateControl(ends.rank, lane);
+  return std::unique_ptr<Channel>(std::make_unique<ShmChannel>(std::move(ends)));
+}
+
+}  // namespace
+}  // namespace shm
+
+Result<ShmConfig> ShmConfig::fromEnvironment(const PeerInfo& self, int nRanks) {
+  ShmConfig config;
+  config.self = self;
+  config.nRanks = nRanks;
+  TUTTI_ASSIGN(config.slots, configInteger("TUTTI_SLOTS"));
+  TUTTI_ASSIGN(config.slotBytes, configInteger("TUTTI_SLOT_BYTES"));
+  TUTTI_ASSIGN(const int64_t cma, configInteger("TUTTI_CMA"));
+  config.cma = cma != 0;
+  return config;
+}
+
+Result<std::unique_ptr<Transport>> createShmTransport(const ShmConfig& config, FdExchange& exchange) {
+  TUTTI_ASSIGN(const shm::Layout layout, shm::Layout::fit(config.nRanks, config.lanes, config.slots, config.slotBytes));
+  TUTTI_ASSIGN(std::shared_ptr<shm::Segment> segment, shm::Segment::create(config.self.rank, layout));
+  TUTTI_TRY(exchange.serve(shm::keyOf(segment->id()), segment->fd()));
+  return std::unique_ptr<Transport>(std::make_unique<shm::ShmTransport>(config, std::move(segment), exchange));
+}
+
+}  // namespace tutti

@@ -1,0 +1,30 @@
+// Shared memory between the ranks of one host: processes and threads, in any mixture.
+#pragma once
+
+#include <memory>
+
+#include "transport/services.hpp"
+#include "transport/transport.hpp"
+
+namespace tutti {
+
+/// What shared memory is told of its rank.  The numbers must be the same on all ranks.
+struct ShmConfig {
+  PeerInfo self;
+  int nRanks = 1;
+  int lanes = 64;  // the most channels to one peer
+  int64_t slots = 4;
+  int64_t slotBytes = 128 << 10;
+  bool cma = true;
+
+  /// With TUTTI_SLOTS, TUTTI_SLOT_BYTES and TUTTI_CMA.  Errors: InvalidUsage.
+  static Result<ShmConfig> fromEnvironment(const PeerInfo& self, int nRanks);
+};
+
+/// A transport with a segment of its own, which it serves through `exchange` (borrowed; it must outlive the transport).
+/// connect() does not wait for the peer's connect(), only for its segment to be served; each (peer, lane) can be
+/// connected once.  Any thread may connect.  Channels outlive nothing: destroy them before the transport.
+/// Errors: InvalidUsage, SystemError.
+Result<std::unique_ptr<Transport>> createShmTransport(const ShmConfig& config, FdExchange& exchange);
+
+}  // namespace tutti
