@@ -307,9 +307,10 @@ TEST_CASE("a sleeping rank is woken by a message and by room") {
       return nowNs() - begin;
     };
     std::vector<std::byte> out(pair.second().slotBytes());
+    const auto small = pattern(100, 1);
     std::thread message([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      (void)pair.first().send(out.data(), 100, callNumber(1)).ok();
+      (void)pair.first().send(small.data(), 100, callNumber(1)).ok();
     });
     const int64_t waited = sleepUntil([&] { return pair.second().receive(out.data(), {100, callNumber(1)}); });
     message.join();
