@@ -105,9 +105,13 @@ TEST_CASE("a sender always has room for one message, also while the receiver sti
       TUTTI_ASSIGN(held, pair.second().peek({bytes, callNumber(1)}));
       return held != nullptr;
     }));
+    const bool keeps = harness.hasTwoEnds();  // a rank alone takes its message before it sends the next
+    if (!keeps) pair.second().release();
     REQUIRE(*sendUnasked(harness, pair.first(), pair.second(), second, 2));
-    CHECK(std::equal(first.begin(), first.end(), held));
-    pair.second().release();
+    if (keeps) {
+      CHECK(std::equal(first.begin(), first.end(), held));
+      pair.second().release();
+    }
     std::vector<std::byte> out(bytes);
     REQUIRE(*receiveExpected(harness, pair.second(), out, 2));
     CHECK(out == second);
@@ -303,9 +307,10 @@ TEST_CASE("a sleeping rank is woken by a message and by room") {
       return nowNs() - begin;
     };
     std::vector<std::byte> out(pair.second().slotBytes());
+    const auto small = pattern(100, 1);
     std::thread message([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      (void)pair.first().send(out.data(), 100, callNumber(1)).ok();
+      (void)pair.first().send(small.data(), 100, callNumber(1)).ok();
     });
     const int64_t waited = sleepUntil([&] { return pair.second().receive(out.data(), {100, callNumber(1)}); });
     message.join();

@@ -38,6 +38,8 @@ struct Row {
 };
 
 // One function per file rows_*.cpp; empty where this machine lacks it.
+std::vector<Row> selfRows();
+std::vector<Row> shmRows();
 std::vector<Row> tcpRows();
 std::vector<Row> simRows();
 

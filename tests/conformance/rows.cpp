@@ -4,7 +4,8 @@ namespace tutti::conformance {
 
 std::vector<Row> rows() {
   std::vector<Row> all;
-  for (const auto& some : {tcpRows(), simRows()}) all.insert(all.end(), some.begin(), some.end());
+  for (const auto& some : {selfRows(), shmRows(), tcpRows(), simRows()})
+    all.insert(all.end(), some.begin(), some.end());
   return all;
 }
 

@@ -11,7 +11,7 @@ namespace {
 constexpr uint32_t kMagic = 0x31635474;  // "tTc1"
 
 struct Wire {
-  uint32_t magic, zero;
+  uint32_t magic, spread;
   uint64_t bytes, head, count;
 };
 static_assert(sizeof(Wire) == kHeaderBytes);
@@ -19,21 +19,23 @@ static_assert(sizeof(Wire) == kHeaderBytes);
 }  // namespace
 
 HeaderBytes encodeHeader(const Header& header) {
-  const Wire wire{htole32(kMagic), 0, htole64(header.bytes), htole64(header.call.head), htole64(header.call.count)};
+  const Wire wire{htole32(kMagic), htole32(header.spread), htole64(header.bytes), htole64(header.call.head),
+                  htole64(header.call.count)};
   HeaderBytes out;
   std::memcpy(out.data(), &wire, sizeof wire);
   return out;
 }
 
-Result<Header> decodeHeader(std::span<const std::byte, kHeaderBytes> bytes) {
+Result<Header> decodeHeader(std::span<const std::byte, kHeaderBytes> bytes, uint32_t mostSpread) {
   Wire wire;
   std::memcpy(&wire, bytes.data(), sizeof wire);
-  if (le32toh(wire.magic) != kMagic || wire.zero != 0) {
+  const uint32_t spread = le32toh(wire.spread);
+  if (le32toh(wire.magic) != kMagic || spread < 1 || spread > mostSpread) {
     return remoteError("what came is no message of Tutti: ", toHex(bytes.data(), bytes.size()));
   }
   const uint64_t payload = le64toh(wire.bytes);
   if (payload > std::numeric_limits<size_t>::max() / 2) return remoteError("a message announces ", payload, " bytes");
-  return Header{static_cast<size_t>(payload), {le64toh(wire.head), le64toh(wire.count)}};
+  return Header{static_cast<size_t>(payload), {le64toh(wire.head), le64toh(wire.count)}, spread};
 }
 
 }  // namespace tutti::tcp

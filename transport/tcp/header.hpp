@@ -1,6 +1,6 @@
 // What precedes the payload of every message on a tcp channel: 32 bytes, little endian.
 //
-//   0  magic 4 | zero 4
+//   0  magic 4 | spread 4: sockets that a large message of this sender is spread over (stripes.hpp)
 //   8  payload bytes 8
 //   16 fingerprint: head 8, count 8
 #pragma once
@@ -19,6 +19,7 @@ inline constexpr size_t kHeaderBytes = 32;
 struct Header {
   size_t bytes = 0;
   Fingerprint call;
+  uint32_t spread = 1;
   bool operator==(const Header&) const = default;
 };
 
@@ -26,8 +27,9 @@ using HeaderBytes = std::array<std::byte, kHeaderBytes>;
 
 HeaderBytes encodeHeader(const Header& header);
 
-/// Errors: RemoteError: these bytes are no header (the stream is out of step, or the peer is not Tutti).  The size is
+/// Errors: RemoteError: these bytes are no header (the stream is out of step, or the peer is not Tutti), or its spread
+/// is not in 1..mostSpread.  The size is
 /// not judged here: a receiver compares it with what it expects before it reads a byte.
-Result<Header> decodeHeader(std::span<const std::byte, kHeaderBytes> bytes);
+Result<Header> decodeHeader(std::span<const std::byte, kHeaderBytes> bytes, uint32_t mostSpread);
 
 }  // namespace tutti::tcp

@@ -14,7 +14,8 @@ Incoming::Incoming(Sockets& sockets, size_t slotBytes)
       slotBytes_(slotBytes),
       staging_{std::unique_ptr<std::byte[]>(new std::byte[slotBytes]),
                std::unique_ptr<std::byte[]>(new std::byte[slotBytes])},
-      target_(staging_[0].get()) {}
+      target_(staging_[0].get()),
+      spread_(static_cast<uint32_t>(sockets.count())) {}
 
 Result<bool> Incoming::receive(std::byte* dst, const Expect& expect, Fingerprint* seen) {
   TUTTI_ASSERT_CMP(expect.bytes, <=, slotBytes_);
@@ -59,7 +60,7 @@ std::optional<Fingerprint> Incoming::pending() const {
     HeaderBytes bytes;
     const ssize_t n = ::recv(sockets_.fd(0), bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
     if (n != static_cast<ssize_t>(bytes.size())) return std::nullopt;
-    const Result<Header> decoded = decodeHeader(bytes);
+    const Result<Header> decoded = decodeHeader(bytes, static_cast<uint32_t>(sockets_.count()));
     if (!decoded.ok()) return std::nullopt;  // the middle of a message
     header = *decoded;
   }
@@ -95,14 +96,17 @@ Result<bool> Incoming::advance(const Expect* expect, Fingerprint* seen) {
 // With an expectation, the first stripe is read in the same call as the header.  If the message turns out to be another
 // one, the bytes behind its header are garbage within the expected size, and the channel has failed.
 Result<bool> Incoming::readHeader(const Expect* expect) {
-  const Stripe first = expect == nullptr ? Stripe{} : Stripes(expect->bytes, sockets_.count())[0];
+  const Stripe first = expect == nullptr ? Stripe{} : Stripes(expect->bytes, spread_)[0];
   iovec parts[2] = {{header_.data() + headerGot_, kHeaderBytes - headerGot_}, {target_, first.bytes}};
   TUTTI_ASSIGN(const size_t n, sockets_.read(0, std::span(parts, first.bytes > 0 ? 2 : 1)));
   const size_t ofHeader = std::min(n, kHeaderBytes - headerGot_);
   headerGot_ += ofHeader;
   if (headerGot_ < kHeaderBytes) return n > 0;
-  TUTTI_ASSIGN(message_, decodeHeader(header_));
-  stripes_ = Stripes(message_.bytes, sockets_.count());
+  const Result<Header> header = decodeHeader(header_, spread_);  // which never grows: see there
+  if (!header.ok()) return remoteError("tcp: rank ", sockets_.peer(), ": ", header.status().message());
+  message_ = *header;
+  spread_ = message_.spread;
+  stripes_ = Stripes(message_.bytes, spread_);
   got_[0] = n - ofHeader;
   if (expect == nullptr) {
     pendingHead_.store(message_.call.head, std::memory_order_relaxed);

@@ -56,6 +56,7 @@ class Incoming {
   size_t headerGot_ = 0;
   Header message_;  // valid from headerGot_ == kHeaderBytes on
   Stripes stripes_;
+  uint32_t spread_;  // the peer's: all sockets until a header has said otherwise, so that nothing is read too far
   std::array<size_t, kMaxSockets> got_{};
 
   std::optional<Status> ended_;  // the peer closed, found while draining

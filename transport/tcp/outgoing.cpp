@@ -12,9 +12,9 @@ Result<bool> Outgoing::send(const std::byte* data, const Header& header) {
     TUTTI_ASSERT_CMP(header.bytes, <=, slotBytes_);
     active_ = true;
     data_ = data;
-    header_ = encodeHeader(header);
+    header_ = encodeHeader({header.bytes, header.call, sockets_.spread()});
     headerSent_ = 0;
-    stripes_ = Stripes(header.bytes, sockets_.count());
+    stripes_ = Stripes(header.bytes, sockets_.spread());
     sent_.fill(0);
   }
   TUTTI_ASSERT_CMP(data, ==, data_);

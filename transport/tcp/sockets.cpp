@@ -5,12 +5,38 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "src/base/log.hpp"
 
 namespace tutti::tcp {
+namespace {
 
-Sockets::Sockets(int peer, int lane, std::vector<Fd> fds) : peer_(peer), lane_(lane), fds_(std::move(fds)) {
+// The same address at both ends.
+bool staysOnHost(int fd) {
+  sockaddr_storage self{};
+  sockaddr_storage peer{};
+  socklen_t selfBytes = sizeof self;
+  socklen_t peerBytes = sizeof peer;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&self), &selfBytes) != 0) return false;
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peerBytes) != 0) return false;
+  if (self.ss_family != peer.ss_family) return false;
+  if (self.ss_family == AF_INET) {
+    const auto address = [](const sockaddr_storage& s) {
+      return reinterpret_cast<const sockaddr_in&>(s).sin_addr.s_addr;
+    };
+    return address(self) == address(peer);
+  }
+  if (self.ss_family != AF_INET6) return false;
+  return std::memcmp(&reinterpret_cast<const sockaddr_in6&>(self).sin6_addr,
+                     &reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr, sizeof(in6_addr)) == 0;
+}
+
+}  // namespace
+
+Sockets::Sockets(int peer, int lane, std::vector<Fd> fds)
+    : peer_(peer), lane_(lane), fds_(std::move(fds)), spread_(static_cast<uint32_t>(fds_.size())) {
+  if (staysOnHost(fd(0))) spread_ = 1;
   const int on = 1;
   for (const Fd& fd : fds_) {
     // A message must leave when it is written.  Socket buffers are left alone: setting them would end the kernel's

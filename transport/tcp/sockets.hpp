@@ -17,6 +17,9 @@ class Sockets {
   Sockets(int peer, int lane, std::vector<Fd> fds);
 
   int count() const { return static_cast<int>(fds_.size()); }
+  /// How many sockets a large message is spread over: all, or one where both ends are on this host (no adapter has
+  /// queues to fill there, and every further socket is another system call).
+  uint32_t spread() const { return spread_; }
   int peer() const { return peer_; }
   int fd(int i) const { return fds_[static_cast<size_t>(i)].get(); }
 
@@ -31,6 +34,7 @@ class Sockets {
   int peer_;
   int lane_;
   std::vector<Fd> fds_;
+  uint32_t spread_;
 };
 
 }  // namespace tutti::tcp

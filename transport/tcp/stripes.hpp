@@ -1,7 +1,7 @@
 // How one message is spread over the sockets of a channel: stripe i is a contiguous part and travels on socket i.
 //
-// Both ends compute it from the size alone, so nothing about it is sent.  Small messages are one stripe: a second
-// system call costs more than it brings.
+// Both ends compute it from the size and the sender's spread, which its headers carry.  Small messages are one stripe:
+// a second system call costs more than it brings.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,8 @@ struct Stripes {
   size_t each = 0;  // all but the last, which may be smaller
 
   Stripes() = default;
-  Stripes(size_t messageBytes, int nSockets) : bytes(messageBytes), each(messageBytes) {
-    const size_t most = std::clamp<size_t>(messageBytes / kLeastStripeBytes, 1, static_cast<size_t>(nSockets));
+  Stripes(size_t messageBytes, uint32_t spread) : bytes(messageBytes), each(messageBytes) {
+    const size_t most = std::clamp<size_t>(messageBytes / kLeastStripeBytes, 1, spread);
     if (most == 1) return;
     each = ((messageBytes + most - 1) / most + kStripeAlign - 1) / kStripeAlign * kStripeAlign;
     count = static_cast<int>((messageBytes + each - 1) / each);

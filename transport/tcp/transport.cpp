@@ -1,6 +1,7 @@
 #include "transport/tcp/transport.hpp"
 
 #include <charconv>
+#include <cstdlib>
 
 #include "src/base/config.hpp"
 #include "transport/tcp/channel.hpp"
@@ -39,7 +40,12 @@ struct TcpTransport::State {
 Result<TcpOptions> TcpOptions::fromConfig() {
   TUTTI_ASSIGN(const int64_t nSockets, configInteger("TUTTI_NSOCKETS"));
   TUTTI_ASSIGN(const int64_t slotBytes, configInteger("TUTTI_SLOT_BYTES"));
-  return TcpOptions{static_cast<int>(nSockets), static_cast<size_t>(slotBytes)};
+  TcpOptions options;
+  options.nSockets = static_cast<int>(nSockets);
+  // Its default is made for shared memory.
+  const char* set = std::getenv("TUTTI_SLOT_BYTES");
+  if (set != nullptr && *set != '\0') options.slotBytes = static_cast<size_t>(slotBytes);
+  return options;
 }
 
 Address encodeTcpAddress(const TcpOptions& options) {

@@ -10,7 +10,7 @@ namespace tutti {
 
 struct TcpOptions {
   int nSockets = 2;              // TUTTI_NSOCKETS: of one channel; 1..16
-  size_t slotBytes = 128 << 10;  // TUTTI_SLOT_BYTES: the most that one message carries
+  size_t slotBytes = 512 << 10;  // TUTTI_SLOT_BYTES if set: the most that one message carries; large ones save calls
 
   /// From the environment.  Errors: InvalidUsage naming the variable.
   static Result<TcpOptions> fromConfig();
