@@ -1,4 +1,4 @@
-// Bruck allgather: get what the rank 1, 2, 4, ... after one has; the number of blocks doubles.
+// Bruck allgather: get all that the rank d after one has, for d = 1, 2, 4, ....
 //   steps ceil(log2 n) for any n; bytes sent per rank (n-1) * B for blocks of B, in n-1 messages.
 //   No rotation: blocks are received where they belong.
 //   Limits: none; v forms too.  For small blocks.

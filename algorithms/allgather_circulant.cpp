@@ -1,4 +1,4 @@
-// Circulant allgather: get what the rank 1, ..., n/4, n/2 (rounded up) after one has; the number of blocks doubles.
+// Circulant allgather: get all that the rank d after one has, for d = 1, ..., n/4, n/2 (rounded up).
 //   steps ceil(log2 n) for any n; bytes sent per rank (n-1) * B for blocks of B, in n-1 messages.
 //   The last step moves at most half of the blocks.
 //   Limits: none; v forms too.  For small blocks.

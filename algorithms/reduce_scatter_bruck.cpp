@@ -1,4 +1,5 @@
-// Bruck reduce-scatter: the allgather of that name backwards; partial sums go to the rank ..., 4, 2, 1 after one.
+// Bruck reduce-scatter: the allgather of that name backwards.  For d = ..., 4, 2, 1, hand the partial sums of the
+// ranks from d after one on to the rank d after one.
 //   steps ceil(log2 n) for any n; bytes sent per rank (n-1) * B for blocks of B, in n-1 messages; as much is reduced.
 //   Limits: none; v forms too; sums are not combined in rank order.  For small blocks.
 //   Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems", IEEE TPDS

@@ -1,5 +1,5 @@
-// Circulant reduce-scatter: the allgather of that name backwards; partial sums go to the rank n/2, n/4, ..., 1
-//   (rounded up) after one.
+// Circulant reduce-scatter: the allgather of that name backwards.  For d = n/2, n/4, ..., 1 (rounded up), hand the
+// partial sums of the ranks from d after one on to the rank d after one.
 //   steps ceil(log2 n) for any n; bytes sent per rank (n-1) * B for blocks of B, in n-1 messages; as much is reduced.
 //   Limits: none; v forms too; sums are not combined in rank order.  For small blocks.
 //   Träff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms", arXiv:2410.14234, 2024.

@@ -17,6 +17,15 @@ namespace tutti {
 Schedule fuse(const Schedule& schedule);
 inline constexpr size_t kMaxOperands = 64;
 
+/// Let up to `slots` messages of a step be under way at once.  Schedules for one slot alternate sends and receives
+/// where several chunks travel between two ranks, so that every chunk costs the way there; here each send moves forward
+/// to the one before it to the same rank, past receives that it does not depend on, as far as `slots` messages of room
+/// allow.  Order of sends and of receives stays.  The result says slotsNeeded = slots; unchanged if it needs as many
+/// already.  Run after fuse() and makeReproducible().
+/// Why it cannot deadlock: send j moves back no further than to where send j - (slots - slotsNeeded) to that rank
+/// stood, and when the original had come past that one, the receiver had taken message j - slots.
+Schedule hoistSends(const Schedule& schedule, int slots);
+
 /// Copy `nChannels` times, each channel with an nChannels-th of every chunk (the executor divides the bytes): lanes
 /// l, l + L, l + 2L, ... of the result are copies of lane l of L, each with scratch of its own.
 Schedule replicate(const Schedule& schedule, int nChannels);

@@ -48,7 +48,8 @@ TEST_CASE("algorithms that know nodes work for every arrangement of ranks on nod
     if (name != "hierarchical" && name != "ring" && name != "chain") continue;
     std::string complaint;
     for (int nRanks = 1; nRanks <= 64 && complaint.empty(); ++nRanks) {
-      if (name != "hierarchical" && nRanks % 7 != 0) continue;
+      const bool sample = nRanks <= 20 || nRanks % 11 == 0 || nRanks % 16 == 0 || nRanks % 16 == 15;
+      if (name == "hierarchical" ? !sample : nRanks % 7 != 0) continue;
       for (const std::vector<int>& nodeOf : nodeShapes(nRanks)) {
         for (bool inPlace : {false, true}) {
           for (size_t bytes : {size_t{8}, size_t{64} << 20}) {  // small and large shards go different ways
