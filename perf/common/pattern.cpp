@@ -248,7 +248,7 @@ int64_t ReducePattern::extremum(int rank, size_t element) const {
 int64_t ReducePattern::bits(int rank, size_t element) const {
   const uint64_t where = element * 4096 + static_cast<uint64_t>(rank);
   const uint64_t random = uint64_t{hash(where, 9)} << 32 | hash(where, 10);
-  if (type_.kind == Kind::Boolean && op_.kind != OpKind::Bxor) return truth(rank, element);
+  if (type_.kind == Kind::Boolean) return op_.kind == OpKind::Bxor ? int64_t{random & 1 ? 1 : 0} : truth(rank, element);
   if (op_.kind == OpKind::Bxor || turn(rank, element) == 0) return static_cast<int64_t>(random);
   const uint64_t sparse = random & (random >> 7) & (random << 9) & (random >> 13);
   return static_cast<int64_t>(op_.kind == OpKind::Band ? ~sparse : sparse);
