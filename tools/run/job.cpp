@@ -29,8 +29,7 @@ ParsedJob parseJob(int argc, char** argv) {
   bool noBind = false, tag = false, noTag = false;
   std::string bind = "core";
   std::vector<std::string> hosts;
-  CLI::App app("Start N ranks of a program on this host.", "tutti-run");
-  app.usage("usage: tutti-run -n N [flags] PROGRAM [ARGUMENTS...]");
+  CLI::App app("Start N ranks of a program on this host: tutti-run -n N [flags] PROGRAM [ARGUMENTS...]", "tutti-run");
   app.add_option("-n,--np", job.nRanks, "number of ranks")->check(CLI::Range(1, 4096));
   app.add_option("--bind", bind, "core: rank r runs on core r; share: cores are divided among the ranks; none. Only "
                  "when there are at least as many cores as ranks")->check(CLI::IsMember({"core", "share", "none"}));

@@ -17,13 +17,9 @@ constexpr const char* kColours[] = {"36", "33", "32", "35", "34", "31"};
 
 void Sink::add(int rank, std::string_view line) {
   if (tag_) {
-    const std::string number = "[" + std::to_string(rank) + "] ";
-    if (colour_) {
-      pending_ += std::string("\033[") + kColours[static_cast<size_t>(rank) % std::size(kColours)] + "m" + number +
-                  "\033[0m";
-    } else {
-      pending_ += number;
-    }
+    if (colour_) pending_.append("\033[").append(kColours[static_cast<size_t>(rank) % std::size(kColours)]).append("m");
+    pending_.append("[").append(std::to_string(rank)).append("] ");
+    if (colour_) pending_.append("\033[0m");
   }
   pending_ += line;
 }
