@@ -52,7 +52,7 @@ class Bench {
   Measurement measure(int root, size_t bytes, bool inPlace);
   double timeCalls(std::vector<double>* callTimesUs);
   void average(Measurement* m, size_t wrong);
-  void issue();
+  void issue(int times);
   void finish();
   void meetBeforeTiming();
 
