@@ -164,7 +164,11 @@ void Bench::place(int root, size_t bytes, bool inPlace) {
     r.layout = collective_.layout(r.geometry);
     r.call = {.send = inPlace ? r.recv.data() + r.layout.inPlaceSend * type_.bytes : r.send.data(),
               .recv = inPlace ? r.recv.data() + r.layout.inPlaceRecv * type_.bytes : r.recv.data(),
-              .count = r.layout.count, .type = type_.type, .op = r.op, .comm = r.comm, .stream = r.stream,
+              .count = r.layout.count,
+              .type = type_.type,
+              .op = r.op,
+              .comm = r.comm,
+              .stream = r.stream,
               .geometry = r.geometry};
     if (collective_.vectors != nullptr) r.call.vectors = collective_.vectors(r.geometry);
   }
@@ -199,8 +203,8 @@ size_t Bench::verify(const Rank& r, uint32_t seed) const {
   constexpr size_t guard = Buffer::kGuardBytes;
   const bool inPlace = r.geometry.inPlace;
   const size_t extent = type_.bytes * (inPlace ? inPlaceCount(r.layout) : r.layout.recvCount);
-  size_t wrong = countOtherBytes(r.recv.data() - guard, guard, kPoison) +
-                 countOtherBytes(r.recv.data() + extent, guard, kPoison);
+  size_t wrong =
+      countOtherBytes(r.recv.data() - guard, guard, kPoison) + countOtherBytes(r.recv.data() + extent, guard, kPoison);
   size_t end = 0;  // of the blocks so far, in elements
   for (const Block& b : collective_.expect(r.geometry)) {
     if (!inPlace) wrong += countOtherBytes(r.recv.data() + end * type_.bytes, (b.offset - end) * type_.bytes, kPoison);

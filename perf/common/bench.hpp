@@ -36,7 +36,7 @@ class Bench {
     Buffer send, recv;
     std::vector<std::byte> tile;  // what this rank contributes to a reduction
     tuttiRedOp_t op = tuttiSum;
-    bool ownOp = false;           // made by us, to be destroyed
+    bool ownOp = false;  // made by us, to be destroyed
     Layout layout;
     Call call;
   };

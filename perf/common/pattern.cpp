@@ -90,8 +90,7 @@ void forRuns(size_t firstIndex, size_t count, uint32_t seed, F f) {
     const size_t segment = index / kTileElements;
     const size_t rotation = hash(segment, seed) % kTileElements;
     const size_t position = (index % kTileElements + rotation) % kTileElements;
-    const size_t n =
-        std::min({count - done, kTileElements - index % kTileElements, kTileElements - position});
+    const size_t n = std::min({count - done, kTileElements - index % kTileElements, kTileElements - position});
     f(done, position, n);
     done += n;
   }

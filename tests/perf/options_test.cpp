@@ -24,9 +24,21 @@ TEST_CASE("sizes are read with binary suffixes") {
     const char* text;
     long bytes;  // -1: refused
   };
-  const auto row = GENERATE(values<Row>({{"8", 8}, {"0", 0}, {"64K", 65536}, {"64k", 65536}, {"1M", 1 << 20}, {"2g", 2L << 30},
-                                         {"1.5M", 3 << 19}, {"1T", 1L << 40}, {"", -1}, {"M", -1}, {"-8", -1},
-                                         {"8KB", -1}, {"1x", -1}, {"1e99", -1}, {"nan", -1}}));
+  const auto row = GENERATE(values<Row>({{"8", 8},
+                                         {"0", 0},
+                                         {"64K", 65536},
+                                         {"64k", 65536},
+                                         {"1M", 1 << 20},
+                                         {"2g", 2L << 30},
+                                         {"1.5M", 3 << 19},
+                                         {"1T", 1L << 40},
+                                         {"", -1},
+                                         {"M", -1},
+                                         {"-8", -1},
+                                         {"8KB", -1},
+                                         {"1x", -1},
+                                         {"1e99", -1},
+                                         {"nan", -1}}));
   CAPTURE(row.text);
   const auto bytes = parseSize(row.text);
   CHECK((bytes ? static_cast<long>(*bytes) : -1) == row.bytes);
@@ -56,11 +68,12 @@ TEST_CASE("the defaults are those of nccl-tests") {
 }
 
 TEST_CASE("every flag of nccl-tests is taken, short and long") {
-  const Options o = *parse({"-t", "2", "-g", "3", "-n", "5", "-w", "0", "-m", "2", "-N", "0", "-p", "0", "-c", "0", "-o",
-                            "all", "-d", "half,double", "-r", "all", "-z", "2", "-y", "0", "-T", "9", "-G", "0", "-C", "1",
-                            "-a", "3", "-R", "2", "-x", "1", "-D", "0", "-V", "16", "-S", "1", "-J", "o.json", "-M", "1",
-                            "-u", "3", "-I", "1", "-K", "2", "--plot", "p.svg"})
-                        .options;
+  const Options o =
+      *parse({"-t", "2", "-g", "3",      "-n", "5",           "-w", "0",   "-m", "2", "-N", "0", "-p",     "0",
+              "-c", "0", "-o", "all",    "-d", "half,double", "-r", "all", "-z", "2", "-y", "0", "-T",     "9",
+              "-G", "0", "-C", "1",      "-a", "3",           "-R", "2",   "-x", "1", "-D", "0", "-V",     "16",
+              "-S", "1", "-J", "o.json", "-M", "1",           "-u", "3",   "-I", "1", "-K", "2", "--plot", "p.svg"})
+           .options;
   CHECK(o.threads * o.ranksPerThread == 6);
   CHECK(o.cycles == 0);
   CHECK(o.ops.size() == allOps().size());
@@ -72,7 +85,7 @@ TEST_CASE("every flag of nccl-tests is taken, short and long") {
   CHECK(o.notes.size() == 4);  // -z 2, -R 2, -x and -V mean nothing more here, and the header says so
   const Options l = *parse({"--nthreads", "2", "--ngpus=3", "--minbytes", "8", "--maxbytes", "1M", "--stepfactor", "2",
                             "--per_iter_timing", "1", "--report_cputime", "1", "--output_file", "x"})
-                        .options;
+                         .options;
   CHECK(l.ranksPerThread == 3);
   CHECK(l.stepFactor == 2);
   CHECK(l.cpuTime);

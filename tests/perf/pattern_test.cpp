@@ -41,8 +41,8 @@ TEST_CASE("values are encoded as the formats say") {
   CHECK(bits("bfloat16", 256) == 0x4380);
   CHECK(bits("f8e4m3", 16) == 0x58);
   CHECK(bits("f8e4m3", -448) == 0xfe);
-  CHECK(bits("f8e4m3", 17) == 0x58);       // a tie goes to even
-  CHECK(bits("f8e4m3", 1.0 / 512) == 1);   // smallest subnormal
+  CHECK(bits("f8e4m3", 17) == 0x58);      // a tie goes to even
+  CHECK(bits("f8e4m3", 1.0 / 512) == 1);  // smallest subnormal
   CHECK(bits("f8e5m2", 8) == 0x48);
   CHECK(bits("f8e5m2", 1.0 / 3) == 0x35);
   CHECK(bits("float", -1.5) == 0xbfc00000);

@@ -33,7 +33,8 @@ Row exampleRow() {
   return row;
 }
 
-const std::vector<RankLine> kRanks = {{0, 0, 4711, 0, "node1", "Some Processor"}, {1, 0, 4711, 1, "node1", "Some Processor"}};
+const std::vector<RankLine> kRanks = {{0, 0, 4711, 0, "node1", "Some Processor"},
+                                      {1, 0, 4711, 1, "node1", "Some Processor"}};
 
 }  // namespace
 
@@ -43,10 +44,18 @@ TEST_CASE("numbers fit their column") {
     int width;
     const char* text;
   };
-  const auto row = GENERATE(values<Row>({{0, 7, "   0.00"}, {0.5, 7, "   0.50"}, {9999.5, 7, "9999.50"},
-                                         {12345.67, 7, "12345.7"}, {123456.7, 7, " 123457"}, {1234567, 7, "1234567"},
-                                         {12345678, 7, "  1e+07"}, {3.25, 6, "  3.25"}, {999.25, 6, "999.25"},
-                                         {1234.5, 6, "1234.5"}, {123456, 6, "123456"}, {1234567, 6, " 1e+06"}}));
+  const auto row = GENERATE(values<Row>({{0, 7, "   0.00"},
+                                         {0.5, 7, "   0.50"},
+                                         {9999.5, 7, "9999.50"},
+                                         {12345.67, 7, "12345.7"},
+                                         {123456.7, 7, " 123457"},
+                                         {1234567, 7, "1234567"},
+                                         {12345678, 7, "  1e+07"},
+                                         {3.25, 6, "  3.25"},
+                                         {999.25, 6, "999.25"},
+                                         {1234.5, 6, "1234.5"},
+                                         {123456, 6, "123456"},
+                                         {1234567, 6, " 1e+06"}}));
   CHECK(fitNumber(row.value, row.width) == row.text);
 }
 
@@ -77,21 +86,22 @@ TEST_CASE("a row has 13 fields, and further ones behind them") {
 }
 
 TEST_CASE("the header is what scripts look for") {
-  CHECK(headerText(kAllReduce, plainOptions(), kRanks, 100) ==
-        "# tutti-tests version 0.1.0 tutti-headers=100 tutti-library=100\n"
-        "# Collective test starting: all_reduce_perf\n"
-        "# nThread 1 nGpus 1 minBytes 8 maxBytes 1048576 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1 "
-        "validation: 1 graph: 0\n"
-        "#\n"
-        "# Using devices\n"
-        "#  Rank  0 Group  0 Pid   4711 on      node1 device  0 [host memory] Some Processor\n"
-        "#  Rank  1 Group  0 Pid   4711 on      node1 device  1 [host memory] Some Processor\n"
-        "#\n"
-        "#                                                              out-of-place                   in-place\n"
-        "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  "
-        "#wrong\n"
-        "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s) "
-        "       \n");
+  CHECK(
+      headerText(kAllReduce, plainOptions(), kRanks, 100) ==
+      "# tutti-tests version 0.1.0 tutti-headers=100 tutti-library=100\n"
+      "# Collective test starting: all_reduce_perf\n"
+      "# nThread 1 nGpus 1 minBytes 8 maxBytes 1048576 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1 "
+      "validation: 1 graph: 0\n"
+      "#\n"
+      "# Using devices\n"
+      "#  Rank  0 Group  0 Pid   4711 on      node1 device  0 [host memory] Some Processor\n"
+      "#  Rank  1 Group  0 Pid   4711 on      node1 device  1 [host memory] Some Processor\n"
+      "#\n"
+      "#                                                              out-of-place                   in-place\n"
+      "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  "
+      "#wrong\n"
+      "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s) "
+      "       \n");
 }
 
 TEST_CASE("the footer tells wrong data and too little bandwidth") {
@@ -103,7 +113,8 @@ TEST_CASE("the footer tells wrong data and too little bandwidth") {
   CHECK(footerText(kAllReduce, plainOptions(), good, 0) ==
         "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 4.25175 \n#\n"
         "# Collective test concluded: all_reduce_perf\n#\n");
-  CHECK(footerText(kAllReduce, plainOptions(), summarize({exampleRow()}), 0).starts_with("# Out of bounds values : 12 FAILED\n"));
+  CHECK(footerText(kAllReduce, plainOptions(), summarize({exampleRow()}), 0)
+            .starts_with("# Out of bounds values : 12 FAILED\n"));
   setenv("NCCL_TESTS_MIN_BW", "4.5", 1);
   CHECK(summarize({right}).bandwidthOk());  // 0.9 of it is enough
   setenv("TUTTI_TESTS_MIN_BW", "5", 1);
@@ -177,8 +188,13 @@ TEST_CASE("the spread of single calls") {
 TEST_CASE("the JSON has nccl-tests' fields and no secrets") {
   setenv("TUTTI_UNIQUE_ID", "5ec4e7", 1);
   setenv("TUTTI_LOG", "warn", 1);
-  RunRecord run{.startTime = "a", .endTime = "b", .arguments = {"all_reduce_perf", "-b", "8"}, .ranks = kRanks,
-                .libraryVersion = 100, .rows = {exampleRow()}, .errors = {}};
+  RunRecord run{.startTime = "a",
+                .endTime = "b",
+                .arguments = {"all_reduce_perf", "-b", "8"},
+                .ranks = kRanks,
+                .libraryVersion = 100,
+                .rows = {exampleRow()},
+                .errors = {}};
   const std::string text = jsonText(kAllReduce, plainOptions(), run);
   unsetenv("TUTTI_UNIQUE_ID");
   CHECK(text.find("5ec4e7") == std::string::npos);

@@ -31,8 +31,10 @@ ParsedJob parseJob(int argc, char** argv) {
   std::vector<std::string> hosts;
   CLI::App app("Start N ranks of a program on this host: tutti-run -n N [flags] PROGRAM [ARGUMENTS...]", "tutti-run");
   app.add_option("-n,--np", job.nRanks, "number of ranks")->check(CLI::Range(1, 4096));
-  app.add_option("--bind", bind, "core: rank r runs on core r; share: cores are divided among the ranks; none. Only "
-                 "when there are at least as many cores as ranks")->check(CLI::IsMember({"core", "share", "none"}));
+  app.add_option("--bind", bind,
+                 "core: rank r runs on core r; share: cores are divided among the ranks; none. Only "
+                 "when there are at least as many cores as ranks")
+      ->check(CLI::IsMember({"core", "share", "none"}));
   app.add_flag("--no-bind", noBind, "the same as --bind none");
   app.add_option("--timeout", job.timeoutS, "seconds after which everything is ended, with exit status 124")
       ->check(CLI::Range(0.0, 1e9));
@@ -41,7 +43,9 @@ ParsedJob parseJob(int argc, char** argv) {
   app.add_flag("--tag-output", tag, "put [rank] in front of every line, even if the output is not a terminal");
   app.add_flag("--no-tag", noTag, "never do that");
   app.add_option("-x", job.environment, "NAME=VALUE (or NAME) for the environment of the ranks; may be repeated")
-      ->expected(1)->take_all()->allow_extra_args(false);
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
   app.add_option("--host,--hosts,--hostfile", hosts, "not supported: use mpirun, srun or torchrun");
   app.prefix_command();
   const auto refuse = [](const std::string& why) { return ParsedJob{std::nullopt, 1, "tutti-run: " + why + "\n"}; };

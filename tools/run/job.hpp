@@ -12,8 +12,8 @@ enum class Bind { Core, Share, None };
 struct Job {
   int nRanks = 0;
   Bind bind = Bind::Core;
-  double timeoutS = 0;  // 0: none
-  double graceS = 2;    // what the other ranks get after a failure, before SIGTERM, and then again before SIGKILL
+  double timeoutS = 0;      // 0: none
+  double graceS = 2;        // what the other ranks get after a failure, before SIGTERM, and then again before SIGKILL
   std::optional<bool> tag;  // unset: if the output is a terminal
   std::vector<std::string> environment;  // "NAME=VALUE"
   std::vector<std::string> command;

@@ -66,8 +66,13 @@ bool Launcher::running() const {
 std::vector<std::string> Launcher::variables(int rank, const std::string& meetingPlace) const {
   const std::string r = std::to_string(rank), n = std::to_string(job_.nRanks);
   std::vector<std::string> list = {"TUTTI_UNIQUE_ID=" + meetingPlace,
-                                   "TUTTI_RANK=" + r, "TUTTI_NRANKS=" + n, "TUTTI_LOCAL_RANK=" + r,
-                                   "RANK=" + r, "WORLD_SIZE=" + n, "LOCAL_RANK=" + r, "LOCAL_WORLD_SIZE=" + n};
+                                   "TUTTI_RANK=" + r,
+                                   "TUTTI_NRANKS=" + n,
+                                   "TUTTI_LOCAL_RANK=" + r,
+                                   "RANK=" + r,
+                                   "WORLD_SIZE=" + n,
+                                   "LOCAL_RANK=" + r,
+                                   "LOCAL_WORLD_SIZE=" + n};
   list.insert(list.end(), job_.environment.begin(), job_.environment.end());
   return list;
 }
@@ -93,7 +98,8 @@ bool Launcher::startAll(const std::string& meetingPlace) {
     const Spawned child = spawn(job_.command, variables(rank, meetingPlace), input, cpus, oldMask_);
     closeFd(&input);
     if (child.startError != 0) {
-      std::fprintf(stderr, "tutti-run: cannot start %s: %s\n", job_.command[0].c_str(), std::strerror(child.startError));
+      std::fprintf(stderr, "tutti-run: cannot start %s: %s\n", job_.command[0].c_str(),
+                   std::strerror(child.startError));
       return false;
     }
     r.pid = child.pid;
@@ -233,8 +239,8 @@ void Launcher::rankEnded(int rank, const siginfo_t& how) {
   const bool asked = killed && how.si_status == forwarded_;
   if (!ourDoing && !asked && ++reported_ <= kMostReports) {
     if (killed) {
-      std::fprintf(stderr, "tutti-run: rank %d (pid %d) was killed by signal %d (%s)\n", rank, how.si_pid, how.si_status,
-                   strsignal(how.si_status));
+      std::fprintf(stderr, "tutti-run: rank %d (pid %d) was killed by signal %d (%s)\n", rank, how.si_pid,
+                   how.si_status, strsignal(how.si_status));
     } else {
       std::fprintf(stderr, "tutti-run: rank %d (pid %d) ended with status %d\n", rank, how.si_pid, status);
     }

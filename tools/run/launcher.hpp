@@ -66,14 +66,14 @@ class Launcher {
   std::unique_ptr<Guardian> guardian_;
   std::vector<Rank> ranks_;
   Sink out_, err_;
-  int inputPipe_ = -1;       // to rank 0, when our input is a terminal
+  int inputPipe_ = -1;  // to rank 0, when our input is a terminal
   std::string inputPending_;
   Stage stage_ = Stage::Running;
   Clock::time_point stageSince_ = Clock::now();
   std::optional<Clock::time_point> deadline_;
-  int status_ = 0;           // the first failure's
-  int forwarded_ = 0;        // the last signal that a user asked us to pass on to end the ranks
-  int reported_ = 0;         // failures told on stderr
+  int status_ = 0;     // the first failure's
+  int forwarded_ = 0;  // the last signal that a user asked us to pass on to end the ranks
+  int reported_ = 0;   // failures told on stderr
 };
 
 }  // namespace tutti::run

@@ -86,8 +86,9 @@ Spawned spawn(const std::vector<std::string>& command, const std::vector<std::st
     closeAll({out.read, out.write, err.read, err.write, failure.read, failure.write});
     return child;
   }
-  const Start start{argv.data(), envp.data(), stdinFd, out.write, err.write, failure.write,
-                    cpus.empty() ? nullptr : &set, &mask, getpid()};
+  const Start start{
+      argv.data(), envp.data(), stdinFd, out.write, err.write, failure.write, cpus.empty() ? nullptr : &set,
+      &mask,       getpid()};
   const pid_t pid = fork();
   if (pid == 0) runChild(start);
   if (pid < 0) child.startError = errno;
@@ -118,7 +119,7 @@ Guardian::Guardian() {
     return;
   }
   close(orders.write);
-  setsid();  // no terminal's signals
+  setsid();                            // no terminal's signals
   for (int fd : {0, 1, 2}) close(fd);  // and nobody waits for it to close its output
   sigset_t all;
   sigfillset(&all);
