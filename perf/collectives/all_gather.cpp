@@ -11,8 +11,12 @@ const Collective kAllGather = {
     .layout =
         [](const Geometry& g) {
           const size_t count = perRankCount(g), total = count * toSize(g.nRanks), bytes = total * g.elementBytes;
-          return Layout{.sendCount = count, .recvCount = total, .count = count, .rowBytes = bytes,
-                        .trafficBytes = bytes, .inPlaceSend = count * toSize(g.rank)};
+          return Layout{.sendCount = count,
+                        .recvCount = total,
+                        .count = count,
+                        .rowBytes = bytes,
+                        .trafficBytes = bytes,
+                        .inPlaceSend = count * toSize(g.rank)};
         },
     .expect =
         [](const Geometry& g) {

@@ -11,12 +11,10 @@ const Collective kAllReduce = {
     .layout =
         [](const Geometry& g) {
           const size_t count = g.bytes / g.elementBytes, bytes = count * g.elementBytes;
-          return Layout{.sendCount = count, .recvCount = count, .count = count, .rowBytes = bytes, .trafficBytes = bytes};
+          return Layout{
+              .sendCount = count, .recvCount = count, .count = count, .rowBytes = bytes, .trafficBytes = bytes};
         },
-    .expect =
-        [](const Geometry& g) {
-          return std::vector<Block>{{.offset = 0, .count = g.bytes / g.elementBytes}};
-        },
+    .expect = [](const Geometry& g) { return std::vector<Block>{{.offset = 0, .count = g.bytes / g.elementBytes}}; },
     .call = [](const Call& c) { return tuttiAllReduce(c.send, c.recv, c.count, c.type, c.op, c.comm, c.stream); },
     .busFactor = [](int nRanks) { return 2 * shareOfOthers(nRanks); },
 };

@@ -74,8 +74,11 @@ Vectors vectors(const Geometry& g) {
 Layout layout(const Geometry& g) {
   size_t most = 0;
   for (int r = 0; r < g.nRanks; ++r) most = std::max({most, sum(g, r, true), sum(g, r, false)});
-  return Layout{.sendCount = sum(g, g.rank, true), .recvCount = sum(g, g.rank, false), .count = perRankCount(g),
-                .rowBytes = most * g.elementBytes, .trafficBytes = most * g.elementBytes};
+  return Layout{.sendCount = sum(g, g.rank, true),
+                .recvCount = sum(g, g.rank, false),
+                .count = perRankCount(g),
+                .rowBytes = most * g.elementBytes,
+                .trafficBytes = most * g.elementBytes};
 }
 
 std::vector<Block> expect(const Geometry& g) {

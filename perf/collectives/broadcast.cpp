@@ -11,15 +11,17 @@ const Collective kBroadcast = {
     .layout =
         [](const Geometry& g) {
           const size_t count = g.bytes / g.elementBytes, bytes = count * g.elementBytes;
-          return Layout{.sendCount = count, .recvCount = count, .count = count, .rowBytes = bytes, .trafficBytes = bytes};
+          return Layout{
+              .sendCount = count, .recvCount = count, .count = count, .rowBytes = bytes, .trafficBytes = bytes};
         },
     .expect =
         [](const Geometry& g) {
           return std::vector<Block>{{0, g.bytes / g.elementBytes, g.root, 0}};
         },
-    .call = [](const Call& c) {
-      return tuttiBroadcast(c.send, c.recv, c.count, c.type, c.geometry.root, c.comm, c.stream);
-    },
+    .call =
+        [](const Call& c) {
+          return tuttiBroadcast(c.send, c.recv, c.count, c.type, c.geometry.root, c.comm, c.stream);
+        },
     .busFactor = one,
 };
 

@@ -12,8 +12,12 @@ const Collective kGather = {
         [](const Geometry& g) {
           const size_t count = perRankCount(g), total = count * toSize(g.nRanks), bytes = total * g.elementBytes;
           const bool root = g.rank == g.root;
-          return Layout{.sendCount = count, .recvCount = root ? total : 0, .count = count, .rowBytes = bytes,
-                        .trafficBytes = bytes, .inPlaceSend = root ? count * toSize(g.rank) : 0};
+          return Layout{.sendCount = count,
+                        .recvCount = root ? total : 0,
+                        .count = count,
+                        .rowBytes = bytes,
+                        .trafficBytes = bytes,
+                        .inPlaceSend = root ? count * toSize(g.rank) : 0};
         },
     .expect =
         [](const Geometry& g) {
@@ -22,9 +26,8 @@ const Collective kGather = {
           for (int r = 0; r < g.nRanks && g.rank == g.root; ++r) blocks.push_back({toSize(r) * count, count, r, 0});
           return blocks;
         },
-    .call = [](const Call& c) {
-      return tuttiGather(c.send, c.recv, c.count, c.type, c.geometry.root, c.comm, c.stream);
-    },
+    .call =
+        [](const Call& c) { return tuttiGather(c.send, c.recv, c.count, c.type, c.geometry.root, c.comm, c.stream); },
     .busFactor = shareOfOthers,
 };
 

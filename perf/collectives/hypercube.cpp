@@ -44,16 +44,18 @@ const Collective kHyperCube = {
     .layout =
         [](const Geometry& g) {
           const size_t count = perRankCount(g), total = count * toSize(g.nRanks);
-          return Layout{.sendCount = count, .recvCount = total, .count = count, .rowBytes = total * g.elementBytes,
+          return Layout{.sendCount = count,
+                        .recvCount = total,
+                        .count = count,
+                        .rowBytes = total * g.elementBytes,
                         .trafficBytes = count * g.elementBytes * toSize(g.nRanks - 1),
                         .inPlaceSend = count * toSize(g.rank)};
         },
     .expect = [](const Geometry& g) { return kAllGather.expect(g); },
     .call = step,
     .busFactor = one,
-    .refuses = [](int nRanks) {
-      return (nRanks & (nRanks - 1)) == 0 ? nullptr : "a hypercube needs a power of two of ranks";
-    },
+    .refuses =
+        [](int nRanks) { return (nRanks & (nRanks - 1)) == 0 ? nullptr : "a hypercube needs a power of two of ranks"; },
     .steps = [](int nRanks) { return 1 + dimensions(nRanks); },
 };
 

@@ -11,7 +11,8 @@ const Collective kReduce = {
     .layout =
         [](const Geometry& g) {
           const size_t count = g.bytes / g.elementBytes, bytes = count * g.elementBytes;
-          return Layout{.sendCount = count, .recvCount = count, .count = count, .rowBytes = bytes, .trafficBytes = bytes};
+          return Layout{
+              .sendCount = count, .recvCount = count, .count = count, .rowBytes = bytes, .trafficBytes = bytes};
         },
     .expect =
         [](const Geometry& g) {
@@ -19,9 +20,10 @@ const Collective kReduce = {
           if (g.rank == g.root) blocks.push_back({.offset = 0, .count = g.bytes / g.elementBytes});
           return blocks;
         },
-    .call = [](const Call& c) {
-      return tuttiReduce(c.send, c.recv, c.count, c.type, c.op, c.geometry.root, c.comm, c.stream);
-    },
+    .call =
+        [](const Call& c) {
+          return tuttiReduce(c.send, c.recv, c.count, c.type, c.op, c.geometry.root, c.comm, c.stream);
+        },
     .busFactor = one,
 };
 

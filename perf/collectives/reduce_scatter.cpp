@@ -11,8 +11,12 @@ const Collective kReduceScatter = {
     .layout =
         [](const Geometry& g) {
           const size_t count = perRankCount(g), total = count * toSize(g.nRanks), bytes = total * g.elementBytes;
-          return Layout{.sendCount = total, .recvCount = count, .count = count, .rowBytes = bytes,
-                        .trafficBytes = bytes, .inPlaceRecv = count * toSize(g.rank)};
+          return Layout{.sendCount = total,
+                        .recvCount = count,
+                        .count = count,
+                        .rowBytes = bytes,
+                        .trafficBytes = bytes,
+                        .inPlaceRecv = count * toSize(g.rank)};
         },
     .expect =
         [](const Geometry& g) {

@@ -12,17 +12,20 @@ const Collective kScatter = {
         [](const Geometry& g) {
           const size_t count = perRankCount(g), total = count * toSize(g.nRanks), bytes = total * g.elementBytes;
           const bool root = g.rank == g.root;
-          return Layout{.sendCount = root ? total : 0, .recvCount = count, .count = count, .rowBytes = bytes,
-                        .trafficBytes = bytes, .inPlaceRecv = root ? count * toSize(g.rank) : 0};
+          return Layout{.sendCount = root ? total : 0,
+                        .recvCount = count,
+                        .count = count,
+                        .rowBytes = bytes,
+                        .trafficBytes = bytes,
+                        .inPlaceRecv = root ? count * toSize(g.rank) : 0};
         },
     .expect =
         [](const Geometry& g) {
           const size_t count = perRankCount(g);
           return std::vector<Block>{{0, count, g.root, toSize(g.rank) * count}};
         },
-    .call = [](const Call& c) {
-      return tuttiScatter(c.send, c.recv, c.count, c.type, c.geometry.root, c.comm, c.stream);
-    },
+    .call =
+        [](const Call& c) { return tuttiScatter(c.send, c.recv, c.count, c.type, c.geometry.root, c.comm, c.stream); },
     .busFactor = shareOfOthers,
 };
 

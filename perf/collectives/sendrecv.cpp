@@ -18,8 +18,13 @@ const Collective kSendRecv = {
     .layout =
         [](const Geometry& g) {
           const size_t count = g.bytes / g.elementBytes, bytes = count * g.elementBytes;
-          return Layout{.sendCount = count, .recvCount = count, .count = count, .rowBytes = bytes,
-                        .trafficBytes = bytes, .inPlaceRecv = count, .inPlaceCount = 2 * count};
+          return Layout{.sendCount = count,
+                        .recvCount = count,
+                        .count = count,
+                        .rowBytes = bytes,
+                        .trafficBytes = bytes,
+                        .inPlaceRecv = count,
+                        .inPlaceCount = 2 * count};
         },
     .expect =
         [](const Geometry& g) {

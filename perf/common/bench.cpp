@@ -164,7 +164,11 @@ void Bench::place(int root, size_t bytes, bool inPlace) {
     r.layout = collective_.layout(r.geometry);
     r.call = {.send = inPlace ? r.recv.data() + r.layout.inPlaceSend * type_.bytes : r.send.data(),
               .recv = inPlace ? r.recv.data() + r.layout.inPlaceRecv * type_.bytes : r.recv.data(),
-              .count = r.layout.count, .type = type_.type, .op = r.op, .comm = r.comm, .stream = r.stream,
+              .count = r.layout.count,
+              .type = type_.type,
+              .op = r.op,
+              .comm = r.comm,
+              .stream = r.stream,
               .geometry = r.geometry};
     if (collective_.vectors != nullptr) r.call.vectors = collective_.vectors(r.geometry);
   }
@@ -199,8 +203,8 @@ size_t Bench::verify(const Rank& r, uint32_t seed) const {
   constexpr size_t guard = Buffer::kGuardBytes;
   const bool inPlace = r.geometry.inPlace;
   const size_t extent = type_.bytes * (inPlace ? inPlaceCount(r.layout) : r.layout.recvCount);
-  size_t wrong = countOtherBytes(r.recv.data() - guard, guard, kPoison) +
-                 countOtherBytes(r.recv.data() + extent, guard, kPoison);
+  size_t wrong =
+      countOtherBytes(r.recv.data() - guard, guard, kPoison) + countOtherBytes(r.recv.data() + extent, guard, kPoison);
   size_t end = 0;  // of the blocks so far, in elements
   for (const Block& b : collective_.expect(r.geometry)) {
     if (!inPlace) wrong += countOtherBytes(r.recv.data() + end * type_.bytes, (b.offset - end) * type_.bytes, kPoison);
@@ -216,12 +220,12 @@ size_t Bench::verify(const Rank& r, uint32_t seed) const {
   return wrong + countWrongTravel(r.call.send, type_.bytes, 0, r.layout.sendCount, key);
 }
 
-// One round of calls: all ranks of this thread, -m times.
-void Bench::issue() {
+// One round of calls: all ranks of this thread, `times` times.
+void Bench::issue(int times) {
   const int steps = collective_.steps != nullptr ? collective_.steps(ranks_.front().geometry.nRanks) : 1;
-  const bool group = collective_.steps != nullptr || ranks_.size() > 1 || options_.aggregate > 1;
+  const bool group = collective_.steps != nullptr || ranks_.size() > 1 || times > 1;
   // Steps depend on each other, so a group holds one step; calls of a single step may all go together.
-  const int rounds = steps > 1 ? options_.aggregate : 1, callsPerGroup = steps > 1 ? 1 : options_.aggregate;
+  const int rounds = steps > 1 ? times : 1, callsPerGroup = steps > 1 ? 1 : times;
   for (int round = 0; round < rounds; ++round) {
     for (int step = 0; step < steps; ++step) {
       if (group) check(tuttiGroupStart(), nullptr, "tuttiGroupStart");
@@ -256,7 +260,7 @@ double Bench::timeCalls(std::vector<double>* callTimesUs) {
   const double start = nowUs(), cpuStart = threadCpuUs();
   double last = start;
   for (int i = 0; i < options_.iterations; ++i) {
-    issue();
+    issue(options_.aggregate);
     if (options_.blocking > 0) {
       finish();
       world_.barrier(thread_);
@@ -275,15 +279,15 @@ double Bench::timeCalls(std::vector<double>* callTimesUs) {
 Measurement Bench::measure(int root, size_t bytes, bool inPlace) {
   place(root, bytes, inPlace);
   fill(seed_++);
-  issue();  // untimed: plans are made here
-  for (int i = 0; i < options_.warmup; ++i) issue();
+  issue(options_.aggregate);  // untimed: plans are made here
+  for (int i = 0; i < options_.warmup; ++i) issue(options_.aggregate);
   finish();
   Measurement m;
   m.timeUs = timeCalls(&m.callTimesUs);
   size_t wrong = 0;
   for (int i = 0; i < options_.checks; ++i, ++seed_) {
     fill(seed_);
-    issue();
+    issue(1);  // in place, a second call would reduce the first one's result
     finish();
     for (const Rank& r : ranks_) wrong += verify(r, seed_);
   }

@@ -36,7 +36,7 @@ class Bench {
     Buffer send, recv;
     std::vector<std::byte> tile;  // what this rank contributes to a reduction
     tuttiRedOp_t op = tuttiSum;
-    bool ownOp = false;           // made by us, to be destroyed
+    bool ownOp = false;  // made by us, to be destroyed
     Layout layout;
     Call call;
   };
@@ -52,7 +52,7 @@ class Bench {
   Measurement measure(int root, size_t bytes, bool inPlace);
   double timeCalls(std::vector<double>* callTimesUs);
   void average(Measurement* m, size_t wrong);
-  void issue();
+  void issue(int times);
   void finish();
   void meetBeforeTiming();
 

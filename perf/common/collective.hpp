@@ -21,14 +21,14 @@ struct Geometry {
 
 /// Counts in elements.  In place, both buffers lie in one of max(send, recv) elements, at these offsets.
 struct Layout {
-  size_t sendCount = 0;      // elements of this rank's send buffer
-  size_t recvCount = 0;      // elements of this rank's receive buffer
-  size_t count = 0;          // the call's count argument, printed
-  size_t rowBytes = 0;       // the size column
-  size_t trafficBytes = 0;   // what algbw counts: trafficBytes / time
-  size_t inPlaceSend = 0;    // where sendbuff begins in the shared buffer
-  size_t inPlaceRecv = 0;    // where recvbuff begins
-  size_t inPlaceCount = 0;   // elements of the shared buffer; 0: max(sendCount, recvCount)
+  size_t sendCount = 0;     // elements of this rank's send buffer
+  size_t recvCount = 0;     // elements of this rank's receive buffer
+  size_t count = 0;         // the call's count argument, printed
+  size_t rowBytes = 0;      // the size column
+  size_t trafficBytes = 0;  // what algbw counts: trafficBytes / time
+  size_t inPlaceSend = 0;   // where sendbuff begins in the shared buffer
+  size_t inPlaceRecv = 0;   // where recvbuff begins
+  size_t inPlaceCount = 0;  // elements of the shared buffer; 0: max(sendCount, recvCount)
 };
 
 /// A part of the receive buffer and what it must hold: elements [sourceIndex, sourceIndex + count) of `source`'s send

@@ -126,7 +126,8 @@ Complaint setRoot(Options* o, const std::string& value) {
 
 Complaint setRegistration(Options* o, const std::string& value) {
   Complaint c = wantNumber("local_register", value, 0, 2, &o->registration);
-  if (o->registration == 2) o->notes.push_back("--local_register 2: symmetric windows are device memory's, same as 1 here");
+  if (o->registration == 2)
+    o->notes.push_back("--local_register 2: symmetric windows are device memory's, same as 1 here");
   return c;
 }
 

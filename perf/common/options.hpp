@@ -13,35 +13,35 @@ namespace tutti::perf {
 enum class Average { Rank0 = 0, Mean = 1, Min = 2, Max = 3 };
 
 struct Options {
-  int threads = 1;        // -t: ranks as threads of this process
-  int ranksPerThread = 1; // -g: communicators that one thread drives in groups
+  int threads = 1;         // -t: ranks as threads of this process
+  int ranksPerThread = 1;  // -g: communicators that one thread drives in groups
   size_t minBytes = size_t{32} << 20;
   size_t maxBytes = size_t{32} << 20;
   size_t stepBytes = size_t{1} << 20;
   size_t stepFactor = 1;  // above 1: multiply instead of adding stepBytes
   int iterations = 20;
   int warmup = 1;
-  int aggregate = 1;      // -m: calls per group
-  int cycles = 1;         // -N: the whole sweep; 0: for ever
+  int aggregate = 1;  // -m: calls per group
+  int cycles = 1;     // -N: the whole sweep; 0: for ever
   bool parallelInit = true;
-  int checks = 1;         // -c: checked calls per row and placement; 0: none
+  int checks = 1;  // -c: checked calls per row and placement; 0: none
   std::vector<OpInfo> ops;
   std::vector<TypeInfo> types;
   int root = 0;
   bool allRoots = false;
-  int blocking = 0;       // -z: above 0: all ranks meet after every call
-  bool nullStream = true; // -y: 0 uses a host stream per rank
-  int timeoutS = 0;       // -T: 0: the library's own deadline
+  int blocking = 0;        // -z: above 0: all ranks meet after every call
+  bool nullStream = true;  // -y: 0 uses a host stream per rank
+  int timeoutS = 0;        // -T: 0: the library's own deadline
   bool cpuTime = false;
   Average average = Average::Mean;
-  int registration = 0;   // -R: 1: tuttiMemAlloc and tuttiCommRegister
+  int registration = 0;  // -R: 1: tuttiMemAlloc and tuttiCommRegister
   bool timestamps = false;
   std::string jsonPath;
   std::string plotPath;
   bool reportMemory = false;
   size_t misalignBytes = 0;  // -u: buffers begin this far behind an aligned address
   bool perIteration = false;
-  int skipIterations = 0; // -K: of the per-iteration statistics
+  int skipIterations = 0;          // -K: of the per-iteration statistics
   std::vector<std::string> notes;  // accepted flags that do nothing on host memory, one sentence each
 };
 

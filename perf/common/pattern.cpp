@@ -90,8 +90,7 @@ void forRuns(size_t firstIndex, size_t count, uint32_t seed, F f) {
     const size_t segment = index / kTileElements;
     const size_t rotation = hash(segment, seed) % kTileElements;
     const size_t position = (index % kTileElements + rotation) % kTileElements;
-    const size_t n =
-        std::min({count - done, kTileElements - index % kTileElements, kTileElements - position});
+    const size_t n = std::min({count - done, kTileElements - index % kTileElements, kTileElements - position});
     f(done, position, n);
     done += n;
   }
@@ -248,7 +247,7 @@ int64_t ReducePattern::extremum(int rank, size_t element) const {
 int64_t ReducePattern::bits(int rank, size_t element) const {
   const uint64_t where = element * 4096 + static_cast<uint64_t>(rank);
   const uint64_t random = uint64_t{hash(where, 9)} << 32 | hash(where, 10);
-  if (type_.kind == Kind::Boolean && op_.kind != OpKind::Bxor) return truth(rank, element);
+  if (type_.kind == Kind::Boolean) return op_.kind == OpKind::Bxor ? int64_t{random & 1 ? 1 : 0} : truth(rank, element);
   if (op_.kind == OpKind::Bxor || turn(rank, element) == 0) return static_cast<int64_t>(random);
   const uint64_t sparse = random & (random >> 7) & (random << 9) & (random >> 13);
   return static_cast<int64_t>(op_.kind == OpKind::Band ? ~sparse : sparse);

@@ -65,7 +65,7 @@ class ReducePattern {
   TypeInfo type_;
   OpInfo op_;
   int nRanks_;
-  int64_t budget_ = 0;        // the sum of magnitudes may not exceed it
+  int64_t budget_ = 0;  // the sum of magnitudes may not exceed it
   int64_t largestWeight_ = 1;
   int64_t largestScale_ = 1;  // per-element factor in front of the weights
   std::vector<std::byte> expected_;

@@ -11,7 +11,8 @@ namespace {
 
 constexpr double kWidth = 960, kHeight = 560;
 constexpr double kLeft = 92, kRight = 32, kTop = 88, kBottom = 76;
-constexpr const char* kColours[] = {"#0b62a4", "#d9541a", "#2a8c4a", "#7d3c98", "#b8860b", "#117a8b", "#c2185b", "#555555"};
+constexpr const char* kColours[] = {"#0b62a4", "#d9541a", "#2a8c4a", "#7d3c98",
+                                    "#b8860b", "#117a8b", "#c2185b", "#555555"};
 
 __attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ...) {
   char text[1024];
@@ -90,10 +91,12 @@ struct Axes {
 std::string drawAxes(const Axes& a, const std::vector<double>& ticks) {
   std::string s;
   for (double t : ticks) {
-    s += format("<line x1='%.1f' y1='%.1f' x2='%.1f' y2='%.1f' class='grid'/>\n", kLeft, a.y(t), kWidth - kRight, a.y(t));
+    s += format("<line x1='%.1f' y1='%.1f' x2='%.1f' y2='%.1f' class='grid'/>\n", kLeft, a.y(t), kWidth - kRight,
+                a.y(t));
     s += format("<text x='%.1f' y='%.1f' class='tick' text-anchor='end'>%g</text>\n", kLeft - 10, a.y(t) + 5, t);
   }
-  const int first = static_cast<int>(std::ceil(a.leastLog - 1e-9)), last = static_cast<int>(std::floor(a.mostLog + 1e-9));
+  const int first = static_cast<int>(std::ceil(a.leastLog - 1e-9)),
+            last = static_cast<int>(std::floor(a.mostLog + 1e-9));
   const int step = std::max(1, (last - first + 8) / 9);  // at most ten labels
   for (int e = first; e <= last; e += step) {
     const double bytes = std::ldexp(1.0, e);
@@ -105,8 +108,10 @@ std::string drawAxes(const Axes& a, const std::vector<double>& ticks) {
   s += format("<path d='M%.1f %.1fV%.1fH%.1f' class='axis'/>\n", kLeft, kTop, kHeight - kBottom, kWidth - kRight);
   s += format("<text x='%.1f' y='%.1f' class='label' text-anchor='middle'>message size</text>\n",
               (kLeft + kWidth - kRight) / 2, kHeight - 20);
-  return s + format("<text transform='translate(28 %.1f) rotate(-90)' class='label' text-anchor='middle'>"
-                    "bus bandwidth (GB/s)</text>\n", (kTop + kHeight - kBottom) / 2);
+  return s + format(
+                 "<text transform='translate(28 %.1f) rotate(-90)' class='label' text-anchor='middle'>"
+                 "bus bandwidth (GB/s)</text>\n",
+                 (kTop + kHeight - kBottom) / 2);
 }
 
 std::string drawLine(const Axes& a, const Line& line) {
@@ -116,14 +121,18 @@ std::string drawLine(const Axes& a, const Line& line) {
   for (const Point& p : line.points) s += format("%.1f,%.1f ", a.x(p.bytes), a.y(p.busbw));
   s += "'/>\n";
   for (const Point& p : line.points) {
-    s += format("<circle cx='%.1f' cy='%.1f' r='3.5' fill='%s'><title>%s, %s: %.4g GB/s</title></circle>\n", a.x(p.bytes),
-                a.y(p.busbw), colour, escape(line.name).c_str(), sizeName(p.bytes).c_str(), p.busbw);
+    s += format("<circle cx='%.1f' cy='%.1f' r='3.5' fill='%s'><title>%s, %s: %.4g GB/s</title></circle>\n",
+                a.x(p.bytes), a.y(p.busbw), colour, escape(line.name).c_str(), sizeName(p.bytes).c_str(), p.busbw);
   }
   return s;
 }
 
 std::string drawLegend(const std::vector<Line>& lines) {
-  std::string s;
+  size_t longest = 0;
+  for (const Line& line : lines) longest = std::max(longest, line.name.size());
+  std::string s =
+      format("<rect x='%.1f' y='%.1f' width='%.1f' height='%.1f' rx='4' fill='#fff' fill-opacity='0.8'/>\n", kLeft + 8,
+             kTop + 1, 74 + 7.8 * static_cast<double>(longest), 22.0 * static_cast<double>(lines.size()) + 4);
   double y = kTop + 18;
   for (const Line& line : lines) {
     s += format("<line x1='%.1f' y1='%.1f' x2='%.1f' y2='%.1f' stroke='%s' stroke-width='2.5'%s/>\n", kLeft + 16, y - 5,
@@ -181,8 +190,8 @@ std::string plotSvg(const Collective& c, const std::vector<Row>& rows, const std
     a.leastLog -= 1;
     a.mostLog += 1;
   }
-  std::string s = format("<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %g %g' width='%g' height='%g'>\n", kWidth,
-                         kHeight, kWidth, kHeight);
+  std::string s = format("<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %g %g' width='%g' height='%g'>\n",
+                         kWidth, kHeight, kWidth, kHeight);
   s += "<style>text{font-family:'Helvetica Neue',Arial,'Liberation Sans','DejaVu Sans',sans-serif;fill:#222}"
        ".title{font-size:24px;font-weight:600}.sub{font-size:14px;fill:#666}.tick{font-size:14px;fill:#444}"
        ".label{font-size:16px}.legend{font-size:15px}.grid{stroke:#e4e4e4}.axis{stroke:#444;fill:none;stroke-width:1.5}"

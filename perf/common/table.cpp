@@ -83,9 +83,7 @@ std::string fitNumber(double value, int width) {
   return format("%*.*e", width, std::max(0, width - 6 - 1), value);
 }
 
-std::string versionText(int code) {
-  return format("%d.%d.%d", code / 10000, code / 100 % 100, code % 100);
-}
+std::string versionText(int code) { return format("%d.%d.%d", code / 10000, code / 100 % 100, code % 100); }
 
 std::string headerText(const Collective& c, const Options& o, const std::vector<RankLine>& ranks, int libraryVersion) {
   const bool factor = o.stepFactor > 1;
@@ -107,8 +105,8 @@ std::string headerText(const Collective& c, const Options& o, const std::vector<
 }
 
 std::string rowText(const Row& row, const Options& o) {
-  std::string text = format("%12zu  %12zu  %8s  %6s  %6d", row.bytes, row.count, row.type.c_str(), row.op.c_str(),
-                            row.root);
+  std::string text =
+      format("%12zu  %12zu  %8s  %6s  %6d", row.bytes, row.count, row.type.c_str(), row.op.c_str(), row.root);
   text += measurementText(row.outOfPlace, o) + measurementText(row.inPlace, o);
   if (o.timestamps) text += "  " + row.timestamp;
   return text + "\n";
@@ -134,7 +132,9 @@ Summary summarize(const std::vector<Row>& rows) {
 std::string footerText(const Collective& c, const Options& o, const Summary& s, double peakMemoryMiB) {
   std::string text = format("# Out of bounds values : %zu %s\n", s.wrong, s.dataOk() ? "OK" : "FAILED");
   text += format("# Avg bus bandwidth    : %g %s\n", s.averageBusbw,
-                 !s.wantedBusbw ? "" : s.bandwidthOk() ? "OK" : "FAILED");
+                 !s.wantedBusbw    ? ""
+                 : s.bandwidthOk() ? "OK"
+                                   : "FAILED");
   if (o.reportMemory) text += format("# Peak memory per process : %.1f MiB\n", peakMemoryMiB);
   return text + format("#\n# Collective test concluded: %s\n#\n", c.program);
 }

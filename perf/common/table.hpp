@@ -28,9 +28,9 @@ Spread spreadOf(std::vector<double> timesUs);
 /// One placement of a row.
 struct Measurement {
   double timeUs = 0;
-  double algbw = 0, busbw = 0;    // GB/s, 1e9 bytes
-  std::optional<size_t> wrong;    // nothing: not checked
-  Spread spread;                  // if asked for
+  double algbw = 0, busbw = 0;  // GB/s, 1e9 bytes
+  std::optional<size_t> wrong;  // nothing: not checked
+  Spread spread;                // if asked for
   std::vector<double> callTimesUs;
 };
 

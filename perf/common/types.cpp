@@ -4,21 +4,21 @@ namespace tutti::perf {
 namespace {
 
 constexpr TypeInfo kTypes[] = {
-    {tuttiInt8, "int8", 1, Kind::Signed, 0, 0},          {tuttiUint8, "uint8", 1, Kind::Unsigned, 0, 0},
-    {tuttiInt32, "int32", 4, Kind::Signed, 0, 0},        {tuttiUint32, "uint32", 4, Kind::Unsigned, 0, 0},
-    {tuttiInt64, "int64", 8, Kind::Signed, 0, 0},        {tuttiUint64, "uint64", 8, Kind::Unsigned, 0, 0},
-    {tuttiFloat16, "half", 2, Kind::Floating, 11, 5},    {tuttiFloat32, "float", 4, Kind::Floating, 24, 8},
-    {tuttiFloat64, "double", 8, Kind::Floating, 53, 11}, {tuttiBfloat16, "bfloat16", 2, Kind::Floating, 8, 8},
+    {tuttiInt8, "int8", 1, Kind::Signed, 0, 0},           {tuttiUint8, "uint8", 1, Kind::Unsigned, 0, 0},
+    {tuttiInt32, "int32", 4, Kind::Signed, 0, 0},         {tuttiUint32, "uint32", 4, Kind::Unsigned, 0, 0},
+    {tuttiInt64, "int64", 8, Kind::Signed, 0, 0},         {tuttiUint64, "uint64", 8, Kind::Unsigned, 0, 0},
+    {tuttiFloat16, "half", 2, Kind::Floating, 11, 5},     {tuttiFloat32, "float", 4, Kind::Floating, 24, 8},
+    {tuttiFloat64, "double", 8, Kind::Floating, 53, 11},  {tuttiBfloat16, "bfloat16", 2, Kind::Floating, 8, 8},
     {tuttiFloat8e4m3, "f8e4m3", 1, Kind::Floating, 4, 4}, {tuttiFloat8e5m2, "f8e5m2", 1, Kind::Floating, 3, 5},
-    {tuttiInt16, "int16", 2, Kind::Signed, 0, 0},        {tuttiUint16, "uint16", 2, Kind::Unsigned, 0, 0},
+    {tuttiInt16, "int16", 2, Kind::Signed, 0, 0},         {tuttiUint16, "uint16", 2, Kind::Unsigned, 0, 0},
     {tuttiBool, "bool", 1, Kind::Boolean, 0, 0},
 };
 
 constexpr OpInfo kOps[] = {
-    {OpKind::Sum, "sum", tuttiSum},          {OpKind::Prod, "prod", tuttiProd}, {OpKind::Min, "min", tuttiMin},
-    {OpKind::Max, "max", tuttiMax},          {OpKind::Avg, "avg", tuttiAvg},    {OpKind::MulSum, "mulsum", tuttiSum},
-    {OpKind::Band, "band", tuttiBand},       {OpKind::Bor, "bor", tuttiBor},    {OpKind::Bxor, "bxor", tuttiBxor},
-    {OpKind::Land, "land", tuttiLand},       {OpKind::Lor, "lor", tuttiLor},
+    {OpKind::Sum, "sum", tuttiSum},    {OpKind::Prod, "prod", tuttiProd}, {OpKind::Min, "min", tuttiMin},
+    {OpKind::Max, "max", tuttiMax},    {OpKind::Avg, "avg", tuttiAvg},    {OpKind::MulSum, "mulsum", tuttiSum},
+    {OpKind::Band, "band", tuttiBand}, {OpKind::Bor, "bor", tuttiBor},    {OpKind::Bxor, "bxor", tuttiBxor},
+    {OpKind::Land, "land", tuttiLand}, {OpKind::Lor, "lor", tuttiLor},
 };
 
 }  // namespace

@@ -27,7 +27,19 @@ using tutti::perf::TypeInfo;
 
 namespace {
 
-enum class What { AllReduce, Reduce, ReduceScatter, AllGather, AllToAll, AllToAllv, Broadcast, Gather, Scatter, Barrier, Split };
+enum class What {
+  AllReduce,
+  Reduce,
+  ReduceScatter,
+  AllGather,
+  AllToAll,
+  AllToAllv,
+  Broadcast,
+  Gather,
+  Scatter,
+  Barrier,
+  Split
+};
 
 struct Op {
   What what;
@@ -59,7 +71,7 @@ struct Shared {  // what the ranks of one communicator have in common
   std::condition_variable changed;
   std::vector<std::vector<OpPtr>> posted;  // by rank, waiting for the others
   std::map<std::pair<int, int>, std::vector<MessagePtr>> sends, recvs;
-  std::vector<double> scalars;             // of PreMulSum operators, by (operator - tuttiNumOps) * nRanks + rank
+  std::vector<double> scalars;  // of PreMulSum operators, by (operator - tuttiNumOps) * nRanks + rank
   int executed = 0;
   bool aborted = false;
 };
@@ -228,7 +240,8 @@ void spoil(Shared& s, std::vector<Placed>* parts) {
   Placed& last = parts->back();
   if (f == "swap" && parts->size() > 1) std::swap(parts->front().data, last.data);
   if (f == "swap" && parts->size() == 1 && last.data.size() >= 16) {
-    std::rotate(last.data.begin(), last.data.begin() + static_cast<std::ptrdiff_t>(last.data.size() / 2), last.data.end());
+    std::rotate(last.data.begin(), last.data.begin() + static_cast<std::ptrdiff_t>(last.data.size() / 2),
+                last.data.end());
   }
   if (f == "bit" && !last.data.empty()) last.data.back() ^= std::byte{1};
   if (f == "overrun") last.data.push_back(std::byte{0});
@@ -446,8 +459,13 @@ tuttiResult_t tuttiBarrier(tuttiComm_t c, tuttiStream_t) { return post(c, {.what
 tuttiResult_t tuttiAllToAllv(const void* s, const size_t sc[], const size_t sd[], void* r, const size_t[],
                              const size_t rd[], tuttiDataType_t t, tuttiComm_t c, tuttiStream_t) {
   const int n = c->shared->nRanks;
-  return post(c, {.what = What::AllToAllv, .send = s, .recv = r, .type = t, .sendCounts = {sc, sc + n},
-                  .sendOffsets = {sd, sd + n}, .recvOffsets = {rd, rd + n}});
+  return post(c, {.what = What::AllToAllv,
+                  .send = s,
+                  .recv = r,
+                  .type = t,
+                  .sendCounts = {sc, sc + n},
+                  .sendOffsets = {sd, sd + n},
+                  .recvOffsets = {rd, rd + n}});
 }
 tuttiResult_t tuttiSend(const void* s, size_t n, tuttiDataType_t t, int peer, tuttiComm_t c, tuttiStream_t) {
   return postMessage(c, s, nullptr, n * info(t).bytes, peer);

@@ -1,0 +1,147 @@
+"""The *_perf programs on a test double of the library.  Usage: FILE FOLDER_WITH_fake_*_perf"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+FOLDER = None
+ALL = ["all_reduce", "all_gather", "reduce_scatter", "alltoall", "alltoallv", "broadcast", "reduce", "gather", "scatter",
+       "sendrecv", "hypercube"]
+REDUCING = ["all_reduce", "reduce_scatter", "reduce"]
+BLOCKS = ["all_gather", "alltoall", "alltoallv", "gather"]  # results of several parts
+SMALL = ["-b", "64", "-e", "16K", "-f", "16", "-n", "2"]
+
+
+def perf(name, *args, fault="", env=None, timeout=60):
+    environment = dict(os.environ, FAKE_TUTTI_FAULT=fault, **(env or {}))
+    return subprocess.run([os.path.join(FOLDER, f"fake_{name}_perf"), *args], capture_output=True, text=True,
+                          timeout=timeout, env=environment)
+
+
+def rows(text):
+    return [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def comment(text, start):
+    return next(line for line in text.splitlines() if line.startswith(start))
+
+
+class Programs(unittest.TestCase):
+    def test_all_are_right_on_every_type_operator_and_root(self):
+        for name in ALL:
+            with self.subTest(name):
+                r = perf(name, "-t", "4", "-b", "2K", "-e", "2K", "-n", "1", "-w", "0", "-d", "all", "-o", "all")
+                self.assertEqual((r.returncode, r.stderr), (0, ""), r.stdout[-2000:])
+                self.assertIn("# Out of bounds values : 0 OK", r.stdout)
+                self.assertGreaterEqual(len(rows(r.stdout)), 15)
+
+    def test_every_root_is_right(self):
+        for name in ["broadcast", "reduce", "gather", "scatter"]:
+            with self.subTest(name):
+                r = perf(name, "-t", "3", *SMALL, "-r", "all")
+                self.assertEqual(r.returncode, 0, r.stdout)
+                self.assertEqual({row[4] for row in rows(r.stdout)}, {"0", "1", "2"})
+
+    def test_odd_rank_counts_and_unaligned_sizes_are_right(self):
+        for name in [n for n in ALL if n != "hypercube"]:
+            with self.subTest(name):
+                r = perf(name, "-t", "3", "-b", "0", "-e", "5001", "-i", "1667", "-n", "1", "-u", "3", "-c", "2")
+                self.assertEqual(r.returncode, 0, r.stdout)
+                self.assertEqual(len(rows(r.stdout)), 4)
+
+    def test_a_single_rank_is_right(self):
+        for name in ALL:
+            with self.subTest(name):
+                self.assertEqual(perf(name, *SMALL).returncode, 0)
+
+    def test_several_ranks_per_thread(self):
+        for name in ALL:
+            with self.subTest(name):
+                r = perf(name, "-t", "2", "-g", "2", "-m", "3", *SMALL)
+                self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+                self.assertEqual(sum(l.startswith("#  Rank") for l in r.stdout.splitlines()), 4)
+
+    def test_faults_are_caught(self):
+        cases = [(n, f) for n in ALL for f in ("bit", "overrun", "stale") if not (n in ("sendrecv", "hypercube"))]
+        cases += [(n, f) for n in REDUCING for f in ("lose", "double", "swap")] + [(n, "swap") for n in BLOCKS]
+        for name, fault in cases:
+            with self.subTest(name=name, fault=fault):
+                r = perf(name, "-t", "4", *SMALL, fault=fault)
+                self.assertEqual(r.returncode, 1, r.stdout)
+                self.assertIn("FAILED", comment(r.stdout, "# Out of bounds values"))
+                self.assertTrue(any(int(float(row[8])) > 0 for row in rows(r.stdout)), "out of place")
+                self.assertTrue(any(int(float(row[12])) > 0 for row in rows(r.stdout)), "in place")
+
+    def test_lost_contributions_are_caught_in_every_type_and_operator(self):
+        r = perf("all_reduce", "-t", "4", "-b", "8K", "-e", "8K", "-n", "1", "-d", "all", "-o", "all", fault="lose")
+        self.assertEqual([row for row in rows(r.stdout) if row[8] == "0" or row[12] == "0"], [])
+
+    def test_without_check_wrong_data_is_not_noticed_and_says_so(self):
+        r = perf("all_reduce", "-t", "2", *SMALL, "-c", "0", fault="bit")
+        self.assertEqual(r.returncode, 0)
+        self.assertEqual({row[8] for row in rows(r.stdout)}, {"N/A"})
+
+    def test_an_error_of_the_library_ends_all_ranks(self):
+        r = perf("all_reduce", "-t", "4", *SMALL, fault="error")
+        self.assertEqual(r.returncode, 3)
+        self.assertIn("told to fail", r.stderr)
+
+    def test_copies_have_no_operator_and_only_rooted_ones_a_root(self):
+        self.assertEqual({(r[3], r[4]) for r in rows(perf("all_gather", *SMALL).stdout)}, {("none", "-1")})
+        self.assertEqual({(r[3], r[4]) for r in rows(perf("all_reduce", *SMALL).stdout)}, {("sum", "-1")})
+        self.assertEqual({(r[3], r[4]) for r in rows(perf("broadcast", "-t", "2", "-r", "1", *SMALL).stdout)}, {("none", "1")})
+
+    def test_a_wrong_root_and_a_wrong_rank_count_are_refused(self):
+        self.assertIn("--root 2 is not below 2", perf("broadcast", "-t", "2", "-r", "2", *SMALL).stderr)
+        self.assertIn("power of two", perf("hypercube", "-t", "3", *SMALL).stderr)
+
+    def test_alltoallv_takes_a_matrix(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
+            f.write("0 1 2\n1 0 3\n0.5 1 1\n")
+            f.flush()
+            r = perf("alltoallv", "-t", "3", *SMALL, env={"NCCL_TESTS_ALLTOALLV_MATRIX_FILE": f.name})
+            self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+            self.assertEqual(rows(r.stdout)[0][9:13], ["N/A"] * 4)  # not symmetric: nothing in place
+            r = perf("alltoallv", "-t", "2", *SMALL, env={"NCCL_TESTS_ALLTOALLV_MATRIX_FILE": f.name})
+            self.assertIn("not one number for each pair", r.stderr)
+
+    def test_groups(self):
+        r = perf("all_reduce", "-t", "4", *SMALL, env={"NCCL_TESTS_SPLIT": "MOD 2"})
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertEqual([l.split()[4] for l in r.stdout.splitlines() if l.startswith("#  Rank")], ["0", "1", "0", "1"])
+
+    def test_further_flags(self):
+        r = perf("all_reduce", "-t", "2", *SMALL, "-I", "1", "-K", "1", "-S", "1", "-y", "0", "-R", "1", "-z", "1", "-C", "1",
+                 "-a", "3", "-p", "0", "-M", "1", "-N", "2", "-T", "5")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertEqual({len(row) for row in rows(r.stdout)}, {13 + 8 + 2})
+        self.assertEqual(len(rows(r.stdout)), 2 * 3)
+        self.assertIn("# Peak memory per process", r.stdout)
+        self.assertIn("cputime", r.stdout)
+
+    def test_bandwidth_that_is_too_low_fails(self):
+        r = perf("all_reduce", "-t", "2", *SMALL, env={"NCCL_TESTS_MIN_BW": "100000"})
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("FAILED", comment(r.stdout, "# Avg bus bandwidth"))
+
+    def test_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            j, p = os.path.join(folder, "o.json"), os.path.join(folder, "p.svg")
+            r = perf("all_reduce", "-t", "2", *SMALL, "-I", "1", "-J", j, "--plot", p)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            with open(j) as f:
+                record = json.load(f)
+            self.assertEqual([row["size"] for row in record["results"]], [64, 1024, 16384])
+            self.assertEqual(len(record["results"][0]["in_place_per_iter"]["times"]), 2)
+            self.assertTrue(xml.etree.ElementTree.parse(p).getroot().tag.endswith("svg"))
+        r = perf("all_reduce", *SMALL, "-J", "/nonexistent/o.json")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("cannot write /nonexistent/o.json", r.stderr)
+
+
+if __name__ == "__main__":
+    FOLDER = sys.argv.pop(1)
+    unittest.main(argv=sys.argv[:1], verbosity=1)

@@ -1,0 +1,73 @@
+#include "tools/run/job.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+
+namespace tutti::run {
+namespace {
+
+constexpr const char* kHostsAnswer =
+    "tutti-run starts ranks on this host only; for several hosts use mpirun, srun or torchrun, which Tutti joins by "
+    "itself (tuttiCommInitEnv)";
+
+// "NAME=VALUE" as it is; "NAME" takes its value from here.
+std::string checkVariables(std::vector<std::string>* variables) {
+  for (std::string& v : *variables) {
+    if (v.empty() || v[0] == '=') return "-x '" + v + "' does not name a variable";
+    if (v.find('=') != std::string::npos) continue;
+    const char* value = std::getenv(v.c_str());
+    if (value == nullptr) return "-x " + v + ": there is no such variable here, and no value was given";
+    v += std::string("=") + value;
+  }
+  return "";
+}
+
+}  // namespace
+
+ParsedJob parseJob(int argc, char** argv) {
+  Job job;
+  bool noBind = false, tag = false, noTag = false;
+  std::string bind = "core";
+  std::vector<std::string> hosts;
+  CLI::App app("Start N ranks of a program on this host: tutti-run -n N [flags] PROGRAM [ARGUMENTS...]", "tutti-run");
+  app.add_option("-n,--np", job.nRanks, "number of ranks")->check(CLI::Range(1, 4096));
+  app.add_option("--bind", bind,
+                 "core: rank r runs on core r; share: cores are divided among the ranks; none. Only "
+                 "when there are at least as many cores as ranks")
+      ->check(CLI::IsMember({"core", "share", "none"}));
+  app.add_flag("--no-bind", noBind, "the same as --bind none");
+  app.add_option("--timeout", job.timeoutS, "seconds after which everything is ended, with exit status 124")
+      ->check(CLI::Range(0.0, 1e9));
+  app.add_option("--grace", job.graceS, "seconds that the other ranks have after one has failed, before they are ended")
+      ->check(CLI::Range(0.0, 1e9));
+  app.add_flag("--tag-output", tag, "put [rank] in front of every line, even if the output is not a terminal");
+  app.add_flag("--no-tag", noTag, "never do that");
+  app.add_option("-x", job.environment, "NAME=VALUE (or NAME) for the environment of the ranks; may be repeated")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
+  app.add_option("--host,--hosts,--hostfile", hosts, "not supported: use mpirun, srun or torchrun");
+  app.prefix_command();
+  const auto refuse = [](const std::string& why) { return ParsedJob{std::nullopt, 1, "tutti-run: " + why + "\n"}; };
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return {std::nullopt, 0, app.help()};
+  } catch (const CLI::ParseError& e) {
+    return refuse(e.what());
+  }
+  job.command = app.remaining();
+  if (!hosts.empty()) return refuse(kHostsAnswer);
+  if (job.nRanks < 1) return refuse("-n N is missing: the number of ranks");
+  if (!job.command.empty() && job.command[0] == "--") job.command.erase(job.command.begin());
+  if (job.command.empty()) return refuse("there is no program to run");
+  if (job.command[0].starts_with("-")) return refuse("unknown flag " + job.command[0] + " (see --help)");
+  if (tag && noTag) return refuse("--tag-output and --no-tag exclude each other");
+  if (tag || noTag) job.tag = tag;
+  job.bind = noBind || bind == "none" ? Bind::None : bind == "share" ? Bind::Share : Bind::Core;
+  const std::string complaint = checkVariables(&job.environment);
+  if (!complaint.empty()) return refuse(complaint);
+  return {std::move(job), 0, ""};
+}
+
+}  // namespace tutti::run

@@ -1,0 +1,37 @@
+// tutti-run: starts the ranks of a program on this host.  See tools/README.md.
+#include <cstdio>
+#include <string>
+
+#include "tools/run/job.hpp"
+#include "tools/run/launcher.hpp"
+#include "tutti/tutti.h"
+
+namespace {
+
+std::string hex(const tuttiUniqueId& id) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (char c : id.internal) {
+    const unsigned char byte = static_cast<unsigned char>(c);
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const tutti::run::ParsedJob parsed = tutti::run::parseJob(argc, argv);
+  if (!parsed.job) {
+    std::fputs(parsed.text.c_str(), parsed.exitCode == 0 ? stdout : stderr);
+    return parsed.exitCode;
+  }
+  tutti::run::Launcher launcher(*parsed.job);
+  tuttiUniqueId id;  // this process serves the meeting place as long as it lives
+  if (tuttiGetUniqueId(&id) != tuttiSuccess) {
+    std::fprintf(stderr, "tutti-run: cannot open a meeting place: %s\n", tuttiGetLastError(nullptr));
+    return 1;
+  }
+  return launcher.run(hex(id));
+}
