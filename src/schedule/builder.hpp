@@ -1,8 +1,8 @@
 // Writing schedules: what algorithm files use.
 //
-// A builder for AllReduce may treat Output as if it already held the input (`workInOutput()`): the first op that reads
-// an Output chunk which nothing has written reads Input instead, and finish() adds copies for chunks that no op has
-// written.  So the ring of the textbook needs no special case for out-of-place buffers and no copy pass.
+// A builder may treat Output as if it already held the input (`workInOutput()`): an op that reads an Output chunk which
+// nothing has written reads Input instead, and finish() adds copies for chunks that no op has written.  So the ring of
+// the textbook needs no special case for out-of-place buffers and no copy pass.
 #pragma once
 
 #include <string>
@@ -34,21 +34,32 @@ class ScheduleBuilder {
   void sendToken(int peer);
   void recvToken(int peer);
 
-  /// See the head of this file.  AllReduce only; call before the first op.
+  /// See the head of this file; call before the first op.  AllReduce; Reduce, where ranks without Output work in
+  /// scratch chunks that take its place; Broadcast, where it is about the root (others have nothing to start from).
   void workInOutput();
 
-  /// The schedule.  Drops copies of a chunk onto itself (in place: Input[c] and Output[c] may be one).
+  /// The schedule.  Copies of a chunk onto itself (in place: Input[c] and Output[c] may be one) are not in it.
   Schedule finish();
 
  private:
   Lane& current();
+  void checkPeer(int peer) const;
+  void append(Op op);
+  /// Where to read what the algorithm calls `chunk`, and where to write it: see workInOutput.
   Chunk readable(Chunk chunk);
-  void written(Chunk chunk);
+  Chunk writable(Chunk chunk);
+  size_t checkedOutput(int index) const;
+
+  /// What workInOutput knows of an Output chunk.
+  struct OutputState {
+    bool written = false;
+    int lane = 0;      // that touched it last
+    int standIn = -1;  // scratch chunk, on a rank that has no Output
+  };
 
   Schedule schedule_;
   int lane_ = 0;
-  bool workInOutput_ = false;
-  std::vector<char> outputWritten_;
+  std::vector<OutputState> output_;  // empty unless workInOutput
 };
 
 }  // namespace tutti

@@ -100,11 +100,18 @@ struct Schedule {
   /// Chunks that AllReduce, Broadcast and Reduce divide their buffer into; other collectives ignore it.
   int nChunks = 1;
   int nScratch = 0;
+  /// Lanes [k * lanes / nChannels, (k+1) * lanes / nChannels) are channel k, which works on the k-th of nChannels parts
+  /// of the bytes of every chunk: lanes of different channels never touch the same byte.  A scratch chunk belongs to
+  /// the lanes of one channel.
+  int nChannels = 1;
   std::vector<Lane> lanes;
 
   bool operator==(const Schedule&) const = default;
   int inputChunks() const;   // 0 where this rank has no Input
   int outputChunks() const;  // 0 where this rank has no Output
+  /// The chunk that stands for this one's memory: two chunks are the same bytes (in place) iff this says the same.
+  Chunk memoryOf(Chunk chunk) const;
+  int channelOf(int lane) const { return lane / (static_cast<int>(lanes.size()) / nChannels); }
 };
 
 /// What a schedule is built for.  Every rank of a call has the same Shape but for `rank`.
@@ -130,5 +137,6 @@ struct Shape {
 /// "rank 0 of 4, allreduce, 4 chunks, 2 scratch / lane 0 / reduce-scatter / 0: send out[0] -> 1 ..." for people.
 std::string toString(const Schedule& schedule);
 std::string toString(const Op& op);
+std::string toString(Chunk chunk);
 
 }  // namespace tutti

@@ -14,7 +14,8 @@ namespace tutti {
 
 struct VerifyOptions {
   int slots = 1;         // messages of room per FIFO, direction and lane
-  bool ordered = false;  // also require that operands were combined in rank order (non-commutative operators)
+  bool ordered = false;  // also require that operands are combined in rank order (non-commutative operators)
+  bool tree = false;     // also require that they are combined along the tree of reduction_tree.hpp (implies ordered)
 };
 
 /// schedules[r] is rank r's.  "" when all is well, else a sentence with rank, lane, op and what is wrong:

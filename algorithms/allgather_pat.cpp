@@ -1,0 +1,58 @@
+// PAT allgather (parallel aggregated trees): every block goes down a binomial tree of its own, all trees side by side,
+// far edges first.
+//   With A blocks aggregated in one step (A * B about a slot): log2(A) steps far away, then about n/A near ones.
+//   steps ceil(log2 n) for small blocks up to n-1 for large ones; bytes sent per rank (n-1) * B.
+//   Limits: none; v forms too.  For many ranks: long distances carry few bytes.
+//   Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", arXiv:2506.20252, 2025.
+#include <algorithm>
+
+#include "algorithms/algorithm.hpp"
+#include "algorithms/costs.hpp"
+#include "algorithms/phases.hpp"
+
+namespace tutti {
+namespace {
+
+// Subtrees that are worked on side by side: as many blocks as fit in one slot.
+int aggregate(const Shape& s) {
+  const size_t fit = s.slotBytes / std::max<size_t>(1, s.bytes);
+  const int most = ceilPowerOfTwo(s.nRanks);
+  return floorPowerOfTwo(static_cast<int>(std::clamp<size_t>(fit, 1, static_cast<size_t>(most))));
+}
+
+Schedule build(const Shape& shape) {
+  ScheduleBuilder b(shape);
+  Blocks blocks = Blocks::ofAllGather(b, shape);
+  const int n = shape.nRanks;
+  b.phase("trees");
+  for (const std::vector<int>& children : patSteps(n, aggregate(shape))) {
+    const int h = lowBit(children.front());
+    std::vector<int> sent;  // in the tree of block b this rank is member rank - b
+    std::vector<int> received;
+    for (int v : children) {
+      sent.push_back(wrap(shape.rank - (v - h), n));
+      received.push_back(wrap(shape.rank - v, n));
+    }
+    exchange(blocks, wrap(shape.rank + h, n), sent, wrap(shape.rank - h, n), received, Arrival::Store);
+  }
+  blocks.settle(shape.rank);
+  return b.finish();
+}
+
+double costUs(const Shape& s, const CostModel& cost) {
+  const double moved = (s.nRanks - 1) * double(s.bytes);
+  return elapsedUs(cost, serialUs(cost.link, s.nRanks - 1, moved));
+}
+
+}  // namespace
+
+extern constinit const Algorithm kAllGatherPat = {
+    .collective = Collective::AllGather,
+    .name = "pat",
+    .summary = "a binomial tree per block, side by side, far edges first; many ranks",
+    .supports = [](const Shape& s) { return s.nRanks >= 1; },
+    .costUs = costUs,
+    .build = build,
+};
+
+}  // namespace tutti

@@ -1,0 +1,54 @@
+// Chain broadcast: from rank to rank, in slices, so that all links are busy at once.
+//   steps n-1, plus one for every slice of S but the first; bytes sent per rank S (the last none).
+//   Limits: none.  For large S: the time goes to that of one link.
+#include <algorithm>
+
+#include "algorithms/algorithm.hpp"
+#include "algorithms/costs.hpp"
+#include "algorithms/phases.hpp"
+
+namespace tutti {
+namespace {
+
+// This rank's neighbours in a chain that starts at the root and goes node after node.
+TreeNode chain(const Shape& shape) {
+  const std::vector<int> order = ringOrder(shape);
+  const int n = shape.nRanks;
+  const auto position = [&](int rank) {
+    return static_cast<int>(std::find(order.begin(), order.end(), rank) - order.begin());
+  };
+  const int me = position(shape.rank);
+  const int last = wrap(position(shape.root) - 1, n);
+  TreeNode node;
+  if (shape.rank != shape.root) node.parent = order[wrap(me - 1, n)];
+  if (me != last) node.children = {order[wrap(me + 1, n)]};
+  return node;
+}
+
+Schedule build(const Shape& shape) {
+  ScheduleBuilder b(shape);
+  Blocks blocks = Blocks::ofBroadcast(b, shape, 1);
+  b.phase("down the chain");
+  treeBroadcast(blocks, chain(shape), 0);
+  blocks.settle(0);
+  return b.finish();
+}
+
+double costUs(const Shape& s, const CostModel& cost) {
+  const double bytes = double(s.bytes);
+  const double work = (s.nRanks - 1) * cost.link(bytes) / s.nRanks;
+  return elapsedUs(cost, pipelineUs(cost.link, s.nRanks - 1, bytes, double(s.slotBytes)), work);
+}
+
+}  // namespace
+
+extern constinit const Algorithm kBroadcastChain = {
+    .collective = Collective::Broadcast,
+    .name = "chain",
+    .summary = "from rank to rank in slices; large messages",
+    .supports = [](const Shape& s) { return s.nRanks >= 1; },
+    .costUs = costUs,
+    .build = build,
+};
+
+}  // namespace tutti

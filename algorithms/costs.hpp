@@ -1,0 +1,39 @@
+// What the cost formulas of the algorithm files have in common.  Microseconds and bytes; doubles throughout.
+#pragma once
+
+#include <algorithm>
+
+#include "src/plan/linear_cost.hpp"
+
+namespace tutti {
+
+/// Messages one after the other, each of which waits for one from a peer: `bytes` in all.
+inline double serialUs(const LinearCost& link, double messages, double bytes) {
+  return messages * link.latencyUs + bytes / (link.bandwidthGBps * 1e3);
+}
+
+/// Messages to different peers, none of which waits for another: `bytes` in all.  A message more costs the sender its
+/// own handling of it, not the way to the peer and back into its cache.
+inline double burstUs(const LinearCost& link, double messages, double bytes) {
+  constexpr double kHandling = 0.25;  // part of the latency that is work
+  if (messages < 1) return 0;
+  return link.latencyUs * (1 + kHandling * (messages - 1)) + bytes / (link.bandwidthGBps * 1e3);
+}
+
+/// A pipeline of `hops` hops through which `bytes` pass in slices of at most sliceBytes; every slice occupies a member
+/// for `perHop` messages.
+inline double pipelineUs(const LinearCost& link, double hops, double bytes, double sliceBytes, double perHop = 1) {
+  const double slices = std::max(1.0, bytes / std::max(1.0, sliceBytes));
+  return (hops + (slices - 1) * perHop) * link(bytes / slices);
+}
+
+/// The critical path, or the work of the ranks that share a core where that takes longer.  workUs is the mean over
+/// ranks of what each does itself.
+inline double elapsedUs(const CostModel& cost, double criticalUs, double workUs) {
+  return std::max(criticalUs, cost.ranksPerCore * workUs);
+}
+
+/// Where every rank is busy all the time.
+inline double elapsedUs(const CostModel& cost, double criticalUs) { return elapsedUs(cost, criticalUs, criticalUs); }
+
+}  // namespace tutti

@@ -1,0 +1,57 @@
+// Binomial gather: up a binomial tree, every rank passes on the blocks of its subtree.
+//   steps ceil(log2 n); bytes sent per rank at most n/2 * B for blocks of B, ceil(log2 n)/2 * B on average; the root
+//   receives (n-1) * B from ceil(log2 n) ranks.  Up to n/2 scratch blocks.
+//   Limits: blocks of one size.  For many ranks, when the root should not hold n-1 links.
+#include <algorithm>
+
+#include "algorithms/algorithm.hpp"
+#include "algorithms/costs.hpp"
+#include "algorithms/phases.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule build(const Shape& shape) {
+  const int n = shape.nRanks;
+  const int v = wrap(shape.rank - shape.root, n);
+  const TreeNode node = binomialTree(v, n);
+  const auto rankOf = [&](int member) { return wrap(member + shape.root, n); };
+  ScheduleBuilder b(shape);
+  Blocks blocks(b, n);  // by member
+  blocks.place(v, in(0));
+  for (int member = 0; member < n && v == 0; ++member) blocks.setHome(member, out(rankOf(member)));
+
+  b.phase("up the tree");
+  for (size_t i = node.children.size(); i-- > 0;) {
+    const int child = node.children[i];
+    for (int member = child; member < std::min(n, child + lowBit(child)); ++member) {
+      blocks.recv(rankOf(child), member);
+    }
+  }
+  for (int member = v; v > 0 && member < std::min(n, v + lowBit(v)); ++member) {
+    blocks.send(rankOf(node.parent), member);
+  }
+  if (v == 0) blocks.settle(0);
+  return b.finish();
+}
+
+double costUs(const Shape& s, const CostModel& cost) {
+  const double blocks = s.nRanks - 1;
+  const double rounds = ceilLog2(s.nRanks);
+  const double bytes = double(s.bytes);
+  const double work = rounds / 2 * cost.link(bytes);  // a block changes hands once per bit set in its distance
+  return elapsedUs(cost, rounds * cost.link.latencyUs + burstUs(cost.link, blocks, blocks * bytes), work);
+}
+
+}  // namespace
+
+extern constinit const Algorithm kGatherBinomial = {
+    .collective = Collective::Gather,
+    .name = "binomial",
+    .summary = "up a binomial tree; many ranks, small blocks",
+    .supports = [](const Shape& s) { return s.nRanks >= 1 && !s.uneven; },
+    .costUs = costUs,
+    .build = build,
+};
+
+}  // namespace tutti

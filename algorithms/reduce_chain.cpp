@@ -1,0 +1,54 @@
+// Chain reduce: a sum that collects a contribution at each rank on its way to the root, in slices.
+//   steps n-1, plus one for every slice of S but the first; bytes sent per rank S (the root none); S reduced by each.
+//   Limits: none.  For large S: the time goes to that of one link.
+#include <algorithm>
+
+#include "algorithms/algorithm.hpp"
+#include "algorithms/costs.hpp"
+#include "algorithms/phases.hpp"
+
+namespace tutti {
+namespace {
+
+// This rank's neighbours in a chain that starts at the root and goes node after node.
+TreeNode chain(const Shape& shape) {
+  const std::vector<int> order = ringOrder(shape);
+  const int n = shape.nRanks;
+  const auto position = [&](int rank) {
+    return static_cast<int>(std::find(order.begin(), order.end(), rank) - order.begin());
+  };
+  const int me = position(shape.rank);
+  const int last = wrap(position(shape.root) - 1, n);
+  TreeNode node;
+  if (shape.rank != shape.root) node.parent = order[wrap(me - 1, n)];
+  if (me != last) node.children = {order[wrap(me + 1, n)]};
+  return node;
+}
+
+Schedule build(const Shape& shape) {
+  ScheduleBuilder b(shape);
+  Blocks blocks = Blocks::ofReduce(b, shape, 1);
+  b.phase("up the chain");
+  treeReduce(blocks, chain(shape), 0);
+  if (shape.rank == shape.root) blocks.settle(0);
+  return b.finish();
+}
+
+double costUs(const Shape& s, const CostModel& cost) {
+  const double bytes = double(s.bytes);
+  const double work = (s.nRanks - 1) * (cost.link(bytes) + cost.reduceUs(bytes)) / s.nRanks;
+  return elapsedUs(cost, pipelineUs(cost.link, s.nRanks - 1, bytes, double(s.slotBytes)) + cost.reduceUs(bytes), work);
+}
+
+}  // namespace
+
+extern constinit const Algorithm kReduceChain = {
+    .collective = Collective::Reduce,
+    .name = "chain",
+    .summary = "a sum from rank to rank in slices; large messages",
+    .supports = [](const Shape& s) { return s.nRanks >= 1; },
+    .costUs = costUs,
+    .build = build,
+};
+
+}  // namespace tutti

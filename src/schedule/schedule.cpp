@@ -1,0 +1,109 @@
+#include "src/schedule/schedule.hpp"
+
+#include "src/base/text.hpp"
+
+namespace tutti {
+
+int Schedule::inputChunks() const {
+  switch (collective) {
+    case Collective::AllReduce:
+    case Collective::Reduce: return nChunks;
+    case Collective::Broadcast: return rank == root ? nChunks : 0;
+    case Collective::AllGather:
+    case Collective::Gather: return 1;
+    case Collective::ReduceScatter:
+    case Collective::AllToAll: return nRanks;
+    case Collective::Scatter: return rank == root ? nRanks : 0;
+    case Collective::Barrier: return 0;
+  }
+  return 0;
+}
+
+int Schedule::outputChunks() const {
+  switch (collective) {
+    case Collective::AllReduce:
+    case Collective::Broadcast: return nChunks;
+    case Collective::Reduce: return rank == root ? nChunks : 0;
+    case Collective::AllGather:
+    case Collective::AllToAll: return nRanks;
+    case Collective::Gather: return rank == root ? nRanks : 0;
+    case Collective::ReduceScatter:
+    case Collective::Scatter: return 1;
+    case Collective::Barrier: return 0;
+  }
+  return 0;
+}
+
+Chunk Schedule::memoryOf(Chunk chunk) const {
+  if (!inPlace || chunk.buffer == Buffer::Scratch) return chunk;
+  switch (collective) {
+    case Collective::AllReduce:
+    case Collective::AllToAll: return out(chunk.index);
+    case Collective::Broadcast:
+    case Collective::Reduce: return rank == root ? out(chunk.index) : chunk;
+    case Collective::AllGather: return chunk.buffer == Buffer::Input ? out(rank) : chunk;
+    case Collective::Gather: return chunk.buffer == Buffer::Input && rank == root ? out(rank) : chunk;
+    case Collective::ReduceScatter: return chunk.buffer == Buffer::Output ? in(rank) : chunk;
+    case Collective::Scatter: return chunk.buffer == Buffer::Output && rank == root ? in(rank) : chunk;
+    case Collective::Barrier: return chunk;
+  }
+  return chunk;
+}
+
+std::string toString(Chunk chunk) {
+  const char* name = chunk.buffer == Buffer::Input ? "in" : chunk.buffer == Buffer::Output ? "out" : "scratch";
+  return cat(name, "[", chunk.index, "]");
+}
+
+static const char* nameOf(const Op& op) {
+  if (op.token) return op.from.empty() ? "sendToken" : op.to.empty() ? "recvToken" : "recvSendToken";
+  if (op.from.empty()) {
+    if (op.to.empty()) return op.reduces() ? "reduce" : "copy";
+    if (op.reduces()) return "reduceSend";
+    if (op.hasDst) return "copySend";
+    return op.to.size() > 1 ? "publish" : "send";
+  }
+  if (op.to.empty()) return op.reduces() ? "recvReduce" : "recv";
+  return op.reduces() ? "recvReduceSend" : "recvCopySend";
+}
+
+std::string toString(const Op& op) {
+  std::string text = nameOf(op);
+  const char* separator = " ";
+  for (const Chunk source : op.sources) {
+    text += separator + toString(source);
+    separator = " + ";
+  }
+  for (const int32_t peer : op.from) {
+    text += cat(separator, "rank ", peer);
+    separator = " + ";
+  }
+  if (op.hasDst) text += " => " + toString(op.dst);
+  separator = " -> ";
+  for (const int32_t peer : op.to) {
+    text += cat(separator, peer);
+    separator = ",";
+  }
+  if (op.direct) text += " (direct)";
+  return text;
+}
+
+std::string toString(const Schedule& schedule) {
+  std::string text = cat("rank ", schedule.rank, " of ", schedule.nRanks, ", ", collectiveKey(schedule.collective));
+  if (schedule.inPlace) text += " in place";
+  text += cat(", ", schedule.nChunks, " chunks, ", schedule.nScratch, " scratch, ", schedule.nChannels, " channels\n");
+  for (size_t l = 0; l < schedule.lanes.size(); ++l) {
+    const Lane& lane = schedule.lanes[l];
+    text += cat("lane ", l, "\n");
+    size_t phase = 0;
+    for (size_t i = 0; i < lane.ops.size(); ++i) {
+      for (; phase < lane.phases.size() && lane.phases[phase].begin <= static_cast<int32_t>(i); ++phase) {
+        text += cat("  ", lane.phases[phase].name, "\n");
+      }
+      text += cat("    ", i, ": ", toString(lane.ops[i]), "\n");
+    }
+  }
+  return text;
+}
+
+}  // namespace tutti
