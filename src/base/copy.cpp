@@ -89,13 +89,15 @@ void setStreamingThreshold(size_t bytes) { threshold().store(bytes, std::memory_
 
 bool storesPastCache(size_t outputBytes, size_t inputBytes) { return outputBytes + inputBytes > streamingThreshold(); }
 
-void copyPiece(void* dst, const void* src, size_t bytes, size_t wholeBytes) {
+void copyPastCache(void* dst, const void* src, size_t bytes) {
   if (bytes == 0) return;
-  if (storesPastCache(wholeBytes, wholeBytes) &&
-      copyStreaming(static_cast<std::byte*>(dst), static_cast<const std::byte*>(src), bytes)) {
-    return;
-  }
+  if (copyStreaming(static_cast<std::byte*>(dst), static_cast<const std::byte*>(src), bytes)) return;
   std::memcpy(dst, src, bytes);
+}
+
+void copyPiece(void* dst, const void* src, size_t bytes, size_t wholeBytes) {
+  if (storesPastCache(wholeBytes, wholeBytes)) return copyPastCache(dst, src, bytes);
+  if (bytes != 0) std::memcpy(dst, src, bytes);
 }
 
 void copyBytes(void* dst, const void* src, size_t bytes) { copyPiece(dst, src, bytes, bytes); }

@@ -21,6 +21,9 @@ void copyBytes(void* dst, const void* src, size_t bytes);
 /// message in slots; pass 0 when the piece is read again soon.
 void copyPiece(void* dst, const void* src, size_t bytes, size_t wholeBytes);
 
+/// memcpy that stores past the cache whatever the size; for measuring when that pays.
+void copyPastCache(void* dst, const void* src, size_t bytes);
+
 /// Whether an output of `outputBytes`, made from `inputBytes` of other memory, is better stored past the cache.
 bool storesPastCache(size_t outputBytes, size_t inputBytes);
 

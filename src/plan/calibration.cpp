@@ -1,0 +1,203 @@
+#include "src/plan/calibration.hpp"
+
+#include <dirent.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "src/base/config.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::array<const char*, kNumLinkKinds> kKinds = {"shm-threads", "shm-processes", "tcp-local", "tcp-remote"};
+constexpr std::array<const char*, kNumProtocols> kProtocols = {"inline", "slots", "direct"};
+
+template <class E, size_t n>
+bool parseName(const std::array<const char*, n>& names, std::string_view name, E* out) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) return false;
+  *out = static_cast<E>(found - names.begin());
+  return true;
+}
+
+/// Bytes that go in one control line beside its flag.
+constexpr uint64_t kInlineBytes = 48;
+constexpr uint64_t kSlotBytes = 128 * 1024;
+
+/// Mbit/s of the fastest interface that is up and says so; 0 if none does.
+double fastestInterfaceMbit() {
+  double most = 0;
+  DIR* folder = opendir("/sys/class/net");
+  if (folder == nullptr) return 0;
+  while (const dirent* entry = readdir(folder)) {
+    const std::string name = entry->d_name;
+    if (name == "lo" || name.starts_with('.')) continue;
+    std::string state;
+    double mbit = 0;
+    std::ifstream(cat("/sys/class/net/", name, "/operstate")) >> state;
+    std::ifstream(cat("/sys/class/net/", name, "/speed")) >> mbit;
+    if (state == "up" && mbit > 0 && mbit < 1e7) most = std::max(most, mbit);
+  }
+  closedir(folder);
+  return most;
+}
+
+std::string cpuModel() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("model name") && !line.starts_with("CPU part")) continue;
+    const size_t colon = line.find(": ");
+    if (colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+std::string hostName() {
+  if (const std::string given = configText("TUTTI_HOSTID"); !given.empty()) return given;
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
+}
+
+/// One line's worth: what a file can hold and give back unchanged.
+std::string printable(std::string text) {
+  for (char& c : text) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  const size_t first = text.find_first_not_of(' ');
+  if (first == std::string::npos) return "unknown";
+  return text.substr(first, std::min<size_t>(200, text.find_last_not_of(' ') + 1 - first));
+}
+
+// ---- Text.
+
+std::string number(double value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof(text), value).ptr;  // shortest form that reads back the same
+  return {text, end};
+}
+
+template <class T>
+bool parseNumber(std::string_view text, T least, T most, T* out) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return false;
+  if (!(value >= least && value <= most)) return false;  // a NaN fails here
+  *out = value;
+  return true;
+}
+
+constexpr double kLeastGBps = 1e-4, kMostGBps = 1e5, kMostLatencyUs = 1e7;
+
+bool parseLink(std::string_view rest, Calibration* into) {
+  const std::vector<std::string> words = split(rest, ' ');
+  LinkKind kind{};
+  Protocol protocol{};
+  if (words.size() != 5 || !parseLinkKind(words[0], &kind) || !parseProtocol(words[1], &protocol)) return false;
+  LinkCost& link = into->at(kind, protocol);
+  if (link.available) return false;  // twice
+  link.available = true;
+  return parseNumber(words[2], 0.0, kMostLatencyUs, &link.cost.latencyUs) &&
+         parseNumber(words[3], kLeastGBps, kMostGBps, &link.cost.bandwidthGBps) &&
+         parseNumber(words[4], uint64_t{1}, UINT64_MAX, &link.mostBytes);
+}
+
+/// One line "key rest".
+bool parseLine(std::string_view key, std::string_view rest, Calibration* into) {
+  if (key == "cpu" || key == "host") {
+    (key == "cpu" ? into->machine.cpu : into->machine.host) = std::string(rest);
+    return !rest.empty() && printable(std::string(rest)) == rest;
+  }
+  if (key == "cores") return parseNumber(rest, 1, 1 << 20, &into->machine.cores);
+  if (key == "copy-gbps") return parseNumber(rest, kLeastGBps, kMostGBps, &into->copyGBps);
+  if (key == "reduce-gbps") return parseNumber(rest, kLeastGBps, kMostGBps, &into->reduceGBps);
+  if (key == "stream-from-bytes") return parseNumber(rest, uint64_t{0}, UINT64_MAX, &into->streamFromBytes);
+  return key == "link" && parseLink(rest, into);
+}
+
+}  // namespace
+
+const char* linkKindName(LinkKind kind) { return kKinds[static_cast<size_t>(kind)]; }
+const char* protocolName(Protocol protocol) { return kProtocols[static_cast<size_t>(protocol)]; }
+bool parseLinkKind(std::string_view name, LinkKind* out) { return parseName(kKinds, name, out); }
+bool parseProtocol(std::string_view name, Protocol* out) { return parseName(kProtocols, name, out); }
+
+Machine thisMachine() {
+  Machine machine;
+  machine.cpu = printable(cpuModel());
+  machine.host = printable(hostName());
+  cpu_set_t allowed;
+  machine.cores = sched_getaffinity(0, sizeof(allowed), &allowed) == 0
+                      ? CPU_COUNT(&allowed)
+                      : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return machine;
+}
+
+Calibration defaultCalibration(const Machine& machine) {
+  Calibration c;
+  c.machine = machine;
+  c.copyGBps = 10;
+  c.reduceGBps = 8;
+  const auto set = [&](LinkKind kind, Protocol protocol, double latencyUs, double gbps, uint64_t mostBytes) {
+    c.at(kind, protocol) = {.available = true, .cost = {latencyUs, gbps}, .mostBytes = mostBytes};
+  };
+  for (const LinkKind kind : {LinkKind::ShmThreads, LinkKind::ShmProcesses}) {
+    set(kind, Protocol::Inline, 0.15, 1, kInlineBytes);
+    set(kind, Protocol::Slots, 0.25, 7, kSlotBytes);
+  }
+  set(LinkKind::ShmThreads, Protocol::Direct, 0.4, 11, UINT64_MAX);
+  set(LinkKind::ShmProcesses, Protocol::Direct, 0.8, 11, UINT64_MAX);
+  set(LinkKind::TcpLocal, Protocol::Slots, 4, 4, kSlotBytes);
+  const double mbit = fastestInterfaceMbit();
+  // 94 % of the wire is payload with 1500-byte frames; 10 Gbit/s where nothing is known.
+  set(LinkKind::TcpRemote, Protocol::Slots, 20, (mbit > 0 ? mbit : 10000) / 8e3 * 0.94, kSlotBytes);
+  return c;
+}
+
+std::string toText(const Calibration& c) {
+  std::string out = cat("tutti-calibration ", Calibration::kVersion, "\ncpu ", c.machine.cpu, "\ncores ",
+                        c.machine.cores, "\nhost ", c.machine.host, "\ncopy-gbps ", number(c.copyGBps),
+                        "\nreduce-gbps ", number(c.reduceGBps), "\nstream-from-bytes ", c.streamFromBytes, "\n");
+  for (size_t kind = 0; kind < kNumLinkKinds; ++kind) {
+    for (size_t protocol = 0; protocol < kNumProtocols; ++protocol) {
+      const LinkCost& link = c.links[kind][protocol];
+      if (!link.available) continue;
+      out += cat("link ", kKinds[kind], " ", kProtocols[protocol], " ", number(link.cost.latencyUs), " ",
+                 number(link.cost.bandwidthGBps), " ", link.mostBytes, "\n");
+    }
+  }
+  return out + "end\n";
+}
+
+Result<Calibration> parseCalibration(std::string_view text) {
+  if (text.size() > kMostCalibrationBytes) return invalidArgument("longer than any calibration");
+  const std::string head = cat("tutti-calibration ", Calibration::kVersion, "\n");
+  if (!text.starts_with(head))
+    return invalidArgument("does not begin with \"tutti-calibration ", Calibration::kVersion, "\"");
+  if (!text.ends_with("\nend\n")) return invalidArgument("is cut short: no \"end\"");
+  const std::string_view body = text.substr(head.size(), text.size() - head.size() - 4);
+  Calibration c;
+  c.machine.cores = 0;
+  int line = 2;
+  for (size_t at = 0; at < body.size(); ++line) {
+    const size_t stop = body.find('\n', at);
+    const std::string_view whole = body.substr(at, stop - at);
+    const size_t space = whole.find(' ');
+    if (space == std::string_view::npos || !parseLine(whole.substr(0, space), whole.substr(space + 1), &c)) {
+      return invalidArgument("line ", line, " is not understood: \"", printable(std::string(whole)), "\"");
+    }
+    at = stop + 1;
+  }
+  if (c.machine.cpu.empty() || c.machine.host.empty() || c.machine.cores == 0) {
+    return invalidArgument("does not say which machine it is of (cpu, cores, host)");
+  }
+  return c;
+}
+
+}  // namespace tutti

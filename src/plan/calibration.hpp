@@ -1,0 +1,119 @@
+// What this machine's links and memory cost, as measured: the numbers behind every choice of the planner.
+//
+// Calibration is a value.  One rank has it (measured, or read from a file) and hands it to the others at init, so that
+// all ranks compare the same numbers.  Its text form is one line per figure:
+//
+//   tutti-calibration 1
+//   cpu Intel(R) Xeon(R) Processor @ 2.50GHz
+//   cores 2
+//   host build-7
+//   copy-gbps 11.2
+//   reduce-gbps 9.5
+//   stream-from-bytes 2097152
+//   link shm-threads slots 0.21 9.8 131072        kind, protocol, latency us, GB/s, most bytes of a message
+//   end
+//
+// A text from elsewhere (another machine, another version, cut short, figures out of range) is refused with a reason.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "src/base/status.hpp"
+#include "src/plan/linear_cost.hpp"
+
+namespace tutti {
+
+/// How two ranks are joined, as far as cost goes.
+enum class LinkKind : uint8_t {
+  ShmThreads,    // ranks of one process
+  ShmProcesses,  // processes of one host
+  TcpLocal,      // tcp between processes of one host
+  TcpRemote,     // tcp between hosts
+};
+inline constexpr size_t kNumLinkKinds = 4;
+
+/// How the arrival of a message is made visible; see transport.hpp.
+enum class Protocol : uint8_t { Inline, Slots, Direct };
+inline constexpr size_t kNumProtocols = 3;
+
+/// "shm-threads", ... and "inline", "slots", "direct".
+const char* linkKindName(LinkKind kind);
+const char* protocolName(Protocol protocol);
+bool parseLinkKind(std::string_view name, LinkKind* out);
+bool parseProtocol(std::string_view name, Protocol* out);
+
+/// One protocol on one kind of link.
+struct LinkCost {
+  bool available = false;
+  LinearCost cost;
+  /// The largest message that this protocol takes; larger ones need another (inline) or go in pieces (slots).
+  uint64_t mostBytes = 0;
+  bool operator==(const LinkCost& o) const {
+    return available == o.available && cost.latencyUs == o.cost.latencyUs &&
+           cost.bandwidthGBps == o.cost.bandwidthGBps && mostBytes == o.mostBytes;
+  }
+};
+
+/// Whose figures they are.
+struct Machine {
+  std::string cpu;  // model name, as the system gives it
+  int cores = 1;    // this process may run on
+  std::string host;
+  bool operator==(const Machine&) const = default;
+};
+/// The machine we are on.  TUTTI_HOSTID, where set, is its host.
+Machine thisMachine();
+
+struct Calibration {
+  static constexpr int kVersion = 1;
+  Machine machine;
+  std::array<std::array<LinkCost, kNumProtocols>, kNumLinkKinds> links = {};
+  double copyGBps = 10;
+  double reduceGBps = 10;
+  /// For setStreamingThreshold (src/base/copy.hpp); UINT64_MAX: never.
+  uint64_t streamFromBytes = UINT64_MAX;
+
+  LinkCost& at(LinkKind kind, Protocol protocol) {
+    return links[static_cast<size_t>(kind)][static_cast<size_t>(protocol)];
+  }
+  const LinkCost& at(LinkKind kind, Protocol protocol) const {
+    return links[static_cast<size_t>(kind)][static_cast<size_t>(protocol)];
+  }
+  bool operator==(const Calibration&) const = default;
+};
+
+/// Built-in figures of an ordinary server, for where nothing can be measured.  tcp between hosts goes by the speed of
+/// the fastest interface that is up.
+Calibration defaultCalibration(const Machine& machine);
+
+std::string toText(const Calibration& calibration);
+/// Errors: InvalidArgument with the line and what is wrong with it.  Safe on any bytes.
+Result<Calibration> parseCalibration(std::string_view text);
+/// Longer texts are refused unread.
+inline constexpr size_t kMostCalibrationBytes = 64 * 1024;
+
+// ---- The file.
+
+/// Where this machine's figures are kept: TUTTI_CALIBRATION, else ${XDG_CACHE_HOME:-~/.cache}/tutti/calibration-HASH.
+/// Empty: nowhere (TUTTI_CALIBRATION=off, or there is no home).
+std::string calibrationPath(const Machine& machine);
+
+/// Errors: SystemError (cannot be read; missing files too), InvalidArgument (not a calibration, or of another machine).
+Result<Calibration> readCalibration(const std::string& path, const Machine& machine);
+
+/// Write beside `path`, then rename: readers see the old file or the new one, and of several writers one wins.  Folders
+/// are made as needed.  The file is for its owner alone (0600).
+Status writeCalibration(const std::string& path, const Calibration& calibration);
+
+/// The figures to use: the file's, else what `measure` gives, which is then kept in the file.  With
+/// TUTTI_CALIBRATION=off the built-in ones.  A file that is there but no good is warned about and measured again; one
+/// that cannot be written is warned about and done without.  Error: only measure's own.
+Result<Calibration> loadOrMeasure(const Machine& machine,
+                                  const std::function<Result<Calibration>(const Machine&)>& measure);
+
+}  // namespace tutti

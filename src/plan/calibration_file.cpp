@@ -1,0 +1,124 @@
+// Calibration on disk.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+
+#include "src/base/config.hpp"
+#include "src/base/fd.hpp"
+#include "src/base/log.hpp"
+#include "src/plan/calibration.hpp"
+
+namespace tutti {
+namespace {
+
+/// FNV-1a: names a file, protects nothing.
+uint64_t hashOf(const std::string& text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+/// The user's folder for what can be made again; empty if there is none.
+std::string cacheFolder() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache == '/') return cache;  // the XDG rules say that a relative one is to be ignored
+  const char* home = std::getenv("HOME");
+  return home != nullptr && *home == '/' ? cat(home, "/.cache") : "";
+}
+
+/// Make the folders above `path`.
+Status makeFolders(const std::string& path) {
+  for (size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
+    const std::string folder = path.substr(0, slash);
+    if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return errnoError(errno, cat("mkdir ", folder));
+  }
+  return {};
+}
+
+Status writeAll(int fd, const std::string& text, const std::string& path) {
+  for (size_t at = 0; at < text.size();) {
+    const ssize_t n = write(fd, text.data() + at, text.size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errnoError(errno, cat("write ", path));
+    at += static_cast<size_t>(n);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string calibrationPath(const Machine& machine) {
+  const std::string given = configText("TUTTI_CALIBRATION");
+  if (given == "off") return "";
+  if (!given.empty()) return given;
+  const std::string folder = cacheFolder();
+  if (folder.empty()) return "";
+  const uint64_t hash = hashOf(cat(machine.cpu, "\n", machine.cores, "\n", machine.host));
+  std::array<unsigned char, 8> bytes;
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(hash >> (56 - 8 * i));
+  return cat(folder, "/tutti/calibration-", toHex(bytes.data(), bytes.size()));
+}
+
+Result<Calibration> readCalibration(const std::string& path, const Machine& machine) {
+  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe there must not stop us
+  if (!fd.valid()) return errnoError(errno, cat("open ", path));
+  struct stat about {};
+  if (fstat(fd.get(), &about) != 0) return errnoError(errno, cat("stat ", path));
+  if (!S_ISREG(about.st_mode)) return invalidArgument("calibration ", path, " is not a file");
+  std::string text(kMostCalibrationBytes + 1, '\0');
+  size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t n = read(fd.get(), text.data() + size, text.size() - size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errnoError(errno, cat("read ", path));
+    if (n == 0) break;
+    size += static_cast<size_t>(n);
+  }
+  text.resize(size);
+  auto parsed = parseCalibration(text);
+  if (!parsed.ok()) return invalidArgument("calibration ", path, " ", parsed.status().message());
+  if (!(parsed->machine == machine)) {
+    const Machine& other = parsed->machine;
+    return invalidArgument("calibration ", path, " is of another machine (", other.host, ", ", other.cpu, ", ",
+                           other.cores, " cores)");
+  }
+  return parsed;
+}
+
+Status writeCalibration(const std::string& path, const Calibration& calibration) {
+  TUTTI_TRY(makeFolders(path));
+  std::string temporary = cat(path, ".XXXXXX");
+  const Fd fd(mkostemp(temporary.data(), O_CLOEXEC));  // 0600, and a name of its own for every writer
+  if (!fd.valid()) return errnoError(errno, cat("create ", temporary));
+  Status status = writeAll(fd.get(), toText(calibration), temporary);
+  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) {
+    status = errnoError(errno, cat("rename ", temporary, " to ", path));
+  }
+  if (!status.ok()) unlink(temporary.c_str());
+  return status;
+}
+
+Result<Calibration> loadOrMeasure(const Machine& machine,
+                                  const std::function<Result<Calibration>(const Machine&)>& measure) {
+  if (configText("TUTTI_CALIBRATION") == "off") return defaultCalibration(machine);
+  const std::string path = calibrationPath(machine);
+  if (!path.empty()) {
+    auto kept = readCalibration(path, machine);
+    if (kept.ok()) return kept;
+    if (access(path.c_str(), F_OK) == 0) TUTTI_WARN("plan", kept.status().message(), "; measuring again");
+  }
+  TUTTI_ASSIGN(Calibration measured, measure(machine));
+  measured.machine = machine;
+  if (!path.empty()) {
+    if (const Status status = writeCalibration(path, measured); !status.ok()) {
+      TUTTI_WARN("plan", "measured link costs are not kept: ", status.message());
+    }
+  }
+  return measured;
+}
+
+}  // namespace tutti

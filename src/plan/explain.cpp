@@ -1,0 +1,82 @@
+// The planner's table as text.
+#include <algorithm>
+#include <cstdio>
+
+#include "src/plan/planner.hpp"
+
+namespace tutti {
+namespace {
+
+/// Three digits that count, in a unit that keeps them readable.
+std::string time(double us) {
+  char text[32];
+  const bool ms = us >= 10000;
+  const double value = ms ? us / 1000 : us;
+  std::snprintf(text, sizeof(text), "%.*f %s", value < 10 ? 2 : value < 100 ? 1 : 0, value, ms ? "ms" : "us");
+  return text;
+}
+
+std::string padded(std::string text, size_t width, bool right = false) {
+  if (text.size() < width) text.insert(right ? 0 : text.size(), width - text.size(), ' ');
+  return text;
+}
+
+std::string describeLinks(const PlanRequest& r) {
+  std::string out;
+  if (r.links.intra) out += linkKindName(*r.links.intra);
+  if (r.links.inter) out += cat(out.empty() ? "" : " + ", linkKindName(*r.links.inter));
+  if (r.links.ranksPerCore > 1) {
+    char text[64];
+    std::snprintf(text, sizeof(text), ", %.3g ranks per core", r.links.ranksPerCore);
+    out += text;
+  }
+  return out.empty() ? "no links" : out;
+}
+
+/// Compared ones by cost (stable: ties keep the registry's order), then the excluded.
+std::vector<const Candidate*> inOrder(const Choice& choice) {
+  std::vector<const Candidate*> rows;
+  for (const Candidate& c : choice.table) rows.push_back(&c);
+  std::stable_sort(rows.begin(), rows.end(), [](const Candidate* a, const Candidate* b) {
+    if (a->excluded.empty() != b->excluded.empty()) return a->excluded.empty();
+    return a->excluded.empty() && a->costUs < b->costUs;
+  });
+  return rows;
+}
+
+}  // namespace
+
+std::string explain(const PlanRequest& r, const Choice& choice) {
+  const Shape& s = r.shape;
+  std::string out = cat("plan ", collectiveKey(s.collective), " ", formatBytes(s.bytes), " on ", s.nRanks,
+                        s.nRanks == 1 ? " rank" : " ranks", " (", describeLinks(r), ")", s.inPlace ? ", in place" : "",
+                        s.commutative ? "" : ", operands in rank order", ": ", choice.algorithm->name, ", ",
+                        protocolName(choice.protocol));
+  if (choice.interProtocol != choice.protocol) out += cat(" (between nodes ", protocolName(choice.interProtocol), ")");
+  out += cat(", ", choice.nChannels, choice.nChannels == 1 ? " channel, " : " channels, ", time(choice.costUs), "\n");
+
+  size_t width = 9;
+  for (const Candidate& row : choice.table) width = std::max(width, row.algorithm->name.size());
+  out += cat("    ", padded("algorithm", width), "  protocol        cost  vs best\n");
+  for (const Candidate* row : inOrder(choice)) {
+    const std::string name = padded(std::string(row->algorithm->name), width);
+    if (!row->excluded.empty()) {
+      out += cat("    ", name, "  ", padded("any", 8), padded("-", 12, true), "  ", row->excluded, "\n");
+      continue;
+    }
+    const bool winner = row->algorithm == choice.algorithm && row->protocol == choice.protocol;
+    char ratio[32];
+    std::snprintf(ratio, sizeof(ratio), "%6.2fx", choice.costUs > 0 ? row->costUs / choice.costUs : 1.0);
+    out += cat(winner ? "  * " : "    ", name, "  ", padded(protocolName(row->protocol), 8),
+               padded(time(row->costUs), 12, true), "  ", ratio, "\n");
+  }
+  for (size_t p = 0; p < kNumProtocols; ++p) {
+    if (choice.protocolExcluded[p].empty()) continue;
+    const char* protocol = protocolName(static_cast<Protocol>(p));
+    out += cat("    ", padded("any", width), "  ", padded(protocol, 8), padded("-", 12, true), "  ",
+               choice.protocolExcluded[p], "\n");
+  }
+  return out;
+}
+
+}  // namespace tutti

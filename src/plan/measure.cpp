@@ -1,0 +1,116 @@
+#include "src/plan/measure.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "src/base/clock.hpp"
+#include "src/base/copy.hpp"
+#include "src/exec/reduce.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr int64_t kBudgetNs = 200'000'000;
+constexpr size_t kSizes[] = {8, 64, 1024, 16 * 1024, 128 * 1024, 1024 * 1024};
+
+/// Best time of `call` in microseconds, over a few tries.
+template <class F>
+double bestUs(int tries, F call) {
+  double best = std::numeric_limits<double>::max();
+  for (int i = 0; i < tries; ++i) {
+    const int64_t start = nowNs();
+    call();
+    best = std::min(best, static_cast<double>(nowNs() - start) / 1e3);
+  }
+  return std::max(best, 1e-3);
+}
+
+double squaredError(const LinearCost& cost, std::span<const CostSample> samples) {
+  double sum = 0;
+  for (const CostSample& s : samples) sum += std::pow(std::log(cost(s.bytes) / s.us), 2);
+  return sum;
+}
+
+/// Figures of a file must be in its range, whatever a clock said.
+LinearCost inRange(LinearCost cost) {
+  return {std::clamp(cost.latencyUs, 1e-3, 1e6), std::clamp(cost.bandwidthGBps, 1e-3, 1e4)};
+}
+
+}  // namespace
+
+LinearCost fitLinear(std::span<const CostSample> samples) {
+  const auto [least, most] = std::minmax_element(
+      samples.begin(), samples.end(), [](const CostSample& a, const CostSample& b) { return a.bytes < b.bytes; });
+  LinearCost best = {least->us, std::max(most->bytes, 1.0) / (most->us * 1e3)};
+  if (most->bytes <= least->bytes) {
+    if (most->bytes < 1024) return inRange({least->us, kSizes[5] / 1e3});
+    return inRange({least->us * 1e-3, best.bandwidthGBps});
+  }
+  // Two parameters, a smooth valley, start at its ends: halving steps in their logarithms find the bottom.
+  double error = squaredError(best, samples);
+  for (double step = 2; step > 1.0005; step = 1 + (step - 1) * 0.7) {
+    for (bool better = true; better;) {
+      better = false;
+      for (const auto& [latency, bandwidth] : {std::pair{step, 1.0}, {1 / step, 1.0}, {1.0, step}, {1.0, 1 / step}}) {
+        const LinearCost next = {best.latencyUs * latency, best.bandwidthGBps * bandwidth};
+        if (const double e = squaredError(next, samples); e < error * (1 - 1e-9)) {
+          best = next;
+          error = e;
+          better = true;
+        }
+      }
+    }
+  }
+  return inRange(best);
+}
+
+void measureMemory(Calibration* into) {
+  constexpr size_t kBytes = size_t{8} << 20;
+  std::vector<std::byte> a(kBytes, std::byte{1});
+  std::vector<std::byte> b(kBytes, std::byte{2});
+  std::vector<std::byte> c(kBytes, std::byte{0});
+  const auto gbps = [](size_t bytes, double us) { return static_cast<double>(bytes) / us / 1e3; };
+
+  // What collectives work on lies in the last-level cache or beyond, in pieces of a slot.
+  constexpr size_t kPiece = 512 * 1024;
+  into->copyGBps = gbps(kPiece, bestUs(8, [&] { std::memcpy(c.data(), a.data(), kPiece); }));
+  const Reduction sum = {.dtype = tuttiFloat32, .op = tuttiSum};
+  into->reduceGBps = gbps(kPiece, bestUs(8, [&] { reducePair(sum, c.data(), c.data(), b.data(), kPiece / 4); }));
+
+  // Past the cache from the smallest size at which that is clearly faster, and stays so for the larger ones.
+  into->streamFromBytes = UINT64_MAX;
+  for (size_t bytes = kBytes; bytes >= size_t{1} << 20; bytes /= 2) {
+    const double plainUs = bestUs(3, [&] { std::memcpy(c.data(), a.data(), bytes); });
+    const double streamUs = bestUs(3, [&] { copyPastCache(c.data(), a.data(), bytes); });
+    if (streamUs > 0.93 * plainUs) break;
+    into->streamFromBytes = 2 * bytes;  // input and output together
+  }
+}
+
+Calibration measureCalibration(const Machine& machine, const LinkProbes& probes) {
+  const int64_t end = nowNs() + kBudgetNs;
+  Calibration c = defaultCalibration(machine);
+  measureMemory(&c);
+  for (size_t kind = 0; kind < kNumLinkKinds; ++kind) {
+    for (size_t protocol = 0; protocol < kNumProtocols; ++protocol) {
+      const LinkProbes::Entry& entry = probes.entries[kind][protocol];
+      if (!entry.probe) continue;
+      std::vector<CostSample> samples;
+      for (const size_t bytes : kSizes) {
+        if ((bytes > entry.mostBytes && !samples.empty()) || nowNs() > end) break;
+        const double us = entry.probe(bytes);
+        if (us > 0) samples.push_back({static_cast<double>(bytes), us});
+      }
+      if (samples.empty()) continue;
+      c.links[kind][protocol] = {
+          .available = true, .cost = fitLinear(samples), .mostBytes = std::max<uint64_t>(entry.mostBytes, 1)};
+    }
+  }
+  return c;
+}
+
+}  // namespace tutti

@@ -1,0 +1,47 @@
+// Measuring what a Calibration holds.
+//
+// Memory is measured here; links by callbacks, since only the communicator has channels to measure with.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <span>
+
+#include "src/plan/calibration.hpp"
+
+namespace tutti {
+
+struct CostSample {
+  double bytes = 0;
+  double us = 0;
+};
+
+/// The LinearCost that fits best, every sample's error counted in proportion to itself (least squares of logarithms):
+/// else the largest message would decide alone and the latency be anything.  At least one sample; all us > 0.  With
+/// samples of one size only, the time is taken as latency below 1 KiB and as bandwidth above.
+LinearCost fitLinear(std::span<const CostSample> samples);
+
+/// One way in microseconds for a message of `bytes`, for the link and protocol it stands for.  Negative: could not be
+/// measured.  Should take the best of a few tries and a few milliseconds in all.
+using LinkProbe = std::function<double(size_t bytes)>;
+
+struct LinkProbes {
+  struct Entry {
+    LinkProbe probe;  // empty: not there; the built-in figure stays
+    uint64_t mostBytes = 0;
+  };
+  std::array<std::array<Entry, kNumProtocols>, kNumLinkKinds> entries = {};
+  Entry& at(LinkKind kind, Protocol protocol) {
+    return entries[static_cast<size_t>(kind)][static_cast<size_t>(protocol)];
+  }
+};
+
+/// The built-in figures, with what could be measured put in their place.  Probing stops at the deadline of about 200 ms
+/// (a probe that has begun is waited for); what was not reached keeps its built-in figure.
+Calibration measureCalibration(const Machine& machine, const LinkProbes& probes);
+
+/// Bandwidths of copy and float sum on one core for data that is in neither its L1 nor L2, and the size from which
+/// stores should pass the cache.  About 30 ms.  Does not set the process's threshold.
+void measureMemory(Calibration* into);
+
+}  // namespace tutti

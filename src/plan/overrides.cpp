@@ -1,0 +1,95 @@
+#include "src/plan/overrides.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "src/base/config.hpp"
+#include "src/base/text.hpp"
+
+namespace tutti {
+namespace {
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+std::string allAlgorithmNames() {
+  std::vector<std::string> names;
+  for (const Algorithm* a : algorithms()) {
+    const std::string name(a->name);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return joined(names);
+}
+
+std::string collectiveKeys() {
+  std::vector<std::string> names;
+  for (int i = 0; i < kNumCollectives; ++i) names.push_back(collectiveKey(static_cast<Collective>(i)));
+  return joined(names);
+}
+
+/// "collective:name".
+Status parseOne(const std::string& key, const std::string& name, Overrides* into) {
+  Collective collective{};
+  if (!parseCollective(key, &collective)) {
+    return invalidUsage("TUTTI_ALGO: '", key, "' is not a collective; there are ", collectiveKeys());
+  }
+  const Algorithm* found = findAlgorithm(collective, name);
+  if (found == nullptr) {
+    return invalidUsage("TUTTI_ALGO: ", key, " has no algorithm '", name, "'; it has ", algorithmNames(collective));
+  }
+  into->algorithm[static_cast<size_t>(collective)] = found;
+  return {};
+}
+
+}  // namespace
+
+std::string algorithmNames(Collective collective) {
+  std::vector<std::string> names;
+  for (const Algorithm* a : algorithms()) {
+    if (a->collective == collective) names.emplace_back(a->name);
+  }
+  return joined(names);
+}
+
+Status parseAlgorithms(std::string_view text, Overrides* into) {
+  for (const std::string& entry : split(text, ',')) {
+    if (const size_t colon = entry.find(':'); colon != std::string::npos) {
+      TUTTI_TRY(parseOne(entry.substr(0, colon), entry.substr(colon + 1), into));
+      continue;
+    }
+    bool any = false;
+    for (const Algorithm* a : algorithms()) {
+      if (a->name != entry) continue;
+      into->algorithm[static_cast<size_t>(a->collective)] = a;
+      any = true;
+    }
+    if (!any) {
+      return invalidUsage("TUTTI_ALGO: no collective has an algorithm '", entry, "'; there are ", allAlgorithmNames());
+    }
+  }
+  return {};
+}
+
+Status parseProtocolOverride(std::string_view text, Overrides* into) {
+  if (text.empty()) return {};
+  Protocol protocol{};
+  if (!parseProtocol(text, &protocol)) {
+    return invalidUsage("TUTTI_PROTO: '", text, "' is not a protocol; there are inline, slots and direct");
+  }
+  into->protocol = protocol;
+  return {};
+}
+
+Result<Overrides> overridesFromEnvironment() {
+  Overrides overrides;
+  TUTTI_TRY(parseAlgorithms(configText("TUTTI_ALGO"), &overrides));
+  TUTTI_TRY(parseProtocolOverride(configText("TUTTI_PROTO"), &overrides));
+  TUTTI_ASSIGN(const int64_t nChannels, configInteger("TUTTI_NCHANNELS"));
+  overrides.nChannels = static_cast<int>(nChannels);
+  return overrides;
+}
+
+}  // namespace tutti

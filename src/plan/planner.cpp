@@ -1,0 +1,161 @@
+#include "src/plan/planner.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tutti {
+namespace {
+
+constexpr Protocol kAllProtocols[] = {Protocol::Inline, Protocol::Slots, Protocol::Direct};
+
+/// What one TCP stream carries, driven by one core; a faster interface needs several.
+constexpr double kStreamGBps = 3;
+/// A channel that moves less than this is not worth its latency.
+constexpr double kLeastBytesPerChannel = 1 << 20;
+
+/// The largest message of any algorithm: ops move chunks, and no chunk is larger than the shape's vector or block.
+double messageBytes(const PlanRequest& r) {
+  return static_cast<double>(r.shape.collective == Collective::Barrier ? 0 : r.shape.bytes);
+}
+
+/// Why the protocol cannot serve this request on this kind of link; empty: it can.
+std::string whyNot(const PlanRequest& r, const Calibration& c, LinkKind kind, Protocol protocol, bool insideNode) {
+  const LinkCost& link = c.at(kind, protocol);
+  if (!link.available) return cat(linkKindName(kind), " links have no ", protocolName(protocol), " protocol");
+  if (protocol == Protocol::Inline && messageBytes(r) > static_cast<double>(link.mostBytes)) {
+    return cat("inline takes ", link.mostBytes, " bytes, not ", formatBytes(r.shape.bytes));
+  }
+  if (protocol == Protocol::Direct && r.shape.collective == Collective::Barrier) return "a barrier moves no bytes";
+  if (protocol == Protocol::Direct && insideNode && !r.directPossible) {
+    return "not every rank's buffers can be read by its peers";
+  }
+  return "";
+}
+
+/// The cheapest usable protocol for one message of the request between nodes.
+Protocol interProtocol(const PlanRequest& r, const Calibration& c) {
+  Protocol best = Protocol::Slots;
+  double least = HUGE_VAL;
+  for (const Protocol p : kAllProtocols) {
+    if (!whyNot(r, c, *r.links.inter, p, false).empty()) continue;
+    const double us = c.at(*r.links.inter, p).cost(messageBytes(r));
+    if (us < least) least = us, best = p;
+  }
+  return best;
+}
+
+/// The kind of link that `protocol` of a candidate is about.
+LinkKind mainKind(const PlanRequest& r) {
+  if (r.links.intra) return *r.links.intra;
+  return r.links.inter ? *r.links.inter : LinkKind::ShmThreads;  // one rank: any will do
+}
+
+/// More channels help only where one stream cannot fill the wire.  Lanes of one host are driven by one thread, which is
+/// as busy with one of them as with several.
+int channelsFor(const PlanRequest& r, const Calibration& c) {
+  if (r.overrides.nChannels > 0) return r.overrides.nChannels;
+  if (r.links.inter != LinkKind::TcpRemote) return 1;
+  const double wire = c.at(LinkKind::TcpRemote, Protocol::Slots).cost.bandwidthGBps;
+  const double most = std::min(
+      {std::ceil(wire / kStreamGBps), messageBytes(r) / kLeastBytesPerChannel, static_cast<double>(r.mostChannels)});
+  return std::max(1, static_cast<int>(most));
+}
+
+LinearCost slower(const LinearCost& a, const LinearCost& b) {
+  return {std::max(a.latencyUs, b.latencyUs), std::min(a.bandwidthGBps, b.bandwidthGBps)};
+}
+
+std::string describe(const Shape& s) {
+  return cat(s.nRanks, s.nRanks == 1 ? " rank" : " ranks", s.uneven ? ", blocks of different sizes" : "",
+             s.commutative ? "" : ", operands in rank order", s.inPlace ? ", in place" : "");
+}
+
+/// Why an algorithm is out with every protocol.
+std::string exclusion(const PlanRequest& r, const Algorithm& a) {
+  const Algorithm* asked = r.overrides.of(r.shape.collective);
+  if (asked != nullptr && asked != &a) return "TUTTI_ALGO asks for another";
+  if (!a.supports(r.shape)) return cat("does not support ", describe(r.shape));
+  return "";
+}
+
+/// Why a protocol is out with every algorithm.
+std::string exclusion(const PlanRequest& r, const Calibration& c, Protocol protocol) {
+  if (r.overrides.protocol && *r.overrides.protocol != protocol) return "TUTTI_PROTO asks for another";
+  return whyNot(r, c, mainKind(r), protocol, r.links.intra.has_value());
+}
+
+/// Nothing was left to choose from: say what stood in the way, the user's wishes first.
+Status impossible(const PlanRequest& r, const Calibration& c) {
+  const std::string call =
+      cat(collectiveKey(r.shape.collective), " of ", r.shape.bytes, " bytes on ", describe(r.shape));
+  const Algorithm* asked = r.overrides.of(r.shape.collective);
+  if (asked != nullptr && !asked->supports(r.shape)) {
+    return invalidUsage("TUTTI_ALGO: ", asked->name, " does not support ", call, "; unset it or choose one of ",
+                        algorithmNames(r.shape.collective));
+  }
+  if (r.overrides.protocol) {
+    const std::string why = whyNot(r, c, mainKind(r), *r.overrides.protocol, r.links.intra.has_value());
+    if (!why.empty())
+      return invalidUsage("TUTTI_PROTO=", protocolName(*r.overrides.protocol), " for ", call, ": ", why);
+  }
+  return invalidUsage("no algorithm supports ", call);
+}
+
+}  // namespace
+
+double ranksPerCore(int ranksOnNode, int cores) {
+  return std::max(1.0, static_cast<double>(ranksOnNode) / std::max(1, cores));
+}
+
+CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protocol) {
+  CostModel m;
+  m.intra = r.links.intra ? c.at(*r.links.intra, protocol).cost : LinearCost{};
+  if (r.links.inter) {
+    m.inter = c.at(*r.links.inter, r.links.intra ? interProtocol(r, c) : protocol).cost;
+    const int channels = channelsFor(r, c);
+    if (*r.links.inter == LinkKind::TcpRemote) {
+      m.inter.bandwidthGBps = std::min(m.inter.bandwidthGBps, kStreamGBps * channels);
+    }
+    m.link = r.links.intra ? slower(m.intra, m.inter) : m.inter;
+    if (!r.links.intra) m.intra = m.inter;
+  } else {
+    m.link = m.inter = m.intra;
+  }
+  m.reduceGBps = c.reduceGBps;
+  m.copyGBps = c.copyGBps;
+  m.ranksPerCore = std::max(1.0, r.links.ranksPerCore);
+  return m;
+}
+
+Result<Choice> plan(const PlanRequest& r, const Calibration& c) {
+  if (r.overrides.nChannels > r.mostChannels) {
+    return invalidUsage("TUTTI_NCHANNELS=", r.overrides.nChannels, ": at most ", r.mostChannels, " are possible here");
+  }
+  Choice best;
+  best.nChannels = channelsFor(r, c);
+  for (const Protocol protocol : kAllProtocols) {
+    best.protocolExcluded[static_cast<size_t>(protocol)] = exclusion(r, c, protocol);
+  }
+  for (const Algorithm* a : algorithms()) {
+    if (a->collective != r.shape.collective) continue;
+    if (std::string why = exclusion(r, *a); !why.empty()) {
+      best.table.push_back({a, Protocol::Slots, best.nChannels, 0, std::move(why)});
+      continue;
+    }
+    for (const Protocol protocol : kAllProtocols) {
+      if (!best.protocolExcluded[static_cast<size_t>(protocol)].empty()) continue;
+      const double us = a->costUs(r.shape, costModel(r, c, protocol));
+      best.table.push_back({a, protocol, best.nChannels, us, ""});
+      if (std::isfinite(us) && (best.algorithm == nullptr || us < best.costUs)) {
+        best.algorithm = a;
+        best.protocol = protocol;
+        best.costUs = us;
+      }
+    }
+  }
+  if (best.algorithm == nullptr) return impossible(r, c);
+  best.interProtocol = r.links.intra && r.links.inter ? interProtocol(r, c) : best.protocol;
+  return best;
+}
+
+}  // namespace tutti

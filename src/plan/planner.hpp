@@ -1,0 +1,74 @@
+// The planner: which algorithm, protocol and number of channels a call gets.
+//
+// It evaluates every algorithm of the collective with every protocol that the links have, and takes the cheapest; ties
+// go to the order of the registry, then of the protocols.  A choice depends only on what all ranks share: the Shape
+// without its rank, the Calibration that one rank handed to all, and the overrides.  So all ranks choose the same
+// without talking to each other.  Pure functions; any thread.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "algorithms/algorithm.hpp"
+#include "src/base/status.hpp"
+#include "src/plan/calibration.hpp"
+#include "src/plan/overrides.hpp"
+
+namespace tutti {
+
+/// Which links a communicator has.  The same on every rank.
+struct LinkUse {
+  std::optional<LinkKind>
+      intra;  // the slowest kind that joins ranks of one node; none: every rank is alone on its node
+  std::optional<LinkKind> inter;  // the kind between nodes; none: one node
+  double ranksPerCore = 1;        // on the most loaded node; >= 1
+};
+
+/// Ranks and cores of a node -> ranksPerCore.
+double ranksPerCore(int ranksOnNode, int cores);
+
+struct PlanRequest {
+  Shape shape;  // rank is ignored
+  LinkUse links;
+  /// Every rank's buffers may be offered as they lie on every link inside a node (registered, mapped or CMA).
+  bool directPossible = false;
+  int mostChannels = 1;  // as many as the communicator can open
+  Overrides overrides;
+};
+
+/// One row of what was compared.
+struct Candidate {
+  const Algorithm* algorithm = nullptr;
+  Protocol protocol = Protocol::Slots;  // on the links inside nodes; where there are none, between nodes
+  int nChannels = 1;
+  double costUs = 0;
+  std::string excluded;  // why it was not compared; empty: it was
+};
+
+struct Choice {
+  const Algorithm* algorithm = nullptr;
+  /// Inside nodes.  Between nodes `interProtocol`; on one node they are the same.
+  Protocol protocol = Protocol::Slots;
+  Protocol interProtocol = Protocol::Slots;
+  int nChannels = 1;
+  double costUs = 0;
+  /// Usable protocols with every algorithm, in the order of comparison; an algorithm that is out has one row.
+  std::vector<Candidate> table;
+  /// Why a protocol was not compared with any algorithm; empty: it was.
+  std::array<std::string, kNumProtocols> protocolExcluded;
+};
+
+/// Errors: InvalidUsage when an override cannot be honoured (it says which and why), or when no algorithm of the
+/// collective supports the shape.
+Result<Choice> plan(const PlanRequest& request, const Calibration& calibration);
+
+/// The costs that algorithms are asked with, for one protocol inside nodes.  Also for tools and perf programs.
+CostModel costModel(const PlanRequest& request, const Calibration& calibration, Protocol protocol);
+
+/// The table as text, one line per candidate, the cheapest first and the excluded ones last, for TUTTI_EXPLAIN and
+/// tutti-info.  Ends with a newline.
+std::string explain(const PlanRequest& request, const Choice& choice);
+
+}  // namespace tutti

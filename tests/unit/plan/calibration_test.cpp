@@ -1,0 +1,202 @@
+#include "src/plan/calibration.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <thread>
+
+#include "src/plan/measure.hpp"
+
+namespace {
+
+using namespace tutti;
+
+const Machine kMachine = {"Test CPU @ 2.50GHz", 4, "testhost"};
+
+Calibration oddFigures() {
+  Calibration c = defaultCalibration(kMachine);
+  c.copyGBps = 1.0 / 3;
+  c.streamFromBytes = 12345678901;
+  c.at(LinkKind::TcpLocal, Protocol::Slots).cost = {0.1 + 0.2, 1e-3};
+  return c;
+}
+
+/// A folder that goes away with its files; variables set for a test are unset again.
+class Scratch {
+ public:
+  Scratch() {
+    char name[] = "/tmp/tutti_calibration_XXXXXX";
+    REQUIRE(mkdtemp(name) != nullptr);
+    path = name;
+    ::setenv("TUTTI_LOG", "error", 1);
+  }
+  ~Scratch() {
+    for (const char* v : {"TUTTI_CALIBRATION", "XDG_CACHE_HOME", "TUTTI_LOG"}) unsetenv(v);
+    std::system(cat("rm -rf ", path).c_str());
+  }
+  std::string path;
+};
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+TEST_CASE("a calibration reads back as it was written") {
+  for (const Calibration& c : {defaultCalibration(kMachine), oddFigures(), defaultCalibration(thisMachine())}) {
+    const auto back = parseCalibration(toText(c));
+    REQUIRE(back.status().message() == "");
+    CHECK(*back == c);
+  }
+}
+
+TEST_CASE("a text that is no calibration is refused with the reason") {
+  const std::string good = toText(oddFigures());
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    const size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    return text.replace(at, from.size(), to);
+  };
+  struct Row {
+    std::string text, says;
+  };
+  for (const Row& row : {
+           Row{"", "does not begin"},
+           Row{"{}", "does not begin"},
+           Row{replaced("calibration 1", "calibration 2"), "does not begin"},
+           Row{good.substr(0, good.size() / 2), "cut short"},
+           Row{good.substr(0, good.size() - 1), "cut short"},
+           Row{replaced("cores 4", "cores 0"), "line 3 is not understood: \"cores 0\""},
+           Row{replaced("cores 4", "cores many"), "line 3"},
+           Row{replaced("copy-gbps 0.3333", "copy-gbps -0.3333"), "line 5"},
+           Row{replaced("copy-gbps 0.3333", "copy-gbps nan"), "line 5"},
+           Row{replaced("copy-gbps 0.3333", "copy-gbps 1e999"), "line 5"},
+           Row{replaced("link shm-threads inline", "link shm-fibres inline"), "shm-fibres"},
+           Row{replaced("link shm-threads slots", "link shm-threads inline"), "is not understood"},
+           Row{replaced("host testhost\n", ""), "does not say which machine"},
+           Row{replaced("host testhost", "colour blue"), "line 4"},
+           Row{std::string(kMostCalibrationBytes + 1, 'x'), "longer"},
+       }) {
+    const auto parsed = parseCalibration(row.text);
+    CAPTURE(row.text.substr(0, 300), parsed.status().message());
+    CHECK(parsed.status().code() == tuttiInvalidArgument);
+    CHECK(parsed.status().message().find(row.says) != std::string::npos);
+  }
+}
+
+TEST_CASE("no damage to a text makes it anything but refused or in range") {
+  const std::string good = toText(oddFigures());
+  std::mt19937 random(1);
+  for (int round = 0; round < 3000; ++round) {
+    std::string text = good;
+    for (unsigned i = 0; i <= random() % 3; ++i) text[random() % text.size()] = static_cast<char>(random());
+    const auto parsed = parseCalibration(text);
+    if (!parsed.ok()) continue;
+    CHECK(parsed->copyGBps > 0);
+    CHECK(parseCalibration(toText(*parsed)).ok());
+  }
+}
+
+TEST_CASE("the file is found, kept private, and measured anew when it is damaged or of another machine") {
+  Scratch scratch;
+  setenv("XDG_CACHE_HOME", scratch.path.c_str(), 1);
+  const std::string path = calibrationPath(kMachine);
+  CHECK(path.starts_with(scratch.path + "/tutti/calibration-"));
+  CHECK(path != calibrationPath({kMachine.cpu, 5, kMachine.host}));
+  int measured = 0;
+  const auto measure = [&](const Machine&) -> Result<Calibration> {
+    ++measured;
+    return oddFigures();
+  };
+  const auto load = [&] {
+    const auto c = loadOrMeasure(kMachine, measure);
+    REQUIRE(c.ok());
+    CHECK(*c == oddFigures());
+    return measured;
+  };
+  CHECK(load() == 1);
+  CHECK(load() == 1);  // from the file
+  struct stat about {};
+  REQUIRE(stat(path.c_str(), &about) == 0);
+  CHECK((about.st_mode & 0777) == 0600);
+  std::ofstream(path) << "damaged";
+  CHECK(load() == 2);
+  CHECK(load() == 2);
+  Calibration foreign = oddFigures();
+  foreign.machine.host = "elsewhere";
+  REQUIRE(writeCalibration(path, foreign).ok());
+  CHECK(readCalibration(path, kMachine).status().message().find("of another machine (elsewhere") != std::string::npos);
+  CHECK(load() == 3);
+  setenv("TUTTI_CALIBRATION", "off", 1);
+  CHECK(*loadOrMeasure(kMachine, measure) == defaultCalibration(kMachine));
+  CHECK(measured == 3);
+  // Where nothing can be kept, the measured figures are used all the same.
+  setenv("TUTTI_CALIBRATION", cat(scratch.path, "/tutti").c_str(), 1);
+  CHECK(load() == 4);
+}
+
+TEST_CASE("ranks that write and read at once see whole files and leave no others") {
+  Scratch scratch;
+  const std::string path = scratch.path + "/deep/er/file";
+  REQUIRE(writeCalibration(path, oddFigures()).ok());
+  std::vector<std::string> complaints(4);
+  std::vector<std::thread> ranks;
+  for (size_t rank = 0; rank < 4; ++rank) {
+    ranks.emplace_back([&, rank] {
+      for (int i = 0; i < 50; ++i) {
+        const auto read = readCalibration(path, kMachine);
+        if (!read.ok()) complaints[rank] = read.status().message();
+        if (const Status wrote = writeCalibration(path, oddFigures()); !wrote.ok()) complaints[rank] = wrote.message();
+      }
+    });
+  }
+  for (auto& rank : ranks) rank.join();
+  for (const std::string& complaint : complaints) CHECK(complaint == "");
+  CHECK(contents(path) == toText(oddFigures()));
+  CHECK(std::system(cat("test $(ls ", scratch.path, "/deep/er | wc -l) = 1").c_str()) == 0);
+}
+
+TEST_CASE("a fit finds latency and bandwidth, also under noise") {
+  struct Row {
+    double latencyUs, gbps, noise;
+  };
+  for (const Row& row : {Row{0.2, 10, 0}, Row{20, 1.2, 0.1}, Row{3.5, 4, 0.2}}) {
+    std::mt19937 random(3);
+    std::vector<CostSample> samples;
+    for (const double bytes : {8.0, 64.0, 1024.0, 16384.0, 131072.0, 1048576.0}) {
+      const double noise = 1 + row.noise * (static_cast<double>(random() % 2001) / 1000 - 1);
+      samples.push_back({bytes, (row.latencyUs + bytes / (row.gbps * 1e3)) * noise});
+    }
+    const LinearCost cost = fitLinear(samples);
+    CAPTURE(cost.latencyUs, cost.bandwidthGBps);
+    CHECK(cost.latencyUs == Approx(row.latencyUs).epsilon(row.noise + 0.02));
+    CHECK(cost.bandwidthGBps == Approx(row.gbps).epsilon(row.noise + 0.02));
+  }
+  const CostSample tiny = {8, 2.5}, large = {1 << 20, 100};
+  CHECK(fitLinear({&tiny, 1}).latencyUs == Approx(2.5));
+  CHECK(fitLinear({&large, 1})(1 << 20) == Approx(100).epsilon(0.01));
+}
+
+TEST_CASE("measuring asks the probes and leaves the rest as built in") {
+  LinkProbes probes;
+  probes.at(LinkKind::ShmThreads, Protocol::Slots) = {
+      .probe = [](size_t bytes) { return 0.5 + static_cast<double>(bytes) / 5e3; }, .mostBytes = 65536};
+  probes.at(LinkKind::TcpLocal, Protocol::Slots) = {.probe = [](size_t) { return -1.0; }, .mostBytes = 65536};
+  const Calibration c = measureCalibration(kMachine, probes);
+  const Calibration builtIn = defaultCalibration(kMachine);
+  CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).cost.latencyUs == Approx(0.5).epsilon(0.02));
+  CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).cost.bandwidthGBps == Approx(5).epsilon(0.02));
+  CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).mostBytes == 65536);
+  CHECK(c.at(LinkKind::TcpLocal, Protocol::Slots) == builtIn.at(LinkKind::TcpLocal, Protocol::Slots));
+  CHECK(c.copyGBps > 0.05);
+  CHECK(c.reduceGBps > 0.05);
+  CHECK(parseCalibration(toText(c)).ok());
+}

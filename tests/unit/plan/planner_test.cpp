@@ -1,0 +1,194 @@
+#include "src/plan/planner.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+namespace {
+
+using namespace tutti;
+
+constexpr size_t kKiB = 1024, kMiB = 1024 * 1024;
+
+/// Figures that do not depend on the machine the test runs on.
+Calibration figures() {
+  Calibration c = defaultCalibration({"test cpu", 8, "test"});
+  c.at(LinkKind::TcpRemote, Protocol::Slots).cost = {20, 1.2};
+  return c;
+}
+
+/// `nodes` of `perNode` ranks, joined by shm inside and tcp between.
+PlanRequest request(Collective collective, int nodes, int perNode, size_t bytes) {
+  PlanRequest r;
+  r.shape = {.collective = collective, .nRanks = nodes * perNode, .bytes = bytes};
+  if (perNode > 1) r.links.intra = LinkKind::ShmProcesses;
+  if (nodes > 1) {
+    r.links.inter = LinkKind::TcpRemote;
+    for (int i = 0; i < nodes * perNode; ++i) r.shape.nodeOf.push_back(i / perNode);
+  }
+  r.mostChannels = 8;
+  return r;
+}
+
+Choice planned(const PlanRequest& r) {
+  const auto choice = plan(r, figures());
+  REQUIRE(choice.status().message() == "");
+  return *choice;
+}
+
+std::string refusal(const PlanRequest& r) {
+  const auto choice = plan(r, figures());
+  CHECK(choice.status().code() == tuttiInvalidUsage);
+  return choice.status().message();
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("the planner picks what a person would") {
+  struct Row {
+    Collective collective;
+    int nodes, perNode;
+    size_t bytes;
+    const char* algorithms;  // any of these is right: their costs are close or equal
+    Protocol protocol;
+  };
+  const char* kWholeBandwidth = "ring twoshot halvingdoubling circulant hierarchical torus2d torus3d";
+  const Row rows[] = {
+      {Collective::AllReduce, 1, 2, 8, "oneshot recursivedoubling", Protocol::Inline},
+      {Collective::AllReduce, 1, 8, 1 * kKiB, "oneshot recursivedoubling", Protocol::Slots},
+      {Collective::AllReduce, 1, 8, 64 * kMiB, kWholeBandwidth, Protocol::Slots},
+      {Collective::AllReduce, 4, 1, 8, "oneshot recursivedoubling", Protocol::Slots},
+      {Collective::AllReduce, 4, 1, 64 * kMiB, kWholeBandwidth, Protocol::Slots},
+      {Collective::AllReduce, 4, 8, 8 * kKiB, "hierarchical", Protocol::Slots},
+      {Collective::AllReduce, 4, 8, 64 * kMiB, "hierarchical", Protocol::Slots},
+      {Collective::AllGather, 4, 8, 64 * kKiB, "hierarchical", Protocol::Slots},
+      {Collective::ReduceScatter, 8, 1, 64, "direct recursivehalving hierarchical", Protocol::Slots},
+      {Collective::Broadcast, 16, 1, 8, "binomial circulant", Protocol::Slots},
+      {Collective::Broadcast, 1, 8, 64 * kMiB, "chain doubletree circulant", Protocol::Slots},
+      {Collective::AllToAll, 8, 1, 1 * kMiB, "direct pairwise bruck8 hierarchical", Protocol::Slots},
+      {Collective::Barrier, 1, 4, 0, "dissemination", Protocol::Inline},
+  };
+  for (const Row& row : rows) {
+    const PlanRequest r = request(row.collective, row.nodes, row.perNode, row.bytes);
+    const Choice choice = planned(r);
+    INFO(explain(r, choice));
+    const auto right = split(row.algorithms, ' ');
+    CHECK(std::find(right.begin(), right.end(), choice.algorithm->name) != right.end());
+    CHECK(protocolName(choice.protocol) == std::string(protocolName(row.protocol)));
+  }
+}
+
+TEST_CASE("buffers that peers can read go direct when large and not when tiny") {
+  PlanRequest r = request(Collective::AllReduce, 1, 4, 16 * kMiB);
+  r.directPossible = true;
+  CHECK(planned(r).protocol == Protocol::Direct);
+  r.shape.bytes = 8;
+  CHECK(planned(r).protocol == Protocol::Inline);
+  r.shape.bytes = 256;
+  CHECK(planned(r).protocol == Protocol::Slots);
+}
+
+TEST_CASE("every collective of every size on every machine has a plan, and its cost is that of the cheapest row") {
+  for (int collective = 0; collective < kNumCollectives; ++collective) {
+    for (const auto& [nodes, perNode] : {std::pair{1, 1}, {1, 2}, {1, 7}, {3, 1}, {4, 6}, {2, 32}}) {
+      for (const size_t bytes : {size_t{0}, size_t{1}, 4 * kKiB, 3 * kMiB, size_t{5} << 30}) {
+        PlanRequest r = request(static_cast<Collective>(collective), nodes, perNode, bytes);
+        const Choice choice = planned(r);
+        CAPTURE(explain(r, choice));
+        for (const Candidate& row : choice.table) CHECK((!row.excluded.empty() || row.costUs >= choice.costUs));
+        CHECK(choice.algorithm->supports(r.shape));
+        r.shape.rank = r.shape.nRanks - 1;  // every rank chooses the same
+        const Choice other = planned(r);
+        CHECK(other.algorithm == choice.algorithm);
+        CHECK(other.protocol == choice.protocol);
+        CHECK(other.interProtocol == choice.interProtocol);
+        CHECK(other.nChannels == choice.nChannels);
+      }
+    }
+  }
+}
+
+TEST_CASE("more ranks than cores cost more, and shift the choice to algorithms with less work in all") {
+  PlanRequest r = request(Collective::AllReduce, 1, 8, 8);
+  const Choice alone = planned(r);
+  r.links.ranksPerCore = ranksPerCore(8, 2);
+  CHECK(r.links.ranksPerCore == 4);
+  const Choice crowded = planned(r);
+  CHECK(crowded.costUs >= alone.costUs);
+  CHECK(ranksPerCore(2, 8) == 1);
+}
+
+TEST_CASE("channels follow the wire: one stream fills a slow one, a fast one gets several for large messages") {
+  Calibration fast = figures();
+  fast.at(LinkKind::TcpRemote, Protocol::Slots).cost = {20, 11.5};
+  PlanRequest r = request(Collective::AllReduce, 2, 1, 64 * kMiB);
+  CHECK(plan(r, figures())->nChannels == 1);
+  CHECK(plan(r, fast)->nChannels == 4);
+  r.mostChannels = 2;
+  CHECK(plan(r, fast)->nChannels == 2);
+  r.shape.bytes = 64 * kKiB;
+  CHECK(plan(r, fast)->nChannels == 1);
+  r.overrides.nChannels = 2;
+  CHECK(plan(r, fast)->nChannels == 2);
+  r.overrides.nChannels = 3;
+  CHECK(contains(refusal(r), "TUTTI_NCHANNELS=3: at most 2"));
+}
+
+TEST_CASE("overrides are obeyed") {
+  PlanRequest r = request(Collective::AllReduce, 1, 4, 8);
+  REQUIRE(parseAlgorithms("ring", &r.overrides).ok());
+  REQUIRE(parseProtocolOverride("slots", &r.overrides).ok());
+  const Choice choice = planned(r);
+  CHECK(choice.algorithm->name == "ring");
+  CHECK(choice.protocol == Protocol::Slots);
+  // A bare name binds the collectives that have it, and leaves the others to the planner.
+  CHECK(r.overrides.of(Collective::AllGather)->name == "ring");
+  CHECK(r.overrides.of(Collective::Barrier) == nullptr);
+  Overrides named;
+  REQUIRE(parseAlgorithms("ring,broadcast:chain,allreduce:tree", &named).ok());
+  CHECK(named.of(Collective::AllReduce)->name == "tree");
+  CHECK(named.of(Collective::Broadcast)->name == "chain");
+  CHECK(named.of(Collective::AllGather)->name == "ring");
+}
+
+TEST_CASE("overrides that cannot be honoured say why, and what there is") {
+  Overrides o;
+  struct Row {
+    const char* text;
+    const char* says;
+  };
+  for (const Row& row : {Row{"rinng", "no collective has an algorithm 'rinng'; there are ring, tree"},
+                         Row{"allreduce:chain", "allreduce has no algorithm 'chain'; it has ring, tree"},
+                         Row{"allreduc:ring", "'allreduc' is not a collective; there are allreduce, broadcast"},
+                         Row{"ring,", "no collective has an algorithm ''"}}) {
+    const Status status = parseAlgorithms(row.text, &o);
+    CAPTURE(row.text, status.message());
+    CHECK(status.code() == tuttiInvalidUsage);
+    CHECK(contains(status.message(), row.says));
+  }
+  CHECK(contains(parseProtocolOverride("ll128", &o).message(), "there are inline, slots and direct"));
+
+  PlanRequest r = request(Collective::AllReduce, 1, 3, 1 * kMiB);
+  REQUIRE(parseAlgorithms("torus3d", &r.overrides).ok());
+  CHECK(contains(refusal(r), "torus3d does not support allreduce of 1048576 bytes on 3 ranks"));
+  r.overrides = {};
+  r.overrides.protocol = Protocol::Inline;
+  CHECK(contains(refusal(r), "TUTTI_PROTO=inline for allreduce of 1048576 bytes on 3 ranks: inline takes 48 bytes"));
+  r.overrides.protocol = Protocol::Direct;
+  CHECK(contains(refusal(r), "not every rank's buffers can be read"));
+  r.links.intra = LinkKind::TcpLocal;
+  CHECK(contains(refusal(r), "tcp-local links have no direct protocol"));
+}
+
+TEST_CASE("explain prints the winner first and every exclusion with its reason") {
+  PlanRequest r = request(Collective::AllReduce, 4, 2, 1 * kMiB);
+  r.links.ranksPerCore = 2;
+  const std::string text = explain(r, planned(r));
+  CAPTURE(text);
+  const auto lines = split(text, '\n');
+  CHECK(lines[0].starts_with("plan allreduce 1M on 8 ranks (shm-processes + tcp-remote, 2 ranks per core): "));
+  CHECK(lines[2].starts_with("  * "));
+  CHECK(contains(text, "inline takes 48 bytes, not 1M"));
+  CHECK(text.ends_with("\n"));
+}

@@ -1,0 +1,85 @@
+// tutti-info: the configuration of Tutti on this machine, and what it would plan.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "src/base/config.hpp"
+#include "src/plan/calibration.hpp"
+#include "tools/info/plan_view.hpp"
+
+namespace {
+
+using namespace tutti;
+
+/// One line per variable; a `*` marks those that the environment sets.
+void printConfig() {
+  size_t name = 8, value = 5;
+  for (const Variable& v : variables()) {
+    name = std::max(name, std::string(v.name).size());
+    value = std::max(value, configText(v.name).size());
+  }
+  value = std::min<size_t>(value, 24);
+  const auto line = [&](char mark, const char* n, const std::string& text, const char* unit,
+                        const std::string& meaning) {
+    std::printf("%c %-*s  %-*s  %-5s  %s\n", mark, static_cast<int>(name), n, static_cast<int>(value), text.c_str(),
+                unit, meaning.c_str());
+  };
+  line(' ', "variable", "value", "unit", "meaning");
+  for (const Variable& v : variables()) {
+    const bool set = configText(v.name) != v.defaultValue;
+    const std::string text = configText(v.name);
+    const std::string usual = *v.defaultValue == '\0' ? "unset" : v.defaultValue;
+    line(set ? '*' : ' ', v.name, text.empty() ? "-" : text, v.unit,
+         set ? cat(v.meaning, " (default: ", usual, ")") : v.meaning);
+  }
+}
+
+int fail(const Status& status) {
+  std::fprintf(stderr, "tutti-info: %s\n", status.message().c_str());
+  return 1;
+}
+
+int printCalibration() {
+  const Machine machine = thisMachine();
+  const std::string path = calibrationPath(machine);
+  const auto kept = path.empty() ? Result<Calibration>(defaultCalibration(machine)) : readCalibration(path, machine);
+  std::printf("# %s\n", path.empty() ? "built in" : kept.ok() ? path.c_str() : "built in; nothing is measured yet");
+  std::fputs(toText(kept.ok() ? *kept : defaultCalibration(machine)).c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("What Tutti sees and would do on this machine");
+  bool config = false, calibration = false;
+  PlanQuestion question;
+  app.add_flag("--config", config, "all configuration variables, their values and meanings");
+  app.add_flag("--calibration", calibration, "the link costs that plans are made with");
+  auto* plan = app.add_option("--plan", question.collective, "explain the plan for a collective, e.g. allreduce");
+  const auto onlyWithPlan = [&](CLI::Option* option) { option->needs(plan); };
+  onlyWithPlan(
+      app.add_option("--bytes", question.bytes, "vector (allreduce, broadcast, reduce) or one rank's block [1M]"));
+  onlyWithPlan(app.add_option("--ranks", question.ranks, "ranks in all [2]"));
+  onlyWithPlan(app.add_option("--hosts", question.hosts, "hosts they are on [1]"));
+  onlyWithPlan(app.add_option("--transport", question.transport, "inside a host: shm or tcp [shm]"));
+  onlyWithPlan(app.add_option("--cores", question.cores, "cores of a host [this machine's]"));
+  onlyWithPlan(app.add_flag("--threads", question.threads, "the ranks of a host are threads of one process"));
+  onlyWithPlan(app.add_flag("--direct", question.direct, "all buffers are registered or from tuttiMemAlloc"));
+  CLI11_PARSE(app, argc, argv);
+  if (!config && !calibration && question.collective.empty()) {
+    std::fputs(app.help().c_str(), stdout);
+    return 0;
+  }
+  if (config) {
+    if (const Status status = checkConfig(); !status.ok()) return fail(status);
+    printConfig();
+  }
+  if (calibration) printCalibration();
+  if (question.collective.empty()) return 0;
+  const auto text = explainPlan(question);
+  if (!text.ok()) return fail(text.status());
+  std::fputs(text->c_str(), stdout);
+  return 0;
+}
