@@ -26,6 +26,17 @@ namespace tutti {
 
 class Batch;
 
+/// What the planner knows of a communicator; the same on all ranks but for `explain`.
+struct PlannerState {
+  Calibration calibration;
+  Overrides overrides;
+  LinkUse links;
+  bool explain = false;  // TUTTI_EXPLAIN, on rank 0
+};
+
+/// This machine's link costs as text (from the user's cache, or measured now).
+Result<std::string> calibrationText();
+
 class Comm : public TaskOwner {
  public:
   /// Joins; blocks until all ranks are there, the deadline of `settings`, or *abort != 0.
@@ -106,7 +117,7 @@ class Comm : public TaskOwner {
   std::unique_ptr<Links> links_;
   OperatorTable operators_;
   Registrations registrations_;
-  std::unique_ptr<Planner> planner_;
+  PlannerState planner_;
   PlanCache plans_;
   Turn turn_;
   uint64_t sequence_ = 0;

@@ -48,7 +48,9 @@ Result<std::unique_ptr<Comm>> Comm::join(std::shared_ptr<Session> session, JoinR
   std::unique_ptr<Comm> comm(new Comm(settings, abort));
   RankCard card = myCard(request.rank);
   TUTTI_ASSIGN(card.settings, commonSettings(settings));
-  if (request.rank == 0) card.calibration = loadCalibration();
+  if (request.rank == 0) {
+    TUTTI_ASSIGN(card.calibration, calibrationText());
+  }
   request.info = encodeCard(card);
   const Deadline deadline = Deadline::inMs(settings.timeoutMs);
   TUTTI_ASSIGN(comm->control_, session->join(std::move(request), deadline, abort,

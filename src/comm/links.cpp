@@ -37,6 +37,13 @@ Status Links::meet(std::vector<RankCard> cards) {
 
 const Transport& Links::transportTo(int peer) const { return *byPeer_[static_cast<size_t>(peer)]; }
 
+bool Links::hasTransport(std::string_view name) const {
+  for (const auto& transport : transports_) {
+    if (transport->name() == name) return true;
+  }
+  return false;
+}
+
 bool Links::isOpen(int peer, int lane) const { return channels_.count({peer, lane}) != 0; }
 
 Result<Channel*> Links::channel(int peer, int lane, Deadline deadline) {

@@ -31,6 +31,7 @@ class Links {
   bool isOpen(int peer, int lane) const;
 
   const Transport& transportTo(int peer) const;
+  bool hasTransport(std::string_view name) const;
   const std::vector<RankCard>& cards() const { return cards_; }
   const std::vector<Sleeper*>& sleepers() const { return sleepers_; }
   /// Close all channels; peers see them end.

@@ -167,9 +167,8 @@ Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   }
   const Layout layout = layoutOf(schedule, call, rank());
   const ChannelFinder find = [this](int peer, int lane) { return links_->channel(peer, lane, deadline()); };
-  const size_t slice = choice.sliceBytes;
   PlanEntry entry;
-  TUTTI_ASSIGN(entry.plan, bindPlan(std::move(schedule), layout, elementBytes, slice, find));
+  TUTTI_ASSIGN(entry.plan, bindPlan(std::move(schedule), layout, elementBytes, sliceBytes_, find));
   entry.run = std::make_unique<CollectiveRun>(*entry.plan);
   return entry;
 }

@@ -144,18 +144,22 @@ std::string allowedCpus() {
   return mask;
 }
 
-bool oversubscribed(const std::vector<RankCard>& cards, uint64_t hostId) {
+int cpusOfHost(const std::vector<RankCard>& cards, uint64_t hostId) {
   std::string all;
-  int ranks = 0;
   for (const RankCard& card : cards) {
     if (card.info.hostId != hostId) continue;
-    ++ranks;
     all.resize(std::max(all.size(), card.cpus.size()));
     for (size_t i = 0; i < card.cpus.size(); ++i) all[i] = static_cast<char>(all[i] | card.cpus[i]);
   }
   int cpus = 0;
   for (const char byte : all) cpus += std::popcount(static_cast<unsigned char>(byte));
-  return ranks > cpus;
+  return std::max(cpus, 1);
+}
+
+bool oversubscribed(const std::vector<RankCard>& cards, uint64_t hostId) {
+  int ranks = 0;
+  for (const RankCard& card : cards) ranks += card.info.hostId == hostId ? 1 : 0;
+  return ranks > cpusOfHost(cards, hostId);
 }
 
 std::vector<int> nodesOf(const std::vector<RankCard>& cards) {

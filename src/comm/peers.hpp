@@ -29,6 +29,9 @@ uint64_t processIdentity();
 /// CPUs that this thread may run on, as in RankCard::cpus.
 std::string allowedCpus();
 
+/// CPUs that the ranks of a host may run on, counted once.
+int cpusOfHost(const std::vector<RankCard>& cards, uint64_t hostId);
+
 /// Whether the ranks of `host` outnumber the CPUs that they may run on.
 bool oversubscribed(const std::vector<RankCard>& cards, uint64_t hostId);
 

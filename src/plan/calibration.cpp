@@ -128,8 +128,8 @@ const char* protocolName(Protocol protocol) { return kProtocols[static_cast<size
 bool parseLinkKind(std::string_view name, LinkKind* out) { return parseName(kKinds, name, out); }
 bool parseProtocol(std::string_view name, Protocol* out) { return parseName(kProtocols, name, out); }
 
-Machine thisMachine() {
-  Machine machine;
+MachineIdentity thisMachine() {
+  MachineIdentity machine;
   machine.cpu = printable(cpuModel());
   machine.host = printable(hostName());
   cpu_set_t allowed;
@@ -139,7 +139,7 @@ Machine thisMachine() {
   return machine;
 }
 
-Calibration defaultCalibration(const Machine& machine) {
+Calibration defaultCalibration(const MachineIdentity& machine) {
   Calibration c;
   c.machine = machine;
   c.copyGBps = 10;

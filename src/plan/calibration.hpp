@@ -60,18 +60,18 @@ struct LinkCost {
 };
 
 /// Whose figures they are.
-struct Machine {
+struct MachineIdentity {
   std::string cpu;  // model name, as the system gives it
   int cores = 1;    // this process may run on
   std::string host;
-  bool operator==(const Machine&) const = default;
+  bool operator==(const MachineIdentity&) const = default;
 };
 /// The machine we are on.  TUTTI_HOSTID, where set, is its host.
-Machine thisMachine();
+MachineIdentity thisMachine();
 
 struct Calibration {
   static constexpr int kVersion = 1;
-  Machine machine;
+  MachineIdentity machine;
   std::array<std::array<LinkCost, kNumProtocols>, kNumLinkKinds> links = {};
   double copyGBps = 10;
   double reduceGBps = 10;
@@ -89,7 +89,7 @@ struct Calibration {
 
 /// Built-in figures of an ordinary server, for where nothing can be measured.  tcp between hosts goes by the speed of
 /// the fastest interface that is up.
-Calibration defaultCalibration(const Machine& machine);
+Calibration defaultCalibration(const MachineIdentity& machine);
 
 std::string toText(const Calibration& calibration);
 /// Errors: InvalidArgument with the line and what is wrong with it.  Safe on any bytes.
@@ -101,10 +101,10 @@ inline constexpr size_t kMostCalibrationBytes = 64 * 1024;
 
 /// Where this machine's figures are kept: TUTTI_CALIBRATION, else ${XDG_CACHE_HOME:-~/.cache}/tutti/calibration-HASH.
 /// Empty: nowhere (TUTTI_CALIBRATION=off, or there is no home).
-std::string calibrationPath(const Machine& machine);
+std::string calibrationPath(const MachineIdentity& machine);
 
 /// Errors: SystemError (cannot be read; missing files too), InvalidArgument (not a calibration, or of another machine).
-Result<Calibration> readCalibration(const std::string& path, const Machine& machine);
+Result<Calibration> readCalibration(const std::string& path, const MachineIdentity& machine);
 
 /// Write beside `path`, then rename: readers see the old file or the new one, and of several writers one wins.  Folders
 /// are made as needed.  The file is for its owner alone (0600).
@@ -113,7 +113,7 @@ Status writeCalibration(const std::string& path, const Calibration& calibration)
 /// The figures to use: the file's, else what `measure` gives, which is then kept in the file.  With
 /// TUTTI_CALIBRATION=off the built-in ones.  A file that is there but no good is warned about and measured again; one
 /// that cannot be written is warned about and done without.  Error: only measure's own.
-Result<Calibration> loadOrMeasure(const Machine& machine,
-                                  const std::function<Result<Calibration>(const Machine&)>& measure);
+Result<Calibration> loadOrMeasure(const MachineIdentity& machine,
+                                  const std::function<Result<Calibration>(const MachineIdentity&)>& measure);
 
 }  // namespace tutti

@@ -51,7 +51,7 @@ Status writeAll(int fd, const std::string& text, const std::string& path) {
 
 }  // namespace
 
-std::string calibrationPath(const Machine& machine) {
+std::string calibrationPath(const MachineIdentity& machine) {
   const std::string given = configText("TUTTI_CALIBRATION");
   if (given == "off") return "";
   if (!given.empty()) return given;
@@ -63,7 +63,7 @@ std::string calibrationPath(const Machine& machine) {
   return cat(folder, "/tutti/calibration-", toHex(bytes.data(), bytes.size()));
 }
 
-Result<Calibration> readCalibration(const std::string& path, const Machine& machine) {
+Result<Calibration> readCalibration(const std::string& path, const MachineIdentity& machine) {
   const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe there must not stop us
   if (!fd.valid()) return errnoError(errno, cat("open ", path));
   struct stat about {};
@@ -82,7 +82,7 @@ Result<Calibration> readCalibration(const std::string& path, const Machine& mach
   auto parsed = parseCalibration(text);
   if (!parsed.ok()) return invalidArgument("calibration ", path, " ", parsed.status().message());
   if (!(parsed->machine == machine)) {
-    const Machine& other = parsed->machine;
+    const MachineIdentity& other = parsed->machine;
     return invalidArgument("calibration ", path, " is of another machine (", other.host, ", ", other.cpu, ", ",
                            other.cores, " cores)");
   }
@@ -102,8 +102,8 @@ Status writeCalibration(const std::string& path, const Calibration& calibration)
   return status;
 }
 
-Result<Calibration> loadOrMeasure(const Machine& machine,
-                                  const std::function<Result<Calibration>(const Machine&)>& measure) {
+Result<Calibration> loadOrMeasure(const MachineIdentity& machine,
+                                  const std::function<Result<Calibration>(const MachineIdentity&)>& measure) {
   if (configText("TUTTI_CALIBRATION") == "off") return defaultCalibration(machine);
   const std::string path = calibrationPath(machine);
   if (!path.empty()) {

@@ -91,7 +91,7 @@ void measureMemory(Calibration* into) {
   }
 }
 
-Calibration measureCalibration(const Machine& machine, const LinkProbes& probes) {
+Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes& probes) {
   const int64_t end = nowNs() + kBudgetNs;
   Calibration c = defaultCalibration(machine);
   measureMemory(&c);

@@ -41,7 +41,7 @@ int fail(const Status& status) {
 }
 
 int printCalibration() {
-  const Machine machine = thisMachine();
+  const MachineIdentity machine = thisMachine();
   const std::string path = calibrationPath(machine);
   const auto kept = path.empty() ? Result<Calibration>(defaultCalibration(machine)) : readCalibration(path, machine);
   std::printf("# %s\n", path.empty() ? "built in" : kept.ok() ? path.c_str() : "built in; nothing is measured yet");

@@ -23,7 +23,7 @@ Result<LinkUse> linksOf(const PlanQuestion& q, int cores) {
 }
 
 /// The file's figures, else the built-in ones, and a word on which.
-Calibration knownCosts(const Machine& machine, std::string* origin) {
+Calibration knownCosts(const MachineIdentity& machine, std::string* origin) {
   const std::string path = calibrationPath(machine);
   if (!path.empty()) {
     if (auto kept = readCalibration(path, machine); kept.ok()) {
@@ -57,7 +57,7 @@ Result<std::string> explainPlan(const PlanQuestion& q) {
       shape.nodeOf.push_back(static_cast<int>(int64_t{rank} * q.hosts / q.ranks));
     }
   }
-  const Machine machine = thisMachine();
+  const MachineIdentity machine = thisMachine();
   TUTTI_ASSIGN(request.links, linksOf(q, q.cores > 0 ? q.cores : machine.cores));
   request.directPossible = q.direct && q.transport == "shm";
   request.mostChannels = 64;

@@ -16,7 +16,7 @@ namespace {
 
 using namespace tutti;
 
-const Machine kMachine = {"Test CPU @ 2.50GHz", 4, "testhost"};
+const MachineIdentity kMachine = {"Test CPU @ 2.50GHz", 4, "testhost"};
 
 Calibration oddFigures() {
   Calibration c = defaultCalibration(kMachine);
@@ -112,7 +112,7 @@ TEST_CASE("the file is found, kept private, and measured anew when it is damaged
   CHECK(path.starts_with(scratch.path + "/tutti/calibration-"));
   CHECK(path != calibrationPath({kMachine.cpu, 5, kMachine.host}));
   int measured = 0;
-  const auto measure = [&](const Machine&) -> Result<Calibration> {
+  const auto measure = [&](const MachineIdentity&) -> Result<Calibration> {
     ++measured;
     return oddFigures();
   };

@@ -1,0 +1,80 @@
+// What the planner is told of this communicator, and what it is asked.
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "src/base/config.hpp"
+#include "src/base/copy.hpp"
+#include "src/comm/comm.hpp"
+#include "src/plan/measure.hpp"
+
+namespace tutti {
+namespace {
+
+/// The slowest kind of link between ranks of one node; none if every node has one rank.
+std::optional<LinkKind> intraKind(const Links& links) {
+  const auto& cards = links.cards();
+  bool shared = false;
+  std::map<uint64_t, uint64_t> processOfHost;
+  bool oneProcess = true;
+  for (const RankCard& card : cards) {
+    const auto [entry, first] = processOfHost.emplace(card.info.hostId, card.info.processId);
+    shared = shared || !first;
+    oneProcess = oneProcess && entry->second == card.info.processId;
+  }
+  if (!shared) return std::nullopt;
+  // Every rank has the same list of transports, so one pair of a host tells for all.
+  if (!links.hasTransport("shm")) return LinkKind::TcpLocal;
+  return oneProcess ? LinkKind::ShmThreads : LinkKind::ShmProcesses;
+}
+
+double worstRanksPerCore(const std::vector<RankCard>& cards) {
+  std::map<uint64_t, int> ranks;
+  for (const RankCard& card : cards) ++ranks[card.info.hostId];
+  double worst = 1;
+  for (const auto& [host, count] : ranks) worst = std::max(worst, ranksPerCore(count, cpusOfHost(cards, host)));
+  return worst;
+}
+
+}  // namespace
+
+Result<std::string> calibrationText() {
+  const auto measure = [](const MachineIdentity& machine) -> Result<Calibration> { return measureCalibration(machine, {}); };
+  TUTTI_ASSIGN(const Calibration calibration, loadOrMeasure(thisMachine(), measure));
+  return toText(calibration);
+}
+
+// All ranks use rank 0's figures: so they choose alike.
+Status Comm::setUpPlanner() {
+  const auto& cards = links_->cards();
+  TUTTI_ASSIGN(planner_.calibration, parseCalibration(cards[0].calibration));
+  TUTTI_ASSIGN(planner_.overrides, overridesFromEnvironment());
+  if (planner_.overrides.nChannels == 0) planner_.overrides.nChannels = settings_.nChannels;
+  setStreamingThreshold(static_cast<size_t>(planner_.calibration.streamFromBytes));
+  TUTTI_ASSIGN(const int64_t explain, configInteger("TUTTI_EXPLAIN"));
+  planner_.explain = explain != 0 && rank() == 0;
+  planner_.links.intra = intraKind(*links_);
+  const bool severalNodes = *std::max_element(nodes_.begin(), nodes_.end()) > 0;
+  if (severalNodes) planner_.links.inter = LinkKind::TcpRemote;
+  planner_.links.ranksPerCore = worstRanksPerCore(cards);
+  return {};
+}
+
+Result<Choice> Comm::choosePlan(const Shape& shape, const Call& call) {
+  PlanRequest request;
+  request.shape = shape;
+  request.shape.rank = 0;
+  request.shape.inPlace = false;  // differs between ranks where only the root is in place
+  request.links = planner_.links;
+  request.directPossible = planner_.links.intra && *planner_.links.intra != LinkKind::TcpLocal;
+  request.mostChannels = 8;
+  request.overrides = planner_.overrides;
+  TUTTI_ASSIGN(Choice choice, ::tutti::plan(request, planner_.calibration));
+  if (planner_.explain) {
+    const std::string table = cat("tutti: plan for ", callName(call), "\n", explain(request, choice));
+    std::fwrite(table.data(), 1, table.size(), stderr);
+  }
+  return choice;
+}
+
+}  // namespace tutti
