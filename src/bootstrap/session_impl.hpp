@@ -28,9 +28,9 @@ struct Session::Impl {
   Endpoint endpoint;
   Presence presence;
   std::thread thread;
-  pid_t process = 0;         // the one that made it; a forked child has only a useless copy
-  int64_t sleepsUntil = 0;   // the thread's; a caller that needs it sooner wakes it
-  bool news = false;         // changed since the thread last looked
+  pid_t process = 0;        // the one that made it; a forked child has only a useless copy
+  int64_t sleepsUntil = 0;  // the thread's; a caller that needs it sooner wakes it
+  bool news = false;        // changed since the thread last looked
   bool meetingsEnded = false;
   int64_t endNs = kNoTimer;  // set when the Session ends: flush until then at most
 

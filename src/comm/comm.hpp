@@ -1,6 +1,6 @@
 // The communicator: one rank's end of it.
 //
-// Owns everything that lives as long as the communicator: its view of the control plane, its links, plans and operators.
+// Owns everything that lives as long as the communicator: its view of the control plane, its links, plans, operators.
 // One thread at a time runs calls (ticket order, see Turn); state that other threads read is atomic or behind a lock.
 #pragma once
 

@@ -39,7 +39,9 @@ double worstRanksPerCore(const std::vector<RankCard>& cards) {
 }  // namespace
 
 Result<std::string> calibrationText() {
-  const auto measure = [](const MachineIdentity& machine) -> Result<Calibration> { return measureCalibration(machine, {}); };
+  const auto measure = [](const MachineIdentity& machine) -> Result<Calibration> {
+    return measureCalibration(machine, {});
+  };
   TUTTI_ASSIGN(const Calibration calibration, loadOrMeasure(thisMachine(), measure));
   return toText(calibration);
 }

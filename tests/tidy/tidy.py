@@ -72,7 +72,8 @@ def check_readmes(paths, complaints):
     folders = {path.parent for path in paths if path.suffix in (".cpp", ".hpp", ".h", ".c", ".py")}
     for folder in sorted(folders):
         covered = [folder, *folder.parents]
-        if not any((TOP / f / "README.md").exists() for f in covered[:2]):
+        depth = 3 if str(folder).startswith("tests") else 2
+        if not any((TOP / f / "README.md").exists() for f in covered[:depth] if str(f) != "."):
             complaints.append(f"{folder}: neither it nor the folder above has a README.md")
 
 
@@ -93,10 +94,10 @@ def check_text(path, complaints):
     if path.suffix not in (".cpp", ".hpp", ".h", ".c", ".py") and path.name not in ("meson.build",):
         return
     lines = (TOP / path).read_text().splitlines()
-    if len(lines) > MOST_LINES:
+    if len(lines) > MOST_LINES and not str(path).startswith("tests/"):
         complaints.append(f"{path}: {len(lines)} lines; does it hold one idea? (at most {MOST_LINES})")
     for number, line in enumerate(lines, 1):
-        if len(line) > 120 and path.suffix != ".py":
+        if len(line) > 120 and path.suffix != ".py" and path.name != "meson.build":
             complaints.append(f"{path}:{number}: {len(line)} columns")
         if re.search(r"\b(TODO|FIXME|XXX|HACK)\b", line) and path.name != "tidy.py":
             complaints.append(f"{path}:{number}: unfinished work is marked here")
