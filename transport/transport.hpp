@@ -131,6 +131,9 @@ class Transport {
   /// Open channel number `lane` to `peer`.  Both ends call it, in any order, at any time; blocks until the deadline.
   /// Errors: RemoteError naming peer and address; Timeout.
   virtual Result<std::unique_ptr<Channel>> connect(int peer, const Address& peerAddress, int lane, Deadline) = 0;
+  /// Whether messages wait in buffers of the system, so that channels want progress() while their rank waits for
+  /// others.
+  virtual bool wantsProgress() const { return false; }
   /// Null where there is nothing to sleep on.
   virtual Sleeper* sleeper() { return nullptr; }
 };

@@ -81,6 +81,7 @@ class Comm : public TaskOwner {
   /// `task` with this communicator's waiting, error and deadline rules.
   DrivenTask driven(Task* task);
   bool aborting() const override { return abort_->load(std::memory_order_acquire) != 0; }
+  void progress() override { links_->progress(); }
   Status aborted() override { return failure(); }
   Status stalled(int waitingOn) override;
   Status expired(int waitingOn) override;

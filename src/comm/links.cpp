@@ -60,9 +60,18 @@ Result<Channel*> Links::channel(int peer, int lane, Deadline deadline) {
   }
   TUTTI_DEBUG("comm", "rank ", rank_, " peer ", peer, " lane ", lane, ": opening ", transport->name());
   TUTTI_ASSIGN(channel, transport->connect(peer, *address, lane, deadline));
+  if (transport->wantsProgress()) pumped_.push_back(channel.get());
   return channel.get();
 }
 
-void Links::close() { channels_.clear(); }
+// A channel that fails here says so again to whoever uses it next.
+void Links::progress() {
+  for (Channel* channel : pumped_) (void)channel->progress();
+}
+
+void Links::close() {
+  pumped_.clear();
+  channels_.clear();
+}
 
 }  // namespace tutti

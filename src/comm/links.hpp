@@ -34,6 +34,8 @@ class Links {
   bool hasTransport(std::string_view name) const;
   const std::vector<RankCard>& cards() const { return cards_; }
   const std::vector<Sleeper*>& sleepers() const { return sleepers_; }
+  /// Let channels move what waits in system buffers; while this rank waits for others.
+  void progress();
   /// Close all channels; peers see them end.
   void close();
 
@@ -43,6 +45,7 @@ class Links {
   std::vector<RankCard> cards_;
   std::vector<Transport*> byPeer_;
   std::vector<Sleeper*> sleepers_;
+  std::vector<Channel*> pumped_;                                      // those that want progress()
   std::map<std::pair<int, int>, std::unique_ptr<Channel>> channels_;  // by peer and lane
 };
 

@@ -15,6 +15,8 @@ constexpr int kPausesPerLook = 64;
 constexpr int64_t kSpinNs = 50'000;
 constexpr int64_t kYieldNs = 1'000'000;
 constexpr int kYieldsPerClock = 32;
+// A look at every socket costs a system call each.
+constexpr int kRoundsPerProgress = 16;
 // A lost wake-up costs at most this.
 constexpr int kSleepUs = 1000;
 
@@ -64,6 +66,7 @@ class Idle {
     return true;
   }
 
+  uint64_t rounds() const { return rounds_; }
   int64_t elapsedNs() const { return elapsedNs_; }
 
   /// Whether `policy` wants somebody to look who is to blame for the wait.
@@ -164,6 +167,11 @@ void drive(std::span<DrivenTask> tasks) {
       continue;
     }
     checkAborts(tasks);
+    if (idle.rounds() % kRoundsPerProgress == 0) {
+      for (DrivenTask& task : tasks) {
+        if (!task.done) task.owner->progress();
+      }
+    }
     if (idle.wait()) checkTimes(tasks, &idle);
   }
 }

@@ -25,6 +25,8 @@ class TaskOwner {
  public:
   virtual ~TaskOwner() = default;
   virtual bool aborting() const = 0;
+  /// Called now and then while the task waits: keeps bytes moving that its current step is not about.
+  virtual void progress() = 0;
   /// The error once aborting().
   virtual Status aborted() = 0;
   /// Called after waits of firstLookMs and longer: looks for ranks that disagree or have left.  An error ends the task.

@@ -29,6 +29,7 @@ class TcpTransport : public Transport {
   Address address() const override;
   /// Errors: InvalidUsage: the peer has other options; else what StreamExchange::open says.
   Result<std::unique_ptr<Channel>> connect(int peer, const Address& peerAddress, int lane, Deadline deadline) override;
+  bool wantsProgress() const override { return true; }
   Sleeper* sleeper() override;
 
  private:
