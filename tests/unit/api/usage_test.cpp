@@ -1,0 +1,123 @@
+// What the API answers when it is used wrongly, and when ranks disagree.
+#include <catch2/catch.hpp>
+
+#include "tests/support/ranks.hpp"
+
+using namespace tutti::test;
+
+namespace {
+
+std::string expectError(tuttiResult_t got, tuttiResult_t wanted, tuttiComm_t comm, const std::string& words) {
+  const std::string text = tuttiGetLastError(comm);
+  if (got != wanted) return "gave " + std::to_string(got) + " and not " + std::to_string(wanted) + ": " + text;
+  if (text.find(words) == std::string::npos) return "'" + text + "' does not say '" + words + "'";
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a wrong argument is refused with a sentence, and the communicator stays usable") {
+  CHECK(onRanks(2, [](const Rank& r) {
+          float x[4] = {1, 2, 3, 4}, y[4] = {};
+          const auto bad = tuttiInvalidArgument;
+          struct Row {
+            tuttiResult_t got;
+            const char* words;
+          };
+          const auto check = [&](tuttiResult_t got, const char* words) { return expectError(got, bad, r.comm, words); };
+          std::string why =
+              check(tuttiAllReduce(nullptr, y, 1, tuttiFloat32, tuttiSum, r.comm, nullptr), "sendbuff is NULL");
+          if (why.empty())
+            why = check(tuttiAllReduce(x, nullptr, 1, tuttiFloat32, tuttiSum, r.comm, nullptr), "recvbuff is NULL");
+          if (why.empty())
+            why =
+                check(tuttiAllReduce(x, y, 1, static_cast<tuttiDataType_t>(15), tuttiSum, r.comm, nullptr), "dtype 15");
+          if (why.empty())
+            why = check(tuttiAllReduce(x, y, 1, tuttiFloat32, static_cast<tuttiRedOp_t>(99), r.comm, nullptr), "op 99");
+          if (why.empty()) why = check(tuttiAllReduce(x, y, 1, tuttiFloat32, tuttiBand, r.comm, nullptr), "band");
+          if (why.empty()) why = check(tuttiAllReduce(x, x + 1, 3, tuttiFloat32, tuttiSum, r.comm, nullptr), "overlap");
+          if (why.empty()) why = check(tuttiBroadcast(x, y, 1, tuttiFloat32, 2, r.comm, nullptr), "root 2");
+          if (why.empty()) why = check(tuttiSend(x, 1, tuttiFloat32, -1, r.comm, nullptr), "peer -1");
+          if (why.empty())
+            why = check(tuttiAllReduce(x, y, SIZE_MAX / 2, tuttiFloat32, tuttiSum, r.comm, nullptr), "does not fit");
+          if (why.empty()) why = check(tuttiRedOpDestroy(tuttiSum, r.comm), "built in");
+          if (why.empty()) why = check(tuttiCommDeregister(r.comm, x), "not a registration");
+          if (!why.empty()) return why;
+          RANK_TRY(tuttiAllReduce(x, y, 4, tuttiFloat32, tuttiSum, r.comm, nullptr));
+          RANK_CHECK(y[3] == 8);
+          return std::string();
+        }) == "");
+}
+
+TEST_CASE("calls without a communicator are refused") {
+  float x = 0;
+  CHECK(tuttiAllReduce(&x, &x, 1, tuttiFloat32, tuttiSum, nullptr, nullptr) == tuttiInvalidArgument);
+  CHECK(std::string(tuttiGetLastError(nullptr)).find("comm is NULL") != std::string::npos);
+  CHECK(tuttiGroupEnd() == tuttiInvalidUsage);
+  tuttiUniqueId id{};
+  tuttiComm_t comm = nullptr;
+  CHECK(tuttiCommInitRank(&comm, 2, id, 0) == tuttiInvalidArgument);
+  CHECK(tuttiCommInitRank(&comm, 2, id, 2) == tuttiInvalidArgument);
+  CHECK(tuttiCommInitRank(&comm, 0, id, 0) == tuttiInvalidArgument);
+  CHECK(comm == nullptr);
+}
+
+TEST_CASE("use after destroy has an answer") {
+  tuttiUniqueId id;
+  REQUIRE(tuttiGetUniqueId(&id) == tuttiSuccess);
+  tuttiComm_t comm = nullptr;
+  REQUIRE(tuttiCommInitRank(&comm, 1, id, 0) == tuttiSuccess);
+  REQUIRE(tuttiCommDestroy(comm) == tuttiSuccess);
+  float x = 0;
+  CHECK(tuttiAllReduce(&x, &x, 1, tuttiFloat32, tuttiSum, comm, nullptr) == tuttiInvalidArgument);
+  CHECK(std::string(tuttiGetLastError(comm)).find("destroyed") != std::string::npos);
+  CHECK(tuttiCommDestroy(comm) == tuttiInvalidArgument);
+}
+
+TEST_CASE("with a bad call in a group nothing of the group is started") {
+  CHECK(onRanks(2, [](const Rank& r) {
+          float x = 1, y = 0;
+          RANK_TRY(tuttiGroupStart());
+          RANK_TRY(tuttiAllReduce(&x, &y, 1, tuttiFloat32, tuttiSum, r.comm, nullptr));
+          (void)tuttiAllReduce(&x, nullptr, 1, tuttiFloat32, tuttiSum, r.comm, nullptr);
+          RANK_CHECK(tuttiGroupEnd() == tuttiInvalidArgument);
+          RANK_CHECK(y == 0);
+          RANK_TRY(tuttiAllReduce(&x, &y, 1, tuttiFloat32, tuttiSum, r.comm, nullptr));
+          RANK_CHECK(y == 2);
+          return std::string();
+        }) == "");
+}
+
+TEST_CASE("ranks that disagree all learn who differs, and how") {
+  struct Row {
+    const char* what;
+    std::function<tuttiResult_t(const Rank&, float*)> odd;
+  };
+  const int odd = 2;
+  const std::vector<Row> rows = {
+      {"count",
+       [](const Rank& r, float* x) { return tuttiAllReduce(x, x, 5, tuttiFloat32, tuttiSum, r.comm, nullptr); }},
+      {"type", [](const Rank& r, float* x) { return tuttiAllReduce(x, x, 4, tuttiInt32, tuttiSum, r.comm, nullptr); }},
+      {"operator",
+       [](const Rank& r, float* x) { return tuttiAllReduce(x, x, 4, tuttiFloat32, tuttiMax, r.comm, nullptr); }},
+  };
+  for (const Row& row : rows) {
+    DYNAMIC_SECTION(row.what) {
+      std::vector<std::string> texts(4);
+      const std::string complaints = onRanks(4, [&](const Rank& r) {
+        std::vector<float> x(64, 1);
+        const tuttiResult_t result =
+            r.rank == odd ? row.odd(r, x.data())
+                          : tuttiAllReduce(x.data(), x.data(), 4, tuttiFloat32, tuttiSum, r.comm, nullptr);
+        texts[static_cast<size_t>(r.rank)] = std::to_string(result) + " " + tuttiGetLastError(r.comm);
+        return std::string("ends with an abort");
+      });
+      for (const std::string& text : texts) {
+        CAPTURE(text);
+        CHECK(text.substr(0, 2) == "5 ");  // tuttiInvalidUsage
+        CHECK(text.find("rank 2") != std::string::npos);
+        CHECK(text.find("count 4, float, sum") != std::string::npos);
+      }
+    }
+  }
+}
