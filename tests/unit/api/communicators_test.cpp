@@ -30,7 +30,7 @@ TEST_CASE("split numbers ranks by key, then by rank, and leaves out those withou
 
 TEST_CASE("survivors shrink a revoked communicator and go on") {
   CHECK(onRanks(4, [](const Rank& r) {
-          RANK_TRY(tuttiBarrier(r.comm, nullptr));
+          (void)tuttiBarrier(r.comm, nullptr);  // all have joined; a faster rank may revoke while we leave it
           if (r.rank == 2) return std::string("leaves");
           tuttiComm_t child = nullptr;
           const int excluded[] = {2};
