@@ -1,6 +1,6 @@
 #!/bin/bash
 # Every launcher that launchInfo() knows, real where it is installed, else its variables.
-#   launch_test.sh PROGRAM     PROGRAM is launch_ranks
+#   launch_test.sh PROGRAM PMIX     PROGRAM is launch_ranks; PMIX is 1 if the library was built with PMIx
 # Exit status 0: all found each other; the output is that of what failed.
 set -u
 program=$1
@@ -43,7 +43,9 @@ wait
 check slurm 3
 unset SLURM_JOB_ID SLURM_STEP_ID SLURM_NTASKS SLURM_STEP_NODELIST
 
-if mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
+if [ "${2:-1}" != 1 ]; then
+  echo "skipped: pmix: built without it"
+elif mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
   root=
   [ "$(id -u)" = 0 ] && root=--allow-run-as-root
   mpirun $root --oversubscribe -np 4 "$program" 2 >"$out" 2>&1
