@@ -6,6 +6,7 @@
 #include "src/base/config.hpp"
 #include "src/base/copy.hpp"
 #include "src/comm/comm.hpp"
+#include "src/comm/probes.hpp"
 #include "src/plan/measure.hpp"
 
 namespace tutti {
@@ -40,7 +41,7 @@ double worstRanksPerCore(const std::vector<RankCard>& cards) {
 
 Result<std::string> calibrationText() {
   const auto measure = [](const MachineIdentity& machine) -> Result<Calibration> {
-    return measureCalibration(machine, {});
+    return measureCalibration(machine, machineProbes());
   };
   TUTTI_ASSIGN(const Calibration calibration, loadOrMeasure(thisMachine(), measure));
   return toText(calibration);

@@ -1,14 +1,12 @@
 #include "src/plan/calibration.hpp"
 
 #include <dirent.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <fstream>
-#include <thread>
 #include <vector>
 
 #include "src/base/config.hpp"
@@ -132,10 +130,7 @@ MachineIdentity thisMachine() {
   MachineIdentity machine;
   machine.cpu = printable(cpuModel());
   machine.host = printable(hostName());
-  cpu_set_t allowed;
-  machine.cores = sched_getaffinity(0, sizeof(allowed), &allowed) == 0
-                      ? CPU_COUNT(&allowed)
-                      : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  machine.cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   return machine;
 }
 

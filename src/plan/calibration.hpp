@@ -62,7 +62,7 @@ struct LinkCost {
 /// Whose figures they are.
 struct MachineIdentity {
   std::string cpu;  // model name, as the system gives it
-  int cores = 1;    // this process may run on
+  int cores = 1;    // online, whether this process may use them or not
   std::string host;
   bool operator==(const MachineIdentity&) const = default;
 };

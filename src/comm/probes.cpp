@@ -1,0 +1,215 @@
+#include "src/comm/probes.hpp"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "transport/services.hpp"
+#include "transport/shm/shm_transport.hpp"
+#include "transport/tcp/transport.hpp"
+
+namespace tutti {
+namespace {
+
+/// Both ranks live here, so a descriptor is handed over through a map.
+class LocalDescriptors : public FdExchange {
+ public:
+  Status serve(const std::string& key, int fd) override {
+    const std::lock_guard lock(mutex_);
+    served_[key].reset(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    return {};
+  }
+  void unserve(const std::string& key) override {
+    const std::lock_guard lock(mutex_);
+    served_.erase(key);
+  }
+  Result<Fd> fetch(int peer, const std::string& key, Deadline) override {
+    const std::lock_guard lock(mutex_);
+    const auto found = served_.find(key);
+    if (found == served_.end()) return remoteError("probe rank ", peer, " serves no ", key);
+    return Fd(fcntl(found->second.get(), F_DUPFD_CLOEXEC, 0));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, Fd> served_;
+};
+
+/// Connected loopback sockets, one end for each rank.
+class LocalStreams : public StreamExchange {
+ public:
+  Result<Fd> open(int peer, int index, Deadline) override {
+    const std::lock_guard lock(mutex_);
+    const auto parked = parked_.find({1 - peer, index});
+    if (parked != parked_.end()) {
+      Fd mine = std::move(parked->second);
+      parked_.erase(parked);
+      return mine;
+    }
+    TUTTI_ASSIGN(auto both, connectedPair());
+    parked_[{peer, index}] = std::move(both[1]);
+    return std::move(both[0]);
+  }
+
+ private:
+  static Result<std::array<Fd, 2>> connectedPair() {
+    const Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t bytes = sizeof address;
+    auto* where = reinterpret_cast<sockaddr*>(&address);
+    std::array<Fd, 2> both = {Fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), Fd()};
+    if (bind(listener.get(), where, bytes) != 0 || listen(listener.get(), 1) != 0 ||
+        getsockname(listener.get(), where, &bytes) != 0 || connect(both[0].get(), where, bytes) != 0) {
+      return errnoError(errno, "loopback for measuring tcp");
+    }
+    both[1].reset(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    const int on = 1;
+    for (const Fd& fd : both) {
+      setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      fcntl(fd.get(), F_SETFL, O_NONBLOCK);
+    }
+    return both;
+  }
+  std::mutex mutex_;
+  std::map<std::pair<int, int>, Fd> parked_;  // by the rank whose end it is, and index
+};
+
+// A rank that is bound to one core measures with both threads on it otherwise, which says nothing of its peers.
+void leaveCore() {
+  cpu_set_t others;
+  CPU_ZERO(&others);
+  const int here = sched_getcpu();
+  for (long cpu = 0; cpu < sysconf(_SC_NPROCESSORS_CONF) && cpu < CPU_SETSIZE; ++cpu) {
+    if (cpu != here) CPU_SET(static_cast<size_t>(cpu), &others);
+  }
+  if (CPU_COUNT(&others) > 0) (void)sched_setaffinity(0, sizeof others, &others);
+}
+
+/// Two ranks and the channel between them; the second rank echoes from a thread of its own while a probe runs.
+class ProbePair {
+ public:
+  static std::shared_ptr<ProbePair> make(LinkKind kind) {
+    auto pair = std::make_shared<ProbePair>();
+    for (int rank = 0; rank < 2; ++rank) {
+      Result<std::unique_ptr<Transport>> made = pair->transport(kind, rank);
+      if (!made.ok()) return nullptr;
+      pair->transports_[static_cast<size_t>(rank)] = std::move(made).value();
+    }
+    for (size_t rank = 0; rank < 2; ++rank) {
+      auto made = pair->transports_[rank]->connect(static_cast<int>(1 - rank), pair->transports_[1 - rank]->address(),
+                                                   0, Deadline::inMs(1000));
+      if (!made.ok()) return nullptr;
+      pair->channels_[rank] = std::move(made).value();
+    }
+    return pair;
+  }
+
+  size_t slotBytes() const { return channels_[0]->slotBytes(); }
+  size_t inlineBytes() const { return channels_[0]->inlineBytes(); }
+  bool offers() const { return channels_[0]->maxDirectBytes() > 0; }
+
+  /// Best one-way time in microseconds; negative if something failed.
+  double oneWayUs(size_t bytes, bool direct) {
+    failed_ = false;
+    std::thread echo([&] {
+      leaveCore();
+      for (int i = 0; i < kRounds && !failed_; ++i) {
+        take(*channels_[1], &theirs_, bytes);
+        give(*channels_[1], theirs_, bytes, direct);
+      }
+    });
+    double best = -1;
+    for (int i = 0; i < kRounds && !failed_; ++i) {
+      const int64_t start = nowNs();
+      give(*channels_[0], ours_, bytes, direct);
+      take(*channels_[0], &ours_, bytes);
+      const double us = static_cast<double>(nowNs() - start) / 2e3;
+      if (best < 0 || us < best) best = us;
+    }
+    echo.join();
+    return failed_ ? -1 : best;
+  }
+
+ private:
+  static constexpr int kRounds = 24;
+  static constexpr size_t kMostBytes = 1 << 20;
+
+  Result<std::unique_ptr<Transport>> transport(LinkKind kind, int rank) {
+    if (kind == LinkKind::TcpLocal) {
+      TUTTI_ASSIGN(const TcpOptions options, TcpOptions::fromConfig());
+      TUTTI_ASSIGN(auto made, TcpTransport::create(streams_, rank, options));
+      return std::unique_ptr<Transport>(std::move(made));
+    }
+    PeerInfo self;
+    self.rank = rank;
+    self.pid = getpid();
+    self.uid = getuid();
+    self.processId = kind == LinkKind::ShmThreads ? 1 : static_cast<uint64_t>(rank) + 1;
+    TUTTI_ASSIGN(ShmConfig config, ShmConfig::fromEnvironment(self, 2));
+    config.lanes = 1;
+    return createShmTransport(config, descriptors_);
+  }
+
+  void give(Channel& channel, std::vector<std::byte>& data, size_t bytes, bool direct) {
+    Ticket ticket = 0;
+    wait([&]() -> Result<bool> {
+      if (!direct) return channel.send(data.data(), bytes, {});
+      TUTTI_ASSIGN(ticket, channel.offer(data.data(), bytes, {}));
+      return ticket != 0;
+    });
+    if (direct) wait([&] { return channel.taken(ticket); });
+  }
+  void take(Channel& channel, std::vector<std::byte>* data, size_t bytes) {
+    wait([&] { return channel.receive(data->data(), {bytes, {}}); });
+  }
+  template <class Attempt>
+  void wait(Attempt attempt) {
+    const Deadline deadline = Deadline::inMs(100);
+    for (int round = 1; !failed_; ++round) {
+      const Result<bool> done = attempt();
+      if (!done.ok() || (round % 1024 == 0 && deadline.passed())) failed_ = true;
+      if (!done.ok() || *done) return;
+      if (round % 64 == 0) sched_yield();  // there may be one core only
+    }
+  }
+
+  LocalDescriptors descriptors_;
+  LocalStreams streams_;
+  std::array<std::unique_ptr<Transport>, 2> transports_;
+  std::array<std::unique_ptr<Channel>, 2> channels_;  // before the transports they belong to
+  std::vector<std::byte> ours_ = std::vector<std::byte>(kMostBytes);
+  std::vector<std::byte> theirs_ = std::vector<std::byte>(kMostBytes);
+  std::atomic<bool> failed_{false};
+};
+
+}  // namespace
+
+LinkProbes machineProbes() {
+  LinkProbes probes;
+  for (const LinkKind kind : {LinkKind::ShmThreads, LinkKind::ShmProcesses, LinkKind::TcpLocal}) {
+    const std::shared_ptr<ProbePair> pair = ProbePair::make(kind);
+    if (pair == nullptr) continue;
+    const auto probe = [&](Protocol protocol, uint64_t mostBytes, bool direct) {
+      probes.at(kind, protocol) = {[pair, direct](size_t bytes) { return pair->oneWayUs(bytes, direct); }, mostBytes};
+    };
+    if (pair->inlineBytes() > 0) probe(Protocol::Inline, pair->inlineBytes(), false);
+    probe(Protocol::Slots, pair->slotBytes(), false);
+    if (pair->offers()) probe(Protocol::Direct, uint64_t{1} << 20, true);
+  }
+  return probes;
+}
+
+}  // namespace tutti
