@@ -12,6 +12,8 @@ constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kAbortPollNs = 10 * kMs;  // an abort word cannot wake anybody
 constexpr int64_t kVerdictNs = 1000 * kMs;  // for the Hub to say who is missing, after the deadline
 constexpr int64_t kGoodbyeNs = 20 * kMs;    // between the end of a process and the belief that it had not left
+constexpr int64_t kSummonNs = 2 * kMs;      // for a peer to open its end of a stream by itself
+constexpr int64_t kBlameNs = 200 * kMs;     // for the Hub to find out who is to blame for a wait
 constexpr int64_t kLongWaitNs = 3'600'000 * kMs;
 
 }  // namespace
@@ -37,6 +39,15 @@ Status Control::Impl::waitFor(Visit* visit, Deadline deadline, const std::string
     case Woken::TooLate: break;
   }
   return timeoutError("rank ", request.rank, " of ", request.nRanks, " waited until its deadline for ", what);
+}
+
+Status Control::Impl::blame(Visit* visit, int suspect, const Status& tooLate) {
+  if (tooLate.code() != tuttiTimeout || io.hub->failure(member)) return tooLate;
+  io.hub->inquire(member, InquiryReason::Deadline, 0, suspect, kBlameNs);
+  const Woken woken = wait(visit, Deadline::at(nowNs() + kBlameNs + kVerdictNs), [] { return false; });
+  if (woken != Woken::Failed) return tooLate;
+  const Status verdict = failure();
+  return {verdict.code(), cat(verdict.message(), " (", tooLate.message(), ")")};
 }
 
 Status Control::Impl::failure() const {
@@ -119,7 +130,7 @@ Result<std::vector<std::string>> Control::allGather(std::string blob, Deadline d
   const uint64_t n = hub.allGather(impl_->member, std::move(blob));
   const Status waited = impl_->waitFor(&visit, deadline, "an exchange among all ranks",
                                        [&] { return hub.gathered(impl_->member, n) != nullptr; });
-  if (!waited.ok()) return waited;
+  if (!waited.ok()) return impl_->blame(&visit, -1, waited);
   std::vector<std::string> blobs = *hub.gathered(impl_->member, n);
   hub.forget(impl_->member, n);
   return blobs;
@@ -189,6 +200,10 @@ Result<Fd> Control::fetch(int peer, const std::string& key, Deadline deadline) {
     return timeoutError("rank ", me.rank, " waited until its deadline for '", key, "' from rank ", peer);
   };
   Result<Fd> fetched = fetchFd(there.unixName, me.commId, me.secret, key, stop);
+  if (fetched.status().code() == tuttiTimeout) {
+    Visit visit(impl_->io);
+    return impl_->blame(&visit, peer, fetched.status());
+  }
   if (fetched.ok() || fetched.status().code() != tuttiRemoteError) return fetched;
   // Why its socket is gone may be known already, and better.
   if (Status failed = failure(); !failed.ok()) return failed;
@@ -202,13 +217,20 @@ Result<Fd> Control::open(int peer, int index, Deadline deadline) {
   }
   Visit visit(impl_->io);
   if (impl_->io.hub->failure(impl_->member)) return impl_->failure();
-  if (me.rank < peer) impl_->io.hub->dialStream(impl_->member, peer, index);
   const std::string key = Hub::streamKey(me.commId, peer, index);
   Fd stream;
-  TUTTI_TRY(impl_->waitFor(&visit, deadline, cat("stream ", index, " to rank ", peer), [&] {
+  const auto taken = [&] {
     stream = impl_->io.network->takeStream(key);
     return stream.valid();
-  }));
+  };
+  if (me.rank < peer) {
+    impl_->io.hub->dialStream(impl_->member, peer, index);
+  } else if (impl_->wait(&visit, Deadline::at(nowNs() + kSummonNs), taken) == Impl::Woken::TooLate) {
+    impl_->io.hub->summonStream(impl_->member, peer, index);
+  }
+  if (stream.valid()) return stream;
+  const Status waited = impl_->waitFor(&visit, deadline, cat("stream ", index, " to rank ", peer), taken);
+  if (!waited.ok()) return impl_->blame(&visit, peer, waited);
   return stream;
 }
 

@@ -29,7 +29,12 @@ Mac hmacSha256(const Secret& key, std::string_view data);
 inline constexpr int kMaxRanks = 1 << 24;
 
 /// What a link is for.
-enum class Purpose : uint8_t { Meet = 1, Overlay = 2, Stream = 3 };
+enum class Purpose : uint8_t {
+  Meet = 1,
+  Overlay = 2,
+  Stream = 3,
+  Summon = 4,  // "dial me for a stream": says all it has to say by being proven, and is closed then
+};
 
 struct Hello {
   Purpose purpose = Purpose::Meet;

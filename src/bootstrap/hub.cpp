@@ -106,7 +106,7 @@ void Hub::Impl::accepted(LinkId link, const Hello& hello) {
 void Hub::Impl::dialed(LinkId link, const Hello& hello, MemberId owner) {
   Member* member = find(owner);
   if (member == nullptr || !member->onProven(link, hello, true)) return network_.close(link);
-  if (hello.purpose != Purpose::Stream) routes_[link] = {owner, hello.commId};
+  if (hello.purpose == Purpose::Meet || hello.purpose == Purpose::Overlay) routes_[link] = {owner, hello.commId};
 }
 
 /// One who comes late hears why nobody is here any more.
@@ -197,6 +197,7 @@ void Hub::inquire(MemberId member, InquiryReason reason, uint64_t sequence, int 
 
 bool Hub::inquiryPending(MemberId member) const { return impl_->at(member).inquiryPending(); }
 void Hub::dialStream(MemberId member, int peer, int index) { impl_->at(member).dialStream(peer, index); }
+void Hub::summonStream(MemberId member, int peer, int index) { impl_->at(member).summonStream(peer, index); }
 
 std::string Hub::streamKey(const CommId& commId, int peer, int index) {
   return cat(streamKeyPrefix(commId), peer, "/", index);

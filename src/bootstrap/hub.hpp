@@ -99,8 +99,11 @@ class Hub : public Machine {
   bool inquiryPending(MemberId member) const;
 
   /// A stream to `peer`: when both ends are proven, Network::handOver gets it under streamKey(...) on both sides.
-  /// The lower rank dials; the higher one only waits for the hand-over.
+  /// The lower rank dials; the higher one waits for the hand-over.  Each index once.
   void dialStream(MemberId member, int peer, int index);
+  /// Ask a lower peer to dial although nobody there has called dialStream, which then finds it done: ranks may open
+  /// their streams in any order without waiting for each other.
+  void summonStream(MemberId member, int peer, int index);
   static std::string streamKey(const CommId& commId, int peer, int index);
   /// What all stream keys of a communicator begin with.
   static std::string streamKeyPrefix(const CommId& commId);

@@ -1,6 +1,7 @@
 #include "src/bootstrap/member.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "src/base/assert.hpp"
 #include "src/base/log.hpp"
@@ -134,6 +135,7 @@ void Member::finishJoin() {
   joinCheckNs_ = kNoTimer;
   gate_.cancel(meetingDial_.link);
   meetingDial_ = {};
+  for (const auto& [peer, index] : std::exchange(summons_, {})) dialStream(peer, index);
   if (meetingLink_ == 0) return;
   network_.send(meetingLink_, goodbyeMessage({}));
   network_.close(meetingLink_);

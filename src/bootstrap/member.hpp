@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,7 @@ class Member : private InquiryHost {
   void inquire(InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs);
   bool inquiryPending() const { return inquiry_.pending(); }
   void dialStream(int peer, int index);
+  void summonStream(int peer, int index);
   /// A neighbour that has not said goodbye.
   bool endIsDeath(int rank) const {
     const auto it = neighbours_.find(rank);
@@ -107,6 +109,8 @@ class Member : private InquiryHost {
   bool failingFor(const Dial& dial, int64_t ns) const;
   std::vector<Dial*> dials();
   void setEndpoint(int peer, const Endpoint& endpoint);
+  void dialFor(Purpose purpose, int peer, int index);
+  bool onStreamProven(LinkId link, const Hello& hello, bool weDialed);
   void linked(int peer, LinkId link, bool weDialed);
   void confirm(Neighbour& neighbour);
   void sendToNeighbour(Neighbour& neighbour, const std::string& message);
@@ -135,11 +139,13 @@ class Member : private InquiryHost {
   std::map<int, Neighbour> neighbours_;
   Dial meetingDial_;
   LinkId meetingLink_ = 0;
-  bool registered_ = false;    // the meeting place has been reached once
-  bool told_ = false;          // and has answered
-  int64_t dialNs_ = kNoTimer;  // the earliest nextNs of all dials, or earlier
-  std::vector<Dial> streams_;
-  std::map<uint64_t, Exchange> exchanges_;  // 0 is that of joining
+  bool registered_ = false;                   // the meeting place has been reached once
+  bool told_ = false;                         // and has answered
+  int64_t dialNs_ = kNoTimer;                 // the earliest nextNs of all dials, or earlier
+  std::vector<Dial> streams_;                 // and summons
+  std::set<std::pair<int, int>> dialed_;      // streams by peer and index, each dialed once
+  std::vector<std::pair<int, int>> summons_;  // that came before we were up
+  std::map<uint64_t, Exchange> exchanges_;    // 0 is that of joining
   uint64_t nextExchange_ = 1;
   std::optional<Failure> failure_;
   std::function<RankState()> state_;

@@ -87,23 +87,31 @@ bool Member::onProven(LinkId link, const Hello& hello, bool weDialed) {
     return true;
   }
   const int peer = weDialed ? hello.acceptor : hello.dialer;
-  if (hello.purpose == Purpose::Stream) {
-    if (weDialed) {
-      const auto stream = std::find_if(streams_.begin(), streams_.end(), [&](const Dial& d) { return d.link == link; });
-      if (stream == streams_.end()) return false;
-      streams_.erase(stream);
-    } else if (peer >= request_.rank) {
-      return false;  // the lower rank dials
-    }
-    network_.handOver(link, Hub::streamKey(request_.commId, peer, hello.index));
-    return true;
-  }
+  if (hello.purpose == Purpose::Stream || hello.purpose == Purpose::Summon)
+    return onStreamProven(link, hello, weDialed);
   const auto it = neighbours_.find(peer);
   if (it == neighbours_.end() || it->second.weDial != weDialed) return false;
   if (weDialed) it->second.dial.link = 0;
   // One that comes again has given up the former link before it knew that it stood.
   if (it->second.link != 0) network_.close(it->second.link);
   linked(peer, link, weDialed);
+  return true;
+}
+
+/// False also for a summons that has done its work: the link is closed.
+bool Member::onStreamProven(LinkId link, const Hello& hello, bool weDialed) {
+  const int peer = weDialed ? hello.acceptor : hello.dialer;
+  if (weDialed) {
+    const auto dial = std::find_if(streams_.begin(), streams_.end(), [&](const Dial& d) { return d.link == link; });
+    if (dial == streams_.end()) return false;
+    streams_.erase(dial);
+  }
+  if (hello.purpose == Purpose::Summon) {
+    if (!weDialed && peer > request_.rank) dialStream(peer, hello.index);
+    return false;
+  }
+  if (!weDialed && peer >= request_.rank) return false;  // the lower rank dials
+  network_.handOver(link, Hub::streamKey(request_.commId, peer, hello.index));
   return true;
 }
 
@@ -183,11 +191,24 @@ void Member::lostNeighbour(int peer, const Status& why) {
 }
 
 void Member::dialStream(int peer, int index) {
-  TUTTI_ASSERT(up_ && peer >= 0 && peer < request_.nRanks);
+  TUTTI_ASSERT(peer >= 0 && peer < request_.nRanks);
   if (peer <= request_.rank || failure_) return;
+  if (!up_) {  // its endpoint may not be known yet
+    summons_.emplace_back(peer, index);
+    return;
+  }
+  if (dialed_.emplace(peer, index).second) dialFor(Purpose::Stream, peer, index);
+}
+
+void Member::summonStream(int peer, int index) {
+  TUTTI_ASSERT(up_ && peer >= 0 && peer < request_.rank);
+  if (!failure_) dialFor(Purpose::Summon, peer, index);
+}
+
+void Member::dialFor(Purpose purpose, int peer, int index) {
   Dial& dial = streams_.emplace_back();
   dial.to = endpoints_[static_cast<size_t>(peer)];
-  dial.hello = {Purpose::Stream, request_.commId, request_.rank, peer, request_.nRanks, index};
+  dial.hello = {purpose, request_.commId, request_.rank, peer, request_.nRanks, index};
   tryDial(dial);
 }
 

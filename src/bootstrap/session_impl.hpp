@@ -84,6 +84,8 @@ struct Control::Impl {
   Woken wait(Visit* visit, Deadline deadline, const std::function<bool()>& ready);
   /// wait() as a Status; `what` completes "rank 3 of 8 waited until its deadline for ...".
   Status waitFor(Visit* visit, Deadline deadline, const std::string& what, const std::function<bool()>& ready);
+  /// The verdict of all ranks on a wait that took too long; `tooLate` as it is if it is something else.
+  Status blame(Visit* visit, int suspect, const Status& tooLate);
   Status failure() const;
   Status aborted() const;
 
