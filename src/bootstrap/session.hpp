@@ -54,8 +54,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::unique_ptr<Impl> impl_;
 };
 
-/// One communicator's control plane.  A wait that reaches its deadline breaks the communicator: all ranks are asked, and
-/// all get one verdict that names who is to blame.
+/// One communicator's control plane.  A wait that reaches its deadline breaks the communicator: all ranks are asked,
+/// and all get one verdict that names who is to blame.
 class Control : public FdExchange, public StreamExchange {
  public:
   ~Control() override;  // leaves in order
