@@ -256,9 +256,12 @@ void Control::watchProcesses(const std::vector<int>& pids) {
 
 void Control::Impl::processEnded(int rank, int pid) { ended.push_back({nowNs() + kGoodbyeNs, rank, pid}); }
 
-int64_t Control::Impl::nextTimerNs() const { return ended.empty() ? kNoTimer : ended.front().reportNs; }
+int64_t Control::Impl::nextTimerNs() const {
+  return std::min(nextTickNs, ended.empty() ? kNoTimer : ended.front().reportNs);
+}
 
 void Control::Impl::onTimer() {
+  if (nextTickNs <= nowNs()) tick();
   while (!ended.empty() && ended.front().reportNs <= nowNs()) {
     const Ended process = ended.front();
     ended.erase(ended.begin());
@@ -266,6 +269,30 @@ void Control::Impl::onTimer() {
     io.hub->reportFailure(member, process.rank,
                           remoteError("rank ", process.rank, " (process ", process.pid, " on this host) has died"));
   }
+}
+
+// ---- Looking around
+
+void Control::setTicker(int64_t intervalNs, std::function<Look()> ticker) {
+  const Visit visit(impl_->io);
+  impl_->ticker = std::move(ticker);
+  impl_->tickNs = intervalNs;
+  impl_->nextTickNs = kNoTimer;
+}
+
+void Control::startTicker() {
+  const Visit visit(impl_->io);
+  if (impl_->ticker && impl_->nextTickNs == kNoTimer) impl_->nextTickNs = nowNs() + impl_->tickNs;
+}
+
+void Control::Impl::tick() {
+  if (io.hub->failure(member)) {
+    nextTickNs = kNoTimer;
+    return;
+  }
+  const Look look = ticker();
+  nextTickNs = look.again ? nowNs() + tickNs : kNoTimer;
+  if (look.stray) io.hub->inquire(member, InquiryReason::Mismatch, look.stray->sequence, look.stray->rank, kBlameNs);
 }
 
 }  // namespace tutti

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,17 @@ class Session : public std::enable_shared_from_this<Session> {
   std::unique_ptr<Impl> impl_;
 };
 
+/// A rank that seems to be in another call.
+struct Suspicion {
+  uint64_t sequence = 0;  // of the call of this rank
+  int rank = -1;
+};
+/// What a ticker has seen.
+struct Look {
+  bool again = true;  // false: not before startTicker()
+  std::optional<Suspicion> stray;
+};
+
 /// One communicator's control plane.  A wait that reaches its deadline breaks the communicator: all ranks are asked,
 /// and all get one verdict that names who is to blame.
 class Control : public FdExchange, public StreamExchange {
@@ -86,6 +98,11 @@ class Control : public FdExchange, public StreamExchange {
 
   /// Watch these processes of this host (pid by rank, 0 where not to watch): when one ends, its rank has failed.
   void watchProcesses(const std::vector<int>& pids);
+
+  /// Something to look at every intervalNs, on the I/O thread, between startTicker() and a look that wants no other.
+  /// A suspicion becomes an inquiry (Mismatch).  The ticker must not block nor call the Control.  Empty: none any more.
+  void setTicker(int64_t intervalNs, std::function<Look()> ticker);
+  void startTicker();
 
   struct Impl;  // session_impl.hpp
 

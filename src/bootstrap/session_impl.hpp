@@ -79,6 +79,10 @@ struct Control::Impl {
   };
   std::vector<Ended> ended;  // processes that are gone, whose goodbye may still be on its way
 
+  std::function<Look()> ticker;
+  int64_t tickNs = 0;  // between two looks
+  int64_t nextTickNs = kNoTimer;
+
   enum class Woken { Ready, Failed, Aborted, TooLate };
   /// Wait, under the visit's lock, until ready() or one of the other three.
   Woken wait(Visit* visit, Deadline deadline, const std::function<bool()>& ready);
@@ -93,6 +97,7 @@ struct Control::Impl {
   Status unwrapInfos();
   void tellFailure();
   void processEnded(int rank, int pid);
+  void tick();
   int64_t nextTimerNs() const;
   void onTimer();
 };

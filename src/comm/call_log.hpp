@@ -24,6 +24,16 @@ class CallLog {
   void leave() { inside_.store(false, std::memory_order_release); }
   void waitFor(int rank) { waitingOn_.store(rank, std::memory_order_relaxed); }
   RankState state() const;
+  /// The newest call, and whether this rank is in it.  Any thread.  If not inside, every call up to `entered` is over.
+  struct Place {
+    uint64_t entered = 0;
+    bool inside = false;
+  };
+  Place place() const {
+    const uint64_t before = entered_.load(std::memory_order_acquire);
+    const bool inside = inside_.load(std::memory_order_acquire);  // partner: leave()
+    return {before, inside || entered_.load(std::memory_order_relaxed) != before};
+  }
   /// All calls so far, as one text that ranks can compare.  The calling thread.
   std::string digest() const { return cat(entered_.load(std::memory_order_relaxed), "/", hash_); }
 

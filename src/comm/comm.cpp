@@ -27,6 +27,7 @@ Comm::Comm(const CommSettings& settings, std::atomic<uint32_t>* abort)
 Comm::~Comm() {
   ownBatch_.reset();
   plans_.clear();
+  strayWatch_.reset();
   if (links_) links_->close();
   links_.reset();    // transports use control_
   control_.reset();  // ends callbacks into this object

@@ -18,6 +18,7 @@
 #include "src/comm/plans.hpp"
 #include "src/comm/registrations.hpp"
 #include "src/comm/settings.hpp"
+#include "src/comm/stray_watch.hpp"
 #include "src/comm/turn.hpp"
 #include "src/exec/drive.hpp"
 #include "src/plan/planner.hpp"
@@ -54,6 +55,11 @@ class Comm : public TaskOwner {
   Turn& turn() { return turn_; }
   Links& links() { return *links_; }
   CallLog& log() { return log_; }
+  /// A call begins: what it says of itself is noted for inquiries.
+  void enter(uint64_t sequence, const Fingerprint& call) {
+    log_.enter(sequence, call);
+    strayWatch_->onCall();
+  }
 
   void setTimeoutMs(int timeoutMs) { timeoutMs_.store(timeoutMs, std::memory_order_relaxed); }
   Deadline deadline() const { return Deadline::inMs(timeoutMs_.load(std::memory_order_relaxed)); }
@@ -116,6 +122,7 @@ class Comm : public TaskOwner {
   CallLog log_;     // before control_, whose thread reads it
   std::unique_ptr<Control> control_;
   std::unique_ptr<Links> links_;
+  std::unique_ptr<StrayWatch> strayWatch_;
   OperatorTable operators_;
   Registrations registrations_;
   PlannerState planner_;

@@ -84,6 +84,7 @@ Status Comm::setUp() {
   waitPolicy_.spin = !oversubscribed(links_->cards(), links_->cards()[static_cast<size_t>(rank())].info.hostId);
   waitPolicy_.spinUs = static_cast<int>(spinUs);
   waitPolicy_.firstLookMs = firstLookMs(nRanks());
+  strayWatch_ = std::make_unique<StrayWatch>(*control_, log_, *links_);
   ownBatch_ = std::make_unique<Batch>(*this);
   watchNeighbours();
   return {};

@@ -110,7 +110,7 @@ void Batch::beginCollective(const Call& call, PlanEntry* entry) {
     trimmings.scaled = {buffers.input, comm_.workspace(count * dataTypeBytes(call.dtype)), count};
     buffers.input = trimmings.scaled.to;
   }
-  comm_.log().enter(sequence, buffers.call);
+  comm_.enter(sequence, buffers.call);
   entry->run->begin(buffers, trimmings);
 }
 

@@ -47,8 +47,7 @@ bool Links::hasTransport(std::string_view name) const {
 bool Links::isOpen(int peer, int lane) const { return channels_.count({peer, lane}) != 0; }
 
 Result<Channel*> Links::channel(int peer, int lane, Deadline deadline) {
-  auto& channel = channels_[{peer, lane}];
-  if (channel != nullptr) return channel.get();
+  if (const auto open = channels_.find({peer, lane}); open != channels_.end()) return open->second.get();
   Transport* transport = byPeer_[static_cast<size_t>(peer)];
   const Address* address = nullptr;
   for (const auto& [name, theirs] : cards_[static_cast<size_t>(peer)].transports) {
@@ -59,9 +58,10 @@ Result<Channel*> Links::channel(int peer, int lane, Deadline deadline) {
                         " would use; set TUTTI_TRANSPORTS alike on all ranks");
   }
   TUTTI_DEBUG("comm", "rank ", rank_, " peer ", peer, " lane ", lane, ": opening ", transport->name());
-  TUTTI_ASSIGN(channel, transport->connect(peer, *address, lane, deadline));
-  if (transport->wantsProgress()) pumped_.push_back(channel.get());
-  return channel.get();
+  TUTTI_ASSIGN(std::unique_ptr<Channel> connected, transport->connect(peer, *address, lane, deadline));
+  if (transport->wantsProgress()) pumped_.push_back(connected.get());
+  const std::lock_guard lock(mutex_);
+  return (channels_[{peer, lane}] = std::move(connected)).get();
 }
 
 // A channel that fails here says so again to whoever uses it next.
@@ -71,6 +71,7 @@ void Links::progress() {
 
 void Links::close() {
   pumped_.clear();
+  const std::lock_guard lock(mutex_);
   channels_.clear();
 }
 

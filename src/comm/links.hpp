@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "src/comm/peers.hpp"
@@ -15,7 +16,7 @@ namespace tutti {
 inline constexpr int kPointToPointLane = 63;
 inline constexpr int kMaxLanes = 64;
 
-/// One thread at a time.
+/// One thread at a time but for forEachCollectiveChannel.
 class Links {
  public:
   /// transports: in order of preference.
@@ -29,6 +30,13 @@ class Links {
   /// The channel to `peer` for `lane`; opens it at first use.  Errors: as Transport::connect.
   Result<Channel*> channel(int peer, int lane, Deadline deadline);
   bool isOpen(int peer, int lane) const;
+  /// f(peer, channel) for the channels of collectives that are open.  Any thread; f must not block.
+  template <class F>
+  void forEachCollectiveChannel(F&& f) const {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, channel] : channels_)
+      if (channel != nullptr && key.second < kPointToPointLane) f(key.first, *channel);
+  }
 
   const Transport& transportTo(int peer) const;
   bool hasTransport(std::string_view name) const;
@@ -46,6 +54,7 @@ class Links {
   std::vector<Transport*> byPeer_;
   std::vector<Sleeper*> sleepers_;
   std::vector<Channel*> pumped_;                                      // those that want progress()
+  mutable std::mutex mutex_;                                          // of changes to channels_
   std::map<std::pair<int, int>, std::unique_ptr<Channel>> channels_;  // by peer and lane
 };
 

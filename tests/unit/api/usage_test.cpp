@@ -1,5 +1,6 @@
 // What the API answers when it is used wrongly, and when ranks disagree.
 #include <catch2/catch.hpp>
+#include <chrono>
 
 #include "tests/support/ranks.hpp"
 
@@ -119,5 +120,35 @@ TEST_CASE("ranks that disagree all learn who differs, and how") {
         CHECK(text.find("count 4, float, sum") != std::string::npos);
       }
     }
+  }
+}
+
+TEST_CASE("ranks that disagree on the root learn it though every one of them has only sent") {
+  const std::string transports = GENERATE(std::string("shm,self"), std::string("tcp,self"));
+  const int nRanks = GENERATE(2, 3, 5);
+  CAPTURE(transports, nRanks);
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.transports = transports.c_str();
+  std::vector<std::string> texts(static_cast<size_t>(nRanks));
+  (void)onRanks(
+      nRanks,
+      [&](const Rank& r) {
+        float x = 1;
+        (void)tuttiBroadcast(&x, &x, 1, tuttiFloat32, r.rank == 1 ? 1 : 0, r.comm, nullptr);
+        // No further call: the news comes by itself.
+        tuttiResult_t state = tuttiSuccess;
+        for (int ms = 0; ms < 10'000 && state == tuttiSuccess; ++ms) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          if (tuttiCommGetAsyncError(r.comm, &state) != tuttiSuccess) return std::string("no state");
+        }
+        texts[static_cast<size_t>(r.rank)] = std::to_string(state) + " " + tuttiGetLastError(r.comm);
+        return std::string("ends with an abort");
+      },
+      &config);
+  for (const std::string& text : texts) {
+    CAPTURE(text);
+    CHECK(text.substr(0, 2) == "5 ");  // tuttiInvalidUsage
+    CHECK(text.find("root 0") != std::string::npos);
+    CHECK(text.find("root 1") != std::string::npos);
   }
 }

@@ -1,0 +1,40 @@
+// Finds messages that nobody will ask for: they belong to a call that this rank has left.
+//
+// Ranks that disagree on a root may all succeed at first, because each only sends.  What they have sent then lies at
+// ranks that never look, until their next call.  This looks for them, on the I/O thread, when a communicator pauses.
+#pragma once
+
+#include <atomic>
+
+#include "src/bootstrap/session.hpp"
+#include "src/comm/call_log.hpp"
+#include "src/comm/links.hpp"
+
+namespace tutti {
+
+class StrayWatch {
+ public:
+  /// All borrowed; control must have no other ticker.
+  StrayWatch(Control& control, const CallLog& log, const Links& links);
+  ~StrayWatch();
+
+  /// After CallLog::enter.
+  void onCall() {
+    if (!active_.load(std::memory_order_relaxed)) start();
+  }
+
+ private:
+  void start();
+  Look look();
+  std::optional<Suspicion> findStray(uint64_t left) const;
+
+  Control& control_;
+  const CallLog& log_;
+  const Links& links_;
+  std::atomic<bool> active_{false};
+  // The I/O thread's:
+  uint64_t entered_ = 0;  // at the last look
+  int idleLooks_ = 0;
+};
+
+}  // namespace tutti
