@@ -45,7 +45,8 @@ int CollectiveRun::waitingOn() const {
 }
 
 void CollectiveRun::abandon() {
-  for (LaneRun& lane : lanes_) lane.abandon();
+  for (LaneRun& lane : lanes_) lane.letGo();
+  for (LaneRun& lane : lanes_) lane.withdraw();
 }
 
 }  // namespace tutti

@@ -226,7 +226,11 @@ Result<bool> LaneRun::allLoansReturned() {
   return true;
 }
 
-void LaneRun::abandon() {
+void LaneRun::letGo() {
+  if (slice_ < lane_.loops && op_ < lane_.ops.size()) releaseAll(lane_.ops[op_]);
+}
+
+void LaneRun::withdraw() {
   for (const Loan& loan : loans_) loan.channel->withdraw();
   loans_.clear();
 }

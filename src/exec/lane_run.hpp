@@ -26,7 +26,10 @@ class LaneRun {
   void begin(const CallBuffers& buffers);
   Result<Progress> step();
   int waitingOn() const { return waitingOn_; }
-  void abandon();
+  /// Giving up, in two steps: every lane lets go of what it reads of others before any waits for its own memory to be
+  /// let go, because two ranks of one process that did both at once would wait for each other.
+  void letGo();
+  void withdraw();
 
  private:
   /// Memory lent to a receiver (direct protocol) that has not been taken yet.

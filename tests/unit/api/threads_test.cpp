@@ -1,5 +1,7 @@
 // Several communicators used from several threads at once, many ranks, and large counts.
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <cstdlib>
 
 #include "tests/support/collective_check.hpp"
 
@@ -28,4 +30,34 @@ TEST_CASE("many ranks come up and reduce") {
           if (why.empty()) why = checkBroadcast(r, {.count = 5000, .root = 3});
           return why;
         }) == "");
+}
+
+TEST_CASE("an abort in the middle of large transfers ends them all, and no memory is touched afterwards") {
+  // Ranks of one process read each other's buffers where they lie, so that giving up must wait for readers, who may be
+  // giving up as well.
+  const std::string algorithm = GENERATE(std::string("ring"), std::string("oneshot"));
+  CAPTURE(algorithm);
+  setenv("TUTTI_ALGO", ("allreduce:" + algorithm).c_str(), 1);
+  for (int round = 0; round < 20; ++round) {
+    const int aborter = round % 3;
+    std::vector<tuttiResult_t> results(3, tuttiSuccess);
+    (void)onRanks(3, [&](const Rank& r) {
+      std::thread abort;
+      if (r.rank == aborter) {
+        abort = std::thread([&] {
+          std::this_thread::sleep_for(std::chrono::microseconds(300 * round));
+          tuttiCommAbort(r.comm);
+        });
+      }
+      tuttiResult_t& result = results[static_cast<size_t>(r.rank)];
+      while (result == tuttiSuccess) {
+        std::vector<float> x(200'000, 1);  // gone as soon as the call returns
+        result = tuttiAllReduce(x.data(), x.data(), x.size(), tuttiFloat32, tuttiSum, r.comm, nullptr);
+      }
+      if (abort.joinable()) abort.join();
+      return std::string("ends with an abort");
+    });
+    for (const tuttiResult_t result : results) CHECK(result != tuttiSuccess);
+  }
+  unsetenv("TUTTI_ALGO");
 }
