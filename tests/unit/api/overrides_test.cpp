@@ -1,0 +1,87 @@
+// What the user forces is done, or refused with the reason.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "tests/support/collective_check.hpp"
+
+using namespace tutti::test;
+
+namespace {
+
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) { setenv(name, value.c_str(), 1); }
+  ~Variable() { unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+/// Every rank's first complaint of a job that sums; one line per rank.
+std::string sum(int nRanks, size_t count, const tuttiConfig_t* config = nullptr) {
+  return onRanks(
+      nRanks, [&](const Rank& r) { return checkAllReduce(r, {.count = count}); }, config);
+}
+
+size_t mentions(const std::string& text, const std::string& words) {
+  size_t n = 0;
+  for (size_t at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) ++n;
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("every algorithm of AllReduce that needs no hierarchy runs when it is forced") {
+  const std::string name = GENERATE(values<std::string>(
+      {"ring", "tree", "halvingdoubling", "recursivedoubling", "circulant", "oneshot", "twoshot", "paramserver"}));
+  const std::string transports = GENERATE(values<std::string>({"shm,self", "tcp,self"}));
+  const int nRanks = GENERATE(2, 3, 6);
+  CAPTURE(name, transports, nRanks);
+  const Variable algorithm("TUTTI_ALGO", "allreduce:" + name);
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.transports = transports.c_str();
+  const std::string complaints = sum(nRanks, 1234, &config);
+  CAPTURE(complaints);
+  CHECK(complaints == "");
+}
+
+TEST_CASE("a protocol that is forced runs on links that have it, and is refused on others") {
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  for (const char* protocol : {"inline", "slots", "direct"}) {
+    CAPTURE(protocol);
+    const Variable forced("TUTTI_PROTO", protocol);
+    config.transports = "shm,self";
+    CHECK(sum(3, std::string(protocol) == "inline" ? 4 : 50'000, &config) == "");
+  }
+  const Variable forced("TUTTI_PROTO", "direct");
+  config.transports = "tcp,self";
+  const std::string complaints = sum(2, 50'000, &config);
+  CAPTURE(complaints);
+  CHECK(mentions(complaints, "TUTTI_PROTO=direct") >= 1);  // the other rank may hear of the abort first
+}
+
+TEST_CASE("values that make no sense end the join with what would make sense") {
+  struct Row {
+    const char *name, *value, *words;
+  };
+  for (const Row& row :
+       {Row{"TUTTI_ALGO", "allreduce:nonsense", "it has "}, Row{"TUTTI_ALGO", "sum:ring", "is not a collective"},
+        Row{"TUTTI_ALGO", "nonsense", "no collective has"}, Row{"TUTTI_PROTO", "ll128", "inline, slots and direct"},
+        Row{"TUTTI_TRANSPORTS", "carrier-pigeon", "TUTTI_TRANSPORTS"},
+        Row{"TUTTI_TIMEOUT_MS", "soon", "TUTTI_TIMEOUT_MS"}, Row{"TUTTI_SLOT_BYTES", "12", "TUTTI_SLOT_BYTES"}}) {
+    CAPTURE(row.name, row.value);
+    const Variable variable(row.name, row.value);
+    const std::string complaints = sum(2, 4);
+    CAPTURE(complaints);
+    CHECK(mentions(complaints, row.words) >= 1);
+  }
+}
+
+TEST_CASE("an inline message that does not fit is refused by name") {
+  const Variable forced("TUTTI_PROTO", "inline");
+  const std::string complaints = sum(2, 1 << 20);
+  CAPTURE(complaints);
+  CHECK(mentions(complaints, "TUTTI_PROTO=inline") >= 1);  // the other rank may hear of the abort first
+}
