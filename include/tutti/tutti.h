@@ -154,6 +154,39 @@ typedef struct {
 #define TUTTI_SHRINK_DEFAULT 0 /* the parent is idle */
 #define TUTTI_SHRINK_ABORT 1   /* end the parent's operations in flight first */
 
+/* A call that tuttiCommEstimate can be asked about. */
+typedef enum {
+  tuttiCallAllReduce = 0,
+  tuttiCallBroadcast = 1,
+  tuttiCallReduce = 2,
+  tuttiCallAllGather = 3,
+  tuttiCallReduceScatter = 4,
+  tuttiCallAllToAll = 5,
+  tuttiCallGather = 6,
+  tuttiCallScatter = 7,
+  tuttiCallBarrier = 8,
+  tuttiCallSend = 9,
+  tuttiCallRecv = 10,
+  tuttiCallAllToAllv = 11, /* the v forms: count is that of the largest block */
+  tuttiCallAllGatherv = 12,
+  tuttiCallReduceScatterv = 13,
+  tuttiCallGatherv = 14,
+  tuttiCallScatterv = 15,
+  tuttiNumCalls = 16
+} tuttiCall_t;
+
+/* What the planner expects of a call; start from TUTTI_ESTIMATE_INITIALIZER.  Texts have static storage. */
+typedef struct {
+  size_t size;           /* sizeof(tuttiEstimate_t) of the caller's header; fields beyond it are not written */
+  double timeUs;         /* of one call on an otherwise idle machine */
+  const char* algorithm; /* as in TUTTI_ALGO; "send" for Send and Recv */
+  const char* protocol;  /* as in TUTTI_PROTO; inside a host where there are several */
+  int nChannels;         /* parallel lanes */
+} tuttiEstimate_t;
+
+#define TUTTI_ESTIMATE_INITIALIZER \
+  { sizeof(tuttiEstimate_t), 0, NULL, NULL, 0 }
+
 /* ---- Library ------------------------------------------------------------------------------------------------- */
 
 /** The version of the library that is loaded, as TUTTI_VERSION_CODE. */
@@ -228,6 +261,15 @@ TUTTI_API tuttiResult_t tuttiCommCuDevice(tuttiComm_t comm, int* device);
 
 /** Change config.timeoutMs of a live communicator; the same on every rank.  0: wait for ever. */
 TUTTI_API tuttiResult_t tuttiCommSetTimeout(tuttiComm_t comm, int timeoutMs);
+
+/** What the planner would choose for a call and how long it expects it to take: the figures behind every choice (see
+ *  TUTTI_EXPLAIN), from the link costs measured on rank 0's machine.  Local: moves nothing, waits for nobody, and makes
+ *  no plan.  The same on every rank for a collective, wherever its buffers lie.
+ *  count, dtype, op, root  as in the call itself; root is the peer of Send and Recv.  What the call lacks is ignored
+ *  estimate                estimate->size must be set; the rest is written
+ *  Errors                  tuttiInvalidArgument; tuttiInvalidUsage: TUTTI_ALGO or TUTTI_PROTO cannot be honoured */
+TUTTI_API tuttiResult_t tuttiCommEstimate(tuttiComm_t comm, tuttiCall_t call, size_t count, tuttiDataType_t dtype,
+                                          tuttiRedOp_t op, int root, tuttiEstimate_t* estimate);
 
 /* ---- Memory -------------------------------------------------------------------------------------------------- */
 

@@ -71,13 +71,14 @@ Status checkBuffers(const tuttiComm* handle, const Call& call) {
   const bool receives = call.counts ? call.count > 0 || anyCount(call.counts->recvCounts) : call.count > 0;
   if (sends && needsSend(handle, call)) TUTTI_TRY(checkNotNull(call.sendbuff, "sendbuff"));
   if (receives && needsReceive(handle, call)) TUTTI_TRY(checkNotNull(call.recvbuff, "recvbuff"));
-  const size_t most = std::numeric_limits<size_t>::max() / 2 / dataTypeBytes(call.dtype);
-  const auto blocks = static_cast<size_t>(handle->nRanks);
-  if (call.count > most / blocks) {
-    return invalidArgument("count ", call.count, " of ", dataTypeName(call.dtype), " on ", handle->nRanks,
-                           " ranks does not fit into memory");
-  }
   return {};
+}
+
+Status checkCount(const tuttiComm* handle, const Call& call) {
+  const size_t most = std::numeric_limits<size_t>::max() / 2 / dataTypeBytes(call.dtype);
+  if (call.count <= most / static_cast<size_t>(handle->nRanks)) return {};
+  return invalidArgument("count ", call.count, " of ", dataTypeName(call.dtype), " on ", handle->nRanks,
+                         " ranks does not fit into memory");
 }
 
 // Where the blocks are all alike, sendbuff and recvbuff are either placed as the call allows in place, or apart.
@@ -136,12 +137,17 @@ Status checkNotNull(const void* pointer, const char* name) {
   return pointer == nullptr ? invalidArgument(name, " is NULL") : Status();
 }
 
-Status checkCall(tuttiComm_t handle, Call* call) {
+Status checkParameters(tuttiComm_t handle, Call* call) {
   if (!validDataType(static_cast<int>(call->dtype))) {
     return invalidArgument("dtype ", static_cast<int>(call->dtype), " is not a data type (0..", tuttiNumTypes - 1, ")");
   }
   if (callReduces(*call)) TUTTI_TRY(checkOperator(handle, call));
   TUTTI_TRY(checkRoot(handle, *call));
+  return checkCount(handle, *call);
+}
+
+Status checkCall(tuttiComm_t handle, Call* call) {
+  TUTTI_TRY(checkParameters(handle, call));
   TUTTI_TRY(checkBuffers(handle, *call));
   return checkOverlap(handle, *call);
 }

@@ -22,6 +22,9 @@ Status checkNotNull(const void* pointer, const char* name);
 /// " (rank 2 of 4)" for sentences about a call on this communicator.
 std::string onRank(const tuttiComm* handle);
 
+/// What can be wrong with dtype, op, root or peer, and count.  Also looks up a made operator.
+Status checkParameters(tuttiComm_t handle, Call* call);
+
 /// Everything that can be wrong with a call's own arguments.  Also looks up a made operator.
 Status checkCall(tuttiComm_t handle, Call* call);
 

@@ -35,6 +35,14 @@ struct PlannerState {
   bool explain = false;  // TUTTI_EXPLAIN, on rank 0
 };
 
+/// What the planner expects of one call.
+struct CallEstimate {
+  double timeUs = 0;
+  std::string_view algorithm;  // static, and ends with a zero byte
+  Protocol protocol = Protocol::Slots;
+  int nChannels = 1;
+};
+
 /// This machine's link costs as text (from the user's cache, or measured now).
 Result<std::string> calibrationText();
 
@@ -95,6 +103,8 @@ class Comm : public TaskOwner {
 
   /// The plan for a call; made at first use.  Only with the turn.
   Result<PlanEntry*> plan(const Call& call);
+  /// What plan() would choose, without making it.  v forms: recvCounts[0] is the largest block.  Any thread.
+  Result<CallEstimate> estimate(const Call& call) const;
   /// Scratch memory of at least `bytes`, kept between calls.  Only with the turn.
   std::byte* workspace(size_t bytes);
   /// The batch of calls made outside groups.  Only with the turn.
@@ -111,7 +121,11 @@ class Comm : public TaskOwner {
   Status openTransports(std::vector<RankCard>* cards);
   void watchNeighbours();
   void onFailure(const Failure& failure);
+  PlanKey keyOf(const Call& call) const;
+  Shape shapeOf(const Call& call, const PlanKey& key) const;
+  PlanRequest planRequest(const Shape& shape) const;
   Result<Choice> choosePlan(const Shape& shape, const Call& call);
+  CallEstimate estimateMessage(int peer, size_t bytes) const;
   Result<PlanEntry> makePlan(const Call& call, const PlanKey& key);
 
   CommSettings settings_;

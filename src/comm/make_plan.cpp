@@ -11,29 +11,6 @@ namespace {
 // Passes that look at all ranks' schedules cost time and memory that grow with the square of the rank count.
 constexpr int kMostRanksForDirect = 64;
 
-Shape shapeOf(const Comm& comm, const Call& call, const PlanKey& key, const std::vector<int>& nodes,
-              size_t sliceBytes) {
-  Shape shape;
-  shape.collective = call.collective;
-  shape.rank = comm.rank();
-  shape.nRanks = comm.nRanks();
-  shape.root = call.root;
-  shape.inPlace = key.inPlace;
-  shape.bytes = call.count * dataTypeBytes(call.dtype);
-  if (call.counts) {
-    // The largest block, which only AllGatherv and ReduceScatterv know on all ranks; others plan for any size.
-    shape.uneven = true;
-    const bool known = call.collective == Collective::AllGather || call.collective == Collective::ReduceScatter;
-    const auto& counts = call.counts->recvCounts;
-    shape.bytes = known && !counts.empty() ? *std::max_element(counts.begin(), counts.end()) * dataTypeBytes(call.dtype)
-                                           : 64 * 1024;
-  }
-  shape.slotBytes = sliceBytes;
-  shape.commutative = !key.ordered;
-  shape.nodeOf = nodes;
-  return shape;
-}
-
 std::vector<Block> blocksOf(const std::vector<size_t>& counts, const std::vector<size_t>& displs) {
   std::vector<Block> blocks;
   for (size_t i = 0; i < counts.size(); ++i) blocks.push_back({displs[i], counts[i]});
@@ -127,6 +104,28 @@ bool sameBuffer(const Comm& comm, const Call& call) {
 
 }  // namespace
 
+Shape Comm::shapeOf(const Call& call, const PlanKey& key) const {
+  Shape shape;
+  shape.collective = call.collective;
+  shape.rank = rank();
+  shape.nRanks = nRanks();
+  shape.root = call.root;
+  shape.inPlace = key.inPlace;
+  shape.bytes = call.count * dataTypeBytes(call.dtype);
+  if (call.counts) {
+    // The largest block, which only AllGatherv and ReduceScatterv know on all ranks; others plan for any size.
+    shape.uneven = true;
+    const bool known = call.collective == Collective::AllGather || call.collective == Collective::ReduceScatter;
+    const auto& counts = call.counts->recvCounts;
+    shape.bytes = known && !counts.empty() ? *std::max_element(counts.begin(), counts.end()) * dataTypeBytes(call.dtype)
+                                           : 64 * 1024;
+  }
+  shape.slotBytes = sliceBytes_;
+  shape.commutative = !key.ordered;
+  shape.nodeOf = nodes_;
+  return shape;
+}
+
 size_t Comm::inputElements(const Call& call) const {
   if (call.collective != Collective::ReduceScatter) return call.count;
   if (!call.counts) return call.count * static_cast<size_t>(nRanks());
@@ -136,7 +135,7 @@ size_t Comm::inputElements(const Call& call) const {
   return extent;
 }
 
-Result<PlanEntry*> Comm::plan(const Call& call) {
+PlanKey Comm::keyOf(const Call& call) const {
   PlanKey key;
   key.collective = call.collective;
   key.dtype = call.dtype;
@@ -149,6 +148,11 @@ Result<PlanEntry*> Comm::plan(const Call& call) {
     key.ordered = settings_.reproducible && isFloating(call.dtype) && sums;
     key.ordered = key.ordered || (call.custom != nullptr && !call.custom->commutative);
   }
+  return key;
+}
+
+Result<PlanEntry*> Comm::plan(const Call& call) {
+  const PlanKey key = keyOf(call);
   if (PlanEntry* found = plans_.find(key)) return found;
   TUTTI_ASSIGN(PlanEntry entry, makePlan(call, key));
   return plans_.insert(key, std::move(entry));
@@ -156,7 +160,7 @@ Result<PlanEntry*> Comm::plan(const Call& call) {
 
 Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   const size_t elementBytes = dataTypeBytes(call.dtype);
-  const Shape shape = shapeOf(*this, call, key, nodes_, sliceBytes_);
+  const Shape shape = shapeOf(call, key);
   TUTTI_ASSIGN(const Choice choice, choosePlan(shape, call));
   const bool direct = choice.protocol == Protocol::Direct;
   Schedule schedule = buildSchedule(*choice.algorithm, shape, {key.ordered, direct}, call);

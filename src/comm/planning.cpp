@@ -63,7 +63,7 @@ Status Comm::setUpPlanner() {
   return {};
 }
 
-Result<Choice> Comm::choosePlan(const Shape& shape, const Call& call) {
+PlanRequest Comm::planRequest(const Shape& shape) const {
   PlanRequest request;
   request.shape = shape;
   request.shape.rank = 0;
@@ -72,12 +72,45 @@ Result<Choice> Comm::choosePlan(const Shape& shape, const Call& call) {
   request.directPossible = planner_.links.intra && *planner_.links.intra != LinkKind::TcpLocal;
   request.mostChannels = 8;
   request.overrides = planner_.overrides;
+  return request;
+}
+
+Result<Choice> Comm::choosePlan(const Shape& shape, const Call& call) {
+  const PlanRequest request = planRequest(shape);
   TUTTI_ASSIGN(Choice choice, ::tutti::plan(request, planner_.calibration));
   if (planner_.explain) {
     const std::string table = cat("tutti: plan for ", callName(call), "\n", explain(request, choice));
     std::fwrite(table.data(), 1, table.size(), stderr);
   }
   return choice;
+}
+
+Result<CallEstimate> Comm::estimate(const Call& call) const {
+  if (call.kind != CallKind::Collective) return estimateMessage(call.root, call.count * dataTypeBytes(call.dtype));
+  Shape shape = shapeOf(call, keyOf(call));
+  const PlanRequest request = planRequest(shape);
+  TUTTI_ASSIGN(const Choice choice, ::tutti::plan(request, planner_.calibration));
+  CallEstimate estimate{choice.costUs, choice.algorithm->name, choice.protocol, choice.nChannels};
+  if (shape.uneven) {  // chosen for any size, but this is the size
+    shape.bytes = call.counts->recvCounts.front() * dataTypeBytes(call.dtype);
+    estimate.timeUs = choice.algorithm->costUs(shape, costModel(request, planner_.calibration, choice.protocol));
+  }
+  return estimate;
+}
+
+// Both ends of a message are busy with it, so ranks that share a core take turns.
+CallEstimate Comm::estimateMessage(int peer, size_t bytes) const {
+  const Calibration& costs = planner_.calibration;
+  if (peer == rank()) return {static_cast<double>(bytes) / (costs.copyGBps * 1e3), "send", Protocol::Direct, 1};
+  const PeerInfo& self = links_->cards()[static_cast<size_t>(rank())].info;
+  const PeerInfo& other = links_->cards()[static_cast<size_t>(peer)].info;
+  const bool shared = links_->transportTo(peer).name() == "shm";
+  const LinkKind kind = self.hostId != other.hostId         ? LinkKind::TcpRemote
+                        : !shared                           ? LinkKind::TcpLocal
+                        : self.processId == other.processId ? LinkKind::ShmThreads
+                                                            : LinkKind::ShmProcesses;
+  const MessageCost message = messageCost(kind, bytes, shared, costs);
+  return {message.costUs * planner_.links.ranksPerCore, "send", message.protocol, 1};
 }
 
 }  // namespace tutti

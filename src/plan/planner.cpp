@@ -32,16 +32,19 @@ std::string whyNot(const PlanRequest& r, const Calibration& c, LinkKind kind, Pr
   return "";
 }
 
-/// The cheapest usable protocol for one message of the request between nodes.
-Protocol interProtocol(const PlanRequest& r, const Calibration& c) {
-  Protocol best = Protocol::Slots;
-  double least = HUGE_VAL;
+/// The cheapest usable protocol for one message of the request.
+MessageCost cheapestMessage(const PlanRequest& r, const Calibration& c, LinkKind kind, bool insideNode) {
+  MessageCost best{Protocol::Slots, HUGE_VAL};
   for (const Protocol p : kAllProtocols) {
-    if (!whyNot(r, c, *r.links.inter, p, false).empty()) continue;
-    const double us = c.at(*r.links.inter, p).cost(messageBytes(r));
-    if (us < least) least = us, best = p;
+    if (!whyNot(r, c, kind, p, insideNode).empty()) continue;
+    const double us = c.at(kind, p).cost(messageBytes(r));
+    if (us < best.costUs) best = {p, us};
   }
   return best;
+}
+
+Protocol interProtocol(const PlanRequest& r, const Calibration& c) {
+  return cheapestMessage(r, c, *r.links.inter, false).protocol;
 }
 
 /// The kind of link that `protocol` of a candidate is about.
@@ -105,6 +108,13 @@ Status impossible(const PlanRequest& r, const Calibration& c) {
 
 double ranksPerCore(int ranksOnNode, int cores) {
   return std::max(1.0, static_cast<double>(ranksOnNode) / std::max(1, cores));
+}
+
+MessageCost messageCost(LinkKind kind, size_t bytes, bool directPossible, const Calibration& c) {
+  PlanRequest r;
+  r.shape.bytes = bytes;
+  r.directPossible = directPossible;
+  return cheapestMessage(r, c, kind, kind != LinkKind::TcpRemote);
 }
 
 CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protocol) {

@@ -64,6 +64,13 @@ struct Choice {
 /// collective supports the shape.
 Result<Choice> plan(const PlanRequest& request, const Calibration& calibration);
 
+/// A message that no algorithm plans (send, receive): the cheapest protocol for it, and its cost.
+struct MessageCost {
+  Protocol protocol = Protocol::Slots;
+  double costUs = 0;
+};
+MessageCost messageCost(LinkKind kind, size_t bytes, bool directPossible, const Calibration& calibration);
+
 /// The costs that algorithms are asked with, for one protocol inside nodes.  Also for tools and perf programs.
 CostModel costModel(const PlanRequest& request, const Calibration& calibration, Protocol protocol);
 

@@ -1,0 +1,89 @@
+// What a call would cost: the planner's figures, without making the call.
+#include <algorithm>
+#include <cstring>
+
+#include "src/api/entry.hpp"
+
+using namespace tutti;
+
+namespace {
+
+// In the order of tuttiCall_t.
+struct Kind {
+  CallKind kind;
+  Collective collective;
+  bool isVector;
+};
+constexpr auto kAsCollective = CallKind::Collective;
+constexpr Kind kKinds[] = {
+    {kAsCollective, Collective::AllReduce, false},     {kAsCollective, Collective::Broadcast, false},
+    {kAsCollective, Collective::Reduce, false},        {kAsCollective, Collective::AllGather, false},
+    {kAsCollective, Collective::ReduceScatter, false}, {kAsCollective, Collective::AllToAll, false},
+    {kAsCollective, Collective::Gather, false},        {kAsCollective, Collective::Scatter, false},
+    {kAsCollective, Collective::Barrier, false},       {CallKind::Send, Collective::AllReduce, false},
+    {CallKind::Recv, Collective::AllReduce, false},    {kAsCollective, Collective::AllToAll, true},
+    {kAsCollective, Collective::AllGather, true},      {kAsCollective, Collective::ReduceScatter, true},
+    {kAsCollective, Collective::Gather, true},         {kAsCollective, Collective::Scatter, true},
+};
+static_assert(std::size(kKinds) == tuttiNumCalls);
+
+Result<Call> describe(tuttiComm_t comm, tuttiCall_t which, size_t count, tuttiDataType_t dtype, tuttiRedOp_t op,
+                      int root) {
+  const int number = static_cast<int>(which);
+  if (number < 0 || number >= tuttiNumCalls) {
+    return invalidArgument("call ", number, " is not one of tuttiCall_t (0..", tuttiNumCalls - 1, ")");
+  }
+  const Kind& kind = kKinds[number];
+  const bool barrier = which == tuttiCallBarrier;
+  Call call;
+  call.kind = kind.kind;
+  call.collective = kind.collective;
+  call.count = barrier ? 0 : count;
+  call.dtype = barrier ? tuttiUint8 : dtype;
+  call.op = op;
+  if (call.kind != CallKind::Collective || callIsRooted(call)) call.root = root;
+  TUTTI_TRY(checkParameters(comm, &call));
+  if (!kind.isVector) return call;
+  auto counts = std::make_shared<Counts>();
+  counts->recvCounts = {count};
+  call.counts = std::move(counts);
+  return call;
+}
+
+/// The part of the caller's struct that both sides know.
+void fill(tuttiEstimate_t* out, const CallEstimate& estimate) {
+  tuttiEstimate_t own = TUTTI_ESTIMATE_INITIALIZER;
+  own.timeUs = estimate.timeUs;
+  own.algorithm = estimate.algorithm.data();
+  own.protocol = protocolName(estimate.protocol);
+  own.nChannels = estimate.nChannels;
+  own.size = out->size;
+  std::memcpy(out, &own, std::min(out->size, sizeof own));
+}
+
+}  // namespace
+
+extern "C" {
+
+tuttiResult_t tuttiCommEstimate(tuttiComm_t comm, tuttiCall_t call, size_t count, tuttiDataType_t dtype,
+                                tuttiRedOp_t op, int root, tuttiEstimate_t* estimate) {
+  const Result<Comm*> live = usable(comm);
+  Status status = live.status();
+  if (status.ok()) status = checkNotNull(estimate, "estimate");
+  if (status.ok() && estimate->size < sizeof(tuttiEstimate_t)) {
+    status = invalidArgument("estimate->size ", estimate->size, " is less than the ", sizeof(tuttiEstimate_t),
+                             " of a tuttiEstimate_t; start from TUTTI_ESTIMATE_INITIALIZER");
+  }
+  if (status.ok()) {
+    const Result<Call> described = describe(comm, call, count, dtype, op, root);
+    status = described.status();
+    if (status.ok()) {
+      const Result<CallEstimate> found = (*live)->estimate(*described);
+      status = found.status();
+      if (status.ok()) fill(estimate, *found);
+    }
+  }
+  return report("CommEstimate", status, comm);
+}
+
+}  // extern "C"
