@@ -27,6 +27,7 @@ const Collective kAllGather = {
         },
     .call = [](const Call& c) { return tuttiAllGather(c.send, c.recv, c.count, c.type, c.comm, c.stream); },
     .busFactor = shareOfOthers,
+    .estimate = [](const Call& c, tuttiEstimate_t* e) { return ask(c, tuttiCallAllGather, c.count, e); },
 };
 
 }  // namespace tutti::perf

@@ -17,6 +17,7 @@ const Collective kAllReduce = {
     .expect = [](const Geometry& g) { return std::vector<Block>{{.offset = 0, .count = g.bytes / g.elementBytes}}; },
     .call = [](const Call& c) { return tuttiAllReduce(c.send, c.recv, c.count, c.type, c.op, c.comm, c.stream); },
     .busFactor = [](int nRanks) { return 2 * shareOfOthers(nRanks); },
+    .estimate = [](const Call& c, tuttiEstimate_t* e) { return ask(c, tuttiCallAllReduce, c.count, e); },
 };
 
 }  // namespace tutti::perf

@@ -23,6 +23,7 @@ const Collective kAllToAll = {
         },
     .call = [](const Call& c) { return tuttiAllToAll(c.send, c.recv, c.count, c.type, c.comm, c.stream); },
     .busFactor = shareOfOthers,
+    .estimate = [](const Call& c, tuttiEstimate_t* e) { return ask(c, tuttiCallAllToAll, c.count, e); },
 };
 
 }  // namespace tutti::perf

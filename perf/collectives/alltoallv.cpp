@@ -92,6 +92,14 @@ std::vector<Block> expect(const Geometry& g) {
   return blocks;
 }
 
+size_t largestBlock(const Geometry& g) {
+  size_t most = 0;
+  for (int from = 0; from < g.nRanks; ++from) {
+    for (int to = 0; to < g.nRanks; ++to) most = std::max(most, countBetween(g, from, to));
+  }
+  return most;
+}
+
 const char* refuses(int nRanks) {
   const std::vector<double>& m = weights().matrix;
   if (m.empty() || m.size() == toSize(nRanks) * toSize(nRanks)) return nullptr;
@@ -126,6 +134,8 @@ const Collective kAllToAllv = {
     .vectors = vectors,
     .refuses = refuses,
     .hasInPlace = symmetric,
+    .estimate = [](const Call& c,
+                   tuttiEstimate_t* e) { return ask(c, tuttiCallAllToAllv, largestBlock(c.geometry), e); },
 };
 
 }  // namespace tutti::perf

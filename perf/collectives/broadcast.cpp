@@ -23,6 +23,7 @@ const Collective kBroadcast = {
           return tuttiBroadcast(c.send, c.recv, c.count, c.type, c.geometry.root, c.comm, c.stream);
         },
     .busFactor = one,
+    .estimate = [](const Call& c, tuttiEstimate_t* e) { return ask(c, tuttiCallBroadcast, c.count, e); },
 };
 
 }  // namespace tutti::perf

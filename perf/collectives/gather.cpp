@@ -29,6 +29,7 @@ const Collective kGather = {
     .call =
         [](const Call& c) { return tuttiGather(c.send, c.recv, c.count, c.type, c.geometry.root, c.comm, c.stream); },
     .busFactor = shareOfOthers,
+    .estimate = [](const Call& c, tuttiEstimate_t* e) { return ask(c, tuttiCallGather, c.count, e); },
 };
 
 }  // namespace tutti::perf

@@ -34,6 +34,18 @@ tuttiResult_t step(const Call& c) {
   return failed(sent) ? sent : tuttiRecv(place, c.count, c.type, rank, c.comm, c.stream);
 }
 
+// The steps follow one another.
+tuttiResult_t estimate(const Call& c, tuttiEstimate_t* e) {
+  const Geometry& g = c.geometry;
+  tuttiResult_t result = tuttiCommEstimate(c.comm, tuttiCallSend, g.inPlace ? 0 : c.count, c.type, c.op, g.rank, e);
+  for (int bit = 1; bit < g.nRanks && result == tuttiSuccess; bit *= 2) {
+    const double before = e->timeUs;
+    result = tuttiCommEstimate(c.comm, tuttiCallSend, c.count * toSize(bit), c.type, c.op, g.rank ^ bit, e);
+    e->timeUs += before;
+  }
+  return result;
+}
+
 }  // namespace
 
 const Collective kHyperCube = {
@@ -56,6 +68,7 @@ const Collective kHyperCube = {
     .busFactor = one,
     .refuses =
         [](int nRanks) { return (nRanks & (nRanks - 1)) == 0 ? nullptr : "a hypercube needs a power of two of ranks"; },
+    .estimate = estimate,
     .steps = [](int nRanks) { return 1 + dimensions(nRanks); },
 };
 

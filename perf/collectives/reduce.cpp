@@ -25,6 +25,7 @@ const Collective kReduce = {
           return tuttiReduce(c.send, c.recv, c.count, c.type, c.op, c.geometry.root, c.comm, c.stream);
         },
     .busFactor = one,
+    .estimate = [](const Call& c, tuttiEstimate_t* e) { return ask(c, tuttiCallReduce, c.count, e); },
 };
 
 }  // namespace tutti::perf

@@ -25,6 +25,7 @@ const Collective kReduceScatter = {
         },
     .call = [](const Call& c) { return tuttiReduceScatter(c.send, c.recv, c.count, c.type, c.op, c.comm, c.stream); },
     .busFactor = shareOfOthers,
+    .estimate = [](const Call& c, tuttiEstimate_t* e) { return ask(c, tuttiCallReduceScatter, c.count, e); },
 };
 
 }  // namespace tutti::perf

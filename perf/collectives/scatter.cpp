@@ -27,6 +27,7 @@ const Collective kScatter = {
     .call =
         [](const Call& c) { return tuttiScatter(c.send, c.recv, c.count, c.type, c.geometry.root, c.comm, c.stream); },
     .busFactor = shareOfOthers,
+    .estimate = [](const Call& c, tuttiEstimate_t* e) { return ask(c, tuttiCallScatter, c.count, e); },
 };
 
 }  // namespace tutti::perf

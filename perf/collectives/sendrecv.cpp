@@ -37,6 +37,10 @@ const Collective kSendRecv = {
           return tuttiRecv(c.recv, c.count, c.type, previous(c.geometry), c.comm, c.stream);
         },
     .busFactor = one,
+    .estimate =
+        [](const Call& c, tuttiEstimate_t* e) {
+          return tuttiCommEstimate(c.comm, tuttiCallSend, c.count, c.type, c.op, next(c.geometry), e);
+        },
     .steps = [](int) { return 1; },
 };
 

@@ -330,10 +330,20 @@ void Bench::average(Measurement* m, size_t wrong) {
   computeBandwidth(collective_, first.layout, first.geometry.nRanks, m);
 }
 
+// Of the call that was placed last.
+std::optional<Expectation> Bench::expectation() const {
+  if (collective_.estimate == nullptr) return std::nullopt;
+  const Rank& first = ranks_.front();
+  tuttiEstimate_t e = TUTTI_ESTIMATE_INITIALIZER;
+  check(collective_.estimate(first.call, &e), first.comm, "tuttiCommEstimate");
+  return Expectation{e.timeUs, e.algorithm, e.protocol, e.nChannels};
+}
+
 Row Bench::measureRow(const TypeInfo& type, const OpInfo& op, int root, size_t bytes) {
   chooseOperator(type, op);
   Row row;
   row.outOfPlace = measure(root, bytes, false);
+  row.expected = expectation();
   const Layout layout = ranks_.front().layout;
   if (collective_.hasInPlace == nullptr || collective_.hasInPlace(ranks_.front().geometry.nRanks)) {
     row.inPlace = measure(root, bytes, true);

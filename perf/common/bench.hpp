@@ -51,6 +51,7 @@ class Bench {
   size_t verifyBlock(const Rank& rank, const Block& block, uint32_t seed) const;
   Measurement measure(int root, size_t bytes, bool inPlace);
   double timeCalls(std::vector<double>* callTimesUs);
+  std::optional<Expectation> expectation() const;
   void average(Measurement* m, size_t wrong);
   void issue(int times);
   void finish();

@@ -72,8 +72,14 @@ struct Collective {
   Vectors (*vectors)(const Geometry&) = nullptr;
   const char* (*refuses)(int nRanks) = nullptr;  // a sentence if it cannot run with so many ranks, else nullptr
   bool (*hasInPlace)(int nRanks) = nullptr;      // nullptr: always
+  tuttiResult_t (*estimate)(const Call&, tuttiEstimate_t*) = nullptr;  // what the library expects; nullptr: nothing
   int (*steps)(int nRanks) = nullptr;  // rounds that follow one another, each a group; nullptr: a single plain call
 };
+
+/// The library's estimate of one `which` with the call's type, operator and root, for `count` elements.
+inline tuttiResult_t ask(const Call& c, tuttiCall_t which, size_t count, tuttiEstimate_t* out) {
+  return tuttiCommEstimate(c.comm, which, count, c.type, c.op, c.geometry.root, out);
+}
 
 /// The part of `bytes` that each of nRanks ranks gets, in elements, rounded down to 16 bytes.
 inline size_t perRankCount(const Geometry& g) {

@@ -79,6 +79,12 @@ void addSpread(Json* row, const char* prefix, const std::optional<Measurement>& 
       {"min", s.minUs}, {"max", s.maxUs}, {"p99", s.p99Us}, {"cv", s.cvPercent}, {"times", m->callTimesUs}};
 }
 
+// Not among nccl-tests' fields: the library's estimate.
+Json expectedJson(const std::optional<Expectation>& e) {
+  if (!e) return nullptr;
+  return {{"time", e->timeUs}, {"algorithm", e->algorithm}, {"protocol", e->protocol}, {"channels", e->channels}};
+}
+
 Json rowJson(const Collective& c, const Options& o, const Row& row) {
   Json j = {{"size", row.bytes},
             {"count", row.count},
@@ -87,6 +93,7 @@ Json rowJson(const Collective& c, const Options& o, const Row& row) {
             {"root", row.root},
             {"out_of_place", placement(row.outOfPlace, o)},
             {"in_place", placement(row.inPlace, o)},
+            {"expected", expectedJson(row.expected)},
             {"actual_iterations", row.iterations},
             {"experiment_name", c.program}};
   if (o.timestamps) j["timestamp"] = row.timestamp;

@@ -53,8 +53,10 @@ std::string columnTitles(const Options& o) {
   const int wide = o.perIteration ? 67 : 31;
   std::string text = format("# %10s  %12s  %8s  %6s  %6s", "", "", "", "", "");
   text += format("  %*s  %*s\n", (wide + 12) / 2, "out-of-place", wide / 2 + 10, "in-place");
-  text += line(names, columns, spread) + (o.timestamps ? format("  %19s", "timestamp") : "") + "\n";
-  return text + line(units, columnUnits, spreadUnits) + "\n";
+  text += line(names, columns, spread) + (o.timestamps ? format("  %19s", "timestamp") : "");
+  text += format("  %7s  %s\n", "expect", "plan");
+  text += line(units, columnUnits, spreadUnits) + (o.timestamps ? format("  %19s", "") : "");
+  return text + format("  %7s\n", "(us)");
 }
 
 }  // namespace
@@ -109,7 +111,10 @@ std::string rowText(const Row& row, const Options& o) {
       format("%12zu  %12zu  %8s  %6s  %6d", row.bytes, row.count, row.type.c_str(), row.op.c_str(), row.root);
   text += measurementText(row.outOfPlace, o) + measurementText(row.inPlace, o);
   if (o.timestamps) text += "  " + row.timestamp;
-  return text + "\n";
+  if (!row.expected) return text + format("  %7s  N/A\n", "N/A");
+  const Expectation& e = *row.expected;
+  return text + format("  %7s  %s/%s/%d\n", fitNumber(e.timeUs, 7).c_str(), e.algorithm.c_str(), e.protocol.c_str(),
+                       e.channels);
 }
 
 Summary summarize(const std::vector<Row>& rows) {

@@ -1,6 +1,7 @@
 // The text that nccl-tests prints, field for field, so that scripts which read it keep working: comment lines begin
 // with '#', a data row has 13 fields that white space separates ($1 size .. $5 root, $6-$9 out of place, $10-$13 in
-// place); further columns come after those.
+// place); nccl-tests' own further columns (-I, -S) come after those, and last what the library expected: `expect`, the
+// microseconds of one call, and `plan`, ALGORITHM/PROTOCOL/CHANNELS.
 #pragma once
 
 #include <optional>
@@ -25,6 +26,13 @@ struct Spread {
 /// p99: the smallest time that at least 99 of 100 calls did not exceed.
 Spread spreadOf(std::vector<double> timesUs);
 
+/// What the library expected of a call.
+struct Expectation {
+  double timeUs = 0;
+  std::string algorithm, protocol;
+  int channels = 1;
+};
+
 /// One placement of a row.
 struct Measurement {
   double timeUs = 0;
@@ -39,6 +47,7 @@ struct Row {
   std::string type, op = "none";
   int root = -1;
   std::optional<Measurement> outOfPlace, inPlace;  // in place: nothing where the collective has none
+  std::optional<Expectation> expected;             // of one call out of place
   std::string timestamp;
   int iterations = 0;
 };

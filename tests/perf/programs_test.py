@@ -1,4 +1,5 @@
-"""The *_perf programs on a test double of the library.  Usage: FILE FOLDER_WITH_fake_*_perf"""
+"""The *_perf programs, ranks as threads; faulty_tutti (tests/support) puts errors into results that they must find.
+Usage: FILE FOLDER_OF_PROGRAMS FAULTY_TUTTI"""
 import json
 import os
 import subprocess
@@ -7,7 +8,7 @@ import tempfile
 import unittest
 import xml.etree.ElementTree
 
-FOLDER = None
+FOLDER = FAULTY = None
 ALL = ["all_reduce", "all_gather", "reduce_scatter", "alltoall", "alltoallv", "broadcast", "reduce", "gather", "scatter",
        "sendrecv", "hypercube"]
 REDUCING = ["all_reduce", "reduce_scatter", "reduce"]
@@ -16,8 +17,10 @@ SMALL = ["-b", "64", "-e", "16K", "-f", "16", "-n", "2"]
 
 
 def perf(name, *args, fault="", env=None, timeout=60):
-    environment = dict(os.environ, FAKE_TUTTI_FAULT=fault, **(env or {}))
-    return subprocess.run([os.path.join(FOLDER, f"fake_{name}_perf"), *args], capture_output=True, text=True,
+    environment = dict(os.environ, **(env or {}))
+    if fault:
+        environment.update(TUTTI_TEST_FAULT=fault, LD_PRELOAD=FAULTY)
+    return subprocess.run([os.path.join(FOLDER, f"{name}_perf"), *args], capture_output=True, text=True,
                           timeout=timeout, env=environment)
 
 
@@ -85,9 +88,20 @@ class Programs(unittest.TestCase):
         self.assertEqual({row[8] for row in rows(r.stdout)}, {"N/A"})
 
     def test_an_error_of_the_library_ends_all_ranks(self):
-        r = perf("all_reduce", "-t", "4", *SMALL, fault="error")
+        r = perf("all_reduce", "-t", "4", *SMALL, fault="differ")
         self.assertEqual(r.returncode, 3)
-        self.assertIn("told to fail", r.stderr)
+        self.assertIn("rank 1", r.stderr)
+        self.assertIn("count 15", r.stderr)
+
+    def test_what_was_expected_stands_behind_the_other_columns(self):
+        for name in ALL:
+            with self.subTest(name):
+                last = rows(perf(name, "-t", "2", *SMALL).stdout)[-1]
+                self.assertEqual(len(last), 15)
+                self.assertGreater(float(last[13]), 0)
+                self.assertRegex(last[14], r"^[a-z0-9-]+/(inline|slots|direct)/[1-9]$")
+        r = perf("all_reduce", "-t", "2", *SMALL, env={"TUTTI_ALGO": "allreduce:ring", "TUTTI_PROTO": "slots"})
+        self.assertEqual({row[14] for row in rows(r.stdout)}, {"ring/slots/1"})
 
     def test_copies_have_no_operator_and_only_rooted_ones_a_root(self):
         self.assertEqual({(r[3], r[4]) for r in rows(perf("all_gather", *SMALL).stdout)}, {("none", "-1")})
@@ -117,7 +131,7 @@ class Programs(unittest.TestCase):
         r = perf("all_reduce", "-t", "2", *SMALL, "-I", "1", "-K", "1", "-S", "1", "-y", "0", "-R", "1", "-z", "1", "-C", "1",
                  "-a", "3", "-p", "0", "-M", "1", "-N", "2", "-T", "5")
         self.assertEqual(r.returncode, 0, r.stderr)
-        self.assertEqual({len(row) for row in rows(r.stdout)}, {13 + 8 + 2})
+        self.assertEqual({len(row) for row in rows(r.stdout)}, {13 + 8 + 2 + 2})
         self.assertEqual(len(rows(r.stdout)), 2 * 3)
         self.assertIn("# Peak memory per process", r.stdout)
         self.assertIn("cputime", r.stdout)
@@ -143,5 +157,5 @@ class Programs(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    FOLDER = sys.argv.pop(1)
+    FOLDER, FAULTY = sys.argv.pop(1), sys.argv.pop(1)
     unittest.main(argv=sys.argv[:1], verbosity=1)

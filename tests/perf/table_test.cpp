@@ -29,6 +29,7 @@ Row exampleRow() {
   row.op = "sum";
   row.outOfPlace = Measurement{.timeUs = 123.456, .algbw = 8.4935, .busbw = 8.4935, .wrong = 0};
   row.inPlace = Measurement{.timeUs = 98765.4, .algbw = 0.01, .busbw = 0.01, .wrong = 12};
+  row.expected = Expectation{100.25, "ring", "direct", 2};
   row.iterations = 20;
   return row;
 }
@@ -62,27 +63,29 @@ TEST_CASE("numbers fit their column") {
 TEST_CASE("a row is printed field for field like nccl-tests'") {
   CHECK(rowText(exampleRow(), plainOptions()) ==
         "     1048576        262144     float     sum      -1   123.46    8.49    8.49       0"
-        "  98765.4    0.01    0.01      12\n");
+        "  98765.4    0.01    0.01      12   100.25  ring/direct/2\n");
   Row row = exampleRow();
   row.op = "none";
   row.root = 3;
   row.outOfPlace->wrong.reset();
   row.inPlace.reset();
+  row.expected.reset();
   CHECK(rowText(row, plainOptions()) ==
         "     1048576        262144     float    none       3   123.46    8.49    8.49     N/A"
-        "      N/A     N/A     N/A     N/A\n");
+        "      N/A     N/A     N/A     N/A      N/A  N/A\n");
 }
 
-TEST_CASE("a row has 13 fields, and further ones behind them") {
+TEST_CASE("a row has nccl-tests' 13 fields, and further ones behind them") {
   Options o = plainOptions();
   std::istringstream plain(rowText(exampleRow(), o));
   std::vector<std::string> fields{std::istream_iterator<std::string>(plain), {}};
-  CHECK(fields.size() == 13);
+  CHECK(fields.size() == 13 + 2);
   CHECK(fields[5] == "123.46");
   CHECK(fields[12] == "12");
+  CHECK(fields[14] == "ring/direct/2");
   o.perIteration = true;
   std::istringstream wide(rowText(exampleRow(), o));
-  CHECK(std::distance(std::istream_iterator<std::string>(wide), {}) == 21);
+  CHECK(std::distance(std::istream_iterator<std::string>(wide), {}) == 21 + 2);
 }
 
 TEST_CASE("the header is what scripts look for") {
@@ -99,9 +102,9 @@ TEST_CASE("the header is what scripts look for") {
       "#\n"
       "#                                                              out-of-place                   in-place\n"
       "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  "
-      "#wrong\n"
+      "#wrong   expect  plan\n"
       "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s) "
-      "       \n");
+      "            (us)\n");
 }
 
 TEST_CASE("the footer tells wrong data and too little bandwidth") {
@@ -209,6 +212,8 @@ TEST_CASE("the JSON has nccl-tests' fields and no secrets") {
   CHECK(r["redop"] == "sum");
   CHECK(r["out_of_place"]["time"] == Approx(123.456));
   CHECK(r["in_place"]["nwrong"] == 12);
+  CHECK(r["expected"]["time"] == Approx(100.25));
+  CHECK(r["expected"]["algorithm"] == "ring");
   CHECK(r["experiment_name"] == "all_reduce_perf");
   CHECK(j["out_of_bounds"]["count"] == 12);
   CHECK(j["out_of_bounds"]["okay"] == false);
