@@ -1,39 +1,16 @@
 // tutti-info: the configuration of Tutti on this machine, and what it would plan.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
 #include "src/base/config.hpp"
 #include "src/plan/calibration.hpp"
+#include "tools/info/config_view.hpp"
 #include "tools/info/plan_view.hpp"
 
 namespace {
 
 using namespace tutti;
-
-/// One line per variable; a `*` marks those that the environment sets.
-void printConfig() {
-  size_t name = 8, value = 5;
-  for (const Variable& v : variables()) {
-    name = std::max(name, std::string(v.name).size());
-    value = std::max(value, configText(v.name).size());
-  }
-  value = std::min<size_t>(value, 24);
-  const auto line = [&](char mark, const char* n, const std::string& text, const char* unit,
-                        const std::string& meaning) {
-    std::printf("%c %-*s  %-*s  %-5s  %s\n", mark, static_cast<int>(name), n, static_cast<int>(value), text.c_str(),
-                unit, meaning.c_str());
-  };
-  line(' ', "variable", "value", "unit", "meaning");
-  for (const Variable& v : variables()) {
-    const bool set = configText(v.name) != v.defaultValue;
-    const std::string text = configText(v.name);
-    const std::string usual = *v.defaultValue == '\0' ? "unset" : v.defaultValue;
-    line(set ? '*' : ' ', v.name, text.empty() ? "-" : text, v.unit,
-         set ? cat(v.meaning, " (default: ", usual, ")") : v.meaning);
-  }
-}
 
 int fail(const Status& status) {
   std::fprintf(stderr, "tutti-info: %s\n", status.message().c_str());
@@ -53,9 +30,10 @@ int printCalibration() {
 
 int main(int argc, char** argv) {
   CLI::App app("What Tutti sees and would do on this machine");
-  bool config = false, calibration = false;
+  bool config = false, markdown = false, calibration = false;
   PlanQuestion question;
-  app.add_flag("--config", config, "all configuration variables, their values and meanings");
+  auto* configFlag = app.add_flag("--config", config, "all configuration variables, their values and meanings");
+  app.add_flag("--markdown", markdown, "with --config: the defaults, as in docs/environment.md")->needs(configFlag);
   app.add_flag("--calibration", calibration, "the link costs that plans are made with");
   auto* plan = app.add_option("--plan", question.collective, "explain the plan for a collective, e.g. allreduce");
   const auto onlyWithPlan = [&](CLI::Option* option) { option->needs(plan); };
@@ -74,7 +52,7 @@ int main(int argc, char** argv) {
   }
   if (config) {
     if (const Status status = checkConfig(); !status.ok()) return fail(status);
-    printConfig();
+    std::fputs((markdown ? configMarkdown() : configView()).c_str(), stdout);
   }
   if (calibration) printCalibration();
   if (question.collective.empty()) return 0;

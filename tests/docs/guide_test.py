@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Compiles and runs every program of docs/guide.md, and compares what it prints with what the guide says.
+usage: guide_test.py GUIDE TUTTI_RUN INCLUDE_DIR LIBRARY [CC...]
+
+A comment in front of a fenced block says what it is:
+    file: NAME                       kept under this name for the programs that follow
+    run: alone | N ranks [with FLAGS of tutti-run] | shell [with PROGRAM, else skipped]
+    status: N                        what the run ends with, if not 0
+    prints: REGEX                    a line of the output that is in there
+A shell block finds the last program as ./program.  Exit status 0: all did what the guide says.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+BLOCK = re.compile(r"^(?:<!-- (?P<say>.*?) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
+
+
+def directions(text):
+    """{"run": ..., "prints": ...} of a comment."""
+    return dict(part.split(": ", 1) for part in re.split(r"; (?=run: |status: |prints: )", text or "") if part)
+
+
+class Guide:
+    def __init__(self, run, include, library, cc, folder):
+        self.run, self.include, self.library, self.cc, self.folder = run, include, library, cc, folder
+        self.environment = dict(os.environ, TUTTI_TIMEOUT_MS="60000", OMPI_MCA_rmaps_base_oversubscribe="1",
+                                OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                                PATH=os.path.dirname(run) + ":" + os.environ["PATH"])
+
+    def compile(self, text):
+        source = os.path.join(self.folder, "program.c")
+        with open(source, "w") as f:
+            f.write(text)
+        done = subprocess.run([*self.cc, "-std=gnu99", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", self.include, source,
+                               "-o", os.path.join(self.folder, "program"), self.library,
+                               "-Wl,-rpath," + os.path.dirname(self.library)], capture_output=True, text=True)
+        return done.stderr if done.returncode else ""
+
+    def command(self, text, how):
+        ranks = re.fullmatch(r"(\d+) ranks(?: with (.*))?", how)
+        if ranks:
+            return [self.run, "-n", ranks.group(1), *(ranks.group(2) or "").split(), "./program"]
+        return ["sh", "-e", "-c", text] if how.startswith("shell") else ["./program"]
+
+    def check(self, block):
+        """"" or what is wrong with the block; "skipped..." if it cannot be run here."""
+        say, language, text = directions(block["say"]), block["language"], block["text"]
+        if "file" in say:
+            with open(os.path.join(self.folder, say["file"]), "w") as f:
+                f.write(text)
+            return ""
+        if "run" not in say or "prints" not in say:
+            return "no comment says how it is run and what it prints"
+        needs = re.search(r"shell with (\w+)", say["run"])
+        if needs and shutil.which(needs.group(1)) is None:
+            return f"skipped: there is no {needs.group(1)}"
+        if language == "c":
+            complaint = self.compile(text)
+            if complaint:
+                return complaint
+        try:
+            done = subprocess.run(self.command(text, say["run"]), cwd=self.folder, env=self.environment,
+                                  capture_output=True, text=True, timeout=120)
+        except subprocess.TimeoutExpired:
+            return "not done after 120 s"
+        if done.returncode != int(say.get("status", 0)):
+            return f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
+        if not re.search(say["prints"], done.stdout):
+            return f"does not print '{say['prints']}' but\n{done.stdout}{done.stderr}"
+        return ""
+
+
+def main():
+    path, run, include, library, *cc = sys.argv[1:]
+    with open(path) as f:
+        text = f.read()
+    bad = count = 0
+    with tempfile.TemporaryDirectory() as folder:
+        guide = Guide(os.path.abspath(run), os.path.abspath(include), os.path.abspath(library), cc or ["cc"], folder)
+        for block in BLOCK.finditer(text):
+            line = text.count("\n", 0, block.start()) + 1
+            complaint = guide.check(block)
+            count += 1
+            bad += bool(complaint) and not complaint.startswith("skipped")
+            print(f"line {line}: {complaint or 'ok'}")
+    print(f"{count} blocks, {bad} bad")
+    return 1 if bad or count == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
