@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Compiles and runs every program of docs/guide.md, and compares what it prints with what the guide says.
-usage: guide_test.py GUIDE TUTTI_RUN INCLUDE_DIR LIBRARY [CC...]
+"""Compiles and runs every program of a document, and compares what it prints with what the document says.
+usage: guide_test.py DOCUMENT TUTTI_RUN INCLUDE_DIR LIBRARY [CC...]
 
 A comment in front of a fenced block says what it is:
     file: NAME                       kept under this name for the programs that follow
     run: alone | N ranks [with FLAGS of tutti-run] | shell [with PROGRAM, else skipped]
     status: N                        what the run ends with, if not 0
     prints: REGEX                    a line of the output that is in there
-A shell block finds the last program as ./program.  Exit status 0: all did what the guide says.
+A shell block finds the last program as ./program.  Exit status 0: all did what the document says.
 """
 import os
 import re

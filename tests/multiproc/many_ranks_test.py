@@ -30,7 +30,8 @@ def main():
         print(job.stdout, end="")
         if job.returncode != 0:
             bad += 1
-            print(f"{n} ranks: exit status {job.returncode}\n{job.stderr[-4000:]}")
+            said = sorted(set(job.stderr.splitlines()))  # mostly the same of all ranks
+            print(f"{n} ranks: exit status {job.returncode}", *said[:20], sep="\n")
     left = left_behind(program, before)
     if left:
         bad += 1
