@@ -86,7 +86,7 @@ class Control : public FdExchange, public StreamExchange {
   void setState(std::function<RankState()> state);
   void reportFailure(int rank, const Status& status);
   /// Ask everyone what they are doing; returns the failure that the verdict made, or ok for a Stalled inquiry that
-  /// found nothing wrong.  Bounded by graceMs.
+  /// found nothing wrong or got no answers in time.  Bounded by graceMs.
   Status inquire(InquiryReason reason, uint64_t sequence, int suspect, int graceMs);
   /// The first failure, or ok.
   Status failure() const;
