@@ -9,6 +9,15 @@ namespace {
 
 size_t roundUp(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
+/// The Output chunk that an op writes.  In place, a schedule may name the same bytes by their Input chunk.
+Chunk outputOf(const Schedule& schedule, const Chunk& dst) {
+  if (dst.buffer != Buffer::Input) return dst;
+  int index = 0;
+  while (index < schedule.outputChunks() && schedule.memoryOf(out(index)) != schedule.memoryOf(dst)) ++index;
+  TUTTI_ASSERT_CMP(index, <, schedule.outputChunks());
+  return out(index);
+}
+
 /// Looks chunks up for one lane of a plan that is being bound.
 class LaneBinder {
  public:
@@ -24,6 +33,8 @@ class LaneBinder {
     const Block block = blockOf(chunk);
     return {chunk.buffer, block.offset * elementBytes_, schedule_.memoryOf(chunk)};
   }
+
+  Operand writable(const Chunk& dst) const { return operand(outputOf(schedule_, dst)); }
 
   /// Bytes of the value that an op handles: of an operand that is the user's, else of the chunk it descends from.
   size_t valueBytes(const Op& op) const {
@@ -89,7 +100,7 @@ Result<BoundLane> bindLane(const Lane& lane, int laneIndex, const LaneBinder& bi
     TUTTI_TRY(bindChannels(op.to, laneIndex, find, &b.to, &b.toRanks));
     for (const Chunk& source : op.sources) b.sources.push_back(binder.operand(source));
     b.hasDst = op.hasDst;
-    if (op.hasDst) b.dst = binder.operand(op.dst);
+    if (op.hasDst) b.dst = binder.writable(op.dst);
     b.token = op.token;
     b.direct = op.direct;
     bound.loops = std::max(bound.loops, op.token ? size_t{1} : (b.bytes + sliceBytes - 1) / sliceBytes);
