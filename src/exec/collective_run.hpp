@@ -32,6 +32,8 @@ class CollectiveRun : public Task {
   void begin(const CallBuffers& buffers, const Trimmings& trimmings);
   Result<Progress> step() override;
   int waitingOn() const override;
+  /// The same for one lane; -1 if it is done.
+  int waitingOn(size_t lane) const { return states_[lane] == LaneState::Done ? -1 : lanes_[lane].waitingOn(); }
   void abandon() override;
 
  private:
