@@ -10,8 +10,7 @@
 namespace tutti {
 
 struct SimFabric::Core {
-  SimWorld& world;
-  SimOptions options;
+  std::shared_ptr<sim::Wires> wires;
   std::vector<int> nodes;                                                 // by rank
   std::map<std::tuple<int, int, int>, std::shared_ptr<sim::Link>> links;  // by lower rank, higher rank, lane
 
@@ -19,12 +18,12 @@ struct SimFabric::Core {
     const auto [low, high] = std::minmax(rankA, rankB);
     std::shared_ptr<sim::Link>& link = links[{low, high, lane}];
     if (link == nullptr) {
-      link = std::make_shared<sim::Link>(world, options, lane);
+      link = std::make_shared<sim::Link>(wires, lane);
       for (int side : {0, 1}) {
         sim::End& end = link->ends[side];
         end.rank = side == 0 ? low : high;
         end.node = nodes[static_cast<size_t>(end.rank)];
-        end.slots.resize(options.slots);
+        end.slots.resize(wires->options.slots);
       }
     }
     return link;
@@ -63,7 +62,8 @@ SimFabric::SimFabric(SimWorld& world, const SimOptions& options, int nRanks)
     : SimFabric(world, options, addNodes(world, nRanks)) {}
 
 SimFabric::SimFabric(SimWorld& world, const SimOptions& options, std::vector<int> nodes)
-    : core_(std::make_shared<Core>(Core{world, options, std::move(nodes), {}})) {
+    : core_(std::make_shared<Core>(
+          Core{std::make_shared<sim::Wires>(world, options, nodes.size()), std::move(nodes), {}})) {
   TUTTI_ASSERT_CMP(options.slots, >=, 1u);
 }
 
@@ -73,6 +73,8 @@ std::unique_ptr<Transport> SimFabric::transport(int rank) { return std::make_uni
 
 int SimFabric::node(int rank) const { return core_->nodes.at(static_cast<size_t>(rank)); }
 
+void SimFabric::onArrival(std::function<void(int)> listener) { core_->wires->onArrival = std::move(listener); }
+
 void SimFabric::breakLinks(int rankA, int rankB) {
   const auto [low, high] = std::minmax(rankA, rankB);
   for (auto& [key, link] : core_->links) {
@@ -81,7 +83,7 @@ void SimFabric::breakLinks(int rankA, int rankB) {
 }
 
 void SimFabric::kill(int rank) {
-  core_->world.kill(node(rank));
+  core_->wires->world.kill(node(rank));
   for (auto& [key, link] : core_->links) {
     if (std::get<0>(key) == rank || std::get<1>(key) == rank) link->breakDown("ended: that rank died");
   }

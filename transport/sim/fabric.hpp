@@ -7,10 +7,15 @@
 //   auto channel = transport->connect(peer, ...);        // never waits
 //   while (!done) world.step();
 //
+// What a message costs: SimWorld::setDelay's latency (with jitter, if its bounds differ) and SimOptions::nsPerByte of
+// the sender's and of the receiver's port.  Messages of one channel stay in order; those of different channels may
+// overtake each other.
+//
 // One thread.  The world and the fabric must outlive the transports and channels.  All chance is the world's, so a seed
 // replays exactly.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -23,6 +28,10 @@ struct SimOptions {
   uint32_t slots = 4;
   size_t slotBytes = 4096;
   size_t maxDirectBytes = 1 << 20;  // 0: no direct protocol
+  /// Time that a byte of payload takes at the port of its sender, and again (side by side with the former, but for what
+  /// the latency sets them apart) at the port of its receiver.  A rank has one port each way, for all its channels.  0:
+  /// as fast as you like.
+  double nsPerByte = 0;
   /// Chance that a message breaks the link it travels on, in millionths.
   uint32_t breaksPerMillion = 0;
 };
@@ -44,6 +53,10 @@ class SimFabric {
   void breakLinks(int rankA, int rankB);
   /// SimWorld::kill, and the channels to it fail as their ends find out.
   void kill(int rank);
+
+  /// Called with a rank after something has arrived in one of its channels, or one has failed: what its owner could not
+  /// do before, it may be able to do now.
+  void onArrival(std::function<void(int rank)> listener);
 
   struct Core;  // shared with channels and events in flight
 

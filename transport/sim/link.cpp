@@ -1,5 +1,6 @@
 #include "transport/sim/link.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "src/base/assert.hpp"
@@ -7,23 +8,60 @@
 
 namespace tutti::sim {
 
-void Link::post(int side, std::function<void(End&)> store) {
+// The sender's port takes the bytes one after another, and the first of them is at the receiver one delay later.
+void Link::post(int side, Flow flow, size_t bytes, std::function<void(End&)> store) {
   if (down) return;
-  world.post(ends[side].node, ends[1 - side].node, [self = shared_from_this(), side, store = std::move(store)] {
-    if (!self->down) store(self->ends[1 - side]);
-  });
+  int64_t startNs = world.nowNs();
+  if (bytes > 0) {
+    int64_t& freeNs = wires->sendFreeNs[static_cast<size_t>(ends[side].rank)];
+    startNs = std::max(startNs, freeNs);
+    freeNs = startNs + wires->portNs(bytes);
+  }
+  int64_t& headNs = times(side, flow).headNs;
+  headNs = std::max(headNs, startNs + world.someDelayNs());
+  world.post(ends[side].node, ends[1 - side].node, headNs,
+             [self = shared_from_this(), side, flow, bytes, store = std::move(store)]() mutable {
+               self->headArrived(side, flow, bytes, std::move(store));
+             });
+}
+
+// The receiver's port takes the bytes as they come, or when it is done with what came before.
+void Link::headArrived(int side, Flow flow, size_t bytes, std::function<void(End&)> store) {
+  Times& t = times(side, flow);
+  int64_t& wholeNs = t.wholeNs;
+  wholeNs = std::max(wholeNs, world.nowNs());
+  if (const int64_t portNs = wires->portNs(bytes); portNs > 0) {
+    int64_t& freeNs = wires->receiveFreeNs[static_cast<size_t>(ends[1 - side].rank)];
+    freeNs = std::max(freeNs, world.nowNs()) + portNs;
+    wholeNs = std::max(wholeNs, freeNs);
+  }
+  ++t.coming;
+  if (t.coming == 1 && wholeNs == world.nowNs()) return deliver(side, flow, store);
+  world.post(ends[side].node, ends[1 - side].node, wholeNs,
+             [self = shared_from_this(), side, flow, store = std::move(store)] { self->deliver(side, flow, store); });
+}
+
+void Link::deliver(int side, Flow flow, const std::function<void(End&)>& store) {
+  --times(side, flow).coming;
+  if (down) return;
+  store(ends[1 - side]);
+  wires->changed(ends[1 - side].rank);
 }
 
 // The payload first, then (by the sender's counter) the news of it, as on a machine that keeps stores in order.
 void Link::postSlot(int side, uint32_t slot, Slot content) {
   const bool breaks = options.breaksPerMillion > 0 && world.random() % 1'000'000 < options.breaksPerMillion;
   if (breaks) return breakDown("was lost");
-  post(side, [slot, content = std::move(content)](End& end) { end.slots[slot] = content; });
+  const size_t bytes = content.bytes;
+  post(side, Flow::Data, bytes,
+       [slot, content = std::move(content)](End& end) mutable { end.slots[slot] = std::move(content); });
 }
 
 void Link::close(int side) {
   const Status status = remoteError("rank ", ends[side].rank, " has closed its sim channel (lane ", lane, ")");
-  post(side, [status](End& end) { end.closed = status; });
+  // Behind all that was sent and released before.
+  times(side, Flow::Data).headNs = std::max(times(side, Flow::Data).headNs, times(side, Flow::Credit).headNs);
+  post(side, Flow::Data, 0, [status](End& end) { end.closed = status; });
 }
 
 void Link::breakDown(const char* why) {
@@ -37,6 +75,7 @@ void Link::breakDown(const char* why) {
 void Link::fail(int side, const Status& status, int64_t afterNs) {
   world.at(world.nowNs() + afterNs, [self = shared_from_this(), side, status] {
     if (self->ends[side].broken.ok()) self->ends[side].broken = status;
+    self->wires->changed(self->ends[side].rank);
   });
 }
 
@@ -44,8 +83,7 @@ SimChannel::SimChannel(std::shared_ptr<Link> link, int side)
     : link_(std::move(link)),
       side_(side),
       sender_(Words(link_.get(), side), link_->options.slots),
-      receiver_(Words(link_.get(), side), link_->options.slots),
-      staging_(link_->options.slotBytes) {}
+      receiver_(Words(link_.get(), side), link_->options.slots) {}
 
 SimChannel::~SimChannel() {
   withdraw();
@@ -63,6 +101,7 @@ Result<bool> SimChannel::send(const std::byte* data, size_t bytes, const Fingerp
 Result<std::span<std::byte>> SimChannel::reserve() {
   TUTTI_TRY(failedToSend());
   if (!sender_.claim()) return std::span<std::byte>{};
+  staging_.resize(slotBytes());
   return std::span<std::byte>(staging_);
 }
 

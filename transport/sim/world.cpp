@@ -204,7 +204,7 @@ void SimWorld::schedule(Event event) {
 }
 
 int64_t SimWorld::orderedArrivalNs(int64_t* lastNs) {
-  *lastNs = std::max(*lastNs, nowNs_ + randomBetween(minDelayNs_, maxDelayNs_));
+  *lastNs = std::max(*lastNs, nowNs_ + someDelayNs());
   return *lastNs;
 }
 
@@ -226,10 +226,10 @@ void SimWorld::at(int64_t ns, std::function<void()> fn) {
   schedule(std::move(event));
 }
 
-void SimWorld::post(int from, int to, std::function<void()> fn) {
+void SimWorld::post(int from, int to, int64_t ns, std::function<void()> fn) {
   if (!alive(from) || cut_.contains({std::min(from, to), std::max(from, to)})) return;
   Event event;
-  event.ns = orderedArrivalNs(&lastPostNs_[{from, to}]);
+  event.ns = std::max(ns, nowNs_);
   event.kind = Kind::Post;
   event.node = to;
   event.link = static_cast<LinkId>(from);

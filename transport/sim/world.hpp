@@ -50,12 +50,15 @@ class SimWorld {
   int64_t randomBetween(int64_t low, int64_t high);
   /// Every message takes this long (at random in between), but never overtakes one before it on its link.
   void setDelay(int64_t minNs, int64_t maxNs);
+  /// What chance gives one message.
+  int64_t someDelayNs() { return randomBetween(minDelayNs_, maxDelayNs_); }
   /// Call fn at a virtual time (now, if that has passed).  fn may call into machines, kill nodes and so on.
   void at(int64_t ns, std::function<void()> fn);
 
-  // ---- Messages outside of links (for channels): fn runs at node `to` after a random delay, in order per (from, to).
-  // Lost if `from` is dead now, `to` is dead then, or the pair is cut; held back while `to` is frozen.
-  void post(int from, int to, std::function<void()> fn);
+  // ---- Messages outside of links (for channels): fn runs at node `to` at a time that the caller has chosen (calls for
+  // the same time in the order of their posting).  Lost if `from` is dead now, `to` is dead then, or the pair is cut;
+  // held back while `to` is frozen.
+  void post(int from, int to, int64_t ns, std::function<void()> fn);
   /// post() between the two nodes loses everything from now on, without a word.
   void cut(int nodeA, int nodeB);
 
@@ -130,7 +133,6 @@ class SimWorld {
   std::vector<Event> heap_;  // earliest event on top
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<std::unique_ptr<Pipe>> pipes_;
-  std::map<std::pair<int, int>, int64_t> lastPostNs_;
   std::map<std::pair<int, int>, bool> cut_;
 };
 
