@@ -1,7 +1,5 @@
 #include "tests/unit/bootstrap/sim_job.hpp"
 
-#include <cstdlib>
-
 namespace tutti {
 
 SimJob::SimJob(SimWorld& world, const JobOptions& options)
@@ -166,18 +164,6 @@ std::string SimJob::run(int64_t limitNs) {
       return cat("rank ", r, " hangs in phase ", static_cast<int>(rank(r).phase), " at ", world_.nowNs() / kMs, " ms");
   }
   return {};
-}
-
-std::vector<uint64_t> testSeeds(uint64_t first, int count) {
-  uint64_t last = first + static_cast<uint64_t>(count) - 1;
-  if (const char* text = std::getenv("TUTTI_TEST_SEED")) {
-    char* end = nullptr;
-    first = last = std::strtoull(text, &end, 10);
-    if (*end == '-') last = std::strtoull(end + 1, nullptr, 10);
-  }
-  std::vector<uint64_t> seeds;
-  for (uint64_t seed = first; seed <= last; ++seed) seeds.push_back(seed);
-  return seeds;
 }
 
 }  // namespace tutti

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/bootstrap/hub.hpp"
+#include "tests/support/seeds.hpp"
 #include "transport/sim/world.hpp"
 
 namespace tutti {
@@ -76,8 +77,5 @@ class SimJob {
   std::vector<Rank> ranks_;
   std::vector<int> dirty_;
 };
-
-/// The seeds to run: TUTTI_TEST_SEED ("17" or "1000-2000") if it is set, else first..first+count-1.
-std::vector<uint64_t> testSeeds(uint64_t first, int count);
 
 }  // namespace tutti
