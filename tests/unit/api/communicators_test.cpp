@@ -139,6 +139,20 @@ TEST_CASE("made operators: scaled sums, and functions that do not commute") {
         }) == "");
 }
 
+TEST_CASE("reproducible collectives work in place and out of place") {
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.reproducible = 1;
+  for (const int nRanks : {2, 3, 5}) {
+    for (const bool inPlace : {false, true}) {
+      CAPTURE(nRanks, inPlace);
+      CHECK(onRanks(
+                nRanks,
+                [&](const Rank& r) { return checkEverything(r, {.count = 100, .inPlace = inPlace, .root = 1}); },
+                &config) == "");
+    }
+  }
+}
+
 TEST_CASE("reproducible sums have the same bits for every algorithm and transport") {
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   config.reproducible = 1;

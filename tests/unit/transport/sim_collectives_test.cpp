@@ -88,7 +88,7 @@ using State = SimCollective::State;
 
 TEST_CASE("every algorithm gives the right elements on 2 to 9 ranks, whatever the delays") {
   int runs = 0;
-  for (const uint64_t seed : testSeeds(1, 6)) {
+  for (const uint64_t seed : testSeeds(1, 4)) {
     for (const Algorithm* algorithm : algorithms()) {
       for (int nRanks = 2; nRanks <= 9; ++nRanks) {
         Draw d;
@@ -149,6 +149,19 @@ TEST_CASE("too few slots for a fused ring are a deadlock, as the verifier says")
   const std::string complaint = job.run();
   INFO(complaint);
   CHECK(complaint.find("nothing can happen any more: rank 0 lane 0 waits for rank") != std::string::npos);
+}
+
+TEST_CASE("hoisted sends need the room that they ask for, and that is all they need") {
+  // Why a plan may not hoist over a transport that promises room for one message that nobody has asked for.
+  const Shape shape{.collective = Collective::AllReduce, .nRanks = 8, .bytes = 1024};
+  std::vector<Schedule> schedules =
+      rewrite(buildAll(*findAlgorithm(shape.collective, "circulant"), shape), {.hoistSlots = 4});
+  REQUIRE(slotsNeeded(schedules) == 4);
+  SimCollective roomy(schedules, {.count = 256, .links = {.slots = 4}});
+  CHECK(roomy.run() == "");
+  for (Schedule& s : schedules) s.slotsNeeded = 2;  // what fusing asks for
+  SimCollective narrow(schedules, {.count = 256, .links = {.slots = 2}});
+  CHECK(narrow.run().find("nothing can happen any more") != std::string::npos);
 }
 
 TEST_CASE("a schedule that gives wrong elements is found out") {
@@ -213,7 +226,7 @@ std::string checkEnds(const Faulty& faulty, Fault fault, bool leave, int* ends) 
 
 TEST_CASE("ranks that die or stop and links that break never give wrong results, and all waits lead to them") {
   int ends[4] = {};
-  for (const uint64_t seed : testSeeds(1, 4)) {
+  for (const uint64_t seed : testSeeds(1, 2)) {
     for (const Algorithm* algorithm : algorithms()) {
       for (const int nRanks : {2, 3, 5, 8}) {
         Draw d;
@@ -263,7 +276,7 @@ TEST_CASE("64, 256 and 1024 ranks") {
     int nRanks;
     size_t mostMessages;
   };
-  for (const Row& row : {Row{64, 10'000}, Row{256, 24'000}, Row{1024, 24'000}}) {
+  for (const Row& row : {Row{64, 9'000}, Row{256, 9'000}, Row{1024, 11'000}}) {
     int runs = 0;
     std::string names;
     for (const Algorithm* algorithm : algorithms()) {
