@@ -1,0 +1,87 @@
+// Tutti through tutti.h.
+#include "tutti/tutti.h"
+
+#include <cstring>
+
+#include "perf/compare/adapter.hpp"
+
+namespace tutti::compare {
+namespace {
+
+class Tutti final : public Adapter {
+ public:
+  explicit Tutti(World& world) : rank_(world.rank()), size_(world.size()) {
+    tuttiUniqueId id = {};
+    if (rank_ == 0) expect(tuttiGetUniqueId(&id), "tuttiGetUniqueId");
+    const std::string first = world.gather(std::string(id.internal, sizeof id.internal)).at(0);
+    std::memcpy(id.internal, first.data(), sizeof id.internal);
+    tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+    config.device = TUTTI_DEVICE_HOST;
+    expect(tuttiCommInitRankConfig(&comm_, size_, id, rank_, &config), "tuttiCommInitRankConfig");
+  }
+  ~Tutti() override { static_cast<void>(tuttiCommDestroy(comm_)); }
+
+  std::string library() const override {
+    int version = 0;
+    expect(tuttiGetVersion(&version), "tuttiGetVersion");
+    return "Tutti " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+           std::to_string(version % 100);
+  }
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  bool supports(Op, Type) const override { return true; }
+
+  void* allocate(size_t bytes) override {
+    void* memory = nullptr;
+    expect(tuttiMemAlloc(&memory, bytes), "tuttiMemAlloc");
+    return memory;
+  }
+  void release(void* memory) override { expect(tuttiMemFree(memory), "tuttiMemFree"); }
+
+  void prepare(const Call& call) override {
+    call_ = call;
+    type_ = call.type == Type::Float ? tuttiFloat32 : tuttiBfloat16;
+  }
+
+  void run() override {
+    const Call& c = call_;
+    switch (c.op) {
+      case Op::AllReduce: return expect(tuttiAllReduce(c.send, c.recv, c.count, type_, tuttiSum, comm_, nullptr));
+      case Op::AllGather: return expect(tuttiAllGather(c.send, c.recv, c.count, type_, comm_, nullptr));
+      case Op::ReduceScatter:
+        return expect(tuttiReduceScatter(c.send, c.recv, c.count, type_, tuttiSum, comm_, nullptr));
+      case Op::AllToAll: return expect(tuttiAllToAll(c.send, c.recv, c.count, type_, comm_, nullptr));
+      case Op::Broadcast: {
+        // In place at the root, as MPI's one buffer is: nobody copies the root's data to itself.
+        void* recv = rank_ == 0 ? const_cast<void*>(c.send) : c.recv;
+        return expect(tuttiBroadcast(c.send, recv, c.count, type_, 0, comm_, nullptr));
+      }
+      case Op::Reduce: return expect(tuttiReduce(c.send, c.recv, c.count, type_, tuttiSum, 0, comm_, nullptr));
+      case Op::Barrier: return barrier();
+      case Op::PingPong: return pingPong();
+    }
+  }
+
+  void barrier() override { expect(tuttiBarrier(comm_, nullptr)); }
+
+ private:
+  void pingPong() {
+    if (rank_ == 0) expect(tuttiSend(call_.send, call_.count, type_, 1, comm_, nullptr));
+    if (rank_ < 2) expect(tuttiRecv(call_.recv, call_.count, type_, 1 - rank_, comm_, nullptr));
+    if (rank_ == 1) expect(tuttiSend(call_.send, call_.count, type_, 0, comm_, nullptr));
+  }
+  void expect(tuttiResult_t result, const char* call = "a call") const {
+    if (result != tuttiSuccess) throw std::runtime_error(std::string(call) + ": " + tuttiGetLastError(comm_));
+  }
+
+  int rank_, size_;
+  tuttiComm_t comm_ = nullptr;
+  Call call_;
+  tuttiDataType_t type_ = tuttiFloat32;
+};
+
+}  // namespace
+
+std::unique_ptr<Adapter> makeAdapter(World& world) { return std::make_unique<Tutti>(world); }
+
+}  // namespace tutti::compare

@@ -1,0 +1,109 @@
+"""Finds the peers that are installed and compiles their adapters when they are first needed.
+
+Tutti's own adapter is built by Meson with everything else; the peers' are compiled here with one call of their
+compiler wrapper, so that a peer installed later needs no new configuration.
+"""
+import os
+import re
+import shutil
+import subprocess
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(os.path.dirname(HERE))
+COMMON = [os.path.join(HERE, f) for f in ("loop.cpp", "cell.cpp", "control.cpp")]
+FLAGS = ["-std=c++20", "-O3", "-D_GNU_SOURCE", "-I" + TOP, "-pthread", "-w"]
+
+
+class BuildError(Exception):
+    pass
+
+
+def output_of(command):
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+def find_openmpi():
+    """(launcher, major version, compiler wrapper) or None."""
+    for suffix in (".openmpi", ""):
+        launcher, compiler = shutil.which("mpirun" + suffix), shutil.which("mpicxx" + suffix)
+        version = re.search(r"Open MPI\)? v?(\d+)", output_of([launcher, "--version"])) if launcher else None
+        if version and compiler:
+            return launcher, int(version.group(1)), compiler
+    return None
+
+
+def find_mpich():
+    for suffix in (".mpich", ""):
+        launcher, compiler = shutil.which("mpirun" + suffix), shutil.which("mpicxx" + suffix)
+        if launcher and compiler and "HYDRA" in output_of([launcher, "--version"]):
+            version = re.search(r"Version:\s*(\d+)", output_of([launcher, "--version"]))
+            return launcher, int(version.group(1)) if version else 0, compiler
+    return None
+
+
+def find_peers(gloo=None, ucc=None):
+    """{family: what is needed to compile and start it} of all peers there are; gloo, ucc: installation prefixes."""
+    peers = {"openmpi": find_openmpi(), "mpich": find_mpich()}
+    if gloo:
+        peers["gloo"] = (gloo,)
+    if ucc:
+        peers["ucc"] = (ucc,)
+    elif output_of(["pkg-config", "--modversion", "ucc"]):
+        peers["ucc"] = (output_of(["pkg-config", "--variable=prefix", "ucc"]).strip(),)
+    return {family: found for family, found in peers.items() if found}
+
+
+def _library(prefix, name):
+    for folder in ("lib", "lib64", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu"):
+        for ending in (".so", ".a"):
+            path = os.path.join(prefix, folder, name + ending)
+            if os.path.exists(path):
+                return path
+    raise BuildError(f"{prefix} has no {name}.so or {name}.a")
+
+
+def _command(family, peer):
+    """The compiler with all flags of a peer, without source and output; and the adapter's file."""
+    if family in ("openmpi", "mpich"):
+        return [peer[2], "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", *FLAGS], [], "mpi.cpp"
+    prefix = peer[0]
+    include = ["-I" + os.path.join(prefix, "include")]
+    if family == "gloo":
+        library = _library(prefix, "libgloo")
+        uv = output_of(["pkg-config", "--libs", "libuv"]).split()
+        return ["g++", *FLAGS, "-march=native", *include], [library, *uv, "-Wl,-rpath," + os.path.dirname(library)], "gloo.cpp"
+    library = _library(prefix, "libucc")
+    return ["g++", *FLAGS, *include], [library, "-Wl,-rpath," + os.path.dirname(library)], "ucc.cpp"
+
+
+def adapter(family, peer, folder):
+    """The adapter program of a peer in `folder`, compiled anew if its sources are newer.  Raises BuildError."""
+    compiler, libraries, source = _command(family, peer)
+    source = os.path.join(HERE, "adapters", source)
+    program = os.path.join(folder, "compare_" + family)
+    stamp = program + ".command"
+    command = [*compiler, *COMMON, source, *libraries, "-o", program]
+    newest = max(os.path.getmtime(f) for f in [*COMMON, source, *(os.path.join(HERE, h) for h in os.listdir(HERE)
+                                                                  if h.endswith(".hpp"))])
+    if os.path.exists(program) and os.path.exists(stamp):
+        with open(stamp) as f:
+            if os.path.getmtime(program) > newest and f.read() == " ".join(command):
+                return program
+    os.makedirs(folder, exist_ok=True)
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise BuildError(f"{' '.join(command)}\n{done.stderr[-3000:]}")
+    with open(stamp, "w") as f:
+        f.write(" ".join(command))
+    return program
+
+
+def tutti_adapter(build):
+    program = os.path.join(build, "perf", "compare", "compare_tutti")
+    if not os.access(program, os.X_OK):
+        raise BuildError(f"{program} is not there: run  ninja -C {build} perf/compare/compare_tutti")
+    return program

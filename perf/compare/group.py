@@ -1,0 +1,220 @@
+"""All ranks of one setting: started once, then told cell by cell what to do over one Unix socket per rank."""
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+
+class GroupError(Exception):
+    """The ranks of a setting did not start, failed, or took too long; they are gone."""
+
+
+def bracketless(text):
+    return re.sub(r"\s+", " ", text).strip()
+
+
+class Group:
+    """Ranks answer in any order; every call here waits for all of them, at most `timeout` seconds."""
+
+    def __init__(self, name, ranks, program, environment, launch=None, timeout=60.0):
+        self.name, self.ranks, self.timeout = name, ranks, timeout
+        self.library = ""
+        self.connections, self.pending, self.processes = [], {}, []
+        self.folder = tempfile.TemporaryDirectory(prefix="tutti-compare-")
+        self.errors = open(os.path.join(self.folder.name, "output"), "w+b")
+        path = os.path.join(self.folder.name, "control")
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self.listener.bind(path)
+            os.chmod(path, 0o600)
+            self.listener.listen(ranks)
+            self._start(program, dict(environment, COMPARE_CONTROL=path, COMPARE_FOLDER=self.folder.name), launch)
+            self._accept()
+            self._greet()
+        except (GroupError, OSError) as error:
+            self.stop()
+            raise error if isinstance(error, GroupError) else GroupError(f"{name}: {error}")
+
+    # ---- the life of the ranks
+
+    def _start(self, program, environment, launch):
+        def spawn(command, extra):
+            return subprocess.Popen(command, env=dict(environment, **extra), stdin=subprocess.DEVNULL,
+                                    stdout=self.errors, stderr=self.errors, start_new_session=True)
+        if launch is not None:
+            self.processes.append(spawn(launch, {}))
+            return
+        for rank in range(self.ranks):
+            self.processes.append(spawn([program], {"COMPARE_RANK": str(rank)}))
+
+    def _accept(self):
+        deadline = time.monotonic() + self.timeout
+        self.listener.settimeout(0.2)
+        while len(self.connections) < self.ranks:
+            try:
+                connection, _ = self.listener.accept()
+            except socket.timeout:
+                if any(p.poll() not in (None, 0) for p in self.processes):
+                    raise GroupError(f"{self.name} did not start: {self.output()}")
+                if time.monotonic() > deadline:
+                    raise GroupError(f"{self.name}: {len(self.connections)} of {self.ranks} ranks started in "
+                                     f"{self.timeout:g} s: {self.output()}")
+                continue
+            self.connections.append(connection)
+            self.pending[connection] = b""
+
+    def _greet(self):
+        """Serves gathers until every rank has said hello; then puts the connections in the order of the ranks."""
+        order = {}
+        gathers = 0
+        while len(order) < self.ranks:
+            answers = self._answers()
+            words = {line.split(" ", 1)[0] for line in answers.values()}
+            if words == {"gather"}:
+                gathers += 1
+                # Until the ranks have said who they are, the texts are in the order of the connections, which must be
+                # that of the ranks: only ranks started here gather, and their first text is their number.
+                self._gather(answers, first=gathers == 1)
+                continue
+            if words != {"hello"}:
+                raise GroupError(f"{self.name}: ranks disagree: {sorted(answers.values())}")
+            for connection, line in answers.items():
+                _, rank, size, library = line.split(" ", 3)
+                if int(size) != self.ranks:
+                    raise GroupError(f"{self.name}: a rank sees {size} ranks instead of {self.ranks}")
+                order[int(rank)] = connection
+                self.library = library
+        if sorted(order) != list(range(self.ranks)):
+            raise GroupError(f"{self.name}: the ranks are {sorted(order)}")
+        self.connections = [order[r] for r in range(self.ranks)]
+
+    def _gather(self, answers, first):
+        texts = {c: answers[c].split(" ")[1] for c in self.connections}
+        if first:
+            self.connections.sort(key=lambda c: int(bytes.fromhex(texts[c].rstrip(".")).decode()))
+        self._tell("gathered " + " ".join(texts[c] for c in self.connections))
+
+    def stop(self):
+        """Ends what this object started, whatever state it is in."""
+        for connection in self.connections:
+            connection.close()  # every rank leaves when its connection closes
+        self.listener.close()
+        for process in self.processes:
+            self._end(process)
+        self.errors.close()
+        self.folder.cleanup()
+        self.connections, self.processes = [], []
+
+    @staticmethod
+    def _end(process):
+        for wait, ending in ((5.0, signal.SIGTERM), (5.0, signal.SIGKILL)):
+            try:
+                process.wait(wait)
+                return
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, ending)  # its session is its own
+        process.wait()
+
+    def quit(self):
+        try:
+            self._tell("quit")
+            for process in self.processes:
+                process.wait(10)
+        except (OSError, subprocess.TimeoutExpired):
+            pass
+        self.stop()
+
+    def output(self):
+        """The end of what the ranks and the launcher printed."""
+        self.errors.flush()
+        self.errors.seek(0)
+        return bracketless(self.errors.read().decode(errors="replace")[-600:]) or "no output"
+
+    # ---- talking
+
+    def _tell(self, line):
+        for connection in self.connections:
+            connection.sendall((line + "\n").encode())
+
+    def _answers(self):
+        """One line of every rank: {connection: text}."""
+        answers = {}
+        deadline = time.monotonic() + self.timeout
+        for connection in self.connections:
+            answers[connection] = self._line(connection, deadline)
+        return answers
+
+    def _line(self, connection, deadline):
+        while b"\n" not in self.pending[connection]:
+            # Short waits, so that an error of another rank is seen even while this one hangs.
+            connection.settimeout(max(0.01, min(1.0, deadline - time.monotonic())))
+            try:
+                got = connection.recv(65536)
+            except socket.timeout:
+                self._look_for_errors()
+                if time.monotonic() > deadline:
+                    raise GroupError(f"{self.name}: no answer within {self.timeout:g} s")
+                continue
+            except OSError as error:
+                raise GroupError(f"{self.name}: {error}")
+            if not got:
+                time.sleep(0.2)
+                self._look_for_errors()
+                raise GroupError(f"{self.name}: a rank ended: {self.output()}")
+            self.pending[connection] += got
+        line, _, self.pending[connection] = self.pending[connection].partition(b"\n")
+        text = line.decode(errors="replace")
+        if text.startswith("error "):
+            raise GroupError(f"{self.name}: {text[6:]}")
+        return text
+
+    def _look_for_errors(self):
+        for connection in self.connections:
+            connection.settimeout(0)
+            try:
+                self.pending[connection] += connection.recv(65536)
+            except OSError:
+                continue
+            for line in self.pending[connection].split(b"\n")[:-1]:
+                if line.startswith(b"error "):
+                    raise GroupError(f"{self.name}: {line[6:].decode(errors='replace')}")
+
+    def ask(self, line):
+        """The answers of all ranks, in rank order."""
+        try:
+            self._tell(line)
+        except OSError as error:
+            raise GroupError(f"{self.name}: {error}: {self.output()}")
+        answers = self._answers()
+        return [answers[c] for c in self.connections]
+
+    def cell(self, op, dtype, size, memory):
+        """Prepares a cell and checks one call.  True, or False if the library cannot do it."""
+        answers = self.ask(f"cell {op} {dtype} {size} {memory}")
+        self._no_wrong(answers, f"{op} {dtype} {size} B")
+        return "unsupported" not in answers
+
+    def time(self, calls, blocks):
+        """Microseconds per call of every block: that of the slowest rank."""
+        answers = self.ask(f"time {calls} {blocks}")
+        self._no_wrong(answers, "timed calls")
+        return slowest(answers, blocks)
+
+    def drop(self):
+        self.ask("drop")
+
+    def _no_wrong(self, answers, what):
+        for answer in answers:
+            if answer.startswith("wrong "):
+                raise GroupError(f"{self.name}: WRONG RESULT, {what}: {answer[6:]}")
+
+
+def slowest(answers, blocks):
+    """From one "times ..." line per rank to the slowest rank's time of each block."""
+    times = [[float(t) for t in a.split()[1:]] for a in answers]
+    if any(a.split()[0] != "times" for a in answers) or any(len(t) != blocks for t in times):
+        raise GroupError(f"not {blocks} times of every rank: {answers}")
+    return [max(of_block) for of_block in zip(*times)]

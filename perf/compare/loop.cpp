@@ -1,0 +1,239 @@
+// The one timing loop.  A process of this program is one rank of one library; the driver tells it over the control
+// channel which cell to prepare and how many calls to time, and gets this rank's times back.
+//
+//   driver: cell OP TYPE BYTES plain|own      rank: ok BYTES_OF_BUFFERS | unsupported | wrong TEXT
+//   driver: time CALLS BLOCKS                 rank: times US...         | wrong TEXT       microseconds per call
+//   driver: drop                              rank: ok                  the cell's buffers are given back
+//   driver: quit
+//   rank, on its own: hello RANK SIZE LIBRARY, gather HEX (answered by: gathered HEX...), error TEXT (and it ends)
+//
+// Calls are back to back: no barrier between the calls of a block, one before each block.
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+
+#include "perf/compare/adapter.hpp"
+#include "perf/compare/cell.hpp"
+#include "perf/compare/control.hpp"
+
+namespace tutti::compare {
+namespace {
+
+constexpr struct {
+  const char* name;
+  Op op;
+} kOps[] = {{"allreduce", Op::AllReduce}, {"allgather", Op::AllGather}, {"reducescatter", Op::ReduceScatter},
+            {"alltoall", Op::AllToAll},   {"broadcast", Op::Broadcast}, {"reduce", Op::Reduce},
+            {"barrier", Op::Barrier},     {"pingpong", Op::PingPong}};
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// The rank as this process's starter calls it; MPI's own is known only after MPI_Init, too late for pinning.
+int startedRank() {
+  for (const char* name : {"COMPARE_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"}) {
+    if (!variable(name).empty()) return std::atoi(variable(name).c_str());
+  }
+  return 0;
+}
+
+// COMPARE_CPUS is a list: rank r runs on entry r modulo its length.  Empty: the scheduler decides.
+void pin() {
+  std::vector<int> cpus;
+  std::stringstream list(variable("COMPARE_CPUS"));
+  for (std::string cpu; std::getline(list, cpu, ',');) cpus.push_back(std::atoi(cpu.c_str()));
+  if (cpus.empty()) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpus[static_cast<size_t>(startedRank()) % cpus.size()], &set);
+  require(sched_setaffinity(0, sizeof set, &set) == 0, "sched_setaffinity failed");
+}
+
+class ControlledWorld final : public World {
+ public:
+  explicit ControlledWorld(Control& control) : control_(control) {}
+  int rank() const override { return startedRank(); }
+  int size() const override { return std::atoi(variable("COMPARE_SIZE").c_str()); }
+  std::vector<std::string> gather(const std::string& mine) override {
+    // The driver does not know yet which connection is which rank: the first text is the rank's number.
+    if (!introduced_) exchange(std::to_string(rank()));
+    introduced_ = true;
+    return exchange(mine);
+  }
+
+ private:
+  std::vector<std::string> exchange(const std::string& mine) {
+    control_.writeLine("gather " + toHex(mine) + ".");  // the dot keeps an empty text visible
+    std::istringstream answer(control_.readLine());
+    std::string word;
+    answer >> word;
+    require(word == "gathered", "the driver did not answer a gather");
+    std::vector<std::string> all;
+    while (answer >> word) all.push_back(fromHex(std::string_view(word).substr(0, word.size() - 1)));
+    return all;
+  }
+
+  Control& control_;
+  bool introduced_ = false;
+};
+
+/// One buffer of the cell, plain pages or the library's own memory; kept while it is large enough.
+class Buffer {
+ public:
+  void* reserve(Adapter& adapter, size_t bytes, bool own) {
+    if (bytes == 0) bytes = 1;
+    if (bytes <= bytes_ && own == own_) return memory_;
+    release(adapter);
+    if (own) {
+      memory_ = adapter.allocate(bytes);
+    } else {
+      void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      require(pages != MAP_FAILED, "no memory for a buffer");
+      memory_ = pages;
+    }
+    bytes_ = memory_ == nullptr ? 0 : bytes;
+    own_ = own;
+    return memory_;
+  }
+  void release(Adapter& adapter) {
+    if (memory_ != nullptr && own_) adapter.release(memory_);
+    if (memory_ != nullptr && !own_) munmap(memory_, bytes_);
+    memory_ = nullptr;
+    bytes_ = 0;
+  }
+
+ private:
+  void* memory_ = nullptr;
+  size_t bytes_ = 0;
+  bool own_ = false;
+};
+
+class Rank {
+ public:
+  Rank(Control& control, Adapter& adapter) : control_(control), adapter_(adapter) {}
+
+  void serve() {
+    for (;;) {
+      std::istringstream line(control_.readLine());
+      std::string word;
+      line >> word;
+      if (word == "cell") {
+        control_.writeLine(cell(line));
+      } else if (word == "time") {
+        control_.writeLine(time(line));
+      } else if (word == "drop") {
+        finish();
+        send_.release(adapter_);
+        recv_.release(adapter_);
+        control_.writeLine("ok");
+      } else {
+        require(word == "quit", "unknown command " + word);
+        finish();
+        return;
+      }
+    }
+  }
+
+ private:
+  std::string cell(std::istringstream& line) {
+    std::string op, type, memory;
+    size_t bytes = 0;
+    require(static_cast<bool>(line >> op >> type >> bytes >> memory), "cell: wrong arguments");
+    finish();
+    call_ = Call();
+    bool known = false;
+    for (const auto& o : kOps) {
+      if (op == o.name) {
+        call_.op = o.op;
+        known = true;
+      }
+    }
+    require(known, "unknown collective " + op);
+    call_.type = type == "float" ? Type::Float : Type::Bfloat16;
+    const int n = adapter_.size();
+    call_.count = countOf(call_.op, call_.type, bytes, n);
+    if (!adapter_.supports(call_.op, call_.type) || !buffers(memory == "own")) return "unsupported";
+    fill(call_, adapter_.rank(), n);
+    adapter_.prepare(call_);
+    prepared_ = true;
+    adapter_.run();
+    const std::string wrong = check(call_, adapter_.rank(), n);
+    adapter_.barrier();  // nobody wipes or leaves while another still works on this call
+    return wrong.empty() ? "ok " + std::to_string(sendBytes(call_, n) + recvBytes(call_, n)) : "wrong " + wrong;
+  }
+
+  // false if the library has no memory of its own.
+  bool buffers(bool own) {
+    const int n = adapter_.size();
+    call_.send = send_.reserve(adapter_, sendBytes(call_, n), own);
+    call_.recv = recv_.reserve(adapter_, recvBytes(call_, n), own);
+    return call_.send != nullptr && call_.recv != nullptr;
+  }
+
+  std::string time(std::istringstream& line) {
+    long calls = 0, blocks = 0;
+    require(static_cast<bool>(line >> calls >> blocks) && calls > 0 && blocks > 0, "time: wrong arguments");
+    require(prepared_, "time: no cell");
+    wipe(call_, adapter_.rank(), adapter_.size());
+    std::string answer = "times";
+    for (long b = 0; b < blocks; ++b) {
+      adapter_.barrier();
+      const auto start = std::chrono::steady_clock::now();
+      for (long i = 0; i < calls; ++i) adapter_.run();
+      const std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - start;
+      // A ping-pong's time is one way.
+      const double us = spent.count() / static_cast<double>(calls) / (call_.op == Op::PingPong ? 2 : 1);
+      char text[32];
+      std::snprintf(text, sizeof text, " %.4f", us);
+      answer += text;
+    }
+    const std::string wrong = check(call_, adapter_.rank(), adapter_.size());
+    adapter_.barrier();
+    return wrong.empty() ? answer : "wrong " + wrong;
+  }
+
+  void finish() {
+    if (prepared_) adapter_.finish();
+    prepared_ = false;
+  }
+
+  Control& control_;
+  Adapter& adapter_;
+  Call call_;
+  bool prepared_ = false;
+  Buffer send_, recv_;
+};
+
+}  // namespace
+}  // namespace tutti::compare
+
+int main() {
+  using namespace tutti::compare;
+  try {
+    pin();
+    Control control(variable("COMPARE_CONTROL"));
+    try {
+      ControlledWorld world(control);
+      const std::unique_ptr<Adapter> adapter = makeAdapter(world);
+      control.writeLine("hello " + std::to_string(adapter->rank()) + " " + std::to_string(adapter->size()) + " " +
+                        adapter->library());
+      Rank(control, *adapter).serve();
+    } catch (const std::exception& e) {
+      control.writeLine(std::string("error ") + e.what());
+      std::fprintf(stderr, "%s\n", e.what());
+      _exit(1);  // the library's threads and peers may be in any state: no clean end to be had
+    }
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,137 @@
+"""Times cells: every setting in turn, several passes, so that what disturbs the machine disturbs all alike."""
+import sys
+
+from group import Group, GroupError
+from results import Cell
+from settings import environment_for, launch_line
+
+BLOCK_US = 8000.0  # a block of calls takes about this long: long beside a time slice's jitter, short beside a pass
+MOST_CALLS = 100000
+MOST_BLOCKS = 12
+HOPELESS = 12.0  # a setting this many times slower than the best so far gets no second pass
+KEEP_BYTES = 64 << 20  # buffers of all ranks of a setting above this are given back after every turn
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+class Runner:
+    """The groups of one transport and rank count.  A group that fails is started anew, at most `lives` times."""
+
+    def __init__(self, settings, programs, launchers, ranks, cpus, timeout, lives=3):
+        self.settings, self.programs, self.launchers = settings, programs, launchers
+        self.ranks, self.cpus, self.timeout = ranks, cpus, timeout
+        self.oversubscribed = ranks > max(1, len(set(cpus)))
+        self.groups, self.lives, self.reasons = {}, {self.key(s): lives for s in settings}, {}
+
+    @staticmethod
+    def key(setting):
+        """Settings that differ in the buffers only share their processes."""
+        return setting.family, setting.environment, setting.arguments, setting.pinned
+
+    def group(self, setting):
+        key = self.key(setting)
+        if key in self.groups:
+            return self.groups[key]
+        if self.lives[key] <= 0:
+            raise GroupError(self.reasons.get(key, "does not start"))
+        self.lives[key] -= 1
+        program = self.programs[setting.family]
+        try:
+            self.groups[key] = Group(setting.name, self.ranks, program,
+                                     environment_for(setting, self.ranks, self.cpus, self.oversubscribed),
+                                     launch_line(setting, self.ranks, program, self.launchers, self.oversubscribed),
+                                     self.timeout)
+        except GroupError as error:
+            self.reasons[key] = str(error)
+            raise
+        return self.groups[key]
+
+    def lose(self, setting, error):
+        key = self.key(setting)
+        self.reasons[key] = str(error)
+        group = self.groups.pop(key, None)
+        if group is not None:
+            group.stop()
+
+    def libraries(self):
+        """{setting: what the library says it is} of all that start; the others are reported."""
+        found = {}
+        for setting in self.settings:
+            try:
+                found[setting.name] = self.group(setting).library
+            except GroupError as error:
+                say(f"not compared, {setting.name}: {error}")
+                self.lives[self.key(setting)] = 0
+        return found
+
+    def stop(self):
+        for group in self.groups.values():
+            group.quit()
+        self.groups.clear()
+
+
+def turn(group, op, dtype, size, memory, budget_us, best_us):
+    """One setting's turn at one cell: checked call, warm-up, calibration, blocks.  Block times, or None: unsupported.
+    best_us: the best setting's time so far, to cut hopeless turns short."""
+    if not group.cell(op, dtype, size, memory):
+        return None
+    us = group.time(1, 1)[0]
+    if best_us and us > HOPELESS * best_us and us > 4 * BLOCK_US:
+        return [us]
+    if us < BLOCK_US:  # one call says little of the next thousand: warm up, then look again
+        us = min(us, group.time(calls_for(BLOCK_US / 8, us), 1)[0])
+        us = group.time(calls_for(BLOCK_US / 2, us), 1)[0]
+    calls = calls_for(BLOCK_US, us)
+    return group.time(calls, blocks_for(budget_us, us * calls))
+
+
+def calls_for(target_us, us):
+    return int(max(1, min(MOST_CALLS, target_us / max(us, 1e-3))))
+
+
+def blocks_for(budget_us, block_us):
+    return int(max(2, min(MOST_BLOCKS, budget_us / max(block_us, 1.0))))
+
+
+def order_of(settings, number):
+    """Tutti's settings between the peers', starting elsewhere in every pass."""
+    own = [s for s in settings if s.family == "tutti"]
+    peers = [s for s in settings if s.family != "tutti"]
+    mixed = []
+    step = max(1, -(-len(peers) // max(1, len(own))))
+    for i, setting in enumerate(own):
+        mixed += [setting, *peers[i * step:(i + 1) * step]]
+    mixed += peers[len(own) * step:]
+    start = number % max(1, len(mixed))
+    return mixed[start:] + mixed[:start]
+
+
+def measure_cell(runner, op, dtype, size, passes, budget_us):
+    """A Cell with what every setting needed.  Failures of a setting are kept in it and end nothing else."""
+    cell = Cell(op, dtype, size, runner.ranks, runner.settings[0].transport)
+    skip = set()
+    for number in range(passes):
+        for setting in order_of(runner.settings, number * 3):
+            if setting.name in skip:
+                continue
+            try:
+                group = runner.group(setting)
+                best = min((cell.median(s) for s in cell.times), default=None)
+                times = turn(group, op, dtype, size, setting.memory, budget_us, best)
+                if size * runner.ranks * 2 > KEEP_BYTES:
+                    group.drop()
+            except GroupError as error:
+                cell.failures[setting.name] = str(error)
+                skip.add(setting.name)
+                runner.lose(setting, error)
+                continue
+            if times is None:
+                skip.add(setting.name)
+                continue
+            cell.add(setting.name, setting.family, times)
+            best = min(cell.median(s) for s in cell.times)
+            if setting.family != "tutti" and cell.median(setting.name) > HOPELESS * best:
+                skip.add(setting.name)
+    return cell

@@ -1,0 +1,191 @@
+"""What the times say: statistics of a cell, ratios, the tables, the JSON file.  No processes, no clock."""
+import math
+import statistics
+
+OPS = ("allreduce", "allgather", "reducescatter", "alltoall", "broadcast", "reduce", "barrier", "pingpong")
+
+
+def bus_factor(op, ranks):
+    """busbw / algbw, as nccl-tests counts it."""
+    if op == "allreduce":
+        return 2 * (ranks - 1) / ranks
+    if op in ("allgather", "reducescatter", "alltoall"):
+        return (ranks - 1) / ranks
+    return 1.0
+
+
+def size_name(size):
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit} {name}"
+    return f"{size} B"
+
+
+def parse_size(text):
+    text = text.strip()
+    units = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+    scale = units.get(text[-1:].lower(), 1)
+    number = text[:-1] if scale != 1 else text
+    if not number.isdigit() or int(number) == 0:
+        raise ValueError(f"{text!r} is no size (8, 64K, 4M)")
+    return int(number) * scale
+
+
+def time_text(us):
+    if us is None:
+        return "-"
+    if us < 100:
+        return f"{us:.2f}"
+    return f"{us:.0f}"
+
+
+class Cell:
+    """One collective, type, size and rank count: the block times of every setting, in microseconds per call."""
+
+    def __init__(self, op, dtype, size, ranks, transport):
+        self.op, self.dtype, self.size, self.ranks, self.transport = op, dtype, size, ranks, transport
+        self.times = {}  # setting -> block times
+        self.families = {}  # setting -> library
+        self.failures = {}  # setting -> why there is no time
+
+    def add(self, setting, family, times):
+        self.times.setdefault(setting, []).extend(times)
+        self.families[setting] = family
+
+    def median(self, setting):
+        return statistics.median(self.times[setting]) if self.times.get(setting) else None
+
+    def best(self, setting):
+        return min(self.times[setting]) if self.times.get(setting) else None
+
+    def busbw(self, setting):
+        """GB/s (1e9), of the median."""
+        us = self.median(setting)
+        return None if us is None or self.op == "barrier" else self.size / us / 1e3 * bus_factor(self.op, self.ranks)
+
+    def best_peer(self, of=None):
+        """The peer's setting with the smallest median (or, of=Cell.best, the smallest best time); None without peers."""
+        of = of or Cell.median
+        peers = [s for s in self.times if self.families[s] != "tutti" and self.times[s]]
+        return min(peers, key=lambda s: of(self, s)) if peers else None
+
+    def ratio(self, setting, of=None):
+        """Best peer's time / this setting's: above 1, this setting is faster.  None if either is missing."""
+        of = of or Cell.median
+        peer = self.best_peer(of)
+        mine = of(self, setting) if self.times.get(setting) else None
+        return None if peer is None or not mine else of(self, peer) / mine
+
+    def as_json(self):
+        peer = self.best_peer()
+        settings = {s: {"library": self.families[s], "median_us": self.median(s), "best_us": self.best(s),
+                        "busbw_gbps": self.busbw(s), "blocks_us": self.times[s]} for s in self.times}
+        return {"collective": self.op, "type": self.dtype, "bytes": self.size, "ranks": self.ranks,
+                "transport": self.transport, "settings": settings, "failures": self.failures, "best_peer": peer,
+                "ratio_median": {s: self.ratio(s) for s in self.times if self.families[s] == "tutti"},
+                "ratio_best": {s: self.ratio(s, Cell.best) for s in self.times if self.families[s] == "tutti"}}
+
+
+def cell_from_json(data):
+    cell = Cell(data["collective"], data["type"], data["bytes"], data["ranks"], data["transport"])
+    for name, setting in data["settings"].items():
+        cell.add(name, setting["library"], setting["blocks_us"])
+    cell.failures = dict(data.get("failures", {}))
+    return cell
+
+
+def geometric_mean(values):
+    values = [v for v in values if v]
+    return math.exp(sum(math.log(v) for v in values) / len(values)) if values else None
+
+
+# ---- text
+
+COLUMNS = f"{'size':>9} {'tutti us':>19} {'busbw':>7} {'registered us':>19} {'best peer us':>19} {'busbw':>7} " \
+          f"{'ratio':>7} {'reg.':>7}  peer"
+
+
+def row_text(cell):
+    """One line of the table: median (best) times, busbw in GB/s, ratios of medians."""
+    def both(setting):
+        return f"{time_text(cell.median(setting))} ({time_text(cell.best(setting))})" if setting else "-"
+
+    def number(value, form):
+        return "-" if value is None else format(value, form)
+    peer = cell.best_peer()
+    return (f"{'-' if cell.op == 'barrier' else size_name(cell.size):>9} {both('tutti'):>19} "
+            f"{number(cell.busbw('tutti'), '.2f'):>7} {both('tutti+reg'):>19} {both(peer):>19} "
+            f"{number(cell.busbw(peer) if peer else None, '.2f'):>7} {number(cell.ratio('tutti'), '.2f'):>7} "
+            f"{number(cell.ratio('tutti+reg'), '.2f'):>7}  {peer or 'none'}")
+
+
+def header_text(op, dtype, ranks, transport):
+    return f"\n{op}, {dtype}, {ranks} ranks, {transport}\n{COLUMNS}"
+
+
+def table_text(cells):
+    """All cells, with a header before each collective, type and rank count."""
+    lines, last = [], None
+    for cell in cells:
+        key = (cell.op, cell.dtype, cell.ranks, cell.transport)
+        if key != last:
+            lines.append(header_text(*key))
+        last = key
+        lines.append(row_text(cell))
+        lines += [f"          {setting}: {why}" for setting, why in cell.failures.items()]
+    return "\n".join(lines)
+
+
+def all_settings_text(cell):
+    return "          " + ", ".join(f"{s} {time_text(cell.median(s))} ({time_text(cell.best(s))})" for s in cell.times)
+
+
+def summary_text(cells):
+    """Per collective: geometric mean of the ratios, share of cells won; the worst cell comes last."""
+    lines = ["\nratio = best peer's median time / Tutti's (above 1: Tutti is faster)",
+             f"{'collective':>14} {'type':>9} {'ranks':>5} {'transport':>9} {'geo. mean':>9} {'reg.':>7} {'won':>7} "
+             f"{'worst':>7}  at"]
+    groups = {}
+    for cell in cells:
+        if cell.ratio("tutti") is not None:
+            groups.setdefault((cell.op, cell.dtype, cell.ranks, cell.transport), []).append(cell)
+    for (op, dtype, ranks, transport), group in groups.items():
+        mean = geometric_mean([c.ratio("tutti") for c in group])
+        registered = geometric_mean([c.ratio("tutti+reg") for c in group])
+        worst = min(group, key=lambda c: c.ratio("tutti"))
+        won = sum(c.ratio("tutti") >= 1 for c in group)
+        at = "-" if op == "barrier" else size_name(worst.size)
+        lines.append(f"{op:>14} {dtype:>9} {ranks:>5} {transport:>9} {mean:>9.2f} "
+                     f"{'-' if registered is None else format(registered, '.2f'):>7} {f'{won}/{len(group)}':>7} "
+                     f"{worst.ratio('tutti'):>7.2f}  {at} against {worst.best_peer()}")
+    if not groups:
+        return "\nno cell has both Tutti and a peer: no ratios"
+    every = [c for group in groups.values() for c in group]
+    worst = min(every, key=lambda c: c.ratio("tutti"))
+    lines.append(f"\nall cells: geometric mean {geometric_mean([c.ratio('tutti') for c in every]):.2f}, "
+                 f"won {sum(c.ratio('tutti') >= 1 for c in every)} of {len(every)}")
+    lines.append(f"worst cell: {worst.op} {worst.dtype}, {worst.ranks} ranks, {worst.transport}, "
+                 f"{size_name(worst.size) if worst.op != 'barrier' else '-'}: ratio {worst.ratio('tutti'):.2f} "
+                 f"({time_text(worst.median('tutti'))} us against {time_text(worst.median(worst.best_peer()))} us of "
+                 f"{worst.best_peer()})")
+    return "\n".join(lines)
+
+
+def compact_text(cells):
+    """One line per size, one column per collective: the ratios of one rank count and transport at a glance."""
+    lines = []
+    for key in dict.fromkeys((c.ranks, c.transport, c.dtype) for c in cells):
+        chosen = [c for c in cells if (c.ranks, c.transport, c.dtype) == key]
+        ops = [op for op in OPS if any(c.op == op for c in chosen)]
+        lines.append(f"\nratios, {key[0]} ranks, {key[1]}, {key[2]} (plain buffers / registered)")
+        lines.append(f"{'size':>9} " + " ".join(f"{op:>13}" for op in ops))
+        for size in sorted({c.size for c in chosen}):
+            row = {c.op: c for c in chosen if c.size == size}
+            lines.append(f"{size_name(size) if size else '-':>9} " + " ".join(f"{_pair(row.get(op)):>13}" for op in ops))
+    return "\n".join(lines)
+
+
+def _pair(cell):
+    if cell is None:
+        return ""
+    return " / ".join("-" if r is None else f"{r:.2f}" for r in (cell.ratio("tutti"), cell.ratio("tutti+reg")))
