@@ -12,15 +12,15 @@ class GroupError(Exception):
     """The ranks of a setting did not start, failed, or took too long; they are gone."""
 
 
-def bracketless(text):
+def one_line(text):
     return re.sub(r"\s+", " ", text).strip()
 
 
 class Group:
     """Ranks answer in any order; every call here waits for all of them, at most `timeout` seconds."""
 
-    def __init__(self, name, ranks, program, environment, launch=None, timeout=60.0):
-        self.name, self.ranks, self.timeout = name, ranks, timeout
+    def __init__(self, name, ranks, program, environment, launch=None, timeout=60.0, cpus=1):
+        self.name, self.ranks, self.timeout, self.cpus = name, ranks, timeout, cpus
         self.library = ""
         self.connections, self.pending, self.processes = [], {}, []
         self.folder = tempfile.TemporaryDirectory(prefix="tutti-compare-")
@@ -131,7 +131,7 @@ class Group:
         """The end of what the ranks and the launcher printed."""
         self.errors.flush()
         self.errors.seek(0)
-        return bracketless(self.errors.read().decode(errors="replace")[-600:]) or "no output"
+        return one_line(self.errors.read().decode(errors="replace")[-600:]) or "no output"
 
     # ---- talking
 
@@ -198,10 +198,10 @@ class Group:
         return "unsupported" not in answers
 
     def time(self, calls, blocks):
-        """Microseconds per call of every block: that of the slowest rank."""
+        """A Block for each."""
         answers = self.ask(f"time {calls} {blocks}")
         self._no_wrong(answers, "timed calls")
-        return slowest(answers, blocks)
+        return blocks_of(answers, blocks, calls, self.cpus)
 
     def drop(self):
         self.ask("drop")
@@ -212,9 +212,37 @@ class Group:
                 raise GroupError(f"{self.name}: WRONG RESULT, {what}: {answer[6:]}")
 
 
-def slowest(answers, blocks):
-    """From one "times ..." line per rank to the slowest rank's time of each block."""
-    times = [[float(t) for t in a.split()[1:]] for a in answers]
-    if any(a.split()[0] != "times" for a in answers) or any(len(t) != blocks for t in times):
-        raise GroupError(f"not {blocks} times of every rank: {answers}")
-    return [max(of_block) for of_block in zip(*times)]
+class Block:
+    """One timed block: the slowest rank's time, and how much other programs disturbed it."""
+
+    def __init__(self, us, disturbance):
+        self.us, self.disturbance = us, disturbance
+
+    @property
+    def clean(self):
+        return self.disturbance < 0.05
+
+    def __repr__(self):
+        return f"Block({self.us}, {self.disturbance:.2f})"
+
+
+def blocks_of(answers, count, calls, cpus):
+    """From one "times US:RUN:WAIT ..." line per rank to `count` Blocks.  cpus: how many the ranks share."""
+    per_rank = [[tuple(float(v) for v in part.split(":")) for part in a.split()[1:]] for a in answers]
+    if any(a.split()[0] != "times" for a in answers) or any(len(r) != count for r in per_rank):
+        raise GroupError(f"not {count} times of every rank: {answers}")
+    blocks = []
+    for ranks in zip(*per_rank):
+        us = max(r[0] for r in ranks)
+        blocks.append(Block(us, disturbance([r[1] for r in ranks], [r[2] for r in ranks], cpus, us * calls)))
+    return blocks
+
+
+def disturbance(run_us, wait_us, cpus, wall_us):
+    """The share of the block's time that other programs took from the ranks, at least.
+
+    Ranks that share a cpu wait for each other: with k ranks on it, at most k - 1 wait while one runs.  What they waited
+    beyond that, others were running.  Ranks are spread evenly, so the sum over all cpus is looked at."""
+    k = len(run_us) / min(cpus, len(run_us))
+    foreign = (sum(wait_us) - (k - 1) * sum(run_us)) / len(run_us)
+    return min(1.0, max(0.0, foreign / wall_us)) if wall_us > 0 else 0.0

@@ -2,12 +2,14 @@
 // channel which cell to prepare and how many calls to time, and gets this rank's times back.
 //
 //   driver: cell OP TYPE BYTES plain|own      rank: ok BYTES_OF_BUFFERS | unsupported | wrong TEXT
-//   driver: time CALLS BLOCKS                 rank: times US...         | wrong TEXT       microseconds per call
+//   driver: time CALLS BLOCKS                 rank: times US:RUN:WAIT... | wrong TEXT
+//           per block: microseconds per call; of the whole block, microseconds on a cpu and runnable without one
 //   driver: drop                              rank: ok                  the cell's buffers are given back
 //   driver: quit
 //   rank, on its own: hello RANK SIZE LIBRARY, gather HEX (answered by: gathered HEX...), error TEXT (and it ends)
 //
 // Calls are back to back: no barrier between the calls of a block, one before each block.
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -84,6 +86,19 @@ class ControlledWorld final : public World {
   Control& control_;
   bool introduced_ = false;
 };
+
+/// What the scheduler has given this thread so far; all zero where the kernel does not tell.
+struct CpuTime {
+  double runUs = 0, waitUs = 0;
+};
+
+CpuTime cpuTime() {
+  static const int fd = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
+  char text[96] = {};
+  long long run = 0, wait = 0;
+  if (fd < 0 || pread(fd, text, sizeof text - 1, 0) <= 0 || std::sscanf(text, "%lld %lld", &run, &wait) != 2) return {};
+  return {.runUs = static_cast<double>(run) / 1e3, .waitUs = static_cast<double>(wait) / 1e3};
+}
 
 /// One buffer of the cell, plain pages or the library's own memory; kept while it is large enough.
 class Buffer {
@@ -186,13 +201,15 @@ class Rank {
     std::string answer = "times";
     for (long b = 0; b < blocks; ++b) {
       adapter_.barrier();
+      const CpuTime before = cpuTime();
       const auto start = std::chrono::steady_clock::now();
       for (long i = 0; i < calls; ++i) adapter_.run();
       const std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - start;
+      const CpuTime after = cpuTime();
       // A ping-pong's time is one way.
       const double us = spent.count() / static_cast<double>(calls) / (call_.op == Op::PingPong ? 2 : 1);
-      char text[32];
-      std::snprintf(text, sizeof text, " %.4f", us);
+      char text[96];
+      std::snprintf(text, sizeof text, " %.4f:%.0f:%.0f", us, after.runUs - before.runUs, after.waitUs - before.waitUs);
       answer += text;
     }
     const std::string wrong = check(call_, adapter_.rank(), adapter_.size());

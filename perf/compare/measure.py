@@ -1,4 +1,5 @@
 """Times cells: every setting in turn, several passes, so that what disturbs the machine disturbs all alike."""
+import os
 import sys
 
 from group import Group, GroupError
@@ -9,6 +10,7 @@ BLOCK_US = 8000.0  # a block of calls takes about this long: long beside a time 
 MOST_CALLS = 100000
 MOST_BLOCKS = 12
 HOPELESS = 12.0  # a setting this many times slower than the best so far gets no second pass
+ENOUGH_CLEAN = 2  # undisturbed blocks per turn
 KEEP_BYTES = 64 << 20  # buffers of all ranks of a setting above this are given back after every turn
 
 
@@ -22,7 +24,7 @@ class Runner:
     def __init__(self, settings, programs, launchers, ranks, cpus, timeout, lives=3):
         self.settings, self.programs, self.launchers = settings, programs, launchers
         self.ranks, self.cpus, self.timeout = ranks, cpus, timeout
-        self.oversubscribed = ranks > max(1, len(set(cpus)))
+        self.oversubscribed = ranks > len(os.sched_getaffinity(0))
         self.groups, self.lives, self.reasons = {}, {self.key(s): lives for s in settings}, {}
 
     @staticmethod
@@ -42,7 +44,7 @@ class Runner:
             self.groups[key] = Group(setting.name, self.ranks, program,
                                      environment_for(setting, self.ranks, self.cpus, self.oversubscribed),
                                      launch_line(setting, self.ranks, program, self.launchers, self.oversubscribed),
-                                     self.timeout)
+                                     self.timeout, max(1, len(os.sched_getaffinity(0))))
         except GroupError as error:
             self.reasons[key] = str(error)
             raise
@@ -73,18 +75,26 @@ class Runner:
 
 
 def turn(group, op, dtype, size, memory, budget_us, best_us):
-    """One setting's turn at one cell: checked call, warm-up, calibration, blocks.  Block times, or None: unsupported.
-    best_us: the best setting's time so far, to cut hopeless turns short."""
+    """One setting's turn at one cell: checked call, warm-up, calibration, blocks.  Blocks, or None: unsupported.
+    best_us: the best setting's time so far, to cut hopeless turns short.
+    Where other programs disturb most blocks, shorter ones follow, of which more fit between two disturbances."""
     if not group.cell(op, dtype, size, memory):
         return None
-    us = group.time(1, 1)[0]
-    if best_us and us > HOPELESS * best_us and us > 4 * BLOCK_US:
-        return [us]
+    block = group.time(1, 1)[0]
+    if best_us and block.clean and block.us > HOPELESS * best_us and block.us > 4 * BLOCK_US:
+        return [block]
+    us = block.us
     if us < BLOCK_US:  # one call says little of the next thousand: warm up, then look again
-        us = min(us, group.time(calls_for(BLOCK_US / 8, us), 1)[0])
-        us = group.time(calls_for(BLOCK_US / 2, us), 1)[0]
-    calls = calls_for(BLOCK_US, us)
-    return group.time(calls, blocks_for(budget_us, us * calls))
+        us = min(us, group.time(calls_for(BLOCK_US / 8, us), 1)[0].us)
+        us = min(b.us for b in group.time(calls_for(BLOCK_US / 4, us), 2))
+    blocks = []
+    for length_us in (BLOCK_US, BLOCK_US / 4, BLOCK_US / 4):
+        calls = calls_for(length_us, us)
+        blocks += group.time(calls, blocks_for(budget_us, us * calls))
+        if sum(b.clean for b in blocks) >= ENOUGH_CLEAN:
+            break
+        us = min(us, *(b.us for b in blocks))
+    return blocks
 
 
 def calls_for(target_us, us):
@@ -114,24 +124,37 @@ def measure_cell(runner, op, dtype, size, passes, budget_us):
     skip = set()
     for number in range(passes):
         for setting in order_of(runner.settings, number * 3):
-            if setting.name in skip:
-                continue
-            try:
-                group = runner.group(setting)
-                best = min((cell.median(s) for s in cell.times), default=None)
-                times = turn(group, op, dtype, size, setting.memory, budget_us, best)
-                if size * runner.ranks * 2 > KEEP_BYTES:
-                    group.drop()
-            except GroupError as error:
-                cell.failures[setting.name] = str(error)
-                skip.add(setting.name)
-                runner.lose(setting, error)
-                continue
-            if times is None:
-                skip.add(setting.name)
-                continue
-            cell.add(setting.name, setting.family, times)
-            best = min(cell.median(s) for s in cell.times)
-            if setting.family != "tutti" and cell.median(setting.name) > HOPELESS * best:
-                skip.add(setting.name)
+            if setting.name not in skip:
+                one_turn(runner, cell, setting, budget_us, skip)
+    for _ in range(passes):  # once more for those that other programs disturbed and that matter for the result
+        for setting in disturbed(runner.settings, cell, skip):
+            one_turn(runner, cell, setting, budget_us, skip)
     return cell
+
+
+def one_turn(runner, cell, setting, budget_us, skip):
+    try:
+        group = runner.group(setting)
+        best = min((cell.median(s) for s in cell.blocks), default=None)
+        blocks = turn(group, cell.op, cell.dtype, cell.size, setting.memory, budget_us, best)
+        if cell.size * runner.ranks * 2 > KEEP_BYTES:
+            group.drop()
+    except GroupError as error:
+        cell.failures[setting.name] = str(error)
+        skip.add(setting.name)
+        runner.lose(setting, error)
+        return
+    if blocks is None:
+        skip.add(setting.name)
+        return
+    cell.add(setting.name, setting.family, [(b.us, b.disturbance) for b in blocks])
+    best = min(cell.median(s) for s in cell.blocks)
+    if setting.family != "tutti" and cell.steady(setting.name) and cell.median(setting.name) > HOPELESS * best:
+        skip.add(setting.name)
+
+
+def disturbed(settings, cell, skip):
+    """Tutti's settings and the peers that could be the best, without enough undisturbed blocks."""
+    least = min((cell.best(s.name) for s in settings if s.family != "tutti" and cell.blocks.get(s.name)), default=0)
+    return [s for s in settings if s.name not in skip and cell.blocks.get(s.name) and not cell.steady(s.name)
+            and (s.family == "tutti" or cell.best(s.name) <= 1.5 * least)]

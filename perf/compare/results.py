@@ -39,24 +39,38 @@ def time_text(us):
     return f"{us:.0f}"
 
 
+CLEAN = 0.05  # a block from which other programs took a smaller share of the time counts as undisturbed
+ENOUGH = 3  # undisturbed blocks that a median needs; with fewer the least disturbed are taken, and the cell is marked
+
+
 class Cell:
-    """One collective, type, size and rank count: the block times of every setting, in microseconds per call."""
+    """One collective, type, size and rank count: the blocks of every setting, as (microseconds per call, disturbance)."""
 
     def __init__(self, op, dtype, size, ranks, transport):
         self.op, self.dtype, self.size, self.ranks, self.transport = op, dtype, size, ranks, transport
-        self.times = {}  # setting -> block times
+        self.blocks = {}  # setting -> [(us, disturbance)]
         self.families = {}  # setting -> library
         self.failures = {}  # setting -> why there is no time
 
-    def add(self, setting, family, times):
-        self.times.setdefault(setting, []).extend(times)
+    def add(self, setting, family, blocks):
+        self.blocks.setdefault(setting, []).extend((float(us), float(share)) for us, share in blocks)
         self.families[setting] = family
 
+    def times(self, setting):
+        """Of the undisturbed blocks; if they are too few, of the least disturbed ones."""
+        blocks = sorted(self.blocks.get(setting, []), key=lambda block: block[1])
+        clean = sum(share < CLEAN for _, share in blocks)
+        return [us for us, _ in blocks[:max(ENOUGH, clean)]]
+
+    def steady(self, setting):
+        return sum(share < CLEAN for _, share in self.blocks.get(setting, [])) >= ENOUGH
+
     def median(self, setting):
-        return statistics.median(self.times[setting]) if self.times.get(setting) else None
+        times = self.times(setting)
+        return statistics.median(times) if times else None
 
     def best(self, setting):
-        return min(self.times[setting]) if self.times.get(setting) else None
+        return min((us for us, _ in self.blocks.get(setting, [])), default=None)
 
     def busbw(self, setting):
         """GB/s (1e9), of the median."""
@@ -66,30 +80,31 @@ class Cell:
     def best_peer(self, of=None):
         """The peer's setting with the smallest median (or, of=Cell.best, the smallest best time); None without peers."""
         of = of or Cell.median
-        peers = [s for s in self.times if self.families[s] != "tutti" and self.times[s]]
+        peers = [s for s in self.blocks if self.families[s] != "tutti" and self.blocks[s]]
         return min(peers, key=lambda s: of(self, s)) if peers else None
 
     def ratio(self, setting, of=None):
         """Best peer's time / this setting's: above 1, this setting is faster.  None if either is missing."""
         of = of or Cell.median
         peer = self.best_peer(of)
-        mine = of(self, setting) if self.times.get(setting) else None
+        mine = of(self, setting)
         return None if peer is None or not mine else of(self, peer) / mine
 
     def as_json(self):
         peer = self.best_peer()
         settings = {s: {"library": self.families[s], "median_us": self.median(s), "best_us": self.best(s),
-                        "busbw_gbps": self.busbw(s), "blocks_us": self.times[s]} for s in self.times}
+                        "busbw_gbps": self.busbw(s), "steady": self.steady(s),
+                        "blocks": [[us, round(share, 3)] for us, share in self.blocks[s]]} for s in self.blocks}
         return {"collective": self.op, "type": self.dtype, "bytes": self.size, "ranks": self.ranks,
                 "transport": self.transport, "settings": settings, "failures": self.failures, "best_peer": peer,
-                "ratio_median": {s: self.ratio(s) for s in self.times if self.families[s] == "tutti"},
-                "ratio_best": {s: self.ratio(s, Cell.best) for s in self.times if self.families[s] == "tutti"}}
+                "ratio_median": {s: self.ratio(s) for s in self.blocks if self.families[s] == "tutti"},
+                "ratio_best": {s: self.ratio(s, Cell.best) for s in self.blocks if self.families[s] == "tutti"}}
 
 
 def cell_from_json(data):
     cell = Cell(data["collective"], data["type"], data["bytes"], data["ranks"], data["transport"])
     for name, setting in data["settings"].items():
-        cell.add(name, setting["library"], setting["blocks_us"])
+        cell.add(name, setting["library"], setting["blocks"])
     cell.failures = dict(data.get("failures", {}))
     return cell
 
@@ -113,10 +128,11 @@ def row_text(cell):
     def number(value, form):
         return "-" if value is None else format(value, form)
     peer = cell.best_peer()
+    noisy = [s for s in ("tutti", peer) if s and not cell.steady(s)]
     return (f"{'-' if cell.op == 'barrier' else size_name(cell.size):>9} {both('tutti'):>19} "
             f"{number(cell.busbw('tutti'), '.2f'):>7} {both('tutti+reg'):>19} {both(peer):>19} "
             f"{number(cell.busbw(peer) if peer else None, '.2f'):>7} {number(cell.ratio('tutti'), '.2f'):>7} "
-            f"{number(cell.ratio('tutti+reg'), '.2f'):>7}  {peer or 'none'}")
+            f"{number(cell.ratio('tutti+reg'), '.2f'):>7}  {peer or 'none'}{'  ~' + ', '.join(noisy) if noisy else ''}")
 
 
 def header_text(op, dtype, ranks, transport):
@@ -137,7 +153,7 @@ def table_text(cells):
 
 
 def all_settings_text(cell):
-    return "          " + ", ".join(f"{s} {time_text(cell.median(s))} ({time_text(cell.best(s))})" for s in cell.times)
+    return "          " + ", ".join(f"{s} {time_text(cell.median(s))} ({time_text(cell.best(s))})" for s in cell.blocks)
 
 
 def summary_text(cells):
