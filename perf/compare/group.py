@@ -19,8 +19,9 @@ def one_line(text):
 class Group:
     """Ranks answer in any order; every call here waits for all of them, at most `timeout` seconds."""
 
-    def __init__(self, name, ranks, program, environment, launch=None, timeout=60.0, cpus=1):
+    def __init__(self, name, ranks, program, environment, launch=None, timeout=60.0, cpus=1, nice=None):
         self.name, self.ranks, self.timeout, self.cpus = name, ranks, timeout, cpus
+        self.nice = nice
         self.library = ""
         self.connections, self.pending, self.processes = [], {}, []
         self.folder = tempfile.TemporaryDirectory(prefix="tutti-compare-")
@@ -42,6 +43,8 @@ class Group:
 
     def _start(self, program, environment, launch):
         def spawn(command, extra):
+            if self.nice is not None:
+                command = ["nice", "-n", str(self.nice), *command]
             return subprocess.Popen(command, env=dict(environment, **extra), stdin=subprocess.DEVNULL,
                                     stdout=self.errors, stderr=self.errors, start_new_session=True)
         if launch is not None:
@@ -108,11 +111,12 @@ class Group:
         self.folder.cleanup()
         self.connections, self.processes = [], []
 
-    @staticmethod
-    def _end(process):
-        for wait, ending in ((5.0, signal.SIGTERM), (5.0, signal.SIGKILL)):
+    GRACE = 5.0  # seconds to leave before a signal comes
+
+    def _end(self, process):
+        for ending in (signal.SIGTERM, signal.SIGKILL):
             try:
-                process.wait(wait)
+                process.wait(self.GRACE)
                 return
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, ending)  # its session is its own

@@ -4,7 +4,8 @@ from xml.sax.saxutils import escape
 
 from results import size_name
 
-WIDTH, HEIGHT, LEFT, TOP, GAP_X, GAP_Y = 300, 210, 56, 96, 44, 64
+WIDTH, HEIGHT, LEFT, TOP, GAP_X, GAP_Y = 300, 210, 56, 120, 44, 64
+ACROSS = 4  # panels in a row
 COLOURS = {"openmpi": "#d9541a", "mpich": "#7d3c98", "ucc": "#2a8c4a", "gloo": "#b8860b", "registered": "#0b62a4"}
 OTHER = "#555555"
 LOWEST, HIGHEST = 0.1, 10.0  # of the ratio axis; points beyond are drawn at the edge
@@ -31,10 +32,11 @@ def lines_of(cells):
 
 def svg(cells, subtitle):
     cells = [c for c in cells if c.op != "barrier"]
-    columns = list(dict.fromkeys((c.op, c.dtype) for c in cells))
-    rows = list(dict.fromkeys((c.ranks, c.transport) for c in cells))
-    width = LEFT * 2 + max(2, len(columns)) * (WIDTH + GAP_X)
-    height = TOP + max(1, len(rows)) * (HEIGHT + GAP_Y) + 20
+    keys = list(dict.fromkeys((c.ranks, c.transport, c.op, c.dtype) for c in cells))
+    panels = [(key, lines_of([c for c in cells if (c.ranks, c.transport, c.op, c.dtype) == key])) for key in keys]
+    panels = [(key, lines) for key, lines in panels if lines]
+    width = LEFT * 2 + max(2, min(ACROSS, len(panels))) * (WIDTH + GAP_X)
+    height = TOP + max(1, -(-len(panels) // ACROSS)) * (HEIGHT + GAP_Y) + 20
     out = [f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' width='{width}' height='{height}'>",
            "<style>text{font-family:Arial,'Liberation Sans','DejaVu Sans',sans-serif;fill:#222;font-size:13px}"
            ".title{font-size:22px;font-weight:600}.sub{fill:#666}.tick{font-size:11px;fill:#444}"
@@ -43,14 +45,9 @@ def svg(cells, subtitle):
            f"<text x='{LEFT}' y='34' class='title'>Time of other libraries relative to Tutti (above the line: Tutti is "
            "faster)</text>",
            f"<text x='{LEFT}' y='56' class='sub'>{escape(subtitle)}</text>"]
-    seen = {}
-    for i, row in enumerate(rows):
-        for j, column in enumerate(columns):
-            chosen = [c for c in cells if (c.op, c.dtype) == column and (c.ranks, c.transport) == row]
-            lines = lines_of(chosen)
-            if lines:
-                out.append(_panel(LEFT + j * (WIDTH + GAP_X), TOP + i * (HEIGHT + GAP_Y), row, column, lines))
-                seen.update(dict.fromkeys(lines))
+    for i, (key, lines) in enumerate(panels):
+        out.append(_panel(LEFT + i % ACROSS * (WIDTH + GAP_X), TOP + i // ACROSS * (HEIGHT + GAP_Y), key, lines))
+    seen = dict.fromkeys(name for _, lines in panels for name in lines)
     out.append(_legend(list(seen)))
     return "\n".join(out) + "\n</svg>\n"
 
@@ -68,7 +65,8 @@ def _label(name):
     return "Tutti, registered buffers" if name == "registered" else name
 
 
-def _panel(x0, y0, row, column, lines):
+def _panel(x0, y0, key, lines):
+    ranks, transport, op, dtype = key
     sizes = sorted({size for points in lines.values() for size, _ in points})
     low, high = math.log2(sizes[0]), math.log2(sizes[-1])
     if high - low < 1:
@@ -80,7 +78,7 @@ def _panel(x0, y0, row, column, lines):
     def y(ratio):
         share = math.log(min(max(ratio, LOWEST), HIGHEST) / LOWEST) / math.log(HIGHEST / LOWEST)
         return y0 + HEIGHT * (1 - share)
-    out = [f"<text x='{x0}' y='{y0 - 8}'>{escape(column[0])}, {escape(column[1])}, {row[0]} ranks, {escape(row[1])}</text>"]
+    out = [f"<text x='{x0}' y='{y0 - 8}'>{escape(op)}, {escape(dtype)}, {ranks} ranks, {escape(transport)}</text>"]
     for ratio in (0.1, 0.2, 0.5, 1, 2, 5, 10):
         out.append(f"<line x1='{x0}' y1='{y(ratio):.1f}' x2='{x0 + WIDTH}' y2='{y(ratio):.1f}' "
                    f"class='{'one' if ratio == 1 else 'grid'}'/>"

@@ -109,6 +109,11 @@ def cell_from_json(data):
     return cell
 
 
+def noisy(cell):
+    """Those of Tutti and the best peer whose blocks other programs disturbed: the ratio says little then."""
+    return [s for s in ("tutti", cell.best_peer()) if s and cell.blocks.get(s) and not cell.steady(s)]
+
+
 def geometric_mean(values):
     values = [v for v in values if v]
     return math.exp(sum(math.log(v) for v in values) / len(values)) if values else None
@@ -128,11 +133,12 @@ def row_text(cell):
     def number(value, form):
         return "-" if value is None else format(value, form)
     peer = cell.best_peer()
-    noisy = [s for s in ("tutti", peer) if s and not cell.steady(s)]
+    disturbed = noisy(cell)
     return (f"{'-' if cell.op == 'barrier' else size_name(cell.size):>9} {both('tutti'):>19} "
             f"{number(cell.busbw('tutti'), '.2f'):>7} {both('tutti+reg'):>19} {both(peer):>19} "
             f"{number(cell.busbw(peer) if peer else None, '.2f'):>7} {number(cell.ratio('tutti'), '.2f'):>7} "
-            f"{number(cell.ratio('tutti+reg'), '.2f'):>7}  {peer or 'none'}{'  ~' + ', '.join(noisy) if noisy else ''}")
+            f"{number(cell.ratio('tutti+reg'), '.2f'):>7}  {peer or 'none'}"
+            f"{'  ~' + ', '.join(disturbed) if disturbed else ''}")
 
 
 def header_text(op, dtype, ranks, transport):
@@ -157,34 +163,40 @@ def all_settings_text(cell):
 
 
 def summary_text(cells):
-    """Per collective: geometric mean of the ratios, share of cells won; the worst cell comes last."""
+    """Per collective: geometric mean of the ratios, share of cells won; the worst cell comes last.  Cells that were too
+    noisy are left out and counted."""
+    rated = [c for c in cells if c.ratio("tutti") is not None]
+    good = [c for c in rated if not noisy(c)]
+    if not good:
+        return f"\nno cell has both Tutti and a peer, undisturbed ({len(rated)} disturbed): no ratios"
     lines = ["\nratio = best peer's median time / Tutti's (above 1: Tutti is faster)",
              f"{'collective':>14} {'type':>9} {'ranks':>5} {'transport':>9} {'geo. mean':>9} {'reg.':>7} {'won':>7} "
              f"{'worst':>7}  at"]
     groups = {}
-    for cell in cells:
-        if cell.ratio("tutti") is not None:
-            groups.setdefault((cell.op, cell.dtype, cell.ranks, cell.transport), []).append(cell)
+    for cell in good:
+        groups.setdefault((cell.op, cell.dtype, cell.ranks, cell.transport), []).append(cell)
     for (op, dtype, ranks, transport), group in groups.items():
-        mean = geometric_mean([c.ratio("tutti") for c in group])
         registered = geometric_mean([c.ratio("tutti+reg") for c in group])
         worst = min(group, key=lambda c: c.ratio("tutti"))
-        won = sum(c.ratio("tutti") >= 1 for c in group)
-        at = "-" if op == "barrier" else size_name(worst.size)
-        lines.append(f"{op:>14} {dtype:>9} {ranks:>5} {transport:>9} {mean:>9.2f} "
-                     f"{'-' if registered is None else format(registered, '.2f'):>7} {f'{won}/{len(group)}':>7} "
-                     f"{worst.ratio('tutti'):>7.2f}  {at} against {worst.best_peer()}")
-    if not groups:
-        return "\nno cell has both Tutti and a peer: no ratios"
-    every = [c for group in groups.values() for c in group]
-    worst = min(every, key=lambda c: c.ratio("tutti"))
-    lines.append(f"\nall cells: geometric mean {geometric_mean([c.ratio('tutti') for c in every]):.2f}, "
-                 f"won {sum(c.ratio('tutti') >= 1 for c in every)} of {len(every)}")
-    lines.append(f"worst cell: {worst.op} {worst.dtype}, {worst.ranks} ranks, {worst.transport}, "
-                 f"{size_name(worst.size) if worst.op != 'barrier' else '-'}: ratio {worst.ratio('tutti'):.2f} "
-                 f"({time_text(worst.median('tutti'))} us against {time_text(worst.median(worst.best_peer()))} us of "
-                 f"{worst.best_peer()})")
+        lines.append(f"{op:>14} {dtype:>9} {ranks:>5} {transport:>9} "
+                     f"{geometric_mean([c.ratio('tutti') for c in group]):>9.2f} "
+                     f"{'-' if registered is None else format(registered, '.2f'):>7} {_won(group):>7} "
+                     f"{worst.ratio('tutti'):>7.2f}  {_at(worst)} against {worst.best_peer()}")
+    worst = min(good, key=lambda c: c.ratio("tutti"))
+    lines.append(f"\nall cells: geometric mean {geometric_mean([c.ratio('tutti') for c in good]):.2f}, won {_won(good)}"
+                 + (f"; {len(rated) - len(good)} more were disturbed too much to count" if len(rated) > len(good) else ""))
+    lines.append(f"worst cell: {worst.op} {worst.dtype}, {worst.ranks} ranks, {worst.transport}, {_at(worst)}: ratio "
+                 f"{worst.ratio('tutti'):.2f} ({time_text(worst.median('tutti'))} us against "
+                 f"{time_text(worst.median(worst.best_peer()))} us of {worst.best_peer()})")
     return "\n".join(lines)
+
+
+def _won(cells):
+    return f"{sum(c.ratio('tutti') >= 1 for c in cells)}/{len(cells)}"
+
+
+def _at(cell):
+    return "-" if cell.op == "barrier" else size_name(cell.size)
 
 
 def compact_text(cells):
@@ -204,4 +216,5 @@ def compact_text(cells):
 def _pair(cell):
     if cell is None:
         return ""
-    return " / ".join("-" if r is None else f"{r:.2f}" for r in (cell.ratio("tutti"), cell.ratio("tutti+reg")))
+    return ("~" if noisy(cell) else "") + " / ".join("-" if r is None else f"{r:.2f}"
+                                                     for r in (cell.ratio("tutti"), cell.ratio("tutti+reg")))

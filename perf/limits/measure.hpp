@@ -1,0 +1,31 @@
+// What this machine can do, measured: bandwidth of the cores and hand-over times between them.
+//
+// Each function prints lines "KIND KEY=VALUE..." to stdout; perf/limits/limits reads them.  All figures are the best of
+// many short trials: a limit is what the machine does when nothing disturbs it.
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+namespace tutti::limits {
+
+/// "bandwidth kernel=K threads=T bytes=B traffic=G": every thread, pinned to a cpu of its own, works on private buffers
+/// of B bytes; G is GB/s (1e9) read and written by all threads together.
+void measureBandwidth(const std::vector<int>& cpus);
+
+/// "latency what=W us=U": cache line, futex, yield.  What needs two cpus is left out where there is one.
+void measureHandOver(const std::vector<int>& cpus);
+
+/// "latency what=tcp_..." and "socket bytes=B threads=T traffic=G": loopback TCP; G is GB/s through all sockets
+/// together.
+void measureSockets(const std::vector<int>& cpus);
+
+/// The cpus this process may use.
+std::vector<int> allowedCpus();
+void pinTo(int cpu);
+
+inline double nowUs() {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace tutti::limits

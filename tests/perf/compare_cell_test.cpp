@@ -1,0 +1,117 @@
+// The check that perf/compare makes of every library's results: it must accept what is right and see what is wrong.
+#include "perf/compare/cell.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <vector>
+
+using namespace tutti::compare;
+
+namespace {
+
+constexpr Op kOps[] = {Op::AllReduce, Op::AllGather, Op::ReduceScatter, Op::AllToAll,
+                       Op::Broadcast, Op::Reduce,    Op::PingPong};
+
+/// All ranks of one cell, and the collective done by plain loops.
+struct Cell {
+  Cell(Op op, int ranks, size_t bytes) : n(ranks) {
+    for (int r = 0; r < n; ++r) {
+      Call c = {.op = op, .type = Type::Float, .count = countOf(op, Type::Float, bytes, n)};
+      send.emplace_back(sendBytes(c, n) / sizeof(float));
+      recv.emplace_back(recvBytes(c, n) / sizeof(float));
+      calls.push_back(c);
+    }
+    for (int r = 0; r < n; ++r) {
+      Call& c = at(r);
+      c.send = send[static_cast<size_t>(r)].data();
+      c.recv = recv[static_cast<size_t>(r)].data();
+      fill(c, r, n);
+    }
+  }
+  Call& at(int r) { return calls[static_cast<size_t>(r)]; }
+  float in(int r, size_t i) const { return send[static_cast<size_t>(r)][i]; }
+
+  void run() {
+    for (int r = 0; r < n; ++r) {
+      const size_t count = at(r).count, mine = static_cast<size_t>(r) * count;
+      std::vector<float>& out = recv[static_cast<size_t>(r)];
+      for (size_t i = 0; i < out.size(); ++i) {
+        const int from = static_cast<int>(i / count);
+        float sum = 0;
+        for (int s = 0; s < n; ++s) sum += in(s, at(r).op == Op::ReduceScatter ? mine + i : i % send[0].size());
+        switch (at(r).op) {
+          case Op::AllGather: out[i] = in(from, i % count); break;
+          case Op::AllToAll: out[i] = in(from, mine + i % count); break;
+          case Op::Broadcast: out[i] = in(0, i); break;
+          case Op::PingPong: out[i] = in(r < 2 ? 1 - r : r, i); break;
+          default: out[i] = sum;
+        }
+      }
+    }
+  }
+
+  int n;
+  std::vector<Call> calls;
+  std::vector<std::vector<float>> send, recv;
+};
+
+}  // namespace
+
+TEST_CASE("compare: right results pass, and results of an earlier call do not") {
+  for (const Op op : kOps) {
+    for (const int n : {2, 3, 4}) {
+      for (const size_t bytes : {8, 4096, 100000}) {
+        Cell cell(op, n, bytes);
+        cell.run();
+        CAPTURE(static_cast<int>(op), n, bytes);
+        for (int r = 0; r < n; ++r) CHECK(check(cell.at(r), r, n) == "");
+        wipe(cell.at(op == Op::Reduce ? 0 : 1), op == Op::Reduce ? 0 : 1, n);
+        CHECK(check(cell.at(op == Op::Reduce ? 0 : 1), op == Op::Reduce ? 0 : 1, n) != "");
+      }
+    }
+  }
+}
+
+TEST_CASE("compare: a wrong first, middle or last element of any block is seen") {
+  for (const Op op : kOps) {
+    Cell cell(op, 3, 300000);
+    cell.run();
+    const int r = op == Op::Reduce ? 0 : 1;
+    std::vector<float>& out = cell.recv[static_cast<size_t>(r)];
+    const size_t count = cell.at(r).count;
+    for (size_t block = 0; block < out.size() / count; ++block) {
+      for (const size_t i : {size_t{0}, count / 2, count - 1}) {
+        CAPTURE(static_cast<int>(op), block, i);
+        float& element = out[block * count + i];
+        element += 1;
+        CHECK(check(cell.at(r), r, 3) != "");
+        element -= 1;
+      }
+    }
+    CHECK(check(cell.at(r), r, 3) == "");
+  }
+}
+
+TEST_CASE("compare: swapped blocks and a missing contribution are seen") {
+  Cell gather(Op::AllGather, 4, 65536);
+  gather.run();
+  std::vector<float>& out = gather.recv[0];
+  const auto count = static_cast<std::ptrdiff_t>(gather.at(0).count);
+  std::swap_ranges(out.begin(), out.begin() + count, out.begin() + count);
+  CHECK(check(gather.at(0), 0, 4) != "");
+
+  Cell reduce(Op::AllReduce, 4, 65536);
+  reduce.run();
+  for (size_t i = 0; i < reduce.recv[2].size(); ++i) reduce.recv[2][i] -= reduce.in(3, i);
+  CHECK(check(reduce.at(2), 2, 4) != "");
+}
+
+TEST_CASE("compare: sizes are counted as nccl-tests counts them") {
+  CHECK(countOf(Op::AllReduce, Type::Float, 1024, 4) == 256);
+  CHECK(countOf(Op::AllReduce, Type::Bfloat16, 1024, 4) == 512);
+  CHECK(countOf(Op::AllGather, Type::Float, 1024, 4) == 64);
+  CHECK(countOf(Op::AllToAll, Type::Float, 8, 8) == 1);
+  const Call c = {.op = Op::ReduceScatter, .type = Type::Float, .count = 64};
+  CHECK(sendBytes(c, 4) == 1024);
+  CHECK(recvBytes(c, 4) == 256);
+}

@@ -1,0 +1,53 @@
+"""perf/compare end to end: Tutti and whichever peers are installed, a few small cells.  Usage: FILE TOP BUILD
+Exit status 77 (skipped) without any peer."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+
+TOP, BUILD = (os.path.abspath(p) for p in sys.argv[1:3])
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(TOP, "perf", "compare"))
+import build  # noqa: E402
+
+
+def compare(*arguments):
+    return subprocess.run([sys.executable, os.path.join(TOP, "perf", "compare", "compare"), "--build", BUILD, "--cell-ms",
+                           "2", "--passes", "1", "--timeout", "120", *arguments], capture_output=True, text=True)
+
+
+def expect(condition, what, done):
+    if not condition:
+        sys.exit(f"FAILED: {what}\n{done.stdout}\n{done.stderr}")
+
+
+def main():
+    peers = build.find_peers(os.environ.get("GLOO_PREFIX"), os.environ.get("UCC_PREFIX"))
+    if not peers:
+        print("no peer is installed (Open MPI, MPICH, UCC or Gloo)")
+        return 77
+    with tempfile.TemporaryDirectory() as folder:
+        file, picture = os.path.join(folder, "a.json"), os.path.join(folder, "a.svg")
+        for transport, ranks in (("shm", "2"), ("tcp", "3")):
+            done = compare("--ops", "allreduce,alltoall,broadcast,barrier,pingpong", "--sizes", "8,8K", "--ranks", ranks,
+                           "--transport", transport, "--type", "both", "--json", file, "--svg", picture)
+            expect(done.returncode == 0, f"exit status {done.returncode}", done)
+            with open(file) as f:
+                cells = json.load(f)["cells"]
+            expect(len(cells) == (11 if ranks == "2" else 9), f"{len(cells)} cells", done)
+            for cell in cells:
+                expect("tutti" in cell["settings"], f"no time for Tutti in {cell['collective']} {cell['bytes']}", done)
+                expect(not any("WRONG" in why for why in cell["failures"].values()), "a wrong result", done)
+            floats = [c for c in cells if c["type"] == "float"]
+            started = [c for c in floats if c["best_peer"]]
+            expect(started, "no peer has a time", done)
+            expect(all(c["ratio_median"]["tutti"] > 0 for c in started), "a ratio is missing", done)
+            xml.etree.ElementTree.parse(picture)
+            expect(os.path.basename(BUILD) and "worst cell" in done.stdout or "no cell" in done.stdout, "no summary", done)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

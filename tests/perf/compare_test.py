@@ -1,0 +1,332 @@
+"""perf/compare and perf/limits on canned data: statistics, ratios, tables, plot, parsing, the settings table.
+Usage: FILE TOP_OF_THE_TREE"""
+import importlib.machinery
+import importlib.util
+import json
+import math
+import os
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+TOP = os.path.abspath(sys.argv.pop(1))
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.join(TOP, "perf", "compare"), os.path.join(TOP, "perf", "limits")]
+import bounds  # noqa: E402
+import group  # noqa: E402
+import measure  # noqa: E402
+import plot  # noqa: E402
+import results  # noqa: E402
+import settings  # noqa: E402
+
+
+def script(folder, name):
+    loader = importlib.machinery.SourceFileLoader(name + "_script", os.path.join(TOP, "perf", folder, name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+def cell(op="allreduce", size=1024, ranks=4, transport="shm", **times):
+    """times: setting = list of undisturbed microseconds; an underscore stands for a plus or minus sign."""
+    c = results.Cell(op, "float", size, ranks, transport)
+    for name, us in times.items():
+        name = {"tutti_reg": "tutti+reg", "openmpi_ucx": "openmpi-ucx"}.get(name, name)
+        c.add(name, name.split("+")[0].split("-")[0], [(t, 0.0) for t in us])
+    return c
+
+
+class Statistics(unittest.TestCase):
+    def test_the_best_of_a_peers_settings_counts_by_median(self):
+        c = cell(tutti=[10, 10, 10], openmpi=[4, 9, 9], openmpi_ucx=[8, 8, 8], mpich=[20, 20, 20])
+        self.assertEqual(c.best_peer(), "openmpi-ucx")
+        self.assertAlmostEqual(c.ratio("tutti"), 0.8)
+        self.assertEqual(c.best_peer(results.Cell.best), "openmpi")
+        self.assertAlmostEqual(c.ratio("tutti", results.Cell.best), 0.4)
+
+    def test_above_one_means_that_tutti_is_faster(self):
+        c = cell(tutti=[5, 5, 5], tutti_reg=[2, 2, 2], ucc=[10, 10, 10])
+        self.assertAlmostEqual(c.ratio("tutti"), 2)
+        self.assertAlmostEqual(c.ratio("tutti+reg"), 5)
+
+    def test_without_a_peer_or_without_tutti_there_is_no_ratio(self):
+        self.assertIsNone(cell(tutti=[1, 1, 1]).ratio("tutti"))
+        self.assertIsNone(cell(ucc=[1, 1, 1]).ratio("tutti"))
+
+    def test_disturbed_blocks_do_not_count(self):
+        c = results.Cell("allreduce", "float", 8, 2, "shm")
+        c.add("tutti", "tutti", [(1, 0), (500, 0.9), (2, 0.01), (3, 0.02), (900, 0.5)])
+        self.assertEqual(c.median("tutti"), 2)
+        self.assertTrue(c.steady("tutti"))
+
+    def test_with_too_few_undisturbed_blocks_the_least_disturbed_count_and_the_cell_is_marked(self):
+        c = results.Cell("allreduce", "float", 8, 2, "shm")
+        c.add("tutti", "tutti", [(9, 0.9), (4, 0.2), (3, 0.1), (5, 0.3), (8, 0.8)])
+        c.add("ucc", "ucc", [(1, 0), (1, 0), (1, 0)])
+        self.assertEqual(c.median("tutti"), 4)
+        self.assertEqual(results.noisy(c), ["tutti"])
+        self.assertIn("~tutti", results.row_text(c))
+        self.assertIn("disturbed", results.summary_text([c]))
+
+    def test_bus_bandwidth_is_that_of_nccl_tests(self):
+        for op, ranks, factor in [("allreduce", 4, 1.5), ("allgather", 4, 0.75), ("reducescatter", 8, 0.875),
+                                  ("alltoall", 2, 0.5), ("broadcast", 8, 1), ("reduce", 3, 1), ("pingpong", 2, 1)]:
+            self.assertAlmostEqual(results.bus_factor(op, ranks), factor, msg=op)
+        self.assertAlmostEqual(cell(size=1000, tutti=[1, 1, 1]).busbw("tutti"), 1.5)
+        self.assertIsNone(cell(op="barrier", size=0, tutti=[1, 1, 1]).busbw("tutti"))
+
+    def test_geometric_mean(self):
+        self.assertAlmostEqual(results.geometric_mean([0.5, 2, None]), 1)
+        self.assertIsNone(results.geometric_mean([]))
+
+    def test_json_gives_the_cell_back(self):
+        c = cell(tutti=[5, 6, 7], tutti_reg=[1, 2, 3], ucc=[10, 11, 12])
+        c.failures["mpich"] = "does not start"
+        back = results.cell_from_json(json.loads(json.dumps(c.as_json())))
+        self.assertEqual(back.as_json(), c.as_json())
+        self.assertAlmostEqual(c.as_json()["ratio_median"]["tutti"], 11 / 6)
+
+
+class Text(unittest.TestCase):
+    CELLS = [cell(size=8, tutti=[1, 1, 1], ucc=[2, 2, 2]), cell(size=64, tutti=[4, 4, 4], ucc=[1, 1, 1]),
+             cell(op="barrier", size=0, tutti=[2, 2, 2], mpich=[1, 1, 1])]
+
+    def test_summary_has_means_and_ends_with_the_worst_cell(self):
+        lines = results.summary_text(self.CELLS).splitlines()
+        allreduce = next(line for line in lines if line.strip().startswith("allreduce")).split()
+        self.assertEqual(allreduce[4:8], [f"{math.sqrt(0.5):.2f}", "-", "1/2", "0.25"])
+        self.assertIn("worst cell: allreduce float, 4 ranks, shm, 64 B: ratio 0.25", lines[-1])
+
+    def test_compact_table_has_a_row_per_size_and_a_column_per_collective(self):
+        lines = results.compact_text(self.CELLS).splitlines()
+        self.assertEqual([line.split()[0] for line in lines[3:]], ["-", "8", "64"])
+        self.assertIn("2.00 / -", lines[4])
+
+    def test_table_shows_failures(self):
+        c = cell(tutti=[1, 1, 1])
+        c.failures["gloo"] = "a rank ended"
+        self.assertIn("gloo: a rank ended", results.table_text([c]))
+
+    def test_sizes(self):
+        self.assertEqual([results.parse_size(t) for t in ("8", "64K", "4m", "1G")], [8, 65536, 4 << 20, 1 << 30])
+        for wrong in ("", "K", "0", "1.5M", "-8", "8Q"):
+            with self.assertRaises(ValueError, msg=wrong):
+                results.parse_size(wrong)
+        self.assertEqual([results.size_name(s) for s in (8, 1000, 1024, 128 << 20)], ["8 B", "1000 B", "1 KiB", "128 MiB"])
+
+
+class Plot(unittest.TestCase):
+    def test_lines_are_relative_to_tutti_each_library_at_its_best(self):
+        lines = plot.lines_of([cell(size=8, tutti=[2] * 3, tutti_reg=[1] * 3, openmpi=[6] * 3, openmpi_ucx=[4] * 3),
+                               cell(size=64, tutti=[2] * 3, openmpi=[1] * 3)])
+        self.assertEqual(lines["openmpi"], [(8, 2.0), (64, 0.5)])
+        self.assertEqual(lines["registered"], [(8, 0.5)])
+
+    def test_it_is_well_formed_with_a_panel_per_collective_and_rank_count(self):
+        cells = [cell(op=op, size=size, ranks=ranks, tutti=[1] * 3, ucc=[2] * 3)
+                 for op in ("allreduce", "reduce", "alltoall") for ranks in (2, 4) for size in (8, 64, 512)]
+        root = xml.etree.ElementTree.fromstring(plot.svg(cells, "a < b & c"))
+        lines = [e for e in root.iter() if e.tag.endswith("polyline")]
+        self.assertEqual(len(lines), 6)
+        for empty in ([], [cell(op="barrier", size=0, tutti=[1] * 3)], [cell(ucc=[1] * 3)]):
+            xml.etree.ElementTree.fromstring(plot.svg(empty, ""))
+
+
+class Blocks(unittest.TestCase):
+    def test_the_slowest_rank_counts(self):
+        blocks = group.blocks_of(["times 1.5:9:0 2:9:0", "times 3:9:0 1:9:0"], 2, 10, 2)
+        self.assertEqual([b.us for b in blocks], [3, 2])
+        self.assertTrue(all(b.clean for b in blocks))
+
+    def test_answers_that_do_not_fit_are_refused(self):
+        for answers in (["times 1:1:0", "times 1:1:0 2:2:0"], ["ok", "times 1:1:0"]):
+            with self.assertRaises(group.GroupError):
+                group.blocks_of(answers, 1, 1, 2)
+
+    def test_waiting_for_each_other_is_no_disturbance_but_waiting_for_others_is(self):
+        self.assertEqual(group.disturbance([100, 100], [0, 0], 2, 100), 0)
+        self.assertAlmostEqual(group.disturbance([80, 100], [20, 0], 2, 100), 0.1)
+        self.assertEqual(group.disturbance([50] * 4, [50] * 4, 2, 100), 0)  # two ranks take turns on each cpu
+        self.assertAlmostEqual(group.disturbance([25] * 4, [75] * 4, 2, 100), 0.5)  # half of each cpu is taken away
+        self.assertEqual(group.disturbance([0], [0], 1, 0), 0)
+
+    def test_every_pass_visits_all_settings_and_tutti_stands_between_the_peers(self):
+        chosen = settings.settings_for("shm", set(settings.FAMILIES), 2)
+        for number in range(5):
+            self.assertEqual(sorted(s.name for s in measure.order_of(chosen, number)), sorted(s.name for s in chosen))
+        names = [s.family == "tutti" for s in measure.order_of(chosen, 0)]
+        self.assertNotEqual(names[:2], [True, True])
+
+    def test_calls_and_blocks_stay_in_bounds(self):
+        self.assertEqual(measure.calls_for(8000, 1e9), 1)
+        self.assertEqual(measure.calls_for(8000, 0), measure.MOST_CALLS)
+        self.assertEqual((measure.blocks_for(40000, 8000), measure.blocks_for(1, 1e6)), (5, 2))
+
+
+RANK = """import os, socket, sys, time
+s = socket.socket(socket.AF_UNIX)
+s.connect(os.environ["COMPARE_CONTROL"])
+mode, rank = os.environ["MODE"], os.environ["COMPARE_RANK"]
+lines = s.makefile("rw")
+def say(text):
+    lines.write(text + "\\n")
+    lines.flush()
+if mode == "refuses":
+    sys.exit("cannot start")
+say("gather " + rank.encode().hex() + ".")
+assert lines.readline().split()[1:] == [str(r).encode().hex() + "." for r in range(3)]
+say(f"hello {rank} 3 Library 1.0")
+for line in lines:
+    word = line.split()[0]
+    if word == "quit":
+        break
+    if rank == "1" and mode == "dies":
+        sys.exit("I died")
+    if rank == "1" and mode == "silent":
+        time.sleep(60)
+    if rank == "1" and mode == "fails":
+        say("error out of luck")
+        sys.exit(1)
+    if rank == "2" and mode == "wrong" and word == "time":
+        say("wrong element 5")
+    elif word == "time":
+        say("times" + f" {1 + int(rank)}:10:0" * int(line.split()[2]))
+    else:
+        say("unsupported" if mode == "unsupported" else "ok 16")
+"""
+
+
+class Ranks(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.program = os.path.join(self.folder.name, "rank")
+        with open(self.program, "w") as f:
+            f.write(f"#!{sys.executable}\n{RANK}")
+        os.chmod(self.program, 0o700)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def start(self, mode, timeout=30):
+        self.group = group.Group("lib", 3, self.program, dict(os.environ, MODE=mode), timeout=timeout, cpus=3)
+        self.addCleanup(self.group.stop)
+        return self.group
+
+    def test_ranks_answer_in_their_order_and_end_when_told(self):
+        g = self.start("ok")
+        self.assertEqual(g.library, "Library 1.0")
+        self.assertTrue(g.cell("allreduce", "float", 8, "plain"))
+        self.assertEqual([b.us for b in g.time(7, 2)], [3, 3])
+        processes = list(g.processes)
+        g.quit()
+        self.assertEqual([p.returncode for p in processes], [0, 0, 0])
+
+    def test_what_a_library_cannot_do_is_no_error(self):
+        self.assertFalse(self.start("unsupported").cell("allreduce", "bfloat16", 8, "plain"))
+
+    def test_every_way_to_fail_names_the_library_and_the_reason_and_leaves_no_process(self):
+        for mode, timeout, reason in [("wrong", 30, "WRONG RESULT.*element 5"), ("dies", 30, "rank ended.*I died"),
+                                      ("fails", 30, "out of luck"), ("silent", 1, "no answer within 1 s")]:
+            with self.subTest(mode):
+                g = self.start(mode, timeout)
+                processes = list(g.processes)
+                with self.assertRaisesRegex(group.GroupError, "lib.*" + reason):
+                    g.cell("allreduce", "float", 8, "plain")
+                    g.time(1, 1)
+                group.Group.GRACE, kept = 0.1, group.Group.GRACE
+                g.stop()
+                group.Group.GRACE = kept
+                self.assertTrue(all(p.returncode is not None for p in processes))
+
+    def test_ranks_that_do_not_start_are_an_error(self):
+        with self.assertRaisesRegex(group.GroupError, "cannot start"):
+            self.start("refuses")
+
+
+class Settings(unittest.TestCase):
+    def test_every_setting_says_why_and_has_a_name_of_its_own(self):
+        for transport in ("shm", "tcp"):
+            names = [s.name for s in settings.TABLE if s.transport == transport]
+            self.assertEqual(len(names), len(set(names)))
+        for s in settings.TABLE:
+            self.assertGreater(len(s.why), 10, s.name)
+            self.assertIn(s.family, settings.FAMILIES)
+
+    def test_open_mpi_is_told_to_yield_only_when_oversubscribed_and_by_the_name_of_its_version(self):
+        s = next(s for s in settings.TABLE if s.name == "openmpi")
+        quiet = settings.launch_line(s, 2, "p", {"openmpi": ("mpirun", 4, "")}, False)
+        crowded = settings.launch_line(s, 4, "p", {"openmpi": ("mpirun", 5, "")}, True)
+        self.assertIn("vader,self", quiet)
+        self.assertNotIn("--oversubscribe", quiet)
+        self.assertIn("sm,self", crowded)
+        self.assertIn("--oversubscribe", crowded)
+
+    def test_gloo_is_never_pinned(self):
+        s = next(s for s in settings.TABLE if s.name == "gloo")
+        self.assertEqual(settings.environment_for(s, 2, [0, 1], False)["COMPARE_CPUS"], "")
+
+    def test_command_line(self):
+        compare = script("compare", "compare")
+        a = compare.arguments(["--ops", "allreduce,reduce", "--sizes", "8..64K", "--ranks", "2,4", "--type", "float"])
+        self.assertEqual(a.sizes, [8, 64, 512, 4096, 32768])
+        cells = list(compare.cells_of(a, 4))
+        self.assertEqual(len(cells), 10)
+        self.assertEqual(cells[0], ("allreduce", "float", 8))
+        everything = list(compare.cells_of(compare.arguments([]), 4))
+        self.assertNotIn("pingpong", {op for op, _, _ in everything})
+        self.assertEqual({op for op, dtype, _ in everything if dtype == "bfloat16"}, {"allreduce"})
+        for wrong in (["--ops", "allredcue"], ["--ranks", "1"], ["--sizes", "8X"]):
+            with self.assertRaises(SystemExit), open(os.devnull, "w") as null:
+                sys.stderr, kept = null, sys.stderr
+                try:
+                    compare.arguments(wrong)
+                finally:
+                    sys.stderr = kept
+
+
+class Bounds(unittest.TestCase):
+    MACHINE = bounds.parse_machine("""machine cpus=2
+latency what=line_one_way us=0.1
+latency what=yield_same_cpu us=0.8
+latency what=tcp_one_way us=3.0
+latency what=tcp_message_cpu us=2.0
+bandwidth kernel=copy threads=1 bytes=65536 traffic=40
+bandwidth kernel=copy threads=2 bytes=65536 traffic=80
+bandwidth kernel=copy threads=2 bytes=1048576 traffic=50
+bandwidth kernel=copy_nt threads=2 bytes=1048576 traffic=60
+socket bytes=65536 traffic=8
+socket bytes=4194304 traffic=10
+""")
+
+    def test_large_messages_are_bounded_by_the_bytes_that_must_move(self):
+        us, terms = bounds.bound(self.MACHINE, "allreduce", 1 << 20, 4, "shm")
+        self.assertAlmostEqual(us, 8 * (1 << 20) / 60e3)  # N S + N S = 8 S, at 60 GB/s
+        self.assertEqual(max(terms, key=terms.get), "memory")
+        self.assertAlmostEqual(bounds.bound(self.MACHINE, "reduce", 1 << 20, 4, "shm")[0], 5 * (1 << 20) / 60e3)
+
+    def test_small_messages_are_bounded_by_the_hop_or_the_switches(self):
+        self.assertAlmostEqual(bounds.bound(self.MACHINE, "allreduce", 8, 2, "shm")[0], 0.1)
+        self.assertAlmostEqual(bounds.bound(self.MACHINE, "barrier", 0, 8, "shm")[0], 3 * 0.8)
+        self.assertLess(bounds.bound(self.MACHINE, "broadcast", 8, 2, "shm")[0], 0.01)  # the root may run ahead
+
+    def test_tcp(self):
+        self.assertAlmostEqual(bounds.bound(self.MACHINE, "allreduce", 8, 2, "tcp")[0], 3.0)
+        self.assertAlmostEqual(bounds.bound(self.MACHINE, "barrier", 0, 4, "tcp")[0], 6 * 2.0 / 2)
+        self.assertAlmostEqual(bounds.bound(self.MACHINE, "allreduce", 4 << 20, 2, "tcp")[0], 2 * (4 << 20) / 10e3)
+
+    def test_bandwidth_comes_from_buffers_that_are_not_larger(self):
+        self.assertEqual(bounds.traffic(self.MACHINE, 2, 300 << 10), 80)
+        self.assertEqual(bounds.traffic(self.MACHINE, 2, 64 << 20), 60)
+        self.assertEqual(bounds.traffic(self.MACHINE, 1, 64 << 20), 40)
+
+    def test_every_collective_has_a_bound_and_a_formula(self):
+        for op in results.OPS:
+            self.assertGreaterEqual(bounds.bound(self.MACHINE, op, 0 if op == "barrier" else 8, 2, "tcp")[0], 0)
+            self.assertTrue(bounds.formula(op))
+        with self.assertRaises(ValueError):
+            bounds.parse_machine("nonsense a=1")
+
+
+if __name__ == "__main__":
+    unittest.main()
