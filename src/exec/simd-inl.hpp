@@ -45,6 +45,11 @@ struct VectorOf {
 template <class T, size_t bytes = kVectorBytes>
 using Vector = typename VectorOf<T, bytes>::Type;
 
+/// The same bits as another vector.  A template, so that a branch that `if constexpr` discards may name another size.
+template <class To, class From>
+TUTTI_INLINE To as(From v) {
+  return (To)v;
+}
 template <class V>
 TUTTI_INLINE V loadVector(const std::byte* from) {
   V v;
@@ -142,7 +147,7 @@ struct FloatMax {
     using Bits = decltype(a < b);
     const V larger = a > b ? a : b;
     const V ordered = a == b ? (V)((Bits)a & (Bits)b) : larger;
-    return (a != a) | (b != b) ? a + b : ordered;
+    return ((a != a) | (b != b)) ? a + b : ordered;
   }
 };
 struct FloatMin {
@@ -151,19 +156,19 @@ struct FloatMin {
     using Bits = decltype(a < b);
     const V smaller = a < b ? a : b;
     const V ordered = a == b ? (V)((Bits)a | (Bits)b) : smaller;
-    return (a != a) | (b != b) ? a + b : ordered;
+    return ((a != a) | (b != b)) ? a + b : ordered;
   }
 };
 struct LogicalAnd {
   template <class V>
   static TUTTI_INLINE V apply(V a, V b) {
-    return (a != 0) & (b != 0) ? V{} + 1 : V{};
+    return ((a != 0) & (b != 0)) ? V{} + 1 : V{};
   }
 };
 struct LogicalOr {
   template <class V>
   static TUTTI_INLINE V apply(V a, V b) {
-    return (a != 0) | (b != 0) ? V{} + 1 : V{};
+    return ((a != 0) | (b != 0)) ? V{} + 1 : V{};
   }
 };
 

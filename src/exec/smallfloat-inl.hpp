@@ -36,10 +36,11 @@ template <class Raw>
 TUTTI_INLINE Raw fromWords(Vector<uint32_t> words) {
 #if defined(__x86_64__)
   constexpr bool kBytes = sizeof(Raw{}[0]) == 1;
-  if constexpr (kVectorBytes == 64 && kBytes) return (Raw)_mm512_maskz_cvtepi32_epi8(0xffff, (__m512i)words);
-  if constexpr (kVectorBytes == 64 && !kBytes) return (Raw)_mm512_maskz_cvtepi32_epi16(0xffff, (__m512i)words);
+  if constexpr (kVectorBytes == 64 && kBytes) return (Raw)_mm512_maskz_cvtepi32_epi8(0xffff, as<__m512i>(words));
+  if constexpr (kVectorBytes == 64 && !kBytes) return (Raw)_mm512_maskz_cvtepi32_epi16(0xffff, as<__m512i>(words));
   if constexpr (kVectorBytes == 32) {
-    const __m256i halves = _mm256_packus_epi32((__m256i)words, (__m256i)words);  // within each half of the register
+    const __m256i halves =
+        _mm256_packus_epi32(as<__m256i>(words), as<__m256i>(words));  // within each half of the register
     const __m128i shorts = _mm256_castsi256_si128(_mm256_permute4x64_epi64(halves, 0x08));
     if constexpr (kBytes) return (Raw)_mm_cvtsi128_si64(_mm_packus_epi16(shorts, shorts));
     if constexpr (!kBytes) return (Raw)shorts;
@@ -96,10 +97,10 @@ struct SmallFloatLane {
   static TUTTI_INLINE Raw narrow(Acc value) {
 #if defined(__x86_64__)
     if constexpr (F == kFloat16 && kVectorBytes == 64) {
-      return (Raw)_mm512_maskz_cvtps_ph(0xffff, (__m512)value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+      return (Raw)_mm512_maskz_cvtps_ph(0xffff, as<__m512>(value), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     }
     if constexpr (F == kFloat16 && kVectorBytes == 32) {
-      return (Raw)_mm256_cvtps_ph((__m256)value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+      return (Raw)_mm256_cvtps_ph(as<__m256>(value), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     }
 #endif
     const Bits all = (Bits)value;
