@@ -11,8 +11,7 @@ RankState CallLog::state() const {
   for (uint64_t sequence = first; sequence <= state.entered; ++sequence) {
     const Entry& entry = entries_[sequence % kEntries];
     const uint64_t before = entry.sequence.load(std::memory_order_acquire);
-    const Fingerprint call{entry.head.load(std::memory_order_relaxed), entry.count.load(std::memory_order_relaxed)};
-    std::atomic_thread_fence(std::memory_order_acquire);
+    const Fingerprint call{entry.head.load(std::memory_order_acquire), entry.count.load(std::memory_order_acquire)};
     const bool whole = before == sequence && entry.sequence.load(std::memory_order_relaxed) == sequence;
     if (whole) state.recent.emplace_back(sequence, call);
   }

@@ -14,8 +14,9 @@ class CallLog {
   void enter(uint64_t sequence, const Fingerprint& call) {
     Entry& entry = entries_[sequence % kEntries];
     entry.sequence.store(0, std::memory_order_relaxed);  // a reader in between sees no such entry
-    entry.head.store(call.head, std::memory_order_relaxed);
-    entry.count.store(call.count, std::memory_order_relaxed);
+    // Release, for the acquire in state(): who sees a word of the new call sees the 0 above, too.
+    entry.head.store(call.head, std::memory_order_release);
+    entry.count.store(call.count, std::memory_order_release);
     entry.sequence.store(sequence, std::memory_order_release);
     hash_ = (hash_ ^ call.head) * 0x9e3779b97f4a7c15 ^ call.count;
     inside_.store(true, std::memory_order_relaxed);

@@ -55,7 +55,7 @@ std::optional<Fingerprint> Incoming::pending() const {
   const uint64_t before = generation_.load(std::memory_order_acquire);  // partner: release in advance(), reset()
   Header header;
   if (before % 2 == 1) {
-    header.call = {pendingHead_.load(std::memory_order_relaxed), pendingCount_.load(std::memory_order_relaxed)};
+    header.call = {pendingHead_.load(std::memory_order_acquire), pendingCount_.load(std::memory_order_acquire)};
   } else {
     HeaderBytes bytes;
     const ssize_t n = ::recv(sockets_.fd(0), bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
@@ -109,8 +109,9 @@ Result<bool> Incoming::readHeader(const Expect* expect) {
   stripes_ = Stripes(message_.bytes, spread_);
   got_[0] = n - ofHeader;
   if (expect == nullptr) {
-    pendingHead_.store(message_.call.head, std::memory_order_relaxed);
-    pendingCount_.store(message_.call.count, std::memory_order_relaxed);
+    // Release: whoever sees these words sees that the message before them is gone (reset()).  Partner: pending().
+    pendingHead_.store(message_.call.head, std::memory_order_release);
+    pendingCount_.store(message_.call.count, std::memory_order_release);
     generation_.fetch_add(1, std::memory_order_release);  // partner: acquire in pending(); odd: the words are set
   }
   return true;
