@@ -7,6 +7,8 @@
 
 namespace tutti {
 
+constexpr int64_t kMs = 1'000'000;  // a millisecond, in nanoseconds
+
 /// CLOCK_MONOTONIC in nanoseconds.
 inline int64_t nowNs() {
   timespec t{};

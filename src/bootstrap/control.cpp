@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "src/base/clock.hpp"
 #include "src/base/log.hpp"
 #include "src/bootstrap/session_impl.hpp"
 
 namespace tutti {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kAbortPollNs = 10 * kMs;  // an abort word cannot wake anybody
 constexpr int64_t kVerdictNs = 1000 * kMs;  // for the Hub to say who is missing, after the deadline
 constexpr int64_t kGoodbyeNs = 20 * kMs;    // between the end of a process and the belief that it had not left

@@ -11,7 +11,7 @@
 namespace tutti {
 namespace {
 constexpr size_t kMaxClients = 4096;
-constexpr int64_t kAcceptPauseNs = 50'000'000;
+constexpr int64_t kFdAcceptPauseNs = 50'000'000;
 }  // namespace
 
 Result<std::unique_ptr<FdServer>> FdServer::create(Reactor& reactor) {
@@ -78,7 +78,7 @@ void FdServer::onAcceptable() {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN) return;
       reactor_.modify(watch_, 0);  // out of descriptors: the others wait in the queue
-      acceptAgainNs_ = nowNs() + kAcceptPauseNs;
+      acceptAgainNs_ = nowNs() + kFdAcceptPauseNs;
       return;
     }
     if (!fdwire::sameUser(fd.get()) || clients_.size() >= kMaxClients) continue;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "src/base/clock.hpp"
 #include "src/base/config.hpp"
 #include "src/bootstrap/interfaces.hpp"
 #include "src/bootstrap/session_impl.hpp"
@@ -15,7 +16,6 @@
 namespace tutti {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kLastWordsNs = 250 * kMs;  // for peers to take them when a Session ends
 
 /// Many ranks in one process need more descriptors than the usual soft limit of 1024.

@@ -11,7 +11,6 @@
 namespace tutti {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kCandidateNs = 2000 * kMs;  // for an address that does not answer, while there are others to try
 constexpr int64_t kLastCandidateNs = 20'000 * kMs;
 

@@ -15,7 +15,6 @@
 namespace tutti {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kLingerNs = 2000 * kMs;     // for a peer to take the last words
 constexpr int64_t kAcceptPauseNs = 50 * kMs;  // when descriptors have run out
 

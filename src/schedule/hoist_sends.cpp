@@ -14,7 +14,7 @@ struct Placed {
 bool sends(const Op& op) { return !op.to.empty(); }
 
 /// Only passes a chunk on: has nothing to wait for but room.  (A token's meaning is its place among the ops.)
-bool onlySends(const Op& op) { return sends(op) && op.from.empty() && !op.hasDst && !op.token; }
+bool sendsAhead(const Op& op) { return sends(op) && op.from.empty() && !op.hasDst && !op.token; }
 
 bool writesSourceOf(const Schedule& s, const Op& writer, const Op& reader) {
   return writer.hasDst && std::any_of(reader.sources.begin(), reader.sources.end(), [&](const Chunk& source) {
@@ -31,7 +31,7 @@ std::vector<Op> hoist(const Schedule& s, const std::vector<Op>& ops, size_t ahea
     if (sends(ops[i])) {
       if (ops[i].to != destination) run.clear();
       destination = ops[i].to;
-      if (onlySends(ops[i]) && !run.empty()) {
+      if (sendsAhead(ops[i]) && !run.empty()) {
         const size_t bound = run[run.size() - std::min(ahead, run.size())];
         while (at > 0 && placed[at - 1].index > bound && !sends(placed[at - 1].op) &&
                !writesSourceOf(s, placed[at - 1].op, ops[i])) {

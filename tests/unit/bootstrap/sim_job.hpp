@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/clock.hpp"
 #include "src/bootstrap/hub.hpp"
 #include "tests/support/seeds.hpp"
 #include "transport/sim/world.hpp"
@@ -13,7 +14,6 @@
 namespace tutti {
 
 inline constexpr int64_t kUs = 1'000;
-inline constexpr int64_t kMs = 1'000'000;
 inline constexpr int64_t kSecond = 1'000'000'000;
 
 struct JobOptions {
