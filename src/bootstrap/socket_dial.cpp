@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "src/base/clock.hpp"
 #include "src/bootstrap/socket_network.hpp"
 
 namespace tutti {
