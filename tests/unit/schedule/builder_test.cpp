@@ -3,18 +3,11 @@
 #include "src/schedule/builder.hpp"
 #include "src/schedule/reduction_tree.hpp"
 #include "src/schedule/verifier.hpp"
+#include "tests/unit/schedule/ops_of.hpp"
 
 using namespace tutti;
 
-namespace {
-
-std::string opsOf(const Schedule& schedule, size_t lane = 0) {
-  std::string text;
-  for (const Op& op : schedule.lanes[lane].ops) text += toString(op) + "; ";
-  return text;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("working in Output reads Input where nothing has been written, and copies what was never touched") {
   struct Row {

@@ -5,16 +5,11 @@
 
 #include "src/schedule/builder.hpp"
 #include "src/schedule/verifier.hpp"
+#include "tests/unit/schedule/ops_of.hpp"
 
 using namespace tutti;
 
 namespace {
-
-std::string opsOf(const Schedule& schedule, size_t lane = 0) {
-  std::string text;
-  for (const Op& op : schedule.lanes[lane].ops) text += toString(op) + "; ";
-  return text;
-}
 
 template <class Write>
 std::string fused(const Shape& shape, Write write) {
