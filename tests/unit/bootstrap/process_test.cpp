@@ -15,7 +15,7 @@ using namespace tutti::test;
 
 namespace {
 
-Deadline soon() { return Deadline::inMs(20'000); }
+Deadline patience() { return Deadline::inMs(20'000); }
 
 /// What the parent and its child share: the meeting place is the parent's.
 struct Pipe {
@@ -45,7 +45,7 @@ Result<std::unique_ptr<Control>> joinAsProcess(const JoinRequest& base, int rank
   request.rank = rank;
   request.nRanks = nRanks;
   request.info = cat(::getpid());
-  return loopbackSession()->join(request, soon(), nullptr, [](const Failure&) {});
+  return loopbackSession()->join(request, patience(), nullptr, [](const Failure&) {});
 }
 
 int exitCodeOf(pid_t pid) {
@@ -76,7 +76,7 @@ TEST_CASE("when a rank's process is killed, all others learn which one it was") 
       }
     }
     hold.write.reset();
-    if (!(*joined)->barrier(soon()).ok()) return 2;
+    if (!(*joined)->barrier(patience()).ok()) return 2;
     if (::write(up.write.get(), "u", 1) != 1) return 3;
     for (;;) ::pause();
     return 0;
@@ -95,8 +95,8 @@ TEST_CASE("when a rank's process is killed, all others learn which one it was") 
           auto joined = joinAsProcess(base, rank, 5);
           if (!joined.ok()) return joined.status().message();
           (*joined)->watchProcesses(pidsOf(**joined));
-          if (const Status s = (*joined)->barrier(soon()); !s.ok()) return s.message();
-          const Status status = (*joined)->barrier(soon());
+          if (const Status s = (*joined)->barrier(patience()); !s.ok()) return s.message();
+          const Status status = (*joined)->barrier(patience());
           if (status.ok() || !killed) return "it did not fail: " + status.message();
           if (status.code() != tuttiRemoteError) return status.message();
           return status.message().find("rank 4") != std::string::npos ? "" : status.message();
@@ -110,12 +110,12 @@ TEST_CASE("a process that says goodbye and ends is no failure") {
   const JoinRequest base = meeting.request(0, 1);
   const pid_t child = forked([&] {
     auto joined = joinAsProcess(base, 1, 2);
-    return joined.ok() && (*joined)->barrier(soon()).ok() ? 0 : 1;
+    return joined.ok() && (*joined)->barrier(patience()).ok() ? 0 : 1;
   });
   auto joined = joinAsProcess(base, 0, 2);
   REQUIRE(joined.ok());
   (*joined)->watchProcesses(pidsOf(**joined));
-  CHECK((*joined)->barrier(soon()).ok());
+  CHECK((*joined)->barrier(patience()).ok());
   CHECK(exitCodeOf(child) == 0);
   ::usleep(60'000);  // longer than the patience with a goodbye on its way
   CHECK((*joined)->failure().message() == "");
@@ -130,7 +130,7 @@ TEST_CASE("a process that is gone before it is watched is noticed") {
           if (!joined.ok()) return joined.status().message();
           // Rank 1 lives in this process; the number is that of one that has ended.
           if (rank == 0) (*joined)->watchProcesses({0, static_cast<int>(gone)});
-          const Status status = rank == 0 ? Status() : (*joined)->barrier(soon());
+          const Status status = rank == 0 ? Status() : (*joined)->barrier(patience());
           while ((*joined)->failure().ok()) ::usleep(1000);
           const std::string wanted = cat("rank 1 (process ", gone, " on this host) has died");
           return (*joined)->failure().message() == wanted ? status.message() == wanted || rank == 0 ? "" : "other"
@@ -143,7 +143,7 @@ TEST_CASE("a forked child holds nothing of a Session and may end without harm") 
   CHECK(onRanks(2, [&](int rank) -> std::string {
           auto joined = meeting.join(rank, 2);
           if (!joined.ok()) return joined.status().message();
-          if (const Status s = (*joined)->barrier(soon()); !s.ok()) return s.message();
+          if (const Status s = (*joined)->barrier(patience()); !s.ok()) return s.message();
           if (rank == 0) {
             const pid_t child = forked([&] {
               *joined = nullptr;  // no thread to join, no descriptor to close
@@ -151,6 +151,6 @@ TEST_CASE("a forked child holds nothing of a Session and may end without harm") 
             });
             if (exitCodeOf(child) != 0) return "the child failed";
           }
-          return (*joined)->barrier(soon()).message();
+          return (*joined)->barrier(patience()).message();
         }) == "");
 }
