@@ -14,7 +14,6 @@
 namespace tutti {
 namespace {
 
-constexpr int64_t kBudgetNs = 200'000'000;
 constexpr size_t kSizes[] = {8, 64, 1024, 16 * 1024, 128 * 1024, 1024 * 1024};
 
 /// Best time of `call` in microseconds, over a few tries.
@@ -91,8 +90,8 @@ void measureMemory(Calibration* into) {
   }
 }
 
-Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes& probes) {
-  const int64_t end = nowNs() + kBudgetNs;
+Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes& probes, int budgetMs) {
+  const int64_t end = nowNs() + budgetMs * kMs;
   Calibration c = defaultCalibration(machine);
   measureMemory(&c);
   for (size_t kind = 0; kind < kNumLinkKinds; ++kind) {

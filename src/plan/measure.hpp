@@ -36,9 +36,9 @@ struct LinkProbes {
   }
 };
 
-/// The built-in figures, with what could be measured put in their place.  Probing stops at the deadline of about 200 ms
-/// (a probe that has begun is waited for); what was not reached keeps its built-in figure.
-Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes& probes);
+/// The built-in figures, with what could be measured put in their place.  Probing stops after
+/// `budgetMs` (a probe that has begun is waited for); what was not reached keeps its built-in figure.
+Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes& probes, int budgetMs = 200);
 
 /// Bandwidths of copy and float sum on one core for data that is in neither its L1 nor L2, and the size from which
 /// stores should pass the cache.  About 30 ms.  Does not set the process's threshold.
