@@ -43,6 +43,12 @@ CLEAN = 0.05  # a block from which other programs took a smaller share of the ti
 ENOUGH = 3  # undisturbed blocks that a median needs; with fewer the least disturbed are taken, and the cell is marked
 
 
+def ratio_text(ratio):
+    if ratio is None:
+        return "-"
+    return f"{ratio:.2f}" if ratio >= 0.095 else f"{ratio:.1g}"
+
+
 class Cell:
     """One collective, type, size and rank count: the blocks of every setting, as (microseconds per call, disturbance)."""
 
@@ -136,8 +142,8 @@ def row_text(cell):
     disturbed = noisy(cell)
     return (f"{'-' if cell.op == 'barrier' else size_name(cell.size):>9} {both('tutti'):>19} "
             f"{number(cell.busbw('tutti'), '.2f'):>7} {both('tutti+reg'):>19} {both(peer):>19} "
-            f"{number(cell.busbw(peer) if peer else None, '.2f'):>7} {number(cell.ratio('tutti'), '.2f'):>7} "
-            f"{number(cell.ratio('tutti+reg'), '.2f'):>7}  {peer or 'none'}"
+            f"{number(cell.busbw(peer) if peer else None, '.2f'):>7} {ratio_text(cell.ratio('tutti')):>7} "
+            f"{ratio_text(cell.ratio('tutti+reg')):>7}  {peer or 'none'}"
             f"{'  ~' + ', '.join(disturbed) if disturbed else ''}")
 
 
@@ -179,14 +185,14 @@ def summary_text(cells):
         registered = geometric_mean([c.ratio("tutti+reg") for c in group])
         worst = min(group, key=lambda c: c.ratio("tutti"))
         lines.append(f"{op:>14} {dtype:>9} {ranks:>5} {transport:>9} "
-                     f"{geometric_mean([c.ratio('tutti') for c in group]):>9.2f} "
-                     f"{'-' if registered is None else format(registered, '.2f'):>7} {_won(group):>7} "
-                     f"{worst.ratio('tutti'):>7.2f}  {_at(worst)} against {worst.best_peer()}")
+                     f"{ratio_text(geometric_mean([c.ratio('tutti') for c in group])):>9} "
+                     f"{ratio_text(registered):>7} {_won(group):>7} "
+                     f"{ratio_text(worst.ratio('tutti')):>7}  {_at(worst)} against {worst.best_peer()}")
     worst = min(good, key=lambda c: c.ratio("tutti"))
-    lines.append(f"\nall cells: geometric mean {geometric_mean([c.ratio('tutti') for c in good]):.2f}, won {_won(good)}"
+    lines.append(f"\nall cells: geometric mean {ratio_text(geometric_mean([c.ratio('tutti') for c in good]))}, won {_won(good)}"
                  + (f"; {len(rated) - len(good)} more were disturbed too much to count" if len(rated) > len(good) else ""))
     lines.append(f"worst cell: {worst.op} {worst.dtype}, {worst.ranks} ranks, {worst.transport}, {_at(worst)}: ratio "
-                 f"{worst.ratio('tutti'):.2f} ({time_text(worst.median('tutti'))} us against "
+                 f"{ratio_text(worst.ratio('tutti'))} ({time_text(worst.median('tutti'))} us against "
                  f"{time_text(worst.median(worst.best_peer()))} us of {worst.best_peer()})")
     return "\n".join(lines)
 
@@ -206,15 +212,14 @@ def compact_text(cells):
         chosen = [c for c in cells if (c.ranks, c.transport, c.dtype) == key]
         ops = [op for op in OPS if any(c.op == op for c in chosen)]
         lines.append(f"\nratios, {key[0]} ranks, {key[1]}, {key[2]} (plain buffers / registered)")
-        lines.append(f"{'size':>9} " + " ".join(f"{op:>13}" for op in ops))
+        lines.append(f"{'size':>9} " + " ".join(f"{op:>17}" for op in ops))
         for size in sorted({c.size for c in chosen}):
             row = {c.op: c for c in chosen if c.size == size}
-            lines.append(f"{size_name(size) if size else '-':>9} " + " ".join(f"{_pair(row.get(op)):>13}" for op in ops))
+            lines.append(f"{size_name(size) if size else '-':>9} " + " ".join(f"{_pair(row.get(op)):>17}" for op in ops))
     return "\n".join(lines)
 
 
 def _pair(cell):
     if cell is None:
         return ""
-    return ("~" if noisy(cell) else "") + " / ".join("-" if r is None else f"{r:.2f}"
-                                                     for r in (cell.ratio("tutti"), cell.ratio("tutti+reg")))
+    return ("~" if noisy(cell) else "") + " / ".join(ratio_text(r) for r in (cell.ratio("tutti"), cell.ratio("tutti+reg")))

@@ -23,8 +23,11 @@ namespace tutti::limits {
 namespace {
 
 constexpr size_t kSizes[] = {16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
-constexpr double kTrialUs = 1500;
-constexpr int kTrials = 12;
+// A buffer is walked in pieces that are timed each for itself, small ones several times at once: on a machine that
+// others use, hardly any longer stretch is undisturbed.
+constexpr size_t kPiece = 1 << 20;
+constexpr int kTrials = 24;
+constexpr double kLongestTrialUs = 20000;  // after a few trials, enough for buffers of this size
 
 void copyPlain(float* out, const float* a, const float*, size_t count) { std::memcpy(out, a, count * sizeof(float)); }
 
@@ -81,49 +84,50 @@ struct Buffers {
   float *out, *a, *b;
 };
 
-// GB/s of traffic of one thread while `threads` do the same; all start a trial together.
+// GB/s of traffic of all threads, which work at the same time, each on its own buffers.
 class Trial {
  public:
   Trial(const Kernel& kernel, size_t bytes, const std::vector<int>& cpus) : kernel_(kernel), bytes_(bytes) {
-    times_.assign(cpus.size(), std::vector<double>(kTrials, 0));
+    times_.assign(cpus.size(), 0);
     std::vector<std::thread> threads;
     for (size_t t = 0; t < cpus.size(); ++t) threads.emplace_back([this, t, &cpus] { work(t, cpus[t], cpus.size()); });
     for (std::thread& thread : threads) thread.join();
   }
 
   double traffic() const {
-    double best = 0;
-    for (int i = 0; i < kTrials; ++i) {
-      double slowest = 0;
-      for (const auto& of : times_) slowest = std::max(slowest, of[static_cast<size_t>(i)]);
-      if (slowest <= 0) return 0;
-      best =
-          std::max(best, static_cast<double>(bytes_) * kernel_.streams * static_cast<double>(times_.size()) / slowest);
-    }
-    return best / 1e3;  // bytes per microsecond to GB/s
+    double sum = 0;
+    for (const double us : times_) sum += us <= 0 ? 0 : static_cast<double>(bytes_) * kernel_.streams / us / 1e3;
+    return sum;
   }
 
  private:
   void work(size_t t, int cpu, size_t threads) {
     pinTo(cpu);
     Buffers buffers(bytes_);
-    const size_t count = bytes_ / sizeof(float);
     if (!buffers.usable()) failed_ = true;
-    const auto calls = static_cast<int>(std::max(1.0, kTrialUs * 20e3 / static_cast<double>(bytes_)));
-    if (!failed_) kernel_.run(buffers.out, buffers.a, buffers.b, count);
+    const size_t piece = std::min(bytes_, kPiece), pieces = bytes_ / piece, repeat = kPiece / piece;
+    const size_t count = piece / sizeof(float);
+    std::vector<double> best(pieces, 1e30);
+    double spent = 0;
     for (int i = 0; i < kTrials; ++i) {
       arrived_.fetch_add(1);
       while (arrived_.load() < static_cast<int>(threads) * (i + 1)) std::this_thread::yield();
-      if (failed_) continue;
-      const double start = nowUs();
-      for (int c = 0; c < calls; ++c) kernel_.run(buffers.out, buffers.a, buffers.b, count);
-      times_[t][static_cast<size_t>(i)] = (nowUs() - start) / calls;
+      if (failed_ || (i >= 6 && spent > 6 * kLongestTrialUs)) continue;
+      for (size_t p = 0; p < pieces; ++p) {
+        const size_t at = p * count;
+        const double start = nowUs();
+        for (size_t c = 0; c < repeat; ++c) kernel_.run(buffers.out + at, buffers.a + at, buffers.b + at, count);
+        const double us = nowUs() - start;
+        best[p] = std::min(best[p], us / static_cast<double>(repeat));
+        spent += us;
+      }
     }
+    for (const double us : best) times_[t] += failed_ ? 0 : us;
   }
 
   const Kernel& kernel_;
   size_t bytes_;
-  std::vector<std::vector<double>> times_;
+  std::vector<double> times_;
   std::atomic<int> arrived_{0};
   std::atomic<bool> failed_{false};
 };
