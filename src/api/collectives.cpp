@@ -5,72 +5,58 @@ using tutti::Call;
 using tutti::CallKind;
 using tutti::Collective;
 using tutti::enterCall;
-
-namespace {
-
-Call collective(Collective which, const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t dtype,
-                tuttiRedOp_t op = tuttiSum, int root = 0) {
-  Call call;
-  call.collective = which;
-  call.sendbuff = sendbuff;
-  call.recvbuff = recvbuff;
-  call.count = count;
-  call.dtype = dtype;
-  call.op = op;
-  call.root = root;
-  return call;
-}
-
-}  // namespace
+using tutti::enterCollective;
 
 extern "C" {
 
 tuttiResult_t tuttiAllReduce(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t dtype, tuttiRedOp_t op,
                              tuttiComm_t comm, tuttiStream_t stream) {
-  return enterCall("AllReduce", comm, collective(Collective::AllReduce, sendbuff, recvbuff, count, dtype, op), stream);
+  return enterCollective("AllReduce", comm, {Collective::AllReduce, dtype, op, 0, count, sendbuff, recvbuff}, stream);
 }
 
 tuttiResult_t tuttiBroadcast(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t dtype, int root,
                              tuttiComm_t comm, tuttiStream_t stream) {
-  return enterCall("Broadcast", comm,
-                   collective(Collective::Broadcast, sendbuff, recvbuff, count, dtype, tuttiSum, root), stream);
+  return enterCollective("Broadcast", comm, {Collective::Broadcast, dtype, tuttiSum, root, count, sendbuff, recvbuff},
+                         stream);
 }
 
 tuttiResult_t tuttiReduce(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t dtype, tuttiRedOp_t op,
                           int root, tuttiComm_t comm, tuttiStream_t stream) {
-  return enterCall("Reduce", comm, collective(Collective::Reduce, sendbuff, recvbuff, count, dtype, op, root), stream);
+  return enterCollective("Reduce", comm, {Collective::Reduce, dtype, op, root, count, sendbuff, recvbuff}, stream);
 }
 
 tuttiResult_t tuttiAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, tuttiDataType_t dtype,
                              tuttiComm_t comm, tuttiStream_t stream) {
-  return enterCall("AllGather", comm, collective(Collective::AllGather, sendbuff, recvbuff, sendcount, dtype), stream);
+  return enterCollective("AllGather", comm, {Collective::AllGather, dtype, tuttiSum, 0, sendcount, sendbuff, recvbuff},
+                         stream);
 }
 
 tuttiResult_t tuttiReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, tuttiDataType_t dtype,
                                  tuttiRedOp_t op, tuttiComm_t comm, tuttiStream_t stream) {
-  return enterCall("ReduceScatter", comm,
-                   collective(Collective::ReduceScatter, sendbuff, recvbuff, recvcount, dtype, op), stream);
+  return enterCollective("ReduceScatter", comm,
+                         {Collective::ReduceScatter, dtype, op, 0, recvcount, sendbuff, recvbuff}, stream);
 }
 
 tuttiResult_t tuttiAllToAll(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t dtype, tuttiComm_t comm,
                             tuttiStream_t stream) {
-  return enterCall("AllToAll", comm, collective(Collective::AllToAll, sendbuff, recvbuff, count, dtype), stream);
+  return enterCollective("AllToAll", comm, {Collective::AllToAll, dtype, tuttiSum, 0, count, sendbuff, recvbuff},
+                         stream);
 }
 
 tuttiResult_t tuttiGather(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t dtype, int root,
                           tuttiComm_t comm, tuttiStream_t stream) {
-  return enterCall("Gather", comm, collective(Collective::Gather, sendbuff, recvbuff, count, dtype, tuttiSum, root),
-                   stream);
+  return enterCollective("Gather", comm, {Collective::Gather, dtype, tuttiSum, root, count, sendbuff, recvbuff},
+                         stream);
 }
 
 tuttiResult_t tuttiScatter(const void* sendbuff, void* recvbuff, size_t count, tuttiDataType_t dtype, int root,
                            tuttiComm_t comm, tuttiStream_t stream) {
-  return enterCall("Scatter", comm, collective(Collective::Scatter, sendbuff, recvbuff, count, dtype, tuttiSum, root),
-                   stream);
+  return enterCollective("Scatter", comm, {Collective::Scatter, dtype, tuttiSum, root, count, sendbuff, recvbuff},
+                         stream);
 }
 
 tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream) {
-  return enterCall("Barrier", comm, collective(Collective::Barrier, nullptr, nullptr, 0, tuttiUint8), stream);
+  return enterCollective("Barrier", comm, {Collective::Barrier, tuttiUint8, tuttiSum, 0, 0, nullptr, nullptr}, stream);
 }
 
 tuttiResult_t tuttiSend(const void* sendbuff, size_t count, tuttiDataType_t dtype, int peer, tuttiComm_t comm,

@@ -57,13 +57,13 @@ Status initAll(tuttiComm_t* comms, int nDev) {
   TUTTI_TRY(checkNotNull(comms, "comms"));
   if (nDev < 1) return invalidArgument("nDev ", nDev, " is less than 1");
   TUTTI_ASSIGN(const tuttiUniqueId id, openMeetingPlace());
-  ++currentGroup().depth;
+  ++groupDepth;
   Status status;
   for (int rank = 0; rank < nDev; ++rank) {
     Status joined = initRank(&comms[rank], nDev, id, rank, nullptr);
     if (status.ok()) status = std::move(joined);
   }
-  if (--currentGroup().depth > 0) return status;
+  if (--groupDepth > 0) return status;
   Status ended = endGroup(&currentGroup());
   if (!ended.ok()) {
     for (int rank = 0; rank < nDev; ++rank) {
@@ -167,7 +167,7 @@ Status destroy(tuttiComm_t handle) {
     const Status finalized = handle->comm->finalize();
     if (status.ok()) status = finalized;
   }
-  handle->state.store(tuttiComm::State::Gone, std::memory_order_release);
+  handle->state.store(tuttiComm::State::Gone, std::memory_order_seq_cst);  // partner: Turn::take()
   freeComm(handle);
   return status;
 }
@@ -177,7 +177,7 @@ Status abortComm(tuttiComm_t handle) {
   handle->abort.store(1, std::memory_order_release);  // ends a join, and calls in flight
   if (handle->joiner.joinable()) handle->joiner.join();
   if (handle->comm != nullptr) handle->comm->abort();
-  handle->state.store(tuttiComm::State::Gone, std::memory_order_release);
+  handle->state.store(tuttiComm::State::Gone, std::memory_order_seq_cst);  // partner: Turn::take()
   freeComm(handle);
   return {};
 }

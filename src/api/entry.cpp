@@ -39,24 +39,10 @@ Status checkRoot(const tuttiComm* handle, const Call& call) {
                          handle->nRanks - 1, ")");
 }
 
-bool needsSend(const tuttiComm* handle, const Call& call) {
-  if (call.kind != CallKind::Collective) return call.kind == CallKind::Send;
-  switch (call.collective) {
-    case Collective::Broadcast:
-    case Collective::Scatter: return handle->rank == call.root;
-    case Collective::Barrier: return false;
-    default: return true;
-  }
-}
-
-bool needsReceive(const tuttiComm* handle, const Call& call) {
-  if (call.kind != CallKind::Collective) return call.kind == CallKind::Recv;
-  switch (call.collective) {
-    case Collective::Reduce:
-    case Collective::Gather: return handle->rank == call.root;
-    case Collective::Barrier: return false;
-    default: return true;
-  }
+/// Which buffers this rank has.
+Extents extentsHere(const tuttiComm* handle, const Call& call) {
+  if (call.kind == CallKind::Collective) return extentsOf(call, handle->rank, handle->nRanks);
+  return {call.kind == CallKind::Send, call.kind == CallKind::Recv, 0, 0, 0};
 }
 
 bool anyCount(const std::vector<size_t>& counts) {
@@ -69,8 +55,9 @@ bool anyCount(const std::vector<size_t>& counts) {
 Status checkBuffers(const tuttiComm* handle, const Call& call) {
   const bool sends = call.counts ? call.count > 0 || anyCount(call.counts->sendCounts) : call.count > 0;
   const bool receives = call.counts ? call.count > 0 || anyCount(call.counts->recvCounts) : call.count > 0;
-  if (sends && needsSend(handle, call)) TUTTI_TRY(checkNotNull(call.sendbuff, "sendbuff"));
-  if (receives && needsReceive(handle, call)) TUTTI_TRY(checkNotNull(call.recvbuff, "recvbuff"));
+  const Extents extents = extentsHere(handle, call);
+  if (sends && extents.sends) TUTTI_TRY(checkNotNull(call.sendbuff, "sendbuff"));
+  if (receives && extents.receives) TUTTI_TRY(checkNotNull(call.recvbuff, "recvbuff"));
   return {};
 }
 
@@ -83,20 +70,14 @@ Status checkCount(const tuttiComm* handle, const Call& call) {
 
 // Where the blocks are all alike, sendbuff and recvbuff are either placed as the call allows in place, or apart.
 Status checkOverlap(const tuttiComm* handle, const Call& call) {
-  if (call.kind != CallKind::Collective || call.counts || call.collective == Collective::Barrier) return {};
-  if (!needsSend(handle, call) || !needsReceive(handle, call)) return {};
-  const size_t unit = call.count * dataTypeBytes(call.dtype);
-  const size_t all = unit * static_cast<size_t>(handle->nRanks);
-  const auto send = reinterpret_cast<uintptr_t>(call.sendbuff);
-  const auto recv = reinterpret_cast<uintptr_t>(call.recvbuff);
-  const size_t own = unit * static_cast<size_t>(handle->rank);
+  if (call.kind != CallKind::Collective || call.counts) return {};
+  const Extents extents = extentsOf(call, handle->rank, handle->nRanks);
+  if (!extents.sends || !extents.receives || placed(extents, call.sendbuff, call.recvbuff) != Placement::Wrong) {
+    return {};
+  }
   const Collective c = call.collective;
   const bool gathers = c == Collective::AllGather || c == Collective::Gather;
   const bool scatters = c == Collective::ReduceScatter || c == Collective::Scatter;
-  const size_t sendBytes = scatters || c == Collective::AllToAll ? all : unit;
-  const size_t recvBytes = gathers || c == Collective::AllToAll ? all : unit;
-  const bool inPlace = gathers ? send == recv + own : scatters ? recv == send + own : send == recv;
-  if (inPlace || send + sendBytes <= recv || recv + recvBytes <= send) return {};
   return invalidArgument("sendbuff and recvbuff overlap without being in place (",
                          gathers    ? "sendbuff == recvbuff + rank * count"
                          : scatters ? "recvbuff == sendbuff + rank * count"
@@ -127,7 +108,7 @@ tuttiResult_t report(const char* function, const Status& status, tuttiComm_t han
 
 tuttiResult_t reportCall(const char* function, const Status& status, tuttiComm_t handle) {
   Group& group = currentGroup();
-  if (!status.ok() && status.code() != tuttiInProgress && group.depth > 0 && group.error.ok()) {
+  if (!status.ok() && status.code() != tuttiInProgress && groupDepth > 0 && group.error.ok()) {
     group.error = Status(status.code(), cat("tutti", function, ": ", status.message()));
   }
   return report(function, status, handle);
@@ -150,6 +131,22 @@ Status checkCall(tuttiComm_t handle, Call* call) {
   TUTTI_TRY(checkParameters(handle, call));
   TUTTI_TRY(checkBuffers(handle, *call));
   return checkOverlap(handle, *call);
+}
+
+tuttiResult_t enterCollective(const char* function, tuttiComm_t handle, const PlainCall& plain, tuttiStream_t stream) {
+  if (handle != nullptr && stream == nullptr && groupDepth == 0) {
+    Status status;
+    if (runAgain(handle, plain, &status)) return status.ok() ? tuttiSuccess : report(function, status, handle);
+  }
+  Call call;
+  call.collective = plain.collective;
+  call.sendbuff = plain.sendbuff;
+  call.recvbuff = plain.recvbuff;
+  call.count = plain.count;
+  call.dtype = plain.dtype;
+  call.op = plain.op;
+  call.root = plain.root;
+  return enterCall(function, handle, call, stream);
 }
 
 tuttiResult_t enterCall(const char* function, tuttiComm_t handle, Call call, tuttiStream_t stream) {

@@ -3,6 +3,7 @@
 
 #include "src/base/status.hpp"
 #include "src/comm/group.hpp"
+#include "src/comm/launch.hpp"
 #include "tutti/tutti.h"
 
 namespace tutti {
@@ -27,6 +28,9 @@ Status checkParameters(tuttiComm_t handle, Call* call);
 
 /// Everything that can be wrong with a call's own arguments.  Also looks up a made operator.
 Status checkCall(tuttiComm_t handle, Call* call);
+
+/// The way of a collective with one count: short if such a call was made before, else enterCall's.
+tuttiResult_t enterCollective(const char* function, tuttiComm_t handle, const PlainCall& call, tuttiStream_t stream);
 
 /// The common way of every collective and point-to-point call.
 tuttiResult_t enterCall(const char* function, tuttiComm_t handle, Call call, tuttiStream_t stream);

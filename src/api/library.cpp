@@ -48,14 +48,14 @@ tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* uniqueId) {
 }
 
 tuttiResult_t tuttiGroupStart(void) {
-  ++currentGroup().depth;
+  ++groupDepth;
   return tuttiSuccess;
 }
 
 tuttiResult_t tuttiGroupEnd(void) {
   Group& group = currentGroup();
-  if (group.depth == 0) return report("GroupEnd", invalidUsage("no group is open on this thread"), nullptr);
-  if (--group.depth > 0) return tuttiSuccess;
+  if (groupDepth == 0) return report("GroupEnd", invalidUsage("no group is open on this thread"), nullptr);
+  if (--groupDepth > 0) return tuttiSuccess;
   return report("GroupEnd", endGroup(&group), nullptr);
 }
 

@@ -27,6 +27,8 @@ struct CallParts {
 inline constexpr uint32_t kKindPointToPoint = 31;
 
 Fingerprint makeFingerprint(const CallParts& parts);
+/// One of sequence 0 with another sequence.
+inline Fingerprint withSequence(const Fingerprint& f, uint64_t sequence) { return {f.head | sequence << 40, f.count}; }
 CallParts partsOf(const Fingerprint& fingerprint);
 /// "AllReduce number 17 (count 1024, float, sum)" for error sentences.
 std::string describeCall(const Fingerprint& fingerprint);

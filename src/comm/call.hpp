@@ -1,6 +1,8 @@
 // One call of the API, as data: what a group collects and a stream carries.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -31,6 +33,25 @@ struct Call {
   std::shared_ptr<const Counts> counts;          // v forms only
   std::shared_ptr<const CustomOperator> custom;  // of op, where that is a made one; kept until the call is done
 };
+
+/// Which buffers one rank has in a collective with one count for all, and how they lie in place.
+struct Extents {
+  bool sends = false;
+  bool receives = false;
+  size_t sendBytes = 0;
+  size_t recvBytes = 0;
+  size_t inPlaceOffset = 0;  // recvbuff - sendbuff (modulo 2^64), where both are there and in place
+};
+Extents extentsOf(const Call& call, int rank, int nRanks);
+
+/// How two buffers lie to each other.
+enum class Placement : uint8_t { Apart, InPlace, Wrong };
+inline Placement placed(const Extents& extents, const void* sendbuff, const void* recvbuff) {
+  const auto send = reinterpret_cast<uintptr_t>(sendbuff);
+  const auto recv = reinterpret_cast<uintptr_t>(recvbuff);
+  if (recv - send == extents.inPlaceOffset) return Placement::InPlace;
+  return send + extents.sendBytes <= recv || recv + extents.recvBytes <= send ? Placement::Apart : Placement::Wrong;
+}
 
 /// "AllReduce", "Send", "AllToAllv": the name of the API function without its prefix.
 std::string callName(const Call& call);

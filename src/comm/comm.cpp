@@ -114,7 +114,7 @@ std::byte* Comm::workspace(size_t bytes) {
 }
 
 Status Comm::finalize() {
-  turn_.drain();
+  turn_->drain();
   TUTTI_TRY(failure());
   // Everyone says what it has called; ranks that disagree find out here at the latest.
   TUTTI_ASSIGN(const std::vector<std::string> calls, control_->allGather(log_.digest(), deadline()));

@@ -13,6 +13,7 @@
 #include "src/bootstrap/session.hpp"
 #include "src/comm/call.hpp"
 #include "src/comm/call_log.hpp"
+#include "src/comm/known_calls.hpp"
 #include "src/comm/links.hpp"
 #include "src/comm/operators.hpp"
 #include "src/comm/plans.hpp"
@@ -60,7 +61,11 @@ class Comm : public TaskOwner {
   Control& control() { return *control_; }
   OperatorTable& operators() { return operators_; }
   Registrations& registrations() { return registrations_; }
-  Turn& turn() { return turn_; }
+  Turn& turn() { return *turn_; }
+  /// For the handle, which outlives the communicator.
+  std::shared_ptr<Turn> sharedTurn() { return turn_; }
+  /// Only with the turn.
+  KnownCalls& known() { return known_; }
   Links& links() { return *links_; }
   CallLog& log() { return log_; }
   /// A call begins: what it says of itself is noted for inquiries.
@@ -141,7 +146,8 @@ class Comm : public TaskOwner {
   Registrations registrations_;
   PlannerState planner_;
   PlanCache plans_;
-  Turn turn_;
+  KnownCalls known_;  // point into plans_
+  const std::shared_ptr<Turn> turn_ = std::make_shared<Turn>();
   uint64_t sequence_ = 0;
   uint64_t children_ = 0;
   std::vector<uint32_t> sendsTo_, receivesFrom_;

@@ -104,6 +104,8 @@ Status startCalls(const Group& group) {
 
 }  // namespace
 
+thread_local constinit int groupDepth = 0;
+
 Group& currentGroup() {
   static thread_local Group group;
   return group;
@@ -121,7 +123,7 @@ Status endGroup(Group* group) {
 }
 
 Status submit(tuttiComm* handle, const Call& call, tuttiStream_t stream) {
-  if (currentGroup().depth > 0) {
+  if (groupDepth > 0) {
     currentGroup().calls.push_back({handle, call, stream});
     return {};
   }

@@ -24,7 +24,6 @@ struct Group {
     Call call;
     tuttiStream_t stream;
   };
-  int depth = 0;
   Status error;  // the first mistake in a collected call: nothing is started then
   std::vector<Join> joins;
   std::vector<Entry> calls;
@@ -32,6 +31,13 @@ struct Group {
 
 /// The calling thread's.
 Group& currentGroup();
+
+/// Groups that the calling thread has opened and not closed.  Apart from Group, and of a type that needs no
+/// constructor, because every call looks at it: it takes one instruction.
+#if defined(__ELF__)
+__attribute__((tls_model("initial-exec")))
+#endif
+extern thread_local constinit int groupDepth;
 
 /// Start everything the outermost group has collected.
 Status endGroup(Group* group);

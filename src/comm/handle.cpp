@@ -45,6 +45,7 @@ Status finishJoin(tuttiComm* handle, const JoinFunction& join) {
     return status;
   }
   handle->comm = std::move(comm).value();
+  handle->turn = handle->comm->sharedTurn();
   handle->rank = handle->comm->rank();
   handle->nRanks = handle->comm->nRanks();
   handle->state.store(tuttiComm::State::Ready, std::memory_order_release);  // pairs with usable()
@@ -61,7 +62,7 @@ Status startJoin(tuttiComm* handle, JoinFunction join, tuttiComm_t* out) {
     }
     return {tuttiInProgress, "joining in the background; poll tuttiCommGetAsyncError"};
   }
-  if (currentGroup().depth > 0) {
+  if (groupDepth > 0) {
     currentGroup().joins.push_back({handle, std::move(join), out});
     return {};
   }
@@ -88,6 +89,7 @@ Result<Comm*> usable(tuttiComm_t handle) {
 void freeComm(tuttiComm* handle) {
   if (handle->joiner.joinable()) handle->joiner.join();
   while (handle->users.load(std::memory_order_acquire) > 0) sched_yield();
+  if (handle->turn != nullptr) handle->turn->drain();
   handle->own.reset();
   handle->comm.reset();
 }

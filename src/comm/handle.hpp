@@ -25,6 +25,7 @@ struct tuttiComm {
   int nRanks = 0;
   tutti::CommSettings settings;
   std::unique_ptr<tutti::Comm> comm;       // while Ready
+  std::shared_ptr<tutti::Turn> turn;       // comm's; from Ready on, and never changed again
   std::unique_ptr<tutti::HostStream> own;  // blocking = 0: carries calls without a stream
   std::thread joiner;                      // blocking = 0: while Joining
 
@@ -56,7 +57,7 @@ Result<Comm*> usable(tuttiComm_t handle);
 /// Keep `error` as the handle's last.
 void remember(tuttiComm* handle, const Status& error);
 
-/// Free the communicator: waits for calls in flight first.
+/// Free the communicator of a handle that says Gone: waits for calls in flight first.
 void freeComm(tuttiComm* handle);
 
 }  // namespace tutti

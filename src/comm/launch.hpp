@@ -24,6 +24,9 @@ class Batch : public Task {
   /// Make plans and open channels for all calls; may block.  Then step() never does.
   Status prepare();
 
+  /// Remember the one call that has just run, if it is one that KnownCalls can tell.
+  void teach(KnownCalls* known);
+
   Comm& comm() { return comm_; }
   Result<Progress> step() override;
   int waitingOn() const override;
@@ -32,6 +35,7 @@ class Batch : public Task {
  private:
   Status preparePointToPoint(const Call& call);
   void beginCollective(const Call& call, PlanEntry* entry);
+  CallBuffers buffersOf(const Call& call, Trimmings* around);
 
   Comm& comm_;
   std::vector<Call> calls_;
@@ -48,6 +52,10 @@ Status runBatches(std::span<const std::unique_ptr<Batch>> batches, std::span<con
 
 /// The common case, without a group: one call, on this thread.
 Status runCall(Comm& comm, const Call& call);
+
+/// The short way: a call without group and stream that is like one made before.  False: it is not (or the communicator
+/// is not there any more); nothing was done then, and the long way is to be gone.
+bool runAgain(tuttiComm* handle, const PlainCall& call, Status* result);
 
 /// What a message of this call says of itself.  sequence: of the communicator's collectives, or of the pair's messages.
 Fingerprint fingerprintOf(const Call& call, uint64_t sequence);

@@ -155,6 +155,7 @@ Result<PlanEntry*> Comm::plan(const Call& call) {
   const PlanKey key = keyOf(call);
   if (PlanEntry* found = plans_.find(key)) return found;
   TUTTI_ASSIGN(PlanEntry entry, makePlan(call, key));
+  known_.forget();  // the cache may drop a plan now
   return plans_.insert(key, std::move(entry));
 }
 

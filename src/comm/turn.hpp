@@ -3,21 +3,37 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 
 namespace tutti {
 
 /// Calls on one communicator run in the order in which they were made, whatever stream carries them.  Any thread.
+///
+/// Who has taken a ticket and then finds the communicator's handle ready may use the communicator until it finishes the
+/// ticket: whoever ends a communicator first says so in the handle and then drains.  Both sides are seq_cst, so one of
+/// them sees the other.
 class Turn {
  public:
-  uint64_t take() { return next_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t take() { return next_.fetch_add(1, std::memory_order_seq_cst); }
   /// Waits until every earlier ticket has been finished.
-  void await(uint64_t ticket);
-  void finish(uint64_t ticket);
+  void await(uint64_t ticket) {
+    if (serving_.load(std::memory_order_acquire) < ticket) [[unlikely]]  // pairs with finish(): what it did is visible
+      sleepUntil(ticket);
+  }
+  void finish(uint64_t ticket) {
+    // Either this load sees the waiter, or the waiter's test sees this store: both are sequentially consistent.
+    serving_.store(ticket + 1, std::memory_order_seq_cst);
+    if (waiters_.load(std::memory_order_seq_cst) != 0) [[unlikely]]
+      wakeAll();
+  }
   /// Waits until every ticket taken so far has been finished.
-  void drain() { await(next_.load(std::memory_order_relaxed)); }
+  void drain() { await(next_.load(std::memory_order_seq_cst)); }
 
  private:
+  void sleepUntil(uint64_t ticket);
+  void wakeAll();
+
   std::atomic<uint64_t> next_{0};
   std::atomic<uint64_t> serving_{0};
   std::atomic<int> waiters_{0};

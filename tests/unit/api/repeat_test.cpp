@@ -1,0 +1,124 @@
+// A call that is like one made before takes a short way.  It must be as careful as the long one.
+#include <catch2/catch.hpp>
+
+#include "tests/support/ranks.hpp"
+
+using namespace tutti::test;
+
+namespace {
+
+std::string refused(tuttiResult_t got, tuttiResult_t wanted, tuttiComm_t comm, const std::string& words) {
+  const std::string text = tuttiGetLastError(comm);
+  if (got == wanted && text.find(words) != std::string::npos) return "";
+  return "gave " + std::to_string(got) + " '" + text + "', not " + std::to_string(wanted) + " '" + words + "'";
+}
+
+tuttiResult_t sum(const float* in, float* out, size_t count, const Rank& r) {
+  return tuttiAllReduce(in, out, count, tuttiFloat32, tuttiSum, r.comm, nullptr);
+}
+
+}  // namespace
+
+TEST_CASE("a call made again has its pointers checked again") {
+  CHECK(onRanks(2, [](const Rank& r) {
+          float x[8] = {1, 2, 3, 4, 5, 6, 7, 8}, y[4] = {};
+          for (int i = 0; i < 3; ++i) {
+            RANK_TRY(sum(x, y, 4, r));
+            RANK_TRY(tuttiBroadcast(r.rank == 1 ? x : nullptr, y, 4, tuttiFloat32, 1, r.comm, nullptr));
+            std::string why = refused(sum(nullptr, y, 4, r), tuttiInvalidArgument, r.comm, "sendbuff is NULL");
+            if (why.empty()) why = refused(sum(x, nullptr, 4, r), tuttiInvalidArgument, r.comm, "recvbuff is NULL");
+            if (why.empty()) why = refused(sum(x, x + 1, 4, r), tuttiInvalidArgument, r.comm, "overlap");
+            if (why.empty()) {
+              why = refused(tuttiBroadcast(x, nullptr, 4, tuttiFloat32, 1, r.comm, nullptr), tuttiInvalidArgument,
+                            r.comm, "recvbuff is NULL");
+            }
+            if (!why.empty()) return why;
+          }
+          RANK_TRY(sum(x, y, 4, r));
+          RANK_CHECK(y[3] == 8);
+          return std::string();
+        }) == "");
+}
+
+TEST_CASE("calls alternate between counts, operators, roots, places and buffers") {
+  CHECK(onRanks(3, [](const Rank& r) {
+          for (int round = 0; round < 4; ++round) {
+            for (const size_t count : {1, 2, 3, 65, 1000}) {
+              const auto own = static_cast<float>(r.rank + 1);
+              std::vector<float> x(count, own), y(count), all(3 * count);
+              RANK_TRY(sum(x.data(), y.data(), count, r));
+              RANK_CHECK(y[count - 1] == 6 && x[0] == own);
+              RANK_TRY(sum(y.data(), y.data(), count, r));
+              RANK_CHECK(y[0] == 18 && y[count - 1] == 18);
+              RANK_TRY(tuttiAllReduce(x.data(), y.data(), count, tuttiFloat32, tuttiAvg, r.comm, nullptr));
+              RANK_CHECK(y[0] == 2 && y[count - 1] == 2);
+              RANK_TRY(tuttiAllReduce(x.data(), y.data(), count, tuttiFloat32, tuttiMax, r.comm, nullptr));
+              RANK_CHECK(y[0] == 3 && y[count - 1] == 3);
+              for (int root = 0; root < 3; ++root) {
+                y.assign(count, own);
+                RANK_TRY(tuttiBroadcast(y.data(), y.data(), count, tuttiFloat32, root, r.comm, nullptr));
+                RANK_CHECK(y[0] == static_cast<float>(root + 1) && y[count - 1] == y[0]);
+              }
+              RANK_TRY(tuttiAllGather(x.data(), all.data(), count, tuttiFloat32, r.comm, nullptr));
+              RANK_CHECK(all[0] == 1 && all[count] == 2 && all[3 * count - 1] == 3);
+              RANK_TRY(tuttiBarrier(r.comm, nullptr));
+            }
+          }
+          return std::string();
+        }) == "");
+}
+
+TEST_CASE("a group collects a call that is known") {
+  CHECK(onRanks(2, [](const Rank& r) {
+          float x = 1, y = 0;
+          for (int i = 0; i < 2; ++i) RANK_TRY(sum(&x, &y, 1, r));
+          y = 0;
+          RANK_TRY(tuttiGroupStart());
+          RANK_TRY(sum(&x, &y, 1, r));
+          const bool early = y != 0;
+          RANK_TRY(tuttiGroupEnd());
+          RANK_CHECK(!early && y == 2);
+          return std::string();
+        }) == "");
+}
+
+TEST_CASE("two threads of a rank make the same call at once") {
+  CHECK(onRanks(2, [](const Rank& r) {
+          std::string complaints[2];
+          const auto calls = [&](std::string* complaint) {
+            float x = 1;
+            for (int i = 0; i < 300 && complaint->empty(); ++i) {
+              float y = 0;
+              *complaint = failed(sum(&x, &y, 1, r), "AllReduce");
+              if (complaint->empty() && y != 2) *complaint = "sum is " + std::to_string(y);
+            }
+          };
+          std::thread other(calls, &complaints[1]);
+          calls(&complaints[0]);
+          other.join();
+          return complaints[0] + complaints[1];
+        }) == "");
+}
+
+TEST_CASE("a known call ends when a peer aborts, and is refused afterwards") {
+  CHECK(onRanks(2, [](const Rank& r) {
+          float x = 1, y = 0;
+          for (int i = 0; i < 3; ++i) RANK_TRY(sum(&x, &y, 1, r));
+          if (r.rank == 1) return failed(tuttiCommAbort(r.comm), "abort") + "aborted";
+          std::string why = refused(sum(&x, &y, 1, r), tuttiRemoteError, r.comm, "rank 1 has aborted");
+          if (why.empty()) why = refused(sum(&x, &y, 1, r), tuttiRemoteError, r.comm, "rank 1 has aborted");
+          return why + "refused";
+        }) == "rank 0: refused\nrank 1: aborted\n");
+}
+
+TEST_CASE("a known call on a communicator that is gone is refused") {
+  tuttiUniqueId id;
+  REQUIRE(tuttiGetUniqueId(&id) == tuttiSuccess);
+  tuttiComm_t comm = nullptr;
+  REQUIRE(tuttiCommInitRank(&comm, 1, id, 0) == tuttiSuccess);
+  float x = 1, y = 0;
+  for (int i = 0; i < 2; ++i) CHECK(sum(&x, &y, 1, {0, 1, comm}) == tuttiSuccess);
+  CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  CHECK(sum(&x, &y, 1, {0, 1, comm}) == tuttiInvalidArgument);
+  CHECK(std::string(tuttiGetLastError(nullptr)).find("destroyed") != std::string::npos);
+}
