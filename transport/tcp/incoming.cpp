@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <cstring>
+#include <utility>
 
 #include "src/base/assert.hpp"
 #include "transport/mismatch.hpp"
@@ -19,6 +20,7 @@ Incoming::Incoming(Sockets& sockets, size_t slotBytes)
 
 Result<bool> Incoming::receive(std::byte* dst, const Expect& expect, Fingerprint* seen) {
   TUTTI_ASSERT_CMP(expect.bytes, <=, slotBytes_);
+  polled_ = true;
   if (headerGot_ == kHeaderBytes) TUTTI_TRY(check(&expect, seen));
   retarget(dst, true);
   TUTTI_TRY(asStatus(advance(&expect, seen)));
@@ -30,6 +32,7 @@ Result<bool> Incoming::receive(std::byte* dst, const Expect& expect, Fingerprint
 Result<const std::byte*> Incoming::peek(const Expect& expect, Fingerprint* seen) {
   TUTTI_ASSERT_CMP(expect.bytes, <=, slotBytes_);
   if (held_ >= 0) return staging_[held_].get();
+  polled_ = true;
   if (headerGot_ == kHeaderBytes) TUTTI_TRY(check(&expect, seen));
   retarget(spare(), false);
   if (!whole()) TUTTI_TRY(asStatus(advance(&expect, seen)));
@@ -41,7 +44,8 @@ Result<const std::byte*> Incoming::peek(const Expect& expect, Fingerprint* seen)
 }
 
 Result<bool> Incoming::drain() {
-  if (asked_ || whole() || ended_) return false;
+  const bool polled = std::exchange(polled_, false);  // whoever polls it has just looked at the sockets
+  if (polled || asked_ || whole() || ended_) return false;
   const bool fits = headerGot_ < kHeaderBytes || message_.bytes <= slotBytes_;
   if (!fits) return false;  // whoever asks for this message will be told
   Result<bool> moved = advance(nullptr, nullptr);
@@ -52,7 +56,7 @@ Result<bool> Incoming::drain() {
 }
 
 std::optional<Fingerprint> Incoming::pending() const {
-  const uint64_t before = generation_.load(std::memory_order_acquire);  // partner: release in advance(), reset()
+  const uint64_t before = generation_.load(std::memory_order_acquire);  // partner: release in publish(), reset()
   Header header;
   if (before % 2 == 1) {
     header.call = {pendingHead_.load(std::memory_order_acquire), pendingCount_.load(std::memory_order_acquire)};
@@ -78,6 +82,9 @@ Result<bool> Incoming::advance(const Expect* expect, Fingerprint* seen) {
     TUTTI_ASSIGN(moved, readHeader(expect));
     if (headerGot_ < kHeaderBytes) return moved;
     TUTTI_TRY(check(expect, seen));
+    if (message_.bytes > slotBytes_) return moved;
+    // Only now is it known that the target has room for as many.
+    if (got_[0] == 0) got_[0] = ahead_.take(target_, stripes_[0].bytes);
     if (expect != nullptr && stripes_.count == 1) return moved;  // what there was has come with the header
   }
   if (message_.bytes > slotBytes_) return moved;
@@ -85,36 +92,57 @@ Result<bool> Incoming::advance(const Expect* expect, Fingerprint* seen) {
     size_t& got = got_[static_cast<size_t>(i)];
     const Stripe stripe = stripes_[i];
     if (got == stripe.bytes) continue;
-    iovec part{target_ + stripe.offset + got, stripe.bytes - got};
-    TUTTI_ASSIGN(const size_t n, sockets_.read(i, std::span(&part, 1)));
+    TUTTI_ASSIGN(const size_t n, sockets_.read(i, std::span(target_ + stripe.offset + got, stripe.bytes - got)));
     got += n;
     moved = moved || n > 0;
   }
   return moved;
 }
 
-// With an expectation, the first stripe is read in the same call as the header.  If the message turns out to be another
-// one, the bytes behind its header are garbage within the expected size, and the channel has failed.
+// Small messages come through the buffer.  With the expectation of a large one, its first stripe is read in the same
+// call as the header.  If the message turns out to be another one, the bytes behind its header are garbage within the
+// expected size, and the channel has failed.
 Result<bool> Incoming::readHeader(const Expect* expect) {
   const Stripe first = expect == nullptr ? Stripe{} : Stripes(expect->bytes, spread_)[0];
+  if (first.bytes > kMostAheadBytes && ahead_.size() == 0) return readBehindHeader(first);
+  size_t n = 1;
+  if (headerGot_ + ahead_.size() < kHeaderBytes) {
+    TUTTI_ASSIGN(n, ahead_.fill(sockets_, 0));
+  }
+  headerGot_ += ahead_.take(header_.data() + headerGot_, kHeaderBytes - headerGot_);
+  if (headerGot_ < kHeaderBytes) return n > 0;
+  TUTTI_TRY(headerCame(expect == nullptr));
+  return true;
+}
+
+Result<bool> Incoming::readBehindHeader(const Stripe& first) {
   iovec parts[2] = {{header_.data() + headerGot_, kHeaderBytes - headerGot_}, {target_, first.bytes}};
-  TUTTI_ASSIGN(const size_t n, sockets_.read(0, std::span(parts, first.bytes > 0 ? 2 : 1)));
+  TUTTI_ASSIGN(const size_t n, sockets_.read(0, std::span(parts)));
   const size_t ofHeader = std::min(n, kHeaderBytes - headerGot_);
   headerGot_ += ofHeader;
   if (headerGot_ < kHeaderBytes) return n > 0;
+  TUTTI_TRY(headerCame(false));
+  got_[0] = n - ofHeader;
+  return true;
+}
+
+Status Incoming::headerCame(bool unasked) {
   const Result<Header> header = decodeHeader(header_, spread_);  // which never grows: see there
   if (!header.ok()) return remoteError("tcp: rank ", sockets_.peer(), ": ", header.status().message());
   message_ = *header;
   spread_ = message_.spread;
   stripes_ = Stripes(message_.bytes, spread_);
-  got_[0] = n - ofHeader;
-  if (expect == nullptr) {
-    // Release: whoever sees these words sees that the message before them is gone (reset()).  Partner: pending().
-    pendingHead_.store(message_.call.head, std::memory_order_release);
-    pendingCount_.store(message_.call.count, std::memory_order_release);
-    generation_.fetch_add(1, std::memory_order_release);  // partner: acquire in pending(); odd: the words are set
-  }
-  return true;
+  if (unasked) publish(message_.call);
+  return {};
+}
+
+// From now on pending() knows of this call; until reset().
+void Incoming::publish(const Fingerprint& call) {
+  if (generation_.load(std::memory_order_relaxed) % 2 == 1) return;
+  // Release: whoever sees these words sees that the message before them is gone (reset()).  Partner: pending().
+  pendingHead_.store(call.head, std::memory_order_release);
+  pendingCount_.store(call.count, std::memory_order_release);
+  generation_.fetch_add(1, std::memory_order_release);  // partner: acquire in pending(); odd: the words are set
 }
 
 Status Incoming::check(const Expect* expect, Fingerprint* seen) const {
@@ -146,6 +174,11 @@ void Incoming::reset() {
   got_.fill(0);
   const uint64_t odd = generation_.load(std::memory_order_relaxed) % 2;
   generation_.fetch_add(odd == 1 ? 1 : 2, std::memory_order_release);  // even: look at the socket
+  if (ahead_.size() < kHeaderBytes) return;
+  // The next message has come along; the socket knows no more of it.
+  const Result<Header> next =
+      decodeHeader(std::span<const std::byte, kHeaderBytes>(ahead_.data(), kHeaderBytes), spread_);
+  if (next.ok()) publish(next->call);
 }
 
 bool Incoming::whole() const {

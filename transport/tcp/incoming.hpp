@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "transport/tcp/header.hpp"
+#include "transport/tcp/read_ahead.hpp"
 #include "transport/tcp/sockets.hpp"
 #include "transport/tcp/stripes.hpp"
 #include "transport/transport.hpp"
@@ -38,6 +39,9 @@ class Incoming {
  private:
   Result<bool> advance(const Expect* expect, Fingerprint* seen);
   Result<bool> readHeader(const Expect* expect);
+  Result<bool> readBehindHeader(const Stripe& first);
+  Status headerCame(bool unasked);
+  void publish(const Fingerprint& call);
   Status check(const Expect* expect, Fingerprint* seen) const;
   void retarget(std::byte* dst, bool asked);
   void reset();
@@ -48,6 +52,9 @@ class Incoming {
   size_t slotBytes_;
   std::unique_ptr<std::byte[]> staging_[2];
   int held_ = -1;  // the staging buffer whose message is being read, or -1
+
+  ReadAhead ahead_;      // of socket 0; empty whenever a payload is read from there straight to its place
+  bool polled_ = false;  // asked for something since the last drain()
 
   // The message being assembled.
   std::byte* target_;   // where its payload goes: spare(), or the caller's memory

@@ -1,5 +1,7 @@
 #include "transport/tcp/outgoing.hpp"
 
+#include <cstring>
+
 #include "src/base/assert.hpp"
 
 namespace tutti::tcp {
@@ -12,10 +14,12 @@ Result<bool> Outgoing::send(const std::byte* data, const Header& header) {
     TUTTI_ASSERT_CMP(header.bytes, <=, slotBytes_);
     active_ = true;
     data_ = data;
-    header_ = encodeHeader({header.bytes, header.call, sockets_.spread()});
+    const HeaderBytes head = encodeHeader({header.bytes, header.call, sockets_.spread()});
+    std::memcpy(packet_.data(), head.data(), head.size());
     headerSent_ = 0;
     stripes_ = Stripes(header.bytes, sockets_.spread());
     sent_.fill(0);
+    if (packed() && header.bytes > 0) std::memcpy(packet_.data() + kHeaderBytes, data, header.bytes);
   }
   TUTTI_ASSERT_CMP(data, ==, data_);
   TUTTI_ASSERT_CMP(header.bytes, ==, stripes_.bytes);
@@ -34,23 +38,29 @@ Result<bool> Outgoing::push() {
   if (!active_) return false;
   bool moved = false;
   for (int i = 0; i < stripes_.count; ++i) {
-    const size_t at = static_cast<size_t>(i);
-    const Stripe stripe = stripes_[i];
-    const size_t headerLeft = i == 0 ? kHeaderBytes - headerSent_ : 0;
-    const size_t bodyLeft = stripe.bytes - sent_[at];
-    if (headerLeft + bodyLeft == 0) continue;
-    // iovec wants a pointer to non-const; sendmsg only reads.
-    iovec parts[2] = {{header_.data() + headerSent_, headerLeft},
-                      {const_cast<std::byte*>(data_) + stripe.offset + sent_[at], bodyLeft}};
-    const size_t skip = headerLeft == 0 ? 1 : 0;
-    const size_t n = bodyLeft == 0 ? 1 : 2;
-    TUTTI_ASSIGN(const size_t wrote, sockets_.write(i, std::span(parts + skip, n - skip)));
-    const size_t ofHeader = std::min(wrote, headerLeft);
+    TUTTI_ASSIGN(const size_t wrote, pushStripe(i));
+    const size_t ofHeader = i == 0 ? std::min(wrote, kHeaderBytes - headerSent_) : 0;
     headerSent_ += ofHeader;
-    sent_[at] += wrote - ofHeader;
+    sent_[static_cast<size_t>(i)] += wrote - ofHeader;
     moved = moved || wrote > 0;
   }
   return moved;
+}
+
+// What is left of stripe i, in one call; the first one's has the header in front.
+Result<size_t> Outgoing::pushStripe(int i) {
+  const size_t sent = sent_[static_cast<size_t>(i)];
+  const Stripe stripe = stripes_[i];
+  const size_t headerLeft = i == 0 ? kHeaderBytes - headerSent_ : 0;
+  const size_t bodyLeft = stripe.bytes - sent;
+  if (headerLeft + bodyLeft == 0) return size_t{0};
+  const std::byte* head = packet_.data() + headerSent_;
+  if (packed()) return sockets_.write(i, std::span(head + sent, headerLeft + bodyLeft));
+  const std::byte* body = data_ + stripe.offset + sent;
+  if (headerLeft == 0) return sockets_.write(i, std::span(body, bodyLeft));
+  // iovec wants a pointer to non-const; sendmsg only reads.
+  iovec parts[2] = {{const_cast<std::byte*>(head), headerLeft}, {const_cast<std::byte*>(body), bodyLeft}};
+  return sockets_.write(i, std::span(parts));
 }
 
 bool Outgoing::whole() const {

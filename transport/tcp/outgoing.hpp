@@ -12,8 +12,12 @@
 
 namespace tutti::tcp {
 
-/// Not thread safe.  The payload is never copied in user space: it goes from the caller's memory, which is borrowed
-/// from the first send() of a message until a send() of it returns true.
+/// Payloads up to this are copied behind their header and leave as one piece of memory: some ns for the copy, some 0.1
+/// us less in the system than two pieces.
+inline constexpr size_t kMostPackedBytes = 4096;
+
+/// Not thread safe.  A larger payload is never copied in user space: it goes from the caller's memory, which is
+/// borrowed from the first send() of a message until a send() of it returns true.
 class Outgoing {
  public:
   Outgoing(Sockets& sockets, size_t slotBytes);
@@ -29,6 +33,8 @@ class Outgoing {
   Result<bool> push();
 
  private:
+  Result<size_t> pushStripe(int i);
+  bool packed() const { return stripes_.bytes <= kMostPackedBytes; }
   bool whole() const;
 
   Sockets& sockets_;
@@ -37,7 +43,7 @@ class Outgoing {
   // The message under way.
   bool active_ = false;
   const std::byte* data_ = nullptr;
-  HeaderBytes header_{};
+  alignas(64) std::array<std::byte, kHeaderBytes + kMostPackedBytes> packet_{};  // the header, and a small payload
   size_t headerSent_ = 0;
   Stripes stripes_;
   std::array<size_t, kMaxSockets> sent_{};

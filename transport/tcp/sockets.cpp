@@ -32,6 +32,14 @@ bool staysOnHost(int fd) {
                      &reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr, sizeof(in6_addr)) == 0;
 }
 
+/// The result of a system call that no signal has cut short.
+template <class Call>
+ssize_t retried(Call call) {
+  ssize_t n = call();
+  while (n < 0 && errno == EINTR) n = call();
+  return n;
+}
+
 }  // namespace
 
 Sockets::Sockets(int peer, int lane, std::vector<Fd> fds)
@@ -51,27 +59,37 @@ Result<size_t> Sockets::write(int i, std::span<iovec> parts) {
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
-  for (;;) {
-    const ssize_t n = ::sendmsg(fd(i), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n >= 0) return static_cast<size_t>(n);
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
-    if (errno != EINTR) return broken(errno, "sending to");
-  }
+  return written(retried([&] { return ::sendmsg(fd(i), &message, MSG_NOSIGNAL | MSG_DONTWAIT); }));
+}
+
+Result<size_t> Sockets::write(int i, std::span<const std::byte> bytes) {
+  return written(retried([&] { return ::send(fd(i), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT); }));
 }
 
 Result<size_t> Sockets::read(int i, std::span<iovec> parts) {
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
-  for (;;) {
-    const ssize_t n = ::recvmsg(fd(i), &message, MSG_DONTWAIT);
-    if (n > 0) return static_cast<size_t>(n);
-    if (n == 0) {
-      return remoteError("rank ", peer_, " has closed its tcp connection (lane ", lane_, "): it ended or gave up");
-    }
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
-    if (errno != EINTR) return broken(errno, "receiving from");
+  return got(retried([&] { return ::recvmsg(fd(i), &message, MSG_DONTWAIT); }));
+}
+
+Result<size_t> Sockets::read(int i, std::span<std::byte> bytes) {
+  return got(retried([&] { return ::recv(fd(i), bytes.data(), bytes.size(), MSG_DONTWAIT); }));
+}
+
+Result<size_t> Sockets::written(ssize_t n) const {
+  if (n >= 0) return static_cast<size_t>(n);
+  if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
+  return broken(errno, "sending to");
+}
+
+Result<size_t> Sockets::got(ssize_t n) const {
+  if (n > 0) return static_cast<size_t>(n);
+  if (n == 0) {
+    return remoteError("rank ", peer_, " has closed its tcp connection (lane ", lane_, "): it ended or gave up");
   }
+  if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
+  return broken(errno, "receiving from");
 }
 
 Status Sockets::broken(int errnum, const char* doing) const {
