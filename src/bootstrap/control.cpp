@@ -156,8 +156,8 @@ Status Control::inquire(InquiryReason reason, uint64_t sequence, int suspect, in
   const auto nothingWrong = [&] {
     return reason == InquiryReason::Stalled && !hub.failure(impl_->member) && !hub.inquiryPending(impl_->member);
   };
-  const Status verdict = impl_->waitFor(&visit, Deadline::at(nowNs() + graceNs + kVerdictNs),
-                                        "the answers to its inquiry", nothingWrong);
+  const Status verdict =
+      impl_->waitFor(&visit, Deadline::at(nowNs() + graceNs + kVerdictNs), "the answers to its inquiry", nothingWrong);
   // Who merely looked around has seen nothing wrong: with many more ranks than cores, answers take their time.
   const bool lookedInVain = reason == InquiryReason::Stalled && verdict.code() == tuttiTimeout;
   return lookedInVain && !hub.failure(impl_->member) ? Status() : verdict;
