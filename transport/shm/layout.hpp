@@ -42,7 +42,10 @@ enum class Kind : uint8_t {
 
 /// Announces one message.  Written by the sender, `sequence` last; read by the receiver, `sequence` first.
 struct alignas(kLineBytes) ControlLine {
-  std::atomic<uint64_t> sequence;      // number of the message, from 1; monotonic, never reset
+  /// Lower half: number of the message, from 1, modulo 2^32; never reset.  A slot's next message has another number
+  /// than its last one.  Upper half: how many messages of the other direction its sender is done with, modulo 2^32,
+  /// which saves it from looking at `consumed` while both sides talk.
+  std::atomic<uint64_t> sequence;
   std::atomic<uint64_t> kindAndBytes;  // Kind in the upper 8 bits, size in the lower 56
   std::atomic<uint64_t> callHead;      // Fingerprint
   std::atomic<uint64_t> callCount;

@@ -66,8 +66,9 @@ void ShmChannel::post(Kind kind, size_t bytes, const Fingerprint& call) {
   line.kindAndBytes.store((static_cast<uint64_t>(kind) << kBytesBits) | bytes, std::memory_order_relaxed);
   line.callHead.store(call.head, std::memory_order_relaxed);
   line.callCount.store(call.count, std::memory_order_relaxed);
-  // Partner: arrived().  Without release the receiver could see the number before the bytes.
-  line.sequence.store(++sent_, std::memory_order_release);
+  // Partner: arrived().  Without release the receiver could see the number before the bytes, and write into slots that
+  // we still read because it saw the credit.
+  line.sequence.store(received_ << 32 | static_cast<uint32_t>(++sent_), std::memory_order_release);
   if (++sendSlot_ == slots_) sendSlot_ = 0;
   ring(peerBell_);
 }
@@ -205,11 +206,19 @@ void ShmChannel::unclaim() {
 
 // Whether the next message is there.  Any number but the next one is that of the slot's last message.
 bool ShmChannel::arrived() const {
-  return in_.line(receiveSlot_).sequence.load(std::memory_order_acquire) == received_ + 1;  // partner: post()
+  const uint64_t word = in_.line(receiveSlot_).sequence.load(std::memory_order_acquire);  // partner: post()
+  return static_cast<uint32_t>(word) == static_cast<uint32_t>(received_ + 1);
+}
+
+// The peer is done with so many of our messages, modulo 2^32.  An old number is one that lies behind what we know.
+void ShmChannel::noteCredit(uint32_t consumed) {
+  const auto more = static_cast<int32_t>(consumed - static_cast<uint32_t>(seenConsumed_));
+  if (more > 0) seenConsumed_ += static_cast<uint64_t>(more);
 }
 
 Status ShmChannel::look(const Expect& expect, Head* head) {
   const ControlLine& line = in_.line(receiveSlot_);
+  noteCredit(static_cast<uint32_t>(line.sequence.load(std::memory_order_relaxed) >> 32));
   const uint64_t kindAndBytes = line.kindAndBytes.load(std::memory_order_relaxed);
   const Fingerprint call{line.callHead.load(std::memory_order_relaxed), line.callCount.load(std::memory_order_relaxed)};
   head->kind = static_cast<Kind>(kindAndBytes >> kBytesBits);
@@ -393,7 +402,8 @@ void ShmChannel::consume() {
 std::optional<Fingerprint> ShmChannel::pending() const {
   const uint64_t next = asked_.load(std::memory_order_relaxed) + 1;
   const ControlLine& line = in_.line(static_cast<uint32_t>((next - 1) % slots_));
-  if (line.sequence.load(std::memory_order_acquire) != next) return std::nullopt;  // partner: post()
+  const uint64_t word = line.sequence.load(std::memory_order_acquire);  // partner: post()
+  if (static_cast<uint32_t>(word) != static_cast<uint32_t>(next)) return std::nullopt;
   const Fingerprint call{line.callHead.load(std::memory_order_relaxed), line.callCount.load(std::memory_order_relaxed)};
   if (asked_.load(std::memory_order_acquire) + 1 != next) return std::nullopt;  // taken meanwhile: not pending
   return call;

@@ -3,7 +3,8 @@
 // Sending: look for room (the receiver's `consumed`, looked at only when our copy of it says "full"), write the bytes,
 // then the control line with its sequence number last.  Receiving: wait for the sequence number that comes next, check
 // what the line says against what is expected, use the bytes, store `consumed`.  So a small message costs one cache
-// line that travels, and credits one line in `slots` messages.
+// line that travels.  Credits ride in the lines of the other direction; where there are none, they cost one line in
+// `slots` messages.
 //
 // What is read from shared memory is read once, into a local, and bounds-checked there: a peer gone wild must not make
 // us touch memory outside of what both have agreed on.
@@ -105,6 +106,7 @@ class ShmChannel final : public Channel {
   Status describePlace(const std::byte* data, size_t bytes, Kind* kind, DirectPayload* place);
 
   bool arrived() const;
+  void noteCredit(uint32_t consumed);
   Status look(const Expect& expect, Head* head);
   Status checkBounds(const Head& head) const;
   Status refuse(const Expect& expect, const Fingerprint& call, size_t bytes);

@@ -54,6 +54,29 @@ TEST_CASE("a segment that is not as it should be is refused") {
   CHECK(openFd(std::move(unsealed)).code() == tuttiInvalidUsage);
 }
 
+TEST_CASE("a message carries the credits of the other direction, and nonsense in their place gives no room") {
+  using namespace tutti::shm;
+  ShmPair p(Ends::Threads, 2);
+  const std::byte data[8] = {};
+  CHECK(passOne(p.a(), p.b(), data, 8, 1, false) == "");
+  CHECK(passOne(p.a(), p.b(), data, 8, 2, true) == "");
+  CHECK(passOne(p.b(), p.a(), data, 8, 1, false) == "");
+  SegmentId id;
+  std::memcpy(&id, p.transport[0]->address().data() + sizeof(uint64_t), sizeof id);
+  const auto cannotFetch = []() -> Result<Fd> { return internalError("no such segment"); };
+  const auto segment = *Segment::open(id, 0, *Layout::fit(2, 3, 2, 1000), cannotFetch);
+  CHECK(segment->inbox(1, 0).line(0).sequence == (uint64_t{2} << 32 | 1));
+
+  // The second message back says that far more was consumed than a has sent.
+  CHECK(*p.b().send(data, 8, callNumber(2)));
+  segment->inbox(1, 0).line(1).sequence = uint64_t{1000} << 32 | 2;
+  std::byte got[8];
+  CHECK(*p.a().receive(got, {8, callNumber(2)}));
+  CHECK(*p.a().send(data, 8, callNumber(3)));
+  CHECK(*p.a().send(data, 8, callNumber(4)));
+  CHECK(!*p.a().send(data, 8, callNumber(5)));
+}
+
 TEST_CASE("a control line that cannot be is refused") {
   using namespace tutti::shm;
   // A test's own handle on the segment of rank 1, where rank 0's messages land.
