@@ -54,7 +54,8 @@
   X(kGatherBinomial) \
   X(kScatterDirect) \
   X(kScatterBinomial) \
-  X(kBarrierDissemination)
+  X(kBarrierDissemination) \
+  X(kBarrierDirect)
 // clang-format on
 
 namespace tutti {

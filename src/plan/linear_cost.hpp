@@ -9,7 +9,9 @@ namespace tutti {
 struct LinearCost {
   double latencyUs = 0;
   double bandwidthGBps = 1;  // 1e9 bytes a second
-  double operator()(double bytes) const { return latencyUs + bytes / (bandwidthGBps * 1e3); }
+  /// Waiting for a message, on top: where ranks share cores, the wait ends when the core has been handed on and back.
+  double waitUs = 0;
+  double operator()(double bytes) const { return latencyUs + waitUs + bytes / (bandwidthGBps * 1e3); }
 };
 
 /// The costs an algorithm may ask for.  `intra` joins ranks of one node, `inter` ranks of different nodes; `link` is

@@ -72,6 +72,7 @@ const Row kRows[] = {
     {Collective::Scatter, "direct", Measure::Waits, one, others},
     {Collective::Scatter, "binomial", Measure::Turns, rounds, others},
     {Collective::Barrier, "dissemination", Measure::Waits, rounds, rounds},
+    {Collective::Barrier, "direct", Measure::Waits, one, others},
 };
 
 TEST_CASE("schedules take the steps and send the bytes that their heads promise") {

@@ -67,7 +67,7 @@ TEST_CASE("the planner picks what a person would") {
       {Collective::Broadcast, 16, 1, 8, "binomial circulant", Protocol::Slots},
       {Collective::Broadcast, 1, 8, 64 * kMiB, "chain doubletree circulant", Protocol::Slots},
       {Collective::AllToAll, 8, 1, 1 * kMiB, "direct pairwise bruck8 hierarchical", Protocol::Slots},
-      {Collective::Barrier, 1, 4, 0, "dissemination", Protocol::Inline},
+      {Collective::Barrier, 1, 4, 0, "dissemination direct", Protocol::Inline},
   };
   for (const Row& row : rows) {
     const PlanRequest r = request(row.collective, row.nodes, row.perNode, row.bytes);
@@ -117,6 +117,21 @@ TEST_CASE("more ranks than cores cost more, and shift the choice to algorithms w
   const Choice crowded = planned(r);
   CHECK(crowded.costUs >= alone.costUs);
   CHECK(ranksPerCore(2, 8) == 1);
+}
+
+TEST_CASE("ranks that share cores wait as seldom as possible when there is little to send") {
+  for (const int nRanks : {4, 8}) {
+    for (const size_t bytes : {8, 1024}) {
+      PlanRequest r = request(Collective::AllReduce, 1, nRanks, bytes);
+      r.links.ranksPerCore = ranksPerCore(nRanks, 2);
+      const std::string name(planned(r).algorithm->name);
+      CHECK((name == "oneshot" || name == "paramserver"));  // one wait of everybody, or two of which few are long
+    }
+    PlanRequest r = request(Collective::Barrier, 1, nRanks, 0);
+    r.links.ranksPerCore = ranksPerCore(nRanks, 2);
+    CHECK(planned(r).algorithm->name == "direct");
+  }
+  CHECK(planned(request(Collective::Barrier, 1, 64, 0)).algorithm->name == "dissemination");
 }
 
 TEST_CASE("channels follow the wire: one stream fills a slow one, a fast one gets several for large messages") {
