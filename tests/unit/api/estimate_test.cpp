@@ -59,8 +59,9 @@ TEST_CASE("more bytes take longer, and what is asked for is what is named") {
           }
           tuttiEstimate_t e;
           RANK_TRY(ask(r, tuttiCallBarrier, 77, &e));
-          RANK_CHECK(std::string(e.algorithm) == "dissemination");
-          RANK_TRY(ask(r, tuttiCallSend, 77, &e, r.rank));  // to oneself
+          const std::string barrier = e.algorithm;
+          RANK_CHECK(barrier == "dissemination" || barrier == "direct");  // whichever is cheaper on this machine
+          RANK_TRY(ask(r, tuttiCallSend, 77, &e, r.rank));                // to oneself
           RANK_CHECK(std::string(e.algorithm) == "send");
           return std::string();
         }) == "");
