@@ -88,6 +88,7 @@ Result<bool> LaneRun::runOp(const BoundOp& op) {
       TUTTI_ASSIGN(const bool free, loansReturned(op));
       if (!free) return false;
     }
+    if (op.from.size() == 1 && op.sources.size() == 1 && op.hasDst && op.to.empty()) return accumulate(op, bytes);
     const bool justMove = op.from.size() == 1 && op.sources.empty() && (op.hasDst || op.token);
     TUTTI_ASSIGN(const bool ready, justMove ? moveIn(op, bytes) : gather(op, bytes));
     if (!ready) return false;
@@ -109,6 +110,16 @@ Result<bool> LaneRun::moveIn(const BoundOp& op, size_t bytes) {
   std::byte* dst = op.token ? nullptr : writeAddress(op.dst);
   value_ = dst;
   return op.from[0]->receive(dst, {bytes, buffers_.call});
+}
+
+// A plain recvReduce: the commonest op, and all there is to wait for in the shortest calls.
+Result<bool> LaneRun::accumulate(const BoundOp& op, size_t bytes) {
+  waitingOn_ = op.fromRanks[0];
+  TUTTI_ASSIGN(const std::byte* message, op.from[0]->peek({bytes, buffers_.call}));
+  if (message == nullptr) return false;
+  reducePair(buffers_.reduction, writeAddress(op.dst), readAddress(op.sources[0]), message, bytes / plan_.elementBytes);
+  op.from[0]->release();
+  return true;
 }
 
 Result<bool> LaneRun::gather(const BoundOp& op, size_t bytes) {

@@ -42,6 +42,7 @@ class LaneRun {
   };
 
   Result<bool> runOp(const BoundOp& op);
+  Result<bool> accumulate(const BoundOp& op, size_t bytes);
   Result<bool> gather(const BoundOp& op, size_t bytes);
   Result<bool> moveIn(const BoundOp& op, size_t bytes);
   Result<bool> combine(const BoundOp& op, size_t bytes);

@@ -21,7 +21,15 @@ const TypeKernels& kernelsOf(tuttiDataType_t dtype) {
   return table[static_cast<size_t>(dtype)];
 }
 
+ReduceKernel kernelOf(const Reduction& r) {
+  const ReduceKernel kernel = kernelsOf(r.dtype).reduce[r.op < tuttiNumOps ? r.op : tuttiSum];
+  TUTTI_ASSERT(kernel != nullptr);
+  return kernel;
+}
+
 constexpr size_t kBlockBytes = 4096;
+/// Up to here nobody asks whether to store past the cache.
+constexpr size_t kSmallBytes = 4096;
 
 /// A user's operator computes inout = in op inout.  Blocks of the operands pass through two aligned buffers, so that
 /// the running value is always `in`, whatever dst overlaps and however the operands are aligned.
@@ -76,6 +84,10 @@ void reducePair(const Reduction& r, void* dst, const void* a, const void* b, siz
     if (count > 0) r.function(a, dst, count, r.dtype, r.context);  // what the function does is what is asked for
     return;
   }
+  if (r.function == nullptr && count != 0 && count * elementBytes <= kSmallBytes) {
+    const std::byte* const both[] = {static_cast<const std::byte*>(a), static_cast<const std::byte*>(b)};
+    return kernelOf(r)(static_cast<std::byte*>(dst), both, 2, count, false);
+  }
   const void* const both[] = {a, b};
   reduceMany(r, dst, both, count);
 }
@@ -90,15 +102,12 @@ void reduceMany(const Reduction& r, void* dst, std::span<const void* const> sour
     return;
   }
   if (r.function != nullptr) return reduceByUser(r, dst, sources, count);
-  const tuttiRedOp_t op = r.op < tuttiNumOps ? r.op : tuttiSum;
-  const ReduceKernel kernel = kernelsOf(r.dtype).reduce[op];
-  TUTTI_ASSERT(kernel != nullptr);
   // In place the line is in the cache already, and a plain store costs nothing more.
   const bool inPlace = std::find(sources.begin(), sources.end(), dst) != sources.end();
   const bool stream = !inPlace && storesPastCache(wholeBytes, wholeBytes * sources.size());
   std::array<const std::byte*, kMaxSources> from;
   for (size_t s = 0; s < sources.size(); ++s) from[s] = static_cast<const std::byte*>(sources[s]);
-  kernel(static_cast<std::byte*>(dst), from.data(), sources.size(), count, stream);
+  kernelOf(r)(static_cast<std::byte*>(dst), from.data(), sources.size(), count, stream);
 }
 
 void scale(tuttiDataType_t dtype, void* dst, const void* src, const void* scalar, size_t count) {

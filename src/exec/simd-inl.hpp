@@ -182,19 +182,37 @@ TUTTI_INLINE void copyFew(std::byte* to, const std::byte* from, size_t bytes) {
   if constexpr (kHalf > 1) copyFew<kHalf>(to + (bytes & kHalf), from + (bytes & kHalf), bytes);
 }
 
+/// The first `bytes` of a vector, zeros behind them.
+template <class V>
+TUTTI_INLINE V loadFew(const std::byte* from, size_t bytes) {
+#if TUTTI_HAVE_HIGHWAY && defined(__x86_64__) && HWY_TARGET <= HWY_AVX3
+  // Not through memory: a load that is wider than the stores before it waits until they have left the core, behind the
+  // line of the message that this rank has just sent.
+  const uint64_t mask = (uint64_t{1} << bytes) - 1;
+  if constexpr (sizeof(V) == 64) {
+    return (V)_mm512_maskz_loadu_epi8(mask, from);
+  } else if constexpr (sizeof(V) == 32) {
+    return (V)_mm256_maskz_loadu_epi8(static_cast<__mmask32>(mask), from);
+  } else if constexpr (sizeof(V) == 16) {
+    return (V)_mm_maskz_loadu_epi8(static_cast<__mmask16>(mask), from);
+  }
+#endif
+  alignas(64) std::byte few[sizeof(V)] = {};
+  copyFew<sizeof(V)>(few, from, bytes);
+  return loadVector<V>(few);
+}
+
 /// Fewer elements than a vector holds, at byte `at` of every operand.
 template <class Lane, class Operator>
 TUTTI_INLINE void reduceFew(std::byte* dst, const std::byte* const* sources, size_t nSources, size_t at,
                             size_t elements) {
   using Raw = typename Lane::Raw;
   const size_t bytes = elements * Lane::kElementBytes;
-  alignas(64) std::byte few[sizeof(Raw)] = {};
-  copyFew<sizeof(Raw)>(few, sources[0] + at, bytes);
-  typename Lane::Acc acc = Lane::widen(loadVector<Raw>(few));
+  typename Lane::Acc acc = Lane::widen(loadFew<Raw>(sources[0] + at, bytes));
   for (size_t s = 1; s < nSources; ++s) {
-    copyFew<sizeof(Raw)>(few, sources[s] + at, bytes);
-    acc = Operator::apply(acc, Lane::widen(loadVector<Raw>(few)));
+    acc = Operator::apply(acc, Lane::widen(loadFew<Raw>(sources[s] + at, bytes)));
   }
+  alignas(64) std::byte few[sizeof(Raw)];
   storeVector(few, Lane::narrow(acc));
   copyFew<sizeof(Raw)>(dst + at, few, bytes);
 }
