@@ -70,7 +70,7 @@ Schedule buildSchedule(const Algorithm& algorithm, const Shape& shape, const Rew
   if (!rewrites.ordered && !direct && !origins) return mine;
   std::vector<Schedule> all = allRanks(algorithm, shape);
   if (rewrites.ordered) all = makeReproducible(all);
-  for (Schedule& schedule : all) schedule = fuse(schedule);
+  for (Schedule& schedule : all) schedule = direct ? fuseForDirect(schedule) : fuse(schedule);
   if (origins) all = markOrigins(all);
   if (direct) all = markDirect(all);
   return all[static_cast<size_t>(shape.rank)];

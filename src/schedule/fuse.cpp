@@ -6,6 +6,9 @@
 namespace tutti {
 namespace {
 
+/// Which received values become one op with the sends that pass them on.
+enum class Forward : uint8_t { All, OnlyScratch };
+
 bool onlySends(const Op& op) { return op.from.empty() && op.sources.size() == 1 && !op.hasDst && !op.direct; }
 
 bool disjoint(const std::vector<int32_t>& a, const std::vector<int32_t>& b) {
@@ -17,10 +20,11 @@ void append(std::vector<int32_t>* list, const std::vector<int32_t>& more) {
 }
 
 /// `next` passes on what `op` has just received, or just sent.
-bool canForward(const Schedule& s, const Op& op, const Op& next) {
+bool canForward(const Schedule& s, const Op& op, const Op& next, Forward forward) {
   if (!onlySends(next) || op.direct || !disjoint(op.to, next.to)) return false;
   const Chunk sent = s.memoryOf(next.sources[0]);
   if (onlySends(op)) return s.memoryOf(op.sources[0]) == sent;
+  if (forward == Forward::OnlyScratch && op.to.empty() && op.dst.buffer != Buffer::Scratch) return false;
   return !op.from.empty() && op.hasDst && s.memoryOf(op.dst) == sent;
 }
 
@@ -33,13 +37,13 @@ bool canAccumulate(const Schedule& s, const Op& op, const Op& next) {
          op.from.size() + op.sources.size() + next.from.size() <= kMaxOperands;
 }
 
-Lane fuseLane(const Schedule& s, const Lane& lane) {
+Lane fuseLane(const Schedule& s, const Lane& lane, Forward forward) {
   Lane result;
   size_t phase = 0;
   for (size_t i = 0; i < lane.ops.size(); ++i) {
     const Op& next = lane.ops[i];
     Op* last = result.ops.empty() ? nullptr : &result.ops.back();
-    if (last != nullptr && canForward(s, *last, next)) {
+    if (last != nullptr && canForward(s, *last, next, forward)) {
       append(&last->to, next.to);
     } else if (last != nullptr && canAccumulate(s, *last, next)) {
       append(&last->from, next.from);
@@ -63,14 +67,17 @@ Lane fuseLane(const Schedule& s, const Lane& lane) {
   return result;
 }
 
-}  // namespace
-
-Schedule fuse(const Schedule& schedule) {
+Schedule fuseLanes(const Schedule& schedule, Forward forward) {
   if (schedule.collective == Collective::Barrier) return schedule;
   Schedule result = schedule;
-  for (Lane& lane : result.lanes) lane = fuseLane(schedule, lane);
+  for (Lane& lane : result.lanes) lane = fuseLane(schedule, lane, forward);
   result.slotsNeeded = std::max(schedule.slotsNeeded, 2);
   return result;
 }
+
+}  // namespace
+
+Schedule fuse(const Schedule& schedule) { return fuseLanes(schedule, Forward::All); }
+Schedule fuseForDirect(const Schedule& schedule) { return fuseLanes(schedule, Forward::OnlyScratch); }
 
 }  // namespace tutti

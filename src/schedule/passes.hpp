@@ -17,6 +17,10 @@ namespace tutti {
 Schedule fuse(const Schedule& schedule);
 inline constexpr size_t kMaxOperands = 64;
 
+/// As fuse(), but what is received, stored in Output and sent on stays two ops, so that markDirect can let receivers
+/// read it where it lies.  What only passes through scratch is forwarded.
+Schedule fuseForDirect(const Schedule& schedule);
+
 /// Let up to `slots` messages of a step be under way at once.  Schedules for one slot alternate sends and receives
 /// where several chunks travel between two ranks, so that every chunk costs the way there; here each send moves forward
 /// to the one before it to the same rank, past receives that it does not depend on, as far as `slots` messages of room

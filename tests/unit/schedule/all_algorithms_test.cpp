@@ -67,7 +67,9 @@ TEST_CASE("replicated schedules of all algorithms verify, and fuse") {
 
 TEST_CASE("schedules of all algorithms verify with direct sends") {
   for (const int n : kRankCounts) {
-    forAllAlgorithms(n, [](const Schedules& s) { return verify(markDirect(s)) + verify(markDirect(each(s, fuse))); });
+    forAllAlgorithms(n, [](const Schedules& s) {
+      return verify(markDirect(s)) + verify(markDirect(each(s, fuse))) + verify(markDirect(each(s, fuseForDirect)));
+    });
   }
 }
 

@@ -54,6 +54,24 @@ TEST_CASE("what is received and sent on becomes one op, which stores only what s
         }) == "recvCopySend rank 2 => out[0] -> 0; copy out[0] => out[1]; recv rank 2 => out[0]; ");
 }
 
+TEST_CASE("for direct sends, a value that is stored in Output is sent from there by an op of its own") {
+  const auto forDirect = [](const Shape& shape, auto write) {
+    ScheduleBuilder b(shape, 2);
+    write(b);
+    return opsOf(fuseForDirect(b.finish()));
+  };
+  CHECK(forDirect(kAllReduce, [](auto& b) {
+          b.recvReduce(2, in(0), out(0));
+          b.send(0, out(0));
+          b.send(3, out(0));
+        }) == "recvReduce in[0] + rank 2 => out[0]; publish out[0] -> 0,3; ");
+  CHECK(forDirect(kReduce, [](auto& b) {
+          const Chunk x = b.newScratch();
+          b.recvReduce(2, in(0), x);
+          b.send(0, x);
+        }) == "recvReduceSend in[0] + rank 2 -> 0; ");
+}
+
 TEST_CASE("reductions in a row into one chunk become one op with several messages") {
   CHECK(fused(kAllReduce, [](auto& b) {
           b.recvReduce(2, in(0), out(0));
