@@ -2,6 +2,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <set>
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
@@ -41,6 +43,22 @@ Result<std::string> commonSettings(const CommSettings& settings) {
                     " nChannels=", settings.nChannels);
 }
 
+// Over sockets every slice is a call on both sides and a wait, so larger ones pay until the slices of all ranks no
+// longer share the cache; that comes at once where ranks share cores.  A function of what all ranks know alike.
+Result<size_t> chooseSliceBytes(const std::vector<RankCard>& cards, bool shmAllowed) {
+  constexpr size_t kSocketSliceBytes = 256 << 10;
+  TUTTI_ASSIGN(const int64_t slotBytes, configInteger("TUTTI_SLOT_BYTES"));
+  const auto slots = static_cast<size_t>(slotBytes) / kCacheLineBytes * kCacheLineBytes;
+  const char* set = std::getenv("TUTTI_SLOT_BYTES");
+  if (set != nullptr && *set != '\0') return slots;
+  std::set<uint64_t> hosts;
+  for (const RankCard& card : cards) {
+    if (oversubscribed(cards, card.info.hostId)) return slots;
+    if (!hosts.insert(card.info.hostId).second && shmAllowed) return slots;
+  }
+  return std::min(kSocketSliceBytes, TcpOptions().slotBytes);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Comm>> Comm::join(std::shared_ptr<Session> session, JoinRequest request,
@@ -74,8 +92,7 @@ Status Comm::setUp() {
     return invalidUsage("rank ", card.info.rank, " has other settings than rank ", rank(), ": [", card.settings,
                         "] and [", mine.settings, "]; set them alike on all ranks");
   }
-  TUTTI_ASSIGN(const int64_t slotBytes, configInteger("TUTTI_SLOT_BYTES"));
-  sliceBytes_ = static_cast<size_t>(slotBytes) / kCacheLineBytes * kCacheLineBytes;
+  TUTTI_ASSIGN(sliceBytes_, chooseSliceBytes(cards, transportAllowed(settings_.transports, "shm")));
   TUTTI_TRY(openTransports(&cards));
   TUTTI_TRY(links_->meet(std::move(cards)));
   nodes_ = nodesOf(links_->cards());
