@@ -99,11 +99,13 @@ TEST_CASE("messages that come in one read are told apart, and each is known befo
   fds.push_back(std::move(both->first));
   tcp::TcpChannel channel(5, 0, std::move(fds), 100'000, nullptr);
   // All at once, so that the first read takes some whole messages, a part of a header or of a payload, and no more.
-  for (const std::vector<size_t>& sizes : std::vector<std::vector<size_t>>{{8, 8, 0, 100},
-                                                                           {4096, 4096, 4096, 4096, 4096},
-                                                                           {4096, 4096, 4080, 3964, 64, 4096},
-                                                                           {8, 50'000, 8},
-                                                                           {4096, 4096, 4096, 50'000, 0, 1}}) {
+  constexpr size_t kAhead = tcp::kMostAheadBytes;
+  for (const std::vector<size_t>& sizes :
+       std::vector<std::vector<size_t>>{{8, 8, 0, 100},
+                                        {kAhead, kAhead, kAhead, kAhead, kAhead},
+                                        {kAhead, kAhead, kAhead, kAhead - 144, 64, kAhead},
+                                        {8, 80'000, 8},
+                                        {kAhead, kAhead, kAhead, 50'000, 0, 1}}) {
     for (const Take take : {Take::Receive, Take::Peek}) {
       std::vector<std::byte> wire;
       for (uint32_t i = 0; i < sizes.size(); ++i) {

@@ -15,11 +15,11 @@ Result<bool> Outgoing::send(const std::byte* data, const Header& header) {
     active_ = true;
     data_ = data;
     const HeaderBytes head = encodeHeader({header.bytes, header.call, sockets_.spread()});
-    std::memcpy(packet_.data(), head.data(), head.size());
+    std::memcpy(packet_.get(), head.data(), head.size());
     headerSent_ = 0;
     stripes_ = Stripes(header.bytes, sockets_.spread());
     sent_.fill(0);
-    if (packed() && header.bytes > 0) std::memcpy(packet_.data() + kHeaderBytes, data, header.bytes);
+    if (packed() && header.bytes > 0) std::memcpy(packet_.get() + kHeaderBytes, data, header.bytes);
   }
   TUTTI_ASSERT_CMP(data, ==, data_);
   TUTTI_ASSERT_CMP(header.bytes, ==, stripes_.bytes);
@@ -54,7 +54,7 @@ Result<size_t> Outgoing::pushStripe(int i) {
   const size_t headerLeft = i == 0 ? kHeaderBytes - headerSent_ : 0;
   const size_t bodyLeft = stripe.bytes - sent;
   if (headerLeft + bodyLeft == 0) return size_t{0};
-  const std::byte* head = packet_.data() + headerSent_;
+  const std::byte* head = packet_.get() + headerSent_;
   if (packed()) return sockets_.write(i, std::span(head + sent, headerLeft + bodyLeft));
   const std::byte* body = data_ + stripe.offset + sent;
   if (headerLeft == 0) return sockets_.write(i, std::span(body, bodyLeft));

@@ -14,7 +14,7 @@ namespace tutti::tcp {
 
 /// Payloads up to this are copied behind their header and leave as one piece of memory: some ns for the copy, some 0.1
 /// us less in the system than two pieces.
-inline constexpr size_t kMostPackedBytes = 4096;
+inline constexpr size_t kMostPackedBytes = 16384;
 
 /// Not thread safe.  A larger payload is never copied in user space: it goes from the caller's memory, which is
 /// borrowed from the first send() of a message until a send() of it returns true.
@@ -43,7 +43,8 @@ class Outgoing {
   // The message under way.
   bool active_ = false;
   const std::byte* data_ = nullptr;
-  alignas(64) std::array<std::byte, kHeaderBytes + kMostPackedBytes> packet_{};  // the header, and a small payload
+  // The header, and a small payload.
+  std::unique_ptr<std::byte[]> packet_{new std::byte[kHeaderBytes + kMostPackedBytes]};
   size_t headerSent_ = 0;
   Stripes stripes_;
   std::array<size_t, kMaxSockets> sent_{};
