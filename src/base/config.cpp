@@ -25,7 +25,9 @@ constexpr Variable kVariables[] = {
     {"TUTTI_TIMEOUT_MS", Integer, "30000", "ms",
      "how long a wait may last before its peer counts as lost; 0: for ever"},
     {"TUTTI_REPRODUCIBLE", Flag, "0", "", "1: floating-point sums follow one tree over ranks, the same bits always"},
-    {"TUTTI_SLOT_BYTES", Bytes, "128K", "bytes", "size of one slot of a FIFO, the most that one message carries"},
+    {"TUTTI_SLOT_BYTES", Bytes, "128K", "bytes",
+     "size of one slot of a FIFO, the most that one message carries; unset: 256K where all links are sockets and ranks "
+     "share no core"},
     {"TUTTI_SLOTS", Integer, "4", "", "slots per FIFO"},
     {"TUTTI_SOCKET_IFNAME", Text, "", "", "network interfaces allowed: prefix list, =exact, ^exclude"},
     {"TUTTI_SOCKET_FAMILY", Text, "", "", "inet or inet6; unset: what the interface has"},
@@ -107,10 +109,14 @@ Status checkRange(const Variable& v, int64_t value) {
 
 std::span<const Variable> variables() { return kVariables; }
 
+bool configIsSet(std::string_view name) {
+  const char* set = std::getenv(find(name).name);
+  return set != nullptr && *set != '\0';
+}
+
 std::string configText(std::string_view name) {
   const Variable& v = find(name);
-  const char* set = std::getenv(v.name);
-  return set != nullptr && *set != '\0' ? set : v.defaultValue;
+  return configIsSet(name) ? std::getenv(v.name) : v.defaultValue;
 }
 
 Result<int64_t> configInteger(std::string_view name) {

@@ -27,6 +27,8 @@ std::span<const Variable> variables();
 
 /// The value of one variable as text: the environment's, else the default.  The name must be in the table.
 std::string configText(std::string_view name);
+/// Whether the environment sets it (to something); the default may then be left to whoever knows better.
+bool configIsSet(std::string_view name);
 /// As a number (Integer), bytes (Bytes: 64K, 1M) or 0/1 (Flag).  Errors: InvalidUsage naming variable and value.
 Result<int64_t> configInteger(std::string_view name);
 

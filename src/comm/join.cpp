@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 
 #include "src/base/config.hpp"
@@ -37,7 +36,7 @@ RankCard myCard(int rank) {
 Result<std::string> commonSettings(const CommSettings& settings) {
   std::string text;
   for (const char* name : {"TUTTI_ALGO", "TUTTI_PROTO", "TUTTI_SLOT_BYTES", "TUTTI_SLOTS", "TUTTI_NSOCKETS"}) {
-    text += cat(name, "=", configText(name), " ");
+    text += cat(name, "=", configText(name), configIsSet(name) ? " " : " (default) ");
   }
   return text + cat("transports=", settings.transports, " reproducible=", settings.reproducible,
                     " nChannels=", settings.nChannels);
@@ -49,8 +48,7 @@ Result<size_t> chooseSliceBytes(const std::vector<RankCard>& cards, bool shmAllo
   constexpr size_t kSocketSliceBytes = 256 << 10;
   TUTTI_ASSIGN(const int64_t slotBytes, configInteger("TUTTI_SLOT_BYTES"));
   const auto slots = static_cast<size_t>(slotBytes) / kCacheLineBytes * kCacheLineBytes;
-  const char* set = std::getenv("TUTTI_SLOT_BYTES");
-  if (set != nullptr && *set != '\0') return slots;
+  if (configIsSet("TUTTI_SLOT_BYTES")) return slots;
   std::set<uint64_t> hosts;
   for (const RankCard& card : cards) {
     if (oversubscribed(cards, card.info.hostId)) return slots;
