@@ -1,7 +1,11 @@
 // What is particular to tcp: its headers, addresses, stripes, and how its failures read.
+#include <sched.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "tests/conformance/loopback.hpp"
 #include "tests/conformance/traffic.hpp"
@@ -158,4 +162,50 @@ TEST_CASE("a buffered message that is larger than asked for is refused and write
   std::vector<std::byte> out(500, std::byte{2});
   CHECK(channel.receive(out.data(), {40, callNumber(1)}).status().code() == tuttiInvalidUsage);
   CHECK(out == std::vector<std::byte>(500, std::byte{2}));
+}
+
+TEST_CASE("pending() beside the receiver never names a message that is not the next one") {
+  auto both = loopbackPair(AF_UNIX, 0);
+  const auto channelOf = [](Fd fd, int peer) {
+    std::vector<Fd> fds;
+    fds.push_back(std::move(fd));
+    return std::make_unique<tcp::TcpChannel>(peer, 0, std::move(fds), 1024, nullptr);
+  };
+  const auto sender = channelOf(std::move(both->first), 1);
+  const auto receiver = channelOf(std::move(both->second), 0);
+  constexpr uint32_t kMessages = 20'000;
+  std::vector<Fingerprint> calls;
+  for (uint32_t i = 0; i < kMessages; ++i) calls.push_back(callNumber(i));
+  std::atomic<uint32_t> taken{0};
+  std::atomic<bool> failed{false};
+  std::atomic<bool> wrong{false};
+  std::thread sends([&] {
+    for (uint32_t i = 0; i < kMessages && !failed;) {
+      const Result<bool> sent = sender->send(nullptr, 0, calls[i]);
+      if (!sent.ok()) failed = true;
+      if (sent.ok() && *sent) ++i;
+      if (sent.ok() && !*sent) sched_yield();
+    }
+  });
+  std::thread asks([&] {
+    while (taken < kMessages && !failed) {
+      const uint32_t before = taken;
+      const std::optional<Fingerprint> call = receiver->pending();
+      const uint32_t after = std::min(taken + 1, kMessages - 1);  // one may be whole and not yet counted
+      if (call && std::find(calls.begin() + before, calls.begin() + after + 1, *call) == calls.begin() + after + 1) {
+        wrong = true;
+      }
+    }
+  });
+  while (taken < kMessages && !failed) {
+    if (taken % 3 == 0 && !receiver->progress().ok()) failed = true;
+    const Result<bool> came = receiver->receive(nullptr, {0, calls[taken]});
+    if (!came.ok()) failed = true;
+    if (came.ok() && *came) ++taken;
+    if (came.ok() && !*came) sched_yield();
+  }
+  sends.join();
+  asks.join();
+  CHECK(!failed);
+  CHECK(!wrong);
 }

@@ -63,7 +63,7 @@ std::optional<Fingerprint> Incoming::pending() const {
   } else {
     HeaderBytes bytes;
     const ssize_t n = ::recv(sockets_.fd(0), bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
-    if (n != static_cast<ssize_t>(bytes.size())) return std::nullopt;
+    if (n != static_cast<ssize_t>(bytes.size()) || filling_.load(std::memory_order_acquire)) return std::nullopt;
     const Result<Header> decoded = decodeHeader(bytes, static_cast<uint32_t>(sockets_.count()));
     if (!decoded.ok()) return std::nullopt;  // the middle of a message
     header = *decoded;
@@ -107,7 +107,10 @@ Result<bool> Incoming::readHeader(const Expect* expect) {
   if (first.bytes > kMostAheadBytes && ahead_.size() == 0) return readBehindHeader(first);
   size_t n = 1;
   if (headerGot_ + ahead_.size() < kHeaderBytes) {
+    // From here to the end of the message the socket may be messages ahead of it.  Partner: acquire in pending().
+    filling_.store(true, std::memory_order_release);
     TUTTI_ASSIGN(n, ahead_.fill(sockets_, 0));
+    if (ahead_.size() == 0) filling_.store(false, std::memory_order_release);
   }
   headerGot_ += ahead_.take(header_.data() + headerGot_, kHeaderBytes - headerGot_);
   if (headerGot_ < kHeaderBytes) return n > 0;
@@ -174,11 +177,12 @@ void Incoming::reset() {
   got_.fill(0);
   const uint64_t odd = generation_.load(std::memory_order_relaxed) % 2;
   generation_.fetch_add(odd == 1 ? 1 : 2, std::memory_order_release);  // even: look at the socket
-  if (ahead_.size() < kHeaderBytes) return;
-  // The next message has come along; the socket knows no more of it.
-  const Result<Header> next =
-      decodeHeader(std::span<const std::byte, kHeaderBytes>(ahead_.data(), kHeaderBytes), spread_);
-  if (next.ok()) publish(next->call);
+  if (ahead_.size() >= kHeaderBytes) {  // the next message has come along; the socket knows no more of it
+    const Result<Header> next =
+        decodeHeader(std::span<const std::byte, kHeaderBytes>(ahead_.data(), kHeaderBytes), spread_);
+    if (next.ok()) publish(next->call);
+  }
+  filling_.store(false, std::memory_order_release);
 }
 
 bool Incoming::whole() const {

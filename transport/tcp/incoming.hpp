@@ -70,6 +70,7 @@ class Incoming {
 
   // For pending(): odd while a head has been read and not asked for.  Moves with every message.
   std::atomic<uint64_t> generation_{0};
+  std::atomic<bool> filling_{false};  // the socket may be further than the message that is being read
   std::atomic<uint64_t> pendingHead_{0}, pendingCount_{0};
 };
 
