@@ -59,6 +59,8 @@ class Channel {
   /// The memory is borrowed until taken(ticket), or until withdraw() has returned.
   virtual Result<Ticket> offer(const std::byte*, size_t, const Fingerprint&) { return Ticket{0}; }
   virtual bool canOffer(const std::byte*, size_t) const { return false; }
+  /// Whether the receiver reads offered memory through a mapping that it keeps: no system call, no copy but its own.
+  virtual bool offersMapped(const std::byte*, size_t) const { return false; }
   virtual Result<bool> taken(Ticket) { return true; }
   /// Take back all offers; returns when no receiver of this process reads them any more.  For abort.
   virtual void withdraw() {}

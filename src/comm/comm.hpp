@@ -132,6 +132,7 @@ class Comm : public TaskOwner {
   Result<Choice> choosePlan(const Shape& shape, const Call& call);
   CallEstimate estimateMessage(int peer, size_t bytes) const;
   Result<PlanEntry> makePlan(const Call& call, const PlanKey& key);
+  bool mayLendMapped(const Shape& shape) const;
 
   CommSettings settings_;
   std::atomic<int> timeoutMs_;

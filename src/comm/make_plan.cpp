@@ -159,11 +159,20 @@ Result<PlanEntry*> Comm::plan(const Call& call) {
   return plans_.insert(key, std::move(entry));
 }
 
+// Memory of tuttiMemAlloc is read where it lies, whatever was planned for other memory: between processes its owner need
+// not do anything, and the choice between the two is the sender's alone.
+bool Comm::mayLendMapped(const Shape& shape) const {
+  const std::optional<Protocol>& asked = planner_.overrides.protocol;
+  return planner_.links.intra == LinkKind::ShmProcesses && shape.bytes >= kLeastMappedBytes &&
+         (!asked || *asked == Protocol::Direct);
+}
+
 Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   const size_t elementBytes = dataTypeBytes(call.dtype);
   const Shape shape = shapeOf(call, key);
   TUTTI_ASSIGN(const Choice choice, choosePlan(shape, call));
-  const bool direct = choice.protocol == Protocol::Direct;
+  const bool lendsAll = choice.protocol == Protocol::Direct;
+  const bool direct = lendsAll || mayLendMapped(shape);
   Schedule schedule = buildSchedule(*choice.algorithm, shape, {key.ordered, direct}, call);
   if (choice.nChannels > 1) schedule = replicate(schedule, choice.nChannels);
   if (schedule.lanes.size() > static_cast<size_t>(kPointToPointLane)) {
@@ -174,6 +183,7 @@ Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   const ChannelFinder find = [this](int peer, int lane) { return links_->channel(peer, lane, deadline()); };
   PlanEntry entry;
   TUTTI_ASSIGN(entry.plan, bindPlan(std::move(schedule), layout, elementBytes, sliceBytes_, find));
+  entry.plan->lendsAll = lendsAll;
   entry.run = std::make_unique<CollectiveRun>(*entry.plan);
   return entry;
 }

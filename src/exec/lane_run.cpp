@@ -200,7 +200,7 @@ Result<bool> LaneRun::sendAll(const BoundOp& op, size_t bytes) {
 Result<bool> LaneRun::sendOne(const BoundOp& op, size_t which, size_t bytes) {
   Channel* channel = op.to[which];
   waitingOn_ = op.toRanks[which];
-  if (op.direct && bytes >= kLeastDirectBytes && channel->canOffer(value_, bytes)) {
+  if (lends(op, *channel, bytes)) {
     TUTTI_ASSIGN(const Ticket ticket, channel->offer(value_, bytes, buffers_.call));
     if (ticket == 0) return false;
     const Operand& lent = op.hasDst ? op.dst : op.sources.front();
@@ -208,6 +208,12 @@ Result<bool> LaneRun::sendOne(const BoundOp& op, size_t which, size_t bytes) {
     return true;
   }
   return channel->send(value_, bytes, buffers_.call);
+}
+
+bool LaneRun::lends(const BoundOp& op, const Channel& channel, size_t bytes) const {
+  if (!op.direct || bytes < kLeastDirectBytes) return false;
+  if (plan_.lendsAll) return channel.canOffer(value_, bytes);
+  return bytes >= kLeastMappedBytes && channel.offersMapped(value_, bytes);
 }
 
 // What a peer still reads must not be written: the same chunk, and scratch in whatever slice.

@@ -48,6 +48,7 @@ class LaneRun {
   Result<bool> combine(const BoundOp& op, size_t bytes);
   Result<bool> sendAll(const BoundOp& op, size_t bytes);
   Result<bool> sendOne(const BoundOp& op, size_t which, size_t bytes);
+  bool lends(const BoundOp& op, const Channel& channel, size_t bytes) const;
   Result<bool> loansReturned(const BoundOp& op);
   Result<bool> allLoansReturned();
   void compute(const BoundOp& op, std::byte* dst, size_t bytes);

@@ -64,10 +64,16 @@ struct BoundLane {
   size_t loops = 0;  // slices of the largest value
 };
 
+/// Smaller messages go through slots even from memory that the receiver has mapped, unless Plan::lendsAll.
+inline constexpr size_t kLeastMappedBytes = 16384;
+
 struct Plan {
   Schedule schedule;
   size_t elementBytes = 1;
   size_t sliceBytes = 0;
+  /// What ops that are marked direct may lend: every memory that a receiver can read somehow, or only what it has
+  /// mapped.  Each rank's own business: receivers take what comes.
+  bool lendsAll = false;
   std::vector<BoundLane> lanes;
   std::unique_ptr<std::byte[]> scratch;
   size_t scratchBytes = 0;

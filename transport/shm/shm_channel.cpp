@@ -139,6 +139,10 @@ bool ShmChannel::canOffer(const std::byte* data, size_t bytes) const {
   return ends_.mayOfferPull && out_.head().canPull.load(std::memory_order_relaxed) == 1;
 }
 
+bool ShmChannel::offersMapped(const std::byte* data, size_t bytes) const {
+  return !ends_.sameProcess && bytes <= maxDirectBytes() && hostLookup(data, bytes).has_value();
+}
+
 Status ShmChannel::describePlace(const std::byte* data, size_t bytes, Kind* kind, DirectPayload* place) {
   const auto address = reinterpret_cast<uintptr_t>(data);
   if (ends_.sameProcess) {

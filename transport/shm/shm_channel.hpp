@@ -78,6 +78,8 @@ class ShmChannel final : public Channel {
   /// Process-local memory can be offered to threads of this process, tuttiMemAlloc memory to every process, other
   /// memory where the peer has found that process_vm_readv works.  A message that cannot be offered can be sent.
   bool canOffer(const std::byte* data, size_t bytes) const override;
+  /// tuttiMemAlloc memory, between processes.
+  bool offersMapped(const std::byte* data, size_t bytes) const override;
   Result<bool> taken(Ticket ticket) override;
   /// Waits while a thread of this process is between peek() and release() of one of our offers, or copies it.  So a
   /// rank that gives up releases all it has peeked at (release()) before it withdraws anything; otherwise two of them
