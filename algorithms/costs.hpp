@@ -13,11 +13,10 @@ inline double serialUs(const LinearCost& link, double messages, double bytes) {
 }
 
 /// Messages to different peers, none of which waits for another: `bytes` in all.  A message more costs the sender its
-/// own handling of it, not the way to the peer and back into its cache; and all of them are waited for at once.
+/// own work, not the way to the peer and back into its cache; and all of them are waited for at once.
 inline double burstUs(const LinearCost& link, double messages, double bytes) {
-  constexpr double kHandling = 0.25;  // part of the latency that is work
   if (messages < 1) return 0;
-  return link.latencyUs * (1 + kHandling * (messages - 1)) + link.waitUs + bytes / (link.bandwidthGBps * 1e3);
+  return link.latencyUs * (1 + link.workShare * (messages - 1)) + link.waitUs + bytes / (link.bandwidthGBps * 1e3);
 }
 
 /// A pipeline of `hops` hops through which `bytes` pass in slices of at most sliceBytes; every slice occupies a member

@@ -11,6 +11,9 @@ struct LinearCost {
   double bandwidthGBps = 1;  // 1e9 bytes a second
   /// Waiting for a message, on top: where ranks share cores, the wait ends when the core has been handed on and back.
   double waitUs = 0;
+  /// The part of the latency that is a rank's own work, done for one message after the other; the rest is the way,
+  /// which messages to different peers travel at the same time.
+  double workShare = 0.25;
   double operator()(double bytes) const { return latencyUs + waitUs + bytes / (bandwidthGBps * 1e3); }
 };
 

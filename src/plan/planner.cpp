@@ -13,6 +13,7 @@ constexpr double kStreamGBps = 3;
 /// From sched_yield() of one rank until the next on its core goes on; 0.66 us between threads, 0.81 us between
 /// processes on a virtual Emerald Rapids Xeon.
 constexpr double kHandOverUs = 0.75;
+constexpr double kLoopbackWorkShare = 0.9;
 /// A channel that moves less than this is not worth its latency.
 constexpr double kLeastBytesPerChannel = 1 << 20;
 
@@ -68,7 +69,10 @@ int channelsFor(const PlanRequest& r, const Calibration& c) {
 }
 
 LinearCost slower(const LinearCost& a, const LinearCost& b) {
-  return {std::max(a.latencyUs, b.latencyUs), std::min(a.bandwidthGBps, b.bandwidthGBps)};
+  LinearCost both;
+  both.latencyUs = std::max(a.latencyUs, b.latencyUs);
+  both.bandwidthGBps = std::min(a.bandwidthGBps, b.bandwidthGBps);
+  return both;
 }
 
 std::string describe(const Shape& s) {
@@ -136,6 +140,9 @@ CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protoco
   }
   m.reduceGBps = c.reduceGBps;
   m.copyGBps = c.copyGBps;
+  // On loopback a message is system calls on both sides, in which the kernel does all there is to do.
+  const bool loopback = r.links.intra && *r.links.intra == LinkKind::TcpLocal;
+  if (loopback) m.intra.workShare = m.link.workShare = kLoopbackWorkShare;
   m.ranksPerCore = std::max(1.0, r.links.ranksPerCore);
   if (m.ranksPerCore > 1 && r.links.intra) m.intra.waitUs = m.link.waitUs = kHandOverUs;
   return m;
