@@ -41,7 +41,9 @@ TEST_CASE("an abort in the middle of large transfers ends them all, and no memor
   for (int round = 0; round < 20; ++round) {
     const int aborter = round % 3;
     std::vector<tuttiResult_t> results(3, tuttiSuccess);
-    (void)onRanks(3, [&](const Rank& r) {
+    const std::string complaints = onRanks(3, [&](const Rank& r) {
+      tuttiResult_t& result = results[static_cast<size_t>(r.rank)];
+      result = tuttiBarrier(r.comm, nullptr);  // an abort before that could keep others from joining at all
       std::thread abort;
       if (r.rank == aborter) {
         abort = std::thread([&] {
@@ -49,7 +51,6 @@ TEST_CASE("an abort in the middle of large transfers ends them all, and no memor
           tuttiCommAbort(r.comm);
         });
       }
-      tuttiResult_t& result = results[static_cast<size_t>(r.rank)];
       while (result == tuttiSuccess) {
         std::vector<float> x(200'000, 1);  // gone as soon as the call returns
         result = tuttiAllReduce(x.data(), x.data(), x.size(), tuttiFloat32, tuttiSum, r.comm, nullptr);
@@ -57,6 +58,7 @@ TEST_CASE("an abort in the middle of large transfers ends them all, and no memor
       if (abort.joinable()) abort.join();
       return std::string("ends with an abort");
     });
+    CAPTURE(round, complaints);
     for (const tuttiResult_t result : results) CHECK(result != tuttiSuccess);
   }
   unsetenv("TUTTI_ALGO");
