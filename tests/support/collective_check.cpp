@@ -34,7 +34,7 @@ constexpr size_t at(int block, size_t count) { return static_cast<size_t>(block)
 }  // namespace
 
 std::string checkAllReduce(const Rank& r, const CheckOptions& o) {
-  FloatBuffer in(o.count, o.shift), out(o.count, o.shift);
+  FloatBuffer in(o.count, o.shift, o.memory), out(o.count, o.shift, o.memory);
   FloatBuffer& source = o.inPlace ? out : in;
   fill(&source, 0, o.count, r.rank, 0);
   RANK_TRY(tuttiAllReduce(source.at(0), out.at(0), o.count, tuttiFloat32, tuttiSum, r.comm, o.stream));
@@ -43,7 +43,7 @@ std::string checkAllReduce(const Rank& r, const CheckOptions& o) {
 }
 
 std::string checkBroadcast(const Rank& r, const CheckOptions& o) {
-  FloatBuffer in(o.count, o.shift), out(o.count, o.shift);
+  FloatBuffer in(o.count, o.shift, o.memory), out(o.count, o.shift, o.memory);
   FloatBuffer& source = o.inPlace ? out : in;
   if (r.rank == o.root) fill(&source, 0, o.count, r.rank, 0);
   const void* send = r.rank == o.root ? source.at(0) : nullptr;
@@ -53,7 +53,7 @@ std::string checkBroadcast(const Rank& r, const CheckOptions& o) {
 }
 
 std::string checkReduce(const Rank& r, const CheckOptions& o) {
-  FloatBuffer in(o.count, o.shift), out(o.count, o.shift);
+  FloatBuffer in(o.count, o.shift, o.memory), out(o.count, o.shift, o.memory);
   const bool inPlace = o.inPlace && r.rank == o.root;
   FloatBuffer& source = inPlace ? out : in;
   fill(&source, 0, o.count, r.rank, 0);
@@ -68,7 +68,7 @@ std::string checkReduce(const Rank& r, const CheckOptions& o) {
 
 std::string checkAllGather(const Rank& r, const CheckOptions& o) {
   const size_t total = o.count * static_cast<size_t>(r.nRanks);
-  FloatBuffer in(o.count, o.shift), out(total, o.shift);
+  FloatBuffer in(o.count, o.shift, o.memory), out(total, o.shift, o.memory);
   if (o.inPlace) {
     fill(&out, at(r.rank, o.count), o.count, r.rank, 0);
   } else {
@@ -86,7 +86,7 @@ std::string checkAllGather(const Rank& r, const CheckOptions& o) {
 
 std::string checkReduceScatter(const Rank& r, const CheckOptions& o) {
   const size_t total = o.count * static_cast<size_t>(r.nRanks);
-  FloatBuffer in(total, o.shift), out(o.count, o.shift);
+  FloatBuffer in(total, o.shift, o.memory), out(o.count, o.shift, o.memory);
   for (int b = 0; b < r.nRanks; ++b) fill(&in, at(b, o.count), o.count, r.rank, b);
   void* recv = o.inPlace ? in.at(at(r.rank, o.count)) : out.at(0);
   RANK_TRY(tuttiReduceScatter(in.at(0), recv, o.count, tuttiFloat32, tuttiSum, r.comm, o.stream));
@@ -98,7 +98,7 @@ std::string checkReduceScatter(const Rank& r, const CheckOptions& o) {
 
 std::string checkAllToAll(const Rank& r, const CheckOptions& o) {
   const size_t total = o.count * static_cast<size_t>(r.nRanks);
-  FloatBuffer in(total, o.shift), out(total, o.shift);
+  FloatBuffer in(total, o.shift, o.memory), out(total, o.shift, o.memory);
   FloatBuffer& source = o.inPlace ? out : in;
   for (int b = 0; b < r.nRanks; ++b) fill(&source, at(b, o.count), o.count, r.rank, b);
   RANK_TRY(tuttiAllToAll(source.at(0), out.at(0), o.count, tuttiFloat32, r.comm, o.stream));
@@ -112,7 +112,7 @@ std::string checkAllToAll(const Rank& r, const CheckOptions& o) {
 
 std::string checkGather(const Rank& r, const CheckOptions& o) {
   const size_t total = o.count * static_cast<size_t>(r.nRanks);
-  FloatBuffer in(o.count, o.shift), out(total, o.shift);
+  FloatBuffer in(o.count, o.shift, o.memory), out(total, o.shift, o.memory);
   const bool inPlace = o.inPlace && r.rank == o.root;
   fill(inPlace ? &out : &in, inPlace ? at(r.rank, o.count) : 0, o.count, r.rank, 0);
   const void* send = inPlace ? out.at(at(r.rank, o.count)) : in.at(0);
@@ -128,7 +128,7 @@ std::string checkGather(const Rank& r, const CheckOptions& o) {
 
 std::string checkScatter(const Rank& r, const CheckOptions& o) {
   const size_t total = o.count * static_cast<size_t>(r.nRanks);
-  FloatBuffer in(total, o.shift), out(o.count, o.shift);
+  FloatBuffer in(total, o.shift, o.memory), out(o.count, o.shift, o.memory);
   const bool inPlace = o.inPlace && r.rank == o.root;
   if (r.rank == o.root) {
     for (int b = 0; b < r.nRanks; ++b) fill(&in, at(b, o.count), o.count, r.rank, b);
@@ -160,7 +160,7 @@ std::string checkVectors(const Rank& r, const CheckOptions& o) {
     gatherEnd += gatherCounts[p] + 1;
   }
   const auto own = static_cast<size_t>(r.rank);
-  FloatBuffer in(sendEnd, o.shift), out(recvEnd, o.shift), gathered(gatherEnd, o.shift);
+  FloatBuffer in(sendEnd, o.shift, o.memory), out(recvEnd, o.shift, o.memory), gathered(gatherEnd, o.shift, o.memory);
   for (size_t p = 0; p < n; ++p) fill(&in, sendDispls[p], sendCounts[p], r.rank, static_cast<int>(p));
   RANK_TRY(tuttiAllToAllv(in.at(0), sendCounts.data(), sendDispls.data(), out.at(0), recvCounts.data(),
                           recvDispls.data(), tuttiFloat32, r.comm, o.stream));
@@ -170,7 +170,7 @@ std::string checkVectors(const Rank& r, const CheckOptions& o) {
     if (std::string why = compare("AllToAllv", out, recvDispls[p], recvCounts[p], expected); !why.empty()) return why;
   }
 
-  FloatBuffer mine(gatherCounts[own], o.shift);
+  FloatBuffer mine(gatherCounts[own], o.shift, o.memory);
   fill(&mine, 0, gatherCounts[own], r.rank, 0);
   for (const bool all : {true, false}) {
     if (all) {
@@ -190,7 +190,7 @@ std::string checkVectors(const Rank& r, const CheckOptions& o) {
     }
   }
 
-  FloatBuffer whole(gatherEnd, o.shift);
+  FloatBuffer whole(gatherEnd, o.shift, o.memory);
   for (size_t p = 0; p < n; ++p) fill(&whole, gatherDispls[p], gatherCounts[p], r.rank, static_cast<int>(p));
   RANK_TRY(tuttiReduceScatterv(whole.at(0), mine.at(0), gatherCounts.data(), gatherDispls.data(), tuttiFloat32,
                                tuttiSum, r.comm, o.stream));
@@ -207,7 +207,7 @@ std::string checkVectors(const Rank& r, const CheckOptions& o) {
 // A ring, a message to oneself, and both directions with the opposite rank, all in one group.
 std::string checkPointToPoint(const Rank& r, const CheckOptions& o) {
   const int next = (r.rank + 1) % r.nRanks, prev = (r.rank + r.nRanks - 1) % r.nRanks;
-  FloatBuffer out(o.count, o.shift), in(o.count, o.shift), self(o.count, o.shift);
+  FloatBuffer out(o.count, o.shift, o.memory), in(o.count, o.shift, o.memory), self(o.count, o.shift, o.memory);
   fill(&out, 0, o.count, r.rank, 5);
   RANK_TRY(tuttiGroupStart());
   RANK_TRY(tuttiRecv(in.at(0), o.count, tuttiFloat32, prev, r.comm, o.stream));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -16,13 +17,29 @@ inline float element(int rank, int block, size_t i) {
   return static_cast<float>((rank * 7 + block * 3 + static_cast<int>(i % 11)) % 13 - 6);
 }
 
+/// Where a buffer comes from.
+enum class Memory : uint8_t { Plain, Allocated };  // malloc, tuttiMemAlloc
+
 /// Memory for `count` floats at an address that is `shift` bytes off a 64-byte boundary, filled with a poison.
 class FloatBuffer {
  public:
-  explicit FloatBuffer(size_t count, size_t shift = 0) : bytes_(count * sizeof(float) + 192, 0xa5), count_(count) {
-    const auto address = reinterpret_cast<uintptr_t>(bytes_.data());
-    data_ = bytes_.data() + (64 - address % 64) % 64 + shift;
+  explicit FloatBuffer(size_t count, size_t shift = 0, Memory memory = Memory::Plain) : count_(count) {
+    const size_t bytes = count * sizeof(float) + 192;
+    unsigned char* start = nullptr;
+    if (memory == Memory::Plain) {
+      bytes_.resize(bytes);
+      start = bytes_.data();
+    } else if (tuttiMemAlloc(&allocated_, bytes) == tuttiSuccess) {
+      start = static_cast<unsigned char*>(allocated_);
+    } else {
+      throw std::bad_alloc();
+    }
+    std::memset(start, 0xa5, bytes);
+    data_ = start + (64 - reinterpret_cast<uintptr_t>(start) % 64) % 64 + shift;
   }
+  FloatBuffer(const FloatBuffer&) = delete;
+  FloatBuffer& operator=(const FloatBuffer&) = delete;
+  ~FloatBuffer() { tuttiMemFree(allocated_); }
   void* at(size_t i) { return data_ + i * sizeof(float); }
   float get(size_t i) const {
     float value;
@@ -34,6 +51,7 @@ class FloatBuffer {
 
  private:
   std::vector<unsigned char> bytes_;
+  void* allocated_ = nullptr;
   unsigned char* data_;
   size_t count_;
 };
@@ -42,6 +60,7 @@ struct CheckOptions {
   size_t count = 1;
   bool inPlace = false;
   size_t shift = 0;  // bytes of misalignment
+  Memory memory = Memory::Plain;
   int root = 0;
   tuttiStream_t stream = nullptr;
 };

@@ -146,6 +146,7 @@ TEST_CASE("memory is offered where it lies, by each of the three ways") {
   const auto data = pattern(kBytes, 5);
   std::memcpy(memory, data.data(), kBytes);
   REQUIRE(p.a().canOffer(memory, kBytes) == row.can);
+  CHECK(p.a().offersMapped(memory, kBytes) == row.allocated);
   const size_t offsets[] = {0, 1, 777, kBytes - 5};
   for (const size_t offset : offsets) {
     const size_t bytes = kBytes - offset;

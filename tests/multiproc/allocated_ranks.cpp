@@ -1,0 +1,48 @@
+// One of a few ranks as processes: every collective on tuttiMemAlloc memory, on malloc's, and on a mixture by rank, so
+// that a call's messages go by mappings, by process_vm_readv and by slots, as each sender chooses.  Exit status 0 if
+// every element was right.
+#include <cstdio>
+
+#include "tests/support/collective_check.hpp"
+
+using namespace tutti::test;
+
+namespace {
+
+enum class Mixture : int { All, EvenRanks, None };
+
+std::string checkMixture(const Rank& r, Mixture mixture) {
+  const bool allocated = mixture == Mixture::All || (mixture == Mixture::EvenRanks && r.rank % 2 == 0);
+  for (const size_t count : {size_t{1}, size_t{5000}, size_t{40'961}, size_t{150'001}}) {
+    CheckOptions o;
+    o.count = count;
+    o.memory = allocated ? Memory::Allocated : Memory::Plain;
+    o.root = r.nRanks - 1;
+    for (const bool inPlace : {false, true}) {
+      o.inPlace = inPlace;
+      o.shift = inPlace ? 0 : 4;
+      if (std::string why = checkEverything(r, o); !why.empty()) {
+        return why + " (count " + std::to_string(count) + ", mixture " + std::to_string(static_cast<int>(mixture)) +
+               (inPlace ? ", in place)" : ")");
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+int main() {
+  Rank r{};
+  std::string why = failed(tuttiCommInitEnv(&r.comm, nullptr), "join");
+  if (why.empty()) {
+    tuttiCommUserRank(r.comm, &r.rank);
+    tuttiCommCount(r.comm, &r.nRanks);
+  }
+  for (const Mixture mixture : {Mixture::All, Mixture::EvenRanks, Mixture::None}) {
+    if (why.empty()) why = checkMixture(r, mixture);
+  }
+  if (why.empty()) why = failed(tuttiCommDestroy(r.comm), "destroy");
+  if (!why.empty()) std::fprintf(stderr, "rank %d: %s\n", r.rank, why.c_str());
+  return why.empty() ? 0 : 1;
+}
