@@ -98,11 +98,18 @@ void leaveCore() {
   if (CPU_COUNT(&others) > 0) (void)sched_setaffinity(0, sizeof others, &others);
 }
 
+/// What streams move, of both ends: kFarBytes that go and kFarBytes that come.  Shared, for its page faults take time.
+struct StreamMemory {
+  std::array<std::vector<std::byte>, 2> ends = {std::vector<std::byte>(2 * kFarBytes),
+                                                std::vector<std::byte>(2 * kFarBytes)};
+};
+
 /// Two ranks and the channel between them; the second rank echoes from a thread of its own while a probe runs.
 class ProbePair {
  public:
-  static std::shared_ptr<ProbePair> make(LinkKind kind) {
+  static std::shared_ptr<ProbePair> make(LinkKind kind, std::shared_ptr<StreamMemory> streamMemory) {
     auto pair = std::make_shared<ProbePair>();
+    pair->streamMemory_ = std::move(streamMemory);
     for (int rank = 0; rank < 2; ++rank) {
       Result<std::unique_ptr<Transport>> made = pair->transport(kind, rank);
       if (!made.ok()) return nullptr;
@@ -143,6 +150,30 @@ class ProbePair {
     return failed_ ? -1 : best;
   }
 
+  /// GB/s each way while `bytes` pass, one way or both ways, as an executor would move them: the best of `tries`.
+  /// Negative if something failed.
+  double streamGBps(size_t bytes, bool bothWays, bool direct, int tries) {
+    failed_ = false;
+    std::thread echo([&] {
+      leaveCore();
+      for (int i = 0; i < tries && !failed_; ++i) {
+        meet(1);
+        pump(1, bytes, bothWays, true, direct);
+        meet(1);
+      }
+    });
+    double best = -1;
+    for (int i = 0; i < tries && !failed_; ++i) {
+      meet(0);
+      const int64_t start = nowNs();
+      pump(0, bytes, true, bothWays, direct);
+      meet(0);
+      best = std::max(best, static_cast<double>(bytes) / static_cast<double>(nowNs() - start));
+    }
+    echo.join();
+    return failed_ ? -1 : best;
+  }
+
  private:
   static constexpr int kRounds = 24;
   static constexpr size_t kMostBytes = 1 << 20;
@@ -175,6 +206,41 @@ class ProbePair {
   void take(Channel& channel, std::vector<std::byte>* data, size_t bytes) {
     wait([&] { return channel.receive(data->data(), {bytes, {}}); });
   }
+
+  /// Both ends have come here.
+  void meet(size_t me) {
+    std::byte token{};
+    wait([&] { return channels_[me]->send(&token, 1, {}); });
+    wait([&] { return channels_[me]->receive(&token, {1, {}}); });
+  }
+  void pump(size_t me, size_t bytes, bool sends, bool receives, bool direct) {
+    Channel& channel = *channels_[me];
+    std::byte* from = streamMemory_->ends[me].data();
+    std::byte* to = from + kFarBytes;
+    const size_t slice = std::min(bytes, channel.slotBytes());
+    size_t gone = sends ? 0 : bytes, come = receives ? 0 : bytes;
+    Ticket ticket = 0;
+    const auto send = [&]() -> Result<bool> {
+      const size_t part = std::min(slice, bytes - gone);
+      if (!direct) return channel.send(from + gone, part, {});
+      TUTTI_ASSIGN(const Ticket offered, channel.offer(from + gone, part, {}));
+      if (offered != 0) ticket = offered;
+      return offered != 0;
+    };
+    wait([&]() -> Result<bool> {
+      if (gone < bytes) {
+        TUTTI_ASSIGN(const bool sent, send());
+        if (sent) gone = std::min(bytes, gone + slice);
+      }
+      if (come < bytes) {
+        TUTTI_ASSIGN(const bool got, channel.receive(to + come, {std::min(slice, bytes - come), {}}));
+        if (got) come = std::min(bytes, come + slice);
+      }
+      return gone == bytes && come == bytes;
+    });
+    if (ticket != 0) wait([&] { return channel.taken(ticket); });
+  }
+
   template <class Attempt>
   void wait(Attempt attempt) {
     const Deadline deadline = Deadline::inMs(100);
@@ -192,6 +258,7 @@ class ProbePair {
   std::array<std::unique_ptr<Channel>, 2> channels_;  // before the transports they belong to
   std::vector<std::byte> ours_ = std::vector<std::byte>(kMostBytes);
   std::vector<std::byte> theirs_ = std::vector<std::byte>(kMostBytes);
+  std::shared_ptr<StreamMemory> streamMemory_;
   std::atomic<bool> failed_{false};
 };
 
@@ -199,11 +266,18 @@ class ProbePair {
 
 LinkProbes machineProbes() {
   LinkProbes probes;
+  const auto streamMemory = std::make_shared<StreamMemory>();
   for (const LinkKind kind : {LinkKind::ShmThreads, LinkKind::ShmProcesses, LinkKind::TcpLocal}) {
-    const std::shared_ptr<ProbePair> pair = ProbePair::make(kind);
+    const std::shared_ptr<ProbePair> pair = ProbePair::make(kind, streamMemory);
     if (pair == nullptr) continue;
     const auto probe = [&](Protocol protocol, uint64_t mostBytes, bool direct) {
-      probes.at(kind, protocol) = {[pair, direct](size_t bytes) { return pair->oneWayUs(bytes, direct); }, mostBytes};
+      LinkProbes::Entry& entry = probes.at(kind, protocol);
+      entry.probe = [pair, direct](size_t bytes) { return pair->oneWayUs(bytes, direct); };
+      entry.mostBytes = mostBytes;
+      if (kind == LinkKind::TcpLocal || protocol == Protocol::Inline) return;
+      entry.stream = [pair, direct](size_t bytes, bool bothWays) {
+        return pair->streamGBps(bytes, bothWays, direct, bytes > kNearBytes ? 8 : 40);
+      };
     };
     if (pair->inlineBytes() > 0) probe(Protocol::Inline, pair->inlineBytes(), false);
     probe(Protocol::Slots, pair->slotBytes(), false);

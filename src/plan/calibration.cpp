@@ -106,6 +106,20 @@ bool parseLink(std::string_view rest, Calibration* into) {
          parseNumber(words[4], uint64_t{1}, UINT64_MAX, &link.mostBytes);
 }
 
+bool parseStream(std::string_view rest, Calibration* into) {
+  const std::vector<std::string> words = split(rest, ' ');
+  LinkKind kind{};
+  Protocol protocol{};
+  if (words.size() != 6 || !parseLinkKind(words[0], &kind) || !parseProtocol(words[1], &protocol)) return false;
+  LinkCost& link = into->at(kind, protocol);
+  if (!link.available || link.near.oneWay > 0) return false;  // before its link, or twice
+  size_t word = 2;
+  for (double* rate : {&link.near.oneWay, &link.near.bothWays, &link.far.oneWay, &link.far.bothWays}) {
+    if (!parseNumber(words[word++], kLeastGBps, kMostGBps, rate)) return false;
+  }
+  return true;
+}
+
 /// One line "key rest".
 bool parseLine(std::string_view key, std::string_view rest, Calibration* into) {
   if (key == "cpu" || key == "host") {
@@ -116,6 +130,7 @@ bool parseLine(std::string_view key, std::string_view rest, Calibration* into) {
   if (key == "copy-gbps") return parseNumber(rest, kLeastGBps, kMostGBps, &into->copyGBps);
   if (key == "reduce-gbps") return parseNumber(rest, kLeastGBps, kMostGBps, &into->reduceGBps);
   if (key == "stream-from-bytes") return parseNumber(rest, uint64_t{0}, UINT64_MAX, &into->streamFromBytes);
+  if (key == "stream") return parseStream(rest, into);
   return key == "link" && parseLink(rest, into);
 }
 
@@ -125,6 +140,22 @@ const char* linkKindName(LinkKind kind) { return kKinds[static_cast<size_t>(kind
 const char* protocolName(Protocol protocol) { return kProtocols[static_cast<size_t>(protocol)]; }
 bool parseLinkKind(std::string_view name, LinkKind* out) { return parseName(kKinds, name, out); }
 bool parseProtocol(std::string_view name, Protocol* out) { return parseName(kProtocols, name, out); }
+
+// Between the sizes that were measured, along a straight line of logarithms.
+LinearCost LinkCost::costIn(double bytes, bool bothWays) const {
+  constexpr double kAloneBytes = 64 * 1024;
+  LinearCost result = cost;
+  if (near.oneWay <= 0 || bytes <= kAloneBytes) return result;
+  const double nearGBps = bothWays ? near.bothWays : near.oneWay;
+  const double farGBps = bothWays ? far.bothWays : far.oneWay;
+  const auto between = [&](double from, double to, double least, double most) {
+    const double part = std::clamp(std::log(bytes / least) / std::log(most / least), 0.0, 1.0);
+    return from * std::pow(to / from, part);
+  };
+  result.bandwidthGBps = bytes <= kNearBytes ? between(cost.bandwidthGBps, nearGBps, kAloneBytes, kNearBytes)
+                                             : between(nearGBps, farGBps, kNearBytes, kFarBytes);
+  return result;
+}
 
 MachineIdentity thisMachine() {
   MachineIdentity machine;
@@ -165,6 +196,9 @@ std::string toText(const Calibration& c) {
       if (!link.available) continue;
       out += cat("link ", kKinds[kind], " ", kProtocols[protocol], " ", number(link.cost.latencyUs), " ",
                  number(link.cost.bandwidthGBps), " ", link.mostBytes, "\n");
+      if (link.near.oneWay <= 0) continue;
+      out += cat("stream ", kKinds[kind], " ", kProtocols[protocol], " ", number(link.near.oneWay), " ",
+                 number(link.near.bothWays), " ", number(link.far.oneWay), " ", number(link.far.bothWays), "\n");
     }
   }
   return out + "end\n";

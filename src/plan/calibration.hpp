@@ -3,7 +3,7 @@
 // Calibration is a value.  One rank has it (measured, or read from a file) and hands it to the others at init, so that
 // all ranks compare the same numbers.  Its text form is one line per figure:
 //
-//   tutti-calibration 1
+//   tutti-calibration 2
 //   cpu Intel(R) Xeon(R) Processor @ 2.50GHz
 //   cores 2
 //   host build-7
@@ -11,6 +11,7 @@
 //   reduce-gbps 9.5
 //   stream-from-bytes 2097152
 //   link shm-threads slots 0.21 9.8 131072        kind, protocol, latency us, GB/s, most bytes of a message
+//   stream shm-threads slots 9.9 4.4 8.5 3.1       kind, protocol, GB/s near one way and both ways, far the same
 //   end
 //
 // A text from elsewhere (another machine, another version, cut short, figures out of range) is refused with a reason.
@@ -47,16 +48,32 @@ const char* protocolName(Protocol protocol);
 bool parseLinkKind(std::string_view name, LinkKind* out);
 bool parseProtocol(std::string_view name, Protocol* out);
 
+/// GB/s each way of many messages in a row: one way alone, and both ways at once, as in most collectives.  Slots keep
+/// both ends of a message busy and lose half of their speed there, direct messages only the receiver.
+struct StreamRate {
+  double oneWay = 0;  // 0: not measured
+  double bothWays = 0;
+  bool operator==(const StreamRate&) const = default;
+};
+
+/// What streams were measured on: memory that the caches next to a core hold, and memory that they do not.
+inline constexpr size_t kNearBytes = 512 * 1024;
+inline constexpr size_t kFarBytes = 4 * 1024 * 1024;
+
 /// One protocol on one kind of link.
 struct LinkCost {
   bool available = false;
-  LinearCost cost;
+  LinearCost cost;  // of one message alone, waited for
   /// The largest message that this protocol takes; larger ones need another (inline) or go in pieces (slots).
   uint64_t mostBytes = 0;
+  StreamRate near;
+  StreamRate far;
   bool operator==(const LinkCost& o) const {
     return available == o.available && cost.latencyUs == o.cost.latencyUs &&
-           cost.bandwidthGBps == o.cost.bandwidthGBps && mostBytes == o.mostBytes;
+           cost.bandwidthGBps == o.cost.bandwidthGBps && mostBytes == o.mostBytes && near == o.near && far == o.far;
   }
+  /// The cost of messages of a call that moves `bytes` in all: alone where they are few, else as streams.
+  LinearCost costIn(double bytes, bool bothWays) const;
 };
 
 /// Whose figures they are.
@@ -70,7 +87,7 @@ struct MachineIdentity {
 MachineIdentity thisMachine();
 
 struct Calibration {
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;
   MachineIdentity machine;
   std::array<std::array<LinkCost, kNumProtocols>, kNumLinkKinds> links = {};
   double copyGBps = 10;
@@ -99,7 +116,8 @@ inline constexpr size_t kMostCalibrationBytes = 64 * 1024;
 
 // ---- The file.
 
-/// Where this machine's figures are kept: TUTTI_CALIBRATION, else ${XDG_CACHE_HOME:-~/.cache}/tutti/calibration-HASH.
+/// Where this machine's figures are kept: TUTTI_CALIBRATION, else ${XDG_CACHE_HOME:-~/.cache}/tutti/calibration-HASH,
+/// a file of its own for every version, since programs with an older library may run beside this one.
 /// Empty: nowhere (TUTTI_CALIBRATION=off, or there is no home).
 std::string calibrationPath(const MachineIdentity& machine);
 

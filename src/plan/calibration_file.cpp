@@ -57,7 +57,7 @@ std::string calibrationPath(const MachineIdentity& machine) {
   if (!given.empty()) return given;
   const std::string folder = cacheFolder();
   if (folder.empty()) return "";
-  const uint64_t hash = hashOf(cat(machine.cpu, "\n", machine.cores, "\n", machine.host));
+  const uint64_t hash = hashOf(cat(Calibration::kVersion, "\n", machine.cpu, "\n", machine.cores, "\n", machine.host));
   std::array<unsigned char, 8> bytes;
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(hash >> (56 - 8 * i));
   return cat(folder, "/tutti/calibration-", toHex(bytes.data(), bytes.size()));

@@ -39,6 +39,23 @@ LinearCost inRange(LinearCost cost) {
   return {std::clamp(cost.latencyUs, 1e-3, 1e6), std::clamp(cost.bandwidthGBps, 1e-3, 1e4)};
 }
 
+/// The rates of all protocols of a kind, or of none: they are compared with each other.
+void measureStreams(LinkKind kind, const LinkProbes& probes, int64_t end, Calibration* into) {
+  const auto k = static_cast<size_t>(kind);
+  std::array<LinkCost, kNumProtocols> links = into->links[k];
+  for (size_t protocol = 0; protocol < kNumProtocols; ++protocol) {
+    const StreamProbe& probe = probes.entries[k][protocol].stream;
+    if (!probe) continue;
+    for (const size_t bytes : {kNearBytes, kFarBytes}) {
+      if (nowNs() > end) return;
+      StreamRate& rate = bytes == kNearBytes ? links[protocol].near : links[protocol].far;
+      rate = {probe(bytes, false), probe(bytes, true)};
+      if (std::min(rate.oneWay, rate.bothWays) < 1e-3) return;
+    }
+  }
+  into->links[k] = links;
+}
+
 }  // namespace
 
 LinearCost fitLinear(std::span<const CostSample> samples) {
@@ -109,6 +126,9 @@ Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes&
           .available = true, .cost = fitLinear(samples), .mostBytes = std::max<uint64_t>(entry.mostBytes, 1)};
     }
   }
+  const int64_t streamEnd = nowNs() + budgetMs * kMs;
+  for (const LinkKind kind : {LinkKind::ShmProcesses, LinkKind::ShmThreads})
+    measureStreams(kind, probes, streamEnd, &c);
   return c;
 }
 

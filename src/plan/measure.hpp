@@ -25,9 +25,14 @@ LinearCost fitLinear(std::span<const CostSample> samples);
 /// measured.  Should take the best of a few tries and a few milliseconds in all.
 using LinkProbe = std::function<double(size_t bytes)>;
 
+/// GB/s each way while `bytes` in messages of a slot pass one way or both ways at once, the best of a few tries.
+/// Negative: could not be measured.
+using StreamProbe = std::function<double(size_t bytes, bool bothWays)>;
+
 struct LinkProbes {
   struct Entry {
-    LinkProbe probe;  // empty: not there; the built-in figure stays
+    LinkProbe probe;     // empty: not there; the built-in figure stays
+    StreamProbe stream;  // empty: long transfers go by the figures of single messages
     uint64_t mostBytes = 0;
   };
   std::array<std::array<Entry, kNumProtocols>, kNumLinkKinds> entries = {};
@@ -37,7 +42,8 @@ struct LinkProbes {
 };
 
 /// The built-in figures, with what could be measured put in their place.  Probing stops after
-/// `budgetMs` (a probe that has begun is waited for); what was not reached keeps its built-in figure.
+/// `budgetMs` for single messages, and once more for streams (a probe that has begun is waited for); what was not
+/// reached keeps its built-in figure.
 Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes& probes, int budgetMs = 200);
 
 /// Bandwidths of copy and float sum on one core for data that is in neither its L1 nor L2, and the size from which

@@ -68,6 +68,19 @@ int channelsFor(const PlanRequest& r, const Calibration& c) {
   return std::max(1, static_cast<int>(most));
 }
 
+/// Bytes that the call is about, all blocks together.
+double callBytes(const Shape& s) {
+  const bool oneVector = s.collective == Collective::AllReduce || s.collective == Collective::Broadcast ||
+                         s.collective == Collective::Reduce;
+  return static_cast<double>(s.bytes) * (oneVector ? 1 : s.nRanks);
+}
+
+/// Whether every rank sends while it receives.
+bool goesBothWays(Collective c) {
+  return c == Collective::AllReduce || c == Collective::AllGather || c == Collective::ReduceScatter ||
+         c == Collective::AllToAll;
+}
+
 LinearCost slower(const LinearCost& a, const LinearCost& b) {
   LinearCost both;
   both.latencyUs = std::max(a.latencyUs, b.latencyUs);
@@ -90,7 +103,9 @@ std::string exclusion(const PlanRequest& r, const Algorithm& a) {
 
 /// Why a protocol is out with every algorithm.
 std::string exclusion(const PlanRequest& r, const Calibration& c, Protocol protocol) {
-  if (r.overrides.protocol && *r.overrides.protocol != protocol) return "TUTTI_PROTO asks for another";
+  // A program that moves its bytes directly still has barriers.
+  const bool barrier = r.shape.collective == Collective::Barrier && r.overrides.protocol == Protocol::Direct;
+  if (r.overrides.protocol && *r.overrides.protocol != protocol && !barrier) return "TUTTI_PROTO asks for another";
   return whyNot(r, c, mainKind(r), protocol, r.links.intra.has_value());
 }
 
@@ -126,7 +141,10 @@ MessageCost messageCost(LinkKind kind, size_t bytes, bool directPossible, const 
 
 CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protocol) {
   CostModel m;
-  m.intra = r.links.intra ? c.at(*r.links.intra, protocol).cost : LinearCost{};
+  const auto inCall = [&](const LinkCost& link) {
+    return link.costIn(callBytes(r.shape), goesBothWays(r.shape.collective));
+  };
+  m.intra = r.links.intra ? inCall(c.at(*r.links.intra, protocol)) : LinearCost{};
   if (r.links.inter) {
     m.inter = c.at(*r.links.inter, r.links.intra ? interProtocol(r, c) : protocol).cost;
     const int channels = channelsFor(r, c);

@@ -23,6 +23,8 @@ Calibration oddFigures() {
   c.copyGBps = 1.0 / 3;
   c.streamFromBytes = 12345678901;
   c.at(LinkKind::TcpLocal, Protocol::Slots).cost = {0.1 + 0.2, 1e-3};
+  c.at(LinkKind::ShmProcesses, Protocol::Slots).near = {10.0 / 3, 5};
+  c.at(LinkKind::ShmProcesses, Protocol::Slots).far = {2.5, 1.25};
   return c;
 }
 
@@ -71,7 +73,7 @@ TEST_CASE("a text that is no calibration is refused with the reason") {
   for (const Row& row : {
            Row{"", "does not begin"},
            Row{"{}", "does not begin"},
-           Row{replaced("calibration 1", "calibration 2"), "does not begin"},
+           Row{replaced("calibration 2", "calibration 1"), "does not begin"},
            Row{good.substr(0, good.size() / 2), "cut short"},
            Row{good.substr(0, good.size() - 1), "cut short"},
            Row{replaced("cores 4", "cores 0"), "line 3 is not understood: \"cores 0\""},
@@ -81,6 +83,9 @@ TEST_CASE("a text that is no calibration is refused with the reason") {
            Row{replaced("copy-gbps 0.3333", "copy-gbps 1e999"), "line 5"},
            Row{replaced("link shm-threads inline", "link shm-fibres inline"), "shm-fibres"},
            Row{replaced("link shm-threads slots", "link shm-threads inline"), "is not understood"},
+           Row{replaced("stream shm-processes slots", "stream tcp-local direct"), "stream tcp-local"},  // no such link
+           Row{replaced(" 2.5 1.25\n", " 2.5 0\n"), "stream shm-processes"},
+           Row{replaced(" 2.5 1.25\n", " 2.5\n"), "stream shm-processes"},
            Row{replaced("host testhost\n", ""), "does not say which machine"},
            Row{replaced("host testhost", "colour blue"), "line 4"},
            Row{std::string(kMostCalibrationBytes + 1, 'x'), "longer"},
@@ -185,10 +190,34 @@ TEST_CASE("a fit finds latency and bandwidth, also under noise") {
   CHECK(fitLinear({&large, 1})(1 << 20) == Approx(100).epsilon(0.01));
 }
 
+TEST_CASE("messages alone cost what they did alone, streams what they did in streams") {
+  LinkCost link = {.available = true, .cost = {1, 10}, .mostBytes = 65536};
+  CHECK(link.costIn(1e9, true).bandwidthGBps == 10);
+  link.near = {8, 4};
+  link.far = {2, 1};
+  struct Row {
+    size_t bytes;
+    double oneWay, bothWays;
+  };
+  for (const Row& row : {Row{0, 10, 10}, Row{64 * 1024, 10, 10}, Row{kNearBytes, 8, 4}, Row{kFarBytes, 2, 1},
+                         Row{size_t{1} << 40, 2, 1}, Row{kNearBytes * 2, 8 * std::cbrt(0.25), 4 * std::cbrt(0.25)}}) {
+    CHECK(link.costIn(static_cast<double>(row.bytes), false).bandwidthGBps == Approx(row.oneWay));
+    CHECK(link.costIn(static_cast<double>(row.bytes), true).bandwidthGBps == Approx(row.bothWays));
+    CHECK(link.costIn(static_cast<double>(row.bytes), true).latencyUs == 1);
+  }
+}
+
 TEST_CASE("measuring asks the probes and leaves the rest as built in") {
   LinkProbes probes;
   probes.at(LinkKind::ShmThreads, Protocol::Slots) = {
       .probe = [](size_t bytes) { return 0.5 + static_cast<double>(bytes) / 5e3; }, .mostBytes = 65536};
+  probes.at(LinkKind::ShmThreads, Protocol::Slots).stream = [](size_t bytes, bool bothWays) {
+    return (bytes == kFarBytes ? 4.0 : 8.0) / (bothWays ? 2 : 1);
+  };
+  probes.at(LinkKind::ShmProcesses, Protocol::Slots) = probes.at(LinkKind::ShmThreads, Protocol::Slots);
+  probes.at(LinkKind::ShmProcesses, Protocol::Slots).stream = [](size_t, bool bothWays) {
+    return bothWays ? -1.0 : 8.0;
+  };
   probes.at(LinkKind::TcpLocal, Protocol::Slots) = {.probe = [](size_t) { return -1.0; }, .mostBytes = 65536};
   const Calibration c = measureCalibration(kMachine, probes, /*budgetMs=*/600'000);  // however slow this machine is
   const Calibration builtIn = defaultCalibration(kMachine);
@@ -196,6 +225,9 @@ TEST_CASE("measuring asks the probes and leaves the rest as built in") {
   CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).cost.bandwidthGBps == Approx(5).epsilon(0.02));
   CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).mostBytes == 65536);
   CHECK(c.at(LinkKind::TcpLocal, Protocol::Slots) == builtIn.at(LinkKind::TcpLocal, Protocol::Slots));
+  CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).near == StreamRate{8, 4});
+  CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).far == StreamRate{4, 2});
+  CHECK(c.at(LinkKind::ShmProcesses, Protocol::Slots).near == StreamRate{});  // all of them or none
   CHECK(c.copyGBps > 0.05);
   CHECK(c.reduceGBps > 0.05);
   CHECK(parseCalibration(toText(c)).ok());

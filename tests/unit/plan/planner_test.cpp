@@ -89,6 +89,28 @@ TEST_CASE("buffers that peers can read go direct when large and not when tiny") 
   CHECK(planned(r).protocol == Protocol::Slots);
 }
 
+TEST_CASE("one copy by the receiver wins where both ends are busy anyway, two copies at once where they are not") {
+  Calibration c = figures();
+  c.at(LinkKind::ShmProcesses, Protocol::Slots).near = c.at(LinkKind::ShmProcesses, Protocol::Slots).far = {10, 5};
+  c.at(LinkKind::ShmProcesses, Protocol::Direct).near = {8, 8};
+  c.at(LinkKind::ShmProcesses, Protocol::Direct).far = {4, 4};
+  const auto protocol = [&](Collective collective, size_t bytes) {
+    PlanRequest r = request(collective, 1, 2, bytes);
+    r.directPossible = true;
+    return plan(r, c)->protocol;
+  };
+  CHECK(protocol(Collective::AllGather, kNearBytes / 2) == Protocol::Direct);
+  CHECK(protocol(Collective::AllReduce, kNearBytes) == Protocol::Direct);
+  CHECK(protocol(Collective::Broadcast, kNearBytes) == Protocol::Slots);
+  CHECK(protocol(Collective::AllReduce, kFarBytes) == Protocol::Slots);
+}
+
+TEST_CASE("a barrier has no bytes to move directly, and is not refused for that") {
+  PlanRequest r = request(Collective::Barrier, 1, 2, 0);
+  r.overrides.protocol = Protocol::Direct;
+  CHECK(planned(r).protocol == Protocol::Inline);
+}
+
 TEST_CASE("every collective of every size on every machine has a plan, and its cost is that of the cheapest row") {
   for (int collective = 0; collective < kNumCollectives; ++collective) {
     for (const auto& [nodes, perNode] : {std::pair{1, 1}, {1, 2}, {1, 7}, {3, 1}, {4, 6}, {2, 32}}) {
