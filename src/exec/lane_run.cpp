@@ -204,6 +204,7 @@ Result<bool> LaneRun::sendOne(const BoundOp& op, size_t which, size_t bytes) {
     TUTTI_ASSIGN(const Ticket ticket, channel->offer(value_, bytes, buffers_.call));
     if (ticket == 0) return false;
     const Operand& lent = op.hasDst ? op.dst : op.sources.front();
+    if (loans_.size() == loans_.capacity()) TUTTI_TRY(forgetReturned());
     loans_.push_back({channel, ticket, op.toRanks[which], lent.memory, slice_});
     return true;
   }
@@ -231,6 +232,17 @@ Result<bool> LaneRun::loansReturned(const BoundOp& op) {
     loans_.erase(loans_.begin() + static_cast<std::ptrdiff_t>(i));
   }
   return true;
+}
+
+// Room in the list: no channel has more messages under way than it has slots, so most have been taken by then.
+Status LaneRun::forgetReturned() {
+  size_t kept = 0;
+  for (const Loan& loan : loans_) {
+    TUTTI_ASSIGN(const bool taken, loan.channel->taken(loan.ticket));
+    if (!taken) loans_[kept++] = loan;
+  }
+  loans_.erase(loans_.begin() + static_cast<std::ptrdiff_t>(kept), loans_.end());
+  return {};
 }
 
 Result<bool> LaneRun::allLoansReturned() {

@@ -50,6 +50,7 @@ class LaneRun {
   Result<bool> sendOne(const BoundOp& op, size_t which, size_t bytes);
   bool lends(const BoundOp& op, const Channel& channel, size_t bytes) const;
   Result<bool> loansReturned(const BoundOp& op);
+  Status forgetReturned();
   Result<bool> allLoansReturned();
   void compute(const BoundOp& op, std::byte* dst, size_t bytes);
   void releaseAll(const BoundOp& op);
