@@ -150,24 +150,28 @@ class ProbePair {
     return failed_ ? -1 : best;
   }
 
-  /// GB/s each way while `bytes` pass, one way or both ways, as an executor would move them: the best of `tries`.
-  /// Negative if something failed.
-  double streamGBps(size_t bytes, bool bothWays, bool direct, int tries) {
+  /// GB/s each way while `bytes` pass, one way or both ways, as an executor would move them: the best of some tries, of
+  /// which a busy machine gets fewer.  Negative if something failed.
+  double streamGBps(size_t bytes, bool bothWays, bool direct) {
     failed_ = false;
     std::thread echo([&] {
       leaveCore();
-      for (int i = 0; i < tries && !failed_; ++i) {
-        meet(1);
+      while (meet(1, true)) {
         pump(1, bytes, bothWays, true, direct);
-        meet(1);
+        meet(1, true);
       }
     });
     double best = -1;
-    for (int i = 0; i < tries && !failed_; ++i) {
-      meet(0);
+    const int64_t begin = nowNs();
+    const auto more = [&](int tries) {
+      return tries < kLeastStreams || (tries < kMostStreams && nowNs() - begin < kStreamsNs);
+    };
+    for (int tries = 0;; ++tries) {
+      const bool again = more(tries);
+      if (!meet(0, again) || !again) break;
       const int64_t start = nowNs();
       pump(0, bytes, true, bothWays, direct);
-      meet(0);
+      meet(0, true);
       best = std::max(best, static_cast<double>(bytes) / static_cast<double>(nowNs() - start));
     }
     echo.join();
@@ -176,6 +180,8 @@ class ProbePair {
 
  private:
   static constexpr int kRounds = 24;
+  static constexpr int kLeastStreams = 4, kMostStreams = 40;
+  static constexpr int64_t kStreamsNs = 10 * kMs;
   static constexpr size_t kMostBytes = 1 << 20;
 
   Result<std::unique_ptr<Transport>> transport(LinkKind kind, int rank) {
@@ -207,11 +213,12 @@ class ProbePair {
     wait([&] { return channel.receive(data->data(), {bytes, {}}); });
   }
 
-  /// Both ends have come here.
-  void meet(size_t me) {
-    std::byte token{};
+  /// Both ends have come here.  What the other end said of itself; false if something failed.
+  bool meet(size_t me, bool say) {
+    std::byte token{say};
     wait([&] { return channels_[me]->send(&token, 1, {}); });
     wait([&] { return channels_[me]->receive(&token, {1, {}}); });
+    return !failed_ && token != std::byte{0};
   }
   void pump(size_t me, size_t bytes, bool sends, bool receives, bool direct) {
     Channel& channel = *channels_[me];
@@ -275,9 +282,7 @@ LinkProbes machineProbes() {
       entry.probe = [pair, direct](size_t bytes) { return pair->oneWayUs(bytes, direct); };
       entry.mostBytes = mostBytes;
       if (kind == LinkKind::TcpLocal || protocol == Protocol::Inline) return;
-      entry.stream = [pair, direct](size_t bytes, bool bothWays) {
-        return pair->streamGBps(bytes, bothWays, direct, bytes > kNearBytes ? 8 : 40);
-      };
+      entry.stream = [pair, direct](size_t bytes, bool bothWays) { return pair->streamGBps(bytes, bothWays, direct); };
     };
     if (pair->inlineBytes() > 0) probe(Protocol::Inline, pair->inlineBytes(), false);
     probe(Protocol::Slots, pair->slotBytes(), false);

@@ -179,6 +179,14 @@ Calibration defaultCalibration(const MachineIdentity& machine) {
   }
   set(LinkKind::ShmThreads, Protocol::Direct, 0.4, 11, UINT64_MAX);
   set(LinkKind::ShmProcesses, Protocol::Direct, 0.8, 11, UINT64_MAX);
+  for (const LinkKind kind : {LinkKind::ShmThreads, LinkKind::ShmProcesses}) {
+    c.at(kind, Protocol::Slots).near = {10, 5};
+    c.at(kind, Protocol::Slots).far = {8, 4};
+  }
+  c.at(LinkKind::ShmThreads, Protocol::Direct).near = {20, 20};
+  c.at(LinkKind::ShmThreads, Protocol::Direct).far = {9, 5};
+  c.at(LinkKind::ShmProcesses, Protocol::Direct).near = {12, 12};
+  c.at(LinkKind::ShmProcesses, Protocol::Direct).far = {4, 4.2};
   set(LinkKind::TcpLocal, Protocol::Slots, 4, 4, kSlotBytes);
   const double mbit = fastestInterfaceMbit();
   // 94 % of the wire is payload with 1500-byte frames; 10 Gbit/s where nothing is known.

@@ -41,13 +41,13 @@ LinearCost inRange(LinearCost cost) {
 
 /// The rates of all protocols of a kind, or of none: they are compared with each other.
 void measureStreams(LinkKind kind, const LinkProbes& probes, int64_t end, Calibration* into) {
+  if (nowNs() > end) return;
   const auto k = static_cast<size_t>(kind);
   std::array<LinkCost, kNumProtocols> links = into->links[k];
   for (size_t protocol = 0; protocol < kNumProtocols; ++protocol) {
     const StreamProbe& probe = probes.entries[k][protocol].stream;
     if (!probe) continue;
     for (const size_t bytes : {kNearBytes, kFarBytes}) {
-      if (nowNs() > end) return;
       StreamRate& rate = bytes == kNearBytes ? links[protocol].near : links[protocol].far;
       rate = {probe(bytes, false), probe(bytes, true)};
       if (std::min(rate.oneWay, rate.bothWays) < 1e-3) return;
@@ -122,8 +122,10 @@ Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes&
         if (us > 0) samples.push_back({static_cast<double>(bytes), us});
       }
       if (samples.empty()) continue;
-      c.links[kind][protocol] = {
-          .available = true, .cost = fitLinear(samples), .mostBytes = std::max<uint64_t>(entry.mostBytes, 1)};
+      LinkCost& link = c.links[kind][protocol];
+      link.available = true;
+      link.cost = fitLinear(samples);
+      link.mostBytes = std::max<uint64_t>(entry.mostBytes, 1);
     }
   }
   const int64_t streamEnd = nowNs() + budgetMs * kMs;

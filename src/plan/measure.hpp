@@ -42,8 +42,8 @@ struct LinkProbes {
 };
 
 /// The built-in figures, with what could be measured put in their place.  Probing stops after
-/// `budgetMs` for single messages, and once more for streams (a probe that has begun is waited for); what was not
-/// reached keeps its built-in figure.
+/// `budgetMs` for single messages (a probe that has begun is waited for), and no kind of link begins with its streams
+/// after as much again; what was not reached keeps its built-in figure.
 Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes& probes, int budgetMs = 200);
 
 /// Bandwidths of copy and float sum on one core for data that is in neither its L1 nor L2, and the size from which
