@@ -1,0 +1,316 @@
+#include "src/topology/hwloc_import.hpp"
+
+#if TUTTI_HAVE_HWLOC
+#include <hwloc.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "src/topology/complete.hpp"
+#include "src/topology/rates.hpp"
+#if TUTTI_HAVE_PUGIXML
+#include "src/topology/xml_text.hpp"
+#endif
+
+namespace tutti::topology {
+namespace {
+
+struct Destroy {
+  void operator()(hwloc_topology_t t) const { hwloc_topology_destroy(t); }
+};
+using Topology = std::unique_ptr<hwloc_topology, Destroy>;
+
+Topology makeTopology() {
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) return nullptr;
+  Topology t(raw);
+  hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_ALL);
+  return t;
+}
+
+std::string infoOf(hwloc_obj_t object, const char* name) {
+  const char* value = hwloc_obj_get_info_by_name(object, name);
+  return value != nullptr ? value : "";
+}
+
+int numberOf(const std::string& text) { return text.empty() ? -1 : std::atoi(text.c_str()); }
+
+CpuSet cpusOf(hwloc_obj_t object) {
+  CpuSet set;
+  if (object->cpuset == nullptr) return set;
+  for (int pu = hwloc_bitmap_first(object->cpuset); pu >= 0 && pu < CpuSet::kMost;) {
+    set.add(pu);
+    const int next = hwloc_bitmap_next(object->cpuset, pu);
+    if (next < 0) break;
+    pu = next;
+  }
+  return set;
+}
+
+class Importer {
+ public:
+  Result<Graph> import(hwloc_topology_t topology) {
+    hwloc_obj_t root = hwloc_get_root_obj(topology);
+    Node host;
+    host.kind = NodeKind::Host;
+    host.name = infoOf(root, "HostName");
+    host_ = g_.add(host);
+    arch_ = infoOf(root, "Architecture");
+    cpu(root, host_);
+    if (g_.all(NodeKind::Numa).empty()) return invalidArgument("hwloc gave a machine without memory");
+    for (const auto& [object, parent] : io_) io(object, anchor(parent), 0);
+    TUTTI_TRY(complete(g_));
+    return std::move(g_);
+  }
+
+ private:
+  Node& at(int node) { return g_.nodes[static_cast<size_t>(node)]; }
+
+  CpuInfo cpuInfo(hwloc_obj_t package) const {
+    CpuInfo info;
+    info.arch = arch_;
+    info.vendor = infoOf(package, "CPUVendor");
+    info.family = numberOf(infoOf(package, "CPUFamilyNumber"));
+    info.model = numberOf(infoOf(package, "CPUModelNumber"));
+    return info;
+  }
+
+  int add(NodeKind kind, hwloc_obj_t object, int parent) {
+    Node n;
+    n.kind = kind;
+    n.parent = parent;
+    n.index = object->os_index == HWLOC_UNKNOWN_INDEX ? static_cast<int>(object->logical_index)
+                                                      : static_cast<int>(object->os_index);
+    n.cpus = cpusOf(object);
+    if (kind == NodeKind::Package) n.cpu = cpuInfo(object);
+    if (kind == NodeKind::Numa) n.memoryBytes = object->attr->numanode.local_memory;
+    if (kind == NodeKind::L3) n.memoryBytes = object->attr->cache.size;
+    if (kind == NodeKind::L3) n.index = static_cast<int>(object->logical_index);
+    const int package = g_.enclosing(parent, NodeKind::Package);
+    if (kind == NodeKind::Numa) n.cpu = package >= 0 ? at(package).cpu : cpuInfo(firstPackage(object));
+    return g_.add(std::move(n));
+  }
+
+  static hwloc_obj_t firstPackage(hwloc_obj_t object) {
+    while (object->parent != nullptr) object = object->parent;
+    while (object->type != HWLOC_OBJ_PACKAGE && object->first_child != nullptr) object = object->first_child;
+    return object;
+  }
+
+  /// Memory children hang beside the tree.  The first NUMA node of an object holds what is below the object; others
+  /// (high-bandwidth memory) stand alone.
+  void memory(hwloc_obj_t object, int* holder) {
+    const int above = *holder;
+    for (hwloc_obj_t child = object->memory_first_child; child != nullptr; child = child->next_sibling) {
+      hwloc_obj_t numa = child;
+      while (numa != nullptr && numa->type != HWLOC_OBJ_NUMANODE) numa = numa->memory_first_child;
+      if (numa == nullptr) continue;
+      const int node = add(NodeKind::Numa, numa, above);
+      if (*holder == above && at(above).kind != NodeKind::Core) *holder = node;
+    }
+  }
+
+  void cpu(hwloc_obj_t object, int holder) {
+    if (object->type == HWLOC_OBJ_PACKAGE) holder = add(NodeKind::Package, object, holder);
+    const bool coreFits = object->type == HWLOC_OBJ_CORE;
+    if (object->type == HWLOC_OBJ_L3CACHE) holder = add(NodeKind::L3, object, holder);
+    if (coreFits) {
+      add(NodeKind::Core, object, holder);
+      return;
+    }
+    memory(object, &holder);
+    for (hwloc_obj_t child = object->io_first_child; child != nullptr; child = child->next_sibling) {
+      io_.push_back({child, holder});
+    }
+    for (hwloc_obj_t child = object->first_child; child != nullptr; child = child->next_sibling) cpu(child, holder);
+  }
+
+  /// The NUMA node that a device belongs to: the one around it, else the first below the package or host.
+  int anchor(int holder) {
+    const int around = g_.enclosing(holder, NodeKind::Numa);
+    if (around >= 0) return around;
+    for (const int numa : g_.all(NodeKind::Numa)) {
+      for (int up = numa; up >= 0; up = at(up).parent) {
+        if (up == holder) return numa;
+      }
+    }
+    return g_.all(NodeKind::Numa).front();
+  }
+
+  /// `ports` is the number of bridges passed on the way down, root port included.
+  void io(hwloc_obj_t object, int parent, int ports) {
+    if (object->type == HWLOC_OBJ_BRIDGE) {
+      const bool isPci = object->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI;
+      const bool isSwitch = isPci && ports % 2 == 1;
+      const int holder = isSwitch && leads(object) ? addPci(object, NodeKind::PciSwitch, parent) : parent;
+      for (hwloc_obj_t c = object->io_first_child; c != nullptr; c = c->next_sibling) io(c, holder, ports + isPci);
+    } else if (object->type == HWLOC_OBJ_PCI_DEVICE) {
+      device(object, parent);
+    } else if (object->type == HWLOC_OBJ_OS_DEVICE) {
+      withoutPci(object, parent);
+    }
+  }
+
+  /// Whether something worth a node is below the bridge.
+  static bool leads(hwloc_obj_t bridge) {
+    for (hwloc_obj_t c = bridge->io_first_child; c != nullptr; c = c->next_sibling) {
+      if (c->type == HWLOC_OBJ_BRIDGE ? leads(c) : c->type == HWLOC_OBJ_PCI_DEVICE && matters(c)) return true;
+    }
+    return false;
+  }
+
+  static PciInfo pciInfo(hwloc_obj_t object) {
+    const auto& a = object->type == HWLOC_OBJ_BRIDGE ? object->attr->bridge.upstream.pci : object->attr->pcidev;
+    PciInfo pci;
+    pci.classCode = a.class_id << 8;
+    pci.vendor = a.vendor_id;
+    pci.device = a.device_id;
+    pci.subsystemVendor = a.subvendor_id;
+    pci.subsystemDevice = a.subdevice_id;
+    pcieFromRate(static_cast<double>(a.linkspeed), &pci.linkGTps, &pci.linkWidth);
+    return pci;
+  }
+
+  /// GPUs, adapters and their switches; of the rest displays and storage, which share the bandwidth.
+  static bool matters(hwloc_obj_t object) {
+    const PciInfo pci = pciInfo(object);
+    const int base = pci.classCode >> 16;
+    const NodeKind kind = kindOfPciClass(pci);
+    return kind == NodeKind::Gpu || kind == NodeKind::Nic || kind == NodeKind::NvSwitch || base == 0x03 || base == 0x01;
+  }
+
+  int addPci(hwloc_obj_t object, NodeKind kind, int parent) {
+    const auto& a = object->type == HWLOC_OBJ_BRIDGE ? object->attr->bridge.upstream.pci : object->attr->pcidev;
+    Node n;
+    n.kind = kind;
+    n.parent = parent;
+    n.pci = pciInfo(object);
+    char busId[32];
+    std::snprintf(busId, sizeof busId, "%04x:%02x:%02x.%x", static_cast<unsigned>(a.domain), a.bus, a.dev, a.func);
+    n.busId = busId;
+    const int node = g_.add(n);
+    const double known = pcieGBps(n.pci.linkGTps, n.pci.linkWidth);
+    g_.connect({parent, node, LinkKind::Pci, 1, known > 0 ? known : assumedPcieGBps(), known <= 0});
+    return node;
+  }
+
+  void device(hwloc_obj_t object, int parent) {
+    if (!matters(object)) return;
+    const NodeKind kind = kindOfPciClass(pciInfo(object));
+    const int node = addPci(object, kind, parent);
+    if (kind == NodeKind::Nic) ports(object, node);
+    if (kind == NodeKind::Gpu) gpuNumber(object, node);
+    if (kind != NodeKind::PciDevice) return;
+    for (hwloc_obj_t c = object->io_first_child; c != nullptr; c = c->next_sibling) {
+      if (at(node).name.empty() && c->type == HWLOC_OBJ_OS_DEVICE && c->name != nullptr) at(node).name = c->name;
+    }
+    if (at(node).name.empty() && at(node).pci.classCode >> 16 == 0x03) at(node).name = "display " + at(node).busId;
+  }
+
+  /// The CUDA or NVML number, where hwloc had the means to know it.
+  void gpuNumber(hwloc_obj_t object, int node) {
+    for (hwloc_obj_t c = object->io_first_child; c != nullptr; c = c->next_sibling) {
+      const std::string name = c->name != nullptr ? c->name : "";
+      for (const char* prefix : {"cuda", "nvml", "rsmi"}) {
+        if (name.starts_with(prefix) && at(node).index < 0) at(node).index = numberOf(name.substr(4));
+      }
+    }
+  }
+
+  /// The RDMA devices of an adapter, or its interfaces if it has none.
+  void ports(hwloc_obj_t object, int nic) {
+    for (const auto wanted : {HWLOC_OBJ_OSDEV_OPENFABRICS, HWLOC_OBJ_OSDEV_NETWORK}) {
+      bool any = false;
+      for (hwloc_obj_t c = object->io_first_child; c != nullptr; c = c->next_sibling) {
+        if (c->type != HWLOC_OBJ_OS_DEVICE || c->attr->osdev.type != wanted) continue;
+        port(c, nic);
+        any = true;
+      }
+      if (any) return;
+    }
+  }
+
+  void port(hwloc_obj_t object, int nic) {
+    Node n;
+    n.kind = NodeKind::Net;
+    n.parent = nic;
+    n.name = object->name != nullptr ? object->name : "";
+    std::string guid = infoOf(object, "NodeGUID");
+    std::erase(guid, ':');
+    if (!guid.empty()) n.net.guid = std::strtoull(guid.c_str(), nullptr, 16);
+    if (object->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS) n.net.port = 1;
+    const int net = g_.add(n);
+    g_.connect({nic, net, LinkKind::Port, 1, assumedNetMbps() / 8000.0, true});
+  }
+
+  /// Interfaces that hwloc could not place on PCI.
+  void withoutPci(hwloc_obj_t object, int parent) {
+    const auto type = object->attr->osdev.type;
+    if (type != HWLOC_OBJ_OSDEV_OPENFABRICS && type != HWLOC_OBJ_OSDEV_NETWORK) return;
+    Node n;
+    n.kind = NodeKind::Nic;
+    n.parent = parent;
+    const int nic = g_.add(n);
+    g_.connect({parent, nic, LinkKind::Pci, 1, assumedPcieGBps(), true});
+    port(object, nic);
+  }
+
+  Graph g_;
+  int host_ = 0;
+  std::string arch_;
+  std::vector<std::pair<hwloc_obj_t, int>> io_;  // with their holders; placed when all NUMA nodes are known
+};
+
+}  // namespace
+
+Result<Graph> readHwlocXml(std::string_view text, const std::string& origin) {
+#if TUTTI_HAVE_PUGIXML
+  // hwloc does not say where it stumbled: what can be found before is.
+  XmlText xml;
+  TUTTI_TRY(xml.parse(text, origin));
+  if (std::string_view(xml.root().name()) != "topology")
+    return xml.error(xml.root(), "hwloc's XML starts with <topology>");
+  if (!xml.root().child("object")) return xml.error(xml.root(), "there is no <object> in it");
+#endif
+  Topology t = makeTopology();
+  if (t == nullptr) return systemError("hwloc_topology_init failed");
+  const std::string copy(text);
+  if (hwloc_topology_set_xmlbuffer(t.get(), copy.c_str(), static_cast<int>(copy.size() + 1)) != 0 ||
+      hwloc_topology_load(t.get()) != 0) {
+    return invalidArgument(origin, ": hwloc does not accept this description");
+  }
+  return Importer().import(t.get());
+}
+
+Result<Graph> parseHwlocSynthetic(const std::string& text) {
+  Topology t = makeTopology();
+  if (t == nullptr) return systemError("hwloc_topology_init failed");
+  if (hwloc_topology_set_synthetic(t.get(), text.c_str()) != 0 || hwloc_topology_load(t.get()) != 0) {
+    return invalidArgument("hwloc does not accept the synthetic description '", text, "'");
+  }
+  return Importer().import(t.get());
+}
+
+Result<Graph> discoverByHwloc() {
+  Topology t = makeTopology();
+  if (t == nullptr || hwloc_topology_load(t.get()) != 0) return errnoError(errno, "hwloc cannot look at this machine");
+  return Importer().import(t.get());
+}
+
+}  // namespace tutti::topology
+
+#else
+namespace tutti::topology {
+namespace {
+Status none() { return invalidUsage("this build of Tutti has no hwloc (Meson option hwloc)"); }
+}  // namespace
+
+Result<Graph> readHwlocXml(std::string_view, const std::string&) { return none(); }
+Result<Graph> parseHwlocSynthetic(const std::string&) { return none(); }
+Result<Graph> discoverByHwloc() { return none(); }
+
+}  // namespace tutti::topology
+#endif

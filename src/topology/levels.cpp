@@ -1,0 +1,105 @@
+#include "src/topology/levels.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "src/topology/complete.hpp"
+#include "src/topology/paths.hpp"
+
+namespace tutti::topology {
+namespace {
+
+/// What makes two ranks of one group: a node, with a process for Process; -1 - rail for rails.
+using Key = std::tuple<int64_t, int64_t>;
+
+class Placer {
+ public:
+  explicit Placer(const Graph& graph) : g_(graph), children_(childLists(graph)), paths_(graph) {
+    for (const int host : g_.all(NodeKind::Host)) hosts_.insert({g_.nodes[static_cast<size_t>(host)].hostHash, host});
+  }
+
+  Status place(const RankPlace& rank, size_t number, std::array<Key, kNumLevels>* keys) {
+    const auto host = hosts_.find(rank.hostHash);
+    if (host == hosts_.end()) return invalidArgument("rank ", number, ": its host is not in the topology");
+    int spot = host->second;
+    if (!rank.busId.empty()) {
+      const int device = g_.byBusId(rank.busId, spot);
+      if (device < 0)
+        return invalidArgument("rank ", number, ": no device ", rank.busId, " on its host in the topology");
+      spot = device;
+    } else if (!rank.cpus.empty()) {
+      spot = smallest(spot, rank.cpus);
+    }
+    const auto key = [&](Level level) -> Key& { return (*keys)[static_cast<size_t>(level)]; };
+    key(Level::Process) = {host->second, rank.process};
+    key(Level::L3) = {enclosing(spot, {NodeKind::L3, NodeKind::Numa, NodeKind::Package}), 0};
+    key(Level::Numa) = {enclosing(spot, {NodeKind::Numa, NodeKind::Package}), 0};
+    key(Level::Socket) = {enclosing(spot, {NodeKind::Package}), 0};
+    if (g_.enclosing(spot, NodeKind::Package) < 0) key(Level::Socket) = key(Level::Numa);  // files without packages
+    key(Level::Host) = {host->second, 0};
+    key(Level::Rail) = rail(spot, host->second);
+    key(Level::Cluster) = {0, 0};
+    return {};
+  }
+
+ private:
+  /// The smallest part of the machine that has all these CPUs.
+  int smallest(int node, const CpuSet& cpus) const {
+    for (const int child : children_[static_cast<size_t>(node)]) {
+      if (g_.nodes[static_cast<size_t>(child)].cpus.contains(cpus)) return smallest(child, cpus);
+    }
+    return node;
+  }
+
+  /// The nearest node around `spot` of the first kind that there is; the host if none.
+  int enclosing(int spot, std::initializer_list<NodeKind> kinds) const {
+    for (const NodeKind kind : kinds) {
+      if (const int node = g_.enclosing(spot, kind); node >= 0) return node;
+    }
+    return g_.hostOf(spot);
+  }
+
+  Key rail(int spot, int host) {
+    int device = spot;
+    if (g_.nodes[static_cast<size_t>(spot)].kind != NodeKind::Gpu) {
+      device = g_.enclosing(spot, NodeKind::Numa);
+      if (device < 0) device = g_.all(NodeKind::Numa, host).front();
+    }
+    const std::vector<int> nets = paths_.netsOf(device);
+    if (nets.empty()) return {host, 0};
+    const int given = g_.nodes[static_cast<size_t>(nets[0])].net.rail;
+    if (given >= 0) return {-1 - int64_t{given}, 0};
+    const std::vector<int> all = g_.all(NodeKind::Net, host);
+    return {-1 - (std::find(all.begin(), all.end(), nets[0]) - all.begin()), 1};
+  }
+
+  const Graph& g_;
+  std::vector<std::vector<int>> children_;
+  Paths paths_;
+  std::map<uint64_t, int> hosts_;
+};
+
+}  // namespace
+
+const char* levelName(Level level) {
+  constexpr const char* kNames[] = {"process", "L3", "NUMA", "socket", "host", "rail", "cluster"};
+  return kNames[static_cast<size_t>(level)];
+}
+
+Result<LevelGroups> levelGroups(const Graph& graph, const std::vector<RankPlace>& ranks) {
+  Placer placer(graph);
+  LevelGroups groups;
+  std::array<std::map<Key, int>, kNumLevels> numbers;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    std::array<Key, kNumLevels> keys;
+    TUTTI_TRY(placer.place(ranks[rank], rank, &keys));
+    for (size_t level = 0; level < kNumLevels; ++level) {
+      const int next = static_cast<int>(numbers[level].size());
+      groups[level].push_back(numbers[level].insert({keys[level], next}).first->second);
+    }
+  }
+  return groups;
+}
+
+}  // namespace tutti::topology

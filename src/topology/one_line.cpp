@@ -1,0 +1,250 @@
+#include "src/topology/one_line.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <set>
+
+#include "src/topology/complete.hpp"
+#include "src/topology/rates.hpp"
+
+namespace tutti::topology {
+namespace {
+
+struct Machine {
+  int nodes = 1, packages = 0, numas = 1, l3s = 1, cores = 8;
+  double socketGBps = 22;
+  int gpus = 0, sm = 90;
+  int switches = -1;
+  double pcieGTps = 32;
+  int pcieWidth = 16;
+  int nvlinks = 0;
+  double nvlinkGBps = 0;
+  int nvswitches = 1;
+  int nics = 0;
+  double nicGBps = 0;
+};
+
+template <class T>
+bool number(std::string_view text, T* value) {
+  const auto [next, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && next == text.data() + text.size() && !text.empty();
+}
+
+Status whole(const std::string& word, std::string_view text, int least, int most, int* value) {
+  if (!number(text, value)) return invalidArgument("topology: '", word, "': '", text, "' is not a whole number");
+  if (*value < least || *value > most) {
+    return invalidArgument("topology: '", word, "': ", *value, " is outside ", least, "..", most);
+  }
+  return {};
+}
+
+Status bandwidth(const std::string& word, std::string_view text, double* value) {
+  if (number(text, value) && std::isfinite(*value) && *value >= 1e-3 && *value <= 1e6) return {};
+  return invalidArgument("topology: '", word, "': '", text, "' is not a bandwidth in GB/s (0.001 to 1000000)");
+}
+
+/// "18x25": a number of links and the bandwidth of each.
+Status times(const std::string& word, std::string_view text, int least, int most, int* count, double* each) {
+  const size_t x = text.find('x');
+  if (x == std::string_view::npos) return invalidArgument("topology: '", word, "' is not NUMBERxBANDWIDTH, e.g. 8x50");
+  TUTTI_TRY(whole(word, text.substr(0, x), least, most, count));
+  return bandwidth(word, text.substr(x + 1), each);
+}
+
+Status pcie(const std::string& word, std::string_view text, Machine* m) {
+  const size_t x = text.find('x');
+  if (x == std::string_view::npos) return invalidArgument("topology: '", word, "' is not SPEEDxLANES, e.g. 32x16");
+  TUTTI_TRY(bandwidth(word, text.substr(0, x), &m->pcieGTps));
+  if (m->pcieGTps > 1024) return invalidArgument("topology: '", word, "': more than 1024 GT/s");
+  return whole(word, text.substr(x + 1), 1, 64, &m->pcieWidth);
+}
+
+Status readWord(const std::string& word, std::string_view key, std::string_view value, Machine* m) {
+  if (key == "node") return whole(word, value, 1, 1 << 17, &m->nodes);
+  if (key == "package") return whole(word, value, 1, 64, &m->packages);
+  if (key == "numa") return whole(word, value, 1, 64, &m->numas);
+  if (key == "l3") return whole(word, value, 1, 64, &m->l3s);
+  if (key == "core") return whole(word, value, 1, 1024, &m->cores);
+  if (key == "socket") return bandwidth(word, value, &m->socketGBps);
+  if (key == "gpu") return whole(word, value, 0, 128, &m->gpus);
+  if (key == "sm") return whole(word, value, 10, 999, &m->sm);
+  if (key == "switch") return whole(word, value, 0, 128, &m->switches);
+  if (key == "pcie") return pcie(word, value, m);
+  if (key == "nvlink") return times(word, value, 1, 1024, &m->nvlinks, &m->nvlinkGBps);
+  if (key == "nvswitch") return whole(word, value, 0, 64, &m->nvswitches);
+  if (key == "nic") return times(word, value, 0, 128, &m->nics, &m->nicGBps);
+  return invalidArgument("topology: '", word,
+                         "': the words are node, package, numa, l3, core, socket, gpu, sm, switch, "
+                         "pcie, nvlink, nvswitch, nic");
+}
+
+Result<Machine> readMachine(std::string_view text) {
+  Machine m;
+  std::set<std::string, std::less<>> seen;
+  std::string plain(text);
+  for (char& c : plain) c = c == '\n' || c == '\t' || c == '\r' || c == ',' ? ' ' : c;
+  for (const std::string& word : split(plain, ' ')) {
+    if (word.empty()) continue;
+    const size_t colon = word.find(':');
+    if (colon == std::string::npos) return invalidArgument("topology: '", word, "' is not KEY:VALUE, e.g. gpu:8");
+    const std::string_view key = std::string_view(word).substr(0, colon);
+    if (!seen.insert(std::string(key)).second) return invalidArgument("topology: '", key, "' is there twice");
+    TUTTI_TRY(readWord(word, key, std::string_view(word).substr(colon + 1), &m));
+  }
+  if (seen.empty()) return invalidArgument("topology: nothing in it; e.g. node:4 gpu:8 nvlink:18x25 nic:8x50");
+  if (m.nvlinks > 0 && m.gpus == 0) return invalidArgument("topology: nvlink without gpu");
+  if (m.nvlinks > 0 && m.nvswitches == 0 && (m.gpus < 2 || m.nvlinks % (m.gpus - 1) != 0)) {
+    return invalidArgument("topology: ", m.nvlinks, " links of a GPU do not go evenly to ", m.gpus - 1, " others");
+  }
+  if (m.nvlinks > 0 && m.nvswitches > m.nvlinks)
+    return invalidArgument("topology: more NVSwitches than links of a GPU");
+  const int devices = std::max(m.gpus, m.nics);
+  if (m.packages == 0) m.packages = devices >= 2 ? 2 : 1;
+  const int fewest = m.gpus > 0 && m.nics > 0 ? std::min(m.gpus, m.nics) : 0;
+  if (m.switches < 0) m.switches = fewest;
+  const int64_t cpuParts = int64_t{m.packages} * m.numas * m.l3s * m.cores;
+  if (cpuParts > CpuSet::kMost) return invalidArgument("topology: more than ", CpuSet::kMost, " cores in a host");
+  const int64_t perHost = 2 * cpuParts + m.gpus + 2 * m.nics + m.switches + m.nvswitches + 64;
+  if (perHost * m.nodes > static_cast<int64_t>(Graph::kMostNodes)) {
+    return invalidArgument("topology: too large a machine: about ", perHost * m.nodes, " parts, at most ",
+                           Graph::kMostNodes);
+  }
+  return m;
+}
+
+class Builder {
+ public:
+  explicit Builder(const Machine& machine) : m_(machine) {}
+
+  Graph build() {
+    for (int host = 0; host < m_.nodes; ++host) buildHost(host);
+    return std::move(g_);
+  }
+
+ private:
+  int add(NodeKind kind, int parent, int index) {
+    Node n;
+    n.kind = kind;
+    n.parent = parent;
+    n.index = index;
+    return g_.add(std::move(n));
+  }
+
+  void buildHost(int host) {
+    // A hash that can be told from an unknown one, the same in every process that reads the same line.
+    host_ = add(NodeKind::Host, -1, host);
+    g_.nodes.back().hostHash = static_cast<uint64_t>(host) + 1;
+    numas_.clear();
+    bus_ = 1;
+    int core = 0;
+    for (int package = 0; package < m_.packages; ++package) buildPackage(package, &core);
+    for (size_t i = 0; i < numas_.size(); ++i) {
+      for (size_t j = i + 1; j < numas_.size(); ++j) {
+        g_.connect({numas_[i], numas_[j], LinkKind::Socket, 1, m_.socketGBps, false});
+      }
+    }
+    buildDevices();
+  }
+
+  void buildPackage(int package, int* core) {
+    const int socket = add(NodeKind::Package, host_, package);
+    for (int i = 0; i < m_.numas; ++i) {
+      const int numa = add(NodeKind::Numa, socket, package * m_.numas + i);
+      numas_.push_back(numa);
+      for (int l3 = 0; l3 < m_.l3s; ++l3) {
+        const int cache = add(NodeKind::L3, numa, (package * m_.numas + i) * m_.l3s + l3);
+        for (int c = 0; c < m_.cores; ++c, ++*core) {
+          const int node = add(NodeKind::Core, cache, *core);
+          for (const int holder : {socket, numa, cache, node}) g_.nodes[static_cast<size_t>(holder)].cpus.add(*core);
+        }
+      }
+    }
+  }
+
+  /// The i-th of n things among m places in order: 0 0 1 1 for 4 among 2.
+  static int spread(int i, int n, int places) { return static_cast<int>(int64_t{i} * places / n); }
+
+  int onPci(NodeKind kind, int parent, int index, int classCode, int vendor) {
+    const int node = add(kind, parent, index);
+    Node& n = g_.nodes.back();
+    char busId[32];
+    std::snprintf(busId, sizeof busId, "%04x:%02x:00.0", bus_ >> 8, bus_ & 0xff);
+    ++bus_;
+    n.busId = busId;
+    n.pci = {classCode, vendor, -1, -1, -1, m_.pcieGTps, m_.pcieWidth};
+    g_.connect({parent, node, LinkKind::Pci, 1, pcieGBps(m_.pcieGTps, m_.pcieWidth), false});
+    return node;
+  }
+
+  void buildDevices() {
+    const int places = static_cast<int>(numas_.size());
+    std::vector<int> switches;
+    for (int i = 0; i < m_.switches; ++i) {
+      const int numa = numas_[static_cast<size_t>(spread(i, m_.switches, places))];
+      switches.push_back(onPci(NodeKind::PciSwitch, numa, -1, 0x060400, -1));
+    }
+    const std::vector<int>& holders = switches.empty() ? numas_ : switches;
+    const auto holder = [&](int i, int n) {
+      return holders[static_cast<size_t>(spread(i, n, static_cast<int>(holders.size())))];
+    };
+    std::vector<int> gpus;
+    for (int i = 0; i < m_.gpus; ++i) {
+      gpus.push_back(onPci(NodeKind::Gpu, holder(i, m_.gpus), i, 0x030200, 0x10de));
+      g_.nodes.back().gpu.sm = m_.sm;
+    }
+    for (int i = 0; i < m_.nics; ++i) buildNic(holder(i, m_.nics), i);
+    if (m_.nvlinks > 0) buildNvlinks(gpus);
+  }
+
+  void buildNic(int parent, int i) {
+    const int nic = onPci(NodeKind::Nic, parent, -1, 0x020000, -1);
+    const int net = add(NodeKind::Net, nic, i);
+    Node& n = g_.nodes.back();
+    n.name = cat("nic", i);
+    n.net.speedMbps = static_cast<int>(std::lround(m_.nicGBps * 8000));
+    n.net.port = 1;
+    n.net.rail = i;
+    n.net.guid = g_.nodes[static_cast<size_t>(host_)].hostHash << 16 | static_cast<uint64_t>(i);
+    g_.connect({nic, net, LinkKind::Port, 1, m_.nicGBps, false});
+  }
+
+  void buildNvlinks(const std::vector<int>& gpus) {
+    if (m_.nvswitches == 0) {
+      const int each = m_.nvlinks / (m_.gpus - 1);
+      for (size_t i = 0; i < gpus.size(); ++i) {
+        for (size_t j = i + 1; j < gpus.size(); ++j) {
+          g_.connect({gpus[i], gpus[j], LinkKind::NvLink, each, each * m_.nvlinkGBps, false});
+        }
+      }
+      return;
+    }
+    for (int s = 0; s < m_.nvswitches; ++s) {
+      const int node = add(NodeKind::NvSwitch, host_, -1);
+      char busId[32];
+      std::snprintf(busId, sizeof busId, "%04x:%02x:00.0", bus_ >> 8, bus_ & 0xff);
+      ++bus_;
+      g_.nodes.back().busId = busId;
+      const int lanes = m_.nvlinks / m_.nvswitches + (s < m_.nvlinks % m_.nvswitches ? 1 : 0);
+      for (const int gpu : gpus) g_.connect({gpu, node, LinkKind::NvLink, lanes, lanes * m_.nvlinkGBps, false});
+    }
+  }
+
+  Machine m_;
+  Graph g_;
+  int host_ = 0;
+  int bus_ = 1;
+  std::vector<int> numas_;
+};
+
+}  // namespace
+
+Result<Graph> parseOneLine(std::string_view text) {
+  TUTTI_ASSIGN(const Machine machine, readMachine(text));
+  Graph graph = Builder(machine).build();
+  TUTTI_TRY(complete(graph));
+  return graph;
+}
+
+}  // namespace tutti::topology

@@ -1,0 +1,69 @@
+#include <algorithm>
+#include <cmath>
+
+#include "src/topology/paths.hpp"
+#include "src/topology/write.hpp"
+
+namespace tutti::topology {
+namespace {
+
+std::string padded(const std::string& text, size_t width) {
+  return std::string(text.size() < width ? width - text.size() : 0, ' ') + text;
+}
+
+std::string bandwidth(const Path& path) { return std::isfinite(path.gbps) ? formatGBps(path.gbps) : "-"; }
+
+template <class Cell>
+std::string table(const Graph& g, const std::vector<int>& devices, const std::string& corner, const Cell& cell) {
+  const auto name = [&](int node) { return g.nodes[static_cast<size_t>(node)].name; };
+  size_t first = corner.size();
+  for (const int node : devices) first = std::max(first, name(node).size());
+  std::string text = corner + std::string(first - corner.size(), ' ');
+  std::vector<size_t> widths;
+  for (const int node : devices) {
+    widths.push_back(std::max<size_t>(5, name(node).size()));
+    text += cat("  ", padded(name(node), widths.back()));
+  }
+  text += "\n";
+  for (const int a : devices) {
+    text += name(a) + std::string(first - name(a).size(), ' ');
+    for (size_t i = 0; i < devices.size(); ++i) text += cat("  ", padded(cell(a, devices[i]), widths[i]));
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string pathTable(const Graph& graph, const Paths& paths) {
+  std::string text;
+  const std::vector<int> hosts = graph.all(NodeKind::Host);
+  for (const int host : hosts) {
+    std::vector<int> devices;
+    for (const NodeKind kind : {NodeKind::Gpu, NodeKind::Net, NodeKind::Nic, NodeKind::Numa}) {
+      for (const int node : graph.all(kind, host)) {
+        if (paths.between(node, node).ok()) devices.push_back(node);
+      }
+    }
+    const auto path = [&](int a, int b) { return paths.between(a, b).value(); };
+    if (hosts.size() > 1) text += graph.nodes[static_cast<size_t>(host)].name + "\n";
+    text += table(graph, devices, "class", [&](int a, int b) { return std::string(className(path(a, b).type)); });
+    text += cat("\n", table(graph, devices, "GB/s", [&](int a, int b) { return bandwidth(path(a, b)); }), "\n");
+  }
+  if (hosts.size() < 2) return text;
+  const auto first = [&](int host) {
+    const std::vector<int> gpus = graph.all(NodeKind::Gpu, host);
+    return gpus.empty() ? graph.all(NodeKind::Numa, host).at(0) : gpus[0];
+  };
+  const Path path = paths.between(first(hosts[0]), first(hosts[1])).value();
+  text += cat("from the first host to the second: ", className(path.type), ", ", bandwidth(path), " GB/s");
+  const char* before = ": ";
+  for (const int node : path.nodes) {
+    text += cat(before, graph.nodes[static_cast<size_t>(node)].name);
+    before = " > ";
+  }
+  text += "\n";
+  return text;
+}
+
+}  // namespace tutti::topology

@@ -1,0 +1,30 @@
+// Bandwidths that descriptions of machines leave to the reader: what a PCIe link, an NVLink or a socket link carries.
+// GB/s in one direction, as usable by data rather than raw.
+#pragma once
+
+#include "src/topology/graph.hpp"
+
+namespace tutti::topology {
+
+/// A PCIe link: 8 GT/s x16 gives 12 GB/s.  0 for unknown speed or width.
+/// Encoding costs a fifth below 8 GT/s and 1.5% above; headers and credits leave about three quarters of the rest.
+double pcieGBps(double gtPerSecond, int width);
+/// What is taken where neither is known: 8 GT/s x16.
+double assumedPcieGBps();
+/// Speed and width whose data rate (as hwloc gives it, 15.75 for 8 GT/s x16) is nearest; widest first.  A rate of 0
+/// gives 0 and 0.
+void pcieFromRate(double rateGBps, double* gtPerSecond, int* width);
+
+/// "16.0 GT/s PCIe", "8 GT/s", "2.5 GT/s" -> 16, 8, 2.5.  0 for "" and "Unknown".  Negative for anything else.
+double parseLinkSpeed(std::string_view text);
+
+/// One NVLink of a GPU with this compute capability (x10).
+double nvlinkGBps(int sm);
+/// One xGMI link between GPUs of this architecture (gfx942, or 942 as older files write it).
+double xgmiGBps(std::string_view gcn);
+/// Between two NUMA nodes of a host.
+double socketGBps(const CpuInfo& cpu);
+/// What is taken for a port without speed: 10 Gb/s.
+int assumedNetMbps();
+
+}  // namespace tutti::topology

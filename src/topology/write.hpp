@@ -1,0 +1,31 @@
+// A graph for people: as text, for Graphviz, as a picture.
+#pragma once
+
+#include <string>
+
+#include "src/topology/graph.hpp"
+
+namespace tutti::topology {
+
+/// A tree of each host's parts, its links beside the tree, then the notes.
+std::string toText(const Graph& graph);
+
+/// Graphviz: clusters for hosts, packages and NUMA nodes; `dot -Tsvg`.
+std::string toDot(const Graph& graph);
+
+/// A picture that stands alone: nested boxes, PCIe tree, NVLink with widths by bandwidth, legend.
+std::string toSvg(const Graph& graph);
+
+/// A few lines of counts and bandwidths, the same for the same machine whatever order its file is in.
+std::string summary(const Graph& graph);
+
+/// 48 -> "48", 11.25 -> "11.2", 0.125 -> "0.125": GB/s for people.
+std::string formatGBps(double gbps);
+
+/// "PCIe 5.0 x16" from speed and width, "" where unknown.
+std::string pcieName(const PciInfo& pci);
+
+/// "GenuineIntel family 6 model 207", "" where unknown.
+std::string cpuName(const CpuInfo& cpu);
+
+}  // namespace tutti::topology

@@ -1,0 +1,67 @@
+#include "src/topology/xml_text.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace tutti::topology {
+
+Status XmlText::parse(std::string_view text, std::string origin) {
+  text_ = text;
+  origin_ = std::move(origin);
+  if (text.size() > kMostBytes) return invalidArgument(origin_, ": larger than ", kMostBytes, " bytes");
+  const auto result = document_.load_buffer(text.data(), text.size(), pugi::parse_default, pugi::encoding_utf8);
+  if (!result) return invalidArgument(origin_, ":", lineAt(result.offset), ": not XML: ", result.description());
+  if (!root()) return invalidArgument(origin_, ":1: not XML: there is no element");
+  return {};
+}
+
+int XmlText::lineAt(ptrdiff_t offset) const {
+  const size_t end = std::min(text_.size(), static_cast<size_t>(std::max<ptrdiff_t>(0, offset)));
+  return 1 + static_cast<int>(std::count(text_.begin(), text_.begin() + static_cast<ptrdiff_t>(end), '\n'));
+}
+
+namespace {
+
+template <class T>
+bool parseWhole(std::string_view text, T* value) {
+  const bool hex = text.starts_with("0x") || text.starts_with("0X");
+  if (hex) text.remove_prefix(2);
+  const auto [next, error] = std::from_chars(text.data(), text.data() + text.size(), *value, hex ? 16 : 10);
+  return error == std::errc() && next == text.data() + text.size() && !text.empty();
+}
+
+}  // namespace
+
+Result<int64_t> XmlText::integer(pugi::xml_node node, const char* name, int64_t absent, int64_t least,
+                                 int64_t most) const {
+  const pugi::xml_attribute attribute = node.attribute(name);
+  if (!attribute) return absent;
+  int64_t value = 0;
+  if (!parseWhole(attribute.value(), &value))
+    return error(node, name, "='", attribute.value(), "' is not a whole number");
+  if (value < least || value > most) return error(node, name, "=", value, " is outside ", least, "..", most);
+  return value;
+}
+
+Result<uint64_t> XmlText::hex64(pugi::xml_node node, const char* name) const {
+  const pugi::xml_attribute attribute = node.attribute(name);
+  uint64_t value = 0;
+  if (!attribute || parseWhole(attribute.value(), &value)) return value;
+  return error(node, name, "='", attribute.value(), "' is not a number such as 0x1234");
+}
+
+Result<double> XmlText::number(pugi::xml_node node, const char* name, double absent) const {
+  const pugi::xml_attribute attribute = node.attribute(name);
+  if (!attribute) return absent;
+  const std::string_view text = attribute.value();
+  double value = 0;
+  const auto [next, error_] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool fits = error_ == std::errc() && next == text.data() + text.size() && !text.empty();
+  if (!fits || !std::isfinite(value) || value < 0 || value > 1e12) {
+    return error(node, name, "='", text, "' is not a number of at least 0");
+  }
+  return value;
+}
+
+}  // namespace tutti::topology
