@@ -86,8 +86,8 @@ class Picture {
     const Node& host = at(layout.node);
     const size_t gpus = g_.all(NodeKind::Gpu, layout.node).size(), nics = g_.all(NodeKind::Nic, layout.node).size();
     std::string counts = host.name;
-    if (gpus > 0) counts += cat("   ", gpus, gpus == 1 ? " GPU" : " GPUs");
-    if (nics > 0) counts += cat("   ", nics, nics == 1 ? " adapter" : " adapters");
+    if (gpus > 0) counts += cat(": ", gpus, gpus == 1 ? " GPU" : " GPUs");
+    if (nics > 0) counts += cat(gpus > 0 ? ", " : ": ", nics, nics == 1 ? " adapter" : " adapters");
     canvas_.fitted(layout.box.x + 12, layout.box.y + 23, layout.box.width - 24, {counts, host.name},
                    {15, kDark, true, "start"});
     for (const PackageBox& package : layout.packages) {
@@ -149,26 +149,34 @@ class Picture {
   }
 
   void drawPcie(const HostLayout& layout) {
-    const auto boxOf = [&](int parent, double below) {
+    const auto topOf = [&](int parent) {
       for (const SwitchBar& bar : layout.switches) {
         if (bar.node == parent) return bar.box.bottom();
       }
-      for (const NumaBox& numa : layout.numas) {
-        if (numa.node != parent) continue;
-        double bottom = numa.head.bottom();
-        for (const CacheBox& cache : numa.caches) bottom = std::max(bottom, cache.box.bottom());
-        return bottom + 2;
-      }
-      return below;
+      return layout.rootY;
     };
+    for (const NumaBox& numa : layout.numas) drawRoot(layout, numa);
     const auto connect = [&](int node, int parent, const Box& box) {
       const Link* l = link(node, parent, LinkKind::Pci);
       if (l == nullptr) l = link(node, at(node).parent, LinkKind::Pci);
-      if (l != nullptr)
-        canvas_.line(box.middle(), boxOf(parent, box.y - 12), box.middle(), box.y, stroke(kPcie, *l), tooltip(*l));
+      if (l != nullptr) canvas_.line(box.middle(), topOf(parent), box.middle(), box.y, stroke(kPcie, *l), tooltip(*l));
     };
     for (const SwitchBar& bar : layout.switches) connect(bar.node, bar.parent, bar.box);
     for (const Cell& cell : layout.cells) connect(cell.nodes.front(), cell.parent, cell.box);
+  }
+
+  /// The processor's end of PCIe: a bar over all that hangs on it.
+  void drawRoot(const HostLayout& layout, const NumaBox& numa) {
+    double left = numa.box.right(), right = numa.box.x;
+    const auto include = [&](int parent, const Box& box) {
+      if (parent != numa.node) return;
+      left = std::min(left, box.middle());
+      right = std::max(right, box.middle());
+    };
+    for (const SwitchBar& bar : layout.switches) include(bar.parent, bar.box);
+    for (const Cell& cell : layout.cells) include(cell.parent, cell.box);
+    if (left <= right)
+      canvas_.rect({left - 8, layout.rootY - 3, right - left + 16, 4}, {kPcie, "none", 1, 1, false}, 2);
   }
 
   /// NVLink, xGMI and C2C, under the boxes that they join.
@@ -191,7 +199,7 @@ class Picture {
         canvas_.line(gpu.x + 10, numa.bottom(), gpu.x + 10, gpu.y, stroke(color, l), tooltip(l));
       } else {
         const double x1 = boxes[l.a].middle(), x2 = boxes[l.b].middle();
-        const double depth = 40 + std::abs(x1 - x2) * 0.2;
+        const double depth = arcDepth(std::abs(x1 - x2));
         canvas_.curve(x1, boxes[l.a].bottom(), x2, boxes[l.b].bottom(), depth, stroke(kLane, l, 0.7), tooltip(l));
       }
     }

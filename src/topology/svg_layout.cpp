@@ -11,6 +11,7 @@ namespace {
 constexpr double kPad = 12, kGap = 10;
 constexpr double kTitle = 34, kHead = 36, kPackageHead = 24;
 constexpr double kBar = 24, kBarGap = 20;
+constexpr double kRootGap = 18;  // from the processor's PCIe root to what it holds
 constexpr double kDeviceWidth = 88, kSmallWidth = 66, kDeviceHeight = 62;
 constexpr double kSocketGap = 64;  // between packages: room for the link's bandwidth
 constexpr size_t kCoresInRow = 8;
@@ -185,7 +186,7 @@ class Layouter {
       before = package;
     }
     out_.box.width = left + kPad - out_.box.x;
-    treeTop_ = numaTop_ + kHead + caches + (caches > 0 ? 22 : 14);
+    treeTop_ = numaTop_ + kHead + caches + (caches > 0 ? 10 : 4) + kRootGap;
   }
 
   void placeTrees() {
@@ -202,6 +203,7 @@ class Layouter {
     }
     const double bottom = any ? deviceTop_ + kDeviceHeight + kPad : treeTop_;
     for (NumaBox& numa : out_.numas) numa.box.height = bottom - numa.box.y;
+    out_.rootY = treeTop_ - kRootGap;
     for (PackageBox& package : out_.packages) package.box.height = bottom + kPad - package.box.y;
     out_.lanesTop = deviceTop_ + kDeviceHeight;
     bottom_ = bottom + (out_.packages.empty() ? 0 : kPad);
@@ -237,7 +239,7 @@ class Layouter {
       if (gpus && g_.hostOf(l.a) == out_.node) widest = std::max(widest, std::abs(middle(l.a) - middle(l.b)));
     }
     const std::vector<int> switches = g_.all(NodeKind::NvSwitch, out_.node);
-    if (widest > 0) out_.lanesHeight = 46 + widest * 0.16;
+    if (widest > 0) out_.lanesHeight = 0.75 * arcDepth(widest) + 10;
     if (!switches.empty()) out_.lanesHeight = std::max(out_.lanesHeight, 96.0);
     bottom_ = std::max(bottom_, out_.lanesTop + out_.lanesHeight);
     if (!switches.empty()) {
@@ -263,6 +265,8 @@ class Layouter {
 };
 
 }  // namespace
+
+double arcDepth(double distance) { return 40 + distance * 0.2; }
 
 HostLayout layoutHost(const Graph& graph, int host, double x, double y) { return Layouter(graph, host).run(x, y); }
 

@@ -54,12 +54,16 @@ struct HostLayout {
   std::vector<SwitchBar> switches;
   std::vector<Cell> cells;
   std::map<int, Box> nvSwitches;
+  double rootY = 0;        // of the bars that stand for the processors' PCIe roots
   double lanesTop = 0;     // below the devices
   double lanesHeight = 0;  // room for the arcs or the way to the NVSwitches
 };
 
 /// The layout of one host with its upper left corner at (x, y).
 HostLayout layoutHost(const Graph& graph, int host, double x, double y);
+
+/// How far an arc between two GPUs dips per control point, by their distance.
+double arcDepth(double distance);
 
 constexpr double kCoreSide = 8;  // of a core's square, with the gap
 
