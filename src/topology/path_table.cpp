@@ -58,7 +58,10 @@ std::string pathTable(const Graph& graph, const Paths& paths) {
   const Path path = paths.between(first(hosts[0]), first(hosts[1])).value();
   text += cat("from the first host to the second: ", className(path.type), ", ", bandwidth(path), " GB/s");
   const char* before = ": ";
-  for (const int node : path.nodes) {
+  for (size_t i = 0; i < path.nodes.size(); ++i) {
+    const int node = path.nodes[i];
+    const bool end = i == 0 || i + 1 == path.nodes.size();
+    if (!end && graph.nodes[static_cast<size_t>(node)].kind == NodeKind::Nic) continue;  // its port says as much
     text += cat(before, graph.nodes[static_cast<size_t>(node)].name);
     before = " > ";
   }

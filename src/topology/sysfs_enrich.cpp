@@ -152,8 +152,8 @@ class Enricher {
         const std::string port = cat(device, "/ports/", numbers[i]);
         const int node = i == 0 ? net : addPort(at(net).parent, at(net).name, 0);
         at(node).net.port = std::atoi(numbers[i].c_str());
-        setSpeed(node,
-                 static_cast<int>(std::clamp(std::strtod(line(port + "/rate").c_str(), nullptr), 0.0, 1e6) * 1000));  // "100 Gb/sec (4X EDR)"
+        const double gbits = std::strtod(line(port + "/rate").c_str(), nullptr);  // "100 Gb/sec (4X EDR)"
+        setSpeed(node, static_cast<int>(std::clamp(gbits, 0.0, 1e6) * 1000));
         guid(node, line(device + "/node_guid"));
         const std::string state = line(port + "/state");  // "4: ACTIVE"
         if (!state.empty() && state.find("ACTIVE") == std::string::npos) {

@@ -1,4 +1,4 @@
-// tutti-info: the configuration of Tutti on this machine, and what it would plan.
+// tutti-info: the configuration of Tutti, the machine that it sees, and what it would plan there.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -7,6 +7,7 @@
 #include "src/plan/calibration.hpp"
 #include "tools/info/config_view.hpp"
 #include "tools/info/plan_view.hpp"
+#include "tools/info/topology_view.hpp"
 
 namespace {
 
@@ -45,8 +46,18 @@ int main(int argc, char** argv) {
   onlyWithPlan(app.add_option("--cores", question.cores, "cores of a host [this machine's]"));
   onlyWithPlan(app.add_flag("--threads", question.threads, "the ranks of a host are threads of one process"));
   onlyWithPlan(app.add_flag("--direct", question.direct, "all buffers are registered or from tuttiMemAlloc"));
+  TopologyQuestion machine;
+  auto* topologyOption = app.add_option("--topology", machine.file,
+                                        "the machine as Tutti sees it, or one that a file or a line such as "
+                                        "'node:4 gpu:8 nvlink:18x25 nic:8x50' describes")
+                             ->expected(0, 1);
+  app.add_flag("--dot", machine.dot, "the machine for Graphviz");
+  app.add_flag("--svg", machine.svg, "the machine as a picture");
+  app.add_flag("--xml", machine.xml, "the machine as NCCL's topology XML");
+  app.add_flag("--paths", machine.paths, "path classes and bandwidths between its devices");
   CLI11_PARSE(app, argc, argv);
-  if (!config && !calibration && question.collective.empty()) {
+  machine.text = topologyOption->count() > 0;
+  if (!config && !calibration && question.collective.empty() && !machine.asked()) {
     std::fputs(app.help().c_str(), stdout);
     return 0;
   }
@@ -55,6 +66,11 @@ int main(int argc, char** argv) {
     std::fputs((markdown ? configMarkdown() : configView()).c_str(), stdout);
   }
   if (calibration) printCalibration();
+  if (machine.asked()) {
+    const auto view = topologyView(machine);
+    if (!view.ok()) return fail(view.status());
+    std::fputs(view->c_str(), stdout);
+  }
   if (question.collective.empty()) return 0;
   const auto text = explainPlan(question);
   if (!text.ok()) return fail(text.status());

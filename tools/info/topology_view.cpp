@@ -1,0 +1,23 @@
+#include "tools/info/topology_view.hpp"
+
+#include "src/topology/detect.hpp"
+#include "src/topology/load.hpp"
+#include "src/topology/nccl_xml.hpp"
+#include "src/topology/paths.hpp"
+#include "src/topology/write.hpp"
+
+namespace tutti {
+
+Result<std::string> topologyView(const TopologyQuestion& q) {
+  const int forms = q.dot + q.svg + q.xml + q.paths;
+  if (forms > 1) return invalidUsage("--dot, --svg, --xml and --paths: one at a time");
+  TUTTI_ASSIGN(const topology::Graph graph,
+               q.file.empty() ? topology::currentTopology() : topology::loadTopology(q.file));
+  if (q.dot) return topology::toDot(graph);
+  if (q.svg) return topology::toSvg(graph);
+  if (q.xml) return topology::writeNcclXml(graph);
+  if (q.paths) return topology::pathTable(graph, topology::Paths(graph));
+  return topology::toText(graph);
+}
+
+}  // namespace tutti
