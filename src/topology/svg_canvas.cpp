@@ -7,7 +7,7 @@
 namespace tutti::topology {
 namespace {
 
-std::string escaped(std::string_view text) {
+std::string markup(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
@@ -44,7 +44,7 @@ std::string style(const Ink& ink) {
 
 std::string closing(const char* tag, std::string_view tooltip) {
   if (tooltip.empty()) return "/>\n";
-  return cat("><title>", escaped(tooltip), "</title></", tag, ">\n");
+  return cat("><title>", markup(tooltip), "</title></", tag, ">\n");
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ void Canvas::text(double x, double y, std::string_view words, const Font& font) 
                attribute("font-size", coordinate(font.size)), attribute("fill", font.color));
   if (font.bold) body_ += attribute("font-weight", "bold");
   if (std::string_view(font.anchor) != "start") body_ += attribute("text-anchor", font.anchor);
-  body_ += cat(">", escaped(words), "</text>\n");
+  body_ += cat(">", markup(words), "</text>\n");
 }
 
 void Canvas::fitted(double x, double y, double width, const std::vector<std::string>& texts, const Font& font) {

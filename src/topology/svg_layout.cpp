@@ -16,12 +16,12 @@ constexpr double kDeviceWidth = 88, kSmallWidth = 66, kDeviceHeight = 62;
 constexpr double kSocketGap = 64;  // between packages: room for the link's bandwidth
 constexpr size_t kCoresInRow = 8;
 
-struct Tree {              // of what hangs below a NUMA node on PCIe
+struct Branch {            // of what hangs below a NUMA node on PCIe
   std::vector<int> nodes;  // one, or several alike in one cell
   bool isSwitch = false;
   double width = 0;
   int depth = 0;  // levels of switches, this one included
-  std::vector<Tree> below;
+  std::vector<Branch> below;
 };
 
 class Layouter {
@@ -60,7 +60,7 @@ class Layouter {
       return key(a) < key(b);
     });
     std::vector<NumaBox> numas;
-    std::vector<std::vector<Tree>> trees;
+    std::vector<std::vector<Branch>> trees;
     for (const size_t i : order) {
       numas.push_back(out_.numas[i]);
       trees.push_back(trees_[i]);
@@ -68,7 +68,7 @@ class Layouter {
     out_.numas = numas;
     trees_ = trees;
     for (const auto& list : trees_) {
-      for (const Tree& tree : list) levels_ = std::max(levels_, tree.depth);
+      for (const Branch& tree : list) levels_ = std::max(levels_, tree.depth);
     }
   }
 
@@ -95,7 +95,7 @@ class Layouter {
     return cat("nic ", letters, " ", n.pci.linkGTps, " ", n.pci.linkWidth, " ", below(node).size());
   }
 
-  std::vector<Tree> treesBelow(int node, bool isFirstNuma) {
+  std::vector<Branch> treesBelow(int node, bool isFirstNuma) {
     std::vector<int> roots = below(node);
     if (isFirstNuma) {  // devices whose place is not known are drawn with the first NUMA node
       for (int up = at(node).parent; up >= 0; up = at(up).parent) {
@@ -105,15 +105,15 @@ class Layouter {
     return treesOf(roots);
   }
 
-  std::vector<Tree> treesOf(const std::vector<int>& nodes) {
-    std::vector<Tree> trees;
+  std::vector<Branch> treesOf(const std::vector<int>& nodes) {
+    std::vector<Branch> trees;
     std::map<std::string, std::vector<int>> alike;
     for (const int node : nodes) alike[likeness(node)].push_back(node);
     for (const int node : nodes) {
       const NodeKind kind = at(node).kind;
       if (kind == NodeKind::PciSwitch) {
-        Tree tree{{node}, true, 0, 1, treesOf(below(node))};
-        for (const Tree& t : tree.below) {
+        Branch tree{{node}, true, 0, 1, treesOf(below(node))};
+        for (const Branch& t : tree.below) {
           tree.width += t.width + (tree.width > 0 ? kGap : 0);
           tree.depth = std::max(tree.depth, t.depth + 1);
         }
@@ -135,7 +135,7 @@ class Layouter {
 
   double treesWidth(size_t numa) const {
     double width = 0;
-    for (const Tree& tree : trees_[numa]) width += tree.width + (width > 0 ? kGap : 0);
+    for (const Branch& tree : trees_[numa]) width += tree.width + (width > 0 ? kGap : 0);
     return width;
   }
 
@@ -195,7 +195,7 @@ class Layouter {
     for (size_t i = 0; i < out_.numas.size(); ++i) {
       NumaBox& numa = out_.numas[i];
       double left = numa.box.x + (numa.box.width - treesWidth(i)) / 2;
-      for (const Tree& tree : trees_[i]) {
+      for (const Branch& tree : trees_[i]) {
         place(tree, numa.node, left, 0);
         left += tree.width + kGap;
       }
@@ -209,7 +209,7 @@ class Layouter {
     bottom_ = bottom + (out_.packages.empty() ? 0 : kPad);
   }
 
-  void place(const Tree& tree, int parent, double left, int level) {
+  void place(const Branch& tree, int parent, double left, int level) {
     if (!tree.isSwitch) {
       const double width = tree.nodes.size() > 1 ? tree.width - 6 : tree.width;
       out_.cells.push_back({tree.nodes, parent, {left, deviceTop_, width, kDeviceHeight}});
@@ -218,9 +218,9 @@ class Layouter {
     const int node = tree.nodes.front();
     out_.switches.push_back({node, parent, {left, treeTop_ + level * (kBar + kBarGap), tree.width, kBar}});
     double total = 0;
-    for (const Tree& t : tree.below) total += t.width + (total > 0 ? kGap : 0);
+    for (const Branch& t : tree.below) total += t.width + (total > 0 ? kGap : 0);
     left += (tree.width - total) / 2;
-    for (const Tree& t : tree.below) {
+    for (const Branch& t : tree.below) {
       place(t, node, left, level + 1);
       left += t.width + kGap;
     }
@@ -259,7 +259,7 @@ class Layouter {
   const Graph& g_;
   std::vector<std::vector<int>> children_;
   HostLayout out_;
-  std::vector<std::vector<Tree>> trees_;  // of each NUMA node
+  std::vector<std::vector<Branch>> trees_;  // of each NUMA node
   int levels_ = 0;
   double numaTop_ = 0, treeTop_ = 0, deviceTop_ = 0, bottom_ = 0;
 };
