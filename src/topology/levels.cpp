@@ -16,7 +16,14 @@ using Key = std::tuple<int64_t, int64_t>;
 class Placer {
  public:
   explicit Placer(const Graph& graph) : g_(graph), children_(childLists(graph)), paths_(graph) {
-    for (const int host : g_.all(NodeKind::Host)) hosts_.insert({g_.nodes[static_cast<size_t>(host)].hostHash, host});
+    for (size_t i = 0; i < g_.nodes.size(); ++i) {  // indexes, for jobs of many ranks
+      const Node& n = g_.nodes[i];
+      const int node = static_cast<int>(i);
+      if (n.kind == NodeKind::Host) hosts_.insert({n.hostHash, node});
+      if (!n.busId.empty()) devices_.insert({{g_.hostOf(node), n.busId}, node});
+      if (n.kind == NodeKind::Numa) firstNuma_.insert({g_.hostOf(node), node});
+      if (n.kind == NodeKind::Net || n.kind == NodeKind::Nic) nets_[g_.hostOf(node)].push_back(node);
+    }
   }
 
   Status place(const RankPlace& rank, size_t number, std::array<Key, kNumLevels>* keys) {
@@ -24,10 +31,11 @@ class Placer {
     if (host == hosts_.end()) return invalidArgument("rank ", number, ": its host is not in the topology");
     int spot = host->second;
     if (!rank.busId.empty()) {
-      const int device = g_.byBusId(rank.busId, spot);
-      if (device < 0)
+      const auto device = devices_.find({spot, canonicalBusId(rank.busId)});
+      if (device == devices_.end()) {
         return invalidArgument("rank ", number, ": no device ", rank.busId, " on its host in the topology");
-      spot = device;
+      }
+      spot = device->second;
     } else if (!rank.cpus.empty()) {
       spot = smallest(spot, rank.cpus);
     }
@@ -60,17 +68,17 @@ class Placer {
     return g_.hostOf(spot);
   }
 
-  Key rail(int spot, int host) {
+  Key rail(int spot, int host) const {
     int device = spot;
     if (g_.nodes[static_cast<size_t>(spot)].kind != NodeKind::Gpu) {
       device = g_.enclosing(spot, NodeKind::Numa);
-      if (device < 0) device = g_.all(NodeKind::Numa, host).front();
+      if (const auto first = firstNuma_.find(host); device < 0 && first != firstNuma_.end()) device = first->second;
     }
     const std::vector<int> nets = paths_.netsOf(device);
     if (nets.empty()) return {host, 0};
     const int given = g_.nodes[static_cast<size_t>(nets[0])].net.rail;
     if (given >= 0) return {-1 - int64_t{given}, 0};
-    const std::vector<int> all = g_.all(NodeKind::Net, host);
+    const std::vector<int>& all = nets_.at(host);
     return {-1 - (std::find(all.begin(), all.end(), nets[0]) - all.begin()), 1};
   }
 
@@ -78,6 +86,9 @@ class Placer {
   std::vector<std::vector<int>> children_;
   Paths paths_;
   std::map<uint64_t, int> hosts_;
+  std::map<std::pair<int, std::string>, int> devices_;  // by host and bus id
+  std::map<int, int> firstNuma_;
+  std::map<int, std::vector<int>> nets_;
 };
 
 }  // namespace

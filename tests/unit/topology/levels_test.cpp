@@ -55,6 +55,25 @@ TEST_CASE("ranks on GPUs share a rail with their twins on other hosts") {
   CHECK(group(*groups, Level::Host) == hosts);
 }
 
+TEST_CASE("without rail numbers the place among a host's adapters is the rail") {
+  if (!TUTTI_HAVE_PUGIXML) return;
+  auto one = loadTopology(goldenPath("h100-azure-ndv5-8gpu-8nic.nccl.xml"));
+  REQUIRE(one.ok());
+  one->nodes[0].hostHash = 1;
+  Graph two = *one;
+  two.nodes[0].hostHash = 2;
+  const auto both = merge({*one, two});
+  REQUIRE(both.ok());
+  std::vector<RankPlace> ranks;
+  for (const uint64_t host : {uint64_t{1}, uint64_t{2}}) {
+    for (const char* gpu : {"0001:00:00.0", "0008:00:00.0", "000c:00:00.0"}) ranks.push_back({host, 0, {}, gpu});
+  }
+  const auto groups = levelGroups(*both, ranks);
+  REQUIRE(groups.status().message() == "");
+  CHECK(group(*groups, Level::Rail) == std::vector<int>{0, 1, 2, 0, 1, 2});
+  CHECK(group(*groups, Level::Numa) == std::vector<int>{0, 0, 1, 2, 2, 3});
+}
+
 TEST_CASE("a rank that the topology does not have is named") {
   const auto graph = parseOneLine("gpu:1");
   REQUIRE(graph.ok());
