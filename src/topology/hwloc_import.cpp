@@ -28,6 +28,13 @@ Topology makeTopology() {
   if (hwloc_topology_init(&raw) != 0) return nullptr;
   Topology t(raw);
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_ALL);
+#if HWLOC_API_VERSION >= 0x00020100
+  // Asking GPU drivers would start them in a process that may not want them; /sys tells the rest of PCI without
+  // libpciaccess, which leaks when hwloc unloads it.
+  for (const char* component : {"pci", "opencl", "cuda", "nvml", "rsmi", "levelzero", "gl"}) {
+    hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
+  }
+#endif
   return t;
 }
 
