@@ -110,7 +110,7 @@ Result<bool> Incoming::readHeader(const Expect* expect) {
     // From here to the end of the message the socket may be messages ahead of it.  Partner: acquire in pending().
     filling_.store(true, std::memory_order_release);
     TUTTI_ASSIGN(n, ahead_.fill(sockets_, 0));
-    if (ahead_.size() == 0) filling_.store(false, std::memory_order_release);
+    if (headerGot_ == 0 && ahead_.size() == 0) filling_.store(false, std::memory_order_release);
   }
   headerGot_ += ahead_.take(header_.data() + headerGot_, kHeaderBytes - headerGot_);
   if (headerGot_ < kHeaderBytes) return n > 0;
@@ -175,6 +175,8 @@ void Incoming::reset() {
   headerGot_ = 0;
   stripes_ = {};
   got_.fill(0);
+  // Before the generation says "look at the socket": as long as there is something in the buffer, the socket is further.
+  if (ahead_.size() > 0) filling_.store(true, std::memory_order_release);
   const uint64_t odd = generation_.load(std::memory_order_relaxed) % 2;
   generation_.fetch_add(odd == 1 ? 1 : 2, std::memory_order_release);  // even: look at the socket
   if (ahead_.size() >= kHeaderBytes) {  // the next message has come along; the socket knows no more of it
@@ -182,7 +184,7 @@ void Incoming::reset() {
         decodeHeader(std::span<const std::byte, kHeaderBytes>(ahead_.data(), kHeaderBytes), spread_);
     if (next.ok()) publish(next->call);
   }
-  filling_.store(false, std::memory_order_release);
+  if (ahead_.size() == 0) filling_.store(false, std::memory_order_release);
 }
 
 bool Incoming::whole() const {
