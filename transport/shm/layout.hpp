@@ -4,14 +4,14 @@
 // A rank owns one segment and is the receiver of everything in it:
 //
 //   SegmentHeader                 who owns this, the numbers of the layout, and the owner's doorbell
-//   inbox (peer 0, lane 0)        InboxHead, then `slots` slots
+//   inbox (peer 0, lane 0)        InboxHead, then kLines control lines, then `slots` slots
 //   inbox (peer 0, lane 1) ...    inbox (peer p, lane l) is number p * lanes + l
 //
-//   slot:  | ControlLine (64 B) | slotBytes of data |   data follows its control line, so that the hardware brings the
-//                                                       first of it along with the line that announces it
+// Every message takes the next control line; one whose bytes do not fit there takes the next slot as well.  There are
+// more lines than slots, for small messages are many: a root that broadcasts 8 bytes over and over runs that far ahead.
 //
-// The file is sparse: what nobody touches costs nothing.  A slot is an odd number of 64-byte line pairs long, which
-// spreads control lines over the sets of a cache; page-aligned slots would put all of them into the same one.
+// The file is sparse: what nobody touches costs nothing.  A slot is longer than its data by a pair of lines, so that
+// slots of a power of two do not all begin in the same set of a cache.
 //
 // Every control word has one writer.  Words of different writers are 128 bytes apart, for processors fetch lines in
 // pairs.
@@ -27,11 +27,12 @@ namespace tutti::shm {
 
 inline constexpr size_t kLineBytes = 64;
 inline constexpr size_t kSpacing = 128;
-inline constexpr size_t kInlineBytes = 32;
+inline constexpr size_t kInlineBytes = 96;
+inline constexpr uint32_t kLines = 32;
 
 /// What a message is.
 enum class Kind : uint8_t {
-  Inline = 1,   // payload: the bytes
+  Inline = 1,   // payload: the bytes; the only kind that takes no slot
   Slot = 2,     // the bytes are in the slot's data
   Piece = 3,    // a slot's worth of a message larger than a slot; `bytes` is the size of the whole; filled as Stream is
   Address = 4,  // payload: DirectPayload; the receiver is of the same process and reads at `where`
@@ -40,9 +41,10 @@ enum class Kind : uint8_t {
   Stream = 7,   // as Slot, but announced before the bytes are there: InboxHead::filled says how far they are
 };
 
-/// Announces one message.  Written by the sender, `sequence` last; read by the receiver, `sequence` first.
-struct alignas(kLineBytes) ControlLine {
-  /// Lower half: number of the message, from 1, modulo 2^32; never reset.  A slot's next message has another number
+/// Announces one message.  Written by the sender, `sequence` last; read by the receiver, `sequence` first.  A pair of
+/// cache lines, of which the second is touched by payloads of more than 32 bytes only.
+struct alignas(kSpacing) ControlLine {
+  /// Lower half: number of the message, from 1, modulo 2^32; never reset.  A line's next message has another number
   /// than its last one.  Upper half: how many messages of the other direction its sender is done with, modulo 2^32,
   /// which saves it from looking at `consumed` while both sides talk.
   std::atomic<uint64_t> sequence;
@@ -51,7 +53,7 @@ struct alignas(kLineBytes) ControlLine {
   std::atomic<uint64_t> callCount;
   std::byte payload[kInlineBytes];
 };
-static_assert(sizeof(ControlLine) == kLineBytes);
+static_assert(sizeof(ControlLine) == kSpacing);
 
 /// The payload of a message that carries a place instead of bytes.
 struct DirectPayload {
@@ -62,8 +64,9 @@ struct DirectPayload {
 static_assert(sizeof(DirectPayload) <= kInlineBytes);
 
 struct InboxHead {
-  /// Written by the receiver: number of the last message it is done with.  Frees that message's slot and tells the
-  /// sender of a direct message that its memory is its own again.
+  /// Written by the receiver: number of the last message it is done with.  Frees that message's line and slot and tells
+  /// the sender of a direct message that its memory is its own again.  Of inline messages only every kCreditBatch-th
+  /// is told: the sender needs no more, and each costs the transfer of this line.
   alignas(kSpacing) std::atomic<uint64_t> consumed;
   /// Written by the receiver, rarely: the number of the Address message it is reading right now, or 0.
   alignas(kSpacing) std::atomic<uint64_t> claim;
@@ -84,6 +87,11 @@ struct Doorbell {
   alignas(kSpacing) std::atomic<uint32_t> rings;
 };
 
+/// What an inbox has before its slots.
+inline constexpr size_t kControlBytes = sizeof(InboxHead) + kLines * sizeof(ControlLine);
+/// Divides kLines, so that a sender that has filled all lines hears when they are free.
+inline constexpr uint32_t kCreditBatch = kLines / 4;
+
 /// The numbers from which everything else follows.  A value.
 struct Layout {
   uint32_t nRanks = 0;
@@ -95,11 +103,10 @@ struct Layout {
   /// come to the same result.  Errors: InvalidUsage.
   static Result<Layout> fit(int nRanks, int lanes, int64_t slots, int64_t slotBytes);
 
-  size_t slotStride() const { return dataOffset() + (slotBytes + kSpacing - 1) / kSpacing * kSpacing + kLineBytes; }
-  size_t inboxStride() const { return sizeof(InboxHead) + slots * slotStride(); }
+  size_t slotStride() const { return (slotBytes + kSpacing - 1) / kSpacing * kSpacing + kSpacing; }
+  size_t inboxStride() const { return kControlBytes + slots * slotStride(); }
   size_t inboxOffset(int peer, int lane) const;
   size_t totalBytes() const;
-  static constexpr size_t dataOffset() { return kLineBytes; }
   bool operator==(const Layout&) const = default;
 };
 
@@ -120,7 +127,7 @@ struct SegmentHeader {
   Doorbell bell;
 };
 inline constexpr uint64_t kMagic = 0x314d485349545455;  // "UTTISHM1"
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
 inline constexpr size_t kHeaderBytes = 4096;
 static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
@@ -130,11 +137,14 @@ class Inbox {
  public:
   Inbox(std::byte* base, const Layout& layout) : base_(base), stride_(layout.slotStride()) {}
   InboxHead& head() const { return *reinterpret_cast<InboxHead*>(base_); }
-  ControlLine& line(uint32_t slot) const { return *reinterpret_cast<ControlLine*>(at(slot)); }
-  std::byte* data(uint32_t slot) const { return at(slot) + Layout::dataOffset(); }
+  /// Of message number `message` - 1.
+  ControlLine& line(uint64_t message) const {
+    return reinterpret_cast<ControlLine*>(base_ + sizeof(InboxHead))[message % kLines];
+  }
+  std::byte* data(uint32_t slot) const { return base_ + kControlBytes + slot * stride_; }
+  std::byte* begin() const { return base_; }
 
  private:
-  std::byte* at(uint32_t slot) const { return base_ + sizeof(InboxHead) + slot * stride_; }
   std::byte* base_;
   size_t stride_;
 };

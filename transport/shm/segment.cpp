@@ -95,12 +95,8 @@ Status Segment::checkHeader(int rank) const {
 }
 
 void Segment::populateControl(int peer, int lane) const {
-  const Inbox box = inbox(peer, lane);
   // Best effort: without it the first messages take the faults.
-  (void)populate(reinterpret_cast<std::byte*>(&box.head()), sizeof(InboxHead));
-  for (uint32_t slot = 0; slot < layout_.slots; ++slot) {
-    (void)populate(reinterpret_cast<std::byte*>(&box.line(slot)), kLineBytes);
-  }
+  (void)populate(inbox(peer, lane).begin(), kControlBytes);
 }
 
 }  // namespace tutti::shm

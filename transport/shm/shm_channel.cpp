@@ -18,6 +18,12 @@ constexpr uint64_t kBytesMask = (uint64_t{1} << kBytesBits) - 1;
 constexpr size_t kStreamFrom = 8 << 10;
 size_t streamStep(size_t bytes) { return std::clamp<size_t>(bytes / 8 / kLineBytes * kLineBytes, 2 << 10, 8 << 10); }
 
+void copyInline(std::byte* dst, const std::byte* src, size_t bytes) {
+  if (bytes <= 32) [[likely]]
+    return copySmall(dst, src, bytes);
+  std::memcpy(dst, src, bytes);
+}
+
 }  // namespace
 
 std::byte* StagingBuffer::atLeast(size_t bytes) {
@@ -36,7 +42,8 @@ ShmChannel::ShmChannel(ChannelEnds ends)
       slots_(ends_.mine->layout().slots),
       in_(ends_.mine->inbox(ends_.peer, ends_.lane)),
       out_(ends_.theirs->inbox(ends_.rank, ends_.lane)),
-      peerBell_(ends_.theirs->bell()) {
+      peerBell_(ends_.theirs->bell()),
+      lastInSlot_(slots_) {
   in_.head().canPull.store(ends_.canPull ? 1 : 0, std::memory_order_relaxed);
 }
 
@@ -52,12 +59,26 @@ Status ShmChannel::fail(Status why) {
 
 // ---- Sending
 
-bool ShmChannel::hasRoom() {
-  if (sent_ - seenConsumed_ < slots_) [[likely]]
+// The receiver is done with a message; nonsense in `consumed` wraps around to "no".
+bool ShmChannel::freed(uint64_t message) const {
+  return seenConsumed_ >= message && sent_ - seenConsumed_ <= kLines;
+}
+
+bool ShmChannel::hasLine() {
+  if (sent_ - seenConsumed_ < kLines) [[likely]]
     return true;
-  // Partner: consume().  Without acquire our new bytes could reach the slot before the receiver has read the old ones.
+  // Partner: consume().  Without acquire our new bytes could reach the line before the receiver has read the old ones.
   seenConsumed_ = out_.head().consumed.load(std::memory_order_acquire);
-  return sent_ - seenConsumed_ < slots_;  // nonsense in `consumed` wraps around to "no room"
+  return sent_ - seenConsumed_ < kLines;
+}
+
+// A line and a slot.
+bool ShmChannel::hasSlot() {
+  if (!hasLine()) return false;
+  if (freed(lastInSlot_[sendSlot_])) [[likely]]
+    return true;
+  seenConsumed_ = out_.head().consumed.load(std::memory_order_acquire);  // partner: consume(), as in hasLine()
+  return freed(lastInSlot_[sendSlot_]);
 }
 
 // Everything of the message is written; make it visible.
@@ -69,7 +90,10 @@ void ShmChannel::post(Kind kind, size_t bytes, const Fingerprint& call) {
   // Partner: arrived().  Without release the receiver could see the number before the bytes, and write into slots that
   // we still read because it saw the credit.
   line.sequence.store(received_ << 32 | static_cast<uint32_t>(++sent_), std::memory_order_release);
-  if (++sendSlot_ == slots_) sendSlot_ = 0;
+  if (kind != Kind::Inline) {
+    lastInSlot_[sendSlot_] = sent_;
+    if (++sendSlot_ == slots_) sendSlot_ = 0;
+  }
   ring(peerBell_);
 }
 
@@ -77,12 +101,15 @@ Result<bool> ShmChannel::send(const std::byte* data, size_t bytes, const Fingerp
   if (!failure_.ok()) [[unlikely]]
     return failure_;
   if (bytes > slotBytes_) return sendPieces(data, bytes, call);
-  if (!hasRoom()) return false;
+  if (bytes <= kInlineBytes) {
+    if (!hasLine()) return false;
+    copyInline(nextLine().payload, data, bytes);
+    post(Kind::Inline, bytes, call);
+    return true;
+  }
+  if (!hasSlot()) return false;
   if (bytes >= kStreamFrom) {
     stream(Kind::Stream, data, bytes, bytes, call);
-  } else if (bytes <= kInlineBytes) {
-    copySmall(nextLine().payload, data, bytes);
-    post(Kind::Inline, bytes, call);
   } else {
     storeBytes(out_.data(sendSlot_), data, bytes);
     post(Kind::Slot, bytes, call);
@@ -108,7 +135,7 @@ void ShmChannel::stream(Kind kind, const std::byte* data, size_t bytes, size_t m
 
 Result<bool> ShmChannel::sendPieces(const std::byte* data, size_t bytes, const Fingerprint& call) {
   TUTTI_ASSERT_CMP(bytes, <=, kBytesMask);
-  while (hasRoom()) {
+  while (hasSlot()) {
     const size_t piece = std::min(slotBytes_, bytes - sentOfPieces_);
     stream(Kind::Piece, data + sentOfPieces_, piece, bytes, call);
     sentOfPieces_ += piece;
@@ -121,14 +148,14 @@ Result<bool> ShmChannel::sendPieces(const std::byte* data, size_t bytes, const F
 
 Result<std::span<std::byte>> ShmChannel::reserve() {
   if (!failure_.ok()) return failure_;
-  if (!hasRoom()) return std::span<std::byte>();
+  if (!hasSlot()) return std::span<std::byte>();
   return std::span<std::byte>(out_.data(sendSlot_), slotBytes_);
 }
 
 Result<bool> ShmChannel::commit(size_t bytes, const Fingerprint& call) {
   if (!failure_.ok()) return failure_;
   TUTTI_ASSERT_CMP(bytes, <=, slotBytes_);
-  TUTTI_ASSERT(hasRoom());
+  TUTTI_ASSERT(hasSlot());
   post(Kind::Slot, bytes, call);
   return true;
 }
@@ -163,7 +190,7 @@ Status ShmChannel::describePlace(const std::byte* data, size_t bytes, Kind* kind
 
 Result<Ticket> ShmChannel::offer(const std::byte* data, size_t bytes, const Fingerprint& call) {
   if (!failure_.ok()) return failure_;
-  if (!hasRoom() || !canOffer(data, bytes)) return Ticket{0};
+  if (!hasSlot() || !canOffer(data, bytes)) return Ticket{0};
   if (out_.head().revoked.load(std::memory_order_relaxed) != 0) return Ticket{0};
   Kind kind = Kind::Inline;
   DirectPayload place{};
@@ -176,7 +203,7 @@ Result<Ticket> ShmChannel::offer(const std::byte* data, size_t bytes, const Fing
 Result<bool> ShmChannel::taken(Ticket ticket) {
   if (!failure_.ok()) return failure_;
   if (seenConsumed_ >= ticket) return true;
-  seenConsumed_ = out_.head().consumed.load(std::memory_order_acquire);  // partner: consume(), as in hasRoom()
+  seenConsumed_ = out_.head().consumed.load(std::memory_order_acquire);  // partner: consume(), as in hasLine()
   return seenConsumed_ >= ticket;
 }
 
@@ -210,10 +237,12 @@ void ShmChannel::unclaim() {
 
 // ---- Receiving
 
-// Whether the next message is there.  Any number but the next one is that of the slot's last message.
-bool ShmChannel::arrived() const {
-  const uint64_t word = in_.line(receiveSlot_).sequence.load(std::memory_order_acquire);  // partner: post()
-  return static_cast<uint32_t>(word) == static_cast<uint32_t>(received_ + 1);
+// Whether the next message is there.  Any number but the next one is that of the line's last message.
+bool ShmChannel::arrived() {
+  const uint64_t word = line().sequence.load(std::memory_order_acquire);  // partner: post()
+  if (static_cast<uint32_t>(word) == static_cast<uint32_t>(received_ + 1)) return true;
+  waited_ = true;
+  return false;
 }
 
 // The peer is done with so many of our messages, modulo 2^32.  An old number is one that lies behind what we know.
@@ -223,7 +252,7 @@ void ShmChannel::noteCredit(uint32_t consumed) {
 }
 
 Status ShmChannel::look(const Expect& expect, Head* head) {
-  const ControlLine& line = in_.line(receiveSlot_);
+  const ControlLine& line = this->line();
   noteCredit(static_cast<uint32_t>(line.sequence.load(std::memory_order_relaxed) >> 32));
   const uint64_t kindAndBytes = line.kindAndBytes.load(std::memory_order_relaxed);
   const Fingerprint call{line.callHead.load(std::memory_order_relaxed), line.callCount.load(std::memory_order_relaxed)};
@@ -278,7 +307,7 @@ Status ShmChannel::openMapped(const Head& head, const std::byte** data) {
 // Where the bytes of a message can be read; for Address with our claim on it.  Not for Piece.
 Result<const std::byte*> ShmChannel::open(const Head& head) {
   switch (head.kind) {
-    case Kind::Inline: return static_cast<const std::byte*>(in_.line(receiveSlot_).payload);
+    case Kind::Inline: return static_cast<const std::byte*>(line().payload);
     case Kind::Slot:
     case Kind::Stream: return static_cast<const std::byte*>(in_.data(receiveSlot_));
     case Kind::Address:
@@ -316,10 +345,10 @@ Result<bool> ShmChannel::gather(std::byte* dst, const Head& head) {
     gathered_ = here;
     if (gathered_ < begin + bytes) continue;
     streamed_ += bytes;
-    consume();
+    consume(head.kind);
     if (gathered_ == head.bytes) break;
     if (!arrived()) return false;
-    if (in_.line(receiveSlot_).kindAndBytes.load(std::memory_order_relaxed) !=
+    if (line().kindAndBytes.load(std::memory_order_relaxed) !=
         ((static_cast<uint64_t>(Kind::Piece) << kBytesBits) | head.bytes)) {
       return remoteError("shm: rank ", ends_.peer, " sent something else inside a message of ", head.bytes, " bytes");
     }
@@ -353,8 +382,9 @@ Result<const std::byte*> ShmChannel::peek(const Expect& expect) {
   Result<const std::byte*> data = open(head);
   if (!data.ok()) return fail(data.status());
   peeked_ = *data;
+  peekedKind_ = head.kind;
   if (head.kind == Kind::Pull) {
-    consume();  // the bytes are ours: the sender may have its memory back
+    consume(head.kind);  // the bytes are ours: the sender may have its memory back
     peekedIsOurs_ = true;
   }
   return peeked_;
@@ -365,7 +395,7 @@ void ShmChannel::release() {
   peeked_ = nullptr;
   unclaim();
   streamed_ += std::exchange(peekedStream_, 0);
-  if (!std::exchange(peekedIsOurs_, false)) consume();
+  if (!std::exchange(peekedIsOurs_, false)) consume(peekedKind_);
 }
 
 Result<bool> ShmChannel::receive(std::byte* dst, const Expect& expect) {
@@ -376,7 +406,7 @@ Result<bool> ShmChannel::receive(std::byte* dst, const Expect& expect) {
   if (Status s = look(expect, &head); !s.ok()) [[unlikely]]
     return fail(std::move(s));
   switch (head.kind) {
-    case Kind::Inline: copySmall(dst, in_.line(receiveSlot_).payload, head.bytes); break;
+    case Kind::Inline: copyInline(dst, line().payload, head.bytes); break;
     case Kind::Pull:
       if (Status s = readProcess(ends_.peerPid, head.place.where, dst, head.bytes); !s.ok()) return fail(std::move(s));
       break;
@@ -393,21 +423,33 @@ Result<bool> ShmChannel::receive(std::byte* dst, const Expect& expect) {
       unclaim();
     }
   }
-  consume();
+  consume(head.kind);
   return true;
 }
 
-// Done with the message: its slot, or the sender's memory, may be used again.
-void ShmChannel::consume() {
+// Done with the message: its line and slot, or the sender's memory, may be used again.
+void ShmChannel::consume(Kind kind) {
   ++received_;
-  if (++receiveSlot_ == slots_) receiveSlot_ = 0;
-  in_.head().consumed.store(received_, std::memory_order_release);  // partner: hasRoom(), taken()
+  prefetchWhenBehind();
+  if (kind != Kind::Inline) {
+    if (++receiveSlot_ == slots_) receiveSlot_ = 0;
+  } else if (received_ % kCreditBatch != 0) {
+    return;
+  }
+  in_.head().consumed.store(received_, std::memory_order_release);  // partner: hasLine(), hasSlot(), taken()
   ring(peerBell_);
+}
+
+// When messages come faster than we take them, the lines of the next ones are fetched while we work on this one.  Not
+// otherwise: it would take the line away from the sender just before it writes there.
+void ShmChannel::prefetchWhenBehind() {
+  unwaited_ = std::exchange(waited_, false) ? 0 : unwaited_ + 1;
+  if (unwaited_ > 2) __builtin_prefetch(&in_.line(received_ + 1));
 }
 
 std::optional<Fingerprint> ShmChannel::pending() const {
   const uint64_t next = asked_.load(std::memory_order_relaxed) + 1;
-  const ControlLine& line = in_.line(static_cast<uint32_t>((next - 1) % slots_));
+  const ControlLine& line = in_.line(next - 1);
   const uint64_t word = line.sequence.load(std::memory_order_acquire);  // partner: post()
   if (static_cast<uint32_t>(word) != static_cast<uint32_t>(next)) return std::nullopt;
   const Fingerprint call{line.callHead.load(std::memory_order_relaxed), line.callCount.load(std::memory_order_relaxed)};

@@ -4,7 +4,7 @@
 // then the control line with its sequence number last.  Receiving: wait for the sequence number that comes next, check
 // what the line says against what is expected, use the bytes, store `consumed`.  So a small message costs one cache
 // line that travels.  Credits ride in the lines of the other direction; where there are none, they cost one line in
-// `slots` messages.
+// kCreditBatch small messages.
 //
 // What is read from shared memory is read once, into a local, and bounds-checked there: a peer gone wild must not make
 // us touch memory outside of what both have agreed on.
@@ -17,6 +17,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <vector>
 
 #include "transport/shm/direct.hpp"
 #include "transport/shm/doorbell.hpp"
@@ -100,14 +101,17 @@ class ShmChannel final : public Channel {
   };
   Status fail(Status why);
 
-  bool hasRoom();
-  ControlLine& nextLine() { return out_.line(sendSlot_); }
+  bool hasLine();
+  bool hasSlot();
+  bool freed(uint64_t message) const;
+  ControlLine& nextLine() { return out_.line(sent_); }
   void post(Kind kind, size_t bytes, const Fingerprint& call);
   Result<bool> sendPieces(const std::byte* data, size_t bytes, const Fingerprint& call);
   void stream(Kind kind, const std::byte* data, size_t bytes, size_t messageBytes, const Fingerprint& call);
   Status describePlace(const std::byte* data, size_t bytes, Kind* kind, DirectPayload* place);
 
-  bool arrived() const;
+  bool arrived();
+  const ControlLine& line() const { return in_.line(received_); }
   void noteCredit(uint32_t consumed);
   Status look(const Expect& expect, Head* head);
   Status checkBounds(const Head& head) const;
@@ -118,7 +122,8 @@ class ShmChannel final : public Channel {
   void unclaim();
   size_t filledOfSlot(size_t bytes) const;
   Result<bool> gather(std::byte* dst, const Head& head);
-  void consume();
+  void consume(Kind kind);
+  void prefetchWhenBehind();
 
   const ChannelEnds ends_;
   const size_t slotBytes_;
@@ -130,16 +135,20 @@ class ShmChannel final : public Channel {
   // The sender's side.
   uint64_t sent_ = 0;          // messages posted
   uint64_t seenConsumed_ = 0;  // of those, done with, as last seen
-  uint32_t sendSlot_ = 0;      // sent_ % slots_
+  uint32_t sendSlot_ = 0;      // the next one
+  std::vector<uint64_t> lastInSlot_;  // per slot: number of the last message that took it
   size_t sentOfPieces_ = 0;    // bytes of a message in pieces that are gone
   uint64_t filled_ = 0;        // what InboxHead::filled says
 
   // The receiver's side.
   uint64_t received_ = 0;  // messages consumed
-  uint32_t receiveSlot_ = 0;
+  uint32_t receiveSlot_ = 0;  // of the next message that takes one
+  uint32_t unwaited_ = 0;     // messages in a row that were there when we first looked
+  bool waited_ = false;       // the next one was not
   std::atomic<uint64_t> asked_{0};     // messages that somebody asked for; read by pending() on any thread
   const std::byte* peeked_ = nullptr;  // what peek() has handed out
   bool peekedIsOurs_ = false;          // peeked_ is a copy; its messages are consumed already
+  Kind peekedKind_{};
   bool claimed_ = false;               // we hold our claim on the peer's memory
   size_t peekedStream_ = 0;            // its size, if it is a Stream
   uint64_t streamed_ = 0;              // bytes of all Stream and Piece messages consumed

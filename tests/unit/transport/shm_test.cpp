@@ -3,6 +3,7 @@
 
 #include "src/device/host_memory.hpp"
 #include "tests/unit/transport/shm_pair.hpp"
+#include "transport/shm/layout.hpp"
 
 using namespace tutti;
 using namespace tutti::test;
@@ -43,12 +44,20 @@ TEST_CASE("messages stay in order over thousands of wrap-arounds, with any numbe
     std::mt19937 random(static_cast<unsigned>(slots));
     uint64_t sent = 0, received = 0;
     std::string wrong;
-    const auto sizeOf = [](uint64_t n) { return static_cast<size_t>(n * 37 % 257); };
+    const auto sizeOf = [](uint64_t n) { return static_cast<size_t>(n % 64 < 40 ? n % 97 : n * 37 % 257); };
+    const auto isSmall = [&](uint64_t n) { return sizeOf(n) <= shm::kInlineBytes; };
+    // Of the messages under way, all take a line and the larger ones a slot; credits for small ones come in batches.
+    const auto mostUnderWay = [&](bool small) {
+      size_t large = 0;
+      for (uint64_t n = received; n < sent; ++n) large += !isSmall(n);
+      return sent - received < shm::kLines && (small || large < slots);
+    };
     while (received < 5000 && wrong.empty()) {
-      const bool room = sent - received < slots;
+      const bool mayGo = mostUnderWay(isSmall(sent));
+      const bool mustGo = mayGo && sent - received <= shm::kLines - shm::kCreditBatch;
       if (random() % 2 == 0) {
         const bool gone = *p.a().send(pattern(sizeOf(sent), sent).data(), sizeOf(sent), callNumber(sent));
-        if (gone != room) wrong = cat("message ", sent, ": room ", room, " but sent ", gone);
+        if (gone ? !mayGo : mustGo) wrong = cat("message ", sent, " after ", received, ": sent ", gone);
         sent += gone;
       } else {
         std::byte dst[256];
@@ -65,20 +74,52 @@ TEST_CASE("messages stay in order over thousands of wrap-arounds, with any numbe
   }
 }
 
-TEST_CASE("credits run out after `slots` messages and come back one by one") {
+TEST_CASE("slots run out after `slots` messages and come back one by one") {
   ShmPair p(Ends::Threads, 4);
+  const auto data = pattern(200, 1);
+  const Expect expect{200, callNumber(1)};
+  std::byte dst[200];
   for (int round = 0; round < 3; ++round) {
-    for (int i = 0; i < 4; ++i) CHECK(*p.a().send(nullptr, 0, callNumber(1)));
-    CHECK_FALSE(*p.a().send(nullptr, 0, callNumber(1)));
+    for (int i = 0; i < 4; ++i) CHECK(*p.a().send(data.data(), 200, callNumber(1)));
+    CHECK_FALSE(*p.a().send(data.data(), 200, callNumber(1)));
     CHECK(p.a().reserve()->empty());
-    CHECK(*p.a().offer(reinterpret_cast<const std::byte*>("x"), 1, callNumber(1)) == 0);
-    CHECK(*p.b().peek({0, callNumber(1)}) != nullptr);
-    CHECK_FALSE(*p.a().send(nullptr, 0, callNumber(1)));  // peeked at, not released
+    CHECK(*p.a().offer(data.data(), 200, callNumber(1)) == 0);
+    CHECK(*p.b().peek(expect) != nullptr);
+    CHECK_FALSE(*p.a().send(data.data(), 200, callNumber(1)));  // peeked at, not released
     p.b().release();
     CHECK(p.a().reserve()->size() == p.a().slotBytes());
-    CHECK(*p.a().send(nullptr, 0, callNumber(1)));
-    for (int i = 0; i < 4; ++i) CHECK(*p.b().receive(nullptr, {0, callNumber(1)}));
-    CHECK_FALSE(*p.b().receive(nullptr, {0, callNumber(1)}));
+    CHECK(*p.a().send(data.data(), 200, callNumber(1)));
+    for (int i = 0; i < 4; ++i) CHECK(*p.b().receive(dst, expect));
+    CHECK_FALSE(*p.b().receive(dst, expect));
+  }
+}
+
+TEST_CASE("small messages take no slot: there is room for many, also while the slots are full") {
+  ShmPair p(Ends::Threads, 2);
+  const auto data = pattern(200, 1);
+  std::byte dst[200];
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 2; ++i) CHECK(*p.a().send(data.data(), 200, callNumber(1)));
+    for (uint32_t i = 2; i < shm::kLines; ++i) CHECK(*p.a().send(data.data(), 96, callNumber(i)));
+    CHECK_FALSE(*p.a().send(nullptr, 0, callNumber(99)));
+    for (int i = 0; i < 2; ++i) CHECK(*p.b().receive(dst, {200, callNumber(1)}));
+    for (uint32_t i = 2; i < shm::kLines; ++i) {
+      CHECK(*p.b().receive(dst, {96, callNumber(i)}));
+      CHECK(std::equal(dst, dst + 96, data.begin()));
+    }
+    CHECK_FALSE(*p.b().receive(dst, {96, callNumber(1)}));
+  }
+}
+
+TEST_CASE("a sender that finds all lines full hears when they are free, from small messages alone") {
+  ShmPair p;
+  uint64_t sent = 0;
+  for (uint64_t received = 0; received < 1000;) {
+    while (*p.a().send(reinterpret_cast<const std::byte*>(&sent), 8, callNumber(sent))) ++sent;
+    REQUIRE(sent - received > 0);
+    uint64_t value = 0;
+    while (*p.b().receive(reinterpret_cast<std::byte*>(&value), {8, callNumber(received)})) REQUIRE(value == received++);
+    REQUIRE(received == sent);
   }
 }
 
