@@ -9,12 +9,13 @@ CollectiveRun::CollectiveRun(const Plan& plan) : states_(plan.lanes.size(), Lane
 
 void CollectiveRun::begin(const CallBuffers& buffers, const Trimmings& trimmings) {
   buffers_ = buffers;
-  trimmings_ = trimmings;
+  divisor_ = trimmings.divisor;
+  divided_ = trimmings.divided;
   if (trimmings.scalar != nullptr) {
     scale(buffers.reduction.dtype, trimmings.scaled.to, trimmings.scaled.from, trimmings.scalar,
           trimmings.scaled.count);
   }
-  for (LaneRun& lane : lanes_) lane.begin(buffers);
+  for (LaneRun& lane : lanes_) lane.begin(buffers_);
   std::fill(states_.begin(), states_.end(), LaneState::Running);
   running_ = lanes_.size();
 }
@@ -31,9 +32,7 @@ Result<Progress> CollectiveRun::step() {
     }
   }
   if (running_ > 0) return moved ? Progress::Moved : Progress::Blocked;
-  if (trimmings_.divisor != 0) {
-    divide(buffers_.reduction.dtype, trimmings_.divided.to, trimmings_.divisor, trimmings_.divided.count);
-  }
+  if (divisor_ != 0) divide(buffers_.reduction.dtype, divided_.to, divisor_, divided_.count);
   return Progress::Done;
 }
 

@@ -42,7 +42,8 @@ class CollectiveRun : public Task {
   std::vector<LaneState> states_;
   size_t running_ = 0;
   CallBuffers buffers_;
-  Trimmings trimmings_;
+  int divisor_ = 0;
+  Touch divided_;
 };
 
 }  // namespace tutti

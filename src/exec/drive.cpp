@@ -117,6 +117,14 @@ void finish(DrivenTask* task, Status result) {
   task->done = true;
 }
 
+}  // namespace
+
+void failTask(DrivenTask* task, const Status& error) {
+  finish(task, task->owner->failed(error, task->task->waitingOn()));
+}
+
+namespace {
+
 bool stepAll(std::span<DrivenTask> tasks, bool* left) {
   bool moved = false;
   *left = false;
@@ -124,8 +132,7 @@ bool stepAll(std::span<DrivenTask> tasks, bool* left) {
     if (task.done) continue;
     const Result<Progress> progress = task.task->step();
     if (!progress.ok()) {
-      const Status error = progress.status();
-      finish(&task, task.owner->failed(error, task.task->waitingOn()));
+      failTask(&task, progress.status());
       moved = true;
     } else if (*progress == Progress::Done) {
       finish(&task, Status());

@@ -47,6 +47,9 @@ struct DrivenTask {
   bool done = false;
 };
 
+/// What drive() does with an error of step(); for a caller that takes the first step itself.
+void failTask(DrivenTask* task, const Status& error);
+
 /// Runs every task to its end, successful or not; results are in `result`.  An error in one task does not stop others.
 void drive(std::span<DrivenTask> tasks);
 

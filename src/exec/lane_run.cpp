@@ -28,7 +28,7 @@ LaneRun::LaneRun(const Plan& plan, const BoundLane& lane) : plan_(plan), lane_(l
 
 void LaneRun::begin(const CallBuffers& buffers) {
   TUTTI_ASSERT(loans_.empty());
-  buffers_ = buffers;
+  buffers_ = &buffers;
   slice_ = 0;
   op_ = 0;
   waitingOn_ = -1;
@@ -70,14 +70,14 @@ size_t LaneRun::sliceOf(const BoundOp& op) const {
 
 const std::byte* LaneRun::readAddress(const Operand& operand) const {
   if (operand.buffer == Buffer::Scratch) return plan_.scratch.get() + operand.offset;
-  const std::byte* base = operand.buffer == Buffer::Input ? buffers_.input : buffers_.output;
+  const std::byte* base = operand.buffer == Buffer::Input ? buffers_->input : buffers_->output;
   return base + operand.offset + slice_ * plan_.sliceBytes;
 }
 
 std::byte* LaneRun::writeAddress(const Operand& operand) const {
   if (operand.buffer == Buffer::Scratch) return plan_.scratch.get() + operand.offset;
   TUTTI_ASSERT(operand.buffer == Buffer::Output);
-  return buffers_.output + operand.offset + slice_ * plan_.sliceBytes;
+  return buffers_->output + operand.offset + slice_ * plan_.sliceBytes;
 }
 
 Result<bool> LaneRun::runOp(const BoundOp& op) {
@@ -88,14 +88,18 @@ Result<bool> LaneRun::runOp(const BoundOp& op) {
       TUTTI_ASSIGN(const bool free, loansReturned(op));
       if (!free) return false;
     }
-    if (op.from.size() == 1 && op.sources.size() == 1 && op.hasDst && op.to.empty()) return accumulate(op, bytes);
-    const bool justMove = op.from.size() == 1 && op.sources.empty() && (op.hasDst || op.token);
-    TUTTI_ASSIGN(const bool ready, justMove ? moveIn(op, bytes) : gather(op, bytes));
+    if (op.shape == OpShape::Accumulate) return accumulate(op, bytes);
+    if (op.shape == OpShape::Send) {
+      value_ = readAddress(op.sources.front());
+      return sendOne(op, 0, bytes);
+    }
+    TUTTI_ASSIGN(const bool ready, op.shape == OpShape::Move ? moveIn(op, bytes) : gather(op, bytes));
     if (!ready) return false;
-    if (!justMove) {
+    if (op.shape != OpShape::Move) {
       TUTTI_ASSIGN(const bool combined, combine(op, bytes));
       if (!combined) return false;
     }
+    if (op.to.empty()) return true;
     computed_ = true;
   }
   TUTTI_ASSIGN(const bool gone, sendAll(op, bytes));
@@ -109,15 +113,15 @@ Result<bool> LaneRun::moveIn(const BoundOp& op, size_t bytes) {
   waitingOn_ = op.fromRanks[0];
   std::byte* dst = op.token ? nullptr : writeAddress(op.dst);
   value_ = dst;
-  return op.from[0]->receive(dst, {bytes, buffers_.call});
+  return op.from[0]->receive(dst, {bytes, buffers_->call});
 }
 
 // A plain recvReduce: the commonest op, and all there is to wait for in the shortest calls.
 Result<bool> LaneRun::accumulate(const BoundOp& op, size_t bytes) {
   waitingOn_ = op.fromRanks[0];
-  TUTTI_ASSIGN(const std::byte* message, op.from[0]->peek({bytes, buffers_.call}));
+  TUTTI_ASSIGN(const std::byte* message, op.from[0]->peek({bytes, buffers_->call}));
   if (message == nullptr) return false;
-  reducePair(buffers_.reduction, writeAddress(op.dst), readAddress(op.sources[0]), message, bytes / plan_.elementBytes);
+  reducePair(buffers_->reduction, writeAddress(op.dst), readAddress(op.sources[0]), message, bytes / plan_.elementBytes);
   op.from[0]->release();
   return true;
 }
@@ -129,7 +133,7 @@ Result<bool> LaneRun::gather(const BoundOp& op, size_t bytes) {
       operands_.clear();
       for (const Operand& source : op.sources) operands_.push_back(readAddress(source));
     }
-    TUTTI_ASSIGN(const std::byte* message, op.from[arrived_]->peek({bytes, buffers_.call}));
+    TUTTI_ASSIGN(const std::byte* message, op.from[arrived_]->peek({bytes, buffers_->call}));
     if (message == nullptr) return false;
     operands_.push_back(message);
     ++arrived_;
@@ -168,12 +172,12 @@ void LaneRun::compute(const BoundOp& op, std::byte* dst, size_t bytes) {
   if (operands_.size() == 1) {
     if (dst != operands_[0]) copyBytes(dst, operands_[0], bytes);
   } else if (operands_.size() == 2) {
-    reducePair(buffers_.reduction, dst, operands_[0], operands_[1], count);
+    reducePair(buffers_->reduction, dst, operands_[0], operands_[1], count);
   } else {
     // dst may be the first operand only from the second round on.
     size_t done = std::min(operands_.size(), kMaxSources);
-    reduceMany(buffers_.reduction, dst, std::span(operands_).first(done), count);
-    for (; done < operands_.size(); ++done) reducePair(buffers_.reduction, dst, dst, operands_[done], count);
+    reduceMany(buffers_->reduction, dst, std::span(operands_).first(done), count);
+    for (; done < operands_.size(); ++done) reducePair(buffers_->reduction, dst, dst, operands_[done], count);
   }
   (void)op;
 }
@@ -192,7 +196,7 @@ Result<bool> LaneRun::sendAll(const BoundOp& op, size_t bytes) {
   }
   if (staging_ != nullptr) {
     waitingOn_ = op.toRanks[0];
-    return op.to[0]->commit(bytes, buffers_.call);
+    return op.to[0]->commit(bytes, buffers_->call);
   }
   return true;
 }
@@ -201,14 +205,14 @@ Result<bool> LaneRun::sendOne(const BoundOp& op, size_t which, size_t bytes) {
   Channel* channel = op.to[which];
   waitingOn_ = op.toRanks[which];
   if (lends(op, *channel, bytes)) {
-    TUTTI_ASSIGN(const Ticket ticket, channel->offer(value_, bytes, buffers_.call));
+    TUTTI_ASSIGN(const Ticket ticket, channel->offer(value_, bytes, buffers_->call));
     if (ticket == 0) return false;
     const Operand& lent = op.hasDst ? op.dst : op.sources.front();
     if (loans_.size() == loans_.capacity()) TUTTI_TRY(forgetReturned());
     loans_.push_back({channel, ticket, op.toRanks[which], lent.memory, slice_});
     return true;
   }
-  return channel->send(value_, bytes, buffers_.call);
+  return channel->send(value_, bytes, buffers_->call);
 }
 
 bool LaneRun::lends(const BoundOp& op, const Channel& channel, size_t bytes) const {

@@ -23,6 +23,7 @@ class LaneRun {
  public:
   LaneRun(const Plan& plan, const BoundLane& lane);
 
+  /// Borrows the buffers until Done.
   void begin(const CallBuffers& buffers);
   Result<Progress> step();
   int waitingOn() const { return waitingOn_; }
@@ -62,7 +63,7 @@ class LaneRun {
 
   const Plan& plan_;
   const BoundLane& lane_;
-  CallBuffers buffers_;
+  const CallBuffers* buffers_ = nullptr;
   size_t slice_ = 0;
   size_t op_ = 0;
   int waitingOn_ = -1;

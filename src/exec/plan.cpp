@@ -88,6 +88,13 @@ Status bindChannels(const std::vector<int32_t>& ranks, int lane, const ChannelFi
   return {};
 }
 
+OpShape shapeOf(const BoundOp& op) {
+  if (op.from.size() == 1 && op.sources.empty() && (op.hasDst || op.token)) return OpShape::Move;
+  if (op.from.size() == 1 && op.sources.size() == 1 && op.hasDst && op.to.empty()) return OpShape::Accumulate;
+  if (op.from.empty() && op.sources.size() == 1 && !op.hasDst && op.to.size() == 1) return OpShape::Send;
+  return OpShape::Other;
+}
+
 Result<BoundLane> bindLane(const Lane& lane, int laneIndex, const LaneBinder& binder, size_t sliceBytes,
                            const ChannelFinder& find) {
   BoundLane bound;
@@ -103,6 +110,7 @@ Result<BoundLane> bindLane(const Lane& lane, int laneIndex, const LaneBinder& bi
     if (op.hasDst) b.dst = binder.writable(op.dst);
     b.token = op.token;
     b.direct = op.direct;
+    b.shape = shapeOf(b);
     bound.loops = std::max(bound.loops, op.token ? size_t{1} : (b.bytes + sliceBytes - 1) / sliceBytes);
     bound.ops.push_back(std::move(b));
   }

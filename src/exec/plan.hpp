@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -45,6 +46,14 @@ struct Operand {
   Chunk memory;       // stands for the chunk's bytes: two chunks share memory iff this is the same
 };
 
+/// The commonest ops, which the executor recognizes at a glance; for the rest it looks at everything.
+enum class OpShape : uint8_t {
+  Other,
+  Send,        // one buffer to one receiver
+  Move,        // from one sender, to a buffer (or a token) and perhaps on from there
+  Accumulate,  // a message and a buffer to a buffer
+};
+
 /// An op with everything looked up.
 struct BoundOp {
   std::vector<Channel*> from;
@@ -56,6 +65,7 @@ struct BoundOp {
   bool hasDst = false;
   bool token = false;
   bool direct = false;
+  OpShape shape = OpShape::Other;
   size_t bytes = 0;  // of the value, all slices together
 };
 
