@@ -5,10 +5,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 
+#include "src/base/assert.hpp"
 #include "src/base/text.hpp"
 #include "tutti/tutti.h"
 
@@ -19,7 +20,12 @@ class [[nodiscard]] Status {
  public:
   Status() = default;
   Status(tuttiResult_t code, std::string message)
-      : error_(code == tuttiSuccess ? nullptr : std::make_shared<const Error>(Error{code, std::move(message)})) {}
+      : error_(code == tuttiSuccess ? nullptr : std::make_unique<const Error>(Error{code, std::move(message)})) {}
+  Status(const Status& other) : error_(other.error_ ? std::make_unique<const Error>(*other.error_) : nullptr) {}
+  Status(Status&&) noexcept = default;
+  Status& operator=(const Status& other) { return *this = Status(other); }
+  Status& operator=(Status&&) noexcept = default;
+  ~Status() = default;
 
   bool ok() const { return error_ == nullptr; }
   tuttiResult_t code() const { return error_ ? error_->code : tuttiSuccess; }
@@ -34,7 +40,7 @@ class [[nodiscard]] Status {
     tuttiResult_t code;
     std::string message;
   };
-  std::shared_ptr<const Error> error_;
+  std::unique_ptr<const Error> error_;
 };
 
 template <class... Args>
@@ -64,18 +70,21 @@ Status systemError(const Args&... args) {
 /// systemError with ": <text of errnum> (errno N)" at the end.
 Status errnoError(int errnum, std::string what);
 
-/// A value or the Status that says why there is none.
+/// A value or the Status that says why there is none.  Success costs a null pointer beside the value: executors return
+/// one from every step of the fastest calls.
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}         // NOLINT: implicit on purpose
-  Result(Status status) : state_(std::in_place_index<1>, std::move(status)) {}  // NOLINT: implicit on purpose
+  Result(T value) : value_(std::move(value)) {}  // NOLINT: implicit on purpose
+  /// `status` must be an error.
+  Result(Status status) : error_(std::move(status)) { TUTTI_ASSERT(!error_.ok()); }  // NOLINT: implicit on purpose
 
-  bool ok() const { return state_.index() == 0; }
-  Status status() const { return ok() ? Status() : std::get<1>(state_); }
-  T& value() & { return std::get<0>(state_); }
-  const T& value() const& { return std::get<0>(state_); }
-  T&& value() && { return std::get<0>(std::move(state_)); }
+  bool ok() const { return error_.ok(); }
+  const Status& status() const& { return error_; }
+  Status status() && { return std::move(error_); }
+  T& value() & { return *value_; }
+  const T& value() const& { return *value_; }
+  T&& value() && { return *std::move(value_); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T&& operator*() && { return std::move(*this).value(); }
@@ -83,7 +92,8 @@ class [[nodiscard]] Result {
   const T* operator->() const { return &value(); }
 
  private:
-  std::variant<T, Status> state_;
+  std::optional<T> value_;
+  Status error_;
 };
 
 inline Status asStatus(Status s) { return s; }

@@ -192,7 +192,7 @@ Result<Ticket> ShmChannel::offer(const std::byte* data, size_t bytes, const Fing
   if (!failure_.ok()) return failure_;
   if (!hasSlot() || !canOffer(data, bytes)) return Ticket{0};
   if (out_.head().revoked.load(std::memory_order_relaxed) != 0) return Ticket{0};
-  Kind kind = Kind::Inline;
+  Kind kind = Kind::Slot;  // of no bytes: unlike an inline message's, its credit comes at once
   DirectPayload place{};
   if (Status s = bytes == 0 ? Status() : describePlace(data, bytes, &kind, &place); !s.ok()) return fail(std::move(s));
   std::memcpy(nextLine().payload, &place, sizeof place);
