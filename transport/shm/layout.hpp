@@ -4,11 +4,12 @@
 // A rank owns one segment and is the receiver of everything in it:
 //
 //   SegmentHeader                 who owns this, the numbers of the layout, and the owner's doorbell
-//   inbox (peer 0, lane 0)        InboxHead, then kLines control lines, then `slots` slots
+//   inbox (peer 0, lane 0)        InboxHead, kLines control lines, the ring for small messages, `slots` slots
 //   inbox (peer 0, lane 1) ...    inbox (peer p, lane l) is number p * lanes + l
 //
-// Every message takes the next control line; one whose bytes do not fit there takes the next slot as well.  There are
-// more lines than slots, for small messages are many: a root that broadcasts 8 bytes over and over runs that far ahead.
+// Every message takes the next control line.  One whose bytes do not fit there takes bytes of the ring as well, in whole
+// line pairs, or, if it is larger than kSmallBytes, the next slot.  Small messages have room for many of them, so that a
+// root which broadcasts a kilobyte over and over runs ahead, and lie close together, so that they stay in the cache.
 //
 // The file is sparse: what nobody touches costs nothing.  A slot is longer than its data by a pair of lines, so that
 // slots of a power of two do not all begin in the same set of a cache.
@@ -29,15 +30,18 @@ inline constexpr size_t kLineBytes = 64;
 inline constexpr size_t kSpacing = 128;
 inline constexpr size_t kInlineBytes = 96;
 inline constexpr uint32_t kLines = 32;
+inline constexpr size_t kSmallBytes = 8 << 10;
+inline constexpr size_t kRingBytes = 8 * kSmallBytes;
 
 /// What a message is.
 enum class Kind : uint8_t {
-  Inline = 1,   // payload: the bytes; the only kind that takes no slot
+  Inline = 1,   // payload: the bytes
   Slot = 2,     // the bytes are in the slot's data
   Piece = 3,    // a slot's worth of a message larger than a slot; `bytes` is the size of the whole; filled as Stream is
   Address = 4,  // payload: DirectPayload; the receiver is of the same process and reads at `where`
   Mapped = 5,   // payload: DirectPayload; the receiver reads through its mapping of the allocation, at offset `where`
   Pull = 6,     // payload: DirectPayload; the receiver reads the sender's address `where` by process_vm_readv
+  Small = 8,    // the bytes are in the ring
   Stream = 7,   // as Slot, but announced before the bytes are there: InboxHead::filled says how far they are
 };
 
@@ -104,11 +108,18 @@ struct Layout {
   static Result<Layout> fit(int nRanks, int lanes, int64_t slots, int64_t slotBytes);
 
   size_t slotStride() const { return (slotBytes + kSpacing - 1) / kSpacing * kSpacing + kSpacing; }
-  size_t inboxStride() const { return kControlBytes + slots * slotStride(); }
+  size_t inboxStride() const { return kControlBytes + kRingBytes + slots * slotStride(); }
   size_t inboxOffset(int peer, int lane) const;
   size_t totalBytes() const;
   bool operator==(const Layout&) const = default;
 };
+
+/// Where the message after one of `bytes` at `place` begins, always with room for the largest behind it.  Places count
+/// on and on; both sides keep them.
+inline uint64_t placeAfter(uint64_t place, size_t bytes) {
+  const uint64_t next = place + (bytes + kSpacing - 1) / kSpacing * kSpacing;
+  return next % kRingBytes > kRingBytes - kSmallBytes ? next + kRingBytes - next % kRingBytes : next;
+}
 
 struct SegmentId {
   uint64_t high = 0;
@@ -141,7 +152,8 @@ class Inbox {
   ControlLine& line(uint64_t message) const {
     return reinterpret_cast<ControlLine*>(base_ + sizeof(InboxHead))[message % kLines];
   }
-  std::byte* data(uint32_t slot) const { return base_ + kControlBytes + slot * stride_; }
+  std::byte* ring(uint64_t place) const { return base_ + kControlBytes + place % kRingBytes; }
+  std::byte* data(uint32_t slot) const { return base_ + kControlBytes + kRingBytes + slot * stride_; }
   std::byte* begin() const { return base_; }
 
  private:

@@ -13,9 +13,8 @@ namespace {
 constexpr int kBytesBits = 56;
 constexpr uint64_t kBytesMask = (uint64_t{1} << kBytesBits) - 1;
 
-// From kStreamFrom bytes on a message is filled in steps.  Smaller steps overlap better, but each costs the transfer of
-// the line with `filled` (about 0.1 us).  Found with perf/micro/channel_pingpong.
-constexpr size_t kStreamFrom = 8 << 10;
+// From kSmallBytes on a message is filled in steps.  Smaller steps overlap better, but each costs the transfer of the
+// line with `filled` (about 0.1 us).  Found with perf/micro/channel_pingpong.
 size_t streamStep(size_t bytes) { return std::clamp<size_t>(bytes / 8 / kLineBytes * kLineBytes, 2 << 10, 8 << 10); }
 
 void copyInline(std::byte* dst, const std::byte* src, size_t bytes) {
@@ -81,6 +80,18 @@ bool ShmChannel::hasSlot() {
   return freed(lastInSlot_[sendSlot_]);
 }
 
+// A line, and `bytes` of the ring.
+bool ShmChannel::hasPlace(size_t bytes) {
+  const auto fits = [&] {
+    return placeAfter(sendPlace_, bytes) - placeBehind_[seenConsumed_ % placeBehind_.size()] <= kRingBytes;
+  };
+  if (!hasLine()) return false;
+  if (fits()) [[likely]]
+    return true;
+  seenConsumed_ = out_.head().consumed.load(std::memory_order_acquire);  // partner: consume(), as in hasLine()
+  return sent_ - seenConsumed_ < kLines && fits();
+}
+
 // Everything of the message is written; make it visible.
 void ShmChannel::post(Kind kind, size_t bytes, const Fingerprint& call) {
   ControlLine& line = nextLine();
@@ -90,10 +101,13 @@ void ShmChannel::post(Kind kind, size_t bytes, const Fingerprint& call) {
   // Partner: arrived().  Without release the receiver could see the number before the bytes, and write into slots that
   // we still read because it saw the credit.
   line.sequence.store(received_ << 32 | static_cast<uint32_t>(++sent_), std::memory_order_release);
-  if (kind != Kind::Inline) {
+  if (kind == Kind::Small) {
+    sendPlace_ = placeAfter(sendPlace_, bytes);
+  } else if (kind != Kind::Inline) {
     lastInSlot_[sendSlot_] = sent_;
     if (++sendSlot_ == slots_) sendSlot_ = 0;
   }
+  placeBehind_[sent_ % placeBehind_.size()] = sendPlace_;
   ring(peerBell_);
 }
 
@@ -107,13 +121,14 @@ Result<bool> ShmChannel::send(const std::byte* data, size_t bytes, const Fingerp
     post(Kind::Inline, bytes, call);
     return true;
   }
-  if (!hasSlot()) return false;
-  if (bytes >= kStreamFrom) {
-    stream(Kind::Stream, data, bytes, bytes, call);
-  } else {
-    storeBytes(out_.data(sendSlot_), data, bytes);
-    post(Kind::Slot, bytes, call);
+  if (bytes < kSmallBytes) {
+    if (!hasPlace(bytes)) return false;
+    storeBytes(out_.ring(sendPlace_), data, bytes);
+    post(Kind::Small, bytes, call);
+    return true;
   }
+  if (!hasSlot()) return false;
+  stream(Kind::Stream, data, bytes, bytes, call);
   return true;
 }
 
@@ -261,6 +276,7 @@ Status ShmChannel::look(const Expect& expect, Head* head) {
   if (call != expect.call || head->bytes != expect.bytes) [[unlikely]]
     return refuse(expect, call, head->bytes);
   const bool simple = (head->kind == Kind::Inline && head->bytes <= kInlineBytes) ||
+                      (head->kind == Kind::Small && head->bytes < kSmallBytes) ||
                       ((head->kind == Kind::Slot || head->kind == Kind::Stream) && head->bytes <= slotBytes_);
   if (!simple) {
     std::memcpy(&head->place, line.payload, sizeof head->place);
@@ -308,6 +324,7 @@ Status ShmChannel::openMapped(const Head& head, const std::byte** data) {
 Result<const std::byte*> ShmChannel::open(const Head& head) {
   switch (head.kind) {
     case Kind::Inline: return static_cast<const std::byte*>(line().payload);
+    case Kind::Small: return static_cast<const std::byte*>(in_.ring(receivePlace_));
     case Kind::Slot:
     case Kind::Stream: return static_cast<const std::byte*>(in_.data(receiveSlot_));
     case Kind::Address:
@@ -345,7 +362,7 @@ Result<bool> ShmChannel::gather(std::byte* dst, const Head& head) {
     gathered_ = here;
     if (gathered_ < begin + bytes) continue;
     streamed_ += bytes;
-    consume(head.kind);
+    consume(head.kind, bytes);
     if (gathered_ == head.bytes) break;
     if (!arrived()) return false;
     if (line().kindAndBytes.load(std::memory_order_relaxed) !=
@@ -383,8 +400,9 @@ Result<const std::byte*> ShmChannel::peek(const Expect& expect) {
   if (!data.ok()) return fail(data.status());
   peeked_ = *data;
   peekedKind_ = head.kind;
+  peekedBytes_ = head.bytes;
   if (head.kind == Kind::Pull) {
-    consume(head.kind);  // the bytes are ours: the sender may have its memory back
+    consume(head.kind, head.bytes);  // the bytes are ours: the sender may have its memory back
     peekedIsOurs_ = true;
   }
   return peeked_;
@@ -395,7 +413,7 @@ void ShmChannel::release() {
   peeked_ = nullptr;
   unclaim();
   streamed_ += std::exchange(peekedStream_, 0);
-  if (!std::exchange(peekedIsOurs_, false)) consume(peekedKind_);
+  if (!std::exchange(peekedIsOurs_, false)) consume(peekedKind_, peekedBytes_);
 }
 
 Result<bool> ShmChannel::receive(std::byte* dst, const Expect& expect) {
@@ -423,15 +441,17 @@ Result<bool> ShmChannel::receive(std::byte* dst, const Expect& expect) {
       unclaim();
     }
   }
-  consume(head.kind);
+  consume(head.kind, head.bytes);
   return true;
 }
 
 // Done with the message: its line and slot, or the sender's memory, may be used again.
-void ShmChannel::consume(Kind kind) {
+void ShmChannel::consume(Kind kind, size_t bytes) {
   ++received_;
   prefetchWhenBehind();
-  if (kind != Kind::Inline) {
+  if (kind == Kind::Small) {
+    receivePlace_ = placeAfter(receivePlace_, bytes);
+  } else if (kind != Kind::Inline) {
     if (++receiveSlot_ == slots_) receiveSlot_ = 0;
   } else if (received_ % kCreditBatch != 0) {
     return;

@@ -15,6 +15,7 @@
 // the control line.
 #pragma once
 
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <vector>
@@ -103,6 +104,7 @@ class ShmChannel final : public Channel {
 
   bool hasLine();
   bool hasSlot();
+  bool hasPlace(size_t bytes);
   bool freed(uint64_t message) const;
   ControlLine& nextLine() { return out_.line(sent_); }
   void post(Kind kind, size_t bytes, const Fingerprint& call);
@@ -122,7 +124,7 @@ class ShmChannel final : public Channel {
   void unclaim();
   size_t filledOfSlot(size_t bytes) const;
   Result<bool> gather(std::byte* dst, const Head& head);
-  void consume(Kind kind);
+  void consume(Kind kind, size_t bytes);
   void prefetchWhenBehind();
 
   const ChannelEnds ends_;
@@ -137,18 +139,22 @@ class ShmChannel final : public Channel {
   uint64_t seenConsumed_ = 0;  // of those, done with, as last seen
   uint32_t sendSlot_ = 0;      // the next one
   std::vector<uint64_t> lastInSlot_;  // per slot: number of the last message that took it
+  uint64_t sendPlace_ = 0;            // in the ring, of the next small message
+  std::array<uint64_t, 2 * kLines> placeBehind_{};  // by number of a message: sendPlace_ after it
   size_t sentOfPieces_ = 0;    // bytes of a message in pieces that are gone
   uint64_t filled_ = 0;        // what InboxHead::filled says
 
   // The receiver's side.
   uint64_t received_ = 0;  // messages consumed
   uint32_t receiveSlot_ = 0;  // of the next message that takes one
+  uint64_t receivePlace_ = 0;
   uint32_t unwaited_ = 0;     // messages in a row that were there when we first looked
   bool waited_ = false;       // the next one was not
   std::atomic<uint64_t> asked_{0};     // messages that somebody asked for; read by pending() on any thread
   const std::byte* peeked_ = nullptr;  // what peek() has handed out
   bool peekedIsOurs_ = false;          // peeked_ is a copy; its messages are consumed already
   Kind peekedKind_{};
+  size_t peekedBytes_ = 0;
   bool claimed_ = false;               // we hold our claim on the peer's memory
   size_t peekedStream_ = 0;            // its size, if it is a Stream
   uint64_t streamed_ = 0;              // bytes of all Stream and Piece messages consumed

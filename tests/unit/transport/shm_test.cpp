@@ -38,35 +38,53 @@ TEST_CASE("a message that is filled in steps arrives whole, at every boundary of
   }
 }
 
+// What may be under way of messages of three kinds, by what both sides have counted.
+struct UnderWay {
+  size_t lines = 0, slots = 0, smallBytes = 0;
+  void add(size_t bytes, int sign) {
+    const auto change = [&](size_t* value, size_t by) { *value = sign > 0 ? *value + by : *value - by; };
+    change(&lines, 1);
+    if (bytes >= shm::kSmallBytes) change(&slots, 1);
+    if (bytes > shm::kInlineBytes && bytes < shm::kSmallBytes) change(&smallBytes, bytes);
+  }
+  // Credits for inline messages come in batches, and the end of the ring is left empty where a message does not fit.
+  bool mustTake(size_t bytes, size_t mostSlots) const {
+    if (lines > shm::kLines - shm::kCreditBatch) return false;
+    return bytes >= shm::kSmallBytes ? slots < mostSlots : smallBytes + bytes <= shm::kRingBytes / 2;
+  }
+  bool mayTake(size_t bytes, size_t mostSlots) const {
+    if (lines >= shm::kLines) return false;
+    return bytes >= shm::kSmallBytes ? slots < mostSlots : smallBytes + bytes <= shm::kRingBytes;
+  }
+};
+
 TEST_CASE("messages stay in order over thousands of wrap-arounds, with any number of them on their way") {
-  for (const size_t slots : {size_t{2}, size_t{3}, size_t{4}, size_t{7}}) {
-    ShmPair p(Ends::Threads, slots, 256);
+  constexpr size_t kMost = 10'000;
+  const auto data = pattern(kMost + 256, 1);
+  for (const size_t slots : {size_t{1}, size_t{2}, size_t{3}, size_t{7}}) {
+    ShmPair p(Ends::Threads, slots, kMost);
     std::mt19937 random(static_cast<unsigned>(slots));
     uint64_t sent = 0, received = 0;
+    UnderWay underWay;
     std::string wrong;
-    const auto sizeOf = [](uint64_t n) { return static_cast<size_t>(n % 64 < 40 ? n % 97 : n * 37 % 257); };
-    const auto isSmall = [&](uint64_t n) { return sizeOf(n) <= shm::kInlineBytes; };
-    // Of the messages under way, all take a line and the larger ones a slot; credits for small ones come in batches.
-    const auto mostUnderWay = [&](bool small) {
-      size_t large = 0;
-      for (uint64_t n = received; n < sent; ++n) large += !isSmall(n);
-      return sent - received < shm::kLines && (small || large < slots);
-    };
+    const auto sizeOf = [](uint64_t n) -> size_t { return n / 50 % 2 == 0 ? n % 97 : n * 3701 % (kMost + 1); };
     while (received < 5000 && wrong.empty()) {
-      const bool mayGo = mostUnderWay(isSmall(sent));
-      const bool mustGo = mayGo && sent - received <= shm::kLines - shm::kCreditBatch;
       if (random() % 2 == 0) {
-        const bool gone = *p.a().send(pattern(sizeOf(sent), sent).data(), sizeOf(sent), callNumber(sent));
-        if (gone ? !mayGo : mustGo) wrong = cat("message ", sent, " after ", received, ": sent ", gone);
+        const size_t bytes = sizeOf(sent);
+        const bool gone = *p.a().send(data.data() + sent % 256, bytes, callNumber(sent));
+        if (gone ? !underWay.mayTake(bytes, slots) : underWay.mustTake(bytes, slots)) {
+          wrong = cat("message ", sent, " after ", received, ": sent ", gone);
+        }
+        if (gone) underWay.add(bytes, 1);
         sent += gone;
       } else {
-        std::byte dst[256];
+        std::byte dst[kMost];
         const bool came = *p.b().receive(dst, {sizeOf(received), callNumber(received)});
         if (came != (sent > received)) wrong = cat("message ", received, ": came ", came);
-        if (const auto sentThen = pattern(sizeOf(received), received);
-            came && !std::equal(sentThen.begin(), sentThen.end(), dst)) {
+        if (came && std::memcmp(dst, data.data() + received % 256, sizeOf(received)) != 0) {
           wrong = cat("message ", received, ": wrong bytes");
         }
+        if (came) underWay.add(sizeOf(received), -1);
         received += came;
       }
     }
@@ -75,39 +93,39 @@ TEST_CASE("messages stay in order over thousands of wrap-arounds, with any numbe
 }
 
 TEST_CASE("slots run out after `slots` messages and come back one by one") {
-  ShmPair p(Ends::Threads, 4);
-  const auto data = pattern(200, 1);
-  const Expect expect{200, callNumber(1)};
-  std::byte dst[200];
+  ShmPair p(Ends::Threads, 4, 9000);
+  const auto data = pattern(9000, 1);
+  const Expect expect{9000, callNumber(1)};
+  std::byte dst[9000];
   for (int round = 0; round < 3; ++round) {
-    for (int i = 0; i < 4; ++i) CHECK(*p.a().send(data.data(), 200, callNumber(1)));
-    CHECK_FALSE(*p.a().send(data.data(), 200, callNumber(1)));
+    for (int i = 0; i < 4; ++i) CHECK(*p.a().send(data.data(), 9000, callNumber(1)));
+    CHECK_FALSE(*p.a().send(data.data(), 9000, callNumber(1)));
     CHECK(p.a().reserve()->empty());
-    CHECK(*p.a().offer(data.data(), 200, callNumber(1)) == 0);
+    CHECK(*p.a().offer(data.data(), 9000, callNumber(1)) == 0);
     CHECK(*p.b().peek(expect) != nullptr);
-    CHECK_FALSE(*p.a().send(data.data(), 200, callNumber(1)));  // peeked at, not released
+    CHECK_FALSE(*p.a().send(data.data(), 9000, callNumber(1)));  // peeked at, not released
     p.b().release();
     CHECK(p.a().reserve()->size() == p.a().slotBytes());
-    CHECK(*p.a().send(data.data(), 200, callNumber(1)));
+    CHECK(*p.a().send(data.data(), 9000, callNumber(1)));
     for (int i = 0; i < 4; ++i) CHECK(*p.b().receive(dst, expect));
     CHECK_FALSE(*p.b().receive(dst, expect));
   }
 }
 
 TEST_CASE("small messages take no slot: there is room for many, also while the slots are full") {
-  ShmPair p(Ends::Threads, 2);
-  const auto data = pattern(200, 1);
-  std::byte dst[200];
-  for (int round = 0; round < 3; ++round) {
-    for (int i = 0; i < 2; ++i) CHECK(*p.a().send(data.data(), 200, callNumber(1)));
-    for (uint32_t i = 2; i < shm::kLines; ++i) CHECK(*p.a().send(data.data(), 96, callNumber(i)));
+  ShmPair p(Ends::Threads, 2, 9000);
+  const auto data = pattern(9000, 1);
+  std::byte dst[9000];
+  for (const size_t small : {size_t{0}, size_t{96}, size_t{97}, size_t{1024}}) {
+    for (int i = 0; i < 2; ++i) CHECK(*p.a().send(data.data(), 9000, callNumber(1)));
+    for (uint32_t i = 2; i < shm::kLines; ++i) CHECK(*p.a().send(data.data(), small, callNumber(i)));
     CHECK_FALSE(*p.a().send(nullptr, 0, callNumber(99)));
-    for (int i = 0; i < 2; ++i) CHECK(*p.b().receive(dst, {200, callNumber(1)}));
+    for (int i = 0; i < 2; ++i) CHECK(*p.b().receive(dst, {9000, callNumber(1)}));
     for (uint32_t i = 2; i < shm::kLines; ++i) {
-      CHECK(*p.b().receive(dst, {96, callNumber(i)}));
-      CHECK(std::equal(dst, dst + 96, data.begin()));
+      CHECK(*p.b().receive(dst, {small, callNumber(i)}));
+      CHECK(std::equal(dst, dst + small, data.begin()));
     }
-    CHECK_FALSE(*p.b().receive(dst, {96, callNumber(1)}));
+    CHECK_FALSE(*p.b().receive(dst, {small, callNumber(1)}));
   }
 }
 
