@@ -121,7 +121,8 @@ Result<bool> LaneRun::accumulate(const BoundOp& op, size_t bytes) {
   waitingOn_ = op.fromRanks[0];
   TUTTI_ASSIGN(const std::byte* message, op.from[0]->peek({bytes, buffers_->call}));
   if (message == nullptr) return false;
-  reducePair(buffers_->reduction, writeAddress(op.dst), readAddress(op.sources[0]), message, bytes / plan_.elementBytes);
+  reducePair(buffers_->reduction, writeAddress(op.dst), readAddress(op.sources[0]), message,
+             bytes / plan_.elementBytes);
   op.from[0]->release();
   return true;
 }

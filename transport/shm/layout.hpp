@@ -7,9 +7,10 @@
 //   inbox (peer 0, lane 0)        InboxHead, kLines control lines, the ring for small messages, `slots` slots
 //   inbox (peer 0, lane 1) ...    inbox (peer p, lane l) is number p * lanes + l
 //
-// Every message takes the next control line.  One whose bytes do not fit there takes bytes of the ring as well, in whole
-// line pairs, or, if it is larger than kSmallBytes, the next slot.  Small messages have room for many of them, so that a
-// root which broadcasts a kilobyte over and over runs ahead, and lie close together, so that they stay in the cache.
+// Every message takes the next control line.  One whose bytes do not fit there takes bytes of the ring as well, in
+// whole line pairs, or, if it is larger than kSmallBytes, the next slot.  Small messages have room for many of them, so
+// that a root which broadcasts a kilobyte over and over runs ahead, and lie close together, so that they stay in the
+// cache.
 //
 // The file is sparse: what nobody touches costs nothing.  A slot is longer than its data by a pair of lines, so that
 // slots of a power of two do not all begin in the same set of a cache.

@@ -59,9 +59,7 @@ Status ShmChannel::fail(Status why) {
 // ---- Sending
 
 // The receiver is done with a message; nonsense in `consumed` wraps around to "no".
-bool ShmChannel::freed(uint64_t message) const {
-  return seenConsumed_ >= message && sent_ - seenConsumed_ <= kLines;
-}
+bool ShmChannel::freed(uint64_t message) const { return seenConsumed_ >= message && sent_ - seenConsumed_ <= kLines; }
 
 bool ShmChannel::hasLine() {
   if (sent_ - seenConsumed_ < kLines) [[likely]]

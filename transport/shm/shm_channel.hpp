@@ -135,32 +135,32 @@ class ShmChannel final : public Channel {
   Doorbell& peerBell_;
 
   // The sender's side.
-  uint64_t sent_ = 0;          // messages posted
-  uint64_t seenConsumed_ = 0;  // of those, done with, as last seen
-  uint32_t sendSlot_ = 0;      // the next one
-  std::vector<uint64_t> lastInSlot_;  // per slot: number of the last message that took it
-  uint64_t sendPlace_ = 0;            // in the ring, of the next small message
+  uint64_t sent_ = 0;                               // messages posted
+  uint64_t seenConsumed_ = 0;                       // of those, done with, as last seen
+  uint32_t sendSlot_ = 0;                           // the next one
+  std::vector<uint64_t> lastInSlot_;                // per slot: number of the last message that took it
+  uint64_t sendPlace_ = 0;                          // in the ring, of the next small message
   std::array<uint64_t, 2 * kLines> placeBehind_{};  // by number of a message: sendPlace_ after it
-  size_t sentOfPieces_ = 0;    // bytes of a message in pieces that are gone
-  uint64_t filled_ = 0;        // what InboxHead::filled says
+  size_t sentOfPieces_ = 0;                         // bytes of a message in pieces that are gone
+  uint64_t filled_ = 0;                             // what InboxHead::filled says
 
   // The receiver's side.
-  uint64_t received_ = 0;  // messages consumed
+  uint64_t received_ = 0;     // messages consumed
   uint32_t receiveSlot_ = 0;  // of the next message that takes one
   uint64_t receivePlace_ = 0;
-  uint32_t unwaited_ = 0;     // messages in a row that were there when we first looked
-  bool waited_ = false;       // the next one was not
+  uint32_t unwaited_ = 0;              // messages in a row that were there when we first looked
+  bool waited_ = false;                // the next one was not
   std::atomic<uint64_t> asked_{0};     // messages that somebody asked for; read by pending() on any thread
   const std::byte* peeked_ = nullptr;  // what peek() has handed out
   bool peekedIsOurs_ = false;          // peeked_ is a copy; its messages are consumed already
   Kind peekedKind_{};
   size_t peekedBytes_ = 0;
-  bool claimed_ = false;               // we hold our claim on the peer's memory
-  size_t peekedStream_ = 0;            // its size, if it is a Stream
-  uint64_t streamed_ = 0;              // bytes of all Stream and Piece messages consumed
-  size_t gathered_ = 0;                // bytes of a message in pieces or steps that have been copied out
-  StagingBuffer staging_;              // for peek() of what cannot be read in place
-  AllocationId lastMapped_{};          // the allocation of lastMapping_: most messages come from the same one
+  bool claimed_ = false;       // we hold our claim on the peer's memory
+  size_t peekedStream_ = 0;    // its size, if it is a Stream
+  uint64_t streamed_ = 0;      // bytes of all Stream and Piece messages consumed
+  size_t gathered_ = 0;        // bytes of a message in pieces or steps that have been copied out
+  StagingBuffer staging_;      // for peek() of what cannot be read in place
+  AllocationId lastMapped_{};  // the allocation of lastMapping_: most messages come from the same one
   std::shared_ptr<const Mapping> lastMapping_;
 
   Status failure_;

@@ -175,7 +175,8 @@ void Incoming::reset() {
   headerGot_ = 0;
   stripes_ = {};
   got_.fill(0);
-  // Before the generation says "look at the socket": as long as there is something in the buffer, the socket is further.
+  // Before the generation says "look at the socket": as long as there is something in the buffer, the socket is
+  // further.
   if (ahead_.size() > 0) filling_.store(true, std::memory_order_release);
   const uint64_t odd = generation_.load(std::memory_order_relaxed) % 2;
   generation_.fetch_add(odd == 1 ? 1 : 2, std::memory_order_release);  // even: look at the socket

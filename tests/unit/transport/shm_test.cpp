@@ -136,7 +136,8 @@ TEST_CASE("a sender that finds all lines full hears when they are free, from sma
     while (*p.a().send(reinterpret_cast<const std::byte*>(&sent), 8, callNumber(sent))) ++sent;
     REQUIRE(sent - received > 0);
     uint64_t value = 0;
-    while (*p.b().receive(reinterpret_cast<std::byte*>(&value), {8, callNumber(received)})) REQUIRE(value == received++);
+    while (*p.b().receive(reinterpret_cast<std::byte*>(&value), {8, callNumber(received)}))
+      REQUIRE(value == received++);
     REQUIRE(received == sent);
   }
 }
