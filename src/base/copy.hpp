@@ -38,8 +38,12 @@ inline void storeBytes(std::byte* dst, const std::byte* src, size_t bytes) {
   if (bytes != 0) std::memcpy(dst, src, bytes);
 }
 
-/// As storeBytes for at most 32 bytes, without a call: two overlapping moves of fixed size.
+/// As storeBytes, without a call for up to 32 bytes: two overlapping moves of fixed size.
 inline void copySmall(std::byte* dst, const std::byte* src, size_t bytes) {
+  if (bytes > 32) [[unlikely]] {
+    std::memcpy(dst, src, bytes);
+    return;
+  }
   const auto twice = [&](auto word) {
     auto last = word;
     std::memcpy(&word, src, sizeof word);

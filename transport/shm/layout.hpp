@@ -59,6 +59,10 @@ struct alignas(kSpacing) ControlLine {
   std::byte payload[kInlineBytes];
 };
 static_assert(sizeof(ControlLine) == kSpacing);
+inline constexpr int kBytesBits = 56;  // of ControlLine::kindAndBytes
+inline constexpr uint64_t kBytesMask = (uint64_t{1} << kBytesBits) - 1;
+
+inline uint64_t kindAndBytes(Kind kind, size_t bytes) { return static_cast<uint64_t>(kind) << kBytesBits | bytes; }
 
 /// The payload of a message that carries a place instead of bytes.
 struct DirectPayload {

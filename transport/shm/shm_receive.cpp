@@ -1,0 +1,225 @@
+// The receiving half of ShmChannel.
+#include <algorithm>
+#include <utility>
+
+#include "src/base/copy.hpp"
+#include "transport/shm/shm_channel.hpp"
+
+namespace tutti::shm {
+
+// Whether the next message is there.  Any number but the next one is that of the line's last message.
+bool ShmChannel::arrived() {
+  const uint64_t word = line().sequence.load(std::memory_order_acquire);  // partner: post()
+  if (static_cast<uint32_t>(word) == static_cast<uint32_t>(received_ + 1)) return true;
+  waited_ = true;
+  return false;
+}
+
+// The peer is done with so many of our messages, modulo 2^32.  An old number is one that lies behind what we know.
+void ShmChannel::noteCredit(uint32_t consumed) {
+  const auto more = static_cast<int32_t>(consumed - static_cast<uint32_t>(seenConsumed_));
+  if (more > 0) seenConsumed_ += static_cast<uint64_t>(more);
+}
+
+Status ShmChannel::look(const Expect& expect, Head* head) {
+  const ControlLine& line = this->line();
+  noteCredit(static_cast<uint32_t>(line.sequence.load(std::memory_order_relaxed) >> 32));
+  const uint64_t kindAndBytes = line.kindAndBytes.load(std::memory_order_relaxed);
+  const Fingerprint call{line.callHead.load(std::memory_order_relaxed), line.callCount.load(std::memory_order_relaxed)};
+  head->kind = static_cast<Kind>(kindAndBytes >> kBytesBits);
+  head->bytes = kindAndBytes & kBytesMask;
+  if (call != expect.call || head->bytes != expect.bytes) [[unlikely]]
+    return refuse(expect, call, head->bytes);
+  const bool simple = (head->kind == Kind::Inline && head->bytes <= kInlineBytes) ||
+                      (head->kind == Kind::Small && head->bytes < kSmallBytes) ||
+                      ((head->kind == Kind::Slot || head->kind == Kind::Stream) && head->bytes <= slotBytes_);
+  if (!simple) {
+    std::memcpy(&head->place, line.payload, sizeof head->place);
+    TUTTI_TRY(checkBounds(*head));
+  }
+  asked_.store(received_ + 1, std::memory_order_relaxed);
+  return {};
+}
+
+Status ShmChannel::checkBounds(const Head& head) const {
+  const bool inPieces = gathered_ != 0;
+  const bool good = head.kind == Kind::Piece     ? head.bytes > slotBytes_
+                    : head.kind == Kind::Address ? ends_.sameProcess && !inPieces
+                    : head.kind == Kind::Pull    ? ends_.canPull && !inPieces
+                    : head.kind == Kind::Mapped  ? !inPieces
+                                                 : false;
+  if (good) return {};
+  return remoteError("shm: rank ", ends_.peer, " sent a control line that cannot be (kind ",
+                     static_cast<int>(head.kind), ", ", head.bytes, " bytes)");
+}
+
+Status ShmChannel::refuse(const Expect& expect, const Fingerprint& call, size_t bytes) {
+  seen_ = call;
+  return invalidUsage("ranks ", ends_.rank, " and ", ends_.peer, " disagree: rank ", ends_.rank, " is in ",
+                      describeCall(expect.call), " and expects ", expect.bytes, " bytes, but rank ", ends_.peer,
+                      " sent ", bytes, " bytes of ", describeCall(call));
+}
+
+Status ShmChannel::openMapped(const Head& head, const std::byte** data) {
+  const AllocationId id{head.place.idHigh, head.place.idLow};
+  if (lastMapping_ == nullptr || id != lastMapped_) {
+    TUTTI_ASSIGN(lastMapping_, ends_.allocations->map(ends_.peer, id));
+    lastMapped_ = id;
+  }
+  const size_t size = lastMapping_->bytes();
+  if (head.place.where > size || head.bytes > size - head.place.where) {
+    return remoteError("shm: rank ", ends_.peer, " offered ", head.bytes, " bytes at ", head.place.where,
+                       " of an allocation of ", size, " bytes");
+  }
+  *data = lastMapping_->data() + head.place.where;
+  return {};
+}
+
+// Where the bytes of a message can be read; for Address with our claim on it.  Not for Piece.
+Result<const std::byte*> ShmChannel::open(const Head& head) {
+  switch (head.kind) {
+    case Kind::Inline: return static_cast<const std::byte*>(line().payload);
+    case Kind::Small: return static_cast<const std::byte*>(in_.ring(receivePlace_));
+    case Kind::Slot:
+    case Kind::Stream: return static_cast<const std::byte*>(in_.data(receiveSlot_));
+    case Kind::Address:
+      if (!claim()) return remoteError("rank ", ends_.peer, " has given up and taken its memory back");
+      return reinterpret_cast<const std::byte*>(head.place.where);
+    case Kind::Mapped: {
+      const std::byte* data = nullptr;
+      TUTTI_TRY(openMapped(head, &data));
+      return data;
+    }
+    case Kind::Pull: {
+      std::byte* data = staging_.atLeast(head.bytes);
+      if (data == nullptr) return systemError("no memory for ", head.bytes, " bytes");
+      TUTTI_TRY(readProcess(ends_.peerPid, head.place.where, data, head.bytes));
+      return static_cast<const std::byte*>(data);
+    }
+    case Kind::Piece: break;
+  }
+  return internalError("shm: no place to read kind ", static_cast<int>(head.kind));
+}
+
+// How many of the `bytes` of the current slot, a Stream's or Piece's, are there.
+size_t ShmChannel::filledOfSlot(size_t bytes) const {
+  return std::min<uint64_t>(bytes, in_.head().filled.load(std::memory_order_acquire) - streamed_);  // partner: stream()
+}
+
+// Copy what is there of a Stream or of Pieces.  True when the message is whole.
+Result<bool> ShmChannel::gather(std::byte* dst, const Head& head) {
+  while (true) {
+    const size_t begin = gathered_ / slotBytes_ * slotBytes_;  // of this slot, within the message
+    const size_t bytes = std::min(slotBytes_, head.bytes - begin);
+    const size_t here = begin + filledOfSlot(bytes);
+    if (here <= gathered_) return false;
+    storeBytes(dst + gathered_, in_.data(receiveSlot_) + (gathered_ - begin), here - gathered_);
+    gathered_ = here;
+    if (gathered_ < begin + bytes) continue;
+    streamed_ += bytes;
+    consume(head.kind, bytes);
+    if (gathered_ == head.bytes) break;
+    if (!arrived()) return false;
+    if (line().kindAndBytes.load(std::memory_order_relaxed) !=
+        kindAndBytes(Kind::Piece, head.bytes)) {
+      return remoteError("shm: rank ", ends_.peer, " sent something else inside a message of ", head.bytes, " bytes");
+    }
+  }
+  gathered_ = 0;
+  return true;
+}
+
+Result<const std::byte*> ShmChannel::peek(const Expect& expect) {
+  if (!failure_.ok()) [[unlikely]]
+    return failure_;
+  if (peeked_ != nullptr) return peeked_;
+  if (!arrived()) return static_cast<const std::byte*>(nullptr);
+  Head head;
+  if (Status s = look(expect, &head); !s.ok()) [[unlikely]]
+    return fail(std::move(s));
+  if (head.kind == Kind::Piece) {
+    std::byte* whole = staging_.atLeast(head.bytes);
+    if (whole == nullptr) return fail(systemError("no memory for ", head.bytes, " bytes"));
+    Result<bool> complete = gather(whole, head);
+    if (!complete.ok()) return fail(complete.status());
+    if (!*complete) return static_cast<const std::byte*>(nullptr);
+    peekedIsOurs_ = true;
+    peeked_ = whole;
+    return peeked_;
+  }
+  if (head.kind == Kind::Stream) {
+    if (filledOfSlot(head.bytes) < head.bytes) return static_cast<const std::byte*>(nullptr);
+    peekedStream_ = head.bytes;
+  }
+  Result<const std::byte*> data = open(head);
+  if (!data.ok()) return fail(data.status());
+  peeked_ = *data;
+  peekedKind_ = head.kind;
+  peekedBytes_ = head.bytes;
+  if (head.kind == Kind::Pull) {
+    consume(head.kind, head.bytes);  // the bytes are ours: the sender may have its memory back
+    peekedIsOurs_ = true;
+  }
+  return peeked_;
+}
+
+void ShmChannel::release() {
+  if (peeked_ == nullptr) return;
+  peeked_ = nullptr;
+  unclaim();
+  streamed_ += std::exchange(peekedStream_, 0);
+  if (!std::exchange(peekedIsOurs_, false)) consume(peekedKind_, peekedBytes_);
+}
+
+Result<bool> ShmChannel::receive(std::byte* dst, const Expect& expect) {
+  if (!failure_.ok()) [[unlikely]]
+    return failure_;
+  if (!arrived()) return false;
+  Head head;
+  if (Status s = look(expect, &head); !s.ok()) [[unlikely]]
+    return fail(std::move(s));
+  switch (head.kind) {
+    case Kind::Inline: copySmall(dst, line().payload, head.bytes); break;
+    case Kind::Pull:
+      if (Status s = readProcess(ends_.peerPid, head.place.where, dst, head.bytes); !s.ok()) return fail(std::move(s));
+      break;
+    case Kind::Piece:
+    case Kind::Stream: {
+      Result<bool> complete = gather(dst, head);
+      if (!complete.ok()) return fail(complete.status());
+      return *complete;
+    }
+    default: {
+      Result<const std::byte*> data = open(head);
+      if (!data.ok()) return fail(data.status());
+      storeBytes(dst, *data, head.bytes);
+      unclaim();
+    }
+  }
+  consume(head.kind, head.bytes);
+  return true;
+}
+
+// Done with the message: its line and slot, or the sender's memory, may be used again.
+void ShmChannel::consume(Kind kind, size_t bytes) {
+  ++received_;
+  prefetchWhenBehind();
+  if (kind == Kind::Small) {
+    receivePlace_ = placeAfter(receivePlace_, bytes);
+  } else if (kind != Kind::Inline) {
+    if (++receiveSlot_ == slots_) receiveSlot_ = 0;
+  } else if (received_ % kCreditBatch != 0) {
+    return;
+  }
+  in_.head().consumed.store(received_, std::memory_order_release);  // partner: hasLine(), hasSlot(), taken()
+  ring(peerBell_);
+}
+
+// When messages come faster than we take them, the lines of the next ones are fetched while we work on this one.  Not
+// otherwise: it would take the line away from the sender just before it writes there.
+void ShmChannel::prefetchWhenBehind() {
+  unwaited_ = std::exchange(waited_, false) ? 0 : unwaited_ + 1;
+  if (unwaited_ > 2) __builtin_prefetch(&in_.line(received_ + 1));
+}
+
+}  // namespace tutti::shm
