@@ -36,8 +36,8 @@ Schedule build(const Shape& shape) {
 double costUs(const Shape& s, const CostModel& cost) {
   const double moved = double(s.bytes) * (s.nRanks - 1) / s.nRanks;
   const double scatterWork = moved / 2 * ceilLog2(s.nRanks) / s.nRanks;  // half of the shares change hands a step
-  return elapsedUs(cost, 2 * serialUs(cost.link, s.nRanks - 1, moved),
-                   serialUs(cost.link, s.nRanks - 1, moved + scatterWork));
+  const double allGather = serialUs(cost.exchange, s.nRanks - 1, moved);
+  return elapsedUs(cost, serialUs(cost.link, s.nRanks - 1, moved) + allGather, allGather + cost.link(scatterWork));
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ Schedule build(const Shape& shape) {
 
 double costUs(const Shape& s, const CostModel& cost) {
   const double moved = double(s.bytes) * (s.nRanks - 1) / s.nRanks;
-  const double reduceScatter = serialUs(cost.link, s.nRanks - 1, moved) + cost.reduceUs(moved);
+  const double reduceScatter = serialUs(cost.exchange, s.nRanks - 1, moved) + cost.reduceUs(moved);
   return elapsedUs(cost, reduceScatter + burstUs(cost.link, s.nRanks - 1, moved),
                    reduceScatter + cost.link(moved / s.nRanks));
 }

@@ -108,6 +108,10 @@ class Comm : public TaskOwner {
 
   /// The plan for a call; made at first use.  Only with the turn.
   Result<PlanEntry*> plan(const Call& call);
+  /// Whether memory that the receiver has mapped is read where it lies.
+  bool lendsMapped() const { return !planner_.overrides.protocol || *planner_.overrides.protocol == Protocol::Direct; }
+  /// Whether a send of `bytes` lends memory that the peer has not mapped.
+  bool lends(int peer, size_t bytes) const;
   /// What plan() would choose, without making it.  v forms: recvCounts[0] is the largest block.  Any thread.
   Result<CallEstimate> estimate(const Call& call) const;
   /// Scratch memory of at least `bytes`, kept between calls.  Only with the turn.
@@ -131,6 +135,7 @@ class Comm : public TaskOwner {
   PlanRequest planRequest(const Shape& shape) const;
   Result<Choice> choosePlan(const Shape& shape, const Call& call);
   CallEstimate estimateMessage(int peer, size_t bytes) const;
+  LinkKind kindOfLink(int peer) const;
   Result<PlanEntry> makePlan(const Call& call, const PlanKey& key);
   bool mayLendMapped(const Shape& shape) const;
 

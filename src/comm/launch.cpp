@@ -84,6 +84,8 @@ Status Batch::preparePointToPoint(const Call& call) {
   op.dst = static_cast<std::byte*>(call.recvbuff);
   op.bytes = call.count * dataTypeBytes(call.dtype);
   op.sliceBytes = comm_.sliceBytes();
+  op.lendsAny = isSend && op.bytes >= kLeastMappedBytes && comm_.lends(call.root, op.bytes);
+  op.lendsMapped = comm_.lendsMapped();
   op.call = fingerprint;
   pointToPoint_.add(op);
   return {};

@@ -162,9 +162,7 @@ Result<PlanEntry*> Comm::plan(const Call& call) {
 // Memory of tuttiMemAlloc is read where it lies, whatever was planned for other memory: between processes its owner
 // need not do anything, and the choice between the two is the sender's alone.
 bool Comm::mayLendMapped(const Shape& shape) const {
-  const std::optional<Protocol>& asked = planner_.overrides.protocol;
-  return planner_.links.intra == LinkKind::ShmProcesses && shape.bytes >= kLeastMappedBytes &&
-         (!asked || *asked == Protocol::Direct);
+  return planner_.links.intra == LinkKind::ShmProcesses && shape.bytes >= kLeastMappedBytes && lendsMapped();
 }
 
 Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {

@@ -98,17 +98,27 @@ Result<CallEstimate> Comm::estimate(const Call& call) const {
   return estimate;
 }
 
+LinkKind Comm::kindOfLink(int peer) const {
+  const PeerInfo& self = links_->cards()[static_cast<size_t>(rank())].info;
+  const PeerInfo& other = links_->cards()[static_cast<size_t>(peer)].info;
+  if (self.hostId != other.hostId) return LinkKind::TcpRemote;
+  if (links_->transportTo(peer).name() != "shm") return LinkKind::TcpLocal;
+  return self.processId == other.processId ? LinkKind::ShmThreads : LinkKind::ShmProcesses;
+}
+
+bool Comm::lends(int peer, size_t bytes) const {
+  if (planner_.overrides.protocol) return *planner_.overrides.protocol == Protocol::Direct;
+  const LinkKind kind = kindOfLink(peer);
+  if (kind != LinkKind::ShmThreads && kind != LinkKind::ShmProcesses) return false;
+  return messageCost(kind, bytes, true, planner_.calibration).protocol == Protocol::Direct;
+}
+
 // Both ends of a message are busy with it, so ranks that share a core take turns.
 CallEstimate Comm::estimateMessage(int peer, size_t bytes) const {
   const Calibration& costs = planner_.calibration;
   if (peer == rank()) return {static_cast<double>(bytes) / (costs.copyGBps * 1e3), "send", Protocol::Direct, 1};
-  const PeerInfo& self = links_->cards()[static_cast<size_t>(rank())].info;
-  const PeerInfo& other = links_->cards()[static_cast<size_t>(peer)].info;
-  const bool shared = links_->transportTo(peer).name() == "shm";
-  const LinkKind kind = self.hostId != other.hostId         ? LinkKind::TcpRemote
-                        : !shared                           ? LinkKind::TcpLocal
-                        : self.processId == other.processId ? LinkKind::ShmThreads
-                                                            : LinkKind::ShmProcesses;
+  const LinkKind kind = kindOfLink(peer);
+  const bool shared = kind == LinkKind::ShmThreads || kind == LinkKind::ShmProcesses;
   const MessageCost message = messageCost(kind, bytes, shared, costs);
   return {message.costUs * planner_.links.ranksPerCore, "send", message.protocol, 1};
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/exec/plan.hpp"
+
 namespace tutti {
 
 bool PointToPointRun::blockedByEarlier(size_t index) const {
@@ -52,13 +54,17 @@ Result<bool> PointToPointRun::advance(State* state) {
 
 Result<bool> PointToPointRun::sendSlice(State* state, size_t bytes) {
   const std::byte* data = state->op.source + state->moved;
-  constexpr size_t kLeastDirectBytes = 16 * 1024;
-  if (bytes >= kLeastDirectBytes && state->op.channel->canOffer(data, bytes)) {
-    TUTTI_ASSIGN(const Ticket ticket, state->op.channel->offer(data, bytes, state->op.call));
+  const PointToPointOp& op = state->op;
+  const auto lends = [&] {
+    return (op.lendsAny && op.channel->canOffer(data, bytes)) ||
+           (op.lendsMapped && op.channel->offersMapped(data, bytes));
+  };
+  if (bytes >= kLeastMappedBytes && lends()) {
+    TUTTI_ASSIGN(const Ticket ticket, op.channel->offer(data, bytes, op.call));
     if (ticket != 0) state->ticket = ticket;  // tickets are taken in order: the last one stands for all
     return ticket != 0;
   }
-  return state->op.channel->send(data, bytes, state->op.call);
+  return op.channel->send(data, bytes, op.call);
 }
 
 void PointToPointRun::abandon() {

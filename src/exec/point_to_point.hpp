@@ -17,6 +17,9 @@ struct PointToPointOp {
   std::byte* dst = nullptr;
   size_t bytes = 0;
   size_t sliceBytes = 0;  // the most that one message carries, the same on both sides
+  /// Whether to lend memory that the receiver can read but has not mapped, and memory that it has mapped.
+  bool lendsAny = true;
+  bool lendsMapped = true;
   Fingerprint call;
 };
 

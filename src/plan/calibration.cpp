@@ -143,16 +143,22 @@ bool parseProtocol(std::string_view name, Protocol* out) { return parseName(kPro
 
 // Between the sizes that were measured, along a straight line of logarithms.
 LinearCost LinkCost::costIn(double bytes, bool bothWays) const {
-  constexpr double kAloneBytes = 64 * 1024;
   LinearCost result = cost;
-  if (near.oneWay <= 0 || bytes <= kAloneBytes) return result;
+  if (near.oneWay <= 0) return result;
+  // Messages that follow each other overlap, the more of them the better; but where both ends are busy with two
+  // messages at once nothing is left to overlap, and a few are as slow as many.
+  const bool overlaps = !bothWays || near.bothWays >= cost.bandwidthGBps;
+  const double aloneBytes = overlaps ? 64 * 1024 : 8 * 1024;
+  const double streamBytes = overlaps ? kNearBytes : 64 * 1024;
+  // Single messages were measured one way; whoever sends and receives at once has the work of both.
+  const double alone = bothWays ? cost.bandwidthGBps * std::min(1.0, near.bothWays / near.oneWay) : cost.bandwidthGBps;
   const double nearGBps = bothWays ? near.bothWays : near.oneWay;
   const double farGBps = bothWays ? far.bothWays : far.oneWay;
   const auto between = [&](double from, double to, double least, double most) {
-    const double part = std::clamp(std::log(bytes / least) / std::log(most / least), 0.0, 1.0);
+    const double part = std::clamp(std::log(std::max(bytes, 1.0) / least) / std::log(most / least), 0.0, 1.0);
     return from * std::pow(to / from, part);
   };
-  result.bandwidthGBps = bytes <= kNearBytes ? between(cost.bandwidthGBps, nearGBps, kAloneBytes, kNearBytes)
+  result.bandwidthGBps = bytes <= kNearBytes ? between(alone, nearGBps, aloneBytes, streamBytes)
                                              : between(nearGBps, farGBps, kNearBytes, kFarBytes);
   return result;
 }

@@ -3,7 +3,7 @@
 // Calibration is a value.  One rank has it (measured, or read from a file) and hands it to the others at init, so that
 // all ranks compare the same numbers.  Its text form is one line per figure:
 //
-//   tutti-calibration 2
+//   tutti-calibration 3
 //   cpu Intel(R) Xeon(R) Processor @ 2.50GHz
 //   cores 2
 //   host build-7
@@ -87,7 +87,7 @@ struct MachineIdentity {
 MachineIdentity thisMachine();
 
 struct Calibration {
-  static constexpr int kVersion = 2;
+  static constexpr int kVersion = 3;
   MachineIdentity machine;
   std::array<std::array<LinkCost, kNumProtocols>, kNumLinkKinds> links = {};
   double copyGBps = 10;

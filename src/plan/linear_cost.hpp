@@ -18,11 +18,14 @@ struct LinearCost {
 };
 
 /// The costs an algorithm may ask for.  `intra` joins ranks of one node, `inter` ranks of different nodes; `link` is
-/// the slower of those that occur in this communicator, for algorithms that do not know nodes.
+/// the slower of those that occur in this communicator, for algorithms that do not know nodes.  They are for what most
+/// of the collective does: all ranks sending and receiving at once, or for rooted ones bytes that go one way.
 struct CostModel {
   LinearCost intra;
   LinearCost inter;
   LinearCost link;
+  /// As `link`, for a phase of a rooted collective in which every rank sends and receives at once.
+  LinearCost exchange;
   /// Reading one more operand in a reduction, microseconds per byte = 1 / (reduceGBps * 1e3); latency unused.
   double reduceGBps = 10;
   /// Local copy.

@@ -13,7 +13,8 @@ constexpr double kStreamGBps = 3;
 /// From sched_yield() of one rank until the next on its core goes on; 0.66 us between threads, 0.81 us between
 /// processes on a virtual Emerald Rapids Xeon.
 constexpr double kHandOverUs = 0.75;
-constexpr double kLoopbackWorkShare = 0.9;
+/// Where all of a message's latency but the wake-up is system calls.
+constexpr double kSystemCallWorkShare = 0.9;
 /// A channel that moves less than this is not worth its latency.
 constexpr double kLeastBytesPerChannel = 1 << 20;
 
@@ -41,7 +42,7 @@ MessageCost cheapestMessage(const PlanRequest& r, const Calibration& c, LinkKind
   MessageCost best{Protocol::Slots, HUGE_VAL};
   for (const Protocol p : kAllProtocols) {
     if (!whyNot(r, c, kind, p, insideNode).empty()) continue;
-    const double us = c.at(kind, p).cost(messageBytes(r));
+    const double us = c.at(kind, p).costIn(messageBytes(r), false)(messageBytes(r));
     if (us < best.costUs) best = {p, us};
   }
   return best;
@@ -79,6 +80,21 @@ double callBytes(const Shape& s) {
 bool goesBothWays(Collective c) {
   return c == Collective::AllReduce || c == Collective::AllGather || c == Collective::ReduceScatter ||
          c == Collective::AllToAll;
+}
+
+bool reduces(Collective c) {
+  return c == Collective::AllReduce || c == Collective::ReduceScatter || c == Collective::Reduce;
+}
+
+/// Messages inside a node, as part of the request's call.
+LinearCost insideNode(const PlanRequest& r, const Calibration& c, Protocol protocol, bool bothWays) {
+  LinearCost link = c.at(*r.links.intra, protocol).costIn(callBytes(r.shape), bothWays);
+  if (protocol != Protocol::Direct || r.links.intra != LinkKind::ShmProcesses) return link;
+  // Memory of another process that is not mapped costs the reader a system call for each message, and is copied whole
+  // before it can be an operand: written once more and read once more.
+  link.workShare = kSystemCallWorkShare;
+  if (reduces(r.shape.collective)) link.bandwidthGBps = 1 / (1 / link.bandwidthGBps + 2 / c.reduceGBps);
+  return link;
 }
 
 LinearCost slower(const LinearCost& a, const LinearCost& b) {
@@ -141,10 +157,8 @@ MessageCost messageCost(LinkKind kind, size_t bytes, bool directPossible, const 
 
 CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protocol) {
   CostModel m;
-  const auto inCall = [&](const LinkCost& link) {
-    return link.costIn(callBytes(r.shape), goesBothWays(r.shape.collective));
-  };
-  m.intra = r.links.intra ? inCall(c.at(*r.links.intra, protocol)) : LinearCost{};
+  m.intra = r.links.intra ? insideNode(r, c, protocol, goesBothWays(r.shape.collective)) : LinearCost{};
+  m.exchange = r.links.intra ? insideNode(r, c, protocol, true) : LinearCost{};
   if (r.links.inter) {
     m.inter = c.at(*r.links.inter, r.links.intra ? interProtocol(r, c) : protocol).cost;
     const int channels = channelsFor(r, c);
@@ -152,6 +166,7 @@ CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protoco
       m.inter.bandwidthGBps = std::min(m.inter.bandwidthGBps, kStreamGBps * channels);
     }
     m.link = r.links.intra ? slower(m.intra, m.inter) : m.inter;
+    m.exchange = r.links.intra ? slower(m.exchange, m.inter) : m.inter;
     if (!r.links.intra) m.intra = m.inter;
   } else {
     m.link = m.inter = m.intra;
@@ -160,9 +175,9 @@ CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protoco
   m.copyGBps = c.copyGBps;
   // On loopback a message is system calls on both sides, in which the kernel does all there is to do.
   const bool loopback = r.links.intra && *r.links.intra == LinkKind::TcpLocal;
-  if (loopback) m.intra.workShare = m.link.workShare = kLoopbackWorkShare;
+  if (loopback) m.intra.workShare = m.link.workShare = m.exchange.workShare = kSystemCallWorkShare;
   m.ranksPerCore = std::max(1.0, r.links.ranksPerCore);
-  if (m.ranksPerCore > 1 && r.links.intra) m.intra.waitUs = m.link.waitUs = kHandOverUs;
+  if (m.ranksPerCore > 1 && r.links.intra) m.intra.waitUs = m.link.waitUs = m.exchange.waitUs = kHandOverUs;
   return m;
 }
 

@@ -3,7 +3,6 @@
 #include <ctime>
 #include <utility>
 
-
 namespace tutti::shm {
 
 std::byte* StagingBuffer::atLeast(size_t bytes) {

@@ -120,8 +120,7 @@ Result<bool> ShmChannel::gather(std::byte* dst, const Head& head) {
     consume(head.kind, bytes);
     if (gathered_ == head.bytes) break;
     if (!arrived()) return false;
-    if (line().kindAndBytes.load(std::memory_order_relaxed) !=
-        kindAndBytes(Kind::Piece, head.bytes)) {
+    if (line().kindAndBytes.load(std::memory_order_relaxed) != kindAndBytes(Kind::Piece, head.bytes)) {
       return remoteError("shm: rank ", ends_.peer, " sent something else inside a message of ", head.bytes, " bytes");
     }
   }

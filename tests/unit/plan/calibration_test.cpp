@@ -73,7 +73,7 @@ TEST_CASE("a text that is no calibration is refused with the reason") {
   for (const Row& row : {
            Row{"", "does not begin"},
            Row{"{}", "does not begin"},
-           Row{replaced("calibration 2", "calibration 1"), "does not begin"},
+           Row{replaced("calibration 3", "calibration 2"), "does not begin"},
            Row{good.substr(0, good.size() / 2), "cut short"},
            Row{good.substr(0, good.size() - 1), "cut short"},
            Row{replaced("cores 4", "cores 0"), "line 3 is not understood: \"cores 0\""},
@@ -199,12 +199,17 @@ TEST_CASE("messages alone cost what they did alone, streams what they did in str
     size_t bytes;
     double oneWay, bothWays;
   };
-  for (const Row& row : {Row{0, 10, 10}, Row{64 * 1024, 10, 10}, Row{kNearBytes, 8, 4}, Row{kFarBytes, 2, 1},
-                         Row{size_t{1} << 40, 2, 1}, Row{kNearBytes * 2, 8 * std::cbrt(0.25), 4 * std::cbrt(0.25)}}) {
+  for (const Row& row :
+       {Row{0, 10, 5}, Row{8 * 1024, 10, 5}, Row{64 * 1024, 10, 4}, Row{kNearBytes, 8, 4}, Row{kFarBytes, 2, 1},
+        Row{size_t{1} << 40, 2, 1}, Row{kNearBytes * 2, 8 * std::cbrt(0.25), 4 * std::cbrt(0.25)}}) {
     CHECK(link.costIn(static_cast<double>(row.bytes), false).bandwidthGBps == Approx(row.oneWay));
     CHECK(link.costIn(static_cast<double>(row.bytes), true).bandwidthGBps == Approx(row.bothWays));
     CHECK(link.costIn(static_cast<double>(row.bytes), true).latencyUs == 1);
   }
+  // Both ways as fast as one: the more there is the more overlaps.
+  link.near = link.far = {20, 20};
+  CHECK(link.costIn(64 * 1024, true).bandwidthGBps == Approx(10));
+  CHECK(link.costIn(kNearBytes, true).bandwidthGBps == Approx(20));
 }
 
 TEST_CASE("measuring asks the probes and leaves the rest as built in") {

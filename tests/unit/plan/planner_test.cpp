@@ -56,7 +56,7 @@ TEST_CASE("the planner picks what a person would") {
   const char* kWholeBandwidth = "ring twoshot halvingdoubling circulant hierarchical torus2d torus3d";
   const Row rows[] = {
       {Collective::AllReduce, 1, 2, 8, "oneshot recursivedoubling", Protocol::Inline},
-      {Collective::AllReduce, 1, 8, 1 * kKiB, "oneshot recursivedoubling", Protocol::Slots},
+      {Collective::AllReduce, 1, 8, 1 * kKiB, "oneshot recursivedoubling twoshot", Protocol::Slots},
       {Collective::AllReduce, 1, 8, 64 * kMiB, kWholeBandwidth, Protocol::Slots},
       {Collective::AllReduce, 4, 1, 8, "oneshot recursivedoubling", Protocol::Slots},
       {Collective::AllReduce, 4, 1, 64 * kMiB, kWholeBandwidth, Protocol::Slots},
@@ -80,7 +80,7 @@ TEST_CASE("the planner picks what a person would") {
 }
 
 TEST_CASE("buffers that peers can read go direct when large and not when tiny") {
-  PlanRequest r = request(Collective::AllReduce, 1, 4, 16 * kMiB);
+  PlanRequest r = request(Collective::AllGather, 1, 4, 4 * kMiB);
   r.directPossible = true;
   CHECK(planned(r).protocol == Protocol::Direct);
   r.shape.bytes = 8;
@@ -100,9 +100,27 @@ TEST_CASE("one copy by the receiver wins where both ends are busy anyway, two co
     return plan(r, c)->protocol;
   };
   CHECK(protocol(Collective::AllGather, kNearBytes / 2) == Protocol::Direct);
-  CHECK(protocol(Collective::AllReduce, kNearBytes) == Protocol::Direct);
   CHECK(protocol(Collective::Broadcast, kNearBytes) == Protocol::Slots);
   CHECK(protocol(Collective::AllReduce, kFarBytes) == Protocol::Slots);
+}
+
+TEST_CASE("an operand is read where it lies by a thread, and copied first by a process that has not mapped it") {
+  Calibration c = figures();
+  for (const LinkKind kind : {LinkKind::ShmThreads, LinkKind::ShmProcesses}) {
+    c.at(kind, Protocol::Slots) = {
+        .available = true, .cost = {0.2, 9}, .mostBytes = 131072, .near = {10, 5}, .far = {10, 5}};
+    c.at(kind, Protocol::Direct) = {
+        .available = true, .cost = {0.2, 8}, .mostBytes = 1 << 20, .near = {8, 8}, .far = {8, 8}};
+  }
+  const auto protocol = [&](Collective collective, LinkKind kind) {
+    PlanRequest r = request(collective, 1, 2, kNearBytes);
+    r.links.intra = kind;
+    r.directPossible = true;
+    return plan(r, c)->protocol;
+  };
+  CHECK(protocol(Collective::AllReduce, LinkKind::ShmThreads) == Protocol::Direct);
+  CHECK(protocol(Collective::AllReduce, LinkKind::ShmProcesses) == Protocol::Slots);
+  CHECK(protocol(Collective::AllToAll, LinkKind::ShmProcesses) == Protocol::Direct);
 }
 
 TEST_CASE("a barrier has no bytes to move directly, and is not refused for that") {
