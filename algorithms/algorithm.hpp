@@ -19,6 +19,8 @@ struct Algorithm {
   /// Expected time in microseconds, from steps and bytes; the same on every rank.
   double (*costUs)(const Shape& shape, const CostModel& cost);
   Schedule (*build)(const Shape& shape);
+  /// Whether a rank sends at most one value, and that to all others: then publish() applies.
+  bool publishes = false;
 };
 
 /// All algorithms, in the order of algorithms/README.md.

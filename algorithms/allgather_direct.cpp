@@ -31,6 +31,7 @@ extern constinit const Algorithm kAllGatherDirect = {
     .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
+    .publishes = true,
 };
 
 }  // namespace tutti

@@ -47,6 +47,7 @@ extern constinit const Algorithm kAllReduceOneShot = {
     .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
+    .publishes = true,
 };
 
 }  // namespace tutti

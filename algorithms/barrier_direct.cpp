@@ -28,6 +28,7 @@ extern constinit const Algorithm kBarrierDirect = {
     .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
+    .publishes = true,
 };
 
 }  // namespace tutti

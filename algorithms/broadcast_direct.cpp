@@ -35,6 +35,7 @@ extern constinit const Algorithm kBroadcastDirect = {
     .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
+    .publishes = true,
 };
 
 }  // namespace tutti

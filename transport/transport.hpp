@@ -32,6 +32,9 @@ struct Expect {
 /// Waiting for a direct message to be taken; 0 is "not posted".
 using Ticket = uint64_t;
 
+/// The most bytes of a message on a board.
+inline constexpr size_t kBoardBytes = 96;
+
 class Channel {
  public:
   virtual ~Channel() = default;
@@ -133,6 +136,17 @@ class Transport {
   /// Open channel number `lane` to `peer`.  Both ends call it, in any order, at any time; blocks until the deadline.
   /// Errors: RemoteError naming peer and address; Timeout.
   virtual Result<std::unique_ptr<Channel>> connect(int peer, const Address& peerAddress, int lane, Deadline) = 0;
+  /// Whether a rank can send one message to all others at once: written once, and read by each where it lies.
+  virtual bool hasBoards() const { return false; }
+  /// The sending end of this rank's board: what is sent goes to every one of `readers`, all other ranks of the
+  /// communicator.  Messages of at most inlineBytes().  Errors: as connect().
+  virtual Result<std::unique_ptr<Channel>> publisher(std::span<const Address* const> /*byRank*/, Deadline) {
+    return internalError("this transport has no boards");
+  }
+  /// The receiving end of a peer's board; every rank must receive every message.  Errors: as connect().
+  virtual Result<std::unique_ptr<Channel>> subscriber(int /*peer*/, const Address&, Deadline) {
+    return internalError("this transport has no boards");
+  }
   /// Whether messages wait in buffers of the system, so that channels want progress() while their rank waits for
   /// others.
   virtual bool wantsProgress() const { return false; }

@@ -150,12 +150,11 @@ Verdict judge(const World& w, const Cell& cell, size_t bytes, const Options& opt
     }
   }
   const std::string chosen = std::string(estimate.algorithm) + "/" + estimate.protocol;
-  const std::string bestName =
-      best == 0 ? "the choice" : ways[best].algorithm + "/" + ways[best].protocol;
+  const std::string bestName = best == 0 ? "the choice" : ways[best].algorithm + "/" + ways[best].protocol;
   if (w.rank == 0) {
-    std::printf("%-14s %9zu %2d  %-28s %10.2f (expected %10.2f)   %-28s %10.2f  %+5.0f %%\n", collectiveKey(cell.collective),
-                bytes, w.nRanks, chosen.c_str(), verdict.chosenUs, estimate.timeUs, bestName.c_str(), verdict.bestUs,
-                100 * verdict.loss());
+    std::printf("%-14s %9zu %2d  %-28s %10.2f (expected %10.2f)   %-28s %10.2f  %+5.0f %%\n",
+                collectiveKey(cell.collective), bytes, w.nRanks, chosen.c_str(), verdict.chosenUs, estimate.timeUs,
+                bestName.c_str(), verdict.bestUs, 100 * verdict.loss());
     for (size_t i = 1; options.all && i < ways.size(); ++i) {
       std::printf("      %-20s %-8s %10.2f\n", ways[i].algorithm.c_str(), ways[i].protocol, ways[i].medianUs());
     }
@@ -251,8 +250,8 @@ int main(int argc, char** argv) {
     }
   }
   if (w.rank == 0) {
-    std::printf("%d ranks: within 10 %% of the best in %d of %d cells (%.0f %%); mean loss %.0f %%, worst %.0f %%\n", w.nRanks,
-                good, cells, 100.0 * good / cells, 100 * (std::exp(logLoss / cells) - 1), 100 * worst);
+    std::printf("%d ranks: within 10 %% of the best in %d of %d cells (%.0f %%); mean loss %.0f %%, worst %.0f %%\n",
+                w.nRanks, good, cells, 100.0 * good / cells, 100 * (std::exp(logLoss / cells) - 1), 100 * worst);
   }
   check(tuttiCommDestroy(w.comm), "CommDestroy");
   return 0;

@@ -49,19 +49,52 @@ bool Links::isOpen(int peer, int lane) const { return channels_.count({peer, lan
 Result<Channel*> Links::channel(int peer, int lane, Deadline deadline) {
   if (const auto open = channels_.find({peer, lane}); open != channels_.end()) return open->second.get();
   Transport* transport = byPeer_[static_cast<size_t>(peer)];
-  const Address* address = nullptr;
-  for (const auto& [name, theirs] : cards_[static_cast<size_t>(peer)].transports) {
-    if (name == transport->name()) address = &theirs;
-  }
-  if (address == nullptr) {
-    return invalidUsage("rank ", peer, " does not offer transport ", transport->name(), " that rank ", rank_,
-                        " would use; set TUTTI_TRANSPORTS alike on all ranks");
-  }
+  TUTTI_ASSIGN(const Address* address, addressOf(peer, *transport));
   TUTTI_DEBUG("comm", "rank ", rank_, " peer ", peer, " lane ", lane, ": opening ", transport->name());
   TUTTI_ASSIGN(std::unique_ptr<Channel> connected, transport->connect(peer, *address, lane, deadline));
   if (transport->wantsProgress()) pumped_.push_back(connected.get());
+  return keep(peer, lane, std::move(connected));
+}
+
+Channel* Links::keep(int peer, int lane, std::unique_ptr<Channel> channel) {
   const std::lock_guard lock(mutex_);
-  return (channels_[{peer, lane}] = std::move(connected)).get();
+  return (channels_[{peer, lane}] = std::move(channel)).get();
+}
+
+Result<const Address*> Links::addressOf(int peer, const Transport& transport) const {
+  for (const auto& [name, theirs] : cards_[static_cast<size_t>(peer)].transports) {
+    if (name == transport.name()) return &theirs;
+  }
+  return invalidUsage("rank ", peer, " does not offer transport ", transport.name(), " that rank ", rank_,
+                      " would use; set TUTTI_TRANSPORTS alike on all ranks");
+}
+
+bool Links::hasBoards() const {
+  const Transport* common = nullptr;
+  for (int peer = 0; peer < static_cast<int>(byPeer_.size()); ++peer) {
+    if (peer == rank_) continue;
+    const Transport* transport = byPeer_[static_cast<size_t>(peer)];
+    if (!transport->hasBoards() || (common != nullptr && common != transport)) return false;
+    common = transport;
+  }
+  return common != nullptr;
+}
+
+Status Links::openBoards(Deadline deadline) {
+  if (isOpen(kEveryone, kBoardLane)) return {};
+  Transport* transport = byPeer_[rank_ == 0 ? 1 : 0];
+  std::vector<const Address*> byRank(byPeer_.size(), nullptr);
+  for (int peer = 0; peer < static_cast<int>(byRank.size()); ++peer) {
+    if (peer == rank_) continue;
+    TUTTI_ASSIGN(const Address* address, addressOf(peer, *transport));
+    byRank[static_cast<size_t>(peer)] = address;
+    if (isOpen(peer, kBoardLane)) continue;
+    TUTTI_ASSIGN(std::unique_ptr<Channel> subscriber, transport->subscriber(peer, *address, deadline));
+    keep(peer, kBoardLane, std::move(subscriber));
+  }
+  TUTTI_ASSIGN(std::unique_ptr<Channel> publisher, transport->publisher(byRank, deadline));
+  keep(kEveryone, kBoardLane, std::move(publisher));
+  return {};
 }
 
 // A channel that fails here says so again to whoever uses it next.

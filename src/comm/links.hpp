@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/comm/peers.hpp"
+#include "src/schedule/schedule.hpp"
 #include "transport/transport.hpp"
 
 namespace tutti {
@@ -15,6 +16,8 @@ namespace tutti {
 /// Lanes 0..kPointToPointLane-1 belong to collectives.
 inline constexpr int kPointToPointLane = 63;
 inline constexpr int kMaxLanes = 64;
+/// Where boards are kept, beside the channels; no lane of any transport.
+inline constexpr int kBoardLane = 64;
 
 /// One thread at a time but for forEachCollectiveChannel.
 class Links {
@@ -29,13 +32,20 @@ class Links {
 
   /// The channel to `peer` for `lane`; opens it at first use.  Errors: as Transport::connect.
   Result<Channel*> channel(int peer, int lane, Deadline deadline);
+  /// Whether all ranks are joined by a transport with boards.
+  bool hasBoards() const;
+  /// Opens this rank's board and its view of all others': also of those that a call does not read, for what a rank that
+  /// disagrees with it has written.  Errors: as above.
+  Status openBoards(Deadline deadline);
+  /// The sending end of this rank's board (peer: kEveryone), the receiving end of a peer's.  After openBoards().
+  Channel* board(int peer) const { return channels_.at({peer, kBoardLane}).get(); }
   bool isOpen(int peer, int lane) const;
   /// f(peer, channel) for the channels of collectives that are open.  Any thread; f must not block.
   template <class F>
   void forEachCollectiveChannel(F&& f) const {
     const std::lock_guard lock(mutex_);
     for (const auto& [key, channel] : channels_)
-      if (channel != nullptr && key.second < kPointToPointLane) f(key.first, *channel);
+      if (channel != nullptr && key.second != kPointToPointLane) f(key.first, *channel);
   }
 
   const Transport& transportTo(int peer) const;
@@ -48,6 +58,9 @@ class Links {
   void close();
 
  private:
+  Result<const Address*> addressOf(int peer, const Transport& transport) const;
+  Channel* keep(int peer, int lane, std::unique_ptr<Channel> channel);
+
   int rank_;
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<RankCard> cards_;

@@ -172,13 +172,21 @@ Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   const bool lendsAll = choice.protocol == Protocol::Direct;
   const bool direct = lendsAll || mayLendMapped(shape);
   Schedule schedule = buildSchedule(*choice.algorithm, shape, {key.ordered, direct}, call);
+  const bool boards = !key.ordered && publishes(planRequest(shape), *choice.algorithm);
+  if (boards) {
+    TUTTI_TRY(links_->openBoards(deadline()));
+    schedule = publish(schedule);
+  }
   if (choice.nChannels > 1) schedule = replicate(schedule, choice.nChannels);
   if (schedule.lanes.size() > static_cast<size_t>(kPointToPointLane)) {
     return invalidUsage("algorithm ", choice.algorithm->name, " with ", choice.nChannels, " channels needs ",
                         schedule.lanes.size(), " lanes; there are ", kPointToPointLane);
   }
   const Layout layout = layoutOf(schedule, call, rank());
-  const ChannelFinder find = [this](int peer, int lane) { return links_->channel(peer, lane, deadline()); };
+  const ChannelFinder find = [this, boards](int peer, int lane) -> Result<Channel*> {
+    if (boards) return links_->board(peer);
+    return links_->channel(peer, lane, deadline());
+  };
   PlanEntry entry;
   TUTTI_ASSIGN(entry.plan, bindPlan(std::move(schedule), layout, elementBytes, sliceBytes_, find));
   entry.plan->lendsAll = lendsAll;

@@ -71,6 +71,7 @@ PlanRequest Comm::planRequest(const Shape& shape) const {
   request.links = planner_.links;
   request.directPossible = planner_.links.intra && *planner_.links.intra != LinkKind::TcpLocal;
   request.mostChannels = 8;
+  request.boardBytes = links_->hasBoards() ? kBoardBytes : 0;
   request.overrides = planner_.overrides;
   return request;
 }

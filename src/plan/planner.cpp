@@ -148,6 +148,15 @@ double ranksPerCore(int ranksOnNode, int cores) {
   return std::max(1.0, static_cast<double>(ranksOnNode) / std::max(1, cores));
 }
 
+bool publishes(const PlanRequest& r, const Algorithm& a) {
+  const bool asked = !r.overrides.protocol || *r.overrides.protocol == Protocol::Inline;
+  const bool fits = r.boardBytes > 0 && messageBytes(r) <= static_cast<double>(r.boardBytes);
+  // Everybody maps everybody's board: not for hundreds of ranks.
+  constexpr int kMostRanks = 64;
+  const bool worthIt = r.shape.nRanks > 2 && r.shape.nRanks <= kMostRanks;
+  return a.publishes && asked && fits && worthIt && r.overrides.nChannels <= 1;
+}
+
 MessageCost messageCost(LinkKind kind, size_t bytes, bool directPossible, const Calibration& c) {
   PlanRequest r;
   r.shape.bytes = bytes;

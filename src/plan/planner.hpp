@@ -34,6 +34,8 @@ struct PlanRequest {
   LinkUse links;
   /// Every rank's buffers may be offered as they lie on every link inside a node (registered, mapped or CMA).
   bool directPossible = false;
+  /// The largest message that a rank can send to all others at once; 0: none.
+  size_t boardBytes = 0;
   int mostChannels = 1;  // as many as the communicator can open
   Overrides overrides;
 };
@@ -63,6 +65,9 @@ struct Choice {
 /// Errors: InvalidUsage when an override cannot be honoured (it says which and why), or when no algorithm of the
 /// collective supports the shape.
 Result<Choice> plan(const PlanRequest& request, const Calibration& calibration);
+
+/// Whether a plan by this algorithm sends to all at once.  With two ranks that is what a channel does.
+bool publishes(const PlanRequest& request, const Algorithm& algorithm);
 
 /// A message that no algorithm plans (send, receive): the cheapest protocol for it, and its cost.
 struct MessageCost {

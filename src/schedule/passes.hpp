@@ -30,6 +30,10 @@ Schedule fuseForDirect(const Schedule& schedule);
 /// stood, and when the original had come past that one, the receiver had taken message j - slots.
 Schedule hoistSends(const Schedule& schedule, int slots);
 
+/// For schedules in which a rank sends at most one value, and that to all others (Algorithm::publishes): one send to
+/// kEveryone instead.  Run last; such a schedule is bound to boards, and all ranks' must be.
+Schedule publish(const Schedule& schedule);
+
 /// Copy `nChannels` times, each channel with an nChannels-th of every chunk (the executor divides the bytes): lanes
 /// l, l + L, l + 2L, ... of the result are copies of lane l of L, each with scratch of its own.
 Schedule replicate(const Schedule& schedule, int nChannels);

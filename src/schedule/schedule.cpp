@@ -81,7 +81,7 @@ std::string toString(const Op& op) {
   if (op.hasDst) text += " => " + toString(op.dst);
   separator = " -> ";
   for (const int32_t peer : op.to) {
-    text += cat(separator, peer);
+    text += peer == kEveryone ? cat(separator, "everyone") : cat(separator, peer);
     separator = ",";
   }
   if (op.direct) text += " (direct)";

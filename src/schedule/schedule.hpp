@@ -46,6 +46,9 @@ inline Chunk in(int index) { return {Buffer::Input, index}; }
 inline Chunk out(int index) { return {Buffer::Output, index}; }
 inline Chunk scratch(int index) { return {Buffer::Scratch, index}; }
 
+/// In Op::to of a schedule that publishes: all other ranks, by one message that each of them reads.
+inline constexpr int32_t kEveryone = -1;
+
 /// One op.  All ops have the one form "value := combination of what comes in; store it; pass it on":
 ///   1. take one message from each rank of `from` (in this order),
 ///   2. combine them with the chunks of `sources`,
@@ -109,6 +112,8 @@ struct Schedule {
   int nChannels = 1;
   /// Messages of room per FIFO and direction without which it can deadlock; see fuse().
   int slotsNeeded = 1;
+  /// All messages are to kEveryone; set by publish().
+  bool published = false;
   /// Every reduction has two operands and follows reduction_tree.hpp; passes must leave it so (an executor may round
   /// once per op, so the grouping into ops matters too).
   bool reproducible = false;

@@ -26,12 +26,12 @@ Result<Layout> Layout::fit(int nRanks, int lanes, int64_t slots, int64_t slotByt
 }
 
 size_t Layout::inboxOffset(int peer, int lane) const {
-  return kHeaderBytes + (static_cast<size_t>(peer) * lanes + static_cast<size_t>(lane)) * inboxStride();
+  return kHeaderBytes + boardBytes() + (static_cast<size_t>(peer) * lanes + static_cast<size_t>(lane)) * inboxStride();
 }
 
 size_t Layout::totalBytes() const {
   // Whole pages, so that what is mapped and what the file has are the same.
-  return (kHeaderBytes + size_t{nRanks} * lanes * inboxStride() + 4095) / 4096 * 4096;
+  return (kHeaderBytes + boardBytes() + size_t{nRanks} * lanes * inboxStride() + 4095) / 4096 * 4096;
 }
 
 }  // namespace tutti::shm

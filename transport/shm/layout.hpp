@@ -1,9 +1,10 @@
 // What lies where in a shared-memory segment.  Both sides compute it from the same few numbers; nothing in a segment is
 // an address or an offset.
 //
-// A rank owns one segment and is the receiver of everything in it:
+// A rank owns one segment and is the receiver of everything in it but its board, of which it is the sender:
 //
 //   SegmentHeader                 who owns this, the numbers of the layout, and the owner's doorbell
+//   board                         kLines control lines that every rank of the host reads, and how far each has read
 //   inbox (peer 0, lane 0)        InboxHead, kLines control lines, the ring for small messages, `slots` slots
 //   inbox (peer 0, lane 1) ...    inbox (peer p, lane l) is number p * lanes + l
 //
@@ -24,12 +25,13 @@
 #include <cstdint>
 
 #include "src/base/status.hpp"
+#include "transport/transport.hpp"
 
 namespace tutti::shm {
 
 inline constexpr size_t kLineBytes = 64;
 inline constexpr size_t kSpacing = 128;
-inline constexpr size_t kInlineBytes = 96;
+inline constexpr size_t kInlineBytes = kBoardBytes;
 inline constexpr uint32_t kLines = 32;
 inline constexpr size_t kSmallBytes = 8 << 10;
 inline constexpr size_t kRingBytes = 8 * kSmallBytes;
@@ -114,6 +116,7 @@ struct Layout {
 
   size_t slotStride() const { return (slotBytes + kSpacing - 1) / kSpacing * kSpacing + kSpacing; }
   size_t inboxStride() const { return kControlBytes + kRingBytes + slots * slotStride(); }
+  size_t boardBytes() const { return (kLines * sizeof(ControlLine) + nRanks * kSpacing + 4095) / 4096 * 4096; }
   size_t inboxOffset(int peer, int lane) const;
   size_t totalBytes() const;
   bool operator==(const Layout&) const = default;
@@ -143,10 +146,27 @@ struct SegmentHeader {
   Doorbell bell;
 };
 inline constexpr uint64_t kMagic = 0x314d485349545455;  // "UTTISHM1"
-inline constexpr uint32_t kVersion = 2;
+inline constexpr uint32_t kVersion = 3;
 inline constexpr size_t kHeaderBytes = 4096;
 static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
+
+/// A rank's board, seen from either side.  A value; borrows the segment.
+class Board {
+ public:
+  explicit Board(std::byte* base) : base_(base) {}
+  /// Of message number `message` - 1.
+  ControlLine& line(uint64_t message) const { return reinterpret_cast<ControlLine*>(base_)[message % kLines]; }
+  /// Written by reader `rank`: number of a message up to which it is done with all; see kCreditBatch.
+  std::atomic<uint64_t>& read(int rank) const {
+    std::byte* words = base_ + kLines * sizeof(ControlLine);
+    return *reinterpret_cast<std::atomic<uint64_t>*>(words + static_cast<size_t>(rank) * kSpacing);
+  }
+  std::byte* begin() const { return base_; }
+
+ private:
+  std::byte* base_;
+};
 
 /// One inbox, seen from either side.  A value; borrows the segment.
 class Inbox {

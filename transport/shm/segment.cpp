@@ -94,6 +94,8 @@ Status Segment::checkHeader(int rank) const {
   return {};
 }
 
+void Segment::populateBoard() const { (void)populate(board().begin(), layout_.boardBytes()); }
+
 void Segment::populateControl(int peer, int lane) const {
   // Best effort: without it the first messages take the faults.
   (void)populate(inbox(peer, lane).begin(), kControlBytes);

@@ -38,9 +38,12 @@ class Segment {
   /// Valid on the owner's side only.
   int fd() const { return fd_.get(); }
   /// peer and lane must be within the layout.
+  Board board() const { return Board(mapping_.data() + kHeaderBytes); }
   Inbox inbox(int peer, int lane) const { return {mapping_.data() + layout_.inboxOffset(peer, lane), layout_}; }
   /// Take the page faults of the inbox's control lines now and not at the first messages.
   void populateControl(int peer, int lane) const;
+  /// The same for the board.
+  void populateBoard() const;
 
  private:
   Segment(SegmentId id, const Layout& layout, Mapping mapping, Fd fd)

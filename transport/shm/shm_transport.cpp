@@ -12,6 +12,7 @@
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
+#include "transport/shm/board.hpp"
 #include "transport/shm/direct.hpp"
 #include "transport/shm/doorbell.hpp"
 #include "transport/shm/segment.hpp"
@@ -33,6 +34,9 @@ struct WireAddress {
 
 std::string keyOf(const SegmentId& id) { return cat("shm:", toHex(&id, sizeof id)); }
 
+/// Where claimLane() keeps boards.
+constexpr int kBoardLane = -1;
+
 class ShmTransport final : public Transport {
  public:
   ShmTransport(const ShmConfig& config, std::shared_ptr<Segment> segment, FdExchange& exchange)
@@ -49,9 +53,13 @@ class ShmTransport final : public Transport {
   }
   Address address() const override;
   Result<std::unique_ptr<Channel>> connect(int peer, const Address& peerAddress, int lane, Deadline) override;
+  bool hasBoards() const override { return true; }
+  Result<std::unique_ptr<Channel>> publisher(std::span<const Address* const> byRank, Deadline) override;
+  Result<std::unique_ptr<Channel>> subscriber(int peer, const Address& peerAddress, Deadline) override;
   Sleeper* sleeper() override { return &sleeper_; }
 
  private:
+  Result<WireAddress> parseAddress(int peer, const Address& address) const;
   Status checkArguments(int peer, int lane) const;
   Status claimLane(int peer, int lane);
   Result<std::shared_ptr<Segment>> segmentOf(int peer, const WireAddress& address, Deadline);
@@ -116,17 +124,46 @@ bool ShmTransport::probePull(const WireAddress& address) const {
   return false;
 }
 
-Result<std::unique_ptr<Channel>> ShmTransport::connect(int peer, const Address& peerAddress, int lane,
-                                                       Deadline deadline) {
+Result<WireAddress> ShmTransport::parseAddress(int peer, const Address& text) const {
   WireAddress address;
-  if (peerAddress.size() != sizeof address) {
-    return remoteError("shm: rank ", peer, " gave an address of ", peerAddress.size(), " bytes");
+  if (text.size() != sizeof address) {
+    return remoteError("shm: rank ", peer, " gave an address of ", text.size(), " bytes");
   }
-  std::memcpy(&address, peerAddress.data(), sizeof address);
+  std::memcpy(&address, text.data(), sizeof address);
   if (address.magic != kMagic || address.version != kVersion) {
     return remoteError("shm: rank ", peer, " gave an address of another version");
   }
+  return address;
+}
+
+Result<std::unique_ptr<Channel>> ShmTransport::publisher(std::span<const Address* const> byRank, Deadline deadline) {
+  const int self = config_.self.rank;
+  std::vector<std::shared_ptr<Segment>> readers;
+  for (int peer = 0; peer < static_cast<int>(byRank.size()); ++peer) {
+    if (peer == self) continue;
+    TUTTI_TRY(checkArguments(peer, 0));
+    TUTTI_ASSIGN(const WireAddress address, parseAddress(peer, *byRank[static_cast<size_t>(peer)]));
+    TUTTI_ASSIGN(std::shared_ptr<Segment> segment, segmentOf(peer, address, deadline));
+    readers.push_back(std::move(segment));
+  }
+  TUTTI_TRY(claimLane(self, kBoardLane));
+  segment_->populateBoard();
+  return std::unique_ptr<Channel>(std::make_unique<Publisher>(self, segment_, std::move(readers)));
+}
+
+Result<std::unique_ptr<Channel>> ShmTransport::subscriber(int peer, const Address& peerAddress, Deadline deadline) {
+  TUTTI_TRY(checkArguments(peer, 0));
+  TUTTI_ASSIGN(const WireAddress address, parseAddress(peer, peerAddress));
+  TUTTI_ASSIGN(std::shared_ptr<Segment> segment, segmentOf(peer, address, deadline));
+  TUTTI_TRY(claimLane(peer, kBoardLane));
+  segment->populateBoard();
+  return std::unique_ptr<Channel>(std::make_unique<Subscriber>(config_.self.rank, peer, std::move(segment)));
+}
+
+Result<std::unique_ptr<Channel>> ShmTransport::connect(int peer, const Address& peerAddress, int lane,
+                                                       Deadline deadline) {
   TUTTI_TRY(checkArguments(peer, lane));
+  TUTTI_ASSIGN(const WireAddress address, parseAddress(peer, peerAddress));
   ChannelEnds ends;
   ends.rank = config_.self.rank;
   ends.peer = peer;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "algorithms/patterns.hpp"
+#include "src/schedule/passes.hpp"
 #include "tests/unit/algorithms/shapes.hpp"
 
 namespace tutti {
@@ -147,6 +148,44 @@ TEST_CASE("factors of a torus are as equal as they can be") {
   CHECK(nearCube(30, 3) == std::vector<int>{2, 3, 5});
   CHECK(nearCube(13, 2).empty());
   CHECK(nearCube(6, 3).empty());
+}
+
+// What publish() and boards rely on.
+TEST_CASE("where an algorithm says that it publishes, every rank sends one value at most, and that to all others") {
+  int publishing = 0;
+  for (const Algorithm* a : algorithms()) {
+    if (!a->publishes) continue;
+    ++publishing;
+    for (int n = 2; n <= 17; ++n) {
+      for (int root = 0; root < (isRooted(a->collective) ? n : 1); ++root) {
+        const Shape shape{.collective = a->collective, .nRanks = n, .root = root, .bytes = 64};
+        for (const Schedule& schedule : buildAll(*a, shape)) {
+          INFO(describe(*a, shape) << " rank " << schedule.rank);
+          REQUIRE(schedule.lanes.size() == 1);
+          std::set<int> to;
+          std::set<Chunk> values;
+          size_t received = 0;
+          for (const Op& op : schedule.lanes[0].ops) {
+            to.insert(op.to.begin(), op.to.end());
+            if (!op.to.empty() && !op.token) values.insert(schedule.memoryOf(op.sources.at(0)));
+            received += op.from.size();
+          }
+          CHECK((to.empty() || to.size() == static_cast<size_t>(n) - 1));
+          CHECK(values.size() <= 1);
+          const Schedule published = publish(fuse(schedule));
+          size_t sends = 0, stillReceived = 0;
+          for (const Op& op : published.lanes[0].ops) {
+            sends += op.to.size();
+            stillReceived += op.from.size();
+            CHECK((op.to.empty() || op.to == std::vector<int32_t>{kEveryone}));
+          }
+          CHECK(sends == (to.empty() ? 0 : 1));
+          CHECK(stillReceived == received);
+        }
+      }
+    }
+  }
+  CHECK(publishing == 4);
 }
 
 }  // namespace
