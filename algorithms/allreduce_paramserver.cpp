@@ -28,8 +28,8 @@ Schedule build(const Shape& shape) {
 
 double costUs(const Shape& s, const CostModel& cost) {
   const double moved = (s.nRanks - 1) * double(s.bytes);
-  const double critical = 2 * burstUs(cost.link, s.nRanks - 1, moved) + cost.reduceUs(moved);
-  return elapsedUs(cost, critical, 2 * cost.link(double(s.bytes)) + cost.reduceUs(double(s.bytes)));
+  const double critical = 2 * burstUs(cost.oneWay, s.nRanks - 1, moved) + cost.reduceUs(moved);
+  return elapsedUs(cost, critical, 2 * cost.oneWay(double(s.bytes)) + cost.reduceUs(double(s.bytes)));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ Schedule build(const Shape& shape) {
 double costUs(const Shape& s, const CostModel& cost) {
   const double bytes = double(s.bytes);
   const double rounds = ceilLog2(s.nRanks);  // of which the root sends in each
-  const double work = (s.nRanks - 1) * cost.link(bytes) / s.nRanks;
+  const double work = meanWorkUs(cost.link, s.nRanks, s.nRanks - 1, (s.nRanks - 1) * bytes, s.nRanks / 2.0);
   return elapsedUs(cost, pipelineUs(cost.link, rounds, bytes, double(s.slotBytes), rounds), work);
 }
 

@@ -23,7 +23,7 @@ Schedule build(const Shape& shape) {
 double costUs(const Shape& s, const CostModel& cost) {
   const double moved = (s.nRanks - 1) * double(s.bytes);
   return elapsedUs(cost, burstUs(cost.link, s.nRanks - 1, moved),
-                   (s.nRanks - 1) * cost.link(double(s.bytes)) / s.nRanks);
+                   meanWorkUs(cost.link, s.nRanks, s.nRanks - 1, moved, 1));
 }
 
 }  // namespace

@@ -26,6 +26,12 @@ inline double pipelineUs(const LinearCost& link, double hops, double bytes, doub
   return (hops + (slices - 1) * perHop) * link(bytes / slices);
 }
 
+/// What a rank of a rooted collective does itself, on average over nRanks: `messages` and `bytes` of all ranks
+/// together, and how often one of them has to wait; ranks that only send run ahead.
+inline double meanWorkUs(const LinearCost& link, int nRanks, double messages, double bytes, double waits) {
+  return (messages * link.latencyUs + bytes / (link.bandwidthGBps * 1e3) + waits * link.waitUs) / nRanks;
+}
+
 /// The critical path, or the work of the ranks that share a core where that takes longer.  workUs is the mean over
 /// ranks of what each does itself.
 inline double elapsedUs(const CostModel& cost, double criticalUs, double workUs) {

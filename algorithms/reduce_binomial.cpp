@@ -22,7 +22,9 @@ Schedule build(const Shape& shape) {
 double costUs(const Shape& s, const CostModel& cost) {
   const double bytes = double(s.bytes);
   const double rounds = ceilLog2(s.nRanks);  // in each of which the root receives
-  const double work = (s.nRanks - 1) * (cost.link(bytes) + cost.reduceUs(bytes)) / s.nRanks;
+  const double moved = (s.nRanks - 1) * bytes;
+  const double work =
+      meanWorkUs(cost.link, s.nRanks, s.nRanks - 1, moved, s.nRanks / 2.0) + cost.reduceUs(moved) / s.nRanks;
   return elapsedUs(
       cost, pipelineUs(cost.link, rounds, bytes, double(s.slotBytes), rounds) + rounds * cost.reduceUs(bytes), work);
 }

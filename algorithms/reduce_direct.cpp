@@ -25,7 +25,7 @@ double costUs(const Shape& s, const CostModel& cost) {
   const double bytes = double(s.bytes);
   const double moved = (s.nRanks - 1) * bytes;
   return elapsedUs(cost, burstUs(cost.link, s.nRanks - 1, moved) + cost.reduceUs(moved),
-                   (s.nRanks - 1) * (cost.link(bytes) + cost.reduceUs(bytes)) / s.nRanks);
+                   meanWorkUs(cost.link, s.nRanks, s.nRanks - 1, moved, 1) + cost.reduceUs(moved) / s.nRanks);
 }
 
 }  // namespace

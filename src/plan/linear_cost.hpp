@@ -26,6 +26,8 @@ struct CostModel {
   LinearCost link;
   /// As `link`, for a phase of a rooted collective in which every rank sends and receives at once.
   LinearCost exchange;
+  /// As `link`, for a phase in which bytes go one way.
+  LinearCost oneWay;
   /// Reading one more operand in a reduction, microseconds per byte = 1 / (reduceGBps * 1e3); latency unused.
   double reduceGBps = 10;
   /// Local copy.

@@ -168,6 +168,7 @@ CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protoco
   CostModel m;
   m.intra = r.links.intra ? insideNode(r, c, protocol, goesBothWays(r.shape.collective)) : LinearCost{};
   m.exchange = r.links.intra ? insideNode(r, c, protocol, true) : LinearCost{};
+  m.oneWay = r.links.intra ? insideNode(r, c, protocol, false) : LinearCost{};
   if (r.links.inter) {
     m.inter = c.at(*r.links.inter, r.links.intra ? interProtocol(r, c) : protocol).cost;
     const int channels = channelsFor(r, c);
@@ -176,6 +177,7 @@ CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protoco
     }
     m.link = r.links.intra ? slower(m.intra, m.inter) : m.inter;
     m.exchange = r.links.intra ? slower(m.exchange, m.inter) : m.inter;
+    m.oneWay = r.links.intra ? slower(m.oneWay, m.inter) : m.inter;
     if (!r.links.intra) m.intra = m.inter;
   } else {
     m.link = m.inter = m.intra;
@@ -184,9 +186,16 @@ CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protoco
   m.copyGBps = c.copyGBps;
   // On loopback a message is system calls on both sides, in which the kernel does all there is to do.
   const bool loopback = r.links.intra && *r.links.intra == LinkKind::TcpLocal;
-  if (loopback) m.intra.workShare = m.link.workShare = m.exchange.workShare = kSystemCallWorkShare;
   m.ranksPerCore = std::max(1.0, r.links.ranksPerCore);
-  if (m.ranksPerCore > 1 && r.links.intra) m.intra.waitUs = m.link.waitUs = m.exchange.waitUs = kHandOverUs;
+  const bool shared = m.ranksPerCore > 1 && r.links.intra;
+  for (LinearCost* link : {&m.intra, &m.link, &m.exchange, &m.oneWay}) {
+    if (shared) link->waitUs = kHandOverUs;
+    if (loopback) {
+      link->workShare = kSystemCallWorkShare;
+    } else if (shared && !r.links.inter) {
+      link->workShare = 1;  // nothing is on the way while a core is given from one rank to another
+    }
+  }
   return m;
 }
 
@@ -207,7 +216,9 @@ Result<Choice> plan(const PlanRequest& r, const Calibration& c) {
     }
     for (const Protocol protocol : kAllProtocols) {
       if (!best.protocolExcluded[static_cast<size_t>(protocol)].empty()) continue;
-      const double us = a->costUs(r.shape, costModel(r, c, protocol));
+      CostModel model = costModel(r, c, protocol);
+      if (publishes(r, *a)) model.link.workShare = LinearCost().workShare;
+      const double us = a->costUs(r.shape, model);
       best.table.push_back({a, protocol, best.nChannels, us, ""});
       if (std::isfinite(us) && (best.algorithm == nullptr || us < best.costUs)) {
         best.algorithm = a;

@@ -18,13 +18,13 @@ CostModel tcpBetweenNodes() {
   CostModel cost;
   cost.intra = {.latencyUs = 0.5, .bandwidthGBps = 8};
   cost.inter = {.latencyUs = 20, .bandwidthGBps = 1};
-  cost.link = cost.exchange = cost.inter;
+  cost.link = cost.exchange = cost.oneWay = cost.inter;
   return cost;
 }
 
 CostModel sharedMemory() {
   CostModel cost;
-  cost.intra = cost.inter = cost.link = cost.exchange = {.latencyUs = 0.5, .bandwidthGBps = 8};
+  cost.intra = cost.inter = cost.link = cost.exchange = cost.oneWay = {.latencyUs = 0.5, .bandwidthGBps = 8};
   return cost;
 }
 

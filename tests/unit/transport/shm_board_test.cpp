@@ -27,8 +27,8 @@ struct BoardOf {
     for (const Address& address : addresses) byRank.push_back(&address);
     publisher = std::move(*transports[0]->publisher(byRank, Deadline::inMs(1000)));
     for (int rank = 1; rank < nRanks; ++rank) {
-      readers.push_back(std::move(*transports[static_cast<size_t>(rank)]->subscriber(0, addresses[0],
-                                                                                     Deadline::inMs(1000))));
+      readers.push_back(
+          std::move(*transports[static_cast<size_t>(rank)]->subscriber(0, addresses[0], Deadline::inMs(1000))));
     }
   }
   LocalExchange exchange;
