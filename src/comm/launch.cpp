@@ -220,6 +220,27 @@ Status runBatches(std::span<const std::unique_ptr<Batch>> batches, std::span<con
   return {};
 }
 
+namespace {
+
+/// After a first step that was not all.
+Status runOn(Comm& comm, Task* run, const Result<Progress>& first) {
+  DrivenTask task = comm.driven(run);
+  if (first.ok()) {
+    drive({&task, 1});
+  } else {
+    failTask(&task, first.status());
+  }
+  return std::move(task.result);
+}
+
+/// Often the first step is all, and whatever drives and waits costs as much again.
+Status runTask(Comm& comm, Task* run) {
+  const Result<Progress> first = run->step();
+  return first.ok() && *first == Progress::Done ? Status() : runOn(comm, run, first);
+}
+
+}  // namespace
+
 Status runCall(Comm& comm, const Call& call) {
   const uint64_t ticket = comm.turn().take();
   comm.turn().await(ticket);
@@ -229,9 +250,7 @@ Status runCall(Comm& comm, const Call& call) {
   Status result = batch.prepare();
   if (result.ok()) result = comm.failure();
   if (result.ok()) {
-    DrivenTask task = comm.driven(&batch);
-    drive({&task, 1});
-    result = task.result;
+    result = runTask(comm, batch.task());
     if (result.ok()) batch.teach(&comm.known());
   } else {
     comm.fail(result);
@@ -242,17 +261,6 @@ Status runCall(Comm& comm, const Call& call) {
 }
 
 namespace {
-
-/// After a first step that was not all.
-Status runOn(Comm& comm, CollectiveRun* run, const Result<Progress>& first) {
-  DrivenTask task = comm.driven(run);
-  if (first.ok()) {
-    drive({&task, 1});
-  } else {
-    failTask(&task, first.status());
-  }
-  return std::move(task.result);
-}
 
 Status runKnown(Comm& comm, const KnownCall& known, const PlainCall& call) {
   const uint64_t sequence = comm.nextSequence();
@@ -267,9 +275,7 @@ Status runKnown(Comm& comm, const KnownCall& known, const PlainCall& call) {
   }
   comm.enter(sequence, buffers.call);
   known.run->begin(buffers, trimmings);
-  const Result<Progress> first = known.run->step();
-  // Often that was all: whatever drives and waits costs as much again.
-  Status result = first.ok() && *first == Progress::Done ? Status() : runOn(comm, known.run, first);
+  Status result = runTask(comm, known.run);
   comm.log().leave();
   return result;
 }

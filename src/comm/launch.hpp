@@ -23,6 +23,8 @@ class Batch : public Task {
 
   /// Make plans and open channels for all calls; may block.  Then step() never does.
   Status prepare();
+  /// What to run after prepare(): this, or the part of it that is all there is, which takes fewer steps to look at.
+  Task* task() { return collectives_.empty() ? static_cast<Task*>(&pointToPoint_) : this; }
 
   /// Remember the one call that has just run, if it is one that KnownCalls can tell.
   void teach(KnownCalls* known);
