@@ -22,7 +22,8 @@ double ColumnFinder::priceOf(const Route& route, const std::vector<double>& pric
   return sum;
 }
 
-TourCosts ColumnFinder::costsFor(int port, const std::vector<double>& prices, std::vector<int>* exits) const {
+/// `port`: the only one that may be used; -1 for all.
+TourCosts ColumnFinder::costsFor(int port, const std::vector<double>& prices, Ends* ends) const {
   const size_t n = m_.nDevices();
   const bool tree = rules_.pattern == Pattern::Tree;
   TourCosts costs;
@@ -36,26 +37,25 @@ TourCosts ColumnFinder::costsFor(int port, const std::vector<double>& prices, st
       if (tree) cost += priceOf(m_.between[j][i], prices, rules_.intra);
     }
   }
-  if (port < 0 && !tree) return costs;
-  costs.first.assign(n, 0);
-  costs.last.assign(n, 0);
-  if (port < 0) return costs;
-  const size_t p = static_cast<size_t>(port);
-  exits->assign(n, port);
+  ends->entry.assign(n, -1);
+  ends->exit.assign(n, -1);
+  if (rules_.nHosts < 2 && !tree) return costs;
+  const double apart = rules_.nHosts < 2 ? 0 : kNoWay;
+  costs.first.assign(n, apart);
+  costs.last.assign(n, tree ? 0 : apart);
+  const size_t from = port < 0 ? 0 : static_cast<size_t>(port);
+  const size_t to = rules_.nHosts < 2 ? 0 : port < 0 ? m_.nPorts() : from + 1;
   for (size_t i = 0; i < n; ++i) {
-    const double in = priceOf(m_.fromPort[p][i], prices, rules_.inter);
-    const double out = priceOf(m_.toPort[i][p], prices, rules_.inter);
-    if (tree) {
-      costs.first[i] = treePortUse(rules_.nHosts) * (in + out);
-      continue;
-    }
-    costs.first[i] = in;
-    costs.last[i] = out;
-    for (size_t x = 0; rules_.crossNic && x < m_.nPorts(); ++x) {
-      const double other = priceOf(m_.toPort[i][x], prices, rules_.inter);
-      if (other >= costs.last[i]) continue;
-      costs.last[i] = other;
-      (*exits)[i] = static_cast<int>(x);
+    const auto take = [&](double cost, size_t p, double* least, int* which) {
+      if (cost >= *least) return;
+      *least = cost;
+      *which = static_cast<int>(p);
+    };
+    for (size_t p = from; p < to; ++p) {
+      const double in = priceOf(m_.fromPort[p][i], prices, rules_.inter);
+      const double out = priceOf(m_.toPort[i][p], prices, rules_.inter);
+      take(tree ? treePortUse(rules_.nHosts) * (in + out) : in, p, &costs.first[i], &ends->entry[i]);
+      if (!tree) take(out, p, &costs.last[i], &ends->exit[i]);
     }
   }
   return costs;
@@ -90,14 +90,15 @@ double ColumnFinder::costOf(const Column& column, const std::vector<double>& pri
 
 std::optional<Column> ColumnFinder::through(int port, const std::vector<double>& prices, double below,
                                             bool* proven) const {
-  std::vector<int> exits;
-  const TourCosts costs = costsFor(port, prices, &exits);
+  Ends ends;
+  const TourCosts costs = costsFor(port, prices, &ends);
+  if (proven != nullptr) *proven = true;
+  if (!(leastCost(costs) < below + kAllBias)) return {};
   const auto column = [&](const Tour& tour) -> std::optional<Column> {
     if (tour.cost == kNoWay) return {};
-    const int exit = exits.empty()                     ? -1
-                     : rules_.pattern == Pattern::Tree ? port
-                                                       : exits[static_cast<size_t>(tour.order.back())];
-    Column found = columnOf(port, exit, tour.order);
+    const int entry = ends.entry[static_cast<size_t>(tour.order.front())];
+    const int exit = rules_.pattern == Pattern::Tree ? entry : ends.exit[static_cast<size_t>(tour.order.back())];
+    Column found = columnOf(entry, exit, tour.order);
     if (!(costOf(found, prices) < below)) return {};
     return found;
   };
@@ -111,7 +112,7 @@ std::optional<Column> ColumnFinder::through(int port, const std::vector<double>&
 }
 
 std::optional<Column> ColumnFinder::any(const std::vector<double>& prices, double below, bool* proven) {
-  if (rules_.nHosts < 2) return through(-1, prices, below, proven);
+  if (!coupled()) return through(-1, prices, below, proven);
   *proven = true;
   const size_t first = next_;
   for (size_t k = 0; k < m_.nPorts(); ++k) {
@@ -127,7 +128,7 @@ std::optional<Column> ColumnFinder::any(const std::vector<double>& prices, doubl
 }
 
 std::optional<Column> ColumnFinder::best(const std::vector<double>& prices, double below) const {
-  if (rules_.nHosts < 2) return through(-1, prices, below, nullptr);
+  if (!coupled()) return through(-1, prices, below, nullptr);
   std::optional<Column> best;
   for (size_t port = 0; port < m_.nPorts(); ++port) {
     auto found = through(static_cast<int>(port), prices, below, nullptr);

@@ -45,10 +45,16 @@ class ColumnFinder {
   double costOf(const Column& column, const std::vector<double>& prices) const;
 
  private:
+  /// The ends of a way that begins and ends at each device; -1 inside a single host.
+  struct Ends {
+    std::vector<int> entry, exit;  // [device] the cheapest port
+  };
   std::optional<Column> through(int port, const std::vector<double>& prices, double below, bool* proven) const;
-  TourCosts costsFor(int port, const std::vector<double>& prices, std::vector<int>* exits) const;
+  TourCosts costsFor(int port, const std::vector<double>& prices, Ends* ends) const;
   Column columnOf(int entry, int exit, std::vector<int> order) const;
   double priceOf(const Route& route, const std::vector<double>& prices, PathClass most) const;
+  /// Whether rings must leave by the port that they came in by: every port is a search of its own then.
+  bool coupled() const { return rules_.nHosts > 1 && rules_.pattern == Pattern::Ring && !rules_.crossNic; }
 
   const HostModel& m_;
   ColumnRules rules_;

@@ -100,6 +100,20 @@ class Improver {
 
 }  // namespace
 
+double leastCost(const TourCosts& c) {
+  double sum = 0, dearest = 0;
+  for (size_t j = 0; j < c.n && c.n > 1; ++j) {
+    double come = kNoWay;
+    for (size_t i = 0; i < c.n; ++i) come = i == j ? come : std::min(come, c.between[i * c.n + j]);
+    sum += come;
+    dearest = std::max(dearest, come);
+  }
+  if (c.first.empty()) return sum;
+  if (dearest == kNoWay) return *std::min_element(c.first.begin(), c.first.end());  // it may be the one to begin with
+  return sum - dearest + *std::min_element(c.first.begin(), c.first.end()) +
+         *std::min_element(c.last.begin(), c.last.end());
+}
+
 Tour cheapestTour(const TourCosts& c, double below) {
   // A closed tour begins at device 0, which needs no place in the sets then.
   const bool closed = c.first.empty();
