@@ -127,11 +127,13 @@ std::optional<Column> ColumnFinder::any(const std::vector<double>& prices, doubl
   return {};
 }
 
-std::optional<Column> ColumnFinder::best(const std::vector<double>& prices, double below) const {
-  if (!coupled()) return through(-1, prices, below, nullptr);
+std::optional<Column> ColumnFinder::best(const std::vector<double>& prices, double below, bool exact) const {
+  bool proven = false;
+  bool* const prove = exact ? &proven : nullptr;
+  if (!coupled()) return through(-1, prices, below, prove);
   std::optional<Column> best;
   for (size_t port = 0; port < m_.nPorts(); ++port) {
-    auto found = through(static_cast<int>(port), prices, below, nullptr);
+    auto found = through(static_cast<int>(port), prices, below, prove);
     if (!found) continue;
     below = costOf(*found, prices);
     best = std::move(found);

@@ -39,8 +39,8 @@ class ColumnFinder {
 
   /// A column that costs less than `below`; nothing if none was found.  `proven` tells whether there is none then.
   std::optional<Column> any(const std::vector<double>& prices, double below, bool* proven);
-  /// The cheapest, over all ports; a good one where there are many devices.
-  std::optional<Column> best(const std::vector<double>& prices, double below) const;
+  /// The cheapest, over all ports; without `exact` only a good one, or none, where there are many devices.
+  std::optional<Column> best(const std::vector<double>& prices, double below, bool exact) const;
 
   double costOf(const Column& column, const std::vector<double>& prices) const;
 

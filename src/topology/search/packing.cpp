@@ -61,9 +61,10 @@ class Room {
 };
 
 /// Columns one after the other, each where most room is left, until none fits.
-void fill(const ColumnFinder& finder, Room& room, uint32_t seed, size_t most, std::vector<Column>* channels) {
+void fill(const ColumnFinder& finder, Room& room, uint32_t seed, size_t most, bool exact,
+          std::vector<Column>* channels) {
   while (channels->size() < most) {
-    const auto column = finder.best(room.prices(seed), Room::kClosed);
+    const auto column = finder.best(room.prices(seed), Room::kClosed, exact);
     if (!column || !room.holds(*column)) return;
     room.take(*column);
     channels->push_back(*column);
@@ -115,11 +116,11 @@ std::vector<Column> packChannels(const HostModel& model, const ColumnRules& rule
       best.push_back(fractions.columns[c]);
     }
   }
-  fill(finder, room, 0, goal, &best);
+  fill(finder, room, 0, goal, /*exact=*/tries > 0, &best);
   for (int attempt = 1; attempt <= tries && best.size() < goal; ++attempt) {
     Room anew(model, gbps);
     std::vector<Column> channels;
-    fill(finder, anew, static_cast<uint32_t>(attempt) * 7919u, goal, &channels);
+    fill(finder, anew, static_cast<uint32_t>(attempt) * 7919u, goal, /*exact=*/false, &channels);
     if (channels.size() > best.size()) best = std::move(channels);
   }
   return best;

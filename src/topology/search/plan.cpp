@@ -13,6 +13,9 @@ namespace {
 
 constexpr double kWorthFarther = 1.25;  // a farther path class must give a quarter more
 constexpr double kWorthCrossing = 1.05;
+constexpr double kBetter = 1.001;
+constexpr size_t kSpeedsWithCare = 4;
+constexpr int kTries = 12;
 
 /// What one kind of host can carry.
 struct Searched {
@@ -48,6 +51,7 @@ double portsGBps(const HostModel& model) {
 /// or xGMI joins stay on it: rings over PCIe beside it would be slow ones, and hold up the others.
 Searched searchHost(const HostModel& model, ColumnRules rules) {
   std::vector<PathClass> intra = classesOf(model.between), inter = classesOf(model.fromPort);
+  if (model.nDevices() > 1) std::erase(intra, PathClass::Loc);
   if (rules.nHosts < 2) inter = {PathClass::Loc};
   const double ports = rules.nHosts < 2 ? 0 : portsGBps(model) / std::max(1, treePortUse(rules.nHosts));
   Searched best;
@@ -116,16 +120,21 @@ Chosen chooseChannels(const Machine& machine, const std::vector<Searched>& searc
   for (const Searched& s : searched) total = std::min(total, s.packing.total);
   Chosen best;
   const auto worth = [](const Chosen& c) { return worthOf(c.gbps, static_cast<double>(c.count())); };
-  const std::vector<double> all = speeds(machine, total, highest, most);
-  for (const int tries : {0, 12}) {
-    int rounds = 0;
-    for (const double gbps : all) {
-      const double possible = std::min(static_cast<double>(most), std::floor(total / gbps + 1e-6));
-      if (worthOf(gbps, possible) <= worth(best) * 1.001) continue;
-      if (tries > 0 && ++rounds > 4) break;  // each costs as much as the whole first pass
-      Chosen chosen = pack(machine, searched, gbps, most, tries);
-      if (worth(chosen) > worth(best) * 1.001) best = std::move(chosen);
-    }
+  const auto possible = [&](double gbps) {
+    return worthOf(gbps, std::min(static_cast<double>(most), std::floor(total / gbps + 1e-6)));
+  };
+  std::vector<double> all = speeds(machine, total, highest, most);
+  for (const double gbps : all) {
+    if (possible(gbps) <= worth(best) * kBetter) continue;
+    Chosen chosen = pack(machine, searched, gbps, most, 0);
+    if (worth(chosen) > worth(best) * kBetter) best = std::move(chosen);
+  }
+  // The most promising speeds once more, with care.
+  std::stable_sort(all.begin(), all.end(), [&](double a, double b) { return possible(a) > possible(b); });
+  for (size_t i = 0; i < all.size() && i < kSpeedsWithCare; ++i) {
+    if (possible(all[i]) <= worth(best) * kBetter) break;
+    Chosen chosen = pack(machine, searched, all[i], most, kTries);
+    if (worth(chosen) > worth(best) * kBetter) best = std::move(chosen);
   }
   return best;
 }

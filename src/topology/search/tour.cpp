@@ -1,7 +1,8 @@
 #include "src/topology/search/tour.hpp"
 
 #include <algorithm>
-#include <cstdint>
+#include <bit>
+#include <memory>
 
 namespace tutti::topology {
 namespace {
@@ -17,21 +18,30 @@ double costOf(const TourCosts& c, const std::vector<int>& order) {
   return sum;
 }
 
-/// [set] no way through the devices outside of the set is cheaper than this: each has to be come to, and the last left.
+/// [set] no way through the devices outside of the set is cheaper: each has to be come to, and the last left; or, which
+/// is more where devices stand in near pairs, each is come to from one and left for another, half of each step its own.
 template <class Between, class Last>
 std::vector<double> cheapestRest(size_t n, size_t nSets, const Between& between, const Last& last) {
   double leave = kNoWay;
-  std::vector<double> come(n, kNoWay);
+  std::vector<double> come(n, kNoWay), pass(n, kNoWay);
   for (size_t j = 0; j < n; ++j) {
     leave = std::min(leave, last(j));
-    for (size_t i = 0; i < n; ++i) come[j] = i == j ? come[j] : std::min(come[j], between(i, j));
+    for (size_t i = 0; i < n; ++i) {
+      if (i == j) continue;
+      come[j] = std::min(come[j], between(i, j));
+      pass[j] = std::min(pass[j], (between(i, j) + last(j)) / 2);
+      for (size_t k = 0; k < n; ++k) {
+        if (k != i && k != j) pass[j] = std::min(pass[j], (between(i, j) + between(j, k)) / 2);
+      }
+    }
   }
-  std::vector<double> rest(nSets, leave);
+  std::vector<double> rest(nSets, leave), halves(nSets, leave / 2);
   for (size_t set = nSets - 1; set-- > 0;) {
-    size_t j = 0;
-    while (set >> j & 1) ++j;
-    rest[set] = rest[set | size_t{1} << j] + come[j];
+    const size_t j = static_cast<size_t>(std::countr_one(set)), more = set | size_t{1} << j;
+    rest[set] = rest[more] + come[j];
+    halves[set] = halves[more] + pass[j];
   }
+  for (size_t set = 0; set < nSets; ++set) rest[set] = std::max(rest[set], halves[set]);
   return rest;
 }
 
@@ -102,16 +112,23 @@ class Improver {
 
 double leastCost(const TourCosts& c) {
   double sum = 0, dearest = 0;
+  size_t unreached = 0;
   for (size_t j = 0; j < c.n && c.n > 1; ++j) {
     double come = kNoWay;
     for (size_t i = 0; i < c.n; ++i) come = i == j ? come : std::min(come, c.between[i * c.n + j]);
-    sum += come;
-    dearest = std::max(dearest, come);
+    unreached += come == kNoWay;
+    if (come < kNoWay) dearest = std::max(dearest, come);
+    if (come < kNoWay) sum += come;
   }
+  if (unreached > (c.first.empty() ? 0 : 1)) return kNoWay;
   if (c.first.empty()) return sum;
-  if (dearest == kNoWay) return *std::min_element(c.first.begin(), c.first.end());  // it may be the one to begin with
-  return sum - dearest + *std::min_element(c.first.begin(), c.first.end()) +
-         *std::min_element(c.last.begin(), c.last.end());
+  double ends = kNoWay;
+  for (size_t i = 0; i < c.n; ++i) {
+    for (size_t j = 0; j < c.n; ++j) {
+      if (i != j || c.n == 1) ends = std::min(ends, c.first[i] + c.last[j]);
+    }
+  }
+  return ends + sum - (unreached > 0 ? 0 : dearest);  // to the first one no other leads
 }
 
 Tour cheapestTour(const TourCosts& c, double below) {
@@ -124,19 +141,28 @@ Tour cheapestTour(const TourCosts& c, double below) {
   if (c.n == 1) return {closed ? 0 : c.first[0] + c.last[0], {0}};
 
   const std::vector<double> rest = cheapestRest(n, nSets, between, last);
-  std::vector<double> best(nSets * n, kNoWay);  // [set * n + last]: the cheapest way through the set that ends there
-  for (size_t i = 0; i < n; ++i) best[(size_t{1} << i) * n + i] = first(i);
+  // [set * n + last]: the cheapest way through the set that ends there.  Most rows are never come to, nor touched.
+  const std::unique_ptr<double[]> best(new double[nSets * n]);
+  std::vector<char> alive(nSets);
+  const auto offer = [&](size_t set, size_t j, double cost) {
+    if (!(cost + rest[set] < below)) return;
+    double* const row = &best[set * n];
+    if (!alive[set]) std::fill(row, row + n, kNoWay);
+    alive[set] = 1;
+    row[j] = std::min(row[j], cost);
+  };
+  for (size_t i = 0; i < n; ++i) offer(size_t{1} << i, i, first(i));
   for (size_t set = 1; set < nSets; ++set) {
-    for (size_t i = 0; i < n; ++i) {
+    for (size_t i = 0; alive[set] && i < n; ++i) {
       const double so = best[set * n + i];
-      if (so + rest[set] >= below) continue;
-      for (size_t j = 0; j < n; ++j) {
-        if (set >> j & 1) continue;
-        double& there = best[(set | size_t{1} << j) * n + j];
-        there = std::min(there, so + between(i, j));
+      if (so == kNoWay) continue;
+      for (size_t left = nSets - 1 - set; left != 0; left &= left - 1) {
+        const size_t j = static_cast<size_t>(std::countr_zero(left));
+        offer(set | size_t{1} << j, j, so + between(i, j));
       }
     }
   }
+  if (!alive[nSets - 1]) return {};
   Tour tour;
   size_t at = 0;
   for (size_t i = 0; i < n; ++i) {

@@ -21,7 +21,7 @@ struct Tour {
   std::vector<int> order;
 };
 
-/// No tour is cheaper: every device has to be come to from one of the others.  A bound only; n^2 steps.
+/// No tour is cheaper: every device has to be come to from one of the others, and the ends differ.  n^2 steps.
 double leastCost(const TourCosts& costs);
 
 /// Beyond this many devices exact search would take seconds.
