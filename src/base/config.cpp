@@ -40,6 +40,8 @@ constexpr Variable kVariables[] = {
      "file with measured link costs; 'off': built-in figures; unset: per-user cache"},
     {"TUTTI_TOPO_FILE", Text, "", "", "topology to use instead of the detected one"},
     {"TUTTI_TOPO_DUMP_FILE", Text, "", "", "write the topology here at init"},
+    {"TUTTI_GRAPH_FILE", Text, "", "", "NCCL's graph XML: rings and trees to use instead of those that are searched"},
+    {"TUTTI_GRAPH_DUMP_FILE", Text, "", "", "write the rings and trees of this host here, as NCCL's graph XML"},
     {"TUTTI_TRACE", Text, "", "", "write per-rank traces with this prefix"},
     {"TUTTI_SPIN_US", Integer, "-1", "us", "how long a wait spins before it yields; -1: by load"},
     {"TUTTI_PORT", Integer, "0", "", "port of the meeting place for tuttiCommInitEnv; 0: by launcher"},

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "src/topology/complete.hpp"
+#include "src/topology/search/svg_rings.hpp"
 #include "src/topology/svg_layout.hpp"
 #include "src/topology/write.hpp"
 
@@ -42,7 +43,7 @@ class Picture {
     }
   }
 
-  std::string draw() {
+  std::string draw(const ChannelPlan* plan) {
     const std::vector<int> hosts = g_.all(NodeKind::Host);
     const size_t drawn = std::min(hosts.size(), kMostHosts);
     const double margin = 20, left = margin + (hosts.size() > 1 ? 26 : 0);
@@ -62,6 +63,8 @@ class Picture {
     if (hosts.size() > 1) y = drawNetwork(boxes, margin, left, y, width);
     y = drawLegend(left, y + 4);
     y = drawNotes(left, y, width);
+    if (plan != nullptr) y = drawRings(canvas_, g_, *plan, {left, y + 14, std::max(width, kLeastRingsWidth), 0});
+    if (plan != nullptr) width = std::max(width, kLeastRingsWidth);
     return canvas_.finish(std::max(left + width, left + legendWidth_) + margin, y + margin / 2);
   }
 
@@ -372,6 +375,6 @@ class Picture {
 
 }  // namespace
 
-std::string toSvg(const Graph& graph) { return Picture(graph).draw(); }
+std::string toSvg(const Graph& graph, const ChannelPlan* plan) { return Picture(graph).draw(plan); }
 
 }  // namespace tutti::topology

@@ -1,5 +1,6 @@
 #include "src/topology/svg_canvas.hpp"
 
+#include <cmath>
 #include <cstdio>
 
 #include "src/base/text.hpp"
@@ -66,6 +67,25 @@ void Canvas::curve(double x1, double y1, double x2, double y2, double depth, con
       cat("M", coordinate(x1), " ", coordinate(y1), " C", coordinate(x1), " ", coordinate(y1 + depth), " ",
           coordinate(x2), " ", coordinate(nearEnd), " ", coordinate(x2), " ", coordinate(y2));
   body_ += cat("<path", attribute("d", path), style(ink), closing("path", tooltip));
+}
+
+void Canvas::arrow(double x1, double y1, double x2, double y2, const Ink& ink, std::string_view tooltip) {
+  line(x1, y1, x2, y2, ink, tooltip);
+  const double length = std::hypot(x2 - x1, y2 - y1);
+  if (!(length > 0)) return;
+  const double dx = (x2 - x1) / length, dy = (y2 - y1) / length, size = 2.5 + 1.5 * ink.width;
+  const double tipX = (x1 + x2 + dx * size) / 2, tipY = (y1 + y2 + dy * size) / 2;
+  const auto corner = [&](double side) {
+    return cat(" L", coordinate(tipX - dx * size + side * dy * size / 2), " ",
+               coordinate(tipY - dy * size - side * dx * size / 2));
+  };
+  const std::string path = cat("M", coordinate(tipX), " ", coordinate(tipY), corner(1), corner(-1), " Z");
+  body_ += cat("<path", attribute("d", path), style({ink.stroke, "none", 1, ink.opacity, false}), "/>\n");
+}
+
+void Canvas::circle(double x, double y, double radius, const Ink& ink, std::string_view tooltip) {
+  body_ += cat("<circle", attribute("cx", coordinate(x)), attribute("cy", coordinate(y)),
+               attribute("r", coordinate(radius)), style(ink), closing("circle", tooltip));
 }
 
 void Canvas::text(double x, double y, std::string_view words, const Font& font) {

@@ -35,6 +35,9 @@ class Canvas {
   void line(double x1, double y1, double x2, double y2, const Ink& ink, std::string_view tooltip = {});
   /// A cubic curve that leaves both ends vertically.
   void curve(double x1, double y1, double x2, double y2, double depth, const Ink& ink, std::string_view tooltip = {});
+  /// A line with its head in the middle, where ends would hide it under what they lead to.
+  void arrow(double x1, double y1, double x2, double y2, const Ink& ink, std::string_view tooltip = {});
+  void circle(double x, double y, double radius, const Ink& ink, std::string_view tooltip = {});
   void text(double x, double y, std::string_view words, const Font& font);
   /// The first of the texts that fits the width; nothing if none does.
   void fitted(double x, double y, double width, const std::vector<std::string>& texts, const Font& font);

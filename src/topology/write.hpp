@@ -13,8 +13,11 @@ std::string toText(const Graph& graph);
 /// Graphviz: clusters for hosts, packages and NUMA nodes; `dot -Tsvg`.
 std::string toDot(const Graph& graph);
 
-/// A picture that stands alone: nested boxes, PCIe tree, NVLink with widths by bandwidth, legend.
-std::string toSvg(const Graph& graph);
+struct ChannelPlan;
+
+/// A picture that stands alone: nested boxes, PCIe tree, NVLink with widths by bandwidth, legend.  With a plan its rings
+/// are drawn below, those of the first host.
+std::string toSvg(const Graph& graph, const ChannelPlan* plan = nullptr);
 
 /// A few lines of counts and bandwidths, the same for the same machine whatever order its file is in.
 std::string summary(const Graph& graph);

@@ -41,7 +41,8 @@ int main(int argc, char** argv) {
   onlyWithPlan(
       app.add_option("--bytes", question.bytes, "vector (allreduce, broadcast, reduce) or one rank's block [1M]"));
   onlyWithPlan(app.add_option("--ranks", question.ranks, "ranks in all [2]"));
-  onlyWithPlan(app.add_option("--hosts", question.hosts, "hosts they are on [1]"));
+  auto* hosts =
+      app.add_option("--hosts", question.hosts, "hosts they are on [1]; with --rings: as many of this machine");
   onlyWithPlan(app.add_option("--transport", question.transport, "inside a host: shm or tcp [shm]"));
   onlyWithPlan(app.add_option("--cores", question.cores, "cores of a host [this machine's]"));
   onlyWithPlan(app.add_flag("--threads", question.threads, "the ranks of a host are threads of one process"));
@@ -55,7 +56,15 @@ int main(int argc, char** argv) {
   app.add_flag("--svg", machine.svg, "the machine as a picture");
   app.add_flag("--xml", machine.xml, "the machine as NCCL's topology XML");
   app.add_flag("--paths", machine.paths, "path classes and bandwidths between its devices");
+  auto* rings = app.add_flag("--rings", machine.rings.asked,
+                             "rings and trees per channel on it; with --svg drawn, with --xml as NCCL's graph XML");
+  app.add_option("--gpus", machine.rings.gpus, "with --rings: only these GPUs of every host, e.g. 0,2,5")
+      ->delimiter(',')
+      ->needs(rings);
   CLI11_PARSE(app, argc, argv);
+  if (hosts->count() > 0 && plan->count() + rings->count() == 0)
+    return fail(invalidUsage("--hosts needs --plan or --rings"));
+  machine.rings.hosts = hosts->count() > 0 ? question.hosts : 0;
   machine.text = topologyOption->count() > 0;
   if (!config && !calibration && question.collective.empty() && !machine.asked()) {
     std::fputs(app.help().c_str(), stdout);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "src/base/status.hpp"
+#include "tools/info/rings_view.hpp"
 
 namespace tutti {
 
@@ -11,7 +12,9 @@ struct TopologyQuestion {
   bool text = false, dot = false, svg = false, xml = false, paths = false;
   std::string file;  // a file or a line of text; "": TUTTI_TOPO_FILE, else this machine
 
-  bool asked() const { return text || dot || svg || xml || paths; }
+  RingsQuestion rings;  // alone as text; with svg drawn into the picture; with xml as NCCL's graph XML
+
+  bool asked() const { return text || dot || svg || xml || paths || rings.asked; }
 };
 
 /// The form that is asked for, text if none is.

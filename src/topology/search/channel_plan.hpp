@@ -84,8 +84,7 @@ Result<std::vector<int>> devicesOf(const Graph& graph, const ChannelQuestion& qu
 /// stretch's host.  "" or the first complaint.
 std::string check(const Graph& graph, const std::vector<int>& devices, const ChannelSet& set);
 
-/// What crosses each link, GB/s in its busier direction, when all channels run: [link of the graph].  Links through
-/// several NVSwitches count as one, at the first of them.
+/// What crosses each link, GB/s in its busier direction, when all channels run: [link of the graph].
 /// Errors: as planChannels.
 Result<std::vector<double>> linkLoads(const Graph& graph, const ChannelSet& set);
 

@@ -18,7 +18,7 @@ class ArcMap {
       if (a == b) continue;
       Pair& pair = pairs_[{std::min(a, b), std::max(a, b)}];
       Bundle& bundle = isLane(l.kind) ? pair.lanes : pair.others;
-      if (bundle.link < 0) bundle.link = static_cast<int>(i);
+      if (isLane(l.kind) || bundle.links.empty()) bundle.links.push_back(static_cast<int>(i));
       bundle.gbps = isLane(l.kind) ? bundle.gbps + l.gbps : std::max(bundle.gbps, l.gbps);
     }
   }
@@ -29,11 +29,11 @@ class ArcMap {
       const int a = place(path.nodes[i]), b = place(path.nodes[i + 1]);
       if (a == b) continue;
       Pair& pair = pairs_[{std::min(a, b), std::max(a, b)}];
-      Bundle& bundle = pair.lanes.link >= 0 ? pair.lanes : pair.others;
+      Bundle& bundle = !pair.lanes.links.empty() ? pair.lanes : pair.others;
       if (bundle.arc < 0) {
         bundle.arc = static_cast<int>(model.capacity.size());
         model.capacity.insert(model.capacity.end(), 2, bundle.gbps);
-        model.linkOf.push_back(bundle.link);
+        model.linksOf.push_back(bundle.links);
       }
       route.arcs.push_back(bundle.arc + (a > b));
     }
@@ -42,7 +42,8 @@ class ArcMap {
 
  private:
   struct Bundle {
-    int link = -1, arc = -1;
+    std::vector<int> links;
+    int arc = -1;
     double gbps = 0;
   };
   struct Pair {

@@ -19,7 +19,7 @@ struct Route {
 /// Devices and ports go by their place in the lists that the model was made with.
 struct HostModel {
   std::vector<double> capacity;              // [arc] GB/s.  Arc a and a ^ 1 are the two directions of one link
-  std::vector<int> linkOf;                   // [arc / 2]: the link in the host's own graph, the first of several alike
+  std::vector<std::vector<int>> linksOf;     // [arc / 2]: links in the host's own graph; several to NVSwitches as one
   std::vector<std::vector<Route>> between;   // [device][device]
   std::vector<std::vector<Route>> toPort;    // [device][port]
   std::vector<std::vector<Route>> fromPort;  // [port][device]

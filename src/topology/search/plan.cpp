@@ -217,7 +217,7 @@ std::vector<Limit> limitsOf(const Graph& graph, const Machine& machine, size_t m
   std::vector<Limit> limits;
   std::set<int> seen;
   for (const int arc : packing.full) {
-    const int local = model.linkOf[static_cast<size_t>(arc) / 2];
+    const int local = model.linksOf[static_cast<size_t>(arc) / 2].front();
     if (!seen.insert(local).second) continue;
     const int link = machine.hosts[machine.firstOf[m]].links[static_cast<size_t>(local)];
     const double gbps = model.capacity[static_cast<size_t>(arc)];

@@ -71,11 +71,13 @@ class Loads {
     }
   }
 
-  void into(std::vector<double>* links) const {
+  void into(const Graph& graph, std::vector<double>* links) const {
     for (size_t arc = 0; arc < loads_.size(); ++arc) {
-      const int link = part_.links[static_cast<size_t>(model_.linkOf[arc / 2])];
-      double& most = (*links)[static_cast<size_t>(link)];
-      most = std::max(most, loads_[arc]);
+      for (const int local : model_.linksOf[arc / 2]) {  // GPUs stripe over all NVSwitches
+        const size_t link = static_cast<size_t>(part_.links[static_cast<size_t>(local)]);
+        const double share = loads_[arc] * std::min(1.0, graph.links[link].gbps / model_.capacity[arc]);
+        (*links)[link] = std::max((*links)[link], share);
+      }
     }
   }
 
@@ -144,7 +146,7 @@ Result<std::vector<double>> linkLoads(const Graph& graph, const ChannelSet& set)
                   static_cast<int>(std::count_if(channel.stretches.begin(), channel.stretches.end(), hangs)));
       }
     }
-    loads.into(&links);
+    loads.into(graph, &links);
   }
   return links;
 }

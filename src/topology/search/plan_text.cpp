@@ -57,7 +57,10 @@ std::string setText(const Graph& graph, const ChannelSet& set) {
                          formatGBps(set.gbps), " = ", formatGBps(set.totalGBps()), " GB/s; ", className(set.intra));
   if (set.inter != PathClass::Loc) text += cat(" inside, ", className(set.inter), " to the network");
   if (set.crossNic) text += ", entered and left by different ports";
-  if (set.boundGBps > 0) text += cat("; no more than ", formatGBps(set.boundGBps), " is possible");
+  if (set.boundGBps > 0) {
+    const bool all = set.totalGBps() >= set.boundGBps * (1 - 1e-4);
+    text += all ? "; the most that is possible" : cat("; no more than ", formatGBps(set.boundGBps), " is possible");
+  }
   text += "\n";
   for (size_t i = 0; i < set.limits.size(); ++i) {
     if (i == 4) {

@@ -1,0 +1,50 @@
+#include "tools/info/rings_view.hpp"
+
+#include "src/topology/merge.hpp"
+#include "src/topology/search/dev_numbers.hpp"
+#include "src/topology/search/graph_xml.hpp"
+
+namespace tutti {
+namespace {
+
+using topology::Graph;
+using topology::NodeKind;
+
+constexpr int kMostHosts = 4096;
+
+Result<Graph> repeated(const Graph& machine, int hosts) {
+  std::vector<Graph> copies(static_cast<size_t>(hosts), machine);
+  for (int h = 0; h < hosts; ++h) {
+    topology::Node& host = copies[static_cast<size_t>(h)].nodes.front();
+    host.hostHash = static_cast<uint64_t>(h) + 1;
+    host.name = cat("host ", h);
+  }
+  return topology::merge(copies);
+}
+
+}  // namespace
+
+Result<RingsAnswer> ringsOf(const Graph& machine, const RingsQuestion& question) {
+  RingsAnswer answer{machine, {}};
+  size_t nHosts = machine.all(NodeKind::Host).size();
+  if (question.hosts < 0 || question.hosts > kMostHosts) {
+    return invalidUsage("--hosts ", question.hosts, ": give a number from 1 to ", kMostHosts);
+  }
+  if (question.hosts > 0 && static_cast<size_t>(question.hosts) != nHosts) {
+    if (nHosts != 1) return invalidUsage("--hosts ", question.hosts, ": the description itself has ", nHosts, " hosts");
+    TUTTI_ASSIGN(answer.graph, repeated(machine, question.hosts));
+  }
+  topology::ChannelQuestion asked;
+  for (const int host : answer.graph.all(NodeKind::Host)) {
+    const topology::DevNumbers numbers(answer.graph, host);
+    for (const int gpu : question.gpus) {
+      const int node = numbers.gpu(gpu);
+      if (node < 0) return invalidUsage("--gpus: ", topology::describe(answer.graph, host), " has no GPU ", gpu);
+      asked.devices.push_back(node);
+    }
+  }
+  TUTTI_ASSIGN(answer.plan, topology::currentChannels(answer.graph, asked));
+  return answer;
+}
+
+}  // namespace tutti

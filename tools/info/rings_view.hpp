@@ -1,0 +1,25 @@
+// `tutti-info --rings`: the rings and trees that are found for a machine, or those that TUTTI_GRAPH_FILE gives.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/topology/search/channel_plan.hpp"
+
+namespace tutti {
+
+struct RingsQuestion {
+  bool asked = false;
+  int hosts = 0;          // 0: as many as the description has.  More: that many of its only host
+  std::vector<int> gpus;  // of every host, by number; empty: all
+};
+
+struct RingsAnswer {
+  topology::Graph graph;
+  topology::ChannelPlan plan;
+};
+
+/// Errors: InvalidUsage for hosts or GPUs that the machine does not have; what the search, or the graph file, gives.
+Result<RingsAnswer> ringsOf(const topology::Graph& machine, const RingsQuestion& question);
+
+}  // namespace tutti
