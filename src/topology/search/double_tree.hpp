@@ -1,5 +1,5 @@
-// Two binary trees over the same hosts such that who has others below it in one has none in the other, so that together
-// they use every port's bandwidth in both directions.
+// Two binary trees over the same hosts such that who has others below it in one has none in the other (but for the
+// first of an odd number of hosts, which has one in the one), so that together they use every port in both directions.
 // Sanders, Speck & Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing
 // 35(12), 2009.
 #pragma once

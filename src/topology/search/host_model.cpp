@@ -58,6 +58,12 @@ class ArcMap {
   std::map<std::pair<int, int>, Pair> pairs_;
 };
 
+Route back(Route route) {
+  std::reverse(route.arcs.begin(), route.arcs.end());
+  for (int& arc : route.arcs) arc ^= 1;
+  return route;
+}
+
 bool sameShape(const Node& a, const Node& b) {
   return a.kind == b.kind && a.parent == b.parent && a.net.rail == b.net.rail && a.gpu.sm == b.gpu.sm &&
          a.gpu.gcn == b.gpu.gcn;
@@ -128,15 +134,21 @@ HostModel modelOf(const HostPart& part) {
     }
     return row;
   };
+  const size_t n = part.devices.size();
   for (const int device : part.devices) {
     model.between.push_back(routes(device, part.devices));
     model.toPort.push_back(routes(device, ports));
     const double most = channelGBpsOf(part.graph.nodes[static_cast<size_t>(device)]);
     model.channelGBps = model.channelGBps > 0 ? std::min(model.channelGBps, most) : most;
   }
-  for (const int port : ports) {
-    model.fromPort.push_back(routes(port, part.devices));
-    model.rails.push_back(part.graph.nodes[static_cast<size_t>(port)].net.rail);
+  // Back by the way that leads there: of several equally good ones paths may name another for each direction.
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j < i; ++j) model.between[i][j] = back(model.between[j][i]);
+  }
+  for (size_t p = 0; p < ports.size(); ++p) {
+    model.fromPort.emplace_back();
+    for (size_t i = 0; i < n; ++i) model.fromPort.back().push_back(back(model.toPort[i][p]));
+    model.rails.push_back(part.graph.nodes[static_cast<size_t>(ports[p])].net.rail);
   }
   return model;
 }

@@ -16,7 +16,7 @@ struct Route {
   bool operator==(const Route&) const = default;
 };
 
-/// Devices and ports go by their place in the lists that the model was made with.
+/// Devices and ports go by their place in the lists that the model was made with.  Every way back is the way there.
 struct HostModel {
   std::vector<double> capacity;              // [arc] GB/s.  Arc a and a ^ 1 are the two directions of one link
   std::vector<std::vector<int>> linksOf;     // [arc / 2]: links in the host's own graph; several to NVSwitches as one

@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kColors[] = {"#d1495b", "#2e86ab", "#5b9a1f", "#d9822b", "#7a5aa6",
                                    "#2f9e8f", "#b8860b", "#4f6d9a", "#c2559c", "#6b7280"};
 constexpr const char *kQuiet = "#6b7280", *kDark = "#2b2f36";
-constexpr double kLargeWheel = 250, kSmallWheel = 150, kGap = 14, kHead = 52, kCaption = 30;
+constexpr double kGap = 14, kHead = 52, kCaption = 30;
 constexpr size_t kMostWheels = 24;
 
 const Ink kPanelInk{"#fafbfc", "#d5dbe3", 1, 1, false};
@@ -54,8 +54,9 @@ class Wheel {
   Wheel(Canvas& canvas, const Graph& graph, const Stretch& any, const Box& box)
       : canvas_(canvas), graph_(graph), middle_{box.middle(), box.y + box.height / 2} {
     const double size = std::min(box.width, box.height);
-    deviceRadius_ = std::clamp(size / 18, 7.0, 13.0);
-    outer_ = size / 2 - deviceRadius_ - (any.entry >= 0 ? size / 7 : 6);
+    const double share = size / static_cast<double>(std::max<size_t>(any.devices.size(), 8));
+    deviceRadius_ = std::clamp(0.46 * share, 3.0, 13.0);
+    outer_ = size / 2 - deviceRadius_ - (any.entry >= 0 ? 3.2 * deviceRadius_ + 6 : 6);
     std::vector<int> devices = any.devices;
     std::sort(devices.begin(), devices.end());
     for (size_t i = 0; i < devices.size(); ++i) angle_[devices[i]] = angleOf(i, devices.size());
@@ -81,7 +82,8 @@ class Wheel {
     for (const auto& [device, angle] : angle_) {
       const Point at = place(angle, outer_);
       canvas_.circle(at.x, at.y, deviceRadius_, kDeviceInk, describe(graph_, device));
-      canvas_.text(at.x, at.y + 3.5, numberOf(graph_, device), {named ? 11.0 : 9.0, kDark, named, "middle"});
+      canvas_.text(at.x, at.y + deviceRadius_ * 0.4, numberOf(graph_, device),
+                   {std::min(11.0, deviceRadius_ * 1.15), kDark, named, "middle"});
     }
   }
 
@@ -111,7 +113,7 @@ class Wheel {
     in ? canvas_.arrow(at.x, at.y, rim.x, rim.y, ink) : canvas_.arrow(rim.x, rim.y, at.x, at.y, ink);
     const double half = deviceRadius_ * 0.62;
     canvas_.rect({at.x - half, at.y - half, 2 * half, 2 * half}, kPortInk, 2, describe(graph_, node));
-    canvas_.text(at.x, at.y + 2.8, numberOf(graph_, node), {7.5, kDark, false, "middle"});
+    canvas_.text(at.x, at.y + half * 0.55, numberOf(graph_, node), {std::min(8.0, half * 1.5), kDark, false, "middle"});
   }
 
   Canvas& canvas_;
@@ -161,13 +163,15 @@ double drawRings(Canvas& canvas, const Graph& graph, const ChannelPlan& plan, co
   canvas.text(area.x, area.y + 16, totalText(set), {15, kDark, true, "start"});
   canvas.text(area.x, area.y + 34, limitsText(graph, set), {11, kQuiet, false, "start"});
   const double top = area.y + kHead;
+  const double more = std::min(8.0, std::max(0.0, static_cast<double>(groups.front().stretch->devices.size()) - 8));
+  const double largeWheel = 250 + 12 * more, smallWheel = 150 + 10 * more;
   const auto panel = [&](const Box& box, const std::string& caption, const std::string& color) {
     canvas.rect(box, kPanelInk, 6);
     canvas.text(box.middle(), box.bottom() - 10, caption, {10.5, color.c_str(), true, "middle"});
     return Box{box.x + 6, box.y + 6, box.width - 12, box.height - kCaption};
   };
   const bool several = groups.size() > 1;
-  const Box large{area.x, top, kLargeWheel, kLargeWheel + kCaption - 10};
+  const Box large{area.x, top, largeWheel, largeWheel + kCaption - 10};
   Wheel all(canvas, graph, *groups.front().stretch,
             panel(large, several ? "all rings" : captionOf(groups.front()), kDark));
   for (const Group& group : groups) all.announce(*group.stretch);
@@ -176,8 +180,8 @@ double drawRings(Canvas& canvas, const Graph& graph, const ChannelPlan& plan, co
   if (!several) return large.bottom();
   double x = large.right() + kGap, y = top;
   for (size_t g = 0; g < groups.size(); ++g) {
-    if (x + kSmallWheel > area.right()) {
-      y += kSmallWheel + kCaption - 10 + kGap;
+    if (x + smallWheel > area.right()) {
+      y += smallWheel + kCaption - 10 + kGap;
       x = y + 1 < large.bottom() ? large.right() + kGap : area.x;
       y = x > area.x ? y : std::max(y, large.bottom() + kGap);
     }
@@ -185,14 +189,14 @@ double drawRings(Canvas& canvas, const Graph& graph, const ChannelPlan& plan, co
       canvas.text(x, y + 20, cat("and ", groups.size() - g, " more"), {12, kQuiet, true, "start"});
       break;
     }
-    const Box box{x, y, kSmallWheel, kSmallWheel + kCaption - 10};
+    const Box box{x, y, smallWheel, smallWheel + kCaption - 10};
     Wheel wheel(canvas, graph, *groups[g].stretch, panel(box, captionOf(groups[g]), inkOf(g, 1).stroke));
     wheel.announce(*groups[g].stretch);
     wheel.ring(*groups[g].stretch, inkOf(g, 2));
     wheel.devices(false);
-    x += kSmallWheel + kGap;
+    x += smallWheel + kGap;
   }
-  return std::max(large.bottom(), y + kSmallWheel + kCaption - 10) + 4;
+  return std::max(large.bottom(), y + smallWheel + kCaption - 10) + 4;
 }
 
 }  // namespace tutti::topology

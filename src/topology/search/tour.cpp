@@ -138,7 +138,10 @@ Tour cheapestTour(const TourCosts& c, double below) {
   const auto between = [&](size_t i, size_t j) { return c.between[(i + skip) * c.n + j + skip]; };
   const auto first = [&](size_t i) { return closed ? c.between[i + skip] : c.first[i]; };
   const auto last = [&](size_t i) { return closed ? c.between[(i + skip) * c.n] : c.last[i]; };
-  if (c.n == 1) return {closed ? 0 : c.first[0] + c.last[0], {0}};
+  if (c.n == 1) {
+    const double cost = closed ? 0 : c.first[0] + c.last[0];
+    return cost < below ? Tour{cost, {0}} : Tour();
+  }
 
   const std::vector<double> rest = cheapestRest(n, nSets, between, last);
   // [set * n + last]: the cheapest way through the set that ends there.  Most rows are never come to, nor touched.
