@@ -56,7 +56,7 @@ class Wheel {
     const double size = std::min(box.width, box.height);
     const double share = size / static_cast<double>(std::max<size_t>(any.devices.size(), 8));
     deviceRadius_ = std::clamp(0.46 * share, 3.0, 13.0);
-    outer_ = size / 2 - deviceRadius_ - (any.entry >= 0 ? 3.2 * deviceRadius_ + 6 : 6);
+    outer_ = size / 2 - deviceRadius_ - (any.entry >= 0 ? 2.9 * deviceRadius_ + 2 : 6);
     std::vector<int> devices = any.devices;
     std::sort(devices.begin(), devices.end());
     for (size_t i = 0; i < devices.size(); ++i) angle_[devices[i]] = angleOf(i, devices.size());
@@ -108,7 +108,7 @@ class Wheel {
   }
 
   void port(int node, int device, double turn, const Ink& ink, bool in) {
-    const double angle = angle_.at(device), far = outer_ + 2.6 * deviceRadius_ + 4;
+    const double angle = angle_.at(device), far = outer_ + 2.2 * deviceRadius_ + 2;
     const Point at = place(angle + turn, far), rim = place(angle, outer_);
     in ? canvas_.arrow(at.x, at.y, rim.x, rim.y, ink) : canvas_.arrow(rim.x, rim.y, at.x, at.y, ink);
     const double half = deviceRadius_ * 0.62;
