@@ -82,10 +82,11 @@ TEST_CASE("rings carry no less than NCCL's on the machines whose NCCL logs are k
   };
   const auto row = GENERATE(values<Row>({
       {"gpu:8 nvlink:12x20 sm:80", 12 * 20, "A100 with NVSwitch: Pattern 4, nChannels 12, bw 20, in many logs"},
-      {"h200-hgx-8gpu-nvswitch-tcponly.nccl.xml", 12 * 30, "NVIDIA/nccl#1197: H100, nChannels 12, bw 30"},
+      {"h200-hgx-8gpu-nvswitch-tcponly.nccl.xml", 12 * 30, "NVIDIA/nccl#1367 and #1197: H100, 12 of 30"},
       {"b200-vm-8gpu-13nic.nccl.xml", 8 * 90, "the most that NCCL's speeds allow of 18 x 40.1"},
       {"gpu:4 nvlink:6x22 nvswitch:0 sm:70", 6 * 22, "NVIDIA/nccl#713: 4 V100, 2 links between any two"},
-      {"gpu:4 nvlink:12x20 nvswitch:0 sm:80", 4 * 40, "NVIDIA/nccl#713: 4 A100, 4 channels"},
+      {"gpu:4 nvlink:12x20 nvswitch:0 sm:80", 4 * 40,
+       "NVIDIA/nccl#713: 4 A100, 4 channels; 40 is the highest of its speeds"},
       {"gpu:8 pcie:16x16 socket:5", 5, "NVIDIA/nccl-tests#307: 8 RTX 4090 on two sockets, nChannels 1, bw 5"},
       {"node:2 gpu:2 nvlink:18x20.6 nic:2x50", 4 * 24, "NVIDIA/nccl#1189: 2 H20, 2 adapters, nChannels 4, bw 24"},
   }));
