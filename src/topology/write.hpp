@@ -15,8 +15,8 @@ std::string toDot(const Graph& graph);
 
 struct ChannelPlan;
 
-/// A picture that stands alone: nested boxes, PCIe tree, NVLink with widths by bandwidth, legend.  With a plan its rings
-/// are drawn below, those of the first host.
+/// A picture that stands alone: nested boxes, PCIe tree, NVLink with widths by bandwidth, legend.  Below it the rings
+/// of a plan, as far as they lie in the first host.
 std::string toSvg(const Graph& graph, const ChannelPlan* plan = nullptr);
 
 /// A few lines of counts and bandwidths, the same for the same machine whatever order its file is in.

@@ -71,8 +71,8 @@ struct ChannelQuestion {
   int mostChannels = 64;
 };
 
-/// The same graph and question give the same plan on every rank: no clocks, no random numbers, ties go to the lower
-/// index.  Hosts that are alike are searched once.
+/// The same graph and question give the same plan on every rank: no clock, no chance, ties go to the lower index. Hosts
+/// that are alike are searched once.
 /// Errors: InvalidArgument for a device that is given twice or is neither GPU nor NUMA node, for mostChannels < 1, and
 /// where a device cannot be reached: it is named.
 Result<ChannelPlan> planChannels(const Graph& graph, const ChannelQuestion& question);

@@ -2,7 +2,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <map>
 
 #include "src/base/config.hpp"
@@ -14,10 +13,14 @@
 namespace tutti::topology {
 namespace {
 
+constexpr size_t kMostBytes = size_t{64} << 20;
+
 class Imposer {
  public:
   Imposer(const Graph& graph, const std::vector<int>& devices, const std::string& origin)
-      : graph_(graph), devices_(devices), machine_(machineOf(graph, devices)), origin_(origin) {}
+      : graph_(graph), devices_(devices), machine_(machineOf(graph, devices)), origin_(origin) {
+    for (const HostPart& part : machine_.hosts) numbers_.emplace_back(graph, part.nodes.front());
+  }
 
   Result<ChannelSet> impose(const GraphFileSet& from) {
     ChannelSet set;
@@ -55,7 +58,7 @@ class Imposer {
 
   Result<Stretch> stretchOf(const GraphFileSet& set, const GraphFileChannel& channel, size_t h) const {
     const int host = machine_.hosts[h].nodes.front();
-    const DevNumbers numbers(graph_, host);
+    const DevNumbers& numbers = numbers_[h];
     Stretch stretch;
     stretch.host = host;
     for (const int dev : channel.devices) {
@@ -137,13 +140,20 @@ class Imposer {
   const std::vector<int>& devices_;
   Machine machine_;
   std::string origin_;
+  std::vector<DevNumbers> numbers_;  // [host]
   std::map<size_t, Paths> paths_;
 };
 
 Result<std::string> textOf(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return invalidUsage("cannot read the graph file ", path, ": ", std::strerror(errno));
-  return std::string{std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  char block[1 << 16];
+  while (file.read(block, sizeof block) || file.gcount() > 0) {
+    text.append(block, static_cast<size_t>(file.gcount()));
+    if (text.size() > kMostBytes) return invalidArgument(path, ": larger than ", kMostBytes, " bytes");
+  }
+  return text;
 }
 
 }  // namespace

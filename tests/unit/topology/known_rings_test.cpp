@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
+#include "src/topology/write.hpp"
 #include "tests/unit/topology/machines.hpp"
 #include "tests/unit/topology/search_machines.hpp"
 
@@ -71,6 +72,33 @@ TEST_CASE("recorded meshes are used up to their narrowest cut") {
   REQUIRE(plan.status().message() == "");
   CHECK(leastCut(*graph, graph->all(NodeKind::Gpu)) == Approx(row.gbps));
   CHECK(plan->rings.totalGBps() == Approx(row.gbps).epsilon(1e-5));
+}
+
+TEST_CASE("rings are drawn: every device in the wheel of all rings and in one wheel for each that differs") {
+  struct Row {
+    const char* line;
+    size_t wheels, devices;
+    const char *caption, *total;
+  };
+  const auto row = GENERATE(values<Row>({
+      {"gpu:8 nvlink:7x48 nvswitch:0", 8, 8, ">channel 6<", "7 rings x 48 GB/s = 336 GB/s"},
+      {"gpu:8 nvlink:18x20.6", 1, 8, ">channels 0 to 6<", "7 rings x 53 GB/s = 371 GB/s"},
+      {"node:2 gpu:2 nvlink:4x25 nic:2x12.5", 3, 2, ">channel 1<", "25 GB/s through 2 hosts"},
+      {"package:2", 1, 2, ">channel 0<", "1 ring x 22 GB/s"},
+      {"gpu:1", 1, 1, ">channel 0<", "1 ring"},
+  }));
+  CAPTURE(row.line);
+  const auto graph = parseTopology(row.line, "line");
+  REQUIRE(graph.status().message() == "");
+  const auto plan = planChannels(*graph, {});
+  REQUIRE(plan.status().message() == "");
+  const std::string svg = toSvg(*graph, &*plan);
+  size_t circles = 0;
+  for (size_t at = svg.find("<circle"); at != std::string::npos; at = svg.find("<circle", at + 1)) ++circles;
+  CHECK(circles == row.wheels * row.devices);
+  CHECK(svg.find(row.caption) != std::string::npos);
+  CHECK(svg.find(row.total) != std::string::npos);
+  CHECK(svg.find("nan") == std::string::npos);
 }
 
 // What NCCL's own search is known to find, from logs and graph files that its users published.
