@@ -1,5 +1,6 @@
 // Any bytes as a description of a machine (NCCL's XML or one line): refused with a sentence, or a graph that is sound,
-// prints in every form, and reads back from its own XML.  Small graphs are also searched for paths and merged.
+// prints in every form, and reads back from its own XML.  Small graphs are also searched for paths, merged, and
+// led rings and trees through.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include "src/topology/nccl_xml.hpp"
 #include "src/topology/one_line.hpp"
 #include "src/topology/paths.hpp"
+#include "src/topology/search/channel_plan.hpp"
 #include "src/topology/write.hpp"
 
 using namespace tutti::topology;
@@ -16,9 +18,26 @@ using namespace tutti::topology;
 namespace {
 
 constexpr size_t kMostPrinted = 3000, kMostSearched = 120;  // nodes, to keep a run short
+constexpr size_t kMostLed = 10;                             // devices that rings are searched for
 
 void require(bool holds) {
   if (!holds) std::abort();
+}
+
+/// Rings and trees pass every device once, and no link carries more than it can.
+void lead(const Graph& graph) {
+  const auto devices = devicesOf(graph, {});
+  if (!devices.ok() || devices->size() > kMostLed) return;
+  const auto plan = planChannels(graph, {});
+  require(plan.ok() || !plan.status().message().empty());
+  if (!plan.ok()) return;
+  for (const ChannelSet* set : {&plan->rings, &plan->trees}) {
+    require(check(graph, *devices, *set).empty());
+    const auto loads = linkLoads(graph, *set);
+    require(loads.ok());
+    for (size_t i = 0; i < graph.links.size(); ++i) require((*loads)[i] <= graph.links[i].gbps * 1.0001);
+  }
+  require(!toText(graph, *plan).empty() && !toSvg(graph, &*plan).empty());
 }
 
 void use(const Graph& graph) {
@@ -29,6 +48,7 @@ void use(const Graph& graph) {
   require(!pathTable(graph, Paths(graph)).empty());
   const auto merged = merge({graph, graph});
   require(!merged.ok() || merged->check().empty());
+  lead(graph);
 }
 
 }  // namespace
