@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (hosts->count() > 0 && plan->count() + rings->count() == 0)
     return fail(invalidUsage("--hosts needs --plan or --rings"));
-  machine.rings.hosts = hosts->count() > 0 ? question.hosts : 0;
+  if (hosts->count() > 0) machine.rings.hosts = question.hosts;
   machine.text = topologyOption->count() > 0;
   if (!config && !calibration && question.collective.empty() && !machine.asked()) {
     std::fputs(app.help().c_str(), stdout);

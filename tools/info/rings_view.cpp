@@ -26,13 +26,14 @@ Result<Graph> repeated(const Graph& machine, int hosts) {
 
 Result<RingsAnswer> ringsOf(const Graph& machine, const RingsQuestion& question) {
   RingsAnswer answer{machine, {}};
-  size_t nHosts = machine.all(NodeKind::Host).size();
-  if (question.hosts < 0 || question.hosts > kMostHosts) {
-    return invalidUsage("--hosts ", question.hosts, ": give a number from 1 to ", kMostHosts);
+  const size_t nHosts = machine.all(NodeKind::Host).size();
+  const int hosts = question.hosts.value_or(static_cast<int>(nHosts));
+  if (question.hosts && (hosts < 1 || hosts > kMostHosts)) {
+    return invalidUsage("--hosts ", hosts, ": give a number from 1 to ", kMostHosts);
   }
-  if (question.hosts > 0 && static_cast<size_t>(question.hosts) != nHosts) {
-    if (nHosts != 1) return invalidUsage("--hosts ", question.hosts, ": the description itself has ", nHosts, " hosts");
-    TUTTI_ASSIGN(answer.graph, repeated(machine, question.hosts));
+  if (static_cast<size_t>(hosts) != nHosts) {
+    if (nHosts != 1) return invalidUsage("--hosts ", hosts, ": the description itself has ", nHosts, " hosts");
+    TUTTI_ASSIGN(answer.graph, repeated(machine, hosts));
   }
   topology::ChannelQuestion asked;
   for (const int host : answer.graph.all(NodeKind::Host)) {

@@ -1,6 +1,7 @@
 // `tutti-info --rings`: the rings and trees that are found for a machine, or those that TUTTI_GRAPH_FILE gives.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,8 @@ namespace tutti {
 
 struct RingsQuestion {
   bool asked = false;
-  int hosts = 0;          // 0: as many as the description has.  More: that many of its only host
-  std::vector<int> gpus;  // of every host, by number; empty: all
+  std::optional<int> hosts;  // unset: as many as the description has.  Else that many of its only host
+  std::vector<int> gpus;     // of every host, by number; empty: all
 };
 
 struct RingsAnswer {
