@@ -64,6 +64,7 @@ TEST_CASE("the hybrid cube mesh of a DGX-1 carries six rings over single NVLinks
   const ChannelSet rings = planned(graph).rings;
   CHECK(rings.totalGBps() == Approx(120).epsilon(kClose));
   CHECK(rings.totalGBps() == Approx(leastCut(graph, graph.all(NodeKind::Gpu))).epsilon(kClose));
+  CHECK(rings.channels.size() == 6);
   CHECK(rings.intra == PathClass::Nvl);
 }
 
