@@ -9,10 +9,10 @@
 #include <cstdlib>
 #include <memory>
 
+#include "src/base/xml_text.hpp"
 #include "src/topology/complete.hpp"
 #include "src/topology/rates.hpp"
 #if TUTTI_HAVE_PUGIXML
-#include "src/topology/xml_text.hpp"
 #endif
 
 namespace tutti::topology {

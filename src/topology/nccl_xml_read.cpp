@@ -5,9 +5,9 @@
 #include <map>
 #include <set>
 
+#include "src/base/xml_text.hpp"
 #include "src/topology/complete.hpp"
 #include "src/topology/rates.hpp"
-#include "src/topology/xml_text.hpp"
 
 namespace tutti::topology {
 namespace {

@@ -23,6 +23,7 @@ MAY_INCLUDE = {
     "src/bootstrap": {"transport"},
     "src/plan": {"algorithms", "src/schedule", "src/topology", "src/exec"},
     "src/topology": set(),
+    "src/import": {"src/schedule"},
     "src/comm": {"src/bootstrap", "src/plan", "src/exec", "src/schedule", "src/device", "transport", "transport/self",
                  "transport/shm", "transport/tcp", "algorithms"},
     "src/api": {"src/comm", "src/bootstrap", "src/device"},

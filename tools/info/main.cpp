@@ -6,6 +6,7 @@
 #include "src/base/config.hpp"
 #include "src/plan/calibration.hpp"
 #include "tools/info/config_view.hpp"
+#include "tools/info/exchange_view.hpp"
 #include "tools/info/plan_view.hpp"
 #include "tools/info/topology_view.hpp"
 
@@ -40,7 +41,7 @@ int main(int argc, char** argv) {
   const auto onlyWithPlan = [&](CLI::Option* option) { option->needs(plan); };
   onlyWithPlan(
       app.add_option("--bytes", question.bytes, "vector (allreduce, broadcast, reduce) or one rank's block [1M]"));
-  onlyWithPlan(app.add_option("--ranks", question.ranks, "ranks in all [2]"));
+  app.add_option("--ranks", question.ranks, "with --plan or --export: ranks in all [2]");
   auto* hosts =
       app.add_option("--hosts", question.hosts, "hosts they are on [1]; with --rings: as many of this machine");
   onlyWithPlan(app.add_option("--transport", question.transport, "inside a host: shm or tcp [shm]"));
@@ -61,12 +62,20 @@ int main(int argc, char** argv) {
   app.add_option("--gpus", machine.rings.gpus, "with --rings: only these GPUs of every host, e.g. 0,2,5")
       ->delimiter(',')
       ->needs(rings);
+  ExchangeQuestion exchange;
+  app.add_option("--import", exchange.file,
+                 "what a plan in MSCCL's XML or MSCCL++'s JSON becomes here, or why it is wrong");
+  auto* exportOption = app.add_option("--export", exchange.exported,
+                                      "an algorithm as a plan for msccl or mscclpp, e.g. --export msccl allreduce:ring")
+                           ->expected(2);
+  app.add_flag("--in-place", exchange.inPlace, "with --export: for calls in place")->needs(exportOption);
   CLI11_PARSE(app, argc, argv);
   if (hosts->count() > 0 && plan->count() + rings->count() == 0)
     return fail(invalidUsage("--hosts needs --plan or --rings"));
   if (hosts->count() > 0) machine.rings.hosts = question.hosts;
+  exchange.ranks = question.ranks;
   machine.text = topologyOption->count() > 0;
-  if (!config && !calibration && question.collective.empty() && !machine.asked()) {
+  if (!config && !calibration && question.collective.empty() && !machine.asked() && !exchange.asked()) {
     std::fputs(app.help().c_str(), stdout);
     return 0;
   }
@@ -77,6 +86,11 @@ int main(int argc, char** argv) {
   if (calibration) printCalibration();
   if (machine.asked()) {
     const auto view = topologyView(machine);
+    if (!view.ok()) return fail(view.status());
+    std::fputs(view->c_str(), stdout);
+  }
+  if (exchange.asked()) {
+    const auto view = exchangeView(exchange);
     if (!view.ok()) return fail(view.status());
     std::fputs(view->c_str(), stdout);
   }

@@ -1,10 +1,10 @@
-#include "src/topology/xml_text.hpp"
+#include "src/base/xml_text.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 
-namespace tutti::topology {
+namespace tutti {
 
 Status XmlText::parse(std::string_view text, std::string origin) {
   text_ = text;
@@ -64,4 +64,4 @@ Result<double> XmlText::number(pugi::xml_node node, const char* name, double abs
   return value;
 }
 
-}  // namespace tutti::topology
+}  // namespace tutti

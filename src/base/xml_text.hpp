@@ -8,7 +8,7 @@
 
 #include "src/base/status.hpp"
 
-namespace tutti::topology {
+namespace tutti {
 
 /// A parsed document that knows where its elements were.
 class XmlText {
@@ -43,4 +43,4 @@ class XmlText {
   std::string origin_;
 };
 
-}  // namespace tutti::topology
+}  // namespace tutti

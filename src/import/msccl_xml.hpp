@@ -1,0 +1,27 @@
+// Plans in MSCCL's XML (github.com/microsoft/msccl, "msccl-algorithms"), in both dialects: <step s= srcbuf= srcoff=
+// dstbuf= dstoff=> and the older <op step= buf= off=>.  Attributes that a runtime would need and a reader does not may
+// be missing.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/import/imported_plan.hpp"
+
+namespace tutti {
+
+/// `origin` is the file name or another word for messages.
+/// Errors: InvalidArgument "origin:line: <tag>: sentence", or what is wrong with what it computes; Internal if this
+/// build has no pugixml.
+Result<ImportedPlan> importMscclXml(std::string_view text, const std::string& origin);
+
+/// The number of ranks, without looking at the rest.  Errors: as above.
+Result<int> ranksOfMscclXml(std::string_view text, const std::string& origin);
+
+/// Our schedules, one per rank and of logical ops, as such a file: a channel per lane, and in it a thread block per
+/// peer and direction and one for local work.  Chunks of blocks that several channels share are divided. Errors:
+/// InvalidArgument for a Barrier (MSCCL has none), for fused ops, for direct sends and for schedules that differ.
+Result<std::string> exportMscclXml(const std::vector<Schedule>& schedules, const std::string& name);
+
+}  // namespace tutti

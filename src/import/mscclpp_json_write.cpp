@@ -1,0 +1,233 @@
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "src/import/export_check.hpp"
+#include "src/import/mscclpp_json.hpp"
+
+namespace tutti {
+namespace {
+
+using foreign::bufferLetter;
+using foreign::planIndex;
+
+constexpr size_t kMostChannelsOfOp = 8;  // of MSCCL++'s executor
+
+/// Where the sender puts a message.
+struct Target {
+  Buffer buffer;
+  int index;
+  bool final;  // not a scratch chunk of its own, to be copied from
+};
+
+/// All ranks' messages: targets[{from, to, lane}][i] is the i-th one's.
+struct Messages {
+  std::map<std::array<int, 3>, std::vector<Target>> targets;
+  std::vector<int> scratch;  // chunks of each rank, with those that messages have of their own
+};
+
+Messages placeMessages(const std::vector<Schedule>& schedules) {
+  Messages result;
+  for (const Schedule& s : schedules) {
+    int scratch = s.nScratch;
+    for (int lane = 0; lane < static_cast<int>(s.lanes.size()); ++lane) {
+      std::set<Chunk> touched;
+      for (const Op& op : s.lanes[static_cast<size_t>(lane)].ops) {
+        if (!op.from.empty()) {
+          const bool direct = op.sources.empty() && touched.count(s.memoryOf(op.dst)) == 0;
+          result.targets[{op.from[0], s.rank, lane}].push_back(
+              direct ? Target{op.dst.buffer, planIndex(s, lane, op.dst), true}
+                     : Target{Buffer::Scratch, scratch++, false});
+        }
+        for (const Chunk source : op.sources) touched.insert(s.memoryOf(source));
+        if (op.hasDst) touched.insert(s.memoryOf(op.dst));
+      }
+    }
+    result.scratch.push_back(scratch);
+  }
+  return result;
+}
+
+/// A list with commas.
+class List {
+ public:
+  void add(std::string_view item) {
+    if (!text_.empty()) text_ += ", ";
+    text_ += item;
+  }
+  std::string text() const { return cat("[", text_, "]"); }
+  bool empty() const { return text_.empty(); }
+
+ private:
+  std::string text_;
+};
+
+class GpuWriter {
+ public:
+  GpuWriter(const Schedule& schedule, const Messages& messages) : schedule_(schedule), messages_(messages) {}
+
+  std::string write() {
+    List blocks;
+    for (int lane = 0; lane < static_cast<int>(schedule_.lanes.size()); ++lane)
+      blocks.add(cat("\n      ", block(lane)));
+    const int parts = schedule_.nChannels;
+    std::string text = cat("    {\"id\": ", schedule_.rank, ", \"input_chunks\": ", schedule_.inputChunks() * parts,
+                           ", \"output_chunks\": ", schedule_.outputChunks() * parts,
+                           ", \"scratch_chunks\": ", messages_.scratch[static_cast<size_t>(schedule_.rank)],
+                           ",\n     \"threadblocks\": ", blocks.text());
+    List remote;
+    for (const auto& [peer, buffer] : remote_) {
+      remote.add(cat("{\"rank\": ", peer, ", \"type\": \"", bufferLetter(buffer),
+                     "\", \"access_channel_types\": [\"memory\"]}"));
+    }
+    List channels;
+    if (!connected_.empty()) {
+      channels.add(cat("{\"channel_type\": \"memory\", \"connected_to\": ", connected_.text(), "}"));
+    }
+    return text + cat(",\n     \"channels\": ", channels.text(), ",\n     \"remote_buffers\": ", remote.text(),
+                      ", \"semaphores\": []}");
+  }
+
+ private:
+  std::string block(int lane) {
+    findPeers(lane);
+    List ops;
+    ops_ = &ops;
+    // A rank's scratch and output may be written from outside only once it has come.
+    signals("signal");
+    signals("wait");
+    std::map<int, size_t> sent, received;
+    for (const Op& op : schedule_.lanes[static_cast<size_t>(lane)].ops) {
+      if (!op.to.empty()) {
+        send(lane, op, messages_.targets.at({schedule_.rank, op.to[0], lane})[sent[op.to[0]]++]);
+      } else if (!op.from.empty()) {
+        receive(lane, op, messages_.targets.at({op.from[0], schedule_.rank, lane})[received[op.from[0]]++]);
+      } else {
+        List sources;
+        for (const Chunk source : op.sources) sources.add(here(lane, source));
+        data(op.sources.size() == 1 ? "copy" : "re", sources.text(), here(lane, op.dst));
+      }
+    }
+    List channels;
+    for (size_t i = 0; i < peers_.size(); ++i) {
+      channels.add(std::to_string(nChannels_++));
+      connected_.add(std::to_string(peers_[i]));
+    }
+    const std::string own =
+        peers_.empty() ? "" : cat("{\"channel_type\": \"memory\", \"channel_ids\": ", channels.text(), "}");
+    List refs;
+    for (const int id : refs_) refs.add(std::to_string(id));
+    const std::string remote =
+        refs_.empty() ? "" : cat("{\"access_channel_type\": \"memory\", \"remote_buffer_ids\": ", refs.text(), "}");
+    return cat("{\"id\": ", lane, ", \"ops\": ", ops.text(), ",\n       \"channels\": [", own,
+               "], \"remote_buffer_refs\": [", remote, "]}");
+  }
+
+  /// Who exchanges messages with this rank in the lane: both ends list each other, in the same order of lanes.
+  void findPeers(int lane) {
+    std::set<int> peers;
+    for (const auto& [key, targets] : messages_.targets) {
+      if (key[2] != lane) continue;
+      if (key[0] == schedule_.rank) peers.insert(key[1]);
+      if (key[1] == schedule_.rank) peers.insert(key[0]);
+    }
+    peers_.assign(peers.begin(), peers.end());
+    refs_.clear();
+  }
+
+  size_t channelTo(int peer) const {
+    return static_cast<size_t>(std::lower_bound(peers_.begin(), peers_.end(), peer) - peers_.begin());
+  }
+
+  void add(const std::string& op) { ops_->add(cat("\n        ", op)); }
+  void sync() { add("{\"name\": \"nop\"}"); }
+
+  void signals(const char* name) {
+    for (size_t first = 0; first < peers_.size(); first += kMostChannelsOfOp) {
+      List ids;
+      for (size_t i = first; i < std::min(peers_.size(), first + kMostChannelsOfOp); ++i) ids.add(std::to_string(i));
+      add(cat("{\"name\": \"", name, "\", \"channel_ids\": ", ids.text(), ", \"channel_type\": \"memory\"}"));
+    }
+    if (!peers_.empty()) sync();
+  }
+
+  void signal(const char* name, int peer) {
+    add(cat("{\"name\": \"", name, "\", \"channel_ids\": [", channelTo(peer), "], \"channel_type\": \"memory\"}"));
+    sync();
+  }
+
+  std::string here(int lane, Chunk chunk) const { return place(chunk.buffer, planIndex(schedule_, lane, chunk)); }
+  static std::string place(Buffer buffer, int index) {
+    return cat("{\"type\": \"", bufferLetter(buffer), "\", \"index\": ", index, ", \"size\": 1}");
+  }
+
+  void data(const char* name, const std::string& sources, const std::string& target) {
+    add(cat("{\"name\": \"", name, "\", \"src_buff\": ", sources, ", \"dst_buff\": [", target, "]}"));
+    sync();
+  }
+
+  void send(int lane, const Op& op, const Target& target) {
+    const std::pair key(op.to[0], target.buffer);
+    size_t global = 0;
+    while (global < remote_.size() && remote_[global] != key) ++global;
+    if (global == remote_.size()) remote_.push_back(key);
+    size_t local = 0;
+    while (local < refs_.size() && refs_[local] != static_cast<int>(global)) ++local;
+    if (local == refs_.size()) refs_.push_back(static_cast<int>(global));
+    add(cat("{\"name\": \"put\", \"src_buff\": [", here(lane, op.sources[0]),
+            "], \"dst_buff\": [{\"buffer_id\": ", local, ", \"index\": ", target.index,
+            ", \"size\": 1}], \"channel_ids\": [", channelTo(op.to[0]), "], \"channel_type\": \"memory\"}"));
+    sync();
+    signal("signal", op.to[0]);
+  }
+
+  void receive(int lane, const Op& op, const Target& target) {
+    signal("wait", op.from[0]);
+    if (target.final) return;
+    const std::string message = place(target.buffer, target.index);
+    if (op.sources.empty()) return data("copy", cat("[", message, "]"), here(lane, op.dst));
+    data("re", cat("[", here(lane, op.sources[0]), ", ", message, "]"), here(lane, op.dst));
+  }
+
+  const Schedule& schedule_;
+  const Messages& messages_;
+  List* ops_ = nullptr;
+  std::vector<int> peers_;  // of the lane
+  std::vector<int> refs_;   // of the lane, into remote_
+  std::vector<std::pair<int, Buffer>> remote_;
+  List connected_;
+  int nChannels_ = 0;
+};
+
+std::string quoted(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  }
+  return cat("\"", result, "\"");
+}
+
+}  // namespace
+
+Result<std::string> exportMscclppJson(const std::vector<Schedule>& schedules, const std::string& name) {
+  TUTTI_TRY(foreign::checkExportable(schedules));
+  const Schedule& first = schedules.front();
+  const Collective c = first.collective;
+  if (c != Collective::AllReduce && c != Collective::AllGather && c != Collective::ReduceScatter &&
+      c != Collective::AllToAll) {
+    return invalidArgument("MSCCL++ has no ", collectiveKey(c),
+                           "; it has allreduce, allgather, reducescatter and alltoall");
+  }
+  const Messages messages = placeMessages(schedules);
+  List gpus;
+  for (const Schedule& schedule : schedules) gpus.add(cat("\n", GpuWriter(schedule, messages).write()));
+  return cat("{\"name\": ", quoted(name), ", \"collective\": \"", collectiveKey(c),
+             "\", \"protocol\": \"Simple\", \"inplace\": ", first.inPlace ? "true" : "false",
+             ",\n  \"reuse_resources\": false, \"num_threads_per_block\": 1024, ",
+             "\"use_double_scratch_buffer\": false, \"buffer_alignment\": 16, \"min_message_size\": 0, ",
+             "\"max_message_size\": 18446744073709551615,\n  \"gpus\": ", gpus.text(), "}\n");
+}
+
+}  // namespace tutti

@@ -1,0 +1,53 @@
+// The plans of a folder (TUTTI_PLAN_DIR) that are for a given number of ranks, for a planner to ask.
+//
+//   TUTTI_ASSIGN(const PlanLibrary library, PlanLibrary::read(directory, comm.nRanks()));
+//   for (const std::string& why : library.refused()) log(why);
+//   for (const PlanLibrary::Candidate& c : library.find(shape)) ...   // (*c.schedules)[rank], then the passes
+//
+// Ranks that choose among candidates must have read the same files: compare fingerprint() when they meet.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/base/status.hpp"
+#include "src/import/imported_plan.hpp"
+
+namespace tutti {
+
+/// A value, not changed after it was read: any thread may ask it.
+class PlanLibrary {
+ public:
+  /// Files *.xml and *.json of the folder, in the order of their names; others are ignored, and so are those for other
+  /// numbers of ranks.  A plan that is wrong is left out and listed in refused().
+  /// Errors: SystemError if the folder or a file of it cannot be read.
+  static Result<PlanLibrary> read(const std::string& directory, int nRanks);
+
+  struct Candidate {
+    const ImportedPlan* plan = nullptr;
+    const std::vector<Schedule>* schedules = nullptr;  // one per rank, for in place or not, as asked
+    /// The bytes divide into the plan's pieces evenly.  Where they do not, the plan works, with uneven chunks; its
+    /// author's runtime would not have used it.
+    bool divides = false;
+  };
+  /// Plans that may serve a call of this collective, root, in place or not, whose bytes are in their window; in the
+  /// order of the file names, those that divide first.  `shape.bytes` as in Shape; shape.rank and nodeOf are ignored.
+  /// None for shape.nRanks other than the library's, for v forms and for operators that do not commute: those want
+  /// their operands in rank order.  Candidates point into the library.
+  std::vector<Candidate> find(const Shape& shape) const;
+
+  const std::vector<ImportedPlan>& plans() const { return plans_; }
+  /// A sentence with file and reason for each file that was left out.
+  const std::vector<std::string>& refused() const { return refused_; }
+  /// Depends on the names and contents of all files that are kept or refused.
+  uint64_t fingerprint() const { return fingerprint_; }
+
+ private:
+  int nRanks_ = 0;
+  std::vector<ImportedPlan> plans_;
+  std::vector<std::string> refused_;
+  uint64_t fingerprint_ = 0;
+};
+
+}  // namespace tutti

@@ -1,0 +1,72 @@
+#include "src/import/program.hpp"
+
+namespace tutti::foreign {
+namespace {
+
+/// Chunks of a rank's buffers if blocks were not divided.
+struct Units {
+  int input, output;
+};
+
+Units unitsOf(const Program& program, int rank) {
+  const Schedule shape{
+      .collective = program.collective, .rank = rank, .nRanks = program.nRanks, .root = program.root, .nChunks = 1};
+  return {shape.inputChunks(), shape.outputChunks()};
+}
+
+bool startsAtRoot(Collective c) { return c == Collective::Broadcast || c == Collective::Scatter; }
+bool endsAtRoot(Collective c) { return c == Collective::Reduce || c == Collective::Gather; }
+
+/// The only rank that has the buffer which only a root has.
+Result<int> findRoot(const std::vector<ChunkCounts>& counts, Collective collective) {
+  int root = -1;
+  for (size_t r = 0; r < counts.size(); ++r) {
+    if ((startsAtRoot(collective) ? counts[r].input : counts[r].output) == 0) continue;
+    if (root >= 0) {
+      return invalidArgument("cannot tell the root: ranks ", root, " and ", r, " both have ",
+                             startsAtRoot(collective) ? "input" : "output",
+                             " chunks, and no attribute root says which");
+    }
+    root = static_cast<int>(r);
+  }
+  if (root < 0)
+    return invalidArgument("cannot tell the root: no rank has ", startsAtRoot(collective) ? "in" : "out", "put");
+  return root;
+}
+
+Status agree(int declared, int units, const char* what, size_t rank, int* blockChunks) {
+  if (declared == 0 || units == 0) return {};  // in place, one of the two buffers may stand for both
+  if (declared % units != 0) {
+    return invalidArgument("gpu ", rank, " has ", declared, " ", what, " chunks, which is not a multiple of ", units);
+  }
+  if (*blockChunks == 0) *blockChunks = declared / units;
+  if (*blockChunks * units == declared) return {};
+  return invalidArgument("gpu ", rank, " has ", declared, " ", what, " chunks, where other buffers make it ",
+                         *blockChunks * units);
+}
+
+}  // namespace
+
+bool isVectorCollective(Collective c) {
+  return c == Collective::AllReduce || c == Collective::Broadcast || c == Collective::Reduce;
+}
+
+Status setChunks(const std::vector<ChunkCounts>& counts, int root, Program* program) {
+  program->root = root < 0 ? 0 : root;
+  if (root < 0 && (startsAtRoot(program->collective) || endsAtRoot(program->collective))) {
+    TUTTI_ASSIGN(program->root, findRoot(counts, program->collective));
+  }
+  int blockChunks = 0;
+  program->scratchChunks.clear();
+  for (size_t r = 0; r < counts.size(); ++r) {
+    const Units units = unitsOf(*program, static_cast<int>(r));
+    TUTTI_TRY(agree(counts[r].input, units.input, "input", r, &blockChunks));
+    TUTTI_TRY(agree(counts[r].output, units.output, "output", r, &blockChunks));
+    program->scratchChunks.push_back(counts[r].scratch);
+  }
+  if (blockChunks == 0) return invalidArgument("no rank has input or output chunks");
+  program->blockChunks = blockChunks;
+  return {};
+}
+
+}  // namespace tutti::foreign
