@@ -9,7 +9,11 @@ namespace tutti {
 Status XmlText::parse(std::string_view text, std::string origin) {
   text_ = text;
   origin_ = std::move(origin);
+  lineEnds_.clear();
   if (text.size() > kMostBytes) return invalidArgument(origin_, ": larger than ", kMostBytes, " bytes");
+  for (size_t at = text.find('\n'); at != std::string_view::npos; at = text.find('\n', at + 1)) {
+    lineEnds_.push_back(static_cast<ptrdiff_t>(at));
+  }
   const auto result = document_.load_buffer(text.data(), text.size(), pugi::parse_default, pugi::encoding_utf8);
   if (!result) return invalidArgument(origin_, ":", lineAt(result.offset), ": not XML: ", result.description());
   if (!root()) return invalidArgument(origin_, ":1: not XML: there is no element");
@@ -17,8 +21,8 @@ Status XmlText::parse(std::string_view text, std::string origin) {
 }
 
 int XmlText::lineAt(ptrdiff_t offset) const {
-  const size_t end = std::min(text_.size(), static_cast<size_t>(std::max<ptrdiff_t>(0, offset)));
-  return 1 + static_cast<int>(std::count(text_.begin(), text_.begin() + static_cast<ptrdiff_t>(end), '\n'));
+  const auto before = std::lower_bound(lineEnds_.begin(), lineEnds_.end(), offset);
+  return 1 + static_cast<int>(before - lineEnds_.begin());
 }
 
 namespace {

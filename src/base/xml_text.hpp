@@ -5,6 +5,7 @@
 #include <pugixml.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/base/status.hpp"
 
@@ -41,6 +42,7 @@ class XmlText {
   pugi::xml_document document_;
   std::string_view text_;
   std::string origin_;
+  std::vector<ptrdiff_t> lineEnds_;  // offsets of newlines
 };
 
 }  // namespace tutti

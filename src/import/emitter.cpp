@@ -1,7 +1,6 @@
 #include "src/import/emitter.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "src/base/assert.hpp"
 
@@ -20,7 +19,7 @@ Op transfer(std::vector<int32_t> from, std::vector<int32_t> to, std::vector<Chun
 }  // namespace
 
 Emitter::Emitter(const MemoryMap& memory, const LaneGroups& lanes, int nRanks)
-    : memory_(memory), lanes_(lanes), cells_(memory.nCells()) {
+    : memory_(memory), lanes_(lanes), cells_(memory.nCells()), occupants_(at(nRanks) * at(nRanks)) {
   for (int r = 0; r < nRanks; ++r) {
     schedules_.push_back(memory.shape(r));
     schedules_.back().lanes.resize(at(lanes.nLanes * memory.nParts()));
@@ -60,7 +59,9 @@ Chunk Emitter::chunkFor(size_t cell, int rank, int part) {
 }
 
 int& Emitter::occupant(int from, int to, int lane, int part) {
-  return occupants_.try_emplace({from, to, laneIndex(lane, part)}, -1).first->second;
+  std::vector<int>& ofPair = occupants_[at(from) * schedules_.size() + at(to)];
+  if (ofPair.empty()) ofPair.assign(schedules_[at(from)].lanes.size(), -1);
+  return ofPair[at(laneIndex(lane, part))];
 }
 
 void Emitter::deliver(int message) {

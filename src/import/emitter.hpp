@@ -6,7 +6,6 @@
 // will ask for into scratch.
 #pragma once
 
-#include <array>
 #include <map>
 #include <optional>
 #include <span>
@@ -89,7 +88,7 @@ class Emitter {
   std::vector<Cell> cells_;
   std::vector<Message> messages_;
   std::vector<size_t> pending_;                               // cells that may have something on its way
-  std::map<std::array<int, 3>, int> occupants_;               // by from, to, lane index: a message, or -1
+  std::vector<std::vector<int>> occupants_;                   // [from * nRanks + to][lane index]: a message, or -1
   std::map<std::pair<size_t, int>, int> scratchOf_;           // by cell and part
   std::map<std::pair<int, int>, std::vector<int>> released_;  // temporaries, by rank and lane index
 };

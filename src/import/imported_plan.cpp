@@ -11,8 +11,9 @@
 namespace tutti {
 namespace {
 
-Result<std::vector<Schedule>> lowerAndVerify(const foreign::Program& program, bool inPlace) {
-  TUTTI_ASSIGN(std::vector<Schedule> schedules, foreign::lower(program, inPlace));
+Result<std::vector<Schedule>> lowerAndVerify(const foreign::Program& program, bool inPlace,
+                                             std::vector<std::string>* notes) {
+  TUTTI_ASSIGN(std::vector<Schedule> schedules, foreign::lower(program, inPlace, notes));
   const std::string complaint = verify(schedules);
   if (!complaint.empty()) return invalidArgument("is not a right ", collectiveKey(program.collective), ": ", complaint);
   return schedules;
@@ -29,7 +30,7 @@ Result<ImportedPlan> finishImport(const foreign::Program& program, ImportedPlan 
   std::string complaints;
   for (const bool wanted : {false, true}) {
     if (!(wanted ? inPlace : outOfPlace)) continue;
-    Result<std::vector<Schedule>> schedules = lowerAndVerify(program, wanted);
+    Result<std::vector<Schedule>> schedules = lowerAndVerify(program, wanted, &plan.notes);
     if (schedules.ok()) {
       (wanted ? plan.inPlace : plan.outOfPlace) = std::move(*schedules);
     } else {

@@ -29,6 +29,9 @@ struct ImportedPlan {
   uint64_t maxBytes = UINT64_MAX;
   /// Pieces that its author divides those bytes into.  Bytes that are not a multiple work too, with uneven chunks.
   int64_t pieces = 1;
+  /// What its own runtime would leave to luck and ours does not, such as a buffer that is written after its rank may
+  /// have ended.
+  std::vector<std::string> notes;
   std::vector<Schedule> outOfPlace;
   std::vector<Schedule> inPlace;
 

@@ -40,6 +40,8 @@ class Play {
     markAwaited();
   }
 
+  const std::vector<std::string>& notes() const { return notes_; }
+
   Result<std::vector<Schedule>> run() {
     while (true) {
       ++round_;
@@ -53,6 +55,7 @@ class Play {
       if (!unblock()) return describeDeadlock();
     }
     TUTTI_TRY(checkLeftovers());
+    checkEnds();
     return emitter_.finish();
   }
 
@@ -251,12 +254,23 @@ class Play {
     const size_t cell = memory_.cell(source, actor.piece);
     if (source.packets) order_.learn(t, packetClocks_[at(packets_[cell])]);
     const auto text = [&] { return cat("reads ", memory_.describe(source, actor.piece), " of gpu ", source.rank); };
+    if (!mayTouch(t, source)) note(t, text());
     if (const std::string other = order_.read(t, actor.step, cell); !other.empty()) {
       return fail(t, text(), ", which ", other);
     }
     if (!emitter_.written(cell)) return fail(t, text(), ", which nothing has written");
     operands->push_back({.value = emitter_.load(cell), .rank = source.rank == thread(t).rank ? -1 : source.rank});
     return true;
+  }
+
+  /// A caller's buffers are not to be touched from outside before its rank has come; scratch belongs to the plan.
+  bool mayTouch(int t, const Place& place) const {
+    return place.rank == thread(t).rank || place.buffer == Buffer::Scratch || order_.hasBegun(t, place.rank);
+  }
+
+  void note(int t, const std::string& text) {
+    if (notes_.empty())
+      notes_.push_back(cat(thread(t).where, " ", current(t).where, ": ", text, " before that is known to have begun"));
   }
 
   int partOf(const Emitter::Operand& operand) const {
@@ -279,6 +293,7 @@ class Play {
     if (!memory_.isScratch(cell) && memory_.partOf(cell) != part) {
       return fail(t, text(), ", chunk ", memory_.partOf(cell), " of a block, with what was chunk ", part, " of one");
     }
+    if (!mayTouch(t, target)) note(t, text());
     if (const std::string other = order_.write(t, actor.step, cell); !other.empty()) {
       return fail(t, text(), ", which ", other);
     }
@@ -336,6 +351,20 @@ class Play {
     return {};
   }
 
+  void checkEnds() {
+    for (int r = 0; r < program_.nRanks; ++r) {
+      const Schedule& shape = memory_.shape(r);
+      for (const Buffer buffer : {Buffer::Input, Buffer::Output}) {
+        const int chunks = buffer == Buffer::Input ? shape.inputChunks() : shape.outputChunks();
+        const Place place{.rank = r, .buffer = buffer};
+        for (int piece = 0; piece < chunks * memory_.nParts(); ++piece) {
+          const std::string text = order_.atEnd(r, memory_.cell(place, piece));
+          if (!text.empty()) return notes_.push_back(text);
+        }
+      }
+    }
+  }
+
   const Program& program_;
   const MemoryMap& memory_;
   const LaneGroups& lanes_;
@@ -351,6 +380,7 @@ class Play {
   int64_t round_ = 0;
   bool performed_ = false;  // in this turn
   Status error_;
+  std::vector<std::string> notes_;
 };
 
 Status checkPlaces(const Program& program, const MemoryMap& memory) {
@@ -374,7 +404,7 @@ Status checkPlaces(const Program& program, const MemoryMap& memory) {
 
 }  // namespace
 
-Result<std::vector<Schedule>> lower(const Program& program, bool inPlace) {
+Result<std::vector<Schedule>> lower(const Program& program, bool inPlace, std::vector<std::string>* notes) {
   TUTTI_ASSIGN(const MemoryMap memory, MemoryMap::make(program, inPlace));
   TUTTI_TRY(checkPlaces(program, memory));
   if (memory.nParts() > kMostChannels) {
@@ -382,7 +412,10 @@ Result<std::vector<Schedule>> lower(const Program& program, bool inPlace) {
                            " are possible, each being a channel");
   }
   const LaneGroups lanes = groupLanes(program, memory, std::min(kMostLanes, kMostChannels / memory.nParts()));
-  return Play(program, memory, lanes).run();
+  Play play(program, memory, lanes);
+  Result<std::vector<Schedule>> schedules = play.run();
+  *notes = play.notes();
+  return schedules;
 }
 
 }  // namespace tutti::foreign

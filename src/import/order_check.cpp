@@ -27,6 +27,14 @@ std::string OrderCheck::describe(const Access& access, const char* verb) const {
              " without an order between them");
 }
 
+bool OrderCheck::hasBegun(int thread, int rank) const {
+  const Clock& clock = clocks_[static_cast<size_t>(thread)];
+  for (size_t t = 0; t < clock.size(); ++t) {
+    if (clock[t] > 0 && program_.threads[t].rank == rank) return true;
+  }
+  return false;
+}
+
 std::string OrderCheck::read(int thread, int step, size_t cell) {
   History& history = cells_[cell];
   if (!known(thread, history.write)) return describe(history.write, "writes");
@@ -48,6 +56,28 @@ std::string OrderCheck::write(int thread, int step, size_t cell) {
   }
   history.write = now(thread, step);
   history.reads.clear();
+  return {};
+}
+
+std::string OrderCheck::atEnd(int rank, size_t cell) {
+  if (ends_.empty()) {
+    ends_.assign(static_cast<size_t>(program_.nRanks), Clock(clocks_.size(), 0));
+    for (size_t t = 0; t < clocks_.size(); ++t) join(&ends_[static_cast<size_t>(program_.threads[t].rank)], clocks_[t]);
+  }
+  const Clock& end = ends_[static_cast<size_t>(rank)];
+  const auto ended = [&](const Access& access) {
+    return access.thread < 0 || end[static_cast<size_t>(access.thread)] >= access.time;
+  };
+  const auto sentence = [&](const Access& access, const char* verb) {
+    const Thread& thread = program_.threads[static_cast<size_t>(access.thread)];
+    return cat(thread.where, " ", thread.steps[static_cast<size_t>(access.step)].where, ": ", verb, " a buffer of gpu ",
+               rank, ", which does not wait for that before it ends");
+  };
+  const History& history = cells_[cell];
+  if (!ended(history.write)) return sentence(history.write, "writes");
+  for (const Access& access : history.reads) {
+    if (!ended(access)) return sentence(access, "reads");
+  }
   return {};
 }
 

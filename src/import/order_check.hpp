@@ -27,9 +27,15 @@ class OrderCheck {
   /// What others may learn of all that the thread block has done up to now.
   Clock publish(int thread);
 
+  /// Whether the thread block knows that the rank has begun: before that, its buffers are still its caller's.
+  bool hasBegun(int thread, int rank) const;
+
   /// The thread block's step touches the cell.  "" or who has touched it without being waited for.
   std::string read(int thread, int step, size_t cell);
   std::string write(int thread, int step, size_t cell);
+  /// When all have ended: "" or who has touched the cell without the rank that owns it knowing, which therefore may
+  /// hand its buffers back too early.
+  std::string atEnd(int rank, size_t cell);
 
  private:
   struct Access {
@@ -51,6 +57,7 @@ class OrderCheck {
 
   const Program& program_;
   std::vector<Clock> clocks_;
+  std::vector<Clock> ends_;  // by rank, what its thread blocks know together; made when first asked for
   std::vector<History> cells_;
 };
 

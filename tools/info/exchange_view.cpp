@@ -21,6 +21,7 @@ std::string describe(const ImportedPlan& plan) {
 Result<std::string> importView(const std::string& file) {
   TUTTI_ASSIGN(const ImportedPlan plan, importPlanFile(file));
   std::string text = describe(plan);
+  for (const std::string& note : plan.notes) text += cat("note: under its own runtime, ", note, "; not so here\n");
   for (const bool inPlace : {false, true}) {
     if (plan.schedules(inPlace).empty()) continue;
     text += cat("\n", inPlace ? "in place" : "out of place", ": verified\n");

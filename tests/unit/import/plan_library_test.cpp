@@ -1,0 +1,100 @@
+// A folder of plans: which are kept, which are found.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "src/import/plan_library.hpp"
+#include "tests/unit/import/plans.hpp"
+
+using namespace tutti;
+using namespace tutti::test;
+
+namespace {
+
+/// A folder that is gone at the end.
+class Folder {
+ public:
+  Folder() {
+    char name[] = "/tmp/tutti_plans_XXXXXX";
+    if (mkdtemp(name) != nullptr) path_ = name;
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  void write(const std::string& name, const std::string& text) const { std::ofstream(path_ + "/" + name) << text; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string names(const std::vector<PlanLibrary::Candidate>& found) {
+  std::string text;
+  for (const auto& candidate : found) {
+    text += cat(text.empty() ? "" : " ", std::filesystem::path(candidate.plan->origin).filename().native(),
+                candidate.divides ? "" : "?");
+  }
+  return text;
+}
+
+}  // namespace
+
+#if TUTTI_HAVE_PUGIXML && TUTTI_HAVE_NLOHMANN_JSON
+TEST_CASE("a library keeps what is right and for its ranks, and finds by collective, bytes and place") {
+  const Folder folder;
+  folder.write("b-ring.xml", ringXml(2));         // allreduce, out of place, from 1024 bytes
+  folder.write("a-pair.xml", pairXml());          // allreduce, in place, to 4096 bytes
+  folder.write("c-load.json", loadStoreJson(2));  // allreduce, in place, 16 to 1048576 bytes
+  folder.write("d-gather.xml", gatherXml(2, false));
+  folder.write("e-wrong.xml", replaced(ringXml(2), "coll=\"allreduce\"", "coll=\"reduce\""));
+  folder.write("f-three.xml", ringXml(3));
+  folder.write("g-broken.json", "{\"gpus\": ");
+  folder.write("h-notes.txt", "not a plan");
+  const auto library = PlanLibrary::read(folder.path(), 2);
+  REQUIRE(library.ok());
+  CHECK(library->plans().size() == 4);
+  REQUIRE(library->refused().size() == 2);
+  CHECK(library->refused()[0].find("e-wrong.xml") != std::string::npos);
+  CHECK(library->refused()[1].find("g-broken.json: not JSON") != std::string::npos);
+
+  const auto find = [&](Collective collective, size_t bytes, bool inPlace) {
+    return names(library->find({.collective = collective, .nRanks = 2, .inPlace = inPlace, .bytes = bytes}));
+  };
+  CHECK(find(Collective::AllReduce, 1024, false) == "b-ring.xml");
+  CHECK(find(Collective::AllReduce, 1023, false) == "");
+  CHECK(find(Collective::AllReduce, 1025, false) == "b-ring.xml?");
+  CHECK(find(Collective::AllReduce, 4096, true) == "a-pair.xml c-load.json");
+  CHECK(find(Collective::AllReduce, 4097, true) == "c-load.json?");
+  CHECK(find(Collective::AllReduce, 8, true) == "a-pair.xml");
+  CHECK(find(Collective::AllReduce, size_t{2} << 20, true) == "");
+  CHECK(find(Collective::AllGather, 10, false) == "d-gather.xml");  // 20 bytes in all, 4 pieces
+  CHECK(find(Collective::AllGather, 11, false) == "d-gather.xml?");
+  CHECK(find(Collective::AllGather, 10, true) == "");
+  CHECK(find(Collective::ReduceScatter, 10, false) == "");
+  CHECK(library->find({.collective = Collective::AllReduce, .nRanks = 2, .bytes = 4096, .commutative = false}).empty());
+  CHECK(library->find({.collective = Collective::AllReduce, .nRanks = 3, .bytes = 4096}).empty());
+  const auto one = library->find({.collective = Collective::AllReduce, .nRanks = 2, .bytes = 4096});
+  REQUIRE(one.size() == 1);
+  CHECK(one[0].schedules->size() == 2);
+}
+
+TEST_CASE("libraries of the same files have the same fingerprint, others another") {
+  const Folder one, two;
+  one.write("x.xml", ringXml(2));
+  two.write("x.xml", ringXml(2));
+  const auto print = [](const Folder& folder) { return PlanLibrary::read(folder.path(), 2)->fingerprint(); };
+  CHECK(print(one) == print(two));
+  two.write("y.xml", ringXml(3));  // for other ranks
+  CHECK(print(one) == print(two));
+  two.write("x.xml", ringXml(2) + " ");
+  CHECK(print(one) != print(two));
+}
+#endif
+
+TEST_CASE("a folder that is not there is an error, an empty one is not") {
+  CHECK(PlanLibrary::read("/nonexistent/plans", 2).status().code() == tuttiSystemError);
+  const Folder folder;
+  const auto library = PlanLibrary::read(folder.path(), 2);
+  REQUIRE(library.ok());
+  CHECK(library->plans().empty());
+  CHECK(library->find({.collective = Collective::AllReduce, .nRanks = 2, .bytes = 8}).empty());
+}
