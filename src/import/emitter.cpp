@@ -7,8 +7,6 @@
 namespace tutti::foreign {
 namespace {
 
-size_t at(int index) { return static_cast<size_t>(index); }
-
 Op transfer(std::vector<int32_t> from, std::vector<int32_t> to, std::vector<Chunk> sources, std::optional<Chunk> dst) {
   Op op{.from = std::move(from), .to = std::move(to), .sources = std::move(sources)};
   op.hasDst = dst.has_value();
@@ -52,7 +50,7 @@ void Emitter::drop(int rank, int lane, const Value& value) {
 }
 
 Chunk Emitter::chunkFor(size_t cell, int rank, int part) {
-  if (!memory_.isScratch(cell)) return memory_.chunkOf(cell);
+  if (memory_.writable(rank, cell) && !memory_.isScratch(cell)) return memory_.chunkOf(cell);
   const auto [known, isNew] = scratchOf_.try_emplace({cell, part}, 0);
   if (isNew) known->second = newScratch(rank).index;
   return scratch(known->second);
@@ -81,8 +79,8 @@ Value Emitter::load(size_t cell) {
   Cell& c = cells_[cell];
   TUTTI_ASSERT_CMP(c.part, >=, 0);
   if (c.pending >= 0) deliver(c.pending);
-  const Chunk chunk = memory_.isScratch(cell) ? scratch(scratchOf_.at({cell, c.part})) : memory_.chunkOf(cell);
-  return {chunk, c.part, false};
+  const auto inScratch = scratchOf_.find({cell, c.part});
+  return {inScratch == scratchOf_.end() ? memory_.chunkOf(cell) : scratch(inScratch->second), c.part, false};
 }
 
 bool Emitter::hasRoom(int from, int to, int lane, int part) {

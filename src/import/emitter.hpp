@@ -89,7 +89,7 @@ class Emitter {
   std::vector<Message> messages_;
   std::vector<size_t> pending_;                               // cells that may have something on its way
   std::vector<std::vector<int>> occupants_;                   // [from * nRanks + to][lane index]: a message, or -1
-  std::map<std::pair<size_t, int>, int> scratchOf_;           // by cell and part
+  std::map<std::pair<size_t, int>, int> scratchOf_;           // of scratch and written inputs, by cell and part
   std::map<std::pair<int, int>, std::vector<int>> released_;  // temporaries, by rank and lane index
 };
 

@@ -19,7 +19,6 @@ class Union {
   void join(int a, int b) { parent_[at(find(a))] = find(b); }
 
  private:
-  static size_t at(int x) { return static_cast<size_t>(x); }
   std::vector<int> parent_;
 };
 

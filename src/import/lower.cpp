@@ -15,8 +15,6 @@ constexpr int kMostLanes = 16;     // that are not parts of blocks: each costs e
 constexpr int kMostChannels = 63;  // lanes of a communicator's collectives
 constexpr int kMostWaitsShown = 4;
 
-size_t at(int index) { return static_cast<size_t>(index); }
-
 /// Thread blocks take turns, a chunk each; what is sent in one round is there in the next.  So the order in which ops
 /// are written is close to the one that ranks working side by side would have.
 class Play {
@@ -228,15 +226,20 @@ class Play {
       queue.pop_front();
     }
     if (!checkParts(t, operands)) return false;
-    for (const Place& target : step.targets) {
-      if (!checkTarget(t, target, partOf(operands.front()))) return false;
-    }
+    // A multicast store also stores to where it comes from, which changes nothing.
+    const auto isSource = [&](const Place& target) {
+      return operands.size() == 1 && step.sources.size() == 1 &&
+             memory_.cell(target, piece) == memory_.cell(step.sources.front(), piece);
+    };
     std::optional<size_t> into;
     for (const Place& target : step.targets) {
+      if (isSource(target)) continue;
+      if (!checkTarget(t, target, partOf(operands.front()))) return false;
       if (target.rank == rank && !into) into = memory_.cell(target, piece);
     }
     actor.value = emitter_.combine(rank, lane, operands, into);
     for (const Place& target : step.targets) {
+      if (isSource(target)) continue;
       const size_t cell = memory_.cell(target, piece);
       if (target.rank == rank) {
         emitter_.store(rank, lane, actor.value, cell);
@@ -289,7 +292,6 @@ class Play {
     const Actor& actor = actors_[at(t)];
     const size_t cell = memory_.cell(target, actor.piece);
     const auto text = [&] { return cat("writes ", memory_.describe(target, actor.piece), " of gpu ", target.rank); };
-    if (!memory_.writable(target.rank, cell)) return fail(t, text(), ", which is the caller's and read-only");
     if (!memory_.isScratch(cell) && memory_.partOf(cell) != part) {
       return fail(t, text(), ", chunk ", memory_.partOf(cell), " of a block, with what was chunk ", part, " of one");
     }

@@ -28,14 +28,14 @@ constexpr Verb kVerbs[] = {{"s", false, true, true, false, false},    {"r", true
                            {"cpy", false, false, true, true, false},  {"re", false, false, true, true, true},
                            {"nop", false, false, false, false, false}};
 
-struct Block {  // a thread block, with what is resolved only when all are known
+struct ReadBlock {  // a thread block, with what is resolved only when all are known
   pugi::xml_node element;
   Thread thread;
   int send = -1, recv = -1;
   std::vector<std::pair<int, int>> dependsOn;  // per step: thread block and step of this gpu
 };
 
-class Reader {
+class XmlReader {
  public:
   Result<ImportedPlan> read(std::string_view text, const std::string& origin);
   Result<int> readRanks(std::string_view text, const std::string& origin);
@@ -51,7 +51,7 @@ class Reader {
   Status readGpu(pugi::xml_node gpu);
   Status readBlock(pugi::xml_node element, int rank);
   Status readCopies(pugi::xml_node gpu, int rank);
-  Status readStep(pugi::xml_node element, Block* block);
+  Status readStep(pugi::xml_node element, ReadBlock* block);
   Result<Place> readPlace(pugi::xml_node element, const char* side, int rank);
   Status resolveDependencies();
   Status checkConnections();
@@ -62,12 +62,12 @@ class Reader {
   ImportedPlan plan_;
   std::vector<ChunkCounts> counts_;
   std::vector<bool> seen_;
-  std::vector<Block> blocks_;
+  std::vector<ReadBlock> blocks_;
   std::map<std::pair<int, int>, size_t> blockOf_;  // by rank and id
   std::vector<size_t> preludes_;                   // blocks_ that copy before the rest begins
 };
 
-Status Reader::readCollective() {
+Status XmlReader::readCollective() {
   const std::string key = algo_.attribute("coll").value();
   if (!parseCollective(key, &program_.collective) || program_.collective == Collective::Barrier) {
     return xml_.error(algo_, "coll='", key, "' is not a collective that can be run: allreduce, broadcast, reduce, ",
@@ -76,7 +76,7 @@ Status Reader::readCollective() {
   return {};
 }
 
-Status Reader::readHead() {
+Status XmlReader::readHead() {
   algo_ = xml_.root();
   if (std::string_view(algo_.name()) != "algo") return xml_.error(algo_, "is not <algo>, an MSCCL plan");
   program_.name = algo_.attribute("name").value();
@@ -93,7 +93,7 @@ Status Reader::readHead() {
   return {};
 }
 
-Status Reader::readGpu(pugi::xml_node gpu) {
+Status XmlReader::readGpu(pugi::xml_node gpu) {
   TUTTI_ASSIGN(const int64_t id, xml_.integer(gpu, "id", -1, 0, program_.nRanks - 1));
   if (id < 0) return xml_.error(gpu, "has no id");
   if (seen_[static_cast<size_t>(id)]) return xml_.error(gpu, "gpu ", id, " is there twice");
@@ -113,8 +113,8 @@ Status Reader::readGpu(pugi::xml_node gpu) {
 }
 
 // <copy i_off o_off>: input chunk to output chunk, before any step.
-Status Reader::readCopies(pugi::xml_node gpu, int rank) {
-  Block block;
+Status XmlReader::readCopies(pugi::xml_node gpu, int rank) {
+  ReadBlock block;
   for (const pugi::xml_node element : gpu.children("copy")) {
     TUTTI_ASSIGN(const int64_t from, xml_.integer(element, "i_off", 0, 0, foreign::kMostChunks));
     TUTTI_ASSIGN(const int64_t to, xml_.integer(element, "o_off", 0, 0, foreign::kMostChunks));
@@ -133,8 +133,8 @@ Status Reader::readCopies(pugi::xml_node gpu, int rank) {
   return {};
 }
 
-Status Reader::readBlock(pugi::xml_node element, int rank) {
-  Block block;
+Status XmlReader::readBlock(pugi::xml_node element, int rank) {
+  ReadBlock block;
   block.element = element;
   TUTTI_ASSIGN(const int64_t id, xml_.integer(element, "id", -1, 0, foreign::kMostThreads));
   if (id < 0) return xml_.error(element, "has no id");
@@ -158,7 +158,7 @@ Status Reader::readBlock(pugi::xml_node element, int rank) {
   return {};
 }
 
-Result<Place> Reader::readPlace(pugi::xml_node element, const char* side, int rank) {
+Result<Place> XmlReader::readPlace(pugi::xml_node element, const char* side, int rank) {
   // The older dialect has one buf and off, for both sides.
   const std::string buf = cat(side, "buf"), off = cat(side, "off");
   const bool own = element.attribute(buf.c_str());
@@ -181,7 +181,7 @@ Result<Place> Reader::readPlace(pugi::xml_node element, const char* side, int ra
   return place;
 }
 
-Status Reader::readStep(pugi::xml_node element, Block* block) {
+Status XmlReader::readStep(pugi::xml_node element, ReadBlock* block) {
   const std::string_view tag = element.name();
   if (tag != "step" && tag != "op") return xml_.error(element, "is not known inside of a thread block");
   const auto number = static_cast<int64_t>(block->thread.steps.size());
@@ -228,8 +228,8 @@ Status Reader::readStep(pugi::xml_node element, Block* block) {
   return {};
 }
 
-Status Reader::resolveDependencies() {
-  for (Block& block : blocks_) {
+Status XmlReader::resolveDependencies() {
+  for (ReadBlock& block : blocks_) {
     for (size_t s = 0; s < block.thread.steps.size(); ++s) {
       const auto [id, step] = block.dependsOn[s];
       if (id < 0) continue;
@@ -246,7 +246,7 @@ Status Reader::resolveDependencies() {
   }
   for (const size_t prelude : preludes_) {
     const Thread& copies = blocks_[prelude].thread;
-    for (Block& block : blocks_) {
+    for (ReadBlock& block : blocks_) {
       if (block.thread.rank != copies.rank || &block.thread == &copies || block.thread.steps.empty()) continue;
       block.thread.steps.front().after.push_back(
           {static_cast<int>(prelude), static_cast<int>(copies.steps.size()) - 1});
@@ -256,9 +256,9 @@ Status Reader::resolveDependencies() {
 }
 
 // A connection is one thread block's at either end, or the order of its messages would be left to chance.
-Status Reader::checkConnections() {
+Status XmlReader::checkConnections() {
   std::set<std::tuple<int, int, int, bool>> taken;
-  for (const Block& block : blocks_) {
+  for (const ReadBlock& block : blocks_) {
     for (const bool sends : {false, true}) {
       const int peer = sends ? block.send : block.recv;
       if (peer < 0) continue;
@@ -271,13 +271,13 @@ Status Reader::checkConnections() {
   return {};
 }
 
-Result<int> Reader::readRanks(std::string_view text, const std::string& origin) {
+Result<int> XmlReader::readRanks(std::string_view text, const std::string& origin) {
   TUTTI_TRY(xml_.parse(text, origin));
   TUTTI_TRY(readHead());
   return program_.nRanks;
 }
 
-Result<ImportedPlan> Reader::read(std::string_view text, const std::string& origin) {
+Result<ImportedPlan> XmlReader::read(std::string_view text, const std::string& origin) {
   plan_.origin = origin;
   plan_.format = "msccl";
   TUTTI_TRY(xml_.parse(text, origin));
@@ -298,18 +298,18 @@ Result<ImportedPlan> Reader::read(std::string_view text, const std::string& orig
   TUTTI_TRY(checkConnections());
   TUTTI_ASSIGN(const int64_t inPlace, xml_.integer(algo_, "inplace", 0, 0, 1));
   TUTTI_ASSIGN(const int64_t outOfPlace, xml_.integer(algo_, "outofplace", inPlace == 0, 0, 1));
-  for (Block& block : blocks_) program_.threads.push_back(std::move(block.thread));
+  for (ReadBlock& block : blocks_) program_.threads.push_back(std::move(block.thread));
   return finishImport(program_, plan_, outOfPlace != 0, inPlace != 0);
 }
 
 }  // namespace
 
 Result<ImportedPlan> importMscclXml(std::string_view text, const std::string& origin) {
-  return Reader().read(text, origin);
+  return XmlReader().read(text, origin);
 }
 
 Result<int> ranksOfMscclXml(std::string_view text, const std::string& origin) {
-  return Reader().readRanks(text, origin);
+  return XmlReader().readRanks(text, origin);
 }
 
 }  // namespace tutti

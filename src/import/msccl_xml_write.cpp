@@ -15,7 +15,7 @@ struct StepId {
   int block, step;
 };
 
-struct Block {
+struct WrittenBlock {
   int send = -1, recv = -1, channel = 0;
   std::vector<std::string> steps;  // without hasdep, which is known at the end
   std::set<int> awaited;
@@ -23,9 +23,9 @@ struct Block {
 
 /// One gpu.  Thread blocks run side by side, each in its own order, and wait for each other only where they touch the
 /// same chunk: less order than the lane has, so whatever lets the lane complete lets them complete.
-class GpuWriter {
+class XmlGpuWriter {
  public:
-  explicit GpuWriter(const Schedule& schedule) : schedule_(schedule) {}
+  explicit XmlGpuWriter(const Schedule& schedule) : schedule_(schedule) {}
 
   std::string write() {
     for (int lane = 0; lane < static_cast<int>(schedule_.lanes.size()); ++lane) {
@@ -36,7 +36,7 @@ class GpuWriter {
         cat("  <gpu id=\"", schedule_.rank, "\" i_chunks=\"", schedule_.inputChunks() * parts, "\" o_chunks=\"",
             schedule_.outputChunks() * parts, "\" s_chunks=\"", schedule_.nScratch, "\">\n");
     for (size_t b = 0; b < blocks_.size(); ++b) {
-      const Block& block = blocks_[b];
+      const WrittenBlock& block = blocks_[b];
       text += cat("    <tb id=\"", b, "\" send=\"", block.send, "\" recv=\"", block.recv, "\" chan=\"", block.channel,
                   "\">\n");
       for (size_t s = 0; s < block.steps.size(); ++s) {
@@ -89,7 +89,7 @@ class GpuWriter {
       await(cell(lane, chunk).write);
       for (const StepId id : cell(lane, chunk).reads) await(id);
     }
-    Block& block = blocks_[static_cast<size_t>(b)];
+    WrittenBlock& block = blocks_[static_cast<size_t>(b)];
     StepId last{-1, -1};
     for (const auto& [other, step] : after) {
       blocks_[static_cast<size_t>(other)].awaited.insert(step);
@@ -121,7 +121,7 @@ class GpuWriter {
   }
 
   const Schedule& schedule_;
-  std::vector<Block> blocks_;
+  std::vector<WrittenBlock> blocks_;
   std::map<std::array<int, 3>, int> blockOf_;  // by lane, send and recv peer
   std::map<std::pair<Buffer, int>, Cell> cells_;
 };
@@ -152,7 +152,7 @@ Result<std::string> exportMscclXml(const std::vector<Schedule>& schedules, const
                          first.inPlace ? 0 : 1, "\" minBytes=\"0\" maxBytes=\"0\"");
   if (hasRoot(first.collective)) text += cat(" root=\"", first.root, "\"");
   text += ">\n";
-  for (const Schedule& schedule : schedules) text += GpuWriter(schedule).write();
+  for (const Schedule& schedule : schedules) text += XmlGpuWriter(schedule).write();
   return text + "</algo>\n";
 }
 

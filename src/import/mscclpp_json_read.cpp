@@ -29,9 +29,9 @@ struct Local {
   std::vector<RemoteBuffer> memoryBuffers, portBuffers;
 };
 
-class Reader {
+class JsonReader {
  public:
-  Reader(const JsonAt& top, const std::string& origin) : top_(top), builder_(&program_) {
+  JsonReader(const JsonAt& top, const std::string& origin) : top_(top), builder_(&program_) {
     plan_.origin = origin;
     plan_.format = "mscclpp";
   }
@@ -64,7 +64,7 @@ class Reader {
   std::vector<int8_t> piped_;  // by semaphore: used inside pipelines, outside, or not yet (-1)
 };
 
-Status Reader::readChannels(const JsonAt& gpu, int rank, Gpu* out) const {
+Status JsonReader::readChannels(const JsonAt& gpu, int rank, Gpu* out) const {
   std::map<std::pair<Wire, int>, int> count;
   TUTTI_ASSIGN(const std::vector<JsonAt> channels, gpu.list("channels"));
   for (const JsonAt& channel : channels) {
@@ -95,7 +95,7 @@ Status Reader::readChannels(const JsonAt& gpu, int rank, Gpu* out) const {
   return {};
 }
 
-Status Reader::readGpu(const JsonAt& gpu, int rank) {
+Status JsonReader::readGpu(const JsonAt& gpu, int rank) {
   Gpu known;
   TUTTI_TRY(readChannels(gpu, rank, &known));
   TUTTI_ASSIGN(const std::vector<JsonAt> remote, gpu.list("remote_buffers"));
@@ -126,7 +126,7 @@ Status pick(const JsonAt& element, const char* key, const std::vector<T>& all, c
   return {};
 }
 
-Status Reader::readLocal(const JsonAt& element, const Gpu& gpu, Local* out) const {
+Status JsonReader::readLocal(const JsonAt& element, const Gpu& gpu, Local* out) const {
   TUTTI_ASSIGN(const std::vector<JsonAt> channels, element.list("channels"));
   for (const JsonAt& channel : channels) {
     TUTTI_ASSIGN(const Wire wire, readWire(channel, "channel_type"));
@@ -144,7 +144,7 @@ Status Reader::readLocal(const JsonAt& element, const Gpu& gpu, Local* out) cons
   return {};
 }
 
-Status Reader::readThreadBlock(const JsonAt& element, const Gpu& gpu, int rank) {
+Status JsonReader::readThreadBlock(const JsonAt& element, const Gpu& gpu, int rank) {
   TUTTI_ASSIGN(const int64_t id, element.integer("id", JsonAt::kRequired, 0, kMostThreads));
   if (program_.threads.size() == kMostThreads) return element.error("more than ", kMostThreads, " thread blocks");
   Local local;
@@ -155,8 +155,8 @@ Status Reader::readThreadBlock(const JsonAt& element, const Gpu& gpu, int rank) 
   return {};
 }
 
-Status Reader::readOps(const JsonAt& holder, const Local& local, const std::string& prefix, bool piped,
-                       Thread* thread) {
+Status JsonReader::readOps(const JsonAt& holder, const Local& local, const std::string& prefix, bool piped,
+                           Thread* thread) {
   TUTTI_ASSIGN(const std::vector<JsonAt> ops, holder.list("ops"));
   for (size_t i = 0; i < ops.size(); ++i) {
     const JsonAt& op = ops[i];
@@ -174,7 +174,7 @@ Status Reader::readOps(const JsonAt& holder, const Local& local, const std::stri
 
 // Played once over whole chunks, which is the same as unit by unit if all pipelines count alike, and if what is
 // signalled in one is waited for in one.
-Status Reader::readPipeline(const JsonAt& op, const Local& local, const std::string& prefix, Thread* thread) {
+Status JsonReader::readPipeline(const JsonAt& op, const Local& local, const std::string& prefix, Thread* thread) {
   TUTTI_ASSIGN(const JsonAt context, op.at("iter_context"));
   TUTTI_ASSIGN(const int64_t unitBytes, context.integer("unit_size", JsonAt::kRequired, 1, INT32_MAX));
   TUTTI_ASSIGN(const int64_t chunks, context.integer("num_chunks", JsonAt::kRequired, 1, kMostChunks));
@@ -196,7 +196,7 @@ Status Reader::readPipeline(const JsonAt& op, const Local& local, const std::str
   return {};
 }
 
-Status Reader::markPiped(const JsonAt& op, int semaphore, bool piped) {
+Status JsonReader::markPiped(const JsonAt& op, int semaphore, bool piped) {
   piped_.resize(program_.semaphores.size(), -1);
   int8_t& known = piped_[static_cast<size_t>(semaphore)];
   if (known >= 0 && known != static_cast<int8_t>(piped)) {
@@ -206,8 +206,8 @@ Status Reader::markPiped(const JsonAt& op, int semaphore, bool piped) {
   return {};
 }
 
-Status Reader::readOp(const JsonAt& op, const std::string& name, const Local& local, bool piped, Step pattern,
-                      Thread* thread) {
+Status JsonReader::readOp(const JsonAt& op, const std::string& name, const Local& local, bool piped, Step pattern,
+                          Thread* thread) {
   if (const OpForm* form = findOpForm(name)) {
     if (op.has("tbg_info")) {
       TUTTI_ASSIGN(const JsonAt group, op.at("tbg_info"));
@@ -248,8 +248,8 @@ Status Reader::readOp(const JsonAt& op, const std::string& name, const Local& lo
   return op.error("'", name, "' of ", thread->where, " ", pattern.where, " is not an op that is known");
 }
 
-Status Reader::readSignals(const JsonAt& op, const std::string& name, const Local& local, bool piped,
-                           const Step& pattern, Thread* thread) {
+Status JsonReader::readSignals(const JsonAt& op, const std::string& name, const Local& local, bool piped,
+                               const Step& pattern, Thread* thread) {
   TUTTI_ASSIGN(const Wire wire, readWire(op, "channel_type"));
   if (wire == Wire::Switch) return op.error("switch channels have no signals");
   std::vector<ChannelEnd> ends;
@@ -267,7 +267,7 @@ Status Reader::readSignals(const JsonAt& op, const std::string& name, const Loca
   return {};
 }
 
-Status Reader::readDataOp(const JsonAt& op, const OpForm& form, const Local& local, Step pattern, Thread* thread) {
+Status JsonReader::readDataOp(const JsonAt& op, const OpForm& form, const Local& local, Step pattern, Thread* thread) {
   Wire wire = Wire::Memory;
   if (op.has("channel_type")) {
     TUTTI_ASSIGN(const std::string name, op.text("channel_type"));
@@ -287,7 +287,7 @@ Status Reader::readDataOp(const JsonAt& op, const OpForm& form, const Local& loc
   return builder_.addData(op, form, places[0], places[1], std::move(pattern), thread);
 }
 
-Result<Places> Reader::readPlaces(const JsonAt& ref, Wire wire, const Local& local, int rank, Step* pattern) const {
+Result<Places> JsonReader::readPlaces(const JsonAt& ref, Wire wire, const Local& local, int rank, Step* pattern) const {
   Place place{.rank = rank};
   TUTTI_ASSIGN(place.index, ref.whole("index", JsonAt::kRequired, 0, kMostChunks));
   TUTTI_ASSIGN(const int64_t size, ref.integer("size", JsonAt::kRequired, 1, kMostChunks));
@@ -323,7 +323,7 @@ Result<Places> Reader::readPlaces(const JsonAt& ref, Wire wire, const Local& loc
   return Places{place};
 }
 
-Result<ImportedPlan> Reader::read() {
+Result<ImportedPlan> JsonReader::read() {
   TUTTI_TRY(readPlanHead(top_, &program_, &plan_.minBytes, &plan_.maxBytes));
   TUTTI_ASSIGN(const bool inPlace, top_.flag("inplace", false));
   TUTTI_ASSIGN(const std::vector<JsonAt> gpus, top_.list("gpus"));
@@ -353,7 +353,7 @@ Result<ImportedPlan> importMscclppJson(std::string_view text, const std::string&
   const foreign::JsonAt top(document, origin);
   TUTTI_ASSIGN(const std::vector<foreign::JsonAt> gpus, top.list("gpus"));
   if (!gpus.empty() && gpus.front().has("inputChunks")) return foreign::importMscclppLegacy(top, origin);
-  return foreign::Reader(top, origin).read();
+  return foreign::JsonReader(top, origin).read();
 }
 
 Result<int> ranksOfMscclppJson(std::string_view text, const std::string& origin) {

@@ -15,7 +15,7 @@ using foreign::planIndex;
 constexpr size_t kMostChannelsOfOp = 8;  // of MSCCL++'s executor
 
 /// Where the sender puts a message.
-struct Target {
+struct PutTarget {
   Buffer buffer;
   int index;
   bool final;  // not a scratch chunk of its own, to be copied from
@@ -23,7 +23,7 @@ struct Target {
 
 /// All ranks' messages: targets[{from, to, lane}][i] is the i-th one's.
 struct Messages {
-  std::map<std::array<int, 3>, std::vector<Target>> targets;
+  std::map<std::array<int, 3>, std::vector<PutTarget>> targets;
   std::vector<int> scratch;  // chunks of each rank, with those that messages have of their own
 };
 
@@ -37,8 +37,8 @@ Messages placeMessages(const std::vector<Schedule>& schedules) {
         if (!op.from.empty()) {
           const bool direct = op.sources.empty() && touched.count(s.memoryOf(op.dst)) == 0;
           result.targets[{op.from[0], s.rank, lane}].push_back(
-              direct ? Target{op.dst.buffer, planIndex(s, lane, op.dst), true}
-                     : Target{Buffer::Scratch, scratch++, false});
+              direct ? PutTarget{op.dst.buffer, planIndex(s, lane, op.dst), true}
+                     : PutTarget{Buffer::Scratch, scratch++, false});
         }
         for (const Chunk source : op.sources) touched.insert(s.memoryOf(source));
         if (op.hasDst) touched.insert(s.memoryOf(op.dst));
@@ -63,9 +63,9 @@ class List {
   std::string text_;
 };
 
-class GpuWriter {
+class JsonGpuWriter {
  public:
-  GpuWriter(const Schedule& schedule, const Messages& messages) : schedule_(schedule), messages_(messages) {}
+  JsonGpuWriter(const Schedule& schedule, const Messages& messages) : schedule_(schedule), messages_(messages) {}
 
   std::string write() {
     List blocks;
@@ -167,7 +167,7 @@ class GpuWriter {
     sync();
   }
 
-  void send(int lane, const Op& op, const Target& target) {
+  void send(int lane, const Op& op, const PutTarget& target) {
     const std::pair key(op.to[0], target.buffer);
     size_t global = 0;
     while (global < remote_.size() && remote_[global] != key) ++global;
@@ -182,7 +182,7 @@ class GpuWriter {
     signal("signal", op.to[0]);
   }
 
-  void receive(int lane, const Op& op, const Target& target) {
+  void receive(int lane, const Op& op, const PutTarget& target) {
     signal("wait", op.from[0]);
     if (target.final) return;
     const std::string message = place(target.buffer, target.index);
@@ -222,7 +222,7 @@ Result<std::string> exportMscclppJson(const std::vector<Schedule>& schedules, co
   }
   const Messages messages = placeMessages(schedules);
   List gpus;
-  for (const Schedule& schedule : schedules) gpus.add(cat("\n", GpuWriter(schedule, messages).write()));
+  for (const Schedule& schedule : schedules) gpus.add(cat("\n", JsonGpuWriter(schedule, messages).write()));
   return cat("{\"name\": ", quoted(name), ", \"collective\": \"", collectiveKey(c),
              "\", \"protocol\": \"Simple\", \"inplace\": ", first.inPlace ? "true" : "false",
              ",\n  \"reuse_resources\": false, \"num_threads_per_block\": 1024, ",

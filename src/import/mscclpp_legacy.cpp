@@ -16,7 +16,7 @@ struct LegacyForm {
 };
 constexpr auto kPairs = OpForm::Pairs;
 constexpr auto kFold = OpForm::Fold;
-constexpr LegacyForm kForms[] = {
+constexpr LegacyForm kLegacyForms[] = {
     // name, shape, first packet source and target, signals;  sources: local, listed, channels;  targets likewise
     {{"put", kPairs, kNone, kNone, false}, false, true, false, false, false, true},
     {{"pws", kPairs, kNone, kNone, true}, false, true, false, false, false, true},
@@ -44,9 +44,9 @@ struct Channels {
   std::map<Buffer, std::vector<MulticastGroup>> groups;
 };
 
-class Reader {
+class LegacyReader {
  public:
-  Reader(const JsonAt& top, const std::string& origin) : top_(top), builder_(&program_) {
+  LegacyReader(const JsonAt& top, const std::string& origin) : top_(top), builder_(&program_) {
     plan_.origin = origin;
     plan_.format = "mscclpp";
   }
@@ -69,7 +69,7 @@ class Reader {
   ImportedPlan plan_;
 };
 
-Status Reader::readChannels(const JsonAt& gpu, int rank, Channels* out) const {
+Status LegacyReader::readChannels(const JsonAt& gpu, int rank, Channels* out) const {
   std::map<std::pair<Wire, int>, int> count;
   TUTTI_ASSIGN(const std::vector<JsonAt> channels, gpu.list("channels"));
   for (const JsonAt& channel : channels) {
@@ -104,7 +104,7 @@ Status Reader::readChannels(const JsonAt& gpu, int rank, Channels* out) const {
 
 /// The elements of `all` that the ids name.
 template <class T>
-Status pick(const std::vector<JsonAt>& ids, const std::vector<T>& all, std::vector<T>* out) {
+Status pickChannels(const std::vector<JsonAt>& ids, const std::vector<T>& all, std::vector<T>* out) {
   for (const JsonAt& value : ids) {
     TUTTI_ASSIGN(const int64_t id, value.has("id") ? value.integer("id", 0, 0, INT32_MAX) : value.number(0, INT32_MAX));
     if (static_cast<size_t>(id) >= all.size()) return value.error("the gpu has only ", all.size(), " such channels");
@@ -113,7 +113,7 @@ Status pick(const std::vector<JsonAt>& ids, const std::vector<T>& all, std::vect
   return {};
 }
 
-Status Reader::readThreadBlock(const JsonAt& element, const Channels& gpu, int rank) {
+Status LegacyReader::readThreadBlock(const JsonAt& element, const Channels& gpu, int rank) {
   TUTTI_ASSIGN(const int id, element.whole("id", JsonAt::kRequired, 0, kMostThreads));
   if (program_.threads.size() == kMostThreads) return element.error("more than ", kMostThreads, " thread blocks");
   Channels own;
@@ -125,12 +125,12 @@ Status Reader::readThreadBlock(const JsonAt& element, const Channels& gpu, int r
     TUTTI_ASSIGN(const std::vector<JsonAt> ids, channel.list("cids"));
     if (wire == Wire::Switch) {
       const auto known = gpu.groups.find(source);
-      TUTTI_TRY(
-          pick(ids, known == gpu.groups.end() ? std::vector<MulticastGroup>() : known->second, &own.groups[source]));
+      TUTTI_TRY(pickChannels(ids, known == gpu.groups.end() ? std::vector<MulticastGroup>() : known->second,
+                             &own.groups[source]));
     } else {
       const Key key{source, target, wire};
       const auto known = gpu.ends.find(key);
-      TUTTI_TRY(pick(ids, known == gpu.ends.end() ? std::vector<ChannelEnd>() : known->second, &own.ends[key]));
+      TUTTI_TRY(pickChannels(ids, known == gpu.ends.end() ? std::vector<ChannelEnd>() : known->second, &own.ends[key]));
     }
   }
   Thread thread{.rank = rank, .channel = id, .where = cat("gpu ", rank, " tb ", id), .steps = {}};
@@ -143,7 +143,8 @@ Status Reader::readThreadBlock(const JsonAt& element, const Channels& gpu, int r
   return {};
 }
 
-Status Reader::readOp(const JsonAt& op, const std::string& name, const Channels& own, Step pattern, Thread* thread) {
+Status LegacyReader::readOp(const JsonAt& op, const std::string& name, const Channels& own, Step pattern,
+                            Thread* thread) {
   // What a nop depends on lies in its own thread block: MSCCL++'s executor reads no other dependency.
   if (name == "nop" || name == "flush") {
     thread->steps.push_back(std::move(pattern));
@@ -160,15 +161,15 @@ Status Reader::readOp(const JsonAt& op, const std::string& name, const Channels&
     return {};
   }
   if (name == "glres") return readMulticast(op, own, std::move(pattern), thread);
-  for (const LegacyForm& form : kForms) {
+  for (const LegacyForm& form : kLegacyForms) {
     if (name == form.form.name) return readDataOp(op, form, own, std::move(pattern), thread);
   }
   return op.error("'", name, "' of ", thread->where, " ", pattern.where, " is not an op that is known");
 }
 
 /// The channels under i_cids or o_cids, with their entries; `remote` is the buffer at their other ends.
-Result<std::vector<std::pair<ChannelEnd, JsonAt>>> Reader::readEnds(const JsonAt& op, bool outgoing,
-                                                                    const Channels& own, Buffer* remote) const {
+Result<std::vector<std::pair<ChannelEnd, JsonAt>>> LegacyReader::readEnds(const JsonAt& op, bool outgoing,
+                                                                          const Channels& own, Buffer* remote) const {
   Key key{};
   TUTTI_ASSIGN(key.wire, readWire(op, "ctype"));
   const char* holder = outgoing ? "o_buff" : "i_buff";
@@ -193,7 +194,8 @@ Result<std::vector<std::pair<ChannelEnd, JsonAt>>> Reader::readEnds(const JsonAt
   return result;
 }
 
-Status Reader::readSignals(const JsonAt& op, bool posts, const Channels& own, const Step& pattern, Thread* thread) {
+Status LegacyReader::readSignals(const JsonAt& op, bool posts, const Channels& own, const Step& pattern,
+                                 Thread* thread) {
   Buffer remote = Buffer::Input;
   TUTTI_ASSIGN(const auto ends, readEnds(op, posts, own, &remote));
   for (const auto& [end, entry] : ends) {
@@ -206,14 +208,15 @@ Status Reader::readSignals(const JsonAt& op, bool posts, const Channels& own, co
   return {};
 }
 
-Result<Places> Reader::readLocal(const JsonAt& op, const char* buffer, const char* offset, int rank) const {
+Result<Places> LegacyReader::readLocal(const JsonAt& op, const char* buffer, const char* offset, int rank) const {
   Place place{.rank = rank};
   TUTTI_ASSIGN(place.buffer, readBuffer(op, buffer));
   TUTTI_ASSIGN(place.index, op.whole(offset, JsonAt::kRequired, 0, kMostChunks));
   return Places{place};
 }
 
-Status Reader::readDataOp(const JsonAt& op, const LegacyForm& form, const Channels& own, Step pattern, Thread* thread) {
+Status LegacyReader::readDataOp(const JsonAt& op, const LegacyForm& form, const Channels& own, Step pattern,
+                                Thread* thread) {
   TUTTI_ASSIGN(pattern.count, op.whole("cnt", 1, 1, kMostChunks));
   std::vector<Places> places[2];
   for (const bool target : {false, true}) {
@@ -243,7 +246,7 @@ Status Reader::readDataOp(const JsonAt& op, const LegacyForm& form, const Channe
 }
 
 // Load and reduce from all ranks of the group, store to all.
-Status Reader::readMulticast(const JsonAt& op, const Channels& own, Step pattern, Thread* thread) {
+Status LegacyReader::readMulticast(const JsonAt& op, const Channels& own, Step pattern, Thread* thread) {
   TUTTI_ASSIGN(pattern.count, op.whole("cnt", 1, 1, kMostChunks));
   std::vector<Places> places[2];
   for (const bool target : {false, true}) {
@@ -252,7 +255,7 @@ Status Reader::readMulticast(const JsonAt& op, const Channels& own, Step pattern
     const auto known = own.groups.find(local.front().buffer);
     std::vector<MulticastGroup> groups;
     TUTTI_ASSIGN(const std::vector<JsonAt> ids, op.list(target ? "o_cids" : "i_cids"));
-    TUTTI_TRY(pick(ids, known == own.groups.end() ? groups : known->second, &groups));
+    TUTTI_TRY(pickChannels(ids, known == own.groups.end() ? groups : known->second, &groups));
     for (const MulticastGroup& group : groups) {
       Places all;
       for (const int member : group.ranks) {
@@ -265,7 +268,7 @@ Status Reader::readMulticast(const JsonAt& op, const Channels& own, Step pattern
                           thread);
 }
 
-Result<ImportedPlan> Reader::read() {
+Result<ImportedPlan> LegacyReader::read() {
   TUTTI_TRY(readPlanHead(top_, &program_, &plan_.minBytes, &plan_.maxBytes));
   TUTTI_ASSIGN(const bool inPlace, top_.flag("inplace", false));
   TUTTI_ASSIGN(const std::vector<JsonAt> gpus, top_.list("gpus"));
@@ -294,7 +297,7 @@ Result<ImportedPlan> Reader::read() {
 }  // namespace
 
 Result<ImportedPlan> importMscclppLegacy(const JsonAt& top, const std::string& origin) {
-  return Reader(top, origin).read();
+  return LegacyReader(top, origin).read();
 }
 
 }  // namespace tutti::foreign

@@ -14,6 +14,8 @@
 
 namespace tutti::foreign {
 
+inline size_t at(int index) { return static_cast<size_t>(index); }
+
 /// Chunks [index, index + the step's count) of a buffer of a rank.
 struct Place {
   int rank = 0;

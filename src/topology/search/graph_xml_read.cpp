@@ -3,7 +3,7 @@
 #if TUTTI_HAVE_PUGIXML
 #include <set>
 
-#include "src/topology/xml_text.hpp"
+#include "src/base/xml_text.hpp"
 
 namespace tutti::topology {
 namespace {

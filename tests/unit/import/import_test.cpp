@@ -1,5 +1,9 @@
 // Plans of every kind of op become schedules that run, and plans that are wrong are refused with the place and reason.
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
 
 #include "src/schedule/verifier.hpp"
 #include "tests/unit/import/plans.hpp"
@@ -66,6 +70,15 @@ TEST_CASE("chunks of a block become channels") {
   REQUIRE(plan.ok());
   CHECK(plan->inPlace[2].nChannels == 2);
   CHECK(plan->pieces == 6);
+}
+
+TEST_CASE("what a plan writes to the caller's input goes to scratch instead") {
+  // The ring accumulates in the input, and copies the results behind it.
+  std::string text = ringXml(3);
+  while (text.find("dstbuf=\"o\"") != std::string::npos) text = replaced(text, "dstbuf=\"o\"", "dstbuf=\"i\"");
+  CHECK(complaintOf(text).find("was never written") != std::string::npos);
+  for (int r = 0; r < 3; ++r) text = replaced(text, "</tb></gpu>", step(5, "cpy", "i", 0, "o", 0, 3) + "</tb> </gpu>");
+  CHECK(importAndRun(text) == "");
 }
 
 TEST_CASE("MSCCL's older dialect reads as the newer one") {
@@ -136,7 +149,7 @@ TEST_CASE("MSCCL plans that are wrong are refused with line and reason") {
   const std::string racy = replaced(pairXml(), "depid=\"2\" deps=\"0\"", "depid=\"-1\" deps=\"-1\"");
   CHECK(complaintOf(racy).find("without an order between them") != std::string::npos);
   CHECK(complaintOf(replaced(pairXml(), "inplace=\"1\" outofplace=\"0\"", "inplace=\"0\" outofplace=\"1\""))
-            .find("writes i[0] of gpu 0, which is the caller's and read-only") != std::string::npos);
+            .find("out of place: is not a right allreduce: rank 0: out[0] was never written") != std::string::npos);
 }
 #endif
 
@@ -171,7 +184,7 @@ TEST_CASE("MSCCL++ plans that are wrong are refused with path and reason") {
            Wrong{"\"size\": 1", "\"size\": 2", "has 1 chunks where another one of the op has 2"},
            Wrong{"\"channel_ids\": [0]", "\"channel_ids\": [4]", "/channel_ids/0: the gpu has only"},
            Wrong{"\"rlxsignal\"", "\"nop\"", "deadlock: "},
-           Wrong{"\"inplace\": true", "\"inplace\": false", "which is the caller's and read-only"},
+           Wrong{"\"inplace\": true", "\"inplace\": false", "out[0] was never written"},
        }) {
     refuses(plan, row);
   }
@@ -204,6 +217,38 @@ TEST_CASE("plans that touch the buffers of ranks that have not come or may have 
         "gpu 1 tb 0 op 3 (rres): writes a buffer of gpu 0, which does not wait for that before it ends. ");
 }
 #endif
+
+// Not run by itself: TUTTI_TEST_PLANS=FOLDER test_import '[.folder]' says what becomes of every plan under a folder,
+// and with TUTTI_TEST_WRITE=FOLDER writes the plans of this file there (seeds for the fuzzers).
+TEST_CASE("plans of a folder", "[.folder]") {
+  if (const char* target = std::getenv("TUTTI_TEST_WRITE")) {
+    const auto write = [&](const char* name, const std::string& text) {
+      std::ofstream(cat(target, "/", name)) << text;
+    };
+    write("ring.xml", ringXml(3));
+    write("gather.xml", gatherXml(3, true));
+    write("pair.xml", pairXml());
+    write("loadstore.json", loadStoreJson(2));
+    write("packets.json", packetsJson(2));
+    write("multicast.json", multicastJson(2));
+    write("group.json", groupJson(2));
+    write("legacy.json", legacyJson());
+  }
+  const char* folder = std::getenv("TUTTI_TEST_PLANS");
+  if (folder == nullptr) return;
+  int ran = 0, refused = 0, wrong = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    const std::string extension = entry.path().extension();
+    if (extension != ".xml" && extension != ".json") continue;
+    const auto plan = importPlanFile(entry.path());
+    const std::string why = plan.ok() ? runs(*plan) : plan.status().message();
+    ++(!plan.ok() ? refused : why.empty() ? ran : wrong);
+    if (!why.empty())
+      std::cout << (plan.ok() ? "WRONG " : "refused ") << entry.path().filename() << ": " << why << "\n";
+  }
+  std::cout << ran << " ran, " << refused << " refused, " << wrong << " wrong\n";
+  CHECK(wrong == 0);
+}
 
 TEST_CASE("what is no plan at all is refused") {
   CHECK(complaintOf("") == "plan: is empty");
