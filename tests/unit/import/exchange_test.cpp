@@ -79,7 +79,7 @@ bool inMscclpp(Collective c) {
          c == Collective::AllToAll;
 }
 
-void exchangeAll(Exporter out, Importer back, bool all) {
+[[maybe_unused]] void exchangeAll(Exporter out, Importer back, bool all) {
   int plans = 0;
   for (const Algorithm* algorithm : algorithms()) {
     if (algorithm->collective == Collective::Barrier || (!all && !inMscclpp(algorithm->collective))) continue;

@@ -13,7 +13,7 @@ using namespace tutti::test;
 
 namespace {
 
-std::string importAndRun(const std::string& text) {
+[[maybe_unused]] std::string importAndRun(const std::string& text) {
   const auto plan = importPlan(text, "plan");
   return plan.ok() ? runs(*plan) : plan.status().message();
 }
@@ -24,7 +24,7 @@ struct Wrong {
   const char* complaint;
 };
 
-void refuses(const std::string& right, const Wrong& row) {
+[[maybe_unused]] void refuses(const std::string& right, const Wrong& row) {
   INFO("'" << row.part << "' becomes '" << row.by << "'");
   const std::string text = replaced(right, row.part, row.by);
   REQUIRE(text.find("in the plan") == std::string::npos);
@@ -33,7 +33,7 @@ void refuses(const std::string& right, const Wrong& row) {
   CHECK(complaint.find(row.complaint) != std::string::npos);
 }
 
-size_t opsOf(const std::vector<Schedule>& schedules) {
+[[maybe_unused]] size_t opsOf(const std::vector<Schedule>& schedules) {
   size_t ops = 0;
   for (const Schedule& s : schedules) {
     for (const Lane& lane : s.lanes) ops += lane.ops.size();

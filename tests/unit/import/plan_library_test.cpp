@@ -27,7 +27,7 @@ class Folder {
   std::string path_;
 };
 
-std::string names(const std::vector<PlanLibrary::Candidate>& found) {
+[[maybe_unused]] std::string names(const std::vector<PlanLibrary::Candidate>& found) {
   std::string text;
   for (const auto& candidate : found) {
     text += cat(text.empty() ? "" : " ", std::filesystem::path(candidate.plan->origin).filename().native(),
