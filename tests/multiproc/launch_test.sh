@@ -45,7 +45,7 @@ unset SLURM_JOB_ID SLURM_STEP_ID SLURM_NTASKS SLURM_STEP_NODELIST
 
 if [ "${2:-1}" != 1 ]; then
   echo "skipped: pmix: built without it"
-elif mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
+elif mpirun --version 2>/dev/null | grep >/dev/null 'Open MPI'; then
   root=
   [ "$(id -u)" = 0 ] && root=--allow-run-as-root
   mpirun $root --oversubscribe -np 4 "$program" 2 >"$out" 2>&1
