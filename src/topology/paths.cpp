@@ -42,7 +42,7 @@ struct Label {
 bool isLane(LinkKind kind) { return kind == LinkKind::NvLink || kind == LinkKind::Xgmi; }
 
 /// Where the network begins: ports, and adapters whose ports the description leaves out.
-std::vector<bool> portsOf(const Graph& graph) {
+std::vector<bool> portMask(const Graph& graph) {
   std::vector<bool> isPort(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (graph.nodes[i].kind == NodeKind::Nic) isPort[i] = true;
@@ -172,7 +172,7 @@ Paths::Paths(const Graph& graph)
     : hostOf_(graph.nodes.size(), -1),
       deviceOf_(graph.nodes.size(), -1),
       nets_(graph.nodes.size()),
-      isPort_(portsOf(graph)) {
+      isPort_(portMask(graph)) {
   std::vector<std::vector<int>> lanesOf(graph.nodes.size());
   for (size_t i = 0; i < graph.links.size(); ++i) {
     if (!isLane(graph.links[i].kind)) continue;
