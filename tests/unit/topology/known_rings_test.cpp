@@ -11,7 +11,7 @@
 namespace tutti::topology {
 namespace {
 
-std::string section(const std::string& all, const std::string& name) {
+std::string ringSection(const std::string& all, const std::string& name) {
   const std::string head = "== " + name + "\n";
   const size_t at = all.find(head);
   if (at == std::string::npos) return "no section in rings.txt";
@@ -49,7 +49,7 @@ TEST_CASE("rings and trees on recorded machines are those that are known, and so
         if (const char* path = std::getenv("TUTTI_TEST_WRITE_GOLDEN")) {
           std::ofstream(path, std::ios::app) << "== " << title << "\n" << totals(graph, *plan);
         } else {
-          CHECK(totals(graph, *plan) == section(expected, title));
+          CHECK(totals(graph, *plan) == ringSection(expected, title));
         }
       }
     }
