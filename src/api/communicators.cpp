@@ -76,8 +76,8 @@ Status initAll(tuttiComm_t* comms, int nDev) {
 
 /// Children join in the same way as new communicators; the plan for it may need the parent's ranks.
 JoinFunction joinChild(std::function<Result<ChildPlan>()> plan, const CommSettings& settings) {
-  return [plan = std::move(plan), settings](std::atomic<uint32_t>* abort) -> Result<std::unique_ptr<Comm>> {
-    TUTTI_ASSIGN(ChildPlan child, plan());
+  return [plan = std::move(plan), settings](std::atomic<uint32_t>* abort) mutable -> Result<std::unique_ptr<Comm>> {
+    TUTTI_ASSIGN(ChildPlan child, std::exchange(plan, nullptr)());  // lets go of the parent before the join
     return Comm::join(child.session, std::move(child.request), settings, abort);
   };
 }
@@ -85,7 +85,7 @@ JoinFunction joinChild(std::function<Result<ChildPlan>()> plan, const CommSettin
 Status commSplit(tuttiComm_t parent, int color, int key, tuttiComm_t* newComm, const tuttiConfig_t* config) {
   TUTTI_TRY(checkNotNull(newComm, "newComm"));
   *newComm = nullptr;
-  TUTTI_ASSIGN(Comm * comm, usable(parent));
+  TUTTI_ASSIGN(const CommUse comm, use(parent));
   if (color < 0 && color != TUTTI_SPLIT_NOCOLOR) {
     return invalidArgument("color ", color, " is neither >= 0 nor TUTTI_SPLIT_NOCOLOR");
   }
@@ -104,7 +104,7 @@ Status commShrink(tuttiComm_t parent, const int* list, int count, tuttiComm_t* n
                   int flags) {
   TUTTI_TRY(checkNotNull(newComm, "newComm"));
   *newComm = nullptr;
-  TUTTI_ASSIGN(Comm * comm, usable(parent));
+  TUTTI_ASSIGN(const CommUse comm, use(parent));
   if (count < 0) return invalidArgument("excludeRanksCount ", count, " is negative");
   if (count > 0) TUTTI_TRY(checkNotNull(list, "excludeRanksList"));
   if (flags != TUTTI_SHRINK_DEFAULT && flags != TUTTI_SHRINK_ABORT) {
@@ -136,7 +136,7 @@ Status commGrow(tuttiComm_t parent, int nRanks, const tuttiUniqueId* id, int ran
     TUTTI_TRY(checkNotNull(id, "uniqueId (of a new rank)"));
     return initRank(newComm, nRanks, *id, rank, config);
   }
-  TUTTI_ASSIGN(Comm * comm, usable(parent));
+  TUTTI_ASSIGN(const CommUse comm, use(parent));
   if (rank != -1) return invalidArgument("rank must be -1 on a rank of the old communicator, not ", rank);
   if (nRanks <= comm->nRanks()) {
     return invalidArgument("nRanks ", nRanks, " is not more than the ", comm->nRanks(), " ranks of comm");
@@ -158,27 +158,32 @@ Status checkEnding(tuttiComm_t comm) {
   return {};
 }
 
+/// Everything that is under way, then the farewell of all ranks.
+Status finishCalls(const CommUse& comm) {
+  Status status;
+  if (comm.handle()->own) status = comm.handle()->own->synchronize();
+  const Status finalized = comm->finalize();
+  return status.ok() ? finalized : status;
+}
+
 Status destroy(tuttiComm_t handle) {
   TUTTI_TRY(checkEnding(handle));
-  if (handle->joiner.joinable()) handle->joiner.join();
+  finishJoiner(handle);
   Status status;
-  if (handle->comm != nullptr && !handle->finalized.load()) {
-    if (handle->own) status = handle->own->synchronize();
-    const Status finalized = handle->comm->finalize();
-    if (status.ok()) status = finalized;
+  {
+    const Result<CommUse> comm = use(handle);  // else it never came up, or another thread aborts it
+    if (comm.ok() && !handle->finalized.load()) status = finishCalls(*comm);
   }
-  handle->state.store(tuttiComm::State::Gone, std::memory_order_seq_cst);  // partner: Turn::take()
-  freeComm(handle);
+  endComm(handle);
   return status;
 }
 
 Status abortComm(tuttiComm_t handle) {
   TUTTI_TRY(checkEnding(handle));
   handle->abort.store(1, std::memory_order_release);  // ends a join, and calls in flight
-  if (handle->joiner.joinable()) handle->joiner.join();
-  if (handle->comm != nullptr) handle->comm->abort();
-  handle->state.store(tuttiComm::State::Gone, std::memory_order_seq_cst);  // partner: Turn::take()
-  freeComm(handle);
+  finishJoiner(handle);
+  if (const Result<CommUse> comm = use(handle); comm.ok()) (*comm)->abort();
+  endComm(handle);
   return {};
 }
 
@@ -189,7 +194,7 @@ Status asyncError(tuttiComm_t handle, tuttiResult_t* out) {
   if (handle->state.load(std::memory_order_acquire) == tuttiComm::State::Joining) {
     state = {tuttiInProgress, "joining"};
   } else {
-    const Result<Comm*> comm = usable(handle);
+    const Result<CommUse> comm = use(handle);
     state = comm.status();
     if (state.ok() && handle->own) state = handle->own->query();
     if (state.ok()) state = (*comm)->failure();
@@ -237,7 +242,7 @@ tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int nRanks, const tuttiUniqueId* u
 }
 
 tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags) {
-  const Result<Comm*> live = usable(comm);
+  const Result<CommUse> live = use(comm);
   Status status = live.status();
   if (status.ok() && flags != 0) status = invalidArgument("flags ", flags, " is not 0");
   if (status.ok()) (*live)->revoke();
@@ -245,7 +250,7 @@ tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags) {
 }
 
 tuttiResult_t tuttiCommFinalize(tuttiComm_t comm) {
-  const Result<Comm*> live = usable(comm);
+  const Result<CommUse> live = use(comm);
   Status status = live.status();
   if (status.ok() && comm->finalized.exchange(true)) status = invalidUsage("comm has been finalized already");
   if (status.ok() && comm->own) status = comm->own->synchronize();
@@ -264,27 +269,27 @@ tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* asyncErr) 
 tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* count) {
   Status status = checkEnding(comm);
   if (status.ok()) status = checkNotNull(count, "count");
-  if (status.ok()) status = asStatus(usable(comm));
+  if (status.ok()) status = asStatus(use(comm));
   if (status.ok()) *count = comm->nRanks;
   return report("CommCount", status, comm);
 }
 
 tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank) {
-  Status status = asStatus(usable(comm));
+  Status status = asStatus(use(comm));
   if (status.ok()) status = checkNotNull(rank, "rank");
   if (status.ok()) *rank = comm->rank;
   return report("CommUserRank", status, comm);
 }
 
 tuttiResult_t tuttiCommCuDevice(tuttiComm_t comm, int* device) {
-  Status status = asStatus(usable(comm));
+  Status status = asStatus(use(comm));
   if (status.ok()) status = checkNotNull(device, "device");
   if (status.ok()) *device = -1;
   return report("CommCuDevice", status, comm);
 }
 
 tuttiResult_t tuttiCommSetTimeout(tuttiComm_t comm, int timeoutMs) {
-  const Result<Comm*> live = usable(comm);
+  const Result<CommUse> live = use(comm);
   Status status = live.status();
   if (status.ok() && timeoutMs < 0) status = invalidArgument("timeoutMs ", timeoutMs, " is negative");
   if (status.ok()) (*live)->setTimeoutMs(timeoutMs);

@@ -150,7 +150,7 @@ tuttiResult_t enterCollective(const char* function, tuttiComm_t handle, const Pl
 }
 
 tuttiResult_t enterCall(const char* function, tuttiComm_t handle, Call call, tuttiStream_t stream) {
-  const Result<Comm*> comm = usable(handle);
+  const Result<CommUse> comm = use(handle);
   Status status = comm.status();
   if (status.ok()) status = checkStream(stream);
   if (status.ok()) status = checkCall(handle, &call);

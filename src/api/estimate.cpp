@@ -67,7 +67,7 @@ extern "C" {
 
 tuttiResult_t tuttiCommEstimate(tuttiComm_t comm, tuttiCall_t call, size_t count, tuttiDataType_t dtype,
                                 tuttiRedOp_t op, int root, tuttiEstimate_t* estimate) {
-  const Result<Comm*> live = usable(comm);
+  const Result<CommUse> live = use(comm);
   Status status = live.status();
   if (status.ok()) status = checkNotNull(estimate, "estimate");
   if (status.ok() && estimate->size < sizeof(tuttiEstimate_t)) {

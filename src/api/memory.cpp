@@ -21,7 +21,7 @@ tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes) {
 tuttiResult_t tuttiMemFree(void* ptr) { return report("MemFree", hostFree(ptr), nullptr); }
 
 tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* buff, size_t bytes, void** handle) {
-  const Result<Comm*> live = usable(comm);
+  const Result<CommUse> live = use(comm);
   Status status = live.status();
   if (status.ok()) status = checkNotNull(handle, "handle");
   if (status.ok() && bytes > 0) status = checkNotNull(buff, "buff");
@@ -30,7 +30,7 @@ tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* buff, size_t bytes, void
 }
 
 tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle) {
-  const Result<Comm*> live = usable(comm);
+  const Result<CommUse> live = use(comm);
   Status status = live.status();
   if (status.ok()) status = (*live)->registrations().remove(handle);
   return report("CommDeregister", status, comm);
@@ -67,7 +67,7 @@ tuttiResult_t tuttiStreamQuery(tuttiStream_t stream) {
 
 tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t* op, void* scalar, tuttiDataType_t dtype,
                                         tuttiScalarResidence_t residence, tuttiComm_t comm) {
-  const Result<Comm*> live = usable(comm);
+  const Result<CommUse> live = use(comm);
   Status status = live.status();
   if (status.ok()) status = checkNotNull(op, "op");
   if (status.ok()) status = checkNotNull(scalar, "scalar");
@@ -92,7 +92,7 @@ tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t* op, void* scalar, tuttiDat
 
 tuttiResult_t tuttiRedOpCreate(tuttiRedOp_t* op, tuttiRedFunction_t function, int commutative, void* context,
                                tuttiComm_t comm) {
-  const Result<Comm*> live = usable(comm);
+  const Result<CommUse> live = use(comm);
   Status status = live.status();
   if (status.ok()) status = checkNotNull(op, "op");
   if (status.ok() && function == nullptr) status = invalidArgument("function is NULL");
@@ -107,7 +107,7 @@ tuttiResult_t tuttiRedOpCreate(tuttiRedOp_t* op, tuttiRedFunction_t function, in
 }
 
 tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm) {
-  const Result<Comm*> live = usable(comm);
+  const Result<CommUse> live = use(comm);
   Status status = live.status();
   if (status.ok()) status = (*live)->operators().remove(op);
   return report("RedOpDestroy", status, comm);

@@ -61,7 +61,7 @@ Status checkDisjoint(const std::vector<size_t>& counts, const std::vector<size_t
 
 tuttiResult_t enterCounts(const char* function, tuttiComm_t comm, Call call, CountsBuilder* builder,
                           tuttiStream_t stream) {
-  if (const Result<Comm*> live = usable(comm); !live.ok()) return reportCall(function, live.status(), comm);
+  if (const Result<CommUse> live = use(comm); !live.ok()) return reportCall(function, live.status(), comm);
   if (builder->status().ok()) {
     const Counts& c = builder->counts();
     if (call.collective != Collective::ReduceScatter && !c.recvCounts.empty()) {

@@ -1,6 +1,5 @@
 #include "src/comm/group.hpp"
 
-#include <algorithm>
 #include <future>
 
 #include "src/comm/launch.hpp"
@@ -8,31 +7,20 @@
 namespace tutti {
 namespace {
 
-/// Counts a call that runs on a handle, so that it is not freed under it.
-class InUse {
- public:
-  explicit InUse(tuttiComm* handle) : handle_(handle) { handle_->users.fetch_add(1, std::memory_order_acq_rel); }
-  ~InUse() { handle_->users.fetch_sub(1, std::memory_order_acq_rel); }
-  InUse(const InUse&) = delete;
-  InUse& operator=(const InUse&) = delete;
-
- private:
-  tuttiComm* handle_;
-};
-
 /// The part of a group that runs on one stream: one batch per communicator.
 struct Part {
   HostStream* carrier = nullptr;  // nullptr: the calling thread
-  std::vector<tuttiComm*> handles;
+  std::vector<CommUse> comms;
   std::vector<std::unique_ptr<Batch>> batches;
   std::vector<uint64_t> tickets;
 
-  Batch& batchOf(tuttiComm* handle) {
-    const auto found = std::find(handles.begin(), handles.end(), handle);
-    if (found != handles.end()) return *batches[static_cast<size_t>(found - handles.begin())];
-    handles.push_back(handle);
-    batches.push_back(std::make_unique<Batch>(*handle->comm));
-    tickets.push_back(handle->comm->turn().take());
+  Batch& batchOf(const CommUse& comm) {
+    for (size_t i = 0; i < comms.size(); ++i) {
+      if (comms[i].handle() == comm.handle()) return *batches[i];
+    }
+    comms.push_back(comm);
+    batches.push_back(std::make_unique<Batch>(*comm));
+    tickets.push_back(comm->turn().take());
     return *batches.back();
   }
 };
@@ -44,10 +32,12 @@ HostStream* carrierOf(tuttiComm* handle, tuttiStream_t stream) {
 
 Status runPart(Part* part) {
   Status status = runBatches(part->batches, part->tickets);
-  for (tuttiComm* handle : part->handles) {
-    if (!status.ok()) remember(handle, status);
-    handle->users.fetch_sub(1, std::memory_order_acq_rel);
+  if (!status.ok()) {
+    for (const CommUse& comm : part->comms) remember(comm.handle(), status);
   }
+  // Now, and not when a stream lets go of its work: who frees a communicator waits for this, and may own the stream.
+  part->batches.clear();
+  part->comms.clear();
   return status;
 }
 
@@ -60,10 +50,22 @@ Part& partOn(HostStream* carrier, std::vector<std::shared_ptr<Part>>* parts) {
   return *parts->back();
 }
 
-std::vector<std::shared_ptr<Part>> partsOf(const Group& group) {
-  std::vector<std::shared_ptr<Part>> parts;
+/// Nothing has begun if it fails: a communicator may be gone since the call, or its join, part of the group, has
+/// failed.
+Result<std::vector<CommUse>> useAll(const Group& group) {
+  std::vector<CommUse> comms;
   for (const Group::Entry& entry : group.calls) {
-    partOn(carrierOf(entry.handle, entry.stream), &parts).batchOf(entry.handle).add(entry.call);
+    TUTTI_ASSIGN(CommUse comm, use(entry.handle));
+    comms.push_back(std::move(comm));
+  }
+  return comms;
+}
+
+std::vector<std::shared_ptr<Part>> partsOf(const Group& group, const std::vector<CommUse>& comms) {
+  std::vector<std::shared_ptr<Part>> parts;
+  for (size_t i = 0; i < comms.size(); ++i) {
+    const Group::Entry& entry = group.calls[i];
+    partOn(carrierOf(entry.handle, entry.stream), &parts).batchOf(comms[i]).add(entry.call);
   }
   return parts;
 }
@@ -83,19 +85,17 @@ Status joinAll(std::vector<Group::Join>* joins) {
 }
 
 Status startCalls(const Group& group) {
-  // A communicator whose join was part of the group may have failed.
-  for (const Group::Entry& entry : group.calls) TUTTI_TRY(asStatus(usable(entry.handle)));
-  const std::vector<std::shared_ptr<Part>> parts = partsOf(group);
+  TUTTI_ASSIGN(const std::vector<CommUse> comms, useAll(group));
+  const std::vector<std::shared_ptr<Part>> parts = partsOf(group, comms);
   std::shared_ptr<Part> here;
   bool background = false;
   for (const auto& part : parts) {
-    for (tuttiComm* handle : part->handles) handle->users.fetch_add(1, std::memory_order_acq_rel);
     if (part->carrier == nullptr) {
       here = part;
       continue;
     }
+    for (const CommUse& comm : part->comms) background = background || comm.handle()->own.get() == part->carrier;
     part->carrier->enqueue([part] { return runPart(part.get()); });
-    for (tuttiComm* handle : part->handles) background = background || handle->own.get() == part->carrier;
   }
   if (here) TUTTI_TRY(runPart(here.get()));
   if (background) return {tuttiInProgress, "running in the background; poll tuttiCommGetAsyncError"};
@@ -127,10 +127,9 @@ Status submit(tuttiComm* handle, const Call& call, tuttiStream_t stream) {
     currentGroup().calls.push_back({handle, call, stream});
     return {};
   }
-  HostStream* carrier = carrierOf(handle, stream);
-  if (carrier == nullptr) {
-    const InUse inUse(handle);
-    return runCall(*handle->comm, call);
+  if (carrierOf(handle, stream) == nullptr) {
+    TUTTI_ASSIGN(const CommUse comm, use(handle));
+    return runCall(*comm, call);
   }
   Group single;
   single.calls.push_back({handle, call, stream});

@@ -48,7 +48,7 @@ Status finishJoin(tuttiComm* handle, const JoinFunction& join) {
   handle->turn = handle->comm->sharedTurn();
   handle->rank = handle->comm->rank();
   handle->nRanks = handle->comm->nRanks();
-  handle->state.store(tuttiComm::State::Ready, std::memory_order_release);  // pairs with usable()
+  handle->state.store(tuttiComm::State::Ready, std::memory_order_release);  // pairs with use()
   return {};
 }
 
@@ -71,10 +71,11 @@ Status startJoin(tuttiComm* handle, JoinFunction join, tuttiComm_t* out) {
   return status;
 }
 
-Result<Comm*> usable(tuttiComm_t handle) {
+Result<CommUse> use(tuttiComm_t handle) {
   if (handle == nullptr) return invalidArgument("comm is NULL");
-  switch (handle->state.load(std::memory_order_acquire)) {
-    case tuttiComm::State::Ready: return handle->comm.get();
+  CommUse inUse(handle);  // before the state is read: then it is not freed, or the state says that it is
+  switch (handle->state.load(std::memory_order_seq_cst)) {
+    case tuttiComm::State::Ready: return inUse;
     case tuttiComm::State::Joining:
       return invalidUsage("comm (rank ", handle->rank, " of ", handle->nRanks,
                           ") is still joining; poll tuttiCommGetAsyncError until it leaves tuttiInProgress");
@@ -86,9 +87,15 @@ Result<Comm*> usable(tuttiComm_t handle) {
   return handle->error;
 }
 
-void freeComm(tuttiComm* handle) {
+void finishJoiner(tuttiComm* handle) {
+  const std::lock_guard lock(handle->joinerMutex);
   if (handle->joiner.joinable()) handle->joiner.join();
-  while (handle->users.load(std::memory_order_acquire) > 0) sched_yield();
+}
+
+void endComm(tuttiComm* handle) {
+  // seq_cst: partner of Turn::take() and of CommUse
+  if (handle->state.exchange(tuttiComm::State::Gone, std::memory_order_seq_cst) == tuttiComm::State::Gone) return;
+  while (handle->users.load(std::memory_order_seq_cst) > 0) sched_yield();
   if (handle->turn != nullptr) handle->turn->drain();
   handle->own.reset();
   handle->comm.reset();

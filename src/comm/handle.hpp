@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "src/comm/comm.hpp"
 #include "src/device/host_stream.hpp"
@@ -19,7 +20,7 @@ struct tuttiComm {
 
   std::atomic<State> state{State::Joining};
   std::atomic<uint32_t> abort{0};
-  std::atomic<int> users{0};  // calls that are running on it
+  std::atomic<int> users{0};  // CommUse that are alive
   std::atomic<bool> finalized{false};
   int rank = 0;
   int nRanks = 0;
@@ -27,7 +28,8 @@ struct tuttiComm {
   std::unique_ptr<tutti::Comm> comm;       // while Ready
   std::shared_ptr<tutti::Turn> turn;       // comm's; from Ready on, and never changed again
   std::unique_ptr<tutti::HostStream> own;  // blocking = 0: carries calls without a stream
-  std::thread joiner;                      // blocking = 0: while Joining
+  std::thread joiner;                      // blocking = 0: while Joining; see finishJoiner()
+  std::mutex joinerMutex;
 
   std::mutex mutex;  // guards what follows
   tutti::Status error;
@@ -50,14 +52,43 @@ Status startJoin(tuttiComm* handle, JoinFunction join, tuttiComm_t* out);
 /// Run `join` and put the outcome into the handle.
 Status finishJoin(tuttiComm* handle, const JoinFunction& join);
 
-/// The communicator of a handle if calls may be made on it.  Errors: InvalidArgument (NULL), InvalidUsage (destroyed,
-/// still joining), or the error that broke it.
-Result<Comm*> usable(tuttiComm_t handle);
+/// A communicator that is not freed while this lives, whoever destroys or aborts it meanwhile.
+class CommUse {
+ public:
+  CommUse(const CommUse& other) : CommUse(other.handle_) {}
+  CommUse(CommUse&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  CommUse& operator=(CommUse other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~CommUse() {
+    if (handle_ != nullptr) handle_->users.fetch_sub(1, std::memory_order_acq_rel);  // pairs with endComm()
+  }
+
+  Comm& operator*() const { return *handle_->comm; }
+  Comm* operator->() const { return handle_->comm.get(); }
+  tuttiComm* handle() const { return handle_; }
+
+ private:
+  friend Result<CommUse> use(tuttiComm_t handle);
+  explicit CommUse(tuttiComm* handle) : handle_(handle) {
+    handle_->users.fetch_add(1, std::memory_order_seq_cst);  // partner: endComm()
+  }
+
+  tuttiComm* handle_;
+};
+
+/// The communicator of a handle if calls may be made on it.  Errors: InvalidArgument (NULL, destroyed), InvalidUsage
+/// (still joining), or the error that broke it.
+Result<CommUse> use(tuttiComm_t handle);
 
 /// Keep `error` as the handle's last.
 void remember(tuttiComm* handle, const Status& error);
 
-/// Free the communicator of a handle that says Gone: waits for calls in flight first.
-void freeComm(tuttiComm* handle);
+/// Wait until a join in the background is over.  Any thread.
+void finishJoiner(tuttiComm* handle);
+
+/// Say that the communicator is gone, wait for calls in flight, and free it.  Of several threads that do so, one does.
+void endComm(tuttiComm* handle);
 
 }  // namespace tutti

@@ -1,4 +1,5 @@
 // Several communicators used from several threads at once, many ranks, and large counts.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
@@ -62,4 +63,43 @@ TEST_CASE("an abort in the middle of large transfers ends them all, and no memor
     for (const tuttiResult_t result : results) CHECK(result != tuttiSuccess);
   }
   unsetenv("TUTTI_ALGO");
+}
+
+TEST_CASE("a communicator can be aborted while other threads ask it, call it and destroy it") {
+  for (int round = 0; round < 20; ++round) {
+    const std::string complaints = onRanks(2, [&](const Rank& r) -> std::string {
+      (void)tuttiBarrier(r.comm, nullptr);  // the other rank may be through and have aborted
+      std::vector<std::thread> others;
+      std::atomic<bool> wrong{false};
+      const auto untilItEnds = [&](auto call) {
+        others.emplace_back([call] {
+          while (call() == tuttiSuccess) std::this_thread::yield();
+        });
+      };
+      untilItEnds([&] {
+        int count = 2;
+        const tuttiResult_t result = tuttiCommCount(r.comm, &count);
+        if (count != 2) wrong = true;
+        return result;
+      });
+      untilItEnds([&] {
+        tuttiResult_t state = tuttiSuccess;
+        const tuttiResult_t result = tuttiCommGetAsyncError(r.comm, &state);
+        return result == tuttiSuccess ? state : result;
+      });
+      untilItEnds([&] {
+        std::vector<int> x(100, 1);
+        return tuttiAllReduce(x.data(), x.data(), x.size(), tuttiInt32, tuttiSum, r.comm, nullptr);
+      });
+      // One waits for the other rank's farewell, which never comes.
+      if (r.rank == 0 && round % 2 == 0) others.emplace_back([&] { (void)tuttiCommDestroy(r.comm); });
+      std::this_thread::sleep_for(std::chrono::microseconds(200 * (round % 5)));
+      const tuttiResult_t aborted = tuttiCommAbort(r.comm);
+      for (std::thread& other : others) other.join();
+      const bool twice = aborted == tuttiInvalidArgument && r.rank == 0;  // the other thread was first
+      return aborted != tuttiSuccess && !twice ? "abort: " + std::to_string(aborted) : wrong ? "count" : "as it should";
+    });
+    CAPTURE(round);
+    CHECK(complaints == "rank 0: as it should\nrank 1: as it should\n");
+  }
 }

@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include "tests/support/fork.hpp"
 #include "tests/unit/bootstrap/ranks.hpp"
 
 using namespace tutti;
@@ -29,7 +30,7 @@ struct Pipe {
 };
 
 pid_t forked(const std::function<int()>& child) {
-  const pid_t pid = ::fork();
+  const pid_t pid = forkWhenIdle();
   if (pid == 0) ::_exit(child());
   return pid;
 }
@@ -82,6 +83,7 @@ TEST_CASE("when a rank's process is killed, all others learn which one it was") 
     return 0;
   });
   REQUIRE(dying > 0);
+  up.write.reset();  // what waits for the child learns of its early end
   std::atomic<bool> killed{false};
   std::thread killer([&] {
     char c;

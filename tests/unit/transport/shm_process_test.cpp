@@ -7,6 +7,7 @@
 #include <set>
 
 #include "src/device/host_memory.hpp"
+#include "tests/support/fork.hpp"
 #include "tests/unit/transport/shm_pair.hpp"
 
 using namespace tutti;
@@ -51,7 +52,7 @@ pid_t forkRank1(Family& family, Address* theirs, Body body) {
   int pipes[2];
   REQUIRE(pipe(pipes) == 0);
   const Address parent = family.transport[0]->address();
-  const pid_t child = fork();
+  const pid_t child = forkWhenIdle();
   if (child == 0) {
     const Address mine = family.transport[1]->address();
     if (write(pipes[1], mine.data(), mine.size()) < 0) _exit(2);
