@@ -1,6 +1,7 @@
 #include "src/bootstrap/inquiry.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace tutti {
 
@@ -9,10 +10,12 @@ namespace {
 bool mustFail(InquiryReason reason) { return reason != InquiryReason::Stalled; }
 
 constexpr int64_t kMaxGraceNs = 600'000'000'000;  // of others: a limit for what is believed
-constexpr int kLooks = 3;
+// When the asking rank looks again, in fortieths of the time it has.  At the early looks all may have answered, but one
+// of them just before it entered the call in question; only then are they worth another flood.
+constexpr std::array kLooks = {1, 2, 4, 8, 16, 26, 36};
+constexpr size_t kEarlyLooks = 4;
 
-/// When the asking rank looks again: after 40 %, 65 % and 90 % of the time it has.
-int64_t lookNs(int64_t beganNs, int64_t endNs, int look) { return beganNs + (endNs - beganNs) / 20 * (8 + 5 * look); }
+int64_t lookNs(int64_t beganNs, int64_t endNs, size_t look) { return beganNs + (endNs - beganNs) / 40 * kLooks[look]; }
 
 }  // namespace
 
@@ -50,7 +53,7 @@ void Inquiry::stop() {
 void Inquiry::ask() {
   LiveInquiry& a = *active_;
   a.number = nextNumber_++;
-  a.nextLookNs = lookNs(a.beganNs, a.endNs, a.looks);
+  scheduleLook();
   newestAsk_[rank_] = a.number;
   take(rank_, host_.testimony());
   for (const auto& [rank, testimony] : host_.departed()) take(rank, testimony);
@@ -63,6 +66,17 @@ void Inquiry::ask() {
   w.i32(a.question.suspect);
   w.i64(a.endNs - host_.nowNs());
   host_.flood(w.take(), -1);
+}
+
+void Inquiry::askAgain() {
+  const LiveInquiry& a = *active_;
+  const bool allAnswered = std::ranges::all_of(a.answers, [](const auto& answer) { return answer.has_value(); });
+  if (a.looks > kEarlyLooks || allAnswered) return ask();
+  scheduleLook();
+}
+
+void Inquiry::scheduleLook() {
+  active_->nextLookNs = lookNs(active_->beganNs, active_->endNs, active_->looks);
 }
 
 bool Inquiry::onAsk(int from, Reader& in) {
@@ -164,7 +178,7 @@ void Inquiry::take(int rank, const Testimony& testimony) {
 void Inquiry::look(bool last) {
   const LiveInquiry& a = *active_;
   bool complete = true;
-  bool onlyQuietMissing = a.looks >= 2;
+  bool onlyQuietMissing = a.looks + 1 >= kLooks.size();
   for (int rank = 0; rank < nRanks_; ++rank) {
     if (a.answers[static_cast<size_t>(rank)]) continue;
     complete = false;
@@ -215,9 +229,9 @@ int64_t Inquiry::nextTimerNs() const {
 void Inquiry::onTimer() {
   const int64_t now = host_.nowNs();
   if (active_ && active_->parent < 0 && active_->nextLookNs <= now) {
-    const bool last = ++active_->looks >= kLooks;
+    const bool last = ++active_->looks >= kLooks.size();
     look(last);
-    if (active_ && active_->parent < 0) ask();
+    if (active_ && active_->parent < 0) askAgain();
   }
   if (active_ && active_->parent >= 0 && active_->endNs <= now) {
     const Question dead = active_->question;

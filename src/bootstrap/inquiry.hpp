@@ -54,7 +54,7 @@ struct LiveInquiry {
   // Ours only:
   int64_t beganNs = 0;
   int64_t nextLookNs = kNoTimer;
-  int looks = 0;
+  size_t looks = 0;
   std::vector<std::optional<Testimony>> answers;
   std::set<int> quiet;
 };
@@ -81,6 +81,8 @@ class Inquiry {
  private:
   bool better(const Question& a, const Question& b) const;
   void ask();
+  void askAgain();
+  void scheduleLook();
   void take(int rank, const Testimony& testimony);
   void look(bool last);
   void finish();
