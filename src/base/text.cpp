@@ -51,6 +51,23 @@ bool parseBytes(std::string_view text, size_t* bytes) {
   return true;
 }
 
+std::string toXml(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      case '\t': out += "&#9;"; break;
+      case '\n': out += "&#10;"; break;
+      case '\r': out += "&#13;"; break;
+      default: out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;  // XML has no way to write the others
+    }
+  }
+  return out;
+}
+
 std::string toHex(const void* data, size_t bytes) {
   static constexpr char kDigits[] = "0123456789abcdef";
   const auto* p = static_cast<const unsigned char*>(data);

@@ -25,6 +25,9 @@ std::string formatBytes(size_t bytes);
 /// "64K", "1M", "2g", "123" -> bytes.  Returns false on anything else or on overflow.
 bool parseBytes(std::string_view text, size_t* bytes);
 
+/// What stands for this text in XML, between tags or in an attribute: &<>" and control characters as entities.
+std::string toXml(std::string_view text);
+
 /// Lower-case hexadecimal, two digits a byte.
 std::string toHex(const void* data, size_t bytes);
 /// The reverse of toHex; false on odd length or another character.

@@ -75,9 +75,7 @@ void Inquiry::askAgain() {
   scheduleLook();
 }
 
-void Inquiry::scheduleLook() {
-  active_->nextLookNs = lookNs(active_->beganNs, active_->endNs, active_->looks);
-}
+void Inquiry::scheduleLook() { active_->nextLookNs = lookNs(active_->beganNs, active_->endNs, active_->looks); }
 
 bool Inquiry::onAsk(int from, Reader& in) {
   Question q;

@@ -35,7 +35,7 @@ class CallLog {
     const bool inside = inside_.load(std::memory_order_acquire);  // partner: leave()
     return {before, inside || entered_.load(std::memory_order_relaxed) != before};
   }
-  /// All calls so far, as one text that ranks can compare.  The calling thread.
+  /// All calls so far, as one text that ranks can compare.  Who has the turn.
   std::string digest() const { return cat(entered_.load(std::memory_order_relaxed), "/", hash_); }
 
  private:

@@ -114,13 +114,17 @@ std::byte* Comm::workspace(size_t bytes) {
 }
 
 Status Comm::finalize() {
-  turn_->drain();
+  const uint64_t ticket = turn_->take();  // other threads should not call now, but who knows
+  turn_->await(ticket);
+  const std::string own = log_.digest();
+  const uint64_t last = sequence_;
+  turn_->finish(ticket);
   TUTTI_TRY(failure());
   // Everyone says what it has called; ranks that disagree find out here at the latest.
-  TUTTI_ASSIGN(const std::vector<std::string> calls, control_->allGather(log_.digest(), deadline()));
+  TUTTI_ASSIGN(const std::vector<std::string> calls, control_->allGather(own, deadline()));
   for (size_t r = 0; r < calls.size(); ++r) {
-    if (calls[r] == calls[static_cast<size_t>(rank())]) continue;
-    return control_->inquire(InquiryReason::Mismatch, sequence_, static_cast<int>(r), kGraceMs);
+    if (calls[r] == own) continue;
+    return control_->inquire(InquiryReason::Mismatch, last, static_cast<int>(r), kGraceMs);
   }
   return {};
 }

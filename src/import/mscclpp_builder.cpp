@@ -68,6 +68,25 @@ Status readPlanHead(const JsonAt& top, Program* program, uint64_t* minBytes, uin
   return {};
 }
 
+Result<std::vector<JsonAt>> readGpus(const JsonAt& top, const ChunkKeys& keys, Program* program) {
+  TUTTI_ASSIGN(std::vector<JsonAt> gpus, top.list("gpus"));
+  if (gpus.empty() || gpus.size() > kMostRanks)
+    return top.error("has ", gpus.size(), " gpus; 1 to ", kMostRanks, " can be");
+  program->nRanks = static_cast<int>(gpus.size());
+  std::vector<ChunkCounts> counts;
+  for (size_t r = 0; r < gpus.size(); ++r) {
+    TUTTI_ASSIGN(const int64_t id, gpus[r].integer("id", JsonAt::kRequired, 0, INT32_MAX));
+    if (static_cast<size_t>(id) != r) return gpus[r].error("has id ", id);
+    ChunkCounts count;
+    TUTTI_ASSIGN(count.input, gpus[r].whole(keys.input, JsonAt::kRequired, 0, kMostChunks));
+    TUTTI_ASSIGN(count.output, gpus[r].whole(keys.output, JsonAt::kRequired, 0, kMostChunks));
+    TUTTI_ASSIGN(count.scratch, gpus[r].whole(keys.scratch, 0, 0, kMostChunks));
+    counts.push_back(count);
+  }
+  if (Status status = setChunks(counts, -1, program); !status.ok()) return top.error(status.message());
+  return gpus;
+}
+
 int ProgramBuilder::semaphore(Wire wire, int from, int to, int number) {
   const auto [known, isNew] = semaphores_.try_emplace({wire, from, to, number}, 0);
   if (isNew) {

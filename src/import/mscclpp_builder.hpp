@@ -33,6 +33,13 @@ Result<Wire> readWire(const JsonAt& at, const char* key);
 /// Name, collective, message sizes.  Errors: with the path.
 Status readPlanHead(const JsonAt& top, Program* program, uint64_t* minBytes, uint64_t* maxBytes);
 
+/// The keys of a gpu's numbers of chunks, which differ between the formats.
+struct ChunkKeys {
+  const char *input, *output, *scratch;
+};
+/// The list of gpus, numbered in order, whose numbers of chunks make the program's.  Errors: with the path.
+Result<std::vector<JsonAt>> readGpus(const JsonAt& top, const ChunkKeys& keys, Program* program);
+
 /// How an op combines its sources and targets.
 struct OpForm {
   const char* name;

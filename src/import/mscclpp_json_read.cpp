@@ -326,21 +326,8 @@ Result<Places> JsonReader::readPlaces(const JsonAt& ref, Wire wire, const Local&
 Result<ImportedPlan> JsonReader::read() {
   TUTTI_TRY(readPlanHead(top_, &program_, &plan_.minBytes, &plan_.maxBytes));
   TUTTI_ASSIGN(const bool inPlace, top_.flag("inplace", false));
-  TUTTI_ASSIGN(const std::vector<JsonAt> gpus, top_.list("gpus"));
-  if (gpus.empty() || gpus.size() > kMostRanks)
-    return top_.error("has ", gpus.size(), " gpus; 1 to ", kMostRanks, " can be");
-  program_.nRanks = static_cast<int>(gpus.size());
-  std::vector<ChunkCounts> counts;
-  for (size_t r = 0; r < gpus.size(); ++r) {
-    TUTTI_ASSIGN(const int64_t id, gpus[r].integer("id", JsonAt::kRequired, 0, INT32_MAX));
-    if (static_cast<size_t>(id) != r) return gpus[r].error("has id ", id);
-    ChunkCounts count;
-    TUTTI_ASSIGN(count.input, gpus[r].whole("input_chunks", JsonAt::kRequired, 0, kMostChunks));
-    TUTTI_ASSIGN(count.output, gpus[r].whole("output_chunks", JsonAt::kRequired, 0, kMostChunks));
-    TUTTI_ASSIGN(count.scratch, gpus[r].whole("scratch_chunks", 0, 0, kMostChunks));
-    counts.push_back(count);
-  }
-  if (Status status = setChunks(counts, -1, &program_); !status.ok()) return top_.error(status.message());
+  TUTTI_ASSIGN(const std::vector<JsonAt> gpus,
+               readGpus(top_, {"input_chunks", "output_chunks", "scratch_chunks"}, &program_));
   for (size_t r = 0; r < gpus.size(); ++r) TUTTI_TRY(readGpu(gpus[r], static_cast<int>(r)));
   return finishImport(program_, plan_, !inPlace, inPlace);
 }

@@ -1,29 +1,13 @@
 #include <cmath>
 #include <cstdio>
 
+#include "src/base/text.hpp"
 #include "src/topology/complete.hpp"
 #include "src/topology/nccl_xml.hpp"
 #include "src/topology/rates.hpp"
 
 namespace tutti::topology {
 namespace {
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\t': out += "&#9;"; break;
-      case '\n': out += "&#10;"; break;
-      case '\r': out += "&#13;"; break;
-      default: out += c;
-    }
-  }
-  return out;
-}
 
 std::string hex(uint64_t value, int digits) {
   char text[32];
@@ -77,9 +61,7 @@ class Writer {
     inTag_ = true;
     ++depth_;
   }
-  void attribute(std::string_view name, const std::string& value) {
-    out_ += cat(" ", name, "=\"", escaped(value), "\"");
-  }
+  void attribute(std::string_view name, const std::string& value) { out_ += cat(" ", name, "=\"", toXml(value), "\""); }
   void close(const char* tag) {
     --depth_;
     out_ += inTag_ ? std::string("/>\n") : cat(std::string(static_cast<size_t>(depth_) * 2, ' '), "</", tag, ">\n");

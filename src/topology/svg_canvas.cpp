@@ -8,20 +8,6 @@
 namespace tutti::topology {
 namespace {
 
-std::string markup(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return out;
-}
-
 /// Coordinates with a tenth of a pixel: short files, the same on every machine.
 std::string coordinate(double value) {
   char text[32];
@@ -45,7 +31,7 @@ std::string style(const Ink& ink) {
 
 std::string closing(const char* tag, std::string_view tooltip) {
   if (tooltip.empty()) return "/>\n";
-  return cat("><title>", markup(tooltip), "</title></", tag, ">\n");
+  return cat("><title>", toXml(tooltip), "</title></", tag, ">\n");
 }
 
 }  // namespace
@@ -93,7 +79,7 @@ void Canvas::text(double x, double y, std::string_view words, const Font& font) 
                attribute("font-size", coordinate(font.size)), attribute("fill", font.color));
   if (font.bold) body_ += attribute("font-weight", "bold");
   if (std::string_view(font.anchor) != "start") body_ += attribute("text-anchor", font.anchor);
-  body_ += cat(">", markup(words), "</text>\n");
+  body_ += cat(">", toXml(words), "</text>\n");
 }
 
 void Canvas::fitted(double x, double y, double width, const std::vector<std::string>& texts, const Font& font) {

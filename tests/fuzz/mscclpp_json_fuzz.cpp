@@ -1,42 +1,18 @@
-// Any bytes as MSCCL++'s JSON, present and older format: refused with a sentence that names the input, or schedules
-// that verify, and that read back from their own JSON.
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <string_view>
-
+// MSCCL++'s JSON, present and older format.
 #include "src/import/mscclpp_json.hpp"
-#include "src/schedule/verifier.hpp"
-
-using namespace tutti;
+#include "tests/fuzz/plan_round_trip.hpp"
 
 namespace {
 
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
-bool hasForm(Collective c) {
-  return c == Collective::AllReduce || c == Collective::AllGather || c == Collective::ReduceScatter ||
-         c == Collective::AllToAll;
+bool hasForm(tutti::Collective c) {
+  using enum tutti::Collective;
+  return c == AllReduce || c == AllGather || c == ReduceScatter || c == AllToAll;
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const auto plan = importMscclppJson({reinterpret_cast<const char*>(data), size}, "input");
-  require(plan.ok() || plan.status().message().starts_with("input"));
-  if (!plan.ok()) return 0;
-  require(!plan->outOfPlace.empty() || !plan->inPlace.empty());
-  for (const bool inPlace : {false, true}) {
-    const std::vector<Schedule>& schedules = plan->schedules(inPlace);
-    if (schedules.empty()) continue;
-    require(verify(schedules, {.slots = 1}).empty());
-    const auto text = exportMscclppJson(schedules, "again");
-    require(text.ok() == hasForm(plan->collective));
-    if (!text.ok()) continue;
-    const auto again = importMscclppJson(*text, "again");
-    require(again.ok() && again->schedules(inPlace).size() == schedules.size());
-  }
+  using namespace tutti;
+  test::fuzzPlan(data, size, importMscclppJson, exportMscclppJson, hasForm);
   return 0;
 }

@@ -1,31 +1,15 @@
 // A folder of plans: which are kept, which are found.
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "src/import/plan_library.hpp"
+#include "tests/support/temp_folder.hpp"
 #include "tests/unit/import/plans.hpp"
 
 using namespace tutti;
 using namespace tutti::test;
 
 namespace {
-
-/// A folder that is gone at the end.
-class Folder {
- public:
-  Folder() {
-    char name[] = "/tmp/tutti_plans_XXXXXX";
-    if (mkdtemp(name) != nullptr) path_ = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  void write(const std::string& name, const std::string& text) const { std::ofstream(path_ + "/" + name) << text; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 [[maybe_unused]] std::string names(const std::vector<PlanLibrary::Candidate>& found) {
   std::string text;
@@ -40,7 +24,7 @@ class Folder {
 
 #if TUTTI_HAVE_PUGIXML && TUTTI_HAVE_NLOHMANN_JSON
 TEST_CASE("a library keeps what is right and for its ranks, and finds by collective, bytes and place") {
-  const Folder folder;
+  const TempFolder folder;
   folder.write("b-ring.xml", ringXml(2));         // allreduce, out of place, from 1024 bytes
   folder.write("a-pair.xml", pairXml());          // allreduce, in place, to 4096 bytes
   folder.write("c-load.json", loadStoreJson(2));  // allreduce, in place, 16 to 1048576 bytes
@@ -78,10 +62,10 @@ TEST_CASE("a library keeps what is right and for its ranks, and finds by collect
 }
 
 TEST_CASE("libraries of the same files have the same fingerprint, others another") {
-  const Folder one, two;
+  const TempFolder one, two;
   one.write("x.xml", ringXml(2));
   two.write("x.xml", ringXml(2));
-  const auto print = [](const Folder& folder) { return PlanLibrary::read(folder.path(), 2)->fingerprint(); };
+  const auto print = [](const TempFolder& folder) { return PlanLibrary::read(folder.path(), 2)->fingerprint(); };
   CHECK(print(one) == print(two));
   two.write("y.xml", ringXml(3));  // for other ranks
   CHECK(print(one) == print(two));
@@ -92,7 +76,7 @@ TEST_CASE("libraries of the same files have the same fingerprint, others another
 
 TEST_CASE("a folder that is not there is an error, an empty one is not") {
   CHECK(PlanLibrary::read("/nonexistent/plans", 2).status().code() == tuttiSystemError);
-  const Folder folder;
+  const TempFolder folder;
   const auto library = PlanLibrary::read(folder.path(), 2);
   REQUIRE(library.ok());
   CHECK(library->plans().empty());

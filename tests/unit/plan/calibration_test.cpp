@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "src/plan/measure.hpp"
+#include "tests/support/temp_folder.hpp"
 
 namespace {
 
@@ -28,20 +29,13 @@ Calibration oddFigures() {
   return c;
 }
 
-/// A folder that goes away with its files; variables set for a test are unset again.
-class Scratch {
+/// A folder; variables set for a test are unset again.
+class Scratch : public test::TempFolder {
  public:
-  Scratch() {
-    char name[] = "/tmp/tutti_calibration_XXXXXX";
-    REQUIRE(mkdtemp(name) != nullptr);
-    path = name;
-    ::setenv("TUTTI_LOG", "error", 1);
-  }
+  Scratch() { ::setenv("TUTTI_LOG", "error", 1); }
   ~Scratch() {
     for (const char* v : {"TUTTI_CALIBRATION", "XDG_CACHE_HOME", "TUTTI_LOG"}) unsetenv(v);
-    std::system(cat("rm -rf ", path).c_str());
   }
-  std::string path;
 };
 
 std::string contents(const std::string& path) {
@@ -112,9 +106,9 @@ TEST_CASE("no damage to a text makes it anything but refused or in range") {
 
 TEST_CASE("the file is found, kept private, and measured anew when it is damaged or of another machine") {
   Scratch scratch;
-  setenv("XDG_CACHE_HOME", scratch.path.c_str(), 1);
+  setenv("XDG_CACHE_HOME", scratch.path().c_str(), 1);
   const std::string path = calibrationPath(kMachine);
-  CHECK(path.starts_with(scratch.path + "/tutti/calibration-"));
+  CHECK(path.starts_with(scratch.path() + "/tutti/calibration-"));
   CHECK(path != calibrationPath({kMachine.cpu, 5, kMachine.host}));
   int measured = 0;
   const auto measure = [&](const MachineIdentity&) -> Result<Calibration> {
@@ -144,13 +138,13 @@ TEST_CASE("the file is found, kept private, and measured anew when it is damaged
   CHECK(*loadOrMeasure(kMachine, measure) == defaultCalibration(kMachine));
   CHECK(measured == 3);
   // Where nothing can be kept, the measured figures are used all the same.
-  setenv("TUTTI_CALIBRATION", cat(scratch.path, "/tutti").c_str(), 1);
+  setenv("TUTTI_CALIBRATION", cat(scratch.path(), "/tutti").c_str(), 1);
   CHECK(load() == 4);
 }
 
 TEST_CASE("ranks that write and read at once see whole files and leave no others") {
   Scratch scratch;
-  const std::string path = scratch.path + "/deep/er/file";
+  const std::string path = scratch.path() + "/deep/er/file";
   REQUIRE(writeCalibration(path, oddFigures()).ok());
   std::vector<std::string> complaints(4);
   std::vector<std::thread> ranks;
@@ -166,7 +160,7 @@ TEST_CASE("ranks that write and read at once see whole files and leave no others
   for (auto& rank : ranks) rank.join();
   for (const std::string& complaint : complaints) CHECK(complaint == "");
   CHECK(contents(path) == toText(oddFigures()));
-  CHECK(std::system(cat("test $(ls ", scratch.path, "/deep/er | wc -l) = 1").c_str()) == 0);
+  CHECK(std::system(cat("test $(ls ", scratch.path(), "/deep/er | wc -l) = 1").c_str()) == 0);
 }
 
 TEST_CASE("a fit finds latency and bandwidth, also under noise") {

@@ -2,41 +2,27 @@
 #include "src/topology/sysfs.hpp"
 
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "src/topology/complete.hpp"
 #include "src/topology/detect.hpp"
 #include "src/topology/paths.hpp"
 #include "src/topology/write.hpp"
+#include "tests/support/temp_folder.hpp"
 
 namespace tutti::topology {
 namespace {
 
 namespace fs = std::filesystem;
 
-class FakeRoot {
+class FakeRoot : public test::TempFolder {
  public:
-  FakeRoot() {
-    std::string pattern = (fs::temp_directory_path() / "tutti-sysfs-XXXXXX").string();
-    REQUIRE(mkdtemp(pattern.data()) != nullptr);
-    root_ = pattern;
-  }
-  ~FakeRoot() { fs::remove_all(root_); }
-  FakeRoot(const FakeRoot&) = delete;
-  FakeRoot& operator=(const FakeRoot&) = delete;
-
-  std::string path() const { return root_.string(); }
-
-  void file(const std::string& name, const std::string& text) const {
-    fs::create_directories((root_ / name).parent_path());
-    std::ofstream(root_ / name) << text << "\n";
-  }
+  void file(const std::string& name, const std::string& text) const { write(name, text + "\n"); }
 
   void link(const std::string& name, const std::string& target) const {
-    fs::create_directories((root_ / name).parent_path());
-    fs::create_symlink(root_ / target, root_ / name);
+    const fs::path root = path();
+    fs::create_directories((root / name).parent_path());
+    fs::create_symlink(root / target, root / name);
   }
 
   /// A PCI function at the end of `way` below /sys/devices.
@@ -55,9 +41,6 @@ class FakeRoot {
     }
     link("sys/bus/pci/devices/" + busId, folder);
   }
-
- private:
-  fs::path root_;
 };
 
 /// Two sockets; on the second one a switch with a GPU and an adapter with two InfiniBand ports.

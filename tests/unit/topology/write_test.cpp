@@ -82,7 +82,7 @@ TEST_CASE("names that would break a form do not") {
   auto graph = parseTopology("gpu:1 nic:1x10", "line").value();
   graph.nodes[0].name = "<a \"b\" & \\ 'c'\n>";
   for (const int net : graph.all(NodeKind::Net)) graph.nodes[static_cast<size_t>(net)].name = "x\"y\\";
-  CHECK(toSvg(graph).find("&lt;a &quot;b&quot; &amp; \\ 'c' &gt;") != std::string::npos);
+  CHECK(toSvg(graph).find("&lt;a &quot;b&quot; &amp; \\ 'c'&#10;&gt;") != std::string::npos);
   CHECK(toDot(graph).find("label=\"x\\\"y\\\\") != std::string::npos);
   CHECK(toText(graph).find("<a \"b\"") != std::string::npos);
 }
