@@ -1,11 +1,9 @@
 // Collectives with the same count on every rank, and point to point.
 #include "src/api/entry.hpp"
 
-using tutti::Call;
-using tutti::CallKind;
 using tutti::Collective;
-using tutti::enterCall;
 using tutti::enterCollective;
+using tutti::enterTransfer;
 
 extern "C" {
 
@@ -61,24 +59,12 @@ tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream) {
 
 tuttiResult_t tuttiSend(const void* sendbuff, size_t count, tuttiDataType_t dtype, int peer, tuttiComm_t comm,
                         tuttiStream_t stream) {
-  Call call;
-  call.kind = CallKind::Send;
-  call.sendbuff = sendbuff;
-  call.count = count;
-  call.dtype = dtype;
-  call.root = peer;
-  return enterCall("Send", comm, call, stream);
+  return enterTransfer("Send", comm, {true, dtype, peer, count, sendbuff, nullptr}, stream);
 }
 
 tuttiResult_t tuttiRecv(void* recvbuff, size_t count, tuttiDataType_t dtype, int peer, tuttiComm_t comm,
                         tuttiStream_t stream) {
-  Call call;
-  call.kind = CallKind::Recv;
-  call.recvbuff = recvbuff;
-  call.count = count;
-  call.dtype = dtype;
-  call.root = peer;
-  return enterCall("Recv", comm, call, stream);
+  return enterTransfer("Recv", comm, {false, dtype, peer, count, nullptr, recvbuff}, stream);
 }
 
 }  // extern "C"

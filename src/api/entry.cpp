@@ -149,6 +149,22 @@ tuttiResult_t enterCollective(const char* function, tuttiComm_t handle, const Pl
   return enterCall(function, handle, call, stream);
 }
 
+tuttiResult_t enterTransfer(const char* function, tuttiComm_t handle, const PlainTransfer& transfer,
+                            tuttiStream_t stream) {
+  if (handle != nullptr && stream == nullptr && groupDepth == 0) {
+    Status status;
+    if (runAgain(handle, transfer, &status)) return status.ok() ? tuttiSuccess : report(function, status, handle);
+  }
+  Call call;
+  call.kind = transfer.isSend ? CallKind::Send : CallKind::Recv;
+  call.sendbuff = transfer.source;
+  call.recvbuff = transfer.dst;
+  call.count = transfer.count;
+  call.dtype = transfer.dtype;
+  call.root = transfer.peer;
+  return enterCall(function, handle, call, stream);
+}
+
 tuttiResult_t enterCall(const char* function, tuttiComm_t handle, Call call, tuttiStream_t stream) {
   const Result<CommUse> comm = use(handle);
   Status status = comm.status();

@@ -3,7 +3,7 @@
 
 #include "src/base/status.hpp"
 #include "src/comm/group.hpp"
-#include "src/comm/launch.hpp"
+#include "src/comm/short_way.hpp"
 #include "tutti/tutti.h"
 
 namespace tutti {
@@ -31,6 +31,9 @@ Status checkCall(tuttiComm_t handle, Call* call);
 
 /// The way of a collective with one count: short if such a call was made before, else enterCall's.
 tuttiResult_t enterCollective(const char* function, tuttiComm_t handle, const PlainCall& call, tuttiStream_t stream);
+/// Same for a send or a receive.
+tuttiResult_t enterTransfer(const char* function, tuttiComm_t handle, const PlainTransfer& transfer,
+                            tuttiStream_t stream);
 
 /// The common way of every collective and point-to-point call.
 tuttiResult_t enterCall(const char* function, tuttiComm_t handle, Call call, tuttiStream_t stream);

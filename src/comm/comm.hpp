@@ -118,6 +118,8 @@ class Comm : public TaskOwner {
   std::byte* workspace(size_t bytes);
   /// The batch of calls made outside groups.  Only with the turn.
   Batch& ownBatch() { return *ownBatch_; }
+  /// The send or receive that was made before.  Only with the turn.
+  PointToPointRun& ownTransfer() { return ownTransfer_; }
   /// Elements of this rank's input.
   size_t inputElements(const Call& call) const;
   /// The most bytes of one message on any link of this communicator; the same on all ranks.
@@ -162,6 +164,7 @@ class Comm : public TaskOwner {
   size_t sliceBytes_ = 0;
   std::vector<std::byte> workspace_;
   std::unique_ptr<Batch> ownBatch_;
+  PointToPointRun ownTransfer_;
 };
 
 }  // namespace tutti

@@ -8,6 +8,7 @@
 
 #include "src/comm/call.hpp"
 #include "src/exec/collective_run.hpp"
+#include "src/exec/point_to_point.hpp"
 
 namespace tutti {
 
@@ -44,6 +45,26 @@ struct KnownCall {
   }
 };
 
+/// The arguments of a send or a receive.
+struct PlainTransfer {
+  bool isSend = false;
+  tuttiDataType_t dtype = tuttiFloat32;
+  int peer = 0;
+  size_t count = 0;
+  const void* source = nullptr;  // of a send
+  void* dst = nullptr;           // of a receive
+};
+
+struct KnownTransfer {
+  PlainTransfer like;  // but for the pointers
+  PointToPointOp op;   // but for the pointers; the fingerprint with sequence 0
+
+  bool fits(const PlainTransfer& t) const {
+    return t.isSend == like.isSend && t.dtype == like.dtype && t.peer == like.peer && t.count == like.count &&
+           (t.isSend ? t.source : t.dst) != nullptr;
+  }
+};
+
 /// One thread at a time.  A table that forgets: an entry stays until another call needs its place.
 class KnownCalls {
  public:
@@ -52,17 +73,26 @@ class KnownCalls {
     return entry.run != nullptr && entry.fits(call) ? &entry : nullptr;
   }
   void learn(const KnownCall& call) { entries_[placeOf(call.like)] = call; }
-  /// Plans are about to go.
+  const KnownTransfer* find(const PlainTransfer& transfer) const {
+    const KnownTransfer& entry = transfers_[placeOf(transfer)];
+    return entry.op.channel != nullptr && entry.fits(transfer) ? &entry : nullptr;
+  }
+  void learn(const KnownTransfer& transfer) { transfers_[placeOf(transfer.like)] = transfer; }
+  /// Plans are about to go (channels stay).
   void forget() { entries_.fill(KnownCall()); }
 
  private:
   static constexpr size_t kEntries = 64;
-  static size_t placeOf(const PlainCall& call) {
-    const size_t mixed = (call.count ^ static_cast<size_t>(call.collective) << 40) * 0x9e3779b97f4a7c15;
-    return mixed >> 58;
-  }
+  static size_t placeOf(size_t key) { return (key * 0x9e3779b97f4a7c15) >> 58; }
   static_assert(kEntries == size_t{1} << (64 - 58));
+  static size_t placeOf(const PlainCall& call) {
+    return placeOf(call.count ^ static_cast<size_t>(call.collective) << 40);
+  }
+  static size_t placeOf(const PlainTransfer& t) {
+    return placeOf(t.count ^ static_cast<size_t>(t.peer) << 41 ^ static_cast<size_t>(t.isSend) << 40);
+  }
   std::array<KnownCall, kEntries> entries_{};
+  std::array<KnownTransfer, kEntries> transfers_{};
 };
 
 }  // namespace tutti

@@ -74,7 +74,7 @@ Status Batch::prepare() {
 
 Status Batch::preparePointToPoint(const Call& call) {
   const bool isSend = call.kind == CallKind::Send;
-  const Fingerprint fingerprint = fingerprintOf(call, comm_.nextPairSequence(call.root, isSend));
+  const uint32_t sequence = comm_.nextPairSequence(call.root, isSend);
   if (call.count == 0) return {};
   PointToPointOp op;
   TUTTI_ASSIGN(op.channel, comm_.links().channel(call.root, kPointToPointLane, comm_.deadline()));
@@ -84,9 +84,11 @@ Status Batch::preparePointToPoint(const Call& call) {
   op.dst = static_cast<std::byte*>(call.recvbuff);
   op.bytes = call.count * dataTypeBytes(call.dtype);
   op.sliceBytes = comm_.sliceBytes();
-  op.lendsAny = isSend && op.bytes >= kLeastMappedBytes && comm_.lends(call.root, op.bytes);
   op.lendsMapped = comm_.lendsMapped();
-  op.call = fingerprint;
+  op.lendsAny = isSend && op.bytes >= kLeastMappedBytes && comm_.lends(call.root, op.bytes);
+  op.call = fingerprintOf(call, 0);
+  comm_.known().learn({{isSend, call.dtype, call.root, call.count, nullptr, nullptr}, op});
+  op.call = withSequence(op.call, sequence);
   pointToPoint_.add(op);
   return {};
 }
@@ -233,13 +235,13 @@ Status runOn(Comm& comm, Task* run, const Result<Progress>& first) {
   return std::move(task.result);
 }
 
-/// Often the first step is all, and whatever drives and waits costs as much again.
+}  // namespace
+
 Status runTask(Comm& comm, Task* run) {
+  // Often the first step is all, and whatever drives and waits costs as much again.
   const Result<Progress> first = run->step();
   return first.ok() && *first == Progress::Done ? Status() : runOn(comm, run, first);
 }
-
-}  // namespace
 
 Status runCall(Comm& comm, const Call& call) {
   const uint64_t ticket = comm.turn().take();
@@ -258,45 +260,6 @@ Status runCall(Comm& comm, const Call& call) {
   comm.log().leave();
   comm.turn().finish(ticket);
   return result;
-}
-
-namespace {
-
-Status runKnown(Comm& comm, const KnownCall& known, const PlainCall& call) {
-  const uint64_t sequence = comm.nextSequence();
-  CallBuffers buffers = known.buffers;
-  buffers.input = static_cast<const std::byte*>(call.sendbuff);
-  buffers.output = static_cast<std::byte*>(call.recvbuff);
-  buffers.call = withSequence(known.call, sequence);
-  Trimmings trimmings;
-  if (known.divisor != 0) {
-    trimmings.divisor = known.divisor;
-    trimmings.divided = {nullptr, buffers.output, known.dividedCount};
-  }
-  comm.enter(sequence, buffers.call);
-  known.run->begin(buffers, trimmings);
-  Status result = runTask(comm, known.run);
-  comm.log().leave();
-  return result;
-}
-
-}  // namespace
-
-bool runAgain(tuttiComm* handle, const PlainCall& call, Status* result) {
-  if (handle->state.load(std::memory_order_acquire) != tuttiComm::State::Ready) return false;
-  Turn& turn = *handle->turn;
-  const uint64_t ticket = turn.take();
-  turn.await(ticket);
-  bool known = false;
-  // From here to finish() nobody frees the communicator, if it was still there after take().
-  if (handle->state.load(std::memory_order_seq_cst) == tuttiComm::State::Ready && handle->own == nullptr) {
-    Comm& comm = *handle->comm;
-    const KnownCall* like = comm.known().find(call);
-    known = like != nullptr && !comm.aborting();
-    if (known) *result = runKnown(comm, *like, call);
-  }
-  turn.finish(ticket);
-  return known;
 }
 
 }  // namespace tutti

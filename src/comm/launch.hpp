@@ -55,9 +55,8 @@ Status runBatches(std::span<const std::unique_ptr<Batch>> batches, std::span<con
 /// The common case, without a group: one call, on this thread.
 Status runCall(Comm& comm, const Call& call);
 
-/// The short way: a call without group and stream that is like one made before.  False: it is not (or the communicator
-/// is not there any more); nothing was done then, and the long way is to be gone.
-bool runAgain(tuttiComm* handle, const PlainCall& call, Status* result);
+/// Runs what is prepared, on this thread, which has the turn.
+Status runTask(Comm& comm, Task* run);
 
 /// What a message of this call says of itself.  sequence: of the communicator's collectives, or of the pair's messages.
 Fingerprint fingerprintOf(const Call& call, uint64_t sequence);

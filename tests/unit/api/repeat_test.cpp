@@ -122,3 +122,45 @@ TEST_CASE("a known call on a communicator that is gone is refused") {
   CHECK(sum(&x, &y, 1, {0, 1, comm}) == tuttiInvalidArgument);
   CHECK(std::string(tuttiGetLastError(nullptr)).find("destroyed") != std::string::npos);
 }
+
+TEST_CASE("sends and receives made again are checked again, and differing ones are found") {
+  CHECK(onRanks(3, [](const Rank& r) {
+          const int next = (r.rank + 1) % 3, previous = (r.rank + 2) % 3;
+          for (int i = 0; i < 4; ++i) {
+            for (const size_t count : {1, 24, 3000, 100'000}) {
+              std::vector<int> x(count, r.rank + i), y(count, -1);
+              const auto send = [&] { return tuttiSend(x.data(), count, tuttiInt32, next, r.comm, nullptr); };
+              const auto receive = [&] { return tuttiRecv(y.data(), count, tuttiInt32, previous, r.comm, nullptr); };
+              if (r.rank == 0) RANK_TRY(send());
+              RANK_TRY(receive());
+              if (r.rank != 0) RANK_TRY(send());
+              RANK_CHECK(y[0] == previous + i && y[count - 1] == previous + i);
+              std::string why = refused(tuttiSend(nullptr, count, tuttiInt32, next, r.comm, nullptr),
+                                        tuttiInvalidArgument, r.comm, "sendbuff is NULL");
+              if (why.empty()) {
+                why = refused(tuttiRecv(nullptr, count, tuttiInt32, previous, r.comm, nullptr), tuttiInvalidArgument,
+                              r.comm, "recvbuff is NULL");
+              }
+              if (!why.empty()) return why;
+            }
+          }
+          return std::string();
+        }) == "");
+  const std::string both = onRanks(2, [](const Rank& r) {
+    int x = 1;
+    for (int i = 0; i < 3; ++i) {
+      RANK_TRY(r.rank == 0 ? tuttiSend(&x, 1, tuttiInt32, 1, r.comm, nullptr)
+                           : tuttiRecv(&x, 1, tuttiInt32, 0, r.comm, nullptr));
+    }
+    float two[2] = {};
+    const tuttiResult_t result = r.rank == 0 ? tuttiSend(&x, 1, tuttiInt32, 1, r.comm, nullptr)
+                                             : tuttiRecv(two, 2, tuttiFloat32, 0, r.comm, nullptr);
+    if (result == tuttiSuccess) (void)tuttiBarrier(r.comm, nullptr);
+    if (r.rank == 1 && result != tuttiSuccess) return std::string(tuttiGetLastError(r.comm));
+    return std::string("it was not found");
+  });
+  CAPTURE(both);
+  CHECK(both.find("rank 1: tuttiRecv: ") != std::string::npos);
+  CHECK(both.find("rank 0") != std::string::npos);
+  CHECK(both.find("rank 1: it was not found") == std::string::npos);
+}

@@ -1,0 +1,13 @@
+// The short way of calls without group and stream that are like ones made before (known_calls.hpp).
+#pragma once
+
+#include "src/comm/handle.hpp"
+
+namespace tutti {
+
+/// Runs the call.  False: there was none like it (or the communicator is not there any more); nothing was done then,
+/// and the long way is to be gone.
+bool runAgain(tuttiComm* handle, const PlainCall& call, Status* result);
+bool runAgain(tuttiComm* handle, const PlainTransfer& transfer, Status* result);
+
+}  // namespace tutti
