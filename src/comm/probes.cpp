@@ -98,10 +98,13 @@ void leaveCore() {
   if (CPU_COUNT(&others) > 0) (void)sched_setaffinity(0, sizeof others, &others);
 }
 
-/// What streams move, of both ends: kFarBytes that go and kFarBytes that come.  Shared, for its page faults take time.
+/// What streams move: bytes that go and bytes that come, of both ends.  The first end alone sends where one does.
+/// Shared, for its page faults take time.
 struct StreamMemory {
-  std::array<std::vector<std::byte>, 2> ends = {std::vector<std::byte>(2 * kFarBytes),
-                                                std::vector<std::byte>(2 * kFarBytes)};
+  std::array<std::vector<std::byte>, 2> go = {std::vector<std::byte>(farBytes(false)),
+                                              std::vector<std::byte>(farBytes(true))};
+  std::array<std::vector<std::byte>, 2> come = {std::vector<std::byte>(farBytes(true)),
+                                                std::vector<std::byte>(farBytes(false))};
 };
 
 /// Two ranks and the channel between them; the second rank echoes from a thread of its own while a probe runs.
@@ -222,8 +225,8 @@ class ProbePair {
   }
   void pump(size_t me, size_t bytes, bool sends, bool receives, bool direct) {
     Channel& channel = *channels_[me];
-    std::byte* from = streamMemory_->ends[me].data();
-    std::byte* to = from + kFarBytes;
+    std::byte* from = streamMemory_->go[me].data();
+    std::byte* to = streamMemory_->come[me].data();
     const size_t slice = std::min(bytes, channel.slotBytes());
     size_t gone = sends ? 0 : bytes, come = receives ? 0 : bytes;
     Ticket ticket = 0;

@@ -120,6 +120,12 @@ bool parseStream(std::string_view rest, Calibration* into) {
   return true;
 }
 
+bool parseReduce(std::string_view rest, Calibration* into) {
+  const std::vector<std::string> words = split(rest, ' ');
+  return words.size() == 2 && parseNumber(words[0], kLeastGBps, kMostGBps, &into->reduceGBps) &&
+         parseNumber(words[1], kLeastGBps, kMostGBps, &into->reduceFarGBps);
+}
+
 /// One line "key rest".
 bool parseLine(std::string_view key, std::string_view rest, Calibration* into) {
   if (key == "cpu" || key == "host") {
@@ -128,7 +134,7 @@ bool parseLine(std::string_view key, std::string_view rest, Calibration* into) {
   }
   if (key == "cores") return parseNumber(rest, 1, 1 << 20, &into->machine.cores);
   if (key == "copy-gbps") return parseNumber(rest, kLeastGBps, kMostGBps, &into->copyGBps);
-  if (key == "reduce-gbps") return parseNumber(rest, kLeastGBps, kMostGBps, &into->reduceGBps);
+  if (key == "reduce-gbps") return parseReduce(rest, into);
   if (key == "stream-from-bytes") return parseNumber(rest, uint64_t{0}, UINT64_MAX, &into->streamFromBytes);
   if (key == "stream") return parseStream(rest, into);
   return key == "link" && parseLink(rest, into);
@@ -141,8 +147,17 @@ const char* protocolName(Protocol protocol) { return kProtocols[static_cast<size
 bool parseLinkKind(std::string_view name, LinkKind* out) { return parseName(kKinds, name, out); }
 bool parseProtocol(std::string_view name, Protocol* out) { return parseName(kProtocols, name, out); }
 
+double farness(double footprint) {
+  const double part = std::log(std::max(footprint, 1.0) / kNearFootprint) / std::log(kFarFootprint / kNearFootprint);
+  return std::clamp(part, 0.0, 1.0);
+}
+
+double Calibration::reduceGBpsIn(double footprint) const {
+  return reduceGBps * std::pow(reduceFarGBps / reduceGBps, farness(footprint));
+}
+
 // Between the sizes that were measured, along a straight line of logarithms.
-LinearCost LinkCost::costIn(double bytes, bool bothWays) const {
+LinearCost LinkCost::costIn(double bytes, double footprint, bool bothWays) const {
   LinearCost result = cost;
   if (near.oneWay <= 0) return result;
   // Messages that follow each other overlap, the more of them the better; but where both ends are busy with two
@@ -154,12 +169,9 @@ LinearCost LinkCost::costIn(double bytes, bool bothWays) const {
   const double alone = bothWays ? cost.bandwidthGBps * std::min(1.0, near.bothWays / near.oneWay) : cost.bandwidthGBps;
   const double nearGBps = bothWays ? near.bothWays : near.oneWay;
   const double farGBps = bothWays ? far.bothWays : far.oneWay;
-  const auto between = [&](double from, double to, double least, double most) {
-    const double part = std::clamp(std::log(std::max(bytes, 1.0) / least) / std::log(most / least), 0.0, 1.0);
-    return from * std::pow(to / from, part);
-  };
-  result.bandwidthGBps = bytes <= kNearBytes ? between(alone, nearGBps, aloneBytes, streamBytes)
-                                             : between(nearGBps, farGBps, kNearBytes, kFarBytes);
+  const double streams =
+      std::clamp(std::log(std::max(bytes, 1.0) / aloneBytes) / std::log(streamBytes / aloneBytes), 0.0, 1.0);
+  result.bandwidthGBps = alone * std::pow(nearGBps / alone, streams) * std::pow(farGBps / nearGBps, farness(footprint));
   return result;
 }
 
@@ -175,7 +187,8 @@ Calibration defaultCalibration(const MachineIdentity& machine) {
   Calibration c;
   c.machine = machine;
   c.copyGBps = 10;
-  c.reduceGBps = 8;
+  c.reduceGBps = 20;
+  c.reduceFarGBps = 10;
   const auto set = [&](LinkKind kind, Protocol protocol, double latencyUs, double gbps, uint64_t mostBytes) {
     c.at(kind, protocol) = {.available = true, .cost = {latencyUs, gbps}, .mostBytes = mostBytes};
   };
@@ -201,9 +214,10 @@ Calibration defaultCalibration(const MachineIdentity& machine) {
 }
 
 std::string toText(const Calibration& c) {
-  std::string out = cat("tutti-calibration ", Calibration::kVersion, "\ncpu ", c.machine.cpu, "\ncores ",
-                        c.machine.cores, "\nhost ", c.machine.host, "\ncopy-gbps ", number(c.copyGBps),
-                        "\nreduce-gbps ", number(c.reduceGBps), "\nstream-from-bytes ", c.streamFromBytes, "\n");
+  std::string out =
+      cat("tutti-calibration ", Calibration::kVersion, "\ncpu ", c.machine.cpu, "\ncores ", c.machine.cores, "\nhost ",
+          c.machine.host, "\ncopy-gbps ", number(c.copyGBps), "\nreduce-gbps ", number(c.reduceGBps), " ",
+          number(c.reduceFarGBps), "\nstream-from-bytes ", c.streamFromBytes, "\n");
   for (size_t kind = 0; kind < kNumLinkKinds; ++kind) {
     for (size_t protocol = 0; protocol < kNumProtocols; ++protocol) {
       const LinkCost& link = c.links[kind][protocol];

@@ -3,12 +3,12 @@
 // Calibration is a value.  One rank has it (measured, or read from a file) and hands it to the others at init, so that
 // all ranks compare the same numbers.  Its text form is one line per figure:
 //
-//   tutti-calibration 3
+//   tutti-calibration 4
 //   cpu Intel(R) Xeon(R) Processor @ 2.50GHz
 //   cores 2
 //   host build-7
 //   copy-gbps 11.2
-//   reduce-gbps 9.5
+//   reduce-gbps 19.5 7.5                           near and far
 //   stream-from-bytes 2097152
 //   link shm-threads slots 0.21 9.8 131072        kind, protocol, latency us, GB/s, most bytes of a message
 //   stream shm-threads slots 9.9 4.4 8.5 3.1       kind, protocol, GB/s near one way and both ways, far the same
@@ -56,9 +56,18 @@ struct StreamRate {
   bool operator==(const StreamRate&) const = default;
 };
 
-/// What streams were measured on: memory that the caches next to a core hold, and memory that they do not.
+/// A stream of this many bytes was measured on memory that the caches next to a core hold ...
 inline constexpr size_t kNearBytes = 512 * 1024;
-inline constexpr size_t kFarBytes = 4 * 1024 * 1024;
+/// ... and both ends' memory is then at most this much in all; ...
+inline constexpr size_t kNearFootprint = 4 * kNearBytes;
+/// ... and on this much memory, which they do not hold, and of which shared caches hold a part at most.  The same one
+/// way and both ways: then a rate tells what the ways cost, and not what the caches do.
+inline constexpr size_t kFarFootprint = 32 * 1024 * 1024;
+/// Bytes of a stream on far memory.
+constexpr size_t farBytes(bool bothWays) { return kFarFootprint / (bothWays ? 4 : 2); }
+
+/// How far memory of `footprint` bytes is: 0 as near as was measured, 1 as far, in between by the logarithm.
+double farness(double footprint);
 
 /// One protocol on one kind of link.
 struct LinkCost {
@@ -73,7 +82,8 @@ struct LinkCost {
            cost.bandwidthGBps == o.cost.bandwidthGBps && mostBytes == o.mostBytes && near == o.near && far == o.far;
   }
   /// The cost of messages of a call that moves `bytes` in all: alone where they are few, else as streams.
-  LinearCost costIn(double bytes, bool bothWays) const;
+  /// footprint: bytes of memory that all ranks of a host touch in it.
+  LinearCost costIn(double bytes, double footprint, bool bothWays) const;
 };
 
 /// Whose figures they are.
@@ -87,11 +97,14 @@ struct MachineIdentity {
 MachineIdentity thisMachine();
 
 struct Calibration {
-  static constexpr int kVersion = 3;
+  static constexpr int kVersion = 4;
   MachineIdentity machine;
   std::array<std::array<LinkCost, kNumProtocols>, kNumLinkKinds> links = {};
   double copyGBps = 10;
+  /// One operand more in a reduction than in a copy: near memory, far memory.
   double reduceGBps = 10;
+  double reduceFarGBps = 5;
+  double reduceGBpsIn(double footprint) const;
   /// For setStreamingThreshold (src/base/copy.hpp); UINT64_MAX: never.
   uint64_t streamFromBytes = UINT64_MAX;
 

@@ -47,11 +47,10 @@ void measureStreams(LinkKind kind, const LinkProbes& probes, int64_t end, Calibr
   for (size_t protocol = 0; protocol < kNumProtocols; ++protocol) {
     const StreamProbe& probe = probes.entries[k][protocol].stream;
     if (!probe) continue;
-    for (const size_t bytes : {kNearBytes, kFarBytes}) {
-      StreamRate& rate = bytes == kNearBytes ? links[protocol].near : links[protocol].far;
-      rate = {probe(bytes, false), probe(bytes, true)};
-      if (std::min(rate.oneWay, rate.bothWays) < 1e-3) return;
-    }
+    LinkCost& link = links[protocol];
+    link.near = {probe(kNearBytes, false), probe(kNearBytes, true)};
+    link.far = {probe(farBytes(false), false), probe(farBytes(true), true)};
+    if (std::min({link.near.oneWay, link.near.bothWays, link.far.oneWay, link.far.bothWays}) < 1e-3) return;
   }
   into->links[k] = links;
 }
@@ -84,6 +83,25 @@ LinearCost fitLinear(std::span<const CostSample> samples) {
   return inRange(best);
 }
 
+namespace {
+
+/// What one more operand costs: sums instead of copies of what comes in messages, and so is near in any case.
+double operandUs(int tries, std::span<std::byte> to, const std::byte* operand, const std::byte* message) {
+  constexpr size_t kMessage = 128 * 1024;
+  const Reduction sum = {.dtype = tuttiFloat32, .op = tuttiSum};
+  const auto perMessage = [&](auto work) {
+    return bestUs(tries, [&] {
+      for (size_t at = 0; at < to.size(); at += kMessage) work(at);
+    });
+  };
+  const double copyUs = perMessage([&](size_t at) { std::memcpy(to.data() + at, message, kMessage); });
+  const double sumUs =
+      perMessage([&](size_t at) { reducePair(sum, to.data() + at, operand + at, message, kMessage / 4); });
+  return std::max(sumUs - copyUs, sumUs / 8);  // not nothing, whatever a clock said
+}
+
+}  // namespace
+
 void measureMemory(Calibration* into) {
   constexpr size_t kBytes = size_t{8} << 20;
   std::vector<std::byte> a(kBytes, std::byte{1});
@@ -94,8 +112,8 @@ void measureMemory(Calibration* into) {
   // What collectives work on lies in the last-level cache or beyond, in pieces of a slot.
   constexpr size_t kPiece = 512 * 1024;
   into->copyGBps = gbps(kPiece, bestUs(8, [&] { std::memcpy(c.data(), a.data(), kPiece); }));
-  const Reduction sum = {.dtype = tuttiFloat32, .op = tuttiSum};
-  into->reduceGBps = gbps(kPiece, bestUs(8, [&] { reducePair(sum, c.data(), c.data(), b.data(), kPiece / 4); }));
+  into->reduceGBps = gbps(kPiece, operandUs(8, std::span(c).first(kPiece), a.data(), b.data()));
+  into->reduceFarGBps = gbps(kBytes, operandUs(3, c, a.data(), b.data()));
 
   // Past the cache from the smallest size at which that is clearly faster, and stays so for the larger ones.
   into->streamFromBytes = UINT64_MAX;
@@ -108,9 +126,9 @@ void measureMemory(Calibration* into) {
 }
 
 Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes& probes, int budgetMs) {
-  const int64_t end = nowNs() + budgetMs * kMs;
   Calibration c = defaultCalibration(machine);
   measureMemory(&c);
+  const int64_t end = nowNs() + budgetMs * kMs;
   for (size_t kind = 0; kind < kNumLinkKinds; ++kind) {
     for (size_t protocol = 0; protocol < kNumProtocols; ++protocol) {
       const LinkProbes::Entry& entry = probes.entries[kind][protocol];

@@ -41,7 +41,7 @@ struct LinkProbes {
   }
 };
 
-/// The built-in figures, with what could be measured put in their place.  Probing stops after
+/// The built-in figures, with what could be measured put in their place.  Probing links stops after
 /// `budgetMs` for single messages (a probe that has begun is waited for), and no kind of link begins with its streams
 /// after as much again; what was not reached keeps its built-in figure.
 Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes& probes, int budgetMs = 200);

@@ -42,7 +42,7 @@ MessageCost cheapestMessage(const PlanRequest& r, const Calibration& c, LinkKind
   MessageCost best{Protocol::Slots, HUGE_VAL};
   for (const Protocol p : kAllProtocols) {
     if (!whyNot(r, c, kind, p, insideNode).empty()) continue;
-    const double us = c.at(kind, p).costIn(messageBytes(r), false)(messageBytes(r));
+    const double us = c.at(kind, p).costIn(messageBytes(r), 2 * messageBytes(r), false)(messageBytes(r));
     if (us < best.costUs) best = {p, us};
   }
   return best;
@@ -76,6 +76,21 @@ double callBytes(const Shape& s) {
   return static_cast<double>(s.bytes) * (oneVector ? 1 : s.nRanks);
 }
 
+/// Bytes of input and output of all ranks of a host, which it holds in its caches or does not.  Calls in place touch
+/// less, but ranks need not agree on that.
+double footprint(const PlanRequest& r) {
+  const Shape& s = r.shape;
+  const double n = s.nRanks;
+  double blocks = 2 * n;  // of all ranks: vectors in and out, or those that a root scatters or gathers
+  switch (s.collective) {
+    case Collective::AllGather:
+    case Collective::ReduceScatter: blocks = n * (n + 1); break;
+    case Collective::AllToAll: blocks = 2 * n * n; break;
+    default: break;
+  }
+  return blocks * static_cast<double>(s.bytes) * (r.links.inter ? 1 / n : 1);
+}
+
 /// Whether every rank sends while it receives.
 bool goesBothWays(Collective c) {
   return c == Collective::AllReduce || c == Collective::AllGather || c == Collective::ReduceScatter ||
@@ -88,12 +103,12 @@ bool reduces(Collective c) {
 
 /// Messages inside a node, as part of the request's call.
 LinearCost insideNode(const PlanRequest& r, const Calibration& c, Protocol protocol, bool bothWays) {
-  LinearCost link = c.at(*r.links.intra, protocol).costIn(callBytes(r.shape), bothWays);
+  LinearCost link = c.at(*r.links.intra, protocol).costIn(callBytes(r.shape), footprint(r), bothWays);
   if (protocol != Protocol::Direct || r.links.intra != LinkKind::ShmProcesses) return link;
   // Memory of another process that is not mapped costs the reader a system call for each message, and is copied whole
   // before it can be an operand: written once more and read once more.
   link.workShare = kSystemCallWorkShare;
-  if (reduces(r.shape.collective)) link.bandwidthGBps = 1 / (1 / link.bandwidthGBps + 2 / c.reduceGBps);
+  if (reduces(r.shape.collective)) link.bandwidthGBps = 1 / (1 / link.bandwidthGBps + 2 / c.copyGBps);
   return link;
 }
 
@@ -182,7 +197,7 @@ CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protoco
   } else {
     m.link = m.inter = m.intra;
   }
-  m.reduceGBps = c.reduceGBps;
+  m.reduceGBps = r.links.intra ? c.reduceGBpsIn(footprint(r)) : c.reduceGBps;
   m.copyGBps = c.copyGBps;
   // On loopback a message is system calls on both sides, in which the kernel does all there is to do.
   const bool loopback = r.links.intra && *r.links.intra == LinkKind::TcpLocal;

@@ -67,7 +67,7 @@ TEST_CASE("a text that is no calibration is refused with the reason") {
   for (const Row& row : {
            Row{"", "does not begin"},
            Row{"{}", "does not begin"},
-           Row{replaced("calibration 3", "calibration 2"), "does not begin"},
+           Row{replaced("calibration 4", "calibration 3"), "does not begin"},
            Row{good.substr(0, good.size() / 2), "cut short"},
            Row{good.substr(0, good.size() - 1), "cut short"},
            Row{replaced("cores 4", "cores 0"), "line 3 is not understood: \"cores 0\""},
@@ -186,24 +186,27 @@ TEST_CASE("a fit finds latency and bandwidth, also under noise") {
 
 TEST_CASE("messages alone cost what they did alone, streams what they did in streams") {
   LinkCost link = {.available = true, .cost = {1, 10}, .mostBytes = 65536};
-  CHECK(link.costIn(1e9, true).bandwidthGBps == 10);
+  CHECK(link.costIn(1e9, 1e9, true).bandwidthGBps == 10);
   link.near = {8, 4};
   link.far = {2, 1};
   struct Row {
-    size_t bytes;
+    size_t bytes, footprint;
     double oneWay, bothWays;
   };
-  for (const Row& row :
-       {Row{0, 10, 5}, Row{8 * 1024, 10, 5}, Row{64 * 1024, 10, 4}, Row{kNearBytes, 8, 4}, Row{kFarBytes, 2, 1},
-        Row{size_t{1} << 40, 2, 1}, Row{kNearBytes * 2, 8 * std::cbrt(0.25), 4 * std::cbrt(0.25)}}) {
-    CHECK(link.costIn(static_cast<double>(row.bytes), false).bandwidthGBps == Approx(row.oneWay));
-    CHECK(link.costIn(static_cast<double>(row.bytes), true).bandwidthGBps == Approx(row.bothWays));
-    CHECK(link.costIn(static_cast<double>(row.bytes), true).latencyUs == 1);
+  for (const Row& row : {Row{0, 0, 10, 5}, Row{8 * 1024, 1 << 16, 10, 5}, Row{64 * 1024, 1 << 18, 10, 4},
+                         Row{kNearBytes, kNearFootprint, 8, 4}, Row{kNearBytes * 2, kNearFootprint, 8, 4},
+                         Row{kNearBytes, kFarFootprint, 2, 1}, Row{64 * 1024, kFarFootprint, 2.5, 1},
+                         Row{size_t{1} << 40, size_t{1} << 42, 2, 1}, Row{kNearBytes * 4, kNearFootprint * 4, 4, 2}}) {
+    CAPTURE(row.bytes, row.footprint);
+    const auto bytes = static_cast<double>(row.bytes), footprint = static_cast<double>(row.footprint);
+    CHECK(link.costIn(bytes, footprint, false).bandwidthGBps == Approx(row.oneWay));
+    CHECK(link.costIn(bytes, footprint, true).bandwidthGBps == Approx(row.bothWays));
+    CHECK(link.costIn(bytes, footprint, true).latencyUs == 1);
   }
   // Both ways as fast as one: the more there is the more overlaps.
   link.near = link.far = {20, 20};
-  CHECK(link.costIn(64 * 1024, true).bandwidthGBps == Approx(10));
-  CHECK(link.costIn(kNearBytes, true).bandwidthGBps == Approx(20));
+  CHECK(link.costIn(64 * 1024, 0, true).bandwidthGBps == Approx(10));
+  CHECK(link.costIn(kNearBytes, 0, true).bandwidthGBps == Approx(20));
 }
 
 TEST_CASE("measuring asks the probes and leaves the rest as built in") {
@@ -211,7 +214,7 @@ TEST_CASE("measuring asks the probes and leaves the rest as built in") {
   probes.at(LinkKind::ShmThreads, Protocol::Slots) = {
       .probe = [](size_t bytes) { return 0.5 + static_cast<double>(bytes) / 5e3; }, .mostBytes = 65536};
   probes.at(LinkKind::ShmThreads, Protocol::Slots).stream = [](size_t bytes, bool bothWays) {
-    return (bytes == kFarBytes ? 4.0 : 8.0) / (bothWays ? 2 : 1);
+    return (bytes == kNearBytes ? 8.0 : bytes == farBytes(bothWays) ? 4.0 : -1) / (bothWays ? 2 : 1);
   };
   probes.at(LinkKind::ShmProcesses, Protocol::Slots) = probes.at(LinkKind::ShmThreads, Protocol::Slots);
   probes.at(LinkKind::ShmProcesses, Protocol::Slots).stream = [](size_t, bool bothWays) {
@@ -230,5 +233,6 @@ TEST_CASE("measuring asks the probes and leaves the rest as built in") {
         builtIn.at(LinkKind::ShmProcesses, Protocol::Slots).near);  // all of them or none
   CHECK(c.copyGBps > 0.05);
   CHECK(c.reduceGBps > 0.05);
+  CHECK(c.reduceFarGBps > 0.05);
   CHECK(parseCalibration(toText(c)).ok());
 }

@@ -101,7 +101,7 @@ TEST_CASE("one copy by the receiver wins where both ends are busy anyway, two co
   };
   CHECK(protocol(Collective::AllGather, kNearBytes / 2) == Protocol::Direct);
   CHECK(protocol(Collective::Broadcast, kNearBytes) == Protocol::Slots);
-  CHECK(protocol(Collective::AllReduce, kFarBytes) == Protocol::Slots);
+  CHECK(protocol(Collective::AllReduce, kFarFootprint) == Protocol::Slots);
 }
 
 TEST_CASE("an operand is read where it lies by a thread, and copied first by a process that has not mapped it") {
