@@ -43,7 +43,7 @@ constexpr Variable kVariables[] = {
     {"TUTTI_GRAPH_FILE", Text, "", "", "NCCL's graph XML: rings and trees to use instead of those that are searched"},
     {"TUTTI_GRAPH_DUMP_FILE", Text, "", "", "write the rings and trees of this host here, as NCCL's graph XML"},
     {"TUTTI_TRACE", Text, "", "", "write per-rank traces with this prefix"},
-    {"TUTTI_SPIN_US", Integer, "-1", "us", "how long a wait spins before it yields; -1: by load"},
+    {"TUTTI_SPIN_US", Integer, "-1", "us", "how long a wait spins before it yields or sleeps; -1: by load"},
     {"TUTTI_PORT", Integer, "0", "", "port of the meeting place for tuttiCommInitEnv; 0: by launcher"},
     {"TUTTI_SECRET", Text, "", "", "secret of the meeting place for launchers that hand none out"},
     {"TUTTI_UNIQUE_ID", Text, "", "", "set by tutti-run: the meeting place, in hexadecimal"},

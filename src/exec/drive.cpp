@@ -10,11 +10,14 @@
 namespace tutti {
 namespace {
 
-// A pause is some 15 ns here, a wake-up from sleep some 30 us: spinning pays up to about there.
 constexpr int kPausesPerLook = 64;
-constexpr int64_t kSpinNs = 50'000;
-// Yields are counted, not timed: one slice of another program would use up any time that is short enough.  Alone on the
-// core these take some 0.2 ms.
+// A wake-up takes some 30 us, and waiting awake pays up to about there; but on a virtual machine among busy neighbours
+// a core that has gone idle may come back a millisecond later.  The other ranks then sleep before it does, it sleeps
+// before they do, and after one disturbance every call is a hundred times as slow.  So waits stay awake for longer than
+// a core takes to come back.
+constexpr int64_t kAwakeNs = 2'000'000;
+// Where ranks share cores they yield instead of spinning: counted, too, for one slice of another program would use up
+// any time that is short enough.  Alone on the core these take some 0.2 ms.
 constexpr int kYieldsBeforeSleep = 1000;
 constexpr int kYieldsPerClock = 32;
 // A look at every socket costs a system call each.
@@ -34,11 +37,13 @@ void pauseCpu() {
 class Idle {
  public:
   explicit Idle(std::span<DrivenTask> tasks) : tasks_(tasks) {
-    for (const DrivenTask& task : tasks) spin_ = spin_ && task.policy.spin;
+    bool spin = true;
+    for (const DrivenTask& task : tasks) spin = spin && task.policy.spin;
+    if (!spin) spinNs_ = 0;
     for (const DrivenTask& task : tasks) {
       if (task.policy.spinUs >= 0) spinNs_ = int64_t{task.policy.spinUs} * 1000;
     }
-    if (!spin_) spinNs_ = 0;
+    if (spin) mostYields_ = 0;
   }
 
   ~Idle() { reset(); }
@@ -59,7 +64,7 @@ class Idle {
     if (spinNs_ > 0 && (sinceNs_ == 0 || elapsedNs_ < spinNs_)) {
       pauseCpu();
       if (rounds_ % kPausesPerLook != 0) return false;
-    } else if (yields_ < kYieldsBeforeSleep || !sleep()) {
+    } else if (mayYield() || !sleep()) {
       ++yields_;
       sched_yield();
       if (rounds_ % kYieldsPerClock != 0) return false;
@@ -82,11 +87,12 @@ class Idle {
   }
 
  private:
+  bool mayYield() const { return yields_ < mostYields_ || elapsedNs_ < kAwakeNs; }
   bool sleep();
 
   std::span<DrivenTask> tasks_;
-  bool spin_ = true;
-  int64_t spinNs_ = kSpinNs;
+  int64_t spinNs_ = kAwakeNs;
+  int mostYields_ = kYieldsBeforeSleep;
   int64_t sinceNs_ = 0;
   int64_t elapsedNs_ = 0;
   int64_t nextLookNs_ = 0;
