@@ -140,6 +140,7 @@ class Comm : public TaskOwner {
   LinkKind kindOfLink(int peer) const;
   Result<PlanEntry> makePlan(const Call& call, const PlanKey& key);
   bool mayLendMapped(const Shape& shape) const;
+  size_t sliceBytesFor(const Choice& choice, const Call& call) const;
 
   CommSettings settings_;
   std::atomic<int> timeoutMs_;
@@ -162,6 +163,7 @@ class Comm : public TaskOwner {
   std::vector<int> nodes_;
   WaitPolicy waitPolicy_;
   size_t sliceBytes_ = 0;
+  size_t pullBytes_ = 0;  // as many as all slots of a channel hold: what cannot be read by the peer is sent
   std::vector<std::byte> workspace_;
   std::unique_ptr<Batch> ownBatch_;
   PointToPointRun ownTransfer_;

@@ -91,6 +91,8 @@ Status Comm::setUp() {
                         "] and [", mine.settings, "]; set them alike on all ranks");
   }
   TUTTI_ASSIGN(sliceBytes_, chooseSliceBytes(cards, transportAllowed(settings_.transports, "shm")));
+  TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
+  pullBytes_ = std::clamp(kPullBytes, sliceBytes_, sliceBytes_ * static_cast<size_t>(slots));
   TUTTI_TRY(openTransports(&cards));
   TUTTI_TRY(links_->meet(std::move(cards)));
   nodes_ = nodesOf(links_->cards());

@@ -165,6 +165,14 @@ bool Comm::mayLendMapped(const Shape& shape) const {
   return planner_.links.intra == LinkKind::ShmProcesses && shape.bytes >= kLeastMappedBytes && lendsMapped();
 }
 
+// Reading another process's memory costs by the message, and larger ones are faster by a third (4 MiB on two ranks).
+// Operands of a reduction lie in slots, or pass through the cache in pieces of one.
+size_t Comm::sliceBytesFor(const Choice& choice, const Call& call) const {
+  const bool pulls = choice.protocol == Protocol::Direct && planner_.links.intra == LinkKind::ShmProcesses;
+  if (!pulls || planner_.links.inter || callReduces(call)) return sliceBytes_;
+  return pullBytes_;
+}
+
 Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   const size_t elementBytes = dataTypeBytes(call.dtype);
   const Shape shape = shapeOf(call, key);
@@ -188,7 +196,7 @@ Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
     return links_->channel(peer, lane, deadline());
   };
   PlanEntry entry;
-  TUTTI_ASSIGN(entry.plan, bindPlan(std::move(schedule), layout, elementBytes, sliceBytes_, find));
+  TUTTI_ASSIGN(entry.plan, bindPlan(std::move(schedule), layout, elementBytes, sliceBytesFor(choice, call), find));
   entry.plan->lendsAll = lendsAll;
   entry.run = std::make_unique<CollectiveRun>(*entry.plan);
   return entry;

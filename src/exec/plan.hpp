@@ -76,6 +76,8 @@ struct BoundLane {
 
 /// Smaller messages go through slots even from memory that the receiver has mapped, unless Plan::lendsAll.
 inline constexpr size_t kLeastMappedBytes = 16384;
+/// The most bytes of a message that is read from the memory of another process.
+inline constexpr size_t kPullBytes = 512 * 1024;
 
 struct Plan {
   Schedule schedule;
@@ -92,8 +94,8 @@ struct Plan {
 /// Opens (or finds) the channel of a lane to a peer.
 using ChannelFinder = std::function<Result<Channel*>(int peer, int lane)>;
 
-/// Bind `schedule`.  sliceBytes: a multiple of elementBytes, at most the slot size of every channel.
-/// Errors: those of the finder.
+/// Bind `schedule`.  sliceBytes: a multiple of elementBytes, at most the slot size of every channel; more where
+/// channels take larger messages in pieces and nothing is built in slots. Errors: those of the finder.
 Result<std::unique_ptr<Plan>> bindPlan(Schedule schedule, const Layout& layout, size_t elementBytes, size_t sliceBytes,
                                        const ChannelFinder& channel);
 

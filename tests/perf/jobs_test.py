@@ -71,6 +71,14 @@ class Jobs(unittest.TestCase):
             self.assertAlmostEqual(float(row[-2]), r["expected"]["time"], delta=max(0.006, 0.06 * r["expected"]["time"]))
             self.assertEqual(row[-1], "{algorithm}/{protocol}/{channels}".format(**r["expected"]))
 
+    def test_large_messages_that_peers_read_or_cannot_read(self):
+        large = ["-b", "3000001", "-e", "6000001", "-i", "3000000", "-d", "uint8", "-n", "2", "-w", "1", "-c", "1"]
+        for name in ["all_gather", "alltoall", "broadcast", "gather", "scatter"]:
+            for cma, slots in [("1", "4"), ("0", "4"), ("0", "2")]:
+                env = {"TUTTI_PROTO": "direct", "TUTTI_CMA": cma, "TUTTI_SLOTS": slots}
+                with self.subTest(name=name, **env):
+                    self.check(3, name, *large, env=env)
+
     def test_every_program_with_two_and_three_processes(self):
         for ranks in (2, 3):
             for name in ALL:

@@ -170,6 +170,7 @@ TEST_CASE("a message larger than a slot goes in pieces, by receive and by peek")
       const std::byte* got = nullptr;
       for (int i = 0; i < 1000 && !came; ++i) {
         if (!sent) sent = *p.a().send(data.data(), bytes, callNumber(1));
+        CHECK(p.b().pending().has_value() == (i == 0));  // what was asked for is asked for with all its pieces
         if (peek) {
           came = (got = *p.b().peek(expect)) != nullptr;
         } else {
