@@ -46,6 +46,8 @@ def main():
             expect(all(c["ratio_median"]["tutti"] > 0 for c in started), "a ratio is missing", done)
             xml.etree.ElementTree.parse(picture)
             expect(os.path.basename(BUILD) and "worst cell" in done.stdout or "no cell" in done.stdout, "no summary", done)
+    done = compare("--oracle", "--ops", "allreduce", "--sizes", "8,64K", "--ranks", "2")
+    expect(done.returncode == 0 and "2 ranks: within 10 % of the best in" in done.stdout, "no oracle", done)
     return 0
 
 
