@@ -15,6 +15,7 @@
 #include "src/comm/call_log.hpp"
 #include "src/comm/known_calls.hpp"
 #include "src/comm/links.hpp"
+#include "src/comm/machine.hpp"
 #include "src/comm/operators.hpp"
 #include "src/comm/plans.hpp"
 #include "src/comm/registrations.hpp"
@@ -67,6 +68,8 @@ class Comm : public TaskOwner {
   /// Only with the turn.
   KnownCalls& known() { return known_; }
   Links& links() { return *links_; }
+  /// The hosts of all ranks, and who is near whom.
+  const Machines& machine() const { return machine_; }
   CallLog& log() { return log_; }
   /// A call begins: what it says of itself is noted for inquiries.
   void enter(uint64_t sequence, const Fingerprint& call) {
@@ -130,6 +133,7 @@ class Comm : public TaskOwner {
   Status setUp();
   Status setUpPlanner();
   Status openTransports(std::vector<RankCard>* cards);
+  Status setUpMachine(const std::vector<RankCard>& cards, const std::vector<std::string>& reports);
   void watchNeighbours();
   void onFailure(const Failure& failure);
   PlanKey keyOf(const Call& call) const;
@@ -161,6 +165,8 @@ class Comm : public TaskOwner {
   uint64_t children_ = 0;
   std::vector<uint32_t> sendsTo_, receivesFrom_;
   std::vector<int> nodes_;
+  Machines machine_;
+  std::vector<std::vector<int>> inner_;  // groups of ranks inside nodes, the coarsest first
   WaitPolicy waitPolicy_;
   size_t sliceBytes_ = 0;
   size_t pullBytes_ = 0;  // as many as all slots of a channel hold: what cannot be read by the peer is sent

@@ -125,12 +125,24 @@ Status Comm::openTransports(std::vector<RankCard>* cards) {
   links_ = std::make_unique<Links>(rank(), std::move(transports));
   RankCard addresses;
   addresses.transports = links_->addresses();
+  addresses.machine = machineReport(*cards, rank());
   TUTTI_ASSIGN(const std::vector<std::string> all, control_->allGather(encodeCard(addresses), deadline()));
+  std::vector<std::string> reports;
   for (size_t r = 0; r < all.size(); ++r) {
     TUTTI_ASSIGN(RankCard theirs, decodeCard(static_cast<int>(r), all[r]));
     (*cards)[r].transports = std::move(theirs.transports);
+    reports.push_back(std::move(theirs.machine));
   }
-  return {};
+  return setUpMachine(*cards, reports);
+}
+
+Status Comm::setUpMachine(const std::vector<RankCard>& cards, const std::vector<std::string>& reports) {
+  TUTTI_ASSIGN(machine_, mergeReports(cards, reports));
+  inner_ = innerLevels(machine_);
+  if (rank() != 0) return {};
+  TUTTI_INFO("topology", "the ranks are in ", describeLevels(machine_));
+  for (const std::string& note : machine_.notes) TUTTI_INFO("topology", note);
+  return dumpMachine(machine_);
 }
 
 // A death spreads from those who watch: the overlay's neighbours of this host.

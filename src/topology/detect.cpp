@@ -11,10 +11,19 @@ namespace tutti::topology {
 Result<Graph> detect() {
   auto seen = discoverByHwloc();
   Graph graph = seen.ok() ? std::move(*seen) : sysfs::processors("");
-  if (!seen.ok()) graph.note(cat("caches are not seen: ", seen.status().message()));
+  if (!seen.ok()) graph.note(cat("hwloc was not asked: ", seen.status().message()));
   const bool devices =
       !graph.all(NodeKind::Gpu).empty() || !graph.all(NodeKind::Nic).empty() || !graph.all(NodeKind::PciDevice).empty();
   if (!devices) sysfs::addPciDevices(graph, "");
+  sysfs::enrich(graph, "");
+  TUTTI_TRY(complete(graph));
+  return graph;
+}
+
+Result<Graph> detectBySystem() {
+  Graph graph = sysfs::processors("");
+  if (graph.all(NodeKind::L3).empty()) graph.note("the system shows no last-level caches within a NUMA node");
+  sysfs::addPciDevices(graph, "");
   sysfs::enrich(graph, "");
   TUTTI_TRY(complete(graph));
   return graph;

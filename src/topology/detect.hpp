@@ -11,6 +11,10 @@ namespace tutti::topology {
 /// Errors: InvalidArgument if what the system shows contradicts itself.
 Result<Graph> detect();
 
+/// What /sys alone tells, in a few milliseconds: for communicators.  Any thread.
+/// Errors: as detect().
+Result<Graph> detectBySystem();
+
 /// The topology to plan with: TUTTI_TOPO_FILE's (a file or a line of text), else the detected one.
 /// Errors: those of loadTopology and detect.
 Result<Graph> currentTopology();

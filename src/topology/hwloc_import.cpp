@@ -1,6 +1,7 @@
 #include "src/topology/hwloc_import.hpp"
 
 #if TUTTI_HAVE_HWLOC
+#include <dlfcn.h>
 #include <hwloc.h>
 
 #include <algorithm>
@@ -12,27 +13,63 @@
 #include "src/base/xml_text.hpp"
 #include "src/topology/complete.hpp"
 #include "src/topology/rates.hpp"
-#if TUTTI_HAVE_PUGIXML
-#endif
 
 namespace tutti::topology {
 namespace {
 
+/// What is used of hwloc, found when it is first asked for: who does not ask does not load it.
+struct Hwloc {
+  decltype(&hwloc_topology_init) init;
+  decltype(&hwloc_topology_destroy) destroy;
+  decltype(&hwloc_topology_load) load;
+  decltype(&hwloc_topology_set_io_types_filter) setIoTypesFilter;
+  decltype(&hwloc_topology_set_components) setComponents;
+  decltype(&hwloc_topology_set_synthetic) setSynthetic;
+  decltype(&hwloc_topology_set_xmlbuffer) setXmlBuffer;
+  decltype(&hwloc_get_obj_by_depth) objectAt;
+  decltype(&hwloc_bitmap_first) bitmapFirst;
+  decltype(&hwloc_bitmap_next) bitmapNext;
+  bool found = false;
+};
+
+Hwloc loadHwloc() {
+  Hwloc h{};
+  // The soname of all of 2.x.  Global, for its plugins (the XML reader is one) look for it there.  It stays loaded.
+  void* library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_GLOBAL);
+  const auto find = [&](auto* function, const char* name) {
+    *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(dlsym(library, name));
+    return *function != nullptr;
+  };
+  h.found = library != nullptr && find(&h.init, "hwloc_topology_init") && find(&h.destroy, "hwloc_topology_destroy") &&
+            find(&h.load, "hwloc_topology_load") && find(&h.setIoTypesFilter, "hwloc_topology_set_io_types_filter") &&
+            find(&h.setComponents, "hwloc_topology_set_components") &&
+            find(&h.setSynthetic, "hwloc_topology_set_synthetic") &&
+            find(&h.setXmlBuffer, "hwloc_topology_set_xmlbuffer") && find(&h.objectAt, "hwloc_get_obj_by_depth") &&
+            find(&h.bitmapFirst, "hwloc_bitmap_first") && find(&h.bitmapNext, "hwloc_bitmap_next");
+  return h;
+}
+
+const Hwloc& hwloc() {
+  static const Hwloc functions = loadHwloc();
+  return functions;
+}
+
 struct Destroy {
-  void operator()(hwloc_topology_t t) const { hwloc_topology_destroy(t); }
+  void operator()(hwloc_topology_t t) const { hwloc().destroy(t); }
 };
 using Topology = std::unique_ptr<hwloc_topology, Destroy>;
 
-Topology makeTopology() {
+Result<Topology> makeTopology() {
+  if (!hwloc().found) return invalidUsage("hwloc (libhwloc.so.15) cannot be loaded");
   hwloc_topology_t raw = nullptr;
-  if (hwloc_topology_init(&raw) != 0) return nullptr;
+  if (hwloc().init(&raw) != 0) return systemError("hwloc_topology_init failed");
   Topology t(raw);
-  hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_ALL);
+  hwloc().setIoTypesFilter(raw, HWLOC_TYPE_FILTER_KEEP_ALL);
 #if HWLOC_API_VERSION >= 0x00020100
   // Asking GPU drivers would start them in a process that may not want them; /sys tells the rest of PCI without
   // libpciaccess, which leaks when hwloc unloads it.
   for (const char* component : {"pci", "opencl", "cuda", "nvml", "rsmi", "levelzero", "gl"}) {
-    hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
+    hwloc().setComponents(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
   }
 #endif
   return t;
@@ -48,9 +85,9 @@ int numberOf(const std::string& text) { return text.empty() ? -1 : std::atoi(tex
 CpuSet cpusOf(hwloc_obj_t object) {
   CpuSet set;
   if (object->cpuset == nullptr) return set;
-  for (int pu = hwloc_bitmap_first(object->cpuset); pu >= 0 && pu < CpuSet::kMost;) {
+  for (int pu = hwloc().bitmapFirst(object->cpuset); pu >= 0 && pu < CpuSet::kMost;) {
     set.add(pu);
-    const int next = hwloc_bitmap_next(object->cpuset, pu);
+    const int next = hwloc().bitmapNext(object->cpuset, pu);
     if (next < 0) break;
     pu = next;
   }
@@ -60,7 +97,7 @@ CpuSet cpusOf(hwloc_obj_t object) {
 class Importer {
  public:
   Result<Graph> import(hwloc_topology_t topology) {
-    hwloc_obj_t root = hwloc_get_root_obj(topology);
+    hwloc_obj_t root = hwloc().objectAt(topology, 0, 0);
     Node host;
     host.kind = NodeKind::Host;
     host.name = infoOf(root, "HostName");
@@ -282,28 +319,26 @@ Result<Graph> readHwlocXml(std::string_view text, const std::string& origin) {
     return xml.error(xml.root(), "hwloc's XML starts with <topology>");
   if (!xml.root().child("object")) return xml.error(xml.root(), "there is no <object> in it");
 #endif
-  Topology t = makeTopology();
-  if (t == nullptr) return systemError("hwloc_topology_init failed");
+  TUTTI_ASSIGN(const Topology t, makeTopology());
   const std::string copy(text);
-  if (hwloc_topology_set_xmlbuffer(t.get(), copy.c_str(), static_cast<int>(copy.size() + 1)) != 0 ||
-      hwloc_topology_load(t.get()) != 0) {
+  if (hwloc().setXmlBuffer(t.get(), copy.c_str(), static_cast<int>(copy.size() + 1)) != 0 ||
+      hwloc().load(t.get()) != 0) {
     return invalidArgument(origin, ": hwloc does not accept this description");
   }
   return Importer().import(t.get());
 }
 
 Result<Graph> parseHwlocSynthetic(const std::string& text) {
-  Topology t = makeTopology();
-  if (t == nullptr) return systemError("hwloc_topology_init failed");
-  if (hwloc_topology_set_synthetic(t.get(), text.c_str()) != 0 || hwloc_topology_load(t.get()) != 0) {
+  TUTTI_ASSIGN(const Topology t, makeTopology());
+  if (hwloc().setSynthetic(t.get(), text.c_str()) != 0 || hwloc().load(t.get()) != 0) {
     return invalidArgument("hwloc does not accept the synthetic description '", text, "'");
   }
   return Importer().import(t.get());
 }
 
 Result<Graph> discoverByHwloc() {
-  Topology t = makeTopology();
-  if (t == nullptr || hwloc_topology_load(t.get()) != 0) return errnoError(errno, "hwloc cannot look at this machine");
+  TUTTI_ASSIGN(const Topology t, makeTopology());
+  if (hwloc().load(t.get()) != 0) return errnoError(errno, "hwloc cannot look at this machine");
   return Importer().import(t.get());
 }
 

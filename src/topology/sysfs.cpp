@@ -75,9 +75,36 @@ int add(Graph& g, NodeKind kind, int parent, int index, const CpuSet& cpus, cons
   return g.add(std::move(n));
 }
 
+/// The last-level cache of a processor, as the folder of /sys that tells of it; "" where the system shows none.
+std::string cacheFolder(const std::string& cpuFolder, int pu) {
+  for (int index = 3; index < 6; ++index) {  // 0 to 2 are the first and second level's
+    std::string folder = cat(cpuFolder, "/cpu", pu, "/cache/index", index);
+    if (line(folder + "/level") == "3") return folder;
+  }
+  return "";
+}
+
+/// The cache that holds this processor, a new node or one of those in `caches`; the NUMA node itself where there is
+/// none that lies within it.
+int cacheOf(Graph& g, const std::string& cpuFolder, int pu, int numa, std::vector<int>* caches) {
+  for (const int cache : *caches) {
+    if (g.nodes[static_cast<size_t>(cache)].cpus.has(pu)) return cache;
+  }
+  const std::string folder = cacheFolder(cpuFolder, pu);
+  const CpuSet shared = folder.empty() ? CpuSet() : cpuList(folder + "/shared_cpu_list");
+  if (!shared.has(pu) || !g.nodes[static_cast<size_t>(numa)].cpus.contains(shared)) return numa;
+  const int number = static_cast<int>(g.all(NodeKind::L3).size());
+  const int cache = add(g, NodeKind::L3, numa, number, shared, {});
+  size_t bytes = 0;
+  if (parseBytes(line(folder + "/size"), &bytes)) g.nodes[static_cast<size_t>(cache)].memoryBytes = bytes;
+  caches->push_back(cache);
+  return cache;
+}
+
 void addCores(Graph& g, const std::string& cpuFolder, int numa) {
   const CpuSet cpus = g.nodes[static_cast<size_t>(numa)].cpus;
   CpuSet seen;
+  std::vector<int> caches;
   for (int pu = 0; pu < CpuSet::kMost && !cpus.empty() && seen.count() < cpus.count(); ++pu) {
     if (!cpus.has(pu) || seen.has(pu)) continue;
     CpuSet siblings = cpuList(cat(cpuFolder, "/cpu", pu, "/topology/thread_siblings_list"));
@@ -86,7 +113,8 @@ void addCores(Graph& g, const std::string& cpuFolder, int numa) {
       siblings.add(pu);
     }
     seen.add(siblings);
-    add(g, NodeKind::Core, numa, integer(cat(cpuFolder, "/cpu", pu, "/topology/core_id"), pu), siblings, {});
+    const int holder = cacheOf(g, cpuFolder, pu, numa, &caches);
+    add(g, NodeKind::Core, holder, integer(cat(cpuFolder, "/cpu", pu, "/topology/core_id"), pu), siblings, {});
   }
 }
 

@@ -15,7 +15,8 @@ std::string line(const std::string& path);
 /// The names in a folder, sorted; none if it cannot be read.
 std::vector<std::string> names(const std::string& path);
 
-/// Host, packages, NUMA nodes and cores, for when there is no hwloc.  Always at least one NUMA node.
+/// Host, packages, NUMA nodes, caches (that lie within a NUMA node) and cores, for where hwloc is not asked.  Always at
+/// least one NUMA node.
 Graph processors(const std::string& root);
 
 /// Adds GPUs, adapters, storage and the switches above them to the first host, where the kernel's numa_node puts them.

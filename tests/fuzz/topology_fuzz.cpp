@@ -1,11 +1,12 @@
-// Any bytes as a description of a machine (NCCL's XML or one line): refused with a sentence, or a graph that is sound,
-// prints in every form, and reads back from its own XML.  Small graphs are also searched for paths, merged, and
-// led rings and trees through.
+// Any bytes as a description of a machine (NCCL's XML, one line, the compact form): refused with a sentence, or a graph
+// that is sound, prints in every form, and reads back from its own XML.  Small graphs are also searched for paths,
+// merged, and led rings and trees through.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
+#include "src/topology/compact.hpp"
 #include "src/topology/merge.hpp"
 #include "src/topology/nccl_xml.hpp"
 #include "src/topology/one_line.hpp"
@@ -58,6 +59,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto line = parseOneLine(text);
   require(line.ok() || !line.status().message().empty());
   if (line.ok()) use(*line);
+  const auto compact = parseCompact(text);
+  require(compact.ok() || !compact.status().message().empty());
+  if (compact.ok()) {
+    const auto again = parseCompact(toCompact(*compact));
+    require(again.ok() && *again == *compact);
+    use(*compact);
+  }
   const auto file = readNcclXml(text, "input");
   require(file.ok() || file.status().message().starts_with("input"));
   if (!file.ok()) return 0;

@@ -25,7 +25,7 @@ MAY_INCLUDE = {
     "src/topology": set(),
     "src/import": {"src/schedule"},
     "src/comm": {"src/bootstrap", "src/plan", "src/exec", "src/schedule", "src/device", "transport", "transport/self",
-                 "transport/shm", "transport/tcp", "algorithms"},
+                 "transport/shm", "transport/tcp", "algorithms", "src/topology", "src/import"},
     "src/api": {"src/comm", "src/bootstrap", "src/device"},
     "perf/common": set(),
 }

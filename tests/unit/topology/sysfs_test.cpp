@@ -165,6 +165,26 @@ TEST_CASE("a virtual machine is noted, and devices without locality") {
   CHECK(noted(g, "0000:00:03.0: the system does not tell its NUMA node"));
 }
 
+TEST_CASE("caches are those that lie within a NUMA node") {
+  FakeRoot root;
+  makeServer(root);
+  for (int pu = 0; pu < 8; ++pu) {  // two caches on node 0, one on node 1 that is said to reach into node 0
+    const std::string folder = cat("sys/devices/system/cpu/cpu", pu, "/cache/index3/");
+    root.file(folder + "level", "3");
+    root.file(folder + "size", "32768K");
+    root.file(folder + "shared_cpu_list", pu % 4 == 0 ? "0,4" : pu % 4 == 1 ? "1,5" : "1-3,5-7");
+  }
+  const Graph g = read(root);
+  CAPTURE(toText(g));
+  const std::vector<int> caches = g.all(NodeKind::L3);
+  REQUIRE(caches.size() == 2);
+  CHECK(g.nodes[static_cast<size_t>(caches[0])].cpus.list() == "0,4");
+  CHECK(g.nodes[static_cast<size_t>(caches[1])].cpus.list() == "1,5");
+  CHECK(g.nodes[static_cast<size_t>(caches[0])].memoryBytes == size_t{32} << 20);
+  CHECK(g.children(caches[0], NodeKind::Core).size() == 1);
+  CHECK(g.all(NodeKind::Core).size() == 4);
+}
+
 TEST_CASE("files with nonsense in them are as good as none") {
   FakeRoot root;
   makeServer(root);

@@ -1,0 +1,233 @@
+#include "src/comm/machine.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+
+#include "src/base/config.hpp"
+#include "src/base/log.hpp"
+#include "src/topology/compact.hpp"
+#include "src/topology/complete.hpp"
+#include "src/topology/detect.hpp"
+#include "src/topology/load.hpp"
+#include "src/topology/merge.hpp"
+#include "src/topology/nccl_xml.hpp"
+
+namespace tutti {
+namespace {
+
+using topology::CpuSet;
+using topology::Graph;
+using topology::Level;
+using topology::Node;
+using topology::NodeKind;
+
+/// A host's report is longer only if its devices are many; then it goes without them.
+constexpr size_t kMostReportBytes = 64 * 1024;
+
+/// The ranks of every host, the hosts in order of their lowest rank.
+std::vector<std::vector<int>> ranksByHost(const std::vector<RankCard>& cards) {
+  const std::vector<int> nodes = nodesOf(cards);
+  std::vector<std::vector<int>> hosts(nodes.empty() ? 0 : *std::max_element(nodes.begin(), nodes.end()) + size_t{1});
+  for (size_t r = 0; r < nodes.size(); ++r) hosts[static_cast<size_t>(nodes[r])].push_back(static_cast<int>(r));
+  return hosts;
+}
+
+/// One of the hosts of a description, as a graph of its own.
+Graph onlyHost(const Graph& all, int host) {
+  Graph one;
+  std::vector<int> image(all.nodes.size(), -1);
+  for (size_t i = 0; i < all.nodes.size(); ++i) {
+    if (all.hostOf(static_cast<int>(i)) != host) continue;
+    Node n = all.nodes[i];
+    if (n.parent >= 0) n.parent = image[static_cast<size_t>(n.parent)];
+    image[i] = one.add(std::move(n));
+  }
+  for (topology::Link l : all.links) {
+    l.a = image[static_cast<size_t>(l.a)];
+    l.b = image[static_cast<size_t>(l.b)];
+    if (l.a >= 0 && l.b >= 0) one.connect(l);
+  }
+  one.notes = all.notes;
+  return one;
+}
+
+/// TUTTI_TOPO_FILE's host for the communicator's host number `host` of `nHosts`: the one that it describes, or of
+/// several the one in the same place.
+Result<Graph> givenHost(const std::string& file, size_t host, size_t nHosts) {
+  TUTTI_ASSIGN(const Graph all, topology::loadTopology(file));
+  const std::vector<int> hosts = all.all(NodeKind::Host);
+  if (hosts.size() == 1) return all;
+  if (hosts.size() < nHosts) {
+    return invalidUsage("it describes ", hosts.size(), " hosts, and the ranks are on ", nHosts);
+  }
+  return onlyHost(all, hosts[host]);
+}
+
+/// Processors alone, for machines whose devices do not fit into a report.
+Graph withoutDevices(const Graph& graph) {
+  Graph thin;
+  std::vector<int> image(graph.nodes.size(), -1);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node n = graph.nodes[i];
+    const bool processor = n.kind <= NodeKind::L3;
+    if (!processor || (n.parent >= 0 && image[static_cast<size_t>(n.parent)] < 0)) continue;
+    if (n.parent >= 0) n.parent = image[static_cast<size_t>(n.parent)];
+    image[i] = thin.add(std::move(n));
+  }
+  thin.note(cat("its devices are left out: a description of them is longer than ", kMostReportBytes, " bytes"));
+  return thin;
+}
+
+Result<Graph> hostGraph(const std::vector<std::vector<int>>& hosts, size_t host) {
+  const std::string file = configText("TUTTI_TOPO_FILE");
+  if (file.empty()) return topology::detectBySystem();
+  Result<Graph> given = givenHost(file, host, hosts.size());
+  if (given.ok()) return given;
+  return Status(given.status().code(), cat("TUTTI_TOPO_FILE=", file, ": ", given.status().message()));
+}
+
+/// "0/1/2-3": the CPUs of the host's first, second, third rank; then from the start again.
+Result<std::vector<CpuSet>> parsePlaces(const std::string& text) {
+  std::vector<CpuSet> places;
+  if (text.empty()) return places;
+  for (const std::string& list : split(text, '/')) {
+    Result<CpuSet> cpus = CpuSet::parseList(list);
+    if (!cpus.ok()) return invalidUsage("TUTTI_TOPO_CPUS='", text, "': ", cpus.status().message());
+    places.push_back(std::move(*cpus));
+  }
+  return places;
+}
+
+Result<std::string> writeReport(const std::vector<RankCard>& cards, const std::vector<std::vector<int>>& hosts,
+                                size_t host) {
+  TUTTI_ASSIGN(Graph graph, hostGraph(hosts, host));
+  const RankCard& teller = cards[static_cast<size_t>(hosts[host].front())];
+  graph.nodes.front().hostHash = teller.info.hostId;  // ranks of one host find themselves by it
+  for (const std::string& note : graph.notes) TUTTI_INFO("topology", teller.hostName, ": ", note);
+  const std::string cpus = configText("TUTTI_TOPO_CPUS");
+  TUTTI_TRY(asStatus(parsePlaces(cpus)));
+  const std::string text = topology::toCompact(topology::withoutCores(graph));
+  return cpus + "\n" + (text.size() <= kMostReportBytes ? text : topology::toCompact(withoutDevices(graph)));
+}
+
+/// A report, taken apart: the places of ranks, and the graph.
+struct HostReport {
+  std::vector<CpuSet> places;
+  Graph graph;
+};
+
+Result<HostReport> readReport(const std::string& report, const RankCard& teller) {
+  const size_t newline = report.find('\n');
+  const auto wrong = [&](const std::string& why) {
+    return remoteError("rank ", teller.info.rank, " sent a report of its machine that is not understood: ", why);
+  };
+  if (newline == std::string::npos) return wrong("it is cut short");
+  const std::string head = report.substr(0, newline);
+  if (head.starts_with("error ")) return invalidUsage("rank ", teller.info.rank, ": ", report.substr(6));
+  Result<Graph> graph = topology::parseCompact(std::string_view(report).substr(newline + 1));
+  if (!graph.ok()) return wrong(graph.status().message());
+  if (graph->all(NodeKind::Host).size() != 1 || graph->nodes.front().hostHash != teller.info.hostId) {
+    return wrong("it is of another host");
+  }
+  Result<std::vector<CpuSet>> places = parsePlaces(head);
+  if (!places.ok()) return wrong(places.status().message());
+  return HostReport{std::move(*places), std::move(*graph)};
+}
+
+CpuSet cpusOfCard(const RankCard& card) {
+  CpuSet cpus;
+  for (size_t i = 0; i < card.cpus.size() * 8; ++i) {
+    if (static_cast<unsigned char>(card.cpus[i / 8]) >> i % 8 & 1) cpus.add(static_cast<int>(i));
+  }
+  return cpus;
+}
+
+/// Whether some processor of the graph holds these CPUs.
+bool holds(const Graph& graph, const CpuSet& cpus) {
+  CpuSet all;
+  for (const Node& n : graph.nodes) {
+    if (n.kind == NodeKind::Numa) all.add(n.cpus);
+  }
+  return all.contains(cpus);
+}
+
+int groups(const std::vector<int>& of) { return of.empty() ? 0 : *std::max_element(of.begin(), of.end()) + 1; }
+
+const std::vector<int>& at(const Machines& machine, Level level) { return machine.levels[static_cast<size_t>(level)]; }
+
+}  // namespace
+
+std::string machineReport(const std::vector<RankCard>& cards, int rank) {
+  const std::vector<std::vector<int>> hosts = ranksByHost(cards);
+  const auto own = std::find_if(hosts.begin(), hosts.end(), [&](const auto& ranks) { return ranks.front() == rank; });
+  if (own == hosts.end()) return "";
+  const Result<std::string> report = writeReport(cards, hosts, static_cast<size_t>(own - hosts.begin()));
+  return report.ok() ? *report : "error " + report.status().message() + "\n";
+}
+
+Result<Machines> mergeReports(const std::vector<RankCard>& cards, const std::vector<std::string>& reports) {
+  Machines machine;
+  std::vector<Graph> graphs;
+  std::vector<topology::RankPlace> places(cards.size());
+  for (const std::vector<int>& ranks : ranksByHost(cards)) {
+    const RankCard& teller = cards[static_cast<size_t>(ranks.front())];
+    TUTTI_ASSIGN(HostReport report, readReport(reports[static_cast<size_t>(ranks.front())], teller));
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      const RankCard& card = cards[static_cast<size_t>(ranks[i])];
+      CpuSet cpus = report.places.empty() ? cpusOfCard(card) : report.places[i % report.places.size()];
+      if (!holds(report.graph, cpus)) {
+        machine.notes.push_back(cat("rank ", ranks[i], " runs on CPUs ", cpus.list(),
+                                    ", which the description of its host does not have: it counts as everywhere"));
+        cpus = CpuSet();
+      }
+      places[static_cast<size_t>(ranks[i])] = {card.info.hostId, static_cast<int64_t>(card.info.processId),
+                                               std::move(cpus), ""};
+    }
+    graphs.push_back(std::move(report.graph));
+  }
+  TUTTI_ASSIGN(machine.graph, topology::merge(graphs));
+  TUTTI_ASSIGN(machine.levels, topology::levelGroups(machine.graph, places));
+  return machine;
+}
+
+std::vector<std::vector<int>> innerLevels(const Machines& machine) {
+  std::vector<std::vector<int>> inner;
+  const std::vector<int>* above = &at(machine, Level::Host);
+  for (const Level level : {Level::Socket, Level::Numa, Level::L3}) {
+    const std::vector<int>& own = at(machine, level);
+    const bool separates = groups(own) > groups(*above);  // nested: as many groups are the same groups
+    if (!separates || groups(own) == static_cast<int>(own.size())) continue;
+    inner.push_back(own);
+    above = &own;
+  }
+  return inner;
+}
+
+Status dumpMachine(const Machines& machine) {
+  const std::string path = configText("TUTTI_TOPO_DUMP_FILE");
+  if (path.empty()) return {};
+  const std::string beside = cat(path, ".", getpid(), ".", &machine);  // readers see the old file or the new one
+  std::ofstream file(beside, std::ios::binary);
+  file << topology::writeNcclXml(machine.graph);
+  file.close();
+  if (file && std::rename(beside.c_str(), path.c_str()) == 0) return {};
+  const int error = errno;
+  (void)std::remove(beside.c_str());
+  return errnoError(error, cat("TUTTI_TOPO_DUMP_FILE: cannot write ", path));
+}
+
+std::string describeLevels(const Machines& machine) {
+  const auto count = [&](Level level, const char* one) {
+    const int n = groups(at(machine, level));
+    return cat(n, " ", one, n == 1 ? "" : "s");
+  };
+  return cat(count(Level::Host, "host"), ", ", count(Level::Socket, "socket"), ", ", count(Level::Numa, "NUMA node"),
+             ", ", count(Level::L3, "L3"), ", ", groups(at(machine, Level::Process)), " processes, ",
+             count(Level::Rail, "rail"));
+}
+
+}  // namespace tutti

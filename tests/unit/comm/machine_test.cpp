@@ -1,0 +1,147 @@
+// One graph from the reports of several hosts, and the groups of ranks in it; the ranks are cards made by hand.
+#include "src/comm/machine.hpp"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "src/topology/compact.hpp"
+#include "src/topology/one_line.hpp"
+
+namespace tutti {
+namespace {
+
+using topology::Level;
+
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) { setenv(name, value.c_str(), 1); }
+  ~Variable() { unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+/// A rank bound to one CPU; process 0: one of its own.
+RankCard card(int rank, uint64_t host, int cpu, uint64_t process = 0) {
+  RankCard c;
+  c.info.rank = rank;
+  c.info.hostId = host;
+  c.info.processId = process != 0 ? process : static_cast<uint64_t>(100 + rank);
+  c.hostName = cat("h", host);
+  c.cpus.assign(static_cast<size_t>(cpu / 8 + 1), '\0');
+  c.cpus.back() = static_cast<char>(1 << cpu % 8);
+  return c;
+}
+
+std::vector<std::string> reportsOf(const std::vector<RankCard>& cards) {
+  std::vector<std::string> reports;
+  for (size_t r = 0; r < cards.size(); ++r) reports.push_back(machineReport(cards, static_cast<int>(r)));
+  return reports;
+}
+
+const std::vector<int>& at(const Machines& m, Level level) { return m.levels[static_cast<size_t>(level)]; }
+
+}  // namespace
+
+TEST_CASE("the lowest rank of every host reports, and all ranks are grouped at every level") {
+  const Variable file("TUTTI_TOPO_FILE", "package:2 numa:2 l3:2 core:2");
+  // Host 7 has ranks 0, 2, 3, 5 on CPUs 0, 1, 2, 8; host 9 has ranks 1 and 4 on CPUs 0 and 15, as one process.
+  const std::vector<RankCard> cards = {card(0, 7, 0), card(1, 9, 0, 5),  card(2, 7, 1),
+                                       card(3, 7, 2), card(4, 9, 15, 5), card(5, 7, 8)};
+  const std::vector<std::string> reports = reportsOf(cards);
+  for (const size_t r : {0, 1}) CHECK(!reports[r].empty());
+  for (const size_t r : {2, 3, 4, 5}) CHECK(reports[r].empty());
+  const auto machines = mergeReports(cards, reports);
+  REQUIRE(machines.status().message() == "");
+  CHECK(machines->graph.all(topology::NodeKind::Host).size() == 2);
+  CHECK(machines->graph.all(topology::NodeKind::Core).empty());
+  CHECK(machines->notes.empty());
+  CHECK(at(*machines, Level::Process) == std::vector<int>{0, 1, 2, 3, 1, 4});
+  CHECK(at(*machines, Level::L3) == std::vector<int>{0, 1, 0, 2, 3, 4});
+  CHECK(at(*machines, Level::Numa) == std::vector<int>{0, 1, 0, 0, 2, 3});
+  CHECK(at(*machines, Level::Socket) == std::vector<int>{0, 1, 0, 0, 2, 3});
+  CHECK(at(*machines, Level::Host) == std::vector<int>{0, 1, 0, 0, 1, 0});
+  CHECK(at(*machines, Level::Cluster) == std::vector<int>(6, 0));
+  CHECK(describeLevels(*machines) == "2 hosts, 4 sockets, 4 NUMA nodes, 5 L3s, 5 processes, 2 rails");
+  // NUMA nodes are as sockets here.
+  const std::vector<std::vector<int>> inner = {{0, 1, 0, 0, 2, 3}, {0, 1, 0, 2, 3, 4}};
+  CHECK(innerLevels(*machines) == inner);
+}
+
+TEST_CASE("levels that separate nobody or everybody are no levels") {
+  const Variable file("TUTTI_TOPO_FILE", "package:2 numa:2 l3:2 core:2");
+  const std::vector<RankCard> together = {card(0, 7, 0), card(1, 7, 1)}, apart = {card(0, 7, 0), card(1, 7, 8)};
+  CHECK(innerLevels(mergeReports(together, reportsOf(together)).value()).empty());
+  CHECK(innerLevels(mergeReports(apart, reportsOf(apart)).value()).empty());
+}
+
+TEST_CASE("CPUs may be given by rank, and CPUs that the description lacks count as everywhere") {
+  const Variable file("TUTTI_TOPO_FILE", "package:1 l3:2 core:2");
+  const std::vector<RankCard> cards = {card(0, 7, 0), card(1, 7, 1), card(2, 7, 40), card(3, 7, 2)};
+  const auto bound = mergeReports(cards, reportsOf(cards));
+  REQUIRE(bound.status().message() == "");
+  REQUIRE(bound->notes.size() == 1);
+  CHECK(bound->notes[0].find("rank 2 runs on CPUs 40") != std::string::npos);
+  CHECK(at(*bound, Level::L3) == std::vector<int>{0, 0, 1, 2});
+  const Variable cpus("TUTTI_TOPO_CPUS", "0-1/2-3");
+  const auto given = mergeReports(cards, reportsOf(cards));
+  REQUIRE(given.status().message() == "");
+  CHECK(given->notes.empty());
+  CHECK(at(*given, Level::L3) == std::vector<int>{0, 1, 0, 1});
+}
+
+TEST_CASE("a description of several hosts gives each its own") {
+  const Variable file("TUTTI_TOPO_FILE", "node:2 package:1 l3:2 core:1 nic:2x25");
+  const std::vector<RankCard> two = {card(0, 7, 0), card(1, 9, 0), card(2, 9, 1), card(3, 7, 1)};
+  const auto machines = mergeReports(two, reportsOf(two));
+  REQUIRE(machines.status().message() == "");
+  CHECK(machines->graph.all(topology::NodeKind::Nic).size() == 4);
+  CHECK(at(*machines, Level::Rail) == std::vector<int>(4, 0));
+  const std::vector<RankCard> three = {card(0, 7, 0), card(1, 9, 0), card(2, 11, 1)};
+  const auto complaint = mergeReports(three, reportsOf(three)).status();
+  CHECK(complaint.code() == tuttiInvalidUsage);
+  CHECK(complaint.message().find("it describes 2 hosts, and the ranks are on 3") != std::string::npos);
+}
+
+TEST_CASE("what a rank cannot report, all ranks hear of") {
+  const std::vector<RankCard> cards = {card(0, 7, 0), card(1, 9, 0)};
+  struct Row {
+    const char *name, *value, *words;
+  };
+  for (const Row& row : {Row{"TUTTI_TOPO_FILE", "/nonexistent/machine.xml", "rank 0: TUTTI_TOPO_FILE=/nonexistent"},
+                         Row{"TUTTI_TOPO_FILE", "node:1 wheels:4", "wheels"},
+                         Row{"TUTTI_TOPO_CPUS", "0/many", "TUTTI_TOPO_CPUS='0/many'"}}) {
+    const Variable variable(row.name, row.value);
+    const auto machines = mergeReports(cards, reportsOf(cards));
+    CAPTURE(row.value, machines.status().message());
+    CHECK(machines.status().code() == tuttiInvalidUsage);
+    CHECK(machines.status().message().find(row.words) != std::string::npos);
+  }
+}
+
+TEST_CASE("a report that is cut, foreign or false is refused with its rank") {
+  const std::vector<RankCard> cards = {card(0, 7, 0)};
+  const std::string good = machineReport(cards, 0);
+  REQUIRE(mergeReports(cards, {good}).ok());
+  auto other = topology::parseOneLine("node:2");
+  for (const std::string& report : {std::string(), std::string("\n"), good.substr(0, good.size() / 2), cat("x", good),
+                                    cat("\n", topology::toCompact(*other))}) {
+    CAPTURE(report);
+    const auto machines = mergeReports(cards, {report});
+    CHECK(machines.status().code() == tuttiRemoteError);
+    CHECK(machines.status().message().find("rank 0 sent a report") != std::string::npos);
+  }
+}
+
+TEST_CASE("this machine reports itself within bounds") {
+  const std::vector<RankCard> cards = {card(0, 7, 0)};
+  const std::string report = machineReport(cards, 0);
+  CHECK(report.size() <= size_t{64} * 1024 + 1);
+  const auto machines = mergeReports(cards, {report});
+  REQUIRE(machines.status().message() == "");
+  CHECK(machines->graph.all(topology::NodeKind::Numa).size() >= 1);
+}
+
+}  // namespace tutti
