@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "src/plan/linear_cost.hpp"
 #include "src/schedule/builder.hpp"
@@ -21,6 +22,8 @@ struct Algorithm {
   Schedule (*build)(const Shape& shape);
   /// Whether a rank sends at most one value, and that to all others: then publish() applies.
   bool publishes = false;
+  /// Of an algorithm that goes about several steps in one of several ways each: the cheapest, for Shape::parts.
+  std::vector<LevelPart> (*chooseParts)(const Shape& shape, const CostModel& cost) = nullptr;
 };
 
 /// All algorithms, in the order of algorithms/README.md.

@@ -1,46 +1,33 @@
-// Hierarchical allgather: every block goes once to every other node, to the rank with the same local index; then the
-//   ranks of a node share what they carry.
-//   steps 2; with g ranks on each of m nodes every rank sends (m-1) * B between nodes and m(g-1) * B inside.
-//   Nodes may differ in size: local indices wrap, and a rank then carries blocks of several.
-//   Limits: needs more than one node; v forms too.  For several nodes with slower links between them.
-#include <cmath>
-
+// Hierarchical allgather over any number of levels: every block goes once to each of the other outermost groups, to the
+//   rank there that carries it (same index in its group); then, level by level inwards, the members of a group share
+//   what they carry.
+//   steps 1 per level (direct) or ceil(log2 g) (circulant); with g ranks on each of m nodes every rank sends (m-1) * B
+//   between nodes and m(g-1) * B inside.
+//   Groups may differ in size: indices wrap, and a rank then carries blocks of several.
+//   Limits: needs several nodes, or groups in one; v forms too.  For machines whose inner links are faster.
 #include "algorithms/algorithm.hpp"
 #include "algorithms/costs.hpp"
-#include "algorithms/phases.hpp"
+#include "algorithms/rails.hpp"
 
 namespace tutti {
 namespace {
 
-Schedule build(const Shape& shape) {
-  const Nodes nodes = groupByNode(shape);
-  const int me = shape.rank;
-  const int m = nodes.count();
-  const int node = nodes.nodeOf[me];
+constexpr LevelPart kParts[] = {LevelPart::Direct, LevelPart::Circulant};
 
+Schedule build(const Shape& shape) {
+  const Hierarchy h(shape);
+  const std::vector<LevelPart> chosen = partsOf(shape, h, LevelPart::Direct, LevelPart::Direct);
   ScheduleBuilder b(shape);
   Blocks blocks = Blocks::ofAllGather(b, shape);
-  b.phase("across nodes");
-  for (int d = 1; d < m; ++d) blocks.send(nodes.railPeer(me, (node + d) % m), me);
-  for (int d = 1; d < m; ++d) {
-    for (int other : nodes.ranks[wrap(node - d, m)]) {
-      if (nodes.railPeer(other, node) == me) blocks.recv(other, other);
-    }
-  }
-  b.phase("in the node");
-  directAllGather(blocks, groupOf(nodes.ranks[node], me), carriedBlocks(nodes, me));
-  blocks.settle(me);
+  RailWalk walk{h, chosen, shape.rank, b, blocks};
+  walk.allGather(everyone(shape).ranks, partPerPosition(shape.nRanks), h.depth());
+  blocks.settle(shape.rank);
   return b.finish();
 }
 
-double costUs(const Shape& s, const CostModel& cost) {
-  const Nodes nodes = groupByNode(s);
-  const double bytes = double(s.bytes);
-  const double g = nodes.largest();
-  const double arriving = std::ceil(g / nodes.smallest()) * (nodes.count() - 1);  // blocks at the busiest carrier
-  const double carried = arriving + 1;
-  return elapsedUs(
-      cost, burstUs(cost.inter, arriving, arriving * bytes) + carried * burstUs(cost.intra, g - 1, (g - 1) * bytes));
+double partsUs(const Shape& s, const CostModel& cost, const Hierarchy& h, const std::vector<LevelPart>& chosen) {
+  double reduced = 0;
+  return elapsedUs(cost, railsUs(h, chosen, cost, double(s.bytes), &reduced));
 }
 
 }  // namespace
@@ -48,10 +35,19 @@ double costUs(const Shape& s, const CostModel& cost) {
 extern constinit const Algorithm kAllGatherHierarchical = {
     .collective = Collective::AllGather,
     .name = "hierarchical",
-    .summary = "across nodes per local index, then inside; several nodes",
-    .supports = [](const Shape& s) { return groupByNode(s).count() >= 2; },
-    .costUs = costUs,
+    .summary = "across groups per index, then inside, at every level; several nodes, sockets, caches",
+    .supports = [](const Shape& s) { return Hierarchy(s).exists(); },
+    .costUs =
+        [](const Shape& s, const CostModel& cost) {
+          const Hierarchy h(s);
+          return partsUs(s, cost, h, partsOf(s, h, LevelPart::Direct, LevelPart::Direct));
+        },
     .build = build,
+    .chooseParts =
+        [](const Shape& s, const CostModel& cost) {
+          const Hierarchy h(s);
+          return cheapestParts(h, kParts, kParts, [&](const auto& chosen) { return partsUs(s, cost, h, chosen); });
+        },
 };
 
 }  // namespace tutti

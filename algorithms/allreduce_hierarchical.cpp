@@ -1,71 +1,144 @@
-// Hierarchical allreduce: reduce-scatter inside the node, allreduce of every shard across nodes, allgather inside.
-//   With g ranks on the smallest of m nodes there are g shards, and the ranks with local index i of all nodes are the
-//   rail of shard i; ranks beyond g on larger nodes hold no shard and only take part inside.
-//   steps 2 inside, and across ceil(log2 m) of S/g each (small shards: recursive doubling) or 2 ceil(log2 m) with
-//   2(m-1)/m * S/g in all (large shards: circulant); bytes sent per rank inside 2(g-1)/g * S.
-//   Limits: needs more than one node.  For several nodes with slower links between them.
+// Hierarchical allreduce over any number of levels: reduce-scatter inside the innermost groups, the same on every rail
+//   with a level less, at the end allreduce across the outermost groups; then allgather inside, level by level.
+//   With s members in the smallest of a level's groups there are s shards, and the members with index i of all groups
+//   are the rail of shard i; members beyond s hold no shard and only take part inside.  A level may do without shards
+//   (part Tree): its groups' first members reduce for all, for messages that are too small to be divided.
+//   steps 2 per level (direct) and across m groups 2 (direct), ceil(log2 m) (doubling) or 2 ceil(log2 m) (circulant);
+//   bytes sent per rank inside 2(g-1)/g of what reaches the level, which is S/s1/s2... after levels of s1, s2, ...
+//   Limits: needs several nodes, or groups in one.  For machines whose inner links are faster than the outer ones.
 //   Jia et al., "Highly scalable deep learning training system with mixed-precision", arXiv:1807.11205, 2018.
 #include "algorithms/algorithm.hpp"
 #include "algorithms/costs.hpp"
-#include "algorithms/phases.hpp"
+#include "algorithms/hierarchy.hpp"
 
 namespace tutti {
 namespace {
 
 constexpr size_t kWholeShardBytes = 16 * 1024;  // up to here steps cost more than bytes
+constexpr LevelPart kAcross[] = {LevelPart::Doubling, LevelPart::Direct, LevelPart::Circulant};
+constexpr LevelPart kInside[] = {LevelPart::Direct, LevelPart::Circulant, LevelPart::Tree};
 
-// Chunks per shard: one, or one per node.
-int chunksPerShard(const Shape& shape, const Nodes& nodes) {
-  return shape.bytes / static_cast<size_t>(nodes.smallest()) <= kWholeShardBytes ? 1 : nodes.count();
+int shardsAt(const Hierarchy& h, const std::vector<LevelPart>& parts, size_t step) {
+  return parts[step] == LevelPart::Tree ? 1 : h.steps()[step].smallest;
 }
 
-Schedule build(const Shape& shape) {
-  const Nodes nodes = groupByNode(shape);
-  const int shards = nodes.smallest();
-  const int each = chunksPerShard(shape, nodes);
-  const Group local = groupOf(nodes.ranksWith(shape.rank), shape.rank);
-  Parts parts(local.size());
-  for (int c = 0; c < shards * each; ++c) parts[c / each].push_back(c);
+/// Chunks that a shard is divided into across the outermost groups.
+int chunksAcross(const Hierarchy& h, const std::vector<LevelPart>& parts) {
+  return parts[0] == LevelPart::Doubling ? 1 : h.steps()[0].largest;
+}
 
-  ScheduleBuilder b(shape, shards * each);
-  Blocks blocks = Blocks::ofAllReduce(b, shards * each);
-  b.phase("reduce-scatter in the node");
-  directReduceScatter(blocks, local, parts);
-  if (local.me < shards) {
-    std::vector<int> members;
-    for (const auto& ranks : nodes.ranks) members.push_back(ranks[local.me]);
-    const Group rail = groupOf(std::move(members), shape.rank);
-    b.phase("allreduce across nodes");
-    if (each == 1) {
-      doublingAllReduce(blocks, rail, parts[local.me]);
+std::vector<LevelPart> partsFor(const Shape& shape, const Hierarchy& h) {
+  size_t shards = 1;
+  for (size_t step = 1; step < h.steps().size(); ++step) shards *= static_cast<size_t>(h.steps()[step].smallest);
+  const bool whole = shape.bytes / shards <= kWholeShardBytes;
+  return partsOf(shape, h, whole ? LevelPart::Doubling : LevelPart::Circulant, LevelPart::Direct);
+}
+
+class Builder {
+ public:
+  explicit Builder(const Shape& shape)
+      : me_(shape.rank),
+        h_(shape),
+        parts_(partsFor(shape, h_)),
+        nChunks_(countChunks()),
+        b_(shape, nChunks_),
+        blocks_(Blocks::ofAllReduce(b_, nChunks_)) {}
+
+  Schedule build(const Shape& shape) {
+    run(everyone(shape).ranks, h_.depth(), 0, nChunks_);
+    blocks_.settleAll();
+    return b_.finish();
+  }
+
+ private:
+  int countChunks() const {
+    int chunks = chunksAcross(h_, parts_);
+    for (size_t step = 1; step < parts_.size(); ++step) chunks *= shardsAt(h_, parts_, step);
+    return chunks;
+  }
+
+  /// Allreduce of chunks [first, first + count) between `members`, over the outermost `levels` levels.
+  void run(const std::vector<int>& members, int levels, int first, int count) {
+    if (levels == 0) return across(groupOf(members, me_), first, count);
+    const Grouping grouping = h_.group(members, levels - 1);
+    const LevelPart part = parts_[levels];
+    const Group local = localGroup(members, grouping);
+    const int shards = part == LevelPart::Tree ? 1 : grouping.smallest();
+    const int each = count / shards;
+    Parts shares(local.size());
+    for (int c = 0; c < shards * each; ++c) shares[c / each].push_back(first + c);
+
+    b_.phase(phaseName(part == LevelPart::Tree ? "reduce" : "reduce-scatter", h_, levels));
+    const TreeNode node = treeOf(local, 0);
+    if (part == LevelPart::Tree) {
+      for (int c : shares[0]) treeReduce(blocks_, node, c);
     } else {
-      Parts byNode;
-      for (int c : parts[local.me]) byNode.push_back({c});
-      const std::vector<int> skips = circulantSkips(rail.size());
-      skipReduceScatter(blocks, rail, byNode, skips);
-      skipAllGather(blocks, rail, byNode, skips);
+      reduceScatterBy(part, blocks_, local, shares);
+    }
+    if (local.me < shards) {
+      std::vector<int> rail;
+      for (const std::vector<int>& group : grouping.groups) rail.push_back(members[group[local.me]]);
+      run(rail, levels - 1, first + local.me * each, each);
+    }
+    b_.phase(phaseName(part == LevelPart::Tree ? "broadcast" : "allgather", h_, levels));
+    if (part == LevelPart::Tree) {
+      for (int c : shares[0]) treeBroadcast(blocks_, node, c);
+    } else {
+      allGatherBy(part, blocks_, local, shares);
     }
   }
-  b.phase("allgather in the node");
-  directAllGather(blocks, local, parts);
-  return b.finish();
+
+  Group localGroup(const std::vector<int>& members, const Grouping& grouping) const {
+    const auto position = std::find(members.begin(), members.end(), me_) - members.begin();
+    std::vector<int> ranks;
+    for (int p : grouping.groups[grouping.groupOf[position]]) ranks.push_back(members[p]);
+    return groupOf(std::move(ranks), me_);
+  }
+
+  void across(const Group& rail, int first, int count) {
+    b_.phase(phaseName("allreduce", h_, 0));
+    if (parts_[0] == LevelPart::Doubling) {
+      doublingAllReduce(blocks_, rail, {first});
+      return;
+    }
+    Parts shares;
+    for (int c = 0; c < count; ++c) shares.push_back({first + c});
+    reduceScatterBy(parts_[0], blocks_, rail, shares);
+    allGatherBy(parts_[0], blocks_, rail, shares);
+  }
+
+  int me_;
+  Hierarchy h_;
+  std::vector<LevelPart> parts_;
+  int nChunks_;
+  ScheduleBuilder b_;
+  Blocks blocks_;
+};
+
+double acrossUs(LevelPart part, const LinearCost& link, const CostModel& cost, int m, double bytes) {
+  if (part == LevelPart::Doubling) {
+    const double rounds = ceilLog2(floorPowerOfTwo(m)), folding = isPowerOfTwo(m) ? 0 : 1;
+    return (rounds + 2 * folding) * link(bytes) + (rounds + folding) * cost.reduceUs(bytes);
+  }
+  return 2 * exchangeUs(part, link, m, 1, bytes / m) + cost.reduceUs(bytes * (m - 1) / m);
 }
 
-double costUs(const Shape& s, const CostModel& cost) {
-  const Nodes nodes = groupByNode(s);
-  const double largest = nodes.largest();
-  const double m = nodes.count();
-  const double each = chunksPerShard(s, nodes);
-  const double shardBytes = double(s.bytes) / nodes.smallest();
-  const double inside = (largest - 1) * shardBytes;  // into and out of the shard's owner
-  double us = each * 2 * burstUs(cost.intra, largest - 1, inside / each) + cost.reduceUs(inside);
-  if (each == 1) {
-    us += (ceilLog2(nodes.count()) + (isPowerOfTwo(nodes.count()) ? 0 : 1)) *
-          (cost.inter(shardBytes) + cost.reduceUs(shardBytes));
-  } else {
-    const double moved = shardBytes * (m - 1) / m;
-    us += 2 * serialUs(cost.inter, m - 1, moved) + cost.reduceUs(moved);
+double insideUs(LevelPart part, const LinearCost& link, const CostModel& cost, int g, double chunks, double bytes) {
+  if (part == LevelPart::Tree) {  // bytes: the whole, as there is one shard
+    return ceilLog2(g) * (2 * chunks * link(bytes / chunks) + cost.reduceUs(bytes));
   }
+  return 2 * exchangeUs(part, link, g, chunks, bytes / chunks) + cost.reduceUs((g - 1) * bytes);
+}
+
+double partsUs(const Shape& s, const CostModel& cost, const Hierarchy& h, const std::vector<LevelPart>& parts) {
+  double us = 0, bytes = double(s.bytes), chunks = chunksAcross(h, parts);
+  for (size_t step = 1; step < parts.size(); ++step) chunks *= shardsAt(h, parts, step);
+  for (size_t step = parts.size() - 1; step > 0; --step) {
+    bytes /= shardsAt(h, parts, step);  // of a shard
+    chunks /= shardsAt(h, parts, step);
+    us += insideUs(parts[step], h.steps()[step].link(cost), cost, h.steps()[step].largest, chunks, bytes);
+  }
+  us += acrossUs(parts[0], h.steps()[0].link(cost), cost, h.steps()[0].largest, bytes);
   return elapsedUs(cost, us);
 }
 
@@ -74,10 +147,19 @@ double costUs(const Shape& s, const CostModel& cost) {
 extern constinit const Algorithm kAllReduceHierarchical = {
     .collective = Collective::AllReduce,
     .name = "hierarchical",
-    .summary = "inside the node, across nodes per shard, inside again; several nodes",
-    .supports = [](const Shape& s) { return groupByNode(s).count() >= 2; },
-    .costUs = costUs,
-    .build = build,
+    .summary = "inside groups, across them per shard, inside again, at every level; several nodes, sockets, caches",
+    .supports = [](const Shape& s) { return Hierarchy(s).exists(); },
+    .costUs =
+        [](const Shape& s, const CostModel& cost) {
+          const Hierarchy h(s);
+          return partsUs(s, cost, h, partsFor(s, h));
+        },
+    .build = [](const Shape& s) { return Builder(s).build(s); },
+    .chooseParts =
+        [](const Shape& s, const CostModel& cost) {
+          const Hierarchy h(s);
+          return cheapestParts(h, kAcross, kInside, [&](const auto& parts) { return partsUs(s, cost, h, parts); });
+        },
 };
 
 }  // namespace tutti

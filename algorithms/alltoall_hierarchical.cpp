@@ -1,72 +1,164 @@
-// Hierarchical all-to-all, node then rail: blocks for a rank on another node first go to the rank of the own node with
-//   the same local index, who sends the blocks of the whole node to it.
-//   steps 2; with g ranks on each of m nodes every rank sends m(g-1) * B inside and (m-1) * g * B between nodes, and
-//   has m-1 partners on other nodes instead of (m-1) * g.
-//   Nodes may differ in size: local indices wrap.  In place: what replaces a block arrives after the block has left.
-//   Limits: needs more than one node; blocks of one size.
+// Hierarchical all-to-all over any number of levels: a block first goes to the member of its sender's innermost group
+//   that has the index which its receiver has in its own; then, with the blocks of that whole group, on along the rail,
+//   which is the same problem with a level less.
+//   steps 1 per level (direct), g-1 (pairwise); with g ranks on each of m nodes every rank sends m(g-1) * B inside and
+//   (m-1) * g * B between nodes, and has m-1 partners on other nodes instead of (m-1) * g.
+//   Groups may differ in size: indices wrap.  In place: what is in the way of a block that arrives moves to scratch.
+//   Limits: needs several nodes, or groups in one; blocks of one size.
 //   NVIDIA, "Doubling all2all performance with NCCL 2.12" (PXN), 2022.
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "algorithms/algorithm.hpp"
 #include "algorithms/costs.hpp"
-#include "algorithms/phases.hpp"
+#include "algorithms/rails.hpp"
 
 namespace tutti {
 namespace {
 
-Schedule build(const Shape& shape) {
-  const Nodes nodes = groupByNode(shape);
-  const int n = shape.nRanks;
-  const int m = nodes.count();
-  const int me = shape.rank;
-  const int node = nodes.nodeOf[me];
-  const Group local = groupOf(nodes.ranks[node], me);
-  const int g = local.size();
-  const Parts forwarded = carriedBlocks(nodes, me);  // forwarded[local index]: destinations, itself first
-  const std::vector<int>& mine = forwarded[local.me];
+constexpr LevelPart kParts[] = {LevelPart::Direct, LevelPart::Pairwise};
 
-  ScheduleBuilder b(shape);
-  Blocks blocks(b, g * n);  // block (origin's local index) * n + destination
-  for (int d = 0; d < n; ++d) blocks.place(local.me * n + d, in(d));
-  for (int origin = 0; origin < g; ++origin) blocks.setHome(origin * n + me, out(local.ranks[origin]));
+/// Blocks (origin, destination) that go from one rank to another, in this order.
+using Bundle = std::vector<std::pair<int, int>>;
 
-  b.phase("in the node");
-  size_t rows = 0;
-  for (const std::vector<int>& list : forwarded) rows = std::max(rows, list.size());
-  for (size_t i = 0; i < rows; ++i) {
-    for (int k = 1; k < g; ++k) {
-      const std::vector<int>& theirs = forwarded[wrap(local.me + k, g)];
-      if (i < theirs.size()) blocks.send(local.at(local.me + k), local.me * n + theirs[i]);
-    }
-    for (int k = 1; k < g && i < mine.size(); ++k) {
-      blocks.recv(local.at(local.me - k), wrap(local.me - k, g) * n + mine[i]);
-    }
+Bundle bundle(const std::vector<int>& origins, const std::vector<int>& destinations) {
+  Bundle all;
+  for (int o : origins) {
+    for (int d : destinations) all.push_back({o, d});
   }
-  blocks.settle(local.me * n + me);
-
-  b.phase("across nodes");
-  for (int i = 0; i < nodes.largest(); ++i) {  // a forwarder's own block first
-    for (int destination : mine) {
-      if (i < g && destination != me) blocks.send(destination, wrap(local.me + i, g) * n + destination);
-    }
-    for (int d = 1; d < m; ++d) {
-      const std::vector<int>& there = nodes.ranks[wrap(node - d, m)];
-      const int size = static_cast<int>(there.size());
-      const int forwarder = nodes.railPeer(me, wrap(node - d, m));
-      if (i < size) b.recv(forwarder, out(there[(nodes.localOf[forwarder] + i) % size]));
-    }
-  }
-  return b.finish();
+  return all;
 }
 
-double costUs(const Shape& s, const CostModel& cost) {
-  const Nodes nodes = groupByNode(s);
-  const double bytes = double(s.bytes);
-  const double g = nodes.largest();
-  const double leaving = std::ceil(g / nodes.smallest()) * (nodes.count() - 1);  // destinations of one forwarder
-  return elapsedUs(cost, (leaving + 1) * burstUs(cost.intra, g - 1, (g - 1) * bytes) +
-                             g * burstUs(cost.inter, leaving, leaving * bytes));
+class Walk {
+ public:
+  explicit Walk(const Shape& shape) : me_(shape.rank), inPlace_(shape.inPlace), h_(shape), b_(shape) {
+    chosen_ = partsOf(shape, h_, LevelPart::Direct, LevelPart::Direct);
+  }
+
+  Schedule build(const Shape& shape) {
+    for (int d = 0; d < shape.nRanks; ++d) {
+      if (d != me_) held_[{me_, d}] = in(d);
+    }
+    b_.copy(in(me_), out(me_));
+    const Parts own = partPerPosition(shape.nRanks);
+    run(everyone(shape).ranks, own, own, h_.depth());
+    return b_.finish();
+  }
+
+ private:
+  /// members[p] holds blocks of origins[p] for everyone in `destinations`, and those of destinations[p] are for it.
+  void run(const std::vector<int>& members, const Parts& origins, const Parts& destinations, int levels) {
+    if (levels == 0) {
+      b_.phase(phaseName("exchange", h_, 0));
+      return exchange(groupOf(members, me_), origins, destinations, chosen_[0]);
+    }
+    const Neighbourhood near = neighbourhood(h_, members, levels - 1, me_);
+    Parts localOrigins;
+    for (int p : near.grouping.groups[near.own]) localOrigins.push_back(origins[p]);
+    b_.phase(phaseName("exchange", h_, levels));
+    exchange(near.local, localOrigins, carriedParts(near, destinations), chosen_[levels]);
+    for (const auto& rail : near.rails()) {
+      std::vector<int> ranks;
+      Parts carried;
+      for (int p : rail.positions) {
+        ranks.push_back(members[p]);
+        carried.push_back(wholeGroup(near, origins, p));
+      }
+      run(ranks, carried, railParts(near, rail, destinations), levels - 1);
+    }
+  }
+
+  /// The origins of all members of a group, those of the member at `position` first: they leave first, and make room.
+  static std::vector<int> wholeGroup(const Neighbourhood& near, const Parts& origins, int position) {
+    const std::vector<int>& group = near.grouping.groups[near.grouping.groupOf[position]];
+    std::vector<int> all;
+    for (size_t i = 0; i < group.size(); ++i) {
+      const int p = group[(near.grouping.indexIn[position] + i) % group.size()];
+      all.insert(all.end(), origins[p].begin(), origins[p].end());
+    }
+    return all;
+  }
+
+  /// Everyone in the group gives everyone else the blocks of its origins for the other's destinations.
+  void exchange(const Group& group, const Parts& origins, const Parts& destinations, LevelPart part) {
+    const int n = group.size();
+    std::vector<Bundle> out(n), in(n);
+    size_t rows = 0;
+    for (int k = 1; k < n; ++k) {
+      out[k] = bundle(origins[group.me], destinations[wrap(group.me + k, n)]);
+      in[k] = bundle(origins[wrap(group.me - k, n)], destinations[group.me]);
+      rows = std::max({rows, out[k].size(), in[k].size()});
+    }
+    if (part == LevelPart::Pairwise) {
+      for (int k = 1; k < n; ++k) {
+        for (size_t row = 0; row < rows; ++row) {
+          if (row < out[k].size()) send(group.at(group.me + k), out[k][row]);
+          if (row < in[k].size()) recv(group.at(group.me - k), in[k][row]);
+        }
+      }
+      return;
+    }
+    for (size_t row = 0; row < rows; ++row) {
+      for (int k = 1; k < n; ++k) {
+        if (row < out[k].size()) send(group.at(group.me + k), out[k][row]);
+      }
+      for (int k = 1; k < n; ++k) {
+        if (row < in[k].size()) recv(group.at(group.me - k), in[k][row]);
+      }
+    }
+  }
+
+  Chunk roomInScratch() {
+    if (free_.empty()) return b_.newScratch();
+    const Chunk chunk = free_.back();
+    free_.pop_back();
+    return chunk;
+  }
+
+  void send(int peer, const std::pair<int, int>& block) {
+    const auto found = held_.find(block);
+    b_.send(peer, found->second);
+    if (found->second.buffer == Buffer::Scratch) free_.push_back(found->second);
+    held_.erase(found);
+  }
+
+  void recv(int peer, const std::pair<int, int>& block) {
+    if (block.second != me_) {
+      const Chunk room = roomInScratch();
+      b_.recv(peer, room);
+      held_[block] = room;
+      return;
+    }
+    const auto inTheWay = held_.find({me_, block.first});
+    if (inPlace_ && inTheWay != held_.end() && inTheWay->second.buffer == Buffer::Input) {
+      const Chunk room = roomInScratch();
+      b_.copy(inTheWay->second, room);
+      inTheWay->second = room;
+    }
+    b_.recv(peer, out(block.first));
+  }
+
+  int me_;
+  bool inPlace_;
+  Hierarchy h_;
+  std::vector<LevelPart> chosen_;
+  ScheduleBuilder b_;
+  std::map<std::pair<int, int>, Chunk> held_;  // blocks that are here and have to go on
+  std::vector<Chunk> free_;
+};
+
+double partsUs(const Shape& s, const CostModel& cost, const Hierarchy& h, const std::vector<LevelPart>& chosen) {
+  double us = 0;
+  for (size_t step = 0; step < chosen.size(); ++step) {
+    const Hierarchy::Step& at = h.steps()[step];
+    const LinearCost& link = at.link(cost);
+    const double g = at.largest;
+    const double each = std::ceil(double(s.nRanks) / at.smallest);  // blocks from one to another
+    us += chosen[step] == LevelPart::Pairwise ? serialUs(link, (g - 1) * each, (g - 1) * each * double(s.bytes))
+                                              : exchangeUs(LevelPart::Direct, link, g, each, double(s.bytes));
+  }
+  return elapsedUs(cost, us);
 }
 
 }  // namespace
@@ -74,10 +166,19 @@ double costUs(const Shape& s, const CostModel& cost) {
 extern constinit const Algorithm kAllToAllHierarchical = {
     .collective = Collective::AllToAll,
     .name = "hierarchical",
-    .summary = "inside the node to the right rail, then across; several nodes",
-    .supports = [](const Shape& s) { return !s.uneven && groupByNode(s).count() >= 2; },
-    .costUs = costUs,
-    .build = build,
+    .summary = "inside groups to the right rail, then across, at every level; several nodes, sockets, caches",
+    .supports = [](const Shape& s) { return !s.uneven && Hierarchy(s).exists(); },
+    .costUs =
+        [](const Shape& s, const CostModel& cost) {
+          const Hierarchy h(s);
+          return partsUs(s, cost, h, partsOf(s, h, LevelPart::Direct, LevelPart::Direct));
+        },
+    .build = [](const Shape& s) { return Walk(s).build(s); },
+    .chooseParts =
+        [](const Shape& s, const CostModel& cost) {
+          const Hierarchy h(s);
+          return cheapestParts(h, kParts, kParts, [&](const auto& chosen) { return partsUs(s, cost, h, chosen); });
+        },
 };
 
 }  // namespace tutti

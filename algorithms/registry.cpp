@@ -44,6 +44,7 @@
   X(kBroadcastCirculant) \
   X(kBroadcastDoubleTree) \
   X(kBroadcastDirect) \
+  X(kBroadcastHierarchical) \
   X(kReduceBinomial) \
   X(kReduceChain) \
   X(kReduceReduceScatterGather) \

@@ -123,6 +123,7 @@ Shape Comm::shapeOf(const Call& call, const PlanKey& key) const {
   shape.slotBytes = sliceBytes_;
   shape.commutative = !key.ordered;
   shape.nodeOf = nodes_;
+  shape.inner = inner_;
   return shape;
 }
 
@@ -175,8 +176,9 @@ size_t Comm::sliceBytesFor(const Choice& choice, const Call& call) const {
 
 Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   const size_t elementBytes = dataTypeBytes(call.dtype);
-  const Shape shape = shapeOf(call, key);
+  Shape shape = shapeOf(call, key);
   TUTTI_ASSIGN(const Choice choice, choosePlan(shape, call));
+  shape.parts = choice.parts;
   const bool lendsAll = choice.protocol == Protocol::Direct;
   const bool direct = lendsAll || mayLendMapped(shape);
   Schedule schedule = buildSchedule(*choice.algorithm, shape, {key.ordered, direct}, call);

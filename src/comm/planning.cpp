@@ -94,6 +94,7 @@ Result<CallEstimate> Comm::estimate(const Call& call) const {
   CallEstimate estimate{choice.costUs, choice.algorithm->name, choice.protocol, choice.nChannels};
   if (shape.uneven) {  // chosen for any size, but this is the size
     shape.bytes = call.counts->recvCounts.front() * dataTypeBytes(call.dtype);
+    shape.parts = choice.parts;
     estimate.timeUs = choice.algorithm->costUs(shape, costModel(request, planner_.calibration, choice.protocol));
   }
   return estimate;

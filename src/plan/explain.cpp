@@ -44,6 +44,15 @@ std::vector<const Candidate*> inOrder(const Choice& choice) {
   return rows;
 }
 
+/// "; across doubling, inside direct, tree": the steps of a hierarchical algorithm, the outermost first.
+std::string describeParts(const std::vector<LevelPart>& parts) {
+  std::string out;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    out += cat(i == 0 ? "  across " : i == 1 ? ", inside " : ", ", levelPartName(parts[i]));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string explain(const PlanRequest& r, const Choice& choice) {
@@ -68,7 +77,7 @@ std::string explain(const PlanRequest& r, const Choice& choice) {
     char ratio[32];
     std::snprintf(ratio, sizeof(ratio), "%6.2fx", choice.costUs > 0 ? row->costUs / choice.costUs : 1.0);
     out += cat(winner ? "  * " : "    ", name, "  ", padded(protocolName(row->protocol), 8),
-               padded(time(row->costUs), 12, true), "  ", ratio, "\n");
+               padded(time(row->costUs), 12, true), "  ", ratio, describeParts(row->parts), "\n");
   }
   for (size_t p = 0; p < kNumProtocols; ++p) {
     if (choice.protocolExcluded[p].empty()) continue;

@@ -226,19 +226,22 @@ Result<Choice> plan(const PlanRequest& r, const Calibration& c) {
   for (const Algorithm* a : algorithms()) {
     if (a->collective != r.shape.collective) continue;
     if (std::string why = exclusion(r, *a); !why.empty()) {
-      best.table.push_back({a, Protocol::Slots, best.nChannels, 0, std::move(why)});
+      best.table.push_back({a, Protocol::Slots, best.nChannels, 0, {}, std::move(why)});
       continue;
     }
     for (const Protocol protocol : kAllProtocols) {
       if (!best.protocolExcluded[static_cast<size_t>(protocol)].empty()) continue;
       CostModel model = costModel(r, c, protocol);
       if (publishes(r, *a)) model.link.workShare = LinearCost().workShare;
-      const double us = a->costUs(r.shape, model);
-      best.table.push_back({a, protocol, best.nChannels, us, ""});
+      Shape shape = r.shape;
+      shape.parts = a->chooseParts != nullptr ? a->chooseParts(shape, model) : std::vector<LevelPart>{};
+      const double us = a->costUs(shape, model);
+      best.table.push_back({a, protocol, best.nChannels, us, shape.parts, ""});
       if (std::isfinite(us) && (best.algorithm == nullptr || us < best.costUs)) {
         best.algorithm = a;
         best.protocol = protocol;
         best.costUs = us;
+        best.parts = std::move(shape.parts);
       }
     }
   }

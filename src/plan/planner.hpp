@@ -46,7 +46,8 @@ struct Candidate {
   Protocol protocol = Protocol::Slots;  // on the links inside nodes; where there are none, between nodes
   int nChannels = 1;
   double costUs = 0;
-  std::string excluded;  // why it was not compared; empty: it was
+  std::vector<LevelPart> parts = {};  // of a hierarchical algorithm
+  std::string excluded = {};          // why it was not compared; empty: it was
 };
 
 struct Choice {
@@ -56,6 +57,8 @@ struct Choice {
   Protocol interProtocol = Protocol::Slots;
   int nChannels = 1;
   double costUs = 0;
+  /// For Shape::parts.
+  std::vector<LevelPart> parts;
   /// Usable protocols with every algorithm, in the order of comparison; an algorithm that is out has one row.
   std::vector<Candidate> table;
   /// Why a protocol was not compared with any algorithm; empty: it was.

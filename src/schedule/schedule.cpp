@@ -4,6 +4,11 @@
 
 namespace tutti {
 
+const char* levelPartName(LevelPart part) {
+  constexpr const char* kNames[] = {"direct", "circulant", "doubling", "tree", "pairwise"};
+  return kNames[static_cast<size_t>(part)];
+}
+
 int Schedule::inputChunks() const {
   switch (collective) {
     case Collective::AllReduce:

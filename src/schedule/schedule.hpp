@@ -127,6 +127,16 @@ struct Schedule {
   int channelOf(int lane) const { return lane / (static_cast<int>(lanes.size()) / nChannels); }
 };
 
+/// How a hierarchical algorithm goes about one level; which of them it knows depends on the algorithm.
+enum class LevelPart : uint8_t {
+  Direct,     // everyone with everyone at once
+  Circulant,  // in ceil(log2 n) rounds
+  Doubling,   // whole values, in ceil(log2 n) rounds
+  Tree,       // one member for all, reached along a binomial tree
+  Pairwise,   // one partner after the other
+};
+const char* levelPartName(LevelPart part);
+
 /// What a schedule is built for.  Every rank of a call has the same Shape but for `rank`.
 struct Shape {
   Collective collective = Collective::AllReduce;
@@ -140,9 +150,13 @@ struct Shape {
   size_t slotBytes = 128 * 1024;
   /// False: operands must be combined in rank order (the reproducible pass then rewrites the schedule).
   bool commutative = true;
-  /// Ranks per node, in rank order of nodes, for two-level algorithms: ranksOnNode[i] consecutive... see nodeOf.
   /// nodeOf[r] is the node of rank r; empty: one node.  Nodes are numbered 0.. in order of their first rank.
   std::vector<int> nodeOf = {};
+  /// Groups of ranks inside nodes (sockets, NUMA nodes, caches), the coarsest first: inner[i][r] is the group of rank
+  /// r. Every level divides the groups of the one before.
+  std::vector<std::vector<int>> inner = {};
+  /// For hierarchical algorithms: how to go about each step of Hierarchy::steps(); empty: as the algorithm likes.
+  std::vector<LevelPart> parts = {};
   /// Some ranks' blocks differ in size (the v forms).
   bool uneven = false;
 };

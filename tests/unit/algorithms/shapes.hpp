@@ -23,6 +23,11 @@ inline std::string describe(const Algorithm& algorithm, const Shape& shape) {
   std::string text = cat(collectiveKey(algorithm.collective), " ", algorithm.name, " ranks ", shape.nRanks, " root ",
                          shape.root, shape.inPlace ? " in place" : "", " bytes ", shape.bytes, " nodes");
   for (int node : shape.nodeOf) text += cat(" ", node);
+  for (const std::vector<int>& level : shape.inner) {
+    text += ", groups";
+    for (int group : level) text += cat(" ", group);
+  }
+  for (LevelPart part : shape.parts) text += cat(" ", levelPartName(part));
   return text;
 }
 

@@ -69,6 +69,37 @@ TEST_CASE("the topology dump of the detected machine can be given again") {
   CHECK(sum(2) == "");
 }
 
+TEST_CASE("hierarchical algorithms run on the levels of a machine that is given") {
+  const Variable off("TUTTI_CALIBRATION", "off");
+  const Variable in("TUTTI_TOPO_FILE", "package:2 numa:2 l3:2 core:1");
+  const Variable cpus("TUTTI_TOPO_CPUS", "0/0/1/2/4/4/6/7");
+  const Variable algorithms("TUTTI_ALGO", "hierarchical");
+  for (const int nRanks : {5, 8, 11}) {
+    const std::string complaints = onRanks(nRanks, [](const Rank& r) {
+      for (const size_t count : {1, 777, 40'000}) {
+        for (const bool inPlace : {false, true}) {
+          const CheckOptions o{.count = count, .inPlace = inPlace, .root = r.nRanks - 2};
+          for (auto* check : {checkAllReduce, checkAllGather, checkReduceScatter, checkAllToAll, checkBroadcast}) {
+            if (std::string why = check(r, o); !why.empty()) return why;
+          }
+        }
+      }
+      return std::string();
+    });
+    CHECK(complaints == "");
+  }
+}
+
+TEST_CASE("without levels a hierarchical algorithm is refused by name") {
+  const Variable off("TUTTI_CALIBRATION", "off");
+  const Variable in("TUTTI_TOPO_FILE", "package:1 core:64");
+  const Variable cpus("TUTTI_TOPO_CPUS", "0");
+  const Variable algorithms("TUTTI_ALGO", "allreduce:hierarchical");
+  const std::string complaints = sum(3);
+  CAPTURE(complaints);
+  CHECK(complaints.find("hierarchical does not support") != std::string::npos);
+}
+
 TEST_CASE("a topology that cannot be read or written ends the join on every rank with the reason") {
   {
     const Variable in("TUTTI_TOPO_FILE", "/nonexistent/machine.xml");

@@ -45,6 +45,21 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 }  // namespace
 
+TEST_CASE("the steps of a hierarchical algorithm are chosen with it, and explained") {
+  PlanRequest r = request(Collective::AllReduce, 4, 8, 64 * kMiB);
+  r.shape.inner.emplace_back();
+  for (int i = 0; i < 32; ++i) r.shape.inner[0].push_back(i / 4);
+  const Choice choice = planned(r);
+  REQUIRE(choice.algorithm->name == "hierarchical");
+  REQUIRE(choice.parts.size() == 3);
+  CHECK(choice.parts[0] != LevelPart::Doubling);
+  CHECK(choice.parts[1] != LevelPart::Tree);
+  const std::string text = explain(r, choice);
+  CAPTURE(text);
+  CHECK(contains(text, cat("across ", levelPartName(choice.parts[0]), ", inside ", levelPartName(choice.parts[1]))));
+  CHECK(planned(request(Collective::AllReduce, 1, 8, 64)).parts.empty());
+}
+
 TEST_CASE("the planner picks what a person would") {
   struct Row {
     Collective collective;

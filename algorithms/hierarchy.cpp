@@ -1,0 +1,131 @@
+#include "algorithms/hierarchy.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "algorithms/costs.hpp"
+#include "src/base/assert.hpp"
+#include "src/base/text.hpp"
+
+namespace tutti {
+namespace {
+
+int groupsIn(const std::vector<int>& level) { return *std::max_element(level.begin(), level.end()) + 1; }
+
+/// The groups of `level` within those of `above`, numbered in order of their first rank.
+std::vector<int> within(const std::vector<int>& above, const std::vector<int>& level) {
+  std::map<std::pair<int, int>, int> numbers;
+  std::vector<int> own;
+  for (size_t r = 0; r < level.size(); ++r) {
+    const int next = static_cast<int>(numbers.size());
+    own.push_back(numbers.insert({{above[r], level[r]}, next}).first->second);
+  }
+  return own;
+}
+
+/// How many different groups of `fine` lie in each group of `coarse`.
+Hierarchy::Step stepBetween(const std::vector<int>& coarse, const std::vector<int>& fine) {
+  std::vector<int> parts(static_cast<size_t>(groupsIn(coarse)));
+  std::vector<char> seen(static_cast<size_t>(groupsIn(fine)));
+  for (size_t r = 0; r < fine.size(); ++r) {
+    char& counted = seen[static_cast<size_t>(fine[r])];
+    if (counted == 0) ++parts[static_cast<size_t>(coarse[r])];
+    counted = 1;
+  }
+  return {*std::min_element(parts.begin(), parts.end()), *std::max_element(parts.begin(), parts.end()), false};
+}
+
+}  // namespace
+
+int Grouping::smallest() const {
+  size_t least = groups.front().size();
+  for (const auto& list : groups) least = std::min(least, list.size());
+  return static_cast<int>(least);
+}
+
+int Grouping::largest() const {
+  size_t most = 0;
+  for (const auto& list : groups) most = std::max(most, list.size());
+  return static_cast<int>(most);
+}
+
+Hierarchy::Hierarchy(const Shape& shape) {
+  const auto n = static_cast<size_t>(shape.nRanks);
+  std::vector<int> everyone(n, 0), alone(n);
+  std::iota(alone.begin(), alone.end(), 0);
+  std::vector<int> above = everyone;
+  const auto consider = [&](const std::vector<int>& level, bool keepAlone) {
+    TUTTI_ASSERT(level.empty() || level.size() == n);
+    if (level.empty()) return;
+    std::vector<int> own = within(above, level);
+    if (groupsIn(own) == groupsIn(above) || (groupsIn(own) == shape.nRanks && !keepAlone)) return;
+    levels_.push_back(own);
+    above = std::move(own);
+  };
+  consider(shape.nodeOf, true);
+  const bool severalNodes = !levels_.empty();
+  for (const std::vector<int>& level : shape.inner) consider(level, false);
+  for (size_t l = 0; l <= levels_.size(); ++l) {
+    steps_.push_back(stepBetween(l == 0 ? everyone : levels_[l - 1], l < levels_.size() ? levels_[l] : alone));
+  }
+  steps_.front().acrossNodes = severalNodes;
+}
+
+Grouping Hierarchy::group(const std::vector<int>& members, int level) const {
+  Grouping result;
+  std::map<int, int> numbers;
+  const std::vector<int>& groups = levels_[static_cast<size_t>(level)];
+  for (size_t p = 0; p < members.size(); ++p) {
+    const int next = static_cast<int>(numbers.size());
+    const int g = numbers.insert({groups[static_cast<size_t>(members[p])], next}).first->second;
+    if (g == next) result.groups.emplace_back();
+    result.groupOf.push_back(g);
+    result.indexIn.push_back(static_cast<int>(result.groups[static_cast<size_t>(g)].size()));
+    result.groups[static_cast<size_t>(g)].push_back(static_cast<int>(p));
+  }
+  return result;
+}
+
+std::vector<LevelPart> partsOf(const Shape& shape, const Hierarchy& hierarchy, LevelPart across, LevelPart inside) {
+  if (shape.parts.size() == hierarchy.steps().size()) return shape.parts;
+  std::vector<LevelPart> parts(hierarchy.steps().size(), inside);
+  parts.front() = across;
+  return parts;
+}
+
+std::string phaseName(const char* what, const Hierarchy& hierarchy, int step) {
+  if (step == 0) return cat(what, hierarchy.steps().front().acrossNodes ? " across nodes" : " across groups");
+  return hierarchy.depth() == 1 ? cat(what, " inside") : cat(what, " inside, level ", step);
+}
+
+void reduceScatterBy(LevelPart part, Blocks& blocks, const Group& group, const Parts& parts) {
+  if (part == LevelPart::Circulant) {
+    skipReduceScatter(blocks, group, parts, circulantSkips(group.size()));
+  } else {
+    directReduceScatter(blocks, group, parts);
+  }
+}
+
+void allGatherBy(LevelPart part, Blocks& blocks, const Group& group, const Parts& parts) {
+  if (part == LevelPart::Circulant) {
+    skipAllGather(blocks, group, parts, circulantSkips(group.size()));
+  } else {
+    directAllGather(blocks, group, parts);
+  }
+}
+
+double exchangeUs(LevelPart part, const LinearCost& link, double n, double blocks, double bytes) {
+  if (n < 2) return 0;
+  if (part == LevelPart::Circulant) return serialUs(link, (n - 1) * blocks, (n - 1) * blocks * bytes);
+  return blocks * burstUs(link, n - 1, (n - 1) * bytes);
+}
+
+TreeNode treeOf(const Group& group, int root) {
+  TreeNode node = rooted(binomialTree(wrap(group.me - root, group.size()), group.size()), root, group.size());
+  if (node.parent >= 0) node.parent = group.at(node.parent);
+  for (int& child : node.children) child = group.at(child);
+  return node;
+}
+
+}  // namespace tutti

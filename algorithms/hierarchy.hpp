@@ -1,0 +1,88 @@
+// The levels at which ranks are near each other, as hierarchical algorithms walk them.
+//
+// Level 0 are the nodes (or, on one node, the coarsest groups in it), further levels divide the groups of the one
+// before.  An algorithm works from the inside out, level by level: inside each of the innermost groups, then between
+// those members of different groups that do the same there (a rail), which is the same problem with a level less; at
+// the end across the outermost groups; and what it has to do on the way back, from the outside in.  Groups may differ
+// in size.
+#pragma once
+
+#include <span>
+
+#include "algorithms/phases.hpp"
+#include "src/plan/linear_cost.hpp"
+
+namespace tutti {
+
+/// Members of a list by their groups: groups[g] are positions in the list, ascending; groups in order of their first.
+struct Grouping {
+  std::vector<std::vector<int>> groups;
+  std::vector<int> groupOf;  // of each position
+  std::vector<int> indexIn;  // of each position, in its group
+  int smallest() const;
+  int largest() const;
+};
+
+class Hierarchy {
+ public:
+  /// Levels that separate nobody, or divide no group of the level before, are left out; those in which everyone is
+  /// alone too, but for nodes.
+  explicit Hierarchy(const Shape& shape);
+
+  int depth() const { return static_cast<int>(levels_.size()); }
+  /// Whether there is anything to do at several levels: several nodes, or groups in a node.
+  bool exists() const { return !levels_.empty(); }
+  Grouping group(const std::vector<int>& members, int level) const;
+
+  /// How many take part in a step: steps()[0] is across the outermost groups, steps()[j] inside groups of level j-1,
+  /// between their parts of level j (ranks, in the innermost).
+  struct Step {
+    int smallest = 1;
+    int largest = 1;
+    bool acrossNodes = false;
+    const LinearCost& link(const CostModel& cost) const { return acrossNodes ? cost.inter : cost.intra; }
+  };
+  const std::vector<Step>& steps() const { return steps_; }
+
+ private:
+  std::vector<std::vector<int>> levels_;  // [level][rank]
+  std::vector<Step> steps_;
+};
+
+/// The parts of the shape, if they fit the hierarchy; else `inside` for every step but the first, and `across` for
+/// that.
+std::vector<LevelPart> partsOf(const Shape& shape, const Hierarchy& hierarchy, LevelPart across, LevelPart inside);
+
+/// The cheapest combination: one of `across` for the first step, one of `inside` for each of the others.  Of equal ones
+/// the first.
+template <class Cost>
+std::vector<LevelPart> cheapestParts(const Hierarchy& hierarchy, std::span<const LevelPart> across,
+                                     std::span<const LevelPart> inside, Cost costUs) {
+  std::vector<size_t> at(hierarchy.steps().size(), 0);
+  std::vector<LevelPart> best, parts(at.size());
+  double bestUs = 0;
+  for (size_t step = 0; step < at.size();) {
+    for (size_t i = 0; i < at.size(); ++i) parts[i] = i == 0 ? across[at[i]] : inside[at[i]];
+    const double us = costUs(parts);
+    if (best.empty() || us < bestUs) best = parts, bestUs = us;
+    for (step = 0; step < at.size(); ++step) {  // count on
+      if (++at[step] < (step == 0 ? across : inside).size()) break;
+      at[step] = 0;
+    }
+  }
+  return best;
+}
+
+/// What the phases of a group are called in a schedule: "reduce-scatter across nodes", "... inside, level 2".
+std::string phaseName(const char* what, const Hierarchy& hierarchy, int step);
+
+/// Reduce-scatter, or its mirror image, by one part (Direct or Circulant).
+void reduceScatterBy(LevelPart part, Blocks& blocks, const Group& group, const Parts& parts);
+void allGatherBy(LevelPart part, Blocks& blocks, const Group& group, const Parts& parts);
+/// What that costs where everyone has `blocks` blocks of `bytes` each, of a group of n; without reductions.
+double exchangeUs(LevelPart part, const LinearCost& link, double n, double blocks, double bytes);
+
+/// The tree over a group with root at position `root`, in rank numbers; this rank's place in it.
+TreeNode treeOf(const Group& group, int root);
+
+}  // namespace tutti

@@ -1,0 +1,230 @@
+// Hierarchical algorithms over trees of levels of every kind: regular, ragged, deep, with levels that say nothing; with
+// every way to go about each level.
+#include "algorithms/hierarchy.hpp"
+
+#include <catch2/catch.hpp>
+#include <iostream>
+#include <random>
+#include <set>
+
+#include "src/schedule/passes.hpp"
+#include "src/schedule/verifier.hpp"
+#include "tests/support/seeds.hpp"
+#include "tests/unit/algorithms/shapes.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr Collective kCollectives[] = {Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter,
+                                       Collective::AllToAll, Collective::Broadcast};
+
+std::vector<LevelPart> partsOfCollective(Collective c, bool across) {
+  using enum LevelPart;
+  switch (c) {
+    case Collective::AllReduce:
+      return across ? std::vector{Doubling, Direct, Circulant} : std::vector{Direct, Circulant, Tree};
+    case Collective::AllToAll: return {Direct, Pairwise};
+    case Collective::Broadcast: return {Tree, Direct, Circulant};
+    default: return {Direct, Circulant};
+  }
+}
+
+const Algorithm& hierarchical(Collective c) { return *findAlgorithm(c, "hierarchical"); }
+
+std::string prove(const Shape& shape, int* proofs) {
+  ++*proofs;
+  const Algorithm& algorithm = hierarchical(shape.collective);
+  const std::string complaint = verify(buildAll(algorithm, shape), {.slots = 1});
+  return complaint.empty() ? "" : describe(algorithm, shape) + ": " + complaint;
+}
+
+/// Ranks dealt out by numbers of children: {2, 3, 4} is 2 nodes of 3 groups of 4 ranks; levels as in Shape.
+void regular(const std::vector<int>& counts, Shape* shape) {
+  int n = 1;
+  for (int count : counts) n *= count;
+  shape->nRanks = n;
+  shape->inner.clear();
+  int size = n;
+  for (size_t level = 0; level + 1 < counts.size(); ++level) {
+    size /= counts[level];
+    std::vector<int> groups;
+    for (int r = 0; r < n; ++r) groups.push_back(r / size);
+    if (level == 0) {
+      shape->nodeOf = groups;
+    } else {
+      shape->inner.push_back(groups);
+    }
+  }
+}
+
+class Dice {
+ public:
+  explicit Dice(uint64_t seed) : engine_(seed) {}
+  int between(int least, int most) {
+    return least + static_cast<int>(engine_() % static_cast<uint64_t>(most - least + 1));
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+/// Any tree: every rank picks a group of each level's at random, within its group of the level before.
+Shape ragged(Dice& dice, Collective collective, int nRanks) {
+  Shape shape{.collective = collective, .nRanks = nRanks};
+  const int depth = dice.between(1, 4);
+  std::vector<int> above(static_cast<size_t>(nRanks), 0);
+  for (int level = 0; level < depth; ++level) {
+    const int most = dice.between(1, 4);
+    std::vector<int> groups;
+    for (int r = 0; r < nRanks; ++r) groups.push_back(above[static_cast<size_t>(r)] * 4 + dice.between(0, most - 1));
+    above = groups;
+    if (level == 0 && dice.between(0, 3) > 0) {
+      shape.nodeOf = groups;
+    } else {
+      shape.inner.push_back(groups);
+    }
+  }
+  shape.root = collective == Collective::Broadcast ? dice.between(0, nRanks - 1) : 0;
+  shape.inPlace = dice.between(0, 1) == 1;
+  shape.bytes = dice.between(0, 1) == 1 ? 8 : size_t{64} << 20;
+  return shape;
+}
+
+}  // namespace
+
+TEST_CASE("levels that separate nobody, divide nothing or leave everyone alone are left out") {
+  Shape shape{.nRanks = 6};
+  CHECK(!Hierarchy(shape).exists());
+  shape.nodeOf = {0, 0, 0, 0, 0, 0};
+  shape.inner = {{0, 0, 0, 0, 0, 0}, {0, 1, 2, 3, 4, 5}};
+  CHECK(!Hierarchy(shape).exists());
+  shape.inner = {{0, 0, 1, 1, 1, 1}, {0, 0, 1, 1, 1, 1}, {0, 0, 1, 1, 2, 2}, {0, 1, 2, 3, 4, 5}};
+  const Hierarchy two(shape);
+  CHECK(two.depth() == 2);
+  REQUIRE(two.steps().size() == 3);
+  CHECK(!two.steps()[0].acrossNodes);
+  CHECK(two.steps()[0].largest == 2);
+  CHECK(two.steps()[1].smallest == 1);
+  CHECK(two.steps()[1].largest == 2);
+  CHECK(two.steps()[2].smallest == 2);
+  shape.nodeOf = {0, 0, 0, 1, 1, 1};  // and the groups above are split by them
+  CHECK(Hierarchy(shape).steps()[0].acrossNodes);
+  shape.nodeOf = {0, 1, 2, 3, 4, 5};  // everyone alone on a node: still nodes
+  CHECK(Hierarchy(shape).depth() == 1);
+}
+
+TEST_CASE("hierarchical algorithms are right for all ways to go about each level") {
+  int proofs = 0;
+  for (const std::vector<int>& counts :
+       {std::vector{2, 2, 2}, std::vector{3, 2, 2}, std::vector{2, 3}, std::vector{4, 1, 3}, std::vector{2, 2, 2, 2}}) {
+    for (const Collective collective : kCollectives) {
+      Shape shape{.collective = collective, .bytes = 1 << 20};
+      regular(counts, &shape);
+      if (collective == Collective::Broadcast) shape.root = shape.nRanks / 2 + 1;
+      const Hierarchy h(shape);
+      const auto across = partsOfCollective(collective, true), inside = partsOfCollective(collective, false);
+      (void)cheapestParts(h, across, inside, [&](const std::vector<LevelPart>& parts) {  // for it asks of them all
+        shape.parts = parts;
+        for (const bool inPlace : {false, true}) {
+          shape.inPlace = inPlace;
+          const std::string complaint = prove(shape, &proofs);
+          if (!complaint.empty()) FAIL_CHECK(complaint);
+        }
+        return 0.0;
+      });
+    }
+  }
+  std::cout << proofs << " sets of schedules verified in all ways\n";
+  CHECK(proofs > 500);
+}
+
+TEST_CASE("hierarchical algorithms are right for ragged trees of any depth and up to 64 ranks") {
+  const uint64_t seed = testSeeds(1, 1).front();
+  CAPTURE(seed);
+  Dice dice(seed);
+  int proofs = 0;
+  for (const Collective collective : kCollectives) {
+    for (int round = 0; round < 160; ++round) {
+      const int nRanks = round < 64 ? round + 1 : dice.between(2, 24);
+      Shape shape = ragged(dice, collective, nRanks);
+      if (!hierarchical(collective).supports(shape)) continue;
+      const Hierarchy h(shape);
+      for (size_t step = 0; step < h.steps().size() && dice.between(0, 3) > 0; ++step) {
+        const auto choice = partsOfCollective(collective, step == 0);
+        shape.parts.resize(h.steps().size(), partsOfCollective(collective, false).front());
+        shape.parts[0] = step == 0 ? partsOfCollective(collective, true).front() : shape.parts[0];
+        shape.parts[step] = choice[static_cast<size_t>(dice.between(0, static_cast<int>(choice.size()) - 1))];
+      }
+      const std::string complaint = prove(shape, &proofs);
+      if (!complaint.empty()) FAIL_CHECK(complaint);
+      if (nRanks > 12 || !complaint.empty()) continue;
+      std::vector<Schedule> fused = buildAll(hierarchical(collective), shape);
+      CHECK(verify(markDirect(fused)) == "");
+      for (Schedule& s : fused) s = fuse(s);
+      CHECK(verify(fused) == "");
+    }
+  }
+  std::cout << proofs << " sets of schedules verified on ragged trees\n";
+  CHECK(proofs > 400);
+}
+
+TEST_CASE("what crosses a level is what its share is") {
+  Shape shape{.bytes = size_t{1} << 20};
+  regular({3, 2, 4}, &shape);  // 3 nodes of 2 sockets of 4 ranks
+  struct Row {
+    Collective collective;
+    double acrossNodes, acrossSockets;  // sent by a rank: vectors for AllReduce and Broadcast, else blocks
+  };
+  // A vector's shard is 1/4 inside a socket and 1/8 inside a node; blocks go whole.
+  for (const Row& row : {Row{Collective::AllReduce, 2.0 * 2 / 3 / 8, 2.0 / 8}, Row{Collective::AllGather, 2, 3},
+                         Row{Collective::ReduceScatter, 2, 3}, Row{Collective::AllToAll, 16, 12}}) {
+    shape.collective = row.collective;
+    for (const Schedule& s : buildAll(hierarchical(row.collective), shape)) {
+      int nodes = 0, sockets = 0;
+      std::set<int> partners;
+      for (const Op& op : s.lanes[0].ops) {
+        for (int to : op.to) {
+          const bool node = shape.nodeOf[static_cast<size_t>(to)] != shape.nodeOf[static_cast<size_t>(s.rank)];
+          const bool socket = shape.inner[0][static_cast<size_t>(to)] != shape.inner[0][static_cast<size_t>(s.rank)];
+          nodes += node ? 1 : 0;
+          sockets += socket && !node ? 1 : 0;
+          if (node) CHECK(to % 8 == s.rank % 8);  // along the rail
+          if (socket) CHECK(to % 4 == s.rank % 4);
+        }
+      }
+      const double unit = row.collective == Collective::AllReduce ? s.nChunks : 1;
+      INFO(collectiveKey(row.collective) << " rank " << s.rank);
+      CHECK(nodes / unit == Approx(row.acrossNodes));
+      CHECK(sockets / unit == Approx(row.acrossSockets));
+    }
+  }
+}
+
+TEST_CASE("the cheapest parts are small messages' trees and doubling, and large ones' shards") {
+  Shape shape{.collective = Collective::AllReduce};
+  regular({4, 2, 4}, &shape);
+  CostModel cost;
+  cost.intra = {.latencyUs = 1, .bandwidthGBps = 10};
+  cost.inter = {.latencyUs = 20, .bandwidthGBps = 1};
+  const auto choose = [&](size_t bytes) {
+    shape.bytes = bytes;
+    return hierarchical(Collective::AllReduce).chooseParts(shape, cost);
+  };
+  CHECK(choose(8)[0] == LevelPart::Doubling);
+  CHECK(choose(size_t{64} << 20)[0] != LevelPart::Doubling);
+  CHECK(choose(size_t{64} << 20)[1] != LevelPart::Tree);
+  CHECK(choose(size_t{64} << 20)[2] != LevelPart::Tree);
+  for (const Collective collective : kCollectives) {  // no choice is dearer than what is done without one
+    shape.collective = collective;
+    for (const size_t bytes : {size_t{8}, size_t{64} << 10, size_t{64} << 20}) {
+      shape.bytes = bytes;
+      shape.parts.clear();
+      const double before = hierarchical(collective).costUs(shape, cost);
+      shape.parts = hierarchical(collective).chooseParts(shape, cost);
+      CHECK(hierarchical(collective).costUs(shape, cost) <= before);
+    }
+  }
+  shape.parts.clear();
+}
+
+}  // namespace tutti
