@@ -175,7 +175,7 @@ typedef enum {
   tuttiNumCalls = 16
 } tuttiCall_t;
 
-/* What the planner expects of a call; start from TUTTI_ESTIMATE_INITIALIZER.  Texts have static storage. */
+/* What the planner expects of a call; start from TUTTI_ESTIMATE_INITIALIZER.  Texts live as long as comm does. */
 typedef struct {
   size_t size;           /* sizeof(tuttiEstimate_t) of the caller's header; fields beyond it are not written */
   double timeUs;         /* of one call on an otherwise idle machine */

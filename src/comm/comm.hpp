@@ -13,6 +13,7 @@
 #include "src/bootstrap/session.hpp"
 #include "src/comm/call.hpp"
 #include "src/comm/call_log.hpp"
+#include "src/comm/foreign_plans.hpp"
 #include "src/comm/known_calls.hpp"
 #include "src/comm/links.hpp"
 #include "src/comm/machine.hpp"
@@ -40,7 +41,7 @@ struct PlannerState {
 /// What the planner expects of one call.
 struct CallEstimate {
   double timeUs = 0;
-  std::string_view algorithm;  // static, and ends with a zero byte
+  std::string_view algorithm;  // static or as long as the communicator, and ends with a zero byte
   Protocol protocol = Protocol::Slots;
   int nChannels = 1;
 };
@@ -158,6 +159,7 @@ class Comm : public TaskOwner {
   OperatorTable operators_;
   Registrations registrations_;
   PlannerState planner_;
+  ForeignPlans foreignPlans_;
   PlanCache plans_;
   KnownCalls known_;  // point into plans_
   const std::shared_ptr<Turn> turn_ = std::make_shared<Turn>();

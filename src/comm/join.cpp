@@ -126,12 +126,20 @@ Status Comm::openTransports(std::vector<RankCard>* cards) {
   RankCard addresses;
   addresses.transports = links_->addresses();
   addresses.machine = machineReport(*cards, rank());
+  Result<ForeignPlans> plans = ForeignPlans::read(nRanks());
+  addresses.plans = planReport(plans);
   TUTTI_ASSIGN(const std::vector<std::string> all, control_->allGather(encodeCard(addresses), deadline()));
-  std::vector<std::string> reports;
+  std::vector<std::string> reports, planReports;
   for (size_t r = 0; r < all.size(); ++r) {
     TUTTI_ASSIGN(RankCard theirs, decodeCard(static_cast<int>(r), all[r]));
     (*cards)[r].transports = std::move(theirs.transports);
     reports.push_back(std::move(theirs.machine));
+    planReports.push_back(std::move(theirs.plans));
+  }
+  TUTTI_TRY(comparePlanReports(planReports));
+  foreignPlans_ = std::move(*plans);
+  for (const std::string& why : foreignPlans_.refused()) {
+    if (rank() == 0) TUTTI_WARN("plan", "TUTTI_PLAN_DIR: left out ", why);
   }
   return setUpMachine(*cards, reports);
 }

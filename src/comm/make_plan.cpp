@@ -34,9 +34,14 @@ Layout layoutOf(const Schedule& schedule, const Call& call, int rank) {
   }
 }
 
-std::vector<Schedule> allRanks(const Algorithm& algorithm, Shape shape) {
+Schedule ownSchedule(const Choice& choice, const Shape& shape) {
+  if (!choice.ready) return choice.algorithm->build(shape);
+  return (shape.inPlace ? *choice.ready->inPlace : *choice.ready->outOfPlace)[static_cast<size_t>(shape.rank)];
+}
+
+std::vector<Schedule> allRanks(const Choice& choice, Shape shape) {
   std::vector<Schedule> schedules;
-  for (shape.rank = 0; shape.rank < shape.nRanks; ++shape.rank) schedules.push_back(algorithm.build(shape));
+  for (shape.rank = 0; shape.rank < shape.nRanks; ++shape.rank) schedules.push_back(ownSchedule(choice, shape));
   return schedules;
 }
 
@@ -62,13 +67,13 @@ struct Rewrites {
 };
 
 /// This rank's schedule.  Passes that need all ranks' schedules run only where they are needed.
-Schedule buildSchedule(const Algorithm& algorithm, const Shape& shape, const Rewrites& rewrites, const Call& call) {
-  Schedule mine = fuse(algorithm.build(shape));
+Schedule buildSchedule(const Choice& choice, const Shape& shape, const Rewrites& rewrites, const Call& call) {
+  Schedule mine = fuse(ownSchedule(choice, shape));
   const Layout layout = layoutOf(mine, call, shape.rank);
   const bool direct = rewrites.direct && shape.nRanks <= kMostRanksForDirect;
   const bool origins = (rewrites.ordered || hidesSizes(mine)) && !(allAlike(layout.input) && allAlike(layout.output));
   if (!rewrites.ordered && !direct && !origins) return mine;
-  std::vector<Schedule> all = allRanks(algorithm, shape);
+  std::vector<Schedule> all = allRanks(choice, shape);
   if (rewrites.ordered) all = makeReproducible(all);
   for (Schedule& schedule : all) schedule = direct ? fuseForDirect(schedule) : fuse(schedule);
   if (origins) all = markOrigins(all);
@@ -181,15 +186,15 @@ Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   shape.parts = choice.parts;
   const bool lendsAll = choice.protocol == Protocol::Direct;
   const bool direct = lendsAll || mayLendMapped(shape);
-  Schedule schedule = buildSchedule(*choice.algorithm, shape, {key.ordered, direct}, call);
-  const bool boards = !key.ordered && publishes(planRequest(shape), *choice.algorithm);
+  Schedule schedule = buildSchedule(choice, shape, {key.ordered, direct}, call);
+  const bool boards = !choice.ready && !key.ordered && publishes(planRequest(shape), *choice.algorithm);
   if (boards) {
     TUTTI_TRY(links_->openBoards(deadline()));
     schedule = publish(schedule);
   }
   if (choice.nChannels > 1) schedule = replicate(schedule, choice.nChannels);
   if (schedule.lanes.size() > static_cast<size_t>(kPointToPointLane)) {
-    return invalidUsage("algorithm ", choice.algorithm->name, " with ", choice.nChannels, " channels needs ",
+    return invalidUsage("algorithm ", choice.name(), " with ", choice.nChannels, " channels needs ",
                         schedule.lanes.size(), " lanes; there are ", kPointToPointLane);
   }
   const Layout layout = layoutOf(schedule, call, rank());

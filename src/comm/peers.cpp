@@ -81,6 +81,7 @@ std::string encodeCard(const RankCard& card) {
   put(&out, card.cpus);
   put(&out, card.settings);
   put(&out, card.calibration);
+  put(&out, card.plans);
   put(&out, card.machine);
   put(&out, uint64_t{card.transports.size()});
   for (const auto& [name, address] : card.transports) {
@@ -105,6 +106,7 @@ Result<RankCard> decodeCard(int rank, const std::string& bytes) {
   card.cpus = in.text();
   card.settings = in.text();
   card.calibration = in.text();
+  card.plans = in.text();
   card.machine = in.text();
   const uint64_t nTransports = in.number();
   for (uint64_t i = 0; in.ok() && i < nTransports && i < kMostTransports; ++i) {

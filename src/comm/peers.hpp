@@ -16,6 +16,7 @@ struct RankCard {
   std::string settings;                                     // what must be set alike on all ranks, as text
   std::vector<std::pair<std::string, Address>> transports;  // those this rank has, by name
   std::string calibration;                                  // rank 0's is used by all
+  std::string plans;                                        // see planReport(); with the transports
   std::string machine;                                      // see machineReport(); with the transports
 };
 

@@ -51,7 +51,7 @@ Result<std::string> calibrationText() {
 Status Comm::setUpPlanner() {
   const auto& cards = links_->cards();
   TUTTI_ASSIGN(planner_.calibration, parseCalibration(cards[0].calibration));
-  TUTTI_ASSIGN(planner_.overrides, overridesFromEnvironment());
+  TUTTI_ASSIGN(planner_.overrides, overridesFromEnvironment(foreignPlans_.names()));
   if (planner_.overrides.nChannels == 0) planner_.overrides.nChannels = settings_.nChannels;
   setStreamingThreshold(static_cast<size_t>(planner_.calibration.streamFromBytes));
   TUTTI_ASSIGN(const int64_t explain, configInteger("TUTTI_EXPLAIN"));
@@ -72,6 +72,8 @@ PlanRequest Comm::planRequest(const Shape& shape) const {
   request.directPossible = planner_.links.intra && *planner_.links.intra != LinkKind::TcpLocal;
   request.mostChannels = 8;
   request.boardBytes = links_->hasBoards() ? kBoardBytes : 0;
+  request.ready = foreignPlans_.serving(request.shape);
+  request.mostLanes = kPointToPointLane;
   request.overrides = planner_.overrides;
   return request;
 }
@@ -91,8 +93,8 @@ Result<CallEstimate> Comm::estimate(const Call& call) const {
   Shape shape = shapeOf(call, keyOf(call));
   const PlanRequest request = planRequest(shape);
   TUTTI_ASSIGN(const Choice choice, ::tutti::plan(request, planner_.calibration));
-  CallEstimate estimate{choice.costUs, choice.algorithm->name, choice.protocol, choice.nChannels};
-  if (shape.uneven) {  // chosen for any size, but this is the size
+  CallEstimate estimate{choice.costUs, choice.name(), choice.protocol, choice.nChannels};
+  if (shape.uneven && choice.algorithm != nullptr) {  // chosen for any size, but this is the size
     shape.bytes = call.counts->recvCounts.front() * dataTypeBytes(call.dtype);
     shape.parts = choice.parts;
     estimate.timeUs = choice.algorithm->costUs(shape, costModel(request, planner_.calibration, choice.protocol));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "src/import/places.hpp"
+
 namespace tutti {
 namespace {
 
@@ -27,7 +29,7 @@ Result<std::vector<std::filesystem::path>> planFiles(const std::string& director
 
 }  // namespace
 
-Result<PlanLibrary> PlanLibrary::read(const std::string& directory, int nRanks) {
+Result<PlanLibrary> PlanLibrary::read(const std::string& directory, int nRanks, Places places) {
   TUTTI_ASSIGN(const std::vector<std::filesystem::path> files, planFiles(directory));
   PlanLibrary library;
   library.nRanks_ = nRanks;
@@ -36,8 +38,12 @@ Result<PlanLibrary> PlanLibrary::read(const std::string& directory, int nRanks) 
     TUTTI_ASSIGN(const std::string text, readPlanText(file));
     const Result<int> ranks = ranksOfPlan(text, file);
     if (ranks.ok() && *ranks != nRanks) continue;
+    if (ranks.status().code() == tuttiInternalError) return invalidUsage(ranks.status().message());  // no reader
     library.fingerprint_ = hashMore(hashMore(library.fingerprint_, file.filename().native()), text);
     Result<ImportedPlan> plan = ranks.ok() ? importPlan(text, file) : Result<ImportedPlan>(ranks.status());
+    if (plan.ok() && places == Places::Both) {
+      if (const Status status = completePlaces(&*plan); !status.ok()) plan = status;
+    }
     if (plan.ok()) {
       library.plans_.push_back(std::move(*plan));
     } else {

@@ -19,10 +19,14 @@ namespace tutti {
 /// A value, not changed after it was read: any thread may ask it.
 class PlanLibrary {
  public:
+  /// AsWritten: for calls in place or out of place, as the files say.  Both: every plan for both, as completePlaces()
+  /// makes them; one for which that cannot be is left out.
+  enum class Places { AsWritten, Both };
+
   /// Files *.xml and *.json of the folder, in the order of their names; others are ignored, and so are those for other
   /// numbers of ranks.  A plan that is wrong is left out and listed in refused().
-  /// Errors: SystemError if the folder or a file of it cannot be read.
-  static Result<PlanLibrary> read(const std::string& directory, int nRanks);
+  /// Errors: SystemError if the folder or a file of it cannot be read; InvalidUsage if this build cannot read a format.
+  static Result<PlanLibrary> read(const std::string& directory, int nRanks, Places places = Places::AsWritten);
 
   struct Candidate {
     const ImportedPlan* plan = nullptr;

@@ -57,27 +57,29 @@ std::string describeParts(const std::vector<LevelPart>& parts) {
 
 std::string explain(const PlanRequest& r, const Choice& choice) {
   const Shape& s = r.shape;
-  std::string out = cat("plan ", collectiveKey(s.collective), " ", formatBytes(s.bytes), " on ", s.nRanks,
-                        s.nRanks == 1 ? " rank" : " ranks", " (", describeLinks(r), ")", s.inPlace ? ", in place" : "",
-                        s.commutative ? "" : ", operands in rank order", ": ", choice.algorithm->name, ", ",
-                        protocolName(choice.protocol));
+  std::string out =
+      cat("plan ", collectiveKey(s.collective), " ", formatBytes(s.bytes), " on ", s.nRanks,
+          s.nRanks == 1 ? " rank" : " ranks", " (", describeLinks(r), ")", s.inPlace ? ", in place" : "",
+          s.commutative ? "" : ", operands in rank order", ": ", choice.name(), ", ", protocolName(choice.protocol));
   if (choice.interProtocol != choice.protocol) out += cat(" (between nodes ", protocolName(choice.interProtocol), ")");
   out += cat(", ", choice.nChannels, choice.nChannels == 1 ? " channel, " : " channels, ", time(choice.costUs), "\n");
 
   size_t width = 9;
-  for (const Candidate& row : choice.table) width = std::max(width, row.algorithm->name.size());
+  for (const Candidate& row : choice.table) width = std::max(width, row.name().size());
   out += cat("    ", padded("algorithm", width), "  protocol        cost  vs best\n");
   for (const Candidate* row : inOrder(choice)) {
-    const std::string name = padded(std::string(row->algorithm->name), width);
+    const std::string name = padded(std::string(row->name()), width);
     if (!row->excluded.empty()) {
       out += cat("    ", name, "  ", padded("any", 8), padded("-", 12, true), "  ", row->excluded, "\n");
       continue;
     }
-    const bool winner = row->algorithm == choice.algorithm && row->protocol == choice.protocol;
+    const bool winner =
+        row->algorithm == choice.algorithm && row->origin() == choice.origin() && row->protocol == choice.protocol;
     char ratio[32];
     std::snprintf(ratio, sizeof(ratio), "%6.2fx", choice.costUs > 0 ? row->costUs / choice.costUs : 1.0);
     out += cat(winner ? "  * " : "    ", name, "  ", padded(protocolName(row->protocol), 8),
-               padded(time(row->costUs), 12, true), "  ", ratio, describeParts(row->parts), "\n");
+               padded(time(row->costUs), 12, true), "  ", ratio, describeParts(row->parts),
+               row->ready ? cat("  plan of ", row->origin()) : "", "\n");
   }
   for (size_t p = 0; p < kNumProtocols; ++p) {
     if (choice.protocolExcluded[p].empty()) continue;

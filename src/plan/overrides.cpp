@@ -30,17 +30,38 @@ std::string collectiveKeys() {
   return joined(names);
 }
 
+void take(Collective collective, const Algorithm* algorithm, const std::string& ready, Overrides* into) {
+  into->algorithm[static_cast<size_t>(collective)] = algorithm;
+  into->ready[static_cast<size_t>(collective)] = ready;
+}
+
+bool isReady(std::span<const ReadyName> ready, Collective collective, std::string_view name) {
+  return std::any_of(ready.begin(), ready.end(),
+                     [&](const ReadyName& r) { return r.collective == collective && r.name == name; });
+}
+
+/// ", and as plans of TUTTI_PLAN_DIR a, b"; empty without.
+std::string readyNames(std::span<const ReadyName> ready, const Collective* collective) {
+  std::vector<std::string> names;
+  for (const ReadyName& r : ready) {
+    const bool listed = std::find(names.begin(), names.end(), r.name) != names.end();
+    if (!listed && (collective == nullptr || r.collective == *collective)) names.emplace_back(r.name);
+  }
+  return names.empty() ? "" : ", and as plans of TUTTI_PLAN_DIR " + joined(names);
+}
+
 /// "collective:name".
-Status parseOne(const std::string& key, const std::string& name, Overrides* into) {
+Status parseOne(const std::string& key, const std::string& name, Overrides* into, std::span<const ReadyName> ready) {
   Collective collective{};
   if (!parseCollective(key, &collective)) {
     return invalidUsage("TUTTI_ALGO: '", key, "' is not a collective; there are ", collectiveKeys());
   }
   const Algorithm* found = findAlgorithm(collective, name);
-  if (found == nullptr) {
-    return invalidUsage("TUTTI_ALGO: ", key, " has no algorithm '", name, "'; it has ", algorithmNames(collective));
+  if (found == nullptr && !isReady(ready, collective, name)) {
+    return invalidUsage("TUTTI_ALGO: ", key, " has no algorithm '", name, "'; it has ", algorithmNames(collective),
+                        readyNames(ready, &collective));
   }
-  into->algorithm[static_cast<size_t>(collective)] = found;
+  take(collective, found, found == nullptr ? name : "", into);
   return {};
 }
 
@@ -54,20 +75,26 @@ std::string algorithmNames(Collective collective) {
   return joined(names);
 }
 
-Status parseAlgorithms(std::string_view text, Overrides* into) {
+Status parseAlgorithms(std::string_view text, Overrides* into, std::span<const ReadyName> ready) {
   for (const std::string& entry : split(text, ',')) {
     if (const size_t colon = entry.find(':'); colon != std::string::npos) {
-      TUTTI_TRY(parseOne(entry.substr(0, colon), entry.substr(colon + 1), into));
+      TUTTI_TRY(parseOne(entry.substr(0, colon), entry.substr(colon + 1), into, ready));
       continue;
     }
     bool any = false;
     for (const Algorithm* a : algorithms()) {
       if (a->name != entry) continue;
-      into->algorithm[static_cast<size_t>(a->collective)] = a;
+      take(a->collective, a, "", into);
+      any = true;
+    }
+    for (const ReadyName& r : ready) {
+      if (r.name != entry || findAlgorithm(r.collective, entry) != nullptr) continue;
+      take(r.collective, nullptr, entry, into);
       any = true;
     }
     if (!any) {
-      return invalidUsage("TUTTI_ALGO: no collective has an algorithm '", entry, "'; there are ", allAlgorithmNames());
+      return invalidUsage("TUTTI_ALGO: no collective has an algorithm '", entry, "'; there are ", allAlgorithmNames(),
+                          readyNames(ready, nullptr));
     }
   }
   return {};
@@ -83,9 +110,9 @@ Status parseProtocolOverride(std::string_view text, Overrides* into) {
   return {};
 }
 
-Result<Overrides> overridesFromEnvironment() {
+Result<Overrides> overridesFromEnvironment(std::span<const ReadyName> ready) {
   Overrides overrides;
-  TUTTI_TRY(parseAlgorithms(configText("TUTTI_ALGO"), &overrides));
+  TUTTI_TRY(parseAlgorithms(configText("TUTTI_ALGO"), &overrides, ready));
   TUTTI_TRY(parseProtocolOverride(configText("TUTTI_PROTO"), &overrides));
   TUTTI_ASSIGN(const int64_t nChannels, configInteger("TUTTI_NCHANNELS"));
   overrides.nChannels = static_cast<int>(nChannels);

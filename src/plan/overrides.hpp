@@ -3,6 +3,7 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -15,23 +16,33 @@ namespace tutti {
 struct Overrides {
   /// Per collective; null: the planner's choice.
   std::array<const Algorithm*, kNumCollectives> algorithm = {};
+  /// Per collective the name of a plan that is not an algorithm (PlanRequest::ready); empty: the planner's choice.
+  std::array<std::string, kNumCollectives> ready = {};
   std::optional<Protocol> protocol;
   int nChannels = 0;  // 0: the planner's choice
 
   const Algorithm* of(Collective c) const { return algorithm[static_cast<size_t>(c)]; }
+  const std::string& readyOf(Collective c) const { return ready[static_cast<size_t>(c)]; }
   bool operator==(const Overrides&) const = default;
+};
+
+/// What else may be asked for, and of which collective.
+struct ReadyName {
+  Collective collective;
+  std::string_view name;
 };
 
 /// "ring": that algorithm for every collective that has one of the name; others are planned as usual.
 /// "allreduce:ring,broadcast:chain": for the named collectives.  Later entries win over earlier ones.
+/// A name of `ready` is understood too, where there is no algorithm of that name.
 /// Errors: InvalidUsage listing the names there are.
-Status parseAlgorithms(std::string_view text, Overrides* into);
+Status parseAlgorithms(std::string_view text, Overrides* into, std::span<const ReadyName> ready = {});
 
 /// "inline", "slots" or "direct"; empty: none.
 Status parseProtocolOverride(std::string_view text, Overrides* into);
 
 /// All three variables.  Errors: InvalidUsage naming the variable, its value and the valid ones.
-Result<Overrides> overridesFromEnvironment();
+Result<Overrides> overridesFromEnvironment(std::span<const ReadyName> ready = {});
 
 /// "ring, tree, ..." of one collective.
 std::string algorithmNames(Collective collective);

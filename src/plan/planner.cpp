@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/plan/walk_cost.hpp"
+
 namespace tutti {
 namespace {
 
@@ -127,8 +129,18 @@ std::string describe(const Shape& s) {
 /// Why an algorithm is out with every protocol.
 std::string exclusion(const PlanRequest& r, const Algorithm& a) {
   const Algorithm* asked = r.overrides.of(r.shape.collective);
-  if (asked != nullptr && asked != &a) return "TUTTI_ALGO asks for another";
+  const bool another = (asked != nullptr && asked != &a) || !r.overrides.readyOf(r.shape.collective).empty();
+  if (another) return "TUTTI_ALGO asks for another";
   if (!a.supports(r.shape)) return cat("does not support ", describe(r.shape));
+  return "";
+}
+
+std::string exclusion(const PlanRequest& r, const ReadyPlan& ready) {
+  const std::string& asked = r.overrides.readyOf(r.shape.collective);
+  const bool another = r.overrides.of(r.shape.collective) != nullptr || (!asked.empty() && !ready.answersTo(asked));
+  if (another) return "TUTTI_ALGO asks for another";
+  const size_t lanes = ready.outOfPlace->front().lanes.size() * static_cast<size_t>(std::max(1, r.overrides.nChannels));
+  if (lanes > static_cast<size_t>(r.mostLanes)) return cat("needs ", lanes, " lanes; there are ", r.mostLanes);
   return "";
 }
 
@@ -148,6 +160,9 @@ Status impossible(const PlanRequest& r, const Calibration& c) {
   if (asked != nullptr && !asked->supports(r.shape)) {
     return invalidUsage("TUTTI_ALGO: ", asked->name, " does not support ", call, "; unset it or choose one of ",
                         algorithmNames(r.shape.collective));
+  }
+  if (const std::string& ready = r.overrides.readyOf(r.shape.collective); !ready.empty()) {
+    return invalidUsage("TUTTI_ALGO: no plan '", ready, "' of TUTTI_PLAN_DIR serves ", call);
   }
   if (r.overrides.protocol) {
     const std::string why = whyNot(r, c, mainKind(r), *r.overrides.protocol, r.links.intra.has_value());
@@ -214,19 +229,53 @@ CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protoco
   return m;
 }
 
+namespace {
+
+/// Adds to the table, and takes the candidate if it is the cheapest so far.
+void consider(Candidate candidate, Choice* best) {
+  const bool first = best->algorithm == nullptr && !best->ready;
+  if (std::isfinite(candidate.costUs) && (first || candidate.costUs < best->costUs)) {
+    best->algorithm = candidate.algorithm;
+    best->ready = candidate.ready;
+    best->protocol = candidate.protocol;
+    best->nChannels = candidate.nChannels;
+    best->costUs = candidate.costUs;
+    best->parts = candidate.parts;
+  }
+  best->table.push_back(std::move(candidate));
+}
+
+/// Every usable protocol with plans that come with their schedules.  Those have the channels that they have.
+void considerReady(const PlanRequest& r, const Calibration& c, Choice* best) {
+  const int nChannels = std::max(1, r.overrides.nChannels);
+  for (const ReadyPlan& ready : r.ready) {
+    if (std::string why = exclusion(r, ready); !why.empty()) {
+      best->table.push_back({nullptr, ready, Protocol::Slots, nChannels, 0, {}, std::move(why)});
+      continue;
+    }
+    for (const Protocol protocol : kAllProtocols) {
+      if (!best->protocolExcluded[static_cast<size_t>(protocol)].empty()) continue;
+      const double us = walkUs(*ready.outOfPlace, r.shape, costModel(r, c, protocol));
+      consider({nullptr, ready, protocol, nChannels, us, {}, ""}, best);
+    }
+  }
+}
+
+}  // namespace
+
 Result<Choice> plan(const PlanRequest& r, const Calibration& c) {
   if (r.overrides.nChannels > r.mostChannels) {
     return invalidUsage("TUTTI_NCHANNELS=", r.overrides.nChannels, ": at most ", r.mostChannels, " are possible here");
   }
   Choice best;
-  best.nChannels = channelsFor(r, c);
+  const int nChannels = best.nChannels = channelsFor(r, c);
   for (const Protocol protocol : kAllProtocols) {
     best.protocolExcluded[static_cast<size_t>(protocol)] = exclusion(r, c, protocol);
   }
   for (const Algorithm* a : algorithms()) {
     if (a->collective != r.shape.collective) continue;
     if (std::string why = exclusion(r, *a); !why.empty()) {
-      best.table.push_back({a, Protocol::Slots, best.nChannels, 0, {}, std::move(why)});
+      best.table.push_back({a, {}, Protocol::Slots, nChannels, 0, {}, std::move(why)});
       continue;
     }
     for (const Protocol protocol : kAllProtocols) {
@@ -236,16 +285,11 @@ Result<Choice> plan(const PlanRequest& r, const Calibration& c) {
       Shape shape = r.shape;
       shape.parts = a->chooseParts != nullptr ? a->chooseParts(shape, model) : std::vector<LevelPart>{};
       const double us = a->costUs(shape, model);
-      best.table.push_back({a, protocol, best.nChannels, us, shape.parts, ""});
-      if (std::isfinite(us) && (best.algorithm == nullptr || us < best.costUs)) {
-        best.algorithm = a;
-        best.protocol = protocol;
-        best.costUs = us;
-        best.parts = std::move(shape.parts);
-      }
+      consider({a, {}, protocol, nChannels, us, shape.parts, ""}, &best);
     }
   }
-  if (best.algorithm == nullptr) return impossible(r, c);
+  considerReady(r, c, &best);
+  if (best.algorithm == nullptr && !best.ready) return impossible(r, c);
   best.interProtocol = r.links.intra && r.links.inter ? interProtocol(r, c) : best.protocol;
   return best;
 }

@@ -29,6 +29,18 @@ struct LinkUse {
 /// Ranks and cores of a node -> ranksPerCore.
 double ranksPerCore(int ranksOnNode, int cores);
 
+/// A plan that comes with all ranks' schedules, to be compared beside the algorithms.  Borrowed.
+struct ReadyPlan {
+  std::string_view name;   // in tables and for TUTTI_ALGO; ends with a zero byte
+  std::string_view alias;  // also for TUTTI_ALGO
+  std::string_view origin;
+  /// One per rank, for calls out of place and in place, with the same messages; of logical ops.
+  const std::vector<Schedule>* outOfPlace = nullptr;
+  const std::vector<Schedule>* inPlace = nullptr;
+
+  bool answersTo(std::string_view asked) const { return asked == name || asked == alias; }
+};
+
 struct PlanRequest {
   Shape shape;  // rank is ignored
   LinkUse links;
@@ -37,21 +49,31 @@ struct PlanRequest {
   /// The largest message that a rank can send to all others at once; 0: none.
   size_t boardBytes = 0;
   int mostChannels = 1;  // as many as the communicator can open
+  int mostLanes = 63;
+  /// Those that may serve the call.
+  std::vector<ReadyPlan> ready;
   Overrides overrides;
 };
 
 /// One row of what was compared.
 struct Candidate {
-  const Algorithm* algorithm = nullptr;
+  const Algorithm* algorithm = nullptr;  // or
+  std::optional<ReadyPlan> ready = {};
   Protocol protocol = Protocol::Slots;  // on the links inside nodes; where there are none, between nodes
   int nChannels = 1;
   double costUs = 0;
   std::vector<LevelPart> parts = {};  // of a hierarchical algorithm
   std::string excluded = {};          // why it was not compared; empty: it was
+
+  std::string_view name() const { return ready ? ready->name : algorithm->name; }
+  std::string_view origin() const { return ready ? ready->origin : ""; }
 };
 
 struct Choice {
-  const Algorithm* algorithm = nullptr;
+  const Algorithm* algorithm = nullptr;  // or
+  std::optional<ReadyPlan> ready;
+  std::string_view name() const { return ready ? ready->name : algorithm->name; }
+  std::string_view origin() const { return ready ? ready->origin : ""; }
   /// Inside nodes.  Between nodes `interProtocol`; on one node they are the same.
   Protocol protocol = Protocol::Slots;
   Protocol interProtocol = Protocol::Slots;

@@ -60,6 +60,42 @@ TEST_CASE("the steps of a hierarchical algorithm are chosen with it, and explain
   CHECK(planned(request(Collective::AllReduce, 1, 8, 64)).parts.empty());
 }
 
+TEST_CASE("plans that come with their schedules are compared, asked for and refused as algorithms are") {
+  PlanRequest r = request(Collective::AllReduce, 1, 4, 64 * kKiB);
+  const auto schedules = [&](const char* name) {
+    std::vector<Schedule> all;
+    Shape shape = r.shape;
+    for (shape.rank = 0; shape.rank < 4; ++shape.rank) {
+      all.push_back(findAlgorithm(Collective::AllReduce, name)->build(shape));
+    }
+    return all;
+  };
+  const std::vector<Schedule> ring = schedules("ring");
+  std::vector<Schedule> wide = ring;
+  for (Schedule& s : wide) s.lanes.resize(64);
+  std::vector<Schedule> free = ring;  // costs nothing, and so would be the cheapest
+  for (Schedule& s : free) s.lanes[0].ops.clear();
+  r.ready = {{"theirs", "file", "dir/file.xml", &ring, &ring}, {"broad", "file2", "dir/file2.xml", &wide, &wide}};
+  const Choice compared = planned(r);
+  CHECK(compared.algorithm != nullptr);
+  const std::string text = explain(r, compared);
+  CAPTURE(text);
+  CHECK(contains(text, "plan of dir/file.xml"));
+  CHECK(contains(text, "needs 64 lanes; there are 63"));
+  for (const char* name : {"theirs", "file"}) {
+    r.overrides = {};
+    r.overrides.ready[static_cast<size_t>(Collective::AllReduce)] = name;
+    const Choice forced = planned(r);
+    CHECK(forced.name() == "theirs");
+    CHECK(forced.costUs > 0.7 * compared.costUs);
+  }
+  r.overrides.ready[static_cast<size_t>(Collective::AllReduce)] = "broad";
+  CHECK(contains(refusal(r), "no plan 'broad' of TUTTI_PLAN_DIR serves"));
+  r.overrides = {};
+  r.ready.push_back({"gift", "file3", "dir/file3.xml", &free, &free});
+  CHECK(planned(r).name() == "gift");
+}
+
 TEST_CASE("the planner picks what a person would") {
   struct Row {
     Collective collective;
