@@ -2,6 +2,7 @@
 // if all ranks have read the same.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,7 @@ class ForeignPlans {
 
  private:
   std::string directory_;
-  PlanLibrary library_;
+  std::shared_ptr<const PlanLibrary> library_ = std::make_shared<PlanLibrary>();
   std::vector<std::string> stems_;  // of the plans' files
   std::vector<std::string> refused_;
 };
