@@ -24,6 +24,7 @@ MAY_INCLUDE = {
     "src/plan": {"algorithms", "src/schedule", "src/topology", "src/exec"},
     "src/topology": set(),
     "src/import": {"src/schedule"},
+    "src/sim": {"src/schedule", "src/topology", "algorithms"},
     "src/comm": {"src/bootstrap", "src/plan", "src/exec", "src/schedule", "src/device", "transport", "transport/self",
                  "transport/shm", "transport/tcp", "algorithms", "src/topology", "src/import"},
     "src/api": {"src/comm", "src/bootstrap", "src/device"},

@@ -1,0 +1,302 @@
+// Roles of classes; see roles.hpp.
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "src/sim/role_parts.hpp"
+
+namespace tutti::sim {
+namespace {
+
+constexpr int kChecked = 4;                   // nodes that a symmetry or a class is checked on
+constexpr int kSampled = 1024;                // nodes that a mean is taken over
+constexpr size_t kMostMembers = 100000;       // more, and there is nothing to gain
+constexpr uint64_t kMostSteps = 400'000'000;  // of all ranks' programs, when all have to be looked at
+
+uint64_t mix(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
+  return hash ^ (hash >> 29);
+}
+
+/// Some numbers of 1 .. n-1, the first, the last, and others by no pattern.
+std::vector<int> sample(int n, int most) {
+  std::vector<int> result;
+  for (int i = 1; i < n && static_cast<int>(result.size()) < most; ++i) {
+    result.push_back(n - 1 <= most ? i
+                     : i == 1      ? 1
+                     : i == 2      ? n - 1
+                                   : 1 + static_cast<int>(mix(static_cast<uint64_t>(n), static_cast<uint64_t>(i)) %
+                                                     static_cast<uint64_t>(n - 1)));
+  }
+  return result;
+}
+
+/// Node k in the place of node 0 turns node `node` into this one, and back.
+class Action {
+ public:
+  Action(Symmetry symmetry, int nodes, int perNode) : symmetry_(symmetry), nodes_(nodes), perNode_(perNode) {}
+  int node(int node, int k) const { return symmetry_ == Symmetry::Round ? (node + k) % nodes_ : node ^ k; }
+  int rank(int rank, int k) const { return node(rank / perNode_, k) * perNode_ + rank % perNode_; }
+  /// What brings node k to node 0.
+  int inverse(int k) const { return symmetry_ == Symmetry::Round ? (nodes_ - k) % nodes_ : k; }
+
+ private:
+  Symmetry symmetry_;
+  int nodes_;
+  int perNode_;
+};
+
+bool sameUnder(const Action& action, int k, const Program& first, const Program& moved) {
+  if (first.edges.size() != moved.edges.size() || fingerprint(first) != fingerprint(moved)) return false;
+  for (size_t e = 0; e < first.edges.size(); ++e) {
+    if (action.rank(first.edges[e], k) != moved.edges[e]) return false;
+  }
+  return true;
+}
+
+class Classes {
+ public:
+  Classes(const Network& network, const Task& task)
+      : network_(network), task_(task), nodes_(network.cluster().nodes), perNode_(network.cluster().ranksPerNode) {
+    roles_.places = placesOf(network.cluster(), task);
+    roles_.classes = true;
+    shape_ = shapeOf(task, roles_.places, task.bytes);
+  }
+
+  Result<Roles> find() {
+    buildNode(0, shape_);
+    for (const Symmetry symmetry : {Symmetry::Round, Symmetry::Exchange}) {
+      if (symmetry == Symmetry::Exchange && (nodes_ & (nodes_ - 1)) != 0) continue;
+      const Action action(symmetry, nodes_, perNode_);
+      if (holds(action)) return bySymmetry(action);
+    }
+    return byRefinement();
+  }
+
+ private:
+  std::vector<std::shared_ptr<const Program>>& buildNode(int node, Shape& shape) {
+    auto& programs = built_[node];
+    if (programs.empty()) {
+      for (int local = 0; local < perNode_; ++local) {
+        programs.push_back(
+            std::make_shared<const Program>(interner_.intern(*buildProgram(task_, &shape, node * perNode_ + local))));
+      }
+    }
+    return programs;
+  }
+
+  bool holds(const Action& action) {
+    const std::vector<int> nodes = sample(nodes_, kChecked);
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      for (int local = 0; local < perNode_; ++local) {
+        // Whole nodes at the ends, of the others one rank each.
+        if (i >= 2 && local != static_cast<int>(i) % perNode_) continue;
+        const auto program = buildProgram(task_, &shape_, nodes[i] * perNode_ + local);
+        if (!sameUnder(action, nodes[i], *built_[0][static_cast<size_t>(local)], *program)) return false;
+      }
+    }
+    return true;
+  }
+
+  Result<Roles> bySymmetry(const Action& action) {
+    for (int local = 0; local < perNode_; ++local) addMember(local, nodes_, built_[0][static_cast<size_t>(local)]);
+    roles_.firstOf = {0, perNode_};
+    roles_.nodeOf.assign(static_cast<size_t>(perNode_), 0);
+    std::vector<EdgeIndex> index;
+    for (const auto& program : roles_.programs) index.emplace_back(program->edges);
+    std::map<int, double> switches;  // by node that the peer of node 0 is on
+    for (int local = 0; local < perNode_; ++local) {
+      for (const int peer : roles_.programs[static_cast<size_t>(local)]->edges) {
+        const int node = peer / perNode_, like = peer % perNode_;
+        // What this rank is to the peer is what its image is to the peer's image on node 0.
+        const int back = index[static_cast<size_t>(like)].of(action.rank(local, action.inverse(node)));
+        if (back < 0) return unmatched(local, peer);
+        if (!switches.contains(node)) switches[node] = meanSwitchesUs(action, node);
+        roles_.edges[static_cast<size_t>(local)].push_back({like, back, peer, switches[node]});
+      }
+    }
+    return std::move(roles_);
+  }
+
+  double meanSwitchesUs(const Action& action, int node) const {
+    if (node == 0) return 0;
+    const int count = std::min(nodes_, kSampled);
+    double sum = 0;
+    for (int i = 0; i < count; ++i) {
+      const int from = static_cast<int>(int64_t{i} * nodes_ / count);
+      sum += network_.switchesUs({from, 0}, {action.node(node, from), 0});
+    }
+    return sum / count;
+  }
+
+  void addMember(int rank, int64_t nRanks, std::shared_ptr<const Program> program) {
+    roles_.rankOf.push_back(rank);
+    roles_.nRanksOf.push_back(nRanks);
+    roles_.programs.push_back(std::move(program));
+    roles_.edges.emplace_back();
+  }
+
+  struct Known {
+    uint64_t print = 0;
+    std::vector<int32_t> edges, back;
+  };
+
+  /// Programs of all ranks for few bytes: fingerprints and who is joined to whom.
+  Status look(size_t bytes) {
+    known_.assign(roles_.places.size(), {});
+    Shape shape = shapeOf(task_, roles_.places, bytes);
+    uint64_t steps = 0;
+    for (size_t rank = 0; rank < known_.size(); ++rank) {
+      const auto program = buildProgram(task_, &shape, static_cast<int>(rank));
+      for (const LaneProgram& lane : *program->lanes) steps += lane.steps.size();
+      if (steps > kMostSteps) {
+        return invalidArgument(task_.algorithm->name, " on ", known_.size(),
+                               " ranks has neither symmetry nor few steps");
+      }
+      known_[rank] = {fingerprint(*program), program->edges, {}};
+    }
+    for (size_t rank = 0; rank < known_.size(); ++rank) {
+      for (const int32_t peer : known_[rank].edges) {
+        const auto& theirs = known_[static_cast<size_t>(peer)].edges;
+        const auto found = std::find(theirs.begin(), theirs.end(), static_cast<int32_t>(rank));
+        if (found == theirs.end()) return unmatched(static_cast<int>(rank), peer);
+        known_[rank].back.push_back(static_cast<int32_t>(found - theirs.begin()));
+      }
+    }
+    return {};
+  }
+
+  /// Number the colours in order of their first node; how many there are.
+  static int number(const std::vector<uint64_t>& colours, std::vector<int>* classOf) {
+    std::unordered_map<uint64_t, int> numbers;
+    for (size_t node = 0; node < colours.size(); ++node) {
+      (*classOf)[node] = numbers.try_emplace(colours[node], static_cast<int>(numbers.size())).first->second;
+    }
+    return static_cast<int>(numbers.size());
+  }
+
+  void refine() {
+    classOf_.assign(static_cast<size_t>(nodes_), 0);
+    std::vector<uint64_t> colours(classOf_.size());
+    for (int before = 0;;) {
+      for (size_t node = 0; node < colours.size(); ++node) {
+        uint64_t colour = static_cast<uint64_t>(classOf_[node]);
+        for (size_t rank = node * static_cast<size_t>(perNode_); rank < (node + 1) * static_cast<size_t>(perNode_);
+             ++rank) {
+          colour = mix(colour, known_[rank].print);
+          for (size_t e = 0; e < known_[rank].edges.size(); ++e) {
+            const auto peer = static_cast<size_t>(known_[rank].edges[e]);
+            const size_t there = peer / static_cast<size_t>(perNode_);
+            colour = mix(colour, static_cast<uint64_t>(classOf_[there]) * 2 + (there == node ? 1 : 0));
+            colour = mix(colour, peer % static_cast<size_t>(perNode_));
+            colour = mix(colour, static_cast<uint64_t>(known_[rank].back[e]));
+          }
+        }
+        colours[node] = colour;
+      }
+      nClasses_ = number(colours, &classOf_);
+      if (nClasses_ == before) return;
+      before = nClasses_;
+    }
+  }
+
+  /// Whether nodes of a class have the same programs also for the real number of bytes.
+  bool holdForAllBytes(const std::vector<std::vector<int>>& nodesOf) {
+    for (const auto& nodes : nodesOf) {
+      const auto first = buildNode(nodes.front(), shape_);
+      for (int local = 0; local < perNode_; ++local) {
+        const auto rank = static_cast<size_t>(nodes.front() * perNode_ + local);
+        if (first[static_cast<size_t>(local)]->edges != known_[rank].edges) return false;
+      }
+      for (const int i : sample(static_cast<int>(nodes.size()), kChecked)) {
+        const int node = nodes[static_cast<size_t>(i)];
+        for (int local = 0; local < perNode_; ++local) {
+          const int rank = node * perNode_ + local;
+          const auto program = buildProgram(task_, &shape_, rank);
+          if (program->edges != known_[static_cast<size_t>(rank)].edges) return false;
+          if (fingerprint(*program) != fingerprint(*first[static_cast<size_t>(local)])) return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  Result<Roles> byRefinement() {
+    for (const size_t bytes : {size_t{1}, task_.bytes}) {
+      TUTTI_TRY(look(bytes));
+      refine();
+      if (static_cast<size_t>(nClasses_) * static_cast<size_t>(perNode_) > kMostMembers) {
+        return invalidArgument(task_.algorithm->name, " on ", nodes_, " nodes has ", nClasses_, " classes of nodes");
+      }
+      std::vector<std::vector<int>> nodesOf(static_cast<size_t>(nClasses_));
+      for (int node = 0; node < nodes_; ++node) {
+        nodesOf[static_cast<size_t>(classOf_[static_cast<size_t>(node)])].push_back(node);
+      }
+      if (bytes == task_.bytes || holdForAllBytes(nodesOf)) return ofClasses(nodesOf);
+    }
+    return invalidArgument("no classes were found");
+  }
+
+  Result<Roles> ofClasses(const std::vector<std::vector<int>>& nodesOf) {
+    for (const auto& nodes : nodesOf) {
+      roles_.firstOf.push_back(static_cast<int>(roles_.programs.size()));
+      const auto programs = buildNode(nodes.front(), shape_);
+      for (int local = 0; local < perNode_; ++local) {
+        const int rank = nodes.front() * perNode_ + local;
+        const auto member = roles_.programs.size();
+        addMember(rank, static_cast<int64_t>(nodes.size()), programs[static_cast<size_t>(local)]);
+        roles_.nodeOf.push_back(static_cast<int>(roles_.firstOf.size()) - 1);
+        const Known& known = known_[static_cast<size_t>(rank)];
+        for (size_t e = 0; e < known.edges.size(); ++e) {
+          const int peer = known.edges[e];
+          const int like = classOf_[static_cast<size_t>(peer / perNode_)] * perNode_ + peer % perNode_;
+          roles_.edges[member].push_back({like, known.back[e], peer, meanSwitchesUs(nodes, local, e)});
+        }
+      }
+    }
+    roles_.firstOf.push_back(static_cast<int>(roles_.programs.size()));
+    return std::move(roles_);
+  }
+
+  double meanSwitchesUs(const std::vector<int>& nodes, int local, size_t edge) const {
+    const size_t count = std::min<size_t>(nodes.size(), kSampled);
+    double sum = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const int rank = nodes[i * nodes.size() / count] * perNode_ + local;
+      const int peer = known_[static_cast<size_t>(rank)].edges[edge];
+      sum += network_.switchesUs(roles_.places[static_cast<size_t>(rank)], roles_.places[static_cast<size_t>(peer)]);
+    }
+    return sum / static_cast<double>(count);
+  }
+
+  const Network& network_;
+  const Task& task_;
+  const int nodes_;
+  const int perNode_;
+  Shape shape_;
+  Roles roles_;
+  std::map<int, std::vector<std::shared_ptr<const Program>>> built_;  // by node
+  Interner interner_;
+  std::vector<Known> known_;  // [rank]
+  std::vector<int> classOf_;  // [node]
+  int nClasses_ = 0;
+};
+
+}  // namespace
+
+Result<Roles> classRoles(const Network& network, const Task& task) {
+  const Cluster& c = network.cluster();
+  TUTTI_TRY(checkTask(task, placesOf(c, task), task.bytes));
+  const bool leaves = c.fabric.kind == FabricKind::FatTree || c.fabric.kind == FabricKind::Rail;
+  if (c.nodes > 1 && c.fabric.kind != FabricKind::Switch && !(leaves && c.fabric.oversubscription <= 1)) {
+    return invalidArgument(
+        "classes of ranks need a fabric that holds nobody up: a switch, or a fat-tree or rails of "
+        "oversubscription 1");
+  }
+  if (!task.lostRanks.empty() || network.faulty()) {
+    return invalidArgument("classes of ranks need nodes that are alike; something is lost here");
+  }
+  return Classes(network, task).find();
+}
+
+}  // namespace tutti::sim

@@ -1,0 +1,283 @@
+#include "src/sim/engine.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+namespace tutti::sim {
+namespace {
+
+std::vector<bool> allowed(const std::vector<ProtocolSpec>& list, const std::string& name) {
+  std::vector<bool> result(list.size(), true);
+  const bool known = std::any_of(list.begin(), list.end(), [&](const auto& p) { return p.name == name; });
+  for (size_t i = 0; known && i < list.size(); ++i) result[i] = list[i].name == name;
+  return result;
+}
+
+/// Of one message alone on a way of which it gets that share.
+double messageUs(const ProtocolSpec& p, double bytes, double gbps) {
+  double rate = gbps * p.efficiency;
+  if (p.mostGBps > 0) rate = std::min(rate, p.mostGBps);
+  return p.overheadUs + p.latencyUs + p.receiveUs + bytes / (rate * 1e3);
+}
+
+}  // namespace
+
+Engine::Engine(const Job& job)
+    : job_(job),
+      lanesOfChannel_(job.lanesOfChannel()),
+      flows_(job.capacities),
+      nearAllowed_(allowed(job.near, job.protocol)),
+      farAllowed_(allowed(job.far, job.protocol)) {
+  size_t total = 0;
+  for (size_t m = 0; m < job.lanes.size(); ++m) {
+    fifoBase_.push_back(total);
+    total += job.edges[m].size() * static_cast<size_t>(lanesOfChannel_);
+    for (int lane = 0; lane < job.nLanes(); ++lane) {
+      lanes_.push_back({.member = static_cast<int32_t>(m), .index = lane, .clock = fromUs(job.launchUs)});
+    }
+  }
+  fifos_.resize(total);
+  run_.linkBytes.resize(job.capacities.size());
+}
+
+void Engine::push(Queue* queue, int32_t message) {
+  messages_[static_cast<size_t>(message)].next = -1;
+  if (queue->tail >= 0) {
+    messages_[static_cast<size_t>(queue->tail)].next = message;
+  } else {
+    queue->head = message;
+  }
+  queue->tail = message;
+}
+
+int32_t Engine::pop(Queue* queue) {
+  const int32_t message = queue->head;
+  queue->head = messages_[static_cast<size_t>(message)].next;
+  if (queue->head < 0) queue->tail = -1;
+  return message;
+}
+
+int32_t Engine::newMessage() {
+  if (freeMessages_.empty()) {
+    messages_.emplace_back();
+    return static_cast<int32_t>(messages_.size()) - 1;
+  }
+  const int32_t message = freeMessages_.back();
+  freeMessages_.pop_back();
+  return message;
+}
+
+/// Takes the messages of a step if all are there; when that is, and which of them came last if the lane waited for it.
+bool Engine::take(Lane& lane, const Step& step, Picoseconds* ready, int32_t* cause) {
+  const JobLane& mine = jobLane(lane);
+  const StepPeer* peers = mine.steps().peers.data() + step.firstPeer;
+  for (uint32_t i = 0; i < step.nFrom; ++i) {
+    const Fifo& from = fifo(lane.member, mine.firstEdge + peers[i].edge, lane.index);
+    if (from.messages >= peers[i].messages) continue;
+    lane.waitsFor = &from - fifos_.data();
+    return false;
+  }
+  *ready = lane.clock;
+  Picoseconds receive = 0;
+  for (uint32_t i = 0; i < step.nFrom; ++i) {
+    Fifo& from = fifo(lane.member, mine.firstEdge + peers[i].edge, lane.index);
+    from.messages -= peers[i].messages;
+    for (int32_t wanted = peers[i].messages; wanted > 0;) {
+      Message& m = messages_[static_cast<size_t>(from.head)];
+      if (m.arrival > *ready) {
+        *ready = m.arrival;
+        *cause = m.record;
+      }
+      const int32_t taken = std::min(wanted, m.messages);
+      m.messages -= taken;
+      wanted -= taken;
+      if (m.messages > 0) break;
+      receive += m.receive;
+      freeMessages_.push_back(pop(&from));
+    }
+  }
+  lane.clock = *ready + receive;
+  return true;
+}
+
+void Engine::advance(int32_t id) {
+  Lane& lane = lanes_[static_cast<size_t>(id)];
+  const LaneProgram& program = jobLane(lane).steps();
+  lane.waitsFor = -1;
+  for (; lane.loop < loops_; ++lane.loop, lane.step = 0) {
+    for (; lane.step < program.steps.size(); ++lane.step) {
+      const Step& step = program.steps[lane.step];
+      Picoseconds ready = lane.clock;
+      int32_t cause = -1, record = -1;
+      if (step.nFrom > 0 && !take(lane, step, &ready, &cause)) return;
+      if (step.reduced > 0) lane.clock += fromUs(step.reduced * chunkBytes_ / (job_.reduceGBps * 1e3));
+      if (step.copied > 0) lane.clock += fromUs(step.copied * chunkBytes_ / (job_.copyGBps * 1e3));
+      if (record_) {
+        record = static_cast<int32_t>(run_.steps.size());
+        run_.steps.push_back({lane.member, lane.index, static_cast<int32_t>(lane.step), lane.loop, ready, lane.clock,
+                              cause, lane.lastRecord});
+        lane.lastRecord = record;
+      }
+      for (uint32_t i = 0; i < step.nTo; ++i) {
+        post(id, program.peers[step.firstPeer + step.nFrom + i], step.chunks * chunkBytes_, record);
+      }
+      if (record_) run_.steps[static_cast<size_t>(record)].end = lane.clock;
+    }
+  }
+}
+
+int Engine::protocolFor(const Edge& edge, double bytes) const {
+  const auto& list = edge.far ? job_.far : job_.near;
+  const auto& isAllowed = edge.far ? farAllowed_ : nearAllowed_;
+  int best = -1;
+  double bestUs = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (!isAllowed[i] || (list[i].mostBytes > 0 && bytes > list[i].mostBytes)) continue;
+    // Lanes do the same at the same time and share the way.
+    const double us = messageUs(list[i], bytes, edge.mostGBps / job_.nLanes());
+    if (us < bestUs) {
+      bestUs = us;
+      best = static_cast<int>(i);
+    }
+  }
+  return best >= 0 ? best : static_cast<int>(list.size()) - 1;
+}
+
+void Engine::post(int32_t id, const StepPeer& peer, double bytes, int32_t stepRecord) {
+  Lane& lane = lanes_[static_cast<size_t>(id)];
+  const int32_t edgeIndex = jobLane(lane).firstEdge + peer.edge;
+  const Edge& edge = job_.edges[static_cast<size_t>(lane.member)][static_cast<size_t>(edgeIndex)];
+  const int protocol = protocolFor(edge, bytes);
+  const ProtocolSpec& p = (edge.far ? job_.far : job_.near)[static_cast<size_t>(protocol)];
+  lane.clock += fromUs(p.overheadUs);
+  const int32_t id2 = newMessage();
+  Message& m = messages_[static_cast<size_t>(id2)];
+  m.ready = lane.clock;
+  m.wireBytes = bytes / p.efficiency;
+  m.mostGBps = p.mostGBps > 0 ? std::min(edge.mostGBps, p.mostGBps / p.efficiency) : edge.mostGBps;
+  m.latency = fromUs(p.latencyUs + edge.switchesUs);
+  m.lane = id;
+  m.edge = &edge;
+  m.messages = peer.messages;
+  m.record = -1;
+  m.receive = fromUs(p.receiveUs);
+  ++run_.messages;
+  if (record_) {
+    m.record = static_cast<int32_t>(run_.sent.size());
+    run_.sent.push_back({stepRecord, lane.member, edgeIndex, protocol, -1, bytes, m.ready, 0, 0, 0});
+  }
+  if (mayBegin(lane, edge)) {
+    schedule(id, id2, m.ready);
+  } else {
+    push(&lane.unsent, id2);
+  }
+}
+
+void Engine::schedule(int32_t id, int32_t message, Picoseconds at) {
+  Lane& lane = lanes_[static_cast<size_t>(id)];
+  ++lane.onWire;
+  const Edge& edge = *messages_[static_cast<size_t>(message)].edge;
+  fifo(edge.to, edge.toEdge, lane.index).busy = true;
+  heap_.push_back({at, message, 0, true});
+  std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+}
+
+/// The first of the unsent messages whose peer has none on the wire, if the lane may have one more there.
+void Engine::sendNext(int32_t id, int32_t behind, Picoseconds now) {
+  Lane& lane = lanes_[static_cast<size_t>(id)];
+  int32_t before = -1;
+  for (int32_t message = lane.unsent.head; message >= 0 && lane.onWire < job_.inFlight;) {
+    Message& m = messages_[static_cast<size_t>(message)];
+    const int32_t next = m.next;
+    if (!mayBegin(lane, *m.edge)) {
+      before = message;
+      message = next;
+      continue;
+    }
+    (before >= 0 ? messages_[static_cast<size_t>(before)].next : lane.unsent.head) = next;
+    if (next < 0) lane.unsent.tail = before;
+    if (record_ && m.ready < now) run_.sent[static_cast<size_t>(m.record)].behind = behind;
+    schedule(id, message, std::max(m.ready, now));
+    message = next;
+  }
+}
+
+void Engine::begin(int32_t id, Picoseconds now) {
+  Message& m = messages_[static_cast<size_t>(id)];
+  if (record_) run_.sent[static_cast<size_t>(m.record)].start = now;
+  if (m.wireBytes <= 0) return leave(id, now);
+  const auto links = job_.linksOf(*m.edge);
+  for (const int32_t link : links) run_.linkBytes[static_cast<size_t>(link)] += m.wireBytes;
+  const int32_t flow = flows_.start(links, m.wireBytes, m.mostGBps, now);
+  if (static_cast<size_t>(flow) >= messageOfFlow_.size()) messageOfFlow_.resize(static_cast<size_t>(flow) + 1);
+  messageOfFlow_[static_cast<size_t>(flow)] = id;
+}
+
+/// The last byte has left: it arrives, and the lane's next message begins.
+void Engine::leave(int32_t id, Picoseconds now) {
+  Message& m = messages_[static_cast<size_t>(id)];
+  Lane& sender = lanes_[static_cast<size_t>(m.lane)];
+  const Edge& edge = *m.edge;
+  Fifo& to = fifo(edge.to, edge.toEdge, sender.index);
+  m.arrival = now + m.latency;
+  if (to.tail >= 0) m.arrival = std::max(m.arrival, messages_[static_cast<size_t>(to.tail)].arrival);
+  if (record_) {
+    MessageRecord& record = run_.sent[static_cast<size_t>(m.record)];
+    record.end = now;
+    record.arrival = m.arrival;
+  }
+  to.messages += m.messages;
+  push(&to, id);
+  --sender.onWire;
+  to.busy = false;
+  sendNext(m.lane, m.record, now);
+  const int32_t receiver = edge.to * job_.nLanes() + edge.toChannel * lanesOfChannel_ + sender.index % lanesOfChannel_;
+  if (lanes_[static_cast<size_t>(receiver)].waitsFor == &to - fifos_.data()) advance(receiver);
+}
+
+std::string Engine::describeHalt() const {
+  for (const Lane& lane : lanes_) {
+    if (lane.waitsFor < 0) continue;
+    const auto m = static_cast<size_t>(lane.member);
+    const size_t edge = (static_cast<size_t>(lane.waitsFor) - fifoBase_[m]) / static_cast<size_t>(lanesOfChannel_);
+    return cat("rank ", job_.rankOf[m], " lane ", lane.index, " step ", lane.step, " waits for ever for rank ",
+               job_.rankOf[static_cast<size_t>(job_.edges[m][edge].to)]);
+  }
+  return {};
+}
+
+Result<Run> Engine::run(int loops, double loopBytes, bool record) {
+  loops_ = loops;
+  chunkBytes_ = loopBytes;
+  record_ = record;
+  for (size_t i = 0; i < lanes_.size(); ++i) advance(static_cast<int32_t>(i));
+  while (!heap_.empty()) {
+    const Event event = heap_.front();
+    std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+    heap_.pop_back();
+    ++run_.events;
+    if (event.starts) {
+      begin(event.id, event.at);
+    } else if (flows_.current({event.id, event.version, event.at})) {
+      flows_.finish(event.id, event.at);
+      leave(messageOfFlow_[static_cast<size_t>(event.id)], event.at);
+    }
+    if (!flows_.settled() && (heap_.empty() || heap_.front().at > event.at)) {
+      for (const Flows::Ending& e : flows_.settle(event.at)) {
+        heap_.push_back({e.at, e.flow, e.version, false});
+        std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+      }
+    }
+  }
+  if (std::string halt = describeHalt(); !halt.empty()) return internalError("the simulation came to a halt: ", halt);
+  run_.ends.resize(job_.lanes.size());
+  for (const Lane& lane : lanes_) {
+    Picoseconds& end = run_.ends[static_cast<size_t>(lane.member)];
+    end = std::max(end, lane.clock);
+    run_.end = std::max(run_.end, lane.clock);
+  }
+  return std::move(run_);
+}
+
+}  // namespace tutti::sim

@@ -1,0 +1,221 @@
+#include "src/sim/program.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+#include "src/schedule/passes.hpp"
+
+namespace tutti::sim {
+namespace {
+
+/// Edges of a program by rank.
+class Edges {
+ public:
+  explicit Edges(Program* program) : program_(program) {}
+  int32_t of(int32_t rank) {
+    const auto [it, added] = index_.try_emplace(rank, static_cast<int32_t>(program_->edges.size()));
+    if (added) program_->edges.push_back(rank);
+    return it->second;
+  }
+
+ private:
+  Program* program_;
+  std::unordered_map<int32_t, int32_t> index_;
+};
+
+void addStep(LaneProgram* lane, Step step, const std::vector<StepPeer>& from, const std::vector<StepPeer>& to) {
+  step.firstPeer = static_cast<uint32_t>(lane->peers.size());
+  step.nFrom = static_cast<uint32_t>(from.size());
+  step.nTo = static_cast<uint32_t>(to.size());
+  lane->peers.insert(lane->peers.end(), from.begin(), from.end());
+  lane->peers.insert(lane->peers.end(), to.begin(), to.end());
+  lane->steps.push_back(step);
+}
+
+Step stepOf(const Op& op, int32_t index) {
+  Step step;
+  step.op = index;
+  step.chunks = op.token ? 0 : 1;
+  const size_t operands = op.from.size() + op.sources.size();
+  if (operands > 1) step.reduced = static_cast<float>(operands - 1);
+  if (op.from.empty() && op.hasDst && operands == 1) step.copied = 1;
+  return step;
+}
+
+/// Every op is a step.
+LaneProgram singleSteps(const Lane& lane, Edges& edges) {
+  LaneProgram result;
+  result.steps.reserve(lane.ops.size());
+  std::vector<StepPeer> from, to;
+  for (size_t i = 0; i < lane.ops.size(); ++i) {
+    const Op& op = lane.ops[i];
+    from.clear();
+    to.clear();
+    for (const int32_t rank : op.from) from.push_back({edges.of(rank), 1});
+    for (const int32_t rank : op.to) to.push_back({edges.of(rank), 1});
+    addStep(&result, stepOf(op, static_cast<int32_t>(i)), from, to);
+  }
+  return result;
+}
+
+/// Gathers ops among which no send depends on a receive, and makes of them one send and one receive per peer.
+class Joiner {
+ public:
+  Joiner(const Schedule& schedule, Edges& edges) : s_(schedule), edges_(edges) {}
+
+  LaneProgram join(const Lane& lane) {
+    for (size_t i = 0; i < lane.ops.size(); ++i) {
+      const Op& op = lane.ops[i];
+      const bool plainSend = op.from.empty() && !op.hasDst;
+      const bool plainRecv = op.from.size() == 1 && op.to.empty() && op.hasDst;
+      if (!plainSend && !plainRecv) {
+        flush();
+        add(op, static_cast<int32_t>(i));
+      } else if (plainSend) {
+        if (dependsOnGroup(op) || (!recvs_.empty() && hasNewPeer(op))) flush();
+        for (const int32_t rank : op.to) gather(&sends_, rank, op, static_cast<int32_t>(i));
+      } else {
+        written_.push_back(numberOf(op.dst));
+        isWritten_[written_.back()] = true;
+        gather(&recvs_, op.from[0], op, static_cast<int32_t>(i));
+      }
+    }
+    flush();
+    return std::move(result_);
+  }
+
+ private:
+  struct Bundle {
+    int32_t edge;
+    int32_t messages;
+    Step step;
+  };
+
+  size_t numberOf(Chunk chunk) {
+    const Chunk memory = s_.memoryOf(chunk);
+    const size_t number = static_cast<size_t>(memory.index) * 3 + static_cast<size_t>(memory.buffer);
+    if (number >= isWritten_.size()) isWritten_.resize(number * 2 + 1);
+    return number;
+  }
+
+  bool dependsOnGroup(const Op& op) {
+    return std::any_of(op.sources.begin(), op.sources.end(), [&](Chunk c) { return isWritten_[numberOf(c)]; });
+  }
+
+  /// The next step of the algorithm: sends to others than those that this one has begun with.
+  bool hasNewPeer(const Op& op) {
+    return std::any_of(op.to.begin(), op.to.end(), [&](int32_t rank) {
+      const auto edge = static_cast<size_t>(edges_.of(rank));
+      return edge >= sendOf_.size() || sendOf_[edge] < 0;
+    });
+  }
+
+  void gather(std::vector<Bundle>* bundles, int32_t rank, const Op& op, int32_t index) {
+    const int32_t edge = edges_.of(rank);
+    auto& place = bundles == &sends_ ? sendOf_ : recvOf_;
+    if (static_cast<size_t>(edge) >= place.size()) place.resize(static_cast<size_t>(edge) + 1, -1);
+    const Step step = stepOf(op, index);
+    if (place[static_cast<size_t>(edge)] < 0) {
+      place[static_cast<size_t>(edge)] = static_cast<int32_t>(bundles->size());
+      bundles->push_back({edge, 1, step});
+      return;
+    }
+    Bundle& bundle = (*bundles)[static_cast<size_t>(place[static_cast<size_t>(edge)])];
+    ++bundle.messages;
+    bundle.step.chunks += step.chunks;
+    bundle.step.reduced += step.reduced;
+  }
+
+  void add(const Op& op, int32_t index) {
+    std::vector<StepPeer> from, to;
+    for (const int32_t rank : op.from) from.push_back({edges_.of(rank), 1});
+    for (const int32_t rank : op.to) to.push_back({edges_.of(rank), 1});
+    addStep(&result_, stepOf(op, index), from, to);
+  }
+
+  void flush() {
+    for (const Bundle& b : sends_) {
+      addStep(&result_, b.step, {}, {{b.edge, b.messages}});
+      sendOf_[static_cast<size_t>(b.edge)] = -1;
+    }
+    for (const Bundle& b : recvs_) {
+      addStep(&result_, b.step, {{b.edge, b.messages}}, {});
+      recvOf_[static_cast<size_t>(b.edge)] = -1;
+    }
+    for (const size_t number : written_) isWritten_[number] = false;
+    sends_.clear();
+    recvs_.clear();
+    written_.clear();
+  }
+
+  const Schedule& s_;
+  Edges& edges_;
+  LaneProgram result_;
+  std::vector<Bundle> sends_, recvs_;
+  std::vector<int32_t> sendOf_, recvOf_;  // [edge]: index into sends_, recvs_; -1 none
+  std::vector<size_t> written_;
+  std::vector<bool> isWritten_;  // [number of a chunk]
+};
+
+uint64_t mix(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
+  return hash ^ (hash >> 29);
+}
+
+uint64_t bitsOf(float value) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+}  // namespace
+
+double chunkBytesOf(const Schedule& schedule, size_t bytes) {
+  switch (schedule.collective) {
+    case Collective::AllReduce:
+    case Collective::Broadcast:
+    case Collective::Reduce: return static_cast<double>(bytes) / schedule.nChunks;
+    case Collective::Barrier: return 0;
+    default: return static_cast<double>(bytes);
+  }
+}
+
+Program programOf(const Schedule& schedule, size_t bytes, const ProgramOptions& options) {
+  Program program;
+  Edges edges(&program);
+  program.chunkBytes = chunkBytesOf(schedule, bytes) / schedule.nChannels;
+  Lanes lanes;
+  if (options.joined) {
+    for (const Lane& lane : schedule.lanes) lanes.push_back(Joiner(schedule, edges).join(lane));
+  } else {
+    const Schedule fused = fuse(schedule);
+    for (const Lane& lane : fused.lanes) lanes.push_back(singleSteps(lane, edges));
+  }
+  program.lanes = std::make_shared<const Lanes>(std::move(lanes));
+  return program;
+}
+
+uint64_t fingerprint(const Program& program) {
+  uint64_t hash = mix(program.edges.size(), program.lanes->size());
+  for (const LaneProgram& lane : *program.lanes) {
+    hash = mix(hash, lane.steps.size());
+    for (const Step& s : lane.steps) {
+      hash = mix(hash, uint64_t{s.nFrom} << 32 | s.nTo);
+      hash = mix(hash, bitsOf(s.chunks) << 32 | bitsOf(s.reduced));
+      hash = mix(hash, bitsOf(s.copied));
+    }
+    for (const StepPeer& p : lane.peers) {
+      hash = mix(hash, static_cast<uint64_t>(static_cast<uint32_t>(p.edge)) << 32 | static_cast<uint32_t>(p.messages));
+    }
+  }
+  return hash;
+}
+
+Program Interner::intern(Program program) {
+  const auto [it, added] = known_.try_emplace(fingerprint(program), program.lanes);
+  if (!added && *it->second == *program.lanes) program.lanes = it->second;
+  return program;
+}
+
+}  // namespace tutti::sim

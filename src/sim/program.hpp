@@ -1,0 +1,73 @@
+// A schedule in the form that the simulator walks: what each op waits for, sends and computes, in numbers.
+//
+// All chunks of a schedule have the same size here (bytes / number of chunks, not rounded to cache lines), so a message
+// is a number of chunks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "src/schedule/schedule.hpp"
+
+namespace tutti::sim {
+
+struct Step {
+  uint32_t firstPeer = 0;  // in LaneProgram::peers: first those of `from`, then those of `to`
+  uint32_t nFrom = 0;
+  uint32_t nTo = 0;
+  float chunks = 0;   // of the message that is sent; 0 for a token
+  float reduced = 0;  // chunks that are combined with others
+  float copied = 0;   // chunks that are copied inside the rank
+  int32_t op = 0;     // in the schedule's lane: the first of those that this stands for
+  bool operator==(const Step&) const = default;
+};
+
+/// A peer of a step: how many messages of the schedule come from it, or go to it as one.
+struct StepPeer {
+  int32_t edge = 0;  // in Program::edges
+  int32_t messages = 1;
+  bool operator==(const StepPeer&) const = default;
+};
+
+struct LaneProgram {
+  std::vector<Step> steps;
+  std::vector<StepPeer> peers;
+  bool operator==(const LaneProgram&) const = default;
+};
+using Lanes = std::vector<LaneProgram>;
+
+/// One rank's part.  edges: the ranks that it talks to, in the order in which they first come.
+struct Program {
+  std::shared_ptr<const Lanes> lanes;
+  std::vector<int32_t> edges;
+  double chunkBytes = 0;  // of one chunk on one lane; large ones go in several loops of the lane
+};
+
+struct ProgramOptions {
+  /// What a step of an algorithm sends to one rank goes as one message: sends move forward, past receives that they do
+  /// not depend on, to one to the same rank.  Executors that send each chunk for itself do without.
+  bool joined = true;
+  double sliceBytes = 2 << 20;
+};
+
+/// `schedule` as its algorithm wrote it, not fused.
+Program programOf(const Schedule& schedule, size_t bytes, const ProgramOptions& options);
+
+/// Bytes of one chunk of a collective of that size (Shape::bytes).
+double chunkBytesOf(const Schedule& schedule, size_t bytes);
+
+/// What two ranks in the same position have in common, whatever they call their peers.
+uint64_t fingerprint(const Program& program);
+
+/// Gives programs that are alike but for the names of their peers the same lanes.
+class Interner {
+ public:
+  Program intern(Program program);
+
+ private:
+  std::unordered_map<uint64_t, std::shared_ptr<const Lanes>> known_;
+};
+
+}  // namespace tutti::sim

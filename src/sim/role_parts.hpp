@@ -1,0 +1,35 @@
+// What finding roles is made of; for roles.cpp and classes.cpp.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "src/sim/roles.hpp"
+
+namespace tutti::sim {
+
+Status checkTask(const Task& task, const std::vector<Place>& places, size_t bytes);
+
+/// shape->rank is set on the way.
+std::shared_ptr<const Program> buildProgram(const Task& task, Shape* shape, int rank);
+
+/// Which edge leads to a rank, -1 if none does.
+int edgeTo(const Program& program, int rank);
+
+/// The same for many questions.
+class EdgeIndex {
+ public:
+  explicit EdgeIndex(const std::vector<int32_t>& edges);
+  int of(int rank) const;
+
+ private:
+  std::vector<std::pair<int32_t, int32_t>> sorted_;
+};
+
+Status unmatched(int from, int to);
+
+/// Ways to map nodes onto nodes: all go k further round, or node i goes to i xor k.
+enum class Symmetry { Round, Exchange };
+
+}  // namespace tutti::sim

@@ -1,0 +1,71 @@
+#include "src/sim/simulate.hpp"
+
+#include <algorithm>
+
+namespace tutti::sim {
+namespace {
+
+Result<Roles> rolesFor(const Network& network, const Task& task, Detail detail) {
+  const bool few = network.cluster().nRanks() <= kMostRanksInDetail;
+  if (detail == Detail::Ranks || (detail == Detail::Auto && few)) return allRoles(network, task);
+  auto roles = classRoles(network, task);
+  if (roles.ok() || detail == Detail::Classes) return roles;
+  return allRoles(network, task);
+}
+
+}  // namespace
+
+double Outcome::load(size_t link) const {
+  const double most = job.capacities[link] * 1e3 * toUs(run.end);
+  return most > 0 ? run.linkBytes[link] / most : 0;
+}
+
+Result<Outcome> simulate(const Network& network, const Task& task, const SimOptions& options) {
+  TUTTI_ASSIGN(const Roles roles, rolesFor(network, task, options.detail));
+  Outcome outcome;
+  outcome.classes = roles.classes;
+  outcome.channels = options.channels > 0 ? options.channels : channelsFor(roles);
+  TUTTI_ASSIGN(outcome.job, bindJob(network, roles, outcome.channels));
+  outcome.job.protocol = options.protocol;
+  outcome.members = outcome.job.nMembers();
+  // With a part of the bytes each, channels need fewer loops.
+  const double chunkBytes = outcome.job.chunkBytes;
+  outcome.loops = std::max(1, static_cast<int>((chunkBytes - 1e-6) / task.options.sliceBytes) + 1);
+  const double loopBytes = chunkBytes / outcome.loops;
+  outcome.loopsRun = std::min(outcome.loops, std::max(2, options.mostLoops));
+  TUTTI_ASSIGN(outcome.run, Engine(outcome.job).run(outcome.loopsRun, loopBytes, options.record));
+  outcome.us = toUs(outcome.run.end);
+  if (outcome.loopsRun < outcome.loops) {
+    // A pipeline that is full goes on at an even pace.
+    const int before = outcome.loopsRun / 2;
+    TUTTI_ASSIGN(const Run shorter, Engine(outcome.job).run(before, loopBytes, false));
+    const double perLoop = toUs(outcome.run.end - shorter.end) / (outcome.loopsRun - before);
+    outcome.us += perLoop * (outcome.loops - outcome.loopsRun);
+  }
+  return outcome;
+}
+
+Result<double> walkUs(const Network& network, const Task& task) {
+  auto classes = simulate(network, task, {.detail = Detail::Classes, .mostLoops = 3});
+  if (classes.ok()) return classes->us;
+  TUTTI_ASSIGN(const Outcome all, simulate(network, task, {.detail = Detail::Ranks, .mostLoops = 2}));
+  return all.us;
+}
+
+double busGBps(Collective collective, double bytes, int nRanks, double us) {
+  const double n = nRanks;
+  if (us <= 0) return 0;
+  double moved = bytes;
+  switch (collective) {
+    case Collective::AllReduce: moved = bytes * 2 * (n - 1) / n; break;
+    case Collective::AllGather:
+    case Collective::ReduceScatter:
+    case Collective::AllToAll:
+    case Collective::Gather:
+    case Collective::Scatter: moved = bytes * (n - 1); break;  // bytes is one rank's block
+    default: break;
+  }
+  return moved / (us * 1e3);
+}
+
+}  // namespace tutti::sim
