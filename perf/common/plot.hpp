@@ -12,7 +12,4 @@ namespace tutti::perf {
 /// Text of an SVG file; rows of size 0 are left out.
 std::string plotSvg(const Collective& c, const std::vector<Row>& rows, const std::vector<RankLine>& ranks);
 
-/// Steps of 1, 2 or 5 times a power of ten that divide 0..most into at most `parts` parts; the last is >= most.
-std::vector<double> niceTicks(double most, int parts);
-
 }  // namespace tutti::perf

@@ -241,15 +241,15 @@ const char* fabricName(FabricKind kind) {
 }
 
 std::vector<ProtocolSpec> defaultNear() {
-  return {{.name = "ll", .latencyUs = 0.6, .efficiency = 0.5},
-          {.name = "ll128", .latencyUs = 1.9, .efficiency = 0.92},
-          {.name = "simple", .latencyUs = 3.4}};
+  return {{.name = "ll", .overheadUs = 0.1, .latencyUs = 0.5, .efficiency = 0.5},
+          {.name = "ll128", .overheadUs = 0.1, .latencyUs = 1.8, .efficiency = 0.92},
+          {.name = "simple", .overheadUs = 0.1, .latencyUs = 3.3}};
 }
 
 std::vector<ProtocolSpec> defaultFar() {
-  return {{.name = "ll", .latencyUs = 2.7, .efficiency = 0.5},
-          {.name = "ll128", .latencyUs = 4, .efficiency = 0.92},
-          {.name = "simple", .latencyUs = 14}};
+  return {{.name = "ll", .overheadUs = 0.5, .latencyUs = 2.2, .efficiency = 0.5},
+          {.name = "ll128", .overheadUs = 0.5, .latencyUs = 3.5, .efficiency = 0.92},
+          {.name = "simple", .overheadUs = 0.5, .latencyUs = 13.5}};
 }
 
 Result<Cluster> parseCluster(std::string_view text, const std::string& origin, bool files) {

@@ -13,6 +13,16 @@ Result<Roles> rolesFor(const Network& network, const Task& task, Detail detail) 
   return allRoles(network, task);
 }
 
+constexpr int64_t kMostMessages = 2'000'000;  // beyond, a second less matters more than a loop more
+
+int loopsWithin(const Job& job) {
+  int64_t perLoop = 1;
+  for (const auto& lanes : job.lanes) {
+    for (const JobLane& lane : lanes) perLoop += static_cast<int64_t>(lane.steps().peers.size()) / 2;
+  }
+  return static_cast<int>(std::clamp<int64_t>(kMostMessages / perLoop, 2, 1 << 20));
+}
+
 }  // namespace
 
 double Outcome::load(size_t link) const {
@@ -32,7 +42,7 @@ Result<Outcome> simulate(const Network& network, const Task& task, const SimOpti
   const double chunkBytes = outcome.job.chunkBytes;
   outcome.loops = std::max(1, static_cast<int>((chunkBytes - 1e-6) / task.options.sliceBytes) + 1);
   const double loopBytes = chunkBytes / outcome.loops;
-  outcome.loopsRun = std::min(outcome.loops, std::max(2, options.mostLoops));
+  outcome.loopsRun = std::min({outcome.loops, std::max(2, options.mostLoops), loopsWithin(outcome.job)});
   TUTTI_ASSIGN(outcome.run, Engine(outcome.job).run(outcome.loopsRun, loopBytes, options.record));
   outcome.us = toUs(outcome.run.end);
   if (outcome.loopsRun < outcome.loops) {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "perf/common/line_plot.hpp"
 #include "perf/common/plot.hpp"
 #include "perf/common/report.hpp"
 #include "perf/common/table.hpp"

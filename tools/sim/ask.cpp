@@ -1,0 +1,73 @@
+#include "tools/sim/ask.hpp"
+
+#include <cstdio>
+
+namespace tutti::sim {
+namespace {
+
+Result<std::vector<const Algorithm*>> algorithmsOf(Collective collective, const std::string& name) {
+  std::vector<const Algorithm*> all;
+  std::string names;
+  for (const Algorithm* a : algorithms()) {
+    if (a->collective != collective) continue;
+    names += cat(names.empty() ? "" : ", ", a->name);
+    all.push_back(a);
+  }
+  if (name.empty()) return all;
+  std::vector<const Algorithm*> some;
+  for (const std::string& one : split(name, ',')) {
+    const Algorithm* found = findAlgorithm(collective, one);
+    if (found == nullptr) {
+      return invalidUsage("--algorithm ", one, ": ", collectiveKey(collective), " has ", names);
+    }
+    some.push_back(found);
+  }
+  return some;
+}
+
+}  // namespace
+
+Task Asked::taskFor(const Algorithm* algorithm, size_t size) const {
+  Task result = task;
+  result.algorithm = algorithm;
+  result.bytes = collective == Collective::Barrier ? 0 : size;
+  return result;
+}
+
+Result<Asked> understand(const Question& q) {
+  Asked asked;
+  if (!parseCollective(q.collective, &asked.collective)) {
+    std::string names;
+    for (int i = 0; i < kNumCollectives; ++i)
+      names += cat(i == 0 ? "" : ", ", collectiveKey(static_cast<Collective>(i)));
+    return invalidUsage("--collective ", q.collective, ": the collectives are ", names);
+  }
+  TUTTI_ASSIGN(asked.algorithms, algorithmsOf(asked.collective, q.algorithm));
+  if (!parseBytes(q.bytes, &asked.bytes)) return invalidUsage("--bytes ", q.bytes, " is not a size such as 8, 64K, 1M");
+  if (asked.bytes > size_t{1} << 46) return invalidUsage("--bytes ", q.bytes, ": at most 64 TB");
+  TUTTI_ASSIGN(asked.cluster, loadCluster(q.cluster));
+  asked.task.root = q.root;
+  asked.task.inPlace = !q.outOfPlace;
+  asked.task.options.joined = !q.single;
+  asked.task.options.sliceBytes = asked.cluster.sliceBytes;
+  if (q.channels < 0 || q.channels > 1024) return invalidUsage("--channels ", q.channels, ": 0 to 1024");
+  asked.options.channels = q.channels;
+  asked.options.protocol = q.protocol;
+  if (q.detail == "ranks") {
+    asked.options.detail = Detail::Ranks;
+  } else if (q.detail == "classes") {
+    asked.options.detail = Detail::Classes;
+  } else if (q.detail != "auto") {
+    return invalidUsage("--detail ", q.detail, ": there are ranks, classes, auto");
+  }
+  return asked;
+}
+
+std::string shortNumber(double value) {
+  char text[32];
+  const char* format = value >= 99999.5 ? "%.4g" : value >= 1000 ? "%.0f" : value >= 100 ? "%.1f" : "%.2f";
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+}  // namespace tutti::sim

@@ -1,0 +1,70 @@
+// tutti-sim: what collectives cost on a described cluster of any size.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "tools/sim/ask.hpp"
+#include "tools/sim/compare.hpp"
+#include "tools/sim/fail.hpp"
+#include "tools/sim/report.hpp"
+
+namespace {
+
+using namespace tutti;
+using namespace tutti::sim;
+
+int finish(const Result<std::string>& text) {
+  if (!text.ok()) {
+    std::fprintf(stderr, "tutti-sim: %s\n", text.status().message().c_str());
+    return 1;
+  }
+  std::fputs(text->c_str(), stdout);
+  return 0;
+}
+
+struct CommandLine {
+  Question question;
+  ReportOptions report;
+  CompareOptions compare;
+  std::string fail;
+  bool compares = false;
+};
+
+Result<std::string> answer(const CommandLine& line) {
+  TUTTI_ASSIGN(const Asked asked, understand(line.question));
+  if (!line.fail.empty()) return fail(asked.cluster, asked, line.fail);
+  TUTTI_ASSIGN(const Network network, Network::make(asked.cluster));
+  return line.compares ? compare(network, asked, line.compare) : report(network, asked, line.report);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("What collectives cost on a described cluster");
+  CommandLine line;
+  Question& q = line.question;
+  app.add_option("cluster", q.cluster, "a file, or the text itself: 'nodes 4; machine gpu:8 nvlink:18x20.6 nic:8x50'")
+      ->required();
+  app.add_option("--collective", q.collective, "allreduce, allgather, ... [allreduce]");
+  app.add_option("--algorithm", q.algorithm, "one or several, as ring,tree [all of the collective]");
+  app.add_option("--bytes", q.bytes, "vector (allreduce, broadcast, reduce) or one rank's block [1M]");
+  app.add_option("--root", q.root, "of broadcast, reduce, gather, scatter [0]");
+  app.add_option("--channels", q.channels, "copies of the schedule with a part of the bytes each [as ports need them]");
+  app.add_option("--protocol", q.protocol, "only this one [the fastest for each message]");
+  app.add_option("--detail", q.detail, "ranks (every one), classes (of ranks that do the same), auto [auto]");
+  app.add_flag("--single", q.single, "each chunk is a message of its own, also where a step sends several to one rank");
+  app.add_flag("--out-of-place", q.outOfPlace, "with buffers of their own for input and output");
+  auto* links = app.add_option("--links", line.report.links, "show so many of the most loaded links");
+  auto* path = app.add_flag("--critical-path", line.report.path, "what the time went into");
+  auto* trace = app.add_option("--trace", line.report.traceFile, "write a timeline for chrome://tracing, Perfetto");
+  auto* compares = app.add_flag("--compare", line.compares, "all algorithms over sizes");
+  app.add_option("--min", line.compare.least, "with --compare: from this size [1K]")->needs(compares);
+  app.add_option("--max", line.compare.most, "with --compare: up to this size [1G]")->needs(compares);
+  app.add_option("--factor", line.compare.factor, "with --compare: from size to size [4]")->needs(compares);
+  app.add_option("--svg", line.compare.svgFile, "with --compare: a picture into this file")->needs(compares);
+  auto* fails =
+      app.add_option("--fail", line.fail, "link, nic or rank, with :NUMBER if not the default: what its loss costs");
+  for (CLI::Option* option : {links, path, trace}) option->excludes(compares)->excludes(fails);
+  compares->excludes(fails);
+  CLI11_PARSE(app, argc, argv);
+  return finish(answer(line));
+}

@@ -1,0 +1,22 @@
+// One simulation, for people.
+#pragma once
+
+#include "tools/sim/ask.hpp"
+
+namespace tutti::sim {
+
+struct ReportOptions {
+  int links = 0;  // so many of the most loaded
+  bool path = false;
+  std::string traceFile;
+  int traceMembers = 64;
+};
+
+/// Time, bandwidth, and what was asked for besides; also writes the trace.
+/// Errors: those of the simulation; InvalidUsage if the file cannot be written.
+Result<std::string> report(const Network& network, const Asked& asked, const ReportOptions& options);
+
+/// Errors: InvalidUsage.
+Status writeFile(const std::string& path, const std::string& text);
+
+}  // namespace tutti::sim
