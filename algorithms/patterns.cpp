@@ -1,6 +1,7 @@
 #include "algorithms/patterns.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace tutti {
 
@@ -60,9 +61,12 @@ int renamedBack(int v, int n) { return n % 2 == 0 ? n - 1 - v : wrap(v + 1, n); 
 TreeNode binaryTree(int v, int n) {
   TreeNode node;
   node.parent = binaryParent(v, n);
-  for (int child = 1; child < n; ++child) {
-    if (binaryParent(child, n) == v) node.children.push_back(child);
-  }
+  // Only these can be: the middle of the half below, and what lies a power of two above within v's lowest bit.
+  const auto tryChild = [&](int child) {
+    if (child >= 1 && child < n && binaryParent(child, n) == v) node.children.push_back(child);
+  };
+  if (v > 0 && lowBit(v) > 1) tryChild(v - lowBit(v) / 2);
+  for (int h = 1; h < (v > 0 ? lowBit(v) : n) && h < n - v; h *= 2) tryChild(v + h);
   return node;
 }
 
@@ -235,14 +239,12 @@ int Nodes::railPeer(int rank, int node) const {
 
 Nodes groupByNode(const Shape& shape) {
   Nodes nodes;
-  std::vector<int> numbers;  // numbers[node]: what the shape calls it
+  std::unordered_map<int, size_t> nodeOfNumber;  // by what the shape calls it
   for (int rank = 0; rank < shape.nRanks; ++rank) {
     const int number = shape.nodeOf.empty() ? 0 : shape.nodeOf[rank];
-    const auto node = static_cast<size_t>(std::find(numbers.begin(), numbers.end(), number) - numbers.begin());
-    if (node == numbers.size()) {
-      numbers.push_back(number);
-      nodes.ranks.emplace_back();
-    }
+    const auto [found, added] = nodeOfNumber.try_emplace(number, nodes.ranks.size());
+    const size_t node = found->second;
+    if (added) nodes.ranks.emplace_back();
     nodes.nodeOf.push_back(static_cast<int>(node));
     nodes.localOf.push_back(static_cast<int>(nodes.ranks[node].size()));
     nodes.ranks[node].push_back(rank);

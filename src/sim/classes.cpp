@@ -89,8 +89,8 @@ class Classes {
     const std::vector<int> nodes = sample(nodes_, kChecked);
     for (size_t i = 0; i < nodes.size(); ++i) {
       for (int local = 0; local < perNode_; ++local) {
-        // Whole nodes at the ends, of the others one rank each.
-        if (i >= 2 && local != static_cast<int>(i) % perNode_) continue;
+        // The whole next node, of the others one rank each.
+        if (i >= 1 && local != static_cast<int>(i) % perNode_) continue;
         const auto program = buildProgram(task_, &shape_, nodes[i] * perNode_ + local);
         if (!sameUnder(action, nodes[i], *built_[0][static_cast<size_t>(local)], *program)) return false;
       }
