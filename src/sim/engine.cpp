@@ -257,6 +257,8 @@ Result<Run> Engine::run(int loops, double loopBytes, bool record) {
     std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
     heap_.pop_back();
     ++run_.events;
+    if (event.at > kMostTime)
+      return invalidArgument("this takes more than ", kMostTime / 86'400'000'000'000'000, " days");
     if (event.starts) {
       begin(event.id, event.at);
     } else if (flows_.current({event.id, event.version, event.at})) {

@@ -48,7 +48,7 @@ class Engine {
   explicit Engine(const Job& job);
 
   /// All lanes `loops` times, with messages of `loopBytes` bytes a chunk.
-  /// Errors: InternalError with who waits for whom if the programs come to a halt.
+  /// Errors: InvalidArgument beyond kMostTime; InternalError with who waits for whom if programs come to a halt.
   Result<Run> run(int loops, double loopBytes, bool record);
 
  private:

@@ -173,7 +173,7 @@ void Flows::apply(int32_t id, Picoseconds now) {
   flow.since = now;
   flow.rate = flow.next;
   ++flow.version;
-  const double ps = std::max(0.0, flow.remaining) / (flow.rate * kBytesPerPs);
+  const double ps = std::min(std::max(0.0, flow.remaining) / (flow.rate * kBytesPerPs), 2.0 * kMostTime);
   endings_.push_back({id, flow.version, now + static_cast<Picoseconds>(std::ceil(ps - 1e-6))});
 }
 

@@ -7,6 +7,7 @@
 // Times are picoseconds in whole numbers, so that what happens at the same time is seen to.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -14,7 +15,9 @@
 namespace tutti::sim {
 
 using Picoseconds = int64_t;
-inline Picoseconds fromUs(double us) { return static_cast<Picoseconds>(us * 1e6 + 0.5); }
+/// More than a day counts as one: sums of a few stay in range, and kMostTime is an error.
+inline Picoseconds fromUs(double us) { return static_cast<Picoseconds>(std::min(us, 1e11) * 1e6 + 0.5); }
+inline constexpr Picoseconds kMostTime = 2'000'000'000'000'000'000;  // 23 days
 inline double toUs(Picoseconds t) { return static_cast<double>(t) * 1e-6; }
 
 /// One thread.

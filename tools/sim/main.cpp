@@ -6,6 +6,7 @@
 #include "tools/sim/compare.hpp"
 #include "tools/sim/fail.hpp"
 #include "tools/sim/report.hpp"
+#include "tools/sim/validate.hpp"
 
 namespace {
 
@@ -26,10 +27,12 @@ struct CommandLine {
   ReportOptions report;
   CompareOptions compare;
   std::string fail;
-  bool compares = false;
+  bool compares = false, validates = false, fits = false;
 };
 
 Result<std::string> answer(const CommandLine& line) {
+  if (line.validates) return validate(line.fits);
+  if (line.question.cluster.empty()) return invalidUsage("which cluster?  tutti-sim --help shows how to describe one");
   TUTTI_ASSIGN(const Asked asked, understand(line.question));
   if (!line.fail.empty()) return fail(asked.cluster, asked, line.fail);
   TUTTI_ASSIGN(const Network network, Network::make(asked.cluster));
@@ -42,8 +45,7 @@ int main(int argc, char** argv) {
   CLI::App app("What collectives cost on a described cluster");
   CommandLine line;
   Question& q = line.question;
-  app.add_option("cluster", q.cluster, "a file, or the text itself: 'nodes 4; machine gpu:8 nvlink:18x20.6 nic:8x50'")
-      ->required();
+  app.add_option("cluster", q.cluster, "a file, or the text itself: 'nodes 4; machine gpu:8 nvlink:18x20.6 nic:8x50'");
   app.add_option("--collective", q.collective, "allreduce, allgather, ... [allreduce]");
   app.add_option("--algorithm", q.algorithm, "one or several, as ring,tree [all of the collective]");
   app.add_option("--bytes", q.bytes, "vector (allreduce, broadcast, reduce) or one rank's block [1M]");
@@ -65,6 +67,8 @@ int main(int argc, char** argv) {
       app.add_option("--fail", line.fail, "link, nic or rank, with :NUMBER if not the default: what its loss costs");
   for (CLI::Option* option : {links, path, trace}) option->excludes(compares)->excludes(fails);
   compares->excludes(fails);
+  auto* validates = app.add_flag("--validate", line.validates, "the simulator beside published measurements");
+  app.add_flag("--fit", line.fits, "with --validate: look for better constants first")->needs(validates);
   CLI11_PARSE(app, argc, argv);
   return finish(answer(line));
 }

@@ -133,3 +133,11 @@ TEST_CASE("the protocol is the fastest for the message, or the one asked for") {
   CHECK(us(1'000'000, "") == Approx(9 + 10));
   CHECK(us(1'000'000, "small") == Approx(1 + 100));
 }
+
+TEST_CASE("what would take years is an error, not a wrong number") {
+  const Network network =
+      networkOf(clusterOf("nodes 2\nmachine gpu:2 nvlink:1x100 nic:2x50\nfabric torus dims:2 gbps:0.001\nlaunch 0"));
+  const auto outcome = simulate(network, taskOf(Collective::AllReduce, "ring", size_t{1} << 46), {});
+  REQUIRE_FALSE(outcome.ok());
+  CHECK_THAT(outcome.status().message(), Catch::Contains("days"));
+}

@@ -1,0 +1,37 @@
+// Any bytes as a description of a cluster: refused with a sentence, or one that is sound; small ones are simulated.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "src/sim/simulate.hpp"
+
+using namespace tutti;
+using namespace tutti::sim;
+
+namespace {
+
+constexpr int kMostSimulated = 24;  // ranks, to keep a run short
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto cluster = parseCluster(text, "input", /*files=*/false);
+  require(cluster.ok() || cluster.status().message().starts_with("input"));
+  if (!cluster.ok() || cluster->nRanks() > kMostSimulated) return 0;
+  require(!describe(*cluster).empty());
+  const auto network = Network::make(*cluster);
+  require(network.ok() || !network.status().message().empty());
+  if (!network.ok()) return 0;
+  Task task;
+  task.algorithm = findAlgorithm(Collective::AllReduce, "ring");
+  task.bytes = 4096;
+  const auto us = walkUs(*network, task);
+  require(us.ok() ? *us >= 0 : !us.status().message().empty());
+  return 0;
+}

@@ -1,0 +1,31 @@
+// Times that others have published, and what the simulator is told to reproduce them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tutti::sim {
+
+struct PublishedPoint {
+  int nodes;
+  double bytes;  // of the whole vector, as nccl-tests print it
+  double us;
+  bool fitted;  // constants were chosen by it; else held out
+};
+
+struct PublishedSet {
+  const char* name;
+  const char* source;
+  const char* collective;
+  const char* algorithms;  // the best of these
+  /// A cluster description with $N for the number of nodes and $a, $b, ... for the constants.
+  const char* cluster;
+  std::vector<const char*> constantNames;
+  std::vector<double> constants;  // as found by tutti-sim --validate --fit
+  std::vector<PublishedPoint> points;
+};
+
+/// The one table of constants.
+const std::vector<PublishedSet>& publishedSets();
+
+}  // namespace tutti::sim
