@@ -10,7 +10,7 @@
 //   near simple overhead:0.5 latency:3 efficiency:0.9  a protocol inside the node
 //   far simple overhead:1 latency:9                    a protocol between nodes
 //   launch 5                                           microseconds before the first op
-//   reduce 400                                         GB/s of the operands that one rank combines
+//   reduce 400                                         GB/s of the operands that one lane of a rank combines
 //   copy 1000                                          GB/s of a copy inside a rank
 //   slice 2M                                           the most bytes of a message; larger chunks go in loops
 //   in-flight 1                                        messages to different ranks that a lane has on the wire at once

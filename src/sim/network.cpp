@@ -147,6 +147,43 @@ Status Network::checkWhole(const std::vector<int>& links) const {
   return {};
 }
 
+int Network::holderOf(int node, int port) const {
+  for (int local = 0; local < cluster_.ranksPerNode; ++local) {
+    if (portOf({node, local}) == port) return deviceOf(local);
+  }
+  return -1;
+}
+
+/// Out by the own port and in by the peer's.  Where the fabric does not join the two: inside the node to whoever has
+/// the peer's rail, as PXN does; where nobody has it any more, inside the peer's node from whoever has ours.
+Status Network::appendFar(Place from, Place to, Route* route) const {
+  const int a = deviceOf(from.local), b = deviceOf(to.local);
+  int out = a, in = b, port = portOf(from), toPort = portOf(to);
+  if (!fabric_->joins(port, toPort)) {
+    if (const int holder = holderOf(from.node, toPort); holder >= 0) {
+      out = holder;
+      port = toPort;
+    } else if (const int theirs = holderOf(to.node, port); theirs >= 0) {
+      in = theirs;
+      toPort = port;
+    } else {
+      return invalidArgument("rail ", toPort, " of node ", to.node, " cannot be reached from node ", from.node);
+    }
+  }
+  const auto append = [&](int node, const std::vector<int>& arcs) {
+    for (const int arc : arcs) route->links.push_back(node * linksPerNode() + arc);
+  };
+  route->far = true;
+  if (out != a) append(from.node, model_.between[static_cast<size_t>(a)][static_cast<size_t>(out)].arcs);
+  append(from.node, model_.toPort[static_cast<size_t>(out)][static_cast<size_t>(port)].arcs);
+  const size_t first = route->links.size();
+  route->switchesUs = fabric_->route(from.node, port, to.node, toPort, &route->links) * cluster_.fabric.hopUs;
+  for (size_t i = first; i < route->links.size(); ++i) route->links[i] += linksPerNode() * cluster_.nodes;
+  append(to.node, model_.fromPort[static_cast<size_t>(toPort)][static_cast<size_t>(in)].arcs);
+  if (in != b) append(to.node, model_.between[static_cast<size_t>(in)][static_cast<size_t>(b)].arcs);
+  return {};
+}
+
 Result<Route> Network::route(Place from, Place to) const {
   const int a = deviceOf(from.local), b = deviceOf(to.local);
   Route route;
@@ -156,27 +193,7 @@ Result<Route> Network::route(Place from, Place to) const {
   if (from.node == to.node) {
     append(from.node, model_.between[static_cast<size_t>(a)][static_cast<size_t>(b)].arcs);
   } else {
-    route.far = true;
-    int device = a, port = portOf(from);
-    const int toPort = portOf(to);
-    if (!fabric_->joins(port, toPort)) {  // over to whoever has that rail, as PXN does
-      for (int local = 0; local < cluster_.ranksPerNode; ++local) {
-        if (portOf({from.node, local}) != toPort) continue;
-        device = deviceOf(local);
-        port = toPort;
-        append(from.node, model_.between[static_cast<size_t>(a)][static_cast<size_t>(device)].arcs);
-        break;
-      }
-      if (port != toPort) {
-        return invalidArgument("rail ", toPort, " of node ", to.node, " cannot be reached from node ", from.node);
-      }
-    }
-    append(from.node, model_.toPort[static_cast<size_t>(device)][static_cast<size_t>(port)].arcs);
-    const int base = linksPerNode() * cluster_.nodes;
-    const size_t first = route.links.size();
-    route.switchesUs = fabric_->route(from.node, port, to.node, toPort, &route.links) * cluster_.fabric.hopUs;
-    for (size_t i = first; i < route.links.size(); ++i) route.links[i] += base;
-    append(to.node, model_.fromPort[static_cast<size_t>(toPort)][static_cast<size_t>(b)].arcs);
+    TUTTI_TRY(appendFar(from, to, &route));
   }
   TUTTI_TRY(checkWhole(route.links));
   route.mostGBps = route.links.empty() ? cluster_.copyGBps : 1e18;

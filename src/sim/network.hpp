@@ -67,6 +67,8 @@ class Network {
  private:
   explicit Network(const Cluster& cluster);
   Status checkPlaces() const;
+  Status appendFar(Place from, Place to, Route* route) const;
+  int holderOf(int node, int port) const;  // device whose port it is, -1 if nobody's
   Status checkWhole(const std::vector<int>& links) const;
   std::string arcName(int arc) const;
 

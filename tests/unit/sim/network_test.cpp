@@ -65,6 +65,17 @@ TEST_CASE("rails: other rails are reached inside the node first") {
   CHECK_THAT(n.name(crossing->links[1]), Catch::StartsWith("node 0 NVSwitch -> GPU 3 "));
 }
 
+TEST_CASE("rails: a rank whose port is lost is reached by another rail, and through its node") {
+  const Network n = cluster("nodes 2\nfabric rail leaf:2", {.ports = {{0, 1}}});
+  for (const auto& [from, to] : {std::pair<Place, Place>{{0, 1}, {1, 1}}, {{1, 1}, {0, 1}}, {{0, 1}, {1, 0}}}) {
+    const auto route = n.route(from, to);
+    REQUIRE((route.ok() || route.status().message() == ""));
+    CHECK(route->far);
+    CHECK(route->mostGBps == 25);
+  }
+  CHECK(usOf(n, taskOf(Collective::AllReduce, "hierarchical", 1 << 20)) > 0);
+}
+
 TEST_CASE("torus: the shorter way round, one dimension after the other") {
   const Network n = cluster("nodes 12\nfabric torus dims:4x3 gbps:10");
   CHECK(names(n, {0, 0}, {1, 0}) == Names{"node 0 dimension 0 +"});
