@@ -13,11 +13,6 @@ constexpr int kSampled = 1024;                // nodes that a mean is taken over
 constexpr size_t kMostMembers = 100000;       // more, and there is nothing to gain
 constexpr uint64_t kMostSteps = 400'000'000;  // of all ranks' programs, when all have to be looked at
 
-uint64_t mix(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
-  return hash ^ (hash >> 29);
-}
-
 /// Some numbers of 1 .. n-1, the first, the last, and others by no pattern.
 std::vector<int> sample(int n, int most) {
   std::vector<int> result;

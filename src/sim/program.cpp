@@ -158,11 +158,6 @@ class Joiner {
   std::vector<bool> isWritten_;  // [number of a chunk]
 };
 
-uint64_t mix(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
-  return hash ^ (hash >> 29);
-}
-
 uint64_t bitsOf(float value) {
   uint32_t bits = 0;
   std::memcpy(&bits, &value, sizeof bits);

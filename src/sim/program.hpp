@@ -58,6 +58,12 @@ Program programOf(const Schedule& schedule, size_t bytes, const ProgramOptions& 
 /// Bytes of one chunk of a collective of that size (Shape::bytes).
 double chunkBytesOf(const Schedule& schedule, size_t bytes);
 
+/// One more word of a fingerprint.
+inline uint64_t mix(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
+  return hash ^ (hash >> 29);
+}
+
 /// What two ranks in the same position have in common, whatever they call their peers.
 uint64_t fingerprint(const Program& program);
 

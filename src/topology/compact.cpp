@@ -43,7 +43,7 @@ bool unescape(std::string_view text, std::string* out) {
   return true;
 }
 
-std::string exact(double value) {
+std::string exactText(double value) {
   char text[40];
   std::snprintf(text, sizeof text, "%.17g", value);
   return text;
@@ -56,12 +56,12 @@ std::string hex(uint64_t value) {
 }
 
 template <class T>
-bool number(std::string_view text, T* out, int base = 10) {
+bool parseField(std::string_view text, T* out, int base = 10) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out, base);
   return error == std::errc() && end == text.data() + text.size();
 }
 
-bool number(std::string_view text, double* out) {
+bool parseField(std::string_view text, double* out) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
   return error == std::errc() && end == text.data() + text.size() && std::isfinite(*out);
 }
@@ -110,16 +110,16 @@ class Fields {
 
   void integer(std::string_view key, int* field, int usual) {
     if (out_ != nullptr && *field != usual) write(key, cat(*field));
-    if (wanted(key)) understood_ = number(value_, field);
+    if (wanted(key)) understood_ = parseField(value_, field);
   }
   template <class T>
   void wide(std::string_view key, T* field, int base) {
     if (out_ != nullptr && *field != 0) write(key, base == 16 ? hex(*field) : cat(*field));
-    if (wanted(key)) understood_ = number(value_, field, base);
+    if (wanted(key)) understood_ = parseField(value_, field, base);
   }
   void real(std::string_view key, double* field) {
-    if (out_ != nullptr && *field != 0) write(key, exact(*field));
-    if (wanted(key)) understood_ = number(value_, field);
+    if (out_ != nullptr && *field != 0) write(key, exactText(*field));
+    if (wanted(key)) understood_ = parseField(value_, field);
   }
   void text(std::string_view key, std::string* field) {
     if (out_ != nullptr && !field->empty()) write(key, escaped(*field));
@@ -188,7 +188,7 @@ class Parser {
     const int kind = kindNamed(words[1], kNodeKinds, kNumNodeKinds);
     if (kind < 0) return "no kind of node: " + words[1];
     n.kind = static_cast<NodeKind>(kind);
-    if (words[2] != "-" && !number(words[2], &n.parent)) return "no number: " + words[2];
+    if (words[2] != "-" && !parseField(words[2], &n.parent)) return "no number: " + words[2];
     for (size_t i = 3; i < words.size(); ++i) {
       const std::string_view word = words[i];
       const size_t equals = word.find('=');
@@ -204,14 +204,14 @@ class Parser {
   std::string link(const std::vector<std::string>& words) {
     Link l;
     const int kind = kindNamed(words[3], kLinkKinds, kNumLinkKinds);
-    if (kind < 0 || !number(words[1], &l.a) || !number(words[2], &l.b) || !number(words[4], &l.gbps)) {
+    if (kind < 0 || !parseField(words[1], &l.a) || !parseField(words[2], &l.b) || !parseField(words[4], &l.gbps)) {
       return "not a link";
     }
     l.kind = static_cast<LinkKind>(kind);
     for (size_t i = 5; i < words.size(); ++i) {
       if (words[i] == "assumed") {
         l.assumed = true;
-      } else if (!number(words[i], &l.count)) {
+      } else if (!parseField(words[i], &l.count)) {
         return "not understood: " + words[i];
       }
     }
@@ -241,7 +241,7 @@ std::string toCompact(const Graph& graph) {
     out += '\n';
   }
   for (const Link& l : graph.links) {
-    out += cat("L ", l.a, " ", l.b, " ", kLinkKinds[static_cast<size_t>(l.kind)], " ", exact(l.gbps));
+    out += cat("L ", l.a, " ", l.b, " ", kLinkKinds[static_cast<size_t>(l.kind)], " ", exactText(l.gbps));
     out += cat(l.count != 1 ? cat(" ", l.count) : "", l.assumed ? " assumed\n" : "\n");
   }
   for (std::string note : graph.notes) {

@@ -15,8 +15,8 @@
 namespace tutti {
 namespace {
 
-constexpr Collective kCollectives[] = {Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter,
-                                       Collective::AllToAll, Collective::Broadcast};
+constexpr Collective kHierarchical[] = {Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter,
+                                        Collective::AllToAll, Collective::Broadcast};
 
 std::vector<LevelPart> partsOfCollective(Collective c, bool across) {
   using enum LevelPart;
@@ -117,7 +117,7 @@ TEST_CASE("hierarchical algorithms are right for all ways to go about each level
   int proofs = 0;
   for (const std::vector<int>& counts :
        {std::vector{2, 2, 2}, std::vector{3, 2, 2}, std::vector{2, 3}, std::vector{4, 1, 3}, std::vector{2, 2, 2, 2}}) {
-    for (const Collective collective : kCollectives) {
+    for (const Collective collective : kHierarchical) {
       Shape shape{.collective = collective, .bytes = 1 << 20};
       regular(counts, &shape);
       if (collective == Collective::Broadcast) shape.root = shape.nRanks / 2 + 1;
@@ -143,7 +143,7 @@ TEST_CASE("hierarchical algorithms are right for ragged trees of any depth and u
   CAPTURE(seed);
   Dice dice(seed);
   int proofs = 0;
-  for (const Collective collective : kCollectives) {
+  for (const Collective collective : kHierarchical) {
     for (int round = 0; round < 160; ++round) {
       const int nRanks = round < 64 ? round + 1 : dice.between(2, 24);
       Shape shape = ragged(dice, collective, nRanks);
@@ -214,7 +214,7 @@ TEST_CASE("the cheapest parts are small messages' trees and doubling, and large 
   CHECK(choose(size_t{64} << 20)[0] != LevelPart::Doubling);
   CHECK(choose(size_t{64} << 20)[1] != LevelPart::Tree);
   CHECK(choose(size_t{64} << 20)[2] != LevelPart::Tree);
-  for (const Collective collective : kCollectives) {  // no choice is dearer than what is done without one
+  for (const Collective collective : kHierarchical) {  // no choice is dearer than what is done without one
     shape.collective = collective;
     for (const size_t bytes : {size_t{8}, size_t{64} << 10, size_t{64} << 20}) {
       shape.bytes = bytes;

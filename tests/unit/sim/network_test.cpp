@@ -9,12 +9,12 @@ using namespace tutti::sim::test;
 
 namespace {
 
-constexpr const char* kNode =
+constexpr const char* kMachine =
     "machine gpu:4 nvlink:1x100 nic:4x25 pcie:32x16\nlaunch 0\nreduce 1000000\n"
     "near p latency:1\nfar p latency:1\n";
 
 Network cluster(const std::string& more, const Faults& faults = {}) {
-  return networkOf(clusterOf(kNode + more), faults);
+  return networkOf(clusterOf(kMachine + more), faults);
 }
 
 std::vector<std::string> names(const Network& n, Place from, Place to) {
@@ -109,9 +109,9 @@ TEST_CASE("ports that are lost hand their traffic to the next best one") {
   CHECK(n.portOf({1, 1}) == 1);
   const Task task = taskOf(Collective::AllReduce, "hierarchical", 64 << 20);
   CHECK(usOf(n, task) > usOf(cluster("nodes 2"), task) * 1.2);
-  CHECK_FALSE(Network::make(clusterOf(std::string(kNode) + "nodes 2"), {.ports = {{2, 0}}}).ok());
+  CHECK_FALSE(Network::make(clusterOf(std::string(kMachine) + "nodes 2"), {.ports = {{2, 0}}}).ok());
   CHECK_FALSE(
-      Network::make(clusterOf(std::string(kNode) + "nodes 2"), {.ports = {{0, 0}, {0, 1}, {0, 2}, {0, 3}}}).ok());
+      Network::make(clusterOf(std::string(kMachine) + "nodes 2"), {.ports = {{0, 0}, {0, 1}, {0, 2}, {0, 3}}}).ok());
 }
 
 TEST_CASE("a link that loses a cable carries less, one without another nothing") {

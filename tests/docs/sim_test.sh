@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# tutti-sim as docs/simulation.md shows it.  usage: sim_test.sh TUTTI_SIM
+set -euo pipefail
+sim=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cluster='nodes 4; machine gpu:8 nvlink:18x20.6 nic:8x50'
+printf '# four nodes\n%s\n' "${cluster//; /$'\n'}" >"$folder/cluster.txt"
+
+# shows TEXT ARGUMENTS...: what is printed has TEXT in it.
+shows() {
+  local text=$1 out
+  shift
+  out=$("$sim" "$@")
+  grep -q -- "$text" <<<"$out" || { echo "no '$text' from tutti-sim $*:"; echo "$out"; exit 1; }
+}
+# refuses TEXT ARGUMENTS...: fails, and says TEXT.
+refuses() {
+  local text=$1 out
+  shift
+  if out=$("$sim" "$@" 2>&1); then echo "tutti-sim $* did not fail"; exit 1; fi
+  grep -q -- "$text" <<<"$out" || { echo "no '$text' from tutti-sim $*:"; echo "$out"; exit 1; }
+}
+
+shows 'allreduce hierarchical, 64M, 4 nodes of 8 ranks' "$cluster" --algorithm hierarchical --bytes 64M --links 2 --critical-path
+shows 'busbw' "$folder/cluster.txt" --algorithm ring --trace "$folder/ring.json"
+python3 -c 'import json, sys; assert len(json.load(open(sys.argv[1]))["traceEvents"]) > 100' "$folder/ring.json"
+shows 'ring' "$folder/cluster.txt" --algorithm ring,hierarchical --bytes 64M --fail nic
+shows 'circulant' "$folder/cluster.txt" --compare --svg "$folder/compare.svg"
+python3 -c 'import sys, xml.etree.ElementTree as e; e.parse(sys.argv[1])' "$folder/compare.svg"
+shows 'held' --validate
+refuses 'nodes' 'nodes many; machine gpu:8 nvlink:18x20.6' --algorithm ring
+refuses 'warp' "$cluster; fabric warp" --algorithm ring
