@@ -107,7 +107,7 @@ tuttiResult_t report(const char* function, const Status& status, tuttiComm_t han
 }
 
 tuttiResult_t reportCall(const char* function, const Status& status, tuttiComm_t handle) {
-  Group& group = currentGroup();
+  CallGroup& group = currentGroup();
   if (!status.ok() && status.code() != tuttiInProgress && groupDepth > 0 && group.error.ok()) {
     group.error = Status(status.code(), cat("tutti", function, ": ", status.message()));
   }

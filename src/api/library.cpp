@@ -53,7 +53,7 @@ tuttiResult_t tuttiGroupStart(void) {
 }
 
 tuttiResult_t tuttiGroupEnd(void) {
-  Group& group = currentGroup();
+  CallGroup& group = currentGroup();
   if (groupDepth == 0) return report("GroupEnd", invalidUsage("no group is open on this thread"), nullptr);
   if (--groupDepth > 0) return tuttiSuccess;
   return report("GroupEnd", endGroup(&group), nullptr);

@@ -52,27 +52,27 @@ Part& partOn(HostStream* carrier, std::vector<std::shared_ptr<Part>>* parts) {
 
 /// Nothing has begun if it fails: a communicator may be gone since the call, or its join, part of the group, has
 /// failed.
-Result<std::vector<CommUse>> useAll(const Group& group) {
+Result<std::vector<CommUse>> useAll(const CallGroup& group) {
   std::vector<CommUse> comms;
-  for (const Group::Entry& entry : group.calls) {
+  for (const CallGroup::Entry& entry : group.calls) {
     TUTTI_ASSIGN(CommUse comm, use(entry.handle));
     comms.push_back(std::move(comm));
   }
   return comms;
 }
 
-std::vector<std::shared_ptr<Part>> partsOf(const Group& group, const std::vector<CommUse>& comms) {
+std::vector<std::shared_ptr<Part>> partsOf(const CallGroup& group, const std::vector<CommUse>& comms) {
   std::vector<std::shared_ptr<Part>> parts;
   for (size_t i = 0; i < comms.size(); ++i) {
-    const Group::Entry& entry = group.calls[i];
+    const CallGroup::Entry& entry = group.calls[i];
     partOn(carrierOf(entry.handle, entry.stream), &parts).batchOf(comms[i]).add(entry.call);
   }
   return parts;
 }
 
-Status joinAll(std::vector<Group::Join>* joins) {
+Status joinAll(std::vector<CallGroup::Join>* joins) {
   std::vector<std::future<Status>> work;
-  for (const Group::Join& join : *joins) {
+  for (const CallGroup::Join& join : *joins) {
     work.push_back(std::async(std::launch::async, [&join] { return finishJoin(join.handle, join.join); }));
   }
   Status first;
@@ -84,7 +84,7 @@ Status joinAll(std::vector<Group::Join>* joins) {
   return first;
 }
 
-Status startCalls(const Group& group) {
+Status startCalls(const CallGroup& group) {
   TUTTI_ASSIGN(const std::vector<CommUse> comms, useAll(group));
   const std::vector<std::shared_ptr<Part>> parts = partsOf(group, comms);
   std::shared_ptr<Part> here;
@@ -106,16 +106,16 @@ Status startCalls(const Group& group) {
 
 thread_local constinit int groupDepth = 0;
 
-Group& currentGroup() {
-  static thread_local Group group;
+CallGroup& currentGroup() {
+  static thread_local CallGroup group;
   return group;
 }
 
-Status endGroup(Group* group) {
-  Group collected = std::move(*group);
-  *group = Group();
+Status endGroup(CallGroup* group) {
+  CallGroup collected = std::move(*group);
+  *group = CallGroup();
   if (!collected.error.ok()) {
-    for (const Group::Join& join : collected.joins) *join.out = nullptr;
+    for (const CallGroup::Join& join : collected.joins) *join.out = nullptr;
     return collected.error;
   }
   TUTTI_TRY(joinAll(&collected.joins));
@@ -131,7 +131,7 @@ Status submit(tuttiComm* handle, const Call& call, tuttiStream_t stream) {
     TUTTI_ASSIGN(const CommUse comm, use(handle));
     return runCall(*comm, call);
   }
-  Group single;
+  CallGroup single;
   single.calls.push_back({handle, call, stream});
   return startCalls(single);
 }

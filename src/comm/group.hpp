@@ -13,7 +13,7 @@ struct tuttiStream {
 namespace tutti {
 
 /// What the calling thread has collected since its outermost tuttiGroupStart.
-struct Group {
+struct CallGroup {
   struct Join {
     tuttiComm* handle;
     JoinFunction join;
@@ -30,9 +30,9 @@ struct Group {
 };
 
 /// The calling thread's.
-Group& currentGroup();
+CallGroup& currentGroup();
 
-/// Groups that the calling thread has opened and not closed.  Apart from Group, and of a type that needs no
+/// Groups that the calling thread has opened and not closed.  Apart from CallGroup, and of a type that needs no
 /// constructor, because every call looks at it: it takes one instruction.
 #if defined(__ELF__)
 __attribute__((tls_model("initial-exec")))
@@ -40,7 +40,7 @@ __attribute__((tls_model("initial-exec")))
 extern thread_local constinit int groupDepth;
 
 /// Start everything the outermost group has collected.
-Status endGroup(Group* group);
+Status endGroup(CallGroup* group);
 
 /// A checked call: collected if a group is open, else run or enqueued.
 Status submit(tuttiComm* handle, const Call& call, tuttiStream_t stream);

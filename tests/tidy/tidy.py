@@ -106,6 +106,25 @@ def check_text(path, complaints):
             complaints.append(f"{path}:{number}: unfinished work is marked here")
 
 
+def check_types(paths, complaints):
+    """Two types of one name in one namespace share their members' code: the linker keeps one of each."""
+    where = {}
+    for path in paths:
+        if path.suffix not in (".cpp", ".hpp") or not str(path).startswith(("src/", "algorithms/", "transport/")):
+            continue
+        namespaces = []
+        for line in (TOP / path).read_text().splitlines():
+            if found := re.match(r"namespace ([\w:]*) ?\{", line):
+                namespaces.append(found[1])
+            elif line.startswith("}  // namespace") and namespaces:
+                namespaces.pop()
+            elif (found := re.match(r"(?:struct|class) (\w+)(?: final)?(?: : .*)? \{", line)) and "" not in namespaces:
+                where.setdefault("::".join([*namespaces, found[1]]), set()).add(str(path))
+    for name, files in sorted(where.items()):
+        if len(files) > 1:
+            complaints.append(f"{name} is defined in {' and in '.join(sorted(files))}")
+
+
 def main():
     complaints = []
     paths = files()
@@ -114,6 +133,7 @@ def main():
         check_text(path, complaints)
     check_readmes(paths, complaints)
     check_algorithms(complaints)
+    check_types(paths, complaints)
     print("\n".join(complaints))
     print(f"{len(paths)} files, {len(complaints)} complaints")
     return 1 if complaints else 0
