@@ -12,9 +12,10 @@
 #include <vector>
 
 #include "algorithms/algorithm.hpp"
-#include "tutti/tutti.h"
+#include "perf/common/small_program.hpp"
 
 using namespace tutti;
+using namespace tutti::perf;
 
 namespace {
 
@@ -25,23 +26,6 @@ struct Options {
   bool registered = false;
   bool all = false;
 };
-
-struct World {
-  tuttiComm_t comm = nullptr;
-  int rank = 0;
-  int nRanks = 1;
-};
-
-void check(tuttiResult_t result, const char* what) {
-  if (result == tuttiSuccess) return;
-  std::fprintf(stderr, "oracle: %s: %s\n", what, tuttiGetLastError(nullptr));
-  std::exit(3);
-}
-
-double maxOverRanks(const World& w, double value) {
-  check(tuttiAllReduce(&value, &value, 1, tuttiFloat64, tuttiMax, w.comm, nullptr), "AllReduce");
-  return value;
-}
 
 /// One collective of one size, as perf/compare counts it: the larger of what goes in and comes out.
 struct Cell {
@@ -76,7 +60,7 @@ struct Way {
 };
 
 // A communicator reads the variables when it is made.
-bool open(const World& w, const Cell& cell, Way* way) {
+bool open(const Ranks& w, const Cell& cell, Way* way) {
   const std::string algo = std::string(collectiveKey(cell.collective)) + ":" + way->algorithm;
   way->algorithm.empty() ? unsetenv("TUTTI_ALGO") : setenv("TUTTI_ALGO", algo.c_str(), 1);
   way->protocol == nullptr ? unsetenv("TUTTI_PROTO") : setenv("TUTTI_PROTO", way->protocol, 1);
@@ -89,18 +73,18 @@ bool open(const World& w, const Cell& cell, Way* way) {
   return false;
 }
 
-double timeBlock(const World& w, const Cell& cell, const Way& way, int calls) {
+double timeBlock(const Ranks& w, const Cell& cell, const Way& way, int calls) {
   check(tuttiBarrier(w.comm, nullptr), "Barrier");
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < calls; ++i) check(cell.run(way.comm), "call");
   const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
-  return maxOverRanks(w, took.count() / calls);
+  return overRanks(w, took.count() / calls, tuttiMax);
 }
 
 /// Blocks of some 3 ms.
 int callsPerBlock(double us) { return static_cast<int>(std::clamp(3000 / std::max(us, 0.01), 2.0, 5000.0)); }
 
-void measure(const World& w, const Cell& cell, std::vector<Way>* ways, int rounds) {
+void measure(const Ranks& w, const Cell& cell, std::vector<Way>* ways, int rounds) {
   std::vector<int> calls;
   for (const Way& way : *ways) {
     (void)timeBlock(w, cell, way, 2);
@@ -119,7 +103,7 @@ struct Verdict {
   double loss() const { return chosenUs / bestUs - 1; }
 };
 
-Verdict judge(const World& w, const Cell& cell, size_t bytes, const Options& options) {
+Verdict judge(const Ranks& w, const Cell& cell, size_t bytes, const Options& options) {
   std::vector<Way> ways;
   const auto add = [&](const std::string& algorithm, const char* protocol) {
     Way way{algorithm, protocol, nullptr, {}};
@@ -228,10 +212,7 @@ void pin(int rank) {
 
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
-  World w;
-  check(tuttiCommInitEnv(&w.comm, nullptr), "CommInitEnv");
-  check(tuttiCommUserRank(w.comm, &w.rank), "CommUserRank");
-  check(tuttiCommCount(w.comm, &w.nRanks), "CommCount");
+  const Ranks w = joinRanks();
   pin(w.rank);
   const size_t most = *std::max_element(options.sizes.begin(), options.sizes.end());
   float* in = allocate(most + 4096, options.registered);

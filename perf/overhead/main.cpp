@@ -10,36 +10,21 @@
 #include <string>
 #include <vector>
 
-#include "tutti/tutti.h"
+#include "perf/common/small_program.hpp"
+
+using namespace tutti::perf;
 
 namespace {
 
 constexpr int kRounds = 9;
 constexpr int kCallsPerRound = 20'000;
 
-struct World {
-  tuttiComm_t comm = nullptr;
-  int rank = 0;
-  int nRanks = 1;
-};
-
-void check(tuttiResult_t result, const char* what) {
-  if (result == tuttiSuccess) return;
-  std::fprintf(stderr, "overhead: %s: %s\n", what, tuttiGetLastError(nullptr));
-  std::exit(3);
-}
-
 double nowMs() {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-double overRanks(const World& w, double value, tuttiRedOp_t op) {
-  check(tuttiAllReduce(&value, &value, 1, tuttiFloat64, op, w.comm, nullptr), "AllReduce");
-  return value;
-}
-
 /// Of the slowest rank, in milliseconds.
-double timeMs(const World& w, const std::function<void()>& work) {
+double timeMs(const Ranks& w, const std::function<void()>& work) {
   check(tuttiBarrier(w.comm, nullptr), "Barrier");
   const double start = nowMs();
   work();
@@ -66,7 +51,7 @@ struct Birth {
   std::vector<double> joinedKiB, usedKiB;           // per rank, mean
 };
 
-tuttiComm_t joinAnew(const World& w) {
+tuttiComm_t joinAnew(const Ranks& w) {
   tuttiUniqueId id;
   if (w.rank == 0) check(tuttiGetUniqueId(&id), "GetUniqueId");
   check(tuttiBroadcast(&id, &id, sizeof id, tuttiUint8, 0, w.comm, nullptr), "Broadcast");
@@ -76,7 +61,7 @@ tuttiComm_t joinAnew(const World& w) {
 }
 
 /// One more communicator of all ranks, from the unique id to its end.
-void liveOnce(const World& w, Birth* birth) {
+void liveOnce(const Ranks& w, Birth* birth) {
   tuttiComm_t comm = nullptr;
   std::vector<float> x(64 * static_cast<size_t>(w.nRanks), 1), y(x.size());
   const double before = residentKiB();
@@ -113,7 +98,7 @@ double callNs() {
   return median(ns);
 }
 
-void print(const World& w, const Birth& b, double startMs, double planNs) {
+void print(const Ranks& w, const Birth& b, double startMs, double planNs) {
   if (w.rank != 0) return;
   const auto row = [](const char* what, const std::vector<double>& v, const char* unit) {
     std::printf("%-52s %10.2f %10.2f %10.2f  %s\n", what, *std::min_element(v.begin(), v.end()), median(v),
@@ -135,13 +120,9 @@ void print(const World& w, const Birth& b, double startMs, double planNs) {
 }  // namespace
 
 int main() {
-  World w;
   const double start = nowMs();
-  check(tuttiCommInitEnv(&w.comm, nullptr), "CommInitEnv");
-  double startMs = nowMs() - start;
-  check(tuttiCommUserRank(w.comm, &w.rank), "CommUserRank");
-  check(tuttiCommCount(w.comm, &w.nRanks), "CommCount");
-  startMs = overRanks(w, startMs, tuttiMax);
+  const Ranks w = joinRanks();
+  const double startMs = overRanks(w, nowMs() - start, tuttiMax);
   Birth birth;
   for (int round = 0; round < kRounds; ++round) liveOnce(w, &birth);
   check(tuttiBarrier(w.comm, nullptr), "Barrier");

@@ -1,40 +1,16 @@
 // Communicators on a machine that is given, and the machine that a communicator writes.
 #include <catch2/catch.hpp>
-#include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
 #include "src/topology/load.hpp"
 #include "tests/support/collective_check.hpp"
+#include "tests/support/temp_folder.hpp"
+#include "tests/support/variable.hpp"
 
 using namespace tutti::test;
 
 namespace {
-
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) { setenv(name, value.c_str(), 1); }
-  ~Variable() { unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-};
-
-/// A name for a file that is removed at the end.
-class TemporaryName {
- public:
-  TemporaryName() : path_("/tmp/tutti_machine_test_" + std::to_string(getpid()) + ".xml") {}
-  ~TemporaryName() { std::remove(path_.c_str()); }
-  TemporaryName(const TemporaryName&) = delete;
-  TemporaryName& operator=(const TemporaryName&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 std::string sum(int nRanks) {
   return onRanks(nRanks, [](const Rank& r) { return checkAllReduce(r, {.count = 1000}); });
@@ -44,11 +20,12 @@ std::string sum(int nRanks) {
 
 TEST_CASE("the topology dump has what the given machine has and the format can hold") {
   if (!TUTTI_HAVE_PUGIXML) return;  // to read it back
-  const TemporaryName dump;
-  const Variable out("TUTTI_TOPO_DUMP_FILE", dump.path());
+  const TempFolder folder;
+  const std::string dump = folder.path() + "/machine.xml";
+  const Variable out("TUTTI_TOPO_DUMP_FILE", dump);
   const Variable in("TUTTI_TOPO_FILE", "package:2 numa:2 gpu:4 nvlink:6x25 nic:2x50");
   REQUIRE(sum(3) == "");
-  const auto graph = tutti::topology::loadTopology(dump.path());
+  const auto graph = tutti::topology::loadTopology(dump);
   REQUIRE(graph.status().message() == "");
   using tutti::topology::NodeKind;
   CHECK(graph->all(NodeKind::Host).size() == 1);
@@ -60,12 +37,13 @@ TEST_CASE("the topology dump has what the given machine has and the format can h
 
 TEST_CASE("the topology dump of the detected machine can be given again") {
   if (!TUTTI_HAVE_PUGIXML) return;
-  const TemporaryName dump;
+  const TempFolder folder;
+  const std::string dump = folder.path() + "/machine.xml";
   {
-    const Variable out("TUTTI_TOPO_DUMP_FILE", dump.path());
+    const Variable out("TUTTI_TOPO_DUMP_FILE", dump);
     REQUIRE(sum(2) == "");
   }
-  const Variable in("TUTTI_TOPO_FILE", dump.path());
+  const Variable in("TUTTI_TOPO_FILE", dump);
   CHECK(sum(2) == "");
 }
 

@@ -1,23 +1,12 @@
 // What the user forces is done, or refused with the reason.
 #include <catch2/catch.hpp>
-#include <cstdlib>
 
 #include "tests/support/collective_check.hpp"
+#include "tests/support/variable.hpp"
 
 using namespace tutti::test;
 
 namespace {
-
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) { setenv(name, value.c_str(), 1); }
-  ~Variable() { unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-};
 
 /// Every rank's first complaint of a job that sums; one line per rank.
 std::string sum(int nRanks, size_t count, const tuttiConfig_t* config = nullptr) {

@@ -2,26 +2,16 @@
 #include "src/comm/machine.hpp"
 
 #include <catch2/catch.hpp>
-#include <cstdlib>
 
 #include "src/topology/compact.hpp"
 #include "src/topology/one_line.hpp"
+#include "tests/support/variable.hpp"
 
 namespace tutti {
 namespace {
 
+using test::Variable;
 using topology::Level;
-
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) { setenv(name, value.c_str(), 1); }
-  ~Variable() { unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-};
 
 /// A rank bound to one CPU; process 0: one of its own.
 RankCard card(int rank, uint64_t host, int cpu, uint64_t process = 0) {

@@ -1,27 +1,16 @@
 // TUTTI_PLAN_DIR through the C API: plans of MSCCL and MSCCL++ run, chosen by name, with the results that are right.
 #include <catch2/catch.hpp>
-#include <cstdlib>
 
 #include "src/comm/foreign_plans.hpp"
 #include "tests/support/collective_check.hpp"
 #include "tests/support/temp_folder.hpp"
+#include "tests/support/variable.hpp"
 #include "tests/unit/import/plans.hpp"
 
 using namespace tutti;
 using namespace tutti::test;
 
 namespace {
-
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) { setenv(name, value.c_str(), 1); }
-  ~Variable() { unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-};
 
 /// All ranks in place, none, and every second one; several sizes.
 [[maybe_unused]] std::string sums(int nRanks, std::initializer_list<size_t> counts) {
