@@ -78,6 +78,14 @@ double callBytes(const Shape& s) {
   return static_cast<double>(s.bytes) * (oneVector ? 1 : s.nRanks);
 }
 
+/// Ranks of the fullest node.
+double ranksOfNode(const Shape& s) {
+  if (s.nodeOf.empty()) return s.nRanks;
+  std::vector<int> ranks(s.nodeOf.size(), 0);
+  for (const int node : s.nodeOf) ++ranks[static_cast<size_t>(node)];
+  return *std::max_element(ranks.begin(), ranks.end());
+}
+
 /// Bytes of input and output of all ranks of a host, which it holds in its caches or does not.  Calls in place touch
 /// less, but ranks need not agree on that.
 double footprint(const PlanRequest& r) {
@@ -90,7 +98,7 @@ double footprint(const PlanRequest& r) {
     case Collective::AllToAll: blocks = 2 * n * n; break;
     default: break;
   }
-  return blocks * static_cast<double>(s.bytes) * (r.links.inter ? 1 / n : 1);
+  return blocks * static_cast<double>(s.bytes) * ranksOfNode(s) / n;
 }
 
 /// Whether every rank sends while it receives.
