@@ -298,3 +298,15 @@ TEST_CASE("explain prints the winner first and every exclusion with its reason")
   CHECK(contains(text, "inline takes 48 bytes, not 1M"));
   CHECK(text.ends_with("\n"));
 }
+
+TEST_CASE("rates are those of the memory that the ranks of one host touch") {
+  const size_t bytes = kFarFootprint / 16;  // in and out: an eighth of what is far for each rank
+  const auto reduceGBps = [&](int nodes, int perNode) {
+    return costModel(request(Collective::AllReduce, nodes, perNode, bytes), figures(), Protocol::Slots).reduceGBps;
+  };
+  const Calibration c = figures();
+  CHECK(reduceGBps(1, 8) == Approx(c.reduceFarGBps));
+  CHECK(reduceGBps(1, 2) == Approx(c.reduceGBpsIn(kFarFootprint / 4)));
+  CHECK(reduceGBps(4, 2) == Approx(reduceGBps(1, 2)));  // other hosts have memory of their own
+  CHECK(reduceGBps(1, 2) > reduceGBps(1, 8));
+}
