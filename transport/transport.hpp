@@ -35,6 +35,8 @@ using Ticket = uint64_t;
 /// The most bytes of a message on a board.
 inline constexpr size_t kBoardBytes = 96;
 
+class Outbox;
+
 class Channel {
  public:
   virtual ~Channel() = default;
@@ -68,6 +70,9 @@ class Channel {
   /// Take back all offers; returns when no receiver of this process reads them any more.  For abort.
   virtual void withdraw() {}
 
+  /// Where messages to this peer and others can be written once for all; null where there is no such thing.
+  virtual Outbox* outbox() { return nullptr; }
+
   // ---- Receiving.
 
   /// The next message, whole and readable in place (valid until release()), or nullptr while it has not arrived.
@@ -91,6 +96,23 @@ class Channel {
 
  protected:
   Fingerprint seen_;
+};
+
+/// Memory of one rank, for one lane, that several peers read in place: a message to many is written once and announced
+/// to each.  Used by the thread that uses the channels.  A message: reserve(), post() to every reader, the next.
+class Outbox {
+ public:
+  virtual ~Outbox() = default;
+  /// The most bytes of a message.
+  virtual size_t mostBytes() const = 0;
+  /// Memory for the next message, stable until the next reserve(); null while readers of earlier ones hold all of it.
+  virtual Result<std::byte*> reserve(size_t bytes) = 0;
+  /// After reserve() gave nothing: the first of `readers` (channels of this outbox) who has as many messages to take as
+  /// a FIFO may be asked to hold, so that waiting for it is what any sender would have to do; -1 if there is none. Then
+  /// others hold the memory, who may be waiting for one of `readers`, and the message must go to each on its own.
+  virtual int holdsUp(std::span<Channel* const> readers) const = 0;
+  /// Announce what was written to reserve()d memory.  False: no room yet; call again.
+  virtual Result<bool> post(Channel& reader, size_t bytes, const Fingerprint& call) = 0;
 };
 
 /// Puts a rank to sleep until one of its channels may have something.

@@ -32,9 +32,7 @@ void LaneRun::begin(const CallBuffers& buffers) {
   slice_ = 0;
   op_ = 0;
   waitingOn_ = -1;
-  arrived_ = sent_ = 0;
-  computed_ = false;
-  staging_ = nullptr;
+  resetOp();
 }
 
 Result<Progress> LaneRun::step() {
@@ -52,10 +50,15 @@ Result<Progress> LaneRun::step() {
   return Progress::Moved;
 }
 
-void LaneRun::nextOp() {
+void LaneRun::resetOp() {
   arrived_ = sent_ = 0;
   computed_ = false;
-  staging_ = nullptr;
+  staging_ = shared_ = nullptr;
+  way_ = Way::Unknown;
+}
+
+void LaneRun::nextOp() {
+  resetOp();
   waitingOn_ = -1;
   if (++op_ == lane_.ops.size()) {
     op_ = 0;
@@ -158,13 +161,18 @@ Result<bool> LaneRun::combine(const BoundOp& op, size_t bytes) {
     value_ = operands_.empty() ? nullptr : static_cast<const std::byte*>(operands_[0]);
     return true;
   }
-  waitingOn_ = op.toRanks[0];
-  TUTTI_ASSIGN(const std::span<std::byte> room, op.to[0]->reserve());
-  if (room.empty()) return false;
-  staging_ = room.data();
-  compute(op, staging_, bytes);
+  TUTTI_ASSIGN(const bool chosen, chooseWay(op, bytes));
+  if (!chosen) return false;
+  std::byte* to = shared_;
+  if (to == nullptr) {
+    waitingOn_ = op.toRanks[0];
+    TUTTI_ASSIGN(const std::span<std::byte> room, op.to[0]->reserve());
+    if (room.empty()) return false;
+    to = staging_ = room.data();
+  }
+  compute(op, to, bytes);
   releaseAll(op);
-  value_ = staging_;
+  value_ = to;
   return true;
 }
 
@@ -187,7 +195,40 @@ void LaneRun::releaseAll(const BoundOp& op) {
   for (Channel* channel : op.from) channel->release();
 }
 
+// True once it is known how the value goes out.  Several receivers of one host read it from the outbox, unless they
+// read it where it lies, or it travels in the control lines.
+Result<bool> LaneRun::chooseWay(const BoundOp& op, size_t bytes) {
+  if (way_ != Way::Unknown) return true;
+  const bool shares = op.outbox != nullptr && bytes > kBoardBytes && bytes <= op.outbox->mostBytes();
+  if (shares && !(op.direct && lends(op, *op.to[0], bytes))) {
+    TUTTI_ASSIGN(shared_, op.outbox->reserve(bytes));
+    if (shared_ == nullptr) {
+      const int slowest = op.outbox->holdsUp(op.to);
+      if (slowest >= 0) {
+        waitingOn_ = op.toRanks[static_cast<size_t>(slowest)];
+        return false;
+      }
+    }
+  }
+  way_ = shared_ != nullptr ? Way::Shared : Way::ToEach;
+  return true;
+}
+
+Result<bool> LaneRun::sendShared(const BoundOp& op, size_t bytes) {
+  if (value_ != shared_) storeBytes(shared_, value_, bytes);
+  value_ = shared_;
+  for (; sent_ < op.to.size(); ++sent_) {
+    waitingOn_ = op.toRanks[sent_];
+    TUTTI_ASSIGN(const bool gone, op.outbox->post(*op.to[sent_], bytes, buffers_->call));
+    if (!gone) return false;
+  }
+  return true;
+}
+
 Result<bool> LaneRun::sendAll(const BoundOp& op, size_t bytes) {
+  TUTTI_ASSIGN(const bool chosen, chooseWay(op, bytes));
+  if (!chosen) return false;
+  if (way_ == Way::Shared) return sendShared(op, bytes);
   // A staged value lies in the first receiver's slot and goes there last, because it is that receiver's afterwards.
   const size_t first = staging_ != nullptr ? 1 : 0;
   while (sent_ + first < op.to.size()) {

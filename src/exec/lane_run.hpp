@@ -47,7 +47,9 @@ class LaneRun {
   Result<bool> gather(const BoundOp& op, size_t bytes);
   Result<bool> moveIn(const BoundOp& op, size_t bytes);
   Result<bool> combine(const BoundOp& op, size_t bytes);
+  Result<bool> chooseWay(const BoundOp& op, size_t bytes);
   Result<bool> sendAll(const BoundOp& op, size_t bytes);
+  Result<bool> sendShared(const BoundOp& op, size_t bytes);
   Result<bool> sendOne(const BoundOp& op, size_t which, size_t bytes);
   bool lends(const BoundOp& op, const Channel& channel, size_t bytes) const;
   Result<bool> loansReturned(const BoundOp& op);
@@ -55,6 +57,7 @@ class LaneRun {
   Result<bool> allLoansReturned();
   void compute(const BoundOp& op, std::byte* dst, size_t bytes);
   void releaseAll(const BoundOp& op);
+  void resetOp();
   void nextOp();
 
   size_t sliceOf(const BoundOp& op) const;
@@ -68,12 +71,17 @@ class LaneRun {
   size_t op_ = 0;
   int waitingOn_ = -1;
 
+  /// How the value of an op goes to op.to.
+  enum class Way : uint8_t { Unknown, ToEach, Shared };
+
   // Where the current op stands.
-  size_t arrived_ = 0;                 // messages of op.from that are there
-  size_t sent_ = 0;                    // messages of op.to that are gone
-  bool computed_ = false;              // the value exists
-  const std::byte* value_ = nullptr;   // the value, once computed
-  std::byte* staging_ = nullptr;       // reserved in op.to[0]'s channel, to be committed last
+  size_t arrived_ = 0;                // messages of op.from that are there
+  size_t sent_ = 0;                   // messages of op.to that are gone
+  bool computed_ = false;             // the value exists
+  const std::byte* value_ = nullptr;  // the value, once computed
+  std::byte* staging_ = nullptr;      // reserved in op.to[0]'s channel, to be committed last
+  Way way_ = Way::Unknown;
+  std::byte* shared_ = nullptr;        // reserved in op.outbox, for all receivers
   std::vector<const void*> operands_;  // of the reduction; kept for its capacity
   std::vector<Loan> loans_;
 };

@@ -88,6 +88,15 @@ Status bindChannels(const std::vector<int32_t>& ranks, int lane, const ChannelFi
   return {};
 }
 
+Outbox* commonOutbox(const std::vector<Channel*>& to) {
+  if (to.size() < 2) return nullptr;
+  Outbox* common = to.front()->outbox();
+  for (Channel* channel : to) {
+    if (channel->outbox() != common) return nullptr;
+  }
+  return common;
+}
+
 OpShape shapeOf(const BoundOp& op) {
   if (op.from.size() == 1 && op.sources.empty() && (op.hasDst || op.token)) return OpShape::Move;
   if (op.from.size() == 1 && op.sources.size() == 1 && op.hasDst && op.to.empty()) return OpShape::Accumulate;
@@ -110,6 +119,7 @@ Result<BoundLane> bindLane(const Lane& lane, int laneIndex, const LaneBinder& bi
     if (op.hasDst) b.dst = binder.writable(op.dst);
     b.token = op.token;
     b.direct = op.direct;
+    b.outbox = op.token ? nullptr : commonOutbox(b.to);
     b.shape = shapeOf(b);
     bound.loops = std::max(bound.loops, op.token ? size_t{1} : (b.bytes + sliceBytes - 1) / sliceBytes);
     bound.ops.push_back(std::move(b));

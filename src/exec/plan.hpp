@@ -65,6 +65,8 @@ struct BoundOp {
   bool hasDst = false;
   bool token = false;
   bool direct = false;
+  /// Of all of `to`, which are several; null where they have none in common.
+  Outbox* outbox = nullptr;
   OpShape shape = OpShape::Other;
   size_t bytes = 0;  // of the value, all slices together
 };

@@ -25,13 +25,18 @@ Result<Layout> Layout::fit(int nRanks, int lanes, int64_t slots, int64_t slotByt
   return layout;
 }
 
+size_t Layout::outboxOffset(int lane) const {
+  return kHeaderBytes + boardBytes() + static_cast<size_t>(lane) * outboxBytes();
+}
+
 size_t Layout::inboxOffset(int peer, int lane) const {
-  return kHeaderBytes + boardBytes() + (static_cast<size_t>(peer) * lanes + static_cast<size_t>(lane)) * inboxStride();
+  const auto p = static_cast<size_t>(peer);
+  return outboxOffset(static_cast<int>(lanes)) + (p * lanes + static_cast<size_t>(lane)) * inboxStride();
 }
 
 size_t Layout::totalBytes() const {
   // Whole pages, so that what is mapped and what the file has are the same.
-  return (kHeaderBytes + boardBytes() + size_t{nRanks} * lanes * inboxStride() + 4095) / 4096 * 4096;
+  return (inboxOffset(static_cast<int>(nRanks), 0) + 4095) / 4096 * 4096;
 }
 
 }  // namespace tutti::shm

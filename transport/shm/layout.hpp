@@ -1,10 +1,12 @@
 // What lies where in a shared-memory segment.  Both sides compute it from the same few numbers; nothing in a segment is
 // an address or an offset.
 //
-// A rank owns one segment and is the receiver of everything in it but its board, of which it is the sender:
+// A rank owns one segment and is the receiver of everything in it but its board and outboxes, of which it is the
+// sender:
 //
 //   SegmentHeader                 who owns this, the numbers of the layout, and the owner's doorbell
 //   board                         kLines control lines that every rank of the host reads, and how far each has read
+//   outbox (lane 0) ...           bytes of messages to several peers, read by each
 //   inbox (peer 0, lane 0)        InboxHead, kLines control lines, the ring for small messages, `slots` slots
 //   inbox (peer 0, lane 1) ...    inbox (peer p, lane l) is number p * lanes + l
 //
@@ -45,6 +47,7 @@ enum class Kind : uint8_t {
   Mapped = 5,   // payload: DirectPayload; the receiver reads through its mapping of the allocation, at offset `where`
   Pull = 6,     // payload: DirectPayload; the receiver reads the sender's address `where` by process_vm_readv
   Small = 8,    // the bytes are in the ring
+  Shared = 9,   // payload: DirectPayload; the bytes are in the sender's outbox of this lane, at `where`
   Stream = 7,   // as Slot, but announced before the bytes are there: InboxHead::filled says how far they are
 };
 
@@ -117,6 +120,9 @@ struct Layout {
   size_t slotStride() const { return (slotBytes + kSpacing - 1) / kSpacing * kSpacing + kSpacing; }
   size_t inboxStride() const { return kControlBytes + kRingBytes + slots * slotStride(); }
   size_t boardBytes() const { return (kLines * sizeof(ControlLine) + nRanks * kSpacing + 4095) / 4096 * 4096; }
+  /// Room for as many of the largest messages as an inbox has slots, wherever the first of them begins.
+  size_t outboxBytes() const { return (slots + 1) * ((slotBytes + 4095) / 4096 * 4096); }
+  size_t outboxOffset(int lane) const;
   size_t inboxOffset(int peer, int lane) const;
   size_t totalBytes() const;
   bool operator==(const Layout&) const = default;
@@ -146,7 +152,7 @@ struct SegmentHeader {
   Doorbell bell;
 };
 inline constexpr uint64_t kMagic = 0x314d485349545455;  // "UTTISHM1"
-inline constexpr uint32_t kVersion = 3;
+inline constexpr uint32_t kVersion = 4;
 inline constexpr size_t kHeaderBytes = 4096;
 static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);

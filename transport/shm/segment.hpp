@@ -39,6 +39,7 @@ class Segment {
   int fd() const { return fd_.get(); }
   /// peer and lane must be within the layout.
   Board board() const { return Board(mapping_.data() + kHeaderBytes); }
+  std::byte* outbox(int lane) const { return mapping_.data() + layout_.outboxOffset(lane); }
   Inbox inbox(int peer, int lane) const { return {mapping_.data() + layout_.inboxOffset(peer, lane), layout_}; }
   /// Take the page faults of the inbox's control lines now and not at the first messages.
   void populateControl(int peer, int lane) const;

@@ -22,6 +22,7 @@
 
 #include "transport/shm/direct.hpp"
 #include "transport/shm/doorbell.hpp"
+#include "transport/shm/outbox.hpp"
 #include "transport/shm/segment.hpp"
 #include "transport/transport.hpp"
 
@@ -34,6 +35,7 @@ struct ChannelEnds {
   int lane = 0;
   std::shared_ptr<Segment> mine;
   std::shared_ptr<Segment> theirs;
+  std::shared_ptr<ShmOutbox> outbox;  // ours, of this lane
   AllocationExchange* allocations = nullptr;
   bool sameProcess = false;
   bool canPull = false;       // we may read the peer's memory with process_vm_readv
@@ -82,6 +84,9 @@ class ShmChannel final : public Channel {
   bool canOffer(const std::byte* data, size_t bytes) const override;
   /// tuttiMemAlloc memory, between processes.
   bool offersMapped(const std::byte* data, size_t bytes) const override;
+  Outbox* outbox() override { return ends_.outbox.get(); }
+  /// Announce `bytes` at `place` of our outbox.  0: no room yet.  The memory is the reader's until taken(ticket).
+  Result<Ticket> share(uint64_t place, size_t bytes, const Fingerprint& call);
   Result<bool> taken(Ticket ticket) override;
   /// Waits while a thread of this process is between peek() and release() of one of our offers, or copies it.  So a
   /// rank that gives up releases all it has peeked at (release()) before it withdraws anything; otherwise two of them

@@ -50,7 +50,10 @@ Status ShmChannel::checkBounds(const Head& head) const {
                     : head.kind == Kind::Address ? ends_.sameProcess && !inPieces
                     : head.kind == Kind::Pull    ? ends_.canPull && !inPieces
                     : head.kind == Kind::Mapped  ? !inPieces
-                                                 : false;
+                    : head.kind == Kind::Shared
+                        ? !inPieces && head.bytes <= slotBytes_ &&
+                              head.place.where <= ends_.theirs->layout().outboxBytes() - head.bytes
+                        : false;
   if (good) return {};
   return remoteError("shm: rank ", ends_.peer, " sent a control line that cannot be (kind ",
                      static_cast<int>(head.kind), ", ", head.bytes, " bytes)");
@@ -85,6 +88,7 @@ Result<const std::byte*> ShmChannel::open(const Head& head) {
     case Kind::Small: return static_cast<const std::byte*>(in_.ring(receivePlace_));
     case Kind::Slot:
     case Kind::Stream: return static_cast<const std::byte*>(in_.data(receiveSlot_));
+    case Kind::Shared: return static_cast<const std::byte*>(ends_.theirs->outbox(ends_.lane) + head.place.where);
     case Kind::Address:
       if (!claim()) return remoteError("rank ", ends_.peer, " has given up and taken its memory back");
       return reinterpret_cast<const std::byte*>(head.place.where);
@@ -208,9 +212,9 @@ void ShmChannel::consume(Kind kind, size_t bytes) {
   prefetchWhenBehind();
   if (kind == Kind::Small) {
     receivePlace_ = placeAfter(receivePlace_, bytes);
-  } else if (kind != Kind::Inline) {
+  } else if (kind != Kind::Inline && kind != Kind::Shared) {
     if (++receiveSlot_ == slots_) receiveSlot_ = 0;
-  } else if (received_ % kCreditBatch != 0) {
+  } else if (kind == Kind::Inline && received_ % kCreditBatch != 0) {
     return;
   }
   in_.head().consumed.store(received_, std::memory_order_release);  // partner: hasLine(), hasSlot(), taken()

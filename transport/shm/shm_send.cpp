@@ -58,7 +58,7 @@ void ShmChannel::post(Kind kind, size_t bytes, const Fingerprint& call) {
   line.sequence.store(received_ << 32 | static_cast<uint32_t>(++sent_), std::memory_order_release);
   if (kind == Kind::Small) {
     sendPlace_ = placeAfter(sendPlace_, bytes);
-  } else if (kind != Kind::Inline) {
+  } else if (kind != Kind::Inline && kind != Kind::Shared) {
     lastInSlot_[sendSlot_] = sent_;
     if (++sendSlot_ == slots_) sendSlot_ = 0;
   }
@@ -167,6 +167,15 @@ Result<Ticket> ShmChannel::offer(const std::byte* data, size_t bytes, const Fing
   if (Status s = bytes == 0 ? Status() : describePlace(data, bytes, &kind, &place); !s.ok()) return fail(std::move(s));
   std::memcpy(nextLine().payload, &place, sizeof place);
   post(kind, bytes, call);
+  return Ticket{sent_};
+}
+
+Result<Ticket> ShmChannel::share(uint64_t place, size_t bytes, const Fingerprint& call) {
+  if (!failure_.ok()) return failure_;
+  if (!hasLine()) return Ticket{0};
+  const DirectPayload where{0, 0, place};
+  std::memcpy(nextLine().payload, &where, sizeof where);
+  post(Kind::Shared, bytes, call);
   return Ticket{sent_};
 }
 

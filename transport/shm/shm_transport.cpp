@@ -64,6 +64,7 @@ class ShmTransport final : public Transport {
   Status claimLane(int peer, int lane);
   Result<std::shared_ptr<Segment>> segmentOf(int peer, const WireAddress& address, Deadline);
   bool probePull(const WireAddress& address) const;
+  std::shared_ptr<ShmOutbox> outboxOf(int lane);
 
   const ShmConfig config_;
   const std::shared_ptr<Segment> segment_;
@@ -71,8 +72,9 @@ class ShmTransport final : public Transport {
   AllocationExchange allocations_;
   FutexSleeper sleeper_;
   std::mutex mutex_;
-  std::set<std::pair<int, int>> connected_;           // under mutex_: (peer, lane)
-  std::map<int, std::shared_ptr<Segment>> segments_;  // under mutex_: by peer
+  std::set<std::pair<int, int>> connected_;             // under mutex_: (peer, lane)
+  std::map<int, std::shared_ptr<Segment>> segments_;    // under mutex_: by peer
+  std::map<int, std::shared_ptr<ShmOutbox>> outboxes_;  // under mutex_: by lane
 };
 
 Address ShmTransport::address() const {
@@ -124,6 +126,13 @@ bool ShmTransport::probePull(const WireAddress& address) const {
   return false;
 }
 
+std::shared_ptr<ShmOutbox> ShmTransport::outboxOf(int lane) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<ShmOutbox>& outbox = outboxes_[lane];
+  if (outbox == nullptr) outbox = std::make_shared<ShmOutbox>(segment_, lane);
+  return outbox;
+}
+
 Result<WireAddress> ShmTransport::parseAddress(int peer, const Address& text) const {
   WireAddress address;
   if (text.size() != sizeof address) {
@@ -171,6 +180,7 @@ Result<std::unique_ptr<Channel>> ShmTransport::connect(int peer, const Address& 
   ends.mine = segment_;
   TUTTI_ASSIGN(ends.theirs, segmentOf(peer, address, deadline));
   TUTTI_TRY(claimLane(peer, lane));
+  ends.outbox = outboxOf(lane);
   ends.allocations = &allocations_;
   ends.sameProcess = address.processId == config_.self.processId && address.pid == getpid();
   ends.canPull = !ends.sameProcess && probePull(address);

@@ -105,6 +105,8 @@ TEST_CASE("a control line that cannot be is refused") {
                          Row{Ends::Threads, Kind::Piece, 1000, {}}, Row{Ends::Threads, Kind{0}, 1, {}},
                          Row{Ends::Threads, Kind{200}, 1, {}}, Row{Ends::Processes, Kind::Address, 1, {0, 0, 8}},
                          Row{Ends::Threads, Kind::Pull, 1, {0, 0, 8}}, Row{Ends::Processes, Kind::Pull, 1, {0, 0, 8}},
+                         Row{Ends::Threads, Kind::Shared, 1001, {}}, Row{Ends::Threads, Kind::Shared, 9, {0, 0, 20480}},
+                         Row{Ends::Processes, Kind::Shared, 0, {0, 0, ~uint64_t{0}}},
                          Row{Ends::Processes, Kind::Mapped, 5000, {id.high, id.low, 4000}},
                          Row{Ends::Processes, Kind::Mapped, 50, {id.high, id.low, ~uint64_t{0} - 10}}}) {
     CAPTURE(static_cast<int>(row.kind), row.bytes);

@@ -1,0 +1,72 @@
+#include "transport/shm/outbox.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/assert.hpp"
+#include "transport/shm/shm_channel.hpp"
+
+namespace tutti::shm {
+namespace {
+
+// Entries of readers that are done are dropped in batches of at least this many.
+constexpr size_t kLeastDropped = 256;
+
+}  // namespace
+
+ShmOutbox::ShmOutbox(std::shared_ptr<Segment> mine, int lane)
+    : mine_(std::move(mine)), lane_(lane), ringBytes_(mine_->layout().outboxBytes()) {
+  // No reader has more messages under way than lines: with room for that, and for a batch, nothing is allocated later.
+  lent_.reserve(kLeastDropped + size_t{kLines} * mine_->layout().nRanks);
+}
+
+bool ShmOutbox::fits(uint64_t place, size_t bytes) const { return place + bytes - oldest() <= ringBytes_; }
+
+Status ShmOutbox::forgetTaken() {
+  while (lentBegin_ < lent_.size()) {
+    const Lent& lent = lent_[lentBegin_];
+    TUTTI_ASSIGN(const bool taken, lent.reader->taken(lent.ticket));
+    if (!taken) break;
+    ++lentBegin_;
+  }
+  if (lentBegin_ < kLeastDropped && lentBegin_ < lent_.size()) return {};
+  lent_.erase(lent_.begin(), lent_.begin() + static_cast<std::ptrdiff_t>(std::exchange(lentBegin_, 0)));
+  return {};
+}
+
+Result<std::byte*> ShmOutbox::reserve(size_t bytes) {
+  TUTTI_ASSERT_CMP(bytes, <=, mostBytes());
+  const size_t whole = (bytes + kSpacing - 1) / kSpacing * kSpacing;
+  uint64_t place = next_;
+  if (place % ringBytes_ + whole > ringBytes_) place += ringBytes_ - place % ringBytes_;  // in one piece
+  if (!fits(place, whole) || lent_.size() == lent_.capacity()) {
+    TUTTI_TRY(forgetTaken());
+    if (!fits(place, whole)) return nullptr;
+  }
+  reserved_ = place;
+  next_ = place + whole;
+  return mine_->outbox(lane_) + place % ringBytes_;
+}
+
+int ShmOutbox::holdsUp(std::span<Channel* const> readers) const {
+  for (size_t i = 0; i < readers.size(); ++i) {
+    const auto begin = lent_.begin() + static_cast<std::ptrdiff_t>(lentBegin_);
+    const auto untaken = std::count_if(begin, lent_.end(), [&](const Lent& lent) {
+      if (lent.reader != readers[i]) return false;
+      Result<bool> taken = lent.reader->taken(lent.ticket);
+      return taken.ok() && !*taken;
+    });
+    if (untaken >= mine_->layout().slots) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+Result<bool> ShmOutbox::post(Channel& reader, size_t bytes, const Fingerprint& call) {
+  // Only channels of ours say that this is their outbox.
+  TUTTI_ASSIGN(const Ticket ticket, static_cast<ShmChannel&>(reader).share(reserved_ % ringBytes_, bytes, call));
+  if (ticket == 0) return false;
+  lent_.push_back({&reader, ticket, reserved_});
+  return true;
+}
+
+}  // namespace tutti::shm
