@@ -116,7 +116,7 @@ Result<bool> LaneRun::moveIn(const BoundOp& op, size_t bytes) {
   waitingOn_ = op.fromRanks[0];
   std::byte* dst = op.token ? nullptr : writeAddress(op.dst);
   value_ = dst;
-  return op.from[0]->receive(dst, {bytes, buffers_->call});
+  return op.from[0]->receive(dst, {bytes, buffers_->call, op.outputBytes});
 }
 
 // A plain recvReduce: the commonest op, and all there is to wait for in the shortest calls.
@@ -179,16 +179,16 @@ Result<bool> LaneRun::combine(const BoundOp& op, size_t bytes) {
 void LaneRun::compute(const BoundOp& op, std::byte* dst, size_t bytes) {
   const size_t count = bytes / plan_.elementBytes;
   if (operands_.size() == 1) {
-    if (dst != operands_[0]) copyBytes(dst, operands_[0], bytes);
+    if (dst != operands_[0]) copyPiece(dst, operands_[0], bytes, op.outputBytes);
   } else if (operands_.size() == 2) {
     reducePair(buffers_->reduction, dst, operands_[0], operands_[1], count);
   } else {
     // dst may be the first operand only from the second round on.
     size_t done = std::min(operands_.size(), kMaxSources);
-    reduceMany(buffers_->reduction, dst, std::span(operands_).first(done), count);
+    const size_t outputBytes = done == operands_.size() ? op.outputBytes : 0;
+    reduceMany(buffers_->reduction, dst, std::span(operands_).first(done), count, outputBytes);
     for (; done < operands_.size(); ++done) reducePair(buffers_->reduction, dst, dst, operands_[done], count);
   }
-  (void)op;
 }
 
 void LaneRun::releaseAll(const BoundOp& op) {

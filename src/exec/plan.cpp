@@ -1,6 +1,7 @@
 #include "src/exec/plan.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "src/base/assert.hpp"
 
@@ -104,6 +105,22 @@ OpShape shapeOf(const BoundOp& op) {
   return OpShape::Other;
 }
 
+// How much of the output a rank writes in a lane, told to those ops whose part nothing reads afterwards: only there may
+// stores go past the cache.
+void noteOutputs(BoundLane* lane) {
+  size_t outputBytes = 0;
+  for (const BoundOp& op : lane->ops) outputBytes += op.hasDst && op.dst.buffer == Buffer::Output ? op.bytes : 0;
+  std::unordered_set<uint64_t> readLater;
+  const auto key = [](const Chunk& c) {
+    return uint64_t{static_cast<uint8_t>(c.buffer)} << 32 | static_cast<uint32_t>(c.index);
+  };
+  for (auto op = lane->ops.rbegin(); op != lane->ops.rend(); ++op) {
+    const bool output = op->hasDst && op->dst.buffer == Buffer::Output;
+    if (output && op->to.empty() && !readLater.contains(key(op->dst.memory))) op->outputBytes = outputBytes;
+    for (const Operand& source : op->sources) readLater.insert(key(source.memory));
+  }
+}
+
 Result<BoundLane> bindLane(const Lane& lane, int laneIndex, const LaneBinder& binder, size_t sliceBytes,
                            const ChannelFinder& find) {
   BoundLane bound;
@@ -124,6 +141,7 @@ Result<BoundLane> bindLane(const Lane& lane, int laneIndex, const LaneBinder& bi
     bound.loops = std::max(bound.loops, op.token ? size_t{1} : (b.bytes + sliceBytes - 1) / sliceBytes);
     bound.ops.push_back(std::move(b));
   }
+  noteOutputs(&bound);
   return bound;
 }
 

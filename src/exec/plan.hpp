@@ -68,6 +68,8 @@ struct BoundOp {
   /// Of all of `to`, which are several; null where they have none in common.
   Outbox* outbox = nullptr;
   OpShape shape = OpShape::Other;
+  /// Of the rank's whole output, if dst is a part of it that no op reads afterwards; else 0.
+  size_t outputBytes = 0;
   size_t bytes = 0;  // of the value, all slices together
 };
 

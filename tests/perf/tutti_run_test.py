@@ -216,5 +216,6 @@ class TuttiRun(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a shell cannot trap what nohup has it ignore
     RUN = sys.argv.pop(1)
     unittest.main(argv=sys.argv[:1], verbosity=1)

@@ -128,7 +128,7 @@ class ShmChannel final : public Channel {
   bool claim();
   void unclaim();
   size_t filledOfSlot(size_t bytes) const;
-  Result<bool> gather(std::byte* dst, const Head& head);
+  Result<bool> gather(std::byte* dst, const Head& head, size_t outputBytes);
   void consume(Kind kind, size_t bytes);
   void prefetchWhenBehind();
 

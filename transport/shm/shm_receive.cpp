@@ -114,13 +114,13 @@ size_t ShmChannel::filledOfSlot(size_t bytes) const {
 }
 
 // Copy what is there of a Stream or of Pieces.  True when the message is whole.
-Result<bool> ShmChannel::gather(std::byte* dst, const Head& head) {
+Result<bool> ShmChannel::gather(std::byte* dst, const Head& head, size_t outputBytes) {
   while (true) {
     const size_t begin = gathered_ / slotBytes_ * slotBytes_;  // of this slot, within the message
     const size_t bytes = std::min(slotBytes_, head.bytes - begin);
     const size_t here = begin + filledOfSlot(bytes);
     if (here <= gathered_) return false;
-    storeBytes(dst + gathered_, in_.data(receiveSlot_) + (gathered_ - begin), here - gathered_);
+    copyPiece(dst + gathered_, in_.data(receiveSlot_) + (gathered_ - begin), here - gathered_, outputBytes);
     gathered_ = here;
     if (gathered_ < begin + bytes) continue;
     streamed_ += bytes;
@@ -146,7 +146,7 @@ Result<const std::byte*> ShmChannel::peek(const Expect& expect) {
   if (head.kind == Kind::Piece) {
     std::byte* whole = staging_.atLeast(head.bytes);
     if (whole == nullptr) return fail(systemError("no memory for ", head.bytes, " bytes"));
-    Result<bool> complete = gather(whole, head);
+    Result<bool> complete = gather(whole, head, 0);
     if (!complete.ok()) return fail(complete.status());
     if (!*complete) return static_cast<const std::byte*>(nullptr);
     peekedIsOurs_ = true;
@@ -191,14 +191,14 @@ Result<bool> ShmChannel::receive(std::byte* dst, const Expect& expect) {
       break;
     case Kind::Piece:
     case Kind::Stream: {
-      Result<bool> complete = gather(dst, head);
+      Result<bool> complete = gather(dst, head, expect.outputBytes);
       if (!complete.ok()) return fail(complete.status());
       return *complete;
     }
     default: {
       Result<const std::byte*> data = open(head);
       if (!data.ok()) return fail(data.status());
-      storeBytes(dst, *data, head.bytes);
+      copyPiece(dst, *data, head.bytes, expect.outputBytes);
       unclaim();
     }
   }

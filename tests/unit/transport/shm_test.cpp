@@ -1,6 +1,7 @@
 #include <random>
 #include <thread>
 
+#include "src/base/copy.hpp"
 #include "src/device/host_memory.hpp"
 #include "tests/unit/transport/shm_pair.hpp"
 #include "transport/shm/layout.hpp"
@@ -429,4 +430,25 @@ TEST_CASE("sleeping without a ring ends by itself") {
   s.cancel();
   s.prepare();
   s.sleep(0);
+}
+
+TEST_CASE("pieces of a large output are stored past the cache, whole and within their bounds") {
+  const size_t before = streamingThreshold();
+  setStreamingThreshold(1 << 20);
+  ShmPair p(Ends::Threads, 4, 65536);
+  const auto data = pattern(200'001, 9);
+  uint64_t n = 0;
+  for (const size_t bytes : {size_t{5000}, size_t{50'001}, size_t{65'536}, size_t{200'001}}) {
+    CAPTURE(bytes);
+    ++n;
+    std::vector<std::byte> dst(bytes + 4, std::byte{0x5a});
+    bool came = false;
+    for (bool sent = false; !came;) {
+      if (!sent) sent = *p.a().send(data.data(), bytes, callNumber(n));
+      came = *p.b().receive(dst.data() + 3, {bytes, callNumber(n), size_t{1} << 30});
+    }
+    CHECK(std::memcmp(dst.data() + 3, data.data(), bytes) == 0);
+    CHECK((dst[2] == std::byte{0x5a} && dst.back() == std::byte{0x5a}));
+  }
+  setStreamingThreshold(before);
 }
