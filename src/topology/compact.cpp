@@ -95,6 +95,10 @@ class Fields {
     integer("sm", &n.gpu.sm, 0);
     integer("rank", &n.gpu.rank, -1);
     text("gcn", &n.gpu.gcn);
+    text("uuid", &n.gpu.uuid);
+    integer("sms", &n.gpu.multiprocessors, 0);
+    integer("nvgen", &n.gpu.nvlinkGeneration, 0);
+    integer("mig", &n.gpu.migParts, -1);
     integer("mbps", &n.net.speedMbps, 0);
     integer("port", &n.net.port, -1);
     real("latency", &n.net.latencyUs);

@@ -4,6 +4,7 @@
 #include "src/topology/complete.hpp"
 #include "src/topology/hwloc_import.hpp"
 #include "src/topology/load.hpp"
+#include "src/topology/nvidia.hpp"
 #include "src/topology/sysfs.hpp"
 
 namespace tutti::topology {
@@ -16,6 +17,8 @@ Result<Graph> detect() {
       !graph.all(NodeKind::Gpu).empty() || !graph.all(NodeKind::Nic).empty() || !graph.all(NodeKind::PciDevice).empty();
   if (!devices) sysfs::addPciDevices(graph, "");
   sysfs::enrich(graph, "");
+  addByNvml(graph);
+  if (showsNvidia(graph)) addByCuda(graph);
   TUTTI_TRY(complete(graph));
   return graph;
 }
@@ -25,6 +28,7 @@ Result<Graph> detectBySystem() {
   if (graph.all(NodeKind::L3).empty()) graph.note("the system shows no last-level caches within a NUMA node");
   sysfs::addPciDevices(graph, "");
   sysfs::enrich(graph, "");
+  if (showsNvidia(graph)) addByNvml(graph);
   TUTTI_TRY(complete(graph));
   return graph;
 }

@@ -6,12 +6,13 @@
 namespace tutti::topology {
 
 /// hwloc's view (packages, caches, NUMA nodes, PCI devices) with what /sys adds; /sys alone where there is no hwloc.
-/// Notes say what could not be seen.  Takes tens of milliseconds; any thread.
-/// NVLinks need NVML, which is not asked yet: it would come in here, between hwloc and complete().
+/// NVIDIA GPUs and the links between them by NVML and the CUDA driver, where these are (nvidia.hpp).
+/// Notes say what could not be seen.  Takes tens of milliseconds, with GPUs up to seconds; any thread.
 /// Errors: InvalidArgument if what the system shows contradicts itself.
 Result<Graph> detect();
 
-/// What /sys alone tells, in a few milliseconds: for communicators.  Any thread.
+/// What /sys tells, in a few milliseconds, and NVML where there are NVIDIA GPUs: for communicators.  Does not start the
+/// CUDA driver.  Any thread.
 /// Errors: as detect().
 Result<Graph> detectBySystem();
 

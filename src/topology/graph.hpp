@@ -47,9 +47,13 @@ struct CpuInfo {
 };
 
 struct GpuInfo {
-  int sm = 0;       // CUDA compute capability x 10 (AMD: number of compute units, as RCCL writes it); 0 unknown
-  int rank = -1;    // of the job that wrote the file
-  std::string gcn;  // AMD architecture: gfx942
+  int sm = 0;               // CUDA compute capability x 10 (AMD: number of compute units, as RCCL writes it); 0 unknown
+  int rank = -1;            // of the job that wrote the file
+  std::string gcn;          // AMD architecture: gfx942
+  std::string uuid;         // as NVML writes it: "GPU-5a3c..."
+  int multiprocessors = 0;  // 0 unknown
+  int nvlinkGeneration = 0;  // 1 to 5; 0: no NVLink is up, or nobody told
+  int migParts = -1;         // that MIG cuts it into (0: MIG is on and no part made yet); -1: it is whole
   bool operator==(const GpuInfo&) const = default;
 };
 
@@ -70,7 +74,7 @@ struct Node {
   std::string name;        // shown to people: "GPU 3", "mlx5_0"
   std::string busId;       // canonical "0000:81:00.0"; "" for what is not on PCI
   uint64_t hostHash = 0;   // of a Host; 0 unknown
-  size_t memoryBytes = 0;  // of a Numa; size of an L3
+  size_t memoryBytes = 0;  // of a Numa or Gpu; size of an L3
   CpuSet cpus;             // of Package, Numa, L3, Core
   PciInfo pci;             // of what has a bus id
   CpuInfo cpu;             // of Package and Numa

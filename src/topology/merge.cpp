@@ -23,6 +23,10 @@ void fillIn(Node* known, const Node& more) {
   fill(&known->index, more.index, -1);
   fill(&known->gpu.sm, more.gpu.sm, 0);
   fill(&known->gpu.rank, more.gpu.rank, -1);
+  fill(&known->gpu.multiprocessors, more.gpu.multiprocessors, 0);
+  fill(&known->gpu.nvlinkGeneration, more.gpu.nvlinkGeneration, 0);
+  fill(&known->gpu.migParts, more.gpu.migParts, -1);
+  if (known->gpu.uuid.empty()) known->gpu.uuid = more.gpu.uuid;
   fill(&known->net.speedMbps, more.net.speedMbps, 0);
   fill(&known->net.rail, more.net.rail, -1);
   fill(&known->net.plane, more.net.plane, -1);

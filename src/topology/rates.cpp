@@ -57,6 +57,11 @@ double nvlinkGBps(int sm) {
   return 20;  // unknown
 }
 
+double nvlinkGBpsOfGeneration(int generation) {
+  constexpr int kFirstSm[] = {0, 60, 70, 80, 90, 100};  // the GPUs that a generation came with
+  return nvlinkGBps(generation >= 1 && generation <= 5 ? kFirstSm[generation] : 0);
+}
+
 // The figures that RCCL plans with: Vega 24, MI200 36, MI300 48.
 double xgmiGBps(std::string_view gcn) {
   if (gcn.starts_with("gfx")) gcn.remove_prefix(3);

@@ -20,6 +20,8 @@ double parseLinkSpeed(std::string_view text);
 
 /// One NVLink of a GPU with this compute capability (x10).
 double nvlinkGBps(int sm);
+/// One NVLink of this generation (1 to 5), for GPUs that tell no compute capability.
+double nvlinkGBpsOfGeneration(int generation);
 /// One xGMI link between GPUs of this architecture (gfx942, or 942 as older files write it).
 double xgmiGBps(std::string_view gcn);
 /// Between two NUMA nodes of a host.

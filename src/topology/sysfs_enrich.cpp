@@ -204,9 +204,6 @@ class Enricher {
       g_.note("a virtual machine: what it shows of PCIe and NUMA need not be the real machine's");
     }
     if (names(root_ + "/sys/bus/pci/devices").empty()) g_.note("the system shows no PCI devices");
-    for (const int gpu : g_.all(NodeKind::Gpu)) {
-      if (at(gpu).pci.vendor == 0x10de) g_.note("NVLinks are not looked for: this version does not ask NVML");
-    }
   }
 
   Graph& g_;

@@ -26,7 +26,12 @@ std::string gpuText(const Node& n) {
   std::string text;
   if (n.gpu.sm > 0 && n.gpu.gcn.empty()) text += cat(", sm ", n.gpu.sm);
   if (!n.gpu.gcn.empty()) text += cat(", ", n.gpu.gcn);
+  if (n.gpu.multiprocessors > 0) text += cat(", ", n.gpu.multiprocessors, " multiprocessors");
+  text += memory(n.memoryBytes);
+  if (n.gpu.nvlinkGeneration > 0) text += cat(", NVLink ", n.gpu.nvlinkGeneration);
+  if (n.gpu.migParts >= 0) text += cat(", MIG: ", n.gpu.migParts, " parts");
   if (n.gpu.rank >= 0) text += cat(", rank ", n.gpu.rank);
+  if (!n.gpu.uuid.empty()) text += cat(", ", n.gpu.uuid);
   return text;
 }
 
