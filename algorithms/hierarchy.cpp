@@ -65,6 +65,8 @@ Hierarchy::Hierarchy(const Shape& shape) {
   };
   consider(shape.nodeOf, true);
   const bool severalNodes = !levels_.empty();
+  TUTTI_ASSERT(shape.railOf.empty() || shape.railOf.size() == n);
+  if (severalNodes) railOf_ = shape.railOf;
   for (const std::vector<int>& level : shape.inner) consider(level, false);
   for (size_t l = 0; l <= levels_.size(); ++l) {
     steps_.push_back(stepBetween(l == 0 ? everyone : levels_[l - 1], l < levels_.size() ? levels_[l] : alone));
@@ -84,7 +86,37 @@ Grouping Hierarchy::group(const std::vector<int>& members, int level) const {
     result.indexIn.push_back(static_cast<int>(result.groups[static_cast<size_t>(g)].size()));
     result.groups[static_cast<size_t>(g)].push_back(static_cast<int>(p));
   }
+  if (!railOf_.empty()) orderByRails(members, &result);
   return result;
+}
+
+void Hierarchy::orderByRails(const std::vector<int>& members, Grouping* grouping) const {
+  const auto railAt = [&](int position) {
+    return railOf_[static_cast<size_t>(members[static_cast<size_t>(position)])];
+  };
+  std::map<int, int> shared;  // how many members of a rail every group has
+  for (size_t g = 0; g < grouping->groups.size(); ++g) {
+    std::map<int, int> own;
+    for (const int p : grouping->groups[g]) ++own[railAt(p)];
+    if (g == 0) shared = own;
+    for (auto& [rail, count] : shared) count = std::min(count, own.contains(rail) ? own.at(rail) : 0);
+  }
+  for (std::vector<int>& group : grouping->groups) {
+    std::map<int, int> left = shared;
+    std::vector<int> first, others;
+    std::stable_sort(group.begin(), group.end(), [&](int a, int b) { return railAt(a) < railAt(b); });
+    for (const int p : group) {
+      const auto room = left.find(railAt(p));
+      const bool isShared = room != left.end() && room->second > 0;
+      if (isShared) --room->second;
+      (isShared ? first : others).push_back(p);
+    }
+    first.insert(first.end(), others.begin(), others.end());
+    group = std::move(first);
+    for (size_t i = 0; i < group.size(); ++i) {
+      grouping->indexIn[static_cast<size_t>(group[i])] = static_cast<int>(i);
+    }
+  }
 }
 
 std::vector<LevelPart> partsOf(const Shape& shape, const Hierarchy& hierarchy, LevelPart across, LevelPart inside) {

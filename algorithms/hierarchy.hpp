@@ -14,7 +14,9 @@
 
 namespace tutti {
 
-/// Members of a list by their groups: groups[g] are positions in the list, ascending; groups in order of their first.
+/// Members of a list by their groups: groups[g] are positions in the list; groups in order of their first.  In a group
+/// members stand ascending, or where rails are known so that members of one rail have the same index in all groups: the
+/// rails that all groups have come first.
 struct Grouping {
   std::vector<std::vector<int>> groups;
   std::vector<int> groupOf;  // of each position
@@ -45,7 +47,10 @@ class Hierarchy {
   const std::vector<Step>& steps() const { return steps_; }
 
  private:
+  void orderByRails(const std::vector<int>& members, Grouping* grouping) const;
+
   std::vector<std::vector<int>> levels_;  // [level][rank]
+  std::vector<int> railOf_;               // [rank], or empty
   std::vector<Step> steps_;
 };
 

@@ -1,7 +1,8 @@
 // Allgather and reduce-scatter of one list of blocks per member, over the levels of a hierarchy.
 //
 // A member's blocks go the way of its index in its group: in every other group they are carried by the member with that
-// index, wrapped to the size of the group; those are a rail.  So a rank is on several rails where its group is smaller
+// index, wrapped to the size of the group; those are a rail (and where it is known which adapters the ranks are near,
+// they are on one: see Grouping).  So a rank is on several rails where its group is smaller
 // than another.
 #pragma once
 

@@ -173,6 +173,7 @@ class Comm : public TaskOwner {
   size_t sliceBytes_ = 0;
   size_t pullBytes_ = 0;  // as many as all slots of a channel hold: what cannot be read by the peer is sent
   std::vector<std::byte> workspace_;
+  std::vector<int> rails_;               // of ranks; empty: not several in a node
   std::unique_ptr<Batch> ownBatch_;
   PointToPointRun ownTransfer_;
 };

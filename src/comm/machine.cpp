@@ -207,6 +207,17 @@ std::vector<std::vector<int>> innerLevels(const Machines& machine) {
   return inner;
 }
 
+std::vector<int> railsOf(const Machines& machine) {
+  const std::vector<int>&hosts = at(machine, Level::Host), &rails = at(machine, Level::Rail);
+  std::vector<int> firstOfHost(static_cast<size_t>(groups(hosts)), -1);
+  for (size_t rank = 0; rank < hosts.size(); ++rank) {
+    int& first = firstOfHost[static_cast<size_t>(hosts[rank])];
+    if (first < 0) first = rails[rank];
+    if (rails[rank] != first) return rails;
+  }
+  return {};
+}
+
 Status dumpMachine(const Machines& machine) {
   const std::string path = configText("TUTTI_TOPO_DUMP_FILE");
   if (path.empty()) return {};

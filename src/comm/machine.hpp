@@ -32,6 +32,9 @@ Result<Machines> mergeReports(const std::vector<RankCard>& cards, const std::vec
 /// Shape::inner.  Levels that separate nobody, or everybody, are left out, as are those that are as the one before.
 std::vector<std::vector<int>> innerLevels(const Machines& machine);
 
+/// [rank]: the rail of the adapter nearest to the rank, as in Shape::railOf; empty if no host has ranks on two of them.
+std::vector<int> railsOf(const Machines& machine);
+
 /// Write the graph to TUTTI_TOPO_DUMP_FILE, if that is set, as NCCL's XML: what that can hold (processors' NUMA nodes,
 /// PCIe devices and their links; no packages and caches).  Errors: SystemError.
 Status dumpMachine(const Machines& machine);

@@ -131,6 +131,7 @@ Shape Comm::shapeOf(const Call& call, const PlanKey& key) const {
   shape.inner = inner_;
   return shape;
 }
+  shape.railOf = rails_;
 
 size_t Comm::inputElements(const Call& call) const {
   if (call.collective != Collective::ReduceScatter) return call.count;

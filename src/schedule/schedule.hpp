@@ -156,6 +156,9 @@ struct Shape {
   /// r. Every level divides the groups of the one before.
   std::vector<std::vector<int>> inner = {};
   /// For hierarchical algorithms: how to go about each step of Hierarchy::steps(); empty: as the algorithm likes.
+  /// The rail that rank r reaches other nodes by (the number of its nearest adapter); empty: rails are not known, or
+  /// all are on one.  Hierarchical algorithms let ranks of one rail talk to each other.
+  std::vector<int> railOf = {};
   std::vector<LevelPart> parts = {};
   /// Some ranks' blocks differ in size (the v forms).
   bool uneven = false;

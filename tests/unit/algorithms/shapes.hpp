@@ -27,6 +27,8 @@ inline std::string describe(const Algorithm& algorithm, const Shape& shape) {
     text += ", groups";
     for (int group : level) text += cat(" ", group);
   }
+  if (!shape.railOf.empty()) text += ", rails";
+  for (int rail : shape.railOf) text += cat(" ", rail);
   for (LevelPart part : shape.parts) text += cat(" ", levelPartName(part));
   return text;
 }

@@ -95,6 +95,17 @@ TEST_CASE("a description of several hosts gives each its own") {
   CHECK(complaint.message().find("it describes 2 hosts, and the ranks are on 3") != std::string::npos);
 }
 
+TEST_CASE("ranks are on the rail of the adapter nearest to them, in whatever order hosts have them") {
+  const Variable file("TUTTI_TOPO_FILE", "node:2 package:2 core:2 nic:2x25");
+  // The first host's ranks are on packages 0 and 1, the second one's on 1 and 0.
+  const std::vector<RankCard> cards = {card(0, 7, 0), card(1, 7, 2), card(2, 9, 3), card(3, 9, 1)};
+  const auto machines = mergeReports(cards, reportsOf(cards));
+  REQUIRE(machines.status().message() == "");
+  CHECK(railsOf(*machines) == std::vector<int>{0, 1, 1, 0});
+  const std::vector<RankCard> alone = {card(0, 7, 0), card(1, 9, 2)};  // a host with one rank has nothing to choose
+  CHECK(railsOf(mergeReports(alone, reportsOf(alone)).value()).empty());
+}
+
 TEST_CASE("what a rank cannot report, all ranks hear of") {
   const std::vector<RankCard> cards = {card(0, 7, 0), card(1, 9, 0)};
   struct Row {
