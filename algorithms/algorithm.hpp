@@ -22,6 +22,9 @@ struct Algorithm {
   Schedule (*build)(const Shape& shape);
   /// Whether a rank sends at most one value, and that to all others: then publish() applies.
   bool publishes = false;
+  /// Of an AllToAll: whether blocks pass through ranks that they are not for.  If they differ in size, build() says
+  /// which block an op handles (ScheduleBuilder::value), and every rank has to learn all sizes before.
+  bool forwards = false;
   /// Of an algorithm that goes about several steps in one of several ways each: the cheapest, for Shape::parts.
   std::vector<LevelPart> (*chooseParts)(const Shape& shape, const CostModel& cost) = nullptr;
 };

@@ -4,7 +4,7 @@
 //   steps 1 per level (direct), g-1 (pairwise); with g ranks on each of m nodes every rank sends m(g-1) * B inside and
 //   (m-1) * g * B between nodes, and has m-1 partners on other nodes instead of (m-1) * g.
 //   Groups may differ in size: indices wrap.  In place: what is in the way of a block that arrives moves to scratch.
-//   Limits: needs several nodes, or groups in one; blocks of one size.
+//   Limits: needs several nodes, or groups in one; v forms too, for which all ranks have to know all sizes.
 //   NVIDIA, "Doubling all2all performance with NCCL 2.12" (PXN), 2022.
 #include <algorithm>
 #include <cmath>
@@ -32,7 +32,13 @@ Bundle bundle(const std::vector<int>& origins, const std::vector<int>& destinati
 
 class Walk {
  public:
-  explicit Walk(const Shape& shape) : me_(shape.rank), inPlace_(shape.inPlace), h_(shape), b_(shape) {
+  explicit Walk(const Shape& shape)
+      : me_(shape.rank),
+        nRanks_(shape.nRanks),
+        inPlace_(shape.inPlace),
+        namesValues_(shape.uneven),
+        h_(shape),
+        b_(shape) {
     chosen_ = partsOf(shape, h_, LevelPart::Direct, LevelPart::Direct);
   }
 
@@ -40,6 +46,7 @@ class Walk {
     for (int d = 0; d < shape.nRanks; ++d) {
       if (d != me_) held_[{me_, d}] = in(d);
     }
+    name({me_, me_});
     b_.copy(in(me_), out(me_));
     const Parts own = partPerPosition(shape.nRanks);
     run(everyone(shape).ranks, own, own, h_.depth());
@@ -116,7 +123,12 @@ class Walk {
     return chunk;
   }
 
+  void name(const std::pair<int, int>& block) {
+    if (namesValues_) b_.value(block.first * nRanks_ + block.second);
+  }
+
   void send(int peer, const std::pair<int, int>& block) {
+    name(block);
     const auto found = held_.find(block);
     b_.send(peer, found->second);
     if (found->second.buffer == Buffer::Scratch) free_.push_back(found->second);
@@ -126,6 +138,7 @@ class Walk {
   void recv(int peer, const std::pair<int, int>& block) {
     if (block.second != me_) {
       const Chunk room = roomInScratch();
+      name(block);
       b_.recv(peer, room);
       held_[block] = room;
       return;
@@ -133,14 +146,18 @@ class Walk {
     const auto inTheWay = held_.find({me_, block.first});
     if (inPlace_ && inTheWay != held_.end() && inTheWay->second.buffer == Buffer::Input) {
       const Chunk room = roomInScratch();
+      name(inTheWay->first);
       b_.copy(inTheWay->second, room);
       inTheWay->second = room;
     }
+    name(block);
     b_.recv(peer, out(block.first));
   }
 
   int me_;
+  int nRanks_;
   bool inPlace_;
+  bool namesValues_;
   Hierarchy h_;
   std::vector<LevelPart> chosen_;
   ScheduleBuilder b_;
@@ -148,8 +165,15 @@ class Walk {
   std::vector<Chunk> free_;
 };
 
+/// Every rank tells all others its counts, 16 bytes for each rank.
+double countsUs(const Shape& s, const CostModel& cost, const Hierarchy& h) {
+  const LinearCost& link = h.steps().front().link(cost);
+  const double n = s.nRanks;
+  return std::ceil(std::log2(n)) * link(0) + 16 * n * n / (link.bandwidthGBps * 1e3);
+}
+
 double partsUs(const Shape& s, const CostModel& cost, const Hierarchy& h, const std::vector<LevelPart>& chosen) {
-  double us = 0;
+  double us = s.uneven ? countsUs(s, cost, h) : 0;
   for (size_t step = 0; step < chosen.size(); ++step) {
     const Hierarchy::Step& at = h.steps()[step];
     const LinearCost& link = at.link(cost);
@@ -167,13 +191,14 @@ extern constinit const Algorithm kAllToAllHierarchical = {
     .collective = Collective::AllToAll,
     .name = "hierarchical",
     .summary = "inside groups to the right rail, then across, at every level; several nodes, sockets, caches",
-    .supports = [](const Shape& s) { return !s.uneven && Hierarchy(s).exists(); },
+    .supports = [](const Shape& s) { return Hierarchy(s).exists(); },
     .costUs =
         [](const Shape& s, const CostModel& cost) {
           const Hierarchy h(s);
           return partsUs(s, cost, h, partsOf(s, h, LevelPart::Direct, LevelPart::Direct));
         },
     .build = [](const Shape& s) { return Walk(s).build(s); },
+    .forwards = true,
     .chooseParts =
         [](const Shape& s, const CostModel& cost) {
           const Hierarchy h(s);

@@ -16,6 +16,8 @@ enum class CallKind : uint8_t { Collective, Send, Recv };
 struct Counts {
   std::vector<size_t> sendCounts, sendDispls;
   std::vector<size_t> recvCounts, recvDispls;
+  /// [from * nRanks + to]: what all ranks send, where every rank has to know that (learnAllCounts); else empty.
+  std::vector<size_t> all;
   bool operator==(const Counts&) const = default;
 };
 

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -110,6 +111,8 @@ class Comm : public TaskOwner {
   Status expired(int waitingOn) override;
   Status failed(const Status& error, int waitingOn) override;
 
+  /// Whether a call of this kind needs Counts::all.  Only with the turn.
+  Result<bool> needsAllCounts(const Call& call);
   /// The plan for a call; made at first use.  Only with the turn.
   Result<PlanEntry*> plan(const Call& call);
   /// Whether memory that the receiver has mapped is read where it lies.
@@ -161,7 +164,8 @@ class Comm : public TaskOwner {
   PlannerState planner_;
   ForeignPlans foreignPlans_;
   PlanCache plans_;
-  KnownCalls known_;  // point into plans_
+  std::optional<bool> forwardsBlocks_;  // whether AllToAllv does; known from its first call on
+  KnownCalls known_;                    // point into plans_
   const std::shared_ptr<Turn> turn_ = std::make_shared<Turn>();
   uint64_t sequence_ = 0;
   uint64_t children_ = 0;
@@ -169,11 +173,11 @@ class Comm : public TaskOwner {
   std::vector<int> nodes_;
   Machines machine_;
   std::vector<std::vector<int>> inner_;  // groups of ranks inside nodes, the coarsest first
+  std::vector<int> rails_;               // of ranks; empty: not several in a node
   WaitPolicy waitPolicy_;
   size_t sliceBytes_ = 0;
   size_t pullBytes_ = 0;  // as many as all slots of a channel hold: what cannot be read by the peer is sent
   std::vector<std::byte> workspace_;
-  std::vector<int> rails_;               // of ranks; empty: not several in a node
   std::unique_ptr<Batch> ownBatch_;
   PointToPointRun ownTransfer_;
 };

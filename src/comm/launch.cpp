@@ -34,7 +34,47 @@ size_t resultCount(const Comm& comm, const Call& call) {
   return call.count;
 }
 
+/// The first pair of ranks that do not agree on what the one sends the other.
+Status checkCounts(const std::vector<size_t>& told, size_t n) {
+  for (size_t from = 0; from < n; ++from) {
+    for (size_t to = 0; to < n; ++to) {
+      const size_t sent = told[from * 2 * n + to], expected = told[to * 2 * n + n + from];
+      if (sent == expected) continue;
+      return invalidUsage("AllToAllv: rank ", from, " sends ", sent, " elements to rank ", to, ", which expects ",
+                          expected);
+    }
+  }
+  return {};
+}
+
 }  // namespace
+
+Status learnAllCounts(Comm& comm, Call* call) {
+  const auto n = static_cast<size_t>(comm.nRanks());
+  const Counts& own = *call->counts;
+  std::vector<uint64_t> mine(own.sendCounts.begin(), own.sendCounts.end());
+  mine.insert(mine.end(), own.recvCounts.begin(), own.recvCounts.end());
+  std::vector<uint64_t> told(2 * n * n);
+  Call exchange;
+  exchange.collective = Collective::AllGather;
+  exchange.sendbuff = mine.data();
+  exchange.recvbuff = told.data();
+  exchange.count = 2 * n;
+  exchange.dtype = tuttiUint64;
+  Batch batch(comm);
+  batch.add(exchange);
+  TUTTI_TRY(batch.prepare());
+  TUTTI_TRY(comm.failure());
+  TUTTI_TRY(runTask(comm, batch.task()));
+  TUTTI_TRY(checkCounts(told, n));
+  auto counts = std::make_shared<Counts>(own);
+  for (size_t from = 0; from < n; ++from) {
+    const auto row = told.begin() + static_cast<std::ptrdiff_t>(from * 2 * n);
+    counts->all.insert(counts->all.end(), row, row + static_cast<std::ptrdiff_t>(n));
+  }
+  call->counts = std::move(counts);
+  return {};
+}
 
 Fingerprint fingerprintOf(const Call& call, uint64_t sequence) {
   CallParts parts;
@@ -60,8 +100,10 @@ Status Batch::prepare() {
   collectives_.clear();
   next_ = 0;
   current_ = nullptr;
-  for (const Call& call : calls_) {
+  for (Call& call : calls_) {
     if (call.kind == CallKind::Collective) {
+      TUTTI_ASSIGN(const bool all, comm_.needsAllCounts(call));
+      if (all) TUTTI_TRY(learnAllCounts(comm_, &call));
       TUTTI_ASSIGN(PlanEntry * entry, comm_.plan(call));
       collectives_.emplace_back(&call, entry);
     } else {

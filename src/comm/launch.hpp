@@ -58,6 +58,11 @@ Status runCall(Comm& comm, const Call& call);
 /// Runs what is prepared, on this thread, which has the turn.
 Status runTask(Comm& comm, Task* run);
 
+/// For an AllToAllv whose blocks pass through other ranks: an AllGather of everyone's counts, which go into
+/// call->counts. Collective, with the turn; blocks.  Errors: InvalidUsage, alike on all ranks, if two ranks do not
+/// agree.
+Status learnAllCounts(Comm& comm, Call* call);
+
 /// What a message of this call says of itself.  sequence: of the communicator's collectives, or of the pair's messages.
 Fingerprint fingerprintOf(const Call& call, uint64_t sequence);
 

@@ -22,7 +22,8 @@ Layout layoutOf(const Schedule& schedule, const Call& call, int rank) {
   const Counts& c = *call.counts;
   const auto own = static_cast<size_t>(rank);
   switch (call.collective) {
-    case Collective::AllToAll: return {blocksOf(c.sendCounts, c.sendDispls), blocksOf(c.recvCounts, c.recvDispls)};
+    case Collective::AllToAll:
+      return {blocksOf(c.sendCounts, c.sendDispls), blocksOf(c.recvCounts, c.recvDispls), c.all};
     case Collective::AllGather: return {{{0, c.recvCounts[own]}}, blocksOf(c.recvCounts, c.recvDispls)};
     case Collective::ReduceScatter: return {blocksOf(c.recvCounts, c.recvDispls), {{0, c.recvCounts[own]}}};
     case Collective::Gather:
@@ -71,7 +72,8 @@ Schedule buildSchedule(const Choice& choice, const Shape& shape, const Rewrites&
   Schedule mine = fuse(ownSchedule(choice, shape));
   const Layout layout = layoutOf(mine, call, shape.rank);
   const bool direct = rewrites.direct && shape.nRanks <= kMostRanksForDirect;
-  const bool origins = (rewrites.ordered || hidesSizes(mine)) && !(allAlike(layout.input) && allAlike(layout.output));
+  const bool alike = allAlike(layout.input) && allAlike(layout.output);
+  const bool origins = (rewrites.ordered || hidesSizes(mine)) && !alike && layout.values.empty();
   if (!rewrites.ordered && !direct && !origins) return mine;
   std::vector<Schedule> all = allRanks(choice, shape);
   if (rewrites.ordered) all = makeReproducible(all);
@@ -129,9 +131,9 @@ Shape Comm::shapeOf(const Call& call, const PlanKey& key) const {
   shape.commutative = !key.ordered;
   shape.nodeOf = nodes_;
   shape.inner = inner_;
+  shape.railOf = rails_;
   return shape;
 }
-  shape.railOf = rails_;
 
 size_t Comm::inputElements(const Call& call) const {
   if (call.collective != Collective::ReduceScatter) return call.count;

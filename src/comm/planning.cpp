@@ -88,6 +88,16 @@ Result<Choice> Comm::choosePlan(const Shape& shape, const Call& call) {
   return choice;
 }
 
+// Which algorithm it is depends on no count, as the ranks know none in common.
+Result<bool> Comm::needsAllCounts(const Call& call) {
+  if (!call.counts || call.collective != Collective::AllToAll) return false;
+  if (!forwardsBlocks_) {
+    TUTTI_ASSIGN(const Choice choice, ::tutti::plan(planRequest(shapeOf(call, keyOf(call))), planner_.calibration));
+    forwardsBlocks_ = choice.algorithm != nullptr && choice.algorithm->forwards;
+  }
+  return *forwardsBlocks_;
+}
+
 Result<CallEstimate> Comm::estimate(const Call& call) const {
   if (call.kind != CallKind::Collective) return estimateMessage(call.root, call.count * dataTypeBytes(call.dtype));
   Shape shape = shapeOf(call, keyOf(call));

@@ -15,7 +15,8 @@ size_t PlanKey::hash() const {
   mix(static_cast<size_t>(root));
   mix(count);
   if (counts) {
-    for (const auto* list : {&counts->sendCounts, &counts->sendDispls, &counts->recvCounts, &counts->recvDispls}) {
+    for (const auto* list :
+         {&counts->sendCounts, &counts->sendDispls, &counts->recvCounts, &counts->recvDispls, &counts->all}) {
       for (const size_t value : *list) mix(value);
     }
   }

@@ -62,6 +62,10 @@ class LaneBinder {
 
   /// The size of a value that only passes through scratch.  Blocks that are all alike need no origin.
   Block originBlock(int32_t origin) const {
+    if (!layout_.values.empty()) {
+      TUTTI_ASSERT_CMP(static_cast<size_t>(origin), <, layout_.values.size());
+      return channelPart({0, layout_.values[static_cast<size_t>(origin)]});
+    }
     const auto& blocks = layout_.output.size() >= layout_.input.size() ? layout_.output : layout_.input;
     if (origin >= 0 && static_cast<size_t>(origin) < blocks.size()) {
       return channelPart(blocks[static_cast<size_t>(origin)]);

@@ -29,6 +29,9 @@ struct Block {
 struct Layout {
   std::vector<Block> input;
   std::vector<Block> output;
+  /// Elements of the values that ops name by Op::origin, where those are more than this rank's chunks: of an AllToAll
+  /// whose blocks pass through other ranks, [sender * nRanks + receiver].
+  std::vector<size_t> values = {};
 };
 
 /// Cuts `count` elements into `nParts` parts that start on cache lines where they can; part i.  Later parts may be

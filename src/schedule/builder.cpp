@@ -45,7 +45,10 @@ void ScheduleBuilder::checkPeer(int peer) const {
   TUTTI_ASSERT_CMP(peer, !=, schedule_.rank);
 }
 
-void ScheduleBuilder::append(Op op) { current().ops.push_back(std::move(op)); }
+void ScheduleBuilder::append(Op op) {
+  op.origin = origin_;
+  current().ops.push_back(std::move(op));
+}
 
 // Sources are resolved before the destination: `recvReduce(p, x, x)` reads the old x.
 

@@ -19,6 +19,8 @@ class ScheduleBuilder {
   ScheduleBuilder& lane(int index);
   /// Following ops of the current lane belong to this phase.
   ScheduleBuilder& phase(const std::string& name);
+  /// Following ops handle the value of this number (Op::origin), until another is named.
+  void value(int origin) { origin_ = origin; }
   /// A new scratch chunk, for the whole schedule.
   Chunk newScratch();
 
@@ -59,6 +61,7 @@ class ScheduleBuilder {
 
   Schedule schedule_;
   int lane_ = 0;
+  int origin_ = -1;
   std::vector<OutputState> output_;  // empty unless workInOutput
 };
 

@@ -5,8 +5,9 @@
 namespace tutti {
 namespace {
 
-/// The chunk, of the larger of the collective's buffers, whose size an input chunk has.
+/// The chunk, of the larger of the collective's buffers, whose size an input chunk has; see Op::origin.
 int32_t originOfInput(const Schedule& schedule, int chunk) {
+  if (schedule.collective == Collective::AllToAll) return schedule.rank * schedule.nRanks + chunk;
   const bool ownBlockOnly = schedule.collective == Collective::AllGather || schedule.collective == Collective::Gather;
   return ownBlockOnly ? schedule.rank : chunk;
 }

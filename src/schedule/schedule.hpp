@@ -75,8 +75,9 @@ struct Op {
   /// Set by a pass: send from the user's memory without copying (the `direct` protocol).  The op is done when the
   /// message is posted; a later op of the lane that writes a source chunk waits until the receiver has taken it.
   bool direct = false;
-  /// The chunk (index into the larger of Input and Output) whose size the value has.  Set by a pass where it cannot be
-  /// seen from the op itself (a value that only passes through scratch, of chunks that differ in size); else -1.
+  /// The chunk (index into the larger of Input and Output; of AllToAll sender * nRanks + receiver) whose size the value
+  /// has.  Set by the algorithm or a pass where it cannot be seen from the op itself (a value that only passes through
+  /// scratch, of chunks that differ in size); else -1.
   int32_t origin = -1;
 
   bool operator==(const Op&) const = default;
@@ -155,10 +156,10 @@ struct Shape {
   /// Groups of ranks inside nodes (sockets, NUMA nodes, caches), the coarsest first: inner[i][r] is the group of rank
   /// r. Every level divides the groups of the one before.
   std::vector<std::vector<int>> inner = {};
-  /// For hierarchical algorithms: how to go about each step of Hierarchy::steps(); empty: as the algorithm likes.
   /// The rail that rank r reaches other nodes by (the number of its nearest adapter); empty: rails are not known, or
   /// all are on one.  Hierarchical algorithms let ranks of one rail talk to each other.
   std::vector<int> railOf = {};
+  /// For hierarchical algorithms: how to go about each step of Hierarchy::steps(); empty: as the algorithm likes.
   std::vector<LevelPart> parts = {};
   /// Some ranks' blocks differ in size (the v forms).
   bool uneven = false;

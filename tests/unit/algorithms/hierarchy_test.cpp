@@ -84,6 +84,9 @@ Shape ragged(Dice& dice, Collective collective, int nRanks) {
       shape.inner.push_back(groups);
     }
   }
+  for (int r = 0, rails = dice.between(0, 3); r < nRanks && rails > 0; ++r) {
+    shape.railOf.push_back(dice.between(0, rails));
+  }
   shape.root = collective == Collective::Broadcast ? dice.between(0, nRanks - 1) : 0;
   shape.inPlace = dice.between(0, 1) == 1;
   shape.bytes = dice.between(0, 1) == 1 ? 8 : size_t{64} << 20;
@@ -198,6 +201,57 @@ TEST_CASE("what crosses a level is what its share is") {
       CHECK(sockets / unit == Approx(row.acrossSockets));
     }
   }
+}
+
+TEST_CASE("nodes talk to each other along rails, wherever their ranks lie") {
+  Shape shape{.nRanks = 13, .bytes = size_t{1} << 20};
+  shape.nodeOf = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2};
+  shape.railOf = {0, 1, 2, 3, 3, 2, 1, 0, 2, 5, 0, 3, 1};
+  const auto crossings = [&](Collective collective) {
+    shape.collective = collective;
+    int strays = 0;
+    for (const Schedule& s : buildAll(hierarchical(collective), shape)) {
+      for (const Op& op : s.lanes[0].ops) {
+        for (int to : op.to) {
+          const auto from = static_cast<size_t>(s.rank), at = static_cast<size_t>(to);
+          if (shape.nodeOf[from] == shape.nodeOf[at] || shape.railOf[from] == shape.railOf[at]) continue;
+          INFO(collectiveKey(collective) << " rank " << s.rank << " sends to " << to);
+          CHECK((shape.railOf[from] == 5 || shape.railOf[at] == 5));  // that rail no other node has
+          ++strays;
+        }
+      }
+    }
+    return strays;
+  };
+  CHECK(crossings(Collective::AllReduce) == 0);  // rank 9 holds no shard
+  for (const Collective c : {Collective::AllGather, Collective::ReduceScatter, Collective::AllToAll}) {
+    CHECK(crossings(c) > 0);
+  }
+  int proofs = 0;
+  for (const Collective collective : kHierarchical) {
+    shape.collective = collective;
+    CHECK(prove(shape, &proofs) == "");
+  }
+}
+
+TEST_CASE("blocks of several sizes are named by who sends and who receives them, wherever they pass through") {
+  const uint64_t seed = testSeeds(1, 1).front();
+  CAPTURE(seed);
+  Dice dice(seed);
+  int named = 0;
+  for (int round = 0; round < 60; ++round) {
+    Shape shape = ragged(dice, Collective::AllToAll, dice.between(2, 20));
+    shape.uneven = true;
+    const Algorithm& algorithm = hierarchical(Collective::AllToAll);
+    if (!algorithm.supports(shape)) continue;
+    std::vector<Schedule> all = buildAll(algorithm, shape);
+    for (Schedule& s : all) s = round % 2 == 0 ? fuse(s) : fuseForDirect(s);
+    const std::vector<Schedule> followed = markOrigins(all);
+    INFO(describe(algorithm, shape));
+    CHECK(all == followed);
+    for (const Schedule& s : all) named += static_cast<int>(s.lanes[0].ops.size());
+  }
+  CHECK(named > 1000);
 }
 
 TEST_CASE("the cheapest parts are small messages' trees and doubling, and large ones' shards") {

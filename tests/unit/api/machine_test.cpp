@@ -68,6 +68,45 @@ TEST_CASE("hierarchical algorithms run on the levels of a machine that is given"
   }
 }
 
+TEST_CASE("blocks of several sizes pass through other ranks, with other sizes in every call") {
+  const Variable off("TUTTI_CALIBRATION", "off");
+  const Variable in("TUTTI_TOPO_FILE", "package:2 numa:2 l3:2 core:1");
+  const Variable cpus("TUTTI_TOPO_CPUS", "0/0/1/2/4/4/6/7");
+  const Variable algorithms("TUTTI_ALGO", "alltoall:hierarchical");
+  for (const int nRanks : {5, 8}) {
+    const std::string complaints = onRanks(nRanks, [](const Rank& r) {
+      for (const size_t count : {1, 0, 777, 60'000, 1}) {
+        if (std::string why = checkVectors(r, {.count = count}); !why.empty()) return why;
+      }
+      return std::string();
+    });
+    CHECK(complaints == "");
+  }
+}
+
+TEST_CASE("ranks that do not agree on a size are told so by name, all of them") {
+  const Variable off("TUTTI_CALIBRATION", "off");
+  const Variable in("TUTTI_TOPO_FILE", "package:2 core:2");
+  const Variable cpus("TUTTI_TOPO_CPUS", "0/0/2/2");
+  const Variable algorithms("TUTTI_ALGO", "alltoall:hierarchical");
+  const std::string complaints = onRanks(4, [](const Rank& r) {
+    std::vector<size_t> send(4, 1), receive(4, 1), places = {0, 8, 16, 24};
+    if (r.rank == 1) send[3] = 5;
+    std::vector<float> from(32), to(32);
+    const tuttiResult_t result = tuttiAllToAllv(from.data(), send.data(), places.data(), to.data(), receive.data(),
+                                                places.data(), tuttiFloat32, r.comm, nullptr);
+    const std::string why = result == tuttiInvalidUsage ? tuttiGetLastError(r.comm) : "no error";
+    const bool told = why.find("rank 1 sends 5 elements to rank 3, which expects 1") != std::string::npos;
+    if (!told) return why;
+    send[3] = 1;  // and the communicator is as good as before
+    return std::string(tuttiAllToAllv(from.data(), send.data(), places.data(), to.data(), receive.data(), places.data(),
+                                      tuttiFloat32, r.comm, nullptr) == tuttiSuccess
+                           ? ""
+                           : tuttiGetLastError(r.comm));
+  });
+  CHECK(complaints == "");
+}
+
 TEST_CASE("without levels a hierarchical algorithm is refused by name") {
   const Variable off("TUTTI_CALIBRATION", "off");
   const Variable in("TUTTI_TOPO_FILE", "package:1 core:64");
