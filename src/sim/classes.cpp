@@ -1,6 +1,7 @@
 // Roles of classes; see roles.hpp.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 #include "src/sim/role_parts.hpp"
@@ -9,6 +10,7 @@ namespace tutti::sim {
 namespace {
 
 constexpr int kChecked = 4;                   // nodes that a symmetry or a class is checked on
+constexpr size_t kMostStrides = 6;            // that grids are tried for
 constexpr int kSampled = 1024;                // nodes that a mean is taken over
 constexpr size_t kMostMembers = 100000;       // more, and there is nothing to gain
 constexpr uint64_t kMostSteps = 400'000'000;  // of all ranks' programs, when all have to be looked at
@@ -29,17 +31,56 @@ std::vector<int> sample(int n, int most) {
 /// Node k in the place of node 0 turns node `node` into this one, and back.
 class Action {
  public:
-  Action(Symmetry symmetry, int nodes, int perNode) : symmetry_(symmetry), nodes_(nodes), perNode_(perNode) {}
-  int node(int node, int k) const { return symmetry_ == Symmetry::Round ? (node + k) % nodes_ : node ^ k; }
+  /// Nodes as a grid, of which the first dimension varies fastest; each dimension is gone round.  One dimension: all
+  /// nodes in a circle.
+  Action(std::vector<int> dims, int perNode) : dims_(std::move(dims)), perNode_(perNode) {}
+  /// The nodes of a power of two, exchanged by bit patterns.
+  static Action exchange(int perNode) { return Action({}, perNode); }
+
+  int node(int node, int k) const {
+    if (dims_.empty()) return node ^ k;
+    return byDimension(node, k, [](int a, int b, int size) { return (a + b) % size; });
+  }
   int rank(int rank, int k) const { return node(rank / perNode_, k) * perNode_ + rank % perNode_; }
   /// What brings node k to node 0.
-  int inverse(int k) const { return symmetry_ == Symmetry::Round ? (nodes_ - k) % nodes_ : k; }
+  int inverse(int k) const {
+    if (dims_.empty()) return k;
+    return byDimension(0, k, [](int a, int b, int size) { return (a + size - b) % size; });
+  }
 
  private:
-  Symmetry symmetry_;
-  int nodes_;
+  template <class Combine>
+  int byDimension(int a, int b, Combine combine) const {
+    int result = 0, stride = 1;
+    for (const int size : dims_) {
+      result += combine(a % size, b % size, size) * stride;
+      a /= size;
+      b /= size;
+      stride *= size;
+    }
+    return result;
+  }
+
+  std::vector<int> dims_;
   int perNode_;
 };
+
+/// Grids of the nodes whose rows and planes are as long as the distances to some peers: {4, 32} of 128 nodes for one 4
+/// further.  The circle of all nodes comes first.
+std::vector<std::vector<int>> gridsFor(int nodes, const std::set<int>& distances) {
+  std::vector<std::vector<int>> grids = {{nodes}};
+  std::vector<int> strides;
+  for (const int d : distances) {
+    if (d > 1 && d < nodes && nodes % d == 0 && strides.size() < kMostStrides) strides.push_back(d);
+  }
+  for (size_t i = 0; i < strides.size(); ++i) {
+    grids.push_back({strides[i], nodes / strides[i]});
+    for (size_t j = i + 1; j < strides.size(); ++j) {
+      if (strides[j] % strides[i] == 0) grids.push_back({strides[i], strides[j] / strides[i], nodes / strides[j]});
+    }
+  }
+  return grids;
+}
 
 bool sameUnder(const Action& action, int k, const Program& first, const Program& moved) {
   if (first.edges.size() != moved.edges.size() || fingerprint(first) != fingerprint(moved)) return false;
@@ -60,15 +101,27 @@ class Classes {
 
   Result<Roles> find() {
     buildNode(0, shape_);
-    for (const Symmetry symmetry : {Symmetry::Round, Symmetry::Exchange}) {
-      if (symmetry == Symmetry::Exchange && (nodes_ & (nodes_ - 1)) != 0) continue;
-      const Action action(symmetry, nodes_, perNode_);
+    for (const std::vector<int>& dims : gridsFor(nodes_, distances())) {
+      const Action action(dims, perNode_);
+      if (holds(action)) return bySymmetry(action);
+    }
+    if ((nodes_ & (nodes_ - 1)) == 0) {
+      const Action action = Action::exchange(perNode_);
       if (holds(action)) return bySymmetry(action);
     }
     return byRefinement();
   }
 
  private:
+  /// From node 0 to the nodes of its ranks' peers.
+  std::set<int> distances() {
+    std::set<int> found;
+    for (const auto& program : built_[0]) {
+      for (const int peer : program->edges) found.insert(peer / perNode_);
+    }
+    return found;
+  }
+
   std::vector<std::shared_ptr<const Program>>& buildNode(int node, Shape& shape) {
     auto& programs = built_[node];
     if (programs.empty()) {

@@ -13,7 +13,7 @@ constexpr double kBytesPerPs = 1e-3;  // of 1 GB/s
 
 }  // namespace
 
-Flows::Flows(std::vector<double> capacityGBps) : links_(capacityGBps.size()) {
+Flows::Flows(std::vector<double> capacityGBps, int32_t mostExact) : mostExact_(mostExact), links_(capacityGBps.size()) {
   for (size_t i = 0; i < links_.size(); ++i) links_[i].capacity = capacityGBps[i];
 }
 
@@ -85,7 +85,24 @@ void Flows::visitFlow(int32_t id) {
   component_.push_back(id);
 }
 
-/// Everything that a change can reach over full links.
+/// A full link among those that are divided anew; if not as a whole, then what it leaves beside transfers that keep
+/// their rates.
+void Flows::include(int32_t link, bool whole) {
+  Link& l = links_[static_cast<size_t>(link)];
+  l.visit = visit_;
+  componentLinks_.push_back(link);
+  l.left = l.capacity;
+  l.unfixed = static_cast<int32_t>(l.flows.size());
+  for (const int32_t id : l.flows) {
+    if (whole) visitFlow(id);
+    const Flow& flow = flows_[static_cast<size_t>(id)];
+    if (flow.visit == visit_) continue;
+    l.left -= flow.rate;
+    --l.unfixed;
+  }
+}
+
+/// Everything that a change can reach over full links; among very many, what is on the links that have changed.
 void Flows::collect() {
   ++visit_;
   component_.clear();
@@ -99,15 +116,12 @@ void Flows::collect() {
   }
   newFlows_.clear();
   dirtyLinks_.clear();
+  // Links that are not dirty can be reached over by others only while few are under way; else the rest of them stays.
+  const bool whole = active_ <= mostExact_;
   for (size_t i = 0; i < component_.size(); ++i) {
     for (const int32_t link : flows_[static_cast<size_t>(component_[i])].links) {
-      Link& l = links_[static_cast<size_t>(link)];
-      if (l.visit == visit_ || !full(l)) continue;
-      l.visit = visit_;
-      l.left = l.capacity;
-      l.unfixed = static_cast<int32_t>(l.flows.size());
-      componentLinks_.push_back(link);
-      for (const int32_t id : l.flows) visitFlow(id);
+      const Link& l = links_[static_cast<size_t>(link)];
+      if (l.visit != visit_ && full(l)) include(link, whole);
     }
   }
 }

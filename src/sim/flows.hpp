@@ -2,7 +2,9 @@
 // can get more without taking from one that has no more than it (Bertsekas & Gallager, "Data Networks", section 6.5.2).
 //
 // Only what a change can touch is computed again: a link whose transfers together could not fill it bounds nobody and
-// joins nothing, and transfers that no full link joins do not see each other.
+// joins nothing, and transfers that no full link joins do not see each other.  Where very many transfers are joined in
+// this way, only those on links where one came or went are computed again, beside others that keep what they have: what
+// these leave elsewhere is taken up when something changes there.
 //
 // Times are picoseconds in whole numbers, so that what happens at the same time is seen to.
 #pragma once
@@ -23,8 +25,11 @@ inline double toUs(Picoseconds t) { return static_cast<double>(t) * 1e-6; }
 /// One thread.
 class Flows {
  public:
+  /// While no more transfers than this are under way, all that a change can touch is computed again.
+  static constexpr int32_t kMostExact = 1024;
+
   /// [link] GB/s, all above 0.
-  explicit Flows(std::vector<double> capacityGBps);
+  explicit Flows(std::vector<double> capacityGBps, int32_t mostExact = kMostExact);
 
   /// When a transfer ends as things stand.  One that is told again replaces what was told before: only an ending with
   /// the present version counts.
@@ -76,11 +81,13 @@ class Flows {
   bool full(const Link& link) const { return link.demand > link.capacity * (1 + 1e-6); }
   void touch(int32_t link);
   void collect();
+  void include(int32_t link, bool whole);
   void visitFlow(int32_t flow);
   void fill();
   void fix(int32_t flow, double rate);
   void apply(int32_t flow, Picoseconds now);
 
+  int32_t mostExact_;
   std::vector<Link> links_;
   std::vector<Flow> flows_;
   std::vector<int32_t> freeFlows_;

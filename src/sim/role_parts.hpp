@@ -29,7 +29,4 @@ class EdgeIndex {
 
 Status unmatched(int from, int to);
 
-/// Ways to map nodes onto nodes: all go k further round, or node i goes to i xor k.
-enum class Symmetry { Round, Exchange };
-
 }  // namespace tutti::sim

@@ -3,8 +3,9 @@
 // Classes are those of nodes: two nodes are of one class if their ranks, in order, have the same programs towards peers
 // of the same classes.  All ranks of a class then do the same at the same time, on a fabric that holds nobody up, and
 // one node of each class is enough to know when.  Classes are found in one of two ways:
-//   - by symmetry: going round by whole nodes (or, for a power of two of them, exchanging all by one bit pattern) makes
-//     of every rank's program another rank's.  Checked on node 0 and a few others;
+//   - by symmetry: going round by whole nodes (all in a circle, or in each dimension of a grid; or, for a power of two
+//     of them, exchanging all by one bit pattern) makes of every rank's program another rank's.  Checked on node 0 and
+//     a few others;
 //   - by refinement: nodes are told apart by their programs and by their peers' classes until nothing changes (1-
 //     dimensional Weisfeiler & Leman 1968).  Found on the schedule for few bytes, checked on some nodes of each class
 //     with the real one.

@@ -55,6 +55,8 @@ TEST_CASE("symmetric schedules need one node") {
   CHECK(members("hierarchical", 1 << 20) == 4);
   CHECK(members("halvingdoubling", 1 << 20) == 4);
   CHECK(members("recursivedoubling", 1000) == 4);
+  CHECK(members("torus2d", 1 << 20) == 4);  // 16 x 16: rows of four nodes
+  CHECK(members("torus3d", 1 << 20) == 4);
 }
 
 TEST_CASE("where channels turn the ranks, one member stands for a node") {

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <map>
+#include <memory>
 #include <random>
 
 using namespace tutti::sim;
@@ -90,6 +91,43 @@ TEST_CASE("links are shared max-min fairly, whatever came and went before") {
       REQUIRE(flows.rateGBps(id) == Approx(expected[i++]).epsilon(1e-5));
     }
   }
+}
+
+TEST_CASE("among very many transfers only those near a change get other rates, and no link carries too much") {
+  const unsigned seed = GENERATE(range(1u, 10u));
+  CAPTURE(seed);
+  constexpr int kPorts = 400;
+  std::mt19937 random(seed);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  std::vector<std::vector<int32_t>> routes(1000);  // from port to port: all are joined
+  for (auto& route : routes) route = {below(kPorts), kPorts + below(kPorts)};
+  Flows exact(std::vector<double>(2 * kPorts, 10)), near(std::vector<double>(2 * kPorts, 10), 50);
+  std::map<int32_t, size_t> live;
+  Picoseconds now = 0;
+  double sum = 0, sumExact = 0;
+  for (int round = 0; round < 300; ++round, now += 10) {
+    const auto one = static_cast<size_t>(below(1000));
+    const int32_t id = near.start(routes[one], 1e12, 8, now);
+    REQUIRE(exact.start(routes[one], 1e12, 8, now) == id);
+    live[id] = one;
+    if (round > 250) {
+      const auto gone = std::next(live.begin(), below(static_cast<int>(live.size())));
+      near.finish(gone->first, now);
+      exact.finish(gone->first, now);
+      live.erase(gone);
+    }
+    near.settle(now);
+    exact.settle(now);
+    std::vector<double> carried(2 * kPorts);
+    for (const auto& [flow, route] : live) {
+      REQUIRE(near.rateGBps(flow) > 0);
+      for (const int32_t link : routes[route]) carried[static_cast<size_t>(link)] += near.rateGBps(flow);
+      sum += near.rateGBps(flow);
+      sumExact += exact.rateGBps(flow);
+    }
+    for (const double gbps : carried) REQUIRE(gbps <= 10 * (1 + 1e-9));
+  }
+  CHECK(sum == Approx(sumExact).epsilon(0.02));
 }
 
 TEST_CASE("a transfer that shares its link for a while ends when its bytes have passed") {
