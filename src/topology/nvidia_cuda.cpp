@@ -6,7 +6,7 @@ namespace tutti::topology {
 namespace {
 
 // The CUDA driver's C interface, as its reference manual documents it (docs.nvidia.com/cuda/cuda-driver-api).
-constexpr int kSuccess = 0, kNoDevice = 100;
+constexpr int kCudaSuccess = 0, kCudaNoDevice = 100;
 enum Attribute : int { Multiprocessors = 16, CapabilityMajor = 75, CapabilityMinor = 76 };
 
 struct Cuda {
@@ -36,11 +36,11 @@ struct Cuda {
   }
 };
 
-void addDevice(Graph& g, const Cuda& cuda, int number) {
+void addCudaDevice(Graph& g, const Cuda& cuda, int number) {
   int device = 0;
   char busId[64] = "";
   const int code = cuda.device(&device, number);
-  if (code != kSuccess || cuda.busId(busId, sizeof busId, device) != kSuccess) {
+  if (code != kCudaSuccess || cuda.busId(busId, sizeof busId, device) != kCudaSuccess) {
     g.note(cat("CUDA device ", number, ": the driver does not tell its place on PCI"));
     return;
   }
@@ -54,12 +54,13 @@ void addDevice(Graph& g, const Cuda& cuda, int number) {
   n.index = number;
   int major = 0, minor = 0, multiprocessors = 0;
   size_t bytes = 0;
-  if (cuda.attribute(&major, CapabilityMajor, device) == kSuccess &&
-      cuda.attribute(&minor, CapabilityMinor, device) == kSuccess) {
+  if (cuda.attribute(&major, CapabilityMajor, device) == kCudaSuccess &&
+      cuda.attribute(&minor, CapabilityMinor, device) == kCudaSuccess) {
     n.gpu.sm = major * 10 + minor;
   }
-  if (cuda.attribute(&multiprocessors, Multiprocessors, device) == kSuccess) n.gpu.multiprocessors = multiprocessors;
-  if (cuda.memory(&bytes, device) == kSuccess) n.memoryBytes = bytes;
+  if (cuda.attribute(&multiprocessors, Multiprocessors, device) == kCudaSuccess)
+    n.gpu.multiprocessors = multiprocessors;
+  if (cuda.memory(&bytes, device) == kCudaSuccess) n.memoryBytes = bytes;
 }
 
 }  // namespace
@@ -71,10 +72,10 @@ void addByCuda(Graph& graph, const char* library) {
   Cuda cuda;
   if (const std::string why = cuda.load(library); !why.empty()) return without(why);
   int count = 0, code = cuda.init(0);
-  if (code == kSuccess) code = cuda.count(&count);
-  if (code == kNoDevice) return without("shows this process no device");
-  if (code != kSuccess) return without(cat("does not start: error ", code));
-  for (int i = 0; i < count; ++i) addDevice(graph, cuda, i);
+  if (code == kCudaSuccess) code = cuda.count(&count);
+  if (code == kCudaNoDevice) return without("shows this process no device");
+  if (code != kCudaSuccess) return without(cat("does not start: error ", code));
+  for (int i = 0; i < count; ++i) addCudaDevice(graph, cuda, i);
 }
 
 }  // namespace tutti::topology

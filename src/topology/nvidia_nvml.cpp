@@ -13,38 +13,38 @@ namespace tutti::topology {
 namespace {
 
 // NVML's C interface, as its reference manual documents it (docs.nvidia.com/deploy/nvml-api).
-constexpr int kSuccess = 0, kNotSupported = 3, kNotFound = 6;
-using Handle = struct NvmlDevice*;
+constexpr int kNvmlSuccess = 0, kNvmlNotSupported = 3, kNvmlNotFound = 6;
+using NvmlHandle = struct NvmlDevice*;
 
 /// nvmlPciInfo_t of the _v3 functions.
-struct PciPlace {
+struct NvmlPciInfo {
   char busIdLegacy[16];
   unsigned domain, bus, device, pciDeviceId, pciSubSystemId;
   char busId[32];
 };
-static_assert(sizeof(PciPlace) == 68);
+static_assert(sizeof(NvmlPciInfo) == 68);
 
-constexpr unsigned kMostLinks = 18;  // NVML_NVLINK_MAX_LINKS; further ones answer with an error
-constexpr unsigned kFeatureOn = 1;   // NVML_FEATURE_ENABLED, NVML_DEVICE_MIG_ENABLE
+constexpr unsigned kMostNvlinks = 18;  // NVML_NVLINK_MAX_LINKS; further ones answer with an error
+constexpr unsigned kFeatureOn = 1;     // NVML_FEATURE_ENABLED, NVML_DEVICE_MIG_ENABLE
 enum RemoteType : int { RemoteGpu = 0, RemoteCpu = 1, RemoteSwitch = 2, RemoteUnknown = 255 };
 
 struct Nvml {
   int (*init)() = nullptr;
   int (*shutdown)() = nullptr;
   int (*count)(unsigned*) = nullptr;
-  int (*handle)(unsigned, Handle*) = nullptr;
-  int (*pciInfo)(Handle, PciPlace*) = nullptr;
+  int (*handle)(unsigned, NvmlHandle*) = nullptr;
+  int (*pciInfo)(NvmlHandle, NvmlPciInfo*) = nullptr;
   // What older drivers lack.
   const char* (*errorText)(int) = nullptr;
-  int (*uuid)(Handle, char*, unsigned) = nullptr;
-  int (*capability)(Handle, int*, int*) = nullptr;
-  int (*migMode)(Handle, unsigned*, unsigned*) = nullptr;
-  int (*mostMigDevices)(Handle, unsigned*) = nullptr;
-  int (*migDevice)(Handle, unsigned, Handle*) = nullptr;
-  int (*linkState)(Handle, unsigned, unsigned*) = nullptr;
-  int (*linkVersion)(Handle, unsigned, unsigned*) = nullptr;
-  int (*remoteType)(Handle, unsigned, int*) = nullptr;
-  int (*remotePci)(Handle, unsigned, PciPlace*) = nullptr;
+  int (*uuid)(NvmlHandle, char*, unsigned) = nullptr;
+  int (*capability)(NvmlHandle, int*, int*) = nullptr;
+  int (*migMode)(NvmlHandle, unsigned*, unsigned*) = nullptr;
+  int (*mostMigDevices)(NvmlHandle, unsigned*) = nullptr;
+  int (*migDevice)(NvmlHandle, unsigned, NvmlHandle*) = nullptr;
+  int (*linkState)(NvmlHandle, unsigned, unsigned*) = nullptr;
+  int (*linkVersion)(NvmlHandle, unsigned, unsigned*) = nullptr;
+  int (*remoteType)(NvmlHandle, unsigned, int*) = nullptr;
+  int (*remotePci)(NvmlHandle, unsigned, NvmlPciInfo*) = nullptr;
 
   /// "" or why it cannot be used.
   std::string load(const char* library) {
@@ -79,15 +79,15 @@ struct Nvml {
   }
 };
 
-std::string busIdOf(const PciPlace& place) {
+std::string nvmlBusId(const NvmlPciInfo& place) {
   char text[32];
   std::snprintf(text, sizeof text, "%04x:%02x:%02x.0", place.domain, place.bus, place.device);
   return canonicalBusId(text);
 }
 
-class Asker {
+class NvmlAsker {
  public:
-  Asker(Graph& graph, const Nvml& nvml) : g_(graph), nvml_(nvml), host_(graph.all(NodeKind::Host).front()) {}
+  NvmlAsker(Graph& graph, const Nvml& nvml) : g_(graph), nvml_(nvml), host_(graph.all(NodeKind::Host).front()) {}
 
   void run() {
     unsigned count = 0;
@@ -107,21 +107,21 @@ class Asker {
 
   /// Whether the call succeeded; else a note, but where the device simply has no such thing.
   bool ok(int code, const char* call, const std::string& what) {
-    if (code != kSuccess && code != kNotSupported) g_.note(cat(what, ": ", call, " failed: ", nvml_.why(code)));
-    return code == kSuccess;
+    if (code != kNvmlSuccess && code != kNvmlNotSupported) g_.note(cat(what, ": ", call, " failed: ", nvml_.why(code)));
+    return code == kNvmlSuccess;
   }
 
   void gpu(unsigned number) {
     const std::string what = cat("GPU ", number, " of NVML");
-    Handle handle = nullptr;
-    PciPlace place{};
+    NvmlHandle handle = nullptr;
+    NvmlPciInfo place{};
     if (!ok(nvml_.handle(number, &handle), "nvmlDeviceGetHandleByIndex_v2", what)) return;
     const int code = nvml_.pciInfo(handle, &place);
-    if (code != kSuccess) {
+    if (code != kNvmlSuccess) {
       g_.note(cat(what, ": nvmlDeviceGetPciInfo_v3 failed: ", nvml_.why(code), "; it is left out"));
       return;
     }
-    const std::string busId = busIdOf(place);
+    const std::string busId = nvmlBusId(place);
     int node = g_.byBusId(busId, host_);
     if (node >= 0 && at(node).kind != NodeKind::Gpu) {
       g_.note(cat(busId, ": NVML says that this is a GPU, the system that it is a ", kindName(at(node).kind)));
@@ -133,7 +133,7 @@ class Asker {
   }
 
   /// A GPU that NVML knows and /sys does not, as in containers without the host's /sys.
-  int addHidden(const std::string& busId, const PciPlace& place) {
+  int addHidden(const std::string& busId, const NvmlPciInfo& place) {
     Node n;
     n.kind = NodeKind::Gpu;
     n.parent = g_.all(NodeKind::Numa, host_).front();
@@ -147,7 +147,7 @@ class Asker {
     return node;
   }
 
-  void about(int node, Handle handle) {
+  void about(int node, NvmlHandle handle) {
     Node& n = at(node);
     char uuid[96] = "";
     if (nvml_.uuid != nullptr && ok(nvml_.uuid(handle, uuid, sizeof uuid), "nvmlDeviceGetUUID", n.busId)) {
@@ -166,33 +166,33 @@ class Asker {
     }
   }
 
-  int migParts(Handle handle, const std::string& what) {
+  int migParts(NvmlHandle handle, const std::string& what) {
     unsigned most = 0;
     if (nvml_.mostMigDevices == nullptr || nvml_.migDevice == nullptr) return 0;
     if (!ok(nvml_.mostMigDevices(handle, &most), "nvmlDeviceGetMaxMigDeviceCount", what)) return 0;
     int parts = 0;
     for (unsigned i = 0; i < std::min(most, 64U); ++i) {
-      Handle part = nullptr;
+      NvmlHandle part = nullptr;
       const int code = nvml_.migDevice(handle, i, &part);  // numbers have holes
-      if (code != kNotFound && ok(code, "nvmlDeviceGetMigDeviceHandleByIndex", what)) ++parts;
+      if (code != kNvmlNotFound && ok(code, "nvmlDeviceGetMigDeviceHandleByIndex", what)) ++parts;
     }
     return parts;
   }
 
-  void links(int node, Handle handle) {
+  void links(int node, NvmlHandle handle) {
     if (nvml_.linkState == nullptr || nvml_.remotePci == nullptr) {
       g_.note("NVLinks are not known: this NVML has no functions for them");
       return;
     }
-    for (unsigned link = 0; link < kMostLinks; ++link) {
+    for (unsigned link = 0; link < kMostNvlinks; ++link) {
       unsigned on = 0;
       // A GPU has fewer links than asked for: the first number that it does not know is the end.
       const int code = nvml_.linkState(handle, link, &on);
-      if (code == kNotSupported || code == 2 /* invalid argument */) break;
+      if (code == kNvmlNotSupported || code == 2 /* invalid argument */) break;
       const std::string what = cat(at(node).busId, " NVLink ", link);
       if (!ok(code, "nvmlDeviceGetNvLinkState", what) || on != kFeatureOn) continue;
       unsigned version = 0;
-      if (nvml_.linkVersion != nullptr && nvml_.linkVersion(handle, link, &version) == kSuccess) {
+      if (nvml_.linkVersion != nullptr && nvml_.linkVersion(handle, link, &version) == kNvmlSuccess) {
         at(node).gpu.nvlinkGeneration = std::max(at(node).gpu.nvlinkGeneration, static_cast<int>(version));
       }
       if (at(node).gpu.migParts < 0) neighbour(node, handle, link, what);
@@ -202,14 +202,14 @@ class Asker {
     }
   }
 
-  void neighbour(int node, Handle handle, unsigned link, const std::string& what) {
-    PciPlace place{};
+  void neighbour(int node, NvmlHandle handle, unsigned link, const std::string& what) {
+    NvmlPciInfo place{};
     if (!ok(nvml_.remotePci(handle, link, &place), "nvmlDeviceGetNvLinkRemotePciInfo_v2", what)) return;
     int type = RemoteUnknown;
     if (nvml_.remoteType != nullptr) {
       (void)ok(nvml_.remoteType(handle, link, &type), "nvmlDeviceGetNvLinkRemoteDeviceType", what);
     }
-    const std::string busId = busIdOf(place);
+    const std::string busId = nvmlBusId(place);
     int to = g_.byBusId(busId, host_);
     const bool isSwitch = type == RemoteSwitch || (to >= 0 && at(to).kind == NodeKind::NvSwitch);
     if (to < 0 && isSwitch) to = addSwitch(busId);
@@ -253,7 +253,7 @@ class Asker {
   Graph& g_;
   const Nvml& nvml_;
   int host_;
-  std::map<int, Handle> handles_;  // by node
+  std::map<int, NvmlHandle> handles_;  // by node
   std::map<std::pair<int, int>, int> lanes_;
 };
 
@@ -272,8 +272,8 @@ void addByNvml(Graph& graph, const char* library) {
   };
   Nvml nvml;
   if (const std::string why = nvml.load(library); !why.empty()) return without(why);
-  if (const int code = nvml.init(); code != kSuccess) return without(cat("does not start: ", nvml.why(code)));
-  Asker(graph, nvml).run();
+  if (const int code = nvml.init(); code != kNvmlSuccess) return without(cat("does not start: ", nvml.why(code)));
+  NvmlAsker(graph, nvml).run();
   (void)nvml.shutdown();
 }
 

@@ -27,7 +27,7 @@ std::string busOf(const Graph& g, int gpu) {
 }
 
 /// All GPUs of the graph in NVML's words.
-std::string gpus(const Graph& g, int sm, const char* mig = "-1 0") {
+std::string gpusByNvml(const Graph& g, int sm, const char* mig = "-1 0") {
   std::string text;
   for (size_t i = 0; i < g.all(NodeKind::Gpu).size(); ++i) {
     text += cat("gpu ", busOf(g, static_cast<int>(i)), " ", sm, " ", mig, ";");
@@ -35,28 +35,28 @@ std::string gpus(const Graph& g, int sm, const char* mig = "-1 0") {
   return text;
 }
 
-Graph asked(Graph g, const std::string& machine) {
+Graph askNvml(Graph g, const std::string& machine) {
   const test::Variable variable("FAKE_NVIDIA", machine);
   addByNvml(g, kFake);
   CHECK(complete(g).message() == "");
   return g;
 }
 
-bool noted(const Graph& g, const std::string& part) {
+bool hasNote(const Graph& g, const std::string& part) {
   for (const std::string& note : g.notes) {
     if (note.find(part) != std::string::npos) return true;
   }
   return false;
 }
 
-int lanes(const Graph& g, int a, int b) {
+int lanesBetween(const Graph& g, int a, int b) {
   const int link = g.linkBetween(a, b, LinkKind::NvLink);
   return link < 0 ? 0 : g.links[static_cast<size_t>(link)].count;
 }
 
 /// 8 GPUs with 18 links each, spread over 4 switches.
 std::string hopper(const Graph& g) {
-  std::string text = gpus(g, 90);
+  std::string text = gpusByNvml(g, 90);
   for (int gpu = 0; gpu < 8; ++gpu) {
     for (int link = 0; link < 18; ++link) text += cat("link ", gpu, " ", link, " 2 00f", link % 4, ":00:00.0 4;");
   }
@@ -65,7 +65,7 @@ std::string hopper(const Graph& g) {
 
 /// 4 GPUs in pairs, four links in each.
 std::string pairs(const Graph& g) {
-  std::string text = gpus(g, 80);
+  std::string text = gpusByNvml(g, 80);
   for (int gpu = 0; gpu < 4; ++gpu) {
     for (int link = 0; link < 4; ++link) text += cat("link ", gpu, " ", link, " 0 ", busOf(g, gpu ^ 1), " 3;");
   }
@@ -76,12 +76,12 @@ std::string pairs(const Graph& g) {
 
 TEST_CASE("eight GPUs at four NVSwitches that PCI does not show") {
   const Graph pci = onPci(8);
-  const Graph g = asked(pci, hopper(pci));
+  const Graph g = askNvml(pci, hopper(pci));
   CAPTURE(toText(g));
   REQUIRE(g.all(NodeKind::NvSwitch).size() == 4);
   const std::vector<int> all = g.all(NodeKind::Gpu);
-  CHECK(lanes(g, all[0], g.all(NodeKind::NvSwitch)[0]) == 5);
-  CHECK(lanes(g, all[7], g.all(NodeKind::NvSwitch)[3]) == 4);
+  CHECK(lanesBetween(g, all[0], g.all(NodeKind::NvSwitch)[0]) == 5);
+  CHECK(lanesBetween(g, all[7], g.all(NodeKind::NvSwitch)[3]) == 4);
   const Node& gpu = g.nodes[static_cast<size_t>(all[3])];
   CHECK(gpu.gpu.sm == 90);
   CHECK(gpu.gpu.nvlinkGeneration == 4);
@@ -97,21 +97,21 @@ TEST_CASE("eight GPUs at four NVSwitches that PCI does not show") {
 
 TEST_CASE("GPUs in pairs, and a pair of which one is hidden") {
   const Graph pci = onPci(4);
-  const Graph g = asked(pci, pairs(pci));
+  const Graph g = askNvml(pci, pairs(pci));
   const std::vector<int> all = g.all(NodeKind::Gpu);
-  CHECK(lanes(g, all[0], all[1]) == 4);
-  CHECK(lanes(g, all[2], all[3]) == 4);
-  CHECK(lanes(g, all[1], all[2]) == 0);
+  CHECK(lanesBetween(g, all[0], all[1]) == 4);
+  CHECK(lanesBetween(g, all[2], all[3]) == 4);
+  CHECK(lanesBetween(g, all[1], all[2]) == 0);
   CHECK(g.links[static_cast<size_t>(g.linkBetween(all[0], all[1], LinkKind::NvLink))].gbps == Approx(4 * 20));
   CHECK(Paths(g).between(all[0], all[2])->type != PathClass::Nvl);
   CHECK(g.notes.empty());
 
   std::string hidden = cat("gpu ", busOf(pci, 0), " 0 -1 0;");  // an old driver, too, that tells no capability
   for (int link = 0; link < 4; ++link) hidden += cat("link 0 ", link, " 0 0000:99:00.0 3;");
-  const Graph part = asked(pci, hidden);
+  const Graph part = askNvml(pci, hidden);
   CHECK(part.links.size() == pci.links.size());
-  CHECK(noted(part, "NVLinks to 0000:99:00.0, which is not to be seen here"));
-  CHECK(noted(part, busOf(pci, 3) + ": a GPU that NVML does not show"));
+  CHECK(hasNote(part, "NVLinks to 0000:99:00.0, which is not to be seen here"));
+  CHECK(hasNote(part, busOf(pci, 3) + ": a GPU that NVML does not show"));
 }
 
 TEST_CASE("a GPU that MIG cuts into parts has no NVLinks") {
@@ -119,34 +119,34 @@ TEST_CASE("a GPU that MIG cuts into parts has no NVLinks") {
   std::string text = pairs(pci);
   text.replace(text.find("80 -1 0"), 7, "80 1 3");
   text.replace(text.find("80 -1 0"), 7, "80 0 0");
-  const Graph g = asked(pci, text);
+  const Graph g = askNvml(pci, text);
   const std::vector<int> all = g.all(NodeKind::Gpu);
   CHECK(g.nodes[static_cast<size_t>(all[0])].gpu.migParts == 3);
   CHECK(g.nodes[static_cast<size_t>(all[1])].gpu.migParts == -1);
-  CHECK(lanes(g, all[0], all[1]) == 0);
-  CHECK(lanes(g, all[2], all[3]) == 4);
-  CHECK(noted(g, "MIG is on"));
+  CHECK(lanesBetween(g, all[0], all[1]) == 0);
+  CHECK(lanesBetween(g, all[2], all[3]) == 4);
+  CHECK(hasNote(g, "MIG is on"));
   CHECK(toText(g).find("MIG: 3 parts") != std::string::npos);
 }
 
 TEST_CASE("GPUs that only NVML shows are there, at a guess") {
-  const Graph g = asked(*parseOneLine("package:2"),
-                        "gpu 0000:17:00.0 90 -1 0;gpu 0000:2a:00.0 90 -1 0;"
-                        "link 0 0 0 0000:2a:00.0 4;link 1 0 0 0000:17:00.0 4");
+  const Graph g = askNvml(*parseOneLine("package:2"),
+                          "gpu 0000:17:00.0 90 -1 0;gpu 0000:2a:00.0 90 -1 0;"
+                          "link 0 0 0 0000:2a:00.0 4;link 1 0 0 0000:17:00.0 4");
   const std::vector<int> all = g.all(NodeKind::Gpu);
   REQUIRE(all.size() == 2);
-  CHECK(lanes(g, all[0], all[1]) == 1);
-  CHECK(noted(g, "0000:17:00.0: a GPU that the system does not show on PCI"));
+  CHECK(lanesBetween(g, all[0], all[1]) == 1);
+  CHECK(hasNote(g, "0000:17:00.0: a GPU that the system does not show on PCI"));
 }
 
 TEST_CASE("ends that disagree, and a capability that is not told") {
   const Graph pci = onPci(2);
-  const Graph g = asked(pci, cat(gpus(pci, 0), "link 0 0 0 ", busOf(pci, 1), " 4;link 0 5 0 ", busOf(pci, 1),
-                                 " 4;link 1 0 0 ", busOf(pci, 0), " 4"));
+  const Graph g = askNvml(pci, cat(gpusByNvml(pci, 0), "link 0 0 0 ", busOf(pci, 1), " 4;link 0 5 0 ", busOf(pci, 1),
+                                   " 4;link 1 0 0 ", busOf(pci, 0), " 4"));
   const std::vector<int> all = g.all(NodeKind::Gpu);
-  CHECK(lanes(g, all[0], all[1]) == 2);
+  CHECK(lanesBetween(g, all[0], all[1]) == 2);
   CHECK(g.links[static_cast<size_t>(g.linkBetween(all[0], all[1], LinkKind::NvLink))].gbps == Approx(2 * 20.6));
-  CHECK(noted(g, "the ends disagree"));
+  CHECK(hasNote(g, "the ends disagree"));
 }
 
 TEST_CASE("whatever call fails, the machine stays whole and says so") {
@@ -159,27 +159,27 @@ TEST_CASE("whatever call fails, the machine stays whole and says so") {
   const Graph pci = onPci(4);
   std::string text = pairs(pci);
   text.replace(text.find("80 -1 0"), 7, "80 1 3");
-  const Graph g = asked(pci, cat(text, "fail ", function, " 15"));
+  const Graph g = askNvml(pci, cat(text, "fail ", function, " 15"));
   CHECK(g.all(NodeKind::Gpu).size() == 4);
-  CHECK(noted(g, "GPU is lost"));
+  CHECK(hasNote(g, "GPU is lost"));
   const bool started = std::string(function) != "nvmlInit_v2";
-  CHECK(noted(g, started ? function : "does not start"));
+  CHECK(hasNote(g, started ? function : "does not start"));
 }
 
 TEST_CASE("a machine with NVIDIA GPUs and without NVML says what it does not know") {
   Graph g = onPci(2);
   addByNvml(g, "libtutti-no-such-library.so.1");
-  CHECK(noted(g, "NVLinks and MIG are not known: libtutti-no-such-library.so.1 cannot be loaded"));
+  CHECK(hasNote(g, "NVLinks and MIG are not known: libtutti-no-such-library.so.1 cannot be loaded"));
   addByNvml(g, "libc.so.6");
-  CHECK(noted(g, "libc.so.6 has no nvmlInit_v2"));
+  CHECK(hasNote(g, "libc.so.6 has no nvmlInit_v2"));
   addByCuda(g, "libc.so.6");
-  CHECK(noted(g, "libc.so.6 has no cuInit"));
+  CHECK(hasNote(g, "libc.so.6 has no cuInit"));
 }
 
 TEST_CASE("CUDA's devices are found by their place, in CUDA's order") {
   Graph g = onPci(3);
   for (Node& n : g.nodes) n.index = n.kind == NodeKind::Gpu ? -1 : n.index;
-  const std::string machine = cat(gpus(g, 90), "cuda 2;cuda 0;gpu 0000:77:00.0 90 -1 0;cuda 3");
+  const std::string machine = cat(gpusByNvml(g, 90), "cuda 2;cuda 0;gpu 0000:77:00.0 90 -1 0;cuda 3");
   {
     const test::Variable variable("FAKE_NVIDIA", machine);
     addByCuda(g, kFake);
@@ -191,13 +191,13 @@ TEST_CASE("CUDA's devices are found by their place, in CUDA's order") {
   CHECK(gpu(1).index == -1);
   CHECK(gpu(0).gpu.multiprocessors == 132);
   CHECK(gpu(0).memoryBytes == size_t{80} << 30);
-  CHECK(noted(g, "CUDA device 2 (0000:77:00.0) is not among the GPUs"));
+  CHECK(hasNote(g, "CUDA device 2 (0000:77:00.0) is not among the GPUs"));
   Graph none = onPci(1);
   {
-    const test::Variable variable("FAKE_NVIDIA", gpus(none, 90));
+    const test::Variable variable("FAKE_NVIDIA", gpusByNvml(none, 90));
     addByCuda(none, kFake);
   }
-  CHECK(noted(none, "shows this process no device"));
+  CHECK(hasNote(none, "shows this process no device"));
 }
 
 }  // namespace tutti::topology
