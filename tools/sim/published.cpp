@@ -3,8 +3,6 @@
 namespace tutti::sim {
 namespace {
 
-constexpr double kK = 1024, kM = 1024 * kK, kG = 1024 * kM;
-
 /// Bus bandwidth of an allreduce to time.
 double allReduceUs(double bytes, int ranks, double busGBps) {
   return bytes * 2 * (ranks - 1) / ranks / (busGBps * 1e3);

@@ -6,11 +6,14 @@
 
 namespace tutti::sim {
 
+inline constexpr double kK = 1024, kM = 1024 * kK, kG = 1024 * kM;
+
 struct PublishedPoint {
   int nodes;
   double bytes;  // of the whole vector, as nccl-tests print it
   double us;
-  bool fitted;  // constants were chosen by it; else held out
+  bool fitted;                      // constants were chosen by it; else held out
+  const char* algorithm = nullptr;  // the one that ran; null: the best of the set's
 };
 
 struct PublishedSet {
@@ -18,14 +21,18 @@ struct PublishedSet {
   const char* source;
   const char* collective;
   const char* algorithms;  // the best of these
-  /// A cluster description with $N for the number of nodes and $a, $b, ... for the constants.
+  /// A cluster description with $N for the number of nodes, $R for ranksPerNode and $a, $b, ... for the constants.
   const char* cluster;
   std::vector<const char*> constantNames;
   std::vector<double> constants;  // as found by tutti-sim --validate --fit
   std::vector<PublishedPoint> points;
+  int ranksPerNode = 8;
 };
 
 /// The one table of constants.
 const std::vector<PublishedSet>& publishedSets();
+
+/// Of Tutti itself, on the machine of perf/results.
+std::vector<PublishedSet> measuredSets();
 
 }  // namespace tutti::sim

@@ -22,6 +22,8 @@ std::string filled(const PublishedSet& set, const std::vector<double>& constants
       text += *c;
     } else if (*++c == 'N') {
       text += cat(nodes);
+    } else if (*c == 'R') {
+      text += cat(set.ranksPerNode);
     } else {
       char number[32];
       std::snprintf(number, sizeof number, "%.6g", constants[static_cast<size_t>(*c - 'a')]);
@@ -36,7 +38,7 @@ Result<double> simulatedUs(const PublishedSet& set, const std::vector<double>& c
   Question question;
   question.cluster = filled(set, constants, point.nodes);
   question.collective = set.collective;
-  question.algorithm = set.algorithms;
+  question.algorithm = point.algorithm != nullptr ? point.algorithm : set.algorithms;
   TUTTI_ASSIGN(const Asked asked, understand(question));
   TUTTI_ASSIGN(const Network network, Network::make(asked.cluster));
   // nccl-tests name the whole vector, a Shape one rank's block.
@@ -107,9 +109,12 @@ struct Errors {
 
 Result<std::string> validate(bool fit) {
   std::string text;
-  for (const PublishedSet& set : publishedSets()) {
+  std::vector<PublishedSet> sets = publishedSets();
+  for (PublishedSet& set : measuredSets()) sets.push_back(std::move(set));
+  for (const PublishedSet& set : sets) {
     const std::vector<double> constants = fit ? fitted(set) : set.constants;
-    text += cat(set.name, "\n  ", set.source, "; simulated: ", set.algorithms, "\n");
+    text +=
+        cat(set.name, "\n  ", set.source, "; simulated: ", *set.algorithms != 0 ? set.algorithms : "what ran", "\n");
     for (size_t i = 0; i < constants.size(); ++i) {
       char line[160];
       std::snprintf(line, sizeof line, "  %10.5g  %s\n", constants[i], set.constantNames[i]);
