@@ -88,6 +88,8 @@ class Reader {
   Status single(const std::string& key, const std::string& value) {
     if (key == "nodes") return whole(key, value, 1, kMostNodes, &cluster_.nodes);
     if (key == "ranks-per-node") return whole(key, value, 1, 1024, &cluster_.ranksPerNode);
+    if (key == "cores") return whole(key, value, 1, 4096, &cluster_.cores);
+    if (key == "turn") return number(key, value, 0, 1e6, &cluster_.turnUs);
     if (key == "in-flight") return whole(key, value, 1, 1024, &cluster_.inFlight);
     if (key == "launch") return number(key, value, 0, 1e6, &cluster_.launchUs);
     if (key == "reduce") return number(key, value, 1e-3, 1e6, &cluster_.reduceGBps);
@@ -102,7 +104,7 @@ class Reader {
     }
     return wrong("'", key,
                  "' is no statement; there are nodes, machine, machine-file, ranks-per-node, fabric, near, far, "
-                 "launch, reduce, copy, slice, in-flight");
+                 "launch, reduce, copy, slice, in-flight, cores, turn");
   }
 
   Status machine(const std::string& key, const std::string& text) {
@@ -215,6 +217,7 @@ class Reader {
                         {"receive", into(&p.receiveUs, 0, 1e6)},
                         {"efficiency", into(&p.efficiency, 1e-3, 1)},
                         {"gbps", into(&p.mostGBps, 1e-3, 1e6)},
+                        {"copy", into(&p.copyGBps, 1e-3, 1e6)},
                         {"most", into(&p.mostBytes, 1, 1e18)}}));
     list->push_back(std::move(p));
     return {};

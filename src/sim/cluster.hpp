@@ -49,7 +49,8 @@ struct FabricSpec {
 
 /// How a message's arrival is made visible, and what that costs.  A message of b bytes keeps the sender's lane for
 /// overheadUs, the wire for b / efficiency bytes, and can be used latencyUs after its last byte has left; the
-/// receiver's lane is busy for receiveUs with it.
+/// receiver's lane is busy for receiveUs with it.  With copyGBps both lanes are also busy copying it at that rate, as
+/// processors are that move messages themselves.
 struct ProtocolSpec {
   std::string name;
   double overheadUs = 0;
@@ -58,6 +59,7 @@ struct ProtocolSpec {
   double efficiency = 1;
   double mostGBps = 0;   // payload of one message; 0: what the way carries
   double mostBytes = 0;  // larger messages do not go by it; 0: all do
+  double copyGBps = 0;   // 0: lanes copy nothing
   bool operator==(const ProtocolSpec&) const = default;
 };
 
@@ -74,6 +76,8 @@ struct Cluster {
   double copyGBps = 1000;
   double sliceBytes = 2 << 20;
   int inFlight = 1;
+  int cores = 0;      // of a node, which its ranks share in turn: rank i has core i modulo cores; 0: one each
+  double turnUs = 0;  // until a core has gone over from one rank to another
 
   int nRanks() const { return nodes * ranksPerNode; }
 };

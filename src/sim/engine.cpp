@@ -18,7 +18,8 @@ std::vector<bool> allowed(const std::vector<ProtocolSpec>& list, const std::stri
 double messageUs(const ProtocolSpec& p, double bytes, double gbps) {
   double rate = gbps * p.efficiency;
   if (p.mostGBps > 0) rate = std::min(rate, p.mostGBps);
-  return p.overheadUs + p.latencyUs + p.receiveUs + bytes / (rate * 1e3);
+  const double copiesUs = p.copyGBps > 0 ? 2 * bytes / (p.copyGBps * 1e3) : 0;
+  return p.overheadUs + p.latencyUs + p.receiveUs + copiesUs + bytes / (rate * 1e3);
 }
 
 }  // namespace
@@ -34,10 +35,12 @@ Engine::Engine(const Job& job)
     fifoBase_.push_back(total);
     total += job.edges[m].size() * static_cast<size_t>(lanesOfChannel_);
     for (int lane = 0; lane < job.nLanes(); ++lane) {
-      lanes_.push_back({.member = static_cast<int32_t>(m), .index = lane, .clock = fromUs(job.launchUs)});
+      lanes_.push_back(
+          {.member = static_cast<int32_t>(m), .index = lane, .clock = job.nCores > 0 ? 0 : fromUs(job.launchUs)});
     }
   }
   fifos_.resize(total);
+  cores_.resize(static_cast<size_t>(job.nCores));
   run_.linkBytes.resize(job.capacities.size());
 }
 
@@ -68,8 +71,23 @@ int32_t Engine::newMessage() {
   return message;
 }
 
+/// The lane is busy, once it has its core; it keeps that for what it does next.
+void Engine::work(int32_t id, double us) {
+  Lane& lane = lanes_[static_cast<size_t>(id)];
+  const Picoseconds time = fromUs(us);
+  if (cores_.empty()) {
+    lane.clock += time;
+  } else if (time > 0) {
+    Core& core = cores_[static_cast<size_t>(job_.coreOf[static_cast<size_t>(lane.member)])];
+    const bool another = core.lane >= 0 && core.lane != id;
+    lane.clock = std::max(lane.clock, core.free + (another ? fromUs(job_.turnUs) : 0)) + time;
+    core = {lane.clock, id};
+  }
+}
+
 /// Takes the messages of a step if all are there; when that is, and which of them came last if the lane waited for it.
-bool Engine::take(Lane& lane, const Step& step, Picoseconds* ready, int32_t* cause) {
+bool Engine::take(int32_t id, const Step& step, Picoseconds* ready, int32_t* cause) {
+  Lane& lane = lanes_[static_cast<size_t>(id)];
   const JobLane& mine = jobLane(lane);
   const StepPeer* peers = mine.steps().peers.data() + step.firstPeer;
   for (uint32_t i = 0; i < step.nFrom; ++i) {
@@ -97,7 +115,8 @@ bool Engine::take(Lane& lane, const Step& step, Picoseconds* ready, int32_t* cau
       freeMessages_.push_back(pop(&from));
     }
   }
-  lane.clock = *ready + receive;
+  lane.clock = *ready;
+  work(id, toUs(receive));
   return true;
 }
 
@@ -110,9 +129,9 @@ void Engine::advance(int32_t id) {
       const Step& step = program.steps[lane.step];
       Picoseconds ready = lane.clock;
       int32_t cause = -1, record = -1;
-      if (step.nFrom > 0 && !take(lane, step, &ready, &cause)) return;
-      if (step.reduced > 0) lane.clock += fromUs(step.reduced * chunkBytes_ / (job_.reduceGBps * 1e3));
-      if (step.copied > 0) lane.clock += fromUs(step.copied * chunkBytes_ / (job_.copyGBps * 1e3));
+      if (step.nFrom > 0 && !take(id, step, &ready, &cause)) return;
+      if (step.reduced > 0) work(id, step.reduced * chunkBytes_ / (job_.reduceGBps * 1e3));
+      if (step.copied > 0) work(id, step.copied * chunkBytes_ / (job_.copyGBps * 1e3));
       if (record_) {
         record = static_cast<int32_t>(run_.steps.size());
         run_.steps.push_back({lane.member, lane.index, static_cast<int32_t>(lane.step), lane.loop, ready, lane.clock,
@@ -150,7 +169,8 @@ void Engine::post(int32_t id, const StepPeer& peer, double bytes, int32_t stepRe
   const Edge& edge = job_.edges[static_cast<size_t>(lane.member)][static_cast<size_t>(edgeIndex)];
   const int protocol = protocolFor(edge, bytes);
   const ProtocolSpec& p = (edge.far ? job_.far : job_.near)[static_cast<size_t>(protocol)];
-  lane.clock += fromUs(p.overheadUs);
+  const double copyUs = p.copyGBps > 0 ? bytes / (p.copyGBps * 1e3) : 0;
+  work(id, p.overheadUs + copyUs);
   const int32_t id2 = newMessage();
   Message& m = messages_[static_cast<size_t>(id2)];
   m.ready = lane.clock;
@@ -161,7 +181,7 @@ void Engine::post(int32_t id, const StepPeer& peer, double bytes, int32_t stepRe
   m.edge = &edge;
   m.messages = peer.messages;
   m.record = -1;
-  m.receive = fromUs(p.receiveUs);
+  m.receive = fromUs(p.receiveUs + copyUs);
   ++run_.messages;
   if (record_) {
     m.record = static_cast<int32_t>(run_.sent.size());
@@ -251,7 +271,10 @@ Result<Run> Engine::run(int loops, double loopBytes, bool record) {
   loops_ = loops;
   chunkBytes_ = loopBytes;
   record_ = record;
-  for (size_t i = 0; i < lanes_.size(); ++i) advance(static_cast<int32_t>(i));
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    if (!cores_.empty()) work(static_cast<int32_t>(i), job_.launchUs);
+    advance(static_cast<int32_t>(i));
+  }
   while (!heap_.empty()) {
     const Event event = heap_.front();
     std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());

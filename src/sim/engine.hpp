@@ -99,8 +99,9 @@ class Engine {
   int32_t pop(Queue* queue);
   int32_t newMessage();
 
+  void work(int32_t lane, double us);
   void advance(int32_t lane);
-  bool take(Lane& lane, const Step& step, Picoseconds* ready, int32_t* cause);
+  bool take(int32_t lane, const Step& step, Picoseconds* ready, int32_t* cause);
   void post(int32_t lane, const StepPeer& peer, double bytes, int32_t stepRecord);
   int protocolFor(const Edge& edge, double bytes) const;
   bool mayBegin(const Lane& lane, const Edge& edge) {
@@ -126,6 +127,11 @@ class Engine {
   std::vector<int32_t> messageOfFlow_;
   std::vector<Event> heap_;
   std::vector<bool> nearAllowed_, farAllowed_;
+  struct Core {
+    Picoseconds free = 0;
+    int32_t lane = -1;  // that had it last
+  };
+  std::vector<Core> cores_;
   Run run_;
 };
 

@@ -23,10 +23,20 @@ class Binder {
     for (int member = 0; member < n; ++member) {
       for (int channel = 0; channel < job_.nChannels; ++channel) TUTTI_TRY(addEdges(member, channel));
     }
+    if (network_.cluster().cores > 0) shareCores();
     return std::move(job_);
   }
 
  private:
+  void shareCores() {
+    const int each = network_.cluster().cores;
+    for (size_t member = 0; member < roles_.rankOf.size(); ++member) {
+      const Place place = roles_.places[static_cast<size_t>(roles_.rankOf[member])];
+      job_.coreOf.push_back(roles_.nodeOf[member] * each + place.local % each);
+    }
+    job_.nCores = static_cast<int>(roles_.firstOf.size() - 1) * each;
+  }
+
   void setCapacities() {
     if (!roles_.classes) {
       job_.capacities = network_.capacities();
@@ -128,12 +138,14 @@ Job beginJob(const Network& network, const Roles& roles, int nChannels) {
   job.reduceGBps = c.reduceGBps;
   job.copyGBps = c.copyGBps;
   job.inFlight = c.inFlight;
+  job.turnUs = c.turnUs;
   job.chunkBytes = roles.programs.front()->chunkBytes / nChannels;
   return job;
 }
 
 Result<Job> bindJob(const Network& network, const Roles& roles, int nChannels) {
-  if (roles.classes && nChannels > 1 && nChannels == network.cluster().ranksPerNode) {
+  const bool ownCores = network.cluster().cores == 0;  // else a node's ranks are not alike
+  if (ownCores && roles.classes && nChannels > 1 && nChannels == network.cluster().ranksPerNode) {
     if (auto job = bindTurned(network, roles)) return std::move(*job);
   }
   return Binder(network, roles, nChannels).bind();

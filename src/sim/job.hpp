@@ -49,6 +49,10 @@ struct Job {
   std::vector<ProtocolSpec> near, far;
   double launchUs = 0, reduceGBps = 1, copyGBps = 1;
   int inFlight = 1;
+  /// [member]: its core; empty: one each.  Lanes keep a core from waiting to waiting, and hand it on in turnUs.
+  std::vector<int32_t> coreOf;
+  int nCores = 0;
+  double turnUs = 0;
   double chunkBytes = 0;  // on one lane, in all loops
 
   std::span<const int32_t> linksOf(const Edge& e) const { return std::span(links).subspan(e.firstLink, e.nLinks); }

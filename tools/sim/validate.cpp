@@ -38,6 +38,7 @@ Result<double> simulatedUs(const PublishedSet& set, const std::vector<double>& c
   Question question;
   question.cluster = filled(set, constants, point.nodes);
   question.collective = set.collective;
+  question.single = point.algorithm != nullptr;  // as Tutti's executor sends
   question.algorithm = point.algorithm != nullptr ? point.algorithm : set.algorithms;
   TUTTI_ASSIGN(const Asked asked, understand(question));
   TUTTI_ASSIGN(const Network network, Network::make(asked.cluster));

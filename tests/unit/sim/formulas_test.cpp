@@ -108,6 +108,18 @@ TEST_CASE("overheads keep the lane busy, receivers' too, and the launch comes fi
   CHECK(usOf(network, large) == Approx(7 + 3 * (1 + 10 + 2 + 1000)));
 }
 
+TEST_CASE("ranks that share a core take turns, with what they do themselves") {
+  const auto us = [](int cores) {
+    const Network network = networkOf(clusterOf(cat("machine package:1 core:2\nranks-per-node 2\ncores ", cores,
+                                                    "\nturn 5\nlaunch 1\n"
+                                                    "near p overhead:1 receive:2 copy:1 gbps:1000000\n")));
+    return usOf(network, taskOf(Collective::AllGather, "ring", 1000));
+  };
+  CHECK(us(2) == Approx(1 + (1 + 1) + (2 + 1)).epsilon(1e-3));
+  // Rank 0 begins and sends; a turn; rank 1 does, and takes what is there; a turn; rank 0 takes.
+  CHECK(us(1) == Approx((1 + 2) + 5 + (1 + 2 + 3) + 5 + 3).epsilon(1e-3));
+}
+
 TEST_CASE("messages of each chunk alone cost their overheads, joined ones do not") {
   const Network network = networkOf(clusterOf("machine gpu:16 nvlink:1x100\nnear p overhead:1 latency:5\nlaunch 0"));
   Task task = taskOf(Collective::AllReduce, "circulant", 0);
