@@ -6,8 +6,8 @@ namespace tutti::sim {
 namespace {
 
 /// Two cores do everything: what a call and a message cost them, and how fast they copy (each message twice).  Not
-/// fitted: what a core's turn costs (perf/results/limits-2core-vm.txt, yield_same_cpu), reductions and local copies
-/// (calibration of that machine, reduce-gbps and copy-gbps).
+/// fitted: what a core's turn costs (perf/results/limits-2core-vm.txt, yield_same_cpu), and operands of reductions and
+/// local copies, of near and far memory (calibration of that machine, limits).
 constexpr const char* kNearText =
     "machine package:1 core:2; ranks-per-node $R; cores 2; turn 0.945; launch $a; near p overhead:$b receive:$b "
     "latency:$c copy:$d gbps:1000000; reduce 33.6; copy 21.5; slice 128K";
