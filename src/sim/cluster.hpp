@@ -13,6 +13,8 @@
 //   reduce 400                                         GB/s of the operands that one lane of a rank combines
 //   copy 1000                                          GB/s of a copy inside a rank
 //   slice 2M                                           the most bytes of a message; larger chunks go in loops
+//   cores 2                                            of a node, which its ranks share in turn; else one each
+//   turn 0.9                                           microseconds until a core has gone over to another rank
 //   in-flight 1                                        messages to different ranks that a lane has on the wire at once
 //
 // Fabrics; hop is microseconds per switch or router:

@@ -9,7 +9,7 @@ failed=0
 dump=$(mktemp)
 trap 'rm -f "$dump"' EXIT
 export TUTTI_CALIBRATION=off TUTTI_TOPO_DUMP_FILE=$dump
-hierarchical=allreduce:hierarchical,allgather:hierarchical,reducescatter:hierarchical,broadcast:hierarchical
+hierarchical=allreduce:hierarchical,allgather:hierarchical,reducescatter:hierarchical,broadcast:hierarchical,alltoall:hierarchical
 
 # job HOSTS ARGS: a rank for every letter of HOSTS, on the host of that name.
 job() {
@@ -29,12 +29,12 @@ try() {
 
 try aabbb all
 for hosts in aabbb abcab aaaab; do
-  TUTTI_ALGO=$hierarchical,alltoall:hierarchical try $hosts
+  TUTTI_ALGO=$hierarchical try $hosts
 done
 TUTTI_ALGO=$hierarchical try abbcc all
-export TUTTI_TOPO_FILE='package:2 l3:2 core:1' TUTTI_TOPO_CPUS=0/1/2/2/3
+export TUTTI_TOPO_FILE='package:2 l3:2 core:1 nic:2x25' TUTTI_TOPO_CPUS=0/1/2/2/3
 for hosts in aaaaabb aabbbcc; do
-  TUTTI_ALGO=$hierarchical,alltoall:hierarchical try $hosts
+  TUTTI_ALGO=$hierarchical try $hosts
 done
 TUTTI_ALGO=$hierarchical try aaaaaa all
 exit $failed
