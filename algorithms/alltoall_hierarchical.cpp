@@ -165,6 +165,10 @@ class Walk {
   std::vector<Chunk> free_;
 };
 
+/// Blocks of sizes that the planner does not know may be small ones, for which levels are only more to wait for: so it
+/// has to be far ahead to be chosen.
+constexpr double kUnevenMargin = 2;
+
 /// Every rank tells all others its counts, 16 bytes for each rank.
 double countsUs(const Shape& s, const CostModel& cost, const Hierarchy& h) {
   const LinearCost& link = h.steps().front().link(cost);
@@ -173,7 +177,7 @@ double countsUs(const Shape& s, const CostModel& cost, const Hierarchy& h) {
 }
 
 double partsUs(const Shape& s, const CostModel& cost, const Hierarchy& h, const std::vector<LevelPart>& chosen) {
-  double us = s.uneven ? countsUs(s, cost, h) : 0;
+  double us = 0;
   for (size_t step = 0; step < chosen.size(); ++step) {
     const Hierarchy::Step& at = h.steps()[step];
     const LinearCost& link = at.link(cost);
@@ -182,6 +186,7 @@ double partsUs(const Shape& s, const CostModel& cost, const Hierarchy& h, const 
     us += chosen[step] == LevelPart::Pairwise ? serialUs(link, (g - 1) * each, (g - 1) * each * double(s.bytes))
                                               : exchangeUs(LevelPart::Direct, link, g, each, double(s.bytes));
   }
+  if (s.uneven) us = kUnevenMargin * us + countsUs(s, cost, h);
   return elapsedUs(cost, us);
 }
 
