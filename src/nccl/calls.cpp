@@ -18,7 +18,9 @@ void logCall(const char* function, const CallArguments& c) {
 
 }  // namespace
 
-ncclResult_t checkCall(const char* function, const CallArguments& call) {
+namespace {
+
+ncclResult_t checkNumbers(const char* function, const CallArguments& call) {
   const auto dtype = static_cast<unsigned>(call.dtype), op = static_cast<unsigned>(call.op);
   if (dtype >= ncclNumTypes) {
     return fail(ncclInvalidArgument, function,
@@ -28,8 +30,16 @@ ncclResult_t checkCall(const char* function, const CallArguments& call) {
     return fail(ncclInvalidArgument, function,
                 format("op %u is neither one of NCCL's (0..%d) nor a made one", op, ncclNumOps - 1));
   }
-  if (infoEnabled(subject::kColl)) logCall(function, call);
   return ncclSuccess;
+}
+
+}  // namespace
+
+ncclResult_t checkCall(const char* function, const CallArguments& call) {
+  const ncclResult_t result = checkNumbers(function, call);
+  if (result != ncclSuccess) spoilGroup(result);
+  if (infoEnabled(subject::kColl)) logCall(function, call);
+  return result;
 }
 
 tuttiStream_t streamOf(cudaStream_t stream) {

@@ -42,6 +42,7 @@ Registry& registry() {
 }
 
 thread_local int groupDepth = 0;
+thread_local ncclResult_t groupError = ncclSuccess;
 thread_local std::vector<std::pair<ncclComm_t*, ncclComm_t>> madeInGroup;
 
 /// FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv/
@@ -182,6 +183,7 @@ void groupStarted() { ++groupDepth; }
 void groupEnded() {
   if (groupDepth > 0) --groupDepth;
   if (groupDepth > 0) return;
+  groupError = ncclSuccess;
   for (const auto& [place, comm] : std::exchange(madeInGroup, {})) {
     if (*place == comm) {
       announce(comm);
@@ -194,6 +196,12 @@ void groupEnded() {
 void joinsInGroup(ncclComm_t* place) {
   if (groupDepth > 0) madeInGroup.emplace_back(place, *place);
 }
+
+void spoilGroup(ncclResult_t error) {
+  if (groupDepth > 0 && groupError == ncclSuccess) groupError = error;
+}
+
+ncclResult_t spoiled() { return groupDepth == 1 ? groupError : ncclSuccess; }
 
 unsigned long nextCall(ncclComm_t comm) {
   Registry& all = registry();

@@ -30,6 +30,10 @@ void announce(ncclComm_t comm);
 void groupStarted();
 void groupEnded();
 void joinsInGroup(ncclComm_t* place);
+/// A call in the group was refused before tutti saw it: with it nothing of the group is started.
+void spoilGroup(ncclResult_t error);
+/// What the outermost group, which is about to end, was spoiled with; ncclSuccess if it was not, or is not outermost.
+ncclResult_t spoiled();
 
 /// The number of the next call on comm, for the log.
 unsigned long nextCall(ncclComm_t comm);

@@ -58,10 +58,14 @@ ncclResult_t failed(const char* function, tuttiResult_t result) {
 
 using namespace tutti::nccl;
 
+// What broke comm, else the process's last error, which is all that NCCL knows.
 NCCL_EXPORT(const char*, GetLastError, (ncclComm_t comm)) {
   static thread_local std::string shown;
   shown.clear();
-  if (comm != nullptr) shown = tuttiGetLastError(reinterpret_cast<tuttiComm_t>(comm));
+  const auto handle = reinterpret_cast<tuttiComm_t>(comm);
+  tuttiResult_t state = tuttiSuccess;
+  const bool answers = comm != nullptr && tuttiCommGetAsyncError(handle, &state) == tuttiSuccess;
+  if (answers && state != tuttiSuccess && state != tuttiInProgress) shown = tuttiGetLastError(handle);
   if (shown.empty()) {
     LastError& last = lastError();
     const std::lock_guard lock(last.mutex);

@@ -11,7 +11,10 @@ NCCL_EXPORT(ncclResult_t, GroupStart, (TUTTI_NCCL_NOTHING)) {
 }
 
 NCCL_EXPORT(ncclResult_t, GroupEnd, (TUTTI_NCCL_NOTHING)) {
-  const ncclResult_t result = finish("GroupEnd", tuttiGroupEnd());
+  double unused = 0;
+  const ncclResult_t error = spoiled();
+  if (error != ncclSuccess) (void)tuttiGroupSimulateEnd(&unused);  // drops what was collected
+  const ncclResult_t result = error != ncclSuccess ? error : finish("GroupEnd", tuttiGroupEnd());
   groupEnded();
   return result;
 }

@@ -193,6 +193,15 @@ static void mistakes(World* w) {
   CHECK(strstr(ncclGetLastError(comm), "sendbuff") != NULL);
   CHECK(ncclBroadcast(&x, &x, 1, ncclFloat, w->n, comm, NULL) == ncclInvalidArgument);
   CHECK(ncclCommCount(NULL, NULL) == ncclInvalidArgument);
+  fillInputs(w); /* with one wrong call nothing of a group is started */
+  NCCL(ncclGroupStart());
+  for (int r = 0; r < w->mine; ++r) {
+    NCCL(ncclAllReduce(w->in[r], w->out[r], kBlock, ncclFloat, ncclSum, w->comm[r], NULL));
+  }
+  CHECK(ncclAllReduce(w->in[0], w->out[0], kBlock, (ncclDataType_t)13, ncclSum, comm, NULL) == ncclInvalidArgument);
+  CHECK(ncclGroupEnd() == ncclInvalidArgument);
+  CHECK(w->out[0][0] == -1);
+  CHECK(strstr(ncclGetLastError(comm), "datatype 13") != NULL);
   CHECK(ncclGetUniqueId(NULL) == ncclInvalidArgument);
   ncclResult_t state = ncclInternalError;
   NCCL(ncclCommGetAsyncError(comm, &state));

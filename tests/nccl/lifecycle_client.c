@@ -1,5 +1,7 @@
 /* A program written to NCCL: non-blocking communicators, abort, config, errors.  Two ranks of one thread, on host
  * memory. */
+#include <dlfcn.h>
+#include <stdint.h>
 #include <time.h>
 
 #include "tests/nccl/client.h"
@@ -125,6 +127,32 @@ static void configs(void) {
   CHECK(openAlone(&later.known) == ncclSuccess);
 }
 
+/* A stream of Tutti's, which is to be had where libnccl.so.2 is: calls return at once and run in their order. */
+static void streams(void) {
+  int (*create)(cudaStream_t*) = NULL, (*synchronize)(cudaStream_t) = NULL, (*destroy)(cudaStream_t) = NULL;
+  *(void**)&create = dlsym(RTLD_DEFAULT, "tuttiStreamCreate");
+  *(void**)&synchronize = dlsym(RTLD_DEFAULT, "tuttiStreamSynchronize");
+  *(void**)&destroy = dlsym(RTLD_DEFAULT, "tuttiStreamDestroy");
+  CHECK(create != NULL && synchronize != NULL && destroy != NULL);
+  ncclComm_t comm[kRanks];
+  cudaStream_t stream[kRanks];
+  float x[kRanks] = {1, 2};
+  NCCL(ncclCommInitAll(comm, kRanks, NULL));
+  for (int r = 0; r < kRanks; ++r) CHECK(create(&stream[r]) == 0);
+  for (int step = 0; step < 3; ++step) { /* no group: nobody waits here */
+    for (int r = 0; r < kRanks; ++r) NCCL(ncclAllReduce(&x[r], &x[r], 1, ncclFloat, ncclSum, comm[r], stream[r]));
+  }
+  for (int r = 0; r < kRanks; ++r) CHECK(synchronize(stream[r]) == 0);
+  CHECK(x[0] == 12 && x[1] == 12);
+  for (int r = 0; r < kRanks; ++r) NCCL(ncclCommDestroy(comm[r]));
+  for (int r = 0; r < kRanks; ++r) CHECK(destroy(stream[r]) == 0);
+  NCCL(ncclCommInitAll(comm, 1, NULL));
+  for (uintptr_t device = 0; device <= 2; ++device) { /* CUDA's default, legacy and per-thread streams */
+    NCCL(ncclAllReduce(&x[0], &x[0], 1, ncclFloat, ncclSum, comm[0], (cudaStream_t)device));
+  }
+  NCCL(ncclCommDestroy(comm[0]));
+}
+
 static void several(void) {
   ncclUniqueId ids[2];
   ncclComm_t comm[kRanks];
@@ -147,6 +175,7 @@ int main(void) {
   nonBlocking();
   abortInFlight();
   configs();
+  streams();
   several();
   return 0;
 }
