@@ -3,7 +3,8 @@
 # calls NCCL has a run path (DT_RUNPATH, or the older DT_RPATH) to a folder with a libnccl.so.2 of its own.
 #   preload_test.sh LIBNCCL CC HEADERS
 set -u
-library=$1 cc=$2 headers=$3
+library=$(realpath "$1") cc=$2 headers=$3
+unset LD_LIBRARY_PATH LD_PRELOAD
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/site/torch/lib" "$work/site/nvidia/nccl/lib"
