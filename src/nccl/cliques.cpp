@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "src/nccl/calls.hpp"
@@ -74,7 +75,13 @@ using End = ncclResult_t (*)(ncclComm_t);
 ncclResult_t endAll(const std::vector<ncclComm_t>& comms, End end) {
   std::vector<ncclResult_t> results(comms.size(), ncclSuccess);
   std::vector<std::thread> threads;
-  for (size_t i = 1; i < comms.size(); ++i) threads.emplace_back([&, i] { results[i] = end(comms[i]); });
+  for (size_t i = 1; i < comms.size(); ++i) {
+    try {
+      threads.emplace_back([&, i] { results[i] = end(comms[i]); });
+    } catch (const std::system_error& error) {
+      results[i] = fail(ncclSystemError, "CommDestroy", std::string("cannot start a thread: ") + error.what());
+    }
+  }
   if (!comms.empty()) results[0] = end(comms[0]);
   for (std::thread& thread : threads) thread.join();
   for (const ncclResult_t result : results) {
