@@ -1,4 +1,7 @@
 // Communicators: making them, their children, their state, their end.
+#include <unistd.h>
+
+#include <atomic>
 #include <cstring>
 
 #include "src/nccl/calls.hpp"
@@ -79,12 +82,34 @@ ncclResult_t getUniqueId(const char* function, ncclUniqueId* uniqueId) {
   return finish(function, result);
 }
 
-// In one group, so that one thread can bring them all up.
-ncclResult_t initAll(const char* function, ncclComm_t* comms, int nDev) {
+// On CUDA devices tutti gives each rank its own; there the environment's options are its own variables' alone.
+ncclResult_t initAllOnDevices(const char* function, ncclComm_t* comms, int nDev, const int* devices) {
+  static std::atomic<int> count{0};
+  tuttiConfig_t options;
+  if (const ncclResult_t bad = translateConfig(function, nullptr, &options); bad != ncclSuccess) return bad;
+  logVersionOnce();
+  (void)tuttiSetDefault("TUTTI_DEVICE", "cuda");  // this process is a program for CUDA devices
+  const std::string key = "all " + std::to_string(getpid()) + " " + std::to_string(++count);
+  for (int rank = 0; rank < nDev; ++rank) joining(key);
+  const tuttiResult_t result = tuttiCommInitAll(handles(comms), nDev, devices);
+  ncclResult_t first = ncclSuccess;
+  for (int rank = 0; rank < nDev; ++rank) {
+    const ncclResult_t each = made(function, key, result, &comms[rank]);
+    if (each == ncclSuccess && options.timeoutMs != TUTTI_CONFIG_UNDEF_INT) {
+      (void)tuttiCommSetTimeout(handle(comms[rank]), options.timeoutMs);
+    }
+    if (first == ncclSuccess) first = each;
+  }
+  return first;
+}
+
+// In one group, so that one thread can bring them all up.  Ranks on host memory have no device.
+ncclResult_t initAll(const char* function, ncclComm_t* comms, int nDev, const int* devices) {
   ncclUniqueId id;
   if (comms == nullptr) return fail(ncclInvalidArgument, function, "comm is NULL");
   if (nDev < 1) return fail(ncclInvalidArgument, function, format("ndev %d is less than 1", nDev));
   for (int rank = 0; rank < nDev; ++rank) comms[rank] = nullptr;
+  if (!onHost()) return initAllOnDevices(function, comms, nDev, devices);
   if (const ncclResult_t none = getUniqueId(function, &id); none != ncclSuccess) return none;
   (void)tuttiGroupStart();
   groupStarted();
@@ -143,8 +168,7 @@ NCCL_EXPORT(ncclResult_t, CommInitRankScalable,
 }
 
 NCCL_EXPORT(ncclResult_t, CommInitAll, (ncclComm_t * comm, int ndev, const int* devlist)) {
-  (void)devlist;  // ranks on host memory have no device
-  return initAll("CommInitAll", comm, ndev);
+  return initAll("CommInitAll", comm, ndev, devlist);
 }
 
 NCCL_EXPORT(ncclResult_t, CommSplit, (ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config)) {

@@ -39,8 +39,9 @@ bool isWindow(ncclWindow_t window) {
 }
 
 ncclResult_t noDevice(const char* function) {
-  return fail(ncclUnhandledCudaError, function,
-              "this build of Tutti has no CUDA support; with TUTTI_DEVICE=host it gives host memory");
+  return fail(
+      ncclUnhandledCudaError, function,
+      "there is no memory of CUDA devices here: cudaMalloc has it, and TUTTI_DEVICE=host makes this host memory");
 }
 
 }  // namespace
