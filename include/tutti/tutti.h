@@ -135,18 +135,21 @@ typedef struct {
   int device;       /* tuttiDevice_t; default TUTTI_DEVICE_AUTO */
   int reproducible; /* 1: floating-point sums follow one binary tree over ranks, the same bits always; default 0 */
   int timeoutMs;    /* how long a wait may last before its peer counts as lost; 0: for ever; default 30000 */
-  int nChannels;    /* parallel lanes per collective; default: the planner's choice */
+  int nChannels;    /* parallel lanes per collective; default: the planner's choice within min and maxChannels */
   int splitShare;   /* 1: children of tuttiCommSplit share this communicator's threads; default 1 */
   const char* transports; /* as TUTTI_TRANSPORTS: "shm,tcp", "^shm" */
   const char* netName;    /* network transport to use between hosts, e.g. "tcp" */
   const char* commName;   /* for logs and errors; copied */
+  int minChannels;        /* as many lanes or more, as far as they are possible; 1 to 64, default 1 */
+  int maxChannels;        /* at most as many; minChannels to 64, default 64 */
 } tuttiConfig_t;
 
 #define TUTTI_CONFIG_INITIALIZER                                                                                   \
   {                                                                                                                \
     sizeof(tuttiConfig_t), TUTTI_CONFIG_MAGIC, TUTTI_VERSION_CODE, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, \
         TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT,            \
-        TUTTI_CONFIG_UNDEF_PTR, TUTTI_CONFIG_UNDEF_PTR, TUTTI_CONFIG_UNDEF_PTR                                     \
+        TUTTI_CONFIG_UNDEF_PTR, TUTTI_CONFIG_UNDEF_PTR, TUTTI_CONFIG_UNDEF_PTR, TUTTI_CONFIG_UNDEF_INT,            \
+        TUTTI_CONFIG_UNDEF_INT                                                                                     \
   }
 
 #define TUTTI_SPLIT_NOCOLOR (-1)
@@ -199,11 +202,22 @@ TUTTI_API const char* tuttiGetErrorString(tuttiResult_t result);
  *  Valid until the next call on comm (or on this thread). */
 TUTTI_API const char* tuttiGetLastError(tuttiComm_t comm);
 
+/** What the configuration variable `name` ("TUTTI_ALGO") is where the environment does not set it, for communicators
+ *  made from now on.  Process-wide; any thread.  value NULL: the built-in default again.
+ *  Errors   tuttiInvalidArgument: there is no such variable (tutti-info --config lists them), or it cannot be value */
+TUTTI_API tuttiResult_t tuttiSetDefault(const char* name, const char* value);
+
 /* ---- Communicators ------------------------------------------------------------------------------------------- */
 
 /** A new meeting place.  The calling process serves it until the communicator is up, so it must live that long.
  *  Errors   tuttiSystemError: no usable network interface (see TUTTI_SOCKET_IFNAME) */
 TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* uniqueId);
+
+/** The meeting place at "host:port" ("[address]:port" with IPv6), for ranks that agreed on it beforehand: all get the
+ * same id from the same text, without talking.  serve: 1 on the one process that opens it, which runs on that host and
+ * where one place at a time can be open; else 0.  A secret is made of TUTTI_SECRET, or else of the text, which others
+ * know. Errors   tuttiInvalidArgument: not of that form, or no such host.  tuttiSystemError: the port is taken */
+TUTTI_API tuttiResult_t tuttiGetUniqueIdAt(const char* address, int serve, tuttiUniqueId* uniqueId);
 
 /** Join as `rank` of `nRanks`; returns when all ranks have joined.  Every rank calls it once with the same id.
  *  Inside a group it returns at once and the join happens in tuttiGroupEnd, so that one thread may join several.
@@ -301,6 +315,12 @@ TUTTI_API tuttiResult_t tuttiStreamQuery(tuttiStream_t stream);
  *  End returns the first error of a collected call; with bad arguments nothing of the group is started. */
 TUTTI_API tuttiResult_t tuttiGroupStart(void);
 TUTTI_API tuttiResult_t tuttiGroupEnd(void);
+
+/** End the innermost group; when it is the outermost, drop what it has collected and say how long that would have taken
+ *  on otherwise idle machines, in microseconds (the sum over calls, see tuttiCommEstimate; of several communicators the
+ *  longest).  Else *timeUs is 0.
+ *  Errors   as tuttiGroupEnd; tuttiInvalidUsage: communicators were to be made in the group */
+TUTTI_API tuttiResult_t tuttiGroupSimulateEnd(double* timeUs);
 
 /* ---- Operators ----------------------------------------------------------------------------------------------- */
 

@@ -93,8 +93,10 @@ Status commSplit(tuttiComm_t parent, int color, int key, tuttiComm_t* newComm, c
   comm->turn().drain();
   TUTTI_TRY(comm->failure());
   if (color == TUTTI_SPLIT_NOCOLOR) {
-    const Result<ChildPlan> took = planSplit(*comm, color, key, true);
-    return took.status();
+    const auto attend = [comm, key] { return asStatus(planSplit(*comm, TUTTI_SPLIT_NOCOLOR, key, true)); };
+    if (groupDepth == 0) return attend();
+    currentGroup().attendances.emplace_back(attend);  // other ranks of this thread take part in the same group
+    return {};
   }
   const auto plan = [comm, color, key, share = settings.splitShare] { return planSplit(*comm, color, key, share); };
   return startJoin(newHandle(-1, 0, settings), joinChild(plan, settings), newComm);

@@ -1,6 +1,7 @@
 // What a call would cost: the planner's figures, without making the call.
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "src/api/entry.hpp"
 
@@ -50,6 +51,34 @@ Result<Call> describe(tuttiComm_t comm, tuttiCall_t which, size_t count, tuttiDa
   return call;
 }
 
+/// What one collected call would cost.  A v form is estimated by its largest block.
+Result<double> timeUsOf(const CallGroup::Entry& entry) {
+  TUTTI_ASSIGN(const CommUse comm, use(entry.handle));
+  Call call = entry.call;
+  if (call.counts && !call.counts->recvCounts.empty()) {
+    auto largest = std::make_shared<Counts>();
+    largest->recvCounts = {*std::max_element(call.counts->recvCounts.begin(), call.counts->recvCounts.end())};
+    call.counts = std::move(largest);
+  }
+  TUTTI_ASSIGN(const CallEstimate found, comm->estimate(call));
+  return found.timeUs;
+}
+
+/// One communicator runs its calls one after another; several run side by side.
+Result<double> timeUsOf(const CallGroup& group) {
+  TUTTI_TRY(group.error);
+  if (!group.joins.empty() || !group.attendances.empty())
+    return invalidUsage("communicators that a group makes cannot be simulated");
+  std::map<const tuttiComm*, double> timeUs;
+  for (const CallGroup::Entry& entry : group.calls) {
+    TUTTI_ASSIGN(const double us, timeUsOf(entry));
+    timeUs[entry.handle] += us;
+  }
+  double longest = 0;
+  for (const auto& [comm, us] : timeUs) longest = std::max(longest, us);
+  return longest;
+}
+
 /// The part of the caller's struct that both sides know.
 void fill(tuttiEstimate_t* out, const CallEstimate& estimate) {
   tuttiEstimate_t own = TUTTI_ESTIMATE_INITIALIZER;
@@ -84,6 +113,19 @@ tuttiResult_t tuttiCommEstimate(tuttiComm_t comm, tuttiCall_t call, size_t count
     }
   }
   return report("CommEstimate", status, comm);
+}
+
+tuttiResult_t tuttiGroupSimulateEnd(double* timeUs) {
+  Status status = checkNotNull(timeUs, "timeUs");
+  if (status.ok() && groupDepth == 0) status = invalidUsage("no group is open on this thread");
+  if (!status.ok()) return report("GroupSimulateEnd", status, nullptr);
+  *timeUs = 0;
+  if (--groupDepth > 0) return tuttiSuccess;
+  CallGroup collected = std::exchange(currentGroup(), {});
+  const Result<double> longest = timeUsOf(collected);
+  if (longest.ok()) *timeUs = *longest;
+  for (const CallGroup::Join& join : collected.joins) *join.out = nullptr;
+  return report("GroupSimulateEnd", longest.status(), nullptr);
 }
 
 }  // extern "C"

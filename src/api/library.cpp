@@ -47,6 +47,25 @@ tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* uniqueId) {
   return report("GetUniqueId", status, nullptr);
 }
 
+tuttiResult_t tuttiGetUniqueIdAt(const char* address, int serve, tuttiUniqueId* uniqueId) {
+  Status status = checkNotNull(address, "address");
+  if (status.ok()) status = checkNotNull(uniqueId, "uniqueId");
+  if (status.ok() && serve != 0 && serve != 1) status = invalidArgument("serve ", serve, " is neither 0 nor 1");
+  if (status.ok()) status = checkConfig();
+  if (status.ok()) {
+    const Result<tuttiUniqueId> id = agreedUniqueId(address, serve == 1);
+    status = id.status();
+    if (status.ok()) *uniqueId = *id;
+  }
+  return report("GetUniqueIdAt", status, nullptr);
+}
+
+tuttiResult_t tuttiSetDefault(const char* name, const char* value) {
+  Status status = checkNotNull(name, "name");
+  if (status.ok()) status = setDefault(name, value);
+  return report("SetDefault", status, nullptr);
+}
+
 tuttiResult_t tuttiGroupStart(void) {
   ++groupDepth;
   return tuttiSuccess;

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 
 #include "src/base/assert.hpp"
 #include "src/base/log.hpp"
@@ -21,6 +23,7 @@ constexpr Variable kVariables[] = {
     {"TUTTI_ALGO", Text, "", "", "algorithm to use: NAME, or COLLECTIVE:NAME[,COLLECTIVE:NAME...]"},
     {"TUTTI_PROTO", Text, "", "", "protocol to use: inline, slots or direct"},
     {"TUTTI_TRANSPORTS", Text, "", "", "transports allowed, e.g. shm,tcp; ^x excludes"},
+    {"TUTTI_DEVICE", Text, "auto", "", "where ranks compute whose config leaves it open: auto, host or cuda"},
     {"TUTTI_NCHANNELS", Integer, "0", "", "parallel lanes per collective; 0: the planner chooses"},
     {"TUTTI_TIMEOUT_MS", Integer, "30000", "ms",
      "how long a wait may last before its peer counts as lost; 0: for ever"},
@@ -57,10 +60,15 @@ constexpr Variable kVariables[] = {
     {"TUTTI_HOSTID", Text, "", "", "names this host; ranks with different names never share memory"},
 };
 
-const Variable& find(std::string_view name) {
+const Variable* findOrNull(std::string_view name) {
   for (const Variable& v : kVariables) {
-    if (name == v.name) return v;
+    if (name == v.name) return &v;
   }
+  return nullptr;
+}
+
+const Variable& find(std::string_view name) {
+  if (const Variable* v = findOrNull(name)) return *v;
   assertionFailed(__FILE__, __LINE__, "unknown configuration variable", std::string(name));
 }
 
@@ -111,18 +119,55 @@ Status checkRange(const Variable& v, int64_t value) {
   return {};
 }
 
+// What setDefault() has set.  Never destroyed: threads of the user's may outlive static destructors.
+struct Defaults {
+  std::mutex mutex;
+  std::map<const Variable*, std::string> values;
+};
+
+Defaults& defaults() {
+  static auto* const all = new Defaults;
+  return *all;
+}
+
+/// The environment's value, else setDefault()'s, else "".
+std::string valueSet(const Variable& v) {
+  const char* set = std::getenv(v.name);
+  if (set != nullptr && *set != '\0') return set;
+  Defaults& all = defaults();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.values.find(&v);
+  return found == all.values.end() ? "" : found->second;
+}
+
 }  // namespace
 
 std::span<const Variable> variables() { return kVariables; }
 
-bool configIsSet(std::string_view name) {
-  const char* set = std::getenv(find(name).name);
-  return set != nullptr && *set != '\0';
-}
+bool configIsSet(std::string_view name) { return !valueSet(find(name)).empty(); }
 
 std::string configText(std::string_view name) {
   const Variable& v = find(name);
-  return configIsSet(name) ? std::getenv(v.name) : v.defaultValue;
+  std::string set = valueSet(v);
+  return set.empty() ? v.defaultValue : set;
+}
+
+Status setDefault(std::string_view name, const char* value) {
+  const Variable* v = findOrNull(name);
+  if (v == nullptr) return invalidArgument("there is no variable '", name, "'; tutti-info --config lists them");
+  if (value != nullptr && v->kind != VariableKind::Text) {
+    Result<int64_t> number = parse(*v, value);
+    Status status = number.ok() ? checkRange(*v, *number) : number.status();
+    if (!status.ok()) return invalidArgument(status.message());
+  }
+  Defaults& all = defaults();
+  const std::lock_guard lock(all.mutex);
+  if (value == nullptr) {
+    all.values.erase(v);
+  } else {
+    all.values[v] = value;
+  }
+  return {};
 }
 
 Result<int64_t> configInteger(std::string_view name) {

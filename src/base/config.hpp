@@ -25,10 +25,14 @@ struct Variable {
 /// All variables, in the order in which `tutti-info --config` prints them.
 std::span<const Variable> variables();
 
-/// The value of one variable as text: the environment's, else the default.  The name must be in the table.
+/// The value of one variable as text: the environment's, else setDefault()'s, else the table's default.  The name must
+/// be in the table.
 std::string configText(std::string_view name);
-/// Whether the environment sets it (to something); the default may then be left to whoever knows better.
+/// Whether the environment or setDefault() sets it; else the default may be left to whoever knows better.
 bool configIsSet(std::string_view name);
+/// What `name` is where the environment does not set it; nullptr: the table's default again.  Any thread.
+/// Process-wide, as the environment is.  Errors: InvalidArgument: no such variable, or a value it cannot have.
+Status setDefault(std::string_view name, const char* value);
 /// As a number (Integer), bytes (Bytes: 64K, 1M) or 0/1 (Flag).  Errors: InvalidUsage naming variable and value.
 Result<int64_t> configInteger(std::string_view name);
 

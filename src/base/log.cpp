@@ -3,9 +3,10 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdlib>
 #include <map>
 #include <optional>
+
+#include "src/base/config.hpp"
 
 namespace tutti {
 namespace {
@@ -46,7 +47,7 @@ const LogSpec& processSpec() {
   static const LogSpec spec = [] {
     LogSpec parsed;
     std::string ignored;  // config.cpp reports a bad TUTTI_LOG to the caller as an error
-    if (const char* text = std::getenv("TUTTI_LOG")) parseSpec(text, &parsed, &ignored);
+    parseSpec(configText("TUTTI_LOG"), &parsed, &ignored);
     return parsed;
   }();
   return spec;

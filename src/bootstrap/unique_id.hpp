@@ -32,6 +32,10 @@ void closeMeetingPlace(const CommId& commId);
 /// for the port to become free until the deadline.  Errors: SystemError: it is taken.
 Status openMeetingPlaceAt(int port, const CommId& commId, const Secret& secret, Deadline deadline);
 
+/// The id of a place at "host:port" that was agreed upon beforehand; opens it if `serve` (see tuttiGetUniqueIdAt).
+/// Errors: InvalidArgument: not of that form; SystemError: unknown host, or the port is taken.
+Result<tuttiUniqueId> agreedUniqueId(const std::string& address, bool serve);
+
 /// The environment's answer to "who am I and where do we meet": tutti-run, torchrun, Open MPI and PMIx, Slurm, or
 /// alone; the first of them that is there.
 ///

@@ -70,15 +70,20 @@ std::vector<std::shared_ptr<Part>> partsOf(const CallGroup& group, const std::ve
   return parts;
 }
 
-Status joinAll(std::vector<CallGroup::Join>* joins) {
-  std::vector<std::future<Status>> work;
-  for (const CallGroup::Join& join : *joins) {
-    work.push_back(std::async(std::launch::async, [&join] { return finishJoin(join.handle, join.join); }));
+Status joinAll(const CallGroup& group) {
+  std::vector<std::future<Status>> joins, attendances;
+  for (const CallGroup::Join& join : group.joins) {
+    joins.push_back(std::async(std::launch::async, [&join] { return finishJoin(join.handle, join.join); }));
   }
+  for (const auto& attend : group.attendances) attendances.push_back(std::async(std::launch::async, attend));
   Status first;
-  for (size_t i = 0; i < work.size(); ++i) {
-    Status status = work[i].get();
-    if (!status.ok()) *(*joins)[i].out = nullptr;
+  for (size_t i = 0; i < joins.size(); ++i) {
+    Status status = joins[i].get();
+    if (!status.ok()) *group.joins[i].out = nullptr;
+    if (first.ok()) first = std::move(status);
+  }
+  for (std::future<Status>& attendance : attendances) {
+    Status status = attendance.get();
     if (first.ok()) first = std::move(status);
   }
   return first;
@@ -118,7 +123,7 @@ Status endGroup(CallGroup* group) {
     for (const CallGroup::Join& join : collected.joins) *join.out = nullptr;
     return collected.error;
   }
-  TUTTI_TRY(joinAll(&collected.joins));
+  TUTTI_TRY(joinAll(collected));
   return collected.calls.empty() ? Status() : startCalls(collected);
 }
 

@@ -1,6 +1,7 @@
 // Groups: calls that are collected and started together, and the way of every call from the API to its stream.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct CallGroup {
   };
   Status error;  // the first mistake in a collected call: nothing is started then
   std::vector<Join> joins;
+  std::vector<std::function<Status()>> attendances;  // parts in others' joins that give this rank no communicator
   std::vector<Entry> calls;
 };
 

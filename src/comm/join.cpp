@@ -39,7 +39,8 @@ Result<std::string> commonSettings(const CommSettings& settings) {
     text += cat(name, "=", configText(name), configIsSet(name) ? " " : " (default) ");
   }
   return text + cat("transports=", settings.transports, " reproducible=", settings.reproducible,
-                    " nChannels=", settings.nChannels);
+                    " nChannels=", settings.nChannels, " minChannels=", settings.minChannels,
+                    " maxChannels=", settings.maxChannels);
 }
 
 // Over sockets every slice is a call on both sides and a wait, so larger ones pay until the slices of all ranks no

@@ -12,6 +12,8 @@
 namespace tutti {
 namespace {
 
+constexpr int kMostChannels = 8;
+
 /// The slowest kind of link between ranks of one node; none if every node has one rank.
 std::optional<LinkKind> intraKind(const Links& links) {
   const auto& cards = links.cards();
@@ -53,6 +55,9 @@ Status Comm::setUpPlanner() {
   TUTTI_ASSIGN(planner_.calibration, parseCalibration(cards[0].calibration));
   TUTTI_ASSIGN(planner_.overrides, overridesFromEnvironment(foreignPlans_.names()));
   if (planner_.overrides.nChannels == 0) planner_.overrides.nChannels = settings_.nChannels;
+  if (planner_.overrides.nChannels == 0 && settings_.minChannels > 1) {
+    planner_.overrides.nChannels = std::min({settings_.minChannels, settings_.maxChannels, kMostChannels});
+  }
   setStreamingThreshold(static_cast<size_t>(planner_.calibration.streamFromBytes));
   TUTTI_ASSIGN(const int64_t explain, configInteger("TUTTI_EXPLAIN"));
   planner_.explain = explain != 0 && rank() == 0;
@@ -70,7 +75,8 @@ PlanRequest Comm::planRequest(const Shape& shape) const {
   request.shape.inPlace = false;  // differs between ranks where only the root is in place
   request.links = planner_.links;
   request.directPossible = planner_.links.intra && *planner_.links.intra != LinkKind::TcpLocal;
-  request.mostChannels = 8;
+  request.mostChannels =
+      planner_.overrides.nChannels > 0 ? kMostChannels : std::min(kMostChannels, settings_.maxChannels);
   request.boardBytes = links_->hasBoards() ? kBoardBytes : 0;
   request.ready = foreignPlans_.serving(request.shape);
   request.mostLanes = kPointToPointLane;

@@ -11,6 +11,8 @@ namespace tutti {
 namespace {
 
 constexpr std::array<std::string_view, 3> kTransports = {"self", "shm", "tcp"};
+// To exclude what this build does not have is honoured by not having it.
+constexpr std::array<std::string_view, 4> kElsewhere = {"cuda_ipc", "verbs", "ucx", "ncclnet"};
 
 Result<CommSettings> fromEnvironment() {
   CommSettings s;
@@ -23,6 +25,18 @@ Result<CommSettings> fromEnvironment() {
   s.nChannels = static_cast<int>(nChannels);
   s.transports = configText("TUTTI_TRANSPORTS");
   return s;
+}
+
+/// Where the ranks of `config` (TUTTI_DEVICE_AUTO: left open) are to compute.
+Status checkDevice(int device) {
+  const std::string text = configText("TUTTI_DEVICE");
+  if (text != "auto" && text != "host" && text != "cuda") {
+    return invalidUsage("TUTTI_DEVICE='", text, "' is not auto, host or cuda");
+  }
+  const bool asked = device == TUTTI_DEVICE_CUDA;
+  if (!asked && (device == TUTTI_DEVICE_HOST || text != "cuda")) return {};
+  return {tuttiUnhandledCudaError, cat(asked ? "config.device = TUTTI_DEVICE_CUDA" : "TUTTI_DEVICE=cuda",
+                                       ", but this build of Tutti has no CUDA support")};
 }
 
 /// A field of config that is set and within its range overrides `value`.
@@ -64,6 +78,7 @@ Result<CommSettings> resolveSettings(const tuttiConfig_t* config, const CommSett
   } else {
     TUTTI_ASSIGN(s, fromEnvironment());
   }
+  int device = TUTTI_DEVICE_AUTO;
   if (config != nullptr) {
     TUTTI_ASSIGN(const tuttiConfig_t c, readable(*config));
     TUTTI_TRY(takeFlag("blocking", c.blocking, &s.blocking));
@@ -71,17 +86,16 @@ Result<CommSettings> resolveSettings(const tuttiConfig_t* config, const CommSett
     TUTTI_TRY(takeFlag("splitShare", c.splitShare, &s.splitShare));
     TUTTI_TRY(take("timeoutMs", c.timeoutMs, 0, INT_MAX, &s.timeoutMs));
     TUTTI_TRY(take("nChannels", c.nChannels, 0, 64, &s.nChannels));
-    int device = TUTTI_DEVICE_AUTO;
+    TUTTI_TRY(take("minChannels", c.minChannels, 1, 64, &s.minChannels));
+    TUTTI_TRY(take("maxChannels", c.maxChannels, s.minChannels, 64, &s.maxChannels));
     TUTTI_TRY(take("device", c.device, TUTTI_DEVICE_AUTO, TUTTI_DEVICE_CUDA, &device));
-    if (device == TUTTI_DEVICE_CUDA) {
-      return invalidUsage("config.device = TUTTI_DEVICE_CUDA, but this build of Tutti has no CUDA support");
-    }
     if (c.transports != nullptr) s.transports = c.transports;
     if (c.netName != nullptr && std::strcmp(c.netName, "tcp") != 0) {
       return invalidArgument("config.netName = '", c.netName, "' is not a network transport of this build (tcp)");
     }
     if (c.commName != nullptr) s.name = c.commName;
   }
+  TUTTI_TRY(checkDevice(device));
   TUTTI_TRY(checkTransportList(s.transports));
   return s;
 }
@@ -98,8 +112,10 @@ bool transportAllowed(const std::string& list, std::string_view name) {
 
 Status checkTransportList(const std::string& list) {
   if (list.empty()) return {};
+  const bool exclude = list.front() == '^';
   for (std::string part : split(list, ',')) {
     if (!part.empty() && part.front() == '^') part.erase(0, 1);
+    if (exclude && std::find(kElsewhere.begin(), kElsewhere.end(), part) != kElsewhere.end()) continue;
     if (std::find(kTransports.begin(), kTransports.end(), part) == kTransports.end()) {
       return invalidUsage("TUTTI_TRANSPORTS (or config.transports) = '", list, "': there is no transport '", part,
                           "'; known are self, shm, tcp");

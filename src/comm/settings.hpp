@@ -11,7 +11,9 @@ struct CommSettings {
   bool blocking = true;
   bool reproducible = false;
   int timeoutMs = 30000;
-  int nChannels = 0;
+  int nChannels = 0;    // 0: the planner's choice, of at least minChannels and at most maxChannels
+  int minChannels = 1;  // more than are possible are as many as are possible
+  int maxChannels = 64;
   bool splitShare = true;
   std::string transports;
   std::string name;

@@ -43,8 +43,7 @@ Result<TcpOptions> TcpOptions::fromConfig() {
   TcpOptions options;
   options.nSockets = static_cast<int>(nSockets);
   // Its default is made for shared memory.
-  const char* set = std::getenv("TUTTI_SLOT_BYTES");
-  if (set != nullptr && *set != '\0') options.slotBytes = static_cast<size_t>(slotBytes);
+  if (configIsSet("TUTTI_SLOT_BYTES")) options.slotBytes = static_cast<size_t>(slotBytes);
   return options;
 }
 

@@ -1,0 +1,130 @@
+// NCCL_ALGO and NCCL_PROTO.  A list of what is allowed, or, behind ^, of what is not; for all functions, or behind
+// "function:" for one; several such lists are separated by semicolons.
+//
+// NCCL chooses among what it is left with.  Tutti's own variables name one algorithm (per collective) or one protocol,
+// so a list is honoured where it comes down to one, or to no restriction.
+#include <algorithm>
+
+#include "src/nccl/environment.hpp"
+
+namespace tutti::nccl {
+namespace {
+
+/// What NCCL has for a function, and the algorithm of Tutti's that does the same; nullptr: none does.
+struct Counterpart {
+  const char* function;
+  const char* theirs;
+  const char* ours;
+};
+constexpr Counterpart kAlgorithms[] = {
+    {"allreduce", "ring", "ring"},           {"allreduce", "tree", "tree"},
+    {"allreduce", "collnetdirect", nullptr}, {"allreduce", "collnetchain", nullptr},
+    {"allreduce", "nvls", nullptr},          {"allreduce", "nvlstree", nullptr},
+    {"allgather", "ring", "ring"},           {"allgather", "pat", "pat"},
+    {"allgather", "nvls", nullptr},          {"allgather", "collnetdirect", nullptr},
+    {"reducescatter", "ring", "ring"},       {"reducescatter", "pat", "pat"},
+    {"reducescatter", "nvls", nullptr},      {"reducescatter", "collnetdirect", nullptr},
+    {"broadcast", "ring", "chain"},          {"reduce", "ring", "chain"},
+};
+constexpr const char* kFunctions[] = {"allreduce", "allgather", "reducescatter", "broadcast", "reduce"};
+constexpr const char* kAlgorithmNames[] = {"tree", "ring", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat"};
+constexpr const char* kProtocolNames[] = {"ll", "ll128", "simple"};
+
+template <size_t N>
+bool contains(const char* const (&names)[N], const std::string& name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+/// "^ring,tree"
+struct Filter {
+  bool exclude = false;
+  std::vector<std::string> names;
+
+  bool allows(const std::string& name) const {
+    return (std::find(names.begin(), names.end(), name) != names.end()) != exclude;
+  }
+};
+
+Filter parseFilter(const std::string& text) {
+  const bool exclude = !text.empty() && text.front() == '^';
+  return {exclude, splitList(lower(exclude ? text.substr(1) : text), ',')};
+}
+
+/// One section of NCCL_ALGO for one function.  explicitly: the section names the function, and must leave something.
+void choose(const std::string& function, const Filter& filter, bool explicitly, Environment* into) {
+  std::vector<std::string> ours;
+  bool anyAllowed = false, allAllowed = true;
+  for (const Counterpart& c : kAlgorithms) {
+    if (function != c.function) continue;
+    const bool allowed = filter.allows(c.theirs);
+    anyAllowed = anyAllowed || allowed;
+    allAllowed = allAllowed && allowed;
+    if (allowed && c.ours != nullptr) ours.emplace_back(c.ours);
+  }
+  if (allAllowed) return;
+  if (ours.empty()) {
+    if (anyAllowed && into->error.empty()) {
+      into->error =
+          "NCCL_ALGO allows " + function + " only algorithms that Tutti does not have (it has ring, tree, pat)";
+    }
+    if (!anyAllowed && explicitly && into->error.empty())
+      into->error = "NCCL_ALGO leaves " + function + " no algorithm";
+    return;
+  }
+  if (ours.size() > 1) {
+    into->warnings.push_back("NCCL_ALGO leaves " + function + " several algorithms: Tutti's planner chooses of all");
+    return;
+  }
+  std::string& algorithms = into->defaults["TUTTI_ALGO"];
+  algorithms += (algorithms.empty() ? "" : ",") + function + ":" + ours.front();
+}
+
+bool knownNames(const char* variable, const Filter& filter, bool (*known)(const std::string&), Environment* into) {
+  for (const std::string& name : filter.names) {
+    if (known(name)) continue;
+    if (into->error.empty()) into->error = std::string(variable) + ": there is no '" + name + "'";
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void readAlgorithms(const std::string& value, Environment* into) {
+  const auto known = [](const std::string& name) { return contains(kAlgorithmNames, name); };
+  for (const std::string& section : splitList(value, ';')) {
+    const size_t colon = section.find(':');
+    const bool one = colon != std::string::npos;
+    const Filter filter = parseFilter(one ? section.substr(colon + 1) : section);
+    if (!knownNames("NCCL_ALGO", filter, known, into)) return;
+    const std::string function = one ? lower(section.substr(0, colon)) : "";
+    if (one && !contains(kFunctions, function)) {
+      if (into->error.empty()) into->error = "NCCL_ALGO: there is no function '" + function + "'";
+      return;
+    }
+    for (const char* f : kFunctions) {
+      if (!one || function == f) choose(f, filter, one, into);
+    }
+  }
+}
+
+void readProtocols(const std::string& value, Environment* into) {
+  const auto known = [](const std::string& name) { return contains(kProtocolNames, name); };
+  if (value.find_first_of(";:") != std::string::npos) {
+    into->warnings.push_back("NCCL_PROTO=" + value + ": Tutti has one protocol for all functions; it chooses freely");
+    return;
+  }
+  const Filter filter = parseFilter(value);
+  if (!knownNames("NCCL_PROTO", filter, known, into)) return;
+  const bool flags = filter.allows("ll") || filter.allows("ll128");  // the flag travels with the data
+  const bool simple = filter.allows("simple");
+  if (!flags && !simple) {
+    if (into->error.empty()) into->error = "NCCL_PROTO=" + value + " leaves no protocol";
+  } else if (!flags) {
+    into->defaults["TUTTI_PROTO"] = "slots";
+  } else if (!simple) {
+    into->warnings.push_back("NCCL_PROTO=" + value + ": Tutti sends flags with data in the smallest messages only");
+  }
+}
+
+}  // namespace tutti::nccl

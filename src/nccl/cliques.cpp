@@ -1,0 +1,252 @@
+#include "src/nccl/cliques.hpp"
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "src/nccl/calls.hpp"
+#include "src/nccl/errors.hpp"
+#include "src/nccl/log.hpp"
+
+namespace tutti::nccl {
+namespace {
+
+/// One rank of this process.
+struct Member {
+  std::string key;
+  const char* function;  // that made it
+  bool announced = false;
+  bool ended = false;  // destroyed as far as the program knows
+  uint64_t children = 0;
+  unsigned long calls = 0;
+};
+
+/// The ranks of one communicator that this process has.
+struct Clique {
+  int live = 0;  // not destroyed or aborted
+  std::vector<ncclComm_t> finalizing, parked;
+};
+
+struct Registry {
+  std::mutex mutex;
+  std::map<ncclComm_t, Member> members;
+  std::map<std::string, Clique> cliques;
+  std::atomic<int> unannounced{0};
+};
+
+Registry& registry() {
+  static auto* const all = new Registry;  // threads may outlive static destructors
+  return *all;
+}
+
+thread_local int groupDepth = 0;
+thread_local ncclResult_t groupError = ncclSuccess;
+thread_local std::vector<std::pair<ncclComm_t*, ncclComm_t>> madeInGroup;
+
+/// FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv/
+unsigned long long hashOf(const std::string& text) {
+  unsigned long long hash = 0xcbf29ce484222325ull;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  return hash;
+}
+
+// With the registry's lock.
+void leave(Registry& all, const std::string& key) {
+  const auto found = all.cliques.find(key);
+  if (found != all.cliques.end() && --found->second.live <= 0 && found->second.parked.empty()) all.cliques.erase(found);
+}
+
+void forget(ncclComm_t comm) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.members.find(comm);
+  if (found == all.members.end()) return;
+  if (!found->second.announced) --all.unannounced;
+  leave(all, found->second.key);
+  all.members.erase(found);
+}
+
+using End = ncclResult_t (*)(ncclComm_t);
+
+/// `end` on all of them at once, as it waits for the others; the first error.
+ncclResult_t endAll(const std::vector<ncclComm_t>& comms, End end) {
+  std::vector<ncclResult_t> results(comms.size(), ncclSuccess);
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < comms.size(); ++i) {
+    try {
+      threads.emplace_back([&, i] { results[i] = end(comms[i]); });
+    } catch (const std::system_error& error) {
+      results[i] = fail(ncclSystemError, "CommDestroy", std::string("cannot start a thread: ") + error.what());
+    }
+  }
+  if (!comms.empty()) results[0] = end(comms[0]);
+  for (std::thread& thread : threads) thread.join();
+  for (const ncclResult_t result : results) {
+    if (result != ncclSuccess) return result;
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t finalizeOne(ncclComm_t comm) { return finish("CommFinalize", tuttiCommFinalize(handle(comm))); }
+
+// NCCL's destroy does not care whether other processes are still there, and programs end without caring either.
+ncclResult_t destroyOne(ncclComm_t comm) {
+  const tuttiResult_t result = tuttiCommDestroy(handle(comm));
+  if (result != tuttiRemoteError && result != tuttiTimeout) return finish("CommDestroy", result);
+  logInfo(subject::kDestroy, format("comm %p freed; %s", static_cast<void*>(comm), tuttiGetLastError(handle(comm))));
+  return ncclSuccess;
+}
+
+ncclResult_t gone(const char* function) {
+  return fail(ncclInvalidArgument, function, "comm has been destroyed already");
+}
+
+/// comm has ended; those that are to be destroyed now, which are none while a rank of this process is left.
+/// False if it had ended before.
+bool endMember(ncclComm_t comm, bool parks, std::vector<ncclComm_t>* due) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.members.find(comm);
+  if (found == all.members.end()) {  // tutti knows what to say
+    if (parks) due->push_back(comm);
+    return true;
+  }
+  if (found->second.ended) return false;
+  found->second.ended = true;
+  Clique& clique = all.cliques[found->second.key];
+  if (parks) clique.parked.push_back(comm);
+  if (!found->second.announced) --all.unannounced;
+  found->second.announced = true;
+  if (--clique.live > 0) return true;
+  *due = std::move(clique.parked);
+  all.cliques.erase(found->second.key);
+  for (const ncclComm_t each : *due) all.members.erase(each);
+  all.members.erase(comm);
+  return true;
+}
+
+}  // namespace
+
+void joining(const std::string& key) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  ++all.cliques[key].live;
+}
+
+void joined(const std::string& key, ncclComm_t comm, const char* function) {
+  Registry& all = registry();
+  {
+    const std::lock_guard lock(all.mutex);
+    Member member;
+    member.key = key;
+    member.function = function;
+    member.announced = !infoEnabled(subject::kInit);
+    if (!member.announced) ++all.unannounced;
+    all.members[comm] = member;
+  }
+  if (groupDepth == 0) announce(comm);
+}
+
+void notJoined(const std::string& key) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  leave(all, key);
+}
+
+std::string childKey(ncclComm_t parent, const std::string& what) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.members.find(parent);
+  if (found == all.members.end()) return what;
+  Member& member = found->second;
+  return format("%016llx/%llu/", hashOf(member.key), static_cast<unsigned long long>(++member.children)) + what;
+}
+
+void announce(ncclComm_t comm) {
+  Registry& all = registry();
+  if (all.unannounced.load(std::memory_order_relaxed) == 0) return;
+  tuttiResult_t state = tuttiInProgress;
+  if (tuttiCommGetAsyncError(handle(comm), &state) != tuttiSuccess || state != tuttiSuccess) return;
+  int rank = 0, nRanks = 0, device = -1;
+  if (tuttiCommUserRank(handle(comm), &rank) != tuttiSuccess) return;
+  if (tuttiCommCount(handle(comm), &nRanks) != tuttiSuccess) return;
+  if (tuttiCommCuDevice(handle(comm), &device) != tuttiSuccess) return;
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.members.find(comm);
+  if (found == all.members.end() || found->second.announced) return;
+  found->second.announced = true;
+  --all.unannounced;
+  logInfo(subject::kInit,
+          format("nccl%s comm %p rank %d nranks %d cudaDev %d nvmlDev %d busId 0 commId 0x%016llx - Init COMPLETE",
+                 found->second.function, static_cast<void*>(comm), rank, nRanks, device, device,
+                 hashOf(found->second.key)));
+}
+
+void groupStarted() { ++groupDepth; }
+
+void groupEnded() {
+  if (groupDepth > 0) --groupDepth;
+  if (groupDepth > 0) return;
+  groupError = ncclSuccess;
+  for (const auto& [place, comm] : std::exchange(madeInGroup, {})) {
+    if (*place == comm) {
+      announce(comm);
+    } else {
+      forget(comm);
+    }
+  }
+}
+
+void joinsInGroup(ncclComm_t* place) {
+  if (groupDepth > 0) madeInGroup.emplace_back(place, *place);
+}
+
+void spoilGroup(ncclResult_t error) {
+  if (groupDepth > 0 && groupError == ncclSuccess) groupError = error;
+}
+
+ncclResult_t spoiled() { return groupDepth == 1 ? groupError : ncclSuccess; }
+
+unsigned long nextCall(ncclComm_t comm) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.members.find(comm);
+  return found == all.members.end() ? 0 : found->second.calls++;
+}
+
+ncclResult_t finalizeComm(ncclComm_t comm) {
+  std::vector<ncclComm_t> due;
+  {
+    Registry& all = registry();
+    const std::lock_guard lock(all.mutex);
+    const auto found = all.members.find(comm);
+    if (found == all.members.end()) {
+      due.push_back(comm);
+    } else {
+      if (found->second.ended) return gone("CommFinalize");
+      Clique& clique = all.cliques[found->second.key];
+      clique.finalizing.push_back(comm);
+      if (clique.finalizing.size() >= static_cast<size_t>(clique.live)) due = std::exchange(clique.finalizing, {});
+    }
+  }
+  return endAll(due, finalizeOne);
+}
+
+ncclResult_t destroyComm(ncclComm_t comm) {
+  std::vector<ncclComm_t> due;
+  if (!endMember(comm, true, &due)) return gone("CommDestroy");
+  return endAll(due, destroyOne);
+}
+
+ncclResult_t abortComm(ncclComm_t comm) {
+  std::vector<ncclComm_t> due;
+  if (!endMember(comm, false, &due)) return gone("CommAbort");
+  const ncclResult_t result = finish("CommAbort", tuttiCommAbort(handle(comm)));
+  const ncclResult_t others = endAll(due, destroyOne);
+  return result != ncclSuccess ? result : others;
+}
+
+}  // namespace tutti::nccl

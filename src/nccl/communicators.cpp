@@ -1,0 +1,272 @@
+// Communicators: making them, their children, their state, their end.
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "src/nccl/calls.hpp"
+#include "src/nccl/cliques.hpp"
+#include "src/nccl/config.hpp"
+#include "src/nccl/environment.hpp"
+#include "src/nccl/errors.hpp"
+#include "src/nccl/log.hpp"
+
+using namespace tutti::nccl;
+
+namespace {
+
+tuttiComm_t* handles(ncclComm_t* comms) { return reinterpret_cast<tuttiComm_t*>(comms); }
+
+tuttiUniqueId idOf(const ncclUniqueId& theirs) {
+  tuttiUniqueId id;
+  static_assert(sizeof id == sizeof theirs);
+  std::memcpy(&id, &theirs, sizeof id);
+  return id;
+}
+
+std::string keyOf(const ncclUniqueId& id) { return {id.internal, sizeof id.internal}; }
+
+void logVersionOnce() {
+  static const bool logged = [] {
+    logVersion(format("NCCL version %d.%d.%d+tutti%d.%d.%d", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH, TUTTI_MAJOR,
+                      TUTTI_MINOR, TUTTI_PATCH));
+    return true;
+  }();
+  (void)logged;
+}
+
+/// What comes of a call that makes a communicator, which announced itself under `key`.
+ncclResult_t made(const char* function, const std::string& key, tuttiResult_t result, ncclComm_t* comm) {
+  const bool hasHandle = (result == tuttiSuccess || result == tuttiInProgress) && *comm != nullptr;
+  if (hasHandle) {
+    joinsInGroup(comm);
+    joined(key, *comm, function);
+  } else {
+    notJoined(key);
+  }
+  return finish(function, result);
+}
+
+/// With NCCL_COMM_ID nobody has opened the meeting place yet; rank 0 does.
+tuttiResult_t openAgreedPlace(const ncclUniqueId& theirs, int rank) {
+  const std::string& address = environment().commId;
+  if (address.empty() || rank != 0) return tuttiSuccess;
+  tuttiUniqueId agreed;
+  const tuttiResult_t known = tuttiGetUniqueIdAt(address.c_str(), 0, &agreed);
+  if (known != tuttiSuccess || std::memcmp(&agreed, &theirs, sizeof agreed) != 0) return known;
+  return tuttiGetUniqueIdAt(address.c_str(), 1, &agreed);
+}
+
+ncclResult_t initRank(const char* function, ncclComm_t* comm, int nRanks, const ncclUniqueId& id, int rank,
+                      const ncclConfig_t* config) {
+  if (comm == nullptr) return fail(ncclInvalidArgument, function, "comm is NULL");
+  *comm = nullptr;
+  tuttiConfig_t options;
+  if (const ncclResult_t bad = translateConfig(function, config, &options); bad != ncclSuccess) return bad;
+  if (rank == 0) logVersionOnce();
+  logInfo(subject::kInit, format("nccl%s rank %d nranks %d - Init START", function, rank, nRanks));
+  if (const tuttiResult_t place = openAgreedPlace(id, rank); place != tuttiSuccess) return finish(function, place);
+  const std::string key = keyOf(id);
+  joining(key);
+  return made(function, key, tuttiCommInitRankConfig(handles(comm), nRanks, idOf(id), rank, &options), comm);
+}
+
+ncclResult_t getUniqueId(const char* function, ncclUniqueId* uniqueId) {
+  if (uniqueId == nullptr) return fail(ncclInvalidArgument, function, "uniqueId is NULL");
+  const Environment& env = environment();
+  if (!env.error.empty()) return fail(ncclInvalidUsage, function, env.error);
+  tuttiUniqueId id;
+  const tuttiResult_t result =
+      env.commId.empty() ? tuttiGetUniqueId(&id) : tuttiGetUniqueIdAt(env.commId.c_str(), 0, &id);
+  if (result == tuttiSuccess) std::memcpy(uniqueId, &id, sizeof id);
+  return finish(function, result);
+}
+
+// On CUDA devices tutti gives each rank its own; there the environment's options are its own variables' alone.
+ncclResult_t initAllOnDevices(const char* function, ncclComm_t* comms, int nDev, const int* devices) {
+  static std::atomic<int> count{0};
+  tuttiConfig_t options;
+  if (const ncclResult_t bad = translateConfig(function, nullptr, &options); bad != ncclSuccess) return bad;
+  logVersionOnce();
+  (void)tuttiSetDefault("TUTTI_DEVICE", "cuda");  // this process is a program for CUDA devices
+  const std::string key = "all " + std::to_string(getpid()) + " " + std::to_string(++count);
+  for (int rank = 0; rank < nDev; ++rank) joining(key);
+  const tuttiResult_t result = tuttiCommInitAll(handles(comms), nDev, devices);
+  ncclResult_t first = ncclSuccess;
+  for (int rank = 0; rank < nDev; ++rank) {
+    const ncclResult_t each = made(function, key, result, &comms[rank]);
+    if (each == ncclSuccess && options.timeoutMs != TUTTI_CONFIG_UNDEF_INT) {
+      (void)tuttiCommSetTimeout(handle(comms[rank]), options.timeoutMs);
+    }
+    if (first == ncclSuccess) first = each;
+  }
+  return first;
+}
+
+// In one group, so that one thread can bring them all up.  Ranks on host memory have no device.
+ncclResult_t initAll(const char* function, ncclComm_t* comms, int nDev, const int* devices) {
+  ncclUniqueId id;
+  if (comms == nullptr) return fail(ncclInvalidArgument, function, "comm is NULL");
+  if (nDev < 1) return fail(ncclInvalidArgument, function, format("ndev %d is less than 1", nDev));
+  for (int rank = 0; rank < nDev; ++rank) comms[rank] = nullptr;
+  if (!onHost()) return initAllOnDevices(function, comms, nDev, devices);
+  if (const ncclResult_t none = getUniqueId(function, &id); none != ncclSuccess) return none;
+  (void)tuttiGroupStart();
+  groupStarted();
+  ncclResult_t result = ncclSuccess;
+  for (int rank = 0; rank < nDev && (result == ncclSuccess || result == ncclInProgress); ++rank) {
+    result = initRank(function, &comms[rank], nDev, id, rank, nullptr);
+  }
+  const ncclResult_t ended = finish(function, tuttiGroupEnd());
+  groupEnded();
+  const bool failedNow = result != ncclSuccess && result != ncclInProgress;
+  if (!failedNow && (ended == ncclSuccess || ended == ncclInProgress)) return result == ncclSuccess ? ended : result;
+  for (int rank = 0; rank < nDev; ++rank) {
+    if (comms[rank] != nullptr) (void)abortComm(comms[rank]);
+    comms[rank] = nullptr;
+  }
+  return failedNow ? result : ended;
+}
+
+/// Options of a child: those of the parent where there is no config.
+ncclResult_t childOptions(const char* function, const ncclConfig_t* config, tuttiConfig_t* options,
+                          tuttiConfig_t** out) {
+  *out = nullptr;
+  if (config == nullptr) return ncclSuccess;
+  const ncclResult_t result = translateConfig(function, config, options);
+  options->timeoutMs = TUTTI_CONFIG_UNDEF_INT;  // the parent's
+  *out = options;
+  return result;
+}
+
+}  // namespace
+
+NCCL_EXPORT(ncclResult_t, GetVersion, (int* version)) {
+  if (version == nullptr) return fail(ncclInvalidArgument, "GetVersion", "version is NULL");
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+
+NCCL_EXPORT(ncclResult_t, GetUniqueId, (ncclUniqueId * uniqueId)) { return getUniqueId("GetUniqueId", uniqueId); }
+
+NCCL_EXPORT(ncclResult_t, CommInitRank, (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank)) {
+  return initRank("CommInitRank", comm, nranks, commId, rank, nullptr);
+}
+
+NCCL_EXPORT(ncclResult_t, CommInitRankConfig,
+            (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t* config)) {
+  return initRank("CommInitRankConfig", comm, nranks, commId, rank, config);
+}
+
+// One meeting place does for any number of ranks.
+NCCL_EXPORT(ncclResult_t, CommInitRankScalable,
+            (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds, ncclConfig_t* config)) {
+  if (nId < 1 || commIds == nullptr) {
+    return fail(ncclInvalidArgument, "CommInitRankScalable", format("there are %d ids", commIds == nullptr ? 0 : nId));
+  }
+  return initRank("CommInitRankScalable", newcomm, nranks, commIds[0], myrank, config);
+}
+
+NCCL_EXPORT(ncclResult_t, CommInitAll, (ncclComm_t * comm, int ndev, const int* devlist)) {
+  return initAll("CommInitAll", comm, ndev, devlist);
+}
+
+NCCL_EXPORT(ncclResult_t, CommSplit, (ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config)) {
+  tuttiConfig_t options, *given;
+  if (newcomm == nullptr) return fail(ncclInvalidArgument, "CommSplit", "newcomm is NULL");
+  if (const ncclResult_t bad = childOptions("CommSplit", config, &options, &given); bad != ncclSuccess) return bad;
+  const std::string name = childKey(comm, "color " + std::to_string(color));
+  joining(name);
+  return made("CommSplit", name, tuttiCommSplit(handle(comm), color, key, handles(newcomm), given), newcomm);
+}
+
+NCCL_EXPORT(ncclResult_t, CommShrink,
+            (ncclComm_t comm, int* excludeRanksList, int excludeRanksCount, ncclComm_t* newcomm, ncclConfig_t* config,
+             int shrinkFlags)) {
+  tuttiConfig_t options, *given;
+  if (newcomm == nullptr) return fail(ncclInvalidArgument, "CommShrink", "newcomm is NULL");
+  if (const ncclResult_t bad = childOptions("CommShrink", config, &options, &given); bad != ncclSuccess) return bad;
+  const std::string name = childKey(comm, "shrunk");
+  joining(name);
+  return made("CommShrink", name,
+              tuttiCommShrink(handle(comm), excludeRanksList, excludeRanksCount, handles(newcomm), given, shrinkFlags),
+              newcomm);
+}
+
+// 2.29.  Any rank of comm may ask for an id to hand to those that are to come.
+NCCL_EXPORT(ncclResult_t, CommGetUniqueId, (ncclComm_t comm, ncclUniqueId* uniqueId)) {
+  if (comm == nullptr) return fail(ncclInvalidArgument, "CommGetUniqueId", "comm is NULL");
+  if (uniqueId == nullptr) return fail(ncclInvalidArgument, "CommGetUniqueId", "uniqueId is NULL");
+  tuttiUniqueId id;
+  const tuttiResult_t result = tuttiGetUniqueId(&id);
+  if (result == tuttiSuccess) std::memcpy(uniqueId, &id, sizeof id);
+  return finish("CommGetUniqueId", result);
+}
+
+// 2.29.  New ranks know the id, ranks of the parent know the parent: with both in one process, each kind is one's own
+// thread's business to destroy.
+NCCL_EXPORT(ncclResult_t, CommGrow,
+            (ncclComm_t comm, int nRanks, const ncclUniqueId* uniqueId, int rank, ncclComm_t* newcomm,
+             ncclConfig_t* config)) {
+  tuttiConfig_t options, *given;
+  if (newcomm == nullptr) return fail(ncclInvalidArgument, "CommGrow", "newcomm is NULL");
+  if (comm == nullptr && uniqueId == nullptr) {
+    return fail(ncclInvalidArgument, "CommGrow", "a new rank needs an id");
+  }
+  ncclResult_t bad = comm != nullptr ? childOptions("CommGrow", config, &options, &given)
+                                     : translateConfig("CommGrow", config, &options);
+  if (comm == nullptr) given = &options;
+  if (bad != ncclSuccess) return bad;
+  const std::string name = comm != nullptr ? childKey(comm, "grown") : keyOf(*uniqueId);
+  joining(name);
+  const tuttiUniqueId id = uniqueId == nullptr ? tuttiUniqueId{} : idOf(*uniqueId);
+  return made("CommGrow", name,
+              tuttiCommGrow(handle(comm), nRanks, uniqueId == nullptr ? nullptr : &id, rank, handles(newcomm), given),
+              newcomm);
+}
+
+NCCL_EXPORT(ncclResult_t, CommRevoke, (ncclComm_t comm, int revokeFlags)) {
+  return finish("CommRevoke", tuttiCommRevoke(handle(comm), revokeFlags));
+}
+
+NCCL_EXPORT(ncclResult_t, CommFinalize, (ncclComm_t comm)) {
+  if (comm == nullptr) return fail(ncclInvalidArgument, "CommFinalize", "comm is NULL");
+  return finalizeComm(comm);
+}
+
+// NCCL takes a NULL communicator here, so that clean-up code need not look.
+NCCL_EXPORT(ncclResult_t, CommDestroy, (ncclComm_t comm)) {
+  if (comm == nullptr) return ncclSuccess;
+  const ncclResult_t result = destroyComm(comm);
+  logInfo(subject::kInit | subject::kDestroy, format("comm %p - Destroy COMPLETE", static_cast<void*>(comm)));
+  return result;
+}
+
+NCCL_EXPORT(ncclResult_t, CommAbort, (ncclComm_t comm)) {
+  if (comm == nullptr) return ncclSuccess;
+  const ncclResult_t result = abortComm(comm);
+  logInfo(subject::kInit | subject::kDestroy, format("comm %p - Abort COMPLETE", static_cast<void*>(comm)));
+  return result;
+}
+
+NCCL_EXPORT(ncclResult_t, CommGetAsyncError, (ncclComm_t comm, ncclResult_t* asyncError)) {
+  if (asyncError == nullptr) return fail(ncclInvalidArgument, "CommGetAsyncError", "asyncError is NULL");
+  tuttiResult_t state = tuttiSuccess;
+  const tuttiResult_t result = tuttiCommGetAsyncError(handle(comm), &state);
+  if (result != tuttiSuccess) return finish("CommGetAsyncError", result);
+  *asyncError = codeOf(state);
+  announce(comm);
+  return ncclSuccess;
+}
+
+NCCL_EXPORT(ncclResult_t, CommCount, (const ncclComm_t comm, int* count)) {
+  return finish("CommCount", tuttiCommCount(handle(comm), count));
+}
+
+NCCL_EXPORT(ncclResult_t, CommCuDevice, (const ncclComm_t comm, int* device)) {
+  return finish("CommCuDevice", tuttiCommCuDevice(handle(comm), device));
+}
+
+NCCL_EXPORT(ncclResult_t, CommUserRank, (const ncclComm_t comm, int* rank)) {
+  return finish("CommUserRank", tuttiCommUserRank(handle(comm), rank));
+}

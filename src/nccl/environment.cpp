@@ -1,0 +1,288 @@
+#include "src/nccl/environment.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <mutex>
+
+#include "src/nccl/abi.hpp"
+
+namespace tutti::nccl {
+namespace {
+
+constexpr int64_t kSlots = 4;  // TUTTI_SLOTS
+
+void reject(const std::string& why, Environment* into) {
+  if (into->error.empty()) into->error = why;
+}
+
+bool parseNumber(const std::string& text, int64_t* number) {
+  const char* end = text.data() + text.size();
+  const auto [next, error] = std::from_chars(text.data(), end, *number);
+  return error == std::errc() && next == end;
+}
+
+/// Errors become into->error.
+std::optional<int> readCount(const char* name, const std::string& value, int least, int most, Environment* into) {
+  int64_t number = 0;
+  if (parseNumber(value, &number) && number >= least && number <= most) return static_cast<int>(number);
+  reject(std::string(name) + "=" + value + " is not a whole number from " + std::to_string(least) + " to " +
+             std::to_string(most),
+         into);
+  return std::nullopt;
+}
+
+bool readSwitch(const char* name, const std::string& value, Environment* into) {
+  return readCount(name, value, 0, 1, into).value_or(0) == 1;
+}
+
+void readDebug(const std::string& value, Environment* into) {
+  if (!parseLevel(value, &into->log.level)) {
+    into->warnings.push_back("NCCL_DEBUG=" + value + " is not VERSION, WARN, INFO, ABORT or TRACE");
+    return;
+  }
+  if (into->log.level == Level::Info) into->defaults["TUTTI_LOG"] = "info";
+  if (into->log.level == Level::Trace) into->defaults["TUTTI_LOG"] = "debug";
+}
+
+void readSubjects(const std::string& value, Environment* into) {
+  if (!parseSubjects(value, &into->log.subjects)) {
+    into->warnings.push_back("NCCL_DEBUG_SUBSYS=" + value + " names a subject that does not exist; it is ignored");
+  }
+}
+
+void readNet(const std::string& value, Environment* into) {
+  const std::string name = lower(value);
+  into->netName = name == "socket" ? "tcp" : name == "ib" ? "verbs" : value;
+}
+
+void readNetPlugin(const std::string& value, Environment* into) {
+  if (lower(value) == "none") return;
+  into->warnings.push_back("NCCL_NET_PLUGIN=" + value + " is not loaded: Tutti uses its own network transports");
+}
+
+void readFamily(const std::string& value, Environment* into) {
+  if (value == "AF_INET" || value == "AF_INET6") {
+    into->defaults["TUTTI_SOCKET_FAMILY"] = value == "AF_INET" ? "inet" : "inet6";
+  } else {
+    reject("NCCL_SOCKET_FAMILY=" + value + " is neither AF_INET nor AF_INET6", into);
+  }
+}
+
+// NCCL's is the memory of one channel to one peer, which Tutti has in slots.
+void readBuffSize(const std::string& value, Environment* into) {
+  int64_t bytes = 0;
+  if (!parseNumber(value, &bytes) || bytes < kSlots * 1024 || bytes > kSlots * (int64_t{64} << 20)) {
+    return reject("NCCL_BUFFSIZE=" + value + " is not a number of bytes from 4096 to 268435456", into);
+  }
+  into->defaults["TUTTI_SLOT_BYTES"] = std::to_string(bytes / kSlots);
+}
+
+void readMost(const char* name, const std::string& value, Environment* into) {
+  if (const auto count = readCount(name, value, 1, 64, into)) into->maxCtas = count;
+}
+void readLeast(const char* name, const std::string& value, Environment* into) {
+  if (const auto count = readCount(name, value, 1, 64, into)) into->minCtas = count;
+}
+
+// Later rows win over earlier ones.
+constexpr NcclVariable kVariables[] = {
+    {"NCCL_DEBUG", "level of the log: VERSION, WARN, INFO, ABORT, TRACE; INFO and TRACE also raise `TUTTI_LOG`",
+     readDebug},
+    {"NCCL_DEBUG_SUBSYS", "subjects of the log, e.g. `INIT,COLL`; `^` excludes", readSubjects},
+    {"NCCL_DEBUG_FILE", "file of the log; `%h` is the host, `%p` the process",
+     [](const std::string& value, Environment* into) { into->logFile = value; }},
+    {"NCCL_SOCKET_IFNAME", "`TUTTI_SOCKET_IFNAME`, which has the same syntax",
+     [](const std::string& value, Environment* into) { into->defaults["TUTTI_SOCKET_IFNAME"] = value; }},
+    {"NCCL_SOCKET_FAMILY", "`TUTTI_SOCKET_FAMILY`", readFamily},
+    {"NCCL_IB_HCA", "`TUTTI_IB_HCA`; without an InfiniBand transport a warning",
+     [](const std::string& value, Environment* into) { into->defaults["TUTTI_IB_HCA"] = value; }},
+    {"NCCL_IB_GID_INDEX", "`TUTTI_IB_GID_INDEX`; without an InfiniBand transport a warning",
+     [](const std::string& value, Environment* into) { into->defaults["TUTTI_IB_GID_INDEX"] = value; }},
+    {"NCCL_IB_DISABLE", "1 excludes the transport `verbs`",
+     [](const std::string& value, Environment* into) {
+       if (readSwitch("NCCL_IB_DISABLE", value, into)) into->excluded.emplace_back("verbs");
+     }},
+    {"NCCL_P2P_DISABLE", "1 excludes the transport `cuda_ipc`",
+     [](const std::string& value, Environment* into) {
+       if (readSwitch("NCCL_P2P_DISABLE", value, into)) into->excluded.emplace_back("cuda_ipc");
+     }},
+    {"NCCL_SHM_DISABLE", "1 excludes the transport `shm`; ranks of one host then talk over sockets",
+     [](const std::string& value, Environment* into) {
+       if (readSwitch("NCCL_SHM_DISABLE", value, into)) into->excluded.emplace_back("shm");
+     }},
+    {"NCCL_ALGO", "`TUTTI_ALGO`, where it comes down to one algorithm per function: Ring, Tree or PAT", readAlgorithms},
+    {"NCCL_PROTO",
+     "Simple alone is `TUTTI_PROTO=slots`; LL or LL128 alone is a warning, as such messages are small here",
+     readProtocols},
+    {"NCCL_TOPO_FILE", "`TUTTI_TOPO_FILE`, which reads NCCL's XML",
+     [](const std::string& value, Environment* into) { into->defaults["TUTTI_TOPO_FILE"] = value; }},
+    {"NCCL_TOPO_DUMP_FILE", "`TUTTI_TOPO_DUMP_FILE`, which writes NCCL's XML",
+     [](const std::string& value, Environment* into) { into->defaults["TUTTI_TOPO_DUMP_FILE"] = value; }},
+    {"NCCL_NET", "network transport: Socket is `tcp`, IB is `verbs`, others by their own name", readNet},
+    {"NCCL_NET_PLUGIN", "`none`; others are not loaded, with a warning", readNetPlugin},
+    {"NCCL_BUFFSIZE", "`TUTTI_SLOT_BYTES`: a quarter of it, as there are four slots", readBuffSize},
+    {"NCCL_MIN_NCHANNELS", "as NCCL_MIN_CTAS",
+     [](const std::string& value, Environment* into) { readLeast("NCCL_MIN_NCHANNELS", value, into); }},
+    {"NCCL_MAX_NCHANNELS", "as NCCL_MAX_CTAS",
+     [](const std::string& value, Environment* into) { readMost("NCCL_MAX_NCHANNELS", value, into); }},
+    {"NCCL_MIN_CTAS", "least number of channels, as far as they are possible",
+     [](const std::string& value, Environment* into) { readLeast("NCCL_MIN_CTAS", value, into); }},
+    {"NCCL_MAX_CTAS", "largest number of channels",
+     [](const std::string& value, Environment* into) { readMost("NCCL_MAX_CTAS", value, into); }},
+    {"NCCL_COMM_BLOCKING", "0: communicators are non-blocking, 1: blocking, whatever the program says",
+     [](const std::string& value, Environment* into) {
+       if (const auto on = readCount("NCCL_COMM_BLOCKING", value, 0, 1, into)) into->blocking = *on == 1;
+     }},
+    {"NCCL_COMM_ID", "`host:port` where ranks meet that do not exchange the id",
+     [](const std::string& value, Environment* into) { into->commId = value; }},
+    {"NCCL_HOSTID", "`TUTTI_HOSTID`",
+     [](const std::string& value, Environment* into) { into->defaults["TUTTI_HOSTID"] = value; }},
+};
+
+std::string trimmed(const std::string& text) {
+  const size_t first = text.find_first_not_of(" \t\r");
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+void readFile(const std::string& path, std::map<std::string, std::string>* values) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    line = trimmed(line.substr(0, line.find('#')));
+    const size_t equals = line.find('=');
+    if (equals == std::string::npos) continue;
+    values->emplace(trimmed(line.substr(0, equals)), trimmed(line.substr(equals + 1)));  // the first file wins
+  }
+}
+
+/// What the files say, read once.
+const std::map<std::string, std::string>& fileValues() {
+  static auto* const all = [] {
+    auto* values = new std::map<std::string, std::string>;
+    const char* named = std::getenv("NCCL_CONF_FILE");
+    const char* home = std::getenv("HOME");
+    if (named != nullptr && *named != '\0') {
+      readFile(named, values);
+    } else if (home != nullptr && *home != '\0') {
+      readFile(std::string(home) + "/.nccl.conf", values);
+    }
+    readFile("/etc/nccl.conf", values);
+    return values;
+  }();
+  return *all;
+}
+
+/// Every NCCL_ name that is set somewhere.
+std::vector<std::string> namesSet() {
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string text(*entry);
+    if (text.starts_with("NCCL_")) names.push_back(text.substr(0, text.find('=')));
+  }
+  for (const auto& [name, value] : fileValues()) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+void noteNames(Environment* into) {
+  for (const std::string& name : namesSet()) {
+    const auto known = [&](const NcclVariable& v) { return name == v.name; };
+    const bool understood = std::any_of(std::begin(kVariables), std::end(kVariables), known);
+    if (understood) into->infos.push_back(name + " set by environment to " + ncclValue(name) + ".");
+    if (!understood && name != "NCCL_CONF_FILE" && !name.starts_with("NCCL_TESTS_")) {
+      into->infos.push_back(name + " set by environment to " + ncclValue(name) + ": Tutti has nothing like it.");
+    }
+  }
+}
+
+void applyLog(const Environment& env) {
+  if (setLog(env.log, env.logFile)) return;
+  setLog(env.log, "");
+  logWarn("NCCL_DEBUG_FILE=" + env.logFile + " cannot be written; the log goes to standard output");
+}
+
+// A variable that tutti does not have is one of a transport that this build does not have.
+void applyDefaults(const Environment& env) {
+  for (const auto& [name, value] : env.defaults) {
+    if (tuttiSetDefault(name.c_str(), value.c_str()) == tuttiSuccess) continue;
+    logWarn(name.starts_with("TUTTI_IB_") ? "NCCL_" + name.substr(6) + "=" + value +
+                                                " has no effect: this build of Tutti has no InfiniBand transport"
+                                          : tuttiGetLastError(nullptr));
+  }
+  std::string excluded;
+  for (const std::string& transport : env.excluded) excluded += (excluded.empty() ? "^" : ",") + transport;
+  if (!excluded.empty()) (void)tuttiSetDefault("TUTTI_TRANSPORTS", excluded.c_str());
+}
+
+}  // namespace
+
+std::span<const NcclVariable> ncclVariables() { return kVariables; }
+
+std::string ncclValue(const std::string& name) {
+  const char* set = std::getenv(name.c_str());
+  if (set != nullptr && *set != '\0') return set;
+  const auto found = fileValues().find(name);
+  return found == fileValues().end() ? "" : found->second;
+}
+
+std::vector<std::string> splitList(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(separator, at), text.size());
+    if (const std::string part = trimmed(text.substr(at, end - at)); !part.empty()) parts.push_back(part);
+    at = end + 1;
+  }
+  return parts;
+}
+
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return text;
+}
+
+Environment readEnvironment() {
+  Environment env;
+  env.log.subjects = subject::kInit | subject::kEnv | subject::kBootstrap;
+  for (const NcclVariable& variable : kVariables) {
+    const std::string value = ncclValue(variable.name);
+    if (!value.empty()) variable.read(value, &env);
+  }
+  if (env.minCtas && env.maxCtas && *env.minCtas > *env.maxCtas) {
+    reject(
+        "NCCL_MIN_CTAS=" + std::to_string(*env.minCtas) + " is more than NCCL_MAX_CTAS=" + std::to_string(*env.maxCtas),
+        &env);
+  }
+  noteNames(&env);
+  return env;
+}
+
+const Environment& environment() {
+  static const Environment* const env = [] {
+    auto* read = new Environment(readEnvironment());
+    applyLog(*read);
+    applyDefaults(*read);
+    for (const std::string& text : read->infos) logInfo(subject::kEnv, text);
+    for (const std::string& text : read->warnings) logWarn(text);
+    return read;
+  }();
+  return *env;
+}
+
+void readLogAgain() {
+  (void)environment();
+  applyLog(readEnvironment());
+}
+
+}  // namespace tutti::nccl
+
+using namespace tutti::nccl;
+
+NCCL_EXPORT(void, ResetDebugInit, (TUTTI_NCCL_NOTHING)) { readLogAgain(); }
+
+// An export of NCCL's own, without a name in its header, that some builds of its clients refer to.
+extern "C" __attribute__((visibility("default"))) void ncclResetDebugInitInternal() { readLogAgain(); }

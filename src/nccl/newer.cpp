@@ -1,0 +1,53 @@
+// Host functions that NCCL has had since 2.29: what Tutti does the same, and what it refuses with a sentence.
+#include "src/nccl/calls.hpp"
+#include "src/nccl/errors.hpp"
+
+using namespace tutti::nccl;
+
+namespace {
+
+constexpr const char* kOneSided = "Tutti has no one-sided operations; use ncclSend and ncclRecv";
+constexpr const char* kSuspend = "communicators keep their memory";
+
+/// Whether comm can be asked at all.
+ncclResult_t checkComm(const char* function, ncclComm_t comm) {
+  int rank = 0;
+  return finish(function, tuttiCommUserRank(handle(comm), &rank));
+}
+
+}  // namespace
+
+NCCL_EXPORT(ncclResult_t, CommSuspend, (ncclComm_t, int)) { return unsupported("CommSuspend", kSuspend); }
+NCCL_EXPORT(ncclResult_t, CommResume, (ncclComm_t)) { return unsupported("CommResume", kSuspend); }
+
+// Bytes of GPU memory that NCCL would tell of: a communicator on host memory has none, and none is suspended.
+NCCL_EXPORT(ncclResult_t, CommMemStats, (ncclComm_t comm, int stat, uint64_t* value)) {
+  if (value == nullptr) return fail(ncclInvalidArgument, "CommMemStats", "value is NULL");
+  if (stat < 0 || stat > 3) return fail(ncclInvalidArgument, "CommMemStats", "stat is not one of NCCL's (0..3)");
+  if (const ncclResult_t bad = checkComm("CommMemStats", comm); bad != ncclSuccess) return bad;
+  *value = 0;
+  return ncclSuccess;
+}
+
+NCCL_EXPORT(ncclResult_t, PutSignal,
+            (const void*, size_t, ncclDataType_t, int, ncclWindow_t, size_t, int, int, unsigned, ncclComm_t,
+             cudaStream_t)) {
+  return unsupported("PutSignal", kOneSided);
+}
+NCCL_EXPORT(ncclResult_t, Signal, (int, int, int, unsigned, ncclComm_t, cudaStream_t)) {
+  return unsupported("Signal", kOneSided);
+}
+NCCL_EXPORT(ncclResult_t, WaitSignal, (int, void*, ncclComm_t, cudaStream_t)) {
+  return unsupported("WaitSignal", kOneSided);
+}
+
+// 2.32.  What must be encrypted is refused, and not sent in the clear.
+NCCL_EXPORT(ncclResult_t, SetEncryption, (const EncryptionConfig* config)) {
+  if (config == nullptr) return ncclSuccess;
+  if (config->magic != kMagic || config->size < sizeof *config) {
+    return fail(ncclInvalidArgument, "SetEncryption",
+                "config is not initialised: start it with NCCL_ENCRYPTION_CONFIG_INITIALIZER");
+  }
+  if (config->mode == 0) return ncclSuccess;
+  return unsupported("SetEncryption", "sockets are authenticated, but not encrypted");
+}

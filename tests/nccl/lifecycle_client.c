@@ -1,0 +1,181 @@
+/* A program written to NCCL: non-blocking communicators, abort, config, errors.  Two ranks of one thread, on host
+ * memory. */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "tests/nccl/client.h"
+
+enum { kRanks = 2 };
+
+static void nap(void) {
+  const struct timespec ms = {0, 1000000};
+  nanosleep(&ms, NULL);
+}
+
+/* Until comm is no longer under way; how it ended. */
+static ncclResult_t settled(ncclComm_t comm) {
+  ncclResult_t state = ncclInProgress;
+  while (state == ncclInProgress) {
+    NCCL(ncclCommGetAsyncError(comm, &state));
+    nap();
+  }
+  return state;
+}
+
+static int begun(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
+
+static void open(ncclComm_t* comm, const char* name) {
+  ncclUniqueId id;
+  NCCL(ncclGetUniqueId(&id));
+  for (int r = 0; r < kRanks; ++r) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    config.commName = name;
+    config.minCTAs = 1;
+    config.maxCTAs = 32;
+    CHECK(begun(ncclCommInitRankConfig(&comm[r], kRanks, id, r, &config)));
+    CHECK(comm[r] != NULL);
+  }
+  for (int r = 0; r < kRanks; ++r) CHECK(settled(comm[r]) == ncclSuccess);
+}
+
+/* Every call may be under way when it returns; the child of a split too. */
+static void nonBlocking(void) {
+  ncclComm_t comm[kRanks], child[kRanks];
+  float in[kRanks] = {1, 2}, out[kRanks] = {0, 0};
+  open(comm, "background");
+  for (int r = 0; r < kRanks; ++r) CHECK(begun(ncclAllReduce(&in[r], &out[r], 1, ncclFloat, ncclSum, comm[r], NULL)));
+  for (int r = 0; r < kRanks; ++r) CHECK(settled(comm[r]) == ncclSuccess);
+  CHECK(out[0] == 3 && out[1] == 3);
+  for (int r = 0; r < kRanks; ++r) CHECK(begun(ncclCommSplit(comm[r], 0, -r, &child[r], NULL)));
+  for (int r = 0; r < kRanks; ++r) {
+    int rank = -1;
+    CHECK(settled(child[r]) == ncclSuccess);
+    NCCL(ncclCommUserRank(child[r], &rank));
+    CHECK(rank == kRanks - 1 - r);
+  }
+  for (int r = 0; r < kRanks; ++r) CHECK(begun(ncclCommFinalize(child[r])));
+  for (int r = 0; r < kRanks; ++r) NCCL(ncclCommDestroy(child[r]));
+  for (int r = 0; r < kRanks; ++r) NCCL(ncclCommDestroy(comm[r]));
+}
+
+/* One rank waits for another that never comes; nobody waits for the end. */
+static void abortInFlight(void) {
+  ncclComm_t comm[kRanks];
+  ncclResult_t state = ncclSuccess;
+  float x = 1;
+  open(comm, NULL);
+  CHECK(begun(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comm[0], NULL)));
+  NCCL(ncclCommGetAsyncError(comm[0], &state));
+  CHECK(state == ncclInProgress);
+  for (int r = 0; r < kRanks; ++r) NCCL(ncclCommAbort(comm[r]));
+  CHECK(ncclCommCount(comm[0], &(int){0}) == ncclInvalidArgument);
+  open(comm, NULL); /* the process is as good as new */
+  NCCL(ncclCommRevoke(comm[0], NCCL_REVOKE_DEFAULT));
+  CHECK(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comm[0], NULL) != ncclSuccess);
+  for (int r = 0; r < kRanks; ++r) NCCL(ncclCommAbort(comm[r]));
+}
+
+static ncclResult_t openAlone(ncclConfig_t* config) {
+  ncclUniqueId id;
+  ncclComm_t comm = NULL;
+  NCCL(ncclGetUniqueId(&id));
+  const ncclResult_t result = ncclCommInitRankConfig(&comm, 1, id, 0, config);
+  CHECK((result == ncclSuccess) == (comm != NULL));
+  if (comm != NULL) NCCL(ncclCommDestroy(comm));
+  return result;
+}
+
+/* What the config of an earlier or a later version looks like to this one. */
+static void configs(void) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  CHECK(openAlone(NULL) == ncclSuccess);
+  CHECK(openAlone(&config) == ncclSuccess);
+  config.magic = 0;
+  CHECK(openAlone(&config) == ncclInvalidArgument);
+  CHECK(strstr(ncclGetLastError(NULL), "NCCL_CONFIG_INITIALIZER") != NULL);
+  config.magic = 0xcafebeef;
+  config.maxCTAs = 0;
+  CHECK(openAlone(&config) == ncclInvalidArgument);
+  CHECK(strstr(ncclGetLastError(NULL), "maxCTAs") != NULL);
+  config.version = 21400; /* 2.14 had no such field: there was padding, or nothing */
+  CHECK(openAlone(&config) == ncclSuccess);
+  config.version = NCCL_VERSION_CODE;
+  config.size = 24; /* of 2.14 */
+  CHECK(openAlone(&config) == ncclSuccess);
+  config.size = 8;
+  CHECK(openAlone(&config) == ncclInvalidArgument);
+  config.size = sizeof config;
+  config.maxCTAs = 2;
+  config.minCTAs = 3;
+  CHECK(openAlone(&config) == ncclInvalidArgument);
+  config.minCTAs = 1000; /* NCCL takes as many as there are */
+  config.maxCTAs = 2000;
+  CHECK(openAlone(&config) == ncclSuccess);
+  struct {
+    ncclConfig_t known;
+    char more[80];
+  } later;
+  memset(&later, 0x55, sizeof later);
+  later.known = (ncclConfig_t)NCCL_CONFIG_INITIALIZER;
+  later.known.size = sizeof later;
+  CHECK(openAlone(&later.known) == ncclSuccess); /* of version 2.28.9, whatever its size */
+  later.known.netName = "carrier-pigeon";
+  CHECK(openAlone(&later.known) == ncclInvalidArgument);
+  later.known.netName = "Socket";
+  CHECK(openAlone(&later.known) == ncclSuccess);
+}
+
+/* A stream of Tutti's, which is to be had where libnccl.so.2 is: calls return at once and run in their order. */
+static void streams(void) {
+  int (*create)(cudaStream_t*) = NULL, (*synchronize)(cudaStream_t) = NULL, (*destroy)(cudaStream_t) = NULL;
+  *(void**)&create = dlsym(RTLD_DEFAULT, "tuttiStreamCreate");
+  *(void**)&synchronize = dlsym(RTLD_DEFAULT, "tuttiStreamSynchronize");
+  *(void**)&destroy = dlsym(RTLD_DEFAULT, "tuttiStreamDestroy");
+  CHECK(create != NULL && synchronize != NULL && destroy != NULL);
+  ncclComm_t comm[kRanks];
+  cudaStream_t stream[kRanks];
+  float x[kRanks] = {1, 2};
+  NCCL(ncclCommInitAll(comm, kRanks, NULL));
+  for (int r = 0; r < kRanks; ++r) CHECK(create(&stream[r]) == 0);
+  for (int step = 0; step < 3; ++step) { /* no group: nobody waits here */
+    for (int r = 0; r < kRanks; ++r) NCCL(ncclAllReduce(&x[r], &x[r], 1, ncclFloat, ncclSum, comm[r], stream[r]));
+  }
+  for (int r = 0; r < kRanks; ++r) CHECK(synchronize(stream[r]) == 0);
+  CHECK(x[0] == 12 && x[1] == 12);
+  for (int r = 0; r < kRanks; ++r) NCCL(ncclCommDestroy(comm[r]));
+  for (int r = 0; r < kRanks; ++r) CHECK(destroy(stream[r]) == 0);
+  NCCL(ncclCommInitAll(comm, 1, NULL));
+  for (uintptr_t device = 0; device <= 2; ++device) { /* CUDA's default, legacy and per-thread streams */
+    NCCL(ncclAllReduce(&x[0], &x[0], 1, ncclFloat, ncclSum, comm[0], (cudaStream_t)device));
+  }
+  NCCL(ncclCommDestroy(comm[0]));
+}
+
+static void several(void) {
+  ncclUniqueId ids[2];
+  ncclComm_t comm[kRanks];
+  for (int i = 0; i < 2; ++i) NCCL(ncclGetUniqueId(&ids[i]));
+  NCCL(ncclGroupStart());
+  for (int r = 0; r < kRanks; ++r) NCCL(ncclCommInitRankScalable(&comm[r], kRanks, r, 2, ids, NULL));
+  NCCL(ncclGroupEnd());
+  for (int r = 0; r < kRanks; ++r) NCCL(ncclCommDestroy(comm[r]));
+  CHECK(ncclCommInitRankScalable(&comm[0], 1, 0, 0, ids, NULL) == ncclInvalidArgument);
+  CHECK(ncclCommInitAll(comm, 0, NULL) == ncclInvalidArgument);
+  CHECK(ncclCommInitRank(&comm[0], 1, ids[0], 1) == ncclInvalidArgument && comm[0] == NULL);
+  memset(&ids[0], 0, sizeof ids[0]);
+  CHECK(ncclCommInitRank(&comm[0], 1, ids[0], 0) == ncclInvalidArgument);
+}
+
+int main(void) {
+  int version = 0;
+  NCCL(ncclGetVersion(&version));
+  CHECK(version == NCCL_VERSION_CODE || version == 22809);
+  nonBlocking();
+  abortInFlight();
+  configs();
+  streams();
+  several();
+  return 0;
+}
