@@ -8,18 +8,6 @@
 namespace tutti::parallel {
 namespace {
 
-/// The sum of node [begin, end), given the sums of subtrees that make it up; scratch may be the operands.
-template <class T>
-T* combine(LeafRange node, const std::vector<LeafRange>& have, const std::vector<T*>& sums, size_t count) {
-  for (size_t i = 0; i < have.size(); ++i) {
-    if (have[i] == node) return sums[i];
-  }
-  const int64_t middle = node.begin + leftLeaves(node.end - node.begin);
-  T* left = combine({node.begin, middle}, have, sums, count);
-  addInto(left, combine({middle, node.end}, have, sums, count), count);
-  return left;
-}
-
 std::vector<size_t> displacements(const std::vector<size_t>& counts) {
   std::vector<size_t> at(counts.size(), 0);
   for (size_t r = 1; r < counts.size(); ++r) at[r] = at[r - 1] + counts[r - 1];
@@ -178,7 +166,7 @@ void Group::treeReduceScatter(const std::vector<const T*>& parts, T* to, const i
   if (mine == 0) return;
   std::vector<T*> sums;
   for (size_t i = 0; i < have.size(); ++i) sums.push_back(received.data() + i * mine);
-  std::memcpy(to, combine({0, nLeaves}, have, sums, mine), mine * sizeof(T));
+  std::memcpy(to, combineSubtrees({0, nLeaves}, have, sums, mine), mine * sizeof(T));
 }
 
 template <class T>

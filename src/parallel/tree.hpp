@@ -35,6 +35,18 @@ void treeSum(T* parts, int64_t n, size_t count) {
   addInto(parts, right, count);
 }
 
+/// The sum of node [begin, end), given the sums of subtrees that make it up; scratch may be the operands.
+template <class T>
+T* combineSubtrees(LeafRange node, const std::vector<LeafRange>& have, const std::vector<T*>& sums, size_t count) {
+  for (size_t i = 0; i < have.size(); ++i) {
+    if (have[i] == node) return sums[i];
+  }
+  const int64_t middle = node.begin + leftLeaves(node.end - node.begin);
+  T* left = combineSubtrees({node.begin, middle}, have, sums, count);
+  addInto(left, combineSubtrees({middle, node.end}, have, sums, count), count);
+  return left;
+}
+
 /// Leaves that come one after another, and of which only finished subtrees are kept.  `T* leaf` is added in order.
 template <class T>
 class LeafCounter {

@@ -8,13 +8,6 @@
 namespace tutti::parallel {
 namespace {
 
-uint16_t toBf16(float x) {
-  const uint32_t bits = std::bit_cast<uint32_t>(x);
-  if (std::isnan(x)) return static_cast<uint16_t>((bits >> 16) | 0x40u);
-  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);  // to nearest, ties to even
-}
-float fromBf16(uint16_t x) { return std::bit_cast<float>(static_cast<uint32_t>(x) << 16); }
-
 void encodeBlock(const float* from, unsigned char* to) {
   float most = 0;
   for (int64_t i = 0; i < kInt8Block; ++i) most = std::max(most, std::isnan(from[i]) ? INFINITY : std::abs(from[i]));
@@ -39,6 +32,13 @@ int64_t sliceOf(const Group& group, tuttiWire_t wire, int64_t count) {
 }
 
 }  // namespace
+
+uint16_t toBf16(float x) {
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  if (std::isnan(x)) return static_cast<uint16_t>((bits >> 16) | 0x40u);
+  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);  // to nearest, ties to even
+}
+float fromBf16(uint16_t x) { return std::bit_cast<float>(static_cast<uint32_t>(x) << 16); }
 
 int64_t blockOf(tuttiWire_t wire) { return wire == tuttiWireInt8 ? kInt8Block : 1; }
 

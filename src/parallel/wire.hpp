@@ -16,6 +16,9 @@ int64_t blockOf(tuttiWire_t wire);
 void encode(tuttiWire_t wire, const float* from, int64_t n, unsigned char* to);
 void decode(tuttiWire_t wire, const unsigned char* from, int64_t n, float* to);
 
+uint16_t toBf16(float x);
+float fromBf16(uint16_t x);
+
 /// data [count] becomes the sum over the group: each rank sums its slice in float32, everything travels encoded.
 void encodedAllReduce(Group& group, tuttiWire_t wire, float* data, int64_t count);
 /// The traffic of that.

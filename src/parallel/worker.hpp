@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -32,6 +33,12 @@ class Worker {
       tasks_.push_back(std::move(task));
     }
     wake_.notify_all();
+  }
+  /// As post; a failure goes to whoever asks the future, and to nobody else.
+  std::shared_future<void> submit(std::function<void()> task) {
+    const auto packaged = std::make_shared<std::packaged_task<void()>>(std::move(task));
+    post([packaged] { (*packaged)(); });
+    return packaged->get_future().share();
   }
   /// Waits for all tasks; throws what the first failing one threw.  Tasks after a failing one do not run.
   void wait() {
