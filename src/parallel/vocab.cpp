@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "src/parallel/predict.hpp"
 #include "src/parallel/tp.hpp"
 
 using namespace tutti::parallel;
@@ -188,5 +189,27 @@ tuttiResult_t tuttiVocabCrossEntropy(tuttiTp_t tp, const int64_t* cuts, const tu
       crossEntropy<T>(*tp, cuts, matrixOf<T>(*logits), found, static_cast<T*>(loss->data), dlogits,
                       static_cast<T>(scale));
     });
+  });
+}
+
+tuttiResult_t tuttiVocabPredict(tuttiTp_t tp, int64_t tokens, int64_t width, tuttiDataType_t dtype, int passes,
+                                tuttiTraffic_t* traffic) {
+  return guarded([&] {
+    require(tp != nullptr && traffic != nullptr && traffic->size == sizeof(tuttiTraffic_t),
+            "tp is NULL, or traffic does not begin from TUTTI_TRAFFIC_INITIALIZER");
+    const Group& g = tp->group;
+    const size_t me = static_cast<size_t>(g.rank());
+    const uint64_t whole = static_cast<uint64_t>(tokens * width) * bytesOf(dtype);
+    const uint64_t column = static_cast<uint64_t>(tokens) * bytesOf(dtype);
+    if (passes & 1) predictSum(*traffic, g, whole, 0, false, 1, !tp->sequence());
+    if ((passes & 2) && tp->sequence()) predictGather(*traffic, g, whole);
+    if (passes & 4) {
+      const std::vector<int64_t> runs = tp->leafRuns(), slices = evenCuts(tokens, 1, g.size());
+      const size_t parts = subtreesOf(runs.back(), {runs[me], runs[me + 1]}).size();
+      predictSum(*traffic, g, column, 0, false, 1, true);  // the largest logit
+      predictSum(*traffic, g, column, 0, false, 1, true);  // the target's
+      predictSum(*traffic, g, column, static_cast<uint64_t>(slices[me + 1] - slices[me]) * bytesOf(dtype),
+                 tp->invariant(), parts, true);
+    }
   });
 }

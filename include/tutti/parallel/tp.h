@@ -120,6 +120,11 @@ TUTTI_API tuttiResult_t tuttiVocabCrossEntropy(tuttiTp_t tp, const int64_t* cuts
                                                const tuttiTensor_t* targets, const tuttiTensor_t* loss,
                                                const tuttiTensor_t* dlogits, double scale);
 
+/** The traffic of one embedding (passes & 1), its backward (& 2), and one cross entropy (& 4), by the formula; added to
+ *  *traffic. */
+TUTTI_API tuttiResult_t tuttiVocabPredict(tuttiTp_t tp, int64_t tokens, int64_t width, tuttiDataType_t dtype,
+                                          int passes, tuttiTraffic_t* traffic);
+
 #ifdef __cplusplus
 }
 #endif
