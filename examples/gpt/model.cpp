@@ -26,6 +26,7 @@ Model<T>::Model(const Shape& shape, const Stage& stage, tuttiComm_t comm, bool s
       comm_(comm),
       sequence_(sequence),
       invariant_(run.invariant),
+      mistake_(run.mistake),
       tokens_(shape.perMicroBatch * shape.sequence) {
   if (comm != nullptr) {
     callComm(tuttiCommUserRank(comm, &rank_), comm);
