@@ -8,6 +8,7 @@
 #include "tutti/parallel/dp.h"
 #include "tutti/parallel/grid.h"
 #include "tutti/parallel/kernels.h"
+#include "tutti/parallel/pp.h"
 #include "tutti/parallel/sums.h"
 #include "tutti/parallel/tp.h"
 #include "tutti/parallel/zero.h"
@@ -54,6 +55,8 @@ using Tp = ParallelHandle<tuttiTpDestroy, tuttiTp_t>;        // Tp tp(tuttiTpCre
 using Linear =
     ParallelHandle<tuttiLinearDestroy, tuttiLinear_t>;  // Linear w(tuttiColumnLinearCreate, tp.get(), &config)
 using Ddp = ParallelHandle<tuttiDdpDestroy, tuttiDdp_t>;
+using Schedule = ParallelHandle<tuttiScheduleDestroy, tuttiSchedule_t>;
+using Pipeline = ParallelHandle<tuttiPipelineDestroy, tuttiPipeline_t>;
 using Zero = ParallelHandle<tuttiZeroDestroy, tuttiZero_t>;
 
 }  // namespace tutti
