@@ -265,16 +265,42 @@ void Model<T>::normBackward(Buffer& x, size_t gamma, Buffer& dy, Buffer& dx, Sto
   const tuttiTensor_t tx = rowsOf(x, h), tdy = rowsOf(dy, h), tdx = rowsOf(dx, h), g = storage.value(gamma);
   const tuttiTensor_t tg = rowsOf(dgamma, h), tb = rowsOf(dbeta, h);
   call(tuttiLayerNormBackward(&tx, &g, &tdy, rowCuts_.data(), static_cast<int>(nLeaves), &tdx, &tg, &tb));
-  size_t which = gamma;
   const bool alone = !sequence_ || mistake_ == Mistake::NormNotReduced;
   const std::vector<int64_t> runs = alone ? std::vector<int64_t>{0, static_cast<int64_t>(nLeaves)} : leafRuns_;
-  for (Buffer* leaves : {&dgamma, &dbeta}) {
-    Buffer sum(count);
-    call(tuttiTreeAllReduce(leaves->data(), sum.data(), count, kType<T>, runs.data(), alone ? nullptr : comm_));
-    T* to = static_cast<T*>(storage.gradient(which).data);
-    for (size_t i = 0; i < count; ++i) to[i] += sum[i];
-    storage.ready(which++);
-  }
+  addGradients([this, alone, runs, count, gamma, &storage, dgamma = std::move(dgamma), dbeta = std::move(dbeta)] {
+    size_t which = gamma;
+    for (const Buffer* leaves : {&dgamma, &dbeta}) {
+      Buffer sum(count);
+      call(tuttiTreeAllReduce(leaves->data(), sum.data(), count, kType<T>, runs.data(), alone ? nullptr : comm_));
+      T* to = static_cast<T*>(storage.gradient(which).data);
+      for (size_t i = 0; i < count; ++i) to[i] += sum[i];
+      storage.ready(which++);
+    }
+  });
+}
+
+template <class T>
+void Model<T>::addGradients(std::function<void()> task) {
+  if (deferred_ == nullptr) return task();
+  deferred_->later.push_back(std::move(task));
+}
+
+template <class T>
+void Model<T>::linearBackward(tuttiLinear_t l, Buffer& x, int64_t inputs, size_t weight, bool bias, Buffer& dy,
+                              int64_t outputs, Buffer& dx, Storage& storage) {
+  dx.resize(x.size());
+  const auto gradients = [this, l, &x, inputs, weight, bias, outputs, &storage](Buffer& d, const tuttiTensor_t* to) {
+    const tuttiTensor_t f = rowsOf(x, inputs), w = storage.value(weight), t = rowsOf(d, outputs);
+    const tuttiTensor_t dw = storage.gradient(weight), db = bias ? storage.gradient(weight + 1) : dw;
+    call(tuttiLinearBackward(l, tokens_, &f, &w, &t, to, &dw, bias ? &db : nullptr));
+    if (bias) storage.ready(weight + 1);
+    storage.ready(weight);
+  };
+  const tuttiTensor_t to = rowsOf(dx, inputs);
+  if (deferred_ == nullptr) return gradients(dy, &to);
+  const tuttiTensor_t f = rowsOf(x, inputs), w = storage.value(weight), t = rowsOf(dy, outputs);
+  call(tuttiLinearBackward(l, tokens_, &f, &w, &t, &to, nullptr, nullptr));
+  addGradients([gradients, kept = std::make_shared<Buffer>(dy)] { gradients(*kept, nullptr); });
 }
 
 template <class T>
@@ -284,13 +310,7 @@ void Model<T>::blockBackward(const Block& b, Saved& s, Buffer& dx, Storage& stor
   const int64_t up = p[b.parameter + 8].row1 - p[b.parameter + 8].row0;
   const auto linear = [&](tuttiLinear_t l, Buffer& from, int64_t in, size_t weight, Buffer& dy, int64_t out,
                           Buffer& dfrom) {
-    dfrom.resize(from.size());
-    const tuttiTensor_t f = rowsOf(from, in), w = storage.value(b.parameter + weight), t = rowsOf(dy, out);
-    const tuttiTensor_t df = rowsOf(dfrom, in), dw = storage.gradient(b.parameter + weight);
-    const tuttiTensor_t db = storage.gradient(b.parameter + weight + 1);
-    call(tuttiLinearBackward(l, tokens_, &f, &w, &t, &df, &dw, &db));
-    storage.ready(b.parameter + weight + 1);
-    storage.ready(b.parameter + weight);
+    linearBackward(l, from, in, b.parameter + weight, true, dy, out, dfrom, storage);
   };
   Buffer dgelu, dnormed, dbranch, dattention, dqkv(s.qkv.size());
   linear(b.down, s.gelu, up, 10, dx, h, dgelu);
@@ -353,19 +373,23 @@ double Model<T>::forward(int slotNumber, const int32_t* ids, const int32_t* targ
 }
 
 template <class T>
-void Model<T>::backward(int slotNumber, const int32_t* ids, const T* dout, T* din, Storage& storage) {
+void Model<T>::backwardWeight(int slotNumber) {
   Slot& slot = slots_[static_cast<size_t>(slotNumber)];
+  for (const auto& task : slot.later) task();
+  slot.later.clear();
+}
+
+template <class T>
+void Model<T>::backward(int slotNumber, const int32_t* ids, const T* dout, T* din, Storage& storage, bool weights) {
+  Slot& slot = slots_[static_cast<size_t>(slotNumber)];
+  deferred_ = weights ? nullptr : &slot;
   Buffer dx(static_cast<size_t>(boundary()));
   int unit = units() - 1;
   if (stage_.last) {
     const int64_t h = shape_.width, v = static_cast<int64_t>(slot.dlogits.size()) / tokens_;
-    Buffer dnormed(slot.normed.size());
+    Buffer dnormed;
     storage.unshard(unit);
-    const tuttiTensor_t x = rowsOf(slot.normed, h), w = storage.value(finalNorm_ + 2);
-    const tuttiTensor_t dy = tuttiMatrixOf(slot.dlogits.data(), kType<T>, tokens_, v, v), d = rowsOf(dnormed, h);
-    const tuttiTensor_t dw = storage.gradient(finalNorm_ + 2);
-    call(tuttiLinearBackward(head_, tokens_, &x, &w, &dy, &d, &dw, nullptr));
-    storage.ready(finalNorm_ + 2);
+    linearBackward(head_, slot.normed, h, finalNorm_ + 2, false, slot.dlogits, v, dnormed, storage);
     normBackward(slot.last, finalNorm_, dnormed, dx, storage);
     storage.reshard(unit--, false);
   } else {
@@ -378,7 +402,9 @@ void Model<T>::backward(int slotNumber, const int32_t* ids, const T* dout, T* di
   }
   if (stage_.first) {
     storage.unshard(unit);
-    embedBackward(ids, dx, storage);
+    const auto kept = std::make_shared<Buffer>(std::move(dx));
+    const std::vector<int32_t> places(ids, ids + tokens_);
+    addGradients([this, kept, places, &storage] { embedBackward(places.data(), *kept, storage); });
     storage.reshard(unit, false);
   } else {
     std::copy(dx.begin(), dx.end(), din);

@@ -2,6 +2,8 @@
 // positions, GELU, grouped-query attention (Radford et al., GPT-2, 2019, for the shape of it).
 #pragma once
 
+#include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -47,7 +49,9 @@ class Model {
   ///   Returns the mean loss (last stage), else 0
   double forward(int slot, const int32_t* ids, const int32_t* targets, const T* in, T* out, Storage& storage);
   /// Gradients are added to; dout is of out, din of in.  After forward of the same slot.
-  void backward(int slot, const int32_t* ids, const T* dout, T* din, Storage& storage);
+  /// weights = false: gradients of parameters wait for backwardWeight.
+  void backward(int slot, const int32_t* ids, const T* dout, T* din, Storage& storage, bool weights = true);
+  void backwardWeight(int slot);
 
   /// What went through the tensor-parallel group, and what a micro-batch should cause there.
   tuttiTraffic_t traffic() const;
@@ -64,6 +68,7 @@ class Model {
   struct Slot {
     std::vector<Saved> blocks;
     std::vector<T> last, normed, dlogits;
+    std::vector<std::function<void()>> later;  // what backwardWeight does
   };
   using Buffer = std::vector<T>;
 
@@ -73,6 +78,10 @@ class Model {
   tuttiTensor_t rowsOf(Buffer& b, int64_t columns);
   void blockForward(const Block& block, Saved& saved, Buffer& x, Storage& storage);
   void blockBackward(const Block& block, Saved& saved, Buffer& dx, Storage& storage);
+  void linearBackward(tuttiLinear_t linear, Buffer& x, int64_t inputs, size_t weight, bool bias, Buffer& dy,
+                      int64_t outputs, Buffer& dx, Storage& storage);
+  /// Now, or in backwardWeight.
+  void addGradients(std::function<void()> task);
   void attention(Saved& saved, Buffer* dqkv, Buffer* dattention);
   void normBackward(Buffer& x, size_t gamma, Buffer& dy, Buffer& dx, Storage& storage);
   /// gradient += the sum over this group's tokens; `fill` adds rows [begin, end) of this rank's tokens to a zeroed
@@ -97,7 +106,8 @@ class Model {
   tuttiLinear_t head_ = nullptr;
   std::vector<Parameter> parameters_;
   size_t finalNorm_ = 0;
-  std::vector<Slot> slots_;
+  std::deque<Slot> slots_;    // one stays where it is
+  Slot* deferred_ = nullptr;  // in a backward without weights
 };
 
 }  // namespace gpt

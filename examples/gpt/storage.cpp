@@ -1,9 +1,6 @@
 #include "examples/gpt/storage.hpp"
 
-#include <cmath>
-
 #include "examples/gpt/call.hpp"
-#include "tutti/parallel/sums.h"
 
 namespace gpt {
 namespace {
@@ -40,7 +37,7 @@ template <class T>
 class Buckets final : public Trainer {
  public:
   Buckets(const std::vector<Parameter>& parameters, const StorageOptions& options)
-      : options_(options), values_(parameters), optimizer_(optimizerOf(options)) {
+      : values_(parameters), optimizer_(optimizerOf(options)) {
     tuttiDdpConfig_t config = TUTTI_DDP_CONFIG_INITIALIZER;
     config.numerics = options.invariant ? tuttiNumericsLayoutInvariant : tuttiNumericsFast;
     config.microBatches = options.microBatches;
@@ -66,19 +63,17 @@ class Buckets final : public Trainer {
   void ready(size_t p) override { call(tuttiDdpGradReady(ddp_, p)); }
   void begin() override { call(tuttiDdpBegin(ddp_)); }
 
-  double step() override {
+  std::vector<tuttiTensor_t> finish() override {
     call(tuttiDdpFinish(ddp_));
-    ++steps_;
     std::vector<tuttiTensor_t> counted;
     for (size_t p = 0; p < values_.list.size(); ++p) {
       const bool copy = rank_ != 0 || (values_.list[p].flags & TUTTI_PARAMETER_COUNTED_ELSEWHERE) != 0;
       if (!copy) counted.push_back(gradient(p));
     }
-    double squares = 0;
-    const tuttiComm_t over = options_.world != nullptr ? options_.world : options_.dp;
-    call(tuttiSumOfSquares(counted.data(), counted.size(), over, &squares));
-    const double norm = std::sqrt(squares);
-    const double scale = options_.clip > 0 && norm > options_.clip ? options_.clip / norm : 1;
+    return counted;
+  }
+  double update(double scale) override {
+    ++steps_;
     for (size_t p = 0; p < values_.list.size(); ++p) {
       tuttiTensor_t m = values_.list[p].value, v = m;
       const tuttiTensor_t g = gradient(p);
@@ -86,8 +81,9 @@ class Buckets final : public Trainer {
       v.data = second_[p].data();
       call(tuttiOptimizerUpdate(&optimizer_, steps_, scale, values_.list[p].flags, &values_.list[p].value, &g, &m, &v));
     }
-    return norm;
+    return 0;
   }
+  bool clips() const override { return false; }
   void owned(size_t p, int64_t* begin, int64_t* end, tuttiTensor_t* values) override {
     *begin = 0;
     *end = rank_ == 0 ? static_cast<int64_t>(values_.data[p].size()) : 0;
@@ -104,7 +100,6 @@ class Buckets final : public Trainer {
     call(tuttiDdpReport(ddp_, &r));
     return r;
   }
-  StorageOptions options_;
   Values<T> values_;
   tuttiOptimizer_t optimizer_;
   tuttiDdp_t ddp_ = nullptr;
@@ -146,7 +141,9 @@ class Sharded final : public Trainer {
   void reshard(int unit, bool afterForward) override { call(tuttiZeroReshard(zero_, unit, afterForward)); }
   void ready(size_t p) override { call(tuttiZeroGradReady(zero_, p)); }
   void begin() override { call(tuttiZeroBegin(zero_)); }
-  double step() override {
+  std::vector<tuttiTensor_t> finish() override { return {}; }
+  bool clips() const override { return true; }
+  double update(double) override {
     double norm = 0;
     call(tuttiZeroStep(zero_, &norm));
     return norm;

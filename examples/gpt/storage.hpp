@@ -22,8 +22,11 @@ struct StorageOptions {
 class Trainer : public Storage {
  public:
   virtual void begin() = 0;
-  /// Updates; the norm of the average gradient.
-  virtual double step() = 0;
+  /// Wait for the sums; the average gradients that this rank counts in the norm.
+  virtual std::vector<tuttiTensor_t> finish() = 0;
+  /// Update with scaled gradients.  Those that clip for themselves return the norm and ignore scale.
+  virtual double update(double scale) = 0;
+  virtual bool clips() const = 0;
   /// Elements of a parameter (of this rank's part) that this rank answers for among the replicas.
   virtual void owned(size_t parameter, int64_t* begin, int64_t* end, tuttiTensor_t* values) = 0;
   virtual tuttiTraffic_t traffic() = 0;

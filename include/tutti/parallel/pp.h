@@ -39,8 +39,9 @@ typedef struct tuttiSchedule* tuttiSchedule_t;
  * micro-batches through a stage before the next (Lamy-Poirier, 2023) zb-h1         1                 backward in two
  * halves; the weights' fills gaps; 1f1b's memory (Qi et al., 2024) zb-h2         1                 as zb-h1 with up to
  * twice the memory zbv           2                 as zb-h1 with stages placed in a V: rank r has stages r and 2p-1-r
- *  Any number of micro-batches, at least 1.  chunks is 1 where the table has a number other than `chunks`.
- *  zb-h2 and zbv are made by list scheduling under the memory's bound, with equal costs for the three kinds of work. */
+ *  Any number of micro-batches, at least 1; interleaved with a number that p does not divide goes all forward first.
+ * chunks is 1 where the table has a number other than `chunks`. zb-h2 and zbv are made by list scheduling under the
+ * memory's bound, with equal costs for the three kinds of work. */
 TUTTI_API tuttiResult_t tuttiScheduleCreate(tuttiSchedule_t* schedule, const char* name, int nRanks, int chunks,
                                             int microBatches);
 /** From CSV: a row per rank, cells like "2F0" (stage 2, forward, micro-batch 0) with F, B, I, W for the computations
