@@ -1,5 +1,6 @@
 // Trains the same model under many layouts and prints how far losses and weights are from one rank's.
 //   parity [--steps N] [--only TEXT] [--invariant | --fast] [--small] [--text FILE]
+//   parity --overlap [...]   how much of data parallelism's communication is waited for, without and with overlap
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -63,7 +64,7 @@ struct Options {
   Shape shape;
   int steps = 20;
   std::string only, text = TUTTI_GPT_TEXT;
-  bool invariant = true, fast = true;
+  bool invariant = true, fast = true, overlap = false;
 };
 
 Options parse(int argc, char** argv) {
@@ -84,6 +85,8 @@ Options parse(int argc, char** argv) {
       o.fast = false;
     } else if (flag == "--fast") {
       o.invariant = false;
+    } else if (flag == "--overlap") {
+      o.overlap = true;
     } else if (flag == "--small") {
       o.shape.width = 48;
       o.shape.layers = 2;
@@ -94,6 +97,22 @@ Options parse(int argc, char** argv) {
   }
   if (o.steps < 1) throw std::runtime_error("--steps is at least 1");
   return o;
+}
+
+/// Milliseconds per step that sums and gathers take, and that the owner waits for; the least over the steps.
+void overlapTable(const Options& options, const std::string& text) {
+  Run run;
+  run.steps = options.steps;
+  std::printf("%-30s %-9s %14s %12s %9s\n", "layout", "overlap", "communication", "exposed ms", "ms/step");
+  for (const Layout& layout : kLayouts) {
+    if (layout.dp == 1 || layout.name.find(options.only) == std::string::npos) continue;
+    for (const bool overlap : {false, true}) {
+      const Outcome is = trainOnThreads(options.shape, layout, run, text, overlap);
+      std::printf("%-30s %-9s %14.2f %12.2f %9.1f\n", layout.name.c_str(), overlap ? "yes" : "no", is.communicationMs,
+                  is.exposedMs, is.stepMs);
+      std::fflush(stdout);
+    }
+  }
 }
 
 /// Whether all layouts agree with one rank.
@@ -134,6 +153,10 @@ int main(int argc, char** argv) {
     call(tuttiKernelsFast(&fast));
     call(tuttiKernelsInvariant(&own));
     std::printf("matrix products: fast %s; layout-invariant %s\n", fast.name, own.name);
+    if (options.overlap) {
+      overlapTable(options, text);
+      return 0;
+    }
     bool good = true;
     if (options.fast) good = table(options, false, text) && good;
     if (options.invariant) good = table(options, true, text) && good;

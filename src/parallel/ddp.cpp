@@ -52,13 +52,12 @@ namespace {
 template <class T>
 class DdpOf final : public tuttiDdp {
  public:
-  DdpOf(tuttiComm_t own, const tuttiParameter_t* parameters, size_t n, const tuttiDdpConfig_t& config)
-      : group_(own), config_(config) {
+  DdpOf(tuttiComm_t own, const tuttiParameter_t* parameters, size_t n, const tuttiDdpConfig_t& config,
+        const SumPlan& plan)
+      : group_(own), config_(config), plan_(plan) {
     comm = own;
     for (size_t i = 0; i < n; ++i) values_.push_back(parameters[i].value);
     bucketBytes_ = config.bucketBytes != 0 ? config.bucketBytes : kneeOfAllReduce(group_);
-    plan_ = agreeOnSums(group_, config.microBatches, config.weight, config.average != 0, config.numerics, config.wire,
-                        dtypeOf<T>());
     if (config.broadcast) {
       for (const tuttiTensor_t& v : values_) group_.broadcast(v.data, static_cast<size_t>(elementsOf(v)), v.dtype, 0);
     }
@@ -250,10 +249,11 @@ tuttiResult_t tuttiDdpCreate(tuttiDdp_t* ddp, tuttiComm_t comm, const tuttiParam
     }
     Group group(comm);
     compareParameters(group, parameters, n);
+    const SumPlan plan = agreeOnSums(group, c.microBatches, c.weight, c.average != 0, c.numerics, c.wire, dtype);
     tuttiComm_t own = nullptr;
     if (group.size() > 1) check(tuttiCommSplit(comm, 0, group.rank(), &own, nullptr), comm);
     try {
-      withType(dtype, [&](auto zero) { *ddp = new DdpOf<decltype(zero)>(own, parameters, n, c); });
+      withType(dtype, [&](auto zero) { *ddp = new DdpOf<decltype(zero)>(own, parameters, n, c, plan); });
     } catch (...) {
       if (own != nullptr) tuttiCommAbort(own);
       throw;

@@ -38,17 +38,12 @@ template <class T>
 class ZeroOf final : public tuttiZero {
  public:
   ZeroOf(tuttiComm_t own, tuttiComm_t ownReplicas, const tuttiParameter_t* parameters, const std::vector<int>& units,
-         const tuttiZeroConfig_t& c)
-      : group_(own), replicas_(ownReplicas) {
+         const tuttiZeroConfig_t& c, const SumPlan& plan)
+      : group_(own), replicas_(ownReplicas), plan_(plan) {
     comm = own;
     replicas = ownReplicas;
     config = c;
-    plan_ = agreeOnSums(group_, c.microBatches, 1, true, c.numerics, tuttiWireExact, dtypeOf<T>());
     plan_.scale /= replicas_.size();
-    for (int r = 0; r < group_.size() && c.stage >= 2; ++r) {
-      require(plan_.mine(r) == c.microBatches, "stages 2 and 3 sum after each micro-batch: rank ", r, " has ",
-              plan_.mine(r), ", this one ", c.microBatches);
-    }
     for (size_t p = 0; p < units.size(); ++p) {
       parameters_.push_back({parameters[p].value, parameters[p].flags, units[p], 0});
     }
@@ -372,14 +367,20 @@ tuttiResult_t tuttiZeroCreate(tuttiZero_t* zero, tuttiComm_t comm, const tuttiPa
     const std::vector<int> units = checkedUnits(unitOf, n);
     Group group(comm), replicas(c.replicas);
     compareParameters(group, parameters, n);
+    const SumPlan plan = agreeOnSums(group, c.microBatches, 1, true, c.numerics, tuttiWireExact, dtype);
+    for (int r = 0; r < group.size() && c.stage >= 2; ++r) {
+      require(plan.mine(r) == c.microBatches, "stages 2 and 3 sum after each micro-batch: rank ", r, " has ",
+              plan.mine(r), ", this one ", c.microBatches);
+    }
     tuttiComm_t own = nullptr, ownReplicas = nullptr;
     if (group.size() > 1) check(tuttiCommSplit(comm, 0, group.rank(), &own, nullptr), comm);
     try {
       if (replicas.size() > 1) {
         check(tuttiCommSplit(c.replicas, 0, replicas.rank(), &ownReplicas, nullptr), c.replicas);
       }
-      withType(dtype,
-               [&](auto zeroOf) { *zero = new ZeroOf<decltype(zeroOf)>(own, ownReplicas, parameters, units, c); });
+      withType(dtype, [&](auto zeroOf) {
+        *zero = new ZeroOf<decltype(zeroOf)>(own, ownReplicas, parameters, units, c, plan);
+      });
     } catch (...) {
       if (own != nullptr) tuttiCommAbort(own);
       if (ownReplicas != nullptr) tuttiCommAbort(ownReplicas);

@@ -6,9 +6,11 @@
 #include <type_traits>
 
 #include "tutti/parallel/dp.h"
+#include "tutti/parallel/ep.h"
 #include "tutti/parallel/grid.h"
 #include "tutti/parallel/kernels.h"
 #include "tutti/parallel/pp.h"
+#include "tutti/parallel/sp.h"
 #include "tutti/parallel/sums.h"
 #include "tutti/parallel/tp.h"
 #include "tutti/parallel/zero.h"
@@ -57,6 +59,8 @@ using Linear =
 using Ddp = ParallelHandle<tuttiDdpDestroy, tuttiDdp_t>;
 using Schedule = ParallelHandle<tuttiScheduleDestroy, tuttiSchedule_t>;
 using Pipeline = ParallelHandle<tuttiPipelineDestroy, tuttiPipeline_t>;
+using Sp = ParallelHandle<tuttiSpDestroy, tuttiSp_t>;
+using Ep = ParallelHandle<tuttiEpDestroy, tuttiEp_t>;
 using Zero = ParallelHandle<tuttiZeroDestroy, tuttiZero_t>;
 
 }  // namespace tutti

@@ -175,7 +175,7 @@ tuttiResult_t toyWeight(void* context, int stage, int micro) {
 TEST_CASE("pipelines compute what a chain of stages does, and move the formula's bytes") {
   for (const Named& named : kNames) {
     for (const int p : {1, 2, 3, 4}) {
-      if (p == 1 && named.chunks == 3) continue;
+      if (p == 1 ? named.chunks == 3 : p == 4 && named.name[0] != 'z') continue;
       const int m = p == 3 ? 5 : 4;
       CAPTURE(named.name, named.chunks, p, m);
       CHECK(onRanks(p, [&](const Rank& r) -> std::string {
