@@ -1,6 +1,5 @@
 // Data parallelism with buckets.
 #include <algorithm>
-#include <chrono>
 #include <memory>
 
 #include "src/parallel/gradients.hpp"
@@ -10,10 +9,6 @@
 using namespace tutti::parallel;
 
 namespace tutti::parallel {
-
-double millisecondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-}
 
 /// Bytes from which an all-reduce reaches 80 % of the best bandwidth that the planner expects.
 size_t kneeOfAllReduce(const Group& group) {

@@ -1,6 +1,7 @@
 // A thread that runs tasks in order, beside its owner's computation.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -12,6 +13,10 @@
 #include <utility>
 
 namespace tutti::parallel {
+
+inline double millisecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
 
 class Worker {
  public:

@@ -2,7 +2,6 @@
 #include "tutti/parallel/zero.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "src/parallel/worker.hpp"
@@ -28,11 +27,6 @@ struct tuttiZero {
 
 namespace tutti::parallel {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double millisecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 template <class T>
 class ZeroOf final : public tuttiZero {
@@ -244,7 +238,7 @@ class ZeroOf final : public tuttiZero {
   template <class Task>
   std::shared_future<void> send(const Task& task) {
     const auto timed = [this, task] {
-      const auto start = Clock::now();
+      const auto start = std::chrono::steady_clock::now();
       task();
       busyMs_ += millisecondsSince(start);
     };
@@ -254,7 +248,7 @@ class ZeroOf final : public tuttiZero {
     return now.get_future().share();
   }
   void wait(const std::shared_future<void>& future) {
-    const auto start = Clock::now();
+    const auto start = std::chrono::steady_clock::now();
     future.get();
     exposedMs_ += millisecondsSince(start);
   }
