@@ -1,0 +1,45 @@
+// How a model is trained: its shape, and what is cut over which ranks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace gpt {
+
+struct Shape {
+  int64_t vocabulary = 256, sequence = 64, width = 128, heads = 4, kvHeads = 4, layers = 4;
+  int64_t perMicroBatch = 1;  // sequences
+  int microBatches = 8;       // of a step, over all ranks
+};
+
+struct Layout {
+  std::string name = "1 rank";
+  int tp = 1, pp = 1, dp = 1;
+  bool sequence = false;  // sequence-parallel regions between tensor-parallel layers
+  int zero = -1;          // -1: buckets (tuttiDdp_t), else a stage of ZeRO
+  std::string schedule = "1f1b";
+  int chunks = 1;  // pipeline stages per rank
+  int ranks() const { return tp * pp * dp; }
+};
+
+/// Errors of the kind that distributed training is prone to, made on purpose: the comparison of layouts has to see
+/// them.
+enum class Mistake {
+  None,
+  SumForAverage,      // gradients are not divided by the number of micro-batches
+  SkippedMicroBatch,  // one rank leaves one out
+  SwappedGradients,   // one rank puts two gradients into each other's place
+  NormNotReduced,     // sequence-parallel: gradients of norms stay those of this rank's tokens
+  ReusedTokens        // one rank computes on another's micro-batch
+};
+
+struct Run {
+  Mistake mistake = Mistake::None;
+  int steps = 20;
+  bool invariant = false;
+  double learningRate = 3e-3;
+  double clip = 1;
+  int leaves = 4;  // of layout-invariant sums; no layout may have tp above it
+};
+
+}  // namespace gpt

@@ -1,0 +1,440 @@
+#include "examples/gpt/model.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "examples/gpt/call.hpp"
+#include "tutti/parallel/sums.h"
+
+namespace gpt {
+namespace {
+
+template <class T>
+constexpr tuttiDataType_t kType = sizeof(T) == 4 ? tuttiFloat32 : tuttiFloat64;
+
+template <class T>
+void add(std::vector<T>& into, const std::vector<T>& from) {
+  for (size_t i = 0; i < into.size(); ++i) into[i] += from[i];
+}
+
+}  // namespace
+
+template <class T>
+Model<T>::Model(const Shape& shape, const Stage& stage, tuttiComm_t comm, bool sequence, const Run& run)
+    : shape_(shape),
+      stage_(stage),
+      comm_(comm),
+      sequence_(sequence),
+      invariant_(run.invariant),
+      mistake_(run.mistake),
+      tokens_(shape.perMicroBatch * shape.sequence) {
+  if (comm != nullptr) {
+    callComm(tuttiCommUserRank(comm, &rank_), comm);
+    callComm(tuttiCommCount(comm, &nRanks_), comm);
+  }
+  sequence_ = sequence && nRanks_ > 1;
+  tuttiTpConfig_t config = TUTTI_TP_CONFIG_INITIALIZER;
+  config.numerics = run.invariant ? tuttiNumericsLayoutInvariant : tuttiNumericsFast;
+  config.sequenceParallel = sequence_;
+  config.leaves = run.leaves;
+  call(tuttiTpCreate(&tp_, comm, &config));
+  const size_t n = static_cast<size_t>(nRanks_), r = static_cast<size_t>(rank_);
+  vocabulary_.resize(n + 1);
+  call(tuttiTpSplit(tp_, shape.vocabulary, 1, vocabulary_.data()));
+  std::vector<int64_t> tokenCuts(n + 1), leaves(static_cast<size_t>(run.leaves) + 1);
+  call(tuttiTpSplit(tp_, tokens_, 1, tokenCuts.data()));
+  call(tuttiTpLeaves(tp_, tokens_, 1, leaves.data()));
+  firstToken_ = sequence_ ? tokenCuts[r] : 0;
+  ownTokens_ = sequence_ ? tokenCuts[r + 1] - tokenCuts[r] : tokens_;
+  if (!run.invariant) leaves = sequence_ ? tokenCuts : std::vector<int64_t>{0, tokens_};
+  leafRuns_ = {0, static_cast<int64_t>(leaves.size()) - 1};
+  if (sequence_) {
+    leafRuns_.resize(n + 1);
+    call(tuttiSplitEven(static_cast<int64_t>(leaves.size()) - 1, 1, nRanks_, nullptr, leafRuns_.data()));
+  }
+  const size_t mine = sequence_ ? r : 0;
+  for (int64_t l = leafRuns_[mine]; l <= leafRuns_[mine + 1]; ++l) {
+    rowCuts_.push_back(leaves[static_cast<size_t>(l)] - firstToken_);
+  }
+  describe();
+  const int64_t h = shape.width, qkv = shape.kvHeads * (shape.heads / shape.kvHeads + 2) * (h / shape.heads);
+  const int64_t perLayer = qkv * h + qkv + 9 * h * h + 10 * h;
+  int64_t position = stage.first ? 0 : (shape.vocabulary + shape.sequence) * h + stage.firstLayer * perLayer;
+  for (Parameter& p : parameters_) {  // numbers of elements in the whole model, whatever stages it is cut into
+    p.first = position;
+    position += p.whole();
+  }
+}
+
+template <class T>
+Model<T>::~Model() {
+  for (const Block& b : blocks_) {
+    for (tuttiLinear_t linear : {b.qkv, b.proj, b.up, b.down}) tuttiLinearDestroy(linear);
+  }
+  tuttiLinearDestroy(head_);
+  tuttiTpDestroy(tp_);
+}
+
+template <class T>
+void Model<T>::addParameter(const char* name, int64_t rows, int64_t columns, int64_t r0, int64_t r1, int64_t c0,
+                            int64_t c1, int unit, double spread, double middle) {
+  Parameter p{name, rows, columns, r0, r1, c0, c1, unit, spread, middle, false, rows > 1, 0};
+  p.copy = rank_ != 0 && r1 - r0 == rows && c1 - c0 == columns;
+  parameters_.push_back(p);
+}
+
+template <class T>
+void Model<T>::describe() {
+  const int64_t h = shape_.width, v = shape_.vocabulary, d = h / shape_.heads;
+  const int64_t group = shape_.heads / shape_.kvHeads, up = 4 * h;
+  const size_t r = static_cast<size_t>(rank_);
+  const int64_t v0 = vocabulary_[r], v1 = vocabulary_[r + 1];
+  int unit = 0;
+  if (stage_.first) {
+    addParameter("embedding", v, h, v0, v1, 0, h, unit, 0.05);
+    addParameter("positions", shape_.sequence, h, 0, shape_.sequence, 0, h, unit++, 0.02);
+  }
+  const auto linear = [&](bool column, int64_t in, int64_t out, int64_t of, int64_t* begin, int64_t* end) {
+    tuttiLinearConfig_t config = TUTTI_LINEAR_CONFIG_INITIALIZER;
+    config.inputs = in;
+    config.outputs = out;
+    config.unit = of;
+    tuttiLinear_t made = nullptr;
+    call((column ? tuttiColumnLinearCreate : tuttiRowLinearCreate)(&made, tp_, &config));
+    std::vector<int64_t> cuts(static_cast<size_t>(nRanks_) + 1);
+    call(tuttiLinearCuts(made, cuts.data()));
+    *begin = cuts[r];
+    *end = cuts[r + 1];
+    return made;
+  };
+  const double spread = 0.05, shrunk = spread / 2;
+  for (int64_t layer = stage_.firstLayer; layer < stage_.endLayer; ++layer, ++unit) {
+    Block b{};
+    b.parameter = parameters_.size();
+    int64_t b0 = 0, e0 = 0;
+    addParameter("norm1.gamma", 1, h, 0, 1, 0, h, unit, 0, 1);
+    addParameter("norm1.beta", 1, h, 0, 1, 0, h, unit, 0);
+    const int64_t qkv = shape_.kvHeads * (group + 2) * d;  // by groups: their queries, then key and value
+    b.qkv = linear(true, h, qkv, (group + 2) * d, &b0, &e0);
+    groups_ = (e0 - b0) / ((group + 2) * d);
+    addParameter("qkv.weight", qkv, h, b0, e0, 0, h, unit, spread);
+    addParameter("qkv.bias", 1, qkv, 0, 1, b0, e0, unit, 0);
+    b.proj = linear(false, h, h, group * d, &b0, &e0);
+    addParameter("proj.weight", h, h, 0, h, b0, e0, unit, shrunk);
+    addParameter("proj.bias", 1, h, 0, 1, 0, h, unit, 0);
+    addParameter("norm2.gamma", 1, h, 0, 1, 0, h, unit, 0, 1);
+    addParameter("norm2.beta", 1, h, 0, 1, 0, h, unit, 0);
+    b.up = linear(true, h, up, 1, &b0, &e0);
+    addParameter("up.weight", up, h, b0, e0, 0, h, unit, spread);
+    addParameter("up.bias", 1, up, 0, 1, b0, e0, unit, 0);
+    b.down = linear(false, up, h, 1, &b0, &e0);
+    addParameter("down.weight", h, up, 0, h, b0, e0, unit, shrunk);
+    addParameter("down.bias", 1, h, 0, 1, 0, h, unit, 0);
+    blocks_.push_back(b);
+  }
+  if (stage_.last) {
+    finalNorm_ = parameters_.size();
+    addParameter("norm.gamma", 1, h, 0, 1, 0, h, unit, 0, 1);
+    addParameter("norm.beta", 1, h, 0, 1, 0, h, unit, 0);
+    int64_t b0 = 0, e0 = 0;
+    head_ = linear(true, h, v, 1, &b0, &e0);
+    addParameter("head", v, h, b0, e0, 0, h, unit, spread);
+  }
+}
+
+template <class T>
+tuttiTensor_t Model<T>::rowsOf(Buffer& b, int64_t columns) {
+  const int64_t rows = columns == 0 ? tokens_ : static_cast<int64_t>(b.size()) / columns;
+  return tuttiMatrixOf(b.data(), kType<T>, rows, columns, columns);
+}
+
+template <class T>
+template <class Fill>
+void Model<T>::addTokenSums(tuttiTensor_t gradient, const Fill& fill) {
+  size_t count = 1;
+  for (int d = 0; d < gradient.nDims; ++d) count *= static_cast<size_t>(gradient.shape[d]);
+  const size_t nLeaves = rowCuts_.size() - 1;
+  Buffer leaves(nLeaves * count), sum(count);
+  for (size_t l = 0; l < nLeaves; ++l) fill(rowCuts_[l], rowCuts_[l + 1], leaves.data() + l * count);
+  call(tuttiTreeAllReduce(leaves.data(), sum.data(), count, kType<T>, leafRuns_.data(), sequence_ ? comm_ : nullptr));
+  T* to = static_cast<T*>(gradient.data);
+  for (size_t i = 0; i < count; ++i) to[i] += sum[i];
+}
+
+template <class T>
+void Model<T>::embed(const int32_t* ids, Buffer& x, Storage& storage) {
+  const tuttiTensor_t id = tuttiVectorOf(const_cast<int32_t*>(ids), tuttiInt32, tokens_);
+  const tuttiTensor_t table = storage.value(0), positions = storage.value(1), out = rowsOf(x, shape_.width);
+  call(tuttiVocabEmbedding(tp_, vocabulary_.data(), &id, &table, &out));
+  for (int64_t t = 0; t < ownTokens_; ++t) {
+    const T* p = static_cast<T*>(positions.data) + (firstToken_ + t) % shape_.sequence * shape_.width;
+    for (int64_t i = 0; i < shape_.width; ++i) x[static_cast<size_t>(t * shape_.width + i)] += p[i];
+  }
+}
+
+template <class T>
+void Model<T>::embedBackward(const int32_t* ids, Buffer& dx, Storage& storage) {
+  const tuttiTensor_t id = tuttiVectorOf(const_cast<int32_t*>(ids), tuttiInt32, tokens_);
+  const tuttiTensor_t table = storage.gradient(0), d = rowsOf(dx, shape_.width);
+  addTokenSums(storage.gradient(1), [&](int64_t begin, int64_t end, T* leaf) {
+    for (int64_t t = begin; t < end; ++t) {
+      T* to = leaf + (firstToken_ + t) % shape_.sequence * shape_.width;
+      for (int64_t i = 0; i < shape_.width; ++i) to[i] += dx[static_cast<size_t>(t * shape_.width + i)];
+    }
+  });
+  call(tuttiVocabEmbeddingBackward(tp_, vocabulary_.data(), &id, &d, &table));
+  storage.ready(1);
+  storage.ready(0);
+}
+
+/// Forward, or backward into *dqkv from *dattention: one call per group of heads that this rank has.
+template <class T>
+void Model<T>::attention(Saved& saved, Buffer* dqkv, Buffer* dattention) {
+  const int64_t d = shape_.width / shape_.heads, group = shape_.heads / shape_.kvHeads;
+  const int64_t wide = groups_ * (group + 2) * d, narrow = groups_ * group * d;
+  tuttiAttention_t s = TUTTI_ATTENTION_INITIALIZER;
+  s.batch = shape_.perMicroBatch;
+  s.queries = s.keys = shape_.sequence;
+  s.heads = group;
+  s.kvHeads = 1;
+  s.headDim = d;
+  tuttiKernels_t kernels = TUTTI_KERNELS_INITIALIZER;
+  call(invariant_ ? tuttiKernelsInvariant(&kernels) : tuttiKernelsFast(&kernels));
+  for (int64_t g = 0; g < groups_; ++g) {
+    const auto part = [&](Buffer& b, int64_t offset, int64_t columns) {
+      return tuttiMatrixOf(b.data() + g * (group + 2) * d + offset, kType<T>, tokens_, columns, wide);
+    };
+    const auto heads = [&](Buffer& b) {
+      return tuttiMatrixOf(b.data() + g * group * d, kType<T>, tokens_, group * d, narrow);
+    };
+    const tuttiTensor_t q = part(saved.qkv, 0, group * d), k = part(saved.qkv, group * d, d);
+    const tuttiTensor_t v = part(saved.qkv, (group + 1) * d, d), out = heads(saved.attention);
+    const tuttiTensor_t lse = tuttiVectorOf(saved.lse.data() + g * tokens_ * group, kType<T>, tokens_ * group);
+    if (dqkv == nullptr) {
+      call(tuttiAttentionForward(&s, &kernels, &q, &k, &v, &out, &lse));
+      continue;
+    }
+    const tuttiTensor_t dq = part(*dqkv, 0, group * d), dk = part(*dqkv, group * d, d);
+    const tuttiTensor_t dv = part(*dqkv, (group + 1) * d, d), dout = heads(*dattention);
+    call(tuttiAttentionBackward(&s, &kernels, &q, &k, &v, &out, &lse, &dout, &dq, &dk, &dv));
+  }
+}
+
+template <class T>
+void Model<T>::blockForward(const Block& b, Saved& s, Buffer& x, Storage& storage) {
+  const int64_t h = shape_.width, d = h / shape_.heads, group = shape_.heads / shape_.kvHeads;
+  const std::vector<Parameter>& p = parameters_;
+  const int64_t up = p[b.parameter + 8].row1 - p[b.parameter + 8].row0;
+  const auto value = [&](size_t i) { return storage.value(b.parameter + i); };
+  const auto norm = [&](Buffer& from, size_t gamma, Buffer& to) {
+    to.resize(from.size());
+    const tuttiTensor_t f = rowsOf(from, h), g = value(gamma), beta = value(gamma + 1), t = rowsOf(to, h);
+    call(tuttiLayerNorm(&f, &g, &beta, &t));
+  };
+  const auto linear = [&](tuttiLinear_t l, Buffer& from, int64_t in, size_t weight, Buffer& to, int64_t rows,
+                          int64_t out) {
+    to.resize(static_cast<size_t>(rows * out));
+    const tuttiTensor_t f = rowsOf(from, in), w = value(weight), bias = value(weight + 1), t = rowsOf(to, out);
+    call(tuttiLinearForward(l, tokens_, &f, &w, &bias, &t));
+  };
+  Buffer y;
+  s.in = x;
+  norm(x, 0, s.normed);
+  linear(b.qkv, s.normed, h, 2, s.qkv, tokens_, groups_ * (group + 2) * d);
+  s.attention.resize(static_cast<size_t>(tokens_ * groups_ * group * d));
+  s.lse.resize(static_cast<size_t>(tokens_ * groups_ * group));
+  attention(s, nullptr, nullptr);
+  linear(b.proj, s.attention, groups_ * group * d, 4, y, ownTokens_, h);
+  add(x, y);
+  s.middle = x;
+  norm(x, 6, s.normed2);
+  linear(b.up, s.normed2, h, 8, s.up, tokens_, up);
+  s.gelu.resize(s.up.size());
+  const tuttiTensor_t before = rowsOf(s.up, up), after = rowsOf(s.gelu, up);
+  call(tuttiGelu(&before, &after));
+  linear(b.down, s.gelu, up, 10, y, ownTokens_, h);
+  add(x, y);
+}
+
+template <class T>
+void Model<T>::normBackward(Buffer& x, size_t gamma, Buffer& dy, Buffer& dx, Storage& storage) {
+  const int64_t h = shape_.width;
+  const size_t count = static_cast<size_t>(h), nLeaves = rowCuts_.size() - 1;
+  dx.resize(x.size());
+  Buffer dgamma(nLeaves * count), dbeta(dgamma.size());
+  const tuttiTensor_t tx = rowsOf(x, h), tdy = rowsOf(dy, h), tdx = rowsOf(dx, h), g = storage.value(gamma);
+  const tuttiTensor_t tg = rowsOf(dgamma, h), tb = rowsOf(dbeta, h);
+  call(tuttiLayerNormBackward(&tx, &g, &tdy, rowCuts_.data(), static_cast<int>(nLeaves), &tdx, &tg, &tb));
+  const bool alone = !sequence_ || mistake_ == Mistake::NormNotReduced;
+  const std::vector<int64_t> runs = alone ? std::vector<int64_t>{0, static_cast<int64_t>(nLeaves)} : leafRuns_;
+  addGradients([this, alone, runs, count, gamma, &storage, dgamma = std::move(dgamma), dbeta = std::move(dbeta)] {
+    size_t which = gamma;
+    for (const Buffer* leaves : {&dgamma, &dbeta}) {
+      Buffer sum(count);
+      call(tuttiTreeAllReduce(leaves->data(), sum.data(), count, kType<T>, runs.data(), alone ? nullptr : comm_));
+      T* to = static_cast<T*>(storage.gradient(which).data);
+      for (size_t i = 0; i < count; ++i) to[i] += sum[i];
+      storage.ready(which++);
+    }
+  });
+}
+
+template <class T>
+void Model<T>::addGradients(std::function<void()> task) {
+  if (deferred_ == nullptr) return task();
+  deferred_->later.push_back(std::move(task));
+}
+
+template <class T>
+void Model<T>::linearBackward(tuttiLinear_t l, Buffer& x, int64_t inputs, size_t weight, bool bias, Buffer& dy,
+                              int64_t outputs, Buffer& dx, Storage& storage) {
+  dx.resize(x.size());
+  const auto gradients = [this, l, &x, inputs, weight, bias, outputs, &storage](Buffer& d, const tuttiTensor_t* to) {
+    const tuttiTensor_t f = rowsOf(x, inputs), w = storage.value(weight), t = rowsOf(d, outputs);
+    const tuttiTensor_t dw = storage.gradient(weight), db = bias ? storage.gradient(weight + 1) : dw;
+    call(tuttiLinearBackward(l, tokens_, &f, &w, &t, to, &dw, bias ? &db : nullptr));
+    if (bias) storage.ready(weight + 1);
+    storage.ready(weight);
+  };
+  const tuttiTensor_t to = rowsOf(dx, inputs);
+  if (deferred_ == nullptr) return gradients(dy, &to);
+  const tuttiTensor_t f = rowsOf(x, inputs), w = storage.value(weight), t = rowsOf(dy, outputs);
+  call(tuttiLinearBackward(l, tokens_, &f, &w, &t, &to, nullptr, nullptr));
+  addGradients([gradients, kept = std::make_shared<Buffer>(dy)] { gradients(*kept, nullptr); });
+}
+
+template <class T>
+void Model<T>::blockBackward(const Block& b, Saved& s, Buffer& dx, Storage& storage) {
+  const int64_t h = shape_.width, d = h / shape_.heads, group = shape_.heads / shape_.kvHeads;
+  const std::vector<Parameter>& p = parameters_;
+  const int64_t up = p[b.parameter + 8].row1 - p[b.parameter + 8].row0;
+  const auto linear = [&](tuttiLinear_t l, Buffer& from, int64_t in, size_t weight, Buffer& dy, int64_t out,
+                          Buffer& dfrom) {
+    linearBackward(l, from, in, b.parameter + weight, true, dy, out, dfrom, storage);
+  };
+  Buffer dgelu, dnormed, dbranch, dattention, dqkv(s.qkv.size());
+  linear(b.down, s.gelu, up, 10, dx, h, dgelu);
+  const tuttiTensor_t before = rowsOf(s.up, up), dy = rowsOf(dgelu, up);
+  call(tuttiGeluBackward(&before, &dy, &dy));
+  linear(b.up, s.normed2, h, 8, dgelu, up, dnormed);
+  normBackward(s.middle, b.parameter + 6, dnormed, dbranch, storage);
+  add(dx, dbranch);
+  linear(b.proj, s.attention, groups_ * group * d, 4, dx, h, dattention);
+  attention(s, &dqkv, &dattention);
+  linear(b.qkv, s.normed, h, 2, dqkv, groups_ * (group + 2) * d, dnormed);
+  normBackward(s.in, b.parameter, dnormed, dbranch, storage);
+  add(dx, dbranch);
+}
+
+template <class T>
+double Model<T>::forward(int slotNumber, const int32_t* ids, const int32_t* targets, const T* in, T* out,
+                         Storage& storage) {
+  if (slots_.size() <= static_cast<size_t>(slotNumber)) slots_.resize(static_cast<size_t>(slotNumber) + 1);
+  Slot& slot = slots_[static_cast<size_t>(slotNumber)];
+  slot.blocks.resize(blocks_.size());
+  Buffer x(static_cast<size_t>(boundary()));
+  int unit = 0;
+  if (stage_.first) {
+    storage.unshard(unit);
+    embed(ids, x, storage);
+    storage.reshard(unit++, true);
+  } else {
+    std::copy(in, in + boundary(), x.begin());
+  }
+  for (size_t l = 0; l < blocks_.size(); ++l, ++unit) {
+    storage.unshard(unit);
+    blockForward(blocks_[l], slot.blocks[l], x, storage);
+    storage.reshard(unit, true);
+  }
+  if (!stage_.last) {
+    std::copy(x.begin(), x.end(), out);
+    return 0;
+  }
+  storage.unshard(unit);
+  const int64_t h = shape_.width,
+                v = vocabulary_[static_cast<size_t>(rank_) + 1] - vocabulary_[static_cast<size_t>(rank_)];
+  slot.last = x;
+  slot.normed.resize(x.size());
+  slot.dlogits.resize(static_cast<size_t>(tokens_ * v));
+  Buffer losses(static_cast<size_t>(tokens_));
+  const tuttiTensor_t tx = rowsOf(x, h), gamma = storage.value(finalNorm_), beta = storage.value(finalNorm_ + 1);
+  const tuttiTensor_t normed = rowsOf(slot.normed, h), w = storage.value(finalNorm_ + 2);
+  const tuttiTensor_t logits = tuttiMatrixOf(slot.dlogits.data(), kType<T>, tokens_, v, v);
+  const tuttiTensor_t loss = tuttiVectorOf(losses.data(), kType<T>, tokens_);
+  const tuttiTensor_t target = tuttiVectorOf(const_cast<int32_t*>(targets), tuttiInt32, tokens_);
+  call(tuttiLayerNorm(&tx, &gamma, &beta, &normed));
+  call(tuttiLinearForward(head_, tokens_, &normed, &w, nullptr, &logits));
+  call(tuttiVocabCrossEntropy(tp_, vocabulary_.data(), &logits, &target, &loss, &logits,
+                              1 / static_cast<double>(tokens_)));
+  storage.reshard(unit, true);
+  double sum = 0;
+  for (const T l : losses) sum += static_cast<double>(l);
+  return sum / static_cast<double>(tokens_);
+}
+
+template <class T>
+void Model<T>::backwardWeight(int slotNumber) {
+  Slot& slot = slots_[static_cast<size_t>(slotNumber)];
+  for (const auto& task : slot.later) task();
+  slot.later.clear();
+}
+
+template <class T>
+void Model<T>::backward(int slotNumber, const int32_t* ids, const T* dout, T* din, Storage& storage, bool weights) {
+  Slot& slot = slots_[static_cast<size_t>(slotNumber)];
+  deferred_ = weights ? nullptr : &slot;
+  Buffer dx(static_cast<size_t>(boundary()));
+  int unit = units() - 1;
+  if (stage_.last) {
+    const int64_t h = shape_.width, v = static_cast<int64_t>(slot.dlogits.size()) / tokens_;
+    Buffer dnormed;
+    storage.unshard(unit);
+    linearBackward(head_, slot.normed, h, finalNorm_ + 2, false, slot.dlogits, v, dnormed, storage);
+    normBackward(slot.last, finalNorm_, dnormed, dx, storage);
+    storage.reshard(unit--, false);
+  } else {
+    std::copy(dout, dout + boundary(), dx.begin());
+  }
+  for (size_t l = blocks_.size(); l-- > 0; --unit) {
+    storage.unshard(unit);
+    blockBackward(blocks_[l], slot.blocks[l], dx, storage);
+    storage.reshard(unit, false);
+  }
+  if (stage_.first) {
+    storage.unshard(unit);
+    const auto kept = std::make_shared<Buffer>(std::move(dx));
+    const std::vector<int32_t> places(ids, ids + tokens_);
+    addGradients([this, kept, places, &storage] { embedBackward(places.data(), *kept, storage); });
+    storage.reshard(unit, false);
+  } else {
+    std::copy(dx.begin(), dx.end(), din);
+  }
+}
+
+template <class T>
+tuttiTraffic_t Model<T>::traffic() const {
+  tuttiTraffic_t counted = TUTTI_TRAFFIC_INITIALIZER;
+  call(tuttiTpTraffic(tp_, &counted, 0));
+  return counted;
+}
+
+template <class T>
+tuttiTraffic_t Model<T>::expected() const {
+  tuttiTraffic_t sum = TUTTI_TRAFFIC_INITIALIZER;
+  for (const Block& b : blocks_) {
+    for (tuttiLinear_t linear : {b.qkv, b.proj, b.up, b.down}) {
+      call(tuttiLinearPredict(linear, tokens_, kType<T>, 3, &sum));
+    }
+  }
+  if (stage_.first) call(tuttiVocabPredict(tp_, tokens_, shape_.width, kType<T>, 3, &sum));
+  if (stage_.last) {
+    call(tuttiLinearPredict(head_, tokens_, kType<T>, 3, &sum));
+    call(tuttiVocabPredict(tp_, tokens_, shape_.width, kType<T>, 4, &sum));
+  }
+  return sum;
+}
+
+template class Model<float>;
+template class Model<double>;
+
+}  // namespace gpt

@@ -1,0 +1,113 @@
+// A decoder-only transformer, forward and backward written by hand on Tutti's layers.  Pre-norm blocks, learned
+// positions, GELU, grouped-query attention (Radford et al., GPT-2, 2019, for the shape of it).
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "examples/gpt/layout.hpp"
+#include "examples/gpt/parameters.hpp"
+#include "tutti/parallel/tp.h"
+
+namespace gpt {
+
+/// Where values and gradients lie, and who is told of progress: data parallelism of some kind.
+class Storage {
+ public:
+  virtual ~Storage() = default;
+  virtual tuttiTensor_t value(size_t parameter) = 0;
+  virtual tuttiTensor_t gradient(size_t parameter) = 0;
+  virtual void unshard(int unit) = 0;
+  virtual void reshard(int unit, bool afterForward) = 0;
+  virtual void ready(size_t parameter) = 0;
+};
+
+/// Layers [firstLayer, endLayer) with the embedding if it is the first stage, the head if it is the last.
+struct Stage {
+  int64_t firstLayer = 0, endLayer = 0;
+  bool first = true, last = true;
+};
+
+/// This rank's part of one stage.  T is float, or double to check gradients with.
+template <class T>
+class Model {
+ public:
+  /// comm: the tensor-parallel group, NULL for one rank.
+  Model(const Shape& shape, const Stage& stage, tuttiComm_t comm, bool sequence, const Run& run);
+  ~Model();
+
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  int units() const { return parameters_.empty() ? 0 : parameters_.back().unit + 1; }
+  /// Elements between stages on this rank, for one micro-batch.
+  int64_t boundary() const { return ownTokens_ * shape_.width; }
+
+  /// One micro-batch through the stage; `slot` keeps what backward needs, one per micro-batch in flight.
+  ///   ids, targets  [perMicroBatch * sequence]; read by the first and the last stage
+  ///   in, out       [boundary()]; NULL where the stage is first or last
+  ///   Returns the mean loss (last stage), else 0
+  double forward(int slot, const int32_t* ids, const int32_t* targets, const T* in, T* out, Storage& storage);
+  /// Gradients are added to; dout is of out, din of in.  After forward of the same slot.
+  /// weights = false: gradients of parameters wait for backwardWeight.
+  void backward(int slot, const int32_t* ids, const T* dout, T* din, Storage& storage, bool weights = true);
+  void backwardWeight(int slot);
+
+  /// What went through the tensor-parallel group, and what a micro-batch should cause there.
+  tuttiTraffic_t traffic() const;
+  tuttiTraffic_t expected() const;
+
+ private:
+  struct Block {
+    tuttiLinear_t qkv, proj, up, down;
+    size_t parameter;  // number of its first
+  };
+  struct Saved {
+    std::vector<T> in, normed, qkv, attention, lse, middle, normed2, up, gelu;
+  };
+  struct Slot {
+    std::vector<Saved> blocks;
+    std::vector<T> last, normed, dlogits;
+    std::vector<std::function<void()>> later;  // what backwardWeight does
+  };
+  using Buffer = std::vector<T>;
+
+  void addParameter(const char* name, int64_t rows, int64_t columns, int64_t cutRows0, int64_t cutRows1,
+                    int64_t cutColumns0, int64_t cutColumns1, int unit, double spread, double middle = 0);
+  void describe();
+  tuttiTensor_t rowsOf(Buffer& b, int64_t columns);
+  void blockForward(const Block& block, Saved& saved, Buffer& x, Storage& storage);
+  void blockBackward(const Block& block, Saved& saved, Buffer& dx, Storage& storage);
+  void linearBackward(tuttiLinear_t linear, Buffer& x, int64_t inputs, size_t weight, bool bias, Buffer& dy,
+                      int64_t outputs, Buffer& dx, Storage& storage);
+  /// Now, or in backwardWeight.
+  void addGradients(std::function<void()> task);
+  void attention(Saved& saved, Buffer* dqkv, Buffer* dattention);
+  void normBackward(Buffer& x, size_t gamma, Buffer& dy, Buffer& dx, Storage& storage);
+  /// gradient += the sum over this group's tokens; `fill` adds rows [begin, end) of this rank's tokens to a zeroed
+  /// leaf.
+  template <class Fill>
+  void addTokenSums(tuttiTensor_t gradient, const Fill& fill);
+  void embed(const int32_t* ids, Buffer& x, Storage& storage);
+  void embedBackward(const int32_t* ids, Buffer& dx, Storage& storage);
+
+  Shape shape_;
+  Stage stage_;
+  tuttiComm_t comm_;
+  bool sequence_, invariant_;
+  Mistake mistake_;
+  int rank_ = 0, nRanks_ = 1;
+  tuttiTp_t tp_ = nullptr;
+  int64_t tokens_, ownTokens_, firstToken_ = 0;
+  int64_t groups_ = 0;                       // of heads, on this rank
+  std::vector<int64_t> vocabulary_;          // cuts
+  std::vector<int64_t> leafRuns_, rowCuts_;  // leaves of tokens: whose, and where they lie here
+  std::vector<Block> blocks_;
+  tuttiLinear_t head_ = nullptr;
+  std::vector<Parameter> parameters_;
+  size_t finalNorm_ = 0;
+  std::deque<Slot> slots_;    // one stays where it is
+  Slot* deferred_ = nullptr;  // in a backward without weights
+};
+
+}  // namespace gpt

@@ -1,0 +1,169 @@
+// Trains the same model under many layouts and prints how far losses and weights are from one rank's.
+//   parity [--steps N] [--only TEXT] [--invariant | --fast] [--small] [--text FILE]
+//   parity --overlap [...]   how much of data parallelism's communication is waited for, without and with overlap
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "examples/gpt/call.hpp"
+#include "examples/gpt/train.hpp"
+#include "tutti/parallel/kernels.h"
+
+namespace {
+
+using namespace gpt;
+
+const std::vector<Layout> kLayouts = {
+    {"dp 2", 1, 1, 2},
+    {"dp 4", 1, 1, 4},
+    {"dp 3 (3+3+2 micro-batches)", 1, 1, 3},
+    {"zero 0, 2", 1, 1, 2, false, 0},
+    {"zero 1, 2", 1, 1, 2, false, 1},
+    {"zero 1, 3 (uneven)", 1, 1, 3, false, 1},
+    {"zero 2, 4", 1, 1, 4, false, 2},
+    {"zero 3, 2", 1, 1, 2, false, 3},
+    {"zero 3, 4", 1, 1, 4, false, 3},
+    {"tp 2", 2, 1, 1},
+    {"tp 3 (heads 2+1+1)", 3, 1, 1},
+    {"tp 4", 4, 1, 1},
+    {"tp 2, sequence", 2, 1, 1, true},
+    {"tp 4, sequence", 4, 1, 1, true},
+    {"pp 2, gpipe", 1, 2, 1, false, -1, "gpipe"},
+    {"pp 2, 1f1b", 1, 2, 1},
+    {"pp 4, 1f1b", 1, 4, 1},
+    {"pp 2, interleaved", 1, 2, 1, false, -1, "interleaved", 2},
+    {"pp 2, breadth-first", 1, 2, 1, false, -1, "breadth-first", 2},
+    {"pp 4, zb-h1", 1, 4, 1, false, -1, "zb-h1"},
+    {"pp 2, zb-h2", 1, 2, 1, false, -1, "zb-h2"},
+    {"pp 2, zbv", 1, 2, 1, false, -1, "zbv"},
+    {"pp 2 x zero 1, 2", 1, 2, 2, false, 1},
+    {"tp 2 x pp 2 x dp 2", 2, 2, 2},
+    {"tp 2 x dp 2", 2, 1, 2},
+    {"tp 2 x zero 1, 2", 2, 1, 2, false, 1},
+    {"tp 2, sequence x zero 3, 2", 2, 1, 2, true, 3},
+};
+
+double relative(const std::vector<double>& a, const std::vector<double>& b) {
+  double most = 0;
+  for (size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(a[i] - b[i]) / std::abs(b[i]));
+  return a.size() == b.size() ? most : INFINITY;
+}
+
+/// Of the vectors of all weights: the length of their difference over the length of one.
+double relative(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) return INFINITY;
+  double difference = 0, length = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference += (static_cast<double>(a[i]) - b[i]) * (static_cast<double>(a[i]) - b[i]);
+    length += static_cast<double>(b[i]) * b[i];
+  }
+  return std::sqrt(difference / length);
+}
+
+struct Options {
+  Shape shape;
+  int steps = 20;
+  std::string only, text = TUTTI_GPT_TEXT;
+  bool invariant = true, fast = true, overlap = false;
+};
+
+Options parse(int argc, char** argv) {
+  Options o;
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    const auto value = [&] {
+      if (i + 1 >= argc) throw std::runtime_error(flag + " takes a value");
+      return std::string(argv[++i]);
+    };
+    if (flag == "--steps") {
+      o.steps = std::stoi(value());
+    } else if (flag == "--only") {
+      o.only = value();
+    } else if (flag == "--text") {
+      o.text = value();
+    } else if (flag == "--invariant") {
+      o.fast = false;
+    } else if (flag == "--fast") {
+      o.invariant = false;
+    } else if (flag == "--overlap") {
+      o.overlap = true;
+    } else if (flag == "--small") {
+      o.shape.width = 48;
+      o.shape.layers = 2;
+      o.shape.sequence = 32;
+    } else {
+      throw std::runtime_error("there is no " + flag);
+    }
+  }
+  if (o.steps < 1) throw std::runtime_error("--steps is at least 1");
+  return o;
+}
+
+/// Milliseconds per step that sums and gathers take, and that the owner waits for; the least over the steps.
+void overlapTable(const Options& options, const std::string& text) {
+  Run run;
+  run.steps = options.steps;
+  std::printf("%-30s %-9s %14s %12s %9s\n", "layout", "overlap", "communication", "exposed ms", "ms/step");
+  for (const Layout& layout : kLayouts) {
+    if (layout.dp == 1 || layout.name.find(options.only) == std::string::npos) continue;
+    for (const bool overlap : {false, true}) {
+      const Outcome is = trainOnThreads(options.shape, layout, run, text, overlap);
+      std::printf("%-30s %-9s %14.2f %12.2f %9.1f\n", layout.name.c_str(), overlap ? "yes" : "no", is.communicationMs,
+                  is.exposedMs, is.stepMs);
+      std::fflush(stdout);
+    }
+  }
+}
+
+/// Whether all layouts agree with one rank.
+bool table(const Options& options, bool invariant, const std::string& text) {
+  Run run;
+  run.steps = options.steps;
+  run.invariant = invariant;
+  const Outcome one = trainOnThreads(options.shape, Layout{}, run, text);
+  std::printf("\n%s: loss %.4f -> %.4f in %d steps on one rank, %zu parameters, hash %016llx\n",
+              invariant ? "layout-invariant" : "fast", one.losses.front(), one.losses.back(), run.steps,
+              one.values.size(), static_cast<unsigned long long>(one.hash));
+  std::printf("%-30s %5s  %-12s %-12s %-16s %14s %-8s %9s\n", "layout", "ranks", "loss, apart", "weights", "hash",
+              "bytes/step", "formula", "ms/step");
+  bool good = run.steps < 2 || one.losses.back() < one.losses.front();
+  if (!good) std::printf("the loss did not fall\n");
+  for (const Layout& layout : kLayouts) {
+    if (layout.name.find(options.only) == std::string::npos) continue;
+    const Outcome is = trainOnThreads(options.shape, layout, run, text);
+    const double losses = relative(is.losses, one.losses), weights = relative(is.values, one.values);
+    const bool same = is.hash == one.hash && losses == 0 && weights == 0;
+    const bool fine = is.bytesAgree && (invariant ? same : losses < 1e-5 && weights < 1e-4);
+    std::printf("%-30s %5d  %-12.2g %-12.2g %016llx %14.0f %-8s %9.1f%s\n", layout.name.c_str(), layout.ranks(), losses,
+                weights, static_cast<unsigned long long>(is.hash), is.sentBytes, is.bytesAgree ? "equal" : "DIFFERS",
+                is.stepMs, fine ? "" : "  FAILED");
+    std::fflush(stdout);
+    good = good && fine;
+  }
+  return good;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const Options options = parse(argc, argv);
+    const std::string text = readText(options.text, options.shape);
+    tuttiKernels_t fast = TUTTI_KERNELS_INITIALIZER, own = TUTTI_KERNELS_INITIALIZER;
+    call(tuttiKernelsFast(&fast));
+    call(tuttiKernelsInvariant(&own));
+    std::printf("matrix products: fast %s; layout-invariant %s\n", fast.name, own.name);
+    if (options.overlap) {
+      overlapTable(options, text);
+      return 0;
+    }
+    bool good = true;
+    if (options.fast) good = table(options, false, text) && good;
+    if (options.invariant) good = table(options, true, text) && good;
+    std::printf("\n%s\n", good ? "all layouts agree" : "LAYOUTS DISAGREE");
+    return good ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "parity: %s\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,395 @@
+#include "examples/gpt/train.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <thread>
+
+#include "examples/gpt/call.hpp"
+#include "examples/gpt/storage.hpp"
+#include "tutti/parallel/grid.h"
+#include "tutti/parallel/pp.h"
+#include "tutti/parallel/sums.h"
+
+namespace gpt {
+namespace {
+
+/// A grid and the groups of it that have more than one rank.
+class Groups {
+ public:
+  Groups(const Layout& layout, tuttiComm_t world) : world_(world) {
+    if (world == nullptr) return;
+    const std::string axes =
+        "tp=" + std::to_string(layout.tp) + ",pp=" + std::to_string(layout.pp) + ",dp=" + std::to_string(layout.dp);
+    call(tuttiGridCreate(&grid_, world, axes.c_str(), nullptr));
+    tp = layout.tp > 1 ? along("tp") : nullptr;
+    pp = layout.pp > 1 ? along("pp") : nullptr;
+    dp = layout.dp > 1 ? along("dp") : nullptr;
+    call(tuttiGridCoordinate(grid_, "tp", -1, &tpRank));
+    call(tuttiGridCoordinate(grid_, "pp", -1, &ppRank));
+    call(tuttiGridCoordinate(grid_, "dp", -1, &dpRank));
+  }
+  ~Groups() { tuttiGridDestroy(grid_); }
+  Groups(const Groups&) = delete;
+  Groups& operator=(const Groups&) = delete;
+
+  template <class T>
+  void sum(T* data, size_t count, tuttiDataType_t dtype) const {
+    if (world_ == nullptr || count == 0) return;
+    callComm(tuttiAllReduce(data, data, count, dtype, tuttiSum, world_, nullptr), world_);
+  }
+  tuttiComm_t tp = nullptr, pp = nullptr, dp = nullptr;
+  int tpRank = 0, ppRank = 0, dpRank = 0;
+
+ private:
+  tuttiComm_t along(const char* axis) {
+    tuttiComm_t comm = nullptr;
+    call(tuttiGridGroup(grid_, axis, &comm));
+    return comm;
+  }
+  tuttiComm_t world_;
+  tuttiGrid_t grid_ = nullptr;
+};
+
+struct Tokens {
+  std::vector<int32_t> ids, targets;
+};
+
+/// Micro-batch `index` of a step: places in the text that depend on nothing but the two numbers.
+Tokens tokensOf(const Shape& shape, const std::string& text, int step, int index) {
+  Tokens t;
+  const uint64_t room = text.size() - static_cast<uint64_t>(shape.sequence) - 1;
+  for (int64_t s = 0; s < shape.perMicroBatch; ++s) {
+    uint64_t x = static_cast<uint64_t>((step * shape.microBatches + index) * shape.perMicroBatch + s) + 1;
+    x *= 0x9e3779b97f4a7c15u;
+    const size_t at = static_cast<size_t>((x ^ (x >> 29)) % room);
+    for (size_t i = 0; i < static_cast<size_t>(shape.sequence); ++i) {
+      t.ids.push_back(static_cast<unsigned char>(text[at + i]));
+      t.targets.push_back(static_cast<unsigned char>(text[at + i + 1]));
+    }
+  }
+  return t;
+}
+
+/// The mistake of Mistake::SwappedGradients: two norms' gradients in each other's place.
+class SwappedNorms final : public Storage {
+ public:
+  SwappedNorms(Storage& real, const std::vector<Parameter>& parameters) : real_(real) {
+    for (size_t p = 0; p < parameters.size(); ++p) {
+      if (parameters[p].name == "norm1.gamma") a_ = p;
+      if (parameters[p].name == "norm2.gamma") b_ = p;
+    }
+  }
+  tuttiTensor_t value(size_t p) override { return real_.value(p); }
+  tuttiTensor_t gradient(size_t p) override { return real_.gradient(other(p)); }
+  void unshard(int unit) override { real_.unshard(unit); }
+  void reshard(int unit, bool afterForward) override { real_.reshard(unit, afterForward); }
+  void ready(size_t p) override { real_.ready(other(p)); }
+
+ private:
+  size_t other(size_t p) const { return p == a_ ? b_ : p == b_ ? a_ : p; }
+  Storage& real_;
+  size_t a_ = 0, b_ = 0;
+};
+
+/// The values that this rank answers for, by their place in the whole model.
+void collect(const Model<float>& model, Trainer& trainer, Outcome* outcome) {
+  std::vector<float>& whole = outcome->values;
+  for (size_t p = 0; p < model.parameters().size(); ++p) {
+    const Parameter& parameter = model.parameters()[p];
+    if (parameter.copy) continue;
+    int64_t begin = 0, end = 0;
+    tuttiTensor_t mine;
+    trainer.owned(p, &begin, &end, &mine);
+    parameter.runs(begin, end, [&](int64_t at, int64_t position, int64_t n) {
+      float* from = static_cast<float*>(mine.data) + (at - begin);
+      const int64_t first = parameter.first + position;
+      if (whole.size() < static_cast<size_t>(first + n)) whole.resize(static_cast<size_t>(first + n));
+      std::copy(from, from + n, whole.begin() + first);
+      const tuttiTensor_t run = tuttiVectorOf(from, tuttiFloat32, n);
+      uint64_t part = 0;
+      call(tuttiTensorHash(&run, 1, first, &part));
+      outcome->hash += part;
+    });
+  }
+}
+
+/// Whether what was counted since `before` is `steps` times what is expected of a step.
+bool agree(const tuttiTraffic_t& counted, const tuttiTraffic_t& before, const tuttiTraffic_t& expected, double steps) {
+  bool same = true;
+  for (int c = 0; c < tuttiNumCalls; ++c) {
+    same = same &&
+           static_cast<double>(counted.calls[c] - before.calls[c]) == steps * static_cast<double>(expected.calls[c]) &&
+           static_cast<double>(counted.bytes[c] - before.bytes[c]) == steps * static_cast<double>(expected.bytes[c]);
+  }
+  return same;
+}
+
+}  // namespace
+
+std::string readText(const std::string& path, const Shape& shape) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (text.size() < static_cast<size_t>(shape.sequence) + 2) {
+    throw std::runtime_error(path + " cannot be read, or is shorter than a sequence");
+  }
+  return text;
+}
+
+namespace {
+
+/// One stage of the model on this rank, with its parameters' data parallelism.
+struct Part {
+  int stage = 0;
+  std::unique_ptr<Model<float>> model;
+  std::unique_ptr<Trainer> trainer;
+};
+
+/// A rank's share of a step.
+class Rank {
+ public:
+  Rank(const Shape& shape, const Layout& layout, const Run& run, const std::string& text, tuttiComm_t world,
+       bool overlap)
+      : shape_(shape), run_(run), text_(text), world_(world), groups_(layout, world) {
+    std::vector<int64_t> mine(static_cast<size_t>(layout.dp) + 1);  // micro-batches of each data-parallel rank
+    call(tuttiSplitEven(shape.microBatches, 1, layout.dp, nullptr, mine.data()));
+    first_ = static_cast<int>(mine[static_cast<size_t>(groups_.dpRank)]);
+    count_ = static_cast<int>(mine[static_cast<size_t>(groups_.dpRank) + 1]) - first_;
+    call(tuttiScheduleCreate(&schedule_, layout.schedule.c_str(), layout.pp, layout.chunks, count_));
+    int stages = 1;
+    call(tuttiScheduleShape(schedule_, nullptr, &stages, nullptr));
+    std::vector<int64_t> cuts(static_cast<size_t>(stages) + 1);
+    call(tuttiSplitEven(shape.layers, 1, stages, nullptr, cuts.data()));
+    for (int s = 0; s < stages; ++s) {
+      int rank = 0;
+      call(tuttiScheduleRankOf(schedule_, s, &rank));
+      if (rank != groups_.ppRank) continue;
+      const Stage stage{cuts[static_cast<size_t>(s)], cuts[static_cast<size_t>(s) + 1], s == 0, s + 1 == stages};
+      auto model = std::make_unique<Model<float>>(shape, stage, groups_.tp, layout.sequence, run);
+      auto trainer =
+          makeTrainer<float>(model->parameters(), {layout.zero, count_, run.invariant, run.learningRate, run.clip,
+                                                   overlap, run.mistake != Mistake::SumForAverage, groups_.dp, world});
+      parts_.push_back({s, std::move(model), std::move(trainer)});
+    }
+    last_ = stages - 1;
+    tuttiStages_t calls = TUTTI_STAGES_INITIALIZER;
+    calls.context = this;
+    calls.forward = [](void* self, int stage, int micro, const void* in, void* out) {
+      return static_cast<Rank*>(self)->guarded([&](Rank& r) { r.forward(stage, micro, in, out); });
+    };
+    calls.backward = [](void* self, int stage, int micro, const void* dout, void* din, int weights) {
+      return static_cast<Rank*>(self)->guarded([&](Rank& r) { r.backward(stage, micro, dout, din, weights != 0); });
+    };
+    calls.backwardWeight = [](void* self, int stage, int micro) {
+      return static_cast<Rank*>(self)->guarded([&](Rank& r) {
+        Part& part = r.partOf(stage);
+        part.trainer->begin();
+        part.model->backwardWeight(micro);
+      });
+    };
+    call(tuttiPipelineCreate(&pipeline_, groups_.pp, schedule_, static_cast<size_t>(parts_[0].model->boundary()),
+                             tuttiFloat32, &calls));
+  }
+  ~Rank() {
+    tuttiPipelineDestroy(pipeline_);
+    tuttiScheduleDestroy(schedule_);
+  }
+  Rank(const Rank&) = delete;
+  Rank& operator=(const Rank&) = delete;
+
+  /// All micro-batches, then the update.
+  void step(int number, Outcome* outcome) {
+    step_ = number;
+    losses_.assign(static_cast<size_t>(shape_.microBatches), 0);
+    const tuttiResult_t result = tuttiPipelineStep(pipeline_);
+    if (!complaint_.empty()) throw std::runtime_error(complaint_);
+    call(result);
+    outcome->norms.push_back(update());
+    groups_.sum(losses_.data(), losses_.size(), tuttiFloat64);
+    double sum = 0;
+    for (const double l : losses_) sum += l;
+    outcome->losses.push_back(sum / shape_.microBatches);
+  }
+
+  /// What data parallelism, tensor parallelism and the pipeline have moved.
+  struct Moved {
+    tuttiTraffic_t dp = TUTTI_TRAFFIC_INITIALIZER, tp = TUTTI_TRAFFIC_INITIALIZER, pp = TUTTI_TRAFFIC_INITIALIZER;
+    double wire() const { return dp.wireBytes + tp.wireBytes + pp.wireBytes; }
+  };
+  Moved counted() const {
+    Moved m;
+    for (const Part& p : parts_) {
+      addTraffic(m.dp, p.trainer->traffic(), 1);
+      addTraffic(m.tp, p.model->traffic(), 1);
+    }
+    call(tuttiPipelineTraffic(pipeline_, &m.pp, nullptr));
+    return m;
+  }
+  /// Of a step.
+  Moved expected() const {
+    Moved m;
+    for (const Part& p : parts_) {
+      addTraffic(m.dp, p.trainer->expected(), 1);
+      addTraffic(m.tp, p.model->expected(), static_cast<uint64_t>(count_));
+    }
+    call(tuttiPipelineTraffic(pipeline_, nullptr, &m.pp));
+    return m;
+  }
+  void times(Outcome* outcome) const {
+    double busy = 0, exposed = 0;
+    for (const Part& p : parts_) {
+      busy += p.trainer->communication();
+      exposed += p.trainer->exposed();
+    }
+    outcome->communicationMs = std::min(outcome->communicationMs, busy);
+    outcome->exposedMs = std::min(outcome->exposedMs, exposed);
+  }
+  void collectValues(Outcome* outcome) {
+    for (Part& p : parts_) collect(*p.model, *p.trainer, outcome);
+    groups_.sum(&outcome->hash, 1, tuttiUint64);
+    int64_t size = static_cast<int64_t>(outcome->values.size());
+    if (world_ != nullptr) callComm(tuttiAllReduce(&size, &size, 1, tuttiInt64, tuttiMax, world_, nullptr), world_);
+    outcome->values.resize(static_cast<size_t>(size));
+    groups_.sum(outcome->values.data(), outcome->values.size(), tuttiFloat32);  // one rank has it, the others add 0
+  }
+
+ private:
+  template <class Body>
+  tuttiResult_t guarded(const Body& body) noexcept {
+    try {
+      body(*this);
+      return tuttiSuccess;
+    } catch (const std::exception& error) {
+      complaint_ = error.what();
+      return tuttiSystemError;
+    }
+  }
+  static void addTraffic(tuttiTraffic_t& into, const tuttiTraffic_t& more, uint64_t times) {
+    for (int c = 0; c < tuttiNumCalls; ++c) {
+      into.calls[c] += times * more.calls[c];
+      into.bytes[c] += times * more.bytes[c];
+    }
+    into.wireBytes += static_cast<double>(times) * more.wireBytes;
+  }
+  Part& partOf(int stage) {
+    for (Part& p : parts_) {
+      if (p.stage == stage) return p;
+    }
+    throw std::logic_error("the stage is not here");
+  }
+  bool odd(int micro) const { return groups_.dpRank == 1 && micro == 0; }  // where mistakes are made
+  Tokens tokens(int micro) const {
+    return tokensOf(shape_, text_, step_, odd(micro) && run_.mistake == Mistake::ReusedTokens ? 0 : first_ + micro);
+  }
+
+  void forward(int stage, int micro, const void* in, void* out) {
+    Part& p = partOf(stage);
+    const Tokens t = tokens(micro);
+    const double loss = p.model->forward(micro, t.ids.data(), t.targets.data(), static_cast<const float*>(in),
+                                         static_cast<float*>(out), *p.trainer);
+    if (stage == last_ && groups_.tpRank == 0) losses_[static_cast<size_t>(first_ + micro)] = loss;
+  }
+  void backward(int stage, int micro, const void* dout, void* din, bool weights) {
+    Part& p = partOf(stage);
+    const Tokens t = tokens(micro);
+    if (weights) p.trainer->begin();
+    if (odd(micro) && run_.mistake == Mistake::SkippedMicroBatch) return;
+    SwappedNorms swapped(*p.trainer, p.model->parameters());
+    const bool swap = odd(micro) && run_.mistake == Mistake::SwappedGradients;
+    Storage& storage = swap ? static_cast<Storage&>(swapped) : *p.trainer;
+    p.model->backward(micro, t.ids.data(), static_cast<const float*>(dout), static_cast<float*>(din), storage, weights);
+  }
+  double update() {
+    std::vector<tuttiTensor_t> counted;
+    for (Part& p : parts_) {
+      if (p.trainer->clips()) return p.trainer->update(1);  // the one part there is
+      const std::vector<tuttiTensor_t> more = p.trainer->finish();
+      counted.insert(counted.end(), more.begin(), more.end());
+    }
+    double squares = 0;
+    call(tuttiSumOfSquares(counted.data(), counted.size(), world_, &squares));
+    const double norm = std::sqrt(squares), scale = run_.clip > 0 && norm > run_.clip ? run_.clip / norm : 1;
+    for (Part& p : parts_) p.trainer->update(scale);
+    return norm;
+  }
+
+  Shape shape_;
+  Run run_;
+  const std::string& text_;
+  tuttiComm_t world_;
+  Groups groups_;
+  int first_ = 0, count_ = 0, last_ = 0, step_ = 0;
+  tuttiSchedule_t schedule_ = nullptr;
+  std::vector<Part> parts_;
+  tuttiPipeline_t pipeline_ = nullptr;
+  std::vector<double> losses_;
+  std::string complaint_;
+};
+
+}  // namespace
+
+Outcome train(const Shape& shape, const Layout& layout, const Run& run, const std::string& text, tuttiComm_t world,
+              bool overlap) {
+  if (layout.zero >= 0 && (layout.chunks > 1 || layout.schedule == "zbv")) {
+    throw std::runtime_error("ZeRO's norm is of one stage per rank: no chunks");
+  }
+  Rank rank(shape, layout, run, text, world, overlap);
+  Outcome outcome;
+  outcome.stepMs = outcome.exposedMs = outcome.communicationMs = 1e30;
+  Rank::Moved before;
+  for (int step = 0; step < run.steps; ++step) {
+    const auto start = std::chrono::steady_clock::now();
+    rank.step(step, &outcome);
+    const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    outcome.stepMs = std::min(outcome.stepMs, ms);
+    rank.times(&outcome);
+    if (step == 0) before = rank.counted();  // the first step goes through other buckets than the next
+  }
+  Rank::Moved moved = rank.counted();
+  const Rank::Moved expected = rank.expected();
+  const double steps = run.steps - 1;
+  outcome.bytesAgree = agree(moved.dp, before.dp, expected.dp, steps) &&
+                       agree(moved.tp, before.tp, expected.tp, steps) && agree(moved.pp, before.pp, expected.pp, steps);
+  outcome.sentBytes = steps > 0 ? (moved.wire() - before.wire()) / steps : before.wire();
+  outcome.expectedBytes = expected.wire();
+  rank.collectValues(&outcome);
+  return outcome;
+}
+
+Outcome trainOnThreads(const Shape& shape, const Layout& layout, const Run& run, const std::string& text,
+                       bool overlap) {
+  const int n = layout.ranks();
+  if (n == 1) return train(shape, layout, run, text, nullptr, overlap);
+  tuttiUniqueId id;
+  callComm(tuttiGetUniqueId(&id), nullptr);
+  std::vector<Outcome> outcomes(static_cast<size_t>(n));
+  std::vector<std::string> complaints(outcomes.size());
+  std::vector<std::thread> threads;
+  for (int r = 0; r < n; ++r) {
+    threads.emplace_back([&, r] {
+      tuttiComm_t comm = nullptr;
+      try {
+        callComm(tuttiCommInitRank(&comm, n, id, r), nullptr);
+        outcomes[static_cast<size_t>(r)] = train(shape, layout, run, text, comm, overlap);
+        callComm(tuttiCommDestroy(comm), nullptr);
+      } catch (const std::exception& error) {
+        complaints[static_cast<size_t>(r)] = error.what();
+        if (comm != nullptr) tuttiCommAbort(comm);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::string all;
+  for (int r = 0; r < n; ++r) {
+    const std::string& complaint = complaints[static_cast<size_t>(r)];
+    if (!complaint.empty()) all += "rank " + std::to_string(r) + ": " + complaint + "\n";
+    outcomes[0].bytesAgree = outcomes[0].bytesAgree && outcomes[static_cast<size_t>(r)].bytesAgree;
+  }
+  if (!all.empty()) throw std::runtime_error(all);
+  return outcomes[0];
+}
+
+}  // namespace gpt

@@ -1,0 +1,67 @@
+/* Expert parallelism: tokens travel to the ranks that have their experts, and back (Lepikhin et al., "GShard", 2021).
+ *
+ *   per micro-batch:  tuttiEpRoute (ids of experts); tuttiEpDispatch; experts compute; tuttiEpCombine
+ *   backward:         tuttiEpCombineBackward; experts' backward; tuttiEpDispatchBackward
+ *
+ * What arrives is in an order that depends on the tokens only: by expert, then by the rank the token is of, then by its
+ * row, then by its choice. */
+#ifndef TUTTI_PARALLEL_EP_H_
+#define TUTTI_PARALLEL_EP_H_
+
+#include "tutti/parallel/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tuttiEp* tuttiEp_t;
+
+typedef struct {
+  size_t size; /* sizeof(tuttiEpConfig_t) of the caller's header */
+  int experts; /* of the whole group */
+  int choices; /* experts of each token.  Default 1 */
+  const int64_t*
+      owners;       /* [nRanks + 1] rank r has experts [owners[r], owners[r + 1]), maybe none; NULL: even.  Copied */
+  int64_t capacity; /* tokens that an expert takes from each rank at most, the first ones; 0: all (dropless) */
+} tuttiEpConfig_t;
+
+#define TUTTI_EP_CONFIG_INITIALIZER \
+  { sizeof(tuttiEpConfig_t), 0, 1, NULL, 0 }
+
+/** comm NULL: one rank that has all experts. */
+TUTTI_API tuttiResult_t tuttiEpCreate(tuttiEp_t* ep, tuttiComm_t comm, const tuttiEpConfig_t* config);
+TUTTI_API tuttiResult_t tuttiEpDestroy(tuttiEp_t ep);
+
+/** Which tokens go where; ranks may have different numbers of tokens, also none.  Replaces the routes of the last call.
+ *  ids       [tokens, choices] int32, an expert each
+ *  received  how many rows come to this rank
+ *  perExpert [experts here] how many rows of them are each expert's; NULL: not wanted */
+TUTTI_API tuttiResult_t tuttiEpRoute(tuttiEp_t ep, const tuttiTensor_t* ids, int64_t* received, int64_t* perExpert);
+/** How many of this rank's (token, choice) pairs were dropped for want of capacity. */
+TUTTI_API tuttiResult_t tuttiEpDropped(tuttiEp_t ep, int64_t* dropped);
+
+/** x [tokens, width] to y [received, width], both contiguous, float32 or float64. */
+TUTTI_API tuttiResult_t tuttiEpDispatch(tuttiEp_t ep, const tuttiTensor_t* x, const tuttiTensor_t* y);
+/** dx = the sum over choices of what comes back of dy, in the order of choices. */
+TUTTI_API tuttiResult_t tuttiEpDispatchBackward(tuttiEp_t ep, const tuttiTensor_t* dy, const tuttiTensor_t* dx);
+
+/** out[t] = the sum over choices c of weights[t][c] * what comes back of y, in the order of choices; dropped ones add
+ * 0. weights  [tokens, choices], of y's dtype kept     [tokens * choices * width] elements: what came back, for the
+ * backward pass */
+TUTTI_API tuttiResult_t tuttiEpCombine(tuttiEp_t ep, const tuttiTensor_t* y, const tuttiTensor_t* weights,
+                                       const tuttiTensor_t* out, void* kept);
+TUTTI_API tuttiResult_t tuttiEpCombineBackward(tuttiEp_t ep, const tuttiTensor_t* dout, const tuttiTensor_t* weights,
+                                               const void* kept, const tuttiTensor_t* dy,
+                                               const tuttiTensor_t* dweights);
+
+/** All that went through ep, and what the present routes cause for `width` columns in one Dispatch or Combine, forward
+ * or backward (each the same from the other side: `back` = 0 for Dispatch and CombineBackward, 1 for the other two).
+ *  Either may be NULL. */
+TUTTI_API tuttiResult_t tuttiEpTraffic(tuttiEp_t ep, int64_t width, tuttiDataType_t dtype, int back,
+                                       tuttiTraffic_t* counted, tuttiTraffic_t* expected);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TUTTI_PARALLEL_EP_H_ */

@@ -1,0 +1,121 @@
+/* Pipeline parallelism: stages of layers on different ranks, micro-batches flowing through them.
+ *
+ * A schedule is data: per rank, a list of actions.  It is checked and simulated before anything runs; it can be written
+ * as CSV, edited, and read back. */
+#ifndef TUTTI_PARALLEL_PP_H_
+#define TUTTI_PARALLEL_PP_H_
+
+#include "tutti/parallel/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+  tuttiActionForward = 0,
+  tuttiActionBackward = 1,      /* gradients of input and weights */
+  tuttiActionBackwardInput = 2, /* of the input only; BackwardWeight of the same micro-batch comes later */
+  tuttiActionBackwardWeight = 3,
+  tuttiActionSendForward = 4,  /* the stage's output, to the next stage's rank */
+  tuttiActionRecvForward = 5,  /* the stage's input */
+  tuttiActionSendBackward = 6, /* the gradient of the stage's input, to the previous stage's rank */
+  tuttiActionRecvBackward = 7,
+  tuttiNumActions = 8
+} tuttiActionKind_t;
+
+typedef struct {
+  int kind;  /* tuttiActionKind_t */
+  int stage; /* 0 to stages - 1, in the order in which activations flow */
+  int micro; /* micro-batch */
+} tuttiAction_t;
+
+typedef struct tuttiSchedule* tuttiSchedule_t;
+
+/** A schedule by name.
+ *    name          stages per rank   what it is
+ *    gpipe         1                 all forward, then all backward (Huang et al., 2019)
+ *    1f1b          1                 one forward, one backward; at most p micro-batches in flight (Narayanan et al.,
+ * 2021) interleaved   chunks            1f1b over `chunks` stages per rank (the same) breadth-first chunks all
+ * micro-batches through a stage before the next (Lamy-Poirier, 2023) zb-h1         1                 backward in two
+ * halves; the weights' fills gaps; 1f1b's memory (Qi et al., 2024) zb-h2         1                 as zb-h1 with up to
+ * twice the memory zbv           2                 as zb-h1 with stages placed in a V: rank r has stages r and 2p-1-r
+ *  Any number of micro-batches, at least 1; interleaved with a number that p does not divide goes all forward first.
+ * chunks is 1 where the table has a number other than `chunks`. zb-h2 and zbv are made by list scheduling under the
+ * memory's bound, with equal costs for the three kinds of work. */
+TUTTI_API tuttiResult_t tuttiScheduleCreate(tuttiSchedule_t* schedule, const char* name, int nRanks, int chunks,
+                                            int microBatches);
+/** From CSV: a row per rank, cells like "2F0" (stage 2, forward, micro-batch 0) with F, B, I, W for the computations
+ * and SF, RF, SB, RB for messages.  Empty cells are passed by.  Without any message cells, messages are put where they
+ *  belong.  Stages and micro-batches are counted from what is there; checked as by tuttiScheduleValidate. */
+TUTTI_API tuttiResult_t tuttiScheduleParse(tuttiSchedule_t* schedule, const char* csv);
+TUTTI_API tuttiResult_t tuttiScheduleDestroy(tuttiSchedule_t schedule);
+
+TUTTI_API tuttiResult_t tuttiScheduleCsv(tuttiSchedule_t schedule, const char** csv);
+TUTTI_API tuttiResult_t tuttiScheduleShape(tuttiSchedule_t schedule, int* nRanks, int* stages, int* microBatches);
+/** Which rank has a stage. */
+TUTTI_API tuttiResult_t tuttiScheduleRankOf(tuttiSchedule_t schedule, int stage, int* rank);
+/** Actions of a rank, in order; live as long as the schedule. */
+TUTTI_API tuttiResult_t tuttiScheduleActions(tuttiSchedule_t schedule, int rank, const tuttiAction_t** actions,
+                                             int* count);
+
+/** Every computation once, on the rank of its stage; what it needs before it; every message sent once and received
+ * once; no deadlock when a rank has room for `buffers` messages under way to each other rank (0: a send waits for its
+ *  receive).  complaint is "" or names the first action that is wrong; lives until the next call on the schedule. */
+TUTTI_API tuttiResult_t tuttiScheduleValidate(tuttiSchedule_t schedule, int buffers, const char** complaint);
+
+/** Start from TUTTI_SIMULATION_INITIALIZER.  Times are in any one unit. */
+typedef struct {
+  size_t size;
+  double forward, backwardInput, backwardWeight; /* of one stage and micro-batch; Backward takes both */
+  double message;                                /* from the end of a computation to where it can be used */
+  double total;                                  /* results: until the last rank is done */
+  double ideal;                                  /* the most that any rank computes */
+  double bubbleOverTotal;                        /* (total - ideal) / total */
+  double bubbleOverIdeal;                        /* (total - ideal) / ideal, the form of (p - 1) / m */
+  int peakInFlight; /* micro-batches of which some rank holds activations at once, counted per stage */
+} tuttiSimulation_t;
+
+#define TUTTI_SIMULATION_INITIALIZER \
+  { sizeof(tuttiSimulation_t), 1, 1, 1, 0, 0, 0, 0, 0, 0 }
+
+TUTTI_API tuttiResult_t tuttiScheduleSimulate(tuttiSchedule_t schedule, tuttiSimulation_t* simulation);
+
+/** Cut layers into contiguous stages so that the costliest stage costs least.  costs [layers], cuts [stages + 1]. */
+TUTTI_API tuttiResult_t tuttiBalanceStages(const double* costs, int layers, int stages, int64_t* cuts);
+
+/* ---- Running --------------------------------------------------------------------------------------------------- */
+
+/* A user's stages; each returns tuttiSuccess or what the step then fails with. */
+typedef struct {
+  size_t size; /* sizeof(tuttiStages_t) of the caller's header */
+  void* context;
+  /* in is NULL for stage 0, out for the last; both hold `count` elements and live for the call */
+  tuttiResult_t (*forward)(void* context, int stage, int micro, const void* in, void* out);
+  /* dout is NULL for the last stage, din for stage 0; weights = 0: BackwardWeight will come */
+  tuttiResult_t (*backward)(void* context, int stage, int micro, const void* dout, void* din, int weights);
+  tuttiResult_t (*backwardWeight)(void* context, int stage, int micro);
+} tuttiStages_t;
+
+#define TUTTI_STAGES_INITIALIZER \
+  { sizeof(tuttiStages_t), NULL, NULL, NULL, NULL }
+
+typedef struct tuttiPipeline* tuttiPipeline_t;
+
+/** Collective over comm, whose rank r has the schedule's row r.  Makes communicators of the pairs that exchange
+ *  messages; sends go out from threads of the handle, so that no order of messages can deadlock.
+ *  schedule  the same on all ranks; validated here.  Not needed afterwards
+ *  count     elements between two stages, of `dtype`, the same everywhere */
+TUTTI_API tuttiResult_t tuttiPipelineCreate(tuttiPipeline_t* pipeline, tuttiComm_t comm, tuttiSchedule_t schedule,
+                                            size_t count, tuttiDataType_t dtype, const tuttiStages_t* stages);
+TUTTI_API tuttiResult_t tuttiPipelineDestroy(tuttiPipeline_t pipeline);
+/** All micro-batches, forward and backward. */
+TUTTI_API tuttiResult_t tuttiPipelineStep(tuttiPipeline_t pipeline);
+/** Messages since the handle was made, and of one step by the formula (either may be NULL). */
+TUTTI_API tuttiResult_t tuttiPipelineTraffic(tuttiPipeline_t pipeline, tuttiTraffic_t* counted,
+                                             tuttiTraffic_t* expected);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TUTTI_PARALLEL_PP_H_ */

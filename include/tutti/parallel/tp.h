@@ -1,0 +1,132 @@
+/* Tensor parallelism: matrices cut over the ranks of a group, after Megatron-LM (Shoeybi et al., 2019; with sequence
+ * parallelism Korthikanti et al., 2022).
+ *
+ * Rows of x and y are tokens.  A weight is stored [outputs, inputs], as this rank holds it, and belongs to the caller.
+ * Without sequence parallelism activations between layers are whole on every rank.  With it a rank holds tokens
+ * [cuts[rank], cuts[rank + 1]) of tuttiTpSplit(tokens, 1) there; layers gather them and scatter them again. */
+#ifndef TUTTI_PARALLEL_TP_H_
+#define TUTTI_PARALLEL_TP_H_
+
+#include "tutti/parallel/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tuttiTp* tuttiTp_t;
+typedef struct tuttiLinear* tuttiLinear_t;
+
+typedef struct {
+  size_t size;          /* sizeof(tuttiTpConfig_t) of the caller's header */
+  int numerics;         /* tuttiNumerics_t */
+  int sequenceParallel; /* 1: tokens are cut over the ranks between the layers */
+  int leaves;           /* layout-invariant: leaves of every sum that is cut; the same in all layouts that are to agree.
+                           At most that many ranks get a part of anything.  Default 8 */
+  int tiles;            /* fast: sums go out in that many parts, each while the next part's product is computed */
+  const tuttiKernels_t* kernels; /* NULL: tuttiKernelsFast; layout-invariant products are always Tutti's own */
+} tuttiTpConfig_t;
+
+#define TUTTI_TP_CONFIG_INITIALIZER \
+  { sizeof(tuttiTpConfig_t), tuttiNumericsFast, 0, 8, 1, NULL }
+
+/** comm NULL: one rank that holds everything.  config may be NULL.  Calls on comm come from a thread of tp's while a
+ * call below runs with tiles > 1. */
+TUTTI_API tuttiResult_t tuttiTpCreate(tuttiTp_t* tp, tuttiComm_t comm, const tuttiTpConfig_t* config);
+/** What was made from tp goes first.  NULL is allowed. */
+TUTTI_API tuttiResult_t tuttiTpDestroy(tuttiTp_t tp);
+/** All that went through tp since it was made or asked with reset = 1. */
+TUTTI_API tuttiResult_t tuttiTpTraffic(tuttiTp_t tp, tuttiTraffic_t* traffic, int reset);
+
+/** How tp cuts `total` items (features, heads * headDim, vocabulary, tokens) that stay together in units: evenly; in
+ *  layout-invariant mode at bounds of leaves.  cuts [nRanks + 1]. */
+TUTTI_API tuttiResult_t tuttiTpSplit(tuttiTp_t tp, int64_t total, int64_t unit, int64_t* cuts);
+/** The leaves of `total` items in units: leafCuts [config.leaves + 1], the later ones empty if there are few units. */
+TUTTI_API tuttiResult_t tuttiTpLeaves(tuttiTp_t tp, int64_t total, int64_t unit, int64_t* leafCuts);
+/** Whether a layer whose input lies cut over the ranks is better gathered for and split by outputs (*column = 1: moves
+ *  tokens x inputs) or split by inputs and its sums scattered (0: tokens x outputs), by the planner's estimate. */
+TUTTI_API tuttiResult_t tuttiTpCheaperSplit(tuttiTp_t tp, int64_t tokens, int64_t inputs, int64_t outputs,
+                                            tuttiDataType_t dtype, int* column);
+
+/* ---- Regions: each is one thing forward and its conjugate backward ----------------------------------------------- */
+
+typedef enum {
+  tuttiRegionCopy = 0,         /* identity; backward sum over the ranks */
+  tuttiRegionReduce = 1,       /* sum over the ranks; backward identity */
+  tuttiRegionScatter = 2,      /* keep this rank's part along dim; backward gather */
+  tuttiRegionGather = 3,       /* join the parts along dim; backward keep this rank's part */
+  tuttiRegionGatherTokens = 4, /* join the parts; backward sum over the ranks, of which each keeps its part */
+  tuttiRegionReduceScatter = 5 /* sum over the ranks, of which each keeps its part; backward join the parts */
+} tuttiRegion_t;
+
+/** x to y, forward or (backward = 1) from y's gradient x to x's gradient y.  Both are contiguous matrices.
+ *  dim   0: rows are cut, 1: columns; ReduceScatter and GatherTokens cut rows
+ *  cuts  [nRanks + 1] along dim; ignored by Copy and Reduce */
+TUTTI_API tuttiResult_t tuttiTpRegion(tuttiTp_t tp, tuttiRegion_t region, int backward, const tuttiTensor_t* x, int dim,
+                                      const int64_t* cuts, const tuttiTensor_t* y);
+
+/* ---- Linear layers --------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  size_t size; /* sizeof(tuttiLinearConfig_t) of the caller's header */
+  int64_t inputs;
+  int64_t outputs;
+  int64_t unit;        /* what is cut stays together in these units: headDim, or a group of heads.  Default 1 */
+  const int64_t* cuts; /* [nRanks + 1] along what is cut, or NULL: tuttiTpSplit.  Copied */
+  int whole;           /* column: y is gathered, all outputs on every rank; row: x is whole, this rank takes its part */
+} tuttiLinearConfig_t;
+
+#define TUTTI_LINEAR_CONFIG_INITIALIZER \
+  { sizeof(tuttiLinearConfig_t), 0, 0, 1, NULL, 0 }
+
+/** y = x w^T + bias with w cut by outputs: w [outputs here, inputs], bias [outputs here], y [tokens, outputs here]. */
+TUTTI_API tuttiResult_t tuttiColumnLinearCreate(tuttiLinear_t* linear, tuttiTp_t tp, const tuttiLinearConfig_t* config);
+/** y = x w^T + bias with w cut by inputs: w [outputs, inputs here], bias [outputs] whole, x [tokens, inputs here]. */
+TUTTI_API tuttiResult_t tuttiRowLinearCreate(tuttiLinear_t* linear, tuttiTp_t tp, const tuttiLinearConfig_t* config);
+TUTTI_API tuttiResult_t tuttiLinearDestroy(tuttiLinear_t linear);
+/** The cuts that the layer goes by, [nRanks + 1]. */
+TUTTI_API tuttiResult_t tuttiLinearCuts(tuttiLinear_t linear, int64_t* cuts);
+
+/** Shapes as above; with sequence parallelism a column layer's x and a row layer's y have this rank's tokens only.
+ *  tokens  of the whole group's activation
+ *  bias    NULL: none.  y is contiguous where it is a sum or gathered */
+TUTTI_API tuttiResult_t tuttiLinearForward(tuttiLinear_t linear, int64_t tokens, const tuttiTensor_t* x,
+                                           const tuttiTensor_t* w, const tuttiTensor_t* bias, const tuttiTensor_t* y);
+/** dx is written (NULL: not wanted), dw and dbias (NULL: none) are added to.  Gradients have the shapes of what they
+ *  are gradients of; dbias of a row layer is the whole one on every rank. */
+TUTTI_API tuttiResult_t tuttiLinearBackward(tuttiLinear_t linear, int64_t tokens, const tuttiTensor_t* x,
+                                            const tuttiTensor_t* w, const tuttiTensor_t* dy, const tuttiTensor_t* dx,
+                                            const tuttiTensor_t* dw, const tuttiTensor_t* dbias);
+/** The traffic of one forward (passes & 1) and one backward pass (passes & 2) with dx, by the formula; added to
+ *  *traffic. */
+TUTTI_API tuttiResult_t tuttiLinearPredict(tuttiLinear_t linear, int64_t tokens, tuttiDataType_t dtype, int passes,
+                                           tuttiTraffic_t* traffic);
+
+/* ---- Vocabulary ------------------------------------------------------------------------------------------------ */
+
+/** out[t] = table[ids[t]], where this rank holds rows [cuts[rank], cuts[rank + 1]) of the table.
+ *  ids  [tokens] int32, all tokens on every rank; an id outside [0, cuts[nRanks]) is tuttiInvalidArgument
+ *  out  [tokens, width], or this rank's tokens with sequence parallelism; contiguous */
+TUTTI_API tuttiResult_t tuttiVocabEmbedding(tuttiTp_t tp, const int64_t* cuts, const tuttiTensor_t* ids,
+                                            const tuttiTensor_t* table, const tuttiTensor_t* out);
+/** dtable += the gradient. */
+TUTTI_API tuttiResult_t tuttiVocabEmbeddingBackward(tuttiTp_t tp, const int64_t* cuts, const tuttiTensor_t* ids,
+                                                    const tuttiTensor_t* dout, const tuttiTensor_t* dtable);
+
+/** loss[t] = -log softmax(logits[t])[targets[t]] over a vocabulary that is cut like the table's rows.
+ *  logits   [tokens, vocabulary here], all tokens on every rank
+ *  targets  [tokens] int32;  loss  [tokens], the same on every rank
+ *  dlogits  NULL, or (softmax - target) * scale, as logits; may be logits itself */
+TUTTI_API tuttiResult_t tuttiVocabCrossEntropy(tuttiTp_t tp, const int64_t* cuts, const tuttiTensor_t* logits,
+                                               const tuttiTensor_t* targets, const tuttiTensor_t* loss,
+                                               const tuttiTensor_t* dlogits, double scale);
+
+/** The traffic of one embedding (passes & 1), its backward (& 2), and one cross entropy (& 4), by the formula; added to
+ *  *traffic. */
+TUTTI_API tuttiResult_t tuttiVocabPredict(tuttiTp_t tp, int64_t tokens, int64_t width, tuttiDataType_t dtype,
+                                          int passes, tuttiTraffic_t* traffic);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TUTTI_PARALLEL_TP_H_ */

@@ -1,0 +1,184 @@
+#include "src/parallel/group.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/parallel/tensor.hpp"
+
+namespace tutti::parallel {
+namespace {
+
+std::vector<size_t> displacements(const std::vector<size_t>& counts) {
+  std::vector<size_t> at(counts.size(), 0);
+  for (size_t r = 1; r < counts.size(); ++r) at[r] = at[r - 1] + counts[r - 1];
+  return at;
+}
+
+std::vector<size_t> countsOf(const int64_t* cuts, int n) {
+  std::vector<size_t> counts(static_cast<size_t>(n));
+  for (int r = 0; r < n; ++r) counts[static_cast<size_t>(r)] = static_cast<size_t>(cuts[r + 1] - cuts[r]);
+  return counts;
+}
+
+/// An address for a buffer of no elements, which may be NULL here and not in tutti.h.
+char nowhere[8];
+void* some(void* p) { return p != nullptr ? p : nowhere; }
+const void* some(const void* p) { return p != nullptr ? p : nowhere; }
+
+bool even(const std::vector<size_t>& counts) {
+  return std::all_of(counts.begin(), counts.end(), [&](size_t c) { return c == counts[0]; });
+}
+
+}  // namespace
+
+double wireBytesOf(tuttiCall_t call, int n, double bytes) {
+  const double share = static_cast<double>(n - 1) / n;
+  switch (call) {
+    case tuttiCallAllReduce: return 2 * share * bytes;
+    case tuttiCallAllGather:
+    case tuttiCallAllGatherv:
+    case tuttiCallReduceScatter:
+    case tuttiCallReduceScatterv:
+    case tuttiCallBroadcast: return share * bytes;
+    case tuttiCallRecv: return 0;
+    default: return bytes;
+  }
+}
+
+void countCall(tuttiTraffic_t& traffic, tuttiCall_t call, int n, uint64_t bytes) {
+  traffic.calls[call] += 1;
+  traffic.bytes[call] += bytes;
+  traffic.wireBytes += wireBytesOf(call, n, static_cast<double>(bytes));
+}
+
+void addTraffic(tuttiTraffic_t& into, const tuttiTraffic_t& more) {
+  for (int c = 0; c < tuttiNumCalls; ++c) {
+    into.calls[c] += more.calls[c];
+    into.bytes[c] += more.bytes[c];
+  }
+  into.wireBytes += more.wireBytes;
+}
+
+void giveTraffic(const tuttiTraffic_t& traffic, tuttiTraffic_t* theirs) {
+  require(theirs != nullptr && theirs->size >= sizeof(size_t), "traffic: begin from TUTTI_TRAFFIC_INITIALIZER");
+  const size_t size = theirs->size;
+  std::memcpy(theirs, &traffic, std::min(size, sizeof(traffic)));
+  theirs->size = size;
+}
+
+std::vector<int64_t> evenCuts(int64_t total, int64_t unit, int n) {
+  std::vector<int64_t> cuts(static_cast<size_t>(n) + 1);
+  if (tuttiSplitEven(total, unit, n, nullptr, cuts.data()) != tuttiSuccess) {
+    fail(tuttiInvalidArgument, tuttiParallelGetLastError());
+  }
+  return cuts;
+}
+
+Group::Group(tuttiComm_t comm) : comm_(comm) {
+  if (comm == nullptr) return;
+  check(tuttiCommUserRank(comm, &rank_), comm);
+  check(tuttiCommCount(comm, &size_), comm);
+  int device = -1;
+  check(tuttiCommCuDevice(comm, &device), comm);
+  if (device >= 0) fail(tuttiInvalidUsage, "the training layers compute on the host; this communicator is CUDA's");
+}
+
+void Group::allReduce(void* data, size_t count, tuttiDataType_t dtype, tuttiRedOp_t op) {
+  if (size_ == 1 || count == 0) return;
+  check(tuttiAllReduce(data, data, count, dtype, op, comm_, nullptr), comm_);
+  countCall(traffic, tuttiCallAllReduce, size_, count * bytesOf(dtype));
+}
+
+void Group::broadcast(void* data, size_t count, tuttiDataType_t dtype, int root) {
+  if (size_ == 1 || count == 0) return;
+  check(tuttiBroadcast(data, data, count, dtype, root, comm_, nullptr), comm_);
+  countCall(traffic, tuttiCallBroadcast, size_, count * bytesOf(dtype));
+}
+
+void Group::allGather(void* data, const int64_t* cuts, tuttiDataType_t dtype) {
+  if (size_ == 1 || cuts[size_] == 0) return;
+  const std::vector<size_t> counts = countsOf(cuts, size_), at = displacements(counts);
+  const size_t mine = static_cast<size_t>(rank_);
+  char* own = static_cast<char*>(data) + at[mine] * bytesOf(dtype);
+  if (even(counts)) {
+    check(tuttiAllGather(own, data, counts[0], dtype, comm_, nullptr), comm_);
+  } else {
+    check(tuttiAllGatherv(own, counts[mine], data, counts.data(), at.data(), dtype, comm_, nullptr), comm_);
+  }
+  countCall(traffic, tuttiCallAllGather, size_, static_cast<size_t>(cuts[size_]) * bytesOf(dtype));
+}
+
+void Group::reduceScatter(const void* from, void* to, const int64_t* cuts, tuttiDataType_t dtype) {
+  const std::vector<size_t> counts = countsOf(cuts, size_), at = displacements(counts);
+  if (size_ == 1) {
+    if (from != to && counts[0] != 0) std::memcpy(to, from, counts[0] * bytesOf(dtype));
+    return;
+  }
+  if (cuts[size_] == 0) return;
+  if (even(counts)) {
+    check(tuttiReduceScatter(from, some(to), counts[0], dtype, tuttiSum, comm_, nullptr), comm_);
+  } else {
+    check(tuttiReduceScatterv(from, some(to), counts.data(), at.data(), dtype, tuttiSum, comm_, nullptr), comm_);
+  }
+  countCall(traffic, tuttiCallReduceScatter, size_, static_cast<size_t>(cuts[size_]) * bytesOf(dtype));
+}
+
+void Group::allToAll(const void* from, const std::vector<size_t>& sendCounts, void* to,
+                     const std::vector<size_t>& receiveCounts, tuttiDataType_t dtype) {
+  const std::vector<size_t> sendAt = displacements(sendCounts), receiveAt = displacements(receiveCounts);
+  const size_t mine = static_cast<size_t>(rank_);
+  if (size_ == 1) {
+    if (sendCounts[0] != 0) std::memcpy(to, from, sendCounts[0] * bytesOf(dtype));
+    return;
+  }
+  check(tuttiAllToAllv(some(from), sendCounts.data(), sendAt.data(), some(to), receiveCounts.data(), receiveAt.data(),
+                       dtype, comm_, nullptr),
+        comm_);
+  size_t sent = 0;
+  for (size_t r = 0; r < sendCounts.size(); ++r) sent += r == mine ? 0 : sendCounts[r];
+  countCall(traffic, tuttiCallAllToAllv, size_, sent * bytesOf(dtype));
+}
+
+template <class T>
+void Group::treeReduceScatter(const std::vector<const T*>& parts, T* to, const int64_t* leafCuts,
+                              const int64_t* sliceCuts) {
+  const int64_t nLeaves = leafCuts[size_];
+  const size_t n = static_cast<size_t>(size_), me = static_cast<size_t>(rank_);
+  const size_t mine = static_cast<size_t>(sliceCuts[me + 1] - sliceCuts[me]);
+  std::vector<size_t> sendCounts(n), receiveCounts(n);
+  std::vector<LeafRange> have;
+  for (size_t r = 0; r < n; ++r) {
+    const std::vector<LeafRange> theirs = subtreesOf(nLeaves, {leafCuts[r], leafCuts[r + 1]});
+    sendCounts[r] = parts.size() * static_cast<size_t>(sliceCuts[r + 1] - sliceCuts[r]);
+    receiveCounts[r] = theirs.size() * mine;
+    have.insert(have.end(), theirs.begin(), theirs.end());
+  }
+  std::vector<T> packed, received(have.size() * mine);
+  const T* from = parts.size() == 1 ? parts[0] : nullptr;
+  if (parts.size() > 1) {
+    packed.reserve(parts.size() * static_cast<size_t>(sliceCuts[n]));
+    for (size_t r = 0; r < n; ++r) {
+      for (const T* part : parts) packed.insert(packed.end(), part + sliceCuts[r], part + sliceCuts[r + 1]);
+    }
+    from = packed.data();
+  }
+  allToAll(from, sendCounts, received.data(), receiveCounts, dtypeOf<T>());
+  if (mine == 0) return;
+  std::vector<T*> sums;
+  for (size_t i = 0; i < have.size(); ++i) sums.push_back(received.data() + i * mine);
+  std::memcpy(to, combineSubtrees({0, nLeaves}, have, sums, mine), mine * sizeof(T));
+}
+
+template <class T>
+void Group::treeAllReduce(const std::vector<const T*>& parts, T* to, const int64_t* leafCuts,
+                          const int64_t* sliceCuts) {
+  treeReduceScatter(parts, to + sliceCuts[rank_], leafCuts, sliceCuts);
+  allGather(to, sliceCuts, dtypeOf<T>());
+}
+
+template void Group::treeReduceScatter(const std::vector<const float*>&, float*, const int64_t*, const int64_t*);
+template void Group::treeReduceScatter(const std::vector<const double*>&, double*, const int64_t*, const int64_t*);
+template void Group::treeAllReduce(const std::vector<const float*>&, float*, const int64_t*, const int64_t*);
+template void Group::treeAllReduce(const std::vector<const double*>&, double*, const int64_t*, const int64_t*);
+
+}  // namespace tutti::parallel

@@ -1,0 +1,153 @@
+// Attention over parts of a sequence: a mask between two blocks of tokens is one of offsets, and results over several
+// blocks of keys are merged by their log-sum-exp.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "src/parallel/sp.hpp"
+
+namespace tutti::parallel {
+namespace {
+
+/// Where queries and keys of two blocks begin for a mask of offsets.
+struct Offsets {
+  int64_t query, key;
+};
+Offsets offsetsOf(const TokenBlock& q, const TokenBlock& k) {
+  if (q.step == 1) return {q.first, k.first};
+  return {0, k.first > q.first ? 1 : 0};  // stripes: key j is at or before query i if j <= i, or j < i
+}
+
+int64_t visible(const TokenBlock& q, const TokenBlock& k, bool causal) {
+  if (!causal) return q.count * k.count;
+  const Offsets at = offsetsOf(q, k);
+  int64_t sum = 0;
+  for (int64_t i = 0; i < q.count; ++i) sum += std::clamp<int64_t>(at.query + i - at.key + 1, 0, k.count);
+  return sum;
+}
+
+tuttiAttention_t shapeOf(const HeadPart& part, const TokenBlock& q, const TokenBlock& k) {
+  tuttiAttention_t s = part.shape;
+  s.batch = 1;
+  s.queries = q.count;
+  s.keys = k.count;
+  s.queryStart = offsetsOf(q, k).query;
+  s.keyStart = offsetsOf(q, k).key;
+  return s;
+}
+
+void check(tuttiResult_t result) {
+  if (result != tuttiSuccess) throw Failure{result, tuttiParallelGetLastError()};
+}
+
+/// out and lse of `rows` tokens become those of both parts together.
+template <class T>
+void merge(int64_t rows, int64_t heads, int64_t headDim, const T* partOut, const T* partLse, T* out, T* lse) {
+  for (int64_t i = 0; i < rows * heads; ++i) {
+    const T most = std::max(lse[i], partLse[i]);
+    if (most == -std::numeric_limits<T>::infinity()) continue;
+    const T a = std::exp(lse[i] - most), b = std::exp(partLse[i] - most), sum = a + b;
+    for (int64_t d = 0; d < headDim; ++d) {
+      out[i * headDim + d] = (out[i * headDim + d] * a + partOut[i * headDim + d] * b) / sum;
+    }
+    lse[i] = most + std::log(sum);
+  }
+}
+
+}  // namespace
+
+std::vector<TokenBlock> tokenBlocks(int tokens, int64_t sequence, int rank, int nRanks) {
+  if (tokens == tuttiTokensStriped) {
+    const int64_t count = (sequence - rank + nRanks - 1) / nRanks;
+    return {{0, count, rank, nRanks}};
+  }
+  const bool zigzag = tokens == tuttiTokensZigzag;
+  const std::vector<int64_t> cuts = evenCuts(sequence, 1, zigzag ? 2 * nRanks : nRanks);
+  std::vector<TokenBlock> blocks;
+  int64_t row = 0;
+  for (const int part : zigzag ? std::vector<int>{rank, 2 * nRanks - 1 - rank} : std::vector<int>{rank}) {
+    const size_t p = static_cast<size_t>(part);
+    blocks.push_back({row, cuts[p + 1] - cuts[p], cuts[p], 1});
+    row += blocks.back().count;
+  }
+  return blocks;
+}
+
+int64_t tokensIn(const std::vector<TokenBlock>& blocks) {
+  int64_t sum = 0;
+  for (const TokenBlock& b : blocks) sum += b.count;
+  return sum;
+}
+
+int64_t visibleEntries(const std::vector<TokenBlock>& queries, const std::vector<TokenBlock>& keys, bool causal) {
+  int64_t sum = 0;
+  for (const TokenBlock& q : queries) {
+    for (const TokenBlock& k : keys) sum += visible(q, k, causal);
+  }
+  return sum;
+}
+
+template <class T>
+tuttiTensor_t Tokens<T>::rows(int64_t sequence, const TokenBlock& block) const {
+  return tuttiMatrixOf(data + (sequence * tokens + block.row) * columns, dtypeOf<T>(), block.count, columns, columns);
+}
+
+template <class T>
+void attendTo(const HeadPart& part, Tokens<T> q, Tokens<T> k, Tokens<T> v, Tokens<T> out, T* lse) {
+  const int64_t heads = part.shape.heads;
+  std::vector<T> partOut, partLse;
+  for (int64_t b = 0; b < part.shape.batch && heads > 0; ++b) {
+    for (const TokenBlock& from : *q.blocks) {
+      for (const TokenBlock& to : *k.blocks) {
+        if (visible(from, to, part.shape.causal != 0) == 0) continue;
+        partOut.resize(static_cast<size_t>(from.count * out.columns));
+        partLse.resize(static_cast<size_t>(from.count * heads));
+        const tuttiAttention_t s = shapeOf(part, from, to);
+        const tuttiTensor_t tq = q.rows(b, from), tk = k.rows(b, to), tv = v.rows(b, to), to_ = out.rows(b, from);
+        const tuttiTensor_t tp = tuttiMatrixOf(partOut.data(), dtypeOf<T>(), from.count, out.columns, out.columns);
+        const tuttiTensor_t tl = tuttiVectorOf(partLse.data(), dtypeOf<T>(), from.count * heads);
+        check(tuttiAttentionForward(&s, &part.kernels, &tq, &tk, &tv, &tp, &tl));
+        merge(from.count, heads, s.headDim, partOut.data(), partLse.data(), static_cast<T*>(to_.data),
+              lse + (b * q.tokens + from.row) * heads);
+      }
+    }
+  }
+}
+
+template <class T>
+void attendBackward(const HeadPart& part, Tokens<T> q, Tokens<T> k, Tokens<T> v, Tokens<T> out, const T* lse,
+                    Tokens<T> dout, Tokens<T> dq, Tokens<T> dk, Tokens<T> dv) {
+  const int64_t heads = part.shape.heads;
+  std::vector<T> parts[3];
+  for (int64_t b = 0; b < part.shape.batch && heads > 0; ++b) {
+    for (const TokenBlock& from : *q.blocks) {
+      for (const TokenBlock& to : *k.blocks) {
+        if (visible(from, to, part.shape.causal != 0) == 0) continue;
+        const tuttiAttention_t s = shapeOf(part, from, to);
+        const tuttiTensor_t tq = q.rows(b, from), tk = k.rows(b, to), tv = v.rows(b, to), tout = out.rows(b, from);
+        const tuttiTensor_t td = dout.rows(b, from);
+        const tuttiTensor_t tl =
+            tuttiVectorOf(const_cast<T*>(lse) + (b * q.tokens + from.row) * heads, dtypeOf<T>(), from.count * heads);
+        const tuttiTensor_t targets[3] = {dq.rows(b, from), dk.rows(b, to), dv.rows(b, to)};
+        tuttiTensor_t made[3];
+        for (int i = 0; i < 3; ++i) {
+          parts[i].resize(static_cast<size_t>(elementsOf(targets[i])));
+          made[i] = targets[i];
+          made[i].data = parts[i].data();
+        }
+        check(tuttiAttentionBackward(&s, &part.kernels, &tq, &tk, &tv, &tout, &tl, &td, &made[0], &made[1], &made[2]));
+        for (int i = 0; i < 3; ++i) addInto(static_cast<T*>(targets[i].data), parts[i].data(), parts[i].size());
+      }
+    }
+  }
+}
+
+#define TUTTI_PARTS_OF(T)                                                                                        \
+  template struct Tokens<T>;                                                                                     \
+  template void attendTo(const HeadPart&, Tokens<T>, Tokens<T>, Tokens<T>, Tokens<T>, T*);                       \
+  template void attendBackward(const HeadPart&, Tokens<T>, Tokens<T>, Tokens<T>, Tokens<T>, const T*, Tokens<T>, \
+                               Tokens<T>, Tokens<T>, Tokens<T>);
+TUTTI_PARTS_OF(float)
+TUTTI_PARTS_OF(double)
+
+}  // namespace tutti::parallel

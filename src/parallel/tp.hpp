@@ -1,0 +1,95 @@
+// What tensor-parallel layers have in common.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "src/parallel/group.hpp"
+#include "src/parallel/loops.hpp"
+#include "src/parallel/tensor.hpp"
+#include "src/parallel/worker.hpp"
+#include "tutti/parallel/tp.h"
+
+struct tuttiTp {
+  explicit tuttiTp(tuttiComm_t comm) : group(comm) {}
+  tutti::parallel::Group group;
+  tuttiTpConfig_t config = TUTTI_TP_CONFIG_INITIALIZER;
+  tuttiKernels_t kernels = TUTTI_KERNELS_INITIALIZER;
+  std::unique_ptr<tutti::parallel::Worker> worker;  // with tiles
+
+  bool invariant() const { return config.numerics == tuttiNumericsLayoutInvariant; }
+  bool sequence() const { return config.sequenceParallel != 0 && group.size() > 1; }
+  /// Leaves of a sum over `total` items in units; one in fast mode.
+  std::vector<int64_t> leaves(int64_t total, int64_t unit) const;
+  /// Leaves of each rank, [nRanks + 1].
+  std::vector<int64_t> leafRuns() const;
+  std::vector<int64_t> split(int64_t total, int64_t unit) const;
+  /// This rank's tokens of `tokens`, or all of them without sequence parallelism.
+  int64_t ownTokens(int64_t tokens) const;
+
+  /// c (+)= op(a) op(b) by the kernel table; in layout-invariant mode over leaves of k, given as cuts.
+  void multiply(const tuttiMatmul_t& call, const std::vector<int64_t>& kLeaves) const;
+
+  /// out [tokens here, columns] = the sum over ranks of products; `partial` writes rows [row0, row1) of what leaves
+  /// `run` of this rank's contribute to `to`, whose row row0 comes first.  With sequence parallelism this rank keeps
+  /// its tokens.
+  template <class T, class Partial>
+  void reduceProducts(int64_t tokens, int64_t columns, T* out, const Partial& partial);
+};
+
+namespace tutti::parallel {
+
+/// Join column blocks: mine [rows, cuts of this rank] of all ranks to whole [rows, cuts[n]].
+template <class T>
+void gatherColumns(Group& group, Matrix<const T> mine, const int64_t* cuts, Matrix<T> whole);
+
+/// sum[c] += the sum over rows of x[r][c], rows cut into leaves.
+template <class T>
+void addRowSums(Matrix<const T> x, const std::vector<int64_t>& rowLeaves, T* sum);
+
+}  // namespace tutti::parallel
+
+template <class T, class Partial>
+void tuttiTp::reduceProducts(int64_t tokens, int64_t columns, T* out, const Partial& partial) {
+  using namespace tutti::parallel;
+  std::vector<int64_t> slices = sequence() ? split(tokens, 1) : evenCuts(tokens, 1, group.size());
+  if (invariant()) {
+    for (int64_t& cut : slices) cut *= columns;
+    const std::vector<int64_t> runs = leafRuns();
+    const std::vector<LeafRange> nodes =
+        subtreesOf(runs.back(), {runs[static_cast<size_t>(group.rank())], runs[static_cast<size_t>(group.rank()) + 1]});
+    if (group.size() == 1) return partial(LeafRange{0, runs.back()}, 0, tokens, out);
+    std::vector<T> sums(nodes.size() * static_cast<size_t>(tokens * columns));
+    std::vector<const T*> parts;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      T* part = sums.data() + i * static_cast<size_t>(tokens * columns);
+      partial(nodes[i], 0, tokens, part);
+      parts.push_back(part);
+    }
+    if (sequence()) return group.treeReduceScatter(parts, out, runs.data(), slices.data());
+    return group.treeAllReduce(parts, out, runs.data(), slices.data());
+  }
+  const LeafRange all{0, 1};
+  if (sequence()) {
+    for (int64_t& cut : slices) cut *= columns;
+    std::vector<T> sum(static_cast<size_t>(tokens * columns));
+    partial(all, 0, tokens, sum.data());
+    return group.reduceScatter(sum.data(), out, slices.data(), dtypeOf<T>());
+  }
+  const int64_t tiles = worker == nullptr ? 1 : config.tiles;
+  const std::vector<int64_t> rows = evenCuts(tokens, 1, static_cast<int>(tiles));
+  const auto send = [this, columns](T* from, int64_t n) {
+    group.allReduce(from, static_cast<size_t>(n * columns), dtypeOf<T>(), tuttiSum);
+  };
+  for (size_t t = 0; t + 1 < rows.size(); ++t) {
+    T* to = out + rows[t] * columns;
+    const int64_t n = rows[t + 1] - rows[t];
+    partial(all, rows[t], rows[t + 1], to);
+    if (worker == nullptr) {
+      send(to, n);
+    } else {
+      worker->post([send, to, n] { send(to, n); });
+    }
+  }
+  if (worker != nullptr) worker->wait();
+}

@@ -1,0 +1,199 @@
+// Data parallelism: sums, buckets, bytes, and what it refuses.
+#include <catch2/catch.hpp>
+
+#include <cstring>
+
+#include "tests/unit/parallel/support.hpp"
+#include "tutti/parallel/dp.h"
+
+using namespace tutti::test;
+
+namespace {
+
+const std::vector<int64_t> kSizes = {7, 300, 1, 64, 129};
+constexpr size_t kUnused = 2;
+
+/// The gradient of micro-batch `leaf` for a parameter.
+std::vector<float> gradientOf(int leaf, size_t parameter) {
+  return numbers<float>(static_cast<size_t>(kSizes[parameter]), static_cast<uint64_t>(leaf) * 10 + parameter + 1);
+}
+
+struct Model {
+  std::vector<std::vector<float>> values;
+  std::vector<tuttiParameter_t> parameters;
+  Model() {
+    static const char* const names[] = {"a", "b", "c", "d", "e"};
+    for (const int64_t size : kSizes) values.emplace_back(static_cast<size_t>(size), 0.5f);
+    for (size_t i = 0; i < kSizes.size(); ++i) parameters.push_back({names[i], vector(values[i]), 0});
+  }
+};
+
+/// A step over leaves [first, first + count) in this rank's order of parameters; gradients are appended to *all.
+std::string step(tuttiDdp_t ddp, int first, int count, bool forwards, std::vector<float>* all) {
+  for (int leaf = first; leaf < first + count; ++leaf) {
+    LAYER_TRY(tuttiDdpBegin(ddp));
+    for (size_t i = 0; i < kSizes.size(); ++i) {
+      const size_t p = forwards ? i : kSizes.size() - 1 - i;
+      if (p == kUnused) continue;
+      tuttiTensor_t view;
+      LAYER_TRY(tuttiDdpGradient(ddp, p, &view));
+      const std::vector<float> g = gradientOf(leaf, p);
+      for (size_t e = 0; e < g.size(); ++e) static_cast<float*>(view.data)[e] += g[e];
+      LAYER_TRY(tuttiDdpGradReady(ddp, p));
+    }
+  }
+  LAYER_TRY(tuttiDdpFinish(ddp));
+  all->clear();
+  for (size_t p = 0; p < kSizes.size(); ++p) {
+    tuttiTensor_t view;
+    LAYER_TRY(tuttiDdpGradient(ddp, p, &view));
+    const float* data = static_cast<const float*>(view.data);
+    all->insert(all->end(), data, data + kSizes[p]);
+  }
+  return "";
+}
+
+std::vector<float> averageOf(int nLeaves, const std::vector<double>& weights) {
+  std::vector<float> all;
+  double sum = 0;
+  for (const double w : weights) sum += w;
+  for (size_t p = 0; p < kSizes.size(); ++p) {
+    std::vector<double> average(static_cast<size_t>(kSizes[p]));
+    for (int leaf = 0; leaf < nLeaves && p != kUnused; ++leaf) {
+      const std::vector<float> g = gradientOf(leaf, p);
+      for (size_t e = 0; e < g.size(); ++e) average[e] += weights[static_cast<size_t>(leaf)] * g[e] / sum;
+    }
+    for (const double x : average) all.push_back(static_cast<float>(x));
+  }
+  return all;
+}
+
+tuttiDdpConfig_t small() {
+  tuttiDdpConfig_t c = TUTTI_DDP_CONFIG_INITIALIZER;
+  c.bucketBytes = 512;
+  c.firstBucketBytes = 100;
+  return c;
+}
+
+std::vector<float> onOneRank(int nLeaves, int steps) {
+  tuttiDdpConfig_t c = small();
+  c.numerics = tuttiNumericsLayoutInvariant;
+  c.microBatches = nLeaves;
+  Model model;
+  tuttiDdp_t ddp = nullptr;
+  std::vector<float> all;
+  REQUIRE(tuttiDdpCreate(&ddp, nullptr, model.parameters.data(), kSizes.size(), &c) == tuttiSuccess);
+  for (int s = 0; s < steps; ++s) REQUIRE(step(ddp, 0, nLeaves, false, &all) == "");
+  REQUIRE(tuttiDdpDestroy(ddp) == tuttiSuccess);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "gradients are averaged over uneven micro-batches; invariant sums have one rank's bits; bytes are the formula's") {
+  constexpr int kLeaves = 7;
+  const std::vector<float> average = averageOf(kLeaves, std::vector<double>(kLeaves, 1)), one = onOneRank(kLeaves, 1);
+  CHECK(apart(one, average) < 1e-6);
+  for (const int nRanks : {2, 3}) {
+    for (const bool invariant : {false, true}) {
+      for (const bool overlap : {false, true}) {
+        CAPTURE(nRanks, invariant, overlap);
+        CHECK(onRanks(nRanks, [&](const Rank& r) -> std::string {
+                const std::vector<int> counts = nRanks == 2 ? std::vector<int>{5, 2} : std::vector<int>{4, 0, 3};
+                tuttiDdpConfig_t c = small();
+                c.numerics = invariant ? tuttiNumericsLayoutInvariant : tuttiNumericsFast;
+                c.overlap = overlap;
+                c.microBatches = counts[static_cast<size_t>(r.rank)];
+                int first = 0;
+                for (int i = 0; i < r.rank; ++i) first += counts[static_cast<size_t>(i)];
+                Model model;
+                if (r.rank != 0) model.values[1].assign(300, 9.0f);
+                tuttiDdp_t ddp = nullptr;
+                LAYER_TRY(tuttiDdpCreate(&ddp, r.comm, model.parameters.data(), kSizes.size(), &c));
+                RANK_CHECK(model.values[1][299] == 0.5f);  // rank 0's
+                for (int s = 1; s <= 3; ++s) {             // the first step goes through other buckets than the next
+                  std::vector<float> all;
+                  const std::string why = step(ddp, first, c.microBatches, r.rank != 1, &all);
+                  if (!why.empty()) return why;
+                  RANK_CHECK(apart(all, average) < 1e-6);
+                  RANK_CHECK(!invariant || all == one);
+                  tuttiDdpReport_t report = TUTTI_DDP_REPORT_INITIALIZER, before = report;
+                  if (s == 1) continue;
+                  LAYER_TRY(tuttiDdpReport(ddp, &before));
+                  LAYER_TRY(step(ddp, first, c.microBatches, true, &all).empty() ? tuttiSuccess : tuttiInternalError);
+                  LAYER_TRY(tuttiDdpReport(ddp, &report));
+                  for (int call = 0; call < tuttiNumCalls; ++call) {
+                    report.traffic.calls[call] -= before.traffic.calls[call];
+                    report.traffic.bytes[call] -= before.traffic.bytes[call];
+                  }
+                  report.traffic.wireBytes -= before.traffic.wireBytes;
+                  RANK_CHECK(report.nBuckets > 1 && sameTraffic(report.traffic, report.expected));
+                }
+                LAYER_TRY(tuttiDdpDestroy(ddp));
+                return "";
+              }) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("weights of samples, and gradients that travel in fewer bytes") {
+  struct Row {
+    int wire;
+    double allowed;
+    double bytes;  // of a float's
+  };
+  for (const Row& row : {Row{tuttiWireExact, 1e-6, 1}, {tuttiWireBf16, 0.01, 0.5}, {tuttiWireInt8, 0.02, 0.3}}) {
+    const std::vector<float> average = averageOf(3, {8, 8, 5});
+    CAPTURE(row.wire);
+    CHECK(onRanks(3, [&](const Rank& r) -> std::string {
+            tuttiDdpConfig_t c = TUTTI_DDP_CONFIG_INITIALIZER;
+            c.wire = row.wire;
+            c.weight = r.rank == 2 ? 5 : 8;
+            Model model;
+            tuttiDdp_t ddp = nullptr;
+            LAYER_TRY(tuttiDdpCreate(&ddp, r.comm, model.parameters.data(), kSizes.size(), &c));
+            std::vector<float> all;
+            const std::string why = step(ddp, r.rank, 1, false, &all);
+            if (!why.empty()) return why;
+            RANK_CHECK(apart(all, average) < row.allowed);
+            tuttiDdpReport_t report = TUTTI_DDP_REPORT_INITIALIZER;
+            LAYER_TRY(tuttiDdpReport(ddp, &report));
+            RANK_CHECK(sameTraffic(report.traffic, report.expected));
+            const double exact = 4.0 / 3 * 4 * 501;
+            // Slices are padded to whole blocks of 256, hence the room.
+            RANK_CHECK(report.traffic.wireBytes <= exact * row.bytes * (row.wire == tuttiWireInt8 ? 2 : 1.01));
+            LAYER_TRY(tuttiDdpDestroy(ddp));
+            return "";
+          }) == "");
+  }
+}
+
+TEST_CASE("ranks that hold different parameters are told which, and wrong order is refused") {
+  CHECK(onRanks(2, [](const Rank& r) -> std::string {
+          Model model;
+          if (r.rank == 1) model.parameters[3].name = "other";
+          tuttiDdp_t ddp = nullptr;
+          RANK_CHECK(tuttiDdpCreate(&ddp, r.comm, model.parameters.data(), 5, nullptr) == tuttiInvalidUsage);
+          RANK_CHECK(std::strstr(tuttiParallelGetLastError(), "rank 1 holds another parameter 3"));
+          RANK_CHECK(tuttiDdpCreate(&ddp, r.comm, model.parameters.data(), r.rank == 0 ? 3 : 2, nullptr) ==
+                     tuttiInvalidUsage);
+          model.parameters[3].name = "d";
+          LAYER_TRY(tuttiDdpCreate(&ddp, r.comm, model.parameters.data(), 5, nullptr));
+          RANK_CHECK(tuttiDdpGradReady(ddp, 0) == tuttiInvalidUsage);
+          RANK_CHECK(tuttiDdpFinish(ddp) == tuttiInvalidUsage);
+          LAYER_TRY(tuttiDdpBegin(ddp));
+          RANK_CHECK(tuttiDdpBegin(ddp) == tuttiInvalidUsage);
+          LAYER_TRY(tuttiDdpGradReady(ddp, 4));
+          RANK_CHECK(tuttiDdpGradReady(ddp, 4) == tuttiInvalidUsage);
+          RANK_CHECK(tuttiDdpGradReady(ddp, 5) == tuttiInvalidArgument);
+          LAYER_TRY(tuttiDdpFinish(ddp));
+          LAYER_TRY(tuttiDdpDestroy(ddp));
+          tuttiDdpConfig_t bad = TUTTI_DDP_CONFIG_INITIALIZER;
+          bad.wire = tuttiWireBf16;
+          bad.numerics = tuttiNumericsLayoutInvariant;
+          RANK_CHECK(tuttiDdpCreate(&ddp, r.comm, model.parameters.data(), 5, &bad) == tuttiInvalidArgument);
+          return "";
+        }) == "");
+}

@@ -1,0 +1,109 @@
+// The example model: its gradient, its parity between layouts, and that parity sees mistakes.
+#include <catch2/catch.hpp>
+
+#include <cmath>
+
+#include "examples/gpt/call.hpp"
+#include "examples/gpt/storage.hpp"
+#include "examples/gpt/train.hpp"
+
+using namespace gpt;
+
+namespace {
+
+Shape tiny() {
+  Shape s;
+  s.width = 24;
+  s.layers = 2;
+  s.sequence = 16;
+  s.heads = 4;
+  s.kvHeads = 2;
+  s.perMicroBatch = 2;
+  s.microBatches = 5;
+  return s;
+}
+
+const std::string& text() {
+  static const std::string read = readText(TUTTI_GPT_TEXT, tiny());
+  return read;
+}
+
+Run runOf(bool invariant, int steps, Mistake mistake = Mistake::None) {
+  Run run;
+  run.steps = steps;
+  run.invariant = invariant;
+  run.mistake = mistake;
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("the model's gradient is the slope of its loss, in double") {
+  for (const bool invariant : {false, true}) {
+    const Shape shape = tiny();
+    Model<double> model(shape, Stage{0, shape.layers, true, true}, nullptr, false, runOf(invariant, 1));
+    StorageOptions options;
+    options.invariant = false;  // the gradient stays where backward put it until the step
+    const auto trainer = makeTrainer<double>(model.parameters(), options);
+    std::vector<int32_t> ids, targets;
+    for (int64_t t = 0; t < shape.perMicroBatch * shape.sequence; ++t) {
+      ids.push_back(static_cast<unsigned char>(text()[static_cast<size_t>(t)]));
+      targets.push_back(static_cast<unsigned char>(text()[static_cast<size_t>(t) + 1]));
+    }
+    const auto loss = [&] { return model.forward(0, ids.data(), targets.data(), nullptr, nullptr, *trainer); };
+    trainer->begin();
+    loss();
+    model.backward(0, ids.data(), nullptr, nullptr, *trainer);
+    for (size_t p = 0; p < model.parameters().size(); ++p) {
+      const Parameter& parameter = model.parameters()[p];
+      auto* value = static_cast<double*>(trainer->value(p).data);
+      const auto* gradient = static_cast<const double*>(trainer->gradient(p).data);
+      double largest = 0;
+      for (int64_t e = 0; e < parameter.count(); ++e) largest = std::max(largest, std::abs(gradient[e]));
+      for (const int64_t e : {int64_t{0}, parameter.count() / 2 + 5, parameter.count() - 1}) {
+        const double kept = value[e];
+        value[e] = kept + 1e-5;
+        const double above = loss();
+        value[e] = kept - 1e-5;
+        const double below = loss();
+        value[e] = kept;
+        CAPTURE(invariant, parameter.name, parameter.unit, e, gradient[e]);
+        CHECK(std::abs((above - below) / 2e-5 - gradient[e]) < 1e-6 * largest + 1e-9);
+      }
+      CHECK(largest > 0);
+    }
+  }
+}
+
+TEST_CASE("layouts agree with one rank: every bit in layout-invariant mode, closely in fast mode") {
+  for (const bool invariant : {true, false}) {
+    const Run run = runOf(invariant, 4);
+    const Outcome one = trainOnThreads(tiny(), Layout{}, run, text());
+    CHECK(one.losses.back() < one.losses.front());
+    for (const Layout& layout : {Layout{"dp 3", 1, 1, 3}, Layout{"zero 1, 2", 1, 1, 2, false, 1},
+                                 Layout{"tp 2, sequence x dp 2", 2, 1, 2, true}, Layout{"tp 3", 3, 1, 1},
+                                 Layout{"pp 2, zbv", 1, 2, 1, false, -1, "zbv"},
+                                 Layout{"pp 2, zb-h1 x zero 2, 1", 1, 2, 1, false, 2, "zb-h1"}}) {
+      CAPTURE(invariant, layout.name);
+      const Outcome is = trainOnThreads(tiny(), layout, run, text());
+      CHECK(is.bytesAgree);
+      if (invariant) CHECK(is.hash == one.hash);
+      for (size_t s = 0; s < one.losses.size(); ++s) {
+        CHECK(std::abs(is.losses[s] - one.losses[s]) <= (invariant ? 0 : 1e-5));
+      }
+    }
+  }
+}
+
+TEST_CASE("every mistake shows in the hash of the first step's values") {
+  const Outcome one = trainOnThreads(tiny(), Layout{}, runOf(true, 1), text());
+  const Layout dp{"dp 2", 1, 1, 2}, sequence{"tp 2, sequence", 2, 1, 1, true};
+  CHECK(trainOnThreads(tiny(), dp, runOf(true, 1), text()).hash == one.hash);
+  CHECK(trainOnThreads(tiny(), sequence, runOf(true, 1), text()).hash == one.hash);
+  for (const Mistake mistake : {Mistake::SumForAverage, Mistake::SkippedMicroBatch, Mistake::SwappedGradients,
+                                Mistake::ReusedTokens, Mistake::NormNotReduced}) {
+    CAPTURE(static_cast<int>(mistake));
+    const Layout& layout = mistake == Mistake::NormNotReduced ? sequence : dp;
+    CHECK(trainOnThreads(tiny(), layout, runOf(true, 1, mistake), text()).hash != one.hash);
+  }
+}

@@ -1,0 +1,238 @@
+// Pipeline schedules: that they can run, what they cost, what is wrong with broken ones, and that they compute.
+#include <catch2/catch.hpp>
+
+#include <cstring>
+#include <map>
+
+#include "tests/unit/parallel/support.hpp"
+#include "tutti/parallel/pp.h"
+
+using namespace tutti::test;
+
+namespace {
+
+struct Named {
+  const char* name;
+  int chunks;
+};
+const std::vector<Named> kNames = {{"gpipe", 1},         {"1f1b", 1},  {"interleaved", 2}, {"interleaved", 3},
+                                   {"breadth-first", 2}, {"zb-h1", 1}, {"zb-h2", 1},       {"zbv", 1}};
+
+tuttiSchedule_t make(const char* name, int p, int chunks, int m) {
+  tuttiSchedule_t s = nullptr;
+  REQUIRE(tuttiScheduleCreate(&s, name, p, chunks, m) == tuttiSuccess);
+  return s;
+}
+
+tuttiSimulation_t simulated(const char* name, int p, int chunks, int m) {
+  tuttiSchedule_t s = make(name, p, chunks, m);
+  tuttiSimulation_t costs = TUTTI_SIMULATION_INITIALIZER;
+  costs.forward = costs.backwardInput = costs.backwardWeight = 1.0 / chunks;
+  REQUIRE(tuttiScheduleSimulate(s, &costs) == tuttiSuccess);
+  REQUIRE(tuttiScheduleDestroy(s) == tuttiSuccess);
+  return costs;
+}
+
+}  // namespace
+
+TEST_CASE("named schedules can run with any number of micro-batches, and survive CSV") {
+  for (const Named& named : kNames) {
+    for (const int p : {1, 2, 3, 4}) {
+      for (const int m : {1, 2, 3, 4, 7, 8}) {
+        tuttiSchedule_t s = make(named.name, p, named.chunks, m), again = nullptr;
+        const char *complaint = nullptr, *csv = nullptr, *csvAgain = nullptr;
+        CAPTURE(named.name, named.chunks, p, m);
+        REQUIRE(tuttiScheduleValidate(s, 1000, &complaint) == tuttiSuccess);
+        CHECK(std::string(complaint) == "");
+        REQUIRE(tuttiScheduleCsv(s, &csv) == tuttiSuccess);
+        REQUIRE(tuttiScheduleParse(&again, csv) == tuttiSuccess);
+        REQUIRE(tuttiScheduleCsv(again, &csvAgain) == tuttiSuccess);
+        CHECK(std::string(csv) == csvAgain);
+        CHECK(tuttiScheduleDestroy(s) == tuttiSuccess);
+        CHECK(tuttiScheduleDestroy(again) == tuttiSuccess);
+      }
+    }
+  }
+}
+
+TEST_CASE("bubbles and memory are the formulas'") {
+  const int p = 4, m = 16;
+  for (const char* name : {"gpipe", "1f1b"}) {
+    const tuttiSimulation_t s = simulated(name, p, 1, m);
+    CHECK(s.bubbleOverTotal == Approx(3.0 / 19));  // (p-1) / (m+p-1)
+    CHECK(s.bubbleOverIdeal == Approx(3.0 / 16));  // (p-1) / m
+    CHECK(s.peakInFlight == (name[0] == 'g' ? m : p));
+  }
+  CHECK(simulated("interleaved", p, 2, m).bubbleOverIdeal == Approx(3.0 / 16 / 2));
+  CHECK(simulated("interleaved", p, 4, m).bubbleOverIdeal == Approx(3.0 / 16 / 4));
+  CHECK(simulated("gpipe", 4, 1, 4).bubbleOverTotal == Approx(1 - 4.0 / 7));  // four micro-batches: 57 % busy
+  const tuttiSimulation_t h1 = simulated("zb-h1", p, 1, m), h2 = simulated("zb-h2", p, 1, m),
+                          v = simulated("zbv", p, 1, m);
+  CHECK(h1.total - h1.ideal == Approx(3));  // (p-1)(F + I - W)
+  CHECK(h1.peakInFlight <= p);
+  CHECK(h2.total - h2.ideal < h1.total - h1.ideal + 1e-9);
+  CHECK(h2.peakInFlight <= 2 * p - 1);
+  CHECK(v.bubbleOverIdeal < 3.0 / 16 / 2);
+  CHECK(v.peakInFlight <= 2 * p);  // of half stages
+}
+
+TEST_CASE("broken schedules are told what is wrong with them") {
+  struct Row {
+    const char *csv, *says;
+  };
+  for (const Row& row : {Row{"0F0,0B0\n1F0", "deadlock"},
+                         {"0F0,0SF0,0RB0,0B0\n1RF0,1B0,1F0,1SB0", "its forward comes later"},
+                         {"0F0,0RB0,0B0\n1RF0,1F0,1B0,1SB0", "deadlock"},
+                         {"0F0,0SF0,0RB0,0B0\n1F0,1B0,1SB0", "has not been received"},
+                         {"0F0,0F0,0B0", "comes twice"},
+                         {"0F0,0B0\n0F1,0B1", "is on rank 0 and on 1"},
+                         {"0F0,0I0", "no BackwardWeight"},
+                         {"0F0,0X0", "there is no action X"},
+                         {"0F0,0B", "not an action"},
+                         {"0F0 ,0B0;", "what comes behind"},
+                         {"", "at least one rank"},
+                         {"1F0,1B0", "no rank has stage 0"},
+                         {"0F0,0SF0,0SF0,0RB0,0B0\n1RF0,1F0,1B0,1SB0", "comes twice"}}) {
+    tuttiSchedule_t s = nullptr;
+    CAPTURE(row.csv);
+    CHECK(tuttiScheduleParse(&s, row.csv) == tuttiInvalidArgument);
+    CHECK(std::string(tuttiParallelGetLastError()).find(row.says) != std::string::npos);
+    CAPTURE(tuttiParallelGetLastError());
+    CHECK(s == nullptr);
+  }
+  // Both ranks send before they receive: it takes room for a message.
+  tuttiSchedule_t s = nullptr;
+  const char* crossed = "0F0,0SF0,0F1,0SF1,0RB0,0B0,0RB1,0B1\n1RF0,1F0,1B0,1SB0,1RF1,1F1,1B1,1SB1\n";
+  REQUIRE(tuttiScheduleParse(&s, crossed) == tuttiSuccess);
+  const char* complaint = nullptr;
+  REQUIRE(tuttiScheduleValidate(s, 1, &complaint) == tuttiSuccess);
+  CHECK(std::string(complaint) == "");
+  REQUIRE(tuttiScheduleValidate(s, 0, &complaint) == tuttiSuccess);
+  CHECK(std::string(complaint).find("deadlock") == 0);
+  CHECK(tuttiScheduleDestroy(s) == tuttiSuccess);
+  CHECK(tuttiScheduleCreate(&s, "1f1b", 2, 2, 2) == tuttiInvalidArgument);
+  CHECK(tuttiScheduleCreate(&s, "2f2b", 2, 1, 2) == tuttiInvalidArgument);
+}
+
+TEST_CASE("stages are balanced by cost") {
+  const double costs[] = {1, 1, 1, 5, 1, 1, 4};
+  int64_t cuts[4];
+  REQUIRE(tuttiBalanceStages(costs, 7, 3, cuts) == tuttiSuccess);
+  CHECK(std::vector<int64_t>(cuts, cuts + 4) == std::vector<int64_t>{0, 3, 4, 7});
+  double thirty[30];
+  std::fill(thirty, thirty + 30, 1.0);
+  int64_t four[5];
+  REQUIRE(tuttiBalanceStages(thirty, 30, 4, four) == tuttiSuccess);
+  for (int s = 0; s < 4; ++s) CHECK((four[s + 1] - four[s] == 7 || four[s + 1] - four[s] == 8));
+}
+
+namespace {
+
+/// Stage s: out = in * (s + 2) + weight; the last stage's loss is the sum of out, times the micro-batch + 1.
+struct Toy {
+  int stages = 0;
+  std::vector<double> gradients;   // of each stage's weight
+  std::vector<double> firstInput;  // gradient of stage 0's input per micro-batch
+  std::map<int, double> later;     // weights' gradients that BackwardWeight adds
+};
+constexpr int64_t kCount = 5;
+
+tuttiResult_t toyForward(void* context, int stage, int micro, const void* in, void* out) {
+  auto* toy = static_cast<Toy*>(context);
+  double factor = 1;
+  for (int before = 0; before < stage; ++before) factor *= before + 2;
+  for (int64_t i = 0; i < kCount; ++i) {
+    const double x = in == nullptr ? micro + static_cast<double>(i) : static_cast<const double*>(in)[i];
+    if (stage + 1 < toy->stages) static_cast<double*>(out)[i] = x * (stage + 2);
+    if (stage > 0 && x != (micro + static_cast<double>(i)) * factor) return tuttiInternalError;
+  }
+  return tuttiSuccess;
+}
+tuttiResult_t toyBackward(void* context, int stage, int micro, const void* dout, void* din, int weights) {
+  auto* toy = static_cast<Toy*>(context);
+  double sum = 0;
+  for (int64_t i = 0; i < kCount; ++i) {
+    const double d = dout == nullptr ? micro + 1 : static_cast<const double*>(dout)[i];
+    sum += d;
+    if (din != nullptr) static_cast<double*>(din)[i] = d * (stage + 2);
+  }
+  if (weights) {
+    toy->gradients[static_cast<size_t>(stage)] += sum;
+  } else {
+    toy->later[stage * 1000 + micro] = sum;
+  }
+  return tuttiSuccess;
+}
+tuttiResult_t toyWeight(void* context, int stage, int micro) {
+  auto* toy = static_cast<Toy*>(context);
+  toy->gradients[static_cast<size_t>(stage)] += toy->later.at(stage * 1000 + micro);
+  toy->later.erase(stage * 1000 + micro);
+  return tuttiSuccess;
+}
+
+}  // namespace
+
+TEST_CASE("pipelines compute what a chain of stages does, and move the formula's bytes") {
+  for (const Named& named : kNames) {
+    for (const int p : {1, 2, 3, 4}) {
+      if (p == 1 ? named.chunks == 3 : p == 4 && named.name[0] != 'z') continue;
+      const int m = p == 3 ? 5 : 4;
+      CAPTURE(named.name, named.chunks, p, m);
+      CHECK(onRanks(p, [&](const Rank& r) -> std::string {
+              tuttiSchedule_t schedule = nullptr;
+              tuttiPipeline_t pipeline = nullptr;
+              LAYER_TRY(tuttiScheduleCreate(&schedule, named.name, p, named.chunks, m));
+              Toy toy;
+              LAYER_TRY(tuttiScheduleShape(schedule, nullptr, &toy.stages, nullptr));
+              toy.gradients.resize(static_cast<size_t>(toy.stages));
+              tuttiStages_t stages = TUTTI_STAGES_INITIALIZER;
+              stages.context = &toy;
+              stages.forward = toyForward;
+              stages.backward = toyBackward;
+              stages.backwardWeight = toyWeight;
+              LAYER_TRY(tuttiPipelineCreate(&pipeline, r.comm, schedule, kCount, tuttiFloat64, &stages));
+              for (int s = 0; s < 2; ++s) LAYER_TRY(tuttiPipelineStep(pipeline));
+              for (int stage = 0; stage < toy.stages; ++stage) {
+                int rank = -1;
+                LAYER_TRY(tuttiScheduleRankOf(schedule, stage, &rank));
+                double expected = 0;  // of both steps
+                for (int micro = 0; micro < m; ++micro) expected += 2 * kCount * (micro + 1);
+                for (int behind = stage + 1; behind < toy.stages; ++behind) expected *= behind + 2;
+                RANK_CHECK(toy.gradients[static_cast<size_t>(stage)] == (rank == r.rank ? expected : 0));
+              }
+              RANK_CHECK(toy.later.empty());
+              tuttiTraffic_t counted = TUTTI_TRAFFIC_INITIALIZER, expected = TUTTI_TRAFFIC_INITIALIZER;
+              LAYER_TRY(tuttiPipelineTraffic(pipeline, &counted, &expected));
+              for (int c = 0; c < tuttiNumCalls; ++c) {
+                expected.calls[c] *= 2;
+                expected.bytes[c] *= 2;
+              }
+              expected.wireBytes *= 2;
+              RANK_CHECK(sameTraffic(counted, expected));
+              LAYER_TRY(tuttiPipelineDestroy(pipeline));
+              LAYER_TRY(tuttiScheduleDestroy(schedule));
+              return "";
+            }) == "");
+    }
+  }
+}
+
+TEST_CASE("a stage that fails ends the step on all ranks") {
+  CHECK(onRanks(2, [](const Rank& r) -> std::string {
+          tuttiSchedule_t schedule = nullptr;
+          tuttiPipeline_t pipeline = nullptr;
+          LAYER_TRY(tuttiScheduleCreate(&schedule, "1f1b", 2, 1, 3));
+          tuttiStages_t stages = TUTTI_STAGES_INITIALIZER;
+          stages.forward = [](void*, int stage, int micro, const void*, void*) {
+            return stage == 1 && micro == 1 ? tuttiInvalidUsage : tuttiSuccess;
+          };
+          stages.backward = [](void*, int, int, const void*, void*, int) { return tuttiSuccess; };
+          LAYER_TRY(tuttiPipelineCreate(&pipeline, r.comm, schedule, 2, tuttiFloat32, &stages));
+          const tuttiResult_t result = tuttiPipelineStep(pipeline);
+          RANK_CHECK(result == (r.rank == 1 ? tuttiInvalidUsage : tuttiRemoteError));
+          RANK_CHECK(r.rank == 0 || std::strstr(tuttiParallelGetLastError(), "1F1"));
+          LAYER_TRY(tuttiPipelineDestroy(pipeline));
+          LAYER_TRY(tuttiScheduleDestroy(schedule));
+          return "";
+        }) == "");
+}

@@ -1,0 +1,154 @@
+// Attention over sequences whose tokens lie on different ranks, beside attention on one rank.
+#include <catch2/catch.hpp>
+
+#include "tests/unit/parallel/support.hpp"
+#include "tutti/parallel/sp.h"
+
+using namespace tutti::test;
+
+namespace {
+
+constexpr int64_t kBatch = 2, kSequence = 13, kHeads = 6, kKvHeads = 3, kDim = 4;
+
+template <class T>
+struct Whole {
+  std::vector<T> q = numbers<T>(kBatch * kSequence * kHeads * kDim, 1),
+                 k = numbers<T>(kBatch * kSequence * kKvHeads * kDim, 2);
+  std::vector<T> v = numbers<T>(k.size(), 3), dout = numbers<T>(q.size(), 4);
+  std::vector<T> out = std::vector<T>(q.size()), dq = out, dk = std::vector<T>(k.size()), dv = dk;
+};
+
+/// On one rank, without the layer.
+template <class T>
+Whole<T> reference(bool causal, const tuttiKernels_t* kernels) {
+  Whole<T> w;
+  std::vector<T> lse(kBatch * kSequence * kHeads);
+  tuttiAttention_t s = TUTTI_ATTENTION_INITIALIZER;
+  s.batch = kBatch, s.queries = s.keys = kSequence, s.heads = kHeads, s.kvHeads = kKvHeads, s.headDim = kDim;
+  s.causal = causal;
+  const int64_t rows = kBatch * kSequence;
+  const auto wide = [&](std::vector<T>& x) { return matrix(x, rows, kHeads * kDim); };
+  const auto narrow = [&](std::vector<T>& x) { return matrix(x, rows, kKvHeads * kDim); };
+  const tuttiTensor_t q = wide(w.q), k = narrow(w.k), v = narrow(w.v), out = wide(w.out), l = vector(lse);
+  const tuttiTensor_t dout = wide(w.dout), dq = wide(w.dq), dk = narrow(w.dk), dv = narrow(w.dv);
+  REQUIRE(tuttiAttentionForward(&s, kernels, &q, &k, &v, &out, &l) == tuttiSuccess);
+  REQUIRE(tuttiAttentionBackward(&s, kernels, &q, &k, &v, &out, &l, &dout, &dq, &dk, &dv) == tuttiSuccess);
+  return w;
+}
+
+/// Rows of this rank's tokens.
+template <class T>
+std::vector<T> rowsAt(const std::vector<T>& whole, const std::vector<int64_t>& positions) {
+  const size_t columns = whole.size() / (kBatch * kSequence);
+  std::vector<T> mine;
+  for (size_t b = 0; b < kBatch; ++b) {
+    for (const int64_t p : positions) {
+      const T* row = whole.data() + (b * kSequence + static_cast<size_t>(p)) * columns;
+      mine.insert(mine.end(), row, row + columns);
+    }
+  }
+  return mine;
+}
+
+struct Way {
+  int ulysses, ring, tokens;
+  bool gather, causal, overlap;
+};
+
+template <class T>
+std::string run(const Way& way, const Rank& r, const Whole<T>& all, const tuttiKernels_t* kernels, double allowed) {
+  tuttiComm_t ulysses = nullptr, ring = nullptr;
+  RANK_TRY(tuttiCommSplit(r.comm, r.rank / way.ulysses, r.rank, &ulysses, nullptr));
+  RANK_TRY(tuttiCommSplit(r.comm, r.rank % way.ulysses, r.rank, &ring, nullptr));
+  tuttiSpConfig_t c = TUTTI_SP_CONFIG_INITIALIZER;
+  c.sequence = kSequence, c.batch = kBatch, c.heads = kHeads, c.kvHeads = kKvHeads, c.headDim = kDim;
+  c.causal = way.causal;
+  c.tokens = way.tokens;
+  c.gather = way.gather;
+  c.overlap = way.overlap;
+  c.kernels = kernels;
+  tuttiSp_t sp = nullptr;
+  LAYER_TRY(tuttiSpCreate(&sp, way.ulysses > 1 ? ulysses : nullptr, way.ring > 1 ? ring : nullptr, &c));
+  int64_t count = 0;
+  LAYER_TRY(tuttiSpTokens(sp, &count, nullptr));
+  std::vector<int64_t> positions(static_cast<size_t>(count));
+  LAYER_TRY(tuttiSpTokens(sp, &count, positions.data()));
+  size_t savedCount = 0;
+  LAYER_TRY(tuttiSpSaved(sp, &savedCount));
+  std::vector<T> q = rowsAt(all.q, positions), k = rowsAt(all.k, positions), v = rowsAt(all.v, positions);
+  std::vector<T> dout = rowsAt(all.dout, positions), saved(savedCount), out(q.size()), dq(q.size()), dk(k.size()),
+                 dv(k.size());
+  const tuttiTensor_t tq = vector(q), tk = vector(k), tv = vector(v), to = vector(out), td = vector(dout);
+  const tuttiTensor_t tdq = vector(dq), tdk = vector(dk), tdv = vector(dv);
+  LAYER_TRY(tuttiSpForward(sp, &tq, &tk, &tv, &to, saved.data()));
+  LAYER_TRY(tuttiSpBackward(sp, saved.data(), &td, &tdq, &tdk, &tdv));
+  RANK_CHECK(apart(out, rowsAt(all.out, positions)) <= allowed);
+  RANK_CHECK(apart(dq, rowsAt(all.dq, positions)) <= allowed);
+  RANK_CHECK(apart(dk, rowsAt(all.dk, positions)) <= allowed);
+  RANK_CHECK(apart(dv, rowsAt(all.dv, positions)) <= allowed);
+  tuttiTraffic_t counted = TUTTI_TRAFFIC_INITIALIZER, expected = TUTTI_TRAFFIC_INITIALIZER;
+  LAYER_TRY(tuttiSpTraffic(sp, dtypeFor<T>(), &counted, &expected));
+  RANK_CHECK(sameTraffic(counted, expected));
+  LAYER_TRY(tuttiSpDestroy(sp));
+  RANK_TRY(tuttiCommDestroy(ulysses));
+  RANK_TRY(tuttiCommDestroy(ring));
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE(
+    "Ulysses, rings of every kind, gathered keys and 2-D give what one rank gives, and move the formula's bytes") {
+  const int contiguous = tuttiTokensContiguous, zigzag = tuttiTokensZigzag, striped = tuttiTokensStriped;
+  for (const bool causal : {true, false}) {
+    const Whole<double> all = reference<double>(causal, nullptr);
+    for (const Way& way : {Way{1, 2, contiguous, false, causal, true},
+                           {1, 3, contiguous, false, causal, false},
+                           {1, 3, zigzag, false, causal, true},
+                           {1, 4, striped, false, causal, true},
+                           {1, 3, contiguous, true, causal, true},
+                           {2, 1, contiguous, false, causal, true},
+                           {4, 1, contiguous, false, causal, true},
+                           {2, 2, zigzag, false, causal, true},
+                           {2, 2, contiguous, true, causal, false}}) {
+      CAPTURE(way.ulysses, way.ring, way.tokens, way.gather, causal);
+      CHECK(onRanks(way.ulysses * way.ring, [&](const Rank& r) { return run<double>(way, r, all, nullptr, 1e-12); }) ==
+            "");
+    }
+  }
+}
+
+TEST_CASE("Ulysses has one rank's bits with invariant products") {
+  tuttiKernels_t kernels = TUTTI_KERNELS_INITIALIZER;
+  REQUIRE(tuttiKernelsInvariant(&kernels) == tuttiSuccess);
+  const Whole<float> all = reference<float>(true, &kernels);
+  for (const int n : {2, 3}) {
+    const Way way{n, 1, tuttiTokensContiguous, false, true, true};
+    CHECK(onRanks(n, [&](const Rank& r) { return run<float>(way, r, all, &kernels, 0); }) == "");
+  }
+}
+
+TEST_CASE("zigzag and stripes balance a causal ring") {
+  for (const auto& [tokens, low, high] : {std::tuple{int{tuttiTokensContiguous}, 0.53, 0.54},
+                                          {int{tuttiTokensZigzag}, 0.99, 1.01},
+                                          {int{tuttiTokensStriped}, 0.98, 1.01}}) {
+    CHECK(onRanks(8, [&, tokens = tokens, low = low, high = high](const Rank& r) -> std::string {
+            tuttiSpConfig_t c = TUTTI_SP_CONFIG_INITIALIZER;
+            c.sequence = 8192, c.heads = c.kvHeads = 1, c.headDim = 1;
+            c.tokens = tokens;
+            tuttiSp_t sp = nullptr;
+            LAYER_TRY(tuttiSpCreate(&sp, nullptr, r.comm, &c));
+            double balance = 0;
+            LAYER_TRY(tuttiSpBalance(sp, &balance));
+            RANK_CHECK(balance > low && balance < high);  // contiguous: n / (2n - 1) = 0.533
+            LAYER_TRY(tuttiSpDestroy(sp));
+            return "";
+          }) == "");
+  }
+  tuttiSp_t sp = nullptr;
+  tuttiSpConfig_t c = TUTTI_SP_CONFIG_INITIALIZER;
+  c.sequence = 4, c.heads = 3, c.kvHeads = 2, c.headDim = 1;
+  CHECK(tuttiSpCreate(&sp, nullptr, nullptr, &c) == tuttiInvalidArgument);
+  c.kvHeads = 3, c.gather = 1, c.tokens = tuttiTokensZigzag;
+  CHECK(tuttiSpCreate(&sp, nullptr, nullptr, &c) == tuttiInvalidArgument);
+}
