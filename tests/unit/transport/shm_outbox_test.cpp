@@ -17,8 +17,8 @@ constexpr size_t kSlots = 4;
 constexpr size_t kSlotBytes = 1000;
 
 /// Rank 0 sends to all others.
-struct Sender {
-  explicit Sender(int nRanks) {
+struct SenderTo {
+  explicit SenderTo(int nRanks) {
     for (int rank = 0; rank < nRanks; ++rank) {
       ShmConfig config;
       config.self.rank = rank;
@@ -41,19 +41,19 @@ struct Sender {
   std::vector<std::unique_ptr<Channel>> in;
 };
 
-size_t sizeOf(uint64_t n) { return n * 7919 % (kSlotBytes + 1); }
+size_t bytesOf(uint64_t n) { return n * 7919 % (kSlotBytes + 1); }
 
 /// What is on its way to one reader.
-struct Reader {
+struct ReaderOf {
   std::vector<uint64_t> messages;
   size_t taken = 0;
   bool waits() const { return taken < messages.size(); }
 };
 
 /// The next message of a reader, by receive() and peek() in turn; "" or what was wrong.
-std::string takeNext(Channel& channel, Reader* reader, const std::vector<std::byte>& data) {
+std::string takeNext(Channel& channel, ReaderOf* reader, const std::vector<std::byte>& data) {
   const uint64_t n = reader->messages[reader->taken++];
-  const Expect expect{sizeOf(n), callNumber(n)};
+  const Expect expect{bytesOf(n), callNumber(n)};
   std::vector<std::byte> got(kSlotBytes + 1);
   if (n % 2 == 0) {
     const Result<bool> came = channel.receive(got.data(), expect);
@@ -72,12 +72,12 @@ std::string takeNext(Channel& channel, Reader* reader, const std::vector<std::by
 }  // namespace
 
 TEST_CASE("messages to some and to one, read at any pace, keep their order and their bytes") {
-  Sender s(4);
+  SenderTo s(4);
   Outbox& outbox = *s.out[0]->outbox();
   for (const auto& channel : s.out) REQUIRE(channel->outbox() == &outbox);
   const auto data = pattern(kSlotBytes + 64, 5);
   std::mt19937 random(2);
-  std::vector<Reader> readers(3);
+  std::vector<ReaderOf> readers(3);
   int shared = 0;
   int full = 0;
   for (uint64_t n = 0; n < 4000; ++n) {
@@ -85,13 +85,13 @@ TEST_CASE("messages to some and to one, read at any pace, keep their order and t
     for (size_t r = 0; r < readers.size(); ++r) {
       if (random() % 3 != 0) to.push_back(r);
     }
-    std::byte* room = *outbox.reserve(sizeOf(n));
+    std::byte* room = *outbox.reserve(bytesOf(n));
     full += room == nullptr;
-    if (room != nullptr) std::copy_n(data.begin() + static_cast<std::ptrdiff_t>(n % 64), sizeOf(n), room);
+    if (room != nullptr) std::copy_n(data.begin() + static_cast<std::ptrdiff_t>(n % 64), bytesOf(n), room);
     for (const size_t r : to) {
       const auto attempt = [&] {
-        return room != nullptr ? *outbox.post(*s.out[r], sizeOf(n), callNumber(n))
-                               : *s.out[r]->send(data.data() + n % 64, sizeOf(n), callNumber(n));
+        return room != nullptr ? *outbox.post(*s.out[r], bytesOf(n), callNumber(n))
+                               : *s.out[r]->send(data.data() + n % 64, bytesOf(n), callNumber(n));
       };
       while (!attempt()) {
         REQUIRE(readers[r].waits());  // nobody but the reader of the message holds it up
@@ -113,7 +113,7 @@ TEST_CASE("messages to some and to one, read at any pace, keep their order and t
 }
 
 TEST_CASE("an outbox is worth waiting for while a receiver has all its slots to take, and not for others' sake") {
-  Sender s(4);
+  SenderTo s(4);
   Outbox& outbox = *s.out[0]->outbox();
   Channel* const both[] = {s.out[0].get(), s.out[1].get()};
   Channel* const other[] = {s.out[2].get()};
@@ -144,7 +144,7 @@ TEST_CASE("an outbox is worth waiting for while a receiver has all its slots to 
 }
 
 TEST_CASE("readers in threads of their own") {
-  Sender s(4);
+  SenderTo s(4);
   constexpr uint64_t kMessages = 5000;
   std::atomic<bool> wrong{false};
   std::vector<std::thread> threads;
@@ -152,23 +152,23 @@ TEST_CASE("readers in threads of their own") {
     threads.emplace_back([&wrong, channel = channel.get()] {
       std::vector<std::byte> got(kSlotBytes);
       for (uint64_t n = 0; n < kMessages && !wrong;) {
-        const Result<bool> came = channel->receive(got.data(), {sizeOf(n), callNumber(n)});
+        const Result<bool> came = channel->receive(got.data(), {bytesOf(n), callNumber(n)});
         if (!came.ok()) wrong = true;
         if (came.ok() && !*came) std::this_thread::yield();
         if (!came.ok() || !*came) continue;
-        for (size_t i = 0; i < sizeOf(n); ++i) wrong = wrong || got[i] != static_cast<std::byte>(n);
+        for (size_t i = 0; i < bytesOf(n); ++i) wrong = wrong || got[i] != static_cast<std::byte>(n);
         ++n;
       }
     });
   }
   Outbox& outbox = *s.out[0]->outbox();
   for (uint64_t n = 0; n < kMessages && !wrong; ++n) {
-    std::byte* room = *outbox.reserve(sizeOf(n));
-    for (; room == nullptr && !wrong; room = *outbox.reserve(sizeOf(n))) std::this_thread::yield();
+    std::byte* room = *outbox.reserve(bytesOf(n));
+    for (; room == nullptr && !wrong; room = *outbox.reserve(bytesOf(n))) std::this_thread::yield();
     if (room == nullptr) break;
-    std::memset(room, static_cast<int>(n), sizeOf(n));
+    std::memset(room, static_cast<int>(n), bytesOf(n));
     for (const auto& channel : s.out) {
-      while (!wrong && !*outbox.post(*channel, sizeOf(n), callNumber(n))) std::this_thread::yield();
+      while (!wrong && !*outbox.post(*channel, bytesOf(n), callNumber(n))) std::this_thread::yield();
     }
   }
   for (std::thread& thread : threads) thread.join();
