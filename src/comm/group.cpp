@@ -25,7 +25,9 @@ struct Part {
   }
 };
 
+/// Calls of a CUDA communicator are enqueued by the calling thread.
 HostStream* carrierOf(tuttiComm* handle, tuttiStream_t stream) {
+  if (handle->settings.cudaDevice >= 0) return nullptr;
   if (stream != nullptr) return stream->host.get();
   return handle->own.get();
 }
@@ -65,7 +67,7 @@ std::vector<std::shared_ptr<Part>> partsOf(const CallGroup& group, const std::ve
   std::vector<std::shared_ptr<Part>> parts;
   for (size_t i = 0; i < comms.size(); ++i) {
     const CallGroup::Entry& entry = group.calls[i];
-    partOn(carrierOf(entry.handle, entry.stream), &parts).batchOf(comms[i]).add(entry.call);
+    partOn(carrierOf(entry.handle, entry.stream), &parts).batchOf(comms[i]).add(entry.call, entry.stream);
   }
   return parts;
 }
@@ -134,7 +136,7 @@ Status submit(tuttiComm* handle, const Call& call, tuttiStream_t stream) {
   }
   if (carrierOf(handle, stream) == nullptr) {
     TUTTI_ASSIGN(const CommUse comm, use(handle));
-    return runCall(*comm, call);
+    return runCall(*comm, call, stream);
   }
   CallGroup single;
   single.calls.push_back({handle, call, stream});

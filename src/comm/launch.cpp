@@ -4,6 +4,7 @@
 #include <future>
 #include <utility>
 
+#include "src/comm/cuda_side.hpp"
 #include "src/comm/handle.hpp"
 
 namespace tutti {
@@ -87,8 +88,16 @@ Fingerprint fingerprintOf(const Call& call, uint64_t sequence) {
   return makeFingerprint(parts);
 }
 
+void Batch::add(const Call& call, tuttiStream_t stream) {
+  calls_.push_back(call);
+  if (comm_.cuda() == nullptr) return;
+  const auto onDevice = reinterpret_cast<cuda::Stream>(stream);
+  if (std::find(streams_.begin(), streams_.end(), onDevice) == streams_.end()) streams_.push_back(onDevice);
+}
+
 void Batch::clear() {
   calls_.clear();
+  streams_.clear();
   pointToPoint_.clear();
   collectives_.clear();
   next_ = 0;
@@ -100,7 +109,10 @@ Status Batch::prepare() {
   collectives_.clear();
   next_ = 0;
   current_ = nullptr;
+  const DeviceScope scope(comm_.cuda());
+  if (comm_.cuda() != nullptr) TUTTI_TRY(comm_.cuda()->begin(streams_));
   for (Call& call : calls_) {
+    TUTTI_TRY(reserveWorkspace(call));
     if (call.kind == CallKind::Collective) {
       TUTTI_ASSIGN(const bool all, comm_.needsAllCounts(call));
       if (all) TUTTI_TRY(learnAllCounts(comm_, &call));
@@ -119,7 +131,7 @@ Status Batch::preparePointToPoint(const Call& call) {
   const uint32_t sequence = comm_.nextPairSequence(call.root, isSend);
   if (call.count == 0) return {};
   PointToPointOp op;
-  TUTTI_ASSIGN(op.channel, comm_.links().channel(call.root, kPointToPointLane, comm_.deadline()));
+  TUTTI_ASSIGN(op.channel, comm_.channel(call.root, kPointToPointLane));
   op.peer = call.root;
   op.isSend = isSend;
   op.source = static_cast<const std::byte*>(call.sendbuff);
@@ -129,7 +141,7 @@ Status Batch::preparePointToPoint(const Call& call) {
   op.lendsMapped = comm_.lendsMapped();
   op.lendsAny = isSend && op.bytes >= kLeastMappedBytes && comm_.lends(call.root, op.bytes);
   op.call = fingerprintOf(call, 0);
-  comm_.known().learn({{isSend, call.dtype, call.root, call.count, nullptr, nullptr}, op});
+  if (comm_.cuda() == nullptr) comm_.known().learn({{isSend, call.dtype, call.root, call.count, nullptr, nullptr}, op});
   op.call = withSequence(op.call, sequence);
   pointToPoint_.add(op);
   return {};
@@ -164,13 +176,21 @@ CallBuffers Batch::buffersOf(const Call& call, Trimmings* around) {
     buffers.reduction.op = tuttiSum;
     const size_t count = comm_.inputElements(call);
     trimmings.scalar = call.custom->deviceScalar != nullptr ? call.custom->deviceScalar : call.custom->scalar.data();
-    trimmings.scaled = {buffers.input, comm_.workspace(count * dataTypeBytes(call.dtype)), count};
+    trimmings.scalarOnDevice = call.custom->deviceScalar != nullptr;
+    trimmings.scaled = {buffers.input, *comm_.workspace(count * dataTypeBytes(call.dtype)), count};
     buffers.input = trimmings.scaled.to;
   }
   return buffers;
 }
 
+/// Then buffersOf() gets it without fail.
+Status Batch::reserveWorkspace(const Call& call) {
+  if (call.custom == nullptr || call.custom->function != nullptr) return {};
+  return asStatus(comm_.workspace(comm_.inputElements(call) * dataTypeBytes(call.dtype)));
+}
+
 void Batch::teach(KnownCalls* known) {
+  if (comm_.cuda() != nullptr) return;
   if (collectives_.size() != 1 || calls_.size() != 1) return;
   const auto& [call, entry] = collectives_.front();
   if (call->counts || call->custom || (call->count == 0 && call->collective != Collective::Barrier)) return;
@@ -188,6 +208,14 @@ void Batch::teach(KnownCalls* known) {
 }
 
 Result<Progress> Batch::step() {
+  if (comm_.cuda() == nullptr) return stepAll();
+  const DeviceScope scope(comm_.cuda());
+  TUTTI_ASSIGN(const Progress progress, stepAll());
+  if (progress == Progress::Done) TUTTI_TRY(comm_.cuda()->end(streams_));
+  return progress;
+}
+
+Result<Progress> Batch::stepAll() {
   bool moved = false;
   if (!pointToPointDone_) {
     TUTTI_ASSIGN(const Progress progress, pointToPoint_.step());
@@ -217,8 +245,13 @@ int Batch::waitingOn() const {
 }
 
 void Batch::abandon() {
+  const DeviceScope scope(comm_.cuda());
   if (current_ != nullptr) current_->run->abandon();
   pointToPoint_.abandon();
+  if (comm_.cuda() == nullptr) return;
+  // What was enqueued so far uses the caller's memory, and may wait for what others will never enqueue.
+  (void)comm_.cuda()->end(streams_);
+  (void)comm_.cuda()->letGo();
 }
 
 namespace {
@@ -285,12 +318,12 @@ Status runTask(Comm& comm, Task* run) {
   return first.ok() && *first == Progress::Done ? Status() : runOn(comm, run, first);
 }
 
-Status runCall(Comm& comm, const Call& call) {
+Status runCall(Comm& comm, const Call& call, tuttiStream_t stream) {
   const uint64_t ticket = comm.turn().take();
   comm.turn().await(ticket);
   Batch& batch = comm.ownBatch();
   batch.clear();
-  batch.add(call);
+  batch.add(call, stream);
   Status result = batch.prepare();
   if (result.ok()) result = comm.failure();
   if (result.ok()) {
