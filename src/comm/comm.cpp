@@ -122,7 +122,7 @@ Result<std::byte*> Comm::workspace(size_t bytes) {
   return workspace_.data();
 }
 
-int Comm::mostLanes() const { return cuda_ != nullptr ? kMostCudaLanes : kPointToPointLane; }
+int Comm::mostLanes() const { return byStreams_ ? kMostCudaLanes : kPointToPointLane; }
 
 Result<Channel*> Comm::channel(int peer, int lane) {
   if (!cuda_) return links_->channel(peer, lane, deadline());
@@ -131,6 +131,7 @@ Result<Channel*> Comm::channel(int peer, int lane) {
 
 // What this rank has enqueued may wait for others, and what others have enqueued may write here.
 Status Comm::awaitDevice() {
+  if (cuda_->proxy() != nullptr) TUTTI_TRY(cuda_->proxy()->synchronize());
   while (!cuda_->idle()) {
     TUTTI_TRY(failure());
     timespec pause{0, 50'000};

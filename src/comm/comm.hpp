@@ -167,6 +167,8 @@ class Comm : public TaskOwner {
   std::unique_ptr<Control> control_;
   std::unique_ptr<Links> links_;
   std::unique_ptr<CudaSide> cuda_;
+  bool anyCuda_ = false;    // some rank is on a CUDA device: the host's short cuts do not fit all
+  bool byStreams_ = false;  // see CudaWay::Stream
   std::unique_ptr<StrayWatch> strayWatch_;
   OperatorTable operators_;
   Registrations registrations_;

@@ -2,6 +2,7 @@
 
 #include <future>
 
+#include "src/comm/cuda_side.hpp"
 #include "src/comm/launch.hpp"
 
 namespace tutti {
@@ -25,9 +26,9 @@ struct Part {
   }
 };
 
-/// Calls of a CUDA communicator are enqueued by the calling thread.
+/// Calls of a CUDA communicator are enqueued by the calling thread, or carried out by its proxy.
 HostStream* carrierOf(tuttiComm* handle, tuttiStream_t stream) {
-  if (handle->settings.cudaDevice >= 0) return nullptr;
+  if (handle->settings.cudaDevice >= 0) return handle->comm->cuda()->proxy();
   if (stream != nullptr) return stream->host.get();
   return handle->own.get();
 }
@@ -63,6 +64,26 @@ Result<std::vector<CommUse>> useAll(const CallGroup& group) {
   return comms;
 }
 
+/// A proxy does not see a graph's replay.
+Status checkCaptures(const CallGroup& group) {
+  for (const CallGroup::Entry& entry : group.calls) {
+    const CudaSide* side = entry.handle->comm->cuda();
+    if (side == nullptr || side->proxy() == nullptr) continue;
+    if (!side->capturing(reinterpret_cast<cuda::Stream>(entry.stream))) continue;
+    return invalidUsage(
+        "this communicator's calls cannot be captured into a graph: they need a thread of the host, for "
+        "not all ranks are on CUDA devices of one host, or TUTTI_CUDA_EXECUTOR=proxy");
+  }
+  return {};
+}
+
+/// On the calling thread, for those whose streams wait for a proxy.
+void submitAll(const Part& part) {
+  for (const auto& batch : part.batches) {
+    if (batch->comm().cuda() != nullptr && batch->comm().cuda()->proxy() != nullptr) batch->submit();
+  }
+}
+
 std::vector<std::shared_ptr<Part>> partsOf(const CallGroup& group, const std::vector<CommUse>& comms) {
   std::vector<std::shared_ptr<Part>> parts;
   for (size_t i = 0; i < comms.size(); ++i) {
@@ -93,6 +114,7 @@ Status joinAll(const CallGroup& group) {
 
 Status startCalls(const CallGroup& group) {
   TUTTI_ASSIGN(const std::vector<CommUse> comms, useAll(group));
+  TUTTI_TRY(checkCaptures(group));
   const std::vector<std::shared_ptr<Part>> parts = partsOf(group, comms);
   std::shared_ptr<Part> here;
   bool background = false;
@@ -102,6 +124,7 @@ Status startCalls(const CallGroup& group) {
       continue;
     }
     for (const CommUse& comm : part->comms) background = background || comm.handle()->own.get() == part->carrier;
+    submitAll(*part);
     part->carrier->enqueue([part] { return runPart(part.get()); });
   }
   if (here) TUTTI_TRY(runPart(here.get()));

@@ -38,10 +38,10 @@ constexpr size_t kCudaSliceBytes = 512 << 10;
 /// What all ranks must have set alike, as a sentence that can be compared and shown.
 Result<std::string> commonSettings(const CommSettings& settings) {
   std::string text;
-  for (const char* name : {"TUTTI_ALGO", "TUTTI_PROTO", "TUTTI_SLOT_BYTES", "TUTTI_SLOTS", "TUTTI_NSOCKETS"}) {
+  for (const char* name :
+       {"TUTTI_ALGO", "TUTTI_PROTO", "TUTTI_SLOT_BYTES", "TUTTI_SLOTS", "TUTTI_NSOCKETS", "TUTTI_CUDA_EXECUTOR"}) {
     text += cat(name, "=", configText(name), configIsSet(name) ? " " : " (default) ");
   }
-  text += settings.cudaDevice >= 0 ? "device=cuda " : "device=host ";
   return text + cat("transports=", settings.transports, " reproducible=", settings.reproducible,
                     " nChannels=", settings.nChannels, " minChannels=", settings.minChannels,
                     " maxChannels=", settings.maxChannels);
@@ -100,11 +100,14 @@ Status Comm::setUp() {
     return invalidUsage("rank ", card.info.rank, " has other settings than rank ", rank(), ": [", card.settings,
                         "] and [", mine.settings, "]; set them alike on all ranks");
   }
-  if (cuda_) TUTTI_TRY(cuda_->meet(rank(), cards));
+  TUTTI_ASSIGN(const CudaWay way, cudaWay(cards));
+  anyCuda_ = way != CudaWay::None;
+  byStreams_ = way == CudaWay::Stream;
+  if (cuda_) TUTTI_TRY(cuda_->meet(way, rank(), cards));
   TUTTI_ASSIGN(sliceBytes_, chooseSliceBytes(cards, transportAllowed(settings_.transports, "shm")));
   TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
   // Every message costs a stream some ten operations, whatever its size.
-  if (cuda_ && !configIsSet("TUTTI_SLOT_BYTES")) sliceBytes_ = kCudaSliceBytes;
+  if (byStreams_ && !configIsSet("TUTTI_SLOT_BYTES")) sliceBytes_ = kCudaSliceBytes;
   pullBytes_ = std::clamp(kPullBytes, sliceBytes_, sliceBytes_ * static_cast<size_t>(slots));
   TUTTI_TRY(openTransports(&cards));
   TUTTI_TRY(links_->meet(std::move(cards)));

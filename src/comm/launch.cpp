@@ -95,6 +95,21 @@ void Batch::add(const Call& call, tuttiStream_t stream) {
   if (std::find(streams_.begin(), streams_.end(), onDevice) == streams_.end()) streams_.push_back(onDevice);
 }
 
+void Batch::submit() {
+  Result<std::shared_ptr<cuda::EventHandle>> ready = comm_.cuda()->submit(streams_);
+  if (ready.ok()) {
+    ready_ = std::move(ready).value();
+  } else {
+    submitted_ = ready.status();
+  }
+}
+
+void Batch::finish() {
+  if (ready_ == nullptr) return;
+  comm_.cuda()->endJob();
+  ready_.reset();
+}
+
 void Batch::clear() {
   calls_.clear();
   streams_.clear();
@@ -110,7 +125,8 @@ Status Batch::prepare() {
   next_ = 0;
   current_ = nullptr;
   const DeviceScope scope(comm_.cuda());
-  if (comm_.cuda() != nullptr) TUTTI_TRY(comm_.cuda()->begin(streams_));
+  TUTTI_TRY(submitted_);
+  if (comm_.cuda() != nullptr) TUTTI_TRY(ready_ != nullptr ? awaitStreams() : comm_.cuda()->begin(streams_));
   for (Call& call : calls_) {
     TUTTI_TRY(reserveWorkspace(call));
     if (call.kind == CallKind::Collective) {
@@ -123,6 +139,17 @@ Status Batch::prepare() {
     }
   }
   pointToPointDone_ = pointToPoint_.empty();
+  return {};
+}
+
+// Before the deadline of the call begins to count: streams may have any amount of work to do first.
+Status Batch::awaitStreams() {
+  TUTTI_TRY(comm_.cuda()->beginJob(*ready_));
+  while (!comm_.cuda()->reached(*ready_)) {
+    TUTTI_TRY(comm_.failure());
+    timespec pause{0, 20'000};
+    nanosleep(&pause, nullptr);
+  }
   return {};
 }
 
@@ -211,7 +238,7 @@ Result<Progress> Batch::step() {
   if (comm_.cuda() == nullptr) return stepAll();
   const DeviceScope scope(comm_.cuda());
   TUTTI_ASSIGN(const Progress progress, stepAll());
-  if (progress == Progress::Done) TUTTI_TRY(comm_.cuda()->end(streams_));
+  if (progress == Progress::Done && ready_ == nullptr) TUTTI_TRY(comm_.cuda()->end(streams_));
   return progress;
 }
 
@@ -248,7 +275,7 @@ void Batch::abandon() {
   const DeviceScope scope(comm_.cuda());
   if (current_ != nullptr) current_->run->abandon();
   pointToPoint_.abandon();
-  if (comm_.cuda() == nullptr) return;
+  if (comm_.cuda() == nullptr || ready_ != nullptr) return;
   // What was enqueued so far uses the caller's memory, and may wait for what others will never enqueue.
   (void)comm_.cuda()->end(streams_);
   (void)comm_.cuda()->letGo();
@@ -288,6 +315,7 @@ Status runBatches(std::span<const std::unique_ptr<Batch>> batches, std::span<con
   drive(tasks);
   for (size_t i = 0; i < batches.size(); ++i) {
     batches[i]->comm().log().leave();
+    batches[i]->finish();
     batches[i]->comm().turn().finish(tickets[i]);
   }
   for (const DrivenTask& task : tasks) results.push_back(task.result);

@@ -7,7 +7,7 @@
 
 #include "src/comm/call.hpp"
 #include "src/comm/comm.hpp"
-#include "src/device/cuda_abi.hpp"
+#include "src/device/cuda_stream.hpp"
 #include "src/exec/point_to_point.hpp"
 
 namespace tutti {
@@ -20,6 +20,10 @@ class Batch : public Task {
 
   /// stream: of a CUDA communicator; what the call follows and what follows it.
   void add(const Call& call, tuttiStream_t stream);
+  /// On the way of a CUDA rank's proxy: the streams of all calls come to them, and wait until finish().
+  void submit();
+  /// After the last step, whatever came of it.
+  void finish();
   void clear();
   bool empty() const { return calls_.empty(); }
 
@@ -39,6 +43,7 @@ class Batch : public Task {
  private:
   Status preparePointToPoint(const Call& call);
   Result<Progress> stepAll();
+  Status awaitStreams();
   Status reserveWorkspace(const Call& call);
   void beginCollective(const Call& call, PlanEntry* entry);
   CallBuffers buffersOf(const Call& call, Trimmings* around);
@@ -46,6 +51,8 @@ class Batch : public Task {
   Comm& comm_;
   std::vector<Call> calls_;
   std::vector<cuda::Stream> streams_;  // of CUDA calls, each once
+  Status submitted_;
+  std::shared_ptr<cuda::EventHandle> ready_;  // after submit()
   PointToPointRun pointToPoint_;
   bool pointToPointDone_ = false;
   std::vector<std::pair<const Call*, PlanEntry*>> collectives_;

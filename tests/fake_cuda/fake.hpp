@@ -86,14 +86,20 @@ class Queue {
   void push(Work work);
 
  private:
-  void run();
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Work> work_;
-  bool ending_ = false;
+  /// The thread's own too, because the last owner of a queue may be work of its own.
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<Work> work;
+    bool ending = false;
+  };
+  static void run(const std::shared_ptr<State>& state);
+  std::shared_ptr<State> state_ = std::make_shared<State>();
   std::thread thread_;
 };
 
+/// What the stream records into, or null.
+std::shared_ptr<CUgraph_st> captureOf(CUstream_st* stream);
 /// The stream behind a handle (null: the device's default stream); null if there is none.
 CUstream_st* streamOf(Stream stream);
 /// Enqueue, or record if the stream is capturing.  Checks that the stream belongs to the current context.
@@ -128,8 +134,8 @@ struct CUgraphExec_st {
 struct CUstream_st {
   int device = 0;
   std::shared_ptr<tutti::fake::Queue> queue;
-  std::shared_ptr<CUgraph_st> capture;  // while capturing
   std::mutex mutex;
+  std::shared_ptr<CUgraph_st> capture;  // while capturing; guarded by mutex
   std::condition_variable changed;
   uint64_t pushed = 0;  // guarded by mutex
   uint64_t done = 0;

@@ -12,6 +12,7 @@ struct Streams {
   std::mutex mutex;
   std::set<CUstream_st*> live;  // guarded by mutex, as all that follows
   std::set<CUevent_st*> events;
+  std::vector<CUevent_st*> destroyedEvents;
   std::vector<std::shared_ptr<Queue>> hardware;
   size_t next = 0;
   std::map<int, CUstream_st*> defaults;
@@ -78,14 +79,13 @@ bool holds(Address address, uint32_t value, unsigned flags) {
 
 }  // namespace
 
-Queue::Queue() : thread_([this] { run(); }) {}
+Queue::Queue() : thread_([state = state_] { run(state); }) {}
 Queue::~Queue() {
   {
-    const std::lock_guard lock(mutex_);
-    ending_ = true;
+    const std::lock_guard lock(state_->mutex);
+    state_->ending = true;
   }
-  changed_.notify_all();
-  // The last owner may be the queue's own work.
+  state_->changed.notify_all();
   if (thread_.get_id() == std::this_thread::get_id()) {
     thread_.detach();
   } else {
@@ -94,23 +94,29 @@ Queue::~Queue() {
 }
 void Queue::push(Work work) {
   {
-    const std::lock_guard lock(mutex_);
-    work_.push_back(std::move(work));
+    const std::lock_guard lock(state_->mutex);
+    state_->work.push_back(std::move(work));
   }
-  changed_.notify_all();
+  state_->changed.notify_all();
 }
-void Queue::run() {
-  std::unique_lock lock(mutex_);
+void Queue::run(const std::shared_ptr<State>& state) {
+  std::unique_lock lock(state->mutex);
   while (true) {
-    changed_.wait(lock, [this] { return ending_ || !work_.empty(); });
-    if (work_.empty()) return;
-    const Work work = std::move(work_.front());
-    work_.pop_front();
+    state->changed.wait(lock, [&] { return state->ending || !state->work.empty(); });
+    if (state->work.empty()) return;
+    Work work = std::move(state->work.front());
+    state->work.pop_front();
     lock.unlock();
     if (const int us = randomDelayUs(); us > 0) std::this_thread::sleep_for(std::chrono::microseconds(us));
     work();
+    work = nullptr;
     lock.lock();
   }
+}
+
+std::shared_ptr<CUgraph_st> captureOf(CUstream_st* stream) {
+  const std::lock_guard lock(stream->mutex);
+  return stream->capture;
 }
 
 CUstream_st* streamOf(Stream stream) {
@@ -130,8 +136,8 @@ Error enqueue(Stream handle, Work work) {
     complain("work is enqueued in a stream of another context than the current one");
     return kErrorInvalidContext;
   }
-  if (stream->capture != nullptr) {
-    stream->capture->work.push_back(std::move(work));
+  if (const auto capture = captureOf(stream)) {
+    capture->work.push_back(std::move(work));
   } else {
     push(stream, std::move(work));
   }
@@ -173,7 +179,7 @@ Error cuStreamSynchronize(Stream handle) {
   TUTTI_FAKE_ENTER(cuStreamSynchronize);
   CUstream_st* stream = streamOf(handle);
   if (stream == nullptr) return kErrorInvalidHandle;
-  if (stream->capture != nullptr) return kErrorCaptureUnsupported;
+  if (captureOf(stream) != nullptr) return kErrorCaptureUnsupported;
   waitUntilIdle(stream);
   return kSuccess;
 }
@@ -181,8 +187,8 @@ Error cuStreamQuery(Stream handle) {
   TUTTI_FAKE_ENTER(cuStreamQuery);
   CUstream_st* stream = streamOf(handle);
   if (stream == nullptr) return kErrorInvalidHandle;
-  if (stream->capture != nullptr) return kErrorCaptureUnsupported;
   const std::lock_guard lock(stream->mutex);
+  if (stream->capture != nullptr) return kErrorCaptureUnsupported;
   return stream->done == stream->pushed ? kSuccess : kErrorNotReady;
 }
 
@@ -192,13 +198,14 @@ Error cuStreamWaitEvent(Stream handle, Event event, unsigned) {
   if (stream == nullptr) return kErrorInvalidHandle;
   std::unique_lock lock(event->mutex);
   if (event->capture != nullptr) {  // joins the capture; its order is that of the recording
+    const std::lock_guard joining(stream->mutex);
     if (stream->capture != nullptr && stream->capture != event->capture) return kErrorCaptureUnsupported;
     stream->capture = event->capture;
     return kSuccess;
   }
   const uint64_t target = event->recorded;
   lock.unlock();
-  if (stream->capture != nullptr) return kErrorCaptureUnsupported;
+  if (captureOf(stream) != nullptr) return kErrorCaptureUnsupported;
   push(stream, [event, target] {
     std::unique_lock waiting(event->mutex);
     event->changed.wait(waiting, [&] { return event->done >= target; });
@@ -238,15 +245,17 @@ Error cuEventCreate(Event* event, unsigned) {
 Error cuEventDestroy(Event event) {
   TUTTI_FAKE_ENTER(cuEventDestroy);
   const std::lock_guard lock(streams().mutex);
-  return streams().events.erase(event) == 0 ? kErrorInvalidHandle : kSuccess;
+  if (streams().events.erase(event) == 0) return kErrorInvalidHandle;
+  streams().destroyedEvents.push_back(event);
+  return kSuccess;
 }
 Error cuEventRecord(Event event, Stream handle) {
   TUTTI_FAKE_ENTER(cuEventRecord);
   CUstream_st* stream = streamOf(handle);
   if (stream == nullptr || event->device != stream->device) return kErrorInvalidHandle;
   std::unique_lock lock(event->mutex);
-  event->capture = stream->capture;
-  if (stream->capture != nullptr) return kSuccess;
+  event->capture = captureOf(stream);
+  if (event->capture != nullptr) return kSuccess;
   const uint64_t target = ++event->recorded;
   lock.unlock();
   push(stream, [event, target] {
@@ -271,26 +280,28 @@ Error cuEventSynchronize(Event event) {
 }
 
 Error cuStreamIsCapturing(Stream handle, int* status) {
-  const CUstream_st* stream = streamOf(handle);
+  CUstream_st* stream = streamOf(handle);
   if (stream == nullptr) return kErrorInvalidHandle;
-  *status = stream->capture != nullptr ? kCaptureActive : kCaptureNone;
+  *status = captureOf(stream) != nullptr ? kCaptureActive : kCaptureNone;
   return kSuccess;
 }
 Error cuStreamBeginCapture(Stream handle, int) {
   CUstream_st* stream = streamOf(handle);
   if (handle == nullptr || stream == nullptr) return kErrorInvalidHandle;
+  const std::lock_guard lock(stream->mutex);
   stream->capture = std::make_shared<CUgraph_st>();
   ++capturesOfThread();
   return kSuccess;
 }
 Error cuStreamEndCapture(Stream handle, Graph* graph) {
   CUstream_st* stream = streamOf(handle);
-  if (stream == nullptr || stream->capture == nullptr) return kErrorInvalidHandle;
+  const std::shared_ptr<CUgraph_st> captured = stream == nullptr ? nullptr : captureOf(stream);
+  if (captured == nullptr) return kErrorInvalidHandle;
   --capturesOfThread();
-  const std::shared_ptr<CUgraph_st> captured = stream->capture;
   *graph = new CUgraph_st(*captured);
   const std::lock_guard lock(streams().mutex);
   for (CUstream_st* other : streams().live) {
+    const std::lock_guard leaving(other->mutex);
     if (other->capture == captured) other->capture = nullptr;
   }
   return kSuccess;

@@ -38,6 +38,11 @@ class Gpu {
     otherMemory = {[](size_t bytes) { return Gpu::allocate(bytes, 0, true); }, [](void* p) { Gpu::free(p); }};
   }
   const cuda::Driver& driver() const { return driver_; }
+  /// Whether there are that many devices; a real machine may have fewer than a test wants.
+  bool has(int devices) const {
+    int count = 0;
+    return driver_.cuDeviceGetCount(&count) == cuda::kSuccess && count >= devices;
+  }
   /// Mistakes that the driver has seen, and what was never freed.
   static std::string complaints() { return FakeCuda::get().complaints == nullptr ? "" : FakeCuda::get().complaints(); }
 

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/support/gpu.hpp"
+#include "tests/support/variable.hpp"
 
 using namespace tutti;
 using namespace tutti::test;
@@ -36,6 +37,7 @@ TEST_CASE("all collectives are right on ranks that share devices") {
   CAPTURE(row.driver, row.nRanks);
   {
     const Gpu gpu(row.driver);
+    if (!gpu.has(row.devices)) return;
     CHECK(onGpuRanks(row.nRanks, row.devices, [](const Rank& r, GpuRank& own) {
             std::string why;
             for (const size_t count : {size_t{0}, size_t{1}, size_t{777}}) {
@@ -43,6 +45,55 @@ TEST_CASE("all collectives are right on ranks that share devices") {
             }
             return why;
           }) == "");
+  }
+  CHECK(Gpu::complaints() == "");
+}
+
+TEST_CASE("all collectives are right by proxies, over any transport") {
+  const Variable way("TUTTI_CUDA_EXECUTOR", "proxy");
+  const char* const transports = GENERATE("shm,self", "tcp,self");
+  CAPTURE(transports);
+  {
+    const Variable allowed("TUTTI_TRANSPORTS", transports);
+    const Gpu gpu("devices=2;ipc=0");
+    const int devices = gpu.has(2) ? 2 : 1;
+    CHECK(onGpuRanks(3, devices, [](const Rank& r, GpuRank& own) {
+            std::string why = everyShape(r, own, 333);
+            if (why.empty()) why = checkAllReduce(r, own.options(300'001, true, 0, 0));
+            if (why.empty()) why = checkPointToPoint(r, own.options(300'001, false, 0, 0));
+            return why;
+          }) == "");
+  }
+  CHECK(Gpu::complaints() == "");
+}
+
+TEST_CASE("host ranks and CUDA ranks work in one communicator") {
+  {
+    const Gpu gpu;
+    tuttiUniqueId id;
+    REQUIRE(tuttiGetUniqueId(&id) == tuttiSuccess);
+    std::string complaints[3];
+    std::vector<std::thread> threads;
+    for (int r = 0; r < 3; ++r) {
+      threads.emplace_back([&, r] {
+        tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+        config.device = r == 1 ? TUTTI_DEVICE_CUDA : TUTTI_DEVICE_HOST;
+        complaints[r] = [&]() -> std::string {
+          GpuRank own(0);
+          Rank rank{r, 3, nullptr};
+          RANK_TRY(tuttiCommInitRankConfig(&rank.comm, 3, id, r, &config));
+          for (const size_t count : {size_t{1}, size_t{1000}, size_t{200'001}}) {
+            CheckOptions o = own.options(count, false, 0, 2);
+            if (r != 1) o = {.count = count, .root = 2};
+            if (std::string why = checkEverything(rank, o); !why.empty()) return why;
+          }
+          RANK_TRY(tuttiCommDestroy(rank.comm));
+          return "";
+        }();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const std::string& complaint : complaints) CHECK(complaint == "");
   }
   CHECK(Gpu::complaints() == "");
 }
@@ -88,6 +139,7 @@ TEST_CASE("avg divides and PreMulSum multiplies on the device") {
 TEST_CASE("one thread drives several ranks in a group, on several streams") {
   {
     const Gpu gpu("devices=2");
+    if (!gpu.has(2)) return;
     tuttiComm_t comms[3];
     const int devices[] = {0, 1, 0};
     ::setenv("TUTTI_DEVICE", "cuda", 1);
@@ -151,6 +203,7 @@ TEST_CASE("captured calls can be replayed, between calls that are not") {
 }
 
 TEST_CASE("calls are ordered over streams, and nothing is done before the stream is") {
+  const Variable way("TUTTI_CUDA_EXECUTOR", GENERATE("stream", "proxy"));
   {
     const Gpu gpu;
     CHECK(onGpuRanks(2, 1, [](const Rank& r, GpuRank& own) -> std::string {

