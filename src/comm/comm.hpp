@@ -73,6 +73,8 @@ class Comm : public TaskOwner {
   Links& links() { return *links_; }
   /// What this rank has on its CUDA device; null on the host.
   CudaSide* cuda() const { return cuda_.get(); }
+  /// Whether some rank is on a CUDA device.
+  bool anyCuda() const { return anyCuda_; }
   /// The hosts of all ranks, and who is near whom.
   const Machines& machine() const { return machine_; }
   CallLog& log() { return log_; }

@@ -1,6 +1,7 @@
 #include "src/comm/launch.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <future>
 #include <utility>
 
@@ -48,6 +49,19 @@ Status checkCounts(const std::vector<size_t>& told, size_t n) {
   return {};
 }
 
+/// Checks what all ranks told, and puts it into the call.
+Status keepCounts(const std::vector<uint64_t>& told, Call* call) {
+  const size_t n = call->counts->sendCounts.size();
+  TUTTI_TRY(checkCounts(told, n));
+  auto counts = std::make_shared<Counts>(*call->counts);
+  for (size_t from = 0; from < n; ++from) {
+    const auto row = told.begin() + static_cast<std::ptrdiff_t>(from * 2 * n);
+    counts->all.insert(counts->all.end(), row, row + static_cast<std::ptrdiff_t>(n));
+  }
+  call->counts = std::move(counts);
+  return {};
+}
+
 }  // namespace
 
 Status learnAllCounts(Comm& comm, Call* call) {
@@ -56,6 +70,15 @@ Status learnAllCounts(Comm& comm, Call* call) {
   std::vector<uint64_t> mine(own.sendCounts.begin(), own.sendCounts.end());
   mine.insert(mine.end(), own.recvCounts.begin(), own.recvCounts.end());
   std::vector<uint64_t> told(2 * n * n);
+  if (comm.anyCuda()) {  // ranks whose channels carry device memory: by the control plane
+    const std::string text(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof mine[0]);
+    TUTTI_ASSIGN(const std::vector<std::string> all, comm.control().allGather(text, comm.deadline()));
+    for (size_t r = 0; r < n; ++r) {
+      if (all[r].size() != text.size()) return remoteError("rank ", r, " tells other counts than AllToAllv's");
+      std::memcpy(told.data() + r * 2 * n, all[r].data(), text.size());
+    }
+    return keepCounts(told, call);
+  }
   Call exchange;
   exchange.collective = Collective::AllGather;
   exchange.sendbuff = mine.data();
@@ -63,18 +86,11 @@ Status learnAllCounts(Comm& comm, Call* call) {
   exchange.count = 2 * n;
   exchange.dtype = tuttiUint64;
   Batch batch(comm);
-  batch.add(exchange);
+  batch.add(exchange, nullptr);
   TUTTI_TRY(batch.prepare());
   TUTTI_TRY(comm.failure());
   TUTTI_TRY(runTask(comm, batch.task()));
-  TUTTI_TRY(checkCounts(told, n));
-  auto counts = std::make_shared<Counts>(own);
-  for (size_t from = 0; from < n; ++from) {
-    const auto row = told.begin() + static_cast<std::ptrdiff_t>(from * 2 * n);
-    counts->all.insert(counts->all.end(), row, row + static_cast<std::ptrdiff_t>(n));
-  }
-  call->counts = std::move(counts);
-  return {};
+  return keepCounts(told, call);
 }
 
 Fingerprint fingerprintOf(const Call& call, uint64_t sequence) {
