@@ -116,7 +116,7 @@ typedef enum {
 
 /* Where a communicator's ranks compute. */
 typedef enum {
-  TUTTI_DEVICE_AUTO = 0, /* HOST unless this build and machine have CUDA */
+  TUTTI_DEVICE_AUTO = 0, /* what the variable TUTTI_DEVICE says; HOST if it says nothing */
   TUTTI_DEVICE_HOST = 1,
   TUTTI_DEVICE_CUDA = 2
 } tuttiDevice_t;
@@ -228,8 +228,8 @@ TUTTI_API tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int nRanks, tuttiUn
 TUTTI_API tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t* comm, int nRanks, tuttiUniqueId commId, int rank,
                                                 tuttiConfig_t* config);
 
-/** nDev communicators of one process, comms[i] of rank i.  devList: one device per rank, or NULL; host
- *  communicators ignore it. */
+/** nDev communicators of one process, comms[i] of rank i.  devList: one CUDA device per rank (a device may be named
+ *  several times), or NULL: device i for rank i; host communicators ignore it. */
 TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int nDev, const int* devList);
 
 /** Rank, size and meeting place from the environment: tutti-run, torchrun (RANK, WORLD_SIZE, MASTER_ADDR,

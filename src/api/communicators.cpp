@@ -31,11 +31,14 @@ JoinFunction joinById(const MeetingPlace& place, int rank, int nRanks, const Com
   };
 }
 
-Status initRank(tuttiComm_t* comm, int nRanks, const tuttiUniqueId& id, int rank, const tuttiConfig_t* config) {
+/// cudaDevice: instead of the thread's current one, where ranks compute on CUDA devices; -1: that one.
+Status initRank(tuttiComm_t* comm, int nRanks, const tuttiUniqueId& id, int rank, const tuttiConfig_t* config,
+                int cudaDevice = -1) {
   TUTTI_TRY(checkNotNull(comm, "comm"));
   *comm = nullptr;
   TUTTI_TRY(checkRankAndSize(rank, nRanks));
-  TUTTI_ASSIGN(const CommSettings settings, resolveSettings(config, nullptr));
+  TUTTI_ASSIGN(CommSettings settings, resolveSettings(config, nullptr));
+  if (settings.cudaDevice >= 0 && cudaDevice >= 0) settings.cudaDevice = cudaDevice;
   TUTTI_ASSIGN(const MeetingPlace place, decodeUniqueId(id));
   return startJoin(newHandle(rank, nRanks, settings), joinById(place, rank, nRanks, settings), comm);
 }
@@ -53,14 +56,14 @@ Status initEnv(tuttiComm_t* comm, const tuttiConfig_t* config) {
                    joinById(place, launch.rank, launch.nRanks, settings), comm);
 }
 
-Status initAll(tuttiComm_t* comms, int nDev) {
+Status initAll(tuttiComm_t* comms, int nDev, const int* devList) {
   TUTTI_TRY(checkNotNull(comms, "comms"));
   if (nDev < 1) return invalidArgument("nDev ", nDev, " is less than 1");
   TUTTI_ASSIGN(const tuttiUniqueId id, openMeetingPlace());
   ++groupDepth;
   Status status;
   for (int rank = 0; rank < nDev; ++rank) {
-    Status joined = initRank(&comms[rank], nDev, id, rank, nullptr);
+    Status joined = initRank(&comms[rank], nDev, id, rank, nullptr, devList != nullptr ? devList[rank] : rank);
     if (status.ok()) status = std::move(joined);
   }
   if (--groupDepth > 0) return status;
@@ -220,8 +223,7 @@ tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t* comm, int nRanks, tuttiUnique
 }
 
 tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int nDev, const int* devList) {
-  (void)devList;  // host ranks have no device
-  return reportCall("CommInitAll", initAll(comms, nDev), nullptr);
+  return reportCall("CommInitAll", initAll(comms, nDev, devList), nullptr);
 }
 
 tuttiResult_t tuttiCommInitEnv(tuttiComm_t* comm, tuttiConfig_t* config) {
@@ -286,7 +288,7 @@ tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank) {
 tuttiResult_t tuttiCommCuDevice(tuttiComm_t comm, int* device) {
   Status status = asStatus(use(comm));
   if (status.ok()) status = checkNotNull(device, "device");
-  if (status.ok()) *device = -1;
+  if (status.ok()) *device = comm->settings.cudaDevice;
   return report("CommCuDevice", status, comm);
 }
 

@@ -1,4 +1,5 @@
 #include "src/api/entry.hpp"
+#include "src/comm/cuda_side.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -6,7 +7,8 @@
 namespace tutti {
 namespace {
 
-Status checkStream(tuttiStream_t stream) {
+Status checkStream(const tuttiComm* handle, tuttiStream_t stream) {
+  if (handle->settings.cudaDevice >= 0) return {};  // the driver checks what is its
   if (stream != nullptr && stream->host == nullptr) return invalidArgument("stream has been destroyed");
   return {};
 }
@@ -66,6 +68,16 @@ Status checkCount(const tuttiComm* handle, const Call& call) {
   if (call.count <= most / static_cast<size_t>(handle->nRanks)) return {};
   return invalidArgument("count ", call.count, " of ", dataTypeName(call.dtype), " on ", handle->nRanks,
                          " ranks does not fit into memory");
+}
+
+/// On a CUDA communicator: whether the device can use the buffers that this rank has.
+Status checkMemory(const tuttiComm* handle, const Call& call) {
+  const CudaSide* side = handle->comm->cuda();
+  if (side == nullptr) return {};
+  const Extents extents = extentsHere(handle, call);
+  if (extents.sends && call.sendbuff != nullptr) TUTTI_TRY(side->device().checkUsable(call.sendbuff, "sendbuff"));
+  if (extents.receives && call.recvbuff != nullptr) TUTTI_TRY(side->device().checkUsable(call.recvbuff, "recvbuff"));
+  return {};
 }
 
 // Where the blocks are all alike, sendbuff and recvbuff are either placed as the call allows in place, or apart.
@@ -130,6 +142,7 @@ Status checkParameters(tuttiComm_t handle, Call* call) {
 Status checkCall(tuttiComm_t handle, Call* call) {
   TUTTI_TRY(checkParameters(handle, call));
   TUTTI_TRY(checkBuffers(handle, *call));
+  TUTTI_TRY(checkMemory(handle, *call));
   return checkOverlap(handle, *call);
 }
 
@@ -168,7 +181,7 @@ tuttiResult_t enterTransfer(const char* function, tuttiComm_t handle, const Plai
 tuttiResult_t enterCall(const char* function, tuttiComm_t handle, Call call, tuttiStream_t stream) {
   const Result<CommUse> comm = use(handle);
   Status status = comm.status();
-  if (status.ok()) status = checkStream(stream);
+  if (status.ok()) status = checkStream(handle, stream);
   if (status.ok()) status = checkCall(handle, &call);
   if (status.ok() && (*comm)->aborting()) status = (*comm)->failure();
   if (!status.ok()) return reportCall(function, status, handle);

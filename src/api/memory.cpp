@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "src/api/entry.hpp"
+#include "src/comm/cuda_side.hpp"
 #include "src/device/host_memory.hpp"
 
 using namespace tutti;
@@ -95,6 +96,9 @@ tuttiResult_t tuttiRedOpCreate(tuttiRedOp_t* op, tuttiRedFunction_t function, in
   const Result<CommUse> live = use(comm);
   Status status = live.status();
   if (status.ok()) status = checkNotNull(op, "op");
+  if (status.ok() && (*live)->cuda() != nullptr) {
+    status = invalidUsage("a function of the host cannot combine device memory; use a built-in operator");
+  }
   if (status.ok() && function == nullptr) status = invalidArgument("function is NULL");
   if (status.ok()) {
     auto custom = std::make_shared<CustomOperator>();

@@ -24,6 +24,9 @@ constexpr Variable kVariables[] = {
     {"TUTTI_PROTO", Text, "", "", "protocol to use: inline, slots or direct"},
     {"TUTTI_TRANSPORTS", Text, "", "", "transports allowed, e.g. shm,tcp; ^x excludes"},
     {"TUTTI_DEVICE", Text, "auto", "", "where ranks compute whose config leaves it open: auto, host or cuda"},
+    {"TUTTI_CUDA_EXECUTOR", Text, "auto", "",
+     "who carries out calls of CUDA ranks: stream (all enqueued by the caller), proxy (a thread, through host memory), "
+     "auto"},
     {"TUTTI_NCHANNELS", Integer, "0", "", "parallel lanes per collective; 0: the planner chooses"},
     {"TUTTI_TIMEOUT_MS", Integer, "30000", "ms",
      "how long a wait may last before its peer counts as lost; 0: for ever"},

@@ -25,6 +25,8 @@ struct CallParts {
   uint64_t count = 0;
 };
 inline constexpr uint32_t kKindPointToPoint = 31;
+/// Messages of the library's own, which belong to no call.
+inline constexpr uint32_t kKindControl = 30;
 
 Fingerprint makeFingerprint(const CallParts& parts);
 /// One of sequence 0 with another sequence.

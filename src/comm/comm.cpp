@@ -4,6 +4,7 @@
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
+#include "src/comm/cuda_side.hpp"
 #include "src/comm/launch.hpp"
 
 namespace tutti {
@@ -16,7 +17,7 @@ constexpr int kNewsMs = 60;
 
 bool breaksCommunicator(const Status& error) {
   return error.code() == tuttiRemoteError || error.code() == tuttiTimeout || error.code() == tuttiSystemError ||
-         error.code() == tuttiInternalError;
+         error.code() == tuttiInternalError || error.code() == tuttiUnhandledCudaError;
 }
 
 }  // namespace
@@ -28,6 +29,8 @@ Comm::~Comm() {
   ownBatch_.reset();
   plans_.clear();
   strayWatch_.reset();
+  if (cuda_ && !cuda_->letGo()) cuda_->keepMemory();
+  cuda_.reset();  // channels use links_
   if (links_) links_->close();
   links_.reset();    // transports use control_
   control_.reset();  // ends callbacks into this object
@@ -97,6 +100,11 @@ Status Comm::failed(const Status& error, int waitingOn) {
     if (verdict.ok()) control_->reportFailure(-1, error);
     return final;
   }
+  if (error.code() == tuttiUnhandledCudaError) {  // this rank's own trouble
+    control_->reportFailure(rank(), error);
+    onFailure({rank(), error});
+    return error;
+  }
   // A broken connection is often the consequence of a failure whose news is on its way.
   for (const Deadline news = Deadline::inMs(kNewsMs); !news.passed() && control_->failure().ok();) {
     timespec pause{0, 1'000'000};
@@ -108,9 +116,28 @@ Status Comm::failed(const Status& error, int waitingOn) {
   return error;
 }
 
-std::byte* Comm::workspace(size_t bytes) {
+Result<std::byte*> Comm::workspace(size_t bytes) {
+  if (cuda_) return cuda_->workspace(bytes);
   if (workspace_.size() < bytes) workspace_.resize(bytes);
   return workspace_.data();
+}
+
+int Comm::mostLanes() const { return byStreams_ ? kMostCudaLanes : kPointToPointLane; }
+
+Result<Channel*> Comm::channel(int peer, int lane) {
+  if (!cuda_) return links_->channel(peer, lane, deadline());
+  return cuda_->channel(*links_, peer, lane, sliceBytes_, deadline());
+}
+
+// What this rank has enqueued may wait for others, and what others have enqueued may write here.
+Status Comm::awaitDevice() {
+  if (cuda_->proxy() != nullptr) TUTTI_TRY(cuda_->proxy()->synchronize());
+  while (!cuda_->idle()) {
+    TUTTI_TRY(failure());
+    timespec pause{0, 50'000};
+    nanosleep(&pause, nullptr);
+  }
+  return {};
 }
 
 Status Comm::finalize() {
@@ -120,6 +147,7 @@ Status Comm::finalize() {
   const uint64_t last = sequence_;
   turn_->finish(ticket);
   TUTTI_TRY(failure());
+  if (cuda_) TUTTI_TRY(awaitDevice());
   // Everyone says what it has called; ranks that disagree find out here at the latest.
   TUTTI_ASSIGN(const std::vector<std::string> calls, control_->allGather(own, deadline()));
   for (size_t r = 0; r < calls.size(); ++r) {

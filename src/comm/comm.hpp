@@ -30,6 +30,7 @@
 namespace tutti {
 
 class Batch;
+class CudaSide;
 
 /// What the planner knows of a communicator; the same on all ranks but for `explain`.
 struct PlannerState {
@@ -70,6 +71,10 @@ class Comm : public TaskOwner {
   /// Only with the turn.
   KnownCalls& known() { return known_; }
   Links& links() { return *links_; }
+  /// What this rank has on its CUDA device; null on the host.
+  CudaSide* cuda() const { return cuda_.get(); }
+  /// Whether some rank is on a CUDA device.
+  bool anyCuda() const { return anyCuda_; }
   /// The hosts of all ranks, and who is near whom.
   const Machines& machine() const { return machine_; }
   CallLog& log() { return log_; }
@@ -121,8 +126,11 @@ class Comm : public TaskOwner {
   bool lends(int peer, size_t bytes) const;
   /// What plan() would choose, without making it.  v forms: recvCounts[0] is the largest block.  Any thread.
   Result<CallEstimate> estimate(const Call& call) const;
-  /// Scratch memory of at least `bytes`, kept between calls.  Only with the turn.
-  std::byte* workspace(size_t bytes);
+  /// Scratch memory of at least `bytes`, on the device if there is one, kept between calls.  Only with the turn.
+  /// Errors: those of CudaSide; none on the host.
+  Result<std::byte*> workspace(size_t bytes);
+  /// The channel of a lane to a peer: of links(), or of cuda() on top of those.
+  Result<Channel*> channel(int peer, int lane);
   /// The batch of calls made outside groups.  Only with the turn.
   Batch& ownBatch() { return *ownBatch_; }
   /// The send or receive that was made before.  Only with the turn.
@@ -136,6 +144,8 @@ class Comm : public TaskOwner {
   Comm(const CommSettings& settings, std::atomic<uint32_t>* abort);
   Status setUp();
   Status setUpPlanner();
+  Status awaitDevice();
+  int mostLanes() const;
   Status openTransports(std::vector<RankCard>* cards);
   Status setUpMachine(const std::vector<RankCard>& cards, const std::vector<std::string>& reports);
   void watchNeighbours();
@@ -158,6 +168,9 @@ class Comm : public TaskOwner {
   CallLog log_;     // before control_, whose thread reads it
   std::unique_ptr<Control> control_;
   std::unique_ptr<Links> links_;
+  std::unique_ptr<CudaSide> cuda_;
+  bool anyCuda_ = false;    // some rank is on a CUDA device: the host's short cuts do not fit all
+  bool byStreams_ = false;  // see CudaWay::Stream
   std::unique_ptr<StrayWatch> strayWatch_;
   OperatorTable operators_;
   Registrations registrations_;

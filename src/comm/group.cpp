@@ -2,6 +2,7 @@
 
 #include <future>
 
+#include "src/comm/cuda_side.hpp"
 #include "src/comm/launch.hpp"
 
 namespace tutti {
@@ -25,7 +26,9 @@ struct Part {
   }
 };
 
+/// Calls of a CUDA communicator are enqueued by the calling thread, or carried out by its proxy.
 HostStream* carrierOf(tuttiComm* handle, tuttiStream_t stream) {
+  if (handle->settings.cudaDevice >= 0) return handle->comm->cuda()->proxy();
   if (stream != nullptr) return stream->host.get();
   return handle->own.get();
 }
@@ -61,11 +64,31 @@ Result<std::vector<CommUse>> useAll(const CallGroup& group) {
   return comms;
 }
 
+/// A proxy does not see a graph's replay.
+Status checkCaptures(const CallGroup& group) {
+  for (const CallGroup::Entry& entry : group.calls) {
+    const CudaSide* side = entry.handle->comm->cuda();
+    if (side == nullptr || side->proxy() == nullptr) continue;
+    if (!side->capturing(reinterpret_cast<cuda::Stream>(entry.stream))) continue;
+    return invalidUsage(
+        "this communicator's calls cannot be captured into a graph: they need a thread of the host, for "
+        "not all ranks are on CUDA devices of one host, or TUTTI_CUDA_EXECUTOR=proxy");
+  }
+  return {};
+}
+
+/// On the calling thread, for those whose streams wait for a proxy.
+void submitAll(const Part& part) {
+  for (const auto& batch : part.batches) {
+    if (batch->comm().cuda() != nullptr && batch->comm().cuda()->proxy() != nullptr) batch->submit();
+  }
+}
+
 std::vector<std::shared_ptr<Part>> partsOf(const CallGroup& group, const std::vector<CommUse>& comms) {
   std::vector<std::shared_ptr<Part>> parts;
   for (size_t i = 0; i < comms.size(); ++i) {
     const CallGroup::Entry& entry = group.calls[i];
-    partOn(carrierOf(entry.handle, entry.stream), &parts).batchOf(comms[i]).add(entry.call);
+    partOn(carrierOf(entry.handle, entry.stream), &parts).batchOf(comms[i]).add(entry.call, entry.stream);
   }
   return parts;
 }
@@ -91,6 +114,7 @@ Status joinAll(const CallGroup& group) {
 
 Status startCalls(const CallGroup& group) {
   TUTTI_ASSIGN(const std::vector<CommUse> comms, useAll(group));
+  TUTTI_TRY(checkCaptures(group));
   const std::vector<std::shared_ptr<Part>> parts = partsOf(group, comms);
   std::shared_ptr<Part> here;
   bool background = false;
@@ -100,6 +124,7 @@ Status startCalls(const CallGroup& group) {
       continue;
     }
     for (const CommUse& comm : part->comms) background = background || comm.handle()->own.get() == part->carrier;
+    submitAll(*part);
     part->carrier->enqueue([part] { return runPart(part.get()); });
   }
   if (here) TUTTI_TRY(runPart(here.get()));
@@ -134,7 +159,7 @@ Status submit(tuttiComm* handle, const Call& call, tuttiStream_t stream) {
   }
   if (carrierOf(handle, stream) == nullptr) {
     TUTTI_ASSIGN(const CommUse comm, use(handle));
-    return runCall(*comm, call);
+    return runCall(*comm, call, stream);
   }
   CallGroup single;
   single.calls.push_back({handle, call, stream});

@@ -7,6 +7,7 @@
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
 #include "src/comm/comm.hpp"
+#include "src/comm/cuda_side.hpp"
 #include "src/comm/launch.hpp"
 #include "transport/self/self_transport.hpp"
 #include "transport/shm/shm_transport.hpp"
@@ -32,10 +33,13 @@ RankCard myCard(int rank) {
   return card;
 }
 
+constexpr size_t kCudaSliceBytes = 512 << 10;
+
 /// What all ranks must have set alike, as a sentence that can be compared and shown.
 Result<std::string> commonSettings(const CommSettings& settings) {
   std::string text;
-  for (const char* name : {"TUTTI_ALGO", "TUTTI_PROTO", "TUTTI_SLOT_BYTES", "TUTTI_SLOTS", "TUTTI_NSOCKETS"}) {
+  for (const char* name :
+       {"TUTTI_ALGO", "TUTTI_PROTO", "TUTTI_SLOT_BYTES", "TUTTI_SLOTS", "TUTTI_NSOCKETS", "TUTTI_CUDA_EXECUTOR"}) {
     text += cat(name, "=", configText(name), configIsSet(name) ? " " : " (default) ");
   }
   return text + cat("transports=", settings.transports, " reproducible=", settings.reproducible,
@@ -64,6 +68,11 @@ Result<std::unique_ptr<Comm>> Comm::join(std::shared_ptr<Session> session, JoinR
                                          const CommSettings& settings, std::atomic<uint32_t>* abort) {
   std::unique_ptr<Comm> comm(new Comm(settings, abort));
   RankCard card = myCard(request.rank);
+  if (settings.cudaDevice >= 0) {
+    TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
+    TUTTI_ASSIGN(comm->cuda_, CudaSide::create(settings.cudaDevice, request.nRanks, static_cast<uint32_t>(slots)));
+    card.device = comm->cuda_->card();
+  }
   TUTTI_ASSIGN(card.settings, commonSettings(settings));
   if (request.rank == 0) {
     TUTTI_ASSIGN(card.calibration, calibrationText());
@@ -91,8 +100,14 @@ Status Comm::setUp() {
     return invalidUsage("rank ", card.info.rank, " has other settings than rank ", rank(), ": [", card.settings,
                         "] and [", mine.settings, "]; set them alike on all ranks");
   }
+  TUTTI_ASSIGN(const CudaWay way, cudaWay(cards));
+  anyCuda_ = way != CudaWay::None;
+  byStreams_ = way == CudaWay::Stream;
+  if (cuda_) TUTTI_TRY(cuda_->meet(way, rank(), cards));
   TUTTI_ASSIGN(sliceBytes_, chooseSliceBytes(cards, transportAllowed(settings_.transports, "shm")));
   TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
+  // Every message costs a stream some ten operations, whatever its size.
+  if (byStreams_ && !configIsSet("TUTTI_SLOT_BYTES")) sliceBytes_ = kCudaSliceBytes;
   pullBytes_ = std::clamp(kPullBytes, sliceBytes_, sliceBytes_ * static_cast<size_t>(slots));
   TUTTI_TRY(openTransports(&cards));
   TUTTI_TRY(links_->meet(std::move(cards)));

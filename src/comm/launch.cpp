@@ -1,9 +1,11 @@
 #include "src/comm/launch.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <future>
 #include <utility>
 
+#include "src/comm/cuda_side.hpp"
 #include "src/comm/handle.hpp"
 
 namespace tutti {
@@ -47,6 +49,19 @@ Status checkCounts(const std::vector<size_t>& told, size_t n) {
   return {};
 }
 
+/// Checks what all ranks told, and puts it into the call.
+Status keepCounts(const std::vector<uint64_t>& told, Call* call) {
+  const size_t n = call->counts->sendCounts.size();
+  TUTTI_TRY(checkCounts(told, n));
+  auto counts = std::make_shared<Counts>(*call->counts);
+  for (size_t from = 0; from < n; ++from) {
+    const auto row = told.begin() + static_cast<std::ptrdiff_t>(from * 2 * n);
+    counts->all.insert(counts->all.end(), row, row + static_cast<std::ptrdiff_t>(n));
+  }
+  call->counts = std::move(counts);
+  return {};
+}
+
 }  // namespace
 
 Status learnAllCounts(Comm& comm, Call* call) {
@@ -55,6 +70,15 @@ Status learnAllCounts(Comm& comm, Call* call) {
   std::vector<uint64_t> mine(own.sendCounts.begin(), own.sendCounts.end());
   mine.insert(mine.end(), own.recvCounts.begin(), own.recvCounts.end());
   std::vector<uint64_t> told(2 * n * n);
+  if (comm.anyCuda()) {  // ranks whose channels carry device memory: by the control plane
+    const std::string text(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof mine[0]);
+    TUTTI_ASSIGN(const std::vector<std::string> all, comm.control().allGather(text, comm.deadline()));
+    for (size_t r = 0; r < n; ++r) {
+      if (all[r].size() != text.size()) return remoteError("rank ", r, " tells other counts than AllToAllv's");
+      std::memcpy(told.data() + r * 2 * n, all[r].data(), text.size());
+    }
+    return keepCounts(told, call);
+  }
   Call exchange;
   exchange.collective = Collective::AllGather;
   exchange.sendbuff = mine.data();
@@ -62,18 +86,11 @@ Status learnAllCounts(Comm& comm, Call* call) {
   exchange.count = 2 * n;
   exchange.dtype = tuttiUint64;
   Batch batch(comm);
-  batch.add(exchange);
+  batch.add(exchange, nullptr);
   TUTTI_TRY(batch.prepare());
   TUTTI_TRY(comm.failure());
   TUTTI_TRY(runTask(comm, batch.task()));
-  TUTTI_TRY(checkCounts(told, n));
-  auto counts = std::make_shared<Counts>(own);
-  for (size_t from = 0; from < n; ++from) {
-    const auto row = told.begin() + static_cast<std::ptrdiff_t>(from * 2 * n);
-    counts->all.insert(counts->all.end(), row, row + static_cast<std::ptrdiff_t>(n));
-  }
-  call->counts = std::move(counts);
-  return {};
+  return keepCounts(told, call);
 }
 
 Fingerprint fingerprintOf(const Call& call, uint64_t sequence) {
@@ -87,8 +104,31 @@ Fingerprint fingerprintOf(const Call& call, uint64_t sequence) {
   return makeFingerprint(parts);
 }
 
+void Batch::add(const Call& call, tuttiStream_t stream) {
+  calls_.push_back(call);
+  if (comm_.cuda() == nullptr) return;
+  const auto onDevice = reinterpret_cast<cuda::Stream>(stream);
+  if (std::find(streams_.begin(), streams_.end(), onDevice) == streams_.end()) streams_.push_back(onDevice);
+}
+
+void Batch::submit() {
+  Result<std::shared_ptr<cuda::EventHandle>> ready = comm_.cuda()->submit(streams_);
+  if (ready.ok()) {
+    ready_ = std::move(ready).value();
+  } else {
+    submitted_ = ready.status();
+  }
+}
+
+void Batch::finish() {
+  if (ready_ == nullptr) return;
+  comm_.cuda()->endJob();
+  ready_.reset();
+}
+
 void Batch::clear() {
   calls_.clear();
+  streams_.clear();
   pointToPoint_.clear();
   collectives_.clear();
   next_ = 0;
@@ -100,7 +140,11 @@ Status Batch::prepare() {
   collectives_.clear();
   next_ = 0;
   current_ = nullptr;
+  const DeviceScope scope(comm_.cuda());
+  TUTTI_TRY(submitted_);
+  if (comm_.cuda() != nullptr) TUTTI_TRY(ready_ != nullptr ? awaitStreams() : comm_.cuda()->begin(streams_));
   for (Call& call : calls_) {
+    TUTTI_TRY(reserveWorkspace(call));
     if (call.kind == CallKind::Collective) {
       TUTTI_ASSIGN(const bool all, comm_.needsAllCounts(call));
       if (all) TUTTI_TRY(learnAllCounts(comm_, &call));
@@ -114,12 +158,23 @@ Status Batch::prepare() {
   return {};
 }
 
+// Before the deadline of the call begins to count: streams may have any amount of work to do first.
+Status Batch::awaitStreams() {
+  TUTTI_TRY(comm_.cuda()->beginJob(*ready_));
+  while (!comm_.cuda()->reached(*ready_)) {
+    TUTTI_TRY(comm_.failure());
+    timespec pause{0, 20'000};
+    nanosleep(&pause, nullptr);
+  }
+  return {};
+}
+
 Status Batch::preparePointToPoint(const Call& call) {
   const bool isSend = call.kind == CallKind::Send;
   const uint32_t sequence = comm_.nextPairSequence(call.root, isSend);
   if (call.count == 0) return {};
   PointToPointOp op;
-  TUTTI_ASSIGN(op.channel, comm_.links().channel(call.root, kPointToPointLane, comm_.deadline()));
+  TUTTI_ASSIGN(op.channel, comm_.channel(call.root, kPointToPointLane));
   op.peer = call.root;
   op.isSend = isSend;
   op.source = static_cast<const std::byte*>(call.sendbuff);
@@ -129,7 +184,7 @@ Status Batch::preparePointToPoint(const Call& call) {
   op.lendsMapped = comm_.lendsMapped();
   op.lendsAny = isSend && op.bytes >= kLeastMappedBytes && comm_.lends(call.root, op.bytes);
   op.call = fingerprintOf(call, 0);
-  comm_.known().learn({{isSend, call.dtype, call.root, call.count, nullptr, nullptr}, op});
+  if (comm_.cuda() == nullptr) comm_.known().learn({{isSend, call.dtype, call.root, call.count, nullptr, nullptr}, op});
   op.call = withSequence(op.call, sequence);
   pointToPoint_.add(op);
   return {};
@@ -164,13 +219,21 @@ CallBuffers Batch::buffersOf(const Call& call, Trimmings* around) {
     buffers.reduction.op = tuttiSum;
     const size_t count = comm_.inputElements(call);
     trimmings.scalar = call.custom->deviceScalar != nullptr ? call.custom->deviceScalar : call.custom->scalar.data();
-    trimmings.scaled = {buffers.input, comm_.workspace(count * dataTypeBytes(call.dtype)), count};
+    trimmings.scalarOnDevice = call.custom->deviceScalar != nullptr;
+    trimmings.scaled = {buffers.input, *comm_.workspace(count * dataTypeBytes(call.dtype)), count};
     buffers.input = trimmings.scaled.to;
   }
   return buffers;
 }
 
+/// Then buffersOf() gets it without fail.
+Status Batch::reserveWorkspace(const Call& call) {
+  if (call.custom == nullptr || call.custom->function != nullptr) return {};
+  return asStatus(comm_.workspace(comm_.inputElements(call) * dataTypeBytes(call.dtype)));
+}
+
 void Batch::teach(KnownCalls* known) {
+  if (comm_.cuda() != nullptr) return;
   if (collectives_.size() != 1 || calls_.size() != 1) return;
   const auto& [call, entry] = collectives_.front();
   if (call->counts || call->custom || (call->count == 0 && call->collective != Collective::Barrier)) return;
@@ -188,6 +251,14 @@ void Batch::teach(KnownCalls* known) {
 }
 
 Result<Progress> Batch::step() {
+  if (comm_.cuda() == nullptr) return stepAll();
+  const DeviceScope scope(comm_.cuda());
+  TUTTI_ASSIGN(const Progress progress, stepAll());
+  if (progress == Progress::Done && ready_ == nullptr) TUTTI_TRY(comm_.cuda()->end(streams_));
+  return progress;
+}
+
+Result<Progress> Batch::stepAll() {
   bool moved = false;
   if (!pointToPointDone_) {
     TUTTI_ASSIGN(const Progress progress, pointToPoint_.step());
@@ -217,8 +288,13 @@ int Batch::waitingOn() const {
 }
 
 void Batch::abandon() {
+  const DeviceScope scope(comm_.cuda());
   if (current_ != nullptr) current_->run->abandon();
   pointToPoint_.abandon();
+  if (comm_.cuda() == nullptr || ready_ != nullptr) return;
+  // What was enqueued so far uses the caller's memory, and may wait for what others will never enqueue.
+  (void)comm_.cuda()->end(streams_);
+  (void)comm_.cuda()->letGo();
 }
 
 namespace {
@@ -255,6 +331,7 @@ Status runBatches(std::span<const std::unique_ptr<Batch>> batches, std::span<con
   drive(tasks);
   for (size_t i = 0; i < batches.size(); ++i) {
     batches[i]->comm().log().leave();
+    batches[i]->finish();
     batches[i]->comm().turn().finish(tickets[i]);
   }
   for (const DrivenTask& task : tasks) results.push_back(task.result);
@@ -285,12 +362,12 @@ Status runTask(Comm& comm, Task* run) {
   return first.ok() && *first == Progress::Done ? Status() : runOn(comm, run, first);
 }
 
-Status runCall(Comm& comm, const Call& call) {
+Status runCall(Comm& comm, const Call& call, tuttiStream_t stream) {
   const uint64_t ticket = comm.turn().take();
   comm.turn().await(ticket);
   Batch& batch = comm.ownBatch();
   batch.clear();
-  batch.add(call);
+  batch.add(call, stream);
   Status result = batch.prepare();
   if (result.ok()) result = comm.failure();
   if (result.ok()) {

@@ -7,6 +7,7 @@
 
 #include "src/comm/call.hpp"
 #include "src/comm/comm.hpp"
+#include "src/device/cuda_stream.hpp"
 #include "src/exec/point_to_point.hpp"
 
 namespace tutti {
@@ -17,14 +18,19 @@ class Batch : public Task {
  public:
   explicit Batch(Comm& comm) : comm_(comm) {}
 
-  void add(const Call& call) { calls_.push_back(call); }
+  /// stream: of a CUDA communicator; what the call follows and what follows it.
+  void add(const Call& call, tuttiStream_t stream);
+  /// On the way of a CUDA rank's proxy: the streams of all calls come to them, and wait until finish().
+  void submit();
+  /// After the last step, whatever came of it.
+  void finish();
   void clear();
   bool empty() const { return calls_.empty(); }
 
   /// Make plans and open channels for all calls; may block.  Then step() never does.
   Status prepare();
   /// What to run after prepare(): this, or the part of it that is all there is, which takes fewer steps to look at.
-  Task* task() { return collectives_.empty() ? static_cast<Task*>(&pointToPoint_) : this; }
+  Task* task() { return collectives_.empty() && comm_.cuda() == nullptr ? static_cast<Task*>(&pointToPoint_) : this; }
 
   /// Remember the one call that has just run, if it is one that KnownCalls can tell.
   void teach(KnownCalls* known);
@@ -36,11 +42,17 @@ class Batch : public Task {
 
  private:
   Status preparePointToPoint(const Call& call);
+  Result<Progress> stepAll();
+  Status awaitStreams();
+  Status reserveWorkspace(const Call& call);
   void beginCollective(const Call& call, PlanEntry* entry);
   CallBuffers buffersOf(const Call& call, Trimmings* around);
 
   Comm& comm_;
   std::vector<Call> calls_;
+  std::vector<cuda::Stream> streams_;  // of CUDA calls, each once
+  Status submitted_;
+  std::shared_ptr<cuda::EventHandle> ready_;  // after submit()
   PointToPointRun pointToPoint_;
   bool pointToPointDone_ = false;
   std::vector<std::pair<const Call*, PlanEntry*>> collectives_;
@@ -53,7 +65,7 @@ class Batch : public Task {
 Status runBatches(std::span<const std::unique_ptr<Batch>> batches, std::span<const uint64_t> tickets);
 
 /// The common case, without a group: one call, on this thread.
-Status runCall(Comm& comm, const Call& call);
+Status runCall(Comm& comm, const Call& call, tuttiStream_t stream);
 
 /// Runs what is prepared, on this thread, which has the turn.
 Status runTask(Comm& comm, Task* run);

@@ -3,6 +3,7 @@
 
 #include "src/base/log.hpp"
 #include "src/comm/comm.hpp"
+#include "src/comm/cuda_side.hpp"
 #include "src/schedule/passes.hpp"
 
 namespace tutti {
@@ -171,14 +172,15 @@ Result<PlanEntry*> Comm::plan(const Call& call) {
 // Memory of tuttiMemAlloc is read where it lies, whatever was planned for other memory: between processes its owner
 // need not do anything, and the choice between the two is the sender's alone.
 bool Comm::mayLendMapped(const Shape& shape) const {
-  return planner_.links.intra == LinkKind::ShmProcesses && shape.bytes >= kLeastMappedBytes && lendsMapped();
+  return !anyCuda_ && planner_.links.intra == LinkKind::ShmProcesses && shape.bytes >= kLeastMappedBytes &&
+         lendsMapped();
 }
 
 // Reading another process's memory costs by the message, and larger ones are faster by a third (4 MiB on two ranks).
 // Operands of a reduction lie in slots, or pass through the cache in pieces of one.
 size_t Comm::sliceBytesFor(const Choice& choice, const Call& call) const {
   const bool pulls = choice.protocol == Protocol::Direct && planner_.links.intra == LinkKind::ShmProcesses;
-  if (!pulls || planner_.links.inter || callReduces(call)) return sliceBytes_;
+  if (anyCuda_ || !pulls || planner_.links.inter || callReduces(call)) return sliceBytes_;
   return pullBytes_;
 }
 
@@ -188,7 +190,7 @@ Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   TUTTI_ASSIGN(const Choice choice, choosePlan(shape, call));
   shape.parts = choice.parts;
   const bool lendsAll = choice.protocol == Protocol::Direct;
-  const bool direct = lendsAll || mayLendMapped(shape);
+  const bool direct = !anyCuda_ && (lendsAll || mayLendMapped(shape));
   Schedule schedule = buildSchedule(choice, shape, {key.ordered, direct}, call);
   const bool boards = !choice.ready && !key.ordered && publishes(planRequest(shape), *choice.algorithm);
   if (boards) {
@@ -196,18 +198,22 @@ Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
     schedule = publish(schedule);
   }
   if (choice.nChannels > 1) schedule = replicate(schedule, choice.nChannels);
-  if (schedule.lanes.size() > static_cast<size_t>(kPointToPointLane)) {
+  if (schedule.lanes.size() > static_cast<size_t>(mostLanes())) {
     return invalidUsage("algorithm ", choice.name(), " with ", choice.nChannels, " channels needs ",
-                        schedule.lanes.size(), " lanes; there are ", kPointToPointLane);
+                        schedule.lanes.size(), " lanes; there are ", mostLanes());
   }
   const Layout layout = layoutOf(schedule, call, rank());
   const ChannelFinder find = [this, boards](int peer, int lane) -> Result<Channel*> {
     if (boards) return links_->board(peer);
-    return links_->channel(peer, lane, deadline());
+    return channel(peer, lane);
   };
+  ScratchLender scratch;
+  if (cuda_) scratch = [this](size_t bytes) { return cuda_->scratch(bytes); };
   PlanEntry entry;
-  TUTTI_ASSIGN(entry.plan, bindPlan(std::move(schedule), layout, elementBytes, sliceBytesFor(choice, call), find));
-  entry.plan->lendsAll = lendsAll;
+  TUTTI_ASSIGN(entry.plan,
+               bindPlan(std::move(schedule), layout, elementBytes, sliceBytesFor(choice, call), find, scratch));
+  entry.plan->lendsAll = lendsAll && !anyCuda_;
+  if (cuda_) entry.plan->worker = &cuda_->worker();
   entry.run = std::make_unique<CollectiveRun>(*entry.plan);
   return entry;
 }

@@ -19,7 +19,7 @@ namespace {
 
 // Fixed-width little-endian numbers and length-prefixed texts.  All ranks run the same version (a version number
 // leads).
-constexpr uint64_t kCardVersion = 0x7474'6361'7264'0002;
+constexpr uint64_t kCardVersion = 0x7474'6361'7264'0003;
 constexpr uint64_t kMostTransports = 16;
 
 void put(std::string* out, uint64_t value) {
@@ -82,6 +82,7 @@ std::string encodeCard(const RankCard& card) {
   put(&out, card.settings);
   put(&out, card.calibration);
   put(&out, card.plans);
+  put(&out, card.device);
   put(&out, card.machine);
   put(&out, uint64_t{card.transports.size()});
   for (const auto& [name, address] : card.transports) {
@@ -107,6 +108,7 @@ Result<RankCard> decodeCard(int rank, const std::string& bytes) {
   card.settings = in.text();
   card.calibration = in.text();
   card.plans = in.text();
+  card.device = in.text();
   card.machine = in.text();
   const uint64_t nTransports = in.number();
   for (uint64_t i = 0; in.ok() && i < nTransports && i < kMostTransports; ++i) {

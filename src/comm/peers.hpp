@@ -17,6 +17,7 @@ struct RankCard {
   std::vector<std::pair<std::string, Address>> transports;  // those this rank has, by name
   std::string calibration;                                  // rank 0's is used by all
   std::string plans;                                        // see planReport(); with the transports
+  std::string device;                                       // names its CUDA device; "" on the host
   std::string machine;                                      // see machineReport(); with the transports
 };
 

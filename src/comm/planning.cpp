@@ -74,12 +74,12 @@ PlanRequest Comm::planRequest(const Shape& shape) const {
   request.shape.rank = 0;
   request.shape.inPlace = false;  // differs between ranks where only the root is in place
   request.links = planner_.links;
-  request.directPossible = planner_.links.intra && *planner_.links.intra != LinkKind::TcpLocal;
+  request.directPossible = !anyCuda_ && planner_.links.intra && *planner_.links.intra != LinkKind::TcpLocal;
   request.mostChannels =
       planner_.overrides.nChannels > 0 ? kMostChannels : std::min(kMostChannels, settings_.maxChannels);
-  request.boardBytes = links_->hasBoards() ? kBoardBytes : 0;
+  request.boardBytes = !anyCuda_ && links_->hasBoards() ? kBoardBytes : 0;
   request.ready = foreignPlans_.serving(request.shape);
-  request.mostLanes = kPointToPointLane;
+  request.mostLanes = mostLanes();
   request.overrides = planner_.overrides;
   return request;
 }
@@ -127,6 +127,7 @@ LinkKind Comm::kindOfLink(int peer) const {
 }
 
 bool Comm::lends(int peer, size_t bytes) const {
+  if (anyCuda_) return false;
   if (planner_.overrides.protocol) return *planner_.overrides.protocol == Protocol::Direct;
   const LinkKind kind = kindOfLink(peer);
   if (kind != LinkKind::ShmThreads && kind != LinkKind::ShmProcesses) return false;

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "src/base/config.hpp"
+#include "src/device/cuda_device.hpp"
 
 namespace tutti {
 namespace {
@@ -27,18 +28,6 @@ Result<CommSettings> fromEnvironment() {
   return s;
 }
 
-/// Where the ranks of `config` (TUTTI_DEVICE_AUTO: left open) are to compute.
-Status checkDevice(int device) {
-  const std::string text = configText("TUTTI_DEVICE");
-  if (text != "auto" && text != "host" && text != "cuda") {
-    return invalidUsage("TUTTI_DEVICE='", text, "' is not auto, host or cuda");
-  }
-  const bool asked = device == TUTTI_DEVICE_CUDA;
-  if (!asked && (device == TUTTI_DEVICE_HOST || text != "cuda")) return {};
-  return {tuttiUnhandledCudaError, cat(asked ? "config.device = TUTTI_DEVICE_CUDA" : "TUTTI_DEVICE=cuda",
-                                       ", but this build of Tutti has no CUDA support")};
-}
-
 /// A field of config that is set and within its range overrides `value`.
 Status take(const char* field, int given, int least, int most, int* value) {
   if (given == TUTTI_CONFIG_UNDEF_INT) return {};
@@ -54,6 +43,20 @@ Status takeFlag(const char* field, int given, bool* value) {
   TUTTI_TRY(take(field, given, 0, 1, &number));
   *value = number != 0;
   return {};
+}
+
+/// Where ranks compute that ask for `device`: a CUDA device's number, or -1 for the host.
+Result<int> resolveDevice(int device) {
+  const std::string text = configText("TUTTI_DEVICE");
+  if (text != "auto" && text != "host" && text != "cuda") {
+    return invalidUsage("TUTTI_DEVICE='", text, "' is not auto, host or cuda");
+  }
+  const bool asked = device == TUTTI_DEVICE_CUDA;
+  if (!asked && (device == TUTTI_DEVICE_HOST || text != "cuda")) return -1;
+  Result<cuda::Device> current = cuda::currentDevice();
+  if (current.ok()) return *current;
+  return Status(tuttiUnhandledCudaError, cat(asked ? "config.device = TUTTI_DEVICE_CUDA" : "TUTTI_DEVICE=cuda",
+                                             ", but ", current.status().message()));
 }
 
 // Reads no more than the caller's header knew of.
@@ -73,12 +76,12 @@ Result<tuttiConfig_t> readable(const tuttiConfig_t& config) {
 
 Result<CommSettings> resolveSettings(const tuttiConfig_t* config, const CommSettings* parent) {
   CommSettings s;
+  int device = TUTTI_DEVICE_AUTO;
   if (parent != nullptr) {
     s = *parent;
   } else {
     TUTTI_ASSIGN(s, fromEnvironment());
   }
-  int device = TUTTI_DEVICE_AUTO;
   if (config != nullptr) {
     TUTTI_ASSIGN(const tuttiConfig_t c, readable(*config));
     TUTTI_TRY(takeFlag("blocking", c.blocking, &s.blocking));
@@ -95,7 +98,9 @@ Result<CommSettings> resolveSettings(const tuttiConfig_t* config, const CommSett
     }
     if (c.commName != nullptr) s.name = c.commName;
   }
-  TUTTI_TRY(checkDevice(device));
+  if (parent == nullptr || device != TUTTI_DEVICE_AUTO) {
+    TUTTI_ASSIGN(s.cudaDevice, resolveDevice(device));
+  }
   TUTTI_TRY(checkTransportList(s.transports));
   return s;
 }

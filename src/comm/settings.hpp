@@ -15,6 +15,7 @@ struct CommSettings {
   int minChannels = 1;  // more than are possible are as many as are possible
   int maxChannels = 64;
   bool splitShare = true;
+  int cudaDevice = -1;  // the device that ranks compute on; -1: the host
   std::string transports;
   std::string name;
 };

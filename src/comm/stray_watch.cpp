@@ -49,6 +49,7 @@ std::optional<Suspicion> StrayWatch::findStray(uint64_t left) const {
     const std::optional<Fingerprint> pending = channel.pending();
     if (!pending) return;
     const CallParts parts = partsOf(*pending);
+    if (parts.kind == kKindControl) return;
     if (upTo(parts.sequence, left)) stray = Suspicion{.sequence = left, .rank = peer};
   });
   return stray;

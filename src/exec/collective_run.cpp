@@ -2,7 +2,7 @@
 
 namespace tutti {
 
-CollectiveRun::CollectiveRun(const Plan& plan) : states_(plan.lanes.size(), LaneState::Done) {
+CollectiveRun::CollectiveRun(const Plan& plan) : worker_(plan.worker), states_(plan.lanes.size(), LaneState::Done) {
   lanes_.reserve(plan.lanes.size());
   for (const BoundLane& lane : plan.lanes) lanes_.emplace_back(plan, lane);
 }
@@ -11,16 +11,21 @@ void CollectiveRun::begin(const CallBuffers& buffers, const Trimmings& trimmings
   buffers_ = buffers;
   divisor_ = trimmings.divisor;
   divided_ = trimmings.divided;
-  if (trimmings.scalar != nullptr) {
-    scale(buffers.reduction.dtype, trimmings.scaled.to, trimmings.scaled.from, trimmings.scalar,
-          trimmings.scaled.count);
-  }
+  begun_ = Status();
+  if (trimmings.scalar != nullptr) scaleFirst(trimmings);
   for (LaneRun& lane : lanes_) lane.begin(buffers_);
   std::fill(states_.begin(), states_.end(), LaneState::Running);
   running_ = lanes_.size();
 }
 
+void CollectiveRun::scaleFirst(const Trimmings& t) {
+  const tuttiDataType_t dtype = buffers_.reduction.dtype;
+  if (worker_ == nullptr) return scale(dtype, t.scaled.to, t.scaled.from, t.scalar, t.scaled.count);
+  begun_ = worker_->scale(dtype, t.scaled.to, t.scaled.from, t.scalar, t.scalarOnDevice, t.scaled.count);
+}
+
 Result<Progress> CollectiveRun::step() {
+  if (!begun_.ok()) return begun_;
   bool moved = false;
   for (size_t i = 0; i < lanes_.size(); ++i) {
     if (states_[i] == LaneState::Done) continue;
@@ -32,7 +37,12 @@ Result<Progress> CollectiveRun::step() {
     }
   }
   if (running_ > 0) return moved ? Progress::Moved : Progress::Blocked;
-  if (divisor_ != 0) divide(buffers_.reduction.dtype, divided_.to, divisor_, divided_.count);
+  if (divisor_ == 0) return Progress::Done;
+  if (worker_ != nullptr) {
+    TUTTI_TRY(worker_->divide(buffers_.reduction.dtype, divided_.to, divisor_, divided_.count));
+  } else {
+    divide(buffers_.reduction.dtype, divided_.to, divisor_, divided_.count);
+  }
   return Progress::Done;
 }
 

@@ -72,13 +72,13 @@ size_t LaneRun::sliceOf(const BoundOp& op) const {
 }
 
 const std::byte* LaneRun::readAddress(const Operand& operand) const {
-  if (operand.buffer == Buffer::Scratch) return plan_.scratch.get() + operand.offset;
+  if (operand.buffer == Buffer::Scratch) return plan_.scratch + operand.offset;
   const std::byte* base = operand.buffer == Buffer::Input ? buffers_->input : buffers_->output;
   return base + operand.offset + slice_ * plan_.sliceBytes;
 }
 
 std::byte* LaneRun::writeAddress(const Operand& operand) const {
-  if (operand.buffer == Buffer::Scratch) return plan_.scratch.get() + operand.offset;
+  if (operand.buffer == Buffer::Scratch) return plan_.scratch + operand.offset;
   TUTTI_ASSERT(operand.buffer == Buffer::Output);
   return buffers_->output + operand.offset + slice_ * plan_.sliceBytes;
 }
@@ -124,8 +124,13 @@ Result<bool> LaneRun::accumulate(const BoundOp& op, size_t bytes) {
   waitingOn_ = op.fromRanks[0];
   TUTTI_ASSIGN(const std::byte* message, op.from[0]->peek({bytes, buffers_->call}));
   if (message == nullptr) return false;
-  reducePair(buffers_->reduction, writeAddress(op.dst), readAddress(op.sources[0]), message,
-             bytes / plan_.elementBytes);
+  if (plan_.worker != nullptr) {
+    const void* const both[] = {readAddress(op.sources[0]), message};
+    TUTTI_TRY(plan_.worker->reduce(buffers_->reduction, writeAddress(op.dst), both, bytes / plan_.elementBytes));
+  } else {
+    reducePair(buffers_->reduction, writeAddress(op.dst), readAddress(op.sources[0]), message,
+               bytes / plan_.elementBytes);
+  }
   op.from[0]->release();
   return true;
 }
@@ -152,7 +157,7 @@ Result<bool> LaneRun::gather(const BoundOp& op, size_t bytes) {
 Result<bool> LaneRun::combine(const BoundOp& op, size_t bytes) {
   if (op.hasDst) {
     std::byte* dst = writeAddress(op.dst);
-    compute(op, dst, bytes);
+    TUTTI_TRY(compute(op, dst, bytes));
     releaseAll(op);
     value_ = dst;
     return true;
@@ -170,14 +175,18 @@ Result<bool> LaneRun::combine(const BoundOp& op, size_t bytes) {
     if (room.empty()) return false;
     to = staging_ = room.data();
   }
-  compute(op, to, bytes);
+  TUTTI_TRY(compute(op, to, bytes));
   releaseAll(op);
   value_ = to;
   return true;
 }
 
-void LaneRun::compute(const BoundOp& op, std::byte* dst, size_t bytes) {
+Status LaneRun::compute(const BoundOp& op, std::byte* dst, size_t bytes) {
   const size_t count = bytes / plan_.elementBytes;
+  if (plan_.worker != nullptr) {
+    if (operands_.size() == 1) return plan_.worker->copy(dst, operands_[0], bytes);
+    return plan_.worker->reduce(buffers_->reduction, dst, operands_, count);
+  }
   if (operands_.size() == 1) {
     if (dst != operands_[0]) copyPiece(dst, operands_[0], bytes, op.outputBytes);
   } else if (operands_.size() == 2) {
@@ -189,6 +198,7 @@ void LaneRun::compute(const BoundOp& op, std::byte* dst, size_t bytes) {
     reduceMany(buffers_->reduction, dst, std::span(operands_).first(done), count, outputBytes);
     for (; done < operands_.size(); ++done) reducePair(buffers_->reduction, dst, dst, operands_[done], count);
   }
+  return {};
 }
 
 void LaneRun::releaseAll(const BoundOp& op) {

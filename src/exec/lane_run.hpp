@@ -55,7 +55,7 @@ class LaneRun {
   Result<bool> loansReturned(const BoundOp& op);
   Status forgetReturned();
   Result<bool> allLoansReturned();
-  void compute(const BoundOp& op, std::byte* dst, size_t bytes);
+  Status compute(const BoundOp& op, std::byte* dst, size_t bytes);
   void releaseAll(const BoundOp& op);
   void resetOp();
   void nextOp();

@@ -181,7 +181,7 @@ Layout evenLayout(const Schedule& schedule, size_t count, size_t elementBytes) {
 }
 
 Result<std::unique_ptr<Plan>> bindPlan(Schedule schedule, const Layout& layout, size_t elementBytes, size_t sliceBytes,
-                                       const ChannelFinder& channel) {
+                                       const ChannelFinder& channel, const ScratchLender& lend) {
   auto plan = std::make_unique<Plan>();
   plan->schedule = std::move(schedule);
   plan->elementBytes = elementBytes;
@@ -192,8 +192,13 @@ Result<std::unique_ptr<Plan>> bindPlan(Schedule schedule, const Layout& layout, 
     plan->lanes.push_back(std::move(bound));
   }
   plan->scratchBytes = static_cast<size_t>(plan->schedule.nScratch) * sliceBytes;
+  if (lend != nullptr) {
+    TUTTI_ASSIGN(plan->scratch, lend(plan->scratchBytes));
+    return plan;
+  }
   // Not zeroed on purpose: the verifier has shown that nothing is read before it is written.
-  plan->scratch = std::make_unique_for_overwrite<std::byte[]>(std::max<size_t>(plan->scratchBytes, 1));
+  plan->ownScratch = std::make_unique_for_overwrite<std::byte[]>(std::max<size_t>(plan->scratchBytes, 1));
+  plan->scratch = plan->ownScratch.get();
   return plan;
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "src/base/status.hpp"
+#include "src/exec/worker.hpp"
 #include "src/schedule/schedule.hpp"
 #include "transport/transport.hpp"
 
@@ -94,16 +95,23 @@ struct Plan {
   /// mapped.  Each rank's own business: receivers take what comes.
   bool lendsAll = false;
   std::vector<BoundLane> lanes;
-  std::unique_ptr<std::byte[]> scratch;
+  std::unique_ptr<std::byte[]> ownScratch;
+  std::byte* scratch = nullptr;  // ownScratch, or what the plan's owner has lent
   size_t scratchBytes = 0;
+  /// Who copies and reduces; null: the executor itself, on host memory.  Borrowed.
+  Worker* worker = nullptr;
 };
 
 /// Opens (or finds) the channel of a lane to a peer.
 using ChannelFinder = std::function<Result<Channel*>(int peer, int lane)>;
 
+/// Gives scratch memory of at least so many bytes, which outlives the plan.
+using ScratchLender = std::function<Result<std::byte*>(size_t bytes)>;
+
 /// Bind `schedule`.  sliceBytes: a multiple of elementBytes, at most the slot size of every channel; more where
-/// channels take larger messages in pieces and nothing is built in slots. Errors: those of the finder.
+/// channels take larger messages in pieces and nothing is built in slots.  lend: null: the plan has scratch memory of
+/// its own, on the host.  Errors: those of the finder and of the lender.
 Result<std::unique_ptr<Plan>> bindPlan(Schedule schedule, const Layout& layout, size_t elementBytes, size_t sliceBytes,
-                                       const ChannelFinder& channel);
+                                       const ChannelFinder& channel, const ScratchLender& lend = nullptr);
 
 }  // namespace tutti

@@ -18,7 +18,14 @@ inline float element(int rank, int block, size_t i) {
 }
 
 /// Where a buffer comes from.
-enum class Memory : uint8_t { Plain, Allocated };  // malloc, tuttiMemAlloc
+enum class Memory : uint8_t { Plain, Allocated, Other };  // malloc, tuttiMemAlloc, what otherMemory gives
+
+/// Memory of a kind that this file does not know, such as a device's; the host must be able to read and write it.
+struct MemorySource {
+  void* (*allocate)(size_t bytes) = nullptr;  // null if there is none
+  void (*free)(void*) = nullptr;
+};
+inline MemorySource otherMemory;
 
 /// Memory for `count` floats at an address that is `shift` bytes off a 64-byte boundary, filled with a poison.
 class FloatBuffer {
@@ -29,6 +36,10 @@ class FloatBuffer {
     if (memory == Memory::Plain) {
       bytes_.resize(bytes);
       start = bytes_.data();
+    } else if (memory == Memory::Other) {
+      other_ = otherMemory.allocate(bytes);
+      start = static_cast<unsigned char*>(other_);
+      if (start == nullptr) throw std::bad_alloc();
     } else if (tuttiMemAlloc(&allocated_, bytes) == tuttiSuccess) {
       start = static_cast<unsigned char*>(allocated_);
     } else {
@@ -39,7 +50,10 @@ class FloatBuffer {
   }
   FloatBuffer(const FloatBuffer&) = delete;
   FloatBuffer& operator=(const FloatBuffer&) = delete;
-  ~FloatBuffer() { tuttiMemFree(allocated_); }
+  ~FloatBuffer() {
+    tuttiMemFree(allocated_);
+    if (other_ != nullptr) otherMemory.free(other_);
+  }
   void* at(size_t i) { return data_ + i * sizeof(float); }
   float get(size_t i) const {
     float value;
@@ -52,6 +66,7 @@ class FloatBuffer {
  private:
   std::vector<unsigned char> bytes_;
   void* allocated_ = nullptr;
+  void* other_ = nullptr;
   unsigned char* data_;
   size_t count_;
 };
@@ -63,6 +78,7 @@ struct CheckOptions {
   Memory memory = Memory::Plain;
   int root = 0;
   tuttiStream_t stream = nullptr;
+  std::function<std::string()> synchronize = nullptr;  // in place of tuttiStreamSynchronize
 };
 
 std::string checkAllReduce(const Rank& r, const CheckOptions& o);

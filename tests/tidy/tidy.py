@@ -18,6 +18,7 @@ MAY_INCLUDE = {
     "transport/shm": {"transport", "src/device"},
     "transport/tcp": {"transport"},
     "transport/sim": {"transport", "src/bootstrap"},
+    "transport/cuda": {"transport", "src/device"},
     "algorithms": {"src/schedule", "src/plan"},
     "src/exec": {"src/schedule", "transport", "src/device"},
     "src/bootstrap": {"transport"},
@@ -26,7 +27,7 @@ MAY_INCLUDE = {
     "src/import": {"src/schedule"},
     "src/sim": {"src/schedule", "src/topology", "algorithms"},
     "src/comm": {"src/bootstrap", "src/plan", "src/exec", "src/schedule", "src/device", "transport", "transport/self",
-                 "transport/shm", "transport/tcp", "algorithms", "src/topology", "src/import"},
+                 "transport/shm", "transport/tcp", "transport/cuda", "algorithms", "src/topology", "src/import"},
     "src/api": {"src/comm", "src/bootstrap", "src/device"},
     "perf/common": set(),
 }

@@ -1,0 +1,234 @@
+#include "src/comm/cuda_side.hpp"
+
+#include <time.h>
+
+#include <algorithm>
+
+#include "src/base/config.hpp"
+#include "src/base/log.hpp"
+
+namespace tutti {
+namespace {
+
+// The host channel that carries credits for a lane.  Lanes of collectives are below kMostCudaLanes.
+int creditLane(int lane) { return lane == kPointToPointLane ? kMostCudaLanes : kMostCudaLanes + 1 + lane; }
+static_assert(kMostCudaLanes + 1 + (kMostCudaLanes - 1) < kPointToPointLane);
+
+// How long streams may take to leave their waits after a failure.
+constexpr int kLetGoMs = 5000;
+constexpr int64_t kPollNs = 200'000;
+
+void waitBriefly() {
+  timespec time{0, kPollNs};
+  nanosleep(&time, nullptr);
+}
+
+}  // namespace
+
+Result<CudaWay> cudaWay(const std::vector<RankCard>& cards) {
+  bool any = false;
+  bool streams = true;  // whether that way is possible
+  for (const RankCard& card : cards) {
+    any = any || !card.device.empty();
+    streams = streams && !card.device.empty() && card.info.hostId == cards.front().info.hostId;
+  }
+  if (!any) return CudaWay::None;
+  const std::string asked = configText("TUTTI_CUDA_EXECUTOR");
+  if (asked == "proxy") return CudaWay::Proxy;
+  if (asked == "stream" && !streams) {
+    return invalidUsage("TUTTI_CUDA_EXECUTOR=stream needs all ranks on CUDA devices of one host");
+  }
+  if (asked == "stream" || asked == "auto") return streams ? CudaWay::Stream : CudaWay::Proxy;
+  return invalidUsage("TUTTI_CUDA_EXECUTOR='", asked, "' is not auto, stream or proxy");
+}
+
+Result<std::unique_ptr<CudaSide>> CudaSide::create(cuda::Device ordinal, int nRanks, uint32_t slots) {
+  TUTTI_ASSIGN(std::shared_ptr<cuda::CudaDevice> device, cuda::CudaDevice::open(ordinal));
+  TUTTI_ASSIGN(std::shared_ptr<const CudaKernels> kernels, CudaKernels::load(device));
+  std::unique_ptr<CudaSide> side(new CudaSide(device, std::move(kernels), slots));
+  for (cuda::EventHandle* event : {&side->fork_, &side->join_, &side->done_}) TUTTI_TRY(event->create(device));
+  const cuda::CudaScope scope(*device);
+  TUTTI_CUDA(device->driver(), cuStreamCreate(&side->rescue_, cuda::kStreamNonBlocking));
+  TUTTI_TRY(side->makeWords(nRanks));
+  return side;
+}
+
+Status CudaSide::makeWords(int nRanks) {
+  const size_t channels = static_cast<size_t>(nRanks) * (kMostCudaLanes + 1);
+  TUTTI_ASSIGN(cuda::DeviceMemory words,
+               cuda::DeviceMemory::allocate(
+                   device_, channels * cuda::InboxLayout{slots_, 0}.wordBytes() + cuda::InboxLayout::kWordStride));
+  TUTTI_TRY(words.zero());
+  memory_->words = std::make_shared<cuda::DeviceMemory>(std::move(words));
+  return {};
+}
+
+CudaSide::~CudaSide() {
+  proxy_.reset();
+  const cuda::CudaScope scope(*device_);
+  memory_.reset();
+  if (rescue_ != nullptr) device_->driver().cuStreamDestroy(rescue_);
+}
+
+std::string CudaSide::card() const { return device_->uuid(); }
+
+Status CudaSide::meet(CudaWay way, int rank, const std::vector<RankCard>& cards) {
+  if (way == CudaWay::Proxy) return startProxy();
+  const RankCard& mine = cards[static_cast<size_t>(rank)];
+  for (const RankCard& card : cards) {
+    if (card.device != mine.device) TUTTI_TRY(reach(card.device));
+  }
+  return {};
+}
+
+Status CudaSide::startProxy() {
+  ops_.use(rescue_);
+  TUTTI_ASSIGN(proxy_, HostStream::create());
+  return {};
+}
+
+/// Has this device use the memory of another one in kernels and copies.
+Status CudaSide::reach(const std::string& uuid) {
+  int count = 0;
+  TUTTI_CUDA(device_->driver(), cuDeviceGetCount(&count));
+  for (cuda::Device other = 0; other < count; ++other) {
+    TUTTI_ASSIGN(std::shared_ptr<cuda::CudaDevice> peer, cuda::CudaDevice::open(other));
+    if (peer->uuid() != uuid) continue;
+    int can = 0;
+    TUTTI_CUDA(device_->driver(), cuDeviceCanAccessPeer(&can, device_->ordinal(), other));
+    if (can == 0) {
+      return invalidUsage("CUDA devices ", device_->ordinal(), " and ", other,
+                          " have no peer access; TUTTI_CUDA_EXECUTOR=proxy does without");
+    }
+    const cuda::CudaScope scope(*device_);
+    const cuda::Error enabled = device_->driver().cuCtxEnablePeerAccess(peer->context(), 0);
+    if (enabled != cuda::kErrorPeerAccessAlreadyEnabled) {
+      TUTTI_TRY(cuda::check(device_->driver(), enabled, "cuCtxEnablePeerAccess"));
+    }
+    peers_.push_back(std::move(peer));
+    return {};
+  }
+  return invalidUsage(
+      "this process does not see the CUDA device of another rank (see CUDA_VISIBLE_DEVICES); "
+      "TUTTI_CUDA_EXECUTOR=proxy needs not to");
+}
+
+bool CudaSide::capturing(cuda::Stream stream) const {
+  int status = cuda::kCaptureNone;
+  return device_->driver().cuStreamIsCapturing(stream, &status) == cuda::kSuccess && status != cuda::kCaptureNone;
+}
+
+// A capture sees only itself: what came before it is its launcher's to order.
+Status CudaSide::begin(std::span<const cuda::Stream> streams) {
+  const cuda::Driver& driver = device_->driver();
+  const cuda::Stream main = streams.front();
+  if (proxy_ == nullptr) ops_.use(main);
+  for (const cuda::Stream other : streams.subspan(1)) {
+    TUTTI_CUDA(driver, cuEventRecord(fork_.get(), other));
+    TUTTI_CUDA(driver, cuStreamWaitEvent(main, fork_.get(), 0));
+  }
+  if (last_ && *last_ != main && !capturing(main)) TUTTI_CUDA(driver, cuStreamWaitEvent(main, done_.get(), 0));
+  return {};
+}
+
+Status CudaSide::end(std::span<const cuda::Stream> streams) {
+  const cuda::Driver& driver = device_->driver();
+  const cuda::Stream main = streams.front();
+  if (!capturing(main)) {
+    TUTTI_CUDA(driver, cuEventRecord(done_.get(), main));
+    last_ = main;
+  }
+  if (streams.size() > 1) TUTTI_CUDA(driver, cuEventRecord(join_.get(), main));
+  for (const cuda::Stream other : streams.subspan(1)) TUTTI_CUDA(driver, cuStreamWaitEvent(other, join_.get(), 0));
+  return {};
+}
+
+/// The word after those of all channels.  1: the job that streams wait for has ended.
+cuda::Address CudaSide::gate() const {
+  return memory_->words->address() + memory_->words->bytes() - cuda::InboxLayout::kWordStride;
+}
+
+// One gate serves all calls: a call's streams close it behind them before the next call's are ready.
+Result<std::shared_ptr<cuda::EventHandle>> CudaSide::submit(std::span<const cuda::Stream> streams) {
+  const cuda::CudaScope scope(*device_);
+  TUTTI_TRY(begin(streams));
+  auto ready = std::make_shared<cuda::EventHandle>();
+  TUTTI_TRY(ready->create(device_));
+  TUTTI_CUDA(device_->driver(), cuEventRecord(ready->get(), streams.front()));
+  cuda::StreamOps caller(device_);
+  caller.use(streams.front());
+  TUTTI_TRY(caller.waitFor(gate(), 1));
+  Status status = caller.write(gate(), 0);
+  if (status.ok()) status = end(streams);
+  if (status.ok()) return ready;
+  endJob();
+  return status;
+}
+
+Status CudaSide::beginJob(const cuda::EventHandle& ready) {
+  TUTTI_CUDA(device_->driver(), cuStreamWaitEvent(rescue_, ready.get(), 0));
+  return {};
+}
+
+bool CudaSide::reached(const cuda::EventHandle& ready) const {
+  return device_->driver().cuEventQuery(ready.get()) != cuda::kErrorNotReady;
+}
+
+void CudaSide::endJob() {
+  const cuda::CudaScope scope(*device_);
+  if (const Status status = ops_.write(gate(), 1); !status.ok()) TUTTI_WARN("cuda", status.message());
+}
+
+Result<Channel*> CudaSide::channel(Links& links, int peer, int lane, size_t slotBytes, Deadline deadline) {
+  if (proxy_ != nullptr) {
+    std::unique_ptr<cuda::StagedChannel>& staged = memory_->staged[{peer, lane}];
+    if (staged == nullptr) {
+      TUTTI_ASSIGN(Channel * host, links.channel(peer, lane, deadline));
+      staged = std::make_unique<cuda::StagedChannel>(ops_, host);
+    }
+    return static_cast<Channel*>(staged.get());
+  }
+  std::unique_ptr<cuda::StreamChannel>& known = memory_->channels[{peer, lane}];
+  if (known == nullptr) {
+    cuda::HostPair hosts;
+    TUTTI_ASSIGN(hosts.tokens, links.channel(peer, lane, deadline));
+    TUTTI_ASSIGN(hosts.credits, links.channel(peer, creditLane(lane), deadline));
+    const cuda::InboxLayout layout{slots_, slotBytes};
+    const int number = peer * (kMostCudaLanes + 1) + std::min(lane, kMostCudaLanes);
+    const cuda::InboxWords words{memory_->words, static_cast<size_t>(number) * layout.wordBytes()};
+    TUTTI_ASSIGN(known, cuda::StreamChannel::create(ops_, hosts, layout, words, processIdentity()));
+  }
+  return static_cast<Channel*>(known.get());
+}
+
+Result<std::byte*> CudaSide::grow(std::vector<cuda::DeviceMemory>* memory, size_t bytes) {
+  if (bytes == 0) return static_cast<std::byte*>(nullptr);
+  if (memory->empty() || memory->back().bytes() < bytes) {
+    const size_t before = memory->empty() ? 0 : memory->back().bytes();
+    TUTTI_ASSIGN(cuda::DeviceMemory more, cuda::DeviceMemory::allocate(device_, std::max(bytes, 2 * before)));
+    memory->push_back(std::move(more));
+  }
+  return memory->back().data();
+}
+
+bool CudaSide::idle() const {
+  if (!last_) return true;
+  const cuda::CudaScope scope(*device_);
+  return device_->driver().cuEventQuery(done_.get()) != cuda::kErrorNotReady;
+}
+
+bool CudaSide::letGo() {
+  const cuda::CudaScope scope(*device_);
+  const Deadline end = Deadline::inMs(kLetGoMs);
+  while (!idle()) {
+    if (end.passed()) {
+      TUTTI_WARN("cuda", "streams of an aborted communicator are still busy after ", kLetGoMs, " ms");
+      return false;
+    }
+    for (const auto& [key, channel] : memory_->channels) (void)channel->letGo(rescue_);
+    waitBriefly();
+  }
+  return true;
+}
+
+}  // namespace tutti

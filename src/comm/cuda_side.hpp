@@ -1,0 +1,121 @@
+// What a communicator has on a CUDA device: its device, stream order, channels and memory.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "src/comm/links.hpp"
+#include "src/device/host_stream.hpp"
+#include "src/exec/stream_worker.hpp"
+#include "transport/cuda/staged_channel.hpp"
+#include "transport/cuda/stream_channel.hpp"
+
+namespace tutti {
+
+/// How calls of CUDA ranks are carried out; the same on all of them.
+enum class CudaWay : uint8_t {
+  None,    // no rank is on a CUDA device
+  Stream,  // the caller enqueues all of it: all ranks are on CUDA devices of one host
+  Proxy,   // a thread of the rank's walks the plan, and bytes pass through host memory: any ranks
+};
+/// Errors: InvalidUsage: TUTTI_CUDA_EXECUTOR cannot be honoured.
+Result<CudaWay> cudaWay(const std::vector<RankCard>& cards);
+
+/// Lanes that collectives may have on CUDA ranks: as many host channels again carry credits.
+inline constexpr int kMostCudaLanes = 31;
+
+/// One thread at a time (the communicator's turn), but for device().  Nothing waits for the device but drain() and, as
+/// the driver does it, allocations.
+class CudaSide {
+ public:
+  /// Errors: as CudaDevice::open and CudaKernels::load.
+  static Result<std::unique_ptr<CudaSide>> create(cuda::Device ordinal, int nRanks, uint32_t slots);
+  /// All work of this communicator must have ended, or drain() have given up.
+  ~CudaSide();
+
+  const cuda::CudaDevice& device() const { return *device_; }
+  Worker& worker() { return worker_; }
+  /// What other ranks must know of this one's device, as text.
+  std::string card() const;
+  /// Goes the way that was chosen; on Stream lets the device reach the other ranks' devices.  Errors: InvalidUsage
+  /// where it cannot.
+  Status meet(CudaWay way, int rank, const std::vector<RankCard>& cards);
+  /// The thread that carries calls, null if the caller does.
+  HostStream* proxy() const { return proxy_.get(); }
+
+  /// Calls on `streams` begin: what is enqueued from now on follows all of them, and earlier calls.
+  Status begin(std::span<const cuda::Stream> streams);
+  /// They are enqueued: all of `streams` follow them.
+  Status end(std::span<const cuda::Stream> streams);
+
+  /// On the way of the proxy, by the caller: `streams` come to a call that a job will carry out, and wait for its end.
+  /// What the job's work must follow.  Errors: UnhandledCudaError; nothing waits then.
+  Result<std::shared_ptr<cuda::EventHandle>> submit(std::span<const cuda::Stream> streams);
+  /// By the job: what is enqueued from now on follows `ready`; then, whatever became of it, that its work is enqueued.
+  Status beginJob(const cuda::EventHandle& ready);
+  /// Whether the streams have come to the call.
+  bool reached(const cuda::EventHandle& ready) const;
+  void endJob();
+  /// Whether `stream` is being captured into a graph.
+  bool capturing(cuda::Stream stream) const;
+
+  /// The channel to `peer` for `lane`, over one or two host channels of `links`.  Errors: as Links::channel; memory.
+  Result<Channel*> channel(Links& links, int peer, int lane, size_t slotBytes, Deadline deadline);
+
+  /// Device memory of at least `bytes`, the same for all plans: calls follow one another.  Never freed before the
+  /// communicator, because graphs may have captured its address.
+  Result<std::byte*> scratch(size_t bytes) { return grow(&memory_->scratch, bytes); }
+  /// The same for scaled input.
+  Result<std::byte*> workspace(size_t bytes) { return grow(&memory_->workspace, bytes); }
+
+  /// Whether all that has been enqueued by calls outside of captures has ended.
+  bool idle() const;
+  /// After a failure: have streams leave every wait for other ranks.  True once idle; false if they are still busy
+  /// after some seconds, with what the program has enqueued before.
+  bool letGo();
+  /// What streams may use is never freed.
+  void keepMemory() { (void)memory_.release(); }
+
+ private:
+  CudaSide(std::shared_ptr<cuda::CudaDevice> device, std::shared_ptr<const CudaKernels> kernels, uint32_t slots)
+      : device_(std::move(device)), slots_(slots), ops_(device_), worker_(std::move(kernels), &ops_) {}
+  Status makeWords(int nRanks);
+  Result<std::byte*> grow(std::vector<cuda::DeviceMemory>* memory, size_t bytes);
+  Status reach(const std::string& uuid);
+  Status startProxy();
+  cuda::Address gate() const;
+
+  std::shared_ptr<cuda::CudaDevice> device_;
+  uint32_t slots_;
+  cuda::StreamOps ops_;
+  StreamWorker worker_;
+  cuda::EventHandle fork_, join_, done_;
+  cuda::Stream rescue_ = nullptr;  // on the way of the proxy: the stream of its work
+  std::unique_ptr<HostStream> proxy_;
+  std::optional<cuda::Stream> last_;  // of the last call outside of captures
+  std::vector<std::shared_ptr<cuda::CudaDevice>> peers_;
+  /// What streams may use.
+  struct Memory {
+    std::shared_ptr<cuda::DeviceMemory> words;  // of all channels
+    std::map<std::pair<int, int>, std::unique_ptr<cuda::StreamChannel>> channels;
+    std::map<std::pair<int, int>, std::unique_ptr<cuda::StagedChannel>> staged;
+    std::vector<cuda::DeviceMemory> scratch, workspace;  // the last is the one in use
+  };
+  std::unique_ptr<Memory> memory_ = std::make_unique<Memory>();
+};
+
+/// The device's context is current while this lives, if there is a device.
+class DeviceScope {
+ public:
+  explicit DeviceScope(const CudaSide* side) {
+    if (side != nullptr) scope_.emplace(side->device());
+  }
+
+ private:
+  std::optional<cuda::CudaScope> scope_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,145 @@
+// What Tutti uses of the CUDA driver's interface, declared here so that it builds on machines without the toolkit.
+//
+// The driver keeps these names, values and layouts stable for compiled programs.  Where cuda.h is installed, a test
+// holds every one of them against it.  Source: CUDA Driver API reference, CUDA 13.0.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+struct CUctx_st;
+struct CUstream_st;
+struct CUevent_st;
+struct CUmod_st;
+struct CUfunc_st;
+struct CUgraph_st;
+struct CUgraphExec_st;
+
+namespace tutti::cuda {
+
+using Error = int;  // CUresult
+using Device = int;
+using Address = uint64_t;  // CUdeviceptr
+using Context = CUctx_st*;
+using Stream = CUstream_st*;
+using Event = CUevent_st*;
+using Module = CUmod_st*;
+using Function = CUfunc_st*;
+using Graph = CUgraph_st*;
+using GraphExec = CUgraphExec_st*;
+using HostFunction = void (*)(void*);
+
+inline constexpr Error kSuccess = 0;
+inline constexpr Error kErrorInvalidValue = 1;
+inline constexpr Error kErrorOutOfMemory = 2;
+inline constexpr Error kErrorNotInitialized = 3;
+inline constexpr Error kErrorNoDevice = 100;
+inline constexpr Error kErrorInvalidDevice = 101;
+inline constexpr Error kErrorInvalidImage = 200;
+inline constexpr Error kErrorInvalidContext = 201;
+inline constexpr Error kErrorInvalidHandle = 400;
+inline constexpr Error kErrorNotFound = 500;
+inline constexpr Error kErrorNotReady = 600;
+inline constexpr Error kErrorIllegalAddress = 700;
+inline constexpr Error kErrorPeerAccessAlreadyEnabled = 704;
+inline constexpr Error kErrorNotSupported = 801;
+inline constexpr Error kErrorCaptureUnsupported = 900;
+
+// CUdevice_attribute
+inline constexpr int kAttributeMultiprocessors = 16;
+inline constexpr int kAttributeUnifiedAddressing = 41;
+inline constexpr int kAttributeMajor = 75;
+inline constexpr int kAttributeMinor = 76;
+inline constexpr int kAttributePageableAccess = 88;
+
+// CUpointer_attribute and CUmemorytype
+inline constexpr int kPointerMemoryType = 2;
+inline constexpr int kPointerIsManaged = 8;
+inline constexpr int kPointerDeviceOrdinal = 9;
+inline constexpr int kPointerIpcCapable = 10;
+inline constexpr int kPointerMapped = 13;
+inline constexpr unsigned kMemoryTypeHost = 1;
+inline constexpr unsigned kMemoryTypeDevice = 2;
+
+// Flags
+inline constexpr unsigned kStreamNonBlocking = 1;
+inline constexpr unsigned kEventDisableTiming = 2;
+inline constexpr unsigned kIpcLazyPeerAccess = 1;
+inline constexpr unsigned kHostAllocPortable = 1;
+inline constexpr unsigned kHostAllocDeviceMap = 2;
+inline constexpr unsigned kManagedGlobal = 1;
+inline constexpr unsigned kWaitGreaterOrEqual = 0;
+inline constexpr unsigned kWaitEqual = 1;
+inline constexpr int kCaptureNone = 0;
+inline constexpr int kCaptureActive = 1;
+inline constexpr int kCaptureModeThreadLocal = 1;
+inline constexpr int kCaptureModeRelaxed = 2;
+
+struct IpcHandle {  // CUipcMemHandle
+  char reserved[64];
+};
+struct Uuid {  // CUuuid
+  char bytes[16];
+};
+
+// Every driver function that Tutti or its tests call: name, version of the interface, parameters.  The version picks
+// one form of a function for ever, whatever newer forms a driver has.
+#define TUTTI_CUDA_FUNCTIONS(X)                                                                           \
+  X(cuInit, 2000, (unsigned flags))                                                                       \
+  X(cuDriverGetVersion, 2020, (int* version))                                                             \
+  X(cuGetErrorName, 6000, (Error error, const char** text))                                               \
+  X(cuGetErrorString, 6000, (Error error, const char** text))                                             \
+  X(cuDeviceGetCount, 2000, (int* count))                                                                 \
+  X(cuDeviceGet, 2000, (Device * device, int ordinal))                                                    \
+  X(cuDeviceGetName, 2000, (char* name, int bytes, Device device))                                        \
+  X(cuDeviceGetUuid, 11040, (Uuid * uuid, Device device))                                                 \
+  X(cuDeviceGetAttribute, 2000, (int* value, int attribute, Device device))                               \
+  X(cuDeviceCanAccessPeer, 4000, (int* can, Device device, Device peer))                                  \
+  X(cuDevicePrimaryCtxRetain, 7000, (Context * context, Device device))                                   \
+  X(cuDevicePrimaryCtxRelease, 11000, (Device device))                                                    \
+  X(cuCtxGetCurrent, 4000, (Context * context))                                                           \
+  X(cuCtxPushCurrent, 4000, (Context context))                                                            \
+  X(cuCtxPopCurrent, 4000, (Context * context))                                                           \
+  X(cuCtxGetDevice, 2000, (Device * device))                                                              \
+  X(cuCtxEnablePeerAccess, 4000, (Context peer, unsigned flags))                                          \
+  X(cuMemAlloc, 3020, (Address * address, size_t bytes))                                                  \
+  X(cuMemAllocManaged, 6000, (Address * address, size_t bytes, unsigned flags))                           \
+  X(cuMemFree, 3020, (Address address))                                                                   \
+  X(cuMemHostAlloc, 2020, (void** memory, size_t bytes, unsigned flags))                                  \
+  X(cuMemFreeHost, 2000, (void* memory))                                                                  \
+  X(cuPointerGetAttributes, 7000, (unsigned count, int* attributes, void** data, Address address))        \
+  X(cuMemcpyAsync, 4000, (Address dst, Address src, size_t bytes, Stream stream))                         \
+  X(cuMemsetD8Async, 3020, (Address dst, unsigned char value, size_t bytes, Stream stream))               \
+  X(cuMemsetD32Async, 3020, (Address dst, unsigned value, size_t count, Stream stream))                   \
+  X(cuIpcGetMemHandle, 4010, (IpcHandle * handle, Address address))                                       \
+  X(cuIpcOpenMemHandle, 11000, (Address * address, IpcHandle handle, unsigned flags))                     \
+  X(cuIpcCloseMemHandle, 4010, (Address address))                                                         \
+  X(cuStreamCreate, 2000, (Stream * stream, unsigned flags))                                              \
+  X(cuStreamDestroy, 4000, (Stream stream))                                                               \
+  X(cuStreamSynchronize, 2000, (Stream stream))                                                           \
+  X(cuStreamQuery, 2000, (Stream stream))                                                                 \
+  X(cuStreamWaitEvent, 3020, (Stream stream, Event event, unsigned flags))                                \
+  X(cuStreamIsCapturing, 10000, (Stream stream, int* status))                                             \
+  X(cuThreadExchangeStreamCaptureMode, 10010, (int* mode))                                                \
+  X(cuStreamWaitValue32, 11070, (Stream stream, Address address, uint32_t value, unsigned flags))         \
+  X(cuStreamWriteValue32, 11070, (Stream stream, Address address, uint32_t value, unsigned flags))        \
+  X(cuEventCreate, 2000, (Event * event, unsigned flags))                                                 \
+  X(cuEventDestroy, 4000, (Event event))                                                                  \
+  X(cuEventRecord, 2000, (Event event, Stream stream))                                                    \
+  X(cuEventQuery, 2000, (Event event))                                                                    \
+  X(cuEventSynchronize, 2000, (Event event))                                                              \
+  X(cuLaunchHostFunc, 10000, (Stream stream, HostFunction function, void* data))                          \
+  X(cuLaunchKernel, 4000,                                                                                 \
+    (Function function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY, \
+     unsigned blockZ, unsigned sharedBytes, Stream stream, void** parameters, void** extra))              \
+  X(cuModuleLoadData, 2000, (Module * module, const void* image))                                         \
+  X(cuModuleGetFunction, 2000, (Function * function, Module module, const char* name))                    \
+  X(cuModuleUnload, 2000, (Module module))                                                                \
+  X(cuStreamBeginCapture, 10010, (Stream stream, int mode))                                               \
+  X(cuStreamEndCapture, 10000, (Stream stream, Graph * graph))                                            \
+  X(cuGraphInstantiateWithFlags, 11040, (GraphExec * exec, Graph graph, unsigned long long flags))        \
+  X(cuGraphLaunch, 10000, (GraphExec exec, Stream stream))                                                \
+  X(cuGraphExecDestroy, 10000, (GraphExec exec))                                                          \
+  X(cuGraphDestroy, 10000, (Graph graph))
+
+}  // namespace tutti::cuda

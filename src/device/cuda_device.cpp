@@ -1,0 +1,138 @@
+#include "src/device/cuda_device.hpp"
+
+#include <utility>
+
+namespace tutti::cuda {
+
+std::string describe(const MemoryInfo& info) {
+  switch (info.kind) {
+    case MemoryInfo::Kind::Pageable: return "pageable host memory";
+    case MemoryInfo::Kind::Pinned: return "pinned host memory";
+    case MemoryInfo::Kind::OnDevice: return cat("memory of CUDA device ", info.device);
+    case MemoryInfo::Kind::Managed: return "managed memory";
+  }
+  return "memory";
+}
+
+Result<Device> currentDevice() {
+  TUTTI_ASSIGN(const Driver* d, driver());
+  Device device = 0;
+  // Without a current context the call fails, and a runtime program would be on device 0.
+  if (d->cuCtxGetDevice(&device) != kSuccess) device = 0;
+  return device;
+}
+
+Result<std::shared_ptr<CudaDevice>> CudaDevice::open(Device ordinal) {
+  TUTTI_ASSIGN(const Driver* d, tutti::cuda::driver());
+  int count = 0;
+  TUTTI_CUDA(*d, cuDeviceGetCount(&count));
+  if (ordinal < 0 || ordinal >= count) {
+    return invalidArgument("there is no CUDA device ", ordinal, "; the driver shows ", count);
+  }
+  std::shared_ptr<CudaDevice> device(new CudaDevice(*d, ordinal));
+  TUTTI_CUDA(*d, cuDevicePrimaryCtxRetain(&device->context_, ordinal));
+  TUTTI_TRY(device->readAttributes());
+  return device;
+}
+
+Status CudaDevice::readAttributes() {
+  Uuid uuid;
+  TUTTI_CUDA(driver_, cuDeviceGetUuid(&uuid, ordinal_));
+  uuid_.assign(uuid.bytes, sizeof uuid.bytes);
+  TUTTI_CUDA(driver_, cuDeviceGetAttribute(&multiprocessors_, kAttributeMultiprocessors, ordinal_));
+  int pageable = 0;
+  TUTTI_CUDA(driver_, cuDeviceGetAttribute(&pageable, kAttributePageableAccess, ordinal_));
+  pageableAccess_ = pageable != 0;
+  return {};
+}
+
+CudaDevice::~CudaDevice() {
+  if (context_ != nullptr) driver_.cuDevicePrimaryCtxRelease(ordinal_);
+}
+
+Result<MemoryInfo> CudaDevice::memoryInfo(const void* address) const {
+  unsigned type = 0;
+  unsigned managed = 0;
+  int ordinal = -1;
+  int attributes[] = {kPointerMemoryType, kPointerIsManaged, kPointerDeviceOrdinal};
+  void* values[] = {&type, &managed, &ordinal};
+  TUTTI_CUDA(driver_, cuPointerGetAttributes(3, attributes, values, addressOf(address)));
+  MemoryInfo info;
+  info.device = ordinal;
+  if (managed != 0) {
+    info.kind = MemoryInfo::Kind::Managed;
+  } else if (type == kMemoryTypeDevice) {
+    info.kind = MemoryInfo::Kind::OnDevice;
+  } else if (type == kMemoryTypeHost) {
+    info.kind = MemoryInfo::Kind::Pinned;
+  }
+  return info;
+}
+
+Status CudaDevice::checkUsable(const void* address, const char* name) const {
+  TUTTI_ASSIGN(const MemoryInfo info, memoryInfo(address));
+  if (info.kind == MemoryInfo::Kind::Pageable && !pageableAccess_) {
+    return invalidArgument(name, " ", address, " is pageable host memory, which CUDA device ", ordinal_,
+                           " cannot reach; pass device, managed or pinned memory");
+  }
+  if (info.kind == MemoryInfo::Kind::OnDevice && info.device != ordinal_) {
+    return invalidArgument(name, " ", address, " is ", describe(info), ", but this communicator is on device ",
+                           ordinal_);
+  }
+  return {};
+}
+
+CudaScope::CudaScope(const CudaDevice& device) : driver_(device.driver()) {
+  pushed_ = driver_.cuCtxPushCurrent(device.context()) == kSuccess;
+  driver_.cuThreadExchangeStreamCaptureMode(&captureMode_);
+}
+
+CudaScope::~CudaScope() {
+  driver_.cuThreadExchangeStreamCaptureMode(&captureMode_);
+  Context popped = nullptr;
+  if (pushed_) driver_.cuCtxPopCurrent(&popped);
+}
+
+DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept { *this = std::move(other); }
+
+DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(address_, other.address_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+DeviceMemory::~DeviceMemory() {
+  if (address_ == 0) return;
+  const CudaScope scope(*device_);
+  device_->driver().cuMemFree(address_);
+}
+
+Result<DeviceMemory> DeviceMemory::allocate(std::shared_ptr<const CudaDevice> device, size_t bytes) {
+  DeviceMemory memory;
+  if (bytes == 0) return memory;
+  const CudaScope scope(*device);
+  const Driver& driver = device->driver();
+  const Error error = driver.cuMemAlloc(&memory.address_, bytes);
+  if (error == kErrorOutOfMemory) {
+    return systemError("CUDA device ", device->ordinal(), " has no ", bytes, " bytes left");
+  }
+  TUTTI_TRY(check(driver, error, "cuMemAlloc"));
+  memory.device_ = std::move(device);
+  memory.bytes_ = bytes;
+  return memory;
+}
+
+// On a stream of its own, because nothing of ours may wait for what the user has on the default stream.
+Status DeviceMemory::zero() const {
+  const CudaScope scope(*device_);
+  const Driver& driver = device_->driver();
+  Stream stream = nullptr;
+  TUTTI_CUDA(driver, cuStreamCreate(&stream, kStreamNonBlocking));
+  Error failed = driver.cuMemsetD8Async(address_, 0, bytes_, stream);
+  if (failed == kSuccess) failed = driver.cuStreamSynchronize(stream);
+  driver.cuStreamDestroy(stream);
+  return check(driver, failed, "zeroing device memory");
+}
+
+}  // namespace tutti::cuda

@@ -1,0 +1,99 @@
+// One CUDA device as a communicator uses it: its primary context, which is also the CUDA runtime's, and its memory.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "src/base/status.hpp"
+#include "src/device/cuda_driver.hpp"
+
+namespace tutti::cuda {
+
+/// Where an address lies, as the driver sees it.
+struct MemoryInfo {
+  enum class Kind { Pageable, Pinned, OnDevice, Managed };
+  Kind kind = Kind::Pageable;
+  int device = -1;  // of OnDevice and Managed
+};
+
+/// What a MemoryInfo is called in sentences: "pageable host memory", "memory of CUDA device 2".
+std::string describe(const MemoryInfo& info);
+
+/// The device of the calling thread's current context, 0 without one.  Errors: those of driver().
+Result<Device> currentDevice();
+
+/// Holds the device's primary context.  Any thread.
+class CudaDevice {
+ public:
+  /// Errors: those of driver(); InvalidArgument: there is no such device; UnhandledCudaError.
+  static Result<std::shared_ptr<CudaDevice>> open(Device ordinal);
+  ~CudaDevice();
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+
+  const Driver& driver() const { return driver_; }
+  Device ordinal() const { return ordinal_; }
+  Context context() const { return context_; }
+  /// 16 bytes that name the device, the same in all processes of the host.
+  const std::string& uuid() const { return uuid_; }
+  int multiprocessors() const { return multiprocessors_; }
+
+  /// What memory `address` is in.  Errors: UnhandledCudaError.
+  Result<MemoryInfo> memoryInfo(const void* address) const;
+  /// Ok if kernels and copies of this device may use `address`.  Errors: InvalidArgument "NAME is ..., which ...".
+  Status checkUsable(const void* address, const char* name) const;
+
+ private:
+  CudaDevice(const Driver& driver, Device ordinal) : driver_(driver), ordinal_(ordinal) {}
+  Status readAttributes();
+
+  const Driver& driver_;
+  Device ordinal_;
+  Context context_ = nullptr;
+  std::string uuid_;
+  int multiprocessors_ = 1;
+  bool pageableAccess_ = false;
+};
+
+/// The device's context is current on this thread while this lives; then what was current before is again.  Stream
+/// captures of this thread do not forbid what set-up needs (allocations, module loads) meanwhile.
+class CudaScope {
+ public:
+  explicit CudaScope(const CudaDevice& device);
+  ~CudaScope();
+  CudaScope(const CudaScope&) = delete;
+  CudaScope& operator=(const CudaScope&) = delete;
+
+ private:
+  const Driver& driver_;
+  bool pushed_ = false;
+  int captureMode_ = kCaptureModeRelaxed;
+};
+
+/// Device memory with one owner.  Zero bytes: a null address.
+class DeviceMemory {
+ public:
+  DeviceMemory() = default;
+  DeviceMemory(DeviceMemory&& other) noexcept;
+  DeviceMemory& operator=(DeviceMemory&& other) noexcept;
+  ~DeviceMemory();
+  /// Errors: SystemError when the device has not that much left; UnhandledCudaError.
+  static Result<DeviceMemory> allocate(std::shared_ptr<const CudaDevice> device, size_t bytes);
+
+  /// Fills it with zeros, and waits for that: not while anything that is enqueued may wait for this thread.
+  Status zero() const;
+
+  Address address() const { return address_; }
+  std::byte* data() const { return reinterpret_cast<std::byte*>(address_); }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  std::shared_ptr<const CudaDevice> device_;
+  Address address_ = 0;
+  size_t bytes_ = 0;
+};
+
+inline Address addressOf(const void* pointer) { return reinterpret_cast<Address>(pointer); }
+
+}  // namespace tutti::cuda

@@ -1,0 +1,47 @@
+// What is enqueued on a CUDA stream: copies, and waits for and writes of 32-bit words.
+#pragma once
+
+#include <memory>
+
+#include "src/device/cuda_device.hpp"
+
+namespace tutti::cuda {
+
+/// The stream that a communicator's current call enqueues on.  One thread at a time, with the device's context current.
+/// Nothing here waits.  All of it can be captured into a graph: no value depends on how often it has run.
+class StreamOps {
+ public:
+  explicit StreamOps(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
+
+  const std::shared_ptr<const CudaDevice>& device() const { return device_; }
+  Stream stream() const { return stream_; }
+  void use(Stream stream) { stream_ = stream; }
+
+  Status copy(void* dst, const void* src, size_t bytes) const;
+  /// Goes on when *word == value.
+  Status waitFor(Address word, uint32_t value) const;
+  /// What was enqueued before is visible to whoever sees the value.
+  Status write(Address word, uint32_t value) const;
+
+ private:
+  std::shared_ptr<const CudaDevice> device_;
+  Stream stream_ = nullptr;
+};
+
+/// A CUDA event without timing.  Empty, or made for a device.
+class EventHandle {
+ public:
+  EventHandle() = default;
+  ~EventHandle();
+  EventHandle(const EventHandle&) = delete;
+  EventHandle& operator=(const EventHandle&) = delete;
+  /// Errors: UnhandledCudaError.
+  Status create(std::shared_ptr<const CudaDevice> device);
+  Event get() const { return event_; }
+
+ private:
+  std::shared_ptr<const CudaDevice> device_;
+  Event event_ = nullptr;
+};
+
+}  // namespace tutti::cuda

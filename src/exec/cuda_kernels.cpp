@@ -1,0 +1,166 @@
+#include "src/exec/cuda_kernels.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "src/exec/cuda_images.hpp"
+#include "src/exec/kernels/reduce_body.hpp"
+
+namespace tutti {
+namespace {
+
+using kernels::kMostSources;
+using kernels::ReduceArguments;
+using kernels::ScaleArguments;
+
+static_assert(kMostSources == kMaxSources);
+constexpr unsigned kThreads = 512;
+// Enough blocks to fill the memory system, few enough to leave room for the kernels of other ranks on the device.
+constexpr unsigned kBlocksPerMultiprocessor = 2;
+// Below this a further block costs more than it brings.
+constexpr size_t kBytesPerBlock = 16384;
+
+/// The format whose kernels combine elements of dtype: its sign matters to some operators only.
+std::string formatName(tuttiDataType_t dtype, bool isSigned) {
+  switch (dtype) {
+    case tuttiFloat16: return "F16";
+    case tuttiBfloat16: return "BF16";
+    case tuttiFloat32: return "F32";
+    case tuttiFloat64: return "F64";
+    case tuttiFloat8e4m3: return "E4M3";
+    case tuttiFloat8e5m2: return "E5M2";
+    case tuttiInt8:
+    case tuttiInt16:
+    case tuttiInt32:
+    case tuttiInt64: return cat(isSigned ? "I" : "U", dataTypeBytes(dtype) * 8);
+    default: return cat("U", dataTypeBytes(dtype) * 8);
+  }
+}
+
+std::string boolKernel(tuttiRedOp_t op) {
+  const bool any = op == tuttiSum || op == tuttiMax || op == tuttiBor || op == tuttiLor;
+  return cat("tutti_reduce_Truth_", any ? "Lor" : op == tuttiBxor ? "Bxor" : "Land");
+}
+
+std::string reduceKernel(tuttiDataType_t dtype, tuttiRedOp_t op) {
+  static constexpr const char* kNames[] = {"Sum", "Prod", "Max", "Min", "Sum", "Band", "Bor", "Bxor", "Land", "Lor"};
+  static_assert(std::size(kNames) == tuttiNumOps);
+  if (dtype == tuttiBool) return boolKernel(op);
+  const bool ordered = op == tuttiMax || op == tuttiMin;
+  return cat("tutti_reduce_", formatName(dtype, ordered), "_", ordered && isFloating(dtype) ? "Float" : "", kNames[op]);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const CudaKernels>> CudaKernels::load(std::shared_ptr<const cuda::CudaDevice> device) {
+  // Communicators of one process share what is loaded on a device.
+  static std::mutex mutex;
+  static auto& loaded = *new std::map<cuda::Device, std::weak_ptr<const CudaKernels>>;
+  const std::lock_guard lock(mutex);
+  std::weak_ptr<const CudaKernels>& known = loaded[device->ordinal()];
+  if (auto found = known.lock()) return found;
+  std::shared_ptr<CudaKernels> made(new CudaKernels(std::move(device)));
+  TUTTI_TRY(made->loadModules());
+  known = made;
+  return std::shared_ptr<const CudaKernels>(made);
+}
+
+Status CudaKernels::loadModules() {
+  const cuda::CudaScope scope(*device_);
+  for (const void* const* image = tutti_cuda_images; *image != nullptr; ++image) {
+    cuda::Module module = nullptr;
+    const Status status = cuda::check(device_->driver(), device_->driver().cuModuleLoadData(&module, *image), "");
+    if (!status.ok()) {
+      return invalidUsage("this build of Tutti has no kernels for CUDA device ", device_->ordinal(),
+                          " (see the build options cuda and gpu_archs): ", status.message());
+    }
+    modules_.push_back(module);
+  }
+  for (int t = 0; t < tuttiNumTypes; ++t) {
+    const auto dtype = static_cast<tuttiDataType_t>(t);
+    const auto index = static_cast<size_t>(t);
+    for (int op = 0; op < tuttiNumOps; ++op) {
+      if (!validOpForType(static_cast<tuttiRedOp_t>(op), dtype)) continue;
+      TUTTI_ASSIGN(reduce_[index][static_cast<size_t>(op)], find(reduceKernel(dtype, static_cast<tuttiRedOp_t>(op))));
+    }
+    if (dtype == tuttiBool) continue;
+    TUTTI_ASSIGN(scale_[index], find("tutti_scale_" + formatName(dtype, false)));
+    TUTTI_ASSIGN(divide_[index], find("tutti_divide_" + formatName(dtype, true)));
+  }
+  return {};
+}
+
+CudaKernels::~CudaKernels() {
+  const cuda::CudaScope scope(*device_);
+  for (const cuda::Module module : modules_) device_->driver().cuModuleUnload(module);
+}
+
+Result<cuda::Function> CudaKernels::find(const std::string& name) const {
+  cuda::Function function = nullptr;
+  for (const cuda::Module module : modules_) {
+    if (device_->driver().cuModuleGetFunction(&function, module, name.c_str()) == cuda::kSuccess) return function;
+  }
+  return internalError("there is no kernel ", name);
+}
+
+Status CudaKernels::launch(cuda::Stream stream, cuda::Function function, void* arguments, size_t bytes) const {
+  const size_t most = static_cast<size_t>(device_->multiprocessors()) * kBlocksPerMultiprocessor;
+  const auto blocks = static_cast<unsigned>(std::clamp<size_t>(bytes / kBytesPerBlock, 1, most));
+  void* parameters[] = {arguments};
+  return cuda::check(
+      device_->driver(),
+      device_->driver().cuLaunchKernel(function, blocks, 1, 1, kThreads, 1, 1, 0, stream, parameters, nullptr),
+      "cuLaunchKernel");
+}
+
+Status CudaKernels::reduce(cuda::Stream stream, const Reduction& r, void* dst, std::span<const void* const> sources,
+                           size_t count) const {
+  if (count == 0) return {};
+  const tuttiRedOp_t op = r.op < tuttiNumOps ? r.op : tuttiSum;
+  const cuda::Function function = reduce_[static_cast<size_t>(r.dtype)][static_cast<size_t>(op)];
+  TUTTI_ASSERT(r.function == nullptr && function != nullptr && sources.size() >= 2);
+  const size_t bytes = count * dataTypeBytes(r.dtype);
+  ReduceArguments a{};
+  a.dst = static_cast<unsigned char*>(dst);
+  a.count = count;
+  // More than one launch can take: the result so far is the first source of the next.
+  for (size_t done = 0; done < sources.size();) {
+    a.nSources = 0;
+    if (done > 0) a.sources[a.nSources++] = a.dst;
+    while (a.nSources < kMostSources && done < sources.size()) {
+      a.sources[a.nSources++] = static_cast<const unsigned char*>(sources[done++]);
+    }
+    TUTTI_TRY(launch(stream, function, &a, bytes));
+  }
+  return {};
+}
+
+Status CudaKernels::scale(cuda::Stream stream, tuttiDataType_t dtype, void* dst, const void* src, const void* scalar,
+                          bool onDevice, size_t count) const {
+  if (count == 0) return {};
+  ScaleArguments a{};
+  a.source = static_cast<const unsigned char*>(src);
+  a.dst = static_cast<unsigned char*>(dst);
+  a.count = count;
+  if (onDevice) {
+    a.scalar = static_cast<const unsigned char*>(scalar);
+  } else {
+    std::memcpy(&a.immediate, scalar, dataTypeBytes(dtype));
+  }
+  return launch(stream, scale_[static_cast<size_t>(dtype)], &a, count * dataTypeBytes(dtype));
+}
+
+Status CudaKernels::divide(cuda::Stream stream, tuttiDataType_t dtype, void* data, int divisor, size_t count) const {
+  if (count == 0 || dtype == tuttiBool || divisor == 1) return {};
+  ScaleArguments a{};
+  a.source = static_cast<const unsigned char*>(data);
+  a.dst = static_cast<unsigned char*>(data);
+  a.count = count;
+  a.divisor = divisor;
+  return launch(stream, divide_[static_cast<size_t>(dtype)], &a, count * dataTypeBytes(dtype));
+}
+
+}  // namespace tutti

@@ -1,0 +1,44 @@
+// The reduction kernels on one CUDA device: loaded once, found by type and operator, enqueued on streams.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "src/device/cuda_device.hpp"
+#include "src/exec/reduce.hpp"
+
+namespace tutti {
+
+/// Any thread; launches need the device's context to be current (CudaScope).  Nothing here waits for the device.
+class CudaKernels {
+ public:
+  /// Loads every kernel now: a driver that loads one at its first launch may wait for the device, and so for ever where
+  /// something enqueued waits for that launch.  Errors: InvalidUsage where the build has no kernels for the device;
+  /// UnhandledCudaError.
+  static Result<std::shared_ptr<const CudaKernels>> load(std::shared_ptr<const cuda::CudaDevice> device);
+  ~CudaKernels();
+
+  /// dst[i] = sources[0][i] op sources[1][i] op ..., for any number of sources from 2 on; as reduceMany().
+  Status reduce(cuda::Stream stream, const Reduction& r, void* dst, std::span<const void* const> sources,
+                size_t count) const;
+  /// dst[i] = src[i] * scalar.  `scalar` is one element, in device memory if onDevice.
+  Status scale(cuda::Stream stream, tuttiDataType_t dtype, void* dst, const void* src, const void* scalar,
+               bool onDevice, size_t count) const;
+  Status divide(cuda::Stream stream, tuttiDataType_t dtype, void* data, int divisor, size_t count) const;
+
+ private:
+  explicit CudaKernels(std::shared_ptr<const cuda::CudaDevice> device) : device_(std::move(device)) {}
+  Status loadModules();
+  Result<cuda::Function> find(const std::string& name) const;
+  Status launch(cuda::Stream stream, cuda::Function function, void* arguments, size_t bytes) const;
+
+  std::shared_ptr<const cuda::CudaDevice> device_;
+  std::vector<cuda::Module> modules_;
+  std::array<std::array<cuda::Function, tuttiNumOps>, tuttiNumTypes> reduce_{};
+  std::array<cuda::Function, tuttiNumTypes> scale_{};
+  std::array<cuda::Function, tuttiNumTypes> divide_{};
+};
+
+}  // namespace tutti

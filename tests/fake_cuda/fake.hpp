@@ -1,0 +1,159 @@
+// A CUDA driver for tests: devices, memory, streams and kernels played by this process's threads and memory.
+//
+// What it shares with a real one: the order of stream operations, what addresses mean in which process and context,
+// which calls a capture forbids, and how calls fail.  What it cannot show: code generation, weak memory ordering,
+// co-residency of blocks, speed.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/device/cuda_abi.hpp"
+
+namespace tutti::fake {
+
+using namespace tutti::cuda;
+
+#define TUTTI_FAKE_DECLARE(name, version, parameters) Error name parameters;
+TUTTI_CUDA_FUNCTIONS(TUTTI_FAKE_DECLARE)
+#undef TUTTI_FAKE_DECLARE
+
+/// What a test asks for, from "devices=2;queues=1;delay=50;fail=cuMemAlloc:3:2;ipc=0".
+struct Settings {
+  int devices = 1;
+  int queues = 0;        // hardware queues that all streams of the process share; 0: one for each stream
+  int delayUs = 0;       // stream operations begin up to this much later, at random
+  bool ipc = true;       // whether memory can be opened by other processes
+  std::string failName;  // the call that fails ...
+  int failCall = 0;      // ... at this many calls from now on ...
+  Error failWith = kErrorInvalidValue;
+};
+
+/// The one driver of the process; never destroyed.
+struct Machine {
+  std::mutex mutex;  // guards what follows
+  Settings settings;
+  std::map<std::string, int> calls;
+  std::vector<std::string> complaints;
+};
+Machine& machine();
+
+/// A mistake that a real driver would answer with memory corruption or undefined behaviour.
+void complain(const std::string& text);
+
+/// At the start of every call: counts it, and gives the error to return if a test wants this one to fail.
+Error enter(const char* name);
+#define TUTTI_FAKE_ENTER(name) \
+  if (const Error failed_ = enter(#name); failed_ != kSuccess) return failed_
+
+// ---- Contexts
+
+/// The current context of the calling thread, or null.
+Context currentContext();
+int deviceOf(Context context);
+/// Whether the calling thread may make calls that a stream capture forbids.
+bool captureForbids();
+/// Captures that the calling thread has begun and not ended.
+int& capturesOfThread();
+
+// ---- Memory
+
+/// Complains unless all of [address, address + bytes) is memory that `device` may use.  Pageable host memory is none.
+void checkRange(Address address, size_t bytes, int device, const char* what);
+/// For copies, which also take pageable memory: complains if it touches freed memory or leaves an allocation.
+void checkCopyRange(Address address, size_t bytes, const char* what);
+/// Allocations that are not freed, as text; "" if none.
+std::string memoryLeaks();
+
+// ---- Streams
+
+using Work = std::function<void()>;
+
+/// In order, on a thread of its own.
+class Queue {
+ public:
+  Queue();
+  ~Queue();
+  void push(Work work);
+
+ private:
+  /// The thread's own too, because the last owner of a queue may be work of its own.
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<Work> work;
+    bool ending = false;
+  };
+  static void run(const std::shared_ptr<State>& state);
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+  std::thread thread_;
+};
+
+/// What the stream records into, or null.
+std::shared_ptr<CUgraph_st> captureOf(CUstream_st* stream);
+/// The stream behind a handle (null: the device's default stream); null if there is none.
+CUstream_st* streamOf(Stream stream);
+/// Enqueue, or record if the stream is capturing.  Checks that the stream belongs to the current context.
+Error enqueue(Stream stream, Work work);
+std::string streamLeaks();
+
+// ---- Kernels
+
+/// A kernel's host build: runs as thread `me` of `n` on the arguments of a launch.
+struct HostKernel {
+  const char* name;
+  size_t argumentBytes;
+  void (*run)(const void* arguments, uint64_t me, uint64_t n);
+  void (*check)(const void* arguments, int device);
+};
+const HostKernel* findKernel(const char* name);
+
+}  // namespace tutti::fake
+
+struct CUctx_st {
+  int device = 0;
+  int retained = 0;
+};
+
+struct CUgraph_st {
+  std::vector<tutti::fake::Work> work;  // in the order of capture, which is one order that all dependencies allow
+};
+struct CUgraphExec_st {
+  std::shared_ptr<CUgraph_st> graph;
+};
+
+struct CUstream_st {
+  int device = 0;
+  std::shared_ptr<tutti::fake::Queue> queue;
+  std::mutex mutex;
+  std::shared_ptr<CUgraph_st> capture;  // while capturing; guarded by mutex
+  std::condition_variable changed;
+  uint64_t pushed = 0;  // guarded by mutex
+  uint64_t done = 0;
+};
+
+struct CUevent_st {
+  int device = 0;
+  std::shared_ptr<CUgraph_st> capture;  // recorded last in this one
+  std::mutex mutex;
+  std::condition_variable changed;
+  uint64_t recorded = 0;  // guarded by mutex
+  uint64_t done = 0;
+};
+
+struct CUmod_st {
+  int device = 0;
+};
+struct CUfunc_st {
+  int device = 0;
+  const tutti::fake::HostKernel* kernel = nullptr;
+};

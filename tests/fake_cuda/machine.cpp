@@ -1,0 +1,221 @@
+// Entry points, settings, devices and contexts.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/fake_cuda/fake.hpp"
+
+namespace tutti::fake {
+namespace {
+
+constexpr int kMostDevices = 64;
+CUctx_st contexts[kMostDevices];
+thread_local std::vector<Context> contextStack;
+thread_local int captureMode = 0;
+
+Settings parse(const std::string& text) {
+  Settings s;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(';', begin), text.size());
+    const std::string item = text.substr(begin, end - begin);
+    begin = end + 1;
+    const size_t equals = item.find('=');
+    const std::string key = item.substr(0, equals);
+    const std::string value = equals == std::string::npos ? "" : item.substr(equals + 1);
+    if (key == "devices") s.devices = std::atoi(value.c_str());
+    if (key == "queues") s.queues = std::atoi(value.c_str());
+    if (key == "delay") s.delayUs = std::atoi(value.c_str());
+    if (key == "ipc") s.ipc = value != "0";
+    char name[64] = "";
+    if (key == "fail" && std::sscanf(value.c_str(), "%63[^:]:%d:%d", name, &s.failCall, &s.failWith) == 3) {
+      s.failName = name;
+    }
+  }
+  return s;
+}
+
+struct Entry {
+  const char* name;
+  int version;
+  void* function;
+};
+const Entry kEntries[] = {
+#define TUTTI_FAKE_ENTRY(name, version, parameters) {#name, version, reinterpret_cast<void*>(&name)},
+    TUTTI_CUDA_FUNCTIONS(TUTTI_FAKE_ENTRY)
+#undef TUTTI_FAKE_ENTRY
+};
+
+}  // namespace
+
+Machine& machine() {
+  static Machine& m = *[] {
+    auto* made = new Machine;
+    if (const char* text = std::getenv("TUTTI_TEST_FAKE_CUDA")) made->settings = parse(text);
+    return made;
+  }();
+  return m;
+}
+
+void complain(const std::string& text) {
+  std::fprintf(stderr, "[fake cuda] %s\n", text.c_str());
+  const std::lock_guard lock(machine().mutex);
+  machine().complaints.push_back(text);
+}
+
+Error enter(const char* name) {
+  Machine& m = machine();
+  const std::lock_guard lock(m.mutex);
+  ++m.calls[name];
+  if (m.settings.failCall > 0 && m.settings.failName == name && --m.settings.failCall == 0) return m.settings.failWith;
+  return kSuccess;
+}
+
+Context currentContext() { return contextStack.empty() ? nullptr : contextStack.back(); }
+int deviceOf(Context context) { return context->device; }
+int& capturesOfThread() {
+  static thread_local int captures = 0;
+  return captures;
+}
+bool captureForbids() { return capturesOfThread() > 0 && captureMode != kCaptureModeRelaxed; }
+
+Error cuInit(unsigned) {
+  TUTTI_FAKE_ENTER(cuInit);
+  for (int i = 0; i < kMostDevices; ++i) contexts[i].device = i;
+  return kSuccess;
+}
+Error cuDriverGetVersion(int* version) {
+  *version = 13000;
+  return kSuccess;
+}
+
+Error cuGetErrorName(Error error, const char** text) {
+  static const std::map<Error, const char*> names = {
+      {kSuccess, "CUDA_SUCCESS"},
+      {kErrorInvalidValue, "CUDA_ERROR_INVALID_VALUE"},
+      {kErrorOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+      {kErrorInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
+      {kErrorInvalidImage, "CUDA_ERROR_INVALID_IMAGE"},
+      {kErrorInvalidContext, "CUDA_ERROR_INVALID_CONTEXT"},
+      {kErrorInvalidHandle, "CUDA_ERROR_INVALID_HANDLE"},
+      {kErrorNotFound, "CUDA_ERROR_NOT_FOUND"},
+      {kErrorNotReady, "CUDA_ERROR_NOT_READY"},
+      {kErrorNotSupported, "CUDA_ERROR_NOT_SUPPORTED"},
+      {kErrorCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
+  };
+  const auto found = names.find(error);
+  *text = found == names.end() ? nullptr : found->second;
+  return found == names.end() ? kErrorInvalidValue : kSuccess;
+}
+Error cuGetErrorString(Error, const char** text) {
+  *text = "said by the test driver";
+  return kSuccess;
+}
+
+Error cuDeviceGetCount(int* count) {
+  TUTTI_FAKE_ENTER(cuDeviceGetCount);
+  const std::lock_guard lock(machine().mutex);
+  *count = machine().settings.devices;
+  return kSuccess;
+}
+Error cuDeviceGet(Device* device, int ordinal) {
+  *device = ordinal;
+  return ordinal >= 0 && ordinal < kMostDevices ? kSuccess : kErrorInvalidDevice;
+}
+Error cuDeviceGetName(char* name, int bytes, Device device) {
+  std::snprintf(name, static_cast<size_t>(bytes), "test device %d", device);
+  return kSuccess;
+}
+Error cuDeviceGetUuid(Uuid* uuid, Device device) {
+  std::memset(uuid, 0, sizeof *uuid);
+  std::snprintf(uuid->bytes, sizeof uuid->bytes, "test-%d", device);
+  return kSuccess;
+}
+Error cuDeviceGetAttribute(int* value, int attribute, Device) {
+  static const std::map<int, int> values = {
+      {kAttributeMultiprocessors, 4}, {kAttributeUnifiedAddressing, 1}, {kAttributeMajor, 9}, {kAttributeMinor, 0}};
+  const auto found = values.find(attribute);
+  *value = found == values.end() ? 0 : found->second;
+  return kSuccess;
+}
+Error cuDeviceCanAccessPeer(int* can, Device device, Device peer) {
+  *can = device != peer;
+  return kSuccess;
+}
+
+Error cuDevicePrimaryCtxRetain(Context* context, Device device) {
+  TUTTI_FAKE_ENTER(cuDevicePrimaryCtxRetain);
+  const std::lock_guard lock(machine().mutex);
+  ++contexts[device].retained;
+  *context = &contexts[device];
+  return kSuccess;
+}
+Error cuDevicePrimaryCtxRelease(Device device) {
+  const std::lock_guard lock(machine().mutex);
+  return --contexts[device].retained < 0 ? kErrorInvalidContext : kSuccess;
+}
+Error cuCtxGetCurrent(Context* context) {
+  *context = currentContext();
+  return kSuccess;
+}
+Error cuCtxPushCurrent(Context context) {
+  contextStack.push_back(context);
+  return kSuccess;
+}
+Error cuCtxPopCurrent(Context* context) {
+  if (contextStack.empty()) return kErrorInvalidContext;
+  *context = contextStack.back();
+  contextStack.pop_back();
+  return kSuccess;
+}
+Error cuCtxGetDevice(Device* device) {
+  if (currentContext() == nullptr) return kErrorInvalidContext;
+  *device = currentContext()->device;
+  return kSuccess;
+}
+Error cuCtxEnablePeerAccess(Context, unsigned) { return kSuccess; }
+
+Error cuThreadExchangeStreamCaptureMode(int* mode) {
+  std::swap(captureMode, *mode);
+  return kSuccess;
+}
+
+}  // namespace tutti::fake
+
+#define TUTTI_FAKE_EXPORT extern "C" __attribute__((visibility("default")))
+
+/// The only symbol of a driver that Tutti looks up by name.
+TUTTI_FAKE_EXPORT int cuGetProcAddress_v2(const char* name, void** function, int version, uint64_t, void*) {
+  for (const tutti::fake::Entry& entry : tutti::fake::kEntries) {
+    if (std::strcmp(entry.name, name) != 0 || entry.version != version) continue;
+    *function = entry.function;
+    return tutti::fake::kSuccess;
+  }
+  *function = nullptr;
+  return tutti::fake::kErrorNotFound;
+}
+
+// ---- For tests, which find these by dlsym.
+
+/// Starts a new test: settings as in Settings, counts and complaints forgotten.
+TUTTI_FAKE_EXPORT void fakeCudaReset(const char* settings) {
+  tutti::fake::Machine& m = tutti::fake::machine();
+  const std::lock_guard lock(m.mutex);
+  m.settings = tutti::fake::parse(settings);
+  m.calls.clear();
+  m.complaints.clear();
+}
+/// Calls of a driver function since then.
+TUTTI_FAKE_EXPORT int fakeCudaCalls(const char* name) {
+  tutti::fake::Machine& m = tutti::fake::machine();
+  const std::lock_guard lock(m.mutex);
+  return m.calls[name];
+}
+/// Mistakes since then, and what has not been freed, one a line; valid until the thread's next call.
+TUTTI_FAKE_EXPORT const char* fakeCudaComplaints() {
+  static thread_local std::string text;
+  text = tutti::fake::memoryLeaks() + tutti::fake::streamLeaks();
+  tutti::fake::Machine& m = tutti::fake::machine();
+  const std::lock_guard lock(m.mutex);
+  for (const std::string& complaint : m.complaints) text += complaint + "\n";
+  return text.c_str();
+}

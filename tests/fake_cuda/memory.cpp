@@ -1,0 +1,202 @@
+// Memory: every allocation is a memfd of its own, so that other processes can map it.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "tests/fake_cuda/fake.hpp"
+
+namespace tutti::fake {
+namespace {
+
+enum class Kind { Device, Pinned, Managed };
+
+struct Allocation {
+  size_t bytes;  // as asked for
+  size_t mapped;
+  Kind kind;
+  int device;
+  int fd;      // -1: opened from another process
+  bool freed;  // kept unmapped, so that a late access is seen
+};
+
+struct Memory {
+  std::mutex mutex;
+  std::map<Address, Allocation> byAddress;  // guarded by mutex
+};
+Memory& memory() {
+  static Memory& m = *new Memory;
+  return m;
+}
+
+/// The allocation that holds `address`, freed ones too; with the lock.
+std::map<Address, Allocation>::iterator find(Address address) {
+  auto at = memory().byAddress.upper_bound(address);
+  if (at == memory().byAddress.begin()) return memory().byAddress.end();
+  --at;
+  return address < at->first + at->second.mapped ? at : memory().byAddress.end();
+}
+
+std::string text(const char* what, Address address, size_t bytes, const char* why) {
+  char line[200];
+  std::snprintf(line, sizeof line, "%s: [0x%lx, +%zu) %s", what, address, bytes, why);
+  return line;
+}
+
+Error keep(int fd, size_t bytes, Kind kind, bool own, Address* address) {
+  const size_t mapped = (bytes + 4095) / 4096 * 4096;
+  void* at = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED) return kErrorOutOfMemory;
+  *address = reinterpret_cast<Address>(at);
+  const std::lock_guard lock(memory().mutex);
+  memory().byAddress[*address] = {bytes, mapped, kind, deviceOf(currentContext()), own ? fd : -1, false};
+  return kSuccess;
+}
+
+Error allocate(size_t bytes, Kind kind, Address* address) {
+  if (currentContext() == nullptr) return kErrorInvalidContext;
+  if (captureForbids()) return kErrorCaptureUnsupported;
+  if (bytes == 0) return kErrorInvalidValue;
+  const int fd = memfd_create("fake cuda", MFD_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, static_cast<off_t>((bytes + 4095) / 4096 * 4096)) != 0) return kErrorOutOfMemory;
+  const Error error = keep(fd, bytes, kind, true, address);
+  if (error == kSuccess && kind == Kind::Device) std::memset(reinterpret_cast<void*>(*address), 0xcb, bytes);
+  return error;
+}
+
+Error release(Address address, Kind kind) {
+  if (address == 0) return kSuccess;
+  if (captureForbids()) return kErrorCaptureUnsupported;
+  const std::lock_guard lock(memory().mutex);
+  const auto at = memory().byAddress.find(address);
+  if (at == memory().byAddress.end() || at->second.freed) return kErrorInvalidValue;
+  if ((at->second.kind == Kind::Pinned) != (kind == Kind::Pinned)) return kErrorInvalidValue;
+  at->second.freed = true;
+  if (at->second.fd >= 0) close(at->second.fd);
+  mmap(reinterpret_cast<void*>(address), at->second.mapped, PROT_NONE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  return kSuccess;
+}
+
+/// What is wrong with a range, or null; with the lock.
+const char* wrongWith(const Allocation& a, Address start, Address address, size_t bytes) {
+  if (a.freed) return "is freed memory";
+  return address - start + bytes > a.bytes ? "leaves its allocation" : nullptr;
+}
+
+struct IpcContent {
+  uint64_t magic;
+  int pid;
+  int fd;
+  size_t bytes;
+};
+constexpr uint64_t kIpcMagic = 0x1bc0de1bc0de;
+
+}  // namespace
+
+void checkRange(Address address, size_t bytes, int device, const char* what) {
+  if (bytes == 0) return;
+  std::unique_lock lock(memory().mutex);
+  const auto at = find(address);
+  const char* why =
+      at == memory().byAddress.end() ? "is no memory of the driver" : wrongWith(at->second, at->first, address, bytes);
+  (void)device;  // all test devices reach each other
+  lock.unlock();
+  if (why != nullptr) complain(text(what, address, bytes, why));
+}
+
+void checkCopyRange(Address address, size_t bytes, const char* what) {
+  std::unique_lock lock(memory().mutex);
+  const auto at = find(address);
+  const char* why = at == memory().byAddress.end() ? nullptr : wrongWith(at->second, at->first, address, bytes);
+  lock.unlock();
+  if (why != nullptr) complain(text(what, address, bytes, why));
+}
+
+std::string memoryLeaks() {
+  const std::lock_guard lock(memory().mutex);
+  std::string leaks;
+  for (const auto& [address, a] : memory().byAddress) {
+    if (!a.freed) leaks += text("leak", address, a.bytes, "was never freed") + "\n";
+  }
+  return leaks;
+}
+
+Error cuMemAlloc(Address* address, size_t bytes) {
+  TUTTI_FAKE_ENTER(cuMemAlloc);
+  return allocate(bytes, Kind::Device, address);
+}
+Error cuMemAllocManaged(Address* address, size_t bytes, unsigned) {
+  TUTTI_FAKE_ENTER(cuMemAllocManaged);
+  return allocate(bytes, Kind::Managed, address);
+}
+Error cuMemFree(Address address) {
+  TUTTI_FAKE_ENTER(cuMemFree);
+  return release(address, Kind::Device);
+}
+Error cuMemHostAlloc(void** result, size_t bytes, unsigned) {
+  TUTTI_FAKE_ENTER(cuMemHostAlloc);
+  return allocate(bytes, Kind::Pinned, reinterpret_cast<Address*>(result));
+}
+Error cuMemFreeHost(void* pinned) {
+  TUTTI_FAKE_ENTER(cuMemFreeHost);
+  return release(reinterpret_cast<Address>(pinned), Kind::Pinned);
+}
+
+Error cuPointerGetAttributes(unsigned count, int* attributes, void** data, Address address) {
+  TUTTI_FAKE_ENTER(cuPointerGetAttributes);
+  const std::lock_guard lock(memory().mutex);
+  const auto at = find(address);
+  const bool known = at != memory().byAddress.end() && !at->second.freed;
+  for (unsigned i = 0; i < count; ++i) {
+    auto* number = static_cast<unsigned*>(data[i]);
+    *number = 0;
+    if (attributes[i] == kPointerDeviceOrdinal) *static_cast<int*>(data[i]) = known ? at->second.device : -2;
+    if (!known) continue;
+    const Kind kind = at->second.kind;
+    if (attributes[i] == kPointerMemoryType) *number = kind == Kind::Pinned ? kMemoryTypeHost : kMemoryTypeDevice;
+    if (attributes[i] == kPointerIsManaged) *number = kind == Kind::Managed;
+    if (attributes[i] == kPointerMapped || attributes[i] == kPointerIpcCapable) *number = 1;
+  }
+  return kSuccess;
+}
+
+Error cuIpcGetMemHandle(IpcHandle* handle, Address address) {
+  TUTTI_FAKE_ENTER(cuIpcGetMemHandle);
+  {
+    const std::lock_guard lock(machine().mutex);
+    if (!machine().settings.ipc) return kErrorNotSupported;
+  }
+  const std::lock_guard lock(memory().mutex);
+  const auto at = memory().byAddress.find(address);
+  if (at == memory().byAddress.end() || at->second.freed || at->second.fd < 0) return kErrorInvalidValue;
+  const IpcContent content{kIpcMagic, getpid(), at->second.fd, at->second.bytes};
+  std::memset(handle, 0, sizeof *handle);
+  std::memcpy(handle, &content, sizeof content);
+  return kSuccess;
+}
+
+// As a real driver, it does not open memory in the process that it is from.
+Error cuIpcOpenMemHandle(Address* address, IpcHandle handle, unsigned) {
+  TUTTI_FAKE_ENTER(cuIpcOpenMemHandle);
+  if (currentContext() == nullptr) return kErrorInvalidContext;
+  IpcContent content;
+  std::memcpy(&content, &handle, sizeof content);
+  if (content.magic != kIpcMagic) return kErrorInvalidValue;
+  if (content.pid == getpid()) return kErrorInvalidContext;
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%d/fd/%d", content.pid, content.fd);
+  const int fd = open(path, O_RDWR | O_CLOEXEC);
+  if (fd < 0) return kErrorInvalidValue;
+  const Error error = keep(fd, content.bytes, Kind::Device, false, address);
+  close(fd);
+  return error;
+}
+Error cuIpcCloseMemHandle(Address address) {
+  TUTTI_FAKE_ENTER(cuIpcCloseMemHandle);
+  return release(address, Kind::Device);
+}
+
+}  // namespace tutti::fake

@@ -1,0 +1,328 @@
+// Streams as threads that work through a queue; events; captures as recorded lists.
+#include <cstring>
+#include <random>
+#include <set>
+
+#include "tests/fake_cuda/fake.hpp"
+
+namespace tutti::fake {
+namespace {
+
+struct Streams {
+  std::mutex mutex;
+  std::set<CUstream_st*> live;  // guarded by mutex, as all that follows
+  std::set<CUevent_st*> events;
+  std::vector<CUevent_st*> destroyedEvents;
+  std::vector<std::shared_ptr<Queue>> hardware;
+  size_t next = 0;
+  std::map<int, CUstream_st*> defaults;
+};
+Streams& streams() {
+  static Streams& s = *new Streams;
+  return s;
+}
+
+int randomDelayUs() {
+  int most = 0;
+  {
+    const std::lock_guard lock(machine().mutex);
+    most = machine().settings.delayUs;
+  }
+  static thread_local std::minstd_rand random(12345);
+  return most == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(most));
+}
+
+/// With the lock of streams().
+std::shared_ptr<Queue> queueForNewStream() {
+  size_t queues = 0;
+  {
+    const std::lock_guard lock(machine().mutex);
+    queues = static_cast<size_t>(machine().settings.queues);
+  }
+  if (queues == 0) return std::make_shared<Queue>();
+  Streams& s = streams();
+  while (s.hardware.size() < queues) s.hardware.push_back(std::make_shared<Queue>());
+  return s.hardware[s.next++ % queues];
+}
+
+CUstream_st* newStream(int device) {
+  auto* stream = new CUstream_st;
+  stream->device = device;
+  stream->queue = queueForNewStream();
+  return stream;
+}
+
+void push(CUstream_st* stream, Work work) {
+  {
+    const std::lock_guard lock(stream->mutex);
+    ++stream->pushed;
+  }
+  stream->queue->push([stream, run = std::move(work)] {
+    run();
+    const std::lock_guard lock(stream->mutex);
+    ++stream->done;
+    stream->changed.notify_all();
+  });
+}
+
+void waitUntilIdle(CUstream_st* stream) {
+  std::unique_lock lock(stream->mutex);
+  stream->changed.wait(lock, [&] { return stream->done == stream->pushed; });
+}
+
+uint32_t load(Address address) { return __atomic_load_n(reinterpret_cast<uint32_t*>(address), __ATOMIC_ACQUIRE); }
+
+bool holds(Address address, uint32_t value, unsigned flags) {
+  const uint32_t now = load(address);
+  return flags == kWaitEqual ? now == value : static_cast<int32_t>(now - value) >= 0;
+}
+
+}  // namespace
+
+Queue::Queue() : thread_([state = state_] { run(state); }) {}
+Queue::~Queue() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->ending = true;
+  }
+  state_->changed.notify_all();
+  if (thread_.get_id() == std::this_thread::get_id()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
+}
+void Queue::push(Work work) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->work.push_back(std::move(work));
+  }
+  state_->changed.notify_all();
+}
+void Queue::run(const std::shared_ptr<State>& state) {
+  std::unique_lock lock(state->mutex);
+  while (true) {
+    state->changed.wait(lock, [&] { return state->ending || !state->work.empty(); });
+    if (state->work.empty()) return;
+    Work work = std::move(state->work.front());
+    state->work.pop_front();
+    lock.unlock();
+    if (const int us = randomDelayUs(); us > 0) std::this_thread::sleep_for(std::chrono::microseconds(us));
+    work();
+    work = nullptr;
+    lock.lock();
+  }
+}
+
+std::shared_ptr<CUgraph_st> captureOf(CUstream_st* stream) {
+  const std::lock_guard lock(stream->mutex);
+  return stream->capture;
+}
+
+CUstream_st* streamOf(Stream stream) {
+  Streams& s = streams();
+  const std::lock_guard lock(s.mutex);
+  if (stream != nullptr) return s.live.count(stream) != 0 ? stream : nullptr;
+  if (currentContext() == nullptr) return nullptr;
+  CUstream_st*& made = s.defaults[deviceOf(currentContext())];
+  if (made == nullptr) made = newStream(deviceOf(currentContext()));
+  return made;
+}
+
+Error enqueue(Stream handle, Work work) {
+  CUstream_st* stream = streamOf(handle);
+  if (stream == nullptr) return kErrorInvalidHandle;
+  if (currentContext() == nullptr || currentContext()->device != stream->device) {
+    complain("work is enqueued in a stream of another context than the current one");
+    return kErrorInvalidContext;
+  }
+  if (const auto capture = captureOf(stream)) {
+    capture->work.push_back(std::move(work));
+  } else {
+    push(stream, std::move(work));
+  }
+  return kSuccess;
+}
+
+std::string streamLeaks() {
+  Streams& s = streams();
+  const std::lock_guard lock(s.mutex);
+  std::string leaks;
+  if (!s.live.empty()) leaks += std::to_string(s.live.size()) + " streams were never destroyed\n";
+  if (!s.events.empty()) leaks += std::to_string(s.events.size()) + " events were never destroyed\n";
+  return leaks;
+}
+
+Error cuStreamCreate(Stream* stream, unsigned) {
+  TUTTI_FAKE_ENTER(cuStreamCreate);
+  if (currentContext() == nullptr) return kErrorInvalidContext;
+  Streams& s = streams();
+  const std::lock_guard lock(s.mutex);
+  *stream = newStream(deviceOf(currentContext()));
+  s.live.insert(*stream);
+  return kSuccess;
+}
+Error cuStreamDestroy(Stream stream) {
+  TUTTI_FAKE_ENTER(cuStreamDestroy);
+  {
+    Streams& s = streams();
+    const std::lock_guard lock(s.mutex);
+    if (s.live.erase(stream) == 0) return kErrorInvalidHandle;
+  }
+  // As a real one: returns at once, and what is enqueued still runs.
+  std::shared_ptr<Queue> queue = stream->queue;
+  push(stream, [] {});
+  queue->push([stream] { delete stream; });
+  return kSuccess;
+}
+Error cuStreamSynchronize(Stream handle) {
+  TUTTI_FAKE_ENTER(cuStreamSynchronize);
+  CUstream_st* stream = streamOf(handle);
+  if (stream == nullptr) return kErrorInvalidHandle;
+  if (captureOf(stream) != nullptr) return kErrorCaptureUnsupported;
+  waitUntilIdle(stream);
+  return kSuccess;
+}
+Error cuStreamQuery(Stream handle) {
+  TUTTI_FAKE_ENTER(cuStreamQuery);
+  CUstream_st* stream = streamOf(handle);
+  if (stream == nullptr) return kErrorInvalidHandle;
+  const std::lock_guard lock(stream->mutex);
+  if (stream->capture != nullptr) return kErrorCaptureUnsupported;
+  return stream->done == stream->pushed ? kSuccess : kErrorNotReady;
+}
+
+Error cuStreamWaitEvent(Stream handle, Event event, unsigned) {
+  TUTTI_FAKE_ENTER(cuStreamWaitEvent);
+  CUstream_st* stream = streamOf(handle);
+  if (stream == nullptr) return kErrorInvalidHandle;
+  std::unique_lock lock(event->mutex);
+  if (event->capture != nullptr) {  // joins the capture; its order is that of the recording
+    const std::lock_guard joining(stream->mutex);
+    if (stream->capture != nullptr && stream->capture != event->capture) return kErrorCaptureUnsupported;
+    stream->capture = event->capture;
+    return kSuccess;
+  }
+  const uint64_t target = event->recorded;
+  lock.unlock();
+  if (captureOf(stream) != nullptr) return kErrorCaptureUnsupported;
+  push(stream, [event, target] {
+    std::unique_lock waiting(event->mutex);
+    event->changed.wait(waiting, [&] { return event->done >= target; });
+  });
+  return kSuccess;
+}
+
+Error cuStreamWaitValue32(Stream stream, Address address, uint32_t value, unsigned flags) {
+  TUTTI_FAKE_ENTER(cuStreamWaitValue32);
+  checkRange(address, 4, 0, "wait for a value");
+  return enqueue(stream, [=] {
+    for (int looks = 0; !holds(address, value, flags); ++looks) {
+      if (looks < 200) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      }
+    }
+  });
+}
+Error cuStreamWriteValue32(Stream stream, Address address, uint32_t value, unsigned) {
+  TUTTI_FAKE_ENTER(cuStreamWriteValue32);
+  checkRange(address, 4, 0, "write of a value");
+  return enqueue(stream, [=] { __atomic_store_n(reinterpret_cast<uint32_t*>(address), value, __ATOMIC_RELEASE); });
+}
+
+Error cuEventCreate(Event* event, unsigned) {
+  TUTTI_FAKE_ENTER(cuEventCreate);
+  if (currentContext() == nullptr) return kErrorInvalidContext;
+  *event = new CUevent_st;
+  (*event)->device = deviceOf(currentContext());
+  const std::lock_guard lock(streams().mutex);
+  streams().events.insert(*event);
+  return kSuccess;
+}
+// The memory stays, because work in some stream may still signal it.
+Error cuEventDestroy(Event event) {
+  TUTTI_FAKE_ENTER(cuEventDestroy);
+  const std::lock_guard lock(streams().mutex);
+  if (streams().events.erase(event) == 0) return kErrorInvalidHandle;
+  streams().destroyedEvents.push_back(event);
+  return kSuccess;
+}
+Error cuEventRecord(Event event, Stream handle) {
+  TUTTI_FAKE_ENTER(cuEventRecord);
+  CUstream_st* stream = streamOf(handle);
+  if (stream == nullptr || event->device != stream->device) return kErrorInvalidHandle;
+  std::unique_lock lock(event->mutex);
+  event->capture = captureOf(stream);
+  if (event->capture != nullptr) return kSuccess;
+  const uint64_t target = ++event->recorded;
+  lock.unlock();
+  push(stream, [event, target] {
+    const std::lock_guard done(event->mutex);
+    event->done = std::max(event->done, target);
+    event->changed.notify_all();
+  });
+  return kSuccess;
+}
+Error cuEventQuery(Event event) {
+  TUTTI_FAKE_ENTER(cuEventQuery);
+  const std::lock_guard lock(event->mutex);
+  if (event->capture != nullptr) return kErrorCaptureUnsupported;
+  return event->done >= event->recorded ? kSuccess : kErrorNotReady;
+}
+Error cuEventSynchronize(Event event) {
+  TUTTI_FAKE_ENTER(cuEventSynchronize);
+  if (captureForbids()) return kErrorCaptureUnsupported;
+  std::unique_lock lock(event->mutex);
+  event->changed.wait(lock, [&] { return event->done >= event->recorded; });
+  return kSuccess;
+}
+
+Error cuStreamIsCapturing(Stream handle, int* status) {
+  CUstream_st* stream = streamOf(handle);
+  if (stream == nullptr) return kErrorInvalidHandle;
+  *status = captureOf(stream) != nullptr ? kCaptureActive : kCaptureNone;
+  return kSuccess;
+}
+Error cuStreamBeginCapture(Stream handle, int) {
+  CUstream_st* stream = streamOf(handle);
+  if (handle == nullptr || stream == nullptr) return kErrorInvalidHandle;
+  const std::lock_guard lock(stream->mutex);
+  stream->capture = std::make_shared<CUgraph_st>();
+  ++capturesOfThread();
+  return kSuccess;
+}
+Error cuStreamEndCapture(Stream handle, Graph* graph) {
+  CUstream_st* stream = streamOf(handle);
+  const std::shared_ptr<CUgraph_st> captured = stream == nullptr ? nullptr : captureOf(stream);
+  if (captured == nullptr) return kErrorInvalidHandle;
+  --capturesOfThread();
+  *graph = new CUgraph_st(*captured);
+  const std::lock_guard lock(streams().mutex);
+  for (CUstream_st* other : streams().live) {
+    const std::lock_guard leaving(other->mutex);
+    if (other->capture == captured) other->capture = nullptr;
+  }
+  return kSuccess;
+}
+Error cuGraphInstantiateWithFlags(GraphExec* exec, Graph graph, unsigned long long) {
+  *exec = new CUgraphExec_st{std::make_shared<CUgraph_st>(*graph)};
+  return kSuccess;
+}
+Error cuGraphLaunch(GraphExec exec, Stream stream) {
+  TUTTI_FAKE_ENTER(cuGraphLaunch);
+  return enqueue(stream, [graph = exec->graph] {
+    for (const Work& work : graph->work) work();
+  });
+}
+Error cuGraphExecDestroy(GraphExec exec) {
+  delete exec;
+  return kSuccess;
+}
+Error cuGraphDestroy(Graph graph) {
+  delete graph;
+  return kSuccess;
+}
+
+}  // namespace tutti::fake

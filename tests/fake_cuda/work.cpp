@@ -1,0 +1,130 @@
+// What streams do: copies, fills, host functions, and kernels by their host builds.
+#include <cstring>
+
+#include "src/exec/kernels/kernel_list.hpp"
+#include "tests/fake_cuda/fake.hpp"
+
+namespace tutti::fake {
+namespace {
+
+using namespace tutti::kernels;
+
+void* pointer(Address address) { return reinterpret_cast<void*>(address); }
+
+template <class Arguments, void (*body)(HostTeam, const Arguments&)>
+void runAs(const void* arguments, uint64_t me, uint64_t n) {
+  body(HostTeam{me, n}, *static_cast<const Arguments*>(arguments));
+}
+
+template <size_t elementBytes>
+void checkReduce(const void* arguments, int device) {
+  const auto& a = *static_cast<const ReduceArguments*>(arguments);
+  if (a.nSources < 1 || a.nSources > kMostSources) complain("a reduction of too few or too many sources");
+  for (uint32_t s = 0; s < a.nSources && s < kMostSources; ++s) {
+    checkRange(reinterpret_cast<Address>(a.sources[s]), a.count * elementBytes, device, "source of a reduction");
+  }
+  checkRange(reinterpret_cast<Address>(a.dst), a.count * elementBytes, device, "result of a reduction");
+}
+template <size_t elementBytes>
+void checkScale(const void* arguments, int device) {
+  const auto& a = *static_cast<const ScaleArguments*>(arguments);
+  checkRange(reinterpret_cast<Address>(a.source), a.count * elementBytes, device, "source of a scaling");
+  checkRange(reinterpret_cast<Address>(a.dst), a.count * elementBytes, device, "result of a scaling");
+  if (a.scalar != nullptr) checkRange(reinterpret_cast<Address>(a.scalar), elementBytes, device, "scalar");
+}
+
+const HostKernel kKernels[] = {
+#define TUTTI_FAKE_REDUCE(F, Op)                                                                                \
+  {"tutti_reduce_" #F "_" #Op, sizeof(ReduceArguments), runAs<ReduceArguments, reduceSources<F, Op, HostTeam>>, \
+   checkReduce<sizeof(F::Stored)>},
+#define TUTTI_FAKE_SCALE(F)                                                                      \
+  {"tutti_scale_" #F, sizeof(ScaleArguments), runAs<ScaleArguments, scaleElements<F, HostTeam>>, \
+   checkScale<sizeof(F::Stored)>},
+#define TUTTI_FAKE_DIVIDE(F)                                                                       \
+  {"tutti_divide_" #F, sizeof(ScaleArguments), runAs<ScaleArguments, divideElements<F, HostTeam>>, \
+   checkScale<sizeof(F::Stored)>},
+    TUTTI_REDUCE_KERNELS(TUTTI_FAKE_REDUCE) TUTTI_SCALE_KERNELS(TUTTI_FAKE_SCALE)
+        TUTTI_DIVIDE_KERNELS(TUTTI_FAKE_DIVIDE)};
+
+}  // namespace
+
+const HostKernel* findKernel(const char* name) {
+  for (const HostKernel& kernel : kKernels) {
+    if (std::strcmp(kernel.name, name) == 0) return &kernel;
+  }
+  return nullptr;
+}
+
+Error cuMemcpyAsync(Address dst, Address src, size_t bytes, Stream stream) {
+  TUTTI_FAKE_ENTER(cuMemcpyAsync);
+  checkCopyRange(dst, bytes, "target of a copy");
+  checkCopyRange(src, bytes, "source of a copy");
+  return enqueue(stream, [=] {
+    checkCopyRange(dst, bytes, "target of a running copy");
+    checkCopyRange(src, bytes, "source of a running copy");
+    std::memcpy(pointer(dst), pointer(src), bytes);
+  });
+}
+Error cuMemsetD8Async(Address dst, unsigned char value, size_t bytes, Stream stream) {
+  TUTTI_FAKE_ENTER(cuMemsetD8Async);
+  checkRange(dst, bytes, 0, "fill");
+  return enqueue(stream, [=] { std::memset(pointer(dst), value, bytes); });
+}
+Error cuMemsetD32Async(Address dst, unsigned value, size_t count, Stream stream) {
+  TUTTI_FAKE_ENTER(cuMemsetD32Async);
+  checkRange(dst, count * 4, 0, "fill");
+  return enqueue(stream, [=] {
+    auto* words = static_cast<uint32_t*>(pointer(dst));
+    for (size_t i = 0; i < count; ++i) __atomic_store_n(words + i, value, __ATOMIC_RELEASE);
+  });
+}
+Error cuLaunchHostFunc(Stream stream, HostFunction function, void* data) {
+  TUTTI_FAKE_ENTER(cuLaunchHostFunc);
+  return enqueue(stream, [=] { function(data); });
+}
+
+Error cuModuleLoadData(Module* module, const void* image) {
+  TUTTI_FAKE_ENTER(cuModuleLoadData);
+  if (currentContext() == nullptr) return kErrorInvalidContext;
+  if (captureForbids()) return kErrorCaptureUnsupported;
+  if (image == nullptr) return kErrorInvalidImage;
+  *module = new CUmod_st{deviceOf(currentContext())};
+  return kSuccess;
+}
+// Functions are never freed: they are few, and a late launch must find one.
+Error cuModuleGetFunction(Function* function, Module module, const char* name) {
+  TUTTI_FAKE_ENTER(cuModuleGetFunction);
+  const HostKernel* kernel = findKernel(name);
+  if (kernel == nullptr) return kErrorNotFound;
+  static std::mutex mutex;
+  static std::map<std::pair<int, const HostKernel*>, CUfunc_st> made;
+  const std::lock_guard lock(mutex);
+  *function = &made.try_emplace({module->device, kernel}, CUfunc_st{module->device, kernel}).first->second;
+  return kSuccess;
+}
+Error cuModuleUnload(Module module) {
+  TUTTI_FAKE_ENTER(cuModuleUnload);
+  delete module;
+  return kSuccess;
+}
+
+Error cuLaunchKernel(Function function, unsigned gridX, unsigned, unsigned, unsigned blockX, unsigned, unsigned,
+                     unsigned, Stream stream, void** parameters, void**) {
+  TUTTI_FAKE_ENTER(cuLaunchKernel);
+  if (gridX == 0 || blockX == 0 || blockX > 1024) return kErrorInvalidValue;
+  if (currentContext() == nullptr || currentContext()->device != function->device) {
+    complain("a kernel is launched in another context than that of its module");
+    return kErrorInvalidContext;
+  }
+  const HostKernel* kernel = function->kernel;
+  const auto* bytes = static_cast<const char*>(parameters[0]);
+  const std::vector<char> arguments(bytes, bytes + kernel->argumentBytes);
+  kernel->check(arguments.data(), function->device);
+  // As many threads as make the strides differ from a single one's.
+  return enqueue(stream, [kernel, arguments] {
+    constexpr uint64_t kThreads = 3;
+    for (uint64_t me = 0; me < kThreads; ++me) kernel->run(arguments.data(), me, kThreads);
+  });
+}
+
+}  // namespace tutti::fake

@@ -1,0 +1,140 @@
+// A CUDA device for tests, real or played by tests/fake_cuda: memory, streams, graphs by the driver.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include "src/device/cuda_device.hpp"
+#include "tests/support/collective_check.hpp"
+
+namespace tutti::test {
+
+/// What tests/fake_cuda exports beside the driver; null functions on a real one.
+struct FakeCuda {
+  void (*reset)(const char* settings) = nullptr;
+  int (*calls)(const char* name) = nullptr;
+  const char* (*complaints)() = nullptr;
+
+  static const FakeCuda& get() {
+    static const FakeCuda found = [] {
+      FakeCuda f;
+      void* library = dlopen("libcuda.so.1", RTLD_NOW);
+      if (library == nullptr) return f;
+      f.reset = reinterpret_cast<void (*)(const char*)>(dlsym(library, "fakeCudaReset"));
+      f.calls = reinterpret_cast<int (*)(const char*)>(dlsym(library, "fakeCudaCalls"));
+      f.complaints = reinterpret_cast<const char* (*)()>(dlsym(library, "fakeCudaComplaints"));
+      return f;
+    }();
+    return found;
+  }
+};
+
+/// The driver for the length of a test, with settings of tests/fake_cuda/fake.hpp if it is that one.
+class Gpu {
+ public:
+  explicit Gpu(const char* settings = "") : driver_(**cuda::driver()) {
+    if (FakeCuda::get().reset != nullptr) FakeCuda::get().reset(settings);
+    otherMemory = {[](size_t bytes) { return Gpu::allocate(bytes, 0, true); }, [](void* p) { Gpu::free(p); }};
+  }
+  const cuda::Driver& driver() const { return driver_; }
+  /// Whether there are that many devices; a real machine may have fewer than a test wants.
+  bool has(int devices) const {
+    int count = 0;
+    return driver_.cuDeviceGetCount(&count) == cuda::kSuccess && count >= devices;
+  }
+  /// Mistakes that the driver has seen, and what was never freed.
+  static std::string complaints() { return FakeCuda::get().complaints == nullptr ? "" : FakeCuda::get().complaints(); }
+
+  static void* allocate(size_t bytes, int ordinal, bool managed) {
+    const auto device = cuda::CudaDevice::open(ordinal);
+    if (!device.ok()) return nullptr;
+    const cuda::CudaScope scope(**device);
+    cuda::Address address = 0;
+    const cuda::Driver& d = (*device)->driver();
+    const cuda::Error error =
+        managed ? d.cuMemAllocManaged(&address, bytes, cuda::kManagedGlobal) : d.cuMemAlloc(&address, bytes);
+    return error == cuda::kSuccess ? reinterpret_cast<void*>(address) : nullptr;
+  }
+  static void free(void* memory) {
+    const auto device = cuda::CudaDevice::open(0);
+    const cuda::CudaScope scope(**device);
+    (*device)->driver().cuMemFree(cuda::addressOf(memory));
+  }
+
+ private:
+  const cuda::Driver& driver_;
+};
+
+/// A rank's own device and stream.  The device is current on the thread while this lives, as it is for a program that
+/// has called cudaSetDevice.
+class GpuRank {
+ public:
+  explicit GpuRank(int ordinal) : device_(*cuda::CudaDevice::open(ordinal)) {
+    driver().cuCtxPushCurrent(device_->context());
+    driver().cuStreamCreate(&stream_, cuda::kStreamNonBlocking);
+  }
+  ~GpuRank() {
+    driver().cuStreamSynchronize(stream_);
+    driver().cuStreamDestroy(stream_);
+    cuda::Context popped = nullptr;
+    driver().cuCtxPopCurrent(&popped);
+  }
+  GpuRank(const GpuRank&) = delete;
+  GpuRank& operator=(const GpuRank&) = delete;
+  const cuda::Driver& driver() const { return device_->driver(); }
+  cuda::Stream stream() const { return stream_; }
+  tuttiStream_t asTutti() const { return reinterpret_cast<tuttiStream_t>(stream_); }
+  std::string synchronize() const {
+    return driver().cuStreamSynchronize(stream_) == cuda::kSuccess ? "" : "cuStreamSynchronize fails";
+  }
+  CheckOptions options(size_t count, bool inPlace, size_t shift, int root) const {
+    CheckOptions o;
+    o.count = count;
+    o.inPlace = inPlace;
+    o.shift = shift;
+    o.root = root;
+    o.memory = Memory::Other;
+    o.stream = asTutti();
+    o.synchronize = [this] { return synchronize(); };
+    return o;
+  }
+
+ private:
+  std::shared_ptr<cuda::CudaDevice> device_;
+  cuda::Stream stream_ = nullptr;
+};
+
+/// onRanks() on CUDA devices: rank r on device r % devices, with that device current.
+inline std::string onGpuRanks(int nRanks, int devices, const std::function<std::string(const Rank&, GpuRank&)>& body) {
+  tuttiUniqueId id;
+  if (tuttiGetUniqueId(&id) != tuttiSuccess) return tuttiGetLastError(nullptr);
+  std::vector<std::string> complaints(static_cast<size_t>(nRanks));
+  std::vector<std::thread> threads;
+  for (int r = 0; r < nRanks; ++r) {
+    threads.emplace_back([&, r] {
+      std::string& complaint = complaints[static_cast<size_t>(r)];
+      GpuRank gpu(r % devices);
+      tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+      config.device = TUTTI_DEVICE_CUDA;
+      tuttiComm_t comm = nullptr;
+      complaint = failed(tuttiCommInitRankConfig(&comm, nRanks, id, r, &config), "join");
+      if (!complaint.empty()) return;
+      complaint = body({r, nRanks, comm}, gpu);
+      if (!complaint.empty()) {
+        tuttiCommAbort(comm);
+      } else {
+        complaint = failed(tuttiCommDestroy(comm), "destroy");
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::string all;
+  for (int r = 0; r < nRanks; ++r) {
+    const std::string& complaint = complaints[static_cast<size_t>(r)];
+    if (!complaint.empty()) all += "rank " + std::to_string(r) + ": " + complaint + "\n";
+  }
+  return all;
+}
+
+}  // namespace tutti::test

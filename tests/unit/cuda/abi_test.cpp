@@ -1,0 +1,81 @@
+// What src/device/cuda_abi.hpp declares, held against the toolkit's headers where there are any.
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
+#include <catch2/catch.hpp>
+#include <type_traits>
+
+#include "src/device/cuda_abi.hpp"
+
+namespace {
+
+namespace ours = tutti::cuda;
+
+template <class A, class B>
+constexpr bool passedAlike =
+    sizeof(A) == sizeof(B) &&
+    alignof(A) == alignof(B) && std::is_pointer_v<A> == std::is_pointer_v<B>&& std::is_class_v<A> == std::is_class_v<B>;
+
+template <class... A, class... B>
+constexpr bool calledAlike(ours::Error (*)(A...), CUresult (*)(B...)) {
+  if constexpr (sizeof...(A) == sizeof...(B)) {
+    return (passedAlike<A, B> && ...);
+  } else {
+    return false;
+  }
+}
+
+namespace declared {
+using namespace tutti::cuda;
+#define DECLARE(name, version, parameters) using name = Error(*) parameters;
+TUTTI_CUDA_FUNCTIONS(DECLARE)
+}  // namespace declared
+
+#define CHECK_CALL(name, version, parameters)                                                                     \
+  static_assert(calledAlike(static_cast<declared::name>(nullptr), static_cast<PFN_##name##_v##version>(nullptr)), \
+                #name);
+TUTTI_CUDA_FUNCTIONS(CHECK_CALL)
+
+static_assert(ours::kErrorInvalidValue == CUDA_ERROR_INVALID_VALUE);
+static_assert(ours::kErrorOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY);
+static_assert(ours::kErrorNotInitialized == CUDA_ERROR_NOT_INITIALIZED);
+static_assert(ours::kErrorNoDevice == CUDA_ERROR_NO_DEVICE);
+static_assert(ours::kErrorInvalidDevice == CUDA_ERROR_INVALID_DEVICE);
+static_assert(ours::kErrorInvalidImage == CUDA_ERROR_INVALID_IMAGE);
+static_assert(ours::kErrorInvalidContext == CUDA_ERROR_INVALID_CONTEXT);
+static_assert(ours::kErrorInvalidHandle == CUDA_ERROR_INVALID_HANDLE);
+static_assert(ours::kErrorNotFound == CUDA_ERROR_NOT_FOUND);
+static_assert(ours::kErrorNotReady == CUDA_ERROR_NOT_READY);
+static_assert(ours::kErrorIllegalAddress == CUDA_ERROR_ILLEGAL_ADDRESS);
+static_assert(ours::kErrorPeerAccessAlreadyEnabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+static_assert(ours::kErrorNotSupported == CUDA_ERROR_NOT_SUPPORTED);
+static_assert(ours::kErrorCaptureUnsupported == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+static_assert(ours::kAttributeMultiprocessors == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+static_assert(ours::kAttributeUnifiedAddressing == CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING);
+static_assert(ours::kAttributeMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+static_assert(ours::kAttributeMinor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+static_assert(ours::kAttributePageableAccess == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
+static_assert(ours::kPointerMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
+static_assert(ours::kPointerIsManaged == CU_POINTER_ATTRIBUTE_IS_MANAGED);
+static_assert(ours::kPointerDeviceOrdinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
+static_assert(ours::kPointerIpcCapable == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE);
+static_assert(ours::kPointerMapped == CU_POINTER_ATTRIBUTE_MAPPED);
+static_assert(ours::kMemoryTypeHost == CU_MEMORYTYPE_HOST);
+static_assert(ours::kMemoryTypeDevice == CU_MEMORYTYPE_DEVICE);
+static_assert(ours::kStreamNonBlocking == CU_STREAM_NON_BLOCKING);
+static_assert(ours::kEventDisableTiming == CU_EVENT_DISABLE_TIMING);
+static_assert(ours::kIpcLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+static_assert(ours::kHostAllocPortable == CU_MEMHOSTALLOC_PORTABLE);
+static_assert(ours::kHostAllocDeviceMap == CU_MEMHOSTALLOC_DEVICEMAP);
+static_assert(ours::kManagedGlobal == CU_MEM_ATTACH_GLOBAL);
+static_assert(ours::kWaitGreaterOrEqual == CU_STREAM_WAIT_VALUE_GEQ);
+static_assert(ours::kWaitEqual == CU_STREAM_WAIT_VALUE_EQ);
+static_assert(ours::kCaptureNone == CU_STREAM_CAPTURE_STATUS_NONE);
+static_assert(ours::kCaptureActive == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+static_assert(ours::kCaptureModeThreadLocal == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+static_assert(ours::kCaptureModeRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
+static_assert(sizeof(ours::IpcHandle) == sizeof(CUipcMemHandle) && sizeof(ours::Uuid) == sizeof(CUuuid));
+
+}  // namespace
+
+TEST_CASE("the driver's interface is declared as the toolkit has it") { SUCCEED("checked by the compiler"); }

@@ -1,0 +1,143 @@
+// Mistakes and failures on CUDA communicators.
+#include <catch2/catch.hpp>
+
+#include "tests/support/gpu.hpp"
+#include "tests/support/variable.hpp"
+
+using namespace tutti;
+using namespace tutti::test;
+
+TEST_CASE("memory that the device cannot reach is refused with its name") {
+  {
+    const Gpu gpu("devices=2");
+    if (!gpu.has(2)) return;
+    CHECK(onGpuRanks(2, 1, [](const Rank& r, GpuRank& own) -> std::string {
+            FloatBuffer plain(10), good(10, 0, Memory::Other);
+            RANK_CHECK(tuttiAllReduce(plain.at(0), good.at(0), 10, tuttiFloat, tuttiSum, r.comm, own.asTutti()) ==
+                       tuttiInvalidArgument);
+            RANK_CHECK(std::string(tuttiGetLastError(r.comm)).find("sendbuff") != std::string::npos);
+            void* elsewhere = Gpu::allocate(40, 1, false);
+            RANK_CHECK(tuttiAllReduce(good.at(0), elsewhere, 10, tuttiFloat, tuttiSum, r.comm, own.asTutti()) ==
+                       tuttiInvalidArgument);
+            RANK_CHECK(std::string(tuttiGetLastError(r.comm)).find("CUDA device 1") != std::string::npos);
+            Gpu::free(elsewhere);
+            tuttiRedOp_t op;
+            RANK_CHECK(tuttiRedOpCreate(
+                           &op, [](const void*, void*, size_t, tuttiDataType_t, void*) {}, 1, nullptr, r.comm) ==
+                       tuttiInvalidUsage);
+            return checkAllReduce(r, own.options(10, false, 0, 0));  // as good as before
+          }) == "");
+  }
+  CHECK(Gpu::complaints() == "");
+}
+
+TEST_CASE("ranks that differ in a call all get an error") {
+  {
+    const Gpu gpu;
+    std::vector<tuttiResult_t> results(3);
+    onGpuRanks(3, 1, [&](const Rank& r, GpuRank& own) -> std::string {
+      FloatBuffer x(100, 0, Memory::Other);
+      const size_t count = r.rank == 1 ? 99 : 100;
+      results[static_cast<size_t>(r.rank)] =
+          tuttiAllReduce(x.at(0), x.at(0), count, tuttiFloat, tuttiSum, r.comm, own.asTutti());
+      return "ends with an abort";
+    });
+    for (const tuttiResult_t result : results) CHECK(result == tuttiInvalidUsage);
+  }
+  CHECK(Gpu::complaints() == "");
+}
+
+TEST_CASE("a way that does not reach all ranks is refused") {
+  const Variable way("TUTTI_CUDA_EXECUTOR", "stream");
+  {
+    const Gpu gpu;
+    tuttiUniqueId id;
+    REQUIRE(tuttiGetUniqueId(&id) == tuttiSuccess);
+    std::string texts[2];
+    std::vector<std::thread> threads;
+    for (int r = 0; r < 2; ++r) {
+      threads.emplace_back([&, r] {
+        tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+        config.device = r == 0 ? TUTTI_DEVICE_HOST : TUTTI_DEVICE_CUDA;
+        tuttiComm_t comm = nullptr;
+        if (tuttiCommInitRankConfig(&comm, 2, id, r, &config) != tuttiSuccess) texts[r] = tuttiGetLastError(nullptr);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const std::string& text : texts) CHECK(text.find("TUTTI_CUDA_EXECUTOR=stream") != std::string::npos);
+  }
+  CHECK(Gpu::complaints() == "");
+}
+
+TEST_CASE("an abort lets streams go that wait for other ranks") {
+  {
+    const Gpu gpu;
+    FloatBuffer gate(1, 0, Memory::Other);
+    gate.set(0, 0);
+    onGpuRanks(3, 1, [&](const Rank& r, GpuRank& own) -> std::string {
+      FloatBuffer x(100'000, 0, Memory::Other);
+      auto* word = static_cast<uint32_t*>(gate.at(0));
+      if (r.rank == 0) {  // its stream comes to the call only after the abort
+        own.driver().cuStreamWaitValue32(own.stream(), cuda::addressOf(word), 1, cuda::kWaitEqual);
+      }
+      RANK_TRY(tuttiAllReduce(x.at(0), x.at(0), x.count(), tuttiFloat, tuttiSum, r.comm, own.asTutti()));
+      if (r.rank == 0) {
+        tuttiResult_t seen = tuttiSuccess;
+        while (seen == tuttiSuccess) tuttiCommGetAsyncError(r.comm, &seen);
+        __atomic_store_n(word, 1u, __ATOMIC_RELEASE);
+      }
+      tuttiCommAbort(r.comm);
+      const std::string left = own.synchronize();  // before x is gone
+      return left.empty() ? "ends with an abort" : left;
+    });
+  }
+  CHECK(Gpu::complaints() == "");
+}
+
+// Wherever the driver fails first, the call says so and nothing hangs or leaks.
+TEST_CASE("failures of the driver are errors of the call or of the join") {
+  struct Row {
+    const char* settings;
+  };
+  const auto row = GENERATE(values<Row>({{"fail=cuMemAlloc:1:2"},
+                                         {"fail=cuMemAlloc:3:2"},
+                                         {"fail=cuModuleLoadData:1:209"},
+                                         {"fail=cuStreamCreate:1:2"},
+                                         {"fail=cuLaunchKernel:1:719"},
+                                         {"fail=cuStreamWaitValue32:2:801"}}));
+  CAPTURE(row.settings);
+  const Gpu gpu;
+  if (FakeCuda::get().reset == nullptr) return;
+  int failures = 0;
+  {
+    // The ranks' own streams and buffers are made before the driver begins to fail.
+    FloatBuffer buffers(4000, 0, Memory::Other);
+    GpuRank a(0), b(0);
+    FakeCuda::get().reset(row.settings);
+    tuttiUniqueId id;
+    REQUIRE(tuttiGetUniqueId(&id) == tuttiSuccess);
+    std::atomic<int> failed = 0;
+    std::vector<std::thread> threads;
+    for (int r = 0; r < 2; ++r) {
+      threads.emplace_back([&, r] {
+        tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+        config.device = TUTTI_DEVICE_CUDA;
+        config.timeoutMs = 2000;
+        tuttiComm_t comm = nullptr;
+        if (tuttiCommInitRankConfig(&comm, 2, id, r, &config) != tuttiSuccess) {
+          ++failed;
+          return;
+        }
+        void* x = buffers.at(static_cast<size_t>(r) * 2000);
+        if (tuttiAllReduce(x, x, 2000, tuttiFloat, tuttiSum, comm, (r == 0 ? a : b).asTutti()) != tuttiSuccess) {
+          ++failed;
+        }
+        tuttiCommAbort(comm);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    failures = failed;
+  }
+  CHECK(failures >= 1);
+  CHECK(Gpu::complaints() == "");
+}

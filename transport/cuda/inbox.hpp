@@ -1,0 +1,86 @@
+// The device memory of one end of a stream channel: slots that the peer writes, and the words that this end waits for.
+//
+//   full[i]   1: slot i holds a message for this end; written by the peer, reset by this end
+//   busy[i]   1: slot i of the peer's inbox holds a message of this end's; set by this end, reset by the peer
+// Words are apart by a cache line of the device.  All are zero at first, which takes work on a stream; so the words of
+// all channels are one allocation, made when a communicator comes up.  Only the owner waits for its words.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "src/device/cuda_device.hpp"
+
+namespace tutti::cuda {
+
+struct InboxLayout {
+  uint32_t slots = 0;
+  size_t slotBytes = 0;
+
+  static constexpr size_t kWordStride = 128;
+  size_t fullOffset(uint32_t slot) const { return slot * kWordStride; }
+  size_t busyOffset(uint32_t slot) const { return (slots + slot) * kWordStride; }
+  size_t wordBytes() const { return 2 * slots * kWordStride; }
+  size_t slotOffset(uint32_t slot) const { return slot * slotBytes; }
+  bool operator==(const InboxLayout&) const = default;
+};
+
+/// Where the words of one channel lie in the communicator's.
+struct InboxWords {
+  std::shared_ptr<const DeviceMemory> memory;
+  size_t offset = 0;
+};
+
+/// An inbox of this process.  Kept by both ends where they are in one process, because what the peer has enqueued may
+/// still write here when its owner is done.
+struct Inbox {
+  uint64_t id = 0;  // never used twice in a process
+  InboxLayout layout;
+  InboxWords words;
+  DeviceMemory slots;
+  Address wordsAddress() const { return words.memory->address() + words.offset; }
+};
+/// words: zero, and nobody else's.  Errors: as DeviceMemory::allocate.
+Result<std::shared_ptr<Inbox>> makeInbox(std::shared_ptr<const CudaDevice> device, const InboxLayout& layout,
+                                         const InboxWords& words);
+/// One that somebody in this process still keeps, or null.
+std::shared_ptr<Inbox> findInbox(uint64_t id);
+
+/// What an end tells its peer of its inbox.  Crosses processes of one host.
+struct InboxCard {
+  static constexpr uint64_t kMagic = 0x7475'7474'6962'6f78;
+  uint64_t magic = kMagic;
+  uint64_t processId = 0;
+  uint64_t inboxId = 0;
+  InboxLayout layout;
+  uint64_t wordsOffset = 0;
+  uint64_t exported = 0;  // whether the handles are there
+  IpcHandle words{};
+  IpcHandle slots{};
+};
+/// processId: of this process.
+InboxCard cardOf(const Inbox& inbox, uint64_t processId, const CudaDevice& device);
+
+/// The peer's inbox as this process can write it.
+class PeerInbox {
+ public:
+  /// processId: of this process.  Errors: RemoteError: a card that makes no sense, or memory that cannot be opened.
+  static Result<std::unique_ptr<PeerInbox>> open(const InboxCard& card, const InboxLayout& expected, uint64_t processId,
+                                                 std::shared_ptr<const CudaDevice> device);
+  ~PeerInbox();
+  PeerInbox(const PeerInbox&) = delete;
+  PeerInbox& operator=(const PeerInbox&) = delete;
+  Address words() const { return words_ + wordsOffset_; }
+  Address slots() const { return slots_; }
+
+ private:
+  explicit PeerInbox(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
+  Status openHandle(const IpcHandle& handle, Address* address);
+  std::shared_ptr<const CudaDevice> device_;
+  std::shared_ptr<Inbox> shared_;  // of this process; else it was opened
+  Address words_ = 0;
+  size_t wordsOffset_ = 0;
+  Address slots_ = 0;
+};
+
+}  // namespace tutti::cuda

@@ -1,0 +1,51 @@
+// A channel for device memory over any host channel: bytes pass through pinned host memory.
+//
+// For a thread that serves a device and may poll: copies are enqueued on the stream of `ops`, and a message goes to the
+// host channel when its copy has ended.  What arrives is copied to the device and is there for whatever is enqueued
+// later.  On the wire nothing differs from a rank on the host, so either end may be one.
+#pragma once
+
+#include "src/device/cuda_pinned.hpp"
+#include "src/device/cuda_stream.hpp"
+#include "transport/transport.hpp"
+
+namespace tutti::cuda {
+
+class StagedChannel : public Channel {
+ public:
+  /// ops and host are borrowed; nothing else uses host.  Memory is taken at first use.
+  StagedChannel(const StreamOps& ops, Channel* host) : ops_(ops), host_(host) {}
+  /// The stream must have ended what was enqueued here.
+  ~StagedChannel() override = default;
+
+  size_t slotBytes() const override { return host_->slotBytes(); }
+  Result<bool> send(const std::byte* data, size_t bytes, const Fingerprint& call) override;
+  Result<std::span<std::byte>> reserve() override;
+  Result<bool> commit(size_t bytes, const Fingerprint& call) override;
+  Result<const std::byte*> peek(const Expect& expect) override;
+  void release() override { peeked_ = false; }
+  Result<bool> receive(std::byte* dst, const Expect& expect) override;
+  std::optional<Fingerprint> pending() const override { return host_->pending(); }
+  Result<bool> progress() override { return host_->progress(); }
+
+ private:
+  /// A pinned slot, and the event after which it may be used again or read.
+  struct Bounce {
+    PinnedMemory memory;
+    EventHandle event;
+    bool busy = false;
+  };
+  Status prepare(Bounce* bounce);
+  Status mark(Bounce* bounce);
+  Result<bool> settled(Bounce* bounce);
+  Result<std::byte*> stage(DeviceMemory* memory);
+
+  const StreamOps& ops_;
+  Channel* host_;
+  Bounce out_, in_;
+  bool sending_ = false;  // out_ has, or is getting, the message that send() is about
+  bool peeked_ = false;   // stagedIn_ holds the next message
+  DeviceMemory stagedIn_, stagedOut_;
+};
+
+}  // namespace tutti::cuda

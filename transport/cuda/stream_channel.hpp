@@ -1,0 +1,88 @@
+// A channel whose messages are copied by CUDA streams, between devices that can write each other's memory.
+//
+// Every method enqueues on the rank's stream what a host channel would do, and returns; data addresses are of device
+// memory.  A message is a copy into a slot of the receiver's inbox.  Streams know of each other by words (inbox.hpp):
+//   sender    wait busy[i] == 0; busy[i] = 1; copy to the peer's slot i; the peer's full[i] = 1
+//   receiver  wait full[i] == 1; full[i] = 0; read slot i; the peer's busy[i] = 0
+// Values are constants, and each word alternates, so that captured calls can be replayed any number of times.
+//
+// Why it cannot deadlock.  A stream waits only for words in its own device's memory, and only for a write that has been
+// enqueued before: with each message the sender's host tells the receiver's host "enqueued" (over `tokens`), and with
+// each release the receiver's tells the sender's (over `credits`); a wait is enqueued after that.  So the order in
+// which the hosts of all ranks enqueue is one order in which everything can run, even by a device that runs all streams
+// one operation at a time.  No kernel waits for anything.
+//
+// Tokens carry the call's fingerprint, so ranks that disagree find out as on any channel.
+#pragma once
+
+#include "src/device/cuda_stream.hpp"
+#include "transport/cuda/inbox.hpp"
+#include "transport/transport.hpp"
+
+namespace tutti::cuda {
+
+/// What the messages of `credits`, and the first of `tokens`, say of themselves: they belong to no call.
+Fingerprint controlFingerprint();
+
+/// The host channels that a stream channel stands on.  Borrowed; nothing else uses them.
+struct HostPair {
+  Channel* tokens = nullptr;
+  Channel* credits = nullptr;
+};
+
+class StreamChannel : public Channel {
+ public:
+  /// ops: borrowed; says which stream the current call enqueues on.  processId: of this process.  The peer need not
+  /// have come yet.  words: as for makeInbox.  Errors: as makeInbox.
+  static Result<std::unique_ptr<StreamChannel>> create(const StreamOps& ops, const HostPair& hosts,
+                                                       const InboxLayout& layout, const InboxWords& words,
+                                                       uint64_t processId);
+
+  size_t slotBytes() const override { return layout_.slotBytes; }
+  Result<bool> send(const std::byte* data, size_t bytes, const Fingerprint& call) override;
+  Result<std::span<std::byte>> reserve() override;
+  Result<bool> commit(size_t bytes, const Fingerprint& call) override;
+  Result<const std::byte*> peek(const Expect& expect) override;
+  void release() override;
+  Result<bool> receive(std::byte* dst, const Expect& expect) override;
+  std::optional<Fingerprint> pending() const override { return hosts_.tokens->pending(); }
+  Result<bool> progress() override;
+
+  /// After a failure: let go of every wait that streams of this rank are in, by a write on `rescue`.  May have to be
+  /// repeated until the streams have drained, because each wait is followed by others.
+  Status letGo(Stream rescue) const;
+
+ private:
+  StreamChannel(const StreamOps& ops, const HostPair& hosts, const InboxLayout& layout)
+      : ops_(ops), hosts_(hosts), layout_(layout) {}
+  Status tell();
+  Result<bool> meet();
+  Result<bool> hasRoom();
+  Result<bool> arrive(const Expect& expect);
+  Status sendCredits();
+  Status beginSlot();
+  Result<bool> tellSent(const Fingerprint& call);
+  Status releaseSlot();
+  uint32_t sendSlot() const { return static_cast<uint32_t>(sent_ % layout_.slots); }
+  uint32_t receiveSlot() const { return static_cast<uint32_t>(received_ % layout_.slots); }
+  Address ownWord(size_t offset) const { return inbox_->wordsAddress() + offset; }
+  Address peersWord(size_t offset) const { return peer_->words() + offset; }
+
+  const StreamOps& ops_;
+  HostPair hosts_;
+  InboxLayout layout_;
+  std::shared_ptr<Inbox> inbox_;
+  std::unique_ptr<PeerInbox> peer_;  // null until its card has come
+  InboxCard card_;                   // what this end tells
+  bool told_ = false;
+  uint64_t sent_ = 0;
+  uint64_t credits_ = 0;  // messages of ours whose release has been enqueued
+  uint64_t received_ = 0;
+  uint64_t owed_ = 0;      // credits that could not be sent yet
+  bool reserved_ = false;  // the slot of message sent_ is ours
+  bool written_ = false;   // message sent_ is enqueued, but the peer's host does not know yet
+  bool arrived_ = false;   // message received_ is there and its wait enqueued
+  Status error_;           // of release(), which cannot say so
+};
+
+}  // namespace tutti::cuda
