@@ -17,11 +17,18 @@ struct Algorithm {
   std::string_view summary;  // one line: idea and where it wins
   /// Whether build() works for this shape.  Depends on nothing that differs between ranks (not on shape.rank).
   bool (*supports)(const Shape& shape);
-  /// Expected time in microseconds, from steps and bytes; the same on every rank.
+  /// Closed form of what it costs, microseconds, from steps and bytes, where walking build()'s schedules (src/walk)
+  /// would take too long; the same on every rank.
   double (*costUs)(const Shape& shape, const CostModel& cost);
   Schedule (*build)(const Shape& shape);
   /// Whether a rank sends at most one value, and that to all others: then publish() applies.
   bool publishes = false;
+  /// Whether build() divides large vectors otherwise than small ones: else shape.bytes and shape.slotBytes are nothing
+  /// to it.
+  bool sizeMatters = false;
+  /// Of one whose schedules look alike from every rank of a grid that closes in itself: its dimensions, the fastest
+  /// first.  Those that look alike all around, or under exchanges of ranks by a bit pattern, need not say so.
+  std::vector<int> (*grid)(const Shape& shape) = nullptr;
   /// Of an AllToAll: whether blocks pass through ranks that they are not for.  If they differ in size, build() says
   /// which block an op handles (ScheduleBuilder::value), and every rank has to learn all sizes before.
   bool forwards = false;

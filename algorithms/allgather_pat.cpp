@@ -53,6 +53,7 @@ extern constinit const Algorithm kAllGatherPat = {
     .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
+    .sizeMatters = true,
 };
 
 }  // namespace tutti

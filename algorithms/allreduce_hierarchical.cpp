@@ -155,6 +155,7 @@ extern constinit const Algorithm kAllReduceHierarchical = {
           return partsUs(s, cost, h, partsFor(s, h));
         },
     .build = [](const Shape& s) { return Builder(s).build(s); },
+    .sizeMatters = true,
     .chooseParts =
         [](const Shape& s, const CostModel& cost) {
           const Hierarchy h(s);

@@ -73,6 +73,7 @@ extern constinit const Algorithm kAllReduceTorus2d = {
     .supports = [](const Shape& s) { return !nearCube(s.nRanks, 2).empty(); },
     .costUs = costUs,
     .build = [](const Shape& s) { return build(s, 2); },
+    .grid = [](const Shape& s) { return nearCube(s.nRanks, 2); },
 };
 
 extern constinit const Algorithm kAllReduceTorus3d = {
@@ -82,6 +83,7 @@ extern constinit const Algorithm kAllReduceTorus3d = {
     .supports = [](const Shape& s) { return !nearCube(s.nRanks, 3).empty(); },
     .costUs = costUs,
     .build = [](const Shape& s) { return build(s, 3); },
+    .grid = [](const Shape& s) { return nearCube(s.nRanks, 3); },
 };
 
 }  // namespace tutti

@@ -59,6 +59,7 @@ extern constinit const Algorithm kAllReduceTree = {
     .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
+    .sizeMatters = true,
 };
 
 }  // namespace tutti

@@ -57,6 +57,7 @@ extern constinit const Algorithm kBroadcastCirculant = {
     .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
+    .sizeMatters = true,
 };
 
 }  // namespace tutti

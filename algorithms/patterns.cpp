@@ -1,6 +1,7 @@
 #include "algorithms/patterns.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 
 namespace tutti {
@@ -254,6 +255,11 @@ Nodes groupByNode(const Shape& shape) {
 
 std::vector<int> ringOrder(const Shape& shape) {
   std::vector<int> order;
+  if (std::is_sorted(shape.nodeOf.begin(), shape.nodeOf.end())) {
+    order.resize(static_cast<size_t>(shape.nRanks));
+    std::iota(order.begin(), order.end(), 0);
+    return order;
+  }
   for (const auto& list : groupByNode(shape).ranks) order.insert(order.end(), list.begin(), list.end());
   return order;
 }

@@ -56,6 +56,7 @@ extern constinit const Algorithm kReduceScatterPat = {
     .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
+    .sizeMatters = true,
 };
 
 }  // namespace tutti

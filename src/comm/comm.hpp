@@ -26,6 +26,7 @@
 #include "src/comm/turn.hpp"
 #include "src/exec/drive.hpp"
 #include "src/plan/planner.hpp"
+#include "src/plan/walks.hpp"
 
 namespace tutti {
 
@@ -37,6 +38,7 @@ struct PlannerState {
   Calibration calibration;
   Overrides overrides;
   LinkUse links;
+  MachineLevels levels;
   bool explain = false;  // TUTTI_EXPLAIN, on rank 0
 };
 
@@ -175,6 +177,7 @@ class Comm : public TaskOwner {
   OperatorTable operators_;
   Registrations registrations_;
   PlannerState planner_;
+  mutable Walks walks_;  // locks itself
   ForeignPlans foreignPlans_;
   PlanCache plans_;
   std::optional<bool> forwardsBlocks_;  // whether AllToAllv does; known from its first call on

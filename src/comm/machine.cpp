@@ -194,18 +194,7 @@ Result<Machines> mergeReports(const std::vector<RankCard>& cards, const std::vec
   return machine;
 }
 
-std::vector<std::vector<int>> innerLevels(const Machines& machine) {
-  std::vector<std::vector<int>> inner;
-  const std::vector<int>* above = &at(machine, Level::Host);
-  for (const Level level : {Level::Socket, Level::Numa, Level::L3}) {
-    const std::vector<int>& own = at(machine, level);
-    const bool separates = groups(own) > groups(*above);  // nested: as many groups are the same groups
-    if (!separates || groups(own) == static_cast<int>(own.size())) continue;
-    inner.push_back(own);
-    above = &own;
-  }
-  return inner;
-}
+std::vector<std::vector<int>> innerLevels(const Machines& machine) { return topology::innerLevels(machine.levels); }
 
 std::vector<int> railsOf(const Machines& machine) {
   const std::vector<int>&hosts = at(machine, Level::Host), &rails = at(machine, Level::Rail);

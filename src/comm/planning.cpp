@@ -7,6 +7,7 @@
 #include "src/base/copy.hpp"
 #include "src/comm/comm.hpp"
 #include "src/comm/probes.hpp"
+#include "src/plan/machine_levels.hpp"
 #include "src/plan/measure.hpp"
 
 namespace tutti {
@@ -65,6 +66,7 @@ Status Comm::setUpPlanner() {
   const bool severalNodes = *std::max_element(nodes_.begin(), nodes_.end()) > 0;
   if (severalNodes) planner_.links.inter = LinkKind::TcpRemote;
   planner_.links.ranksPerCore = worstRanksPerCore(cards);
+  planner_.levels = machineLevels(machine_.graph, machine_.levels, planner_.links);
   return {};
 }
 
@@ -74,6 +76,7 @@ PlanRequest Comm::planRequest(const Shape& shape) const {
   request.shape.rank = 0;
   request.shape.inPlace = false;  // differs between ranks where only the root is in place
   request.links = planner_.links;
+  request.levels = &planner_.levels;
   request.directPossible = !anyCuda_ && planner_.links.intra && *planner_.links.intra != LinkKind::TcpLocal;
   request.mostChannels =
       planner_.overrides.nChannels > 0 ? kMostChannels : std::min(kMostChannels, settings_.maxChannels);
@@ -86,7 +89,7 @@ PlanRequest Comm::planRequest(const Shape& shape) const {
 
 Result<Choice> Comm::choosePlan(const Shape& shape, const Call& call) {
   const PlanRequest request = planRequest(shape);
-  TUTTI_ASSIGN(Choice choice, ::tutti::plan(request, planner_.calibration));
+  TUTTI_ASSIGN(Choice choice, ::tutti::plan(request, planner_.calibration, &walks_));
   if (planner_.explain) {
     const std::string table = cat("tutti: plan for ", callName(call), "\n", explain(request, choice));
     std::fwrite(table.data(), 1, table.size(), stderr);
@@ -108,7 +111,7 @@ Result<CallEstimate> Comm::estimate(const Call& call) const {
   if (call.kind != CallKind::Collective) return estimateMessage(call.root, call.count * dataTypeBytes(call.dtype));
   Shape shape = shapeOf(call, keyOf(call));
   const PlanRequest request = planRequest(shape);
-  TUTTI_ASSIGN(const Choice choice, ::tutti::plan(request, planner_.calibration));
+  TUTTI_ASSIGN(const Choice choice, ::tutti::plan(request, planner_.calibration, &walks_));
   CallEstimate estimate{choice.costUs, choice.name(), choice.protocol, choice.nChannels};
   if (shape.uneven && choice.algorithm != nullptr) {  // chosen for any size, but this is the size
     shape.bytes = call.counts->recvCounts.front() * dataTypeBytes(call.dtype);

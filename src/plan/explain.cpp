@@ -53,6 +53,28 @@ std::string describeParts(const std::vector<LevelPart>& parts) {
   return out;
 }
 
+/// What a row spends its time on.
+std::string spent(const Candidate& row) {
+  const std::string name = cat(row.name(), " over ", protocolName(row.protocol));
+  if (!row.walked) return cat(name, " takes ", time(row.costUs), " by its formula");
+  const double rest = std::max(0.0, row.costUs - std::max(row.workUs, row.wireUs));
+  std::string out = cat(name, ": ", time(row.workUs), " of work on the busiest core");
+  if (row.wireUs > 0) out += cat(", ", time(row.wireUs), " on the busiest wire");
+  return out + cat(", ", time(rest), " of waiting");
+}
+
+/// Why the cheapest is cheaper than the next best algorithm.
+std::string reason(const Choice& choice) {
+  const std::vector<const Candidate*> rows = inOrder(choice);
+  if (rows.empty() || !rows[0]->excluded.empty()) return "";
+  std::string out = cat("    reason: ", spent(*rows[0]), "\n");
+  for (const Candidate* row : rows) {
+    if (!row->excluded.empty() || row->name() == rows[0]->name()) continue;
+    return out + cat("    next:   ", spent(*row), "\n");
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string explain(const PlanRequest& r, const Choice& choice) {
@@ -66,7 +88,7 @@ std::string explain(const PlanRequest& r, const Choice& choice) {
 
   size_t width = 9;
   for (const Candidate& row : choice.table) width = std::max(width, row.name().size());
-  out += cat("    ", padded("algorithm", width), "  protocol        cost  vs best\n");
+  out += cat("    ", padded("algorithm", width), "  protocol        cost  vs best    busy core         wire\n");
   for (const Candidate* row : inOrder(choice)) {
     const std::string name = padded(std::string(row->name()), width);
     if (!row->excluded.empty()) {
@@ -77,9 +99,11 @@ std::string explain(const PlanRequest& r, const Choice& choice) {
         row->algorithm == choice.algorithm && row->origin() == choice.origin() && row->protocol == choice.protocol;
     char ratio[32];
     std::snprintf(ratio, sizeof(ratio), "%6.2fx", choice.costUs > 0 ? row->costUs / choice.costUs : 1.0);
-    out += cat(winner ? "  * " : "    ", name, "  ", padded(protocolName(row->protocol), 8),
-               padded(time(row->costUs), 12, true), "  ", ratio, describeParts(row->parts),
-               row->ready ? cat("  plan of ", row->origin()) : "", "\n");
+    out +=
+        cat(winner ? "  * " : "    ", name, "  ", padded(protocolName(row->protocol), 8),
+            padded(time(row->costUs), 12, true), "  ", ratio, padded(row->walked ? time(row->workUs) : "-", 13, true),
+            padded(row->wireUs > 0 ? time(row->wireUs) : "-", 13, true), row->walked ? "" : "  by its formula",
+            describeParts(row->parts), row->ready ? cat("  plan of ", row->origin()) : "", "\n");
   }
   for (size_t p = 0; p < kNumProtocols; ++p) {
     if (choice.protocolExcluded[p].empty()) continue;
@@ -87,7 +111,7 @@ std::string explain(const PlanRequest& r, const Choice& choice) {
     out += cat("    ", padded("any", width), "  ", padded(protocol, 8), padded("-", 12, true), "  ",
                choice.protocolExcluded[p], "\n");
   }
-  return out;
+  return out + reason(choice);
 }
 
 }  // namespace tutti

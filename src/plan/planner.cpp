@@ -3,131 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "src/plan/walk_cost.hpp"
+#include "src/plan/request_parts.hpp"
+#include "src/plan/walks.hpp"
 
 namespace tutti {
 namespace {
-
-constexpr Protocol kAllProtocols[] = {Protocol::Inline, Protocol::Slots, Protocol::Direct};
-
-/// What one TCP stream carries, driven by one core; a faster interface needs several.
-constexpr double kStreamGBps = 3;
-/// From sched_yield() of one rank until the next on its core goes on; 0.66 us between threads, 0.81 us between
-/// processes on a virtual Emerald Rapids Xeon.
-constexpr double kHandOverUs = 0.75;
-/// Where all of a message's latency but the wake-up is system calls.
-constexpr double kSystemCallWorkShare = 0.9;
-/// A channel that moves less than this is not worth its latency.
-constexpr double kLeastBytesPerChannel = 1 << 20;
-
-/// The largest message of any algorithm: ops move chunks, and no chunk is larger than the shape's vector or block.
-double messageBytes(const PlanRequest& r) {
-  return static_cast<double>(r.shape.collective == Collective::Barrier ? 0 : r.shape.bytes);
-}
-
-/// Why the protocol cannot serve this request on this kind of link; empty: it can.
-std::string whyNot(const PlanRequest& r, const Calibration& c, LinkKind kind, Protocol protocol, bool insideNode) {
-  const LinkCost& link = c.at(kind, protocol);
-  if (!link.available) return cat(linkKindName(kind), " links have no ", protocolName(protocol), " protocol");
-  if (protocol == Protocol::Inline && messageBytes(r) > static_cast<double>(link.mostBytes)) {
-    return cat("inline takes ", link.mostBytes, " bytes, not ", formatBytes(r.shape.bytes));
-  }
-  if (protocol == Protocol::Direct && r.shape.collective == Collective::Barrier) return "a barrier moves no bytes";
-  if (protocol == Protocol::Direct && insideNode && !r.directPossible) {
-    return "not every rank's buffers can be read by its peers";
-  }
-  return "";
-}
-
-/// The cheapest usable protocol for one message of the request.
-MessageCost cheapestMessage(const PlanRequest& r, const Calibration& c, LinkKind kind, bool insideNode) {
-  MessageCost best{Protocol::Slots, HUGE_VAL};
-  for (const Protocol p : kAllProtocols) {
-    if (!whyNot(r, c, kind, p, insideNode).empty()) continue;
-    const double us = c.at(kind, p).costIn(messageBytes(r), 2 * messageBytes(r), false)(messageBytes(r));
-    if (us < best.costUs) best = {p, us};
-  }
-  return best;
-}
-
-Protocol interProtocol(const PlanRequest& r, const Calibration& c) {
-  return cheapestMessage(r, c, *r.links.inter, false).protocol;
-}
-
-/// The kind of link that `protocol` of a candidate is about.
-LinkKind mainKind(const PlanRequest& r) {
-  if (r.links.intra) return *r.links.intra;
-  return r.links.inter ? *r.links.inter : LinkKind::ShmThreads;  // one rank: any will do
-}
-
-/// More channels help only where one stream cannot fill the wire.  Lanes of one host are driven by one thread, which is
-/// as busy with one of them as with several.
-int channelsFor(const PlanRequest& r, const Calibration& c) {
-  if (r.overrides.nChannels > 0) return r.overrides.nChannels;
-  if (r.links.inter != LinkKind::TcpRemote) return 1;
-  const double wire = c.at(LinkKind::TcpRemote, Protocol::Slots).cost.bandwidthGBps;
-  const double most = std::min(
-      {std::ceil(wire / kStreamGBps), messageBytes(r) / kLeastBytesPerChannel, static_cast<double>(r.mostChannels)});
-  return std::max(1, static_cast<int>(most));
-}
-
-/// Bytes that the call is about, all blocks together.
-double callBytes(const Shape& s) {
-  const bool oneVector = s.collective == Collective::AllReduce || s.collective == Collective::Broadcast ||
-                         s.collective == Collective::Reduce;
-  return static_cast<double>(s.bytes) * (oneVector ? 1 : s.nRanks);
-}
-
-/// Ranks of the fullest node.
-double ranksOfNode(const Shape& s) {
-  if (s.nodeOf.empty()) return s.nRanks;
-  std::vector<int> ranks(s.nodeOf.size(), 0);
-  for (const int node : s.nodeOf) ++ranks[static_cast<size_t>(node)];
-  return *std::max_element(ranks.begin(), ranks.end());
-}
-
-/// Bytes of input and output of all ranks of a host, which it holds in its caches or does not.  Calls in place touch
-/// less, but ranks need not agree on that.
-double footprint(const PlanRequest& r) {
-  const Shape& s = r.shape;
-  const double n = s.nRanks;
-  double blocks = 2 * n;  // of all ranks: vectors in and out, or those that a root scatters or gathers
-  switch (s.collective) {
-    case Collective::AllGather:
-    case Collective::ReduceScatter: blocks = n * (n + 1); break;
-    case Collective::AllToAll: blocks = 2 * n * n; break;
-    default: break;
-  }
-  return blocks * static_cast<double>(s.bytes) * ranksOfNode(s) / n;
-}
-
-/// Whether every rank sends while it receives.
-bool goesBothWays(Collective c) {
-  return c == Collective::AllReduce || c == Collective::AllGather || c == Collective::ReduceScatter ||
-         c == Collective::AllToAll;
-}
-
-bool reduces(Collective c) {
-  return c == Collective::AllReduce || c == Collective::ReduceScatter || c == Collective::Reduce;
-}
-
-/// Messages inside a node, as part of the request's call.
-LinearCost insideNode(const PlanRequest& r, const Calibration& c, Protocol protocol, bool bothWays) {
-  LinearCost link = c.at(*r.links.intra, protocol).costIn(callBytes(r.shape), footprint(r), bothWays);
-  if (protocol != Protocol::Direct || r.links.intra != LinkKind::ShmProcesses) return link;
-  // Memory of another process that is not mapped costs the reader a system call for each message, and is copied whole
-  // before it can be an operand: written once more and read once more.
-  link.workShare = kSystemCallWorkShare;
-  if (reduces(r.shape.collective)) link.bandwidthGBps = 1 / (1 / link.bandwidthGBps + 2 / c.copyGBps);
-  return link;
-}
-
-LinearCost slower(const LinearCost& a, const LinearCost& b) {
-  LinearCost both;
-  both.latencyUs = std::max(a.latencyUs, b.latencyUs);
-  both.bandwidthGBps = std::min(a.bandwidthGBps, b.bandwidthGBps);
-  return both;
-}
 
 std::string describe(const Shape& s) {
   return cat(s.nRanks, s.nRanks == 1 ? " rank" : " ranks", s.uneven ? ", blocks of different sizes" : "",
@@ -195,48 +75,6 @@ bool publishes(const PlanRequest& r, const Algorithm& a) {
   return a.publishes && asked && fits && worthIt && r.overrides.nChannels <= 1;
 }
 
-MessageCost messageCost(LinkKind kind, size_t bytes, bool directPossible, const Calibration& c) {
-  PlanRequest r;
-  r.shape.bytes = bytes;
-  r.directPossible = directPossible;
-  return cheapestMessage(r, c, kind, kind != LinkKind::TcpRemote);
-}
-
-CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protocol) {
-  CostModel m;
-  m.intra = r.links.intra ? insideNode(r, c, protocol, goesBothWays(r.shape.collective)) : LinearCost{};
-  m.exchange = r.links.intra ? insideNode(r, c, protocol, true) : LinearCost{};
-  m.oneWay = r.links.intra ? insideNode(r, c, protocol, false) : LinearCost{};
-  if (r.links.inter) {
-    m.inter = c.at(*r.links.inter, r.links.intra ? interProtocol(r, c) : protocol).cost;
-    const int channels = channelsFor(r, c);
-    if (*r.links.inter == LinkKind::TcpRemote) {
-      m.inter.bandwidthGBps = std::min(m.inter.bandwidthGBps, kStreamGBps * channels);
-    }
-    m.link = r.links.intra ? slower(m.intra, m.inter) : m.inter;
-    m.exchange = r.links.intra ? slower(m.exchange, m.inter) : m.inter;
-    m.oneWay = r.links.intra ? slower(m.oneWay, m.inter) : m.inter;
-    if (!r.links.intra) m.intra = m.inter;
-  } else {
-    m.link = m.inter = m.intra;
-  }
-  m.reduceGBps = r.links.intra ? c.reduceGBpsIn(footprint(r)) : c.reduceGBps;
-  m.copyGBps = c.copyGBps;
-  // On loopback a message is system calls on both sides, in which the kernel does all there is to do.
-  const bool loopback = r.links.intra && *r.links.intra == LinkKind::TcpLocal;
-  m.ranksPerCore = std::max(1.0, r.links.ranksPerCore);
-  const bool shared = m.ranksPerCore > 1 && r.links.intra;
-  for (LinearCost* link : {&m.intra, &m.link, &m.exchange, &m.oneWay}) {
-    if (shared) link->waitUs = kHandOverUs;
-    if (loopback) {
-      link->workShare = kSystemCallWorkShare;
-    } else if (shared && !r.links.inter) {
-      link->workShare = 1;  // nothing is on the way while a core is given from one rank to another
-    }
-  }
-  return m;
-}
-
 namespace {
 
 /// Adds to the table, and takes the candidate if it is the cheapest so far.
@@ -253,25 +91,37 @@ void consider(Candidate candidate, Choice* best) {
   best->table.push_back(std::move(candidate));
 }
 
+/// Doubling among a number of groups that is no power of two looks different from each of them, so that many ranks
+/// cannot be walked; the circulant way does nearly as well and looks alike from all.
+bool replaceDoubling(std::vector<LevelPart>* parts) {
+  const auto doubling = std::find(parts->begin(), parts->end(), LevelPart::Doubling);
+  if (doubling == parts->end()) return false;
+  *doubling = LevelPart::Circulant;
+  return true;
+}
+
 /// Every usable protocol with plans that come with their schedules.  Those have the channels that they have.
 void considerReady(const PlanRequest& r, const Calibration& c, Choice* best) {
   const int nChannels = std::max(1, r.overrides.nChannels);
   for (const ReadyPlan& ready : r.ready) {
     if (std::string why = exclusion(r, ready); !why.empty()) {
-      best->table.push_back({nullptr, ready, Protocol::Slots, nChannels, 0, {}, std::move(why)});
+      best->table.push_back({nullptr, ready, Protocol::Slots, nChannels, 0, 0, 0, false, {}, std::move(why)});
       continue;
     }
     for (const Protocol protocol : kAllProtocols) {
       if (!best->protocolExcluded[static_cast<size_t>(protocol)].empty()) continue;
-      const double us = walkUs(*ready.outOfPlace, r.shape, costModel(r, c, protocol));
-      consider({nullptr, ready, protocol, nChannels, us, {}, ""}, best);
+      const Result<WalkedCost> walked = Walks::cost(r, c, ready, protocol);
+      const WalkedCost cost = walked.ok() ? *walked : WalkedCost{HUGE_VAL, 0, 0};
+      consider({nullptr, ready, protocol, nChannels, cost.us, cost.workUs, cost.wireUs, true, {}, ""}, best);
     }
   }
 }
 
 }  // namespace
 
-Result<Choice> plan(const PlanRequest& r, const Calibration& c) {
+Result<Choice> plan(const PlanRequest& r, const Calibration& c, Walks* walks) {
+  Walks once;
+  if (walks == nullptr) walks = &once;
   if (r.overrides.nChannels > r.mostChannels) {
     return invalidUsage("TUTTI_NCHANNELS=", r.overrides.nChannels, ": at most ", r.mostChannels, " are possible here");
   }
@@ -283,7 +133,7 @@ Result<Choice> plan(const PlanRequest& r, const Calibration& c) {
   for (const Algorithm* a : algorithms()) {
     if (a->collective != r.shape.collective) continue;
     if (std::string why = exclusion(r, *a); !why.empty()) {
-      best.table.push_back({a, {}, Protocol::Slots, nChannels, 0, {}, std::move(why)});
+      best.table.push_back({a, {}, Protocol::Slots, nChannels, 0, 0, 0, false, {}, std::move(why)});
       continue;
     }
     for (const Protocol protocol : kAllProtocols) {
@@ -292,8 +142,10 @@ Result<Choice> plan(const PlanRequest& r, const Calibration& c) {
       if (publishes(r, *a)) model.link.workShare = LinearCost().workShare;
       Shape shape = r.shape;
       shape.parts = a->chooseParts != nullptr ? a->chooseParts(shape, model) : std::vector<LevelPart>{};
-      const double us = a->costUs(shape, model);
-      consider({a, {}, protocol, nChannels, us, shape.parts, ""}, &best);
+      Result<WalkedCost> walked = walks->cost(r, c, *a, protocol, shape.parts);
+      if (!walked.ok() && replaceDoubling(&shape.parts)) walked = walks->cost(r, c, *a, protocol, shape.parts);
+      const WalkedCost cost = walked.ok() ? *walked : WalkedCost{a->costUs(shape, model), 0, 0};
+      consider({a, {}, protocol, nChannels, cost.us, cost.workUs, cost.wireUs, walked.ok(), shape.parts, ""}, &best);
     }
   }
   considerReady(r, c, &best);

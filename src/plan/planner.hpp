@@ -26,6 +26,18 @@ struct LinkUse {
   double ranksPerCore = 1;        // on the most loaded node; >= 1
 };
 
+/// The ways between ranks that are in one group of this level and in none of the levels before.
+struct MachineLevel {
+  std::string name;          // "process", "L3", "host", for tables
+  std::vector<int> groupOf;  // [rank]
+  LinkKind kind = LinkKind::ShmProcesses;
+  /// What passes between a group of the level before and all others, GB/s each way; 0: as much as there is.
+  double portGBps = 0;
+};
+
+/// How near ranks are, from the smallest groups to all; each level divides the next.  The same on every rank.
+using MachineLevels = std::vector<MachineLevel>;
+
 /// Ranks and cores of a node -> ranksPerCore.
 double ranksPerCore(int ranksOnNode, int cores);
 
@@ -44,6 +56,8 @@ struct ReadyPlan {
 struct PlanRequest {
   Shape shape;  // rank is ignored
   LinkUse links;
+  /// Borrowed; none: all ranks of a node are as near as links.intra, all nodes as links.inter.
+  const MachineLevels* levels = nullptr;
   /// Every rank's buffers may be offered as they lie on every link inside a node (registered, mapped or CMA).
   bool directPossible = false;
   /// The largest message that a rank can send to all others at once; 0: none.
@@ -62,6 +76,9 @@ struct Candidate {
   Protocol protocol = Protocol::Slots;  // on the links inside nodes; where there are none, between nodes
   int nChannels = 1;
   double costUs = 0;
+  double workUs = 0;                  // of the busiest core, in that
+  double wireUs = 0;                  // of the busiest wire
+  bool walked = false;                // else by the formula
   std::vector<LevelPart> parts = {};  // of a hierarchical algorithm
   std::string excluded = {};          // why it was not compared; empty: it was
 
@@ -87,9 +104,12 @@ struct Choice {
   std::array<std::string, kNumProtocols> protocolExcluded;
 };
 
+class Walks;
+
+/// walks: of the ranks and the machine of this request; none: nothing is kept for the next call.
 /// Errors: InvalidUsage when an override cannot be honoured (it says which and why), or when no algorithm of the
 /// collective supports the shape.
-Result<Choice> plan(const PlanRequest& request, const Calibration& calibration);
+Result<Choice> plan(const PlanRequest& request, const Calibration& calibration, Walks* walks = nullptr);
 
 /// Whether a plan by this algorithm sends to all at once.  With two ranks that is what a channel does.
 bool publishes(const PlanRequest& request, const Algorithm& algorithm);

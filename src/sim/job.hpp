@@ -11,9 +11,16 @@
 #include <vector>
 
 #include "src/sim/cluster.hpp"
-#include "src/sim/program.hpp"
+#include "src/walk/roles.hpp"
 
 namespace tutti::sim {
+
+using walk::LaneProgram;
+using walk::Lanes;
+using walk::Program;
+using walk::Roles;
+using walk::Step;
+using walk::StepPeer;
 
 /// The way from a member to one of its peers.
 struct Edge {
@@ -62,7 +69,6 @@ struct Job {
 };
 
 class Network;
-struct Roles;
 
 /// Binds roles to a network.  nChannels > 1: as many copies of the schedule, each with a part of the bytes, in which
 /// the ranks of a node have changed places: what is rank i's in one is rank i+1's in the next.  So every rank's port to

@@ -10,15 +10,11 @@
 
 #include "src/sim/fabric.hpp"
 #include "src/topology/search/host_model.hpp"
+#include "src/walk/roles.hpp"
 
 namespace tutti::sim {
 
-/// Where a rank is.
-struct Place {
-  int node = 0;
-  int local = 0;  // 0 .. ranksPerNode - 1
-  bool operator==(const Place&) const = default;
-};
+using walk::Place;
 
 struct Route {
   std::vector<int> links;

@@ -1,10 +1,41 @@
 #include "src/sim/roles.hpp"
 
-#include <algorithm>
-
-#include "src/sim/role_parts.hpp"
-
 namespace tutti::sim {
+namespace {
+
+Status checkTask(const Task& task, const std::vector<Place>& places) {
+  if (places.empty()) return invalidArgument("no rank is left");
+  const Shape shape = shapeOf(task, places, task.bytes);
+  if (task.root < 0 || task.root >= shape.nRanks) {
+    return invalidArgument("root ", task.root, " is none of ", shape.nRanks, " ranks");
+  }
+  if (!task.algorithm->supports(shape)) {
+    return invalidArgument(task.algorithm->name, " does not work for ", shape.nRanks, " ranks",
+                           shape.nodeOf.empty() ? " on one node" : "");
+  }
+  return {};
+}
+
+/// `find` with the ways of the network; ranks are where the task has them.
+template <class F>
+Result<Roles> rolesWith(const Network& network, const Task& task, F find) {
+  std::vector<Place> places = placesOf(network.cluster(), task);
+  TUTTI_TRY(checkTask(task, places));
+  const auto wayUs = [&](int from, int to) {
+    return network.switchesUs(places[static_cast<size_t>(from)], places[static_cast<size_t>(to)]);
+  };
+  walk::Question question{.name = task.algorithm->name,
+                          .build = task.algorithm->build,
+                          .shape = shapeOf(task, places, task.bytes),
+                          .options = task.options,
+                          .wayUs = wayUs};
+  if (task.algorithm->grid != nullptr) question.grid = task.algorithm->grid(question.shape);
+  TUTTI_ASSIGN(Roles roles, find(question));
+  roles.places = std::move(places);
+  return roles;
+}
+
+}  // namespace
 
 std::vector<Place> placesOf(const Cluster& cluster, const Task& task) {
   std::vector<bool> lost(static_cast<size_t>(cluster.nRanks()));
@@ -34,72 +65,23 @@ Shape shapeOf(const Task& task, const std::vector<Place>& places, size_t bytes) 
   return shape;
 }
 
-Status checkTask(const Task& task, const std::vector<Place>& places, size_t bytes) {
-  if (places.empty()) return invalidArgument("no rank is left");
-  const Shape shape = shapeOf(task, places, bytes);
-  if (task.root < 0 || task.root >= shape.nRanks) {
-    return invalidArgument("root ", task.root, " is none of ", shape.nRanks, " ranks");
-  }
-  if (!task.algorithm->supports(shape)) {
-    return invalidArgument(task.algorithm->name, " does not work for ", shape.nRanks, " ranks",
-                           shape.nodeOf.empty() ? " on one node" : "");
-  }
-  return {};
-}
-
-std::shared_ptr<const Program> buildProgram(const Task& task, Shape* shape, int rank) {
-  shape->rank = rank;
-  return std::make_shared<const Program>(programOf(task.algorithm->build(*shape), shape->bytes, task.options));
-}
-
-int edgeTo(const Program& program, int rank) {
-  const auto found = std::find(program.edges.begin(), program.edges.end(), rank);
-  return found == program.edges.end() ? -1 : static_cast<int>(found - program.edges.begin());
-}
-
-EdgeIndex::EdgeIndex(const std::vector<int32_t>& edges) {
-  for (size_t i = 0; i < edges.size(); ++i) sorted_.emplace_back(edges[i], static_cast<int32_t>(i));
-  std::sort(sorted_.begin(), sorted_.end());
-}
-
-int EdgeIndex::of(int rank) const {
-  const auto found = std::lower_bound(sorted_.begin(), sorted_.end(), std::pair(rank, 0));
-  return found == sorted_.end() || found->first != rank ? -1 : found->second;
-}
-
-Status unmatched(int from, int to) {
-  return internalError("rank ", from, " has to do with rank ", to, ", which does not know of it");
-}
-
 Result<Roles> allRoles(const Network& network, const Task& task) {
-  Roles roles;
-  roles.places = placesOf(network.cluster(), task);
-  TUTTI_TRY(checkTask(task, roles.places, task.bytes));
-  Shape shape = shapeOf(task, roles.places, task.bytes);
-  std::vector<EdgeIndex> index;
-  Interner interner;
-  for (int rank = 0; rank < shape.nRanks; ++rank) {
-    if (rank == 0 || shape.nodeOf.empty() ? rank == 0 : shape.nodeOf[rank] != shape.nodeOf[rank - 1]) {
-      roles.firstOf.push_back(rank);
-    }
-    roles.programs.push_back(std::make_shared<const Program>(interner.intern(*buildProgram(task, &shape, rank))));
-    index.emplace_back(roles.programs.back()->edges);
-    roles.rankOf.push_back(rank);
-    roles.nRanksOf.push_back(1);
-    roles.nodeOf.push_back(static_cast<int>(roles.firstOf.size()) - 1);
+  return rolesWith(network, task, [](const walk::Question& question) { return walk::allRoles(question); });
+}
+
+Result<Roles> classRoles(const Network& network, const Task& task) {
+  const Cluster& c = network.cluster();
+  TUTTI_TRY(checkTask(task, placesOf(c, task)));
+  const bool leaves = c.fabric.kind == FabricKind::FatTree || c.fabric.kind == FabricKind::Rail;
+  if (c.nodes > 1 && c.fabric.kind != FabricKind::Switch && !(leaves && c.fabric.oversubscription <= 1)) {
+    return invalidArgument(
+        "classes of ranks need a fabric that holds nobody up: a switch, or a fat-tree or rails of "
+        "oversubscription 1");
   }
-  roles.firstOf.push_back(shape.nRanks);
-  roles.edges.resize(roles.programs.size());
-  for (int rank = 0; rank < shape.nRanks; ++rank) {
-    for (const int peer : roles.programs[static_cast<size_t>(rank)]->edges) {
-      const int back = index[static_cast<size_t>(peer)].of(rank);
-      if (back < 0) return unmatched(rank, peer);
-      const double us =
-          network.switchesUs(roles.places[static_cast<size_t>(rank)], roles.places[static_cast<size_t>(peer)]);
-      roles.edges[static_cast<size_t>(rank)].push_back({peer, back, peer, us});
-    }
+  if (!task.lostRanks.empty() || network.faulty()) {
+    return invalidArgument("classes of ranks need nodes that are alike; something is lost here");
   }
-  return roles;
+  return rolesWith(network, task, [](const walk::Question& question) { return walk::classRoles(question); });
 }
 
 }  // namespace tutti::sim

@@ -1,23 +1,16 @@
-// Who does what in a collective: the programs of all ranks, or of one rank for each class of ranks that do the same.
-//
-// Classes are those of nodes: two nodes are of one class if their ranks, in order, have the same programs towards peers
-// of the same classes.  All ranks of a class then do the same at the same time, on a fabric that holds nobody up, and
-// one node of each class is enough to know when.  Classes are found in one of two ways:
-//   - by symmetry: going round by whole nodes (all in a circle, or in each dimension of a grid; or, for a power of two
-//     of them, exchanging all by one bit pattern) makes of every rank's program another rank's.  Checked on node 0 and
-//     a few others;
-//   - by refinement: nodes are told apart by their programs and by their peers' classes until nothing changes (1-
-//     dimensional Weisfeiler & Leman 1968).  Found on the schedule for few bytes, checked on some nodes of each class
-//     with the real one.
+// What is simulated, and whose part of it: src/walk/roles.hpp on a cluster.
 #pragma once
 
 #include <memory>
 
 #include "algorithms/algorithm.hpp"
 #include "src/sim/network.hpp"
-#include "src/sim/program.hpp"
+#include "src/walk/roles.hpp"
 
 namespace tutti::sim {
+
+using walk::RoleEdge;
+using walk::Roles;
 
 /// What to simulate.
 struct Task {
@@ -25,7 +18,7 @@ struct Task {
   size_t bytes = 0;  // as in Shape
   int root = 0;
   bool inPlace = true;
-  ProgramOptions options;
+  walk::ProgramOptions options;
   /// Ranks that are no longer there; the others move up.
   std::vector<int> lostRanks;
 };
@@ -34,25 +27,6 @@ struct Task {
 std::vector<Place> placesOf(const Cluster& cluster, const Task& task);
 /// The shape of a task for its rank 0, with `bytes`.
 Shape shapeOf(const Task& task, const std::vector<Place>& places, size_t bytes);
-
-struct RoleEdge {
-  int32_t member = 0;     // who the peer is, or is like
-  int32_t toEdge = 0;     // what this member is among the peer's edges
-  int32_t rank = 0;       // the peer itself
-  double switchesUs = 0;  // to it, on average over the class
-};
-
-struct Roles {
-  std::vector<std::shared_ptr<const Program>> programs;  // [member]
-  std::vector<std::vector<RoleEdge>> edges;              // [member][edge]
-  std::vector<int> rankOf;                               // [member]
-  std::vector<int64_t> nRanksOf;                         // [member]
-  std::vector<Place> places;                             // [rank]
-  /// Members are numbered node by node: those of the k-th node are firstOf[k] .. firstOf[k+1]-1.
-  std::vector<int> firstOf;
-  std::vector<int> nodeOf;  // [member]: k
-  bool classes = false;     // else members are ranks
-};
 
 /// Every rank.  Errors: InvalidArgument if the algorithm does not support the shape; InternalError if a rank sends to
 /// one that does not receive.

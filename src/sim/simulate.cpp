@@ -55,13 +55,6 @@ Result<Outcome> simulate(const Network& network, const Task& task, const SimOpti
   return outcome;
 }
 
-Result<double> walkUs(const Network& network, const Task& task) {
-  auto classes = simulate(network, task, {.detail = Detail::Classes, .mostLoops = 3});
-  if (classes.ok()) return classes->us;
-  TUTTI_ASSIGN(const Outcome all, simulate(network, task, {.detail = Detail::Ranks, .mostLoops = 2}));
-  return all.us;
-}
-
 double busGBps(Collective collective, double bytes, int nRanks, double us) {
   const double n = nRanks;
   if (us <= 0) return 0;

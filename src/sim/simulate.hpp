@@ -4,7 +4,7 @@
 //   TUTTI_ASSIGN(Network network, Network::make(cluster));
 //   Task task{.algorithm = findAlgorithm(Collective::AllReduce, "ring"), .bytes = 64 << 20};
 //   TUTTI_ASSIGN(Outcome outcome, simulate(network, task, {}));      // outcome.us
-//   TUTTI_ASSIGN(double us, walkUs(network, task));                  // for who compares many
+//   simulate(network, task, {.detail = Detail::Fewest, .mostLoops = 3})   // for who compares many
 //
 // Pure functions; any thread.
 #pragma once
@@ -17,6 +17,7 @@ namespace tutti::sim {
 enum class Detail {
   Ranks,    // every rank and every link
   Classes,  // one node for each class of nodes (roles.hpp)
+  Fewest,   // Classes, or Ranks where there are none: then about a millisecond for each thousand steps of a rank
   Auto,     // Ranks up to kMostRanksInDetail or where there are no classes
 };
 inline constexpr int kMostRanksInDetail = 64;
@@ -46,10 +47,6 @@ struct Outcome {
 
 /// Errors: those of roles, jobs and engine.
 Result<Outcome> simulate(const Network& network, const Task& task, const SimOptions& options);
-
-/// The walk: what a schedule costs on a graph, cheaply, for planners.  Classes wherever they can be had (then about a
-/// millisecond for each thousand steps of a rank, whatever the number of ranks), all ranks where not.
-Result<double> walkUs(const Network& network, const Task& task);
 
 /// nccl-tests' bus bandwidth, GB/s, of a collective over `bytes` (as in Shape) in `us`.
 double busGBps(Collective collective, double bytes, int nRanks, double us);

@@ -113,4 +113,21 @@ Result<LevelGroups> levelGroups(const Graph& graph, const std::vector<RankPlace>
   return groups;
 }
 
+std::vector<std::vector<int>> innerLevels(const LevelGroups& groups) {
+  const auto at = [&](Level level) -> const std::vector<int>& { return groups[static_cast<size_t>(level)]; };
+  const auto count = [](const std::vector<int>& of) {
+    return of.empty() ? 0 : *std::max_element(of.begin(), of.end()) + 1;
+  };
+  std::vector<std::vector<int>> inner;
+  const std::vector<int>* above = &at(Level::Host);
+  for (const Level level : {Level::Socket, Level::Numa, Level::L3}) {
+    const std::vector<int>& own = at(level);
+    const bool separates = count(own) > count(*above);  // nested: as many groups are the same groups
+    if (!separates || count(own) == static_cast<int>(own.size())) continue;
+    inner.push_back(own);
+    above = &own;
+  }
+  return inner;
+}
+
 }  // namespace tutti::topology

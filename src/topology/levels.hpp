@@ -29,4 +29,8 @@ using LevelGroups = std::array<std::vector<int>, kNumLevels>;
 /// Errors: InvalidArgument that names the rank whose host or GPU the graph does not have.
 Result<LevelGroups> levelGroups(const Graph& graph, const std::vector<RankPlace>& ranks);
 
+/// What hierarchical algorithms are built on: groups of ranks inside hosts, the coarsest first; [i][rank] as in
+/// Shape::inner.  Levels that separate nobody, or everybody, are left out, as are those that are as the one before.
+std::vector<std::vector<int>> innerLevels(const LevelGroups& groups);
+
 }  // namespace tutti::topology

@@ -47,8 +47,9 @@ Result<double> simulatedUs(const PublishedSet& set, const std::vector<double>& c
   const double bytes = whole ? point.bytes : point.bytes / asked.cluster.nRanks();
   double best = 1e300;
   for (const Algorithm* algorithm : asked.algorithms) {
-    TUTTI_ASSIGN(const double us, walkUs(network, asked.taskFor(algorithm, static_cast<size_t>(bytes))));
-    best = std::min(best, us);
+    const Task task = asked.taskFor(algorithm, static_cast<size_t>(bytes));
+    TUTTI_ASSIGN(const Outcome outcome, simulate(network, task, {.detail = Detail::Fewest, .mostLoops = 3}));
+    best = std::min(best, outcome.us);
   }
   return best;
 }

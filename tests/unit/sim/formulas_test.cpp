@@ -19,9 +19,7 @@ bool isPower(int p) { return (p & (p - 1)) == 0; }
 
 double walked(Collective collective, const std::string& algorithm, int p, size_t bytes) {
   const Network network = networkOf(clusterOf(plain(p, kAlpha, kGBps, kReduceGBps)));
-  const auto us = walkUs(network, taskOf(collective, algorithm, bytes));
-  TUTTI_ASSERT(us.ok());
-  return *us;
+  return usOf(network, taskOf(collective, algorithm, bytes), {.detail = Detail::Fewest, .mostLoops = 3});
 }
 
 }  // namespace

@@ -1,19 +1,16 @@
 // Roles of classes; see roles.hpp.
 #include <algorithm>
 #include <map>
-#include <set>
 #include <unordered_map>
 
-#include "src/sim/role_parts.hpp"
+#include "src/walk/role_parts.hpp"
 
-namespace tutti::sim {
+namespace tutti::walk {
 namespace {
 
-constexpr int kChecked = 4;                   // nodes that a symmetry or a class is checked on
-constexpr size_t kMostStrides = 6;            // that grids are tried for
-constexpr int kSampled = 1024;                // nodes that a mean is taken over
-constexpr size_t kMostMembers = 100000;       // more, and there is nothing to gain
-constexpr uint64_t kMostSteps = 400'000'000;  // of all ranks' programs, when all have to be looked at
+constexpr int kChecked = 4;              // nodes that a class is checked on
+constexpr int kSampled = 1024;           // nodes that a mean is taken over
+constexpr size_t kMostMembers = 100000;  // more, and there is nothing to gain
 
 /// Some numbers of 1 .. n-1, the first, the last, and others by no pattern.
 std::vector<int> sample(int n, int most) {
@@ -28,59 +25,31 @@ std::vector<int> sample(int n, int most) {
   return result;
 }
 
-/// Node k in the place of node 0 turns node `node` into this one, and back.
+/// Ranks as a grid that closes in itself: going from rank 0 to the first rank of node k, every rank goes as far in each
+/// dimension, which turns node 0 into node k.
 class Action {
  public:
-  /// Nodes as a grid, of which the first dimension varies fastest; each dimension is gone round.  One dimension: all
-  /// nodes in a circle.
+  /// dims: the fastest first; their product is the number of ranks.
   Action(std::vector<int> dims, int perNode) : dims_(std::move(dims)), perNode_(perNode) {}
-  /// The nodes of a power of two, exchanged by bit patterns.
-  static Action exchange(int perNode) { return Action({}, perNode); }
-
-  int node(int node, int k) const {
-    if (dims_.empty()) return node ^ k;
-    return byDimension(node, k, [](int a, int b, int size) { return (a + b) % size; });
-  }
-  int rank(int rank, int k) const { return node(rank / perNode_, k) * perNode_ + rank % perNode_; }
-  /// What brings node k to node 0.
-  int inverse(int k) const {
-    if (dims_.empty()) return k;
-    return byDimension(0, k, [](int a, int b, int size) { return (a + size - b) % size; });
-  }
+  int rank(int rank, int k) const { return moved(rank, k * perNode_, 1); }
+  int node(int node, int k) const { return rank(node * perNode_, k) / perNode_; }
+  /// Where rank `rank` goes when node k goes to node 0.
+  int back(int rank, int k) const { return moved(rank, k * perNode_, -1); }
 
  private:
-  template <class Combine>
-  int byDimension(int a, int b, Combine combine) const {
-    int result = 0, stride = 1;
-    for (const int size : dims_) {
-      result += combine(a % size, b % size, size) * stride;
-      a /= size;
-      b /= size;
-      stride *= size;
+  int moved(int rank, int by, int sign) const {
+    int result = 0, unit = 1;
+    for (const int d : dims_) {
+      result += ((rank % d + sign * (by % d)) % d + d) % d * unit;
+      rank /= d;
+      by /= d;
+      unit *= d;
     }
     return result;
   }
-
   std::vector<int> dims_;
   int perNode_;
 };
-
-/// Grids of the nodes whose rows and planes are as long as the distances to some peers: {4, 32} of 128 nodes for one 4
-/// further.  The circle of all nodes comes first.
-std::vector<std::vector<int>> gridsFor(int nodes, const std::set<int>& distances) {
-  std::vector<std::vector<int>> grids = {{nodes}};
-  std::vector<int> strides;
-  for (const int d : distances) {
-    if (d > 1 && d < nodes && nodes % d == 0 && strides.size() < kMostStrides) strides.push_back(d);
-  }
-  for (size_t i = 0; i < strides.size(); ++i) {
-    grids.push_back({strides[i], nodes / strides[i]});
-    for (size_t j = i + 1; j < strides.size(); ++j) {
-      if (strides[j] % strides[i] == 0) grids.push_back({strides[i], strides[j] / strides[i], nodes / strides[j]});
-    }
-  }
-  return grids;
-}
 
 bool sameUnder(const Action& action, int k, const Program& first, const Program& moved) {
   if (first.edges.size() != moved.edges.size() || fingerprint(first) != fingerprint(moved)) return false;
@@ -92,54 +61,63 @@ bool sameUnder(const Action& action, int k, const Program& first, const Program&
 
 class Classes {
  public:
-  Classes(const Network& network, const Task& task)
-      : network_(network), task_(task), nodes_(network.cluster().nodes), perNode_(network.cluster().ranksPerNode) {
-    roles_.places = placesOf(network.cluster(), task);
+  Classes(const Question& question, int perNode)
+      : question_(question), nodes_(question.shape.nRanks / perNode), perNode_(perNode), shape_(question.shape) {
+    roles_.places = placesOf(shape_);
     roles_.classes = true;
-    shape_ = shapeOf(task, roles_.places, task.bytes);
   }
 
   Result<Roles> find() {
     buildNode(0, shape_);
-    for (const std::vector<int>& dims : gridsFor(nodes_, distances())) {
+    for (const std::vector<int>& dims : grids()) {
       const Action action(dims, perNode_);
       if (holds(action)) return bySymmetry(action);
     }
-    if ((nodes_ & (nodes_ - 1)) == 0) {
-      const Action action = Action::exchange(perNode_);
-      if (holds(action)) return bySymmetry(action);
-    }
+    if (question_.symmetryOnly) return invalidArgument(question_.name, " has no symmetry by nodes");
     return byRefinement();
   }
 
  private:
-  /// From node 0 to the nodes of its ranks' peers.
-  std::set<int> distances() {
-    std::set<int> found;
-    for (const auto& program : built_[0]) {
-      for (const int peer : program->edges) found.insert(peer / perNode_);
+  /// All go round by whole nodes; of a power of two of nodes each changes places with another; as the algorithm says.
+  std::vector<std::vector<int>> grids() const {
+    std::vector<std::vector<int>> all = {{shape_.nRanks}};
+    if ((nodes_ & (nodes_ - 1)) == 0) {
+      std::vector<int> pairs = {perNode_};
+      for (int rest = nodes_; rest > 1; rest /= 2) pairs.push_back(2);
+      all.push_back(std::move(pairs));
     }
-    return found;
+    if (!question_.grid.empty()) all.insert(all.begin(), question_.grid);
+    return all;
   }
 
   std::vector<std::shared_ptr<const Program>>& buildNode(int node, Shape& shape) {
     auto& programs = built_[node];
     if (programs.empty()) {
       for (int local = 0; local < perNode_; ++local) {
-        programs.push_back(
-            std::make_shared<const Program>(interner_.intern(*buildProgram(task_, &shape, node * perNode_ + local))));
+        programs.push_back(std::make_shared<const Program>(
+            interner_.intern(*buildProgram(question_, &shape, node * perNode_ + local))));
       }
     }
     return programs;
   }
 
+  /// Whether whole nodes go onto whole nodes.
+  bool keepsNodes(const Action& action) const {
+    for (int rank = 0; rank < shape_.nRanks; ++rank) {
+      if (action.rank(rank % perNode_, rank / perNode_) != rank) return false;
+    }
+    return true;
+  }
+
   bool holds(const Action& action) {
-    const std::vector<int> nodes = sample(nodes_, kChecked);
+    if (!keepsNodes(action)) return false;
+    const std::vector<int> nodes = sample(nodes_, question_.checked);
     for (size_t i = 0; i < nodes.size(); ++i) {
       for (int local = 0; local < perNode_; ++local) {
         // The whole next node, of the others one rank each.
-        if (i >= 1 && local != static_cast<int>(i) % perNode_) continue;
-        const auto program = buildProgram(task_, &shape_, nodes[i] * perNode_ + local);
+        const bool one = i >= 1 || question_.checked == 1;
+        if (one && local != static_cast<int>(i) % perNode_) continue;
+        const auto program = buildProgram(question_, &shape_, nodes[i] * perNode_ + local);
         if (!sameUnder(action, nodes[i], *built_[0][static_cast<size_t>(local)], *program)) return false;
       }
     }
@@ -157,7 +135,7 @@ class Classes {
       for (const int peer : roles_.programs[static_cast<size_t>(local)]->edges) {
         const int node = peer / perNode_, like = peer % perNode_;
         // What this rank is to the peer is what its image is to the peer's image on node 0.
-        const int back = index[static_cast<size_t>(like)].of(action.rank(local, action.inverse(node)));
+        const int back = index[static_cast<size_t>(action.back(peer, node))].of(action.back(local, node));
         if (back < 0) return unmatched(local, peer);
         if (!switches.contains(node)) switches[node] = meanSwitchesUs(action, node);
         roles_.edges[static_cast<size_t>(local)].push_back({like, back, peer, switches[node]});
@@ -167,12 +145,12 @@ class Classes {
   }
 
   double meanSwitchesUs(const Action& action, int node) const {
-    if (node == 0) return 0;
+    if (node == 0 || !question_.wayUs) return 0;
     const int count = std::min(nodes_, kSampled);
     double sum = 0;
     for (int i = 0; i < count; ++i) {
       const int from = static_cast<int>(int64_t{i} * nodes_ / count);
-      sum += network_.switchesUs({from, 0}, {action.node(node, from), 0});
+      sum += question_.wayUs(from * perNode_, action.node(node, from) * perNode_);
     }
     return sum / count;
   }
@@ -192,14 +170,14 @@ class Classes {
   /// Programs of all ranks for few bytes: fingerprints and who is joined to whom.
   Status look(size_t bytes) {
     known_.assign(roles_.places.size(), {});
-    Shape shape = shapeOf(task_, roles_.places, bytes);
+    Shape shape = question_.shape;
+    shape.bytes = bytes;
     uint64_t steps = 0;
     for (size_t rank = 0; rank < known_.size(); ++rank) {
-      const auto program = buildProgram(task_, &shape, static_cast<int>(rank));
+      const auto program = buildProgram(question_, &shape, static_cast<int>(rank));
       for (const LaneProgram& lane : *program->lanes) steps += lane.steps.size();
-      if (steps > kMostSteps) {
-        return invalidArgument(task_.algorithm->name, " on ", known_.size(),
-                               " ranks has neither symmetry nor few steps");
+      if (steps > question_.mostSteps) {
+        return invalidArgument(question_.name, " on ", known_.size(), " ranks has neither symmetry nor few steps");
       }
       known_[rank] = {fingerprint(*program), program->edges, {}};
     }
@@ -260,7 +238,7 @@ class Classes {
         const int node = nodes[static_cast<size_t>(i)];
         for (int local = 0; local < perNode_; ++local) {
           const int rank = node * perNode_ + local;
-          const auto program = buildProgram(task_, &shape_, rank);
+          const auto program = buildProgram(question_, &shape_, rank);
           if (program->edges != known_[static_cast<size_t>(rank)].edges) return false;
           if (fingerprint(*program) != fingerprint(*first[static_cast<size_t>(local)])) return false;
         }
@@ -270,17 +248,17 @@ class Classes {
   }
 
   Result<Roles> byRefinement() {
-    for (const size_t bytes : {size_t{1}, task_.bytes}) {
+    for (const size_t bytes : {size_t{1}, question_.shape.bytes}) {
       TUTTI_TRY(look(bytes));
       refine();
       if (static_cast<size_t>(nClasses_) * static_cast<size_t>(perNode_) > kMostMembers) {
-        return invalidArgument(task_.algorithm->name, " on ", nodes_, " nodes has ", nClasses_, " classes of nodes");
+        return invalidArgument(question_.name, " on ", nodes_, " nodes has ", nClasses_, " classes of nodes");
       }
       std::vector<std::vector<int>> nodesOf(static_cast<size_t>(nClasses_));
       for (int node = 0; node < nodes_; ++node) {
         nodesOf[static_cast<size_t>(classOf_[static_cast<size_t>(node)])].push_back(node);
       }
-      if (bytes == task_.bytes || holdForAllBytes(nodesOf)) return ofClasses(nodesOf);
+      if (bytes == question_.shape.bytes || holdForAllBytes(nodesOf)) return ofClasses(nodesOf);
     }
     return invalidArgument("no classes were found");
   }
@@ -307,18 +285,18 @@ class Classes {
   }
 
   double meanSwitchesUs(const std::vector<int>& nodes, int local, size_t edge) const {
+    if (!question_.wayUs) return 0;
     const size_t count = std::min<size_t>(nodes.size(), kSampled);
     double sum = 0;
     for (size_t i = 0; i < count; ++i) {
       const int rank = nodes[i * nodes.size() / count] * perNode_ + local;
       const int peer = known_[static_cast<size_t>(rank)].edges[edge];
-      sum += network_.switchesUs(roles_.places[static_cast<size_t>(rank)], roles_.places[static_cast<size_t>(peer)]);
+      sum += question_.wayUs(rank, peer);
     }
     return sum / static_cast<double>(count);
   }
 
-  const Network& network_;
-  const Task& task_;
+  const Question& question_;
   const int nodes_;
   const int perNode_;
   Shape shape_;
@@ -332,19 +310,10 @@ class Classes {
 
 }  // namespace
 
-Result<Roles> classRoles(const Network& network, const Task& task) {
-  const Cluster& c = network.cluster();
-  TUTTI_TRY(checkTask(task, placesOf(c, task), task.bytes));
-  const bool leaves = c.fabric.kind == FabricKind::FatTree || c.fabric.kind == FabricKind::Rail;
-  if (c.nodes > 1 && c.fabric.kind != FabricKind::Switch && !(leaves && c.fabric.oversubscription <= 1)) {
-    return invalidArgument(
-        "classes of ranks need a fabric that holds nobody up: a switch, or a fat-tree or rails of "
-        "oversubscription 1");
-  }
-  if (!task.lostRanks.empty() || network.faulty()) {
-    return invalidArgument("classes of ranks need nodes that are alike; something is lost here");
-  }
-  return Classes(network, task).find();
+Result<Roles> classRoles(const Question& question) {
+  const int perNode = question.together > 0 ? question.together : ranksPerNode(question.shape);
+  if (perNode == 0) return invalidArgument("classes of ranks need nodes that are alike");
+  return Classes(question, perNode).find();
 }
 
-}  // namespace tutti::sim
+}  // namespace tutti::walk

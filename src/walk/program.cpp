@@ -1,4 +1,4 @@
-#include "src/sim/program.hpp"
+#include "src/walk/program.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -6,7 +6,7 @@
 
 #include "src/schedule/passes.hpp"
 
-namespace tutti::sim {
+namespace tutti::walk {
 namespace {
 
 /// Edges of a program by rank.
@@ -33,18 +33,21 @@ void addStep(LaneProgram* lane, Step step, const std::vector<StepPeer>& from, co
   lane->steps.push_back(step);
 }
 
-Step stepOf(const Op& op, int32_t index) {
+Step stepOf(const Op& op, int32_t index, const ProgramOptions& options) {
   Step step;
   step.op = index;
   step.chunks = op.token ? 0 : 1;
   const size_t operands = op.from.size() + op.sources.size();
   if (operands > 1) step.reduced = static_cast<float>(operands - 1);
   if (op.from.empty() && op.hasDst && operands == 1) step.copied = 1;
+  const bool lies = op.from.empty() && op.sources.size() == 1 && op.sources[0].buffer != Buffer::Scratch;
+  step.direct = op.direct || (options.allDirect && lies && !op.to.empty());
+  step.published = !op.to.empty() && op.to[0] == kEveryone;
   return step;
 }
 
 /// Every op is a step.
-LaneProgram singleSteps(const Lane& lane, Edges& edges) {
+LaneProgram singleSteps(const Schedule& schedule, const Lane& lane, const ProgramOptions& options, Edges& edges) {
   LaneProgram result;
   result.steps.reserve(lane.ops.size());
   std::vector<StepPeer> from, to;
@@ -53,8 +56,16 @@ LaneProgram singleSteps(const Lane& lane, Edges& edges) {
     from.clear();
     to.clear();
     for (const int32_t rank : op.from) from.push_back({edges.of(rank), 1});
-    for (const int32_t rank : op.to) to.push_back({edges.of(rank), 1});
-    addStep(&result, stepOf(op, static_cast<int32_t>(i)), from, to);
+    for (const int32_t rank : op.to) {
+      for (int32_t r = 0; rank == kEveryone && r < schedule.nRanks; ++r) {
+        if (r != schedule.rank) to.push_back({edges.of(r), 1});
+      }
+      if (rank != kEveryone) to.push_back({edges.of(rank), 1});
+    }
+    Step step = stepOf(op, static_cast<int32_t>(i), options);
+    const bool home = step.copied > 0 && op.to.empty() && op.sources[0].buffer == Buffer::Input;
+    if (options.freeHomeCopies && home && op.dst.buffer == Buffer::Output) step.copied = 0;
+    addStep(&result, step, from, to);
   }
   return result;
 }
@@ -62,7 +73,8 @@ LaneProgram singleSteps(const Lane& lane, Edges& edges) {
 /// Gathers ops among which no send depends on a receive, and makes of them one send and one receive per peer.
 class Joiner {
  public:
-  Joiner(const Schedule& schedule, Edges& edges) : s_(schedule), edges_(edges) {}
+  Joiner(const Schedule& schedule, const ProgramOptions& options, Edges& edges)
+      : s_(schedule), options_(options), edges_(edges) {}
 
   LaneProgram join(const Lane& lane) {
     for (size_t i = 0; i < lane.ops.size(); ++i) {
@@ -115,7 +127,7 @@ class Joiner {
     const int32_t edge = edges_.of(rank);
     auto& place = bundles == &sends_ ? sendOf_ : recvOf_;
     if (static_cast<size_t>(edge) >= place.size()) place.resize(static_cast<size_t>(edge) + 1, -1);
-    const Step step = stepOf(op, index);
+    const Step step = stepOf(op, index, options_);
     if (place[static_cast<size_t>(edge)] < 0) {
       place[static_cast<size_t>(edge)] = static_cast<int32_t>(bundles->size());
       bundles->push_back({edge, 1, step});
@@ -131,7 +143,7 @@ class Joiner {
     std::vector<StepPeer> from, to;
     for (const int32_t rank : op.from) from.push_back({edges_.of(rank), 1});
     for (const int32_t rank : op.to) to.push_back({edges_.of(rank), 1});
-    addStep(&result_, stepOf(op, index), from, to);
+    addStep(&result_, stepOf(op, index, options_), from, to);
   }
 
   void flush() {
@@ -150,6 +162,7 @@ class Joiner {
   }
 
   const Schedule& s_;
+  const ProgramOptions& options_;
   Edges& edges_;
   LaneProgram result_;
   std::vector<Bundle> sends_, recvs_;
@@ -181,11 +194,15 @@ Program programOf(const Schedule& schedule, size_t bytes, const ProgramOptions& 
   Edges edges(&program);
   program.chunkBytes = chunkBytesOf(schedule, bytes) / schedule.nChannels;
   Lanes lanes;
-  if (options.joined) {
-    for (const Lane& lane : schedule.lanes) lanes.push_back(Joiner(schedule, edges).join(lane));
+  const auto single = [&](const Schedule& s) {
+    for (const Lane& lane : s.lanes) lanes.push_back(singleSteps(s, lane, options, edges));
+  };
+  if (options.asTheyAre) {
+    single(schedule);
+  } else if (options.joined) {
+    for (const Lane& lane : schedule.lanes) lanes.push_back(Joiner(schedule, options, edges).join(lane));
   } else {
-    const Schedule fused = fuse(schedule);
-    for (const Lane& lane : fused.lanes) lanes.push_back(singleSteps(lane, edges));
+    single(fuse(schedule));
   }
   program.lanes = std::make_shared<const Lanes>(std::move(lanes));
   return program;
@@ -198,7 +215,7 @@ uint64_t fingerprint(const Program& program) {
     for (const Step& s : lane.steps) {
       hash = mix(hash, uint64_t{s.nFrom} << 32 | s.nTo);
       hash = mix(hash, bitsOf(s.chunks) << 32 | bitsOf(s.reduced));
-      hash = mix(hash, bitsOf(s.copied));
+      hash = mix(hash, bitsOf(s.copied) << 2 | (s.direct ? 2 : 0) | (s.published ? 1 : 0));
     }
     for (const StepPeer& p : lane.peers) {
       hash = mix(hash, static_cast<uint64_t>(static_cast<uint32_t>(p.edge)) << 32 | static_cast<uint32_t>(p.messages));
@@ -213,4 +230,4 @@ Program Interner::intern(Program program) {
   return program;
 }
 
-}  // namespace tutti::sim
+}  // namespace tutti::walk

@@ -5,19 +5,14 @@
 #include <utility>
 #include <vector>
 
-#include "src/sim/roles.hpp"
+#include "src/walk/roles.hpp"
 
-namespace tutti::sim {
-
-Status checkTask(const Task& task, const std::vector<Place>& places, size_t bytes);
+namespace tutti::walk {
 
 /// shape->rank is set on the way.
-std::shared_ptr<const Program> buildProgram(const Task& task, Shape* shape, int rank);
+std::shared_ptr<const Program> buildProgram(const Question& question, Shape* shape, int rank);
 
-/// Which edge leads to a rank, -1 if none does.
-int edgeTo(const Program& program, int rank);
-
-/// The same for many questions.
+/// Which edge leads to a rank, -1 if none does, for many questions.
 class EdgeIndex {
  public:
   explicit EdgeIndex(const std::vector<int32_t>& edges);
@@ -29,4 +24,4 @@ class EdgeIndex {
 
 Status unmatched(int from, int to);
 
-}  // namespace tutti::sim
+}  // namespace tutti::walk

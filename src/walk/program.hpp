@@ -1,4 +1,4 @@
-// A schedule in the form that the simulator walks: what each op waits for, sends and computes, in numbers.
+// A schedule in the form that is walked: what each op waits for, sends and computes, in numbers.
 //
 // All chunks of a schedule have the same size here (bytes / number of chunks, not rounded to cache lines), so a message
 // is a number of chunks.
@@ -11,16 +11,18 @@
 
 #include "src/schedule/schedule.hpp"
 
-namespace tutti::sim {
+namespace tutti::walk {
 
 struct Step {
   uint32_t firstPeer = 0;  // in LaneProgram::peers: first those of `from`, then those of `to`
   uint32_t nFrom = 0;
   uint32_t nTo = 0;
-  float chunks = 0;   // of the message that is sent; 0 for a token
-  float reduced = 0;  // chunks that are combined with others
-  float copied = 0;   // chunks that are copied inside the rank
-  int32_t op = 0;     // in the schedule's lane: the first of those that this stands for
+  float chunks = 0;        // of the message that is sent; 0 for a token
+  float reduced = 0;       // chunks that are combined with others
+  float copied = 0;        // chunks that are copied inside the rank
+  int32_t op = 0;          // in the schedule's lane: the first of those that this stands for
+  bool direct = false;     // as Op::direct
+  bool published = false;  // all of `to` read one message
   bool operator==(const Step&) const = default;
 };
 
@@ -46,10 +48,16 @@ struct Program {
 };
 
 struct ProgramOptions {
+  /// The schedules have been rewritten for the machine already: every op is a step.
+  bool asTheyAre = false;
   /// What a step of an algorithm sends to one rank goes as one message: sends move forward, past receives that they do
   /// not depend on, to one to the same rank.  Executors that send each chunk for itself do without.
   bool joined = true;
   double sliceBytes = 2 << 20;
+  /// What is sent from Input or Output lies there for its receivers (Op::direct), marked or not.
+  bool allDirect = false;
+  /// Copies from Input to Output, which calls in place do without, cost nothing.
+  bool freeHomeCopies = false;
 };
 
 /// `schedule` as its algorithm wrote it, not fused.
@@ -76,4 +84,4 @@ class Interner {
   std::unordered_map<uint64_t, std::shared_ptr<const Lanes>> known_;
 };
 
-}  // namespace tutti::sim
+}  // namespace tutti::walk

@@ -1,0 +1,164 @@
+#include <algorithm>
+#include <cmath>
+
+#include "src/plan/request_parts.hpp"
+
+namespace tutti {
+
+namespace {
+
+/// A channel that moves less than this is not worth its latency.
+constexpr double kLeastBytesPerChannel = 1 << 20;
+
+}  // namespace
+
+double messageBytes(const PlanRequest& r) {
+  return static_cast<double>(r.shape.collective == Collective::Barrier ? 0 : r.shape.bytes);
+}
+
+std::string whyNot(const PlanRequest& r, const Calibration& c, LinkKind kind, Protocol protocol, bool insideNode) {
+  const LinkCost& link = c.at(kind, protocol);
+  if (!link.available) return cat(linkKindName(kind), " links have no ", protocolName(protocol), " protocol");
+  if (protocol == Protocol::Inline && messageBytes(r) > static_cast<double>(link.mostBytes)) {
+    return cat("inline takes ", link.mostBytes, " bytes, not ", formatBytes(r.shape.bytes));
+  }
+  if (protocol == Protocol::Direct && r.shape.collective == Collective::Barrier) return "a barrier moves no bytes";
+  if (protocol == Protocol::Direct && insideNode && !r.directPossible) {
+    return "not every rank's buffers can be read by its peers";
+  }
+  return "";
+}
+
+namespace {
+
+/// The cheapest usable protocol for one message of the request.
+MessageCost cheapestMessage(const PlanRequest& r, const Calibration& c, LinkKind kind, bool insideNode) {
+  MessageCost best{Protocol::Slots, HUGE_VAL};
+  for (const Protocol p : kAllProtocols) {
+    if (!whyNot(r, c, kind, p, insideNode).empty()) continue;
+    const double us = c.at(kind, p).costIn(messageBytes(r), 2 * messageBytes(r), false)(messageBytes(r));
+    if (us < best.costUs) best = {p, us};
+  }
+  return best;
+}
+
+}  // namespace
+
+Protocol interProtocol(const PlanRequest& r, const Calibration& c) {
+  return cheapestMessage(r, c, *r.links.inter, false).protocol;
+}
+
+LinkKind mainKind(const PlanRequest& r) {
+  if (r.links.intra) return *r.links.intra;
+  return r.links.inter ? *r.links.inter : LinkKind::ShmThreads;  // one rank: any will do
+}
+
+int channelsFor(const PlanRequest& r, const Calibration& c) {
+  if (r.overrides.nChannels > 0) return r.overrides.nChannels;
+  if (r.links.inter != LinkKind::TcpRemote) return 1;
+  const double wire = c.at(LinkKind::TcpRemote, Protocol::Slots).cost.bandwidthGBps;
+  const double most = std::min(
+      {std::ceil(wire / kStreamGBps), messageBytes(r) / kLeastBytesPerChannel, static_cast<double>(r.mostChannels)});
+  return std::max(1, static_cast<int>(most));
+}
+
+double callBytes(const Shape& s) {
+  const bool oneVector = s.collective == Collective::AllReduce || s.collective == Collective::Broadcast ||
+                         s.collective == Collective::Reduce;
+  return static_cast<double>(s.bytes) * (oneVector ? 1 : s.nRanks);
+}
+
+double ranksOfNode(const Shape& s) {
+  if (s.nodeOf.empty()) return s.nRanks;
+  std::vector<int> ranks(s.nodeOf.size(), 0);
+  for (const int node : s.nodeOf) ++ranks[static_cast<size_t>(node)];
+  return *std::max_element(ranks.begin(), ranks.end());
+}
+
+double footprint(const PlanRequest& r) {
+  const Shape& s = r.shape;
+  const double n = s.nRanks;
+  double blocks = 2 * n;  // of all ranks: vectors in and out, or those that a root scatters or gathers
+  switch (s.collective) {
+    case Collective::AllGather:
+    case Collective::ReduceScatter: blocks = n * (n + 1); break;
+    case Collective::AllToAll: blocks = 2 * n * n; break;
+    default: break;
+  }
+  return blocks * static_cast<double>(s.bytes) * ranksOfNode(s) / n;
+}
+
+bool goesBothWays(Collective c) {
+  return c == Collective::AllReduce || c == Collective::AllGather || c == Collective::ReduceScatter ||
+         c == Collective::AllToAll;
+}
+
+bool reduces(Collective c) {
+  return c == Collective::AllReduce || c == Collective::ReduceScatter || c == Collective::Reduce;
+}
+
+namespace {
+
+/// Messages inside a node, as part of the request's call.
+LinearCost insideNode(const PlanRequest& r, const Calibration& c, Protocol protocol, bool bothWays) {
+  LinearCost link = c.at(*r.links.intra, protocol).costIn(callBytes(r.shape), footprint(r), bothWays);
+  if (protocol != Protocol::Direct || r.links.intra != LinkKind::ShmProcesses) return link;
+  // Memory of another process that is not mapped costs the reader a system call for each message, and is copied whole
+  // before it can be an operand: written once more and read once more.
+  link.workShare = kSystemCallWorkShare;
+  if (reduces(r.shape.collective)) link.bandwidthGBps = 1 / (1 / link.bandwidthGBps + 2 / c.copyGBps);
+  return link;
+}
+
+LinearCost slower(const LinearCost& a, const LinearCost& b) {
+  LinearCost both;
+  both.latencyUs = std::max(a.latencyUs, b.latencyUs);
+  both.bandwidthGBps = std::min(a.bandwidthGBps, b.bandwidthGBps);
+  return both;
+}
+
+}  // namespace
+
+MessageCost messageCost(LinkKind kind, size_t bytes, bool directPossible, const Calibration& c) {
+  PlanRequest r;
+  r.shape.bytes = bytes;
+  r.directPossible = directPossible;
+  return cheapestMessage(r, c, kind, kind != LinkKind::TcpRemote);
+}
+
+CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protocol) {
+  CostModel m;
+  m.intra = r.links.intra ? insideNode(r, c, protocol, goesBothWays(r.shape.collective)) : LinearCost{};
+  m.exchange = r.links.intra ? insideNode(r, c, protocol, true) : LinearCost{};
+  m.oneWay = r.links.intra ? insideNode(r, c, protocol, false) : LinearCost{};
+  if (r.links.inter) {
+    m.inter = c.at(*r.links.inter, r.links.intra ? interProtocol(r, c) : protocol).cost;
+    const int channels = channelsFor(r, c);
+    if (*r.links.inter == LinkKind::TcpRemote) {
+      m.inter.bandwidthGBps = std::min(m.inter.bandwidthGBps, kStreamGBps * channels);
+    }
+    m.link = r.links.intra ? slower(m.intra, m.inter) : m.inter;
+    m.exchange = r.links.intra ? slower(m.exchange, m.inter) : m.inter;
+    m.oneWay = r.links.intra ? slower(m.oneWay, m.inter) : m.inter;
+    if (!r.links.intra) m.intra = m.inter;
+  } else {
+    m.link = m.inter = m.intra;
+  }
+  m.reduceGBps = r.links.intra ? c.reduceGBpsIn(footprint(r)) : c.reduceGBps;
+  m.copyGBps = c.copyGBps;
+  // On loopback a message is system calls on both sides, in which the kernel does all there is to do.
+  const bool loopback = r.links.intra && *r.links.intra == LinkKind::TcpLocal;
+  m.ranksPerCore = std::max(1.0, r.links.ranksPerCore);
+  const bool shared = m.ranksPerCore > 1 && r.links.intra;
+  for (LinearCost* link : {&m.intra, &m.link, &m.exchange, &m.oneWay}) {
+    if (shared) link->waitUs = kHandOverUs;
+    if (loopback) {
+      link->workShare = kSystemCallWorkShare;
+    } else if (shared && !r.links.inter) {
+      link->workShare = 1;  // nothing is on the way while a core is given from one rank to another
+    }
+  }
+  return m;
+}
+
+}  // namespace tutti

@@ -1,0 +1,18 @@
+// How near ranks are on a machine graph, as the planner counts it.
+#pragma once
+
+#include "src/plan/planner.hpp"
+#include "src/topology/levels.hpp"
+
+namespace tutti {
+
+/// The levels of `groups` that tell ranks apart, the smallest groups first, all ranks together last.  Ranks of one
+/// process are joined by threads' links where links.intra is shared memory, others by links.intra, hosts by
+/// links.inter. Between sockets pass what the graph's links between them carry, between hosts what the host's ports
+/// carry, where the graph knows.
+MachineLevels machineLevels(const topology::Graph& graph, const topology::LevelGroups& groups, const LinkUse& links);
+
+/// "8 processes, 2 sockets, 1 host": in how many groups the ranks are at each level, for tables.
+std::string describe(const MachineLevels& levels);
+
+}  // namespace tutti

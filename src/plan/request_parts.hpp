@@ -1,0 +1,39 @@
+// What is known of a request and its links, for the files of the planner.
+#pragma once
+
+#include "src/plan/planner.hpp"
+
+namespace tutti {
+
+inline constexpr Protocol kAllProtocols[] = {Protocol::Inline, Protocol::Slots, Protocol::Direct};
+
+/// From sched_yield() of one rank until the next on its core goes on; 0.66 us between threads, 0.81 us between
+/// processes on a virtual Emerald Rapids Xeon.
+inline constexpr double kHandOverUs = 0.75;
+/// Where all of a message's latency but the wake-up is system calls.
+inline constexpr double kSystemCallWorkShare = 0.9;
+/// What one TCP stream carries, driven by one core; a faster interface needs several.
+inline constexpr double kStreamGBps = 3;
+
+/// The largest message of any algorithm: ops move chunks, and no chunk is larger than the shape's vector or block.
+double messageBytes(const PlanRequest& r);
+/// Bytes that the call is about, all blocks together.
+double callBytes(const Shape& s);
+/// Ranks of the fullest node.
+double ranksOfNode(const Shape& s);
+/// Bytes of input and output of all ranks of a host, which it holds in its caches or does not.  Calls in place touch
+/// less, but ranks need not agree on that.
+double footprint(const PlanRequest& r);
+/// Whether every rank sends while it receives.
+bool goesBothWays(Collective c);
+bool reduces(Collective c);
+
+/// Why the protocol cannot serve this request on this kind of link; empty: it can.
+std::string whyNot(const PlanRequest& r, const Calibration& c, LinkKind kind, Protocol protocol, bool insideNode);
+/// The cheapest protocol between nodes.
+Protocol interProtocol(const PlanRequest& r, const Calibration& c);
+/// The kind of link that `protocol` of a candidate is about.
+LinkKind mainKind(const PlanRequest& r);
+int channelsFor(const PlanRequest& r, const Calibration& c);
+
+}  // namespace tutti

@@ -1,0 +1,311 @@
+#include "src/plan/walks.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "src/plan/request_parts.hpp"
+#include "src/schedule/passes.hpp"
+
+namespace tutti {
+namespace {
+
+/// Schedules of up to so many ranks are all rewritten, as a communicator does it, and all walked: every rank of a host
+/// plans for itself, so that what a walk takes is taken as many times.
+constexpr int kMostRanksRewritten = 16;
+/// Communicators of more ranks have no direct schedules.
+constexpr int kMostRanksDirect = 64;
+/// Most steps of more ranks that have no classes, to be walked all the same.
+constexpr uint64_t kMostSteps = 60'000;
+/// What a call costs is for the most part what it adds to a row of calls, as programs and benchmarks make them; this
+/// much of it is what it costs alone.  Of many ranks it is what it costs alone: they seldom go in step.
+constexpr double kWaitedFor = 0.1;
+constexpr int kPassesOfFew = 3;
+/// Schedules that are the same for all sizes are built for this one.
+constexpr size_t kUsualBytes = size_t{1} << 20;
+
+double perByte(double gbps) { return 1 / (gbps * 1e3); }
+
+/// Copies in and out of a channel, from the rates of one stream and of one each way at once: in a row of messages one
+/// way the slower end decides; both ways every rank has the work of both ends.
+void divideCopies(double oneWayGBps, double bothWaysGBps, walk::WayPrice* price) {
+  const double slower = perByte(oneWayGBps), both = std::max(perByte(bothWaysGBps), slower);
+  price->receiveUsPerByte = std::max(slower, both / 2);
+  price->sendUsPerByte = std::min(both - slower, both / 2);
+}
+
+/// The receiver reads where it lies; memory of another process takes a system call, and operands are copied first.
+walk::WayPrice directPrice(const PlanRequest& r, const Calibration& c, LinkKind kind) {
+  // Reads follow each other without waiting: as streams do, however few bytes there are.
+  const double bytes = std::max<double>(callBytes(r.shape), kNearBytes), all = footprint(r);
+  const LinearCost link = c.at(kind, Protocol::Direct).costIn(bytes, all, goesBothWays(r.shape.collective));
+  walk::WayPrice price;
+  const double share = kind == LinkKind::ShmProcesses ? kSystemCallWorkShare : link.workShare;
+  price.receiveUs = link.latencyUs * share;
+  price.wayUs = link.latencyUs - price.receiveUs;
+  price.receiveUsPerByte = perByte(link.bandwidthGBps);
+  if (kind == LinkKind::ShmProcesses) price.operandUsPerByte = 2 * perByte(c.copyGBps);
+  return price;
+}
+
+walk::WayPrice channelPrice(const PlanRequest& r, const Calibration& c, LinkKind kind, Protocol protocol,
+                            double roomBytes) {
+  walk::WayPrice price;
+  if (kind == LinkKind::TcpRemote) {
+    const LinearCost link = c.at(kind, interProtocol(r, c)).cost;
+    price.sendUs = link.latencyUs * link.workShare;
+    price.wayUs = link.latencyUs - price.sendUs;
+    price.wireUsPerByte = perByte(std::min(link.bandwidthGBps, kStreamGBps * channelsFor(r, c)));
+    return price;
+  }
+  const double bytes = callBytes(r.shape), all = footprint(r) + roomBytes;
+  const LinkCost& cost = c.at(kind, protocol);
+  const LinearCost oneWay = cost.costIn(bytes, all, false), bothWays = cost.costIn(bytes, all, true);
+  // On loopback a message is system calls on both sides, in which the kernel does all there is to do.
+  const bool loopback = kind == LinkKind::TcpLocal;
+  // Nothing is on the way while a core is given from one rank to another.
+  const bool shared = r.links.ranksPerCore > 1;
+  const double work = oneWay.latencyUs * (loopback ? kSystemCallWorkShare : shared ? 1 : oneWay.workShare);
+  price.sendUs = loopback || shared ? work / 2 : work;
+  price.receiveUs = work - price.sendUs;
+  price.wayUs = oneWay.latencyUs - work;
+  price.once = !loopback;                   // in the sender's outbox
+  if (loopback || cost.near.oneWay <= 0) {  // one message alone: both ends one after the other
+    price.sendUsPerByte = price.receiveUsPerByte = perByte(oneWay.bandwidthGBps) / 2;
+  } else {
+    divideCopies(oneWay.bandwidthGBps, bothWays.bandwidthGBps, &price);
+  }
+  return price;
+}
+
+/// Memory of the channels inside a host that calls in a row pass through, beyond that of the two between which streams
+/// are measured.  A channel has four slots, and a ring of 64 KiB for small messages.
+double roomBytes(const walk::Bound& bound, const PlanRequest& r, double chunkBytes) {
+  constexpr double kSmallBytes = 8 << 10, kRingBytes = 8 * kSmallBytes, kSlots = 4;
+  const double message = std::min(chunkBytes, static_cast<double>(r.shape.slotBytes));
+  if (message <= 0) return 0;
+  const double channels = bound.nearChannels * ranksOfNode(r.shape) / static_cast<double>(bound.roles.programs.size());
+  const double each = message > kSmallBytes ? kSlots * message : kRingBytes;
+  return std::max(0.0, channels - 2) * each;
+}
+
+/// As a communicator rewrites them for the protocol.
+std::vector<Schedule> rewritten(std::vector<Schedule> all, Protocol protocol) {
+  for (Schedule& s : all) s = protocol == Protocol::Direct ? fuseForDirect(s) : fuse(s);
+  if (protocol == Protocol::Direct) all = markDirect(all);
+  return all;
+}
+
+double chunkPerByte(const Schedule& schedule) {
+  return walk::chunkBytesOf(schedule, kUsualBytes) / kUsualBytes / schedule.nChannels;
+}
+
+/// The nearest of the sizes that are walked, eight an octave: those between cost what lies between.
+std::pair<size_t, size_t> sizesAround(size_t bytes) {
+  constexpr size_t kSteps = 8;
+  if (bytes <= 2 * kSteps) return {bytes, bytes};
+  const size_t step = std::bit_floor(bytes) / kSteps;
+  const size_t least = bytes / step * step;
+  return {least, least == bytes ? least : least + step};
+}
+
+bool oneLevel(const PlanRequest& r) {
+  if (r.levels != nullptr) return r.levels->size() == 1;
+  return r.shape.nodeOf.empty();
+}
+
+/// About how many steps all ranks have, by the schedules of a few.
+uint64_t stepsOfAll(const walk::Question& question) {
+  const int n = question.shape.nRanks;
+  uint64_t most = 0, all = 0;
+  Shape shape = question.shape;
+  const int some[] = {0, 1, n / 3, n / 2, n - 1};
+  for (const int rank : some) {
+    shape.rank = rank;
+    uint64_t ops = 0;
+    for (const Lane& lane : question.build(shape).lanes) ops += lane.ops.size();
+    most = std::max(most, ops);
+    all += ops;
+  }
+  return most + (all - most) / (std::size(some) - 1) * static_cast<uint64_t>(n);  // one rank may be the root
+}
+
+/// The same request on hosts that have all as many ranks as the fullest, in order: what stands for uneven hosts where
+/// there are too many ranks to walk them all.
+struct Evened {
+  Shape shape;
+  walk::Levels levels;
+};
+Evened evened(const PlanRequest& r, const Shape& shape) {
+  Evened even{shape, {}};
+  const int nodes = *std::max_element(shape.nodeOf.begin(), shape.nodeOf.end()) + 1;
+  const int perNode = static_cast<int>(ranksOfNode(shape));
+  even.shape.nRanks = nodes * perNode;
+  even.shape.nodeOf.clear();
+  even.shape.inner.clear();
+  std::vector<int> alone;
+  for (int rank = 0; rank < even.shape.nRanks; ++rank) {
+    even.shape.nodeOf.push_back(rank / perNode);
+    alone.push_back(rank);
+  }
+  // All ranks of a host are then as far from each other as its levels let some be.
+  const size_t levels = levelsOf(r).groupOf.size();
+  even.levels.groupOf.assign(levels, alone);
+  if (levels > 0) even.levels.groupOf.back() = even.shape.nodeOf;
+  return even;
+}
+
+}  // namespace
+
+walk::Levels levelsOf(const PlanRequest& r) {
+  walk::Levels levels;
+  if (r.levels != nullptr) {
+    for (size_t i = 0; i + 1 < r.levels->size(); ++i) levels.groupOf.push_back((*r.levels)[i].groupOf);
+  } else if (!r.shape.nodeOf.empty()) {
+    levels.groupOf.push_back(r.shape.nodeOf);
+  }
+  return levels;
+}
+
+walk::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol protocol, double roomBytes) {
+  walk::Prices prices;
+  const auto set = [&](size_t level, LinkKind kind, double portGBps) {
+    const bool direct = protocol == Protocol::Direct && c.at(kind, Protocol::Direct).available;
+    const bool has = protocol != Protocol::Direct && c.at(kind, protocol).available;
+    walk::WayPrice& channel = prices.channel[level] =
+        channelPrice(r, c, kind, has ? protocol : Protocol::Slots, roomBytes);
+    walk::WayPrice& read = prices.direct[level] = direct ? directPrice(r, c, kind) : channel;
+    if (portGBps > 0) channel.wireUsPerByte = read.wireUsPerByte = std::max(channel.wireUsPerByte, perByte(portGBps));
+  };
+  if (r.levels != nullptr) {
+    for (size_t i = 0; i < r.levels->size(); ++i) set(i, (*r.levels)[i].kind, (*r.levels)[i].portGBps);
+  } else {
+    if (r.links.intra) set(0, *r.links.intra, 0);
+    if (r.links.inter) set(r.shape.nodeOf.empty() ? 0 : 1, *r.links.inter, 0);
+  }
+  prices.reduceUsPerByte = perByte(r.links.intra ? c.reduceGBpsIn(footprint(r)) : c.reduceGBps);
+  prices.copyUsPerByte = perByte(c.copyGBps);
+  if (r.links.ranksPerCore > 1) {
+    prices.coresPerNode = std::max(1, static_cast<int>(std::lround(ranksOfNode(r.shape) / r.links.ranksPerCore)));
+    prices.handOverUs = kHandOverUs;
+  }
+  return prices;
+}
+
+Result<WalkedCost> priceOf(const walk::Bound& bound, const walk::Prices& prices, double chunkBytes, size_t slotBytes) {
+  const double slices = std::max(1.0, std::ceil(chunkBytes / static_cast<double>(std::max<size_t>(1, slotBytes))));
+  const bool few = bound.roles.places.size() <= kMostRanksRewritten;
+  const int passes = few ? kPassesOfFew : slices > 1 ? 2 : 1;
+  TUTTI_ASSIGN(const walk::Walked walked, walk::walk(bound, prices, chunkBytes / slices, passes));
+  const double period = std::max(walked.nextUs, walked.busyUs);
+  const double alone = walked.firstUs + (slices - 1) * period;
+  const double us = few ? kWaitedFor * alone + (1 - kWaitedFor) * slices * period : alone;
+  return WalkedCost{us, slices * walked.busyUs, slices * walked.wireUs};
+}
+
+Result<std::shared_ptr<const Walks::Walked>> Walks::build(const PlanRequest& r, const Algorithm& a, Rewrite rewrite,
+                                                          const Shape& shape) {
+  auto walked = std::make_shared<Walked>();
+  walked->bytes = shape.bytes;
+  walk::ProgramOptions options{.asTheyAre = false, .joined = false, .sliceBytes = 0, .freeHomeCopies = true};
+  if (shape.nRanks <= kMostRanksRewritten) {
+    std::vector<Schedule> all;
+    Shape own = shape;
+    for (own.rank = 0; own.rank < shape.nRanks; ++own.rank) all.push_back(a.build(own));
+    walked->chunkPerByte = walk::chunkBytesOf(all[0], shape.bytes) / static_cast<double>(shape.bytes);
+    all = rewritten(std::move(all), rewrite == Rewrite::Direct ? Protocol::Direct : Protocol::Slots);
+    if (rewrite == Rewrite::Published) {
+      for (Schedule& s : all) s = publish(s);
+    }
+    options.asTheyAre = true;
+    TUTTI_ASSIGN(walk::Roles roles, walk::rolesOf(all, shape, options));
+    walked->bound = walk::bind(std::move(roles), levelsOf(r));
+    return std::shared_ptr<const Walked>(std::move(walked));
+  }
+  Evened even{shape, levelsOf(r)};
+  const bool alike = oneLevel(r);
+  if (!alike && walk::ranksPerNode(shape) == 0) even = evened(r, shape);
+  if (!a.supports(even.shape)) return invalidArgument(a.name, " is not for hosts of as many ranks each");
+  options.joined = true;
+  options.allDirect = rewrite == Rewrite::Direct;
+  walk::Question question{.name = a.name, .build = a.build, .shape = even.shape, .options = options, .wayUs = {}};
+  question.together = alike ? 1 : 0;
+  question.checked = 1;
+  question.symmetryOnly = true;
+  if (a.grid != nullptr) question.grid = a.grid(even.shape);
+  auto roles = walk::classRoles(question);
+  if (!roles.ok()) {
+    // Schedules of levels take long to build for every rank: each looks at all others.
+    if (a.chooseParts != nullptr || stepsOfAll(question) > kMostSteps)
+      return invalidArgument("its schedules have too many steps");
+    roles = walk::allRoles(question);
+  }
+  TUTTI_TRY(asStatus(roles));
+  walked->chunkPerByte = roles->programs.front()->chunkBytes / static_cast<double>(shape.bytes);
+  walked->bound = walk::bind(std::move(*roles), even.levels);
+  return std::shared_ptr<const Walked>(std::move(walked));
+}
+
+Result<std::shared_ptr<const Walks::Walked>> Walks::find(const PlanRequest& r, const Algorithm& a, Rewrite rewrite,
+                                                         const std::vector<LevelPart>& parts) {
+  Shape shape = r.shape;
+  shape.root = 0;
+  shape.parts = parts;
+  shape.bytes = a.sizeMatters ? std::max<size_t>(1, shape.bytes) : kUsualBytes;
+  auto& known = known_[{&a, rewrite, parts, shape.commutative}];
+  if (known == nullptr || known->bytes != shape.bytes) {
+    TUTTI_ASSIGN(known, build(r, a, rewrite, shape));
+  }
+  return known;
+}
+
+Result<WalkedCost> Walks::walkOf(const PlanRequest& r, const Calibration& c, const Algorithm& a, Protocol protocol,
+                                 const std::vector<LevelPart>& parts) {
+  const bool direct = protocol == Protocol::Direct && r.shape.nRanks <= kMostRanksDirect;
+  const Rewrite rewrite = publishes(r, a) ? Rewrite::Published : direct ? Rewrite::Direct : Rewrite::Fused;
+  const Priced key{&a, rewrite, protocol, parts, r.shape.commutative, r.shape.bytes};
+  const auto tooMuch = [&] { return invalidArgument(a.name, " has too many steps to be walked"); };
+  if (const auto priced = priced_.find(key); priced != priced_.end()) {
+    if (priced->second.us < 0) return tooMuch();
+    return priced->second;
+  }
+  const auto found = find(r, a, rewrite, parts);
+  if (!found.ok()) {
+    priced_[key] = {-1, 0, 0};  // not to be tried again
+    return tooMuch();
+  }
+  const Walked* walked = found->get();
+  const double chunk = walked->chunkPerByte * static_cast<double>(r.shape.bytes);
+  walk::Prices prices = pricesOf(r, c, protocol, roomBytes(walked->bound, r, chunk));
+  if (walked->bound.roles.classes && oneLevel(r)) prices.stretch = std::max(1.0, r.links.ranksPerCore);
+  TUTTI_ASSIGN(const WalkedCost cost, priceOf(walked->bound, prices, chunk, r.shape.slotBytes));
+  return priced_[key] = cost;
+}
+
+Result<WalkedCost> Walks::cost(const PlanRequest& r, const Calibration& c, const Algorithm& a, Protocol protocol,
+                               const std::vector<LevelPart>& parts) {
+  const std::lock_guard lock(mutex_);
+  PlanRequest at = r;
+  const auto [least, most] = sizesAround(r.shape.bytes);
+  const bool few = r.shape.nRanks <= kMostRanksRewritten;
+  at.shape.bytes = few || r.shape.bytes - least < most - r.shape.bytes ? least : most;
+  TUTTI_ASSIGN(const WalkedCost lower, walkOf(at, c, a, protocol, parts));
+  if (!few || least == most) return lower;
+  at.shape.bytes = most;
+  TUTTI_ASSIGN(const WalkedCost upper, walkOf(at, c, a, protocol, parts));
+  const double part = static_cast<double>(r.shape.bytes - least) / static_cast<double>(most - least);
+  return WalkedCost{std::lerp(lower.us, upper.us, part), std::lerp(lower.workUs, upper.workUs, part),
+                    std::lerp(lower.wireUs, upper.wireUs, part)};
+}
+
+Result<WalkedCost> Walks::cost(const PlanRequest& r, const Calibration& c, const ReadyPlan& ready, Protocol protocol) {
+  const std::vector<Schedule> all = rewritten(*ready.outOfPlace, protocol);
+  TUTTI_ASSIGN(
+      walk::Roles roles,
+      walk::rolesOf(all, r.shape, {.asTheyAre = true, .joined = false, .sliceBytes = 0, .freeHomeCopies = true}));
+  const double chunk = chunkPerByte(ready.outOfPlace->front()) * static_cast<double>(r.shape.bytes);
+  const walk::Bound bound = walk::bind(std::move(roles), levelsOf(r));
+  return priceOf(bound, pricesOf(r, c, protocol, roomBytes(bound, r, chunk)), chunk, r.shape.slotBytes);
+}
+
+}  // namespace tutti

@@ -1,0 +1,360 @@
+#include "src/walk/walk.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+namespace tutti::walk {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr int kMostPasses = 8;
+
+struct Message {
+  double arrival;
+  double bytes;
+  bool direct;
+  uint8_t level;
+  int32_t count;  // messages that it stands for
+  int32_t left;   // of them
+  int32_t next;
+  int32_t to = 0;  // member
+  double least = 0, wireUs = 0, afterWireUs = 0;
+};
+
+struct Fifo {
+  int32_t head = -1, tail = -1;
+};
+
+struct LaneState {
+  uint32_t step = 0;
+  int32_t pass = 0;
+};
+
+struct Core {
+  std::vector<int32_t> members;
+  size_t current = 0;
+  double clock = 0;
+  double busyUs = 0;
+  bool idle = false;
+  double queuedAt = kNever;
+};
+
+struct Event {
+  double at;
+  int32_t core;  // whose turn it is; -1 - m: message m comes to a wire
+  bool operator>(const Event& o) const { return at > o.at || (at == o.at && core > o.core); }
+};
+
+class Walker {
+ public:
+  Walker(const Bound& bound, const Prices& prices, double chunkBytes, int passes)
+      : bound_(bound), roles_(bound.roles), prices_(prices), chunkBytes_(chunkBytes), passes_(passes) {
+    nLanes_ = roles_.programs.front()->lanes->size();
+    size_t total = 0;
+    for (const auto& edges : roles_.edges) {
+      fifoBase_.push_back(total);
+      total += edges.size() * nLanes_;
+    }
+    fifos_.resize(total);
+    lanes_.resize(roles_.programs.size() * nLanes_);
+    lastLane_.resize(roles_.programs.size());
+    const auto ports = static_cast<size_t>(bound.nGroups);
+    outFree_.resize(ports);
+    wireUs_.resize(2 * ports);
+    inFree_.resize(ports);
+    layOutCores();
+  }
+
+  Result<Walked> run() {
+    for (size_t core = 0; core < cores_.size(); ++core) wake(static_cast<int32_t>(core), 0);
+    while (!heap_.empty()) {
+      const Event event = heap_.front();
+      std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+      heap_.pop_back();
+      if (event.core < 0) {
+        comeIn(-1 - event.core, event.at);
+        continue;
+      }
+      Core& core = cores_[static_cast<size_t>(event.core)];
+      if (event.at != core.queuedAt) continue;  // it was woken earlier
+      core.queuedAt = kNever;
+      core.clock = std::max(core.clock, event.at);
+      turn(event.core);
+    }
+    const bool done = std::all_of(lanes_.begin(), lanes_.end(), [&](const LaneState& l) { return l.pass == passes_; });
+    if (!done) return internalError("a schedule that is walked comes to a halt");
+    double busiest = 0;
+    for (const Core& core : cores_) busiest = std::max(busiest, core.busyUs / passes_);
+    const double nextUs = passes_ > 1 ? (ends_[passes_ - 1] - ends_[0]) / (passes_ - 1) : ends_[0];
+    double wire = 0;
+    for (const double us : wireUs_) wire = std::max(wire, us / passes_);
+    return Walked{ends_[0], nextUs, busiest, wire};
+  }
+
+ private:
+  void layOutCores() {
+    std::vector<std::vector<int32_t>> nodes;
+    for (size_t m = 0; m < roles_.programs.size(); ++m) {
+      const int node = roles_.classes ? roles_.nodeOf[m] : roles_.places[m].node;
+      if (static_cast<size_t>(node) >= nodes.size()) nodes.resize(static_cast<size_t>(node) + 1);
+      nodes[static_cast<size_t>(node)].push_back(static_cast<int32_t>(m));
+    }
+    coreOf_.resize(roles_.programs.size());
+    for (const std::vector<int32_t>& members : nodes) {
+      const size_t here = prices_.coresPerNode > 0 ? static_cast<size_t>(prices_.coresPerNode) : members.size();
+      const size_t base = cores_.size();
+      cores_.resize(base + std::min(here, members.size()));
+      for (size_t i = 0; i < members.size(); ++i) {
+        const size_t core = base + i % here;
+        coreOf_[static_cast<size_t>(members[i])] = static_cast<int32_t>(core);
+        cores_[core].members.push_back(members[i]);
+      }
+    }
+  }
+
+  void wake(int32_t id, double at) {
+    Core& core = cores_[static_cast<size_t>(id)];
+    at = std::max(at, core.clock);
+    if (at >= core.queuedAt) return;
+    core.queuedAt = at;
+    this->at({at, id});
+  }
+
+  const LaneProgram& program(int32_t member, size_t lane) const {
+    return (*roles_.programs[static_cast<size_t>(member)]->lanes)[lane];
+  }
+  Fifo& fifo(int32_t member, int32_t edge, size_t lane) {
+    return fifos_[fifoBase_[static_cast<size_t>(member)] + static_cast<size_t>(edge) * nLanes_ + lane];
+  }
+
+  /// When the messages of the lane's next step are there; kNever if one has not been sent, or nothing is left to do.
+  double readyAt(int32_t member, size_t lane) {
+    const LaneState& state = lanes_[static_cast<size_t>(member) * nLanes_ + lane];
+    const LaneProgram& p = program(member, lane);
+    if (state.pass == passes_) return kNever;
+    if (p.steps.empty()) return 0;
+    const Step& step = p.steps[state.step];
+    double at = 0;
+    for (uint32_t i = 0; i < step.nFrom; ++i) {
+      const StepPeer& peer = p.peers[step.firstPeer + i];
+      int32_t wanted = peer.messages, m = fifo(member, peer.edge, lane).head;
+      for (; m >= 0 && wanted > 0; m = messages_[static_cast<size_t>(m)].next) {
+        wanted -= messages_[static_cast<size_t>(m)].left;
+        at = std::max(at, messages_[static_cast<size_t>(m)].arrival);
+      }
+      if (wanted > 0) return kNever;
+    }
+    return at;
+  }
+
+  /// The first of a rank's lanes that can go on at `now`; sets `soonest` to when one can, where none can.
+  int laneReady(int32_t member, double now, double* soonest) {
+    for (size_t i = 0; i < nLanes_; ++i) {
+      const size_t lane = (lastLane_[static_cast<size_t>(member)] + i) % nLanes_;
+      const double at = readyAt(member, lane);
+      if (at <= now) return static_cast<int>(lane);
+      *soonest = std::min(*soonest, at);
+    }
+    return -1;
+  }
+
+  /// One step of the rank that has the core, or of the next that can go on.
+  void turn(int32_t id) {
+    Core& core = cores_[static_cast<size_t>(id)];
+    double soonest = kNever, now = core.clock;
+    // While nobody can go on, the core goes round, and is on average half a round away from whoever can.
+    if (core.idle) now += prices_.handOverUs * static_cast<double>(core.members.size() - 1) / 2;
+    for (size_t i = 0; i < core.members.size(); ++i) {
+      const size_t index = (core.current + i) % core.members.size();
+      if (i > 0 && !core.idle) now += prices_.handOverUs;
+      const int lane = laneReady(core.members[index], now, &soonest);
+      if (lane < 0) continue;
+      core.current = index;
+      core.idle = false;
+      const double before = core.clock;
+      core.clock = now;
+      execute(core.members[index], static_cast<size_t>(lane), &core.clock);
+      core.busyUs += core.clock - before;
+      return wake(id, core.clock);
+    }
+    core.idle = true;
+    if (soonest < kNever) wake(id, soonest);
+  }
+
+  void execute(int32_t member, size_t lane, double* clock) {
+    LaneState& state = lanes_[static_cast<size_t>(member) * nLanes_ + lane];
+    const LaneProgram& p = program(member, lane);
+    lastLane_[static_cast<size_t>(member)] = lane;
+    if (!p.steps.empty()) {
+      const Step& step = p.steps[state.step];
+      double work =
+          step.reduced * chunkBytes_ * prices_.reduceUsPerByte + step.copied * chunkBytes_ * prices_.copyUsPerByte;
+      for (uint32_t i = 0; i < step.nFrom; ++i)
+        work += take(member, lane, p.peers[step.firstPeer + i], step.reduced > 0);
+      *clock += work * prices_.stretch;
+      for (uint32_t i = 0; i < step.nTo; ++i) {
+        send(member, lane, p.peers[step.firstPeer + step.nFrom + i], step, /*first=*/i == 0, clock);
+      }
+    }
+    if (!p.steps.empty() && ++state.step < p.steps.size()) return;
+    state.step = 0;
+    double& end = ends_[static_cast<size_t>(state.pass++)];
+    end = std::max(end, *clock);
+  }
+
+  const WayPrice& price(const Message& m) const { return (m.direct ? prices_.direct : prices_.channel)[m.level]; }
+
+  /// What the receiver does for a message.
+  double take(int32_t member, size_t lane, const StepPeer& peer, bool combines) {
+    Fifo& from = fifo(member, peer.edge, lane);
+    double work = 0;
+    for (int32_t wanted = peer.messages; wanted > 0;) {
+      const int32_t id = from.head;
+      Message& m = messages_[static_cast<size_t>(id)];
+      const int32_t taken = std::min(wanted, m.left);
+      wanted -= taken;
+      m.left -= taken;
+      if (m.left > 0) break;
+      const WayPrice& way = price(m);
+      work += m.count * way.receiveUs + m.bytes * (way.receiveUsPerByte + (combines ? way.operandUsPerByte : 0));
+      from.head = m.next;
+      if (from.head < 0) from.tail = -1;
+      m.next = free_;
+      free_ = id;
+    }
+    return work;
+  }
+
+  void send(int32_t member, size_t lane, const StepPeer& peer, const Step& step, bool first, double* clock) {
+    const RoleEdge& edge = roles_.edges[static_cast<size_t>(member)][static_cast<size_t>(peer.edge)];
+    const uint8_t level = bound_.levels[static_cast<size_t>(member)][static_cast<size_t>(peer.edge)];
+    const double bytes = step.chunks * chunkBytes_;
+    Message m{0, bytes, step.direct, level, peer.messages, peer.messages, -1};
+    const WayPrice& way = price(m);
+    const double begin = *clock;
+    const double count = peer.messages;  // that go one by one
+    const bool copies = first || !way.once || m.direct;
+    const double copyUs = copies ? bytes * way.sendUsPerByte : 0;
+    if (first || !step.published) *clock += (count * way.sendUs + copyUs) * prices_.stretch;
+    m.to = edge.member;
+    const double wayUs = count * (way.wayUs + edge.switchesUs);
+    m.arrival = *clock + wayUs;
+    if (way.wireUsPerByte <= 0 || bytes <= 0) {
+      push(&fifo(edge.member, edge.toEdge, lane), m);
+      return wake(coreOf_[static_cast<size_t>(edge.member)], m.arrival);
+    }
+    // The wire carries while the sender copies; what waits for the other wire waits between the two.
+    double& out = outFree_[static_cast<size_t>(bound_.groups[static_cast<size_t>(member)][level])];
+    const double begins = std::max(begin + way.sendUs, out);
+    out = begins + bytes * way.wireUsPerByte;
+    wireUs_[2 * static_cast<size_t>(bound_.groups[static_cast<size_t>(member)][level])] += bytes * way.wireUsPerByte;
+    m.least = m.arrival;
+    m.arrival = kNever;
+    m.afterWireUs = wayUs;
+    m.wireUs = bytes * way.wireUsPerByte;
+    at({begins, -1 - push(&fifo(edge.member, edge.toEdge, lane), m)});
+  }
+
+  /// The message comes to the wire into the receiver's group.
+  void comeIn(int32_t id, double now) {
+    Message& m = messages_[static_cast<size_t>(id)];
+    double& in = inFree_[static_cast<size_t>(bound_.groups[static_cast<size_t>(m.to)][m.level])];
+    in = std::max(now, in) + m.wireUs;
+    wireUs_[2 * static_cast<size_t>(bound_.groups[static_cast<size_t>(m.to)][m.level]) + 1] += m.wireUs;
+    m.arrival = std::max(m.least, in + m.afterWireUs);
+    wake(coreOf_[static_cast<size_t>(m.to)], m.arrival);
+  }
+
+  void at(Event event) {
+    heap_.push_back(event);
+    std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+  }
+
+  int32_t push(Fifo* to, const Message& m) {
+    int32_t id = free_;
+    if (id < 0) {
+      id = static_cast<int32_t>(messages_.size());
+      messages_.push_back(m);
+    } else {
+      free_ = messages_[static_cast<size_t>(id)].next;
+      messages_[static_cast<size_t>(id)] = m;
+    }
+    (to->tail >= 0 ? messages_[static_cast<size_t>(to->tail)].next : to->head) = id;
+    to->tail = id;
+    return id;
+  }
+
+  const Bound& bound_;
+  const Roles& roles_;
+  const Prices& prices_;
+  const double chunkBytes_;
+  const int passes_;
+  size_t nLanes_ = 0;
+  std::vector<size_t> fifoBase_;
+  std::vector<Fifo> fifos_;
+  std::vector<Message> messages_;
+  int32_t free_ = -1;
+  std::vector<LaneState> lanes_;  // [member][lane]
+  std::vector<size_t> lastLane_;  // [member]
+  std::vector<Core> cores_;
+  std::vector<int32_t> coreOf_;           // [member]
+  std::vector<double> outFree_, inFree_;  // [group]: when its wires are free again
+  std::vector<double> wireUs_;            // [2 * group]: out, in
+  std::vector<Event> heap_;
+  double ends_[kMostPasses] = {};
+};
+
+}  // namespace
+
+size_t Levels::between(int a, int b) const {
+  for (size_t level = 0; level < groupOf.size(); ++level) {
+    if (groupOf[level][static_cast<size_t>(a)] == groupOf[level][static_cast<size_t>(b)]) return level;
+  }
+  return groupOf.size();
+}
+
+Bound bind(Roles roles, const Levels& levels) {
+  Bound bound;
+  bound.levels.resize(roles.edges.size());
+  bound.groups.resize(roles.edges.size());
+  // Wires out of a group of the level below; at level 0 everyone has wires of its own.
+  for (size_t m = 0; m < roles.rankOf.size(); ++m) bound.groups[m][0] = bound.nGroups++;
+  for (size_t level = 1; level <= levels.groupOf.size(); ++level) {
+    int32_t most = -1;
+    for (size_t m = 0; m < roles.rankOf.size(); ++m) {
+      const int32_t group = levels.groupOf[level - 1][static_cast<size_t>(roles.rankOf[m])];
+      bound.groups[m][level] = bound.nGroups + group;
+      most = std::max(most, group);
+    }
+    bound.nGroups += most + 1;
+  }
+  for (size_t m = 0; m < roles.edges.size(); ++m) {
+    for (const RoleEdge& e : roles.edges[m]) {
+      bound.levels[m].push_back(static_cast<uint8_t>(levels.between(roles.rankOf[m], e.rank)));
+    }
+    for (const LaneProgram& lane : *roles.programs[m]->lanes) {
+      bound.nSteps += lane.steps.size();
+      std::vector<bool> used(roles.edges[m].size());
+      for (const Step& step : lane.steps) {
+        if (step.direct || step.chunks <= 0) continue;
+        for (uint32_t i = 0; i < std::min(step.nTo, 1u); ++i) {
+          used[static_cast<size_t>(lane.peers[step.firstPeer + step.nFrom + i].edge)] = true;
+        }
+      }
+      for (size_t e = 0; e < used.size(); ++e) {
+        const bool near = roles.places[static_cast<size_t>(roles.edges[m][e].rank)].node ==
+                          roles.places[static_cast<size_t>(roles.rankOf[m])].node;
+        if (used[e] && near) bound.nearChannels += 1;
+      }
+    }
+  }
+  bound.roles = std::move(roles);
+  return bound;
+}
+
+Result<Walked> walk(const Bound& bound, const Prices& prices, double chunkBytes, int passes) {
+  return Walker(bound, prices, chunkBytes, std::clamp(passes, 1, kMostPasses)).run();
+}
+
+}  // namespace tutti::walk

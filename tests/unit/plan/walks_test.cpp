@@ -1,0 +1,202 @@
+// What walks cost: the closed formulas of the algorithms, in a clean linear model; and what no formula knows.
+#include "src/plan/walks.hpp"
+
+#include <bit>
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "src/plan/machine_levels.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr double kAlpha = 2, kGBps = 5, kReduceGBps = 20;
+constexpr double kBeta = 1 / (kGBps * 1e3), kGamma = 1 / (kReduceGBps * 1e3);
+
+/// alpha + bytes * beta a message, all of it on the way: two ends that are never busy.
+walk::Prices linear() {
+  walk::Prices prices;
+  prices.channel[0] = prices.channel[1] = {.wayUs = kAlpha, .receiveUsPerByte = kBeta};
+  prices.reduceUsPerByte = kGamma;
+  return prices;
+}
+
+Shape shapeOf(Collective collective, int nRanks, size_t bytes) {
+  return {.collective = collective, .nRanks = nRanks, .inPlace = true, .bytes = bytes, .slotBytes = size_t{1} << 40};
+}
+
+walk::Bound boundOf(Collective collective, const char* name, const Shape& shape, bool classes) {
+  const Algorithm* algorithm = findAlgorithm(collective, name);
+  walk::Question question{.name = name, .build = algorithm->build, .shape = shape, .options = {}, .wayUs = {}};
+  question.together = 1;
+  auto roles = classes ? walk::classRoles(question) : walk::allRoles(question);
+  REQUIRE(roles.status().message() == "");
+  return walk::bind(std::move(*roles), {});
+}
+
+/// The first walk, of all ranks and, where there are, of classes.
+double walkedUs(Collective collective, const char* name, int nRanks, size_t bytes) {
+  const Shape shape = shapeOf(collective, nRanks, bytes);
+  const walk::Bound all = boundOf(collective, name, shape, false);
+  const double chunk = all.roles.programs[0]->chunkBytes;
+  const auto walked = walk::walk(all, linear(), chunk, 1);
+  const auto byClasses = walk::walk(boundOf(collective, name, shape, true), linear(), chunk, 1);
+  REQUIRE((walked.ok() && byClasses.ok()));
+  CHECK(byClasses->firstUs == Approx(walked->firstUs));
+  return walked->firstUs;
+}
+
+int ceilLog(int n) { return static_cast<int>(std::ceil(std::log2(n) - 1e-9)); }
+
+Calibration figures() { return defaultCalibration({"test cpu", 8, "test"}); }
+
+PlanRequest request(Collective collective, int nodes, int perNode, size_t bytes) {
+  PlanRequest r;
+  r.shape = {.collective = collective, .nRanks = nodes * perNode, .bytes = bytes};
+  if (perNode > 1) r.links.intra = LinkKind::ShmProcesses;
+  if (nodes > 1) {
+    r.links.inter = LinkKind::TcpRemote;
+    for (int i = 0; i < nodes * perNode; ++i) r.shape.nodeOf.push_back(i / perNode);
+  }
+  return r;
+}
+
+double costUs(const PlanRequest& r, const char* name, Protocol protocol = Protocol::Slots) {
+  Walks walks;
+  const auto us = walks.cost(r, figures(), *findAlgorithm(r.shape.collective, name), protocol, {});
+  REQUIRE(us.status().message() == "");
+  return us->us;
+}
+
+}  // namespace
+
+TEST_CASE("the walk of a schedule costs what its closed formula says") {
+  const int n = GENERATE(2, 3, 4, 8, 13, 16);
+  const size_t bytes = GENERATE(size_t{0}, size_t{1000}, size_t{1} << 24);
+  CAPTURE(n, bytes);
+  const double part = double(bytes) * (n - 1) / n, blocks = double(bytes) * (n - 1);
+  const auto allReduce = [&](const char* name) { return walkedUs(Collective::AllReduce, name, n, bytes); };
+  CHECK(allReduce("ring") == Approx(2 * (n - 1) * kAlpha + part * (2 * kBeta + kGamma)));
+  CHECK(walkedUs(Collective::AllGather, "ring", n, bytes) == Approx((n - 1) * kAlpha + blocks * kBeta));
+  CHECK(walkedUs(Collective::ReduceScatter, "ring", n, bytes) == Approx((n - 1) * kAlpha + blocks * (kBeta + kGamma)));
+  CHECK(walkedUs(Collective::AllGather, "direct", n, bytes) == Approx(kAlpha + blocks * kBeta));
+  CHECK(walkedUs(Collective::AllToAll, "direct", n, bytes) ==
+        Approx(kAlpha + blocks * kBeta).margin(double(bytes) / 1e7 + 1e-9));
+  CHECK(allReduce("twoshot") == Approx(2 * kAlpha + part * (2 * kBeta + kGamma)));
+  if (std::has_single_bit(unsigned(n))) {
+    CHECK(allReduce("recursivedoubling") == Approx(ceilLog(n) * (kAlpha + double(bytes) * (kBeta + kGamma))));
+  }
+  // Messages of several blocks are as many messages.
+  CHECK(allReduce("circulant") == Approx(2 * (n - 1) * kAlpha + part * (2 * kBeta + kGamma)));
+}
+
+TEST_CASE("slices overlap along a chain, ranks that share cores take turns, hosts share their wire") {
+  PlanRequest r = request(Collective::Broadcast, 1, 8, size_t{8} << 20);
+  const double piped = costUs(r, "chain");
+  r.shape.slotBytes = size_t{1} << 30;
+  CHECK(piped < costUs(r, "chain"));
+  r.shape.slotBytes = 128 * 1024;
+  r.links.ranksPerCore = 8;
+  CHECK(costUs(r, "chain") > 3 * piped);
+  // A ring enters each host once; direct messages of eight ranks all leave by one wire.
+  const PlanRequest hosts = request(Collective::AllGather, 2, 8, size_t{1} << 20);
+  const double wireUs = (1 << 20) / (figures().at(LinkKind::TcpRemote, Protocol::Slots).cost.bandwidthGBps * 1e3);
+  CHECK(costUs(hosts, "ring") < 18 * wireUs);
+  CHECK(costUs(hosts, "direct") > 60 * wireUs);
+}
+
+TEST_CASE("the fullest core decides, not the mean of all") {
+  // Inner ranks of a binomial tree are the even ones, which share a core; along skips they are spread.
+  PlanRequest r = request(Collective::Reduce, 1, 8, 64 * 1024);
+  r.links.ranksPerCore = 4;
+  CHECK(costUs(r, "circulant") < 0.9 * costUs(r, "binomial"));
+}
+
+TEST_CASE("what goes to several ranks is copied in once") {
+  PlanRequest r = request(Collective::Broadcast, 1, 8, 64 * 1024);
+  r.links.ranksPerCore = 8;  // all work adds up: a copy in and seven out, or seven of each
+  CHECK(costUs(r, "direct") < 0.8 * costUs(r, "chain"));
+}
+
+TEST_CASE("sizes between those that are walked cost what lies between") {
+  Walks walks;
+  const Algorithm& ring = *findAlgorithm(Collective::AllReduce, "ring");
+  double before = 0;
+  for (size_t bytes = 1; bytes < size_t{1} << 26; bytes += 1 + bytes / 3) {
+    const PlanRequest r = request(Collective::AllReduce, 1, 4, bytes);
+    const auto kept = walks.cost(r, figures(), ring, Protocol::Slots, {});
+    REQUIRE(kept.ok());
+    CHECK(kept->us >= before * 0.999);
+    CHECK(kept->us == costUs(r, "ring"));  // whatever was asked before
+    before = kept->us;
+  }
+}
+
+TEST_CASE("a thousand ranks are walked by classes, also on hosts that differ; what is too much says so") {
+  for (const int perNode : {1, 8}) {
+    const PlanRequest r = request(Collective::AllReduce, 1024 / perNode, perNode, size_t{1} << 20);
+    for (const char* name : {"ring", "tree", "circulant", "halvingdoubling", "torus2d", "torus3d", "twoshot"}) {
+      CAPTURE(perNode, name);
+      CHECK(costUs(r, name) > 0);
+    }
+  }
+  PlanRequest uneven = request(Collective::AllReduce, 128, 8, size_t{1} << 20);
+  const double even = costUs(uneven, "ring");
+  uneven.shape.nodeOf.erase(uneven.shape.nodeOf.begin());
+  --uneven.shape.nRanks;
+  CHECK(costUs(uneven, "ring") == Approx(even).epsilon(0.1));
+  Walks walks;
+  const PlanRequest odd = request(Collective::AllReduce, 1, 1000, size_t{1} << 20);
+  const auto none = walks.cost(odd, figures(), *findAlgorithm(Collective::AllReduce, "oneshot"), Protocol::Slots, {});
+  CHECK_THAT(none.status().message(), Catch::Contains("too many steps"));
+  CHECK(plan(odd, figures(), &walks).ok());
+}
+
+TEST_CASE("schedules are the same for all sizes, but where an algorithm says otherwise") {
+  for (const Algorithm* a : algorithms()) {
+    if (a->sizeMatters) continue;
+    Shape shape{.collective = a->collective, .nRanks = 8, .bytes = 1, .nodeOf = {0, 0, 0, 0, 1, 1, 1, 1}};
+    if (!a->supports(shape)) continue;
+    const Schedule small = a->build(shape);
+    shape.bytes = size_t{1} << 30;
+    CAPTURE(a->name, collectiveName(a->collective));
+    CHECK(small == a->build(shape));
+  }
+}
+
+TEST_CASE("two ranks that are alone on their sockets share what joins the sockets") {
+  const MachineLevels levels = {{"host", {0, 0}, LinkKind::ShmProcesses, 0.01}};
+  PlanRequest r = request(Collective::AllGather, 1, 2, size_t{1} << 20);
+  const double wide = costUs(r, "ring");
+  r.levels = &levels;
+  CHECK(costUs(r, "ring") > 10 * wide);
+}
+
+TEST_CASE("ranks of a process are nearer than those of a socket, and sockets share what joins them") {
+  topology::LevelGroups groups;
+  for (std::vector<int>& of : groups) of = {0, 0, 0, 0};
+  groups[static_cast<size_t>(topology::Level::Process)] = {0, 0, 1, 1};
+  for (const auto level : {topology::Level::L3, topology::Level::Numa})
+    groups[static_cast<size_t>(level)] = {0, 0, 1, 1};
+  LinkUse links;
+  links.intra = LinkKind::ShmProcesses;
+  const MachineLevels levels = machineLevels({}, groups, links);
+  REQUIRE(levels.size() == 2);
+  CHECK(levels[0].kind == LinkKind::ShmThreads);
+  CHECK(levels[1].kind == LinkKind::ShmProcesses);
+  CHECK(describe(levels) == "2 processes, 1 socket");
+
+  PlanRequest r = request(Collective::AllGather, 1, 4, size_t{1} << 20);
+  r.levels = &levels;
+  Calibration c = figures();
+  c.at(LinkKind::ShmThreads, Protocol::Slots).cost.latencyUs = 0.001;
+  const walk::Prices prices = pricesOf(r, c, Protocol::Slots);
+  CHECK(prices.channel[0].wayUs < 0.01 * prices.channel[1].wayUs);
+  MachineLevels narrow = levels;
+  narrow[1].portGBps = 0.1;
+  const double wide = costUs(r, "ring");
+  r.levels = &narrow;
+  CHECK(costUs(r, "ring") > 5 * wide);
+}
+
+}  // namespace tutti
