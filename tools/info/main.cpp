@@ -41,7 +41,10 @@ int main(int argc, char** argv) {
   const auto onlyWithPlan = [&](CLI::Option* option) { option->needs(plan); };
   onlyWithPlan(
       app.add_option("--bytes", question.bytes, "vector (allreduce, broadcast, reduce) or one rank's block [1M]"));
-  app.add_option("--ranks", question.ranks, "with --plan or --export: ranks in all [2]");
+  auto* ranks = app.add_option("--ranks", question.ranks,
+                               "with --plan or --export: ranks in all [2; with --topo one for each GPU or NUMA node]");
+  onlyWithPlan(app.add_option("--topo", question.topology,
+                              "with --plan: the machine that each host is, a file or line as for --topology"));
   auto* hosts =
       app.add_option("--hosts", question.hosts, "hosts they are on [1]; with --rings: as many of this machine");
   onlyWithPlan(app.add_option("--transport", question.transport, "inside a host: shm or tcp [shm]"));
@@ -95,6 +98,7 @@ int main(int argc, char** argv) {
     std::fputs(view->c_str(), stdout);
   }
   if (question.collective.empty()) return 0;
+  if (ranks->count() == 0 && !question.topology.empty()) question.ranks = 0;
   const auto text = explainPlan(question);
   if (!text.ok()) return fail(text.status());
   std::fputs(text->c_str(), stdout);

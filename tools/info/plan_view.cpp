@@ -4,20 +4,21 @@
 
 #include "src/base/text.hpp"
 #include "src/plan/planner.hpp"
+#include "tools/info/described_job.hpp"
 
 namespace tutti {
 namespace {
 
-Result<LinkUse> linksOf(const PlanQuestion& q, int cores) {
+/// perHost: ranks of the fullest one.
+Result<LinkUse> linksOf(const PlanQuestion& q, int hosts, int perHost, int cores) {
   LinkUse links;
-  const int perHost = (q.ranks + q.hosts - 1) / q.hosts;  // on the fullest one
   if (q.transport != "shm" && q.transport != "tcp") {
     return invalidUsage("--transport ", q.transport, ": inside a host there are shm and tcp");
   }
   if (perHost > 1) {
     links.intra = q.transport == "tcp" ? LinkKind::TcpLocal : q.threads ? LinkKind::ShmThreads : LinkKind::ShmProcesses;
   }
-  if (q.hosts > 1) links.inter = LinkKind::TcpRemote;
+  if (hosts > 1) links.inter = LinkKind::TcpRemote;
   links.ranksPerCore = ranksPerCore(perHost, cores);
   return links;
 }
@@ -35,6 +36,41 @@ Calibration knownCosts(const MachineIdentity& machine, std::string* origin) {
   return defaultCalibration(machine);
 }
 
+/// All ranks of a host alike near, in blocks.
+Status placeAlike(const PlanQuestion& q, int cores, PlanRequest* request) {
+  if (q.ranks < 1 || q.ranks > 1 << 20) return invalidUsage("--ranks ", q.ranks, ": 1 to 1048576");
+  if (q.hosts < 1 || q.hosts > q.ranks) return invalidUsage("--hosts ", q.hosts, ": 1 to the number of ranks");
+  request->shape.nRanks = q.ranks;
+  for (int rank = 0; q.hosts > 1 && rank < q.ranks; ++rank) {
+    request->shape.nodeOf.push_back(static_cast<int>(int64_t{rank} * q.hosts / q.ranks));
+  }
+  const int perHost = (q.ranks + q.hosts - 1) / q.hosts;
+  TUTTI_ASSIGN(request->links, linksOf(q, q.hosts, perHost, q.cores > 0 ? q.cores : cores));
+  return {};
+}
+
+/// Where the topology has the ranks; a line that says so.  Its ports say how fast hosts reach each other.
+Result<std::string> placeOnTopology(const PlanQuestion& q, PlanRequest* request, MachineLevels* levels,
+                                    Calibration* calibration) {
+  TUTTI_ASSIGN(const DescribedJob job, describeJob(q));
+  const int cores = q.cores > 0 ? q.cores : job.cores > 0 ? job.cores : job.ranksPerHost;
+  TUTTI_ASSIGN(request->links, linksOf(q, job.nHosts, job.ranksPerHost, cores));
+  request->shape.nRanks = job.nRanks;
+  if (job.nHosts > 1) request->shape.nodeOf = job.groups[static_cast<size_t>(topology::Level::Host)];
+  request->shape.inner = topology::innerLevels(job.groups);
+  *levels = machineLevels(job.graph, job.groups, request->links);
+  request->levels = levels;
+  std::string text = cat(job.nRanks, " ranks on host memory: ", describe(*levels));
+  for (const MachineLevel& level : *levels) {
+    if (level.portGBps > 0)
+      text += cat(", ", level.portGBps, " GB/s ", level.name == "host" ? "out of a socket" : "out of a host");
+    if (level.name == "cluster" && level.portGBps > 0) {
+      calibration->at(LinkKind::TcpRemote, Protocol::Slots).cost.bandwidthGBps = level.portGBps;
+    }
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
 Result<std::string> explainPlan(const PlanQuestion& q) {
@@ -48,24 +84,22 @@ Result<std::string> explainPlan(const PlanQuestion& q) {
   }
   if (!parseBytes(q.bytes, &shape.bytes))
     return invalidUsage("--bytes ", q.bytes, " is not a size such as 8, 64K or 1M");
-  if (q.ranks < 1 || q.ranks > 1 << 20) return invalidUsage("--ranks ", q.ranks, ": 1 to 1048576");
-  if (q.hosts < 1 || q.hosts > q.ranks) return invalidUsage("--hosts ", q.hosts, ": 1 to the number of ranks");
   if (shape.collective == Collective::Barrier) shape.bytes = 0;
-  shape.nRanks = q.ranks;
-  if (q.hosts > 1) {
-    for (int rank = 0; rank < q.ranks; ++rank) {
-      shape.nodeOf.push_back(static_cast<int>(int64_t{rank} * q.hosts / q.ranks));
-    }
-  }
   const MachineIdentity machine = thisMachine();
-  TUTTI_ASSIGN(request.links, linksOf(q, q.cores > 0 ? q.cores : machine.cores));
+  std::string origin;
+  Calibration calibration = knownCosts(machine, &origin);
+  MachineLevels levels;
+  std::string where;
+  if (q.topology.empty()) {
+    TUTTI_TRY(placeAlike(q, machine.cores, &request));
+  } else {
+    TUTTI_ASSIGN(where, placeOnTopology(q, &request, &levels, &calibration));
+  }
   request.directPossible = q.direct && q.transport == "shm";
   request.mostChannels = 64;
   TUTTI_ASSIGN(request.overrides, overridesFromEnvironment());
-  std::string origin;
-  const Calibration calibration = knownCosts(machine, &origin);
   TUTTI_ASSIGN(const Choice choice, plan(request, calibration));
-  return cat(explain(request, choice), origin, "\n");
+  return cat(where, explain(request, choice), origin, "\n");
 }
 
 }  // namespace tutti

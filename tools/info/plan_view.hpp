@@ -15,7 +15,10 @@ struct PlanQuestion {
   std::string transport = "shm";  // inside a host: shm or tcp
   bool threads = false;           // the ranks of a host are threads of one process
   bool direct = false;            // all buffers are registered
-  int cores = 0;                  // per host; 0: this machine's
+  int cores = 0;                  // per host; 0: this machine's, or what the topology has
+  /// What each host is, as for --topology: a file or a line; empty: as this machine, all ranks of it alike near.  Then
+  /// ranks = 0 is one for each GPU, or NUMA node where there are none, and the file may have several hosts.
+  std::string topology;
 };
 
 /// The table, as TUTTI_EXPLAIN prints it.  Uses this machine's calibration file if there is one, and TUTTI_ALGO and its

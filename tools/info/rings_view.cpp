@@ -12,7 +12,10 @@ using topology::NodeKind;
 
 constexpr int kMostHosts = 4096;
 
+}  // namespace
+
 Result<Graph> repeated(const Graph& machine, int hosts) {
+  if (hosts < 1 || hosts > kMostHosts) return invalidUsage("--hosts ", hosts, ": give a number from 1 to ", kMostHosts);
   std::vector<Graph> copies(static_cast<size_t>(hosts), machine);
   for (int h = 0; h < hosts; ++h) {
     topology::Node& host = copies[static_cast<size_t>(h)].nodes.front();
@@ -21,8 +24,6 @@ Result<Graph> repeated(const Graph& machine, int hosts) {
   }
   return topology::merge(copies);
 }
-
-}  // namespace
 
 Result<RingsAnswer> ringsOf(const Graph& machine, const RingsQuestion& question) {
   RingsAnswer answer{machine, {}};

@@ -9,6 +9,9 @@
 
 namespace tutti {
 
+/// A machine of one host, `hosts` times.  Errors: InvalidUsage beyond 4096.
+Result<topology::Graph> repeated(const topology::Graph& machine, int hosts);
+
 struct RingsQuestion {
   bool asked = false;
   std::optional<int> hosts;  // unset: as many as the description has.  Else that many of its only host

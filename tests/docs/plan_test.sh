@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# tutti-info --plan on described machines.  usage: plan_test.sh TUTTI_INFO TOPOLOGIES
+set -euo pipefail
+info=$1
+topologies=$2
+export TUTTI_CALIBRATION=off
+unset TUTTI_ALGO TUTTI_PROTO TUTTI_NCHANNELS TUTTI_TOPO_FILE
+
+# shows TEXT ARGUMENTS...: what is printed has TEXT in it.
+shows() {
+  local text=$1 out
+  shift
+  out=$("$info" "$@")
+  grep -q -- "$text" <<<"$out" || { echo "no '$text' from tutti-info $*:"; echo "$out"; exit 1; }
+}
+# refuses TEXT ARGUMENTS...: fails, and says TEXT.
+refuses() {
+  local text=$1 out
+  shift
+  if out=$("$info" "$@" 2>&1); then echo "tutti-info $* did not fail"; exit 1; fi
+  grep -q -- "$text" <<<"$out" || { echo "no '$text' from tutti-info $*:"; echo "$out"; exit 1; }
+}
+
+line='gpu:8 nvlink:18x25 nic:8x50'
+shows '^256 ranks on host memory: .*32 hosts, .*400 GB/s out of a host$' --plan allreduce --bytes 16M --topo "$line" --hosts 32
+shows '  \* ' --plan allreduce --bytes 16M --topo "$line" --hosts 32
+shows 'reason: .* on the busiest core' --plan allreduce --bytes 16M --topo "$line" --hosts 32
+shows '^plan allgather 64K on 8 ranks (shm-processes)' --plan allgather --bytes 64K --topo "$line"
+shows '^plan broadcast 1M on 6 ranks' --plan broadcast --topo "$line" --hosts 2 --ranks 6
+shows '^plan allreduce 1M on 32 ranks' --plan allreduce --topo "node:4 $line"
+shows '^plan allreduce 1M on 2 ranks' --plan allreduce --topo 'node:1 package:2'
+shows 'by its formula' --plan allreduce --topo "$line" --hosts 125
+shows '1.5 ranks per core' --plan allreduce --topo 'node:1 package:2 core:2' --ranks 6
+for file in "$topologies"/*.xml; do
+  shows 'reason: ' --plan allreduce --bytes 16M --topo "$file" --hosts 2
+done
+refuses 'requires' --topo "$line"
+refuses 'has 4' --plan allreduce --topo "node:4 $line" --hosts 3
+refuses 'on 4 hosts' --plan allreduce --topo "$line" --hosts 4 --ranks 3
+refuses 'no-such-file' --plan allreduce --topo no-such-file.xml
