@@ -17,14 +17,14 @@ struct tuttiSchedule {
   std::string csv, complaint;
 };
 
+// Not in a namespace without a name: tuttiPipeline has them as members and is no type of this file alone.
 namespace tutti::parallel {
-namespace {
 
 using Bytes = std::vector<char>;
 using Place = std::tuple<bool, int, int>;  // forward, of which stage's making, micro-batch
 
 /// Messages to or from one peer, in the order in which the sender's list has them.
-struct Wire {
+struct PipelineWire {
   tuttiComm_t comm = nullptr;        // of the two ranks, for this direction
   int peer = 0;                      // in comm
   std::vector<tuttiAction_t> order;  // the sender's
@@ -32,7 +32,6 @@ struct Wire {
   std::unique_ptr<Worker> worker;  // sends
 };
 
-}  // namespace
 }  // namespace tutti::parallel
 
 struct tuttiPipeline {
@@ -42,9 +41,9 @@ struct tuttiPipeline {
   int rank = 0;
   size_t count = 0;
   tuttiDataType_t dtype = tuttiFloat32;
-  std::vector<Wire*> wires;       // all of them, in the order of making
-  std::map<int, Wire> out, in;    // by peer's rank in comm
-  std::map<Place, Bytes> values;  // made or received, not yet used
+  std::vector<PipelineWire*> wires;     // all of them, in the order of making
+  std::map<int, PipelineWire> out, in;  // by peer's rank in comm
+  std::map<Place, Bytes> values;        // made or received, not yet used
   tuttiTraffic_t traffic = TUTTI_TRAFFIC_INITIALIZER;
   bool broken = false;
 
@@ -63,7 +62,7 @@ struct tuttiPipeline {
         tuttiComm_t pair = nullptr;
         check(tuttiCommSplit(comm, mine ? 0 : TUTTI_SPLIT_NOCOLOR, rank, &pair, nullptr), comm);
         if (!mine) continue;
-        Wire& wire = from == rank ? out[to] : in[from];
+        PipelineWire& wire = from == rank ? out[to] : in[from];
         wires.push_back(&wire);
         wire.comm = pair;
         wire.peer = (from == rank ? to : from) < rank ? 0 : 1;
@@ -74,7 +73,7 @@ struct tuttiPipeline {
   }
   /// Ends the sending threads and the communicators, in the order in which they were made: it is the same on all ranks.
   void disconnect(bool abort) {
-    for (Wire* wire : wires) {
+    for (PipelineWire* wire : wires) {
       if (abort) tuttiCommAbort(wire->comm);
       wire->worker.reset();
       if (!abort) check(tuttiCommDestroy(wire->comm), nullptr);
@@ -84,7 +83,7 @@ struct tuttiPipeline {
 
   void send(const tuttiAction_t& a) {
     const bool forward = a.kind == tuttiActionSendForward;
-    Wire& wire = out.at(schedule.peerOf(a));
+    PipelineWire& wire = out.at(schedule.peerOf(a));
     const auto value = std::make_shared<Bytes>(take({forward, a.stage, a.micro}));
     countCall(traffic, tuttiCallSend, 2, bytes());
     wire.worker->post([this, &wire, value] {
@@ -95,7 +94,7 @@ struct tuttiPipeline {
   void receive(const tuttiAction_t& a) {
     const bool forward = a.kind == tuttiActionRecvForward;
     const Place wanted{forward, forward ? a.stage - 1 : a.stage + 1, a.micro};
-    Wire& wire = in.at(schedule.peerOf(a));
+    PipelineWire& wire = in.at(schedule.peerOf(a));
     while (values.count(wanted) == 0) {
       const tuttiAction_t& sent = wire.order[wire.next++ % wire.order.size()];
       Bytes value(bytes());

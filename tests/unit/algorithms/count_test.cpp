@@ -15,7 +15,7 @@ using Formula = double (*)(double n, double lg);  // lg = ceil(log2 n)
 // every step and sends it several blocks, `Data` where only what depends on what counts.
 enum class Measure { Waits, Turns, Data };
 
-struct Row {
+struct CountRow {
   Collective collective;
   const char* name;
   Measure measure;
@@ -33,7 +33,7 @@ double twiceOthers(double n, double) { return 2 * (n - 1); }
 double twiceShares(double n, double) { return 2 * (n - 1) / n; }
 double halfPerRound(double n, double lg) { return n / 2 * lg; }
 
-const Row kRows[] = {
+const CountRow kRows[] = {
     {Collective::AllReduce, "ring", Measure::Waits, twiceOthers, twiceShares},
     {Collective::AllReduce, "halvingdoubling", Measure::Data, twiceRounds, twiceShares, true},
     {Collective::AllReduce, "recursivedoubling", Measure::Waits, rounds, rounds, true},
@@ -76,7 +76,7 @@ const Row kRows[] = {
 };
 
 TEST_CASE("schedules take the steps and send the bytes that their heads promise") {
-  for (const Row& row : kRows) {
+  for (const CountRow& row : kRows) {
     const Algorithm* algorithm = findAlgorithm(row.collective, row.name);
     REQUIRE(algorithm != nullptr);
     for (int n : {3, 7, 8, 13, 16, 36}) {
