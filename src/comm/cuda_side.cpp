@@ -217,15 +217,19 @@ bool CudaSide::idle() const {
   return device_->driver().cuEventQuery(done_.get()) != cuda::kErrorNotReady;
 }
 
+// What lets streams go is written by a stream, too, and has to be through before the memory may go.
 bool CudaSide::letGo() {
   const cuda::CudaScope scope(*device_);
   const Deadline end = Deadline::inMs(kLetGoMs);
-  while (!idle()) {
+  const auto writing = [&] { return device_->driver().cuStreamQuery(rescue_) == cuda::kErrorNotReady; };
+  for (bool waits = !idle(); waits || writing(); waits = waits && !idle()) {
     if (end.passed()) {
       TUTTI_WARN("cuda", "streams of an aborted communicator are still busy after ", kLetGoMs, " ms");
       return false;
     }
-    for (const auto& [key, channel] : memory_->channels) (void)channel->letGo(rescue_);
+    if (waits) {
+      for (const auto& [key, channel] : memory_->channels) (void)channel->letGo(rescue_);
+    }
     waitBriefly();
   }
   return true;

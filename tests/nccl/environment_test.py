@@ -108,10 +108,13 @@ def check_files(client, complain):
 
 
 def check_comm_id(client, complain):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    status, output = run(client, {"NCCL_COMM_ID": f"127.0.0.1:{port}"})
+    for _ in range(5):  # another program may take the port before the client does
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        status, output = run(client, {"NCCL_COMM_ID": f"127.0.0.1:{port}"})
+        if "Address already in use" not in output:
+            break
     if status != 0:
         complain(f"NCCL_COMM_ID\n{output}")
 
