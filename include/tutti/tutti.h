@@ -214,9 +214,11 @@ TUTTI_API tuttiResult_t tuttiSetDefault(const char* name, const char* value);
 TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* uniqueId);
 
 /** The meeting place at "host:port" ("[address]:port" with IPv6), for ranks that agreed on it beforehand: all get the
- * same id from the same text, without talking.  serve: 1 on the one process that opens it, which runs on that host and
- * where one place at a time can be open; else 0.  A secret is made of TUTTI_SECRET, or else of the text, which others
- * know. Errors   tuttiInvalidArgument: not of that form, or no such host.  tuttiSystemError: the port is taken */
+ *  same id from the same text, without talking.
+ *  serve    1 on the one process that opens it, which runs on that host and where one place at a time can be open;
+ *           else 0
+ *  A secret is made of TUTTI_SECRET, or else of the text, which others know.
+ *  Errors   tuttiInvalidArgument: not of that form, or no such host.  tuttiSystemError: the port is taken */
 TUTTI_API tuttiResult_t tuttiGetUniqueIdAt(const char* address, int serve, tuttiUniqueId* uniqueId);
 
 /** Join as `rank` of `nRanks`; returns when all ranks have joined.  Every rank calls it once with the same id.

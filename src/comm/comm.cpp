@@ -122,7 +122,7 @@ Result<std::byte*> Comm::workspace(size_t bytes) {
   return workspace_.data();
 }
 
-int Comm::mostLanes() const { return byStreams_ ? kMostCudaLanes : kPointToPointLane; }
+int Comm::mostLanes() const { return cudaWay_ == CudaWay::Stream ? kMostCudaLanes : kPointToPointLane; }
 
 Result<Channel*> Comm::channel(int peer, int lane) {
   if (!cuda_) return links_->channel(peer, lane, deadline());

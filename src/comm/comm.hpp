@@ -32,6 +32,7 @@ namespace tutti {
 
 class Batch;
 class CudaSide;
+enum class CudaWay : uint8_t;  // cuda_side.hpp
 
 /// What the planner knows of a communicator; the same on all ranks but for `explain`.
 struct PlannerState {
@@ -76,7 +77,7 @@ class Comm : public TaskOwner {
   /// What this rank has on its CUDA device; null on the host.
   CudaSide* cuda() const { return cuda_.get(); }
   /// Whether some rank is on a CUDA device.
-  bool anyCuda() const { return anyCuda_; }
+  bool anyCuda() const { return cudaWay_ != CudaWay{}; }
   /// The hosts of all ranks, and who is near whom.
   const Machines& machine() const { return machine_; }
   CallLog& log() { return log_; }
@@ -171,8 +172,7 @@ class Comm : public TaskOwner {
   std::unique_ptr<Control> control_;
   std::unique_ptr<Links> links_;
   std::unique_ptr<CudaSide> cuda_;
-  bool anyCuda_ = false;    // some rank is on a CUDA device: the host's short cuts do not fit all
-  bool byStreams_ = false;  // see CudaWay::Stream
+  CudaWay cudaWay_{};  // but for None the host's short cuts do not fit all ranks
   std::unique_ptr<StrayWatch> strayWatch_;
   OperatorTable operators_;
   Registrations registrations_;

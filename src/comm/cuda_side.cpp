@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
@@ -92,14 +93,17 @@ Status CudaSide::reach(const std::string& uuid) {
   int count = 0;
   TUTTI_CUDA(device_->driver(), cuDeviceGetCount(&count));
   for (cuda::Device other = 0; other < count; ++other) {
-    TUTTI_ASSIGN(std::shared_ptr<cuda::CudaDevice> peer, cuda::CudaDevice::open(other));
-    if (peer->uuid() != uuid) continue;
+    cuda::Uuid theirs;
+    TUTTI_CUDA(device_->driver(), cuDeviceGetUuid(&theirs, other));
+    if (uuid != std::string_view(theirs.bytes, sizeof theirs.bytes)) continue;
     int can = 0;
     TUTTI_CUDA(device_->driver(), cuDeviceCanAccessPeer(&can, device_->ordinal(), other));
     if (can == 0) {
       return invalidUsage("CUDA devices ", device_->ordinal(), " and ", other,
                           " have no peer access; TUTTI_CUDA_EXECUTOR=proxy does without");
     }
+    // Only of those that are needed: a context takes memory on its device, and time to make.
+    TUTTI_ASSIGN(std::shared_ptr<cuda::CudaDevice> peer, cuda::CudaDevice::open(other));
     const cuda::CudaScope scope(*device_);
     const cuda::Error enabled = device_->driver().cuCtxEnablePeerAccess(peer->context(), 0);
     if (enabled != cuda::kErrorPeerAccessAlreadyEnabled) {

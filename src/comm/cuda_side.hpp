@@ -27,13 +27,13 @@ Result<CudaWay> cudaWay(const std::vector<RankCard>& cards);
 /// Lanes that collectives may have on CUDA ranks: as many host channels again carry credits.
 inline constexpr int kMostCudaLanes = 31;
 
-/// One thread at a time (the communicator's turn), but for device().  Nothing waits for the device but drain() and, as
+/// One thread at a time (the communicator's turn), but for device().  Nothing waits for the device but letGo() and, as
 /// the driver does it, allocations.
 class CudaSide {
  public:
   /// Errors: as CudaDevice::open and CudaKernels::load.
   static Result<std::unique_ptr<CudaSide>> create(cuda::Device ordinal, int nRanks, uint32_t slots);
-  /// All work of this communicator must have ended, or drain() have given up.
+  /// All work of this communicator must have ended, or keepMemory() have been called.
   ~CudaSide();
 
   const cuda::CudaDevice& device() const { return *device_; }

@@ -100,14 +100,12 @@ Status Comm::setUp() {
     return invalidUsage("rank ", card.info.rank, " has other settings than rank ", rank(), ": [", card.settings,
                         "] and [", mine.settings, "]; set them alike on all ranks");
   }
-  TUTTI_ASSIGN(const CudaWay way, cudaWay(cards));
-  anyCuda_ = way != CudaWay::None;
-  byStreams_ = way == CudaWay::Stream;
-  if (cuda_) TUTTI_TRY(cuda_->meet(way, rank(), cards));
+  TUTTI_ASSIGN(cudaWay_, cudaWay(cards));
+  if (cuda_) TUTTI_TRY(cuda_->meet(cudaWay_, rank(), cards));
   TUTTI_ASSIGN(sliceBytes_, chooseSliceBytes(cards, transportAllowed(settings_.transports, "shm")));
   TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
   // Every message costs a stream some ten operations, whatever its size.
-  if (byStreams_ && !configIsSet("TUTTI_SLOT_BYTES")) sliceBytes_ = kCudaSliceBytes;
+  if (cudaWay_ == CudaWay::Stream && !configIsSet("TUTTI_SLOT_BYTES")) sliceBytes_ = kCudaSliceBytes;
   pullBytes_ = std::clamp(kPullBytes, sliceBytes_, sliceBytes_ * static_cast<size_t>(slots));
   TUTTI_TRY(openTransports(&cards));
   TUTTI_TRY(links_->meet(std::move(cards)));

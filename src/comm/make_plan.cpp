@@ -172,7 +172,7 @@ Result<PlanEntry*> Comm::plan(const Call& call) {
 // Memory of tuttiMemAlloc is read where it lies, whatever was planned for other memory: between processes its owner
 // need not do anything, and the choice between the two is the sender's alone.
 bool Comm::mayLendMapped(const Shape& shape) const {
-  return !anyCuda_ && planner_.links.intra == LinkKind::ShmProcesses && shape.bytes >= kLeastMappedBytes &&
+  return !anyCuda() && planner_.links.intra == LinkKind::ShmProcesses && shape.bytes >= kLeastMappedBytes &&
          lendsMapped();
 }
 
@@ -180,7 +180,7 @@ bool Comm::mayLendMapped(const Shape& shape) const {
 // Operands of a reduction lie in slots, or pass through the cache in pieces of one.
 size_t Comm::sliceBytesFor(const Choice& choice, const Call& call) const {
   const bool pulls = choice.protocol == Protocol::Direct && planner_.links.intra == LinkKind::ShmProcesses;
-  if (anyCuda_ || !pulls || planner_.links.inter || callReduces(call)) return sliceBytes_;
+  if (anyCuda() || !pulls || planner_.links.inter || callReduces(call)) return sliceBytes_;
   return pullBytes_;
 }
 
@@ -190,7 +190,7 @@ Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   TUTTI_ASSIGN(const Choice choice, choosePlan(shape, call));
   shape.parts = choice.parts;
   const bool lendsAll = choice.protocol == Protocol::Direct;
-  const bool direct = !anyCuda_ && (lendsAll || mayLendMapped(shape));
+  const bool direct = !anyCuda() && (lendsAll || mayLendMapped(shape));
   Schedule schedule = buildSchedule(choice, shape, {key.ordered, direct}, call);
   const bool boards = !choice.ready && !key.ordered && publishes(planRequest(shape), *choice.algorithm);
   if (boards) {
@@ -212,7 +212,7 @@ Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   PlanEntry entry;
   TUTTI_ASSIGN(entry.plan,
                bindPlan(std::move(schedule), layout, elementBytes, sliceBytesFor(choice, call), find, scratch));
-  entry.plan->lendsAll = lendsAll && !anyCuda_;
+  entry.plan->lendsAll = lendsAll && !anyCuda();
   if (cuda_) entry.plan->worker = &cuda_->worker();
   entry.run = std::make_unique<CollectiveRun>(*entry.plan);
   return entry;

@@ -77,10 +77,10 @@ PlanRequest Comm::planRequest(const Shape& shape) const {
   request.shape.inPlace = false;  // differs between ranks where only the root is in place
   request.links = planner_.links;
   request.levels = &planner_.levels;
-  request.directPossible = !anyCuda_ && planner_.links.intra && *planner_.links.intra != LinkKind::TcpLocal;
+  request.directPossible = !anyCuda() && planner_.links.intra && *planner_.links.intra != LinkKind::TcpLocal;
   request.mostChannels =
       planner_.overrides.nChannels > 0 ? kMostChannels : std::min(kMostChannels, settings_.maxChannels);
-  request.boardBytes = !anyCuda_ && links_->hasBoards() ? kBoardBytes : 0;
+  request.boardBytes = !anyCuda() && links_->hasBoards() ? kBoardBytes : 0;
   request.ready = foreignPlans_.serving(request.shape);
   request.mostLanes = mostLanes();
   request.overrides = planner_.overrides;
@@ -101,7 +101,8 @@ Result<Choice> Comm::choosePlan(const Shape& shape, const Call& call) {
 Result<bool> Comm::needsAllCounts(const Call& call) {
   if (!call.counts || call.collective != Collective::AllToAll) return false;
   if (!forwardsBlocks_) {
-    TUTTI_ASSIGN(const Choice choice, ::tutti::plan(planRequest(shapeOf(call, keyOf(call))), planner_.calibration));
+    TUTTI_ASSIGN(const Choice choice,
+                 ::tutti::plan(planRequest(shapeOf(call, keyOf(call))), planner_.calibration, &walks_));
     forwardsBlocks_ = choice.algorithm != nullptr && choice.algorithm->forwards;
   }
   return *forwardsBlocks_;
@@ -130,7 +131,7 @@ LinkKind Comm::kindOfLink(int peer) const {
 }
 
 bool Comm::lends(int peer, size_t bytes) const {
-  if (anyCuda_) return false;
+  if (anyCuda()) return false;
   if (planner_.overrides.protocol) return *planner_.overrides.protocol == Protocol::Direct;
   const LinkKind kind = kindOfLink(peer);
   if (kind != LinkKind::ShmThreads && kind != LinkKind::ShmProcesses) return false;

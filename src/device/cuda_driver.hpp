@@ -9,7 +9,7 @@
 
 namespace tutti::cuda {
 
-/// The functions of the driver, as pointers of their names without "cu": driver.MemAlloc(...).
+/// The functions of the driver, as pointers of their names: driver.cuMemAlloc(...).
 struct Driver {
 #define TUTTI_CUDA_MEMBER(name, version, parameters) Error(*name) parameters = nullptr;
   TUTTI_CUDA_FUNCTIONS(TUTTI_CUDA_MEMBER)

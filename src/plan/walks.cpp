@@ -266,12 +266,12 @@ Result<WalkedCost> Walks::walkOf(const PlanRequest& r, const Calibration& c, con
   const Priced key{&a, rewrite, protocol, parts, r.shape.commutative, r.shape.bytes};
   const auto tooMuch = [&] { return invalidArgument(a.name, " has too many steps to be walked"); };
   if (const auto priced = priced_.find(key); priced != priced_.end()) {
-    if (priced->second.us < 0) return tooMuch();
-    return priced->second;
+    if (!priced->second) return tooMuch();
+    return *priced->second;
   }
   const auto found = find(r, a, rewrite, parts);
   if (!found.ok()) {
-    priced_[key] = {-1, 0, 0};  // not to be tried again
+    priced_[key] = std::nullopt;  // not to be tried again
     return tooMuch();
   }
   const Walked* walked = found->get();
@@ -279,7 +279,8 @@ Result<WalkedCost> Walks::walkOf(const PlanRequest& r, const Calibration& c, con
   walk::Prices prices = pricesOf(r, c, protocol, roomBytes(walked->bound, r, chunk));
   if (walked->bound.roles.classes && oneLevel(r)) prices.stretch = std::max(1.0, r.links.ranksPerCore);
   TUTTI_ASSIGN(const WalkedCost cost, priceOf(walked->bound, prices, chunk, r.shape.slotBytes));
-  return priced_[key] = cost;
+  priced_[key] = cost;
+  return cost;
 }
 
 Result<WalkedCost> Walks::cost(const PlanRequest& r, const Calibration& c, const Algorithm& a, Protocol protocol,

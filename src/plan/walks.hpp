@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <tuple>
 
 #include "src/plan/planner.hpp"
@@ -65,7 +66,7 @@ class Walks {
 
   std::mutex mutex_;
   std::map<Built, std::shared_ptr<const Walked>> known_;  // for the last size, where that matters
-  std::map<Priced, WalkedCost> priced_;
+  std::map<Priced, std::optional<WalkedCost>> priced_;    // none: cannot be walked
 };
 
 }  // namespace tutti

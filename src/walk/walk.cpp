@@ -337,10 +337,8 @@ Bound bind(Roles roles, const Levels& levels) {
       bound.nSteps += lane.steps.size();
       std::vector<bool> used(roles.edges[m].size());
       for (const Step& step : lane.steps) {
-        if (step.direct || step.chunks <= 0) continue;
-        for (uint32_t i = 0; i < std::min(step.nTo, 1u); ++i) {
-          used[static_cast<size_t>(lane.peers[step.firstPeer + step.nFrom + i].edge)] = true;
-        }
+        if (step.direct || step.chunks <= 0 || step.nTo == 0) continue;
+        used[static_cast<size_t>(lane.peers[step.firstPeer + step.nFrom].edge)] = true;
       }
       for (size_t e = 0; e < used.size(); ++e) {
         const bool near = roles.places[static_cast<size_t>(roles.edges[m][e].rank)].node ==

@@ -1,25 +1,11 @@
 #!/usr/bin/env bash
 # tutti-info --plan on described machines.  usage: plan_test.sh TUTTI_INFO TOPOLOGIES
 set -euo pipefail
-info=$1
+program=$1
+. "$(dirname "$0")/shown.sh"
 topologies=$2
 export TUTTI_CALIBRATION=off
 unset TUTTI_ALGO TUTTI_PROTO TUTTI_NCHANNELS TUTTI_TOPO_FILE
-
-# shows TEXT ARGUMENTS...: what is printed has TEXT in it.
-shows() {
-  local text=$1 out
-  shift
-  out=$("$info" "$@")
-  grep -q -- "$text" <<<"$out" || { echo "no '$text' from tutti-info $*:"; echo "$out"; exit 1; }
-}
-# refuses TEXT ARGUMENTS...: fails, and says TEXT.
-refuses() {
-  local text=$1 out
-  shift
-  if out=$("$info" "$@" 2>&1); then echo "tutti-info $* did not fail"; exit 1; fi
-  grep -q -- "$text" <<<"$out" || { echo "no '$text' from tutti-info $*:"; echo "$out"; exit 1; }
-}
 
 line='gpu:8 nvlink:18x25 nic:8x50'
 shows '^256 ranks on host memory: .*32 hosts, .*400 GB/s out of a host$' --plan allreduce --bytes 16M --topo "$line" --hosts 32

@@ -1,26 +1,12 @@
 #!/usr/bin/env bash
 # tutti-sim as docs/simulation.md shows it.  usage: sim_test.sh TUTTI_SIM
 set -euo pipefail
-sim=$1
+program=$1
+. "$(dirname "$0")/shown.sh"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cluster='nodes 4; machine gpu:8 nvlink:18x20.6 nic:8x50'
 printf '# four nodes\n%s\n' "${cluster//; /$'\n'}" >"$folder/cluster.txt"
-
-# shows TEXT ARGUMENTS...: what is printed has TEXT in it.
-shows() {
-  local text=$1 out
-  shift
-  out=$("$sim" "$@")
-  grep -q -- "$text" <<<"$out" || { echo "no '$text' from tutti-sim $*:"; echo "$out"; exit 1; }
-}
-# refuses TEXT ARGUMENTS...: fails, and says TEXT.
-refuses() {
-  local text=$1 out
-  shift
-  if out=$("$sim" "$@" 2>&1); then echo "tutti-sim $* did not fail"; exit 1; fi
-  grep -q -- "$text" <<<"$out" || { echo "no '$text' from tutti-sim $*:"; echo "$out"; exit 1; }
-}
 
 shows 'allreduce hierarchical, 64M, 4 nodes of 8 ranks' "$cluster" --algorithm hierarchical --bytes 64M --links 2 --critical-path
 shows 'busbw' "$folder/cluster.txt" --algorithm ring --trace "$folder/ring.json"

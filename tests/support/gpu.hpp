@@ -107,34 +107,12 @@ class GpuRank {
 
 /// onRanks() on CUDA devices: rank r on device r % devices, with that device current.
 inline std::string onGpuRanks(int nRanks, int devices, const std::function<std::string(const Rank&, GpuRank&)>& body) {
-  tuttiUniqueId id;
-  if (tuttiGetUniqueId(&id) != tuttiSuccess) return tuttiGetLastError(nullptr);
-  std::vector<std::string> complaints(static_cast<size_t>(nRanks));
-  std::vector<std::thread> threads;
-  for (int r = 0; r < nRanks; ++r) {
-    threads.emplace_back([&, r] {
-      std::string& complaint = complaints[static_cast<size_t>(r)];
-      GpuRank gpu(r % devices);
-      tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
-      config.device = TUTTI_DEVICE_CUDA;
-      tuttiComm_t comm = nullptr;
-      complaint = failed(tuttiCommInitRankConfig(&comm, nRanks, id, r, &config), "join");
-      if (!complaint.empty()) return;
-      complaint = body({r, nRanks, comm}, gpu);
-      if (!complaint.empty()) {
-        tuttiCommAbort(comm);
-      } else {
-        complaint = failed(tuttiCommDestroy(comm), "destroy");
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  std::string all;
-  for (int r = 0; r < nRanks; ++r) {
-    const std::string& complaint = complaints[static_cast<size_t>(r)];
-    if (!complaint.empty()) all += "rank " + std::to_string(r) + ": " + complaint + "\n";
-  }
-  return all;
+  return onThreads(nRanks, [&](int rank, const tuttiUniqueId& id) {
+    GpuRank gpu(rank % devices);
+    tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+    config.device = TUTTI_DEVICE_CUDA;
+    return asRank(rank, nRanks, id, config, [&](const Rank& r) { return body(r, gpu); });
+  });
 }
 
 }  // namespace tutti::test

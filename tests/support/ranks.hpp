@@ -33,28 +33,14 @@ inline std::string failed(tuttiResult_t result, const char* what, tuttiComm_t co
     if (!(condition)) return std::string("does not hold: " #condition " at line ") + std::to_string(__LINE__); \
   } while (0)
 
-/// Run `body` on nRanks ranks of one communicator; "" or every rank's complaint.  The communicator is destroyed after
-/// it.
-inline std::string onRanks(int nRanks, const RankBody& body, const tuttiConfig_t* config = nullptr) {
+/// `body` in a thread for each rank, with an id for all of them; "" or every rank's complaint.
+inline std::string onThreads(int nRanks, const std::function<std::string(int, const tuttiUniqueId&)>& body) {
   tuttiUniqueId id;
   if (tuttiGetUniqueId(&id) != tuttiSuccess) return tuttiGetLastError(nullptr);
   std::vector<std::string> complaints(static_cast<size_t>(nRanks));
   std::vector<std::thread> threads;
   for (int r = 0; r < nRanks; ++r) {
-    threads.emplace_back([&, r] {
-      std::string& complaint = complaints[static_cast<size_t>(r)];
-      tuttiConfig_t copy = TUTTI_CONFIG_INITIALIZER;
-      if (config != nullptr) copy = *config;
-      tuttiComm_t comm = nullptr;
-      complaint = failed(tuttiCommInitRankConfig(&comm, nRanks, id, r, &copy), "join");
-      if (!complaint.empty()) return;
-      complaint = body({r, nRanks, comm});
-      if (!complaint.empty()) {
-        tuttiCommAbort(comm);
-      } else {
-        complaint = failed(tuttiCommDestroy(comm), "destroy");
-      }
-    });
+    threads.emplace_back([&, r] { complaints[static_cast<size_t>(r)] = body(r, id); });
   }
   for (std::thread& thread : threads) thread.join();
   std::string all;
@@ -63,6 +49,25 @@ inline std::string onRanks(int nRanks, const RankBody& body, const tuttiConfig_t
     if (!complaint.empty()) all += "rank " + std::to_string(r) + ": " + complaint + "\n";
   }
   return all;
+}
+
+/// `body` on rank `rank` of a communicator that is destroyed after it; "" or the complaint.
+inline std::string asRank(int rank, int nRanks, const tuttiUniqueId& id, tuttiConfig_t config, const RankBody& body) {
+  tuttiComm_t comm = nullptr;
+  std::string complaint = failed(tuttiCommInitRankConfig(&comm, nRanks, id, rank, &config), "join");
+  if (!complaint.empty()) return complaint;
+  complaint = body({rank, nRanks, comm});
+  if (complaint.empty()) return failed(tuttiCommDestroy(comm), "destroy");
+  tuttiCommAbort(comm);
+  return complaint;
+}
+
+/// Run `body` on nRanks ranks of one communicator; "" or every rank's complaint.
+inline std::string onRanks(int nRanks, const RankBody& body, const tuttiConfig_t* config = nullptr) {
+  return onThreads(nRanks, [&](int rank, const tuttiUniqueId& id) {
+    const tuttiConfig_t usual = TUTTI_CONFIG_INITIALIZER;
+    return asRank(rank, nRanks, id, config != nullptr ? *config : usual, body);
+  });
 }
 
 }  // namespace tutti::test

@@ -5,12 +5,13 @@
  *   tensors     views of the caller's memory: nothing below frees or keeps it beyond what a call's comment says
  *   memory      the host's.  A tensor of another device gets tuttiInvalidUsage
  *   dtypes      tuttiFloat32 and tuttiFloat64 are computed with; others where a comment says so
- *   groups      communicators are borrowed and must outlive what was made from them.  A layer uses its communicator
- * only inside its own calls, or on a private copy of it where a comment says so order       every rank of a group makes
- * the same calls in the same order threads     one thread at a time per handle errors      the tuttiResult_t of
- * tutti.h; tuttiParallelGetLastError has the sentence.  After tuttiInvalidArgument and tuttiInvalidUsage the handle is
- * as good as before structs     a config starts with its own size; begin from its _INITIALIZER, so that fields can be
- * added */
+ *   groups      communicators are borrowed and must outlive what was made from them.  A layer uses its
+ *               communicator only inside its own calls, or a private copy of it where a comment says so
+ *   order       every rank of a group makes the same calls in the same order
+ *   threads     one thread at a time per handle
+ *   errors      the tuttiResult_t of tutti.h; tuttiParallelGetLastError has the sentence.  After
+ *               tuttiInvalidArgument and tuttiInvalidUsage the handle is as good as before
+ *   structs     a config starts with its own size; begin from its _INITIALIZER, so that fields can be added */
 #ifndef TUTTI_PARALLEL_BASE_H_
 #define TUTTI_PARALLEL_BASE_H_
 
