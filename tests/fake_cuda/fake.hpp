@@ -27,12 +27,13 @@ using namespace tutti::cuda;
 TUTTI_CUDA_FUNCTIONS(TUTTI_FAKE_DECLARE)
 #undef TUTTI_FAKE_DECLARE
 
-/// What a test asks for, from "devices=2;queues=1;delay=50;fail=cuMemAlloc:3:2;ipc=0".
+/// What a test asks for, from "devices=2;queues=1;delay=50;fail=cuMemAlloc:3:2;ipc=0;torn=1".
 struct Settings {
   int devices = 1;
   int queues = 0;        // hardware queues that all streams of the process share; 0: one for each stream
   int delayUs = 0;       // stream operations begin up to this much later, at random
   bool ipc = true;       // whether memory can be opened by other processes
+  bool torn = false;     // streams may read what others are writing, as they do when an abort has let them go
   std::string failName;  // the call that fails ...
   int failCall = 0;      // ... at this many calls from now on ...
   Error failWith = kErrorInvalidValue;

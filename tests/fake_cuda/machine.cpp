@@ -26,6 +26,7 @@ Settings parse(const std::string& text) {
     if (key == "queues") s.queues = std::atoi(value.c_str());
     if (key == "delay") s.delayUs = std::atoi(value.c_str());
     if (key == "ipc") s.ipc = value != "0";
+    if (key == "torn") s.torn = value != "0";
     char name[64] = "";
     if (key == "fail" && std::sscanf(value.c_str(), "%63[^:]:%d:%d", name, &s.failCall, &s.failWith) == 3) {
       s.failName = name;

@@ -5,8 +5,49 @@
 
 #include "tests/fake_cuda/fake.hpp"
 
+#if defined(__SANITIZE_THREAD__)
+#define TUTTI_FAKE_SANITIZES_THREADS 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TUTTI_FAKE_SANITIZES_THREADS 1
+#endif
+#endif
+#ifdef TUTTI_FAKE_SANITIZES_THREADS
+extern "C" {
+void AnnotateIgnoreReadsBegin(const char* file, int line);
+void AnnotateIgnoreReadsEnd(const char* file, int line);
+void AnnotateIgnoreWritesBegin(const char* file, int line);
+void AnnotateIgnoreWritesEnd(const char* file, int line);
+}
+#define TUTTI_FAKE_IGNORE(what) Annotate##what(__FILE__, __LINE__)
+#else
+#define TUTTI_FAKE_IGNORE(what)
+#endif
+
 namespace tutti::fake {
 namespace {
+
+/// While it lives, the thread sanitizer does not look at what this thread reads and writes, if a test allows torn data.
+class Torn {
+ public:
+  Torn() {
+    const std::lock_guard lock(machine().mutex);
+    on_ = machine().settings.torn;
+    if (!on_) return;
+    TUTTI_FAKE_IGNORE(IgnoreReadsBegin);
+    TUTTI_FAKE_IGNORE(IgnoreWritesBegin);
+  }
+  ~Torn() {
+    if (!on_) return;
+    TUTTI_FAKE_IGNORE(IgnoreReadsEnd);
+    TUTTI_FAKE_IGNORE(IgnoreWritesEnd);
+  }
+  Torn(const Torn&) = delete;
+  Torn& operator=(const Torn&) = delete;
+
+ private:
+  bool on_ = false;
+};
 
 struct Streams {
   std::mutex mutex;
@@ -108,7 +149,10 @@ void Queue::run(const std::shared_ptr<State>& state) {
     state->work.pop_front();
     lock.unlock();
     if (const int us = randomDelayUs(); us > 0) std::this_thread::sleep_for(std::chrono::microseconds(us));
-    work();
+    {
+      const Torn torn;
+      work();
+    }
     work = nullptr;
     lock.lock();
   }
