@@ -8,7 +8,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::allgather_bruck {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -36,4 +36,4 @@ extern constinit const Algorithm kAllGatherBruck = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::allgather_bruck

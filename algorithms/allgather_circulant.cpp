@@ -7,7 +7,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::allgather_circulant {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -35,4 +35,4 @@ extern constinit const Algorithm kAllGatherCirculant = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::allgather_circulant

@@ -5,7 +5,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::allgather_direct {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -34,4 +34,4 @@ extern constinit const Algorithm kAllGatherDirect = {
     .publishes = true,
 };
 
-}  // namespace tutti
+}  // namespace tutti::allgather_direct

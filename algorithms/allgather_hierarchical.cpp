@@ -9,7 +9,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/rails.hpp"
 
-namespace tutti {
+namespace tutti::allgather_hierarchical {
 namespace {
 
 constexpr LevelPart kParts[] = {LevelPart::Direct, LevelPart::Circulant};
@@ -50,4 +50,4 @@ extern constinit const Algorithm kAllGatherHierarchical = {
         },
 };
 
-}  // namespace tutti
+}  // namespace tutti::allgather_hierarchical

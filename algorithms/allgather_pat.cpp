@@ -10,7 +10,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::allgather_pat {
 namespace {
 
 // Subtrees that are worked on side by side: as many blocks as fit in one slot.
@@ -56,4 +56,4 @@ extern constinit const Algorithm kAllGatherPat = {
     .sizeMatters = true,
 };
 
-}  // namespace tutti
+}  // namespace tutti::allgather_pat

@@ -8,7 +8,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::allgather_recursive_doubling {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -60,4 +60,4 @@ extern constinit const Algorithm kAllGatherRecursiveDoubling = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::allgather_recursive_doubling

@@ -6,7 +6,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::allgather_ring {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -35,4 +35,4 @@ extern constinit const Algorithm kAllGatherRing = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::allgather_ring

@@ -7,7 +7,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::allreduce_circulant {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -39,4 +39,4 @@ extern constinit const Algorithm kAllReduceCirculant = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::allreduce_circulant

@@ -9,7 +9,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::allreduce_halving_doubling {
 namespace {
 
 std::vector<int> range(int first, int end) {
@@ -79,4 +79,4 @@ extern constinit const Algorithm kAllReduceHalvingDoubling = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::allreduce_halving_doubling

@@ -11,7 +11,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/hierarchy.hpp"
 
-namespace tutti {
+namespace tutti::allreduce_hierarchical {
 namespace {
 
 constexpr size_t kWholeShardBytes = 16 * 1024;  // up to here steps cost more than bytes
@@ -163,4 +163,4 @@ extern constinit const Algorithm kAllReduceHierarchical = {
         },
 };
 
-}  // namespace tutti
+}  // namespace tutti::allreduce_hierarchical

@@ -6,7 +6,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/patterns.hpp"
 
-namespace tutti {
+namespace tutti::allreduce_oneshot {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -50,4 +50,4 @@ extern constinit const Algorithm kAllReduceOneShot = {
     .publishes = true,
 };
 
-}  // namespace tutti
+}  // namespace tutti::allreduce_oneshot

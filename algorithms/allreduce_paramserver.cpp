@@ -4,7 +4,7 @@
 #include "algorithms/algorithm.hpp"
 #include "algorithms/costs.hpp"
 
-namespace tutti {
+namespace tutti::allreduce_paramserver {
 namespace {
 
 constexpr int kServer = 0;
@@ -43,4 +43,4 @@ extern constinit const Algorithm kAllReduceParamServer = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::allreduce_paramserver

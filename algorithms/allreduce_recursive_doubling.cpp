@@ -7,7 +7,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::allreduce_recursive_doubling {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -37,4 +37,4 @@ extern constinit const Algorithm kAllReduceRecursiveDoubling = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::allreduce_recursive_doubling

@@ -8,7 +8,7 @@
 #include "algorithms/patterns.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::allreduce_ring {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -50,4 +50,4 @@ extern constinit const Algorithm kAllReduceRing = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::allreduce_ring

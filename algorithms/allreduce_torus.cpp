@@ -11,7 +11,7 @@
 #include "algorithms/phases.hpp"
 #include "src/base/text.hpp"
 
-namespace tutti {
+namespace tutti::allreduce_torus {
 namespace {
 
 struct Grid {
@@ -86,4 +86,4 @@ extern constinit const Algorithm kAllReduceTorus3d = {
     .grid = [](const Shape& s) { return nearCube(s.nRanks, 3); },
 };
 
-}  // namespace tutti
+}  // namespace tutti::allreduce_torus

@@ -14,7 +14,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::allreduce_tree {
 namespace {
 
 constexpr int kMaxPieces = 16;
@@ -62,4 +62,4 @@ extern constinit const Algorithm kAllReduceTree = {
     .sizeMatters = true,
 };
 
-}  // namespace tutti
+}  // namespace tutti::allreduce_tree

@@ -5,7 +5,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::allreduce_twoshot {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -36,4 +36,4 @@ extern constinit const Algorithm kAllReduceTwoShot = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::allreduce_twoshot

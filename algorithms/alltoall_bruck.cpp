@@ -13,7 +13,7 @@
 #include "algorithms/phases.hpp"
 #include "src/base/text.hpp"
 
-namespace tutti {
+namespace tutti::alltoall_bruck {
 namespace {
 
 // The places whose digit at `weight` is z = 1 .. radix-1.
@@ -101,4 +101,4 @@ extern constinit const Algorithm kAllToAllBruck8 = {
     .build = [](const Shape& s) { return build(s, 8); },
 };
 
-}  // namespace tutti
+}  // namespace tutti::alltoall_bruck

@@ -6,7 +6,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/patterns.hpp"
 
-namespace tutti {
+namespace tutti::alltoall_direct {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -36,4 +36,4 @@ extern constinit const Algorithm kAllToAllDirect = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::alltoall_direct

@@ -14,7 +14,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/rails.hpp"
 
-namespace tutti {
+namespace tutti::alltoall_hierarchical {
 namespace {
 
 constexpr LevelPart kParts[] = {LevelPart::Direct, LevelPart::Pairwise};
@@ -211,4 +211,4 @@ extern constinit const Algorithm kAllToAllHierarchical = {
         },
 };
 
-}  // namespace tutti
+}  // namespace tutti::alltoall_hierarchical

@@ -9,7 +9,7 @@
 #include "algorithms/phases.hpp"
 #include "src/base/text.hpp"
 
-namespace tutti {
+namespace tutti::alltoall_hypercube {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -47,4 +47,4 @@ extern constinit const Algorithm kAllToAllHypercube = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::alltoall_hypercube

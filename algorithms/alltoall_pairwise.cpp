@@ -8,7 +8,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/patterns.hpp"
 
-namespace tutti {
+namespace tutti::alltoall_pairwise {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -43,4 +43,4 @@ extern constinit const Algorithm kAllToAllPairwise = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::alltoall_pairwise

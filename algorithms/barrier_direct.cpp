@@ -5,7 +5,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/patterns.hpp"
 
-namespace tutti {
+namespace tutti::barrier_direct {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -31,4 +31,4 @@ extern constinit const Algorithm kBarrierDirect = {
     .publishes = true,
 };
 
-}  // namespace tutti
+}  // namespace tutti::barrier_direct

@@ -6,7 +6,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/patterns.hpp"
 
-namespace tutti {
+namespace tutti::barrier_dissemination {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -33,4 +33,4 @@ extern constinit const Algorithm kBarrierDissemination = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::barrier_dissemination

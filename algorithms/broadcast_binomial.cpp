@@ -5,7 +5,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::broadcast_binomial {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -37,4 +37,4 @@ extern constinit const Algorithm kBroadcastBinomial = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::broadcast_binomial

@@ -10,7 +10,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::broadcast_circulant {
 namespace {
 
 constexpr size_t kMaxBlocks = 64;
@@ -60,4 +60,4 @@ extern constinit const Algorithm kBroadcastCirculant = {
     .sizeMatters = true,
 };
 
-}  // namespace tutti
+}  // namespace tutti::broadcast_circulant

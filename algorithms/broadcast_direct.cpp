@@ -5,7 +5,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/patterns.hpp"
 
-namespace tutti {
+namespace tutti::broadcast_direct {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -38,4 +38,4 @@ extern constinit const Algorithm kBroadcastDirect = {
     .publishes = true,
 };
 
-}  // namespace tutti
+}  // namespace tutti::broadcast_direct

@@ -14,7 +14,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/rails.hpp"
 
-namespace tutti {
+namespace tutti::broadcast_hierarchical {
 namespace {
 
 constexpr size_t kWholeBytes = 16 * 1024;  // up to here steps cost more than bytes
@@ -216,4 +216,4 @@ extern constinit const Algorithm kBroadcastHierarchical = {
         },
 };
 
-}  // namespace tutti
+}  // namespace tutti::broadcast_hierarchical

@@ -9,7 +9,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::broadcast_scatter_allgather {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -51,4 +51,4 @@ extern constinit const Algorithm kBroadcastScatterAllGather = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::broadcast_scatter_allgather

@@ -8,7 +8,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::gather_binomial {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -54,4 +54,4 @@ extern constinit const Algorithm kGatherBinomial = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::gather_binomial

@@ -5,7 +5,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::reduce_binomial {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -40,4 +40,4 @@ extern constinit const Algorithm kReduceBinomial = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::reduce_binomial

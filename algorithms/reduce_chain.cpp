@@ -7,7 +7,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::reduce_chain {
 namespace {
 
 // This rank's neighbours in a chain that starts at the root and goes node after node.
@@ -51,4 +51,4 @@ extern constinit const Algorithm kReduceChain = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::reduce_chain

@@ -9,7 +9,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::reduce_circulant {
 namespace {
 
 constexpr size_t kMaxBlocks = 64;
@@ -59,4 +59,4 @@ extern constinit const Algorithm kReduceCirculant = {
     .sizeMatters = true,
 };
 
-}  // namespace tutti
+}  // namespace tutti::reduce_circulant

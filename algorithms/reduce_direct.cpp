@@ -5,7 +5,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/patterns.hpp"
 
-namespace tutti {
+namespace tutti::reduce_direct {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -39,4 +39,4 @@ extern constinit const Algorithm kReduceDirect = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::reduce_direct

@@ -7,7 +7,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::reduce_doubletree {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -39,4 +39,4 @@ extern constinit const Algorithm kReduceDoubleTree = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::reduce_doubletree

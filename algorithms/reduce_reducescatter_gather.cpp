@@ -6,7 +6,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::reduce_reducescatter_gather {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -43,4 +43,4 @@ extern constinit const Algorithm kReduceReduceScatterGather = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::reduce_reducescatter_gather

@@ -8,7 +8,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::reduce_scatter_bruck {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -36,4 +36,4 @@ extern constinit const Algorithm kReduceScatterBruck = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::reduce_scatter_bruck

@@ -7,7 +7,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::reduce_scatter_circulant {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -35,4 +35,4 @@ extern constinit const Algorithm kReduceScatterCirculant = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::reduce_scatter_circulant

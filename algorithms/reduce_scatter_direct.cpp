@@ -5,7 +5,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::reduce_scatter_direct {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -33,4 +33,4 @@ extern constinit const Algorithm kReduceScatterDirect = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::reduce_scatter_direct

@@ -9,7 +9,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/rails.hpp"
 
-namespace tutti {
+namespace tutti::reduce_scatter_hierarchical {
 namespace {
 
 constexpr LevelPart kParts[] = {LevelPart::Direct, LevelPart::Circulant};
@@ -51,4 +51,4 @@ extern constinit const Algorithm kReduceScatterHierarchical = {
         },
 };
 
-}  // namespace tutti
+}  // namespace tutti::reduce_scatter_hierarchical

@@ -11,7 +11,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::reduce_scatter_pat {
 namespace {
 
 // Subtrees that are worked on side by side: as many blocks as fit in one slot.
@@ -59,4 +59,4 @@ extern constinit const Algorithm kReduceScatterPat = {
     .sizeMatters = true,
 };
 
-}  // namespace tutti
+}  // namespace tutti::reduce_scatter_pat

@@ -8,7 +8,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::reduce_scatter_recursive_halving {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -60,4 +60,4 @@ extern constinit const Algorithm kReduceScatterRecursiveHalving = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::reduce_scatter_recursive_halving

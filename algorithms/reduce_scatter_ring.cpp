@@ -8,7 +8,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/patterns.hpp"
 
-namespace tutti {
+namespace tutti::reduce_scatter_ring {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -46,4 +46,4 @@ extern constinit const Algorithm kReduceScatterRing = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::reduce_scatter_ring

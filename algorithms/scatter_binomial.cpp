@@ -9,7 +9,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/phases.hpp"
 
-namespace tutti {
+namespace tutti::scatter_binomial {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -54,4 +54,4 @@ extern constinit const Algorithm kScatterBinomial = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::scatter_binomial

@@ -5,7 +5,7 @@
 #include "algorithms/costs.hpp"
 #include "algorithms/patterns.hpp"
 
-namespace tutti {
+namespace tutti::scatter_direct {
 namespace {
 
 Schedule build(const Shape& shape) {
@@ -40,4 +40,4 @@ extern constinit const Algorithm kScatterDirect = {
     .build = build,
 };
 
-}  // namespace tutti
+}  // namespace tutti::scatter_direct
