@@ -120,6 +120,12 @@ bool parseStream(std::string_view rest, Calibration* into) {
   return true;
 }
 
+bool parseMeasured(std::string_view rest, Calibration* into) {
+  const std::vector<std::string> words = split(rest, ' ');
+  return words.size() == 2 && parseNumber(words[0], 0, 1 << 20, &into->times) &&
+         parseNumber(words[1], 0.0, 1.0, &into->disturbed);
+}
+
 bool parseReduce(std::string_view rest, Calibration* into) {
   const std::vector<std::string> words = split(rest, ' ');
   return words.size() == 2 && parseNumber(words[0], kLeastGBps, kMostGBps, &into->reduceGBps) &&
@@ -133,6 +139,7 @@ bool parseLine(std::string_view key, std::string_view rest, Calibration* into) {
     return !rest.empty() && printable(std::string(rest)) == rest;
   }
   if (key == "cores") return parseNumber(rest, 1, 1 << 20, &into->machine.cores);
+  if (key == "measured") return parseMeasured(rest, into);
   if (key == "copy-gbps") return parseNumber(rest, kLeastGBps, kMostGBps, &into->copyGBps);
   if (key == "reduce-gbps") return parseReduce(rest, into);
   if (key == "stream-from-bytes") return parseNumber(rest, uint64_t{0}, UINT64_MAX, &into->streamFromBytes);
@@ -214,10 +221,10 @@ Calibration defaultCalibration(const MachineIdentity& machine) {
 }
 
 std::string toText(const Calibration& c) {
-  std::string out =
-      cat("tutti-calibration ", Calibration::kVersion, "\ncpu ", c.machine.cpu, "\ncores ", c.machine.cores, "\nhost ",
-          c.machine.host, "\ncopy-gbps ", number(c.copyGBps), "\nreduce-gbps ", number(c.reduceGBps), " ",
-          number(c.reduceFarGBps), "\nstream-from-bytes ", c.streamFromBytes, "\n");
+  std::string out = cat("tutti-calibration ", Calibration::kVersion, "\ncpu ", c.machine.cpu, "\ncores ",
+                        c.machine.cores, "\nhost ", c.machine.host, "\nmeasured ", c.times, " ", number(c.disturbed),
+                        "\ncopy-gbps ", number(c.copyGBps), "\nreduce-gbps ", number(c.reduceGBps), " ",
+                        number(c.reduceFarGBps), "\nstream-from-bytes ", c.streamFromBytes, "\n");
   for (size_t kind = 0; kind < kNumLinkKinds; ++kind) {
     for (size_t protocol = 0; protocol < kNumProtocols; ++protocol) {
       const LinkCost& link = c.links[kind][protocol];
@@ -230,6 +237,32 @@ std::string toText(const Calibration& c) {
     }
   }
   return out + "end\n";
+}
+
+Calibration bestOf(const Calibration& a, const Calibration& b) {
+  const auto faster = [](const StreamRate& x, const StreamRate& y) {
+    return StreamRate{std::max(x.oneWay, y.oneWay), std::max(x.bothWays, y.bothWays)};
+  };
+  Calibration best = a.disturbed <= b.disturbed ? a : b;
+  best.times = a.times + b.times;
+  best.copyGBps = std::max(a.copyGBps, b.copyGBps);
+  best.reduceGBps = std::max(a.reduceGBps, b.reduceGBps);
+  best.reduceFarGBps = std::max(a.reduceFarGBps, b.reduceFarGBps);
+  for (size_t kind = 0; kind < kNumLinkKinds; ++kind) {
+    for (size_t protocol = 0; protocol < kNumProtocols; ++protocol) {
+      const LinkCost &x = a.links[kind][protocol], &y = b.links[kind][protocol];
+      LinkCost& link = best.links[kind][protocol];
+      if (!x.available || !y.available) {
+        link = x.available ? x : y;
+        continue;
+      }
+      link.cost.latencyUs = std::min(x.cost.latencyUs, y.cost.latencyUs);
+      link.cost.bandwidthGBps = std::max(x.cost.bandwidthGBps, y.cost.bandwidthGBps);
+      link.near = faster(x.near, y.near);
+      link.far = faster(x.far, y.far);
+    }
+  }
+  return best;
 }
 
 Result<Calibration> parseCalibration(std::string_view text) {

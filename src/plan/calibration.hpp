@@ -3,10 +3,11 @@
 // Calibration is a value.  One rank has it (measured, or read from a file) and hands it to the others at init, so that
 // all ranks compare the same numbers.  Its text form is one line per figure:
 //
-//   tutti-calibration 4
+//   tutti-calibration 5
 //   cpu Intel(R) Xeon(R) Processor @ 2.50GHz
 //   cores 2
 //   host build-7
+//   measured 1 0.02                                how often, and what part of the processors others had then
 //   copy-gbps 11.2
 //   reduce-gbps 19.5 7.5                           near and far
 //   stream-from-bytes 2097152
@@ -97,8 +98,10 @@ struct MachineIdentity {
 MachineIdentity thisMachine();
 
 struct Calibration {
-  static constexpr int kVersion = 4;
+  static constexpr int kVersion = 5;
   MachineIdentity machine;
+  int times = 0;         // measured so often, of which these are the best figures; 0: built in
+  double disturbed = 0;  // the part of this process's processors that others had meanwhile, when they had the least
   std::array<std::array<LinkCost, kNumProtocols>, kNumLinkKinds> links = {};
   double copyGBps = 10;
   /// One operand more in a reduction than in a copy: near memory, far memory.
@@ -141,9 +144,16 @@ Result<Calibration> readCalibration(const std::string& path, const MachineIdenti
 /// are made as needed.  The file is for its owner alone (0600).
 Status writeCalibration(const std::string& path, const Calibration& calibration);
 
-/// The figures to use: the file's, else what `measure` gives, which is then kept in the file.  With
-/// TUTTI_CALIBRATION=off the built-in ones.  A file that is there but no good is warned about and measured again; one
-/// that cannot be written is warned about and done without.  Error: only measure's own.
+/// The best of both figures for everything: what else runs makes a machine seem slower, never faster.
+Calibration bestOf(const Calibration& a, const Calibration& b);
+/// Figures that others disturbed more than this are measured again by the programs that come later, ...
+inline constexpr double kMostDisturbed = 0.1;
+/// ... up to so often.
+inline constexpr int kMostTimes = 8;
+
+/// The figures to use: the file's, else what `measure` gives, which is then kept in the file; the best of both if the
+/// file's were disturbed.  With TUTTI_CALIBRATION=off the built-in ones.  A file that is there but no good is warned
+/// about and measured again; one that cannot be written is warned about and done without.  Error: only measure's own.
 Result<Calibration> loadOrMeasure(const MachineIdentity& machine,
                                   const std::function<Result<Calibration>(const MachineIdentity&)>& measure);
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <optional>
 
 #include "src/base/config.hpp"
 #include "src/base/fd.hpp"
@@ -106,13 +107,22 @@ Result<Calibration> loadOrMeasure(const MachineIdentity& machine,
                                   const std::function<Result<Calibration>(const MachineIdentity&)>& measure) {
   if (configText("TUTTI_CALIBRATION") == "off") return defaultCalibration(machine);
   const std::string path = calibrationPath(machine);
+  std::optional<Calibration> before;
   if (!path.empty()) {
     auto kept = readCalibration(path, machine);
-    if (kept.ok()) return kept;
-    if (access(path.c_str(), F_OK) == 0) TUTTI_WARN("plan", kept.status().message(), "; measuring again");
+    const bool good = kept.ok() && (kept->disturbed <= kMostDisturbed || kept->times >= kMostTimes);
+    if (good) return kept;
+    if (kept.ok()) {
+      TUTTI_INFO("plan", "other programs had ", static_cast<int>(100 * kept->disturbed),
+                 " % of the processors while link costs were measured; measuring again");
+      before = std::move(*kept);
+    } else if (access(path.c_str(), F_OK) == 0) {
+      TUTTI_WARN("plan", kept.status().message(), "; measuring again");
+    }
   }
   TUTTI_ASSIGN(Calibration measured, measure(machine));
   measured.machine = machine;
+  if (before) measured = bestOf(*before, measured);
   if (!path.empty()) {
     if (const Status status = writeCalibration(path, measured); !status.ok()) {
       TUTTI_WARN("plan", "measured link costs are not kept: ", status.message());

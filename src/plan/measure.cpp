@@ -10,6 +10,7 @@
 #include "src/base/clock.hpp"
 #include "src/base/copy.hpp"
 #include "src/exec/reduce.hpp"
+#include "src/plan/disturbance.hpp"
 
 namespace tutti {
 namespace {
@@ -126,6 +127,7 @@ void measureMemory(Calibration* into) {
 }
 
 Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes& probes, int budgetMs) {
+  const Disturbance disturbance;
   Calibration c = defaultCalibration(machine);
   measureMemory(&c);
   const int64_t end = nowNs() + budgetMs * kMs;
@@ -149,6 +151,8 @@ Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes&
   const int64_t streamEnd = nowNs() + budgetMs * kMs;
   for (const LinkKind kind : {LinkKind::ShmProcesses, LinkKind::ShmThreads})
     measureStreams(kind, probes, streamEnd, &c);
+  c.times = 1;
+  c.disturbed = disturbance.share();
   return c;
 }
 

@@ -18,7 +18,7 @@ struct Message {
   int32_t count;  // messages that it stands for
   int32_t left;   // of them
   int32_t next;
-  int32_t to = 0;  // member
+  int32_t from = 0, to = 0;  // members
   double least = 0, wireUs = 0, afterWireUs = 0;
 };
 
@@ -29,6 +29,8 @@ struct Fifo {
 struct LaneState {
   uint32_t step = 0;
   int32_t pass = 0;
+  int32_t unread = 0;  // messages that receivers have to read where they lie
+  double readAt = 0;   // when the last of those that are read was
 };
 
 struct Core {
@@ -135,7 +137,9 @@ class Walker {
     if (state.pass == passes_) return kNever;
     if (p.steps.empty()) return 0;
     const Step& step = p.steps[state.step];
-    double at = 0;
+    // A call that others read from returns when they have.
+    if (state.step == 0 && state.unread > 0) return kNever;
+    double at = state.step == 0 ? state.readAt : 0;
     for (uint32_t i = 0; i < step.nFrom; ++i) {
       const StepPeer& peer = p.peers[step.firstPeer + i];
       int32_t wanted = peer.messages, m = fifo(member, peer.edge, lane).head;
@@ -190,9 +194,11 @@ class Walker {
       const Step& step = p.steps[state.step];
       double work =
           step.reduced * chunkBytes_ * prices_.reduceUsPerByte + step.copied * chunkBytes_ * prices_.copyUsPerByte;
+      read_.clear();
       for (uint32_t i = 0; i < step.nFrom; ++i)
         work += take(member, lane, p.peers[step.firstPeer + i], step.reduced > 0);
       *clock += work * prices_.stretch;
+      for (const auto& [sender, wayUs] : read_) acknowledge(sender, lane, *clock + wayUs);
       for (uint32_t i = 0; i < step.nTo; ++i) {
         send(member, lane, p.peers[step.firstPeer + step.nFrom + i], step, /*first=*/i == 0, clock);
       }
@@ -217,6 +223,7 @@ class Walker {
       m.left -= taken;
       if (m.left > 0) break;
       const WayPrice& way = price(m);
+      if (m.direct) read_.emplace_back(m.from, way.wayUs);
       work += m.count * way.receiveUs + m.bytes * (way.receiveUsPerByte + (combines ? way.operandUsPerByte : 0));
       from.head = m.next;
       if (from.head < 0) from.tail = -1;
@@ -224,6 +231,12 @@ class Walker {
       free_ = id;
     }
     return work;
+  }
+
+  void acknowledge(int32_t sender, size_t lane, double at) {
+    LaneState& state = lanes_[static_cast<size_t>(sender) * nLanes_ + lane];
+    state.readAt = std::max(state.readAt, at);
+    if (--state.unread == 0 && state.step == 0) wake(coreOf_[static_cast<size_t>(sender)], state.readAt);
   }
 
   void send(int32_t member, size_t lane, const StepPeer& peer, const Step& step, bool first, double* clock) {
@@ -237,7 +250,9 @@ class Walker {
     const bool copies = first || !way.once || m.direct;
     const double copyUs = copies ? bytes * way.sendUsPerByte : 0;
     if (first || !step.published) *clock += (count * way.sendUs + copyUs) * prices_.stretch;
+    m.from = member;
     m.to = edge.member;
+    if (m.direct) ++lanes_[static_cast<size_t>(member) * nLanes_ + lane].unread;
     const double wayUs = count * (way.wayUs + edge.switchesUs);
     m.arrival = *clock + wayUs;
     if (way.wireUsPerByte <= 0 || bytes <= 0) {
@@ -298,9 +313,10 @@ class Walker {
   std::vector<LaneState> lanes_;  // [member][lane]
   std::vector<size_t> lastLane_;  // [member]
   std::vector<Core> cores_;
-  std::vector<int32_t> coreOf_;           // [member]
-  std::vector<double> outFree_, inFree_;  // [group]: when its wires are free again
-  std::vector<double> wireUs_;            // [2 * group]: out, in
+  std::vector<int32_t> coreOf_;                   // [member]
+  std::vector<double> outFree_, inFree_;          // [group]: when its wires are free again
+  std::vector<double> wireUs_;                    // [2 * group]: out, in
+  std::vector<std::pair<int32_t, double>> read_;  // by the step that is executed: whose messages, and their way back
   std::vector<Event> heap_;
   double ends_[kMostPasses] = {};
 };

@@ -2,8 +2,9 @@
 //
 // A message costs the sender work of its own (for the message, and to copy it into the channel), then travels, then
 // costs the receiver work (to copy it out, or to read it where it lies).  Between groups of ranks it passes the wire
-// out of the sender's group and the one into the receiver's, in the order in which messages come.  Ranks that share a
-// core take turns: one goes on until it has to wait, then the core is handed to the next.
+// out of the sender's group and the one into the receiver's, in the order in which messages come.  Who sends what
+// others read where it lies begins no other call before they have read it.  Ranks that share a core take turns: one
+// goes on until it has to wait, then the core is handed to the next.
 //
 // Time goes forward from event to event, one step of one rank each, so the cost of a walk is about 50 ns a step.
 // Pure functions; any thread.
