@@ -122,8 +122,9 @@ bool parseStream(std::string_view rest, Calibration* into) {
 
 bool parseMeasured(std::string_view rest, Calibration* into) {
   const std::vector<std::string> words = split(rest, ' ');
-  return words.size() == 2 && parseNumber(words[0], 0, 1 << 20, &into->times) &&
-         parseNumber(words[1], 0.0, 1.0, &into->disturbed);
+  if (words.size() != 3 || (words[2] != "complete" && words[2] != "cut")) return false;
+  into->complete = words[2] == "complete";
+  return parseNumber(words[0], 0, 1 << 20, &into->times) && parseNumber(words[1], 0.0, 1.0, &into->disturbed);
 }
 
 bool parseReduce(std::string_view rest, Calibration* into) {
@@ -221,10 +222,11 @@ Calibration defaultCalibration(const MachineIdentity& machine) {
 }
 
 std::string toText(const Calibration& c) {
-  std::string out = cat("tutti-calibration ", Calibration::kVersion, "\ncpu ", c.machine.cpu, "\ncores ",
-                        c.machine.cores, "\nhost ", c.machine.host, "\nmeasured ", c.times, " ", number(c.disturbed),
-                        "\ncopy-gbps ", number(c.copyGBps), "\nreduce-gbps ", number(c.reduceGBps), " ",
-                        number(c.reduceFarGBps), "\nstream-from-bytes ", c.streamFromBytes, "\n");
+  std::string out =
+      cat("tutti-calibration ", Calibration::kVersion, "\ncpu ", c.machine.cpu, "\ncores ", c.machine.cores, "\nhost ",
+          c.machine.host, "\nmeasured ", c.times, " ", number(c.disturbed), c.complete ? " complete" : " cut",
+          "\ncopy-gbps ", number(c.copyGBps), "\nreduce-gbps ", number(c.reduceGBps), " ", number(c.reduceFarGBps),
+          "\nstream-from-bytes ", c.streamFromBytes, "\n");
   for (size_t kind = 0; kind < kNumLinkKinds; ++kind) {
     for (size_t protocol = 0; protocol < kNumProtocols; ++protocol) {
       const LinkCost& link = c.links[kind][protocol];
@@ -243,8 +245,9 @@ Calibration bestOf(const Calibration& a, const Calibration& b) {
   const auto faster = [](const StreamRate& x, const StreamRate& y) {
     return StreamRate{std::max(x.oneWay, y.oneWay), std::max(x.bothWays, y.bothWays)};
   };
-  Calibration best = a.disturbed <= b.disturbed ? a : b;
+  Calibration best = (a.complete != b.complete ? a.complete : a.disturbed <= b.disturbed) ? a : b;
   best.times = a.times + b.times;
+  if (!a.complete || !b.complete) return best;
   best.copyGBps = std::max(a.copyGBps, b.copyGBps);
   best.reduceGBps = std::max(a.reduceGBps, b.reduceGBps);
   best.reduceFarGBps = std::max(a.reduceFarGBps, b.reduceFarGBps);

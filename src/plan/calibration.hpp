@@ -7,7 +7,7 @@
 //   cpu Intel(R) Xeon(R) Processor @ 2.50GHz
 //   cores 2
 //   host build-7
-//   measured 1 0.02                                how often, and what part of the processors others had then
+//   measured 1 0.02 complete                       how often; the part of the processors that others had; or "cut"
 //   copy-gbps 11.2
 //   reduce-gbps 19.5 7.5                           near and far
 //   stream-from-bytes 2097152
@@ -102,6 +102,7 @@ struct Calibration {
   MachineIdentity machine;
   int times = 0;         // measured so often, of which these are the best figures; 0: built in
   double disturbed = 0;  // the part of this process's processors that others had meanwhile, when they had the least
+  bool complete = true;  // there was time for all that could be measured
   std::array<std::array<LinkCost, kNumProtocols>, kNumLinkKinds> links = {};
   double copyGBps = 10;
   /// One operand more in a reduction than in a copy: near memory, far memory.
@@ -144,16 +145,19 @@ Result<Calibration> readCalibration(const std::string& path, const MachineIdenti
 /// are made as needed.  The file is for its owner alone (0600).
 Status writeCalibration(const std::string& path, const Calibration& calibration);
 
-/// The best of both figures for everything: what else runs makes a machine seem slower, never faster.
+/// The best of both figures for everything: what else runs makes a machine seem slower, never faster.  Of one that is
+/// complete and one that is not, the complete one.
 Calibration bestOf(const Calibration& a, const Calibration& b);
-/// Figures that others disturbed more than this are measured again by the programs that come later, ...
+/// Figures that are not complete, or that others disturbed more than this, are measured again by the programs that come
+/// later, ...
 inline constexpr double kMostDisturbed = 0.1;
 /// ... up to so often.
 inline constexpr int kMostTimes = 8;
 
 /// The figures to use: the file's, else what `measure` gives, which is then kept in the file; the best of both if the
-/// file's were disturbed.  With TUTTI_CALIBRATION=off the built-in ones.  A file that is there but no good is warned
-/// about and measured again; one that cannot be written is warned about and done without.  Error: only measure's own.
+/// file's are to be measured again.  With TUTTI_CALIBRATION=off the built-in ones.  A file that is there but no good is
+/// warned about and measured again; one that cannot be written is warned about and done without.  Error: only measure's
+/// own.
 Result<Calibration> loadOrMeasure(const MachineIdentity& machine,
                                   const std::function<Result<Calibration>(const MachineIdentity&)>& measure);
 

@@ -110,11 +110,11 @@ Result<Calibration> loadOrMeasure(const MachineIdentity& machine,
   std::optional<Calibration> before;
   if (!path.empty()) {
     auto kept = readCalibration(path, machine);
-    const bool good = kept.ok() && (kept->disturbed <= kMostDisturbed || kept->times >= kMostTimes);
-    if (good) return kept;
+    if (kept.ok() && ((kept->complete && kept->disturbed <= kMostDisturbed) || kept->times >= kMostTimes)) return kept;
     if (kept.ok()) {
       TUTTI_INFO("plan", "other programs had ", static_cast<int>(100 * kept->disturbed),
-                 " % of the processors while link costs were measured; measuring again");
+                 " % of the processors while link costs were measured", kept->complete ? "" : ", and not all could be",
+                 "; measuring again");
       before = std::move(*kept);
     } else if (access(path.c_str(), F_OK) == 0) {
       TUTTI_WARN("plan", kept.status().message(), "; measuring again");

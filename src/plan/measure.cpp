@@ -42,6 +42,7 @@ LinearCost inRange(LinearCost cost) {
 
 /// The rates of all protocols of a kind, or of none: they are compared with each other.
 void measureStreams(LinkKind kind, const LinkProbes& probes, int64_t end, Calibration* into) {
+  if (nowNs() > end) into->complete = false;
   if (nowNs() > end) return;
   const auto k = static_cast<size_t>(kind);
   std::array<LinkCost, kNumProtocols> links = into->links[k];
@@ -137,7 +138,9 @@ Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes&
       if (!entry.probe) continue;
       std::vector<CostSample> samples;
       for (const size_t bytes : kSizes) {
-        if ((bytes > entry.mostBytes && !samples.empty()) || nowNs() > end) break;
+        if (bytes > entry.mostBytes && !samples.empty()) break;
+        if (nowNs() > end) c.complete = false;
+        if (!c.complete) break;
         const double us = entry.probe(bytes);
         if (us > 0) samples.push_back({static_cast<double>(bytes), us});
       }

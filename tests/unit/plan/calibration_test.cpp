@@ -151,10 +151,12 @@ TEST_CASE("figures that other programs disturbed are measured again, and the bes
   setenv("TUTTI_CALIBRATION", cat(scratch.path(), "/figures").c_str(), 1);
   int measured = 0;
   double disturbed = 0.5;
+  bool complete = true;
   const auto measure = [&](const MachineIdentity&) -> Result<Calibration> {
     Calibration c = oddFigures();
     c.times = 1;
     c.disturbed = disturbed;
+    c.complete = complete;
     c.copyGBps = ++measured == 2 ? 20 : 10;
     c.at(LinkKind::ShmThreads, Protocol::Slots).cost = {measured == 1 ? 0.5 : 1, measured == 3 ? 8.0 : 4};
     return c;
@@ -176,6 +178,15 @@ TEST_CASE("figures that other programs disturbed are measured again, and the bes
   setenv("TUTTI_CALIBRATION", cat(scratch.path(), "/others").c_str(), 1);
   for (int i = 0; i < 2 * kMostTimes; ++i) (void)loadOrMeasure(kMachine, measure);
   CHECK(measured == 3 + kMostTimes);
+  // What is not complete has built-in figures in it, which are no measurement.
+  setenv("TUTTI_CALIBRATION", cat(scratch.path(), "/third").c_str(), 1);
+  disturbed = 0.01;
+  complete = false;
+  measured = 1;
+  CHECK(loadOrMeasure(kMachine, measure)->copyGBps == 20);
+  complete = true;
+  const auto whole = loadOrMeasure(kMachine, measure);
+  CHECK((whole->complete && whole->copyGBps == 10 && whole->times == 2));
 }
 
 TEST_CASE("other programs' part of the processors is seen") {
