@@ -82,7 +82,7 @@ double timeBlock(const Ranks& w, const Cell& cell, const Way& way, int calls) {
 }
 
 /// Blocks of some 3 ms.
-int callsPerBlock(double us) { return static_cast<int>(std::clamp(3000 / std::max(us, 0.01), 2.0, 5000.0)); }
+int callsPerBlock(double us) { return static_cast<int>(std::clamp(20000 / std::max(us, 0.01), 2.0, 50000.0)); }
 
 void measure(const Ranks& w, const Cell& cell, std::vector<Way>* ways, int rounds) {
   std::vector<int> calls;

@@ -11,6 +11,9 @@ namespace {
 
 // Entries of readers that are done are dropped in batches of at least this many.
 constexpr size_t kLeastDropped = 256;
+// The ring starts over when so much of it is in use, or as many messages as a channel has slots for and one more: what
+// has been used lately is in the caches.
+constexpr size_t kWindowBytes = 64 * 1024;
 
 }  // namespace
 
@@ -37,8 +40,14 @@ Status ShmOutbox::forgetTaken() {
 Result<std::byte*> ShmOutbox::reserve(size_t bytes) {
   TUTTI_ASSERT_CMP(bytes, <=, mostBytes());
   const size_t whole = (bytes + kSpacing - 1) / kSpacing * kSpacing;
+  const size_t window = std::max(kWindowBytes, (mine_->layout().slots + 1) * whole);
   uint64_t place = next_;
-  if (place % ringBytes_ + whole > ringBytes_) place += ringBytes_ - place % ringBytes_;  // in one piece
+  if (place % ringBytes_ + whole > std::min(window, ringBytes_)) {
+    const uint64_t again = place + ringBytes_ - place % ringBytes_;
+    if (!fits(again, whole)) TUTTI_TRY(forgetTaken());
+    const bool ends = place % ringBytes_ + whole > ringBytes_;  // a message is in one piece
+    if (ends || fits(again, whole)) place = again;
+  }
   if (!fits(place, whole) || lent_.size() == lent_.capacity()) {
     TUTTI_TRY(forgetTaken());
     if (!fits(place, whole)) return nullptr;

@@ -3,7 +3,8 @@
 // 2 (n - 1), and slots for one instead of n - 1 in the caches.
 //
 // The memory is a ring.  Its messages lie in the order in which they were reserved, each in one piece, and are freed in
-// that order, when every reader has said in its inbox that it is done (ShmChannel::taken()).
+// that order, when every reader has said in its inbox that it is done (ShmChannel::taken()).  It starts over before its
+// end where readers keep up.
 #pragma once
 
 #include <memory>
