@@ -37,16 +37,18 @@ inline constexpr size_t kInlineBytes = kBoardBytes;
 inline constexpr uint32_t kLines = 32;
 inline constexpr size_t kSmallBytes = 8 << 10;
 inline constexpr size_t kRingBytes = 8 * kSmallBytes;
+/// The part of the ring that is used while the receiver keeps up.
+inline constexpr size_t kHotBytes = 2 * kSmallBytes;
 
 /// What a message is.
 enum class Kind : uint8_t {
   Inline = 1,   // payload: the bytes
-  Slot = 2,     // the bytes are in the slot's data
+  Slot = 2,     // payload: DirectPayload; the bytes are in the data of slot `where`
   Piece = 3,    // a slot's worth of a message larger than a slot; `bytes` is the size of the whole; filled as Stream is
   Address = 4,  // payload: DirectPayload; the receiver is of the same process and reads at `where`
   Mapped = 5,   // payload: DirectPayload; the receiver reads through its mapping of the allocation, at offset `where`
   Pull = 6,     // payload: DirectPayload; the receiver reads the sender's address `where` by process_vm_readv
-  Small = 8,    // the bytes are in the ring
+  Small = 8,    // payload: DirectPayload; the bytes are in the ring, at `where`
   Shared = 9,   // payload: DirectPayload; the bytes are in the sender's outbox of this lane, at `where`
   Stream = 7,   // as Slot, but announced before the bytes are there: InboxHead::filled says how far they are
 };
@@ -128,13 +130,6 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-/// Where the message after one of `bytes` at `place` begins, always with room for the largest behind it.  Places count
-/// on and on; both sides keep them.
-inline uint64_t placeAfter(uint64_t place, size_t bytes) {
-  const uint64_t next = place + (bytes + kSpacing - 1) / kSpacing * kSpacing;
-  return next % kRingBytes > kRingBytes - kSmallBytes ? next + kRingBytes - next % kRingBytes : next;
-}
-
 struct SegmentId {
   uint64_t high = 0;
   uint64_t low = 0;
@@ -152,7 +147,7 @@ struct SegmentHeader {
   Doorbell bell;
 };
 inline constexpr uint64_t kMagic = 0x314d485349545455;  // "UTTISHM1"
-inline constexpr uint32_t kVersion = 4;
+inline constexpr uint32_t kVersion = 5;
 inline constexpr size_t kHeaderBytes = 4096;
 static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
@@ -183,8 +178,8 @@ class Inbox {
   ControlLine& line(uint64_t message) const {
     return reinterpret_cast<ControlLine*>(base_ + sizeof(InboxHead))[message % kLines];
   }
-  std::byte* ring(uint64_t place) const { return base_ + kControlBytes + place % kRingBytes; }
-  std::byte* data(uint32_t slot) const { return base_ + kControlBytes + kRingBytes + slot * stride_; }
+  std::byte* ring(uint64_t offset) const { return base_ + kControlBytes + offset; }
+  std::byte* data(uint64_t slot) const { return base_ + kControlBytes + kRingBytes + slot * stride_; }
   std::byte* begin() const { return base_; }
 
  private:

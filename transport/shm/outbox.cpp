@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kLeastDropped = 256;
 // The ring starts over when so much of it is in use, or as many messages as a channel has slots for and one more: what
 // has been used lately is in the caches.
-constexpr size_t kWindowBytes = 64 * 1024;
+constexpr size_t kWindowBytes = 16 * 1024;
 
 }  // namespace
 

@@ -62,6 +62,34 @@ class StagingBuffer {
   size_t bytes_ = 0;
 };
 
+/// The sender's view of a part of the ring for small messages: what lies there leaves in the order in which it came.
+class SendRing {
+ public:
+  SendRing(size_t begin, size_t bytes) : begin_(begin), bytes_(bytes) {}
+  /// Whether `bytes` in one piece are free, when the first `consumed` messages of the channel are done with.
+  bool fits(size_t bytes, uint64_t consumed) const {
+    return placeOf(bytes) + bytes - behind_[consumed % behind_.size()] <= bytes_;
+  }
+  /// Where they are then, in the whole ring.
+  size_t take(size_t bytes) {
+    const uint64_t place = placeOf(bytes);
+    next_ = place + bytes;
+    return begin_ + place % bytes_;
+  }
+  /// Message number `sent` of the channel has gone, here or elsewhere.
+  void note(uint64_t sent) { behind_[sent % behind_.size()] = next_; }
+
+ private:
+  uint64_t placeOf(size_t bytes) const {
+    const uint64_t offset = next_ % bytes_;
+    return offset + bytes > bytes_ ? next_ + bytes_ - offset : next_;
+  }
+  size_t begin_;
+  size_t bytes_;
+  uint64_t next_ = 0;                          // counts on and on; the memory is that modulo bytes_
+  std::array<uint64_t, 2 * kLines> behind_{};  // by number of a message: next_ after it
+};
+
 class ShmChannel final : public Channel {
  public:
   explicit ShmChannel(ChannelEnds ends);
@@ -109,9 +137,12 @@ class ShmChannel final : public Channel {
 
   bool hasLine();
   bool hasSlot();
+  bool pickSlot();
   bool hasPlace(size_t bytes);
+  void seeConsumed();
   bool freed(uint64_t message) const;
   ControlLine& nextLine() { return out_.line(sent_); }
+  void sayPlace(const DirectPayload& place) { std::memcpy(nextLine().payload, &place, sizeof place); }
   void post(Kind kind, size_t bytes, const Fingerprint& call);
   Result<bool> sendPieces(const std::byte* data, size_t bytes, const Fingerprint& call);
   void stream(Kind kind, const std::byte* data, size_t bytes, size_t messageBytes, const Fingerprint& call);
@@ -129,7 +160,7 @@ class ShmChannel final : public Channel {
   void unclaim();
   size_t filledOfSlot(size_t bytes) const;
   Result<bool> gather(std::byte* dst, const Head& head, size_t outputBytes);
-  void consume(Kind kind, size_t bytes);
+  void consume(Kind kind);
   void prefetchWhenBehind();
 
   const ChannelEnds ends_;
@@ -140,26 +171,25 @@ class ShmChannel final : public Channel {
   Doorbell& peerBell_;
 
   // The sender's side.
-  uint64_t sent_ = 0;                               // messages posted
-  uint64_t seenConsumed_ = 0;                       // of those, done with, as last seen
-  uint32_t sendSlot_ = 0;                           // the next one
-  std::vector<uint64_t> lastInSlot_;                // per slot: number of the last message that took it
-  uint64_t sendPlace_ = 0;                          // in the ring, of the next small message
-  std::array<uint64_t, 2 * kLines> placeBehind_{};  // by number of a message: sendPlace_ after it
-  size_t sentOfPieces_ = 0;                         // bytes of a message in pieces that are gone
-  uint64_t filled_ = 0;                             // what InboxHead::filled says
+  uint64_t sent_ = 0;                 // messages posted
+  uint64_t seenConsumed_ = 0;         // of those, done with, as last seen
+  uint32_t sendSlot_ = 0;             // of the next message that takes one
+  bool reserved_ = false;             // somebody writes into it
+  std::vector<uint64_t> lastInSlot_;  // per slot: number of the last message that took it
+  std::array<SendRing, 2> rings_ = {SendRing(0, kHotBytes), SendRing(kHotBytes, kRingBytes - kHotBytes)};
+  size_t ring_ = 0;          // of the next small message
+  uint64_t lookedAt_ = 0;    // what sent_ was when `consumed` was looked at for the first ring
+  size_t sentOfPieces_ = 0;  // bytes of a message in pieces that are gone
+  uint64_t filled_ = 0;      // what InboxHead::filled says
 
   // The receiver's side.
-  uint64_t received_ = 0;     // messages consumed
-  uint32_t receiveSlot_ = 0;  // of the next message that takes one
-  uint64_t receivePlace_ = 0;
+  uint64_t received_ = 0;              // messages consumed
   uint32_t unwaited_ = 0;              // messages in a row that were there when we first looked
   bool waited_ = false;                // the next one was not
   std::atomic<uint64_t> asked_{0};     // messages that somebody asked for; read by pending() on any thread
   const std::byte* peeked_ = nullptr;  // what peek() has handed out
   bool peekedIsOurs_ = false;          // peeked_ is a copy; its messages are consumed already
   Kind peekedKind_{};
-  size_t peekedBytes_ = 0;
   bool claimed_ = false;       // we hold our claim on the peer's memory
   size_t peekedStream_ = 0;    // its size, if it is a Stream
   uint64_t streamed_ = 0;      // bytes of all Stream and Piece messages consumed

@@ -30,10 +30,7 @@ Status ShmChannel::look(const Expect& expect, Head* head) {
   head->bytes = kindAndBytes & kBytesMask;
   if (call != expect.call || head->bytes != expect.bytes) [[unlikely]]
     return refuse(expect, call, head->bytes);
-  const bool simple = (head->kind == Kind::Inline && head->bytes <= kInlineBytes) ||
-                      (head->kind == Kind::Small && head->bytes < kSmallBytes) ||
-                      ((head->kind == Kind::Slot || head->kind == Kind::Stream) && head->bytes <= slotBytes_);
-  if (!simple) {
+  if (head->kind != Kind::Inline || head->bytes > kInlineBytes) {
     std::memcpy(&head->place, line.payload, sizeof head->place);
     TUTTI_TRY(checkBounds(*head));
   }
@@ -46,14 +43,16 @@ Status ShmChannel::look(const Expect& expect, Head* head) {
 
 Status ShmChannel::checkBounds(const Head& head) const {
   const bool inPieces = gathered_ != 0;
-  const bool good = head.kind == Kind::Piece     ? head.bytes > slotBytes_
-                    : head.kind == Kind::Address ? ends_.sameProcess && !inPieces
-                    : head.kind == Kind::Pull    ? ends_.canPull && !inPieces
-                    : head.kind == Kind::Mapped  ? !inPieces
-                    : head.kind == Kind::Shared
-                        ? !inPieces && head.bytes <= slotBytes_ &&
-                              head.place.where <= ends_.theirs->layout().outboxBytes() - head.bytes
-                        : false;
+  const auto lies = [&](size_t room) { return head.bytes <= room && head.place.where <= room - head.bytes; };
+  const bool good =
+      head.kind == Kind::Slot || head.kind == Kind::Stream ? head.bytes <= slotBytes_ && head.place.where < slots_
+      : head.kind == Kind::Small                           ? lies(kRingBytes)
+      : head.kind == Kind::Piece                           ? head.bytes > slotBytes_ && head.place.where < slots_
+      : head.kind == Kind::Address                         ? ends_.sameProcess && !inPieces
+      : head.kind == Kind::Pull                            ? ends_.canPull && !inPieces
+      : head.kind == Kind::Mapped                          ? !inPieces
+      : head.kind == Kind::Shared ? !inPieces && head.bytes <= slotBytes_ && lies(ends_.theirs->layout().outboxBytes())
+                                  : false;
   if (good) return {};
   return remoteError("shm: rank ", ends_.peer, " sent a control line that cannot be (kind ",
                      static_cast<int>(head.kind), ", ", head.bytes, " bytes)");
@@ -85,9 +84,9 @@ Status ShmChannel::openMapped(const Head& head, const std::byte** data) {
 Result<const std::byte*> ShmChannel::open(const Head& head) {
   switch (head.kind) {
     case Kind::Inline: return static_cast<const std::byte*>(line().payload);
-    case Kind::Small: return static_cast<const std::byte*>(in_.ring(receivePlace_));
+    case Kind::Small: return static_cast<const std::byte*>(in_.ring(head.place.where));
     case Kind::Slot:
-    case Kind::Stream: return static_cast<const std::byte*>(in_.data(receiveSlot_));
+    case Kind::Stream: return static_cast<const std::byte*>(in_.data(head.place.where));
     case Kind::Shared: return static_cast<const std::byte*>(ends_.theirs->outbox(ends_.lane) + head.place.where);
     case Kind::Address:
       if (!claim()) return remoteError("rank ", ends_.peer, " has given up and taken its memory back");
@@ -115,21 +114,24 @@ size_t ShmChannel::filledOfSlot(size_t bytes) const {
 
 // Copy what is there of a Stream or of Pieces.  True when the message is whole.
 Result<bool> ShmChannel::gather(std::byte* dst, const Head& head, size_t outputBytes) {
+  Head piece = head;
   while (true) {
     const size_t begin = gathered_ / slotBytes_ * slotBytes_;  // of this slot, within the message
     const size_t bytes = std::min(slotBytes_, head.bytes - begin);
     const size_t here = begin + filledOfSlot(bytes);
     if (here <= gathered_) return false;
-    copyPiece(dst + gathered_, in_.data(receiveSlot_) + (gathered_ - begin), here - gathered_, outputBytes);
+    copyPiece(dst + gathered_, in_.data(piece.place.where) + (gathered_ - begin), here - gathered_, outputBytes);
     gathered_ = here;
     if (gathered_ < begin + bytes) continue;
     streamed_ += bytes;
-    consume(head.kind, bytes);
+    consume(head.kind);
     if (gathered_ == head.bytes) break;
     if (!arrived()) return false;
     if (line().kindAndBytes.load(std::memory_order_relaxed) != kindAndBytes(Kind::Piece, head.bytes)) {
       return remoteError("shm: rank ", ends_.peer, " sent something else inside a message of ", head.bytes, " bytes");
     }
+    std::memcpy(&piece.place, line().payload, sizeof piece.place);
+    TUTTI_TRY(checkBounds(piece));
   }
   gathered_ = 0;
   return true;
@@ -161,9 +163,8 @@ Result<const std::byte*> ShmChannel::peek(const Expect& expect) {
   if (!data.ok()) return fail(data.status());
   peeked_ = *data;
   peekedKind_ = head.kind;
-  peekedBytes_ = head.bytes;
   if (head.kind == Kind::Pull) {
-    consume(head.kind, head.bytes);  // the bytes are ours: the sender may have its memory back
+    consume(head.kind);  // the bytes are ours: the sender may have its memory back
     peekedIsOurs_ = true;
   }
   return peeked_;
@@ -174,7 +175,7 @@ void ShmChannel::release() {
   peeked_ = nullptr;
   unclaim();
   streamed_ += std::exchange(peekedStream_, 0);
-  if (!std::exchange(peekedIsOurs_, false)) consume(peekedKind_, peekedBytes_);
+  if (!std::exchange(peekedIsOurs_, false)) consume(peekedKind_);
 }
 
 Result<bool> ShmChannel::receive(std::byte* dst, const Expect& expect) {
@@ -202,21 +203,15 @@ Result<bool> ShmChannel::receive(std::byte* dst, const Expect& expect) {
       unclaim();
     }
   }
-  consume(head.kind, head.bytes);
+  consume(head.kind);
   return true;
 }
 
 // Done with the message: its line and slot, or the sender's memory, may be used again.
-void ShmChannel::consume(Kind kind, size_t bytes) {
+void ShmChannel::consume(Kind kind) {
   ++received_;
   prefetchWhenBehind();
-  if (kind == Kind::Small) {
-    receivePlace_ = placeAfter(receivePlace_, bytes);
-  } else if (kind != Kind::Inline && kind != Kind::Shared) {
-    if (++receiveSlot_ == slots_) receiveSlot_ = 0;
-  } else if (kind == Kind::Inline && received_ % kCreditBatch != 0) {
-    return;
-  }
+  if (kind == Kind::Inline && received_ % kCreditBatch != 0) return;
   in_.head().consumed.store(received_, std::memory_order_release);  // partner: hasLine(), hasSlot(), taken()
   ring(peerBell_);
 }

@@ -13,38 +13,63 @@ namespace {
 // line with `filled` (about 0.1 us).  Found with perf/micro/channel_pingpong.
 size_t streamStep(size_t bytes) { return std::clamp<size_t>(bytes / 8 / kLineBytes * kLineBytes, 2 << 10, 8 << 10); }
 
+// A look at what the receiver has consumed takes its line away from it: one in so many messages at most, to find the
+// first part of the ring free again.
+constexpr uint64_t kLooksApart = 4;
+
+constexpr size_t roundToLines(size_t bytes) { return (bytes + kSpacing - 1) / kSpacing * kSpacing; }
+
 }  // namespace
 
 // The receiver is done with a message; nonsense in `consumed` wraps around to "no".
 bool ShmChannel::freed(uint64_t message) const { return seenConsumed_ >= message && sent_ - seenConsumed_ <= kLines; }
 
+// Partner: consume().  Without acquire our new bytes could reach a line, slot or the ring before the receiver has read
+// the old ones.
+void ShmChannel::seeConsumed() { seenConsumed_ = out_.head().consumed.load(std::memory_order_acquire); }
+
 bool ShmChannel::hasLine() {
   if (sent_ - seenConsumed_ < kLines) [[likely]]
     return true;
-  // Partner: consume().  Without acquire our new bytes could reach the line before the receiver has read the old ones.
-  seenConsumed_ = out_.head().consumed.load(std::memory_order_acquire);
+  seeConsumed();
   return sent_ - seenConsumed_ < kLines;
+}
+
+/// The first slot that is free: what has been used lately is in the caches.
+bool ShmChannel::pickSlot() {
+  for (sendSlot_ = 0; sendSlot_ < slots_; ++sendSlot_) {
+    if (freed(lastInSlot_[sendSlot_])) return true;
+  }
+  return false;
 }
 
 // A line and a slot.
 bool ShmChannel::hasSlot() {
   if (!hasLine()) return false;
-  if (freed(lastInSlot_[sendSlot_])) [[likely]]
+  if (reserved_) return true;
+  if (pickSlot() && sendSlot_ == 0) [[likely]]
     return true;
-  seenConsumed_ = out_.head().consumed.load(std::memory_order_acquire);  // partner: consume(), as in hasLine()
-  return freed(lastInSlot_[sendSlot_]);
+  seeConsumed();
+  return pickSlot() && sent_ - seenConsumed_ < kLines;
 }
 
-// A line, and `bytes` of the ring.
+// A line, and `bytes` of the ring in one piece: of its first part where the receiver keeps up, for what has been used
+// lately is in the caches.
 bool ShmChannel::hasPlace(size_t bytes) {
-  const auto fits = [&] {
-    return placeAfter(sendPlace_, bytes) - placeBehind_[seenConsumed_ % placeBehind_.size()] <= kRingBytes;
-  };
   if (!hasLine()) return false;
-  if (fits()) [[likely]]
+  const auto fits = [&](size_t ring) { return rings_[ring].fits(roundToLines(bytes), seenConsumed_); };
+  ring_ = 0;
+  if (fits(ring_)) [[likely]]
     return true;
-  seenConsumed_ = out_.head().consumed.load(std::memory_order_acquire);  // partner: consume(), as in hasLine()
-  return sent_ - seenConsumed_ < kLines && fits();
+  if (sent_ - lookedAt_ >= kLooksApart) {
+    seeConsumed();
+    lookedAt_ = sent_;
+    if (fits(ring_) && sent_ - seenConsumed_ < kLines) return true;
+  }
+  ring_ = 1;
+  if (fits(ring_)) return true;
+  seeConsumed();
+  return sent_ - seenConsumed_ < kLines && fits(ring_);
 }
 
 // Everything of the message is written; make it visible.
@@ -56,13 +81,11 @@ void ShmChannel::post(Kind kind, size_t bytes, const Fingerprint& call) {
   // Partner: arrived().  Without release the receiver could see the number before the bytes, and write into slots that
   // we still read because it saw the credit.
   line.sequence.store(received_ << 32 | static_cast<uint32_t>(++sent_), std::memory_order_release);
-  if (kind == Kind::Small) {
-    sendPlace_ = placeAfter(sendPlace_, bytes);
-  } else if (kind != Kind::Inline && kind != Kind::Shared) {
+  if (kind != Kind::Inline && kind != Kind::Shared && kind != Kind::Small) {
     lastInSlot_[sendSlot_] = sent_;
-    if (++sendSlot_ == slots_) sendSlot_ = 0;
+    reserved_ = false;
   }
-  placeBehind_[sent_ % placeBehind_.size()] = sendPlace_;
+  for (SendRing& ring : rings_) ring.note(sent_);
   ring(peerBell_);
 }
 
@@ -78,7 +101,9 @@ Result<bool> ShmChannel::send(const std::byte* data, size_t bytes, const Fingerp
   }
   if (bytes < kSmallBytes) {
     if (!hasPlace(bytes)) return false;
-    storeBytes(out_.ring(sendPlace_), data, bytes);
+    const size_t offset = rings_[ring_].take(roundToLines(bytes));
+    sayPlace({0, 0, offset});
+    storeBytes(out_.ring(offset), data, bytes);
     post(Kind::Small, bytes, call);
     return true;
   }
@@ -90,6 +115,7 @@ Result<bool> ShmChannel::send(const std::byte* data, size_t bytes, const Fingerp
 // Announce a slot, then fill it.
 void ShmChannel::stream(Kind kind, const std::byte* data, size_t bytes, size_t messageBytes, const Fingerprint& call) {
   std::byte* to = out_.data(sendSlot_);
+  sayPlace({0, 0, sendSlot_});
   post(kind, messageBytes, call);
   const size_t fullStep = streamStep(bytes);
   for (size_t at = 0; at < bytes; at += fullStep) {
@@ -119,6 +145,7 @@ Result<bool> ShmChannel::sendPieces(const std::byte* data, size_t bytes, const F
 Result<std::span<std::byte>> ShmChannel::reserve() {
   if (!failure_.ok()) return failure_;
   if (!hasSlot()) return std::span<std::byte>();
+  reserved_ = true;
   return std::span<std::byte>(out_.data(sendSlot_), slotBytes_);
 }
 
@@ -126,6 +153,7 @@ Result<bool> ShmChannel::commit(size_t bytes, const Fingerprint& call) {
   if (!failure_.ok()) return failure_;
   TUTTI_ASSERT_CMP(bytes, <=, slotBytes_);
   TUTTI_ASSERT(hasSlot());
+  sayPlace({0, 0, sendSlot_});
   post(Kind::Slot, bytes, call);
   return true;
 }
@@ -165,7 +193,7 @@ Result<Ticket> ShmChannel::offer(const std::byte* data, size_t bytes, const Fing
   Kind kind = Kind::Slot;  // of no bytes: unlike an inline message's, its credit comes at once
   DirectPayload place{};
   if (Status s = bytes == 0 ? Status() : describePlace(data, bytes, &kind, &place); !s.ok()) return fail(std::move(s));
-  std::memcpy(nextLine().payload, &place, sizeof place);
+  sayPlace(place);
   post(kind, bytes, call);
   return Ticket{sent_};
 }
@@ -173,8 +201,7 @@ Result<Ticket> ShmChannel::offer(const std::byte* data, size_t bytes, const Fing
 Result<Ticket> ShmChannel::share(uint64_t place, size_t bytes, const Fingerprint& call) {
   if (!failure_.ok()) return failure_;
   if (!hasLine()) return Ticket{0};
-  const DirectPayload where{0, 0, place};
-  std::memcpy(nextLine().payload, &where, sizeof where);
+  sayPlace({0, 0, place});
   post(Kind::Shared, bytes, call);
   return Ticket{sent_};
 }
@@ -182,7 +209,7 @@ Result<Ticket> ShmChannel::share(uint64_t place, size_t bytes, const Fingerprint
 Result<bool> ShmChannel::taken(Ticket ticket) {
   if (!failure_.ok()) return failure_;
   if (seenConsumed_ >= ticket) return true;
-  seenConsumed_ = out_.head().consumed.load(std::memory_order_acquire);  // partner: consume(), as in hasLine()
+  seeConsumed();
   return seenConsumed_ >= ticket;
 }
 

@@ -101,14 +101,18 @@ TEST_CASE("a control line that cannot be is refused") {
     uint64_t bytes;
     DirectPayload place;
   };
-  for (const Row& row : {Row{Ends::Threads, Kind::Inline, 97, {}}, Row{Ends::Threads, Kind::Slot, 1001, {}},
-                         Row{Ends::Threads, Kind::Piece, 1000, {}}, Row{Ends::Threads, Kind{0}, 1, {}},
-                         Row{Ends::Threads, Kind{200}, 1, {}}, Row{Ends::Processes, Kind::Address, 1, {0, 0, 8}},
-                         Row{Ends::Threads, Kind::Pull, 1, {0, 0, 8}}, Row{Ends::Processes, Kind::Pull, 1, {0, 0, 8}},
-                         Row{Ends::Threads, Kind::Shared, 1001, {}}, Row{Ends::Threads, Kind::Shared, 9, {0, 0, 20480}},
-                         Row{Ends::Processes, Kind::Shared, 0, {0, 0, ~uint64_t{0}}},
-                         Row{Ends::Processes, Kind::Mapped, 5000, {id.high, id.low, 4000}},
-                         Row{Ends::Processes, Kind::Mapped, 50, {id.high, id.low, ~uint64_t{0} - 10}}}) {
+  for (const Row& row :
+       {Row{Ends::Threads, Kind::Inline, 97, {}}, Row{Ends::Threads, Kind::Slot, 1001, {}},
+        Row{Ends::Threads, Kind::Slot, 10, {0, 0, 4}}, Row{Ends::Threads, Kind::Stream, 10, {0, 0, ~uint64_t{0}}},
+        Row{Ends::Threads, Kind::Small, 100, {0, 0, kRingBytes - 99}},
+        Row{Ends::Threads, Kind::Small, kRingBytes + 1, {}}, Row{Ends::Threads, Kind::Piece, 2000, {0, 0, 4}},
+        Row{Ends::Threads, Kind::Piece, 1000, {}}, Row{Ends::Threads, Kind{0}, 1, {}},
+        Row{Ends::Threads, Kind{200}, 1, {}}, Row{Ends::Processes, Kind::Address, 1, {0, 0, 8}},
+        Row{Ends::Threads, Kind::Pull, 1, {0, 0, 8}}, Row{Ends::Processes, Kind::Pull, 1, {0, 0, 8}},
+        Row{Ends::Threads, Kind::Shared, 1001, {}}, Row{Ends::Threads, Kind::Shared, 9, {0, 0, 20480}},
+        Row{Ends::Processes, Kind::Shared, 0, {0, 0, ~uint64_t{0}}},
+        Row{Ends::Processes, Kind::Mapped, 5000, {id.high, id.low, 4000}},
+        Row{Ends::Processes, Kind::Mapped, 50, {id.high, id.low, ~uint64_t{0} - 10}}}) {
     CAPTURE(static_cast<int>(row.kind), row.bytes);
     ShmPair p(row.ends);
     Fd fd = *hostShare(id);
