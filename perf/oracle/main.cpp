@@ -116,14 +116,18 @@ Verdict judge(const Ranks& w, const Cell& cell, size_t bytes, const Options& opt
     if (bytes >= 4096) add(std::string(a->name), "direct");
   }
   measure(w, cell, &ways, options.rounds);
-  tuttiEstimate_t estimate = TUTTI_ESTIMATE_INITIALIZER;
   const auto call = static_cast<tuttiCall_t>(cell.collective == Collective::AllReduce       ? tuttiCallAllReduce
                                              : cell.collective == Collective::AllGather     ? tuttiCallAllGather
                                              : cell.collective == Collective::ReduceScatter ? tuttiCallReduceScatter
                                              : cell.collective == Collective::AllToAll      ? tuttiCallAllToAll
                                              : cell.collective == Collective::Broadcast     ? tuttiCallBroadcast
                                                                                             : tuttiCallReduce);
-  check(tuttiCommEstimate(ways[0].comm, call, cell.count, tuttiFloat32, tuttiSum, 0, &estimate), "CommEstimate");
+  const auto estimateOf = [&](const Way& way) {
+    tuttiEstimate_t estimate = TUTTI_ESTIMATE_INITIALIZER;
+    check(tuttiCommEstimate(way.comm, call, cell.count, tuttiFloat32, tuttiSum, 0, &estimate), "CommEstimate");
+    return estimate;
+  };
+  const tuttiEstimate_t estimate = estimateOf(ways[0]);
   Verdict verdict;
   verdict.chosenUs = ways[0].medianUs();
   size_t best = 0;
@@ -145,7 +149,8 @@ Verdict judge(const Ranks& w, const Cell& cell, size_t bytes, const Options& opt
                 collectiveKey(cell.collective), bytes, w.nRanks, chosen.c_str(), verdict.chosenUs, estimate.timeUs,
                 bestName.c_str(), verdict.bestUs, 100 * verdict.loss());
     for (size_t i = 1; options.all && i < ways.size(); ++i) {
-      std::printf("      %-20s %-8s %10.2f\n", ways[i].algorithm.c_str(), ways[i].protocol, ways[i].medianUs());
+      std::printf("      %-20s %-8s %10.2f (expected %10.2f)\n", ways[i].algorithm.c_str(), ways[i].protocol,
+                  ways[i].medianUs(), estimateOf(ways[i]).timeUs);
     }
     std::fflush(stdout);
   }
