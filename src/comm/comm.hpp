@@ -123,8 +123,8 @@ class Comm : public TaskOwner {
   Result<bool> needsAllCounts(const Call& call);
   /// The plan for a call; made at first use.  Only with the turn.
   Result<PlanEntry*> plan(const Call& call);
-  /// Whether memory that the receiver has mapped is read where it lies.
-  bool lendsMapped() const { return !planner_.overrides.protocol || *planner_.overrides.protocol == Protocol::Direct; }
+  /// From how many bytes on a message in memory that the receiver has mapped is read where it lies; SIZE_MAX: never.
+  size_t leastMappedBytes() const;
   /// Whether a send of `bytes` lends memory that the peer has not mapped.
   bool lends(int peer, size_t bytes) const;
   /// What plan() would choose, without making it.  v forms: recvCounts[0] is the largest block.  Any thread.

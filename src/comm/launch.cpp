@@ -181,8 +181,8 @@ Status Batch::preparePointToPoint(const Call& call) {
   op.dst = static_cast<std::byte*>(call.recvbuff);
   op.bytes = call.count * dataTypeBytes(call.dtype);
   op.sliceBytes = comm_.sliceBytes();
-  op.lendsMapped = comm_.lendsMapped();
-  op.lendsAny = isSend && op.bytes >= kLeastMappedBytes && comm_.lends(call.root, op.bytes);
+  op.leastMappedBytes = comm_.leastMappedBytes();
+  op.lendsAny = isSend && op.bytes >= kLeastPulledBytes && comm_.lends(call.root, op.bytes);
   op.call = fingerprintOf(call, 0);
   if (comm_.cuda() == nullptr) comm_.known().learn({{isSend, call.dtype, call.root, call.count, nullptr, nullptr}, op});
   op.call = withSequence(op.call, sequence);

@@ -172,8 +172,13 @@ Result<PlanEntry*> Comm::plan(const Call& call) {
 // Memory of tuttiMemAlloc is read where it lies, whatever was planned for other memory: between processes its owner
 // need not do anything, and the choice between the two is the sender's alone.
 bool Comm::mayLendMapped(const Shape& shape) const {
-  return !anyCuda() && planner_.links.intra == LinkKind::ShmProcesses && shape.bytes >= kLeastMappedBytes &&
-         lendsMapped();
+  return !anyCuda() && planner_.links.intra == LinkKind::ShmProcesses && shape.bytes >= leastMappedBytes();
+}
+
+size_t Comm::leastMappedBytes() const {
+  const std::optional<Protocol>& asked = planner_.overrides.protocol;
+  if (asked && *asked != Protocol::Direct) return SIZE_MAX;
+  return planner_.links.ranksPerCore > 1 ? kLeastMappedBytesOnSharedCores : kLeastMappedBytes;
 }
 
 // Reading another process's memory costs by the message, and larger ones are faster by a third (4 MiB on two ranks).
@@ -213,6 +218,7 @@ Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   TUTTI_ASSIGN(entry.plan,
                bindPlan(std::move(schedule), layout, elementBytes, sliceBytesFor(choice, call), find, scratch));
   entry.plan->lendsAll = lendsAll && !anyCuda();
+  entry.plan->leastMappedBytes = leastMappedBytes();
   if (cuda_) entry.plan->worker = &cuda_->worker();
   entry.run = std::make_unique<CollectiveRun>(*entry.plan);
   return entry;

@@ -270,7 +270,7 @@ Result<bool> LaneRun::sendOne(const BoundOp& op, size_t which, size_t bytes) {
 bool LaneRun::lends(const BoundOp& op, const Channel& channel, size_t bytes) const {
   if (!op.direct || bytes < kLeastDirectBytes) return false;
   if (plan_.lendsAll) return channel.canOffer(value_, bytes);
-  return bytes >= kLeastMappedBytes && channel.offersMapped(value_, bytes);
+  return bytes >= plan_.leastMappedBytes && channel.offersMapped(value_, bytes);
 }
 
 // What a peer still reads must not be written: the same chunk, and scratch in whatever slice.

@@ -82,8 +82,13 @@ struct BoundLane {
   size_t loops = 0;  // slices of the largest value
 };
 
-/// Smaller messages go through slots even from memory that the receiver has mapped, unless Plan::lendsAll.
-inline constexpr size_t kLeastMappedBytes = 16384;
+/// Smaller messages go through slots even from memory that the receiver has mapped, unless Plan::lendsAll.  Reading it
+/// costs no more than reading a slot; but the sender's call does not return before, which is long where the reader has
+/// to wait for the sender's core.
+inline constexpr size_t kLeastMappedBytes = 4096;
+inline constexpr size_t kLeastMappedBytesOnSharedCores = 16384;
+/// Smaller ones go through slots from memory of processes that has to be pulled, unless Plan::lendsAll.
+inline constexpr size_t kLeastPulledBytes = 16384;
 /// The most bytes of a message that is read from the memory of another process.
 inline constexpr size_t kPullBytes = 512 * 1024;
 
@@ -94,6 +99,7 @@ struct Plan {
   /// What ops that are marked direct may lend: every memory that a receiver can read somehow, or only what it has
   /// mapped.  Each rank's own business: receivers take what comes.
   bool lendsAll = false;
+  size_t leastMappedBytes = kLeastMappedBytes;
   std::vector<BoundLane> lanes;
   std::unique_ptr<std::byte[]> ownScratch;
   std::byte* scratch = nullptr;  // ownScratch, or what the plan's owner has lent

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "src/exec/plan.hpp"
-
 namespace tutti {
 
 bool PointToPointRun::blockedByEarlier(size_t index) const {
@@ -56,10 +54,10 @@ Result<bool> PointToPointRun::sendSlice(State* state, size_t bytes) {
   const std::byte* data = state->op.source + state->moved;
   const PointToPointOp& op = state->op;
   const auto lends = [&] {
-    return (op.lendsAny && op.channel->canOffer(data, bytes)) ||
-           (op.lendsMapped && op.channel->offersMapped(data, bytes));
+    return (op.lendsAny && bytes >= kLeastPulledBytes && op.channel->canOffer(data, bytes)) ||
+           (bytes >= op.leastMappedBytes && op.channel->offersMapped(data, bytes));
   };
-  if (bytes >= kLeastMappedBytes && lends()) {
+  if (lends()) {
     TUTTI_ASSIGN(const Ticket ticket, op.channel->offer(data, bytes, op.call));
     if (ticket != 0) state->ticket = ticket;  // tickets are taken in order: the last one stands for all
     return ticket != 0;

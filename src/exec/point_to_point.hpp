@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/exec/plan.hpp"
 #include "src/exec/task.hpp"
 #include "transport/transport.hpp"
 
@@ -17,9 +18,10 @@ struct PointToPointOp {
   std::byte* dst = nullptr;
   size_t bytes = 0;
   size_t sliceBytes = 0;  // the most that one message carries, the same on both sides
-  /// Whether to lend memory that the receiver can read but has not mapped, and memory that it has mapped.
+  /// Whether to lend memory that the receiver can read but has not mapped, and from how many bytes on memory that it
+  /// has mapped.
   bool lendsAny = true;
-  bool lendsMapped = true;
+  size_t leastMappedBytes = kLeastMappedBytes;
   Fingerprint call;
 };
 
