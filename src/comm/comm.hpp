@@ -177,7 +177,7 @@ class Comm : public TaskOwner {
   OperatorTable operators_;
   Registrations registrations_;
   PlannerState planner_;
-  mutable Walks walks_;  // locks itself
+  std::shared_ptr<Walks> walks_;  // with the other ranks of this process; locks itself
   ForeignPlans foreignPlans_;
   PlanCache plans_;
   std::optional<bool> forwardsBlocks_;  // whether AllToAllv does; known from its first call on

@@ -67,6 +67,7 @@ Status Comm::setUpPlanner() {
   if (severalNodes) planner_.links.inter = LinkKind::TcpRemote;
   planner_.links.ranksPerCore = worstRanksPerCore(cards);
   planner_.levels = machineLevels(machine_.graph, machine_.levels, planner_.links);
+  walks_ = sharedWalks(planRequest(shapeOf(Call{}, PlanKey{})), planner_.calibration);
   return {};
 }
 
@@ -88,8 +89,9 @@ PlanRequest Comm::planRequest(const Shape& shape) const {
 }
 
 Result<Choice> Comm::choosePlan(const Shape& shape, const Call& call) {
-  const PlanRequest request = planRequest(shape);
-  TUTTI_ASSIGN(Choice choice, ::tutti::plan(request, planner_.calibration, &walks_));
+  PlanRequest request = planRequest(shape);
+  request.wholeTable = planner_.explain;
+  TUTTI_ASSIGN(Choice choice, ::tutti::plan(request, planner_.calibration, walks_.get()));
   if (planner_.explain) {
     const std::string table = cat("tutti: plan for ", callName(call), "\n", explain(request, choice));
     std::fwrite(table.data(), 1, table.size(), stderr);
@@ -102,7 +104,7 @@ Result<bool> Comm::needsAllCounts(const Call& call) {
   if (!call.counts || call.collective != Collective::AllToAll) return false;
   if (!forwardsBlocks_) {
     TUTTI_ASSIGN(const Choice choice,
-                 ::tutti::plan(planRequest(shapeOf(call, keyOf(call))), planner_.calibration, &walks_));
+                 ::tutti::plan(planRequest(shapeOf(call, keyOf(call))), planner_.calibration, walks_.get()));
     forwardsBlocks_ = choice.algorithm != nullptr && choice.algorithm->forwards;
   }
   return *forwardsBlocks_;
@@ -112,7 +114,7 @@ Result<CallEstimate> Comm::estimate(const Call& call) const {
   if (call.kind != CallKind::Collective) return estimateMessage(call.root, call.count * dataTypeBytes(call.dtype));
   Shape shape = shapeOf(call, keyOf(call));
   const PlanRequest request = planRequest(shape);
-  TUTTI_ASSIGN(const Choice choice, ::tutti::plan(request, planner_.calibration, &walks_));
+  TUTTI_ASSIGN(const Choice choice, ::tutti::plan(request, planner_.calibration, walks_.get()));
   CallEstimate estimate{choice.costUs, choice.name(), choice.protocol, choice.nChannels};
   if (shape.uneven && choice.algorithm != nullptr) {  // chosen for any size, but this is the size
     shape.bytes = call.counts->recvCounts.front() * dataTypeBytes(call.dtype);

@@ -53,6 +53,11 @@ std::string describeParts(const std::vector<LevelPart>& parts) {
   return out;
 }
 
+std::string howCosted(const Candidate& row) {
+  if (!row.walked) return "  by its formula";
+  return row.walkedRanks > 0 ? cat("  by ", row.walkedRanks, " ranks and its formula") : "";
+}
+
 /// What a row spends its time on.
 std::string spent(const Candidate& row) {
   const std::string name = cat(row.name(), " over ", protocolName(row.protocol));
@@ -69,7 +74,7 @@ std::string reason(const Choice& choice) {
   if (rows.empty() || !rows[0]->excluded.empty()) return "";
   std::string out = cat("    reason: ", spent(*rows[0]), "\n");
   for (const Candidate* row : rows) {
-    if (!row->excluded.empty() || row->name() == rows[0]->name()) continue;
+    if (!row->excluded.empty() || row->atLeast || row->name() == rows[0]->name()) continue;
     return out + cat("    next:   ", spent(*row), "\n");
   }
   return out;
@@ -99,11 +104,11 @@ std::string explain(const PlanRequest& r, const Choice& choice) {
         row->algorithm == choice.algorithm && row->origin() == choice.origin() && row->protocol == choice.protocol;
     char ratio[32];
     std::snprintf(ratio, sizeof(ratio), "%6.2fx", choice.costUs > 0 ? row->costUs / choice.costUs : 1.0);
-    out +=
-        cat(winner ? "  * " : "    ", name, "  ", padded(protocolName(row->protocol), 8),
-            padded(time(row->costUs), 12, true), "  ", ratio, padded(row->walked ? time(row->workUs) : "-", 13, true),
-            padded(row->wireUs > 0 ? time(row->wireUs) : "-", 13, true), row->walked ? "" : "  by its formula",
-            describeParts(row->parts), row->ready ? cat("  plan of ", row->origin()) : "", "\n");
+    out += cat(winner ? "  * " : "    ", name, "  ", padded(protocolName(row->protocol), 8),
+               padded(cat(row->atLeast ? ">= " : "", time(row->costUs)), 12, true), "  ", ratio,
+               padded(row->walked ? time(row->workUs) : "-", 13, true),
+               padded(row->wireUs > 0 ? time(row->wireUs) : "-", 13, true), howCosted(*row), describeParts(row->parts),
+               row->ready ? cat("  plan of ", row->origin()) : "", "\n");
   }
   for (size_t p = 0; p < kNumProtocols; ++p) {
     if (choice.protocolExcluded[p].empty()) continue;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "src/plan/request_parts.hpp"
 #include "src/plan/walks.hpp"
@@ -66,9 +67,12 @@ double ranksPerCore(int ranksOnNode, int cores) {
   return std::max(1.0, static_cast<double>(ranksOnNode) / std::max(1, cores));
 }
 
-bool publishes(const PlanRequest& r, const Algorithm& a) {
+bool publishes(const PlanRequest& r, const Algorithm& a) { return publishes(r, a, r.shape.bytes); }
+
+bool publishes(const PlanRequest& r, const Algorithm& a, size_t bytes) {
+  if (a.collective == Collective::Barrier) bytes = 0;
   const bool asked = !r.overrides.protocol || *r.overrides.protocol == Protocol::Inline;
-  const bool fits = r.boardBytes > 0 && messageBytes(r) <= static_cast<double>(r.boardBytes);
+  const bool fits = r.boardBytes > 0 && bytes <= r.boardBytes;
   // Everybody maps everybody's board: not for hundreds of ranks.
   constexpr int kMostRanks = 64;
   const bool worthIt = r.shape.nRanks > 2 && r.shape.nRanks <= kMostRanks;
@@ -77,18 +81,20 @@ bool publishes(const PlanRequest& r, const Algorithm& a) {
 
 namespace {
 
-/// Adds to the table, and takes the candidate if it is the cheapest so far.
-void consider(Candidate candidate, Choice* best) {
-  const bool first = best->algorithm == nullptr && !best->ready;
-  if (std::isfinite(candidate.costUs) && (first || candidate.costUs < best->costUs)) {
-    best->algorithm = candidate.algorithm;
-    best->ready = candidate.ready;
-    best->protocol = candidate.protocol;
-    best->nChannels = candidate.nChannels;
-    best->costUs = candidate.costUs;
-    best->parts = candidate.parts;
+/// The cheapest of the table; the first of equals.
+void takeCheapest(Choice* choice) {
+  const Candidate* best = nullptr;
+  for (const Candidate& row : choice->table) {
+    if (!row.excluded.empty() || row.atLeast || !std::isfinite(row.costUs)) continue;
+    if (best == nullptr || row.costUs < best->costUs) best = &row;
   }
-  best->table.push_back(std::move(candidate));
+  if (best == nullptr) return;
+  choice->algorithm = best->algorithm;
+  choice->ready = best->ready;
+  choice->protocol = best->protocol;
+  choice->nChannels = best->nChannels;
+  choice->costUs = best->costUs;
+  choice->parts = best->parts;
 }
 
 /// Doubling among a number of groups that is no power of two looks different from each of them, so that many ranks
@@ -105,53 +111,182 @@ void considerReady(const PlanRequest& r, const Calibration& c, Choice* best) {
   const int nChannels = std::max(1, r.overrides.nChannels);
   for (const ReadyPlan& ready : r.ready) {
     if (std::string why = exclusion(r, ready); !why.empty()) {
-      best->table.push_back({nullptr, ready, Protocol::Slots, nChannels, 0, 0, 0, false, {}, std::move(why)});
+      best->table.push_back({.ready = ready, .nChannels = nChannels, .excluded = std::move(why)});
       continue;
     }
     for (const Protocol protocol : kAllProtocols) {
       if (!best->protocolExcluded[static_cast<size_t>(protocol)].empty()) continue;
       const Result<WalkedCost> walked = Walks::cost(r, c, ready, protocol);
       const WalkedCost cost = walked.ok() ? *walked : WalkedCost{HUGE_VAL, 0, 0};
-      consider({nullptr, ready, protocol, nChannels, cost.us, cost.workUs, cost.wireUs, true, {}, ""}, best);
+      best->table.push_back({nullptr, ready, protocol, nChannels, cost.us, cost.workUs, cost.wireUs, true});
     }
   }
 }
 
-}  // namespace
+/// The first ranks of a request by themselves: whole hosts, where there are several.
+struct Firsts {
+  PlanRequest request;
+  std::optional<MachineLevels> levels;
+};
 
-Result<Choice> plan(const PlanRequest& r, const Calibration& c, Walks* walks) {
-  Walks once;
-  if (walks == nullptr) walks = &once;
-  if (r.overrides.nChannels > r.mostChannels) {
-    return invalidUsage("TUTTI_NCHANNELS=", r.overrides.nChannels, ": at most ", r.mostChannels, " are possible here");
+Firsts firstsOf(const PlanRequest& r, int nRanks) {
+  Firsts first{r, {}};
+  const auto cut = [&](std::vector<int>* of) {
+    if (!of->empty()) of->resize(static_cast<size_t>(nRanks));
+  };
+  Shape& shape = first.request.shape;
+  shape.nRanks = nRanks;
+  cut(&shape.nodeOf);
+  cut(&shape.railOf);
+  for (std::vector<int>& groups : shape.inner) cut(&groups);
+  if (r.levels == nullptr) return first;
+  first.levels = *r.levels;
+  for (MachineLevel& level : *first.levels) cut(&level.groupOf);
+  return first;
+}
+
+/// About half as many ranks; 0: there is nothing smaller that is like these.
+int fewerRanks(const Shape& s, int nRanks) {
+  if (s.nodeOf.empty()) return nRanks / 2;
+  const int hosts = (s.nodeOf[static_cast<size_t>(nRanks) - 1] + 1) / 2;
+  const auto end = std::find(s.nodeOf.begin(), s.nodeOf.begin() + nRanks, hosts);
+  return hosts < 2 ? 0 : static_cast<int>(end - s.nodeOf.begin());
+}
+
+/// What walks say of a request's candidates, in the order in which they are asked.
+class Comparison {
+ public:
+  Comparison(const PlanRequest& r, const Calibration& c, Walks* walks, Choice* choice)
+      : r_(r), c_(c), walks_(walks), choice_(choice) {}
+
+  void add(const Algorithm& a, Protocol protocol) {
+    CostModel model = costModel(r_, c_, protocol);
+    if (publishes(r_, a)) model.link.workShare = LinearCost().workShare;
+    Shape shape = r_.shape;
+    shape.parts = a.chooseParts != nullptr ? a.chooseParts(shape, model) : std::vector<LevelPart>{};
+    Candidate row{.algorithm = &a, .protocol = protocol, .nChannels = choice_->nChannels, .parts = shape.parts};
+    Asked asked{choice_->table.size(), &r_, walks_, 1};
+    bool found = look(asked, &row) || (replaceDoubling(&row.parts) && look(asked, &row));
+    if (!found) row.parts = shape.parts;
+    found = found || lookAtSome(model, &asked, &row);
+    if (!found) row.costUs = a.costUs(shape, model);
+    row.walked = found;
+    if (row.atLeast) open_.push_back(asked);
+    choice_->table.push_back(std::move(row));
   }
+
+  /// Walks those that may be the cheapest, beginning with those that look so.
+  Status settle() {
+    double best = HUGE_VAL;
+    for (const Candidate& row : choice_->table) {
+      if (row.excluded.empty() && !row.atLeast) best = std::min(best, row.costUs);
+    }
+    const auto costOf = [&](const Asked& asked) { return choice_->table[asked.row].costUs; };
+    std::stable_sort(open_.begin(), open_.end(), [&](const Asked& a, const Asked& b) { return costOf(a) < costOf(b); });
+    for (const Asked& asked : open_) {
+      Candidate& row = choice_->table[asked.row];
+      if (row.costUs > best && !r_.wholeTable) break;
+      TUTTI_ASSIGN(const WalkedCost cost,
+                   asked.walks->cost(*asked.request, c_, *row.algorithm, row.protocol, row.parts));
+      row.atLeast = false;
+      set(&row, cost, asked.scale);
+      best = std::min(best, row.costUs);
+    }
+    return {};
+  }
+
+ private:
+  /// Who is asked for a row.
+  struct Asked {
+    size_t row;
+    const PlanRequest* request;
+    Walks* walks;
+    double scale;  // of what they say
+  };
+
+  static void set(Candidate* row, const WalkedCost& cost, double scale) {
+    row->costUs = cost.us * scale;
+    row->workUs = cost.workUs * scale;
+    row->wireUs = cost.wireUs * scale;
+  }
+
+  bool look(const Asked& asked, Candidate* row) {
+    bool known = false;
+    const auto cost = asked.walks->atLeast(*asked.request, c_, *row->algorithm, row->protocol, row->parts, &known);
+    if (!cost.ok()) return false;
+    row->atLeast = !known;
+    set(row, *cost, asked.scale);
+    return true;
+  }
+
+  /// Of schedules without symmetry and with too many steps: as many of the first ranks as can be walked, and by the
+  /// formula how much more all of them take.
+  bool lookAtSome(const CostModel& model, Asked* asked, Candidate* row) {
+    const Algorithm& a = *row->algorithm;
+    Shape shape = r_.shape;
+    shape.parts = row->parts;
+    for (int n = fewerRanks(shape, shape.nRanks); n > kFewest; n = fewerRanks(shape, n)) {
+      if (!firsts_.contains(n)) {
+        firsts_[n] = firstsOf(r_, n);
+        if (firsts_[n].levels) firsts_[n].request.levels = &*firsts_[n].levels;
+      }
+      const PlanRequest& some = firsts_[n].request;
+      Shape someShape = some.shape;
+      someShape.parts = row->parts;
+      if (!a.supports(someShape)) continue;
+      *asked = {asked->row, &some, walks_->ofFirst(n), a.costUs(shape, model) / a.costUs(someShape, model)};
+      if (!std::isfinite(asked->scale) || !look(*asked, row)) continue;
+      row->walkedRanks = n;
+      return true;
+    }
+    return false;
+  }
+
+  /// Fewer tell little of many.
+  static constexpr int kFewest = 16;
+
+  const PlanRequest& r_;
+  const Calibration& c_;
+  Walks* walks_;
+  Choice* choice_;
+  std::vector<Asked> open_;
+  std::map<int, Firsts> firsts_;
+};
+
+Result<Choice> planAnew(const PlanRequest& r, const Calibration& c, Walks* walks) {
   Choice best;
   const int nChannels = best.nChannels = channelsFor(r, c);
   for (const Protocol protocol : kAllProtocols) {
     best.protocolExcluded[static_cast<size_t>(protocol)] = exclusion(r, c, protocol);
   }
+  Comparison comparison(r, c, walks, &best);
   for (const Algorithm* a : algorithms()) {
     if (a->collective != r.shape.collective) continue;
     if (std::string why = exclusion(r, *a); !why.empty()) {
-      best.table.push_back({a, {}, Protocol::Slots, nChannels, 0, 0, 0, false, {}, std::move(why)});
+      best.table.push_back({.algorithm = a, .nChannels = nChannels, .excluded = std::move(why)});
       continue;
     }
     for (const Protocol protocol : kAllProtocols) {
-      if (!best.protocolExcluded[static_cast<size_t>(protocol)].empty()) continue;
-      CostModel model = costModel(r, c, protocol);
-      if (publishes(r, *a)) model.link.workShare = LinearCost().workShare;
-      Shape shape = r.shape;
-      shape.parts = a->chooseParts != nullptr ? a->chooseParts(shape, model) : std::vector<LevelPart>{};
-      Result<WalkedCost> walked = walks->cost(r, c, *a, protocol, shape.parts);
-      if (!walked.ok() && replaceDoubling(&shape.parts)) walked = walks->cost(r, c, *a, protocol, shape.parts);
-      const WalkedCost cost = walked.ok() ? *walked : WalkedCost{a->costUs(shape, model), 0, 0};
-      consider({a, {}, protocol, nChannels, cost.us, cost.workUs, cost.wireUs, walked.ok(), shape.parts, ""}, &best);
+      if (best.protocolExcluded[static_cast<size_t>(protocol)].empty()) comparison.add(*a, protocol);
     }
   }
   considerReady(r, c, &best);
+  TUTTI_TRY(comparison.settle());
+  takeCheapest(&best);
   if (best.algorithm == nullptr && !best.ready) return impossible(r, c);
   best.interProtocol = r.links.intra && r.links.inter ? interProtocol(r, c) : best.protocol;
   return best;
+}
+
+}  // namespace
+
+Result<Choice> plan(const PlanRequest& r, const Calibration& c, Walks* walks) {
+  if (r.overrides.nChannels > r.mostChannels) {
+    return invalidUsage("TUTTI_NCHANNELS=", r.overrides.nChannels, ": at most ", r.mostChannels, " are possible here");
+  }
+  if (walks != nullptr) return walks->chosen(r, [&] { return planAnew(r, c, walks); });
+  Walks once;
+  return planAnew(r, c, &once);
 }
 
 }  // namespace tutti

@@ -1,7 +1,8 @@
 // The planner: which algorithm, protocol and number of channels a call gets.
 //
-// It evaluates every algorithm of the collective with every protocol that the links have, and takes the cheapest; ties
-// go to the order of the registry, then of the protocols.  A choice depends only on what all ranks share: the Shape
+// It compares every algorithm of the collective with every protocol that the links have, and takes the cheapest; ties
+// go to the order of the registry, then of the protocols.  Those whose work alone costs more than the best are not
+// walked.  A choice depends only on what all ranks share: the Shape
 // without its rank, the Calibration that one rank handed to all, and the overrides.  So all ranks choose the same
 // without talking to each other.  Pure functions; any thread.
 #pragma once
@@ -66,6 +67,9 @@ struct PlanRequest {
   int mostLanes = 63;
   /// Those that may serve the call.
   std::vector<ReadyPlan> ready;
+  /// The table says what every candidate costs; else of some only that they are dearer than the best.  The choice is
+  /// the same.
+  bool wholeTable = false;
   Overrides overrides;
 };
 
@@ -79,6 +83,8 @@ struct Candidate {
   double workUs = 0;                  // of the busiest core, in that
   double wireUs = 0;                  // of the busiest wire
   bool walked = false;                // else by the formula
+  bool atLeast = false;               // costs that or more, and is not the cheapest
+  int walkedRanks = 0;                // the first of all, where only they were walked, and the formula did the rest
   std::vector<LevelPart> parts = {};  // of a hierarchical algorithm
   std::string excluded = {};          // why it was not compared; empty: it was
 

@@ -32,6 +32,8 @@ bool reduces(Collective c);
 std::string whyNot(const PlanRequest& r, const Calibration& c, LinkKind kind, Protocol protocol, bool insideNode);
 /// The cheapest protocol between nodes.
 Protocol interProtocol(const PlanRequest& r, const Calibration& c);
+/// publishes() of planner.hpp, for a call of so many bytes.
+bool publishes(const PlanRequest& r, const Algorithm& a, size_t bytes);
 /// The kind of link that `protocol` of a candidate is about.
 LinkKind mainKind(const PlanRequest& r);
 int channelsFor(const PlanRequest& r, const Calibration& c);

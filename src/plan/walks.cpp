@@ -15,8 +15,8 @@ namespace {
 constexpr int kMostRanksRewritten = 16;
 /// Communicators of more ranks have no direct schedules.
 constexpr int kMostRanksDirect = 64;
-/// Most steps of more ranks that have no classes, to be walked all the same.
-constexpr uint64_t kMostSteps = 60'000;
+/// Of ranks that stand for more.
+constexpr uint64_t kMostStepsOfSome = 15'000;
 /// What a call costs is for the most part what it adds to a row of calls, as programs and benchmarks make them; this
 /// much of it is what it costs alone.  Of many ranks it is what it costs alone: they seldom go in step.
 constexpr double kWaitedFor = 0.1;
@@ -109,6 +109,12 @@ std::pair<size_t, size_t> sizesAround(size_t bytes) {
   return {least, least == bytes ? least : least + step};
 }
 
+double slicesOf(double chunkBytes, size_t slotBytes) {
+  return std::max(1.0, std::ceil(chunkBytes / static_cast<double>(std::max<size_t>(1, slotBytes))));
+}
+
+bool isFew(const walk::Bound& bound) { return bound.roles.places.size() <= kMostRanksRewritten; }
+
 bool oneLevel(const PlanRequest& r) {
   if (r.levels != nullptr) return r.levels->size() == 1;
   return r.shape.nodeOf.empty();
@@ -129,6 +135,8 @@ uint64_t stepsOfAll(const walk::Question& question) {
   }
   return most + (all - most) / (std::size(some) - 1) * static_cast<uint64_t>(n);  // one rank may be the root
 }
+
+Status tooMuch(const Algorithm& a) { return invalidArgument(a.name, " has too many steps to be walked"); }
 
 /// The same request on hosts that have all as many ranks as the fullest, in order: what stands for uneven hosts where
 /// there are too many ranks to walk them all.
@@ -193,8 +201,8 @@ walk::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol proto
 }
 
 Result<WalkedCost> priceOf(const walk::Bound& bound, const walk::Prices& prices, double chunkBytes, size_t slotBytes) {
-  const double slices = std::max(1.0, std::ceil(chunkBytes / static_cast<double>(std::max<size_t>(1, slotBytes))));
-  const bool few = bound.roles.places.size() <= kMostRanksRewritten;
+  const double slices = slicesOf(chunkBytes, slotBytes);
+  const bool few = isFew(bound);
   const int passes = few ? kPassesOfFew : slices > 1 ? 2 : 1;
   TUTTI_ASSIGN(const walk::Walked walked, walk::walk(bound, prices, chunkBytes / slices, passes));
   const double period = std::max(walked.nextUs, walked.busyUs);
@@ -203,8 +211,18 @@ Result<WalkedCost> priceOf(const walk::Bound& bound, const walk::Prices& prices,
   return WalkedCost{us, slices * walked.busyUs, slices * walked.wireUs};
 }
 
+WalkedCost leastPriceOf(const walk::Bound& bound, const walk::Prices& prices, double chunkBytes, size_t slotBytes) {
+  const double slices = slicesOf(chunkBytes, slotBytes);
+  const walk::Load load = walk::loadOf(bound, prices, chunkBytes / slices);
+  const double once = std::max(load.busyUs, load.wireUs);
+  const double alone = once + (slices - 1) * load.busyUs;
+  const double us = isFew(bound) ? kWaitedFor * alone + (1 - kWaitedFor) * slices * load.busyUs : alone;
+  constexpr double kRounding = 1e-9;
+  return {us * (1 - kRounding), slices * load.busyUs, slices * load.wireUs};
+}
+
 Result<std::shared_ptr<const Walks::Walked>> Walks::build(const PlanRequest& r, const Algorithm& a, Rewrite rewrite,
-                                                          const Shape& shape) {
+                                                          const Shape& shape) const {
   auto walked = std::make_shared<Walked>();
   walked->bytes = shape.bytes;
   walk::ProgramOptions options{.asTheyAre = false, .joined = false, .sliceBytes = 0, .freeHomeCopies = true};
@@ -236,7 +254,7 @@ Result<std::shared_ptr<const Walks::Walked>> Walks::build(const PlanRequest& r, 
   auto roles = walk::classRoles(question);
   if (!roles.ok()) {
     // Schedules of levels take long to build for every rank: each looks at all others.
-    if (a.chooseParts != nullptr || stepsOfAll(question) > kMostSteps)
+    if (a.chooseParts != nullptr || stepsOfAll(question) > mostSteps_)
       return invalidArgument("its schedules have too many steps");
     roles = walk::allRoles(question);
   }
@@ -252,51 +270,88 @@ Result<std::shared_ptr<const Walks::Walked>> Walks::find(const PlanRequest& r, c
   shape.root = 0;
   shape.parts = parts;
   shape.bytes = a.sizeMatters ? std::max<size_t>(1, shape.bytes) : kUsualBytes;
-  auto& known = known_[{&a, rewrite, parts, shape.commutative}];
-  if (known == nullptr || known->bytes != shape.bytes) {
-    TUTTI_ASSIGN(known, build(r, a, rewrite, shape));
+  const Built key{&a, rewrite, parts, shape.commutative};
+  if (const auto known = known_.find(key); known != known_.end() && known->second->bytes == shape.bytes)
+    return known->second;
+  const auto refused = refused_.find(key);
+  if (refused != refused_.end() && refused->second == shape.bytes) return tooMuch(a);
+  auto built = build(r, a, rewrite, shape);
+  if (!built.ok()) {
+    refused_[key] = shape.bytes;
+    return tooMuch(a);
   }
-  return known;
+  return known_[key] = std::move(*built);
 }
 
-Result<WalkedCost> Walks::walkOf(const PlanRequest& r, const Calibration& c, const Algorithm& a, Protocol protocol,
-                                 const std::vector<LevelPart>& parts) {
-  const bool direct = protocol == Protocol::Direct && r.shape.nRanks <= kMostRanksDirect;
-  const Rewrite rewrite = publishes(r, a) ? Rewrite::Published : direct ? Rewrite::Direct : Rewrite::Fused;
-  const Priced key{&a, rewrite, protocol, parts, r.shape.commutative, r.shape.bytes};
-  const auto tooMuch = [&] { return invalidArgument(a.name, " has too many steps to be walked"); };
-  if (const auto priced = priced_.find(key); priced != priced_.end()) {
-    if (!priced->second) return tooMuch();
-    return *priced->second;
-  }
-  const auto found = find(r, a, rewrite, parts);
-  if (!found.ok()) {
-    priced_[key] = std::nullopt;  // not to be tried again
-    return tooMuch();
-  }
-  const Walked* walked = found->get();
-  const double chunk = walked->chunkPerByte * static_cast<double>(r.shape.bytes);
-  walk::Prices prices = pricesOf(r, c, protocol, roomBytes(walked->bound, r, chunk));
-  if (walked->bound.roles.classes && oneLevel(r)) prices.stretch = std::max(1.0, r.links.ranksPerCore);
-  TUTTI_ASSIGN(const WalkedCost cost, priceOf(walked->bound, prices, chunk, r.shape.slotBytes));
+Walks::Rewrite Walks::Asked::rewrite() const {
+  if (publishes(request, algorithm, bytes)) return Rewrite::Published;
+  const bool direct = protocol == Protocol::Direct && request.shape.nRanks <= kMostRanksDirect;
+  return direct ? Rewrite::Direct : Rewrite::Fused;
+}
+
+Result<Walks::Ready> Walks::readyOf(const Asked& asked) {
+  PlanRequest at = asked.request;
+  at.shape.bytes = asked.bytes;
+  Ready ready;
+  TUTTI_ASSIGN(ready.walked, find(at, asked.algorithm, asked.rewrite(), asked.parts));
+  const walk::Bound& bound = ready.walked->bound;
+  ready.chunkBytes = ready.walked->chunkPerByte * static_cast<double>(asked.bytes);
+  ready.prices = pricesOf(at, asked.calibration, asked.protocol, roomBytes(bound, at, ready.chunkBytes));
+  if (bound.roles.classes && oneLevel(at)) ready.prices.stretch = std::max(1.0, at.links.ranksPerCore);
+  return ready;
+}
+
+Result<WalkedCost> Walks::walkOf(const Asked& asked) {
+  const Priced key = asked.key();
+  if (const auto priced = priced_.find(key); priced != priced_.end()) return priced->second;
+  TUTTI_ASSIGN(const Ready ready, readyOf(asked));
+  TUTTI_ASSIGN(const WalkedCost cost,
+               priceOf(ready.walked->bound, ready.prices, ready.chunkBytes, asked.request.shape.slotBytes));
   priced_[key] = cost;
   return cost;
+}
+
+Result<WalkedCost> Walks::leastOf(const Asked& asked) {
+  if (priced_.contains(asked.key())) return walkOf(asked);
+  TUTTI_ASSIGN(const Ready ready, readyOf(asked));
+  return leastPriceOf(ready.walked->bound, ready.prices, ready.chunkBytes, asked.request.shape.slotBytes);
+}
+
+Result<WalkedCost> Walks::between(Asked asked, const std::function<Result<WalkedCost>(const Asked&)>& costOf) {
+  const size_t bytes = asked.bytes;
+  const auto [least, most] = sizesAround(bytes);
+  const bool few = asked.request.shape.nRanks <= kMostRanksRewritten;
+  asked.bytes = few || bytes - least < most - bytes ? least : most;
+  TUTTI_ASSIGN(const WalkedCost lower, costOf(asked));
+  if (!few || least == most) return lower;
+  asked.bytes = most;
+  TUTTI_ASSIGN(const WalkedCost upper, costOf(asked));
+  const double part = static_cast<double>(bytes - least) / static_cast<double>(most - least);
+  return WalkedCost{std::lerp(lower.us, upper.us, part), std::lerp(lower.workUs, upper.workUs, part),
+                    std::lerp(lower.wireUs, upper.wireUs, part)};
 }
 
 Result<WalkedCost> Walks::cost(const PlanRequest& r, const Calibration& c, const Algorithm& a, Protocol protocol,
                                const std::vector<LevelPart>& parts) {
   const std::lock_guard lock(mutex_);
-  PlanRequest at = r;
-  const auto [least, most] = sizesAround(r.shape.bytes);
-  const bool few = r.shape.nRanks <= kMostRanksRewritten;
-  at.shape.bytes = few || r.shape.bytes - least < most - r.shape.bytes ? least : most;
-  TUTTI_ASSIGN(const WalkedCost lower, walkOf(at, c, a, protocol, parts));
-  if (!few || least == most) return lower;
-  at.shape.bytes = most;
-  TUTTI_ASSIGN(const WalkedCost upper, walkOf(at, c, a, protocol, parts));
-  const double part = static_cast<double>(r.shape.bytes - least) / static_cast<double>(most - least);
-  return WalkedCost{std::lerp(lower.us, upper.us, part), std::lerp(lower.workUs, upper.workUs, part),
-                    std::lerp(lower.wireUs, upper.wireUs, part)};
+  return between({r, c, a, protocol, parts, r.shape.bytes}, [this](const Asked& asked) { return walkOf(asked); });
+}
+
+Result<WalkedCost> Walks::atLeast(const PlanRequest& r, const Calibration& c, const Algorithm& a, Protocol protocol,
+                                  const std::vector<LevelPart>& parts, bool* known) {
+  const std::lock_guard lock(mutex_);
+  *known = true;
+  return between({r, c, a, protocol, parts, r.shape.bytes}, [&](const Asked& asked) {
+    *known = *known && priced_.contains(asked.key());
+    return leastOf(asked);
+  });
+}
+
+Walks* Walks::ofFirst(int nRanks) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<Walks>& first = firsts_[nRanks];
+  if (first == nullptr) first = std::make_unique<Walks>(kMostStepsOfSome);
+  return first.get();
 }
 
 Result<WalkedCost> Walks::cost(const PlanRequest& r, const Calibration& c, const ReadyPlan& ready, Protocol protocol) {

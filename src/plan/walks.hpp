@@ -4,6 +4,7 @@
 // and priced again for each size and protocol.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -34,15 +35,31 @@ struct WalkedCost {
 /// Error: InternalError if the schedules come to a halt.
 Result<WalkedCost> priceOf(const walk::Bound& bound, const walk::Prices& prices, double chunkBytes, size_t slotBytes);
 
-/// The walks of one communicator: of one machine, one calibration, and shapes that differ in collective, bytes, root,
-/// order of operands and parts.  Any thread.
+/// At most what priceOf() says, from the work and the wires alone.
+WalkedCost leastPriceOf(const walk::Bound& bound, const walk::Prices& prices, double chunkBytes, size_t slotBytes);
+
+/// The walks of communicators alike: of one machine, one calibration, and shapes that differ in collective, bytes,
+/// root, order of operands and parts; and the choices made by them.  Any thread.
 class Walks {
  public:
+  /// Schedules of more ranks than are rewritten that have no classes are walked if all have at most so many steps.
+  explicit Walks(uint64_t mostSteps = 60'000) : mostSteps_(mostSteps) {}
+
+  /// What `make` chose for such a request before, else what it chooses now, while others wait.  Requests with plans of
+  /// their own (PlanRequest::ready) are not kept.
+  Result<Choice> chosen(const PlanRequest& request, const std::function<Result<Choice>()>& make);
+
   /// What a call by the algorithm costs, microseconds.  The request's root is taken as rank 0.
   /// Errors: InvalidArgument if there are too many ranks to walk its schedules: they have no symmetry and many steps.
   Result<WalkedCost> cost(const PlanRequest& request, const Calibration& calibration, const Algorithm& algorithm,
                           Protocol protocol, const std::vector<LevelPart>& parts);
-  /// The same of a plan with its schedules, which are not kept.
+  /// What such a call costs at least, without walking: `us` is that, or the cost if it is known (*known).
+  /// Errors: as cost().
+  Result<WalkedCost> atLeast(const PlanRequest& request, const Calibration& calibration, const Algorithm& algorithm,
+                             Protocol protocol, const std::vector<LevelPart>& parts, bool* known);
+  /// The walks of the first `nRanks` ranks alone.  As long as these.
+  Walks* ofFirst(int nRanks);
+  /// The same as cost() of a plan with its schedules, which are not kept.
   static Result<WalkedCost> cost(const PlanRequest& request, const Calibration& calibration, const ReadyPlan& ready,
                                  Protocol protocol);
 
@@ -57,16 +74,61 @@ class Walks {
   using Built = std::tuple<const Algorithm*, Rewrite, std::vector<LevelPart>, bool>;
   using Priced = std::tuple<const Algorithm*, Rewrite, Protocol, std::vector<LevelPart>, bool, size_t>;
 
-  Result<WalkedCost> walkOf(const PlanRequest& request, const Calibration& calibration, const Algorithm& algorithm,
-                            Protocol protocol, const std::vector<LevelPart>& parts);
+  /// A candidate at one of the sizes that are walked.
+  struct Asked {
+    const PlanRequest& request;
+    const Calibration& calibration;
+    const Algorithm& algorithm;
+    Protocol protocol;
+    const std::vector<LevelPart>& parts;
+    size_t bytes;  // instead of the request's
+    Rewrite rewrite() const;
+    Priced key() const { return {&algorithm, rewrite(), protocol, parts, request.shape.commutative, bytes}; }
+  };
+  /// Of the request's size, from those of the sizes around it that are walked.
+  static Result<WalkedCost> between(Asked asked, const std::function<Result<WalkedCost>(const Asked&)>& costOf);
+  Result<WalkedCost> walkOf(const Asked& asked);
+  Result<WalkedCost> leastOf(const Asked& asked);
+  /// Its schedules, and how they are priced.
+  struct Ready {
+    std::shared_ptr<const Walked> walked;
+    walk::Prices prices;
+    double chunkBytes = 0;
+  };
+  Result<Ready> readyOf(const Asked& asked);
   Result<std::shared_ptr<const Walked>> find(const PlanRequest& request, const Algorithm& algorithm, Rewrite rewrite,
                                              const std::vector<LevelPart>& parts);
-  static Result<std::shared_ptr<const Walked>> build(const PlanRequest& request, const Algorithm& algorithm,
-                                                     Rewrite rewrite, const Shape& shape);
+  Result<std::shared_ptr<const Walked>> build(const PlanRequest& request, const Algorithm& algorithm, Rewrite rewrite,
+                                              const Shape& shape) const;
 
+  const uint64_t mostSteps_;
   std::mutex mutex_;
   std::map<Built, std::shared_ptr<const Walked>> known_;  // for the last size, where that matters
-  std::map<Priced, std::optional<WalkedCost>> priced_;    // none: cannot be walked
+  std::map<Built, size_t> refused_;                       // for the last size: cannot be walked
+  std::map<Priced, WalkedCost> priced_;
+  std::map<int, std::unique_ptr<Walks>> firsts_;
+
+  struct Call {
+    Collective collective;
+    size_t bytes;
+    int root;
+    bool inPlace, commutative, uneven, whole, direct;
+    size_t boardBytes;
+    int mostChannels, mostLanes;
+    bool operator==(const Call&) const = default;
+  };
+  struct Kept {
+    Call call;
+    Overrides overrides;
+    Choice choice;
+  };
+  std::mutex choosing_;  // taken before mutex_
+  std::vector<Kept> choices_;
+  size_t oldest_ = 0;
 };
+
+/// Those that communicators of this process with as many ranks on the same machine, with the same links and figures,
+/// walk together: the ranks that are threads, and one communicator after the other.  Any thread.
+std::shared_ptr<Walks> sharedWalks(const PlanRequest& request, const Calibration& calibration);
 
 }  // namespace tutti

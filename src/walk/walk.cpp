@@ -48,6 +48,35 @@ struct Event {
   bool operator>(const Event& o) const { return at > o.at || (at == o.at && core > o.core); }
 };
 
+/// [member]: the core that it is on, by the number of the member on its node.
+std::vector<int32_t> coresOf(const Roles& roles, const Prices& prices) {
+  std::vector<std::vector<size_t>> nodes;
+  for (size_t m = 0; m < roles.programs.size(); ++m) {
+    const auto node = static_cast<size_t>(roles.classes ? roles.nodeOf[m] : roles.places[m].node);
+    if (node >= nodes.size()) nodes.resize(node + 1);
+    nodes[node].push_back(m);
+  }
+  std::vector<int32_t> coreOf(roles.programs.size());
+  size_t base = 0;
+  for (const std::vector<size_t>& members : nodes) {
+    const size_t here = prices.coresPerNode > 0 ? static_cast<size_t>(prices.coresPerNode) : members.size();
+    for (size_t i = 0; i < members.size(); ++i) coreOf[members[i]] = static_cast<int32_t>(base + i % here);
+    base += std::min(here, members.size());
+  }
+  return coreOf;
+}
+
+const WayPrice& priceOf(const Prices& prices, bool direct, size_t level) {
+  return (direct ? prices.direct : prices.channel)[level];
+}
+
+/// Work of a step's sender for what goes to one peer.
+double sendWork(const WayPrice& way, const Step& step, const StepPeer& peer, bool first, double bytes) {
+  if (!first && step.published) return 0;
+  const bool copies = first || !way.once || step.direct;
+  return peer.messages * way.sendUs + (copies ? bytes * way.sendUsPerByte : 0);
+}
+
 class Walker {
  public:
   Walker(const Bound& bound, const Prices& prices, double chunkBytes, int passes)
@@ -96,22 +125,11 @@ class Walker {
 
  private:
   void layOutCores() {
-    std::vector<std::vector<int32_t>> nodes;
-    for (size_t m = 0; m < roles_.programs.size(); ++m) {
-      const int node = roles_.classes ? roles_.nodeOf[m] : roles_.places[m].node;
-      if (static_cast<size_t>(node) >= nodes.size()) nodes.resize(static_cast<size_t>(node) + 1);
-      nodes[static_cast<size_t>(node)].push_back(static_cast<int32_t>(m));
-    }
-    coreOf_.resize(roles_.programs.size());
-    for (const std::vector<int32_t>& members : nodes) {
-      const size_t here = prices_.coresPerNode > 0 ? static_cast<size_t>(prices_.coresPerNode) : members.size();
-      const size_t base = cores_.size();
-      cores_.resize(base + std::min(here, members.size()));
-      for (size_t i = 0; i < members.size(); ++i) {
-        const size_t core = base + i % here;
-        coreOf_[static_cast<size_t>(members[i])] = static_cast<int32_t>(core);
-        cores_[core].members.push_back(members[i]);
-      }
+    coreOf_ = coresOf(roles_, prices_);
+    for (size_t m = 0; m < coreOf_.size(); ++m) {
+      const auto core = static_cast<size_t>(coreOf_[m]);
+      if (core >= cores_.size()) cores_.resize(core + 1);
+      cores_[core].members.push_back(static_cast<int32_t>(m));
     }
   }
 
@@ -209,7 +227,7 @@ class Walker {
     end = std::max(end, *clock);
   }
 
-  const WayPrice& price(const Message& m) const { return (m.direct ? prices_.direct : prices_.channel)[m.level]; }
+  const WayPrice& price(const Message& m) const { return priceOf(prices_, m.direct, m.level); }
 
   /// What the receiver does for a message.
   double take(int32_t member, size_t lane, const StepPeer& peer, bool combines) {
@@ -247,9 +265,7 @@ class Walker {
     const WayPrice& way = price(m);
     const double begin = *clock;
     const double count = peer.messages;  // that go one by one
-    const bool copies = first || !way.once || m.direct;
-    const double copyUs = copies ? bytes * way.sendUsPerByte : 0;
-    if (first || !step.published) *clock += (count * way.sendUs + copyUs) * prices_.stretch;
+    *clock += sendWork(way, step, peer, first, bytes) * prices_.stretch;
     m.from = member;
     m.to = edge.member;
     if (m.direct) ++lanes_[static_cast<size_t>(member) * nLanes_ + lane].unread;
@@ -365,6 +381,33 @@ Bound bind(Roles roles, const Levels& levels) {
   }
   bound.roles = std::move(roles);
   return bound;
+}
+
+Load loadOf(const Bound& bound, const Prices& prices, double chunkBytes) {
+  const Roles& roles = bound.roles;
+  const std::vector<int32_t> coreOf = coresOf(roles, prices);
+  std::vector<double> busy(coreOf.size()), wires(2 * static_cast<size_t>(bound.nGroups));
+  for (size_t m = 0; m < roles.programs.size(); ++m) {
+    double& own = busy[static_cast<size_t>(coreOf[m])];
+    for (const LaneProgram& lane : *roles.programs[m]->lanes) {
+      for (const Step& step : lane.steps) {
+        own += (step.reduced * prices.reduceUsPerByte + step.copied * prices.copyUsPerByte) * chunkBytes;
+        const double bytes = step.chunks * chunkBytes;
+        for (uint32_t i = 0; i < step.nTo; ++i) {
+          const StepPeer& peer = lane.peers[step.firstPeer + step.nFrom + i];
+          const size_t level = bound.levels[m][static_cast<size_t>(peer.edge)];
+          const auto to = static_cast<size_t>(roles.edges[m][static_cast<size_t>(peer.edge)].member);
+          const WayPrice& way = priceOf(prices, step.direct, level);
+          own += sendWork(way, step, peer, /*first=*/i == 0, bytes);
+          busy[static_cast<size_t>(coreOf[to])] += peer.messages * way.receiveUs + bytes * way.receiveUsPerByte;
+          wires[2 * static_cast<size_t>(bound.groups[m][level])] += bytes * way.wireUsPerByte;
+          wires[2 * static_cast<size_t>(bound.groups[to][level]) + 1] += bytes * way.wireUsPerByte;
+        }
+      }
+    }
+  }
+  const auto most = [](const std::vector<double>& all) { return all.empty() ? 0 : *std::ranges::max_element(all); };
+  return {most(busy) * prices.stretch, most(wires)};
 }
 
 Result<Walked> walk(const Bound& bound, const Prices& prices, double chunkBytes, int passes) {

@@ -73,6 +73,14 @@ struct Walked {
   double wireUs = 0;   // that the busiest wire carries each time
 };
 
+/// What each time takes in any order of events, and without looking for one: work of the busiest core (but handing
+/// over, and copies of operands), and what the busiest wire carries.
+struct Load {
+  double busyUs = 0;  // at most Walked::busyUs
+  double wireUs = 0;  // Walked::wireUs
+};
+Load loadOf(const Bound& bound, const Prices& prices, double chunkBytes);
+
 /// With chunks of `chunkBytes` bytes, `passes` times (1 to 8).  All begin at once, and again each rank when it has done
 /// the time before.
 /// Error: InternalError if some rank waits for ever.

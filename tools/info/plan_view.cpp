@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "src/base/text.hpp"
+#include "src/comm/foreign_plans.hpp"
 #include "src/plan/planner.hpp"
 #include "tools/info/described_job.hpp"
 
@@ -97,7 +98,11 @@ Result<std::string> explainPlan(const PlanQuestion& q) {
   }
   request.directPossible = q.direct && q.transport == "shm";
   request.mostChannels = 64;
-  TUTTI_ASSIGN(request.overrides, overridesFromEnvironment());
+  request.wholeTable = true;
+  TUTTI_ASSIGN(const ForeignPlans foreign, ForeignPlans::read(shape.nRanks));
+  for (const std::string& why : foreign.refused()) where += cat("left out: ", why, "\n");
+  request.ready = foreign.serving(shape);
+  TUTTI_ASSIGN(request.overrides, overridesFromEnvironment(foreign.names()));
   TUTTI_ASSIGN(const Choice choice, plan(request, calibration));
   return cat(where, explain(request, choice), origin, "\n");
 }

@@ -1,6 +1,7 @@
 // What walks cost: the closed formulas of the algorithms, in a clean linear model; and what no formula knows.
 #include "src/plan/walks.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -149,7 +150,72 @@ TEST_CASE("a thousand ranks are walked by classes, also on hosts that differ; wh
   const PlanRequest odd = request(Collective::AllReduce, 1, 1000, size_t{1} << 20);
   const auto none = walks.cost(odd, figures(), *findAlgorithm(Collective::AllReduce, "oneshot"), Protocol::Slots, {});
   CHECK_THAT(none.status().message(), Catch::Contains("too many steps"));
-  CHECK(plan(odd, figures(), &walks).ok());
+  const auto choice = plan(odd, figures(), &walks);
+  REQUIRE(choice.ok());
+  for (const Candidate& row : choice->table) CHECK((row.walked || !row.excluded.empty()));
+}
+
+TEST_CASE("what is not walked is dearer than the choice, which is the same as if all were") {
+  for (int collective = 0; collective < kNumCollectives; ++collective) {
+    for (const auto& [nodes, perNode] : {std::pair{1, 3}, {1, 8}, {5, 4}}) {
+      for (const size_t bytes : {size_t{100}, size_t{70'000}, size_t{20} << 20}) {
+        PlanRequest r = request(static_cast<Collective>(collective), nodes, perNode, bytes);
+        r.directPossible = true;
+        const auto some = plan(r, figures());
+        r.wholeTable = true;
+        const auto all = plan(r, figures());
+        REQUIRE((some.ok() && all.ok()));
+        CAPTURE(collectiveKey(r.shape.collective), nodes, perNode, bytes, explain(r, *some), explain(r, *all));
+        CHECK(some->algorithm == all->algorithm);
+        CHECK(some->protocol == all->protocol);
+        CHECK(some->costUs == all->costUs);
+        REQUIRE(some->table.size() == all->table.size());
+        for (size_t i = 0; i < some->table.size(); ++i) {
+          const Candidate &row = some->table[i], &walked = all->table[i];
+          CHECK(!walked.atLeast);
+          CHECK((row.atLeast ? row.costUs <= walked.costUs : row.costUs == walked.costUs));
+          if (row.atLeast) CHECK(row.costUs > some->costUs);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("communicators alike share their walks as long as one of them is there, others do not") {
+  const PlanRequest r = request(Collective::AllReduce, 2, 4, 1000);
+  const auto walks = sharedWalks(r, figures());
+  PlanRequest other = request(Collective::Barrier, 2, 4, 0);
+  CHECK(sharedWalks(other, figures()) == walks);
+  other.shape.nodeOf.back() = 0;
+  CHECK(sharedWalks(other, figures()) != walks);
+  Calibration slower = figures();
+  slower.copyGBps /= 2;
+  CHECK(sharedWalks(r, slower) != walks);
+  const auto first = plan(r, figures(), walks.get()), again = plan(r, figures(), walks.get());
+  REQUIRE((first.ok() && again.ok()));
+  CHECK(explain(r, *again) == explain(r, *first));
+  PlanRequest asked = r;
+  REQUIRE(parseAlgorithms("tree", &asked.overrides).ok());
+  CHECK(plan(asked, figures(), walks.get())->name() == "tree");
+}
+
+TEST_CASE("of schedules with too many steps some ranks are walked, and tell what all take") {
+  for (const char* name : {"oneshot", "scatterallgather", "halvingdoubling"}) {
+    const bool broadcast = std::string_view(name) == "scatterallgather";
+    PlanRequest r = request(broadcast ? Collective::Broadcast : Collective::AllReduce, 12, 4, size_t{4} << 20);
+    REQUIRE(parseAlgorithms(name, &r.overrides).ok());
+    Walks few(1000);
+    const auto some = plan(r, figures(), &few), all = plan(r, figures());
+    REQUIRE((some.ok() && all.ok()));
+    CAPTURE(name, explain(r, *some), explain(r, *all));
+    const auto walked = [](const Choice& choice, int ranks) {
+      return std::any_of(choice.table.begin(), choice.table.end(),
+                         [&](const Candidate& row) { return row.walked && row.walkedRanks == ranks; });
+    };
+    CHECK(walked(*some, 24));
+    CHECK(walked(*all, 0));
+    CHECK(some->costUs == Approx(all->costUs).epsilon(0.3));
+  }
 }
 
 TEST_CASE("schedules are the same for all sizes, but where an algorithm says otherwise") {

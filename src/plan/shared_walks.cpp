@@ -1,0 +1,70 @@
+// Choices that are kept, and walks that communicators of a process share.
+#include <algorithm>
+#include <map>
+
+#include "src/plan/walks.hpp"
+
+namespace tutti {
+namespace {
+
+/// A program's calls are of few kinds; more, and the oldest are made again.
+constexpr size_t kMostChoices = 64;
+
+template <class T>
+void append(std::string* key, const std::vector<T>& values) {
+  *key += cat(values.size(), ':');
+  key->append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+}
+
+/// All that walks depend on beside what they are asked for.
+std::string machineOf(const PlanRequest& r, const Calibration& c) {
+  const auto number = [](const std::optional<LinkKind>& link) { return link ? static_cast<double>(*link) : -1; };
+  std::string key;
+  append(&key, std::vector<double>{double(r.shape.nRanks), double(r.shape.slotBytes), number(r.links.intra),
+                                   number(r.links.inter), r.links.ranksPerCore, double(r.mostChannels),
+                                   double(r.overrides.nChannels), r.levels != nullptr ? 1.0 : 0.0});
+  append(&key, r.shape.nodeOf);
+  append(&key, r.shape.railOf);
+  for (const std::vector<int>& groups : r.shape.inner) append(&key, groups);
+  if (r.levels != nullptr) {
+    for (const MachineLevel& level : *r.levels) {
+      append(&key, std::vector<double>{number(level.kind), level.portGBps});
+      append(&key, level.groupOf);
+    }
+  }
+  return key + toText(c);
+}
+
+}  // namespace
+
+Result<Choice> Walks::chosen(const PlanRequest& r, const std::function<Result<Choice>()>& make) {
+  if (!r.ready.empty()) return make();
+  const Shape& s = r.shape;
+  const Call call{s.collective, s.bytes,          s.root,       s.inPlace,      s.commutative, s.uneven,
+                  r.wholeTable, r.directPossible, r.boardBytes, r.mostChannels, r.mostLanes};
+  const std::lock_guard lock(choosing_);
+  for (const Kept& kept : choices_) {
+    if (kept.call == call && kept.overrides == r.overrides) return kept.choice;
+  }
+  TUTTI_ASSIGN(Choice choice, make());
+  if (choices_.size() < kMostChoices) {
+    choices_.push_back({call, r.overrides, choice});
+  } else {
+    choices_[oldest_++ % kMostChoices] = {call, r.overrides, choice};
+  }
+  return choice;
+}
+
+std::shared_ptr<Walks> sharedWalks(const PlanRequest& request, const Calibration& calibration) {
+  static std::mutex mutex;
+  static std::map<std::string, std::weak_ptr<Walks>> all;
+  const std::string key = machineOf(request, calibration);
+  const std::lock_guard lock(mutex);
+  std::erase_if(all, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<Walks>& known = all[key];
+  std::shared_ptr<Walks> walks = known.lock();
+  if (walks == nullptr) known = walks = std::make_shared<Walks>();
+  return walks;
+}
+
+}  // namespace tutti
