@@ -39,7 +39,7 @@ std::vector<const Candidate*> inOrder(const Choice& choice) {
   for (const Candidate& c : choice.table) rows.push_back(&c);
   std::stable_sort(rows.begin(), rows.end(), [](const Candidate* a, const Candidate* b) {
     if (a->excluded.empty() != b->excluded.empty()) return a->excluded.empty();
-    return a->excluded.empty() && a->costUs < b->costUs;
+    return a->excluded.empty() && a->comparedUs() < b->comparedUs();
   });
   return rows;
 }

@@ -86,7 +86,7 @@ void takeCheapest(Choice* choice) {
   const Candidate* best = nullptr;
   for (const Candidate& row : choice->table) {
     if (!row.excluded.empty() || row.atLeast || !std::isfinite(row.costUs)) continue;
-    if (best == nullptr || row.costUs < best->costUs) best = &row;
+    if (best == nullptr || row.comparedUs() < best->comparedUs()) best = &row;
   }
   if (best == nullptr) return;
   choice->algorithm = best->algorithm;
@@ -179,18 +179,18 @@ class Comparison {
   Status settle() {
     double best = HUGE_VAL;
     for (const Candidate& row : choice_->table) {
-      if (row.excluded.empty() && !row.atLeast) best = std::min(best, row.costUs);
+      if (row.excluded.empty() && !row.atLeast) best = std::min(best, row.comparedUs());
     }
-    const auto costOf = [&](const Asked& asked) { return choice_->table[asked.row].costUs; };
+    const auto costOf = [&](const Asked& asked) { return choice_->table[asked.row].comparedUs(); };
     std::stable_sort(open_.begin(), open_.end(), [&](const Asked& a, const Asked& b) { return costOf(a) < costOf(b); });
     for (const Asked& asked : open_) {
       Candidate& row = choice_->table[asked.row];
-      if (row.costUs > best && !r_.wholeTable) break;
+      if (row.comparedUs() > best && !r_.wholeTable) break;
       TUTTI_ASSIGN(const WalkedCost cost,
                    asked.walks->cost(*asked.request, c_, *row.algorithm, row.protocol, row.parts));
       row.atLeast = false;
       set(&row, cost, asked.scale);
-      best = std::min(best, row.costUs);
+      best = std::min(best, row.comparedUs());
     }
     return {};
   }
@@ -226,6 +226,7 @@ class Comparison {
     Shape shape = r_.shape;
     shape.parts = row->parts;
     for (int n = fewerRanks(shape, shape.nRanks); n > kFewest; n = fewerRanks(shape, n)) {
+      if (n > kMost) continue;
       if (!firsts_.contains(n)) {
         firsts_[n] = firstsOf(r_, n);
         if (firsts_[n].levels) firsts_[n].request.levels = &*firsts_[n].levels;
@@ -242,8 +243,8 @@ class Comparison {
     return false;
   }
 
-  /// Fewer tell little of many.
-  static constexpr int kFewest = 16;
+  /// Fewer tell little of many; more take too long to try.
+  static constexpr int kFewest = 16, kMost = 256;
 
   const PlanRequest& r_;
   const Calibration& c_;

@@ -90,6 +90,8 @@ struct Candidate {
 
   std::string_view name() const { return ready ? ready->name : algorithm->name; }
   std::string_view origin() const { return ready ? ready->origin : ""; }
+  /// What it is compared by: one that is known from some of the ranks has to be better by more than that can be wrong.
+  double comparedUs() const { return walkedRanks > 0 ? 1.1 * costUs : costUs; }
 };
 
 struct Choice {

@@ -16,7 +16,9 @@ constexpr int kMostRanksRewritten = 16;
 /// Communicators of more ranks have no direct schedules.
 constexpr int kMostRanksDirect = 64;
 /// Of ranks that stand for more.
-constexpr uint64_t kMostStepsOfSome = 15'000;
+constexpr uint64_t kMostStepsOfSome = 9'000;
+/// Schedules of levels take long to build for every rank: each looks at all others.
+constexpr int kMostRanksOfLevels = 128;
 /// What a call costs is for the most part what it adds to a row of calls, as programs and benchmarks make them; this
 /// much of it is what it costs alone.  Of many ranks it is what it costs alone: they seldom go in step.
 constexpr double kWaitedFor = 0.1;
@@ -205,7 +207,7 @@ Result<WalkedCost> priceOf(const walk::Bound& bound, const walk::Prices& prices,
   const bool few = isFew(bound);
   const int passes = few ? kPassesOfFew : slices > 1 ? 2 : 1;
   TUTTI_ASSIGN(const walk::Walked walked, walk::walk(bound, prices, chunkBytes / slices, passes));
-  const double period = std::max(walked.nextUs, walked.busyUs);
+  const double period = std::max({walked.nextUs, walked.busyUs, walked.wireUs});
   const double alone = walked.firstUs + (slices - 1) * period;
   const double us = few ? kWaitedFor * alone + (1 - kWaitedFor) * slices * period : alone;
   return WalkedCost{us, slices * walked.busyUs, slices * walked.wireUs};
@@ -214,9 +216,7 @@ Result<WalkedCost> priceOf(const walk::Bound& bound, const walk::Prices& prices,
 WalkedCost leastPriceOf(const walk::Bound& bound, const walk::Prices& prices, double chunkBytes, size_t slotBytes) {
   const double slices = slicesOf(chunkBytes, slotBytes);
   const walk::Load load = walk::loadOf(bound, prices, chunkBytes / slices);
-  const double once = std::max(load.busyUs, load.wireUs);
-  const double alone = once + (slices - 1) * load.busyUs;
-  const double us = isFew(bound) ? kWaitedFor * alone + (1 - kWaitedFor) * slices * load.busyUs : alone;
+  const double us = slices * std::max(load.busyUs, load.wireUs);
   constexpr double kRounding = 1e-9;
   return {us * (1 - kRounding), slices * load.busyUs, slices * load.wireUs};
 }
@@ -253,9 +253,8 @@ Result<std::shared_ptr<const Walks::Walked>> Walks::build(const PlanRequest& r, 
   if (a.grid != nullptr) question.grid = a.grid(even.shape);
   auto roles = walk::classRoles(question);
   if (!roles.ok()) {
-    // Schedules of levels take long to build for every rank: each looks at all others.
-    if (a.chooseParts != nullptr || stepsOfAll(question) > mostSteps_)
-      return invalidArgument("its schedules have too many steps");
+    const bool levels = a.chooseParts != nullptr && shape.nRanks > kMostRanksOfLevels;
+    if (levels || stepsOfAll(question) > mostSteps_) return invalidArgument("its schedules have too many steps");
     roles = walk::allRoles(question);
   }
   TUTTI_TRY(asStatus(roles));
