@@ -10,6 +10,7 @@
 #include "tutti/parallel/grid.h"
 #include "tutti/parallel/kernels.h"
 #include "tutti/parallel/pp.h"
+#include "tutti/parallel/ps.h"
 #include "tutti/parallel/sp.h"
 #include "tutti/parallel/sums.h"
 #include "tutti/parallel/tp.h"
@@ -61,6 +62,7 @@ using Schedule = ParallelHandle<tuttiScheduleDestroy, tuttiSchedule_t>;
 using Pipeline = ParallelHandle<tuttiPipelineDestroy, tuttiPipeline_t>;
 using Sp = ParallelHandle<tuttiSpDestroy, tuttiSp_t>;
 using Ep = ParallelHandle<tuttiEpDestroy, tuttiEp_t>;
+using Ps = ParallelHandle<tuttiPsDestroy, tuttiPs_t>;
 using Zero = ParallelHandle<tuttiZeroDestroy, tuttiZero_t>;
 
 }  // namespace tutti
