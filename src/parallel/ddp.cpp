@@ -37,6 +37,7 @@ struct tuttiDdp {
   virtual void begin() = 0;
   virtual void ready(size_t parameter) = 0;
   virtual void finish() = 0;
+  virtual void share(int microBatches) = 0;
   virtual void report(tuttiDdpReport_t* report) = 0;
   tuttiComm_t comm = nullptr;  // private copy
 };
@@ -111,6 +112,15 @@ class DdpOf final : public tuttiDdp {
     if (!rebuilt_) rebuild();
   }
 
+  void share(int microBatches) override {
+    if (microBatch_ != 0) fail(tuttiInvalidUsage, "shares change between steps");
+    const tuttiTraffic_t counted = group_.traffic;
+    plan_ = agreeOnSums(group_, microBatches, config_.weight, config_.average != 0, config_.numerics, config_.wire,
+                        dtypeOf<T>());
+    group_.traffic = counted;  // not a step's
+    build(std::vector<uint32_t>(built_));
+  }
+
   void report(tuttiDdpReport_t* theirs) override {
     tuttiDdpReport_t r = TUTTI_DDP_REPORT_INITIALIZER;
     r.nBuckets = static_cast<int>(buckets_.size());
@@ -141,6 +151,7 @@ class DdpOf final : public tuttiDdp {
 
   /// Fill buckets in this order.
   void build(const std::vector<uint32_t>& order) {
+    built_ = order;
     buckets_.clear();
     places_.resize(values_.size());
     isReady_.assign(values_.size(), false);
@@ -219,7 +230,7 @@ class DdpOf final : public tuttiDdp {
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<Place> places_;
   std::vector<bool> isReady_;
-  std::vector<uint32_t> order_;
+  std::vector<uint32_t> order_, built_;  // of readiness; of the buckets
   bool rebuilt_ = false;
   int64_t microBatch_ = 0;
   size_t next_ = 0;
@@ -287,6 +298,12 @@ tuttiResult_t tuttiDdpFinish(tuttiDdp_t ddp) {
   return guarded([&] {
     require(ddp != nullptr, "ddp is NULL");
     ddp->finish();
+  });
+}
+tuttiResult_t tuttiDdpShare(tuttiDdp_t ddp, int microBatches) {
+  return guarded([&] {
+    require(ddp != nullptr, "ddp is NULL");
+    ddp->share(microBatches);
   });
 }
 tuttiResult_t tuttiDdpReport(tuttiDdp_t ddp, tuttiDdpReport_t* report) {

@@ -20,6 +20,8 @@ struct tuttiZero {
   virtual void ready(size_t parameter) = 0;
   virtual void step(double* norm) = 0;
   virtual void owned(size_t parameter, int64_t* begin, int64_t* end, tuttiTensor_t* values) = 0;
+  virtual void ownedState(size_t parameter, int state, tuttiTensor_t* values) = 0;
+  virtual void loaded(int64_t steps) = 0;
   virtual void report(tuttiZeroReport_t* report) = 0;
   tuttiZeroConfig_t config = TUTTI_ZERO_CONFIG_INITIALIZER;
   tuttiComm_t comm = nullptr, replicas = nullptr;  // private copies
@@ -166,6 +168,22 @@ class ZeroOf final : public tuttiZero {
     if (values == nullptr) return;
     *values = tuttiVectorOf(begin < end ? unit.ownValues() + (begin - unit.begin()) : nullptr, dtypeOf<T>(),
                             static_cast<int64_t>(end - begin));
+  }
+
+  void ownedState(size_t p, int state, tuttiTensor_t* values) override {
+    const Parameter& parameter = parameterAt(p);
+    require(state >= 0 && state < statesOf(config.optimizer.kind), "the optimizer has no state ", state);
+    Unit& unit = *units_[static_cast<size_t>(parameter.unit)];
+    const auto [begin, end] = ownedOf(parameter);
+    *values = tuttiVectorOf(begin < end ? unit.ownState(state) + (begin - unit.begin()) : nullptr, dtypeOf<T>(),
+                            static_cast<int64_t>(end - begin));
+  }
+  void loaded(int64_t steps) override {
+    if (microBatch_ != 0) fail(tuttiInvalidUsage, "values are loaded between steps");
+    const tuttiTraffic_t counted = group_.traffic;
+    for (auto& unit : units_) wait(send([this, &unit] { unit->shareOwned(group_); }));
+    group_.traffic = counted;  // not a step's
+    steps_ = steps;
   }
 
   void report(tuttiZeroReport_t* theirs) override {
@@ -419,27 +437,12 @@ tuttiResult_t tuttiZeroOwned(tuttiZero_t zero, size_t parameter, int64_t* begin,
   TUTTI_ON_ZERO(require(begin != nullptr && end != nullptr, "begin or end is NULL"),
                 zero->owned(parameter, begin, end, values));
 }
+tuttiResult_t tuttiZeroOwnedState(tuttiZero_t zero, size_t parameter, int state, tuttiTensor_t* values) {
+  TUTTI_ON_ZERO(require(values != nullptr, "values is NULL"), zero->ownedState(parameter, state, values));
+}
+tuttiResult_t tuttiZeroLoaded(tuttiZero_t zero, int64_t steps) {
+  TUTTI_ON_ZERO(require(steps >= 0, "steps is ", steps), zero->loaded(steps));
+}
 tuttiResult_t tuttiZeroReport(tuttiZero_t zero, tuttiZeroReport_t* report) {
   TUTTI_ON_ZERO(require(report != nullptr && report->size >= sizeof(size_t), "report is NULL"), zero->report(report));
-}
-
-tuttiResult_t tuttiOptimizerUpdate(const tuttiOptimizer_t* optimizer, int64_t step, double gradientScale,
-                                   unsigned parameterFlags, const tuttiTensor_t* value, const tuttiTensor_t* gradient,
-                                   const tuttiTensor_t* first, const tuttiTensor_t* second) {
-  return guarded([&] {
-    const auto o = takeConfig<tuttiOptimizer_t>(optimizer, TUTTI_OPTIMIZER_INITIALIZER, "optimizer");
-    require(value != nullptr && gradient != nullptr && step >= 1, "value or gradient is NULL, or step is ", step);
-    require(o.kind >= tuttiSgd && o.kind <= tuttiAdamW, "there is no optimizer ", o.kind);
-    const int64_t n = elementsOf(*value);
-    checkContiguous(value, "value", n, value->dtype);
-    checkContiguous(gradient, "gradient", n, value->dtype);
-    if (statesOf(o.kind) > 0) checkContiguous(first, "first", n, value->dtype);
-    if (statesOf(o.kind) > 1) checkContiguous(second, "second", n, value->dtype);
-    withType(value->dtype, [&](auto zero) {
-      using T = decltype(zero);
-      const auto data = [](const tuttiTensor_t* t) { return t == nullptr ? nullptr : static_cast<T*>(t->data); };
-      updateElements<T>(o, step, gradientScale, (parameterFlags & TUTTI_PARAMETER_NO_DECAY) == 0, data(value),
-                        data(gradient), data(first), data(second), static_cast<size_t>(n));
-    });
-  });
 }

@@ -137,6 +137,16 @@ class ZeroUnit {
     if (separateMaster()) return master_.data() + (config_.stage == 0 ? begin() : 0);
     return reinterpret_cast<T*>(values()) + begin();
   }
+  T* ownState(int which) { return (which == 0 ? first_ : second_).data() + (config_.stage == 0 ? begin() : 0); }
+  /// The sender's: what owners hold was replaced; whoever else holds it gets it.
+  void shareOwned(Group& group) {
+    if (config_.stage == 3) return;
+    for (std::vector<T>* whole : {&master_, &first_, &second_}) {
+      if (config_.stage == 0 && !whole->empty()) group.allGather(whole->data(), slices_.data(), dtypeOf<T>());
+    }
+    if (separateMaster()) storeValues(ownValues(), begin(), mine());
+    gather(group);
+  }
   /// Update elements [from, to) of the unit, as far as this rank updates them.
   void update(const tuttiOptimizer_t& optimizer, int64_t step, double scale, bool decays, size_t from, size_t to) {
     const size_t first = config_.stage == 0 ? 0 : begin(), last = config_.stage == 0 ? count_ : begin() + mine();

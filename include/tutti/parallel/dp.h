@@ -74,6 +74,10 @@ TUTTI_API tuttiResult_t tuttiDdpGradReady(tuttiDdp_t ddp, size_t parameter);
  *  Errors   tuttiInvalidUsage: there were fewer micro-batches than config.microBatches */
 TUTTI_API tuttiResult_t tuttiDdpFinish(tuttiDdp_t ddp);
 
+/** Collective, between steps: as config.microBatches, from the next step on; ranks may differ, and 0 is allowed.  Views
+ *  of tuttiDdpGradient move. */
+TUTTI_API tuttiResult_t tuttiDdpShare(tuttiDdp_t ddp, int microBatches);
+
 /* Start from TUTTI_DDP_REPORT_INITIALIZER. */
 typedef struct {
   size_t size;

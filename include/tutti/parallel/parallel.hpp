@@ -7,6 +7,7 @@
 
 #include "tutti/parallel/dp.h"
 #include "tutti/parallel/ep.h"
+#include "tutti/parallel/ft.h"
 #include "tutti/parallel/grid.h"
 #include "tutti/parallel/kernels.h"
 #include "tutti/parallel/pp.h"
@@ -62,6 +63,8 @@ using Schedule = ParallelHandle<tuttiScheduleDestroy, tuttiSchedule_t>;
 using Pipeline = ParallelHandle<tuttiPipelineDestroy, tuttiPipeline_t>;
 using Sp = ParallelHandle<tuttiSpDestroy, tuttiSp_t>;
 using Ep = ParallelHandle<tuttiEpDestroy, tuttiEp_t>;
+using Mirror = ParallelHandle<tuttiMirrorDestroy, tuttiMirror_t>;
+using Pace = ParallelHandle<tuttiPaceDestroy, tuttiPace_t>;
 using Ps = ParallelHandle<tuttiPsDestroy, tuttiPs_t>;
 using Zero = ParallelHandle<tuttiZeroDestroy, tuttiZero_t>;
 

@@ -111,6 +111,13 @@ TUTTI_API tuttiResult_t tuttiZeroSetLearningRate(tuttiZero_t zero, double learni
 TUTTI_API tuttiResult_t tuttiZeroOwned(tuttiZero_t zero, size_t parameter, int64_t* begin, int64_t* end,
                                        tuttiTensor_t* values);
 
+/** A view of the optimizer's states of the elements that tuttiZeroOwned names: state 0 is momentum's velocity or
+ * AdamW's first moment, 1 its second. */
+TUTTI_API tuttiResult_t tuttiZeroOwnedState(tuttiZero_t zero, size_t parameter, int state, tuttiTensor_t* values);
+/** Collective, between steps: what tuttiZeroOwned and tuttiZeroOwnedState show was replaced (from a checkpoint, or
+ * other ranks); `steps` were made before. */
+TUTTI_API tuttiResult_t tuttiZeroLoaded(tuttiZero_t zero, int64_t steps);
+
 /* Start from TUTTI_ZERO_REPORT_INITIALIZER. */
 typedef struct {
   size_t size;
