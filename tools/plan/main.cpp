@@ -1,9 +1,10 @@
-// tutti-plan: published tables of parallel training, from the planner's formulas.
+// tutti-plan: the best layouts for a model on a machine; published tables from the same formulas.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <string>
 
+#include "tools/plan/search_view.hpp"
 #include "tutti/parallel/planner.h"
 #include "tutti/parallel/pp.h"
 
@@ -115,6 +116,12 @@ int main(int argc, char** argv) {
   if (table == "zero") return zeroTable();
   if (table == "bubble") return bubbleTable();
   if (table == "days") return daysTable();
-  std::fprintf(stderr, "tutti-plan --table sequence | zero | bubble | days\n");
+  if (argc > 2 && table.empty()) return searchLayouts(argc, argv);
+  std::fprintf(
+      stderr,
+      "tutti-plan --table sequence | zero | bubble | days\n"
+      "tutti-plan --layers N --hidden N --heads N --sequence N --batch SEQUENCES --ranks N [--vocabulary N]\n"
+      "           [--per-node 8] [--flops 1e12] [--memory BYTES] [--node-bandwidth 100e9] [--node-latency-us 5]\n"
+      "           [--bandwidth 10e9] [--latency-us 10] [--overlap 0.9] [--speeds 1,1,0.5,...]\n");
   return 2;
 }

@@ -19,10 +19,11 @@ typedef struct {
   size_t size;
   double layers, hidden, heads, sequence;
   double parameters; /* 0: 12 layers hidden^2 */
+  double vocabulary; /* 0: embedding and head are left out */
 } tuttiModelShape_t;
 
 #define TUTTI_MODEL_SHAPE_INITIALIZER \
-  { sizeof(tuttiModelShape_t), 0, 0, 0, 0, 0 }
+  { sizeof(tuttiModelShape_t), 0, 0, 0, 0, 0, 0 }
 
 /** Start from TUTTI_LAYOUT_INITIALIZER. */
 typedef struct {
@@ -57,6 +58,59 @@ typedef struct {
  * micro-batches of the first stage's layers are in flight, times 1 + (p-1)/(pv) for v chunks. */
 TUTTI_API tuttiResult_t tuttiLayoutCost(const tuttiModelShape_t* model, const tuttiLayout_t* layout,
                                         tuttiLayoutCost_t* cost);
+
+/* ---- Search ---------------------------------------------------------------------------------------------------- */
+
+/** What ranks run on; start from TUTTI_MACHINE_INITIALIZER, or tuttiMachineMeasure.  Bandwidths are bytes per second
+ *  that one rank sends. */
+typedef struct {
+  size_t size;
+  int ranks, perNode; /* ranks per node: neighbours in rank order */
+  double flops;       /* per second that a rank sustains in matrix products */
+  double memory;      /* bytes per rank; 0: no bound */
+  double nodeBandwidth, nodeLatencyUs;
+  double bandwidth, latencyUs; /* between nodes */
+  double overlap;              /* the part of data-parallel messages that computation can hide.  Default 0.9 */
+  const double* speeds;        /* [ranks] of the ranks, relative to flops; NULL: all 1 */
+} tuttiMachine_t;
+
+#define TUTTI_MACHINE_INITIALIZER \
+  { sizeof(tuttiMachine_t), 1, 8, 1e12, 0, 100e9, 5, 10e9, 10, 0.9, NULL }
+
+/** Fills machine for the ranks of comm, all taken for one node: links from the planner's estimates of all-reduces,
+ *  flops from a matrix product of tuttiKernelsFast on this rank.  Collective; ranks may get different flops. */
+TUTTI_API tuttiResult_t tuttiMachineMeasure(tuttiComm_t comm, tuttiMachine_t* machine);
+
+/* A layout and what it is expected to take; milliseconds of a step. */
+typedef struct {
+  tuttiLayout_t layout;
+  tuttiLayoutCost_t cost;
+  const char* schedule;               /* a name for tuttiScheduleCreate */
+  double memory;                      /* bytes of the fullest rank, with the embedding and what stage 3 gathers */
+  double computeMs, tpMs, ppMs, dpMs; /* of which dpMs beside backward where it can */
+  double bubbleMs, exposedMs;         /* exposed: what of dpMs is waited for */
+  double unevenMs;                    /* what the slowest ranks add after shares and stages are divided by speed */
+  double stepMs;
+  size_t bucketBytes; /* for tuttiDdpConfig_t */
+  int prefetch;       /* for tuttiZeroConfig_t */
+  int tiles;          /* for tuttiTpConfig_t */
+  int fits;
+  char why[96]; /* why it is not the best: what it lacks, or where its time goes */
+} tuttiPlan_t;
+
+/** All layouts tp x pp x dp of machine.ranks, with every stage of ZeRO, recomputation, size of micro-batch and number
+ *  of chunks, the best first; those that do not fit come last.  Axes lie as tp, pp, dp, innermost first.
+ *  batch     sequences per step
+ *  plans     [capacity] are written; *count is how many layouts there are
+ *  Model of time: products at flops; an all-reduce of B bytes over n ranks takes 2(n-1) latencies and 2(n-1)/n B at the
+ *  slowest link's bandwidth; tensor and pipeline messages are waited for, data-parallel ones go beside backward. */
+TUTTI_API tuttiResult_t tuttiPlanSearch(const tuttiModelShape_t* model, const tuttiMachine_t* machine, int batch,
+                                        tuttiPlan_t* plans, size_t capacity, size_t* count);
+
+/** How a plan divides work by machine.speeds: micro-batches over data-parallel ranks [dp + 1] and layers over stages
+ *  [pp * chunks + 1].  Either may be NULL. */
+TUTTI_API tuttiResult_t tuttiPlanShares(const tuttiModelShape_t* model, const tuttiMachine_t* machine,
+                                        const tuttiPlan_t* plan, int batch, int64_t* microBatches, int64_t* layers);
 
 /** Days of training: (recompute ? 8 : 6) tokens parameters / (ranks flops) seconds. */
 TUTTI_API tuttiResult_t tuttiTrainingDays(double parameters, double tokens, double ranks, double flops, int recompute,

@@ -1,7 +1,9 @@
 // The formula sheet beside published tables.
 #include <catch2/catch.hpp>
 
+#include <cstring>
 #include <string>
+#include <vector>
 
 #include "tutti/parallel/planner.h"
 
@@ -52,4 +54,77 @@ TEST_CASE("ZeRO's table, days of training, and what makes no sense") {
   CHECK(days == Approx(33.9).margin(0.05));
   REQUIRE(tuttiTrainingDays(1e12, 450e9, 3072, 163e12, 1, &days) == tuttiSuccess);
   CHECK(days == Approx(83.2).margin(0.05));
+}
+
+namespace {
+
+struct Found {
+  std::vector<tuttiPlan_t> plans;
+  tuttiModelShape_t model = TUTTI_MODEL_SHAPE_INITIALIZER;
+  tuttiMachine_t machine = TUTTI_MACHINE_INITIALIZER;
+};
+
+Found search(double layers, double hidden, double heads, int ranks, int batch, double bandwidth,
+             std::vector<double>* speeds = nullptr) {
+  Found f;
+  f.model.layers = layers, f.model.hidden = hidden, f.model.heads = heads, f.model.sequence = 2048;
+  f.model.vocabulary = 51200;
+  f.machine.ranks = ranks, f.machine.flops = 160e12, f.machine.memory = 80e9;
+  f.machine.nodeBandwidth = 250e9, f.machine.bandwidth = bandwidth;
+  f.machine.speeds = speeds == nullptr ? nullptr : speeds->data();
+  size_t count = 0;
+  REQUIRE(tuttiPlanSearch(&f.model, &f.machine, batch, nullptr, 0, &count) == tuttiSuccess);
+  f.plans.resize(count);
+  REQUIRE(tuttiPlanSearch(&f.model, &f.machine, batch, f.plans.data(), count, &count) == tuttiSuccess);
+  return f;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "the search finds what people found: data parallel for small models, tensor inside nodes and pipelines for large") {
+  const tuttiLayout_t small = search(24, 2048, 16, 8, 512, 25e9).plans[0].layout;
+  CHECK((small.tp == 1 && small.pp == 1 && small.dp == 8));
+  const Found large = search(96, 12288, 96, 1024, 1536, 25e9);
+  const tuttiPlan_t& best = large.plans[0];
+  CHECK((best.fits && best.layout.tp > 1 && best.layout.tp <= 8 && best.layout.pp > 1));
+  CHECK(best.stepMs == Approx(32e3).epsilon(0.35));  // Megatron-LM's README: 32 s per step at 138 TFLOP/s
+  CHECK(best.stepMs == Approx(best.computeMs + best.tpMs + best.ppMs + best.bubbleMs + best.exposedMs));
+  bool sorted = true, explained = true;
+  for (size_t i = 1; i < large.plans.size(); ++i) {
+    const tuttiPlan_t &a = large.plans[i - 1], &b = large.plans[i];
+    sorted = sorted && (a.fits > b.fits || (a.fits == b.fits && (!a.fits || a.stepMs <= b.stepMs)));
+    explained = explained && std::strlen(b.why) > 0 && (b.fits || std::strstr(b.why, "does not fit"));
+  }
+  CHECK(sorted);
+  CHECK(explained);
+}
+
+TEST_CASE("slow ranks get less: uneven shares beat even ones, and machines that make no sense are refused") {
+  std::vector<double> speeds(8, 1);
+  speeds[7] = 0.5;
+  const Found f = search(24, 2048, 16, 8, 512, 25e9, &speeds), even = search(24, 2048, 16, 8, 512, 25e9);
+  const tuttiPlan_t& best = f.plans[0];
+  tuttiPlan_t byData = best, byStages = best;
+  byData.layout.tp = byData.layout.pp = byData.layout.chunks = 1, byData.layout.dp = 8, byData.layout.microBatches = 64;
+  byStages.layout.tp = byStages.layout.dp = byStages.layout.chunks = 1, byStages.layout.pp = 8;
+  std::vector<int64_t> micro(9), layers(9);
+  tuttiMachine_t machine = f.machine;
+  machine.speeds = speeds.data();
+  REQUIRE(tuttiPlanShares(&f.model, &machine, &byData, 512, micro.data(), nullptr) == tuttiSuccess);
+  CHECK((micro[8] == 512 && micro[8] - micro[7] <= 35 && micro[1] >= 68));
+  REQUIRE(tuttiPlanShares(&f.model, &machine, &byStages, 512, nullptr, layers.data()) == tuttiSuccess);
+  CHECK((layers[8] == 24 && layers[8] - layers[7] <= 2 && layers[1] >= 3));
+  CHECK(best.computeMs + best.unevenMs >= 8 / 7.5 * even.plans[0].computeMs);  // all speed there is
+  CHECK(best.computeMs + best.unevenMs < 1.25 * even.plans[0].computeMs);      // even shares take twice as long
+  size_t count = 0;
+  machine.ranks = 0;
+  CHECK(tuttiPlanSearch(&f.model, &machine, 512, nullptr, 0, &count) == tuttiInvalidArgument);
+  machine = f.machine;
+  speeds[3] = 0;
+  machine.speeds = speeds.data();
+  CHECK(tuttiPlanSearch(&f.model, &machine, 512, nullptr, 0, &count) == tuttiInvalidArgument);
+  tuttiMachine_t measured = TUTTI_MACHINE_INITIALIZER;
+  CHECK(tuttiMachineMeasure(nullptr, &measured) == tuttiSuccess);
+  CHECK((measured.ranks == 1 && measured.flops > 1e6));
 }

@@ -1,0 +1,282 @@
+// Layouts of a machine, by the time that a step is expected to take.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+#include "src/parallel/group.hpp"
+#include "src/parallel/worker.hpp"
+#include "tutti/parallel/kernels.h"
+#include "tutti/parallel/planner.h"
+
+namespace tutti::parallel {
+namespace {
+
+struct Link {
+  double bandwidth, latencyMs;
+};
+
+struct Search {
+  tuttiModelShape_t model;
+  tuttiMachine_t machine;
+  int batch;
+
+  /// The slowest link of a group whose ranks span that many neighbours.
+  Link link(int span) const {
+    if (span <= machine.perNode) return {machine.nodeBandwidth, machine.nodeLatencyUs / 1e3};
+    return {machine.bandwidth, machine.latencyUs / 1e3};
+  }
+  double speedOf(int rank) const { return machine.speeds == nullptr ? 1 : machine.speeds[rank]; }
+  /// The slowest rank of each (replica, stage), [dp][pp].
+  std::vector<double> cells(const tuttiLayout_t& l) const {
+    std::vector<double> slowest(static_cast<size_t>(l.dp * l.pp), INFINITY);
+    for (int r = 0; r < machine.ranks; ++r) {
+      double& cell = slowest[static_cast<size_t>(r / (l.tp * l.pp) * l.pp + r / l.tp % l.pp)];
+      cell = std::min(cell, speedOf(r));
+    }
+    return slowest;
+  }
+};
+
+std::vector<int64_t> cutsBySpeed(int64_t total, const std::vector<double>& speeds) {
+  std::vector<int64_t> cuts(speeds.size() + 1);
+  if (tuttiSplitEven(total, 1, static_cast<int>(speeds.size()), speeds.data(), cuts.data()) != tuttiSuccess) {
+    fail(tuttiInvalidArgument, tuttiParallelGetLastError());
+  }
+  return cuts;
+}
+
+/// Micro-batches of each replica, layers of each stage (chunks of a rank come one after another), and how much longer
+/// the slowest rank computes than if all had speed 1 and even shares.
+struct Division {
+  std::vector<int64_t> micro, layers;
+  double slowdown;
+};
+
+Division divisionOf(const Search& s, const tuttiLayout_t& l, bool byStages) {
+  const std::vector<double> cells = s.cells(l);
+  const size_t dp = static_cast<size_t>(l.dp), pp = static_cast<size_t>(l.pp);
+  std::vector<double> replicas(dp, byStages ? 1 : INFINITY), stages(pp, byStages ? INFINITY : 1);
+  for (size_t d = 0; d < dp; ++d) {
+    for (size_t p = 0; p < pp; ++p) {
+      double& slowest = byStages ? stages[p] : replicas[d];
+      slowest = std::min(slowest, cells[d * pp + p]);
+    }
+  }
+  const int64_t total = static_cast<int64_t>(l.microBatches) * l.dp, layers = static_cast<int64_t>(s.model.layers);
+  std::vector<double> chunked;
+  for (int chunk = 0; chunk < l.chunks; ++chunk) chunked.insert(chunked.end(), stages.begin(), stages.end());
+  Division division{cutsBySpeed(total, replicas), cutsBySpeed(layers, chunked), 0};
+  for (size_t p = 0; p < pp; ++p) {
+    int64_t here = 0;
+    for (size_t c = p; c < chunked.size(); c += pp) here += division.layers[c + 1] - division.layers[c];
+    for (size_t d = 0; d < dp; ++d) {
+      const auto work = static_cast<double>(here * (division.micro[d + 1] - division.micro[d]));
+      division.slowdown = std::max(division.slowdown, work / cells[d * pp + p]);
+    }
+  }
+  division.slowdown /= static_cast<double>(total * layers) / static_cast<double>(dp * pp);
+  return division;
+}
+
+/// A slow rank's replica gets fewer micro-batches, or its stage fewer layers: what helps more.
+Division divide(const Search& s, const tuttiLayout_t& l) {
+  Division micro = divisionOf(s, l, false);
+  if (s.machine.speeds == nullptr) return micro;
+  Division layers = divisionOf(s, l, true);
+  return layers.slowdown < micro.slowdown ? layers : micro;
+}
+
+/// Floating-point operations of a step (Narayanan et al., 2021, appendix; Korthikanti et al., 2022).
+double flopsOf(const Search& s, int recompute) {
+  const tuttiModelShape_t& m = s.model;
+  const double attention = m.sequence / (6 * m.hidden), head = m.vocabulary / (12 * m.layers * m.hidden);
+  const double one = 24 * s.batch * m.sequence * m.layers * m.hidden * m.hidden;
+  const double again = recompute == tuttiRecomputeFull        ? 1 + attention
+                       : recompute == tuttiRecomputeSelective ? attention
+                                                              : 0;
+  return one * (3 * (1 + attention + head) + again);
+}
+
+double embeddingBytes(const Search& s, const tuttiLayout_t& l) {
+  const double share = l.zero >= 3 ? l.dp : 1, gradients = l.zero >= 2 ? l.dp : 1, states = l.zero >= 1 ? l.dp : 1;
+  return s.model.vocabulary * s.model.hidden / l.tp *
+         (l.valueBytes / share + l.gradientBytes / gradients + l.optimizerBytes / states);
+}
+
+void measure(const Search& s, tuttiPlan_t& p) {
+  const tuttiLayout_t& l = p.layout;
+  p.cost = TUTTI_LAYOUT_COST_INITIALIZER;
+  if (tuttiLayoutCost(&s.model, &l, &p.cost) != tuttiSuccess) fail(tuttiInvalidArgument, tuttiParallelGetLastError());
+  const double t = l.tp, m = l.microBatches, layersHere = s.model.layers / l.pp;
+  const double whole =
+      s.model.parameters > 0 ? s.model.parameters : 12 * s.model.layers * s.model.hidden * s.model.hidden;
+  p.computeMs = flopsOf(s, l.recompute) / s.machine.ranks / s.machine.flops * 1e3;
+  const Link tp = s.link(l.tp), pp = s.link(l.tp * l.pp), dp = s.link(s.machine.ranks);
+  p.tpMs = l.tp == 1 ? 0 : p.cost.tpBytes / tp.bandwidth * 1e3 + 4 * layersHere * m * 2 * (t - 1) * tp.latencyMs;
+  p.ppMs = l.pp == 1 ? 0 : p.cost.ppBytes / pp.bandwidth * 1e3 + 2 * m * l.chunks * pp.latencyMs;
+  const double gathers = l.zero == 3 ? 2 * m : 1, sums = l.zero >= 2 ? m : 1;
+  p.dpMs = l.dp == 1 ? 0
+                     : p.cost.dpBytes / dp.bandwidth * 1e3 +
+                           (gathers + sums) * (l.zero >= 2 ? layersHere : 1) * (l.dp - 1) * dp.latencyMs;
+  p.bubbleMs = (p.computeMs + p.tpMs) * p.cost.bubble;
+  // What backward can hide: two thirds of the computation (stage 3 gathers beside forward, too), but for the last part.
+  const double beside = p.computeMs * (l.zero == 3 ? 1.0 : l.zero >= 1 ? 1.0 / 2 : 2.0 / 3);
+  const double hidden = std::min(beside, s.machine.overlap * p.dpMs * (1 - 1 / std::max(1.0, layersHere)));
+  p.exposedMs = p.dpMs - hidden;
+  if (l.dp == 1) p.exposedMs = 0;
+  p.unevenMs = p.computeMs * (divide(s, l).slowdown - 1);
+  p.stepMs = p.computeMs + p.tpMs + p.ppMs + p.bubbleMs + p.exposedMs + p.unevenMs;
+  // 80 % of the bandwidth where latencies are a fifth of the time.
+  p.bucketBytes = static_cast<size_t>(4 * l.dp * dp.latencyMs * 1e-3 * dp.bandwidth);
+  const double unitMs = p.computeMs / (3 * layersHere * m);
+  const double gatherMs = whole / s.model.layers / t * l.valueBytes / dp.bandwidth * 1e3;
+  p.prefetch = std::clamp(static_cast<int>(std::ceil(gatherMs / unitMs)), 1, 4);
+  const double sumMs = l.tp == 1 ? 0 : p.tpMs / (4 * layersHere * m);
+  p.tiles = std::clamp(static_cast<int>(std::sqrt(sumMs / (2 * t * tp.latencyMs + 1e-9))), 1, 8);
+  const double gathered = l.zero == 3 ? (1 + p.prefetch) * whole / s.model.layers / t * l.valueBytes : 0;
+  p.memory = p.cost.values + p.cost.gradients + p.cost.optimizer + p.cost.activations + embeddingBytes(s, l) + gathered;
+  p.fits = s.machine.memory == 0 || p.memory <= s.machine.memory;
+}
+
+std::vector<int> divisorsOf(int n, double most) {
+  std::vector<int> all;
+  for (int i = 1; i <= n && i <= most; ++i) {
+    if (n % i == 0) all.push_back(i);
+  }
+  return all;
+}
+
+/// Everything that a division of the ranks leaves open.
+void addVariants(const Search& s, int tp, int pp, int dp, std::vector<tuttiPlan_t>& plans) {
+  if (s.batch < dp) return;
+  for (const int micro : divisorsOf(s.batch / dp, 16)) {
+    for (int recompute = tuttiRecomputeNone; recompute <= tuttiRecomputeFull; ++recompute) {
+      for (int zero = 0; zero <= (dp > 1 ? 3 : 0); ++zero) {
+        for (int chunks = 1; chunks <= (pp > 1 ? 4 : 1); chunks *= 2) {
+          if (pp * chunks > s.model.layers) continue;
+          tuttiPlan_t p{};
+          p.layout = TUTTI_LAYOUT_INITIALIZER;
+          p.layout.tp = tp, p.layout.pp = pp, p.layout.dp = dp;
+          p.layout.chunks = chunks, p.layout.zero = zero, p.layout.sequenceParallel = tp > 1;
+          p.layout.recompute = recompute, p.layout.microBatch = micro;
+          p.layout.microBatches = (s.batch + dp * micro - 1) / (dp * micro);
+          p.schedule = chunks > 1 ? "interleaved" : "1f1b";
+          measure(s, p);
+          plans.push_back(p);
+        }
+      }
+    }
+  }
+}
+
+void explain(const Search& s, const tuttiPlan_t& best, tuttiPlan_t& p) {
+  if (!p.fits) {
+    std::snprintf(p.why, sizeof(p.why), "does not fit: %.3g GB of %.3g", p.memory / 1e9, s.machine.memory / 1e9);
+    return;
+  }
+  const struct {
+    const char* name;
+    double more;
+  } terms[] = {{"recomputation", p.computeMs - best.computeMs},     {"tensor-parallel sums", p.tpMs - best.tpMs},
+               {"pipeline messages", p.ppMs - best.ppMs},           {"the bubble", p.bubbleMs - best.bubbleMs},
+               {"exposed gradients", p.exposedMs - best.exposedMs}, {"uneven parts", p.unevenMs - best.unevenMs}};
+  const auto* worst =
+      std::max_element(std::begin(terms), std::end(terms), [](auto& a, auto& b) { return a.more < b.more; });
+  std::snprintf(p.why, sizeof(p.why), "%.4g times the best: %.3g ms more for %s", p.stepMs / best.stepMs, worst->more,
+                worst->name);
+}
+
+Search checked(const tuttiModelShape_t* model, const tuttiMachine_t* machine, int batch) {
+  Search s{takeConfig<tuttiModelShape_t>(model, TUTTI_MODEL_SHAPE_INITIALIZER, "model"),
+           takeConfig<tuttiMachine_t>(machine, TUTTI_MACHINE_INITIALIZER, "machine"), batch};
+  require(s.model.layers >= 1 && s.model.hidden > 0 && s.model.heads >= 1 && s.model.sequence > 0,
+          "the model has no layers, width, heads or tokens");
+  const tuttiMachine_t& m = s.machine;
+  require(m.ranks >= 1 && m.ranks <= 1 << 20 && m.perNode >= 1 && m.flops > 0 && m.memory >= 0, "a machine of ",
+          m.ranks, " ranks, ", m.perNode, " per node");
+  require(m.nodeBandwidth > 0 && m.bandwidth > 0 && m.nodeLatencyUs >= 0 && m.latencyUs >= 0,
+          "links have no bandwidth, or a negative latency");
+  require(m.overlap >= 0 && m.overlap <= 1, "overlap is ", m.overlap);
+  require(batch >= 1, "a batch of ", batch);
+  for (int r = 0; r < m.ranks; ++r) require(s.speedOf(r) > 0, "rank ", r, " has speed ", s.speedOf(r));
+  return s;
+}
+
+}  // namespace
+}  // namespace tutti::parallel
+
+using namespace tutti::parallel;
+
+tuttiResult_t tuttiPlanSearch(const tuttiModelShape_t* model, const tuttiMachine_t* machine, int batch,
+                              tuttiPlan_t* plans, size_t capacity, size_t* count) {
+  return guarded([&] {
+    require(count != nullptr && (plans != nullptr || capacity == 0), "count or plans is NULL");
+    const Search s = checked(model, machine, batch);
+    std::vector<tuttiPlan_t> all;
+    for (const int tp : divisorsOf(s.machine.ranks, s.model.heads)) {
+      for (const int pp : divisorsOf(s.machine.ranks / tp, s.model.layers)) {
+        addVariants(s, tp, pp, s.machine.ranks / tp / pp, all);
+      }
+    }
+    std::stable_sort(all.begin(), all.end(), [](const tuttiPlan_t& a, const tuttiPlan_t& b) {
+      if (a.fits != b.fits) return a.fits > b.fits;
+      return a.fits ? a.stepMs < b.stepMs : a.memory < b.memory;
+    });
+    *count = all.size();
+    for (size_t i = 0; i < all.size() && i < capacity; ++i) {
+      if (i > 0 || !all[0].fits) explain(s, all[0], all[i]);
+      plans[i] = all[i];
+    }
+  });
+}
+
+tuttiResult_t tuttiPlanShares(const tuttiModelShape_t* model, const tuttiMachine_t* machine, const tuttiPlan_t* plan,
+                              int batch, int64_t* microBatches, int64_t* layers) {
+  return guarded([&] {
+    require(plan != nullptr, "plan is NULL");
+    const Search s = checked(model, machine, batch);
+    const tuttiLayout_t& l = plan->layout;
+    require(l.tp >= 1 && l.pp >= 1 && l.dp >= 1 && l.tp * l.pp * l.dp == s.machine.ranks, "the plan is not of ",
+            s.machine.ranks, " ranks");
+    const Division division = divide(s, l);
+    if (microBatches != nullptr) std::copy(division.micro.begin(), division.micro.end(), microBatches);
+    if (layers != nullptr) std::copy(division.layers.begin(), division.layers.end(), layers);
+  });
+}
+
+tuttiResult_t tuttiMachineMeasure(tuttiComm_t comm, tuttiMachine_t* machine) {
+  return guarded([&] {
+    require(machine != nullptr && machine->size == sizeof(tuttiMachine_t),
+            "machine does not begin from TUTTI_MACHINE_INITIALIZER");
+    Group group(comm);
+    tuttiMachine_t m = TUTTI_MACHINE_INITIALIZER;
+    m.ranks = m.perNode = group.size();
+    if (group.size() > 1) {
+      const auto timeUs = [&](size_t count) {
+        tuttiEstimate_t e = TUTTI_ESTIMATE_INITIALIZER;
+        check(tuttiCommEstimate(comm, tuttiCallAllReduce, count, tuttiFloat32, tuttiSum, 0, &e), comm);
+        return e.timeUs;
+      };
+      const double n = group.size(), small = timeUs(2), large = timeUs(size_t{1} << 22);
+      m.nodeLatencyUs = small / (2 * (n - 1));
+      m.nodeBandwidth = 2 * (n - 1) / n * static_cast<double>(size_t{1} << 24) / (large - small) * 1e6;
+      m.bandwidth = m.nodeBandwidth, m.latencyUs = m.nodeLatencyUs;
+    }
+    constexpr int64_t kSide = 256;
+    std::vector<float> a(kSide * kSide, 0.5f), b = a, c = a;
+    tuttiKernels_t kernels = TUTTI_KERNELS_INITIALIZER;
+    if (tuttiKernelsFast(&kernels) != tuttiSuccess) fail(tuttiInternalError, tuttiParallelGetLastError());
+    const tuttiMatmul_t product = {tuttiFloat32, 0,        0,        0,     kSide, kSide, kSide,
+                                   a.data(),     b.data(), c.data(), kSide, kSide, kSide};
+    double best = INFINITY;
+    for (int i = 0; i < 5; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      check(kernels.matmul(kernels.context, &product), nullptr);
+      best = std::min(best, millisecondsSince(start));
+    }
+    m.flops = 2.0 * kSide * kSide * kSide / best * 1e3;
+    *machine = m;
+  });
+}
