@@ -18,7 +18,8 @@ struct Layout {
   bool sequence = false;  // sequence-parallel regions between tensor-parallel layers
   int zero = -1;          // -1: buckets (tuttiDdp_t), else a stage of ZeRO
   std::string schedule = "1f1b";
-  int chunks = 1;  // pipeline stages per rank
+  int chunks = 1;     // pipeline stages per rank
+  bool tied = false;  // the head's weight is the embedding
   int ranks() const { return tp * pp * dp; }
 };
 
@@ -30,7 +31,11 @@ enum class Mistake {
   SkippedMicroBatch,  // one rank leaves one out
   SwappedGradients,   // one rank puts two gradients into each other's place
   NormNotReduced,     // sequence-parallel: gradients of norms stay those of this rank's tokens
-  ReusedTokens        // one rank computes on another's micro-batch
+  ReusedTokens,       // one rank computes on another's micro-batch
+  ReusedBucket,       // one rank writes to a gradient that it has given away
+  ShiftedStage,       // the last pipeline stage begins a layer early
+  MissingAllReduce,   // tensor-parallel: the gradient of a layer's input stays this rank's
+  UnreducedTie        // the last stage's head is not summed with the first stage's embedding
 };
 
 struct Run {

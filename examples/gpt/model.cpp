@@ -20,12 +20,13 @@ void add(std::vector<T>& into, const std::vector<T>& from) {
 }  // namespace
 
 template <class T>
-Model<T>::Model(const Shape& shape, const Stage& stage, tuttiComm_t comm, bool sequence, const Run& run)
+Model<T>::Model(const Shape& shape, const Stage& stage, tuttiComm_t comm, bool sequence, const Run& run, bool tied)
     : shape_(shape),
       stage_(stage),
       comm_(comm),
       sequence_(sequence),
       invariant_(run.invariant),
+      tied_(tied),
       mistake_(run.mistake),
       tokens_(shape.perMicroBatch * shape.sequence) {
   if (comm != nullptr) {
@@ -139,6 +140,10 @@ void Model<T>::describe() {
     int64_t b0 = 0, e0 = 0;
     head_ = linear(true, h, v, 1, &b0, &e0);
     addParameter("head", v, h, b0, e0, 0, h, unit, spread);
+    if (tied_) {  // begins as the embedding, and gets the same gradient in every step
+      parameters_.back().like = 0;
+      parameters_.back().copy = true;
+    }
   }
 }
 
@@ -297,6 +302,15 @@ void Model<T>::linearBackward(tuttiLinear_t l, Buffer& x, int64_t inputs, size_t
     storage.ready(weight);
   };
   const tuttiTensor_t to = rowsOf(dx, inputs);
+  if (mistake_ == Mistake::MissingAllReduce && weight == blocks_[0].parameter + 8) {
+    gradients(dy, &to);
+    tuttiKernels_t kernels = TUTTI_KERNELS_INITIALIZER;
+    call(tuttiKernelsInvariant(&kernels));
+    const tuttiTensor_t w = storage.value(weight);
+    const tuttiMatmul_t own = {kType<T>,  0,      0,         0,       tokens_, inputs, outputs,
+                               dy.data(), w.data, dx.data(), outputs, inputs,  inputs};
+    return call(kernels.matmul(kernels.context, &own));
+  }
   if (deferred_ == nullptr) return gradients(dy, &to);
   const tuttiTensor_t f = rowsOf(x, inputs), w = storage.value(weight), t = rowsOf(dy, outputs);
   call(tuttiLinearBackward(l, tokens_, &f, &w, &t, &to, nullptr, nullptr));

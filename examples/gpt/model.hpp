@@ -35,10 +35,13 @@ template <class T>
 class Model {
  public:
   /// comm: the tensor-parallel group, NULL for one rank.
-  Model(const Shape& shape, const Stage& stage, tuttiComm_t comm, bool sequence, const Run& run);
+  Model(const Shape& shape, const Stage& stage, tuttiComm_t comm, bool sequence, const Run& run, bool tied = false);
   ~Model();
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
+  /// Numbers of the embedding and of the head in parameters(); -1: not in this stage.
+  int embedding() const { return stage_.first ? 0 : -1; }
+  int head() const { return stage_.last ? static_cast<int>(finalNorm_) + 2 : -1; }
   int units() const { return parameters_.empty() ? 0 : parameters_.back().unit + 1; }
   /// Elements between stages on this rank, for one micro-batch.
   int64_t boundary() const { return ownTokens_ * shape_.width; }
@@ -94,7 +97,7 @@ class Model {
   Shape shape_;
   Stage stage_;
   tuttiComm_t comm_;
-  bool sequence_, invariant_;
+  bool sequence_, invariant_, tied_;
   Mistake mistake_;
   int rank_ = 0, nRanks_ = 1;
   tuttiTp_t tp_ = nullptr;

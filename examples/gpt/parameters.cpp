@@ -30,7 +30,8 @@ std::vector<T> initialValues(const Parameter& p) {
   std::vector<T> values(static_cast<size_t>(p.count()));
   p.runs(0, p.count(), [&](int64_t at, int64_t position, int64_t n) {
     for (int64_t i = 0; i < n; ++i) {
-      const double x = p.middle + p.spread * numberAt(static_cast<uint64_t>(p.first + position + i));
+      const double x =
+          p.middle + p.spread * numberAt(static_cast<uint64_t>((p.like < 0 ? p.first : p.like) + position + i));
       values[static_cast<size_t>(at + i)] = static_cast<T>(x);
     }
   });

@@ -43,6 +43,7 @@ class Buckets final : public Trainer {
     config.microBatches = options.microBatches;
     config.overlap = options.overlap;
     config.average = options.average;
+    config.guard = options.guard;
     call(tuttiDdpCreate(&ddp_, options.dp, values_.list.data(), values_.list.size(), &config));
     for (const std::vector<T>& v : values_.data) {
       first_.emplace_back(v.size());

@@ -14,7 +14,7 @@ struct StorageOptions {
   int microBatches = 1;
   bool invariant = false;
   double learningRate = 1e-3, clip = 0;
-  bool overlap = true, average = true;
+  bool overlap = true, average = true, guard = false;
   tuttiComm_t dp = nullptr;     // NULL: one rank
   tuttiComm_t world = nullptr;  // over which norms are taken; NULL: dp
 };

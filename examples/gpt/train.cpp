@@ -153,7 +153,7 @@ class Rank {
  public:
   Rank(const Shape& shape, const Layout& layout, const Run& run, const std::string& text, tuttiComm_t world,
        bool overlap)
-      : shape_(shape), run_(run), text_(text), world_(world), groups_(layout, world) {
+      : shape_(shape), layout_(layout), run_(run), text_(text), world_(world), groups_(layout, world) {
     std::vector<int64_t> mine(static_cast<size_t>(layout.dp) + 1);  // micro-batches of each data-parallel rank
     call(tuttiSplitEven(shape.microBatches, 1, layout.dp, nullptr, mine.data()));
     first_ = static_cast<int>(mine[static_cast<size_t>(groups_.dpRank)]);
@@ -166,12 +166,16 @@ class Rank {
     for (int s = 0; s < stages; ++s) {
       int rank = 0;
       call(tuttiScheduleRankOf(schedule_, s, &rank));
+      if (s == 0) stageRank_[0] = rank;
+      if (s + 1 == stages) stageRank_[1] = rank;
       if (rank != groups_.ppRank) continue;
-      const Stage stage{cuts[static_cast<size_t>(s)], cuts[static_cast<size_t>(s) + 1], s == 0, s + 1 == stages};
-      auto model = std::make_unique<Model<float>>(shape, stage, groups_.tp, layout.sequence, run);
-      auto trainer =
-          makeTrainer<float>(model->parameters(), {layout.zero, count_, run.invariant, run.learningRate, run.clip,
-                                                   overlap, run.mistake != Mistake::SumForAverage, groups_.dp, world});
+      const bool early = run.mistake == Mistake::ShiftedStage && s > 0 && s + 1 == stages;
+      const Stage stage{cuts[static_cast<size_t>(s)] - early, cuts[static_cast<size_t>(s) + 1], s == 0,
+                        s + 1 == stages};
+      auto model = std::make_unique<Model<float>>(shape, stage, groups_.tp, layout.sequence, run, layout.tied);
+      auto trainer = makeTrainer<float>(model->parameters(), {layout.zero, count_, run.invariant, run.learningRate,
+                                                              run.clip, overlap, run.mistake != Mistake::SumForAverage,
+                                                              run.mistake == Mistake::ReusedBucket, groups_.dp, world});
       parts_.push_back({s, std::move(model), std::move(trainer)});
     }
     last_ = stages - 1;
@@ -301,6 +305,39 @@ class Rank {
     const bool swap = odd(micro) && run_.mistake == Mistake::SwappedGradients;
     Storage& storage = swap ? static_cast<Storage&>(swapped) : *p.trainer;
     p.model->backward(micro, t.ids.data(), static_cast<const float*>(dout), static_cast<float*>(din), storage, weights);
+    if (groups_.dpRank == 1 && run_.mistake == Mistake::ReusedBucket) {
+      static_cast<float*>(p.trainer->gradient(0).data)[0] += 1;
+    }
+  }
+  /// Tied: embedding and head both get the sum of their gradients, wherever the other one is.
+  void tie() {
+    if (!layout_.tied) return;
+    const tuttiTensor_t *embedding = nullptr, *head = nullptr;
+    tuttiTensor_t views[2];
+    for (Part& p : parts_) {
+      if (p.model->embedding() >= 0)
+        embedding = &(views[0] = p.trainer->gradient(static_cast<size_t>(p.model->embedding())));
+      if (p.model->head() >= 0) head = &(views[1] = p.trainer->gradient(static_cast<size_t>(p.model->head())));
+    }
+    if (embedding == nullptr && head == nullptr) return;
+    const tuttiTensor_t& mine = embedding != nullptr ? *embedding : *head;
+    const size_t count = static_cast<size_t>(mine.shape[0] * mine.shape[1]);
+    std::vector<float> other(count);
+    if (embedding != nullptr && head != nullptr) {
+      std::copy_n(static_cast<const float*>(head->data), count, other.begin());
+    } else {
+      const int peer = stageRank_[embedding != nullptr ? 1 : 0];
+      callComm(tuttiGroupStart(), groups_.pp);
+      callComm(tuttiSend(mine.data, count, tuttiFloat32, peer, groups_.pp, nullptr), groups_.pp);
+      callComm(tuttiRecv(other.data(), count, tuttiFloat32, peer, groups_.pp, nullptr), groups_.pp);
+      callComm(tuttiGroupEnd(), groups_.pp);
+    }
+    if (run_.mistake == Mistake::UnreducedTie) return;
+    for (const tuttiTensor_t* t : {embedding, head}) {
+      float* to = t == nullptr ? nullptr : static_cast<float*>(t->data);
+      for (size_t i = 0; to != nullptr && i < count; ++i)
+        to[i] = t == head && embedding != nullptr ? static_cast<float*>(embedding->data)[i] : to[i] + other[i];
+    }
   }
   double update() {
     std::vector<tuttiTensor_t> counted;
@@ -309,6 +346,7 @@ class Rank {
       const std::vector<tuttiTensor_t> more = p.trainer->finish();
       counted.insert(counted.end(), more.begin(), more.end());
     }
+    tie();
     double squares = 0;
     call(tuttiSumOfSquares(counted.data(), counted.size(), world_, &squares));
     const double norm = std::sqrt(squares), scale = run_.clip > 0 && norm > run_.clip ? run_.clip / norm : 1;
@@ -317,11 +355,13 @@ class Rank {
   }
 
   Shape shape_;
+  Layout layout_;
   Run run_;
   const std::string& text_;
   tuttiComm_t world_;
   Groups groups_;
   int first_ = 0, count_ = 0, last_ = 0, step_ = 0;
+  int stageRank_[2] = {0, 0};  // along the pipeline: of the first and of the last stage
   tuttiSchedule_t schedule_ = nullptr;
   std::vector<Part> parts_;
   tuttiPipeline_t pipeline_ = nullptr;
@@ -336,6 +376,7 @@ Outcome train(const Shape& shape, const Layout& layout, const Run& run, const st
   if (layout.zero >= 0 && (layout.chunks > 1 || layout.schedule == "zbv")) {
     throw std::runtime_error("ZeRO's norm is of one stage per rank: no chunks");
   }
+  if (layout.zero >= 0 && layout.tied) throw std::runtime_error("tied weights are summed between buckets and update");
   Rank rank(shape, layout, run, text, world, overlap);
   Outcome outcome;
   outcome.stepMs = outcome.exposedMs = outcome.communicationMs = 1e30;

@@ -5,6 +5,7 @@
 #include "src/parallel/gradients.hpp"
 #include "src/parallel/worker.hpp"
 #include "tutti/parallel/dp.h"
+#include "tutti/parallel/sums.h"
 
 using namespace tutti::parallel;
 
@@ -61,7 +62,7 @@ class DdpOf final : public tuttiDdp {
     std::vector<uint32_t> order;
     for (size_t i = n; i-- > 0;) order.push_back(static_cast<uint32_t>(i));  // backward goes from the last to the first
     build(order);
-    if (config.overlap) worker_ = std::make_unique<Worker>();
+    if (config.overlap && !config.guard) worker_ = std::make_unique<Worker>();
   }
 
   void gradient(size_t parameter, tuttiTensor_t* view) override {
@@ -94,6 +95,7 @@ class DdpOf final : public tuttiDdp {
     Bucket& bucket = *buckets_[place.bucket];
     bucket.gradient.takeIn(place.offset, static_cast<size_t>(elementsOf(values_[parameter])));
     --bucket.missing;
+    if (config_.guard) guards_[parameter] = bitsOf(parameter);
     if (microBatch_ == plan_.mine(group_.rank()) && worker_ != nullptr) launchReady();
   }
 
@@ -101,6 +103,7 @@ class DdpOf final : public tuttiDdp {
     if (microBatch_ != plan_.mine(group_.rank())) {
       fail(tuttiInvalidUsage, "micro-batch ", microBatch_, " of ", plan_.mine(group_.rank()), " was the last to begin");
     }
+    checkGuards();
     if (microBatch_ == 0) start();                      // a rank without micro-batches takes part in the sums
     for (auto& bucket : buckets_) bucket->missing = 0;  // what is not ready has no gradient
     launchReady();
@@ -155,6 +158,7 @@ class DdpOf final : public tuttiDdp {
     buckets_.clear();
     places_.resize(values_.size());
     isReady_.assign(values_.size(), false);
+    guards_.resize(values_.size());
     const size_t first =
         config_.firstBucketBytes != 0 ? config_.firstBucketBytes : std::min<size_t>(size_t{1} << 20, bucketBytes_);
     std::vector<uint32_t> members;
@@ -195,6 +199,23 @@ class DdpOf final : public tuttiDdp {
     }
   }
 
+  uint64_t bitsOf(size_t parameter) {
+    tuttiTensor_t view;
+    gradient(parameter, &view);
+    uint64_t hash = 0;
+    const tuttiTensor_t flat = tuttiVectorOf(view.data, view.dtype, elementsOf(view));
+    if (tuttiTensorHash(&flat, 1, 0, &hash) != tuttiSuccess) fail(tuttiInternalError, tuttiParallelGetLastError());
+    return hash;
+  }
+  /// Nobody wrote to what was ready in the last micro-batch.
+  void checkGuards() {
+    for (size_t p = 0; p < values_.size() && config_.guard && microBatch_ > 0; ++p) {
+      if (!isReady_[p] || guards_[p] == bitsOf(p)) continue;
+      fail(tuttiInvalidUsage, "the gradient of parameter ", p,
+           " was written after tuttiDdpGradReady, which gave it away");
+    }
+  }
+
   void start() {
     for (auto& bucket : buckets_) bucket->gradient.clear();
     next_ = 0;
@@ -230,6 +251,7 @@ class DdpOf final : public tuttiDdp {
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<Place> places_;
   std::vector<bool> isReady_;
+  std::vector<uint64_t> guards_;         // bits of gradients when they became ready
   std::vector<uint32_t> order_, built_;  // of readiness; of the buckets
   bool rebuilt_ = false;
   int64_t microBatch_ = 0;

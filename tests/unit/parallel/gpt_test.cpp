@@ -95,15 +95,39 @@ TEST_CASE("layouts agree with one rank: every bit in layout-invariant mode, clos
   }
 }
 
+TEST_CASE("an embedding that is also the head is the same in every layout; a tie that is not summed shows") {
+  const auto hashOf = [](Layout layout, Mistake mistake = Mistake::None) {
+    layout.tied = true;
+    const Outcome is = trainOnThreads(tiny(), layout, runOf(true, 3, mistake), text());
+    CHECK(is.bytesAgree);
+    return is.hash;
+  };
+  const uint64_t one = hashOf(Layout{});
+  CHECK(hashOf(Layout{"pp 2", 1, 2, 1}) == one);
+  CHECK(hashOf(Layout{"tp 2 x dp 2", 2, 1, 2}) == one);
+  CHECK(hashOf(Layout{"pp 2, zbv", 1, 2, 1, false, -1, "zbv"}) == one);
+  CHECK(hashOf(Layout{"pp 2", 1, 2, 1}, Mistake::UnreducedTie) != one);
+}
+
+TEST_CASE("a gradient that is written after it was given away is refused") {
+  const Layout dp{"dp 2", 1, 1, 2};
+  CHECK_THROWS_WITH(trainOnThreads(tiny(), dp, runOf(true, 1, Mistake::ReusedBucket), text()),
+                    Catch::Contains("the gradient of parameter 0 was written after tuttiDdpGradReady"));
+}
+
 TEST_CASE("every mistake shows in the hash of the first step's values") {
   const Outcome one = trainOnThreads(tiny(), Layout{}, runOf(true, 1), text());
-  const Layout dp{"dp 2", 1, 1, 2}, sequence{"tp 2, sequence", 2, 1, 1, true};
+  const Layout dp{"dp 2", 1, 1, 2}, sequence{"tp 2, sequence", 2, 1, 1, true}, pp{"pp 2", 1, 2, 1}, tp{"tp 2", 2, 1, 1};
   CHECK(trainOnThreads(tiny(), dp, runOf(true, 1), text()).hash == one.hash);
   CHECK(trainOnThreads(tiny(), sequence, runOf(true, 1), text()).hash == one.hash);
-  for (const Mistake mistake : {Mistake::SumForAverage, Mistake::SkippedMicroBatch, Mistake::SwappedGradients,
-                                Mistake::ReusedTokens, Mistake::NormNotReduced}) {
+  for (const Mistake mistake :
+       {Mistake::SumForAverage, Mistake::SkippedMicroBatch, Mistake::SwappedGradients, Mistake::ReusedTokens,
+        Mistake::NormNotReduced, Mistake::ShiftedStage, Mistake::MissingAllReduce}) {
     CAPTURE(static_cast<int>(mistake));
-    const Layout& layout = mistake == Mistake::NormNotReduced ? sequence : dp;
+    const Layout& layout = mistake == Mistake::NormNotReduced     ? sequence
+                           : mistake == Mistake::ShiftedStage     ? pp
+                           : mistake == Mistake::MissingAllReduce ? tp
+                                                                  : dp;
     CHECK(trainOnThreads(tiny(), layout, runOf(true, 1, mistake), text()).hash != one.hash);
   }
 }
