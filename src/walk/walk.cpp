@@ -77,6 +77,23 @@ double sendWork(const WayPrice& way, const Step& step, const StepPeer& peer, boo
   return peer.messages * way.sendUs + (copies ? bytes * way.sendUsPerByte : 0);
 }
 
+/// What further operands of a combination cost to receive, for they are read in the pass that writes the result.
+constexpr double kFurtherOperands = 0.5;
+
+double receiveUsPerByte(const WayPrice& way, bool combines, bool first) {
+  if (!combines) return way.receiveUsPerByte;
+  return (first ? 1 : kFurtherOperands) * way.receiveUsPerByte + way.operandUsPerByte;
+}
+
+bool combines(const Roles& roles) {
+  for (const auto& program : roles.programs) {
+    for (const LaneProgram& lane : *program->lanes) {
+      if (std::ranges::any_of(lane.steps, [](const Step& step) { return step.reduced > 0; })) return true;
+    }
+  }
+  return false;
+}
+
 class Walker {
  public:
   Walker(const Bound& bound, const Prices& prices, double chunkBytes, int passes)
@@ -185,8 +202,9 @@ class Walker {
   void turn(int32_t id) {
     Core& core = cores_[static_cast<size_t>(id)];
     double soonest = kNever, now = core.clock;
-    // While nobody can go on, the core goes round, and is on average half a round away from whoever can.
-    if (core.idle) now += prices_.handOverUs * static_cast<double>(core.members.size() - 1) / 2;
+    // While nobody can go on, the core goes round, though not strictly in turn: whoever can go on waits for about a
+    // round (chains of 8 ranks on 2 cores: 2.1 to 2.6 us a step of a ring).
+    if (core.idle) now += prices_.handOverUs * static_cast<double>(core.members.size() - 1);
     for (size_t i = 0; i < core.members.size(); ++i) {
       const size_t index = (core.current + i) % core.members.size();
       if (i > 0 && !core.idle) now += prices_.handOverUs;
@@ -214,7 +232,7 @@ class Walker {
           step.reduced * chunkBytes_ * prices_.reduceUsPerByte + step.copied * chunkBytes_ * prices_.copyUsPerByte;
       read_.clear();
       for (uint32_t i = 0; i < step.nFrom; ++i)
-        work += take(member, lane, p.peers[step.firstPeer + i], step.reduced > 0);
+        work += take(member, lane, p.peers[step.firstPeer + i], step.reduced > 0, /*first=*/i == 0);
       *clock += work * prices_.stretch;
       for (const auto& [sender, wayUs] : read_) acknowledge(sender, lane, *clock + wayUs);
       for (uint32_t i = 0; i < step.nTo; ++i) {
@@ -230,7 +248,7 @@ class Walker {
   const WayPrice& price(const Message& m) const { return priceOf(prices_, m.direct, m.level); }
 
   /// What the receiver does for a message.
-  double take(int32_t member, size_t lane, const StepPeer& peer, bool combines) {
+  double take(int32_t member, size_t lane, const StepPeer& peer, bool combines, bool first) {
     Fifo& from = fifo(member, peer.edge, lane);
     double work = 0;
     for (int32_t wanted = peer.messages; wanted > 0;) {
@@ -242,7 +260,7 @@ class Walker {
       if (m.left > 0) break;
       const WayPrice& way = price(m);
       if (m.direct) read_.emplace_back(m.from, way.wayUs);
-      work += m.count * way.receiveUs + m.bytes * (way.receiveUsPerByte + (combines ? way.operandUsPerByte : 0));
+      work += m.count * way.receiveUs + m.bytes * receiveUsPerByte(way, combines, first);
       from.head = m.next;
       if (from.head < 0) from.tail = -1;
       m.next = free_;
@@ -387,6 +405,7 @@ Load loadOf(const Bound& bound, const Prices& prices, double chunkBytes) {
   const Roles& roles = bound.roles;
   const std::vector<int32_t> coreOf = coresOf(roles, prices);
   std::vector<double> busy(coreOf.size()), wires(2 * static_cast<size_t>(bound.nGroups));
+  const double received = combines(roles) ? kFurtherOperands : 1;  // at least
   for (size_t m = 0; m < roles.programs.size(); ++m) {
     double& own = busy[static_cast<size_t>(coreOf[m])];
     for (const LaneProgram& lane : *roles.programs[m]->lanes) {
@@ -399,7 +418,8 @@ Load loadOf(const Bound& bound, const Prices& prices, double chunkBytes) {
           const auto to = static_cast<size_t>(roles.edges[m][static_cast<size_t>(peer.edge)].member);
           const WayPrice& way = priceOf(prices, step.direct, level);
           own += sendWork(way, step, peer, /*first=*/i == 0, bytes);
-          busy[static_cast<size_t>(coreOf[to])] += peer.messages * way.receiveUs + bytes * way.receiveUsPerByte;
+          busy[static_cast<size_t>(coreOf[to])] +=
+              peer.messages * way.receiveUs + received * bytes * way.receiveUsPerByte;
           wires[2 * static_cast<size_t>(bound.groups[m][level])] += bytes * way.wireUsPerByte;
           wires[2 * static_cast<size_t>(bound.groups[to][level]) + 1] += bytes * way.wireUsPerByte;
         }
