@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/exec/plan.hpp"
 #include "transport/services.hpp"
 #include "transport/shm/shm_transport.hpp"
 #include "transport/tcp/transport.hpp"
@@ -227,7 +228,7 @@ class ProbePair {
     Channel& channel = *channels_[me];
     std::byte* from = streamMemory_->go[me].data();
     std::byte* to = streamMemory_->come[me].data();
-    const size_t slice = std::min(bytes, channel.slotBytes());
+    const size_t slice = std::min(bytes, direct ? kPullBytes : channel.slotBytes());  // as an executor cuts them
     size_t gone = sends ? 0 : bytes, come = receives ? 0 : bytes;
     Ticket ticket = 0;
     const auto send = [&]() -> Result<bool> {
