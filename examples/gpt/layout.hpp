@@ -18,9 +18,11 @@ struct Layout {
   bool sequence = false;  // sequence-parallel regions between tensor-parallel layers
   int zero = -1;          // -1: buckets (tuttiDdp_t), else a stage of ZeRO
   std::string schedule = "1f1b";
-  int chunks = 1;     // pipeline stages per rank
-  bool tied = false;  // the head's weight is the embedding
-  int ranks() const { return tp * pp * dp; }
+  int chunks = 1;             // pipeline stages per rank
+  bool tied = false;          // the head's weight is the embedding
+  int ulysses = 1, ring = 1;  // ranks over tokens
+  int tokens = 0;             // tuttiTokens_t of the ring, in fast mode
+  int ranks() const { return tp * ulysses * ring * pp * dp; }
 };
 
 /// Errors of the kind that distributed training is prone to, made on purpose: the comparison of layouts has to see
@@ -35,6 +37,7 @@ enum class Mistake {
   ReusedBucket,       // one rank writes to a gradient that it has given away
   ShiftedStage,       // the last pipeline stage begins a layer early
   MissingAllReduce,   // tensor-parallel: the gradient of a layer's input stays this rank's
+  WrongMask,          // one rank of a ring lets queries see later tokens
   UnreducedTie        // the last stage's head is not summed with the first stage's embedding
 };
 

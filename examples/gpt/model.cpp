@@ -20,7 +20,8 @@ void add(std::vector<T>& into, const std::vector<T>& from) {
 }  // namespace
 
 template <class T>
-Model<T>::Model(const Shape& shape, const Stage& stage, tuttiComm_t comm, bool sequence, const Run& run, bool tied)
+Model<T>::Model(const Shape& shape, const Stage& stage, tuttiComm_t comm, bool sequence, const Run& run, bool tied,
+                const TokenGroups& others)
     : shape_(shape),
       stage_(stage),
       comm_(comm),
@@ -28,23 +29,26 @@ Model<T>::Model(const Shape& shape, const Stage& stage, tuttiComm_t comm, bool s
       invariant_(run.invariant),
       tied_(tied),
       mistake_(run.mistake),
-      tokens_(shape.perMicroBatch * shape.sequence) {
+      wholeTokens_(shape.perMicroBatch * shape.sequence),
+      tokens_(wholeTokens_) {
   if (comm != nullptr) {
     callComm(tuttiCommUserRank(comm, &rank_), comm);
     callComm(tuttiCommCount(comm, &nRanks_), comm);
   }
   sequence_ = sequence && nRanks_ > 1;
+  cutTokens(others, run);
   tuttiTpConfig_t config = TUTTI_TP_CONFIG_INITIALIZER;
   config.numerics = run.invariant ? tuttiNumericsLayoutInvariant : tuttiNumericsFast;
   config.sequenceParallel = sequence_;
   config.leaves = run.leaves;
+  const int tokenLeaves = config.tokenLeaves = run.leaves / otherRanks_;
   call(tuttiTpCreate(&tp_, comm, &config));
   const size_t n = static_cast<size_t>(nRanks_), r = static_cast<size_t>(rank_);
   vocabulary_.resize(n + 1);
   call(tuttiTpSplit(tp_, shape.vocabulary, 1, vocabulary_.data()));
-  std::vector<int64_t> tokenCuts(n + 1), leaves(static_cast<size_t>(run.leaves) + 1);
+  std::vector<int64_t> tokenCuts(n + 1), leaves(static_cast<size_t>(tokenLeaves) + 1);
   call(tuttiTpSplit(tp_, tokens_, 1, tokenCuts.data()));
-  call(tuttiTpLeaves(tp_, tokens_, 1, leaves.data()));
+  call(tuttiSplitEven(tokens_, 1, tokenLeaves, nullptr, leaves.data()));
   firstToken_ = sequence_ ? tokenCuts[r] : 0;
   ownTokens_ = sequence_ ? tokenCuts[r + 1] - tokenCuts[r] : tokens_;
   if (!run.invariant) leaves = sequence_ ? tokenCuts : std::vector<int64_t>{0, tokens_};
@@ -58,6 +62,8 @@ Model<T>::Model(const Shape& shape, const Stage& stage, tuttiComm_t comm, bool s
     rowCuts_.push_back(leaves[static_cast<size_t>(l)] - firstToken_);
   }
   describe();
+  attendOverRanks();
+  for (Parameter& p : parameters_) p.copy = p.copy || otherRank_ != 0;
   const int64_t h = shape.width, qkv = shape.kvHeads * (shape.heads / shape.kvHeads + 2) * (h / shape.heads);
   const int64_t perLayer = qkv * h + qkv + 9 * h * h + 10 * h;
   int64_t position = stage.first ? 0 : (shape.vocabulary + shape.sequence) * h + stage.firstLayer * perLayer;
@@ -73,6 +79,7 @@ Model<T>::~Model() {
     for (tuttiLinear_t linear : {b.qkv, b.proj, b.up, b.down}) tuttiLinearDestroy(linear);
   }
   tuttiLinearDestroy(head_);
+  tuttiSpDestroy(sp_);
   tuttiTpDestroy(tp_);
 }
 
@@ -172,7 +179,7 @@ void Model<T>::embed(const int32_t* ids, Buffer& x, Storage& storage) {
   const tuttiTensor_t table = storage.value(0), positions = storage.value(1), out = rowsOf(x, shape_.width);
   call(tuttiVocabEmbedding(tp_, vocabulary_.data(), &id, &table, &out));
   for (int64_t t = 0; t < ownTokens_; ++t) {
-    const T* p = static_cast<T*>(positions.data) + (firstToken_ + t) % shape_.sequence * shape_.width;
+    const T* p = static_cast<T*>(positions.data) + positions_[static_cast<size_t>(firstToken_ + t)] * shape_.width;
     for (int64_t i = 0; i < shape_.width; ++i) x[static_cast<size_t>(t * shape_.width + i)] += p[i];
   }
 }
@@ -183,46 +190,13 @@ void Model<T>::embedBackward(const int32_t* ids, Buffer& dx, Storage& storage) {
   const tuttiTensor_t table = storage.gradient(0), d = rowsOf(dx, shape_.width);
   addTokenSums(storage.gradient(1), [&](int64_t begin, int64_t end, T* leaf) {
     for (int64_t t = begin; t < end; ++t) {
-      T* to = leaf + (firstToken_ + t) % shape_.sequence * shape_.width;
+      T* to = leaf + positions_[static_cast<size_t>(firstToken_ + t)] * shape_.width;
       for (int64_t i = 0; i < shape_.width; ++i) to[i] += dx[static_cast<size_t>(t * shape_.width + i)];
     }
   });
   call(tuttiVocabEmbeddingBackward(tp_, vocabulary_.data(), &id, &d, &table));
   storage.ready(1);
   storage.ready(0);
-}
-
-/// Forward, or backward into *dqkv from *dattention: one call per group of heads that this rank has.
-template <class T>
-void Model<T>::attention(Saved& saved, Buffer* dqkv, Buffer* dattention) {
-  const int64_t d = shape_.width / shape_.heads, group = shape_.heads / shape_.kvHeads;
-  const int64_t wide = groups_ * (group + 2) * d, narrow = groups_ * group * d;
-  tuttiAttention_t s = TUTTI_ATTENTION_INITIALIZER;
-  s.batch = shape_.perMicroBatch;
-  s.queries = s.keys = shape_.sequence;
-  s.heads = group;
-  s.kvHeads = 1;
-  s.headDim = d;
-  tuttiKernels_t kernels = TUTTI_KERNELS_INITIALIZER;
-  call(invariant_ ? tuttiKernelsInvariant(&kernels) : tuttiKernelsFast(&kernels));
-  for (int64_t g = 0; g < groups_; ++g) {
-    const auto part = [&](Buffer& b, int64_t offset, int64_t columns) {
-      return tuttiMatrixOf(b.data() + g * (group + 2) * d + offset, kType<T>, tokens_, columns, wide);
-    };
-    const auto heads = [&](Buffer& b) {
-      return tuttiMatrixOf(b.data() + g * group * d, kType<T>, tokens_, group * d, narrow);
-    };
-    const tuttiTensor_t q = part(saved.qkv, 0, group * d), k = part(saved.qkv, group * d, d);
-    const tuttiTensor_t v = part(saved.qkv, (group + 1) * d, d), out = heads(saved.attention);
-    const tuttiTensor_t lse = tuttiVectorOf(saved.lse.data() + g * tokens_ * group, kType<T>, tokens_ * group);
-    if (dqkv == nullptr) {
-      call(tuttiAttentionForward(&s, &kernels, &q, &k, &v, &out, &lse));
-      continue;
-    }
-    const tuttiTensor_t dq = part(*dqkv, 0, group * d), dk = part(*dqkv, group * d, d);
-    const tuttiTensor_t dv = part(*dqkv, (group + 1) * d, d), dout = heads(*dattention);
-    call(tuttiAttentionBackward(&s, &kernels, &q, &k, &v, &out, &lse, &dout, &dq, &dk, &dv));
-  }
 }
 
 template <class T>
@@ -341,6 +315,21 @@ void Model<T>::blockBackward(const Block& b, Saved& s, Buffer& dx, Storage& stor
 }
 
 template <class T>
+double Model<T>::meanOf(const Buffer& losses) {
+  const int n = invariant_ ? spLeaves_ / otherRanks_ : 1;
+  std::vector<int64_t> cuts(static_cast<size_t>(n) + 1), runs;
+  call(tuttiSplitEven(tokens_, 1, n, nullptr, cuts.data()));
+  std::vector<double> leaves(static_cast<size_t>(n));
+  for (size_t l = 0; l < leaves.size(); ++l) {
+    for (int64_t t = cuts[l]; t < cuts[l + 1]; ++t) leaves[l] += static_cast<double>(losses[static_cast<size_t>(t)]);
+  }
+  for (int r = 0; r <= otherRanks_; ++r) runs.push_back(static_cast<int64_t>(r) * n);
+  double sum = 0;
+  call(tuttiTreeAllReduce(leaves.data(), &sum, 1, tuttiFloat64, runs.data(), others_.both));
+  return sum / static_cast<double>(wholeTokens_);
+}
+
+template <class T>
 double Model<T>::forward(int slotNumber, const int32_t* ids, const int32_t* targets, const T* in, T* out,
                          Storage& storage) {
   if (slots_.size() <= static_cast<size_t>(slotNumber)) slots_.resize(static_cast<size_t>(slotNumber) + 1);
@@ -379,11 +368,9 @@ double Model<T>::forward(int slotNumber, const int32_t* ids, const int32_t* targ
   call(tuttiLayerNorm(&tx, &gamma, &beta, &normed));
   call(tuttiLinearForward(head_, tokens_, &normed, &w, nullptr, &logits));
   call(tuttiVocabCrossEntropy(tp_, vocabulary_.data(), &logits, &target, &loss, &logits,
-                              1 / static_cast<double>(tokens_)));
+                              1 / static_cast<double>(wholeTokens_)));
   storage.reshard(unit, true);
-  double sum = 0;
-  for (const T l : losses) sum += static_cast<double>(l);
-  return sum / static_cast<double>(tokens_);
+  return meanOf(losses);
 }
 
 template <class T>
@@ -423,29 +410,6 @@ void Model<T>::backward(int slotNumber, const int32_t* ids, const T* dout, T* di
   } else {
     std::copy(dx.begin(), dx.end(), din);
   }
-}
-
-template <class T>
-tuttiTraffic_t Model<T>::traffic() const {
-  tuttiTraffic_t counted = TUTTI_TRAFFIC_INITIALIZER;
-  call(tuttiTpTraffic(tp_, &counted, 0));
-  return counted;
-}
-
-template <class T>
-tuttiTraffic_t Model<T>::expected() const {
-  tuttiTraffic_t sum = TUTTI_TRAFFIC_INITIALIZER;
-  for (const Block& b : blocks_) {
-    for (tuttiLinear_t linear : {b.qkv, b.proj, b.up, b.down}) {
-      call(tuttiLinearPredict(linear, tokens_, kType<T>, 3, &sum));
-    }
-  }
-  if (stage_.first) call(tuttiVocabPredict(tp_, tokens_, shape_.width, kType<T>, 3, &sum));
-  if (stage_.last) {
-    call(tuttiLinearPredict(head_, tokens_, kType<T>, 3, &sum));
-    call(tuttiVocabPredict(tp_, tokens_, shape_.width, kType<T>, 4, &sum));
-  }
-  return sum;
 }
 
 template class Model<float>;

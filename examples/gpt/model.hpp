@@ -9,6 +9,7 @@
 
 #include "examples/gpt/layout.hpp"
 #include "examples/gpt/parameters.hpp"
+#include "tutti/parallel/sp.h"
 #include "tutti/parallel/tp.h"
 
 namespace gpt {
@@ -30,12 +31,19 @@ struct Stage {
   bool first = true, last = true;
 };
 
+/// Ranks that have other tokens of the same sequences; NULL: none.
+struct TokenGroups {
+  tuttiComm_t ulysses = nullptr, ring = nullptr, both = nullptr;
+  int tokens = 0;  // tuttiTokens_t
+};
+
 /// This rank's part of one stage.  T is float, or double to check gradients with.
 template <class T>
 class Model {
  public:
   /// comm: the tensor-parallel group, NULL for one rank.
-  Model(const Shape& shape, const Stage& stage, tuttiComm_t comm, bool sequence, const Run& run, bool tied = false);
+  Model(const Shape& shape, const Stage& stage, tuttiComm_t comm, bool sequence, const Run& run, bool tied = false,
+        const TokenGroups& others = {});
   ~Model();
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
@@ -55,6 +63,8 @@ class Model {
   /// weights = false: gradients of parameters wait for backwardWeight.
   void backward(int slot, const int32_t* ids, const T* dout, T* din, Storage& storage, bool weights = true);
   void backwardWeight(int slot);
+  /// Of a whole micro-batch, the tokens that this rank has.
+  std::vector<int32_t> ownTokens(const std::vector<int32_t>& whole) const;
 
   /// What went through the tensor-parallel group, and what a micro-batch should cause there.
   tuttiTraffic_t traffic() const;
@@ -67,6 +77,7 @@ class Model {
   };
   struct Saved {
     std::vector<T> in, normed, qkv, attention, lse, middle, normed2, up, gelu;
+    std::vector<T> kept;  // of tuttiSp_t, which has these instead of lse
   };
   struct Slot {
     std::vector<Saved> blocks;
@@ -85,12 +96,16 @@ class Model {
                       int64_t outputs, Buffer& dx, Storage& storage);
   /// Now, or in backwardWeight.
   void addGradients(std::function<void()> task);
+  void cutTokens(const TokenGroups& others, const Run& run);
+  void attendOverRanks();
   void attention(Saved& saved, Buffer* dqkv, Buffer* dattention);
+  void attentionOverRanks(Saved& saved, Buffer* dqkv, Buffer* dattention);
   void normBackward(Buffer& x, size_t gamma, Buffer& dy, Buffer& dx, Storage& storage);
   /// gradient += the sum over this group's tokens; `fill` adds rows [begin, end) of this rank's tokens to a zeroed
   /// leaf.
   template <class Fill>
   void addTokenSums(tuttiTensor_t gradient, const Fill& fill);
+  double meanOf(const Buffer& losses);
   void embed(const int32_t* ids, Buffer& x, Storage& storage);
   void embedBackward(const int32_t* ids, Buffer& dx, Storage& storage);
 
@@ -101,7 +116,12 @@ class Model {
   Mistake mistake_;
   int rank_ = 0, nRanks_ = 1;
   tuttiTp_t tp_ = nullptr;
-  int64_t tokens_, ownTokens_, firstToken_ = 0;
+  TokenGroups others_;
+  int otherRanks_ = 1, otherRank_ = 0;  // that have other tokens
+  tuttiSp_t sp_ = nullptr;              // where tokens lie on several ranks, and layout-invariant
+  int spLeaves_ = 0;
+  std::vector<int64_t> positions_;  // of this rank's tokens, in all sequences of a micro-batch
+  int64_t wholeTokens_, tokens_, ownTokens_, firstToken_ = 0;
   int64_t groups_ = 0;                       // of heads, on this rank
   std::vector<int64_t> vocabulary_;          // cuts
   std::vector<int64_t> leafRuns_, rowCuts_;  // leaves of tokens: whose, and where they lie here

@@ -8,10 +8,21 @@
 #include "examples/gpt/call.hpp"
 #include "examples/gpt/train.hpp"
 #include "tutti/parallel/kernels.h"
+#include "tutti/parallel/sp.h"
 
 namespace {
 
 using namespace gpt;
+
+/// Tokens over ranks; layout-invariant rings have contiguous tokens.
+Layout over(const char* name, int tp, int ulysses, int ring, int pp, int dp, int tokens = tuttiTokensContiguous,
+            int zero = -1) {
+  Layout l{name, tp, pp, dp, false, zero};
+  l.ulysses = ulysses;
+  l.ring = ring;
+  l.tokens = tokens;
+  return l;
+}
 
 const std::vector<Layout> kLayouts = {
     {"dp 2", 1, 1, 2},
@@ -41,6 +52,14 @@ const std::vector<Layout> kLayouts = {
     {"tp 2 x dp 2", 2, 1, 2},
     {"tp 2 x zero 1, 2", 2, 1, 2, false, 1},
     {"tp 2, sequence x zero 3, 2", 2, 1, 2, true, 3},
+    over("ulysses 2", 1, 2, 1, 1, 1),
+    over("ulysses 4", 1, 4, 1, 1, 1),
+    over("ring 2, zigzag", 1, 1, 2, 1, 1, tuttiTokensZigzag),
+    over("ring 4, striped", 1, 1, 4, 1, 1, tuttiTokensStriped),
+    over("ulysses 2 x ring 2", 1, 2, 2, 1, 1),
+    over("ring 2 x zero 2, 2", 1, 1, 2, 1, 2, tuttiTokensContiguous, 2),
+    over("tp 2 x ulysses 2 x pp 2 x dp 2", 2, 2, 1, 2, 2),
+    over("tp 2 x ring 2 x pp 2 x dp 2", 2, 1, 2, 2, 2, tuttiTokensZigzag),
     {"tied, pp 2", 1, 2, 1, false, -1, "1f1b", 1, true},
     {"tied, tp 2 x pp 2 x dp 2", 2, 2, 2, false, -1, "1f1b", 1, true},
 };

@@ -9,50 +9,11 @@
 #include <thread>
 
 #include "examples/gpt/call.hpp"
-#include "examples/gpt/storage.hpp"
-#include "tutti/parallel/grid.h"
+#include "examples/gpt/parts.hpp"
 #include "tutti/parallel/pp.h"
-#include "tutti/parallel/sums.h"
 
 namespace gpt {
 namespace {
-
-/// A grid and the groups of it that have more than one rank.
-class Groups {
- public:
-  Groups(const Layout& layout, tuttiComm_t world) : world_(world) {
-    if (world == nullptr) return;
-    const std::string axes =
-        "tp=" + std::to_string(layout.tp) + ",pp=" + std::to_string(layout.pp) + ",dp=" + std::to_string(layout.dp);
-    call(tuttiGridCreate(&grid_, world, axes.c_str(), nullptr));
-    tp = layout.tp > 1 ? along("tp") : nullptr;
-    pp = layout.pp > 1 ? along("pp") : nullptr;
-    dp = layout.dp > 1 ? along("dp") : nullptr;
-    call(tuttiGridCoordinate(grid_, "tp", -1, &tpRank));
-    call(tuttiGridCoordinate(grid_, "pp", -1, &ppRank));
-    call(tuttiGridCoordinate(grid_, "dp", -1, &dpRank));
-  }
-  ~Groups() { tuttiGridDestroy(grid_); }
-  Groups(const Groups&) = delete;
-  Groups& operator=(const Groups&) = delete;
-
-  template <class T>
-  void sum(T* data, size_t count, tuttiDataType_t dtype) const {
-    if (world_ == nullptr || count == 0) return;
-    callComm(tuttiAllReduce(data, data, count, dtype, tuttiSum, world_, nullptr), world_);
-  }
-  tuttiComm_t tp = nullptr, pp = nullptr, dp = nullptr;
-  int tpRank = 0, ppRank = 0, dpRank = 0;
-
- private:
-  tuttiComm_t along(const char* axis) {
-    tuttiComm_t comm = nullptr;
-    call(tuttiGridGroup(grid_, axis, &comm));
-    return comm;
-  }
-  tuttiComm_t world_;
-  tuttiGrid_t grid_ = nullptr;
-};
 
 struct Tokens {
   std::vector<int32_t> ids, targets;
@@ -73,27 +34,6 @@ Tokens tokensOf(const Shape& shape, const std::string& text, int step, int index
   }
   return t;
 }
-
-/// The mistake of Mistake::SwappedGradients: two norms' gradients in each other's place.
-class SwappedNorms final : public Storage {
- public:
-  SwappedNorms(Storage& real, const std::vector<Parameter>& parameters) : real_(real) {
-    for (size_t p = 0; p < parameters.size(); ++p) {
-      if (parameters[p].name == "norm1.gamma") a_ = p;
-      if (parameters[p].name == "norm2.gamma") b_ = p;
-    }
-  }
-  tuttiTensor_t value(size_t p) override { return real_.value(p); }
-  tuttiTensor_t gradient(size_t p) override { return real_.gradient(other(p)); }
-  void unshard(int unit) override { real_.unshard(unit); }
-  void reshard(int unit, bool afterForward) override { real_.reshard(unit, afterForward); }
-  void ready(size_t p) override { real_.ready(other(p)); }
-
- private:
-  size_t other(size_t p) const { return p == a_ ? b_ : p == b_ ? a_ : p; }
-  Storage& real_;
-  size_t a_ = 0, b_ = 0;
-};
 
 /// The values that this rank answers for, by their place in the whole model.
 void collect(const Model<float>& model, Trainer& trainer, Outcome* outcome) {
@@ -146,6 +86,9 @@ struct Part {
   int stage = 0;
   std::unique_ptr<Model<float>> model;
   std::unique_ptr<Trainer> trainer;
+  std::unique_ptr<TokenSums> sums;  // where other ranks have other tokens
+
+  Storage& storage() { return sums != nullptr ? static_cast<Storage&>(*sums) : *trainer; }
 };
 
 /// A rank's share of a step.
@@ -172,11 +115,17 @@ class Rank {
       const bool early = run.mistake == Mistake::ShiftedStage && s > 0 && s + 1 == stages;
       const Stage stage{cuts[static_cast<size_t>(s)] - early, cuts[static_cast<size_t>(s) + 1], s == 0,
                         s + 1 == stages};
-      auto model = std::make_unique<Model<float>>(shape, stage, groups_.tp, layout.sequence, run, layout.tied);
+      auto model =
+          std::make_unique<Model<float>>(shape, stage, groups_.tp, layout.sequence, run, layout.tied, groups_.others);
       auto trainer = makeTrainer<float>(model->parameters(), {layout.zero, count_, run.invariant, run.learningRate,
                                                               run.clip, overlap, run.mistake != Mistake::SumForAverage,
                                                               run.mistake == Mistake::ReusedBucket, groups_.dp, world});
-      parts_.push_back({s, std::move(model), std::move(trainer)});
+      parts_.push_back({s, std::move(model), std::move(trainer), nullptr});
+      Part& part = parts_.back();
+      if (groups_.others.both != nullptr) {
+        part.sums =
+            std::make_unique<TokenSums>(*part.trainer, part.model->parameters(), groups_.others.both, run.invariant);
+      }
     }
     last_ = stages - 1;
     tuttiStages_t calls = TUTTI_STAGES_INITIALIZER;
@@ -285,25 +234,28 @@ class Rank {
     throw std::logic_error("the stage is not here");
   }
   bool odd(int micro) const { return groups_.dpRank == 1 && micro == 0; }  // where mistakes are made
-  Tokens tokens(int micro) const {
-    return tokensOf(shape_, text_, step_, odd(micro) && run_.mistake == Mistake::ReusedTokens ? 0 : first_ + micro);
+  Tokens tokens(int micro, const Model<float>& model) const {
+    const bool reused = odd(micro) && run_.mistake == Mistake::ReusedTokens;
+    const Tokens whole = tokensOf(shape_, text_, step_, reused ? 0 : first_ + micro);
+    return {model.ownTokens(whole.ids), model.ownTokens(whole.targets)};
   }
 
   void forward(int stage, int micro, const void* in, void* out) {
     Part& p = partOf(stage);
-    const Tokens t = tokens(micro);
+    const Tokens t = tokens(micro, *p.model);
     const double loss = p.model->forward(micro, t.ids.data(), t.targets.data(), static_cast<const float*>(in),
-                                         static_cast<float*>(out), *p.trainer);
-    if (stage == last_ && groups_.tpRank == 0) losses_[static_cast<size_t>(first_ + micro)] = loss;
+                                         static_cast<float*>(out), p.storage());
+    if (stage == last_ && groups_.tpRank == 0 && groups_.tokenRank == 0)
+      losses_[static_cast<size_t>(first_ + micro)] = loss;
   }
   void backward(int stage, int micro, const void* dout, void* din, bool weights) {
     Part& p = partOf(stage);
-    const Tokens t = tokens(micro);
+    const Tokens t = tokens(micro, *p.model);
     if (weights) p.trainer->begin();
     if (odd(micro) && run_.mistake == Mistake::SkippedMicroBatch) return;
-    SwappedNorms swapped(*p.trainer, p.model->parameters());
+    SwappedNorms swapped(p.storage(), p.model->parameters());
     const bool swap = odd(micro) && run_.mistake == Mistake::SwappedGradients;
-    Storage& storage = swap ? static_cast<Storage&>(swapped) : *p.trainer;
+    Storage& storage = swap ? static_cast<Storage&>(swapped) : p.storage();
     p.model->backward(micro, t.ids.data(), static_cast<const float*>(dout), static_cast<float*>(din), storage, weights);
     if (groups_.dpRank == 1 && run_.mistake == Mistake::ReusedBucket) {
       static_cast<float*>(p.trainer->gradient(0).data)[0] += 1;

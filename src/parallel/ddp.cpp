@@ -207,13 +207,20 @@ class DdpOf final : public tuttiDdp {
     if (tuttiTensorHash(&flat, 1, 0, &hash) != tuttiSuccess) fail(tuttiInternalError, tuttiParallelGetLastError());
     return hash;
   }
-  /// Nobody wrote to what was ready in the last micro-batch.
+  /// Nobody wrote to what was ready in the last micro-batch; all ranks hear of it.
   void checkGuards() {
-    for (size_t p = 0; p < values_.size() && config_.guard && microBatch_ > 0; ++p) {
-      if (!isReady_[p] || guards_[p] == bitsOf(p)) continue;
-      fail(tuttiInvalidUsage, "the gradient of parameter ", p,
-           " was written after tuttiDdpGradReady, which gave it away");
+    if (!config_.guard) return;
+    int64_t written = -1;
+    for (size_t p = 0; p < values_.size() && microBatch_ > 0; ++p) {
+      if (isReady_[p] && guards_[p] != bitsOf(p)) written = static_cast<int64_t>(p);
     }
+    int64_t most = written;
+    const tuttiTraffic_t counted = group_.traffic;
+    group_.allReduce(&most, 1, tuttiInt64, tuttiMax);
+    group_.traffic = counted;
+    if (most < 0) return;
+    fail(tuttiInvalidUsage, "the gradient of parameter ", most, " was written after tuttiDdpGradReady",
+         written < 0 ? " on another rank" : ", which gave it away");
   }
 
   void start() {

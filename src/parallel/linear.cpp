@@ -105,7 +105,7 @@ void columnBackward(tuttiLinear& l, int64_t tokens, const tuttiTensor_t& x, cons
                      {weight + at * w.strides[0], w.strides[0]}, to, l.inputs, l.boundsOf(run));
         });
   }
-  const std::vector<int64_t> tokenLeaves = l.tp->leaves(tokens, 1);
+  const std::vector<int64_t> tokenLeaves = l.tp->leavesOfTokens(tokens);
   if (dw != nullptr) {
     const Matrix<const T> all = allTokens<T>(*l.tp, tokens, constant<T>(x), room);
     product<T>(l, true, false, true, l.width(), l.inputs, tokens, {dy.data, dy.stride}, {all.data, all.stride},
@@ -150,7 +150,7 @@ void rowBackward(tuttiLinear& l, int64_t tokens, const tuttiTensor_t& x, const t
                {static_cast<const T*>(w.data), w.strides[0]}, mine, gather ? l.width() : to.stride, {0, l.outputs});
     if (gather) gatherColumns<T>(l.tp->group, {mine, tokens, l.width(), l.width()}, l.cuts.data(), to);
   }
-  const std::vector<int64_t> tokenLeaves = l.tp->leaves(tokens, 1);
+  const std::vector<int64_t> tokenLeaves = l.tp->leavesOfTokens(tokens);
   if (dw != nullptr) {
     product<T>(l, true, false, true, l.outputs, l.width(), tokens, {dy.data, dy.stride}, {in.data, in.stride},
                static_cast<T*>(dw->data), dw->strides[0], tokenLeaves);

@@ -6,30 +6,6 @@
 
 using namespace tutti::parallel;
 
-struct tuttiSp {
-  tuttiSp(tuttiComm_t ulyssesComm, tuttiComm_t ringComm) : ulysses(ulyssesComm), ring(ringComm) {}
-  Group ulysses, ring;
-  tuttiSpConfig_t config = TUTTI_SP_CONFIG_INITIALIZER;
-  HeadPart part;                                // this rank's heads
-  std::vector<std::vector<TokenBlock>> blocks;  // of each rank of the ring
-  std::vector<int64_t> tokenCuts, groupCuts;    // of the ring rank's tokens, and of groups of heads, over ulysses
-  std::unique_ptr<Worker> worker;
-
-  int64_t ringTokens(int rank) const { return tokensIn(blocks[static_cast<size_t>(rank)]); }
-  int64_t whole() const { return ringTokens(ring.rank()); }
-  int64_t own() const {
-    const size_t r = static_cast<size_t>(ulysses.rank());
-    return tokenCuts[r + 1] - tokenCuts[r];
-  }
-  int64_t perGroup() const { return config.heads / config.kvHeads; }
-  int64_t queryColumns() const { return part.shape.heads * config.headDim; }
-  int64_t keyColumns() const { return part.shape.kvHeads * config.headDim; }
-  size_t querySize() const { return static_cast<size_t>(config.batch * whole() * queryColumns()); }
-  size_t keySize(int rank) const { return static_cast<size_t>(config.batch * ringTokens(rank) * keyColumns()); }
-  size_t lseSize() const { return static_cast<size_t>(config.batch * whole() * part.shape.heads); }
-  size_t savedSize() const { return 2 * querySize() + 2 * keySize(ring.rank()) + lseSize(); }
-};
-
 namespace tutti::parallel {
 namespace {
 
@@ -201,7 +177,7 @@ void forward(tuttiSp& sp, const T* q, const T* k, const T* v, T* out, T* room) {
   std::fill_n(s.lse, sp.lseSize(), -std::numeric_limits<T>::infinity());
   const int me = sp.ring.rank(), n = sp.ring.size();
   const Tokens<T> queries = ofRank(sp, me, s.q, true), outs = ofRank(sp, me, s.out, true);
-  if (sp.config.gather && n > 1) {
+  if (sp.gathers() && n > 1) {
     const Gathered g = gatheredBlocks(sp);
     std::vector<T> keys = gatherKeys<T>(sp, g, s.k), values = gatherKeys<T>(sp, g, s.v);
     const auto all = [&](std::vector<T>& x) {
@@ -223,6 +199,39 @@ void forward(tuttiSp& sp, const T* q, const T* k, const T* v, T* out, T* room) {
   exchange(sp, true, sp.perGroup() * d, s.out, out);
 }
 
+/// Gradients of keys and values are sums over leaves of queries, added along the tree wherever the leaves are.
+template <class T>
+void backwardInLeaves(tuttiSp& sp, const Saved<T>& s, Tokens<T> outs, Tokens<T> douts, Tokens<T> dqs,
+                      std::vector<T>& home) {
+  const Gathered g = gatheredBlocks(sp);
+  std::vector<T> keys = gatherKeys<T>(sp, g, s.k), values = gatherKeys<T>(sp, g, s.v);
+  const size_t me = static_cast<size_t>(sp.ring.rank());
+  const LeafRange run{sp.leafRuns[me], sp.leafRuns[me + 1]};
+  LeafCounter<T> dk(sp.config.leaves, run, keys.size()), dv(sp.config.leaves, run, keys.size());
+  std::vector<T> leafK(keys.size()), leafV(keys.size()), ranks(keys.size());
+  const auto all = [&](std::vector<T>& x) {
+    return Tokens<T>{&g.blocks, x.data(), sp.config.sequence, sp.keyColumns()};
+  };
+  const int64_t first = sp.leafCuts[static_cast<size_t>(run.begin)];
+  for (int64_t leaf = run.begin; leaf < run.end; ++leaf) {
+    const int64_t begin = sp.leafCuts[static_cast<size_t>(leaf)], end = sp.leafCuts[static_cast<size_t>(leaf) + 1];
+    const std::vector<TokenBlock> block = {{begin - first, end - begin, begin, 1}};
+    const auto part = [&](Tokens<T> t) { return Tokens<T>{&block, t.data, t.tokens, t.columns}; };
+    std::fill(leafK.begin(), leafK.end(), T(0));
+    std::fill(leafV.begin(), leafV.end(), T(0));
+    attendBackward<T>(sp.part, part(ofRank(sp, sp.ring.rank(), s.q, true)), all(keys), all(values), part(outs), s.lse,
+                      part(douts), part(dqs), all(leafK), all(leafV));
+    bySequence(sp, ranks, leafK.data(), true);
+    dk.add(ranks.data(), 0, ranks.size());
+    dk.advance();
+    bySequence(sp, ranks, leafV.data(), true);
+    dv.add(ranks.data(), 0, ranks.size());
+    dv.advance();
+  }
+  sp.ring.treeReduceScatter(dk.sums(), home.data(), sp.leafRuns.data(), g.cuts.data());
+  sp.ring.treeReduceScatter(dv.sums(), home.data() + sp.keySize(sp.ring.rank()), sp.leafRuns.data(), g.cuts.data());
+}
+
 template <class T>
 void backward(tuttiSp& sp, const T* room, const T* doutHere, T* dqHere, T* dkHere, T* dvHere) {
   const Saved<T> s(sp, const_cast<T*>(room));
@@ -232,7 +241,9 @@ void backward(tuttiSp& sp, const T* room, const T* doutHere, T* dqHere, T* dkHer
   exchange(sp, false, sp.perGroup() * d, doutHere, dout.data());
   const Tokens<T> queries = ofRank(sp, me, s.q, true), outs = ofRank(sp, me, s.out, true);
   const Tokens<T> douts = ofRank(sp, me, dout.data(), true), dqs = ofRank(sp, me, dq.data(), true);
-  if (sp.config.gather && n > 1) {
+  if (sp.inLeaves()) {
+    backwardInLeaves<T>(sp, s, outs, douts, dqs, home);
+  } else if (sp.config.gather && n > 1) {
     const Gathered g = gatheredBlocks(sp);
     std::vector<T> keys = gatherKeys<T>(sp, g, s.k), values = gatherKeys<T>(sp, g, s.v);
     std::vector<T> dk(keys.size()), dv(keys.size()), ranks(keys.size());
@@ -269,43 +280,12 @@ void backward(tuttiSp& sp, const T* room, const T* doutHere, T* dqHere, T* dkHer
   exchange(sp, true, d, home.data() + sp.keySize(me), dvHere);
 }
 
-void predict(const tuttiSp& sp, size_t one, tuttiTraffic_t& traffic) {
-  const size_t r = static_cast<size_t>(sp.ulysses.rank());
-  const int64_t mine = sp.groupCuts[r + 1] - sp.groupCuts[r], others = sp.groupCuts.back() - mine;
-  const uint64_t d = static_cast<uint64_t>(sp.config.headDim), batch = static_cast<uint64_t>(sp.config.batch);
-  const uint64_t away = batch * static_cast<uint64_t>(sp.own() * others) * d * one;  // per column of a group
-  const uint64_t home = batch * static_cast<uint64_t>((sp.whole() - sp.own()) * mine) * d * one;
-  const uint64_t wide = static_cast<uint64_t>(sp.perGroup());
-  if (sp.ulysses.size() > 1) {
-    for (const uint64_t bytes : {wide * away, away, away, wide * home, wide * away, wide * home, home, home}) {
-      countCall(traffic, tuttiCallAllToAllv, sp.ulysses.size(), bytes);
-    }
-  }
-  const int n = sp.ring.size(), me = sp.ring.rank();
-  if (n == 1) return;
-  if (sp.config.gather) {
-    uint64_t all = 0;
-    for (int rank = 0; rank < n; ++rank) all += sp.keySize(rank) * one;
-    for (int i = 0; i < 4 && all > 0; ++i) countCall(traffic, tuttiCallAllGather, n, all);
-    for (int i = 0; i < 2 && all > 0; ++i) countCall(traffic, tuttiCallReduceScatter, n, all);
-    return;
-  }
-  const auto hops = [&](int count) {
-    for (int hop = 0; hop < count; ++hop) {
-      countCall(traffic, tuttiCallSend, n, 2 * sp.keySize((me + n - hop) % n) * one);
-      countCall(traffic, tuttiCallRecv, n, 2 * sp.keySize((me + 2 * n - hop - 1) % n) * one);
-    }
-  };
-  hops(n - 1);  // forward
-  hops(n - 1);  // backward
-  hops(n);      // gradients, which go all the way home
-}
-
 void checkConfig(const tuttiSpConfig_t& c, int nRanks) {
   require(c.sequence >= nRanks && c.batch >= 0, "a sequence of ", c.sequence, " tokens over ", nRanks, " ranks");
   require(c.kvHeads >= 1 && c.heads >= 1 && c.heads % c.kvHeads == 0 && c.headDim >= 1, c.heads, " heads, ", c.kvHeads,
           " of keys, of ", c.headDim);
   require(c.tokens >= tuttiTokensContiguous && c.tokens <= tuttiTokensStriped, "tokens is ", c.tokens);
+  require(c.leaves >= 0 && c.leaves <= 1024, "leaves is ", c.leaves, "; 0 to 1024");
   require(!c.gather || c.tokens == tuttiTokensContiguous, "gathered keys take contiguous tokens");
 }
 
@@ -323,6 +303,7 @@ tuttiResult_t tuttiSpCreate(tuttiSp_t* sp, tuttiComm_t ulysses, tuttiComm_t ring
     for (int r = 0; r < made->ring.size(); ++r) {
       made->blocks.push_back(tokenBlocks(c.tokens, c.sequence, r, made->ring.size()));
     }
+    if (c.leaves > 0) cutIntoLeaves(*made);
     made->tokenCuts = evenCuts(made->whole(), 1, made->ulysses.size());
     made->groupCuts = evenCuts(c.kvHeads, 1, made->ulysses.size());
     const size_t me = static_cast<size_t>(made->ulysses.rank());
@@ -410,7 +391,7 @@ tuttiResult_t tuttiSpTraffic(tuttiSp_t sp, tuttiDataType_t dtype, tuttiTraffic_t
     addTraffic(both, sp->ring.traffic);
     if (counted != nullptr) giveTraffic(both, counted);
     if (expected == nullptr) return;
-    predict(*sp, bytesOf(dtype), formula);
+    predictSp(*sp, bytesOf(dtype), formula);
     giveTraffic(formula, expected);
   });
 }

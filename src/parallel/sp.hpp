@@ -48,3 +48,39 @@ void attendBackward(const HeadPart& part, Tokens<T> q, Tokens<T> k, Tokens<T> v,
 int64_t visibleEntries(const std::vector<TokenBlock>& queries, const std::vector<TokenBlock>& keys, bool causal);
 
 }  // namespace tutti::parallel
+
+struct tuttiSp {
+  tuttiSp(tuttiComm_t ulyssesComm, tuttiComm_t ringComm) : ulysses(ulyssesComm), ring(ringComm) {}
+  tutti::parallel::Group ulysses, ring;
+  tuttiSpConfig_t config = TUTTI_SP_CONFIG_INITIALIZER;
+  tutti::parallel::HeadPart part;                                // this rank's heads
+  std::vector<std::vector<tutti::parallel::TokenBlock>> blocks;  // of each rank of the ring
+  std::vector<int64_t> tokenCuts, groupCuts;  // of the ring rank's tokens, and of groups of heads, over ulysses
+  std::unique_ptr<tutti::parallel::Worker> worker;
+  std::vector<int64_t> leafCuts, leafRuns;  // with leaves: of the sequence; of leaves over the ring's ranks
+
+  bool inLeaves() const { return config.leaves > 0; }
+  bool gathers() const { return config.gather || inLeaves(); }
+  int64_t ringTokens(int rank) const { return tutti::parallel::tokensIn(blocks[static_cast<size_t>(rank)]); }
+  int64_t whole() const { return ringTokens(ring.rank()); }
+  int64_t own() const {
+    const size_t r = static_cast<size_t>(ulysses.rank());
+    return tokenCuts[r + 1] - tokenCuts[r];
+  }
+  int64_t perGroup() const { return config.heads / config.kvHeads; }
+  int64_t queryColumns() const { return part.shape.heads * config.headDim; }
+  int64_t keyColumns() const { return part.shape.kvHeads * config.headDim; }
+  size_t querySize() const { return static_cast<size_t>(config.batch * whole() * queryColumns()); }
+  size_t keySize(int rank) const { return static_cast<size_t>(config.batch * ringTokens(rank) * keyColumns()); }
+  size_t lseSize() const { return static_cast<size_t>(config.batch * whole() * part.shape.heads); }
+  size_t savedSize() const { return 2 * querySize() + 2 * keySize(ring.rank()) + lseSize(); }
+};
+
+namespace tutti::parallel {
+
+/// The formula of tuttiSpTraffic for elements of `one` bytes.
+void predictSp(const tuttiSp& sp, size_t one, tuttiTraffic_t& traffic);
+/// leafCuts and leafRuns; throws tuttiInvalidArgument where the ring's ranks are not cut at leaves.
+void cutIntoLeaves(tuttiSp& sp);
+
+}  // namespace tutti::parallel

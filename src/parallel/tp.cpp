@@ -10,6 +10,10 @@ std::vector<int64_t> tuttiTp::leaves(int64_t total, int64_t unit) const {
   return evenCuts(total, unit, invariant() ? config.leaves : 1);
 }
 
+std::vector<int64_t> tuttiTp::leavesOfTokens(int64_t tokens) const {
+  return evenCuts(tokens, 1, !invariant() ? 1 : config.tokenLeaves > 0 ? config.tokenLeaves : config.leaves);
+}
+
 std::vector<int64_t> tuttiTp::leafRuns() const { return evenCuts(config.leaves, 1, group.size()); }
 
 std::vector<int64_t> tuttiTp::split(int64_t total, int64_t unit) const {
@@ -179,6 +183,7 @@ tuttiResult_t tuttiTpCreate(tuttiTp_t* tp, tuttiComm_t comm, const tuttiTpConfig
     made->config = takeConfig(config, made->config, "config");
     const tuttiTpConfig_t& c = made->config;
     require(c.numerics == tuttiNumericsFast || c.numerics == tuttiNumericsLayoutInvariant, "numerics is ", c.numerics);
+    require(c.tokenLeaves >= 0 && c.tokenLeaves <= 1024, "tokenLeaves is ", c.tokenLeaves, "; 0 to 1024");
     require(c.leaves >= 1 && c.leaves <= 1024, "leaves is ", c.leaves, "; 1 to 1024");
     require(c.tiles >= 1 && c.tiles <= 1024, "tiles is ", c.tiles, "; 1 to 1024");
     if (c.kernels != nullptr) {

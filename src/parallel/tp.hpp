@@ -21,6 +21,7 @@ struct tuttiTp {
   bool sequence() const { return config.sequenceParallel != 0 && group.size() > 1; }
   /// Leaves of a sum over `total` items in units; one in fast mode.
   std::vector<int64_t> leaves(int64_t total, int64_t unit) const;
+  std::vector<int64_t> leavesOfTokens(int64_t tokens) const;
   /// Leaves of each rank, [nRanks + 1].
   std::vector<int64_t> leafRuns() const;
   std::vector<int64_t> split(int64_t total, int64_t unit) const;

@@ -69,9 +69,24 @@ void embedBackward(tuttiTp& tp, const int64_t* cuts, Ids ids, const tuttiTensor_
     tp.group.allGather(room.data(), slices.data(), dtypeOf<T>());
     from = room.data();
   }
-  for (int64_t t = 0; t < ids.count; ++t) {
-    if (ids.data[t] < cuts[rank] || ids.data[t] >= cuts[rank + 1]) continue;
-    addInto(matrixOf<T>(dtable).row(ids.data[t] - cuts[rank]), from + t * width, static_cast<size_t>(width));
+  const auto add = [&](int64_t begin, int64_t end, Matrix<T> to) {
+    for (int64_t t = begin; t < end; ++t) {
+      if (ids.data[t] < cuts[rank] || ids.data[t] >= cuts[rank + 1]) continue;
+      addInto(to.row(ids.data[t] - cuts[rank]), from + t * width, static_cast<size_t>(width));
+    }
+  };
+  const std::vector<int64_t> bounds = tp.leavesOfTokens(ids.count);
+  const Matrix<T> table = matrixOf<T>(dtable);
+  if (bounds.size() == 2) return add(0, ids.count, table);
+  // Sums over tokens, of which other ranks may have more: by leaves.
+  const size_t count = static_cast<size_t>(table.rows * width), nLeaves = bounds.size() - 1;
+  std::vector<T> leaves(nLeaves * count);
+  for (size_t l = 0; l < nLeaves; ++l) {
+    add(bounds[l], bounds[l + 1], {leaves.data() + l * count, table.rows, width, width});
+  }
+  treeSum(leaves.data(), static_cast<int64_t>(nLeaves), count);
+  for (int64_t r = 0; r < table.rows; ++r) {
+    addInto(table.row(r), leaves.data() + r * width, static_cast<size_t>(width));
   }
 }
 

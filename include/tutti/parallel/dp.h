@@ -48,7 +48,7 @@ typedef struct {
   size_t bucketBytes; /* at least that much per bucket; 0: where the planner's bandwidth reaches 80 % of its best */
   size_t firstBucketBytes; /* of the first to be ready, which should leave early; 0: min(1 MiB, bucketBytes) */
   int guard; /* 1: to find mistakes: nothing overlaps, and tuttiDdpFinish refuses gradients that were written after
-                their tuttiDdpGradReady (tuttiInvalidUsage on the rank that did it).  Default 0 */
+                their tuttiDdpGradReady (tuttiInvalidUsage on all ranks).  Default 0 */
 } tuttiDdpConfig_t;
 
 #define TUTTI_DDP_CONFIG_INITIALIZER \

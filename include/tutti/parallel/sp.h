@@ -34,10 +34,13 @@ typedef struct {
   int gather;                    /* 1: keys and values are gathered, not passed round; contiguous tokens only */
   int overlap;                   /* 1 (default): the next keys and values travel while this rank computes */
   const tuttiKernels_t* kernels; /* NULL: tuttiKernelsFast */
+  /* 0 (default): fast.  Else the same bits for any division: keys and values are gathered, their gradients summed over
+   * that many leaves of queries along the tree of sums.h.  Contiguous tokens; the ring's ranks are cut at leaves */
+  int leaves;
 } tuttiSpConfig_t;
 
 #define TUTTI_SP_CONFIG_INITIALIZER \
-  { sizeof(tuttiSpConfig_t), 0, 1, 0, 0, 0, 1, 0, tuttiTokensContiguous, 0, 1, NULL }
+  { sizeof(tuttiSpConfig_t), 0, 1, 0, 0, 0, 1, 0, tuttiTokensContiguous, 0, 1, NULL, 0 }
 
 /** ulysses, ring  the groups along the two axes; NULL: none.  The sequence is divided over the ring's ranks, and each
  * part contiguously over the ranks of its ulysses group.  Calls on ring come from a thread of sp's while a call runs.

@@ -24,10 +24,12 @@ typedef struct {
                            At most that many ranks get a part of anything.  Default 8 */
   int tiles;            /* fast: sums go out in that many parts, each while the next part's product is computed */
   const tuttiKernels_t* kernels; /* NULL: tuttiKernelsFast; layout-invariant products are always Tutti's own */
+  int tokenLeaves; /* layout-invariant: leaves of sums over tokens, where ranks outside of tp have the other tokens:
+                      leaves over the number of those ranks.  0 (default): leaves */
 } tuttiTpConfig_t;
 
 #define TUTTI_TP_CONFIG_INITIALIZER \
-  { sizeof(tuttiTpConfig_t), tuttiNumericsFast, 0, 8, 1, NULL }
+  { sizeof(tuttiTpConfig_t), tuttiNumericsFast, 0, 8, 1, NULL, 0 }
 
 /** comm NULL: one rank that holds everything.  config may be NULL.  Calls on comm come from a thread of tp's while a
  * call below runs with tiles > 1. */

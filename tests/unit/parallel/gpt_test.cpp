@@ -95,6 +95,34 @@ TEST_CASE("layouts agree with one rank: every bit in layout-invariant mode, clos
   }
 }
 
+TEST_CASE("ranks over tokens have one rank's bits; a wrong mask shows") {
+  const auto train = [](bool invariant, int tp, int ulysses, int ring, int pp, int tokens, Mistake mistake) {
+    Shape shape = tiny();
+    shape.perMicroBatch = 1;
+    shape.heads = shape.kvHeads = 4;
+    Layout l{"tokens", tp, pp, 1};
+    l.ulysses = ulysses;
+    l.ring = ring;
+    l.tokens = tokens;
+    return trainOnThreads(shape, l, runOf(invariant, 3, mistake), text());
+  };
+  const Outcome one = train(true, 1, 1, 1, 1, 0, Mistake::None), fast = train(false, 1, 1, 1, 1, 0, Mistake::None);
+  struct Row {
+    int tp, ulysses, ring, pp, tokens;
+  };
+  for (const Row& row : {Row{1, 2, 1, 1, 0}, {1, 1, 4, 1, 1}, {2, 2, 1, 1, 0}, {1, 2, 2, 1, 0}, {2, 1, 2, 2, 2}}) {
+    CAPTURE(row.tp, row.ulysses, row.ring, row.pp, row.tokens);
+    const Outcome is = train(true, row.tp, row.ulysses, row.ring, row.pp, row.tokens, Mistake::None);
+    CHECK(is.hash == one.hash);
+    CHECK(is.losses == one.losses);
+    CHECK(is.bytesAgree);
+    const Outcome near = train(false, row.tp, row.ulysses, row.ring, row.pp, row.tokens, Mistake::None);
+    CHECK(near.bytesAgree);
+    for (size_t s = 0; s < 3; ++s) CHECK(std::abs(near.losses[s] - fast.losses[s]) < 1e-6 * fast.losses[s]);
+  }
+  CHECK(train(true, 1, 1, 2, 1, 0, Mistake::WrongMask).hash != one.hash);
+}
+
 TEST_CASE("an embedding that is also the head is the same in every layout; a tie that is not summed shows") {
   const auto hashOf = [](Layout layout, Mistake mistake = Mistake::None) {
     layout.tied = true;

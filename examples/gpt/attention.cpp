@@ -1,0 +1,196 @@
+// Attention of the model: on this rank's heads alone, or with other ranks that have other tokens.
+#include <algorithm>
+#include <stdexcept>
+
+#include "examples/gpt/call.hpp"
+#include "examples/gpt/model.hpp"
+
+namespace gpt {
+namespace {
+
+template <class T>
+constexpr tuttiDataType_t kType = sizeof(T) == 4 ? tuttiFloat32 : tuttiFloat64;
+
+void addTraffic(tuttiTraffic_t& into, const tuttiTraffic_t& more) {
+  for (int c = 0; c < tuttiNumCalls; ++c) {
+    into.calls[c] += more.calls[c];
+    into.bytes[c] += more.bytes[c];
+  }
+  into.wireBytes += more.wireBytes;
+}
+
+}  // namespace
+
+/// Which tokens this rank has.
+template <class T>
+void Model<T>::cutTokens(const TokenGroups& others, const Run& run) {
+  others_ = others;
+  if (others.both != nullptr) {
+    callComm(tuttiCommCount(others.both, &otherRanks_), others.both);
+    callComm(tuttiCommUserRank(others.both, &otherRank_), others.both);
+  }
+  if (otherRanks_ > 1 && sequence_) throw std::runtime_error("tokens are cut over one axis only");
+  if (run.invariant && (run.leaves % otherRanks_ != 0 || (otherRanks_ > 1 && shape_.perMicroBatch > 1))) {
+    throw std::runtime_error("layout-invariant: ranks over tokens divide the leaves, a sequence per micro-batch");
+  }
+  spLeaves_ = run.invariant ? run.leaves : 0;
+  if (otherRanks_ == 1) {
+    for (int64_t t = 0; t < tokens_; ++t) positions_.push_back(t % shape_.sequence);
+    return;
+  }
+  tuttiSpConfig_t config = TUTTI_SP_CONFIG_INITIALIZER;  // of one head: only for the tokens
+  config.sequence = shape_.sequence;
+  config.heads = config.kvHeads = config.headDim = 1;
+  config.tokens = run.invariant ? 0 : others.tokens;
+  tuttiSp_t sp = nullptr;
+  int64_t count = 0;
+  call(tuttiSpCreate(&sp, others.ulysses, others.ring, &config));
+  call(tuttiSpTokens(sp, &count, nullptr));
+  std::vector<int64_t> one(static_cast<size_t>(count));
+  call(tuttiSpTokens(sp, &count, one.data()));
+  call(tuttiSpDestroy(sp));
+  for (int64_t s = 0; s < shape_.perMicroBatch; ++s) positions_.insert(positions_.end(), one.begin(), one.end());
+  tokens_ = static_cast<int64_t>(positions_.size());
+}
+
+template <class T>
+std::vector<int32_t> Model<T>::ownTokens(const std::vector<int32_t>& whole) const {
+  std::vector<int32_t> own;
+  const size_t perSequence = positions_.size() / static_cast<size_t>(shape_.perMicroBatch);
+  for (size_t i = 0; i < positions_.size(); ++i) {
+    own.push_back(whole[i / perSequence * static_cast<size_t>(shape_.sequence) + static_cast<size_t>(positions_[i])]);
+  }
+  return own;
+}
+
+template <class T>
+void Model<T>::attendOverRanks() {
+  if ((otherRanks_ == 1 && !invariant_) || blocks_.empty() || groups_ == 0) return;
+  const int64_t d = shape_.width / shape_.heads;
+  tuttiSpConfig_t config = TUTTI_SP_CONFIG_INITIALIZER;
+  config.sequence = shape_.sequence;
+  config.batch = shape_.perMicroBatch;
+  config.heads = groups_ * (shape_.heads / shape_.kvHeads);
+  config.kvHeads = groups_;
+  config.headDim = d;
+  config.tokens = invariant_ ? 0 : others_.tokens;
+  config.leaves = spLeaves_;
+  if (mistake_ == Mistake::WrongMask && otherRank_ == 0) config.causal = 0;
+  tuttiKernels_t kernels = TUTTI_KERNELS_INITIALIZER;
+  call(invariant_ ? tuttiKernelsInvariant(&kernels) : tuttiKernelsFast(&kernels));
+  config.kernels = &kernels;
+  call(tuttiSpCreate(&sp_, others_.ulysses, others_.ring, &config));
+}
+
+/// As attention: queries, keys and values lie apart for tuttiSp_t, by groups in the model.
+template <class T>
+void Model<T>::attentionOverRanks(Saved& saved, Buffer* dqkv, Buffer* dattention) {
+  const int64_t d = shape_.width / shape_.heads, group = shape_.heads / shape_.kvHeads;
+  const int64_t columns[3] = {groups_ * group * d, groups_ * d, groups_ * d};
+  Buffer parts[3];
+  for (int i = 0; i < 3; ++i) parts[i].resize(static_cast<size_t>(tokens_ * columns[i]));
+  const auto each = [&](Buffer& qkv, const auto& move) {  // heads of each kind, by token and group
+    T* at = qkv.data();
+    for (int64_t t = 0; t < tokens_; ++t) {
+      for (int64_t g = 0; g < groups_; ++g) {
+        for (int i = 0; i < 3; ++i) {
+          const int64_t n = i == 0 ? group * d : d;
+          move(at, parts[i].data() + t * columns[i] + g * n, n);
+          at += n;
+        }
+      }
+    }
+  };
+  tuttiTensor_t views[3];
+  for (int i = 0; i < 3; ++i) views[i] = rowsOf(parts[i], columns[i]);
+  if (dqkv == nullptr) {
+    size_t kept = 0;
+    call(tuttiSpSaved(sp_, &kept));
+    saved.kept.resize(kept);
+    each(saved.qkv, [](const T* at, T* part, int64_t n) { std::copy_n(at, n, part); });
+    const tuttiTensor_t out = rowsOf(saved.attention, columns[0]);
+    return call(tuttiSpForward(sp_, &views[0], &views[1], &views[2], &out, saved.kept.data()));
+  }
+  const tuttiTensor_t dout = rowsOf(*dattention, columns[0]);
+  call(tuttiSpBackward(sp_, saved.kept.data(), &dout, &views[0], &views[1], &views[2]));
+  each(*dqkv, [](T* at, const T* part, int64_t n) { std::copy_n(part, n, at); });
+}
+
+/// Forward, or backward into *dqkv from *dattention: one call per group of heads that this rank has.
+template <class T>
+void Model<T>::attention(Saved& saved, Buffer* dqkv, Buffer* dattention) {
+  const int64_t d = shape_.width / shape_.heads, group = shape_.heads / shape_.kvHeads;
+  const int64_t wide = groups_ * (group + 2) * d, narrow = groups_ * group * d;
+  tuttiAttention_t s = TUTTI_ATTENTION_INITIALIZER;
+  s.batch = shape_.perMicroBatch;
+  s.queries = s.keys = shape_.sequence;
+  s.heads = group;
+  s.kvHeads = 1;
+  s.headDim = d;
+  tuttiKernels_t kernels = TUTTI_KERNELS_INITIALIZER;
+  call(invariant_ ? tuttiKernelsInvariant(&kernels) : tuttiKernelsFast(&kernels));
+  if (sp_ != nullptr) return attentionOverRanks(saved, dqkv, dattention);
+  for (int64_t g = 0; g < groups_; ++g) {
+    const auto part = [&](Buffer& b, int64_t offset, int64_t columns) {
+      return tuttiMatrixOf(b.data() + g * (group + 2) * d + offset, kType<T>, tokens_, columns, wide);
+    };
+    const auto heads = [&](Buffer& b) {
+      return tuttiMatrixOf(b.data() + g * group * d, kType<T>, tokens_, group * d, narrow);
+    };
+    const tuttiTensor_t q = part(saved.qkv, 0, group * d), k = part(saved.qkv, group * d, d);
+    const tuttiTensor_t v = part(saved.qkv, (group + 1) * d, d), out = heads(saved.attention);
+    const tuttiTensor_t lse = tuttiVectorOf(saved.lse.data() + g * tokens_ * group, kType<T>, tokens_ * group);
+    if (dqkv == nullptr) {
+      call(tuttiAttentionForward(&s, &kernels, &q, &k, &v, &out, &lse));
+      continue;
+    }
+    const tuttiTensor_t dq = part(*dqkv, 0, group * d), dk = part(*dqkv, group * d, d);
+    const tuttiTensor_t dv = part(*dqkv, (group + 1) * d, d), dout = heads(*dattention);
+    call(tuttiAttentionBackward(&s, &kernels, &q, &k, &v, &out, &lse, &dout, &dq, &dk, &dv));
+  }
+}
+
+template <class T>
+tuttiTraffic_t Model<T>::traffic() const {
+  tuttiTraffic_t counted = TUTTI_TRAFFIC_INITIALIZER;
+  call(tuttiTpTraffic(tp_, &counted, 0));
+  if (otherRanks_ > 1) {
+    tuttiTraffic_t more = TUTTI_TRAFFIC_INITIALIZER;
+    call(tuttiSpTraffic(sp_, kType<T>, &more, nullptr));
+    addTraffic(counted, more);
+  }
+  return counted;
+}
+
+template <class T>
+tuttiTraffic_t Model<T>::expected() const {
+  tuttiTraffic_t sum = TUTTI_TRAFFIC_INITIALIZER;
+  for (const Block& b : blocks_) {
+    for (tuttiLinear_t linear : {b.qkv, b.proj, b.up, b.down}) {
+      call(tuttiLinearPredict(linear, tokens_, kType<T>, 3, &sum));
+    }
+  }
+  for (size_t b = 0; b < blocks_.size() && otherRanks_ > 1; ++b) {
+    tuttiTraffic_t more = TUTTI_TRAFFIC_INITIALIZER;
+    call(tuttiSpTraffic(sp_, kType<T>, nullptr, &more));
+    addTraffic(sum, more);
+  }
+  if (stage_.first) call(tuttiVocabPredict(tp_, tokens_, shape_.width, kType<T>, 3, &sum));
+  if (stage_.last) {
+    call(tuttiLinearPredict(head_, tokens_, kType<T>, 3, &sum));
+    call(tuttiVocabPredict(tp_, tokens_, shape_.width, kType<T>, 4, &sum));
+  }
+  return sum;
+}
+
+#define TUTTI_GPT_ATTENTION_OF(T)                                                       \
+  template void Model<T>::cutTokens(const TokenGroups&, const Run&);                    \
+  template std::vector<int32_t> Model<T>::ownTokens(const std::vector<int32_t>&) const; \
+  template void Model<T>::attendOverRanks();                                            \
+  template void Model<T>::attention(Saved&, Buffer*, Buffer*);                          \
+  template tuttiTraffic_t Model<T>::traffic() const;                                    \
+  template tuttiTraffic_t Model<T>::expected() const;
+TUTTI_GPT_ATTENTION_OF(float)
+TUTTI_GPT_ATTENTION_OF(double)
+
+}  // namespace gpt
