@@ -20,7 +20,7 @@ struct Machine {
   double pcieGTps = 32;
   int pcieWidth = 16;
   int nvlinks = 0;
-  double nvlinkGBps = 0;
+  double nvlinkGBps = 0, c2cGBps = 0;
   int nvswitches = 1;
   int nics = 0;
   double nicGBps = 0;
@@ -74,10 +74,11 @@ Status readWord(const std::string& word, std::string_view key, std::string_view 
   if (key == "pcie") return pcie(word, value, m);
   if (key == "nvlink") return times(word, value, 1, 1024, &m->nvlinks, &m->nvlinkGBps);
   if (key == "nvswitch") return whole(word, value, 0, 64, &m->nvswitches);
+  if (key == "c2c") return bandwidth(word, value, &m->c2cGBps);
   if (key == "nic") return times(word, value, 0, 128, &m->nics, &m->nicGBps);
   return invalidArgument("topology: '", word,
                          "': the words are node, package, numa, l3, core, socket, gpu, sm, switch, "
-                         "pcie, nvlink, nvswitch, nic");
+                         "pcie, nvlink, nvswitch, c2c, nic");
 }
 
 Result<Machine> readMachine(std::string_view text) {
@@ -95,6 +96,7 @@ Result<Machine> readMachine(std::string_view text) {
   }
   if (seen.empty()) return invalidArgument("topology: nothing in it; e.g. node:4 gpu:8 nvlink:18x25 nic:8x50");
   if (m.nvlinks > 0 && m.gpus == 0) return invalidArgument("topology: nvlink without gpu");
+  if (m.c2cGBps > 0 && m.gpus == 0) return invalidArgument("topology: c2c without gpu");
   if (m.nvlinks > 0 && m.nvswitches == 0 && (m.gpus < 2 || m.nvlinks % (m.gpus - 1) != 0)) {
     return invalidArgument("topology: ", m.nvlinks, " links of a GPU do not go evenly to ", m.gpus - 1, " others");
   }
@@ -193,6 +195,8 @@ class Builder {
     for (int i = 0; i < m_.gpus; ++i) {
       gpus.push_back(onPci(NodeKind::Gpu, holder(i, m_.gpus), i, 0x030200, 0x10de));
       g_.nodes.back().gpu.sm = m_.sm;
+      const int numa = g_.enclosing(gpus.back(), NodeKind::Numa);
+      if (m_.c2cGBps > 0) g_.connect({numa, gpus.back(), LinkKind::C2C, 1, m_.c2cGBps, false});
     }
     for (int i = 0; i < m_.nics; ++i) buildNic(holder(i, m_.nics), i);
     if (m_.nvlinks > 0) buildNvlinks(gpus);

@@ -26,6 +26,12 @@ for format in "$@"; do
     grep -q '^out of place: verified$' <<<"$text" || fail "$format $algorithm: $text"
     grep -q '^rank 4 of 5, ' <<<"$text" || fail "$format $algorithm: $text"
   done
+  mkdir "$folder/plans"
+  ending=$([ "$format" = msccl ] && echo xml || echo json)
+  "$info" --export "$format" allreduce:ring --ranks 5 >"$folder/plans/five.$ending"
+  text=$(TUTTI_CALIBRATION=off TUTTI_PLAN_DIR=$folder/plans "$info" --plan allreduce --bytes 64K --ranks 5)
+  grep -q " plan of $folder/plans/five.$ending\$" <<<"$text" || fail "--plan does not compare plans of a folder: $text"
+  rm -r "$folder/plans"
   "$info" --export "$format" allgather:ring --ranks 3 --in-place >"$folder/plan"
   "$info" --import "$folder/plan" | grep >/dev/null '^in place: verified$' || fail "$format in place"
   echo '<' >>"$folder/plan"

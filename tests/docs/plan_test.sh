@@ -15,7 +15,8 @@ shows '^plan allgather 64K on 8 ranks (shm-processes)' --plan allgather --bytes 
 shows '^plan broadcast 1M on 6 ranks' --plan broadcast --topo "$line" --hosts 2 --ranks 6
 shows '^plan allreduce 1M on 32 ranks' --plan allreduce --topo "node:4 $line"
 shows '^plan allreduce 1M on 2 ranks' --plan allreduce --topo 'node:1 package:2'
-shows 'by its formula' --plan allreduce --topo "$line" --hosts 125
+shows 'by [0-9]* ranks and its formula' --plan allreduce --topo "$line" --hosts 125
+shows 'the topology tells no speeds of ports' --plan allreduce --topo 'node:1 package:2' --hosts 3
 shows '1.5 ranks per core' --plan allreduce --topo 'node:1 package:2 core:2' --ranks 6
 for file in "$topologies"/*.xml; do
   shows 'reason: ' --plan allreduce --bytes 16M --topo "$file" --hosts 2

@@ -68,6 +68,10 @@ Result<std::string> placeOnTopology(const PlanQuestion& q, PlanRequest* request,
     if (level.name == "cluster" && level.portGBps > 0) {
       calibration->at(LinkKind::TcpRemote, Protocol::Slots).cost.bandwidthGBps = level.portGBps;
     }
+    if (level.name == "cluster" && level.portGBps == 0 && job.nHosts > 1) {
+      text += cat(", ", calibration->at(LinkKind::TcpRemote, Protocol::Slots).cost.bandwidthGBps,
+                  " GB/s out of a host (this machine's: the topology tells no speeds of ports)");
+    }
   }
   return text + "\n";
 }

@@ -53,6 +53,16 @@ TEST_CASE("GPUs without NVSwitches are joined to each other") {
   }
 }
 
+TEST_CASE("GPUs that are parts of their processors are joined to them by C2C") {
+  const auto graph = parseOneLine("package:4 gpu:4 c2c:450 nvlink:18x25");
+  REQUIRE(graph.status().message() == "");
+  for (const int gpu : graph->all(NodeKind::Gpu)) {
+    const int link = graph->linkBetween(gpu, graph->enclosing(gpu, NodeKind::Numa), LinkKind::C2C);
+    REQUIRE(link >= 0);
+    CHECK(graph->links[static_cast<size_t>(link)].gbps == 450);
+  }
+}
+
 TEST_CASE("a line that is wrong is refused with the word") {
   struct Row {
     const char *text, *message;
@@ -68,6 +78,7 @@ TEST_CASE("a line that is wrong is refused with the word") {
                                          {"gpu:8 nvlink:18xnan", "'nan' is not a bandwidth"},
                                          {"gpu:8 nvlink:18x0", "'0' is not a bandwidth"},
                                          {"nvlink:18x25", "nvlink without gpu"},
+                                         {"c2c:450", "c2c without gpu"},
                                          {"gpu:8 nvlink:18x25 nvswitch:0", "do not go evenly"},
                                          {"gpu:8 nvlink:2x25 nvswitch:4", "more NVSwitches than links"},
                                          {"gpu:8 pcie:16", "'pcie:16' is not SPEEDxLANES"},
