@@ -68,7 +68,7 @@ class Classes {
   }
 
   Result<Roles> find() {
-    buildNode(0, shape_);
+    if (!question_.symmetryOnly || !turnFirst()) buildNode(0, shape_);
     for (const std::vector<int>& dims : grids()) {
       const Action action(dims, perNode_);
       if (holds(action)) return bySymmetry(action);
@@ -99,6 +99,34 @@ class Classes {
       }
     }
     return programs;
+  }
+
+  /// Node 0 from its first rank, where that tells what the others do: as many ranks further on, or with as many bits
+  /// of their number exchanged.  Checked on the second and the last.
+  bool turnFirst() {
+    if (perNode_ < 4) return false;
+    const auto first = buildProgram(question_, &shape_, 0);
+    const auto second = buildProgram(question_, &shape_, 1), last = buildProgram(question_, &shape_, perNode_ - 1);
+    const auto around = [&](int rank, int by) { return (rank + by) % shape_.nRanks; };
+    const auto across = [&](int rank, int by) { return rank ^ by; };
+    return turnBy(around, *first, *second, *last) || turnBy(across, *first, *second, *last);
+  }
+
+  template <class Turn>
+  bool turnBy(const Turn& turn, const Program& first, const Program& second, const Program& last) {
+    const auto turned = [&](int by) {
+      Program program = first;
+      for (int32_t& edge : program.edges) edge = turn(edge, by);
+      return program;
+    };
+    const auto same = [&](int rank, const Program& other) {
+      return turned(rank).edges == other.edges && *first.lanes == *other.lanes;
+    };
+    if (!same(1, second) || !same(perNode_ - 1, last)) return false;
+    for (int local = 0; local < perNode_; ++local) {
+      built_[0].push_back(std::make_shared<const Program>(turned(local)));
+    }
+    return true;
   }
 
   /// Whether whole nodes go onto whole nodes.

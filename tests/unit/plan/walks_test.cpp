@@ -91,6 +91,29 @@ TEST_CASE("the walk of a schedule costs what its closed formula says") {
   CHECK(allReduce("circulant") == Approx(2 * (n - 1) * kAlpha + part * (2 * kBeta + kGamma)));
 }
 
+TEST_CASE("ranks of a host that are known from its first one do what their own schedules say") {
+  int compared = 0;
+  for (const Algorithm* a : algorithms()) {
+    Shape shape = shapeOf(a->collective, 32, 100'000);
+    for (int rank = 0; rank < shape.nRanks; ++rank) shape.nodeOf.push_back(rank / 4);
+    if (!a->supports(shape)) continue;
+    walk::Question question{.name = a->name, .build = a->build, .shape = shape, .options = {}, .wayUs = {}};
+    if (a->grid != nullptr) question.grid = a->grid(shape);
+    question.symmetryOnly = true;
+    auto quick = walk::classRoles(question);
+    if (!quick.ok()) continue;
+    CAPTURE(a->name, collectiveName(a->collective));
+    const auto all = walk::allRoles(question);
+    REQUIRE(all.ok());
+    ++compared;
+    for (size_t local = 0; local < 4; ++local) {
+      CHECK(quick->programs[local]->edges == all->programs[local]->edges);
+      CHECK(*quick->programs[local]->lanes == *all->programs[local]->lanes);
+    }
+  }
+  CHECK(compared > 20);
+}
+
 TEST_CASE("slices overlap along a chain, ranks that share cores take turns, hosts share their wire") {
   PlanRequest r = request(Collective::Broadcast, 1, 8, size_t{8} << 20);
   const double piped = costUs(r, "chain");
