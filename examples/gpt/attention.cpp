@@ -8,9 +8,6 @@
 namespace gpt {
 namespace {
 
-template <class T>
-constexpr tuttiDataType_t kType = sizeof(T) == 4 ? tuttiFloat32 : tuttiFloat64;
-
 void addTraffic(tuttiTraffic_t& into, const tuttiTraffic_t& more) {
   for (int c = 0; c < tuttiNumCalls; ++c) {
     into.calls[c] += more.calls[c];

@@ -10,9 +10,6 @@ namespace gpt {
 namespace {
 
 template <class T>
-constexpr tuttiDataType_t kType = sizeof(T) == 4 ? tuttiFloat32 : tuttiFloat64;
-
-template <class T>
 void add(std::vector<T>& into, const std::vector<T>& from) {
   for (size_t i = 0; i < into.size(); ++i) into[i] += from[i];
 }
