@@ -15,7 +15,7 @@
 namespace gpt {
 
 template <class T>
-inline constexpr tuttiDataType_t kType = sizeof(T) == 4 ? tuttiFloat32 : tuttiFloat64;
+constexpr tuttiDataType_t kType = sizeof(T) == 4 ? tuttiFloat32 : tuttiFloat64;
 
 /// Where values and gradients lie, and who is told of progress: data parallelism of some kind.
 class Storage {
