@@ -53,6 +53,7 @@ void Comm::onFailure(const Failure& failure) {
   {
     const std::lock_guard lock(mutex_);
     if (failure_.ok()) failure_ = failure.status;
+    if (residentMemory_ != nullptr) residentMemory_->leave();
   }
   abort_->store(1, std::memory_order_release);
 }
@@ -122,7 +123,10 @@ Result<std::byte*> Comm::workspace(size_t bytes) {
   return workspace_.data();
 }
 
-int Comm::mostLanes() const { return cudaWay_ == CudaWay::Stream ? kMostCudaLanes : kPointToPointLane; }
+int Comm::mostLanes(bool resident) const {
+  if (resident) return residentLanes_;
+  return cudaWay_ == CudaWay::Stream || cudaWay_ == CudaWay::Resident ? kMostCudaLanes : kPointToPointLane;
+}
 
 Result<Channel*> Comm::channel(int peer, int lane) {
   if (!cuda_) return links_->channel(peer, lane, deadline());
@@ -134,8 +138,7 @@ Status Comm::awaitDevice() {
   if (cuda_->proxy() != nullptr) TUTTI_TRY(cuda_->proxy()->synchronize());
   while (!cuda_->idle()) {
     TUTTI_TRY(failure());
-    timespec pause{0, 50'000};
-    nanosleep(&pause, nullptr);
+    cuda::pauseBetweenLooks();
   }
   return {};
 }

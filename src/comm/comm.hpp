@@ -30,6 +30,9 @@
 
 namespace tutti {
 
+namespace cuda {
+struct ResidentMemory;
+}
 class Batch;
 class CudaSide;
 enum class CudaWay : uint8_t;  // cuda_side.hpp
@@ -122,7 +125,8 @@ class Comm : public TaskOwner {
   /// Whether a call of this kind needs Counts::all.  Only with the turn.
   Result<bool> needsAllCounts(const Call& call);
   /// The plan for a call; made at first use.  Only with the turn.
-  Result<PlanEntry*> plan(const Call& call);
+  /// resident: for blocks on the device.
+  Result<PlanEntry*> plan(const Call& call, bool resident = false);
   /// From how many bytes on a message in memory that the receiver has mapped is read where it lies; SIZE_MAX: never.
   size_t leastMappedBytes() const;
   /// Whether a send of `bytes` lends memory that the peer has not mapped.
@@ -148,15 +152,16 @@ class Comm : public TaskOwner {
   Status setUp();
   Status setUpPlanner();
   Status awaitDevice();
-  int mostLanes() const;
+  int mostLanes(bool resident = false) const;
+  void fitToBlocks(Choice* choice, const Shape& shape, size_t lanesOfOne) const;
   Status openTransports(std::vector<RankCard>* cards);
   Status setUpMachine(const std::vector<RankCard>& cards, const std::vector<std::string>& reports);
   void watchNeighbours();
   void onFailure(const Failure& failure);
   PlanKey keyOf(const Call& call) const;
   Shape shapeOf(const Call& call, const PlanKey& key) const;
-  PlanRequest planRequest(const Shape& shape) const;
-  Result<Choice> choosePlan(const Shape& shape, const Call& call);
+  PlanRequest planRequest(const Shape& shape, bool resident = false) const;
+  Result<Choice> choosePlan(const Shape& shape, const Call& call, bool resident);
   CallEstimate estimateMessage(int peer, size_t bytes) const;
   LinkKind kindOfLink(int peer) const;
   Result<PlanEntry> makePlan(const Call& call, const PlanKey& key);
@@ -172,7 +177,9 @@ class Comm : public TaskOwner {
   std::unique_ptr<Control> control_;
   std::unique_ptr<Links> links_;
   std::unique_ptr<CudaSide> cuda_;
-  CudaWay cudaWay_{};  // but for None the host's short cuts do not fit all ranks
+  int residentLanes_ = 0;                                 // of plans that blocks walk; 0: none are
+  std::shared_ptr<cuda::ResidentMemory> residentMemory_;  // guarded by mutex_; onFailure() may come after cuda_
+  CudaWay cudaWay_{};                                     // but for None the host's short cuts do not fit all ranks
   std::unique_ptr<StrayWatch> strayWatch_;
   OperatorTable operators_;
   Registrations registrations_;

@@ -1,7 +1,5 @@
 #include "src/comm/cuda_side.hpp"
 
-#include <time.h>
-
 #include <algorithm>
 #include <string_view>
 
@@ -13,20 +11,14 @@ namespace {
 
 // The host channel that carries credits for a lane.  Lanes of collectives are below kMostCudaLanes.
 int creditLane(int lane) { return lane == kPointToPointLane ? kMostCudaLanes : kMostCudaLanes + 1 + lane; }
-static_assert(kMostCudaLanes + 1 + (kMostCudaLanes - 1) < kPointToPointLane);
+static_assert(kMostCudaLanes + 1 + (kMostCudaLanes - 1) < kLaunchLane && kLaunchLane < kPointToPointLane);
 
 // How long streams may take to leave their waits after a failure.
 constexpr int kLetGoMs = 5000;
-constexpr int64_t kPollNs = 200'000;
-
-void waitBriefly() {
-  timespec time{0, kPollNs};
-  nanosleep(&time, nullptr);
-}
 
 }  // namespace
 
-Result<CudaWay> cudaWay(const std::vector<RankCard>& cards) {
+Result<CudaWay> cudaWay(const std::vector<RankCard>& cards, int lanes) {
   bool any = false;
   bool streams = true;  // whether that way is possible
   for (const RankCard& card : cards) {
@@ -39,8 +31,16 @@ Result<CudaWay> cudaWay(const std::vector<RankCard>& cards) {
   if (asked == "stream" && !streams) {
     return invalidUsage("TUTTI_CUDA_EXECUTOR=stream needs all ranks on CUDA devices of one host");
   }
+  if (asked == "resident") {
+    if (streams && lanes > 0) return CudaWay::Resident;
+    return invalidUsage(
+        "TUTTI_CUDA_EXECUTOR=resident needs all ranks on CUDA devices of one host, no device shared by processes, and "
+        "room for all ranks' blocks on their devices");
+  }
+  // Where each rank has a device, launches would wait for launches elsewhere: only on request.
+  if (asked == "auto" && streams && lanes > 0 && cards.size() > 1 && onOneDevice(cards)) return CudaWay::Resident;
   if (asked == "stream" || asked == "auto") return streams ? CudaWay::Stream : CudaWay::Proxy;
-  return invalidUsage("TUTTI_CUDA_EXECUTOR='", asked, "' is not auto, stream or proxy");
+  return invalidUsage("TUTTI_CUDA_EXECUTOR='", asked, "' is not auto, resident, stream or proxy");
 }
 
 Result<std::unique_ptr<CudaSide>> CudaSide::create(cuda::Device ordinal, int nRanks, uint32_t slots) {
@@ -71,7 +71,10 @@ CudaSide::~CudaSide() {
   if (rescue_ != nullptr) device_->driver().cuStreamDestroy(rescue_);
 }
 
-std::string CudaSide::card() const { return device_->uuid(); }
+void CudaSide::describe(RankCard* card) const {
+  card->device = device_->uuid();
+  card->deviceBlocks = kernels_->mostWalkBlocks();
+}
 
 Status CudaSide::meet(CudaWay way, int rank, const std::vector<RankCard>& cards) {
   if (way == CudaWay::Proxy) return startProxy();
@@ -226,6 +229,7 @@ bool CudaSide::letGo() {
   const cuda::CudaScope scope(*device_);
   const Deadline end = Deadline::inMs(kLetGoMs);
   const auto writing = [&] { return device_->driver().cuStreamQuery(rescue_) == cuda::kErrorNotReady; };
+  if (memory_->resident != nullptr && !idle()) memory_->resident->leave();
   for (bool waits = !idle(); waits || writing(); waits = waits && !idle()) {
     if (end.passed()) {
       TUTTI_WARN("cuda", "streams of an aborted communicator are still busy after ", kLetGoMs, " ms");
@@ -234,7 +238,7 @@ bool CudaSide::letGo() {
     if (waits) {
       for (const auto& [key, channel] : memory_->channels) (void)channel->letGo(rescue_);
     }
-    waitBriefly();
+    cuda::pauseBetweenLooks();
   }
   return true;
 }

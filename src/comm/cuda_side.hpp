@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "src/comm/links.hpp"
+#include "src/comm/resident_run.hpp"
 #include "src/device/host_stream.hpp"
+#include "src/exec/resident_program.hpp"
 #include "src/exec/stream_worker.hpp"
 #include "transport/cuda/staged_channel.hpp"
 #include "transport/cuda/stream_channel.hpp"
@@ -17,15 +19,23 @@ namespace tutti {
 
 /// How calls of CUDA ranks are carried out; the same on all of them.
 enum class CudaWay : uint8_t {
-  None,    // no rank is on a CUDA device
-  Stream,  // the caller enqueues all of it: all ranks are on CUDA devices of one host
-  Proxy,   // a thread of the rank's walks the plan, and bytes pass through host memory: any ranks
+  None,      // no rank is on a CUDA device
+  Stream,    // the caller enqueues all of it: all ranks are on CUDA devices of one host
+  Resident,  // kernels whose blocks wait for each other, where those are sure to be on the devices together
+  Proxy,     // a thread of the rank's walks the plan, and bytes pass through host memory: any ranks
 };
-/// Errors: InvalidUsage: TUTTI_CUDA_EXECUTOR cannot be honoured.
-Result<CudaWay> cudaWay(const std::vector<RankCard>& cards);
+/// Lanes that plans of resident kernels may have: each is a block, and all ranks' blocks must be on their devices
+/// together.  0: that cannot be, because a device is shared by processes, or has too few blocks for its ranks.
+int residentLanes(const std::vector<RankCard>& cards, size_t sliceBytes, uint32_t slots);
+/// Whether all ranks are in one process and on one device: then one launch carries all of them.
+bool onOneDevice(const std::vector<RankCard>& cards);
+/// lanes: residentLanes().  Errors: InvalidUsage: TUTTI_CUDA_EXECUTOR cannot be honoured.
+Result<CudaWay> cudaWay(const std::vector<RankCard>& cards, int lanes);
 
 /// Lanes that collectives may have on CUDA ranks: as many host channels again carry credits.
-inline constexpr int kMostCudaLanes = 31;
+inline constexpr int kMostCudaLanes = 30;
+/// The lane of the host channels by which ranks agree on a launch.
+inline constexpr int kLaunchLane = 62;
 
 /// One thread at a time (the communicator's turn), but for device().  Nothing waits for the device but letGo() and, as
 /// the driver does it, allocations.
@@ -38,8 +48,20 @@ class CudaSide {
 
   const cuda::CudaDevice& device() const { return *device_; }
   Worker& worker() { return worker_; }
-  /// What other ranks must know of this one's device, as text.
-  std::string card() const;
+  /// What other ranks must know of this one's device.
+  void describe(RankCard* card) const;
+  /// On the way of resident kernels: takes the memory of this rank's ends, and says in `card` where it is.  Errors:
+  /// memory.
+  Status makeEnds(int nRanks, int lanes, size_t sliceBytes, RankCard* card);
+  /// Then, with all cards: opens the peers' ends, and the host channels by which ranks agree on launches.
+  Status openEnds(int rank, const std::vector<RankCard>& cards, Links& links, Deadline deadline);
+  /// The run of a plan for resident kernels.  Errors: as residentProgram(); memory.
+  Result<std::unique_ptr<ResidentRun>> residentRun(const Plan& plan);
+  /// Whether a call on `stream` can go that way: a launch for several ranks joins their streams, which a capture of
+  /// one of them cannot do.
+  bool resident(cuda::Stream stream) const;
+  /// What the failure of a communicator is told to, by any thread, also after this: null on other ways.
+  std::shared_ptr<cuda::ResidentMemory> residentMemory() const;
   /// Goes the way that was chosen; on Stream lets the device reach the other ranks' devices.  Errors: InvalidUsage
   /// where it cannot.
   Status meet(CudaWay way, int rank, const std::vector<RankCard>& cards);
@@ -81,14 +103,22 @@ class CudaSide {
 
  private:
   CudaSide(std::shared_ptr<cuda::CudaDevice> device, std::shared_ptr<const CudaKernels> kernels, uint32_t slots)
-      : device_(std::move(device)), slots_(slots), ops_(device_), worker_(std::move(kernels), &ops_) {}
+      : device_(std::move(device)),
+        kernels_(kernels),
+        slots_(slots),
+        ops_(device_),
+        worker_(std::move(kernels), &ops_) {}
   Status makeWords(int nRanks);
   Result<std::byte*> grow(std::vector<cuda::DeviceMemory>* memory, size_t bytes);
   Status reach(const std::string& uuid);
   Status startProxy();
+  Status openLaunchLines(int rank, const std::vector<RankCard>& cards, Links& links, Deadline deadline);
+  Result<std::shared_ptr<ResidentProgram>> programRoom(size_t bytes);
+  Status upload(const std::vector<std::byte>& bytes, const cuda::DeviceMemory& to);
   cuda::Address gate() const;
 
   std::shared_ptr<cuda::CudaDevice> device_;
+  std::shared_ptr<const CudaKernels> kernels_;
   uint32_t slots_;
   cuda::StreamOps ops_;
   StreamWorker worker_;
@@ -97,11 +127,16 @@ class CudaSide {
   std::unique_ptr<HostStream> proxy_;
   std::optional<cuda::Stream> last_;  // of the last call outside of captures
   std::vector<std::shared_ptr<cuda::CudaDevice>> peers_;
+  ResidentEnds ends_;
+  ResidentPlace place_;
   /// What streams may use.
   struct Memory {
     std::shared_ptr<cuda::DeviceMemory> words;  // of all channels
     std::map<std::pair<int, int>, std::unique_ptr<cuda::StreamChannel>> channels;
     std::map<std::pair<int, int>, std::unique_ptr<cuda::StagedChannel>> staged;
+    std::shared_ptr<cuda::ResidentMemory> resident;
+    std::vector<std::unique_ptr<cuda::PeerResident>> peers;
+    std::vector<std::shared_ptr<ResidentProgram>> programs;
     std::vector<cuda::DeviceMemory> scratch, workspace;  // the last is the one in use
   };
   std::unique_ptr<Memory> memory_ = std::make_unique<Memory>();

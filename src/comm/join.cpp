@@ -71,7 +71,7 @@ Result<std::unique_ptr<Comm>> Comm::join(std::shared_ptr<Session> session, JoinR
   if (settings.cudaDevice >= 0) {
     TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
     TUTTI_ASSIGN(comm->cuda_, CudaSide::create(settings.cudaDevice, request.nRanks, static_cast<uint32_t>(slots)));
-    card.device = comm->cuda_->card();
+    comm->cuda_->describe(&card);
   }
   TUTTI_ASSIGN(card.settings, commonSettings(settings));
   if (request.rank == 0) {
@@ -100,15 +100,21 @@ Status Comm::setUp() {
     return invalidUsage("rank ", card.info.rank, " has other settings than rank ", rank(), ": [", card.settings,
                         "] and [", mine.settings, "]; set them alike on all ranks");
   }
-  TUTTI_ASSIGN(cudaWay_, cudaWay(cards));
-  if (cuda_) TUTTI_TRY(cuda_->meet(cudaWay_, rank(), cards));
   TUTTI_ASSIGN(sliceBytes_, chooseSliceBytes(cards, transportAllowed(settings_.transports, "shm")));
   TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
+  residentLanes_ = residentLanes(cards, sliceBytes_, static_cast<uint32_t>(slots));
+  TUTTI_ASSIGN(cudaWay_, cudaWay(cards, residentLanes_));
+  if (cuda_) TUTTI_TRY(cuda_->meet(cudaWay_, rank(), cards));
   // Every message costs a stream some ten operations, whatever its size.
   if (cudaWay_ == CudaWay::Stream && !configIsSet("TUTTI_SLOT_BYTES")) sliceBytes_ = kCudaSliceBytes;
   pullBytes_ = std::clamp(kPullBytes, sliceBytes_, sliceBytes_ * static_cast<size_t>(slots));
   TUTTI_TRY(openTransports(&cards));
   TUTTI_TRY(links_->meet(std::move(cards)));
+  if (cudaWay_ == CudaWay::Resident) {
+    TUTTI_TRY(cuda_->openEnds(rank(), links_->cards(), *links_, deadline()));
+    const std::lock_guard lock(mutex_);
+    residentMemory_ = cuda_->residentMemory();
+  }
   nodes_ = nodesOf(links_->cards());
   TUTTI_TRY(setUpPlanner());
   TUTTI_ASSIGN(const int64_t spinUs, configInteger("TUTTI_SPIN_US"));
@@ -140,6 +146,7 @@ Status Comm::openTransports(std::vector<RankCard>* cards) {
   RankCard addresses;
   addresses.transports = links_->addresses();
   addresses.machine = machineReport(*cards, rank());
+  if (cudaWay_ == CudaWay::Resident) TUTTI_TRY(cuda_->makeEnds(nRanks(), residentLanes_, sliceBytes_, &addresses));
   Result<ForeignPlans> plans = ForeignPlans::read(nRanks());
   addresses.plans = planReport(plans);
   TUTTI_ASSIGN(const std::vector<std::string> all, control_->allGather(encodeCard(addresses), deadline()));
@@ -147,6 +154,7 @@ Status Comm::openTransports(std::vector<RankCard>* cards) {
   for (size_t r = 0; r < all.size(); ++r) {
     TUTTI_ASSIGN(RankCard theirs, decodeCard(static_cast<int>(r), all[r]));
     (*cards)[r].transports = std::move(theirs.transports);
+    (*cards)[r].ends = std::move(theirs.ends);
     reports.push_back(std::move(theirs.machine));
     planReports.push_back(std::move(theirs.plans));
   }

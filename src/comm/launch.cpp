@@ -148,7 +148,8 @@ Status Batch::prepare() {
     if (call.kind == CallKind::Collective) {
       TUTTI_ASSIGN(const bool all, comm_.needsAllCounts(call));
       if (all) TUTTI_TRY(learnAllCounts(comm_, &call));
-      TUTTI_ASSIGN(PlanEntry * entry, comm_.plan(call));
+      const bool resident = comm_.cuda() != nullptr && comm_.cuda()->resident(streams_.front());
+      TUTTI_ASSIGN(PlanEntry * entry, comm_.plan(call, resident));
       collectives_.emplace_back(&call, entry);
     } else {
       TUTTI_TRY(preparePointToPoint(call));
@@ -163,8 +164,7 @@ Status Batch::awaitStreams() {
   TUTTI_TRY(comm_.cuda()->beginJob(*ready_));
   while (!comm_.cuda()->reached(*ready_)) {
     TUTTI_TRY(comm_.failure());
-    timespec pause{0, 20'000};
-    nanosleep(&pause, nullptr);
+    cuda::pauseBetweenLooks();
   }
   return {};
 }
@@ -196,7 +196,7 @@ void Batch::beginCollective(const Call& call, PlanEntry* entry) {
   CallBuffers buffers = buffersOf(call, &trimmings);
   buffers.call = fingerprintOf(call, sequence);
   comm_.enter(sequence, buffers.call);
-  entry->run->begin(buffers, trimmings);
+  entry->begin(buffers, trimmings);
 }
 
 /// All but the fingerprint.
@@ -271,7 +271,7 @@ Result<Progress> Batch::stepAll() {
     ++next_;
   }
   if (current_ != nullptr) {
-    TUTTI_ASSIGN(const Progress progress, current_->run->step());
+    TUTTI_ASSIGN(const Progress progress, current_->task()->step());
     moved = moved || progress != Progress::Blocked;
     if (progress == Progress::Done) {
       comm_.log().leave();
@@ -283,13 +283,13 @@ Result<Progress> Batch::stepAll() {
 }
 
 int Batch::waitingOn() const {
-  const int collective = current_ != nullptr ? current_->run->waitingOn() : -1;
+  const int collective = current_ != nullptr ? current_->task()->waitingOn() : -1;
   return collective >= 0 ? collective : pointToPoint_.waitingOn();
 }
 
 void Batch::abandon() {
   const DeviceScope scope(comm_.cuda());
-  if (current_ != nullptr) current_->run->abandon();
+  if (current_ != nullptr) current_->task()->abandon();
   pointToPoint_.abandon();
   if (comm_.cuda() == nullptr || ready_ != nullptr) return;
   // What was enqueued so far uses the caller's memory, and may wait for what others will never enqueue.

@@ -161,8 +161,9 @@ PlanKey Comm::keyOf(const Call& call) const {
   return key;
 }
 
-Result<PlanEntry*> Comm::plan(const Call& call) {
-  const PlanKey key = keyOf(call);
+Result<PlanEntry*> Comm::plan(const Call& call, bool resident) {
+  PlanKey key = keyOf(call);
+  key.resident = resident;
   if (PlanEntry* found = plans_.find(key)) return found;
   TUTTI_ASSIGN(PlanEntry entry, makePlan(call, key));
   known_.forget();  // the cache may drop a plan now
@@ -189,26 +190,38 @@ size_t Comm::sliceBytesFor(const Choice& choice, const Call& call) const {
   return pullBytes_;
 }
 
+// A lane is a block, which moves some tens of gigabytes in a second: large calls get as many as there are.
+void Comm::fitToBlocks(Choice* choice, const Shape& shape, size_t lanesOfOne) const {
+  constexpr size_t kBytesOfBlock = 64 << 10;
+  if (planner_.overrides.nChannels > 0 || lanesOfOne == 0) return;
+  const size_t most = std::max<size_t>(static_cast<size_t>(residentLanes_) / lanesOfOne, 1);
+  choice->nChannels = static_cast<int>(std::clamp<size_t>(shape.bytes / kBytesOfBlock, 1, most));
+}
+
 Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   const size_t elementBytes = dataTypeBytes(call.dtype);
   Shape shape = shapeOf(call, key);
-  TUTTI_ASSIGN(const Choice choice, choosePlan(shape, call));
+  TUTTI_ASSIGN(Choice choice, choosePlan(shape, call, key.resident));
   shape.parts = choice.parts;
   const bool lendsAll = choice.protocol == Protocol::Direct;
-  const bool direct = !anyCuda() && (lendsAll || mayLendMapped(shape));
+  // Blocks read what others lend where it lies, and messages that they would rather send inline they do.
+  const bool residentDirect = key.resident && onOneDevice(links_->cards()) && leastMappedBytes() < SIZE_MAX;
+  const bool direct = residentDirect || (!anyCuda() && (lendsAll || mayLendMapped(shape)));
   Schedule schedule = buildSchedule(choice, shape, {key.ordered, direct}, call);
   const bool boards = !choice.ready && !key.ordered && publishes(planRequest(shape), *choice.algorithm);
   if (boards) {
     TUTTI_TRY(links_->openBoards(deadline()));
     schedule = publish(schedule);
   }
+  if (key.resident) fitToBlocks(&choice, shape, schedule.lanes.size());
   if (choice.nChannels > 1) schedule = replicate(schedule, choice.nChannels);
-  if (schedule.lanes.size() > static_cast<size_t>(mostLanes())) {
+  if (schedule.lanes.size() > static_cast<size_t>(mostLanes(key.resident))) {
     return invalidUsage("algorithm ", choice.name(), " with ", choice.nChannels, " channels needs ",
-                        schedule.lanes.size(), " lanes; there are ", mostLanes());
+                        schedule.lanes.size(), " lanes; there are ", mostLanes(key.resident));
   }
   const Layout layout = layoutOf(schedule, call, rank());
-  const ChannelFinder find = [this, boards](int peer, int lane) -> Result<Channel*> {
+  const ChannelFinder find = [this, boards, resident = key.resident](int peer, int lane) -> Result<Channel*> {
+    if (resident) return static_cast<Channel*>(nullptr);
     if (boards) return links_->board(peer);
     return channel(peer, lane);
   };
@@ -220,6 +233,10 @@ Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   entry.plan->lendsAll = lendsAll && !anyCuda();
   entry.plan->leastMappedBytes = leastMappedBytes();
   if (cuda_) entry.plan->worker = &cuda_->worker();
+  if (key.resident) {
+    TUTTI_ASSIGN(entry.resident, cuda_->residentRun(*entry.plan));
+    return entry;
+  }
   entry.run = std::make_unique<CollectiveRun>(*entry.plan);
   return entry;
 }

@@ -83,6 +83,8 @@ std::string encodeCard(const RankCard& card) {
   put(&out, card.calibration);
   put(&out, card.plans);
   put(&out, card.device);
+  put(&out, uint64_t{card.deviceBlocks});
+  put(&out, card.ends);
   put(&out, card.machine);
   put(&out, uint64_t{card.transports.size()});
   for (const auto& [name, address] : card.transports) {
@@ -109,6 +111,8 @@ Result<RankCard> decodeCard(int rank, const std::string& bytes) {
   card.calibration = in.text();
   card.plans = in.text();
   card.device = in.text();
+  card.deviceBlocks = static_cast<uint32_t>(in.number());
+  card.ends = in.text();
   card.machine = in.text();
   const uint64_t nTransports = in.number();
   for (uint64_t i = 0; in.ok() && i < nTransports && i < kMostTransports; ++i) {

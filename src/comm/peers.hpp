@@ -18,6 +18,8 @@ struct RankCard {
   std::string calibration;                                  // rank 0's is used by all
   std::string plans;                                        // see planReport(); with the transports
   std::string device;                                       // names its CUDA device; "" on the host
+  uint32_t deviceBlocks = 0;                                // of kernels whose blocks wait for each other, at most
+  std::string ends;                                         // see residentCard(); with the transports
   std::string machine;                                      // see machineReport(); with the transports
 };
 

@@ -6,6 +6,7 @@
 #include "src/base/config.hpp"
 #include "src/base/copy.hpp"
 #include "src/comm/comm.hpp"
+#include "src/comm/cuda_side.hpp"
 #include "src/comm/probes.hpp"
 #include "src/plan/machine_levels.hpp"
 #include "src/plan/measure.hpp"
@@ -71,25 +72,26 @@ Status Comm::setUpPlanner() {
   return {};
 }
 
-PlanRequest Comm::planRequest(const Shape& shape) const {
+PlanRequest Comm::planRequest(const Shape& shape, bool resident) const {
   PlanRequest request;
   request.shape = shape;
   request.shape.rank = 0;
   request.shape.inPlace = false;  // differs between ranks where only the root is in place
   request.links = planner_.links;
   request.levels = &planner_.levels;
-  request.directPossible = !anyCuda() && planner_.links.intra && *planner_.links.intra != LinkKind::TcpLocal;
+  const bool reads = resident ? onOneDevice(links_->cards()) : !anyCuda();
+  request.directPossible = reads && planner_.links.intra && *planner_.links.intra != LinkKind::TcpLocal;
   request.mostChannels =
       planner_.overrides.nChannels > 0 ? kMostChannels : std::min(kMostChannels, settings_.maxChannels);
   request.boardBytes = !anyCuda() && links_->hasBoards() ? kBoardBytes : 0;
   request.ready = foreignPlans_.serving(request.shape);
-  request.mostLanes = mostLanes();
+  request.mostLanes = mostLanes(resident);
   request.overrides = planner_.overrides;
   return request;
 }
 
-Result<Choice> Comm::choosePlan(const Shape& shape, const Call& call) {
-  PlanRequest request = planRequest(shape);
+Result<Choice> Comm::choosePlan(const Shape& shape, const Call& call, bool resident) {
+  PlanRequest request = planRequest(shape, resident);
   request.wholeTable = planner_.explain;
   TUTTI_ASSIGN(Choice choice, ::tutti::plan(request, planner_.calibration, walks_.get()));
   if (planner_.explain) {

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "src/comm/call.hpp"
+#include "src/comm/resident_run.hpp"
 #include "src/exec/collective_run.hpp"
 #include "src/exec/plan.hpp"
 
@@ -17,6 +18,7 @@ struct PlanKey {
   tuttiDataType_t dtype = tuttiFloat32;
   bool ordered = false;  // operands are combined in rank order (reproducible sums, operators that do not commute)
   bool inPlace = false;
+  bool resident = false;  // walked by blocks on the device
   int root = 0;
   size_t count = 0;
   std::shared_ptr<const Counts> counts;
@@ -27,7 +29,13 @@ struct PlanKey {
 
 struct PlanEntry {
   std::unique_ptr<Plan> plan;
-  std::unique_ptr<CollectiveRun> run;
+  std::unique_ptr<CollectiveRun> run;  // one of the two
+  std::unique_ptr<ResidentRun> resident;
+  Task* task() const { return run != nullptr ? static_cast<Task*>(run.get()) : resident.get(); }
+  void begin(const CallBuffers& buffers, const Trimmings& trimmings) const {
+    if (run != nullptr) return run->begin(buffers, trimmings);
+    resident->begin(buffers, trimmings);
+  }
 };
 
 /// One thread at a time.  Keeps the most recently used plans.

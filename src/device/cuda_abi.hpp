@@ -42,6 +42,7 @@ inline constexpr Error kErrorNotFound = 500;
 inline constexpr Error kErrorNotReady = 600;
 inline constexpr Error kErrorIllegalAddress = 700;
 inline constexpr Error kErrorPeerAccessAlreadyEnabled = 704;
+inline constexpr Error kErrorCooperativeTooLarge = 720;
 inline constexpr Error kErrorNotSupported = 801;
 inline constexpr Error kErrorCaptureUnsupported = 900;
 
@@ -51,6 +52,7 @@ inline constexpr int kAttributeUnifiedAddressing = 41;
 inline constexpr int kAttributeMajor = 75;
 inline constexpr int kAttributeMinor = 76;
 inline constexpr int kAttributePageableAccess = 88;
+inline constexpr int kAttributeCooperativeLaunch = 95;
 
 // CUpointer_attribute and CUmemorytype
 inline constexpr int kPointerMemoryType = 2;
@@ -132,6 +134,11 @@ struct Uuid {  // CUuuid
   X(cuLaunchKernel, 4000,                                                                                 \
     (Function function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY, \
      unsigned blockZ, unsigned sharedBytes, Stream stream, void** parameters, void** extra))              \
+  X(cuLaunchCooperativeKernel, 9000,                                                                      \
+    (Function function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY, \
+     unsigned blockZ, unsigned sharedBytes, Stream stream, void** parameters))                            \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050,                                                    \
+    (int* blocks, Function function, int threads, size_t sharedBytes))                                    \
   X(cuModuleLoadData, 2000, (Module * module, const void* image))                                         \
   X(cuModuleGetFunction, 2000, (Function * function, Module module, const char* name))                    \
   X(cuModuleUnload, 2000, (Module module))                                                                \

@@ -1,5 +1,7 @@
 #include "src/device/cuda_device.hpp"
 
+#include <time.h>
+
 #include <utility>
 
 namespace tutti::cuda {
@@ -91,6 +93,12 @@ CudaScope::~CudaScope() {
   driver_.cuThreadExchangeStreamCaptureMode(&captureMode_);
   Context popped = nullptr;
   if (pushed_) driver_.cuCtxPopCurrent(&popped);
+}
+
+void pauseBetweenLooks() {
+  constexpr int64_t kPauseNs = 50'000;
+  timespec time{0, kPauseNs};
+  nanosleep(&time, nullptr);
 }
 
 DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept { *this = std::move(other); }

@@ -71,6 +71,11 @@ class CudaScope {
   int captureMode_ = kCaptureModeRelaxed;
 };
 
+/// Between two looks at an event or a stream.  Nobody rings when a device gets somewhere, and blocking in the driver
+/// would leave no way to give up, so who waits for a device looks now and then; what it waits for is work of the
+/// program's, of any length, never a message whose delay counts.
+void pauseBetweenLooks();
+
 /// Device memory with one owner.  Zero bytes: a null address.
 class DeviceMemory {
  public:

@@ -6,8 +6,9 @@
 #include <mutex>
 #include <string>
 
+#include "src/base/assert.hpp"
 #include "src/exec/cuda_images.hpp"
-#include "src/exec/kernels/reduce_body.hpp"
+#include "src/exec/kernels/walk_arithmetic.hpp"
 
 namespace tutti {
 namespace {
@@ -53,6 +54,23 @@ std::string reduceKernel(tuttiDataType_t dtype, tuttiRedOp_t op) {
   return cat("tutti_reduce_", formatName(dtype, ordered), "_", ordered && isFloating(dtype) ? "Float" : "", kNames[op]);
 }
 
+/// What the walk kernel for everything is told.  reduceKernel: the name of the kernel that does nothing else.
+uint32_t walkCode(const std::string& reduceKernel) {
+  static constexpr struct {
+    const char* name;
+    uint32_t code;
+  } kCodes[] = {
+#define TUTTI_WALK_CODE(F, Op) \
+  {"tutti_reduce_" #F "_" #Op, kernels::AnyArithmetic::code(kernels::kFormat##F, kernels::kPair##F##Op)},
+      TUTTI_REDUCE_KERNELS(TUTTI_WALK_CODE)
+#undef TUTTI_WALK_CODE
+  };
+  size_t i = 0;
+  while (i < std::size(kCodes) && reduceKernel != kCodes[i].name) ++i;
+  TUTTI_ASSERT_CMP(i, <, std::size(kCodes));
+  return kCodes[i].code;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const CudaKernels>> CudaKernels::load(std::shared_ptr<const cuda::CudaDevice> device) {
@@ -90,6 +108,28 @@ Status CudaKernels::loadModules() {
     TUTTI_ASSIGN(scale_[index], find("tutti_scale_" + formatName(dtype, false)));
     TUTTI_ASSIGN(divide_[index], find("tutti_divide_" + formatName(dtype, true)));
   }
+  return loadWalks();
+}
+
+Status CudaKernels::loadWalks() {
+  TUTTI_ASSIGN(walkCopy_, find("tutti_walk_Copy"));
+  TUTTI_ASSIGN(walkAny_, find("tutti_walk_Any"));
+  for (const tuttiDataType_t dtype : {tuttiFloat32, tuttiFloat16, tuttiBfloat16}) {
+    TUTTI_ASSIGN(walkSum_[static_cast<size_t>(dtype)], find("tutti_walk_" + formatName(dtype, true)));
+  }
+  std::vector<cuda::Function> all(walkSum_.begin(), walkSum_.end());
+  all.insert(all.end(), {walkCopy_, walkAny_});
+  int least = 64;
+  for (const cuda::Function function : all) {
+    if (function == nullptr) continue;
+    int blocks = 0;
+    TUTTI_CUDA(device_->driver(),
+               cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, kernels::kWalkThreads, 0));
+    least = std::min(least, blocks);
+  }
+  int together = 0;  // whether the device starts all blocks of a launch or none
+  TUTTI_CUDA(device_->driver(), cuDeviceGetAttribute(&together, cuda::kAttributeCooperativeLaunch, device_->ordinal()));
+  mostWalkBlocks_ = together == 0 ? 0 : static_cast<uint32_t>(least * device_->multiprocessors());
   return {};
 }
 
@@ -136,6 +176,26 @@ Status CudaKernels::reduce(cuda::Stream stream, const Reduction& r, void* dst, s
     TUTTI_TRY(launch(stream, function, &a, bytes));
   }
   return {};
+}
+
+Status CudaKernels::walk(cuda::Stream stream, const Reduction& r, Collective collective,
+                         kernels::WalkArguments* arguments, uint32_t blocks) const {
+  const bool reduces = collective == Collective::AllReduce || collective == Collective::Reduce ||
+                       collective == Collective::ReduceScatter;
+  cuda::Function function = walkCopy_;
+  if (reduces) {
+    const tuttiRedOp_t op = r.op < tuttiNumOps && r.op != tuttiAvg ? r.op : tuttiSum;
+    function = op == tuttiSum ? walkSum_[static_cast<size_t>(r.dtype)] : nullptr;
+    if (function == nullptr) {
+      function = walkAny_;
+      arguments->what = walkCode(reduceKernel(r.dtype, op));
+    }
+  }
+  void* parameters[] = {arguments};
+  return cuda::check(device_->driver(),
+                     device_->driver().cuLaunchCooperativeKernel(function, blocks, 1, 1, kernels::kWalkThreads, 1, 1, 0,
+                                                                 stream, parameters),
+                     "cuLaunchCooperativeKernel");
 }
 
 Status CudaKernels::scale(cuda::Stream stream, tuttiDataType_t dtype, void* dst, const void* src, const void* scalar,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/device/cuda_device.hpp"
+#include "src/exec/kernels/walk_program.hpp"
 #include "src/exec/reduce.hpp"
 
 namespace tutti {
@@ -26,6 +27,12 @@ class CudaKernels {
   /// dst[i] = src[i] * scalar.  `scalar` is one element, in device memory if onDevice.
   Status scale(cuda::Stream stream, tuttiDataType_t dtype, void* dst, const void* src, const void* scalar,
                bool onDevice, size_t count) const;
+  /// The resident executor on all members of `arguments`, in so many blocks, which are on the device together or not
+  /// at all.  r: what they combine with, if `collective` reduces.  Sets arguments->what.
+  Status walk(cuda::Stream stream, const Reduction& r, Collective collective, kernels::WalkArguments* arguments,
+              uint32_t blocks) const;
+  /// The most blocks that walk() may be given.
+  uint32_t mostWalkBlocks() const { return mostWalkBlocks_; }
   Status divide(cuda::Stream stream, tuttiDataType_t dtype, void* data, int divisor, size_t count) const;
 
  private:
@@ -39,6 +46,10 @@ class CudaKernels {
   std::array<std::array<cuda::Function, tuttiNumOps>, tuttiNumTypes> reduce_{};
   std::array<cuda::Function, tuttiNumTypes> scale_{};
   std::array<cuda::Function, tuttiNumTypes> divide_{};
+  Status loadWalks();
+  cuda::Function walkCopy_ = nullptr, walkAny_ = nullptr;
+  std::array<cuda::Function, tuttiNumTypes> walkSum_{};  // null: by walkAny_
+  uint32_t mostWalkBlocks_ = 0;
 };
 
 }  // namespace tutti

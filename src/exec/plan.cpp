@@ -94,7 +94,7 @@ Status bindChannels(const std::vector<int32_t>& ranks, int lane, const ChannelFi
 }
 
 Outbox* commonOutbox(const std::vector<Channel*>& to) {
-  if (to.size() < 2) return nullptr;
+  if (to.size() < 2 || to.front() == nullptr) return nullptr;
   Outbox* common = to.front()->outbox();
   for (Channel* channel : to) {
     if (channel->outbox() != common) return nullptr;

@@ -30,7 +30,7 @@ TUTTI_CUDA_FUNCTIONS(TUTTI_FAKE_DECLARE)
 /// What a test asks for, from "devices=2;queues=1;delay=50;fail=cuMemAlloc:3:2;ipc=0;torn=1".
 struct Settings {
   int devices = 1;
-  int queues = 0;        // hardware queues that all streams of the process share; 0: one for each stream
+  int queues = 0;        // hardware queues that all streams of a device share; 0: one for each stream
   int delayUs = 0;       // stream operations begin up to this much later, at random
   bool ipc = true;       // whether memory can be opened by other processes
   bool torn = false;     // streams may read what others are writing, as they do when an abort has let them go
@@ -109,7 +109,11 @@ std::string streamLeaks();
 
 // ---- Kernels
 
-/// A kernel's host build: runs as thread `me` of `n` on the arguments of a launch.
+inline constexpr int kMultiprocessors = 4;
+inline constexpr int kBlocksPerMultiprocessor = 8;
+
+/// A kernel's host build: runs as thread `me` of `n` on the arguments of a launch; of kernels that are launched
+/// cooperatively, `me` blocks at once.
 struct HostKernel {
   const char* name;
   size_t argumentBytes;

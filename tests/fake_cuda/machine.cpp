@@ -100,6 +100,7 @@ Error cuGetErrorName(Error error, const char** text) {
       {kErrorInvalidHandle, "CUDA_ERROR_INVALID_HANDLE"},
       {kErrorNotFound, "CUDA_ERROR_NOT_FOUND"},
       {kErrorNotReady, "CUDA_ERROR_NOT_READY"},
+      {kErrorCooperativeTooLarge, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"},
       {kErrorNotSupported, "CUDA_ERROR_NOT_SUPPORTED"},
       {kErrorCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
   };
@@ -132,8 +133,11 @@ Error cuDeviceGetUuid(Uuid* uuid, Device device) {
   return kSuccess;
 }
 Error cuDeviceGetAttribute(int* value, int attribute, Device) {
-  static const std::map<int, int> values = {
-      {kAttributeMultiprocessors, 4}, {kAttributeUnifiedAddressing, 1}, {kAttributeMajor, 9}, {kAttributeMinor, 0}};
+  static const std::map<int, int> values = {{kAttributeMultiprocessors, kMultiprocessors},
+                                            {kAttributeUnifiedAddressing, 1},
+                                            {kAttributeMajor, 9},
+                                            {kAttributeMinor, 0},
+                                            {kAttributeCooperativeLaunch, 1}};
   const auto found = values.find(attribute);
   *value = found == values.end() ? 0 : found->second;
   return kSuccess;

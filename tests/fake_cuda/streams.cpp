@@ -54,7 +54,7 @@ struct Streams {
   std::set<CUstream_st*> live;  // guarded by mutex, as all that follows
   std::set<CUevent_st*> events;
   std::vector<CUevent_st*> destroyedEvents;
-  std::vector<std::shared_ptr<Queue>> hardware;
+  std::map<int, std::vector<std::shared_ptr<Queue>>> hardware;  // by device
   size_t next = 0;
   std::map<int, CUstream_st*> defaults;
 };
@@ -74,7 +74,7 @@ int randomDelayUs() {
 }
 
 /// With the lock of streams().
-std::shared_ptr<Queue> queueForNewStream() {
+std::shared_ptr<Queue> queueForNewStream(int device) {
   size_t queues = 0;
   {
     const std::lock_guard lock(machine().mutex);
@@ -82,14 +82,15 @@ std::shared_ptr<Queue> queueForNewStream() {
   }
   if (queues == 0) return std::make_shared<Queue>();
   Streams& s = streams();
-  while (s.hardware.size() < queues) s.hardware.push_back(std::make_shared<Queue>());
-  return s.hardware[s.next++ % queues];
+  auto& hardware = s.hardware[device];
+  while (hardware.size() < queues) hardware.push_back(std::make_shared<Queue>());
+  return hardware[s.next++ % queues];
 }
 
 CUstream_st* newStream(int device) {
   auto* stream = new CUstream_st;
   stream->device = device;
-  stream->queue = queueForNewStream();
+  stream->queue = queueForNewStream(device);
   return stream;
 }
 

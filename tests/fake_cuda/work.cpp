@@ -1,7 +1,7 @@
 // What streams do: copies, fills, host functions, and kernels by their host builds.
 #include <cstring>
 
-#include "src/exec/kernels/kernel_list.hpp"
+#include "src/exec/kernels/walk_body.hpp"
 #include "tests/fake_cuda/fake.hpp"
 
 namespace tutti::fake {
@@ -14,6 +14,33 @@ void* pointer(Address address) { return reinterpret_cast<void*>(address); }
 template <class Arguments, void (*body)(HostTeam, const Arguments&)>
 void runAs(const void* arguments, uint64_t me, uint64_t n) {
   body(HostTeam{me, n}, *static_cast<const Arguments*>(arguments));
+}
+
+/// A block for each thread, or two threads for one, so that barriers are seen to be there.
+template <class Arithmetic>
+void walkAs(const void* arguments, uint64_t blocks, uint64_t) {
+  const auto& a = *static_cast<const WalkArguments*>(arguments);
+  std::vector<std::thread> threads;
+  for (uint32_t block = 0; block < blocks; ++block) {
+    const uint32_t n = 1 + block % 2;
+    auto state = std::make_shared<LaneState>();
+    auto barrier = std::make_shared<HostBarrier>(n);
+    for (uint32_t me = 0; me < n; ++me) {
+      threads.emplace_back([&a, block, n, me, state, barrier] {
+        walkBlock<Arithmetic, HostBlock, HostMemory, HostPatience>(HostBlock{me, n, barrier.get()}, a, block,
+                                                                   state.get());
+      });
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+void checkWalk(const void* arguments, int device) {
+  const auto& a = *static_cast<const WalkArguments*>(arguments);
+  if (a.nMembers < 1 || a.nMembers > kMostMembers) complain("a walk of too few or too many ranks");
+  for (uint32_t m = 0; m < a.nMembers && m < kMostMembers; ++m) {
+    checkRange(reinterpret_cast<Address>(a.members[m].program), sizeof(WalkProgram), device, "program of a walk");
+    checkRange(reinterpret_cast<Address>(a.members[m].abort), sizeof(uint32_t), device, "abort word of a walk");
+  }
 }
 
 template <size_t elementBytes>
@@ -43,6 +70,8 @@ const HostKernel kKernels[] = {
 #define TUTTI_FAKE_DIVIDE(F)                                                                       \
   {"tutti_divide_" #F, sizeof(ScaleArguments), runAs<ScaleArguments, divideElements<F, HostTeam>>, \
    checkScale<sizeof(F::Stored)>},
+#define TUTTI_FAKE_WALK(Name, ...) {"tutti_walk_" #Name, sizeof(WalkArguments), walkAs<__VA_ARGS__>, checkWalk},
+    TUTTI_WALK_KERNELS(TUTTI_FAKE_WALK)  //
     TUTTI_REDUCE_KERNELS(TUTTI_FAKE_REDUCE) TUTTI_SCALE_KERNELS(TUTTI_FAKE_SCALE)
         TUTTI_DIVIDE_KERNELS(TUTTI_FAKE_DIVIDE)};
 
@@ -108,23 +137,43 @@ Error cuModuleUnload(Module module) {
   return kSuccess;
 }
 
-Error cuLaunchKernel(Function function, unsigned gridX, unsigned, unsigned, unsigned blockX, unsigned, unsigned,
-                     unsigned, Stream stream, void** parameters, void**) {
-  TUTTI_FAKE_ENTER(cuLaunchKernel);
+/// What a launch is refused for, or the kernel's arguments as they are now.
+Error readLaunch(Function function, unsigned gridX, unsigned blockX, void** parameters, std::vector<char>* arguments) {
   if (gridX == 0 || blockX == 0 || blockX > 1024) return kErrorInvalidValue;
   if (currentContext() == nullptr || currentContext()->device != function->device) {
     complain("a kernel is launched in another context than that of its module");
     return kErrorInvalidContext;
   }
-  const HostKernel* kernel = function->kernel;
   const auto* bytes = static_cast<const char*>(parameters[0]);
-  const std::vector<char> arguments(bytes, bytes + kernel->argumentBytes);
-  kernel->check(arguments.data(), function->device);
+  arguments->assign(bytes, bytes + function->kernel->argumentBytes);
+  function->kernel->check(arguments->data(), function->device);
+  return kSuccess;
+}
+
+Error cuLaunchKernel(Function function, unsigned gridX, unsigned, unsigned, unsigned blockX, unsigned, unsigned,
+                     unsigned, Stream stream, void** parameters, void**) {
+  TUTTI_FAKE_ENTER(cuLaunchKernel);
+  std::vector<char> arguments;
+  if (const Error error = readLaunch(function, gridX, blockX, parameters, &arguments); error != kSuccess) return error;
   // As many threads as make the strides differ from a single one's.
-  return enqueue(stream, [kernel, arguments] {
+  return enqueue(stream, [kernel = function->kernel, arguments] {
     constexpr uint64_t kThreads = 3;
     for (uint64_t me = 0; me < kThreads; ++me) kernel->run(arguments.data(), me, kThreads);
   });
+}
+
+// Of kernels whose blocks wait for each other: all run at once, or none.
+Error cuLaunchCooperativeKernel(Function function, unsigned gridX, unsigned, unsigned, unsigned blockX, unsigned,
+                                unsigned, unsigned, Stream stream, void** parameters) {
+  TUTTI_FAKE_ENTER(cuLaunchCooperativeKernel);
+  if (gridX > kMultiprocessors * kBlocksPerMultiprocessor) return kErrorCooperativeTooLarge;
+  std::vector<char> arguments;
+  if (const Error error = readLaunch(function, gridX, blockX, parameters, &arguments); error != kSuccess) return error;
+  return enqueue(stream, [kernel = function->kernel, arguments, gridX] { kernel->run(arguments.data(), gridX, 0); });
+}
+Error cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function, int, size_t) {
+  *blocks = kBlocksPerMultiprocessor;
+  return kSuccess;
 }
 
 }  // namespace tutti::fake

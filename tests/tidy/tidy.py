@@ -62,7 +62,7 @@ def check_includes(path, complaints):
         if not (TOP / target).exists():
             complaints.append(f"{path}:{number}: includes {target}, which is not a path from the top of the tree")
             continue
-        if str(path).startswith(PUBLIC_ONLY) and not str(path).startswith(("perf/micro", "perf/oracle")):
+        if str(path).startswith(PUBLIC_ONLY) and not str(path).startswith(("perf/micro", "perf/oracle", "perf/gpu")):
             own = str(path).startswith("src/") and target.startswith(str(path.parent) + "/")
             if target.startswith(("src/", "transport/", "algorithms/")) and not own:
                 complaints.append(f"{path}:{number}: is written on tutti.h alone and may not include {target}")

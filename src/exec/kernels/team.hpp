@@ -11,9 +11,11 @@
 #ifdef __CUDACC__
 #define TUTTI_HD __device__ __forceinline__
 #define TUTTI_UNROLL _Pragma("unroll")
+#define TUTTI_KEEP_LOOP _Pragma("unroll 1")
 #else
 #define TUTTI_HD inline
 #define TUTTI_UNROLL
+#define TUTTI_KEEP_LOOP
 #endif
 
 namespace tutti::kernels {

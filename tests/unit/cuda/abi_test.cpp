@@ -48,6 +48,7 @@ static_assert(ours::kErrorNotFound == CUDA_ERROR_NOT_FOUND);
 static_assert(ours::kErrorNotReady == CUDA_ERROR_NOT_READY);
 static_assert(ours::kErrorIllegalAddress == CUDA_ERROR_ILLEGAL_ADDRESS);
 static_assert(ours::kErrorPeerAccessAlreadyEnabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+static_assert(ours::kErrorCooperativeTooLarge == CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
 static_assert(ours::kErrorNotSupported == CUDA_ERROR_NOT_SUPPORTED);
 static_assert(ours::kErrorCaptureUnsupported == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 static_assert(ours::kAttributeMultiprocessors == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
@@ -55,6 +56,7 @@ static_assert(ours::kAttributeUnifiedAddressing == CU_DEVICE_ATTRIBUTE_UNIFIED_A
 static_assert(ours::kAttributeMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 static_assert(ours::kAttributeMinor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 static_assert(ours::kAttributePageableAccess == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
+static_assert(ours::kAttributeCooperativeLaunch == CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH);
 static_assert(ours::kPointerMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
 static_assert(ours::kPointerIsManaged == CU_POINTER_ATTRIBUTE_IS_MANAGED);
 static_assert(ours::kPointerDeviceOrdinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);

@@ -21,21 +21,25 @@ std::string everyShape(const Rank& r, GpuRank& gpu, size_t count) {
 
 }  // namespace
 
-// One hardware queue for the streams of all ranks is the hardest there is: whatever is enqueued runs in the order in
-// which hosts have enqueued it, so a wait before its write would never end.
+// One hardware queue for the streams of all ranks of a device is the hardest there is: whatever is enqueued runs in the
+// order in which hosts have enqueued it, so a wait before its write would never end.
 TEST_CASE("all collectives are right on ranks that share devices") {
   struct Row {
     const char* driver;
     int nRanks;
     int devices;
+    const char* way;
   };
-  const auto row = GENERATE(values<Row>({{"devices=1", 1, 1},
-                                         {"devices=1", 2, 1},
-                                         {"devices=1;queues=1", 3, 1},
-                                         {"devices=2;delay=200", 4, 2},
-                                         {"devices=5;queues=2", 5, 5}}));
-  CAPTURE(row.driver, row.nRanks);
+  const auto row = GENERATE(values<Row>({{"devices=1", 1, 1, "auto"},
+                                         {"devices=1", 2, 1, "stream"},
+                                         {"devices=1;queues=1", 3, 1, "stream"},
+                                         {"devices=1;queues=1", 3, 1, "auto"},
+                                         {"devices=2;delay=200", 4, 2, "stream"},
+                                         {"devices=2;queues=1", 4, 2, "resident"},
+                                         {"devices=5;queues=2", 5, 5, "auto"}}));
+  CAPTURE(row.driver, row.nRanks, row.way);
   {
+    const Variable way("TUTTI_CUDA_EXECUTOR", row.way);
     const Gpu gpu(row.driver);
     if (!gpu.has(row.devices)) return;
     CHECK(onGpuRanks(row.nRanks, row.devices, [](const Rank& r, GpuRank& own) {
@@ -99,6 +103,7 @@ TEST_CASE("host ranks and CUDA ranks work in one communicator") {
 }
 
 TEST_CASE("messages larger than all slots of a channel pass through them") {
+  const Variable way("TUTTI_CUDA_EXECUTOR", GENERATE("stream", "resident"));
   {
     const Gpu gpu("devices=1;queues=1");
     CHECK(onGpuRanks(3, 1, [](const Rank& r, GpuRank& own) {
@@ -171,10 +176,14 @@ TEST_CASE("one thread drives several ranks in a group, on several streams") {
   CHECK(Gpu::complaints() == "");
 }
 
+// Resident kernels are captured where every rank has a device; ranks that share one are captured as streams.
 TEST_CASE("captured calls can be replayed, between calls that are not") {
+  const int devices = GENERATE(1, 3);
+  const Variable way("TUTTI_CUDA_EXECUTOR", devices == 1 ? "auto" : "resident");
   {
-    const Gpu gpu;
-    CHECK(onGpuRanks(3, 1, [](const Rank& r, GpuRank& own) -> std::string {
+    const Gpu gpu(devices == 1 ? "devices=1" : "devices=3");
+    if (!gpu.has(devices)) return;
+    CHECK(onGpuRanks(3, devices, [](const Rank& r, GpuRank& own) -> std::string {
             const cuda::Driver& d = own.driver();
             FloatBuffer in(70'000, 0, Memory::Other), out(70'000, 0, Memory::Other), all(210'000, 0, Memory::Other);
             cuda::Graph graph = nullptr;
@@ -203,7 +212,7 @@ TEST_CASE("captured calls can be replayed, between calls that are not") {
 }
 
 TEST_CASE("calls are ordered over streams, and nothing is done before the stream is") {
-  const Variable way("TUTTI_CUDA_EXECUTOR", GENERATE("stream", "proxy"));
+  const Variable way("TUTTI_CUDA_EXECUTOR", GENERATE("stream", "resident", "proxy"));
   {
     const Gpu gpu;
     CHECK(onGpuRanks(2, 1, [](const Rank& r, GpuRank& own) -> std::string {

@@ -1,0 +1,148 @@
+// What a rank on a CUDA device has where blocks walk plans on the devices.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "src/comm/cuda_side.hpp"
+
+namespace tutti {
+namespace {
+
+// The most of a device that the ends of one rank's links take.
+constexpr size_t kMostEndBytes = size_t{256} << 20;
+constexpr int kMostResidentLanes = 64;
+
+kernels::EndLayout layoutFor(size_t sliceBytes, uint32_t slots) { return {slots, (sliceBytes + 127) / 128 * 128}; }
+
+/// Ranks in one process and on one device, the lowest first.
+std::vector<int> sharers(const std::vector<RankCard>& cards, int rank) {
+  const RankCard& mine = cards[static_cast<size_t>(rank)];
+  std::vector<int> ranks;
+  for (size_t r = 0; r < cards.size(); ++r) {
+    const bool shares = cards[r].device == mine.device && cards[r].info.processId == mine.info.processId;
+    if (shares) ranks.push_back(static_cast<int>(r));
+  }
+  return ranks;
+}
+
+/// The lowest rank of each device.
+std::vector<int> launchers(const std::vector<RankCard>& cards) {
+  std::vector<int> ranks;
+  std::set<std::string> devices;
+  for (size_t r = 0; r < cards.size(); ++r) {
+    if (devices.insert(cards[r].device).second) ranks.push_back(static_cast<int>(r));
+  }
+  return ranks;
+}
+
+}  // namespace
+
+bool onOneDevice(const std::vector<RankCard>& cards) {
+  return !cards.front().device.empty() && sharers(cards, 0).size() == cards.size();
+}
+
+int residentLanes(const std::vector<RankCard>& cards, size_t sliceBytes, uint32_t slots) {
+  if (cards.size() > kernels::kMostLinks) return 0;
+  size_t lanes = kMostResidentLanes;
+  std::map<std::string, uint64_t> processOf;
+  for (size_t r = 0; r < cards.size(); ++r) {
+    const RankCard& card = cards[r];
+    const auto [entry, first] = processOf.emplace(card.device, card.info.processId);
+    if (card.device.empty() || entry->second != card.info.processId) return 0;
+    const size_t members = sharers(cards, static_cast<int>(r)).size();
+    if (members > kernels::kMostMembers) return 0;
+    lanes = std::min<size_t>(lanes, card.deviceBlocks / members);
+  }
+  const size_t laneBytes = cards.size() * layoutFor(sliceBytes, slots).bytes();
+  return static_cast<int>(std::min(lanes, kMostEndBytes / laneBytes));
+}
+
+Status CudaSide::makeEnds(int nRanks, int lanes, size_t sliceBytes, RankCard* card) {
+  ends_.layout = layoutFor(sliceBytes, slots_);
+  ends_.nRanks = nRanks;
+  ends_.lanes = lanes;
+  TUTTI_ASSIGN(memory_->resident, cuda::makeResidentMemory(device_, ends_.bytes()));
+  card->ends = cuda::residentCard(*memory_->resident, *device_);
+  return {};
+}
+
+Status CudaSide::openEnds(int rank, const std::vector<RankCard>& cards, Links& links, Deadline deadline) {
+  const RankCard& mine = cards[static_cast<size_t>(rank)];
+  ends_.rank = rank;
+  for (const RankCard& card : cards) {
+    const bool sameProcess = card.info.processId == mine.info.processId;
+    TUTTI_ASSIGN(std::unique_ptr<cuda::PeerResident> peer, cuda::PeerResident::open(card.ends, sameProcess, device_));
+    ends_.bases.push_back(peer->ends());
+    ends_.lends.push_back(sameProcess && card.device == mine.device);
+    memory_->peers.push_back(std::move(peer));
+  }
+  place_.ops = &ops_;
+  place_.kernels = kernels_.get();
+  place_.own = memory_->resident.get();
+  return openLaunchLines(rank, cards, links, deadline);
+}
+
+Status CudaSide::openLaunchLines(int rank, const std::vector<RankCard>& cards, Links& links, Deadline deadline) {
+  const auto line = [&](int peer) -> Result<ResidentPlace::Line> {
+    TUTTI_ASSIGN(Channel * channel, links.channel(peer, kLaunchLane, deadline));
+    return ResidentPlace::Line{channel, peer};
+  };
+  const std::vector<int> here = sharers(cards, rank);
+  place_.launcher = memory_->peers[static_cast<size_t>(here.front())]->shared();
+  if (here.front() != rank) {
+    TUTTI_ASSIGN(place_.toLauncher, line(here.front()));
+    return {};
+  }
+  for (const int member : here) {
+    if (member == rank) continue;
+    place_.members.push_back(memory_->peers[static_cast<size_t>(member)]->shared());
+    TUTTI_ASSIGN(const ResidentPlace::Line to, line(member));
+    place_.toMembers.push_back(to);
+  }
+  const std::vector<int> all = launchers(cards);
+  const auto at = static_cast<size_t>(std::find(all.begin(), all.end(), rank) - all.begin());
+  if (all.size() < 2) return {};
+  TUTTI_ASSIGN(place_.next, line(all[(at + 1) % all.size()]));
+  TUTTI_ASSIGN(place_.previous, line(all[(at + all.size() - 1) % all.size()]));
+  return {};
+}
+
+std::shared_ptr<cuda::ResidentMemory> CudaSide::residentMemory() const { return memory_->resident; }
+
+bool CudaSide::resident(cuda::Stream stream) const {
+  if (memory_->resident == nullptr) return false;
+  const bool shared = place_.launcher != place_.own || !place_.members.empty();
+  return !shared || !capturing(stream);
+}
+
+Result<std::unique_ptr<ResidentRun>> CudaSide::residentRun(const Plan& plan) {
+  TUTTI_ASSIGN(const std::vector<std::byte> measure, residentProgram(plan, ends_, nullptr));
+  TUTTI_ASSIGN(std::shared_ptr<ResidentProgram> program, programRoom(measure.size()));
+  TUTTI_ASSIGN(const std::vector<std::byte> image, residentProgram(plan, ends_, program->memory.data()));
+  TUTTI_TRY(upload(image, program->memory));
+  return std::make_unique<ResidentRun>(place_, plan, std::move(program));
+}
+
+// Of plans that the cache has dropped, unless a graph may still have them, or else new: freeing memory may wait for the
+// whole device.
+Result<std::shared_ptr<ResidentProgram>> CudaSide::programRoom(size_t bytes) {
+  const bool ended = idle();
+  for (const auto& known : memory_->programs) {
+    const bool fits = known->memory.bytes() >= bytes && known->memory.bytes() <= 4 * bytes;
+    if (ended && fits && known.use_count() == 1 && !known->captured) return known;
+  }
+  auto program = std::make_shared<ResidentProgram>();
+  TUTTI_ASSIGN(program->memory, cuda::DeviceMemory::allocate(device_, bytes));
+  memory_->programs.push_back(program);
+  return program;
+}
+
+// Waits for the copy alone: the stream is this communicator's own, and nothing in it waits for another rank.
+Status CudaSide::upload(const std::vector<std::byte>& bytes, const cuda::DeviceMemory& to) {
+  const cuda::Driver& driver = device_->driver();
+  TUTTI_CUDA(driver, cuMemcpyAsync(to.address(), cuda::addressOf(bytes.data()), bytes.size(), rescue_));
+  TUTTI_CUDA(driver, cuStreamSynchronize(rescue_));
+  return {};
+}
+
+}  // namespace tutti

@@ -1,0 +1,158 @@
+// The thread team and the memory model of walk_body.hpp, for a GPU and for the host.
+//
+// Memory models.  What one rank's threads write becomes another's to read in two ways: by a word stored with release
+// after a barrier of the block and loaded with acquire before one (system scope: the other block may be on another
+// device), or by packets that hold 4 bytes of payload and a flag, which one access of 8 bytes writes and reads.
+#pragma once
+
+#include "src/exec/kernels/team.hpp"
+
+#ifndef __CUDACC__
+#include <sched.h>
+
+#include <condition_variable>
+#include <mutex>
+#endif
+
+namespace tutti::kernels {
+
+/// 8 bytes of payload as two packets; each is the payload's 4 bytes with the flag above them.
+struct Line {
+  uint64_t low;
+  uint64_t high;
+};
+
+#ifdef __CUDACC__
+
+/// The threads of a block.
+struct BlockTeam {
+  TUTTI_HD uint32_t index() const { return threadIdx.x; }
+  TUTTI_HD uint32_t size() const { return blockDim.x; }
+  TUTTI_HD void sync() const { __syncthreads(); }
+  /// A barrier; whether all threads say so.
+  TUTTI_HD bool all(bool mine) const { return __syncthreads_and(mine) != 0; }
+};
+
+struct GpuMemory {
+  static TUTTI_HD uint64_t acquire(const uint64_t* word) {
+    uint64_t value;
+    asm volatile("ld.acquire.sys.b64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+    return value;
+  }
+  static TUTTI_HD void release(uint64_t* word, uint64_t value) {
+    asm volatile("st.release.sys.b64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+  }
+  /// Two accesses of 8 bytes by the letter of the memory model, one on the wire.
+  static TUTTI_HD Line loadLine(const Line* from) {
+    Line line;
+    asm volatile("ld.volatile.v2.b64 {%0, %1}, [%2];" : "=l"(line.low), "=l"(line.high) : "l"(from) : "memory");
+    return line;
+  }
+  static TUTTI_HD void storeLine(Line* to, const Line& line) {
+    asm volatile("st.volatile.v2.b64 [%0], {%1, %2};" ::"l"(to), "l"(line.low), "l"(line.high) : "memory");
+  }
+  static TUTTI_HD uint64_t loadPacket(const uint64_t* from) {
+    uint64_t packet;
+    asm volatile("ld.volatile.b64 %0, [%1];" : "=l"(packet) : "l"(from) : "memory");
+    return packet;
+  }
+  static TUTTI_HD void storePacket(uint64_t* to, uint64_t packet) {
+    asm volatile("st.volatile.b64 [%0], %1;" ::"l"(to), "l"(packet) : "memory");
+  }
+  static TUTTI_HD uint32_t relaxed(const uint32_t* word) {
+    uint32_t value;
+    asm volatile("ld.relaxed.sys.b32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+    return value;
+  }
+};
+
+/// Looks at the abort word now and then: it lies in host memory, so a look costs a microsecond or two.
+class GpuPatience {
+ public:
+  TUTTI_HD explicit GpuPatience(const uint32_t* abort) : abort_(abort), next_(clock64() + kClocks) {}
+  TUTTI_HD bool over() {
+    if (clock64() < next_) return false;
+    next_ = clock64() + kClocks;
+    return GpuMemory::relaxed(abort_) != 0;
+  }
+
+ private:
+  static constexpr long long kClocks = 40'000;  // some 20 microseconds
+  const uint32_t* abort_;
+  long long next_;
+};
+
+#else
+
+/// A barrier for host threads that play a block.
+class HostBarrier {
+ public:
+  explicit HostBarrier(uint32_t n) : n_(n) {}
+  bool all(bool mine) {
+    if (n_ == 1) return mine;
+    std::unique_lock lock(mutex_);
+    verdict_ = verdict_ && mine;
+    const uint64_t round = round_;
+    if (++arrived_ == n_) {
+      arrived_ = 0;
+      last_ = verdict_;
+      verdict_ = true;
+      ++round_;
+      changed_.notify_all();
+    } else {
+      changed_.wait(lock, [&] { return round_ != round; });
+    }
+    return last_;
+  }
+
+ private:
+  const uint32_t n_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  uint32_t arrived_ = 0;
+  uint64_t round_ = 0;
+  bool verdict_ = true;
+  bool last_ = true;
+};
+
+/// Thread `me` of `n` that play a block.
+struct HostBlock {
+  uint32_t me = 0;
+  uint32_t n = 1;
+  HostBarrier* barrier = nullptr;
+  uint32_t index() const { return me; }
+  uint32_t size() const { return n; }
+  void sync() const { barrier->all(true); }
+  bool all(bool mine) const { return barrier->all(mine); }
+};
+
+struct HostMemory {
+  static uint64_t acquire(const uint64_t* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
+  static void release(uint64_t* word, uint64_t value) { __atomic_store_n(word, value, __ATOMIC_RELEASE); }
+  static uint64_t loadPacket(const uint64_t* from) { return __atomic_load_n(from, __ATOMIC_RELAXED); }
+  static void storePacket(uint64_t* to, uint64_t packet) { __atomic_store_n(to, packet, __ATOMIC_RELAXED); }
+  static Line loadLine(const Line* from) { return {loadPacket(&from->low), loadPacket(&from->high)}; }
+  static void storeLine(Line* to, const Line& line) {
+    storePacket(&to->low, line.low);
+    storePacket(&to->high, line.high);
+  }
+  static uint32_t relaxed(const uint32_t* word) { return __atomic_load_n(word, __ATOMIC_RELAXED); }
+};
+
+class HostPatience {
+ public:
+  explicit HostPatience(const uint32_t* abort) : abort_(abort) {}
+  bool over() {
+    if (++looks_ % 16 != 0) return false;
+    sched_yield();
+    return HostMemory::relaxed(abort_) != 0;
+  }
+
+ private:
+  const uint32_t* abort_;
+  uint32_t looks_ = 0;
+};
+
+#endif
+
+}  // namespace tutti::kernels

@@ -1,0 +1,75 @@
+// What ranks share whose blocks walk plans on the device (src/exec/kernels/walk_body.hpp): the ends of their links,
+// and, among ranks of one process on one device, seats at the launch that carries all of them.
+//
+// One launch for all ranks of a process on a device, by the lowest of them, because then the driver sees to it that
+// their blocks are on the device together: blocks that wait for each other can only be in one launch, or on devices of
+// their own.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/device/cuda_pinned.hpp"
+#include "src/device/cuda_stream.hpp"
+
+namespace tutti::cuda {
+
+/// Where a rank says what it has for the launch.  Written by the rank until it is Offered, read by the launcher then.
+struct LaunchSeat {
+  enum State : uint32_t { Empty, Offered, Taken, Launched };
+  std::atomic<uint32_t> state{Empty};
+  const void* program = nullptr;
+  const void* input = nullptr;
+  void* output = nullptr;
+  uint32_t lanes = 0;
+};
+
+/// One rank's part.  Kept by all ranks of its process that use it: their blocks may still write here when it is done.
+struct ResidentMemory {
+  uint64_t id = 0;    // never used twice in a process
+  DeviceMemory ends;  // zero at first
+  PinnedMemory word;  // uint32_t: nonzero has the rank's blocks leave
+  LaunchSeat seat;
+  EventHandle ready;  // of the rank's stream at its call
+  EventHandle done;   // of the launch, if this rank is the one who launches
+
+  uint32_t* abortWord() const { return reinterpret_cast<uint32_t*>(word.data()); }
+  /// Any thread.
+  void leave() const { __atomic_store_n(abortWord(), 1u, __ATOMIC_RELEASE); }
+};
+
+/// Errors: as DeviceMemory and PinnedMemory; waits for the device once, so only while a communicator comes up.
+Result<std::shared_ptr<ResidentMemory>> makeResidentMemory(const std::shared_ptr<const CudaDevice>& device,
+                                                           size_t endBytes);
+/// One of this process that somebody still keeps, or null.
+std::shared_ptr<ResidentMemory> findResidentMemory(uint64_t id);
+
+/// What a rank tells its peers of it, as bytes.
+std::string residentCard(const ResidentMemory& memory, const CudaDevice& device);
+
+/// A peer's memory as this process sees it.
+class PeerResident {
+ public:
+  /// sameProcess: whether the card is of this process.  Errors: RemoteError: a card that makes no sense, or memory that
+  /// cannot be opened.
+  static Result<std::unique_ptr<PeerResident>> open(const std::string& card, bool sameProcess,
+                                                    std::shared_ptr<const CudaDevice> device);
+  ~PeerResident();
+  PeerResident(const PeerResident&) = delete;
+  PeerResident& operator=(const PeerResident&) = delete;
+
+  std::byte* ends() const { return reinterpret_cast<std::byte*>(ends_); }
+  /// Null for another process's.
+  ResidentMemory* shared() const { return shared_.get(); }
+
+ private:
+  explicit PeerResident(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
+  std::shared_ptr<const CudaDevice> device_;
+  std::shared_ptr<ResidentMemory> shared_;
+  Address ends_ = 0;
+};
+
+}  // namespace tutti::cuda
