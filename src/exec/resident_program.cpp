@@ -125,7 +125,8 @@ class LaneWriter {
 /// Puts arrays one behind the other, and says where they will be.
 class Image {
  public:
-  explicit Image(std::byte* base) : base_(base) {}
+  /// base: null while the size alone is wanted.
+  explicit Image(std::byte* base) : base_(reinterpret_cast<uintptr_t>(base)) {}
 
   size_t reserve(size_t bytes) {
     const size_t at = bytes_.size();
@@ -149,7 +150,7 @@ class Image {
   std::vector<std::byte> take() { return std::move(bytes_); }
 
  private:
-  std::byte* base_;
+  uintptr_t base_;  // a number: nothing is there yet
   std::vector<std::byte> bytes_;
 };
 
