@@ -43,7 +43,7 @@ constexpr Variable kVariables[] = {
     {"TUTTI_EXPLAIN", Flag, "0", "", "1: rank 0 prints the table that the planner compared for each new plan"},
     {"TUTTI_PLAN_DIR", Text, "", "", "folder of imported plans that the planner may choose from"},
     {"TUTTI_CALIBRATION", Text, "", "",
-     "file with measured link costs; 'off': built-in figures; unset: per-user cache"},
+     "file with measured link costs (and FILE.tuned: fastest ways); 'off': built-in figures; unset: per-user cache"},
     {"TUTTI_TOPO_FILE", Text, "", "", "machine to take instead of the detected one: a file, or a line as node:2 l3:4"},
     {"TUTTI_TOPO_CPUS", Text, "", "",
      "CPUs, as TUTTI_TOPO_FILE counts them, that a host's ranks run on, by rank: 0-3/4-7; unset: where they are bound"},

@@ -40,6 +40,7 @@ enum class CudaWay : uint8_t;  // cuda_side.hpp
 /// What the planner knows of a communicator; the same on all ranks but for `explain`.
 struct PlannerState {
   Calibration calibration;
+  Tuning tuning;  // of as many ranks
   Overrides overrides;
   LinkUse links;
   MachineLevels levels;
@@ -56,6 +57,8 @@ struct CallEstimate {
 
 /// This machine's link costs as text (from the user's cache, or measured now).
 Result<std::string> calibrationText();
+/// What was measured to be fastest on this machine among so many ranks, as text.
+std::string tuningText(int nRanks);
 
 class Comm : public TaskOwner {
  public:
@@ -69,6 +72,8 @@ class Comm : public TaskOwner {
   int nRanks() const { return control_->nRanks(); }
   const CommSettings& settings() const { return settings_; }
   Control& control() { return *control_; }
+  /// What figures measured on this communicator hold for; none where hosts have different numbers of ranks.
+  std::optional<TunedRanks> tunedRanks() const;
   OperatorTable& operators() { return operators_; }
   Registrations& registrations() { return registrations_; }
   Turn& turn() { return *turn_; }

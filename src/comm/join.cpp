@@ -76,6 +76,7 @@ Result<std::unique_ptr<Comm>> Comm::join(std::shared_ptr<Session> session, JoinR
   TUTTI_ASSIGN(card.settings, commonSettings(settings));
   if (request.rank == 0) {
     TUTTI_ASSIGN(card.calibration, calibrationText());
+    card.tuning = tuningText(request.nRanks);
   }
   request.info = encodeCard(card);
   const Deadline deadline = Deadline::inMs(settings.timeoutMs);

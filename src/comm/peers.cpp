@@ -19,7 +19,7 @@ namespace {
 
 // Fixed-width little-endian numbers and length-prefixed texts.  All ranks run the same version (a version number
 // leads).
-constexpr uint64_t kCardVersion = 0x7474'6361'7264'0003;
+constexpr uint64_t kCardVersion = 0x7474'6361'7264'0004;
 constexpr uint64_t kMostTransports = 16;
 
 void put(std::string* out, uint64_t value) {
@@ -81,6 +81,7 @@ std::string encodeCard(const RankCard& card) {
   put(&out, card.cpus);
   put(&out, card.settings);
   put(&out, card.calibration);
+  put(&out, card.tuning);
   put(&out, card.plans);
   put(&out, card.device);
   put(&out, uint64_t{card.deviceBlocks});
@@ -109,6 +110,7 @@ Result<RankCard> decodeCard(int rank, const std::string& bytes) {
   card.cpus = in.text();
   card.settings = in.text();
   card.calibration = in.text();
+  card.tuning = in.text();
   card.plans = in.text();
   card.device = in.text();
   card.deviceBlocks = static_cast<uint32_t>(in.number());

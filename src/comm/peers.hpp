@@ -16,6 +16,7 @@ struct RankCard {
   std::string settings;                                     // what must be set alike on all ranks, as text
   std::vector<std::pair<std::string, Address>> transports;  // those this rank has, by name
   std::string calibration;                                  // rank 0's is used by all
+  std::string tuning;                                       // the same
   std::string plans;                                        // see planReport(); with the transports
   std::string device;                                       // names its CUDA device; "" on the host
   uint32_t deviceBlocks = 0;                                // of kernels whose blocks wait for each other, at most

@@ -51,10 +51,17 @@ Result<std::string> calibrationText() {
   return toText(calibration);
 }
 
+std::string tuningText(int nRanks) {
+  Tuning tuning = keptTuning(thisMachine());
+  std::erase_if(tuning.sets, [&](const Tuning::Set& set) { return set.ranks.nRanks != nRanks; });
+  return toText(tuning);
+}
+
 // All ranks use rank 0's figures: so they choose alike.
 Status Comm::setUpPlanner() {
   const auto& cards = links_->cards();
   TUTTI_ASSIGN(planner_.calibration, parseCalibration(cards[0].calibration));
+  TUTTI_ASSIGN(planner_.tuning, parseTuning(cards[0].tuning));
   TUTTI_ASSIGN(planner_.overrides, overridesFromEnvironment(foreignPlans_.names()));
   if (planner_.overrides.nChannels == 0) planner_.overrides.nChannels = settings_.nChannels;
   if (planner_.overrides.nChannels == 0 && settings_.minChannels > 1) {
@@ -86,6 +93,7 @@ PlanRequest Comm::planRequest(const Shape& shape, bool resident) const {
   request.boardBytes = !anyCuda() && links_->hasBoards() ? kBoardBytes : 0;
   request.ready = foreignPlans_.serving(request.shape);
   request.mostLanes = mostLanes(resident);
+  if (!anyCuda()) request.tuning = &planner_.tuning;
   request.overrides = planner_.overrides;
   return request;
 }
@@ -110,6 +118,10 @@ Result<bool> Comm::needsAllCounts(const Call& call) {
     forwardsBlocks_ = choice.algorithm != nullptr && choice.algorithm->forwards;
   }
   return *forwardsBlocks_;
+}
+
+std::optional<TunedRanks> Comm::tunedRanks() const {
+  return ::tutti::tunedRanks(planRequest(shapeOf(Call{}, PlanKey{})));
 }
 
 Result<CallEstimate> Comm::estimate(const Call& call) const {

@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <vector>
 
 #include "src/base/config.hpp"
+#include "src/plan/kept_text.hpp"
 
 namespace tutti {
 namespace {
@@ -45,50 +45,6 @@ double fastestInterfaceMbit() {
   }
   closedir(folder);
   return most;
-}
-
-std::string cpuModel() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("model name") && !line.starts_with("CPU part")) continue;
-    const size_t colon = line.find(": ");
-    if (colon != std::string::npos) return line.substr(colon + 2);
-  }
-  return "unknown";
-}
-
-std::string hostName() {
-  if (const std::string given = configText("TUTTI_HOSTID"); !given.empty()) return given;
-  char name[256] = {};
-  return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
-}
-
-/// One line's worth: what a file can hold and give back unchanged.
-std::string printable(std::string text) {
-  for (char& c : text) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  const size_t first = text.find_first_not_of(' ');
-  if (first == std::string::npos) return "unknown";
-  return text.substr(first, std::min<size_t>(200, text.find_last_not_of(' ') + 1 - first));
-}
-
-// ---- Text.
-
-std::string number(double value) {
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof(text), value).ptr;  // shortest form that reads back the same
-  return {text, end};
-}
-
-template <class T>
-bool parseNumber(std::string_view text, T least, T most, T* out) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return false;
-  if (!(value >= least && value <= most)) return false;  // a NaN fails here
-  *out = value;
-  return true;
 }
 
 constexpr double kLeastGBps = 1e-4, kMostGBps = 1e5, kMostLatencyUs = 1e7;
@@ -135,11 +91,7 @@ bool parseReduce(std::string_view rest, Calibration* into) {
 
 /// One line "key rest".
 bool parseLine(std::string_view key, std::string_view rest, Calibration* into) {
-  if (key == "cpu" || key == "host") {
-    (key == "cpu" ? into->machine.cpu : into->machine.host) = std::string(rest);
-    return !rest.empty() && printable(std::string(rest)) == rest;
-  }
-  if (key == "cores") return parseNumber(rest, 1, 1 << 20, &into->machine.cores);
+  if (isOfMachine(key)) return parseMachineLine(key, rest, &into->machine);
   if (key == "measured") return parseMeasured(rest, into);
   if (key == "copy-gbps") return parseNumber(rest, kLeastGBps, kMostGBps, &into->copyGBps);
   if (key == "reduce-gbps") return parseReduce(rest, into);
@@ -183,14 +135,6 @@ LinearCost LinkCost::costIn(double bytes, double footprint, bool bothWays) const
   return result;
 }
 
-MachineIdentity thisMachine() {
-  MachineIdentity machine;
-  machine.cpu = printable(cpuModel());
-  machine.host = printable(hostName());
-  machine.cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  return machine;
-}
-
 Calibration defaultCalibration(const MachineIdentity& machine) {
   Calibration c;
   c.machine = machine;
@@ -223,10 +167,9 @@ Calibration defaultCalibration(const MachineIdentity& machine) {
 
 std::string toText(const Calibration& c) {
   std::string out =
-      cat("tutti-calibration ", Calibration::kVersion, "\ncpu ", c.machine.cpu, "\ncores ", c.machine.cores, "\nhost ",
-          c.machine.host, "\nmeasured ", c.times, " ", number(c.disturbed), c.complete ? " complete" : " cut",
-          "\ncopy-gbps ", number(c.copyGBps), "\nreduce-gbps ", number(c.reduceGBps), " ", number(c.reduceFarGBps),
-          "\nstream-from-bytes ", c.streamFromBytes, "\n");
+      cat("tutti-calibration ", Calibration::kVersion, "\n", machineLines(c.machine), "measured ", c.times, " ",
+          number(c.disturbed), c.complete ? " complete" : " cut", "\ncopy-gbps ", number(c.copyGBps), "\nreduce-gbps ",
+          number(c.reduceGBps), " ", number(c.reduceFarGBps), "\nstream-from-bytes ", c.streamFromBytes, "\n");
   for (size_t kind = 0; kind < kNumLinkKinds; ++kind) {
     for (size_t protocol = 0; protocol < kNumProtocols; ++protocol) {
       const LinkCost& link = c.links[kind][protocol];
@@ -270,26 +213,11 @@ Calibration bestOf(const Calibration& a, const Calibration& b) {
 
 Result<Calibration> parseCalibration(std::string_view text) {
   if (text.size() > kMostCalibrationBytes) return invalidArgument("longer than any calibration");
-  const std::string head = cat("tutti-calibration ", Calibration::kVersion, "\n");
-  if (!text.starts_with(head))
-    return invalidArgument("does not begin with \"tutti-calibration ", Calibration::kVersion, "\"");
-  if (!text.ends_with("\nend\n")) return invalidArgument("is cut short: no \"end\"");
-  const std::string_view body = text.substr(head.size(), text.size() - head.size() - 4);
   Calibration c;
   c.machine.cores = 0;
-  int line = 2;
-  for (size_t at = 0; at < body.size(); ++line) {
-    const size_t stop = body.find('\n', at);
-    const std::string_view whole = body.substr(at, stop - at);
-    const size_t space = whole.find(' ');
-    if (space == std::string_view::npos || !parseLine(whole.substr(0, space), whole.substr(space + 1), &c)) {
-      return invalidArgument("line ", line, " is not understood: \"", printable(std::string(whole)), "\"");
-    }
-    at = stop + 1;
-  }
-  if (c.machine.cpu.empty() || c.machine.host.empty() || c.machine.cores == 0) {
-    return invalidArgument("does not say which machine it is of (cpu, cores, host)");
-  }
+  TUTTI_TRY(parseKeptText(text, cat("tutti-calibration ", Calibration::kVersion),
+                          [&](std::string_view key, std::string_view rest) { return parseLine(key, rest, &c); }));
+  TUTTI_TRY(saysWhose(c.machine));
   return c;
 }
 

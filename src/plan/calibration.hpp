@@ -27,6 +27,7 @@
 
 #include "src/base/status.hpp"
 #include "src/plan/linear_cost.hpp"
+#include "src/plan/machine_identity.hpp"
 
 namespace tutti {
 
@@ -87,16 +88,6 @@ struct LinkCost {
   LinearCost costIn(double bytes, double footprint, bool bothWays) const;
 };
 
-/// Whose figures they are.
-struct MachineIdentity {
-  std::string cpu;  // model name, as the system gives it
-  int cores = 1;    // online, whether this process may use them or not
-  std::string host;
-  bool operator==(const MachineIdentity&) const = default;
-};
-/// The machine we are on.  TUTTI_HOSTID, where set, is its host.
-MachineIdentity thisMachine();
-
 struct Calibration {
   static constexpr int kVersion = 5;
   MachineIdentity machine;
@@ -141,8 +132,7 @@ std::string calibrationPath(const MachineIdentity& machine);
 /// Errors: SystemError (cannot be read; missing files too), InvalidArgument (not a calibration, or of another machine).
 Result<Calibration> readCalibration(const std::string& path, const MachineIdentity& machine);
 
-/// Write beside `path`, then rename: readers see the old file or the new one, and of several writers one wins.  Folders
-/// are made as needed.  The file is for its owner alone (0600).
+/// As writeKeptFile() of kept_text.hpp.
 Status writeCalibration(const std::string& path, const Calibration& calibration);
 
 /// The best of both figures for everything: what else runs makes a machine seem slower, never faster.  Of one that is

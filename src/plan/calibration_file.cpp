@@ -1,17 +1,14 @@
 // Calibration on disk.
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <cstdlib>
 #include <optional>
 
 #include "src/base/config.hpp"
-#include "src/base/fd.hpp"
 #include "src/base/log.hpp"
 #include "src/plan/calibration.hpp"
+#include "src/plan/kept_text.hpp"
 
 namespace tutti {
 namespace {
@@ -31,25 +28,6 @@ std::string cacheFolder() {
   return home != nullptr && *home == '/' ? cat(home, "/.cache") : "";
 }
 
-/// Make the folders above `path`.
-Status makeFolders(const std::string& path) {
-  for (size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
-    const std::string folder = path.substr(0, slash);
-    if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return errnoError(errno, cat("mkdir ", folder));
-  }
-  return {};
-}
-
-Status writeAll(int fd, const std::string& text, const std::string& path) {
-  for (size_t at = 0; at < text.size();) {
-    const ssize_t n = write(fd, text.data() + at, text.size() - at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errnoError(errno, cat("write ", path));
-    at += static_cast<size_t>(n);
-  }
-  return {};
-}
-
 }  // namespace
 
 std::string calibrationPath(const MachineIdentity& machine) {
@@ -65,21 +43,7 @@ std::string calibrationPath(const MachineIdentity& machine) {
 }
 
 Result<Calibration> readCalibration(const std::string& path, const MachineIdentity& machine) {
-  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe there must not stop us
-  if (!fd.valid()) return errnoError(errno, cat("open ", path));
-  struct stat about {};
-  if (fstat(fd.get(), &about) != 0) return errnoError(errno, cat("stat ", path));
-  if (!S_ISREG(about.st_mode)) return invalidArgument("calibration ", path, " is not a file");
-  std::string text(kMostCalibrationBytes + 1, '\0');
-  size_t size = 0;
-  while (size < text.size()) {
-    const ssize_t n = read(fd.get(), text.data() + size, text.size() - size);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errnoError(errno, cat("read ", path));
-    if (n == 0) break;
-    size += static_cast<size_t>(n);
-  }
-  text.resize(size);
+  TUTTI_ASSIGN(const std::string text, readKeptFile(path, "calibration", kMostCalibrationBytes));
   auto parsed = parseCalibration(text);
   if (!parsed.ok()) return invalidArgument("calibration ", path, " ", parsed.status().message());
   if (!(parsed->machine == machine)) {
@@ -91,16 +55,7 @@ Result<Calibration> readCalibration(const std::string& path, const MachineIdenti
 }
 
 Status writeCalibration(const std::string& path, const Calibration& calibration) {
-  TUTTI_TRY(makeFolders(path));
-  std::string temporary = cat(path, ".XXXXXX");
-  const Fd fd(mkostemp(temporary.data(), O_CLOEXEC));  // 0600, and a name of its own for every writer
-  if (!fd.valid()) return errnoError(errno, cat("create ", temporary));
-  Status status = writeAll(fd.get(), toText(calibration), temporary);
-  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) {
-    status = errnoError(errno, cat("rename ", temporary, " to ", path));
-  }
-  if (!status.ok()) unlink(temporary.c_str());
-  return status;
+  return writeKeptFile(path, toText(calibration));
 }
 
 Result<Calibration> loadOrMeasure(const MachineIdentity& machine,

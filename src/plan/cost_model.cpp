@@ -93,6 +93,10 @@ bool goesBothWays(Collective c) {
          c == Collective::AllToAll;
 }
 
+bool isRooted(Collective c) {
+  return c == Collective::Broadcast || c == Collective::Reduce || c == Collective::Gather || c == Collective::Scatter;
+}
+
 bool reduces(Collective c) {
   return c == Collective::AllReduce || c == Collective::ReduceScatter || c == Collective::Reduce;
 }

@@ -54,6 +54,7 @@ std::string describeParts(const std::vector<LevelPart>& parts) {
 }
 
 std::string howCosted(const Candidate& row) {
+  if (row.tuned) return "  measured to be the fastest";
   if (!row.walked) return "  by its formula";
   return row.walkedRanks > 0 ? cat("  by ", row.walkedRanks, " ranks and its formula") : "";
 }
@@ -61,6 +62,7 @@ std::string howCosted(const Candidate& row) {
 /// What a row spends its time on.
 std::string spent(const Candidate& row) {
   const std::string name = cat(row.name(), " over ", protocolName(row.protocol));
+  if (row.tuned) return cat(name, " took ", time(row.costUs), ", less than all others (tutti-tune)");
   if (!row.walked) return cat(name, " takes ", time(row.costUs), " by its formula");
   const double rest = std::max(0.0, row.costUs - std::max(row.workUs, row.wireUs));
   std::string out = cat(name, ": ", time(row.workUs), " of work on the busiest core");

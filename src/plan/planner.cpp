@@ -175,6 +175,15 @@ class Comparison {
     choice_->table.push_back(std::move(row));
   }
 
+  /// Without comparing it with others: measurements have done that.
+  void addTuned(const Algorithm& a, const TunedWay& way) {
+    Candidate row{.algorithm = &a, .protocol = way.protocol, .nChannels = choice_->nChannels, .costUs = way.us};
+    Shape shape = r_.shape;
+    if (a.chooseParts != nullptr) row.parts = a.chooseParts(shape, costModel(r_, c_, way.protocol));
+    row.tuned = true;
+    choice_->table.push_back(std::move(row));
+  }
+
   /// Walks those that may be the cheapest, beginning with those that look so.
   Status settle() {
     double best = HUGE_VAL;
@@ -254,6 +263,15 @@ class Comparison {
   std::map<int, Firsts> firsts_;
 };
 
+/// The way that was measured to be the fastest, if it may be taken.
+std::optional<TunedWay> usableTuning(const PlanRequest& r, const Choice& choice) {
+  if (r.tuning == nullptr || !r.ready.empty()) return std::nullopt;
+  std::optional<TunedWay> way = tunedFor(*r.tuning, r);
+  if (!way || !choice.protocolExcluded[static_cast<size_t>(way->protocol)].empty()) return std::nullopt;
+  const Algorithm* a = findAlgorithm(r.shape.collective, way->algorithm);
+  return a != nullptr && exclusion(r, *a).empty() ? way : std::nullopt;
+}
+
 Result<Choice> planAnew(const PlanRequest& r, const Calibration& c, Walks* walks) {
   Choice best;
   const int nChannels = best.nChannels = channelsFor(r, c);
@@ -261,14 +279,18 @@ Result<Choice> planAnew(const PlanRequest& r, const Calibration& c, Walks* walks
     best.protocolExcluded[static_cast<size_t>(protocol)] = exclusion(r, c, protocol);
   }
   Comparison comparison(r, c, walks, &best);
+  const std::optional<TunedWay> tuned = usableTuning(r, best);
   for (const Algorithm* a : algorithms()) {
     if (a->collective != r.shape.collective) continue;
+    if (tuned && a->name == tuned->algorithm) comparison.addTuned(*a, *tuned);
+    if (tuned && !r.wholeTable) continue;
     if (std::string why = exclusion(r, *a); !why.empty()) {
       best.table.push_back({.algorithm = a, .nChannels = nChannels, .excluded = std::move(why)});
       continue;
     }
     for (const Protocol protocol : kAllProtocols) {
-      if (best.protocolExcluded[static_cast<size_t>(protocol)].empty()) comparison.add(*a, protocol);
+      const bool there = tuned && a->name == tuned->algorithm && protocol == tuned->protocol;
+      if (!there && best.protocolExcluded[static_cast<size_t>(protocol)].empty()) comparison.add(*a, protocol);
     }
   }
   considerReady(r, c, &best);

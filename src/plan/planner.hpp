@@ -2,9 +2,9 @@
 //
 // It compares every algorithm of the collective with every protocol that the links have, and takes the cheapest; ties
 // go to the order of the registry, then of the protocols.  Those whose work alone costs more than the best are not
-// walked.  A choice depends only on what all ranks share: the Shape
-// without its rank, the Calibration that one rank handed to all, and the overrides.  So all ranks choose the same
-// without talking to each other.  Pure functions; any thread.
+// walked.  What was measured to be fastest (Tuning) is taken instead, where there is such a figure.  A choice depends
+// only on what all ranks share: the Shape without its rank, the Calibration and Tuning that one rank handed to all, and
+// the overrides.  So all ranks choose the same without talking to each other.  Pure functions; any thread.
 #pragma once
 
 #include <array>
@@ -16,6 +16,7 @@
 #include "src/base/status.hpp"
 #include "src/plan/calibration.hpp"
 #include "src/plan/overrides.hpp"
+#include "src/plan/tuning.hpp"
 
 namespace tutti {
 
@@ -70,6 +71,8 @@ struct PlanRequest {
   /// The table says what every candidate costs; else of some only that they are dearer than the best.  The choice is
   /// the same.
   bool wholeTable = false;
+  /// What was measured; borrowed.  None: choices go by costs.
+  const Tuning* tuning = nullptr;
   Overrides overrides;
 };
 
@@ -84,6 +87,7 @@ struct Candidate {
   double wireUs = 0;                  // of the busiest wire
   bool walked = false;                // else by the formula
   bool atLeast = false;               // costs that or more, and is not the cheapest
+  bool tuned = false;                 // measured to be the fastest of all
   int walkedRanks = 0;                // the first of all, where only they were walked, and the formula did the rest
   std::vector<LevelPart> parts = {};  // of a hierarchical algorithm
   std::string excluded = {};          // why it was not compared; empty: it was
@@ -91,7 +95,7 @@ struct Candidate {
   std::string_view name() const { return ready ? ready->name : algorithm->name; }
   std::string_view origin() const { return ready ? ready->origin : ""; }
   /// What it is compared by: one that is known from some of the ranks has to be better by more than that can be wrong.
-  double comparedUs() const { return walkedRanks > 0 ? 1.1 * costUs : costUs; }
+  double comparedUs() const { return tuned ? 0 : walkedRanks > 0 ? 1.1 * costUs : costUs; }
 };
 
 struct Choice {

@@ -27,6 +27,8 @@ double footprint(const PlanRequest& r);
 /// Whether every rank sends while it receives.
 bool goesBothWays(Collective c);
 bool reduces(Collective c);
+/// From one rank or to one.
+bool isRooted(Collective c);
 
 /// Why the protocol cannot serve this request on this kind of link; empty: it can.
 std::string whyNot(const PlanRequest& r, const Calibration& c, LinkKind kind, Protocol protocol, bool insideNode);

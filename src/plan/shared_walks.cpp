@@ -32,7 +32,7 @@ std::string machineOf(const PlanRequest& r, const Calibration& c) {
       append(&key, level.groupOf);
     }
   }
-  return key + toText(c);
+  return key + toText(c) + (r.tuning != nullptr ? toText(*r.tuning) : "");
 }
 
 }  // namespace
@@ -56,8 +56,9 @@ Result<Choice> Walks::chosen(const PlanRequest& r, const std::function<Result<Ch
 }
 
 std::shared_ptr<Walks> sharedWalks(const PlanRequest& request, const Calibration& calibration) {
-  static std::mutex mutex;
-  static std::map<std::string, std::weak_ptr<Walks>> all;
+  // Never destroyed: communicators may be made while a program ends.
+  static auto& mutex = *new std::mutex;
+  static auto& all = *new std::map<std::string, std::weak_ptr<Walks>>;
   const std::string key = machineOf(request, calibration);
   const std::lock_guard lock(mutex);
   std::erase_if(all, [](const auto& entry) { return entry.second.expired(); });

@@ -23,6 +23,8 @@ constexpr int kMostRanksOfLevels = 128;
 /// much of it is what it costs alone.  Of many ranks it is what it costs alone: they seldom go in step.
 constexpr double kWaitedFor = 0.1;
 constexpr int kPassesOfFew = 3;
+/// Where not all wait for all, senders run ahead, and it takes more calls until a row of them is steady.
+constexpr int kPassesOfRooted = 8;
 /// Schedules that are the same for all sizes are built for this one.
 constexpr size_t kUsualBytes = size_t{1} << 20;
 
@@ -202,10 +204,11 @@ walk::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol proto
   return prices;
 }
 
-Result<WalkedCost> priceOf(const walk::Bound& bound, const walk::Prices& prices, double chunkBytes, size_t slotBytes) {
-  const double slices = slicesOf(chunkBytes, slotBytes);
+Result<WalkedCost> priceOf(const walk::Bound& bound, const walk::Prices& prices, double chunkBytes,
+                           const Shape& shape) {
+  const double slices = slicesOf(chunkBytes, shape.slotBytes);
   const bool few = isFew(bound);
-  const int passes = few ? kPassesOfFew : slices > 1 ? 2 : 1;
+  const int passes = few ? (isRooted(shape.collective) ? kPassesOfRooted : kPassesOfFew) : slices > 1 ? 2 : 1;
   TUTTI_ASSIGN(const walk::Walked walked, walk::walk(bound, prices, chunkBytes / slices, passes));
   const double period = std::max({walked.nextUs, walked.busyUs, walked.wireUs});
   const double alone = walked.firstUs + (slices - 1) * period;
@@ -305,7 +308,7 @@ Result<WalkedCost> Walks::walkOf(const Asked& asked) {
   if (const auto priced = priced_.find(key); priced != priced_.end()) return priced->second;
   TUTTI_ASSIGN(const Ready ready, readyOf(asked));
   TUTTI_ASSIGN(const WalkedCost cost,
-               priceOf(ready.walked->bound, ready.prices, ready.chunkBytes, asked.request.shape.slotBytes));
+               priceOf(ready.walked->bound, ready.prices, ready.chunkBytes, asked.request.shape));
   priced_[key] = cost;
   return cost;
 }
@@ -360,7 +363,7 @@ Result<WalkedCost> Walks::cost(const PlanRequest& r, const Calibration& c, const
       walk::rolesOf(all, r.shape, {.asTheyAre = true, .joined = false, .sliceBytes = 0, .freeHomeCopies = true}));
   const double chunk = chunkPerByte(ready.outOfPlace->front()) * static_cast<double>(r.shape.bytes);
   const walk::Bound bound = walk::bind(std::move(roles), levelsOf(r));
-  return priceOf(bound, pricesOf(r, c, protocol, roomBytes(bound, r, chunk)), chunk, r.shape.slotBytes);
+  return priceOf(bound, pricesOf(r, c, protocol, roomBytes(bound, r, chunk)), chunk, r.shape);
 }
 
 }  // namespace tutti

@@ -31,9 +31,9 @@ struct WalkedCost {
   double wireUs = 0;  // of the busiest wire
 };
 
-/// A call of chunks that are cut into slices of at most slotBytes.
+/// A call of chunks that are cut into slices of at most shape.slotBytes.
 /// Error: InternalError if the schedules come to a halt.
-Result<WalkedCost> priceOf(const walk::Bound& bound, const walk::Prices& prices, double chunkBytes, size_t slotBytes);
+Result<WalkedCost> priceOf(const walk::Bound& bound, const walk::Prices& prices, double chunkBytes, const Shape& shape);
 
 /// At most what priceOf() says, from the work and the wires alone.
 WalkedCost leastPriceOf(const walk::Bound& bound, const walk::Prices& prices, double chunkBytes, size_t slotBytes);

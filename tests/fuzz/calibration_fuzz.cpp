@@ -1,18 +1,30 @@
-// Any bytes as a calibration file: refused with a sentence, or figures that print and read back the same.
+// Any bytes as a calibration file, and as one of tuning: refused with a sentence, or figures that print and read back
+// the same.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
 #include "src/plan/calibration.hpp"
+#include "src/plan/tuning.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const auto parsed = tutti::parseCalibration({reinterpret_cast<const char*>(data), size});
+namespace {
+
+template <class T>
+void check(const tutti::Result<T>& parsed, tutti::Result<T> (*parse)(std::string_view)) {
   if (!parsed.ok()) {
     if (parsed.status().message().empty()) std::abort();
-    return 0;
+    return;
   }
-  const auto again = tutti::parseCalibration(tutti::toText(*parsed));
+  const auto again = parse(toText(*parsed));
   if (!again.ok() || !(*again == *parsed)) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text = {reinterpret_cast<const char*>(data), size};
+  check(tutti::parseCalibration(text), tutti::parseCalibration);
+  check(tutti::parseTuning(text), tutti::parseTuning);
   return 0;
 }

@@ -1,6 +1,4 @@
 #include "src/plan/calibration.hpp"
-#include "src/base/clock.hpp"
-#include "src/plan/disturbance.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -117,7 +117,7 @@ TEST_CASE("the planner picks what a person would") {
       {Collective::AllGather, 4, 8, 64 * kKiB, "hierarchical ring", Protocol::Slots},
       {Collective::ReduceScatter, 8, 1, 64, "direct recursivehalving hierarchical", Protocol::Slots},
       // Of few ranks calls in a row count, in which the root of a double tree has half the work; of many one alone.
-      {Collective::Broadcast, 16, 1, 8, "doubletree", Protocol::Slots},
+      {Collective::Broadcast, 16, 1, 8, "doubletree binomial circulant", Protocol::Slots},
       {Collective::Broadcast, 32, 1, 8, "binomial circulant", Protocol::Slots},
       {Collective::Broadcast, 1, 8, 64 * kMiB, "direct", Protocol::Slots},  // copied in once, and out by each
       {Collective::Broadcast, 8, 1, 64 * kMiB, "chain doubletree circulant", Protocol::Slots},

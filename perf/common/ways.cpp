@@ -1,0 +1,126 @@
+#include "perf/common/ways.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+namespace tutti::perf {
+namespace {
+
+// A communicator reads the variables when it is made.
+bool open(const Ranks& w, const Cell& cell, Way* way) {
+  const std::string algo = std::string(collectiveKey(cell.collective)) + ":" + way->algorithm;
+  way->algorithm.empty() ? unsetenv("TUTTI_ALGO") : setenv("TUTTI_ALGO", algo.c_str(), 1);
+  way->protocol == nullptr ? unsetenv("TUTTI_PROTO") : setenv("TUTTI_PROTO", way->protocol, 1);
+  check(tuttiCommSplit(w.comm, 0, w.rank, &way->comm, nullptr), "CommSplit");
+  unsetenv("TUTTI_ALGO");
+  unsetenv("TUTTI_PROTO");
+  if (cell.run(way->comm) == tuttiSuccess) return true;  // an algorithm that does not fit fails alike on all ranks
+  tuttiCommDestroy(way->comm);
+  way->comm = nullptr;
+  return false;
+}
+
+double timeBlock(const Ranks& w, const Cell& cell, const Way& way, int calls) {
+  check(tuttiBarrier(w.comm, nullptr), "Barrier");
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < calls; ++i) check(cell.run(way.comm), "call");
+  const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
+  return overRanks(w, took.count() / calls, tuttiMax);
+}
+
+}  // namespace
+
+tuttiResult_t Cell::run(tuttiComm_t c) const {
+  switch (collective) {
+    case Collective::AllReduce: return tuttiAllReduce(in, out, count, tuttiFloat32, tuttiSum, c, nullptr);
+    case Collective::AllGather: return tuttiAllGather(in, out, count, tuttiFloat32, c, nullptr);
+    case Collective::ReduceScatter: return tuttiReduceScatter(in, out, count, tuttiFloat32, tuttiSum, c, nullptr);
+    case Collective::AllToAll: return tuttiAllToAll(in, out, count, tuttiFloat32, c, nullptr);
+    case Collective::Broadcast: return tuttiBroadcast(in, out, count, tuttiFloat32, 0, c, nullptr);
+    case Collective::Reduce: return tuttiReduce(in, out, count, tuttiFloat32, tuttiSum, 0, c, nullptr);
+    case Collective::Gather: return tuttiGather(in, out, count, tuttiFloat32, 0, c, nullptr);
+    case Collective::Scatter: return tuttiScatter(in, out, count, tuttiFloat32, 0, c, nullptr);
+    default: return tuttiBarrier(c, nullptr);
+  }
+}
+
+tuttiCall_t Cell::call() const {
+  switch (collective) {
+    case Collective::AllReduce: return tuttiCallAllReduce;
+    case Collective::AllGather: return tuttiCallAllGather;
+    case Collective::ReduceScatter: return tuttiCallReduceScatter;
+    case Collective::AllToAll: return tuttiCallAllToAll;
+    case Collective::Broadcast: return tuttiCallBroadcast;
+    case Collective::Reduce: return tuttiCallReduce;
+    case Collective::Gather: return tuttiCallGather;
+    case Collective::Scatter: return tuttiCallScatter;
+    default: return tuttiCallBarrier;
+  }
+}
+
+Cell cellOf(Collective collective, size_t bytes, int nRanks, float* in, float* out) {
+  const bool oneVector = collective == Collective::AllReduce || collective == Collective::Broadcast ||
+                         collective == Collective::Reduce;
+  const size_t blocks = oneVector ? 1 : static_cast<size_t>(nRanks);
+  return {collective, std::max<size_t>(1, bytes / sizeof(float) / blocks), in, out};
+}
+
+double Way::medianUs() const {
+  std::vector<double> sorted = timesUs;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted.empty() ? HUGE_VAL : sorted[sorted.size() / 2];
+}
+
+std::vector<Way> openWays(const Ranks& w, const Cell& cell, std::span<const char* const> protocols) {
+  std::vector<Way> ways;
+  const auto add = [&](const std::string& algorithm, const char* protocol) {
+    Way way{algorithm, protocol};
+    if (open(w, cell, &way)) ways.push_back(way);
+  };
+  add("", nullptr);
+  for (const Algorithm* a : algorithms()) {
+    if (a->collective != cell.collective) continue;
+    for (const char* protocol : protocols) add(std::string(a->name), protocol);
+  }
+  return ways;
+}
+
+void closeWays(std::vector<Way>* ways) {
+  for (Way& way : *ways) check(tuttiCommDestroy(way.comm), "CommDestroy");
+  ways->clear();
+}
+
+void measureWays(const Ranks& w, const Cell& cell, std::vector<Way>* ways, int rounds, double blockUs) {
+  std::vector<int> calls;
+  for (const Way& way : *ways) {
+    (void)timeBlock(w, cell, way, 2);
+    const double us = timeBlock(w, cell, way, 5);
+    calls.push_back(static_cast<int>(std::clamp(blockUs / std::max(us, 0.01), 2.0, 50000.0)));
+  }
+  for (int round = 0; round < rounds; ++round) {
+    for (size_t i = 0; i < ways->size(); ++i) {
+      (*ways)[i].timesUs.push_back(timeBlock(w, cell, (*ways)[i], calls[i]));
+    }
+  }
+}
+
+tuttiEstimate_t estimateOf(const Cell& cell, const Way& way) {
+  tuttiEstimate_t estimate = TUTTI_ESTIMATE_INITIALIZER;
+  check(tuttiCommEstimate(way.comm, cell.call(), cell.count, tuttiFloat32, tuttiSum, 0, &estimate), "CommEstimate");
+  return estimate;
+}
+
+float* allocateFloats(size_t bytes, bool registered) {
+  void* memory = nullptr;
+  if (registered) {
+    check(tuttiMemAlloc(&memory, bytes), "MemAlloc");
+  } else {
+    memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    std::memset(memory, 0, bytes);
+  }
+  return static_cast<float*>(memory);
+}
+
+}  // namespace tutti::perf

@@ -1,0 +1,51 @@
+// Every way to run a collective of one size, timed in turns: for programs that compare algorithms.
+#pragma once
+
+#include <cmath>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "algorithms/algorithm.hpp"
+#include "perf/common/small_program.hpp"
+
+namespace tutti::perf {
+
+/// One collective of one size, on floats.
+struct Cell {
+  Collective collective = Collective::AllReduce;
+  size_t count = 0;  // elements as the call takes them
+  float* in = nullptr;
+  float* out = nullptr;
+
+  tuttiResult_t run(tuttiComm_t comm) const;
+  tuttiCall_t call() const;  // for tuttiCommEstimate()
+};
+
+/// What is as large as `bytes` when it goes in or comes out, whichever is more, as perf/compare counts it.
+Cell cellOf(Collective collective, size_t bytes, int nRanks, float* in, float* out);
+
+/// One way to run a cell: the planner's (no algorithm), or a forced one.
+struct Way {
+  std::string algorithm;
+  const char* protocol = nullptr;
+  tuttiComm_t comm = nullptr;
+  std::vector<double> timesUs = {};
+  double medianUs() const;
+};
+
+/// The planner's way, and every algorithm of the collective with each of the protocols; those that do not fit are left
+/// out.  A communicator for each, to be closed with closeWays().  Collective.
+std::vector<Way> openWays(const Ranks& w, const Cell& cell, std::span<const char* const> protocols);
+void closeWays(std::vector<Way>* ways);
+
+/// `rounds` blocks of each way, in turns; a block takes about blockUs.  Collective, with the same times on all ranks.
+void measureWays(const Ranks& w, const Cell& cell, std::vector<Way>* ways, int rounds, double blockUs);
+
+/// What the planner expects of a way.
+tuttiEstimate_t estimateOf(const Cell& cell, const Way& way);
+
+/// Page-aligned and touched: registered, or as a program's own.
+float* allocateFloats(size_t bytes, bool registered);
+
+}  // namespace tutti::perf

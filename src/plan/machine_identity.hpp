@@ -1,0 +1,17 @@
+// Whose figures they are.
+#pragma once
+
+#include <string>
+
+namespace tutti {
+
+struct MachineIdentity {
+  std::string cpu;  // model name, as the system gives it
+  int cores = 1;    // online, whether this process may use them or not
+  std::string host;
+  bool operator==(const MachineIdentity&) const = default;
+};
+/// The machine we are on.  TUTTI_HOSTID, where set, is its host.
+MachineIdentity thisMachine();
+
+}  // namespace tutti

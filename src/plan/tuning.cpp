@@ -1,0 +1,141 @@
+#include "src/plan/tuning.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/base/log.hpp"
+#include "src/plan/kept_text.hpp"
+#include "src/plan/planner.hpp"
+
+namespace tutti {
+namespace {
+
+std::string linkText(const std::optional<LinkKind>& kind) { return kind ? linkKindName(*kind) : "-"; }
+
+bool parseLinkText(std::string_view text, std::optional<LinkKind>* out) {
+  if (text == "-") return true;
+  LinkKind kind{};
+  if (!parseLinkKind(text, &kind)) return false;
+  *out = kind;
+  return true;
+}
+
+bool parseRanks(std::string_view rest, Tuning* into) {
+  const std::vector<std::string> words = split(rest, ' ');
+  TunedRanks ranks;
+  constexpr int kMost = 1 << 20;
+  if (words.size() != 5 || !parseNumber(words[0], 1, kMost, &ranks.nRanks) ||
+      !parseNumber(words[1], 1, kMost, &ranks.nHosts) || !parseLinkText(words[2], &ranks.intra) ||
+      !parseLinkText(words[3], &ranks.inter) || !parseNumber(words[4], 1.0, 1e6, &ranks.perCore)) {
+    return false;
+  }
+  into->sets.push_back({ranks, {}});
+  return true;
+}
+
+bool parseBest(std::string_view rest, Tuning* into) {
+  const std::vector<std::string> words = split(rest, ' ');
+  TunedWay way;
+  if (into->sets.empty() || words.size() != 5 || !parseCollective(words[0], &way.collective) ||
+      !parseNumber(words[1], size_t{0}, SIZE_MAX, &way.bytes) || words[2].empty() ||
+      !parseProtocol(words[3], &way.protocol) || !parseNumber(words[4], 1e-6, 1e12, &way.us)) {
+    return false;
+  }
+  way.algorithm = words[2];
+  into->sets.back().ways.push_back(std::move(way));
+  return true;
+}
+
+double logOf(size_t bytes) { return std::log(static_cast<double>(bytes)); }
+
+/// Along a straight line of logarithms.
+double usBetween(const TunedWay& a, const TunedWay& b, size_t bytes) {
+  const double part = (logOf(bytes) - logOf(a.bytes)) / (logOf(b.bytes) - logOf(a.bytes));
+  return std::exp(std::lerp(std::log(a.us), std::log(b.us), part));
+}
+
+}  // namespace
+
+std::optional<TunedRanks> tunedRanks(const PlanRequest& r) {
+  std::vector<int> onHost(r.shape.nodeOf.empty() ? 1 : size_t(*std::ranges::max_element(r.shape.nodeOf)) + 1);
+  if (r.shape.nodeOf.empty()) onHost[0] = r.shape.nRanks;
+  for (const int node : r.shape.nodeOf) ++onHost[static_cast<size_t>(node)];
+  if (std::ranges::any_of(onHost, [&](int ranks) { return ranks != onHost[0]; })) return std::nullopt;
+  return TunedRanks{r.shape.nRanks, static_cast<int>(onHost.size()), r.links.intra, r.links.inter,
+                    r.links.ranksPerCore};
+}
+
+void Tuning::put(Set set) {
+  std::erase_if(sets, [&](const Set& other) { return other.ranks == set.ranks; });
+  sets.push_back(std::move(set));
+}
+
+std::string toText(const Tuning& tuning) {
+  std::string out = cat("tutti-tuning ", Tuning::kVersion, "\n", machineLines(tuning.machine));
+  for (const Tuning::Set& set : tuning.sets) {
+    out += cat("ranks ", set.ranks.nRanks, " ", set.ranks.nHosts, " ", linkText(set.ranks.intra), " ",
+               linkText(set.ranks.inter), " ", number(set.ranks.perCore), "\n");
+    for (const TunedWay& way : set.ways) {
+      out += cat("best ", collectiveKey(way.collective), " ", way.bytes, " ", way.algorithm, " ",
+                 protocolName(way.protocol), " ", number(way.us), "\n");
+    }
+  }
+  return out + "end\n";
+}
+
+Result<Tuning> parseTuning(std::string_view text) {
+  if (text.size() > kMostTuningBytes) return invalidArgument("longer than any tuning");
+  Tuning tuning;
+  tuning.machine.cores = 0;
+  TUTTI_TRY(parseKeptText(text, cat("tutti-tuning ", Tuning::kVersion), [&](std::string_view key, std::string_view rest) {
+    if (isOfMachine(key)) return parseMachineLine(key, rest, &tuning.machine);
+    if (key == "ranks") return parseRanks(rest, &tuning);
+    return key == "best" && parseBest(rest, &tuning);
+  }));
+  TUTTI_TRY(saysWhose(tuning.machine));
+  return tuning;
+}
+
+std::optional<TunedWay> tunedFor(const Tuning& tuning, const PlanRequest& r) {
+  const size_t bytes = r.shape.bytes;
+  const std::optional<TunedRanks> ranks = tunedRanks(r);
+  const auto set = std::ranges::find_if(tuning.sets, [&](const Tuning::Set& s) { return s.ranks == ranks; });
+  if (set == tuning.sets.end() || r.shape.uneven || bytes == 0) return std::nullopt;
+  const TunedWay *below = nullptr, *above = nullptr;
+  for (const TunedWay& way : set->ways) {
+    if (way.collective != r.shape.collective || way.bytes == 0) continue;
+    if (way.bytes <= bytes && (below == nullptr || way.bytes > below->bytes)) below = &way;
+    if (way.bytes >= bytes && (above == nullptr || way.bytes < above->bytes)) above = &way;
+  }
+  if (below == nullptr && above == nullptr) return std::nullopt;
+  if (below == nullptr || above == nullptr || below == above) {
+    TunedWay only = below != nullptr ? *below : *above;
+    // Beyond the largest it is a matter of bandwidth; below the smallest one of latency.
+    if (above == nullptr) only.us *= static_cast<double>(bytes) / static_cast<double>(only.bytes);
+    return only;
+  }
+  TunedWay nearest = logOf(bytes) - logOf(below->bytes) < logOf(above->bytes) - logOf(bytes) ? *below : *above;
+  nearest.us = usBetween(*below, *above, bytes);
+  return nearest;
+}
+
+std::string tuningPath(const MachineIdentity& machine) {
+  const std::string path = calibrationPath(machine);
+  return path.empty() ? "" : path + ".tuned";
+}
+
+Tuning keptTuning(const MachineIdentity& machine) {
+  const Tuning none{machine, {}};
+  const std::string path = tuningPath(machine);
+  if (path.empty() || access(path.c_str(), F_OK) != 0) return none;
+  const auto text = readKeptFile(path, "tuning", kMostTuningBytes);
+  auto kept = text.ok() ? parseTuning(*text) : Result<Tuning>(text.status());
+  if (kept.ok() && kept->machine == machine) return std::move(*kept);
+  TUTTI_WARN("plan", "tuning ", path, ": ", kept.ok() ? "is of another machine" : kept.status().message(),
+             "; choices go by what links cost");
+  return none;
+}
+
+}  // namespace tutti

@@ -1,0 +1,33 @@
+#!/bin/bash
+# tutti-tune keeps the fastest ways, and programs that come later take them.
+#   tune_test.sh TUTTI_RUN TUTTI_TUNE EXAMPLE
+set -u
+run=$1 tune=$2 example=$3
+failed=0
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+export TUTTI_CALIBRATION=$dir/figures
+# expect WHAT TEXT: the last output has it.
+expect() {
+  if grep -q -- "$2" "$dir/out"; then echo "ok: $1"; else
+    echo "FAILED: $1: no '$2' in"; cat "$dir/out"; failed=1
+  fi
+}
+quickly=(--sizes 4,16K --collectives allreduce,broadcast --rounds 1 --block-ms 0.2)
+
+"$run" -n 3 "$tune" "${quickly[@]}" --dry-run >"$dir/out" 2>&1 || failed=1
+[ ! -e "$dir/figures.tuned" ] || { echo "FAILED: a dry run keeps nothing"; failed=1; }
+"$run" -n 3 "$tune" "${quickly[@]}" >"$dir/out" 2>&1 || failed=1
+expect 'says where it keeps them' "kept in $dir/figures.tuned"
+"$run" -n 2 "$tune" --sizes 4 --collectives allreduce --rounds 1 --block-ms 0.2 >"$dir/out" 2>&1 || failed=1
+cp "$dir/figures.tuned" "$dir/out"
+expect 'keeps sets for several numbers of ranks' '^ranks 3 1 shm-processes - '
+expect 'keeps a set for two ranks' '^ranks 2 1 shm-processes - '
+expect 'keeps each collective and size' '^best broadcast 16384 '
+TUTTI_EXPLAIN=1 "$run" -n 3 "$example" >"$dir/out" 2>&1 || failed=1
+expect 'programs take what was measured' 'measured to be the fastest'
+"$run" -n 2 "$tune" --sizes 4x >"$dir/out" 2>&1 && failed=1
+expect 'wrong sizes are refused' '--sizes are as 8,64K,1M'
+TUTTI_CALIBRATION=off "$run" -n 2 "$tune" "${quickly[@]}" >"$dir/out" 2>&1 && failed=1
+expect 'says when there is nowhere to keep them' 'nowhere to keep'
+exit $failed

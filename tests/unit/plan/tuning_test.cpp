@@ -1,0 +1,139 @@
+#include "src/plan/tuning.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "src/plan/kept_text.hpp"
+#include "src/plan/planner.hpp"
+#include "tests/support/temp_folder.hpp"
+#include "tests/support/variable.hpp"
+
+namespace {
+
+using namespace tutti;
+
+const MachineIdentity kMachine = {"test cpu", 8, "test"};
+const TunedRanks kFour = {4, 1, LinkKind::ShmProcesses, std::nullopt, 2};
+
+Tuning figures() {
+  Tuning tuning{kMachine, {}};
+  tuning.put({kFour,
+              {{Collective::AllReduce, 1024, "ring", Protocol::Slots, 10},
+               {Collective::AllReduce, 16384, "tree", Protocol::Direct, 40},
+               {Collective::Broadcast, 1024, "chain", Protocol::Slots, 3}}});
+  tuning.put({{8, 2, LinkKind::ShmThreads, LinkKind::TcpRemote, 1}, {}});
+  return tuning;
+}
+
+PlanRequest request(Collective collective, size_t bytes) {
+  PlanRequest r;
+  r.shape = {.collective = collective, .nRanks = 4, .bytes = bytes};
+  r.links = {LinkKind::ShmProcesses, std::nullopt, 2};
+  r.directPossible = true;
+  return r;
+}
+
+Choice planned(const PlanRequest& r) {
+  const auto choice = plan(r, defaultCalibration(kMachine));
+  REQUIRE(choice.status().message() == "");
+  return *choice;
+}
+
+}  // namespace
+
+TEST_CASE("tuning reads back what it printed, and refuses everything else with the line") {
+  const std::string text = toText(figures());
+  const auto again = parseTuning(text);
+  REQUIRE(again.status().message() == "");
+  CHECK(*again == figures());
+  for (const char* wrong :
+       {"best allreduce 8 ring slots 1", "ranks 4 1 shm-processes - 0", "ranks 4 1 wire - 1", "ranks 4 1 - -",
+        "ranks 4 1 - - 1\nbest nothing 8 ring slots 1", "ranks 4 1 - - 1\nbest allreduce 8 ring slots nan",
+        "ranks 4 1 - - 1\nbest allreduce -8 ring slots 1", "word"}) {
+    CAPTURE(wrong);
+    const auto refused = parseTuning(cat("tutti-tuning 1\n", machineLines(kMachine), wrong, "\nend\n"));
+    CHECK(refused.status().message().find("is not understood") != std::string::npos);
+  }
+  CHECK(!parseTuning("tutti-tuning 1\nend\n").ok());
+  CHECK(!parseTuning(text.substr(0, text.size() - 5)).ok());
+  CHECK(!parseTuning(std::string(kMostTuningBytes + 1, 'x')).ok());
+}
+
+TEST_CASE("a set replaces the one for the same ranks") {
+  Tuning tuning = figures();
+  tuning.put({kFour, {{Collective::AllReduce, 8, "tree", Protocol::Inline, 1}}});
+  REQUIRE(tuning.sets.size() == 2);
+  CHECK(tuning.sets.back().ways.size() == 1);
+}
+
+TEST_CASE("the nearest size decides, and times lie on a line between two") {
+  const Tuning tuning = figures();
+  const auto at = [&](size_t bytes) { return tunedFor(tuning, request(Collective::AllReduce, bytes)).value(); };
+  CHECK(at(1024).algorithm == "ring");
+  CHECK(at(1024).us == 10);
+  CHECK(at(2048).algorithm == "ring");
+  CHECK(at(4096).us == Approx(20));
+  CHECK(at(8192).algorithm == "tree");
+  CHECK(at(4).us == 10);
+  CHECK(at(65536).us == Approx(160));
+  CHECK(!tunedFor(tuning, request(Collective::AllReduce, 0)));
+  CHECK(!tunedFor(tuning, request(Collective::Reduce, 1024)));
+  PlanRequest r = request(Collective::AllReduce, 1024);
+  r.shape.uneven = true;
+  CHECK(!tunedFor(tuning, r));
+  r = request(Collective::AllReduce, 1024);
+  r.links.ranksPerCore = 1;
+  CHECK(!tunedFor(tuning, r));
+  r = request(Collective::AllReduce, 1024);
+  r.shape.nodeOf = {0, 0, 0, 1};
+  CHECK(!tunedFor(tuning, r));
+}
+
+TEST_CASE("the planner takes what was measured, unless it may not be taken") {
+  Tuning tuning = figures();
+  PlanRequest r = request(Collective::AllReduce, 16384);
+  const Choice byCosts = planned(r);
+  r.tuning = &tuning;
+  const Choice tuned = planned(r);
+  CHECK(tuned.name() == "tree");
+  CHECK(tuned.protocol == Protocol::Direct);
+  CHECK(tuned.costUs == 40);
+  CHECK(explain(r, tuned).find("measured to be the fastest") != std::string::npos);
+
+  r.wholeTable = true;
+  const Choice whole = planned(r);
+  CHECK(whole.name() == "tree");
+  CHECK(whole.table.size() == byCosts.table.size());
+
+  r.wholeTable = false;
+  SECTION("the user asks for another algorithm") {
+    REQUIRE(parseAlgorithms("allreduce:ring", &r.overrides).ok());
+    CHECK(planned(r).name() == "ring");
+  }
+  SECTION("the user asks for another protocol") {
+    r.overrides.protocol = Protocol::Slots;
+    CHECK(planned(r).protocol == Protocol::Slots);
+  }
+  SECTION("not every buffer can be read") {
+    r.directPossible = false;
+    CHECK(planned(r).protocol != Protocol::Direct);
+  }
+  SECTION("an algorithm that this library does not have") {
+    tuning.sets[0].ways[1].algorithm = "astrology";
+    CHECK(planned(r).name() == byCosts.name());
+  }
+}
+
+TEST_CASE("tuning is kept beside the calibration; what is no good is done without") {
+  const test::TempFolder folder;
+  const test::Variable quiet("TUTTI_LOG", "error");
+  const test::Variable where("TUTTI_CALIBRATION", cat(folder.path(), "/figures"));
+  CHECK(tuningPath(kMachine) == cat(folder.path(), "/figures.tuned"));
+  CHECK(keptTuning(kMachine).sets.empty());
+  REQUIRE(writeKeptFile(tuningPath(kMachine), toText(figures())).ok());
+  CHECK(keptTuning(kMachine) == figures());
+  CHECK(keptTuning({"another cpu", 8, "test"}).sets.empty());
+  REQUIRE(writeKeptFile(tuningPath(kMachine), "nonsense").ok());
+  CHECK(keptTuning(kMachine).sets.empty());
+  const test::Variable off("TUTTI_CALIBRATION", "off");
+  CHECK(tuningPath(kMachine).empty());
+}

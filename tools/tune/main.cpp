@@ -1,0 +1,148 @@
+// tutti-tune: runs every way of every collective among the ranks that it is started with, and keeps the fastest of each
+// size beside this machine's calibration, where the planner looks first.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "perf/common/ways.hpp"
+#include "src/base/text.hpp"
+#include "src/comm/handle.hpp"
+#include "src/plan/kept_text.hpp"
+
+namespace {
+
+using namespace tutti;
+using namespace tutti::perf;
+
+struct Options {
+  std::string sizes = "8,64,512,2K,8K,32K,64K,128K,256K,512K,1M,2M,4M,8M,16M";
+  std::string collectives = "allreduce,allgather,reducescatter,alltoall,broadcast,reduce,gather,scatter";
+  int rounds = 6;
+  double blockMs = 4;
+  bool dryRun = false;
+};
+
+/// Another way than the planner's own has to be better by more than what measurements differ by.
+constexpr double kWorthIt = 0.97;
+
+std::string nameOf(const Cell& cell, const Way& way) {
+  const tuttiEstimate_t estimate = estimateOf(cell, way);
+  return cat(estimate.algorithm, "/", estimate.protocol);
+}
+
+/// Drops those that one block shows to be far from the best; the planner's own stays.
+void keepPromising(std::vector<Way>* ways) {
+  double best = HUGE_VAL;
+  for (const Way& way : *ways) best = std::min(best, way.medianUs());
+  std::vector<Way> kept, dropped;
+  for (size_t i = 0; i < ways->size(); ++i) {
+    ((i == 0 || (*ways)[i].medianUs() < 1.6 * best) ? kept : dropped).push_back((*ways)[i]);
+  }
+  closeWays(&dropped);
+  *ways = std::move(kept);
+}
+
+/// The fastest way of a cell.  Collective; the same on all ranks.
+TunedWay fastest(const Ranks& w, const Cell& cell, size_t shapeBytes, const Options& options) {
+  constexpr const char* kProtocols[] = {"inline", "slots", "direct"};
+  const size_t first = shapeBytes <= 4096 ? 0 : 1, last = shapeBytes >= 512 ? 3 : 2;
+  std::vector<Way> ways = openWays(w, cell, std::span(kProtocols).subspan(first, last - first));
+  measureWays(w, cell, &ways, 1, options.blockMs * 1e3);
+  keepPromising(&ways);
+  measureWays(w, cell, &ways, options.rounds, options.blockMs * 1e3);
+  const std::string chosen = nameOf(cell, ways[0]);
+  double chosenUs = ways[0].medianUs();
+  for (const Way& way : ways) {  // the same, forced: what differs is noise
+    if (nameOf(cell, way) == chosen) chosenUs = std::min(chosenUs, way.medianUs());
+  }
+  const Way* best = &ways[0];
+  double bestUs = chosenUs;
+  for (const Way& way : ways) {
+    if (way.medianUs() >= kWorthIt * chosenUs || way.medianUs() >= bestUs) continue;
+    best = &way;
+    bestUs = way.medianUs();
+  }
+  const tuttiEstimate_t estimate = estimateOf(cell, *best);
+  TunedWay way{cell.collective, shapeBytes, estimate.algorithm, Protocol::Slots, bestUs};
+  if (!parseProtocol(estimate.protocol, &way.protocol)) std::exit(3);
+  if (w.rank == 0) {
+    std::printf("%-14s %10s  %-26s %10.2f us   (before: %s, %.2f us)\n", collectiveKey(cell.collective),
+                formatBytes(shapeBytes).c_str(), nameOf(cell, *best).c_str(), bestUs, chosen.c_str(), chosenUs);
+    std::fflush(stdout);
+  }
+  closeWays(&ways);
+  return way;
+}
+
+/// What holds for these ranks, with all its sizes of all collectives; rank 0 keeps it.
+int tune(const Ranks& w, const Options& options, const std::vector<size_t>& sizes,
+         const std::vector<Collective>& collectives) {
+  auto comm = use(w.comm);
+  if (!comm.ok()) return 3;
+  const std::optional<TunedRanks> ranks = (*comm)->tunedRanks();
+  if (!ranks) {
+    if (w.rank == 0) std::fprintf(stderr, "tutti-tune: hosts have different numbers of ranks; nothing to keep\n");
+    return 2;
+  }
+  const size_t most = *std::ranges::max_element(sizes);
+  float* in = allocateFloats(most + 4096, false);
+  float* out = allocateFloats(most + 4096, false);
+  Tuning::Set set{*ranks, {}};
+  for (const Collective collective : collectives) {
+    for (const size_t bytes : sizes) {
+      const Cell cell = cellOf(collective, bytes, w.nRanks, in, out);
+      set.ways.push_back(fastest(w, cell, cell.count * sizeof(float), options));
+    }
+  }
+  if (w.rank != 0 || options.dryRun) return 0;
+  const MachineIdentity machine = thisMachine();
+  const std::string path = tuningPath(machine);
+  if (path.empty()) {
+    std::fprintf(stderr, "tutti-tune: TUTTI_CALIBRATION=off, or no home: nowhere to keep it\n");
+    return 2;
+  }
+  Tuning tuning = keptTuning(machine);
+  tuning.put(std::move(set));
+  if (const Status status = writeKeptFile(path, toText(tuning)); !status.ok()) {
+    std::fprintf(stderr, "tutti-tune: %s\n", status.message().c_str());
+    return 1;
+  }
+  std::printf("# kept in %s\n", path.c_str());
+  return 0;
+}
+
+bool parseLists(const Options& options, std::vector<size_t>* sizes, std::vector<Collective>* collectives) {
+  for (const std::string& size : split(options.sizes, ',')) {
+    sizes->emplace_back();
+    if (!parseBytes(size, &sizes->back())) return false;
+  }
+  for (const std::string& name : split(options.collectives, ',')) {
+    collectives->emplace_back();
+    if (!parseCollective(name, &collectives->back())) return false;
+  }
+  return !sizes->empty();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Measures which way of each collective is the fastest among these ranks, and keeps it for the planner");
+  Options options;
+  app.add_option("--sizes", options.sizes, "bytes of the larger of what goes in and comes out")->capture_default_str();
+  app.add_option("--collectives", options.collectives, "")->capture_default_str();
+  app.add_option("--rounds", options.rounds, "blocks of each way")->check(CLI::Range(1, 1000))->capture_default_str();
+  app.add_option("--block-ms", options.blockMs, "time of a block")->check(CLI::Range(0.1, 1e4))->capture_default_str();
+  app.add_flag("--dry-run", options.dryRun, "print, keep nothing");
+  CLI11_PARSE(app, argc, argv);
+  std::vector<size_t> sizes;
+  std::vector<Collective> collectives;
+  if (!parseLists(options, &sizes, &collectives)) {
+    std::fprintf(stderr, "tutti-tune: --sizes are as 8,64K,1M; --collectives as allreduce,reducescatter\n");
+    return 1;
+  }
+  const Ranks w = joinRanks();
+  const int status = tune(w, options, sizes, collectives);
+  check(tuttiCommDestroy(w.comm), "CommDestroy");
+  return status;
+}
