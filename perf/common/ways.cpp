@@ -67,10 +67,10 @@ Cell cellOf(Collective collective, size_t bytes, int nRanks, float* in, float* o
   return {collective, std::max<size_t>(1, bytes / sizeof(float) / blocks), in, out};
 }
 
-double Way::medianUs() const {
+double Way::quantileUs(double part) const {
   std::vector<double> sorted = timesUs;
   std::sort(sorted.begin(), sorted.end());
-  return sorted.empty() ? HUGE_VAL : sorted[sorted.size() / 2];
+  return sorted.empty() ? HUGE_VAL : sorted[static_cast<size_t>(part * static_cast<double>(sorted.size()))];
 }
 
 std::vector<Way> openWays(const Ranks& w, const Cell& cell, std::span<const char* const> protocols) {

@@ -31,7 +31,8 @@ struct Way {
   const char* protocol = nullptr;
   tuttiComm_t comm = nullptr;
   std::vector<double> timesUs = {};
-  double medianUs() const;
+  double medianUs() const { return quantileUs(0.5); }
+  double quantileUs(double part) const;
 };
 
 /// The planner's way, and every algorithm of the collective with each of the protocols; those that do not fit are left
