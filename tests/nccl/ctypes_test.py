@@ -4,7 +4,9 @@ collectives, ragged ones as groups, messages, windows.
 usage: ctypes_test.py LIBRARY RANKS [cuda]     on host memory, or all ranks on CUDA device 0"""
 import ctypes
 import os
+import re
 import sys
+import tempfile
 
 FLOAT, SUM, AVG = 7, 0, 4
 
@@ -211,12 +213,8 @@ def exchange_by(pipes, rank):
     return exchange
 
 
-def main():
-    if len(sys.argv) not in (3, 4) or sys.argv[3:] not in ([], ["cuda"]):
-        sys.exit(__doc__)
-    path, n, on_device = sys.argv[1], int(sys.argv[2]), len(sys.argv) == 4
-    if not on_device:
-        os.environ["TUTTI_DEVICE"] = "host"
+def run_ranks(path, n, on_device):
+    """Whether one of them failed."""
     pipes = [os.pipe() for _ in range(n)]
     children = []
     for rank in range(n):
@@ -231,6 +229,27 @@ def main():
             os._exit(status)
         children.append(pid)
     return max(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 0 for pid in children)
+
+
+def check_log(text, n):
+    """On a device the log has its number, as NCCL's has.  Returns whether that is wrong."""
+    lines = re.findall(r"^\S+:\d+:\d+ \[0\] NCCL INFO ncclCommInitRank .*cudaDev 0 .* - Init COMPLETE$", text, re.M)
+    if len(lines) != n:
+        print(f"{len(lines)} of {n} ranks say that they are up on device 0:\n{text}")
+    return len(lines) != n
+
+
+def main():
+    if len(sys.argv) not in (3, 4) or sys.argv[3:] not in ([], ["cuda"]):
+        sys.exit(__doc__)
+    path, n, on_device = sys.argv[1], int(sys.argv[2]), len(sys.argv) == 4
+    if not on_device:
+        os.environ["TUTTI_DEVICE"] = "host"
+        return run_ranks(path, n, on_device)
+    with tempfile.NamedTemporaryFile("r") as log:
+        os.environ |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": log.name}
+        failed = run_ranks(path, n, on_device)
+        return failed or check_log(log.read(), n)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-/* The calls that llm.c makes of NCCL (its llmc/zero.cuh), in its order: processes that share an id, a barrier made of an
- * all-reduce, losses and gradients averaged, shards of gradients and parameters for ZeRO stage 1.
- *   llmc_client PROCESSES [cuda]     on host memory (TUTTI_DEVICE=host), or all on CUDA device 0 */
+/* The calls that llm.c makes of NCCL (its llmc/zero.cuh), in its order: processes that share an id, a barrier made of
+ * an all-reduce, losses and gradients averaged, shards of gradients and parameters for ZeRO stage 1. llmc_client
+ * PROCESSES [cuda]     on host memory (TUTTI_DEVICE=host), or all on CUDA device 0 */
 #include "tests/nccl/client.h"
 #include "tests/nccl/memory.h"
 

@@ -1,5 +1,5 @@
-/* Memory and a stream that a client's calls work on: the host's, or those of the thread's CUDA device, which come from the
- * driver alone, so that they can be the ones of tests/fake_cuda too.  Errors end the program. */
+/* Memory and a stream that a client's calls work on: the host's, or those of the thread's CUDA device, which come from
+ * the driver alone, so that they can be the ones of tests/fake_cuda too.  Errors end the program. */
 #ifndef TUTTI_TESTS_NCCL_MEMORY_H_
 #define TUTTI_TESTS_NCCL_MEMORY_H_
 
