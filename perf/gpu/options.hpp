@@ -14,6 +14,7 @@ struct Options {
   std::vector<int> devices{0};  // rank r is on devices[r % devices.size()]
   size_t minBytes = 8;
   size_t maxBytes = size_t{1} << 30;
+  int calls = 50;        // in a round, at most; large sizes take fewer
   double seconds = 240;  // no case is begun after that
   std::string ncclPath;  // of a library with NCCL's functions to measure too; empty: none
 };
@@ -58,12 +59,14 @@ inline Options parse(int argc, char** argv) {
       o.minBytes = parseBytes(value);
     } else if (name == "--max") {
       o.maxBytes = parseBytes(value);
+    } else if (name == "--calls") {
+      o.calls = parseNumbers(value, 1, 1'000'000)[0];
     } else if (name == "--seconds") {
       o.seconds = std::atof(value);
     } else if (name == "--nccl") {
       o.ncclPath = value;
     } else {
-      stop("unknown option " + name + "; there are --ranks --devices --min --max --seconds --nccl");
+      stop("unknown option " + name + "; there are --ranks --devices --min --max --calls --seconds --nccl");
     }
   }
   return o;

@@ -115,7 +115,7 @@ class Rank {
                       rank_,
                       run_.nRanks};
     const std::string wrong = verify(c, place);
-    const int calls = bytes <= (1 << 20) ? 50 : bytes <= (64 << 20) ? 20 : 5;
+    const int calls = std::min(run_.options.calls, bytes <= (1 << 20) ? 50 : bytes <= (64 << 20) ? 20 : 5);
     for (int i = 0; i < 3; ++i) check(c.call(place));
     synchronize();
     double bestUs = 1e12;
