@@ -5,12 +5,13 @@
 
 #include <cstddef>
 
-#include "tutti/tutti.h"
+#include "perf/gpu/library.hpp"
 
 namespace tutti::gpuperf {
 
 /// One rank's part of a call.  count: floats of the larger buffer, a multiple of nRanks where blocks are exchanged.
 struct Place {
+  const Library* library;
   tuttiComm_t comm;
   tuttiStream_t stream;
   float* send;
@@ -22,6 +23,7 @@ struct Place {
 
 struct Case {
   const char* name;
+  bool (*has)(const Library& l);
   tuttiResult_t (*call)(const Place& p);
   /// Of nccl-tests: bus bandwidth is algorithm bandwidth times this.
   double (*busFactor)(double n);
@@ -38,55 +40,63 @@ inline float blockOwner(int n, size_t i, size_t count) {
 }
 
 inline const Case kCases[] = {
-    {"allreduce",
-     [](const Place& p) { return tuttiAllReduce(p.send, p.recv, p.count, tuttiFloat, tuttiSum, p.comm, p.stream); },
+    {"allreduce", [](const Library& l) { return l.allReduce != nullptr; },
+     [](const Place& p) {
+       return p.library->allReduce(p.send, p.recv, p.count, tuttiFloat, tuttiSum, p.comm, p.stream);
+     },
      [](double n) { return 2 * (n - 1) / n; }, [](double n) { return 2 * n; },
      [](int, int n, size_t, size_t) { return sumOfRanks(n); }, false},
-    {"allgather",
+    {"allgather", [](const Library& l) { return l.allGather != nullptr; },
      [](const Place& p) {
-       return tuttiAllGather(p.send, p.recv, p.count / static_cast<size_t>(p.nRanks), tuttiFloat, p.comm, p.stream);
+       return p.library->allGather(p.send, p.recv, p.count / static_cast<size_t>(p.nRanks), tuttiFloat, p.comm,
+                                   p.stream);
      },
      [](double n) { return (n - 1) / n; }, [](double n) { return n + 1; },
      [](int, int n, size_t i, size_t count) { return blockOwner(n, i, count); }, true},
-    {"reducescatter",
+    {"reducescatter", [](const Library& l) { return l.reduceScatter != nullptr; },
      [](const Place& p) {
-       return tuttiReduceScatter(p.send, p.recv, p.count / static_cast<size_t>(p.nRanks), tuttiFloat, tuttiSum, p.comm,
-                                 p.stream);
+       return p.library->reduceScatter(p.send, p.recv, p.count / static_cast<size_t>(p.nRanks), tuttiFloat, tuttiSum,
+                                       p.comm, p.stream);
      },
      [](double n) { return (n - 1) / n; }, [](double n) { return n + 1; },
      [](int, int n, size_t i, size_t count) { return i < count / static_cast<size_t>(n) ? sumOfRanks(n) : -1.0F; },
      true},
-    {"alltoall",
+    {"alltoall", [](const Library& l) { return l.allToAll != nullptr; },
      [](const Place& p) {
-       return tuttiAllToAll(p.send, p.recv, p.count / static_cast<size_t>(p.nRanks), tuttiFloat, p.comm, p.stream);
+       return p.library->allToAll(p.send, p.recv, p.count / static_cast<size_t>(p.nRanks), tuttiFloat, p.comm,
+                                  p.stream);
      },
      [](double n) { return (n - 1) / n; }, [](double n) { return 2 * n; },
      [](int, int n, size_t i, size_t count) { return blockOwner(n, i, count); }, true},
-    {"broadcast",
-     [](const Place& p) { return tuttiBroadcast(p.send, p.recv, p.count, tuttiFloat, 0, p.comm, p.stream); },
+    {"broadcast", [](const Library& l) { return l.broadcast != nullptr; },
+     [](const Place& p) { return p.library->broadcast(p.send, p.recv, p.count, tuttiFloat, 0, p.comm, p.stream); },
      [](double) { return 1.0; }, [](double n) { return n + 1; }, [](int, int, size_t, size_t) { return 1.0F; }, false},
-    {"reduce",
-     [](const Place& p) { return tuttiReduce(p.send, p.recv, p.count, tuttiFloat, tuttiSum, 0, p.comm, p.stream); },
+    {"reduce", [](const Library& l) { return l.reduce != nullptr; },
+     [](const Place& p) {
+       return p.library->reduce(p.send, p.recv, p.count, tuttiFloat, tuttiSum, 0, p.comm, p.stream);
+     },
      [](double) { return 1.0; }, [](double n) { return n + 1; },
      [](int r, int n, size_t, size_t) { return r == 0 ? sumOfRanks(n) : -1.0F; }, false},
-    {"gather",
+    {"gather", [](const Library& l) { return l.gather != nullptr; },
      [](const Place& p) {
-       return tuttiGather(p.send, p.recv, p.count / static_cast<size_t>(p.nRanks), tuttiFloat, 0, p.comm, p.stream);
+       return p.library->gather(p.send, p.recv, p.count / static_cast<size_t>(p.nRanks), tuttiFloat, 0, p.comm,
+                                p.stream);
      },
      [](double n) { return (n - 1) / n; }, [](double) { return 2.0; },
      [](int r, int n, size_t i, size_t count) { return r == 0 ? blockOwner(n, i, count) : -1.0F; }, true},
-    {"scatter",
+    {"scatter", [](const Library& l) { return l.scatter != nullptr; },
      [](const Place& p) {
-       return tuttiScatter(p.send, p.recv, p.count / static_cast<size_t>(p.nRanks), tuttiFloat, 0, p.comm, p.stream);
+       return p.library->scatter(p.send, p.recv, p.count / static_cast<size_t>(p.nRanks), tuttiFloat, 0, p.comm,
+                                 p.stream);
      },
      [](double n) { return (n - 1) / n; }, [](double) { return 2.0; },
      [](int, int n, size_t i, size_t count) { return i < count / static_cast<size_t>(n) ? 1.0F : -1.0F; }, true},
-    {"sendrecv",
+    {"sendrecv", [](const Library& l) { return l.send != nullptr; },
      [](const Place& p) {
-       tuttiGroupStart();
-       tuttiSend(p.send, p.count, tuttiFloat, (p.rank + 1) % p.nRanks, p.comm, p.stream);
-       tuttiRecv(p.recv, p.count, tuttiFloat, (p.rank + p.nRanks - 1) % p.nRanks, p.comm, p.stream);
-       return tuttiGroupEnd();
+       p.library->groupStart();
+       p.library->send(p.send, p.count, tuttiFloat, (p.rank + 1) % p.nRanks, p.comm, p.stream);
+       p.library->recv(p.recv, p.count, tuttiFloat, (p.rank + p.nRanks - 1) % p.nRanks, p.comm, p.stream);
+       return p.library->groupEnd();
      },
      [](double) { return 1.0; }, [](double n) { return 2 * n; },
      [](int r, int n, size_t, size_t) { return static_cast<float>((r + n - 1) % n + 1); }, false},

@@ -1,5 +1,6 @@
 // float and double.
 #include "src/exec/reduce_kernels.hpp"
+#include "src/exec/simd_dispatch.hpp"
 #include "src/exec/simd_foreach.hpp"
 #if TUTTI_HAVE_HIGHWAY
 #undef HWY_TARGET_INCLUDE
@@ -24,7 +25,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tutti {
-HWY_EXPORT(findFloat);
-TypeKernels floatKernels(tuttiDataType_t dtype) { return HWY_DYNAMIC_DISPATCH(findFloat)(dtype); }
+TypeKernels floatKernels(tuttiDataType_t dtype) { return TUTTI_SIMD_BEST(findFloat)(dtype); }
 }  // namespace tutti
 #endif

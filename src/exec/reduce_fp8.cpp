@@ -1,5 +1,6 @@
 // float8, e4m3 and e5m2.
 #include "src/exec/reduce_kernels.hpp"
+#include "src/exec/simd_dispatch.hpp"
 #include "src/exec/simd_foreach.hpp"
 #if TUTTI_HAVE_HIGHWAY
 #undef HWY_TARGET_INCLUDE
@@ -24,7 +25,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tutti {
-HWY_EXPORT(findFp8);
-TypeKernels fp8Kernels(tuttiDataType_t dtype) { return HWY_DYNAMIC_DISPATCH(findFp8)(dtype); }
+TypeKernels fp8Kernels(tuttiDataType_t dtype) { return TUTTI_SIMD_BEST(findFp8)(dtype); }
 }  // namespace tutti
 #endif

@@ -1,5 +1,6 @@
 // float16 and bfloat16.
 #include "src/exec/reduce_kernels.hpp"
+#include "src/exec/simd_dispatch.hpp"
 #include "src/exec/simd_foreach.hpp"
 #if TUTTI_HAVE_HIGHWAY
 #undef HWY_TARGET_INCLUDE
@@ -24,7 +25,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tutti {
-HWY_EXPORT(findHalf);
-TypeKernels halfKernels(tuttiDataType_t dtype) { return HWY_DYNAMIC_DISPATCH(findHalf)(dtype); }
+TypeKernels halfKernels(tuttiDataType_t dtype) { return TUTTI_SIMD_BEST(findHalf)(dtype); }
 }  // namespace tutti
 #endif

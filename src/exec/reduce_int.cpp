@@ -1,5 +1,6 @@
 // Integers of 32 and 64 bits.
 #include "src/exec/reduce_kernels.hpp"
+#include "src/exec/simd_dispatch.hpp"
 #include "src/exec/simd_foreach.hpp"
 #if TUTTI_HAVE_HIGHWAY
 #undef HWY_TARGET_INCLUDE
@@ -28,7 +29,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tutti {
-HWY_EXPORT(findInt);
-TypeKernels intKernels(tuttiDataType_t dtype) { return HWY_DYNAMIC_DISPATCH(findInt)(dtype); }
+TypeKernels intKernels(tuttiDataType_t dtype) { return TUTTI_SIMD_BEST(findInt)(dtype); }
 }  // namespace tutti
 #endif

@@ -1,5 +1,6 @@
 // Integers of 8 and 16 bits, and bool.
 #include "src/exec/reduce_kernels.hpp"
+#include "src/exec/simd_dispatch.hpp"
 #include "src/exec/simd_foreach.hpp"
 #if TUTTI_HAVE_HIGHWAY
 #undef HWY_TARGET_INCLUDE
@@ -50,7 +51,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tutti {
-HWY_EXPORT(findSmallInt);
-TypeKernels smallIntKernels(tuttiDataType_t dtype) { return HWY_DYNAMIC_DISPATCH(findSmallInt)(dtype); }
+TypeKernels smallIntKernels(tuttiDataType_t dtype) { return TUTTI_SIMD_BEST(findSmallInt)(dtype); }
 }  // namespace tutti
 #endif

@@ -1,7 +1,7 @@
 // Vectors and the reduction loop, compiled once per instruction set.
 //
 // With Highway, a .cpp file includes <hwy/foreach_target.h>, which includes that file again for every instruction set
-// (plain x86-64, SSE4, AVX2, AVX-512; NEON on Arm), and HWY_DYNAMIC_DISPATCH picks one at run time.  Without Highway
+// (plain x86-64, SSE4, AVX2, AVX-512; NEON on Arm), and TUTTI_SIMD_BEST picks one at run time.  Without Highway
 // the same text is compiled once, for what the compiler was told to build for.  Vectors are the compiler's own, one
 // register wide, so that every operator is an expression on values and the two builds share every line.
 //

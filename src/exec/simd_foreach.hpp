@@ -4,3 +4,6 @@
 #pragma once
 
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+#if !defined(__x86_64__)
+#define HWY_COMPILE_ONLY_STATIC  // nothing to choose from: vectors are 16 bytes
+#endif

@@ -10,8 +10,6 @@
 #define HWY_BEFORE_NAMESPACE() static_assert(true, "")
 #define HWY_AFTER_NAMESPACE() static_assert(true, "")
 #define HWY_ONCE 1
-#define HWY_EXPORT(function) static_assert(true, "")
-#define HWY_DYNAMIC_DISPATCH(function) plain::function
 #endif
 
 #define TUTTI_INLINE __attribute__((always_inline)) inline

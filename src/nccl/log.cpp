@@ -9,6 +9,8 @@
 #include <ctime>
 #include <string_view>
 
+#include "src/nccl/current_device.hpp"
+
 namespace tutti::nccl {
 namespace {
 
@@ -46,9 +48,10 @@ std::string timeNow() {
   return text;
 }
 
-// The number in brackets is a CUDA device; ranks on host memory have none.
+// The number in brackets is the thread's CUDA device; ranks on host memory have none.
 std::string prefix() {
-  return format("%s:%d:%ld [-1] ", hostName().c_str(), static_cast<int>(getpid()), syscall(SYS_gettid));
+  return format("%s:%d:%ld [%d] ", hostName().c_str(), static_cast<int>(getpid()), syscall(SYS_gettid),
+                currentDevice());
 }
 
 void put(const std::string& line) {

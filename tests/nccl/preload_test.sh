@@ -68,6 +68,23 @@ $cc "$work/open.c" -o "$work/open" -ldl || exit 1
 expect 22809 'dlopen with LD_PRELOAD' env LD_PRELOAD="$library" "$work/open"
 expect 22809 'dlopen with LD_LIBRARY_PATH' env LD_LIBRARY_PATH="$(dirname "$library")" "$work/open"
 
+# As PyTorch 2.11 does: its own NCCL is loaded by its path for everybody to see, then the library that calls it.
+cat >"$work/own.c" <<'C'
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char** argv) {
+  void* own = argc < 3 ? NULL : dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL);
+  void* torch = own == NULL ? NULL : dlopen(argv[2], RTLD_NOW);
+  int (*version)(void) = torch == NULL ? NULL : (int (*)(void))dlsym(torch, "torchVersionOfNccl");
+  return version == NULL ? puts("not found"), 1 : printf("%d\n", version()) < 0;
+}
+C
+$cc "$work/own.c" -o "$work/own" -ldl || exit 1
+cp "$saved" "$work/site/nvidia/nccl/lib/libnccl.so.2"
+both=("$work/site/nvidia/nccl/lib/libnccl.so.2" "$work/site/torch/lib/libtorch_cuda.so")
+expect 12345 'its own NCCL by path' "$work/own" "${both[@]}"
+expect 22809 'LD_PRELOAD and its own NCCL by path' env LD_PRELOAD="$library" "$work/own" "${both[@]}"
+
 # A profiler defines ncclX and calls pncclX.
 cat >"$work/profiler.c" <<'C'
 #include <nccl.h>

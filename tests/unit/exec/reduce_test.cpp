@@ -3,11 +3,8 @@
 
 #include "src/exec/reduce.hpp"
 #include "src/exec/reduce_kernels.hpp"
+#include "src/exec/simd_dispatch.hpp"
 #include "tests/unit/exec/naive_reduce.hpp"
-
-#if TUTTI_HAVE_HIGHWAY
-#include <hwy/targets.h>
-#endif
 
 using namespace tutti;
 using namespace tutti::test;
@@ -45,10 +42,11 @@ TEST_CASE("every type, operator, number of sources, count and alignment reduces 
   }
 }
 
-#if TUTTI_HAVE_HIGHWAY
+#if TUTTI_HAVE_HIGHWAY && defined(__x86_64__)
 TEST_CASE("every instruction set of this machine gives what the naive loop does") {
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    hwy::SetSupportedTargetsForTest(target);
+  const SimdLevel best = simdLevel();
+  for (int level = 0; level <= static_cast<int>(best); ++level) {
+    simdLevel() = static_cast<SimdLevel>(level);
     for (const tuttiDataType_t type : allTypes()) {
       const TypeKernels kernels = findKernels(type);
       Operands operands(type);
@@ -58,13 +56,13 @@ TEST_CASE("every instruction set of this machine gives what the naive loop does"
         naiveReduce(type, op, operands.want.data(), sources, 1003);
         for (const bool stream : {false, true}) {
           kernels.reduce[op](reinterpret_cast<std::byte*>(operands.got.data()), from, 3, 1003, stream);
-          CAPTURE(hwy::TargetName(target), dataTypeName(type), redOpName(op), stream);
+          CAPTURE(level, dataTypeName(type), redOpName(op), stream);
           CHECK(firstDifference(type, operands.got.data(), operands.want.data(), 1003) == -1);
         }
       }
     }
   }
-  hwy::SetSupportedTargetsForTest(0);
+  simdLevel() = best;
 }
 #endif
 

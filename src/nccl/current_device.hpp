@@ -1,0 +1,10 @@
+// The CUDA device that log lines name.
+#pragma once
+
+namespace tutti::nccl {
+
+/// The device that is current on the calling thread; -1 where there is none, or nothing in the process uses CUDA.  Asks
+/// the driver, without loading it: for lines that are written anyway.
+int currentDevice();
+
+}  // namespace tutti::nccl
