@@ -45,7 +45,8 @@ Result<void*> Comm::registerMemory(void* buffer, size_t bytes) {
 }
 
 Status Comm::deregisterMemory(void* handle) {
-  if (cuda_ && registrations_.has(handle)) {
+  // With a proxy nothing is lent, and a turn may come only after any amount of a stream's work.
+  if (cuda_ && cuda_->proxy() == nullptr && registrations_.has(handle)) {
     const uint64_t ticket = turn_->take();
     turn_->await(ticket);
     const Status ended = cuda_->endLending(reinterpret_cast<uintptr_t>(handle));
