@@ -289,13 +289,13 @@ TUTTI_API tuttiResult_t tuttiCommEstimate(tuttiComm_t comm, tuttiCall_t call, si
 
 /* ---- Memory -------------------------------------------------------------------------------------------------- */
 
-/** `bytes` of page-aligned, zeroed memory that every rank of this host can be given direct access to.  0 gives NULL. */
+/** `bytes` that ranks of this host can access directly: page-aligned, zeroed (docs/cuda.md: on devices).  0: NULL. */
 TUTTI_API tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes);
-/** Free what tuttiMemAlloc gave.  No operation may be using it.  NULL is allowed. */
+/** Free what tuttiMemAlloc gave.  No operation may be using it, nor comm have it registered.  NULL is allowed. */
 TUTTI_API tuttiResult_t tuttiMemFree(void* ptr);
 
 /** Let operations on comm use [buff, buff + bytes) without copying where the machine allows it.  Local.
- *  The memory stays the caller's and must outlive the registration. */
+ *  The memory stays the caller's and outlives the registration, which can end when no work on it is under way. */
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* buff, size_t bytes, void** handle);
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
 

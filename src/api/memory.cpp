@@ -3,37 +3,54 @@
 
 #include "src/api/entry.hpp"
 #include "src/comm/cuda_side.hpp"
+#include "src/comm/settings.hpp"
+#include "src/device/cuda_alloc.hpp"
 #include "src/device/host_memory.hpp"
 
 using namespace tutti;
+
+namespace {
+
+Result<void*> allocate(size_t bytes) {
+  TUTTI_ASSIGN(const int device, defaultDevice());
+  return device < 0 ? hostAlloc(bytes) : cuda::deviceAlloc(device, bytes);
+}
+
+}  // namespace
 
 extern "C" {
 
 tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes) {
   Status status = checkNotNull(ptr, "ptr");
   if (status.ok()) {
-    const Result<void*> memory = hostAlloc(bytes);
+    const Result<void*> memory = allocate(bytes);
     status = memory.status();
     *ptr = status.ok() ? *memory : nullptr;
   }
   return report("MemAlloc", status, nullptr);
 }
 
-tuttiResult_t tuttiMemFree(void* ptr) { return report("MemFree", hostFree(ptr), nullptr); }
+tuttiResult_t tuttiMemFree(void* ptr) {
+  return report("MemFree", cuda::isDeviceAllocation(ptr) ? cuda::deviceFree(ptr) : hostFree(ptr), nullptr);
+}
 
 tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* buff, size_t bytes, void** handle) {
   const Result<CommUse> live = use(comm);
   Status status = live.status();
   if (status.ok()) status = checkNotNull(handle, "handle");
   if (status.ok() && bytes > 0) status = checkNotNull(buff, "buff");
-  if (status.ok()) *handle = (*live)->registrations().add(buff, bytes);
+  if (status.ok()) {
+    const Result<void*> made = (*live)->registerMemory(buff, bytes);
+    status = made.status();
+    *handle = status.ok() ? *made : nullptr;
+  }
   return report("CommRegister", status, comm);
 }
 
 tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle) {
   const Result<CommUse> live = use(comm);
   Status status = live.status();
-  if (status.ok()) status = (*live)->registrations().remove(handle);
+  if (status.ok()) status = (*live)->deregisterMemory(handle);
   return report("CommDeregister", status, comm);
 }
 

@@ -36,6 +36,26 @@ Comm::~Comm() {
   control_.reset();  // ends callbacks into this object
 }
 
+Result<void*> Comm::registerMemory(void* buffer, size_t bytes) {
+  void* handle = registrations_.add(buffer, bytes);
+  const Status lent = cuda_ ? cuda_->lend(reinterpret_cast<uintptr_t>(handle), buffer, bytes) : Status();
+  if (lent.ok()) return handle;
+  (void)registrations_.remove(handle);
+  return lent;
+}
+
+Status Comm::deregisterMemory(void* handle) {
+  // With a proxy nothing is lent, and a turn may come only after any amount of a stream's work.
+  if (cuda_ && cuda_->proxy() == nullptr && registrations_.has(handle)) {
+    const uint64_t ticket = turn_->take();
+    turn_->await(ticket);
+    const Status ended = cuda_->endLending(reinterpret_cast<uintptr_t>(handle));
+    turn_->finish(ticket);
+    TUTTI_TRY(ended);
+  }
+  return registrations_.remove(handle);
+}
+
 DrivenTask Comm::driven(Task* task) {
   WaitPolicy policy = waitPolicy_;
   policy.timeoutMs = timeoutMs_.load(std::memory_order_relaxed);

@@ -75,7 +75,12 @@ class Comm : public TaskOwner {
   /// What figures measured on this communicator hold for; none where hosts have different numbers of ranks.
   std::optional<TunedRanks> tunedRanks() const;
   OperatorTable& operators() { return operators_; }
-  Registrations& registrations() { return registrations_; }
+  /// The user's memory that operations may use without a copy.  Any thread.  Errors: InvalidArgument: the rank's device
+  /// cannot reach it; SystemError; UnhandledCudaError.
+  Result<void*> registerMemory(void* buffer, size_t bytes);
+  /// After the calls made before.  Errors: InvalidArgument: no registration; InvalidUsage: work that may use the memory
+  /// is still under way, and it stays registered.
+  Status deregisterMemory(void* handle);
   Turn& turn() { return *turn_; }
   /// For the handle, which outlives the communicator.
   std::shared_ptr<Turn> sharedTurn() { return turn_; }

@@ -129,7 +129,8 @@ bool CudaSide::capturing(cuda::Stream stream) const {
 Status CudaSide::begin(std::span<const cuda::Stream> streams) {
   const cuda::Driver& driver = device_->driver();
   const cuda::Stream main = streams.front();
-  if (proxy_ == nullptr) ops_.use(main);
+  if (proxy_ == nullptr) ops_.use(main, capturing(main));
+  if (memory_->exchange != nullptr && memory_->exchange->hasEnded() && idle()) memory_->exchange->closeEnded();
   for (const cuda::Stream other : streams.subspan(1)) {
     TUTTI_CUDA(driver, cuEventRecord(fork_.get(), other));
     TUTTI_CUDA(driver, cuStreamWaitEvent(main, fork_.get(), 0));
@@ -203,7 +204,8 @@ Result<Channel*> CudaSide::channel(Links& links, int peer, int lane, size_t slot
     const cuda::InboxLayout layout{slots_, slotBytes};
     const int number = peer * (kMostCudaLanes + 1) + std::min(lane, kMostCudaLanes);
     const cuda::InboxWords words{memory_->words, static_cast<size_t>(number) * layout.wordBytes()};
-    TUTTI_ASSIGN(known, cuda::StreamChannel::create(ops_, hosts, layout, words, processIdentity()));
+    const cuda::Lending lending{memory_->exchange.get(), peer, links.cards()[static_cast<size_t>(peer)].info.processId};
+    TUTTI_ASSIGN(known, cuda::StreamChannel::create(ops_, hosts, lending, layout, words, processIdentity()));
   }
   return static_cast<Channel*>(known.get());
 }
@@ -216,6 +218,29 @@ Result<std::byte*> CudaSide::grow(std::vector<cuda::DeviceMemory>* memory, size_
     memory->push_back(std::move(more));
   }
   return memory->back().data();
+}
+
+void CudaSide::lendOver(FdExchange& services) {
+  if (proxy_ != nullptr) return;
+  memory_->exchange = std::make_unique<cuda::MemoryExchange>(device_, services, processIdentity());
+}
+
+Status CudaSide::lend(uint64_t key, const void* buffer, size_t bytes) {
+  if (bytes == 0) return {};
+  TUTTI_TRY(device_->checkUsable(buffer, "buff"));
+  return memory_->exchange == nullptr ? Status() : asStatus(memory_->exchange->lend(key, buffer, bytes));
+}
+
+// A call's streams have waited for all who read what it lent, so where nothing of this rank's is under way nobody does.
+Status CudaSide::endLending(uint64_t key) {
+  if (memory_->exchange == nullptr) return {};
+  if (!idle()) {
+    return invalidUsage(
+        "calls that may use the registered memory are still under way; synchronize their streams first");
+  }
+  memory_->exchange->end(key);
+  memory_->exchange->closeEnded();
+  return {};
 }
 
 bool CudaSide::idle() const {

@@ -65,6 +65,14 @@ class CudaSide {
   /// Goes the way that was chosen; on Stream lets the device reach the other ranks' devices.  Errors: InvalidUsage
   /// where it cannot.
   Status meet(CudaWay way, int rank, const std::vector<RankCard>& cards);
+  /// Where streams carry messages: from now on registered memory can be lent.  services: borrowed.
+  void lendOver(FdExchange& services);
+  /// Lends memory to the peers under `key`, if it can be lent.  Any thread.  Errors: as MemoryExchange::lend;
+  /// InvalidArgument: the device cannot reach it.
+  Status lend(uint64_t key, const void* buffer, size_t bytes);
+  /// Only with the turn: ends it.  Errors: InvalidUsage: calls may still use it; it stays lent.
+  Status endLending(uint64_t key);
+
   /// The thread that carries calls, null if the caller does.
   HostStream* proxy() const { return proxy_.get(); }
 
@@ -131,7 +139,8 @@ class CudaSide {
   ResidentPlace place_;
   /// What streams may use.
   struct Memory {
-    std::shared_ptr<cuda::DeviceMemory> words;  // of all channels
+    std::shared_ptr<cuda::DeviceMemory> words;       // of all channels
+    std::unique_ptr<cuda::MemoryExchange> exchange;  // null where bytes pass through host memory
     std::map<std::pair<int, int>, std::unique_ptr<cuda::StreamChannel>> channels;
     std::map<std::pair<int, int>, std::unique_ptr<cuda::StagedChannel>> staged;
     std::shared_ptr<cuda::ResidentMemory> resident;

@@ -116,6 +116,7 @@ Status Comm::setUp() {
     const std::lock_guard lock(mutex_);
     residentMemory_ = cuda_->residentMemory();
   }
+  if (cuda_) cuda_->lendOver(*control_);
   nodes_ = nodesOf(links_->cards());
   TUTTI_TRY(setUpPlanner());
   TUTTI_ASSIGN(const int64_t spinUs, configInteger("TUTTI_SPIN_US"));

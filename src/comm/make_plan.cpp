@@ -171,9 +171,10 @@ Result<PlanEntry*> Comm::plan(const Call& call, bool resident) {
 }
 
 // Memory of tuttiMemAlloc is read where it lies, whatever was planned for other memory: between processes its owner
-// need not do anything, and the choice between the two is the sender's alone.
+// need not do anything (on devices: but register it), and the choice between the two is the sender's alone.
 bool Comm::mayLendMapped(const Shape& shape) const {
-  return !anyCuda() && planner_.links.intra == LinkKind::ShmProcesses && shape.bytes >= leastMappedBytes();
+  const bool maps = anyCuda() ? cudaWay_ != CudaWay::Proxy : planner_.links.intra == LinkKind::ShmProcesses;
+  return maps && shape.bytes >= leastMappedBytes();
 }
 
 size_t Comm::leastMappedBytes() const {
@@ -206,7 +207,7 @@ Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   const bool lendsAll = choice.protocol == Protocol::Direct;
   // Blocks read what others lend where it lies, and messages that they would rather send inline they do.
   const bool residentDirect = key.resident && onOneDevice(links_->cards()) && leastMappedBytes() < SIZE_MAX;
-  const bool direct = residentDirect || (!anyCuda() && (lendsAll || mayLendMapped(shape)));
+  const bool direct = residentDirect || (!key.resident && mayLendMapped(shape)) || (!anyCuda() && lendsAll);
   Schedule schedule = buildSchedule(choice, shape, {key.ordered, direct}, call);
   const bool boards = !choice.ready && !key.ordered && publishes(planRequest(shape), *choice.algorithm);
   if (boards) {

@@ -8,6 +8,11 @@ void* Registrations::add(void* buffer, size_t bytes) {
   return reinterpret_cast<void*>(next_++);
 }
 
+bool Registrations::has(void* handle) const {
+  const std::lock_guard lock(mutex_);
+  return ranges_.contains(reinterpret_cast<uintptr_t>(handle));
+}
+
 Status Registrations::remove(void* handle) {
   const std::lock_guard lock(mutex_);
   if (ranges_.erase(reinterpret_cast<uintptr_t>(handle)) == 1) return {};

@@ -105,6 +105,8 @@ Result<CommSettings> resolveSettings(const tuttiConfig_t* config, const CommSett
   return s;
 }
 
+Result<int> defaultDevice() { return resolveDevice(TUTTI_DEVICE_AUTO); }
+
 bool transportAllowed(const std::string& list, std::string_view name) {
   if (list.empty()) return true;
   const bool exclude = list.front() == '^';

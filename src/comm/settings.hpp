@@ -24,6 +24,10 @@ struct CommSettings {
 /// Errors: InvalidArgument naming the field; InvalidUsage naming the variable.
 Result<CommSettings> resolveSettings(const tuttiConfig_t* config, const CommSettings* parent);
 
+/// Where ranks compute whose config leaves it open: the calling thread's current CUDA device, or -1 for the host.
+/// Errors: InvalidUsage, UnhandledCudaError: TUTTI_DEVICE cannot be honoured.
+Result<int> defaultDevice();
+
 /// Whether a transport of this name may be used: "shm,tcp" lists, "^x" excludes, "" allows all.
 bool transportAllowed(const std::string& list, std::string_view name);
 /// Errors: InvalidUsage naming the unknown transport.

@@ -28,6 +28,7 @@ using Function = CUfunc_st*;
 using Graph = CUgraph_st*;
 using GraphExec = CUgraphExec_st*;
 using HostFunction = void (*)(void*);
+using AllocationHandle = unsigned long long;  // CUmemGenericAllocationHandle
 
 inline constexpr Error kSuccess = 0;
 inline constexpr Error kErrorInvalidValue = 1;
@@ -53,6 +54,8 @@ inline constexpr int kAttributeMajor = 75;
 inline constexpr int kAttributeMinor = 76;
 inline constexpr int kAttributePageableAccess = 88;
 inline constexpr int kAttributeCooperativeLaunch = 95;
+inline constexpr int kAttributeVirtualMemory = 102;
+inline constexpr int kAttributeExportsDescriptors = 103;
 
 // CUpointer_attribute and CUmemorytype
 inline constexpr int kPointerMemoryType = 2;
@@ -76,6 +79,11 @@ inline constexpr int kCaptureNone = 0;
 inline constexpr int kCaptureActive = 1;
 inline constexpr int kCaptureModeThreadLocal = 1;
 inline constexpr int kCaptureModeRelaxed = 2;
+inline constexpr int kAllocationPinned = 1;  // CUmemAllocationType
+inline constexpr int kLocationDevice = 1;    // CUmemLocationType
+inline constexpr int kHandleDescriptor = 1;  // CUmemAllocationHandleType
+inline constexpr int kAccessReadWrite = 3;   // CUmemAccess_flags
+inline constexpr int kGranularityMinimum = 0;
 
 struct IpcHandle {  // CUipcMemHandle
   char reserved[64];
@@ -83,70 +91,103 @@ struct IpcHandle {  // CUipcMemHandle
 struct Uuid {  // CUuuid
   char bytes[16];
 };
+struct MemoryLocation {  // CUmemLocation
+  int type = 0;
+  int id = 0;
+};
+struct AllocationProperties {  // CUmemAllocationProp
+  int type = 0;
+  int handleTypes = 0;
+  MemoryLocation location;
+  void* windowsMetaData = nullptr;
+  unsigned char flags[8] = {};
+};
+struct MemoryAccess {  // CUmemAccessDesc
+  MemoryLocation location;
+  int flags = 0;
+};
 
 // Every driver function that Tutti or its tests call: name, version of the interface, parameters.  The version picks
 // one form of a function for ever, whatever newer forms a driver has.
-#define TUTTI_CUDA_FUNCTIONS(X)                                                                           \
-  X(cuInit, 2000, (unsigned flags))                                                                       \
-  X(cuDriverGetVersion, 2020, (int* version))                                                             \
-  X(cuGetErrorName, 6000, (Error error, const char** text))                                               \
-  X(cuGetErrorString, 6000, (Error error, const char** text))                                             \
-  X(cuDeviceGetCount, 2000, (int* count))                                                                 \
-  X(cuDeviceGet, 2000, (Device * device, int ordinal))                                                    \
-  X(cuDeviceGetName, 2000, (char* name, int bytes, Device device))                                        \
-  X(cuDeviceGetUuid, 11040, (Uuid * uuid, Device device))                                                 \
-  X(cuDeviceGetAttribute, 2000, (int* value, int attribute, Device device))                               \
-  X(cuDeviceCanAccessPeer, 4000, (int* can, Device device, Device peer))                                  \
-  X(cuDevicePrimaryCtxRetain, 7000, (Context * context, Device device))                                   \
-  X(cuDevicePrimaryCtxRelease, 11000, (Device device))                                                    \
-  X(cuCtxGetCurrent, 4000, (Context * context))                                                           \
-  X(cuCtxPushCurrent, 4000, (Context context))                                                            \
-  X(cuCtxPopCurrent, 4000, (Context * context))                                                           \
-  X(cuCtxGetDevice, 2000, (Device * device))                                                              \
-  X(cuCtxEnablePeerAccess, 4000, (Context peer, unsigned flags))                                          \
-  X(cuMemAlloc, 3020, (Address * address, size_t bytes))                                                  \
-  X(cuMemAllocManaged, 6000, (Address * address, size_t bytes, unsigned flags))                           \
-  X(cuMemFree, 3020, (Address address))                                                                   \
-  X(cuMemHostAlloc, 2020, (void** memory, size_t bytes, unsigned flags))                                  \
-  X(cuMemFreeHost, 2000, (void* memory))                                                                  \
-  X(cuPointerGetAttributes, 7000, (unsigned count, int* attributes, void** data, Address address))        \
-  X(cuMemcpyAsync, 4000, (Address dst, Address src, size_t bytes, Stream stream))                         \
-  X(cuMemsetD8Async, 3020, (Address dst, unsigned char value, size_t bytes, Stream stream))               \
-  X(cuMemsetD32Async, 3020, (Address dst, unsigned value, size_t count, Stream stream))                   \
-  X(cuIpcGetMemHandle, 4010, (IpcHandle * handle, Address address))                                       \
-  X(cuIpcOpenMemHandle, 11000, (Address * address, IpcHandle handle, unsigned flags))                     \
-  X(cuIpcCloseMemHandle, 4010, (Address address))                                                         \
-  X(cuStreamCreate, 2000, (Stream * stream, unsigned flags))                                              \
-  X(cuStreamDestroy, 4000, (Stream stream))                                                               \
-  X(cuStreamSynchronize, 2000, (Stream stream))                                                           \
-  X(cuStreamQuery, 2000, (Stream stream))                                                                 \
-  X(cuStreamWaitEvent, 3020, (Stream stream, Event event, unsigned flags))                                \
-  X(cuStreamIsCapturing, 10000, (Stream stream, int* status))                                             \
-  X(cuThreadExchangeStreamCaptureMode, 10010, (int* mode))                                                \
-  X(cuStreamWaitValue32, 11070, (Stream stream, Address address, uint32_t value, unsigned flags))         \
-  X(cuStreamWriteValue32, 11070, (Stream stream, Address address, uint32_t value, unsigned flags))        \
-  X(cuEventCreate, 2000, (Event * event, unsigned flags))                                                 \
-  X(cuEventDestroy, 4000, (Event event))                                                                  \
-  X(cuEventRecord, 2000, (Event event, Stream stream))                                                    \
-  X(cuEventQuery, 2000, (Event event))                                                                    \
-  X(cuEventSynchronize, 2000, (Event event))                                                              \
-  X(cuLaunchHostFunc, 10000, (Stream stream, HostFunction function, void* data))                          \
-  X(cuLaunchKernel, 4000,                                                                                 \
-    (Function function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY, \
-     unsigned blockZ, unsigned sharedBytes, Stream stream, void** parameters, void** extra))              \
-  X(cuLaunchCooperativeKernel, 9000,                                                                      \
-    (Function function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY, \
-     unsigned blockZ, unsigned sharedBytes, Stream stream, void** parameters))                            \
-  X(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050,                                                    \
-    (int* blocks, Function function, int threads, size_t sharedBytes))                                    \
-  X(cuModuleLoadData, 2000, (Module * module, const void* image))                                         \
-  X(cuModuleGetFunction, 2000, (Function * function, Module module, const char* name))                    \
-  X(cuModuleUnload, 2000, (Module module))                                                                \
-  X(cuStreamBeginCapture, 10010, (Stream stream, int mode))                                               \
-  X(cuStreamEndCapture, 10000, (Stream stream, Graph * graph))                                            \
-  X(cuGraphInstantiateWithFlags, 11040, (GraphExec * exec, Graph graph, unsigned long long flags))        \
-  X(cuGraphLaunch, 10000, (GraphExec exec, Stream stream))                                                \
-  X(cuGraphExecDestroy, 10000, (GraphExec exec))                                                          \
+#define TUTTI_CUDA_FUNCTIONS(X)                                                                                  \
+  X(cuInit, 2000, (unsigned flags))                                                                              \
+  X(cuDriverGetVersion, 2020, (int* version))                                                                    \
+  X(cuGetErrorName, 6000, (Error error, const char** text))                                                      \
+  X(cuGetErrorString, 6000, (Error error, const char** text))                                                    \
+  X(cuDeviceGetCount, 2000, (int* count))                                                                        \
+  X(cuDeviceGet, 2000, (Device * device, int ordinal))                                                           \
+  X(cuDeviceGetName, 2000, (char* name, int bytes, Device device))                                               \
+  X(cuDeviceGetUuid, 11040, (Uuid * uuid, Device device))                                                        \
+  X(cuDeviceGetAttribute, 2000, (int* value, int attribute, Device device))                                      \
+  X(cuDeviceCanAccessPeer, 4000, (int* can, Device device, Device peer))                                         \
+  X(cuDevicePrimaryCtxRetain, 7000, (Context * context, Device device))                                          \
+  X(cuDevicePrimaryCtxRelease, 11000, (Device device))                                                           \
+  X(cuCtxGetCurrent, 4000, (Context * context))                                                                  \
+  X(cuCtxPushCurrent, 4000, (Context context))                                                                   \
+  X(cuCtxPopCurrent, 4000, (Context * context))                                                                  \
+  X(cuCtxGetDevice, 2000, (Device * device))                                                                     \
+  X(cuCtxEnablePeerAccess, 4000, (Context peer, unsigned flags))                                                 \
+  X(cuCtxSynchronize, 2000, ())                                                                                  \
+  X(cuMemAlloc, 3020, (Address * address, size_t bytes))                                                         \
+  X(cuMemAllocManaged, 6000, (Address * address, size_t bytes, unsigned flags))                                  \
+  X(cuMemFree, 3020, (Address address))                                                                          \
+  X(cuMemHostAlloc, 2020, (void** memory, size_t bytes, unsigned flags))                                         \
+  X(cuMemFreeHost, 2000, (void* memory))                                                                         \
+  X(cuPointerGetAttributes, 7000, (unsigned count, int* attributes, void** data, Address address))               \
+  X(cuMemGetAddressRange, 3020, (Address * base, size_t * bytes, Address address))                               \
+  X(cuMemGetAllocationGranularity, 10020, (size_t * bytes, const AllocationProperties* of, int option))          \
+  X(cuMemCreate, 10020,                                                                                          \
+    (AllocationHandle * handle, size_t bytes, const AllocationProperties* properties, unsigned long long flags)) \
+  X(cuMemRelease, 10020, (AllocationHandle handle))                                                              \
+  X(cuMemRetainAllocationHandle, 11000, (AllocationHandle * handle, void* address))                              \
+  X(cuMemGetAllocationPropertiesFromHandle, 10020, (AllocationProperties * of, AllocationHandle handle))         \
+  X(cuMemAddressReserve, 10020,                                                                                  \
+    (Address * address, size_t bytes, size_t alignment, Address wanted, unsigned long long flags))               \
+  X(cuMemAddressFree, 10020, (Address address, size_t bytes))                                                    \
+  X(cuMemMap, 10020,                                                                                             \
+    (Address address, size_t bytes, size_t offset, AllocationHandle handle, unsigned long long flags))           \
+  X(cuMemUnmap, 10020, (Address address, size_t bytes))                                                          \
+  X(cuMemSetAccess, 10020, (Address address, size_t bytes, const MemoryAccess* access, size_t count))            \
+  X(cuMemExportToShareableHandle, 10020,                                                                         \
+    (void* exported, AllocationHandle handle, int type, unsigned long long flags))                               \
+  X(cuMemImportFromShareableHandle, 10020, (AllocationHandle * handle, void* exported, int type))                \
+  X(cuMemcpyAsync, 4000, (Address dst, Address src, size_t bytes, Stream stream))                                \
+  X(cuMemsetD8Async, 3020, (Address dst, unsigned char value, size_t bytes, Stream stream))                      \
+  X(cuMemsetD32Async, 3020, (Address dst, unsigned value, size_t count, Stream stream))                          \
+  X(cuIpcGetMemHandle, 4010, (IpcHandle * handle, Address address))                                              \
+  X(cuIpcOpenMemHandle, 11000, (Address * address, IpcHandle handle, unsigned flags))                            \
+  X(cuIpcCloseMemHandle, 4010, (Address address))                                                                \
+  X(cuStreamCreate, 2000, (Stream * stream, unsigned flags))                                                     \
+  X(cuStreamDestroy, 4000, (Stream stream))                                                                      \
+  X(cuStreamSynchronize, 2000, (Stream stream))                                                                  \
+  X(cuStreamQuery, 2000, (Stream stream))                                                                        \
+  X(cuStreamWaitEvent, 3020, (Stream stream, Event event, unsigned flags))                                       \
+  X(cuStreamIsCapturing, 10000, (Stream stream, int* status))                                                    \
+  X(cuThreadExchangeStreamCaptureMode, 10010, (int* mode))                                                       \
+  X(cuStreamWaitValue32, 11070, (Stream stream, Address address, uint32_t value, unsigned flags))                \
+  X(cuStreamWriteValue32, 11070, (Stream stream, Address address, uint32_t value, unsigned flags))               \
+  X(cuEventCreate, 2000, (Event * event, unsigned flags))                                                        \
+  X(cuEventDestroy, 4000, (Event event))                                                                         \
+  X(cuEventRecord, 2000, (Event event, Stream stream))                                                           \
+  X(cuEventQuery, 2000, (Event event))                                                                           \
+  X(cuEventSynchronize, 2000, (Event event))                                                                     \
+  X(cuLaunchHostFunc, 10000, (Stream stream, HostFunction function, void* data))                                 \
+  X(cuLaunchKernel, 4000,                                                                                        \
+    (Function function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY,        \
+     unsigned blockZ, unsigned sharedBytes, Stream stream, void** parameters, void** extra))                     \
+  X(cuLaunchCooperativeKernel, 9000,                                                                             \
+    (Function function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY,        \
+     unsigned blockZ, unsigned sharedBytes, Stream stream, void** parameters))                                   \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050,                                                           \
+    (int* blocks, Function function, int threads, size_t sharedBytes))                                           \
+  X(cuModuleLoadData, 2000, (Module * module, const void* image))                                                \
+  X(cuModuleGetFunction, 2000, (Function * function, Module module, const char* name))                           \
+  X(cuModuleUnload, 2000, (Module module))                                                                       \
+  X(cuStreamBeginCapture, 10010, (Stream stream, int mode))                                                      \
+  X(cuStreamEndCapture, 10000, (Stream stream, Graph * graph))                                                   \
+  X(cuGraphInstantiateWithFlags, 11040, (GraphExec * exec, Graph graph, unsigned long long flags))               \
+  X(cuGraphLaunch, 10000, (GraphExec exec, Stream stream))                                                       \
+  X(cuGraphExecDestroy, 10000, (GraphExec exec))                                                                 \
   X(cuGraphDestroy, 10000, (Graph graph))
 
 }  // namespace tutti::cuda

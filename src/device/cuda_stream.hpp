@@ -15,7 +15,12 @@ class StreamOps {
 
   const std::shared_ptr<const CudaDevice>& device() const { return device_; }
   Stream stream() const { return stream_; }
-  void use(Stream stream) { stream_ = stream; }
+  /// captured: whether what is enqueued goes into a graph.
+  void use(Stream stream, bool captured = false) {
+    stream_ = stream;
+    captured_ = captured;
+  }
+  bool captured() const { return captured_; }
 
   Status copy(void* dst, const void* src, size_t bytes) const;
   /// Goes on when *word == value.
@@ -26,6 +31,7 @@ class StreamOps {
  private:
   std::shared_ptr<const CudaDevice> device_;
   Stream stream_ = nullptr;
+  bool captured_ = false;
 };
 
 /// A CUDA event without timing.  Empty, or made for a device.

@@ -38,26 +38,17 @@ bool isWindow(ncclWindow_t window) {
   return windows().all.count(window) != 0;
 }
 
-ncclResult_t noDevice(const char* function) {
-  return fail(
-      ncclUnhandledCudaError, function,
-      "there is no memory of CUDA devices here: cudaMalloc has it, and TUTTI_DEVICE=host makes this host memory");
-}
-
 }  // namespace
 
 NCCL_EXPORT(ncclResult_t, MemAlloc, (void** ptr, size_t size)) {
   if (ptr == nullptr) return fail(ncclInvalidArgument, "MemAlloc", "ptr is NULL");
   *ptr = nullptr;
   (void)environment();
-  if (!onHost()) return noDevice("MemAlloc");
+  if (!onHost()) (void)tuttiSetDefault("TUTTI_DEVICE", "cuda");  // this process is a program for CUDA devices
   return finish("MemAlloc", tuttiMemAlloc(ptr, size));
 }
 
-NCCL_EXPORT(ncclResult_t, MemFree, (void* ptr)) {
-  if (ptr != nullptr && !onHost()) return noDevice("MemFree");
-  return finish("MemFree", tuttiMemFree(ptr));
-}
+NCCL_EXPORT(ncclResult_t, MemFree, (void* ptr)) { return finish("MemFree", tuttiMemFree(ptr)); }
 
 NCCL_EXPORT(ncclResult_t, CommRegister, (const ncclComm_t comm, void* buff, size_t size, void** handle_)) {
   return finish("CommRegister", tuttiCommRegister(handle(comm), buff, size, handle_));

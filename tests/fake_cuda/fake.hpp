@@ -27,23 +27,43 @@ using namespace tutti::cuda;
 TUTTI_CUDA_FUNCTIONS(TUTTI_FAKE_DECLARE)
 #undef TUTTI_FAKE_DECLARE
 
-/// What a test asks for, from "devices=2;queues=1;delay=50;fail=cuMemAlloc:3:2;ipc=0;torn=1".
+/// What a test asks for, from "devices=2;queues=1;delay=50;fail=cuMemAlloc:3:2;ipc=0;vmm=0;torn=1;slices=/tmp/lock" or
+/// "topology=FILE".
 struct Settings {
   int devices = 1;
+  std::string topology;  // a file: devices and links are those in it
   int queues = 0;        // hardware queues that all streams of a device share; 0: one for each stream
+  std::string slices;    // a file: of the processes that name it, one at a time works on devices, by slices
   int delayUs = 0;       // stream operations begin up to this much later, at random
-  bool ipc = true;       // whether memory can be opened by other processes
+  bool ipc = true;       // whether memory can be opened by other processes by IPC handles
+  bool vmm = true;       // whether devices have virtual memory management
   bool torn = false;     // streams may read what others are writing, as they do when an abort has let them go
   std::string failName;  // the call that fails ...
   int failCall = 0;      // ... at this many calls from now on ...
   Error failWith = kErrorInvalidValue;
 };
 
+/// Devices and links as of a topology file; empty: as many as Settings::devices, all of which reach each other.
+struct Topology {
+  struct Device {
+    std::string busId;
+    int cpu = 0;
+    std::vector<std::string> links;  // NVLink: bus ids of the devices or switches at the other end
+  };
+  std::vector<Device> devices;
+  /// By NVLink, or below the same CPU.
+  bool reaches(int device, int peer) const;
+};
+/// From a file in NCCL's format.
+Topology readTopology(const std::string& path);
+
 /// The one driver of the process; never destroyed.
 struct Machine {
   std::mutex mutex;  // guards what follows
   Settings settings;
+  Topology topology;
   std::map<std::string, int> calls;
+  std::vector<std::pair<std::string, int>> journal;  // the calls in order; how often in a row
   std::vector<std::string> complaints;
 };
 Machine& machine();
@@ -72,8 +92,21 @@ int& capturesOfThread();
 void checkRange(Address address, size_t bytes, int device, const char* what);
 /// For copies, which also take pageable memory: complains if it touches freed memory or leaves an allocation.
 void checkCopyRange(Address address, size_t bytes, const char* what);
-/// Allocations that are not freed, as text; "" if none.
+/// Allocations that are not freed, handles not released and addresses still reserved, as text; "" if none.
 std::string memoryLeaks();
+
+// ---- Slices of time
+
+/// While it lives, this process has the devices, if processes are to have them one at a time.
+class Slice {
+ public:
+  Slice();
+  ~Slice();
+  Slice(const Slice&) = delete;
+  Slice& operator=(const Slice&) = delete;
+};
+/// Inside of a slice: gives others a chance while this work waits for something.
+void pauseSlice();
 
 // ---- Streams
 
@@ -103,6 +136,8 @@ class Queue {
 std::shared_ptr<CUgraph_st> captureOf(CUstream_st* stream);
 /// The stream behind a handle (null: the device's default stream); null if there is none.
 CUstream_st* streamOf(Stream stream);
+/// Waits until all streams of a device have done what is enqueued.
+void waitForDevice(int device);
 /// Enqueue, or record if the stream is capturing.  Checks that the stream belongs to the current context.
 Error enqueue(Stream stream, Work work);
 std::string streamLeaks();

@@ -24,8 +24,11 @@ Settings parse(const std::string& text) {
     const std::string value = equals == std::string::npos ? "" : item.substr(equals + 1);
     if (key == "devices") s.devices = std::atoi(value.c_str());
     if (key == "queues") s.queues = std::atoi(value.c_str());
+    if (key == "slices") s.slices = value;
+    if (key == "topology") s.topology = value;
     if (key == "delay") s.delayUs = std::atoi(value.c_str());
     if (key == "ipc") s.ipc = value != "0";
+    if (key == "vmm") s.vmm = value != "0";
     if (key == "torn") s.torn = value != "0";
     char name[64] = "";
     if (key == "fail" && std::sscanf(value.c_str(), "%63[^:]:%d:%d", name, &s.failCall, &s.failWith) == 3) {
@@ -33,6 +36,13 @@ Settings parse(const std::string& text) {
     }
   }
   return s;
+}
+
+/// With the lock, or before anybody else is there.
+void apply(Machine* m, const Settings& settings) {
+  m->settings = settings;
+  m->topology = settings.topology.empty() ? Topology{} : readTopology(settings.topology);
+  if (!settings.topology.empty()) m->settings.devices = static_cast<int>(m->topology.devices.size());
 }
 
 struct Entry {
@@ -51,7 +61,7 @@ const Entry kEntries[] = {
 Machine& machine() {
   static Machine& m = *[] {
     auto* made = new Machine;
-    if (const char* text = std::getenv("TUTTI_TEST_FAKE_CUDA")) made->settings = parse(text);
+    if (const char* text = std::getenv("TUTTI_TEST_FAKE_CUDA")) apply(made, parse(text));
     return made;
   }();
   return m;
@@ -67,6 +77,8 @@ Error enter(const char* name) {
   Machine& m = machine();
   const std::lock_guard lock(m.mutex);
   ++m.calls[name];
+  if (m.journal.empty() || m.journal.back().first != name) m.journal.emplace_back(name, 0);
+  ++m.journal.back().second;
   if (m.settings.failCall > 0 && m.settings.failName == name && --m.settings.failCall == 0) return m.settings.failWith;
   return kSuccess;
 }
@@ -85,6 +97,7 @@ Error cuInit(unsigned) {
   return kSuccess;
 }
 Error cuDriverGetVersion(int* version) {
+  TUTTI_FAKE_ENTER(cuDriverGetVersion);
   *version = 13000;
   return kSuccess;
 }
@@ -120,19 +133,23 @@ Error cuDeviceGetCount(int* count) {
   return kSuccess;
 }
 Error cuDeviceGet(Device* device, int ordinal) {
+  TUTTI_FAKE_ENTER(cuDeviceGet);
   *device = ordinal;
   return ordinal >= 0 && ordinal < kMostDevices ? kSuccess : kErrorInvalidDevice;
 }
 Error cuDeviceGetName(char* name, int bytes, Device device) {
+  TUTTI_FAKE_ENTER(cuDeviceGetName);
   std::snprintf(name, static_cast<size_t>(bytes), "test device %d", device);
   return kSuccess;
 }
 Error cuDeviceGetUuid(Uuid* uuid, Device device) {
+  TUTTI_FAKE_ENTER(cuDeviceGetUuid);
   std::memset(uuid, 0, sizeof *uuid);
   std::snprintf(uuid->bytes, sizeof uuid->bytes, "test-%d", device);
   return kSuccess;
 }
 Error cuDeviceGetAttribute(int* value, int attribute, Device) {
+  TUTTI_FAKE_ENTER(cuDeviceGetAttribute);
   static const std::map<int, int> values = {{kAttributeMultiprocessors, kMultiprocessors},
                                             {kAttributeUnifiedAddressing, 1},
                                             {kAttributeMajor, 9},
@@ -140,10 +157,17 @@ Error cuDeviceGetAttribute(int* value, int attribute, Device) {
                                             {kAttributeCooperativeLaunch, 1}};
   const auto found = values.find(attribute);
   *value = found == values.end() ? 0 : found->second;
+  if (attribute == kAttributeVirtualMemory || attribute == kAttributeExportsDescriptors) {
+    const std::lock_guard lock(machine().mutex);
+    *value = machine().settings.vmm ? 1 : 0;
+  }
   return kSuccess;
 }
 Error cuDeviceCanAccessPeer(int* can, Device device, Device peer) {
-  *can = device != peer;
+  TUTTI_FAKE_ENTER(cuDeviceCanAccessPeer);
+  const std::lock_guard lock(machine().mutex);
+  const Topology& topology = machine().topology;
+  *can = device != peer && (topology.devices.empty() || topology.reaches(device, peer));
   return kSuccess;
 }
 
@@ -155,31 +179,47 @@ Error cuDevicePrimaryCtxRetain(Context* context, Device device) {
   return kSuccess;
 }
 Error cuDevicePrimaryCtxRelease(Device device) {
+  TUTTI_FAKE_ENTER(cuDevicePrimaryCtxRelease);
   const std::lock_guard lock(machine().mutex);
   return --contexts[device].retained < 0 ? kErrorInvalidContext : kSuccess;
 }
 Error cuCtxGetCurrent(Context* context) {
+  TUTTI_FAKE_ENTER(cuCtxGetCurrent);
   *context = currentContext();
   return kSuccess;
 }
 Error cuCtxPushCurrent(Context context) {
+  TUTTI_FAKE_ENTER(cuCtxPushCurrent);
   contextStack.push_back(context);
   return kSuccess;
 }
 Error cuCtxPopCurrent(Context* context) {
+  TUTTI_FAKE_ENTER(cuCtxPopCurrent);
   if (contextStack.empty()) return kErrorInvalidContext;
   *context = contextStack.back();
   contextStack.pop_back();
   return kSuccess;
 }
 Error cuCtxGetDevice(Device* device) {
+  TUTTI_FAKE_ENTER(cuCtxGetDevice);
   if (currentContext() == nullptr) return kErrorInvalidContext;
   *device = currentContext()->device;
   return kSuccess;
 }
-Error cuCtxEnablePeerAccess(Context, unsigned) { return kSuccess; }
+Error cuCtxEnablePeerAccess(Context, unsigned) {
+  TUTTI_FAKE_ENTER(cuCtxEnablePeerAccess);
+  return kSuccess;
+}
+Error cuCtxSynchronize() {
+  TUTTI_FAKE_ENTER(cuCtxSynchronize);
+  if (currentContext() == nullptr) return kErrorInvalidContext;
+  if (capturesOfThread() > 0) return kErrorCaptureUnsupported;  // in whatever mode
+  waitForDevice(deviceOf(currentContext()));
+  return kSuccess;
+}
 
 Error cuThreadExchangeStreamCaptureMode(int* mode) {
+  TUTTI_FAKE_ENTER(cuThreadExchangeStreamCaptureMode);
   std::swap(captureMode, *mode);
   return kSuccess;
 }
@@ -205,8 +245,9 @@ TUTTI_FAKE_EXPORT int cuGetProcAddress_v2(const char* name, void** function, int
 TUTTI_FAKE_EXPORT void fakeCudaReset(const char* settings) {
   tutti::fake::Machine& m = tutti::fake::machine();
   const std::lock_guard lock(m.mutex);
-  m.settings = tutti::fake::parse(settings);
+  tutti::fake::apply(&m, tutti::fake::parse(settings));
   m.calls.clear();
+  m.journal.clear();
   m.complaints.clear();
 }
 /// Calls of a driver function since then.
@@ -214,6 +255,15 @@ TUTTI_FAKE_EXPORT int fakeCudaCalls(const char* name) {
   tutti::fake::Machine& m = tutti::fake::machine();
   const std::lock_guard lock(m.mutex);
   return m.calls[name];
+}
+/// The calls since then in order, one a line, with how often if several in a row; valid until the thread's next call.
+TUTTI_FAKE_EXPORT const char* fakeCudaJournal() {
+  static thread_local std::string text;
+  text.clear();
+  tutti::fake::Machine& m = tutti::fake::machine();
+  const std::lock_guard lock(m.mutex);
+  for (const auto& [name, times] : m.journal) text += name + (times > 1 ? " " + std::to_string(times) : "") + "\n";
+  return text.c_str();
 }
 /// Mistakes since then, and what has not been freed, one a line; valid until the thread's next call.
 TUTTI_FAKE_EXPORT const char* fakeCudaComplaints() {

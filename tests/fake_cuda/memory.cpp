@@ -1,4 +1,4 @@
-// Memory: every allocation is a memfd of its own, so that other processes can map it.
+// Memory: every allocation is a memfd of its own, so that other processes can map it.  virtual.cpp has the rest.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -6,38 +6,28 @@
 #include <cstdio>
 #include <cstring>
 
-#include "tests/fake_cuda/fake.hpp"
+#include "tests/fake_cuda/memory.hpp"
 
 namespace tutti::fake {
-namespace {
 
-enum class Kind { Device, Pinned, Managed };
-
-struct Allocation {
-  size_t bytes;  // as asked for
-  size_t mapped;
-  Kind kind;
-  int device;
-  int fd;      // -1: opened from another process
-  bool freed;  // kept unmapped, so that a late access is seen
-};
-
-struct Memory {
-  std::mutex mutex;
-  std::map<Address, Allocation> byAddress;  // guarded by mutex
-};
 Memory& memory() {
   static Memory& m = *new Memory;
   return m;
 }
 
-/// The allocation that holds `address`, freed ones too; with the lock.
-std::map<Address, Allocation>::iterator find(Address address) {
+std::map<Address, Allocation>::iterator findAllocation(Address address) {
   auto at = memory().byAddress.upper_bound(address);
   if (at == memory().byAddress.begin()) return memory().byAddress.end();
   --at;
   return address < at->first + at->second.mapped ? at : memory().byAddress.end();
 }
+
+void closeRange(Address address, size_t bytes) {
+  mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
+       0);
+}
+
+namespace {
 
 std::string text(const char* what, Address address, size_t bytes, const char* why) {
   char line[200];
@@ -51,7 +41,7 @@ Error keep(int fd, size_t bytes, Kind kind, bool own, Address* address) {
   if (at == MAP_FAILED) return kErrorOutOfMemory;
   *address = reinterpret_cast<Address>(at);
   const std::lock_guard lock(memory().mutex);
-  memory().byAddress[*address] = {bytes, mapped, kind, deviceOf(currentContext()), own ? fd : -1, false};
+  memory().byAddress[*address] = {bytes, mapped, kind, deviceOf(currentContext()), own ? fd : -1, false, 0, {}};
   return kSuccess;
 }
 
@@ -73,16 +63,17 @@ Error release(Address address, Kind kind) {
   const auto at = memory().byAddress.find(address);
   if (at == memory().byAddress.end() || at->second.freed) return kErrorInvalidValue;
   if ((at->second.kind == Kind::Pinned) != (kind == Kind::Pinned)) return kErrorInvalidValue;
+  if (at->second.kind == Kind::Mapping) return kErrorInvalidValue;
   at->second.freed = true;
   if (at->second.fd >= 0) close(at->second.fd);
-  mmap(reinterpret_cast<void*>(address), at->second.mapped, PROT_NONE,
-       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  closeRange(address, at->second.mapped);
   return kSuccess;
 }
 
 /// What is wrong with a range, or null; with the lock.
 const char* wrongWith(const Allocation& a, Address start, Address address, size_t bytes) {
-  if (a.freed) return "is freed memory";
+  if (a.freed) return a.kind == Kind::Mapping ? "is unmapped memory" : "is freed memory";
+  if (a.kind == Kind::Mapping && a.open.empty()) return "is mapped, but open to no device";
   return address - start + bytes > a.bytes ? "leaves its allocation" : nullptr;
 }
 
@@ -99,17 +90,18 @@ constexpr uint64_t kIpcMagic = 0x1bc0de1bc0de;
 void checkRange(Address address, size_t bytes, int device, const char* what) {
   if (bytes == 0) return;
   std::unique_lock lock(memory().mutex);
-  const auto at = find(address);
+  const auto at = findAllocation(address);
   const char* why =
       at == memory().byAddress.end() ? "is no memory of the driver" : wrongWith(at->second, at->first, address, bytes);
-  (void)device;  // all test devices reach each other
+  const bool shut = why == nullptr && at->second.kind == Kind::Mapping && at->second.open.count(device) == 0;
+  if (shut) why = "is not open to the device";
   lock.unlock();
   if (why != nullptr) complain(text(what, address, bytes, why));
 }
 
 void checkCopyRange(Address address, size_t bytes, const char* what) {
   std::unique_lock lock(memory().mutex);
-  const auto at = find(address);
+  const auto at = findAllocation(address);
   const char* why = at == memory().byAddress.end() ? nullptr : wrongWith(at->second, at->first, address, bytes);
   lock.unlock();
   if (why != nullptr) complain(text(what, address, bytes, why));
@@ -121,6 +113,7 @@ std::string memoryLeaks() {
   for (const auto& [address, a] : memory().byAddress) {
     if (!a.freed) leaks += text("leak", address, a.bytes, "was never freed") + "\n";
   }
+  leaks += virtualLeaks();
   return leaks;
 }
 
@@ -148,7 +141,7 @@ Error cuMemFreeHost(void* pinned) {
 Error cuPointerGetAttributes(unsigned count, int* attributes, void** data, Address address) {
   TUTTI_FAKE_ENTER(cuPointerGetAttributes);
   const std::lock_guard lock(memory().mutex);
-  const auto at = find(address);
+  const auto at = findAllocation(address);
   const bool known = at != memory().byAddress.end() && !at->second.freed;
   for (unsigned i = 0; i < count; ++i) {
     auto* number = static_cast<unsigned*>(data[i]);
@@ -158,8 +151,19 @@ Error cuPointerGetAttributes(unsigned count, int* attributes, void** data, Addre
     const Kind kind = at->second.kind;
     if (attributes[i] == kPointerMemoryType) *number = kind == Kind::Pinned ? kMemoryTypeHost : kMemoryTypeDevice;
     if (attributes[i] == kPointerIsManaged) *number = kind == Kind::Managed;
-    if (attributes[i] == kPointerMapped || attributes[i] == kPointerIpcCapable) *number = 1;
+    if (attributes[i] == kPointerMapped) *number = 1;
+    if (attributes[i] == kPointerIpcCapable) *number = kind == Kind::Device;
   }
+  return kSuccess;
+}
+
+Error cuMemGetAddressRange(Address* base, size_t* bytes, Address address) {
+  TUTTI_FAKE_ENTER(cuMemGetAddressRange);
+  const std::lock_guard lock(memory().mutex);
+  const auto at = findAllocation(address);
+  if (at == memory().byAddress.end() || at->second.freed) return kErrorInvalidValue;
+  *base = at->first;
+  *bytes = at->second.bytes;
   return kSuccess;
 }
 
@@ -170,7 +174,7 @@ Error cuIpcGetMemHandle(IpcHandle* handle, Address address) {
     if (!machine().settings.ipc) return kErrorNotSupported;
   }
   const std::lock_guard lock(memory().mutex);
-  const auto at = memory().byAddress.find(address);
+  const auto at = findAllocation(address);
   if (at == memory().byAddress.end() || at->second.freed || at->second.fd < 0) return kErrorInvalidValue;
   const IpcContent content{kIpcMagic, getpid(), at->second.fd, at->second.bytes};
   std::memset(handle, 0, sizeof *handle);

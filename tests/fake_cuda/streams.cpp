@@ -114,6 +114,9 @@ void waitUntilIdle(CUstream_st* stream) {
 
 uint32_t load(Address address) { return __atomic_load_n(reinterpret_cast<uint32_t*>(address), __ATOMIC_ACQUIRE); }
 
+/// How long a stream that waits keeps its slice.
+constexpr std::chrono::microseconds kLook{500};
+
 bool holds(Address address, uint32_t value, unsigned flags) {
   const uint32_t now = load(address);
   return flags == kWaitEqual ? now == value : static_cast<int32_t>(now - value) >= 0;
@@ -151,12 +154,26 @@ void Queue::run(const std::shared_ptr<State>& state) {
     lock.unlock();
     if (const int us = randomDelayUs(); us > 0) std::this_thread::sleep_for(std::chrono::microseconds(us));
     {
+      const Slice slice;
       const Torn torn;
       work();
     }
     work = nullptr;
     lock.lock();
   }
+}
+
+void waitForDevice(int device) {
+  std::vector<CUstream_st*> all;
+  {
+    const std::lock_guard lock(streams().mutex);
+    for (CUstream_st* stream : streams().live) {
+      if (stream->device == device) all.push_back(stream);
+    }
+    const auto own = streams().defaults.find(device);
+    if (own != streams().defaults.end()) all.push_back(own->second);
+  }
+  for (CUstream_st* stream : all) waitUntilIdle(stream);
 }
 
 std::shared_ptr<CUgraph_st> captureOf(CUstream_st* stream) {
@@ -253,7 +270,11 @@ Error cuStreamWaitEvent(Stream handle, Event event, unsigned) {
   if (captureOf(stream) != nullptr) return kErrorCaptureUnsupported;
   push(stream, [event, target] {
     std::unique_lock waiting(event->mutex);
-    event->changed.wait(waiting, [&] { return event->done >= target; });
+    while (!event->changed.wait_for(waiting, kLook, [&] { return event->done >= target; })) {
+      waiting.unlock();
+      pauseSlice();
+      waiting.lock();
+    }
   });
   return kSuccess;
 }
@@ -263,6 +284,7 @@ Error cuStreamWaitValue32(Stream stream, Address address, uint32_t value, unsign
   checkRange(address, 4, 0, "wait for a value");
   return enqueue(stream, [=] {
     for (int looks = 0; !holds(address, value, flags); ++looks) {
+      pauseSlice();
       if (looks < 200) {
         std::this_thread::yield();
       } else {
@@ -325,12 +347,14 @@ Error cuEventSynchronize(Event event) {
 }
 
 Error cuStreamIsCapturing(Stream handle, int* status) {
+  TUTTI_FAKE_ENTER(cuStreamIsCapturing);
   CUstream_st* stream = streamOf(handle);
   if (stream == nullptr) return kErrorInvalidHandle;
   *status = captureOf(stream) != nullptr ? kCaptureActive : kCaptureNone;
   return kSuccess;
 }
 Error cuStreamBeginCapture(Stream handle, int) {
+  TUTTI_FAKE_ENTER(cuStreamBeginCapture);
   CUstream_st* stream = streamOf(handle);
   if (handle == nullptr || stream == nullptr) return kErrorInvalidHandle;
   const std::lock_guard lock(stream->mutex);
@@ -339,6 +363,7 @@ Error cuStreamBeginCapture(Stream handle, int) {
   return kSuccess;
 }
 Error cuStreamEndCapture(Stream handle, Graph* graph) {
+  TUTTI_FAKE_ENTER(cuStreamEndCapture);
   CUstream_st* stream = streamOf(handle);
   const std::shared_ptr<CUgraph_st> captured = stream == nullptr ? nullptr : captureOf(stream);
   if (captured == nullptr) return kErrorInvalidHandle;
@@ -352,6 +377,7 @@ Error cuStreamEndCapture(Stream handle, Graph* graph) {
   return kSuccess;
 }
 Error cuGraphInstantiateWithFlags(GraphExec* exec, Graph graph, unsigned long long) {
+  TUTTI_FAKE_ENTER(cuGraphInstantiateWithFlags);
   *exec = new CUgraphExec_st{std::make_shared<CUgraph_st>(*graph)};
   return kSuccess;
 }
@@ -362,10 +388,12 @@ Error cuGraphLaunch(GraphExec exec, Stream stream) {
   });
 }
 Error cuGraphExecDestroy(GraphExec exec) {
+  TUTTI_FAKE_ENTER(cuGraphExecDestroy);
   delete exec;
   return kSuccess;
 }
 Error cuGraphDestroy(Graph graph) {
+  TUTTI_FAKE_ENTER(cuGraphDestroy);
   delete graph;
   return kSuccess;
 }

@@ -172,6 +172,7 @@ Error cuLaunchCooperativeKernel(Function function, unsigned gridX, unsigned, uns
   return enqueue(stream, [kernel = function->kernel, arguments, gridX] { kernel->run(arguments.data(), gridX, 0); });
 }
 Error cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function, int, size_t) {
+  TUTTI_FAKE_ENTER(cuOccupancyMaxActiveBlocksPerMultiprocessor);
   *blocks = kBlocksPerMultiprocessor;
   return kSuccess;
 }

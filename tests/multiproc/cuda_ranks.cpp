@@ -1,4 +1,5 @@
-// One of a few ranks as processes that share CUDA devices: every collective through memory opened by IPC handles.
+// One of a few ranks as processes that share CUDA devices: every collective through memory opened by IPC handles, and
+// registered memory, which peers map by descriptors.
 // Exit status 0 if every element was right and the driver has nothing to complain about.
 #include <cstdio>
 #include <cstdlib>
@@ -8,6 +9,26 @@
 using namespace tutti::test;
 
 namespace {
+
+/// Twice, so that what peers have mapped of the first is gone when the second is there.
+std::string registered(const Rank& r, GpuRank& gpu) {
+  constexpr size_t kCount = 200'003;
+  const auto sum = static_cast<float>(r.nRanks * (r.nRanks + 1) / 2);
+  for (int round = 0; round < 2; ++round) {
+    const DeviceFloats x(gpu, kCount), y(gpu, kCount);
+    void* handle = nullptr;
+    RANK_TRY(tuttiCommRegister(r.comm, x.data(), x.bytes(), &handle));
+    x.fill(static_cast<float>(r.rank + 1));
+    RANK_TRY(tuttiAllReduce(x.data(), y.data(), kCount, tuttiFloat, tuttiSum, r.comm, gpu.asTutti()));
+    if (std::string why = y.check(0, kCount, sum); !why.empty()) return "registered: " + why;
+    RANK_TRY(tuttiBroadcast(x.data(), x.data(), kCount, tuttiFloat, r.nRanks - 1, r.comm, gpu.asTutti()));
+    const auto last = static_cast<float>(r.nRanks);
+    if (std::string why = x.check(0, kCount, last); !why.empty()) return "registered broadcast: " + why;
+    RANK_TRY(tuttiCommDeregister(r.comm, handle));
+  }
+  const bool maps = FakeCuda::get().calls == nullptr || FakeCuda::get().calls("cuMemImportFromShareableHandle") > 0;
+  return maps ? "" : "registered memory of other processes was not mapped";
+}
 
 std::string run(int devices) {
   const char* number = std::getenv("TUTTI_LOCAL_RANK");
@@ -24,6 +45,7 @@ std::string run(int devices) {
       if (std::string why = checkEverything(r, o); !why.empty()) return why;
     }
   }
+  if (std::string why = registered(r, gpu); !why.empty()) return why;
   RANK_TRY(tuttiCommDestroy(r.comm));
   return "";
 }
@@ -31,6 +53,7 @@ std::string run(int devices) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  setenv("TUTTI_DEVICE", "cuda", 1);
   const Gpu gpu(argc > 2 ? argv[2] : "devices=2");
   std::string why = run(argc > 1 ? std::atoi(argv[1]) : 1);
   if (why.empty()) why = Gpu::complaints();

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <string>
+#include <vector>
 
 #include "src/device/cuda_device.hpp"
 #include "tests/support/collective_check.hpp"
@@ -15,6 +16,7 @@ struct FakeCuda {
   void (*reset)(const char* settings) = nullptr;
   int (*calls)(const char* name) = nullptr;
   const char* (*complaints)() = nullptr;
+  const char* (*journal)() = nullptr;
 
   static const FakeCuda& get() {
     static const FakeCuda found = [] {
@@ -24,6 +26,7 @@ struct FakeCuda {
       f.reset = reinterpret_cast<void (*)(const char*)>(dlsym(library, "fakeCudaReset"));
       f.calls = reinterpret_cast<int (*)(const char*)>(dlsym(library, "fakeCudaCalls"));
       f.complaints = reinterpret_cast<const char* (*)()>(dlsym(library, "fakeCudaComplaints"));
+      f.journal = reinterpret_cast<const char* (*)()>(dlsym(library, "fakeCudaJournal"));
       return f;
     }();
     return found;
@@ -103,6 +106,42 @@ class GpuRank {
  private:
   std::shared_ptr<cuda::CudaDevice> device_;
   cuda::Stream stream_ = nullptr;
+};
+
+/// Floats in memory of tuttiMemAlloc; TUTTI_DEVICE must say cuda.  Host and device pass them to each other by copies.
+class DeviceFloats {
+ public:
+  DeviceFloats(const GpuRank& own, size_t count) : own_(own), count_(count) { tuttiMemAlloc(&data_, bytes()); }
+  ~DeviceFloats() { tuttiMemFree(data_); }
+  DeviceFloats(const DeviceFloats&) = delete;
+  DeviceFloats& operator=(const DeviceFloats&) = delete;
+
+  float* data() const { return static_cast<float*>(data_); }
+  size_t count() const { return count_; }
+  size_t bytes() const { return count_ * sizeof(float); }
+  void fill(float value) const {
+    const std::vector<float> values(count_, value);
+    copy(cuda::addressOf(data_), cuda::addressOf(values.data()));
+  }
+  /// "" if all of [begin, end) are `value`, or what is there instead.
+  std::string check(size_t begin, size_t end, float value) const {
+    std::vector<float> values(count_);
+    copy(cuda::addressOf(values.data()), cuda::addressOf(data_));
+    for (size_t i = begin; i < end; ++i) {
+      if (values[i] == value) continue;
+      return "element " + std::to_string(i) + " is " + std::to_string(values[i]) + ", not " + std::to_string(value);
+    }
+    return "";
+  }
+
+ private:
+  void copy(cuda::Address dst, cuda::Address src) const {
+    own_.driver().cuMemcpyAsync(dst, src, bytes(), own_.stream());
+    own_.driver().cuStreamSynchronize(own_.stream());
+  }
+  const GpuRank& own_;
+  size_t count_;
+  void* data_ = nullptr;
 };
 
 /// onRanks() on CUDA devices: rank r on device r % devices, with that device current.

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "src/device/cuda_device.hpp"
+#include "transport/cuda/ipc_memory.hpp"
 
 namespace tutti::cuda {
 
@@ -34,7 +35,7 @@ struct InboxWords {
 /// An inbox of this process.  Kept by both ends where they are in one process, because what the peer has enqueued may
 /// still write here when its owner is done.
 struct Inbox {
-  uint64_t id = 0;  // never used twice in a process
+  uint64_t id = 0;  // in ProcessTable<Inbox>
   InboxLayout layout;
   InboxWords words;
   DeviceMemory slots;
@@ -43,8 +44,6 @@ struct Inbox {
 /// words: zero, and nobody else's.  Errors: as DeviceMemory::allocate.
 Result<std::shared_ptr<Inbox>> makeInbox(std::shared_ptr<const CudaDevice> device, const InboxLayout& layout,
                                          const InboxWords& words);
-/// One that somebody in this process still keeps, or null.
-std::shared_ptr<Inbox> findInbox(uint64_t id);
 
 /// What an end tells its peer of its inbox.  Crosses processes of one host.
 struct InboxCard {
@@ -54,9 +53,7 @@ struct InboxCard {
   uint64_t inboxId = 0;
   InboxLayout layout;
   uint64_t wordsOffset = 0;
-  uint64_t exported = 0;  // whether the handles are there
-  IpcHandle words{};
-  IpcHandle slots{};
+  IpcOffer words, slots;
 };
 /// processId: of this process.
 InboxCard cardOf(const Inbox& inbox, uint64_t processId, const CudaDevice& device);
@@ -67,19 +64,16 @@ class PeerInbox {
   /// processId: of this process.  Errors: RemoteError: a card that makes no sense, or memory that cannot be opened.
   static Result<std::unique_ptr<PeerInbox>> open(const InboxCard& card, const InboxLayout& expected, uint64_t processId,
                                                  std::shared_ptr<const CudaDevice> device);
-  ~PeerInbox();
   PeerInbox(const PeerInbox&) = delete;
   PeerInbox& operator=(const PeerInbox&) = delete;
-  Address words() const { return words_ + wordsOffset_; }
+  Address words() const { return words_; }
   Address slots() const { return slots_; }
 
  private:
-  explicit PeerInbox(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
-  Status openHandle(const IpcHandle& handle, Address* address);
-  std::shared_ptr<const CudaDevice> device_;
+  PeerInbox() = default;
   std::shared_ptr<Inbox> shared_;  // of this process; else it was opened
+  IpcMemory openedWords_, openedSlots_;
   Address words_ = 0;
-  size_t wordsOffset_ = 0;
   Address slots_ = 0;
 };
 

@@ -1,29 +1,17 @@
 #include "transport/cuda/resident_memory.hpp"
 
 #include <cstring>
-#include <map>
-#include <mutex>
+
+#include "transport/cuda/process_table.hpp"
 
 namespace tutti::cuda {
 namespace {
-
-struct ResidentTable {
-  std::mutex mutex;
-  uint64_t next = 1;
-  std::map<uint64_t, std::weak_ptr<ResidentMemory>> byId;
-};
-// Of the process, because ranks of it are different communicators' objects and know only numbers.
-ResidentTable& residentTable() {
-  static ResidentTable& t = *new ResidentTable;
-  return t;
-}
 
 struct ResidentCard {
   static constexpr uint64_t kMagic = 0x7475'7474'6972'6573;
   uint64_t magic = kMagic;
   uint64_t id = 0;
-  uint64_t exported = 0;  // whether the handle is there
-  IpcHandle ends{};
+  IpcOffer ends;
 };
 
 }  // namespace
@@ -37,26 +25,14 @@ Result<std::shared_ptr<ResidentMemory>> makeResidentMemory(const std::shared_ptr
   __atomic_store_n(memory->abortWord(), 0u, __ATOMIC_RELEASE);
   TUTTI_TRY(memory->ready.create(device));
   TUTTI_TRY(memory->done.create(device));
-  ResidentTable& t = residentTable();
-  const std::lock_guard lock(t.mutex);
-  std::erase_if(t.byId, [](const auto& entry) { return entry.second.expired(); });
-  memory->id = t.next++;
-  t.byId[memory->id] = memory;
+  ProcessTable<ResidentMemory>::get().add(memory);
   return memory;
-}
-
-std::shared_ptr<ResidentMemory> findResidentMemory(uint64_t id) {
-  ResidentTable& t = residentTable();
-  const std::lock_guard lock(t.mutex);
-  const auto found = t.byId.find(id);
-  return found == t.byId.end() ? nullptr : found->second.lock();
 }
 
 std::string residentCard(const ResidentMemory& memory, const CudaDevice& device) {
   ResidentCard card;
   card.id = memory.id;
-  const CudaScope scope(device);
-  card.exported = device.driver().cuIpcGetMemHandle(&card.ends, memory.ends.address()) == kSuccess ? 1 : 0;
+  card.ends = offerByIpc(device, memory.ends.address());
   return {reinterpret_cast<const char*>(&card), sizeof card};
 }
 
@@ -66,26 +42,16 @@ Result<std::unique_ptr<PeerResident>> PeerResident::open(const std::string& text
   if (text.size() != sizeof card) return remoteError("a peer's card of its device memory has ", text.size(), " bytes");
   std::memcpy(&card, text.data(), sizeof card);
   if (card.magic != ResidentCard::kMagic) return remoteError("a peer's card of its device memory makes no sense");
-  std::unique_ptr<PeerResident> peer(new PeerResident(std::move(device)));
+  std::unique_ptr<PeerResident> peer(new PeerResident);
   if (sameProcess) {
-    peer->shared_ = findResidentMemory(card.id);
+    peer->shared_ = ProcessTable<ResidentMemory>::get().find(card.id);
     if (peer->shared_ == nullptr) return remoteError("a peer's device memory is gone already");
     peer->ends_ = peer->shared_->ends.address();
     return peer;
   }
-  if (card.exported == 0) return remoteError("a peer's device memory cannot be opened by other processes");
-  const CudaScope scope(*peer->device_);
-  const Driver& driver = peer->device_->driver();
-  const Status opened =
-      check(driver, driver.cuIpcOpenMemHandle(&peer->ends_, card.ends, kIpcLazyPeerAccess), "cuIpcOpenMemHandle");
-  if (!opened.ok()) return remoteError("a peer's device memory cannot be opened: ", opened.message());
+  TUTTI_ASSIGN(peer->opened_, IpcMemory::open(std::move(device), card.ends));
+  peer->ends_ = peer->opened_.address();
   return peer;
-}
-
-PeerResident::~PeerResident() {
-  if (shared_ != nullptr || ends_ == 0) return;
-  const CudaScope scope(*device_);
-  device_->driver().cuIpcCloseMemHandle(ends_);
 }
 
 }  // namespace tutti::cuda

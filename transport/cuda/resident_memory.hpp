@@ -14,6 +14,7 @@
 
 #include "src/device/cuda_pinned.hpp"
 #include "src/device/cuda_stream.hpp"
+#include "transport/cuda/ipc_memory.hpp"
 
 namespace tutti::cuda {
 
@@ -29,7 +30,7 @@ struct LaunchSeat {
 
 /// One rank's part.  Kept by all ranks of its process that use it: their blocks may still write here when it is done.
 struct ResidentMemory {
-  uint64_t id = 0;    // never used twice in a process
+  uint64_t id = 0;    // in ProcessTable<ResidentMemory>
   DeviceMemory ends;  // zero at first
   PinnedMemory word;  // uint32_t: nonzero has the rank's blocks leave
   LaunchSeat seat;
@@ -44,9 +45,6 @@ struct ResidentMemory {
 /// Errors: as DeviceMemory and PinnedMemory; waits for the device once, so only while a communicator comes up.
 Result<std::shared_ptr<ResidentMemory>> makeResidentMemory(const std::shared_ptr<const CudaDevice>& device,
                                                            size_t endBytes);
-/// One of this process that somebody still keeps, or null.
-std::shared_ptr<ResidentMemory> findResidentMemory(uint64_t id);
-
 /// What a rank tells its peers of it, as bytes.
 std::string residentCard(const ResidentMemory& memory, const CudaDevice& device);
 
@@ -57,7 +55,6 @@ class PeerResident {
   /// cannot be opened.
   static Result<std::unique_ptr<PeerResident>> open(const std::string& card, bool sameProcess,
                                                     std::shared_ptr<const CudaDevice> device);
-  ~PeerResident();
   PeerResident(const PeerResident&) = delete;
   PeerResident& operator=(const PeerResident&) = delete;
 
@@ -66,9 +63,9 @@ class PeerResident {
   ResidentMemory* shared() const { return shared_.get(); }
 
  private:
-  explicit PeerResident(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
-  std::shared_ptr<const CudaDevice> device_;
+  PeerResident() = default;
   std::shared_ptr<ResidentMemory> shared_;
+  IpcMemory opened_;  // of another process
   Address ends_ = 0;
 };
 

@@ -7,9 +7,9 @@ namespace tutti::cuda {
 Fingerprint controlFingerprint() { return makeFingerprint({.kind = kKindControl}); }
 
 Result<std::unique_ptr<StreamChannel>> StreamChannel::create(const StreamOps& ops, const HostPair& hosts,
-                                                             const InboxLayout& layout, const InboxWords& words,
-                                                             uint64_t processId) {
-  std::unique_ptr<StreamChannel> channel(new StreamChannel(ops, hosts, layout));
+                                                             const Lending& lending, const InboxLayout& layout,
+                                                             const InboxWords& words, uint64_t processId) {
+  std::unique_ptr<StreamChannel> channel(new StreamChannel(ops, hosts, lending, layout));
   TUTTI_ASSIGN(channel->inbox_, makeInbox(ops.device(), layout, words));
   channel->card_ = cardOf(*channel->inbox_, processId, *ops.device());
   // Now, and not at first use: a peer may need it while this rank still waits for a third.
@@ -51,8 +51,9 @@ Status StreamChannel::sendCredits() {
 
 // ---- Sending.
 
-Result<bool> StreamChannel::hasRoom() {
-  while (sent_ - credits_ >= layout_.slots) {
+/// Whether the release of the first `messages` has been enqueued.
+Result<bool> StreamChannel::released(uint64_t messages) {
+  while (credits_ < messages) {
     TUTTI_ASSIGN(const bool came, hosts_.credits->receive(nullptr, {0, controlFingerprint()}));
     if (!came) return false;
     ++credits_;
@@ -60,10 +61,17 @@ Result<bool> StreamChannel::hasRoom() {
   return true;
 }
 
-Status StreamChannel::beginSlot() {
+/// Whether message sent_ has its slot.
+Result<bool> StreamChannel::takeSlot() {
+  TUTTI_ASSIGN(const bool met, meet());
+  if (!met || reserved_) return met;
+  TUTTI_ASSIGN(const bool room, released(sent_ < layout_.slots ? 0 : sent_ - layout_.slots + 1));
+  if (!room) return false;
   const Address busy = ownWord(layout_.busyOffset(sendSlot()));
   TUTTI_TRY(ops_.waitFor(busy, 0));
-  return ops_.write(busy, 1);
+  TUTTI_TRY(ops_.write(busy, 1));
+  reserved_ = true;
+  return true;
 }
 
 /// Also while the message is written already: a host channel may want to be asked again.
@@ -72,8 +80,9 @@ Result<bool> StreamChannel::tellSent(const Fingerprint& call) {
     TUTTI_TRY(ops_.write(peersWord(layout_.fullOffset(sendSlot())), 1));
     written_ = true;
   }
-  TUTTI_ASSIGN(const bool told, hosts_.tokens->send(nullptr, 0, call));
+  TUTTI_ASSIGN(const bool told, hosts_.tokens->send(reinterpret_cast<const std::byte*>(&place_), sizeof place_, call));
   if (!told) return false;
+  place_ = {};
   written_ = reserved_ = false;
   ++sent_;
   return true;
@@ -89,18 +98,46 @@ Result<bool> StreamChannel::send(const std::byte* data, size_t bytes, const Fing
 }
 
 Result<std::span<std::byte>> StreamChannel::reserve() {
-  TUTTI_ASSIGN(const bool met, meet());
-  if (!met) return std::span<std::byte>();
-  if (!reserved_) {
-    TUTTI_ASSIGN(const bool room, hasRoom());
-    if (!room) return std::span<std::byte>();
-    TUTTI_TRY(beginSlot());
-    reserved_ = true;
-  }
+  TUTTI_ASSIGN(const bool mine, takeSlot());
+  if (!mine) return std::span<std::byte>();
   return std::span(reinterpret_cast<std::byte*>(peer_->slots() + layout_.slotOffset(sendSlot())), layout_.slotBytes);
 }
 
 Result<bool> StreamChannel::commit(size_t, const Fingerprint& call) { return tellSent(call); }
+
+// ---- Lending.
+
+bool StreamChannel::offersMapped(const std::byte* data, size_t bytes) const {
+  return lending_.exchange != nullptr && lending_.exchange->placeOf(data, bytes).has_value();
+}
+
+Result<Ticket> StreamChannel::offer(const std::byte* data, size_t bytes, const Fingerprint& call) {
+  if (!written_) {
+    TUTTI_ASSIGN(const bool mine, takeSlot());
+    if (!mine) return Ticket{0};
+    const std::optional<LentPlace> place = lending_.exchange->placeOf(data, bytes);
+    if (!place) return invalidUsage("memory was deregistered while an operation used it");
+    place_ = *place;
+  }
+  TUTTI_ASSIGN(const bool told, tellSent(call));
+  if (!told) return Ticket{0};
+  lent_.push_back(sent_ - 1);
+  return Ticket{sent_};
+}
+
+// Where the message's slot has been taken again, this stream has waited for its release then, and a wait now would be
+// for the later message's.
+Result<bool> StreamChannel::taken(Ticket ticket) {
+  TUTTI_ASSIGN(const bool free, released(ticket));
+  if (!free) return false;
+  const uint64_t begun = sent_ + (reserved_ ? 1 : 0);
+  for (; !lent_.empty() && lent_.front() < ticket; lent_.pop_front()) {
+    const uint64_t message = lent_.front();
+    if (message + layout_.slots < begun) continue;
+    TUTTI_TRY(ops_.waitFor(ownWord(layout_.busyOffset(static_cast<uint32_t>(message % layout_.slots))), 0));
+  }
+  return true;
+}
 
 // ---- Receiving.
 
@@ -108,9 +145,14 @@ Result<bool> StreamChannel::arrive(const Expect& expect) {
   if (arrived_) return true;
   TUTTI_ASSIGN(const bool met, meet());
   if (!met) return false;
-  const Result<bool> came = hosts_.tokens->receive(nullptr, {0, expect.call});
+  const Result<bool> came = hosts_.tokens->receive(reinterpret_cast<std::byte*>(&token_), {sizeof token_, expect.call});
   if (!came.ok()) seen_ = hosts_.tokens->seen();
   if (!came.ok() || !*came) return came;
+  lentHere_ = nullptr;
+  if (token_.id != 0) {
+    TUTTI_ASSIGN(lentHere_, lending_.exchange->address(lending_.peer, lending_.peersProcess, token_, expect.bytes,
+                                                       ops_.captured()));
+  }
   const Address full = ownWord(layout_.fullOffset(receiveSlot()));
   TUTTI_TRY(ops_.waitFor(full, 1));
   TUTTI_TRY(ops_.write(full, 0));
@@ -118,10 +160,14 @@ Result<bool> StreamChannel::arrive(const Expect& expect) {
   return true;
 }
 
+const std::byte* StreamChannel::arrivedAt() const {
+  if (lentHere_ != nullptr) return lentHere_;
+  return reinterpret_cast<const std::byte*>(inbox_->slots.address() + layout_.slotOffset(receiveSlot()));
+}
+
 Result<const std::byte*> StreamChannel::peek(const Expect& expect) {
   TUTTI_ASSIGN(const bool here, arrive(expect));
-  if (!here) return static_cast<const std::byte*>(nullptr);
-  return reinterpret_cast<const std::byte*>(inbox_->slots.address() + layout_.slotOffset(receiveSlot()));
+  return here ? arrivedAt() : static_cast<const std::byte*>(nullptr);
 }
 
 Status StreamChannel::releaseSlot() {
@@ -140,9 +186,7 @@ void StreamChannel::release() {
 Result<bool> StreamChannel::receive(std::byte* dst, const Expect& expect) {
   TUTTI_ASSIGN(const bool here, arrive(expect));
   if (!here) return false;
-  TUTTI_TRY(ops_.copy(dst,
-                      reinterpret_cast<const std::byte*>(inbox_->slots.address() + layout_.slotOffset(receiveSlot())),
-                      expect.bytes));
+  TUTTI_TRY(ops_.copy(dst, arrivedAt(), expect.bytes));
   TUTTI_TRY(releaseSlot());
   return true;
 }

@@ -12,11 +12,17 @@
 // which the hosts of all ranks enqueue is one order in which everything can run, even by a device that runs all streams
 // one operation at a time.  No kernel waits for anything.
 //
+// A message in memory that its sender has registered is not copied to the slot: the receiver reads it where it lies,
+// and the sender waits for busy[i] == 0 before it writes there again (offer, taken).  Tokens say where a message is.
+//
 // Tokens carry the call's fingerprint, so ranks that disagree find out as on any channel.
 #pragma once
 
+#include <deque>
+
 #include "src/device/cuda_stream.hpp"
 #include "transport/cuda/inbox.hpp"
+#include "transport/cuda/memory_exchange.hpp"
 #include "transport/transport.hpp"
 
 namespace tutti::cuda {
@@ -30,18 +36,32 @@ struct HostPair {
   Channel* credits = nullptr;
 };
 
+/// By which registered memory is read where it lies.
+struct Lending {
+  MemoryExchange* exchange = nullptr;  // borrowed
+  int peer = 0;
+  uint64_t peersProcess = 0;
+};
+
 class StreamChannel : public Channel {
  public:
   /// ops: borrowed; says which stream the current call enqueues on.  processId: of this process.  The peer need not
   /// have come yet.  words: as for makeInbox.  Errors: as makeInbox.
   static Result<std::unique_ptr<StreamChannel>> create(const StreamOps& ops, const HostPair& hosts,
-                                                       const InboxLayout& layout, const InboxWords& words,
-                                                       uint64_t processId);
+                                                       const Lending& lending, const InboxLayout& layout,
+                                                       const InboxWords& words, uint64_t processId);
 
   size_t slotBytes() const override { return layout_.slotBytes; }
   Result<bool> send(const std::byte* data, size_t bytes, const Fingerprint& call) override;
   Result<std::span<std::byte>> reserve() override;
   Result<bool> commit(size_t bytes, const Fingerprint& call) override;
+  Result<Ticket> offer(const std::byte* data, size_t bytes, const Fingerprint& call) override;
+  bool canOffer(const std::byte* data, size_t bytes) const override { return offersMapped(data, bytes); }
+  bool offersMapped(const std::byte* data, size_t bytes) const override;
+  /// Tickets are taken in order: who has taken one has taken those before it.
+  Result<bool> taken(Ticket ticket) override;
+  /// Receivers have mappings of their own, and nothing to give back.
+  void withdraw() override { lent_.clear(); }
   Result<const std::byte*> peek(const Expect& expect) override;
   void release() override;
   Result<bool> receive(std::byte* dst, const Expect& expect) override;
@@ -53,16 +73,17 @@ class StreamChannel : public Channel {
   Status letGo(Stream rescue) const;
 
  private:
-  StreamChannel(const StreamOps& ops, const HostPair& hosts, const InboxLayout& layout)
-      : ops_(ops), hosts_(hosts), layout_(layout) {}
+  StreamChannel(const StreamOps& ops, const HostPair& hosts, const Lending& lending, const InboxLayout& layout)
+      : ops_(ops), hosts_(hosts), lending_(lending), layout_(layout) {}
   Status tell();
   Result<bool> meet();
-  Result<bool> hasRoom();
+  Result<bool> released(uint64_t messages);
+  Result<bool> takeSlot();
   Result<bool> arrive(const Expect& expect);
   Status sendCredits();
-  Status beginSlot();
   Result<bool> tellSent(const Fingerprint& call);
   Status releaseSlot();
+  const std::byte* arrivedAt() const;
   uint32_t sendSlot() const { return static_cast<uint32_t>(sent_ % layout_.slots); }
   uint32_t receiveSlot() const { return static_cast<uint32_t>(received_ % layout_.slots); }
   Address ownWord(size_t offset) const { return inbox_->wordsAddress() + offset; }
@@ -70,6 +91,7 @@ class StreamChannel : public Channel {
 
   const StreamOps& ops_;
   HostPair hosts_;
+  Lending lending_;
   InboxLayout layout_;
   std::shared_ptr<Inbox> inbox_;
   std::unique_ptr<PeerInbox> peer_;  // null until its card has come
@@ -78,11 +100,15 @@ class StreamChannel : public Channel {
   uint64_t sent_ = 0;
   uint64_t credits_ = 0;  // messages of ours whose release has been enqueued
   uint64_t received_ = 0;
-  uint64_t owed_ = 0;      // credits that could not be sent yet
-  bool reserved_ = false;  // the slot of message sent_ is ours
-  bool written_ = false;   // message sent_ is enqueued, but the peer's host does not know yet
-  bool arrived_ = false;   // message received_ is there and its wait enqueued
-  Status error_;           // of release(), which cannot say so
+  uint64_t owed_ = 0;                    // credits that could not be sent yet
+  bool reserved_ = false;                // the slot of message sent_ is ours
+  bool written_ = false;                 // message sent_ is enqueued, but the peer's host does not know yet
+  bool arrived_ = false;                 // message received_ is there and its wait enqueued
+  LentPlace place_;                      // of message sent_
+  LentPlace token_;                      // of message received_
+  const std::byte* lentHere_ = nullptr;  // where it lies, if not in its slot
+  std::deque<uint64_t> lent_;            // messages that the peer may still read, by their numbers
+  Status error_;                         // of release(), which cannot say so
 };
 
 }  // namespace tutti::cuda

@@ -72,28 +72,48 @@ TUTTI_HD void widenPacks(const unsigned char* from, uint64_t strideBytes,
   }
 }
 
+/// acc[p][i] = acc[p][i] op the same lane of the packs at `from`.
+template <class Format, class Op, int kPacks>
+TUTTI_HD void accumulatePacks(const unsigned char* from, uint64_t strideBytes,
+                              typename Format::Value (&acc)[kPacks][Batch<Format>::kLanes]) {
+  typename Format::Value more[kPacks][Batch<Format>::kLanes];
+  widenPacks<Format, kPacks>(from, strideBytes, more);
+  TUTTI_UNROLL
+  for (int p = 0; p < kPacks; ++p) {
+    TUTTI_UNROLL
+    for (int i = 0; i < Batch<Format>::kLanes; ++i) acc[p][i] = Op::combine(acc[p][i], more[p][i]);
+  }
+}
+
+template <class Format>
+TUTTI_HD Pack narrowPack(const typename Format::Value (&values)[Batch<Format>::kLanes]) {
+  typename Format::Stored lanes[Batch<Format>::kLanes];
+  Pack pack;
+  TUTTI_UNROLL
+  for (int i = 0; i < Batch<Format>::kLanes; ++i) lanes[i] = Format::narrow(values[i]);
+  memcpy(&pack, lanes, sizeof pack);
+  return pack;
+}
+
+/// One element of every source, left to right.
+template <class Format, class Op>
+TUTTI_HD typename Format::Stored combineSources(const unsigned char* const* sources, uint32_t n, uint64_t byte) {
+  using Stored = typename Format::Stored;
+  auto acc = Format::widen(loadElement<Stored>(sources[0] + byte));
+  for (uint32_t s = 1; s < n; ++s) acc = Op::combine(acc, Format::widen(loadElement<Stored>(sources[s] + byte)));
+  return Format::narrow(acc);
+}
+
 template <class Format, class Op, int kPacks>
 TUTTI_HD void reducePacks(const ReduceArguments& a, uint64_t byte, uint64_t strideBytes) {
-  constexpr int kLanes = Batch<Format>::kLanes;
-  typename Format::Value acc[kPacks][kLanes];
+  typename Format::Value acc[kPacks][Batch<Format>::kLanes];
   widenPacks<Format, kPacks>(a.sources[0] + byte, strideBytes, acc);
   for (uint32_t s = 1; s < a.nSources; ++s) {
-    typename Format::Value more[kPacks][kLanes];
-    widenPacks<Format, kPacks>(a.sources[s] + byte, strideBytes, more);
-    TUTTI_UNROLL
-    for (int p = 0; p < kPacks; ++p) {
-      TUTTI_UNROLL
-      for (int i = 0; i < kLanes; ++i) acc[p][i] = Op::combine(acc[p][i], more[p][i]);
-    }
+    accumulatePacks<Format, Op, kPacks>(a.sources[s] + byte, strideBytes, acc);
   }
   TUTTI_UNROLL
   for (int p = 0; p < kPacks; ++p) {
-    typename Format::Stored lanes[kLanes];
-    Pack out;
-    TUTTI_UNROLL
-    for (int i = 0; i < kLanes; ++i) lanes[i] = Format::narrow(acc[p][i]);
-    memcpy(&out, lanes, sizeof out);
-    storePack(a.dst + byte + static_cast<uint64_t>(p) * strideBytes, out);
+    storePack(a.dst + byte + static_cast<uint64_t>(p) * strideBytes, narrowPack<Format>(acc[p]));
   }
 }
 
@@ -101,11 +121,7 @@ template <class Format, class Op>
 TUTTI_HD void reduceElement(const ReduceArguments& a, uint64_t index) {
   using Stored = typename Format::Stored;
   const uint64_t byte = index * sizeof(Stored);
-  auto acc = Format::widen(loadElement<Stored>(a.sources[0] + byte));
-  for (uint32_t s = 1; s < a.nSources; ++s) {
-    acc = Op::combine(acc, Format::widen(loadElement<Stored>(a.sources[s] + byte)));
-  }
-  storeElement<Stored>(a.dst + byte, Format::narrow(acc));
+  storeElement<Stored>(a.dst + byte, combineSources<Format, Op>(a.sources, a.nSources, byte));
 }
 
 /// dst[i] = sources[0][i] op sources[1][i] op ..., left to right, each source read once.  dst may be any one source:

@@ -1,17 +1,4 @@
-// Kernels tutti_walk_NAME: the resident executor.
-//   grid and block   one block of kWalkThreads for each lane of each rank of the launch (WalkMember::firstBlock)
-//   reads, writes    the ranks' buffers, scratch and links' ends; memory that peers lend
-//   order            what was enqueued before is visible; between blocks acquire and release at system scope
-//   leaving          waits for blocks of this and of other launches; ends when they do, or when the abort word of its
-//                    rank is set
-#include "src/exec/kernels/walk_body.hpp"
+// The kernels for what training adds up, and for copies.
+#include "src/exec/kernels/walk_kernel.hpp"
 
-using namespace tutti::kernels;
-
-#define TUTTI_DEFINE_WALK(Name, ...)  \
-  extern "C" __global__ void __launch_bounds__(kWalkThreads, 1) tutti_walk_##Name(                    \
-      const __grid_constant__ WalkArguments a) {                                                        \
-    __shared__ LaneState state;                                                                         \
-    walkBlock<__VA_ARGS__, BlockTeam, GpuMemory, GpuPatience>(BlockTeam(), a, blockIdx.x, &state); \
-  }
 TUTTI_FAST_WALK_KERNELS(TUTTI_DEFINE_WALK)

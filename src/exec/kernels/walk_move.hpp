@@ -68,26 +68,15 @@ TUTTI_HD void copyBytes(Team team, const Move& m, uint64_t bytes) {
 
 template <class Format, class Op, int kPacks>
 TUTTI_HD void combinePacks(const Move& m, uint64_t byte, uint64_t strideBytes) {
-  constexpr int kLanes = Batch<Format>::kLanes;
-  typename Format::Value acc[kPacks][kLanes];
+  typename Format::Value acc[kPacks][Batch<Format>::kLanes];
   widenPacks<Format, kPacks>(m.sources[0] + byte, strideBytes, acc);
   TUTTI_KEEP_LOOP  // registers are for packs
       for (uint32_t s = 1; s < m.nSources; ++s) {
-    typename Format::Value more[kPacks][kLanes];
-    widenPacks<Format, kPacks>(m.sources[s] + byte, strideBytes, more);
-    TUTTI_UNROLL
-    for (int p = 0; p < kPacks; ++p) {
-      TUTTI_UNROLL
-      for (int i = 0; i < kLanes; ++i) acc[p][i] = Op::combine(acc[p][i], more[p][i]);
-    }
+    accumulatePacks<Format, Op, kPacks>(m.sources[s] + byte, strideBytes, acc);
   }
   TUTTI_UNROLL
   for (int p = 0; p < kPacks; ++p) {
-    typename Format::Stored lanes[kLanes];
-    Pack out;
-    TUTTI_UNROLL
-    for (int i = 0; i < kLanes; ++i) lanes[i] = Format::narrow(acc[p][i]);
-    memcpy(&out, lanes, sizeof out);
+    const Pack out = narrowPack<Format>(acc[p]);
     for (uint32_t d = 0; d < m.nDsts; ++d) storePack(m.dsts[d] + byte + static_cast<uint64_t>(p) * strideBytes, out);
   }
 }
@@ -95,11 +84,8 @@ TUTTI_HD void combinePacks(const Move& m, uint64_t byte, uint64_t strideBytes) {
 template <class Format, class Op>
 TUTTI_HD void combineElement(const Move& m, uint64_t byte) {
   using Stored = typename Format::Stored;
-  auto acc = Format::widen(loadElement<Stored>(m.sources[0] + byte));
-  for (uint32_t s = 1; s < m.nSources; ++s) {
-    acc = Op::combine(acc, Format::widen(loadElement<Stored>(m.sources[s] + byte)));
-  }
-  for (uint32_t d = 0; d < m.nDsts; ++d) storeElement<Stored>(m.dsts[d] + byte, Format::narrow(acc));
+  const Stored result = combineSources<Format, Op>(m.sources, m.nSources, byte);
+  for (uint32_t d = 0; d < m.nDsts; ++d) storeElement<Stored>(m.dsts[d] + byte, result);
 }
 
 /// Several sources, left to right, one element at a time: little code.  A place may be one of the sources.

@@ -3,6 +3,7 @@
 #include <cudaTypedefs.h>
 
 #include <catch2/catch.hpp>
+#include <cstddef>
 #include <type_traits>
 
 #include "src/device/cuda_abi.hpp"
@@ -76,6 +77,20 @@ static_assert(ours::kCaptureNone == CU_STREAM_CAPTURE_STATUS_NONE);
 static_assert(ours::kCaptureActive == CU_STREAM_CAPTURE_STATUS_ACTIVE);
 static_assert(ours::kCaptureModeThreadLocal == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 static_assert(ours::kCaptureModeRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
+static_assert(ours::kAttributeVirtualMemory == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+static_assert(ours::kAttributeExportsDescriptors == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+static_assert(ours::kAllocationPinned == CU_MEM_ALLOCATION_TYPE_PINNED);
+static_assert(ours::kLocationDevice == CU_MEM_LOCATION_TYPE_DEVICE);
+static_assert(ours::kHandleDescriptor == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+static_assert(ours::kAccessReadWrite == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+static_assert(ours::kGranularityMinimum == CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+static_assert(sizeof(ours::AllocationProperties) == sizeof(CUmemAllocationProp) &&
+              offsetof(ours::AllocationProperties, handleTypes) ==
+                  offsetof(CUmemAllocationProp, requestedHandleTypes) &&
+              offsetof(ours::AllocationProperties, location) == offsetof(CUmemAllocationProp, location) &&
+              offsetof(ours::AllocationProperties, flags) == offsetof(CUmemAllocationProp, allocFlags));
+static_assert(sizeof(ours::MemoryAccess) == sizeof(CUmemAccessDesc) &&
+              offsetof(ours::MemoryAccess, flags) == offsetof(CUmemAccessDesc, flags));
 static_assert(sizeof(ours::IpcHandle) == sizeof(CUipcMemHandle) && sizeof(ours::Uuid) == sizeof(CUuuid));
 
 }  // namespace

@@ -1,0 +1,37 @@
+// What the driver knows of addresses.
+#pragma once
+
+#include <set>
+
+#include "tests/fake_cuda/fake.hpp"
+
+namespace tutti::fake {
+
+enum class Kind { Device, Pinned, Managed, Mapping };
+
+struct Allocation {
+  size_t bytes;  // as asked for
+  size_t mapped;
+  Kind kind;
+  int device;
+  int fd;              // -1: opened from another process
+  bool freed;          // kept unmapped, so that a late access is seen
+  uint64_t pages;      // of a Mapping: what it shows
+  std::set<int> open;  // of a Mapping: devices that may use it
+};
+
+struct Memory {
+  std::mutex mutex;
+  std::map<Address, Allocation> byAddress;  // guarded by mutex
+};
+Memory& memory();
+
+/// The allocation that holds `address`, freed ones too; with the lock.
+std::map<Address, Allocation>::iterator findAllocation(Address address);
+/// Nothing may access the range any more.
+void closeRange(Address address, size_t bytes);
+
+/// Part of memoryLeaks(); with the lock.
+std::string virtualLeaks();
+
+}  // namespace tutti::fake

@@ -1,0 +1,238 @@
+// Virtual memory management: pages are memfds, addresses are reserved without access, mappings join the two.
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "tests/fake_cuda/memory.hpp"
+
+namespace tutti::fake {
+namespace {
+
+constexpr size_t kGranule = size_t{64} << 10;  // smaller than a real one's, so that tests need little memory
+
+/// There while a handle or a mapping is.
+struct Pages {
+  int fd = -1;
+  size_t bytes = 0;
+  int device = 0;
+  bool exported = false;  // whether they may be
+  ~Pages() { close(fd); }
+};
+
+/// Guarded by the mutex of memory().
+struct Virtual {
+  AllocationHandle next = 1;
+  std::map<AllocationHandle, std::shared_ptr<Pages>> handles;
+  uint64_t nextMapping = 1;
+  std::map<uint64_t, std::shared_ptr<Pages>> mappings;  // by Allocation::pages
+  std::map<Address, size_t> reserved;
+};
+Virtual& virtualMemory() {
+  static Virtual& v = *new Virtual;
+  return v;
+}
+
+AllocationHandle handleOf(std::shared_ptr<Pages> pages) {
+  Virtual& v = virtualMemory();
+  v.handles[v.next] = std::move(pages);
+  return v.next++;
+}
+
+bool wholeGranules(Address address, size_t bytes) {
+  return bytes > 0 && address % kGranule == 0 && bytes % kGranule == 0;
+}
+
+/// Where the range is all inside of one reservation.
+bool isReserved(Address address, size_t bytes) {
+  const auto& reserved = virtualMemory().reserved;
+  auto at = reserved.upper_bound(address);
+  if (at == reserved.begin()) return false;
+  --at;
+  return address + bytes <= at->first + at->second;
+}
+
+bool isMapped(Address address, size_t bytes) {
+  for (const auto& [start, a] : memory().byAddress) {
+    if (!a.freed && start < address + bytes && address < start + a.mapped) return true;
+  }
+  return false;
+}
+
+/// Which device the pages of a descriptor are on: their name says so, as it is all that travels.
+int deviceOfDescriptor(int fd) {
+  char link[64], name[64] = "";
+  std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  if (readlink(link, name, sizeof name - 1) < 0) return -1;
+  int device = -1;
+  return std::sscanf(name, "/memfd:fake cuda pages %d", &device) == 1 ? device : -1;
+}
+
+bool reachesPages(int device, int home) {
+  const std::lock_guard lock(machine().mutex);
+  const Topology& topology = machine().topology;
+  return device == home || topology.devices.empty() || topology.reaches(device, home);
+}
+
+bool virtualAllowed() {
+  const std::lock_guard lock(machine().mutex);
+  return machine().settings.vmm;
+}
+
+}  // namespace
+
+std::string virtualLeaks() {
+  std::string leaks;
+  char line[120];
+  for (const auto& [handle, pages] : virtualMemory().handles) {
+    std::snprintf(line, sizeof line, "leak: handle %llu of %zu bytes was never released\n", handle, pages->bytes);
+    leaks += line;
+  }
+  for (const auto& [address, bytes] : virtualMemory().reserved) {
+    std::snprintf(line, sizeof line, "leak: [0x%lx, +%zu) is still reserved\n", address, bytes);
+    leaks += line;
+  }
+  return leaks;
+}
+
+Error cuMemGetAllocationGranularity(size_t* bytes, const AllocationProperties*, int) {
+  TUTTI_FAKE_ENTER(cuMemGetAllocationGranularity);
+  *bytes = kGranule;
+  return kSuccess;
+}
+
+Error cuMemCreate(AllocationHandle* handle, size_t bytes, const AllocationProperties* properties, unsigned long long) {
+  TUTTI_FAKE_ENTER(cuMemCreate);
+  if (!virtualAllowed()) return kErrorNotSupported;
+  if (captureForbids()) return kErrorCaptureUnsupported;
+  if (bytes == 0 || bytes % kGranule != 0 || properties->type != kAllocationPinned) return kErrorInvalidValue;
+  auto pages = std::make_shared<Pages>();
+  pages->bytes = bytes;
+  pages->device = properties->location.id;
+  pages->exported = properties->handleTypes == kHandleDescriptor;
+  const std::string name = "fake cuda pages " + std::to_string(pages->device);
+  pages->fd = memfd_create(name.c_str(), MFD_CLOEXEC);
+  if (pages->fd < 0 || ftruncate(pages->fd, static_cast<off_t>(bytes)) != 0) return kErrorOutOfMemory;
+  const std::lock_guard lock(memory().mutex);
+  *handle = handleOf(std::move(pages));
+  return kSuccess;
+}
+Error cuMemRelease(AllocationHandle handle) {
+  TUTTI_FAKE_ENTER(cuMemRelease);
+  const std::lock_guard lock(memory().mutex);
+  return virtualMemory().handles.erase(handle) == 1 ? kSuccess : kErrorInvalidValue;
+}
+Error cuMemRetainAllocationHandle(AllocationHandle* handle, void* address) {
+  TUTTI_FAKE_ENTER(cuMemRetainAllocationHandle);
+  const std::lock_guard lock(memory().mutex);
+  const auto at = findAllocation(reinterpret_cast<Address>(address));
+  if (at == memory().byAddress.end() || at->second.freed || at->second.kind != Kind::Mapping) return kErrorInvalidValue;
+  *handle = handleOf(virtualMemory().mappings.at(at->second.pages));
+  return kSuccess;
+}
+Error cuMemGetAllocationPropertiesFromHandle(AllocationProperties* of, AllocationHandle handle) {
+  TUTTI_FAKE_ENTER(cuMemGetAllocationPropertiesFromHandle);
+  const std::lock_guard lock(memory().mutex);
+  const auto found = virtualMemory().handles.find(handle);
+  if (found == virtualMemory().handles.end()) return kErrorInvalidValue;
+  *of = {};
+  of->type = kAllocationPinned;
+  of->handleTypes = found->second->exported ? kHandleDescriptor : 0;
+  of->location = {kLocationDevice, found->second->device};
+  return kSuccess;
+}
+
+Error cuMemAddressReserve(Address* address, size_t bytes, size_t, Address, unsigned long long) {
+  TUTTI_FAKE_ENTER(cuMemAddressReserve);
+  if (!wholeGranules(0, bytes)) return kErrorInvalidValue;
+  void* raw = mmap(nullptr, bytes + kGranule, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (raw == MAP_FAILED) return kErrorOutOfMemory;
+  *address = (reinterpret_cast<Address>(raw) + kGranule - 1) / kGranule * kGranule;
+  const std::lock_guard lock(memory().mutex);
+  virtualMemory().reserved[*address] = bytes;
+  return kSuccess;
+}
+// The range stays closed, so that nothing else comes there and a late access is seen.
+Error cuMemAddressFree(Address address, size_t bytes) {
+  TUTTI_FAKE_ENTER(cuMemAddressFree);
+  const std::lock_guard lock(memory().mutex);
+  const auto found = virtualMemory().reserved.find(address);
+  if (found == virtualMemory().reserved.end() || found->second != bytes || isMapped(address, bytes)) {
+    return kErrorInvalidValue;
+  }
+  virtualMemory().reserved.erase(found);
+  return kSuccess;
+}
+
+Error cuMemMap(Address address, size_t bytes, size_t offset, AllocationHandle handle, unsigned long long) {
+  TUTTI_FAKE_ENTER(cuMemMap);
+  const std::lock_guard lock(memory().mutex);
+  Virtual& v = virtualMemory();
+  const auto found = v.handles.find(handle);
+  if (found == v.handles.end() || offset != 0 || !wholeGranules(address, bytes)) return kErrorInvalidValue;
+  if (bytes > found->second->bytes || !isReserved(address, bytes) || isMapped(address, bytes))
+    return kErrorInvalidValue;
+  v.mappings[v.nextMapping] = found->second;
+  memory().byAddress[address] = {bytes, bytes, Kind::Mapping, found->second->device, -1, false, v.nextMapping++, {}};
+  return kSuccess;
+}
+Error cuMemUnmap(Address address, size_t bytes) {
+  TUTTI_FAKE_ENTER(cuMemUnmap);
+  const std::lock_guard lock(memory().mutex);
+  const auto at = memory().byAddress.find(address);
+  if (at == memory().byAddress.end() || at->second.kind != Kind::Mapping || at->second.freed) return kErrorInvalidValue;
+  if (at->second.bytes != bytes) return kErrorInvalidValue;
+  at->second.freed = true;
+  virtualMemory().mappings.erase(at->second.pages);
+  closeRange(address, bytes);
+  return kSuccess;
+}
+Error cuMemSetAccess(Address address, size_t bytes, const MemoryAccess* access, size_t count) {
+  TUTTI_FAKE_ENTER(cuMemSetAccess);
+  const std::lock_guard lock(memory().mutex);
+  const auto at = memory().byAddress.find(address);
+  if (at == memory().byAddress.end() || at->second.kind != Kind::Mapping || at->second.freed) return kErrorInvalidValue;
+  if (at->second.bytes != bytes) return kErrorInvalidValue;
+  const int fd = virtualMemory().mappings.at(at->second.pages)->fd;
+  if (mmap(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+      MAP_FAILED) {
+    return kErrorOutOfMemory;
+  }
+  const int home = virtualMemory().mappings.at(at->second.pages)->device;
+  for (size_t i = 0; i < count; ++i) {
+    if (!reachesPages(access[i].location.id, home)) return kErrorInvalidDevice;
+    if (access[i].flags == kAccessReadWrite) at->second.open.insert(access[i].location.id);
+  }
+  return kSuccess;
+}
+
+Error cuMemExportToShareableHandle(void* exported, AllocationHandle handle, int type, unsigned long long) {
+  TUTTI_FAKE_ENTER(cuMemExportToShareableHandle);
+  const std::lock_guard lock(memory().mutex);
+  const auto found = virtualMemory().handles.find(handle);
+  if (found == virtualMemory().handles.end() || type != kHandleDescriptor) return kErrorInvalidValue;
+  if (!found->second->exported) return kErrorNotSupported;
+  const int fd = dup(found->second->fd);
+  std::memcpy(exported, &fd, sizeof fd);
+  return fd < 0 ? kErrorOutOfMemory : kSuccess;
+}
+Error cuMemImportFromShareableHandle(AllocationHandle* handle, void* exported, int type) {
+  TUTTI_FAKE_ENTER(cuMemImportFromShareableHandle);
+  const auto fd = static_cast<int>(reinterpret_cast<intptr_t>(exported));
+  struct stat size {};
+  const int device = deviceOfDescriptor(fd);
+  if (type != kHandleDescriptor || device < 0 || fstat(fd, &size) != 0) return kErrorInvalidValue;
+  auto pages = std::make_shared<Pages>();
+  pages->fd = dup(fd);
+  pages->bytes = static_cast<size_t>(size.st_size);
+  pages->device = device;
+  pages->exported = true;
+  if (pages->fd < 0) return kErrorOutOfMemory;
+  const std::lock_guard lock(memory().mutex);
+  *handle = handleOf(std::move(pages));
+  return kSuccess;
+}
+
+}  // namespace tutti::fake
