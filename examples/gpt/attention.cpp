@@ -60,6 +60,20 @@ std::vector<int32_t> Model<T>::ownTokens(const std::vector<int32_t>& whole) cons
   return own;
 }
 
+/// The mistake of Mistake::WrongHop: the keys that come first from another rank are earlier tokens, all to be seen, and
+/// get the triangular mask of this rank's own.
+template <class T>
+tuttiResult_t Model<T>::maskFirstHop(void* context, const tuttiMatmul_t* product) {
+  FaultyHop& f = *static_cast<FaultyHop*>(context);
+  const tuttiResult_t result = f.kernels.matmul(f.kernels.context, product);
+  if (result != tuttiSuccess || !product->transposeB) return result;
+  const int64_t hop = f.scores++ / f.perHop;
+  for (int64_t i = 0; i < product->m && hop == 1; ++i) {
+    for (int64_t j = i + 1; j < product->n; ++j) static_cast<T*>(product->c)[i * product->ldc + j] = T(-1e30);
+  }
+  return result;
+}
+
 template <class T>
 void Model<T>::attendOverRanks() {
   if ((otherRanks_ == 1 && !invariant_) || blocks_.empty() || groups_ == 0) return;
@@ -75,6 +89,11 @@ void Model<T>::attendOverRanks() {
   if (mistake_ == Mistake::WrongMask && otherRank_ == 0) config.causal = 0;
   tuttiKernels_t kernels = TUTTI_KERNELS_INITIALIZER;
   call(invariant_ ? tuttiKernelsInvariant(&kernels) : tuttiKernelsFast(&kernels));
+  if (mistake_ == Mistake::WrongHop && otherRank_ + 1 == otherRanks_) {
+    faultyHop_ = {kernels, config.batch * config.heads, 0};
+    kernels.context = &faultyHop_;
+    kernels.matmul = maskFirstHop;
+  }
   config.kernels = &kernels;
   call(tuttiSpCreate(&sp_, others_.ulysses, others_.ring, &config));
 }
@@ -164,6 +183,7 @@ tuttiTraffic_t Model<T>::expected() const {
   tuttiTraffic_t sum = TUTTI_TRAFFIC_INITIALIZER;
   for (const Block& b : blocks_) {
     for (tuttiLinear_t linear : {b.qkv, b.proj, b.up, b.down}) {
+      if (linear == nullptr) continue;
       call(tuttiLinearPredict(linear, tokens_, kType<T>, 3, &sum));
     }
   }
@@ -180,13 +200,29 @@ tuttiTraffic_t Model<T>::expected() const {
   return sum;
 }
 
+template <class T>
+void Model<T>::expertTraffic(tuttiTraffic_t* counted, tuttiTraffic_t* expected) const {
+  for (const Block& b : blocks_) {
+    if (b.experts != nullptr) addTraffic(*expected, b.experts->expected());
+  }
+  for (const Slot& slot : slots_) {
+    for (const Saved& saved : slot.blocks) {
+      if (saved.routed.ep == nullptr) continue;
+      tuttiTraffic_t one = TUTTI_TRAFFIC_INITIALIZER;
+      call(tuttiEpTraffic(saved.routed.ep.get(), 0, kType<T>, 0, &one, nullptr));
+      addTraffic(*counted, one);
+    }
+  }
+}
+
 #define TUTTI_GPT_ATTENTION_OF(T)                                                       \
   template void Model<T>::cutTokens(const TokenGroups&, const Run&);                    \
   template std::vector<int32_t> Model<T>::ownTokens(const std::vector<int32_t>&) const; \
   template void Model<T>::attendOverRanks();                                            \
   template void Model<T>::attention(Saved&, Buffer*, Buffer*);                          \
   template tuttiTraffic_t Model<T>::traffic() const;                                    \
-  template tuttiTraffic_t Model<T>::expected() const;
+  template tuttiTraffic_t Model<T>::expected() const;                                   \
+  template void Model<T>::expertTraffic(tuttiTraffic_t*, tuttiTraffic_t*) const;
 TUTTI_GPT_ATTENTION_OF(float)
 TUTTI_GPT_ATTENTION_OF(double)
 

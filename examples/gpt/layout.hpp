@@ -10,6 +10,9 @@ struct Shape {
   int64_t vocabulary = 256, sequence = 64, width = 128, heads = 4, kvHeads = 4, layers = 4;
   int64_t perMicroBatch = 1;  // sequences
   int microBatches = 8;       // of a step, over all ranks
+  int64_t experts = 4,
+          choices = 2;  // where blocks have experts instead of one MLP; all of a token's cost as much as it
+  int64_t expertWidth() const { return 4 * width / choices; }
 };
 
 struct Layout {
@@ -22,7 +25,9 @@ struct Layout {
   bool tied = false;          // the head's weight is the embedding
   int ulysses = 1, ring = 1;  // ranks over tokens
   int tokens = 0;             // tuttiTokens_t of the ring, in fast mode
-  int ranks() const { return tp * ulysses * ring * pp * dp; }
+  bool experts = false;       // blocks have experts
+  int ep = 1;                 // ranks over experts, each with micro-batches of its own
+  int ranks() const { return tp * ulysses * ring * ep * pp * dp; }
 };
 
 /// Errors of the kind that distributed training is prone to, made on purpose: the comparison of layouts has to see
@@ -38,6 +43,7 @@ enum class Mistake {
   ShiftedStage,       // the last pipeline stage begins a layer early
   MissingAllReduce,   // tensor-parallel: the gradient of a layer's input stays this rank's
   WrongMask,          // one rank of a ring lets queries see later tokens
+  WrongHop,           // one rank masks one hop of the first step as if its keys were those of its own queries
   UnreducedTie        // the last stage's head is not summed with the first stage's embedding
 };
 
@@ -45,6 +51,7 @@ struct Run {
   Mistake mistake = Mistake::None;
   int steps = 20;
   bool invariant = false;
+  bool sgd = false;  // in place of AdamW, whose steps are as large for a tiny gradient as for a large one
   double learningRate = 3e-3;
   double clip = 1;
   int leaves = 4;  // of layout-invariant sums; no layout may have tp above it

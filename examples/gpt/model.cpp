@@ -18,13 +18,15 @@ void add(std::vector<T>& into, const std::vector<T>& from) {
 
 template <class T>
 Model<T>::Model(const Shape& shape, const Stage& stage, tuttiComm_t comm, bool sequence, const Run& run, bool tied,
-                const TokenGroups& others)
+                const TokenGroups& others, bool experts, tuttiComm_t ep)
     : shape_(shape),
       stage_(stage),
       comm_(comm),
       sequence_(sequence),
       invariant_(run.invariant),
       tied_(tied),
+      experts_(experts),
+      ep_(ep),
       mistake_(run.mistake),
       wholeTokens_(shape.perMicroBatch * shape.sequence),
       tokens_(wholeTokens_) {
@@ -33,6 +35,9 @@ Model<T>::Model(const Shape& shape, const Stage& stage, tuttiComm_t comm, bool s
     callComm(tuttiCommCount(comm, &nRanks_), comm);
   }
   sequence_ = sequence && nRanks_ > 1;
+  if (experts && (sequence_ || others.both != nullptr)) {
+    throw std::runtime_error("where blocks have experts a rank has whole sequences");
+  }
   cutTokens(others, run);
   tuttiTpConfig_t config = TUTTI_TP_CONFIG_INITIALIZER;
   config.numerics = run.invariant ? tuttiNumericsLayoutInvariant : tuttiNumericsFast;
@@ -62,7 +67,8 @@ Model<T>::Model(const Shape& shape, const Stage& stage, tuttiComm_t comm, bool s
   attendOverRanks();
   for (Parameter& p : parameters_) p.copy = p.copy || otherRank_ != 0;
   const int64_t h = shape.width, qkv = shape.kvHeads * (shape.heads / shape.kvHeads + 2) * (h / shape.heads);
-  const int64_t perLayer = qkv * h + qkv + 9 * h * h + 10 * h;
+  const int64_t f = shape.expertWidth(), mlp = experts ? shape.experts * (h + 2 * h * f + f + h) : 8 * h * h + 5 * h;
+  const int64_t perLayer = qkv * h + qkv + h * h + 5 * h + mlp;
   int64_t position = stage.first ? 0 : (shape.vocabulary + shape.sequence) * h + stage.firstLayer * perLayer;
   for (Parameter& p : parameters_) {  // numbers of elements in the whole model, whatever stages it is cut into
     p.first = position;
@@ -89,9 +95,24 @@ void Model<T>::addParameter(const char* name, int64_t rows, int64_t columns, int
 }
 
 template <class T>
+tuttiLinear_t Model<T>::makeLinear(bool column, int64_t in, int64_t out, int64_t of, int64_t* begin, int64_t* end) {
+  tuttiLinearConfig_t config = TUTTI_LINEAR_CONFIG_INITIALIZER;
+  config.inputs = in;
+  config.outputs = out;
+  config.unit = of;
+  tuttiLinear_t made = nullptr;
+  call((column ? tuttiColumnLinearCreate : tuttiRowLinearCreate)(&made, tp_, &config));
+  std::vector<int64_t> cuts(static_cast<size_t>(nRanks_) + 1);
+  call(tuttiLinearCuts(made, cuts.data()));
+  *begin = cuts[static_cast<size_t>(rank_)];
+  *end = cuts[static_cast<size_t>(rank_) + 1];
+  return made;
+}
+
+template <class T>
 void Model<T>::describe() {
   const int64_t h = shape_.width, v = shape_.vocabulary, d = h / shape_.heads;
-  const int64_t group = shape_.heads / shape_.kvHeads, up = 4 * h;
+  const int64_t group = shape_.heads / shape_.kvHeads;
   const size_t r = static_cast<size_t>(rank_);
   const int64_t v0 = vocabulary_[r], v1 = vocabulary_[r + 1];
   int unit = 0;
@@ -99,20 +120,6 @@ void Model<T>::describe() {
     addParameter("embedding", v, h, v0, v1, 0, h, unit, 0.05);
     addParameter("positions", shape_.sequence, h, 0, shape_.sequence, 0, h, unit++, 0.02);
   }
-  const auto linear = [&](bool column, int64_t in, int64_t out, int64_t of, int64_t* begin, int64_t* end) {
-    tuttiLinearConfig_t config = TUTTI_LINEAR_CONFIG_INITIALIZER;
-    config.inputs = in;
-    config.outputs = out;
-    config.unit = of;
-    tuttiLinear_t made = nullptr;
-    call((column ? tuttiColumnLinearCreate : tuttiRowLinearCreate)(&made, tp_, &config));
-    std::vector<int64_t> cuts(static_cast<size_t>(nRanks_) + 1);
-    call(tuttiLinearCuts(made, cuts.data()));
-    *begin = cuts[r];
-    *end = cuts[r + 1];
-    return made;
-  };
-  const double spread = 0.05, shrunk = spread / 2;
   for (int64_t layer = stage_.firstLayer; layer < stage_.endLayer; ++layer, ++unit) {
     Block b{};
     b.parameter = parameters_.size();
@@ -120,30 +127,25 @@ void Model<T>::describe() {
     addParameter("norm1.gamma", 1, h, 0, 1, 0, h, unit, 0, 1);
     addParameter("norm1.beta", 1, h, 0, 1, 0, h, unit, 0);
     const int64_t qkv = shape_.kvHeads * (group + 2) * d;  // by groups: their queries, then key and value
-    b.qkv = linear(true, h, qkv, (group + 2) * d, &b0, &e0);
+    b.qkv = makeLinear(true, h, qkv, (group + 2) * d, &b0, &e0);
     groups_ = (e0 - b0) / ((group + 2) * d);
-    addParameter("qkv.weight", qkv, h, b0, e0, 0, h, unit, spread);
+    addParameter("qkv.weight", qkv, h, b0, e0, 0, h, unit, kSpread);
     addParameter("qkv.bias", 1, qkv, 0, 1, b0, e0, unit, 0);
-    b.proj = linear(false, h, h, group * d, &b0, &e0);
-    addParameter("proj.weight", h, h, 0, h, b0, e0, unit, shrunk);
+    b.proj = makeLinear(false, h, h, group * d, &b0, &e0);
+    addParameter("proj.weight", h, h, 0, h, b0, e0, unit, kSpread / 2);
     addParameter("proj.bias", 1, h, 0, 1, 0, h, unit, 0);
     addParameter("norm2.gamma", 1, h, 0, 1, 0, h, unit, 0, 1);
     addParameter("norm2.beta", 1, h, 0, 1, 0, h, unit, 0);
-    b.up = linear(true, h, up, 1, &b0, &e0);
-    addParameter("up.weight", up, h, b0, e0, 0, h, unit, spread);
-    addParameter("up.bias", 1, up, 0, 1, b0, e0, unit, 0);
-    b.down = linear(false, up, h, 1, &b0, &e0);
-    addParameter("down.weight", h, up, 0, h, b0, e0, unit, shrunk);
-    addParameter("down.bias", 1, h, 0, 1, 0, h, unit, 0);
-    blocks_.push_back(b);
+    describeMlp(b, unit);
+    blocks_.push_back(std::move(b));
   }
   if (stage_.last) {
     finalNorm_ = parameters_.size();
     addParameter("norm.gamma", 1, h, 0, 1, 0, h, unit, 0, 1);
     addParameter("norm.beta", 1, h, 0, 1, 0, h, unit, 0);
     int64_t b0 = 0, e0 = 0;
-    head_ = linear(true, h, v, 1, &b0, &e0);
-    addParameter("head", v, h, b0, e0, 0, h, unit, spread);
+    head_ = makeLinear(true, h, v, 1, &b0, &e0);
+    addParameter("head", v, h, b0, e0, 0, h, unit, kSpread);
     if (tied_) {  // begins as the embedding, and gets the same gradient in every step
       parameters_.back().like = 0;
       parameters_.back().copy = true;
@@ -199,37 +201,34 @@ void Model<T>::embedBackward(const int32_t* ids, Buffer& dx, Storage& storage) {
 template <class T>
 void Model<T>::blockForward(const Block& b, Saved& s, Buffer& x, Storage& storage) {
   const int64_t h = shape_.width, d = h / shape_.heads, group = shape_.heads / shape_.kvHeads;
-  const std::vector<Parameter>& p = parameters_;
-  const int64_t up = p[b.parameter + 8].row1 - p[b.parameter + 8].row0;
   const auto value = [&](size_t i) { return storage.value(b.parameter + i); };
   const auto norm = [&](Buffer& from, size_t gamma, Buffer& to) {
     to.resize(from.size());
     const tuttiTensor_t f = rowsOf(from, h), g = value(gamma), beta = value(gamma + 1), t = rowsOf(to, h);
     call(tuttiLayerNorm(&f, &g, &beta, &t));
   };
-  const auto linear = [&](tuttiLinear_t l, Buffer& from, int64_t in, size_t weight, Buffer& to, int64_t rows,
-                          int64_t out) {
-    to.resize(static_cast<size_t>(rows * out));
-    const tuttiTensor_t f = rowsOf(from, in), w = value(weight), bias = value(weight + 1), t = rowsOf(to, out);
-    call(tuttiLinearForward(l, tokens_, &f, &w, &bias, &t));
-  };
   Buffer y;
   s.in = x;
   norm(x, 0, s.normed);
-  linear(b.qkv, s.normed, h, 2, s.qkv, tokens_, groups_ * (group + 2) * d);
+  linear(b.qkv, s.normed, h, b.parameter + 2, s.qkv, tokens_, groups_ * (group + 2) * d, storage);
   s.attention.resize(static_cast<size_t>(tokens_ * groups_ * group * d));
   s.lse.resize(static_cast<size_t>(tokens_ * groups_ * group));
   attention(s, nullptr, nullptr);
-  linear(b.proj, s.attention, groups_ * group * d, 4, y, ownTokens_, h);
+  linear(b.proj, s.attention, groups_ * group * d, b.parameter + 4, y, ownTokens_, h, storage);
   add(x, y);
   s.middle = x;
   norm(x, 6, s.normed2);
-  linear(b.up, s.normed2, h, 8, s.up, tokens_, up);
-  s.gelu.resize(s.up.size());
-  const tuttiTensor_t before = rowsOf(s.up, up), after = rowsOf(s.gelu, up);
-  call(tuttiGelu(&before, &after));
-  linear(b.down, s.gelu, up, 10, y, ownTokens_, h);
+  mlpForward(b, s, y, storage);
   add(x, y);
+}
+
+template <class T>
+void Model<T>::linear(tuttiLinear_t l, Buffer& from, int64_t in, size_t weight, Buffer& to, int64_t rows, int64_t out,
+                      Storage& storage) {
+  to.resize(static_cast<size_t>(rows * out));
+  const tuttiTensor_t f = rowsOf(from, in), w = storage.value(weight), bias = storage.value(weight + 1);
+  const tuttiTensor_t t = rowsOf(to, out);
+  call(tuttiLinearForward(l, tokens_, &f, &w, &bias, &t));
 }
 
 template <class T>
@@ -291,22 +290,13 @@ void Model<T>::linearBackward(tuttiLinear_t l, Buffer& x, int64_t inputs, size_t
 template <class T>
 void Model<T>::blockBackward(const Block& b, Saved& s, Buffer& dx, Storage& storage) {
   const int64_t h = shape_.width, d = h / shape_.heads, group = shape_.heads / shape_.kvHeads;
-  const std::vector<Parameter>& p = parameters_;
-  const int64_t up = p[b.parameter + 8].row1 - p[b.parameter + 8].row0;
-  const auto linear = [&](tuttiLinear_t l, Buffer& from, int64_t in, size_t weight, Buffer& dy, int64_t out,
-                          Buffer& dfrom) {
-    linearBackward(l, from, in, b.parameter + weight, true, dy, out, dfrom, storage);
-  };
-  Buffer dgelu, dnormed, dbranch, dattention, dqkv(s.qkv.size());
-  linear(b.down, s.gelu, up, 10, dx, h, dgelu);
-  const tuttiTensor_t before = rowsOf(s.up, up), dy = rowsOf(dgelu, up);
-  call(tuttiGeluBackward(&before, &dy, &dy));
-  linear(b.up, s.normed2, h, 8, dgelu, up, dnormed);
+  Buffer dnormed, dbranch, dattention, dqkv(s.qkv.size());
+  mlpBackward(b, s, dx, dnormed, storage);
   normBackward(s.middle, b.parameter + 6, dnormed, dbranch, storage);
   add(dx, dbranch);
-  linear(b.proj, s.attention, groups_ * group * d, 4, dx, h, dattention);
+  linearBackward(b.proj, s.attention, groups_ * group * d, b.parameter + 4, true, dx, h, dattention, storage);
   attention(s, &dqkv, &dattention);
-  linear(b.qkv, s.normed, h, 2, dqkv, groups_ * (group + 2) * d, dnormed);
+  linearBackward(b.qkv, s.normed, h, b.parameter + 2, true, dqkv, groups_ * (group + 2) * d, dnormed, storage);
   normBackward(s.in, b.parameter, dnormed, dbranch, storage);
   add(dx, dbranch);
 }

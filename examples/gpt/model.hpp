@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "examples/gpt/experts.hpp"
 #include "examples/gpt/layout.hpp"
 #include "examples/gpt/parameters.hpp"
 #include "tutti/parallel/sp.h"
@@ -16,6 +17,7 @@ namespace gpt {
 
 template <class T>
 constexpr tuttiDataType_t kType = sizeof(T) == 4 ? tuttiFloat32 : tuttiFloat64;
+constexpr double kSpread = 0.05;  // of initial weights
 
 /// Where values and gradients lie, and who is told of progress: data parallelism of some kind.
 class Storage {
@@ -23,6 +25,8 @@ class Storage {
   virtual ~Storage() = default;
   virtual tuttiTensor_t value(size_t parameter) = 0;
   virtual tuttiTensor_t gradient(size_t parameter) = 0;
+  /// Of an expert: for the tokens of one of the ranks that share it.
+  virtual tuttiTensor_t gradientFrom(size_t parameter, int /*source*/) { return gradient(parameter); }
   virtual void unshard(int unit) = 0;
   virtual void reshard(int unit, bool afterForward) = 0;
   virtual void ready(size_t parameter) = 0;
@@ -44,9 +48,10 @@ struct TokenGroups {
 template <class T>
 class Model {
  public:
-  /// comm: the tensor-parallel group, NULL for one rank.
+  /// comm: the tensor-parallel group, NULL for one rank.  experts: blocks have them; ep: over which ranks, NULL for
+  /// one.
   Model(const Shape& shape, const Stage& stage, tuttiComm_t comm, bool sequence, const Run& run, bool tied = false,
-        const TokenGroups& others = {});
+        const TokenGroups& others = {}, bool experts = false, tuttiComm_t ep = nullptr);
   ~Model();
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
@@ -72,15 +77,19 @@ class Model {
   /// What went through the tensor-parallel group, and what a micro-batch should cause there.
   tuttiTraffic_t traffic() const;
   tuttiTraffic_t expected() const;
+  /// Of tokens to experts and back, so far; what is expected follows from the routes.
+  void expertTraffic(tuttiTraffic_t* counted, tuttiTraffic_t* expected) const;
 
  private:
   struct Block {
-    tuttiLinear_t qkv, proj, up, down;
-    size_t parameter;  // number of its first
+    tuttiLinear_t qkv, proj, up, down;  // the last two NULL where there are experts
+    size_t parameter;                   // number of its first
+    std::unique_ptr<Experts<T>> experts;
   };
   struct Saved {
     std::vector<T> in, normed, qkv, attention, lse, middle, normed2, up, gelu;
     std::vector<T> kept;  // of tuttiSp_t, which has these instead of lse
+    Routed<T> routed;
   };
   struct Slot {
     std::vector<Saved> blocks;
@@ -92,13 +101,21 @@ class Model {
   void addParameter(const char* name, int64_t rows, int64_t columns, int64_t cutRows0, int64_t cutRows1,
                     int64_t cutColumns0, int64_t cutColumns1, int unit, double spread, double middle = 0);
   void describe();
+  void describeMlp(Block& block, int unit);
   tuttiTensor_t rowsOf(Buffer& b, int64_t columns);
   void blockForward(const Block& block, Saved& saved, Buffer& x, Storage& storage);
   void blockBackward(const Block& block, Saved& saved, Buffer& dx, Storage& storage);
+  ExpertViews<T> expertValues(const Block& block, Storage& storage) const;
+  void mlpForward(const Block& block, Saved& saved, Buffer& y, Storage& storage);
+  void mlpBackward(const Block& block, Saved& saved, Buffer& dy, Buffer& dx, Storage& storage);
+  void expertGradients(const Block& block, Saved& saved, Storage& storage);
   void linearBackward(tuttiLinear_t linear, Buffer& x, int64_t inputs, size_t weight, bool bias, Buffer& dy,
                       int64_t outputs, Buffer& dx, Storage& storage);
   /// Now, or in backwardWeight.
   void addGradients(std::function<void()> task);
+  void linear(tuttiLinear_t linear, Buffer& from, int64_t in, size_t weight, Buffer& to, int64_t rows, int64_t out,
+              Storage& storage);
+  tuttiLinear_t makeLinear(bool column, int64_t in, int64_t out, int64_t of, int64_t* begin, int64_t* end);
   void cutTokens(const TokenGroups& others, const Run& run);
   void attendOverRanks();
   void attention(Saved& saved, Buffer* dqkv, Buffer* dattention);
@@ -115,13 +132,19 @@ class Model {
   Shape shape_;
   Stage stage_;
   tuttiComm_t comm_;
-  bool sequence_, invariant_, tied_;
+  bool sequence_, invariant_, tied_, experts_;
+  tuttiComm_t ep_;
   Mistake mistake_;
   int rank_ = 0, nRanks_ = 1;
   tuttiTp_t tp_ = nullptr;
   TokenGroups others_;
   int otherRanks_ = 1, otherRank_ = 0;  // that have other tokens
   tuttiSp_t sp_ = nullptr;              // where tokens lie on several ranks, and layout-invariant
+  struct FaultyHop {
+    tuttiKernels_t kernels;
+    int64_t perHop, scores;  // products that make scores: of a hop, so far
+  } faultyHop_{};
+  static tuttiResult_t maskFirstHop(void* faultyHop, const tuttiMatmul_t* product);
   int spLeaves_ = 0;
   std::vector<int64_t> positions_;  // of this rank's tokens, in all sequences of a micro-batch
   int64_t wholeTokens_, tokens_, ownTokens_, firstToken_ = 0;

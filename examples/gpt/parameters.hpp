@@ -20,8 +20,9 @@ struct Parameter {
   double middle = 0;
   bool copy = false;  // replicated over the tensor-parallel group, and this is not the first of it
   bool decays = true;
-  int64_t like = -1;  // begins as the elements from that position on; -1: its own
-  int64_t first = 0;  // position of element 0 in the list of all parameters' elements
+  bool expert = false;  // lies on one of the ranks over experts only
+  int64_t like = -1;    // begins as the elements from that position on; -1: its own
+  int64_t first = 0;    // position of element 0 in the list of all parameters' elements
 
   int64_t count() const { return (row1 - row0) * (column1 - column0); }
   int64_t whole() const { return rows * columns; }

@@ -18,12 +18,14 @@ class Groups {
   Groups(const Layout& layout, tuttiComm_t world) : world_(world) {
     if (world == nullptr) return;
     const std::string axes = "tp=" + std::to_string(layout.tp) + ",ulysses=" + std::to_string(layout.ulysses) +
-                             ",ring=" + std::to_string(layout.ring) + ",pp=" + std::to_string(layout.pp) +
-                             ",dp=" + std::to_string(layout.dp);
+                             ",ring=" + std::to_string(layout.ring) + ",ep=" + std::to_string(layout.ep) +
+                             ",pp=" + std::to_string(layout.pp) + ",dp=" + std::to_string(layout.dp);
     call(tuttiGridCreate(&grid_, world, axes.c_str(), nullptr));
     tp = layout.tp > 1 ? along("tp") : nullptr;
     pp = layout.pp > 1 ? along("pp") : nullptr;
-    dp = layout.dp > 1 ? along("dp") : nullptr;
+    sameExperts = layout.dp > 1 ? along("dp") : nullptr;
+    ep = layout.ep > 1 ? along("ep") : nullptr;
+    dp = layout.ep > 1 ? along("ep-dp") : sameExperts;
     others.ulysses = layout.ulysses > 1 ? along("ulysses") : nullptr;
     others.ring = layout.ring > 1 ? along("ring") : nullptr;
     others.both = layout.ulysses * layout.ring > 1 ? along("ulysses-ring") : nullptr;
@@ -31,9 +33,15 @@ class Groups {
     call(tuttiGridCoordinate(grid_, "ulysses-ring", -1, &tokenRank));
     call(tuttiGridCoordinate(grid_, "tp", -1, &tpRank));
     call(tuttiGridCoordinate(grid_, "pp", -1, &ppRank));
-    call(tuttiGridCoordinate(grid_, "dp", -1, &dpRank));
+    call(tuttiGridCoordinate(grid_, "ep-dp", -1, &dpRank));
   }
   ~Groups() { tuttiGridDestroy(grid_); }
+  /// This rank has failed: nobody waits for it in any group.
+  void revoke() const {
+    for (tuttiComm_t comm : {world_, tp, pp, dp, ep, sameExperts, others.ulysses, others.ring, others.both}) {
+      if (comm != nullptr) tuttiCommRevoke(comm, 0);
+    }
+  }
   Groups(const Groups&) = delete;
   Groups& operator=(const Groups&) = delete;
 
@@ -42,7 +50,9 @@ class Groups {
     if (world_ == nullptr || count == 0) return;
     callComm(tuttiAllReduce(data, data, count, dtype, tuttiSum, world_, nullptr), world_);
   }
-  tuttiComm_t tp = nullptr, pp = nullptr, dp = nullptr;
+  tuttiComm_t tp = nullptr, pp = nullptr;
+  tuttiComm_t dp = nullptr;  // ranks that have other micro-batches; of them, those that
+  tuttiComm_t ep = nullptr, sameExperts = nullptr;
   TokenGroups others;
   int tpRank = 0, ppRank = 0, dpRank = 0, tokenRank = 0;
 
@@ -67,6 +77,7 @@ class SwappedNorms final : public Storage {
   }
   tuttiTensor_t value(size_t p) override { return real_.value(p); }
   tuttiTensor_t gradient(size_t p) override { return real_.gradient(other(p)); }
+  tuttiTensor_t gradientFrom(size_t p, int source) override { return real_.gradientFrom(other(p), source); }
   void unshard(int unit) override { real_.unshard(unit); }
   void reshard(int unit, bool afterForward) override { real_.reshard(unit, afterForward); }
   void ready(size_t p) override { real_.ready(other(p)); }
@@ -82,9 +93,9 @@ class TokenSums final : public Storage {
  public:
   TokenSums(Storage& real, const std::vector<Parameter>& parameters, tuttiComm_t others, bool invariant)
       : real_(real), comm_(others), invariant_(invariant) {
-    int n = 0;
-    callComm(tuttiCommCount(others, &n), others);
-    for (int r = 0; r <= n; ++r) runs_.push_back(r);
+    callComm(tuttiCommCount(others, &nRanks_), others);
+    callComm(tuttiCommUserRank(others, &rank_), others);
+    for (int r = 0; r <= nRanks_; ++r) runs_.push_back(r);
     for (const Parameter& p : parameters) gradients_.emplace_back(static_cast<size_t>(p.count()));
   }
   tuttiTensor_t value(size_t p) override { return real_.value(p); }
@@ -99,8 +110,10 @@ class TokenSums final : public Storage {
     std::vector<float>& mine = gradients_[p];
     sum_.resize(mine.size());
     if (invariant_) {
-      call(tuttiTreeAllReduce(mine.data(), sum_.data(), mine.size(), tuttiFloat32, runs_.data(), comm_));
+      call(tuttiTreeAllReduceCounted(mine.data(), sum_.data(), mine.size(), tuttiFloat32, runs_.data(), comm_,
+                                     &counted_));
     } else {
+      count(counted_, tuttiCallAllReduce, mine.size(), 2.0 * (nRanks_ - 1) / nRanks_);
       callComm(tuttiAllReduce(mine.data(), sum_.data(), mine.size(), tuttiFloat32, tuttiSum, comm_, nullptr), comm_);
     }
     float* to = static_cast<float*>(real_.gradient(p).data);
@@ -110,9 +123,33 @@ class TokenSums final : public Storage {
     }
     real_.ready(p);
   }
+  tuttiTraffic_t traffic() const { return counted_; }
+  /// Of one micro-batch: each parameter once, invariant as a leaf's slices to their owners and the sums back.
+  tuttiTraffic_t expected() const {
+    tuttiTraffic_t sum = TUTTI_TRAFFIC_INITIALIZER;
+    for (const std::vector<float>& g : gradients_) {
+      std::vector<int64_t> cuts(static_cast<size_t>(nRanks_) + 1);
+      call(tuttiSplitEven(static_cast<int64_t>(g.size()), 1, nRanks_, nullptr, cuts.data()));
+      const size_t r = static_cast<size_t>(rank_), others = g.size() - static_cast<size_t>(cuts[r + 1] - cuts[r]);
+      if (invariant_) {
+        count(sum, tuttiCallAllToAllv, others, 1);
+        count(sum, tuttiCallAllGather, g.size(), (nRanks_ - 1.0) / nRanks_);
+      } else {
+        count(sum, tuttiCallAllReduce, g.size(), 2.0 * (nRanks_ - 1) / nRanks_);
+      }
+    }
+    return sum;
+  }
 
  private:
+  static void count(tuttiTraffic_t& traffic, tuttiCall_t call, size_t elements, double sent) {
+    traffic.calls[call] += 1;
+    traffic.bytes[call] += elements * sizeof(float);
+    traffic.wireBytes += sent * static_cast<double>(elements * sizeof(float));
+  }
   Storage& real_;
+  int nRanks_ = 1, rank_ = 0;
+  tuttiTraffic_t counted_ = TUTTI_TRAFFIC_INITIALIZER;
   tuttiComm_t comm_;
   bool invariant_;
   std::vector<int64_t> runs_;

@@ -1,12 +1,14 @@
 #include "examples/gpt/storage.hpp"
 
 #include "examples/gpt/call.hpp"
+#include "examples/gpt/expert_storage.hpp"
 
 namespace gpt {
 namespace {
 
 tuttiOptimizer_t optimizerOf(const StorageOptions& options) {
   tuttiOptimizer_t o = TUTTI_OPTIMIZER_INITIALIZER;
+  o.kind = options.sgd ? tuttiSgd : tuttiAdamW;
   o.learningRate = options.learningRate;
   return o;
 }
@@ -168,8 +170,24 @@ class Sharded final : public Trainer {
 
 }  // namespace
 
+StorageParts partsOf(const std::vector<Parameter>& parameters, const StorageOptions& options) {
+  StorageParts parts{{}, {}, options, options};
+  for (const Parameter& p : parameters) (p.expert ? parts.experts : parts.dense).push_back(p);
+  parts.denseOptions.ep = parts.expertOptions.ep = 1;
+  parts.expertOptions.dp = options.sameExperts;
+  parts.expertOptions.average = false;
+  if (options.invariant) parts.expertOptions.microBatches = options.ep;  // a leaf is then a rank's
+  return parts;
+}
+
 template <class T>
 std::unique_ptr<Trainer> makeTrainer(const std::vector<Parameter>& parameters, const StorageOptions& options) {
+  if (options.ep > 1 && options.zero >= 0) throw std::runtime_error("experts that ranks share lie in buckets");
+  if (options.ep > 1) {
+    const StorageParts parts = partsOf(parameters, options);
+    return std::make_unique<ExpertStorage<T>>(parameters, options, makeTrainer<T>(parts.dense, parts.denseOptions),
+                                              makeTrainer<T>(parts.experts, parts.expertOptions));
+  }
   if (options.zero < 0) return std::make_unique<Buckets<T>>(parameters, options);
   return std::make_unique<Sharded<T>>(parameters, options);
 }

@@ -12,10 +12,13 @@ namespace gpt {
 struct StorageOptions {
   int zero = -1;  // -1: buckets
   int microBatches = 1;
-  bool invariant = false;
+  bool invariant = false, sgd = false;
   double learningRate = 1e-3, clip = 0;
   bool overlap = true, average = true, guard = false;
-  tuttiComm_t dp = nullptr;     // NULL: one rank
+  tuttiComm_t dp = nullptr;  // NULL: one rank
+  // Where several ranks share the experts: how many, and the ranks that have the same ones (NULL: none but this).
+  int ep = 1;
+  tuttiComm_t sameExperts = nullptr;
   tuttiComm_t world = nullptr;  // over which norms are taken; NULL: dp
 };
 
@@ -36,7 +39,8 @@ class Trainer : public Storage {
   virtual double exposed() = 0;
 };
 
-/// Values begin as initialValues says.
+/// Values begin as initialValues says.  ep > 1: every rank of dp has as many micro-batches, layout-invariant a power of
+/// two.
 template <class T>
 std::unique_ptr<Trainer> makeTrainer(const std::vector<Parameter>& parameters, const StorageOptions& options);
 

@@ -97,8 +97,9 @@ class Rank {
   Rank(const Shape& shape, const Layout& layout, const Run& run, const std::string& text, tuttiComm_t world,
        bool overlap)
       : shape_(shape), layout_(layout), run_(run), text_(text), world_(world), groups_(layout, world) {
-    std::vector<int64_t> mine(static_cast<size_t>(layout.dp) + 1);  // micro-batches of each data-parallel rank
-    call(tuttiSplitEven(shape.microBatches, 1, layout.dp, nullptr, mine.data()));
+    const int replicas = layout.ep * layout.dp;
+    std::vector<int64_t> mine(static_cast<size_t>(replicas) + 1);  // micro-batches of each
+    call(tuttiSplitEven(shape.microBatches, 1, replicas, nullptr, mine.data()));
     first_ = static_cast<int>(mine[static_cast<size_t>(groups_.dpRank)]);
     count_ = static_cast<int>(mine[static_cast<size_t>(groups_.dpRank) + 1]) - first_;
     call(tuttiScheduleCreate(&schedule_, layout.schedule.c_str(), layout.pp, layout.chunks, count_));
@@ -115,11 +116,12 @@ class Rank {
       const bool early = run.mistake == Mistake::ShiftedStage && s > 0 && s + 1 == stages;
       const Stage stage{cuts[static_cast<size_t>(s)] - early, cuts[static_cast<size_t>(s) + 1], s == 0,
                         s + 1 == stages};
-      auto model =
-          std::make_unique<Model<float>>(shape, stage, groups_.tp, layout.sequence, run, layout.tied, groups_.others);
-      auto trainer = makeTrainer<float>(model->parameters(), {layout.zero, count_, run.invariant, run.learningRate,
-                                                              run.clip, overlap, run.mistake != Mistake::SumForAverage,
-                                                              run.mistake == Mistake::ReusedBucket, groups_.dp, world});
+      auto model = std::make_unique<Model<float>>(shape, stage, groups_.tp, layout.sequence, run, layout.tied,
+                                                  groups_.others, layout.experts, groups_.ep);
+      auto trainer = makeTrainer<float>(
+          model->parameters(), {layout.zero, count_, run.invariant, run.sgd, run.learningRate, run.clip, overlap,
+                                run.mistake != Mistake::SumForAverage, run.mistake == Mistake::ReusedBucket, groups_.dp,
+                                layout.ep, groups_.sameExperts, world});
       parts_.push_back({s, std::move(model), std::move(trainer), nullptr});
       Part& part = parts_.back();
       if (groups_.others.both != nullptr) {
@@ -153,8 +155,17 @@ class Rank {
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
-  /// All micro-batches, then the update.
+  /// All micro-batches, then the update.  Others hear of a failure here.
   void step(int number, Outcome* outcome) {
+    try {
+      stepAll(number, outcome);
+    } catch (...) {
+      groups_.revoke();
+      throw;
+    }
+  }
+
+  void stepAll(int number, Outcome* outcome) {
     step_ = number;
     losses_.assign(static_cast<size_t>(shape_.microBatches), 0);
     const tuttiResult_t result = tuttiPipelineStep(pipeline_);
@@ -170,13 +181,18 @@ class Rank {
   /// What data parallelism, tensor parallelism and the pipeline have moved.
   struct Moved {
     tuttiTraffic_t dp = TUTTI_TRAFFIC_INITIALIZER, tp = TUTTI_TRAFFIC_INITIALIZER, pp = TUTTI_TRAFFIC_INITIALIZER;
-    double wire() const { return dp.wireBytes + tp.wireBytes + pp.wireBytes; }
+    tuttiTraffic_t sums = TUTTI_TRAFFIC_INITIALIZER;  // of ranks with other tokens
+    tuttiTraffic_t ep = TUTTI_TRAFFIC_INITIALIZER;    // expected: of all steps so far, as routed
+    double wire() const { return dp.wireBytes + tp.wireBytes + pp.wireBytes + sums.wireBytes + ep.wireBytes; }
   };
   Moved counted() const {
     Moved m;
     for (const Part& p : parts_) {
       addTraffic(m.dp, p.trainer->traffic(), 1);
       addTraffic(m.tp, p.model->traffic(), 1);
+      if (p.sums != nullptr) addTraffic(m.sums, p.sums->traffic(), 1);
+      tuttiTraffic_t routed = TUTTI_TRAFFIC_INITIALIZER;
+      p.model->expertTraffic(&m.ep, &routed);
     }
     call(tuttiPipelineTraffic(pipeline_, &m.pp, nullptr));
     return m;
@@ -187,6 +203,9 @@ class Rank {
     for (const Part& p : parts_) {
       addTraffic(m.dp, p.trainer->expected(), 1);
       addTraffic(m.tp, p.model->expected(), static_cast<uint64_t>(count_));
+      if (p.sums != nullptr) addTraffic(m.sums, p.sums->expected(), static_cast<uint64_t>(count_));
+      tuttiTraffic_t counted = TUTTI_TRAFFIC_INITIALIZER;
+      p.model->expertTraffic(&counted, &m.ep);
     }
     call(tuttiPipelineTraffic(pipeline_, nullptr, &m.pp));
     return m;
@@ -328,6 +347,14 @@ Outcome train(const Shape& shape, const Layout& layout, const Run& run, const st
   if (layout.zero >= 0 && (layout.chunks > 1 || layout.schedule == "zbv")) {
     throw std::runtime_error("ZeRO's norm is of one stage per rank: no chunks");
   }
+  if (layout.ep > 1) {
+    const int replicas = layout.ep * layout.dp, each = shape.microBatches / replicas;
+    if (!layout.experts || each * replicas != shape.microBatches || (run.invariant && (each & (each - 1)) != 0)) {
+      throw std::runtime_error(
+          "ranks over experts have as many micro-batches each, layout-invariant a power of two, of a model with "
+          "experts");
+    }
+  }
   if (layout.zero >= 0 && layout.tied) throw std::runtime_error("tied weights are summed between buckets and update");
   Rank rank(shape, layout, run, text, world, overlap);
   Outcome outcome;
@@ -344,8 +371,11 @@ Outcome train(const Shape& shape, const Layout& layout, const Run& run, const st
   Rank::Moved moved = rank.counted();
   const Rank::Moved expected = rank.expected();
   const double steps = run.steps - 1;
+  const tuttiTraffic_t none = TUTTI_TRAFFIC_INITIALIZER;
   outcome.bytesAgree = agree(moved.dp, before.dp, expected.dp, steps) &&
-                       agree(moved.tp, before.tp, expected.tp, steps) && agree(moved.pp, before.pp, expected.pp, steps);
+                       agree(moved.tp, before.tp, expected.tp, steps) &&
+                       agree(moved.pp, before.pp, expected.pp, steps) &&
+                       agree(moved.sums, before.sums, expected.sums, steps) && agree(moved.ep, none, expected.ep, 1);
   outcome.sentBytes = steps > 0 ? (moved.wire() - before.wire()) / steps : before.wire();
   outcome.expectedBytes = expected.wire();
   rank.collectValues(&outcome);

@@ -77,6 +77,9 @@ class File {
   int fd_;
 };
 
+/// Names in a folder are on disk: after a crash the mark is not there without what it stands for.
+void syncFolder(const fs::path& path) { File(path, O_RDONLY | O_DIRECTORY).sync(); }
+
 void writePieces(const fs::path& path, const std::vector<PieceInfo>& infos, const tuttiPiece_t* pieces) {
   std::vector<Entry> entries;
   uint64_t offset = sizeof(FileHead) + infos.size() * sizeof(Entry);
@@ -94,6 +97,7 @@ void writePieces(const fs::path& path, const std::vector<PieceInfo>& infos, cons
     file.sync();
   }
   fs::rename(part, path);
+  syncFolder(path.parent_path());
 }
 
 std::vector<Entry> readEntries(File& file, const fs::path& path) {
@@ -117,9 +121,10 @@ std::vector<Entry> readEntries(File& file, const fs::path& path) {
 int64_t newestStep(const fs::path& folder) {
   int64_t newest = -1;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename();
-    if (name.rfind("step-", 0) != 0 || !fs::exists(entry.path() / "complete")) continue;
+  fs::directory_iterator entry(folder, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    if (name.rfind("step-", 0) != 0 || !fs::exists(entry->path() / "complete", error)) continue;
     newest = std::max<int64_t>(newest, std::atoll(name.c_str() + 5));
   }
   return newest;
@@ -169,7 +174,7 @@ void together(Group& group, const Body& body) {
   } catch (const Failure& failure) {
     complaint = failure.text;
     code = failure.code;
-  } catch (const fs::filesystem_error& error) {
+  } catch (const std::exception& error) {  // of the file system, or of memory; nobody is left waiting
     complaint = error.what();
   }
   agreeOrFail(group, code, complaint);
@@ -197,6 +202,8 @@ tuttiResult_t tuttiCheckpointSave(tuttiComm_t comm, const char* folder, int64_t 
       file.write(text.data(), text.size());
       file.sync();
       fs::rename(path / "complete.part", path / "complete");
+      syncFolder(path);
+      syncFolder(path.parent_path());
     });
   });
 }
@@ -209,7 +216,7 @@ tuttiResult_t tuttiCheckpointLoad(tuttiComm_t comm, const char* folder, int64_t*
     Group group(comm);
     int64_t which = *step;
     if (which < 0) {
-      which = newestStep(folder);
+      if (group.rank() == 0) which = newestStep(folder);  // others may see a newer one
       group.broadcast(&which, 1, tuttiInt64, 0);
     }
     together(group, [&] {

@@ -40,7 +40,8 @@ struct tuttiDdp {
   virtual void finish() = 0;
   virtual void share(int microBatches) = 0;
   virtual void report(tuttiDdpReport_t* report) = 0;
-  tuttiComm_t comm = nullptr;  // private copy
+  virtual bool midway() const = 0;               // in a step: others may wait for this rank
+  tuttiComm_t comm = nullptr, parent = nullptr;  // private copy; what it is of
 };
 
 namespace tutti::parallel {
@@ -108,12 +109,18 @@ class DdpOf final : public tuttiDdp {
     for (auto& bucket : buckets_) bucket->missing = 0;  // what is not ready has no gradient
     launchReady();
     const auto before = std::chrono::steady_clock::now();
-    if (worker_ != nullptr) worker_->wait();
+    if (worker_ != nullptr) {
+      failed_ = true;  // unless wait returns
+      worker_->wait();
+      failed_ = false;
+    }
     exposedMs_ = worker_ != nullptr ? millisecondsSince(before) : busyMs_;
     microBatch_ = 0;
     ++steps_;
     if (!rebuilt_) rebuild();
   }
+
+  bool midway() const override { return microBatch_ != 0 || failed_; }
 
   void share(int microBatches) override {
     if (microBatch_ != 0) fail(tuttiInvalidUsage, "shares change between steps");
@@ -260,7 +267,7 @@ class DdpOf final : public tuttiDdp {
   std::vector<bool> isReady_;
   std::vector<uint64_t> guards_;         // bits of gradients when they became ready
   std::vector<uint32_t> order_, built_;  // of readiness; of the buckets
-  bool rebuilt_ = false;
+  bool rebuilt_ = false, failed_ = false;
   int64_t microBatch_ = 0;
   size_t next_ = 0;
   int steps_ = 0;
@@ -289,6 +296,7 @@ tuttiResult_t tuttiDdpCreate(tuttiDdp_t* ddp, tuttiComm_t comm, const tuttiParam
     if (group.size() > 1) check(tuttiCommSplit(comm, 0, group.rank(), &own, nullptr), comm);
     try {
       withType(dtype, [&](auto zero) { *ddp = new DdpOf<decltype(zero)>(own, parameters, n, c, plan); });
+      (*ddp)->parent = comm;
     } catch (...) {
       if (own != nullptr) tuttiCommAbort(own);
       throw;
@@ -300,8 +308,10 @@ tuttiResult_t tuttiDdpDestroy(tuttiDdp_t ddp) {
   return guarded([&] {
     if (ddp == nullptr) return;
     const tuttiComm_t own = ddp->comm;
+    const bool midway = ddp->midway() || hasFailed(ddp->parent);
+    if (midway) stopPrivate(own);
     delete ddp;
-    if (own != nullptr) check(tuttiCommDestroy(own), nullptr);
+    endPrivate(own, midway);
   });
 }
 

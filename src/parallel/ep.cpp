@@ -20,6 +20,7 @@ struct tuttiEp {
   std::vector<int64_t> order;                 // (token, choice) pairs in the order in which they are sent
   std::vector<size_t> sendRows, receiveRows;  // per rank
   std::vector<int64_t> place;                 // of each received row, where it goes: by expert, then by rank
+  std::vector<int64_t> incoming;              // rows from each rank for each expert here
 
   int64_t here() const {
     const size_t r = static_cast<size_t>(group.rank());
@@ -71,7 +72,8 @@ void route(tuttiEp& ep, const int32_t* ids, int64_t* perExpert) {
       ep.sendRows[r] += static_cast<size_t>(counts[static_cast<size_t>(e)]);
     }
   }
-  std::vector<int64_t> incoming(n * here);
+  std::vector<int64_t>& incoming = ep.incoming;
+  incoming.assign(n * here, 0);
   ep.group.allToAll(counts.data(), toEach, incoming.data(), fromEach, tuttiInt64);
   ep.receiveRows.assign(n, 0);
   ep.place.clear();
@@ -169,6 +171,16 @@ tuttiResult_t tuttiEpRoute(tuttiEp_t ep, const tuttiTensor_t* ids, int64_t* rece
     route(*ep, static_cast<const int32_t*>(ids->data), perExpert);
     ep->group.traffic = before;  // counts of rows are no tokens
     *received = ep->received();
+  });
+}
+
+tuttiResult_t tuttiEpRowsFrom(tuttiEp_t ep, int64_t* rows) {
+  return guarded([&] {
+    require(ep != nullptr && rows != nullptr, "ep or rows is NULL");
+    const size_t n = static_cast<size_t>(ep->group.size()), here = static_cast<size_t>(ep->here());
+    for (size_t e = 0; e < here; ++e) {
+      for (size_t r = 0; r < n; ++r) rows[e * n + r] = ep->incoming.empty() ? 0 : ep->incoming[r * here + e];
+    }
   });
 }
 

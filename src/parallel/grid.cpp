@@ -10,6 +10,7 @@
 
 #include "src/parallel/fail.hpp"
 #include "src/parallel/grid_text.hpp"
+#include "src/parallel/group.hpp"
 
 #include <unistd.h>
 
@@ -171,8 +172,13 @@ tuttiResult_t tuttiGridDestroy(tuttiGrid_t grid) {
     const std::unique_ptr<tuttiGrid> owned(grid);
     tuttiResult_t first = tuttiSuccess;
     std::string why;
+    const bool stopped = hasFailed(owned->world);
     for (const auto& [axes, comm] : owned->groups) {
       if (comm == owned->world) continue;
+      if (stopped || hasFailed(comm)) {  // nobody is waited for
+        tuttiCommAbort(comm);
+        continue;
+      }
       const tuttiResult_t result = tuttiCommDestroy(comm);
       if (result != tuttiSuccess && first == tuttiSuccess) {
         first = result;

@@ -83,6 +83,25 @@ Group::Group(tuttiComm_t comm) : comm_(comm) {
   if (device >= 0) fail(tuttiInvalidUsage, "the training layers compute on the host; this communicator is CUDA's");
 }
 
+void stopPrivate(tuttiComm_t own) {
+  if (own != nullptr) tuttiCommRevoke(own, 0);
+}
+
+bool hasFailed(tuttiComm_t comm) {
+  tuttiResult_t state = tuttiSuccess;
+  if (comm != nullptr && tuttiCommGetAsyncError(comm, &state) != tuttiSuccess) return true;
+  return state != tuttiSuccess && state != tuttiInProgress;
+}
+
+void endPrivate(tuttiComm_t own, bool stopped) {
+  if (own == nullptr) return;
+  if (stopped || hasFailed(own)) {
+    tuttiCommAbort(own);
+  } else {
+    check(tuttiCommDestroy(own), nullptr);
+  }
+}
+
 void Group::allReduce(void* data, size_t count, tuttiDataType_t dtype, tuttiRedOp_t op) {
   if (size_ == 1 || count == 0) return;
   check(tuttiAllReduce(data, data, count, dtype, op, comm_, nullptr), comm_);

@@ -47,6 +47,12 @@ class Group {
   int rank_ = 0, size_ = 1;
 };
 
+/// Of a handle's private copy of a communicator; NULL: does nothing.  stopPrivate ends what is in flight on it, here
+/// and on the other ranks, before the threads that use it end; endPrivate frees it, and waits for nobody after a stop.
+void stopPrivate(tuttiComm_t own);
+bool hasFailed(tuttiComm_t comm);  // or was revoked; NULL has not
+void endPrivate(tuttiComm_t own, bool stopped);
+
 template <class T>
 constexpr tuttiDataType_t dtypeOf() {
   return sizeof(T) == 4 ? tuttiFloat32 : tuttiFloat64;

@@ -4,12 +4,13 @@
 #include <algorithm>
 
 #include "src/parallel/fail.hpp"
+#include "src/parallel/model_parameters.hpp"
 
 namespace tutti::parallel {
 namespace {
 
 double perLayer(const tuttiModelShape_t& m, const tuttiLayout_t& l) {
-  const double sbh = m.sequence * l.microBatch * m.hidden, t = l.tp;
+  const double sbh = m.sequence / l.cp * l.microBatch * m.hidden, t = l.tp;  // scores, too: of own queries, all keys
   const bool cut = l.sequenceParallel != 0;
   if (l.recompute == tuttiRecomputeFull) return 2 * sbh / (cut ? t : 1);
   const double scores = l.recompute == tuttiRecomputeNone ? 5 * m.heads * m.sequence / m.hidden : 0;
@@ -21,6 +22,9 @@ void checkShapes(const tuttiModelShape_t& m, const tuttiLayout_t& l) {
           "the model has no layers, width, heads or tokens");
   require(l.tp >= 1 && l.pp >= 1 && l.dp >= 1 && l.chunks >= 1 && l.microBatch > 0 && l.microBatches >= 0,
           "a layout of tp ", l.tp, ", pp ", l.pp, ", dp ", l.dp, ", ", l.chunks, " chunks");
+  require(l.cp >= 1 && l.ep >= 1 && l.cp <= m.sequence && m.experts >= 0, "a layout of cp ", l.cp, ", ep ", l.ep);
+  require(m.experts == 0 ? l.ep == 1 : l.ep <= m.experts && m.choices >= 1 && m.choices <= m.experts, l.ep,
+          " ranks over ", m.experts, " experts, ", m.choices, " of each token");
   require(l.zero >= 0 && l.zero <= 3, "there is no stage ", l.zero);
   require(l.recompute >= tuttiRecomputeNone && l.recompute <= tuttiRecomputeFull, "recompute is ", l.recompute);
 }
@@ -37,21 +41,31 @@ tuttiResult_t tuttiLayoutCost(const tuttiModelShape_t* model, const tuttiLayout_
     require(cost != nullptr && cost->size == sizeof(tuttiLayoutCost_t),
             "cost does not begin from TUTTI_LAYOUT_COST_INITIALIZER");
     checkShapes(m, l);
-    const double whole = m.parameters > 0 ? m.parameters : 12 * m.layers * m.hidden * m.hidden;
-    const double here = whole / l.tp / l.pp, d = l.dp, p = l.pp, v = l.chunks;
+    const ModelParameters parameters = parametersOf(m);
+    require(parameters.dense >= 0, "experts alone have more than ", m.parameters, " parameters");
+    // Replicas: of what every rank computes with, and of an expert.  Tensor parallelism does not cut experts.
+    const double dense = parameters.dense / l.tp / l.pp, experts = parameters.experts / l.ep / l.pp;
+    const double d = 1.0 * l.dp * l.cp * l.ep, dx = 1.0 * l.dp * l.cp, p = l.pp, v = l.chunks;
+    const auto held = [&](double bytes, bool cut) {
+      return bytes * (cut ? dense / d + experts / dx : dense + experts);
+    };
     const int micro = l.microBatches > 0 ? l.microBatches : l.pp;
-    cost->values = here * l.valueBytes / (l.zero >= 3 ? d : 1);
-    cost->gradients = here * l.gradientBytes / (l.zero >= 2 ? d : 1);
-    cost->optimizer = here * l.optimizerBytes / (l.zero >= 1 ? d : 1);
+    cost->values = held(l.valueBytes, l.zero >= 3);
+    cost->gradients = held(l.gradientBytes, l.zero >= 2);
+    cost->optimizer = held(l.optimizerBytes, l.zero >= 1);
     const double inFlight = std::min<double>(micro, p) / p * (v > 1 ? 1 + (p - 1) / (p * v) : 1);
     cost->activations = perLayer(m, l) * m.layers * inFlight;
-    const double activation = m.sequence * l.microBatch * m.hidden * l.valueBytes;
-    const double t = l.tp;
+    const double activation = m.sequence / l.cp * l.microBatch * m.hidden * l.valueBytes;
+    const double t = l.tp, c = l.cp, e = l.ep, pairs = m.layers / p * micro;
     cost->tpBytes = 4 * 2 * (t - 1) / t * activation * m.layers / p * micro;
     cost->ppBytes = l.pp == 1 ? 0 : 2 * activation / (l.sequenceParallel ? t : 1) * v * micro;
-    const double share = (d - 1) / d, values = here * l.valueBytes, gradients = here * l.gradientBytes;
+    // Keys and values go c - 1 hops forward and again backward, their gradients c; tokens go to experts and back,
+    // twice.
+    cost->cpBytes = l.cp == 1 ? 0 : (3 * c - 2) * 2 * activation / t * pairs;
+    cost->epBytes = l.ep == 1 ? 0 : 4 * m.choices * activation * (e - 1) / e * pairs;
+    const double sent = dense * (d - 1) / d + experts * (dx - 1) / dx;
     const double reductions = l.zero >= 2 ? micro : 1, gathers = l.zero == 3 ? 2.0 * micro : 1;
-    cost->dpBytes = share * (reductions * gradients + gathers * (l.zero == 0 ? gradients : values));
+    cost->dpBytes = sent * (reductions * l.gradientBytes + gathers * (l.zero == 0 ? l.gradientBytes : l.valueBytes));
     cost->bubble = (p - 1) / (v * micro);
   });
 }

@@ -175,6 +175,7 @@ class PsOf final : public tuttiPs {
     std::string why(static_cast<size_t>(std::clamp<int64_t>(h.count, 0, 4096)), ' ');
     link.receive(why.data(), why.size(), tuttiUint8);
     broken = true;
+    link.send({static_cast<int64_t>(PsVerb::Leave), 0, 0, 0});
     fail(tuttiRemoteError, why);
   }
   /// Rows by the server that has them.
@@ -259,6 +260,7 @@ class PsOf final : public tuttiPs {
     } catch (const Failure& failure) {
       link.send({h.verb, -1, 0, static_cast<int64_t>(std::min<size_t>(failure.text.size(), 4096))});
       link.send(failure.text.data(), std::min<size_t>(failure.text.size(), 4096), tuttiUint8);
+      link.header();  // the worker has read it: an abort may come before what is on its way
       throw;
     }
     link.send({h.verb, version, h.table, h.count});

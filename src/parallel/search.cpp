@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/parallel/group.hpp"
+#include "src/parallel/model_parameters.hpp"
 #include "src/parallel/worker.hpp"
 #include "tutti/parallel/kernels.h"
 #include "tutti/parallel/planner.h"
@@ -32,7 +33,8 @@ struct Search {
   std::vector<double> cells(const tuttiLayout_t& l) const {
     std::vector<double> slowest(static_cast<size_t>(l.dp * l.pp), INFINITY);
     for (int r = 0; r < machine.ranks; ++r) {
-      double& cell = slowest[static_cast<size_t>(r / (l.tp * l.pp) * l.pp + r / l.tp % l.pp)];
+      const int inner = l.tp * l.cp * l.ep;  // go in step
+      double& cell = slowest[static_cast<size_t>(r / (inner * l.pp) * l.pp + r / inner % l.pp)];
       cell = std::min(cell, speedOf(r));
     }
     return slowest;
@@ -92,7 +94,8 @@ Division divide(const Search& s, const tuttiLayout_t& l) {
 double flopsOf(const Search& s, int recompute) {
   const tuttiModelShape_t& m = s.model;
   const double attention = m.sequence / (6 * m.hidden), head = m.vocabulary / (12 * m.layers * m.hidden);
-  const double one = 24 * s.batch * m.sequence * m.layers * m.hidden * m.hidden;
+  const double mlp = m.experts > 0 ? 4 * m.choices * expertWidth(m) / m.hidden : 16;
+  const double one = (8 + mlp) * s.batch * m.sequence * m.layers * m.hidden * m.hidden;
   const double again = recompute == tuttiRecomputeFull        ? 1 + attention
                        : recompute == tuttiRecomputeSelective ? attention
                                                               : 0;
@@ -100,7 +103,8 @@ double flopsOf(const Search& s, int recompute) {
 }
 
 double embeddingBytes(const Search& s, const tuttiLayout_t& l) {
-  const double share = l.zero >= 3 ? l.dp : 1, gradients = l.zero >= 2 ? l.dp : 1, states = l.zero >= 1 ? l.dp : 1;
+  const double d = 1.0 * l.dp * l.cp * l.ep;
+  const double share = l.zero >= 3 ? d : 1, gradients = l.zero >= 2 ? d : 1, states = l.zero >= 1 ? d : 1;
   return s.model.vocabulary * s.model.hidden / l.tp *
          (l.valueBytes / share + l.gradientBytes / gradients + l.optimizerBytes / states);
 }
@@ -111,25 +115,33 @@ void measure(const Search& s, tuttiPlan_t& p) {
   if (tuttiLayoutCost(&s.model, &l, &p.cost) != tuttiSuccess) fail(tuttiInvalidArgument, tuttiParallelGetLastError());
   const double t = l.tp, m = l.microBatches, layersHere = s.model.layers / l.pp;
   const double whole =
-      s.model.parameters > 0 ? s.model.parameters : 12 * s.model.layers * s.model.hidden * s.model.hidden;
+      parametersOf(s.model).dense + parametersOf(s.model).experts / l.ep * t;  // of which 1 / t is here
   p.computeMs = flopsOf(s, l.recompute) / s.machine.ranks / s.machine.flops * 1e3;
-  const Link tp = s.link(l.tp), pp = s.link(l.tp * l.pp), dp = s.link(s.machine.ranks);
+  const int inner = l.tp * l.cp * l.ep, replicas = l.dp * l.cp * l.ep;
+  const Link tp = s.link(l.tp), cp = s.link(l.tp * l.cp), ep = s.link(inner), pp = s.link(inner * l.pp);
+  const Link dp = s.link(s.machine.ranks);
   p.tpMs = l.tp == 1 ? 0 : p.cost.tpBytes / tp.bandwidth * 1e3 + 4 * layersHere * m * 2 * (t - 1) * tp.latencyMs;
   p.ppMs = l.pp == 1 ? 0 : p.cost.ppBytes / pp.bandwidth * 1e3 + 2 * m * l.chunks * pp.latencyMs;
+  const double hops = l.cp == 1 ? 0 : (3.0 * l.cp - 2) * layersHere * m;
+  const double attention = s.model.sequence / (6 * s.model.hidden), busy = p.computeMs * attention / (1 + attention);
+  const double ringMs = p.cost.cpBytes / cp.bandwidth * 1e3 + hops * cp.latencyMs;
+  const double home = ringMs * l.cp / (3.0 * l.cp - 2);  // gradients, which are waited for; keys go beside attention
+  p.cpMs = l.cp == 1 ? 0 : home + std::max(0.0, ringMs - home - busy);
+  p.epMs = l.ep == 1 ? 0 : p.cost.epBytes / ep.bandwidth * 1e3 + 4 * layersHere * m * (l.ep - 1) * ep.latencyMs;
   const double gathers = l.zero == 3 ? 2 * m : 1, sums = l.zero >= 2 ? m : 1;
-  p.dpMs = l.dp == 1 ? 0
-                     : p.cost.dpBytes / dp.bandwidth * 1e3 +
-                           (gathers + sums) * (l.zero >= 2 ? layersHere : 1) * (l.dp - 1) * dp.latencyMs;
-  p.bubbleMs = (p.computeMs + p.tpMs) * p.cost.bubble;
+  p.dpMs = replicas == 1 ? 0
+                         : p.cost.dpBytes / dp.bandwidth * 1e3 +
+                               (gathers + sums) * (l.zero >= 2 ? layersHere : 1) * (replicas - 1) * dp.latencyMs;
+  p.bubbleMs = (p.computeMs + p.tpMs + p.cpMs + p.epMs) * p.cost.bubble;
   // What backward can hide: two thirds of the computation (stage 3 gathers beside forward, too), but for the last part.
   const double beside = p.computeMs * (l.zero == 3 ? 1.0 : l.zero >= 1 ? 1.0 / 2 : 2.0 / 3);
   const double hidden = std::min(beside, s.machine.overlap * p.dpMs * (1 - 1 / std::max(1.0, layersHere)));
   p.exposedMs = p.dpMs - hidden;
-  if (l.dp == 1) p.exposedMs = 0;
+  if (replicas == 1) p.exposedMs = 0;
   p.unevenMs = p.computeMs * (divide(s, l).slowdown - 1);
-  p.stepMs = p.computeMs + p.tpMs + p.ppMs + p.bubbleMs + p.exposedMs + p.unevenMs;
+  p.stepMs = p.computeMs + p.tpMs + p.cpMs + p.epMs + p.ppMs + p.bubbleMs + p.exposedMs + p.unevenMs;
   // 80 % of the bandwidth where latencies are a fifth of the time.
-  p.bucketBytes = static_cast<size_t>(4 * l.dp * dp.latencyMs * 1e-3 * dp.bandwidth);
+  p.bucketBytes = static_cast<size_t>(4 * replicas * dp.latencyMs * 1e-3 * dp.bandwidth);
   const double unitMs = p.computeMs / (3 * layersHere * m);
   const double gatherMs = whole / s.model.layers / t * l.valueBytes / dp.bandwidth * 1e3;
   p.prefetch = std::clamp(static_cast<int>(std::ceil(gatherMs / unitMs)), 1, 4);
@@ -149,22 +161,40 @@ std::vector<int> divisorsOf(int n, double most) {
 }
 
 /// Everything that a division of the ranks leaves open.
-void addVariants(const Search& s, int tp, int pp, int dp, std::vector<tuttiPlan_t>& plans) {
-  if (s.batch < dp) return;
-  for (const int micro : divisorsOf(s.batch / dp, 16)) {
+void addVariants(const Search& s, const tuttiLayout_t& axes, std::vector<tuttiPlan_t>& plans) {
+  const int pp = axes.pp, shares = axes.dp * axes.ep, replicas = shares * axes.cp;  // shares of the batch
+  if (s.batch < shares) return;
+  for (const int micro : divisorsOf(s.batch / shares, 16)) {
     for (int recompute = tuttiRecomputeNone; recompute <= tuttiRecomputeFull; ++recompute) {
-      for (int zero = 0; zero <= (dp > 1 ? 3 : 0); ++zero) {
+      for (int zero = 0; zero <= (replicas > 1 ? 3 : 0); ++zero) {
         for (int chunks = 1; chunks <= (pp > 1 ? 4 : 1); chunks *= 2) {
           if (pp * chunks > s.model.layers) continue;
           tuttiPlan_t p{};
-          p.layout = TUTTI_LAYOUT_INITIALIZER;
-          p.layout.tp = tp, p.layout.pp = pp, p.layout.dp = dp;
-          p.layout.chunks = chunks, p.layout.zero = zero, p.layout.sequenceParallel = tp > 1;
+          p.layout = axes;
+          p.layout.chunks = chunks, p.layout.zero = zero, p.layout.sequenceParallel = axes.tp > 1;
           p.layout.recompute = recompute, p.layout.microBatch = micro;
-          p.layout.microBatches = (s.batch + dp * micro - 1) / (dp * micro);
+          p.layout.microBatches = (s.batch + shares * micro - 1) / (shares * micro);
           p.schedule = chunks > 1 ? "interleaved" : "1f1b";
           measure(s, p);
           plans.push_back(p);
+        }
+      }
+    }
+  }
+}
+
+/// body(axes) for every way to write ranks as a product of axes.
+template <class Body>
+void eachLayout(const Search& s, const Body& body) {
+  constexpr double kLeastTokens = 1024;  // of a rank of a ring; with fewer a hop is all latency
+  for (const int tp : divisorsOf(s.machine.ranks, s.model.heads)) {
+    for (const int cp : divisorsOf(s.machine.ranks / tp, std::max(1.0, s.model.sequence / kLeastTokens))) {
+      for (const int ep : divisorsOf(s.machine.ranks / tp / cp, std::max(1.0, s.model.experts))) {
+        const int left = s.machine.ranks / tp / cp / ep;
+        for (const int pp : divisorsOf(left, s.model.layers)) {
+          tuttiLayout_t axes = TUTTI_LAYOUT_INITIALIZER;
+          axes.tp = tp, axes.cp = cp, axes.ep = ep, axes.pp = pp, axes.dp = left / pp;
+          body(axes);
         }
       }
     }
@@ -179,9 +209,14 @@ void explain(const Search& s, const tuttiPlan_t& best, tuttiPlan_t& p) {
   const struct {
     const char* name;
     double more;
-  } terms[] = {{"recomputation", p.computeMs - best.computeMs},     {"tensor-parallel sums", p.tpMs - best.tpMs},
-               {"pipeline messages", p.ppMs - best.ppMs},           {"the bubble", p.bubbleMs - best.bubbleMs},
-               {"exposed gradients", p.exposedMs - best.exposedMs}, {"uneven parts", p.unevenMs - best.unevenMs}};
+  } terms[] = {{"recomputation", p.computeMs - best.computeMs},
+               {"tensor-parallel sums", p.tpMs - best.tpMs},
+               {"keys and values", p.cpMs - best.cpMs},
+               {"tokens to experts", p.epMs - best.epMs},
+               {"pipeline messages", p.ppMs - best.ppMs},
+               {"the bubble", p.bubbleMs - best.bubbleMs},
+               {"exposed gradients", p.exposedMs - best.exposedMs},
+               {"uneven parts", p.unevenMs - best.unevenMs}};
   const auto* worst =
       std::max_element(std::begin(terms), std::end(terms), [](auto& a, auto& b) { return a.more < b.more; });
   std::snprintf(p.why, sizeof(p.why), "%.4g times the best: %.3g ms more for %s", p.stepMs / best.stepMs, worst->more,
@@ -215,11 +250,7 @@ tuttiResult_t tuttiPlanSearch(const tuttiModelShape_t* model, const tuttiMachine
     require(count != nullptr && (plans != nullptr || capacity == 0), "count or plans is NULL");
     const Search s = checked(model, machine, batch);
     std::vector<tuttiPlan_t> all;
-    for (const int tp : divisorsOf(s.machine.ranks, s.model.heads)) {
-      for (const int pp : divisorsOf(s.machine.ranks / tp, s.model.layers)) {
-        addVariants(s, tp, pp, s.machine.ranks / tp / pp, all);
-      }
-    }
+    eachLayout(s, [&](const tuttiLayout_t& axes) { addVariants(s, axes, all); });
     std::stable_sort(all.begin(), all.end(), [](const tuttiPlan_t& a, const tuttiPlan_t& b) {
       if (a.fits != b.fits) return a.fits > b.fits;
       return a.fits ? a.stepMs < b.stepMs : a.memory < b.memory;
@@ -238,8 +269,8 @@ tuttiResult_t tuttiPlanShares(const tuttiModelShape_t* model, const tuttiMachine
     require(plan != nullptr, "plan is NULL");
     const Search s = checked(model, machine, batch);
     const tuttiLayout_t& l = plan->layout;
-    require(l.tp >= 1 && l.pp >= 1 && l.dp >= 1 && l.tp * l.pp * l.dp == s.machine.ranks, "the plan is not of ",
-            s.machine.ranks, " ranks");
+    require(l.tp >= 1 && l.pp >= 1 && l.dp >= 1 && l.tp * l.cp * l.ep * l.pp * l.dp == s.machine.ranks,
+            "the plan is not of ", s.machine.ranks, " ranks");
     const Division division = divide(s, l);
     if (microBatches != nullptr) std::copy(division.micro.begin(), division.micro.end(), microBatches);
     if (layers != nullptr) std::copy(division.layers.begin(), division.layers.end(), layers);

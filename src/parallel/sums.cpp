@@ -25,7 +25,7 @@ std::vector<std::vector<T>> subtreeSums(const T* leaves, size_t count, int64_t n
 }
 
 void reduceLeaves(const void* leaves, void* out, size_t count, tuttiDataType_t dtype, const int64_t* leafCuts,
-                  const int64_t* sliceCuts, tuttiComm_t comm, bool all) {
+                  const int64_t* sliceCuts, tuttiComm_t comm, bool all, tuttiTraffic_t* traffic = nullptr) {
   Group group(comm);
   require(leafCuts != nullptr && leafCuts[group.size()] >= 1, "a tree has at least one leaf");
   checkCuts(leafCuts, group.size(), leafCuts[group.size()], "leafCuts");
@@ -43,6 +43,7 @@ void reduceLeaves(const void* leaves, void* out, size_t count, tuttiDataType_t d
       group.treeReduceScatter(parts, static_cast<T*>(out), leafCuts, sliceCuts);
     }
   });
+  if (traffic != nullptr) addTraffic(*traffic, group.traffic);
 }
 
 /// Squares in units of 2^-80, as an exact integer in limbs of 32 bits that ranks can add without carries.
@@ -69,6 +70,16 @@ tuttiResult_t tuttiTreeAllReduce(const void* leaves, void* out, size_t count, tu
   return guarded([&] {
     const std::vector<int64_t> slices = evenCuts(static_cast<int64_t>(count), 1, Group(comm).size());
     reduceLeaves(leaves, out, count, dtype, leafCuts, slices.data(), comm, true);
+  });
+}
+
+tuttiResult_t tuttiTreeAllReduceCounted(const void* leaves, void* out, size_t count, tuttiDataType_t dtype,
+                                        const int64_t* leafCuts, tuttiComm_t comm, tuttiTraffic_t* traffic) {
+  return guarded([&] {
+    require(traffic != nullptr && traffic->size == sizeof(tuttiTraffic_t),
+            "traffic: begin from TUTTI_TRAFFIC_INITIALIZER");
+    const std::vector<int64_t> slices = evenCuts(static_cast<int64_t>(count), 1, Group(comm).size());
+    reduceLeaves(leaves, out, count, dtype, leafCuts, slices.data(), comm, true, traffic);
   });
 }
 

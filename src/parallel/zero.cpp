@@ -24,7 +24,8 @@ struct tuttiZero {
   virtual void loaded(int64_t steps) = 0;
   virtual void report(tuttiZeroReport_t* report) = 0;
   tuttiZeroConfig_t config = TUTTI_ZERO_CONFIG_INITIALIZER;
-  tuttiComm_t comm = nullptr, replicas = nullptr;  // private copies
+  virtual bool midway() const = 0;                                   // in a step: others may wait for this rank
+  tuttiComm_t comm = nullptr, replicas = nullptr, parent = nullptr;  // private copies; what comm is a copy of
 };
 
 namespace tutti::parallel {
@@ -49,6 +50,7 @@ class ZeroOf final : public tuttiZero {
     if (c.overlap && (group_.size() > 1 || replicas_.size() > 1)) worker_ = std::make_unique<Worker>();
   }
 
+  bool midway() const override { return microBatch_ != 0; }
   void value(size_t p, tuttiTensor_t* view) override {
     const Parameter& parameter = parameterAt(p);
     Unit& unit = *units_[static_cast<size_t>(parameter.unit)];
@@ -390,12 +392,11 @@ tuttiResult_t tuttiZeroCreate(tuttiZero_t* zero, tuttiComm_t comm, const tuttiPa
       if (replicas.size() > 1) {
         check(tuttiCommSplit(c.replicas, 0, replicas.rank(), &ownReplicas, nullptr), c.replicas);
       }
-      withType(dtype, [&](auto zeroOf) {
-        *zero = new ZeroOf<decltype(zeroOf)>(own, ownReplicas, parameters, units, c, plan);
-      });
+      withType(dtype,
+               [&](auto one) { *zero = new ZeroOf<decltype(one)>(own, ownReplicas, parameters, units, c, plan); });
+      (*zero)->parent = comm;
     } catch (...) {
-      if (own != nullptr) tuttiCommAbort(own);
-      if (ownReplicas != nullptr) tuttiCommAbort(ownReplicas);
+      for (const tuttiComm_t made : {own, ownReplicas}) endPrivate(made, true);
       throw;
     }
   });
@@ -404,10 +405,11 @@ tuttiResult_t tuttiZeroCreate(tuttiZero_t* zero, tuttiComm_t comm, const tuttiPa
 tuttiResult_t tuttiZeroDestroy(tuttiZero_t zero) {
   return guarded([&] {
     if (zero == nullptr) return;
-    const tuttiComm_t own = zero->comm, replicas = zero->replicas;
+    const bool midway = zero->midway() || hasFailed(zero->parent);
+    const tuttiComm_t all[] = {zero->comm, zero->replicas};
+    for (const tuttiComm_t own : all) stopPrivate(midway ? own : nullptr);
     delete zero;
-    if (own != nullptr) check(tuttiCommDestroy(own), nullptr);
-    if (replicas != nullptr) check(tuttiCommDestroy(replicas), nullptr);
+    for (const tuttiComm_t own : all) endPrivate(own, midway);
   });
 }
 

@@ -35,6 +35,9 @@ Asked parse(int argc, char** argv) {
                                                   {"--heads", &a.model.heads},
                                                   {"--sequence", &a.model.sequence},
                                                   {"--vocabulary", &a.model.vocabulary},
+                                                  {"--experts", &a.model.experts},
+                                                  {"--choices", &a.model.choices},
+                                                  {"--expert-width", &a.model.expertWidth},
                                                   {"--batch", &batch},
                                                   {"--ranks", &ranks},
                                                   {"--per-node", &perNode},
@@ -73,9 +76,10 @@ const char* const kRecompute[] = {"no", "selective", "full"};
 
 void row(const tuttiPlan_t& p) {
   const tuttiLayout_t& l = p.layout;
-  std::printf("%4d %4d %5d %4d %5.0f %6d %5d %-10s %9.2f %10.1f %9.1f %8.1f %8.1f %8.1f %8.1f  %s\n", l.tp, l.pp, l.dp,
-              l.zero, l.microBatch, l.microBatches, l.chunks, kRecompute[l.recompute], p.memory / 1e9, p.stepMs,
-              p.computeMs, p.tpMs, p.ppMs, p.bubbleMs, p.exposedMs, p.why);
+  std::printf(
+      "%4d %4d %4d %4d %5d %4d %5.0f %6d %5d %-10s %9.2f %10.1f %9.1f %8.1f %8.1f %8.1f %8.1f %8.1f %8.1f  %s\n", l.tp,
+      l.cp, l.ep, l.pp, l.dp, l.zero, l.microBatch, l.microBatches, l.chunks, kRecompute[l.recompute], p.memory / 1e9,
+      p.stepMs, p.computeMs, p.tpMs, p.cpMs, p.epMs, p.ppMs, p.bubbleMs, p.exposedMs, p.why);
 }
 
 void printShares(const Asked& a, const tuttiPlan_t& best) {
@@ -106,8 +110,9 @@ int searchLayouts(int argc, char** argv) {
       throw std::invalid_argument(count == 0 ? "no layout has a sequence for each replica"
                                              : tuttiParallelGetLastError());
     }
-    std::printf("%4s %4s %5s %4s %5s %6s %5s %-10s %9s %10s %9s %8s %8s %8s %8s\n", "tp", "pp", "dp", "zero", "micro",
-                "number", "chunk", "recompute", "GB", "ms/step", "compute", "tp", "pp", "bubble", "exposed");
+    std::printf("%4s %4s %4s %4s %5s %4s %5s %6s %5s %-10s %9s %10s %9s %8s %8s %8s %8s %8s %8s\n", "tp", "cp", "ep",
+                "pp", "dp", "zero", "micro", "number", "chunk", "recompute", "GB", "ms/step", "compute", "tp", "cp",
+                "ep", "pp", "bubble", "exposed");
     for (size_t i = 0; i < 10 && i < count; ++i) row(plans[i]);
     std::map<std::string, std::pair<size_t, const tuttiPlan_t*>> lost;  // by reason, the first of each
     for (size_t i = 10; i < count; ++i) {

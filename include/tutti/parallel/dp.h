@@ -60,7 +60,8 @@ typedef struct {
  *  Errors      tuttiInvalidUsage: ranks hold different parameters; the sentence names the rank and the parameter */
 TUTTI_API tuttiResult_t tuttiDdpCreate(tuttiDdp_t* ddp, tuttiComm_t comm, const tuttiParameter_t* parameters, size_t n,
                                        const tuttiDdpConfig_t* config);
-/** Collective.  NULL is allowed. */
+/** Collective.  NULL is allowed.  In the middle of a step, or after one that failed, it waits for nobody, and others'
+ *  calls on the handle fail at once. */
 TUTTI_API tuttiResult_t tuttiDdpDestroy(tuttiDdp_t ddp);
 
 /** Where the gradient of a parameter lies: a view into its bucket, of the value's shape.  Valid until the first

@@ -37,6 +37,9 @@ TUTTI_API tuttiResult_t tuttiEpDestroy(tuttiEp_t ep);
  *  received  how many rows come to this rank
  *  perExpert [experts here] how many rows of them are each expert's; NULL: not wanted */
 TUTTI_API tuttiResult_t tuttiEpRoute(tuttiEp_t ep, const tuttiTensor_t* ids, int64_t* received, int64_t* perExpert);
+/** Of the rows that come to this rank, how many come from where: rows [experts here, nRanks], for example to keep the
+ *  gradients of each rank's tokens apart. */
+TUTTI_API tuttiResult_t tuttiEpRowsFrom(tuttiEp_t ep, int64_t* rows);
 /** How many of this rank's (token, choice) pairs were dropped for want of capacity. */
 TUTTI_API tuttiResult_t tuttiEpDropped(tuttiEp_t ep, int64_t* dropped);
 

@@ -18,12 +18,15 @@ typedef enum {
 typedef struct {
   size_t size;
   double layers, hidden, heads, sequence;
-  double parameters; /* 0: 12 layers hidden^2 */
-  double vocabulary; /* 0: embedding and head are left out */
+  double parameters;  /* all of the layers'; 0: 12 layers hidden^2, with experts as many more as they have */
+  double vocabulary;  /* 0: embedding and head are left out */
+  double experts;     /* in the place of each MLP; 0: none */
+  double choices;     /* experts of each token */
+  double expertWidth; /* 0: 4 hidden / choices */
 } tuttiModelShape_t;
 
 #define TUTTI_MODEL_SHAPE_INITIALIZER \
-  { sizeof(tuttiModelShape_t), 0, 0, 0, 0, 0, 0 }
+  { sizeof(tuttiModelShape_t), 0, 0, 0, 0, 0, 0, 0, 1, 0 }
 
 /** Start from TUTTI_LAYOUT_INITIALIZER. */
 typedef struct {
@@ -36,10 +39,12 @@ typedef struct {
   double microBatch;                                /* sequences */
   int microBatches;                                 /* per step and data-parallel rank; 0: at least pp */
   double valueBytes, gradientBytes, optimizerBytes; /* per parameter; 2, 4, 12: bf16 with float32 masters and AdamW */
+  int cp; /* ranks over the tokens of a sequence, as a ring; they share the other axes' work like replicas */
+  int ep; /* ranks over experts, each with micro-batches of its own.  Ranks are tp x cp x ep x pp x dp */
 } tuttiLayout_t;
 
 #define TUTTI_LAYOUT_INITIALIZER \
-  { sizeof(tuttiLayout_t), 1, 1, 1, 1, 0, 0, tuttiRecomputeNone, 1, 0, 2, 4, 12 }
+  { sizeof(tuttiLayout_t), 1, 1, 1, 1, 0, 0, tuttiRecomputeNone, 1, 0, 2, 4, 12, 1, 1 }
 
 /** Start from TUTTI_LAYOUT_COST_INITIALIZER.  Bytes, of the fullest rank (the first pipeline stage). */
 typedef struct {
@@ -48,10 +53,11 @@ typedef struct {
   double activations;                  /* of 16-bit elements, without the embedding and the head */
   double tpBytes, ppBytes, dpBytes;    /* sent by a rank per step */
   double bubble;                       /* of ideal time: (p - 1) / (chunks m) */
+  double cpBytes, epBytes; /* as tpBytes: a ring's keys, values and their gradients; evenly chosen experts */
 } tuttiLayoutCost_t;
 
 #define TUTTI_LAYOUT_COST_INITIALIZER \
-  { sizeof(tuttiLayoutCost_t), 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(tuttiLayoutCost_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /** Activations after Korthikanti et al. ("Reducing Activation Recomputation", 2022), table 2 and section 4.2.3: per
  * layer sbh (10 + 24/t + 5as/(ht)) with tensor parallelism, all over t with sequence parallelism; min(m, p)
@@ -89,6 +95,7 @@ typedef struct {
   double memory;                      /* bytes of the fullest rank, with the embedding and what stage 3 gathers */
   double computeMs, tpMs, ppMs, dpMs; /* of which dpMs beside backward where it can */
   double bubbleMs, exposedMs;         /* exposed: what of dpMs is waited for */
+  double cpMs, epMs;                  /* cpMs: of a ring's messages what attention does not hide: gradients, at least */
   double unevenMs;                    /* what the slowest ranks add after shares and stages are divided by speed */
   double stepMs;
   size_t bucketBytes; /* for tuttiDdpConfig_t */
@@ -98,12 +105,12 @@ typedef struct {
   char why[96]; /* why it is not the best: what it lacks, or where its time goes */
 } tuttiPlan_t;
 
-/** All layouts tp x pp x dp of machine.ranks, with every stage of ZeRO, recomputation, size of micro-batch and number
- *  of chunks, the best first; those that do not fit come last.  Axes lie as tp, pp, dp, innermost first.
- *  batch     sequences per step
- *  plans     [capacity] are written; *count is how many layouts there are
- *  Model of time: products at flops; an all-reduce of B bytes over n ranks takes 2(n-1) latencies and 2(n-1)/n B at the
- *  slowest link's bandwidth; tensor and pipeline messages are waited for, data-parallel ones go beside backward. */
+/** All layouts tp x cp x ep x pp x dp of machine.ranks (cp leaves a rank at least 1024 tokens, ep an expert), with
+ * every stage of ZeRO, recomputation, size of micro-batch and number of chunks, the best first; those that do not fit
+ * come last.  Axes lie as tp, cp, ep, pp, dp, innermost first. batch     sequences per step plans     [capacity] are
+ * written; *count is how many layouts there are Model of time: products at flops; an all-reduce of B bytes over n ranks
+ * takes 2(n-1) latencies and 2(n-1)/n B at the slowest link's bandwidth; tensor and pipeline messages are waited for,
+ * data-parallel ones go beside backward. */
 TUTTI_API tuttiResult_t tuttiPlanSearch(const tuttiModelShape_t* model, const tuttiMachine_t* machine, int batch,
                                         tuttiPlan_t* plans, size_t capacity, size_t* count);
 

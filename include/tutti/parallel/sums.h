@@ -21,6 +21,10 @@ extern "C" {
 TUTTI_API tuttiResult_t tuttiTreeAllReduce(const void* leaves, void* out, size_t count, tuttiDataType_t dtype,
                                            const int64_t* leafCuts, tuttiComm_t comm);
 
+/** As tuttiTreeAllReduce, and adds what this rank moved to *traffic. */
+TUTTI_API tuttiResult_t tuttiTreeAllReduceCounted(const void* leaves, void* out, size_t count, tuttiDataType_t dtype,
+                                                  const int64_t* leafCuts, tuttiComm_t comm, tuttiTraffic_t* traffic);
+
 /** As tuttiTreeAllReduce, but this rank keeps elements [sliceCuts[rank], sliceCuts[rank + 1]) only.
  *  sliceCuts  [nRanks + 1], from 0 to count
  *  out        [sliceCuts[rank + 1] - sliceCuts[rank]] */

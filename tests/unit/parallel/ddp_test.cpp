@@ -1,7 +1,9 @@
 // Data parallelism: sums, buckets, bytes, and what it refuses.
 #include <catch2/catch.hpp>
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "tests/unit/parallel/support.hpp"
 #include "tutti/parallel/dp.h"
@@ -196,4 +198,39 @@ TEST_CASE("ranks that hold different parameters are told which, and wrong order 
           RANK_CHECK(tuttiDdpCreate(&ddp, r.comm, model.parameters.data(), 5, &bad) == tuttiInvalidArgument);
           return "";
         }) == "");
+}
+
+TEST_CASE("a rank that ends in the middle of a step, or whose communicator is revoked, leaves nobody waiting") {
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.timeoutMs = 0;  // for ever
+  for (const bool revoked : {false, true}) {
+    std::atomic<int> made{0};  // what ends in the middle of making a handle is another matter
+    const auto body = [&](int rank, tuttiComm_t comm) -> std::string {
+      std::vector<float> values(100, 1);
+      const tuttiParameter_t parameter = {"a", vector(values), 0};
+      tuttiDdp_t ddp = nullptr;
+      LAYER_TRY(tuttiDdpCreate(&ddp, comm, &parameter, 1, nullptr));
+      for (++made; made < 3;) std::this_thread::yield();
+      if (rank == 1 && revoked) {
+        RANK_TRY(tuttiCommRevoke(comm, 0));
+      } else {
+        LAYER_TRY(tuttiDdpBegin(ddp));
+      }
+      if (rank != 1) {
+        LAYER_TRY(tuttiDdpGradReady(ddp, 0));
+        RANK_CHECK(tuttiDdpFinish(ddp) != tuttiSuccess);
+      }
+      LAYER_TRY(tuttiDdpDestroy(ddp));
+      return "";
+    };
+    CAPTURE(revoked);
+    CHECK(onThreads(3, [&](int rank, const tuttiUniqueId& id) {
+            tuttiComm_t comm = nullptr;
+            tuttiConfig_t mine = config;
+            std::string why = failed(tuttiCommInitRankConfig(&comm, 3, id, rank, &mine), "join");
+            if (why.empty()) why = body(rank, comm);
+            tuttiCommAbort(comm);
+            return why;
+          }) == "");
+  }
 }

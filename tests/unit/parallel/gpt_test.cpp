@@ -39,9 +39,11 @@ Run runOf(bool invariant, int steps, Mistake mistake = Mistake::None) {
 }  // namespace
 
 TEST_CASE("the model's gradient is the slope of its loss, in double") {
-  for (const bool invariant : {false, true}) {
+  for (const bool experts : {false, true}) {
+    const bool invariant = !experts;
     const Shape shape = tiny();
-    Model<double> model(shape, Stage{0, shape.layers, true, true}, nullptr, false, runOf(invariant, 1));
+    Model<double> model(shape, Stage{0, shape.layers, true, true}, nullptr, false, runOf(invariant, 1), false, {},
+                        experts);
     StorageOptions options;
     options.invariant = false;  // the gradient stays where backward put it until the step
     const auto trainer = makeTrainer<double>(model.parameters(), options);
@@ -67,7 +69,7 @@ TEST_CASE("the model's gradient is the slope of its loss, in double") {
         value[e] = kept - 1e-5;
         const double below = loss();
         value[e] = kept;
-        CAPTURE(invariant, parameter.name, parameter.unit, e, gradient[e]);
+        CAPTURE(experts, parameter.name, parameter.unit, e, gradient[e]);
         CHECK(std::abs((above - below) / 2e-5 - gradient[e]) < 1e-6 * largest + 1e-9);
       }
       CHECK(largest > 0);
@@ -121,6 +123,39 @@ TEST_CASE("ranks over tokens have one rank's bits; a wrong mask shows") {
     for (size_t s = 0; s < 3; ++s) CHECK(std::abs(near.losses[s] - fast.losses[s]) < 1e-6 * fast.losses[s]);
   }
   CHECK(train(true, 1, 1, 2, 1, 0, Mistake::WrongMask).hash != one.hash);
+  // Of one step of a ring, one hop on one rank; where hops are as they should be losses are within 1e-6, as above.
+  const Outcome hop = train(false, 1, 1, 2, 1, 0, Mistake::WrongHop);
+  CHECK(std::abs(hop.losses[0] - fast.losses[0]) > 1e-5 * fast.losses[0]);
+}
+
+TEST_CASE("experts over ranks have one rank's bits, and their gradient is the slope of the loss") {
+  const auto train = [](bool invariant, int ep, int tp, int pp, int dp, const char* schedule) {
+    Shape shape = tiny();
+    shape.perMicroBatch = 1;
+    shape.microBatches = 4;
+    shape.experts = 5;  // over two ranks: 3 and 2
+    Layout l{"experts", tp, pp, dp, false, -1, schedule};
+    l.experts = true;
+    l.ep = ep;
+    const Outcome is = trainOnThreads(shape, l, runOf(invariant, 3), text());
+    CHECK(is.bytesAgree);
+    return is;
+  };
+  const Outcome one = train(true, 1, 1, 1, 1, "1f1b"), fast = train(false, 1, 1, 1, 1, "1f1b");
+  CHECK(one.losses.back() < one.losses.front());
+  struct Row {
+    int ep, tp, pp, dp;
+    const char* schedule;
+  };
+  for (const Row& row : {Row{2, 1, 1, 1, "1f1b"}, {4, 1, 1, 1, "1f1b"}, {2, 1, 2, 2, "zb-h1"}, {2, 2, 1, 1, "1f1b"}}) {
+    CAPTURE(row.ep, row.tp, row.pp, row.dp);
+    const Outcome is = train(true, row.ep, row.tp, row.pp, row.dp, row.schedule);
+    CHECK(is.hash == one.hash);
+    CHECK(is.losses == one.losses);
+  }
+  const Outcome near = train(false, 2, 1, 1, 2, "1f1b");
+  for (size_t s = 0; s < 3; ++s) CHECK(std::abs(near.losses[s] - fast.losses[s]) < 1e-5 * fast.losses[s]);
+  CHECK_THROWS_WITH(train(true, 3, 1, 1, 1, "1f1b"), Catch::Contains("as many micro-batches each"));
 }
 
 TEST_CASE("an embedding that is also the head is the same in every layout; a tie that is not summed shows") {

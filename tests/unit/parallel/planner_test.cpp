@@ -5,7 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/parallel/support.hpp"
+#include "tutti/parallel/ep.h"
 #include "tutti/parallel/planner.h"
+#include "tutti/parallel/sp.h"
+
+using namespace tutti::test;
 
 TEST_CASE("memory of four published models, to the last digit") {
   struct Row {
@@ -89,7 +94,8 @@ TEST_CASE(
   const tuttiPlan_t& best = large.plans[0];
   CHECK((best.fits && best.layout.tp > 1 && best.layout.tp <= 8 && best.layout.pp > 1));
   CHECK(best.stepMs == Approx(32e3).epsilon(0.35));  // Megatron-LM's README: 32 s per step at 138 TFLOP/s
-  CHECK(best.stepMs == Approx(best.computeMs + best.tpMs + best.ppMs + best.bubbleMs + best.exposedMs));
+  CHECK(best.stepMs ==
+        Approx(best.computeMs + best.tpMs + best.cpMs + best.epMs + best.ppMs + best.bubbleMs + best.exposedMs));
   bool sorted = true, explained = true;
   for (size_t i = 1; i < large.plans.size(); ++i) {
     const tuttiPlan_t &a = large.plans[i - 1], &b = large.plans[i];
@@ -98,6 +104,66 @@ TEST_CASE(
   }
   CHECK(sorted);
   CHECK(explained);
+}
+
+TEST_CASE("bytes of rings and experts are those that the layers say, and cut what their axes cut") {
+  constexpr int64_t kSequence = 12, kHeads = 2, kHeadDim = 4, kWidth = kHeads * kHeadDim;
+  tuttiModelShape_t model = TUTTI_MODEL_SHAPE_INITIALIZER;
+  model.layers = 1, model.hidden = kWidth, model.heads = kHeads, model.sequence = kSequence;
+  model.experts = 6, model.choices = 2, model.expertWidth = 16;
+  const auto costOf = [&](int cp, int ep) {
+    tuttiLayout_t layout = TUTTI_LAYOUT_INITIALIZER;
+    layout.cp = cp, layout.ep = ep, layout.microBatches = 1, layout.valueBytes = 4;
+    tuttiLayoutCost_t cost = TUTTI_LAYOUT_COST_INITIALIZER;
+    REQUIRE(tuttiLayoutCost(&model, &layout, &cost) == tuttiSuccess);
+    return cost;
+  };
+  const tuttiLayoutCost_t one = costOf(1, 1), ring = costOf(3, 1), experts = costOf(1, 3);
+  CHECK((one.cpBytes == 0 && one.epBytes == 0 && one.dpBytes == 0));
+  CHECK(ring.activations == Approx(one.activations / 3));
+  const double inExperts = 6 * 2 * kWidth * 16, rest = 4 * kWidth * kWidth;
+  CHECK(one.values == 4 * (inExperts + rest));
+  CHECK(experts.values == 4 * (inExperts / 3 + rest));
+  CHECK(experts.dpBytes == Approx(2.0 * 2 / 3 * 4 * rest));  // an expert has one owner
+  CHECK(ring.dpBytes == Approx(2.0 * 2 / 3 * 4 * (inExperts + rest)));
+  CHECK(onRanks(3, [&](const Rank& r) -> std::string {
+          tuttiSpConfig_t c = TUTTI_SP_CONFIG_INITIALIZER;
+          c.sequence = kSequence, c.heads = c.kvHeads = kHeads, c.headDim = kHeadDim;
+          tuttiSp_t sp = nullptr;
+          tuttiTraffic_t t = TUTTI_TRAFFIC_INITIALIZER, there = t, back = t;
+          LAYER_TRY(tuttiSpCreate(&sp, nullptr, r.comm, &c));
+          LAYER_TRY(tuttiSpTraffic(sp, tuttiFloat32, nullptr, &t));
+          RANK_CHECK(static_cast<double>(t.bytes[tuttiCallSend]) == ring.cpBytes);
+          LAYER_TRY(tuttiSpDestroy(sp));
+          tuttiEpConfig_t e = TUTTI_EP_CONFIG_INITIALIZER;
+          e.experts = 6, e.choices = 2;
+          tuttiEp_t ep = nullptr;
+          std::vector<int32_t> ids;
+          for (int i = 0; i < 2 * kSequence; ++i) ids.push_back(i % 6);
+          const tuttiTensor_t chosen = tuttiMatrixOf(ids.data(), tuttiInt32, kSequence, 2, 2);
+          int64_t received = 0;
+          LAYER_TRY(tuttiEpCreate(&ep, r.comm, &e));
+          LAYER_TRY(tuttiEpRoute(ep, &chosen, &received, nullptr));
+          LAYER_TRY(tuttiEpTraffic(ep, kWidth, tuttiFloat32, 0, nullptr, &there));
+          LAYER_TRY(tuttiEpTraffic(ep, kWidth, tuttiFloat32, 1, nullptr, &back));
+          const uint64_t sent = 2 * (there.bytes[tuttiCallAllToAllv] + back.bytes[tuttiCallAllToAllv]);
+          RANK_CHECK(std::abs(static_cast<double>(sent) - experts.epBytes) < 1e-6);
+          LAYER_TRY(tuttiEpDestroy(ep));
+          return "";
+        }) == "");
+}
+
+TEST_CASE("experts are spread over ranks where they do not fit") {
+  tuttiModelShape_t model = TUTTI_MODEL_SHAPE_INITIALIZER;
+  model.layers = 32, model.hidden = 4096, model.heads = 32, model.sequence = 4096;
+  model.experts = 8, model.choices = 2, model.expertWidth = 21504;  // as many as Mixtral 8x7B's three matrices have
+  tuttiMachine_t machine = TUTTI_MACHINE_INITIALIZER;
+  machine.ranks = 64, machine.flops = 400e12, machine.memory = 80e9;
+  machine.nodeBandwidth = 400e9, machine.bandwidth = 50e9;
+  size_t count = 0;
+  tuttiPlan_t best{};
+  REQUIRE(tuttiPlanSearch(&model, &machine, 256, &best, 1, &count) == tuttiSuccess);
+  CHECK((best.fits && best.layout.ep > 1 && best.epMs > 0));
 }
 
 TEST_CASE("slow ranks get less: uneven shares beat even ones, and machines that make no sense are refused") {

@@ -1,0 +1,24 @@
+// How many parameters a model's layers have.
+#pragma once
+
+#include "tutti/parallel/planner.h"
+
+namespace tutti::parallel {
+
+struct ModelParameters {
+  double dense, experts;
+  double whole() const { return dense + experts; }
+};
+
+inline double expertWidth(const tuttiModelShape_t& m) {
+  return m.expertWidth > 0 ? m.expertWidth : 4 * m.hidden / m.choices;
+}
+
+/// 4 h^2 of attention and 8 h^2 of an MLP, or 2 h f of each expert.
+inline ModelParameters parametersOf(const tuttiModelShape_t& m) {
+  const double experts = m.experts > 0 ? m.layers * m.experts * 2 * m.hidden * expertWidth(m) : 0;
+  if (m.parameters > 0) return {m.parameters - experts, experts};
+  return {(m.experts > 0 ? 4 : 12) * m.layers * m.hidden * m.hidden, experts};
+}
+
+}  // namespace tutti::parallel
