@@ -43,8 +43,8 @@ Status parseKeptText(std::string_view text, const std::string& head,
 
 // ---- In files.
 
-/// The whole file.  Errors: SystemError (missing, cannot be read), InvalidArgument (no file, or longer than `most`; both
-/// begin with `what` and the path).
+/// The whole file.  Errors: SystemError (missing, cannot be read), InvalidArgument (no file, or longer than `most`;
+/// both begin with `what` and the path).
 Result<std::string> readKeptFile(const std::string& path, const char* what, size_t most);
 
 /// Write beside `path`, then rename: readers see the old file or the new one, and of several writers one wins.  Folders

@@ -89,11 +89,12 @@ Result<Tuning> parseTuning(std::string_view text) {
   if (text.size() > kMostTuningBytes) return invalidArgument("longer than any tuning");
   Tuning tuning;
   tuning.machine.cores = 0;
-  TUTTI_TRY(parseKeptText(text, cat("tutti-tuning ", Tuning::kVersion), [&](std::string_view key, std::string_view rest) {
-    if (isOfMachine(key)) return parseMachineLine(key, rest, &tuning.machine);
-    if (key == "ranks") return parseRanks(rest, &tuning);
-    return key == "best" && parseBest(rest, &tuning);
-  }));
+  TUTTI_TRY(
+      parseKeptText(text, cat("tutti-tuning ", Tuning::kVersion), [&](std::string_view key, std::string_view rest) {
+        if (isOfMachine(key)) return parseMachineLine(key, rest, &tuning.machine);
+        if (key == "ranks") return parseRanks(rest, &tuning);
+        return key == "best" && parseBest(rest, &tuning);
+      }));
   TUTTI_TRY(saysWhose(tuning.machine));
   return tuning;
 }
