@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "perf/common/ways.hpp"
+#include "perf/ways/ways.hpp"
 #include "src/base/text.hpp"
 
 using namespace tutti;

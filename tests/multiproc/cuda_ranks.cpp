@@ -3,6 +3,7 @@
 // Exit status 0 if every element was right and the driver has nothing to complain about.
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 #include "tests/support/gpu.hpp"
 
@@ -26,6 +27,8 @@ std::string registered(const Rank& r, GpuRank& gpu) {
     if (std::string why = x.check(0, kCount, last); !why.empty()) return "registered broadcast: " + why;
     RANK_TRY(tuttiCommDeregister(r.comm, handle));
   }
+  const char* executor = std::getenv("TUTTI_CUDA_EXECUTOR");
+  if (executor != nullptr && executor == std::string("proxy")) return "";  // copies through the host in any case
   const bool maps = FakeCuda::get().calls == nullptr || FakeCuda::get().calls("cuMemImportFromShareableHandle") > 0;
   return maps ? "" : "registered memory of other processes was not mapped";
 }

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "perf/common/ways.hpp"
+#include "perf/ways/ways.hpp"
 #include "src/base/text.hpp"
 #include "src/comm/handle.hpp"
 #include "src/plan/kept_text.hpp"

@@ -15,6 +15,7 @@
 
 #include "tests/support/passes.hpp"
 #include "tests/support/sim_collective.hpp"
+#include "tests/support/thorough.hpp"
 #include "tests/unit/algorithms/shapes.hpp"
 
 using namespace tutti;
@@ -161,6 +162,7 @@ TEST_CASE("virtual times of steps agree with the closed formulas to the nanoseco
   printHead();
   for (const Row& row : kRows) {
     for (const int nRanks : {8, 64}) {
+      if (!test::kThorough && nRanks > 8) continue;
       for (const size_t bytes : {size_t{4096}, size_t{256} << 10}) {
         if (row.collective == Collective::Barrier && bytes > 4096) continue;
         // A step's messages travel together: there are slots for all of them.
@@ -175,6 +177,7 @@ TEST_CASE("virtual times of pipelines are near the closed formulas") {
   constexpr size_t kPieces = 16;
   for (const Row& row : kPipelines) {
     for (const int nRanks : {8, 64}) {
+      if (!test::kThorough && nRanks > 8) continue;
       for (const size_t bytes : {size_t{64} << 10, size_t{2} << 20}) {
         compare(row, {double(nRanks), double(bytes), double(kPieces)}, bytes / kPieces, 2, {});
       }

@@ -1,4 +1,4 @@
-#include "perf/common/ways.hpp"
+#include "perf/ways/ways.hpp"
 
 #include <algorithm>
 #include <chrono>
