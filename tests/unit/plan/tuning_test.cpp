@@ -11,11 +11,11 @@ namespace {
 
 using namespace tutti;
 
-const MachineIdentity kMachine = {"test cpu", 8, "test"};
+const MachineIdentity kTunedMachine = {"test cpu", 8, "test"};
 const TunedRanks kFour = {4, 1, LinkKind::ShmProcesses, std::nullopt, 2};
 
-Tuning figures() {
-  Tuning tuning{kMachine, {}};
+Tuning tunings() {
+  Tuning tuning{kTunedMachine, {}};
   tuning.put({kFour,
               {{Collective::AllReduce, 1024, "ring", Protocol::Slots, 10},
                {Collective::AllReduce, 16384, "tree", Protocol::Direct, 40},
@@ -32,8 +32,8 @@ PlanRequest request(Collective collective, size_t bytes) {
   return r;
 }
 
-Choice planned(const PlanRequest& r) {
-  const auto choice = plan(r, defaultCalibration(kMachine));
+Choice plannedWith(const PlanRequest& r) {
+  const auto choice = plan(r, defaultCalibration(kTunedMachine));
   REQUIRE(choice.status().message() == "");
   return *choice;
 }
@@ -41,16 +41,16 @@ Choice planned(const PlanRequest& r) {
 }  // namespace
 
 TEST_CASE("tuning reads back what it printed, and refuses everything else with the line") {
-  const std::string text = toText(figures());
+  const std::string text = toText(tunings());
   const auto again = parseTuning(text);
   REQUIRE(again.status().message() == "");
-  CHECK(*again == figures());
+  CHECK(*again == tunings());
   for (const char* wrong :
        {"best allreduce 8 ring slots 1", "ranks 4 1 shm-processes - 0", "ranks 4 1 wire - 1", "ranks 4 1 - -",
         "ranks 4 1 - - 1\nbest nothing 8 ring slots 1", "ranks 4 1 - - 1\nbest allreduce 8 ring slots nan",
         "ranks 4 1 - - 1\nbest allreduce -8 ring slots 1", "word"}) {
     CAPTURE(wrong);
-    const auto refused = parseTuning(cat("tutti-tuning 1\n", machineLines(kMachine), wrong, "\nend\n"));
+    const auto refused = parseTuning(cat("tutti-tuning 1\n", machineLines(kTunedMachine), wrong, "\nend\n"));
     CHECK(refused.status().message().find("is not understood") != std::string::npos);
   }
   CHECK(!parseTuning("tutti-tuning 1\nend\n").ok());
@@ -59,14 +59,14 @@ TEST_CASE("tuning reads back what it printed, and refuses everything else with t
 }
 
 TEST_CASE("a set replaces the one for the same ranks") {
-  Tuning tuning = figures();
+  Tuning tuning = tunings();
   tuning.put({kFour, {{Collective::AllReduce, 8, "tree", Protocol::Inline, 1}}});
   REQUIRE(tuning.sets.size() == 2);
   CHECK(tuning.sets.back().ways.size() == 1);
 }
 
 TEST_CASE("the nearest size decides, and times lie on a line between two") {
-  const Tuning tuning = figures();
+  const Tuning tuning = tunings();
   const auto at = [&](size_t bytes) { return tunedFor(tuning, request(Collective::AllReduce, bytes)).value(); };
   CHECK(at(1024).algorithm == "ring");
   CHECK(at(1024).us == 10);
@@ -89,37 +89,37 @@ TEST_CASE("the nearest size decides, and times lie on a line between two") {
 }
 
 TEST_CASE("the planner takes what was measured, unless it may not be taken") {
-  Tuning tuning = figures();
+  Tuning tuning = tunings();
   PlanRequest r = request(Collective::AllReduce, 16384);
-  const Choice byCosts = planned(r);
+  const Choice byCosts = plannedWith(r);
   r.tuning = &tuning;
-  const Choice tuned = planned(r);
+  const Choice tuned = plannedWith(r);
   CHECK(tuned.name() == "tree");
   CHECK(tuned.protocol == Protocol::Direct);
   CHECK(tuned.costUs == 40);
   CHECK(explain(r, tuned).find("measured to be the fastest") != std::string::npos);
 
   r.wholeTable = true;
-  const Choice whole = planned(r);
+  const Choice whole = plannedWith(r);
   CHECK(whole.name() == "tree");
   CHECK(whole.table.size() == byCosts.table.size());
 
   r.wholeTable = false;
   SECTION("the user asks for another algorithm") {
     REQUIRE(parseAlgorithms("allreduce:ring", &r.overrides).ok());
-    CHECK(planned(r).name() == "ring");
+    CHECK(plannedWith(r).name() == "ring");
   }
   SECTION("the user asks for another protocol") {
     r.overrides.protocol = Protocol::Slots;
-    CHECK(planned(r).protocol == Protocol::Slots);
+    CHECK(plannedWith(r).protocol == Protocol::Slots);
   }
   SECTION("not every buffer can be read") {
     r.directPossible = false;
-    CHECK(planned(r).protocol != Protocol::Direct);
+    CHECK(plannedWith(r).protocol != Protocol::Direct);
   }
   SECTION("an algorithm that this library does not have") {
     tuning.sets[0].ways[1].algorithm = "astrology";
-    CHECK(planned(r).name() == byCosts.name());
+    CHECK(plannedWith(r).name() == byCosts.name());
   }
 }
 
@@ -127,13 +127,13 @@ TEST_CASE("tuning is kept beside the calibration; what is no good is done withou
   const test::TempFolder folder;
   const test::Variable quiet("TUTTI_LOG", "error");
   const test::Variable where("TUTTI_CALIBRATION", cat(folder.path(), "/figures"));
-  CHECK(tuningPath(kMachine) == cat(folder.path(), "/figures.tuned"));
-  CHECK(keptTuning(kMachine).sets.empty());
-  REQUIRE(writeKeptFile(tuningPath(kMachine), toText(figures())).ok());
-  CHECK(keptTuning(kMachine) == figures());
+  CHECK(tuningPath(kTunedMachine) == cat(folder.path(), "/figures.tuned"));
+  CHECK(keptTuning(kTunedMachine).sets.empty());
+  REQUIRE(writeKeptFile(tuningPath(kTunedMachine), toText(tunings())).ok());
+  CHECK(keptTuning(kTunedMachine) == tunings());
   CHECK(keptTuning({"another cpu", 8, "test"}).sets.empty());
-  REQUIRE(writeKeptFile(tuningPath(kMachine), "nonsense").ok());
-  CHECK(keptTuning(kMachine).sets.empty());
+  REQUIRE(writeKeptFile(tuningPath(kTunedMachine), "nonsense").ok());
+  CHECK(keptTuning(kTunedMachine).sets.empty());
   const test::Variable off("TUTTI_CALIBRATION", "off");
-  CHECK(tuningPath(kMachine).empty());
+  CHECK(tuningPath(kTunedMachine).empty());
 }
