@@ -1,8 +1,10 @@
 /* Preloaded into a program for one rank per device: makes it see ONE_DEVICE_COUNT CUDA devices, each of which is one of
  * those that there are (device d is d modulo their number).  nccl-tests, llm.c and others choose the device by the
  * rank's number and stop where there are too few.  It works on programs that link CUDA's run time as a shared library,
- * which is what nccl-tests does by default; needs no header of CUDA's. cc -shared -fPIC one_device.c -o one_device.so
- * -ldl ONE_DEVICE_COUNT=4 LD_PRELOAD=./one_device.so program */
+ * which is what nccl-tests does by default; needs no header of CUDA's.
+ *
+ *   - cc -shared -fPIC one_device.c -o one_device.so -ldl
+ *   - ONE_DEVICE_COUNT=4 LD_PRELOAD=./one_device.so program */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

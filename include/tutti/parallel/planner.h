@@ -107,10 +107,13 @@ typedef struct {
 
 /** All layouts tp x cp x ep x pp x dp of machine.ranks (cp leaves a rank at least 1024 tokens, ep an expert), with
  * every stage of ZeRO, recomputation, size of micro-batch and number of chunks, the best first; those that do not fit
- * come last.  Axes lie as tp, cp, ep, pp, dp, innermost first. batch     sequences per step plans     [capacity] are
- * written; *count is how many layouts there are Model of time: products at flops; an all-reduce of B bytes over n ranks
- * takes 2(n-1) latencies and 2(n-1)/n B at the slowest link's bandwidth; tensor and pipeline messages are waited for,
- * data-parallel ones go beside backward. */
+ * come last.  Axes lie as tp, cp, ep, pp, dp, innermost first.
+ *
+ *  - batch  sequences per step
+ *  - plans  [capacity] are written; *count is how many layouts there are
+ *
+ *  Model of time: products at flops; an all-reduce of B bytes over n ranks takes 2(n-1) latencies and 2(n-1)/n B at the
+ *  slowest link's bandwidth; tensor and pipeline messages are waited for, data-parallel ones go beside backward. */
 TUTTI_API tuttiResult_t tuttiPlanSearch(const tuttiModelShape_t* model, const tuttiMachine_t* machine, int batch,
                                         tuttiPlan_t* plans, size_t capacity, size_t* count);
 
