@@ -116,7 +116,7 @@ TEST_CASE("the planner picks what a person would") {
       {Collective::AllReduce, 4, 8, 64 * kMiB, "hierarchical ring", Protocol::Slots},
       {Collective::AllGather, 4, 8, 64 * kKiB, "hierarchical ring", Protocol::Slots},
       {Collective::ReduceScatter, 8, 1, 64, "direct recursivehalving hierarchical", Protocol::Slots},
-      // Of few ranks calls in a row count, in which the root of a double tree has half the work; of many one alone.
+      // A double tree halves the root's work; in a row of calls others are then as busy as the root of a binomial one.
       {Collective::Broadcast, 16, 1, 8, "doubletree binomial circulant", Protocol::Slots},
       {Collective::Broadcast, 32, 1, 8, "binomial circulant", Protocol::Slots},
       {Collective::Broadcast, 1, 8, 64 * kMiB, "direct", Protocol::Slots},  // copied in once, and out by each
