@@ -6,18 +6,6 @@
 #include "examples/gpt/model.hpp"
 
 namespace gpt {
-namespace {
-
-void addTraffic(tuttiTraffic_t& into, const tuttiTraffic_t& more) {
-  for (int c = 0; c < tuttiNumCalls; ++c) {
-    into.calls[c] += more.calls[c];
-    into.bytes[c] += more.bytes[c];
-  }
-  into.wireBytes += more.wireBytes;
-}
-
-}  // namespace
-
 /// Which tokens this rank has.
 template <class T>
 void Model<T>::cutTokens(const TokenGroups& others, const Run& run) {

@@ -126,11 +126,7 @@ class ExpertStorage final : public Trainer {
   Trainer& of(size_t p) { return places_[p].expert ? *experts_ : *dense_; }
   size_t at(int source, size_t index) const { return static_cast<size_t>(source) * sizes_.size() + index; }
   static tuttiTraffic_t both(tuttiTraffic_t a, const tuttiTraffic_t& b) {
-    for (int c = 0; c < tuttiNumCalls; ++c) {
-      a.calls[c] += b.calls[c];
-      a.bytes[c] += b.bytes[c];
-    }
-    a.wireBytes += b.wireBytes;
+    addTraffic(a, b);
     return a;
   }
 

@@ -93,11 +93,7 @@ void Experts<T>::route(Routed<T>& r, int64_t tokens) {
   for (const int back : {0, 1, 0, 1}) {
     tuttiTraffic_t one = TUTTI_TRAFFIC_INITIALIZER;
     call(tuttiEpTraffic(r.ep.get(), shape_.width, kExpertType<T>, back, nullptr, &one));
-    for (int c = 0; c < tuttiNumCalls; ++c) {
-      expected_.calls[c] += one.calls[c];
-      expected_.bytes[c] += one.bytes[c];
-    }
-    expected_.wireBytes += one.wireBytes;
+    addTraffic(expected_, one);
   }
 }
 

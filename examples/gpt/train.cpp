@@ -188,9 +188,9 @@ class Rank {
   Moved counted() const {
     Moved m;
     for (const Part& p : parts_) {
-      addTraffic(m.dp, p.trainer->traffic(), 1);
-      addTraffic(m.tp, p.model->traffic(), 1);
-      if (p.sums != nullptr) addTraffic(m.sums, p.sums->traffic(), 1);
+      addTraffic(m.dp, p.trainer->traffic());
+      addTraffic(m.tp, p.model->traffic());
+      if (p.sums != nullptr) addTraffic(m.sums, p.sums->traffic());
       tuttiTraffic_t routed = TUTTI_TRAFFIC_INITIALIZER;
       p.model->expertTraffic(&m.ep, &routed);
     }
@@ -201,7 +201,7 @@ class Rank {
   Moved expected() const {
     Moved m;
     for (const Part& p : parts_) {
-      addTraffic(m.dp, p.trainer->expected(), 1);
+      addTraffic(m.dp, p.trainer->expected());
       addTraffic(m.tp, p.model->expected(), static_cast<uint64_t>(count_));
       if (p.sums != nullptr) addTraffic(m.sums, p.sums->expected(), static_cast<uint64_t>(count_));
       tuttiTraffic_t counted = TUTTI_TRAFFIC_INITIALIZER;
@@ -238,13 +238,6 @@ class Rank {
       complaint_ = error.what();
       return tuttiSystemError;
     }
-  }
-  static void addTraffic(tuttiTraffic_t& into, const tuttiTraffic_t& more, uint64_t times) {
-    for (int c = 0; c < tuttiNumCalls; ++c) {
-      into.calls[c] += times * more.calls[c];
-      into.bytes[c] += times * more.bytes[c];
-    }
-    into.wireBytes += static_cast<double>(times) * more.wireBytes;
   }
   Part& partOf(int stage) {
     for (Part& p : parts_) {

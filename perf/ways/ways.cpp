@@ -1,4 +1,5 @@
 #include "perf/ways/ways.hpp"
+#include "src/base/collective_kinds.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -61,9 +62,7 @@ tuttiCall_t Cell::call() const {
 }
 
 Cell cellOf(Collective collective, size_t bytes, int nRanks, float* in, float* out) {
-  const bool oneVector =
-      collective == Collective::AllReduce || collective == Collective::Broadcast || collective == Collective::Reduce;
-  const size_t blocks = oneVector ? 1 : static_cast<size_t>(nRanks);
+  const size_t blocks = isOneVector(collective) ? 1 : static_cast<size_t>(nRanks);
   return {collective, std::max<size_t>(1, bytes / sizeof(float) / blocks), in, out};
 }
 

@@ -55,10 +55,9 @@ struct CallEstimate {
   int nChannels = 1;
 };
 
-/// This machine's link costs as text (from the user's cache, or measured now).
-Result<std::string> calibrationText();
-/// What was measured to be fastest on this machine among so many ranks, as text.
-std::string tuningText(int nRanks);
+/// This machine's link costs (from the user's cache, or measured now), and what was measured to be fastest on it among
+/// so many ranks.
+Status addMeasurements(int nRanks, RankCard* card);
 
 class Comm : public TaskOwner {
  public:

@@ -74,10 +74,7 @@ Result<std::unique_ptr<Comm>> Comm::join(std::shared_ptr<Session> session, JoinR
     comm->cuda_->describe(&card);
   }
   TUTTI_ASSIGN(card.settings, commonSettings(settings));
-  if (request.rank == 0) {
-    TUTTI_ASSIGN(card.calibration, calibrationText());
-    card.tuning = tuningText(request.nRanks);
-  }
+  if (request.rank == 0) TUTTI_TRY(addMeasurements(request.nRanks, &card));
   request.info = encodeCard(card);
   const Deadline deadline = Deadline::inMs(settings.timeoutMs);
   TUTTI_ASSIGN(comm->control_, session->join(std::move(request), deadline, abort,

@@ -43,18 +43,17 @@ double worstRanksPerCore(const std::vector<RankCard>& cards) {
 
 }  // namespace
 
-Result<std::string> calibrationText() {
-  const auto measure = [](const MachineIdentity& machine) -> Result<Calibration> {
-    return measureCalibration(machine, machineProbes());
+Status addMeasurements(int nRanks, RankCard* card) {
+  const MachineIdentity machine = thisMachine();
+  const auto measure = [](const MachineIdentity& of) -> Result<Calibration> {
+    return measureCalibration(of, machineProbes());
   };
-  TUTTI_ASSIGN(const Calibration calibration, loadOrMeasure(thisMachine(), measure));
-  return toText(calibration);
-}
-
-std::string tuningText(int nRanks) {
-  Tuning tuning = keptTuning(thisMachine());
+  TUTTI_ASSIGN(const Calibration calibration, loadOrMeasure(machine, measure));
+  card->calibration = toText(calibration);
+  Tuning tuning = keptTuning(machine);
   std::erase_if(tuning.sets, [&](const Tuning::Set& set) { return set.ranks.nRanks != nRanks; });
-  return toText(tuning);
+  card->tuning = toText(tuning);
+  return {};
 }
 
 // All ranks use rank 0's figures: so they choose alike.

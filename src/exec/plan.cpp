@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "src/base/assert.hpp"
+#include "src/base/collective_kinds.hpp"
 
 namespace tutti {
 namespace {
@@ -164,8 +165,7 @@ Block partOf(size_t count, size_t elementBytes, int nParts, int part) {
 }
 
 Layout evenLayout(const Schedule& schedule, size_t count, size_t elementBytes) {
-  const bool oneVector = schedule.collective == Collective::AllReduce || schedule.collective == Collective::Broadcast ||
-                         schedule.collective == Collective::Reduce;
+  const bool oneVector = isOneVector(schedule.collective);
   const auto blocks = [&](int nBlocks) {
     std::vector<Block> result(static_cast<size_t>(nBlocks));
     for (int i = 0; i < nBlocks; ++i) {

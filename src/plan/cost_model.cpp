@@ -62,11 +62,7 @@ int channelsFor(const PlanRequest& r, const Calibration& c) {
   return std::max(1, static_cast<int>(most));
 }
 
-double callBytes(const Shape& s) {
-  const bool oneVector = s.collective == Collective::AllReduce || s.collective == Collective::Broadcast ||
-                         s.collective == Collective::Reduce;
-  return static_cast<double>(s.bytes) * (oneVector ? 1 : s.nRanks);
-}
+double callBytes(const Shape& s) { return static_cast<double>(s.bytes) * (isOneVector(s.collective) ? 1 : s.nRanks); }
 
 double ranksOfNode(const Shape& s) {
   if (s.nodeOf.empty()) return s.nRanks;
@@ -91,14 +87,6 @@ double footprint(const PlanRequest& r) {
 bool goesBothWays(Collective c) {
   return c == Collective::AllReduce || c == Collective::AllGather || c == Collective::ReduceScatter ||
          c == Collective::AllToAll;
-}
-
-bool isRooted(Collective c) {
-  return c == Collective::Broadcast || c == Collective::Reduce || c == Collective::Gather || c == Collective::Scatter;
-}
-
-bool reduces(Collective c) {
-  return c == Collective::AllReduce || c == Collective::ReduceScatter || c == Collective::Reduce;
 }
 
 namespace {

@@ -272,27 +272,36 @@ std::optional<TunedWay> usableTuning(const PlanRequest& r, const Choice& choice)
   return a != nullptr && exclusion(r, *a).empty() ? way : std::nullopt;
 }
 
+/// Every usable protocol with every algorithm; the way that is in the table already stays as it is.
+void considerAlgorithms(const PlanRequest& r, Comparison* comparison, Choice* best) {
+  const std::vector<Candidate> there = best->table;
+  const auto isThere = [&](const Algorithm* a, Protocol protocol) {
+    return std::any_of(there.begin(), there.end(),
+                       [&](const Candidate& row) { return row.algorithm == a && row.protocol == protocol; });
+  };
+  for (const Algorithm* a : algorithms()) {
+    if (a->collective != r.shape.collective) continue;
+    if (std::string why = exclusion(r, *a); !why.empty()) {
+      best->table.push_back({.algorithm = a, .nChannels = best->nChannels, .excluded = std::move(why)});
+      continue;
+    }
+    for (const Protocol protocol : kAllProtocols) {
+      const bool usable = best->protocolExcluded[static_cast<size_t>(protocol)].empty();
+      if (usable && !isThere(a, protocol)) comparison->add(*a, protocol);
+    }
+  }
+}
+
 Result<Choice> planAnew(const PlanRequest& r, const Calibration& c, Walks* walks) {
   Choice best;
-  const int nChannels = best.nChannels = channelsFor(r, c);
+  best.nChannels = channelsFor(r, c);
   for (const Protocol protocol : kAllProtocols) {
     best.protocolExcluded[static_cast<size_t>(protocol)] = exclusion(r, c, protocol);
   }
   Comparison comparison(r, c, walks, &best);
   const std::optional<TunedWay> tuned = usableTuning(r, best);
-  for (const Algorithm* a : algorithms()) {
-    if (a->collective != r.shape.collective) continue;
-    if (tuned && a->name == tuned->algorithm) comparison.addTuned(*a, *tuned);
-    if (tuned && !r.wholeTable) continue;
-    if (std::string why = exclusion(r, *a); !why.empty()) {
-      best.table.push_back({.algorithm = a, .nChannels = nChannels, .excluded = std::move(why)});
-      continue;
-    }
-    for (const Protocol protocol : kAllProtocols) {
-      const bool there = tuned && a->name == tuned->algorithm && protocol == tuned->protocol;
-      if (!there && best.protocolExcluded[static_cast<size_t>(protocol)].empty()) comparison.add(*a, protocol);
-    }
-  }
+  if (tuned) comparison.addTuned(*findAlgorithm(r.shape.collective, tuned->algorithm), *tuned);
+  if (!tuned || r.wholeTable) considerAlgorithms(r, &comparison, &best);
   considerReady(r, c, &best);
   TUTTI_TRY(comparison.settle());
   takeCheapest(&best);

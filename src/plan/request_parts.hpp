@@ -1,6 +1,7 @@
 // What is known of a request and its links, for the files of the planner.
 #pragma once
 
+#include "src/base/collective_kinds.hpp"
 #include "src/plan/planner.hpp"
 
 namespace tutti {
@@ -26,9 +27,6 @@ double ranksOfNode(const Shape& s);
 double footprint(const PlanRequest& r);
 /// Whether every rank sends while it receives.
 bool goesBothWays(Collective c);
-bool reduces(Collective c);
-/// From one rank or to one.
-bool isRooted(Collective c);
 
 /// Why the protocol cannot serve this request on this kind of link; empty: it can.
 std::string whyNot(const PlanRequest& r, const Calibration& c, LinkKind kind, Protocol protocol, bool insideNode);

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "src/base/assert.hpp"
+#include "src/base/collective_kinds.hpp"
 #include "src/schedule/liveness.hpp"
 #include "src/schedule/part_store.hpp"
 #include "src/schedule/passes.hpp"
@@ -253,10 +254,6 @@ class LaneRewriter {
   size_t sent_ = 0;
   TreeParts value_;
 };
-
-bool reduces(Collective c) {
-  return c == Collective::AllReduce || c == Collective::Reduce || c == Collective::ReduceScatter;
-}
 
 void rewriteLane(const std::vector<Schedule>& schedules, size_t lane, std::vector<Schedule>* result) {
   PartFifos fifos(static_cast<int>(schedules.size()));

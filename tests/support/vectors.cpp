@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/base/collective_kinds.hpp"
 #include "src/base/text.hpp"
 
 namespace tutti::test {
@@ -10,18 +11,10 @@ namespace {
 constexpr size_t kGuard = 16;  // elements on each side
 constexpr uint32_t kPoison = 0xa5a5a5a5;
 
-bool oneVector(Collective c) {
-  return c == Collective::AllReduce || c == Collective::Broadcast || c == Collective::Reduce;
-}
-
-bool reducesValues(Collective c) {
-  return c == Collective::AllReduce || c == Collective::Reduce || c == Collective::ReduceScatter;
-}
-
 /// Elements of a buffer of this many chunks.
 size_t elements(const Schedule& s, int chunks, size_t count) {
   if (chunks == 0) return 0;
-  return oneVector(s.collective) ? count : static_cast<size_t>(chunks) * count;
+  return isOneVector(s.collective) ? count : static_cast<size_t>(chunks) * count;
 }
 
 bool guardsHold(const std::vector<uint32_t>& memory, size_t used) {
@@ -43,7 +36,7 @@ uint32_t contribution(int rank, size_t i) {  // splitmix64, the upper half
 Vectors::Vectors(const std::vector<Schedule>& schedules, size_t count)
     : schedules_(schedules), count_(count), memory_(schedules.size()) {
   const Schedule& first = schedules.front();
-  if (reducesValues(first.collective)) {
+  if (reduces(first.collective)) {
     sums_.assign(elements(first, first.inputChunks(), count), 0);
     for (const Schedule& s : schedules) {
       for (size_t i = 0; i < sums_.size(); ++i) sums_[i] += contribution(s.rank, i);

@@ -5,13 +5,10 @@
 #include <vector>
 
 #include "algorithms/algorithm.hpp"
+#include "src/base/collective_kinds.hpp"
 #include "src/base/text.hpp"
 
 namespace tutti {
-
-inline bool isRooted(Collective c) {
-  return c == Collective::Broadcast || c == Collective::Reduce || c == Collective::Gather || c == Collective::Scatter;
-}
 
 inline std::vector<Schedule> buildAll(const Algorithm& algorithm, Shape shape) {
   std::vector<Schedule> schedules;
