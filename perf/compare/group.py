@@ -4,6 +4,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -23,7 +24,7 @@ class Group:
         self.name, self.ranks, self.timeout, self.cpus = name, ranks, timeout, cpus
         self.nice = nice
         self.library = ""
-        self.connections, self.pending, self.processes = [], {}, []
+        self.connections, self.pending, self.process = [], {}, None
         self.folder = tempfile.TemporaryDirectory(prefix="tutti-compare-")
         self.errors = open(os.path.join(self.folder.name, "output"), "w+b")
         path = os.path.join(self.folder.name, "control")
@@ -42,16 +43,15 @@ class Group:
     # ---- the life of the ranks
 
     def _start(self, program, environment, launch):
-        def spawn(command, extra):
-            if self.nice is not None:
-                command = ["nice", "-n", str(self.nice), *command]
-            return subprocess.Popen(command, env=dict(environment, **extra), stdin=subprocess.DEVNULL,
-                                    stdout=self.errors, stderr=self.errors, start_new_session=True)
-        if launch is not None:
-            self.processes.append(spawn(launch, {}))
-            return
-        for rank in range(self.ranks):
-            self.processes.append(spawn([program], {"COMPARE_RANK": str(rank)}))
+        command = launch
+        if launch is None:
+            command = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "ranks.py"),
+                       str(self.ranks), program]
+        if self.nice is not None:
+            command = ["nice", "-n", str(self.nice), *command]
+        # A session for each setting, of which all its ranks are part: see ranks.py.
+        self.process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL,
+                                        stdout=self.errors, stderr=self.errors, start_new_session=True)
 
     def _accept(self):
         deadline = time.monotonic() + self.timeout
@@ -60,7 +60,7 @@ class Group:
             try:
                 connection, _ = self.listener.accept()
             except socket.timeout:
-                if any(p.poll() not in (None, 0) for p in self.processes):
+                if self.process.poll() not in (None, 0):
                     raise GroupError(f"{self.name} did not start: {self.output()}")
                 if time.monotonic() > deadline:
                     raise GroupError(f"{self.name}: {len(self.connections)} of {self.ranks} ranks started in "
@@ -105,11 +105,11 @@ class Group:
         for connection in self.connections:
             connection.close()  # every rank leaves when its connection closes
         self.listener.close()
-        for process in self.processes:
-            self._end(process)
+        if self.process is not None:
+            self._end(self.process)
         self.errors.close()
         self.folder.cleanup()
-        self.connections, self.processes = [], []
+        self.connections, self.process = [], None
 
     GRACE = 5.0  # seconds to leave before a signal comes
 
@@ -125,8 +125,7 @@ class Group:
     def quit(self):
         try:
             self._tell("quit")
-            for process in self.processes:
-                process.wait(10)
+            self.process.wait(10)
         except (OSError, subprocess.TimeoutExpired):
             pass
         self.stop()

@@ -21,9 +21,10 @@ def say(text):
 class Runner:
     """The groups of one transport and rank count.  A group that fails is started anew, at most `lives` times."""
 
-    def __init__(self, settings, programs, launchers, ranks, cpus, timeout, lives=3, nice=None):
+    def __init__(self, settings, programs, launchers, ranks, cpus, timeout, lives=3, nice=None, beside=False):
         self.settings, self.programs, self.launchers = settings, programs, launchers
         self.ranks, self.cpus, self.timeout, self.nice = ranks, cpus, timeout, nice
+        self.beside = beside  # other programs are part of what is measured
         self.oversubscribed = ranks > len(os.sched_getaffinity(0))
         self.groups, self.lives, self.reasons = {}, {self.key(s): lives for s in settings}, {}
 
@@ -74,7 +75,7 @@ class Runner:
         self.groups.clear()
 
 
-def turn(group, op, dtype, size, memory, budget_us, best_us):
+def turn(group, op, dtype, size, memory, budget_us, best_us, beside=False):
     """One setting's turn at one cell: checked call, warm-up, calibration, blocks.  Blocks, or None: unsupported.
     best_us: the best setting's time so far, to cut hopeless turns short.
     Where other programs disturb most blocks, shorter ones follow, of which more fit between two disturbances."""
@@ -91,7 +92,7 @@ def turn(group, op, dtype, size, memory, budget_us, best_us):
     for length_us in (BLOCK_US, BLOCK_US / 4, BLOCK_US / 4):
         calls = calls_for(length_us, us)
         blocks += group.time(calls, blocks_for(budget_us, us * calls))
-        if sum(b.clean for b in blocks) >= ENOUGH_CLEAN:
+        if beside or sum(b.clean for b in blocks) >= ENOUGH_CLEAN:
             break
         us = min(us, *(b.us for b in blocks))
     return blocks
@@ -136,7 +137,7 @@ def one_turn(runner, cell, setting, budget_us, skip):
     try:
         group = runner.group(setting)
         best = min((cell.median(s) for s in cell.blocks), default=None)
-        blocks = turn(group, cell.op, cell.dtype, cell.size, setting.memory, budget_us, best)
+        blocks = turn(group, cell.op, cell.dtype, cell.size, setting.memory, budget_us, best, runner.beside)
         if cell.size * runner.ranks * 2 > KEEP_BYTES:
             group.drop()
     except GroupError as error:
@@ -147,7 +148,7 @@ def one_turn(runner, cell, setting, budget_us, skip):
     if blocks is None:
         skip.add(setting.name)
         return
-    cell.add(setting.name, setting.family, [(b.us, b.disturbance) for b in blocks])
+    cell.add(setting.name, setting.family, [(b.us, 0.0 if runner.beside else b.disturbance) for b in blocks])
     best = min(cell.median(s) for s in cell.blocks)
     if setting.family != "tutti" and cell.steady(setting.name) and cell.median(setting.name) > HOPELESS * best:
         skip.add(setting.name)
