@@ -54,6 +54,8 @@ constexpr Variable kVariables[] = {
      "for tutti-info --rings: write the rings and trees of this host here, as NCCL's graph XML"},
     {"TUTTI_TRACE", Text, "", "", "write per-rank traces with this prefix"},
     {"TUTTI_SPIN_US", Integer, "-1", "us", "how long a wait spins before it yields or sleeps; -1: by load"},
+    {"TUTTI_SLICE_US", Integer, "100", "us",
+     "slice of processor time that a thread asks for where ranks share cores with other programs; 0: never"},
     {"TUTTI_PORT", Integer, "0", "", "port of the meeting place for tuttiCommInitEnv; 0: by launcher"},
     {"TUTTI_SECRET", Text, "", "", "secret of the meeting place for launchers that hand none out"},
     {"TUTTI_UNIQUE_ID", Text, "", "", "set by tutti-run: the meeting place, in hexadecimal"},
@@ -113,6 +115,7 @@ Status checkRange(const Variable& v, int64_t value) {
       {"TUTTI_NSOCKETS", 1, 16},
       {"TUTTI_PORT", 0, 65535},
       {"TUTTI_SPIN_US", -1, 1'000'000'000},
+      {"TUTTI_SLICE_US", 0, 100'000},
   };
   for (const Range& range : kRanges) {
     if (std::strcmp(range.name, v.name) == 0 && (value < range.least || value > range.most)) {

@@ -119,6 +119,8 @@ Status Comm::setUp() {
   TUTTI_ASSIGN(const int64_t spinUs, configInteger("TUTTI_SPIN_US"));
   waitPolicy_.spin = !oversubscribed(links_->cards(), links_->cards()[static_cast<size_t>(rank())].info.hostId);
   waitPolicy_.spinUs = static_cast<int>(spinUs);
+  TUTTI_ASSIGN(const int64_t sliceUs, configInteger("TUTTI_SLICE_US"));
+  waitPolicy_.sliceUs = static_cast<int>(sliceUs);
   waitPolicy_.firstLookMs = firstLookMs(nRanks());
   strayWatch_ = std::make_unique<StrayWatch>(*control_, log_, *links_);
   ownBatch_ = std::make_unique<Batch>(*this);
@@ -132,7 +134,8 @@ Status Comm::openTransports(std::vector<RankCard>* cards) {
   std::vector<std::unique_ptr<Transport>> transports;
   transports.push_back(createSelfTransport(rank(), sliceBytes_));
   if (transportAllowed(settings_.transports, "shm")) {
-    TUTTI_ASSIGN(const ShmConfig config, ShmConfig::fromEnvironment(self, nRanks()));
+    TUTTI_ASSIGN(ShmConfig config, ShmConfig::fromEnvironment(self, nRanks()));
+    config.sharedCores = oversubscribed(*cards, self.hostId);
     TUTTI_ASSIGN(auto shm, createShmTransport(config, *control_));
     transports.push_back(std::move(shm));
   }

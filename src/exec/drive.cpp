@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/base/clock.hpp"
+#include "src/exec/time_slice.hpp"
 
 namespace tutti {
 namespace {
@@ -65,8 +66,7 @@ class Idle {
       pauseCpu();
       if (rounds_ % kPausesPerLook != 0) return false;
     } else if (mayYield() || !sleep()) {
-      ++yields_;
-      sched_yield();
+      yield();
       if (rounds_ % kYieldsPerClock != 0) return false;
     }
     const int64_t now = nowNs();
@@ -89,6 +89,7 @@ class Idle {
  private:
   bool mayYield() const { return yields_ < mostYields_ || elapsedNs_ < kAwakeNs; }
   bool sleep();
+  void yield();
 
   std::span<DrivenTask> tasks_;
   int64_t spinNs_ = kAwakeNs;
@@ -100,6 +101,19 @@ class Idle {
   int yields_ = 0;
   Sleeper* prepared_ = nullptr;  // peers have been told to ring
 };
+
+void Idle::yield() {
+  static thread_local YieldWatch watch;
+  ++yields_;
+  if (!watch.due()) {
+    sched_yield();
+    return;
+  }
+  const int64_t before = nowNs();
+  sched_yield();
+  const WaitPolicy& policy = tasks_.front().policy;
+  watch.note(nowNs() - before, policy.spin ? 0 : uint64_t(policy.sliceUs) * 1000);
+}
 
 // The first sleeper that there is sleeps; the others are covered by the bound on the sleep.
 bool Idle::sleep() {

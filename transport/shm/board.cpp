@@ -11,12 +11,12 @@
 namespace tutti::shm {
 
 Publisher::Publisher(int rank, std::shared_ptr<Segment> mine, std::vector<std::shared_ptr<Segment>> readers)
-    : board_(mine->board()), mine_(std::move(mine)), readers_(std::move(readers)) {
+    : lines_(mine->layout().lines), board_(mine->board()), mine_(std::move(mine)), readers_(std::move(readers)) {
   board_.read(rank).store(UINT64_MAX, std::memory_order_relaxed);  // we do not read our own
 }
 
 bool Publisher::hasLine() {
-  if (sent_ - seenRead_ < kLines) [[likely]]
+  if (sent_ - seenRead_ < lines_) [[likely]]
     return true;
   uint64_t least = sent_;
   for (size_t rank = 0; rank <= readers_.size(); ++rank) {
@@ -24,7 +24,7 @@ bool Publisher::hasLine() {
     least = std::min(least, board_.read(static_cast<int>(rank)).load(std::memory_order_acquire));
   }
   seenRead_ = least;
-  return sent_ - seenRead_ < kLines;
+  return sent_ - seenRead_ < lines_;
 }
 
 Result<bool> Publisher::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
@@ -45,7 +45,11 @@ Result<std::span<std::byte>> Publisher::reserve() { return std::span<std::byte>(
 Result<bool> Publisher::commit(size_t bytes, const Fingerprint& call) { return send(staging_.data(), bytes, call); }
 
 Subscriber::Subscriber(int rank, int peer, std::shared_ptr<Segment> theirs)
-    : rank_(rank), peer_(peer), theirs_(std::move(theirs)), board_(theirs_->board()) {}
+    : rank_(rank),
+      peer_(peer),
+      theirs_(std::move(theirs)),
+      creditBatch_(theirs_->layout().creditBatch()),
+      board_(theirs_->board()) {}
 
 Status Subscriber::check(const ControlLine& line, const Expect& expect) {
   const Fingerprint call{line.callHead.load(std::memory_order_relaxed), line.callCount.load(std::memory_order_relaxed)};
@@ -84,7 +88,7 @@ Result<bool> Subscriber::receive(std::byte* dst, const Expect& expect) {
 
 void Subscriber::consume() {
   ++received_;
-  if (received_ % kCreditBatch != 0) return;
+  if (received_ % creditBatch_ != 0) return;
   board_.read(rank_).store(received_, std::memory_order_release);  // partner: Publisher::hasLine()
   ring(theirs_->bell());
 }

@@ -36,6 +36,7 @@ class Publisher final : public Channel {
  private:
   bool hasLine();
 
+  const uint32_t lines_;
   const Board board_;
   const std::shared_ptr<Segment> mine_;
   const std::vector<std::shared_ptr<Segment>> readers_;
@@ -69,6 +70,7 @@ class Subscriber final : public Channel {
   const int rank_;
   const int peer_;
   const std::shared_ptr<Segment> theirs_;
+  const uint32_t creditBatch_;
   const Board board_;
   uint64_t received_ = 0;
   std::atomic<uint64_t> asked_{0};  // messages that somebody asked for; read by pending() on any thread

@@ -5,9 +5,9 @@
 // sender:
 //
 //   SegmentHeader                 who owns this, the numbers of the layout, and the owner's doorbell
-//   board                         kLines control lines that every rank of the host reads, and how far each has read
+//   board                         control lines that every rank of the host reads, and how far each has read
 //   outbox (lane 0) ...           bytes of messages to several peers, read by each
-//   inbox (peer 0, lane 0)        InboxHead, kLines control lines, the ring for small messages, `slots` slots
+//   inbox (peer 0, lane 0)        InboxHead, control lines, the ring for small messages, `slots` slots
 //   inbox (peer 0, lane 1) ...    inbox (peer p, lane l) is number p * lanes + l
 //
 // Every message takes the next control line.  One whose bytes do not fit there takes bytes of the ring as well, in
@@ -34,7 +34,12 @@ namespace tutti::shm {
 inline constexpr size_t kLineBytes = 64;
 inline constexpr size_t kSpacing = 128;
 inline constexpr size_t kInlineBytes = kBoardBytes;
+/// Control lines of an inbox and a board, which is how many messages may be on their way.  With a core for every rank a
+/// few are enough, and stay in the first cache.  Where ranks share cores, a rank that runs ahead (a broadcast's root)
+/// has to use its time on the core for many calls, since each change of ranks costs as much as ten of them.  Powers of
+/// two.
 inline constexpr uint32_t kLines = 32;
+inline constexpr uint32_t kCrowdedLines = 128;
 inline constexpr size_t kSmallBytes = 8 << 10;
 inline constexpr size_t kRingBytes = 8 * kSmallBytes;
 /// The part of the ring that is used while the receiver keeps up.
@@ -81,8 +86,8 @@ static_assert(sizeof(DirectPayload) <= kInlineBytes);
 
 struct InboxHead {
   /// Written by the receiver: number of the last message it is done with.  Frees that message's line and slot and tells
-  /// the sender of a direct message that its memory is its own again.  Of inline messages only every kCreditBatch-th
-  /// is told: the sender needs no more, and each costs the transfer of this line.
+  /// the sender of a direct message that its memory is its own again.  Of inline messages only one in
+  /// Layout::creditBatch() is told: the sender needs no more, and each costs the transfer of this line.
   alignas(kSpacing) std::atomic<uint64_t> consumed;
   /// Written by the receiver, rarely: the number of the Address message it is reading right now, or 0.
   alignas(kSpacing) std::atomic<uint64_t> claim;
@@ -103,25 +108,26 @@ struct Doorbell {
   alignas(kSpacing) std::atomic<uint32_t> rings;
 };
 
-/// What an inbox has before its slots.
-inline constexpr size_t kControlBytes = sizeof(InboxHead) + kLines * sizeof(ControlLine);
-/// Divides kLines, so that a sender that has filled all lines hears when they are free.
-inline constexpr uint32_t kCreditBatch = kLines / 4;
-
 /// The numbers from which everything else follows.  A value.
 struct Layout {
   uint32_t nRanks = 0;
   uint32_t lanes = 0;
   uint32_t slots = 0;
   uint64_t slotBytes = 0;
+  uint32_t lines = kLines;
 
   /// Checks the numbers, and lowers `lanes` where the segment would get too large to map one of each rank.  All ranks
   /// come to the same result.  Errors: InvalidUsage.
-  static Result<Layout> fit(int nRanks, int lanes, int64_t slots, int64_t slotBytes);
+  static Result<Layout> fit(int nRanks, int lanes, int64_t slots, int64_t slotBytes, uint32_t lines = kLines);
 
+  /// Divides `lines`, so that a sender that has filled all lines hears when they are free.  On shared cores it hears so
+  /// late that it can then use half of them in one go.
+  uint32_t creditBatch() const { return lines == kLines ? lines / 4 : lines / 2; }
+  /// What an inbox has before its ring.
+  size_t controlBytes() const { return sizeof(InboxHead) + lines * sizeof(ControlLine); }
   size_t slotStride() const { return (slotBytes + kSpacing - 1) / kSpacing * kSpacing + kSpacing; }
-  size_t inboxStride() const { return kControlBytes + kRingBytes + slots * slotStride(); }
-  size_t boardBytes() const { return (kLines * sizeof(ControlLine) + nRanks * kSpacing + 4095) / 4096 * 4096; }
+  size_t inboxStride() const { return controlBytes() + kRingBytes + slots * slotStride(); }
+  size_t boardBytes() const { return (lines * sizeof(ControlLine) + nRanks * kSpacing + 4095) / 4096 * 4096; }
   /// Room for as many of the largest messages as an inbox has slots, wherever the first of them begins.
   size_t outboxBytes() const { return (slots + 1) * ((slotBytes + 4095) / 4096 * 4096); }
   size_t outboxOffset(int lane) const;
@@ -147,7 +153,7 @@ struct SegmentHeader {
   Doorbell bell;
 };
 inline constexpr uint64_t kMagic = 0x314d485349545455;  // "UTTISHM1"
-inline constexpr uint32_t kVersion = 5;
+inline constexpr uint32_t kVersion = 6;
 inline constexpr size_t kHeaderBytes = 4096;
 static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
@@ -155,35 +161,39 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t
 /// A rank's board, seen from either side.  A value; borrows the segment.
 class Board {
  public:
-  explicit Board(std::byte* base) : base_(base) {}
+  Board(std::byte* base, const Layout& layout) : base_(base), lines_(layout.lines) {}
   /// Of message number `message` - 1.
-  ControlLine& line(uint64_t message) const { return reinterpret_cast<ControlLine*>(base_)[message % kLines]; }
-  /// Written by reader `rank`: number of a message up to which it is done with all; see kCreditBatch.
+  ControlLine& line(uint64_t message) const { return reinterpret_cast<ControlLine*>(base_)[message & (lines_ - 1)]; }
+  /// Written by reader `rank`: number of a message up to which it is done with all; see Layout::creditBatch().
   std::atomic<uint64_t>& read(int rank) const {
-    std::byte* words = base_ + kLines * sizeof(ControlLine);
+    std::byte* words = base_ + lines_ * sizeof(ControlLine);
     return *reinterpret_cast<std::atomic<uint64_t>*>(words + static_cast<size_t>(rank) * kSpacing);
   }
   std::byte* begin() const { return base_; }
 
  private:
   std::byte* base_;
+  uint32_t lines_;
 };
 
 /// One inbox, seen from either side.  A value; borrows the segment.
 class Inbox {
  public:
-  Inbox(std::byte* base, const Layout& layout) : base_(base), stride_(layout.slotStride()) {}
+  Inbox(std::byte* base, const Layout& layout)
+      : base_(base), lines_(layout.lines), ring_(layout.controlBytes()), stride_(layout.slotStride()) {}
   InboxHead& head() const { return *reinterpret_cast<InboxHead*>(base_); }
   /// Of message number `message` - 1.
   ControlLine& line(uint64_t message) const {
-    return reinterpret_cast<ControlLine*>(base_ + sizeof(InboxHead))[message % kLines];
+    return reinterpret_cast<ControlLine*>(base_ + sizeof(InboxHead))[message & (lines_ - 1)];
   }
-  std::byte* ring(uint64_t offset) const { return base_ + kControlBytes + offset; }
-  std::byte* data(uint64_t slot) const { return base_ + kControlBytes + kRingBytes + slot * stride_; }
+  std::byte* ring(uint64_t offset) const { return base_ + ring_ + offset; }
+  std::byte* data(uint64_t slot) const { return base_ + ring_ + kRingBytes + slot * stride_; }
   std::byte* begin() const { return base_; }
 
  private:
   std::byte* base_;
+  uint32_t lines_;
+  size_t ring_;  // where it begins
   size_t stride_;
 };
 

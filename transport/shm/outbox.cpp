@@ -20,7 +20,7 @@ constexpr size_t kWindowBytes = 16 * 1024;
 ShmOutbox::ShmOutbox(std::shared_ptr<Segment> mine, int lane)
     : mine_(std::move(mine)), lane_(lane), ringBytes_(mine_->layout().outboxBytes()) {
   // No reader has more messages under way than lines: with room for that, and for a batch, nothing is allocated later.
-  lent_.reserve(kLeastDropped + size_t{kLines} * mine_->layout().nRanks);
+  lent_.reserve(kLeastDropped + size_t{mine_->layout().lines} * mine_->layout().nRanks);
 }
 
 bool ShmOutbox::fits(uint64_t place, size_t bytes) const { return place + bytes - oldest() <= ringBytes_; }

@@ -98,7 +98,7 @@ void Segment::populateBoard() const { (void)populate(board().begin(), layout_.bo
 
 void Segment::populateControl(int peer, int lane) const {
   // Best effort: without it the first messages take the faults.
-  (void)populate(inbox(peer, lane).begin(), kControlBytes);
+  (void)populate(inbox(peer, lane).begin(), layout_.controlBytes());
 }
 
 }  // namespace tutti::shm

@@ -38,7 +38,7 @@ class Segment {
   /// Valid on the owner's side only.
   int fd() const { return fd_.get(); }
   /// peer and lane must be within the layout.
-  Board board() const { return Board(mapping_.data() + kHeaderBytes); }
+  Board board() const { return {mapping_.data() + kHeaderBytes, layout_}; }
   std::byte* outbox(int lane) const { return mapping_.data() + layout_.outboxOffset(lane); }
   Inbox inbox(int peer, int lane) const { return {mapping_.data() + layout_.inboxOffset(peer, lane), layout_}; }
   /// Take the page faults of the inbox's control lines now and not at the first messages.

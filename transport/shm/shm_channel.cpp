@@ -19,10 +19,13 @@ ShmChannel::ShmChannel(ChannelEnds ends)
     : ends_(std::move(ends)),
       slotBytes_(ends_.mine->layout().slotBytes),
       slots_(ends_.mine->layout().slots),
+      lines_(ends_.mine->layout().lines),
+      creditBatch_(ends_.mine->layout().creditBatch()),
       in_(ends_.mine->inbox(ends_.peer, ends_.lane)),
       out_(ends_.theirs->inbox(ends_.rank, ends_.lane)),
       peerBell_(ends_.theirs->bell()),
-      lastInSlot_(slots_) {
+      lastInSlot_(slots_),
+      rings_{SendRing(0, kHotBytes, lines_), SendRing(kHotBytes, kRingBytes - kHotBytes, lines_)} {
   in_.head().canPull.store(ends_.canPull ? 1 : 0, std::memory_order_relaxed);
 }
 

@@ -4,7 +4,7 @@
 // then the control line with its sequence number last.  Receiving: wait for the sequence number that comes next, check
 // what the line says against what is expected, use the bytes, store `consumed`.  So a small message costs one cache
 // line that travels.  Credits ride in the lines of the other direction; where there are none, they cost one line in
-// kCreditBatch small messages.
+// Layout::creditBatch() small messages.
 //
 // What is read from shared memory is read once, into a local, and bounds-checked there: a peer gone wild must not make
 // us touch memory outside of what both have agreed on.
@@ -66,10 +66,12 @@ class StagingBuffer {
 /// The sender's view of a part of the ring for small messages: what lies there leaves in the order in which it came.
 class SendRing {
  public:
-  SendRing(size_t begin, size_t bytes) : begin_(begin), bytes_(bytes) {}
+  /// Of a channel that has `lines` control lines.
+  SendRing(size_t begin, size_t bytes, uint32_t lines)
+      : begin_(begin), bytes_(bytes), behind_(size_t{2} * lines), mask_(behind_.size() - 1) {}
   /// Whether `bytes` in one piece are free, when the first `consumed` messages of the channel are done with.
   bool fits(size_t bytes, uint64_t consumed) const {
-    return placeOf(bytes) + bytes - behind_[consumed % behind_.size()] <= bytes_;
+    return placeOf(bytes) + bytes - behind_[consumed & mask_] <= bytes_;
   }
   /// Where they are then, in the whole ring.
   size_t take(size_t bytes) {
@@ -78,7 +80,7 @@ class SendRing {
     return begin_ + place % bytes_;
   }
   /// Message number `sent` of the channel has gone, here or elsewhere.
-  void note(uint64_t sent) { behind_[sent % behind_.size()] = next_; }
+  void note(uint64_t sent) { behind_[sent & mask_] = next_; }
 
  private:
   uint64_t placeOf(size_t bytes) const {
@@ -87,8 +89,9 @@ class SendRing {
   }
   size_t begin_;
   size_t bytes_;
-  uint64_t next_ = 0;                          // counts on and on; the memory is that modulo bytes_
-  std::array<uint64_t, 2 * kLines> behind_{};  // by number of a message: next_ after it
+  uint64_t next_ = 0;             // counts on and on; the memory is that modulo bytes_
+  std::vector<uint64_t> behind_;  // by number of a message: next_ after it
+  size_t mask_;
 };
 
 class ShmChannel final : public Channel {
@@ -167,8 +170,10 @@ class ShmChannel final : public Channel {
   const ChannelEnds ends_;
   const size_t slotBytes_;
   const uint32_t slots_;
-  const Inbox in_;   // in our segment: what the peer sends
-  const Inbox out_;  // in the peer's segment: what we send
+  const uint32_t lines_;
+  const uint32_t creditBatch_;  // of what we receive
+  const Inbox in_;              // in our segment: what the peer sends
+  const Inbox out_;             // in the peer's segment: what we send
   Doorbell& peerBell_;
 
   // The sender's side.
@@ -177,7 +182,7 @@ class ShmChannel final : public Channel {
   uint32_t sendSlot_ = 0;             // of the next message that takes one
   bool reserved_ = false;             // somebody writes into it
   std::vector<uint64_t> lastInSlot_;  // per slot: number of the last message that took it
-  std::array<SendRing, 2> rings_ = {SendRing(0, kHotBytes), SendRing(kHotBytes, kRingBytes - kHotBytes)};
+  std::array<SendRing, 2> rings_;
   size_t ring_ = 0;          // of the next small message
   uint64_t lookedAt_ = 0;    // what sent_ was when `consumed` was looked at for the first ring
   size_t sentOfPieces_ = 0;  // bytes of a message in pieces that are gone

@@ -211,7 +211,7 @@ Result<bool> ShmChannel::receive(std::byte* dst, const Expect& expect) {
 void ShmChannel::consume(Kind kind) {
   ++received_;
   prefetchWhenBehind();
-  if (kind == Kind::Inline && received_ % kCreditBatch != 0) return;
+  if (kind == Kind::Inline && received_ % creditBatch_ != 0) return;
   in_.head().consumed.store(received_, std::memory_order_release);  // partner: hasLine(), hasSlot(), taken()
   ring(peerBell_);
 }

@@ -22,17 +22,17 @@ constexpr size_t roundToLines(size_t bytes) { return (bytes + kSpacing - 1) / kS
 }  // namespace
 
 // The receiver is done with a message; nonsense in `consumed` wraps around to "no".
-bool ShmChannel::freed(uint64_t message) const { return seenConsumed_ >= message && sent_ - seenConsumed_ <= kLines; }
+bool ShmChannel::freed(uint64_t message) const { return seenConsumed_ >= message && sent_ - seenConsumed_ <= lines_; }
 
 // Partner: consume().  Without acquire our new bytes could reach a line, slot or the ring before the receiver has read
 // the old ones.
 void ShmChannel::seeConsumed() { seenConsumed_ = out_.head().consumed.load(std::memory_order_acquire); }
 
 bool ShmChannel::hasLine() {
-  if (sent_ - seenConsumed_ < kLines) [[likely]]
+  if (sent_ - seenConsumed_ < lines_) [[likely]]
     return true;
   seeConsumed();
-  return sent_ - seenConsumed_ < kLines;
+  return sent_ - seenConsumed_ < lines_;
 }
 
 /// The first slot that is free: what has been used lately is in the caches.
@@ -50,7 +50,7 @@ bool ShmChannel::hasSlot() {
   if (pickSlot() && sendSlot_ == 0) [[likely]]
     return true;
   seeConsumed();
-  return pickSlot() && sent_ - seenConsumed_ < kLines;
+  return pickSlot() && sent_ - seenConsumed_ < lines_;
 }
 
 // A line, and `bytes` of the ring in one piece: of its first part where the receiver keeps up, for what has been used
@@ -64,12 +64,12 @@ bool ShmChannel::hasPlace(size_t bytes) {
   if (sent_ - lookedAt_ >= kLooksApart) {
     seeConsumed();
     lookedAt_ = sent_;
-    if (fits(ring_) && sent_ - seenConsumed_ < kLines) return true;
+    if (fits(ring_) && sent_ - seenConsumed_ < lines_) return true;
   }
   ring_ = 1;
   if (fits(ring_)) return true;
   seeConsumed();
-  return sent_ - seenConsumed_ < kLines && fits(ring_);
+  return sent_ - seenConsumed_ < lines_ && fits(ring_);
 }
 
 // Everything of the message is written; make it visible.

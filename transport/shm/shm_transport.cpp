@@ -206,7 +206,8 @@ Result<ShmConfig> ShmConfig::fromEnvironment(const PeerInfo& self, int nRanks) {
 }
 
 Result<std::unique_ptr<Transport>> createShmTransport(const ShmConfig& config, FdExchange& exchange) {
-  TUTTI_ASSIGN(const shm::Layout layout, shm::Layout::fit(config.nRanks, config.lanes, config.slots, config.slotBytes));
+  TUTTI_ASSIGN(const shm::Layout layout, shm::Layout::fit(config.nRanks, config.lanes, config.slots, config.slotBytes,
+                                                          config.sharedCores ? shm::kCrowdedLines : shm::kLines));
   TUTTI_ASSIGN(std::shared_ptr<shm::Segment> segment, shm::Segment::create(config.self.rank, layout));
   TUTTI_TRY(exchange.serve(shm::keyOf(segment->id()), segment->fd()));
   return std::unique_ptr<Transport>(std::make_unique<shm::ShmTransport>(config, std::move(segment), exchange));

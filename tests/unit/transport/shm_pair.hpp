@@ -15,7 +15,8 @@ namespace tutti::test {
 enum class Ends { Threads, Processes };  // Processes: the two ranks believe that they are not of one process
 
 struct ShmPair {
-  explicit ShmPair(Ends ends = Ends::Threads, size_t slots = 4, size_t slotBytes = 1000, bool cma = true) {
+  explicit ShmPair(Ends ends = Ends::Threads, size_t slots = 4, size_t slotBytes = 1000, bool cma = true,
+                   bool sharedCores = false) {
     for (int rank = 0; rank < 2; ++rank) {
       ShmConfig config;
       config.self.rank = rank;
@@ -25,6 +26,7 @@ struct ShmPair {
       config.slots = static_cast<int64_t>(slots);
       config.slotBytes = static_cast<int64_t>(slotBytes);
       config.cma = cma;
+      config.sharedCores = sharedCores;
       auto made = createShmTransport(config, exchange);
       REQUIRE(made.status().message() == "");
       transport[rank] = std::move(*made);
