@@ -83,9 +83,10 @@ walk::WayPrice channelPrice(const PlanRequest& r, const Calibration& c, LinkKind
 }
 
 /// Memory of the channels inside a host that calls in a row pass through, beyond that of the two between which streams
-/// are measured.  A channel has four slots, and a ring of 64 KiB for small messages.
+/// are measured.  A channel has four slots, and a ring for small messages, of which 16 KiB are used between ranks that
+/// answer each other and 240 KiB else; this is a figure between them.
 double roomBytes(const walk::Bound& bound, const PlanRequest& r, double chunkBytes) {
-  constexpr double kSmallBytes = 8 << 10, kRingBytes = 8 * kSmallBytes, kSlots = 4;
+  constexpr double kSmallBytes = 8 << 10, kRingBytes = 64 << 10, kSlots = 4;
   const double message = std::min(chunkBytes, static_cast<double>(r.shape.slotBytes));
   if (message <= 0) return 0;
   const double channels = bound.nearChannels * ranksOfNode(r.shape) / static_cast<double>(bound.roles.programs.size());

@@ -40,10 +40,15 @@ inline constexpr size_t kInlineBytes = kBoardBytes;
 /// two.
 inline constexpr uint32_t kLines = 32;
 inline constexpr uint32_t kCrowdedLines = 128;
+/// The largest small message.
 inline constexpr size_t kSmallBytes = 8 << 10;
-inline constexpr size_t kRingBytes = 8 * kSmallBytes;
-/// The part of the ring that is used while the receiver keeps up.
+/// Larger than the first cache by far: a line that the reader still has there, or the writer, takes twice as long to
+/// change hands as one that has gone on to the second cache.
+inline constexpr size_t kRingBytes = 32 * kSmallBytes;
+/// The part of the ring for messages of up to kMostHotBytes (on shared cores for all) between ranks that answer each
+/// other: there is one on its way at a time, and what matters is that it is written and read where the last ones were.
 inline constexpr size_t kHotBytes = 2 * kSmallBytes;
+inline constexpr size_t kMostHotBytes = 1 << 10;
 
 /// What a message is.
 enum class Kind : uint8_t {

@@ -24,8 +24,7 @@ ShmChannel::ShmChannel(ChannelEnds ends)
       in_(ends_.mine->inbox(ends_.peer, ends_.lane)),
       out_(ends_.theirs->inbox(ends_.rank, ends_.lane)),
       peerBell_(ends_.theirs->bell()),
-      lastInSlot_(slots_),
-      rings_{SendRing(0, kHotBytes, lines_), SendRing(kHotBytes, kRingBytes - kHotBytes, lines_)} {
+      lastInSlot_(slots_) {
   in_.head().canPull.store(ends_.canPull ? 1 : 0, std::memory_order_relaxed);
 }
 

@@ -66,32 +66,26 @@ class StagingBuffer {
 /// The sender's view of a part of the ring for small messages: what lies there leaves in the order in which it came.
 class SendRing {
  public:
-  /// Of a channel that has `lines` control lines.
-  SendRing(size_t begin, size_t bytes, uint32_t lines)
-      : begin_(begin), bytes_(bytes), behind_(size_t{2} * lines), mask_(behind_.size() - 1) {}
-  /// Whether `bytes` in one piece are free, when the first `consumed` messages of the channel are done with.
-  bool fits(size_t bytes, uint64_t consumed) const {
-    return placeOf(bytes) + bytes - behind_[consumed & mask_] <= bytes_;
-  }
+  SendRing(size_t begin, size_t bytes) : begin_(begin), bytes_(bytes) {}
+  /// Whether `bytes` in one piece are free, when all before `free` (an end() of earlier) is.
+  bool fits(size_t bytes, uint64_t free) const { return placeOf(bytes) + bytes - free <= bytes_; }
   /// Where they are then, in the whole ring.
   size_t take(size_t bytes) {
     const uint64_t place = placeOf(bytes);
-    next_ = place + bytes;
+    end_ = place + bytes;
     return begin_ + place % bytes_;
   }
-  /// Message number `sent` of the channel has gone, here or elsewhere.
-  void note(uint64_t sent) { behind_[sent & mask_] = next_; }
+  /// Of what has been taken; counts on and on, the memory is that modulo the ring's size.
+  uint64_t end() const { return end_; }
 
  private:
   uint64_t placeOf(size_t bytes) const {
-    const uint64_t offset = next_ % bytes_;
-    return offset + bytes > bytes_ ? next_ + bytes_ - offset : next_;
+    const uint64_t offset = end_ % bytes_;
+    return offset + bytes > bytes_ ? end_ + bytes_ - offset : end_;
   }
   size_t begin_;
   size_t bytes_;
-  uint64_t next_ = 0;             // counts on and on; the memory is that modulo bytes_
-  std::vector<uint64_t> behind_;  // by number of a message: next_ after it
-  size_t mask_;
+  uint64_t end_ = 0;
 };
 
 class ShmChannel final : public Channel {
@@ -142,6 +136,8 @@ class ShmChannel final : public Channel {
   bool hasLine();
   bool hasSlot();
   bool pickSlot();
+  bool answered();
+  std::array<uint64_t, 2>& ringEnds(uint64_t message) { return ringEnds_[message & (2 * lines_ - 1)]; }
   bool hasPlace(size_t bytes);
   void seeConsumed();
   bool freed(uint64_t message) const;
@@ -182,11 +178,12 @@ class ShmChannel final : public Channel {
   uint32_t sendSlot_ = 0;             // of the next message that takes one
   bool reserved_ = false;             // somebody writes into it
   std::vector<uint64_t> lastInSlot_;  // per slot: number of the last message that took it
-  std::array<SendRing, 2> rings_;
-  size_t ring_ = 0;          // of the next small message
-  uint64_t lookedAt_ = 0;    // what sent_ was when `consumed` was looked at for the first ring
-  size_t sentOfPieces_ = 0;  // bytes of a message in pieces that are gone
-  uint64_t filled_ = 0;      // what InboxHead::filled says
+  std::array<SendRing, 2> rings_ = {SendRing(0, kHotBytes), SendRing(kHotBytes, kRingBytes - kHotBytes)};
+  std::array<std::array<uint64_t, 2>, 2 * kCrowdedLines> ringEnds_{};  // by number of a message: after it
+  size_t ring_ = 0;                                                    // of the next small message
+  uint64_t receivedBefore_ = 0, sentBefore_ = 0;                       // what sent_ was when received_ had changed
+  size_t sentOfPieces_ = 0;                                            // bytes of a message in pieces that are gone
+  uint64_t filled_ = 0;                                                // what InboxHead::filled says
 
   // The receiver's side.
   uint64_t received_ = 0;              // messages consumed

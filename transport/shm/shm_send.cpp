@@ -9,13 +9,12 @@
 namespace tutti::shm {
 namespace {
 
-// From kSmallBytes on a message is filled in steps.  Smaller steps overlap better, but each costs the transfer of the
+// Beyond kSmallBytes a message is filled in steps.  Smaller steps overlap better, but each costs the transfer of the
 // line with `filled` (about 0.1 us).  Found with perf/micro/channel_pingpong.
 size_t streamStep(size_t bytes) { return std::clamp<size_t>(bytes / 8 / kLineBytes * kLineBytes, 2 << 10, 8 << 10); }
 
-// A look at what the receiver has consumed takes its line away from it: one in so many messages at most, to find the
-// first part of the ring free again.
-constexpr uint64_t kLooksApart = 4;
+// Who has sent more messages than this since the last one that came sends a stream, and waits for no answer.
+constexpr uint64_t kMostUnanswered = 4;
 
 constexpr size_t roundToLines(size_t bytes) { return (bytes + kSpacing - 1) / kSpacing * kSpacing; }
 
@@ -53,19 +52,23 @@ bool ShmChannel::hasSlot() {
   return pickSlot() && sent_ - seenConsumed_ < lines_;
 }
 
-// A line, and `bytes` of the ring in one piece: of its first part where the receiver keeps up, for what has been used
-// lately is in the caches.
+// Whether the peer answers what we send.
+bool ShmChannel::answered() {
+  if (received_ != receivedBefore_) {
+    receivedBefore_ = received_;
+    sentBefore_ = sent_;
+  }
+  return sent_ - sentBefore_ <= kMostUnanswered;
+}
+
+// A line, and `bytes` of the ring in one piece.
 bool ShmChannel::hasPlace(size_t bytes) {
   if (!hasLine()) return false;
-  const auto fits = [&](size_t ring) { return rings_[ring].fits(roundToLines(bytes), seenConsumed_); };
+  const auto fits = [&](size_t ring) { return rings_[ring].fits(roundToLines(bytes), ringEnds(seenConsumed_)[ring]); };
   ring_ = 0;
-  if (fits(ring_)) [[likely]]
+  // Ranks that share a core share its caches, too: the less memory the better, whatever the size.
+  if ((bytes <= kMostHotBytes || lines_ != kLines) && answered() && fits(ring_)) [[likely]]
     return true;
-  if (sent_ - lookedAt_ >= kLooksApart) {
-    seeConsumed();
-    lookedAt_ = sent_;
-    if (fits(ring_) && sent_ - seenConsumed_ < lines_) return true;
-  }
   ring_ = 1;
   if (fits(ring_)) return true;
   seeConsumed();
@@ -85,7 +88,7 @@ void ShmChannel::post(Kind kind, size_t bytes, const Fingerprint& call) {
     lastInSlot_[sendSlot_] = sent_;
     reserved_ = false;
   }
-  for (SendRing& ring : rings_) ring.note(sent_);
+  ringEnds(sent_) = {rings_[0].end(), rings_[1].end()};
   ring(peerBell_);
 }
 
@@ -99,7 +102,7 @@ Result<bool> ShmChannel::send(const std::byte* data, size_t bytes, const Fingerp
     post(Kind::Inline, bytes, call);
     return true;
   }
-  if (bytes < kSmallBytes) {
+  if (bytes <= kSmallBytes) {
     if (!hasPlace(bytes)) return false;
     const size_t offset = rings_[ring_].take(roundToLines(bytes));
     sayPlace({0, 0, offset});

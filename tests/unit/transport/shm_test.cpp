@@ -46,17 +46,17 @@ struct UnderWay {
   void add(size_t bytes, int sign) {
     const auto change = [&](size_t* value, size_t by) { *value = sign > 0 ? *value + by : *value - by; };
     change(&lines, 1);
-    if (bytes >= shm::kSmallBytes) change(&slots, 1);
-    if (bytes > shm::kInlineBytes && bytes < shm::kSmallBytes) change(&smallBytes, bytes);
+    if (bytes > shm::kSmallBytes) change(&slots, 1);
+    if (bytes > shm::kInlineBytes && bytes <= shm::kSmallBytes) change(&smallBytes, bytes);
   }
   // Credits for inline messages come in batches, and the end of the ring is left empty where a message does not fit.
   bool mustTake(size_t bytes, size_t mostSlots) const {
     if (lines > mostLines - creditBatch) return false;
-    return bytes >= shm::kSmallBytes ? slots < mostSlots : smallBytes + bytes <= shm::kRingBytes / 2;
+    return bytes > shm::kSmallBytes ? slots < mostSlots : smallBytes + bytes <= shm::kRingBytes / 2;
   }
   bool mayTake(size_t bytes, size_t mostSlots) const {
     if (lines >= mostLines) return false;
-    return bytes >= shm::kSmallBytes ? slots < mostSlots : smallBytes + bytes <= shm::kRingBytes;
+    return bytes > shm::kSmallBytes ? slots < mostSlots : smallBytes + bytes <= shm::kRingBytes;
   }
 };
 
