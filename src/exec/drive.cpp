@@ -103,16 +103,13 @@ class Idle {
 };
 
 void Idle::yield() {
-  static thread_local YieldWatch watch;
-  ++yields_;
-  if (!watch.due()) {
-    sched_yield();
-    return;
-  }
-  const int64_t before = nowNs();
-  sched_yield();
+  // Once for each thread: the scheduler remembers.
+  static thread_local int asked = 0;
   const WaitPolicy& policy = tasks_.front().policy;
-  watch.note(nowNs() - before, policy.spin ? 0 : uint64_t(policy.sliceUs) * 1000);
+  if (!policy.spin && asked != policy.sliceUs) [[unlikely]]
+    shortenTimeSlice(asked = policy.sliceUs);
+  ++yields_;
+  sched_yield();
 }
 
 // The first sleeper that there is sleeps; the others are covered by the bound on the sleep.

@@ -16,7 +16,7 @@ namespace tutti {
 struct WaitPolicy {
   bool spin = true;      // false with more ranks than cores on this host
   int spinUs = -1;       // TUTTI_SPIN_US; -1: built-in
-  int sliceUs = 0;       // TUTTI_SLICE_US: the thread's slice while yields are slow; 0: as it is
+  int sliceUs = 0;       // TUTTI_SLICE_US: of a thread that yields because cores are shared; 0: as it is
   int timeoutMs = 0;     // 0: for ever
   int firstLookMs = 20;  // a wait of this long (then twice, four times ...) calls `stalled`
 };

@@ -4,8 +4,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-
 namespace tutti {
 namespace {
 
@@ -27,13 +25,6 @@ bool read(SchedAttributes* attributes) {
   return attributes->policy == SCHED_OTHER || attributes->policy == SCHED_BATCH;
 }
 
-// A rank's turn among ranks that move small messages is far shorter; those that move large ones may take as long, and
-// then a slice is nothing beside it.
-constexpr int64_t kSlowYieldNs = 500'000;
-// With short slices.
-constexpr int64_t kQuickYieldNs = 50'000;
-constexpr uint32_t kMostPatience = 1 << 14;
-
 }  // namespace
 
 uint64_t timeSliceNs() {
@@ -41,27 +32,13 @@ uint64_t timeSliceNs() {
   return read(&now) ? now.runtimeNs : 0;
 }
 
-bool setTimeSliceNs(uint64_t ns) {
+void shortenTimeSlice(int us) {
   SchedAttributes now;
-  if (!read(&now)) return false;
+  const uint64_t wantedNs = static_cast<uint64_t>(us) * 1000;
+  if (us <= 0 || !read(&now) || now.runtimeNs <= wantedNs) return;
   now.size = sizeof now;
-  now.runtimeNs = ns;
-  return syscall(SYS_sched_setattr, 0, &now, 0) == 0;
-}
-
-void YieldWatch::note(int64_t yieldNs, uint64_t sliceNs) {
-  if (ordinaryNs_ == 0) {
-    if (yieldNs < kSlowYieldNs || sliceNs == 0) return;
-    const uint64_t now = timeSliceNs();
-    if (now > sliceNs && setTimeSliceNs(sliceNs)) ordinaryNs_ = now;
-    calm_ = 0;
-    return;
-  }
-  calm_ = yieldNs < kQuickYieldNs ? calm_ + 1 : 0;
-  if (calm_ < patience_) return;
-  setTimeSliceNs(ordinaryNs_);
-  ordinaryNs_ = 0;
-  patience_ = std::min(2 * patience_, kMostPatience);  // where neighbours come and go, each mistake costs a slow yield
+  now.runtimeNs = wantedNs;
+  (void)syscall(SYS_sched_setattr, 0, &now, 0);  // where it is forbidden the thread waits as before
 }
 
 }  // namespace tutti

@@ -1,10 +1,10 @@
-// What a thread asks of the scheduler while it shares its core with programs that are not of the job.
+// How long the scheduler lets a waiting thread run at a time.
 //
 // Ranks that share a core hand it on by yielding, in less than a microsecond.  But who yields gives up the rest of its
-// slice, since Linux 6.6 also of the time that is due to it: beside another program that computes, every yield costs
-// the milliseconds of a slice.  With a slice that is short (Linux 6.12, `sched_setattr`) it costs that much less, and
-// the thread is soon put in front of those whose slices are long.  It gets no larger share of the core.  Among ranks
-// alone short slices make a yield half as dear again, so they are asked for only where yields turn out to be slow.
+// slice, since Linux 6.6 also of the time that is due to it: beside another program of the same session (Linux shares
+// processors among sessions first, where it is set to), every yield then costs the milliseconds of a slice.  With a
+// slice that is short (Linux 6.12, `sched_setattr`) it costs that much less, and the thread is soon put in front of
+// those whose slices are long.  It gets no larger share of the core by it.
 #pragma once
 
 #include <cstdint>
@@ -15,25 +15,9 @@ namespace tutti {
 /// thread is not under the ordinary policies.
 uint64_t timeSliceNs();
 
-/// Slices of so long for the calling thread (the kernel takes 100 us and more); its policy and priority stay.  False if
-/// the kernel knows or permits nothing of the kind.
-bool setTimeSliceNs(uint64_t ns);
-
-/// Watches how long the yields of one thread take and keeps its slice short while somebody else is on the core.
-class YieldWatch {
- public:
-  /// Whether the next yield is to be timed: one in a few is, as a look at the clock costs a tenth of it.
-  bool due() { return yields_++ % kYieldsPerLook == 0; }
-  /// A yield took so long.  sliceNs: what to ask for where that is too long; 0: nothing.
-  void note(int64_t yieldNs, uint64_t sliceNs);
-
- private:
-  static constexpr uint32_t kYieldsPerLook = 4;
-
-  uint32_t yields_ = 0;
-  uint32_t calm_ = 0;        // timed yields in a row that were quick
-  uint32_t patience_ = 256;  // so many, and the neighbour is gone
-  uint64_t ordinaryNs_ = 0;  // the slice before it was made short; 0: it is not
-};
+/// Slices of at most `us` microseconds (the kernel takes 100 and more) for the calling thread, from now on; its policy
+/// and priority stay.  Nothing happens if us is 0, if its slices are as short already, or if the kernel knows or
+/// permits nothing of the kind.
+void shortenTimeSlice(int us);
 
 }  // namespace tutti

@@ -5,8 +5,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <catch2/catch.hpp>
+#include <initializer_list>
 #include <thread>
 
 #include "tests/support/ranks.hpp"
@@ -33,79 +33,54 @@ auto onThread(const Body& body) {
   return result;
 }
 
-bool bindTo(int cpu) {
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(cpu, &one);
-  return sched_setaffinity(0, sizeof one, &one) == 0;
-}
-
-/// The slice of rank 0's thread once it is short, or after so many AllReduces of three ranks on one core, on which
-/// another thread computes.
-uint64_t sliceBesideAnother(int mostCalls) {
-  const int cpu = sched_getcpu();
-  std::atomic<bool> over{false};
-  std::thread computing([&] {
-    bindTo(cpu);
-    while (!over) continue;
-  });
+/// The slice of rank 0's thread after AllReduces of three ranks on one core.
+uint64_t sliceAfterCalls() {
   uint64_t slice = 0;
+  const int cpu = sched_getcpu();
   const std::string complaints = test::onThreads(3, [&](int rank, const tuttiUniqueId& id) {
-    if (!bindTo(cpu)) return std::string("cannot bind");
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<size_t>(cpu), &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0) return std::string("cannot bind");
     return test::asRank(rank, 3, id, TUTTI_CONFIG_INITIALIZER, [&](const test::Rank& r) -> std::string {
-      float in = 1, out = 0;
-      for (int i = 0; i < mostCalls && out < 4; ++i) {
-        if (r.rank == 0) slice = timeSliceNs();
-        in = r.rank == 0 && slice == kShortNs ? 2 : 1;  // the sum tells the others that it is over
+      for (int i = 0; i < 50; ++i) {
+        float in = 1, out = 0;
         RANK_TRY(tuttiAllReduce(&in, &out, 1, tuttiFloat32, tuttiSum, r.comm, nullptr));
+        RANK_CHECK(out == 3);
       }
+      if (r.rank == 0) slice = timeSliceNs();
       return "";
     });
   });
-  over = true;
-  computing.join();
   CHECK(complaints == "");
   return slice;
 }
 
 }  // namespace
 
-TEST_CASE("a thread's slice can be set, and its policy and priority stay") {
+TEST_CASE("a thread's slice gets shorter, never longer, and its policy and priority stay") {
   if (!kernelHasSlices()) return;
-  CHECK(onThread([] { return setTimeSliceNs(400'000) ? timeSliceNs() : 0; }) == 400'000);
+  const uint64_t before = timeSliceNs();
+  const auto sliceAfter = [](std::initializer_list<int> wishes) {
+    return onThread([&] {
+      for (const int us : wishes) shortenTimeSlice(us);
+      return timeSliceNs();
+    });
+  };
+  CHECK(sliceAfter({0}) == before);
+  CHECK(sliceAfter({400}) == 400'000);
+  CHECK(sliceAfter({400, 700}) == 400'000);
   CHECK(onThread([] {
     const auto self = static_cast<id_t>(gettid());
-    return setpriority(PRIO_PROCESS, self, 7) == 0 && setTimeSliceNs(400'000) && getpriority(PRIO_PROCESS, self) == 7 &&
-           sched_getscheduler(0) == SCHED_OTHER;
+    if (setpriority(PRIO_PROCESS, self, 7) != 0) return false;
+    shortenTimeSlice(400);
+    return timeSliceNs() == 400'000 && getpriority(PRIO_PROCESS, self) == 7 && sched_getscheduler(0) == SCHED_OTHER;
   }));
 }
 
-TEST_CASE("a slow yield makes the slice short, and many quick ones make it what it was") {
+TEST_CASE("threads whose ranks share a core get short slices if the user wants that") {
   if (!kernelHasSlices()) return;
-  const uint64_t before = timeSliceNs();
-  CHECK(onThread([] { return YieldWatch().note(2'000'000, 0), timeSliceNs(); }) == before);
-  CHECK(onThread([] { return YieldWatch().note(20'000, kShortNs), timeSliceNs(); }) == before);
-  CHECK(onThread([] { return YieldWatch().note(2'000'000, kShortNs), timeSliceNs(); }) == kShortNs);
-  CHECK(onThread([] {
-          YieldWatch watch;
-          watch.note(2'000'000, kShortNs);
-          for (int i = 0; i < 200; ++i) watch.note(1000, kShortNs);
-          watch.note(90'000, kShortNs);  // still there
-          for (int i = 0; i < 200; ++i) watch.note(1000, kShortNs);
-          return timeSliceNs();
-        }) == kShortNs);
-  CHECK(onThread([] {
-          YieldWatch watch;
-          watch.note(2'000'000, kShortNs);
-          for (int i = 0; i < 256; ++i) watch.note(1000, kShortNs);
-          return timeSliceNs();
-        }) == before);
-}
-
-TEST_CASE("ranks that share a core with another program ask for short slices, unless they are told not to") {
-  if (!kernelHasSlices()) return;
-  const uint64_t before = timeSliceNs();
-  CHECK(sliceBesideAnother(2000) == kShortNs);
-  const test::Variable off("TUTTI_SLICE_US", "0");
-  CHECK(sliceBesideAnother(50) == before);
+  CHECK(sliceAfterCalls() == timeSliceNs());
+  const test::Variable on("TUTTI_SLICE_US", "100");
+  CHECK(sliceAfterCalls() == kShortNs);
 }
