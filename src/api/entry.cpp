@@ -54,12 +54,25 @@ bool anyCount(const std::vector<size_t>& counts) {
   return false;
 }
 
+/// Whether a buffer that this rank has holds anything; else it may be NULL.
+bool sendsAny(const tuttiComm* handle, const Call& call) {
+  if (!call.counts) return call.count > 0;
+  const Counts& counts = *call.counts;
+  if (call.collective == Collective::AllGather) return counts.recvCounts[static_cast<size_t>(handle->rank)] > 0;
+  if (call.collective == Collective::ReduceScatter) return anyCount(counts.recvCounts);
+  return call.count > 0 || anyCount(counts.sendCounts);
+}
+bool receivesAny(const tuttiComm* handle, const Call& call) {
+  if (!call.counts) return call.count > 0;
+  const Counts& counts = *call.counts;
+  if (call.collective == Collective::ReduceScatter) return counts.recvCounts[static_cast<size_t>(handle->rank)] > 0;
+  return call.count > 0 || anyCount(counts.recvCounts);
+}
+
 Status checkBuffers(const tuttiComm* handle, const Call& call) {
-  const bool sends = call.counts ? call.count > 0 || anyCount(call.counts->sendCounts) : call.count > 0;
-  const bool receives = call.counts ? call.count > 0 || anyCount(call.counts->recvCounts) : call.count > 0;
   const Extents extents = extentsHere(handle, call);
-  if (sends && extents.sends) TUTTI_TRY(checkNotNull(call.sendbuff, "sendbuff"));
-  if (receives && extents.receives) TUTTI_TRY(checkNotNull(call.recvbuff, "recvbuff"));
+  if (extents.sends && sendsAny(handle, call)) TUTTI_TRY(checkNotNull(call.sendbuff, "sendbuff"));
+  if (extents.receives && receivesAny(handle, call)) TUTTI_TRY(checkNotNull(call.recvbuff, "recvbuff"));
   return {};
 }
 

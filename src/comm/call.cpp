@@ -1,5 +1,7 @@
 #include "src/comm/call.hpp"
 
+#include "src/base/collective_kinds.hpp"
+
 namespace tutti {
 
 Extents extentsOf(const Call& call, int rank, int nRanks) {
@@ -30,16 +32,7 @@ std::string callName(const Call& call) {
   return std::string(collectiveName(call.collective)) + (call.counts ? "v" : "");
 }
 
-bool callReduces(const Call& call) {
-  return call.kind == CallKind::Collective &&
-         (call.collective == Collective::AllReduce || call.collective == Collective::Reduce ||
-          call.collective == Collective::ReduceScatter);
-}
-
-bool callIsRooted(const Call& call) {
-  return call.kind == CallKind::Collective &&
-         (call.collective == Collective::Broadcast || call.collective == Collective::Reduce ||
-          call.collective == Collective::Gather || call.collective == Collective::Scatter);
-}
+bool callReduces(const Call& call) { return call.kind == CallKind::Collective && reduces(call.collective); }
+bool callIsRooted(const Call& call) { return call.kind == CallKind::Collective && isRooted(call.collective); }
 
 }  // namespace tutti

@@ -50,6 +50,37 @@ TEST_CASE("a wrong argument is refused with a sentence, and the communicator sta
         }) == "");
 }
 
+TEST_CASE("a buffer that holds nothing of a rank's may be NULL, and only such a one") {
+  CHECK(onRanks(3, [](const Rank& r) -> std::string {
+          const size_t counts[] = {2, 0, 1}, displs[] = {0, 2, 2};
+          const size_t own = counts[r.rank];
+          float x[3] = {1, 2, 3}, y[3] = {};
+          const auto missing = [&](tuttiResult_t got, const char* words) {
+            return expectError(got, tuttiInvalidArgument, r.comm, words);
+          };
+          // The calls are refused before anything is sent, so the other ranks need not make them.
+          std::string why = missing(
+              tuttiReduceScatterv(nullptr, y, counts, displs, tuttiFloat32, tuttiSum, r.comm, nullptr), "sendbuff");
+          if (why.empty() && own > 0) {
+            why = missing(tuttiReduceScatterv(x, nullptr, counts, displs, tuttiFloat32, tuttiSum, r.comm, nullptr),
+                          "recvbuff is NULL");
+          }
+          if (why.empty() && own > 0) {
+            why = missing(tuttiAllGatherv(nullptr, own, y, counts, displs, tuttiFloat32, r.comm, nullptr),
+                          "sendbuff is NULL");
+          }
+          if (!why.empty()) return why;
+          RANK_TRY(
+              tuttiReduceScatterv(x, own > 0 ? y : nullptr, counts, displs, tuttiFloat32, tuttiSum, r.comm, nullptr));
+          RANK_CHECK((own == 0 || y[0] == 3 * x[displs[r.rank]]));
+          float all[3] = {};
+          RANK_TRY(tuttiAllGatherv(own > 0 ? x : nullptr, own, all, counts, displs, tuttiFloat32, r.comm, nullptr));
+          RANK_CHECK((all[0] == 1 && all[1] == 2 && all[2] == 1));
+          RANK_TRY(tuttiAllReduce(nullptr, nullptr, 0, tuttiFloat32, tuttiSum, r.comm, nullptr));
+          return "";
+        }) == "");
+}
+
 TEST_CASE("calls without a communicator are refused") {
   float x = 0;
   CHECK(tuttiAllReduce(&x, &x, 1, tuttiFloat32, tuttiSum, nullptr, nullptr) == tuttiInvalidArgument);
