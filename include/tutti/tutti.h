@@ -136,7 +136,8 @@ typedef struct {
   int reproducible; /* 1: floating-point sums follow one binary tree over ranks, the same bits always; default 0 */
   int timeoutMs;    /* how long a wait may last before its peer counts as lost; 0: for ever; default 30000 */
   int nChannels;    /* parallel lanes per collective; default: the planner's choice within min and maxChannels */
-  int splitShare;   /* 1: children of tuttiCommSplit share this communicator's threads; default 1 */
+  int splitShare;   /* 1 (default): children of tuttiCommSplit share their parent's threads, and its end if it is
+                       aborted or revoked; 0: neither */
   const char* transports; /* as TUTTI_TRANSPORTS: "shm,tcp", "^shm" */
   const char* netName;    /* network transport to use between hosts, e.g. "tcp" */
   const char* commName;   /* for logs and errors; copied */
@@ -155,7 +156,7 @@ typedef struct {
 #define TUTTI_SPLIT_NOCOLOR (-1)
 
 #define TUTTI_SHRINK_DEFAULT 0 /* the parent is idle */
-#define TUTTI_SHRINK_ABORT 1   /* end the parent's operations in flight first */
+#define TUTTI_SHRINK_ABORT 1   /* end the parent's operations in flight first, and its children, as tuttiCommRevoke */
 
 /* A call that tuttiCommEstimate can be asked about. */
 typedef enum {
@@ -240,7 +241,10 @@ TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int nDev, const int
 TUTTI_API tuttiResult_t tuttiCommInitEnv(tuttiComm_t* comm, tuttiConfig_t* config);
 
 /** Ranks of the same color (>= 0) form a new communicator, numbered by key, then by rank in comm.  Collective over
- *  comm.  color TUTTI_SPLIT_NOCOLOR: take part, get NULL.  config NULL: the parent's. */
+ *  comm.  color TUTTI_SPLIT_NOCOLOR: take part, get NULL.  config NULL: the parent's.
+ *  The child is a communicator of its own, which outlives a comm that is destroyed.  But where comm is aborted or
+ * revoked on any rank, the child ends on all its ranks, too, unless config.splitShare was 0.  What happens to the child
+ * never reaches comm. */
 TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* newComm,
                                        tuttiConfig_t* config);
 
@@ -254,7 +258,12 @@ TUTTI_API tuttiResult_t tuttiCommShrink(tuttiComm_t comm, const int* excludeRank
 TUTTI_API tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int nRanks, const tuttiUniqueId* uniqueId, int rank,
                                       tuttiComm_t* newComm, tuttiConfig_t* config);
 
-/** Stop operations in flight on every rank; comm then only splits, shrinks or is destroyed. */
+/** Stop operations in flight on every rank; comm then only shrinks, or is destroyed or aborted.  Local: waits for
+ * nobody. Ends communicators that were split from comm as well, and those split from them, on every rank: calls on
+ * them, also those under way, return tuttiRemoteError with the rank that revoked.  Not those that were shrunk or grown
+ * from comm, which take its place, nor any after tuttiCommFinalize.  (MPI's ULFM revokes one communicator at a time;
+ *  ncclCommAbort ends children that share resources, on its own rank.)
+ *  flags  0 */
 TUTTI_API tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags);
 
 /** Wait until all that was enqueued on comm is done and all ranks have come here.  Collective. */
@@ -264,7 +273,8 @@ TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
 TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
 
 /** End everything in flight on comm now, tell the other ranks, and free.  Local; may be called from another thread
- *  while a call on comm is running: that call returns an error. */
+ *  while a call on comm is running: that call returns an error.  Ends the communicators that were split from comm in
+ * the way of tuttiCommRevoke; their handles stay to be destroyed or aborted. */
 TUTTI_API tuttiResult_t tuttiCommAbort(tuttiComm_t comm);
 
 /** The state of comm: tuttiSuccess, tuttiInProgress, or the error that broke it. */

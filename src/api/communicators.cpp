@@ -18,7 +18,7 @@ Status checkRankAndSize(int rank, int nRanks) {
 
 /// Joins by a unique id, with a Session of its own.
 JoinFunction joinById(const MeetingPlace& place, int rank, int nRanks, const CommSettings& settings) {
-  return [=](std::atomic<uint32_t>* abort) -> Result<std::unique_ptr<Comm>> {
+  return [=](Fate* fate) -> Result<std::unique_ptr<Comm>> {
     TUTTI_ASSIGN(std::shared_ptr<Session> session, Session::create());
     JoinRequest request;
     request.commId = place.commId;
@@ -27,7 +27,7 @@ JoinFunction joinById(const MeetingPlace& place, int rank, int nRanks, const Com
     request.nRanks = nRanks;
     request.self = session->endpoint();
     request.meeting = place.endpoint;
-    return Comm::join(session, std::move(request), settings, abort);
+    return Comm::join(session, std::move(request), settings, fate);
   };
 }
 
@@ -79,9 +79,9 @@ Status initAll(tuttiComm_t* comms, int nDev, const int* devList) {
 
 /// Children join in the same way as new communicators; the plan for it may need the parent's ranks.
 JoinFunction joinChild(std::function<Result<ChildPlan>()> plan, const CommSettings& settings) {
-  return [plan = std::move(plan), settings](std::atomic<uint32_t>* abort) mutable -> Result<std::unique_ptr<Comm>> {
+  return [plan = std::move(plan), settings](Fate* fate) mutable -> Result<std::unique_ptr<Comm>> {
     TUTTI_ASSIGN(ChildPlan child, std::exchange(plan, nullptr)());  // lets go of the parent before the join
-    return Comm::join(child.session, std::move(child.request), settings, abort);
+    return Comm::join(child.session, std::move(child.request), settings, fate);
   };
 }
 
@@ -102,7 +102,9 @@ Status commSplit(tuttiComm_t parent, int color, int key, tuttiComm_t* newComm, c
     return {};
   }
   const auto plan = [comm, color, key, share = settings.splitShare] { return planSplit(*comm, color, key, share); };
-  return startJoin(newHandle(-1, 0, settings), joinChild(plan, settings), newComm);
+  tuttiComm* const child = newHandle(-1, 0, settings);
+  if (settings.splitShare) parent->fate.adopt(child);
+  return startJoin(child, joinChild(plan, settings), newComm);
 }
 
 Status commShrink(tuttiComm_t parent, const int* list, int count, tuttiComm_t* newComm, const tuttiConfig_t* config,
@@ -124,7 +126,7 @@ Status commShrink(tuttiComm_t parent, const int* list, int count, tuttiComm_t* n
   }
   TUTTI_ASSIGN(const CommSettings settings, resolveSettings(config, &comm->settings()));
   if (flags == TUTTI_SHRINK_ABORT) {
-    if (comm->failure().ok()) comm->revoke();
+    comm->revoke();
   } else {
     TUTTI_TRY(comm->failure());
   }
@@ -185,7 +187,7 @@ Status destroy(tuttiComm_t handle) {
 
 Status abortComm(tuttiComm_t handle) {
   TUTTI_TRY(checkEnding(handle));
-  handle->abort.store(1, std::memory_order_release);  // ends a join, and calls in flight
+  handle->fate.stop();  // ends a join, and calls in flight
   finishJoiner(handle);
   if (const Result<CommUse> comm = use(handle); comm.ok()) (*comm)->abort();
   endComm(handle);

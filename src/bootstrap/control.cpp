@@ -20,19 +20,20 @@ constexpr int64_t kLongWaitNs = 3'600'000 * kMs;
 
 // ---- Waiting
 
-Control::Impl::Woken Control::Impl::wait(Visit* visit, Deadline deadline, const std::function<bool()>& ready) {
+Control::Impl::Woken Control::Impl::wait(Visit* visit, Deadline deadline, const std::function<bool()>& ready,
+                                         bool heedAbort) {
   for (;;) {
     if (ready()) return Woken::Ready;
     if (io.hub->failure(member)) return Woken::Failed;
-    if (abort != nullptr && abort->load(std::memory_order_relaxed) != 0) return Woken::Aborted;
+    if (heedAbort && abort != nullptr && abort->load(std::memory_order_relaxed) != 0) return Woken::Aborted;
     if (deadline.passed()) return Woken::TooLate;
     visit->wait(std::min(deadline.ns(), nowNs() + (abort != nullptr ? kAbortPollNs : kLongWaitNs)));
   }
 }
 
 Status Control::Impl::waitFor(Visit* visit, Deadline deadline, const std::string& what,
-                              const std::function<bool()>& ready) {
-  switch (wait(visit, deadline, ready)) {
+                              const std::function<bool()>& ready, bool heedAbort) {
+  switch (wait(visit, deadline, ready, heedAbort)) {
     case Woken::Ready: return {};
     case Woken::Failed: return failure();
     case Woken::Aborted: return aborted();
@@ -124,15 +125,23 @@ const std::shared_ptr<Session>& Control::session() const { return impl_->session
 // ---- Together
 
 Result<std::vector<std::string>> Control::allGather(std::string blob, Deadline deadline) {
-  Visit visit(impl_->io);
-  Hub& hub = *impl_->io.hub;
-  if (hub.failure(impl_->member)) return impl_->failure();
-  const uint64_t n = hub.allGather(impl_->member, std::move(blob));
-  const Status waited = impl_->waitFor(&visit, deadline, "an exchange among all ranks",
-                                       [&] { return hub.gathered(impl_->member, n) != nullptr; });
-  if (!waited.ok()) return impl_->blame(&visit, -1, waited);
-  std::vector<std::string> blobs = *hub.gathered(impl_->member, n);
-  hub.forget(impl_->member, n);
+  return impl_->gather(std::move(blob), deadline, true);
+}
+
+Result<std::vector<std::string>> Control::farewell(std::string blob, Deadline deadline) {
+  return impl_->gather(std::move(blob), deadline, false);
+}
+
+Result<std::vector<std::string>> Control::Impl::gather(std::string blob, Deadline deadline, bool heedAbort) {
+  Visit visit(io);
+  Hub& hub = *io.hub;
+  if (hub.failure(member)) return failure();
+  const uint64_t n = hub.allGather(member, std::move(blob));
+  const Status waited = waitFor(
+      &visit, deadline, "an exchange among all ranks", [&] { return hub.gathered(member, n) != nullptr; }, heedAbort);
+  if (!waited.ok()) return blame(&visit, -1, waited);
+  std::vector<std::string> blobs = *hub.gathered(member, n);
+  hub.forget(member, n);
   return blobs;
 }
 
@@ -143,9 +152,9 @@ void Control::setState(std::function<RankState()> state) {
   impl_->io.hub->setState(impl_->member, std::move(state));
 }
 
-void Control::reportFailure(int rank, const Status& status) {
+void Control::reportFailure(Failure failure) {
   const Visit visit(impl_->io);
-  impl_->io.hub->reportFailure(impl_->member, rank, status);
+  impl_->io.hub->reportFailure(impl_->member, std::move(failure));
 }
 
 Status Control::inquire(InquiryReason reason, uint64_t sequence, int suspect, int graceMs) {
@@ -269,8 +278,8 @@ void Control::Impl::onTimer() {
     const Ended process = ended.front();
     ended.erase(ended.begin());
     if (!io.hub->endIsDeath(member, process.rank)) continue;
-    io.hub->reportFailure(member, process.rank,
-                          remoteError("rank ", process.rank, " (process ", process.pid, " on this host) has died"));
+    io.hub->reportFailure(member, {process.rank, remoteError("rank ", process.rank, " (process ", process.pid,
+                                                             " on this host) has died")});
   }
 }
 

@@ -11,7 +11,7 @@ namespace tutti {
 
 namespace {
 
-constexpr std::string_view kMagic = "TUTTI-1\n";  // the number is the protocol's version
+constexpr std::string_view kMagic = "TUTTI-2\n";  // the number is the protocol's version
 
 std::string encodeHello(const Hello& hello, const Nonce& nonce) {
   Writer w(MessageType::Hello);

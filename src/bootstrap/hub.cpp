@@ -183,8 +183,8 @@ const std::vector<std::string>* Hub::gathered(MemberId member, uint64_t n) const
 void Hub::forget(MemberId member, uint64_t n) { impl_->at(member).forget(n); }
 const std::optional<Failure>& Hub::failure(MemberId member) const { return impl_->at(member).failure(); }
 
-void Hub::reportFailure(MemberId member, int rank, const Status& status) {
-  impl_->at(member).fail({rank, status});
+void Hub::reportFailure(MemberId member, Failure failure) {
+  impl_->at(member).fail(std::move(failure));
   impl_->changed_();
 }
 

@@ -63,6 +63,7 @@ enum class InquiryReason : uint8_t {
 struct Failure {
   int rank = -1;
   Status status;
+  bool onPurpose = false;  // aborted or revoked: communicators that were split from this one end too
 };
 
 using MemberId = uint64_t;
@@ -91,8 +92,8 @@ class Hub : public Machine {
 
   /// Empty while all is well.
   const std::optional<Failure>& failure(MemberId member) const;
-  /// Tell everyone that `rank` has failed (or aborted); becomes failure() everywhere.
-  void reportFailure(MemberId member, int rank, const Status& status);
+  /// Tell everyone that failure.rank has failed (or aborted); becomes failure() everywhere.
+  void reportFailure(MemberId member, Failure failure);
   void setState(MemberId member, std::function<RankState()> state);
   /// Ask everyone; within graceNs everybody has a failure(), or, for Stalled, inquiryPending() turns false.
   void inquire(MemberId member, InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs);

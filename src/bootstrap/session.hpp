@@ -81,10 +81,13 @@ class Control : public FdExchange, public StreamExchange {
 
   /// Collective.
   Result<std::vector<std::string>> allGather(std::string blob, Deadline deadline);
+  /// The last allGather: of the abort word it takes no notice, only of failures that ranks report here.  Who has all
+  /// blobs may do what sets that word elsewhere, while others still wait for theirs.
+  Result<std::vector<std::string>> farewell(std::string blob, Deadline deadline);
   Status barrier(Deadline deadline);
 
   void setState(std::function<RankState()> state);
-  void reportFailure(int rank, const Status& status);
+  void reportFailure(Failure failure);
   /// Ask everyone what they are doing; returns the failure that the verdict made, or ok for a Stalled inquiry that
   /// found nothing wrong or got no answers in time.  Bounded by graceMs.
   Status inquire(InquiryReason reason, uint64_t sequence, int suspect, int graceMs);

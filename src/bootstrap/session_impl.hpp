@@ -85,9 +85,11 @@ struct Control::Impl {
 
   enum class Woken { Ready, Failed, Aborted, TooLate };
   /// Wait, under the visit's lock, until ready() or one of the other three.
-  Woken wait(Visit* visit, Deadline deadline, const std::function<bool()>& ready);
+  Woken wait(Visit* visit, Deadline deadline, const std::function<bool()>& ready, bool heedAbort = true);
   /// wait() as a Status; `what` completes "rank 3 of 8 waited until its deadline for ...".
-  Status waitFor(Visit* visit, Deadline deadline, const std::string& what, const std::function<bool()>& ready);
+  Status waitFor(Visit* visit, Deadline deadline, const std::string& what, const std::function<bool()>& ready,
+                 bool heedAbort = true);
+  Result<std::vector<std::string>> gather(std::string blob, Deadline deadline, bool heedAbort);
   /// The verdict of all ranks on a wait that took too long; `tooLate` as it is if it is something else.
   Status blame(Visit* visit, int suspect, const Status& tooLate);
   Status failure() const;

@@ -22,6 +22,12 @@ JoinRequest childRequest(const Comm& parent, const std::string& label, const Ses
   return request;
 }
 
+Result<std::vector<std::string>> exchange(Comm& parent, std::string blob) {
+  Result<std::vector<std::string>> all = parent.control().allGather(std::move(blob), parent.deadline());
+  if (!all.ok()) return parent.cause(all.status());
+  return all;
+}
+
 struct SplitEntry {
   int color;
   int key;
@@ -39,7 +45,7 @@ Result<ChildPlan> planSplit(Comm& parent, int color, int key, bool share) {
   int32_t mine[2] = {color, key};
   std::string blob(reinterpret_cast<const char*>(mine), sizeof mine);
   if (child.session) blob += child.session->endpoint();
-  TUTTI_ASSIGN(const std::vector<std::string> all, parent.control().allGather(std::move(blob), parent.deadline()));
+  TUTTI_ASSIGN(const std::vector<std::string> all, exchange(parent, std::move(blob)));
   if (color < 0) return child;
 
   std::vector<SplitEntry> members;
@@ -81,7 +87,7 @@ Result<ChildPlan> planShrink(Comm& parent, const std::vector<int>& excluded, boo
 Result<ChildPlan> planGrow(Comm& parent, int nRanks, const tuttiUniqueId* id) {
   std::string blob;
   if (id != nullptr) blob.assign(id->internal, sizeof id->internal);
-  TUTTI_ASSIGN(const std::vector<std::string> all, parent.control().allGather(std::move(blob), parent.deadline()));
+  TUTTI_ASSIGN(const std::vector<std::string> all, exchange(parent, std::move(blob)));
   const std::string* given = nullptr;
   for (size_t r = 0; r < all.size(); ++r) {
     if (all[r].empty()) continue;

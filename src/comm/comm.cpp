@@ -22,8 +22,8 @@ bool breaksCommunicator(const Status& error) {
 
 }  // namespace
 
-Comm::Comm(const CommSettings& settings, std::atomic<uint32_t>* abort)
-    : settings_(settings), timeoutMs_(settings.timeoutMs), abort_(abort) {}
+Comm::Comm(const CommSettings& settings, Fate* fate)
+    : settings_(settings), timeoutMs_(settings.timeoutMs), fate_(*fate) {}
 
 Comm::~Comm() {
   ownBatch_.reset();
@@ -34,6 +34,7 @@ Comm::~Comm() {
   if (links_) links_->close();
   links_.reset();    // transports use control_
   control_.reset();  // ends callbacks into this object
+  fate_.onEnd(nullptr);
 }
 
 Result<void*> Comm::registerMemory(void* buffer, size_t bytes) {
@@ -62,53 +63,39 @@ DrivenTask Comm::driven(Task* task) {
   return {task, this, policy, links_->sleepers(), Status(), false};
 }
 
-Status Comm::failure() const {
-  if (!aborting()) return {};
-  const std::lock_guard lock(mutex_);
-  if (!failure_.ok()) return failure_;
-  return remoteError("this communicator was aborted");
-}
-
 void Comm::onFailure(const Failure& failure) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (failure_.ok()) failure_ = failure.status;
-    if (residentMemory_ != nullptr) residentMemory_->leave();
-  }
-  abort_->store(1, std::memory_order_release);
+  fate_.end(failure.status);
+  if (failure.onPurpose) fate_.endChildren(endWithParent(failure.status));
 }
 
 void Comm::fail(const Status& error) {
   if (!breaksCommunicator(error)) return;
-  control_->reportFailure(-1, error);
-  onFailure({-1, error});
+  control_->reportFailure({-1, error});
+  fate_.end(error);
 }
 
-void Comm::abort() {
-  const Status why = remoteError("rank ", rank(), " has aborted the communicator");
-  onFailure({rank(), why});
-  control_->reportFailure(rank(), why);
-}
-
-void Comm::revoke() {
-  const Status why = remoteError("rank ", rank(), " has revoked the communicator");
-  onFailure({rank(), why});
-  control_->reportFailure(rank(), why);
+// The news of this communicator ends its children on every rank, those without this rank too.  Where it has failed
+// before, or a rank has freed it, the children's own ranks hear of it.
+void Comm::endOnPurpose(std::string_view verb) {
+  const Failure failure{rank(), remoteError("rank ", rank(), " has ", verb, " the communicator"), true};
+  onFailure(failure);
+  control_->reportFailure(failure);
+  fate_.tellChildren(endWithParent(failure.status));
 }
 
 Status Comm::stalled(int waitingOn) {
   log_.waitFor(waitingOn);
-  return control_->inquire(InquiryReason::Stalled, sequence_, waitingOn, kGraceMs);
+  return cause(control_->inquire(InquiryReason::Stalled, sequence_, waitingOn, kGraceMs));
 }
 
 Status Comm::expired(int waitingOn) {
   log_.waitFor(waitingOn);
-  Status verdict = control_->inquire(InquiryReason::Deadline, sequence_, waitingOn, kGraceMs);
+  Status verdict = cause(control_->inquire(InquiryReason::Deadline, sequence_, waitingOn, kGraceMs));
   if (verdict.ok()) {
     verdict = timeoutError("rank ", rank(), " waited ", timeoutMs_.load(), " ms for rank ", waitingOn,
                            " without any progress; the deadline is TUTTI_TIMEOUT_MS or config.timeoutMs");
   }
-  onFailure({waitingOn, verdict});
+  fate_.end(verdict);
   return verdict;
 }
 
@@ -117,23 +104,24 @@ Status Comm::failed(const Status& error, int waitingOn) {
   if (error.code() == tuttiInvalidUsage) {  // a message of another call: who is the odd one?
     const Status verdict = control_->inquire(InquiryReason::Mismatch, sequence_, waitingOn, kGraceMs);
     const Status& final = verdict.ok() ? error : verdict;
-    onFailure({waitingOn, final});
-    if (verdict.ok()) control_->reportFailure(-1, error);
+    fate_.end(final);
+    if (verdict.ok()) control_->reportFailure({-1, error});
     return final;
   }
   if (error.code() == tuttiUnhandledCudaError) {  // this rank's own trouble
-    control_->reportFailure(rank(), error);
-    onFailure({rank(), error});
+    control_->reportFailure({rank(), error});
+    fate_.end(error);
     return error;
   }
   // A broken connection is often the consequence of a failure whose news is on its way.
-  for (const Deadline news = Deadline::inMs(kNewsMs); !news.passed() && control_->failure().ok();) {
+  for (const Deadline news = Deadline::inMs(kNewsMs); !news.passed() && control_->failure().ok() && !aborting();) {
     timespec pause{0, 1'000'000};
     nanosleep(&pause, nullptr);
   }
   if (const Status first = control_->failure(); !first.ok()) return first;
-  control_->reportFailure(waitingOn, error);
-  onFailure({waitingOn, error});
+  if (aborting()) return failure();
+  control_->reportFailure({waitingOn, error});
+  fate_.end(error);
   return error;
 }
 
@@ -172,11 +160,12 @@ Status Comm::finalize() {
   TUTTI_TRY(failure());
   if (cuda_) TUTTI_TRY(awaitDevice());
   // Everyone says what it has called; ranks that disagree find out here at the latest.
-  TUTTI_ASSIGN(const std::vector<std::string> calls, control_->allGather(own, deadline()));
+  TUTTI_ASSIGN(const std::vector<std::string> calls, control_->farewell(own, deadline()));
   for (size_t r = 0; r < calls.size(); ++r) {
     if (calls[r] == own) continue;
     return control_->inquire(InquiryReason::Mismatch, last, static_cast<int>(r), kGraceMs);
   }
+  fate_.release();
   return {};
 }
 

@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "src/bootstrap/session.hpp"
 #include "src/comm/call.hpp"
 #include "src/comm/call_log.hpp"
+#include "src/comm/fate.hpp"
 #include "src/comm/foreign_plans.hpp"
 #include "src/comm/known_calls.hpp"
 #include "src/comm/links.hpp"
@@ -30,9 +30,6 @@
 
 namespace tutti {
 
-namespace cuda {
-struct ResidentMemory;
-}
 class Batch;
 class CudaSide;
 enum class CudaWay : uint8_t;  // cuda_side.hpp
@@ -61,10 +58,9 @@ Status addMeasurements(int nRanks, RankCard* card);
 
 class Comm : public TaskOwner {
  public:
-  /// Joins; blocks until all ranks are there, the deadline of `settings`, or *abort != 0.
-  /// abort is borrowed; it is also set by the communicator itself when it fails.
+  /// Joins; blocks until all ranks are there, the deadline of `settings`, or the end of `fate`, which is borrowed.
   static Result<std::unique_ptr<Comm>> join(std::shared_ptr<Session> session, JoinRequest request,
-                                            const CommSettings& settings, std::atomic<uint32_t>* abort);
+                                            const CommSettings& settings, Fate* fate);
   ~Comm() override;
 
   int rank() const { return control_->rank(); }
@@ -103,13 +99,17 @@ class Comm : public TaskOwner {
   Deadline deadline() const { return Deadline::inMs(timeoutMs_.load(std::memory_order_relaxed)); }
 
   /// The error that broke this communicator, or ok.  Any thread.
-  Status failure() const;
+  Status failure() const { return fate_.failure(); }
+  /// What ended this communicator, where that is why something failed with `error`.  Any thread.
+  Status cause(const Status& error) const { return aborting() ? failure() : error; }
   /// Break the communicator if `error` is one that does (not a mistake in the arguments), and tell the others.
   void fail(const Status& error);
-  /// End calls in flight here, and tell the others.  Any thread.
-  void abort();
-  /// As abort, on purpose: the communicator can still be split or shrunk.
-  void revoke();
+  /// End calls in flight here and on communicators that were split from this one, and tell the others.  Any thread.
+  void abort() { endOnPurpose("aborted"); }
+  /// As abort, and the communicator can still be shrunk.
+  void revoke() { endOnPurpose("revoked"); }
+  /// Tell the other ranks what has ended this communicator here.  Any thread but a Session's.
+  void tell(const Status& why) { control_->reportFailure({rank(), why, true}); }
 
   /// All ranks have come here and have made the same calls.  Collective.
   Status finalize();
@@ -124,7 +124,7 @@ class Comm : public TaskOwner {
 
   /// `task` with this communicator's waiting, error and deadline rules.
   DrivenTask driven(Task* task);
-  bool aborting() const override { return abort_->load(std::memory_order_acquire) != 0; }
+  bool aborting() const override { return fate_.ended(); }
   void progress() override { links_->progress(); }
   Status aborted() override { return failure(); }
   Status stalled(int waitingOn) override;
@@ -157,7 +157,8 @@ class Comm : public TaskOwner {
   size_t sliceBytes() const { return sliceBytes_; }
 
  private:
-  Comm(const CommSettings& settings, std::atomic<uint32_t>* abort);
+  Comm(const CommSettings& settings, Fate* fate);
+  Status comeUp(std::shared_ptr<Session> session, JoinRequest request);
   Status setUp();
   Status setUpPlanner();
   Status awaitDevice();
@@ -167,6 +168,7 @@ class Comm : public TaskOwner {
   Status setUpMachine(const std::vector<RankCard>& cards, const std::vector<std::string>& reports);
   void watchNeighbours();
   void onFailure(const Failure& failure);
+  void endOnPurpose(std::string_view verb);
   PlanKey keyOf(const Call& call) const;
   Shape shapeOf(const Call& call, const PlanKey& key) const;
   PlanRequest planRequest(const Shape& shape, bool resident = false) const;
@@ -179,16 +181,13 @@ class Comm : public TaskOwner {
 
   CommSettings settings_;
   std::atomic<int> timeoutMs_;
-  std::atomic<uint32_t>* abort_;
-  mutable std::mutex mutex_;
-  Status failure_;  // guarded by mutex_; the first one stays
-  CallLog log_;     // before control_, whose thread reads it
+  Fate& fate_;
+  CallLog log_;  // before control_, whose thread reads it
   std::unique_ptr<Control> control_;
   std::unique_ptr<Links> links_;
   std::unique_ptr<CudaSide> cuda_;
-  int residentLanes_ = 0;                                 // of plans that blocks walk; 0: none are
-  std::shared_ptr<cuda::ResidentMemory> residentMemory_;  // guarded by mutex_; onFailure() may come after cuda_
-  CudaWay cudaWay_{};                                     // but for None the host's short cuts do not fit all ranks
+  int residentLanes_ = 0;  // of plans that blocks walk; 0: none are
+  CudaWay cudaWay_{};      // but for None the host's short cuts do not fit all ranks
   std::unique_ptr<StrayWatch> strayWatch_;
   OperatorTable operators_;
   Registrations registrations_;

@@ -28,7 +28,7 @@ void remember(tuttiComm* handle, const Status& error) {
 }
 
 Status finishJoin(tuttiComm* handle, const JoinFunction& join) {
-  Result<std::unique_ptr<Comm>> comm = join(&handle->abort);
+  Result<std::unique_ptr<Comm>> comm = join(&handle->fate);
   Status status = comm.status();
   if (status.ok() && !handle->settings.blocking && handle->settings.cudaDevice < 0) {
     Result<std::unique_ptr<HostStream>> own = HostStream::create();
@@ -99,6 +99,7 @@ void endComm(tuttiComm* handle) {
   if (handle->turn != nullptr) handle->turn->drain();
   handle->own.reset();
   handle->comm.reset();
+  handle->fate.close();
 }
 
 }  // namespace tutti

@@ -19,7 +19,7 @@ struct tuttiComm {
   enum class State { Joining, Ready, Failed, Gone };
 
   std::atomic<State> state{State::Joining};
-  std::atomic<uint32_t> abort{0};
+  tutti::Fate fate;
   std::atomic<int> users{0};  // CommUse that are alive
   std::atomic<bool> finalized{false};
   int rank = 0;
@@ -43,7 +43,7 @@ namespace tutti {
 tuttiComm* newHandle(int rank, int nRanks, const CommSettings& settings);
 
 /// How a communicator comes to be; runs on the caller's thread, a group's, or the handle's own.
-using JoinFunction = std::function<Result<std::unique_ptr<Comm>>(std::atomic<uint32_t>* abort)>;
+using JoinFunction = std::function<Result<std::unique_ptr<Comm>>(Fate* fate)>;
 
 /// Run `join` for the handle: now, in the enclosing group's end, or (blocking = 0) in the background.
 /// *out is the handle, NULL if a join that was waited for failed.

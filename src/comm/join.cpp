@@ -65,22 +65,26 @@ Result<size_t> chooseSliceBytes(const std::vector<RankCard>& cards, bool shmAllo
 }  // namespace
 
 Result<std::unique_ptr<Comm>> Comm::join(std::shared_ptr<Session> session, JoinRequest request,
-                                         const CommSettings& settings, std::atomic<uint32_t>* abort) {
-  std::unique_ptr<Comm> comm(new Comm(settings, abort));
+                                         const CommSettings& settings, Fate* fate) {
+  std::unique_ptr<Comm> comm(new Comm(settings, fate));
+  const Status up = comm->comeUp(std::move(session), std::move(request));
+  if (!up.ok()) return comm->cause(up);
+  return comm;
+}
+
+Status Comm::comeUp(std::shared_ptr<Session> session, JoinRequest request) {
   RankCard card = myCard(request.rank);
-  if (settings.cudaDevice >= 0) {
+  if (settings_.cudaDevice >= 0) {
     TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
-    TUTTI_ASSIGN(comm->cuda_, CudaSide::create(settings.cudaDevice, request.nRanks, static_cast<uint32_t>(slots)));
-    comm->cuda_->describe(&card);
+    TUTTI_ASSIGN(cuda_, CudaSide::create(settings_.cudaDevice, request.nRanks, static_cast<uint32_t>(slots)));
+    cuda_->describe(&card);
   }
-  TUTTI_ASSIGN(card.settings, commonSettings(settings));
+  TUTTI_ASSIGN(card.settings, commonSettings(settings_));
   if (request.rank == 0) TUTTI_TRY(addMeasurements(request.nRanks, &card));
   request.info = encodeCard(card);
-  const Deadline deadline = Deadline::inMs(settings.timeoutMs);
-  TUTTI_ASSIGN(comm->control_, session->join(std::move(request), deadline, abort,
-                                             [c = comm.get()](const Failure& failure) { c->onFailure(failure); }));
-  TUTTI_TRY(comm->setUp());
-  return comm;
+  TUTTI_ASSIGN(control_, session->join(std::move(request), Deadline::inMs(settings_.timeoutMs), fate_.word(),
+                                       [this](const Failure& failure) { onFailure(failure); }));
+  return setUp();
 }
 
 Status Comm::setUp() {
@@ -110,8 +114,9 @@ Status Comm::setUp() {
   TUTTI_TRY(links_->meet(std::move(cards)));
   if (cudaWay_ == CudaWay::Resident) {
     TUTTI_TRY(cuda_->openEnds(rank(), links_->cards(), *links_, deadline()));
-    const std::lock_guard lock(mutex_);
-    residentMemory_ = cuda_->residentMemory();
+    fate_.onEnd([memory = cuda_->residentMemory()] {
+      if (memory != nullptr) memory->leave();
+    });
   }
   if (cuda_) cuda_->lendOver(*control_);
   nodes_ = nodesOf(links_->cards());

@@ -80,7 +80,7 @@ int asChannels(int ctas) {
 
 void fill(const Config& config, const Environment& env, tuttiConfig_t* out) {
   out->blocking = env.blocking ? static_cast<int>(*env.blocking) : config.blocking;
-  out->splitShare = config.splitShare;
+  out->splitShare = config.splitShare == NCCL_CONFIG_UNDEF_INT ? 0 : config.splitShare;
   out->minChannels = asChannels(env.minCtas.value_or(config.minCTAs));
   out->maxChannels = asChannels(env.maxCtas.value_or(config.maxCTAs));
   out->commName = config.commName;

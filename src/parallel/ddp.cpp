@@ -293,7 +293,7 @@ tuttiResult_t tuttiDdpCreate(tuttiDdp_t* ddp, tuttiComm_t comm, const tuttiParam
     compareParameters(group, parameters, n);
     const SumPlan plan = agreeOnSums(group, c.microBatches, c.weight, c.average != 0, c.numerics, c.wire, dtype);
     tuttiComm_t own = nullptr;
-    if (group.size() > 1) check(tuttiCommSplit(comm, 0, group.rank(), &own, nullptr), comm);
+    if (group.size() > 1) own = splitFrom(comm, 0, group.rank());
     try {
       withType(dtype, [&](auto zero) { *ddp = new DdpOf<decltype(zero)>(own, parameters, n, c, plan); });
       (*ddp)->parent = comm;

@@ -248,7 +248,7 @@ tuttiResult_t tuttiGridGroup(tuttiGrid_t grid, const char* axes, tuttiComm_t* co
     const std::vector<int> members = grid->members(along, grid->rank);
     tuttiComm_t made = grid->world;
     if (static_cast<int>(members.size()) < grid->nRanks) {
-      check(tuttiCommSplit(grid->world, members[0], grid->rank, &made, nullptr), grid->world);
+      made = splitFrom(grid->world, members[0], grid->rank);
     }
     grid->groups[along] = made;
     *comm = made;

@@ -83,6 +83,15 @@ Group::Group(tuttiComm_t comm) : comm_(comm) {
   if (device >= 0) fail(tuttiInvalidUsage, "the training layers compute on the host; this communicator is CUDA's");
 }
 
+tuttiComm_t splitFrom(tuttiComm_t parent, int color, int key, const tuttiConfig_t* options) {
+  const tuttiConfig_t usual = TUTTI_CONFIG_INITIALIZER;
+  tuttiConfig_t config = options != nullptr ? *options : usual;
+  config.splitShare = 1;
+  tuttiComm_t made = nullptr;
+  check(tuttiCommSplit(parent, color, key, &made, &config), parent);
+  return made;
+}
+
 void stopPrivate(tuttiComm_t own) {
   if (own != nullptr) tuttiCommRevoke(own, 0);
 }

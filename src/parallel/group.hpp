@@ -47,6 +47,10 @@ class Group {
   int rank_ = 0, size_ = 1;
 };
 
+/// The ranks of `parent` with the same color, for a layer's own messages; ends with its parent, however that was made.
+/// options  NULL: the parent's
+tuttiComm_t splitFrom(tuttiComm_t parent, int color, int key, const tuttiConfig_t* options = nullptr);
+
 /// Of a handle's private copy of a communicator; NULL: does nothing.  stopPrivate ends what is in flight on it, here
 /// and on the other ranks, before the threads that use it end; endPrivate frees it, and waits for nobody after a stop.
 void stopPrivate(tuttiComm_t own);

@@ -59,8 +59,7 @@ struct tuttiPipeline {
         }
         if (order.empty()) continue;
         const bool mine = from == rank || to == rank;
-        tuttiComm_t pair = nullptr;
-        check(tuttiCommSplit(comm, mine ? 0 : TUTTI_SPLIT_NOCOLOR, rank, &pair, nullptr), comm);
+        const tuttiComm_t pair = splitFrom(comm, mine ? 0 : TUTTI_SPLIT_NOCOLOR, rank);
         if (!mine) continue;
         PipelineWire& wire = from == rank ? out[to] : in[from];
         wires.push_back(&wire);

@@ -298,8 +298,7 @@ void join(tuttiPs& ps, tuttiComm_t comm, int rank, int workers, const tuttiPsCon
     const int peer = ps.serves ? (rank - workers + round) % rounds : (rank - round + rounds) % rounds;
     const bool paired = peer < (ps.serves ? workers : servers);
     const int color = ps.serves ? rank - workers : peer;
-    tuttiComm_t pair = nullptr;
-    check(tuttiCommSplit(comm, paired ? color : TUTTI_SPLIT_NOCOLOR, rank, &pair, &options), comm);
+    const tuttiComm_t pair = splitFrom(comm, paired ? color : TUTTI_SPLIT_NOCOLOR, rank, &options);
     if (!paired) continue;
     ps.links[static_cast<size_t>(peer)] = std::make_unique<PsLink>(pair);
     ps.order.push_back(static_cast<size_t>(peer));

@@ -387,11 +387,9 @@ tuttiResult_t tuttiZeroCreate(tuttiZero_t* zero, tuttiComm_t comm, const tuttiPa
               plan.mine(r), ", this one ", c.microBatches);
     }
     tuttiComm_t own = nullptr, ownReplicas = nullptr;
-    if (group.size() > 1) check(tuttiCommSplit(comm, 0, group.rank(), &own, nullptr), comm);
+    if (group.size() > 1) own = splitFrom(comm, 0, group.rank());
     try {
-      if (replicas.size() > 1) {
-        check(tuttiCommSplit(c.replicas, 0, replicas.rank(), &ownReplicas, nullptr), c.replicas);
-      }
+      if (replicas.size() > 1) ownReplicas = splitFrom(c.replicas, 0, replicas.rank());
       withType(dtype,
                [&](auto one) { *zero = new ZeroOf<decltype(one)>(own, ownReplicas, parameters, units, c, plan); });
       (*zero)->parent = comm;

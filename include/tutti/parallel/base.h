@@ -7,6 +7,8 @@
  *   dtypes      tuttiFloat32 and tuttiFloat64 are computed with; others where a comment says so
  *   groups      communicators are borrowed and must outlive what was made from them.  A layer uses its
  *               communicator only inside its own calls, or a private copy of it where a comment says so
+ *   ends        where a rank aborts or revokes a communicator, all that layers have split from it end on every rank,
+ *               a grid's groups too (tuttiCommRevoke): calls return tuttiRemoteError and name that rank
  *   order       every rank of a group makes the same calls in the same order
  *   threads     one thread at a time per handle
  *   errors      the tuttiResult_t of tutti.h; tuttiParallelGetLastError has the sentence.  After

@@ -173,7 +173,7 @@ TEST_CASE("leaving in order is no failure, unless someone still needs the rank")
 
 TEST_CASE("a reported failure reaches everyone with its words") {
   Idle idle(9, 33);
-  idle.job.rank(4).hub->reportFailure(idle.job.rank(4).member, 7, systemError("rank 7: no space left on device"));
+  idle.job.rank(4).hub->reportFailure(idle.job.rank(4).member, {7, systemError("rank 7: no space left on device")});
   REQUIRE(idle.world.runUntil([&] { return idle.allFailed(); }, idle.world.nowNs() + 20 * kMs));
   for (int r = 0; r < 33; ++r) {
     CHECK(idle.failure(r)->rank == 7);

@@ -261,8 +261,8 @@ TEST_CASE("a failure that one rank reports ends the waits of all, and is told on
           ++up;
           while (up < 5) ::usleep(1000);  // or some would hear of it while they still join
           if (rank == 2) {
-            control.reportFailure(2, remoteError("rank 2 has had enough"));
-            control.reportFailure(2, remoteError("again"));
+            control.reportFailure({2, remoteError("rank 2 has had enough")});
+            control.reportFailure({2, remoteError("again")});
           }
           const Status status = rank % 2 == 0 ? control.barrier(soon()) : control.fetch(0, "never", soon()).status();
           if (status.message() != "rank 2 has had enough") return status.message();

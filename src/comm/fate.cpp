@@ -1,0 +1,81 @@
+#include "src/comm/fate.hpp"
+
+#include <algorithm>
+
+#include "src/comm/handle.hpp"
+
+namespace tutti {
+
+void Fate::end(const Status& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_.ok()) failure_ = why;
+    if (atEnd_) atEnd_();
+  }
+  stop();
+}
+
+Status Fate::failure() const {
+  if (!ended()) return {};
+  const std::lock_guard lock(mutex_);
+  if (!failure_.ok()) return failure_;
+  return remoteError("this communicator was aborted");
+}
+
+void Fate::onEnd(std::function<void()> atEnd) {
+  const std::lock_guard lock(mutex_);
+  atEnd_ = std::move(atEnd);
+  if (atEnd_ && !failure_.ok()) atEnd_();
+}
+
+void Fate::adopt(tuttiComm* child) {
+  Status over;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(children_, [](tuttiComm* c) { return c->fate.barren(); });
+    children_.push_back(child);
+    over = childrensEnd_;
+  }
+  if (!over.ok()) child->fate.end(over);
+}
+
+/// Gone, and so are its children: its handle is of no use to a parent.
+bool Fate::barren() {
+  if (!closed_.load(std::memory_order_relaxed)) return false;
+  const std::lock_guard lock(mutex_);  // parents before children
+  std::erase_if(children_, [](tuttiComm* c) { return c->fate.barren(); });
+  return children_.empty();
+}
+
+std::vector<tuttiComm*> Fate::children() const {
+  const std::lock_guard lock(mutex_);
+  return children_;
+}
+
+void Fate::endChildren(const Status& why) {
+  if (released_.load(std::memory_order_relaxed)) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (childrensEnd_.ok()) childrensEnd_ = why;
+  }
+  for (tuttiComm* child : children()) {
+    child->fate.end(why);
+    child->fate.endChildren(why);
+  }
+}
+
+void Fate::tellChildren(const Status& why) {
+  if (released_.load(std::memory_order_relaxed)) return;
+  for (tuttiComm* child : children()) {
+    if (const Result<CommUse> comm = use(child); comm.ok()) (*comm)->tell(why);
+    child->fate.tellChildren(why);
+  }
+}
+
+Status endWithParent(const Status& why) {
+  constexpr std::string_view kParent = " that this one was split from";
+  const std::string_view text = why.message();  // of an ancestor's end, where a child passes it on to its own
+  return text.ends_with(kParent) ? why : Status(why.code(), cat(text, kParent));
+}
+
+}  // namespace tutti

@@ -1,0 +1,59 @@
+// How a communicator ends, and which ones end with it.
+//
+// Lies in the handle and so outlives the communicator: a child can end before it is up, and after its parent is freed.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "src/base/status.hpp"
+
+struct tuttiComm;
+
+namespace tutti {
+
+/// Any thread; nothing is called with a lock held but atEnd.
+class Fate {
+ public:
+  /// Ends joins and calls in flight; the reason may follow.
+  void stop() { word_.store(1, std::memory_order_release); }
+  /// Likewise, with the reason; the first one stays.
+  void end(const Status& why);
+  bool ended() const { return word_.load(std::memory_order_acquire) != 0; }
+  /// Why it ended, or ok.
+  Status failure() const;
+  /// What waits look at.
+  const std::atomic<uint32_t>* word() const { return &word_; }
+  /// Called when it ends, or at once; must not call back.  Empty: not any more.
+  void onEnd(std::function<void()> atEnd);
+
+  /// `child`, whose handle this is, was split from this one: it ends with it, at once if that has happened.
+  void adopt(tuttiComm* child);
+  /// End those that were split from this one, theirs too, on this rank.
+  void endChildren(const Status& why);
+  /// Tell the other ranks of those that are up here.  Not from a Session's thread.
+  void tellChildren(const Status& why);
+  /// All ranks have finished with it: from now on its children do without it.
+  void release() { released_.store(true, std::memory_order_relaxed); }
+  /// The communicator is gone.
+  void close() { closed_.store(true, std::memory_order_relaxed); }
+
+ private:
+  std::vector<tuttiComm*> children() const;
+  bool barren();
+
+  std::atomic<uint32_t> word_{0};
+  std::atomic<bool> released_{false}, closed_{false};
+  mutable std::mutex mutex_;  // guards what follows
+  Status failure_, childrensEnd_;
+  std::function<void()> atEnd_;
+  std::vector<tuttiComm*> children_;  // handles are never freed
+};
+
+/// What the ranks of children hear where `why` has ended a communicator on purpose.
+Status endWithParent(const Status& why);
+
+}  // namespace tutti
