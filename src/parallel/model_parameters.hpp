@@ -1,4 +1,4 @@
-// How many parameters a model's layers have.
+// How many parameters a model's layers have, and what its passes send how often.
 #pragma once
 
 #include "tutti/parallel/planner.h"
@@ -20,5 +20,10 @@ inline ModelParameters parametersOf(const tuttiModelShape_t& m) {
   if (m.parameters > 0) return {m.parameters - experts, experts};
   return {(m.experts > 0 ? 4 : 12) * m.layers * m.hidden * m.hidden, experts};
 }
+
+/// How often a layer's forward pass runs for a micro-batch.
+inline double forwardsOf(const tuttiLayout_t& l) { return l.recompute == tuttiRecomputeFull ? 2 : 1; }
+/// Of keys and values in every forward pass and the backward pass, then of their gradients, which go all the way home.
+inline double ringHops(const tuttiLayout_t& l) { return (forwardsOf(l) + 1) * (l.cp - 1) + l.cp; }
 
 }  // namespace tutti::parallel

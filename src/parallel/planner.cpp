@@ -17,6 +17,15 @@ double perLayer(const tuttiModelShape_t& m, const tuttiLayout_t& l) {
   return cut ? sbh / t * (34 + scores) : sbh * (10 + 24 / t + scores / t);
 }
 
+/// Beside what is kept, while backward is in a layer.
+double workingSet(const tuttiModelShape_t& m, const tuttiLayout_t& l) {
+  if (l.recompute == tuttiRecomputeNone) return 0;
+  const double tokens = m.sequence / l.cp, block = m.keyBlock > 0 ? std::min(m.keyBlock, tokens) : tokens;
+  tuttiLayout_t otherwise = l;
+  otherwise.recompute = tuttiRecomputeSelective;
+  return perLayer(m, otherwise) - perLayer(m, l) + 2 * tokens * block * l.valueBytes;
+}
+
 void checkShapes(const tuttiModelShape_t& m, const tuttiLayout_t& l) {
   require(m.layers > 0 && m.hidden > 0 && m.heads > 0 && m.sequence > 0,
           "the model has no layers, width, heads or tokens");
@@ -25,6 +34,8 @@ void checkShapes(const tuttiModelShape_t& m, const tuttiLayout_t& l) {
   require(l.cp >= 1 && l.ep >= 1 && l.cp <= m.sequence && m.experts >= 0, "a layout of cp ", l.cp, ", ep ", l.ep);
   require(m.experts == 0 ? l.ep == 1 : l.ep <= m.experts && m.choices >= 1 && m.choices <= m.experts, l.ep,
           " ranks over ", m.experts, " experts, ", m.choices, " of each token");
+  require(m.kvHeads >= 0 && m.kvHeads <= m.heads && m.keyBlock >= 0, m.kvHeads, " heads of keys, blocks of ",
+          m.keyBlock, " keys");
   require(l.zero >= 0 && l.zero <= 3, "there is no stage ", l.zero);
   require(l.recompute >= tuttiRecomputeNone && l.recompute <= tuttiRecomputeFull, "recompute is ", l.recompute);
 }
@@ -56,13 +67,16 @@ tuttiResult_t tuttiLayoutCost(const tuttiModelShape_t* model, const tuttiLayout_
     const double inFlight = std::min<double>(micro, p) / p * (v > 1 ? 1 + (p - 1) / (p * v) : 1);
     cost->activations = perLayer(m, l) * m.layers * inFlight;
     const double activation = m.sequence / l.cp * l.microBatch * m.hidden * l.valueBytes;
-    const double t = l.tp, c = l.cp, e = l.ep, pairs = m.layers / p * micro;
-    cost->tpBytes = 4 * 2 * (t - 1) / t * activation * m.layers / p * micro;
+    const double t = l.tp, e = l.ep, pairs = m.layers / p * micro;
+    const double forwards = forwardsOf(l);
+    cost->working = workingSet(m, l);
+    cost->logits = 4 * m.sequence / l.cp * l.microBatch * m.vocabulary / t;
+    cost->tpBytes = (2 * forwards + 2) * 2 * (t - 1) / t * activation * m.layers / p * micro;
     cost->ppBytes = l.pp == 1 ? 0 : 2 * activation / (l.sequenceParallel ? t : 1) * v * micro;
-    // Keys and values go c - 1 hops forward and again backward, their gradients c; tokens go to experts and back,
-    // twice.
-    cost->cpBytes = l.cp == 1 ? 0 : (3 * c - 2) * 2 * activation / t * pairs;
-    cost->epBytes = l.ep == 1 ? 0 : 4 * m.choices * activation * (e - 1) / e * pairs;
+    const double keys = activation * (m.kvHeads > 0 ? m.kvHeads / m.heads : 1);
+    cost->cpBytes = l.cp == 1 ? 0 : ringHops(l) * 2 * keys / t * pairs;
+    // Tokens go to experts and back, in each pass.
+    cost->epBytes = l.ep == 1 ? 0 : (2 * forwards + 2) * m.choices * activation * (e - 1) / e * pairs;
     const double sent = dense * (d - 1) / d + experts * (dx - 1) / dx;
     const double reductions = l.zero >= 2 ? micro : 1, gathers = l.zero == 3 ? 2.0 * micro : 1;
     cost->dpBytes = sent * (reductions * l.gradientBytes + gathers * (l.zero == 0 ? l.gradientBytes : l.valueBytes));

@@ -1,5 +1,6 @@
 // Layouts of a machine, by the time that a step is expected to take.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -90,10 +91,14 @@ Division divide(const Search& s, const tuttiLayout_t& l) {
   return layers.slowdown < micro.slowdown ? layers : micro;
 }
 
+/// Of attention's scores and of the head, beside a layer's matrices.
+double attentionShare(const Search& s) { return s.model.sequence / (6 * s.model.hidden); }
+double headShare(const Search& s) { return s.model.vocabulary / (12 * s.model.layers * s.model.hidden); }
+
 /// Floating-point operations of a step (Narayanan et al., 2021, appendix; Korthikanti et al., 2022).
 double flopsOf(const Search& s, int recompute) {
   const tuttiModelShape_t& m = s.model;
-  const double attention = m.sequence / (6 * m.hidden), head = m.vocabulary / (12 * m.layers * m.hidden);
+  const double attention = attentionShare(s), head = headShare(s);
   const double mlp = m.experts > 0 ? 4 * m.choices * expertWidth(m) / m.hidden : 16;
   const double one = (8 + mlp) * s.batch * m.sequence * m.layers * m.hidden * m.hidden;
   const double again = recompute == tuttiRecomputeFull        ? 1 + attention
@@ -109,25 +114,71 @@ double embeddingBytes(const Search& s, const tuttiLayout_t& l) {
          (l.valueBytes / share + l.gradientBytes / gradients + l.optimizerBytes / states);
 }
 
+/// What fills a rank's memory.
+struct Memory {
+  struct Part {
+    const char* name;
+    double bytes;
+  };
+  std::array<Part, 6> parts;
+  double bytes() const {
+    double sum = 0;
+    for (const Part& part : parts) sum += part.bytes;
+    return sum;
+  }
+  const Part& largest() const {
+    return *std::max_element(parts.begin(), parts.end(), [](auto& a, auto& b) { return a.bytes < b.bytes; });
+  }
+};
+
+/// Of the first stage, which has the most micro-batches in flight, or of the last, which has the head.
+Memory memoryOf(const Search& s, const tuttiPlan_t& p) {
+  const tuttiLayout_t& l = p.layout;
+  const ModelParameters all = parametersOf(s.model);
+  const double layer = (all.dense / l.tp + all.experts / l.ep) / s.model.layers * l.valueBytes;
+  const double gathered = l.zero == 3 ? (1 + p.prefetch) * layer : 0;
+  const double states = p.cost.values + p.cost.gradients + p.cost.optimizer, embedding = embeddingBytes(s, l);
+  const auto with = [&](double activations, double working, double logits) {
+    return Memory{{{{"states", states},
+                    {"embedding", embedding},
+                    {"gathered values", gathered},
+                    {"activations", activations},
+                    {"a layer's work", working},
+                    {"logits", logits}}}};
+  };
+  // In the head's backward no layer is at work.
+  const bool headIsMore = p.cost.logits > p.cost.working;
+  const double pp = l.pp, v = l.chunks, m = std::max(1, l.microBatches);
+  const double first = std::min(m * v, 2 * (pp - 1) + (v - 1) * pp + 1);  // chunks in flight, if v > 1
+  const double last = std::min(m * v, (v - 1) * pp + 1);
+  const double firstInFlight = v > 1 ? first : std::min(m, pp);
+  const Memory end =
+      with(p.cost.activations * last / firstInFlight, headIsMore ? 0 : p.cost.working, headIsMore ? p.cost.logits : 0);
+  if (l.pp == 1) return end;
+  const Memory begin = with(p.cost.activations, p.cost.working, 0);
+  return begin.bytes() < end.bytes() ? end : begin;
+}
+
 void measure(const Search& s, tuttiPlan_t& p) {
   const tuttiLayout_t& l = p.layout;
   p.cost = TUTTI_LAYOUT_COST_INITIALIZER;
   if (tuttiLayoutCost(&s.model, &l, &p.cost) != tuttiSuccess) fail(tuttiInvalidArgument, tuttiParallelGetLastError());
   const double t = l.tp, m = l.microBatches, layersHere = s.model.layers / l.pp;
+  const double calls = (2 * forwardsOf(l) + 2) * layersHere * m;  // of tensor parallelism and of experts
   const double whole =
       parametersOf(s.model).dense + parametersOf(s.model).experts / l.ep * t;  // of which 1 / t is here
   p.computeMs = flopsOf(s, l.recompute) / s.machine.ranks / s.machine.flops * 1e3;
   const int inner = l.tp * l.cp * l.ep, replicas = l.dp * l.cp * l.ep;
   const Link tp = s.link(l.tp), cp = s.link(l.tp * l.cp), ep = s.link(inner), pp = s.link(inner * l.pp);
   const Link dp = s.link(s.machine.ranks);
-  p.tpMs = l.tp == 1 ? 0 : p.cost.tpBytes / tp.bandwidth * 1e3 + 4 * layersHere * m * 2 * (t - 1) * tp.latencyMs;
+  p.tpMs = l.tp == 1 ? 0 : p.cost.tpBytes / tp.bandwidth * 1e3 + calls * 2 * (t - 1) * tp.latencyMs;
   p.ppMs = l.pp == 1 ? 0 : p.cost.ppBytes / pp.bandwidth * 1e3 + 2 * m * l.chunks * pp.latencyMs;
-  const double hops = l.cp == 1 ? 0 : (3.0 * l.cp - 2) * layersHere * m;
-  const double attention = s.model.sequence / (6 * s.model.hidden), busy = p.computeMs * attention / (1 + attention);
+  const double hops = l.cp == 1 ? 0 : ringHops(l) * layersHere * m;
+  const double attention = attentionShare(s), busy = p.computeMs * attention / (1 + attention + headShare(s));
   const double ringMs = p.cost.cpBytes / cp.bandwidth * 1e3 + hops * cp.latencyMs;
-  const double home = ringMs * l.cp / (3.0 * l.cp - 2);  // gradients, which are waited for; keys go beside attention
+  const double home = ringMs * l.cp / ringHops(l);  // gradients, which are waited for; keys go beside attention
   p.cpMs = l.cp == 1 ? 0 : home + std::max(0.0, ringMs - home - busy);
-  p.epMs = l.ep == 1 ? 0 : p.cost.epBytes / ep.bandwidth * 1e3 + 4 * layersHere * m * (l.ep - 1) * ep.latencyMs;
+  p.epMs = l.ep == 1 ? 0 : p.cost.epBytes / ep.bandwidth * 1e3 + calls * (l.ep - 1) * ep.latencyMs;
   const double gathers = l.zero == 3 ? 2 * m : 1, sums = l.zero >= 2 ? m : 1;
   p.dpMs = replicas == 1 ? 0
                          : p.cost.dpBytes / dp.bandwidth * 1e3 +
@@ -145,10 +196,9 @@ void measure(const Search& s, tuttiPlan_t& p) {
   const double unitMs = p.computeMs / (3 * layersHere * m);
   const double gatherMs = whole / s.model.layers / t * l.valueBytes / dp.bandwidth * 1e3;
   p.prefetch = std::clamp(static_cast<int>(std::ceil(gatherMs / unitMs)), 1, 4);
-  const double sumMs = l.tp == 1 ? 0 : p.tpMs / (4 * layersHere * m);
+  const double sumMs = l.tp == 1 ? 0 : p.tpMs / calls;
   p.tiles = std::clamp(static_cast<int>(std::sqrt(sumMs / (2 * t * tp.latencyMs + 1e-9))), 1, 8);
-  const double gathered = l.zero == 3 ? (1 + p.prefetch) * whole / s.model.layers / t * l.valueBytes : 0;
-  p.memory = p.cost.values + p.cost.gradients + p.cost.optimizer + p.cost.activations + embeddingBytes(s, l) + gathered;
+  p.memory = memoryOf(s, p).bytes();
   p.fits = s.machine.memory == 0 || p.memory <= s.machine.memory;
 }
 
@@ -203,7 +253,9 @@ void eachLayout(const Search& s, const Body& body) {
 
 void explain(const Search& s, const tuttiPlan_t& best, tuttiPlan_t& p) {
   if (!p.fits) {
-    std::snprintf(p.why, sizeof(p.why), "does not fit: %.3g GB of %.3g", p.memory / 1e9, s.machine.memory / 1e9);
+    const Memory memory = memoryOf(s, p);
+    std::snprintf(p.why, sizeof(p.why), "does not fit: %.3g GB of %.3g, %.3g for %s", p.memory / 1e9,
+                  s.machine.memory / 1e9, memory.largest().bytes / 1e9, memory.largest().name);
     return;
   }
   const struct {

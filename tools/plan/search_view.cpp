@@ -33,6 +33,8 @@ Asked parse(int argc, char** argv) {
   const std::map<std::string, double*> numbers = {{"--layers", &a.model.layers},
                                                   {"--hidden", &a.model.hidden},
                                                   {"--heads", &a.model.heads},
+                                                  {"--kv-heads", &a.model.kvHeads},
+                                                  {"--key-block", &a.model.keyBlock},
                                                   {"--sequence", &a.model.sequence},
                                                   {"--vocabulary", &a.model.vocabulary},
                                                   {"--experts", &a.model.experts},

@@ -23,10 +23,12 @@ typedef struct {
   double experts;     /* in the place of each MLP; 0: none */
   double choices;     /* experts of each token */
   double expertWidth; /* 0: 4 hidden / choices */
+  double kvHeads;     /* of keys and values, for a ring's bytes; 0: heads */
+  double keyBlock;    /* keys whose scores attention has at a time; 0: all of a ring's hop, as attention.h's does */
 } tuttiModelShape_t;
 
 #define TUTTI_MODEL_SHAPE_INITIALIZER \
-  { sizeof(tuttiModelShape_t), 0, 0, 0, 0, 0, 0, 0, 1, 0 }
+  { sizeof(tuttiModelShape_t), 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0 }
 
 /** Start from TUTTI_LAYOUT_INITIALIZER. */
 typedef struct {
@@ -54,14 +56,20 @@ typedef struct {
   double tpBytes, ppBytes, dpBytes;    /* sent by a rank per step */
   double bubble;                       /* of ideal time: (p - 1) / (chunks m) */
   double cpBytes, epBytes; /* as tpBytes: a ring's keys, values and their gradients; evenly chosen experts */
+  double working;          /* beside activations while backward is in a layer: what is computed again in it */
+  double logits;           /* on the last stage, from forward to backward of the head; 4 bytes each */
 } tuttiLayoutCost_t;
 
 #define TUTTI_LAYOUT_COST_INITIALIZER \
-  { sizeof(tuttiLayoutCost_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(tuttiLayoutCost_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /** Activations after Korthikanti et al. ("Reducing Activation Recomputation", 2022), table 2 and section 4.2.3: per
  * layer sbh (10 + 24/t + 5as/(ht)) with tensor parallelism, all over t with sequence parallelism; min(m, p)
- * micro-batches of the first stage's layers are in flight, times 1 + (p-1)/(pv) for v chunks. */
+ * micro-batches of the first stage's layers are in flight, times 1 + (p-1)/(pv) for v chunks.
+ *
+ * Over cp ranks s is their part of the tokens.  Working memory is, with full recomputation, what one layer keeps
+ * otherwise, and with any recomputation the scores of one head and their gradients: 2 (s/cp)^2 elements, which a ring
+ * cuts on both sides.  Full recomputation sends what forward sends a second time. */
 TUTTI_API tuttiResult_t tuttiLayoutCost(const tuttiModelShape_t* model, const tuttiLayout_t* layout,
                                         tuttiLayoutCost_t* cost);
 
@@ -92,7 +100,7 @@ typedef struct {
   tuttiLayout_t layout;
   tuttiLayoutCost_t cost;
   const char* schedule;               /* a name for tuttiScheduleCreate */
-  double memory;                      /* bytes of the fullest rank, with the embedding and what stage 3 gathers */
+  double memory;                      /* bytes of the fullest rank, with embedding, head and what stage 3 gathers */
   double computeMs, tpMs, ppMs, dpMs; /* of which dpMs beside backward where it can */
   double bubbleMs, exposedMs;         /* exposed: what of dpMs is waited for */
   double cpMs, epMs;                  /* cpMs: of a ring's messages what attention does not hide: gradients, at least */
@@ -102,7 +110,7 @@ typedef struct {
   int prefetch;       /* for tuttiZeroConfig_t */
   int tiles;          /* for tuttiTpConfig_t */
   int fits;
-  char why[96]; /* why it is not the best: what it lacks, or where its time goes */
+  char why[96]; /* why it is not the best: what fills the memory, or where its time goes */
 } tuttiPlan_t;
 
 /** All layouts tp x cp x ep x pp x dp of machine.ranks (cp leaves a rank at least 1024 tokens, ep an expert), with

@@ -153,6 +153,78 @@ TEST_CASE("bytes of rings and experts are those that the layers say, and cut wha
         }) == "");
 }
 
+namespace {
+
+/// A model of eight billion parameters on eight ranks.
+std::vector<tuttiPlan_t> plansOf(double sequence, int batch, double memory, double keyBlock) {
+  tuttiModelShape_t model = TUTTI_MODEL_SHAPE_INITIALIZER;
+  model.layers = 32, model.hidden = 4096, model.heads = 32, model.kvHeads = 8, model.sequence = sequence;
+  model.vocabulary = 128256, model.keyBlock = keyBlock;
+  tuttiMachine_t machine = TUTTI_MACHINE_INITIALIZER;
+  machine.ranks = 8, machine.flops = 400e12, machine.memory = memory, machine.nodeBandwidth = 400e9;
+  size_t count = 0;
+  REQUIRE(tuttiPlanSearch(&model, &machine, batch, nullptr, 0, &count) == tuttiSuccess);
+  std::vector<tuttiPlan_t> plans(count);
+  REQUIRE(tuttiPlanSearch(&model, &machine, batch, plans.data(), count, &count) == tuttiSuccess);
+  return plans;
+}
+
+}  // namespace
+
+TEST_CASE("long contexts are cut over cp where their tokens do not fit, and the others say what fills the memory") {
+  constexpr double kLong = 131072, kMemory = 80e9;
+  for (const int batch : {1, 8}) {
+    for (const double keyBlock : {0.0, 128.0}) {  // all scores of a head at a time; by blocks
+      CAPTURE(batch, keyBlock);
+      const std::vector<tuttiPlan_t> plans = plansOf(kLong, batch, kMemory, keyBlock);
+      CHECK((plans[0].fits && plans[0].layout.cp > 1));
+      bool told = true, whole = false;
+      for (const tuttiPlan_t& p : plans) {
+        const bool alone = p.layout.tp == 1 && p.layout.cp == 1 && p.layout.pp == 1;
+        whole = whole || (alone && p.fits);
+        told = told && (p.fits || std::strstr(p.why, " GB of 80, "));
+        if (alone && keyBlock > 0 && p.layout.zero == 3 && p.layout.recompute == tuttiRecomputeFull) {
+          told = told && std::strstr(p.why, "for logits");  // 4 x 131072 x 128256 bytes
+        }
+      }
+      CHECK(told);
+      CHECK(!whole);  // 8 ranks with a sequence each would be faster, and do not fit
+    }
+  }
+  CHECK(plansOf(kLong, 8, 0, 0)[0].layout.cp == 1);  // they are, where memory has no bound
+  CHECK(plansOf(2048, 8, kMemory, 0)[0].layout.cp == 1);
+}
+
+TEST_CASE("a ring cuts activations, logits, and the scores of a hop on both sides; computing again sends again") {
+  tuttiModelShape_t model = TUTTI_MODEL_SHAPE_INITIALIZER;
+  model.layers = 2, model.hidden = 64, model.heads = 4, model.sequence = 1024, model.vocabulary = 100;
+  const auto costOf = [&](int tp, int cp, int recompute) {
+    tuttiLayout_t layout = TUTTI_LAYOUT_INITIALIZER;
+    layout.tp = tp, layout.cp = cp, layout.recompute = recompute, layout.microBatches = 1;
+    tuttiLayoutCost_t cost = TUTTI_LAYOUT_COST_INITIALIZER;
+    REQUIRE(tuttiLayoutCost(&model, &layout, &cost) == tuttiSuccess);
+    return cost;
+  };
+  const double sbh = 1024 * 64, scores = 2.0 * 1024 * 1024 * 2;
+  const tuttiLayoutCost_t one = costOf(1, 1, tuttiRecomputeFull), ring = costOf(1, 4, tuttiRecomputeFull);
+  CHECK((one.activations == 2 * 2 * sbh && ring.activations == one.activations / 4));
+  CHECK((one.working == 32 * sbh + scores && ring.working == 32 * sbh / 4 + scores / 16));
+  CHECK(costOf(1, 4, tuttiRecomputeSelective).working == scores / 16);
+  CHECK(costOf(1, 4, tuttiRecomputeNone).working == 0);
+  CHECK((one.logits == 4.0 * 1024 * 100 && ring.logits == one.logits / 4));
+  CHECK(ring.cpBytes == Approx(costOf(1, 4, tuttiRecomputeNone).cpBytes * 13 / 10));  // 3 more of 10 hops
+  CHECK(costOf(2, 1, tuttiRecomputeFull).tpBytes == 1.5 * costOf(2, 1, tuttiRecomputeNone).tpBytes);
+  const double full = costOf(1, 4, tuttiRecomputeNone).cpBytes;
+  model.kvHeads = 1;
+  CHECK(costOf(1, 4, tuttiRecomputeNone).cpBytes == full / 4);
+  model.keyBlock = 16;
+  CHECK(costOf(1, 4, tuttiRecomputeSelective).working == 2.0 * 256 * 16 * 2);
+  model.kvHeads = 5;
+  tuttiLayout_t layout = TUTTI_LAYOUT_INITIALIZER;
+  tuttiLayoutCost_t cost = TUTTI_LAYOUT_COST_INITIALIZER;
+  CHECK(tuttiLayoutCost(&model, &layout, &cost) == tuttiInvalidArgument);
+}
+
 TEST_CASE("experts are spread over ranks where they do not fit") {
   tuttiModelShape_t model = TUTTI_MODEL_SHAPE_INITIALIZER;
   model.layers = 32, model.hidden = 4096, model.heads = 32, model.sequence = 4096;
