@@ -70,6 +70,11 @@ struct tuttiPipeline {
       }
     }
   }
+  /// Whether a rank has failed or left in what messages go through, or in what that was split from.
+  bool ended() const {
+    return hasFailed(comm) ||
+           std::any_of(wires.begin(), wires.end(), [](const PipelineWire* wire) { return hasFailed(wire->comm); });
+  }
   /// Ends the sending threads and the communicators, in the order in which they were made: it is the same on all ranks.
   void disconnect(bool abort) {
     for (PipelineWire* wire : wires) {
@@ -180,7 +185,7 @@ tuttiResult_t tuttiPipelineDestroy(tuttiPipeline_t pipeline) {
   return guarded([&] {
     if (pipeline == nullptr) return;
     const std::unique_ptr<tuttiPipeline> owned(pipeline);
-    owned->disconnect(false);
+    owned->disconnect(owned->ended());
   });
 }
 
