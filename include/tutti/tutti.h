@@ -243,8 +243,8 @@ TUTTI_API tuttiResult_t tuttiCommInitEnv(tuttiComm_t* comm, tuttiConfig_t* confi
 /** Ranks of the same color (>= 0) form a new communicator, numbered by key, then by rank in comm.  Collective over
  *  comm.  color TUTTI_SPLIT_NOCOLOR: take part, get NULL.  config NULL: the parent's.
  *  The child is a communicator of its own, which outlives a comm that is destroyed.  But where comm is aborted or
- * revoked on any rank, the child ends on all its ranks, too, unless config.splitShare was 0.  What happens to the child
- * never reaches comm. */
+ *  revoked on any rank, the child ends on all its ranks, too, unless config.splitShare was 0.  What happens to the
+ *  child never reaches comm. */
 TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* newComm,
                                        tuttiConfig_t* config);
 
@@ -258,11 +258,11 @@ TUTTI_API tuttiResult_t tuttiCommShrink(tuttiComm_t comm, const int* excludeRank
 TUTTI_API tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int nRanks, const tuttiUniqueId* uniqueId, int rank,
                                       tuttiComm_t* newComm, tuttiConfig_t* config);
 
-/** Stop operations in flight on every rank; comm then only shrinks, or is destroyed or aborted.  Local: waits for
- * nobody. Ends communicators that were split from comm as well, and those split from them, on every rank: calls on
- * them, also those under way, return tuttiRemoteError with the rank that revoked.  Not those that were shrunk or grown
- * from comm, which take its place, nor any after tuttiCommFinalize.  (MPI's ULFM revokes one communicator at a time;
- *  ncclCommAbort ends children that share resources, on its own rank.)
+/** Stop operations in flight on every rank; comm then only shrinks, or is destroyed or aborted.  Local: it waits for
+ *  nobody.  Ends communicators that were split from comm as well, and those split from them, on every rank: calls on
+ *  them, also those under way, return tuttiRemoteError with the rank that revoked.  Not those that were shrunk or
+ *  grown from comm, which take its place, nor any after tuttiCommFinalize.  (MPI's ULFM revokes one communicator at a
+ *  time; ncclCommAbort ends children that share resources, on its own rank.)
  *  flags  0 */
 TUTTI_API tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags);
 
@@ -273,8 +273,8 @@ TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
 TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
 
 /** End everything in flight on comm now, tell the other ranks, and free.  Local; may be called from another thread
- *  while a call on comm is running: that call returns an error.  Ends the communicators that were split from comm in
- * the way of tuttiCommRevoke; their handles stay to be destroyed or aborted. */
+ *  while a call on comm is running: that call returns an error.  Ends the communicators that were split from comm as
+ *  tuttiCommRevoke does; their handles stay to be destroyed or aborted. */
 TUTTI_API tuttiResult_t tuttiCommAbort(tuttiComm_t comm);
 
 /** The state of comm: tuttiSuccess, tuttiInProgress, or the error that broke it. */
