@@ -204,7 +204,7 @@ Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   Shape shape = shapeOf(call, key);
   TUTTI_ASSIGN(Choice choice, choosePlan(shape, call, key.resident));
   shape.parts = choice.parts;
-  if (choice.joined) shape.messageBytes = sliceBytes_;
+  if (choice.joined) shape.messageBytes = mostJoinedBytes(planner_.links, sliceBytes_);
   const bool lendsAll = choice.protocol == Protocol::Direct;
   // Blocks read what others lend where it lies, and messages that they would rather send inline they do.
   const bool residentDirect = key.resident && onOneDevice(links_->cards()) && leastMappedBytes() < SIZE_MAX;

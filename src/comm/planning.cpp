@@ -93,7 +93,7 @@ PlanRequest Comm::planRequest(const Shape& shape, bool resident) const {
   // Ranks that do not know the sizes of others' blocks cannot agree on what fits a message.
   const bool knowsSizes =
       !shape.uneven || shape.collective == Collective::AllGather || shape.collective == Collective::ReduceScatter;
-  request.joinBytes = !anyCuda() && knowsSizes ? sliceBytes_ : 0;
+  request.joinBytes = !anyCuda() && knowsSizes ? mostJoinedBytes(planner_.links, sliceBytes_) : 0;
   request.ready = foreignPlans_.serving(request.shape);
   request.mostLanes = mostLanes(resident);
   if (!anyCuda()) request.tuning = &planner_.tuning;

@@ -79,6 +79,11 @@ bool publishes(const PlanRequest& r, const Algorithm& a, size_t bytes) {
   return a.publishes && asked && fits && worthIt && r.overrides.nChannels <= 1;
 }
 
+size_t mostJoinedBytes(const LinkUse& links, size_t slotBytes) {
+  constexpr size_t kMostInsideHost = 32 * 1024;
+  return links.inter ? slotBytes : std::min(slotBytes, kMostInsideHost);
+}
+
 bool joins(const PlanRequest& r, const Algorithm& a) {
   const Shape& s = r.shape;
   if (!a.joins || r.joinBytes == 0 || s.bytes == 0 || !s.commutative || publishes(r, a)) return false;
@@ -170,8 +175,10 @@ class Comparison {
 
   /// With a message for each chunk, with messages of several, or both.  Memory is lent chunk by chunk.
   void add(const Algorithm& a, Protocol protocol) {
-    const bool can = protocol != Protocol::Direct && joins(r_, a);
     const std::optional<bool>& asked = r_.overrides.joined;
+    const bool lends = protocol == Protocol::Direct;
+    if (lends && asked.value_or(false) && !r_.overrides.protocol && joins(r_, a)) return;
+    const bool can = !lends && joins(r_, a);
     if (!can || !asked.value_or(false)) add(a, protocol, false);
     if (can && asked.value_or(true)) add(a, protocol, true);
   }
