@@ -45,6 +45,8 @@ TEST_CASE("messages of several chunks give the right elements on every transport
                                         {"allreduce:halvingdoubling", checkAllReduce},
                                         {"allgather:circulant", checkAllGather},
                                         {"allgather:bruck", checkAllGather},
+                                        {"allgather:circulant", checkVectors},
+                                        {"reducescatter:circulant", checkVectors},
                                         {"reducescatter:circulant", checkReduceScatter},
                                         {"reducescatter:recursivehalving", checkReduceScatter},
                                         {"alltoall:bruck2", checkAllToAll},
