@@ -32,6 +32,8 @@ struct Algorithm {
   /// Of an AllToAll: whether blocks pass through ranks that they are not for.  If they differ in size, build() says
   /// which block an op handles (ScheduleBuilder::value), and every rank has to learn all sizes before.
   bool forwards = false;
+  /// Whether steps move several chunks to one rank, which may share messages (Shape::messageBytes).
+  bool joins = false;
   /// Of an algorithm that goes about several steps in one of several ways each: the cheapest, for Shape::parts.
   std::vector<LevelPart> (*chooseParts)(const Shape& shape, const CostModel& cost) = nullptr;
 };

@@ -34,6 +34,7 @@ extern constinit const Algorithm kAllGatherBruck = {
     .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
+    .joins = true,
 };
 
 }  // namespace tutti::allgather_bruck

@@ -54,6 +54,7 @@ extern constinit const Algorithm kAllGatherPat = {
     .costUs = costUs,
     .build = build,
     .sizeMatters = true,
+    .joins = true,
 };
 
 }  // namespace tutti::allgather_pat

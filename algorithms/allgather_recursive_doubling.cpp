@@ -24,16 +24,18 @@ Schedule build(const Shape& shape) {
   if (extra) {
     b.phase("fold");
     blocks.send(partner, shape.rank);
+    blocks.step();
     for (int r = 0; r < shape.nRanks; ++r) {
       if (r != shape.rank) blocks.recv(partner, r);
     }
+    blocks.endStep();
   } else {
     if (paired) blocks.recv(partner, partner);
     Group group = everyone(shape);
     group.ranks.resize(core);
     b.phase("doubling");
     doublingAllGather(blocks, group, parts);
-    b.phase("unfold");
+    b.phase("unfold").step();
     for (int r = 0; r < shape.nRanks && paired; ++r) {
       if (r != partner) blocks.send(partner, r);
     }
@@ -58,6 +60,7 @@ extern constinit const Algorithm kAllGatherRecursiveDoubling = {
     .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
+    .joins = true,
 };
 
 }  // namespace tutti::allgather_recursive_doubling

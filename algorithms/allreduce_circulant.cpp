@@ -37,6 +37,7 @@ extern constinit const Algorithm kAllReduceCirculant = {
     .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
+    .joins = true,
 };
 
 }  // namespace tutti::allreduce_circulant

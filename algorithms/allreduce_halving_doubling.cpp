@@ -25,17 +25,14 @@ Schedule build(const Shape& shape) {
   const bool paired = partner < shape.nRanks;
   const std::vector<int> lower = range(0, core / 2);
   const std::vector<int> upper = range(core / 2, core);
+  const std::vector<int> all = range(0, core), none;
 
   ScheduleBuilder b(shape, core);
   Blocks blocks = Blocks::ofAllReduce(b, core);
   if (paired) {
     b.phase("fold");
     exchange(blocks, partner, extra ? lower : upper, partner, extra ? upper : lower, Arrival::Reduce);
-    if (extra) {
-      for (int c : upper) blocks.send(partner, c);
-    } else {
-      for (int c : upper) blocks.recv(partner, c);
-    }
+    exchange(blocks, partner, extra ? upper : none, partner, extra ? none : upper, Arrival::Store);
   }
   if (!extra) {
     Group group = everyone(shape);
@@ -47,13 +44,7 @@ Schedule build(const Shape& shape) {
   }
   if (paired) {
     b.phase("unfold");
-    for (int c = 0; c < core; ++c) {
-      if (extra) {
-        blocks.recv(partner, c);
-      } else {
-        blocks.send(partner, c);
-      }
-    }
+    exchange(blocks, partner, extra ? none : all, partner, extra ? all : none, Arrival::Store);
   }
   blocks.settleAll();
   return b.finish();
@@ -77,6 +68,7 @@ extern constinit const Algorithm kAllReduceHalvingDoubling = {
     .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
+    .joins = true,
 };
 
 }  // namespace tutti::allreduce_halving_doubling

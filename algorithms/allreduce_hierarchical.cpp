@@ -71,7 +71,7 @@ class Builder {
     b_.phase(phaseName(part == LevelPart::Tree ? "reduce" : "reduce-scatter", h_, levels));
     const TreeNode node = treeOf(local, 0);
     if (part == LevelPart::Tree) {
-      for (int c : shares[0]) treeReduce(blocks_, node, c);
+      treeReduce(blocks_, node, shares[0]);
     } else {
       reduceScatterBy(part, blocks_, local, shares);
     }
@@ -82,7 +82,7 @@ class Builder {
     }
     b_.phase(phaseName(part == LevelPart::Tree ? "broadcast" : "allgather", h_, levels));
     if (part == LevelPart::Tree) {
-      for (int c : shares[0]) treeBroadcast(blocks_, node, c);
+      treeBroadcast(blocks_, node, shares[0]);
     } else {
       allGatherBy(part, blocks_, local, shares);
     }
@@ -156,6 +156,7 @@ extern constinit const Algorithm kAllReduceHierarchical = {
         },
     .build = [](const Shape& s) { return Builder(s).build(s); },
     .sizeMatters = true,
+    .joins = true,
     .chooseParts =
         [](const Shape& s, const CostModel& cost) {
           const Hierarchy h(s);

@@ -74,6 +74,7 @@ extern constinit const Algorithm kAllReduceTorus2d = {
     .costUs = costUs,
     .build = [](const Shape& s) { return build(s, 2); },
     .grid = [](const Shape& s) { return nearCube(s.nRanks, 2); },
+    .joins = true,
 };
 
 extern constinit const Algorithm kAllReduceTorus3d = {
@@ -84,6 +85,7 @@ extern constinit const Algorithm kAllReduceTorus3d = {
     .costUs = costUs,
     .build = [](const Shape& s) { return build(s, 3); },
     .grid = [](const Shape& s) { return nearCube(s.nRanks, 3); },
+    .joins = true,
 };
 
 }  // namespace tutti::allreduce_torus

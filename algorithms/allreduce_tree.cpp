@@ -33,8 +33,8 @@ Schedule build(const Shape& shape) {
     const TreeNode node = lane == 0 ? binaryTree(shape.rank, shape.nRanks) : secondBinaryTree(shape.rank, shape.nRanks);
     b.lane(lane).phase("up and down");
     for (int t = 0; t < pieces + delay; ++t) {
-      if (t < pieces) treeReduce(blocks, node, lane * pieces + t);
-      if (t >= delay) treeBroadcast(blocks, node, lane * pieces + t - delay);
+      if (t < pieces) treeReduce(blocks, node, {lane * pieces + t});
+      if (t >= delay) treeBroadcast(blocks, node, {lane * pieces + t - delay});
     }
     for (int t = 0; t < pieces; ++t) blocks.settle(lane * pieces + t);
   }

@@ -37,7 +37,7 @@ Schedule build(const Shape& shape, int radix) {
     if (!shape.inPlace || j == 0) places.setHome(j, out(wrap(me - j, n)));
   }
   for (int weight = 1; weight < n; weight *= radix) {
-    b.phase(cat("digit of weight ", weight));
+    b.phase(cat("digit of weight ", weight)).step();
     const std::vector<std::vector<int>> moving = placesByDigit(n, weight, radix);
     for (size_t i = 0; i < moving[1].size(); ++i) {  // no digit has more places than 1
       for (int z = 1; z < radix; ++z) {
@@ -81,6 +81,7 @@ extern constinit const Algorithm kAllToAllBruck2 = {
     .supports = [](const Shape& s) { return s.nRanks >= 1 && !s.uneven; },
     .costUs = [](const Shape& s, const CostModel& cost) { return costUs(s, cost, 2); },
     .build = [](const Shape& s) { return build(s, 2); },
+    .joins = true,
 };
 
 extern constinit const Algorithm kAllToAllBruck4 = {
@@ -90,6 +91,7 @@ extern constinit const Algorithm kAllToAllBruck4 = {
     .supports = [](const Shape& s) { return s.nRanks >= 1 && !s.uneven; },
     .costUs = [](const Shape& s, const CostModel& cost) { return costUs(s, cost, 4); },
     .build = [](const Shape& s) { return build(s, 4); },
+    .joins = true,
 };
 
 extern constinit const Algorithm kAllToAllBruck8 = {
@@ -99,6 +101,7 @@ extern constinit const Algorithm kAllToAllBruck8 = {
     .supports = [](const Shape& s) { return s.nRanks >= 1 && !s.uneven; },
     .costUs = [](const Shape& s, const CostModel& cost) { return costUs(s, cost, 8); },
     .build = [](const Shape& s) { return build(s, 8); },
+    .joins = true,
 };
 
 }  // namespace tutti::alltoall_bruck

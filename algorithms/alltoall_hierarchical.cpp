@@ -99,13 +99,16 @@ class Walk {
     }
     if (part == LevelPart::Pairwise) {
       for (int k = 1; k < n; ++k) {
+        b_.step();
         for (size_t row = 0; row < rows; ++row) {
           if (row < out[k].size()) send(group.at(group.me + k), out[k][row]);
           if (row < in[k].size()) recv(group.at(group.me - k), in[k][row]);
         }
+        endStep();
       }
       return;
     }
+    b_.step();
     for (size_t row = 0; row < rows; ++row) {
       for (int k = 1; k < n; ++k) {
         if (row < out[k].size()) send(group.at(group.me + k), out[k][row]);
@@ -114,6 +117,13 @@ class Walk {
         if (row < in[k].size()) recv(group.at(group.me - k), in[k][row]);
       }
     }
+    endStep();
+  }
+
+  void endStep() {
+    b_.endStep();
+    free_.insert(free_.end(), leaving_.begin(), leaving_.end());
+    leaving_.clear();
   }
 
   Chunk roomInScratch() {
@@ -131,7 +141,8 @@ class Walk {
     name(block);
     const auto found = held_.find(block);
     b_.send(peer, found->second);
-    if (found->second.buffer == Buffer::Scratch) free_.push_back(found->second);
+    // What shares a message with others leaves later than it is sent here.
+    if (found->second.buffer == Buffer::Scratch) (b_.mostChunks() > 1 ? leaving_ : free_).push_back(found->second);
     held_.erase(found);
   }
 
@@ -163,6 +174,7 @@ class Walk {
   ScheduleBuilder b_;
   std::map<std::pair<int, int>, Chunk> held_;  // blocks that are here and have to go on
   std::vector<Chunk> free_;
+  std::vector<Chunk> leaving_;  // free from the end of the step on
 };
 
 /// Blocks of sizes that the planner does not know may be small ones, for which levels are only more to wait for: so it
@@ -204,6 +216,7 @@ extern constinit const Algorithm kAllToAllHierarchical = {
         },
     .build = [](const Shape& s) { return Walk(s).build(s); },
     .forwards = true,
+    .joins = true,
     .chooseParts =
         [](const Shape& s, const CostModel& cost) {
           const Hierarchy h(s);

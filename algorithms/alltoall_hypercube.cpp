@@ -45,6 +45,7 @@ extern constinit const Algorithm kAllToAllHypercube = {
     .supports = [](const Shape& s) { return isPowerOfTwo(s.nRanks) && !s.uneven; },
     .costUs = costUs,
     .build = build,
+    .joins = true,
 };
 
 }  // namespace tutti::alltoall_hypercube

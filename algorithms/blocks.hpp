@@ -28,6 +28,11 @@ class Blocks {
   void place(int block, Chunk at) { entries_[block].at = at; }
   void setHome(int block, Chunk home) { entries_[block].home = home; }
 
+  /// As those of the builder.
+  void step() { builder_->step(); }
+  void endStep() { builder_->endStep(); }
+  size_t mostChunks() const { return builder_->mostChunks(); }
+
   void send(int peer, int block) const;
   void recv(int peer, int block);
   void recvReduce(int peer, int block);

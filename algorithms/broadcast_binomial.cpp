@@ -14,7 +14,7 @@ Schedule build(const Shape& shape) {
   ScheduleBuilder b(shape);
   Blocks blocks = Blocks::ofBroadcast(b, shape, 1);
   b.phase("down the tree");
-  treeBroadcast(blocks, node, 0);
+  treeBroadcast(blocks, node, {0});
   blocks.settle(0);
   return b.finish();
 }

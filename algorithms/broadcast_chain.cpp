@@ -29,7 +29,7 @@ Schedule build(const Shape& shape) {
   ScheduleBuilder b(shape);
   Blocks blocks = Blocks::ofBroadcast(b, shape, 1);
   b.phase("down the chain");
-  treeBroadcast(blocks, chain(shape), 0);
+  treeBroadcast(blocks, chain(shape), {0});
   blocks.settle(0);
   return b.finish();
 }

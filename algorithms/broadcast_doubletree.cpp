@@ -15,7 +15,7 @@ Schedule build(const Shape& shape) {
   Blocks blocks = Blocks::ofBroadcast(b, shape, 2);
   for (int half = 0; half < 2; ++half) {
     b.lane(half).phase("down the tree");
-    treeBroadcast(blocks, doubleTree(shape.rank, shape.root, shape.nRanks, half), half);
+    treeBroadcast(blocks, doubleTree(shape.rank, shape.root, shape.nRanks, half), {half});
     blocks.settle(half);
   }
   return b.finish();

@@ -9,6 +9,7 @@
 //   al., "Exploiting hierarchy in parallel computer networks to optimize collective operation performance", IPDPS 2000
 //   (trees of trees); shards as in Jia et al., arXiv:1807.11205, 2018.
 #include <algorithm>
+#include <numeric>
 
 #include "algorithms/algorithm.hpp"
 #include "algorithms/costs.hpp"
@@ -74,7 +75,7 @@ class Builder {
     if (near.local.me == leader) run(leaders, grouping.groupOf[root], levels - 1, first, count);
     b_.phase(phaseName("broadcast", h_, levels));
     const TreeNode node = treeOf(near.local, leader);
-    for (int c = first; c < first + count; ++c) treeBroadcast(blocks_, node, c);
+    treeBroadcast(blocks_, node, range(first, count));
   }
 
   void shards(const std::vector<int>& members, const Neighbourhood& near, int root, int levels, int first, int count) {
@@ -96,9 +97,10 @@ class Builder {
 
   /// The member at position `root` gives every other its share.
   void scatter(const Group& group, int root, const Parts& shares, int step) {
-    b_.phase(phaseName("scatter", h_, step));
+    b_.phase(phaseName("scatter", h_, step)).step();
     if (group.me != root) {
       for (int c : shares[group.me]) blocks_.recv(group.at(root), c);
+      b_.endStep();
       return;
     }
     size_t rows = 0;
@@ -108,6 +110,7 @@ class Builder {
         if (p != root && row < shares[p].size()) blocks_.send(group.at(p), shares[p][row]);
       }
     }
+    b_.endStep();
   }
 
   /// Everyone gets all shares but the member at position `complete`, who has them (-1: nobody has).
@@ -120,6 +123,7 @@ class Builder {
     const std::vector<int>& mine = shares[group.me];
     size_t rows = 0;
     for (const auto& list : shares) rows = std::max(rows, list.size());
+    b_.step();
     for (size_t row = 0; row < rows; ++row) {
       for (int d = 1; d < n && row < mine.size(); ++d) {
         if (wrap(group.me + d, n) != complete) blocks_.send(group.at(group.me + d), mine[row]);
@@ -129,6 +133,13 @@ class Builder {
         if (row < theirs.size()) blocks_.recv(group.at(group.me - d), theirs[row]);
       }
     }
+    b_.endStep();
+  }
+
+  static std::vector<int> range(int first, int count) {
+    std::vector<int> list(static_cast<size_t>(count));
+    std::iota(list.begin(), list.end(), first);
+    return list;
   }
 
   void across(const Group& group, int root, int first, int count) {
@@ -146,7 +157,7 @@ class Builder {
       node = {group.me == root ? -1 : group.at(root), {}};
       for (int d = 1; d < group.size() && group.me == root; ++d) node.children.push_back(group.at(root + d));
     }
-    for (int c = first; c < first + count; ++c) treeBroadcast(blocks_, node, c);
+    treeBroadcast(blocks_, node, range(first, count));
   }
 
   int me_;
@@ -209,6 +220,7 @@ extern constinit const Algorithm kBroadcastHierarchical = {
         },
     .build = [](const Shape& s) { return Builder(s).build(s); },
     .sizeMatters = true,
+    .joins = true,
     .chooseParts =
         [](const Shape& s, const CostModel& cost) {
           const Hierarchy h(s);

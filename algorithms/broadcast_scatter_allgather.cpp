@@ -20,9 +20,10 @@ Schedule build(const Shape& shape) {
   ScheduleBuilder b(shape, n);
   Blocks blocks = Blocks::ofBroadcast(b, shape, n);
 
-  b.phase("scatter");
+  b.phase("scatter").step();
   for (int share = v; v > 0 && share < std::min(n, v + lowBit(v)); ++share) blocks.recv(rankOf(node.parent), share);
   for (int child : node.children) {
+    b.step();
     for (int share = child; share < std::min(n, child + lowBit(child)); ++share) blocks.send(rankOf(child), share);
   }
   b.phase("allgather");
@@ -49,6 +50,7 @@ extern constinit const Algorithm kBroadcastScatterAllGather = {
     .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
+    .joins = true,
 };
 
 }  // namespace tutti::broadcast_scatter_allgather

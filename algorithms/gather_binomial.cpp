@@ -24,13 +24,16 @@ Schedule build(const Shape& shape) {
   b.phase("up the tree");
   for (size_t i = node.children.size(); i-- > 0;) {
     const int child = node.children[i];
+    b.step();
     for (int member = child; member < std::min(n, child + lowBit(child)); ++member) {
       blocks.recv(rankOf(child), member);
     }
   }
+  b.step();
   for (int member = v; v > 0 && member < std::min(n, v + lowBit(v)); ++member) {
     blocks.send(rankOf(node.parent), member);
   }
+  b.endStep();
   if (v == 0) blocks.settle(0);
   return b.finish();
 }
@@ -52,6 +55,7 @@ extern constinit const Algorithm kGatherBinomial = {
     .supports = [](const Shape& s) { return s.nRanks >= 1 && !s.uneven; },
     .costUs = costUs,
     .build = build,
+    .joins = true,
 };
 
 }  // namespace tutti::gather_binomial

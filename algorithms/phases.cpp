@@ -52,6 +52,7 @@ Parts partPerRank(const Group& group) {
 
 void exchange(Blocks& blocks, int to, const std::vector<int>& sent, int from, const std::vector<int>& received,
               Arrival arrival) {
+  blocks.step();
   for (size_t i = 0; i < std::max(sent.size(), received.size()); ++i) {
     if (i < sent.size()) blocks.send(to, sent[i]);
     if (i >= received.size()) continue;
@@ -61,6 +62,7 @@ void exchange(Blocks& blocks, int to, const std::vector<int>& sent, int from, co
       blocks.recv(from, received[i]);
     }
   }
+  blocks.endStep();
 }
 
 void ringReduceScatter(Blocks& blocks, const Group& group, const Parts& parts) {
@@ -82,6 +84,7 @@ void ringAllGather(Blocks& blocks, const Group& group, const Parts& parts) {
 void directReduceScatter(Blocks& blocks, const Group& group, const Parts& parts) {
   const int n = group.size();
   const std::vector<int>& mine = parts[group.me];
+  blocks.step();
   for (size_t i = 0; i < longest(parts); ++i) {
     for (int d = 1; d < n; ++d) {
       const std::vector<int>& theirs = parts[wrap(group.me + d, n)];
@@ -89,11 +92,13 @@ void directReduceScatter(Blocks& blocks, const Group& group, const Parts& parts)
     }
     for (int d = 1; d < n && i < mine.size(); ++d) blocks.recvReduce(group.at(group.me - d), mine[i]);
   }
+  blocks.endStep();
 }
 
 void directAllGather(Blocks& blocks, const Group& group, const Parts& parts) {
   const int n = group.size();
   const std::vector<int>& mine = parts[group.me];
+  blocks.step();
   for (size_t i = 0; i < longest(parts); ++i) {
     for (int d = 1; d < n && i < mine.size(); ++d) blocks.send(group.at(group.me + d), mine[i]);
     for (int d = 1; d < n; ++d) {
@@ -101,6 +106,7 @@ void directAllGather(Blocks& blocks, const Group& group, const Parts& parts) {
       if (i < theirs.size()) blocks.recv(group.at(group.me - d), theirs[i]);
     }
   }
+  blocks.endStep();
 }
 
 // Before the round from skip s to skip h, position p holds partial sums for positions p .. p+s-1; it hands those for
@@ -152,8 +158,8 @@ void doublingAllReduce(Blocks& blocks, const Group& group, const std::vector<int
   const int core = floorPowerOfTwo(group.size());
   if (group.me >= core) {
     const int partner = group.at(group.me - core);
-    for (int block : list) blocks.send(partner, block);
-    for (int block : list) blocks.recv(partner, block);
+    exchange(blocks, partner, list, 0, {}, Arrival::Store);
+    exchange(blocks, 0, {}, partner, list, Arrival::Store);
     return;
   }
   const bool hasExtra = group.me + core < group.size();
@@ -165,14 +171,34 @@ void doublingAllReduce(Blocks& blocks, const Group& group, const std::vector<int
   if (hasExtra) exchange(blocks, group.at(group.me + core), list, 0, {}, Arrival::Store);
 }
 
-void treeBroadcast(Blocks& blocks, const TreeNode& node, int block) {
-  if (node.parent >= 0) blocks.recv(node.parent, block);
-  for (int child : node.children) blocks.send(child, block);
+namespace {
+
+/// Calls `handle` with as many blocks of the list as a message has, then with the next.
+template <class Handle>
+void byMessage(const Blocks& blocks, const std::vector<int>& list, Handle handle) {
+  for (size_t begin = 0, end = 0; begin < list.size(); begin = end) {
+    end = begin + std::min(blocks.mostChunks(), list.size() - begin);
+    handle(std::vector<int>(list.begin() + static_cast<std::ptrdiff_t>(begin),
+                            list.begin() + static_cast<std::ptrdiff_t>(end)));
+  }
 }
 
-void treeReduce(Blocks& blocks, const TreeNode& node, int block) {
-  for (size_t i = node.children.size(); i-- > 0;) blocks.recvReduce(node.children[i], block);
-  if (node.parent >= 0) blocks.send(node.parent, block);
+}  // namespace
+
+void treeBroadcast(Blocks& blocks, const TreeNode& node, const std::vector<int>& list) {
+  byMessage(blocks, list, [&](const std::vector<int>& message) {
+    if (node.parent >= 0) exchange(blocks, 0, {}, node.parent, message, Arrival::Store);
+    for (int child : node.children) exchange(blocks, child, message, 0, {}, Arrival::Store);
+  });
+}
+
+void treeReduce(Blocks& blocks, const TreeNode& node, const std::vector<int>& list) {
+  byMessage(blocks, list, [&](const std::vector<int>& message) {
+    for (size_t i = node.children.size(); i-- > 0;) {
+      exchange(blocks, 0, {}, node.children[i], message, Arrival::Reduce);
+    }
+    if (node.parent >= 0) exchange(blocks, node.parent, message, 0, {}, Arrival::Store);
+  });
 }
 
 Parts carriedBlocks(const Nodes& nodes, int rank) {

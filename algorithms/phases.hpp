@@ -2,7 +2,8 @@
 //
 // A group's members are addressed by position; parts[p] lists the blocks that belong to position p: where they end in
 // a reduce-scatter, where they come from in an allgather.  Every member passes the same parts.  A step in which
-// several blocks travel alternates send and receive, so that one message of room per link is enough.
+// several blocks travel alternates send and receive, so that one message of room per link is enough; it is a step of
+// the builder, so that they may share messages.
 #pragma once
 
 #include <vector>
@@ -31,7 +32,7 @@ Parts partPerPosition(int n);
 Parts partPerRank(const Group& group);
 
 enum class Arrival { Store, Reduce };
-/// Blocks `sent` to one rank and `received` from another, alternating.
+/// Blocks `sent` to one rank and `received` from another, alternating: a step.
 void exchange(Blocks& blocks, int to, const std::vector<int>& sent, int from, const std::vector<int>& received,
               Arrival arrival);
 
@@ -57,9 +58,10 @@ void doublingAllGather(Blocks& blocks, const Group& group, const Parts& parts);
 /// to a partner first and get the result last.
 void doublingAllReduce(Blocks& blocks, const Group& group, const std::vector<int>& list);
 
-/// One block down a tree from its root, or its sum over all members up to the root.  node is in rank numbers.
-void treeBroadcast(Blocks& blocks, const TreeNode& node, int block);
-void treeReduce(Blocks& blocks, const TreeNode& node, int block);
+/// Blocks down a tree from its root, or their sums over all members up to the root, a message at a time.  node is in
+/// rank numbers.
+void treeBroadcast(Blocks& blocks, const TreeNode& node, const std::vector<int>& list);
+void treeReduce(Blocks& blocks, const TreeNode& node, const std::vector<int>& list);
 
 /// What each member of `rank`'s node carries in two-level algorithms: parts[local] are the blocks b (one per rank) with
 /// railPeer(b, node) there; its own first, then those of the nodes that follow.

@@ -14,7 +14,7 @@ Schedule build(const Shape& shape) {
   ScheduleBuilder b(shape);
   Blocks blocks = Blocks::ofReduce(b, shape, 1);
   b.phase("up the tree");
-  treeReduce(blocks, node, 0);
+  treeReduce(blocks, node, {0});
   if (shape.rank == shape.root) blocks.settle(0);
   return b.finish();
 }

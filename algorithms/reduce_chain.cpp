@@ -29,7 +29,7 @@ Schedule build(const Shape& shape) {
   ScheduleBuilder b(shape);
   Blocks blocks = Blocks::ofReduce(b, shape, 1);
   b.phase("up the chain");
-  treeReduce(blocks, chain(shape), 0);
+  treeReduce(blocks, chain(shape), {0});
   if (shape.rank == shape.root) blocks.settle(0);
   return b.finish();
 }

@@ -15,7 +15,7 @@ Schedule build(const Shape& shape) {
   Blocks blocks = Blocks::ofReduce(b, shape, 2);
   for (int half = 0; half < 2; ++half) {
     b.lane(half).phase("up the tree");
-    treeReduce(blocks, doubleTree(shape.rank, shape.root, shape.nRanks, half), half);
+    treeReduce(blocks, doubleTree(shape.rank, shape.root, shape.nRanks, half), {half});
     if (shape.rank == shape.root) blocks.settle(half);
   }
   return b.finish();

@@ -41,6 +41,7 @@ extern constinit const Algorithm kReduceReduceScatterGather = {
     .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
+    .joins = true,
 };
 
 }  // namespace tutti::reduce_reducescatter_gather

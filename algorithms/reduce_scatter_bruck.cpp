@@ -34,6 +34,7 @@ extern constinit const Algorithm kReduceScatterBruck = {
     .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
+    .joins = true,
 };
 
 }  // namespace tutti::reduce_scatter_bruck

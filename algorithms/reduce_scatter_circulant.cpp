@@ -33,6 +33,7 @@ extern constinit const Algorithm kReduceScatterCirculant = {
     .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
+    .joins = true,
 };
 
 }  // namespace tutti::reduce_scatter_circulant

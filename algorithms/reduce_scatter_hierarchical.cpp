@@ -44,6 +44,7 @@ extern constinit const Algorithm kReduceScatterHierarchical = {
           return partsUs(s, cost, h, partsOf(s, h, LevelPart::Direct, LevelPart::Direct));
         },
     .build = build,
+    .joins = true,
     .chooseParts =
         [](const Shape& s, const CostModel& cost) {
           const Hierarchy h(s);

@@ -57,6 +57,7 @@ extern constinit const Algorithm kReduceScatterPat = {
     .costUs = costUs,
     .build = build,
     .sizeMatters = true,
+    .joins = true,
 };
 
 }  // namespace tutti::reduce_scatter_pat

@@ -22,12 +22,13 @@ Schedule build(const Shape& shape) {
   ScheduleBuilder b(shape);
   Blocks blocks = Blocks::ofReduceScatter(b, shape);
   if (extra) {
-    b.phase("fold");
+    b.phase("fold").step();
     for (int r = 0; r < shape.nRanks; ++r) blocks.send(partner, r);
+    b.endStep();
     blocks.recv(partner, shape.rank);
     return b.finish();
   }
-  b.phase("fold");
+  b.phase("fold").step();
   for (int r = 0; r < shape.nRanks && paired; ++r) blocks.recvReduce(partner, r);
   Group group = everyone(shape);
   group.ranks.resize(core);
@@ -58,6 +59,7 @@ extern constinit const Algorithm kReduceScatterRecursiveHalving = {
     .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
+    .joins = true,
 };
 
 }  // namespace tutti::reduce_scatter_recursive_halving

@@ -22,15 +22,17 @@ Schedule build(const Shape& shape) {
   for (int member = 0; member < n && v == 0; ++member) blocks.place(member, in(rankOf(member)));
   blocks.setHome(v, out(0));
 
-  b.phase("down the tree");
+  b.phase("down the tree").step();
   for (int member = v; v > 0 && member < std::min(n, v + lowBit(v)); ++member) {
     blocks.recv(rankOf(node.parent), member);
   }
   for (int child : node.children) {
+    b.step();
     for (int member = child; member < std::min(n, child + lowBit(child)); ++member) {
       blocks.send(rankOf(child), member);
     }
   }
+  b.endStep();
   blocks.settle(v);
   return b.finish();
 }
@@ -52,6 +54,7 @@ extern constinit const Algorithm kScatterBinomial = {
     .supports = [](const Shape& s) { return s.nRanks >= 1 && !s.uneven; },
     .costUs = costUs,
     .build = build,
+    .joins = true,
 };
 
 }  // namespace tutti::scatter_binomial

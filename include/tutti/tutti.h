@@ -186,10 +186,11 @@ typedef struct {
   const char* algorithm; /* as in TUTTI_ALGO; "send" for Send and Recv */
   const char* protocol;  /* as in TUTTI_PROTO; inside a host where there are several */
   int nChannels;         /* parallel lanes */
+  int joined;            /* 1: several chunks of a step share messages (TUTTI_JOIN) */
 } tuttiEstimate_t;
 
 #define TUTTI_ESTIMATE_INITIALIZER \
-  { sizeof(tuttiEstimate_t), 0, NULL, NULL, 0 }
+  { sizeof(tuttiEstimate_t), 0, NULL, NULL, 0, 0 }
 
 /* ---- Library ------------------------------------------------------------------------------------------------- */
 

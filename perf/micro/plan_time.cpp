@@ -19,6 +19,7 @@ PlanRequest request(Collective collective, int hosts, int perHost, size_t bytes)
   }
   r.directPossible = perHost > 1;
   r.mostChannels = 8;
+  r.joinBytes = mostJoinedBytes(r.links, r.shape.slotBytes);
   return r;
 }
 

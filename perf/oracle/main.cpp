@@ -32,6 +32,11 @@ struct Verdict {
   double loss() const { return chosenUs / bestUs - 1; }
 };
 
+std::string nameOf(const std::string& algorithm, const char* protocol, bool joined) {
+  return algorithm + "/" + protocol + (joined ? "/joined" : "");
+}
+std::string nameOf(const Way& way) { return nameOf(way.algorithm, way.protocol, way.joined); }
+
 Verdict judge(const Ranks& w, const Cell& cell, size_t bytes, const Options& options) {
   constexpr const char* kProtocols[] = {"slots", "direct"};
   std::vector<Way> ways = openWays(w, cell, std::span(kProtocols).first(bytes >= 4096 ? 2 : 1));
@@ -46,20 +51,20 @@ Verdict judge(const Ranks& w, const Cell& cell, size_t bytes, const Options& opt
       best = i;
     }
   }
-  const std::string chosen = std::string(estimate.algorithm) + "/" + estimate.protocol;
+  const std::string chosen = nameOf(estimate.algorithm, estimate.protocol, estimate.joined != 0);
   for (const Way& way : ways) {  // the same plan, forced: what differs is noise
-    if (way.protocol != nullptr && way.algorithm + "/" + way.protocol == chosen) {
+    if (way.protocol != nullptr && nameOf(way) == chosen) {
       verdict.chosenUs = std::min(verdict.chosenUs, way.medianUs());
     }
   }
-  const std::string bestName = best == 0 ? "the choice" : ways[best].algorithm + "/" + ways[best].protocol;
+  const std::string bestName = best == 0 ? "the choice" : nameOf(ways[best]);
   if (w.rank == 0) {
     std::printf("%-14s %9zu %2d  %-28s %10.2f (expected %10.2f)   %-28s %10.2f  %+5.0f %%\n",
                 collectiveKey(cell.collective), bytes, w.nRanks, chosen.c_str(), verdict.chosenUs, estimate.timeUs,
                 bestName.c_str(), verdict.bestUs, 100 * verdict.loss());
     for (size_t i = 1; options.all && i < ways.size(); ++i) {
-      std::printf("      %-20s %-8s %10.2f (expected %10.2f)\n", ways[i].algorithm.c_str(), ways[i].protocol,
-                  ways[i].medianUs(), estimateOf(cell, ways[i]).timeUs);
+      std::printf("      %-28s %10.2f (expected %10.2f)\n", nameOf(ways[i]).c_str(), ways[i].medianUs(),
+                  estimateOf(cell, ways[i]).timeUs);
     }
     std::fflush(stdout);
   }

@@ -14,9 +14,11 @@ bool open(const Ranks& w, const Cell& cell, Way* way) {
   const std::string algo = std::string(collectiveKey(cell.collective)) + ":" + way->algorithm;
   way->algorithm.empty() ? unsetenv("TUTTI_ALGO") : setenv("TUTTI_ALGO", algo.c_str(), 1);
   way->protocol == nullptr ? unsetenv("TUTTI_PROTO") : setenv("TUTTI_PROTO", way->protocol, 1);
+  way->algorithm.empty() ? unsetenv("TUTTI_JOIN") : setenv("TUTTI_JOIN", way->joined ? "1" : "0", 1);
   check(tuttiCommSplit(w.comm, 0, w.rank, &way->comm, nullptr), "CommSplit");
   unsetenv("TUTTI_ALGO");
   unsetenv("TUTTI_PROTO");
+  unsetenv("TUTTI_JOIN");
   if (cell.run(way->comm) == tuttiSuccess) return true;  // an algorithm that does not fit fails alike on all ranks
   tuttiCommDestroy(way->comm);
   way->comm = nullptr;
@@ -74,14 +76,17 @@ double Way::quantileUs(double part) const {
 
 std::vector<Way> openWays(const Ranks& w, const Cell& cell, std::span<const char* const> protocols) {
   std::vector<Way> ways;
-  const auto add = [&](const std::string& algorithm, const char* protocol) {
-    Way way{algorithm, protocol};
+  const auto add = [&](const std::string& algorithm, const char* protocol, bool joined = false) {
+    Way way{algorithm, protocol, joined};
     if (open(w, cell, &way)) ways.push_back(way);
   };
   add("", nullptr);
   for (const Algorithm* a : algorithms()) {
     if (a->collective != cell.collective) continue;
-    for (const char* protocol : protocols) add(std::string(a->name), protocol);
+    for (const char* protocol : protocols) {
+      add(std::string(a->name), protocol);
+      if (a->joins && std::string_view(protocol) != "direct") add(std::string(a->name), protocol, true);
+    }
   }
   return ways;
 }

@@ -29,13 +29,15 @@ Cell cellOf(Collective collective, size_t bytes, int nRanks, float* in, float* o
 struct Way {
   std::string algorithm;
   const char* protocol = nullptr;
+  bool joined = false;  // several chunks of a step in one message
   tuttiComm_t comm = nullptr;
   std::vector<double> timesUs = {};
   double medianUs() const { return quantileUs(0.5); }
   double quantileUs(double part) const;
 };
 
-/// The planner's way, and every algorithm of the collective with each of the protocols; those that do not fit are left
+/// The planner's way, and every algorithm of the collective with each of the protocols, also with several chunks in a
+/// message where it can; those that do not fit are left
 /// out.  A communicator for each, to be closed with closeWays().  Collective.
 std::vector<Way> openWays(const Ranks& w, const Cell& cell, std::span<const char* const> protocols);
 void closeWays(std::vector<Way>* ways);

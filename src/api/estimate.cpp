@@ -86,6 +86,7 @@ void fill(tuttiEstimate_t* out, const CallEstimate& estimate) {
   own.algorithm = estimate.algorithm.data();
   own.protocol = protocolName(estimate.protocol);
   own.nChannels = estimate.nChannels;
+  own.joined = estimate.joined ? 1 : 0;
   own.size = out->size;
   std::memcpy(out, &own, std::min(out->size, sizeof own));
 }

@@ -22,6 +22,9 @@ constexpr VariableKind Flag = VariableKind::Flag;
 constexpr Variable kVariables[] = {
     {"TUTTI_ALGO", Text, "", "", "algorithm to use: NAME, or COLLECTIVE:NAME[,COLLECTIVE:NAME...]"},
     {"TUTTI_PROTO", Text, "", "", "protocol to use: inline, slots or direct"},
+    {"TUTTI_JOIN", Text, "", "",
+     "several chunks of a step in one message: 1 wherever an algorithm can, 0 never; else as the planner finds "
+     "cheaper"},
     {"TUTTI_TRANSPORTS", Text, "", "", "transports allowed, e.g. shm,tcp; ^x excludes"},
     {"TUTTI_DEVICE", Text, "auto", "", "where ranks compute whose config leaves it open: auto, host or cuda"},
     {"TUTTI_CUDA_EXECUTOR", Text, "auto", "",

@@ -50,6 +50,7 @@ struct CallEstimate {
   std::string_view algorithm;  // static or as long as the communicator, and ends with a zero byte
   Protocol protocol = Protocol::Slots;
   int nChannels = 1;
+  bool joined = false;
 };
 
 /// This machine's link costs (from the user's cache, or measured now), and what was measured to be fastest on it among

@@ -204,10 +204,13 @@ Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   Shape shape = shapeOf(call, key);
   TUTTI_ASSIGN(Choice choice, choosePlan(shape, call, key.resident));
   shape.parts = choice.parts;
+  if (choice.joined) shape.messageBytes = mostJoinedBytes(planner_.links, sliceBytes_);
   const bool lendsAll = choice.protocol == Protocol::Direct;
   // Blocks read what others lend where it lies, and messages that they would rather send inline they do.
   const bool residentDirect = key.resident && onOneDevice(links_->cards()) && leastMappedBytes() < SIZE_MAX;
-  const bool direct = residentDirect || (!key.resident && mayLendMapped(shape)) || (!anyCuda() && lendsAll);
+  // Several chunks are gathered into a message: nothing is read where it lies.
+  const bool direct =
+      choice.joined ? false : residentDirect || (!key.resident && mayLendMapped(shape)) || (!anyCuda() && lendsAll);
   Schedule schedule = buildSchedule(choice, shape, {key.ordered, direct}, call);
   const bool boards = !choice.ready && !key.ordered && publishes(planRequest(shape), *choice.algorithm);
   if (boards) {

@@ -90,6 +90,10 @@ PlanRequest Comm::planRequest(const Shape& shape, bool resident) const {
   request.mostChannels =
       planner_.overrides.nChannels > 0 ? kMostChannels : std::min(kMostChannels, settings_.maxChannels);
   request.boardBytes = !anyCuda() && links_->hasBoards() ? kBoardBytes : 0;
+  // Ranks that do not know the sizes of others' blocks cannot agree on what fits a message.
+  const bool knowsSizes =
+      !shape.uneven || shape.collective == Collective::AllGather || shape.collective == Collective::ReduceScatter;
+  request.joinBytes = !anyCuda() && knowsSizes ? mostJoinedBytes(planner_.links, sliceBytes_) : 0;
   request.ready = foreignPlans_.serving(request.shape);
   request.mostLanes = mostLanes(resident);
   if (!anyCuda()) request.tuning = &planner_.tuning;
@@ -128,7 +132,7 @@ Result<CallEstimate> Comm::estimate(const Call& call) const {
   Shape shape = shapeOf(call, keyOf(call));
   const PlanRequest request = planRequest(shape);
   TUTTI_ASSIGN(const Choice choice, ::tutti::plan(request, planner_.calibration, walks_.get()));
-  CallEstimate estimate{choice.costUs, choice.name(), choice.protocol, choice.nChannels};
+  CallEstimate estimate{choice.costUs, choice.name(), choice.protocol, choice.nChannels, choice.joined};
   if (shape.uneven && choice.algorithm != nullptr) {  // chosen for any size, but this is the size
     shape.bytes = call.counts->recvCounts.front() * dataTypeBytes(call.dtype);
     shape.parts = choice.parts;

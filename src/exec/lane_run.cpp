@@ -20,9 +20,11 @@ LaneRun::LaneRun(const Plan& plan, const BoundLane& lane) : plan_(plan), lane_(l
   size_t mostLoans = 0;
   for (const BoundOp& op : lane.ops) {
     mostOperands = std::max(mostOperands, op.sources.size() + op.from.size());
+    for (const BoundPart& part : op.parts) mostOperands = std::max(mostOperands, part.sources.size() + op.from.size());
     mostLoans += op.direct ? op.to.size() : 0;
   }
   operands_.reserve(mostOperands);
+  messages_.reserve(mostOperands);
   loans_.reserve(mostLoans * std::min<size_t>(lane.loops, 8));
 }
 
@@ -87,7 +89,7 @@ Result<bool> LaneRun::runOp(const BoundOp& op) {
   const size_t bytes = sliceOf(op);
   if (bytes == 0 && !op.token) return true;
   if (!computed_) {
-    if (op.hasDst && !loans_.empty()) {
+    if ((op.hasDst || !op.parts.empty()) && !loans_.empty()) {
       TUTTI_ASSIGN(const bool free, loansReturned(op));
       if (!free) return false;
     }
@@ -96,9 +98,11 @@ Result<bool> LaneRun::runOp(const BoundOp& op) {
       value_ = readAddress(op.sources.front());
       return sendOne(op, 0, bytes);
     }
-    TUTTI_ASSIGN(const bool ready, op.shape == OpShape::Move ? moveIn(op, bytes) : gather(op, bytes));
+    TUTTI_ASSIGN(const bool ready, op.shape == OpShape::Parts  ? exchangeParts(op, bytes)
+                                   : op.shape == OpShape::Move ? moveIn(op, bytes)
+                                                               : gather(op, bytes));
     if (!ready) return false;
-    if (op.shape != OpShape::Move) {
+    if (op.shape == OpShape::Other) {
       TUTTI_ASSIGN(const bool combined, combine(op, bytes));
       if (!combined) return false;
     }
@@ -108,7 +112,8 @@ Result<bool> LaneRun::runOp(const BoundOp& op) {
   TUTTI_ASSIGN(const bool gone, sendAll(op, bytes));
   if (!gone) return false;
   // A value that is passed on from where it arrived keeps its slot until it has left.
-  if (!op.hasDst && op.from.size() == 1 && op.sources.empty() && !op.token) releaseAll(op);
+  const bool passedOn = op.shape == OpShape::Other && !op.hasDst && op.from.size() == 1 && op.sources.empty();
+  if (passedOn && !op.token) releaseAll(op);
   return true;
 }
 
@@ -157,7 +162,7 @@ Result<bool> LaneRun::gather(const BoundOp& op, size_t bytes) {
 Result<bool> LaneRun::combine(const BoundOp& op, size_t bytes) {
   if (op.hasDst) {
     std::byte* dst = writeAddress(op.dst);
-    TUTTI_TRY(compute(op, dst, bytes));
+    TUTTI_TRY(compute(dst, bytes, op.outputBytes));
     releaseAll(op);
     value_ = dst;
     return true;
@@ -166,36 +171,79 @@ Result<bool> LaneRun::combine(const BoundOp& op, size_t bytes) {
     value_ = operands_.empty() ? nullptr : static_cast<const std::byte*>(operands_[0]);
     return true;
   }
-  TUTTI_ASSIGN(const bool chosen, chooseWay(op, bytes));
-  if (!chosen) return false;
-  std::byte* to = shared_;
-  if (to == nullptr) {
-    waitingOn_ = op.toRanks[0];
-    TUTTI_ASSIGN(const std::span<std::byte> room, op.to[0]->reserve());
-    if (room.empty()) return false;
-    to = staging_ = room.data();
-  }
-  TUTTI_TRY(compute(op, to, bytes));
+  TUTTI_ASSIGN(std::byte* const to, roomForValue(op, bytes));
+  if (to == nullptr) return false;
+  TUTTI_TRY(compute(to, bytes, op.outputBytes));
   releaseAll(op);
   value_ = to;
   return true;
 }
 
-Status LaneRun::compute(const BoundOp& op, std::byte* dst, size_t bytes) {
+// Where a value that has no place of its own is built to be sent; null while there is no room.
+Result<std::byte*> LaneRun::roomForValue(const BoundOp& op, size_t bytes) {
+  TUTTI_ASSIGN(const bool chosen, chooseWay(op, bytes));
+  if (!chosen || shared_ != nullptr) return shared_;
+  waitingOn_ = op.toRanks[0];
+  TUTTI_ASSIGN(const std::span<std::byte> room, op.to[0]->reserve());
+  if (!room.empty()) staging_ = room.data();
+  return staging_;
+}
+
+// All parts of the messages at once, as soon as they are there and there is room for what goes out.
+Result<bool> LaneRun::exchangeParts(const BoundOp& op, size_t bytes) {
+  for (; arrived_ < op.from.size(); ++arrived_) {
+    if (arrived_ == 0) messages_.clear();
+    waitingOn_ = op.fromRanks[arrived_];
+    TUTTI_ASSIGN(const std::byte* message, op.from[arrived_]->peek({bytes, buffers_->call}));
+    if (message == nullptr) return false;
+    messages_.push_back(message);
+  }
+  if (op.from.empty()) messages_.clear();
+  std::byte* to = nullptr;
+  if (!op.to.empty()) {
+    TUTTI_ASSIGN(to, roomForValue(op, bytes));
+    if (to == nullptr) return false;
+  }
+  TUTTI_TRY(computeParts(op, to));
+  releaseAll(op);
+  value_ = to;
+  return true;
+}
+
+/// message: to be built; null: nothing is sent.
+Status LaneRun::computeParts(const BoundOp& op, std::byte* message) {
+  size_t offset = 0;
+  for (const BoundPart& part : op.parts) {
+    operands_.clear();
+    for (const Operand& source : part.sources) operands_.push_back(readAddress(source));
+    for (const std::byte* received : messages_) operands_.push_back(received + offset);
+    std::byte* const place = message == nullptr ? nullptr : message + offset;
+    std::byte* const value = part.hasDst ? writeAddress(part.dst) : place;
+    TUTTI_TRY(compute(value, part.bytes, part.outputBytes));
+    if (part.hasDst && place != nullptr) {
+      operands_.assign(1, value);
+      TUTTI_TRY(compute(place, part.bytes, 0));
+    }
+    offset += part.bytes;
+  }
+  return {};
+}
+
+Status LaneRun::compute(std::byte* dst, size_t bytes, size_t outputBytes) {
   const size_t count = bytes / plan_.elementBytes;
   if (plan_.worker != nullptr) {
     if (operands_.size() == 1) return plan_.worker->copy(dst, operands_[0], bytes);
     return plan_.worker->reduce(buffers_->reduction, dst, operands_, count);
   }
   if (operands_.size() == 1) {
-    if (dst != operands_[0]) copyPiece(dst, operands_[0], bytes, op.outputBytes);
+    if (dst != operands_[0]) copyPiece(dst, operands_[0], bytes, outputBytes);
   } else if (operands_.size() == 2) {
     reducePair(buffers_->reduction, dst, operands_[0], operands_[1], count);
   } else {
     // dst may be the first operand only from the second round on.
     size_t done = std::min(operands_.size(), kMaxSources);
-    const size_t outputBytes = done == operands_.size() ? op.outputBytes : 0;
-    reduceMany(buffers_->reduction, dst, std::span(operands_).first(done), count, outputBytes);
+    const size_t past = done == operands_.size() ? outputBytes : 0;
+    reduceMany(buffers_->reduction, dst, std::span(operands_).first(done), count, past);
     for (; done < operands_.size(); ++done) reducePair(buffers_->reduction, dst, dst, operands_[done], count);
   }
   return {};
@@ -275,10 +323,20 @@ bool LaneRun::lends(const BoundOp& op, const Channel& channel, size_t bytes) con
 
 // What a peer still reads must not be written: the same chunk, and scratch in whatever slice.
 Result<bool> LaneRun::loansReturned(const BoundOp& op) {
+  if (op.parts.empty()) return loansReturned(op.dst);
+  for (const BoundPart& part : op.parts) {
+    if (!part.hasDst) continue;
+    TUTTI_ASSIGN(const bool returned, loansReturned(part.dst));
+    if (!returned) return false;
+  }
+  return true;
+}
+
+Result<bool> LaneRun::loansReturned(const Operand& dst) {
   for (size_t i = 0; i < loans_.size();) {
     const Loan& loan = loans_[i];
     const bool sameSlice = loan.slice == slice_ || loan.memory.buffer == Buffer::Scratch;
-    if (loan.memory != op.dst.memory || !sameSlice) {
+    if (!dst.covers(loan.memory) || !sameSlice) {
       ++i;
       continue;
     }

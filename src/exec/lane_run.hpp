@@ -45,6 +45,8 @@ class LaneRun {
   Result<bool> runOp(const BoundOp& op);
   Result<bool> accumulate(const BoundOp& op, size_t bytes);
   Result<bool> gather(const BoundOp& op, size_t bytes);
+  Result<bool> exchangeParts(const BoundOp& op, size_t bytes);
+  Status computeParts(const BoundOp& op, std::byte* message);
   Result<bool> moveIn(const BoundOp& op, size_t bytes);
   Result<bool> combine(const BoundOp& op, size_t bytes);
   Result<bool> chooseWay(const BoundOp& op, size_t bytes);
@@ -53,9 +55,11 @@ class LaneRun {
   Result<bool> sendOne(const BoundOp& op, size_t which, size_t bytes);
   bool lends(const BoundOp& op, const Channel& channel, size_t bytes) const;
   Result<bool> loansReturned(const BoundOp& op);
+  Result<bool> loansReturned(const Operand& dst);
   Status forgetReturned();
   Result<bool> allLoansReturned();
-  Status compute(const BoundOp& op, std::byte* dst, size_t bytes);
+  Result<std::byte*> roomForValue(const BoundOp& op, size_t bytes);
+  Status compute(std::byte* dst, size_t bytes, size_t outputBytes);
   void releaseAll(const BoundOp& op);
   void resetOp();
   void nextOp();
@@ -81,8 +85,9 @@ class LaneRun {
   const std::byte* value_ = nullptr;  // the value, once computed
   std::byte* staging_ = nullptr;      // reserved in op.to[0]'s channel, to be committed last
   Way way_ = Way::Unknown;
-  std::byte* shared_ = nullptr;        // reserved in op.outbox, for all receivers
-  std::vector<const void*> operands_;  // of the reduction; kept for its capacity
+  std::byte* shared_ = nullptr;             // reserved in op.outbox, for all receivers
+  std::vector<const std::byte*> messages_;  // of op.from, where the op has parts
+  std::vector<const void*> operands_;       // of the reduction; kept for its capacity
   std::vector<Loan> loans_;
 };
 

@@ -1,6 +1,7 @@
 #include "src/exec/plan.hpp"
 
 #include <algorithm>
+#include <span>
 #include <unordered_set>
 
 #include "src/base/assert.hpp"
@@ -104,6 +105,7 @@ Outbox* commonOutbox(const std::vector<Channel*>& to) {
 }
 
 OpShape shapeOf(const BoundOp& op) {
+  if (!op.parts.empty()) return OpShape::Parts;
   if (op.from.size() == 1 && op.sources.empty() && (op.hasDst || op.token)) return OpShape::Move;
   if (op.from.size() == 1 && op.sources.size() == 1 && op.hasDst && op.to.empty()) return OpShape::Accumulate;
   if (op.from.empty() && op.sources.size() == 1 && !op.hasDst && op.to.size() == 1) return OpShape::Send;
@@ -113,37 +115,110 @@ OpShape shapeOf(const BoundOp& op) {
 // How much of the output a rank writes in a lane, told to those ops whose part nothing reads afterwards: only there may
 // stores go past the cache.
 void noteOutputs(BoundLane* lane) {
-  size_t outputBytes = 0;
-  for (const BoundOp& op : lane->ops) outputBytes += op.hasDst && op.dst.buffer == Buffer::Output ? op.bytes : 0;
+  size_t written = 0;
+  const auto isOutput = [](const Operand* dst) { return dst != nullptr && dst->buffer == Buffer::Output; };
+  for (BoundOp& op : lane->ops) {
+    op.eachPart([&](auto&, Operand* dst, size_t bytes, size_t&) { written += isOutput(dst) ? bytes : 0; });
+  }
   std::unordered_set<uint64_t> readLater;
-  const auto key = [](const Chunk& c) {
-    return uint64_t{static_cast<uint8_t>(c.buffer)} << 32 | static_cast<uint32_t>(c.index);
+  const auto key = [](const Operand& o, int32_t chunk) {
+    return uint64_t{static_cast<uint8_t>(o.memory.buffer)} << 32 | static_cast<uint32_t>(o.memory.index + chunk);
+  };
+  const auto isRead = [&](const Operand& o) {
+    for (int32_t c = 0; c < o.chunks; ++c) {
+      if (readLater.contains(key(o, c))) return true;
+    }
+    return false;
   };
   for (auto op = lane->ops.rbegin(); op != lane->ops.rend(); ++op) {
-    const bool output = op->hasDst && op->dst.buffer == Buffer::Output;
-    if (output && op->to.empty() && !readLater.contains(key(op->dst.memory))) op->outputBytes = outputBytes;
-    for (const Operand& source : op->sources) readLater.insert(key(source.memory));
+    op->eachPart([&](auto&, Operand* dst, size_t, size_t& outputBytes) {
+      if (isOutput(dst) && op->to.empty() && !isRead(*dst)) outputBytes = written;
+    });
+    op->eachPart([&](auto& sources, Operand*, size_t, size_t&) {
+      for (const Operand& source : sources) {
+        for (int32_t c = 0; c < source.chunks; ++c) readLater.insert(key(source, c));
+      }
+    });
   }
 }
 
-Result<BoundLane> bindLane(const Lane& lane, int laneIndex, const LaneBinder& binder, size_t sliceBytes,
+bool follows(const Operand& before, size_t bytes, const Operand& next) {
+  return before.buffer == next.buffer && before.offset + bytes == next.offset &&
+         before.memory.buffer == next.memory.buffer && before.memory.index + before.chunks == next.memory.index;
+}
+
+/// Whether each operand of `next` lies behind its counterpart of `last`, and a pass over both together reads nothing
+/// that it has written: an operand is where the result goes, or nowhere near.
+bool liesBehind(const BoundPart& last, const BoundPart& next, bool inPlace) {
+  if (last.sources.size() != next.sources.size() || last.hasDst != next.hasDst) return false;
+  if (last.hasDst && !follows(last.dst, last.bytes, next.dst)) return false;
+  for (size_t i = 0; i < last.sources.size(); ++i) {
+    if (!follows(last.sources[i], last.bytes, next.sources[i])) return false;
+    if (!last.hasDst) continue;
+    const bool same = last.sources[i].memory == last.dst.memory;
+    const bool apart = last.sources[i].buffer != last.dst.buffer &&
+                       (!inPlace || last.sources[i].buffer == Buffer::Scratch || last.dst.buffer == Buffer::Scratch);
+    if (!same && !apart) return false;
+  }
+  return true;
+}
+
+void addPart(std::vector<BoundPart>* parts, BoundPart part, bool inPlace) {
+  if (!parts->empty() && liesBehind(parts->back(), part, inPlace)) {
+    BoundPart& last = parts->back();
+    last.bytes += part.bytes;
+    ++last.dst.chunks;
+    for (Operand& source : last.sources) ++source.chunks;
+  } else {
+    parts->push_back(std::move(part));
+  }
+}
+
+/// The ops of one message as one; without bytes if every rank skips them.
+Result<BoundOp> bindMessage(std::span<const Op> ops, int laneIndex, const LaneBinder& binder, bool inPlace,
+                            const ChannelFinder& find) {
+  const Op& first = ops.front();
+  std::vector<BoundPart> parts;
+  BoundOp b;
+  for (const Op& op : ops) {
+    BoundPart part{.sources = {}, .dst = {}, .hasDst = op.hasDst, .outputBytes = 0, .bytes = binder.valueBytes(op)};
+    b.bytes += part.bytes;
+    if (part.bytes == 0 && !op.token) continue;
+    for (const Chunk& source : op.sources) part.sources.push_back(binder.operand(source));
+    if (op.hasDst) part.dst = binder.writable(op.dst);
+    addPart(&parts, std::move(part), inPlace);
+  }
+  b.token = first.token;
+  if (parts.empty()) return b;
+  b.direct = first.direct;
+  TUTTI_TRY(bindChannels(first.from, laneIndex, find, &b.from, &b.fromRanks));
+  TUTTI_TRY(bindChannels(first.to, laneIndex, find, &b.to, &b.toRanks));
+  b.outbox = b.token ? nullptr : commonOutbox(b.to);
+  if (parts.size() == 1) {
+    b.sources = std::move(parts[0].sources);
+    b.dst = parts[0].dst;
+    b.hasDst = parts[0].hasDst;
+  } else {
+    b.parts = std::move(parts);
+  }
+  b.shape = shapeOf(b);
+  return b;
+}
+
+Result<BoundLane> bindLane(const Schedule& schedule, int laneIndex, const LaneBinder& binder, size_t sliceBytes,
                            const ChannelFinder& find) {
+  const std::vector<Op>& ops = schedule.lanes[static_cast<size_t>(laneIndex)].ops;
   BoundLane bound;
-  bound.ops.reserve(lane.ops.size());
-  for (const Op& op : lane.ops) {
-    BoundOp b;
-    b.bytes = binder.valueBytes(op);
-    if (b.bytes == 0 && !op.token) continue;  // every rank skips it
-    TUTTI_TRY(bindChannels(op.from, laneIndex, find, &b.from, &b.fromRanks));
-    TUTTI_TRY(bindChannels(op.to, laneIndex, find, &b.to, &b.toRanks));
-    for (const Chunk& source : op.sources) b.sources.push_back(binder.operand(source));
-    b.hasDst = op.hasDst;
-    if (op.hasDst) b.dst = binder.writable(op.dst);
-    b.token = op.token;
-    b.direct = op.direct;
-    b.outbox = op.token ? nullptr : commonOutbox(b.to);
-    b.shape = shapeOf(b);
-    bound.loops = std::max(bound.loops, op.token ? size_t{1} : (b.bytes + sliceBytes - 1) / sliceBytes);
+  bound.ops.reserve(ops.size());
+  for (size_t i = 0, end = 0; i < ops.size(); i = end) {
+    end = messageEnd(ops, i);
+    TUTTI_ASSIGN(BoundOp b, bindMessage(std::span(ops).subspan(i, end - i), laneIndex, binder, schedule.inPlace, find));
+    if (b.bytes == 0 && !b.token) continue;  // every rank skips it
+    if (end - i > 1 && b.bytes > sliceBytes) {
+      return internalError("a message of ", end - i, " chunks has ", b.bytes, " bytes, more than a slot of ",
+                           sliceBytes, "; chunks of that size must go one by one");
+    }
+    bound.loops = std::max(bound.loops, b.token ? size_t{1} : (b.bytes + sliceBytes - 1) / sliceBytes);
     bound.ops.push_back(std::move(b));
   }
   noteOutputs(&bound);
@@ -188,7 +263,7 @@ Result<std::unique_ptr<Plan>> bindPlan(Schedule schedule, const Layout& layout, 
   plan->sliceBytes = sliceBytes;
   for (size_t l = 0; l < plan->schedule.lanes.size(); ++l) {
     const LaneBinder binder(plan->schedule, layout, elementBytes, sliceBytes, static_cast<int>(l));
-    TUTTI_ASSIGN(BoundLane bound, bindLane(plan->schedule.lanes[l], static_cast<int>(l), binder, sliceBytes, channel));
+    TUTTI_ASSIGN(BoundLane bound, bindLane(plan->schedule, static_cast<int>(l), binder, sliceBytes, channel));
     plan->lanes.push_back(std::move(bound));
   }
   plan->scratchBytes = static_cast<size_t>(plan->schedule.nScratch) * sliceBytes;

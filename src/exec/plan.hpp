@@ -4,6 +4,11 @@
 // every chunk, then for slice 1, and so on, each lane at its own pace.  A chunk that has no such slice moves nothing,
 // and as all ranks know all sizes, nobody waits for it.
 //
+// Messages of several chunks (Op::joined) are one bound op with parts.  Parts that lie side by side in every buffer
+// that they touch are one part, and an op of one part is like any other; what is left is gathered into the message, and
+// scattered from it, by the executor.  Such a message has all bytes of its chunks, from where these really lie, and
+// must fit a slice: Shape::messageBytes sees to that.
+//
 // A plan is made once per kind of call and reused; running it allocates nothing.  It borrows its channels.
 #pragma once
 
@@ -46,16 +51,31 @@ Layout evenLayout(const Schedule& schedule, size_t count, size_t elementBytes);
 /// A chunk as seen by one channel: its bytes in one of the three buffers.
 struct Operand {
   Buffer buffer = Buffer::Input;
-  size_t offset = 0;  // bytes from the start of the buffer (scratch: of the plan's scratch memory)
-  Chunk memory;       // stands for the chunk's bytes: two chunks share memory iff this is the same
+  size_t offset = 0;   // bytes from the start of the buffer (scratch: of the plan's scratch memory)
+  Chunk memory;        // stands for the chunk's bytes: two chunks share memory iff this is the same
+  int32_t chunks = 1;  // that lie side by side: memory, and those with the next indices
+
+  bool covers(Chunk other) const {
+    return other.buffer == memory.buffer && other.index >= memory.index && other.index < memory.index + chunks;
+  }
 };
 
 /// The commonest ops, which the executor recognizes at a glance; for the rest it looks at everything.
 enum class OpShape : uint8_t {
   Other,
+  Parts,       // see BoundOp::parts
   Send,        // one buffer to one receiver
   Move,        // from one sender, to a buffer (or a token) and perhaps on from there
   Accumulate,  // a message and a buffer to a buffer
+};
+
+/// What an op does with a run of its messages' bytes.
+struct BoundPart {
+  std::vector<Operand> sources;
+  Operand dst;
+  bool hasDst = false;
+  size_t outputBytes = 0;  // as BoundOp::outputBytes
+  size_t bytes = 0;
 };
 
 /// An op with everything looked up.
@@ -75,6 +95,16 @@ struct BoundOp {
   /// Of the rank's whole output, if dst is a part of it that no op reads afterwards; else 0.
   size_t outputBytes = 0;
   size_t bytes = 0;  // of the value, all slices together
+  /// Of a message of several chunks that do not lie side by side, in the order of the message; `bytes` is then their
+  /// sum, at most a slice, and sources, dst, hasDst and outputBytes say nothing.
+  std::vector<BoundPart> parts;
+
+  /// handle(sources, dst or null, bytes, outputBytes) for every part, or for the op where it has none.
+  template <class Handle>
+  void eachPart(Handle handle) {
+    if (parts.empty()) return handle(sources, hasDst ? &dst : nullptr, bytes, outputBytes);
+    for (BoundPart& part : parts) handle(part.sources, part.hasDst ? &part.dst : nullptr, part.bytes, part.outputBytes);
+  }
 };
 
 struct BoundLane {
@@ -116,7 +146,8 @@ using ScratchLender = std::function<Result<std::byte*>(size_t bytes)>;
 
 /// Bind `schedule`.  sliceBytes: a multiple of elementBytes, at most the slot size of every channel; more where
 /// channels take larger messages in pieces and nothing is built in slots.  lend: null: the plan has scratch memory of
-/// its own, on the host.  Errors: those of the finder and of the lender.
+/// its own, on the host.  Errors: those of the finder and of the lender; InternalError if a message of several chunks
+/// is larger than a slice.
 Result<std::unique_ptr<Plan>> bindPlan(Schedule schedule, const Layout& layout, size_t elementBytes, size_t sliceBytes,
                                        const ChannelFinder& channel, const ScratchLender& lend = nullptr);
 

@@ -49,6 +49,7 @@ class LaneWriter {
 
  private:
   Status add(const BoundOp& bound) {
+    if (!bound.parts.empty()) return invalidUsage("blocks take messages of one chunk, or of chunks side by side");
     if (bound.sources.size() + bound.from.size() > kMostLinks || bound.to.size() > kMostLinks) {
       return invalidUsage("an op with ", bound.sources.size(), " sources, ", bound.from.size(), " senders and ",
                           bound.to.size(), " receivers is too much for a block, which takes ", kMostLinks);

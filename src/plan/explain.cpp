@@ -61,7 +61,7 @@ std::string howCosted(const Candidate& row) {
 
 /// What a row spends its time on.
 std::string spent(const Candidate& row) {
-  const std::string name = cat(row.name(), " over ", protocolName(row.protocol));
+  const std::string name = cat(row.name(), row.joined ? ", chunks joined," : "", " over ", protocolName(row.protocol));
   if (row.tuned) return cat(name, " took ", time(row.costUs), ", less than all others (tutti-tune)");
   if (!row.walked) return cat(name, " takes ", time(row.costUs), " by its formula");
   const double rest = std::max(0.0, row.costUs - std::max(row.workUs, row.wireUs));
@@ -86,10 +86,10 @@ std::string reason(const Choice& choice) {
 
 std::string explain(const PlanRequest& r, const Choice& choice) {
   const Shape& s = r.shape;
-  std::string out =
-      cat("plan ", collectiveKey(s.collective), " ", formatBytes(s.bytes), " on ", s.nRanks,
-          s.nRanks == 1 ? " rank" : " ranks", " (", describeLinks(r), ")", s.inPlace ? ", in place" : "",
-          s.commutative ? "" : ", operands in rank order", ": ", choice.name(), ", ", protocolName(choice.protocol));
+  std::string out = cat("plan ", collectiveKey(s.collective), " ", formatBytes(s.bytes), " on ", s.nRanks,
+                        s.nRanks == 1 ? " rank" : " ranks", " (", describeLinks(r), ")", s.inPlace ? ", in place" : "",
+                        s.commutative ? "" : ", operands in rank order", ": ", choice.name(), ", ",
+                        protocolName(choice.protocol), choice.joined ? ", chunks joined" : "");
   if (choice.interProtocol != choice.protocol) out += cat(" (between nodes ", protocolName(choice.interProtocol), ")");
   out += cat(", ", choice.nChannels, choice.nChannels == 1 ? " channel, " : " channels, ", time(choice.costUs), "\n");
 
@@ -102,15 +102,15 @@ std::string explain(const PlanRequest& r, const Choice& choice) {
       out += cat("    ", name, "  ", padded("any", 8), padded("-", 12, true), "  ", row->excluded, "\n");
       continue;
     }
-    const bool winner =
-        row->algorithm == choice.algorithm && row->origin() == choice.origin() && row->protocol == choice.protocol;
+    const bool winner = row->algorithm == choice.algorithm && row->origin() == choice.origin() &&
+                        row->protocol == choice.protocol && row->joined == choice.joined;
     char ratio[32];
     std::snprintf(ratio, sizeof(ratio), "%6.2fx", choice.costUs > 0 ? row->costUs / choice.costUs : 1.0);
     out += cat(winner ? "  * " : "    ", name, "  ", padded(protocolName(row->protocol), 8),
                padded(cat(row->atLeast ? ">= " : "", time(row->costUs)), 12, true), "  ", ratio,
                padded(row->walked ? time(row->workUs) : "-", 13, true),
-               padded(row->wireUs > 0 ? time(row->wireUs) : "-", 13, true), howCosted(*row), describeParts(row->parts),
-               row->ready ? cat("  plan of ", row->origin()) : "", "\n");
+               padded(row->wireUs > 0 ? time(row->wireUs) : "-", 13, true), row->joined ? "  chunks joined" : "",
+               howCosted(*row), describeParts(row->parts), row->ready ? cat("  plan of ", row->origin()) : "", "\n");
   }
   for (size_t p = 0; p < kNumProtocols; ++p) {
     if (choice.protocolExcluded[p].empty()) continue;

@@ -110,10 +110,20 @@ Status parseProtocolOverride(std::string_view text, Overrides* into) {
   return {};
 }
 
+Status parseJoinOverride(std::string_view text, Overrides* into) {
+  if (text.empty()) return {};
+  if (text != "0" && text != "1") {
+    return invalidUsage("TUTTI_JOIN: '", text, "' is neither 0 (a message for each chunk) nor 1 (several in one)");
+  }
+  into->joined = text == "1";
+  return {};
+}
+
 Result<Overrides> overridesFromEnvironment(std::span<const ReadyName> ready) {
   Overrides overrides;
   TUTTI_TRY(parseAlgorithms(configText("TUTTI_ALGO"), &overrides, ready));
   TUTTI_TRY(parseProtocolOverride(configText("TUTTI_PROTO"), &overrides));
+  TUTTI_TRY(parseJoinOverride(configText("TUTTI_JOIN"), &overrides));
   TUTTI_ASSIGN(const int64_t nChannels, configInteger("TUTTI_NCHANNELS"));
   overrides.nChannels = static_cast<int>(nChannels);
   return overrides;

@@ -1,4 +1,4 @@
-// What a user asks of the planner: TUTTI_ALGO, TUTTI_PROTO, TUTTI_NCHANNELS.
+// What a user asks of the planner: TUTTI_ALGO, TUTTI_PROTO, TUTTI_NCHANNELS, TUTTI_JOIN.
 #pragma once
 
 #include <array>
@@ -20,6 +20,8 @@ struct Overrides {
   std::array<std::string, kNumCollectives> ready = {};
   std::optional<Protocol> protocol;
   int nChannels = 0;  // 0: the planner's choice
+  /// Messages of several chunks wherever an algorithm has them, or nowhere; none: the planner's choice.
+  std::optional<bool> joined;
 
   const Algorithm* of(Collective c) const { return algorithm[static_cast<size_t>(c)]; }
   const std::string& readyOf(Collective c) const { return ready[static_cast<size_t>(c)]; }
@@ -41,7 +43,10 @@ Status parseAlgorithms(std::string_view text, Overrides* into, std::span<const R
 /// "inline", "slots" or "direct"; empty: none.
 Status parseProtocolOverride(std::string_view text, Overrides* into);
 
-/// All three variables.  Errors: InvalidUsage naming the variable, its value and the valid ones.
+/// "1" or "0"; empty: none.
+Status parseJoinOverride(std::string_view text, Overrides* into);
+
+/// All these variables.  Errors: InvalidUsage naming the variable, its value and the valid ones.
 Result<Overrides> overridesFromEnvironment(std::span<const ReadyName> ready = {});
 
 /// "ring, tree, ..." of one collective.

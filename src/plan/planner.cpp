@@ -79,6 +79,19 @@ bool publishes(const PlanRequest& r, const Algorithm& a, size_t bytes) {
   return a.publishes && asked && fits && worthIt && r.overrides.nChannels <= 1;
 }
 
+size_t mostJoinedBytes(const LinkUse& links, size_t slotBytes) {
+  constexpr size_t kMostInsideHost = 32 * 1024;
+  return links.inter ? slotBytes : std::min(slotBytes, kMostInsideHost);
+}
+
+bool joins(const PlanRequest& r, const Algorithm& a) {
+  const Shape& s = r.shape;
+  if (!a.joins || r.joinBytes == 0 || s.bytes == 0 || !s.commutative || publishes(r, a)) return false;
+  // No algorithm cuts a vector into more chunks than there are ranks.
+  const double chunk = callBytes(s) / s.nRanks;
+  return 2 * chunk <= static_cast<double>(r.joinBytes);
+}
+
 namespace {
 
 /// The cheapest of the table; the first of equals.
@@ -93,6 +106,7 @@ void takeCheapest(Choice* choice) {
   choice->ready = best->ready;
   choice->protocol = best->protocol;
   choice->nChannels = best->nChannels;
+  choice->joined = best->joined;
   choice->costUs = best->costUs;
   choice->parts = best->parts;
 }
@@ -159,12 +173,23 @@ class Comparison {
   Comparison(const PlanRequest& r, const Calibration& c, Walks* walks, Choice* choice)
       : r_(r), c_(c), walks_(walks), choice_(choice) {}
 
+  /// With a message for each chunk, with messages of several, or both.  Memory is lent chunk by chunk.
   void add(const Algorithm& a, Protocol protocol) {
+    const std::optional<bool>& asked = r_.overrides.joined;
+    const bool lends = protocol == Protocol::Direct;
+    if (lends && asked.value_or(false) && !r_.overrides.protocol && joins(r_, a)) return;
+    const bool can = !lends && joins(r_, a);
+    if (!can || !asked.value_or(false)) add(a, protocol, false);
+    if (can && asked.value_or(true)) add(a, protocol, true);
+  }
+
+  void add(const Algorithm& a, Protocol protocol, bool joined) {
     CostModel model = costModel(r_, c_, protocol);
     if (publishes(r_, a)) model.link.workShare = LinearCost().workShare;
     Shape shape = r_.shape;
     shape.parts = a.chooseParts != nullptr ? a.chooseParts(shape, model) : std::vector<LevelPart>{};
     Candidate row{.algorithm = &a, .protocol = protocol, .nChannels = choice_->nChannels, .parts = shape.parts};
+    row.joined = joined;
     Asked asked{choice_->table.size(), &r_, walks_, 1};
     bool found = look(asked, &row) || (replaceDoubling(&row.parts) && look(asked, &row));
     if (!found) row.parts = shape.parts;
@@ -181,6 +206,7 @@ class Comparison {
     Shape shape = r_.shape;
     if (a.chooseParts != nullptr) row.parts = a.chooseParts(shape, costModel(r_, c_, way.protocol));
     row.tuned = true;
+    row.joined = way.joined && joins(r_, a);
     choice_->table.push_back(std::move(row));
   }
 
@@ -195,8 +221,7 @@ class Comparison {
     for (const Asked& asked : open_) {
       Candidate& row = choice_->table[asked.row];
       if (row.comparedUs() > best && !r_.wholeTable) break;
-      TUTTI_ASSIGN(const WalkedCost cost,
-                   asked.walks->cost(*asked.request, c_, *row.algorithm, row.protocol, row.parts));
+      TUTTI_ASSIGN(const WalkedCost cost, asked.walks->cost(*asked.request, c_, wayOf(row)));
       row.atLeast = false;
       set(&row, cost, asked.scale);
       best = std::min(best, row.comparedUs());
@@ -213,6 +238,8 @@ class Comparison {
     double scale;  // of what they say
   };
 
+  static WalkedWay wayOf(const Candidate& row) { return {*row.algorithm, row.protocol, row.parts, row.joined}; }
+
   static void set(Candidate* row, const WalkedCost& cost, double scale) {
     row->costUs = cost.us * scale;
     row->workUs = cost.workUs * scale;
@@ -221,7 +248,7 @@ class Comparison {
 
   bool look(const Asked& asked, Candidate* row) {
     bool known = false;
-    const auto cost = asked.walks->atLeast(*asked.request, c_, *row->algorithm, row->protocol, row->parts, &known);
+    const auto cost = asked.walks->atLeast(*asked.request, c_, wayOf(*row), &known);
     if (!cost.ok()) return false;
     row->atLeast = !known;
     set(row, *cost, asked.scale);

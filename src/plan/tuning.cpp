@@ -26,7 +26,7 @@ bool parseRanks(std::string_view rest, Tuning* into) {
   const std::vector<std::string> words = split(rest, ' ');
   TunedRanks ranks;
   constexpr int kMost = 1 << 20;
-  if (words.size() != 5 || !parseNumber(words[0], 1, kMost, &ranks.nRanks) ||
+  if (words.size() < 5 || words.size() > 6 || !parseNumber(words[0], 1, kMost, &ranks.nRanks) ||
       !parseNumber(words[1], 1, kMost, &ranks.nHosts) || !parseLinkText(words[2], &ranks.intra) ||
       !parseLinkText(words[3], &ranks.inter) || !parseNumber(words[4], 1.0, 1e6, &ranks.perCore)) {
     return false;
@@ -38,11 +38,13 @@ bool parseRanks(std::string_view rest, Tuning* into) {
 bool parseBest(std::string_view rest, Tuning* into) {
   const std::vector<std::string> words = split(rest, ' ');
   TunedWay way;
-  if (into->sets.empty() || words.size() != 5 || !parseCollective(words[0], &way.collective) ||
+  if (into->sets.empty() || words.size() < 5 || words.size() > 6 || !parseCollective(words[0], &way.collective) ||
       !parseNumber(words[1], size_t{0}, SIZE_MAX, &way.bytes) || words[2].empty() ||
       !parseProtocol(words[3], &way.protocol) || !parseNumber(words[4], 1e-6, 1e12, &way.us)) {
     return false;
   }
+  way.joined = words.size() == 6;
+  if (way.joined && words[5] != "joined") return false;
   way.algorithm = words[2];
   into->sets.back().ways.push_back(std::move(way));
   return true;
@@ -79,7 +81,7 @@ std::string toText(const Tuning& tuning) {
                linkText(set.ranks.inter), " ", number(set.ranks.perCore), "\n");
     for (const TunedWay& way : set.ways) {
       out += cat("best ", collectiveKey(way.collective), " ", way.bytes, " ", way.algorithm, " ",
-                 protocolName(way.protocol), " ", number(way.us), "\n");
+                 protocolName(way.protocol), " ", number(way.us), way.joined ? " joined" : "", "\n");
     }
   }
   return out + "end\n";

@@ -8,7 +8,8 @@
 //   cores 2
 //   host build-7
 //   ranks 4 1 shm-processes - 2                   ranks, hosts, links inside and between hosts, ranks per core
-//   best allreduce 65536 twoshot slots 28.2       bytes of a vector or block, algorithm, protocol, microseconds
+//   best allreduce 65536 twoshot slots 28.2       bytes of a vector or block, algorithm, protocol, microseconds, and
+//                                                 "joined" if chunks share messages
 //   end
 #pragma once
 
@@ -43,6 +44,7 @@ struct TunedWay {
   std::string algorithm;
   Protocol protocol = Protocol::Slots;
   double us = 0;
+  bool joined = false;  // in messages of several chunks
   bool operator==(const TunedWay&) const = default;
 };
 

@@ -114,6 +114,17 @@ std::pair<size_t, size_t> sizesAround(size_t bytes) {
   return {least, least == bytes ? least : least + step};
 }
 
+/// Shape::messageBytes of schedules for calls of `bytes` that are to have as many chunks in a message as those of the
+/// request.  Of many ranks they are built for powers of two of that only, as building them takes long.
+size_t messageBytesFor(const PlanRequest& r, size_t bytes) {
+  // A step moves at most all blocks to one rank; a vector is one, and its chunks may be rounded up.
+  const double most = 2.0 * r.shape.nRanks * r.shape.nRanks;
+  double ratio =
+      std::min(most, static_cast<double>(r.joinBytes) / static_cast<double>(std::max<size_t>(1, r.shape.bytes)));
+  if (r.shape.nRanks > kMostRanksRewritten) ratio = std::exp2(std::floor(std::log2(ratio)));
+  return static_cast<size_t>(ratio * static_cast<double>(bytes));
+}
+
 double slicesOf(double chunkBytes, size_t slotBytes) {
   return std::max(1.0, std::ceil(chunkBytes / static_cast<double>(std::max<size_t>(1, slotBytes))));
 }
@@ -267,13 +278,14 @@ Result<std::shared_ptr<const Walks::Walked>> Walks::build(const PlanRequest& r, 
   return std::shared_ptr<const Walked>(std::move(walked));
 }
 
-Result<std::shared_ptr<const Walks::Walked>> Walks::find(const PlanRequest& r, const Algorithm& a, Rewrite rewrite,
-                                                         const std::vector<LevelPart>& parts) {
+Result<std::shared_ptr<const Walks::Walked>> Walks::find(const PlanRequest& r, const WalkedWay& way, Rewrite rewrite) {
+  const Algorithm& a = way.algorithm;
   Shape shape = r.shape;
   shape.root = 0;
-  shape.parts = parts;
+  shape.parts = way.parts;
   shape.bytes = a.sizeMatters ? std::max<size_t>(1, shape.bytes) : kUsualBytes;
-  const Built key{&a, rewrite, parts, shape.commutative};
+  if (way.joined) shape.messageBytes = messageBytesFor(r, shape.bytes);
+  const Built key{&a, rewrite, way.parts, shape.commutative, shape.messageBytes};
   if (const auto known = known_.find(key); known != known_.end() && known->second->bytes == shape.bytes)
     return known->second;
   const auto refused = refused_.find(key);
@@ -287,8 +299,8 @@ Result<std::shared_ptr<const Walks::Walked>> Walks::find(const PlanRequest& r, c
 }
 
 Walks::Rewrite Walks::Asked::rewrite() const {
-  if (publishes(request, algorithm, bytes)) return Rewrite::Published;
-  const bool direct = protocol == Protocol::Direct && request.shape.nRanks <= kMostRanksDirect;
+  if (publishes(request, way.algorithm, bytes)) return Rewrite::Published;
+  const bool direct = way.protocol == Protocol::Direct && request.shape.nRanks <= kMostRanksDirect;
   return direct ? Rewrite::Direct : Rewrite::Fused;
 }
 
@@ -296,10 +308,10 @@ Result<Walks::Ready> Walks::readyOf(const Asked& asked) {
   PlanRequest at = asked.request;
   at.shape.bytes = asked.bytes;
   Ready ready;
-  TUTTI_ASSIGN(ready.walked, find(at, asked.algorithm, asked.rewrite(), asked.parts));
+  TUTTI_ASSIGN(ready.walked, find(at, asked.way, asked.rewrite()));
   const walk::Bound& bound = ready.walked->bound;
   ready.chunkBytes = ready.walked->chunkPerByte * static_cast<double>(asked.bytes);
-  ready.prices = pricesOf(at, asked.calibration, asked.protocol, roomBytes(bound, at, ready.chunkBytes));
+  ready.prices = pricesOf(at, asked.calibration, asked.way.protocol, roomBytes(bound, at, ready.chunkBytes));
   if (bound.roles.classes && oneLevel(at)) ready.prices.stretch = std::max(1.0, at.links.ranksPerCore);
   return ready;
 }
@@ -334,17 +346,15 @@ Result<WalkedCost> Walks::between(Asked asked, const std::function<Result<Walked
                     std::lerp(lower.wireUs, upper.wireUs, part)};
 }
 
-Result<WalkedCost> Walks::cost(const PlanRequest& r, const Calibration& c, const Algorithm& a, Protocol protocol,
-                               const std::vector<LevelPart>& parts) {
+Result<WalkedCost> Walks::cost(const PlanRequest& r, const Calibration& c, const WalkedWay& way) {
   const std::lock_guard lock(mutex_);
-  return between({r, c, a, protocol, parts, r.shape.bytes}, [this](const Asked& asked) { return walkOf(asked); });
+  return between({r, c, way, r.shape.bytes}, [this](const Asked& asked) { return walkOf(asked); });
 }
 
-Result<WalkedCost> Walks::atLeast(const PlanRequest& r, const Calibration& c, const Algorithm& a, Protocol protocol,
-                                  const std::vector<LevelPart>& parts, bool* known) {
+Result<WalkedCost> Walks::atLeast(const PlanRequest& r, const Calibration& c, const WalkedWay& way, bool* known) {
   const std::lock_guard lock(mutex_);
   *known = true;
-  return between({r, c, a, protocol, parts, r.shape.bytes}, [&](const Asked& asked) {
+  return between({r, c, way, r.shape.bytes}, [&](const Asked& asked) {
     *known = *known && priced_.contains(asked.key());
     return leastOf(asked);
   });

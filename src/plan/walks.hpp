@@ -38,6 +38,14 @@ Result<WalkedCost> priceOf(const walk::Bound& bound, const walk::Prices& prices,
 /// At most what priceOf() says, from the work and the wires alone.
 WalkedCost leastPriceOf(const walk::Bound& bound, const walk::Prices& prices, double chunkBytes, size_t slotBytes);
 
+/// How a candidate goes about a call.
+struct WalkedWay {
+  const Algorithm& algorithm;
+  Protocol protocol = Protocol::Slots;
+  const std::vector<LevelPart>& parts;
+  bool joined = false;  // in messages of several chunks
+};
+
 /// The walks of communicators alike: of one machine, one calibration, and shapes that differ in collective, bytes,
 /// root, order of operands and parts; and the choices made by them.  Any thread.
 class Walks {
@@ -51,12 +59,11 @@ class Walks {
 
   /// What a call by the algorithm costs, microseconds.  The request's root is taken as rank 0.
   /// Errors: InvalidArgument if there are too many ranks to walk its schedules: they have no symmetry and many steps.
-  Result<WalkedCost> cost(const PlanRequest& request, const Calibration& calibration, const Algorithm& algorithm,
-                          Protocol protocol, const std::vector<LevelPart>& parts);
+  Result<WalkedCost> cost(const PlanRequest& request, const Calibration& calibration, const WalkedWay& way);
   /// What such a call costs at least, without walking: `us` is that, or the cost if it is known (*known).
   /// Errors: as cost().
-  Result<WalkedCost> atLeast(const PlanRequest& request, const Calibration& calibration, const Algorithm& algorithm,
-                             Protocol protocol, const std::vector<LevelPart>& parts, bool* known);
+  Result<WalkedCost> atLeast(const PlanRequest& request, const Calibration& calibration, const WalkedWay& way,
+                             bool* known);
   /// The walks of the first `nRanks` ranks alone.  As long as these.
   Walks* ofFirst(int nRanks);
   /// The same as cost() of a plan with its schedules, which are not kept.
@@ -71,19 +78,19 @@ class Walks {
     double chunkPerByte = 0;
     size_t bytes = 0;  // that the schedules were built for
   };
-  using Built = std::tuple<const Algorithm*, Rewrite, std::vector<LevelPart>, bool>;
-  using Priced = std::tuple<const Algorithm*, Rewrite, Protocol, std::vector<LevelPart>, bool, size_t>;
+  using Built = std::tuple<const Algorithm*, Rewrite, std::vector<LevelPart>, bool, size_t>;
+  using Priced = std::tuple<const Algorithm*, Rewrite, Protocol, std::vector<LevelPart>, bool, size_t, bool>;
 
   /// A candidate at one of the sizes that are walked.
   struct Asked {
     const PlanRequest& request;
     const Calibration& calibration;
-    const Algorithm& algorithm;
-    Protocol protocol;
-    const std::vector<LevelPart>& parts;
+    const WalkedWay& way;
     size_t bytes;  // instead of the request's
     Rewrite rewrite() const;
-    Priced key() const { return {&algorithm, rewrite(), protocol, parts, request.shape.commutative, bytes}; }
+    Priced key() const {
+      return {&way.algorithm, rewrite(), way.protocol, way.parts, request.shape.commutative, bytes, way.joined};
+    }
   };
   /// Of the request's size, from those of the sizes around it that are walked.
   static Result<WalkedCost> between(Asked asked, const std::function<Result<WalkedCost>(const Asked&)>& costOf);
@@ -96,8 +103,7 @@ class Walks {
     double chunkBytes = 0;
   };
   Result<Ready> readyOf(const Asked& asked);
-  Result<std::shared_ptr<const Walked>> find(const PlanRequest& request, const Algorithm& algorithm, Rewrite rewrite,
-                                             const std::vector<LevelPart>& parts);
+  Result<std::shared_ptr<const Walked>> find(const PlanRequest& request, const WalkedWay& way, Rewrite rewrite);
   Result<std::shared_ptr<const Walked>> build(const PlanRequest& request, const Algorithm& algorithm, Rewrite rewrite,
                                               const Shape& shape) const;
 
@@ -113,7 +119,7 @@ class Walks {
     size_t bytes;
     int root;
     bool inPlace, commutative, uneven, whole, direct;
-    size_t boardBytes;
+    size_t boardBytes, joinBytes;
     int mostChannels, mostLanes;
     bool operator==(const Call&) const = default;
   };

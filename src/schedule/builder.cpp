@@ -3,10 +3,12 @@
 #include <utility>
 
 #include "src/base/assert.hpp"
+#include "src/schedule/join_step.hpp"
 
 namespace tutti {
 
-ScheduleBuilder::ScheduleBuilder(const Shape& shape, int nChunks, int nLanes) {
+ScheduleBuilder::ScheduleBuilder(const Shape& shape, int nChunks, int nLanes)
+    : chunksPerMessage_(chunksPerMessage(shape, nChunks)) {
   TUTTI_ASSERT_CMP(shape.rank, >=, 0);
   TUTTI_ASSERT_CMP(shape.rank, <, shape.nRanks);
   TUTTI_ASSERT_CMP(nChunks, >=, 1);
@@ -18,6 +20,8 @@ ScheduleBuilder::ScheduleBuilder(const Shape& shape, int nChunks, int nLanes) {
   schedule_.inPlace = shape.inPlace;
   schedule_.nChunks = nChunks;
   schedule_.lanes.resize(static_cast<size_t>(nLanes));
+  steps_.resize(schedule_.lanes.size());
+  inStep_.resize(schedule_.lanes.size());
 }
 
 Lane& ScheduleBuilder::current() { return schedule_.lanes[static_cast<size_t>(lane_)]; }
@@ -31,10 +35,25 @@ ScheduleBuilder& ScheduleBuilder::lane(int index) {
 
 ScheduleBuilder& ScheduleBuilder::phase(const std::string& name) {
   Lane& lane = current();
+  endStep();
   const auto begin = static_cast<int32_t>(lane.ops.size());
   if (!lane.phases.empty() && lane.phases.back().begin == begin) lane.phases.pop_back();  // it had no op
   lane.phases.push_back({name, begin});
   return *this;
+}
+
+ScheduleBuilder& ScheduleBuilder::step() {
+  endStep();
+  const size_t begin = current().ops.size();
+  steps_[static_cast<size_t>(lane_)].push_back({begin, begin});
+  inStep_[static_cast<size_t>(lane_)] = true;
+  return *this;
+}
+
+void ScheduleBuilder::endStep() {
+  const auto l = static_cast<size_t>(lane_);
+  if (inStep_[l]) steps_[l].back().end = current().ops.size();
+  inStep_[l] = false;
 }
 
 Chunk ScheduleBuilder::newScratch() { return scratch(schedule_.nScratch++); }
@@ -127,8 +146,15 @@ Schedule ScheduleBuilder::finish() {
     for (size_t c = 0; c < output_.size(); ++c) {
       if (output_[c].written) continue;
       lane(output_[c].lane);  // a lane that reads the chunk already
+      endStep();
       copy(in(static_cast<int>(c)), out(static_cast<int>(c)));
     }
+  }
+  for (size_t l = 0; l < schedule_.lanes.size(); ++l) {
+    lane(static_cast<int>(l)).endStep();
+    if (chunksPerMessage_ < 2) continue;
+    for (const Step& step : steps_[l])
+      joinStep(std::span(current().ops).subspan(step.begin, step.end - step.begin), chunksPerMessage_);
   }
   return std::move(schedule_);
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "src/schedule/schedule.hpp"
 
@@ -21,6 +22,13 @@ class ScheduleBuilder {
   ScheduleBuilder& phase(const std::string& name);
   /// Following ops handle the value of this number (Op::origin), until another is named.
   void value(int origin) { origin_ = origin; }
+  /// Following ops of the current lane, up to endStep() or the next step() or phase(), are one step: no send depends on
+  /// a receive of it.  Its chunks to and from one rank may then share messages (Shape::messageBytes), so both ends of a
+  /// message must have it in one step, and all messages between the two in those steps.
+  ScheduleBuilder& step();
+  void endStep();
+  /// That a message of a step may have.
+  size_t mostChunks() const { return chunksPerMessage_; }
   /// A new scratch chunk, for the whole schedule.
   Chunk newScratch();
 
@@ -59,7 +67,16 @@ class ScheduleBuilder {
     int standIn = -1;  // scratch chunk, on a rank that has no Output
   };
 
+  /// Ops [begin, end) of a lane.
+  struct Step {
+    size_t begin = 0;
+    size_t end = 0;
+  };
+
   Schedule schedule_;
+  const size_t chunksPerMessage_;
+  std::vector<std::vector<Step>> steps_;  // [lane]
+  std::vector<bool> inStep_;              // [lane]
   int lane_ = 0;
   int origin_ = -1;
   std::vector<OutputState> output_;  // empty unless workInOutput

@@ -73,6 +73,27 @@ std::string checkOp(const Schedule& schedule, const Op& op) {
   return cat("writes to ", toString(op.dst), ", which is the caller's and read-only");
 }
 
+/// Of an op that says its messages are parts of those of the op before it.
+std::string checkJoined(const Schedule& schedule, const std::vector<Op>& ops, size_t i) {
+  if (!ops[i].joined) return {};
+  if (i == 0) return "is joined to nothing";
+  const Op& before = ops[i - 1];
+  if (ops[i].from != before.from || ops[i].to != before.to) return "is joined to an op with other peers";
+  if (ops[i].from.empty() && ops[i].to.empty()) return "is joined, but has no message";
+  for (const Op* op : {&ops[i], &before}) {
+    if (op->token || op->direct) return "a token or a direct send cannot be part of a message";
+  }
+  for (size_t k = i; k-- > 0;) {
+    for (const Chunk source : ops[i].sources) {
+      if (ops[k].hasDst && schedule.memoryOf(ops[k].dst) == schedule.memoryOf(source)) {
+        return cat("reads ", toString(source), ", which op ", k, " of the same message writes");
+      }
+    }
+    if (!ops[k].joined) break;
+  }
+  return {};
+}
+
 std::string checkShape(const std::vector<Schedule>& schedules, size_t r) {
   const Schedule& first = schedules.front();
   const Schedule& s = schedules[r];
@@ -110,7 +131,9 @@ std::string checkShapesAndOps(const std::vector<Schedule>& schedules) {
     for (size_t l = 0; l < schedule.lanes.size(); ++l) {
       const std::vector<Op>& ops = schedule.lanes[l].ops;
       for (size_t i = 0; i < ops.size(); ++i) {
-        if (std::string text = checkOp(schedule, ops[i]); !text.empty()) {
+        std::string text = checkOp(schedule, ops[i]);
+        if (text.empty()) text = checkJoined(schedule, ops, i);
+        if (!text.empty()) {
           return describeOp(schedule, static_cast<int>(l), static_cast<int>(i)) + ": " + text;
         }
       }

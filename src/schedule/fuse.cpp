@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 
 #include "src/schedule/liveness.hpp"
 #include "src/schedule/passes.hpp"
@@ -37,23 +38,40 @@ bool canAccumulate(const Schedule& s, const Op& op, const Op& next) {
          op.from.size() + op.sources.size() + next.from.size() <= kMaxOperands;
 }
 
+using Message = std::span<Op>;
+
+/// Makes one message of `next` and the last one, if each op of it goes with its counterpart.
+bool fuseInto(const Schedule& s, Message last, std::span<const Op> next, Forward forward) {
+  if (last.size() != next.size() || last.empty()) return false;
+  const auto all = [&](const auto& can) {
+    for (size_t k = 0; k < next.size(); ++k) {
+      if (!can(last[k], next[k])) return false;
+    }
+    return true;
+  };
+  const bool forwards = all([&](const Op& op, const Op& more) { return canForward(s, op, more, forward); });
+  if (!forwards && !all([&](const Op& op, const Op& more) { return canAccumulate(s, op, more); })) return false;
+  for (size_t k = 0; k < next.size(); ++k) {
+    append(&last[k].to, next[k].to);
+    append(&last[k].from, next[k].from);
+  }
+  return true;
+}
+
 Lane fuseLane(const Schedule& s, const Lane& lane, Forward forward) {
   Lane result;
-  size_t phase = 0;
-  for (size_t i = 0; i < lane.ops.size(); ++i) {
-    const Op& next = lane.ops[i];
-    Op* last = result.ops.empty() ? nullptr : &result.ops.back();
-    if (last != nullptr && canForward(s, *last, next, forward)) {
-      append(&last->to, next.to);
-    } else if (last != nullptr && canAccumulate(s, *last, next)) {
-      append(&last->from, next.from);
-    } else {
-      result.ops.push_back(next);
-      last = nullptr;
+  size_t phase = 0, lastBegin = 0;
+  for (size_t i = 0, end = 0; i < lane.ops.size(); i = end) {
+    end = messageEnd(lane.ops, i);
+    const std::span<const Op> next = std::span(lane.ops).subspan(i, end - i);
+    const bool fused = fuseInto(s, std::span(result.ops).subspan(lastBegin), next, forward);
+    if (!fused) {
+      lastBegin = result.ops.size();
+      result.ops.insert(result.ops.end(), next.begin(), next.end());
     }
     // A phase whose first op went into an op of the phase before begins behind that op.
     for (; phase < lane.phases.size() && lane.phases[phase].begin <= static_cast<int32_t>(i); ++phase) {
-      result.phases.push_back({lane.phases[phase].name, static_cast<int32_t>(result.ops.size()) - (last ? 0 : 1)});
+      result.phases.push_back({lane.phases[phase].name, static_cast<int32_t>(fused ? result.ops.size() : lastBegin)});
     }
   }
   const std::vector<OpLiveness> liveness = livenessOf(s, result);

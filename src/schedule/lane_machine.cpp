@@ -25,8 +25,9 @@ int32_t LaneMachine::fifo(int from, int to) {
   return index;
 }
 
-bool LaneMachine::ready(int rank, const Op& op) {
+bool LaneMachine::ready(int rank, std::span<const Op> ops) {
   RankState& self = state(rank);
+  const Op& op = ops.front();
   const auto waitFor = [&self](Wait wait, int32_t what) {
     self.wait = wait;
     self.waitFor = what;
@@ -38,16 +39,24 @@ bool LaneMachine::ready(int rank, const Op& op) {
   for (const int32_t peer : op.to) {
     if (fifos_[static_cast<size_t>(fifo(rank, peer))].count == slots_) return waitFor(Wait::Room, peer);
   }
-  if (op.hasDst) {
-    const Schedule& schedule = schedules_[static_cast<size_t>(rank)];
-    for (const int32_t borrow : self.borrows) {
-      const Op& send = ops(rank)[static_cast<size_t>(borrows_[static_cast<size_t>(borrow)].op)];
-      for (const Chunk source : send.sources) {
-        if (schedule.memoryOf(source) == schedule.memoryOf(op.dst)) return waitFor(Wait::Direct, borrow);
-      }
+  return std::none_of(ops.begin(), ops.end(), [&](const Op& part) { return borrowed(rank, part); });
+}
+
+/// Whether a message of this rank that has not been taken lies where the op writes; sets what the rank waits for.
+bool LaneMachine::borrowed(int rank, const Op& op) {
+  if (!op.hasDst) return false;
+  RankState& self = state(rank);
+  const Schedule& schedule = schedules_[static_cast<size_t>(rank)];
+  for (const int32_t borrow : self.borrows) {
+    const Op& send = ops(rank)[static_cast<size_t>(borrows_[static_cast<size_t>(borrow)].op)];
+    for (const Chunk source : send.sources) {
+      if (schedule.memoryOf(source) != schedule.memoryOf(op.dst)) continue;
+      self.wait = Wait::Direct;
+      self.waitFor = borrow;
+      return true;
     }
   }
-  return true;
+  return false;
 }
 
 void LaneMachine::wakeIf(int rank, Wait wait, int32_t waitFor) {
@@ -57,26 +66,33 @@ void LaneMachine::wakeIf(int rank, Wait wait, int32_t waitFor) {
   runnable_.push_back(rank);
 }
 
-void LaneMachine::take(int rank, const Op& op) {
-  payloads_.clear();
-  for (const int32_t peer : op.from) {
+bool LaneMachine::take(int rank, std::span<const Op> ops) {
+  taken_.clear();
+  for (const int32_t peer : ops.front().from) {
     const int32_t index = fifo(peer, rank);
     Fifo& queue = fifos_[static_cast<size_t>(index)];
     const Message taken = message(index, queue.head);
     queue.head = (queue.head + 1) % slots_;
     --queue.count;
-    payloads_.push_back(taken.payload);
+    taken_.push_back(taken.first);
+    if (taken.chunks != static_cast<int32_t>(ops.size())) {
+      misfit_ = cat("rank ", rank, " lane ", lane_, " op ", state(rank).pc, " (", toString(ops.front()), ") takes ",
+                    ops.size(), " chunk(s) from rank ", peer, ", whose message has ", taken.chunks);
+      return false;
+    }
     if (taken.borrow >= 0 && --borrows_[static_cast<size_t>(taken.borrow)].untaken == 0) {
       std::erase(state(peer).borrows, taken.borrow);
       wakeIf(peer, Wait::Direct, taken.borrow);
     }
     wakeIf(peer, Wait::Room, rank);
   }
+  return true;
 }
 
-void LaneMachine::post(int rank, const Op& op, int32_t payload) {
+void LaneMachine::post(int rank, std::span<const Op> ops, size_t first) {
+  const Op& op = ops.front();
   if (op.to.empty()) return;
-  Message posted{payload, -1};
+  Message posted{static_cast<int32_t>(ops.size()), first, -1};
   if (op.direct) {
     posted.borrow = static_cast<int32_t>(borrows_.size());
     borrows_.push_back({rank, state(rank).pc, static_cast<int32_t>(op.to.size())});
@@ -120,6 +136,7 @@ std::string LaneMachine::describeWait(int rank) const {
 }
 
 std::string LaneMachine::describeDeadlock() const {
+  if (!misfit_.empty()) return misfit_;
   constexpr int kMaxShown = 8;
   std::vector<char> seen(ranks_.size(), 0);
   int rank = 0;

@@ -50,6 +50,7 @@ class LaneRewriter {
         liveness_(livenessOf(schedule, lane_)),
         fifos_(fifos),
         store_(schedule, nScratch) {
+    for (const Op& op : lane_.ops) TUTTI_ASSERT(!op.joined);
     for (int c = 0; c < schedule.outputChunks(); ++c) outputs_.push_back(schedule.memoryOf(out(c)));
   }
 

@@ -23,7 +23,10 @@ std::vector<Schedule> markDirect(const std::vector<Schedule>& schedules) {
   for (Schedule& schedule : result) {
     slots = std::max(slots, schedule.slotsNeeded);
     for (Lane& lane : schedule.lanes) {
-      for (Op& op : lane.ops) op.direct = readableInPlace(op);
+      for (size_t i = 0; i < lane.ops.size(); i = messageEnd(lane.ops, i)) {
+        const bool alone = messageEnd(lane.ops, i) == i + 1;  // a message of several chunks is gathered by its sender
+        lane.ops[i].direct = alone && readableInPlace(lane.ops[i]);
+      }
     }
   }
   const size_t nLanes = schedules.empty() ? 0 : schedules.front().lanes.size();

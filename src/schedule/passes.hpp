@@ -47,8 +47,8 @@ std::vector<Schedule> markDirect(const std::vector<Schedule>& schedules);
 /// algorithm: tree(lo, hi) = tree(lo, mid) op tree(mid, hi), as reduction_tree.hpp says.
 /// Partial results that are not a whole subtree travel uncombined, as several messages.  Gives the same bits for every
 /// algorithm, and rank order for operators that do not commute.  AllReduce, Reduce and ReduceScatter; others pass
-/// unchanged.  The schedules must verify, with logical ops; run other passes afterwards.  Still completes with one
-/// slot. All ranks' schedules in, all out.
+/// unchanged.  The schedules must verify, with logical ops and a message for each chunk; run other passes afterwards.
+/// Still completes with one slot. All ranks' schedules in, all out.
 std::vector<Schedule> makeReproducible(const std::vector<Schedule>& schedules);
 
 /// Set Op::origin everywhere, for chunks that differ in size.  All ranks' schedules in, all out.

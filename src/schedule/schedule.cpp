@@ -1,5 +1,7 @@
 #include "src/schedule/schedule.hpp"
 
+#include <algorithm>
+
 #include "src/base/text.hpp"
 
 namespace tutti {
@@ -55,6 +57,33 @@ Chunk Schedule::memoryOf(Chunk chunk) const {
   return chunk;
 }
 
+namespace {
+
+bool dividesOneVector(Collective c) {
+  return c == Collective::AllReduce || c == Collective::Broadcast || c == Collective::Reduce;
+}
+
+/// Of a vector that the executor cuts into nChunks parts (partOf in src/exec/plan.cpp): to the element while that is
+/// less than eight cache lines, else to the line.  Elements of up to 8 bytes that divide `bytes`.
+size_t largestChunkBytes(size_t bytes, size_t nChunks) {
+  size_t most = 1;
+  for (size_t element = 1; element <= 8 && bytes % element == 0; element *= 2) {
+    const size_t even = (bytes / element + nChunks - 1) / nChunks * element;
+    const size_t line = kCacheLineBytes;
+    most = std::max(most, even >= 8 * line ? (even + line - 1) / line * line : even);
+  }
+  return most;
+}
+
+}  // namespace
+
+size_t chunksPerMessage(const Shape& shape, int nChunks) {
+  if (shape.messageBytes == 0) return 1;
+  const bool divides = dividesOneVector(shape.collective);
+  const size_t chunk = divides ? largestChunkBytes(shape.bytes, static_cast<size_t>(nChunks)) : shape.bytes;
+  return std::max<size_t>(1, shape.messageBytes / std::max<size_t>(1, chunk));
+}
+
 std::string toString(Chunk chunk) {
   const char* name = chunk.buffer == Buffer::Input ? "in" : chunk.buffer == Buffer::Output ? "out" : "scratch";
   return cat(name, "[", chunk.index, "]");
@@ -105,7 +134,7 @@ std::string toString(const Schedule& schedule) {
       for (; phase < lane.phases.size() && lane.phases[phase].begin <= static_cast<int32_t>(i); ++phase) {
         text += cat("  ", lane.phases[phase].name, "\n");
       }
-      text += cat("    ", i, ": ", toString(lane.ops[i]), "\n");
+      text += cat("    ", i, lane.ops[i].joined ? "+ " : ": ", toString(lane.ops[i]), "\n");
     }
   }
   return text;

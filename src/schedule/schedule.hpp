@@ -20,6 +20,10 @@
 // (out of place it is the user's const buffer).  Scratch has nScratch chunks, private to the rank; each is as large as
 // the largest chunk that it ever holds.  Where a buffer has nRanks chunks, chunk r is rank r's block.
 //
+// Messages of several chunks: ops that follow each other may have their messages in common (Op::joined).  A run of such
+// ops takes one message from each rank of `from` and sends one to each rank of `to`; the k-th op handles the k-th chunk
+// of each.  The chunks need not lie side by side: the executor gathers and scatters what does not.
+//
 // Large buffers: the executor runs the schedule repeatedly over slices of every chunk, so that no message is larger
 // than a slot.  A schedule must therefore complete with one message of room per FIFO and direction (fused ones: with
 // slotsNeeded; the verifier checks that), and must leave all FIFOs empty.
@@ -79,10 +83,20 @@ struct Op {
   /// has.  Set by the algorithm or a pass where it cannot be seen from the op itself (a value that only passes through
   /// scratch, of chunks that differ in size); else -1.
   int32_t origin = -1;
+  /// Its messages are parts of the messages of the op before it, which has the same `from` and `to`.  No op of a
+  /// message reads what an earlier one of it writes; none is a token, direct, or sent to kEveryone.
+  bool joined = false;
 
   bool operator==(const Op&) const = default;
   bool reduces() const { return from.size() + sources.size() > 1; }
 };
+
+/// The end of the message that op `begin` begins: the first op behind it that is not joined to it.
+inline size_t messageEnd(const std::vector<Op>& ops, size_t begin) {
+  size_t end = begin + 1;
+  while (end < ops.size() && ops[end].joined) ++end;
+  return end;
+}
 
 /// A name for the ops [begin, next phase's begin) of a lane, for printing and tracing.
 struct Phase {
@@ -163,11 +177,18 @@ struct Shape {
   std::vector<LevelPart> parts = {};
   /// Some ranks' blocks differ in size (the v forms).
   bool uneven = false;
+  /// What a step sends to one rank goes in messages of several chunks (Op::joined) of together at most so many bytes,
+  /// which must not be more than slotBytes; 0: every chunk goes for itself.
+  size_t messageBytes = 0;
 };
 
 /// "rank 0 of 4, allreduce, 4 chunks, 2 scratch / lane 0 / reduce-scatter / 0: send out[0] -> 1 ..." for people.
 std::string toString(const Schedule& schedule);
 std::string toString(const Op& op);
 std::string toString(Chunk chunk);
+
+/// The most chunks of a step that a message to one rank has, by Shape::messageBytes: at least 1.  nChunks: that the
+/// schedule divides a vector into.  Chunks that are rounded to cache lines count as large as they may become.
+size_t chunksPerMessage(const Shape& shape, int nChunks);
 
 }  // namespace tutti

@@ -33,6 +33,7 @@ void addStep(LaneProgram* lane, Step step, const std::vector<StepPeer>& from, co
   lane->steps.push_back(step);
 }
 
+/// Of one op of a message.
 Step stepOf(const Op& op, int32_t index, const ProgramOptions& options) {
   Step step;
   step.op = index;
@@ -46,13 +47,19 @@ Step stepOf(const Op& op, int32_t index, const ProgramOptions& options) {
   return step;
 }
 
-/// Every op is a step.
+void addChunk(Step* step, const Step& chunk) {
+  step->chunks += chunk.chunks;
+  step->reduced += chunk.reduced;
+  step->copied += chunk.copied;
+}
+
+/// Every message is a step, and every op that has none.
 LaneProgram singleSteps(const Schedule& schedule, const Lane& lane, const ProgramOptions& options, Edges& edges) {
   LaneProgram result;
   result.steps.reserve(lane.ops.size());
   std::vector<StepPeer> from, to;
   for (size_t i = 0; i < lane.ops.size(); ++i) {
-    const Op& op = lane.ops[i];
+    const Op& op = lane.ops[i];  // the first of its message
     from.clear();
     to.clear();
     for (const int32_t rank : op.from) from.push_back({edges.of(rank), 1});
@@ -63,6 +70,9 @@ LaneProgram singleSteps(const Schedule& schedule, const Lane& lane, const Progra
       if (rank != kEveryone) to.push_back({edges.of(rank), 1});
     }
     Step step = stepOf(op, static_cast<int32_t>(i), options);
+    for (const size_t end = messageEnd(lane.ops, i); i + 1 < end; ++i) {
+      addChunk(&step, stepOf(lane.ops[i + 1], static_cast<int32_t>(i + 1), options));
+    }
     const bool home = step.copied > 0 && op.to.empty() && op.sources[0].buffer == Buffer::Input;
     if (options.freeHomeCopies && home && op.dst.buffer == Buffer::Output) step.copied = 0;
     addStep(&result, step, from, to);
@@ -85,7 +95,7 @@ class Joiner {
         flush();
         add(op, static_cast<int32_t>(i));
       } else if (plainSend) {
-        if (dependsOnGroup(op) || (!recvs_.empty() && hasNewPeer(op))) flush();
+        if (!op.joined && (dependsOnGroup(lane.ops, i) || (!recvs_.empty() && hasNewPeer(op)))) flush();
         for (const int32_t rank : op.to) gather(&sends_, rank, op, static_cast<int32_t>(i));
       } else {
         written_.push_back(numberOf(op.dst));
@@ -111,8 +121,14 @@ class Joiner {
     return number;
   }
 
-  bool dependsOnGroup(const Op& op) {
-    return std::any_of(op.sources.begin(), op.sources.end(), [&](Chunk c) { return isWritten_[numberOf(c)]; });
+  /// Whether the message that op `begin` begins has something of what the group receives.
+  bool dependsOnGroup(const std::vector<Op>& ops, size_t begin) {
+    for (size_t i = begin, end = messageEnd(ops, begin); i < end; ++i) {
+      for (const Chunk source : ops[i].sources) {
+        if (isWritten_[numberOf(source)]) return true;
+      }
+    }
+    return false;
   }
 
   /// The next step of the algorithm: sends to others than those that this one has begun with.
@@ -134,9 +150,8 @@ class Joiner {
       return;
     }
     Bundle& bundle = (*bundles)[static_cast<size_t>(place[static_cast<size_t>(edge)])];
-    ++bundle.messages;
-    bundle.step.chunks += step.chunks;
-    bundle.step.reduced += step.reduced;
+    bundle.messages += op.joined ? 0 : 1;
+    addChunk(&bundle.step, step);
   }
 
   void add(const Op& op, int32_t index) {

@@ -26,7 +26,7 @@ struct Step {
   bool operator==(const Step&) const = default;
 };
 
-/// A peer of a step: how many messages of the schedule come from it, or go to it as one.
+/// A peer of a step: how many messages of the schedule come from it, or go to it.
 struct StepPeer {
   int32_t edge = 0;  // in Program::edges
   int32_t messages = 1;
@@ -48,10 +48,11 @@ struct Program {
 };
 
 struct ProgramOptions {
-  /// The schedules have been rewritten for the machine already: every op is a step.
+  /// The schedules have been rewritten for the machine already: every message is a step.
   bool asTheyAre = false;
-  /// What a step of an algorithm sends to one rank goes as one message: sends move forward, past receives that they do
-  /// not depend on, to one to the same rank.  Executors that send each chunk for itself do without.
+  /// Messages between two ranks of a step of an algorithm are taken together, which makes fewer steps of which more
+  /// look alike: sends move forward, past receives that they do not depend on, to one to the same rank.  StepPeer says
+  /// how many messages they are (those of several chunks, Op::joined, are one).
   bool joined = true;
   double sliceBytes = 2 << 20;
   /// What is sent from Input or Output lies there for its receivers (Op::direct), marked or not.

@@ -103,6 +103,7 @@ Result<std::string> explainPlan(const PlanQuestion& q) {
   request.directPossible = q.direct && q.transport == "shm";
   request.mostChannels = 64;
   request.wholeTable = true;
+  request.joinBytes = mostJoinedBytes(request.links, shape.slotBytes);
   TUTTI_ASSIGN(const ForeignPlans foreign, ForeignPlans::read(shape.nRanks));
   for (const std::string& why : foreign.refused()) where += cat("left out: ", why, "\n");
   request.ready = foreign.serving(shape);

@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
   app.add_option("--channels", q.channels, "copies of the schedule with a part of the bytes each [as ports need them]");
   app.add_option("--protocol", q.protocol, "only this one [the fastest for each message]");
   app.add_option("--detail", q.detail, "ranks (every one), classes (of ranks that do the same), auto [auto]");
-  app.add_flag("--single", q.single, "each chunk is a message of its own, also where a step sends several to one rank");
+  app.add_flag("--single", q.single, "each chunk is a message of its own, where a step sends several to one rank too");
   app.add_flag("--out-of-place", q.outOfPlace, "with buffers of their own for input and output");
   auto* links = app.add_option("--links", line.report.links, "show so many of the most loaded links");
   auto* path = app.add_flag("--critical-path", line.report.path, "what the time went into");

@@ -31,7 +31,7 @@ double usOf(const Way& way) { return way.quantileUs(0.25); }
 
 std::string nameOf(const Cell& cell, const Way& way) {
   const tuttiEstimate_t estimate = estimateOf(cell, way);
-  return cat(estimate.algorithm, "/", estimate.protocol);
+  return cat(estimate.algorithm, "/", estimate.protocol, estimate.joined != 0 ? "/joined" : "");
 }
 
 /// Drops those that one block shows to be far from the best; the planner's own stays.
@@ -67,7 +67,7 @@ TunedWay fastest(const Ranks& w, const Cell& cell, size_t shapeBytes, const Opti
     bestUs = usOf(way);
   }
   const tuttiEstimate_t estimate = estimateOf(cell, *best);
-  TunedWay way{cell.collective, shapeBytes, estimate.algorithm, Protocol::Slots, bestUs};
+  TunedWay way{cell.collective, shapeBytes, estimate.algorithm, Protocol::Slots, bestUs, estimate.joined != 0};
   if (!parseProtocol(estimate.protocol, &way.protocol)) std::exit(3);
   if (w.rank == 0) {
     std::printf("%-14s %10s  %-26s %10.2f us   (before: %s, %.2f us)\n", collectiveKey(cell.collective),

@@ -36,6 +36,69 @@ TEST_CASE("every algorithm of AllReduce that needs no hierarchy runs when it is 
   CHECK(complaints == "");
 }
 
+TEST_CASE("messages of several chunks give the right elements on every transport, in every communicator") {
+  struct Row {
+    const char* algorithm;
+    std::string (*check)(const Rank&, const CheckOptions&);
+  };
+  const Row row = GENERATE(values<Row>({{"allreduce:circulant", checkAllReduce},
+                                        {"allreduce:halvingdoubling", checkAllReduce},
+                                        {"allgather:circulant", checkAllGather},
+                                        {"allgather:bruck", checkAllGather},
+                                        {"allgather:circulant", checkVectors},
+                                        {"reducescatter:circulant", checkVectors},
+                                        {"reducescatter:circulant", checkReduceScatter},
+                                        {"reducescatter:recursivehalving", checkReduceScatter},
+                                        {"alltoall:bruck2", checkAllToAll},
+                                        {"broadcast:scatterallgather", checkBroadcast},
+                                        {"reduce:reducescattergather", checkReduce},
+                                        {"gather:binomial", checkGather},
+                                        {"scatter:binomial", checkScatter}}));
+  const std::string transports = GENERATE(values<std::string>({"shm,self", "tcp,self"}));
+  const int nRanks = transports == "shm,self" ? 7 : 5;
+  CAPTURE(row.algorithm, transports, nRanks);
+  const Variable algorithm("TUTTI_ALGO", row.algorithm), join("TUTTI_JOIN", "1");
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.transports = transports.c_str();
+  const auto all = [&](const Rank& r) {
+    for (const size_t count : {0, 1, 5, 1000, 9001, 70000}) {  // less than ranks; one message; several
+      for (const bool inPlace : {false, true}) {
+        std::string why = row.check(r, {.count = count, .inPlace = inPlace, .root = r.nRanks - 1});
+        if (!why.empty()) return std::to_string(count) + (inPlace ? " in place: " : ": ") + why;
+      }
+    }
+    return std::string();
+  };
+  CHECK(onRanks(
+            nRanks,
+            [&](const Rank& r) {
+              tuttiComm_t half = nullptr;
+              RANK_TRY(tuttiCommSplit(r.comm, r.rank % 2, r.rank, &half, nullptr));
+              std::string why = all(r);
+              Rank mine = r;
+              mine.comm = half;
+              RANK_TRY(tuttiCommUserRank(half, &mine.rank));
+              RANK_TRY(tuttiCommCount(half, &mine.nRanks));
+              if (why.empty()) why = all(mine);
+              RANK_TRY(tuttiCommDestroy(half));
+              return why;
+            },
+            &config) == "");
+}
+
+TEST_CASE("whether chunks share messages is as asked, and the choice says so") {
+  const char* asked = GENERATE("0", "1");
+  const Variable algorithm("TUTTI_ALGO", "allreduce:circulant"), join("TUTTI_JOIN", asked);
+  CHECK(onRanks(4, [&](const Rank& r) {
+          for (const size_t count : {size_t{4096}, size_t{4} << 20}) {  // chunks of the second are larger than a slot
+            tuttiEstimate_t estimate = TUTTI_ESTIMATE_INITIALIZER;
+            RANK_TRY(tuttiCommEstimate(r.comm, tuttiCallAllReduce, count, tuttiFloat32, tuttiSum, 0, &estimate));
+            RANK_CHECK(estimate.joined == (asked[0] == '1' && count == 4096 ? 1 : 0));
+          }
+          return std::string();
+        }) == "");
+}
+
 TEST_CASE("a protocol that is forced runs on links that have it, and is refused on others") {
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   for (const char* protocol : {"inline", "slots", "direct"}) {
@@ -58,7 +121,7 @@ TEST_CASE("values that make no sense end the join with what would make sense") {
   for (const Row& row :
        {Row{"TUTTI_ALGO", "allreduce:nonsense", "it has "}, Row{"TUTTI_ALGO", "sum:ring", "is not a collective"},
         Row{"TUTTI_ALGO", "nonsense", "no collective has"}, Row{"TUTTI_PROTO", "ll128", "inline, slots and direct"},
-        Row{"TUTTI_TRANSPORTS", "carrier-pigeon", "TUTTI_TRANSPORTS"},
+        Row{"TUTTI_TRANSPORTS", "carrier-pigeon", "TUTTI_TRANSPORTS"}, Row{"TUTTI_JOIN", "perhaps", "neither 0"},
         Row{"TUTTI_TIMEOUT_MS", "soon", "TUTTI_TIMEOUT_MS"}, Row{"TUTTI_SLOT_BYTES", "12", "TUTTI_SLOT_BYTES"}}) {
     CAPTURE(row.name, row.value);
     const Variable variable(row.name, row.value);

@@ -94,6 +94,11 @@ bool inMscclpp(Collective c) {
         if (!why.empty()) FAIL_CHECK(describe(*algorithm, shape) << ": " << why);
         ++plans;
         if (nRanks != 5) continue;
+        Shape joined = shape;
+        joined.messageBytes = size_t{1} << 30;
+        const std::string whyNotJoined = goAndReturn(buildAll(*algorithm, joined), out, back);
+        if (!whyNotJoined.empty()) FAIL_CHECK(describe(*algorithm, joined) << " joined: " << whyNotJoined);
+        ++plans;
         std::vector<Schedule> channels;
         for (const Schedule& s : schedules) channels.push_back(replicate(s, 3));
         const std::string whyNot = goAndReturn(channels, out, back);

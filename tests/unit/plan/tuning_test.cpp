@@ -19,7 +19,7 @@ Tuning tunings() {
   tuning.put({kFour,
               {{Collective::AllReduce, 1024, "ring", Protocol::Slots, 10},
                {Collective::AllReduce, 16384, "tree", Protocol::Direct, 40},
-               {Collective::Broadcast, 1024, "chain", Protocol::Slots, 3}}});
+               {Collective::Broadcast, 1024, "scatterallgather", Protocol::Slots, 3, true}}});
   tuning.put({{8, 2, LinkKind::ShmThreads, LinkKind::TcpRemote, 1}, {}});
   return tuning;
 }
@@ -48,7 +48,8 @@ TEST_CASE("tuning reads back what it printed, and refuses everything else with t
   for (const char* wrong :
        {"best allreduce 8 ring slots 1", "ranks 4 1 shm-processes - 0", "ranks 4 1 wire - 1", "ranks 4 1 - -",
         "ranks 4 1 - - 1\nbest nothing 8 ring slots 1", "ranks 4 1 - - 1\nbest allreduce 8 ring slots nan",
-        "ranks 4 1 - - 1\nbest allreduce -8 ring slots 1", "word"}) {
+        "ranks 4 1 - - 1\nbest allreduce -8 ring slots 1", "ranks 4 1 - - 1\nbest allreduce 8 ring slots 1 alone",
+        "word"}) {
     CAPTURE(wrong);
     const auto refused = parseTuning(cat("tutti-tuning 1\n", machineLines(kTunedMachine), wrong, "\nend\n"));
     CHECK(refused.status().message().find("is not understood") != std::string::npos);

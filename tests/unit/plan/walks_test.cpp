@@ -36,8 +36,9 @@ walk::Bound boundOf(Collective collective, const char* name, const Shape& shape,
 }
 
 /// The first walk, of all ranks and, where there are, of classes.
-double walkedUs(Collective collective, const char* name, int nRanks, size_t bytes) {
-  const Shape shape = shapeOf(collective, nRanks, bytes);
+double walkedUs(Collective collective, const char* name, int nRanks, size_t bytes, size_t messageBytes = 0) {
+  Shape shape = shapeOf(collective, nRanks, bytes);
+  shape.messageBytes = messageBytes;
   const walk::Bound all = boundOf(collective, name, shape, false);
   const double chunk = all.roles.programs[0]->chunkBytes;
   const auto walked = walk::walk(all, linear(), chunk, 1);
@@ -64,7 +65,7 @@ PlanRequest request(Collective collective, int nodes, int perNode, size_t bytes)
 
 double costUs(const PlanRequest& r, const char* name, Protocol protocol = Protocol::Slots) {
   Walks walks;
-  const auto us = walks.cost(r, figures(), *findAlgorithm(r.shape.collective, name), protocol, {});
+  const auto us = walks.cost(r, figures(), {*findAlgorithm(r.shape.collective, name), protocol, {}});
   REQUIRE(us.status().message() == "");
   return us->us;
 }
@@ -87,8 +88,48 @@ TEST_CASE("the walk of a schedule costs what its closed formula says") {
   if (std::has_single_bit(unsigned(n))) {
     CHECK(allReduce("recursivedoubling") == Approx(ceilLog(n) * (kAlpha + double(bytes) * (kBeta + kGamma))));
   }
-  // Messages of several blocks are as many messages.
+  // Blocks that share a step are as many messages, or one if they fit.
   CHECK(allReduce("circulant") == Approx(2 * (n - 1) * kAlpha + part * (2 * kBeta + kGamma)));
+  CHECK(walkedUs(Collective::AllReduce, "circulant", n, bytes, size_t{1} << 40) ==
+        Approx(2 * ceilLog(n) * kAlpha + part * (2 * kBeta + kGamma)));
+}
+
+TEST_CASE("messages of several chunks are compared where two fit a slot, cheaper where messages are dear, and said") {
+  const auto rowsOf = [](const PlanRequest& r) {
+    const auto choice = plan(r, figures());
+    REQUIRE(choice.ok());
+    size_t joined = 0;
+    for (const Candidate& row : choice->table) joined += row.joined ? 1 : 0;
+    const bool said = explain(r, *choice).find("chunks joined") != std::string::npos;
+    CHECK(said == (joined > 0));
+    return joined;
+  };
+  PlanRequest r = request(Collective::AllReduce, 1, 8, 64 << 10);
+  r.links.intra = LinkKind::TcpLocal;
+  r.wholeTable = true;
+  CHECK(rowsOf(r) == 0);
+  r.joinBytes = r.shape.slotBytes;
+  CHECK(rowsOf(r) > 0);
+  r.shape.bytes = 8 * r.shape.slotBytes;  // a chunk fills a slot
+  CHECK(rowsOf(r) == 0);
+  r.shape.bytes = 64 << 10;
+  r.shape.commutative = false;  // partial results travel as they are
+  CHECK(rowsOf(r) == 0);
+  r.shape.commutative = true;
+  r.overrides.algorithm[static_cast<size_t>(Collective::AllReduce)] = findAlgorithm(Collective::AllReduce, "circulant");
+  for (const int nRanks : {8, 24}) {  // rewritten all; by classes
+    r.shape.nRanks = nRanks;
+    r.overrides.joined = std::nullopt;
+    const auto chosen = plan(r, figures());
+    r.overrides.joined = false;
+    const auto single = plan(r, figures());
+    r.overrides.joined = true;
+    const auto joined = plan(r, figures());
+    REQUIRE((chosen.ok() && single.ok() && joined.ok()));
+    CHECK((chosen->joined && joined->joined && !single->joined));
+    CHECK(joined->costUs < 0.8 * single->costUs);
+    CHECK(chosen->costUs == Approx(joined->costUs));
+  }
 }
 
 TEST_CASE("ranks of a host that are known from its first one do what their own schedules say") {
@@ -148,7 +189,7 @@ TEST_CASE("sizes between those that are walked cost what lies between") {
   double before = 0;
   for (size_t bytes = 1; bytes < size_t{1} << 26; bytes += 1 + bytes / 3) {
     const PlanRequest r = request(Collective::AllReduce, 1, 4, bytes);
-    const auto kept = walks.cost(r, figures(), ring, Protocol::Slots, {});
+    const auto kept = walks.cost(r, figures(), {ring, Protocol::Slots, {}});
     REQUIRE(kept.ok());
     CHECK(kept->us >= before * 0.999);
     CHECK(kept->us == costUs(r, "ring"));  // whatever was asked before
@@ -171,7 +212,7 @@ TEST_CASE("a thousand ranks are walked by classes, also on hosts that differ; wh
   CHECK(costUs(uneven, "ring") == Approx(even).epsilon(0.1));
   Walks walks;
   const PlanRequest odd = request(Collective::AllReduce, 1, 1000, size_t{1} << 20);
-  const auto none = walks.cost(odd, figures(), *findAlgorithm(Collective::AllReduce, "oneshot"), Protocol::Slots, {});
+  const auto none = walks.cost(odd, figures(), {*findAlgorithm(Collective::AllReduce, "oneshot"), Protocol::Slots, {}});
   CHECK_THAT(none.status().message(), Catch::Contains("too many steps"));
   const auto choice = plan(odd, figures(), &walks);
   REQUIRE(choice.ok());

@@ -32,12 +32,13 @@ bool rooted(Collective c) {
 /// All algorithms on a number of ranks, in place and not, with a root in the middle, on one node and on several.
 /// check(schedules) returns a complaint or "".
 template <class Check>
-void forAllAlgorithms(int nRanks, Check check) {
+void forAllAlgorithms(int nRanks, Check check, size_t messageBytes = 0) {
   for (const Algorithm* a : algorithms()) {
     for (const bool inPlace : {false, true}) {
       for (const int ranksPerNode : {nRanks, 4}) {
         Shape shape{.collective = a->collective, .nRanks = nRanks, .inPlace = inPlace, .bytes = 1 << 20};
         if (rooted(a->collective)) shape.root = nRanks / 2;
+        shape.messageBytes = messageBytes;
         for (int r = 0; r < nRanks; ++r) shape.nodeOf.push_back(r / ranksPerNode);
         if (!a->supports(shape)) continue;
         const std::string complaint = check(buildAll(*a, shape));
@@ -55,6 +56,23 @@ const std::vector<int> kRankCounts = {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17, 33}
 
 TEST_CASE("fused schedules of all algorithms verify") {
   for (const int n : kRankCounts) forAllAlgorithms(n, [](const Schedules& s) { return verify(each(s, fuse)); });
+}
+
+TEST_CASE("schedules of all algorithms verify with messages of several chunks, also fused, replicated and direct") {
+  const auto twice = [](const Schedule& s) { return replicate(s, 2); };
+  const auto hoisted = [](const Schedule& s) { return hoistSends(s, 4); };
+  for (const int n : kRankCounts) {
+    for (const size_t messageBytes : {size_t{300'000}, size_t{8} << 20, size_t{1} << 40}) {
+      forAllAlgorithms(
+          n,
+          [&](const Schedules& s) {
+            const Schedules fused = each(s, fuse);
+            return verify(s, {.slots = 1}) + verify(fused) + verify(each(fused, twice)) + verify(each(fused, hoisted)) +
+                   verify(markDirect(each(s, fuseForDirect))) + verify(markOrigins(fused));
+          },
+          messageBytes);
+    }
+  }
 }
 
 TEST_CASE("replicated schedules of all algorithms verify, and fuse") {

@@ -320,3 +320,39 @@ TEST_CASE("a barrier holds every rank until all have come") {
   });
   CHECK_COMPLAINT(verify(tooEarly), "rank 0 can leave the barrier before rank 1 has come to it");
 }
+
+namespace {
+
+/// AllReduce of two chunks between two ranks, in messages of two chunks, and a change to rank 1's schedule.
+template <class Change>
+std::string complaintAboutJoined(Change change) {
+  Shape shape{.collective = Collective::AllReduce, .nRanks = 2, .bytes = 64};
+  shape.messageBytes = 64;
+  Schedules all = schedulesOf(shape, 2, 1, [](ScheduleBuilder& b, int rank) {
+    b.step();
+    for (int c = 0; c < 2; ++c) b.send(1 - rank, in(c));
+    for (int c = 0; c < 2; ++c) b.recvReduce(1 - rank, in(c), out(c));
+  });
+  change(all[1].lanes[0].ops);
+  return verify(all);
+}
+
+}  // namespace
+
+TEST_CASE("messages of several chunks are proven, and mistakes in them are found") {
+  using Ops = std::vector<Op>;
+  CHECK(complaintAboutJoined([](Ops& ops) {
+          REQUIRE(ops.size() == 4);
+          CHECK((!ops[0].joined && ops[1].joined && !ops[2].joined && ops[3].joined));
+        }) == "");
+  CHECK_COMPLAINT(complaintAboutJoined([](Ops& ops) { ops[1].joined = false; }),
+                  "takes 2 chunk(s) from rank 1, whose message has 1");
+  CHECK_COMPLAINT(complaintAboutJoined([](Ops& ops) { ops[3].joined = false; }),
+                  "takes 1 chunk(s) from rank 0, whose message has 2");
+  CHECK_COMPLAINT(complaintAboutJoined([](Ops& ops) { std::swap(ops[2].sources, ops[3].sources); }),
+                  "do not belong together");
+  CHECK_COMPLAINT(complaintAboutJoined([](Ops& ops) { ops[0].joined = true; }), "is joined to nothing");
+  CHECK_COMPLAINT(complaintAboutJoined([](Ops& ops) { ops[2].joined = true; }), "is joined to an op with other peers");
+  CHECK_COMPLAINT(complaintAboutJoined([](Ops& ops) { ops[0].direct = true; }), "cannot be part of a message");
+  CHECK_COMPLAINT(complaintAboutJoined([](Ops& ops) { ops[3].sources[0] = out(0); }), "of the same message writes");
+}

@@ -74,12 +74,15 @@ bool draw(const Algorithm& algorithm, int nRanks, uint64_t seed, Draw* d) {
   o.startSpreadNs = dice.oneOf({int64_t{0}, 500 * kUs});
   d->shape.bytes = o.count * sizeof(uint32_t);
   d->shape.slotBytes = o.links.slotBytes;
+  // A slot holds the messages: several chunks each, or as many as there are.
+  if (!d->passes.reproducible) d->shape.messageBytes = dice.oneOf({size_t{0}, o.links.slotBytes});
   if (!algorithm.supports(d->shape)) return false;
   d->schedules = rewrite(buildAll(algorithm, d->shape), d->passes);
   o.links.slots = static_cast<uint32_t>(slotsNeeded(d->schedules) + dice.oneOf({0, 0, 3}));
-  d->text = cat("seed ", seed, ": ", describe(algorithm, d->shape), "; ", describe(d->passes), "; count ", o.count,
-                " slots ", o.links.slots, " of ", o.links.slotBytes, " bytes, ", o.links.nsPerByte,
-                " ns/byte, latency ", o.latencyNs, " + ", o.jitterNs, " ns");
+  d->text =
+      cat("seed ", seed, ": ", describe(algorithm, d->shape), "; ", describe(d->passes), "; count ", o.count, " slots ",
+          o.links.slots, " of ", o.links.slotBytes, " bytes, messages of up to ", d->shape.messageBytes, ", ",
+          o.links.nsPerByte, " ns/byte, latency ", o.latencyNs, " + ", o.jitterNs, " ns");
   return true;
 }
 
