@@ -14,6 +14,7 @@ constexpr int64_t kVerdictNs = 1000 * kMs;  // for the Hub to say who is missing
 constexpr int64_t kGoodbyeNs = 20 * kMs;    // between the end of a process and the belief that it had not left
 constexpr int64_t kSummonNs = 2 * kMs;      // for a peer to open its end of a stream by itself
 constexpr int64_t kBlameNs = 200 * kMs;     // for the Hub to find out who is to blame for a wait
+constexpr int64_t kNewsNs = 60 * kMs;       // for the news of why a peer's socket is gone
 constexpr int64_t kLongWaitNs = 3'600'000 * kMs;
 
 }  // namespace
@@ -217,8 +218,13 @@ Result<Fd> Control::fetch(int peer, const std::string& key, Deadline deadline) {
     return impl_->blame(&visit, peer, fetched.status());
   }
   if (fetched.ok() || fetched.status().code() != tuttiRemoteError) return fetched;
-  // Why its socket is gone may be known already, and better.
-  if (Status failed = failure(); !failed.ok()) return failed;
+  // Why its socket is gone may be known soon, and better.
+  Visit visit(impl_->io);
+  switch (impl_->wait(&visit, Deadline::at(nowNs() + kNewsNs), [] { return false; })) {
+    case Impl::Woken::Failed: return impl_->failure();
+    case Impl::Woken::Aborted: return impl_->aborted();
+    default: break;
+  }
   return remoteError("rank ", me.rank, " cannot fetch '", key, "' from rank ", peer, ": ", fetched.status().message());
 }
 

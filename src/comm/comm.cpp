@@ -77,10 +77,12 @@ void Comm::fail(const Status& error) {
 // The news of this communicator ends its children on every rank, those without this rank too.  Where it has failed
 // before, or a rank has freed it, the children's own ranks hear of it.
 void Comm::endOnPurpose(std::string_view verb) {
-  const Failure failure{rank(), remoteError("rank ", rank(), " has ", verb, " the communicator"), true};
-  onFailure(failure);
-  control_->reportFailure(failure);
-  fate_.tellChildren(endWithParent(failure.status));
+  const Status why = remoteError("rank ", rank(), " has ", verb, " the communicator");
+  fate_.end(why);
+  fate_.endChildren(endWithParent(why));
+  // The reason may be a parent's end, of which the others have yet to hear.
+  control_->reportFailure({rank(), fate_.reason(), true});
+  fate_.tellChildren(endWithParent(why));
 }
 
 Status Comm::stalled(int waitingOn) {
@@ -137,8 +139,10 @@ int Comm::mostLanes(bool resident) const {
 }
 
 Result<Channel*> Comm::channel(int peer, int lane) {
-  if (!cuda_) return links_->channel(peer, lane, deadline());
-  return cuda_->channel(*links_, peer, lane, sliceBytes_, deadline());
+  Result<Channel*> channel =
+      cuda_ ? cuda_->channel(*links_, peer, lane, sliceBytes_, deadline()) : links_->channel(peer, lane, deadline());
+  if (!channel.ok()) return cause(channel.status());
+  return channel;
 }
 
 // What this rank has enqueued may wait for others, and what others have enqueued may write here.

@@ -22,6 +22,11 @@ Status Fate::failure() const {
   return remoteError("this communicator was aborted");
 }
 
+Status Fate::reason() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
 void Fate::onEnd(std::function<void()> atEnd) {
   const std::lock_guard lock(mutex_);
   atEnd_ = std::move(atEnd);

@@ -25,6 +25,8 @@ class Fate {
   bool ended() const { return word_.load(std::memory_order_acquire) != 0; }
   /// Why it ended, or ok.
   Status failure() const;
+  /// The reason that was given first; ok: none was.
+  Status reason() const;
   /// What waits look at.
   const std::atomic<uint32_t>* word() const { return &word_; }
   /// Called when it ends, or at once; must not call back.  Empty: not any more.
