@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/base/collective_kinds.hpp"
 #include "src/base/text.hpp"
 
 namespace tutti {
@@ -59,10 +60,6 @@ Chunk Schedule::memoryOf(Chunk chunk) const {
 
 namespace {
 
-bool dividesOneVector(Collective c) {
-  return c == Collective::AllReduce || c == Collective::Broadcast || c == Collective::Reduce;
-}
-
 /// Of a vector that the executor cuts into nChunks parts (partOf in src/exec/plan.cpp): to the element while that is
 /// less than eight cache lines, else to the line.  Elements of up to 8 bytes that divide `bytes`.
 size_t largestChunkBytes(size_t bytes, size_t nChunks) {
@@ -79,7 +76,7 @@ size_t largestChunkBytes(size_t bytes, size_t nChunks) {
 
 size_t chunksPerMessage(const Shape& shape, int nChunks) {
   if (shape.messageBytes == 0) return 1;
-  const bool divides = dividesOneVector(shape.collective);
+  const bool divides = isOneVector(shape.collective);
   const size_t chunk = divides ? largestChunkBytes(shape.bytes, static_cast<size_t>(nChunks)) : shape.bytes;
   return std::max<size_t>(1, shape.messageBytes / std::max<size_t>(1, chunk));
 }
