@@ -12,7 +12,7 @@ namespace {
 /// What a round of a step begins with, and what follows.
 enum class Kind : uint8_t { Local, Send, Receive };
 
-struct Placed {
+struct Ordered {
   size_t round;
   Kind kind;
   size_t peer;  // by first appearance in the step
@@ -39,25 +39,25 @@ class Messages {
 
 void joinStep(std::span<Op> ops, size_t most) {
   Messages sent(most), received(most);
-  std::vector<Placed> placed;
-  size_t round = 0;
-  // From the end: a copy makes room for what is received after it.
+  std::vector<Ordered> ordered;
   for (Op& op : ops) {
     const bool receives = !op.from.empty(), sends = !op.to.empty();
     const auto [message, peer] = receives ? received.next(op.from[0])
                                  : sends  ? sent.next(op.to[0])
                                           : std::pair<size_t, size_t>{0, 0};
-    placed.push_back({message, receives ? Kind::Receive : sends ? Kind::Send : Kind::Local, peer, std::move(op)});
+    ordered.push_back({message, receives ? Kind::Receive : sends ? Kind::Send : Kind::Local, peer, std::move(op)});
   }
-  for (auto p = placed.rbegin(); p != placed.rend(); ++p) {
+  // From the end: a copy makes room for what is received after it.
+  size_t round = 0;
+  for (auto p = ordered.rbegin(); p != ordered.rend(); ++p) {
     if (p->kind == Kind::Receive) round = p->round;
     if (p->kind == Kind::Local) p->round = round;
   }
-  std::stable_sort(placed.begin(), placed.end(),
-                   [](const Placed& a, const Placed& b) { return a.order() < b.order(); });
-  for (size_t i = 0; i < placed.size(); ++i) {
-    ops[i] = std::move(placed[i].op);
-    ops[i].joined = i > 0 && placed[i].kind != Kind::Local && placed[i].order() == placed[i - 1].order();
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const Ordered& a, const Ordered& b) { return a.order() < b.order(); });
+  for (size_t i = 0; i < ordered.size(); ++i) {
+    ops[i] = std::move(ordered[i].op);
+    ops[i].joined = i > 0 && ordered[i].kind != Kind::Local && ordered[i].order() == ordered[i - 1].order();
   }
 }
 

@@ -111,7 +111,9 @@ def check_text(path, complaints):
 
 
 def check_types(paths, complaints):
-    """Two types of one name in one namespace share their members' code: the linker keeps one of each."""
+    """Two types of one name in one namespace share their members' code: the linker keeps one of each.
+
+    In unnamed namespaces each folder has its own: the checks compile several of a folder's sources as one."""
     where = {}
     for path in paths:
         if path.suffix not in (".cpp", ".hpp") or not str(path).startswith(("src/", "algorithms/", "transport/")):
@@ -122,8 +124,9 @@ def check_types(paths, complaints):
                 namespaces.append(found[1])
             elif line.startswith("}  // namespace") and namespaces:
                 namespaces.pop()
-            elif (found := re.match(r"(?:struct|class) (\w+)(?: final)?(?: : .*)? \{", line)) and "" not in namespaces:
-                where.setdefault("::".join([*namespaces, found[1]]), set()).add(str(path))
+            elif (found := re.match(r"(?:struct|class) (\w+)(?: final)?(?: : .*)? \{", line)):
+                folder = f"{path.parent}: " if "" in namespaces else ""
+                where.setdefault(folder + "::".join([n for n in namespaces if n] + [found[1]]), set()).add(str(path))
     for name, files in sorted(where.items()):
         if len(files) > 1:
             complaints.append(f"{name} is defined in {' and in '.join(sorted(files))}")

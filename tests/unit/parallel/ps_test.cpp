@@ -228,6 +228,7 @@ TEST_CASE("stale gradients all count, and nobody runs further ahead than the bou
 
 TEST_CASE("with a backup worker a step does not wait for the slowest, whose gradient is dropped") {
   std::atomic<int> others{0};
+  std::atomic<bool> pulled{false};  // by the slowest: values of step 0
   CHECK(onRanks(4, [&](const Rank& r) -> std::string {
           Model model(false);
           tuttiPsConfig_t c = TUTTI_PS_CONFIG_INITIALIZER;
@@ -241,11 +242,14 @@ TEST_CASE("with a backup worker a step does not wait for the slowest, whose grad
             LAYER_TRY(tuttiPsReport(ps, &report));
             RANK_CHECK(report.steps == 3 && report.dropped == 1);
           } else if (r.rank == 2) {
-            LAYER_TRY(tuttiPsPull(ps));
+            const tuttiResult_t result = tuttiPsPull(ps);
+            pulled = true;
+            LAYER_TRY(result);
             while (others < 2) std::this_thread::yield();
             const Gradients g(2, 0);
             LAYER_TRY(tuttiPsPush(ps, g.list.data()));
           } else {
+            while (!pulled) std::this_thread::yield();
             for (int s = 0; s < 3; ++s) {
               const std::string why = step(ps, r.rank, s, false);
               if (!why.empty()) {
