@@ -1,10 +1,11 @@
 #include "perf/ways/ways.hpp"
-#include "src/base/collective_kinds.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+
+#include "src/base/collective_kinds.hpp"
 
 namespace tutti::perf {
 namespace {

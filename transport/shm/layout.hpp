@@ -127,7 +127,12 @@ struct Layout {
 
   /// Divides `lines`, so that a sender that has filled all lines hears when they are free.  On shared cores it hears so
   /// late that it can then use half of them in one go.
-  uint32_t creditBatch() const { return lines == kLines ? lines / 4 : lines / 2; }
+  uint32_t creditBatch() const { return sharedCores() ? lines / 2 : lines / 4; }
+  /// Ranks share cores; what the lines were chosen by.
+  bool sharedCores() const { return lines == kCrowdedLines; }
+  /// The largest message for the hot part of the ring.  Ranks that share a core share its caches, too: there, the less
+  /// memory the better, whatever the size.
+  size_t mostHotBytes() const { return sharedCores() ? kSmallBytes : kMostHotBytes; }
   /// What an inbox has before its ring.
   size_t controlBytes() const { return sizeof(InboxHead) + lines * sizeof(ControlLine); }
   size_t slotStride() const { return (slotBytes + kSpacing - 1) / kSpacing * kSpacing + kSpacing; }

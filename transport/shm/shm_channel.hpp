@@ -168,8 +168,9 @@ class ShmChannel final : public Channel {
   const uint32_t slots_;
   const uint32_t lines_;
   const uint32_t creditBatch_;  // of what we receive
-  const Inbox in_;              // in our segment: what the peer sends
-  const Inbox out_;             // in the peer's segment: what we send
+  const size_t mostHotBytes_;
+  const Inbox in_;   // in our segment: what the peer sends
+  const Inbox out_;  // in the peer's segment: what we send
   Doorbell& peerBell_;
 
   // The sender's side.

@@ -66,8 +66,7 @@ bool ShmChannel::hasPlace(size_t bytes) {
   if (!hasLine()) return false;
   const auto fits = [&](size_t ring) { return rings_[ring].fits(roundToLines(bytes), ringEnds(seenConsumed_)[ring]); };
   ring_ = 0;
-  // Ranks that share a core share its caches, too: the less memory the better, whatever the size.
-  if ((bytes <= kMostHotBytes || lines_ != kLines) && answered() && fits(ring_)) [[likely]]
+  if (bytes <= mostHotBytes_ && answered() && fits(ring_)) [[likely]]
     return true;
   ring_ = 1;
   if (fits(ring_)) return true;
