@@ -25,6 +25,10 @@ constexpr int kYieldsPerClock = 32;
 constexpr int kRoundsPerProgress = 16;
 // A lost wake-up costs at most this.
 constexpr int kSleepUs = 1000;
+// What counts of the time between two looks at the clock.  A process that was stopped (a debugger, a suspended machine,
+// a container that is frozen with all its ranks) has not waited meanwhile: it may be the first to go on, and must not
+// then find that the others have let it wait for too long.
+constexpr int64_t kMostBetweenLooksNs = 250'000'000;
 
 void pauseCpu() {
 #if defined(__x86_64__)
@@ -54,7 +58,7 @@ class Idle {
     prepared_ = nullptr;
     rounds_ = 0;
     yields_ = 0;
-    sinceNs_ = 0;
+    lastLookNs_ = 0;
     elapsedNs_ = 0;
     nextLookNs_ = 0;
   }
@@ -62,7 +66,7 @@ class Idle {
   /// Wait a little.  False as long as that was not worth a look at the clock.
   bool wait() {
     ++rounds_;
-    if (spinNs_ > 0 && (sinceNs_ == 0 || elapsedNs_ < spinNs_)) {
+    if (spinNs_ > 0 && elapsedNs_ < spinNs_) {
       pauseCpu();
       if (rounds_ % kPausesPerLook != 0) return false;
     } else if (mayYield() || !sleep()) {
@@ -70,8 +74,8 @@ class Idle {
       if (rounds_ % kYieldsPerClock != 0) return false;
     }
     const int64_t now = nowNs();
-    if (sinceNs_ == 0) sinceNs_ = now;
-    elapsedNs_ = now - sinceNs_;
+    if (lastLookNs_ != 0) elapsedNs_ += std::min(now - lastLookNs_, kMostBetweenLooksNs);
+    lastLookNs_ = now;
     return true;
   }
 
@@ -94,8 +98,8 @@ class Idle {
   std::span<DrivenTask> tasks_;
   int64_t spinNs_ = kAwakeNs;
   int mostYields_ = kYieldsBeforeSleep;
-  int64_t sinceNs_ = 0;
-  int64_t elapsedNs_ = 0;
+  int64_t lastLookNs_ = 0;
+  int64_t elapsedNs_ = 0;  // of this wait
   int64_t nextLookNs_ = 0;
   uint64_t rounds_ = 0;
   int yields_ = 0;

@@ -2,7 +2,7 @@
 //
 // Waiting: spin with pause, then give the core away (sched_yield), then sleep until a peer rings.  With more ranks than
 // cores spinning only keeps the awaited rank from running, so it is left out.  Every wait looks at the abort word and
-// at the deadline, which counts from the last progress.
+// at the deadline, which counts from the last progress, and not while the process itself is stopped.
 #pragma once
 
 #include <span>

@@ -166,4 +166,3 @@ TEST_CASE("sleeping without a ring ends by itself") {
   s.prepare();
   s.sleep(0);
 }
-

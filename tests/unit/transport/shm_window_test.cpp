@@ -134,4 +134,3 @@ TEST_CASE("where ranks share cores a sender runs further ahead, and hears of roo
   CHECK(taken == shm::kCrowdedLines / 2);
   CHECK(room == shm::kCrowdedLines / 2);
 }
-
