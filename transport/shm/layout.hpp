@@ -76,6 +76,8 @@ struct alignas(kSpacing) ControlLine {
   std::byte payload[kInlineBytes];
 };
 static_assert(sizeof(ControlLine) == kSpacing);
+/// Bytes of the payload in the first line of the two.
+inline constexpr size_t kFirstLinePayload = kLineBytes - offsetof(ControlLine, payload);
 inline constexpr int kBytesBits = 56;  // of ControlLine::kindAndBytes
 inline constexpr uint64_t kBytesMask = (uint64_t{1} << kBytesBits) - 1;
 

@@ -77,6 +77,8 @@ class SendRing {
   }
   /// Of what has been taken; counts on and on, the memory is that modulo the ring's size.
   uint64_t end() const { return end_; }
+  /// Where the next bytes will probably be, in the whole ring.
+  size_t next() const { return begin_ + end_ % bytes_; }
 
  private:
   uint64_t placeOf(size_t bytes) const {
@@ -144,6 +146,7 @@ class ShmChannel final : public Channel {
   ControlLine& nextLine() { return out_.line(sent_); }
   void sayPlace(const DirectPayload& place) { std::memcpy(nextLine().payload, &place, sizeof place); }
   void post(Kind kind, size_t bytes, const Fingerprint& call);
+  void fetchNextLine(Kind kind, size_t bytes);
   Result<bool> sendPieces(const std::byte* data, size_t bytes, const Fingerprint& call);
   void stream(Kind kind, const std::byte* data, size_t bytes, size_t messageBytes, const Fingerprint& call);
   Status describePlace(const std::byte* data, size_t bytes, Kind* kind, DirectPayload* place);
