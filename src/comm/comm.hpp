@@ -37,7 +37,8 @@ enum class CudaWay : uint8_t;  // cuda_side.hpp
 /// What the planner knows of a communicator; the same on all ranks but for `explain`.
 struct PlannerState {
   Calibration calibration;
-  Tuning tuning;  // of as many ranks
+  Tuning tuning;                    // of as many ranks
+  std::optional<TunedRanks> ranks;  // whom figures of the tuning have to be of
   Overrides overrides;
   LinkUse links;
   MachineLevels levels;
@@ -69,7 +70,7 @@ class Comm : public TaskOwner {
   const CommSettings& settings() const { return settings_; }
   Control& control() { return *control_; }
   /// What figures measured on this communicator hold for; none where hosts have different numbers of ranks.
-  std::optional<TunedRanks> tunedRanks() const;
+  const std::optional<TunedRanks>& tunedRanks() const { return planner_.ranks; }
   OperatorTable& operators() { return operators_; }
   /// The user's memory that operations may use without a copy.  Any thread.  Errors: InvalidArgument: the rank's device
   /// cannot reach it; SystemError; UnhandledCudaError.
@@ -176,6 +177,7 @@ class Comm : public TaskOwner {
   Result<Choice> choosePlan(const Shape& shape, const Call& call, bool resident);
   CallEstimate estimateMessage(int peer, size_t bytes) const;
   LinkKind kindOfLink(int peer) const;
+  MessageCost messageTo(LinkKind kind, size_t bytes) const;
   Result<PlanEntry> makePlan(const Call& call, const PlanKey& key);
   bool mayLendMapped(const Shape& shape) const;
   size_t sliceBytesFor(const Choice& choice, const Call& call) const;

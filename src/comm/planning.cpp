@@ -74,6 +74,7 @@ Status Comm::setUpPlanner() {
   if (severalNodes) planner_.links.inter = LinkKind::TcpRemote;
   planner_.links.ranksPerCore = worstRanksPerCore(cards);
   planner_.levels = machineLevels(machine_.graph, machine_.levels, planner_.links);
+  planner_.ranks = ::tutti::tunedRanks(planRequest(shapeOf(Call{}, PlanKey{})));
   walks_ = sharedWalks(planRequest(shapeOf(Call{}, PlanKey{})), planner_.calibration);
   return {};
 }
@@ -123,10 +124,6 @@ Result<bool> Comm::needsAllCounts(const Call& call) {
   return *forwardsBlocks_;
 }
 
-std::optional<TunedRanks> Comm::tunedRanks() const {
-  return ::tutti::tunedRanks(planRequest(shapeOf(Call{}, PlanKey{})));
-}
-
 Result<CallEstimate> Comm::estimate(const Call& call) const {
   if (call.kind != CallKind::Collective) return estimateMessage(call.root, call.count * dataTypeBytes(call.dtype));
   Shape shape = shapeOf(call, keyOf(call));
@@ -154,17 +151,25 @@ bool Comm::lends(int peer, size_t bytes) const {
   if (planner_.overrides.protocol) return *planner_.overrides.protocol == Protocol::Direct;
   const LinkKind kind = kindOfLink(peer);
   if (kind != LinkKind::ShmThreads && kind != LinkKind::ShmProcesses) return false;
-  return messageCost(kind, bytes, true, planner_.calibration).protocol == Protocol::Direct;
+  return messageTo(kind, bytes).protocol == Protocol::Direct;
 }
 
-// Both ends of a message are busy with it, so ranks that share a core take turns.
+MessageCost Comm::messageTo(LinkKind kind, size_t bytes) const {
+  const bool shared = kind == LinkKind::ShmThreads || kind == LinkKind::ShmProcesses;
+  if (shared && planner_.ranks && planner_.ranks->intra == kind) {
+    if (const auto tuned = tunedSend(planner_.tuning, *planner_.ranks, bytes)) return {tuned->protocol, tuned->us};
+  }
+  // Both ends of a message are busy with it, so ranks that share a core take turns.
+  MessageCost message = messageCost(kind, bytes, shared, planner_.calibration);
+  message.costUs *= planner_.links.ranksPerCore;
+  return message;
+}
+
 CallEstimate Comm::estimateMessage(int peer, size_t bytes) const {
   const Calibration& costs = planner_.calibration;
   if (peer == rank()) return {static_cast<double>(bytes) / (costs.copyGBps * 1e3), "send", Protocol::Direct, 1};
-  const LinkKind kind = kindOfLink(peer);
-  const bool shared = kind == LinkKind::ShmThreads || kind == LinkKind::ShmProcesses;
-  const MessageCost message = messageCost(kind, bytes, shared, costs);
-  return {message.costUs * planner_.links.ranksPerCore, "send", message.protocol, 1};
+  const MessageCost message = messageTo(kindOfLink(peer), bytes);
+  return {message.costUs, "send", message.protocol, 1};
 }
 
 }  // namespace tutti

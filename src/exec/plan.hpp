@@ -117,8 +117,9 @@ struct BoundLane {
 /// to wait for the sender's core.
 inline constexpr size_t kLeastMappedBytes = 4096;
 inline constexpr size_t kLeastMappedBytesOnSharedCores = 16384;
-/// Smaller ones go through slots from memory of processes that has to be pulled, unless Plan::lendsAll.
-inline constexpr size_t kLeastPulledBytes = 16384;
+/// Smaller ones go through slots from memory of processes that has to be pulled, unless Plan::lendsAll: a system call
+/// takes longer than two copies.
+inline constexpr size_t kLeastPulledBytes = 4096;
 /// The most bytes of a message that is read from the memory of another process.
 inline constexpr size_t kPullBytes = 512 * 1024;
 

@@ -15,7 +15,11 @@
 namespace tutti {
 namespace {
 
-constexpr size_t kSizes[] = {8, 64, 1024, 16 * 1024, 128 * 1024, 1024 * 1024};
+/// Memory of the largest is still near both ends, as streams on near memory are: what lies farther has figures of its
+/// own.
+constexpr size_t kSizes[] = {8, 64, 1024, 16 * 1024, 128 * 1024, kNearBytes};
+/// Where nothing larger than a kilobyte could be measured.
+constexpr double kAnyGBps = 1000;
 
 /// Best time of `call` in microseconds, over a few tries.
 template <class F>
@@ -64,7 +68,7 @@ LinearCost fitLinear(std::span<const CostSample> samples) {
       samples.begin(), samples.end(), [](const CostSample& a, const CostSample& b) { return a.bytes < b.bytes; });
   LinearCost best = {least->us, std::max(most->bytes, 1.0) / (most->us * 1e3)};
   if (most->bytes <= least->bytes) {
-    if (most->bytes < 1024) return inRange({least->us, kSizes[5] / 1e3});
+    if (most->bytes < 1024) return inRange({least->us, kAnyGBps});
     return inRange({least->us * 1e-3, best.bandwidthGBps});
   }
   // Two parameters, a smooth valley, start at its ends: halving steps in their logarithms find the bottom.

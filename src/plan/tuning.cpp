@@ -50,12 +50,45 @@ bool parseBest(std::string_view rest, Tuning* into) {
   return true;
 }
 
+bool parseSend(std::string_view rest, Tuning* into) {
+  const std::vector<std::string> words = split(rest, ' ');
+  TunedSend send;
+  if (into->sets.empty() || words.size() != 3 || !parseNumber(words[0], size_t{1}, SIZE_MAX, &send.bytes) ||
+      !parseProtocol(words[1], &send.protocol) || !parseNumber(words[2], 1e-6, 1e12, &send.us)) {
+    return false;
+  }
+  into->sets.back().sends.push_back(send);
+  return true;
+}
+
 double logOf(size_t bytes) { return std::log(static_cast<double>(bytes)); }
 
 /// Along a straight line of logarithms.
-double usBetween(const TunedWay& a, const TunedWay& b, size_t bytes) {
+template <class Figure>
+double usBetween(const Figure& a, const Figure& b, size_t bytes) {
   const double part = (logOf(bytes) - logOf(a.bytes)) / (logOf(b.bytes) - logOf(a.bytes));
   return std::exp(std::lerp(std::log(a.us), std::log(b.us), part));
+}
+
+/// The figure of the nearest size, with the time for this one.  TunedWay or TunedSend, of those that `counts`.
+template <class Figure, class Counts>
+std::optional<Figure> nearest(const std::vector<Figure>& figures, size_t bytes, const Counts& counts) {
+  const Figure *below = nullptr, *above = nullptr;
+  for (const Figure& figure : figures) {
+    if (figure.bytes == 0 || !counts(figure)) continue;
+    if (figure.bytes <= bytes && (below == nullptr || figure.bytes > below->bytes)) below = &figure;
+    if (figure.bytes >= bytes && (above == nullptr || figure.bytes < above->bytes)) above = &figure;
+  }
+  if (below == nullptr && above == nullptr) return std::nullopt;
+  if (below == nullptr || above == nullptr || below == above) {
+    Figure only = below != nullptr ? *below : *above;
+    // Beyond the largest it is a matter of bandwidth; below the smallest one of latency.
+    if (above == nullptr) only.us *= static_cast<double>(bytes) / static_cast<double>(only.bytes);
+    return only;
+  }
+  Figure one = logOf(bytes) - logOf(below->bytes) < logOf(above->bytes) - logOf(bytes) ? *below : *above;
+  one.us = usBetween(*below, *above, bytes);
+  return one;
 }
 
 }  // namespace
@@ -83,6 +116,9 @@ std::string toText(const Tuning& tuning) {
       out += cat("best ", collectiveKey(way.collective), " ", way.bytes, " ", way.algorithm, " ",
                  protocolName(way.protocol), " ", number(way.us), way.joined ? " joined" : "", "\n");
     }
+    for (const TunedSend& send : set.sends) {
+      out += cat("send ", send.bytes, " ", protocolName(send.protocol), " ", number(send.us), "\n");
+    }
   }
   return out + "end\n";
 }
@@ -95,7 +131,8 @@ Result<Tuning> parseTuning(std::string_view text) {
       parseKeptText(text, cat("tutti-tuning ", Tuning::kVersion), [&](std::string_view key, std::string_view rest) {
         if (isOfMachine(key)) return parseMachineLine(key, rest, &tuning.machine);
         if (key == "ranks") return parseRanks(rest, &tuning);
-        return key == "best" && parseBest(rest, &tuning);
+        if (key == "best") return parseBest(rest, &tuning);
+        return key == "send" && parseSend(rest, &tuning);
       }));
   TUTTI_TRY(saysWhose(tuning.machine));
   return tuning;
@@ -106,22 +143,13 @@ std::optional<TunedWay> tunedFor(const Tuning& tuning, const PlanRequest& r) {
   const std::optional<TunedRanks> ranks = tunedRanks(r);
   const auto set = std::ranges::find_if(tuning.sets, [&](const Tuning::Set& s) { return s.ranks == ranks; });
   if (set == tuning.sets.end() || r.shape.uneven || bytes == 0) return std::nullopt;
-  const TunedWay *below = nullptr, *above = nullptr;
-  for (const TunedWay& way : set->ways) {
-    if (way.collective != r.shape.collective || way.bytes == 0) continue;
-    if (way.bytes <= bytes && (below == nullptr || way.bytes > below->bytes)) below = &way;
-    if (way.bytes >= bytes && (above == nullptr || way.bytes < above->bytes)) above = &way;
-  }
-  if (below == nullptr && above == nullptr) return std::nullopt;
-  if (below == nullptr || above == nullptr || below == above) {
-    TunedWay only = below != nullptr ? *below : *above;
-    // Beyond the largest it is a matter of bandwidth; below the smallest one of latency.
-    if (above == nullptr) only.us *= static_cast<double>(bytes) / static_cast<double>(only.bytes);
-    return only;
-  }
-  TunedWay nearest = logOf(bytes) - logOf(below->bytes) < logOf(above->bytes) - logOf(bytes) ? *below : *above;
-  nearest.us = usBetween(*below, *above, bytes);
-  return nearest;
+  return nearest(set->ways, bytes, [&](const TunedWay& way) { return way.collective == r.shape.collective; });
+}
+
+std::optional<TunedSend> tunedSend(const Tuning& tuning, const TunedRanks& ranks, size_t bytes) {
+  const auto set = std::ranges::find_if(tuning.sets, [&](const Tuning::Set& s) { return s.ranks == ranks; });
+  if (set == tuning.sets.end() || bytes == 0) return std::nullopt;
+  return nearest(set->sends, bytes, [](const TunedSend&) { return true; });
 }
 
 std::string tuningPath(const MachineIdentity& machine) {

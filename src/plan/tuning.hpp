@@ -10,6 +10,7 @@
 //   ranks 4 1 shm-processes - 2                   ranks, hosts, links inside and between hosts, ranks per core
 //   best allreduce 65536 twoshot slots 28.2       bytes of a vector or block, algorithm, protocol, microseconds, and
 //                                                 "joined" if chunks share messages
+//   send 65536 direct 3.2                         between two of these ranks, one way
 //   end
 #pragma once
 
@@ -48,11 +49,20 @@ struct TunedWay {
   bool operator==(const TunedWay&) const = default;
 };
 
+/// The faster way of a message between two ranks of a host.
+struct TunedSend {
+  size_t bytes = 0;
+  Protocol protocol = Protocol::Slots;
+  double us = 0;
+  bool operator==(const TunedSend&) const = default;
+};
+
 struct Tuning {
   static constexpr int kVersion = 1;
   struct Set {
     TunedRanks ranks;
     std::vector<TunedWay> ways;
+    std::vector<TunedSend> sends;
     bool operator==(const Set&) const = default;
   };
   MachineIdentity machine;
@@ -73,6 +83,10 @@ inline constexpr size_t kMostTuningBytes = 1 << 20;
 /// measured among such ranks for this collective; or the call is of a kind that was not measured (blocks of different
 /// sizes, no bytes).
 std::optional<TunedWay> tunedFor(const Tuning& tuning, const PlanRequest& request);
+
+/// Of the sizes that were measured among such ranks, the way of the nearest, and the time between the two nearest.
+/// None: nothing was measured.
+std::optional<TunedSend> tunedSend(const Tuning& tuning, const TunedRanks& ranks, size_t bytes);
 
 /// Beside the calibration: its path and ".tuned".  Empty: nowhere.
 std::string tuningPath(const MachineIdentity& machine);

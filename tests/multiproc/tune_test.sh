@@ -26,6 +26,7 @@ cp "$dir/figures.tuned" "$dir/out"
 expect 'keeps sets for several numbers of ranks' '^ranks 3 1 shm-processes - '
 expect 'keeps a set for two ranks' '^ranks 2 1 shm-processes - '
 expect 'keeps each collective and size' '^best allreduce 16384 '
+expect 'keeps the ways of messages' '^send 16384 '
 TUTTI_EXPLAIN=1 "$run" -n 3 "$example" >"$dir/out" 2>&1 || failed=1
 expect 'programs take what was measured' 'measured to be the fastest'
 "$run" -n 2 "$tune" --sizes 4x >"$dir/out" 2>&1 && failed=1

@@ -9,6 +9,7 @@
 #include "src/base/text.hpp"
 #include "src/comm/handle.hpp"
 #include "src/plan/kept_text.hpp"
+#include "tools/tune/sends.hpp"
 
 namespace {
 
@@ -20,6 +21,7 @@ struct Options {
   std::string collectives = "allreduce,allgather,reducescatter,alltoall,broadcast,reduce,gather,scatter";
   int rounds = 8;
   double blockMs = 4;
+  bool sends = true;
   bool dryRun = false;
 };
 
@@ -98,6 +100,10 @@ int tune(const Ranks& w, const Options& options, const std::vector<size_t>& size
       set.ways.push_back(fastest(w, cell, cell.count * sizeof(float), options));
     }
   }
+  const bool shm = ranks->intra == LinkKind::ShmProcesses || ranks->intra == LinkKind::ShmThreads;
+  if (shm && ranks->nHosts == 1 && options.sends) {
+    set.sends = tuneSends(w, sizes, in, out, options.rounds, options.blockMs * 1e3);
+  }
   if (w.rank != 0 || options.dryRun) return 0;
   const MachineIdentity machine = thisMachine();
   const std::string path = tuningPath(machine);
@@ -136,6 +142,7 @@ int main(int argc, char** argv) {
   app.add_option("--collectives", options.collectives, "")->capture_default_str();
   app.add_option("--rounds", options.rounds, "blocks of each way")->check(CLI::Range(1, 1000))->capture_default_str();
   app.add_option("--block-ms", options.blockMs, "time of a block")->check(CLI::Range(0.1, 1e4))->capture_default_str();
+  app.add_flag("!--no-sends", options.sends, "leave out messages between two ranks");
   app.add_flag("--dry-run", options.dryRun, "print, keep nothing");
   CLI11_PARSE(app, argc, argv);
   std::vector<size_t> sizes;

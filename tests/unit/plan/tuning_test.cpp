@@ -19,7 +19,8 @@ Tuning tunings() {
   tuning.put({kFour,
               {{Collective::AllReduce, 1024, "ring", Protocol::Slots, 10},
                {Collective::AllReduce, 16384, "tree", Protocol::Direct, 40},
-               {Collective::Broadcast, 1024, "scatterallgather", Protocol::Slots, 3, true}}});
+               {Collective::Broadcast, 1024, "scatterallgather", Protocol::Slots, 3, true}},
+              {{4096, Protocol::Slots, 2}, {65536, Protocol::Direct, 8}}});
   tuning.put({{8, 2, LinkKind::ShmThreads, LinkKind::TcpRemote, 1}, {}});
   return tuning;
 }
@@ -49,7 +50,8 @@ TEST_CASE("tuning reads back what it printed, and refuses everything else with t
        {"best allreduce 8 ring slots 1", "ranks 4 1 shm-processes - 0", "ranks 4 1 wire - 1", "ranks 4 1 - -",
         "ranks 4 1 - - 1\nbest nothing 8 ring slots 1", "ranks 4 1 - - 1\nbest allreduce 8 ring slots nan",
         "ranks 4 1 - - 1\nbest allreduce -8 ring slots 1", "ranks 4 1 - - 1\nbest allreduce 8 ring slots 1 alone",
-        "word"}) {
+        "word", "send 8 direct 1", "ranks 4 1 - - 1\nsend 0 direct 1", "ranks 4 1 - - 1\nsend 8 direct",
+        "ranks 4 1 - - 1\nsend 8 magic 1", "ranks 4 1 - - 1\nsend 8 direct 0"}) {
     CAPTURE(wrong);
     const auto refused = parseTuning(cat("tutti-tuning 1\n", machineLines(kTunedMachine), wrong, "\nend\n"));
     CHECK(refused.status().message().find("is not understood") != std::string::npos);
@@ -87,6 +89,21 @@ TEST_CASE("the nearest size decides, and times lie on a line between two") {
   r = request(Collective::AllReduce, 1024);
   r.shape.nodeOf = {0, 0, 0, 1};
   CHECK(!tunedFor(tuning, r));
+}
+
+TEST_CASE("the nearest size decides the way of a message between two ranks") {
+  const Tuning tuning = tunings();
+  const auto at = [&](size_t bytes) { return tunedSend(tuning, kFour, bytes).value(); };
+  CHECK(at(100).protocol == Protocol::Slots);
+  CHECK(at(8192).protocol == Protocol::Slots);
+  CHECK(at(16384).us == Approx(4));
+  CHECK(at(32768).protocol == Protocol::Direct);
+  CHECK(at(131072).us == Approx(16));
+  CHECK(!tunedSend(tuning, kFour, 0));
+  TunedRanks others = kFour;
+  others.perCore = 1;
+  CHECK(!tunedSend(tuning, others, 4096));
+  CHECK(!tunedSend(tuning, {8, 2, LinkKind::ShmThreads, LinkKind::TcpRemote, 1}, 4096));
 }
 
 TEST_CASE("the planner takes what was measured, unless it may not be taken") {
