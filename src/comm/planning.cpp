@@ -154,6 +154,11 @@ bool Comm::lends(int peer, size_t bytes) const {
   return messageTo(kind, bytes).protocol == Protocol::Direct;
 }
 
+// What the sender lends is read in one go, and what it does not goes in pieces of a slot.
+size_t Comm::sliceBytesTo(int peer) const {
+  return !anyCuda() && kindOfLink(peer) == LinkKind::ShmProcesses ? pullBytes_ : sliceBytes_;
+}
+
 MessageCost Comm::messageTo(LinkKind kind, size_t bytes) const {
   const bool shared = kind == LinkKind::ShmThreads || kind == LinkKind::ShmProcesses;
   if (shared && planner_.ranks && planner_.ranks->intra == kind) {
