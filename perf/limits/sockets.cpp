@@ -36,7 +36,10 @@ struct Pair {
     if (connect(a, generic, length) == 0) b = accept(listener, nullptr, nullptr);
     close(listener);
     const int on = 1;
-    for (const int fd : {a, b}) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    for (const int fd : {a, b}) {
+      setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);  // BBR keeps to a pace, inside a host as well
+    }
   }
   ~Pair() {
     if (a >= 0) close(a);
