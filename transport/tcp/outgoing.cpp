@@ -18,6 +18,7 @@ Result<bool> Outgoing::send(const std::byte* data, const Header& header) {
     std::memcpy(packet_.get(), head.data(), head.size());
     headerSent_ = 0;
     stripes_ = Stripes(header.bytes, sockets_.spread());
+    sockets_.pace().expect(!packed());
     sent_.fill(0);
     if (packed() && header.bytes > 0) std::memcpy(packet_.get() + kHeaderBytes, data, header.bytes);
   }

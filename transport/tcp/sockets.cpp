@@ -32,15 +32,6 @@ bool staysOnHost(int fd) {
                      &reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr, sizeof(in6_addr)) == 0;
 }
 
-/// Inside a host there is no congestion, but where the system's choice is BBR the kernel keeps to the pace that it
-/// believes a wire to have, and large messages take twice as long.  Reno is part of every kernel, and open to every
-/// user.
-void stopPacing(const Fd& fd) {
-  if (setsockopt(fd.get(), IPPROTO_TCP, TCP_CONGESTION, "reno", 4) != 0) {
-    TUTTI_DEBUG("tcp", "congestion control stays as the system has it, errno ", errno);
-  }
-}
-
 /// The result of a system call that no signal has cut short.
 template <class Call>
 ssize_t retried(Call call) {
@@ -52,12 +43,14 @@ ssize_t retried(Call call) {
 }  // namespace
 
 Sockets::Sockets(int peer, int lane, std::vector<Fd> fds)
-    : peer_(peer), lane_(lane), fds_(std::move(fds)), spread_(static_cast<uint32_t>(fds_.size())) {
-  const bool local = staysOnHost(fd(0));
-  if (local) spread_ = 1;
+    : peer_(peer),
+      lane_(lane),
+      fds_(std::move(fds)),
+      spread_(static_cast<uint32_t>(fds_.size())),
+      pace_(fd(0), staysOnHost(fd(0))) {
+  if (staysOnHost(fd(0))) spread_ = 1;
   const int on = 1;
   for (const Fd& fd : fds_) {
-    if (local) stopPacing(fd);
     // A message must leave when it is written.  Socket buffers are left alone: setting them would end the kernel's
     // own tuning, which goes higher than we may ask for.
     if (setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0) {

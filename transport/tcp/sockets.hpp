@@ -8,6 +8,7 @@
 
 #include "src/base/fd.hpp"
 #include "src/base/status.hpp"
+#include "transport/tcp/pace.hpp"
 
 namespace tutti::tcp {
 
@@ -21,6 +22,8 @@ class Sockets {
   /// queues to fill there, and every further socket is another system call).
   uint32_t spread() const { return spread_; }
   int peer() const { return peer_; }
+  /// Of the first socket, the only one in use inside a host.
+  Pace& pace() { return pace_; }
   int fd(int i) const { return fds_[static_cast<size_t>(i)].get(); }
 
   /// Bytes that moved; 0 if the system would have to wait.  Errors: RemoteError (the peer is gone), SystemError.
@@ -40,6 +43,7 @@ class Sockets {
   int lane_;
   std::vector<Fd> fds_;
   uint32_t spread_;
+  Pace pace_;
 };
 
 }  // namespace tutti::tcp
