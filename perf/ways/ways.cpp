@@ -102,7 +102,7 @@ void measureWays(const Ranks& w, const Cell& cell, std::vector<Way>* ways, int r
   for (const Way& way : *ways) {
     (void)timeBlock(w, cell, way, 2);
     const double us = timeBlock(w, cell, way, 5);
-    calls.push_back(static_cast<int>(std::clamp(blockUs / std::max(us, 0.01), 2.0, 50000.0)));
+    calls.push_back(static_cast<int>(std::clamp(blockUs / std::max(us, 0.01), 4.0, 50000.0)));
   }
   for (int round = 0; round < rounds; ++round) {
     for (size_t i = 0; i < ways->size(); ++i) {

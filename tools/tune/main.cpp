@@ -36,13 +36,13 @@ std::string nameOf(const Cell& cell, const Way& way) {
   return cat(estimate.algorithm, "/", estimate.protocol, estimate.joined != 0 ? "/joined" : "");
 }
 
-/// Drops those that one block shows to be far from the best; the planner's own stays.
-void keepPromising(std::vector<Way>* ways) {
+/// Drops those whose best block took more than `times` as long as the best of all; the planner's own stays.
+void keepPromising(std::vector<Way>* ways, double times) {
   double best = HUGE_VAL;
-  for (const Way& way : *ways) best = std::min(best, usOf(way));
+  for (const Way& way : *ways) best = std::min(best, way.quantileUs(0));
   std::vector<Way> kept, dropped;
   for (size_t i = 0; i < ways->size(); ++i) {
-    ((i == 0 || usOf((*ways)[i]) < 1.6 * best) ? kept : dropped).push_back((*ways)[i]);
+    ((i == 0 || (*ways)[i].quantileUs(0) < times * best) ? kept : dropped).push_back((*ways)[i]);
   }
   closeWays(&dropped);
   *ways = std::move(kept);
@@ -53,8 +53,11 @@ TunedWay fastest(const Ranks& w, const Cell& cell, size_t shapeBytes, const Opti
   constexpr const char* kProtocols[] = {"inline", "slots", "direct"};
   const size_t first = shapeBytes <= 4096 ? 0 : 1, last = shapeBytes >= 512 ? 3 : 2;
   std::vector<Way> ways = openWays(w, cell, std::span(kProtocols).subspan(first, last - first));
-  measureWays(w, cell, &ways, 1, options.blockMs * 1e3);
-  keepPromising(&ways);
+  // One block may have met with anything, so it takes a few until a way that is not far behind is out of the running.
+  for (const double times : {2.5, 1.4}) {
+    measureWays(w, cell, &ways, 2, options.blockMs * 1e3);
+    keepPromising(&ways, times);
+  }
   measureWays(w, cell, &ways, options.rounds, options.blockMs * 1e3);
   const std::string chosen = nameOf(cell, ways[0]);
   double chosenUs = usOf(ways[0]);
