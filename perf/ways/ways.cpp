@@ -42,7 +42,8 @@ tuttiResult_t Cell::run(tuttiComm_t c) const {
     case Collective::AllGather: return tuttiAllGather(in, out, count, tuttiFloat32, c, nullptr);
     case Collective::ReduceScatter: return tuttiReduceScatter(in, out, count, tuttiFloat32, tuttiSum, c, nullptr);
     case Collective::AllToAll: return tuttiAllToAll(in, out, count, tuttiFloat32, c, nullptr);
-    case Collective::Broadcast: return tuttiBroadcast(in, out, count, tuttiFloat32, 0, c, nullptr);
+    // In place, as programs call it: else the root copies all of it to itself, too.
+    case Collective::Broadcast: return tuttiBroadcast(out, out, count, tuttiFloat32, 0, c, nullptr);
     case Collective::Reduce: return tuttiReduce(in, out, count, tuttiFloat32, tuttiSum, 0, c, nullptr);
     case Collective::Gather: return tuttiGather(in, out, count, tuttiFloat32, 0, c, nullptr);
     case Collective::Scatter: return tuttiScatter(in, out, count, tuttiFloat32, 0, c, nullptr);
