@@ -134,7 +134,7 @@ class Comm : public TaskOwner {
   Status failed(const Status& error, int waitingOn) override;
 
   /// Whether a call of this kind needs Counts::all.  Only with the turn.
-  Result<bool> needsAllCounts(const Call& call);
+  Result<bool> needsAllCounts(const Call& call, bool resident);
   /// The plan for a call; made at first use.  Only with the turn.
   /// resident: for blocks on the device.
   Result<PlanEntry*> plan(const Call& call, bool resident = false);
@@ -168,6 +168,8 @@ class Comm : public TaskOwner {
   Status awaitDevice();
   int mostLanes(bool resident = false) const;
   void fitToBlocks(Choice* choice, const Shape& shape, size_t lanesOfOne) const;
+  Status hearOfTrouble(const std::vector<RankCard>& cards) const;
+  Result<std::string> cudaObstacle(const std::vector<RankCard>& cards);
   Status openTransports(std::vector<RankCard>* cards);
   Status setUpMachine(const std::vector<RankCard>& cards, const std::vector<std::string>& reports);
   void watchNeighbours();
@@ -191,6 +193,7 @@ class Comm : public TaskOwner {
   std::unique_ptr<Control> control_;
   std::unique_ptr<Links> links_;
   std::unique_ptr<CudaSide> cuda_;
+  Status deviceTrouble_;   // why this rank has none of what cuda_ is
   int residentLanes_ = 0;  // of plans that blocks walk; 0: none are
   CudaWay cudaWay_{};      // but for None the host's short cuts do not fit all ranks
   std::unique_ptr<StrayWatch> strayWatch_;
@@ -200,8 +203,8 @@ class Comm : public TaskOwner {
   std::shared_ptr<Walks> walks_;  // with the other ranks of this process; locks itself
   ForeignPlans foreignPlans_;
   PlanCache plans_;
-  std::optional<bool> forwardsBlocks_;  // whether AllToAllv does; known from its first call on
-  KnownCalls known_;                    // point into plans_
+  std::optional<bool> forwardsBlocks_[2];  // whether AllToAllv does; by resident, known from its first call on
+  KnownCalls known_;                       // point into plans_
   const std::shared_ptr<Turn> turn_ = std::make_shared<Turn>();
   uint64_t sequence_ = 0;
   uint64_t children_ = 0;

@@ -1,9 +1,7 @@
 #include "src/comm/cuda_side.hpp"
 
 #include <algorithm>
-#include <string_view>
 
-#include "src/base/config.hpp"
 #include "src/base/log.hpp"
 
 namespace tutti {
@@ -18,38 +16,17 @@ constexpr int kLetGoMs = 5000;
 
 }  // namespace
 
-Result<CudaWay> cudaWay(const std::vector<RankCard>& cards, int lanes) {
-  bool any = false;
-  bool streams = true;  // whether that way is possible
-  for (const RankCard& card : cards) {
-    any = any || !card.device.empty();
-    streams = streams && !card.device.empty() && card.info.hostId == cards.front().info.hostId;
-  }
-  if (!any) return CudaWay::None;
-  const std::string asked = configText("TUTTI_CUDA_EXECUTOR");
-  if (asked == "proxy") return CudaWay::Proxy;
-  if (asked == "stream" && !streams) {
-    return invalidUsage("TUTTI_CUDA_EXECUTOR=stream needs all ranks on CUDA devices of one host");
-  }
-  if (asked == "resident") {
-    if (streams && lanes > 0) return CudaWay::Resident;
-    return invalidUsage(
-        "TUTTI_CUDA_EXECUTOR=resident needs all ranks on CUDA devices of one host, no device shared by processes, and "
-        "room for all ranks' blocks on their devices");
-  }
-  // Where each rank has a device, launches would wait for launches elsewhere: only on request.
-  if (asked == "auto" && streams && lanes > 0 && cards.size() > 1 && onOneDevice(cards)) return CudaWay::Resident;
-  if (asked == "stream" || asked == "auto") return streams ? CudaWay::Stream : CudaWay::Proxy;
-  return invalidUsage("TUTTI_CUDA_EXECUTOR='", asked, "' is not auto, resident, stream or proxy");
-}
-
 Result<std::unique_ptr<CudaSide>> CudaSide::create(cuda::Device ordinal, int nRanks, uint32_t slots) {
   TUTTI_ASSIGN(std::shared_ptr<cuda::CudaDevice> device, cuda::CudaDevice::open(ordinal));
   TUTTI_ASSIGN(std::shared_ptr<const CudaKernels> kernels, CudaKernels::load(device));
   std::unique_ptr<CudaSide> side(new CudaSide(device, std::move(kernels), slots));
   for (cuda::EventHandle* event : {&side->fork_, &side->join_, &side->done_}) TUTTI_TRY(event->create(device));
   const cuda::CudaScope scope(*device);
-  TUTTI_CUDA(device->driver(), cuStreamCreate(&side->rescue_, cuda::kStreamNonBlocking));
+  // What it does lets other streams go, so it must not stand behind them in one of the device's queues, which streams
+  // of one priority share.
+  int least = 0, greatest = 0;
+  TUTTI_CUDA(device->driver(), cuCtxGetStreamPriorityRange(&least, &greatest));
+  TUTTI_CUDA(device->driver(), cuStreamCreateWithPriority(&side->rescue_, cuda::kStreamNonBlocking, greatest));
   TUTTI_TRY(side->makeWords(nRanks));
   return side;
 }
@@ -71,53 +48,10 @@ CudaSide::~CudaSide() {
   if (rescue_ != nullptr) device_->driver().cuStreamDestroy(rescue_);
 }
 
-void CudaSide::describe(RankCard* card) const {
-  card->device = device_->uuid();
-  card->deviceBlocks = kernels_->mostWalkBlocks();
-}
-
-Status CudaSide::meet(CudaWay way, int rank, const std::vector<RankCard>& cards) {
-  if (way == CudaWay::Proxy) return startProxy();
-  const RankCard& mine = cards[static_cast<size_t>(rank)];
-  for (const RankCard& card : cards) {
-    if (card.device != mine.device) TUTTI_TRY(reach(card.device));
-  }
-  return {};
-}
-
 Status CudaSide::startProxy() {
   ops_.use(rescue_);
   TUTTI_ASSIGN(proxy_, HostStream::create());
   return {};
-}
-
-/// Has this device use the memory of another one in kernels and copies.
-Status CudaSide::reach(const std::string& uuid) {
-  int count = 0;
-  TUTTI_CUDA(device_->driver(), cuDeviceGetCount(&count));
-  for (cuda::Device other = 0; other < count; ++other) {
-    cuda::Uuid theirs;
-    TUTTI_CUDA(device_->driver(), cuDeviceGetUuid(&theirs, other));
-    if (uuid != std::string_view(theirs.bytes, sizeof theirs.bytes)) continue;
-    int can = 0;
-    TUTTI_CUDA(device_->driver(), cuDeviceCanAccessPeer(&can, device_->ordinal(), other));
-    if (can == 0) {
-      return invalidUsage("CUDA devices ", device_->ordinal(), " and ", other,
-                          " have no peer access; TUTTI_CUDA_EXECUTOR=proxy does without");
-    }
-    // Only of those that are needed: a context takes memory on its device, and time to make.
-    TUTTI_ASSIGN(std::shared_ptr<cuda::CudaDevice> peer, cuda::CudaDevice::open(other));
-    const cuda::CudaScope scope(*device_);
-    const cuda::Error enabled = device_->driver().cuCtxEnablePeerAccess(peer->context(), 0);
-    if (enabled != cuda::kErrorPeerAccessAlreadyEnabled) {
-      TUTTI_TRY(cuda::check(device_->driver(), enabled, "cuCtxEnablePeerAccess"));
-    }
-    peers_.push_back(std::move(peer));
-    return {};
-  }
-  return invalidUsage(
-      "this process does not see the CUDA device of another rank (see CUDA_VISIBLE_DEVICES); "
-      "TUTTI_CUDA_EXECUTOR=proxy needs not to");
 }
 
 bool CudaSide::capturing(cuda::Stream stream) const {

@@ -29,8 +29,15 @@ enum class CudaWay : uint8_t {
 int residentLanes(const std::vector<RankCard>& cards, size_t sliceBytes, uint32_t slots);
 /// Whether all ranks are in one process and on one device: then one launch carries all of them.
 bool onOneDevice(const std::vector<RankCard>& cards);
-/// lanes: residentLanes().  Errors: InvalidUsage: TUTTI_CUDA_EXECUTOR cannot be honoured.
-Result<CudaWay> cudaWay(const std::vector<RankCard>& cards, int lanes);
+/// Why the ranks' streams, or their kernels, cannot write each other's memory, as far as cards tell; "": they can.
+std::string streamObstacle(const std::vector<RankCard>& cards);
+/// Whether that also takes memory of other processes (CudaSide::tryIpc).
+bool needsIpc(const std::vector<RankCard>& cards);
+/// Whether TUTTI_CUDA_EXECUTOR asks for the way that needs nothing of that.
+bool asksForProxy();
+/// lanes: residentLanes().  obstacle: the same on all ranks; "" if there is none.  Errors: InvalidUsage:
+/// TUTTI_CUDA_EXECUTOR cannot be honoured.
+Result<CudaWay> cudaWay(const std::vector<RankCard>& cards, int lanes, const std::string& obstacle);
 
 /// Lanes that collectives may have on CUDA ranks: as many host channels again carry credits.
 inline constexpr int kMostCudaLanes = 30;
@@ -50,6 +57,8 @@ class CudaSide {
   Worker& worker() { return worker_; }
   /// What other ranks must know of this one's device.
   void describe(RankCard* card) const;
+  /// Opens some memory of every other process.  Errors: RemoteError: that cannot be.
+  Status tryIpc(int rank, const std::vector<RankCard>& cards);
   /// On the way of resident kernels: takes the memory of this rank's ends, and says in `card` where it is.  Errors:
   /// memory.
   Status makeEnds(int nRanks, int lanes, size_t sliceBytes, RankCard* card);
@@ -62,8 +71,7 @@ class CudaSide {
   bool resident(cuda::Stream stream) const;
   /// What the failure of a communicator is told to, by any thread, also after this: null on other ways.
   std::shared_ptr<cuda::ResidentMemory> residentMemory() const;
-  /// Goes the way that was chosen; on Stream lets the device reach the other ranks' devices.  Errors: InvalidUsage
-  /// where it cannot.
+  /// Goes the way that was chosen; but for Proxy has the device use the memory of the other ranks' devices.
   Status meet(CudaWay way, int rank, const std::vector<RankCard>& cards);
   /// Where streams carry messages: from now on registered memory can be lent.  services: borrowed.
   void lendOver(FdExchange& services);
@@ -140,6 +148,7 @@ class CudaSide {
   /// What streams may use.
   struct Memory {
     std::shared_ptr<cuda::DeviceMemory> words;       // of all channels
+    std::vector<cuda::IpcMemory> tried;              // of tryIpc(); stays open, as channels open the same
     std::unique_ptr<cuda::MemoryExchange> exchange;  // null where bytes pass through host memory
     std::map<std::pair<int, int>, std::unique_ptr<cuda::StreamChannel>> channels;
     std::map<std::pair<int, int>, std::unique_ptr<cuda::StagedChannel>> staged;

@@ -76,15 +76,34 @@ Status Comm::comeUp(std::shared_ptr<Session> session, JoinRequest request) {
   RankCard card = myCard(request.rank);
   if (settings_.cudaDevice >= 0) {
     TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
-    TUTTI_ASSIGN(cuda_, CudaSide::create(settings_.cudaDevice, request.nRanks, static_cast<uint32_t>(slots)));
-    cuda_->describe(&card);
+    Result<std::unique_ptr<CudaSide>> side =
+        CudaSide::create(settings_.cudaDevice, request.nRanks, static_cast<uint32_t>(slots));
+    if (side.ok()) {
+      cuda_ = std::move(*side);
+      cuda_->describe(&card);
+    } else {
+      deviceTrouble_ = side.status();
+      card.trouble = deviceTrouble_.message();
+    }
   }
   TUTTI_ASSIGN(card.settings, commonSettings(settings_));
   if (request.rank == 0) TUTTI_TRY(addMeasurements(request.nRanks, &card));
   request.info = encodeCard(card);
-  TUTTI_ASSIGN(control_, session->join(std::move(request), Deadline::inMs(settings_.timeoutMs), fate_.word(),
-                                       [this](const Failure& failure) { onFailure(failure); }));
+  Result<std::unique_ptr<Control>> joined =
+      session->join(std::move(request), Deadline::inMs(settings_.timeoutMs), fate_.word(),
+                    [this](const Failure& failure) { onFailure(failure); });
+  if (!joined.ok()) return deviceTrouble_.ok() ? joined.status() : deviceTrouble_;
+  control_ = std::move(*joined);
   return setUp();
+}
+
+// A rank whose device fails joins all the same: the others would wait for it, and nobody would tell them why.
+Status Comm::hearOfTrouble(const std::vector<RankCard>& cards) const {
+  TUTTI_TRY(deviceTrouble_);
+  for (const RankCard& card : cards) {
+    if (!card.trouble.empty()) return remoteError("rank ", card.info.rank, " cannot use its device: ", card.trouble);
+  }
+  return {};
 }
 
 Status Comm::setUp() {
@@ -96,6 +115,7 @@ Status Comm::setUp() {
     TUTTI_ASSIGN(RankCard card, decodeCard(r, control_->infos()[static_cast<size_t>(r)]));
     cards.push_back(std::move(card));
   }
+  TUTTI_TRY(hearOfTrouble(cards));
   for (const RankCard& card : cards) {
     const RankCard& mine = cards[static_cast<size_t>(rank())];
     if (card.settings == mine.settings) continue;
@@ -105,7 +125,11 @@ Status Comm::setUp() {
   TUTTI_ASSIGN(sliceBytes_, chooseSliceBytes(cards, transportAllowed(settings_.transports, "shm")));
   TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
   residentLanes_ = residentLanes(cards, sliceBytes_, static_cast<uint32_t>(slots));
-  TUTTI_ASSIGN(cudaWay_, cudaWay(cards, residentLanes_));
+  TUTTI_ASSIGN(const std::string obstacle, cudaObstacle(cards));
+  TUTTI_ASSIGN(cudaWay_, cudaWay(cards, residentLanes_, obstacle));
+  if (cudaWay_ == CudaWay::Proxy && rank() == 0 && !obstacle.empty()) {
+    TUTTI_INFO("cuda", "device memory passes through the host: ", obstacle);
+  }
   if (cuda_) TUTTI_TRY(cuda_->meet(cudaWay_, rank(), cards));
   // Every message costs a stream some ten operations, whatever its size.
   if (cudaWay_ == CudaWay::Stream && !configIsSet("TUTTI_SLOT_BYTES")) sliceBytes_ = kCudaSliceBytes;
@@ -131,6 +155,18 @@ Status Comm::setUp() {
   ownBatch_ = std::make_unique<Batch>(*this);
   watchNeighbours();
   return {};
+}
+
+// Where processes need each other's memory they try whether it can be had, and tell each other: all go the same way.
+Result<std::string> Comm::cudaObstacle(const std::vector<RankCard>& cards) {
+  const std::string seen = streamObstacle(cards);
+  if (!seen.empty() || asksForProxy() || !needsIpc(cards)) return seen;
+  TUTTI_ASSIGN(const std::vector<std::string> all,
+               control_->allGather(cuda_->tryIpc(rank(), cards).message(), deadline()));
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (!all[r].empty()) return cat("rank ", r, ": ", all[r]);
+  }
+  return seen;
 }
 
 // In order of preference.  Every rank opens the same ones, so their addresses can travel as one list.

@@ -146,9 +146,9 @@ Status Batch::prepare() {
   for (Call& call : calls_) {
     TUTTI_TRY(reserveWorkspace(call));
     if (call.kind == CallKind::Collective) {
-      TUTTI_ASSIGN(const bool all, comm_.needsAllCounts(call));
-      if (all) TUTTI_TRY(learnAllCounts(comm_, &call));
       const bool resident = comm_.cuda() != nullptr && comm_.cuda()->resident(streams_.front());
+      TUTTI_ASSIGN(const bool all, comm_.needsAllCounts(call, resident));
+      if (all) TUTTI_TRY(learnAllCounts(comm_, &call));
       TUTTI_ASSIGN(PlanEntry * entry, comm_.plan(call, resident));
       collectives_.emplace_back(&call, entry);
     } else {
@@ -161,12 +161,11 @@ Status Batch::prepare() {
 
 // Before the deadline of the call begins to count: streams may have any amount of work to do first.
 Status Batch::awaitStreams() {
-  TUTTI_TRY(comm_.cuda()->beginJob(*ready_));
   while (!comm_.cuda()->reached(*ready_)) {
     TUTTI_TRY(comm_.failure());
     cuda::pauseBetweenLooks();
   }
-  return {};
+  return comm_.cuda()->beginJob(*ready_);  // not before: other communicators' jobs may be in the same queue
 }
 
 Status Batch::preparePointToPoint(const Call& call) {

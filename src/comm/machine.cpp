@@ -184,8 +184,13 @@ Result<Machines> mergeReports(const std::vector<RankCard>& cards, const std::vec
                                     ", which the description of its host does not have: it counts as everywhere"));
         cpus = CpuSet();
       }
+      const bool known = !card.busId.empty() && report.graph.byBusId(card.busId, 0) >= 0;
+      if (!known && !card.busId.empty()) {
+        machine.notes.push_back(cat("rank ", ranks[i], " computes on GPU ", card.busId,
+                                    ", which the description of its host does not have: it counts as near its CPUs"));
+      }
       places[static_cast<size_t>(ranks[i])] = {card.info.hostId, static_cast<int64_t>(card.info.processId),
-                                               std::move(cpus), ""};
+                                               std::move(cpus), known ? card.busId : ""};
     }
     graphs.push_back(std::move(report.graph));
   }

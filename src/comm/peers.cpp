@@ -19,8 +19,9 @@ namespace {
 
 // Fixed-width little-endian numbers and length-prefixed texts.  All ranks run the same version (a version number
 // leads).
-constexpr uint64_t kCardVersion = 0x7474'6361'7264'0004;
+constexpr uint64_t kCardVersion = 0x7474'6361'7264'0005;
 constexpr uint64_t kMostTransports = 16;
+constexpr uint64_t kMostReached = 256;
 
 void put(std::string* out, uint64_t value) {
   char bytes[8];
@@ -84,6 +85,11 @@ std::string encodeCard(const RankCard& card) {
   put(&out, card.tuning);
   put(&out, card.plans);
   put(&out, card.device);
+  put(&out, card.trouble);
+  put(&out, card.busId);
+  put(&out, uint64_t{card.reached.size()});
+  for (const std::string& device : card.reached) put(&out, device);
+  put(&out, card.ipcProbe);
   put(&out, uint64_t{card.deviceBlocks});
   put(&out, card.ends);
   put(&out, card.machine);
@@ -113,6 +119,11 @@ Result<RankCard> decodeCard(int rank, const std::string& bytes) {
   card.tuning = in.text();
   card.plans = in.text();
   card.device = in.text();
+  card.trouble = in.text();
+  card.busId = in.text();
+  const uint64_t nReached = in.number();
+  for (uint64_t i = 0; in.ok() && i < nReached && i < kMostReached; ++i) card.reached.push_back(in.text());
+  card.ipcProbe = in.text();
   card.deviceBlocks = static_cast<uint32_t>(in.number());
   card.ends = in.text();
   card.machine = in.text();

@@ -91,10 +91,11 @@ PlanRequest Comm::planRequest(const Shape& shape, bool resident) const {
   request.mostChannels =
       planner_.overrides.nChannels > 0 ? kMostChannels : std::min(kMostChannels, settings_.maxChannels);
   request.boardBytes = !anyCuda() && links_->hasBoards() ? kBoardBytes : 0;
-  // Ranks that do not know the sizes of others' blocks cannot agree on what fits a message.
+  // Ranks that do not know the sizes of others' blocks cannot agree on what fits a message.  Blocks on a device, whose
+  // messages cost little, do not gather.
   const bool knowsSizes =
       !shape.uneven || shape.collective == Collective::AllGather || shape.collective == Collective::ReduceScatter;
-  request.joinBytes = !anyCuda() && knowsSizes ? mostJoinedBytes(planner_.links, sliceBytes_) : 0;
+  request.joinBytes = !resident && knowsSizes ? mostJoinedBytes(planner_.links, sliceBytes_) : 0;
   request.ready = foreignPlans_.serving(request.shape);
   request.mostLanes = mostLanes(resident);
   if (!anyCuda()) request.tuning = &planner_.tuning;
@@ -114,14 +115,15 @@ Result<Choice> Comm::choosePlan(const Shape& shape, const Call& call, bool resid
 }
 
 // Which algorithm it is depends on no count, as the ranks know none in common.
-Result<bool> Comm::needsAllCounts(const Call& call) {
+Result<bool> Comm::needsAllCounts(const Call& call, bool resident) {
   if (!call.counts || call.collective != Collective::AllToAll) return false;
-  if (!forwardsBlocks_) {
+  std::optional<bool>& forwards = forwardsBlocks_[resident ? 1 : 0];
+  if (!forwards) {
     TUTTI_ASSIGN(const Choice choice,
-                 ::tutti::plan(planRequest(shapeOf(call, keyOf(call))), planner_.calibration, walks_.get()));
-    forwardsBlocks_ = choice.algorithm != nullptr && choice.algorithm->forwards;
+                 ::tutti::plan(planRequest(shapeOf(call, keyOf(call)), resident), planner_.calibration, walks_.get()));
+    forwards = choice.algorithm != nullptr && choice.algorithm->forwards;
   }
-  return *forwardsBlocks_;
+  return *forwards;
 }
 
 Result<CallEstimate> Comm::estimate(const Call& call) const {

@@ -42,6 +42,7 @@ inline constexpr Error kErrorInvalidHandle = 400;
 inline constexpr Error kErrorNotFound = 500;
 inline constexpr Error kErrorNotReady = 600;
 inline constexpr Error kErrorIllegalAddress = 700;
+inline constexpr Error kErrorPeerAccessUnsupported = 217;
 inline constexpr Error kErrorPeerAccessAlreadyEnabled = 704;
 inline constexpr Error kErrorCooperativeTooLarge = 720;
 inline constexpr Error kErrorNotSupported = 801;
@@ -118,6 +119,7 @@ struct MemoryAccess {  // CUmemAccessDesc
   X(cuDeviceGet, 2000, (Device * device, int ordinal))                                                           \
   X(cuDeviceGetName, 2000, (char* name, int bytes, Device device))                                               \
   X(cuDeviceGetUuid, 11040, (Uuid * uuid, Device device))                                                        \
+  X(cuDeviceGetPCIBusId, 4010, (char* text, int bytes, Device device))                                           \
   X(cuDeviceGetAttribute, 2000, (int* value, int attribute, Device device))                                      \
   X(cuDeviceCanAccessPeer, 4000, (int* can, Device device, Device peer))                                         \
   X(cuDevicePrimaryCtxRetain, 7000, (Context * context, Device device))                                          \
@@ -158,6 +160,8 @@ struct MemoryAccess {  // CUmemAccessDesc
   X(cuIpcOpenMemHandle, 11000, (Address * address, IpcHandle handle, unsigned flags))                            \
   X(cuIpcCloseMemHandle, 4010, (Address address))                                                                \
   X(cuStreamCreate, 2000, (Stream * stream, unsigned flags))                                                     \
+  X(cuCtxGetStreamPriorityRange, 5050, (int* least, int* greatest))                                              \
+  X(cuStreamCreateWithPriority, 5050, (Stream * stream, unsigned flags, int priority))                           \
   X(cuStreamDestroy, 4000, (Stream stream))                                                                      \
   X(cuStreamSynchronize, 2000, (Stream stream))                                                                  \
   X(cuStreamQuery, 2000, (Stream stream))                                                                        \

@@ -41,6 +41,9 @@ Status CudaDevice::readAttributes() {
   Uuid uuid;
   TUTTI_CUDA(driver_, cuDeviceGetUuid(&uuid, ordinal_));
   uuid_.assign(uuid.bytes, sizeof uuid.bytes);
+  char busId[32] = "";
+  TUTTI_CUDA(driver_, cuDeviceGetPCIBusId(busId, sizeof busId, ordinal_));
+  busId_ = busId;
   TUTTI_CUDA(driver_, cuDeviceGetAttribute(&multiprocessors_, kAttributeMultiprocessors, ordinal_));
   int pageable = 0;
   TUTTI_CUDA(driver_, cuDeviceGetAttribute(&pageable, kAttributePageableAccess, ordinal_));

@@ -37,6 +37,8 @@ class CudaDevice {
   Context context() const { return context_; }
   /// 16 bytes that name the device, the same in all processes of the host.
   const std::string& uuid() const { return uuid_; }
+  /// Its address on PCI, as "0000:1b:00.0".
+  const std::string& busId() const { return busId_; }
   int multiprocessors() const { return multiprocessors_; }
 
   /// What memory `address` is in.  Errors: UnhandledCudaError.
@@ -52,6 +54,7 @@ class CudaDevice {
   Device ordinal_;
   Context context_ = nullptr;
   std::string uuid_;
+  std::string busId_;
   int multiprocessors_ = 1;
   bool pageableAccess_ = false;
 };

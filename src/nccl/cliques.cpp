@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "src/nccl/calls.hpp"
+#include "src/nccl/current_device.hpp"
 #include "src/nccl/errors.hpp"
 #include "src/nccl/log.hpp"
 
@@ -180,8 +181,8 @@ void announce(ncclComm_t comm) {
   found->second.announced = true;
   --all.unannounced;
   logInfo(subject::kInit,
-          format("nccl%s comm %p rank %d nranks %d cudaDev %d nvmlDev %d busId 0 commId 0x%016llx - Init COMPLETE",
-                 found->second.function, static_cast<void*>(comm), rank, nRanks, device, device,
+          format("nccl%s comm %p rank %d nranks %d cudaDev %d nvmlDev %d busId %llx commId 0x%016llx - Init COMPLETE",
+                 found->second.function, static_cast<void*>(comm), rank, nRanks, device, device, busIdOf(device),
                  hashOf(found->second.key)));
 }
 

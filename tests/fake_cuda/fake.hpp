@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -32,7 +33,8 @@ TUTTI_CUDA_FUNCTIONS(TUTTI_FAKE_DECLARE)
 struct Settings {
   int devices = 1;
   std::string topology;  // a file: devices and links are those in it
-  int queues = 0;        // hardware queues that all streams of a device share; 0: one for each stream
+  int queues = 0;        // hardware queues that all streams of a device and priority share; 0: one for each stream
+  int first = 0;         // what the first device is called: processes that see other devices give it other numbers
   std::string slices;    // a file: of the processes that name it, one at a time works on devices, by slices
   int delayUs = 0;       // stream operations begin up to this much later, at random
   bool ipc = true;       // whether memory can be opened by other processes by IPC handles
@@ -65,6 +67,7 @@ struct Machine {
   std::map<std::string, int> calls;
   std::vector<std::pair<std::string, int>> journal;  // the calls in order; how often in a row
   std::vector<std::string> complaints;
+  std::set<std::pair<int, int>> peerAccess;  // the first one's kernels may use the second one's memory
 };
 Machine& machine();
 
@@ -90,6 +93,8 @@ int& capturesOfThread();
 
 /// Complains unless all of [address, address + bytes) is memory that `device` may use.  Pageable host memory is none.
 void checkRange(Address address, size_t bytes, int device, const char* what);
+/// The same for a word that a stream waits for, which has to be the device's own, or of managed or pinned memory.
+void checkOwnWord(Address address, int device);
 /// For copies, which also take pageable memory: complains if it touches freed memory or leaves an allocation.
 void checkCopyRange(Address address, size_t bytes, const char* what);
 /// Allocations that are not freed, handles not released and addresses still reserved, as text; "" if none.
@@ -134,6 +139,8 @@ class Queue {
 
 /// What the stream records into, or null.
 std::shared_ptr<CUgraph_st> captureOf(CUstream_st* stream);
+/// The device of a stream as work may be enqueued on it; -1 if there is none.
+int deviceOfStream(Stream stream);
 /// The stream behind a handle (null: the device's default stream); null if there is none.
 CUstream_st* streamOf(Stream stream);
 /// Waits until all streams of a device have done what is enqueued.

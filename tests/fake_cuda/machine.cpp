@@ -23,6 +23,7 @@ Settings parse(const std::string& text) {
     const std::string key = item.substr(0, equals);
     const std::string value = equals == std::string::npos ? "" : item.substr(equals + 1);
     if (key == "devices") s.devices = std::atoi(value.c_str());
+    if (key == "first") s.first = std::atoi(value.c_str());
     if (key == "queues") s.queues = std::atoi(value.c_str());
     if (key == "slices") s.slices = value;
     if (key == "topology") s.topology = value;
@@ -145,7 +146,19 @@ Error cuDeviceGetName(char* name, int bytes, Device device) {
 Error cuDeviceGetUuid(Uuid* uuid, Device device) {
   TUTTI_FAKE_ENTER(cuDeviceGetUuid);
   std::memset(uuid, 0, sizeof *uuid);
-  std::snprintf(uuid->bytes, sizeof uuid->bytes, "test-%d", device);
+  const std::lock_guard lock(machine().mutex);
+  std::snprintf(uuid->bytes, sizeof uuid->bytes, "test-%d", machine().settings.first + device);
+  return kSuccess;
+}
+Error cuDeviceGetPCIBusId(char* text, int bytes, Device device) {
+  TUTTI_FAKE_ENTER(cuDeviceGetPCIBusId);
+  const std::lock_guard lock(machine().mutex);
+  const Machine& m = machine();
+  char made[16];
+  std::snprintf(made, sizeof made, "0000:%02x:00.0", static_cast<unsigned>(m.settings.first + device + 1) % 256);
+  const bool given = static_cast<size_t>(device) < m.topology.devices.size();
+  std::snprintf(text, static_cast<size_t>(bytes), "%s",
+                given ? m.topology.devices[static_cast<size_t>(device)].busId.c_str() : made);
   return kSuccess;
 }
 Error cuDeviceGetAttribute(int* value, int attribute, Device) {
@@ -181,7 +194,12 @@ Error cuDevicePrimaryCtxRetain(Context* context, Device device) {
 Error cuDevicePrimaryCtxRelease(Device device) {
   TUTTI_FAKE_ENTER(cuDevicePrimaryCtxRelease);
   const std::lock_guard lock(machine().mutex);
-  return --contexts[device].retained < 0 ? kErrorInvalidContext : kSuccess;
+  if (--contexts[device].retained < 0) return kErrorInvalidContext;
+  if (contexts[device].retained == 0) {  // what was enabled goes with the context
+    std::erase_if(machine().peerAccess,
+                  [&](const auto& pair) { return pair.first == device || pair.second == device; });
+  }
+  return kSuccess;
 }
 Error cuCtxGetCurrent(Context* context) {
   TUTTI_FAKE_ENTER(cuCtxGetCurrent);
@@ -206,9 +224,16 @@ Error cuCtxGetDevice(Device* device) {
   *device = currentContext()->device;
   return kSuccess;
 }
-Error cuCtxEnablePeerAccess(Context, unsigned) {
+Error cuCtxEnablePeerAccess(Context peer, unsigned) {
   TUTTI_FAKE_ENTER(cuCtxEnablePeerAccess);
-  return kSuccess;
+  if (currentContext() == nullptr) return kErrorInvalidContext;
+  int can = 0;
+  if (cuDeviceCanAccessPeer(&can, deviceOf(currentContext()), deviceOf(peer)) != kSuccess || can == 0) {
+    return kErrorPeerAccessUnsupported;
+  }
+  const std::lock_guard lock(machine().mutex);
+  const bool added = machine().peerAccess.emplace(deviceOf(currentContext()), deviceOf(peer)).second;
+  return added ? kSuccess : kErrorPeerAccessAlreadyEnabled;
 }
 Error cuCtxSynchronize() {
   TUTTI_FAKE_ENTER(cuCtxSynchronize);

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -29,6 +30,8 @@ void closeRange(Address address, size_t bytes) {
 
 namespace {
 
+constexpr size_t kMostPoison = size_t{64} << 20;
+
 std::string text(const char* what, Address address, size_t bytes, const char* why) {
   char line[200];
   std::snprintf(line, sizeof line, "%s: [0x%lx, +%zu) %s", what, address, bytes, why);
@@ -52,7 +55,9 @@ Error allocate(size_t bytes, Kind kind, Address* address) {
   const int fd = memfd_create("fake cuda", MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, static_cast<off_t>((bytes + 4095) / 4096 * 4096)) != 0) return kErrorOutOfMemory;
   const Error error = keep(fd, bytes, kind, true, address);
-  if (error == kSuccess && kind == Kind::Device) std::memset(reinterpret_cast<void*>(*address), 0xcb, bytes);
+  // Poison, but not so much that a large allocation takes memory before anybody uses it.
+  const size_t poisoned = std::min(bytes, kMostPoison);
+  if (error == kSuccess && kind == Kind::Device) std::memset(reinterpret_cast<void*>(*address), 0xcb, poisoned);
   return error;
 }
 
@@ -77,6 +82,14 @@ const char* wrongWith(const Allocation& a, Address start, Address address, size_
   return address - start + bytes > a.bytes ? "leaves its allocation" : nullptr;
 }
 
+/// With the lock.  What was opened by a handle came with peer access.
+bool isOpenTo(const Allocation& a, int device) {
+  if (a.kind == Kind::Mapping) return a.open.count(device) != 0;
+  if (a.kind != Kind::Device || a.device == device || a.fd < 0) return true;
+  const std::lock_guard lock(machine().mutex);
+  return machine().peerAccess.count({device, a.device}) != 0;
+}
+
 struct IpcContent {
   uint64_t magic;
   int pid;
@@ -93,10 +106,19 @@ void checkRange(Address address, size_t bytes, int device, const char* what) {
   const auto at = findAllocation(address);
   const char* why =
       at == memory().byAddress.end() ? "is no memory of the driver" : wrongWith(at->second, at->first, address, bytes);
-  const bool shut = why == nullptr && at->second.kind == Kind::Mapping && at->second.open.count(device) == 0;
-  if (shut) why = "is not open to the device";
+  if (why == nullptr && !isOpenTo(at->second, device)) why = "is not open to the device";
   lock.unlock();
   if (why != nullptr) complain(text(what, address, bytes, why));
+}
+
+void checkOwnWord(Address address, int device) {
+  checkRange(address, sizeof(uint32_t), device, "wait for a value");
+  std::unique_lock lock(memory().mutex);
+  const auto at = findAllocation(address);
+  const bool own = at == memory().byAddress.end() || at->second.kind == Kind::Managed ||
+                   at->second.kind == Kind::Pinned || (at->second.fd >= 0 && at->second.device == device);
+  lock.unlock();
+  if (!own) complain(text("wait for a value", address, sizeof(uint32_t), "is memory of another device or process"));
 }
 
 void checkCopyRange(Address address, size_t bytes, const char* what) {

@@ -1,4 +1,5 @@
 // Streams as threads that work through a queue; events; captures as recorded lists.
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <set>
@@ -54,7 +55,7 @@ struct Streams {
   std::set<CUstream_st*> live;  // guarded by mutex, as all that follows
   std::set<CUevent_st*> events;
   std::vector<CUevent_st*> destroyedEvents;
-  std::map<int, std::vector<std::shared_ptr<Queue>>> hardware;  // by device
+  std::map<std::pair<int, int>, std::vector<std::shared_ptr<Queue>>> hardware;  // by device and priority
   size_t next = 0;
   std::map<int, CUstream_st*> defaults;
 };
@@ -74,7 +75,7 @@ int randomDelayUs() {
 }
 
 /// With the lock of streams().
-std::shared_ptr<Queue> queueForNewStream(int device) {
+std::shared_ptr<Queue> queueForNewStream(int device, int priority) {
   size_t queues = 0;
   {
     const std::lock_guard lock(machine().mutex);
@@ -82,16 +83,25 @@ std::shared_ptr<Queue> queueForNewStream(int device) {
   }
   if (queues == 0) return std::make_shared<Queue>();
   Streams& s = streams();
-  auto& hardware = s.hardware[device];
+  auto& hardware = s.hardware[{device, priority}];
   while (hardware.size() < queues) hardware.push_back(std::make_shared<Queue>());
   return hardware[s.next++ % queues];
 }
 
-CUstream_st* newStream(int device) {
+CUstream_st* newStream(int device, int priority = 0) {
   auto* stream = new CUstream_st;
   stream->device = device;
-  stream->queue = queueForNewStream(device);
+  stream->queue = queueForNewStream(device, priority);
   return stream;
+}
+
+Error createStream(Stream* stream, int priority) {
+  if (currentContext() == nullptr) return kErrorInvalidContext;
+  Streams& s = streams();
+  const std::lock_guard lock(s.mutex);
+  *stream = newStream(deviceOf(currentContext()), priority);
+  s.live.insert(*stream);
+  return kSuccess;
 }
 
 void push(CUstream_st* stream, Work work) {
@@ -113,6 +123,8 @@ void waitUntilIdle(CUstream_st* stream) {
 }
 
 uint32_t load(Address address) { return __atomic_load_n(reinterpret_cast<uint32_t*>(address), __ATOMIC_ACQUIRE); }
+
+constexpr int kGreatestPriority = -1;
 
 /// How long a stream that waits keeps its slice.
 constexpr std::chrono::microseconds kLook{500};
@@ -191,6 +203,11 @@ CUstream_st* streamOf(Stream stream) {
   return made;
 }
 
+int deviceOfStream(Stream handle) {
+  const CUstream_st* stream = streamOf(handle);
+  return stream == nullptr ? -1 : stream->device;
+}
+
 Error enqueue(Stream handle, Work work) {
   CUstream_st* stream = streamOf(handle);
   if (stream == nullptr) return kErrorInvalidHandle;
@@ -217,11 +234,17 @@ std::string streamLeaks() {
 
 Error cuStreamCreate(Stream* stream, unsigned) {
   TUTTI_FAKE_ENTER(cuStreamCreate);
+  return createStream(stream, 0);
+}
+Error cuStreamCreateWithPriority(Stream* stream, unsigned, int priority) {
+  TUTTI_FAKE_ENTER(cuStreamCreateWithPriority);
+  return createStream(stream, std::clamp(priority, kGreatestPriority, 0));
+}
+Error cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  TUTTI_FAKE_ENTER(cuCtxGetStreamPriorityRange);
   if (currentContext() == nullptr) return kErrorInvalidContext;
-  Streams& s = streams();
-  const std::lock_guard lock(s.mutex);
-  *stream = newStream(deviceOf(currentContext()));
-  s.live.insert(*stream);
+  *least = 0;
+  *greatest = kGreatestPriority;
   return kSuccess;
 }
 Error cuStreamDestroy(Stream stream) {
@@ -281,7 +304,7 @@ Error cuStreamWaitEvent(Stream handle, Event event, unsigned) {
 
 Error cuStreamWaitValue32(Stream stream, Address address, uint32_t value, unsigned flags) {
   TUTTI_FAKE_ENTER(cuStreamWaitValue32);
-  checkRange(address, 4, 0, "wait for a value");
+  checkOwnWord(address, deviceOfStream(stream));
   return enqueue(stream, [=] {
     for (int looks = 0; !holds(address, value, flags); ++looks) {
       pauseSlice();
@@ -295,7 +318,7 @@ Error cuStreamWaitValue32(Stream stream, Address address, uint32_t value, unsign
 }
 Error cuStreamWriteValue32(Stream stream, Address address, uint32_t value, unsigned) {
   TUTTI_FAKE_ENTER(cuStreamWriteValue32);
-  checkRange(address, 4, 0, "write of a value");
+  checkRange(address, sizeof(uint32_t), deviceOfStream(stream), "write of a value");
   return enqueue(stream, [=] { __atomic_store_n(reinterpret_cast<uint32_t*>(address), value, __ATOMIC_RELEASE); });
 }
 

@@ -96,12 +96,12 @@ Error cuMemcpyAsync(Address dst, Address src, size_t bytes, Stream stream) {
 }
 Error cuMemsetD8Async(Address dst, unsigned char value, size_t bytes, Stream stream) {
   TUTTI_FAKE_ENTER(cuMemsetD8Async);
-  checkRange(dst, bytes, 0, "fill");
+  checkRange(dst, bytes, deviceOfStream(stream), "fill");
   return enqueue(stream, [=] { std::memset(pointer(dst), value, bytes); });
 }
 Error cuMemsetD32Async(Address dst, unsigned value, size_t count, Stream stream) {
   TUTTI_FAKE_ENTER(cuMemsetD32Async);
-  checkRange(dst, count * 4, 0, "fill");
+  checkRange(dst, count * 4, deviceOfStream(stream), "fill");
   return enqueue(stream, [=] {
     auto* words = static_cast<uint32_t*>(pointer(dst));
     for (size_t i = 0; i < count; ++i) __atomic_store_n(words + i, value, __ATOMIC_RELEASE);

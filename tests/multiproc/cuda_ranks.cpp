@@ -1,5 +1,8 @@
 // One of a few ranks as processes that share CUDA devices: every collective through memory opened by IPC handles, and
 // registered memory, which peers map by descriptors.
+//   usage: cuda_ranks DEVICES [SETTINGS [host]]
+//   SETTINGS  of tests/fake_cuda; % is the rank's number on its host
+//   host      bytes are to pass through the host
 // Exit status 0 if every element was right and the driver has nothing to complain about.
 #include <cstdio>
 #include <cstdlib>
@@ -12,7 +15,7 @@ using namespace tutti::test;
 namespace {
 
 /// Twice, so that what peers have mapped of the first is gone when the second is there.
-std::string registered(const Rank& r, GpuRank& gpu) {
+std::string registered(const Rank& r, GpuRank& gpu, bool byHost) {
   constexpr size_t kCount = 200'003;
   const auto sum = static_cast<float>(r.nRanks * (r.nRanks + 1) / 2);
   for (int round = 0; round < 2; ++round) {
@@ -27,15 +30,19 @@ std::string registered(const Rank& r, GpuRank& gpu) {
     if (std::string why = x.check(0, kCount, last); !why.empty()) return "registered broadcast: " + why;
     RANK_TRY(tuttiCommDeregister(r.comm, handle));
   }
-  const char* executor = std::getenv("TUTTI_CUDA_EXECUTOR");
-  if (executor != nullptr && executor == std::string("proxy")) return "";  // copies through the host in any case
-  const bool maps = FakeCuda::get().calls == nullptr || FakeCuda::get().calls("cuMemImportFromShareableHandle") > 0;
+  if (FakeCuda::get().calls == nullptr) return "";
+  const bool maps = FakeCuda::get().calls("cuMemImportFromShareableHandle") > 0;
+  if (byHost) return maps ? "registered memory of other processes was mapped" : "";
   return maps ? "" : "registered memory of other processes was not mapped";
 }
 
-std::string run(int devices) {
+int localRank() {
   const char* number = std::getenv("TUTTI_LOCAL_RANK");
-  GpuRank gpu((number == nullptr ? 0 : std::atoi(number)) % devices);
+  return number == nullptr ? 0 : std::atoi(number);
+}
+
+std::string run(int devices, bool byHost) {
+  GpuRank gpu(localRank() % devices);
   Rank r{};
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   config.device = TUTTI_DEVICE_CUDA;
@@ -48,7 +55,7 @@ std::string run(int devices) {
       if (std::string why = checkEverything(r, o); !why.empty()) return why;
     }
   }
-  if (std::string why = registered(r, gpu); !why.empty()) return why;
+  if (std::string why = registered(r, gpu, byHost); !why.empty()) return why;
   RANK_TRY(tuttiCommDestroy(r.comm));
   return "";
 }
@@ -57,8 +64,13 @@ std::string run(int devices) {
 
 int main(int argc, char** argv) {
   setenv("TUTTI_DEVICE", "cuda", 1);
-  const Gpu gpu(argc > 2 ? argv[2] : "devices=2");
-  std::string why = run(argc > 1 ? std::atoi(argv[1]) : 1);
+  std::string settings = argc > 2 ? argv[2] : "devices=2";
+  if (const size_t at = settings.find('%'); at != std::string::npos)
+    settings.replace(at, 1, std::to_string(localRank()));
+  const char* executor = std::getenv("TUTTI_CUDA_EXECUTOR");
+  const bool byHost = argc > 3 || (executor != nullptr && executor == std::string("proxy"));
+  const Gpu gpu(settings.c_str());
+  std::string why = run(argc > 1 ? std::atoi(argv[1]) : 1, byHost);
   if (why.empty()) why = Gpu::complaints();
   if (!why.empty()) std::fprintf(stderr, "%s\n", why.c_str());
   return why.empty() ? 0 : 1;

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,7 @@ struct FakeCuda {
 /// The driver for the length of a test, with settings of tests/fake_cuda/fake.hpp if it is that one.
 class Gpu {
  public:
-  explicit Gpu(const char* settings = "") : driver_(**cuda::driver()) {
+  explicit Gpu(const char* settings = "") : driver_(loaded()) {
     if (FakeCuda::get().reset != nullptr) FakeCuda::get().reset(settings);
     otherMemory = {[](size_t bytes) { return Gpu::allocate(bytes, 0, true); }, [](void* p) { Gpu::free(p); }};
   }
@@ -66,6 +67,12 @@ class Gpu {
   }
 
  private:
+  static const cuda::Driver& loaded() {
+    const auto driver = cuda::driver();
+    if (driver.ok()) return **driver;
+    throw std::runtime_error(driver.status().message() +
+                             " (LD_LIBRARY_PATH=build/tests/fake_cuda gives these tests the test driver)");
+  }
   const cuda::Driver& driver_;
 };
 

@@ -124,8 +124,8 @@ TEST_CASE("eight devices with NVLink work together as a topology file has them")
 }
 
 TEST_CASE("devices that cannot reach each other are no way for streams, and memory is open to none of the others") {
-  const bool streams = GENERATE(true, false);
-  const Variable way("TUTTI_CUDA_EXECUTOR", streams ? "stream" : "proxy");
+  const std::string asked = GENERATE("stream", "resident", "auto");
+  const Variable way("TUTTI_CUDA_EXECUTOR", asked.c_str());
   {
     // Two devices below each of four CPUs, and no NVLink in the file.
     const Gpu gpu("topology=" TUTTI_GOLDEN "/topologies/a100-azure-ndv4-8gpu-8nic.nccl.xml");
@@ -141,18 +141,19 @@ TEST_CASE("devices that cannot reach each other are no way for streams, and memo
         config.device = TUTTI_DEVICE_CUDA;
         config.timeoutMs = 5000;
         tuttiComm_t comm = nullptr;
-        if (tuttiCommInitRankConfig(&comm, 3, id, r, &config) == tuttiSuccess) {
-          tuttiCommDestroy(comm);
-        } else {
+        if (tuttiCommInitRankConfig(&comm, 3, id, r, &config) != tuttiSuccess) {
           texts[r] = tuttiGetLastError(nullptr);
+          return;
         }
+        texts[r] = checkAllReduce({r, 3, comm}, own.options(5000, false, 0, 0));
+        tuttiCommDestroy(comm);
       });
     }
     for (std::thread& thread : threads) thread.join();
-    bool refused = false;
-    for (const std::string& text : texts) refused = refused || text.find("have no peer access") != std::string::npos;
-    CAPTURE(texts[0], texts[1], texts[2]);
-    CHECK(refused == streams);
+    for (const std::string& text : texts) {
+      CAPTURE(text);
+      CHECK((asked == "auto" ? text.empty() : text.find("has no peer access to rank 2") != std::string::npos));
+    }
     const auto first = *cuda::CudaDevice::open(0);
     const auto pages = *cuda::DevicePages::create(first, 10);
     CHECK(cuda::DeviceMapping::forReader(pages, *cuda::CudaDevice::open(1)).ok());

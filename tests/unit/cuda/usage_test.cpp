@@ -108,11 +108,12 @@ TEST_CASE("failures of the driver are errors of the call or of the join") {
   struct Row {
     const char* settings;
     const char* way = "auto";
+    bool ofDevice = false;  // one rank cannot use its device, and the other hears of it
   };
-  const auto row = GENERATE(values<Row>({{"fail=cuMemAlloc:1:2"},
+  const auto row = GENERATE(values<Row>({{"fail=cuMemAlloc:1:2", "auto", true},
                                          {"fail=cuMemAlloc:3:2"},
-                                         {"fail=cuModuleLoadData:1:209"},
-                                         {"fail=cuStreamCreate:1:2"},
+                                         {"fail=cuModuleLoadData:1:209", "auto", true},
+                                         {"fail=cuStreamCreate:1:2", "auto", true},
                                          {"fail=cuLaunchCooperativeKernel:1:720"},
                                          {"fail=cuLaunchKernel:1:719", "stream"},
                                          {"fail=cuStreamWaitValue32:2:801", "stream"}}));
@@ -129,6 +130,7 @@ TEST_CASE("failures of the driver are errors of the call or of the join") {
     tuttiUniqueId id;
     REQUIRE(tuttiGetUniqueId(&id) == tuttiSuccess);
     std::atomic<int> failed = 0;
+    std::string texts[2];
     std::vector<std::thread> threads;
     for (int r = 0; r < 2; ++r) {
       threads.emplace_back([&, r] {
@@ -138,6 +140,7 @@ TEST_CASE("failures of the driver are errors of the call or of the join") {
         tuttiComm_t comm = nullptr;
         if (tuttiCommInitRankConfig(&comm, 2, id, r, &config) != tuttiSuccess) {
           ++failed;
+          texts[r] = tuttiGetLastError(nullptr);
           return;
         }
         void* x = buffers.at(static_cast<size_t>(r) * 2000);
@@ -149,6 +152,10 @@ TEST_CASE("failures of the driver are errors of the call or of the join") {
     }
     for (std::thread& thread : threads) thread.join();
     failures = failed;
+    CAPTURE(texts[0], texts[1]);
+    if (row.ofDevice) CHECK(failures == 2);
+    const auto hears = [&](int r) { return texts[r].find("cannot use its device: ") != std::string::npos; };
+    CHECK((hears(0) || hears(1)) == row.ofDevice);
   }
   CHECK(failures >= 1);
   CHECK(Gpu::complaints() == "");

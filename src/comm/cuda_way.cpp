@@ -1,0 +1,135 @@
+// How calls of CUDA ranks are carried out: by what ranks tell each other of their devices, and by trying it.
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <string_view>
+
+#include "src/base/config.hpp"
+#include "src/comm/cuda_side.hpp"
+
+namespace tutti {
+namespace {
+
+std::string uuidOf(const cuda::Driver& driver, cuda::Device device) {
+  cuda::Uuid uuid;
+  if (driver.cuDeviceGetUuid(&uuid, device) != cuda::kSuccess) return "";
+  return {uuid.bytes, sizeof uuid.bytes};
+}
+
+bool reaches(const RankCard& card, const RankCard& other) {
+  return card.device == other.device ||
+         std::find(card.reached.begin(), card.reached.end(), other.device) != card.reached.end();
+}
+
+/// A process that is not this rank's, by the lowest of its ranks.
+std::vector<const RankCard*> otherProcesses(const RankCard& mine, const std::vector<RankCard>& cards) {
+  std::set<uint64_t> seen = {mine.info.processId};
+  std::vector<const RankCard*> others;
+  for (const RankCard& card : cards) {
+    if (seen.insert(card.info.processId).second) others.push_back(&card);
+  }
+  return others;
+}
+
+}  // namespace
+
+std::string streamObstacle(const std::vector<RankCard>& cards) {
+  for (const RankCard& card : cards) {
+    if (card.device.empty()) return cat("rank ", card.info.rank, " is on no CUDA device");
+    if (card.info.hostId != cards.front().info.hostId) return cat("rank ", card.info.rank, " is on another host");
+  }
+  for (const RankCard& card : cards) {
+    for (const RankCard& other : cards) {
+      if (reaches(card, other)) continue;
+      return cat("rank ", card.info.rank, "'s CUDA device has no peer access to rank ", other.info.rank,
+                 "'s, or its process does not see that (CUDA_VISIBLE_DEVICES)");
+    }
+  }
+  return "";
+}
+
+bool needsIpc(const std::vector<RankCard>& cards) { return !otherProcesses(cards.front(), cards).empty(); }
+
+bool asksForProxy() { return configText("TUTTI_CUDA_EXECUTOR") == "proxy"; }
+
+Result<CudaWay> cudaWay(const std::vector<RankCard>& cards, int lanes, const std::string& obstacle) {
+  const bool any = std::any_of(cards.begin(), cards.end(), [](const RankCard& card) { return !card.device.empty(); });
+  if (!any) return CudaWay::None;
+  if (asksForProxy()) return CudaWay::Proxy;
+  const bool streams = obstacle.empty();
+  const std::string asked = configText("TUTTI_CUDA_EXECUTOR");
+  if ((asked == "stream" || asked == "resident") && !streams) {
+    return invalidUsage("TUTTI_CUDA_EXECUTOR=", asked,
+                        " needs all ranks on CUDA devices of one host that can use each other's memory: ", obstacle,
+                        "; proxy does without");
+  }
+  if (asked == "resident") {
+    if (lanes > 0) return CudaWay::Resident;
+    return invalidUsage(
+        "TUTTI_CUDA_EXECUTOR=resident needs no device shared by processes, and room for all ranks' blocks on their "
+        "devices");
+  }
+  // Where each rank has a device, launches would wait for launches elsewhere: only on request.
+  if (asked == "auto" && streams && lanes > 0 && cards.size() > 1 && onOneDevice(cards)) return CudaWay::Resident;
+  if (asked == "stream" || asked == "auto") return streams ? CudaWay::Stream : CudaWay::Proxy;
+  return invalidUsage("TUTTI_CUDA_EXECUTOR='", asked, "' is not auto, resident, stream or proxy");
+}
+
+void CudaSide::describe(RankCard* card) const {
+  const cuda::Driver& driver = device_->driver();
+  card->device = device_->uuid();
+  card->busId = device_->busId();
+  card->deviceBlocks = kernels_->mostWalkBlocks();
+  int count = 0;
+  (void)driver.cuDeviceGetCount(&count);
+  for (cuda::Device other = 0; other < count; ++other) {
+    int can = 0;
+    const bool reached = other != device_->ordinal() &&
+                         driver.cuDeviceCanAccessPeer(&can, device_->ordinal(), other) == cuda::kSuccess && can != 0;
+    if (reached) card->reached.push_back(uuidOf(driver, other));
+  }
+  const cuda::IpcOffer offer = cuda::offerByIpc(*device_, memory_->words->address());
+  card->ipcProbe.assign(reinterpret_cast<const char*>(&offer), sizeof offer);
+}
+
+// Handles may be given and yet not be taken: in containers, say.
+Status CudaSide::tryIpc(int rank, const std::vector<RankCard>& cards) {
+  for (const RankCard* card : otherProcesses(cards[static_cast<size_t>(rank)], cards)) {
+    cuda::IpcOffer offer;
+    if (card->ipcProbe.size() != sizeof offer) return remoteError("rank ", card->info.rank, " offers no memory");
+    std::memcpy(&offer, card->ipcProbe.data(), sizeof offer);
+    TUTTI_ASSIGN(cuda::IpcMemory opened, cuda::IpcMemory::open(device_, offer));
+    memory_->tried.push_back(std::move(opened));
+  }
+  return {};
+}
+
+Status CudaSide::meet(CudaWay way, int rank, const std::vector<RankCard>& cards) {
+  if (way == CudaWay::Proxy) return startProxy();
+  const RankCard& mine = cards[static_cast<size_t>(rank)];
+  for (const RankCard& card : cards) {
+    if (card.device != mine.device) TUTTI_TRY(reach(card.device));
+  }
+  return {};
+}
+
+/// Has this device use the memory of another one in kernels and copies.
+Status CudaSide::reach(const std::string& uuid) {
+  int count = 0;
+  TUTTI_CUDA(device_->driver(), cuDeviceGetCount(&count));
+  for (cuda::Device other = 0; other < count; ++other) {
+    if (uuidOf(device_->driver(), other) != uuid) continue;
+    // Only of those that are needed: a context takes memory on its device, and time to make.
+    TUTTI_ASSIGN(std::shared_ptr<cuda::CudaDevice> peer, cuda::CudaDevice::open(other));
+    const cuda::CudaScope scope(*device_);
+    const cuda::Error enabled = device_->driver().cuCtxEnablePeerAccess(peer->context(), 0);
+    if (enabled != cuda::kErrorPeerAccessAlreadyEnabled) {
+      TUTTI_TRY(cuda::check(device_->driver(), enabled, "cuCtxEnablePeerAccess"));
+    }
+    peers_.push_back(std::move(peer));
+    return {};
+  }
+  return internalError("the CUDA device of another rank is not among those that this process sees");
+}
+
+}  // namespace tutti
