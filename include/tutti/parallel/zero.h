@@ -45,9 +45,10 @@ typedef struct {
 #define TUTTI_OPTIMIZER_INITIALIZER \
   { sizeof(tuttiOptimizer_t), tuttiAdamW, 1e-3, 0.9, 0.95, 1e-8, 0.1 }
 
-/** One update of some elements, for those who keep their own states (with tuttiDdp_t), on the host or CUDA: contiguous,
- * all of value's dtype and count.  step is 1 at the first.  gradientScale multiplies the gradient (clipping). first,
- * second  states, zero before the first step: momentum has the first, AdamW both; others may be NULL */
+/** One update of some elements, for those who keep their own states (with tuttiDdp_t): contiguous, all of value's
+ * dtype, count and device.  step is 1 at the first.  gradientScale multiplies the gradient (clipping).
+ *
+ * first, second  states, zero before the first step: momentum has the first, AdamW both; others may be NULL */
 TUTTI_API tuttiResult_t tuttiOptimizerUpdate(const tuttiOptimizer_t* optimizer, int64_t step, double gradientScale,
                                              unsigned parameterFlags, const tuttiTensor_t* value,
                                              const tuttiTensor_t* gradient, const tuttiTensor_t* first,
