@@ -8,6 +8,7 @@
 #include <thread>
 #include <unordered_map>
 
+#include "src/parallel/cublaslt.hpp"
 #include "src/parallel/cuda_driver.hpp"
 #include "src/parallel/cuda_images.h"
 
@@ -19,6 +20,19 @@ constexpr unsigned kThreads = 512;
 constexpr uint64_t kBlocksPerMultiprocessor = 2, kItemsPerThread = 4;
 
 thread_local cuda::Stream streamOfThread = nullptr;
+
+/// Looks now and then.  It ends where communicators end their waits: at their deadline, or when they are aborted.
+void waitForStream(cuda::Stream stream) {
+  for (int looks = 0;; ++looks) {
+    const cuda::Error error = cudaDriver().cuStreamQuery(stream);
+    if (error != cuda::kErrorNotReady) return checkCuda(error, "cuStreamQuery");
+    if (looks < 100) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+}
 
 /// A device's primary context, and the kernels in it.
 class CudaProgram {
@@ -37,6 +51,8 @@ class CudaProgram {
   }
   ~CudaProgram() {
     cudaDriver().cuCtxPushCurrent(context);
+    if (!scratch_.empty()) cudaDriver().cuCtxSynchronize();
+    for (const auto& [stream, room] : scratch_) cudaDriver().cuMemFree(room.address);
     cudaDriver().cuModuleUnload(module_);
     cuda::Context popped = nullptr;
     cudaDriver().cuCtxPopCurrent(&popped);
@@ -45,11 +61,32 @@ class CudaProgram {
   CudaProgram(const CudaProgram&) = delete;
   CudaProgram& operator=(const CudaProgram&) = delete;
 
+  /// Room on a stream, for all who work on it in turn; kept until the program goes.
+  void* scratch(cuda::Stream stream, size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const CudaCurrent current(context);
+    Room& room = scratch_[stream];
+    if (room.bytes < bytes) {
+      if (room.address != 0) {
+        waitForStream(stream);
+        TUTTI_LAYER_CUDA(cuMemFree(std::exchange(room.address, 0)));
+      }
+      room.bytes = 0;
+      TUTTI_LAYER_CUDA(cuMemAlloc(&room.address, bytes));
+      room.bytes = bytes;
+    }
+    return reinterpret_cast<void*>(room.address);
+  }
+
   cuda::Context context = nullptr;
   int multiprocessors = 1;
   std::array<cuda::Function, static_cast<size_t>(Kernel::Count)> functions{};
 
  private:
+  struct Room {
+    cuda::Address address = 0;
+    size_t bytes = 0;
+  };
   /// All at once: a driver that loads a kernel at its first launch may wait for the device, where something may wait
   /// for that launch.
   void load() {
@@ -70,6 +107,8 @@ class CudaProgram {
   int ordinal_;
   cuda::Device device_ = 0;
   cuda::Module module_ = nullptr;
+  std::mutex mutex_;
+  std::map<cuda::Stream, Room> scratch_;  // guarded by mutex_
 };
 
 std::shared_ptr<CudaProgram> programOf(int ordinal) {
@@ -87,6 +126,7 @@ class Cuda final : public Device {
   ~Cuda() override {
     try {
       release(nowhere_, kLeastBytes);
+      release(workspace_, kWorkspaceBytes);
       if (!bytes_.empty()) trim();
     } catch (const Failure&) {  // a device that is lost has nothing to wait for, and frees nothing
     }
@@ -129,14 +169,15 @@ class Cuda final : public Device {
   void release(void* memory, size_t) noexcept override {
     if (memory != nullptr) spare_[beside_].emplace(bytes_[memory], memory);
   }
+  void* scratch(size_t bytes) override { return program_->scratch(now(), bytes); }
   void* nowhere() override {
     if (nowhere_ == nullptr) nowhere_ = allocate(kLeastBytes);
     return nowhere_;
   }
   void trim() override {
     const CudaCurrent current(program_->context);
-    if (side_ != nullptr) waitFor(side_);
-    if (hasMain_) waitFor(main_);
+    if (side_ != nullptr) waitForStream(side_);
+    if (hasMain_) waitForStream(main_);
     for (auto& spare : spare_) {
       for (const auto& [bytes, memory] : spare) {
         bytes_.erase(memory);
@@ -187,6 +228,17 @@ class Cuda final : public Device {
     TUTTI_LAYER_CUDA(cuStreamWaitEvent(now(), static_cast<cuda::Event>(mark.get()), 0));
   }
 
+  void multiplyFast(const tuttiMatmul_t& call) override {
+    if (call.m == 0 || call.n == 0) return;
+    if (call.k == 0) return multiply(call);
+    const CudaCurrent current(program_->context);
+    if (products_ == nullptr) {
+      products_ = std::make_unique<CublasLt>();
+      workspace_ = allocate(kWorkspaceBytes);
+    }
+    products_->multiply(call, workspace_, kWorkspaceBytes, now());
+  }
+
  protected:
   void launch(Kernel kernel, const void* arguments, uint64_t items) override {
     const CudaCurrent current(program_->context);
@@ -199,6 +251,7 @@ class Cuda final : public Device {
 
  private:
   static constexpr size_t kLeastBytes = 512;
+  static constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // as much as products on Hopper make use of
 
   /// The stream that work goes to now: the caller's or the one beside it.  A caller's new stream follows the old one.
   cuda::Stream now() {
@@ -226,21 +279,8 @@ class Cuda final : public Device {
   }
   void wait() {
     const CudaCurrent current(program_->context);
-    waitFor(now());
+    waitForStream(now());
   }
-  /// Looks now and then.  It ends where communicators end their waits: at their deadline, or when they are aborted.
-  static void waitFor(cuda::Stream stream) {
-    for (int looks = 0;; ++looks) {
-      const cuda::Error error = cudaDriver().cuStreamQuery(stream);
-      if (error != cuda::kErrorNotReady) return checkCuda(error, "cuStreamQuery");
-      if (looks < 100) {
-        std::this_thread::yield();
-      } else {
-        std::this_thread::sleep_for(std::chrono::microseconds(20));
-      }
-    }
-  }
-
   int ordinal_;
   std::shared_ptr<CudaProgram> program_;
   cuda::Stream side_ = nullptr, main_ = nullptr;
@@ -248,7 +288,8 @@ class Cuda final : public Device {
   size_t beside_ = 0;                        // 1: inside of beside()
   std::multimap<size_t, void*> spare_[2];    // released on the caller's stream, on the one beside it
   std::unordered_map<void*, size_t> bytes_;  // of all allocations
-  void* nowhere_ = nullptr;
+  void *nowhere_ = nullptr, *workspace_ = nullptr;
+  std::unique_ptr<CublasLt> products_;  // made when asked for; works on the caller's stream alone
 };
 
 }  // namespace

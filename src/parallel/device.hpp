@@ -10,6 +10,7 @@
 
 #include "src/parallel/fail.hpp"
 #include "src/parallel/kernels/kernel_list.hpp"
+#include "tutti/parallel/kernels.h"
 
 namespace tutti::parallel {
 
@@ -34,6 +35,8 @@ class Device {
   /// its work follows that of the stream that it was released on.
   virtual void* allocate(size_t bytes) = 0;
   virtual void release(void* memory, size_t bytes) noexcept = 0;
+  /// Room for what is enqueued next, until the next call of it on the same stream.
+  virtual void* scratch(size_t bytes) = 0;
   /// An address for a buffer of no elements, which is NULL here and may not be in tutti.h.
   virtual void* nowhere() = 0;
   /// Memory that was released goes back to the system; waits for what is enqueued.
@@ -99,11 +102,62 @@ class Device {
     if (n != 0) launch(Kernel::Hash, &call, n);
   }
 
+  /// to [rows, columns] = from, or += from; rows begin `stride` elements apart, and 0 for `from` is the same row again.
+  template <class T>
+  void copyMatrix(T* to, int64_t toStride, const T* from, int64_t fromStride, int64_t rows, int64_t columns) {
+    matrix<T>(Kernel::CopyMatrixF32, Kernel::CopyMatrixF64, {to, from, rows, columns, toStride, fromStride});
+  }
+  template <class T>
+  void addMatrix(T* to, int64_t toStride, const T* from, int64_t fromStride, int64_t rows, int64_t columns) {
+    matrix<T>(Kernel::AddMatrixF32, Kernel::AddMatrixF64, {to, from, rows, columns, toStride, fromStride});
+  }
+  /// The row `to` = the sum of rows, in their order.
+  template <class T>
+  void sumRows(T* to, const T* from, int64_t stride, int64_t rows, int64_t columns) {
+    const kernels::MatrixCall call{to, from, rows, columns, 0, stride};
+    if (columns != 0) launch(pick<T>(Kernel::SumRowsF32, Kernel::SumRowsF64), &call, static_cast<uint64_t>(columns));
+  }
+  /// The fastest product, in any order of sums.  On the host there is tuttiKernelsFast.
+  virtual void multiplyFast(const tuttiMatmul_t& call) = 0;
+  /// Tutti's own, as tuttiKernelsInvariant.
+  void multiply(const tuttiMatmul_t& m);
+  template <class T>
+  void gelu(T* out, const T* x, const T* dy, size_t n) {
+    const kernels::GeluCall call{out, x, dy, n};
+    if (n != 0) launch(pick<T>(Kernel::GeluF32, Kernel::GeluF64), &call, n);
+  }
+  template <class T>
+  void norm(const kernels::NormCall& call) {
+    norms(pick<T>(Kernel::NormF32, Kernel::NormF64), call);
+  }
+  template <class T>
+  void normBackward(const kernels::NormCall& call) {
+    norms(pick<T>(Kernel::NormBackwardF32, Kernel::NormBackwardF64), call);
+  }
+  template <class T>
+  void normSums(const kernels::NormSumsCall& call) {
+    if (call.width != 0) {
+      launch(pick<T>(Kernel::NormSumsF32, Kernel::NormSumsF64), &call, static_cast<uint64_t>(call.width));
+    }
+  }
+
  protected:
   /// items: how many things the kernel's threads stride over, at least 1.
   virtual void launch(Kernel kernel, const void* arguments, uint64_t items) = 0;
 
  private:
+  template <class T>
+  static Kernel pick(Kernel single, Kernel twice) {
+    return sizeof(T) == 4 ? single : twice;
+  }
+  template <class T>
+  void matrix(Kernel single, Kernel twice, const kernels::MatrixCall& call) {
+    const uint64_t n = static_cast<uint64_t>(call.rows) * static_cast<uint64_t>(call.columns);
+    if (n != 0) launch(pick<T>(single, twice), &call, n);
+  }
+  void norms(Kernel kernel, const kernels::NormCall& call) {  // 32 threads for a row
+    if (call.rows != 0) launch(kernel, &call, static_cast<uint64_t>(call.rows) * 32);
+  }
   template <class T>
   void vector(Kernel single, Kernel twice, void* out, const void* in, size_t n, double by) {
     const kernels::VectorCall call{out, in, n, by};

@@ -60,8 +60,9 @@ bool isContiguous(const tuttiTensor_t& t) {
   return true;
 }
 
-void checkMatrix(const tuttiTensor_t* t, const char* what, int64_t rows, int64_t columns, tuttiDataType_t dtype) {
-  checkView(t, what, dtype, TUTTI_DEVICE_HOST);
+void checkMatrix(const tuttiTensor_t* t, const char* what, int64_t rows, int64_t columns, tuttiDataType_t dtype,
+                 int kind) {
+  checkView(t, what, dtype, kind);
   const int64_t across = t->nDims > 1 ? t->shape[1] : 1;
   require(t->nDims <= 2 && t->shape[0] == rows && across == columns, what, " is ", t->shape[0], " x ", across, " (",
           t->nDims, " dimensions), not ", rows, " x ", columns);

@@ -37,6 +37,17 @@ void treeSum(T* parts, int64_t n, size_t count) {
   addInto(parts, right, count);
 }
 
+/// As above in the device's memory.
+template <class T>
+void treeSum(Device& device, T* parts, int64_t n, size_t count) {
+  if (n < 2) return;
+  const int64_t left = leftLeaves(n);
+  T* right = parts + static_cast<size_t>(left) * count;
+  treeSum(device, parts, left, count);
+  treeSum(device, right, n - left, count);
+  device.add<T>(parts, right, count);
+}
+
 /// The sum of node [begin, end), given the sums of subtrees that make it up, which lie in the device's memory; scratch
 /// may be the operands.
 template <class T>

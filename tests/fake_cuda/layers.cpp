@@ -31,6 +31,38 @@ void checkCall(const ClipCall& c, int device) {
   checkRange(at(c.limbs), kLimbs * sizeof(uint64_t), device, "sum of squares");
   checkRange(at(c.out), 2 * sizeof(double), device, "length");
 }
+/// The last element of a matrix that is not empty: rows may have gaps between them.
+void checkMatrix(const void* data, int64_t rows, int64_t columns, int64_t stride, int device) {
+  if (rows == 0 || columns == 0) return;
+  const size_t elements = static_cast<size_t>((rows - 1) * stride + columns);
+  checkRange(at(data), elements * sizeof(float), device, "matrix of a layer's kernel");
+}
+void checkCall(const MatrixCall& c, int device) {
+  checkMatrix(c.in, c.rows, c.columns, c.inStride, device);
+  checkMatrix(c.out, c.outStride == 0 ? 1 : c.rows, c.columns, c.outStride, device);
+}
+void checkCall(const ProductCall& c, int device) {
+  if (c.k != 0) checkMatrix(c.a, 1, (c.m - 1) * c.aRow + (c.k - 1) * c.aColumn + 1, 0, device);
+  if (c.k != 0) checkMatrix(c.b, 1, (c.k - 1) * c.bRow + (c.n - 1) * c.bColumn + 1, 0, device);
+  checkMatrix(c.c, c.m, c.n, c.ldc, device);
+}
+void checkCall(const GeluCall& c, int device) {
+  for (const void* operand : {static_cast<const void*>(c.out), c.x, c.dy}) {
+    if (operand != nullptr) checkRange(at(operand), c.count * sizeof(float), device, "operand of GELU");
+  }
+}
+void checkCall(const NormCall& c, int device) {
+  checkMatrix(c.x, c.rows, c.width, c.xStride, device);
+  if (c.dy != nullptr) checkMatrix(c.dy, c.rows, c.width, c.dyStride, device);
+  if (c.out != nullptr) checkMatrix(c.out, c.rows, c.width, c.outStride, device);
+  if (c.out == nullptr) checkMatrix(c.statistics, c.rows, 2, 2, device);
+}
+void checkCall(const NormSumsCall& c, int device) {
+  checkMatrix(c.x, c.rows, c.width, c.xStride, device);
+  checkMatrix(c.dy, c.rows, c.width, c.dyStride, device);
+  checkMatrix(c.dgamma, 1, c.width, 0, device);
+  checkMatrix(c.dbeta, 1, c.width, 0, device);
+}
 void checkCall(const HashCall& c, int device) {
   checkRange(at(c.x), c.count * c.bytes, device, "operand of a hash");
   checkRange(at(c.sum), sizeof(uint64_t), device, "hash");

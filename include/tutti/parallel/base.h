@@ -6,7 +6,9 @@
  *   memory      the host's, or where a header says so a CUDA device's: that of the communicator's rank, without a
  *               communicator the one that is current on the calling thread.  Others get tuttiInvalidUsage
  *   streams     what is done with CUDA memory is enqueued on the calling thread's stream (tuttiParallelSetStream), in
- *               the order of calls; a call waits for the device only where its comment says so.  Not to be captured
+ *               the order of calls; a call waits for the device only where its comment says so.  Not to be captured.
+ *               Calls without a handle are quick as long as some handle of a layer lives on the device, which has
+ *               the kernels loaded
  *   dtypes      tuttiFloat32 and tuttiFloat64 are computed with; others where a comment says so
  *   groups      communicators are borrowed and must outlive what was made from them.  A layer uses its
  *               communicator only inside its own calls, or a private copy of it where a comment says so
