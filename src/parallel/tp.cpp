@@ -187,6 +187,21 @@ void addRowSums(Device& device, Matrix<const T> x, const std::vector<int64_t>& r
 template void addRowSums(Device&, Matrix<const float>, const std::vector<int64_t>&, float*);
 template void addRowSums(Device&, Matrix<const double>, const std::vector<int64_t>&, double*);
 
+namespace {
+
+/// This library's own tables would follow device addresses.
+void refuseHostKernels(const tuttiKernels_t& kernels) {
+  for (const auto& give : {tuttiKernelsFast, tuttiKernelsInvariant}) {
+    tuttiKernels_t own = TUTTI_KERNELS_INITIALIZER;
+    if (give(&own) != tuttiSuccess) fail(tuttiInternalError, tuttiParallelGetLastError());
+    if (own.matmul == kernels.matmul) {
+      fail(tuttiInvalidUsage, "config.kernels is \"", own.name,
+           "\", which computes on host memory alone; NULL stands for ", "the device's products");
+    }
+  }
+}
+
+}  // namespace
 }  // namespace tutti::parallel
 
 tuttiResult_t tuttiTpCreate(tuttiTp_t* tp, tuttiComm_t comm, const tuttiTpConfig_t* config) {
@@ -208,6 +223,7 @@ tuttiResult_t tuttiTpCreate(tuttiTp_t* tp, tuttiComm_t comm, const tuttiTpConfig
     if (c.kernels != nullptr) {
       made->kernels = takeConfig(c.kernels, made->kernels, "kernels");
       require(made->kernels.matmul != nullptr, "the kernel table has no matmul");
+      if (!made->device->onHost()) refuseHostKernels(made->kernels);
     } else if (made->device->onHost() && tuttiKernelsFast(&made->kernels) != tuttiSuccess) {
       fail(tuttiInternalError, tuttiParallelGetLastError());
     }

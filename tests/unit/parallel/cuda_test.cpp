@@ -340,7 +340,8 @@ TEST_CASE("all stages of ZeRO train on CUDA devices as one rank does on the host
     REQUIRE(runZero(0, 1, nullptr, host, zeroConfig(0, true, kind), &expected, &norm) == "");
     for (int stage = 0; stage <= 3; ++stage) {
       for (const int variant : {0, 1, 2}) {
-        if (kind == tuttiMomentum && (stage == 2 || variant != 1)) continue;
+        if (kind == tuttiMomentum && (stage != 3 || variant != 1)) continue;
+        if (stage % 2 == 0 && variant != 1) continue;
         const bool invariant = variant != 0, plain = variant == 2;
         const int nRanks = plain ? 3 : 2;
         CAPTURE(kind, stage, invariant, plain);
@@ -495,6 +496,12 @@ TEST_CASE("memory of another place than the layer's is refused with a sentence")
             RANK_CHECK(tuttiSpCreate(&sp, r.comm, nullptr, nullptr) == tuttiInvalidUsage);
             RANK_CHECK(std::string(tuttiParallelGetLastError()).find("linear layers (tp.h)") != std::string::npos);
             tuttiTp_t tp = nullptr;
+            tuttiKernels_t kernels = TUTTI_KERNELS_INITIALIZER;
+            LAYER_TRY(tuttiKernelsFast(&kernels));
+            tuttiTpConfig_t c = TUTTI_TP_CONFIG_INITIALIZER;
+            c.kernels = &kernels;
+            RANK_CHECK(tuttiTpCreate(&tp, r.comm, &c) == tuttiInvalidUsage);
+            RANK_CHECK(std::string(tuttiParallelGetLastError()).find("host memory alone") != std::string::npos);
             LAYER_TRY(tuttiTpCreate(&tp, r.comm, nullptr));
             std::vector<int32_t> ids = {1};
             const int64_t cuts[] = {0, 7};
