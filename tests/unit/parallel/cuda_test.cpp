@@ -440,6 +440,37 @@ TEST_CASE("a step on CUDA waits for nothing, and takes no memory after the first
   CHECK(driverComplaints() == "");
 }
 
+TEST_CASE("a handle's work keeps its order when its owner goes on with other streams") {
+  resetDriver("devices=1;delay=300");
+  std::vector<std::vector<float>> results[2] = {zeroRoom(), zeroRoom()};
+  const auto& d = parallel::cudaDriver();
+  for (const int ordinal : {Place::kHost, 0}) {
+    Place place(ordinal);
+    const Program program(place, 0, 2);
+    cuda::Stream streams[3] = {};  // the first is the default stream
+    for (int i = 1; i < 3 && !place.onHost(); ++i) d.cuStreamCreate(&streams[i], cuda::kStreamNonBlocking);
+    tuttiZeroConfig_t c = zeroConfig(3, true, tuttiAdamW);
+    c.microBatches = 2;
+    tuttiZero_t zero = nullptr;
+    REQUIRE(tuttiZeroCreate(&zero, nullptr, program.parameters.data(), kCudaUnits, 5, &c) == tuttiSuccess);
+    for (int s = 0; s < 5; ++s) {
+      tuttiParallelSetStream(reinterpret_cast<tuttiStream_t>(streams[s % 3]));
+      CHECK(zeroStep(zero, program, nullptr) == "");
+    }
+    if (!place.onHost()) CHECK(d.cuCtxSynchronize() == cuda::kSuccess);
+    for (size_t p = 0; p < kCudaSizes.size(); ++p) {
+      int64_t begin = 0, end = 0;
+      tuttiTensor_t mine;
+      REQUIRE(tuttiZeroOwned(zero, p, &begin, &end, &mine) == tuttiSuccess);
+      results[ordinal + 1][p] = place.read(mine);
+    }
+    CHECK(tuttiZeroDestroy(zero) == tuttiSuccess);
+    for (int i = 1; i < 3 && !place.onHost(); ++i) d.cuStreamDestroy(streams[i]);
+  }
+  CHECK(results[0] == results[1]);
+  CHECK(driverComplaints() == "");
+}
+
 TEST_CASE("sums of squares, hashes and guarded gradients on CUDA are those of the host") {
   resetDriver("devices=1");
   for (const bool special : {false, true}) {
