@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "src/parallel/gradients.hpp"
-#include "src/parallel/worker.hpp"
+#include "src/parallel/sender.hpp"
 #include "tutti/parallel/dp.h"
 #include "tutti/parallel/sums.h"
 
@@ -50,9 +50,13 @@ namespace {
 template <class T>
 class DdpOf final : public tuttiDdp {
  public:
-  DdpOf(tuttiComm_t own, const tuttiParameter_t* parameters, size_t n, const tuttiDdpConfig_t& config,
-        const SumPlan& plan)
-      : group_(own), config_(config), plan_(plan) {
+  DdpOf(std::shared_ptr<Device> device, tuttiComm_t own, const tuttiParameter_t* parameters, size_t n,
+        const tuttiDdpConfig_t& config, const SumPlan& plan)
+      : device_(std::move(device)),
+        group_(own, *device_),
+        config_(config),
+        plan_(plan),
+        sender_(*device_, config.overlap && !config.guard) {
     comm = own;
     for (size_t i = 0; i < n; ++i) values_.push_back(parameters[i].value);
     bucketBytes_ = config.bucketBytes != 0 ? config.bucketBytes : kneeOfAllReduce(group_);
@@ -63,7 +67,6 @@ class DdpOf final : public tuttiDdp {
     std::vector<uint32_t> order;
     for (size_t i = n; i-- > 0;) order.push_back(static_cast<uint32_t>(i));  // backward goes from the last to the first
     build(order);
-    if (config.overlap && !config.guard) worker_ = std::make_unique<Worker>();
   }
 
   void gradient(size_t parameter, tuttiTensor_t* view) override {
@@ -97,24 +100,23 @@ class DdpOf final : public tuttiDdp {
     bucket.gradient.takeIn(place.offset, static_cast<size_t>(elementsOf(values_[parameter])));
     --bucket.missing;
     if (config_.guard) guards_[parameter] = bitsOf(parameter);
-    if (microBatch_ == plan_.mine(group_.rank()) && worker_ != nullptr) launchReady();
+    if (microBatch_ == plan_.mine(group_.rank()) && overlaps()) launchReady();
   }
 
   void finish() override {
     if (microBatch_ != plan_.mine(group_.rank())) {
       fail(tuttiInvalidUsage, "micro-batch ", microBatch_, " of ", plan_.mine(group_.rank()), " was the last to begin");
     }
+    group_.throwIfFailed();
     checkGuards();
     if (microBatch_ == 0) start();                      // a rank without micro-batches takes part in the sums
     for (auto& bucket : buckets_) bucket->missing = 0;  // what is not ready has no gradient
+    failed_ = true;                                     // unless all that follows succeeds
     launchReady();
     const auto before = std::chrono::steady_clock::now();
-    if (worker_ != nullptr) {
-      failed_ = true;  // unless wait returns
-      worker_->wait();
-      failed_ = false;
-    }
-    exposedMs_ = worker_ != nullptr ? millisecondsSince(before) : busyMs_;
+    sender_.waitForPosted();
+    failed_ = false;
+    exposedMs_ = sender_.threaded() ? millisecondsSince(before) : sender_.busyMs;
     microBatch_ = 0;
     ++steps_;
     if (!rebuilt_) rebuild();
@@ -136,7 +138,7 @@ class DdpOf final : public tuttiDdp {
     r.nBuckets = static_cast<int>(buckets_.size());
     r.bucketBytes = bucketBytes_;
     r.steps = steps_;
-    r.communicationMs = busyMs_;
+    r.communicationMs = sender_.busyMs;
     r.exposedMs = exposedMs_;
     r.traffic = group_.traffic;
     for (const auto& b : buckets_) {
@@ -150,7 +152,7 @@ class DdpOf final : public tuttiDdp {
 
  private:
   struct Bucket {
-    Bucket(size_t count, const SumPlan& plan, int rank) : gradient(count, plan, rank) {}
+    Bucket(Device& device, size_t count, const SumPlan& plan, int rank) : gradient(device, count, plan, rank) {}
     FlatGradient<T> gradient;
     std::vector<uint32_t> parameters;
     size_t missing = 0;
@@ -163,6 +165,7 @@ class DdpOf final : public tuttiDdp {
   void build(const std::vector<uint32_t>& order) {
     built_ = order;
     buckets_.clear();
+    device_->trim();  // other buckets have other sizes
     places_.resize(values_.size());
     isReady_.assign(values_.size(), false);
     guards_.resize(values_.size());
@@ -175,7 +178,7 @@ class DdpOf final : public tuttiDdp {
       members.push_back(order[i]);
       count += static_cast<size_t>(elementsOf(values_[order[i]]));
       if (i + 1 < order.size() && count * sizeof(T) < (buckets_.empty() ? first : bucketBytes_)) continue;
-      buckets_.push_back(std::make_unique<Bucket>(count, plan_, group_.rank()));
+      buckets_.push_back(std::make_unique<Bucket>(*device_, count, plan_, group_.rank()));
       buckets_.back()->parameters = std::move(members);
       members.clear();
       count = 0;
@@ -189,20 +192,20 @@ class DdpOf final : public tuttiDdp {
       if (std::find(order_.begin(), order_.end(), i) == order_.end()) order_.push_back(i);
     }
     const tuttiTraffic_t counted = group_.traffic;
-    group_.broadcast(order_.data(), order_.size(), tuttiUint32, 0);
+    group_.broadcastHost(order_.data(), order_.size(), tuttiUint32, 0);
     group_.traffic = counted;  // once in a lifetime, not a step's
-    std::vector<std::vector<T>> kept;
+    std::vector<Array<T>> kept;
     for (size_t i = 0; i < values_.size(); ++i) {
       tuttiTensor_t view;
       gradient(i, &view);
-      const T* from = static_cast<const T*>(view.data);
-      kept.emplace_back(from, from + elementsOf(view));
+      kept.emplace_back(*device_, static_cast<size_t>(elementsOf(view)), Array<T>::Any);
+      device_->copy(kept.back().data(), view.data, kept.back().size() * sizeof(T));
     }
     build(order_);
     for (size_t i = 0; i < values_.size(); ++i) {
       tuttiTensor_t view;
       gradient(i, &view);
-      std::copy(kept[i].begin(), kept[i].end(), static_cast<T*>(view.data));
+      device_->copy(view.data, kept[i].data(), kept[i].size() * sizeof(T));
     }
   }
 
@@ -210,7 +213,8 @@ class DdpOf final : public tuttiDdp {
     tuttiTensor_t view;
     gradient(parameter, &view);
     uint64_t hash = 0;
-    const tuttiTensor_t flat = tuttiVectorOf(view.data, view.dtype, elementsOf(view));
+    tuttiTensor_t flat = tuttiVectorOf(view.data, view.dtype, elementsOf(view));
+    flat.device = view.device;
     if (tuttiTensorHash(&flat, 1, 0, &hash) != tuttiSuccess) fail(tuttiInternalError, tuttiParallelGetLastError());
     return hash;
   }
@@ -223,7 +227,7 @@ class DdpOf final : public tuttiDdp {
     }
     int64_t most = written;
     const tuttiTraffic_t counted = group_.traffic;
-    group_.allReduce(&most, 1, tuttiInt64, tuttiMax);
+    group_.allReduceHost(&most, 1, tuttiInt64, tuttiMax);
     group_.traffic = counted;
     if (most < 0) return;
     fail(tuttiInvalidUsage, "the gradient of parameter ", most, " was written after tuttiDdpGradReady",
@@ -233,7 +237,7 @@ class DdpOf final : public tuttiDdp {
   void start() {
     for (auto& bucket : buckets_) bucket->gradient.clear();
     next_ = 0;
-    busyMs_ = 0;
+    sender_.busyMs = 0;
   }
   void endMicroBatch() {
     for (auto& bucket : buckets_) bucket->gradient.endMicroBatch();
@@ -244,19 +248,12 @@ class DdpOf final : public tuttiDdp {
     while (next_ < buckets_.size() && buckets_[next_]->missing == 0) {
       Bucket* bucket = buckets_[next_++].get();
       if (microBatch_ > 0) bucket->gradient.endMicroBatch();
-      const auto reduce = [this, bucket] {
-        const auto before = std::chrono::steady_clock::now();
-        bucket->gradient.reduceAll(group_);
-        busyMs_ += millisecondsSince(before);
-      };
-      if (worker_ != nullptr) {
-        worker_->post(reduce);
-      } else {
-        reduce();
-      }
+      sender_.post([this, bucket] { bucket->gradient.reduceAll(group_); });
     }
   }
+  bool overlaps() const { return config_.overlap && !config_.guard; }
 
+  std::shared_ptr<Device> device_;  // first: ends after what lies in its memory
   Group group_;
   tuttiDdpConfig_t config_;
   SumPlan plan_;
@@ -271,8 +268,8 @@ class DdpOf final : public tuttiDdp {
   int64_t microBatch_ = 0;
   size_t next_ = 0;
   int steps_ = 0;
-  double busyMs_ = 0, exposedMs_ = 0;
-  std::unique_ptr<Worker> worker_;  // last: ends before what it works on
+  double exposedMs_ = 0;
+  Sender sender_;  // last: ends before what it works on
 };
 
 }  // namespace
@@ -286,16 +283,17 @@ tuttiResult_t tuttiDdpCreate(tuttiDdp_t* ddp, tuttiComm_t comm, const tuttiParam
     const auto c = takeConfig<tuttiDdpConfig_t>(config, TUTTI_DDP_CONFIG_INITIALIZER, "config");
     const tuttiDataType_t dtype = n > 0 ? parameters[0].value.dtype : tuttiFloat32;
     checkComputed(dtype, "a parameter");
+    const std::shared_ptr<Device> device = deviceOf(comm, n > 0 ? parameters[0].value.device : TUTTI_DEVICE_HOST);
     for (size_t i = 0; i < n; ++i) {
-      checkContiguous(&parameters[i].value, "a parameter", elementsOf(parameters[i].value), dtype);
+      checkContiguous(&parameters[i].value, "a parameter", elementsOf(parameters[i].value), dtype, device->kind());
     }
-    Group group(comm);
+    Group group(comm, *device);
     compareParameters(group, parameters, n);
     const SumPlan plan = agreeOnSums(group, c.microBatches, c.weight, c.average != 0, c.numerics, c.wire, dtype);
     tuttiComm_t own = nullptr;
     if (group.size() > 1) own = splitFrom(comm, 0, group.rank());
     try {
-      withType(dtype, [&](auto zero) { *ddp = new DdpOf<decltype(zero)>(own, parameters, n, c, plan); });
+      withType(dtype, [&](auto zero) { *ddp = new DdpOf<decltype(zero)>(device, own, parameters, n, c, plan); });
       (*ddp)->parent = comm;
     } catch (...) {
       if (own != nullptr) tuttiCommAbort(own);

@@ -35,7 +35,7 @@ SumPlan agreeOnSums(Group& group, int microBatches, double weight, bool average,
   all[2 * rank + 1] = weight;
   std::vector<int64_t> pairs;
   for (size_t r = 0; r <= n; ++r) pairs.push_back(static_cast<int64_t>(2 * r));
-  group.allGather(all.data(), pairs.data(), tuttiFloat64);
+  group.allGatherHost(all.data(), pairs.data(), tuttiFloat64);
   SumPlan plan{invariant, static_cast<tuttiWire_t>(wire), {0}, weight, 1};
   double sum = 0;
   for (size_t r = 0; r < n; ++r) {
@@ -53,7 +53,7 @@ void compareParameters(Group& group, const tuttiParameter_t* parameters, size_t 
   for (size_t r = 0; r <= size; ++r) one.push_back(static_cast<int64_t>(r));
   std::vector<uint64_t> counts(size);
   counts[rank] = n;
-  group.allGather(counts.data(), one.data(), tuttiUint64);
+  group.allGatherHost(counts.data(), one.data(), tuttiUint64);
   for (size_t r = 0; r < size; ++r) {
     if (counts[r] == counts[0]) continue;
     fail(tuttiInvalidUsage, "rank ", r, " has ", counts[r], " parameters, rank 0 has ", counts[0]);
@@ -62,7 +62,7 @@ void compareParameters(Group& group, const tuttiParameter_t* parameters, size_t 
   std::vector<int64_t> blocks;
   for (size_t r = 0; r <= size; ++r) blocks.push_back(static_cast<int64_t>(r * n));
   for (size_t i = 0; i < n; ++i) hashes[rank * n + i] = hashOf(parameters[i]);
-  group.allGather(hashes.data(), blocks.data(), tuttiUint64);
+  group.allGatherHost(hashes.data(), blocks.data(), tuttiUint64);
   for (size_t r = 0; r < size; ++r) {
     for (size_t i = 0; i < n; ++i) {
       if (hashes[r * n + i] == hashes[i]) continue;

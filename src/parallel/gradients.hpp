@@ -33,10 +33,11 @@ void compareParameters(Group& group, const tuttiParameter_t* parameters, size_t 
 template <class T>
 class FlatGradient {
  public:
-  FlatGradient(size_t count, const SumPlan& plan, int rank) : plan_(&plan), data_(count) {
+  FlatGradient(Device& device, size_t count, const SumPlan& plan, int rank)
+      : device_(&device), plan_(&plan), data_(device, count) {
     if (!plan.invariant) return;
     counter_ = std::make_unique<LeafCounter<T>>(
-        plan.leafCuts.back(),
+        device, plan.leafCuts.back(),
         LeafRange{plan.leafCuts[static_cast<size_t>(rank)], plan.leafCuts[static_cast<size_t>(rank) + 1]}, count);
   }
   T* data() { return data_.data(); }
@@ -46,13 +47,13 @@ class FlatGradient {
   void takeIn(size_t offset, size_t n) {
     if (counter_ == nullptr) return;
     counter_->add(data() + offset, offset, n);
-    for (size_t i = offset; i < offset + n; ++i) data_[i] = 0;
+    if (n != 0) device_->zero(data() + offset, n * sizeof(T));
   }
   void endMicroBatch() {
     if (counter_ != nullptr) counter_->advance();
   }
   void clear() {
-    for (T& x : data_) x = 0;
+    data_.clear();
     if (counter_ != nullptr) counter_->reset();
   }
 
@@ -62,7 +63,7 @@ class FlatGradient {
     if (counter_ != nullptr) {
       group.treeAllReduce(counter_->sums(), data(), plan_->leafCuts.data(), slices.data());
     } else {
-      multiply(data(), count(), plan_->weight);
+      device_->scale(data(), count(), plan_->weight);
       if constexpr (sizeof(T) == 4) {
         if (plan_->wire != tuttiWireExact) {
           encodedAllReduce(group, plan_->wire, data(), static_cast<int64_t>(count()));
@@ -73,7 +74,7 @@ class FlatGradient {
         group.allReduce(data(), count(), dtypeOf<T>(), tuttiSum);
       }
     }
-    multiply(data(), count(), plan_->scale);
+    device_->scale(data(), count(), plan_->scale);
   }
   /// As above, and this rank's slice of the sum goes to `to`, which may be where it lies in data.
   void reduceSlice(Group& group, const std::vector<int64_t>& slices, T* to) {
@@ -81,10 +82,10 @@ class FlatGradient {
     if (counter_ != nullptr) {
       group.treeReduceScatter(counter_->sums(), to, plan_->leafCuts.data(), slices.data());
     } else {
-      multiply(data(), count(), plan_->weight);
+      device_->scale(data(), count(), plan_->weight);
       group.reduceScatter(data(), to, slices.data(), dtypeOf<T>());
     }
-    multiply(to, static_cast<size_t>(slices[rank + 1] - slices[rank]), plan_->scale);
+    device_->scale(to, static_cast<size_t>(slices[rank + 1] - slices[rank]), plan_->scale);
   }
   void predict(tuttiTraffic_t& traffic, const Group& group, const std::vector<int64_t>& slices, bool all) const {
     if (plan_->wire != tuttiWireExact) {
@@ -96,14 +97,11 @@ class FlatGradient {
     predictSum(traffic, group, count() * sizeof(T), static_cast<uint64_t>(slices[r + 1] - slices[r]) * sizeof(T),
                plan_->invariant, parts.size(), all);
   }
-  static void multiply(T* x, size_t n, double by) {
-    if (by == 1) return;
-    for (size_t i = 0; i < n; ++i) x[i] *= static_cast<T>(by);
-  }
 
  private:
+  Device* device_;
   const SumPlan* plan_;
-  std::vector<T> data_;
+  Array<T> data_;
   std::unique_ptr<LeafCounter<T>> counter_;
 };
 

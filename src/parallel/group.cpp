@@ -20,11 +20,6 @@ std::vector<size_t> countsOf(const int64_t* cuts, int n) {
   return counts;
 }
 
-/// An address for a buffer of no elements, which may be NULL here and not in tutti.h.
-char nowhere[8];
-void* some(void* p) { return p != nullptr ? p : nowhere; }
-const void* some(const void* p) { return p != nullptr ? p : nowhere; }
-
 bool even(const std::vector<size_t>& counts) {
   return std::all_of(counts.begin(), counts.end(), [&](size_t c) { return c == counts[0]; });
 }
@@ -74,13 +69,48 @@ std::vector<int64_t> evenCuts(int64_t total, int64_t unit, int n) {
   return cuts;
 }
 
-Group::Group(tuttiComm_t comm) : comm_(comm) {
-  if (comm == nullptr) return;
-  check(tuttiCommUserRank(comm, &rank_), comm);
-  check(tuttiCommCount(comm, &size_), comm);
-  int device = -1;
-  check(tuttiCommCuDevice(comm, &device), comm);
-  if (device >= 0) fail(tuttiInvalidUsage, "the training layers compute on the host; this communicator is CUDA's");
+Group::Group(tuttiComm_t comm) : comm_(comm), device_(&hostDevice()) { read(); }
+Group::Group(tuttiComm_t comm, Device& device) : comm_(comm), device_(&device) { read(); }
+
+void Group::read() {
+  if (comm_ == nullptr) return;
+  check(tuttiCommUserRank(comm_, &rank_), comm_);
+  check(tuttiCommCount(comm_, &size_), comm_);
+  int ordinal = -1;
+  check(tuttiCommCuDevice(comm_, &ordinal), comm_);
+  if (ordinal >= 0 && device_->onHost()) {
+    fail(tuttiInvalidUsage, "this layer computes on the host, and the communicator is CUDA's; ", kLayersOnCuda);
+  }
+  if (ordinal < 0 && !device_->onHost()) {
+    fail(tuttiInvalidUsage, "the layer computes on a CUDA device, and the communicator is the host's");
+  }
+}
+
+void Group::throwIfFailed() const {
+  tuttiResult_t state = tuttiSuccess;
+  if (comm_ == nullptr || device_->onHost()) return;
+  check(tuttiCommGetAsyncError(comm_, &state), comm_);
+  if (state != tuttiInProgress) check(state, comm_);
+}
+
+template <class Call>
+void Group::staged(void* data, size_t bytes, const Call& call) {
+  if (size_ == 1 || bytes == 0) return;
+  if (device_->onHost()) return call(data);
+  Array<char> room(*device_, bytes, Array<char>::Any);
+  device_->put(room.data(), data, bytes);
+  call(room.data());
+  device_->get(data, room.data(), bytes);
+  throwIfFailed();
+}
+void Group::allReduceHost(void* data, size_t count, tuttiDataType_t dtype, tuttiRedOp_t op) {
+  staged(data, count * bytesOf(dtype), [&](void* at) { allReduce(at, count, dtype, op); });
+}
+void Group::broadcastHost(void* data, size_t count, tuttiDataType_t dtype, int root) {
+  staged(data, count * bytesOf(dtype), [&](void* at) { broadcast(at, count, dtype, root); });
+}
+void Group::allGatherHost(void* data, const int64_t* cuts, tuttiDataType_t dtype) {
+  staged(data, static_cast<size_t>(cuts[size_]) * bytesOf(dtype), [&](void* at) { allGather(at, cuts, dtype); });
 }
 
 tuttiComm_t splitFrom(tuttiComm_t parent, int color, int key, const tuttiConfig_t* options) {
@@ -113,13 +143,13 @@ void endPrivate(tuttiComm_t own, bool stopped) {
 
 void Group::allReduce(void* data, size_t count, tuttiDataType_t dtype, tuttiRedOp_t op) {
   if (size_ == 1 || count == 0) return;
-  check(tuttiAllReduce(data, data, count, dtype, op, comm_, nullptr), comm_);
+  check(tuttiAllReduce(data, data, count, dtype, op, comm_, device_->stream()), comm_);
   countCall(traffic, tuttiCallAllReduce, size_, count * bytesOf(dtype));
 }
 
 void Group::broadcast(void* data, size_t count, tuttiDataType_t dtype, int root) {
   if (size_ == 1 || count == 0) return;
-  check(tuttiBroadcast(data, data, count, dtype, root, comm_, nullptr), comm_);
+  check(tuttiBroadcast(data, data, count, dtype, root, comm_, device_->stream()), comm_);
   countCall(traffic, tuttiCallBroadcast, size_, count * bytesOf(dtype));
 }
 
@@ -129,9 +159,9 @@ void Group::allGather(void* data, const int64_t* cuts, tuttiDataType_t dtype) {
   const size_t mine = static_cast<size_t>(rank_);
   char* own = static_cast<char*>(data) + at[mine] * bytesOf(dtype);
   if (even(counts)) {
-    check(tuttiAllGather(own, data, counts[0], dtype, comm_, nullptr), comm_);
+    check(tuttiAllGather(own, data, counts[0], dtype, comm_, device_->stream()), comm_);
   } else {
-    check(tuttiAllGatherv(own, counts[mine], data, counts.data(), at.data(), dtype, comm_, nullptr), comm_);
+    check(tuttiAllGatherv(own, counts[mine], data, counts.data(), at.data(), dtype, comm_, device_->stream()), comm_);
   }
   countCall(traffic, tuttiCallAllGather, size_, static_cast<size_t>(cuts[size_]) * bytesOf(dtype));
 }
@@ -139,14 +169,15 @@ void Group::allGather(void* data, const int64_t* cuts, tuttiDataType_t dtype) {
 void Group::reduceScatter(const void* from, void* to, const int64_t* cuts, tuttiDataType_t dtype) {
   const std::vector<size_t> counts = countsOf(cuts, size_), at = displacements(counts);
   if (size_ == 1) {
-    if (from != to && counts[0] != 0) std::memcpy(to, from, counts[0] * bytesOf(dtype));
+    if (from != to) device_->copy(to, from, counts[0] * bytesOf(dtype));
     return;
   }
   if (cuts[size_] == 0) return;
+  if (to == nullptr) to = device_->nowhere();
   if (even(counts)) {
-    check(tuttiReduceScatter(from, some(to), counts[0], dtype, tuttiSum, comm_, nullptr), comm_);
+    check(tuttiReduceScatter(from, to, counts[0], dtype, tuttiSum, comm_, device_->stream()), comm_);
   } else {
-    check(tuttiReduceScatterv(from, some(to), counts.data(), at.data(), dtype, tuttiSum, comm_, nullptr), comm_);
+    check(tuttiReduceScatterv(from, to, counts.data(), at.data(), dtype, tuttiSum, comm_, device_->stream()), comm_);
   }
   countCall(traffic, tuttiCallReduceScatter, size_, static_cast<size_t>(cuts[size_]) * bytesOf(dtype));
 }
@@ -156,11 +187,13 @@ void Group::allToAll(const void* from, const std::vector<size_t>& sendCounts, vo
   const std::vector<size_t> sendAt = displacements(sendCounts), receiveAt = displacements(receiveCounts);
   const size_t mine = static_cast<size_t>(rank_);
   if (size_ == 1) {
-    if (sendCounts[0] != 0) std::memcpy(to, from, sendCounts[0] * bytesOf(dtype));
+    device_->copy(to, from, sendCounts[0] * bytesOf(dtype));
     return;
   }
-  check(tuttiAllToAllv(some(from), sendCounts.data(), sendAt.data(), some(to), receiveCounts.data(), receiveAt.data(),
-                       dtype, comm_, nullptr),
+  if (from == nullptr) from = device_->nowhere();
+  if (to == nullptr) to = device_->nowhere();
+  check(tuttiAllToAllv(from, sendCounts.data(), sendAt.data(), to, receiveCounts.data(), receiveAt.data(), dtype, comm_,
+                       device_->stream()),
         comm_);
   size_t sent = 0;
   for (size_t r = 0; r < sendCounts.size(); ++r) sent += r == mine ? 0 : sendCounts[r];
@@ -181,12 +214,17 @@ void Group::treeReduceScatter(const std::vector<const T*>& parts, T* to, const i
     receiveCounts[r] = theirs.size() * mine;
     have.insert(have.end(), theirs.begin(), theirs.end());
   }
-  std::vector<T> packed, received(have.size() * mine);
+  Array<T> packed, received(*device_, have.size() * mine, Array<T>::Any);
   const T* from = parts.size() == 1 ? parts[0] : nullptr;
   if (parts.size() > 1) {
-    packed.reserve(parts.size() * static_cast<size_t>(sliceCuts[n]));
+    packed = Array<T>(*device_, parts.size() * static_cast<size_t>(sliceCuts[n]), Array<T>::Any);
+    T* at = packed.data();
     for (size_t r = 0; r < n; ++r) {
-      for (const T* part : parts) packed.insert(packed.end(), part + sliceCuts[r], part + sliceCuts[r + 1]);
+      const size_t slice = static_cast<size_t>(sliceCuts[r + 1] - sliceCuts[r]);
+      for (const T* part : parts) {
+        device_->copy(at, part + sliceCuts[r], slice * sizeof(T));
+        at += slice;
+      }
     }
     from = packed.data();
   }
@@ -194,7 +232,7 @@ void Group::treeReduceScatter(const std::vector<const T*>& parts, T* to, const i
   if (mine == 0) return;
   std::vector<T*> sums;
   for (size_t i = 0; i < have.size(); ++i) sums.push_back(received.data() + i * mine);
-  std::memcpy(to, combineSubtrees({0, nLeaves}, have, sums, mine), mine * sizeof(T));
+  device_->copy(to, combineSubtrees(*device_, {0, nLeaves}, have, sums, mine), mine * sizeof(T));
 }
 
 template <class T>

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "src/parallel/device.hpp"
 #include "src/parallel/fail.hpp"
 #include "src/parallel/tree.hpp"
 
@@ -16,10 +17,15 @@ void addTraffic(tuttiTraffic_t& into, const tuttiTraffic_t& more);
 void giveTraffic(const tuttiTraffic_t& traffic, tuttiTraffic_t* theirs);
 
 /// The calls of a layer on its communicator; NULL stands for a group of one.  Does not own it.  Calls run on the
-/// caller's thread, one at a time.  In a group of one nothing moves, nothing is counted.
+/// caller's thread, one at a time.  In a group of one nothing moves, nothing is counted.  Buffers are the device's
+/// memory; on CUDA calls are enqueued on its stream.
 class Group {
  public:
+  /// Of a layer that computes on the host: throws tuttiInvalidUsage if the communicator is CUDA's.
   explicit Group(tuttiComm_t comm);
+  /// The device is that of the communicator's rank, and outlives the group.
+  Group(tuttiComm_t comm, Device& device);
+  Device& device() const { return *device_; }
   int rank() const { return rank_; }
   int size() const { return size_; }
   tuttiComm_t comm() const { return comm_; }
@@ -31,6 +37,13 @@ class Group {
   void allGather(void* data, const int64_t* cuts, tuttiDataType_t dtype);
   /// `from` [cuts[size]]; the caller's part goes to `to`.
   void reduceScatter(const void* from, void* to, const int64_t* cuts, tuttiDataType_t dtype);
+  // As above with host memory, whatever the device; they wait.
+  void allReduceHost(void* data, size_t count, tuttiDataType_t dtype, tuttiRedOp_t op);
+  void broadcastHost(void* data, size_t count, tuttiDataType_t dtype, int root);
+  void allGatherHost(void* data, const int64_t* cuts, tuttiDataType_t dtype);
+  /// Throws if the communicator has failed since: on CUDA calls return before they are done.
+  void throwIfFailed() const;
+
   void allToAll(const void* from, const std::vector<size_t>& sendCounts, void* to,
                 const std::vector<size_t>& receiveCounts, tuttiDataType_t dtype);
 
@@ -43,7 +56,13 @@ class Group {
   void treeAllReduce(const std::vector<const T*>& parts, T* to, const int64_t* leafCuts, const int64_t* sliceCuts);
 
  private:
+  void read();
+  /// call(copy of data in the device's memory), and data becomes what that is then.
+  template <class Call>
+  void staged(void* data, size_t bytes, const Call& call);
+
   tuttiComm_t comm_;
+  Device* device_;
   int rank_ = 0, size_ = 1;
 };
 

@@ -50,22 +50,21 @@ void product(const tuttiLinear& l, bool ta, bool tb, bool accumulate, int64_t m,
 
 /// All tokens of x: x itself, or gathered into `room`.
 template <class T>
-Matrix<const T> allTokens(tuttiTp& tp, int64_t tokens, Matrix<const T> x, std::vector<T>& room) {
+Matrix<const T> allTokens(tuttiTp& tp, int64_t tokens, Matrix<const T> x, Array<T>& room) {
   if (!tp.sequence()) return x;
   std::vector<int64_t> cuts = tp.split(tokens, 1);
   for (int64_t& cut : cuts) cut *= x.columns;
-  room.resize(static_cast<size_t>(tokens * x.columns));
+  room = Array<T>(*tp.device, static_cast<size_t>(tokens * x.columns), Array<T>::Any);
   T* own = room.data() + cuts[static_cast<size_t>(tp.group.rank())];
-  for (int64_t r = 0; r < x.rows; ++r) std::copy(x.row(r), x.row(r) + x.columns, own + r * x.columns);
+  tp.device->copyMatrix(own, x.columns, x.data, x.stride, x.rows, x.columns);
   tp.group.allGather(room.data(), cuts.data(), dtypeOf<T>());
   return {room.data(), tokens, x.columns, x.columns};
 }
 
 template <class T>
-void addBias(Matrix<T> y, const tuttiTensor_t* bias, int64_t offset = 0) {
+void addBias(Device& device, Matrix<T> y, const tuttiTensor_t* bias) {
   if (bias == nullptr) return;
-  const T* b = static_cast<const T*>(bias->data) + offset;
-  for (int64_t r = 0; r < y.rows; ++r) addInto(y.row(r), b, static_cast<size_t>(y.columns));
+  device.addMatrix(y.data, y.stride, static_cast<const T*>(bias->data), 0, y.rows, y.columns);
 }
 
 template <class T>
@@ -77,15 +76,15 @@ Matrix<const T> constant(const tuttiTensor_t& t) {
 template <class T>
 void columnForward(tuttiLinear& l, int64_t tokens, const tuttiTensor_t& x, const tuttiTensor_t& w,
                    const tuttiTensor_t* bias, const tuttiTensor_t& y) {
-  std::vector<T> room, block;
+  Array<T> room, block;
   const Matrix<const T> all = allTokens<T>(*l.tp, tokens, constant<T>(x), room);
   const Matrix<T> out = matrixOf<T>(y);
   const bool gather = l.whole && l.tp->group.size() > 1;
-  if (gather) block.resize(static_cast<size_t>(tokens * l.width()));
+  if (gather) block = Array<T>(*l.tp->device, static_cast<size_t>(tokens * l.width()), Array<T>::Any);
   const Matrix<T> mine = gather ? Matrix<T>{block.data(), tokens, l.width(), l.width()} : out;
   product<T>(l, false, true, false, tokens, l.width(), l.inputs, {all.data, all.stride},
              {static_cast<const T*>(w.data), w.strides[0]}, mine.data, mine.stride, {0, l.inputs});
-  addBias(mine, bias);
+  addBias(*l.tp->device, mine, bias);
   if (gather) gatherColumns<T>(l.tp->group, {mine.data, tokens, l.width(), l.width()}, l.cuts.data(), out);
 }
 
@@ -93,7 +92,7 @@ template <class T>
 void columnBackward(tuttiLinear& l, int64_t tokens, const tuttiTensor_t& x, const tuttiTensor_t& w,
                     const tuttiTensor_t& dyTensor, const tuttiTensor_t* dx, const tuttiTensor_t* dw,
                     const tuttiTensor_t* dbias) {
-  std::vector<T> room;
+  Array<T> room;
   Matrix<const T> dy = constant<T>(dyTensor);
   if (l.whole) dy = {dy.data + l.first(), tokens, l.width(), dy.stride};
   if (dx != nullptr) {
@@ -111,7 +110,7 @@ void columnBackward(tuttiLinear& l, int64_t tokens, const tuttiTensor_t& x, cons
     product<T>(l, true, false, true, l.width(), l.inputs, tokens, {dy.data, dy.stride}, {all.data, all.stride},
                static_cast<T*>(dw->data), dw->strides[0], tokenLeaves);
   }
-  if (dbias != nullptr) addRowSums<T>(dy, tokenLeaves, static_cast<T*>(dbias->data));
+  if (dbias != nullptr) addRowSums<T>(*l.tp->device, dy, tokenLeaves, static_cast<T*>(dbias->data));
 }
 
 template <class T>
@@ -132,18 +131,18 @@ void rowForward(tuttiLinear& l, int64_t tokens, const tuttiTensor_t& x, const tu
                             product<T>(l, false, true, false, row1 - row0, l.outputs, n, {in.row(row0) + at, in.stride},
                                        {weight + at, w.strides[0]}, to, l.outputs, l.boundsOf(run));
                           });
-  addBias(matrixOf<T>(y), bias);
+  addBias(*l.tp->device, matrixOf<T>(y), bias);
 }
 
 template <class T>
 void rowBackward(tuttiLinear& l, int64_t tokens, const tuttiTensor_t& x, const tuttiTensor_t& w,
                  const tuttiTensor_t& dyTensor, const tuttiTensor_t* dx, const tuttiTensor_t* dw,
                  const tuttiTensor_t* dbias) {
-  std::vector<T> room, block;
+  Array<T> room, block;
   const Matrix<const T> dy = allTokens<T>(*l.tp, tokens, constant<T>(dyTensor), room), in = ownInputs<T>(l, x);
   if (dx != nullptr) {
     const bool gather = l.whole && l.tp->group.size() > 1;
-    if (gather) block.resize(static_cast<size_t>(tokens * l.width()));
+    if (gather) block = Array<T>(*l.tp->device, static_cast<size_t>(tokens * l.width()), Array<T>::Any);
     const Matrix<T> to = matrixOf<T>(*dx);
     T* mine = gather ? block.data() : to.data;
     product<T>(l, false, false, false, tokens, l.width(), l.outputs, {dy.data, dy.stride},
@@ -155,7 +154,7 @@ void rowBackward(tuttiLinear& l, int64_t tokens, const tuttiTensor_t& x, const t
     product<T>(l, true, false, true, l.outputs, l.width(), tokens, {dy.data, dy.stride}, {in.data, in.stride},
                static_cast<T*>(dw->data), dw->strides[0], tokenLeaves);
   }
-  if (dbias != nullptr) addRowSums<T>(dy, tokenLeaves, static_cast<T*>(dbias->data));
+  if (dbias != nullptr) addRowSums<T>(*l.tp->device, dy, tokenLeaves, static_cast<T*>(dbias->data));
 }
 
 tuttiResult_t create(tuttiLinear_t* linear, tuttiTp_t tp, const tuttiLinearConfig_t* config, bool column) {
@@ -186,19 +185,20 @@ void checkOperands(const tuttiLinear& l, int64_t tokens, const tuttiTensor_t* x,
                    const tuttiTensor_t* y, const char* xName, const char* yName) {
   require(x != nullptr && w != nullptr && y != nullptr, xName, ", w or ", yName, " is NULL");
   const int64_t here = l.tp->ownTokens(tokens), part = l.width();
+  const int kind = l.tp->device->kind();
   if (l.column) {
-    checkMatrix(x, xName, here, l.inputs, x->dtype);
-    checkMatrix(w, "w", part, l.inputs, x->dtype);
-    checkMatrix(y, yName, tokens, l.whole ? l.outputs : part, x->dtype);
+    checkMatrix(x, xName, here, l.inputs, x->dtype, kind);
+    checkMatrix(w, "w", part, l.inputs, x->dtype, kind);
+    checkMatrix(y, yName, tokens, l.whole ? l.outputs : part, x->dtype, kind);
   } else {
-    checkMatrix(x, xName, tokens, l.whole ? l.inputs : part, x->dtype);
-    checkMatrix(w, "w", l.outputs, part, x->dtype);
-    checkMatrix(y, yName, here, l.outputs, x->dtype);
+    checkMatrix(x, xName, tokens, l.whole ? l.inputs : part, x->dtype, kind);
+    checkMatrix(w, "w", l.outputs, part, x->dtype, kind);
+    checkMatrix(y, yName, here, l.outputs, x->dtype, kind);
   }
 }
 
 void checkBias(const tuttiLinear& l, const tuttiTensor_t* bias, const char* what, tuttiDataType_t dtype) {
-  if (bias != nullptr) checkContiguous(bias, what, l.column ? l.width() : l.outputs, dtype);
+  if (bias != nullptr) checkContiguous(bias, what, l.column ? l.width() : l.outputs, dtype, l.tp->device->kind());
 }
 
 }  // namespace
@@ -226,7 +226,7 @@ tuttiResult_t tuttiLinearForward(tuttiLinear_t linear, int64_t tokens, const tut
     require(linear != nullptr, "linear is NULL");
     checkOperands(*linear, tokens, x, w, y, "x", "y");
     checkBias(*linear, bias, "bias", x->dtype);
-    if (!linear->column) checkContiguous(y, "y", elementsOf(*y), x->dtype);
+    if (!linear->column) checkContiguous(y, "y", elementsOf(*y), x->dtype, linear->tp->device->kind());
     withType(x->dtype, [&](auto zero) {
       using T = decltype(zero);
       (linear->column ? columnForward<T> : rowForward<T>)(*linear, tokens, *x, *w, bias, *y);
@@ -240,11 +240,12 @@ tuttiResult_t tuttiLinearBackward(tuttiLinear_t linear, int64_t tokens, const tu
   return guarded([&] {
     require(linear != nullptr, "linear is NULL");
     checkOperands(*linear, tokens, x, w, dy, "x", "dy");
+    const int kind = linear->tp->device->kind();
     if (dx != nullptr) {
-      checkMatrix(dx, "dx", x->shape[0], x->shape[1], x->dtype);
-      if (linear->column) checkContiguous(dx, "dx", elementsOf(*x), x->dtype);
+      checkMatrix(dx, "dx", x->shape[0], x->shape[1], x->dtype, kind);
+      if (linear->column) checkContiguous(dx, "dx", elementsOf(*x), x->dtype, kind);
     }
-    if (dw != nullptr) checkMatrix(dw, "dw", w->shape[0], w->shape[1], x->dtype);
+    if (dw != nullptr) checkMatrix(dw, "dw", w->shape[0], w->shape[1], x->dtype, kind);
     checkBias(*linear, dbias, "dbias", x->dtype);
     withType(x->dtype, [&](auto zero) {
       using T = decltype(zero);
@@ -268,7 +269,7 @@ tuttiResult_t tuttiLinearPredict(tuttiLinear_t linear, int64_t tokens, tuttiData
       const std::vector<int64_t> slices = tp.sequence() ? tp.split(tokens, 1) : evenCuts(tokens, 1, g.size());
       const uint64_t row = static_cast<uint64_t>(features) * one;
       predictSum(*traffic, g, rows * row, static_cast<uint64_t>(slices[me + 1] - slices[me]) * row, tp.invariant(),
-                 parts, !tp.sequence(), tp.worker == nullptr ? 1 : static_cast<uint64_t>(tp.config.tiles));
+                 parts, !tp.sequence(), tp.sender == nullptr ? 1 : static_cast<uint64_t>(tp.config.tiles));
     };
     const auto gather = [&](int64_t features) {
       predictGather(*traffic, g, rows * static_cast<uint64_t>(features) * one);

@@ -1,6 +1,7 @@
 // The optimizer for those who keep their own states.
 #include "src/parallel/optimizer.hpp"
 
+#include "src/parallel/device.hpp"
 #include "src/parallel/tensor.hpp"
 
 using namespace tutti::parallel;
@@ -13,15 +14,16 @@ tuttiResult_t tuttiOptimizerUpdate(const tuttiOptimizer_t* optimizer, int64_t st
     require(value != nullptr && gradient != nullptr && step >= 1, "value or gradient is NULL, or step is ", step);
     require(o.kind >= tuttiSgd && o.kind <= tuttiAdamW, "there is no optimizer ", o.kind);
     const int64_t n = elementsOf(*value);
-    checkContiguous(value, "value", n, value->dtype);
-    checkContiguous(gradient, "gradient", n, value->dtype);
-    if (statesOf(o.kind) > 0) checkContiguous(first, "first", n, value->dtype);
-    if (statesOf(o.kind) > 1) checkContiguous(second, "second", n, value->dtype);
+    const std::shared_ptr<Device> device = deviceOf(nullptr, value->device);
+    checkContiguous(value, "value", n, value->dtype, device->kind());
+    checkContiguous(gradient, "gradient", n, value->dtype, device->kind());
+    if (statesOf(o.kind) > 0) checkContiguous(first, "first", n, value->dtype, device->kind());
+    if (statesOf(o.kind) > 1) checkContiguous(second, "second", n, value->dtype, device->kind());
     withType(value->dtype, [&](auto zero) {
       using T = decltype(zero);
       const auto data = [](const tuttiTensor_t* t) { return t == nullptr ? nullptr : static_cast<T*>(t->data); };
-      updateElements<T>(o, step, gradientScale, (parameterFlags & TUTTI_PARAMETER_NO_DECAY) == 0, data(value),
-                        data(gradient), data(first), data(second), static_cast<size_t>(n));
+      updateElements<T>(*device, o, step, gradientScale, nullptr, (parameterFlags & TUTTI_PARAMETER_NO_DECAY) == 0,
+                        data(value), data(gradient), data(first), data(second), static_cast<size_t>(n));
     });
   });
 }

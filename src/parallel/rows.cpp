@@ -1,6 +1,7 @@
 // Elementwise functions and layer norm.
 #include <cmath>
 
+#include "src/parallel/device.hpp"
 #include "src/parallel/tensor.hpp"
 #include "tutti/parallel/kernels.h"
 
@@ -50,6 +51,28 @@ void normBackwardRow(const T* x, const T* gamma, const T* dy, int64_t width, T* 
   }
 }
 
+/// Sums of leaves before dx, which may be dy.
+template <class T>
+void normBackwardOnDevice(Device& device, const tuttiTensor_t& x, const tuttiTensor_t& gamma, const tuttiTensor_t& dy,
+                          const int64_t* rowCuts, int nLeaves, const tuttiTensor_t& dx, const tuttiTensor_t& dgamma,
+                          const tuttiTensor_t& dbeta) {
+  const int64_t rows = x.shape[0], width = x.shape[1];
+  T* statistics = static_cast<T*>(device.scratch(static_cast<size_t>(2 * rows) * sizeof(T)));
+  kernels::NormCall call{nullptr, x.data, gamma.data, nullptr,      dy.data,      statistics,
+                         rows,    width,  0,          x.strides[0], dy.strides[0]};
+  device.normBackward<T>(call);
+  for (int64_t l = 0; l < nLeaves; ++l) {
+    const int64_t first = rowCuts[l];
+    device.normSums<T>({static_cast<T*>(dgamma.data) + l * width, static_cast<T*>(dbeta.data) + l * width,
+                        static_cast<const T*>(x.data) + first * x.strides[0],
+                        static_cast<const T*>(dy.data) + first * dy.strides[0], statistics + 2 * first,
+                        rowCuts[l + 1] - first, width, x.strides[0], dy.strides[0]});
+  }
+  call.out = dx.data;
+  call.outStride = dx.strides[0];
+  device.normBackward<T>(call);
+}
+
 }  // namespace
 }  // namespace tutti::parallel
 
@@ -59,10 +82,15 @@ tuttiResult_t tuttiGelu(const tuttiTensor_t* x, const tuttiTensor_t* y) {
   return guarded([&] {
     require(x != nullptr && y != nullptr, "a tensor is NULL");
     const int64_t n = elementsOf(*x);
-    checkContiguous(x, "x", n, x->dtype);
-    checkContiguous(y, "y", n, x->dtype);
+    const std::shared_ptr<Device> device = deviceOf(nullptr, x->device);
+    checkContiguous(x, "x", n, x->dtype, device->kind());
+    checkContiguous(y, "y", n, x->dtype, device->kind());
     withType(x->dtype, [&](auto zero) {
       using T = decltype(zero);
+      if (!device->onHost()) {
+        return device->gelu<T>(static_cast<T*>(y->data), static_cast<const T*>(x->data), nullptr,
+                               static_cast<size_t>(n));
+      }
       for (int64_t i = 0; i < n; ++i) static_cast<T*>(y->data)[i] = Gelu<T>::value(static_cast<T*>(x->data)[i]);
     });
   });
@@ -72,11 +100,16 @@ tuttiResult_t tuttiGeluBackward(const tuttiTensor_t* x, const tuttiTensor_t* dy,
   return guarded([&] {
     require(x != nullptr && dy != nullptr && dx != nullptr, "a tensor is NULL");
     const int64_t n = elementsOf(*x);
-    checkContiguous(x, "x", n, x->dtype);
-    checkContiguous(dy, "dy", n, x->dtype);
-    checkContiguous(dx, "dx", n, x->dtype);
+    const std::shared_ptr<Device> device = deviceOf(nullptr, x->device);
+    checkContiguous(x, "x", n, x->dtype, device->kind());
+    checkContiguous(dy, "dy", n, x->dtype, device->kind());
+    checkContiguous(dx, "dx", n, x->dtype, device->kind());
     withType(x->dtype, [&](auto zero) {
       using T = decltype(zero);
+      if (!device->onHost()) {
+        return device->gelu<T>(static_cast<T*>(dx->data), static_cast<const T*>(x->data),
+                               static_cast<const T*>(dy->data), static_cast<size_t>(n));
+      }
       for (int64_t i = 0; i < n; ++i) {
         static_cast<T*>(dx->data)[i] = static_cast<T*>(dy->data)[i] * Gelu<T>::slope(static_cast<T*>(x->data)[i]);
       }
@@ -89,12 +122,18 @@ tuttiResult_t tuttiLayerNorm(const tuttiTensor_t* x, const tuttiTensor_t* gamma,
   return guarded([&] {
     require(x != nullptr && x->nDims == 2, "x is a matrix");
     const int64_t rows = x->shape[0], width = x->shape[1];
-    checkMatrix(x, "x", rows, width, x->dtype);
-    checkMatrix(y, "y", rows, width, x->dtype);
-    checkContiguous(gamma, "gamma", width, x->dtype);
-    checkContiguous(beta, "beta", width, x->dtype);
+    const std::shared_ptr<Device> device = deviceOf(nullptr, x->device);
+    const int kind = device->kind();
+    checkMatrix(x, "x", rows, width, x->dtype, kind);
+    checkMatrix(y, "y", rows, width, x->dtype, kind);
+    checkContiguous(gamma, "gamma", width, x->dtype, kind);
+    checkContiguous(beta, "beta", width, x->dtype, kind);
     withType(x->dtype, [&](auto zero) {
       using T = decltype(zero);
+      if (!device->onHost()) {
+        return device->norm<T>({y->data, x->data, gamma->data, beta->data, nullptr, nullptr, rows, width, y->strides[0],
+                                x->strides[0], 0});
+      }
       const T *g = static_cast<T*>(gamma->data), *b = static_cast<T*>(beta->data);
       for (int64_t r = 0; r < rows; ++r) {
         const T* from = matrixOf<T>(*x).row(r);
@@ -113,15 +152,19 @@ tuttiResult_t tuttiLayerNormBackward(const tuttiTensor_t* x, const tuttiTensor_t
     require(x != nullptr && x->nDims == 2, "x is a matrix");
     require(nLeaves >= 0, "there are ", nLeaves, " leaves");
     const int64_t rows = x->shape[0], width = x->shape[1];
-    checkMatrix(x, "x", rows, width, x->dtype);
-    checkMatrix(dy, "dy", rows, width, x->dtype);
-    checkMatrix(dx, "dx", rows, width, x->dtype);
-    checkContiguous(gamma, "gamma", width, x->dtype);
-    checkContiguous(dgamma, "dgamma", nLeaves * width, x->dtype);
-    checkContiguous(dbeta, "dbeta", nLeaves * width, x->dtype);
+    const std::shared_ptr<Device> device = deviceOf(nullptr, x->device);
+    const int kind = device->kind();
+    checkMatrix(x, "x", rows, width, x->dtype, kind);
+    checkMatrix(dy, "dy", rows, width, x->dtype, kind);
+    checkMatrix(dx, "dx", rows, width, x->dtype, kind);
+    checkContiguous(gamma, "gamma", width, x->dtype, kind);
+    checkContiguous(dgamma, "dgamma", nLeaves * width, x->dtype, kind);
+    checkContiguous(dbeta, "dbeta", nLeaves * width, x->dtype, kind);
     checkCuts(rowCuts, nLeaves, rows, "rowCuts");
     withType(x->dtype, [&](auto zero) {
       using T = decltype(zero);
+      if (!device->onHost())
+        return normBackwardOnDevice<T>(*device, *x, *gamma, *dy, rowCuts, nLeaves, *dx, *dgamma, *dbeta);
       for (int l = 0; l < nLeaves; ++l) {
         T *dg = static_cast<T*>(dgamma->data) + l * width, *db = static_cast<T*>(dbeta->data) + l * width;
         for (int64_t i = 0; i < width; ++i) dg[i] = db[i] = 0;

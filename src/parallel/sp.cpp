@@ -207,7 +207,8 @@ void backwardInLeaves(tuttiSp& sp, const Saved<T>& s, Tokens<T> outs, Tokens<T> 
   std::vector<T> keys = gatherKeys<T>(sp, g, s.k), values = gatherKeys<T>(sp, g, s.v);
   const size_t me = static_cast<size_t>(sp.ring.rank());
   const LeafRange run{sp.leafRuns[me], sp.leafRuns[me + 1]};
-  LeafCounter<T> dk(sp.config.leaves, run, keys.size()), dv(sp.config.leaves, run, keys.size());
+  LeafCounter<T> dk(hostDevice(), sp.config.leaves, run, keys.size()),
+      dv(hostDevice(), sp.config.leaves, run, keys.size());
   std::vector<T> leafK(keys.size()), leafV(keys.size()), ranks(keys.size());
   const auto all = [&](std::vector<T>& x) {
     return Tokens<T>{&g.blocks, x.data(), sp.config.sequence, sp.keyColumns()};

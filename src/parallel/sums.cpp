@@ -1,10 +1,6 @@
 // C entry points of sums.h.
 #include "tutti/parallel/sums.h"
 
-#include <cmath>
-#include <cstring>
-#include <limits>
-
 #include "src/parallel/group.hpp"
 #include "src/parallel/tensor.hpp"
 
@@ -46,20 +42,6 @@ void reduceLeaves(const void* leaves, void* out, size_t count, tuttiDataType_t d
   if (traffic != nullptr) addTraffic(*traffic, group.traffic);
 }
 
-/// Squares in units of 2^-80, as an exact integer in limbs of 32 bits that ranks can add without carries.
-struct ExactSum {
-  unsigned __int128 units = 0;
-  uint64_t notFinite = 0;
-  void add(double x) {
-    const double square = x * x;
-    if (!(square < 0x1p40)) {
-      notFinite |= std::isnan(x) ? 2u : 1u;
-      return;
-    }
-    units += static_cast<unsigned __int128>(square * 0x1p80);  // one rounding, to whole units, for each element
-  }
-};
-
 }  // namespace
 }  // namespace tutti::parallel
 
@@ -95,48 +77,31 @@ tuttiResult_t tuttiTreeReduceScatter(const void* leaves, void* out, tuttiDataTyp
 tuttiResult_t tuttiSumOfSquares(const tuttiTensor_t* tensors, size_t n, tuttiComm_t comm, double* sum) {
   return guarded([&] {
     require(sum != nullptr && (tensors != nullptr || n == 0), "tensors or sum is NULL");
-    ExactSum exact;
+    const std::shared_ptr<Device> device = deviceOf(comm, n > 0 ? tensors[0].device : TUTTI_DEVICE_HOST);
+    Array<uint64_t> squares(*device, kernels::kLimbs);
     for (size_t i = 0; i < n; ++i) {
-      checkContiguous(&tensors[i], "a tensor", elementsOf(tensors[i]), tensors[i].dtype);
+      checkContiguous(&tensors[i], "a tensor", elementsOf(tensors[i]), tensors[i].dtype, device->kind());
       withType(tensors[i].dtype, [&](auto zero) {
-        const auto* data = static_cast<const decltype(zero)*>(tensors[i].data);
-        for (int64_t e = 0; e < elementsOf(tensors[i]); ++e) exact.add(static_cast<double>(data[e]));
+        device->addSquares(squares.data(), static_cast<const decltype(zero)*>(tensors[i].data),
+                           static_cast<size_t>(elementsOf(tensors[i])));
       });
     }
-    uint64_t limbs[6];
-    for (int l = 0; l < 4; ++l) limbs[l] = static_cast<uint64_t>(exact.units >> (32 * l)) & 0xffffffffu;
-    limbs[4] = exact.notFinite & 1u;
-    limbs[5] = exact.notFinite >> 1;
-    Group(comm).allReduce(limbs, 6, tuttiUint64, tuttiSum);
-    *sum = 0;
-    for (int l = 3; l > 0; --l) {  // carries first, so that the limbs are those of the one integer
-      for (int low = 0; low < 3; ++low) {
-        limbs[low + 1] += limbs[low] >> 32;
-        limbs[low] &= 0xffffffffu;
-      }
-    }
-    for (int l = 3; l >= 0; --l) *sum += std::ldexp(static_cast<double>(limbs[l]), 32 * l - 80);
-    if (limbs[4] != 0) *sum = std::numeric_limits<double>::infinity();
-    if (limbs[5] != 0) *sum = std::numeric_limits<double>::quiet_NaN();
+    Group group(comm, *device);
+    group.allReduce(squares.data(), squares.size(), tuttiUint64, tuttiSum);
+    uint64_t limbs[kernels::kLimbs];
+    device->get(limbs, squares.data(), sizeof limbs);
+    group.throwIfFailed();
+    *sum = kernels::numberOf(limbs);
   });
 }
 
 tuttiResult_t tuttiTensorHash(const tuttiTensor_t* t, uint64_t key, int64_t first, uint64_t* hash) {
   return guarded([&] {
     require(t != nullptr && hash != nullptr, "tensor or hash is NULL");
-    checkContiguous(t, "the tensor", elementsOf(*t), t->dtype);
-    const size_t bytes = bytesOf(t->dtype);
-    const char* data = static_cast<const char*>(t->data);
-    uint64_t sum = 0;
-    for (int64_t i = 0; i < elementsOf(*t); ++i) {
-      uint64_t bits = 0;
-      std::memcpy(&bits, data + static_cast<size_t>(i) * bytes, bytes);
-      // SplitMix64's finalizer (Steele, Lea, Flood, 2014) over value, position and key.
-      uint64_t x = bits * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(first + i) * 0xd1342543de82ef95u + key;
-      x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-      x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-      sum += x ^ (x >> 31);
-    }
-    *hash = sum;
+    const std::shared_ptr<Device> device = deviceOf(nullptr, t->device);
+    checkContiguous(t, "the tensor", elementsOf(*t), t->dtype, device->kind());
+    Array<uint64_t> sum(*device, 1);
+    device->addHash(sum.data(), t->data, static_cast<size_t>(elementsOf(*t)), bytesOf(t->dtype), key, first);
+    device->get(hash, sum.data(), sizeof *hash);
   });
 }

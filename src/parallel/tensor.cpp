@@ -17,10 +17,16 @@ constexpr TypeInfo kTypes[tuttiNumTypes] = {{"int8", 1},    {"uint8", 1},    {"i
                                             {"float64", 8}, {"bfloat16", 2}, {"float8e4m3", 1}, {"float8e5m2", 1},
                                             {"int16", 2},   {"uint16", 2},   {"bool", 1}};
 
-void checkView(const tuttiTensor_t* t, const char* what, tuttiDataType_t dtype) {
+const char* nameOfKind(int kind) {
+  return kind == TUTTI_DEVICE_HOST ? "the host" : kind == TUTTI_DEVICE_CUDA ? "a CUDA device" : "no kind of device";
+}
+
+void checkView(const tuttiTensor_t* t, const char* what, tuttiDataType_t dtype, int kind) {
   require(t != nullptr, what, " is NULL");
-  if (t->device != TUTTI_DEVICE_HOST) {
-    fail(tuttiInvalidUsage, what, " is in the memory of device kind ", t->device, "; this layer computes on the host");
+  if (t->device != kind) {
+    fail(tuttiInvalidUsage, what, " is in the memory of ", nameOfKind(t->device), " (", t->device,
+         "); this layer computes on ", nameOfKind(kind), kind == TUTTI_DEVICE_HOST ? "; " : "",
+         kind == TUTTI_DEVICE_HOST ? kLayersOnCuda : "");
   }
   require(t->nDims >= 1 && t->nDims <= TUTTI_MAX_DIMS, what, " has ", t->nDims, " dimensions");
   require(t->dtype == dtype, what, " is of ", nameOf(t->dtype), ", not ", nameOf(dtype));
@@ -54,8 +60,9 @@ bool isContiguous(const tuttiTensor_t& t) {
   return true;
 }
 
-void checkMatrix(const tuttiTensor_t* t, const char* what, int64_t rows, int64_t columns, tuttiDataType_t dtype) {
-  checkView(t, what, dtype);
+void checkMatrix(const tuttiTensor_t* t, const char* what, int64_t rows, int64_t columns, tuttiDataType_t dtype,
+                 int kind) {
+  checkView(t, what, dtype, kind);
   const int64_t across = t->nDims > 1 ? t->shape[1] : 1;
   require(t->nDims <= 2 && t->shape[0] == rows && across == columns, what, " is ", t->shape[0], " x ", across, " (",
           t->nDims, " dimensions), not ", rows, " x ", columns);
@@ -63,8 +70,8 @@ void checkMatrix(const tuttiTensor_t* t, const char* what, int64_t rows, int64_t
   require(rows <= 1 || t->strides[0] >= columns, what, ": rows overlap");
 }
 
-void checkContiguous(const tuttiTensor_t* t, const char* what, int64_t count, tuttiDataType_t dtype) {
-  checkView(t, what, dtype);
+void checkContiguous(const tuttiTensor_t* t, const char* what, int64_t count, tuttiDataType_t dtype, int kind) {
+  checkView(t, what, dtype, kind);
   require(elementsOf(*t) == count, what, " has ", elementsOf(*t), " elements, not ", count);
   require(isContiguous(*t), what, " is not contiguous");
 }

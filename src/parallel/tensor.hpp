@@ -13,10 +13,17 @@ const char* nameOf(tuttiDataType_t dtype);
 int64_t elementsOf(const tuttiTensor_t& t);
 bool isContiguous(const tuttiTensor_t& t);
 
-/// Throws unless t is in host memory, has data if it has elements, and contiguous rows.
-void checkMatrix(const tuttiTensor_t* t, const char* what, int64_t rows, int64_t columns, tuttiDataType_t dtype);
+/// What layers that compute on the host say of CUDA memory.
+inline constexpr const char* kLayersOnCuda =
+    "on CUDA data parallelism (dp.h), ZeRO (zero.h), linear layers (tp.h), GELU and layer norm (kernels.h) are there";
+
+/// Throws unless t is where it should be, has data if it has elements, and contiguous rows.
+/// kind: of the device whose memory it is in.
+void checkMatrix(const tuttiTensor_t* t, const char* what, int64_t rows, int64_t columns, tuttiDataType_t dtype,
+                 int kind = TUTTI_DEVICE_HOST);
 /// As checkMatrix, for any shape of `count` elements without gaps.
-void checkContiguous(const tuttiTensor_t* t, const char* what, int64_t count, tuttiDataType_t dtype);
+void checkContiguous(const tuttiTensor_t* t, const char* what, int64_t count, tuttiDataType_t dtype,
+                     int kind = TUTTI_DEVICE_HOST);
 /// Throws unless dtype is one that is computed with.
 void checkComputed(tuttiDataType_t dtype, const char* what);
 /// Throws unless cuts go from 0 to total without falling.

@@ -2,7 +2,6 @@
 #include "src/parallel/tp.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 using namespace tutti::parallel;
 
@@ -30,10 +29,21 @@ int64_t tuttiTp::ownTokens(int64_t tokens) const {
   return cuts[static_cast<size_t>(group.rank()) + 1] - cuts[static_cast<size_t>(group.rank())];
 }
 
+void tuttiTp::requireHost(const char* what) const {
+  if (!device->onHost()) fail(tuttiInvalidUsage, what, " is computed on the host, and tp is on CUDA; ", kLayersOnCuda);
+}
+
 void tuttiTp::multiply(const tuttiMatmul_t& call, const std::vector<int64_t>& kLeaves) const {
   if (invariant()) {
     checkMatmul(&call);
+    if (!device->onHost()) {
+      return multiplyLeaves(*device, call, kLeaves.data(), static_cast<int>(kLeaves.size()) - 1);
+    }
     return matmulLeaves(call, kLeaves.data(), static_cast<int>(kLeaves.size()) - 1);
+  }
+  if (kernels.matmul == nullptr) {
+    checkMatmul(&call);
+    return device->multiplyFast(call);
   }
   const tuttiResult_t result = kernels.matmul(kernels.context, &call);
   if (result != tuttiSuccess)
@@ -45,17 +55,17 @@ namespace {
 
 /// The place of a rank's part in a matrix that is cut along dim.
 template <class T>
-void keepPart(Matrix<T> whole, int dim, const int64_t* cuts, int rank, Matrix<T> part) {
-  for (int64_t r = 0; r < part.rows; ++r) {
-    const T* from = dim == 0 ? whole.row(cuts[rank] + r) : whole.row(r) + cuts[rank];
-    std::copy(from, from + part.columns, part.row(r));
-  }
+void keepPart(Group& group, Matrix<T> whole, int dim, const int64_t* cuts, Matrix<T> part) {
+  const int64_t first = cuts[group.rank()];
+  const T* from = dim == 0 ? whole.row(first) : whole.data + first;
+  group.device().copyMatrix(part.data, part.stride, from, whole.stride, part.rows, part.columns);
 }
 
 template <class T>
 void joinParts(Group& group, Matrix<T> part, int dim, const int64_t* cuts, Matrix<T> whole) {
   if (dim == 1) return gatherColumns<T>(group, {part.data, part.rows, part.columns, part.stride}, cuts, whole);
-  std::copy(part.data, part.data + part.rows * part.columns, whole.row(cuts[group.rank()]));
+  group.device().copy(whole.row(cuts[group.rank()]), part.data,
+                      static_cast<size_t>(part.rows * part.columns) * sizeof(T));
   std::vector<int64_t> elements(cuts, cuts + group.size() + 1);
   for (int64_t& cut : elements) cut *= whole.columns;
   group.allGather(whole.data, elements.data(), dtypeOf<T>());
@@ -88,7 +98,7 @@ void sumOverRanks(tuttiTp& tp, const T* from, T* to, const int64_t* slices, bool
                 : group.treeAllReduce(parts, to, runs.data(), slices);
   }
   if (keep) return group.reduceScatter(from, to, slices, dtypeOf<T>());
-  std::copy(from, from + count, to);
+  group.device().copy(to, from, count * sizeof(T));
   group.allReduce(to, count, dtypeOf<T>(), tuttiSum);
 }
 
@@ -97,12 +107,15 @@ void runRegion(tuttiTp& tp, Act act, const tuttiTensor_t& x, int dim, const int6
   const Matrix<T> from = matrixOf<T>(x), to = matrixOf<T>(y);
   const int64_t count = elementsOf(x);
   switch (act) {
-    case Act::Same: std::copy(from.data, from.data + count, to.data); return;
-    case Act::Keep: keepPart(from, dim, cuts, tp.group.rank(), to); return;
+    case Act::Same:
+      if (to.data != from.data) tp.device->copy(to.data, from.data, static_cast<size_t>(count) * sizeof(T));
+      return;
+    case Act::Keep: keepPart(tp.group, from, dim, cuts, to); return;
     case Act::Join: joinParts(tp.group, from, dim, cuts, to); return;
     case Act::Sum: {
       const std::vector<int64_t> slices = evenCuts(count, 1, tp.group.size());
-      std::vector<T> copy(from.data, from.data + count);
+      Array<T> copy(*tp.device, static_cast<size_t>(count), Array<T>::Any);
+      tp.device->copy(copy.data(), from.data, copy.size() * sizeof(T));
       sumOverRanks<T>(tp, copy.data(), to.data, slices.data(), false);
       return;
     }
@@ -131,10 +144,11 @@ void checkRegion(const tuttiTp& tp, Act act, const tuttiTensor_t* x, int dim, co
   }
   const bool joins = act == Act::Join;
   const int64_t *in = joins ? part : whole, *out = act == Act::Keep || act == Act::SumKeep ? part : whole;
-  checkMatrix(x, "x", in[0], in[1], x->dtype);
-  checkMatrix(y, "y", out[0], out[1], x->dtype);
-  checkContiguous(x, "x", in[0] * in[1], x->dtype);
-  checkContiguous(y, "y", out[0] * out[1], x->dtype);
+  const int kind = tp.device->kind();
+  checkMatrix(x, "x", in[0], in[1], x->dtype, kind);
+  checkMatrix(y, "y", out[0], out[1], x->dtype, kind);
+  checkContiguous(x, "x", in[0] * in[1], x->dtype, kind);
+  checkContiguous(y, "y", out[0] * out[1], x->dtype, kind);
 }
 
 }  // namespace
@@ -142,46 +156,66 @@ void checkRegion(const tuttiTp& tp, Act act, const tuttiTensor_t* x, int dim, co
 template <class T>
 void gatherColumns(Group& group, Matrix<const T> mine, const int64_t* cuts, Matrix<T> whole) {
   const int64_t rows = whole.rows;
-  std::vector<T> blocks(static_cast<size_t>(rows * cuts[group.size()]));
+  Device& device = group.device();
+  Array<T> blocks(device, static_cast<size_t>(rows * cuts[group.size()]), Array<T>::Any);
   T* own = blocks.data() + rows * cuts[group.rank()];
-  for (int64_t r = 0; r < rows; ++r) std::copy(mine.row(r), mine.row(r) + mine.columns, own + r * mine.columns);
+  device.copyMatrix(own, mine.columns, mine.data, mine.stride, rows, mine.columns);
   std::vector<int64_t> elements(cuts, cuts + group.size() + 1);
   for (int64_t& cut : elements) cut *= rows;
   group.allGather(blocks.data(), elements.data(), dtypeOf<T>());
   for (int p = 0; p < group.size(); ++p) {
     const int64_t width = cuts[p + 1] - cuts[p];
     const T* block = blocks.data() + elements[static_cast<size_t>(p)];
-    for (int64_t r = 0; r < rows; ++r) std::copy(block + r * width, block + (r + 1) * width, whole.row(r) + cuts[p]);
+    device.copyMatrix(whole.data + cuts[p], whole.stride, block, width, rows, width);
   }
 }
 template void gatherColumns(Group&, Matrix<const float>, const int64_t*, Matrix<float>);
 template void gatherColumns(Group&, Matrix<const double>, const int64_t*, Matrix<double>);
 
 template <class T>
-void addRowSums(Matrix<const T> x, const std::vector<int64_t>& rowLeaves, T* sum) {
+void addRowSums(Device& device, Matrix<const T> x, const std::vector<int64_t>& rowLeaves, T* sum) {
   const int64_t nLeaves = static_cast<int64_t>(rowLeaves.size()) - 1;
-  std::vector<T> leaves(static_cast<size_t>(nLeaves * x.columns));
-  for (int64_t l = 0; l < nLeaves; ++l) {
-    T* leaf = leaves.data() + l * x.columns;
-    for (int64_t r = rowLeaves[static_cast<size_t>(l)]; r < rowLeaves[static_cast<size_t>(l) + 1]; ++r) {
-      addInto(leaf, x.row(r), static_cast<size_t>(x.columns));
+  const size_t columns = static_cast<size_t>(x.columns);
+  Array<T> leaves(device, static_cast<size_t>(nLeaves) * columns, Array<T>::Any);
+  for (size_t l = 0; l < static_cast<size_t>(nLeaves); ++l) {
+    const int64_t first = rowLeaves[l];
+    device.sumRows(leaves.data() + l * columns, x.row(first), x.stride, rowLeaves[l + 1] - first, x.columns);
+  }
+  treeSum(device, leaves.data(), nLeaves, columns);
+  device.add<T>(sum, leaves.data(), columns);
+}
+template void addRowSums(Device&, Matrix<const float>, const std::vector<int64_t>&, float*);
+template void addRowSums(Device&, Matrix<const double>, const std::vector<int64_t>&, double*);
+
+namespace {
+
+/// This library's own tables would follow device addresses.
+void refuseHostKernels(const tuttiKernels_t& kernels) {
+  for (const auto& give : {tuttiKernelsFast, tuttiKernelsInvariant}) {
+    tuttiKernels_t own = TUTTI_KERNELS_INITIALIZER;
+    if (give(&own) != tuttiSuccess) fail(tuttiInternalError, tuttiParallelGetLastError());
+    if (own.matmul == kernels.matmul) {
+      fail(tuttiInvalidUsage, "config.kernels is \"", own.name,
+           "\", which computes on host memory alone; NULL stands for ", "the device's products");
     }
   }
-  treeSum(leaves.data(), nLeaves, static_cast<size_t>(x.columns));
-  addInto(sum, leaves.data(), static_cast<size_t>(x.columns));
 }
-template void addRowSums(Matrix<const float>, const std::vector<int64_t>&, float*);
-template void addRowSums(Matrix<const double>, const std::vector<int64_t>&, double*);
 
+}  // namespace
 }  // namespace tutti::parallel
 
 tuttiResult_t tuttiTpCreate(tuttiTp_t* tp, tuttiComm_t comm, const tuttiTpConfig_t* config) {
   return guarded([&] {
     require(tp != nullptr, "tp is NULL");
     *tp = nullptr;
-    auto made = std::make_unique<tuttiTp>(comm);
-    made->config = takeConfig(config, made->config, "config");
-    const tuttiTpConfig_t& c = made->config;
+    const auto c = takeConfig<tuttiTpConfig_t>(config, TUTTI_TP_CONFIG_INITIALIZER, "config");
+    require(c.device == TUTTI_DEVICE_AUTO || c.device == TUTTI_DEVICE_HOST || c.device == TUTTI_DEVICE_CUDA,
+            "there is no kind of device ", c.device);
+    const int kind = c.device == TUTTI_DEVICE_CUDA ? TUTTI_DEVICE_CUDA : TUTTI_DEVICE_HOST;
+    auto made = std::make_unique<tuttiTp>(deviceOf(comm, kind), comm);
+    require(c.device == TUTTI_DEVICE_AUTO || made->device->kind() == kind, "device is ", c.device,
+            ", and the communicator computes elsewhere");
+    made->config = c;
     require(c.numerics == tuttiNumericsFast || c.numerics == tuttiNumericsLayoutInvariant, "numerics is ", c.numerics);
     require(c.tokenLeaves >= 0 && c.tokenLeaves <= 1024, "tokenLeaves is ", c.tokenLeaves, "; 0 to 1024");
     require(c.leaves >= 1 && c.leaves <= 1024, "leaves is ", c.leaves, "; 1 to 1024");
@@ -189,11 +223,14 @@ tuttiResult_t tuttiTpCreate(tuttiTp_t* tp, tuttiComm_t comm, const tuttiTpConfig
     if (c.kernels != nullptr) {
       made->kernels = takeConfig(c.kernels, made->kernels, "kernels");
       require(made->kernels.matmul != nullptr, "the kernel table has no matmul");
-    } else if (tuttiKernelsFast(&made->kernels) != tuttiSuccess) {
+      if (!made->device->onHost()) refuseHostKernels(made->kernels);
+    } else if (made->device->onHost() && tuttiKernelsFast(&made->kernels) != tuttiSuccess) {
       fail(tuttiInternalError, tuttiParallelGetLastError());
     }
     made->config.kernels = nullptr;
-    if (c.tiles > 1 && made->group.size() > 1 && !made->invariant()) made->worker = std::make_unique<Worker>();
+    if (c.tiles > 1 && made->group.size() > 1 && !made->invariant()) {
+      made->sender = std::make_unique<Sender>(*made->device, true);
+    }
     *tp = made.release();
   });
 }

@@ -6,16 +6,18 @@
 
 #include "src/parallel/group.hpp"
 #include "src/parallel/loops.hpp"
+#include "src/parallel/sender.hpp"
 #include "src/parallel/tensor.hpp"
-#include "src/parallel/worker.hpp"
 #include "tutti/parallel/tp.h"
 
 struct tuttiTp {
-  explicit tuttiTp(tuttiComm_t comm) : group(comm) {}
+  tuttiTp(std::shared_ptr<tutti::parallel::Device> of, tuttiComm_t comm)
+      : device(std::move(of)), group(comm, *device) {}
+  std::shared_ptr<tutti::parallel::Device> device;  // first: ends after what lies in its memory
   tutti::parallel::Group group;
   tuttiTpConfig_t config = TUTTI_TP_CONFIG_INITIALIZER;
   tuttiKernels_t kernels = TUTTI_KERNELS_INITIALIZER;
-  std::unique_ptr<tutti::parallel::Worker> worker;  // with tiles
+  std::unique_ptr<tutti::parallel::Sender> sender;  // with tiles
 
   bool invariant() const { return config.numerics == tuttiNumericsLayoutInvariant; }
   bool sequence() const { return config.sequenceParallel != 0 && group.size() > 1; }
@@ -28,7 +30,9 @@ struct tuttiTp {
   /// This rank's tokens of `tokens`, or all of them without sequence parallelism.
   int64_t ownTokens(int64_t tokens) const;
 
-  /// c (+)= op(a) op(b) by the kernel table; in layout-invariant mode over leaves of k, given as cuts.
+  /// Throws tuttiInvalidUsage on CUDA, for what computes on the host alone.
+  void requireHost(const char* what) const;
+  /// c (+)= op(a) op(b) by the kernel table or the device; in layout-invariant mode over leaves of k, given as cuts.
   void multiply(const tuttiMatmul_t& call, const std::vector<int64_t>& kLeaves) const;
 
   /// out [tokens here, columns] = the sum over ranks of products; `partial` writes rows [row0, row1) of what leaves
@@ -44,9 +48,12 @@ namespace tutti::parallel {
 template <class T>
 void gatherColumns(Group& group, Matrix<const T> mine, const int64_t* cuts, Matrix<T> whole);
 
+/// As matmulLeaves on a device: the same bits.
+void multiplyLeaves(Device& device, const tuttiMatmul_t& call, const int64_t* kCuts, int nLeaves);
+
 /// sum[c] += the sum over rows of x[r][c], rows cut into leaves.
 template <class T>
-void addRowSums(Matrix<const T> x, const std::vector<int64_t>& rowLeaves, T* sum);
+void addRowSums(Device& device, Matrix<const T> x, const std::vector<int64_t>& rowLeaves, T* sum);
 
 }  // namespace tutti::parallel
 
@@ -60,7 +67,7 @@ void tuttiTp::reduceProducts(int64_t tokens, int64_t columns, T* out, const Part
     const std::vector<LeafRange> nodes =
         subtreesOf(runs.back(), {runs[static_cast<size_t>(group.rank())], runs[static_cast<size_t>(group.rank()) + 1]});
     if (group.size() == 1) return partial(LeafRange{0, runs.back()}, 0, tokens, out);
-    std::vector<T> sums(nodes.size() * static_cast<size_t>(tokens * columns));
+    Array<T> sums(*device, nodes.size() * static_cast<size_t>(tokens * columns), Array<T>::Any);
     std::vector<const T*> parts;
     for (size_t i = 0; i < nodes.size(); ++i) {
       T* part = sums.data() + i * static_cast<size_t>(tokens * columns);
@@ -73,11 +80,11 @@ void tuttiTp::reduceProducts(int64_t tokens, int64_t columns, T* out, const Part
   const LeafRange all{0, 1};
   if (sequence()) {
     for (int64_t& cut : slices) cut *= columns;
-    std::vector<T> sum(static_cast<size_t>(tokens * columns));
+    Array<T> sum(*device, static_cast<size_t>(tokens * columns), Array<T>::Any);
     partial(all, 0, tokens, sum.data());
     return group.reduceScatter(sum.data(), out, slices.data(), dtypeOf<T>());
   }
-  const int64_t tiles = worker == nullptr ? 1 : config.tiles;
+  const int64_t tiles = sender == nullptr ? 1 : config.tiles;
   const std::vector<int64_t> rows = evenCuts(tokens, 1, static_cast<int>(tiles));
   const auto send = [this, columns](T* from, int64_t n) {
     group.allReduce(from, static_cast<size_t>(n * columns), dtypeOf<T>(), tuttiSum);
@@ -86,11 +93,11 @@ void tuttiTp::reduceProducts(int64_t tokens, int64_t columns, T* out, const Part
     T* to = out + rows[t] * columns;
     const int64_t n = rows[t + 1] - rows[t];
     partial(all, rows[t], rows[t + 1], to);
-    if (worker == nullptr) {
+    if (sender == nullptr) {
       send(to, n);
     } else {
-      worker->post([send, to, n] { send(to, n); });
+      sender->post([send, to, n] { send(to, n); });
     }
   }
-  if (worker != nullptr) worker->wait();
+  if (sender != nullptr) sender->waitForPosted();
 }

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/parallel/device.hpp"
+
 namespace tutti::parallel {
 
 struct LeafRange {
@@ -35,15 +37,28 @@ void treeSum(T* parts, int64_t n, size_t count) {
   addInto(parts, right, count);
 }
 
-/// The sum of node [begin, end), given the sums of subtrees that make it up; scratch may be the operands.
+/// As above in the device's memory.
 template <class T>
-T* combineSubtrees(LeafRange node, const std::vector<LeafRange>& have, const std::vector<T*>& sums, size_t count) {
+void treeSum(Device& device, T* parts, int64_t n, size_t count) {
+  if (n < 2) return;
+  const int64_t left = leftLeaves(n);
+  T* right = parts + static_cast<size_t>(left) * count;
+  treeSum(device, parts, left, count);
+  treeSum(device, right, n - left, count);
+  device.add<T>(parts, right, count);
+}
+
+/// The sum of node [begin, end), given the sums of subtrees that make it up, which lie in the device's memory; scratch
+/// may be the operands.
+template <class T>
+T* combineSubtrees(Device& device, LeafRange node, const std::vector<LeafRange>& have, const std::vector<T*>& sums,
+                   size_t count) {
   for (size_t i = 0; i < have.size(); ++i) {
     if (have[i] == node) return sums[i];
   }
   const int64_t middle = node.begin + leftLeaves(node.end - node.begin);
-  T* left = combineSubtrees({node.begin, middle}, have, sums, count);
-  addInto(left, combineSubtrees({middle, node.end}, have, sums, count), count);
+  T* left = combineSubtrees(device, {node.begin, middle}, have, sums, count);
+  device.add<T>(left, combineSubtrees(device, {middle, node.end}, have, sums, count), count);
   return left;
 }
 
@@ -51,13 +66,13 @@ T* combineSubtrees(LeafRange node, const std::vector<LeafRange>& have, const std
 template <class T>
 class LeafCounter {
  public:
-  /// Leaves `run` of a tree of nLeaves will come, as vectors of `count`.
-  LeafCounter(int64_t nLeaves, LeafRange run, size_t count)
-      : nLeaves_(nLeaves), run_(run), count_(count), next_(run.begin) {}
+  /// Leaves `run` of a tree of nLeaves will come, as vectors of `count` in the device's memory.
+  LeafCounter(Device& device, int64_t nLeaves, LeafRange run, size_t count)
+      : device_(&device), nLeaves_(nLeaves), run_(run), count_(count), next_(run.begin) {}
   /// Takes in part [offset, offset + n) of the next leaf; all parts of a leaf come before advance().
   void add(const T* leaf, size_t offset, size_t n) {
     if (fresh_ == nullptr) fresh_ = take();
-    for (size_t i = 0; i < n; ++i) fresh_[offset + i] = leaf[i];
+    device_->copy(fresh_ + offset, leaf, n * sizeof(T));
   }
   /// The leaf is complete.
   void advance() {
@@ -68,7 +83,7 @@ class LeafCounter {
       Part& left = parts_[parts_.size() - 2];
       const Part right = parts_.back();
       if (!isSubtree(nLeaves_, {left.range.begin, right.range.end})) break;
-      addInto(left.sum, right.sum, count_);
+      device_->add<T>(left.sum, right.sum, count_);
       left.range.end = right.range.end;
       spare_.push_back(right.sum);
       parts_.pop_back();
@@ -96,15 +111,16 @@ class LeafCounter {
   };
   T* take() {
     if (spare_.empty()) {
-      memory_.emplace_back(count_);
+      memory_.emplace_back(*device_, count_, Array<T>::Any);
       spare_.push_back(memory_.back().data());
     }
     T* one = spare_.back();
     spare_.pop_back();
-    for (size_t i = 0; i < count_; ++i) one[i] = 0;
+    if (count_ != 0) device_->zero(one, count_ * sizeof(T));
     return one;
   }
 
+  Device* device_;
   int64_t nLeaves_;
   LeafRange run_;
   size_t count_;
@@ -112,7 +128,7 @@ class LeafCounter {
   T* fresh_ = nullptr;
   std::vector<Part> parts_;
   std::vector<T*> spare_;
-  std::vector<std::vector<T>> memory_;
+  std::vector<Array<T>> memory_;
 };
 
 }  // namespace tutti::parallel

@@ -167,6 +167,7 @@ tuttiResult_t tuttiVocabEmbedding(tuttiTp_t tp, const int64_t* cuts, const tutti
   return guarded([&] {
     const Ids found = checkedIds(ids, checkedVocabulary(tp, cuts), "ids");
     require(table != nullptr && table->nDims == 2, "the table is a matrix");
+    tp->requireHost("the vocabulary");
     const int rank = tp->group.rank();
     checkMatrix(table, "table", cuts[rank + 1] - cuts[rank], table->shape[1], table->dtype);
     checkContiguous(out, "out", tp->ownTokens(found.count) * table->shape[1], table->dtype);
@@ -181,6 +182,7 @@ tuttiResult_t tuttiVocabEmbeddingBackward(tuttiTp_t tp, const int64_t* cuts, con
   return guarded([&] {
     const Ids found = checkedIds(ids, checkedVocabulary(tp, cuts), "ids");
     require(dtable != nullptr && dtable->nDims == 2, "the gradient of the table is a matrix");
+    tp->requireHost("the vocabulary");
     const int rank = tp->group.rank();
     checkMatrix(dtable, "dtable", cuts[rank + 1] - cuts[rank], dtable->shape[1], dtable->dtype);
     checkContiguous(dout, "dout", tp->ownTokens(found.count) * dtable->shape[1], dtable->dtype);
@@ -194,6 +196,7 @@ tuttiResult_t tuttiVocabCrossEntropy(tuttiTp_t tp, const int64_t* cuts, const tu
   return guarded([&] {
     const Ids found = checkedIds(targets, checkedVocabulary(tp, cuts), "targets");
     require(logits != nullptr, "logits is NULL");
+    tp->requireHost("the vocabulary");
     const int rank = tp->group.rank();
     const int64_t here = cuts[rank + 1] - cuts[rank];
     checkMatrix(logits, "logits", found.count, here, logits->dtype);

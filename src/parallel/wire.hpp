@@ -8,16 +8,14 @@
 
 namespace tutti::parallel {
 
-constexpr int64_t kInt8Block = 256;  // elements under one scale
+constexpr int64_t kInt8Block = kernels::kInt8Block;  // elements under one scale
 
 /// Bytes of n elements in a format; n is a multiple of the format's block.
 int64_t encodedBytes(tuttiWire_t wire, int64_t n);
 int64_t blockOf(tuttiWire_t wire);
-void encode(tuttiWire_t wire, const float* from, int64_t n, unsigned char* to);
-void decode(tuttiWire_t wire, const unsigned char* from, int64_t n, float* to);
-
-uint16_t toBf16(float x);
-float fromBf16(uint16_t x);
+/// In the device's memory.
+void encode(Device& device, tuttiWire_t wire, const float* from, int64_t n, unsigned char* to);
+void decode(Device& device, tuttiWire_t wire, const unsigned char* from, int64_t n, float* to);
 
 /// data [count] becomes the sum over the group: each rank sums its slice in float32, everything travels encoded.
 void encodedAllReduce(Group& group, tuttiWire_t wire, float* data, int64_t count);

@@ -2,11 +2,8 @@
 #include "tutti/parallel/zero.h"
 
 #include <algorithm>
-#include <cmath>
 
-#include "src/parallel/worker.hpp"
 #include "src/parallel/zero_unit.hpp"
-#include "tutti/parallel/sums.h"
 
 using namespace tutti::parallel;
 
@@ -34,9 +31,13 @@ namespace {
 template <class T>
 class ZeroOf final : public tuttiZero {
  public:
-  ZeroOf(tuttiComm_t own, tuttiComm_t ownReplicas, const tuttiParameter_t* parameters, const std::vector<int>& units,
-         const tuttiZeroConfig_t& c, const SumPlan& plan)
-      : group_(own), replicas_(ownReplicas), plan_(plan) {
+  ZeroOf(std::shared_ptr<Device> device, tuttiComm_t own, tuttiComm_t ownReplicas, const tuttiParameter_t* parameters,
+         const std::vector<int>& units, const tuttiZeroConfig_t& c, const SumPlan& plan)
+      : device_(std::move(device)),
+        group_(own, *device_),
+        replicas_(ownReplicas, *device_),
+        plan_(plan),
+        sender_(*device_, c.overlap && (group_.size() > 1 || replicas_.size() > 1)) {
     comm = own;
     replicas = ownReplicas;
     config = c;
@@ -47,7 +48,6 @@ class ZeroOf final : public tuttiZero {
     layOut(parameters);
     group_.traffic = TUTTI_TRAFFIC_INITIALIZER;
     isReady_.assign(parameters_.size(), false);
-    if (c.overlap && (group_.size() > 1 || replicas_.size() > 1)) worker_ = std::make_unique<Worker>();
   }
 
   bool midway() const override { return microBatch_ != 0; }
@@ -79,7 +79,7 @@ class ZeroOf final : public tuttiZero {
     if (microBatch_ > 0) checkAllReady();
     if (microBatch_ == 0) {
       for (auto& unit : units_) unit->clear();
-      busyMs_ = exposedMs_ = 0;
+      sender_.busyMs = exposedMs_ = 0;
     }
     ++microBatch_;
     std::fill(isReady_.begin(), isReady_.end(), false);
@@ -100,7 +100,7 @@ class ZeroOf final : public tuttiZero {
       Unit& wanted = *units_[static_cast<size_t>(next)];
       if (wanted.gathering.valid()) continue;
       wanted.makeRoom();
-      wanted.gathering = send([this, &wanted] { wanted.gather(group_); });
+      wanted.gathering = sender_.send([this, &wanted] { wanted.gather(group_); });
     }
     wait(unit.gathering);
   }
@@ -123,12 +123,12 @@ class ZeroOf final : public tuttiZero {
     if (--unit.missing > 0) return;
     unit.endMicroBatch();
     if (config.stage >= 2) {
-      unit.reducing.push_back(send([this, &unit] { unit.reduceMicroBatch(group_); }));
+      unit.reducing.push_back(sender_.send([this, &unit] { unit.reduceMicroBatch(group_); }));
       // At most two units' gradients are whole: this one on its way, and the next one to be computed.
       if (sending_ != nullptr && sending_ != &unit) collect(*sending_);
       sending_ = &unit;
     } else if (microBatch_ == config.microBatches) {
-      unit.reducing.push_back(send([this, &unit] { unit.reduceStep(group_, replicas_); }));
+      unit.reducing.push_back(sender_.send([this, &unit] { unit.reduceStep(group_, replicas_); }));
     }
   }
 
@@ -137,17 +137,15 @@ class ZeroOf final : public tuttiZero {
       fail(tuttiInvalidUsage, "micro-batch ", microBatch_, " of ", config.microBatches, " was the last to begin");
     }
     checkAllReady();
+    group_.throwIfFailed();
     for (auto& unit : units_) {
       collect(*unit);
-      if (config.stage >= 2) wait(send([this, &unit] { unit->finishSum(replicas_); }));
+      if (config.stage >= 2) wait(sender_.send([this, &unit] { unit->finishSum(replicas_); }));
       if (config.stage == 3) drop(*unit);
     }
-    double scale = 1;
-    if (norm != nullptr || config.clip > 0) {
-      const double length = gradientNorm();
-      if (norm != nullptr) *norm = length;
-      if (config.clip > 0 && length > config.clip) scale = config.clip / length;
-    }
+    if (norm != nullptr || config.clip > 0) measure();
+    if (norm != nullptr) device_->get(norm, length_.data(), sizeof(double));
+    const double* scale = config.clip > 0 ? length_.data() + 1 : nullptr;
     ++steps_;
     for (const Parameter& p : parameters_) {
       units_[static_cast<size_t>(p.unit)]->update(config.optimizer, steps_, scale,
@@ -155,7 +153,7 @@ class ZeroOf final : public tuttiZero {
                                                   p.offset + static_cast<size_t>(elementsOf(p.value)));
     }
     if (config.stage == 1 || config.stage == 2) {
-      for (auto& unit : units_) wait(send([this, &unit] { unit->gather(group_); }));
+      for (auto& unit : units_) wait(sender_.send([this, &unit] { unit->gather(group_); }));
     }
     microBatch_ = 0;
     last_ = -1;
@@ -168,8 +166,7 @@ class ZeroOf final : public tuttiZero {
     *from = static_cast<int64_t>(begin - parameter.offset);
     *to = static_cast<int64_t>(end - parameter.offset);
     if (values == nullptr) return;
-    *values = tuttiVectorOf(begin < end ? unit.ownValues() + (begin - unit.begin()) : nullptr, dtypeOf<T>(),
-                            static_cast<int64_t>(end - begin));
+    *values = vectorOf(begin < end ? unit.ownValues() + (begin - unit.begin()) : nullptr, end - begin);
   }
 
   void ownedState(size_t p, int state, tuttiTensor_t* values) override {
@@ -177,13 +174,12 @@ class ZeroOf final : public tuttiZero {
     require(state >= 0 && state < statesOf(config.optimizer.kind), "the optimizer has no state ", state);
     Unit& unit = *units_[static_cast<size_t>(parameter.unit)];
     const auto [begin, end] = ownedOf(parameter);
-    *values = tuttiVectorOf(begin < end ? unit.ownState(state) + (begin - unit.begin()) : nullptr, dtypeOf<T>(),
-                            static_cast<int64_t>(end - begin));
+    *values = vectorOf(begin < end ? unit.ownState(state) + (begin - unit.begin()) : nullptr, end - begin);
   }
   void loaded(int64_t steps) override {
     if (microBatch_ != 0) fail(tuttiInvalidUsage, "values are loaded between steps");
     const tuttiTraffic_t counted = group_.traffic;
-    for (auto& unit : units_) wait(send([this, &unit] { unit->shareOwned(group_); }));
+    for (auto& unit : units_) wait(sender_.send([this, &unit] { unit->shareOwned(group_); }));
     group_.traffic = counted;  // not a step's
     steps_ = steps;
   }
@@ -192,8 +188,8 @@ class ZeroOf final : public tuttiZero {
     tuttiZeroReport_t r = TUTTI_ZERO_REPORT_INITIALIZER;
     r.bytesNow = bytes_.now;
     r.bytesPeak = bytes_.peak;
-    r.communicationMs = busyMs_;
-    r.exposedMs = worker_ != nullptr ? exposedMs_ : busyMs_;
+    r.communicationMs = sender_.busyMs;
+    r.exposedMs = sender_.threaded() ? exposedMs_ : sender_.busyMs;
     r.traffic = group_.traffic;
     addTraffic(r.traffic, replicas_.traffic);
     expect(r);
@@ -216,19 +212,25 @@ class ZeroOf final : public tuttiZero {
     const int nUnits = parameters_.empty() ? 0 : parameters_.back().unit + 1;
     size_t p = 0;
     for (int u = 0; u < nUnits; ++u) {
-      std::vector<T> flat;
-      size_t members = 0;
-      for (; p < parameters_.size() && parameters_[p].unit == u; ++p, ++members) {
-        parameters_[p].offset = flat.size();
-        const T* from = static_cast<const T*>(parameters[p].value.data);
-        flat.insert(flat.end(), from, from + elementsOf(parameters_[p].value));
+      const size_t first = p;
+      size_t count = 0;
+      for (; p < parameters_.size() && parameters_[p].unit == u; ++p) {
+        parameters_[p].offset = count;
+        count += static_cast<size_t>(elementsOf(parameters_[p].value));
+      }
+      Array<T> flat(*device_, count, Array<T>::Any);
+      for (size_t q = first; q < p; ++q) {
+        const tuttiTensor_t& value = parameters[q].value;
+        device_->copy(flat.data() + parameters_[q].offset, value.data,
+                      static_cast<size_t>(elementsOf(value)) * sizeof(T));
       }
       if (config.broadcast) {
         group_.broadcast(flat.data(), flat.size(), dtypeOf<T>(), 0);
         replicas_.broadcast(flat.data(), flat.size(), dtypeOf<T>(), 0);
       }
-      units_.push_back(std::make_unique<Unit>(flat.size(), config, plan_, group_.rank(), group_.size(), bytes_));
-      units_.back()->parameters = members;
+      units_.push_back(
+          std::make_unique<Unit>(*device_, flat.size(), config, plan_, group_.rank(), group_.size(), bytes_));
+      units_.back()->parameters = p - first;
       units_.back()->fill(flat.data());
     }
     replicas_.traffic = TUTTI_TRAFFIC_INITIALIZER;
@@ -254,27 +256,19 @@ class ZeroOf final : public tuttiZero {
     }
   }
 
-  /// Run by the sending thread, in the order of calls.
-  template <class Task>
-  std::shared_future<void> send(const Task& task) {
-    const auto timed = [this, task] {
-      const auto start = std::chrono::steady_clock::now();
-      task();
-      busyMs_ += millisecondsSince(start);
-    };
-    if (worker_ != nullptr) return worker_->submit(timed);
-    std::packaged_task<void()> now(timed);
-    now();
-    return now.get_future().share();
-  }
-  void wait(const std::shared_future<void>& future) {
+  void wait(const Sender::Sent& sent) {
     const auto start = std::chrono::steady_clock::now();
-    future.get();
-    exposedMs_ += millisecondsSince(start);
+    sender_.wait(sent);
+    if (device_->onHost()) exposedMs_ += millisecondsSince(start);
+  }
+  tuttiTensor_t vectorOf(T* data, size_t count) const {
+    tuttiTensor_t vector = tuttiVectorOf(data, dtypeOf<T>(), static_cast<int64_t>(count));
+    vector.device = device_->kind();
+    return vector;
   }
   /// The unit's sums are done, and the gradients that went into them may go.
   void collect(Unit& unit) {
-    for (const auto& future : unit.reducing) wait(future);
+    for (const Sender::Sent& sent : unit.reducing) wait(sent);
     unit.reducing.clear();
     if (config.stage >= 2) unit.freeGradient();
   }
@@ -284,21 +278,21 @@ class ZeroOf final : public tuttiZero {
     unit.freeValues();
   }
 
-  double gradientNorm() {
-    std::vector<tuttiTensor_t> parts;
+  /// length_: of the averaged gradient over all ranks; what it is multiplied by so that it is no longer than
+  /// config.clip.
+  void measure() {
+    Array<uint64_t> limbs(*device_, kernels::kLimbs);
     for (const Parameter& p : parameters_) {
       const auto [begin, end] = ownedOf(p);
       const bool copy = (p.flags & TUTTI_PARAMETER_COUNTED_ELSEWHERE) != 0;
       if (begin >= end || copy || (config.norm != nullptr && replicas_.rank() != 0)) continue;
       Unit& unit = *units_[static_cast<size_t>(p.unit)];
-      parts.push_back(
-          tuttiVectorOf(unit.ownGradient() + (begin - unit.begin()), dtypeOf<T>(), static_cast<int64_t>(end - begin)));
+      device_->addSquares<T>(limbs.data(), unit.ownGradient() + (begin - unit.begin()), end - begin);
     }
-    double sum = 0;
-    const tuttiComm_t over = config.norm != nullptr ? config.norm : comm;
-    const tuttiResult_t result = tuttiSumOfSquares(parts.data(), parts.size(), over, &sum);
-    if (result != tuttiSuccess) throw Failure{result, tuttiParallelGetLastError()};
-    return std::sqrt(sum);
+    Group over(config.norm != nullptr ? config.norm : comm, *device_);
+    over.allReduce(limbs.data(), limbs.size(), tuttiUint64, tuttiSum);
+    if (length_.empty()) length_ = Array<double>(*device_, 2);
+    device_->clip(length_.data(), limbs.data(), config.clip);
   }
 
   void expect(tuttiZeroReport_t& r) const {
@@ -329,6 +323,7 @@ class ZeroOf final : public tuttiZero {
     r.bytesPeakExpected = r.bytesExpected + mostValues + gradients[0] + gradients[1];
   }
 
+  std::shared_ptr<Device> device_;  // first: ends after what lies in its memory
   Group group_, replicas_;
   SumPlan plan_;
   ByteCount bytes_;
@@ -337,9 +332,10 @@ class ZeroOf final : public tuttiZero {
   std::vector<bool> isReady_;
   int microBatch_ = 0, last_ = -1;
   Unit* sending_ = nullptr;
+  Array<double> length_;
   int64_t steps_ = 0;
-  double busyMs_ = 0, exposedMs_ = 0;
-  std::unique_ptr<Worker> worker_;  // last: ends before what it works on
+  double exposedMs_ = 0;
+  Sender sender_;  // last: ends before what it works on
 };
 
 std::vector<int> checkedUnits(const int* units, size_t n) {
@@ -375,11 +371,12 @@ tuttiResult_t tuttiZeroCreate(tuttiZero_t* zero, tuttiComm_t comm, const tuttiPa
     const tuttiDataType_t dtype = n > 0 ? parameters[0].value.dtype : tuttiFloat32;
     checkComputed(dtype, "a parameter");
     checkConfig(c, dtype);
+    const std::shared_ptr<Device> device = deviceOf(comm, n > 0 ? parameters[0].value.device : TUTTI_DEVICE_HOST);
     for (size_t i = 0; i < n; ++i) {
-      checkContiguous(&parameters[i].value, "a parameter", elementsOf(parameters[i].value), dtype);
+      checkContiguous(&parameters[i].value, "a parameter", elementsOf(parameters[i].value), dtype, device->kind());
     }
     const std::vector<int> units = checkedUnits(unitOf, n);
-    Group group(comm), replicas(c.replicas);
+    Group group(comm, *device), replicas(c.replicas, *device);
     compareParameters(group, parameters, n);
     const SumPlan plan = agreeOnSums(group, c.microBatches, 1, true, c.numerics, tuttiWireExact, dtype);
     for (int r = 0; r < group.size() && c.stage >= 2; ++r) {
@@ -390,8 +387,9 @@ tuttiResult_t tuttiZeroCreate(tuttiZero_t* zero, tuttiComm_t comm, const tuttiPa
     if (group.size() > 1) own = splitFrom(comm, 0, group.rank());
     try {
       if (replicas.size() > 1) ownReplicas = splitFrom(c.replicas, 0, replicas.rank());
-      withType(dtype,
-               [&](auto one) { *zero = new ZeroOf<decltype(one)>(own, ownReplicas, parameters, units, c, plan); });
+      withType(dtype, [&](auto one) {
+        *zero = new ZeroOf<decltype(one)>(device, own, ownReplicas, parameters, units, c, plan);
+      });
       (*zero)->parent = comm;
     } catch (...) {
       for (const tuttiComm_t made : {own, ownReplicas}) endPrivate(made, true);

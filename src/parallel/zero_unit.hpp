@@ -1,13 +1,12 @@
 // What a rank holds of one unit of parameters: values, gradients, states, each whole or its slice.
 #pragma once
 
-#include <cstring>
-#include <future>
 #include <memory>
 #include <vector>
 
 #include "src/parallel/gradients.hpp"
 #include "src/parallel/optimizer.hpp"
+#include "src/parallel/sender.hpp"
 
 namespace tutti::parallel {
 
@@ -24,8 +23,10 @@ struct ByteCount {
 template <class T>
 class ZeroUnit {
  public:
-  ZeroUnit(size_t count, const tuttiZeroConfig_t& config, const SumPlan& plan, int rank, int nRanks, ByteCount& bytes)
-      : config_(config),
+  ZeroUnit(Device& device, size_t count, const tuttiZeroConfig_t& config, const SumPlan& plan, int rank, int nRanks,
+           ByteCount& bytes)
+      : device_(device),
+        config_(config),
         plan_(plan),
         bytes_(bytes),
         rank_(static_cast<size_t>(rank)),
@@ -38,7 +39,7 @@ class ZeroUnit {
     if (statesOf(config.optimizer.kind) > 0) holdT(first_, states);
     if (statesOf(config.optimizer.kind) > 1) holdT(second_, states);
     if (config.stage < 2) {
-      whole_ = std::make_unique<FlatGradient<T>>(count, plan, rank);
+      whole_ = std::make_unique<FlatGradient<T>>(device, count, plan, rank);
       bytes_.add(count * sizeof(T));
     } else {
       holdT(sliceSum_, mine());
@@ -51,21 +52,21 @@ class ZeroUnit {
   size_t begin() const { return static_cast<size_t>(slices_[rank_]); }
   const std::vector<int64_t>& slices() const { return slices_; }
   bool hasValues() const { return !values_.empty() || count_ == 0; }
-  char* values() { return reinterpret_cast<char*>(values_.data()); }
+  char* values() { return values_.data(); }
   size_t valueBytes() const { return valueBytes_; }
 
-  /// The initial values, whole.
+  /// The initial values, whole, in the device's memory.
   void fill(const T* from) {
     const size_t at = config_.stage == 0 ? 0 : begin(), n = config_.stage == 0 ? count_ : mine();
-    if (separateMaster()) std::copy(from + at, from + at + n, master_.data());
+    if (separateMaster()) device_.copy(master_.data(), from + at, n * sizeof(T));
     if (config_.stage < 3) storeValues(from, 0, count_);
   }
   void makeRoom() {
-    if (values_.empty()) hold(values_, count_ * valueBytes_);
+    if (values_.empty()) hold(values_, count_ * valueBytes_, Array<char>::Any);  // all of it is gathered
   }
   void freeValues() {
     bytes_.remove(values_.size());
-    std::vector<std::byte>().swap(values_);
+    values_ = {};
   }
   /// The sender's: values of all slices, from the slice that this rank owns.
   void gather(Group& group) {
@@ -82,7 +83,7 @@ class ZeroUnit {
   bool holdsGradient() const { return !gradient_.empty(); }
   void freeGradient() {
     bytes_.remove(gradient_.size() * sizeof(T));
-    std::vector<T>().swap(gradient_);
+    gradient_ = {};
   }
   void takeIn(size_t offset, size_t n) {
     if (whole_ != nullptr) whole_->takeIn(offset, n);
@@ -92,7 +93,7 @@ class ZeroUnit {
   }
   void clear() {
     if (whole_ != nullptr) return whole_->clear();
-    std::fill(sliceSum_.begin(), sliceSum_.end(), T(0));
+    sliceSum_.clear();
     for (LeafCounter<T>& counter : counters_) counter.reset();
   }
 
@@ -109,9 +110,9 @@ class ZeroUnit {
   /// The sender's, stages 2 and 3, after each micro-batch.
   void reduceMicroBatch(Group& group) {
     if (plan_.invariant) return exchangeLeaf(group);
-    std::vector<T> slice(mine());
+    Array<T> slice(device_, mine(), Array<T>::Any);
     group.reduceScatter(gradient_.data(), slice.data(), slices_.data(), dtypeOf<T>());
-    addInto(sliceSum_.data(), slice.data(), slice.size());
+    device_.add<T>(sliceSum_.data(), slice.data(), slice.size());
   }
   /// The sender's, stages 2 and 3, after the last micro-batch.
   void finishSum(Group& replicas) {
@@ -123,10 +124,10 @@ class ZeroUnit {
         have.insert(have.end(), nodes.begin(), nodes.end());
         for (const T* sum : counters_[r].sums()) sums.push_back(const_cast<T*>(sum));
       }
-      const T* total = combineSubtrees({0, plan_.leafCuts.back()}, have, sums, mine());
-      std::copy(total, total + mine(), sliceSum_.data());
+      const T* total = combineSubtrees(device_, {0, plan_.leafCuts.back()}, have, sums, mine());
+      device_.copy(sliceSum_.data(), total, mine() * sizeof(T));
     }
-    FlatGradient<T>::multiply(sliceSum_.data(), mine(), plan_.scale);
+    device_.scale(sliceSum_.data(), mine(), plan_.scale);
     replicas.allReduce(sliceSum_.data(), mine(), dtypeOf<T>(), tuttiSum);
   }
 
@@ -141,14 +142,16 @@ class ZeroUnit {
   /// The sender's: what owners hold was replaced; whoever else holds it gets it.
   void shareOwned(Group& group) {
     if (config_.stage == 3) return;
-    for (std::vector<T>* whole : {&master_, &first_, &second_}) {
+    for (Array<T>* whole : {&master_, &first_, &second_}) {
       if (config_.stage == 0 && !whole->empty()) group.allGather(whole->data(), slices_.data(), dtypeOf<T>());
     }
     if (separateMaster()) storeValues(ownValues(), begin(), mine());
     gather(group);
   }
   /// Update elements [from, to) of the unit, as far as this rank updates them.
-  void update(const tuttiOptimizer_t& optimizer, int64_t step, double scale, bool decays, size_t from, size_t to) {
+  ///   scale  what gradients are multiplied by, in the device's memory; NULL: 1
+  void update(const tuttiOptimizer_t& optimizer, int64_t step, const double* scale, bool decays, size_t from,
+              size_t to) {
     const size_t first = config_.stage == 0 ? 0 : begin(), last = config_.stage == 0 ? count_ : begin() + mine();
     from = std::max(from, first);
     to = std::min(to, last);
@@ -156,7 +159,7 @@ class ZeroUnit {
     const size_t at = from - first;
     T* w = separateMaster() ? master_.data() + at : reinterpret_cast<T*>(values()) + from;
     const T* g = config_.stage < 2 ? whole_->data() + from : sliceSum_.data() + at;
-    updateElements<T>(optimizer, step, scale, decays, w, g, first_.empty() ? nullptr : first_.data() + at,
+    updateElements<T>(device_, optimizer, step, 1, scale, decays, w, g, first_.empty() ? nullptr : first_.data() + at,
                       second_.empty() ? nullptr : second_.data() + at, to - from);
     if (separateMaster() && config_.stage < 3) storeValues(w, from, to - from);
   }
@@ -184,8 +187,8 @@ class ZeroUnit {
     for (int i = 0; i < gathers; ++i) predictGather(traffic, group, count_ * valueBytes_);
   }
 
-  std::shared_future<void> gathering;  // valid while values are on their way, or there
-  std::vector<std::shared_future<void>> reducing;
+  Sender::Sent gathering;  // valid while values are on their way, or there
+  std::vector<Sender::Sent> reducing;
   size_t missing = 0;  // gradients of this micro-batch
   size_t parameters = 0;
 
@@ -195,26 +198,23 @@ class ZeroUnit {
   size_t bytesOfValue() const { return rounded() ? 2 : sizeof(T); }
   tuttiDataType_t valueType() const { return rounded() ? tuttiBfloat16 : dtypeOf<T>(); }
 
-  void hold(std::vector<std::byte>& room, size_t n) {
-    room.resize(n);
+  void hold(Array<char>& room, size_t n, Array<char>::Contents contents = Array<char>::Zeros) {
+    room = Array<char>(device_, n, contents);
     bytes_.add(n);
   }
-  void holdT(std::vector<T>& room, size_t n) {
-    room.assign(n, T(0));
+  void holdT(Array<T>& room, size_t n) {
+    room = Array<T>(device_, n);
     bytes_.add(n * sizeof(T));
   }
   void storeValues(const T* from, size_t at, size_t n) {
-    if (!rounded()) {
-      if (n != 0) std::memcpy(values() + at * sizeof(T), from, n * sizeof(T));
-      return;
-    }
-    auto* to = reinterpret_cast<uint16_t*>(values()) + at;
-    for (size_t i = 0; i < n; ++i) to[i] = toBf16(static_cast<float>(from[i]));
+    if (!rounded()) return device_.copy(values() + at * sizeof(T), from, n * sizeof(T));
+    device_.narrow(reinterpret_cast<uint16_t*>(values()) + at, from, n);
   }
 
   void makeCounters(int nRanks) {
     for (size_t r = 0; r < static_cast<size_t>(nRanks); ++r) {
-      counters_.emplace_back(plan_.leafCuts.back(), LeafRange{plan_.leafCuts[r], plan_.leafCuts[r + 1]}, mine());
+      counters_.emplace_back(device_, plan_.leafCuts.back(), LeafRange{plan_.leafCuts[r], plan_.leafCuts[r + 1]},
+                             mine());
     }
   }
   /// Every rank's leaf of this micro-batch, this rank's slice of it.
@@ -222,7 +222,7 @@ class ZeroUnit {
     const size_t n = counters_.size();
     std::vector<size_t> sendCounts(n), receiveCounts(n, mine());
     for (size_t r = 0; r < n; ++r) sendCounts[r] = static_cast<size_t>(slices_[r + 1] - slices_[r]);
-    std::vector<T> leaves(n * mine());
+    Array<T> leaves(device_, n * mine(), Array<T>::Any);
     group.allToAll(gradient_.data(), sendCounts, leaves.data(), receiveCounts, dtypeOf<T>());
     for (size_t r = 0; r < n; ++r) {
       counters_[r].add(leaves.data() + r * mine(), 0, mine());
@@ -230,16 +230,17 @@ class ZeroUnit {
     }
   }
 
+  Device& device_;
   const tuttiZeroConfig_t& config_;
   const SumPlan& plan_;
   ByteCount& bytes_;
   size_t rank_, count_;
   std::vector<int64_t> slices_;
   size_t valueBytes_;
-  std::vector<std::byte> values_;
-  std::vector<T> master_, first_, second_;  // of the slice (stage 0: of all)
+  Array<char> values_;
+  Array<T> master_, first_, second_;        // of the slice (stage 0: of all)
   std::unique_ptr<FlatGradient<T>> whole_;  // stages 0 and 1
-  std::vector<T> gradient_, sliceSum_;      // stages 2 and 3
+  Array<T> gradient_, sliceSum_;            // stages 2 and 3
   std::vector<LeafCounter<T>> counters_;    // layout-invariant stages 2 and 3: a rank's leaves each
 };
 

@@ -163,6 +163,7 @@ struct HostKernel {
   void (*check)(const void* arguments, int device);
 };
 const HostKernel* findKernel(const char* name);
+const HostKernel* findLayerKernel(const char* name);  // of src/parallel/kernels
 
 }  // namespace tutti::fake
 

@@ -81,7 +81,7 @@ const HostKernel* findKernel(const char* name) {
   for (const HostKernel& kernel : kKernels) {
     if (std::strcmp(kernel.name, name) == 0) return &kernel;
   }
-  return nullptr;
+  return findLayerKernel(name);
 }
 
 Error cuMemcpyAsync(Address dst, Address src, size_t bytes, Stream stream) {

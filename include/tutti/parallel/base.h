@@ -3,7 +3,12 @@
  * Conventions that hold for every header of this folder, and are not repeated:
  *   library     libtutti_parallel.so, written on tutti.h alone; no framework, no automatic differentiation
  *   tensors     views of the caller's memory: nothing below frees or keeps it beyond what a call's comment says
- *   memory      the host's.  A tensor of another device gets tuttiInvalidUsage
+ *   memory      the host's, or where a header says so a CUDA device's: that of the communicator's rank, without a
+ *               communicator the one that is current on the calling thread.  Others get tuttiInvalidUsage
+ *   streams     what is done with CUDA memory is enqueued on the calling thread's stream (tuttiParallelSetStream), in
+ *               the order of calls; a call waits for the device only where its comment says so.  Not to be captured.
+ *               Calls without a handle are quick as long as some handle of a layer lives on the device, which has
+ *               the kernels loaded
  *   dtypes      tuttiFloat32 and tuttiFloat64 are computed with; others where a comment says so
  *   groups      communicators are borrowed and must outlive what was made from them.  A layer uses its
  *               communicator only inside its own calls, or a private copy of it where a comment says so
@@ -26,6 +31,11 @@ extern "C" {
 /** The sentence of the last error of this library on the calling thread.  Never NULL; valid until the next error. */
 TUTTI_API const char* tuttiParallelGetLastError(void);
 
+/** The CUDA stream on which this library's calls of the calling thread enqueue their work; NULL, as at first: the
+ *  device's default stream.  What a handle has enqueued on one stream comes before what it enqueues on the next.  A
+ *  stream lives until the handles that worked on it are destroyed. */
+TUTTI_API tuttiResult_t tuttiParallelSetStream(tuttiStream_t stream);
+
 /* ---- Tensors ------------------------------------------------------------------------------------------------- */
 
 #define TUTTI_MAX_DIMS 4
@@ -34,7 +44,7 @@ TUTTI_API const char* tuttiParallelGetLastError(void);
 typedef struct {
   void* data;
   tuttiDataType_t dtype;
-  int device; /* TUTTI_DEVICE_HOST */
+  int device; /* TUTTI_DEVICE_HOST, or TUTTI_DEVICE_CUDA where a header says so */
   int nDims;
   int64_t shape[TUTTI_MAX_DIMS];
   int64_t strides[TUTTI_MAX_DIMS]; /* in elements */

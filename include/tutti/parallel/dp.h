@@ -6,8 +6,10 @@
  *              tuttiDdpFinish; gradients now hold the average over all micro-batches of all ranks
  *
  * Gradients live in buckets, which are summed while backward goes on: bucket k is sent when it and all before it are
- * ready, in the same order on all ranks, whatever the order of readiness.  After the first step buckets are rebuilt in
- * the order in which rank 0's gradients became ready (Li et al., "PyTorch Distributed", VLDB 2020). */
+ * ready, in the same order on all ranks, whatever the order of readiness.  On the host or CUDA; there tuttiDdpFinish
+ * returns when the sums are enqueued, and only the first one waits.  Reports have no times.  After the first step
+ * buckets are rebuilt in the order in which rank 0's gradients became ready (Li et al., "PyTorch Distributed", VLDB
+ * 2020). */
 #ifndef TUTTI_PARALLEL_DP_H_
 #define TUTTI_PARALLEL_DP_H_
 
@@ -88,7 +90,7 @@ typedef struct {
   size_t bucketBytes;      /* that buckets aim at */
   int steps;               /* finished */
   double communicationMs;  /* of the last step: the thread that sends was busy */
-  double exposedMs;        /* of the last step: tuttiDdpFinish waited */
+  double exposedMs;        /* of the last step: tuttiDdpFinish waited; on CUDA both are 0 */
   tuttiTraffic_t traffic;  /* of all steps */
   tuttiTraffic_t expected; /* of one step, by the formula */
 } tuttiDdpReport_t;

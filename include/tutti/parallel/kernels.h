@@ -46,7 +46,7 @@ TUTTI_API tuttiResult_t tuttiKernelsInvariant(tuttiKernels_t* kernels);
  *  kCuts  [nLeaves + 1], from 0 to k; leaf l is the sum over [kCuts[l], kCuts[l + 1]) in order */
 TUTTI_API tuttiResult_t tuttiMatmulLeaves(const tuttiMatmul_t* call, const int64_t* kCuts, int nLeaves);
 
-/* ---- Elementwise and per row; rows are tokens --------------------------------------------------------------- */
+/* ---- Elementwise and per row; rows are tokens.  On the host or CUDA -------------------------------------------- */
 
 /** y = GELU(x), tanh form; all contiguous, x and y may be the same. */
 TUTTI_API tuttiResult_t tuttiGelu(const tuttiTensor_t* x, const tuttiTensor_t* y);

@@ -33,13 +33,15 @@ TUTTI_API tuttiResult_t tuttiTreeReduceScatter(const void* leaves, void* out, tu
 
 /** The sum of squares of tensors that are spread over ranks, rounded once: the same bits whoever holds what.  Every
  *  square counts in units of 2^-80, so sums are exact integers.
+ *  On CUDA it waits for the sum.
  *  tensors  [n], contiguous; each element of the whole is passed by exactly one rank of comm
  *  comm     NULL: this rank is the only one
  *  sum      infinite or NaN if an element is, or if a square reaches 2^40 */
 TUTTI_API tuttiResult_t tuttiSumOfSquares(const tuttiTensor_t* tensors, size_t n, tuttiComm_t comm, double* sum);
 
 /** A hash of a tensor's bits that can be added up over its pieces, modulo 2^64, in any order.
- *  key    names the whole tensor; first  is the position in it of t's element 0.  t is contiguous, of any dtype. */
+ *  key    names the whole tensor; first  is the position in it of t's element 0.  t is contiguous, of any dtype.
+ *  On CUDA it waits for the hash. */
 TUTTI_API tuttiResult_t tuttiTensorHash(const tuttiTensor_t* t, uint64_t key, int64_t first, uint64_t* hash);
 
 #ifdef __cplusplus

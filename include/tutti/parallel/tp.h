@@ -3,7 +3,11 @@
  *
  * Rows of x and y are tokens.  A weight is stored [outputs, inputs], as this rank holds it, and belongs to the caller.
  * Without sequence parallelism activations between layers are whole on every rank.  With it a rank holds tokens
- * [cuts[rank], cuts[rank + 1]) of tuttiTpSplit(tokens, 1) there; layers gather them and scatter them again. */
+ * [cuts[rank], cuts[rank + 1]) of tuttiTpSplit(tokens, 1) there; layers gather them and scatter them again.
+ *
+ * On the host or CUDA, but for the vocabulary, which is the host's.  On CUDA products are cuBLASLt's, found at run
+ * time, or a given table's, whose operands are device memory then and which enqueues on the thread's stream;
+ * layout-invariant ones are Tutti's own and have the host's bits. */
 #ifndef TUTTI_PARALLEL_TP_H_
 #define TUTTI_PARALLEL_TP_H_
 
@@ -26,10 +30,12 @@ typedef struct {
   const tuttiKernels_t* kernels; /* NULL: tuttiKernelsFast; layout-invariant products are always Tutti's own */
   int tokenLeaves; /* layout-invariant: leaves of sums over tokens, where ranks outside of tp have the other tokens:
                       leaves over the number of those ranks.  0 (default): leaves */
+  int64_t device; /* tuttiDevice_t, of 64 bits so that older headers' structs are shorter.  TUTTI_DEVICE_AUTO (default):
+                     that of the communicator's rank, the host without one */
 } tuttiTpConfig_t;
 
 #define TUTTI_TP_CONFIG_INITIALIZER \
-  { sizeof(tuttiTpConfig_t), tuttiNumericsFast, 0, 8, 1, NULL, 0 }
+  { sizeof(tuttiTpConfig_t), tuttiNumericsFast, 0, 8, 1, NULL, 0, TUTTI_DEVICE_AUTO }
 
 /** comm NULL: one rank that holds everything.  config may be NULL.  Calls on comm come from a thread of tp's while a
  * call below runs with tiles > 1. */

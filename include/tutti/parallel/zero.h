@@ -7,7 +7,8 @@
  *   3       and values                       2m all-gathers (m without reshardAfterForward), m reduce-scatters
  *
  * Parameters form units (a transformer block, say): the values of a unit are gathered and freed, and its gradients
- * summed, together.  A unit is one flat vector of its parameters; rank r owns the slice of an even cut.
+ * summed, together.  On the host or CUDA; there tuttiZeroStep waits only for the norm, where that is asked for, and
+ * reports have no times.  A unit is one flat vector of its parameters; rank r owns the slice of an even cut.
  *
  *   per step:  for each micro-batch:
  *                tuttiZeroBegin
@@ -44,9 +45,10 @@ typedef struct {
 #define TUTTI_OPTIMIZER_INITIALIZER \
   { sizeof(tuttiOptimizer_t), tuttiAdamW, 1e-3, 0.9, 0.95, 1e-8, 0.1 }
 
-/** One update of some elements, for those who keep their own states (with tuttiDdp_t): contiguous, all of value's dtype
- *  and count.  step is 1 at the first.  gradientScale multiplies the gradient (clipping).
- *  first, second  states, zero before the first step: momentum has the first, AdamW both; others may be NULL */
+/** One update of some elements, for those who keep their own states (with tuttiDdp_t): contiguous, all of value's
+ * dtype, count and device.  step is 1 at the first.  gradientScale multiplies the gradient (clipping).
+ *
+ * first, second  states, zero before the first step: momentum has the first, AdamW both; others may be NULL */
 TUTTI_API tuttiResult_t tuttiOptimizerUpdate(const tuttiOptimizer_t* optimizer, int64_t step, double gradientScale,
                                              unsigned parameterFlags, const tuttiTensor_t* value,
                                              const tuttiTensor_t* gradient, const tuttiTensor_t* first,
@@ -66,7 +68,8 @@ typedef struct {
   double clip;             /* scale gradients so that their norm is at most that; 0: not */
   tuttiComm_t replicas;    /* hybrid sharding: ranks that hold the same shard; gradients are summed over them too.
                               NULL: none.  Fast numerics */
-  tuttiComm_t norm;        /* over whom the norm is taken, if other axes hold more of the model; NULL: comm */
+  tuttiComm_t norm;        /* over whom the norm is taken, if other axes hold more of the model; NULL: comm.  Of the
+                              same kind of device */
   tuttiOptimizer_t optimizer;
 } tuttiZeroConfig_t;
 

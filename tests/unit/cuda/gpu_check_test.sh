@@ -28,7 +28,7 @@ wants() {
   failed=1
 }
 "$check" -b "$build" -s "$work/all" >"$work/said" 2>&1 || { echo 'it fails:'; failed=1; }
-for step in load device collectives streams-2 proxies-2 vllm-2 llmc-2 gpu-bench gpu-bench-stream memcheck-kernels \
+for step in load device collectives layers streams-2 proxies-2 vllm-2 llmc-2 gpu-bench gpu-bench-stream memcheck-kernels \
   memcheck-collectives racecheck-kernels racecheck-collectives mps-streams-2 mps-proxies-2; do
   wants "ok      $step, "
 done

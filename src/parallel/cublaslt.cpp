@@ -1,0 +1,107 @@
+#include "src/parallel/cublaslt.hpp"
+
+#include <dlfcn.h>
+
+#include "src/parallel/cublaslt_abi.hpp"
+#include "src/parallel/fail.hpp"
+
+namespace tutti::parallel {
+namespace {
+
+/// The library's functions, as pointers of their names.
+struct CublasLtLibrary {
+#define TUTTI_CUBLASLT_MEMBER(name, parameters) cublaslt::Status(*name) parameters = nullptr;
+  TUTTI_CUBLASLT_FUNCTIONS(TUTTI_CUBLASLT_MEMBER)
+#undef TUTTI_CUBLASLT_MEMBER
+};
+
+CublasLtLibrary load() {
+  void* library = nullptr;
+  for (const char* name : {"libcublasLt.so.13", "libcublasLt.so.12"}) {
+    if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  }
+  if (library == nullptr) {
+    fail(tuttiInvalidUsage, "matrix products on CUDA are cuBLASLt's (layout-invariant ones are not): there is neither ",
+         "libcublasLt.so.13 nor libcublasLt.so.12: ", dlerror());
+  }
+  CublasLtLibrary found;
+#define TUTTI_CUBLASLT_GET(name, parameters)                                  \
+  found.name = reinterpret_cast<decltype(found.name)>(dlsym(library, #name)); \
+  if (found.name == nullptr) fail(tuttiInvalidUsage, "the cuBLASLt that was found has no " #name);
+  TUTTI_CUBLASLT_FUNCTIONS(TUTTI_CUBLASLT_GET)
+#undef TUTTI_CUBLASLT_GET
+  return found;
+}
+
+const CublasLtLibrary& library() {
+  static const CublasLtLibrary loaded = load();
+  return loaded;
+}
+
+void checkStatus(cublaslt::Status status, const char* what) {
+  if (status != 0) fail(tuttiUnhandledCudaError, what, " gave cuBLAS status ", status);
+}
+
+/// How a stored matrix lies, for a library that knows columns only: the rows are its columns.
+class Layout {
+ public:
+  Layout(int type, int64_t rows, int64_t columns, int64_t stride) {
+    checkStatus(library().cublasLtMatrixLayoutCreate(&layout_, type, static_cast<uint64_t>(columns),
+                                                     static_cast<uint64_t>(rows), stride),
+                "cublasLtMatrixLayoutCreate");
+  }
+  ~Layout() { library().cublasLtMatrixLayoutDestroy(layout_); }
+  Layout(const Layout&) = delete;
+  Layout& operator=(const Layout&) = delete;
+  void* get() const { return layout_; }
+
+ private:
+  void* layout_ = nullptr;
+};
+
+class Operation {
+ public:
+  Operation(bool twice, bool transposeFirst, bool transposeSecond) {
+    checkStatus(library().cublasLtMatmulDescCreate(&operation_, twice ? cublaslt::kCompute64 : cublaslt::kCompute32,
+                                                   twice ? cublaslt::kFloat64 : cublaslt::kFloat32),
+                "cublasLtMatmulDescCreate");
+    set(cublaslt::kTransposeA, transposeFirst);
+    set(cublaslt::kTransposeB, transposeSecond);
+  }
+  ~Operation() { library().cublasLtMatmulDescDestroy(operation_); }
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  void* get() const { return operation_; }
+
+ private:
+  void set(int attribute, bool transposed) {
+    const int32_t value = transposed ? cublaslt::kTransposed : cublaslt::kPlain;
+    checkStatus(library().cublasLtMatmulDescSetAttribute(operation_, attribute, &value, sizeof value),
+                "cublasLtMatmulDescSetAttribute");
+  }
+  void* operation_ = nullptr;
+};
+
+}  // namespace
+
+CublasLt::CublasLt() { checkStatus(library().cublasLtCreate(&handle_), "cublasLtCreate"); }
+CublasLt::~CublasLt() { library().cublasLtDestroy(handle_); }
+
+// Row-major c = a b is column-major c' = b' a', of the same memory: the second operand comes first.
+void CublasLt::multiply(const tuttiMatmul_t& m, void* workspace, size_t workspaceBytes, cuda::Stream stream) {
+  const bool twice = m.dtype == tuttiFloat64;
+  const int type = twice ? cublaslt::kFloat64 : cublaslt::kFloat32;
+  const Operation operation(twice, m.transposeB != 0, m.transposeA != 0);
+  const Layout a(type, m.transposeA ? m.k : m.m, m.transposeA ? m.m : m.k, m.lda);
+  const Layout b(type, m.transposeB ? m.n : m.k, m.transposeB ? m.k : m.n, m.ldb);
+  const Layout c(type, m.m, m.n, m.ldc);
+  const float one = 1, factor = m.accumulate ? 1 : 0;
+  const double oneTwice = 1, factorTwice = factor;
+  checkStatus(
+      library().cublasLtMatmul(handle_, operation.get(), twice ? static_cast<const void*>(&oneTwice) : &one, m.b,
+                               b.get(), m.a, a.get(), twice ? static_cast<const void*>(&factorTwice) : &factor, m.c,
+                               c.get(), m.c, c.get(), nullptr, workspace, workspaceBytes, stream),
+      "cublasLtMatmul");
+}
+
+}  // namespace tutti::parallel

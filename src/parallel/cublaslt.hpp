@@ -1,0 +1,25 @@
+// Matrix products by cuBLASLt, found at run time.
+#pragma once
+
+#include "src/device/cuda_abi.hpp"
+#include "tutti/parallel/kernels.h"
+
+namespace tutti::parallel {
+
+/// Products on the device whose context is current.  One thread at a time.
+class CublasLt {
+ public:
+  /// Throws tuttiInvalidUsage with the reason where there is no cuBLASLt.
+  CublasLt();
+  ~CublasLt();
+  CublasLt(const CublasLt&) = delete;
+  CublasLt& operator=(const CublasLt&) = delete;
+  /// Enqueues c = op(a) op(b), or c += that; the arguments have been checked, and no dimension is 0.
+  ///   workspace  device memory of so many bytes, used in the order of the stream
+  void multiply(const tuttiMatmul_t& call, void* workspace, size_t workspaceBytes, cuda::Stream stream);
+
+ private:
+  void* handle_ = nullptr;
+};
+
+}  // namespace tutti::parallel

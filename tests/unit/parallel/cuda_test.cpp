@@ -1,0 +1,717 @@
+// Training layers on CUDA memory, on the test driver or a real one: the same program as on the host, bit for bit where
+// sums are layout-invariant, and nothing that waits for the device inside of a step.
+#include <catch2/catch.hpp>
+
+#include <dlfcn.h>
+
+#include <cstring>
+#include <memory>
+
+#include "src/parallel/cuda_driver.hpp"
+#include "tests/unit/parallel/support.hpp"
+#include "tutti/parallel/kernels.h"
+#include "tutti/parallel/sp.h"
+#include "tutti/parallel/sums.h"
+#include "tutti/parallel/tp.h"
+#include "tutti/parallel/zero.h"
+
+using namespace tutti;
+using namespace tutti::test;
+using parallel::CudaDriver;
+
+namespace {
+
+const std::vector<int64_t> kCudaSizes = {7, 300, 1, 1500, 29};
+const int kCudaUnits[] = {0, 0, 1, 1, 2};
+constexpr int kCudaLeaves = 6, kSteps = 3;
+
+/// What tests/fake_cuda exports beside the driver; NULL on a real one.
+template <class Call>
+Call ofFake(const char* name) {
+  return reinterpret_cast<Call>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), name));
+}
+void resetDriver(const char* settings) {
+  if (const auto reset = ofFake<void (*)(const char*)>("fakeCudaReset")) reset(settings);
+}
+std::string driverComplaints() {
+  const auto complaints = ofFake<const char* (*)()>("fakeCudaComplaints");
+  return complaints == nullptr ? "" : complaints();
+}
+int callsOf(std::initializer_list<const char*> names) {
+  const auto calls = ofFake<int (*)(const char*)>("fakeCudaCalls");
+  int sum = 0;
+  for (const char* name : names) sum += calls == nullptr ? 0 : calls(name);
+  return sum;
+}
+bool hasDevices(int n) {
+  int count = 0;
+  return parallel::cudaDriver().cuDeviceGetCount(&count) == cuda::kSuccess && count >= n;
+}
+
+/// Where a rank keeps its tensors: the host, or a CUDA device, which is current then, and a stream of its own.
+class Place {
+ public:
+  static constexpr int kHost = -1;
+  explicit Place(int ordinal) : ordinal_(ordinal) {
+    if (onHost()) return;
+    d().cuDevicePrimaryCtxRetain(&context_, ordinal);
+    d().cuCtxPushCurrent(context_);
+    d().cuStreamCreate(&stream_, cuda::kStreamNonBlocking);
+    tuttiParallelSetStream(reinterpret_cast<tuttiStream_t>(stream_));
+  }
+  ~Place() {
+    if (onHost()) return;
+    tuttiParallelSetStream(nullptr);
+    d().cuStreamSynchronize(stream_);
+    for (const cuda::Address memory : memory_) d().cuMemFree(memory);
+    d().cuStreamDestroy(stream_);
+    cuda::Context popped = nullptr;
+    d().cuCtxPopCurrent(&popped);
+    d().cuDevicePrimaryCtxRelease(ordinal_);
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  bool onHost() const { return ordinal_ == kHost; }
+  tuttiConfig_t config() const {
+    tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+    config.device = onHost() ? TUTTI_DEVICE_HOST : TUTTI_DEVICE_CUDA;
+    return config;
+  }
+
+  /// A copy of `values` that lives as long as this.
+  tuttiTensor_t hold(const std::vector<float>& values) {
+    host_.push_back(std::make_unique<std::vector<float>>(values));
+    tuttiTensor_t t = vector(*host_.back());
+    if (onHost() || values.empty()) {
+      t.device = onHost() ? TUTTI_DEVICE_HOST : TUTTI_DEVICE_CUDA;
+      return t;
+    }
+    cuda::Address memory = 0;
+    d().cuMemAlloc(&memory, values.size() * sizeof(float));
+    memory_.push_back(memory);
+    d().cuMemcpyAsync(memory, reinterpret_cast<cuda::Address>(values.data()), values.size() * sizeof(float), stream_);
+    d().cuStreamSynchronize(stream_);
+    t.data = reinterpret_cast<void*>(memory);
+    t.device = TUTTI_DEVICE_CUDA;
+    return t;
+  }
+  /// What a tensor holds when the stream has done all that was enqueued.
+  template <class T = float>
+  std::vector<T> read(const tuttiTensor_t& t) {
+    int64_t n = 1;
+    for (int i = 0; i < t.nDims; ++i) n *= t.shape[i];
+    std::vector<T> values(static_cast<size_t>(n));
+    if (n == 0) return values;
+    if (onHost()) {
+      std::memcpy(values.data(), t.data, values.size() * sizeof(T));
+      return values;
+    }
+    d().cuMemcpyAsync(reinterpret_cast<cuda::Address>(values.data()), reinterpret_cast<cuda::Address>(t.data),
+                      values.size() * sizeof(T), stream_);
+    d().cuStreamSynchronize(stream_);
+    return values;
+  }
+
+ private:
+  static const CudaDriver& d() { return parallel::cudaDriver(); }
+  int ordinal_;
+  cuda::Context context_ = nullptr;
+  cuda::Stream stream_ = nullptr;
+  std::vector<cuda::Address> memory_;
+  std::vector<std::unique_ptr<std::vector<float>>> host_;
+};
+
+/// to += by * from, wherever they are and in the order of calls: a step of plain gradient descent.
+tuttiResult_t addTo(const tuttiTensor_t& to, const tuttiTensor_t& from, double by) {
+  tuttiOptimizer_t o = TUTTI_OPTIMIZER_INITIALIZER;
+  o.kind = tuttiSgd;
+  o.learningRate = -by;
+  o.weightDecay = 0;
+  return tuttiOptimizerUpdate(&o, 1, 1, 0, &to, &from, nullptr, nullptr);
+}
+
+/// Values, and what makes the gradients of some micro-batches, where the rank computes.
+struct Program {
+  Program(Place& place, int first, int count) {
+    static const char* const names[] = {"a", "b", "c", "d", "e"};
+    for (size_t p = 0; p < kCudaSizes.size(); ++p) {
+      const size_t n = static_cast<size_t>(kCudaSizes[p]);
+      parameters.push_back({names[p], place.hold(numbers<float>(n, 50 + p)), p == 2 ? TUTTI_PARAMETER_NO_DECAY : 0});
+    }
+    for (int leaf = first; leaf < first + count; ++leaf) {
+      gradients.emplace_back();
+      for (size_t p = 0; p < kCudaSizes.size(); ++p) {
+        const uint64_t seed = static_cast<uint64_t>(leaf) * 10 + p + 1;
+        gradients.back().push_back(place.hold(numbers<float>(static_cast<size_t>(kCudaSizes[p]), seed)));
+      }
+    }
+  }
+  std::vector<tuttiParameter_t> parameters;
+  std::vector<std::vector<tuttiTensor_t>> gradients;
+};
+
+struct Outcome {
+  std::vector<float> values;
+  double norm = 0;
+};
+
+std::string ddpStep(tuttiDdp_t ddp, const Program& program) {
+  for (const auto& leaf : program.gradients) {
+    LAYER_TRY(tuttiDdpBegin(ddp));
+    for (size_t p = kCudaSizes.size(); p-- > 0;) {
+      tuttiTensor_t view;
+      LAYER_TRY(tuttiDdpGradient(ddp, p, &view));
+      LAYER_TRY(addTo(view, leaf[p], 1));
+      LAYER_TRY(tuttiDdpGradReady(ddp, p));
+    }
+  }
+  LAYER_TRY(tuttiDdpFinish(ddp));
+  return "";
+}
+
+tuttiDdpConfig_t ddpConfig(bool invariant, int wire, bool overlap, int microBatches) {
+  tuttiDdpConfig_t c = TUTTI_DDP_CONFIG_INITIALIZER;
+  c.bucketBytes = 1024;
+  c.firstBucketBytes = 100;
+  c.numerics = invariant ? tuttiNumericsLayoutInvariant : tuttiNumericsFast;
+  c.wire = wire;
+  c.overlap = overlap;
+  c.microBatches = microBatches;
+  return c;
+}
+
+/// Steps of rank `rank` of nRanks; gradients after the last.  Ranks have different numbers of micro-batches.
+std::string runDdp(int rank, int nRanks, tuttiComm_t comm, Place& place, tuttiDdpConfig_t c, Outcome* outcome) {
+  std::vector<int64_t> cuts(static_cast<size_t>(nRanks) + 1);
+  LAYER_TRY(tuttiSplitEven(kCudaLeaves, 1, nRanks, nullptr, cuts.data()));
+  const int64_t begin = cuts[static_cast<size_t>(rank)] + (rank == 1),
+                end = cuts[static_cast<size_t>(rank) + 1] + (rank == 0 && nRanks > 1);
+  c.microBatches = static_cast<int>(end - begin);
+  const Program program(place, static_cast<int>(begin), c.microBatches);
+  tuttiDdp_t ddp = nullptr;
+  LAYER_TRY(tuttiDdpCreate(&ddp, comm, program.parameters.data(), program.parameters.size(), &c));
+  for (int s = 0; s < kSteps; ++s) {
+    if (const std::string why = ddpStep(ddp, program); !why.empty()) return why;
+  }
+  outcome->values.clear();
+  for (size_t p = 0; p < kCudaSizes.size(); ++p) {
+    tuttiTensor_t view;
+    LAYER_TRY(tuttiDdpGradient(ddp, p, &view));
+    RANK_CHECK(view.device == (place.onHost() ? TUTTI_DEVICE_HOST : TUTTI_DEVICE_CUDA));
+    const std::vector<float> part = place.read(view);
+    outcome->values.insert(outcome->values.end(), part.begin(), part.end());
+  }
+  tuttiDdpReport_t report = TUTTI_DDP_REPORT_INITIALIZER;
+  LAYER_TRY(tuttiDdpReport(ddp, &report));
+  tuttiTraffic_t all = report.expected;
+  for (int call = 0; call < tuttiNumCalls; ++call) {
+    all.calls[call] *= kSteps;
+    all.bytes[call] *= kSteps;
+  }
+  for (int call = 0; call < tuttiNumCalls && c.firstBucketBytes == c.bucketBytes; ++call) {
+    RANK_CHECK(all.bytes[call] == report.traffic.bytes[call]);
+  }
+  LAYER_TRY(tuttiDdpDestroy(ddp));
+  return "";
+}
+
+/// `body` on ranks on the host (devices = 0) or on that many CUDA devices; rank 0's outcome.
+template <class Body>
+Outcome onPlaces(int nRanks, int devices, const Body& body) {
+  std::vector<Outcome> outcomes(static_cast<size_t>(nRanks));
+  CHECK(onThreads(nRanks, [&](int rank, const tuttiUniqueId& id) {
+          Place place(devices == 0 ? Place::kHost : rank % devices);
+          return asRank(rank, nRanks, id, place.config(), [&](const Rank& r) {
+            return body(r.rank, r.nRanks, r.comm, place, &outcomes[static_cast<size_t>(rank)]);
+          });
+        }) == "");
+  for (const Outcome& o : outcomes) CHECK(o.values == outcomes[0].values);
+  return outcomes[0];
+}
+
+}  // namespace
+
+TEST_CASE("data parallelism on CUDA devices sums as on the host") {
+  resetDriver("devices=2;delay=100");
+  const int devices = hasDevices(2) ? 2 : 1;
+  struct Row {
+    bool invariant;
+    int wire;
+    bool overlap;
+  };
+  for (const Row& row :
+       {Row{true, tuttiWireExact, true}, Row{true, tuttiWireExact, false}, Row{false, tuttiWireExact, true},
+        Row{false, tuttiWireBf16, true}, Row{false, tuttiWireInt8, false}}) {
+    CAPTURE(row.invariant, row.wire, row.overlap);
+    const auto run = [&](int rank, int nRanks, tuttiComm_t comm, Place& place, Outcome* outcome) {
+      return runDdp(rank, nRanks, comm, place, ddpConfig(row.invariant, row.wire, row.overlap, 0), outcome);
+    };
+    const Outcome onHost = onPlaces(3, 0, run), onDevices = onPlaces(3, devices, run);
+    CHECK(apart(onDevices.values, onHost.values) < 1e-6);
+    if (row.invariant || row.wire != tuttiWireExact) CHECK(onDevices.values == onHost.values);
+    if (!row.invariant) continue;
+    Place place(0);
+    Outcome alone;
+    CHECK(runDdp(0, 1, nullptr, place, ddpConfig(true, tuttiWireExact, row.overlap, 0), &alone) == "");
+    CHECK(alone.values == onHost.values);
+  }
+  CHECK(driverComplaints() == "");
+}
+
+namespace {
+
+std::string zeroPass(tuttiZero_t zero, const std::vector<tuttiTensor_t>& leaf, bool backward) {
+  for (int i = 0; i < 3; ++i) {
+    const int unit = backward ? 2 - i : i;
+    LAYER_TRY(tuttiZeroUnshard(zero, unit));
+    for (size_t p = 0; p < kCudaSizes.size() && backward; ++p) {
+      if (kCudaUnits[p] != unit) continue;
+      tuttiTensor_t value, gradient;
+      LAYER_TRY(tuttiZeroValue(zero, p, &value));
+      LAYER_TRY(tuttiZeroGradient(zero, p, &gradient));
+      LAYER_TRY(addTo(gradient, leaf[p], 1));
+      if (value.dtype == tuttiFloat32) LAYER_TRY(addTo(gradient, value, 0.3));  // so that errors in values spread
+      LAYER_TRY(tuttiZeroGradReady(zero, p));
+    }
+    LAYER_TRY(tuttiZeroReshard(zero, unit, !backward));
+  }
+  return "";
+}
+std::string zeroStep(tuttiZero_t zero, const Program& program, double* norm) {
+  for (const auto& leaf : program.gradients) {
+    LAYER_TRY(tuttiZeroBegin(zero));
+    for (const bool backward : {false, true}) {
+      if (const std::string why = zeroPass(zero, leaf, backward); !why.empty()) return why;
+    }
+  }
+  LAYER_TRY(tuttiZeroStep(zero, norm));
+  return "";
+}
+
+tuttiZeroConfig_t zeroConfig(int stage, bool invariant, int kind, double clip = 5) {
+  tuttiZeroConfig_t c = TUTTI_ZERO_CONFIG_INITIALIZER;
+  c.stage = stage;
+  c.numerics = invariant ? tuttiNumericsLayoutInvariant : tuttiNumericsFast;
+  c.optimizer.kind = kind;
+  c.optimizer.learningRate = 0.05;
+  c.clip = clip;
+  return c;
+}
+
+/// Steps of a rank; what all ranks own, put together by a sum in double on the host.
+std::string runZero(int rank, int nRanks, tuttiComm_t comm, Place& place, tuttiZeroConfig_t c,
+                    std::vector<std::vector<float>>* whole, double* norm) {
+  c.microBatches = kCudaLeaves / nRanks;
+  const Program program(place, rank * c.microBatches, c.microBatches);
+  tuttiZero_t zero = nullptr;
+  LAYER_TRY(tuttiZeroCreate(&zero, comm, program.parameters.data(), kCudaUnits, program.parameters.size(), &c));
+  for (int s = 0; s < kSteps; ++s) {
+    if (const std::string why = zeroStep(zero, program, s + 1 < kSteps ? nullptr : norm); !why.empty()) return why;
+  }
+  for (size_t p = 0; p < kCudaSizes.size(); ++p) {
+    int64_t begin = 0, end = 0;
+    tuttiTensor_t mine;
+    LAYER_TRY(tuttiZeroOwned(zero, p, &begin, &end, &mine));
+    const std::vector<float> part = place.read(mine);
+    std::copy(part.begin(), part.end(), (*whole)[p].begin() + begin);
+  }
+  tuttiZeroReport_t report = TUTTI_ZERO_REPORT_INITIALIZER;
+  LAYER_TRY(tuttiZeroReport(zero, &report));
+  RANK_CHECK(report.bytesNow == report.bytesExpected && report.bytesPeak <= report.bytesPeakExpected);
+  LAYER_TRY(tuttiZeroDestroy(zero));
+  return "";
+}
+
+std::vector<std::vector<float>> zeroRoom() {
+  std::vector<std::vector<float>> room;
+  for (const int64_t n : kCudaSizes) room.emplace_back(static_cast<size_t>(n));
+  return room;
+}
+
+}  // namespace
+
+TEST_CASE("all stages of ZeRO train on CUDA devices as one rank does on the host") {
+  resetDriver("devices=2;delay=50");
+  const int devices = hasDevices(2) ? 2 : 1;
+  for (const int kind : {tuttiAdamW, tuttiMomentum}) {
+    Place host(Place::kHost);
+    auto expected = zeroRoom();
+    double norm = 0;
+    REQUIRE(runZero(0, 1, nullptr, host, zeroConfig(0, true, kind), &expected, &norm) == "");
+    for (int stage = 0; stage <= 3; ++stage) {
+      for (const int variant : {0, 1, 2}) {
+        if (kind == tuttiMomentum && (stage != 3 || variant != 1)) continue;
+        if (stage % 2 == 0 && variant != 1) continue;
+        const bool invariant = variant != 0, plain = variant == 2;
+        const int nRanks = plain ? 3 : 2;
+        CAPTURE(kind, stage, invariant, plain);
+        auto values = zeroRoom();
+        std::vector<double> norms(static_cast<size_t>(nRanks));
+        CHECK(onThreads(nRanks, [&](int rank, const tuttiUniqueId& id) {
+                Place place(rank % devices);
+                return asRank(rank, nRanks, id, place.config(), [&](const Rank& r) {
+                  tuttiZeroConfig_t c = zeroConfig(stage, invariant, kind);
+                  if (plain) c.overlap = c.prefetch = c.reshardAfterForward = 0;
+                  return runZero(r.rank, nRanks, r.comm, place, c, &values, &norms[static_cast<size_t>(rank)]);
+                });
+              }) == "");
+        for (size_t p = 0; p < kCudaSizes.size(); ++p) {
+          CHECK(apart(values[p], expected[p]) < 1e-4);
+          if (invariant) CHECK(values[p] == expected[p]);
+        }
+        for (const double n : norms) CHECK((invariant ? n == norm : std::abs(n - norm) < 1e-4 * norm));
+      }
+    }
+  }
+  CHECK(driverComplaints() == "");
+}
+
+TEST_CASE("hybrid sharding on CUDA sums over replicas too") {
+  resetDriver("devices=2");
+  const int devices = hasDevices(2) ? 2 : 1;
+  Place host(Place::kHost);
+  auto expected = zeroRoom(), values = zeroRoom();
+  double norm = 0;
+  // Replicas compute the same micro-batches, so that the average is that of one of them.
+  REQUIRE(runZero(0, 1, nullptr, host, zeroConfig(0, true, tuttiAdamW), &expected, &norm) == "");
+  CHECK(onThreads(4, [&](int rank, const tuttiUniqueId& id) {
+          Place place(rank % devices);
+          return asRank(rank, 4, id, place.config(), [&](const Rank& r) -> std::string {
+            tuttiComm_t shard = nullptr;
+            tuttiZeroConfig_t c = zeroConfig(1, false, tuttiAdamW);
+            RANK_TRY(tuttiCommSplit(r.comm, r.rank / 2, r.rank, &shard, nullptr));
+            RANK_TRY(tuttiCommSplit(r.comm, r.rank % 2, r.rank, &c.replicas, nullptr));
+            auto other = zeroRoom();
+            double length = 0;
+            const std::string why = runZero(r.rank % 2, 2, shard, place, c, r.rank < 2 ? &values : &other, &length);
+            if (!why.empty()) return why;
+            RANK_TRY(tuttiCommDestroy(shard));
+            RANK_TRY(tuttiCommDestroy(c.replicas));
+            return "";
+          });
+        }) == "");
+  for (size_t p = 0; p < kCudaSizes.size(); ++p) CHECK(apart(values[p], expected[p]) < 1e-4);
+  CHECK(driverComplaints() == "");
+}
+
+TEST_CASE("values in bfloat16 are rounded on CUDA as on the host") {
+  resetDriver("devices=1");
+  for (const int stage : {1, 3}) {
+    std::vector<std::vector<float>> results[2] = {zeroRoom(), zeroRoom()};
+    for (const int place : {Place::kHost, 0}) {
+      Place here(place);
+      tuttiZeroConfig_t c = zeroConfig(stage, false, tuttiAdamW, 0);
+      c.values = tuttiBfloat16;
+      double norm = 0;
+      CHECK(runZero(0, 1, nullptr, here, c, &results[place + 1], &norm) == "");
+    }
+    CHECK(results[0] == results[1]);
+  }
+  CHECK(driverComplaints() == "");
+}
+
+TEST_CASE("a step on CUDA waits for nothing, and takes no memory after the first") {
+  resetDriver("devices=1");
+  {
+    Place place(0);
+    const Program program(place, 0, 2);
+    tuttiDdpConfig_t d = ddpConfig(true, tuttiWireExact, true, 2);
+    tuttiZeroConfig_t z = zeroConfig(3, true, tuttiAdamW);
+    z.microBatches = 2;
+    tuttiDdp_t ddp = nullptr;
+    tuttiZero_t zero = nullptr;
+    REQUIRE(tuttiDdpCreate(&ddp, nullptr, program.parameters.data(), 5, &d) == tuttiSuccess);
+    REQUIRE(tuttiZeroCreate(&zero, nullptr, program.parameters.data(), kCudaUnits, 5, &z) == tuttiSuccess);
+    for (int s = 0; s < 4; ++s) {
+      const auto waits = [] {
+        return callsOf(
+            {"cuStreamQuery", "cuStreamSynchronize", "cuCtxSynchronize", "cuEventQuery", "cuEventSynchronize"});
+      };
+      const auto takes = [] { return callsOf({"cuMemAlloc", "cuMemFree", "cuModuleLoadData", "cuStreamCreate"}); };
+      const int waited = waits(), taken = takes();
+      CHECK(ddpStep(ddp, program) == "");
+      CHECK(zeroStep(zero, program, nullptr) == "");
+      if (s >= 2) CHECK(waits() == waited);  // the first rebuilds the buckets, which the second fills
+      if (s >= 2) CHECK(takes() == taken);
+    }
+    CHECK(tuttiDdpDestroy(ddp) == tuttiSuccess);
+    CHECK(tuttiZeroDestroy(zero) == tuttiSuccess);
+  }
+  CHECK(driverComplaints() == "");
+}
+
+TEST_CASE("a handle's work keeps its order when its owner goes on with other streams") {
+  resetDriver("devices=1;delay=300");
+  std::vector<std::vector<float>> results[2] = {zeroRoom(), zeroRoom()};
+  const auto& d = parallel::cudaDriver();
+  for (const int ordinal : {Place::kHost, 0}) {
+    Place place(ordinal);
+    const Program program(place, 0, 2);
+    cuda::Stream streams[3] = {};  // the first is the default stream
+    for (int i = 1; i < 3 && !place.onHost(); ++i) d.cuStreamCreate(&streams[i], cuda::kStreamNonBlocking);
+    tuttiZeroConfig_t c = zeroConfig(3, true, tuttiAdamW);
+    c.microBatches = 2;
+    tuttiZero_t zero = nullptr;
+    REQUIRE(tuttiZeroCreate(&zero, nullptr, program.parameters.data(), kCudaUnits, 5, &c) == tuttiSuccess);
+    for (int s = 0; s < 5; ++s) {
+      tuttiParallelSetStream(reinterpret_cast<tuttiStream_t>(streams[s % 3]));
+      CHECK(zeroStep(zero, program, nullptr) == "");
+    }
+    if (!place.onHost()) CHECK(d.cuCtxSynchronize() == cuda::kSuccess);
+    for (size_t p = 0; p < kCudaSizes.size(); ++p) {
+      int64_t begin = 0, end = 0;
+      tuttiTensor_t mine;
+      REQUIRE(tuttiZeroOwned(zero, p, &begin, &end, &mine) == tuttiSuccess);
+      results[ordinal + 1][p] = place.read(mine);
+    }
+    CHECK(tuttiZeroDestroy(zero) == tuttiSuccess);
+    for (int i = 1; i < 3 && !place.onHost(); ++i) d.cuStreamDestroy(streams[i]);
+  }
+  CHECK(results[0] == results[1]);
+  CHECK(driverComplaints() == "");
+}
+
+TEST_CASE("sums of squares, hashes and guarded gradients on CUDA are those of the host") {
+  resetDriver("devices=1");
+  for (const bool special : {false, true}) {
+    std::vector<float> values = numbers<float>(5001, 3);
+    values[77] = 1e19f;  // its square has no room in the sum
+    values[78] = 1e-30f;
+    values[79] = 1e-42f;
+    if (!special) values[77] = 12345.678f;
+    double sums[2];
+    uint64_t hashes[2];
+    for (const int ordinal : {Place::kHost, 0}) {
+      Place place(ordinal);
+      const tuttiTensor_t t = place.hold(values);
+      REQUIRE(tuttiSumOfSquares(&t, 1, nullptr, &sums[ordinal + 1]) == tuttiSuccess);
+      REQUIRE(tuttiTensorHash(&t, 5, 3, &hashes[ordinal + 1]) == tuttiSuccess);
+    }
+    CHECK(sums[0] == sums[1]);
+    CHECK(std::isinf(sums[0]) == special);
+    CHECK(hashes[0] == hashes[1]);
+  }
+  {
+    Place place(0);
+    const Program program(place, 0, 1);
+    tuttiDdpConfig_t c = ddpConfig(false, tuttiWireExact, true, 1);
+    c.guard = 1;
+    tuttiDdp_t ddp = nullptr;
+    REQUIRE(tuttiDdpCreate(&ddp, nullptr, program.parameters.data(), 5, &c) == tuttiSuccess);
+    CHECK(ddpStep(ddp, program) == "");
+    REQUIRE(tuttiDdpBegin(ddp) == tuttiSuccess);
+    tuttiTensor_t view;
+    REQUIRE(tuttiDdpGradient(ddp, 1, &view) == tuttiSuccess);
+    REQUIRE(tuttiDdpGradReady(ddp, 1) == tuttiSuccess);
+    REQUIRE(addTo(view, program.gradients[0][1], 1) == tuttiSuccess);
+    CHECK(tuttiDdpFinish(ddp) == tuttiInvalidUsage);
+    CHECK(std::string(tuttiParallelGetLastError()).find("parameter 1 was written") != std::string::npos);
+    CHECK(tuttiDdpDestroy(ddp) == tuttiSuccess);
+  }
+  CHECK(driverComplaints() == "");
+}
+
+TEST_CASE("memory of another place than the layer's is refused with a sentence") {
+  resetDriver("devices=1");
+  CHECK(onThreads(1, [&](int rank, const tuttiUniqueId& id) {
+          Place place(0), host(Place::kHost);
+          return asRank(rank, 1, id, place.config(), [&](const Rank& r) -> std::string {
+            const Program here(place, 0, 1), there(host, 0, 1);
+            tuttiDdp_t ddp = nullptr;
+            RANK_CHECK(tuttiDdpCreate(&ddp, r.comm, there.parameters.data(), 5, nullptr) == tuttiInvalidUsage);
+            RANK_CHECK(std::string(tuttiParallelGetLastError()).find("the memory of the host") != std::string::npos);
+            const tuttiTensor_t x = here.parameters[0].value, y = there.parameters[0].value;
+            RANK_CHECK(tuttiGelu(&x, &y) == tuttiInvalidUsage);
+            RANK_CHECK(std::string(tuttiParallelGetLastError()).find("a CUDA device") != std::string::npos);
+            tuttiSp_t sp = nullptr;
+            RANK_CHECK(tuttiSpCreate(&sp, r.comm, nullptr, nullptr) == tuttiInvalidUsage);
+            RANK_CHECK(std::string(tuttiParallelGetLastError()).find("linear layers (tp.h)") != std::string::npos);
+            tuttiTp_t tp = nullptr;
+            tuttiKernels_t kernels = TUTTI_KERNELS_INITIALIZER;
+            LAYER_TRY(tuttiKernelsFast(&kernels));
+            tuttiTpConfig_t c = TUTTI_TP_CONFIG_INITIALIZER;
+            c.kernels = &kernels;
+            RANK_CHECK(tuttiTpCreate(&tp, r.comm, &c) == tuttiInvalidUsage);
+            RANK_CHECK(std::string(tuttiParallelGetLastError()).find("host memory alone") != std::string::npos);
+            LAYER_TRY(tuttiTpCreate(&tp, r.comm, nullptr));
+            std::vector<int32_t> ids = {1};
+            const int64_t cuts[] = {0, 7};
+            const tuttiTensor_t which = tuttiVectorOf(ids.data(), tuttiInt32, 1);
+            const tuttiTensor_t table = tuttiMatrixOf(y.data, tuttiFloat32, 7, 1, 1);
+            RANK_CHECK(tuttiVocabEmbedding(tp, cuts, &which, &table, &y) == tuttiInvalidUsage);
+            LAYER_TRY(tuttiTpDestroy(tp));
+            return "";
+          });
+        }) == "");
+  CHECK(driverComplaints() == "");
+}
+
+namespace {
+
+struct LinearWay {
+  bool column, invariant, sequence, whole;
+  int tiles;
+};
+constexpr int64_t kTokens = 13, kInputs = 22, kOutputs = 19;
+
+tuttiTensor_t held(Place& place, int64_t rows, int64_t columns, uint64_t seed) {
+  tuttiTensor_t t = place.hold(seed == 0 ? std::vector<float>(static_cast<size_t>(rows * columns))
+                                         : numbers<float>(static_cast<size_t>(rows * columns), seed));
+  const tuttiTensor_t m = tuttiMatrixOf(t.data, tuttiFloat32, rows, columns, columns);
+  t.nDims = 2;
+  std::copy(m.shape, m.shape + TUTTI_MAX_DIMS, t.shape);
+  std::copy(m.strides, m.strides + TUTTI_MAX_DIMS, t.strides);
+  return t;
+}
+/// Rows or columns [begin, end) of a matrix of numbers.
+tuttiTensor_t heldPart(Place& place, int64_t rows, int64_t columns, uint64_t seed, bool ofRows, int64_t begin,
+                       int64_t end) {
+  const std::vector<float> whole = numbers<float>(static_cast<size_t>(rows * columns), seed);
+  tuttiTensor_t t = held(place, ofRows ? end - begin : rows, ofRows ? columns : end - begin, 0);
+  const std::vector<float> part = ofRows ? rowsOf(whole, columns, begin, end) : columnsOf(whole, columns, begin, end);
+  t.data = place.hold(part).data;
+  return t;
+}
+
+/// One pass forward and backward of a layer; all results of this rank, one after another.
+std::string runLinear(const LinearWay& way, const Rank& r, Place& place, std::vector<float>* results) {
+  tuttiTpConfig_t c = TUTTI_TP_CONFIG_INITIALIZER;
+  c.numerics = way.invariant ? tuttiNumericsLayoutInvariant : tuttiNumericsFast;
+  c.sequenceParallel = way.sequence;
+  c.leaves = 5;
+  c.tiles = way.tiles;
+  c.device = place.onHost() ? TUTTI_DEVICE_HOST : TUTTI_DEVICE_CUDA;
+  tuttiTp_t tp = nullptr;
+  LAYER_TRY(tuttiTpCreate(&tp, r.comm, &c));
+  tuttiLinearConfig_t l = TUTTI_LINEAR_CONFIG_INITIALIZER;
+  l.inputs = kInputs;
+  l.outputs = kOutputs;
+  l.whole = way.whole;
+  tuttiLinear_t linear = nullptr;
+  LAYER_TRY((way.column ? tuttiColumnLinearCreate : tuttiRowLinearCreate)(&linear, tp, &l));
+  std::vector<int64_t> cuts(static_cast<size_t>(r.nRanks) + 1), tokens(cuts);
+  LAYER_TRY(tuttiLinearCuts(linear, cuts.data()));
+  LAYER_TRY(tuttiTpSplit(tp, kTokens, 1, tokens.data()));
+  const size_t me = static_cast<size_t>(r.rank);
+  const int64_t b = cuts[me], e = cuts[me + 1], t0 = way.sequence ? tokens[me] : 0,
+                t1 = way.sequence ? tokens[me + 1] : kTokens;
+  const bool column = way.column, cutIn = !column && !way.whole, cutOut = column && !way.whole;
+  const auto activation = [&](int64_t width, uint64_t seed, bool cut, bool bySequence) {
+    return cut ? heldPart(place, kTokens, width, seed, false, b, e)
+               : heldPart(place, kTokens, width, seed, true, bySequence ? t0 : 0, bySequence ? t1 : kTokens);
+  };
+  const tuttiTensor_t x = activation(kInputs, 1, cutIn, column), dy = activation(kOutputs, 2, cutOut, !column);
+  const tuttiTensor_t w = heldPart(place, kOutputs, kInputs, 3, column, b, e);
+  tuttiTensor_t bias = place.hold(numbers<float>(static_cast<size_t>(kOutputs), 4));
+  if (column) {
+    bias.shape[0] = e - b;
+    bias.data = static_cast<float*>(bias.data) + b;
+  }
+  const tuttiTensor_t y = held(place, dy.shape[0], dy.shape[1], 0), dx = held(place, x.shape[0], x.shape[1], 0);
+  const tuttiTensor_t dw = held(place, w.shape[0], w.shape[1], 7);
+  tuttiTensor_t dbias = place.hold(numbers<float>(static_cast<size_t>(bias.shape[0]), 8));
+  LAYER_TRY(tuttiLinearForward(linear, kTokens, &x, &w, &bias, &y));
+  LAYER_TRY(tuttiLinearBackward(linear, kTokens, &x, &w, &dy, &dx, &dw, &dbias));
+  for (const tuttiTensor_t& t : {y, dx, dw, dbias}) {
+    const std::vector<float> part = place.read(t);
+    results->insert(results->end(), part.begin(), part.end());
+  }
+  LAYER_TRY(tuttiLinearDestroy(linear));
+  LAYER_TRY(tuttiTpDestroy(tp));
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("linear layers on CUDA devices are those of the host, layout-invariant bit for bit") {
+  resetDriver("devices=2;delay=50");
+  const int devices = hasDevices(2) ? 2 : 1;
+  for (const LinearWay& way : {LinearWay{true, false, false, false, 1}, LinearWay{true, true, false, true, 1},
+                               LinearWay{true, true, true, false, 1}, LinearWay{true, false, true, false, 1},
+                               LinearWay{false, false, false, true, 3}, LinearWay{false, true, false, false, 1},
+                               LinearWay{false, true, true, false, 1}, LinearWay{false, false, true, false, 1}}) {
+    for (const int nRanks : {1, 3}) {
+      CAPTURE(way.column, way.invariant, way.sequence, way.whole, nRanks);
+      std::vector<std::vector<float>> results[2];
+      for (const bool onHost : {true, false}) {
+        auto& of = results[onHost];
+        of.resize(static_cast<size_t>(nRanks));
+        CHECK(onThreads(nRanks, [&](int rank, const tuttiUniqueId& id) -> std::string {
+                Place place(onHost ? Place::kHost : rank % devices);
+                auto& mine = of[static_cast<size_t>(rank)];
+                if (nRanks == 1) return runLinear(way, {0, 1, nullptr}, place, &mine);
+                return asRank(rank, nRanks, id, place.config(),
+                              [&](const Rank& r) { return runLinear(way, r, place, &mine); });
+              }) == "");
+      }
+      for (size_t r = 0; r < results[0].size(); ++r) {
+        CHECK(apart(results[0][r], results[1][r]) < 2e-6);
+        if (way.invariant) CHECK(results[0][r] == results[1][r]);
+      }
+    }
+  }
+  CHECK(driverComplaints() == "");
+}
+
+TEST_CASE("GELU and layer norm on CUDA are those of the host") {
+  resetDriver("devices=1");
+  {
+    std::vector<float> results[2];
+    const int64_t rowCuts[] = {0, 3, 3, 11};
+    for (const int ordinal : {Place::kHost, 0}) {
+      Place place(ordinal);
+      const tuttiTensor_t x = held(place, 11, 37, 1), dy = held(place, 11, 37, 2), y = held(place, 11, 37, 0);
+      const tuttiTensor_t gamma = place.hold(numbers<float>(37, 3)), beta = place.hold(numbers<float>(37, 4));
+      const tuttiTensor_t sums = held(place, 3, 37, 5), moreSums = held(place, 3, 37, 6);
+      std::vector<float>& all = results[ordinal + 1];
+      const auto take = [&](const tuttiTensor_t& t) {
+        const std::vector<float> part = place.read(t);
+        all.insert(all.end(), part.begin(), part.end());
+      };
+      REQUIRE(tuttiGelu(&x, &y) == tuttiSuccess);
+      take(y);
+      REQUIRE(tuttiGeluBackward(&x, &dy, &y) == tuttiSuccess);
+      take(y);
+      REQUIRE(tuttiLayerNorm(&x, &gamma, &beta, &y) == tuttiSuccess);
+      take(y);
+      REQUIRE(tuttiLayerNormBackward(&x, &gamma, &dy, rowCuts, 3, &dy, &sums, &moreSums) == tuttiSuccess);  // in place
+      for (const tuttiTensor_t& t : {dy, sums, moreSums}) take(t);
+    }
+    // A real device adds up a row in another order, and has a hyperbolic tangent of its own.
+    CHECK(apart(results[1], results[0]) < 1e-5);
+    if (ofFake<void (*)(const char*)>("fakeCudaReset") != nullptr) CHECK(results[1] == results[0]);
+  }
+  CHECK(driverComplaints() == "");
+}
+
+TEST_CASE("who waits for an aborted rank's gradients on CUDA comes back with an error") {
+  resetDriver("devices=2");
+  const int devices = hasDevices(2) ? 2 : 1;
+  CHECK(onThreads(2, [&](int rank, const tuttiUniqueId& id) -> std::string {
+          Place place(rank % devices);
+          tuttiConfig_t config = place.config();
+          tuttiComm_t comm = nullptr;
+          RANK_TRY(tuttiCommInitRankConfig(&comm, 2, id, rank, &config));
+          tuttiDdpConfig_t c = ddpConfig(false, tuttiWireExact, true, 1);
+          const Program program(place, rank, 1);
+          tuttiDdp_t ddp = nullptr;
+          LAYER_TRY(tuttiDdpCreate(&ddp, comm, program.parameters.data(), 5, &c));
+          if (std::string why = ddpStep(ddp, program); !why.empty()) return why;
+          if (rank == 1) {
+            RANK_TRY(tuttiCommAbort(comm));
+            LAYER_TRY(tuttiDdpDestroy(ddp));
+            return "";
+          }
+          // What was enqueued before it is known that the other is gone succeeds; no step after that does.
+          tuttiResult_t result = tuttiSuccess;
+          for (int s = 0; s < 1000 && result == tuttiSuccess; ++s) {
+            if (!ddpStep(ddp, program).empty()) result = tuttiRemoteError;
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          }
+          RANK_CHECK(result == tuttiRemoteError);
+          RANK_CHECK(std::string(tuttiParallelGetLastError()) != "");
+          LAYER_TRY(tuttiDdpDestroy(ddp));
+          tuttiCommAbort(comm);
+          return "";
+        }) == "");
+}
