@@ -97,6 +97,18 @@ static void zeroStages(void) {
   tuttiZeroDestroy(zero);
 }
 
+/* ---- README.md: the ranks here compute on the host, so CUDA memory is refused, by a sentence -------------------- */
+static void onCuda(void) {
+  void *stream = NULL, *weights = values[0];
+  const int64_t rows = kRows, columns = kColumns;
+  tuttiZeroConfig_t config = TUTTI_ZERO_CONFIG_INITIALIZER;
+#pragma push_macro("tuttiZeroCreate")
+#undef tuttiZeroCreate
+#include <README_1.inc>
+#pragma pop_macro("tuttiZeroCreate")
+  HOLD(zero == NULL && strstr(tuttiParallelGetLastError(), "the memory of a CUDA device") != NULL);
+}
+
 /* ---- tp.md --------------------------------------------------------------------------------------------------- */
 static void tensors(void) {
   const int64_t h = 8, tokens = 3, here = 4 * h / nRanks;
@@ -267,8 +279,8 @@ int main(void) {
   tuttiCommUserRank(world, &rank);
   tuttiCommCount(world, &nRanks);
   comm = world;
-  void (*const pages[])(void) = {dp,      zeroStages, tensors, pipelines, sequences, tokensToExperts,
-                                 servers, grids,      sums,    plans};
+  void (*const pages[])(void) = {dp,      zeroStages, onCuda, tensors, pipelines, sequences, tokensToExperts,
+                                 servers, grids,      sums,   plans};
   for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); ++i) reset(), pages[i]();
   reset();
   must(tuttiCommSplit(world, rank < 3 ? 0 : TUTTI_SPLIT_NOCOLOR, rank, &comm, NULL), "tuttiCommSplit");
