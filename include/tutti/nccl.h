@@ -10,8 +10,8 @@
  *   errors    ncclGetLastError has a sentence for every call that failed, ncclInvalidUsage for what Tutti lacks
  * included pncclX    the same function as ncclX, for profilers that define ncclX themselves
  *
- * Needs no CUDA header; where <cuda_runtime.h> can be found it is included, as NCCL's header does, unless
- * TUTTI_NCCL_WITHOUT_CUDA is defined. */
+ * Needs no CUDA header; where <cuda_runtime.h> can be found it is included, and those of the small floats, as NCCL's
+ * header does, unless TUTTI_NCCL_WITHOUT_CUDA is defined. */
 #ifndef NCCL_H_
 #define NCCL_H_
 
@@ -20,7 +20,11 @@
 
 #if !defined(TUTTI_NCCL_WITHOUT_CUDA) && defined(__has_include)
 #if __has_include(<cuda_runtime.h>)
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
+#if CUDART_VERSION >= 11000
+#include <cuda_bf16.h>
+#endif
 #define TUTTI_NCCL_HAS_CUDA_HEADERS 1
 #endif
 #endif

@@ -7,10 +7,14 @@
 #include <type_traits>
 
 #include "src/device/cuda_abi.hpp"
+#include "tutti/nccl.h"
 
 namespace {
 
 namespace ours = tutti::cuda;
+
+// Programs written to NCCL take these from its header.
+static_assert(sizeof(half) == 2 && sizeof(__nv_bfloat16) == 2 && sizeof(cudaStream_t) == sizeof(ours::Stream));
 
 template <class A, class B>
 constexpr bool passedAlike =
