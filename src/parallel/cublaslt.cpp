@@ -15,7 +15,7 @@ struct CublasLtLibrary {
 #undef TUTTI_CUBLASLT_MEMBER
 };
 
-CublasLtLibrary load() {
+CublasLtLibrary loadCublasLt() {
   void* library = nullptr;
   for (const char* name : {"libcublasLt.so.13", "libcublasLt.so.12"}) {
     if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -34,7 +34,7 @@ CublasLtLibrary load() {
 }
 
 const CublasLtLibrary& library() {
-  static const CublasLtLibrary loaded = load();
+  static const CublasLtLibrary loaded = loadCublasLt();
   return loaded;
 }
 

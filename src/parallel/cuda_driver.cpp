@@ -9,8 +9,8 @@ namespace {
 
 using GetProcAddress = cuda::Error (*)(const char* name, void** function, int version, uint64_t flags, void* found);
 
-/// Throws what load() says again at each call: a failed initialization of a static is tried again.
-CudaDriver load() {
+/// Throws what it says again at each call: a failed initialization of a static is tried again.
+CudaDriver loadCudaDriver() {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) fail(tuttiInvalidUsage, "there is no CUDA driver: ", dlerror());
   const auto find = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
@@ -35,7 +35,7 @@ CudaDriver load() {
 }  // namespace
 
 const CudaDriver& cudaDriver() {
-  static const CudaDriver loaded = load();
+  static const CudaDriver loaded = loadCudaDriver();
   return loaded;
 }
 
