@@ -21,6 +21,7 @@ namespace {
 struct Options {
   std::vector<size_t> sizes = {8, 1 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20};
   std::vector<std::string> collectives = {"allreduce", "allgather", "reducescatter", "alltoall", "broadcast", "reduce"};
+  std::vector<std::string> algorithms;  // empty: all
   int rounds = 7;
   bool registered = false;
   bool all = false;
@@ -39,7 +40,7 @@ std::string nameOf(const Way& way) { return nameOf(way.algorithm, way.protocol, 
 
 Verdict judge(const Ranks& w, const Cell& cell, size_t bytes, const Options& options) {
   constexpr const char* kProtocols[] = {"slots", "direct"};
-  std::vector<Way> ways = openWays(w, cell, std::span(kProtocols).first(bytes >= 4096 ? 2 : 1));
+  std::vector<Way> ways = openWays(w, cell, std::span(kProtocols).first(bytes >= 4096 ? 2 : 1), options.algorithms);
   measureWays(w, cell, &ways, options.rounds, /*blockUs=*/20000);
   const tuttiEstimate_t estimate = estimateOf(cell, ways[0]);
   Verdict verdict;
@@ -74,7 +75,7 @@ Verdict judge(const Ranks& w, const Cell& cell, size_t bytes, const Options& opt
 
 Options parse(int argc, char** argv) {
   Options o;
-  for (int c = 0; (c = getopt(argc, argv, "b:c:r:Ra")) != -1;) {
+  for (int c = 0; (c = getopt(argc, argv, "b:c:w:r:Ra")) != -1;) {
     if (c == 'b') {
       o.sizes.clear();
       for (const std::string& size : split(optarg, ',')) {
@@ -83,6 +84,8 @@ Options parse(int argc, char** argv) {
       }
     } else if (c == 'c') {
       o.collectives = split(optarg, ',');
+    } else if (c == 'w') {
+      o.algorithms = split(optarg, ',');
     } else if (c == 'r') {
       o.rounds = std::max(1, std::atoi(optarg));
     } else if (c == 'R') {

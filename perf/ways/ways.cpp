@@ -76,7 +76,8 @@ double Way::quantileUs(double part) const {
   return sorted.empty() ? HUGE_VAL : sorted[static_cast<size_t>(part * static_cast<double>(sorted.size()))];
 }
 
-std::vector<Way> openWays(const Ranks& w, const Cell& cell, std::span<const char* const> protocols) {
+std::vector<Way> openWays(const Ranks& w, const Cell& cell, std::span<const char* const> protocols,
+                          const std::vector<std::string>& only) {
   std::vector<Way> ways;
   const auto add = [&](const std::string& algorithm, const char* protocol, bool joined = false) {
     Way way{algorithm, protocol, joined};
@@ -85,6 +86,7 @@ std::vector<Way> openWays(const Ranks& w, const Cell& cell, std::span<const char
   add("", nullptr);
   for (const Algorithm* a : algorithms()) {
     if (a->collective != cell.collective) continue;
+    if (!only.empty() && std::ranges::find(only, a->name) == only.end()) continue;
     for (const char* protocol : protocols) {
       add(std::string(a->name), protocol);
       if (a->joins && std::string_view(protocol) != "direct") add(std::string(a->name), protocol, true);

@@ -37,9 +37,10 @@ struct Way {
 };
 
 /// The planner's way, and every algorithm of the collective with each of the protocols, also with several chunks in a
-/// message where it can; those that do not fit are left out.  A communicator for each, to be closed with closeWays().
-/// Collective.
-std::vector<Way> openWays(const Ranks& w, const Cell& cell, std::span<const char* const> protocols);
+/// message where it can; those that do not fit are left out, and those that `only` does not name, unless it is empty. A
+/// communicator for each, to be closed with closeWays(). Collective.
+std::vector<Way> openWays(const Ranks& w, const Cell& cell, std::span<const char* const> protocols,
+                          const std::vector<std::string>& only = {});
 void closeWays(std::vector<Way>* ways);
 
 /// `rounds` blocks of each way, in turns; a block takes about blockUs.  Collective, with the same times on all ranks.

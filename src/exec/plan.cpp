@@ -10,8 +10,6 @@
 namespace tutti {
 namespace {
 
-size_t roundUp(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
-
 /// The Output chunk that an op writes.  In place, a schedule may name the same bytes by their Input chunk.
 Chunk outputOf(const Schedule& schedule, const Chunk& dst) {
   if (dst.buffer != Buffer::Input) return dst;
@@ -228,14 +226,8 @@ Result<BoundLane> bindLane(const Schedule& schedule, int laneIndex, const LaneBi
 }  // namespace
 
 Block partOf(size_t count, size_t elementBytes, int nParts, int part) {
-  const auto n = static_cast<size_t>(nParts);
-  const auto i = static_cast<size_t>(part);
-  if (n == 1) return {0, count};
-  const size_t lineElements = std::max<size_t>(1, kCacheLineBytes / elementBytes);
-  // Parts that are a few lines each would be uneven if rounded up to lines, so small vectors are cut to the element.
-  const size_t even = (count + n - 1) / n;
-  const size_t partCount = even >= 8 * lineElements ? roundUp(even, lineElements) : even;
-  const size_t begin = std::min(count, i * partCount);
+  const size_t partCount = elementsOfPart(count, elementBytes, static_cast<size_t>(nParts));
+  const size_t begin = std::min(count, static_cast<size_t>(part) * partCount);
   return {begin, std::min(count, begin + partCount) - begin};
 }
 

@@ -40,8 +40,7 @@ struct Layout {
   std::vector<size_t> values = {};
 };
 
-/// Cuts `count` elements into `nParts` parts that start on cache lines where they can; part i.  Later parts may be
-/// shorter or empty.
+/// Part `part` of `count` elements that are cut into nParts (elementsOfPart() of schedule.hpp).
 Block partOf(size_t count, size_t elementBytes, int nParts, int part);
 
 /// The layout of a call whose blocks are all alike: for AllReduce, Broadcast and Reduce `count` elements in nChunks

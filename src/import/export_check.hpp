@@ -20,4 +20,13 @@ int planIndex(const Schedule& schedule, int lane, Chunk chunk);
 /// Pieces of the plan's whole message.
 int planPieces(const Schedule& schedule);
 
+/// Whether every chunk that `next` names lies in the plan behind its counterpart of `op`, so that a step with a count
+/// can stand for both.
+bool liesBehind(const Schedule& schedule, int lane, const Op& op, const Op& next);
+
+/// [rank][lane][op]: the op's chunk travels in the message of the op before it (Op::joined), and lies behind that one's
+/// chunk at both ends.
+using RunsOfOps = std::vector<std::vector<std::vector<bool>>>;
+RunsOfOps runsOf(const std::vector<Schedule>& schedules);
+
 }  // namespace tutti::foreign

@@ -25,11 +25,18 @@ struct WrittenBlock {
 /// same chunk: less order than the lane has, so whatever lets the lane complete lets them complete.
 class XmlGpuWriter {
  public:
-  explicit XmlGpuWriter(const Schedule& schedule) : schedule_(schedule) {}
+  /// goesOn: of each lane's ops, those of one step with the op before them.
+  XmlGpuWriter(const Schedule& schedule, const std::vector<std::vector<bool>>& goesOn)
+      : schedule_(schedule), goesOn_(goesOn) {}
 
   std::string write() {
     for (int lane = 0; lane < static_cast<int>(schedule_.lanes.size()); ++lane) {
-      for (const Op& op : schedule_.lanes[static_cast<size_t>(lane)].ops) add(lane, op);
+      const std::vector<Op>& ops = schedule_.lanes[static_cast<size_t>(lane)].ops;
+      const std::vector<bool>& goesOn = goesOn_[static_cast<size_t>(lane)];
+      for (size_t i = 0, end = 0; i < ops.size(); i = end) {
+        for (end = i + 1; end < ops.size() && goesOn[end];) ++end;
+        add(lane, ops[i], static_cast<int>(end - i));
+      }
     }
     const int parts = schedule_.nChannels;
     std::string text =
@@ -54,11 +61,20 @@ class XmlGpuWriter {
     std::vector<StepId> reads;  // since then
   };
 
-  void add(int lane, const Op& op) {
-    if (!op.to.empty()) return step(lane, op.to[0], -1, "s", op.sources[0], op.sources[0], {op.sources[0]}, {});
+  /// `op` and count - 1 like it on the chunks behind its own.
+  void add(int lane, const Op& op, int count) {
+    const auto run = [&](Chunk first) {
+      std::vector<Chunk> chunks;
+      for (int i = 0; i < count; ++i) chunks.push_back({first.buffer, first.index + i});
+      return chunks;
+    };
+    if (!op.to.empty()) {
+      const Chunk source = op.sources[0];
+      return step(lane, op.to[0], -1, "s", source, source, run(source), {}, count);
+    }
     if (!op.from.empty()) {
-      if (op.sources.empty()) return step(lane, -1, op.from[0], "r", op.dst, op.dst, {}, {op.dst});
-      return step(lane, -1, op.from[0], "rrc", op.sources[0], op.dst, {op.sources[0]}, {op.dst});
+      if (op.sources.empty()) return step(lane, -1, op.from[0], "r", op.dst, op.dst, {}, run(op.dst), count);
+      return step(lane, -1, op.from[0], "rrc", op.sources[0], op.dst, run(op.sources[0]), run(op.dst), count);
     }
     if (op.sources.size() == 1) return local(lane, "cpy", op.sources[0], op.dst);
     // "re" accumulates: one of the operands has to be where the result goes.
@@ -76,7 +92,7 @@ class XmlGpuWriter {
   }
 
   void step(int lane, int send, int recv, const char* type, Chunk source, Chunk dst, const std::vector<Chunk>& reads,
-            const std::vector<Chunk>& writes) {
+            const std::vector<Chunk>& writes, int count = 1) {
     const int b = blockFor(lane, send, recv);
     std::map<int, int> after;  // the last step to wait for, of each thread block
     const auto await = [&](StepId id) {
@@ -98,7 +114,7 @@ class XmlGpuWriter {
     }
     const StepId self{b, static_cast<int>(block.steps.size())};
     block.steps.push_back(text(type, bufferLetter(source.buffer), planIndex(schedule_, lane, source),
-                               bufferLetter(dst.buffer), planIndex(schedule_, lane, dst), 1, last));
+                               bufferLetter(dst.buffer), planIndex(schedule_, lane, dst), count, last));
     for (const Chunk chunk : reads) cell(lane, chunk).reads.push_back(self);
     for (const Chunk chunk : writes) cell(lane, chunk) = {self, {}};
   }
@@ -121,6 +137,7 @@ class XmlGpuWriter {
   }
 
   const Schedule& schedule_;
+  const std::vector<std::vector<bool>>& goesOn_;
   std::vector<WrittenBlock> blocks_;
   std::map<std::array<int, 3>, int> blockOf_;  // by lane, send and recv peer
   std::map<std::pair<Buffer, int>, Cell> cells_;
@@ -152,7 +169,8 @@ Result<std::string> exportMscclXml(const std::vector<Schedule>& schedules, const
                          first.inPlace ? 0 : 1, "\" minBytes=\"0\" maxBytes=\"0\"");
   if (hasRoot(first.collective)) text += cat(" root=\"", first.root, "\"");
   text += ">\n";
-  for (const Schedule& schedule : schedules) text += XmlGpuWriter(schedule).write();
+  const foreign::RunsOfOps runs = foreign::runsOf(schedules);
+  for (size_t r = 0; r < schedules.size(); ++r) text += XmlGpuWriter(schedules[r], runs[r]).write();
   return text + "</algo>\n";
 }
 

@@ -2,6 +2,7 @@
 #include <array>
 #include <map>
 #include <set>
+#include <span>
 
 #include "src/import/export_check.hpp"
 #include "src/import/mscclpp_json.hpp"
@@ -98,11 +99,18 @@ class JsonGpuWriter {
     signals("signal");
     signals("wait");
     std::map<int, size_t> sent, received;
-    for (const Op& op : schedule_.lanes[static_cast<size_t>(lane)].ops) {
+    const std::vector<Op>& all = schedule_.lanes[static_cast<size_t>(lane)].ops;
+    for (size_t i = 0, end = 0; i < all.size(); i = end) {
+      end = messageEnd(all, i);
+      const std::span<const Op> message = std::span(all).subspan(i, end - i);
+      const Op& op = message.front();
       if (!op.to.empty()) {
-        send(lane, op, messages_.targets.at({schedule_.rank, op.to[0], lane})[sent[op.to[0]]++]);
+        send(lane, message, messages_.targets.at({schedule_.rank, op.to[0], lane}).data() + sent[op.to[0]]);
+        sent[op.to[0]] += message.size();
       } else if (!op.from.empty()) {
-        receive(lane, op, messages_.targets.at({op.from[0], schedule_.rank, lane})[received[op.from[0]]++]);
+        const int from = op.from[0];
+        receive(lane, message, messages_.targets.at({from, schedule_.rank, lane}).data() + received[from]);
+        received[from] += message.size();
       } else {
         List sources;
         for (const Chunk source : op.sources) sources.add(here(lane, source));
@@ -157,9 +165,22 @@ class JsonGpuWriter {
     sync();
   }
 
-  std::string here(int lane, Chunk chunk) const { return place(chunk.buffer, planIndex(schedule_, lane, chunk)); }
-  static std::string place(Buffer buffer, int index) {
-    return cat("{\"type\": \"", bufferLetter(buffer), "\", \"index\": ", index, ", \"size\": 1}");
+  std::string here(int lane, Chunk chunk, size_t size = 1) const {
+    return place(chunk.buffer, planIndex(schedule_, lane, chunk), size);
+  }
+  static std::string place(Buffer buffer, int index, size_t size) {
+    return cat("{\"type\": \"", bufferLetter(buffer), "\", \"index\": ", index, ", \"size\": ", size, "}");
+  }
+
+  /// How many chunks of a message, from the first on, lie side by side here and where they are put.
+  size_t runLength(int lane, std::span<const Op> ops, const PutTarget* targets) const {
+    size_t n = 1;
+    while (n < ops.size() && foreign::liesBehind(schedule_, lane, ops[n - 1], ops[n]) &&
+           targets[n].buffer == targets[0].buffer && targets[n].final == targets[0].final &&
+           targets[n].index == targets[n - 1].index + 1) {
+      ++n;
+    }
+    return n;
   }
 
   void data(const char* name, const std::string& sources, const std::string& target) {
@@ -167,27 +188,48 @@ class JsonGpuWriter {
     sync();
   }
 
-  void send(int lane, const Op& op, const PutTarget& target) {
-    const std::pair key(op.to[0], target.buffer);
+  /// The buffer's number among those that the lane puts into.
+  size_t remoteBuffer(int rank, Buffer buffer) {
+    const std::pair key(rank, buffer);
     size_t global = 0;
     while (global < remote_.size() && remote_[global] != key) ++global;
     if (global == remote_.size()) remote_.push_back(key);
     size_t local = 0;
     while (local < refs_.size() && refs_[local] != static_cast<int>(global)) ++local;
     if (local == refs_.size()) refs_.push_back(static_cast<int>(global));
-    add(cat("{\"name\": \"put\", \"src_buff\": [", here(lane, op.sources[0]),
-            "], \"dst_buff\": [{\"buffer_id\": ", local, ", \"index\": ", target.index,
-            ", \"size\": 1}], \"channel_ids\": [", channelTo(op.to[0]), "], \"channel_type\": \"memory\"}"));
-    sync();
-    signal("signal", op.to[0]);
+    return local;
   }
 
-  void receive(int lane, const Op& op, const PutTarget& target) {
-    signal("wait", op.from[0]);
-    if (target.final) return;
-    const std::string message = place(target.buffer, target.index);
-    if (op.sources.empty()) return data("copy", cat("[", message, "]"), here(lane, op.dst));
-    data("re", cat("[", here(lane, op.sources[0]), ", ", message, "]"), here(lane, op.dst));
+  /// One message: all chunks are put, then its receiver is told once.  targets: of each chunk.
+  void send(int lane, std::span<const Op> ops, const PutTarget* targets) {
+    const int peer = ops.front().to[0];
+    for (size_t i = 0; i < ops.size();) {
+      const size_t n = runLength(lane, ops.subspan(i), targets + i);
+      add(cat("{\"name\": \"put\", \"src_buff\": [", here(lane, ops[i].sources[0], n),
+              "], \"dst_buff\": [{\"buffer_id\": ", remoteBuffer(peer, targets[i].buffer),
+              ", \"index\": ", targets[i].index, ", \"size\": ", n, "}], \"channel_ids\": [", channelTo(peer),
+              "], \"channel_type\": \"memory\"}"));
+      i += n;
+    }
+    sync();
+    signal("signal", peer);
+  }
+
+  void receive(int lane, std::span<const Op> ops, const PutTarget* targets) {
+    signal("wait", ops.front().from[0]);
+    for (size_t i = 0; i < ops.size();) {
+      const size_t n = runLength(lane, ops.subspan(i), targets + i);
+      const Op& op = ops[i];
+      const std::string message = place(targets[i].buffer, targets[i].index, n);
+      const std::string dst = here(lane, op.dst, n);
+      i += n;
+      if (targets[i - n].final) continue;
+      if (op.sources.empty()) {
+        data("copy", cat("[", message, "]"), dst);
+      } else {
+        data("re", cat("[", here(lane, op.sources[0], n), ", ", message, "]"), dst);
+      }
+    }
   }
 
   const Schedule& schedule_;

@@ -10,6 +10,7 @@
 
 #include "src/base/config.hpp"
 #include "src/plan/kept_text.hpp"
+#include "src/walk/memory.hpp"
 
 namespace tutti {
 namespace {
@@ -107,10 +108,7 @@ const char* protocolName(Protocol protocol) { return kProtocols[static_cast<size
 bool parseLinkKind(std::string_view name, LinkKind* out) { return parseName(kKinds, name, out); }
 bool parseProtocol(std::string_view name, Protocol* out) { return parseName(kProtocols, name, out); }
 
-double farness(double footprint) {
-  const double part = std::log(std::max(footprint, 1.0) / kNearFootprint) / std::log(kFarFootprint / kNearFootprint);
-  return std::clamp(part, 0.0, 1.0);
-}
+double farness(double footprint) { return walk::farness(footprint, kNearFootprint, kFarFootprint); }
 
 double Calibration::reduceGBpsIn(double footprint) const {
   return reduceGBps * std::pow(reduceFarGBps / reduceGBps, farness(footprint));

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "src/plan/request_parts.hpp"
+#include "src/walk/memory.hpp"
 
 namespace tutti {
 
@@ -71,18 +72,7 @@ double ranksOfNode(const Shape& s) {
   return *std::max_element(ranks.begin(), ranks.end());
 }
 
-double footprint(const PlanRequest& r) {
-  const Shape& s = r.shape;
-  const double n = s.nRanks;
-  double blocks = 2 * n;  // of all ranks: vectors in and out, or those that a root scatters or gathers
-  switch (s.collective) {
-    case Collective::AllGather:
-    case Collective::ReduceScatter: blocks = n * (n + 1); break;
-    case Collective::AllToAll: blocks = 2 * n * n; break;
-    default: break;
-  }
-  return blocks * static_cast<double>(s.bytes) * ranksOfNode(s) / n;
-}
+double footprint(const PlanRequest& r) { return walk::footprintOf(r.shape, ranksOfNode(r.shape)); }
 
 bool goesBothWays(Collective c) {
   return c == Collective::AllReduce || c == Collective::AllGather || c == Collective::ReduceScatter ||

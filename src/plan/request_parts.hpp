@@ -22,8 +22,7 @@ double messageBytes(const PlanRequest& r);
 double callBytes(const Shape& s);
 /// Ranks of the fullest node.
 double ranksOfNode(const Shape& s);
-/// Bytes of input and output of all ranks of a host, which it holds in its caches or does not.  Calls in place touch
-/// less, but ranks need not agree on that.
+/// walk::footprintOf() of the fullest node.
 double footprint(const PlanRequest& r);
 /// Whether every rank sends while it receives.
 bool goesBothWays(Collective c);

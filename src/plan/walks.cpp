@@ -6,6 +6,7 @@
 
 #include "src/plan/request_parts.hpp"
 #include "src/schedule/passes.hpp"
+#include "src/walk/memory.hpp"
 
 namespace tutti {
 namespace {
@@ -60,6 +61,7 @@ walk::WayPrice channelPrice(const PlanRequest& r, const Calibration& c, LinkKind
     price.sendUs = link.latencyUs * link.workShare;
     price.wayUs = link.latencyUs - price.sendUs;
     price.wireUsPerByte = perByte(std::min(link.bandwidthGBps, kStreamGBps * channelsFor(r, c)));
+    price.gatherUsPerByte = perByte(c.copyGBps);
     return price;
   }
   const double bytes = callBytes(r.shape), all = footprint(r) + roomBytes;
@@ -73,7 +75,9 @@ walk::WayPrice channelPrice(const PlanRequest& r, const Calibration& c, LinkKind
   price.sendUs = loopback || shared ? work / 2 : work;
   price.receiveUs = work - price.sendUs;
   price.wayUs = oneWay.latencyUs - work;
-  price.once = !loopback;                   // in the sender's outbox
+  price.once = !loopback;  // in the sender's outbox
+  // Sockets take what lies in the user's memory, slots are built piece by piece in any case.
+  price.gatherUsPerByte = loopback ? perByte(c.copyGBps) : 0;
   if (loopback || cost.near.oneWay <= 0) {  // one message alone: both ends one after the other
     price.sendUsPerByte = price.receiveUsPerByte = perByte(oneWay.bandwidthGBps) / 2;
   } else {
@@ -82,16 +86,11 @@ walk::WayPrice channelPrice(const PlanRequest& r, const Calibration& c, LinkKind
   return price;
 }
 
-/// Memory of the channels inside a host that calls in a row pass through, beyond that of the two between which streams
-/// are measured.  A channel has four slots, and a ring for small messages, of which 16 KiB are used between ranks that
-/// answer each other and 240 KiB else; this is a figure between them.
+/// Of the channels inside a host.
 double roomBytes(const walk::Bound& bound, const PlanRequest& r, double chunkBytes) {
-  constexpr double kSmallBytes = 8 << 10, kRingBytes = 64 << 10, kSlots = 4;
-  const double message = std::min(chunkBytes, static_cast<double>(r.shape.slotBytes));
-  if (message <= 0) return 0;
-  const double channels = bound.nearChannels * ranksOfNode(r.shape) / static_cast<double>(bound.roles.programs.size());
-  const double each = message > kSmallBytes ? kSlots * message : kRingBytes;
-  return std::max(0.0, channels - 2) * each;
+  const double share = ranksOfNode(r.shape) / static_cast<double>(bound.roles.programs.size());
+  const walk::NearChannels channels{share * bound.nearChannels.answered, share * bound.nearChannels.streams};
+  return walk::roomBytes(channels, std::min(chunkBytes, static_cast<double>(r.shape.slotBytes)));
 }
 
 /// As a communicator rewrites them for the protocol.
@@ -240,7 +239,7 @@ Result<std::shared_ptr<const Walks::Walked>> Walks::build(const PlanRequest& r, 
                                                           const Shape& shape) const {
   auto walked = std::make_shared<Walked>();
   walked->bytes = shape.bytes;
-  walk::ProgramOptions options{.asTheyAre = false, .joined = false, .sliceBytes = 0, .freeHomeCopies = true};
+  walk::ProgramOptions options{.asTheyAre = false, .sliceBytes = 0, .freeHomeCopies = true};
   if (shape.nRanks <= kMostRanksRewritten) {
     std::vector<Schedule> all;
     Shape own = shape;
@@ -259,7 +258,7 @@ Result<std::shared_ptr<const Walks::Walked>> Walks::build(const PlanRequest& r, 
   const bool alike = oneLevel(r);
   if (!alike && walk::ranksPerNode(shape) == 0) even = evened(r, shape);
   if (!a.supports(even.shape)) return invalidArgument(a.name, " is not for hosts of as many ranks each");
-  options.joined = true;
+  options.bundled = true;
   options.allDirect = rewrite == Rewrite::Direct;
   walk::Question question{.name = a.name, .build = a.build, .shape = even.shape, .options = options, .wayUs = {}};
   question.together = alike ? 1 : 0;
@@ -369,9 +368,8 @@ Walks* Walks::ofFirst(int nRanks) {
 
 Result<WalkedCost> Walks::cost(const PlanRequest& r, const Calibration& c, const ReadyPlan& ready, Protocol protocol) {
   const std::vector<Schedule> all = rewritten(*ready.outOfPlace, protocol);
-  TUTTI_ASSIGN(
-      walk::Roles roles,
-      walk::rolesOf(all, r.shape, {.asTheyAre = true, .joined = false, .sliceBytes = 0, .freeHomeCopies = true}));
+  TUTTI_ASSIGN(walk::Roles roles,
+               walk::rolesOf(all, r.shape, {.asTheyAre = true, .sliceBytes = 0, .freeHomeCopies = true}));
   const double chunk = chunkPerByte(ready.outOfPlace->front()) * static_cast<double>(r.shape.bytes);
   const walk::Bound bound = walk::bind(std::move(roles), levelsOf(r));
   return priceOf(bound, pricesOf(r, c, protocol, roomBytes(bound, r, chunk)), chunk, r.shape);

@@ -58,16 +58,21 @@ Chunk Schedule::memoryOf(Chunk chunk) const {
   return chunk;
 }
 
+size_t elementsOfPart(size_t count, size_t elementBytes, size_t nParts) {
+  if (nParts == 1) return count;
+  const size_t lineElements = std::max<size_t>(1, kCacheLineBytes / elementBytes);
+  // Parts that are a few lines each would be uneven if rounded up to lines, so small vectors are cut to the element.
+  const size_t even = (count + nParts - 1) / nParts;
+  return even >= 8 * lineElements ? (even + lineElements - 1) / lineElements * lineElements : even;
+}
+
 namespace {
 
-/// Of a vector that the executor cuts into nChunks parts (partOf in src/exec/plan.cpp): to the element while that is
-/// less than eight cache lines, else to the line.  Elements of up to 8 bytes that divide `bytes`.
+/// Of a vector of `bytes`, whatever it is of: elements of up to 8 bytes that divide it.
 size_t largestChunkBytes(size_t bytes, size_t nChunks) {
   size_t most = 1;
   for (size_t element = 1; element <= 8 && bytes % element == 0; element *= 2) {
-    const size_t even = (bytes / element + nChunks - 1) / nChunks * element;
-    const size_t line = kCacheLineBytes;
-    most = std::max(most, even >= 8 * line ? (even + line - 1) / line * line : even);
+    most = std::max(most, elementsOfPart(bytes / element, element, nChunks) * element);
   }
   return most;
 }

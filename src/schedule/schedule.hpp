@@ -187,6 +187,10 @@ std::string toString(const Schedule& schedule);
 std::string toString(const Op& op);
 std::string toString(Chunk chunk);
 
+/// How a vector of `count` elements is cut into chunks: elements of each of nParts parts.  Those at the end have what
+/// is left, which may be nothing.  They start on cache lines where that does not make them much more uneven.
+size_t elementsOfPart(size_t count, size_t elementBytes, size_t nParts);
+
 /// The most chunks of a step that a message to one rank has, by Shape::messageBytes: at least 1.  nChunks: that the
 /// schedule divides a vector into.  Chunks that are rounded to cache lines count as large as they may become.
 size_t chunksPerMessage(const Shape& shape, int nChunks);

@@ -44,6 +44,7 @@ class Reader {
     if (key == "fabric") return fabric(words);
     if (key == "near") return protocol(words, &cluster_.near);
     if (key == "far") return protocol(words, &cluster_.far);
+    if (key == "memory") return memory(words);
     if (words.size() != 2) return wrong("'", key, "' takes one value");
     return single(key, words[1]);
   }
@@ -93,6 +94,7 @@ class Reader {
     if (key == "in-flight") return whole(key, value, 1, 1024, &cluster_.inFlight);
     if (key == "launch") return number(key, value, 0, 1e6, &cluster_.launchUs);
     if (key == "reduce") return number(key, value, 1e-3, 1e6, &cluster_.reduceGBps);
+    if (key == "combine") return number(key, value, 0, 1e6, &cluster_.combineUs);
     if (key == "copy") return number(key, value, 1e-3, 1e6, &cluster_.copyGBps);
     if (key == "slice") {
       size_t bytes = 0;
@@ -104,7 +106,7 @@ class Reader {
     }
     return wrong("'", key,
                  "' is no statement; there are nodes, machine, machine-file, ranks-per-node, fabric, near, far, "
-                 "launch, reduce, copy, slice, in-flight, cores, turn");
+                 "launch, reduce, combine, copy, slice, in-flight, cores, turn, memory");
   }
 
   Status machine(const std::string& key, const std::string& text) {
@@ -176,6 +178,25 @@ class Reader {
     return settings(words, 2, setters);
   }
 
+  Status memory(const std::vector<std::string>& words) {
+    const auto bytes = [this](double* value) -> Setter {
+      return [=, this](const std::string& what, std::string_view text) -> Status {
+        if (parseNumber(text, value)) return number(what, text, 1, 1e15, value);
+        size_t size = 0;
+        if (!parseBytes(text, &size) || size == 0) return wrong(what, ": '", text, "' is not a size such as 2M");
+        *value = static_cast<double>(size);
+        return {};
+      };
+    };
+    TUTTI_TRY(settings(words, 1,
+                       {{"near", bytes(&cluster_.nearBytes)},
+                        {"far", bytes(&cluster_.farBytes)},
+                        {"copy", into(&cluster_.farCopy, 1e-3, 1)},
+                        {"reduce", into(&cluster_.farReduce, 1e-3, 1)}}));
+    if (cluster_.farBytes > cluster_.nearBytes) return {};
+    return wrong("memory: far:", cluster_.farBytes, " is not more than near:", cluster_.nearBytes);
+  }
+
   Status dims(const std::string& what, std::string_view text) {
     for (const std::string& part : split(text, 'x')) {
       int length = 0;
@@ -210,6 +231,7 @@ class Reader {
     }
     if (list->size() == 16) return wrong("more than 16 protocols");
     ProtocolSpec p;
+    int once = 0;
     p.name = words[1];
     TUTTI_TRY(settings(words, 2,
                        {{"overhead", into(&p.overheadUs, 0, 1e6)},
@@ -218,7 +240,12 @@ class Reader {
                         {"efficiency", into(&p.efficiency, 1e-3, 1)},
                         {"gbps", into(&p.mostGBps, 1e-3, 1e6)},
                         {"copy", into(&p.copyGBps, 1e-3, 1e6)},
+                        {"gather", into(&p.gatherGBps, 1e-3, 1e6)},
+                        {"across", into(&p.acrossUs, 0, 1e6)},
+                        {"across-copy", into(&p.acrossGBps, 1e-3, 1e6)},
+                        {"once", into(&once, 0, 1)},
                         {"most", into(&p.mostBytes, 1, 1e18)}}));
+    p.once = once != 0;
     list->push_back(std::move(p));
     return {};
   }

@@ -11,10 +11,13 @@
 //   far simple overhead:1 latency:9                    a protocol between nodes
 //   launch 5                                           microseconds before the first op
 //   reduce 400                                         GB/s of the operands that one lane of a rank combines
+//   combine 0.05                                       microseconds more for every message that is combined
 //   copy 1000                                          GB/s of a copy inside a rank
 //   slice 2M                                           the most bytes of a message; larger chunks go in loops
 //   cores 2                                            of a node, which its ranks share in turn; else one each
-//   turn 0.9                                           microseconds until a core has gone over to another rank
+//   turn 0.9                                           microseconds until a core has gone over to the next rank
+//   memory near:2M far:32M copy:0.5 reduce:0.4         copies and reductions slow down to these parts of their rates as
+//                                                      what a node's ranks touch grows from near to far
 //   in-flight 1                                        messages to different ranks that a lane has on the wire at once
 //
 // Fabrics; hop is microseconds per switch or router:
@@ -62,6 +65,14 @@ struct ProtocolSpec {
   double mostGBps = 0;   // payload of one message; 0: what the way carries
   double mostBytes = 0;  // larger messages do not go by it; 0: all do
   double copyGBps = 0;   // 0: lanes copy nothing
+  /// A message to several ranks is copied by its sender once, and read by each of them.
+  bool once = false;
+  /// Where ranks share cores, more work of a receiver whose sender is on another core: cache lines change their owner.
+  double acrossUs = 0;
+  double acrossGBps = 0;  // 0: the bytes cost no more
+  /// GB/s at which either lane copies together, or apart, chunks of a message that do not lie side by side; 0: it costs
+  /// nothing, as where messages are built in slots.
+  double gatherGBps = 0;
   bool operator==(const ProtocolSpec&) const = default;
 };
 
@@ -75,11 +86,14 @@ struct Cluster {
   std::vector<ProtocolSpec> near, far;  // at least one each
   double launchUs = 5;
   double reduceGBps = 400;
+  double combineUs = 0;  // for every message that is combined
   double copyGBps = 1000;
   double sliceBytes = 2 << 20;
   int inFlight = 1;
   int cores = 0;      // of a node, which its ranks share in turn: rank i has core i modulo cores; 0: one each
-  double turnUs = 0;  // until a core has gone over from one rank to another
+  double turnUs = 0;  // until a core has gone over from one rank to the next of its ranks
+  /// Copies and reductions take place at these parts of their rates in memory that is far; see walk::farness().
+  double nearBytes = 2 << 20, farBytes = 32 << 20, farCopy = 1, farReduce = 1;
 
   int nRanks() const { return nodes * ranksPerNode; }
 };

@@ -4,6 +4,8 @@
 #include <functional>
 #include <limits>
 
+#include "src/walk/walk.hpp"
+
 namespace tutti::sim {
 namespace {
 
@@ -41,6 +43,7 @@ Engine::Engine(const Job& job)
   }
   fifos_.resize(total);
   cores_.resize(static_cast<size_t>(job.nCores));
+  for (const int32_t core : job.coreOf) places_.push_back(cores_[static_cast<size_t>(core)].members++);
   run_.linkBytes.resize(job.capacities.size());
 }
 
@@ -71,7 +74,8 @@ int32_t Engine::newMessage() {
   return message;
 }
 
-/// The lane is busy, once it has its core; it keeps that for what it does next.
+/// The lane is busy, once it has its core; it keeps that for what it does next.  A core goes round its members: past
+/// those that have to wait to the next that can go on, and all the time while nobody can.
 void Engine::work(int32_t id, double us) {
   Lane& lane = lanes_[static_cast<size_t>(id)];
   const Picoseconds time = fromUs(us);
@@ -79,9 +83,14 @@ void Engine::work(int32_t id, double us) {
     lane.clock += time;
   } else if (time > 0) {
     Core& core = cores_[static_cast<size_t>(job_.coreOf[static_cast<size_t>(lane.member)])];
-    const bool another = core.lane >= 0 && core.lane != id;
-    lane.clock = std::max(lane.clock, core.free + (another ? fromUs(job_.turnUs) : 0)) + time;
-    core = {lane.clock, id};
+    const int32_t place = places_[static_cast<size_t>(lane.member)];
+    const bool idle = lane.clock > core.free;
+    const int32_t turns = core.turn < 0 ? 0
+                          : idle        ? core.members - 1
+                                        : (place - core.turn + core.members) % core.members;
+    lane.clock = std::max(lane.clock, core.free) + turns * fromUs(job_.turnUs) + time;
+    core.free = lane.clock;
+    core.turn = place;
   }
 }
 
@@ -98,6 +107,7 @@ bool Engine::take(int32_t id, const Step& step, Picoseconds* ready, int32_t* cau
   }
   *ready = lane.clock;
   Picoseconds receive = 0;
+  double copyUs = 0;
   for (uint32_t i = 0; i < step.nFrom; ++i) {
     Fifo& from = fifo(lane.member, mine.firstEdge + peers[i].edge, lane.index);
     from.messages -= peers[i].messages;
@@ -112,12 +122,25 @@ bool Engine::take(int32_t id, const Step& step, Picoseconds* ready, int32_t* cau
       wanted -= taken;
       if (m.messages > 0) break;
       receive += m.receive;
+      copyUs += m.copyUs * (i > 0 && step.reduced > 0 ? walk::kFurtherOperands : 1);
+      if (i == 0) copyUs += step.scattered * m.gatherUsPerChunk;
       freeMessages_.push_back(pop(&from));
     }
   }
   lane.clock = *ready;
-  work(id, toUs(receive));
+  work(id, toUs(receive) + copyUs);
   return true;
+}
+
+/// A rank pays for a call once, where ranks share cores; else all lanes begin together.
+void Engine::beginCall(int32_t id) {
+  Lane& lane = lanes_[static_cast<size_t>(id)];
+  lane.called = true;
+  if (cores_.empty()) {
+    lane.clock += fromUs(job_.launchUs);
+  } else if (lane.index == 0) {
+    work(id, job_.launchUs);
+  }
 }
 
 void Engine::advance(int32_t id) {
@@ -127,10 +150,13 @@ void Engine::advance(int32_t id) {
   for (; lane.loop < loops_; ++lane.loop, lane.step = 0) {
     for (; lane.step < program.steps.size(); ++lane.step) {
       const Step& step = program.steps[lane.step];
+      if (lane.step == 0 && lane.loop > 0 && lane.loop % job_.loopsOfCall == 0 && !lane.called) beginCall(id);
       Picoseconds ready = lane.clock;
       int32_t cause = -1, record = -1;
       if (step.nFrom > 0 && !take(id, step, &ready, &cause)) return;
-      if (step.reduced > 0) work(id, step.reduced * chunkBytes_ / (job_.reduceGBps * 1e3));
+      if (step.reduced > 0) {
+        work(id, step.nFrom * job_.combineUs + step.reduced * chunkBytes_ / (job_.reduceGBps * 1e3));
+      }
       if (step.copied > 0) work(id, step.copied * chunkBytes_ / (job_.copyGBps * 1e3));
       if (record_) {
         record = static_cast<int32_t>(run_.steps.size());
@@ -139,8 +165,9 @@ void Engine::advance(int32_t id) {
         lane.lastRecord = record;
       }
       for (uint32_t i = 0; i < step.nTo; ++i) {
-        post(id, program.peers[step.firstPeer + step.nFrom + i], step.chunks * chunkBytes_, record);
+        post(id, program.peers[step.firstPeer + step.nFrom + i], step, /*first=*/i == 0, record);
       }
+      lane.called = false;
       if (record_) run_.steps[static_cast<size_t>(record)].end = lane.clock;
     }
   }
@@ -163,25 +190,32 @@ int Engine::protocolFor(const Edge& edge, double bytes) const {
   return best >= 0 ? best : static_cast<int>(list.size()) - 1;
 }
 
-void Engine::post(int32_t id, const StepPeer& peer, double bytes, int32_t stepRecord) {
+void Engine::post(int32_t id, const StepPeer& peer, const Step& step, bool first, int32_t stepRecord) {
+  const double bytes = step.chunks * chunkBytes_;
   Lane& lane = lanes_[static_cast<size_t>(id)];
   const int32_t edgeIndex = jobLane(lane).firstEdge + peer.edge;
   const Edge& edge = job_.edges[static_cast<size_t>(lane.member)][static_cast<size_t>(edgeIndex)];
   const int protocol = protocolFor(edge, bytes);
   const ProtocolSpec& p = (edge.far ? job_.far : job_.near)[static_cast<size_t>(protocol)];
   const double copyUs = p.copyGBps > 0 ? bytes / (p.copyGBps * 1e3) : 0;
-  work(id, p.overheadUs + copyUs);
+  const double gatherUsPerChunk = p.gatherGBps > 0 ? chunkBytes_ / (p.gatherGBps * 1e3) : 0;
+  work(id, p.overheadUs + (first || !p.once ? copyUs : 0) + (first ? step.gathered * gatherUsPerChunk : 0));
   const int32_t id2 = newMessage();
   Message& m = messages_[static_cast<size_t>(id2)];
   m.ready = lane.clock;
-  m.wireBytes = bytes / p.efficiency;
+  // Processors that copy from memory to memory are all the wire there is.
+  m.wireBytes = p.copyGBps > 0 && edge.nLinks == 0 ? 0 : bytes / p.efficiency;
   m.mostGBps = p.mostGBps > 0 ? std::min(edge.mostGBps, p.mostGBps / p.efficiency) : edge.mostGBps;
   m.latency = fromUs(p.latencyUs + edge.switchesUs);
   m.lane = id;
   m.edge = &edge;
   m.messages = peer.messages;
   m.record = -1;
-  m.receive = fromUs(p.receiveUs + copyUs);
+  const bool across = !job_.coreOf.empty() &&
+                      job_.coreOf[static_cast<size_t>(lane.member)] != job_.coreOf[static_cast<size_t>(edge.to)];
+  m.receive = fromUs(p.receiveUs + (across ? p.acrossUs : 0));
+  m.copyUs = copyUs + (across && p.acrossGBps > 0 ? bytes / (p.acrossGBps * 1e3) : 0);
+  m.gatherUsPerChunk = gatherUsPerChunk;
   ++run_.messages;
   if (record_) {
     m.record = static_cast<int32_t>(run_.sent.size());
@@ -272,7 +306,7 @@ Result<Run> Engine::run(int loops, double loopBytes, bool record) {
   chunkBytes_ = loopBytes;
   record_ = record;
   for (size_t i = 0; i < lanes_.size(); ++i) {
-    if (!cores_.empty()) work(static_cast<int32_t>(i), job_.launchUs);
+    if (!cores_.empty()) beginCall(static_cast<int32_t>(i));
     advance(static_cast<int32_t>(i));
   }
   while (!heap_.empty()) {

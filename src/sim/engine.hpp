@@ -56,6 +56,8 @@ class Engine {
     Picoseconds ready = 0, arrival = 0;
     double wireBytes = 0, mostGBps = 0;
     Picoseconds latency = 0, receive = 0;
+    double copyUs = 0;  // of the receiver, beside `receive`
+    double gatherUsPerChunk = 0;
     int32_t lane = 0;  // sender's, in lanes_
     const Edge* edge = nullptr;
     int32_t messages = 0;
@@ -73,6 +75,7 @@ class Engine {
     int32_t member = 0, index = 0;
     size_t step = 0;
     int32_t loop = 0;
+    bool called = false;  // this loop's call has begun
     Picoseconds clock = 0;
     int64_t waitsFor = -1;  // FIFO
     Queue unsent;
@@ -102,7 +105,8 @@ class Engine {
   void work(int32_t lane, double us);
   void advance(int32_t lane);
   bool take(int32_t lane, const Step& step, Picoseconds* ready, int32_t* cause);
-  void post(int32_t lane, const StepPeer& peer, double bytes, int32_t stepRecord);
+  void beginCall(int32_t lane);
+  void post(int32_t lane, const StepPeer& peer, const Step& step, bool first, int32_t stepRecord);
   int protocolFor(const Edge& edge, double bytes) const;
   bool mayBegin(const Lane& lane, const Edge& edge) {
     return lane.onWire < job_.inFlight && !fifo(edge.to, edge.toEdge, lane.index).busy;
@@ -129,9 +133,11 @@ class Engine {
   std::vector<bool> nearAllowed_, farAllowed_;
   struct Core {
     Picoseconds free = 0;
-    int32_t lane = -1;  // that had it last
+    int32_t members = 0;
+    int32_t turn = -1;  // whose turn it was last, by places_
   };
   std::vector<Core> cores_;
+  std::vector<int32_t> places_;  // [member] among those of its core
   Run run_;
 };
 

@@ -136,6 +136,7 @@ Job beginJob(const Network& network, const Roles& roles, int nChannels) {
   job.far = c.far;
   job.launchUs = c.launchUs;
   job.reduceGBps = c.reduceGBps;
+  job.combineUs = c.combineUs;
   job.copyGBps = c.copyGBps;
   job.inFlight = c.inFlight;
   job.turnUs = c.turnUs;

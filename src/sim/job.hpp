@@ -54,11 +54,13 @@ struct Job {
   /// Only protocols of this name where there is one; empty: whichever is fastest for a message.
   std::string protocol;
   std::vector<ProtocolSpec> near, far;
-  double launchUs = 0, reduceGBps = 1, copyGBps = 1;
+  double launchUs = 0, reduceGBps = 1, combineUs = 0, copyGBps = 1;
   int inFlight = 1;
-  /// [member]: its core; empty: one each.  Lanes keep a core from waiting to waiting, and hand it on in turnUs.
+  /// [member]: its core; empty: one each.  Lanes keep a core from waiting to waiting, and hand it on, from one of its
+  /// members to the next, in turnUs.
   std::vector<int32_t> coreOf;
   int nCores = 0;
+  int loopsOfCall = 1 << 30;  // after which a call is done and the next begins, with its launchUs
   double turnUs = 0;
   double chunkBytes = 0;  // on one lane, in all loops
 

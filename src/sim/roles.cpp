@@ -29,7 +29,6 @@ Result<Roles> rolesWith(const Network& network, const Task& task, F find) {
                           .shape = shapeOf(task, places, task.bytes),
                           .options = task.options,
                           .wayUs = wayUs};
-  question.options.joined = false;  // by the schedules themselves: what is simulated is what runs
   if (task.algorithm->grid != nullptr) question.grid = task.algorithm->grid(question.shape);
   TUTTI_ASSIGN(Roles roles, find(question));
   roles.places = std::move(places);
@@ -56,7 +55,7 @@ Shape shapeOf(const Task& task, const std::vector<Place>& places, size_t bytes) 
   shape.inPlace = task.inPlace;
   shape.bytes = bytes;
   shape.slotBytes = static_cast<size_t>(task.options.sliceBytes);
-  if (task.options.joined) shape.messageBytes = shape.slotBytes;
+  if (task.joined) shape.messageBytes = shape.slotBytes;
   if (places.front().node == places.back().node) return shape;
   int node = -1, before = -1;
   for (const Place& place : places) {

@@ -18,8 +18,9 @@ struct Task {
   size_t bytes = 0;  // as in Shape
   int root = 0;
   bool inPlace = true;
-  /// joined: chunks of a step share messages of up to sliceBytes (Shape::messageBytes), as those of the executor do.
   walk::ProgramOptions options;
+  /// Chunks of a step share messages of up to options.sliceBytes (Shape::messageBytes), as those of the executor do.
+  bool joined = true;
   /// Ranks that are no longer there; the others move up.
   std::vector<int> lostRanks;
 };

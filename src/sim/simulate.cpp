@@ -1,6 +1,9 @@
 #include "src/sim/simulate.hpp"
 
 #include <algorithm>
+#include <cmath>
+
+#include "src/walk/memory.hpp"
 
 namespace tutti::sim {
 namespace {
@@ -13,6 +16,22 @@ Result<Roles> rolesFor(const Network& network, const Task& task, Detail detail) 
   return allRoles(network, task);
 }
 
+/// Memory that is far from cores slows down what ranks copy and combine themselves.
+void slowDown(const Cluster& c, const Roles& roles, const Shape& shape, double loopBytes, Job* job) {
+  if (c.farCopy >= 1 && c.farReduce >= 1) return;
+  const double hosts = static_cast<double>(roles.firstOf.size() - 1);
+  const walk::NearChannels all = walk::nearChannelsOf(roles);
+  const double room = walk::roomBytes({all.answered / hosts, all.streams / hosts}, loopBytes);
+  const double far = walk::farness(walk::footprintOf(shape, c.ranksPerNode) + room, c.nearBytes, c.farBytes);
+  const double copy = std::pow(c.farCopy, far);
+  job->copyGBps *= copy;
+  job->reduceGBps *= std::pow(c.farReduce, far);
+  for (ProtocolSpec& p : job->near) {
+    p.copyGBps *= copy;
+    p.gatherGBps *= copy;
+  }
+}
+
 constexpr int64_t kMostMessages = 2'000'000;  // beyond, a second less matters more than a loop more
 
 int loopsWithin(const Job& job) {
@@ -21,6 +40,16 @@ int loopsWithin(const Job& job) {
     for (const JobLane& lane : lanes) perLoop += static_cast<int64_t>(lane.steps().peers.size()) / 2;
   }
   return static_cast<int>(std::clamp<int64_t>(kMostMessages / perLoop, 2, 1 << 20));
+}
+
+/// Calls in a row: what one adds once they are under way.
+Status runRow(const SimOptions& options, double loopBytes, Outcome* o) {
+  o->job.loopsOfCall = o->loopsRun;
+  TUTTI_ASSIGN(o->run, Engine(o->job).run(options.calls * o->loopsRun, loopBytes, options.record));
+  TUTTI_ASSIGN(const Run first, Engine(o->job).run(o->loopsRun, loopBytes, false));
+  const double perCall = toUs(o->run.end - first.end) / (options.calls - 1);
+  o->us = o->job.launchUs + (perCall - o->job.launchUs) * o->loops / o->loopsRun;
+  return {};
 }
 
 }  // namespace
@@ -43,6 +72,11 @@ Result<Outcome> simulate(const Network& network, const Task& task, const SimOpti
   outcome.loops = std::max(1, static_cast<int>((chunkBytes - 1e-6) / task.options.sliceBytes) + 1);
   const double loopBytes = chunkBytes / outcome.loops;
   outcome.loopsRun = std::min({outcome.loops, std::max(2, options.mostLoops), loopsWithin(outcome.job)});
+  slowDown(network.cluster(), roles, shapeOf(task, roles.places, task.bytes), loopBytes, &outcome.job);
+  if (options.calls > 1) {
+    TUTTI_TRY(runRow(options, loopBytes, &outcome));
+    return outcome;
+  }
   TUTTI_ASSIGN(outcome.run, Engine(outcome.job).run(outcome.loopsRun, loopBytes, options.record));
   outcome.us = toUs(outcome.run.end);
   if (outcome.loopsRun < outcome.loops) {

@@ -29,6 +29,8 @@ struct SimOptions {
   bool record = false;
   /// Loops over slices that are run; what further ones cost follows from the last of these.
   int mostLoops = 6;
+  /// So many calls in a row, of which Outcome::us is what the second and further ones add.  1: one call alone.
+  int calls = 1;
 };
 
 struct Outcome {

@@ -341,7 +341,9 @@ class Classes {
 Result<Roles> classRoles(const Question& question) {
   const int perNode = question.together > 0 ? question.together : ranksPerNode(question.shape);
   if (perNode == 0) return invalidArgument("classes of ranks need nodes that are alike");
-  return Classes(question, perNode).find();
+  Question alike = question;
+  alike.options.gathers = false;
+  return Classes(alike, perNode).find();
 }
 
 }  // namespace tutti::walk

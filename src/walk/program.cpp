@@ -33,14 +33,32 @@ void addStep(LaneProgram* lane, Step step, const std::vector<StepPeer>& from, co
   lane->steps.push_back(step);
 }
 
-/// Of one op of a message.
-Step stepOf(const Op& op, int32_t index, const ProgramOptions& options) {
+/// Whether the chunks of a message lie side by side in each buffer that they touch, so that it needs no copy of its
+/// own.
+bool liesTogether(const Schedule& s, const std::vector<Op>& ops, size_t begin) {
+  const auto follows = [&](Chunk a, Chunk b) {
+    const Chunk before = s.memoryOf(a), next = s.memoryOf(b);
+    return before.buffer == next.buffer && before.index + 1 == next.index;
+  };
+  for (size_t i = begin, end = messageEnd(ops, begin); i + 1 < end; ++i) {
+    const Op &op = ops[i], &next = ops[i + 1];
+    if (op.sources.size() != next.sources.size() || op.hasDst != next.hasDst) return false;
+    if (op.hasDst && !follows(op.dst, next.dst)) return false;
+    if (!std::equal(op.sources.begin(), op.sources.end(), next.sources.begin(), follows)) return false;
+  }
+  return true;
+}
+
+/// Of one op of a message; together: liesTogether() of that.
+Step stepOf(const Op& op, int32_t index, const ProgramOptions& options, bool together) {
   Step step;
   step.op = index;
   step.chunks = op.token ? 0 : 1;
   const size_t operands = op.from.size() + op.sources.size();
   if (operands > 1) step.reduced = static_cast<float>(operands - 1);
   if (op.from.empty() && op.hasDst && operands == 1) step.copied = 1;
+  if (!together && !op.to.empty()) step.gathered = 1;
+  if (!together && !op.from.empty() && op.hasDst && operands == 1) step.scattered = 1;
   const bool lies = op.from.empty() && op.sources.size() == 1 && op.sources[0].buffer != Buffer::Scratch;
   step.direct = op.direct || (options.allDirect && lies && !op.to.empty());
   step.published = !op.to.empty() && op.to[0] == kEveryone;
@@ -51,6 +69,8 @@ void addChunk(Step* step, const Step& chunk) {
   step->chunks += chunk.chunks;
   step->reduced += chunk.reduced;
   step->copied += chunk.copied;
+  step->gathered += chunk.gathered;
+  step->scattered += chunk.scattered;
 }
 
 /// Every message is a step, and every op that has none.
@@ -69,9 +89,10 @@ LaneProgram singleSteps(const Schedule& schedule, const Lane& lane, const Progra
       }
       if (rank != kEveryone) to.push_back({edges.of(rank), 1});
     }
-    Step step = stepOf(op, static_cast<int32_t>(i), options);
+    const bool together = !options.gathers || liesTogether(schedule, lane.ops, i);
+    Step step = stepOf(op, static_cast<int32_t>(i), options, together);
     for (const size_t end = messageEnd(lane.ops, i); i + 1 < end; ++i) {
-      addChunk(&step, stepOf(lane.ops[i + 1], static_cast<int32_t>(i + 1), options));
+      addChunk(&step, stepOf(lane.ops[i + 1], static_cast<int32_t>(i + 1), options, together));
     }
     const bool home = step.copied > 0 && op.to.empty() && op.sources[0].buffer == Buffer::Input;
     if (options.freeHomeCopies && home && op.dst.buffer == Buffer::Output) step.copied = 0;
@@ -81,14 +102,15 @@ LaneProgram singleSteps(const Schedule& schedule, const Lane& lane, const Progra
 }
 
 /// Gathers ops among which no send depends on a receive, and makes of them one send and one receive per peer.
-class Joiner {
+class Bundler {
  public:
-  Joiner(const Schedule& schedule, const ProgramOptions& options, Edges& edges)
+  Bundler(const Schedule& schedule, const ProgramOptions& options, Edges& edges)
       : s_(schedule), options_(options), edges_(edges) {}
 
-  LaneProgram join(const Lane& lane) {
+  LaneProgram bundle(const Lane& lane) {
     for (size_t i = 0; i < lane.ops.size(); ++i) {
       const Op& op = lane.ops[i];
+      if (!op.joined) together_ = !options_.gathers || liesTogether(s_, lane.ops, i);
       const bool plainSend = op.from.empty() && !op.hasDst;
       const bool plainRecv = op.from.size() == 1 && op.to.empty() && op.hasDst;
       if (!plainSend && !plainRecv) {
@@ -143,7 +165,7 @@ class Joiner {
     const int32_t edge = edges_.of(rank);
     auto& place = bundles == &sends_ ? sendOf_ : recvOf_;
     if (static_cast<size_t>(edge) >= place.size()) place.resize(static_cast<size_t>(edge) + 1, -1);
-    const Step step = stepOf(op, index, options_);
+    const Step step = stepOf(op, index, options_, together_);
     if (place[static_cast<size_t>(edge)] < 0) {
       place[static_cast<size_t>(edge)] = static_cast<int32_t>(bundles->size());
       bundles->push_back({edge, 1, step});
@@ -158,7 +180,7 @@ class Joiner {
     std::vector<StepPeer> from, to;
     for (const int32_t rank : op.from) from.push_back({edges_.of(rank), 1});
     for (const int32_t rank : op.to) to.push_back({edges_.of(rank), 1});
-    addStep(&result_, stepOf(op, index, options_), from, to);
+    addStep(&result_, stepOf(op, index, options_, together_), from, to);
   }
 
   void flush() {
@@ -184,6 +206,7 @@ class Joiner {
   std::vector<int32_t> sendOf_, recvOf_;  // [edge]: index into sends_, recvs_; -1 none
   std::vector<size_t> written_;
   std::vector<bool> isWritten_;  // [number of a chunk]
+  bool together_ = true;         // the message that is being looked at
 };
 
 uint64_t bitsOf(float value) {
@@ -214,8 +237,8 @@ Program programOf(const Schedule& schedule, size_t bytes, const ProgramOptions& 
   };
   if (options.asTheyAre) {
     single(schedule);
-  } else if (options.joined) {
-    for (const Lane& lane : schedule.lanes) lanes.push_back(Joiner(schedule, options, edges).join(lane));
+  } else if (options.bundled) {
+    for (const Lane& lane : schedule.lanes) lanes.push_back(Bundler(schedule, options, edges).bundle(lane));
   } else {
     single(fuse(schedule));
   }
@@ -230,6 +253,7 @@ uint64_t fingerprint(const Program& program) {
     for (const Step& s : lane.steps) {
       hash = mix(hash, uint64_t{s.nFrom} << 32 | s.nTo);
       hash = mix(hash, bitsOf(s.chunks) << 32 | bitsOf(s.reduced));
+      hash = mix(hash, bitsOf(s.gathered) << 32 | bitsOf(s.scattered));
       hash = mix(hash, bitsOf(s.copied) << 2 | (s.direct ? 2 : 0) | (s.published ? 1 : 0));
     }
     for (const StepPeer& p : lane.peers) {

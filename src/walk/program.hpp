@@ -17,9 +17,12 @@ struct Step {
   uint32_t firstPeer = 0;  // in LaneProgram::peers: first those of `from`, then those of `to`
   uint32_t nFrom = 0;
   uint32_t nTo = 0;
-  float chunks = 0;        // of the message that is sent; 0 for a token
-  float reduced = 0;       // chunks that are combined with others
-  float copied = 0;        // chunks that are copied inside the rank
+  float chunks = 0;   // of the message that is sent; 0 for a token
+  float reduced = 0;  // chunks that are combined with others
+  float copied = 0;   // chunks that are copied inside the rank
+  /// Chunks of messages of several that do not lie side by side (Op::joined): copied together before they are sent,
+  /// copied to where they belong after they have come.
+  float gathered = 0, scattered = 0;
   int32_t op = 0;          // in the schedule's lane: the first of those that this stands for
   bool direct = false;     // as Op::direct
   bool published = false;  // all of `to` read one message
@@ -50,10 +53,14 @@ struct Program {
 struct ProgramOptions {
   /// The schedules have been rewritten for the machine already: every message is a step.
   bool asTheyAre = false;
-  /// Messages between two ranks of a step of an algorithm are taken together, which makes fewer steps of which more
-  /// look alike: sends move forward, past receives that they do not depend on, to one to the same rank.  StepPeer says
-  /// how many messages they are (those of several chunks, Op::joined, are one).
-  bool joined = true;
+  /// Messages between two ranks of a step of an algorithm are walked as one step, to have fewer steps of which more
+  /// look alike where there are many ranks: sends move forward, past receives that they do not depend on, to one to the
+  /// same rank.  They stay as many messages and cost as much (StepPeer::messages); Op::joined is what makes fewer of
+  /// them.
+  bool bundled = false;
+  /// Count what has to be copied together and apart (Step::gathered).  Which ranks' chunks go round the end of a buffer
+  /// tells ranks apart that do the same otherwise, so classes of ranks go without.
+  bool gathers = true;
   double sliceBytes = 2 << 20;
   /// What is sent from Input or Output lies there for its receivers (Op::direct), marked or not.
   bool allDirect = false;

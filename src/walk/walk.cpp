@@ -71,14 +71,12 @@ const WayPrice& priceOf(const Prices& prices, bool direct, size_t level) {
 }
 
 /// Work of a step's sender for what goes to one peer.
-double sendWork(const WayPrice& way, const Step& step, const StepPeer& peer, bool first, double bytes) {
+double sendWork(const WayPrice& way, const Step& step, const StepPeer& peer, bool first, double chunkBytes) {
   if (!first && step.published) return 0;
   const bool copies = first || !way.once || step.direct;
-  return peer.messages * way.sendUs + (copies ? bytes * way.sendUsPerByte : 0);
+  const double gathered = first ? step.gathered * chunkBytes * way.gatherUsPerByte : 0;
+  return peer.messages * way.sendUs + (copies ? step.chunks * chunkBytes * way.sendUsPerByte : 0) + gathered;
 }
-
-/// What further operands of a combination cost to receive, for they are read in the pass that writes the result.
-constexpr double kFurtherOperands = 0.5;
 
 double receiveUsPerByte(const WayPrice& way, bool combines, bool first) {
   if (!combines) return way.receiveUsPerByte;
@@ -232,7 +230,7 @@ class Walker {
           step.reduced * chunkBytes_ * prices_.reduceUsPerByte + step.copied * chunkBytes_ * prices_.copyUsPerByte;
       read_.clear();
       for (uint32_t i = 0; i < step.nFrom; ++i)
-        work += take(member, lane, p.peers[step.firstPeer + i], step.reduced > 0, /*first=*/i == 0);
+        work += take(member, lane, p.peers[step.firstPeer + i], step, /*first=*/i == 0);
       *clock += work * prices_.stretch;
       for (const auto& [sender, wayUs] : read_) acknowledge(sender, lane, *clock + wayUs);
       for (uint32_t i = 0; i < step.nTo; ++i) {
@@ -248,9 +246,12 @@ class Walker {
   const WayPrice& price(const Message& m) const { return priceOf(prices_, m.direct, m.level); }
 
   /// What the receiver does for a message.
-  double take(int32_t member, size_t lane, const StepPeer& peer, bool combines, bool first) {
+  double take(int32_t member, size_t lane, const StepPeer& peer, const Step& step, bool first) {
     Fifo& from = fifo(member, peer.edge, lane);
     double work = 0;
+    if (first && step.scattered > 0) {
+      work += step.scattered * chunkBytes_ * price(messages_[static_cast<size_t>(from.head)]).gatherUsPerByte;
+    }
     for (int32_t wanted = peer.messages; wanted > 0;) {
       const int32_t id = from.head;
       Message& m = messages_[static_cast<size_t>(id)];
@@ -260,7 +261,7 @@ class Walker {
       if (m.left > 0) break;
       const WayPrice& way = price(m);
       if (m.direct) read_.emplace_back(m.from, way.wayUs);
-      work += m.count * way.receiveUs + m.bytes * receiveUsPerByte(way, combines, first);
+      work += m.count * way.receiveUs + m.bytes * receiveUsPerByte(way, step.reduced > 0, first);
       from.head = m.next;
       if (from.head < 0) from.tail = -1;
       m.next = free_;
@@ -283,7 +284,7 @@ class Walker {
     const WayPrice& way = price(m);
     const double begin = *clock;
     const double count = peer.messages;  // that go one by one
-    *clock += sendWork(way, step, peer, first, bytes) * prices_.stretch;
+    *clock += sendWork(way, step, peer, first, chunkBytes_) * prices_.stretch;
     m.from = member;
     m.to = edge.member;
     if (m.direct) ++lanes_[static_cast<size_t>(member) * nLanes_ + lane].unread;
@@ -383,20 +384,9 @@ Bound bind(Roles roles, const Levels& levels) {
     for (const RoleEdge& e : roles.edges[m]) {
       bound.levels[m].push_back(static_cast<uint8_t>(levels.between(roles.rankOf[m], e.rank)));
     }
-    for (const LaneProgram& lane : *roles.programs[m]->lanes) {
-      bound.nSteps += lane.steps.size();
-      std::vector<bool> used(roles.edges[m].size());
-      for (const Step& step : lane.steps) {
-        if (step.direct || step.chunks <= 0 || step.nTo == 0) continue;
-        used[static_cast<size_t>(lane.peers[step.firstPeer + step.nFrom].edge)] = true;
-      }
-      for (size_t e = 0; e < used.size(); ++e) {
-        const bool near = roles.places[static_cast<size_t>(roles.edges[m][e].rank)].node ==
-                          roles.places[static_cast<size_t>(roles.rankOf[m])].node;
-        if (used[e] && near) bound.nearChannels += 1;
-      }
-    }
+    for (const LaneProgram& lane : *roles.programs[m]->lanes) bound.nSteps += lane.steps.size();
   }
+  bound.nearChannels = nearChannelsOf(roles);
   bound.roles = std::move(roles);
   return bound;
 }
@@ -417,7 +407,7 @@ Load loadOf(const Bound& bound, const Prices& prices, double chunkBytes) {
           const size_t level = bound.levels[m][static_cast<size_t>(peer.edge)];
           const auto to = static_cast<size_t>(roles.edges[m][static_cast<size_t>(peer.edge)].member);
           const WayPrice& way = priceOf(prices, step.direct, level);
-          own += sendWork(way, step, peer, /*first=*/i == 0, bytes);
+          own += sendWork(way, step, peer, /*first=*/i == 0, chunkBytes);
           busy[static_cast<size_t>(coreOf[to])] +=
               peer.messages * way.receiveUs + received * bytes * way.receiveUsPerByte;
           wires[2 * static_cast<size_t>(bound.groups[m][level])] += bytes * way.wireUsPerByte;

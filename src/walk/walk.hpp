@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/walk/roles.hpp"
+#include "src/walk/memory.hpp"
 
 namespace tutti::walk {
 
@@ -26,8 +26,10 @@ struct WayPrice {
   double sendUsPerByte = 0;
   double receiveUsPerByte = 0;
   double operandUsPerByte = 0;  // more work of a receiver that combines it
-  double wireUsPerByte = 0;     // of the wires at both ends; 0: there are none
-  bool once = false;            // what a step sends to several ranks is copied in once
+  /// Of either end, for what is copied together into a message, or apart from one (Step::gathered, scattered).
+  double gatherUsPerByte = 0;
+  double wireUsPerByte = 0;  // of the wires at both ends; 0: there are none
+  bool once = false;         // what a step sends to several ranks is copied in once
 };
 
 /// How two ranks are joined, from near to far; a message passes the wires of the groups of its level.
@@ -44,6 +46,9 @@ struct Prices {
   double stretch = 1;
 };
 
+/// What further operands of a combination cost to receive, for they are read in the pass that writes the result.
+inline constexpr double kFurtherOperands = 0.5;
+
 /// Roles with the level of every edge, ready to be priced again and again.  A value.
 struct Bound {
   Roles roles;
@@ -51,9 +56,7 @@ struct Bound {
   std::vector<std::array<int32_t, kMostWays>> groups;  // [member][level]: whose wires it uses
   int32_t nGroups = 0;
   uint64_t nSteps = 0;
-  /// Edges of all members, on each lane, inside nodes, by which a message leaves that is copied into a channel; what
-  /// goes to several ranks at once counts as one.
-  double nearChannels = 0;
+  NearChannels nearChannels;
 };
 
 /// How near two ranks are.  groupOf[level - 1][rank]: ranks of one group are joined by a way of a lower level; in the

@@ -12,6 +12,12 @@ shows 'allreduce hierarchical, 64M, 4 nodes of 8 ranks' "$cluster" --algorithm h
 shows 'busbw' "$folder/cluster.txt" --algorithm ring --trace "$folder/ring.json"
 python3 -c 'import json, sys; assert len(json.load(open(sys.argv[1]))["traceEvents"]) > 100' "$folder/ring.json"
 shows 'ring' "$folder/cluster.txt" --algorithm ring,hierarchical --bytes 64M --fail nic
+# A port's link has one cable, an NVLink many: the second is taken, unless the first is asked for.
+shows 'one of the 18 cables of link [0-9]*, .*NVSwitch' "$cluster" --algorithm ring --bytes 64M --fail link
+shows 'the only cable of link 16, .*; cut off: rank 0$' "$cluster" --algorithm ring --bytes 64M --fail link:16
+shows '^ *ring .*the only cable of link .*; cut off: ranks 0, 3$' \
+  'nodes 16; machine gpu:1 nic:1x50; fabric torus dims:4x4 gbps:25' --algorithm ring --bytes 64M --fail link
+refuses 'nobody to exchange' 'nodes 2; machine gpu:1 nic:1x50' --algorithm ring --fail link
 shows 'circulant' "$folder/cluster.txt" --compare --svg "$folder/compare.svg"
 python3 -c 'import sys, xml.etree.ElementTree as e; e.parse(sys.argv[1])' "$folder/compare.svg"
 shows 'held' --validate

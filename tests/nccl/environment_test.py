@@ -3,6 +3,7 @@
 usage: environment_test.py ENVIRONMENT_CLIENT LIBRARY DOCUMENT"""
 import ctypes
 import os
+import random
 import re
 import socket
 import subprocess
@@ -108,10 +109,8 @@ def check_files(client, complain):
 
 
 def check_comm_id(client, complain):
-    for _ in range(5):  # another program may take the port before the client does
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+    for _ in range(5):  # another program may have the port
+        port = random.randrange(10_000, 30_000)  # not one that the system gives to who asks for any
         status, output = run(client, {"NCCL_COMM_ID": f"127.0.0.1:{port}"})
         if "Address already in use" not in output:
             break

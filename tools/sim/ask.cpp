@@ -48,7 +48,7 @@ Result<Asked> understand(const Question& q) {
   TUTTI_ASSIGN(asked.cluster, loadCluster(q.cluster));
   asked.task.root = q.root;
   asked.task.inPlace = !q.outOfPlace;
-  asked.task.options.joined = !q.single;
+  asked.task.joined = !q.single;
   asked.task.options.sliceBytes = asked.cluster.sliceBytes;
   if (q.channels < 0 || q.channels > 1024) return invalidUsage("--channels ", q.channels, ": 0 to 1024");
   asked.options.channels = q.channels;

@@ -32,12 +32,49 @@ Result<Loss> parseLoss(const std::string& text) {
   return loss;
 }
 
-int mostLoaded(const Outcome& outcome) {
-  size_t most = 0;
-  for (size_t i = 1; i < outcome.run.linkBytes.size(); ++i) {
-    if (outcome.load(i) > outcome.load(most)) most = i;
+/// The most loaded of the links that can lose a cable and go on with the rest; where none that is used can, of all.
+int mostLoaded(const Network& network, const Outcome& outcome) {
+  int most = 0, spare = -1;
+  for (int i = 0; i < static_cast<int>(outcome.run.linkBytes.size()); ++i) {
+    const double load = outcome.load(static_cast<size_t>(i));
+    if (load > outcome.load(static_cast<size_t>(most))) most = i;
+    if (load <= 0 || network.cables(i) < 2) continue;
+    if (spare < 0 || load > outcome.load(static_cast<size_t>(spare))) spare = i;
   }
-  return static_cast<int>(most);
+  return spare >= 0 ? spare : most;
+}
+
+/// The ranks that the others have to go on without, where ways are cut: one after the other who cannot reach the most.
+std::vector<int> cutOff(const Network& network) {
+  const int n = network.cluster().nRanks(), perNode = network.cluster().ranksPerNode;
+  std::vector<std::vector<int>> lacks(static_cast<size_t>(n));
+  for (int a = 0; a < n; ++a) {
+    for (int b = a + 1; b < n; ++b) {
+      const Place from{a / perNode, a % perNode}, to{b / perNode, b % perNode};
+      if (network.route(from, to).ok() && network.route(to, from).ok()) continue;
+      lacks[static_cast<size_t>(a)].push_back(b);
+      lacks[static_cast<size_t>(b)].push_back(a);
+    }
+  }
+  std::vector<int> lost;
+  for (;;) {
+    const auto worst = std::ranges::max_element(lacks, {}, [](const auto& peers) { return peers.size(); });
+    if (worst->empty()) break;
+    const int rank = static_cast<int>(worst - lacks.begin());
+    for (const int peer : *worst) std::erase(lacks[static_cast<size_t>(peer)], rank);
+    worst->clear();
+    lost.push_back(rank);
+  }
+  std::ranges::sort(lost);
+  return lost;
+}
+
+std::string ranksText(const std::vector<int>& ranks) {
+  constexpr size_t kMostNamed = 8;
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  for (size_t i = 0; i < std::min(kMostNamed, ranks.size()); ++i) text += cat(i == 0 ? " " : ", ", ranks[i]);
+  if (ranks.size() > kMostNamed) text += cat(" and ", ranks.size() - kMostNamed, " more");
+  return text;
 }
 
 struct Damage {
@@ -60,10 +97,20 @@ Result<Damage> damageOf(const Loss& loss, const Network& whole, const Outcome& b
     damage.faults.ports = {{0, port}};
     damage.name = cat("port ", port, " of node 0, ", whole.portName(port));
   } else {
-    const int link = loss.number >= 0 ? loss.number : mostLoaded(before);
+    const int link = loss.number >= 0 ? loss.number : mostLoaded(whole, before);
     if (link >= whole.nLinks()) return invalidArgument("--fail link:", link, ": there are ", whole.nLinks(), " links");
     damage.faults.links = {link};
-    damage.name = cat("one of the ", whole.cables(link), " cables of link ", link, ", ", whole.name(link));
+    const int cables = whole.cables(link);
+    damage.name = cat(cables == 1 ? "the only cable" : cat("one of the ", cables, " cables"), " of link ", link, ", ",
+                      whole.name(link));
+    if (cables > 1) return damage;
+    TUTTI_ASSIGN(const Network less, Network::make(c, damage.faults));
+    damage.ranks = cutOff(less);
+    if (damage.ranks.empty()) return damage;  // nothing goes that way
+    damage.name += cat("; cut off: ", ranksText(damage.ranks));
+    if (static_cast<int>(damage.ranks.size()) + 1 >= c.nRanks()) {
+      return invalidArgument(damage.name, ": that leaves nobody to exchange anything with");
+    }
   }
   return damage;
 }
@@ -84,7 +131,10 @@ Result<std::string> fail(const Cluster& cluster, const Asked& asked, const std::
     TUTTI_ASSIGN(const Damage damage, damageOf(loss, whole, before));
     TUTTI_ASSIGN(const Network less, Network::make(cluster, damage.faults));
     task.lostRanks = damage.ranks;
-    if (!damage.ranks.empty() && task.root > 0 && task.root >= damage.ranks.front()) --task.root;
+    // Of the rank that was the root, or of the next one if that is lost.
+    const auto lower = std::ranges::lower_bound(damage.ranks, task.root) - damage.ranks.begin();
+    const int left = cluster.nRanks() - static_cast<int>(damage.ranks.size());
+    task.root = std::min(task.root - static_cast<int>(lower), left - 1);
     options.channels = before.channels;
     const auto after = simulate(less, task, options);
     options.channels = asked.options.channels;

@@ -26,12 +26,12 @@ struct CommandLine {
   Question question;
   ReportOptions report;
   CompareOptions compare;
-  std::string fail;
+  std::string fail, sets;
   bool compares = false, validates = false, fits = false;
 };
 
 Result<std::string> answer(const CommandLine& line) {
-  if (line.validates) return validate(line.fits);
+  if (line.validates) return validate(line.fits, line.sets);
   if (line.question.cluster.empty()) return invalidUsage("which cluster?  tutti-sim --help shows how to describe one");
   TUTTI_ASSIGN(const Asked asked, understand(line.question));
   if (!line.fail.empty()) return fail(asked.cluster, asked, line.fail);
@@ -69,6 +69,7 @@ int main(int argc, char** argv) {
   compares->excludes(fails);
   auto* validates = app.add_flag("--validate", line.validates, "the simulator beside published measurements");
   app.add_flag("--fit", line.fits, "with --validate: look for better constants first")->needs(validates);
+  app.add_option("--sets", line.sets, "with --validate: only sets with this in their name")->needs(validates);
   CLI11_PARSE(app, argc, argv);
   return finish(answer(line));
 }

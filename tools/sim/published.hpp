@@ -12,12 +12,14 @@ struct PublishedPoint {
   int nodes;
   double bytes;  // of the whole vector, as nccl-tests print it
   double us;
-  bool fitted;                      // constants were chosen by it; else held out
-  const char* algorithm = nullptr;  // the one that ran; null: the best of the set's
+  bool fitted;                       // constants were chosen by it; else held out
+  const char* algorithm = nullptr;   // the one that ran; null: the best of the set's
+  const char* collective = nullptr;  // if not the set's
+  int ranks = 0;                     // of a node, if not the set's
 };
 
 struct PublishedSet {
-  const char* name;
+  std::string name;
   const char* source;
   const char* collective;
   const char* algorithms;  // the best of these
@@ -27,6 +29,8 @@ struct PublishedSet {
   std::vector<double> constants;  // as found by tutti-sim --validate --fit
   std::vector<PublishedPoint> points;
   int ranksPerNode = 8;
+  /// Calls in a row that were timed, with buffers of their own for what comes out; else calls alone, in place.
+  bool inRows = false;
 };
 
 /// The one table of constants.

@@ -14,7 +14,7 @@ std::string linkTable(const Network& network, const Outcome& outcome, int most) 
   std::vector<size_t> links(outcome.run.linkBytes.size());
   std::iota(links.begin(), links.end(), size_t{0});
   std::stable_sort(links.begin(), links.end(), [&](size_t a, size_t b) { return outcome.load(a) > outcome.load(b); });
-  std::string text = "   load       GB/s          bytes  link\n";
+  std::string text = "   load       GB/s          bytes  number  link\n";
   for (size_t i = 0; i < links.size() && i < static_cast<size_t>(most); ++i) {
     const size_t link = links[i];
     if (outcome.run.linkBytes[link] <= 0) break;
@@ -22,8 +22,8 @@ std::string linkTable(const Network& network, const Outcome& outcome, int most) 
     const int id = static_cast<int>(outcome.classes ? link % static_cast<size_t>(network.linksPerNode()) : link);
     const std::string name = network.name(id);
     char line[256];
-    std::snprintf(line, sizeof line, "%5.1f %%  %9.2f  %13.0f  %s%s\n", 100 * outcome.load(link),
-                  outcome.job.capacities[link], outcome.run.linkBytes[link], outcome.classes ? "each like " : "",
+    std::snprintf(line, sizeof line, "%5.1f %%  %9.2f  %13.0f  %6d  %s%s\n", 100 * outcome.load(link),
+                  outcome.job.capacities[link], outcome.run.linkBytes[link], id, outcome.classes ? "each like " : "",
                   name.c_str());
     text += line;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 
 #include "src/sim/simulate.hpp"
 #include "tools/sim/ask.hpp"
@@ -11,19 +12,25 @@
 namespace tutti::sim {
 namespace {
 
-constexpr int kRounds = 60;         // of looking for better constants
+constexpr int kRounds = 150;        // of looking for better constants
 constexpr double kPlateau = 64e6;   // bytes from which bandwidth is all
 constexpr double kSmall = 1 << 20;  // bytes below which latency is most
 
-std::string filled(const PublishedSet& set, const std::vector<double>& constants, int nodes) {
+constexpr int kCallsInRow = 3;
+
+int ranksOf(const PublishedSet& set, const PublishedPoint& point) {
+  return point.ranks > 0 ? point.ranks : set.ranksPerNode;
+}
+
+std::string filled(const PublishedSet& set, const std::vector<double>& constants, const PublishedPoint& point) {
   std::string text;
   for (const char* c = set.cluster; *c != 0; ++c) {
     if (*c != '$') {
       text += *c;
     } else if (*++c == 'N') {
-      text += cat(nodes);
+      text += cat(point.nodes);
     } else if (*c == 'R') {
-      text += cat(set.ranksPerNode);
+      text += cat(ranksOf(set, point));
     } else {
       char number[32];
       std::snprintf(number, sizeof number, "%.6g", constants[static_cast<size_t>(*c - 'a')]);
@@ -36,8 +43,9 @@ std::string filled(const PublishedSet& set, const std::vector<double>& constants
 /// The best of the set's algorithms.
 Result<double> simulatedUs(const PublishedSet& set, const std::vector<double>& constants, const PublishedPoint& point) {
   Question question;
-  question.cluster = filled(set, constants, point.nodes);
-  question.collective = set.collective;
+  question.cluster = filled(set, constants, point);
+  question.collective = point.collective != nullptr ? point.collective : set.collective;
+  question.outOfPlace = set.inRows;
   question.single = point.algorithm != nullptr;  // as Tutti's executor sends
   question.algorithm = point.algorithm != nullptr ? point.algorithm : set.algorithms;
   TUTTI_ASSIGN(const Asked asked, understand(question));
@@ -48,7 +56,9 @@ Result<double> simulatedUs(const PublishedSet& set, const std::vector<double>& c
   double best = 1e300;
   for (const Algorithm* algorithm : asked.algorithms) {
     const Task task = asked.taskFor(algorithm, static_cast<size_t>(bytes));
-    TUTTI_ASSIGN(const Outcome outcome, simulate(network, task, {.detail = Detail::Fewest, .mostLoops = 3}));
+    TUTTI_ASSIGN(
+        const Outcome outcome,
+        simulate(network, task, {.detail = Detail::Fewest, .mostLoops = 3, .calls = set.inRows ? kCallsInRow : 1}));
     best = std::min(best, outcome.us);
   }
   return best;
@@ -109,10 +119,12 @@ struct Errors {
 
 }  // namespace
 
-Result<std::string> validate(bool fit) {
+Result<std::string> validate(bool fit, const std::string& name) {
   std::string text;
   std::vector<PublishedSet> sets = publishedSets();
   for (PublishedSet& set : measuredSets()) sets.push_back(std::move(set));
+  std::erase_if(sets, [&](const PublishedSet& set) { return set.name.find(name) == std::string::npos; });
+  if (sets.empty()) return invalidUsage("--sets ", name, ": no set has that in its name");
   for (const PublishedSet& set : sets) {
     const std::vector<double> constants = fit ? fitted(set) : set.constants;
     text +=
@@ -123,14 +135,18 @@ Result<std::string> validate(bool fit) {
       text += line;
     }
     text += "   nodes     bytes    measured us   simulated us    error\n";
-    Errors errors[2][3];  // [held out][small, between, plateau]
+    Errors errors[2][3];            // [held out][small, between, plateau]
+    std::map<int, Errors> ofRanks;  // held out, by ranks of a node
     for (const PublishedPoint& point : set.points) {
       TUTTI_ASSIGN(const double us, simulatedUs(set, constants, point));
       errors[point.fitted ? 0 : 1][point.bytes >= kPlateau ? 2 : point.bytes < kSmall ? 0 : 1].add(us / point.us);
+      if (!point.fitted && point.ranks > 0) ofRanks[point.ranks].add(us / point.us);
+      std::string what = point.fitted ? "fitted  " : "        ";
+      if (point.ranks > 0) what += cat(point.ranks, " ranks, ", point.collective, " ", point.algorithm);
       char line[160];
       std::snprintf(line, sizeof line, "  %6d  %8s  %13.2f  %13.2f  %+6.1f %%  %s\n", point.nodes,
                     formatBytes(static_cast<size_t>(point.bytes)).c_str(), point.us, us, 100 * (us / point.us - 1),
-                    point.fitted ? "fitted" : "");
+                    what.substr(0, what.find_last_not_of(' ') + 1).c_str());
       text += line;
     }
     const char* kRanges[] = {"below 1 MB", "between", "from 64 MB"};
@@ -140,6 +156,9 @@ Result<std::string> validate(bool fit) {
         text += cat("  ", held ? "held out" : "fitted  ", ", ", kRanges[range], ": mean and worst error ",
                     errors[held][range].text(), "\n");
       }
+    }
+    for (const auto& [ranks, of] : ofRanks) {
+      text += cat("  held out, ", ranks, " ranks: mean and worst error ", of.text(), "\n");
     }
     text += "\n";
   }

@@ -25,7 +25,7 @@ TEST_CASE("classes of ranks take as long as all ranks") {
     Task task;
     task.algorithm = a;
     task.bytes = a->collective == Collective::AllReduce ? bytes : bytes / 16;
-    task.options.joined = joined;
+    task.joined = joined;
     task.options.sliceBytes = 512 << 10;
     if (!a->supports(shapeOf(task, placesOf(network.cluster(), task), task.bytes))) continue;
     if (joined == false && nodes > 4 && bytes > 5000) continue;  // the same again, at length

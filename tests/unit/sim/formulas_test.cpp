@@ -122,11 +122,11 @@ TEST_CASE("messages of each chunk alone cost their overheads, joined ones do not
   const Network network = networkOf(clusterOf("machine gpu:16 nvlink:1x100\nnear p overhead:1 latency:5\nlaunch 0"));
   Task task = taskOf(Collective::AllReduce, "circulant", 0);
   CHECK(usOf(network, task) == Approx(8 * 6));
-  task.options.joined = false;
+  task.joined = false;
   CHECK(usOf(network, task) >= 2 * 15 * 1 + 5);
   Task ring = taskOf(Collective::AllReduce, "ring", 1 << 20);
   const double joined = usOf(network, ring);
-  ring.options.joined = false;
+  ring.joined = false;
   CHECK(usOf(network, ring) == Approx(joined));
 }
 

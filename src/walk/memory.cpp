@@ -1,0 +1,71 @@
+#include "src/walk/memory.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tutti::walk {
+
+double footprintOf(const Shape& s, double ranksOfHost) {
+  const double n = s.nRanks;
+  double blocks = 2 * n;  // of all ranks: vectors in and out, or those that a root scatters or gathers
+  switch (s.collective) {
+    case Collective::AllGather:
+    case Collective::ReduceScatter: blocks = n * (n + 1); break;
+    case Collective::AllToAll: blocks = 2 * n * n; break;
+    default: break;
+  }
+  return blocks * static_cast<double>(s.bytes) * ranksOfHost / n;
+}
+
+namespace {
+
+/// [edge]: a message leaves by it that is copied into a channel.
+std::vector<bool> edgesUsed(const LaneProgram& lane, size_t nEdges) {
+  std::vector<bool> used(nEdges);
+  for (const Step& step : lane.steps) {
+    if (step.direct || step.chunks <= 0 || step.nTo == 0) continue;
+    used[static_cast<size_t>(lane.peers[step.firstPeer + step.nFrom].edge)] = true;
+  }
+  return used;
+}
+
+}  // namespace
+
+NearChannels nearChannelsOf(const Roles& roles) {
+  NearChannels channels;
+  const size_t nLanes = roles.programs.front()->lanes->size();
+  std::vector<std::vector<bool>> used(roles.edges.size());
+  for (size_t lane = 0; lane < nLanes; ++lane) {
+    for (size_t m = 0; m < roles.edges.size(); ++m) {
+      used[m] = edgesUsed((*roles.programs[m]->lanes)[lane], roles.edges[m].size());
+    }
+    for (size_t m = 0; m < roles.edges.size(); ++m) {
+      for (size_t e = 0; e < used[m].size(); ++e) {
+        const RoleEdge& edge = roles.edges[m][e];
+        const bool near = roles.places[static_cast<size_t>(edge.rank)].node ==
+                          roles.places[static_cast<size_t>(roles.rankOf[m])].node;
+        if (!used[m][e] || !near) continue;
+        const bool answered = used[static_cast<size_t>(edge.member)][static_cast<size_t>(edge.toEdge)];
+        (answered ? channels.answered : channels.streams) += 1;
+      }
+    }
+  }
+  return channels;
+}
+
+// A channel has four slots, and a ring for small messages, of which 16 KiB are used between ranks that answer each other
+// and 240 KiB else.
+double roomBytes(const NearChannels& channels, double messageBytes) {
+  constexpr double kSmallBytes = 8 << 10, kAnswers = 16 << 10, kStreams = 240 << 10, kSlots = 4;
+  const double all = channels.answered + channels.streams;
+  if (messageBytes <= 0 || all <= 2) return 0;
+  if (messageBytes > kSmallBytes) return (all - 2) * kSlots * messageBytes;
+  return (all - 2) / all * (channels.answered * kAnswers + channels.streams * kStreams);
+}
+
+double farness(double footprint, double nearBytes, double farBytes) {
+  const double part = std::log(std::max(footprint, 1.0) / nearBytes) / std::log(farBytes / nearBytes);
+  return std::clamp(part, 0.0, 1.0);
+}
+
+}  // namespace tutti::walk

@@ -1,0 +1,29 @@
+// What memory the ranks of a host touch, and how far from their cores it therefore is: the planner's prices and the
+// simulator's go by the same rules.
+#pragma once
+
+#include "src/schedule/schedule.hpp"
+#include "src/walk/roles.hpp"
+
+namespace tutti::walk {
+
+/// Bytes of input and output of all ranks of a host, which it holds in its caches or does not.  Calls in place touch
+/// less, but ranks need not agree on that.
+double footprintOf(const Shape& shape, double ranksOfHost);
+
+/// Channels inside nodes: edges of all members, on each lane, by which a message leaves that is copied into a channel;
+/// what goes to several ranks at once counts as one.  Small messages of those that answer each other stay in a part of
+/// their channel, streams go round all of it.
+struct NearChannels {
+  double answered = 0, streams = 0;
+};
+NearChannels nearChannelsOf(const Roles& roles);
+
+/// Memory that calls in a row pass through in channels of shared memory, beyond that of the two between which
+/// streams are measured; messages of at most so many bytes.
+double roomBytes(const NearChannels& channels, double messageBytes);
+
+/// How far memory of `footprint` bytes is: 0 up to nearBytes, 1 from farBytes on, in between by the logarithm.
+double farness(double footprint, double nearBytes, double farBytes);
+
+}  // namespace tutti::walk
