@@ -53,8 +53,8 @@ NearChannels nearChannelsOf(const Roles& roles) {
   return channels;
 }
 
-// A channel has four slots, and a ring for small messages, of which 16 KiB are used between ranks that answer each other
-// and 240 KiB else.
+// A channel has four slots, and a ring for small messages, of which 16 KiB are used between ranks that answer each
+// other and 240 KiB else.
 double roomBytes(const NearChannels& channels, double messageBytes) {
   constexpr double kSmallBytes = 8 << 10, kAnswers = 16 << 10, kStreams = 240 << 10, kSlots = 4;
   const double all = channels.answered + channels.streams;
