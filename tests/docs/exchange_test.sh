@@ -40,6 +40,9 @@ for format in "$@"; do
   says 'there is no algorithm' --export "$format" allreduce:nothing
   says 'does not work on 3 ranks' --export "$format" alltoall:hypercube --ranks 3
 done
+# Chunks that a step moves to one rank go out as one message where they lie side by side.
+"$info" --export msccl allreduce:circulant --ranks 8 | grep 'cnt="[2-9]"' >/dev/null || { echo 'no step of several chunks'; exit 1; }
+"$info" --export mscclpp allreduce:circulant --ranks 8 | grep '"put".*"size": [2-9]' >/dev/null || { echo 'no put of several chunks'; exit 1; }
 says 'msccl or mscclpp' --export other allreduce:ring
 says 'cannot read' --import "$folder/none"
 says 'a barrier moves no data' --export msccl barrier:dissemination

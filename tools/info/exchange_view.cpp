@@ -55,6 +55,8 @@ Result<std::string> exportView(const ExchangeQuestion& q) {
     return invalidUsage("--export: ", q.exported[1], " does not work on ", q.ranks, " ranks of one node");
   }
   std::vector<Schedule> schedules;
+  // What a step moves to one rank is a message; foreign plans are for any size, so there is no slot for it to fit.
+  if (algorithm->joins) shape.messageBytes = shape.bytes * static_cast<size_t>(shape.nRanks);
   for (shape.rank = 0; shape.rank < shape.nRanks; ++shape.rank) schedules.push_back(algorithm->build(shape));
   const std::string name = cat("tutti_", collectiveKey(algorithm->collective), "_", algorithm->name);
   return format == "msccl" ? exportMscclXml(schedules, name) : exportMscclppJson(schedules, name);
