@@ -21,8 +21,9 @@ constexpr int64_t kAwakeNs = 2'000'000;
 // any time that is short enough.  Alone on the core these take some 0.2 ms.
 constexpr int kYieldsBeforeSleep = 1000;
 constexpr int kYieldsPerClock = 32;
-// A look at every socket costs a system call each.
+// A look at every socket costs a system call each, so it is not for the shortest waits: only from this round on.
 constexpr int kRoundsPerProgress = 16;
+constexpr int kRoundsBeforeProgress = 4;
 // A lost wake-up costs at most this.
 constexpr int kSleepUs = 1000;
 // What counts of the time between two looks at the clock.  A process that was stopped (a debugger, a suspended machine,
@@ -200,7 +201,7 @@ void drive(std::span<DrivenTask> tasks) {
       continue;
     }
     checkAborts(tasks);
-    if (idle.rounds() % kRoundsPerProgress == 0) {
+    if (idle.rounds() % kRoundsPerProgress == kRoundsBeforeProgress) {
       for (DrivenTask& task : tasks) {
         if (!task.done) task.owner->progress();
       }
