@@ -25,7 +25,8 @@ class StreamExchange {
  public:
   virtual ~StreamExchange() = default;
   /// The connected, non-blocking TCP socket number `index` to `peer`, both of whose ends have proven the communicator's
-  /// secret.  Both ranks call it with the same index, in any order; each index once.
+  /// secret.  Both ranks call it with the same index, in any order; each index once.  It began without a pace of its
+  /// own (src/base/congestion.hpp); whether it stays so is the caller's choice.
   virtual Result<Fd> open(int peer, int index, Deadline deadline) = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "src/base/clock.hpp"
+#include "src/base/congestion.hpp"
 #include "src/bootstrap/socket_network.hpp"
 
 namespace tutti {
@@ -58,6 +59,7 @@ bool SocketNetwork::beginConnect(LinkId id, Link& link, const SocketAddress& to,
   link.fd = OwnFd(Fd(::socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)));
   if (link.fd.valid()) {
     tuneSocket(link.fd.get());
+    beginUnpaced(link.fd.get());
     const int connected = ::connect(link.fd.get(), to.raw(), to.bytes);
     if ((connected == 0 || errno == EINPROGRESS) && watch(id, link)) {
       const bool last = link.candidate + 1 == link.candidates.size();

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "src/base/clock.hpp"
+#include "src/base/congestion.hpp"
 #include "src/base/log.hpp"
 
 namespace tutti {
@@ -46,6 +47,7 @@ Result<SocketAddress> SocketNetwork::listen(const SocketAddress& address) {
   if (!fd.valid()) return errnoError(errno, cat("cannot open a socket for ", address.text()));
   setOption(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (address.family() == AF_INET6) setOption(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  beginUnpaced(fd.get());
   if (::bind(fd.get(), address.raw(), address.bytes) != 0 || ::listen(fd.get(), SOMAXCONN) != 0) {
     return errnoError(errno, cat("cannot listen on ", address.text()));
   }

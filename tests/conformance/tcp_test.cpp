@@ -16,11 +16,11 @@ using namespace tutti;
 using namespace tutti::conformance;
 
 TEST_CASE("a header is read back as it was written, and nothing else is read as one") {
-  const tcp::Header header{4711, callNumber(3), 2};
+  const tcp::Header header{4711, callNumber(3), 2, true};
   tcp::HeaderBytes bytes = tcp::encodeHeader(header);
   CHECK(*tcp::decodeHeader(bytes, 2) == header);
   CHECK(tcp::decodeHeader(bytes, 1).status().code() == tuttiRemoteError);  // spread over more than there are
-  for (const size_t broken : {0u, 3u, 7u, 15u}) {                          // magic, spread, the size's highest byte
+  for (const size_t broken : {0u, 3u, 5u, 7u, 15u}) {  // magic, spread, row, the size's highest byte
     tcp::HeaderBytes other = bytes;
     other[broken] ^= std::byte{0xff};
     CAPTURE(broken);

@@ -15,7 +15,9 @@ namespace tutti::tcp {
 class TcpChannel : public Channel {
  public:
   /// fds: connected, non-blocking, in the same order on both ends.  sleeper may be null; else it wakes for them.
-  TcpChannel(int peer, int lane, std::vector<Fd> fds, size_t slotBytes, std::shared_ptr<TcpSleeper> sleeper);
+  /// looks: of all channels of this rank, which count in it.
+  TcpChannel(int peer, int lane, std::vector<Fd> fds, size_t slotBytes, std::shared_ptr<TcpSleeper> sleeper,
+             std::shared_ptr<EmptyLooks> looks = std::make_shared<EmptyLooks>());
   ~TcpChannel() override;
 
   size_t slotBytes() const override { return slotBytes_; }
@@ -33,6 +35,7 @@ class TcpChannel : public Channel {
   Result<T> remember(Result<T> result);
 
   size_t slotBytes_;
+  std::shared_ptr<EmptyLooks> looks_;
   Sockets sockets_;
   Outgoing outgoing_;
   Incoming incoming_;

@@ -11,7 +11,8 @@ namespace {
 constexpr uint32_t kMagic = 0x31635474;  // "tTc1"
 
 struct Wire {
-  uint32_t magic, spread;
+  uint32_t magic;
+  uint16_t spread, row;
   uint64_t bytes, head, count;
 };
 static_assert(sizeof(Wire) == kHeaderBytes);
@@ -19,7 +20,11 @@ static_assert(sizeof(Wire) == kHeaderBytes);
 }  // namespace
 
 HeaderBytes encodeHeader(const Header& header) {
-  const Wire wire{htole32(kMagic), htole32(header.spread), htole64(header.bytes), htole64(header.call.head),
+  const Wire wire{htole32(kMagic),
+                  htole16(static_cast<uint16_t>(header.spread)),
+                  htole16(header.row ? 1 : 0),
+                  htole64(header.bytes),
+                  htole64(header.call.head),
                   htole64(header.call.count)};
   HeaderBytes out;
   std::memcpy(out.data(), &wire, sizeof wire);
@@ -29,13 +34,14 @@ HeaderBytes encodeHeader(const Header& header) {
 Result<Header> decodeHeader(std::span<const std::byte, kHeaderBytes> bytes, uint32_t mostSpread) {
   Wire wire;
   std::memcpy(&wire, bytes.data(), sizeof wire);
-  const uint32_t spread = le32toh(wire.spread);
-  if (le32toh(wire.magic) != kMagic || spread < 1 || spread > mostSpread) {
+  const uint32_t spread = le16toh(wire.spread);
+  const uint32_t row = le16toh(wire.row);
+  if (le32toh(wire.magic) != kMagic || spread < 1 || spread > mostSpread || row > 1) {
     return remoteError("what came is no message of Tutti: ", toHex(bytes.data(), bytes.size()));
   }
   const uint64_t payload = le64toh(wire.bytes);
   if (payload > std::numeric_limits<size_t>::max() / 2) return remoteError("a message announces ", payload, " bytes");
-  return Header{static_cast<size_t>(payload), {le64toh(wire.head), le64toh(wire.count)}, spread};
+  return Header{static_cast<size_t>(payload), {le64toh(wire.head), le64toh(wire.count)}, spread, row == 1};
 }
 
 }  // namespace tutti::tcp

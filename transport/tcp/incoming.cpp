@@ -55,6 +55,12 @@ Result<bool> Incoming::drain() {
   return false;
 }
 
+void Incoming::hurry() {
+  if (!row_) return;
+  row_ = false;
+  sockets_.acknowledge();
+}
+
 std::optional<Fingerprint> Incoming::pending() const {
   const uint64_t before = generation_.load(std::memory_order_acquire);  // partner: release in publish(), reset()
   Header header;
@@ -133,6 +139,9 @@ Status Incoming::headerCame(bool unasked) {
   const Result<Header> header = decodeHeader(header_, spread_);  // which never grows: see there
   if (!header.ok()) return remoteError("tcp: rank ", sockets_.peer(), ": ", header.status().message());
   message_ = *header;
+  sockets_.heard();
+  row_ = message_.row;
+  if (row_ && sockets_.answered()) hurry();
   spread_ = message_.spread;
   stripes_ = Stripes(message_.bytes, spread_);
   if (unasked) publish(message_.call);

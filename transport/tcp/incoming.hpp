@@ -33,6 +33,9 @@ class Incoming {
   /// an error only when something is asked of it: what it sent before counts.
   Result<bool> drain();
 
+  /// If the peer's kernel may be holding something back until ours acknowledges: let it, for somebody waits.
+  void hurry();
+
   /// The call of a message that has arrived and was not asked for.  Any thread; a hint.
   std::optional<Fingerprint> pending() const;
 
@@ -54,6 +57,7 @@ class Incoming {
   int held_ = -1;  // the staging buffer whose message is being read, or -1
 
   ReadAhead ahead_;      // of socket 0; empty whenever a payload is read from there straight to its place
+  bool row_ = false;     // the last message was one of a row, and its arrival may be unacknowledged
   bool polled_ = false;  // asked for something since the last drain()
 
   // The message being assembled.

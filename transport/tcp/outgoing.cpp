@@ -6,19 +6,19 @@
 
 namespace tutti::tcp {
 
-Outgoing::Outgoing(Sockets& sockets, size_t slotBytes)
-    : sockets_(sockets), slotBytes_(slotBytes), staging_(new std::byte[slotBytes]) {}
+Outgoing::Outgoing(Sockets& sockets, size_t slotBytes, const EmptyLooks& looks)
+    : sockets_(sockets), slotBytes_(slotBytes), staging_(new std::byte[slotBytes]), looks_(looks) {}
 
 Result<bool> Outgoing::send(const std::byte* data, const Header& header) {
   if (!active_) {
     TUTTI_ASSERT_CMP(header.bytes, <=, slotBytes_);
     active_ = true;
     data_ = data;
-    const HeaderBytes head = encodeHeader({header.bytes, header.call, sockets_.spread()});
-    std::memcpy(packet_.get(), head.data(), head.size());
     headerSent_ = 0;
     stripes_ = Stripes(header.bytes, sockets_.spread());
-    sockets_.pace().expect(!packed());
+    ofRow_ = inRow();
+    const HeaderBytes head = encodeHeader({header.bytes, header.call, sockets_.spread(), ofRow_});
+    std::memcpy(packet_.get(), head.data(), head.size());
     sent_.fill(0);
     if (packed() && header.bytes > 0) std::memcpy(packet_.get() + kHeaderBytes, data, header.bytes);
   }
@@ -27,7 +27,17 @@ Result<bool> Outgoing::send(const std::byte* data, const Header& header) {
   TUTTI_TRY(asStatus(push()));
   if (!whole()) return false;
   active_ = false;
+  if (ofRow_ && !gathers_) sockets_.gather(gathers_ = true);
   return true;
+}
+
+// The first message of a row still leaves when it is written, so that the receiver knows of the row before anything
+// waits for its acknowledgement; whatever ends a row sends what was held back.
+bool Outgoing::inRow() {
+  if (!sockets_.local()) return false;
+  const bool row = row_.next(packed(), sockets_.heardOf(), looks_.load(std::memory_order_relaxed));
+  if (!row && gathers_) sockets_.gather(gathers_ = false);
+  return row;
 }
 
 std::span<std::byte> Outgoing::staging() {

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "transport/tcp/header.hpp"
+#include "transport/tcp/row.hpp"
 #include "transport/tcp/sockets.hpp"
 #include "transport/tcp/stripes.hpp"
 
@@ -20,7 +21,8 @@ inline constexpr size_t kMostPackedBytes = 16384;
 /// borrowed from the first send() of a message until a send() of it returns true.
 class Outgoing {
  public:
-  Outgoing(Sockets& sockets, size_t slotBytes);
+  /// looks: of this rank; borrowed.
+  Outgoing(Sockets& sockets, size_t slotBytes, const EmptyLooks& looks);
 
   /// Begin the message or go on with it: true when the system has it all.
   Result<bool> send(const std::byte* data, const Header& header);
@@ -33,6 +35,7 @@ class Outgoing {
   Result<bool> push();
 
  private:
+  bool inRow();
   Result<size_t> pushStripe(int i);
   bool packed() const { return stripes_.bytes <= kMostPackedBytes; }
   bool whole() const;
@@ -40,8 +43,12 @@ class Outgoing {
   Sockets& sockets_;
   size_t slotBytes_;
   std::unique_ptr<std::byte[]> staging_;  // pages are touched when used, not before
+  const EmptyLooks& looks_;
+  Row row_;
+  bool gathers_ = false;  // what the system was last asked for
   // The message under way.
   bool active_ = false;
+  bool ofRow_ = false;
   const std::byte* data_ = nullptr;
   // The header, and a small payload.
   std::unique_ptr<std::byte[]> packet_{new std::byte[kHeaderBytes + kMostPackedBytes]};

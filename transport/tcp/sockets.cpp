@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "src/base/congestion.hpp"
 #include "src/base/log.hpp"
 
 namespace tutti::tcp {
@@ -47,16 +48,26 @@ Sockets::Sockets(int peer, int lane, std::vector<Fd> fds)
       lane_(lane),
       fds_(std::move(fds)),
       spread_(static_cast<uint32_t>(fds_.size())),
-      pace_(fd(0), staysOnHost(fd(0))) {
-  if (staysOnHost(fd(0))) spread_ = 1;
-  const int on = 1;
+      local_(staysOnHost(fd(0))) {
+  if (local_) spread_ = 1;
   for (const Fd& fd : fds_) {
-    // A message must leave when it is written.  Socket buffers are left alone: setting them would end the kernel's
-    // own tuning, which goes higher than we may ask for.
-    if (setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0) {
-      TUTTI_DEBUG("tcp", "peer ", peer_, ": no TCP_NODELAY, errno ", errno);
-    }
+    if (!local_) followSystemPace(fd.get());
+    // A message must leave when it is written, but for rows (row.hpp).  Socket buffers are left alone: setting them
+    // would end the kernel's own tuning, which goes higher than we may ask for.
+    setOption(fd.get(), TCP_NODELAY, 1);
   }
+}
+
+void Sockets::setOption(int fd, int name, int value) const {
+  if (setsockopt(fd, IPPROTO_TCP, name, &value, sizeof value) == 0) return;
+  TUTTI_DEBUG("tcp", "peer ", peer_, ": no socket option ", name, ", errno ", errno);
+}
+
+void Sockets::gather(bool on) { setOption(fd(0), TCP_NODELAY, on ? 0 : 1); }
+
+void Sockets::acknowledge() {
+  answered_ = false;
+  setOption(fd(0), TCP_QUICKACK, 1);
 }
 
 Result<size_t> Sockets::write(int i, std::span<iovec> parts) {
@@ -81,7 +92,8 @@ Result<size_t> Sockets::read(int i, std::span<std::byte> bytes) {
   return got(retried([&] { return ::recv(fd(i), bytes.data(), bytes.size(), MSG_DONTWAIT); }));
 }
 
-Result<size_t> Sockets::written(ssize_t n) const {
+Result<size_t> Sockets::written(ssize_t n) {
+  answered_ = true;
   if (n >= 0) return static_cast<size_t>(n);
   if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
   return broken(errno, "sending to");

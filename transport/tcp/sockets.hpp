@@ -4,11 +4,11 @@
 #include <sys/uio.h>
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "src/base/fd.hpp"
 #include "src/base/status.hpp"
-#include "transport/tcp/pace.hpp"
 
 namespace tutti::tcp {
 
@@ -22,8 +22,18 @@ class Sockets {
   /// queues to fill there, and every further socket is another system call).
   uint32_t spread() const { return spread_; }
   int peer() const { return peer_; }
-  /// Of the first socket, the only one in use inside a host.
-  Pace& pace() { return pace_; }
+  /// Both ends are on this host: only the first socket is in use.
+  bool local() const { return local_; }
+  /// Let the system hold back what is written to the first socket while something before it is unacknowledged, so that
+  /// it leaves together; or (false) send what it has and hold nothing back.
+  void gather(bool on);
+  /// Acknowledge at once what has come on the first socket, and from now on what comes when it is read, until we write.
+  void acknowledge();
+  /// Whether something was written since acknowledge().
+  bool answered() const { return answered_; }
+  /// A message has come; and whether one has since the last question.
+  void heard() { heard_ = true; }
+  bool heardOf() { return std::exchange(heard_, false); }
   int fd(int i) const { return fds_[static_cast<size_t>(i)].get(); }
 
   /// Bytes that moved; 0 if the system would have to wait.  Errors: RemoteError (the peer is gone), SystemError.
@@ -35,7 +45,8 @@ class Sockets {
   Result<size_t> read(int i, std::span<std::byte> bytes);
 
  private:
-  Result<size_t> written(ssize_t n) const;
+  void setOption(int fd, int name, int value) const;
+  Result<size_t> written(ssize_t n);
   Result<size_t> got(ssize_t n) const;
   Status broken(int errnum, const char* doing) const;
 
@@ -43,7 +54,9 @@ class Sockets {
   int lane_;
   std::vector<Fd> fds_;
   uint32_t spread_;
-  Pace pace_;
+  bool local_;
+  bool answered_ = true;
+  bool heard_ = false;
 };
 
 }  // namespace tutti::tcp

@@ -35,6 +35,7 @@ struct TcpTransport::State {
   int rank;
   TcpOptions options;
   std::shared_ptr<tcp::TcpSleeper> sleeper;
+  std::shared_ptr<tcp::EmptyLooks> looks = std::make_shared<tcp::EmptyLooks>();
 };
 
 Result<TcpOptions> TcpOptions::fromConfig() {
@@ -94,7 +95,7 @@ Result<std::unique_ptr<Channel>> TcpTransport::connect(int peer, const Address& 
     fds.push_back(std::move(fd));
   }
   return std::unique_ptr<Channel>(
-      std::make_unique<tcp::TcpChannel>(peer, lane, std::move(fds), mine.slotBytes, state_->sleeper));
+      std::make_unique<tcp::TcpChannel>(peer, lane, std::move(fds), mine.slotBytes, state_->sleeper, state_->looks));
 }
 
 }  // namespace tutti

@@ -1,0 +1,17 @@
+// Congestion control of TCP connections that may stay inside a host.
+//
+// BBR sends at the pace that it believes a wire to have, inside a host as well, where a timer of the kernel then stands
+// between the pieces of a message.  A socket that once had BBR keeps a pace for good, whatever it is changed to (Linux:
+// sk_pacing_status is never taken back), so a connection that is to have none must begin without.
+#pragma once
+
+namespace tutti {
+
+/// For a socket that neither listens nor is connected yet: where the system's control is BBR, begin with Reno, which is
+/// part of every kernel and open to every user.  What a listener accepts has the listener's control.
+void beginUnpaced(int fd);
+
+/// Give a connection that began so, and leaves the host, the system's control.
+void followSystemPace(int fd);
+
+}  // namespace tutti

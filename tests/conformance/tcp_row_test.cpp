@@ -1,0 +1,170 @@
+// Rows of small messages inside a host, and the congestion control of connections.
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "src/base/congestion.hpp"
+#include "tests/conformance/loopback.hpp"
+#include "tests/conformance/traffic.hpp"
+#include "transport/tcp/channel.hpp"
+
+using namespace tutti;
+using namespace tutti::tcp;
+using conformance::callNumber;
+
+namespace {
+
+int optionOf(int fd, int name) {
+  int value = -1;
+  socklen_t bytes = sizeof value;
+  REQUIRE(::getsockopt(fd, IPPROTO_TCP, name, &value, &bytes) == 0);
+  return value;
+}
+
+bool gathers(int fd) { return optionOf(fd, TCP_NODELAY) == 0; }
+// What Linux says for this option: it does not wait for an answer to acknowledge along with.
+bool acknowledgesAtOnce(int fd) { return optionOf(fd, TCP_QUICKACK) == 1; }
+
+std::string controlOf(const Fd& fd) {
+  char name[16] = {};
+  socklen_t bytes = sizeof name - 1;
+  REQUIRE(::getsockopt(fd.get(), IPPROTO_TCP, TCP_CONGESTION, name, &bytes) == 0);
+  return name;
+}
+
+/// One end of a connection over the loopback interface, and its socket.
+struct End {
+  int fd;
+  TcpChannel channel;
+
+  explicit End(Fd socket, int peer)
+      : fd(socket.get()), channel(peer, 0, listOf(std::move(socket)), kSlotBytes, nullptr) {}
+  static std::vector<Fd> listOf(Fd socket) {
+    std::vector<Fd> fds;
+    fds.push_back(std::move(socket));
+    return fds;
+  }
+  static constexpr size_t kSlotBytes = 1 << 16;
+
+  void send(size_t bytes = 8) {
+    const std::vector<std::byte> data(bytes, std::byte{7});
+    for (bool gone = false; !gone;) {
+      const Result<bool> sent = channel.send(data.data(), bytes, callNumber(sent_));
+      REQUIRE(sent.ok());
+      gone = *sent;
+    }
+    ++sent_;
+  }
+  void take(size_t bytes = 8) {
+    std::vector<std::byte> got(bytes);
+    for (bool came = false; !came;) {
+      const Result<bool> result = channel.receive(got.data(), {bytes, callNumber(taken_)});
+      REQUIRE(result.ok());
+      came = *result;
+      REQUIRE(channel.progress().ok());
+    }
+    CHECK(got == std::vector<std::byte>(bytes, std::byte{7}));
+    ++taken_;
+  }
+
+ private:
+  uint32_t sent_ = 0;
+  uint32_t taken_ = 0;
+};
+
+struct Both {
+  std::pair<Fd, Fd> sockets = std::move(*conformance::loopbackPair(AF_INET, 0));
+  End left{std::move(sockets.first), 1};
+  End right{std::move(sockets.second), 0};
+};
+
+constexpr size_t kLarge = kMostPackedBytes + 1000;
+
+}  // namespace
+
+TEST_CASE("a row is small messages without a wait between them, and an answer or a large one ends it") {
+  Row row;
+  for (int i = 0; i < 15; ++i) CHECK_FALSE(row.next(true, false, 0));
+  CHECK(row.next(true, false, 0));
+  CHECK(row.next(true, false, 6));  // one wait does not end it
+  CHECK(row.next(true, false, 6));
+  CHECK_FALSE(row.next(false, false, 6));
+  for (int i = 0; i < 40; ++i) row.next(true, false, 6);
+  CHECK(row.next(true, false, 6));
+  CHECK_FALSE(row.next(true, true, 6));
+  for (int i = 0; i < 40; ++i) row.next(true, false, 6);
+  int stillRow = 0;
+  for (uint64_t i = 0; i < 10; ++i) stillRow += row.next(true, false, 7 + i) ? 1 : 0;
+  CHECK(stillRow == 3);
+  for (uint64_t i = 0; i < 100; ++i) CHECK_FALSE(row.next(true, false, 20 + i));  // between waits: no row
+}
+
+TEST_CASE("what a sender leaves behind in a row comes without its help") {
+  Both both;
+  for (const int messages : {1, 15, 16, 17, 100, 1000}) {
+    CAPTURE(messages);
+    for (int i = 0; i < messages; ++i) both.left.send();
+    for (int i = 0; i < messages; ++i) both.right.take();
+  }
+  CHECK(gathers(both.left.fd));
+}
+
+TEST_CASE("a receiver that has answered acknowledges a row at once, so that nothing waits for its next answer") {
+  Both both;
+  // What makes a connection interactive, to Linux: answers soon behind questions.
+  for (int i = 0; i < 50; ++i) {
+    both.left.send();
+    both.right.take();
+    both.right.send();
+    both.left.take();
+  }
+  CHECK_FALSE(gathers(both.left.fd));
+  if (acknowledgesAtOnce(both.right.fd)) WARN("this kernel took the connection for one-sided: a weaker test");
+  for (int i = 0; i < 100; ++i) both.left.send();
+  CHECK(gathers(both.left.fd));
+  for (int i = 0; i < 100; ++i) both.right.take();
+  CHECK(acknowledgesAtOnce(both.right.fd));
+}
+
+TEST_CASE("rows on both ways at once, answers and large messages between them: all comes in order") {
+  Both both;
+  for (const int row : {40, 3, 200, 17}) {
+    CAPTURE(row);
+    for (int i = 0; i < row; ++i) {
+      both.left.send();
+      both.right.send(24);
+    }
+    for (int i = 0; i < row; ++i) both.right.take();
+    for (int i = 0; i < row; ++i) both.left.take(24);
+    for (int i = 0; i < row; ++i) both.left.send();
+    both.left.send(kLarge);
+    CHECK_FALSE(gathers(both.left.fd));  // and what was held back has left before it
+    for (int i = 0; i < row; ++i) both.right.take();
+    both.right.take(kLarge);
+  }
+}
+
+TEST_CASE("who ends behind a row has still said all of it") {
+  auto sockets = std::move(*conformance::loopbackPair(AF_INET, 0));
+  End right(std::move(sockets.second), 0);
+  {
+    End left(std::move(sockets.first), 1);
+    for (int i = 0; i < 300; ++i) left.send();
+    CHECK(gathers(left.fd));
+  }
+  for (int i = 0; i < 300; ++i) right.take();
+}
+
+TEST_CASE("connections begin without a pace of their own; those that leave the host get the system's control") {
+  const Fd fresh(::socket(AF_INET, SOCK_STREAM, 0));
+  const std::string system = controlOf(fresh);
+  CAPTURE(system);
+  beginUnpaced(fresh.get());
+  CHECK_FALSE(controlOf(fresh).starts_with("bbr"));
+  if (!system.starts_with("bbr")) CHECK(controlOf(fresh) == system);
+  followSystemPace(fresh.get());
+  CHECK(controlOf(fresh) == system);
+}
