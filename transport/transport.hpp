@@ -27,9 +27,9 @@ namespace tutti {
 struct Expect {
   size_t bytes = 0;
   Fingerprint call;
-  /// Of the output that the message is a piece of and that nobody reads soon, which decides whether to store past the
-  /// cache (src/base/copy.hpp); 0: through the cache.
-  size_t outputBytes = 0;
+  /// By the call that the message is a piece of, if nobody reads it soon; decides whether to store past the cache
+  /// (copyPiece of src/base/copy.hpp).  0: through the cache.
+  size_t touchedBytes = 0;
 };
 
 /// Waiting for a direct message to be taken; 0 is "not posted".

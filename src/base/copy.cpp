@@ -20,7 +20,7 @@ size_t lastLevelBytes() {
 }
 
 std::atomic<size_t>& threshold() {
-  static std::atomic<size_t> bytes{lastLevelBytes()};
+  static std::atomic<size_t> bytes{lastLevelBytes() + 1};
   return bytes;
 }
 
@@ -87,7 +87,7 @@ bool copyStreaming(std::byte*, const std::byte*, size_t) { return false; }
 size_t streamingThreshold() { return threshold().load(std::memory_order_relaxed); }
 void setStreamingThreshold(size_t bytes) { threshold().store(bytes, std::memory_order_relaxed); }
 
-bool storesPastCache(size_t outputBytes, size_t inputBytes) { return outputBytes + inputBytes > streamingThreshold(); }
+bool storesPastCache(size_t touchedBytes) { return touchedBytes >= streamingThreshold(); }
 
 void copyPastCache(void* dst, const void* src, size_t bytes) {
   if (bytes == 0) return;
@@ -95,11 +95,11 @@ void copyPastCache(void* dst, const void* src, size_t bytes) {
   std::memcpy(dst, src, bytes);
 }
 
-void copyPiece(void* dst, const void* src, size_t bytes, size_t wholeBytes) {
-  if (storesPastCache(wholeBytes, wholeBytes)) return copyPastCache(dst, src, bytes);
+void copyPiece(void* dst, const void* src, size_t bytes, size_t touchedBytes) {
+  if (storesPastCache(touchedBytes)) return copyPastCache(dst, src, bytes);
   if (bytes != 0) std::memcpy(dst, src, bytes);
 }
 
-void copyBytes(void* dst, const void* src, size_t bytes) { copyPiece(dst, src, bytes, bytes); }
+void copyBytes(void* dst, const void* src, size_t bytes) { copyPiece(dst, src, bytes, 2 * bytes); }
 
 }  // namespace tutti

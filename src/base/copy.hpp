@@ -17,18 +17,20 @@ namespace tutti {
 /// before everything that follows the call (a flag may be set right after it).  Any thread.
 void copyBytes(void* dst, const void* src, size_t bytes);
 
-/// As copyBytes for a piece of something larger: `wholeBytes` decides how to store.  For executors that move a large
-/// message in slots; pass 0 when the piece is read again soon.
-void copyPiece(void* dst, const void* src, size_t bytes, size_t wholeBytes);
+/// As copyBytes for a piece of something larger: `touchedBytes` decides how to store, all that is read and written
+/// meanwhile by those who share the cache.  For executors that move a large message in slots; pass 0 when the piece is
+/// read again soon.
+void copyPiece(void* dst, const void* src, size_t bytes, size_t touchedBytes);
 
 /// memcpy that stores past the cache whatever the size; for measuring when that pays.
 void copyPastCache(void* dst, const void* src, size_t bytes);
 
-/// Whether an output of `outputBytes`, made from `inputBytes` of other memory, is better stored past the cache.
-bool storesPastCache(size_t outputBytes, size_t inputBytes);
+/// Whether an output is better stored past the cache, when so many bytes are touched with it (copyPiece).
+bool storesPastCache(size_t touchedBytes);
 
-/// Bytes touched (output and inputs together) from which stores pass the cache; SIZE_MAX: never.  A property of the
-/// machine, so one per process: what a calibration of this machine says is right for every communicator.  Any thread.
+/// Bytes touched (outputs and inputs of all who share the cache) from which stores pass it; SIZE_MAX: never.  A
+/// property of the machine, so one per process: what a calibration of this machine says is right for every
+/// communicator.  Any thread.
 size_t streamingThreshold();
 void setStreamingThreshold(size_t bytes);
 

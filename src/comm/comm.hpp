@@ -182,6 +182,7 @@ class Comm : public TaskOwner {
   CallEstimate estimateMessage(int peer, size_t bytes) const;
   LinkKind kindOfLink(int peer) const;
   MessageCost messageTo(LinkKind kind, size_t bytes) const;
+  size_t ranksOnHost() const;
   Result<PlanEntry> makePlan(const Call& call, const PlanKey& key);
   bool mayLendMapped(const Shape& shape) const;
   size_t sliceBytesFor(const Choice& choice, const Call& call) const;

@@ -199,6 +199,10 @@ void Comm::fitToBlocks(Choice* choice, const Shape& shape, size_t lanesOfOne) co
   choice->nChannels = static_cast<int>(std::clamp<size_t>(shape.bytes / kBytesOfBlock, 1, most));
 }
 
+size_t Comm::ranksOnHost() const {
+  return static_cast<size_t>(std::count(nodes_.begin(), nodes_.end(), nodes_[static_cast<size_t>(rank())]));
+}
+
 Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   const size_t elementBytes = dataTypeBytes(call.dtype);
   Shape shape = shapeOf(call, key);
@@ -232,8 +236,8 @@ Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   ScratchLender scratch;
   if (cuda_) scratch = [this](size_t bytes) { return cuda_->scratch(bytes); };
   PlanEntry entry;
-  TUTTI_ASSIGN(entry.plan,
-               bindPlan(std::move(schedule), layout, elementBytes, sliceBytesFor(choice, call), find, scratch));
+  TUTTI_ASSIGN(entry.plan, bindPlan(std::move(schedule), layout, elementBytes, sliceBytesFor(choice, call), find,
+                                    scratch, ranksOnHost()));
   entry.plan->lendsAll = lendsAll && !anyCuda();
   entry.plan->leastMappedBytes = leastMappedBytes();
   if (cuda_) entry.plan->worker = &cuda_->worker();

@@ -121,7 +121,7 @@ Result<bool> LaneRun::moveIn(const BoundOp& op, size_t bytes) {
   waitingOn_ = op.fromRanks[0];
   std::byte* dst = op.token ? nullptr : writeAddress(op.dst);
   value_ = dst;
-  return op.from[0]->receive(dst, {bytes, buffers_->call, op.outputBytes});
+  return op.from[0]->receive(dst, {bytes, buffers_->call, op.touchedBytes});
 }
 
 // A plain recvReduce: the commonest op, and all there is to wait for in the shortest calls.
@@ -162,7 +162,7 @@ Result<bool> LaneRun::gather(const BoundOp& op, size_t bytes) {
 Result<bool> LaneRun::combine(const BoundOp& op, size_t bytes) {
   if (op.hasDst) {
     std::byte* dst = writeAddress(op.dst);
-    TUTTI_TRY(compute(dst, bytes, op.outputBytes));
+    TUTTI_TRY(compute(dst, bytes, op.touchedBytes));
     releaseAll(op);
     value_ = dst;
     return true;
@@ -173,7 +173,7 @@ Result<bool> LaneRun::combine(const BoundOp& op, size_t bytes) {
   }
   TUTTI_ASSIGN(std::byte* const to, roomForValue(op, bytes));
   if (to == nullptr) return false;
-  TUTTI_TRY(compute(to, bytes, op.outputBytes));
+  TUTTI_TRY(compute(to, bytes, op.touchedBytes));
   releaseAll(op);
   value_ = to;
   return true;
@@ -219,7 +219,7 @@ Status LaneRun::computeParts(const BoundOp& op, std::byte* message) {
     for (const std::byte* received : messages_) operands_.push_back(received + offset);
     std::byte* const place = message == nullptr ? nullptr : message + offset;
     std::byte* const value = part.hasDst ? writeAddress(part.dst) : place;
-    TUTTI_TRY(compute(value, part.bytes, part.outputBytes));
+    TUTTI_TRY(compute(value, part.bytes, part.touchedBytes));
     if (part.hasDst && place != nullptr) {
       operands_.assign(1, value);
       TUTTI_TRY(compute(place, part.bytes, 0));
@@ -229,20 +229,20 @@ Status LaneRun::computeParts(const BoundOp& op, std::byte* message) {
   return {};
 }
 
-Status LaneRun::compute(std::byte* dst, size_t bytes, size_t outputBytes) {
+Status LaneRun::compute(std::byte* dst, size_t bytes, size_t touchedBytes) {
   const size_t count = bytes / plan_.elementBytes;
   if (plan_.worker != nullptr) {
     if (operands_.size() == 1) return plan_.worker->copy(dst, operands_[0], bytes);
     return plan_.worker->reduce(buffers_->reduction, dst, operands_, count);
   }
   if (operands_.size() == 1) {
-    if (dst != operands_[0]) copyPiece(dst, operands_[0], bytes, outputBytes);
-  } else if (operands_.size() == 2) {
+    if (dst != operands_[0]) copyPiece(dst, operands_[0], bytes, touchedBytes);
+  } else if (operands_.size() == 2 && !storesPastCache(touchedBytes)) {
     reducePair(buffers_->reduction, dst, operands_[0], operands_[1], count);
   } else {
     // dst may be the first operand only from the second round on.
     size_t done = std::min(operands_.size(), kMaxSources);
-    const size_t past = done == operands_.size() ? outputBytes : 0;
+    const size_t past = done == operands_.size() ? touchedBytes : 0;
     reduceMany(buffers_->reduction, dst, std::span(operands_).first(done), count, past);
     for (; done < operands_.size(); ++done) reducePair(buffers_->reduction, dst, dst, operands_[done], count);
   }

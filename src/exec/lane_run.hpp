@@ -59,7 +59,7 @@ class LaneRun {
   Status forgetReturned();
   Result<bool> allLoansReturned();
   Result<std::byte*> roomForValue(const BoundOp& op, size_t bytes);
-  Status compute(std::byte* dst, size_t bytes, size_t outputBytes);
+  Status compute(std::byte* dst, size_t bytes, size_t touchedBytes);
   void releaseAll(const BoundOp& op);
   void resetOp();
   void nextOp();

@@ -110,14 +110,18 @@ OpShape shapeOf(const BoundOp& op) {
   return OpShape::Other;
 }
 
-// How much of the output a rank writes in a lane, told to those ops whose part nothing reads afterwards: only there may
+// The memory of a rank's buffers.
+size_t bufferBytes(const Schedule& schedule, const Layout& layout, size_t elementBytes) {
+  size_t elements = 0;
+  for (const Block& block : layout.output) elements += block.count;
+  for (const Block& block : layout.input) elements += schedule.inPlace ? 0 : block.count;
+  return elements * elementBytes;
+}
+
+// How much memory the call touches, told to those ops whose part of the output nothing reads afterwards: only there may
 // stores go past the cache.
-void noteOutputs(BoundLane* lane) {
-  size_t written = 0;
+void noteOutputs(BoundLane* lane, size_t touched) {
   const auto isOutput = [](const Operand* dst) { return dst != nullptr && dst->buffer == Buffer::Output; };
-  for (BoundOp& op : lane->ops) {
-    op.eachPart([&](auto&, Operand* dst, size_t bytes, size_t&) { written += isOutput(dst) ? bytes : 0; });
-  }
   std::unordered_set<uint64_t> readLater;
   const auto key = [](const Operand& o, int32_t chunk) {
     return uint64_t{static_cast<uint8_t>(o.memory.buffer)} << 32 | static_cast<uint32_t>(o.memory.index + chunk);
@@ -129,8 +133,8 @@ void noteOutputs(BoundLane* lane) {
     return false;
   };
   for (auto op = lane->ops.rbegin(); op != lane->ops.rend(); ++op) {
-    op->eachPart([&](auto&, Operand* dst, size_t, size_t& outputBytes) {
-      if (isOutput(dst) && op->to.empty() && !isRead(*dst)) outputBytes = written;
+    op->eachPart([&](auto&, Operand* dst, size_t, size_t& touchedBytes) {
+      if (isOutput(dst) && op->to.empty() && !isRead(*dst)) touchedBytes = touched;
     });
     op->eachPart([&](auto& sources, Operand*, size_t, size_t&) {
       for (const Operand& source : sources) {
@@ -179,7 +183,7 @@ Result<BoundOp> bindMessage(std::span<const Op> ops, int laneIndex, const LaneBi
   std::vector<BoundPart> parts;
   BoundOp b;
   for (const Op& op : ops) {
-    BoundPart part{.sources = {}, .dst = {}, .hasDst = op.hasDst, .outputBytes = 0, .bytes = binder.valueBytes(op)};
+    BoundPart part{.sources = {}, .dst = {}, .hasDst = op.hasDst, .touchedBytes = 0, .bytes = binder.valueBytes(op)};
     b.bytes += part.bytes;
     if (part.bytes == 0 && !op.token) continue;
     for (const Chunk& source : op.sources) part.sources.push_back(binder.operand(source));
@@ -204,7 +208,7 @@ Result<BoundOp> bindMessage(std::span<const Op> ops, int laneIndex, const LaneBi
 }
 
 Result<BoundLane> bindLane(const Schedule& schedule, int laneIndex, const LaneBinder& binder, size_t sliceBytes,
-                           const ChannelFinder& find) {
+                           const ChannelFinder& find, size_t touched) {
   const std::vector<Op>& ops = schedule.lanes[static_cast<size_t>(laneIndex)].ops;
   BoundLane bound;
   bound.ops.reserve(ops.size());
@@ -219,7 +223,7 @@ Result<BoundLane> bindLane(const Schedule& schedule, int laneIndex, const LaneBi
     bound.loops = std::max(bound.loops, b.token ? size_t{1} : (b.bytes + sliceBytes - 1) / sliceBytes);
     bound.ops.push_back(std::move(b));
   }
-  noteOutputs(&bound);
+  noteOutputs(&bound, touched);
   return bound;
 }
 
@@ -248,14 +252,15 @@ Layout evenLayout(const Schedule& schedule, size_t count, size_t elementBytes) {
 }
 
 Result<std::unique_ptr<Plan>> bindPlan(Schedule schedule, const Layout& layout, size_t elementBytes, size_t sliceBytes,
-                                       const ChannelFinder& channel, const ScratchLender& lend) {
+                                       const ChannelFinder& channel, const ScratchLender& lend, size_t ranksOnHost) {
   auto plan = std::make_unique<Plan>();
   plan->schedule = std::move(schedule);
   plan->elementBytes = elementBytes;
   plan->sliceBytes = sliceBytes;
+  const size_t touched = bufferBytes(plan->schedule, layout, elementBytes) * ranksOnHost;
   for (size_t l = 0; l < plan->schedule.lanes.size(); ++l) {
     const LaneBinder binder(plan->schedule, layout, elementBytes, sliceBytes, static_cast<int>(l));
-    TUTTI_ASSIGN(BoundLane bound, bindLane(plan->schedule, static_cast<int>(l), binder, sliceBytes, channel));
+    TUTTI_ASSIGN(BoundLane bound, bindLane(plan->schedule, static_cast<int>(l), binder, sliceBytes, channel, touched));
     plan->lanes.push_back(std::move(bound));
   }
   plan->scratchBytes = static_cast<size_t>(plan->schedule.nScratch) * sliceBytes;

@@ -73,7 +73,7 @@ struct BoundPart {
   std::vector<Operand> sources;
   Operand dst;
   bool hasDst = false;
-  size_t outputBytes = 0;  // as BoundOp::outputBytes
+  size_t touchedBytes = 0;  // as BoundOp::touchedBytes
   size_t bytes = 0;
 };
 
@@ -91,18 +91,20 @@ struct BoundOp {
   /// Of all of `to`, which are several; null where they have none in common.
   Outbox* outbox = nullptr;
   OpShape shape = OpShape::Other;
-  /// Of the rank's whole output, if dst is a part of it that no op reads afterwards; else 0.
-  size_t outputBytes = 0;
+  /// By the call on this host, if dst is a part of the output that no op reads afterwards; else 0.  Decides whether to
+  /// store past the cache.
+  size_t touchedBytes = 0;
   size_t bytes = 0;  // of the value, all slices together
   /// Of a message of several chunks that do not lie side by side, in the order of the message; `bytes` is then their
-  /// sum, at most a slice, and sources, dst, hasDst and outputBytes say nothing.
+  /// sum, at most a slice, and sources, dst, hasDst and touchedBytes say nothing.
   std::vector<BoundPart> parts;
 
-  /// handle(sources, dst or null, bytes, outputBytes) for every part, or for the op where it has none.
+  /// handle(sources, dst or null, bytes, touchedBytes) for every part, or for the op where it has none.
   template <class Handle>
   void eachPart(Handle handle) {
-    if (parts.empty()) return handle(sources, hasDst ? &dst : nullptr, bytes, outputBytes);
-    for (BoundPart& part : parts) handle(part.sources, part.hasDst ? &part.dst : nullptr, part.bytes, part.outputBytes);
+    if (parts.empty()) return handle(sources, hasDst ? &dst : nullptr, bytes, touchedBytes);
+    for (BoundPart& part : parts)
+      handle(part.sources, part.hasDst ? &part.dst : nullptr, part.bytes, part.touchedBytes);
   }
 };
 
@@ -146,9 +148,10 @@ using ScratchLender = std::function<Result<std::byte*>(size_t bytes)>;
 
 /// Bind `schedule`.  sliceBytes: a multiple of elementBytes, at most the slot size of every channel; more where
 /// channels take larger messages in pieces and nothing is built in slots.  lend: null: the plan has scratch memory of
-/// its own, on the host.  Errors: those of the finder and of the lender; InternalError if a message of several chunks
-/// is larger than a slice.
+/// its own, on the host.  ranksOnHost: those of the call that share a cache with this one.  Errors: those of the finder
+/// and of the lender; InternalError if a message of several chunks is larger than a slice.
 Result<std::unique_ptr<Plan>> bindPlan(Schedule schedule, const Layout& layout, size_t elementBytes, size_t sliceBytes,
-                                       const ChannelFinder& channel, const ScratchLender& lend = nullptr);
+                                       const ChannelFinder& channel, const ScratchLender& lend = nullptr,
+                                       size_t ranksOnHost = 1);
 
 }  // namespace tutti

@@ -41,7 +41,7 @@ Result<bool> PointToPointRun::advance(State* state) {
     if (op.isSend) {
       TUTTI_ASSIGN(gone, sendSlice(state, bytes));
     } else {
-      TUTTI_ASSIGN(gone, op.channel->receive(op.dst + state->moved, {bytes, op.call}));
+      TUTTI_ASSIGN(gone, op.channel->receive(op.dst + state->moved, {bytes, op.call, 2 * op.bytes}));
     }
     if (!gone) return false;
     state->moved += bytes;

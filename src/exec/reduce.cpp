@@ -92,19 +92,20 @@ void reducePair(const Reduction& r, void* dst, const void* a, const void* b, siz
   reduceMany(r, dst, both, count);
 }
 
-void reduceMany(const Reduction& r, void* dst, std::span<const void* const> sources, size_t count, size_t wholeBytes) {
+void reduceMany(const Reduction& r, void* dst, std::span<const void* const> sources, size_t count,
+                size_t touchedBytes) {
   TUTTI_ASSERT(!sources.empty() && sources.size() <= kMaxSources);
   if (count == 0) return;
   const size_t bytes = count * dataTypeBytes(r.dtype);
-  wholeBytes = std::max(wholeBytes, bytes);
+  touchedBytes = std::max(touchedBytes, bytes * (1 + sources.size()));
   if (sources.size() == 1) {
-    if (dst != sources[0]) copyPiece(dst, sources[0], bytes, wholeBytes);
+    if (dst != sources[0]) copyPiece(dst, sources[0], bytes, touchedBytes);
     return;
   }
   if (r.function != nullptr) return reduceByUser(r, dst, sources, count);
   // In place the line is in the cache already, and a plain store costs nothing more.
   const bool inPlace = std::find(sources.begin(), sources.end(), dst) != sources.end();
-  const bool stream = !inPlace && storesPastCache(wholeBytes, wholeBytes * sources.size());
+  const bool stream = !inPlace && storesPastCache(touchedBytes);
   std::array<const std::byte*, kMaxSources> from;
   for (size_t s = 0; s < sources.size(); ++s) from[s] = static_cast<const std::byte*>(sources[s]);
   kernelOf(r)(static_cast<std::byte*>(dst), from.data(), sources.size(), count, stream);

@@ -38,11 +38,10 @@ void reducePair(const Reduction& r, void* dst, const void* a, const void* b, siz
 
 /// dst[i] = sources[0][i] op sources[1][i] op ... (left to right).  dst may be any one of the sources.  At least one
 /// source, at most kMaxSources; with one it is a copy.
-/// wholeBytes: the size of the output that these elements are a piece of, which decides whether to store past the
-/// cache; 0: this piece is all there is.
+/// touchedBytes: as for copyPiece (src/base/copy.hpp); 0: this piece is all there is.
 inline constexpr size_t kMaxSources = 64;
 void reduceMany(const Reduction& r, void* dst, std::span<const void* const> sources, size_t count,
-                size_t wholeBytes = 0);
+                size_t touchedBytes = 0);
 
 /// dst[i] = src[i] * scalar, for PreMulSum (`scalar` points to one element of dtype).  dst may be src.
 void scale(tuttiDataType_t dtype, void* dst, const void* src, const void* scalar, size_t count);

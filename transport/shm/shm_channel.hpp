@@ -162,7 +162,7 @@ class ShmChannel final : public Channel {
   bool claim();
   void unclaim();
   size_t filledOfSlot(size_t bytes) const;
-  Result<bool> gather(std::byte* dst, const Head& head, size_t outputBytes);
+  Result<bool> gather(std::byte* dst, const Head& head, size_t touchedBytes);
   void consume(Kind kind);
   void prefetchWhenBehind();
 

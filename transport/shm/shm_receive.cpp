@@ -113,14 +113,14 @@ size_t ShmChannel::filledOfSlot(size_t bytes) const {
 }
 
 // Copy what is there of a Stream or of Pieces.  True when the message is whole.
-Result<bool> ShmChannel::gather(std::byte* dst, const Head& head, size_t outputBytes) {
+Result<bool> ShmChannel::gather(std::byte* dst, const Head& head, size_t touchedBytes) {
   Head piece = head;
   while (true) {
     const size_t begin = gathered_ / slotBytes_ * slotBytes_;  // of this slot, within the message
     const size_t bytes = std::min(slotBytes_, head.bytes - begin);
     const size_t here = begin + filledOfSlot(bytes);
     if (here <= gathered_) return false;
-    copyPiece(dst + gathered_, in_.data(piece.place.where) + (gathered_ - begin), here - gathered_, outputBytes);
+    copyPiece(dst + gathered_, in_.data(piece.place.where) + (gathered_ - begin), here - gathered_, touchedBytes);
     gathered_ = here;
     if (gathered_ < begin + bytes) continue;
     streamed_ += bytes;
@@ -192,14 +192,14 @@ Result<bool> ShmChannel::receive(std::byte* dst, const Expect& expect) {
       break;
     case Kind::Piece:
     case Kind::Stream: {
-      Result<bool> complete = gather(dst, head, expect.outputBytes);
+      Result<bool> complete = gather(dst, head, expect.touchedBytes);
       if (!complete.ok()) return fail(complete.status());
       return *complete;
     }
     default: {
       Result<const std::byte*> data = open(head);
       if (!data.ok()) return fail(data.status());
-      copyPiece(dst, *data, head.bytes, expect.outputBytes);
+      copyPiece(dst, *data, head.bytes, expect.touchedBytes);
       unclaim();
     }
   }
