@@ -143,15 +143,23 @@ class Cuda final : public Device {
       if (!bytes_.empty()) trim();
     } catch (const Failure&) {  // a device that is lost has nothing to wait for, and frees nothing
     }
-    if (side_ == nullptr) return;
+    if (side_ == nullptr && own_ == nullptr) return;
     cudaDriver().cuCtxPushCurrent(program_->context);
-    cudaDriver().cuStreamDestroy(side_);
+    for (const cuda::Stream stream : {side_, own_}) {
+      if (stream != nullptr) cudaDriver().cuStreamDestroy(stream);
+    }
     cuda::Context popped = nullptr;
     cudaDriver().cuCtxPopCurrent(&popped);
   }
 
   int kind() const override { return TUTTI_DEVICE_CUDA; }
   tuttiStream_t stream() override { return reinterpret_cast<tuttiStream_t>(now()); }
+
+  tuttiStream_t ownStream() override {
+    const CudaCurrent current(program_->context);
+    if (own_ == nullptr) TUTTI_LAYER_CUDA(cuStreamCreate(&own_, cuda::kStreamNonBlocking));
+    return reinterpret_cast<tuttiStream_t>(own_);
+  }
 
   void* allocate(size_t bytes) override {
     if (bytes == 0) return nullptr;
@@ -241,6 +249,14 @@ class Cuda final : public Device {
     TUTTI_LAYER_CUDA(cuStreamWaitEvent(now(), static_cast<cuda::Event>(mark.get()), 0));
   }
 
+  bool done(const Mark& mark) override {
+    if (mark == nullptr) return true;
+    const CudaCurrent current(program_->context);
+    const cuda::Error error = cudaDriver().cuEventQuery(static_cast<cuda::Event>(mark.get()));
+    if (error != cuda::kErrorNotReady) checkCuda(error, "cuEventQuery");
+    return error == cuda::kSuccess;
+  }
+
   void multiplyFast(const tuttiMatmul_t& call, const Batch& batch) override {
     if (call.m == 0 || call.n == 0 || batch.count == 0) return;
     if (call.k == 0) return multiply(call, batch);
@@ -291,7 +307,7 @@ class Cuda final : public Device {
   }
   int ordinal_;
   std::shared_ptr<CudaProgram> program_;
-  cuda::Stream side_ = nullptr, main_ = nullptr;
+  cuda::Stream side_ = nullptr, main_ = nullptr, own_ = nullptr;
   bool hasMain_ = false;
   size_t beside_ = 0;                        // 1: inside of beside()
   std::multimap<size_t, void*> spare_[2];    // released on the caller's stream, on the one beside it

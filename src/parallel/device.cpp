@@ -27,6 +27,7 @@ class Host final : public Device {
  public:
   int kind() const override { return TUTTI_DEVICE_HOST; }
   tuttiStream_t stream() override { return nullptr; }
+  tuttiStream_t ownStream() override { return nullptr; }
   void* allocate(size_t bytes) override { return bytes == 0 ? nullptr : ::operator new(bytes); }
   void release(void* memory, size_t) noexcept override { ::operator delete(memory); }
   void* scratch(size_t bytes) override {
@@ -50,6 +51,7 @@ class Host final : public Device {
     return nullptr;
   }
   void follow(const Mark&) override {}
+  bool done(const Mark&) override { return true; }
   void multiplyFast(const tuttiMatmul_t& call, const Batch& batch) override {
     tuttiKernels_t fast = TUTTI_KERNELS_INITIALIZER;
     if (const tuttiResult_t result = tuttiKernelsFast(&fast); result != tuttiSuccess) {

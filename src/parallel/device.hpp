@@ -36,6 +36,9 @@ class Device {
   /// For calls of tutti.h: they follow what was enqueued before.  NULL on the host.
   virtual tuttiStream_t stream() = 0;
 
+  /// A stream that ends with the device, for its owner to set as the thread's; NULL on the host.
+  virtual tuttiStream_t ownStream() = 0;
+
   /// Memory of the device, of any contents; 0 bytes: NULL.  What is released may be handed out again at once, to whom
   /// its work follows that of the stream that it was released on.
   virtual void* allocate(size_t bytes) = 0;
@@ -59,6 +62,8 @@ class Device {
   /// Runs task; what it enqueues follows what was enqueued before, and nothing here follows it before follow().
   virtual Mark beside(const std::function<void()>& task) = 0;
   virtual void follow(const Mark& mark) = 0;
+  /// Whether it is over.  Waits for nothing.
+  virtual bool done(const Mark& mark) = 0;
 
   // ---- Kernels, over elements of T: float or double
 
@@ -163,6 +168,21 @@ class Device {
   template <class T>
   void merge(const kernels::MergeCall& call) {
     start<T>(Kernel::MergeF32, Kernel::MergeF64, call, call.rows * kRowThreads);
+  }
+
+  // ---- Of experts (kernels/experts.hpp)
+
+  template <class T>
+  void copyIndexed(const kernels::IndexedCall& call) {
+    start<T>(Kernel::CopyIndexedF32, Kernel::CopyIndexedF64, call, call.rows * call.width);
+  }
+  template <class T>
+  void combineRows(const kernels::CombineCall& call) {
+    start<T>(Kernel::CombineRowsF32, Kernel::CombineRowsF64, call, call.tokens * call.width);
+  }
+  template <class T>
+  void combineGradient(const kernels::CombineCall& call) {
+    start<T>(Kernel::CombineGradientF32, Kernel::CombineGradientF64, call, call.tokens * call.choices * kRowThreads);
   }
 
   // ---- Of a vocabulary (kernels/vocabulary.hpp)

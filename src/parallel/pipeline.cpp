@@ -1,14 +1,14 @@
 // C entry points of pp.h, and the thread of one rank through its list of actions.
 #include <algorithm>
-#include <cstring>
+#include <deque>
 #include <map>
 #include <memory>
 #include <tuple>
 
 #include "src/parallel/group.hpp"
 #include "src/parallel/schedule.hpp"
+#include "src/parallel/sender.hpp"
 #include "src/parallel/tensor.hpp"
-#include "src/parallel/worker.hpp"
 
 using namespace tutti::parallel;
 
@@ -20,7 +20,7 @@ struct tuttiSchedule {
 // Not in a namespace without a name: tuttiPipeline has them as members and is no type of this file alone.
 namespace tutti::parallel {
 
-using Bytes = std::vector<char>;
+using Bytes = Array<char>;
 using Place = std::tuple<bool, int, int>;  // forward, of which stage's making, micro-batch
 
 /// Messages to or from one peer, in the order in which the sender's list has them.
@@ -29,12 +29,18 @@ struct PipelineWire {
   int peer = 0;                      // in comm
   std::vector<tuttiAction_t> order;  // the sender's
   size_t next = 0;
-  std::unique_ptr<Worker> worker;  // sends
+  // Sends: on the host a thread, on CUDA a stream for each wire, so that a message that waits for its receiver keeps no
+  // other back.
+  std::shared_ptr<Device> device;
+  std::unique_ptr<Sender> sender;
+  std::deque<std::pair<Sender::Sent, std::shared_ptr<Bytes>>> sent;  // on CUDA, until it is known to be over
 };
 
 }  // namespace tutti::parallel
 
 struct tuttiPipeline {
+  explicit tuttiPipeline(std::shared_ptr<Device> of) : device(std::move(of)) {}
+  std::shared_ptr<Device> device;  // first: ends after what lies in its memory
   PipelineSchedule schedule;
   tuttiStages_t stages = TUTTI_STAGES_INITIALIZER;
   tuttiComm_t comm = nullptr;
@@ -66,7 +72,9 @@ struct tuttiPipeline {
         wire.comm = pair;
         wire.peer = (from == rank ? to : from) < rank ? 0 : 1;
         wire.order = std::move(order);
-        if (from == rank) wire.worker = std::make_unique<Worker>();
+        if (from != rank) continue;
+        wire.device = deviceOf(pair, device->kind());
+        wire.sender = std::make_unique<Sender>(*wire.device, true);
       }
     }
   }
@@ -79,7 +87,7 @@ struct tuttiPipeline {
   void disconnect(bool abort) {
     for (PipelineWire* wire : wires) {
       if (abort) tuttiCommAbort(wire->comm);
-      wire->worker.reset();
+      wire->sender.reset();
       if (!abort) check(tuttiCommDestroy(wire->comm), nullptr);
     }
     wires.clear();
@@ -90,9 +98,24 @@ struct tuttiPipeline {
     PipelineWire& wire = out.at(schedule.peerOf(a));
     const auto value = std::make_shared<Bytes>(take({forward, a.stage, a.micro}));
     countCall(traffic, tuttiCallSend, 2, bytes());
-    wire.worker->post([this, &wire, value] {
-      check(tuttiSend(value->data(), count, dtype, wire.peer, wire.comm, nullptr), wire.comm);
-    });
+    const auto task = [this, &wire, value] {
+      check(tuttiSend(value->data(), count, dtype, wire.peer, wire.comm, wire.device->stream()), wire.comm);
+    };
+    if (device->onHost()) return wire.sender->post(task);
+    wire.sent.emplace_back(wire.sender->send(task), value);
+    wire.sent.back().first.ran.get();
+    while (device->done(wire.sent.front().first.mark)) {  // the next to have this memory follows what has been
+      wire.sent.pop_front();
+      if (wire.sent.empty()) break;
+    }
+  }
+  /// This rank's work follows all sends.
+  void finishSends() {
+    for (auto& [peer, wire] : out) {
+      wire.sender->waitForPosted();
+      if (!wire.sent.empty()) device->follow(wire.sent.back().first.mark);
+      wire.sent.clear();
+    }
   }
   /// Messages come in the sender's order; those that are not the one asked for wait in `values`.
   void receive(const tuttiAction_t& a) {
@@ -101,8 +124,8 @@ struct tuttiPipeline {
     PipelineWire& wire = in.at(schedule.peerOf(a));
     while (values.count(wanted) == 0) {
       const tuttiAction_t& sent = wire.order[wire.next++ % wire.order.size()];
-      Bytes value(bytes());
-      check(tuttiRecv(value.data(), count, dtype, wire.peer, wire.comm, nullptr), wire.comm);
+      Bytes value(*device, bytes(), Bytes::Any);
+      check(tuttiRecv(value.data(), count, dtype, wire.peer, wire.comm, device->stream()), wire.comm);
       countCall(traffic, tuttiCallRecv, 2, bytes());
       values[{sent.kind == tuttiActionSendForward, sent.stage, sent.micro}] = std::move(value);
     }
@@ -115,6 +138,14 @@ struct tuttiPipeline {
     return value;
   }
 
+  /// On CUDA a call returns before it is done, and what became of it shows later.
+  void throwIfFailed(tuttiComm_t pair) const {
+    tuttiResult_t state = tuttiSuccess;
+    if (device->onHost()) return;
+    check(tuttiCommGetAsyncError(pair, &state), pair);
+    if (state != tuttiInProgress) check(state, pair);
+  }
+
   void compute(const tuttiAction_t& a) {
     const bool first = a.stage == 0, last = schedule.isLast(a.stage);
     tuttiResult_t result = tuttiSuccess;
@@ -122,13 +153,13 @@ struct tuttiPipeline {
       result = stages.backwardWeight(stages.context, a.stage, a.micro);
     } else if (a.kind == tuttiActionForward) {
       const Bytes input = first ? Bytes() : take({true, a.stage - 1, a.micro});
-      Bytes output(last ? 0 : bytes());
+      Bytes output(*device, last ? 0 : bytes(), Bytes::Any);
       result = stages.forward(stages.context, a.stage, a.micro, first ? nullptr : input.data(),
                               last ? nullptr : output.data());
       if (!last) values[{true, a.stage, a.micro}] = std::move(output);
     } else {
       const Bytes dout = last ? Bytes() : take({false, a.stage + 1, a.micro});
-      Bytes din(first ? 0 : bytes());
+      Bytes din(*device, first ? 0 : bytes(), Bytes::Any);
       result = stages.backward(stages.context, a.stage, a.micro, last ? nullptr : dout.data(),
                                first ? nullptr : din.data(), a.kind == tuttiActionBackward);
       if (!first) values[{false, a.stage, a.micro}] = std::move(din);
@@ -139,6 +170,7 @@ struct tuttiPipeline {
   }
 
   void step() {
+    for (const PipelineWire* wire : wires) throwIfFailed(wire->comm);
     for (const tuttiAction_t& a : schedule.actions[static_cast<size_t>(rank)]) {
       switch (a.kind) {
         case tuttiActionSendForward:
@@ -148,7 +180,7 @@ struct tuttiPipeline {
         default: compute(a);
       }
     }
-    for (auto& [peer, wire] : out) wire.worker->wait();
+    finishSends();
   }
 };
 
@@ -157,14 +189,18 @@ tuttiResult_t tuttiPipelineCreate(tuttiPipeline_t* pipeline, tuttiComm_t comm, t
   return guarded([&] {
     require(pipeline != nullptr && schedule != nullptr && stages != nullptr, "pipeline, schedule or stages is NULL");
     *pipeline = nullptr;
-    const Group group(comm);
+    const auto calls = takeConfig<tuttiStages_t>(stages, TUTTI_STAGES_INITIALIZER, "stages");
+    const int kind = kindOf(calls.device);
+    auto made = std::make_unique<tuttiPipeline>(deviceOf(comm, kind));
+    require(calls.device == TUTTI_DEVICE_AUTO || made->device->kind() == kind, "device is ", calls.device,
+            ", and the communicator computes elsewhere");
+    const Group group(comm, *made->device);
     const PipelineSchedule& s = schedule->schedule;
     require(s.nRanks == group.size(), "the schedule is for ", s.nRanks, " ranks, there are ", group.size());
     const std::string complaint = validate(s, s.stages * s.microBatches);
     require(complaint.empty(), "the schedule cannot run: ", complaint);
     bytesOf(dtype);
-    auto made = std::make_unique<tuttiPipeline>();
-    made->stages = takeConfig(stages, made->stages, "stages");
+    made->stages = calls;
     require(made->stages.forward != nullptr && made->stages.backward != nullptr, "stages lack forward or backward");
     bool split = false;
     for (const auto& row : s.actions) {

@@ -67,6 +67,20 @@ void checkCall(const NormSumsCall& c, int device) {
 void checkCall(const IntsCall& c, int device) {
   checkRange(at(c.out), static_cast<size_t>(c.count) * sizeof(int32_t), device, "numbers of the host");
 }
+void checkCall(const IndexedCall& c, int device) {
+  for (const int32_t* index : {c.to, c.from}) {
+    if (index != nullptr) checkMatrix(index, 1, c.rows, 0, device);
+  }
+  if (c.to == nullptr) checkMatrix(c.out, c.rows, c.width, c.width, device);
+  if (c.from == nullptr) checkMatrix(c.in, c.rows, c.width, c.width, device);
+}
+void checkCall(const CombineCall& c, int device) {
+  checkMatrix(c.out, c.tokens, c.width, c.width, device);
+  checkMatrix(c.pairs, c.tokens * c.choices, c.width, c.width, device);
+  if (c.weights != nullptr) checkMatrix(c.weights, c.tokens, c.choices, c.choices, device);
+  if (c.kept != nullptr) checkMatrix(c.kept, c.tokens * c.choices, c.width, c.width, device);
+  if (c.dweights != nullptr) checkMatrix(c.dweights, c.tokens, c.choices, c.choices, device);
+}
 void checkCall(const IdRowsCall& c, int device) {
   checkMatrix(c.ids, 1, c.count, 0, device);
   checkMatrix(c.rows, c.count, c.width, c.width, device);

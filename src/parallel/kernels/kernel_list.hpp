@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/parallel/kernels/attention.hpp"
+#include "src/parallel/kernels/experts.hpp"
 #include "src/parallel/kernels/matrices.hpp"
 #include "src/parallel/kernels/vectors.hpp"
 #include "src/parallel/kernels/vocabulary.hpp"
@@ -25,6 +26,9 @@
   X(Softmax##Type, ScoresCall, softmaxRows<T>)                                 \
   X(ScoreGradients##Type, ScoresCall, scoreGradients<T>)                       \
   X(Merge##Type, MergeCall, mergeParts<T>)                                     \
+  X(CopyIndexed##Type, IndexedCall, copyIndexed<T>)                            \
+  X(CombineRows##Type, CombineCall, combineRows<T>)                            \
+  X(CombineGradient##Type, CombineCall, combineGradient<T>)                    \
   X(TakeIdRows##Type, IdRowsCall, takeIdRows<T>)                               \
   X(AddIdRows##Type, IdRowsCall, addIdRows<T>)                                 \
   X(LargestOfRows##Type, LossCall, largestOfRows<T>)                           \

@@ -10,6 +10,7 @@
 
 #include "src/parallel/cuda_driver.hpp"
 #include "tests/unit/parallel/support.hpp"
+#include "tutti/parallel/zero.h"
 
 namespace tutti::test {
 
@@ -90,6 +91,15 @@ class Place {
     t.dtype = tuttiInt32;
     return t;
   }
+  /// n floats from one of its places to another, in the order of its stream.
+  void copy(void* to, const void* from, size_t n) {
+    if (onHost()) {
+      std::memcpy(to, from, n * sizeof(float));
+    } else {
+      d().cuMemcpyAsync(reinterpret_cast<cuda::Address>(to), reinterpret_cast<cuda::Address>(from), n * sizeof(float),
+                        stream_);
+    }
+  }
   /// What a tensor holds when the stream has done all that was enqueued.
   template <class T = float>
   std::vector<T> read(const tuttiTensor_t& t) {
@@ -138,6 +148,15 @@ inline tuttiTensor_t heldPart(Place& place, int64_t rows, int64_t columns, uint6
 
 /// Whether the driver under the tests is that of tests/fake_cuda, whose functions round as the host's do.
 inline bool onFakeDriver() { return ofFake<void (*)(const char*)>("fakeCudaReset") != nullptr; }
+
+/// to += by * from, wherever they are and in the order of calls: a step of plain gradient descent.
+inline tuttiResult_t addTo(const tuttiTensor_t& to, const tuttiTensor_t& from, double by) {
+  tuttiOptimizer_t o = TUTTI_OPTIMIZER_INITIALIZER;
+  o.kind = tuttiSgd;
+  o.learningRate = -by;
+  o.weightDecay = 0;
+  return tuttiOptimizerUpdate(&o, 1, 1, 0, &to, &from, nullptr, nullptr);
+}
 
 /// What a rank's pass left, one after another.
 using Results = std::vector<float>;

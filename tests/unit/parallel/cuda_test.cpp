@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 
 #include "tests/unit/parallel/cuda_support.hpp"
-#include "tutti/parallel/ep.h"
 #include "tutti/parallel/kernels.h"
 #include "tutti/parallel/sums.h"
 #include "tutti/parallel/tp.h"
@@ -17,15 +16,6 @@ namespace {
 const std::vector<int64_t> kCudaSizes = {7, 300, 1, 1500, 29};
 const int kCudaUnits[] = {0, 0, 1, 1, 2};
 constexpr int kCudaLeaves = 6, kSteps = 3;
-
-/// to += by * from, wherever they are and in the order of calls: a step of plain gradient descent.
-tuttiResult_t addTo(const tuttiTensor_t& to, const tuttiTensor_t& from, double by) {
-  tuttiOptimizer_t o = TUTTI_OPTIMIZER_INITIALIZER;
-  o.kind = tuttiSgd;
-  o.learningRate = -by;
-  o.weightDecay = 0;
-  return tuttiOptimizerUpdate(&o, 1, 1, 0, &to, &from, nullptr, nullptr);
-}
 
 /// Values, and what makes the gradients of some micro-batches, where the rank computes.
 struct Program {
@@ -420,10 +410,10 @@ TEST_CASE("memory of another place than the layer's is refused with a sentence")
             const tuttiTensor_t x = here.parameters[0].value, y = there.parameters[0].value;
             RANK_CHECK(tuttiGelu(&x, &y) == tuttiInvalidUsage);
             RANK_CHECK(std::string(tuttiParallelGetLastError()).find("a CUDA device") != std::string::npos);
-            tuttiEp_t ep = nullptr;
-            tuttiEpConfig_t experts = TUTTI_EP_CONFIG_INITIALIZER;
-            experts.experts = 1;
-            RANK_CHECK(tuttiEpCreate(&ep, r.comm, &experts) == tuttiInvalidUsage);
+            std::vector<float> leaf(3), sum(3);
+            const int64_t leafCuts[] = {0, 1};
+            RANK_CHECK(tuttiTreeAllReduce(leaf.data(), sum.data(), 3, tuttiFloat32, leafCuts, r.comm) ==
+                       tuttiInvalidUsage);
             RANK_CHECK(std::string(tuttiParallelGetLastError()).find("tensor parallelism (tp.h)") != std::string::npos);
             tuttiTp_t tp = nullptr;
             tuttiKernels_t kernels = TUTTI_KERNELS_INITIALIZER;
