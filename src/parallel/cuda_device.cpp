@@ -249,6 +249,10 @@ class Cuda final : public Device {
     TUTTI_LAYER_CUDA(cuStreamWaitEvent(now(), static_cast<cuda::Event>(mark.get()), 0));
   }
 
+  Mark mark() override {
+    const CudaCurrent current(program_->context);
+    return record(now());
+  }
   bool done(const Mark& mark) override {
     if (mark == nullptr) return true;
     const CudaCurrent current(program_->context);

@@ -51,6 +51,7 @@ class Host final : public Device {
     return nullptr;
   }
   void follow(const Mark&) override {}
+  Mark mark() override { return nullptr; }
   bool done(const Mark&) override { return true; }
   void multiplyFast(const tuttiMatmul_t& call, const Batch& batch) override {
     tuttiKernels_t fast = TUTTI_KERNELS_INITIALIZER;

@@ -62,6 +62,8 @@ class Device {
   /// Runs task; what it enqueues follows what was enqueued before, and nothing here follows it before follow().
   virtual Mark beside(const std::function<void()>& task) = 0;
   virtual void follow(const Mark& mark) = 0;
+  /// What has been enqueued on the thread's stream.
+  virtual Mark mark() = 0;
   /// Whether it is over.  Waits for nothing.
   virtual bool done(const Mark& mark) = 0;
 

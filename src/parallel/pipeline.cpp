@@ -1,5 +1,6 @@
 // C entry points of pp.h, and the thread of one rank through its list of actions.
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -7,8 +8,8 @@
 
 #include "src/parallel/group.hpp"
 #include "src/parallel/schedule.hpp"
-#include "src/parallel/sender.hpp"
 #include "src/parallel/tensor.hpp"
+#include "src/parallel/worker.hpp"
 
 using namespace tutti::parallel;
 
@@ -23,17 +24,22 @@ namespace tutti::parallel {
 using Bytes = Array<char>;
 using Place = std::tuple<bool, int, int>;  // forward, of which stage's making, micro-batch
 
+/// Of a pipeline's owner, who frees it when it is over; a sending thread has it until `enqueued` is true.
+struct PipelineMessage {
+  Bytes value;
+  Device::Mark ready, sent;  // when value is complete; when it may be written again
+  std::atomic<bool> enqueued = false;
+};
+
 /// Messages to or from one peer, in the order in which the sender's list has them.
 struct PipelineWire {
   tuttiComm_t comm = nullptr;        // of the two ranks, for this direction
   int peer = 0;                      // in comm
   std::vector<tuttiAction_t> order;  // the sender's
   size_t next = 0;
-  // Sends: on the host a thread, on CUDA a stream for each wire, so that a message that waits for its receiver keeps no
-  // other back.
-  std::shared_ptr<Device> device;
-  std::unique_ptr<Sender> sender;
-  std::deque<std::pair<Sender::Sent, std::shared_ptr<Bytes>>> sent;  // on CUDA, until it is known to be over
+  std::shared_ptr<Device> device;  // the sending thread's, with a stream of its own
+  std::deque<std::unique_ptr<PipelineMessage>> messages;
+  std::unique_ptr<Worker> worker;  // sends; on CUDA, too, a call waits until the other rank has made its own
 };
 
 }  // namespace tutti::parallel
@@ -74,7 +80,8 @@ struct tuttiPipeline {
         wire.order = std::move(order);
         if (from != rank) continue;
         wire.device = deviceOf(pair, device->kind());
-        wire.sender = std::make_unique<Sender>(*wire.device, true);
+        wire.worker = std::make_unique<Worker>();
+        wire.worker->post([&wire] { tuttiParallelSetStream(wire.device->ownStream()); });
       }
     }
   }
@@ -87,7 +94,8 @@ struct tuttiPipeline {
   void disconnect(bool abort) {
     for (PipelineWire* wire : wires) {
       if (abort) tuttiCommAbort(wire->comm);
-      wire->sender.reset();
+      wire->worker.reset();
+      wire->messages.clear();
       if (!abort) check(tuttiCommDestroy(wire->comm), nullptr);
     }
     wires.clear();
@@ -96,25 +104,33 @@ struct tuttiPipeline {
   void send(const tuttiAction_t& a) {
     const bool forward = a.kind == tuttiActionSendForward;
     PipelineWire& wire = out.at(schedule.peerOf(a));
-    const auto value = std::make_shared<Bytes>(take({forward, a.stage, a.micro}));
+    auto message = std::make_unique<PipelineMessage>();
+    message->value = take({forward, a.stage, a.micro});
+    message->ready = device->mark();
     countCall(traffic, tuttiCallSend, 2, bytes());
-    const auto task = [this, &wire, value] {
-      check(tuttiSend(value->data(), count, dtype, wire.peer, wire.comm, wire.device->stream()), wire.comm);
-    };
-    if (device->onHost()) return wire.sender->post(task);
-    wire.sent.emplace_back(wire.sender->send(task), value);
-    wire.sent.back().first.ran.get();
-    while (device->done(wire.sent.front().first.mark)) {  // the next to have this memory follows what has been
-      wire.sent.pop_front();
-      if (wire.sent.empty()) break;
+    wire.worker->post([this, &wire, m = message.get()] {
+      wire.device->follow(m->ready);
+      check(tuttiSend(m->value.data(), count, dtype, wire.peer, wire.comm, wire.device->stream()), wire.comm);
+      m->sent = wire.device->mark();
+      m->enqueued.store(true, std::memory_order_release);  // forgetSent acquires it: m is not touched after this
+    });
+    wire.messages.push_back(std::move(message));
+    forgetSent(wire);
+  }
+  /// Frees what is known to have left.
+  void forgetSent(PipelineWire& wire) {
+    while (!wire.messages.empty()) {
+      const PipelineMessage& first = *wire.messages.front();
+      if (!first.enqueued.load(std::memory_order_acquire) || !device->done(first.sent)) return;
+      wire.messages.pop_front();
     }
   }
   /// This rank's work follows all sends.
   void finishSends() {
     for (auto& [peer, wire] : out) {
-      wire.sender->waitForPosted();
-      if (!wire.sent.empty()) device->follow(wire.sent.back().first.mark);
-      wire.sent.clear();
+      wire.worker->wait();
+      if (!wire.messages.empty()) device->follow(wire.messages.back()->sent);
+      wire.messages.clear();
     }
   }
   /// Messages come in the sender's order; those that are not the one asked for wait in `values`.

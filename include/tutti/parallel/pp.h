@@ -108,8 +108,8 @@ typedef struct tuttiPipeline* tuttiPipeline_t;
  *  schedule  the same on all ranks; validated here.  Not needed afterwards
  *  count     elements between two stages, of `dtype`, the same everywhere
  *
- *  On CUDA sends go out from streams of the handle, stages enqueue on the thread's stream, and a step waits for
- * nothing.
+ *  On CUDA those threads have streams of their own, and stages enqueue on the caller's: a step waits for other ranks to
+ *  enqueue theirs, not for the device.
  */
 TUTTI_API tuttiResult_t tuttiPipelineCreate(tuttiPipeline_t* pipeline, tuttiComm_t comm, tuttiSchedule_t schedule,
                                             size_t count, tuttiDataType_t dtype, const tuttiStages_t* stages);

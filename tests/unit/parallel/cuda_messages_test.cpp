@@ -148,8 +148,9 @@ TEST_CASE("tokens go to experts and back on CUDA devices as on the host") {
 TEST_CASE("pipelines of CUDA devices send what those of the host send") {
   resetDriver("devices=2;delay=30");
   const int devices = hasDevices(2) ? 2 : 1;
-  for (const PipelineWay& way : {PipelineWay{"1f1b", 3, 1}, PipelineWay{"interleaved", 2, 2}, PipelineWay{"zbv", 2, 1},
-                                 PipelineWay{"gpipe", 1, 1}}) {
+  for (const PipelineWay& way :
+       {PipelineWay{"1f1b", 3, 1}, PipelineWay{"interleaved", 2, 2}, PipelineWay{"breadth-first", 2, 2},
+        PipelineWay{"zbv", 2, 1}, PipelineWay{"gpipe", 1, 1}}) {
     CAPTURE(way.name);
     sameOnDevices(way.nRanks, devices,
                   [&](const Rank& r, Place& place, Results* results) { return runPipeline(way, r, place, results); });
