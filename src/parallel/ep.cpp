@@ -22,6 +22,7 @@ struct tuttiEp {
   std::vector<size_t> sendRows, receiveRows;  // per rank
   std::vector<int32_t> place;                 // of each received row, where it goes: by expert, then by rank
   Array<int32_t> orderThere, placeThere;      // where the device reads them
+  std::vector<int64_t> asked;                 // of each expert, with what was dropped
   std::vector<int64_t> incoming;              // rows from each rank for each expert here
 
   int64_t here() const {
@@ -44,9 +45,11 @@ std::vector<size_t> times(const std::vector<size_t>& rows, int64_t width) {
 void sortPairs(tuttiEp& ep, const int32_t* ids, std::vector<int64_t>& counts) {
   std::vector<std::vector<int32_t>> byExpert(static_cast<size_t>(ep.experts));
   ep.dropped = 0;
+  ep.asked.assign(byExpert.size(), 0);
   for (int64_t pair = 0; pair < ep.tokens * ep.choices; ++pair) {
     require(ids[pair] >= 0 && ids[pair] < ep.experts, "token ", pair / ep.choices, " asks for expert ", ids[pair],
             ", there are ", ep.experts);
+    ++ep.asked[static_cast<size_t>(ids[pair])];
     std::vector<int32_t>& list = byExpert[static_cast<size_t>(ids[pair])];
     if (ep.capacity > 0 && static_cast<int64_t>(list.size()) == ep.capacity) {
       ++ep.dropped;
@@ -158,6 +161,34 @@ void checkPair(const tuttiEp* ep, const tuttiTensor_t* mine, const char* mineNam
   *width = widthOf(mine, mineName, ep->tokens, mine->dtype, kind);
   require(widthOf(rows, rowsName, ep->received(), mine->dtype, kind) == *width, mineName, " and ", rowsName,
           " have different widths");
+}
+
+/// See tuttiEpBalanceLoss.
+template <class T>
+double balanceLoss(tuttiEp& ep, const T* probabilities, double coefficient, bool allRanks, T* gradient) {
+  Device& device = *ep.device;
+  const size_t n = static_cast<size_t>(ep.experts);
+  Array<T> row(device, n, Array<T>::Any);
+  std::vector<T> here(n);
+  device.sumRows(row.data(), probabilities, ep.experts, ep.tokens, ep.experts);
+  device.get(here.data(), row.data(), n * sizeof(T));
+  std::vector<double> sums(here.begin(), here.end());  // of probabilities, then pairs that ask, then tokens
+  sums.insert(sums.end(), ep.asked.begin(), ep.asked.end());
+  sums.push_back(static_cast<double>(ep.tokens));
+  if (allRanks) ep.group.allReduceHost(sums.data(), sums.size(), tuttiFloat64, tuttiSum);
+  const double tokens = sums[2 * n], scale = coefficient * ep.experts;
+  if (tokens == 0) return 0;
+  double loss = 0;
+  for (size_t e = 0; e < n; ++e) {
+    const double share = sums[n + e] / (tokens * ep.choices);
+    loss += scale * share * sums[e] / tokens;
+    here[e] = static_cast<T>(scale * share / tokens);
+  }
+  if (gradient != nullptr) {
+    device.put(row.data(), here.data(), n * sizeof(T));
+    device.addMatrix<T>(gradient, ep.experts, row.data(), 0, ep.tokens, ep.experts);
+  }
+  return loss;
 }
 
 }  // namespace
@@ -288,6 +319,25 @@ tuttiResult_t tuttiEpCombineBackward(tuttiEp_t ep, const tuttiTensor_t* dout, co
       ep->device->combineGradient<T>(
           {dout->data, pairs.data(), dweights->data, weights->data, kept, ep->tokens, ep->choices, width});
       toExperts<T>(*ep, width, pairs.data(), 1, static_cast<T*>(dy->data));
+    });
+  });
+}
+
+tuttiResult_t tuttiEpBalanceLoss(tuttiEp_t ep, const tuttiTensor_t* probabilities, double coefficient, int allRanks,
+                                 double* loss, const tuttiTensor_t* dprobabilities) {
+  return guarded([&] {
+    require(ep != nullptr && probabilities != nullptr && loss != nullptr, "ep, probabilities or loss is NULL");
+    require(static_cast<int>(ep->asked.size()) == ep->experts, "there are no routes yet: tuttiEpRoute comes first");
+    const int64_t count = ep->tokens * ep->experts;
+    const int kind = ep->device->kind();
+    checkContiguous(probabilities, "probabilities", count, probabilities->dtype, kind);
+    if (dprobabilities != nullptr) {
+      checkContiguous(dprobabilities, "dprobabilities", count, probabilities->dtype, kind);
+    }
+    withType(probabilities->dtype, [&](auto zero) {
+      using T = decltype(zero);
+      *loss = balanceLoss(*ep, static_cast<const T*>(probabilities->data), coefficient, allRanks != 0,
+                          dprobabilities == nullptr ? nullptr : static_cast<T*>(dprobabilities->data));
     });
   });
 }

@@ -62,6 +62,19 @@ TUTTI_API tuttiResult_t tuttiEpCombineBackward(tuttiEp_t ep, const tuttiTensor_t
                                                const void* kept, const tuttiTensor_t* dy,
                                                const tuttiTensor_t* dweights);
 
+/** The loss that keeps experts evenly loaded, of the present routes (Fedus, Zoph and Shazeer, "Switch Transformers",
+ * JMLR 23, 2022, section 2.2): coefficient * experts * the sum over experts e of f_e P_e, with f_e the share of (token,
+ * choice) pairs that ask for e, dropped ones too, and P_e the mean of probabilities[.][e].  It is `coefficient` where
+ * both are even. Waits for probabilities on CUDA.
+ *
+ *  - probabilities   [tokens, experts] of the router, contiguous, float32 or float64
+ *  - allRanks        0: of this rank's tokens alone, so that no layout changes it; 1: of those of all ranks together,
+ * which all call it
+ *  - loss            written
+ *  - dprobabilities  NULL, or added to: the loss's gradient, f_e taken as constants */
+TUTTI_API tuttiResult_t tuttiEpBalanceLoss(tuttiEp_t ep, const tuttiTensor_t* probabilities, double coefficient,
+                                           int allRanks, double* loss, const tuttiTensor_t* dprobabilities);
+
 /** All that went through ep, and what the present routes cause for `width` columns in one Dispatch or Combine, forward
  * or backward (each the same from the other side: `back` = 0 for Dispatch and CombineBackward, 1 for the other two).
  *  Either may be NULL. */
