@@ -74,6 +74,7 @@ void Model<T>::attendOverRanks() {
   config.headDim = d;
   config.tokens = invariant_ ? 0 : others_.tokens;
   config.leaves = spLeaves_;
+  config.device = Place::current().kind();
   if (mistake_ == Mistake::WrongMask && otherRank_ == 0) config.causal = 0;
   tuttiKernels_t kernels = TUTTI_KERNELS_INITIALIZER;
   call(invariant_ ? tuttiKernelsInvariant(&kernels) : tuttiKernelsFast(&kernels));
@@ -93,16 +94,15 @@ void Model<T>::attentionOverRanks(Saved& saved, Buffer* dqkv, Buffer* dattention
   const int64_t columns[3] = {groups_ * group * d, groups_ * d, groups_ * d};
   Buffer parts[3];
   for (int i = 0; i < 3; ++i) parts[i].resize(static_cast<size_t>(tokens_ * columns[i]));
-  const auto each = [&](Buffer& qkv, const auto& move) {  // heads of each kind, by token and group
+  const auto each = [&](Buffer& qkv, bool back) {  // heads of each kind: rows are tokens and groups
+    const int64_t rows = tokens_ * groups_, wide = (group + 2) * d;
     T* at = qkv.data();
-    for (int64_t t = 0; t < tokens_; ++t) {
-      for (int64_t g = 0; g < groups_; ++g) {
-        for (int i = 0; i < 3; ++i) {
-          const int64_t n = i == 0 ? group * d : d;
-          move(at, parts[i].data() + t * columns[i] + g * n, n);
-          at += n;
-        }
-      }
+    for (int i = 0; i < 3; ++i) {
+      const int64_t n = i == 0 ? group * d : d;
+      const tuttiTensor_t among = here(tuttiMatrixOf(at, kType<T>, rows, n, wide));
+      const tuttiTensor_t apart = here(tuttiMatrixOf(parts[i].data(), kType<T>, rows, n, n));
+      if (rows > 0) copyTo(back ? among : apart, back ? apart : among);
+      at += n;
     }
   };
   tuttiTensor_t views[3];
@@ -111,13 +111,13 @@ void Model<T>::attentionOverRanks(Saved& saved, Buffer* dqkv, Buffer* dattention
     size_t kept = 0;
     call(tuttiSpSaved(sp_, &kept));
     saved.kept.resize(kept);
-    each(saved.qkv, [](const T* at, T* part, int64_t n) { std::copy_n(at, n, part); });
+    each(saved.qkv, false);
     const tuttiTensor_t out = rowsOf(saved.attention, columns[0]);
     return call(tuttiSpForward(sp_, &views[0], &views[1], &views[2], &out, saved.kept.data()));
   }
   const tuttiTensor_t dout = rowsOf(*dattention, columns[0]);
   call(tuttiSpBackward(sp_, saved.kept.data(), &dout, &views[0], &views[1], &views[2]));
-  each(*dqkv, [](T* at, const T* part, int64_t n) { std::copy_n(part, n, at); });
+  each(*dqkv, true);
 }
 
 /// Forward, or backward into *dqkv from *dattention: one call per group of heads that this rank has.
@@ -136,14 +136,14 @@ void Model<T>::attention(Saved& saved, Buffer* dqkv, Buffer* dattention) {
   if (sp_ != nullptr) return attentionOverRanks(saved, dqkv, dattention);
   for (int64_t g = 0; g < groups_; ++g) {
     const auto part = [&](Buffer& b, int64_t offset, int64_t columns) {
-      return tuttiMatrixOf(b.data() + g * (group + 2) * d + offset, kType<T>, tokens_, columns, wide);
+      return here(tuttiMatrixOf(b.data() + g * (group + 2) * d + offset, kType<T>, tokens_, columns, wide));
     };
     const auto heads = [&](Buffer& b) {
-      return tuttiMatrixOf(b.data() + g * group * d, kType<T>, tokens_, group * d, narrow);
+      return here(tuttiMatrixOf(b.data() + g * group * d, kType<T>, tokens_, group * d, narrow));
     };
     const tuttiTensor_t q = part(saved.qkv, 0, group * d), k = part(saved.qkv, group * d, d);
     const tuttiTensor_t v = part(saved.qkv, (group + 1) * d, d), out = heads(saved.attention);
-    const tuttiTensor_t lse = tuttiVectorOf(saved.lse.data() + g * tokens_ * group, kType<T>, tokens_ * group);
+    const tuttiTensor_t lse = here(tuttiVectorOf(saved.lse.data() + g * tokens_ * group, kType<T>, tokens_ * group));
     if (dqkv == nullptr) {
       call(tuttiAttentionForward(&s, &kernels, &q, &k, &v, &out, &lse));
       continue;

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "tutti/tutti.h"
+
 namespace gpt {
 
 struct Shape {
@@ -54,7 +56,8 @@ struct Run {
   bool sgd = false;  // in place of AdamW, whose steps are as large for a tiny gradient as for a large one
   double learningRate = 3e-3;
   double clip = 1;
-  int leaves = 4;  // of layout-invariant sums; no layout may have tp above it
+  int device = TUTTI_DEVICE_HOST;  // where ranks compute: or TUTTI_DEVICE_CUDA
+  int leaves = 4;                  // of layout-invariant sums; no layout may have tp above it
 };
 
 }  // namespace gpt

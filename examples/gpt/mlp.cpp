@@ -32,7 +32,12 @@ void Model<T>::describeMlp(Block& b, int unit) {
 
 template <class T>
 void Model<T>::mlpForward(const Block& b, Saved& s, Buffer& y, Storage& storage) {
-  if (b.experts != nullptr) return b.experts->forward(s.routed, s.normed2, expertValues(b, storage), y);
+  if (b.experts != nullptr) {
+    std::vector<T> out;
+    b.experts->forward(s.routed, s.normed2.host(), expertValues(b, storage), out);
+    y = Buffer(out);
+    return;
+  }
   const Parameter& weight = parameters_[b.parameter + 8];
   const int64_t h = shape_.width, up = weight.row1 - weight.row0;
   linear(b.up, s.normed2, h, b.parameter + 8, s.up, tokens_, up, storage);
@@ -45,7 +50,9 @@ void Model<T>::mlpForward(const Block& b, Saved& s, Buffer& y, Storage& storage)
 template <class T>
 void Model<T>::mlpBackward(const Block& b, Saved& s, Buffer& dy, Buffer& dx, Storage& storage) {
   if (b.experts != nullptr) {
-    b.experts->backward(s.routed, dy, expertValues(b, storage), dx);
+    std::vector<T> slope;
+    b.experts->backward(s.routed, dy.host(), expertValues(b, storage), slope);
+    dx = Buffer(slope);
     return addGradients([this, &b, &s, &storage] { expertGradients(b, s, storage); });
   }
   const Parameter& weight = parameters_[b.parameter + 8];
@@ -69,7 +76,7 @@ void Model<T>::expertGradients(const Block& b, Saved& s, Storage& storage) {
   const auto at = [&](size_t i, int source) {
     return static_cast<T*>(storage.gradientFrom(b.parameter + i, source).data);
   };
-  b.experts->addRouter(s.routed, s.normed2, static_cast<T*>(storage.gradient(b.parameter + 8).data));
+  b.experts->addRouter(s.routed, s.normed2.host(), static_cast<T*>(storage.gradient(b.parameter + 8).data));
   const int first = invariant_ ? 0 : -1, end = invariant_ ? b.experts->nSources() : 0;
   for (int source = first; source < end; ++source) {
     b.experts->addExperts(s.routed, source, {nullptr, at(9, source), at(10, source), at(11, source), at(12, source)});

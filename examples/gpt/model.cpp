@@ -1,7 +1,6 @@
 #include "examples/gpt/model.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "examples/gpt/call.hpp"
 #include "tutti/parallel/sums.h"
@@ -10,8 +9,8 @@ namespace gpt {
 namespace {
 
 template <class T>
-void add(std::vector<T>& into, const std::vector<T>& from) {
-  for (size_t i = 0; i < into.size(); ++i) into[i] += from[i];
+void add(Room<T>& into, const Room<T>& from) {
+  if (into.size() != 0) addTo(into.vector(), from.vector());
 }
 
 }  // namespace
@@ -43,6 +42,10 @@ Model<T>::Model(const Shape& shape, const Stage& stage, tuttiComm_t comm, bool s
   config.numerics = run.invariant ? tuttiNumericsLayoutInvariant : tuttiNumericsFast;
   config.sequenceParallel = sequence_;
   config.leaves = run.leaves;
+  config.device = Place::current().kind();
+  if (experts && config.device != TUTTI_DEVICE_HOST) {
+    throw std::runtime_error("blocks with experts are computed on the host: the router's choices are");
+  }
   const int tokenLeaves = config.tokenLeaves = run.leaves / otherRanks_;
   call(tuttiTpCreate(&tp_, comm, &config));
   const size_t n = static_cast<size_t>(nRanks_), r = static_cast<size_t>(rank_);
@@ -63,6 +66,12 @@ Model<T>::Model(const Shape& shape, const Stage& stage, tuttiComm_t comm, bool s
   for (int64_t l = leafRuns_[mine]; l <= leafRuns_[mine + 1]; ++l) {
     rowCuts_.push_back(leaves[static_cast<size_t>(l)] - firstToken_);
   }
+  for (int64_t t = 0; t < ownTokens_; ++t) {
+    places_.push_back(static_cast<int32_t>(positions_[static_cast<size_t>(firstToken_ + t)]));
+  }
+  tuttiTpConfig_t alone = TUTTI_TP_CONFIG_INITIALIZER;
+  alone.device = config.device;
+  call(tuttiTpCreate(&table_, nullptr, &alone));
   describe();
   attendOverRanks();
   for (Parameter& p : parameters_) p.copy = p.copy || otherRank_ != 0;
@@ -83,6 +92,7 @@ Model<T>::~Model() {
   }
   tuttiLinearDestroy(head_);
   tuttiSpDestroy(sp_);
+  tuttiTpDestroy(table_);
   tuttiTpDestroy(tp_);
 }
 
@@ -156,7 +166,7 @@ void Model<T>::describe() {
 template <class T>
 tuttiTensor_t Model<T>::rowsOf(Buffer& b, int64_t columns) {
   const int64_t rows = columns == 0 ? tokens_ : static_cast<int64_t>(b.size()) / columns;
-  return tuttiMatrixOf(b.data(), kType<T>, rows, columns, columns);
+  return here(tuttiMatrixOf(b.data(), kType<T>, rows, columns, columns));
 }
 
 template <class T>
@@ -167,9 +177,9 @@ void Model<T>::addTokenSums(tuttiTensor_t gradient, const Fill& fill) {
   const size_t nLeaves = rowCuts_.size() - 1;
   Buffer leaves(nLeaves * count), sum(count);
   for (size_t l = 0; l < nLeaves; ++l) fill(rowCuts_[l], rowCuts_[l + 1], leaves.data() + l * count);
-  call(tuttiTreeAllReduce(leaves.data(), sum.data(), count, kType<T>, leafRuns_.data(), sequence_ ? comm_ : nullptr));
-  T* to = static_cast<T*>(gradient.data);
-  for (size_t i = 0; i < count; ++i) to[i] += sum[i];
+  const tuttiTensor_t from = leaves.vector(), to = sum.vector();
+  call(tuttiTreeAllReduceTensors(&from, &to, leafRuns_.data(), sequence_ ? comm_ : nullptr, nullptr));
+  addTo(flat(gradient), to);
 }
 
 template <class T>
@@ -177,10 +187,11 @@ void Model<T>::embed(const int32_t* ids, Buffer& x, Storage& storage) {
   const tuttiTensor_t id = tuttiVectorOf(const_cast<int32_t*>(ids), tuttiInt32, tokens_);
   const tuttiTensor_t table = storage.value(0), positions = storage.value(1), out = rowsOf(x, shape_.width);
   call(tuttiVocabEmbedding(tp_, vocabulary_.data(), &id, &table, &out));
-  for (int64_t t = 0; t < ownTokens_; ++t) {
-    const T* p = static_cast<T*>(positions.data) + positions_[static_cast<size_t>(firstToken_ + t)] * shape_.width;
-    for (int64_t i = 0; i < shape_.width; ++i) x[static_cast<size_t>(t * shape_.width + i)] += p[i];
-  }
+  Buffer more(x.size());
+  const tuttiTensor_t which = tuttiVectorOf(places_.data(), tuttiInt32, ownTokens_), rows = rowsOf(more, shape_.width);
+  const int64_t cuts[] = {0, shape_.sequence};
+  call(tuttiVocabEmbedding(table_, cuts, &which, &positions, &rows));
+  add(x, more);
 }
 
 template <class T>
@@ -188,10 +199,11 @@ void Model<T>::embedBackward(const int32_t* ids, Buffer& dx, Storage& storage) {
   const tuttiTensor_t id = tuttiVectorOf(const_cast<int32_t*>(ids), tuttiInt32, tokens_);
   const tuttiTensor_t table = storage.gradient(0), d = rowsOf(dx, shape_.width);
   addTokenSums(storage.gradient(1), [&](int64_t begin, int64_t end, T* leaf) {
-    for (int64_t t = begin; t < end; ++t) {
-      T* to = leaf + positions_[static_cast<size_t>(firstToken_ + t)] * shape_.width;
-      for (int64_t i = 0; i < shape_.width; ++i) to[i] += dx[static_cast<size_t>(t * shape_.width + i)];
-    }
+    const int64_t cuts[] = {0, shape_.sequence}, h = shape_.width;
+    const tuttiTensor_t which = tuttiVectorOf(places_.data() + begin, tuttiInt32, end - begin);
+    const tuttiTensor_t rows = here(tuttiMatrixOf(dx.data() + begin * h, kType<T>, end - begin, h, h));
+    const tuttiTensor_t sums = here(tuttiMatrixOf(leaf, kType<T>, shape_.sequence, h, h));
+    call(tuttiVocabEmbeddingBackward(table_, cuts, &which, &rows, &sums));
   });
   call(tuttiVocabEmbeddingBackward(tp_, vocabulary_.data(), &id, &d, &table));
   storage.ready(1);
@@ -246,9 +258,9 @@ void Model<T>::normBackward(Buffer& x, size_t gamma, Buffer& dy, Buffer& dx, Sto
     size_t which = gamma;
     for (const Buffer* leaves : {&dgamma, &dbeta}) {
       Buffer sum(count);
-      call(tuttiTreeAllReduce(leaves->data(), sum.data(), count, kType<T>, runs.data(), alone ? nullptr : comm_));
-      T* to = static_cast<T*>(storage.gradient(which).data);
-      for (size_t i = 0; i < count; ++i) to[i] += sum[i];
+      const tuttiTensor_t from = leaves->vector(), to = sum.vector();
+      call(tuttiTreeAllReduceTensors(&from, &to, runs.data(), alone ? nullptr : comm_, nullptr));
+      addTo(flat(storage.gradient(which)), to);
       storage.ready(which++);
     }
   });
@@ -307,13 +319,15 @@ double Model<T>::meanOf(const Buffer& losses) {
   std::vector<int64_t> cuts(static_cast<size_t>(n) + 1), runs;
   call(tuttiSplitEven(tokens_, 1, n, nullptr, cuts.data()));
   std::vector<double> leaves(static_cast<size_t>(n));
+  const std::vector<T> each = losses.host();
   for (size_t l = 0; l < leaves.size(); ++l) {
-    for (int64_t t = cuts[l]; t < cuts[l + 1]; ++t) leaves[l] += static_cast<double>(losses[static_cast<size_t>(t)]);
+    for (int64_t t = cuts[l]; t < cuts[l + 1]; ++t) leaves[l] += static_cast<double>(each[static_cast<size_t>(t)]);
   }
   for (int r = 0; r <= otherRanks_; ++r) runs.push_back(static_cast<int64_t>(r) * n);
-  double sum = 0;
-  call(tuttiTreeAllReduce(leaves.data(), &sum, 1, tuttiFloat64, runs.data(), others_.both));
-  return sum / static_cast<double>(wholeTokens_);
+  const Room<double> mine(leaves), sum(1);
+  const tuttiTensor_t from = mine.vector(), to = sum.vector();
+  call(tuttiTreeAllReduceTensors(&from, &to, runs.data(), others_.both, nullptr));
+  return sum.host()[0] / static_cast<double>(wholeTokens_);
 }
 
 template <class T>
@@ -329,7 +343,7 @@ double Model<T>::forward(int slotNumber, const int32_t* ids, const int32_t* targ
     embed(ids, x, storage);
     storage.reshard(unit++, true);
   } else {
-    std::copy(in, in + boundary(), x.begin());
+    copyTo(x.vector(), here(tuttiVectorOf(const_cast<T*>(in), kType<T>, boundary())));
   }
   for (size_t l = 0; l < blocks_.size(); ++l, ++unit) {
     storage.unshard(unit);
@@ -337,7 +351,7 @@ double Model<T>::forward(int slotNumber, const int32_t* ids, const int32_t* targ
     storage.reshard(unit, true);
   }
   if (!stage_.last) {
-    std::copy(x.begin(), x.end(), out);
+    copyTo(here(tuttiVectorOf(out, kType<T>, boundary())), x.vector());
     return 0;
   }
   storage.unshard(unit);
@@ -349,8 +363,8 @@ double Model<T>::forward(int slotNumber, const int32_t* ids, const int32_t* targ
   Buffer losses(static_cast<size_t>(tokens_));
   const tuttiTensor_t tx = rowsOf(x, h), gamma = storage.value(finalNorm_), beta = storage.value(finalNorm_ + 1);
   const tuttiTensor_t normed = rowsOf(slot.normed, h), w = storage.value(finalNorm_ + 2);
-  const tuttiTensor_t logits = tuttiMatrixOf(slot.dlogits.data(), kType<T>, tokens_, v, v);
-  const tuttiTensor_t loss = tuttiVectorOf(losses.data(), kType<T>, tokens_);
+  const tuttiTensor_t logits = here(tuttiMatrixOf(slot.dlogits.data(), kType<T>, tokens_, v, v));
+  const tuttiTensor_t loss = losses.vector();
   const tuttiTensor_t target = tuttiVectorOf(const_cast<int32_t*>(targets), tuttiInt32, tokens_);
   call(tuttiLayerNorm(&tx, &gamma, &beta, &normed));
   call(tuttiLinearForward(head_, tokens_, &normed, &w, nullptr, &logits));
@@ -381,7 +395,7 @@ void Model<T>::backward(int slotNumber, const int32_t* ids, const T* dout, T* di
     normBackward(slot.last, finalNorm_, dnormed, dx, storage);
     storage.reshard(unit--, false);
   } else {
-    std::copy(dout, dout + boundary(), dx.begin());
+    copyTo(dx.vector(), here(tuttiVectorOf(const_cast<T*>(dout), kType<T>, boundary())));
   }
   for (size_t l = blocks_.size(); l-- > 0; --unit) {
     storage.unshard(unit);
@@ -395,7 +409,7 @@ void Model<T>::backward(int slotNumber, const int32_t* ids, const T* dout, T* di
     addGradients([this, kept, places, &storage] { embedBackward(places.data(), *kept, storage); });
     storage.reshard(unit, false);
   } else {
-    std::copy(dx.begin(), dx.end(), din);
+    copyTo(here(tuttiVectorOf(din, kType<T>, boundary())), dx.vector());
   }
 }
 

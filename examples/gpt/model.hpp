@@ -10,13 +10,12 @@
 #include "examples/gpt/experts.hpp"
 #include "examples/gpt/layout.hpp"
 #include "examples/gpt/parameters.hpp"
+#include "examples/gpt/room.hpp"
 #include "tutti/parallel/sp.h"
 #include "tutti/parallel/tp.h"
 
 namespace gpt {
 
-template <class T>
-constexpr tuttiDataType_t kType = sizeof(T) == 4 ? tuttiFloat32 : tuttiFloat64;
 constexpr double kSpread = 0.05;  // of initial weights
 
 /// Where values and gradients lie, and who is told of progress: data parallelism of some kind.
@@ -87,16 +86,16 @@ class Model {
     std::unique_ptr<Experts<T>> experts;
   };
   struct Saved {
-    std::vector<T> in, normed, qkv, attention, lse, middle, normed2, up, gelu;
-    std::vector<T> kept;  // of tuttiSp_t, which has these instead of lse
+    Room<T> in, normed, qkv, attention, lse, middle, normed2, up, gelu;
+    Room<T> kept;  // of tuttiSp_t, which has these instead of lse
     Routed<T> routed;
   };
   struct Slot {
     std::vector<Saved> blocks;
-    std::vector<T> last, normed, dlogits;
+    Room<T> last, normed, dlogits;
     std::vector<std::function<void()>> later;  // what backwardWeight does
   };
-  using Buffer = std::vector<T>;
+  using Buffer = Room<T>;
 
   void addParameter(const char* name, int64_t rows, int64_t columns, int64_t cutRows0, int64_t cutRows1,
                     int64_t cutColumns0, int64_t cutColumns1, int unit, double spread, double middle = 0);
@@ -147,6 +146,8 @@ class Model {
   static tuttiResult_t maskFirstHop(void* faultyHop, const tuttiMatmul_t* product);
   int spLeaves_ = 0;
   std::vector<int64_t> positions_;  // of this rank's tokens, in all sequences of a micro-batch
+  tuttiTp_t table_ = nullptr;       // that of positions is whole on every rank
+  std::vector<int32_t> places_;     // positions of the tokens between layers
   int64_t wholeTokens_, tokens_, ownTokens_, firstToken_ = 0;
   int64_t groups_ = 0;                       // of heads, on this rank
   std::vector<int64_t> vocabulary_;          // cuts

@@ -1,6 +1,7 @@
 // Trains the same model under many layouts and prints how far losses and weights are from one rank's.
-//   parity [--steps N] [--only TEXT] [--invariant | --fast | --sgd] [--small] [--text FILE]
+//   parity [--steps N] [--only TEXT]... [--invariant | --fast | --sgd] [--small] [--text FILE] [--device cuda]
 //   parity --overlap [...]   how much of data parallelism's communication is waited for, without and with overlap
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -97,8 +98,16 @@ double relative(const std::vector<float>& a, const std::vector<float>& b) {
 struct Options {
   Shape shape;
   int steps = 20;
-  std::string only, text = TUTTI_GPT_TEXT;
+  std::vector<std::string> only;
+  std::string text = TUTTI_GPT_TEXT;
+  int device = TUTTI_DEVICE_HOST;
   bool invariant = true, fast = true, sgd = true, overlap = false;
+
+  bool wants(const Layout& layout) const {
+    if (layout.experts && device != TUTTI_DEVICE_HOST) return false;  // the example's router is the host's
+    const auto named = [&](const std::string& part) { return layout.name.find(part) != std::string::npos; };
+    return only.empty() || std::any_of(only.begin(), only.end(), named);
+  }
 };
 
 Options parse(int argc, char** argv) {
@@ -112,7 +121,11 @@ Options parse(int argc, char** argv) {
     if (flag == "--steps") {
       o.steps = std::stoi(value());
     } else if (flag == "--only") {
-      o.only = value();
+      o.only.push_back(value());
+    } else if (flag == "--device") {
+      const std::string device = value();
+      if (device != "host" && device != "cuda") throw std::runtime_error("--device is host or cuda");
+      o.device = device == "cuda" ? TUTTI_DEVICE_CUDA : TUTTI_DEVICE_HOST;
     } else if (flag == "--text") {
       o.text = value();
     } else if (flag == "--invariant") {
@@ -138,10 +151,11 @@ Options parse(int argc, char** argv) {
 /// Milliseconds per step that sums and gathers take, and that the owner waits for; the least over the steps.
 void overlapTable(const Options& options, const std::string& text) {
   Run run;
+  run.device = options.device;
   run.steps = options.steps;
   std::printf("%-30s %-9s %14s %12s %9s\n", "layout", "overlap", "communication", "exposed ms", "ms/step");
   for (const Layout& layout : kLayouts) {
-    if (layout.dp == 1 || layout.name.find(options.only) == std::string::npos) continue;
+    if (layout.dp == 1 || !options.wants(layout)) continue;
     for (const bool overlap : {false, true}) {
       const Outcome is = trainOnThreads(options.shape, layout, run, text, overlap);
       std::printf("%-30s %-9s %14.2f %12.2f %9.1f\n", layout.name.c_str(), overlap ? "yes" : "no", is.communicationMs,
@@ -165,6 +179,7 @@ double largest(const std::vector<float>& a, const std::vector<float>& b) {
 /// Whether all layouts agree with one rank.
 bool table(const Options& options, bool invariant, bool sgd, const std::string& text) {
   Run run;
+  run.device = options.device;
   run.steps = options.steps;
   run.invariant = invariant;
   run.sgd = sgd;
@@ -184,10 +199,15 @@ bool table(const Options& options, bool invariant, bool sgd, const std::string& 
   Layout oneTied, oneWithExperts;
   oneTied.tied = true;
   oneWithExperts.experts = true;
-  const Outcome tied = trainOnThreads(options.shape, oneTied, run, text);
-  const Outcome withExperts = trainOnThreads(options.shape, oneWithExperts, run, text);
+  const auto ofLayouts = [&](const Layout& alone, bool Layout::*kind) {
+    for (const Layout& layout : kLayouts) {
+      if (layout.*kind && options.wants(layout)) return trainOnThreads(options.shape, alone, run, text);
+    }
+    return Outcome{};
+  };
+  const Outcome tied = ofLayouts(oneTied, &Layout::tied), withExperts = ofLayouts(oneWithExperts, &Layout::experts);
   for (const Layout& layout : kLayouts) {
-    if (layout.name.find(options.only) == std::string::npos) continue;
+    if (!options.wants(layout)) continue;
     const Outcome& reference = layout.tied ? tied : layout.experts ? withExperts : untied;
     const Outcome is = trainOnThreads(options.shape, layout, run, text);
     const double losses = relative(is.losses, reference.losses);
@@ -212,7 +232,11 @@ int main(int argc, char** argv) {
     tuttiKernels_t fast = TUTTI_KERNELS_INITIALIZER, own = TUTTI_KERNELS_INITIALIZER;
     call(tuttiKernelsFast(&fast));
     call(tuttiKernelsInvariant(&own));
-    std::printf("matrix products: fast %s; layout-invariant %s\n", fast.name, own.name);
+    if (options.device == TUTTI_DEVICE_HOST) {
+      std::printf("matrix products: fast %s; layout-invariant %s\n", fast.name, own.name);
+    } else {
+      std::printf("matrix products: fast cuBLASLt; layout-invariant Tutti's kernel\n");
+    }
     if (options.overlap) {
       overlapTable(options, text);
       return 0;

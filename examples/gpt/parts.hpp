@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "examples/gpt/call.hpp"
+#include "examples/gpt/room.hpp"
 #include "examples/gpt/storage.hpp"
 #include "tutti/parallel/grid.h"
 #include "tutti/parallel/sums.h"
@@ -45,10 +46,14 @@ class Groups {
   Groups(const Groups&) = delete;
   Groups& operator=(const Groups&) = delete;
 
+  /// Over all ranks, of the host's memory.
   template <class T>
-  void sum(T* data, size_t count, tuttiDataType_t dtype) const {
-    if (world_ == nullptr || count == 0) return;
-    callComm(tuttiAllReduce(data, data, count, dtype, tuttiSum, world_, nullptr), world_);
+  void reduce(std::vector<T>& data, tuttiDataType_t dtype, tuttiRedOp_t op = tuttiSum) const {
+    if (world_ == nullptr || data.empty()) return;
+    const Room<T> there(data);
+    callComm(tuttiAllReduce(there.data(), there.data(), data.size(), dtype, op, world_, Place::current().stream()),
+             world_);
+    data = there.host();
   }
   tuttiComm_t tp = nullptr, pp = nullptr;
   tuttiComm_t dp = nullptr;  // ranks that have other micro-batches; of them, those that
@@ -102,32 +107,31 @@ class TokenSums final : public Storage {
   tuttiTensor_t gradient(size_t p) override {
     tuttiTensor_t view = real_.gradient(p);
     view.data = gradients_[p].data();
-    return view;
+    return here(view);
   }
   void unshard(int unit) override { real_.unshard(unit); }
   void reshard(int unit, bool afterForward) override { real_.reshard(unit, afterForward); }
   void ready(size_t p) override {
-    std::vector<float>& mine = gradients_[p];
-    sum_.resize(mine.size());
+    Room<float>& mine = gradients_[p];
+    Room<float> sums(mine.size());
+    const tuttiTensor_t from = mine.vector(), to = sums.vector();
     if (invariant_) {
-      call(tuttiTreeAllReduceCounted(mine.data(), sum_.data(), mine.size(), tuttiFloat32, runs_.data(), comm_,
-                                     &counted_));
+      call(tuttiTreeAllReduceTensors(&from, &to, runs_.data(), comm_, &counted_));
     } else {
       count(counted_, tuttiCallAllReduce, mine.size(), 2.0 * (nRanks_ - 1) / nRanks_);
-      callComm(tuttiAllReduce(mine.data(), sum_.data(), mine.size(), tuttiFloat32, tuttiSum, comm_, nullptr), comm_);
+      callComm(tuttiAllReduce(mine.data(), sums.data(), mine.size(), tuttiFloat32, tuttiSum, comm_,
+                              Place::current().stream()),
+               comm_);
     }
-    float* to = static_cast<float*>(real_.gradient(p).data);
-    for (size_t i = 0; i < mine.size(); ++i) {
-      to[i] += sum_[i];
-      mine[i] = 0;
-    }
+    addTo(flat(real_.gradient(p)), to);
+    copyTo(from, Room<float>(mine.size()).vector());
     real_.ready(p);
   }
   tuttiTraffic_t traffic() const { return counted_; }
   /// Of one micro-batch: each parameter once, invariant as a leaf's slices to their owners and the sums back.
   tuttiTraffic_t expected() const {
     tuttiTraffic_t sum = TUTTI_TRAFFIC_INITIALIZER;
-    for (const std::vector<float>& g : gradients_) {
+    for (const Room<float>& g : gradients_) {
       std::vector<int64_t> cuts(static_cast<size_t>(nRanks_) + 1);
       call(tuttiSplitEven(static_cast<int64_t>(g.size()), 1, nRanks_, nullptr, cuts.data()));
       const size_t r = static_cast<size_t>(rank_), others = g.size() - static_cast<size_t>(cuts[r + 1] - cuts[r]);
@@ -153,8 +157,7 @@ class TokenSums final : public Storage {
   tuttiComm_t comm_;
   bool invariant_;
   std::vector<int64_t> runs_;
-  std::vector<std::vector<float>> gradients_;
-  std::vector<float> sum_;
+  std::vector<Room<float>> gradients_;
 };
 
 }  // namespace gpt

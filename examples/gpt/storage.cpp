@@ -20,16 +20,17 @@ unsigned flagsOf(const Parameter& p) {
 /// The initial values of all parameters, and the list of them for the library.
 template <class T>
 struct Values {
-  std::vector<std::vector<T>> data;
+  std::vector<Room<T>> data;
   std::vector<tuttiParameter_t> list;
   explicit Values(const std::vector<Parameter>& parameters) {
-    for (const Parameter& p : parameters) data.push_back(initialValues<T>(p));
+    for (const Parameter& p : parameters) data.emplace_back(initialValues<T>(p));
     for (size_t i = 0; i < parameters.size(); ++i) {
       const Parameter& p = parameters[i];
       const int64_t columns = p.column1 - p.column0;
       const tuttiDataType_t dtype = sizeof(T) == 4 ? tuttiFloat32 : tuttiFloat64;
-      const tuttiTensor_t value = p.rows == 1 ? tuttiVectorOf(data[i].data(), dtype, columns)
-                                              : tuttiMatrixOf(data[i].data(), dtype, p.row1 - p.row0, columns, columns);
+      const tuttiTensor_t value =
+          here(p.rows == 1 ? tuttiVectorOf(data[i].data(), dtype, columns)
+                           : tuttiMatrixOf(data[i].data(), dtype, p.row1 - p.row0, columns, columns));
       list.push_back({p.name.c_str(), value, flagsOf(p)});
     }
   }
@@ -47,7 +48,7 @@ class Buckets final : public Trainer {
     config.average = options.average;
     config.guard = options.guard;
     call(tuttiDdpCreate(&ddp_, options.dp, values_.list.data(), values_.list.size(), &config));
-    for (const std::vector<T>& v : values_.data) {
+    for (const Room<T>& v : values_.data) {
       first_.emplace_back(v.size());
       second_.emplace_back(v.size());
     }
@@ -90,7 +91,7 @@ class Buckets final : public Trainer {
   void owned(size_t p, int64_t* begin, int64_t* end, tuttiTensor_t* values) override {
     *begin = 0;
     *end = rank_ == 0 ? static_cast<int64_t>(values_.data[p].size()) : 0;
-    *values = tuttiVectorOf(values_.data[p].data(), values_.list[p].value.dtype, *end);
+    *values = here(tuttiVectorOf(values_.data[p].data(), values_.list[p].value.dtype, *end));
   }
   tuttiTraffic_t traffic() override { return report().traffic; }
   tuttiTraffic_t expected() override { return report().expected; }
@@ -106,7 +107,7 @@ class Buckets final : public Trainer {
   Values<T> values_;
   tuttiOptimizer_t optimizer_;
   tuttiDdp_t ddp_ = nullptr;
-  std::vector<std::vector<T>> first_, second_;
+  std::vector<Room<T>> first_, second_;
   int64_t steps_ = 0;
   int rank_ = 0;
 };

@@ -44,8 +44,9 @@ void collect(const Model<float>& model, Trainer& trainer, Outcome* outcome) {
     int64_t begin = 0, end = 0;
     tuttiTensor_t mine;
     trainer.owned(p, &begin, &end, &mine);
+    std::vector<float> values = valuesOf(mine);
     parameter.runs(begin, end, [&](int64_t at, int64_t position, int64_t n) {
-      float* from = static_cast<float*>(mine.data) + (at - begin);
+      float* from = values.data() + (at - begin);
       const int64_t first = parameter.first + position;
       if (whole.size() < static_cast<size_t>(first + n)) whole.resize(static_cast<size_t>(first + n));
       std::copy(from, from + n, whole.begin() + first);
@@ -132,6 +133,7 @@ class Rank {
     last_ = stages - 1;
     tuttiStages_t calls = TUTTI_STAGES_INITIALIZER;
     calls.context = this;
+    calls.device = Place::current().kind();
     calls.forward = [](void* self, int stage, int micro, const void* in, void* out) {
       return static_cast<Rank*>(self)->guarded([&](Rank& r) { r.forward(stage, micro, in, out); });
     };
@@ -172,7 +174,7 @@ class Rank {
     if (!complaint_.empty()) throw std::runtime_error(complaint_);
     call(result);
     outcome->norms.push_back(update());
-    groups_.sum(losses_.data(), losses_.size(), tuttiFloat64);
+    groups_.reduce(losses_, tuttiFloat64);
     double sum = 0;
     for (const double l : losses_) sum += l;
     outcome->losses.push_back(sum / shape_.microBatches);
@@ -221,11 +223,12 @@ class Rank {
   }
   void collectValues(Outcome* outcome) {
     for (Part& p : parts_) collect(*p.model, *p.trainer, outcome);
-    groups_.sum(&outcome->hash, 1, tuttiUint64);
-    int64_t size = static_cast<int64_t>(outcome->values.size());
-    if (world_ != nullptr) callComm(tuttiAllReduce(&size, &size, 1, tuttiInt64, tuttiMax, world_, nullptr), world_);
-    outcome->values.resize(static_cast<size_t>(size));
-    groups_.sum(outcome->values.data(), outcome->values.size(), tuttiFloat32);  // one rank has it, the others add 0
+    std::vector<uint64_t> hash = {outcome->hash}, size = {outcome->values.size()};
+    groups_.reduce(hash, tuttiUint64);
+    groups_.reduce(size, tuttiUint64, tuttiMax);
+    outcome->hash = hash[0];
+    outcome->values.resize(size[0]);
+    groups_.reduce(outcome->values, tuttiFloat32);  // one rank has it, the others add 0
   }
 
  private:
@@ -286,22 +289,20 @@ class Rank {
     if (embedding == nullptr && head == nullptr) return;
     const tuttiTensor_t& mine = embedding != nullptr ? *embedding : *head;
     const size_t count = static_cast<size_t>(mine.shape[0] * mine.shape[1]);
-    std::vector<float> other(count);
+    Room<float> other(count);
     if (embedding != nullptr && head != nullptr) {
-      std::copy_n(static_cast<const float*>(head->data), count, other.begin());
+      copyTo(other.vector(), flat(*head));
     } else {
       const int peer = stageRank_[embedding != nullptr ? 1 : 0];
+      const tuttiStream_t stream = Place::current().stream();
       callComm(tuttiGroupStart(), groups_.pp);
-      callComm(tuttiSend(mine.data, count, tuttiFloat32, peer, groups_.pp, nullptr), groups_.pp);
-      callComm(tuttiRecv(other.data(), count, tuttiFloat32, peer, groups_.pp, nullptr), groups_.pp);
+      callComm(tuttiSend(mine.data, count, tuttiFloat32, peer, groups_.pp, stream), groups_.pp);
+      callComm(tuttiRecv(other.data(), count, tuttiFloat32, peer, groups_.pp, stream), groups_.pp);
       callComm(tuttiGroupEnd(), groups_.pp);
     }
     if (run_.mistake == Mistake::UnreducedTie) return;
-    for (const tuttiTensor_t* t : {embedding, head}) {
-      float* to = t == nullptr ? nullptr : static_cast<float*>(t->data);
-      for (size_t i = 0; to != nullptr && i < count; ++i)
-        to[i] = t == head && embedding != nullptr ? static_cast<float*>(embedding->data)[i] : to[i] + other[i];
-    }
+    addTo(flat(mine), other.vector());
+    if (embedding != nullptr && head != nullptr) copyTo(flat(*head), flat(*embedding));
   }
   double update() {
     std::vector<tuttiTensor_t> counted;
@@ -349,6 +350,7 @@ Outcome train(const Shape& shape, const Layout& layout, const Run& run, const st
     }
   }
   if (layout.zero >= 0 && layout.tied) throw std::runtime_error("tied weights are summed between buckets and update");
+  const Place place(run.device);
   Rank rank(shape, layout, run, text, world, overlap);
   Outcome outcome;
   outcome.stepMs = outcome.exposedMs = outcome.communicationMs = 1e30;
@@ -388,7 +390,9 @@ Outcome trainOnThreads(const Shape& shape, const Layout& layout, const Run& run,
     threads.emplace_back([&, r] {
       tuttiComm_t comm = nullptr;
       try {
-        callComm(tuttiCommInitRank(&comm, n, id, r), nullptr);
+        tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+        config.device = run.device;
+        callComm(tuttiCommInitRankConfig(&comm, n, id, r, &config), nullptr);
         outcomes[static_cast<size_t>(r)] = train(shape, layout, run, text, comm, overlap);
         callComm(tuttiCommDestroy(comm), nullptr);
       } catch (const std::exception& error) {

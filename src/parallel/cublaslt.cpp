@@ -45,10 +45,15 @@ void checkStatus(cublaslt::Status status, const char* what) {
 /// How a stored matrix lies, for a library that knows columns only: the rows are its columns.
 class Layout {
  public:
-  Layout(int type, int64_t rows, int64_t columns, int64_t stride) {
+  /// One of `batch` matrices that begin `step` elements apart.
+  Layout(int type, int64_t rows, int64_t columns, int64_t stride, int64_t batch, int64_t step) {
     checkStatus(library().cublasLtMatrixLayoutCreate(&layout_, type, static_cast<uint64_t>(columns),
                                                      static_cast<uint64_t>(rows), stride),
                 "cublasLtMatrixLayoutCreate");
+    if (batch == 1) return;
+    const int32_t count = static_cast<int32_t>(batch);
+    set(cublaslt::kBatchCount, &count, sizeof count);
+    set(cublaslt::kBatchStep, &step, sizeof step);
   }
   ~Layout() { library().cublasLtMatrixLayoutDestroy(layout_); }
   Layout(const Layout&) = delete;
@@ -56,6 +61,11 @@ class Layout {
   void* get() const { return layout_; }
 
  private:
+  void set(int attribute, const void* value, size_t bytes) {
+    const cublaslt::Status status = library().cublasLtMatrixLayoutSetAttribute(layout_, attribute, value, bytes);
+    if (status != 0) library().cublasLtMatrixLayoutDestroy(layout_);
+    checkStatus(status, "cublasLtMatrixLayoutSetAttribute");
+  }
   void* layout_ = nullptr;
 };
 
@@ -88,13 +98,14 @@ CublasLt::CublasLt() { checkStatus(library().cublasLtCreate(&handle_), "cublasLt
 CublasLt::~CublasLt() { library().cublasLtDestroy(handle_); }
 
 // Row-major c = a b is column-major c' = b' a', of the same memory: the second operand comes first.
-void CublasLt::multiply(const tuttiMatmul_t& m, void* workspace, size_t workspaceBytes, cuda::Stream stream) {
+void CublasLt::multiply(const tuttiMatmul_t& m, const Batch& batch, void* workspace, size_t workspaceBytes,
+                        cuda::Stream stream) {
   const bool twice = m.dtype == tuttiFloat64;
   const int type = twice ? cublaslt::kFloat64 : cublaslt::kFloat32;
   const Operation operation(twice, m.transposeB != 0, m.transposeA != 0);
-  const Layout a(type, m.transposeA ? m.k : m.m, m.transposeA ? m.m : m.k, m.lda);
-  const Layout b(type, m.transposeB ? m.n : m.k, m.transposeB ? m.k : m.n, m.ldb);
-  const Layout c(type, m.m, m.n, m.ldc);
+  const Layout a(type, m.transposeA ? m.k : m.m, m.transposeA ? m.m : m.k, m.lda, batch.count, batch.a);
+  const Layout b(type, m.transposeB ? m.n : m.k, m.transposeB ? m.k : m.n, m.ldb, batch.count, batch.b);
+  const Layout c(type, m.m, m.n, m.ldc, batch.count, batch.c);
   const float one = 1, factor = m.accumulate ? 1 : 0;
   const double oneTwice = 1, factorTwice = factor;
   checkStatus(

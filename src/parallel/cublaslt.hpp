@@ -2,7 +2,7 @@
 #pragma once
 
 #include "src/device/cuda_abi.hpp"
-#include "tutti/parallel/kernels.h"
+#include "src/parallel/device.hpp"
 
 namespace tutti::parallel {
 
@@ -14,9 +14,11 @@ class CublasLt {
   ~CublasLt();
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
-  /// Enqueues c = op(a) op(b), or c += that; the arguments have been checked, and no dimension is 0.
+  /// Enqueues c = op(a) op(b), or c += that, for each of a batch; the arguments have been checked, and no dimension is
+  /// 0.
   ///   workspace  device memory of so many bytes, used in the order of the stream
-  void multiply(const tuttiMatmul_t& call, void* workspace, size_t workspaceBytes, cuda::Stream stream);
+  void multiply(const tuttiMatmul_t& call, const Batch& batch, void* workspace, size_t workspaceBytes,
+                cuda::Stream stream);
 
  private:
   void* handle_ = nullptr;

@@ -16,7 +16,9 @@ inline constexpr int kCompute32 = 68;  // cublasComputeType_t
 inline constexpr int kCompute64 = 70;
 inline constexpr int kTransposeA = 3;  // cublasLtMatmulDescAttributes_t
 inline constexpr int kTransposeB = 4;
-inline constexpr int32_t kPlain = 0;  // cublasOperation_t
+inline constexpr int kBatchCount = 5;  // cublasLtMatrixLayoutAttribute_t: int32_t
+inline constexpr int kBatchStep = 6;   // int64_t, in elements
+inline constexpr int32_t kPlain = 0;   // cublasOperation_t
 inline constexpr int32_t kTransposed = 1;
 
 // Handles, descriptors and layouts are opaque pointers; an algorithm of NULL is the library's choice.
@@ -27,6 +29,7 @@ inline constexpr int32_t kTransposed = 1;
   X(cublasLtMatmulDescDestroy, (void* operation))                                                                   \
   X(cublasLtMatmulDescSetAttribute, (void* operation, int attribute, const void* value, size_t bytes))              \
   X(cublasLtMatrixLayoutCreate, (void** layout, int type, uint64_t rows, uint64_t columns, int64_t stride))         \
+  X(cublasLtMatrixLayoutSetAttribute, (void* layout, int attribute, const void* value, size_t bytes))               \
   X(cublasLtMatrixLayoutDestroy, (void* layout))                                                                    \
   X(cublasLtMatmul, (void* handle, void* operation, const void* alpha, const void* a, void* aLayout, const void* b, \
                      void* bLayout, const void* beta, const void* c, void* cLayout, void* d, void* dLayout,         \

@@ -51,8 +51,9 @@ class CudaProgram {
   }
   ~CudaProgram() {
     cudaDriver().cuCtxPushCurrent(context);
-    if (!scratch_.empty()) cudaDriver().cuCtxSynchronize();
-    for (const auto& [stream, room] : scratch_) cudaDriver().cuMemFree(room.address);
+    if (!rooms_.empty()) cudaDriver().cuCtxSynchronize();
+    products_.reset();
+    for (const auto& [owner, room] : rooms_) cudaDriver().cuMemFree(room.address);
     cudaDriver().cuModuleUnload(module_);
     cuda::Context popped = nullptr;
     cudaDriver().cuCtxPopCurrent(&popped);
@@ -61,21 +62,16 @@ class CudaProgram {
   CudaProgram(const CudaProgram&) = delete;
   CudaProgram& operator=(const CudaProgram&) = delete;
 
-  /// Room on a stream, for all who work on it in turn; kept until the program goes.
+  /// Room for what this thread enqueues on a stream; kept until the program goes.
   void* scratch(cuda::Stream stream, size_t bytes) {
     const std::lock_guard lock(mutex_);
-    const CudaCurrent current(context);
-    Room& room = scratch_[stream];
-    if (room.bytes < bytes) {
-      if (room.address != 0) {
-        waitForStream(stream);
-        TUTTI_LAYER_CUDA(cuMemFree(std::exchange(room.address, 0)));
-      }
-      room.bytes = 0;
-      TUTTI_LAYER_CUDA(cuMemAlloc(&room.address, bytes));
-      room.bytes = bytes;
-    }
-    return reinterpret_cast<void*>(room.address);
+    return room({stream, std::this_thread::get_id()}, bytes);
+  }
+  /// As CublasLt::multiply.  One handle and, for each stream, one workspace serve all who compute on the device.
+  void multiply(const tuttiMatmul_t& call, const Batch& batch, cuda::Stream stream) {
+    const std::lock_guard lock(mutex_);
+    if (products_ == nullptr) products_ = std::make_unique<CublasLt>();
+    products_->multiply(call, batch, room({stream, std::thread::id()}, kWorkspaceBytes), kWorkspaceBytes, stream);
   }
 
   cuda::Context context = nullptr;
@@ -87,6 +83,23 @@ class CudaProgram {
     cuda::Address address = 0;
     size_t bytes = 0;
   };
+  using Owner = std::pair<cuda::Stream, std::thread::id>;
+  static constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // as much as products on Hopper make use of
+
+  void* room(const Owner& owner, size_t bytes) {
+    const CudaCurrent current(context);
+    Room& room = rooms_[owner];
+    if (room.bytes < bytes) {
+      if (room.address != 0) {
+        waitForStream(owner.first);
+        TUTTI_LAYER_CUDA(cuMemFree(std::exchange(room.address, 0)));
+      }
+      room.bytes = 0;
+      TUTTI_LAYER_CUDA(cuMemAlloc(&room.address, bytes));
+      room.bytes = bytes;
+    }
+    return reinterpret_cast<void*>(room.address);
+  }
   /// All at once: a driver that loads a kernel at its first launch may wait for the device, where something may wait
   /// for that launch.
   void load() {
@@ -107,8 +120,9 @@ class CudaProgram {
   int ordinal_;
   cuda::Device device_ = 0;
   cuda::Module module_ = nullptr;
-  std::mutex mutex_;
-  std::map<cuda::Stream, Room> scratch_;  // guarded by mutex_
+  std::mutex mutex_;  // guards what follows
+  std::map<Owner, Room> rooms_;
+  std::unique_ptr<CublasLt> products_;  // made when asked for
 };
 
 std::shared_ptr<CudaProgram> programOf(int ordinal) {
@@ -126,19 +140,26 @@ class Cuda final : public Device {
   ~Cuda() override {
     try {
       release(nowhere_, kLeastBytes);
-      release(workspace_, kWorkspaceBytes);
       if (!bytes_.empty()) trim();
     } catch (const Failure&) {  // a device that is lost has nothing to wait for, and frees nothing
     }
-    if (side_ == nullptr) return;
+    if (side_ == nullptr && own_ == nullptr) return;
     cudaDriver().cuCtxPushCurrent(program_->context);
-    cudaDriver().cuStreamDestroy(side_);
+    for (const cuda::Stream stream : {side_, own_}) {
+      if (stream != nullptr) cudaDriver().cuStreamDestroy(stream);
+    }
     cuda::Context popped = nullptr;
     cudaDriver().cuCtxPopCurrent(&popped);
   }
 
   int kind() const override { return TUTTI_DEVICE_CUDA; }
   tuttiStream_t stream() override { return reinterpret_cast<tuttiStream_t>(now()); }
+
+  tuttiStream_t ownStream() override {
+    const CudaCurrent current(program_->context);
+    if (own_ == nullptr) TUTTI_LAYER_CUDA(cuStreamCreate(&own_, cuda::kStreamNonBlocking));
+    return reinterpret_cast<tuttiStream_t>(own_);
+  }
 
   void* allocate(size_t bytes) override {
     if (bytes == 0) return nullptr;
@@ -228,15 +249,23 @@ class Cuda final : public Device {
     TUTTI_LAYER_CUDA(cuStreamWaitEvent(now(), static_cast<cuda::Event>(mark.get()), 0));
   }
 
-  void multiplyFast(const tuttiMatmul_t& call) override {
-    if (call.m == 0 || call.n == 0) return;
-    if (call.k == 0) return multiply(call);
+  Mark mark() override {
     const CudaCurrent current(program_->context);
-    if (products_ == nullptr) {
-      products_ = std::make_unique<CublasLt>();
-      workspace_ = allocate(kWorkspaceBytes);
-    }
-    products_->multiply(call, workspace_, kWorkspaceBytes, now());
+    return record(now());
+  }
+  bool done(const Mark& mark) override {
+    if (mark == nullptr) return true;
+    const CudaCurrent current(program_->context);
+    const cuda::Error error = cudaDriver().cuEventQuery(static_cast<cuda::Event>(mark.get()));
+    if (error != cuda::kErrorNotReady) checkCuda(error, "cuEventQuery");
+    return error == cuda::kSuccess;
+  }
+
+  void multiplyFast(const tuttiMatmul_t& call, const Batch& batch) override {
+    if (call.m == 0 || call.n == 0 || batch.count == 0) return;
+    if (call.k == 0) return multiply(call, batch);
+    const CudaCurrent current(program_->context);
+    program_->multiply(call, batch, now());
   }
 
  protected:
@@ -251,7 +280,6 @@ class Cuda final : public Device {
 
  private:
   static constexpr size_t kLeastBytes = 512;
-  static constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // as much as products on Hopper make use of
 
   /// The stream that work goes to now: the caller's or the one beside it.  A caller's new stream follows the old one.
   cuda::Stream now() {
@@ -283,13 +311,12 @@ class Cuda final : public Device {
   }
   int ordinal_;
   std::shared_ptr<CudaProgram> program_;
-  cuda::Stream side_ = nullptr, main_ = nullptr;
+  cuda::Stream side_ = nullptr, main_ = nullptr, own_ = nullptr;
   bool hasMain_ = false;
   size_t beside_ = 0;                        // 1: inside of beside()
   std::multimap<size_t, void*> spare_[2];    // released on the caller's stream, on the one beside it
   std::unordered_map<void*, size_t> bytes_;  // of all allocations
-  void *nowhere_ = nullptr, *workspace_ = nullptr;
-  std::unique_ptr<CublasLt> products_;  // made when asked for; works on the caller's stream alone
+  void* nowhere_ = nullptr;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "src/parallel/device.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -26,6 +27,7 @@ class Host final : public Device {
  public:
   int kind() const override { return TUTTI_DEVICE_HOST; }
   tuttiStream_t stream() override { return nullptr; }
+  tuttiStream_t ownStream() override { return nullptr; }
   void* allocate(size_t bytes) override { return bytes == 0 ? nullptr : ::operator new(bytes); }
   void release(void* memory, size_t) noexcept override { ::operator delete(memory); }
   void* scratch(size_t bytes) override {
@@ -49,11 +51,14 @@ class Host final : public Device {
     return nullptr;
   }
   void follow(const Mark&) override {}
-  void multiplyFast(const tuttiMatmul_t& call) override {
+  Mark mark() override { return nullptr; }
+  bool done(const Mark&) override { return true; }
+  void multiplyFast(const tuttiMatmul_t& call, const Batch& batch) override {
     tuttiKernels_t fast = TUTTI_KERNELS_INITIALIZER;
-    tuttiResult_t result = tuttiKernelsFast(&fast);
-    if (result == tuttiSuccess) result = fast.matmul(fast.context, &call);
-    if (result != tuttiSuccess) fail(result, tuttiParallelGetLastError());
+    if (const tuttiResult_t result = tuttiKernelsFast(&fast); result != tuttiSuccess) {
+      fail(result, tuttiParallelGetLastError());
+    }
+    multiplyByTable(fast, call, batch);
   }
 
  protected:
@@ -64,7 +69,33 @@ class Host final : public Device {
 
 }  // namespace
 
-void Device::multiply(const tuttiMatmul_t& m) {
+void multiplyByTable(const tuttiKernels_t& kernels, const tuttiMatmul_t& call, const Batch& batch) {
+  const int64_t bytes = call.dtype == tuttiFloat32 ? sizeof(float) : sizeof(double);
+  for (int64_t i = 0; i < batch.count; ++i) {
+    tuttiMatmul_t one = call;
+    one.a = static_cast<const char*>(call.a) + i * batch.a * bytes;
+    one.b = static_cast<const char*>(call.b) + i * batch.b * bytes;
+    one.c = static_cast<char*>(call.c) + i * batch.c * bytes;
+    const tuttiResult_t result = kernels.matmul(kernels.context, &one);
+    if (result != tuttiSuccess) {
+      fail(result, "the matrix product of the kernel table failed: ", tuttiParallelGetLastError());
+    }
+  }
+}
+
+void Device::putInts(int32_t* to, const int32_t* host, size_t n) {
+  if (onHost()) return copy(to, host, n * sizeof(int32_t));
+  for (size_t first = 0; first < n; first += kernels::kIntsAtOnce) {
+    kernels::IntsCall call;
+    const size_t count = std::min(n - first, static_cast<size_t>(kernels::kIntsAtOnce));
+    call.out = to + first;
+    call.count = static_cast<int64_t>(count);
+    std::memcpy(call.values, host + first, count * sizeof(int32_t));
+    launch(Kernel::SetInts, &call, count);
+  }
+}
+
+void Device::multiply(const tuttiMatmul_t& m, const Batch& batch) {
   const kernels::ProductCall call{m.c,
                                   m.a,
                                   m.b,
@@ -76,9 +107,13 @@ void Device::multiply(const tuttiMatmul_t& m) {
                                   m.transposeB ? 1 : m.ldb,
                                   m.transposeB ? m.ldb : 1,
                                   m.ldc,
-                                  m.accumulate};
-  if (m.m == 0 || m.n == 0) return;
-  const uint64_t tiles = static_cast<uint64_t>((m.m + 3) / 4) * static_cast<uint64_t>((m.n + 3) / 4);
+                                  m.accumulate,
+                                  batch.count,
+                                  batch.a,
+                                  batch.b,
+                                  batch.c};
+  if (m.m == 0 || m.n == 0 || batch.count == 0) return;
+  const uint64_t tiles = static_cast<uint64_t>(batch.count * ((m.m + 3) / 4) * ((m.n + 3) / 4));
   launch(m.dtype == tuttiFloat32 ? Kernel::MultiplyF32 : Kernel::MultiplyF64, &call, tiles * 4);  // one for a thread
 }
 
@@ -95,6 +130,12 @@ int currentOrdinal(tuttiComm_t comm, int tensorKind) {
 }
 
 }  // namespace
+
+int kindOf(int64_t device) {
+  require(device == TUTTI_DEVICE_AUTO || device == TUTTI_DEVICE_HOST || device == TUTTI_DEVICE_CUDA,
+          "there is no kind of device ", device);
+  return device == TUTTI_DEVICE_CUDA ? TUTTI_DEVICE_CUDA : TUTTI_DEVICE_HOST;
+}
 
 Device& hostDevice() {
   static Host host;

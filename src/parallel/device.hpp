@@ -21,6 +21,11 @@ enum class Kernel {
       Count
 };
 
+/// Products of one shape whose operands begin so many elements apart.
+struct Batch {
+  int64_t count = 1, a = 0, b = 0, c = 0;
+};
+
 /// Threads: on the host any number at a time; on CUDA one.
 class Device {
  public:
@@ -30,6 +35,9 @@ class Device {
   bool onHost() const { return kind() == TUTTI_DEVICE_HOST; }
   /// For calls of tutti.h: they follow what was enqueued before.  NULL on the host.
   virtual tuttiStream_t stream() = 0;
+
+  /// A stream that ends with the device, for its owner to set as the thread's; NULL on the host.
+  virtual tuttiStream_t ownStream() = 0;
 
   /// Memory of the device, of any contents; 0 bytes: NULL.  What is released may be handed out again at once, to whom
   /// its work follows that of the stream that it was released on.
@@ -54,6 +62,10 @@ class Device {
   /// Runs task; what it enqueues follows what was enqueued before, and nothing here follows it before follow().
   virtual Mark beside(const std::function<void()>& task) = 0;
   virtual void follow(const Mark& mark) = 0;
+  /// What has been enqueued on the thread's stream.
+  virtual Mark mark() = 0;
+  /// Whether it is over.  Waits for nothing.
+  virtual bool done(const Mark& mark) = 0;
 
   // ---- Kernels, over elements of T: float or double
 
@@ -61,6 +73,10 @@ class Device {
   template <class T>
   void scale(T* x, size_t n, double by) {
     if (by != 1) vector<T>(Kernel::ScaleF32, Kernel::ScaleF64, x, nullptr, n, by);
+  }
+  template <class T>
+  void fill(T* x, size_t n, double value) {
+    vector<T>(Kernel::FillF32, Kernel::FillF64, x, nullptr, n, value);
   }
   /// into += from
   template <class T>
@@ -118,9 +134,9 @@ class Device {
     if (columns != 0) launch(pick<T>(Kernel::SumRowsF32, Kernel::SumRowsF64), &call, static_cast<uint64_t>(columns));
   }
   /// The fastest product, in any order of sums.  On the host there is tuttiKernelsFast.
-  virtual void multiplyFast(const tuttiMatmul_t& call) = 0;
+  virtual void multiplyFast(const tuttiMatmul_t& call, const Batch& batch = {}) = 0;
   /// Tutti's own, as tuttiKernelsInvariant.
-  void multiply(const tuttiMatmul_t& m);
+  void multiply(const tuttiMatmul_t& m, const Batch& batch = {});
   template <class T>
   void gelu(T* out, const T* x, const T* dy, size_t n) {
     const kernels::GeluCall call{out, x, dy, n};
@@ -141,6 +157,67 @@ class Device {
     }
   }
 
+  // ---- Of attention (kernels/attention.hpp)
+
+  template <class T>
+  void softmax(const kernels::ScoresCall& call) {
+    start<T>(Kernel::SoftmaxF32, Kernel::SoftmaxF64, call, call.heads * call.queries * kRowThreads);
+  }
+  template <class T>
+  void scoreGradients(const kernels::ScoresCall& call) {
+    start<T>(Kernel::ScoreGradientsF32, Kernel::ScoreGradientsF64, call, call.heads * call.queries * kRowThreads);
+  }
+  template <class T>
+  void merge(const kernels::MergeCall& call) {
+    start<T>(Kernel::MergeF32, Kernel::MergeF64, call, call.rows * kRowThreads);
+  }
+
+  // ---- Of experts (kernels/experts.hpp)
+
+  template <class T>
+  void copyIndexed(const kernels::IndexedCall& call) {
+    start<T>(Kernel::CopyIndexedF32, Kernel::CopyIndexedF64, call, call.rows * call.width);
+  }
+  template <class T>
+  void combineRows(const kernels::CombineCall& call) {
+    start<T>(Kernel::CombineRowsF32, Kernel::CombineRowsF64, call, call.tokens * call.width);
+  }
+  template <class T>
+  void combineGradient(const kernels::CombineCall& call) {
+    start<T>(Kernel::CombineGradientF32, Kernel::CombineGradientF64, call, call.tokens * call.choices * kRowThreads);
+  }
+
+  // ---- Of a vocabulary (kernels/vocabulary.hpp)
+
+  /// Numbers of the host, which need not live on: unlike put() it waits for nothing.
+  void putInts(int32_t* to, const int32_t* host, size_t n);
+  template <class T>
+  void takeIdRows(const kernels::IdRowsCall& call) {
+    start<T>(Kernel::TakeIdRowsF32, Kernel::TakeIdRowsF64, call, call.count * call.width);
+  }
+  /// In the order of rows.  call.chain is room for it.
+  template <class T>
+  void addIdRows(const kernels::IdRowsCall& call) {
+    if (!onHost()) start<T>(Kernel::ChainIds, Kernel::ChainIds, call, call.count);
+    start<T>(Kernel::AddIdRowsF32, Kernel::AddIdRowsF64, call, call.count * call.width);
+  }
+  template <class T>
+  void largestOfRows(const kernels::LossCall& call) {
+    start<T>(Kernel::LargestOfRowsF32, Kernel::LargestOfRowsF64, call, call.rows * kRowThreads);
+  }
+  template <class T>
+  void sumExponentials(const kernels::LossCall& call) {
+    start<T>(Kernel::SumExponentialsF32, Kernel::SumExponentialsF64, call, call.rows * kRowThreads);
+  }
+  template <class T>
+  void lossOfRows(const kernels::LossCall& call) {
+    start<T>(Kernel::LossOfRowsF32, Kernel::LossOfRowsF64, call, call.rows);
+  }
+  template <class T>
+  void lossGradient(const kernels::LossCall& call) {
+    start<T>(Kernel::LossGradientF32, Kernel::LossGradientF64, call, call.rows * call.columns);
+  }
+
  protected:
   /// items: how many things the kernel's threads stride over, at least 1.
   virtual void launch(Kernel kernel, const void* arguments, uint64_t items) = 0;
@@ -155,8 +232,13 @@ class Device {
     const uint64_t n = static_cast<uint64_t>(call.rows) * static_cast<uint64_t>(call.columns);
     if (n != 0) launch(pick<T>(single, twice), &call, n);
   }
-  void norms(Kernel kernel, const kernels::NormCall& call) {  // 32 threads for a row
-    if (call.rows != 0) launch(kernel, &call, static_cast<uint64_t>(call.rows) * 32);
+  static constexpr int64_t kRowThreads = 32;  // for a row, where threads share one
+  void norms(Kernel kernel, const kernels::NormCall& call) {
+    if (call.rows != 0) launch(kernel, &call, static_cast<uint64_t>(call.rows * kRowThreads));
+  }
+  template <class T, class Call>
+  void start(Kernel single, Kernel twice, const Call& call, int64_t items) {
+    if (items != 0) launch(pick<T>(single, twice), &call, static_cast<uint64_t>(items));
   }
   template <class T>
   void vector(Kernel single, Kernel twice, void* out, const void* in, size_t n, double by) {
@@ -164,6 +246,13 @@ class Device {
     if (n != 0) launch(sizeof(T) == 4 ? single : twice, &call, n);
   }
 };
+
+/// Each product by a kernel table; throws what one failed with.
+void multiplyByTable(const tuttiKernels_t& kernels, const tuttiMatmul_t& call, const Batch& batch);
+
+/// The kind of tensors that a config's field `device` asks for where there is no communicator; throws for other values
+/// than tuttiDevice_t's.
+int kindOf(int64_t configDevice);
 
 /// The one device that is always there.
 Device& hostDevice();

@@ -10,16 +10,19 @@
 using namespace tutti::parallel;
 
 struct tuttiEp {
-  explicit tuttiEp(tuttiComm_t comm) : group(comm) {}
+  tuttiEp(std::shared_ptr<Device> of, tuttiComm_t comm) : device(std::move(of)), group(comm, *device) {}
+  std::shared_ptr<Device> device;  // first: ends after what lies in its memory
   Group group;
   int experts = 0, choices = 1;
   int64_t capacity = 0;
   std::vector<int64_t> owners;
   // Of the present routes:
   int64_t tokens = 0, dropped = 0;
-  std::vector<int64_t> order;                 // (token, choice) pairs in the order in which they are sent
+  std::vector<int32_t> order;                 // (token, choice) pairs in the order in which they are sent
   std::vector<size_t> sendRows, receiveRows;  // per rank
-  std::vector<int64_t> place;                 // of each received row, where it goes: by expert, then by rank
+  std::vector<int32_t> place;                 // of each received row, where it goes: by expert, then by rank
+  Array<int32_t> orderThere, placeThere;      // where the device reads them
+  std::vector<int64_t> asked;                 // of each expert, with what was dropped
   std::vector<int64_t> incoming;              // rows from each rank for each expert here
 
   int64_t here() const {
@@ -40,16 +43,18 @@ std::vector<size_t> times(const std::vector<size_t>& rows, int64_t width) {
 
 /// Pairs by expert, in the order of tokens; those over an expert's capacity are left out.  counts [experts].
 void sortPairs(tuttiEp& ep, const int32_t* ids, std::vector<int64_t>& counts) {
-  std::vector<std::vector<int64_t>> byExpert(static_cast<size_t>(ep.experts));
+  std::vector<std::vector<int32_t>> byExpert(static_cast<size_t>(ep.experts));
   ep.dropped = 0;
+  ep.asked.assign(byExpert.size(), 0);
   for (int64_t pair = 0; pair < ep.tokens * ep.choices; ++pair) {
     require(ids[pair] >= 0 && ids[pair] < ep.experts, "token ", pair / ep.choices, " asks for expert ", ids[pair],
             ", there are ", ep.experts);
-    std::vector<int64_t>& list = byExpert[static_cast<size_t>(ids[pair])];
+    ++ep.asked[static_cast<size_t>(ids[pair])];
+    std::vector<int32_t>& list = byExpert[static_cast<size_t>(ids[pair])];
     if (ep.capacity > 0 && static_cast<int64_t>(list.size()) == ep.capacity) {
       ++ep.dropped;
     } else {
-      list.push_back(pair);
+      list.push_back(static_cast<int32_t>(pair));
     }
   }
   ep.order.clear();
@@ -57,6 +62,23 @@ void sortPairs(tuttiEp& ep, const int32_t* ids, std::vector<int64_t>& counts) {
     counts[e] = static_cast<int64_t>(byExpert[e].size());
     ep.order.insert(ep.order.end(), byExpert[e].begin(), byExpert[e].end());
   }
+}
+
+/// ep.incoming = what other ranks count for this one's experts.
+void exchangeCounts(tuttiEp& ep, const std::vector<int64_t>& counts, const std::vector<size_t>& toEach,
+                    const std::vector<size_t>& fromEach) {
+  Device& device = *ep.device;
+  Array<int64_t> out(device, counts.size(), Array<int64_t>::Any), in(device, ep.incoming.size(), Array<int64_t>::Any);
+  device.put(out.data(), counts.data(), counts.size() * sizeof(int64_t));
+  ep.group.allToAll(out.data(), toEach, in.data(), fromEach, tuttiInt64);
+  device.get(ep.incoming.data(), in.data(), ep.incoming.size() * sizeof(int64_t));
+  ep.group.throwIfFailed();
+}
+
+Array<int32_t> there(Device& device, const std::vector<int32_t>& numbers) {
+  Array<int32_t> made(device, numbers.size(), Array<int32_t>::Any);
+  device.putInts(made.data(), numbers.data(), numbers.size());
+  return made;
 }
 
 void route(tuttiEp& ep, const int32_t* ids, int64_t* perExpert) {
@@ -74,7 +96,7 @@ void route(tuttiEp& ep, const int32_t* ids, int64_t* perExpert) {
   }
   std::vector<int64_t>& incoming = ep.incoming;
   incoming.assign(n * here, 0);
-  ep.group.allToAll(counts.data(), toEach, incoming.data(), fromEach, tuttiInt64);
+  exchangeCounts(ep, counts, toEach, fromEach);
   ep.receiveRows.assign(n, 0);
   ep.place.clear();
   std::vector<int64_t> first(n * here);  // of the rows of each rank and expert, in the order by expert
@@ -90,35 +112,44 @@ void route(tuttiEp& ep, const int32_t* ids, int64_t* perExpert) {
   for (size_t r = 0; r < n; ++r) {
     for (size_t e = 0; e < here; ++e) {
       ep.receiveRows[r] += static_cast<size_t>(incoming[r * here + e]);
-      for (int64_t i = 0; i < incoming[r * here + e]; ++i) ep.place.push_back(first[r * here + e] + i);
+      for (int64_t i = 0; i < incoming[r * here + e]; ++i)
+        ep.place.push_back(static_cast<int32_t>(first[r * here + e] + i));
     }
   }
+  ep.orderThere = there(*ep.device, ep.order);
+  ep.placeThere = there(*ep.device, ep.place);
 }
 
-/// rows of pairs [tokens * choices][width] (those that are sent) to rows by expert, or (back) the other way.
+/// Row order[i] / share of `mine` (a row for each pair, or for each token) to the experts: rows by expert.
 template <class T>
-void exchange(tuttiEp& ep, bool back, int64_t width, T* pairs, T* rows) {
-  std::vector<T> sent(ep.order.size() * static_cast<size_t>(width)), got(ep.place.size() * static_cast<size_t>(width));
-  const std::vector<size_t> out = times(ep.sendRows, width), in = times(ep.receiveRows, width);
-  if (back) {
-    for (size_t i = 0; i < ep.place.size(); ++i)
-      std::copy_n(rows + ep.place[i] * width, width, &got[i * static_cast<size_t>(width)]);
-    ep.group.allToAll(got.data(), in, sent.data(), out, dtypeOf<T>());
-    for (size_t i = 0; i < ep.order.size(); ++i)
-      std::copy_n(&sent[i * static_cast<size_t>(width)], width, pairs + ep.order[i] * width);
-    return;
-  }
-  for (size_t i = 0; i < ep.order.size(); ++i)
-    std::copy_n(pairs + ep.order[i] * width, width, &sent[i * static_cast<size_t>(width)]);
-  ep.group.allToAll(sent.data(), out, got.data(), in, dtypeOf<T>());
-  for (size_t i = 0; i < ep.place.size(); ++i)
-    std::copy_n(&got[i * static_cast<size_t>(width)], width, rows + ep.place[i] * width);
+void toExperts(tuttiEp& ep, int64_t width, const T* mine, int64_t share, T* rows) {
+  Device& device = *ep.device;
+  const int64_t nSent = static_cast<int64_t>(ep.order.size()), nGot = ep.received();
+  Array<T> sent(device, static_cast<size_t>(nSent * width), Array<T>::Any);
+  Array<T> got(device, static_cast<size_t>(nGot * width), Array<T>::Any);
+  device.copyIndexed<T>({sent.data(), mine, nullptr, ep.orderThere.data(), nSent, width, share});
+  ep.group.allToAll(sent.data(), times(ep.sendRows, width), got.data(), times(ep.receiveRows, width), dtypeOf<T>());
+  device.copyIndexed<T>({rows, got.data(), ep.placeThere.data(), nullptr, nGot, width, 1});
+}
+
+/// And back: pairs [tokens * choices][width], 0 where one was dropped.
+template <class T>
+void fromExperts(tuttiEp& ep, int64_t width, const T* rows, T* pairs) {
+  Device& device = *ep.device;
+  const int64_t nSent = static_cast<int64_t>(ep.order.size()), nGot = ep.received();
+  Array<T> sent(device, static_cast<size_t>(nSent * width), Array<T>::Any);
+  Array<T> got(device, static_cast<size_t>(nGot * width), Array<T>::Any);
+  device.copyIndexed<T>({got.data(), rows, nullptr, ep.placeThere.data(), nGot, width, 1});
+  ep.group.allToAll(got.data(), times(ep.receiveRows, width), sent.data(), times(ep.sendRows, width), dtypeOf<T>());
+  const size_t all = static_cast<size_t>(ep.tokens * ep.choices * width);
+  if (all != 0) device.zero(pairs, all * sizeof(T));
+  device.copyIndexed<T>({pairs, sent.data(), ep.orderThere.data(), nullptr, nSent, width, 1});
 }
 
 /// Columns of a contiguous matrix of `rows`.
-int64_t widthOf(const tuttiTensor_t* t, const char* what, int64_t rows, tuttiDataType_t dtype) {
+int64_t widthOf(const tuttiTensor_t* t, const char* what, int64_t rows, tuttiDataType_t dtype, int kind) {
   require(t != nullptr && t->nDims == 2, what, " is not a matrix");
-  checkContiguous(t, what, rows * t->shape[1], dtype);
+  checkContiguous(t, what, rows * t->shape[1], dtype, kind);
   require(t->shape[0] == rows, what, " has ", t->shape[0], " rows, not ", rows);
   return t->shape[1];
 }
@@ -126,9 +157,38 @@ int64_t widthOf(const tuttiTensor_t* t, const char* what, int64_t rows, tuttiDat
 void checkPair(const tuttiEp* ep, const tuttiTensor_t* mine, const char* mineName, const tuttiTensor_t* rows,
                const char* rowsName, int64_t* width) {
   require(ep != nullptr && mine != nullptr, "ep or ", mineName, " is NULL");
-  *width = widthOf(mine, mineName, ep->tokens, mine->dtype);
-  require(widthOf(rows, rowsName, ep->received(), mine->dtype) == *width, mineName, " and ", rowsName,
+  const int kind = ep->device->kind();
+  *width = widthOf(mine, mineName, ep->tokens, mine->dtype, kind);
+  require(widthOf(rows, rowsName, ep->received(), mine->dtype, kind) == *width, mineName, " and ", rowsName,
           " have different widths");
+}
+
+/// See tuttiEpBalanceLoss.
+template <class T>
+double balanceLoss(tuttiEp& ep, const T* probabilities, double coefficient, bool allRanks, T* gradient) {
+  Device& device = *ep.device;
+  const size_t n = static_cast<size_t>(ep.experts);
+  Array<T> row(device, n, Array<T>::Any);
+  std::vector<T> here(n);
+  device.sumRows(row.data(), probabilities, ep.experts, ep.tokens, ep.experts);
+  device.get(here.data(), row.data(), n * sizeof(T));
+  std::vector<double> sums(here.begin(), here.end());  // of probabilities, then pairs that ask, then tokens
+  sums.insert(sums.end(), ep.asked.begin(), ep.asked.end());
+  sums.push_back(static_cast<double>(ep.tokens));
+  if (allRanks) ep.group.allReduceHost(sums.data(), sums.size(), tuttiFloat64, tuttiSum);
+  const double tokens = sums[2 * n], scale = coefficient * ep.experts;
+  if (tokens == 0) return 0;
+  double loss = 0;
+  for (size_t e = 0; e < n; ++e) {
+    const double share = sums[n + e] / (tokens * ep.choices);
+    loss += scale * share * sums[e] / tokens;
+    here[e] = static_cast<T>(scale * share / tokens);
+  }
+  if (gradient != nullptr) {
+    device.put(row.data(), here.data(), n * sizeof(T));
+    device.addMatrix<T>(gradient, ep.experts, row.data(), 0, ep.tokens, ep.experts);
+  }
+  return loss;
 }
 
 }  // namespace
@@ -142,7 +202,10 @@ tuttiResult_t tuttiEpCreate(tuttiEp_t* ep, tuttiComm_t comm, const tuttiEpConfig
     require(c.experts >= 1 && c.choices >= 1 && c.choices <= c.experts, c.choices, " choices among ", c.experts,
             " experts");
     require(c.capacity >= 0, "capacity is ", c.capacity);
-    auto made = std::make_unique<tuttiEp>(comm);
+    const int kind = kindOf(c.device);
+    auto made = std::make_unique<tuttiEp>(deviceOf(comm, kind), comm);
+    require(c.device == TUTTI_DEVICE_AUTO || made->device->kind() == kind, "device is ", c.device,
+            ", and the communicator computes elsewhere");
     made->experts = c.experts;
     made->choices = c.choices;
     made->capacity = c.capacity;
@@ -165,10 +228,20 @@ tuttiResult_t tuttiEpRoute(tuttiEp_t ep, const tuttiTensor_t* ids, int64_t* rece
   return guarded([&] {
     require(ep != nullptr && ids != nullptr && received != nullptr, "ep, ids or received is NULL");
     require(ids->nDims == 2 && ids->shape[1] == ep->choices, "ids is not a matrix of ", ep->choices, " columns");
-    checkContiguous(ids, "ids", ids->shape[0] * ep->choices, tuttiInt32);
+    const int64_t nPairs = ids->shape[0] * ep->choices;
+    checkContiguous(ids, "ids", nPairs, tuttiInt32,
+                    ids->device == ep->device->kind() ? ids->device : TUTTI_DEVICE_HOST);
+    require(nPairs <= INT32_MAX, nPairs, " tokens times choices are more than 2^31 - 1");
+    const int32_t* read = static_cast<const int32_t*>(ids->data);
+    std::vector<int32_t> fetched;
+    if (ids->device != TUTTI_DEVICE_HOST) {
+      fetched.resize(static_cast<size_t>(nPairs));
+      ep->device->get(fetched.data(), read, fetched.size() * sizeof(int32_t));
+      read = fetched.data();
+    }
     ep->tokens = ids->shape[0];
     const tuttiTraffic_t before = ep->group.traffic;
-    route(*ep, static_cast<const int32_t*>(ids->data), perExpert);
+    route(*ep, read, perExpert);
     ep->group.traffic = before;  // counts of rows are no tokens
     *received = ep->received();
   });
@@ -197,11 +270,7 @@ tuttiResult_t tuttiEpDispatch(tuttiEp_t ep, const tuttiTensor_t* x, const tuttiT
     checkPair(ep, x, "x", y, "y", &width);
     withType(x->dtype, [&](auto zero) {
       using T = decltype(zero);
-      std::vector<T> pairs(static_cast<size_t>(ep->tokens * ep->choices * width));
-      for (int64_t pair = 0; pair < ep->tokens * ep->choices; ++pair) {
-        std::copy_n(static_cast<const T*>(x->data) + pair / ep->choices * width, width, pairs.data() + pair * width);
-      }
-      exchange(*ep, false, width, pairs.data(), static_cast<T*>(y->data));
+      toExperts(*ep, width, static_cast<const T*>(x->data), ep->choices, static_cast<T*>(y->data));
     });
   });
 }
@@ -212,13 +281,9 @@ tuttiResult_t tuttiEpDispatchBackward(tuttiEp_t ep, const tuttiTensor_t* dy, con
     checkPair(ep, dx, "dx", dy, "dy", &width);
     withType(dx->dtype, [&](auto zero) {
       using T = decltype(zero);
-      std::vector<T> pairs(static_cast<size_t>(ep->tokens * ep->choices * width));
-      exchange(*ep, true, width, pairs.data(), static_cast<T*>(dy->data));
-      T* to = static_cast<T*>(dx->data);
-      std::fill_n(to, ep->tokens * width, T(0));
-      for (int64_t pair = 0; pair < ep->tokens * ep->choices; ++pair) {
-        addInto(to + pair / ep->choices * width, pairs.data() + pair * width, static_cast<size_t>(width));
-      }
+      Array<T> pairs(*ep->device, static_cast<size_t>(ep->tokens * ep->choices * width), Array<T>::Any);
+      fromExperts(*ep, width, static_cast<const T*>(dy->data), pairs.data());
+      ep->device->combineRows<T>({dx->data, pairs.data(), nullptr, nullptr, nullptr, ep->tokens, ep->choices, width});
     });
   });
 }
@@ -229,18 +294,12 @@ tuttiResult_t tuttiEpCombine(tuttiEp_t ep, const tuttiTensor_t* y, const tuttiTe
     int64_t width = 0;
     checkPair(ep, out, "out", y, "y", &width);
     const int64_t nPairs = ep->tokens * ep->choices;
-    checkContiguous(weights, "weights", nPairs, out->dtype);
+    checkContiguous(weights, "weights", nPairs, out->dtype, ep->device->kind());
     require(kept != nullptr || nPairs * width == 0, "kept is NULL");
     withType(out->dtype, [&](auto zero) {
       using T = decltype(zero);
-      T *pairs = static_cast<T*>(kept), *to = static_cast<T*>(out->data);
-      const T* w = static_cast<const T*>(weights->data);
-      std::fill_n(pairs, nPairs * width, T(0));
-      exchange(*ep, true, width, pairs, static_cast<T*>(y->data));
-      std::fill_n(to, ep->tokens * width, T(0));
-      for (int64_t pair = 0; pair < nPairs; ++pair) {
-        for (int64_t i = 0; i < width; ++i) to[pair / ep->choices * width + i] += w[pair] * pairs[pair * width + i];
-      }
+      fromExperts(*ep, width, static_cast<const T*>(y->data), static_cast<T*>(kept));
+      ep->device->combineRows<T>({out->data, kept, nullptr, weights->data, nullptr, ep->tokens, ep->choices, width});
     });
   });
 }
@@ -251,23 +310,34 @@ tuttiResult_t tuttiEpCombineBackward(tuttiEp_t ep, const tuttiTensor_t* dout, co
     int64_t width = 0;
     checkPair(ep, dout, "dout", dy, "dy", &width);
     const int64_t nPairs = ep->tokens * ep->choices;
-    checkContiguous(weights, "weights", nPairs, dout->dtype);
-    checkContiguous(dweights, "dweights", nPairs, dout->dtype);
+    checkContiguous(weights, "weights", nPairs, dout->dtype, ep->device->kind());
+    checkContiguous(dweights, "dweights", nPairs, dout->dtype, ep->device->kind());
     require(kept != nullptr || nPairs * width == 0, "kept is NULL");
     withType(dout->dtype, [&](auto zero) {
       using T = decltype(zero);
-      const T *d = static_cast<const T*>(dout->data), *w = static_cast<const T*>(weights->data);
-      std::vector<T> pairs(static_cast<size_t>(nPairs * width));
-      for (int64_t pair = 0; pair < nPairs; ++pair) {
-        T dot = 0;
-        for (int64_t i = 0; i < width; ++i) {
-          const T slope = d[pair / ep->choices * width + i];
-          pairs[static_cast<size_t>(pair * width + i)] = w[pair] * slope;
-          dot += slope * static_cast<const T*>(kept)[pair * width + i];
-        }
-        static_cast<T*>(dweights->data)[pair] = dot;
-      }
-      exchange(*ep, false, width, pairs.data(), static_cast<T*>(dy->data));
+      Array<T> pairs(*ep->device, static_cast<size_t>(nPairs * width), Array<T>::Any);
+      ep->device->combineGradient<T>(
+          {dout->data, pairs.data(), dweights->data, weights->data, kept, ep->tokens, ep->choices, width});
+      toExperts<T>(*ep, width, pairs.data(), 1, static_cast<T*>(dy->data));
+    });
+  });
+}
+
+tuttiResult_t tuttiEpBalanceLoss(tuttiEp_t ep, const tuttiTensor_t* probabilities, double coefficient, int allRanks,
+                                 double* loss, const tuttiTensor_t* dprobabilities) {
+  return guarded([&] {
+    require(ep != nullptr && probabilities != nullptr && loss != nullptr, "ep, probabilities or loss is NULL");
+    require(static_cast<int>(ep->asked.size()) == ep->experts, "there are no routes yet: tuttiEpRoute comes first");
+    const int64_t count = ep->tokens * ep->experts;
+    const int kind = ep->device->kind();
+    checkContiguous(probabilities, "probabilities", count, probabilities->dtype, kind);
+    if (dprobabilities != nullptr) {
+      checkContiguous(dprobabilities, "dprobabilities", count, probabilities->dtype, kind);
+    }
+    withType(probabilities->dtype, [&](auto zero) {
+      using T = decltype(zero);
+      *loss = balanceLoss(*ep, static_cast<const T*>(probabilities->data), coefficient, allRanks != 0,
+                          dprobabilities == nullptr ? nullptr : static_cast<T*>(dprobabilities->data));
     });
   });
 }

@@ -1,6 +1,7 @@
 // C entry points of pp.h, and the thread of one rank through its list of actions.
 #include <algorithm>
-#include <cstring>
+#include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -20,8 +21,15 @@ struct tuttiSchedule {
 // Not in a namespace without a name: tuttiPipeline has them as members and is no type of this file alone.
 namespace tutti::parallel {
 
-using Bytes = std::vector<char>;
+using Bytes = Array<char>;
 using Place = std::tuple<bool, int, int>;  // forward, of which stage's making, micro-batch
+
+/// Of a pipeline's owner, who frees it when it is over; a sending thread has it until `enqueued` is true.
+struct PipelineMessage {
+  Bytes value;
+  Device::Mark ready, sent;  // when value is complete; when it may be written again
+  std::atomic<bool> enqueued = false;
+};
 
 /// Messages to or from one peer, in the order in which the sender's list has them.
 struct PipelineWire {
@@ -29,12 +37,16 @@ struct PipelineWire {
   int peer = 0;                      // in comm
   std::vector<tuttiAction_t> order;  // the sender's
   size_t next = 0;
-  std::unique_ptr<Worker> worker;  // sends
+  std::shared_ptr<Device> device;  // the sending thread's, with a stream of its own
+  std::deque<std::unique_ptr<PipelineMessage>> messages;
+  std::unique_ptr<Worker> worker;  // sends; on CUDA, too, a call waits until the other rank has made its own
 };
 
 }  // namespace tutti::parallel
 
 struct tuttiPipeline {
+  explicit tuttiPipeline(std::shared_ptr<Device> of) : device(std::move(of)) {}
+  std::shared_ptr<Device> device;  // first: ends after what lies in its memory
   PipelineSchedule schedule;
   tuttiStages_t stages = TUTTI_STAGES_INITIALIZER;
   tuttiComm_t comm = nullptr;
@@ -66,7 +78,10 @@ struct tuttiPipeline {
         wire.comm = pair;
         wire.peer = (from == rank ? to : from) < rank ? 0 : 1;
         wire.order = std::move(order);
-        if (from == rank) wire.worker = std::make_unique<Worker>();
+        if (from != rank) continue;
+        wire.device = deviceOf(pair, device->kind());
+        wire.worker = std::make_unique<Worker>();
+        wire.worker->post([&wire] { tuttiParallelSetStream(wire.device->ownStream()); });
       }
     }
   }
@@ -80,6 +95,7 @@ struct tuttiPipeline {
     for (PipelineWire* wire : wires) {
       if (abort) tuttiCommAbort(wire->comm);
       wire->worker.reset();
+      wire->messages.clear();
       if (!abort) check(tuttiCommDestroy(wire->comm), nullptr);
     }
     wires.clear();
@@ -88,11 +104,34 @@ struct tuttiPipeline {
   void send(const tuttiAction_t& a) {
     const bool forward = a.kind == tuttiActionSendForward;
     PipelineWire& wire = out.at(schedule.peerOf(a));
-    const auto value = std::make_shared<Bytes>(take({forward, a.stage, a.micro}));
+    auto message = std::make_unique<PipelineMessage>();
+    message->value = take({forward, a.stage, a.micro});
+    message->ready = device->mark();
     countCall(traffic, tuttiCallSend, 2, bytes());
-    wire.worker->post([this, &wire, value] {
-      check(tuttiSend(value->data(), count, dtype, wire.peer, wire.comm, nullptr), wire.comm);
+    wire.worker->post([this, &wire, m = message.get()] {
+      wire.device->follow(m->ready);
+      check(tuttiSend(m->value.data(), count, dtype, wire.peer, wire.comm, wire.device->stream()), wire.comm);
+      m->sent = wire.device->mark();
+      m->enqueued.store(true, std::memory_order_release);  // forgetSent acquires it: m is not touched after this
     });
+    wire.messages.push_back(std::move(message));
+    forgetSent(wire);
+  }
+  /// Frees what is known to have left.
+  void forgetSent(PipelineWire& wire) {
+    while (!wire.messages.empty()) {
+      const PipelineMessage& first = *wire.messages.front();
+      if (!first.enqueued.load(std::memory_order_acquire) || !device->done(first.sent)) return;
+      wire.messages.pop_front();
+    }
+  }
+  /// This rank's work follows all sends.
+  void finishSends() {
+    for (auto& [peer, wire] : out) {
+      wire.worker->wait();
+      if (!wire.messages.empty()) device->follow(wire.messages.back()->sent);
+      wire.messages.clear();
+    }
   }
   /// Messages come in the sender's order; those that are not the one asked for wait in `values`.
   void receive(const tuttiAction_t& a) {
@@ -101,8 +140,8 @@ struct tuttiPipeline {
     PipelineWire& wire = in.at(schedule.peerOf(a));
     while (values.count(wanted) == 0) {
       const tuttiAction_t& sent = wire.order[wire.next++ % wire.order.size()];
-      Bytes value(bytes());
-      check(tuttiRecv(value.data(), count, dtype, wire.peer, wire.comm, nullptr), wire.comm);
+      Bytes value(*device, bytes(), Bytes::Any);
+      check(tuttiRecv(value.data(), count, dtype, wire.peer, wire.comm, device->stream()), wire.comm);
       countCall(traffic, tuttiCallRecv, 2, bytes());
       values[{sent.kind == tuttiActionSendForward, sent.stage, sent.micro}] = std::move(value);
     }
@@ -115,6 +154,14 @@ struct tuttiPipeline {
     return value;
   }
 
+  /// On CUDA a call returns before it is done, and what became of it shows later.
+  void throwIfFailed(tuttiComm_t pair) const {
+    tuttiResult_t state = tuttiSuccess;
+    if (device->onHost()) return;
+    check(tuttiCommGetAsyncError(pair, &state), pair);
+    if (state != tuttiInProgress) check(state, pair);
+  }
+
   void compute(const tuttiAction_t& a) {
     const bool first = a.stage == 0, last = schedule.isLast(a.stage);
     tuttiResult_t result = tuttiSuccess;
@@ -122,13 +169,13 @@ struct tuttiPipeline {
       result = stages.backwardWeight(stages.context, a.stage, a.micro);
     } else if (a.kind == tuttiActionForward) {
       const Bytes input = first ? Bytes() : take({true, a.stage - 1, a.micro});
-      Bytes output(last ? 0 : bytes());
+      Bytes output(*device, last ? 0 : bytes(), Bytes::Any);
       result = stages.forward(stages.context, a.stage, a.micro, first ? nullptr : input.data(),
                               last ? nullptr : output.data());
       if (!last) values[{true, a.stage, a.micro}] = std::move(output);
     } else {
       const Bytes dout = last ? Bytes() : take({false, a.stage + 1, a.micro});
-      Bytes din(first ? 0 : bytes());
+      Bytes din(*device, first ? 0 : bytes(), Bytes::Any);
       result = stages.backward(stages.context, a.stage, a.micro, last ? nullptr : dout.data(),
                                first ? nullptr : din.data(), a.kind == tuttiActionBackward);
       if (!first) values[{false, a.stage, a.micro}] = std::move(din);
@@ -139,6 +186,7 @@ struct tuttiPipeline {
   }
 
   void step() {
+    for (const PipelineWire* wire : wires) throwIfFailed(wire->comm);
     for (const tuttiAction_t& a : schedule.actions[static_cast<size_t>(rank)]) {
       switch (a.kind) {
         case tuttiActionSendForward:
@@ -148,7 +196,7 @@ struct tuttiPipeline {
         default: compute(a);
       }
     }
-    for (auto& [peer, wire] : out) wire.worker->wait();
+    finishSends();
   }
 };
 
@@ -157,14 +205,18 @@ tuttiResult_t tuttiPipelineCreate(tuttiPipeline_t* pipeline, tuttiComm_t comm, t
   return guarded([&] {
     require(pipeline != nullptr && schedule != nullptr && stages != nullptr, "pipeline, schedule or stages is NULL");
     *pipeline = nullptr;
-    const Group group(comm);
+    const auto calls = takeConfig<tuttiStages_t>(stages, TUTTI_STAGES_INITIALIZER, "stages");
+    const int kind = kindOf(calls.device);
+    auto made = std::make_unique<tuttiPipeline>(deviceOf(comm, kind));
+    require(calls.device == TUTTI_DEVICE_AUTO || made->device->kind() == kind, "device is ", calls.device,
+            ", and the communicator computes elsewhere");
+    const Group group(comm, *made->device);
     const PipelineSchedule& s = schedule->schedule;
     require(s.nRanks == group.size(), "the schedule is for ", s.nRanks, " ranks, there are ", group.size());
     const std::string complaint = validate(s, s.stages * s.microBatches);
     require(complaint.empty(), "the schedule cannot run: ", complaint);
     bytesOf(dtype);
-    auto made = std::make_unique<tuttiPipeline>();
-    made->stages = takeConfig(stages, made->stages, "stages");
+    made->stages = calls;
     require(made->stages.forward != nullptr && made->stages.backward != nullptr, "stages lack forward or backward");
     bool split = false;
     for (const auto& row : s.actions) {

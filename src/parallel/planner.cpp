@@ -36,6 +36,7 @@ void checkShapes(const tuttiModelShape_t& m, const tuttiLayout_t& l) {
           " ranks over ", m.experts, " experts, ", m.choices, " of each token");
   require(m.kvHeads >= 0 && m.kvHeads <= m.heads && m.keyBlock >= 0, m.kvHeads, " heads of keys, blocks of ",
           m.keyBlock, " keys");
+  require(m.visible > 0 && m.visible <= 1, "attention computes a part of ", m.visible, " of its scores; above 0, to 1");
   require(l.zero >= 0 && l.zero <= 3, "there is no stage ", l.zero);
   require(l.recompute >= tuttiRecomputeNone && l.recompute <= tuttiRecomputeFull, "recompute is ", l.recompute);
 }

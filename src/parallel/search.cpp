@@ -92,7 +92,7 @@ Division divide(const Search& s, const tuttiLayout_t& l) {
 }
 
 /// Of attention's scores and of the head, beside a layer's matrices.
-double attentionShare(const Search& s) { return s.model.sequence / (6 * s.model.hidden); }
+double attentionShare(const Search& s) { return s.model.visible * s.model.sequence / (6 * s.model.hidden); }
 double headShare(const Search& s) { return s.model.vocabulary / (12 * s.model.layers * s.model.hidden); }
 
 /// Floating-point operations of a step (Narayanan et al., 2021, appendix; Korthikanti et al., 2022).

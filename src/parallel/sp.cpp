@@ -20,30 +20,32 @@ void exchange(tuttiSp& sp, bool back, int64_t columns, const T* from, T* to) {
     byHeads[r] = static_cast<size_t>(batch * own * (sp.groupCuts[r + 1] - sp.groupCuts[r]) * columns);
     byTokens[r] = static_cast<size_t>(batch * (sp.tokenCuts[r + 1] - sp.tokenCuts[r]) * mine * columns);
   }
-  std::vector<T> heads(static_cast<size_t>(batch * own * sp.groupCuts[n] * columns));
-  std::vector<T> tokens(static_cast<size_t>(batch * whole * mine * columns));
-  // Blocks by rank on one side, a matrix on the other.
+  Device& device = *sp.device;
+  Array<T> heads(device, static_cast<size_t>(batch * own * sp.groupCuts[n] * columns), Array<T>::Any);
+  Array<T> tokens(device, static_cast<size_t>(batch * whole * mine * columns), Array<T>::Any);
+  // Blocks by rank on one side, a matrix on the other: move(block, matrix, stride of the matrix, rows, columns).
   const auto eachHead = [&](const auto& move) {
     T* at = heads.data();
     for (size_t r = 0; r < n; ++r) {
       const int64_t width = (sp.groupCuts[r + 1] - sp.groupCuts[r]) * columns;
-      for (int64_t row = 0; row < batch * own; ++row, at += width) {
-        move(at, row * sp.groupCuts[n] * columns + sp.groupCuts[r] * columns, width);
-      }
+      move(at, sp.groupCuts[r] * columns, sp.groupCuts[n] * columns, batch * own, width);
+      at += batch * own * width;
     }
   };
   const auto eachToken = [&](const auto& move) {
     T* at = tokens.data();
     for (size_t r = 0; r < n; ++r) {
-      for (int64_t b = 0; b < batch; ++b) {
-        for (int64_t t = sp.tokenCuts[r]; t < sp.tokenCuts[r + 1]; ++t, at += mine * columns) {
-          move(at, (b * whole + t) * mine * columns, mine * columns);
-        }
-      }
+      const int64_t width = (sp.tokenCuts[r + 1] - sp.tokenCuts[r]) * mine * columns;
+      move(at, sp.tokenCuts[r] * mine * columns, whole * mine * columns, batch, width);
+      at += batch * width;
     }
   };
-  const auto pack = [from](T* at, int64_t place, int64_t width) { std::copy_n(from + place, width, at); };
-  const auto unpack = [to](const T* at, int64_t place, int64_t width) { std::copy_n(at, width, to + place); };
+  const auto pack = [&](T* at, int64_t place, int64_t stride, int64_t rows, int64_t width) {
+    device.copyMatrix(at, width, from + place, stride, rows, width);
+  };
+  const auto unpack = [&](T* at, int64_t place, int64_t stride, int64_t rows, int64_t width) {
+    device.copyMatrix<T>(to + place, stride, at, width, rows, width);
+  };
   if (back) {
     eachToken(pack);
     sp.ulysses.allToAll(tokens.data(), byTokens, heads.data(), byHeads, dtypeOf<T>());
@@ -70,34 +72,28 @@ class Ring {
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
   /// What left rank `owner` is sent on, what left the one before it comes; ends with finish().
-  void start(int owner, const T* mine, std::vector<T>& next) {
+  void start(int owner, const T* mine, Array<T>& next) {
     Group& g = sp_.ring;
     const int n = g.size(), before = (owner + n - 1) % n;
     const size_t out = static_cast<size_t>(tensors_) * sp_.keySize(owner);
     const size_t in = static_cast<size_t>(tensors_) * sp_.keySize(before);
-    next.resize(in);
+    next = Array<T>(g.device(), in, Array<T>::Any);
     countCall(g.traffic, tuttiCallSend, n, out * sizeof(T));
     countCall(g.traffic, tuttiCallRecv, n, in * sizeof(T));
     T* to = next.data();
     const auto task = [&g, n, mine, out, to, in] {
       check(tuttiGroupStart(), g.comm());
       tuttiResult_t first = tuttiSuccess;
-      if (out > 0) first = tuttiSend(mine, out, dtypeOf<T>(), (g.rank() + 1) % n, g.comm(), nullptr);
+      if (out > 0) first = tuttiSend(mine, out, dtypeOf<T>(), (g.rank() + 1) % n, g.comm(), g.device().stream());
       if (in > 0 && first == tuttiSuccess) {
-        first = tuttiRecv(to, in, dtypeOf<T>(), (g.rank() + n - 1) % n, g.comm(), nullptr);
+        first = tuttiRecv(to, in, dtypeOf<T>(), (g.rank() + n - 1) % n, g.comm(), g.device().stream());
       }
       const tuttiResult_t end = tuttiGroupEnd();
       check(first != tuttiSuccess ? first : end, g.comm());
     };
-    if (sp_.worker != nullptr) {
-      sp_.worker->post(task);
-    } else {
-      task();
-    }
+    sp_.sender->post(task);
   }
-  void finish() {
-    if (sp_.worker != nullptr) sp_.worker->wait();
-  }
+  void finish() { sp_.sender->waitForPosted(); }
 
  private:
   tuttiSp& sp_;
@@ -121,29 +117,29 @@ Gathered gatheredBlocks(const tuttiSp& sp) {
 
 /// From blocks by rank, each [batch][its tokens], to [batch][sequence], or back.
 template <class T>
-void bySequence(const tuttiSp& sp, std::vector<T>& ranks, T* whole, bool back) {
-  T* at = ranks.data();
+void bySequence(const tuttiSp& sp, T* ranks, T* whole, bool back) {
   int64_t first = 0;
   for (int r = 0; r < sp.ring.size(); ++r) {
-    const int64_t n = sp.ringTokens(r) * sp.keyColumns();
-    for (int64_t b = 0; b < sp.config.batch; ++b, at += n) {
-      T* place = whole + (b * sp.config.sequence + first) * sp.keyColumns();
-      if (back) {
-        std::copy_n(place, n, at);
-      } else {
-        std::copy_n(at, n, place);
-      }
+    const int64_t n = sp.ringTokens(r) * sp.keyColumns(), stride = sp.config.sequence * sp.keyColumns();
+    T* place = whole + first * sp.keyColumns();
+    if (back) {
+      sp.device->copyMatrix<T>(ranks, n, place, stride, sp.config.batch, n);
+    } else {
+      sp.device->copyMatrix<T>(place, stride, ranks, n, sp.config.batch, n);
     }
+    ranks += n * sp.config.batch;
     first += sp.ringTokens(r);
   }
 }
 
 template <class T>
-std::vector<T> gatherKeys(tuttiSp& sp, const Gathered& g, const T* mine) {
-  std::vector<T> ranks(static_cast<size_t>(g.cuts.back())), whole(ranks.size());
-  std::copy_n(mine, sp.keySize(sp.ring.rank()), ranks.data() + g.cuts[static_cast<size_t>(sp.ring.rank())]);
+Array<T> gatherKeys(tuttiSp& sp, const Gathered& g, const T* mine) {
+  const size_t count = static_cast<size_t>(g.cuts.back());
+  Array<T> ranks(*sp.device, count, Array<T>::Any), whole(*sp.device, count, Array<T>::Any);
+  sp.device->copy(ranks.data() + g.cuts[static_cast<size_t>(sp.ring.rank())], mine,
+                  sp.keySize(sp.ring.rank()) * sizeof(T));
   sp.ring.allGather(ranks.data(), g.cuts.data(), dtypeOf<T>());
-  bySequence(sp, ranks, whole.data(), false);
+  bySequence(sp, ranks.data(), whole.data(), false);
   return whole;
 }
 
@@ -167,25 +163,30 @@ Tokens<T> ofRank(const tuttiSp& sp, int rank, T* data, bool query) {
 }
 
 template <class T>
+Array<T> copyOf(Device& device, const T* from, size_t count) {
+  Array<T> made(device, count, Array<T>::Any);
+  device.copy(made.data(), from, count * sizeof(T));
+  return made;
+}
+
+template <class T>
 void forward(tuttiSp& sp, const T* q, const T* k, const T* v, T* out, T* room) {
   const Saved<T> s(sp, room);
   const int64_t d = sp.config.headDim;
   exchange(sp, false, sp.perGroup() * d, q, s.q);
   exchange(sp, false, d, k, s.k);
   exchange(sp, false, d, v, s.v);
-  std::fill_n(s.out, sp.querySize(), T(0));
-  std::fill_n(s.lse, sp.lseSize(), -std::numeric_limits<T>::infinity());
+  if (sp.querySize() != 0) sp.device->zero(s.out, sp.querySize() * sizeof(T));
+  sp.device->fill(s.lse, sp.lseSize(), -std::numeric_limits<double>::infinity());
   const int me = sp.ring.rank(), n = sp.ring.size();
   const Tokens<T> queries = ofRank(sp, me, s.q, true), outs = ofRank(sp, me, s.out, true);
   if (sp.gathers() && n > 1) {
     const Gathered g = gatheredBlocks(sp);
-    std::vector<T> keys = gatherKeys<T>(sp, g, s.k), values = gatherKeys<T>(sp, g, s.v);
-    const auto all = [&](std::vector<T>& x) {
-      return Tokens<T>{&g.blocks, x.data(), sp.config.sequence, sp.keyColumns()};
-    };
+    Array<T> keys = gatherKeys<T>(sp, g, s.k), values = gatherKeys<T>(sp, g, s.v);
+    const auto all = [&](Array<T>& x) { return Tokens<T>{&g.blocks, x.data(), sp.config.sequence, sp.keyColumns()}; };
     attendTo<T>(sp.part, queries, all(keys), all(values), outs, s.lse);
   } else {
-    std::vector<T> here(s.k, s.k + 2 * sp.keySize(me)), next;
+    Array<T> here = copyOf(*sp.device, s.k, 2 * sp.keySize(me)), next;
     Ring<T> ring(sp, 2);
     for (int hop = 0; hop < n; ++hop) {
       const int owner = (me + n - hop) % n;
@@ -193,7 +194,7 @@ void forward(tuttiSp& sp, const T* q, const T* k, const T* v, T* out, T* room) {
       attendTo<T>(sp.part, queries, ofRank(sp, owner, here.data(), false),
                   ofRank(sp, owner, here.data() + sp.keySize(owner), false), outs, s.lse);
       ring.finish();
-      here.swap(next);
+      std::swap(here, next);
     }
   }
   exchange(sp, true, sp.perGroup() * d, s.out, out);
@@ -201,31 +202,29 @@ void forward(tuttiSp& sp, const T* q, const T* k, const T* v, T* out, T* room) {
 
 /// Gradients of keys and values are sums over leaves of queries, added along the tree wherever the leaves are.
 template <class T>
-void backwardInLeaves(tuttiSp& sp, const Saved<T>& s, Tokens<T> outs, Tokens<T> douts, Tokens<T> dqs,
-                      std::vector<T>& home) {
+void backwardInLeaves(tuttiSp& sp, const Saved<T>& s, Tokens<T> outs, Tokens<T> douts, Tokens<T> dqs, Array<T>& home) {
   const Gathered g = gatheredBlocks(sp);
-  std::vector<T> keys = gatherKeys<T>(sp, g, s.k), values = gatherKeys<T>(sp, g, s.v);
+  Array<T> keys = gatherKeys<T>(sp, g, s.k), values = gatherKeys<T>(sp, g, s.v);
   const size_t me = static_cast<size_t>(sp.ring.rank());
   const LeafRange run{sp.leafRuns[me], sp.leafRuns[me + 1]};
-  LeafCounter<T> dk(hostDevice(), sp.config.leaves, run, keys.size()),
-      dv(hostDevice(), sp.config.leaves, run, keys.size());
-  std::vector<T> leafK(keys.size()), leafV(keys.size()), ranks(keys.size());
-  const auto all = [&](std::vector<T>& x) {
-    return Tokens<T>{&g.blocks, x.data(), sp.config.sequence, sp.keyColumns()};
-  };
+  Device& device = *sp.device;
+  LeafCounter<T> dk(device, sp.config.leaves, run, keys.size()), dv(device, sp.config.leaves, run, keys.size());
+  Array<T> leafK(device, keys.size(), Array<T>::Any), leafV(device, keys.size(), Array<T>::Any);
+  Array<T> ranks(device, keys.size(), Array<T>::Any);
+  const auto all = [&](Array<T>& x) { return Tokens<T>{&g.blocks, x.data(), sp.config.sequence, sp.keyColumns()}; };
   const int64_t first = sp.leafCuts[static_cast<size_t>(run.begin)];
   for (int64_t leaf = run.begin; leaf < run.end; ++leaf) {
     const int64_t begin = sp.leafCuts[static_cast<size_t>(leaf)], end = sp.leafCuts[static_cast<size_t>(leaf) + 1];
     const std::vector<TokenBlock> block = {{begin - first, end - begin, begin, 1}};
     const auto part = [&](Tokens<T> t) { return Tokens<T>{&block, t.data, t.tokens, t.columns}; };
-    std::fill(leafK.begin(), leafK.end(), T(0));
-    std::fill(leafV.begin(), leafV.end(), T(0));
+    leafK.clear();
+    leafV.clear();
     attendBackward<T>(sp.part, part(ofRank(sp, sp.ring.rank(), s.q, true)), all(keys), all(values), part(outs), s.lse,
                       part(douts), part(dqs), all(leafK), all(leafV));
-    bySequence(sp, ranks, leafK.data(), true);
+    bySequence(sp, ranks.data(), leafK.data(), true);
     dk.add(ranks.data(), 0, ranks.size());
     dk.advance();
-    bySequence(sp, ranks, leafV.data(), true);
+    bySequence(sp, ranks.data(), leafV.data(), true);
     dv.add(ranks.data(), 0, ranks.size());
     dv.advance();
   }
@@ -238,7 +237,9 @@ void backward(tuttiSp& sp, const T* room, const T* doutHere, T* dqHere, T* dkHer
   const Saved<T> s(sp, const_cast<T*>(room));
   const int64_t d = sp.config.headDim;
   const int me = sp.ring.rank(), n = sp.ring.size();
-  std::vector<T> dout(sp.querySize()), dq(sp.querySize()), home(2 * sp.keySize(me));
+  Device& device = *sp.device;
+  Array<T> dout(device, sp.querySize(), Array<T>::Any), dq(device, sp.querySize());
+  Array<T> home(device, 2 * sp.keySize(me), Array<T>::Any);
   exchange(sp, false, sp.perGroup() * d, doutHere, dout.data());
   const Tokens<T> queries = ofRank(sp, me, s.q, true), outs = ofRank(sp, me, s.out, true);
   const Tokens<T> douts = ofRank(sp, me, dout.data(), true), dqs = ofRank(sp, me, dq.data(), true);
@@ -246,18 +247,16 @@ void backward(tuttiSp& sp, const T* room, const T* doutHere, T* dqHere, T* dkHer
     backwardInLeaves<T>(sp, s, outs, douts, dqs, home);
   } else if (sp.config.gather && n > 1) {
     const Gathered g = gatheredBlocks(sp);
-    std::vector<T> keys = gatherKeys<T>(sp, g, s.k), values = gatherKeys<T>(sp, g, s.v);
-    std::vector<T> dk(keys.size()), dv(keys.size()), ranks(keys.size());
-    const auto all = [&](std::vector<T>& x) {
-      return Tokens<T>{&g.blocks, x.data(), sp.config.sequence, sp.keyColumns()};
-    };
+    Array<T> keys = gatherKeys<T>(sp, g, s.k), values = gatherKeys<T>(sp, g, s.v);
+    Array<T> dk(device, keys.size()), dv(device, keys.size()), ranks(device, keys.size(), Array<T>::Any);
+    const auto all = [&](Array<T>& x) { return Tokens<T>{&g.blocks, x.data(), sp.config.sequence, sp.keyColumns()}; };
     attendBackward<T>(sp.part, queries, all(keys), all(values), outs, s.lse, douts, dqs, all(dk), all(dv));
-    bySequence(sp, ranks, dk.data(), true);
+    bySequence(sp, ranks.data(), dk.data(), true);
     sp.ring.reduceScatter(ranks.data(), home.data(), g.cuts.data(), dtypeOf<T>());
-    bySequence(sp, ranks, dv.data(), true);
+    bySequence(sp, ranks.data(), dv.data(), true);
     sp.ring.reduceScatter(ranks.data(), home.data() + sp.keySize(me), g.cuts.data(), dtypeOf<T>());
   } else {
-    std::vector<T> here(s.k, s.k + 2 * sp.keySize(me)), next, gradients(here.size()), nextGradients;
+    Array<T> here = copyOf(device, s.k, 2 * sp.keySize(me)), next, gradients(device, here.size()), nextGradients;
     Ring<T> ring(sp, 2), back(sp, 2);
     for (int hop = 0; hop < n; ++hop) {
       const int owner = (me + n - hop) % n;
@@ -270,11 +269,11 @@ void backward(tuttiSp& sp, const T* room, const T* doutHere, T* dqHere, T* dkHer
       if (n > 1) {  // the last hop brings them home
         back.start(owner, gradients.data(), nextGradients);
         back.finish();
-        gradients.swap(nextGradients);
+        std::swap(gradients, nextGradients);
       }
-      here.swap(next);
+      std::swap(here, next);
     }
-    home = gradients;
+    home = std::move(gradients);
   }
   exchange(sp, true, sp.perGroup() * d, dq.data(), dqHere);
   exchange(sp, true, d, home.data(), dkHere);
@@ -297,9 +296,13 @@ tuttiResult_t tuttiSpCreate(tuttiSp_t* sp, tuttiComm_t ulysses, tuttiComm_t ring
   return guarded([&] {
     require(sp != nullptr, "sp is NULL");
     *sp = nullptr;
-    auto made = std::make_unique<tuttiSp>(ulysses, ring);
-    made->config = takeConfig(config, made->config, "config");
+    const auto given = takeConfig<tuttiSpConfig_t>(config, TUTTI_SP_CONFIG_INITIALIZER, "config");
+    const int kind = kindOf(given.device);
+    auto made = std::make_unique<tuttiSp>(deviceOf(ulysses != nullptr ? ulysses : ring, kind), ulysses, ring);
+    made->config = given;
     const tuttiSpConfig_t& c = made->config;
+    require(c.device == TUTTI_DEVICE_AUTO || made->device->kind() == kind, "device is ", c.device,
+            ", and the communicators compute elsewhere");
     checkConfig(c, made->ulysses.size() * made->ring.size());
     for (int r = 0; r < made->ring.size(); ++r) {
       made->blocks.push_back(tokenBlocks(c.tokens, c.sequence, r, made->ring.size()));
@@ -315,13 +318,10 @@ tuttiResult_t tuttiSpCreate(tuttiSp_t* sp, tuttiComm_t ulysses, tuttiComm_t ring
     s.headDim = c.headDim;
     s.causal = c.causal;
     s.scale = c.scale;
-    if (c.kernels != nullptr) {
-      made->part.kernels = takeConfig(c.kernels, made->part.kernels, "kernels");
-    } else if (tuttiKernelsFast(&made->part.kernels) != tuttiSuccess) {
-      fail(tuttiInternalError, tuttiParallelGetLastError());
-    }
+    made->part.products = Products(*made->device, c.kernels);
+    made->part.device = made->device.get();
     made->config.kernels = nullptr;
-    if (c.overlap && made->ring.size() > 1) made->worker = std::make_unique<Worker>();
+    made->sender = std::make_unique<Sender>(*made->device, c.overlap && made->ring.size() > 1);
     *sp = made.release();
   });
 }
@@ -355,10 +355,11 @@ tuttiResult_t tuttiSpForward(tuttiSp_t sp, const tuttiTensor_t* q, const tuttiTe
   return guarded([&] {
     require(sp != nullptr && q != nullptr && (saved != nullptr || sp->savedSize() == 0), "sp, q or saved is NULL");
     const int64_t rows = sp->config.batch * sp->own(), d = sp->config.headDim;
-    checkContiguous(q, "q", rows * sp->config.heads * d, q->dtype);
-    checkContiguous(out, "out", rows * sp->config.heads * d, q->dtype);
-    checkContiguous(k, "k", rows * sp->config.kvHeads * d, q->dtype);
-    checkContiguous(v, "v", rows * sp->config.kvHeads * d, q->dtype);
+    const int kind = sp->device->kind();
+    checkContiguous(q, "q", rows * sp->config.heads * d, q->dtype, kind);
+    checkContiguous(out, "out", rows * sp->config.heads * d, q->dtype, kind);
+    checkContiguous(k, "k", rows * sp->config.kvHeads * d, q->dtype, kind);
+    checkContiguous(v, "v", rows * sp->config.kvHeads * d, q->dtype, kind);
     withType(q->dtype, [&](auto zero) {
       using T = decltype(zero);
       const auto data = [](const tuttiTensor_t* t) { return static_cast<T*>(t->data); };
@@ -373,10 +374,11 @@ tuttiResult_t tuttiSpBackward(tuttiSp_t sp, const void* saved, const tuttiTensor
     require(sp != nullptr && dout != nullptr && (saved != nullptr || sp->savedSize() == 0),
             "sp, dout or saved is NULL");
     const int64_t rows = sp->config.batch * sp->own(), d = sp->config.headDim;
-    checkContiguous(dout, "dout", rows * sp->config.heads * d, dout->dtype);
-    checkContiguous(dq, "dq", rows * sp->config.heads * d, dout->dtype);
-    checkContiguous(dk, "dk", rows * sp->config.kvHeads * d, dout->dtype);
-    checkContiguous(dv, "dv", rows * sp->config.kvHeads * d, dout->dtype);
+    const int kind = sp->device->kind();
+    checkContiguous(dout, "dout", rows * sp->config.heads * d, dout->dtype, kind);
+    checkContiguous(dq, "dq", rows * sp->config.heads * d, dout->dtype, kind);
+    checkContiguous(dk, "dk", rows * sp->config.kvHeads * d, dout->dtype, kind);
+    checkContiguous(dv, "dv", rows * sp->config.kvHeads * d, dout->dtype, kind);
     withType(dout->dtype, [&](auto zero) {
       using T = decltype(zero);
       const auto data = [](const tuttiTensor_t* t) { return static_cast<T*>(t->data); };

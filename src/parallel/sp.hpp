@@ -4,9 +4,10 @@
 #include <memory>
 #include <vector>
 
+#include "src/parallel/attention.hpp"
 #include "src/parallel/group.hpp"
+#include "src/parallel/sender.hpp"
 #include "src/parallel/tensor.hpp"
-#include "src/parallel/worker.hpp"
 #include "tutti/parallel/sp.h"
 
 namespace tutti::parallel {
@@ -23,7 +24,8 @@ int64_t tokensIn(const std::vector<TokenBlock>& blocks);
 /// Attention of some heads of `batch` sequences: what is between the all-to-alls.
 struct HeadPart {
   tuttiAttention_t shape = TUTTI_ATTENTION_INITIALIZER;  // heads, kvHeads, headDim, causal, scale of this rank
-  tuttiKernels_t kernels = TUTTI_KERNELS_INITIALIZER;
+  Products products;
+  Device* device = nullptr;  // all that follows is in its memory
 };
 
 /// A rank's tokens of some tensors: rows [batch * tokens], heads * headDim columns.
@@ -50,14 +52,16 @@ int64_t visibleEntries(const std::vector<TokenBlock>& queries, const std::vector
 }  // namespace tutti::parallel
 
 struct tuttiSp {
-  tuttiSp(tuttiComm_t ulyssesComm, tuttiComm_t ringComm) : ulysses(ulyssesComm), ring(ringComm) {}
+  tuttiSp(std::shared_ptr<tutti::parallel::Device> of, tuttiComm_t ulyssesComm, tuttiComm_t ringComm)
+      : device(std::move(of)), ulysses(ulyssesComm, *device), ring(ringComm, *device) {}
+  std::shared_ptr<tutti::parallel::Device> device;  // first: ends after what lies in its memory
   tutti::parallel::Group ulysses, ring;
   tuttiSpConfig_t config = TUTTI_SP_CONFIG_INITIALIZER;
   tutti::parallel::HeadPart part;                                // this rank's heads
   std::vector<std::vector<tutti::parallel::TokenBlock>> blocks;  // of each rank of the ring
-  std::vector<int64_t> tokenCuts, groupCuts;  // of the ring rank's tokens, and of groups of heads, over ulysses
-  std::unique_ptr<tutti::parallel::Worker> worker;
-  std::vector<int64_t> leafCuts, leafRuns;  // with leaves: of the sequence; of leaves over the ring's ranks
+  std::vector<int64_t> tokenCuts, groupCuts;        // of the ring rank's tokens, and of groups of heads, over ulysses
+  std::unique_ptr<tutti::parallel::Sender> sender;  // of keys and values round the ring
+  std::vector<int64_t> leafCuts, leafRuns;          // with leaves: of the sequence; of leaves over the ring's ranks
 
   bool inLeaves() const { return config.leaves > 0; }
   bool gathers() const { return config.gather || inLeaves(); }

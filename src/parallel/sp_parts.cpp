@@ -1,8 +1,6 @@
 // Attention over parts of a sequence: a mask between two blocks of tokens is one of offsets, and results over several
 // blocks of keys are merged by their log-sum-exp.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "src/parallel/sp.hpp"
 
@@ -36,22 +34,18 @@ tuttiAttention_t shapeOf(const HeadPart& part, const TokenBlock& q, const TokenB
   return s;
 }
 
-void check(tuttiResult_t result) {
-  if (result != tuttiSuccess) throw Failure{result, tuttiParallelGetLastError()};
+template <class T>
+tuttiTensor_t viewOf(const HeadPart& part, const Tokens<T>& tokens, int64_t sequence, const TokenBlock& block) {
+  tuttiTensor_t t = tokens.rows(sequence, block);
+  t.device = part.device->kind();
+  return t;
 }
 
-/// out and lse of `rows` tokens become those of both parts together.
 template <class T>
-void merge(int64_t rows, int64_t heads, int64_t headDim, const T* partOut, const T* partLse, T* out, T* lse) {
-  for (int64_t i = 0; i < rows * heads; ++i) {
-    const T most = std::max(lse[i], partLse[i]);
-    if (most == -std::numeric_limits<T>::infinity()) continue;
-    const T a = std::exp(lse[i] - most), b = std::exp(partLse[i] - most), sum = a + b;
-    for (int64_t d = 0; d < headDim; ++d) {
-      out[i * headDim + d] = (out[i * headDim + d] * a + partOut[i * headDim + d] * b) / sum;
-    }
-    lse[i] = most + std::log(sum);
-  }
+tuttiTensor_t lseOf(const HeadPart& part, T* lse, int64_t rows) {
+  tuttiTensor_t t = tuttiVectorOf(lse, dtypeOf<T>(), rows * part.shape.heads);
+  t.device = part.device->kind();
+  return t;
 }
 
 }  // namespace
@@ -95,20 +89,21 @@ tuttiTensor_t Tokens<T>::rows(int64_t sequence, const TokenBlock& block) const {
 template <class T>
 void attendTo(const HeadPart& part, Tokens<T> q, Tokens<T> k, Tokens<T> v, Tokens<T> out, T* lse) {
   const int64_t heads = part.shape.heads;
-  std::vector<T> partOut, partLse;
+  Device& device = *part.device;
   for (int64_t b = 0; b < part.shape.batch && heads > 0; ++b) {
     for (const TokenBlock& from : *q.blocks) {
       for (const TokenBlock& to : *k.blocks) {
         if (visible(from, to, part.shape.causal != 0) == 0) continue;
-        partOut.resize(static_cast<size_t>(from.count * out.columns));
-        partLse.resize(static_cast<size_t>(from.count * heads));
+        Array<T> partOut(device, static_cast<size_t>(from.count * out.columns), Array<T>::Any);
+        Array<T> partLse(device, static_cast<size_t>(from.count * heads), Array<T>::Any);
         const tuttiAttention_t s = shapeOf(part, from, to);
-        const tuttiTensor_t tq = q.rows(b, from), tk = k.rows(b, to), tv = v.rows(b, to), to_ = out.rows(b, from);
-        const tuttiTensor_t tp = tuttiMatrixOf(partOut.data(), dtypeOf<T>(), from.count, out.columns, out.columns);
-        const tuttiTensor_t tl = tuttiVectorOf(partLse.data(), dtypeOf<T>(), from.count * heads);
-        check(tuttiAttentionForward(&s, &part.kernels, &tq, &tk, &tv, &tp, &tl));
-        merge(from.count, heads, s.headDim, partOut.data(), partLse.data(), static_cast<T*>(to_.data),
-              lse + (b * q.tokens + from.row) * heads);
+        const tuttiTensor_t tq = viewOf(part, q, b, from), tk = viewOf(part, k, b, to), tv = viewOf(part, v, b, to);
+        tuttiTensor_t made = viewOf(part, out, b, from);
+        made.data = partOut.data();
+        const tuttiTensor_t tl = lseOf(part, partLse.data(), from.count);
+        attentionForward(device, &s, part.products, {&tq, &tk, &tv, &made, &tl});
+        device.merge<T>({out.data + (b * out.tokens + from.row) * out.columns, lse + (b * q.tokens + from.row) * heads,
+                         partOut.data(), partLse.data(), from.count * heads, s.headDim});
       }
     }
   }
@@ -118,25 +113,27 @@ template <class T>
 void attendBackward(const HeadPart& part, Tokens<T> q, Tokens<T> k, Tokens<T> v, Tokens<T> out, const T* lse,
                     Tokens<T> dout, Tokens<T> dq, Tokens<T> dk, Tokens<T> dv) {
   const int64_t heads = part.shape.heads;
-  std::vector<T> parts[3];
+  Device& device = *part.device;
   for (int64_t b = 0; b < part.shape.batch && heads > 0; ++b) {
     for (const TokenBlock& from : *q.blocks) {
       for (const TokenBlock& to : *k.blocks) {
         if (visible(from, to, part.shape.causal != 0) == 0) continue;
         const tuttiAttention_t s = shapeOf(part, from, to);
-        const tuttiTensor_t tq = q.rows(b, from), tk = k.rows(b, to), tv = v.rows(b, to), tout = out.rows(b, from);
-        const tuttiTensor_t td = dout.rows(b, from);
-        const tuttiTensor_t tl =
-            tuttiVectorOf(const_cast<T*>(lse) + (b * q.tokens + from.row) * heads, dtypeOf<T>(), from.count * heads);
-        const tuttiTensor_t targets[3] = {dq.rows(b, from), dk.rows(b, to), dv.rows(b, to)};
+        const tuttiTensor_t tq = viewOf(part, q, b, from), tk = viewOf(part, k, b, to), tv = viewOf(part, v, b, to);
+        const tuttiTensor_t tout = viewOf(part, out, b, from), td = viewOf(part, dout, b, from);
+        const tuttiTensor_t tl = lseOf(part, const_cast<T*>(lse) + (b * q.tokens + from.row) * heads, from.count);
+        const tuttiTensor_t targets[3] = {viewOf(part, dq, b, from), viewOf(part, dk, b, to), viewOf(part, dv, b, to)};
+        Array<T> parts[3];
         tuttiTensor_t made[3];
         for (int i = 0; i < 3; ++i) {
-          parts[i].resize(static_cast<size_t>(elementsOf(targets[i])));
+          parts[i] = Array<T>(device, static_cast<size_t>(elementsOf(targets[i])), Array<T>::Any);
           made[i] = targets[i];
           made[i].data = parts[i].data();
         }
-        check(tuttiAttentionBackward(&s, &part.kernels, &tq, &tk, &tv, &tout, &tl, &td, &made[0], &made[1], &made[2]));
-        for (int i = 0; i < 3; ++i) addInto(static_cast<T*>(targets[i].data), parts[i].data(), parts[i].size());
+        attentionBackward(device, &s, part.products, {&tq, &tk, &tv, &tout, &tl}, {&td, &made[0], &made[1], &made[2]});
+        for (int i = 0; i < 3; ++i) {
+          device.add<T>(static_cast<T*>(targets[i].data), parts[i].data(), parts[i].size());
+        }
       }
     }
   }

@@ -9,20 +9,20 @@ namespace {
 
 /// Sums of this rank's subtrees over its leaves [mine][count].
 template <class T>
-std::vector<std::vector<T>> subtreeSums(const T* leaves, size_t count, int64_t nLeaves, LeafRange run) {
-  std::vector<std::vector<T>> sums;
+std::vector<Array<T>> subtreeSums(Device& device, const T* leaves, size_t count, int64_t nLeaves, LeafRange run) {
+  std::vector<Array<T>> sums;
   for (const LeafRange& node : subtreesOf(nLeaves, run)) {
-    const T* first = leaves + static_cast<size_t>(node.begin - run.begin) * count;
-    std::vector<T> copy(first, first + static_cast<size_t>(node.end - node.begin) * count);
-    treeSum(copy.data(), node.end - node.begin, count);
+    const size_t elements = static_cast<size_t>(node.end - node.begin) * count;
+    Array<T> copy(device, elements, Array<T>::Any);
+    device.copy(copy.data(), leaves + static_cast<size_t>(node.begin - run.begin) * count, elements * sizeof(T));
+    treeSum(device, copy.data(), node.end - node.begin, count);
     sums.push_back(std::move(copy));
   }
   return sums;
 }
 
-void reduceLeaves(const void* leaves, void* out, size_t count, tuttiDataType_t dtype, const int64_t* leafCuts,
-                  const int64_t* sliceCuts, tuttiComm_t comm, bool all, tuttiTraffic_t* traffic = nullptr) {
-  Group group(comm);
+void reduceLeaves(Group& group, const void* leaves, void* out, size_t count, tuttiDataType_t dtype,
+                  const int64_t* leafCuts, const int64_t* sliceCuts, bool all) {
   require(leafCuts != nullptr && leafCuts[group.size()] >= 1, "a tree has at least one leaf");
   checkCuts(leafCuts, group.size(), leafCuts[group.size()], "leafCuts");
   checkCuts(sliceCuts, group.size(), static_cast<int64_t>(count), "sliceCuts");
@@ -30,7 +30,7 @@ void reduceLeaves(const void* leaves, void* out, size_t count, tuttiDataType_t d
   require(count == 0 || run.begin == run.end || leaves != nullptr, "leaves is NULL");
   withType(dtype, [&](auto zero) {
     using T = decltype(zero);
-    const auto sums = subtreeSums(static_cast<const T*>(leaves), count, leafCuts[group.size()], run);
+    const auto sums = subtreeSums(group.device(), static_cast<const T*>(leaves), count, leafCuts[group.size()], run);
     std::vector<const T*> parts;
     for (const auto& sum : sums) parts.push_back(sum.data());
     if (all) {
@@ -39,7 +39,18 @@ void reduceLeaves(const void* leaves, void* out, size_t count, tuttiDataType_t d
       group.treeReduceScatter(parts, static_cast<T*>(out), leafCuts, sliceCuts);
     }
   });
+}
+
+void allReduceLeaves(Group& group, const void* leaves, void* out, size_t count, tuttiDataType_t dtype,
+                     const int64_t* leafCuts, tuttiTraffic_t* traffic) {
+  const std::vector<int64_t> slices = evenCuts(static_cast<int64_t>(count), 1, group.size());
+  reduceLeaves(group, leaves, out, count, dtype, leafCuts, slices.data(), true);
   if (traffic != nullptr) addTraffic(*traffic, group.traffic);
+}
+
+void checkTraffic(const tuttiTraffic_t* traffic) {
+  require(traffic != nullptr && traffic->size == sizeof(tuttiTraffic_t),
+          "traffic: begin from TUTTI_TRAFFIC_INITIALIZER");
 }
 
 }  // namespace
@@ -50,18 +61,31 @@ using namespace tutti::parallel;
 tuttiResult_t tuttiTreeAllReduce(const void* leaves, void* out, size_t count, tuttiDataType_t dtype,
                                  const int64_t* leafCuts, tuttiComm_t comm) {
   return guarded([&] {
-    const std::vector<int64_t> slices = evenCuts(static_cast<int64_t>(count), 1, Group(comm).size());
-    reduceLeaves(leaves, out, count, dtype, leafCuts, slices.data(), comm, true);
+    Group group(comm);
+    allReduceLeaves(group, leaves, out, count, dtype, leafCuts, nullptr);
   });
 }
 
 tuttiResult_t tuttiTreeAllReduceCounted(const void* leaves, void* out, size_t count, tuttiDataType_t dtype,
                                         const int64_t* leafCuts, tuttiComm_t comm, tuttiTraffic_t* traffic) {
   return guarded([&] {
-    require(traffic != nullptr && traffic->size == sizeof(tuttiTraffic_t),
-            "traffic: begin from TUTTI_TRAFFIC_INITIALIZER");
-    const std::vector<int64_t> slices = evenCuts(static_cast<int64_t>(count), 1, Group(comm).size());
-    reduceLeaves(leaves, out, count, dtype, leafCuts, slices.data(), comm, true, traffic);
+    checkTraffic(traffic);
+    Group group(comm);
+    allReduceLeaves(group, leaves, out, count, dtype, leafCuts, traffic);
+  });
+}
+
+tuttiResult_t tuttiTreeAllReduceTensors(const tuttiTensor_t* leaves, const tuttiTensor_t* out, const int64_t* leafCuts,
+                                        tuttiComm_t comm, tuttiTraffic_t* traffic) {
+  return guarded([&] {
+    require(leaves != nullptr && out != nullptr && leafCuts != nullptr, "leaves, out or leafCuts is NULL");
+    if (traffic != nullptr) checkTraffic(traffic);
+    const std::shared_ptr<Device> device = deviceOf(comm, out->device);
+    Group group(comm, *device);
+    const int64_t count = elementsOf(*out), mine = leafCuts[group.rank() + 1] - leafCuts[group.rank()];
+    checkContiguous(out, "out", count, out->dtype, device->kind());
+    checkContiguous(leaves, "leaves", mine * count, out->dtype, device->kind());
+    allReduceLeaves(group, leaves->data, out->data, static_cast<size_t>(count), out->dtype, leafCuts, traffic);
   });
 }
 
@@ -69,8 +93,9 @@ tuttiResult_t tuttiTreeReduceScatter(const void* leaves, void* out, tuttiDataTyp
                                      const int64_t* sliceCuts, tuttiComm_t comm) {
   return guarded([&] {
     require(sliceCuts != nullptr, "sliceCuts is NULL");
-    const size_t count = static_cast<size_t>(sliceCuts[Group(comm).size()]);
-    reduceLeaves(leaves, out, count, dtype, leafCuts, sliceCuts, comm, false);
+    Group group(comm);
+    const size_t count = static_cast<size_t>(sliceCuts[group.size()]);
+    reduceLeaves(group, leaves, out, count, dtype, leafCuts, sliceCuts, false);
   });
 }
 

@@ -15,7 +15,8 @@ bool isContiguous(const tuttiTensor_t& t);
 
 /// What layers that compute on the host say of CUDA memory.
 inline constexpr const char* kLayersOnCuda =
-    "on CUDA data parallelism (dp.h), ZeRO (zero.h), linear layers (tp.h), GELU and layer norm (kernels.h) are there";
+    "on CUDA data parallelism (dp.h), ZeRO (zero.h), tensor parallelism (tp.h), pipelines (pp.h), sequence (sp.h) and "
+    "expert parallelism (ep.h) and the functions of kernels.h are there";
 
 /// Throws unless t is where it should be, has data if it has elements, and contiguous rows.
 /// kind: of the device whose memory it is in.

@@ -29,10 +29,6 @@ int64_t tuttiTp::ownTokens(int64_t tokens) const {
   return cuts[static_cast<size_t>(group.rank()) + 1] - cuts[static_cast<size_t>(group.rank())];
 }
 
-void tuttiTp::requireHost(const char* what) const {
-  if (!device->onHost()) fail(tuttiInvalidUsage, what, " is computed on the host, and tp is on CUDA; ", kLayersOnCuda);
-}
-
 void tuttiTp::multiply(const tuttiMatmul_t& call, const std::vector<int64_t>& kLeaves) const {
   if (invariant()) {
     checkMatmul(&call);
@@ -209,9 +205,7 @@ tuttiResult_t tuttiTpCreate(tuttiTp_t* tp, tuttiComm_t comm, const tuttiTpConfig
     require(tp != nullptr, "tp is NULL");
     *tp = nullptr;
     const auto c = takeConfig<tuttiTpConfig_t>(config, TUTTI_TP_CONFIG_INITIALIZER, "config");
-    require(c.device == TUTTI_DEVICE_AUTO || c.device == TUTTI_DEVICE_HOST || c.device == TUTTI_DEVICE_CUDA,
-            "there is no kind of device ", c.device);
-    const int kind = c.device == TUTTI_DEVICE_CUDA ? TUTTI_DEVICE_CUDA : TUTTI_DEVICE_HOST;
+    const int kind = kindOf(c.device);
     auto made = std::make_unique<tuttiTp>(deviceOf(comm, kind), comm);
     require(c.device == TUTTI_DEVICE_AUTO || made->device->kind() == kind, "device is ", c.device,
             ", and the communicator computes elsewhere");

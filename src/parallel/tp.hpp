@@ -30,8 +30,6 @@ struct tuttiTp {
   /// This rank's tokens of `tokens`, or all of them without sequence parallelism.
   int64_t ownTokens(int64_t tokens) const;
 
-  /// Throws tuttiInvalidUsage on CUDA, for what computes on the host alone.
-  void requireHost(const char* what) const;
   /// c (+)= op(a) op(b) by the kernel table or the device; in layout-invariant mode over leaves of k, given as cuts.
   void multiply(const tuttiMatmul_t& call, const std::vector<int64_t>& kLeaves) const;
 

@@ -1,7 +1,5 @@
 // Embedding and cross entropy over a vocabulary whose rows are cut over the ranks.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "src/parallel/predict.hpp"
 #include "src/parallel/tp.hpp"
@@ -11,103 +9,127 @@ using namespace tutti::parallel;
 namespace tutti::parallel {
 namespace {
 
-struct Ids {
-  const int32_t* data;
-  int64_t count;
+/// Numbers that have been checked, where the device reads them.
+class Ids {
+ public:
+  /// ids  in the host's memory: read at once.  On CUDA they may be in the device's: then they are fetched for the
+  /// check,
+  ///      which waits
+  Ids(Device& device, const tuttiTensor_t* ids, int64_t vocabulary, const char* what) {
+    require(ids != nullptr, what, " is NULL");
+    const int kind = ids->device == device.kind() ? device.kind() : TUTTI_DEVICE_HOST;
+    count_ = elementsOf(*ids);
+    checkContiguous(ids, what, count_, tuttiInt32, kind);
+    const size_t n = static_cast<size_t>(count_);
+    const int32_t* host = static_cast<const int32_t*>(ids->data);
+    std::vector<int32_t> fetched;
+    if (kind != TUTTI_DEVICE_HOST) {
+      fetched.resize(n);
+      device.get(fetched.data(), host, n * sizeof(int32_t));
+      host = fetched.data();
+    }
+    for (size_t t = 0; t < n; ++t) {
+      require(host[t] >= 0 && host[t] < vocabulary, what, "[", t, "] is ", host[t], ", the vocabulary has ",
+              vocabulary);
+    }
+    data_ = static_cast<const int32_t*>(ids->data);
+    if (kind == device.kind()) return;
+    copy_ = Array<int32_t>(device, n, Array<int32_t>::Any);
+    device.putInts(copy_.data(), host, n);
+    data_ = copy_.data();
+  }
+  const int32_t* data() const { return data_; }
+  int64_t count() const { return count_; }
+
+ private:
+  int64_t count_ = 0;
+  const int32_t* data_ = nullptr;
+  Array<int32_t> copy_;
 };
 
-Ids checkedIds(const tuttiTensor_t* ids, int64_t vocabulary, const char* what) {
-  require(ids != nullptr, what, " is NULL");
-  checkContiguous(ids, what, elementsOf(*ids), tuttiInt32);
-  const Ids found{static_cast<const int32_t*>(ids->data), elementsOf(*ids)};
-  for (int64_t t = 0; t < found.count; ++t) {
-    require(found.data[t] >= 0 && found.data[t] < vocabulary, what, "[", t, "] is ", found.data[t],
-            ", the vocabulary has ", vocabulary);
-  }
-  return found;
+std::vector<int64_t> slicesOfTokens(const tuttiTp& tp, int64_t tokens, int64_t width) {
+  std::vector<int64_t> slices = tp.split(tokens, 1);
+  for (int64_t& cut : slices) cut *= width;
+  return slices;
 }
 
 /// out is a sum of which one term is not zero: its bits do not depend on the order.
 template <class T>
-void embed(tuttiTp& tp, const int64_t* cuts, Ids ids, const tuttiTensor_t& table, T* out) {
+void embed(tuttiTp& tp, const int64_t* cuts, const Ids& ids, const tuttiTensor_t& table, T* out) {
   const int rank = tp.group.rank();
   const int64_t width = table.shape[1];
-  std::vector<T> room;
+  Array<T> room;
   T* to = out;
   if (tp.sequence()) {
-    room.resize(static_cast<size_t>(ids.count * width));
+    room = Array<T>(*tp.device, static_cast<size_t>(ids.count() * width), Array<T>::Any);
     to = room.data();
   }
-  for (int64_t t = 0; t < ids.count; ++t) {
-    if (ids.data[t] >= cuts[rank] && ids.data[t] < cuts[rank + 1]) {
-      const T* row = matrixOf<T>(table).row(ids.data[t] - cuts[rank]);
-      std::copy(row, row + width, to + t * width);
-    } else {
-      std::fill(to + t * width, to + (t + 1) * width, T(0));
-    }
-  }
+  tp.device->takeIdRows<T>(
+      {table.data, to, ids.data(), nullptr, ids.count(), width, table.strides[0], cuts[rank], cuts[rank + 1]});
   if (tp.sequence()) {
-    std::vector<int64_t> slices = tp.split(ids.count, 1);
-    for (int64_t& cut : slices) cut *= width;
-    tp.group.reduceScatter(to, out, slices.data(), dtypeOf<T>());
+    tp.group.reduceScatter(to, out, slicesOfTokens(tp, ids.count(), width).data(), dtypeOf<T>());
   } else {
-    tp.group.allReduce(out, static_cast<size_t>(ids.count * width), dtypeOf<T>(), tuttiSum);
+    tp.group.allReduce(out, static_cast<size_t>(ids.count() * width), dtypeOf<T>(), tuttiSum);
   }
 }
 
 template <class T>
-void embedBackward(tuttiTp& tp, const int64_t* cuts, Ids ids, const tuttiTensor_t& dout, const tuttiTensor_t& dtable) {
+void embedBackward(tuttiTp& tp, const int64_t* cuts, const Ids& ids, const tuttiTensor_t& dout,
+                   const tuttiTensor_t& dtable) {
+  Device& device = *tp.device;
   const int rank = tp.group.rank();
   const int64_t width = dtable.shape[1];
-  const T* from = static_cast<const T*>(dout.data);
-  std::vector<T> room;
+  T* from = static_cast<T*>(dout.data);
+  Array<T> room;
   if (tp.sequence()) {
-    std::vector<int64_t> slices = tp.split(ids.count, 1);
-    for (int64_t& cut : slices) cut *= width;
-    room.resize(static_cast<size_t>(ids.count * width));
-    std::copy(from, from + elementsOf(dout), room.data() + slices[static_cast<size_t>(rank)]);
+    const std::vector<int64_t> slices = slicesOfTokens(tp, ids.count(), width);
+    room = Array<T>(device, static_cast<size_t>(ids.count() * width), Array<T>::Any);
+    device.copy(room.data() + slices[static_cast<size_t>(rank)], from,
+                static_cast<size_t>(elementsOf(dout)) * sizeof(T));
     tp.group.allGather(room.data(), slices.data(), dtypeOf<T>());
     from = room.data();
   }
+  Array<int32_t> chain;
+  if (!device.onHost()) {
+    chain = Array<int32_t>(device, 2 * static_cast<size_t>(ids.count()), Array<int32_t>::Any);
+  }
   const auto add = [&](int64_t begin, int64_t end, Matrix<T> to) {
-    for (int64_t t = begin; t < end; ++t) {
-      if (ids.data[t] < cuts[rank] || ids.data[t] >= cuts[rank + 1]) continue;
-      addInto(to.row(ids.data[t] - cuts[rank]), from + t * width, static_cast<size_t>(width));
-    }
+    device.addIdRows<T>({to.data, from + begin * width, ids.data() + begin, chain.data(), end - begin, width, to.stride,
+                         cuts[rank], cuts[rank + 1]});
   };
-  const std::vector<int64_t> bounds = tp.leavesOfTokens(ids.count);
+  const std::vector<int64_t> bounds = tp.leavesOfTokens(ids.count());
   const Matrix<T> table = matrixOf<T>(dtable);
-  if (bounds.size() == 2) return add(0, ids.count, table);
+  if (bounds.size() == 2) return add(0, ids.count(), table);
   // Sums over tokens, of which other ranks may have more: by leaves.
   const size_t count = static_cast<size_t>(table.rows * width), nLeaves = bounds.size() - 1;
-  std::vector<T> leaves(nLeaves * count);
+  Array<T> leaves(device, nLeaves * count);
   for (size_t l = 0; l < nLeaves; ++l) {
     add(bounds[l], bounds[l + 1], {leaves.data() + l * count, table.rows, width, width});
   }
-  treeSum(leaves.data(), static_cast<int64_t>(nLeaves), count);
-  for (int64_t r = 0; r < table.rows; ++r) {
-    addInto(table.row(r), leaves.data() + r * width, static_cast<size_t>(width));
-  }
+  treeSum(device, leaves.data(), static_cast<int64_t>(nLeaves), count);
+  device.addMatrix(table.data, table.stride, leaves.data(), width, table.rows, width);
 }
 
-/// sums[t] = the sum of exponentials of row t over all ranks; in layout-invariant mode by leaves of the vocabulary.
+/// call.sums = the sums of exponentials over all ranks; in layout-invariant mode by leaves of the vocabulary.
 template <class T>
-void sumExponentials(tuttiTp& tp, const int64_t* cuts, Matrix<T> logits, const std::vector<T>& most,
-                     std::vector<T>& sums) {
-  const int64_t tokens = logits.rows;
+void sumOverVocabulary(tuttiTp& tp, const int64_t* cuts, const kernels::LossCall& call) {
+  Device& device = *tp.device;
+  const int64_t tokens = call.rows;
+  T* sums = static_cast<T*>(call.sums);
   const auto overColumns = [&](int64_t begin, int64_t end, T* to) {
-    for (int64_t t = 0; t < tokens; ++t) {
-      to[t] = 0;
-      for (int64_t j = begin; j < end; ++j) to[t] += std::exp(logits.row(t)[j] - most[static_cast<size_t>(t)]);
-    }
+    kernels::LossCall part = call;
+    part.logits = static_cast<const T*>(call.logits) + begin;
+    part.columns = end - begin;
+    part.sums = to;
+    device.sumExponentials<T>(part);
   };
   const size_t rank = static_cast<size_t>(tp.group.rank());
   if (!tp.invariant()) {
-    overColumns(0, logits.columns, sums.data());
-    return tp.group.allReduce(sums.data(), sums.size(), dtypeOf<T>(), tuttiSum);
+    overColumns(0, call.columns, sums);
+    return tp.group.allReduce(sums, static_cast<size_t>(tokens), dtypeOf<T>(), tuttiSum);
   }
   const std::vector<int64_t> bounds = tp.leaves(cuts[tp.group.size()], 1), runs = tp.leafRuns();
-  std::vector<T> leaves(static_cast<size_t>((runs[rank + 1] - runs[rank]) * tokens));
+  Array<T> leaves(device, static_cast<size_t>((runs[rank + 1] - runs[rank]) * tokens), Array<T>::Any);
   for (int64_t l = runs[rank]; l < runs[rank + 1]; ++l) {
     overColumns(bounds[static_cast<size_t>(l)] - cuts[rank], bounds[static_cast<size_t>(l) + 1] - cuts[rank],
                 leaves.data() + (l - runs[rank]) * tokens);
@@ -115,37 +137,31 @@ void sumExponentials(tuttiTp& tp, const int64_t* cuts, Matrix<T> logits, const s
   std::vector<const T*> parts;
   for (const LeafRange& node : subtreesOf(runs.back(), {runs[rank], runs[rank + 1]})) {
     T* first = leaves.data() + (node.begin - runs[rank]) * tokens;
-    treeSum(first, node.end - node.begin, static_cast<size_t>(tokens));
+    treeSum(device, first, node.end - node.begin, static_cast<size_t>(tokens));
     parts.push_back(first);
   }
   const std::vector<int64_t> slices = evenCuts(tokens, 1, tp.group.size());
-  tp.group.treeAllReduce(parts, sums.data(), runs.data(), slices.data());
+  tp.group.treeAllReduce(parts, sums, runs.data(), slices.data());
 }
 
 template <class T>
-void crossEntropy(tuttiTp& tp, const int64_t* cuts, Matrix<T> logits, Ids targets, T* loss,
-                  const tuttiTensor_t* dlogits, T scale) {
-  const int rank = tp.group.rank();
+void crossEntropy(tuttiTp& tp, const int64_t* cuts, Matrix<T> logits, const Ids& targets, T* loss,
+                  const tuttiTensor_t* dlogits, double scale) {
   const size_t tokens = static_cast<size_t>(logits.rows);
-  std::vector<T> most(tokens, -std::numeric_limits<T>::infinity()), at(tokens, 0), sums(tokens);
-  for (size_t t = 0; t < tokens; ++t) {
-    const T* row = logits.row(static_cast<int64_t>(t));
-    for (int64_t j = 0; j < logits.columns; ++j) most[t] = std::max(most[t], row[j]);
-    const int64_t target = targets.data[t] - cuts[rank];
-    if (target >= 0 && target < logits.columns) at[t] = row[target];
-  }
-  tp.group.allReduce(most.data(), tokens, dtypeOf<T>(), tuttiMax);
-  tp.group.allReduce(at.data(), tokens, dtypeOf<T>(), tuttiSum);  // one rank has it, the others add 0
-  sumExponentials(tp, cuts, logits, most, sums);
-  for (size_t t = 0; t < tokens; ++t) loss[t] = std::log(sums[t]) + most[t] - at[t];
+  Array<T> each(*tp.device, 3 * tokens, Array<T>::Any);
+  T *most = each.data(), *at = most + tokens, *sums = at + tokens;
+  kernels::LossCall call{nullptr, logits.data, targets.data(), most,          at, sums,
+                         loss,    logits.rows, logits.columns, logits.stride, 0,  cuts[tp.group.rank()],
+                         scale};
+  tp.device->largestOfRows<T>(call);
+  tp.group.allReduce(most, tokens, dtypeOf<T>(), tuttiMax);
+  tp.group.allReduce(at, tokens, dtypeOf<T>(), tuttiSum);  // one rank has it, the others add 0
+  sumOverVocabulary<T>(tp, cuts, call);
+  tp.device->lossOfRows<T>(call);
   if (dlogits == nullptr) return;
-  for (size_t t = 0; t < tokens; ++t) {
-    const T* row = logits.row(static_cast<int64_t>(t));
-    T* to = matrixOf<T>(*dlogits).row(static_cast<int64_t>(t));
-    for (int64_t j = 0; j < logits.columns; ++j) to[j] = std::exp(row[j] - most[t]) / sums[t] * scale;
-    const int64_t target = targets.data[t] - cuts[rank];
-    if (target >= 0 && target < logits.columns) to[target] -= scale;
-  }
+  call.gradient = dlogits->data;
+  call.gradientStride = dlogits->strides[0];
+  tp.device->lossGradient<T>(call);
 }
 
 int64_t checkedVocabulary(const tuttiTp* tp, const int64_t* cuts) {
@@ -165,12 +181,13 @@ int64_t checkedVocabulary(const tuttiTp* tp, const int64_t* cuts) {
 tuttiResult_t tuttiVocabEmbedding(tuttiTp_t tp, const int64_t* cuts, const tuttiTensor_t* ids,
                                   const tuttiTensor_t* table, const tuttiTensor_t* out) {
   return guarded([&] {
-    const Ids found = checkedIds(ids, checkedVocabulary(tp, cuts), "ids");
+    const int64_t vocabulary = checkedVocabulary(tp, cuts);
+    const Ids found(*tp->device, ids, vocabulary, "ids");
+    const int kind = tp->device->kind();
     require(table != nullptr && table->nDims == 2, "the table is a matrix");
-    tp->requireHost("the vocabulary");
     const int rank = tp->group.rank();
-    checkMatrix(table, "table", cuts[rank + 1] - cuts[rank], table->shape[1], table->dtype);
-    checkContiguous(out, "out", tp->ownTokens(found.count) * table->shape[1], table->dtype);
+    checkMatrix(table, "table", cuts[rank + 1] - cuts[rank], table->shape[1], table->dtype, kind);
+    checkContiguous(out, "out", tp->ownTokens(found.count()) * table->shape[1], table->dtype, kind);
     withType(table->dtype, [&](auto zero) {
       embed<decltype(zero)>(*tp, cuts, found, *table, static_cast<decltype(zero)*>(out->data));
     });
@@ -180,12 +197,13 @@ tuttiResult_t tuttiVocabEmbedding(tuttiTp_t tp, const int64_t* cuts, const tutti
 tuttiResult_t tuttiVocabEmbeddingBackward(tuttiTp_t tp, const int64_t* cuts, const tuttiTensor_t* ids,
                                           const tuttiTensor_t* dout, const tuttiTensor_t* dtable) {
   return guarded([&] {
-    const Ids found = checkedIds(ids, checkedVocabulary(tp, cuts), "ids");
+    const int64_t vocabulary = checkedVocabulary(tp, cuts);
+    const Ids found(*tp->device, ids, vocabulary, "ids");
+    const int kind = tp->device->kind();
     require(dtable != nullptr && dtable->nDims == 2, "the gradient of the table is a matrix");
-    tp->requireHost("the vocabulary");
     const int rank = tp->group.rank();
-    checkMatrix(dtable, "dtable", cuts[rank + 1] - cuts[rank], dtable->shape[1], dtable->dtype);
-    checkContiguous(dout, "dout", tp->ownTokens(found.count) * dtable->shape[1], dtable->dtype);
+    checkMatrix(dtable, "dtable", cuts[rank + 1] - cuts[rank], dtable->shape[1], dtable->dtype, kind);
+    checkContiguous(dout, "dout", tp->ownTokens(found.count()) * dtable->shape[1], dtable->dtype, kind);
     withType(dtable->dtype, [&](auto zero) { embedBackward<decltype(zero)>(*tp, cuts, found, *dout, *dtable); });
   });
 }
@@ -194,18 +212,18 @@ tuttiResult_t tuttiVocabCrossEntropy(tuttiTp_t tp, const int64_t* cuts, const tu
                                      const tuttiTensor_t* targets, const tuttiTensor_t* loss,
                                      const tuttiTensor_t* dlogits, double scale) {
   return guarded([&] {
-    const Ids found = checkedIds(targets, checkedVocabulary(tp, cuts), "targets");
+    const int64_t vocabulary = checkedVocabulary(tp, cuts);
+    const Ids found(*tp->device, targets, vocabulary, "targets");
+    const int kind = tp->device->kind();
     require(logits != nullptr, "logits is NULL");
-    tp->requireHost("the vocabulary");
     const int rank = tp->group.rank();
     const int64_t here = cuts[rank + 1] - cuts[rank];
-    checkMatrix(logits, "logits", found.count, here, logits->dtype);
-    checkContiguous(loss, "loss", found.count, logits->dtype);
-    if (dlogits != nullptr) checkMatrix(dlogits, "dlogits", found.count, here, logits->dtype);
+    checkMatrix(logits, "logits", found.count(), here, logits->dtype, kind);
+    checkContiguous(loss, "loss", found.count(), logits->dtype, kind);
+    if (dlogits != nullptr) checkMatrix(dlogits, "dlogits", found.count(), here, logits->dtype, kind);
     withType(logits->dtype, [&](auto zero) {
       using T = decltype(zero);
-      crossEntropy<T>(*tp, cuts, matrixOf<T>(*logits), found, static_cast<T*>(loss->data), dlogits,
-                      static_cast<T>(scale));
+      crossEntropy<T>(*tp, cuts, matrixOf<T>(*logits), found, static_cast<T*>(loss->data), dlogits, scale);
     });
   });
 }

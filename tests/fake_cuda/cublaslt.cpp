@@ -20,6 +20,8 @@ constexpr Status kSuccessful = 0, kInvalid = 7;  // CUBLAS_STATUS_INVALID_VALUE
 struct Layout {
   int type;
   int64_t rows, columns, stride;
+  int32_t batch = 1;
+  int64_t step = 0;
 };
 struct Operation {
   int compute, scale;
@@ -58,7 +60,10 @@ bool fits(const Product& p) {
   const Operation& o = p.operation;
   const bool twice = p.a.type == kFloat64;
   for (const Layout& l : {p.a, p.b, p.c}) {
-    if (l.type != p.a.type || l.stride < l.rows || l.rows == 0 || l.columns == 0) return false;
+    if (l.type != p.a.type || l.stride < l.rows || l.rows == 0 || l.columns == 0 || l.batch < 1 ||
+        l.batch != p.c.batch) {
+      return false;
+    }
   }
   return o.compute == (twice ? kCompute64 : kCompute32) && o.scale == p.a.type && rows(p.a, o.transposeA) == p.c.rows &&
          columns(p.b, o.transposeB) == p.c.columns && columns(p.a, o.transposeA) == rows(p.b, o.transposeB);
@@ -66,7 +71,14 @@ bool fits(const Product& p) {
 
 void run(void* data) {
   const std::unique_ptr<Product> product(static_cast<Product*>(data));
-  product->a.type == kFloat64 ? multiply<double>(*product) : multiply<float>(*product);
+  const int64_t bytes = product->a.type == kFloat64 ? sizeof(double) : sizeof(float);
+  for (int32_t i = 0; i < product->c.batch; ++i) {
+    Product one = *product;
+    one.left = static_cast<const char*>(one.left) + i * one.a.step * bytes;
+    one.right = static_cast<const char*>(one.right) + i * one.b.step * bytes;
+    one.out = static_cast<char*>(one.out) + i * one.c.step * bytes;
+    one.a.type == kFloat64 ? multiply<double>(one) : multiply<float>(one);
+  }
 }
 
 /// Runs it when the stream comes to it.
@@ -111,6 +123,18 @@ TUTTI_FAKE_EXPORT Status cublasLtMatmulDescSetAttribute(void* operation, int att
 TUTTI_FAKE_EXPORT Status cublasLtMatrixLayoutCreate(void** layout, int type, uint64_t rows, uint64_t columns,
                                                     int64_t stride) {
   *layout = new Layout{type, static_cast<int64_t>(rows), static_cast<int64_t>(columns), stride};
+  return kSuccessful;
+}
+TUTTI_FAKE_EXPORT Status cublasLtMatrixLayoutSetAttribute(void* layout, int attribute, const void* value,
+                                                          size_t bytes) {
+  Layout& l = *static_cast<Layout*>(layout);
+  if (attribute == kBatchCount && bytes == sizeof l.batch) {
+    l.batch = *static_cast<const int32_t*>(value);
+  } else if (attribute == kBatchStep && bytes == sizeof l.step) {
+    l.step = *static_cast<const int64_t*>(value);
+  } else {
+    return kInvalid;
+  }
   return kSuccessful;
 }
 TUTTI_FAKE_EXPORT Status cublasLtMatrixLayoutDestroy(void* layout) {

@@ -42,9 +42,10 @@ void checkCall(const MatrixCall& c, int device) {
   checkMatrix(c.out, c.outStride == 0 ? 1 : c.rows, c.columns, c.outStride, device);
 }
 void checkCall(const ProductCall& c, int device) {
-  if (c.k != 0) checkMatrix(c.a, 1, (c.m - 1) * c.aRow + (c.k - 1) * c.aColumn + 1, 0, device);
-  if (c.k != 0) checkMatrix(c.b, 1, (c.k - 1) * c.bRow + (c.n - 1) * c.bColumn + 1, 0, device);
-  checkMatrix(c.c, c.m, c.n, c.ldc, device);
+  const int64_t last = c.batch - 1;
+  if (c.k != 0) checkMatrix(c.a, 1, last * c.aStep + (c.m - 1) * c.aRow + (c.k - 1) * c.aColumn + 1, 0, device);
+  if (c.k != 0) checkMatrix(c.b, 1, last * c.bStep + (c.k - 1) * c.bRow + (c.n - 1) * c.bColumn + 1, 0, device);
+  checkMatrix(c.c, 1, last * c.cStep + (c.m - 1) * c.ldc + c.n, 0, device);
 }
 void checkCall(const GeluCall& c, int device) {
   for (const void* operand : {static_cast<const void*>(c.out), c.x, c.dy}) {
@@ -62,6 +63,53 @@ void checkCall(const NormSumsCall& c, int device) {
   checkMatrix(c.dy, c.rows, c.width, c.dyStride, device);
   checkMatrix(c.dgamma, 1, c.width, 0, device);
   checkMatrix(c.dbeta, 1, c.width, 0, device);
+}
+void checkCall(const IntsCall& c, int device) {
+  checkRange(at(c.out), static_cast<size_t>(c.count) * sizeof(int32_t), device, "numbers of the host");
+}
+void checkCall(const IndexedCall& c, int device) {
+  for (const int32_t* index : {c.to, c.from}) {
+    if (index != nullptr) checkMatrix(index, 1, c.rows, 0, device);
+  }
+  if (c.to == nullptr) checkMatrix(c.out, c.rows, c.width, c.width, device);
+  if (c.from == nullptr) checkMatrix(c.in, c.rows, c.width, c.width, device);
+}
+void checkCall(const CombineCall& c, int device) {
+  checkMatrix(c.out, c.tokens, c.width, c.width, device);
+  checkMatrix(c.pairs, c.tokens * c.choices, c.width, c.width, device);
+  if (c.weights != nullptr) checkMatrix(c.weights, c.tokens, c.choices, c.choices, device);
+  if (c.kept != nullptr) checkMatrix(c.kept, c.tokens * c.choices, c.width, c.width, device);
+  if (c.dweights != nullptr) checkMatrix(c.dweights, c.tokens, c.choices, c.choices, device);
+}
+void checkCall(const IdRowsCall& c, int device) {
+  checkMatrix(c.ids, 1, c.count, 0, device);
+  checkMatrix(c.rows, c.count, c.width, c.width, device);
+  checkMatrix(c.table, c.end - c.first, c.width, c.tableStride, device);
+  if (c.chain != nullptr) checkMatrix(c.chain, 2, c.count, c.count, device);
+}
+void checkCall(const LossCall& c, int device) {
+  checkMatrix(c.logits, c.rows, c.columns, c.stride, device);
+  if (c.gradient != nullptr) checkMatrix(c.gradient, c.rows, c.columns, c.gradientStride, device);
+  for (const void* each : {static_cast<const void*>(c.targets), static_cast<const void*>(c.most),
+                           static_cast<const void*>(c.at), static_cast<const void*>(c.loss)}) {
+    checkMatrix(each, 1, c.rows, 0, device);
+  }
+  checkMatrix(c.sums, 1, c.rows, 0, device);
+}
+void checkCall(const ScoresCall& c, int device) {
+  const int64_t lastQuery = c.queries - 1, lastHead = c.heads - 1;
+  checkMatrix(c.scores, c.heads * c.queries, c.keys, c.keys, device);
+  checkMatrix(c.lse, 1, lastQuery * c.lseRow + lastHead * c.lseHead + 1, 0, device);
+  if (c.gradient == nullptr) return;
+  checkMatrix(c.gradient, c.heads * c.queries, c.keys, c.keys, device);
+  checkMatrix(c.out, 1, lastQuery * c.outRow + lastHead * c.outHead + c.headDim, 0, device);
+  checkMatrix(c.dout, 1, lastQuery * c.doutRow + lastHead * c.doutHead + c.headDim, 0, device);
+}
+void checkCall(const MergeCall& c, int device) {
+  for (const void* rows : {static_cast<const void*>(c.out), c.partOut}) {
+    checkMatrix(rows, c.rows, c.headDim, c.headDim, device);
+  }
+  for (const void* lse : {static_cast<const void*>(c.lse), c.partLse}) checkMatrix(lse, 1, c.rows, 0, device);
 }
 void checkCall(const HashCall& c, int device) {
   checkRange(at(c.x), c.count * c.bytes, device, "operand of a hash");

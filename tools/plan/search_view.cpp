@@ -35,6 +35,7 @@ Asked parse(int argc, char** argv) {
                                                   {"--heads", &a.model.heads},
                                                   {"--kv-heads", &a.model.kvHeads},
                                                   {"--key-block", &a.model.keyBlock},
+                                                  {"--visible", &a.model.visible},
                                                   {"--sequence", &a.model.sequence},
                                                   {"--vocabulary", &a.model.vocabulary},
                                                   {"--experts", &a.model.experts},

@@ -84,7 +84,9 @@ typedef struct {
 #define TUTTI_ATTENTION_INITIALIZER \
   { sizeof(tuttiAttention_t), 0, 0, 0, 0, 0, 0, 0, 0, 1, 0 }
 
-/** out = softmax(scale q k^T) v per head.
+/** out = softmax(scale q k^T) v per head.  On the host or CUDA.
+ *  kernels NULL: tuttiKernelsFast.  On CUDA that and NULL are cuBLASLt's products, tuttiKernelsInvariant Tutti's own on
+ *          the device; a table of one's own gets device memory and enqueues on the thread's stream
  *  q, out  [batch * queries, heads * headDim];  k, v  [batch * keys, kvHeads * headDim]; rows may be strided
  *  lse     [batch * queries, heads] contiguous: logarithm of the sum of exponentials, -infinity for a query that sees
  *          no key (its row of out is 0); needed by the backward pass and to merge parts of a sequence */

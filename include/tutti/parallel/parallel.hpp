@@ -10,6 +10,7 @@
 #include "tutti/parallel/ft.h"
 #include "tutti/parallel/grid.h"
 #include "tutti/parallel/kernels.h"
+#include "tutti/parallel/place.h"
 #include "tutti/parallel/pp.h"
 #include "tutti/parallel/ps.h"
 #include "tutti/parallel/sp.h"
@@ -63,6 +64,7 @@ using Schedule = ParallelHandle<tuttiScheduleDestroy, tuttiSchedule_t>;
 using Pipeline = ParallelHandle<tuttiPipelineDestroy, tuttiPipeline_t>;
 using Sp = ParallelHandle<tuttiSpDestroy, tuttiSp_t>;
 using Ep = ParallelHandle<tuttiEpDestroy, tuttiEp_t>;
+using Place = ParallelHandle<tuttiPlaceDestroy, tuttiPlace_t>;  // Place place(tuttiPlaceCreate, TUTTI_DEVICE_CUDA)
 using Mirror = ParallelHandle<tuttiMirrorDestroy, tuttiMirror_t>;
 using Pace = ParallelHandle<tuttiPaceDestroy, tuttiPace_t>;
 using Ps = ParallelHandle<tuttiPsDestroy, tuttiPs_t>;

@@ -25,10 +25,12 @@ typedef struct {
   double expertWidth; /* 0: 4 hidden / choices */
   double kvHeads;     /* of keys and values, for a ring's bytes; 0: heads */
   double keyBlock;    /* keys whose scores attention has at a time; 0: all of a ring's hop, as attention.h's does */
+  double
+      visible; /* the part of the scores that attention computes.  Default 1; 0.5: passes by what a causal mask hides */
 } tuttiModelShape_t;
 
 #define TUTTI_MODEL_SHAPE_INITIALIZER \
-  { sizeof(tuttiModelShape_t), 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0 }
+  { sizeof(tuttiModelShape_t), 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1 }
 
 /** Start from TUTTI_LAYOUT_INITIALIZER. */
 typedef struct {

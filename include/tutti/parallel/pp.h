@@ -94,17 +94,23 @@ typedef struct {
   /* dout is NULL for the last stage, din for stage 0; weights = 0: BackwardWeight will come */
   tuttiResult_t (*backward)(void* context, int stage, int micro, const void* dout, void* din, int weights);
   tuttiResult_t (*backwardWeight)(void* context, int stage, int micro);
+  int64_t device; /* tuttiDevice_t: whose memory in, out, dout and din are.  TUTTI_DEVICE_AUTO (default): that of the
+                     communicator's rank, the host without one */
 } tuttiStages_t;
 
 #define TUTTI_STAGES_INITIALIZER \
-  { sizeof(tuttiStages_t), NULL, NULL, NULL, NULL }
+  { sizeof(tuttiStages_t), NULL, NULL, NULL, NULL, TUTTI_DEVICE_AUTO }
 
 typedef struct tuttiPipeline* tuttiPipeline_t;
 
 /** Collective over comm, whose rank r has the schedule's row r.  Makes communicators of the pairs that exchange
  *  messages; sends go out from threads of the handle, so that no order of messages can deadlock.
  *  schedule  the same on all ranks; validated here.  Not needed afterwards
- *  count     elements between two stages, of `dtype`, the same everywhere */
+ *  count     elements between two stages, of `dtype`, the same everywhere
+ *
+ *  On CUDA those threads have streams of their own, and stages enqueue on the caller's: a step waits for other ranks to
+ *  enqueue theirs, not for the device.
+ */
 TUTTI_API tuttiResult_t tuttiPipelineCreate(tuttiPipeline_t* pipeline, tuttiComm_t comm, tuttiSchedule_t schedule,
                                             size_t count, tuttiDataType_t dtype, const tuttiStages_t* stages);
 TUTTI_API tuttiResult_t tuttiPipelineDestroy(tuttiPipeline_t pipeline);

@@ -5,6 +5,9 @@
  *   gather    keys and values of all ranks are gathered; gradients go back by a reduce-scatter
  *   2-D       Ulysses within groups, ring or gather between them (Fang and Zhao, "USP", 2024)
  *
+ * On the host or CUDA, where all that a call takes is the device's memory and keys and values travel on a stream beside
+ * the caller's.
+ *
  * Under a causal mask the ring's ranks have equal work only if their tokens are dealt fairly: zigzag or striped. */
 #ifndef TUTTI_PARALLEL_SP_H_
 #define TUTTI_PARALLEL_SP_H_
@@ -33,14 +36,16 @@ typedef struct {
   int tokens;                    /* tuttiTokens_t: how the ring's ranks divide the sequence */
   int gather;                    /* 1: keys and values are gathered, not passed round; contiguous tokens only */
   int overlap;                   /* 1 (default): the next keys and values travel while this rank computes */
-  const tuttiKernels_t* kernels; /* NULL: tuttiKernelsFast */
+  const tuttiKernels_t* kernels; /* as for tuttiAttentionForward */
   /* 0 (default): fast.  Else the same bits for any division: keys and values are gathered, their gradients summed over
    * that many leaves of queries along the tree of sums.h.  Contiguous tokens; the ring's ranks are cut at leaves */
   int leaves;
+  int64_t
+      device; /* tuttiDevice_t.  TUTTI_DEVICE_AUTO (default): that of the communicators' ranks, the host without one */
 } tuttiSpConfig_t;
 
 #define TUTTI_SP_CONFIG_INITIALIZER \
-  { sizeof(tuttiSpConfig_t), 0, 1, 0, 0, 0, 1, 0, tuttiTokensContiguous, 0, 1, NULL, 0 }
+  { sizeof(tuttiSpConfig_t), 0, 1, 0, 0, 0, 1, 0, tuttiTokensContiguous, 0, 1, NULL, 0, TUTTI_DEVICE_AUTO }
 
 /** ulysses, ring  the groups along the two axes; NULL: none.  The sequence is divided over the ring's ranks, and each
  * part contiguously over the ranks of its ulysses group.  Calls on ring come from a thread of sp's while a call runs.

@@ -25,6 +25,12 @@ TUTTI_API tuttiResult_t tuttiTreeAllReduce(const void* leaves, void* out, size_t
 TUTTI_API tuttiResult_t tuttiTreeAllReduceCounted(const void* leaves, void* out, size_t count, tuttiDataType_t dtype,
                                                   const int64_t* leafCuts, tuttiComm_t comm, tuttiTraffic_t* traffic);
 
+/** As tuttiTreeAllReduceCounted, on the host or CUDA.
+ *  leaves   [leaves of this rank, count] and out [count], contiguous
+ *  traffic  NULL: not wanted */
+TUTTI_API tuttiResult_t tuttiTreeAllReduceTensors(const tuttiTensor_t* leaves, const tuttiTensor_t* out,
+                                                  const int64_t* leafCuts, tuttiComm_t comm, tuttiTraffic_t* traffic);
+
 /** As tuttiTreeAllReduce, but this rank keeps elements [sliceCuts[rank], sliceCuts[rank + 1]) only.
  *  sliceCuts  [nRanks + 1], from 0 to count
  *  out        [sliceCuts[rank + 1] - sliceCuts[rank]] */

@@ -5,9 +5,10 @@
  * Without sequence parallelism activations between layers are whole on every rank.  With it a rank holds tokens
  * [cuts[rank], cuts[rank + 1]) of tuttiTpSplit(tokens, 1) there; layers gather them and scatter them again.
  *
- * On the host or CUDA, but for the vocabulary, which is the host's.  On CUDA products are cuBLASLt's, found at run
- * time, or a given table's, whose operands are device memory then and which enqueues on the thread's stream;
- * layout-invariant ones are Tutti's own and have the host's bits. */
+ * On the host or CUDA.  On CUDA products are cuBLASLt's, found at run time, or a given table's, whose operands are
+ * device memory then and which enqueues on the thread's stream; layout-invariant ones are Tutti's own and have the
+ * host's bits.
+ */
 #ifndef TUTTI_PARALLEL_TP_H_
 #define TUTTI_PARALLEL_TP_H_
 
@@ -113,7 +114,11 @@ TUTTI_API tuttiResult_t tuttiLinearPredict(tuttiLinear_t linear, int64_t tokens,
 
 /** out[t] = table[ids[t]], where this rank holds rows [cuts[rank], cuts[rank + 1]) of the table.
  *  ids  [tokens] int32, all tokens on every rank; an id outside [0, cuts[nRanks]) is tuttiInvalidArgument
- *  out  [tokens, width], or this rank's tokens with sequence parallelism; contiguous */
+ *  out  [tokens, width], or this rank's tokens with sequence parallelism; contiguous
+ *
+ *  On CUDA ids may be in the host's memory, which is read at once, or the device's: then the check waits for the
+ * stream.
+ */
 TUTTI_API tuttiResult_t tuttiVocabEmbedding(tuttiTp_t tp, const int64_t* cuts, const tuttiTensor_t* ids,
                                             const tuttiTensor_t* table, const tuttiTensor_t* out);
 /** dtable += the gradient. */
@@ -122,7 +127,7 @@ TUTTI_API tuttiResult_t tuttiVocabEmbeddingBackward(tuttiTp_t tp, const int64_t*
 
 /** loss[t] = -log softmax(logits[t])[targets[t]] over a vocabulary that is cut like the table's rows.
  *  logits   [tokens, vocabulary here], all tokens on every rank
- *  targets  [tokens] int32;  loss  [tokens], the same on every rank
+ *  targets  [tokens] int32, as ids above;  loss  [tokens], the same on every rank
  *  dlogits  NULL, or (softmax - target) * scale, as logits; may be logits itself */
 TUTTI_API tuttiResult_t tuttiVocabCrossEntropy(tuttiTp_t tp, const int64_t* cuts, const tuttiTensor_t* logits,
                                                const tuttiTensor_t* targets, const tuttiTensor_t* loss,

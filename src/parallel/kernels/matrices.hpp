@@ -71,29 +71,32 @@ TUTTI_HD void sumRows(Team team, const MatrixCall& c) {
   });
 }
 
-/// c [m, n] = a [m, k] b [k, n], or c += that; element (i, p) of a lies at a + i * aRow + p * aColumn, b alike.
+/// c [m, n] = a [m, k] b [k, n], or c += that; element (i, p) of a lies at a + i * aRow + p * aColumn, b alike.  There
+/// are `batch` of them, whose operands begin so many elements apart.
 struct ProductCall {
   void* c;
   const void *a, *b;
   int64_t m, n, k, aRow, aColumn, bRow, bColumn, ldc;
   int64_t accumulate;
+  int64_t batch, aStep, bStep, cStep;
 };
-static_assert(sizeof(ProductCall) == 96, "host and device agree on the layout");
+static_assert(sizeof(ProductCall) == 128, "host and device agree on the layout");
 
 /// Each product is rounded, then added, in the order of k: the bits of tuttiKernelsInvariant.  A thread has a tile,
 /// whose rows and columns beyond the edge repeat the last ones and are not stored.
 template <class T, class Team>
 TUTTI_HD void multiplyTiles(Team team, const ProductCall& c) {
   constexpr int kTile = 4;
-  const int64_t across = (c.n + kTile - 1) / kTile;
-  eachElement(team, (c.m + kTile - 1) / kTile, across, [&](int64_t tileRow, int64_t tileColumn) {
+  const int64_t down = (c.m + kTile - 1) / kTile, across = (c.n + kTile - 1) / kTile;
+  eachElement(team, c.batch * down, across, [&](int64_t tile, int64_t tileColumn) {
+    const int64_t which = tile / down, tileRow = tile % down;
     const T *a[kTile], *b[kTile];
     T sum[kTile][kTile];
     TUTTI_UNROLL
     for (int t = 0; t < kTile; ++t) {
       const int64_t i = tileRow * kTile + t, j = tileColumn * kTile + t;
-      a[t] = static_cast<const T*>(c.a) + (i < c.m ? i : c.m - 1) * c.aRow;
-      b[t] = static_cast<const T*>(c.b) + (j < c.n ? j : c.n - 1) * c.bColumn;
+      a[t] = static_cast<const T*>(c.a) + which * c.aStep + (i < c.m ? i : c.m - 1) * c.aRow;
+      b[t] = static_cast<const T*>(c.b) + which * c.bStep + (j < c.n ? j : c.n - 1) * c.bColumn;
       TUTTI_UNROLL
       for (int u = 0; u < kTile; ++u) sum[t][u] = 0;
     }
@@ -114,7 +117,7 @@ TUTTI_HD void multiplyTiles(Team team, const ProductCall& c) {
       for (int u = 0; u < kTile; ++u) {
         const int64_t i = tileRow * kTile + t, j = tileColumn * kTile + u;
         if (i >= c.m || j >= c.n) continue;
-        T* to = static_cast<T*>(c.c) + i * c.ldc + j;
+        T* to = static_cast<T*>(c.c) + which * c.cStep + i * c.ldc + j;
         *to = c.accumulate != 0 ? *to + sum[t][u] : sum[t][u];
       }
     }
@@ -157,12 +160,27 @@ struct RowTeam {
     for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(0xffffffffu, x, distance);
     return x;
   }
+  template <class T>
+  TUTTI_HD static T most(T x) {
+    for (int distance = 16; distance > 0; distance /= 2) {
+      const T other = __shfl_xor_sync(0xffffffffu, x, distance);
+      x = x < other ? other : x;
+    }
+    return x;
+  }
+  /// What all have read may be written.
+  TUTTI_HD static void meet() { __syncwarp(); }
 #else
   static constexpr int64_t kThreads = 1;
   template <class T>
   static T sum(T x) {
     return x;
   }
+  template <class T>
+  static T most(T x) {
+    return x;
+  }
+  static void meet() {}
 #endif
   TUTTI_HD int64_t first() const { return static_cast<int64_t>(team.index()) / kThreads; }
   TUTTI_HD int64_t step() const { return static_cast<int64_t>(team.size()) / kThreads; }

@@ -50,6 +50,13 @@ TUTTI_HD void scaleVector(Team team, const VectorCall& c) {
   for (uint64_t i = team.index(); i < c.count; i += team.size()) x[i] *= by;
 }
 
+/// out = by.
+template <class T, class Team>
+TUTTI_HD void fillVector(Team team, const VectorCall& c) {
+  const T by = static_cast<T>(c.by);
+  for (uint64_t i = team.index(); i < c.count; i += team.size()) static_cast<T*>(c.out)[i] = by;
+}
+
 /// out += in.
 template <class T, class Team>
 TUTTI_HD void addVector(Team team, const VectorCall& c) {

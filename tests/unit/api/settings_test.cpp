@@ -128,30 +128,37 @@ TEST_CASE("the number of channels stays within the bounds of the config") {
   CHECK(makeOne(config) == tuttiInvalidArgument);
 }
 
+namespace {
+
+/// Three ranks meet at an address, of which the first listens there already; their complaints.
+std::string meetAt(const std::string& address, const tuttiUniqueId& first) {
+  return onThreads(3, [&](int rank, const tuttiUniqueId&) -> std::string {
+    tuttiUniqueId id = first;
+    tuttiComm_t comm = nullptr;
+    if (rank != 0) RANK_TRY(tuttiGetUniqueIdAt(address.c_str(), 0, &id));
+    RANK_TRY(tuttiCommInitRank(&comm, 3, id, rank));
+    int sum = rank;
+    RANK_TRY(tuttiAllReduce(&sum, &sum, 1, tuttiInt, tuttiSum, comm, nullptr));
+    RANK_CHECK(sum == 3);
+    RANK_TRY(tuttiCommDestroy(comm));
+    return "";
+  });
+}
+
+}  // namespace
+
 TEST_CASE("ranks meet at a place that they agreed on, again and again") {
-  const std::string address = "127.0.0.1:" + std::to_string(freePort());
-  for (int round = 0; round < 2; ++round) {
-    std::vector<std::string> complaints(3);
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < 3; ++rank) {
-      threads.emplace_back([&, rank] {
-        const auto body = [&]() -> std::string {
-          tuttiUniqueId id;
-          tuttiComm_t comm = nullptr;
-          RANK_TRY(tuttiGetUniqueIdAt(address.c_str(), rank == 0 ? 1 : 0, &id));
-          RANK_TRY(tuttiCommInitRank(&comm, 3, id, rank));
-          int sum = rank;
-          RANK_TRY(tuttiAllReduce(&sum, &sum, 1, tuttiInt, tuttiSum, comm, nullptr));
-          RANK_CHECK(sum == 3);
-          RANK_TRY(tuttiCommDestroy(comm));
-          return "";
-        };
-        complaints[static_cast<size_t>(rank)] = body();
-      });
+  // Another program may take a port between our look and our use of it: then another one does.
+  int rounds = 0;
+  for (int tries = 0; tries < 20 && rounds < 2; ++tries) {
+    const std::string address = "127.0.0.1:" + std::to_string(freePort());
+    tuttiUniqueId first;
+    for (rounds = 0; rounds < 2 && tuttiGetUniqueIdAt(address.c_str(), 1, &first) == tuttiSuccess; ++rounds) {
+      CHECK(meetAt(address, first) == "");
     }
-    for (std::thread& thread : threads) thread.join();
-    for (const std::string& complaint : complaints) CHECK(complaint == "");
   }
+  INFO(tuttiGetLastError(nullptr));
+  CHECK(rounds == 2);
 }
 
 TEST_CASE("an address that is none gives no meeting place") {

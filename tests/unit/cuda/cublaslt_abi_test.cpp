@@ -27,6 +27,8 @@ TEST_CASE("values of cuBLASLt's enumerations are those of its header") {
   CHECK(kCompute64 == CUBLAS_COMPUTE_64F);
   CHECK(kTransposeA == CUBLASLT_MATMUL_DESC_TRANSA);
   CHECK(kTransposeB == CUBLASLT_MATMUL_DESC_TRANSB);
+  CHECK(kBatchCount == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT);
+  CHECK(kBatchStep == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
   CHECK(kPlain == CUBLAS_OP_N);
   CHECK(kTransposed == CUBLAS_OP_T);
 }

@@ -2,133 +2,20 @@
 // sums are layout-invariant, and nothing that waits for the device inside of a step.
 #include <catch2/catch.hpp>
 
-#include <dlfcn.h>
-
-#include <cstring>
-#include <memory>
-
-#include "src/parallel/cuda_driver.hpp"
-#include "tests/unit/parallel/support.hpp"
+#include "tests/unit/parallel/cuda_support.hpp"
 #include "tutti/parallel/kernels.h"
-#include "tutti/parallel/sp.h"
 #include "tutti/parallel/sums.h"
 #include "tutti/parallel/tp.h"
 #include "tutti/parallel/zero.h"
 
 using namespace tutti;
 using namespace tutti::test;
-using parallel::CudaDriver;
 
 namespace {
 
 const std::vector<int64_t> kCudaSizes = {7, 300, 1, 1500, 29};
 const int kCudaUnits[] = {0, 0, 1, 1, 2};
 constexpr int kCudaLeaves = 6, kSteps = 3;
-
-/// What tests/fake_cuda exports beside the driver; NULL on a real one.
-template <class Call>
-Call ofFake(const char* name) {
-  return reinterpret_cast<Call>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), name));
-}
-void resetDriver(const char* settings) {
-  if (const auto reset = ofFake<void (*)(const char*)>("fakeCudaReset")) reset(settings);
-}
-std::string driverComplaints() {
-  const auto complaints = ofFake<const char* (*)()>("fakeCudaComplaints");
-  return complaints == nullptr ? "" : complaints();
-}
-int callsOf(std::initializer_list<const char*> names) {
-  const auto calls = ofFake<int (*)(const char*)>("fakeCudaCalls");
-  int sum = 0;
-  for (const char* name : names) sum += calls == nullptr ? 0 : calls(name);
-  return sum;
-}
-bool hasDevices(int n) {
-  int count = 0;
-  return parallel::cudaDriver().cuDeviceGetCount(&count) == cuda::kSuccess && count >= n;
-}
-
-/// Where a rank keeps its tensors: the host, or a CUDA device, which is current then, and a stream of its own.
-class Place {
- public:
-  static constexpr int kHost = -1;
-  explicit Place(int ordinal) : ordinal_(ordinal) {
-    if (onHost()) return;
-    d().cuDevicePrimaryCtxRetain(&context_, ordinal);
-    d().cuCtxPushCurrent(context_);
-    d().cuStreamCreate(&stream_, cuda::kStreamNonBlocking);
-    tuttiParallelSetStream(reinterpret_cast<tuttiStream_t>(stream_));
-  }
-  ~Place() {
-    if (onHost()) return;
-    tuttiParallelSetStream(nullptr);
-    d().cuStreamSynchronize(stream_);
-    for (const cuda::Address memory : memory_) d().cuMemFree(memory);
-    d().cuStreamDestroy(stream_);
-    cuda::Context popped = nullptr;
-    d().cuCtxPopCurrent(&popped);
-    d().cuDevicePrimaryCtxRelease(ordinal_);
-  }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-  bool onHost() const { return ordinal_ == kHost; }
-  tuttiConfig_t config() const {
-    tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
-    config.device = onHost() ? TUTTI_DEVICE_HOST : TUTTI_DEVICE_CUDA;
-    return config;
-  }
-
-  /// A copy of `values` that lives as long as this.
-  tuttiTensor_t hold(const std::vector<float>& values) {
-    host_.push_back(std::make_unique<std::vector<float>>(values));
-    tuttiTensor_t t = vector(*host_.back());
-    if (onHost() || values.empty()) {
-      t.device = onHost() ? TUTTI_DEVICE_HOST : TUTTI_DEVICE_CUDA;
-      return t;
-    }
-    cuda::Address memory = 0;
-    d().cuMemAlloc(&memory, values.size() * sizeof(float));
-    memory_.push_back(memory);
-    d().cuMemcpyAsync(memory, reinterpret_cast<cuda::Address>(values.data()), values.size() * sizeof(float), stream_);
-    d().cuStreamSynchronize(stream_);
-    t.data = reinterpret_cast<void*>(memory);
-    t.device = TUTTI_DEVICE_CUDA;
-    return t;
-  }
-  /// What a tensor holds when the stream has done all that was enqueued.
-  template <class T = float>
-  std::vector<T> read(const tuttiTensor_t& t) {
-    int64_t n = 1;
-    for (int i = 0; i < t.nDims; ++i) n *= t.shape[i];
-    std::vector<T> values(static_cast<size_t>(n));
-    if (n == 0) return values;
-    if (onHost()) {
-      std::memcpy(values.data(), t.data, values.size() * sizeof(T));
-      return values;
-    }
-    d().cuMemcpyAsync(reinterpret_cast<cuda::Address>(values.data()), reinterpret_cast<cuda::Address>(t.data),
-                      values.size() * sizeof(T), stream_);
-    d().cuStreamSynchronize(stream_);
-    return values;
-  }
-
- private:
-  static const CudaDriver& d() { return parallel::cudaDriver(); }
-  int ordinal_;
-  cuda::Context context_ = nullptr;
-  cuda::Stream stream_ = nullptr;
-  std::vector<cuda::Address> memory_;
-  std::vector<std::unique_ptr<std::vector<float>>> host_;
-};
-
-/// to += by * from, wherever they are and in the order of calls: a step of plain gradient descent.
-tuttiResult_t addTo(const tuttiTensor_t& to, const tuttiTensor_t& from, double by) {
-  tuttiOptimizer_t o = TUTTI_OPTIMIZER_INITIALIZER;
-  o.kind = tuttiSgd;
-  o.learningRate = -by;
-  o.weightDecay = 0;
-  return tuttiOptimizerUpdate(&o, 1, 1, 0, &to, &from, nullptr, nullptr);
-}
 
 /// Values, and what makes the gradients of some micro-batches, where the rank computes.
 struct Program {
@@ -523,9 +410,11 @@ TEST_CASE("memory of another place than the layer's is refused with a sentence")
             const tuttiTensor_t x = here.parameters[0].value, y = there.parameters[0].value;
             RANK_CHECK(tuttiGelu(&x, &y) == tuttiInvalidUsage);
             RANK_CHECK(std::string(tuttiParallelGetLastError()).find("a CUDA device") != std::string::npos);
-            tuttiSp_t sp = nullptr;
-            RANK_CHECK(tuttiSpCreate(&sp, r.comm, nullptr, nullptr) == tuttiInvalidUsage);
-            RANK_CHECK(std::string(tuttiParallelGetLastError()).find("linear layers (tp.h)") != std::string::npos);
+            std::vector<float> leaf(3), sum(3);
+            const int64_t leafCuts[] = {0, 1};
+            RANK_CHECK(tuttiTreeAllReduce(leaf.data(), sum.data(), 3, tuttiFloat32, leafCuts, r.comm) ==
+                       tuttiInvalidUsage);
+            RANK_CHECK(std::string(tuttiParallelGetLastError()).find("tensor parallelism (tp.h)") != std::string::npos);
             tuttiTp_t tp = nullptr;
             tuttiKernels_t kernels = TUTTI_KERNELS_INITIALIZER;
             LAYER_TRY(tuttiKernelsFast(&kernels));
@@ -553,25 +442,6 @@ struct LinearWay {
   int tiles;
 };
 constexpr int64_t kTokens = 13, kInputs = 22, kOutputs = 19;
-
-tuttiTensor_t held(Place& place, int64_t rows, int64_t columns, uint64_t seed) {
-  tuttiTensor_t t = place.hold(seed == 0 ? std::vector<float>(static_cast<size_t>(rows * columns))
-                                         : numbers<float>(static_cast<size_t>(rows * columns), seed));
-  const tuttiTensor_t m = tuttiMatrixOf(t.data, tuttiFloat32, rows, columns, columns);
-  t.nDims = 2;
-  std::copy(m.shape, m.shape + TUTTI_MAX_DIMS, t.shape);
-  std::copy(m.strides, m.strides + TUTTI_MAX_DIMS, t.strides);
-  return t;
-}
-/// Rows or columns [begin, end) of a matrix of numbers.
-tuttiTensor_t heldPart(Place& place, int64_t rows, int64_t columns, uint64_t seed, bool ofRows, int64_t begin,
-                       int64_t end) {
-  const std::vector<float> whole = numbers<float>(static_cast<size_t>(rows * columns), seed);
-  tuttiTensor_t t = held(place, ofRows ? end - begin : rows, ofRows ? columns : end - begin, 0);
-  const std::vector<float> part = ofRows ? rowsOf(whole, columns, begin, end) : columnsOf(whole, columns, begin, end);
-  t.data = place.hold(part).data;
-  return t;
-}
 
 /// One pass forward and backward of a layer; all results of this rank, one after another.
 std::string runLinear(const LinearWay& way, const Rank& r, Place& place, std::vector<float>* results) {

@@ -123,3 +123,50 @@ TEST_CASE("tokens go to their experts and back under every load, with gradients"
   c.choices = 3;
   CHECK(tuttiEpCreate(&ep, nullptr, &c) == tuttiInvalidArgument);
 }
+
+TEST_CASE("the loss of uneven loads is least where they are even, and has the slope that it says") {
+  constexpr int kRanks = 3;
+  constexpr double kCoefficient = 0.5, kStep = 1e-3;
+  CHECK(onRanks(kRanks, [&](const Rank& r) -> std::string {
+          tuttiEpConfig_t c = TUTTI_EP_CONFIG_INITIALIZER;
+          c.experts = kExperts;
+          tuttiEp_t ep = nullptr;
+          LAYER_TRY(tuttiEpCreate(&ep, r.comm, &c));
+          const int64_t tokens = kExperts * (r.rank + 1);
+          const size_t count = static_cast<size_t>(tokens * kExperts);
+          std::vector<int32_t> ids;
+          std::vector<double> even(count, 1.0 / kExperts), p = numbers<double>(count, 7), slopes(count, 3);
+          double loss = 0, other = 0;
+          int64_t received = 0;
+          const tuttiTensor_t same = matrix(even, tokens, kExperts), any = matrix(p, tokens, kExperts);
+          const tuttiTensor_t d = matrix(slopes, tokens, kExperts);
+          RANK_CHECK(tuttiEpBalanceLoss(ep, &same, 1, 0, &loss, nullptr) == tuttiInvalidArgument);
+          for (int64_t t = 0; t < tokens; ++t) ids.push_back(static_cast<int32_t>(t % kExperts));
+          const tuttiTensor_t id = tuttiMatrixOf(ids.data(), tuttiInt32, tokens, 1, 1);
+          LAYER_TRY(tuttiEpRoute(ep, &id, &received, nullptr));
+          for (const int all : {0, 1}) {
+            LAYER_TRY(tuttiEpBalanceLoss(ep, &same, kCoefficient, all, &loss, nullptr));
+            RANK_CHECK(std::abs(loss - kCoefficient) < 1e-12);
+          }
+          ids.assign(ids.size(), r.rank);  // each rank's tokens all ask for one expert
+          LAYER_TRY(tuttiEpRoute(ep, &id, &received, nullptr));
+          for (double& x : even) x = 0;
+          for (size_t t = 0; t < static_cast<size_t>(tokens); ++t) even[t * kExperts + static_cast<size_t>(r.rank)] = 1;
+          LAYER_TRY(tuttiEpBalanceLoss(ep, &same, kCoefficient, 0, &loss, nullptr));
+          RANK_CHECK(std::abs(loss - kCoefficient * kExperts) < 1e-12);
+          LAYER_TRY(tuttiEpBalanceLoss(ep, &same, kCoefficient, 1, &loss, nullptr));  // shares of 1/6, 2/6 and 3/6
+          RANK_CHECK(std::abs(loss - kCoefficient * kExperts * 14 / 36) < 1e-12);
+          LAYER_TRY(tuttiEpBalanceLoss(ep, &any, kCoefficient, 1, &loss, &d));
+          for (const size_t i : {size_t{0}, size_t{1}, size_t{2}, count - 1}) {  // rank by rank: all take part in each
+            for (int moved = 0; moved < kRanks; ++moved) {
+              if (moved == r.rank) p[i] += kStep;
+              LAYER_TRY(tuttiEpBalanceLoss(ep, &any, kCoefficient, 1, &other, nullptr));
+              if (moved != r.rank) continue;
+              RANK_CHECK(std::abs((other - loss) / kStep - (slopes[i] - 3)) < 1e-9);
+              p[i] -= kStep;
+            }
+          }
+          LAYER_TRY(tuttiEpDestroy(ep));
+          return "";
+        }) == "");
+}
