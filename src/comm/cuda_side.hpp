@@ -49,7 +49,7 @@ inline constexpr int kLaunchLane = 62;
 class CudaSide {
  public:
   /// Errors: as CudaDevice::open and CudaKernels::load.
-  static Result<std::unique_ptr<CudaSide>> create(cuda::Device ordinal, int nRanks, uint32_t slots);
+  static Result<std::unique_ptr<CudaSide>> create(cuda::Device ordinal, int rank, int nRanks, uint32_t slots);
   /// All work of this communicator must have ended, or keepMemory() have been called.
   ~CudaSide();
 
@@ -58,7 +58,7 @@ class CudaSide {
   /// What other ranks must know of this one's device.
   void describe(RankCard* card) const;
   /// Opens some memory of every other process.  Errors: RemoteError: that cannot be.
-  Status tryIpc(int rank, const std::vector<RankCard>& cards);
+  Status tryIpc(int rank, const std::vector<RankCard>& cards, Deadline deadline);
   /// On the way of resident kernels: takes the memory of this rank's ends, and says in `card` where it is.  Errors:
   /// memory.
   Status makeEnds(int nRanks, int lanes, size_t sliceBytes, RankCard* card);
@@ -73,13 +73,20 @@ class CudaSide {
   std::shared_ptr<cuda::ResidentMemory> residentMemory() const;
   /// Goes the way that was chosen; but for Proxy has the device use the memory of the other ranks' devices.
   Status meet(CudaWay way, int rank, const std::vector<RankCard>& cards);
-  /// Where streams carry messages: from now on registered memory can be lent.  services: borrowed.
-  void lendOver(FdExchange& services);
+  /// Before others open memory of this rank's: lets them say that they have.  services: borrowed.  Errors: SystemError.
+  Status serveReaders(FdExchange& services);
+  /// Where streams carry messages: from now on registered memory can be lent.  settle: as ExchangeRank's.
+  void lendOver(std::function<bool()> settle);
   /// Lends memory to the peers under `key`, if it can be lent.  Any thread.  Errors: as MemoryExchange::lend;
   /// InvalidArgument: the device cannot reach it.
   Status lend(uint64_t key, const void* buffer, size_t bytes);
-  /// Only with the turn: ends it.  Errors: InvalidUsage: calls may still use it; it stays lent.
-  Status endLending(uint64_t key);
+  /// Only with the turn: ends it.  failed: the communicator has.  Errors: InvalidUsage: calls may still use it; it
+  /// stays lent.
+  Status endLending(uint64_t key, bool failed);
+  /// Then: the lowest rank that still has the memory open, if one has.
+  std::optional<int> reader(uint64_t key);
+  /// Closes memory of other processes.  Idle, and no call comes any more.
+  void closePeers();
 
   /// The thread that carries calls, null if the caller does.
   HostStream* proxy() const { return proxy_.get(); }
@@ -118,13 +125,16 @@ class CudaSide {
   void keepMemory() { (void)memory_.release(); }
 
  private:
-  CudaSide(std::shared_ptr<cuda::CudaDevice> device, std::shared_ptr<const CudaKernels> kernels, uint32_t slots)
+  CudaSide(std::shared_ptr<cuda::CudaDevice> device, std::shared_ptr<const CudaKernels> kernels, int rank,
+           uint32_t slots)
       : device_(std::move(device)),
         kernels_(kernels),
+        rank_(rank),
         slots_(slots),
         ops_(device_),
         worker_(std::move(kernels), &ops_) {}
   Status makeWords(int nRanks);
+  Status sit(const RankCard& peer, Deadline deadline);
   Result<std::byte*> grow(std::vector<cuda::DeviceMemory>* memory, size_t bytes);
   Status reach(const std::string& uuid);
   Status startProxy();
@@ -135,6 +145,7 @@ class CudaSide {
 
   std::shared_ptr<cuda::CudaDevice> device_;
   std::shared_ptr<const CudaKernels> kernels_;
+  int rank_;
   uint32_t slots_;
   cuda::StreamOps ops_;
   StreamWorker worker_;
@@ -143,12 +154,15 @@ class CudaSide {
   std::unique_ptr<HostStream> proxy_;
   std::optional<cuda::Stream> last_;  // of the last call outside of captures
   std::vector<std::shared_ptr<cuda::CudaDevice>> peers_;
+  FdExchange* services_ = nullptr;          // once others can open memory of this rank's
+  std::shared_ptr<cuda::Readers> readers_;  // of that
   ResidentEnds ends_;
   ResidentPlace place_;
   /// What streams may use.
   struct Memory {
-    std::shared_ptr<cuda::DeviceMemory> words;       // of all channels
-    std::vector<cuda::IpcMemory> tried;              // of tryIpc(); stays open, as channels open the same
+    std::map<int, cuda::Reading> reading;            // by peer of another process; until all of its memory is closed
+    std::shared_ptr<cuda::OfferedMemory> words;      // of all channels
+    std::vector<cuda::IpcMemory> tried;              // of tryIpc(); stays open for channels
     std::unique_ptr<cuda::MemoryExchange> exchange;  // null where bytes pass through host memory
     std::map<std::pair<int, int>, std::unique_ptr<cuda::StreamChannel>> channels;
     std::map<std::pair<int, int>, std::unique_ptr<cuda::StagedChannel>> staged;
