@@ -14,6 +14,8 @@ namespace {
 constexpr int kGraceMs = 200;
 // How long a broken connection waits for the news of why it broke.
 constexpr int kNewsMs = 60;
+// How long the end of a communicator waits for streams to leave their waits; what takes longer is waited for aside.
+constexpr int kLeaveMs = 200;
 // How long peers may take to close registered memory after a failure.
 constexpr int kReadersAfterFailureMs = 5000;
 
@@ -31,7 +33,7 @@ Comm::~Comm() {
   ownBatch_.reset();
   plans_.clear();
   strayWatch_.reset();
-  if (cuda_ && !cuda_->letGo()) cuda_->keepMemory();
+  if (cuda_ && !cuda_->letGo(kLeaveMs)) CudaSide::letGoLater(std::move(cuda_));
   cuda_.reset();  // channels use links_
   if (links_) links_->close();
   links_.reset();    // transports use control_

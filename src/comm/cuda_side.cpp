@@ -1,6 +1,8 @@
 #include "src/comm/cuda_side.hpp"
 
 #include <algorithm>
+#include <system_error>
+#include <thread>
 
 #include "src/base/log.hpp"
 
@@ -10,9 +12,6 @@ namespace {
 // The host channel that carries credits for a lane.  Lanes of collectives are below kMostCudaLanes.
 int creditLane(int lane) { return lane == kPointToPointLane ? kMostCudaLanes : kMostCudaLanes + 1 + lane; }
 static_assert(kMostCudaLanes + 1 + (kMostCudaLanes - 1) < kLaunchLane && kLaunchLane < kPointToPointLane);
-
-// How long streams may take to leave their waits after a failure.
-constexpr int kLetGoMs = 5000;
 
 constexpr const char* kReadersKey = "device readers";
 
@@ -91,40 +90,40 @@ Status CudaSide::end(std::span<const cuda::Stream> streams) {
   return {};
 }
 
-/// The word after those of all channels.  1: the job that streams wait for has ended.
+/// The word after those of all channels: the number of the last job that has ended.
 cuda::Address CudaSide::gate() const {
   return memory_->words->address() + memory_->words->bytes() - cuda::InboxLayout::kWordStride;
 }
 
-// One gate serves all calls: a call's streams close it behind them before the next call's are ready.
-Result<std::shared_ptr<cuda::EventHandle>> CudaSide::submit(std::span<const cuda::Stream> streams) {
+// Numbers, and not a gate that opens and closes: jobs of a communicator that has failed end before their streams come.
+Result<CudaSide::Submitted> CudaSide::submit(std::span<const cuda::Stream> streams) {
   const cuda::CudaScope scope(*device_);
   TUTTI_TRY(begin(streams));
-  auto ready = std::make_shared<cuda::EventHandle>();
-  TUTTI_TRY(ready->create(device_));
-  TUTTI_CUDA(device_->driver(), cuEventRecord(ready->get(), streams.front()));
+  const Submitted job{std::make_shared<cuda::EventHandle>(), submitted_ + 1};
+  TUTTI_TRY(job.ready->create(device_));
+  TUTTI_CUDA(device_->driver(), cuEventRecord(job.ready->get(), streams.front()));
   cuda::StreamOps caller(device_);
   caller.use(streams.front());
-  TUTTI_TRY(caller.waitFor(gate(), 1));
-  Status status = caller.write(gate(), 0);
-  if (status.ok()) status = end(streams);
-  if (status.ok()) return ready;
-  endJob();
+  TUTTI_TRY(caller.waitUntil(gate(), job.number));
+  ++submitted_;
+  const Status status = end(streams);
+  if (status.ok()) return job;
+  endJob(job);
   return status;
 }
 
-Status CudaSide::beginJob(const cuda::EventHandle& ready) {
-  TUTTI_CUDA(device_->driver(), cuStreamWaitEvent(rescue_, ready.get(), 0));
+Status CudaSide::beginJob(const Submitted& job) {
+  TUTTI_CUDA(device_->driver(), cuStreamWaitEvent(rescue_, job.ready->get(), 0));
   return {};
 }
 
-bool CudaSide::reached(const cuda::EventHandle& ready) const {
-  return device_->driver().cuEventQuery(ready.get()) != cuda::kErrorNotReady;
+bool CudaSide::reached(const Submitted& job) const {
+  return device_->driver().cuEventQuery(job.ready->get()) != cuda::kErrorNotReady;
 }
 
-void CudaSide::endJob() {
+void CudaSide::endJob(const Submitted& job) {
   const cuda::CudaScope scope(*device_);
-  if (const Status status = ops_.write(gate(), 1); !status.ok()) TUTTI_WARN("cuda", status.message());
+  if (const Status status = ops_.write(gate(), job.number); !status.ok()) TUTTI_WARN("cuda", status.message());
 }
 
 Result<Channel*> CudaSide::channel(Links& links, int peer, int lane, size_t slotBytes, Deadline deadline) {
@@ -220,22 +219,37 @@ bool CudaSide::idle() const {
 }
 
 // What lets streams go is written by a stream, too, and has to be through before the memory may go.
-bool CudaSide::letGo() {
+bool CudaSide::letGo(int mostMs) {
   const cuda::CudaScope scope(*device_);
-  const Deadline end = Deadline::inMs(kLetGoMs);
+  const Deadline end = Deadline::inMs(mostMs);
   const auto writing = [&] { return device_->driver().cuStreamQuery(rescue_) == cuda::kErrorNotReady; };
   if (memory_->resident != nullptr && !idle()) memory_->resident->leave();
   for (bool waits = !idle(); waits || writing(); waits = waits && !idle()) {
-    if (end.passed()) {
-      TUTTI_WARN("cuda", "streams of an aborted communicator are still busy after ", kLetGoMs, " ms");
-      return false;
-    }
-    if (waits) {
+    if (end.passed()) return false;
+    if (waits && !writing()) {  // or writes would pile up, and take their time when nobody waits any more
       for (const auto& [key, channel] : memory_->channels) (void)channel->letGo(rescue_);
     }
     cuda::pauseBetweenLooks();
   }
   return true;
+}
+
+// What streams use has to stay until the program's own work before it is done, which may take any time.
+void CudaSide::letGoLater(std::unique_ptr<CudaSide> side) {
+  if (side->memory_->exchange != nullptr) side->memory_->exchange->retire();
+  side->proxy_.reset();
+  side->services_ = nullptr;
+  CudaSide* const left = side.release();
+  const auto finish = [left] {
+    while (!left->letGo(kLetGoMs)) continue;
+    delete left;
+  };
+  try {
+    std::thread(finish).detach();
+  } catch (const std::system_error& error) {
+    TUTTI_WARN("cuda", "memory of an aborted communicator is never freed, as no thread can wait for its streams: ",
+               error.what());
+  }
 }
 
 }  // namespace tutti

@@ -43,6 +43,8 @@ Result<CudaWay> cudaWay(const std::vector<RankCard>& cards, int lanes, const std
 inline constexpr int kMostCudaLanes = 30;
 /// The lane of the host channels by which ranks agree on a launch.
 inline constexpr int kLaunchLane = 62;
+/// How long a call or a deregistration that fails waits for streams to leave their waits.
+inline constexpr int kLetGoMs = 1000;
 
 /// One thread at a time (the communicator's turn), but for device().  Nothing waits for the device but letGo() and, as
 /// the driver does it, allocations.
@@ -50,7 +52,7 @@ class CudaSide {
  public:
   /// Errors: as CudaDevice::open and CudaKernels::load.
   static Result<std::unique_ptr<CudaSide>> create(cuda::Device ordinal, int rank, int nRanks, uint32_t slots);
-  /// All work of this communicator must have ended, or keepMemory() have been called.
+  /// All work of this communicator must have ended.
   ~CudaSide();
 
   const cuda::CudaDevice& device() const { return *device_; }
@@ -96,14 +98,20 @@ class CudaSide {
   /// They are enqueued: all of `streams` follow them.
   Status end(std::span<const cuda::Stream> streams);
 
+  /// A call that streams have come to, and whose end they wait for.
+  struct Submitted {
+    std::shared_ptr<cuda::EventHandle> ready;  // what its work must follow
+    uint32_t number = 0;
+  };
   /// On the way of the proxy, by the caller: `streams` come to a call that a job will carry out, and wait for its end.
-  /// What the job's work must follow.  Errors: UnhandledCudaError; nothing waits then.
-  Result<std::shared_ptr<cuda::EventHandle>> submit(std::span<const cuda::Stream> streams);
-  /// By the job: what is enqueued from now on follows `ready`; then, whatever became of it, that its work is enqueued.
-  Status beginJob(const cuda::EventHandle& ready);
+  /// Errors: UnhandledCudaError; nothing waits then.
+  Result<Submitted> submit(std::span<const cuda::Stream> streams);
+  /// By the job: what is enqueued from now on follows the streams; then, whatever became of it, in the order of
+  /// submit(), that its work is enqueued.
+  Status beginJob(const Submitted& job);
   /// Whether the streams have come to the call.
-  bool reached(const cuda::EventHandle& ready) const;
-  void endJob();
+  bool reached(const Submitted& job) const;
+  void endJob(const Submitted& job);
   /// Whether `stream` is being captured into a graph.
   bool capturing(cuda::Stream stream) const;
 
@@ -119,10 +127,11 @@ class CudaSide {
   /// Whether all that has been enqueued by calls outside of captures has ended.
   bool idle() const;
   /// After a failure: have streams leave every wait for other ranks.  True once idle; false if they are still busy
-  /// after some seconds, with what the program has enqueued before.
-  bool letGo();
-  /// What streams may use is never freed.
-  void keepMemory() { (void)memory_.release(); }
+  /// then, with what the program has enqueued before, or behind streams of other ranks.
+  bool letGo(int mostMs = kLetGoMs);
+  /// The same, for as long as it takes, by a thread of its own, which then frees `side`.  Not idle; its communicator's
+  /// links and control plane may go after this.
+  static void letGoLater(std::unique_ptr<CudaSide> side);
 
  private:
   CudaSide(std::shared_ptr<cuda::CudaDevice> device, std::shared_ptr<const CudaKernels> kernels, int rank,
@@ -152,6 +161,7 @@ class CudaSide {
   cuda::EventHandle fork_, join_, done_;
   cuda::Stream rescue_ = nullptr;  // on the way of the proxy: the stream of its work
   std::unique_ptr<HostStream> proxy_;
+  uint32_t submitted_ = 0;            // calls, with overflow
   std::optional<cuda::Stream> last_;  // of the last call outside of captures
   std::vector<std::shared_ptr<cuda::CudaDevice>> peers_;
   FdExchange* services_ = nullptr;          // once others can open memory of this rank's

@@ -49,6 +49,15 @@ class Gpu {
   }
   /// Mistakes that the driver has seen, and what was never freed.
   static std::string complaints() { return FakeCuda::get().complaints == nullptr ? "" : FakeCuda::get().complaints(); }
+  /// The same when memory of communicators that were aborted has been freed, which may come after the abort.
+  static std::string lastComplaints() {
+    std::string left = complaints();
+    for (int looks = 0; !left.empty() && looks < 100'000; ++looks) {
+      cuda::pauseBetweenLooks();
+      left = complaints();
+    }
+    return left;
+  }
 
   static void* allocate(size_t bytes, int ordinal, bool managed) {
     const auto device = cuda::CudaDevice::open(ordinal);

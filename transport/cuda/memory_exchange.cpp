@@ -50,6 +50,12 @@ MemoryExchange::MemoryExchange(std::shared_ptr<const CudaDevice> device, Exchang
 
 MemoryExchange::~MemoryExchange() {
   closeAll();  // first: others may be waiting for this rank, as it may for them
+  retire();
+}
+
+void MemoryExchange::retire() {
+  stop();
+  const std::lock_guard lock(mutex_);
   for (const auto& [key, lent] : lent_) withdraw(*lent, MemoryEnd::Failed);
   bell_.ring();
   const Deadline last = Deadline::inMs(kLastReadersMs);
@@ -59,6 +65,8 @@ MemoryExchange::~MemoryExchange() {
     TUTTI_WARN("cuda", "rank ", *lent->readers->reader(), " still has memory open that rank ", self_.rank,
                " had registered at ", reinterpret_cast<void*>(lent->begin), "; do not free it before that rank ends");
   }
+  for (const auto& [key, lent] : lent_) lent->held.reset();
+  lent_.clear();
 }
 
 // ---- The owner.

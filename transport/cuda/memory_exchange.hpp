@@ -78,6 +78,9 @@ class MemoryExchange {
   void closeEnded();
   /// Ends the thread; settle() is not called any more.
   void stop();
+  /// Stops, and lends nothing any more, as the destructor: services are not used after this.  What this rank has opened
+  /// stays open.
+  void retire();
   /// Closes all that this rank has opened.  No device reads it, and none will.
   void closeAll();
 
