@@ -26,9 +26,10 @@ std::string registered(const Rank& r, GpuRank& gpu, bool byHost) {
     x.fill(static_cast<float>(r.rank + 1));
     RANK_TRY(tuttiAllReduce(x.data(), y.data(), kCount, tuttiFloat, tuttiSum, r.comm, gpu.asTutti()));
     if (std::string why = y.check(0, kCount, sum); !why.empty()) return "registered: " + why;
-    RANK_TRY(tuttiBroadcast(x.data(), x.data(), kCount, tuttiFloat, r.nRanks - 1, r.comm, gpu.asTutti()));
-    const auto last = static_cast<float>(r.nRanks);
-    if (std::string why = x.check(0, kCount, last); !why.empty()) return "registered broadcast: " + why;
+    for (int root = 0; root < r.nRanks; ++root) {  // so every rank reads another's, whatever the all-reduce was planned
+      RANK_TRY(tuttiBroadcast(x.data(), x.data(), kCount, tuttiFloat, root, r.comm, gpu.asTutti()));
+    }
+    if (std::string why = x.check(0, kCount, 1); !why.empty()) return "registered broadcast: " + why;
     RANK_TRY(tuttiCommDeregister(r.comm, handle));
   }
   if (FakeCuda::get().calls == nullptr) return "";
@@ -54,8 +55,10 @@ std::string registeredPlain(const Rank& r, GpuRank& gpu, tuttiComm_t second) {
     x.fill(static_cast<float>(r.rank + 1));
     RANK_TRY(tuttiAllReduce(at(x, kInside), y.data(), kCount, tuttiFloat, tuttiSum, comm, gpu.asTutti()));
     if (std::string why = y.check(0, kCount, sum); !why.empty()) return "plain memory: " + why;
-    RANK_TRY(tuttiBroadcast(at(x, 1), at(x, 1), kCount, tuttiFloat, r.nRanks - 1, comm, gpu.asTutti()));
-    if (std::string why = x.check(1, kCount, static_cast<float>(r.nRanks)); !why.empty()) return "broadcast: " + why;
+    for (int root = 0; root < r.nRanks; ++root) {
+      RANK_TRY(tuttiBroadcast(at(x, 1), at(x, 1), kCount, tuttiFloat, root, comm, gpu.asTutti()));
+    }
+    if (std::string why = x.check(1, kCount, 1); !why.empty()) return "broadcast: " + why;
     if (comm == r.comm) RANK_TRY(tuttiCommDeregister(comm, whole));
   }
   RANK_TRY(tuttiCommDeregister(r.comm, inside));
