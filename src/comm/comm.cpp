@@ -14,6 +14,10 @@ namespace {
 constexpr int kGraceMs = 200;
 // How long a broken connection waits for the news of why it broke.
 constexpr int kNewsMs = 60;
+// How long the end of a communicator waits for streams to leave their waits; what takes longer is waited for aside.
+constexpr int kLeaveMs = 200;
+// How long peers may take to close registered memory after a failure.
+constexpr int kReadersAfterFailureMs = 5000;
 
 bool breaksCommunicator(const Status& error) {
   return error.code() == tuttiRemoteError || error.code() == tuttiTimeout || error.code() == tuttiSystemError ||
@@ -29,7 +33,7 @@ Comm::~Comm() {
   ownBatch_.reset();
   plans_.clear();
   strayWatch_.reset();
-  if (cuda_ && !cuda_->letGo()) cuda_->keepMemory();
+  if (cuda_ && !cuda_->letGo(kLeaveMs)) CudaSide::letGoLater(std::move(cuda_));
   cuda_.reset();  // channels use links_
   if (links_) links_->close();
   links_.reset();    // transports use control_
@@ -50,11 +54,39 @@ Status Comm::deregisterMemory(void* handle) {
   if (cuda_ && cuda_->proxy() == nullptr && registrations_.has(handle)) {
     const uint64_t ticket = turn_->take();
     turn_->await(ticket);
-    const Status ended = cuda_->endLending(reinterpret_cast<uintptr_t>(handle));
+    const Status ended = cuda_->endLending(reinterpret_cast<uintptr_t>(handle), fate_.ended());
     turn_->finish(ticket);
     TUTTI_TRY(ended);
+    TUTTI_TRY(awaitReaders(handle));
   }
   return registrations_.remove(handle);
+}
+
+// Their processes have been called, and close it whatever their callers do.
+Status Comm::awaitReaders(void* handle) {
+  const Deadline all = deadline();
+  const Deadline afterFailure = Deadline::inMs(kReadersAfterFailureMs);
+  while (const std::optional<int> reader = cuda_->reader(reinterpret_cast<uintptr_t>(handle))) {
+    if (all.passed() || (fate_.ended() && afterFailure.passed())) {
+      return timeoutError("rank ", *reader,
+                          " still has the registered memory open, so it must not be freed yet; call "
+                          "again to wait for that rank, or free the memory when it has ended");
+    }
+    cuda::pauseBetweenLooks();
+  }
+  return {};
+}
+
+/// By the thread that closes memory which peers call back after a failure, whose news may be under way still.
+bool Comm::settle(CudaSide& side) {
+  for (const Deadline news = Deadline::inMs(kReadersAfterFailureMs); !fate_.ended() && !news.passed();) {
+    cuda::pauseBetweenLooks();
+  }
+  const uint64_t ticket = turn_->take();
+  turn_->await(ticket);
+  const bool quiet = fate_.ended() ? side.letGo() : side.idle();
+  turn_->finish(ticket);
+  return quiet;
 }
 
 DrivenTask Comm::driven(Task* task) {
@@ -162,7 +194,10 @@ Status Comm::finalize() {
   const uint64_t last = sequence_;
   turn_->finish(ticket);
   TUTTI_TRY(failure());
-  if (cuda_) TUTTI_TRY(awaitDevice());
+  if (cuda_) {
+    TUTTI_TRY(awaitDevice());
+    cuda_->closePeers();  // who has heard everyone's farewell frees what others had open
+  }
   // Everyone says what it has called; ranks that disagree find out here at the latest.
   TUTTI_ASSIGN(const std::vector<std::string> calls, control_->farewell(own, deadline()));
   for (size_t r = 0; r < calls.size(); ++r) {

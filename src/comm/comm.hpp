@@ -166,6 +166,8 @@ class Comm : public TaskOwner {
   Status setUp();
   Status setUpPlanner();
   Status awaitDevice();
+  Status awaitReaders(void* handle);
+  bool settle(CudaSide& side);
   int mostLanes(bool resident = false) const;
   void fitToBlocks(Choice* choice, const Shape& shape, size_t lanesOfOne) const;
   Status hearOfTrouble(const std::vector<RankCard>& cards) const;

@@ -61,7 +61,7 @@ Status CudaSide::makeEnds(int nRanks, int lanes, size_t sliceBytes, RankCard* ca
   ends_.layout = layoutFor(sliceBytes, slots_);
   ends_.nRanks = nRanks;
   ends_.lanes = lanes;
-  TUTTI_ASSIGN(memory_->resident, cuda::makeResidentMemory(device_, ends_.bytes()));
+  TUTTI_ASSIGN(memory_->resident, cuda::makeResidentMemory(device_, ends_.bytes(), readers_));
   card->ends = cuda::residentCard(*memory_->resident, *device_);
   return {};
 }
@@ -71,6 +71,7 @@ Status CudaSide::openEnds(int rank, const std::vector<RankCard>& cards, Links& l
   ends_.rank = rank;
   for (const RankCard& card : cards) {
     const bool sameProcess = card.info.processId == mine.info.processId;
+    TUTTI_TRY(sit(card, deadline));
     TUTTI_ASSIGN(std::unique_ptr<cuda::PeerResident> peer, cuda::PeerResident::open(card.ends, sameProcess, device_));
     ends_.bases.push_back(peer->ends());
     ends_.lends.push_back(sameProcess && card.device == mine.device);

@@ -1,6 +1,8 @@
 #include "src/comm/cuda_side.hpp"
 
 #include <algorithm>
+#include <system_error>
+#include <thread>
 
 #include "src/base/log.hpp"
 
@@ -11,15 +13,14 @@ namespace {
 int creditLane(int lane) { return lane == kPointToPointLane ? kMostCudaLanes : kMostCudaLanes + 1 + lane; }
 static_assert(kMostCudaLanes + 1 + (kMostCudaLanes - 1) < kLaunchLane && kLaunchLane < kPointToPointLane);
 
-// How long streams may take to leave their waits after a failure.
-constexpr int kLetGoMs = 5000;
+constexpr const char* kReadersKey = "device readers";
 
 }  // namespace
 
-Result<std::unique_ptr<CudaSide>> CudaSide::create(cuda::Device ordinal, int nRanks, uint32_t slots) {
+Result<std::unique_ptr<CudaSide>> CudaSide::create(cuda::Device ordinal, int rank, int nRanks, uint32_t slots) {
   TUTTI_ASSIGN(std::shared_ptr<cuda::CudaDevice> device, cuda::CudaDevice::open(ordinal));
   TUTTI_ASSIGN(std::shared_ptr<const CudaKernels> kernels, CudaKernels::load(device));
-  std::unique_ptr<CudaSide> side(new CudaSide(device, std::move(kernels), slots));
+  std::unique_ptr<CudaSide> side(new CudaSide(device, std::move(kernels), rank, slots));
   for (cuda::EventHandle* event : {&side->fork_, &side->join_, &side->done_}) TUTTI_TRY(event->create(device));
   const cuda::CudaScope scope(*device);
   // What it does lets other streams go, so it must not stand behind them in one of the device's queues, which streams
@@ -33,18 +34,22 @@ Result<std::unique_ptr<CudaSide>> CudaSide::create(cuda::Device ordinal, int nRa
 
 Status CudaSide::makeWords(int nRanks) {
   const size_t channels = static_cast<size_t>(nRanks) * (kMostCudaLanes + 1);
-  TUTTI_ASSIGN(cuda::DeviceMemory words,
-               cuda::DeviceMemory::allocate(
-                   device_, channels * cuda::InboxLayout{slots_, 0}.wordBytes() + cuda::InboxLayout::kWordStride));
+  const size_t bytes = channels * cuda::InboxLayout{slots_, 0}.wordBytes() + cuda::InboxLayout::kWordStride;
+  cuda::OfferedMemory::sweep();
+  TUTTI_ASSIGN(readers_, cuda::Readers::create());
+  TUTTI_ASSIGN(cuda::OfferedMemory words, cuda::OfferedMemory::allocate(device_, bytes, readers_));
   TUTTI_TRY(words.zero());
-  memory_->words = std::make_shared<cuda::DeviceMemory>(std::move(words));
+  memory_->words = std::make_shared<cuda::OfferedMemory>(std::move(words));
   return {};
 }
 
 CudaSide::~CudaSide() {
+  if (memory_ != nullptr && memory_->exchange != nullptr) memory_->exchange->stop();
   proxy_.reset();
   const cuda::CudaScope scope(*device_);
+  if (readers_ != nullptr) readers_->end(cuda::MemoryEnd::Failed);
   memory_.reset();
+  cuda::OfferedMemory::sweep();
   if (rescue_ != nullptr) device_->driver().cuStreamDestroy(rescue_);
 }
 
@@ -85,40 +90,40 @@ Status CudaSide::end(std::span<const cuda::Stream> streams) {
   return {};
 }
 
-/// The word after those of all channels.  1: the job that streams wait for has ended.
+/// The word after those of all channels: the number of the last job that has ended.
 cuda::Address CudaSide::gate() const {
   return memory_->words->address() + memory_->words->bytes() - cuda::InboxLayout::kWordStride;
 }
 
-// One gate serves all calls: a call's streams close it behind them before the next call's are ready.
-Result<std::shared_ptr<cuda::EventHandle>> CudaSide::submit(std::span<const cuda::Stream> streams) {
+// Numbers, and not a gate that opens and closes: jobs of a communicator that has failed end before their streams come.
+Result<CudaSide::Submitted> CudaSide::submit(std::span<const cuda::Stream> streams) {
   const cuda::CudaScope scope(*device_);
   TUTTI_TRY(begin(streams));
-  auto ready = std::make_shared<cuda::EventHandle>();
-  TUTTI_TRY(ready->create(device_));
-  TUTTI_CUDA(device_->driver(), cuEventRecord(ready->get(), streams.front()));
+  const Submitted job{std::make_shared<cuda::EventHandle>(), submitted_ + 1};
+  TUTTI_TRY(job.ready->create(device_));
+  TUTTI_CUDA(device_->driver(), cuEventRecord(job.ready->get(), streams.front()));
   cuda::StreamOps caller(device_);
   caller.use(streams.front());
-  TUTTI_TRY(caller.waitFor(gate(), 1));
-  Status status = caller.write(gate(), 0);
-  if (status.ok()) status = end(streams);
-  if (status.ok()) return ready;
-  endJob();
+  TUTTI_TRY(caller.waitUntil(gate(), job.number));
+  ++submitted_;
+  const Status status = end(streams);
+  if (status.ok()) return job;
+  endJob(job);
   return status;
 }
 
-Status CudaSide::beginJob(const cuda::EventHandle& ready) {
-  TUTTI_CUDA(device_->driver(), cuStreamWaitEvent(rescue_, ready.get(), 0));
+Status CudaSide::beginJob(const Submitted& job) {
+  TUTTI_CUDA(device_->driver(), cuStreamWaitEvent(rescue_, job.ready->get(), 0));
   return {};
 }
 
-bool CudaSide::reached(const cuda::EventHandle& ready) const {
-  return device_->driver().cuEventQuery(ready.get()) != cuda::kErrorNotReady;
+bool CudaSide::reached(const Submitted& job) const {
+  return device_->driver().cuEventQuery(job.ready->get()) != cuda::kErrorNotReady;
 }
 
-void CudaSide::endJob() {
+void CudaSide::endJob(const Submitted& job) {
   const cuda::CudaScope scope(*device_);
-  if (const Status status = ops_.write(gate(), 1); !status.ok()) TUTTI_WARN("cuda", status.message());
+  if (const Status status = ops_.write(gate(), job.number); !status.ok()) TUTTI_WARN("cuda", status.message());
 }
 
 Result<Channel*> CudaSide::channel(Links& links, int peer, int lane, size_t slotBytes, Deadline deadline) {
@@ -136,6 +141,7 @@ Result<Channel*> CudaSide::channel(Links& links, int peer, int lane, size_t slot
     TUTTI_ASSIGN(hosts.tokens, links.channel(peer, lane, deadline));
     TUTTI_ASSIGN(hosts.credits, links.channel(peer, creditLane(lane), deadline));
     const cuda::InboxLayout layout{slots_, slotBytes};
+    TUTTI_TRY(sit(links.cards()[static_cast<size_t>(peer)], deadline));
     const int number = peer * (kMostCudaLanes + 1) + std::min(lane, kMostCudaLanes);
     const cuda::InboxWords words{memory_->words, static_cast<size_t>(number) * layout.wordBytes()};
     const cuda::Lending lending{memory_->exchange.get(), peer, links.cards()[static_cast<size_t>(peer)].info.processId};
@@ -154,9 +160,34 @@ Result<std::byte*> CudaSide::grow(std::vector<cuda::DeviceMemory>* memory, size_
   return memory->back().data();
 }
 
-void CudaSide::lendOver(FdExchange& services) {
+Status CudaSide::serveReaders(FdExchange& services) {
+  TUTTI_TRY(services.serve(kReadersKey, readers_->descriptor()));
+  services_ = &services;
+  return {};
+}
+
+/// Before memory of the peer is opened: has its owner see that.
+Status CudaSide::sit(const RankCard& peer, Deadline deadline) {
+  if (peer.info.processId == processIdentity() || memory_->reading.contains(peer.info.rank)) return {};
+  TUTTI_ASSIGN(Fd card, services_->fetch(peer.info.rank, kReadersKey, deadline));
+  TUTTI_ASSIGN(cuda::Reading reading, cuda::Reading::of(std::move(card)));
+  TUTTI_TRY(reading.begin(rank_));
+  memory_->reading.emplace(peer.info.rank, std::move(reading));
+  return {};
+}
+
+void CudaSide::closePeers() {
+  if (memory_->exchange != nullptr) memory_->exchange->closeAll();
+  for (const auto& [key, channel] : memory_->channels) channel->closePeer();
+  for (const auto& peer : memory_->peers) peer->close();
+  memory_->tried.clear();
+  memory_->reading.clear();
+}
+
+void CudaSide::lendOver(std::function<bool()> settle) {
   if (proxy_ != nullptr) return;
-  memory_->exchange = std::make_unique<cuda::MemoryExchange>(device_, services, processIdentity());
+  memory_->exchange = std::make_unique<cuda::MemoryExchange>(
+      device_, cuda::ExchangeRank{*services_, rank_, processIdentity(), std::move(settle)});
 }
 
 Status CudaSide::lend(uint64_t key, const void* buffer, size_t bytes) {
@@ -166,15 +197,19 @@ Status CudaSide::lend(uint64_t key, const void* buffer, size_t bytes) {
 }
 
 // A call's streams have waited for all who read what it lent, so where nothing of this rank's is under way nobody does.
-Status CudaSide::endLending(uint64_t key) {
+Status CudaSide::endLending(uint64_t key, bool failed) {
   if (memory_->exchange == nullptr) return {};
-  if (!idle()) {
+  if (!idle() && !(failed && letGo())) {
     return invalidUsage(
         "calls that may use the registered memory are still under way; synchronize their streams first");
   }
-  memory_->exchange->end(key);
+  memory_->exchange->end(key, failed ? cuda::MemoryEnd::Failed : cuda::MemoryEnd::Idle);
   memory_->exchange->closeEnded();
   return {};
+}
+
+std::optional<int> CudaSide::reader(uint64_t key) {
+  return memory_->exchange == nullptr ? std::nullopt : memory_->exchange->reader(key);
 }
 
 bool CudaSide::idle() const {
@@ -184,22 +219,37 @@ bool CudaSide::idle() const {
 }
 
 // What lets streams go is written by a stream, too, and has to be through before the memory may go.
-bool CudaSide::letGo() {
+bool CudaSide::letGo(int mostMs) {
   const cuda::CudaScope scope(*device_);
-  const Deadline end = Deadline::inMs(kLetGoMs);
+  const Deadline end = Deadline::inMs(mostMs);
   const auto writing = [&] { return device_->driver().cuStreamQuery(rescue_) == cuda::kErrorNotReady; };
   if (memory_->resident != nullptr && !idle()) memory_->resident->leave();
   for (bool waits = !idle(); waits || writing(); waits = waits && !idle()) {
-    if (end.passed()) {
-      TUTTI_WARN("cuda", "streams of an aborted communicator are still busy after ", kLetGoMs, " ms");
-      return false;
-    }
-    if (waits) {
+    if (end.passed()) return false;
+    if (waits && !writing()) {  // or writes would pile up, and take their time when nobody waits any more
       for (const auto& [key, channel] : memory_->channels) (void)channel->letGo(rescue_);
     }
     cuda::pauseBetweenLooks();
   }
   return true;
+}
+
+// What streams use has to stay until the program's own work before it is done, which may take any time.
+void CudaSide::letGoLater(std::unique_ptr<CudaSide> side) {
+  if (side->memory_->exchange != nullptr) side->memory_->exchange->retire();
+  side->proxy_.reset();
+  side->services_ = nullptr;
+  CudaSide* const left = side.release();
+  const auto finish = [left] {
+    while (!left->letGo(kLetGoMs)) continue;
+    delete left;
+  };
+  try {
+    std::thread(finish).detach();
+  } catch (const std::system_error& error) {
+    TUTTI_WARN("cuda", "memory of an aborted communicator is never freed, as no thread can wait for its streams: ",
+               error.what());
+  }
 }
 
 }  // namespace tutti

@@ -43,14 +43,16 @@ Result<CudaWay> cudaWay(const std::vector<RankCard>& cards, int lanes, const std
 inline constexpr int kMostCudaLanes = 30;
 /// The lane of the host channels by which ranks agree on a launch.
 inline constexpr int kLaunchLane = 62;
+/// How long a call or a deregistration that fails waits for streams to leave their waits.
+inline constexpr int kLetGoMs = 1000;
 
 /// One thread at a time (the communicator's turn), but for device().  Nothing waits for the device but letGo() and, as
 /// the driver does it, allocations.
 class CudaSide {
  public:
   /// Errors: as CudaDevice::open and CudaKernels::load.
-  static Result<std::unique_ptr<CudaSide>> create(cuda::Device ordinal, int nRanks, uint32_t slots);
-  /// All work of this communicator must have ended, or keepMemory() have been called.
+  static Result<std::unique_ptr<CudaSide>> create(cuda::Device ordinal, int rank, int nRanks, uint32_t slots);
+  /// All work of this communicator must have ended.
   ~CudaSide();
 
   const cuda::CudaDevice& device() const { return *device_; }
@@ -58,7 +60,7 @@ class CudaSide {
   /// What other ranks must know of this one's device.
   void describe(RankCard* card) const;
   /// Opens some memory of every other process.  Errors: RemoteError: that cannot be.
-  Status tryIpc(int rank, const std::vector<RankCard>& cards);
+  Status tryIpc(int rank, const std::vector<RankCard>& cards, Deadline deadline);
   /// On the way of resident kernels: takes the memory of this rank's ends, and says in `card` where it is.  Errors:
   /// memory.
   Status makeEnds(int nRanks, int lanes, size_t sliceBytes, RankCard* card);
@@ -73,13 +75,20 @@ class CudaSide {
   std::shared_ptr<cuda::ResidentMemory> residentMemory() const;
   /// Goes the way that was chosen; but for Proxy has the device use the memory of the other ranks' devices.
   Status meet(CudaWay way, int rank, const std::vector<RankCard>& cards);
-  /// Where streams carry messages: from now on registered memory can be lent.  services: borrowed.
-  void lendOver(FdExchange& services);
+  /// Before others open memory of this rank's: lets them say that they have.  services: borrowed.  Errors: SystemError.
+  Status serveReaders(FdExchange& services);
+  /// Where streams carry messages: from now on registered memory can be lent.  settle: as ExchangeRank's.
+  void lendOver(std::function<bool()> settle);
   /// Lends memory to the peers under `key`, if it can be lent.  Any thread.  Errors: as MemoryExchange::lend;
   /// InvalidArgument: the device cannot reach it.
   Status lend(uint64_t key, const void* buffer, size_t bytes);
-  /// Only with the turn: ends it.  Errors: InvalidUsage: calls may still use it; it stays lent.
-  Status endLending(uint64_t key);
+  /// Only with the turn: ends it.  failed: the communicator has.  Errors: InvalidUsage: calls may still use it; it
+  /// stays lent.
+  Status endLending(uint64_t key, bool failed);
+  /// Then: the lowest rank that still has the memory open, if one has.
+  std::optional<int> reader(uint64_t key);
+  /// Closes memory of other processes.  Idle, and no call comes any more.
+  void closePeers();
 
   /// The thread that carries calls, null if the caller does.
   HostStream* proxy() const { return proxy_.get(); }
@@ -89,14 +98,20 @@ class CudaSide {
   /// They are enqueued: all of `streams` follow them.
   Status end(std::span<const cuda::Stream> streams);
 
+  /// A call that streams have come to, and whose end they wait for.
+  struct Submitted {
+    std::shared_ptr<cuda::EventHandle> ready;  // what its work must follow
+    uint32_t number = 0;
+  };
   /// On the way of the proxy, by the caller: `streams` come to a call that a job will carry out, and wait for its end.
-  /// What the job's work must follow.  Errors: UnhandledCudaError; nothing waits then.
-  Result<std::shared_ptr<cuda::EventHandle>> submit(std::span<const cuda::Stream> streams);
-  /// By the job: what is enqueued from now on follows `ready`; then, whatever became of it, that its work is enqueued.
-  Status beginJob(const cuda::EventHandle& ready);
+  /// Errors: UnhandledCudaError; nothing waits then.
+  Result<Submitted> submit(std::span<const cuda::Stream> streams);
+  /// By the job: what is enqueued from now on follows the streams; then, whatever became of it, in the order of
+  /// submit(), that its work is enqueued.
+  Status beginJob(const Submitted& job);
   /// Whether the streams have come to the call.
-  bool reached(const cuda::EventHandle& ready) const;
-  void endJob();
+  bool reached(const Submitted& job) const;
+  void endJob(const Submitted& job);
   /// Whether `stream` is being captured into a graph.
   bool capturing(cuda::Stream stream) const;
 
@@ -112,19 +127,23 @@ class CudaSide {
   /// Whether all that has been enqueued by calls outside of captures has ended.
   bool idle() const;
   /// After a failure: have streams leave every wait for other ranks.  True once idle; false if they are still busy
-  /// after some seconds, with what the program has enqueued before.
-  bool letGo();
-  /// What streams may use is never freed.
-  void keepMemory() { (void)memory_.release(); }
+  /// then, with what the program has enqueued before, or behind streams of other ranks.
+  bool letGo(int mostMs = kLetGoMs);
+  /// The same, for as long as it takes, by a thread of its own, which then frees `side`.  Not idle; its communicator's
+  /// links and control plane may go after this.
+  static void letGoLater(std::unique_ptr<CudaSide> side);
 
  private:
-  CudaSide(std::shared_ptr<cuda::CudaDevice> device, std::shared_ptr<const CudaKernels> kernels, uint32_t slots)
+  CudaSide(std::shared_ptr<cuda::CudaDevice> device, std::shared_ptr<const CudaKernels> kernels, int rank,
+           uint32_t slots)
       : device_(std::move(device)),
         kernels_(kernels),
+        rank_(rank),
         slots_(slots),
         ops_(device_),
         worker_(std::move(kernels), &ops_) {}
   Status makeWords(int nRanks);
+  Status sit(const RankCard& peer, Deadline deadline);
   Result<std::byte*> grow(std::vector<cuda::DeviceMemory>* memory, size_t bytes);
   Status reach(const std::string& uuid);
   Status startProxy();
@@ -135,20 +154,25 @@ class CudaSide {
 
   std::shared_ptr<cuda::CudaDevice> device_;
   std::shared_ptr<const CudaKernels> kernels_;
+  int rank_;
   uint32_t slots_;
   cuda::StreamOps ops_;
   StreamWorker worker_;
   cuda::EventHandle fork_, join_, done_;
   cuda::Stream rescue_ = nullptr;  // on the way of the proxy: the stream of its work
   std::unique_ptr<HostStream> proxy_;
+  uint32_t submitted_ = 0;            // calls, with overflow
   std::optional<cuda::Stream> last_;  // of the last call outside of captures
   std::vector<std::shared_ptr<cuda::CudaDevice>> peers_;
+  FdExchange* services_ = nullptr;          // once others can open memory of this rank's
+  std::shared_ptr<cuda::Readers> readers_;  // of that
   ResidentEnds ends_;
   ResidentPlace place_;
   /// What streams may use.
   struct Memory {
-    std::shared_ptr<cuda::DeviceMemory> words;       // of all channels
-    std::vector<cuda::IpcMemory> tried;              // of tryIpc(); stays open, as channels open the same
+    std::map<int, cuda::Reading> reading;            // by peer of another process; until all of its memory is closed
+    std::shared_ptr<cuda::OfferedMemory> words;      // of all channels
+    std::vector<cuda::IpcMemory> tried;              // of tryIpc(); stays open for channels
     std::unique_ptr<cuda::MemoryExchange> exchange;  // null where bytes pass through host memory
     std::map<std::pair<int, int>, std::unique_ptr<cuda::StreamChannel>> channels;
     std::map<std::pair<int, int>, std::unique_ptr<cuda::StagedChannel>> staged;

@@ -93,10 +93,11 @@ void CudaSide::describe(RankCard* card) const {
 }
 
 // Handles may be given and yet not be taken: in containers, say.
-Status CudaSide::tryIpc(int rank, const std::vector<RankCard>& cards) {
+Status CudaSide::tryIpc(int rank, const std::vector<RankCard>& cards, Deadline deadline) {
   for (const RankCard* card : otherProcesses(cards[static_cast<size_t>(rank)], cards)) {
     cuda::IpcOffer offer;
     if (card->ipcProbe.size() != sizeof offer) return remoteError("rank ", card->info.rank, " offers no memory");
+    TUTTI_TRY(sit(*card, deadline));
     std::memcpy(&offer, card->ipcProbe.data(), sizeof offer);
     TUTTI_ASSIGN(cuda::IpcMemory opened, cuda::IpcMemory::open(device_, offer));
     memory_->tried.push_back(std::move(opened));
@@ -105,7 +106,10 @@ Status CudaSide::tryIpc(int rank, const std::vector<RankCard>& cards) {
 }
 
 Status CudaSide::meet(CudaWay way, int rank, const std::vector<RankCard>& cards) {
-  if (way == CudaWay::Proxy) return startProxy();
+  if (way == CudaWay::Proxy) {
+    closePeers();  // what was tried
+    return startProxy();
+  }
   const RankCard& mine = cards[static_cast<size_t>(rank)];
   for (const RankCard& card : cards) {
     if (card.device != mine.device) TUTTI_TRY(reach(card.device));

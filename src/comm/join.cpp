@@ -77,7 +77,7 @@ Status Comm::comeUp(std::shared_ptr<Session> session, JoinRequest request) {
   if (settings_.cudaDevice >= 0) {
     TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
     Result<std::unique_ptr<CudaSide>> side =
-        CudaSide::create(settings_.cudaDevice, request.nRanks, static_cast<uint32_t>(slots));
+        CudaSide::create(settings_.cudaDevice, request.rank, request.nRanks, static_cast<uint32_t>(slots));
     if (side.ok()) {
       cuda_ = std::move(*side);
       cuda_->describe(&card);
@@ -124,6 +124,7 @@ Status Comm::setUp() {
   }
   TUTTI_ASSIGN(sliceBytes_, chooseSliceBytes(cards, transportAllowed(settings_.transports, "shm")));
   TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
+  if (cuda_) TUTTI_TRY(cuda_->serveReaders(*control_));
   residentLanes_ = residentLanes(cards, sliceBytes_, static_cast<uint32_t>(slots));
   TUTTI_ASSIGN(const std::string obstacle, cudaObstacle(cards));
   TUTTI_ASSIGN(cudaWay_, cudaWay(cards, residentLanes_, obstacle));
@@ -142,7 +143,7 @@ Status Comm::setUp() {
       if (memory != nullptr) memory->leave();
     });
   }
-  if (cuda_) cuda_->lendOver(*control_);
+  if (cuda_) cuda_->lendOver([this, side = cuda_.get()] { return settle(*side); });
   nodes_ = nodesOf(links_->cards());
   TUTTI_TRY(setUpPlanner());
   TUTTI_ASSIGN(const int64_t spinUs, configInteger("TUTTI_SPIN_US"));
@@ -162,7 +163,7 @@ Result<std::string> Comm::cudaObstacle(const std::vector<RankCard>& cards) {
   const std::string seen = streamObstacle(cards);
   if (!seen.empty() || asksForProxy() || !needsIpc(cards)) return seen;
   TUTTI_ASSIGN(const std::vector<std::string> all,
-               control_->allGather(cuda_->tryIpc(rank(), cards).message(), deadline()));
+               control_->allGather(cuda_->tryIpc(rank(), cards, deadline()).message(), deadline()));
   for (size_t r = 0; r < all.size(); ++r) {
     if (!all[r].empty()) return cat("rank ", r, ": ", all[r]);
   }

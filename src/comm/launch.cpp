@@ -112,18 +112,18 @@ void Batch::add(const Call& call, tuttiStream_t stream) {
 }
 
 void Batch::submit() {
-  Result<std::shared_ptr<cuda::EventHandle>> ready = comm_.cuda()->submit(streams_);
-  if (ready.ok()) {
-    ready_ = std::move(ready).value();
+  Result<CudaSide::Submitted> job = comm_.cuda()->submit(streams_);
+  if (job.ok()) {
+    job_ = std::move(job).value();
   } else {
-    submitted_ = ready.status();
+    submitted_ = job.status();
   }
 }
 
 void Batch::finish() {
-  if (ready_ == nullptr) return;
-  comm_.cuda()->endJob();
-  ready_.reset();
+  if (!job_) return;
+  comm_.cuda()->endJob(*job_);
+  job_.reset();
 }
 
 void Batch::clear() {
@@ -142,7 +142,7 @@ Status Batch::prepare() {
   current_ = nullptr;
   const DeviceScope scope(comm_.cuda());
   TUTTI_TRY(submitted_);
-  if (comm_.cuda() != nullptr) TUTTI_TRY(ready_ != nullptr ? awaitStreams() : comm_.cuda()->begin(streams_));
+  if (comm_.cuda() != nullptr) TUTTI_TRY(job_ ? awaitStreams() : comm_.cuda()->begin(streams_));
   for (Call& call : calls_) {
     TUTTI_TRY(reserveWorkspace(call));
     if (call.kind == CallKind::Collective) {
@@ -161,11 +161,11 @@ Status Batch::prepare() {
 
 // Before the deadline of the call begins to count: streams may have any amount of work to do first.
 Status Batch::awaitStreams() {
-  while (!comm_.cuda()->reached(*ready_)) {
+  while (!comm_.cuda()->reached(*job_)) {
     TUTTI_TRY(comm_.failure());
     cuda::pauseBetweenLooks();
   }
-  return comm_.cuda()->beginJob(*ready_);  // not before: other communicators' jobs may be in the same queue
+  return comm_.cuda()->beginJob(*job_);  // not before: other communicators' jobs may be in the same queue
 }
 
 Status Batch::preparePointToPoint(const Call& call) {
@@ -253,7 +253,7 @@ Result<Progress> Batch::step() {
   if (comm_.cuda() == nullptr) return stepAll();
   const DeviceScope scope(comm_.cuda());
   TUTTI_ASSIGN(const Progress progress, stepAll());
-  if (progress == Progress::Done && ready_ == nullptr) TUTTI_TRY(comm_.cuda()->end(streams_));
+  if (progress == Progress::Done && !job_) TUTTI_TRY(comm_.cuda()->end(streams_));
   return progress;
 }
 
@@ -290,7 +290,7 @@ void Batch::abandon() {
   const DeviceScope scope(comm_.cuda());
   if (current_ != nullptr) current_->task()->abandon();
   pointToPoint_.abandon();
-  if (comm_.cuda() == nullptr || ready_ != nullptr) return;
+  if (comm_.cuda() == nullptr || job_) return;
   // What was enqueued so far uses the caller's memory, and may wait for what others will never enqueue.
   (void)comm_.cuda()->end(streams_);
   (void)comm_.cuda()->letGo();

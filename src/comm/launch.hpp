@@ -2,12 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "src/comm/call.hpp"
 #include "src/comm/comm.hpp"
-#include "src/device/cuda_stream.hpp"
+#include "src/comm/cuda_side.hpp"
 #include "src/exec/point_to_point.hpp"
 
 namespace tutti {
@@ -52,7 +53,7 @@ class Batch : public Task {
   std::vector<Call> calls_;
   std::vector<cuda::Stream> streams_;  // of CUDA calls, each once
   Status submitted_;
-  std::shared_ptr<cuda::EventHandle> ready_;  // after submit()
+  std::optional<CudaSide::Submitted> job_;  // after submit()
   PointToPointRun pointToPoint_;
   bool pointToPointDone_ = false;
   std::vector<std::pair<const Call*, PlanEntry*>> collectives_;

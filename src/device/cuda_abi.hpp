@@ -42,6 +42,7 @@ inline constexpr Error kErrorInvalidHandle = 400;
 inline constexpr Error kErrorNotFound = 500;
 inline constexpr Error kErrorNotReady = 600;
 inline constexpr Error kErrorIllegalAddress = 700;
+inline constexpr Error kErrorAlreadyMapped = 208;
 inline constexpr Error kErrorPeerAccessUnsupported = 217;
 inline constexpr Error kErrorPeerAccessAlreadyEnabled = 704;
 inline constexpr Error kErrorCooperativeTooLarge = 720;

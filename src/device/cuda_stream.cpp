@@ -13,6 +13,11 @@ Status StreamOps::waitFor(Address word, uint32_t value) const {
   return {};
 }
 
+Status StreamOps::waitUntil(Address word, uint32_t value) const {
+  TUTTI_CUDA(device_->driver(), cuStreamWaitValue32(stream_, word, value, kWaitGreaterOrEqual));
+  return {};
+}
+
 Status StreamOps::write(Address word, uint32_t value) const {
   TUTTI_CUDA(device_->driver(), cuStreamWriteValue32(stream_, word, value, 0));
   return {};

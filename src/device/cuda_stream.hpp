@@ -25,6 +25,8 @@ class StreamOps {
   Status copy(void* dst, const void* src, size_t bytes) const;
   /// Goes on when *word == value.
   Status waitFor(Address word, uint32_t value) const;
+  /// Goes on when *word has come to value, counting up with overflow.
+  Status waitUntil(Address word, uint32_t value) const;
   /// What was enqueued before is visible to whoever sees the value.
   Status write(Address word, uint32_t value) const;
 

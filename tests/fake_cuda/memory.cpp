@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <tuple>
 
 #include "tests/fake_cuda/memory.hpp"
 
@@ -38,13 +39,21 @@ std::string text(const char* what, Address address, size_t bytes, const char* wh
   return line;
 }
 
-Error keep(int fd, size_t bytes, Kind kind, bool own, Address* address) {
+/// Names of allocations, by which handles of freed memory are told from those of what came after it.
+std::string nameOf(uint64_t serial) { return "fake cuda " + std::to_string(serial); }
+uint64_t nextSerial() {
+  static std::atomic<uint64_t> serial{0};
+  return ++serial;
+}
+
+Error keep(int fd, size_t bytes, Kind kind, uint64_t serial, Address* address) {
   const size_t mapped = (bytes + 4095) / 4096 * 4096;
   void* at = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (at == MAP_FAILED) return kErrorOutOfMemory;
   *address = reinterpret_cast<Address>(at);
   const std::lock_guard lock(memory().mutex);
-  memory().byAddress[*address] = {bytes, mapped, kind, deviceOf(currentContext()), own ? fd : -1, false, 0, {}};
+  const bool own = serial != 0;
+  memory().byAddress[*address] = {bytes, mapped, kind, deviceOf(currentContext()), own ? fd : -1, false, 0, {}, serial};
   return kSuccess;
 }
 
@@ -52,13 +61,21 @@ Error allocate(size_t bytes, Kind kind, Address* address) {
   if (currentContext() == nullptr) return kErrorInvalidContext;
   if (captureForbids()) return kErrorCaptureUnsupported;
   if (bytes == 0) return kErrorInvalidValue;
-  const int fd = memfd_create("fake cuda", MFD_CLOEXEC);
+  const uint64_t serial = nextSerial();
+  const int fd = memfd_create(nameOf(serial).c_str(), MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, static_cast<off_t>((bytes + 4095) / 4096 * 4096)) != 0) return kErrorOutOfMemory;
-  const Error error = keep(fd, bytes, kind, true, address);
+  const Error error = keep(fd, bytes, kind, serial, address);
   // Poison, but not so much that a large allocation takes memory before anybody uses it.
   const size_t poisoned = std::min(bytes, kMostPoison);
   if (error == kSuccess && kind == Kind::Device) std::memset(reinterpret_cast<void*>(*address), 0xcb, poisoned);
   return error;
+}
+
+/// Processes that have opened an allocation hold a lock on it.
+bool openElsewhere(int fd) {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 Error release(Address address, Kind kind) {
@@ -69,6 +86,9 @@ Error release(Address address, Kind kind) {
   if (at == memory().byAddress.end() || at->second.freed) return kErrorInvalidValue;
   if ((at->second.kind == Kind::Pinned) != (kind == Kind::Pinned)) return kErrorInvalidValue;
   if (at->second.kind == Kind::Mapping) return kErrorInvalidValue;
+  if (at->second.fd >= 0 && openElsewhere(at->second.fd)) {
+    complain(text("free", address, at->second.bytes, "is memory that another process has open"));
+  }
   at->second.freed = true;
   if (at->second.fd >= 0) close(at->second.fd);
   closeRange(address, at->second.mapped);
@@ -95,8 +115,32 @@ struct IpcContent {
   int pid;
   int fd;
   size_t bytes;
+  uint64_t serial;
 };
 constexpr uint64_t kIpcMagic = 0x1bc0de1bc0de;
+
+/// What this process has opened, with the descriptors that say so to the owners; guarded by the mutex of memory().
+struct Opened {
+  std::map<std::tuple<int, uint64_t, int>, Address> byHandle;  // of pid, serial and device
+  std::map<Address, int> descriptors;
+};
+Opened& opened() {
+  static Opened& o = *new Opened;
+  return o;
+}
+
+/// A descriptor of its own for the memory of a handle, locked; -1: that memory is gone.
+int openForeign(const IpcContent& content) {
+  char path[64], link[64] = "";
+  std::snprintf(path, sizeof path, "/proc/%d/fd/%d", content.pid, content.fd);
+  if (readlink(path, link, sizeof link - 1) < 0) return -1;
+  if (std::string(link).rfind("/memfd:" + nameOf(content.serial) + " ", 0) != 0) return -1;
+  const int fd = open(path, O_RDWR | O_CLOEXEC);
+  struct flock lock {};
+  lock.l_type = F_RDLCK;
+  if (fd >= 0) fcntl(fd, F_OFD_SETLK, &lock);
+  return fd;
+}
 
 }  // namespace
 
@@ -198,13 +242,15 @@ Error cuIpcGetMemHandle(IpcHandle* handle, Address address) {
   const std::lock_guard lock(memory().mutex);
   const auto at = findAllocation(address);
   if (at == memory().byAddress.end() || at->second.freed || at->second.fd < 0) return kErrorInvalidValue;
-  const IpcContent content{kIpcMagic, getpid(), at->second.fd, at->second.bytes};
+  if (at->second.kind != Kind::Device) return kErrorInvalidValue;
+  const IpcContent content{kIpcMagic, getpid(), at->second.fd, at->second.bytes, at->second.serial};
   std::memset(handle, 0, sizeof *handle);
   std::memcpy(handle, &content, sizeof content);
   return kSuccess;
 }
 
-// As a real driver, it does not open memory in the process that it is from.
+// As a real driver, it does not open memory in the process that it is from.  As an old one, it opens no memory twice;
+// newer ones count.
 Error cuIpcOpenMemHandle(Address* address, IpcHandle handle, unsigned) {
   TUTTI_FAKE_ENTER(cuIpcOpenMemHandle);
   if (currentContext() == nullptr) return kErrorInvalidContext;
@@ -212,17 +258,35 @@ Error cuIpcOpenMemHandle(Address* address, IpcHandle handle, unsigned) {
   std::memcpy(&content, &handle, sizeof content);
   if (content.magic != kIpcMagic) return kErrorInvalidValue;
   if (content.pid == getpid()) return kErrorInvalidContext;
-  char path[64];
-  std::snprintf(path, sizeof path, "/proc/%d/fd/%d", content.pid, content.fd);
-  const int fd = open(path, O_RDWR | O_CLOEXEC);
+  const std::tuple key(content.pid, content.serial, deviceOf(currentContext()));
+  {
+    const std::lock_guard lock(memory().mutex);
+    if (opened().byHandle.count(key) != 0) return kErrorAlreadyMapped;
+  }
+  const int fd = openForeign(content);
   if (fd < 0) return kErrorInvalidValue;
-  const Error error = keep(fd, content.bytes, Kind::Device, false, address);
-  close(fd);
-  return error;
+  const Error error = keep(fd, content.bytes, Kind::Device, 0, address);
+  if (error != kSuccess) {
+    close(fd);
+    return error;
+  }
+  const std::lock_guard lock(memory().mutex);
+  opened().byHandle[key] = *address;
+  opened().descriptors[*address] = fd;
+  return kSuccess;
 }
 Error cuIpcCloseMemHandle(Address address) {
   TUTTI_FAKE_ENTER(cuIpcCloseMemHandle);
-  return release(address, Kind::Device);
+  {
+    const std::lock_guard lock(memory().mutex);
+    if (opened().descriptors.count(address) == 0) return kErrorInvalidValue;
+  }
+  const Error error = release(address, Kind::Device);
+  const std::lock_guard lock(memory().mutex);
+  close(opened().descriptors[address]);
+  opened().descriptors.erase(address);
+  std::erase_if(opened().byHandle, [&](const auto& entry) { return entry.second == address; });
+  return error;
 }
 
 }  // namespace tutti::fake

@@ -18,6 +18,7 @@ struct Allocation {
   bool freed;          // kept unmapped, so that a late access is seen
   uint64_t pages;      // of a Mapping: what it shows
   std::set<int> open;  // of a Mapping: devices that may use it
+  uint64_t serial;     // of the process's own allocations; 0: of others
 };
 
 struct Memory {

@@ -175,7 +175,7 @@ Error cuMemMap(Address address, size_t bytes, size_t offset, AllocationHandle ha
   if (bytes > found->second->bytes || !isReserved(address, bytes) || isMapped(address, bytes))
     return kErrorInvalidValue;
   v.mappings[v.nextMapping] = found->second;
-  memory().byAddress[address] = {bytes, bytes, Kind::Mapping, found->second->device, -1, false, v.nextMapping++, {}};
+  memory().byAddress[address] = {bytes, bytes, Kind::Mapping, found->second->device, -1, false, v.nextMapping++, {}, 0};
   return kSuccess;
 }
 Error cuMemUnmap(Address address, size_t bytes) {

@@ -1,8 +1,9 @@
 // One of a few ranks as processes that share CUDA devices: every collective through memory opened by IPC handles, and
 // registered memory, which peers map by descriptors.
-//   usage: cuda_ranks DEVICES [SETTINGS [host]]
+//   usage: cuda_ranks DEVICES [SETTINGS [host|abort]]
 //   SETTINGS  of tests/fake_cuda; % is the rank's number on its host
 //   host      bytes are to pass through the host
+//   abort     one rank aborts while others read what is registered
 // Exit status 0 if every element was right and the driver has nothing to complain about.
 #include <cstdio>
 #include <cstdlib>
@@ -25,15 +26,99 @@ std::string registered(const Rank& r, GpuRank& gpu, bool byHost) {
     x.fill(static_cast<float>(r.rank + 1));
     RANK_TRY(tuttiAllReduce(x.data(), y.data(), kCount, tuttiFloat, tuttiSum, r.comm, gpu.asTutti()));
     if (std::string why = y.check(0, kCount, sum); !why.empty()) return "registered: " + why;
-    RANK_TRY(tuttiBroadcast(x.data(), x.data(), kCount, tuttiFloat, r.nRanks - 1, r.comm, gpu.asTutti()));
-    const auto last = static_cast<float>(r.nRanks);
-    if (std::string why = x.check(0, kCount, last); !why.empty()) return "registered broadcast: " + why;
+    for (int root = 0; root < r.nRanks; ++root) {  // so every rank reads another's, whatever the all-reduce was planned
+      RANK_TRY(tuttiBroadcast(x.data(), x.data(), kCount, tuttiFloat, root, r.comm, gpu.asTutti()));
+    }
+    if (std::string why = x.check(0, kCount, 1); !why.empty()) return "registered broadcast: " + why;
     RANK_TRY(tuttiCommDeregister(r.comm, handle));
   }
   if (FakeCuda::get().calls == nullptr) return "";
   const bool maps = FakeCuda::get().calls("cuMemImportFromShareableHandle") > 0;
   if (byHost) return maps ? "registered memory of other processes was mapped" : "";
   return maps ? "" : "registered memory of other processes was not mapped";
+}
+
+void* at(const DeviceFloats& x, size_t element) { return x.data() + element; }
+
+/// Memory of cuMemAlloc, which peers open by handles: places inside of an allocation that is registered twice, and with
+/// a second communicator, too.
+std::string registeredPlain(const Rank& r, GpuRank& gpu, tuttiComm_t second) {
+  constexpr size_t kCount = 150'001, kInside = 1003;
+  const auto sum = static_cast<float>(r.nRanks * (r.nRanks + 1) / 2);
+  const DeviceFloats x(gpu, kCount + kInside, DeviceFloats::Source::Driver);
+  const DeviceFloats y(gpu, kCount, DeviceFloats::Source::Driver);
+  void *whole = nullptr, *inside = nullptr, *other = nullptr;
+  RANK_TRY(tuttiCommRegister(r.comm, x.data(), x.bytes(), &whole));
+  RANK_TRY(tuttiCommRegister(r.comm, at(x, kInside), kCount * 4, &inside));
+  RANK_TRY(tuttiCommRegister(second, x.data(), x.bytes(), &other));
+  for (tuttiComm_t comm : {r.comm, second}) {
+    x.fill(static_cast<float>(r.rank + 1));
+    RANK_TRY(tuttiAllReduce(at(x, kInside), y.data(), kCount, tuttiFloat, tuttiSum, comm, gpu.asTutti()));
+    if (std::string why = y.check(0, kCount, sum); !why.empty()) return "plain memory: " + why;
+    for (int root = 0; root < r.nRanks; ++root) {
+      RANK_TRY(tuttiBroadcast(at(x, 1), at(x, 1), kCount, tuttiFloat, root, comm, gpu.asTutti()));
+    }
+    if (std::string why = x.check(1, kCount, 1); !why.empty()) return "broadcast: " + why;
+    if (comm == r.comm) RANK_TRY(tuttiCommDeregister(comm, whole));
+  }
+  RANK_TRY(tuttiCommDeregister(r.comm, inside));
+  // The others are in the middle of this, and have to close what rank 0 is about to free all the same.
+  if (r.rank == 0) RANK_TRY(tuttiCommDeregister(second, other));
+  RANK_TRY(tuttiBroadcast(y.data(), y.data(), 1, tuttiFloat, 0, second, gpu.asTutti()));
+  if (std::string why = gpu.synchronize(); !why.empty()) return why;
+  if (r.rank != 0) RANK_TRY(tuttiCommDeregister(second, other));
+  return "";
+}
+
+std::string plain(const Rank& r, GpuRank& gpu, bool byHost) {
+  tuttiComm_t second = nullptr;
+  RANK_TRY(tuttiCommSplit(r.comm, 0, r.rank, &second, nullptr));
+  const auto opened = [] { return FakeCuda::get().calls == nullptr ? 0 : FakeCuda::get().calls("cuIpcOpenMemHandle"); };
+  const int before = opened();
+  for (int round = 0; round < 3; ++round) {
+    if (std::string why = registeredPlain(r, gpu, second); !why.empty()) return why;
+  }
+  RANK_TRY(tuttiCommDestroy(second));
+  if (!byHost && FakeCuda::get().calls != nullptr && opened() - before < 3) return "plain memory was not opened";
+  return "";
+}
+
+/// What is under way when one rank gives up reads registered memory of the others; all of it can be freed then.
+std::string abandoned(GpuRank& gpu) {
+  Rank r{};
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.device = TUTTI_DEVICE_CUDA;
+  RANK_TRY(tuttiCommInitEnv(&r.comm, &config));
+  tuttiCommUserRank(r.comm, &r.rank);
+  tuttiCommCount(r.comm, &r.nRanks);
+  constexpr size_t kCount = 300'000;
+  const DeviceFloats x(gpu, kCount, DeviceFloats::Source::Driver), y(gpu, kCount, DeviceFloats::Source::Driver);
+  void* handle = nullptr;
+  RANK_TRY(tuttiCommRegister(r.comm, x.data(), x.bytes(), &handle));
+  x.fill(1);
+  RANK_TRY(tuttiAllReduce(x.data(), y.data(), kCount, tuttiFloat, tuttiSum, r.comm, gpu.asTutti()));
+  if (std::string why = y.check(0, kCount, static_cast<float>(r.nRanks)); !why.empty()) return why;
+  tuttiResult_t seen = tuttiSuccess;
+  if (r.rank != 0) seen = tuttiAllReduce(x.data(), y.data(), kCount, tuttiFloat, tuttiSum, r.comm, gpu.asTutti());
+  RANK_CHECK(seen == (r.rank == 0 ? tuttiSuccess : tuttiRemoteError));
+  RANK_TRY(tuttiCommAbort(r.comm));
+  return gpu.synchronize();
+}
+
+/// Memory that peers had open when this rank let go of it is freed later, when a communicator comes or goes.
+std::string untilFreed() {
+  std::string left = Gpu::complaints();
+  for (int looks = 0; !left.empty() && looks < 100; ++looks) {
+    tuttiUniqueId id;
+    tuttiComm_t alone = nullptr;
+    tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+    config.device = TUTTI_DEVICE_CUDA;
+    RANK_TRY(tuttiGetUniqueId(&id));
+    RANK_TRY(tuttiCommInitRankConfig(&alone, 1, id, 0, &config));
+    RANK_TRY(tuttiCommDestroy(alone));
+    left = Gpu::complaints();
+  }
+  return left;
 }
 
 int localRank() {
@@ -56,6 +141,7 @@ std::string run(int devices, bool byHost) {
     }
   }
   if (std::string why = registered(r, gpu, byHost); !why.empty()) return why;
+  if (std::string why = plain(r, gpu, byHost); !why.empty()) return why;
   RANK_TRY(tuttiCommDestroy(r.comm));
   return "";
 }
@@ -68,9 +154,20 @@ int main(int argc, char** argv) {
   if (const size_t at = settings.find('%'); at != std::string::npos)
     settings.replace(at, 1, std::to_string(localRank()));
   const char* executor = std::getenv("TUTTI_CUDA_EXECUTOR");
-  const bool byHost = argc > 3 || (executor != nullptr && executor == std::string("proxy"));
+  const bool byHost =
+      (argc > 3 && argv[3] == std::string("host")) || (executor != nullptr && executor == std::string("proxy"));
   const Gpu gpu(settings.c_str());
-  std::string why = run(argc > 1 ? std::atoi(argv[1]) : 1, byHost);
+  const int devices = argc > 1 ? std::atoi(argv[1]) : 1;
+  std::string why;
+  if (argc > 3 && argv[3] == std::string("abort")) {
+    {
+      GpuRank own(localRank() % devices);
+      why = abandoned(own);
+    }
+    if (why.empty()) why = untilFreed();
+  } else {
+    why = run(devices, byHost);
+  }
   if (why.empty()) why = Gpu::complaints();
   if (!why.empty()) std::fprintf(stderr, "%s\n", why.c_str());
   return why.empty() ? 0 : 1;

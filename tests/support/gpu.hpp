@@ -49,6 +49,15 @@ class Gpu {
   }
   /// Mistakes that the driver has seen, and what was never freed.
   static std::string complaints() { return FakeCuda::get().complaints == nullptr ? "" : FakeCuda::get().complaints(); }
+  /// The same when memory of communicators that were aborted has been freed, which may come after the abort.
+  static std::string lastComplaints() {
+    std::string left = complaints();
+    for (int looks = 0; !left.empty() && looks < 100'000; ++looks) {
+      cuda::pauseBetweenLooks();
+      left = complaints();
+    }
+    return left;
+  }
 
   static void* allocate(size_t bytes, int ordinal, bool managed) {
     const auto device = cuda::CudaDevice::open(ordinal);
@@ -94,6 +103,7 @@ class GpuRank {
   GpuRank& operator=(const GpuRank&) = delete;
   const cuda::Driver& driver() const { return device_->driver(); }
   cuda::Stream stream() const { return stream_; }
+  int ordinal() const { return device_->ordinal(); }
   tuttiStream_t asTutti() const { return reinterpret_cast<tuttiStream_t>(stream_); }
   std::string synchronize() const {
     return driver().cuStreamSynchronize(stream_) == cuda::kSuccess ? "" : "cuStreamSynchronize fails";
@@ -115,11 +125,20 @@ class GpuRank {
   cuda::Stream stream_ = nullptr;
 };
 
-/// Floats in memory of tuttiMemAlloc; TUTTI_DEVICE must say cuda.  Host and device pass them to each other by copies.
+/// Floats in memory of tuttiMemAlloc, for which TUTTI_DEVICE must say cuda, or of cuMemAlloc, as programs have it. Host
+/// and device pass them to each other by copies.
 class DeviceFloats {
  public:
-  DeviceFloats(const GpuRank& own, size_t count) : own_(own), count_(count) { tuttiMemAlloc(&data_, bytes()); }
-  ~DeviceFloats() { tuttiMemFree(data_); }
+  enum class Source { Tutti, Driver };
+  DeviceFloats(const GpuRank& own, size_t count, Source source = Source::Tutti)
+      : own_(own), count_(count), source_(source) {
+    if (source == Source::Tutti) {
+      tuttiMemAlloc(&data_, bytes());
+    } else {
+      data_ = Gpu::allocate(bytes(), own.ordinal(), false);
+    }
+  }
+  ~DeviceFloats() { source_ == Source::Tutti ? (void)tuttiMemFree(data_) : Gpu::free(data_); }
   DeviceFloats(const DeviceFloats&) = delete;
   DeviceFloats& operator=(const DeviceFloats&) = delete;
 
@@ -148,6 +167,7 @@ class DeviceFloats {
   }
   const GpuRank& own_;
   size_t count_;
+  Source source_;
   void* data_ = nullptr;
 };
 

@@ -9,7 +9,8 @@ Result<std::shared_ptr<Inbox>> makeInbox(std::shared_ptr<const CudaDevice> devic
   auto inbox = std::make_shared<Inbox>();
   inbox->layout = layout;
   inbox->words = words;
-  TUTTI_ASSIGN(inbox->slots, DeviceMemory::allocate(std::move(device), layout.slotOffset(layout.slots)));
+  TUTTI_ASSIGN(inbox->slots,
+               OfferedMemory::allocate(std::move(device), layout.slotOffset(layout.slots), words.memory->readers()));
   ProcessTable<Inbox>::get().add(inbox);
   return inbox;
 }

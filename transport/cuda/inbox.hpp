@@ -28,7 +28,7 @@ struct InboxLayout {
 
 /// Where the words of one channel lie in the communicator's.
 struct InboxWords {
-  std::shared_ptr<const DeviceMemory> memory;
+  std::shared_ptr<const OfferedMemory> memory;
   size_t offset = 0;
 };
 
@@ -38,7 +38,7 @@ struct Inbox {
   uint64_t id = 0;  // in ProcessTable<Inbox>
   InboxLayout layout;
   InboxWords words;
-  DeviceMemory slots;
+  OfferedMemory slots;
   Address wordsAddress() const { return words.memory->address() + words.offset; }
 };
 /// words: zero, and nobody else's.  Errors: as DeviceMemory::allocate.

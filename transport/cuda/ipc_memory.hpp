@@ -1,9 +1,13 @@
-// Device memory of another process on this host, opened by its IPC handle.
+// Device memory that processes of one host open by IPC handles.
+//
+// CUDA leaves it undefined what happens when such memory is freed while another process has it open.  So what this
+// process has offered is freed when its readers (readers.hpp) have closed it, and not before.
 #pragma once
 
 #include <memory>
 
 #include "src/device/cuda_device.hpp"
+#include "transport/cuda/readers.hpp"
 
 namespace tutti::cuda {
 
@@ -15,7 +19,35 @@ struct IpcOffer {
 /// address: the start of the allocation.  device: whose memory it is.
 IpcOffer offerByIpc(const CudaDevice& device, Address address);
 
-/// What another process has offered; open while this lives.  Empty: a null address.
+/// Device memory of this process that others may have open.  Any thread.
+class OfferedMemory {
+ public:
+  OfferedMemory() = default;
+  OfferedMemory(OfferedMemory&& other) noexcept = default;
+  OfferedMemory& operator=(OfferedMemory&& other) noexcept;
+  /// Frees it now; if somebody has it open still, by sweep().  Its readers have been ended (Readers::end).
+  ~OfferedMemory();
+  /// Errors: as DeviceMemory::allocate.
+  static Result<OfferedMemory> allocate(std::shared_ptr<const CudaDevice> device, size_t bytes,
+                                        std::shared_ptr<const Readers> readers);
+
+  /// As DeviceMemory::zero.
+  Status zero() const { return memory_.zero(); }
+  Address address() const { return memory_.address(); }
+  size_t bytes() const { return memory_.bytes(); }
+  const std::shared_ptr<const Readers>& readers() const { return readers_; }
+
+  /// Frees what has been closed since.
+  static void sweep();
+
+ private:
+  DeviceMemory memory_;
+  std::shared_ptr<const Readers> readers_;
+};
+
+/// What another process has offered; open while this lives.  Empty: a null address.  However often a process opens an
+/// allocation, the driver opens it once: which drivers count openings, and which refuse the second, is their versions'
+/// matter.
 class IpcMemory {
  public:
   IpcMemory() = default;
@@ -27,7 +59,10 @@ class IpcMemory {
   Address address() const { return address_; }
 
  private:
+  struct Opening;
+  static std::shared_ptr<Opening> openingOf(const CudaDevice& device, const IpcHandle& handle);
   std::shared_ptr<const CudaDevice> device_;
+  std::shared_ptr<Opening> opening_;
   Address address_ = 0;
 };
 

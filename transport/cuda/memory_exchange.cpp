@@ -1,9 +1,11 @@
 #include "transport/cuda/memory_exchange.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <utility>
 
+#include "src/base/log.hpp"
 #include "src/device/cuda_alloc.hpp"
 #include "transport/cuda/process_table.hpp"
 
@@ -11,6 +13,9 @@ namespace tutti::cuda {
 namespace {
 
 constexpr int64_t kFetchLentTimeoutMs = 10'000;
+/// How long the last one waits for readers of a communicator that has failed.
+constexpr int64_t kLastReadersMs = 1000;
+constexpr const char* kBellKey = "device bell";
 
 std::string pagesKey(uint64_t id) { return cat("device memory:", id); }
 std::string cardKey(uint64_t id) { return cat("device card:", id); }
@@ -18,112 +23,193 @@ std::string cardKey(uint64_t id) { return cat("device card:", id); }
 }  // namespace
 
 struct MemoryExchange::Card {
-  static constexpr uint64_t kMagic = 0x7475'7474'6964'6576;
-  uint64_t magic;
-  uint64_t bytes;  // of all the pages
-  uint32_t ended;  // by the owner; a hint, for pages stay as long as anybody has mapped them
+  uint64_t bytes = 0;  // of all that is opened
+  IpcOffer offer;      // not given: pages
 };
 
 struct LentMemory {
-  uint64_t id = 0;  // in ProcessTable<LentMemory>
-  DevicePages pages;
-  Address base = 0;  // as the owner has them
-  Address begin = 0;
-  size_t bytes = 0;                  // of what was registered, from begin
+  uint64_t id = 0;                   // in ProcessTable<LentMemory>
+  Address base = 0;                  // of all that is opened, as the owner has it
+  size_t mapped = 0;                 // its bytes
+  Address begin = 0;                 // of what was registered
+  size_t bytes = 0;                  // from there
+  DevicePages pages;                 // or
+  IpcOffer offer;                    // a handle
   std::shared_ptr<const void> held;  // against tuttiMemFree; the owner's alone
-  Mapping card;
+  std::shared_ptr<const Readers> readers;
+  bool pagesGiven() const { return offer.given == 0; }
+  bool lent() const { return readers->ended() == MemoryEnd::Open; }
 };
 
-bool MemoryExchange::Opened::ended() const {
-  const auto* at = reinterpret_cast<const Card*>(shared != nullptr ? shared->card.data() : card.data());
-  return __atomic_load_n(&at->ended, __ATOMIC_ACQUIRE) != 0;
+MemoryEnd MemoryExchange::Opened::ended() const {
+  return shared != nullptr ? shared->readers->ended() : reading.ended();
 }
 
-MemoryExchange::MemoryExchange(std::shared_ptr<const CudaDevice> device, FdExchange& services, uint64_t processId)
-    : device_(std::move(device)), services_(services), processId_(processId) {}
+MemoryExchange::MemoryExchange(std::shared_ptr<const CudaDevice> device, ExchangeRank self)
+    : device_(std::move(device)), self_(std::move(self)), callBacks_([this] { closeCalledBack(); }) {}
 
 MemoryExchange::~MemoryExchange() {
-  for (const auto& [key, lent] : lent_) withdraw(*lent);
+  closeAll();  // first: others may be waiting for this rank, as it may for them
+  retire();
 }
 
+void MemoryExchange::retire() {
+  stop();
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, lent] : lent_) withdraw(*lent, MemoryEnd::Failed);
+  bell_.ring();
+  const Deadline last = Deadline::inMs(kLastReadersMs);
+  for (const auto& [key, lent] : lent_) {
+    while (!lent->pagesGiven() && lent->readers->reader() && !last.passed()) pauseBetweenLooks();
+    if (lent->pagesGiven() || !lent->readers->reader()) continue;
+    TUTTI_WARN("cuda", "rank ", *lent->readers->reader(), " still has memory open that rank ", self_.rank,
+               " had registered at ", reinterpret_cast<void*>(lent->begin), "; do not free it before that rank ends");
+  }
+  for (const auto& [key, lent] : lent_) lent->held.reset();
+  lent_.clear();
+}
+
+// ---- The owner.
+
 Result<bool> MemoryExchange::lend(uint64_t key, const void* buffer, size_t bytes) {
-  Result<DevicePages> pages = DevicePages::behind(device_, buffer);
-  if (bytes == 0 || !pages.ok()) return false;
+  if (bytes == 0) return false;
   auto lent = std::make_shared<LentMemory>();
-  size_t mapped = 0;
-  const CudaScope scope(*device_);
-  TUTTI_CUDA(device_->driver(), cuMemGetAddressRange(&lent->base, &mapped, addressOf(buffer)));
   lent->begin = addressOf(buffer);
   lent->bytes = bytes;
-  if (lent->begin - lent->base + bytes > mapped) return false;  // goes on in other pages
-  const Result<Fd> descriptor = pages->descriptor();
-  if (!descriptor.ok()) return false;  // made not to be shared
-  lent->pages = std::move(*pages);
-  lent->held = holdDeviceMemory(buffer);
-  TUTTI_ASSIGN(const Fd card, createSharedMemory(roundToPages(sizeof(Card))));
-  TUTTI_ASSIGN(lent->card, Mapping::of(card.get(), roundToPages(sizeof(Card))));
-  *reinterpret_cast<Card*>(lent->card.data()) = {Card::kMagic, mapped, 0};
-  ProcessTable<LentMemory>::get().add(lent);
-  TUTTI_TRY(services_.serve(cardKey(lent->id), card.get()));
-  const Status served = services_.serve(pagesKey(lent->id), descriptor->get());
-  if (!served.ok()) {
-    services_.unserve(cardKey(lent->id));
-    return served;
+  Card card;
+  Fd descriptor;
+  Result<DevicePages> pages = DevicePages::behind(device_, buffer);
+  {
+    const CudaScope scope(*device_);
+    const Error found = device_->driver().cuMemGetAddressRange(&lent->base, &lent->mapped, lent->begin);
+    if (found != kSuccess || lent->begin - lent->base + bytes > lent->mapped) return false;  // goes on in other pages
   }
+  if (pages.ok()) {
+    Result<Fd> exported = pages->descriptor();
+    if (!exported.ok()) return false;  // made not to be shared
+    descriptor = std::move(*exported);
+    lent->pages = std::move(*pages);
+  } else {
+    TUTTI_ASSIGN(const MemoryInfo info, device_->memoryInfo(buffer));
+    if (info.kind == MemoryInfo::Kind::OnDevice && info.device == device_->ordinal()) {
+      lent->offer = offerByIpc(*device_, lent->base);
+    }
+    if (lent->offer.given == 0) return false;  // managed or pinned memory, or of a pool
+  }
+  lent->held = holdDeviceMemory(buffer);
+  TUTTI_ASSIGN(const std::shared_ptr<Readers> readers, Readers::create());
+  card.bytes = lent->mapped;
+  card.offer = lent->offer;
+  static_assert(sizeof card <= Readers::kNoteBytes);
+  std::memcpy(readers->note(), &card, sizeof card);
+  lent->readers = readers;
+  ProcessTable<LentMemory>::get().add(lent);
   const std::lock_guard lock(mutex_);
+  TUTTI_TRY(serve(*lent, descriptor));
   lent_[key] = std::move(lent);
   return true;
 }
 
-void MemoryExchange::end(uint64_t key) {
+/// With the lock.
+Status MemoryExchange::serve(const LentMemory& lent, const Fd& pages) {
+  if (!lent.pagesGiven() && !bell_.made()) {
+    TUTTI_TRY(bell_.make());
+    TUTTI_TRY(self_.services.serve(kBellKey, bell_.descriptor()));
+  }
+  TUTTI_TRY(self_.services.serve(cardKey(lent.id), lent.readers->descriptor()));
+  if (!lent.pagesGiven()) return {};
+  const Status served = self_.services.serve(pagesKey(lent.id), pages.get());
+  if (!served.ok()) self_.services.unserve(cardKey(lent.id));
+  return served;
+}
+
+void MemoryExchange::end(uint64_t key, MemoryEnd how) {
   const std::lock_guard lock(mutex_);
   const auto found = lent_.find(key);
-  if (found == lent_.end()) return;
-  withdraw(*found->second);
-  lent_.erase(found);
+  if (found == lent_.end() || !found->second->lent()) return;
+  withdraw(*found->second, how);
+  bell_.ring();
 }
 
 /// Readers of this process may keep the object, but must not keep the memory from being freed.
-void MemoryExchange::withdraw(LentMemory& lent) {
-  lent.held.reset();
-  __atomic_store_n(&reinterpret_cast<Card*>(lent.card.data())->ended, 1u, __ATOMIC_RELEASE);
-  services_.unserve(cardKey(lent.id));
-  services_.unserve(pagesKey(lent.id));
+void MemoryExchange::withdraw(LentMemory& lent, MemoryEnd how) {
+  if (!lent.lent()) return;
+  lent.readers->end(how);
+  self_.services.unserve(cardKey(lent.id));
+  if (lent.pagesGiven()) self_.services.unserve(pagesKey(lent.id));
+}
+
+std::optional<int> MemoryExchange::reader(uint64_t key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = lent_.find(key);
+  if (found == lent_.end()) return std::nullopt;
+  const LentMemory& lent = *found->second;
+  if (const std::optional<int> rank = lent.readers->reader(); rank && !lent.pagesGiven()) return rank;
+  found->second->held.reset();
+  lent_.erase(found);
+  return std::nullopt;
 }
 
 std::optional<LentPlace> MemoryExchange::placeOf(const void* data, size_t bytes) const {
   const Address address = addressOf(data);
   const std::lock_guard lock(mutex_);
   for (const auto& [key, lent] : lent_) {
-    if (address < lent->begin || address - lent->begin > lent->bytes) continue;
+    if (!lent->lent() || address < lent->begin || address - lent->begin > lent->bytes) continue;
     if (bytes <= lent->bytes - (address - lent->begin)) return LentPlace{lent->id, address - lent->base};
   }
   return std::nullopt;
 }
 
-Result<MemoryExchange::Opened> MemoryExchange::open(int peer, uint64_t peersProcess, uint64_t id) const {
+// ---- The reader.
+
+Result<MemoryExchange::Opened> MemoryExchange::openHere(uint64_t id) const {
   Opened opened;
-  if (peersProcess == processId_) {
-    opened.shared = ProcessTable<LentMemory>::get().find(id);
-    if (opened.shared == nullptr) return remoteError("a peer's device memory is lent no longer");
-    TUTTI_ASSIGN(opened.mapping, DeviceMapping::forReader(opened.shared->pages, device_));
+  opened.shared = ProcessTable<LentMemory>::get().find(id);
+  if (opened.shared == nullptr) return remoteError("a peer's device memory is lent no longer");
+  const LentMemory& lent = *opened.shared;
+  opened.bytes = lent.mapped;
+  opened.address = lent.base;
+  if (!lent.pagesGiven()) return opened;
+  TUTTI_ASSIGN(opened.mapping, DeviceMapping::forReader(lent.pages, device_));
+  opened.address = opened.mapping.address();
+  return opened;
+}
+
+Result<MemoryExchange::Opened> MemoryExchange::open(int peer, uint64_t peersProcess, uint64_t id) {
+  if (peersProcess == self_.processId) return openHere(id);
+  Opened opened;
+  const Deadline deadline = Deadline::inMs(kFetchLentTimeoutMs);
+  TUTTI_ASSIGN(Fd fetched, self_.services.fetch(peer, cardKey(id), deadline));
+  TUTTI_ASSIGN(opened.reading, Reading::of(std::move(fetched)));
+  Card card;
+  std::memcpy(&card, opened.reading.note(), sizeof card);
+  opened.bytes = card.bytes;
+  if (card.offer.given != 0) {
+    TUTTI_TRY(openByHandle(peer, card, &opened));
     return opened;
   }
-  const Deadline deadline = Deadline::inMs(kFetchLentTimeoutMs);
-  TUTTI_ASSIGN(const Fd card, services_.fetch(peer, cardKey(id), deadline));
-  TUTTI_ASSIGN(const Fd descriptor, services_.fetch(peer, pagesKey(id), deadline));
-  TUTTI_ASSIGN(const size_t cardBytes, sharedMemoryBytes(card.get()));
-  if (cardBytes != roundToPages(sizeof(Card))) return remoteError("a peer's card of device memory makes no sense");
-  TUTTI_ASSIGN(opened.card, Mapping::of(card.get(), cardBytes));
-  const Card said = *reinterpret_cast<const Card*>(opened.card.data());
-  if (said.magic != Card::kMagic) return remoteError("a peer's card of device memory makes no sense");
-  TUTTI_ASSIGN(const DevicePages pages, DevicePages::import(device_, descriptor.get(), said.bytes));
+  TUTTI_ASSIGN(const Fd descriptor, self_.services.fetch(peer, pagesKey(id), deadline));
+  TUTTI_ASSIGN(const DevicePages pages, DevicePages::import(device_, descriptor.get(), card.bytes));
   TUTTI_ASSIGN(opened.mapping, DeviceMapping::forReader(pages, device_));
+  opened.address = opened.mapping.address();
   return opened;
+}
+
+// The bell is listened to, and the owner sees this reader, before the memory is open.
+Status MemoryExchange::openByHandle(int peer, const Card& card, Opened* opened) {
+  if (!callBacks_.listensTo(peer)) {
+    TUTTI_ASSIGN(Fd bell, self_.services.fetch(peer, kBellKey, Deadline::inMs(kFetchLentTimeoutMs)));
+    TUTTI_TRY(callBacks_.listenTo(peer, std::move(bell)));
+  }
+  TUTTI_TRY(opened->reading.begin(self_.rank));
+  TUTTI_ASSIGN(opened->memory, IpcMemory::open(device_, card.offer));
+  opened->address = opened->memory.address();
+  return {};
 }
 
 Result<const std::byte*> MemoryExchange::address(int peer, uint64_t peersProcess, const LentPlace& place, size_t bytes,
                                                  bool captured) {
+  const std::lock_guard lock(openedMutex_);
   auto found = opened_.find({peer, place.id});
   if (found == opened_.end()) {
     Result<Opened> opened = open(peer, peersProcess, place.id);
@@ -131,20 +217,42 @@ Result<const std::byte*> MemoryExchange::address(int peer, uint64_t peersProcess
     found = opened_.emplace(std::pair(peer, place.id), std::move(*opened)).first;
   }
   Opened& opened = found->second;
-  if (place.offset > opened.mapping.bytes() || bytes > opened.mapping.bytes() - place.offset) {
+  if (place.offset > opened.bytes || bytes > opened.bytes - place.offset) {
     return remoteError("a peer says that a message lies outside of the memory that it has registered");
   }
   opened.captured = opened.captured || captured;
-  return reinterpret_cast<const std::byte*>(opened.mapping.address() + place.offset);
+  return reinterpret_cast<const std::byte*>(opened.address + place.offset);
 }
 
 bool MemoryExchange::hasEnded() const {
-  return std::any_of(opened_.begin(), opened_.end(),
-                     [](const auto& entry) { return !entry.second.captured && entry.second.ended(); });
+  const std::lock_guard lock(openedMutex_);
+  return std::any_of(opened_.begin(), opened_.end(), [](const auto& entry) { return entry.second.unmappable(); });
 }
 
 void MemoryExchange::closeEnded() {
-  std::erase_if(opened_, [](const auto& entry) { return !entry.second.captured && entry.second.ended(); });
+  const std::lock_guard lock(openedMutex_);
+  std::erase_if(opened_, [](const auto& entry) { return entry.second.unmappable(); });
+}
+
+/// By the thread.  An owner that ends a registration in good order has waited until nothing reads it.
+void MemoryExchange::closeCalledBack() {
+  bool failed = false;
+  {
+    const std::lock_guard lock(openedMutex_);
+    std::erase_if(opened_, [](const auto& entry) { return entry.second.calledBack(MemoryEnd::Idle); });
+    for (const auto& [key, opened] : opened_) failed = failed || opened.calledBack(MemoryEnd::Failed);
+  }
+  if (!failed || !self_.settle()) return;
+  const std::lock_guard lock(openedMutex_);
+  std::erase_if(opened_, [](const auto& entry) { return entry.second.calledBack(MemoryEnd::Failed); });
+}
+
+void MemoryExchange::stop() { callBacks_.stop(); }
+
+void MemoryExchange::closeAll() {
+  stop();
+  const std::lock_guard lock(openedMutex_);
+  opened_.clear();
 }
 
 }  // namespace tutti::cuda

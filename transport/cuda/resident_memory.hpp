@@ -30,9 +30,9 @@ struct LaunchSeat {
 
 /// One rank's part.  Kept by all ranks of its process that use it: their blocks may still write here when it is done.
 struct ResidentMemory {
-  uint64_t id = 0;    // in ProcessTable<ResidentMemory>
-  DeviceMemory ends;  // zero at first
-  PinnedMemory word;  // uint32_t: nonzero has the rank's blocks leave
+  uint64_t id = 0;     // in ProcessTable<ResidentMemory>
+  OfferedMemory ends;  // zero at first
+  PinnedMemory word;   // uint32_t: nonzero has the rank's blocks leave
   LaunchSeat seat;
   EventHandle ready;  // of the rank's stream at its call
   EventHandle done;   // of the launch, if this rank is the one who launches
@@ -42,9 +42,10 @@ struct ResidentMemory {
   void leave() const { __atomic_store_n(abortWord(), 1u, __ATOMIC_RELEASE); }
 };
 
-/// Errors: as DeviceMemory and PinnedMemory; waits for the device once, so only while a communicator comes up.
+/// readers: of the ends.  Errors: as DeviceMemory and PinnedMemory; waits for the device once, so only while a
+/// communicator comes up.
 Result<std::shared_ptr<ResidentMemory>> makeResidentMemory(const std::shared_ptr<const CudaDevice>& device,
-                                                           size_t endBytes);
+                                                           size_t endBytes, std::shared_ptr<const Readers> readers);
 /// What a rank tells its peers of it, as bytes.
 std::string residentCard(const ResidentMemory& memory, const CudaDevice& device);
 
@@ -57,6 +58,9 @@ class PeerResident {
                                                     std::shared_ptr<const CudaDevice> device);
   PeerResident(const PeerResident&) = delete;
   PeerResident& operator=(const PeerResident&) = delete;
+
+  /// Another process's memory is closed; nothing uses it any more.
+  void close() { opened_ = IpcMemory(); }
 
   std::byte* ends() const { return reinterpret_cast<std::byte*>(ends_); }
   /// Null for another process's.

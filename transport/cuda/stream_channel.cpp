@@ -197,6 +197,11 @@ Result<bool> StreamChannel::progress() {
   return owed_ != before;
 }
 
+void StreamChannel::closePeer() {
+  peer_.reset();
+  if (error_.ok()) error_ = invalidUsage("the communicator has been finalized");
+}
+
 Status StreamChannel::letGo(Stream rescue) const {
   const size_t words = layout_.slots * InboxLayout::kWordStride / 4;
   const Driver& driver = ops_.device()->driver();

@@ -68,6 +68,8 @@ class StreamChannel : public Channel {
   std::optional<Fingerprint> pending() const override { return hosts_.tokens->pending(); }
   Result<bool> progress() override;
 
+  /// The peer's memory is closed: nothing of this end's is under way, and no call comes any more.
+  void closePeer();
   /// After a failure: let go of every wait that streams of this rank are in, by a write on `rescue`.  May have to be
   /// repeated until the streams have drained, because each wait is followed by others.
   Status letGo(Stream rescue) const;

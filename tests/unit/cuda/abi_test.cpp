@@ -52,6 +52,7 @@ static_assert(ours::kErrorInvalidHandle == CUDA_ERROR_INVALID_HANDLE);
 static_assert(ours::kErrorNotFound == CUDA_ERROR_NOT_FOUND);
 static_assert(ours::kErrorNotReady == CUDA_ERROR_NOT_READY);
 static_assert(ours::kErrorIllegalAddress == CUDA_ERROR_ILLEGAL_ADDRESS);
+static_assert(ours::kErrorAlreadyMapped == CUDA_ERROR_ALREADY_MAPPED);
 static_assert(ours::kErrorPeerAccessUnsupported == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
 static_assert(ours::kErrorPeerAccessAlreadyEnabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
 static_assert(ours::kErrorCooperativeTooLarge == CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);

@@ -41,6 +41,15 @@ grep -q "^tutti.*allreduce" "$work/all/gpu-bench.log" || { echo 'gpu_bench gave 
 grep -q '^# nccl has no figures for 2 ranks' "$work/all/gpu-bench.log" || { echo 'NCCL is not mentioned'; failed=1; }
 [ $failed = 0 ] || cat "$work/said"
 
+# Resumed, and with what has been packed for another machine: nothing is run twice.
+"$check" -p "$work/pack" "$build" >"$work/said" 2>&1 || { echo 'packing fails:'; cat "$work/said"; failed=1; }
+grep -v '^ok      device, ' "$work/all/steps.txt" >"$work/steps" && mv "$work/steps" "$work/all/steps.txt"
+"$check" -b "$work/pack" -s -r "$work/all" load tests >"$work/said" 2>&1 || { echo 'resuming fails:'; failed=1; }
+wants 'skipped load: it has gone well before'
+wants 'ok      device, '
+wants 'skipped collectives: it has gone well before'
+[ $failed = 0 ] || cat "$work/said"
+
 # What is missing is named; what fails fails; what is unknown is refused.
 rm "$work/bin/nvidia-cuda-mps-control"
 program compute-sanitizer 'exit 9'

@@ -1,15 +1,29 @@
 #!/usr/bin/env python3
-"""What ptxas says of the kernels: kernel_usage.py USAGE...
+"""What ptxas says of the kernels, and what takes room in libraries: kernel_usage.py USAGE... [FATBIN...] [LIBRARY...]
 
-Prints a line for each kernel and architecture.  Fails if one keeps anything in local memory, which is slow and shows
+    python3 tests/unit/cuda/kernel_usage.py build/src/*/kernels/*.{usage,fatbin} build/packaging/libtutti.so.0.1.0
+
+Prints a line for each kernel and architecture (the build's option gpu_archs), the sizes of files of kernels (*.fatbin,
+compressed, as they are in the library), and a library's largest sections.  Fails if one keeps anything in local memory, which is slow and shows
 that an array is indexed by what the compiler does not know: a spilled register or a stack frame.
 """
 import pathlib
 import re
+import subprocess
 import sys
 
+
+def print_sections(library):
+    listed = subprocess.run(['readelf', '-SW', library], capture_output=True, text=True, check=True).stdout
+    sections = re.findall(r'\] (\.\S+)\s+\S+\s+\w+ \w+ (\w+)', listed)
+    largest = sorted(((int(size, 16), name) for name, size in sections if name != '.bss'), reverse=True)[:6]
+    print(f'{pathlib.Path(library).name}: {pathlib.Path(library).stat().st_size} bytes: '
+          + ', '.join(f'{name} {size}' for size, name in largest))
+
+
 rows, bad = [], []
-for name in sys.argv[1:]:
+usages = [name for name in sys.argv[1:] if name.endswith('.usage')]
+for name in usages:
     kernel = arch = None
     frame = (0, 0, 0)
     for line in pathlib.Path(name).read_text().splitlines():
@@ -18,12 +32,18 @@ for name in sys.argv[1:]:
         elif found := re.search(r'(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads', line):
             frame = tuple(map(int, found.groups()))
         elif found := re.search(r'Used (\d+) registers', line):
-            rows.append((kernel, arch, int(found[1]), *frame))
+            shared = re.search(r'(\d+) bytes smem', line)
+            rows.append((kernel, arch, int(found[1]), int(shared[1]) if shared else 0, *frame))
             if any(frame):
                 bad.append(kernel)
-print('kernel                            arch     registers  stack  spilled')
-for kernel, arch, registers, stack, stores, loads in sorted(rows):
-    print(f'{kernel:<33} {arch:<8} {registers:>9} {stack:>6} {stores + loads:>8}')
+print('kernel                            arch     registers  shared  stack  spilled')
+for kernel, arch, registers, shared, stack, stores, loads in sorted(rows):
+    print(f'{kernel:<33} {arch:<8} {registers:>9} {shared:>7} {stack:>6} {stores + loads:>8}')
+for name in sys.argv[1:]:
+    if name.endswith('.fatbin'):
+        print(f'{pathlib.Path(name).name}: {pathlib.Path(name).stat().st_size} bytes')
+    elif name not in usages:
+        print_sections(name)
 if not rows:
     sys.exit('there is nothing about any kernel')
 if bad:

@@ -35,8 +35,9 @@ std::string callsOn(const Rank& r, GpuRank& own, const DeviceFloats& in, const D
   return out.check(0, kCount, static_cast<float>(previous + 1));
 }
 
-std::string callsRegistered(const Rank& r, GpuRank& own, bool registered) {
-  const DeviceFloats in(own, kCount), out(own, kCount * static_cast<size_t>(r.nRanks));
+std::string callsRegistered(const Rank& r, GpuRank& own, bool registered,
+                            DeviceFloats::Source source = DeviceFloats::Source::Tutti) {
+  const DeviceFloats in(own, kCount, source), out(own, kCount * static_cast<size_t>(r.nRanks), source);
   void* handles[2] = {};
   if (registered) RANK_TRY(tuttiCommRegister(r.comm, in.data(), in.bytes(), &handles[0]));
   if (registered) RANK_TRY(tuttiCommRegister(r.comm, out.data(), out.bytes(), &handles[1]));
@@ -58,16 +59,22 @@ TEST_CASE("registered memory is read where it lies, with fewer copies") {
     const char* driver;
     int nRanks;
     int devices;
+    DeviceFloats::Source source;
   };
-  const auto row = GENERATE(values<Row>({{"devices=1;queues=1", 3, 1}, {"devices=2;delay=100", 2, 2}}));
+  using Source = DeviceFloats::Source;
+  const auto row = GENERATE(values<Row>({{"devices=1;queues=1", 3, 1, Source::Tutti},
+                                         {"devices=1;queues=1", 3, 1, Source::Driver},
+                                         {"devices=2;delay=100", 2, 2, Source::Tutti},
+                                         {"devices=2;vmm=0", 3, 2, Source::Driver}}));
   CAPTURE(row.driver);
   int copies[2] = {};
   for (const bool registered : {false, true}) {
     {
       const Gpu gpu(row.driver);
       if (!gpu.has(row.devices)) return;
-      CHECK(onGpuRanks(row.nRanks, row.devices,
-                       [&](const Rank& r, GpuRank& own) { return callsRegistered(r, own, registered); }) == "");
+      CHECK(onGpuRanks(row.nRanks, row.devices, [&](const Rank& r, GpuRank& own) {
+              return callsRegistered(r, own, registered, row.source);
+            }) == "");
       if (FakeCuda::get().calls != nullptr) copies[registered ? 1 : 0] = FakeCuda::get().calls("cuMemcpyAsync");
     }
     CHECK(Gpu::complaints() == "");
