@@ -352,10 +352,9 @@ LinkProbes machineProbes() {
       LinkProbes::Entry& entry = probes.at(kind, protocol);
       entry.probe = [pair, direct](size_t bytes) { return pair->oneWayUs(bytes, direct); };
       entry.mostBytes = mostBytes;
-      if (kind == LinkKind::TcpLocal) return;
-      if (!direct) entry.here = [pair](size_t bytes) { return pair->hereUs(bytes); };
+      if (!direct && kind != LinkKind::TcpLocal) entry.here = [pair](size_t bytes) { return pair->hereUs(bytes); };
       if (direct) entry.fresh = [pair] { return pair->freshGBps(); };
-      if (protocol == Protocol::Inline) return;
+      if (protocol == Protocol::Inline) return;  // no room for a stream
       entry.stream = [pair, direct](size_t bytes, bool bothWays) { return pair->streamGBps(bytes, bothWays, direct); };
     };
     if (pair->inlineBytes() > 0) probe(Protocol::Inline, pair->inlineBytes(), false);

@@ -199,7 +199,7 @@ Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes&
     }
   }
   const int64_t streamEnd = nowNs() + budgetMs * kMs;
-  for (const LinkKind kind : {LinkKind::ShmProcesses, LinkKind::ShmThreads})
+  for (const LinkKind kind : {LinkKind::ShmProcesses, LinkKind::ShmThreads, LinkKind::TcpLocal})
     measureStreams(kind, probes, streamEnd, &c);
   c.times = 1;
   c.disturbed = disturbance.share();

@@ -92,7 +92,7 @@ walk::WayPrice channelPrice(const PlanRequest& r, const Calibration& c, LinkKind
   price.once = !loopback;  // in the sender's outbox
   // Sockets take what lies in the user's memory, slots are built piece by piece in any case.
   price.gatherUsPerByte = loopback ? perByte(c.copyGBps) : 0;
-  if (loopback || cost.near.oneWay <= 0) {  // one message alone: both ends one after the other
+  if (cost.near.oneWay <= 0) {  // one message alone: both ends one after the other
     price.sendUsPerByte = price.receiveUsPerByte = perByte(oneWay.bandwidthGBps) / 2;
   } else {
     divideCopies(oneWay.bandwidthGBps, bothWays.bandwidthGBps, &price);
