@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -132,26 +133,58 @@ class ProbePair {
   size_t inlineBytes() const { return channels_[0]->inlineBytes(); }
   bool offers() const { return channels_[0]->maxDirectBytes() > 0; }
 
-  /// Best one-way time in microseconds; negative if something failed.
+  /// One-way time in microseconds, of the better tries; negative if something failed.
   double oneWayUs(size_t bytes, bool direct) {
     failed_ = false;
+    const int rounds = bytes <= kSmallBytes ? kRoundsOfSmall : kRounds;
     std::thread echo([&] {
       leaveCore();
-      for (int i = 0; i < kRounds && !failed_; ++i) {
+      for (int i = 0; i < rounds && !failed_; ++i) {
         take(*channels_[1], &theirs_, bytes);
         give(*channels_[1], theirs_, bytes, direct);
       }
     });
-    double best = -1;
-    for (int i = 0; i < kRounds && !failed_; ++i) {
+    std::vector<double> us;
+    for (int i = 0; i < rounds && !failed_; ++i) {
       const int64_t start = nowNs();
       give(*channels_[0], ours_, bytes, direct);
       take(*channels_[0], &ours_, bytes);
-      const double us = static_cast<double>(nowNs() - start) / 2e3;
-      if (best < 0 || us < best) best = us;
+      us.push_back(static_cast<double>(nowNs() - start) / 2e3);
     }
     echo.join();
-    return failed_ ? -1 : best;
+    return failed_ ? -1 : lowerQuartile(std::move(us));
+  }
+
+  /// The least that a message through the channel takes in microseconds where this thread has both ends, from and to
+  /// memory that is near, but not in its first cache; negative if something failed.
+  double hereUs(size_t bytes) {
+    failed_ = false;
+    std::vector<double> us;
+    const int together = bytes <= kSmallBytes ? 16 : 1;  // of which one takes no longer than looking at the clock
+    for (int i = 0; i < kRounds && !failed_; ++i) {
+      const int64_t start = nowNs();
+      for (int message = 0; message < together; ++message) {
+        const size_t at = (hereAt_ += bytes + 64) % (kNearBytes - bytes + 1);
+        wait([&] { return channels_[0]->send(ours_.data() + at, bytes, {}); });
+        wait([&] { return channels_[1]->receive(theirs_.data() + at, {bytes, {}}); });
+      }
+      us.push_back(static_cast<double>(nowNs() - start) / 1e3 / together);
+    }
+    return failed_ ? -1 : *std::ranges::min_element(us);
+  }
+
+  /// LinkCost::freshGBps, while both ends write and read at once.  Negative if something failed.
+  double freshGBps() {
+    failed_ = false;
+    std::thread echo([&] {
+      leaveCore();
+      for (int i = 0; i < kRounds && !failed_; ++i) rewriteAndRead(1);
+    });
+    std::vector<double> us, alone;
+    for (int i = 0; i < kRounds && !failed_; ++i) us.push_back(rewriteAndRead(0));
+    echo.join();
+    for (int i = 0; i < kRounds; ++i) alone.push_back(rewrite(0));  // from the second on nobody else has it
+    return failed_ ? -1 : static_cast<double>(kFreshBytes) / 1e3 / std::max(median(us) - median(alone), 1e-3);
   }
 
   /// GB/s each way while `bytes` pass, one way or both ways, as an executor would move them: the best of some tries, of
@@ -165,7 +198,7 @@ class ProbePair {
         meet(1, true);
       }
     });
-    double best = -1;
+    std::vector<double> gbps;
     const int64_t begin = nowNs();
     const auto more = [&](int tries) {
       return tries < kLeastStreams || (tries < kMostStreams && nowNs() - begin < kStreamsNs);
@@ -176,17 +209,33 @@ class ProbePair {
       const int64_t start = nowNs();
       pump(0, bytes, true, bothWays, direct);
       meet(0, true);
-      best = std::max(best, static_cast<double>(bytes) / static_cast<double>(nowNs() - start));
+      gbps.push_back(static_cast<double>(bytes) / static_cast<double>(nowNs() - start));
     }
     echo.join();
-    return failed_ ? -1 : best;
+    return failed_ ? -1 : *std::ranges::max_element(gbps);
   }
 
  private:
-  static constexpr int kRounds = 24;
-  static constexpr int kLeastStreams = 4, kMostStreams = 40;
+  static constexpr int kRounds = 24, kRoundsOfSmall = 100;
+  static constexpr int kLeastStreams = 6, kMostStreams = 40;
   static constexpr int64_t kStreamsNs = 10 * kMs;
   static constexpr size_t kMostBytes = 1 << 20;
+  static constexpr size_t kSmallBytes = 1 << 10;
+  /// Written, read and read into by each end, and near.
+  static constexpr size_t kFreshBytes = 128 << 10;
+
+  static double lowerQuartile(std::vector<double> all) {
+    if (all.empty()) return -1;
+    const auto quarter = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 4);
+    std::nth_element(all.begin(), quarter, all.end());
+    return *quarter;
+  }
+  static double median(std::vector<double> all) {
+    if (all.empty()) return -1;
+    const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+    std::nth_element(all.begin(), middle, all.end());
+    return *middle;
+  }
 
   Result<std::unique_ptr<Transport>> transport(LinkKind kind, int rank) {
     if (kind == LinkKind::TcpLocal) {
@@ -215,6 +264,22 @@ class ProbePair {
   }
   void take(Channel& channel, std::vector<std::byte>* data, size_t bytes) {
     wait([&] { return channel.receive(data->data(), {bytes, {}}); });
+  }
+
+  /// Microseconds that an end takes to write anew what it sends.
+  double rewrite(size_t me) {
+    const int64_t start = nowNs();
+    std::memset(streamMemory_->go[me].data(), ++written_[me], kFreshBytes);
+    return static_cast<double>(nowNs() - start) / 1e3;
+  }
+  /// And the other end to read it, meanwhile.
+  double rewriteAndRead(size_t me) {
+    meet(me, true);
+    const int64_t start = nowNs();
+    (void)rewrite(me);
+    pump(me, kFreshBytes, true, true, true);
+    meet(me, true);
+    return static_cast<double>(nowNs() - start) / 1e3;
   }
 
   /// Both ends have come here.  What the other end said of itself; false if something failed.
@@ -270,6 +335,8 @@ class ProbePair {
   std::vector<std::byte> ours_ = std::vector<std::byte>(kMostBytes);
   std::vector<std::byte> theirs_ = std::vector<std::byte>(kMostBytes);
   std::shared_ptr<StreamMemory> streamMemory_;
+  std::array<unsigned char, 2> written_ = {};
+  size_t hereAt_ = 0;
   std::atomic<bool> failed_{false};
 };
 
@@ -285,7 +352,9 @@ LinkProbes machineProbes() {
       LinkProbes::Entry& entry = probes.at(kind, protocol);
       entry.probe = [pair, direct](size_t bytes) { return pair->oneWayUs(bytes, direct); };
       entry.mostBytes = mostBytes;
-      if (kind == LinkKind::TcpLocal || protocol == Protocol::Inline) return;
+      if (!direct && kind != LinkKind::TcpLocal) entry.here = [pair](size_t bytes) { return pair->hereUs(bytes); };
+      if (direct) entry.fresh = [pair] { return pair->freshGBps(); };
+      if (protocol == Protocol::Inline) return;  // no room for a stream
       entry.stream = [pair, direct](size_t bytes, bool bothWays) { return pair->streamGBps(bytes, bothWays, direct); };
     };
     if (pair->inlineBytes() > 0) probe(Protocol::Inline, pair->inlineBytes(), false);

@@ -4,14 +4,13 @@
 
 #include "src/base/assert.hpp"
 #include "src/base/copy.hpp"
+#include "src/schedule/passes.hpp"
 
 namespace tutti {
 namespace {
 
 // A lane gives the others a turn after this many ops.
 constexpr int kOpsPerStep = 16;
-// Below this, copying through a slot costs less than lending memory and asking for it back.
-constexpr size_t kLeastDirectBytes = 4096;
 
 }  // namespace
 

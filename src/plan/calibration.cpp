@@ -84,20 +84,54 @@ bool parseMeasured(std::string_view rest, Calibration* into) {
   return parseNumber(words[0], 0, 1 << 20, &into->times) && parseNumber(words[1], 0.0, 1.0, &into->disturbed);
 }
 
-bool parseReduce(std::string_view rest, Calibration* into) {
+bool parseHere(std::string_view rest, Calibration* into) {
   const std::vector<std::string> words = split(rest, ' ');
-  return words.size() == 2 && parseNumber(words[0], kLeastGBps, kMostGBps, &into->reduceGBps) &&
-         parseNumber(words[1], kLeastGBps, kMostGBps, &into->reduceFarGBps);
+  LinkKind kind{};
+  Protocol protocol{};
+  if (words.size() != 4 || !parseLinkKind(words[0], &kind) || !parseProtocol(words[1], &protocol)) return false;
+  LinkCost& link = into->at(kind, protocol);
+  if (!link.available || link.here.bandwidthGBps > 0) return false;  // before its link, or twice
+  return parseNumber(words[2], 0.0, kMostLatencyUs, &link.here.latencyUs) &&
+         parseNumber(words[3], kLeastGBps, kMostGBps, &link.here.bandwidthGBps);
+}
+
+bool parseFresh(std::string_view rest, Calibration* into) {
+  const std::vector<std::string> words = split(rest, ' ');
+  LinkKind kind{};
+  Protocol protocol{};
+  if (words.size() != 3 || !parseLinkKind(words[0], &kind) || !parseProtocol(words[1], &protocol)) return false;
+  LinkCost& link = into->at(kind, protocol);
+  return link.available && link.freshGBps <= 0 && parseNumber(words[2], kLeastGBps, kMostGBps, &link.freshGBps);
+}
+
+bool parseCaches(std::string_view rest, Calibration* into) {
+  const std::vector<std::string> words = split(rest, ' ');
+  if (words.size() != into->caches.size()) return false;
+  double least = 0;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (!parseNumber(words[i], least, 1.0, &into->caches[i])) return false;
+    least = into->caches[i];
+  }
+  return true;
+}
+
+bool parseNearAndFar(std::string_view rest, double* near, double* far) {
+  const std::vector<std::string> words = split(rest, ' ');
+  return words.size() == 2 && parseNumber(words[0], kLeastGBps, kMostGBps, near) &&
+         parseNumber(words[1], kLeastGBps, kMostGBps, far);
 }
 
 /// One line "key rest".
 bool parseLine(std::string_view key, std::string_view rest, Calibration* into) {
   if (isOfMachine(key)) return parseMachineLine(key, rest, &into->machine);
   if (key == "measured") return parseMeasured(rest, into);
-  if (key == "copy-gbps") return parseNumber(rest, kLeastGBps, kMostGBps, &into->copyGBps);
-  if (key == "reduce-gbps") return parseReduce(rest, into);
+  if (key == "copy-gbps") return parseNearAndFar(rest, &into->copyGBps, &into->copyFarGBps);
+  if (key == "reduce-gbps") return parseNearAndFar(rest, &into->reduceGBps, &into->reduceFarGBps);
+  if (key == "caches") return parseCaches(rest, into);
   if (key == "stream-from-bytes") return parseNumber(rest, uint64_t{0}, UINT64_MAX, &into->streamFromBytes);
   if (key == "stream") return parseStream(rest, into);
+  if (key == "here") return parseHere(rest, into);
+  if (key == "fresh") return parseFresh(rest, into);
   return key == "link" && parseLink(rest, into);
 }
 
@@ -108,14 +142,29 @@ const char* protocolName(Protocol protocol) { return kProtocols[static_cast<size
 bool parseLinkKind(std::string_view name, LinkKind* out) { return parseName(kKinds, name, out); }
 bool parseProtocol(std::string_view name, Protocol* out) { return parseName(kProtocols, name, out); }
 
-double farness(double footprint) { return walk::farness(footprint, kNearFootprint, kFarFootprint); }
+double Calibration::copyGBpsIn(double footprint) const {
+  return copyGBps * std::pow(copyFarGBps / copyGBps, farness(footprint));
+}
 
 double Calibration::reduceGBpsIn(double footprint) const {
   return reduceGBps * std::pow(reduceFarGBps / reduceGBps, farness(footprint));
 }
 
+// Between the footprints that were measured, along a straight line of their logarithms.
+double Calibration::farness(double footprint) const {
+  double below = kNearFootprint, at = 0;
+  for (size_t i = 0; i <= caches.size(); ++i) {
+    const double above = static_cast<double>(i < caches.size() ? kCacheFootprints[i] : kFarFootprint);
+    const double there = i < caches.size() ? caches[i] : 1;
+    if (footprint <= above) return std::lerp(at, there, walk::farness(footprint, below, above));
+    below = above;
+    at = there;
+  }
+  return 1;
+}
+
 // Between the sizes that were measured, along a straight line of logarithms.
-LinearCost LinkCost::costIn(double bytes, double footprint, bool bothWays) const {
+LinearCost LinkCost::costIn(double bytes, double farness, bool bothWays) const {
   LinearCost result = cost;
   if (near.oneWay <= 0) return result;
   // Messages that follow each other overlap, the more of them the better; but where both ends are busy with two
@@ -129,7 +178,7 @@ LinearCost LinkCost::costIn(double bytes, double footprint, bool bothWays) const
   const double farGBps = bothWays ? far.bothWays : far.oneWay;
   const double streams =
       std::clamp(std::log(std::max(bytes, 1.0) / aloneBytes) / std::log(streamBytes / aloneBytes), 0.0, 1.0);
-  result.bandwidthGBps = alone * std::pow(nearGBps / alone, streams) * std::pow(farGBps / nearGBps, farness(footprint));
+  result.bandwidthGBps = alone * std::pow(nearGBps / alone, streams) * std::pow(farGBps / nearGBps, farness);
   return result;
 }
 
@@ -137,8 +186,12 @@ Calibration defaultCalibration(const MachineIdentity& machine) {
   Calibration c;
   c.machine = machine;
   c.copyGBps = 10;
+  c.copyFarGBps = 5;
   c.reduceGBps = 20;
   c.reduceFarGBps = 10;
+  for (size_t i = 0; i < c.caches.size(); ++i) {
+    c.caches[i] = walk::farness(static_cast<double>(kCacheFootprints[i]), kNearFootprint, kFarFootprint);
+  }
   const auto set = [&](LinkKind kind, Protocol protocol, double latencyUs, double gbps, uint64_t mostBytes) {
     c.at(kind, protocol) = {.available = true, .cost = {latencyUs, gbps}, .mostBytes = mostBytes};
   };
@@ -151,6 +204,9 @@ Calibration defaultCalibration(const MachineIdentity& machine) {
   for (const LinkKind kind : {LinkKind::ShmThreads, LinkKind::ShmProcesses}) {
     c.at(kind, Protocol::Slots).near = {10, 5};
     c.at(kind, Protocol::Slots).far = {8, 4};
+    c.at(kind, Protocol::Inline).here = {0.1, 1};
+    c.at(kind, Protocol::Slots).here = {0.1, 10};
+    c.at(kind, Protocol::Direct).freshGBps = 6;
   }
   c.at(LinkKind::ShmThreads, Protocol::Direct).near = {20, 20};
   c.at(LinkKind::ShmThreads, Protocol::Direct).far = {9, 5};
@@ -166,30 +222,45 @@ Calibration defaultCalibration(const MachineIdentity& machine) {
 std::string toText(const Calibration& c) {
   std::string out =
       cat("tutti-calibration ", Calibration::kVersion, "\n", machineLines(c.machine), "measured ", c.times, " ",
-          number(c.disturbed), c.complete ? " complete" : " cut", "\ncopy-gbps ", number(c.copyGBps), "\nreduce-gbps ",
-          number(c.reduceGBps), " ", number(c.reduceFarGBps), "\nstream-from-bytes ", c.streamFromBytes, "\n");
+          number(c.disturbed), c.complete ? " complete" : " cut", "\ncopy-gbps ", number(c.copyGBps), " ",
+          number(c.copyFarGBps), "\nreduce-gbps ", number(c.reduceGBps), " ", number(c.reduceFarGBps), "\ncaches");
+  for (const double part : c.caches) out += cat(" ", number(part));
+  out += cat("\nstream-from-bytes ", c.streamFromBytes, "\n");
   for (size_t kind = 0; kind < kNumLinkKinds; ++kind) {
     for (size_t protocol = 0; protocol < kNumProtocols; ++protocol) {
       const LinkCost& link = c.links[kind][protocol];
       if (!link.available) continue;
       out += cat("link ", kKinds[kind], " ", kProtocols[protocol], " ", number(link.cost.latencyUs), " ",
                  number(link.cost.bandwidthGBps), " ", link.mostBytes, "\n");
-      if (link.near.oneWay <= 0) continue;
-      out += cat("stream ", kKinds[kind], " ", kProtocols[protocol], " ", number(link.near.oneWay), " ",
-                 number(link.near.bothWays), " ", number(link.far.oneWay), " ", number(link.far.bothWays), "\n");
+      const std::string whose = cat(kKinds[kind], " ", kProtocols[protocol], " ");
+      if (link.near.oneWay > 0) {
+        out += cat("stream ", whose, number(link.near.oneWay), " ", number(link.near.bothWays), " ",
+                   number(link.far.oneWay), " ", number(link.far.bothWays), "\n");
+      }
+      if (link.here.bandwidthGBps > 0) {
+        out += cat("here ", whose, number(link.here.latencyUs), " ", number(link.here.bandwidthGBps), "\n");
+      }
+      if (link.freshGBps > 0) out += cat("fresh ", whose, number(link.freshGBps), "\n");
     }
   }
   return out + "end\n";
 }
 
 Calibration bestOf(const Calibration& a, const Calibration& b) {
-  const auto faster = [](const StreamRate& x, const StreamRate& y) {
-    return StreamRate{std::max(x.oneWay, y.oneWay), std::max(x.bothWays, y.bothWays)};
+  struct Faster {
+    StreamRate operator()(const StreamRate& x, const StreamRate& y) const {
+      return {std::max(x.oneWay, y.oneWay), std::max(x.bothWays, y.bothWays)};
+    }
+    LinearCost operator()(const LinearCost& x, const LinearCost& y) const {
+      return {std::min(x.latencyUs, y.latencyUs), std::max(x.bandwidthGBps, y.bandwidthGBps)};
+    }
   };
+  constexpr Faster faster;
   Calibration best = (a.complete != b.complete ? a.complete : a.disturbed <= b.disturbed) ? a : b;
   best.times = a.times + b.times;
   if (!a.complete || !b.complete) return best;
   best.copyGBps = std::max(a.copyGBps, b.copyGBps);
+  best.copyFarGBps = std::max(a.copyFarGBps, b.copyFarGBps);
   best.reduceGBps = std::max(a.reduceGBps, b.reduceGBps);
   best.reduceFarGBps = std::max(a.reduceFarGBps, b.reduceFarGBps);
   for (size_t kind = 0; kind < kNumLinkKinds; ++kind) {
@@ -200,8 +271,9 @@ Calibration bestOf(const Calibration& a, const Calibration& b) {
         link = x.available ? x : y;
         continue;
       }
-      link.cost.latencyUs = std::min(x.cost.latencyUs, y.cost.latencyUs);
-      link.cost.bandwidthGBps = std::max(x.cost.bandwidthGBps, y.cost.bandwidthGBps);
+      link.cost = faster(x.cost, y.cost);
+      link.here = x.here.bandwidthGBps > 0 && y.here.bandwidthGBps > 0 ? faster(x.here, y.here) : link.here;
+      link.freshGBps = std::max(x.freshGBps, y.freshGBps);
       link.near = faster(x.near, y.near);
       link.far = faster(x.far, y.far);
     }

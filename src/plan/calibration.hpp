@@ -3,16 +3,19 @@
 // Calibration is a value.  One rank has it (measured, or read from a file) and hands it to the others at init, so that
 // all ranks compare the same numbers.  Its text form is one line per figure:
 //
-//   tutti-calibration 6
+//   tutti-calibration 7
 //   cpu Intel(R) Xeon(R) Processor @ 2.50GHz
 //   cores 2
 //   host build-7
 //   measured 1 0.02 complete                       how often; the part of the processors that others had; or "cut"
-//   copy-gbps 11.2
+//   copy-gbps 11.2 6.1                             near and far
 //   reduce-gbps 19.5 7.5                           near and far
+//   caches 0.4 0.6 0.9 1 1                         how far memory of each of kCacheFootprints is
 //   stream-from-bytes 2097152
 //   link shm-threads slots 0.21 9.8 131072        kind, protocol, latency us, GB/s, most bytes of a message
 //   stream shm-threads slots 9.9 4.4 8.5 3.1       kind, protocol, GB/s near one way and both ways, far the same
+//   here shm-threads slots 0.08 18.2                latency us, GB/s where one core has both ends
+//   fresh shm-threads direct 8.9                    GB/s of what its owner has just written
 //   end
 //
 // A text from elsewhere (another machine, another version, cut short, figures out of range) is refused with a reason.
@@ -68,8 +71,8 @@ inline constexpr size_t kFarFootprint = 32 * 1024 * 1024;
 /// Bytes of a stream on far memory.
 constexpr size_t farBytes(bool bothWays) { return kFarFootprint / (bothWays ? 4 : 2); }
 
-/// How far memory of `footprint` bytes is: 0 as near as was measured, 1 as far, in between by the logarithm.
-double farness(double footprint);
+/// Footprints between those, at which the slowing down of copies says how far memory is.
+inline constexpr std::array<size_t, 5> kCacheFootprints = {3 << 20, 4 << 20, 6 << 20, 8 << 20, 16 << 20};
 
 /// One protocol on one kind of link.
 struct LinkCost {
@@ -79,27 +82,41 @@ struct LinkCost {
   uint64_t mostBytes = 0;
   StreamRate near;
   StreamRate far;
+  /// What a message takes of a core that has both ends, on near memory: nothing comes from another core's caches.
+  /// Bandwidth 0: not measured.
+  LinearCost here = {0, 0};
+  /// Of direct messages: GB/s of reading near memory that its owner, on another core, has written since it was last
+  /// read, with what it costs the owner to write there again.  0: not measured.
+  double freshGBps = 0;
   bool operator==(const LinkCost& o) const {
     return available == o.available && cost.latencyUs == o.cost.latencyUs &&
-           cost.bandwidthGBps == o.cost.bandwidthGBps && mostBytes == o.mostBytes && near == o.near && far == o.far;
+           cost.bandwidthGBps == o.cost.bandwidthGBps && mostBytes == o.mostBytes && near == o.near && far == o.far &&
+           here.latencyUs == o.here.latencyUs && here.bandwidthGBps == o.here.bandwidthGBps && freshGBps == o.freshGBps;
   }
   /// The cost of messages of a call that moves `bytes` in all: alone where they are few, else as streams.
-  /// footprint: bytes of memory that all ranks of a host touch in it.
-  LinearCost costIn(double bytes, double footprint, bool bothWays) const;
+  /// farness: of the memory that all ranks of a host touch in it, Calibration::farness().
+  LinearCost costIn(double bytes, double farness, bool bothWays) const;
 };
 
 struct Calibration {
-  static constexpr int kVersion = 6;
+  static constexpr int kVersion = 7;
   MachineIdentity machine;
   int times = 0;         // measured so often, of which these are the best figures; 0: built in
   double disturbed = 0;  // the part of this process's processors that others had meanwhile, when they had the least
   bool complete = true;  // there was time for all that could be measured
   std::array<std::array<LinkCost, kNumProtocols>, kNumLinkKinds> links = {};
+  /// Near memory, far memory.
   double copyGBps = 10;
+  double copyFarGBps = 10;
+  double copyGBpsIn(double footprint) const;
   /// One operand more in a reduction than in a copy: near memory, far memory.
   double reduceGBps = 10;
   double reduceFarGBps = 5;
   double reduceGBpsIn(double footprint) const;
+  /// [of kCacheFootprints]: how far memory of so many bytes is, in parts of the way from near to far.  Ascending.
+  std::array<double, kCacheFootprints.size()> caches = {};
+  /// How far memory of `footprint` bytes is: 0 as near as was measured, 1 as far.
+  double farness(double footprint) const;
   /// For setStreamingThreshold (src/base/copy.hpp); UINT64_MAX: never.
   uint64_t streamFromBytes = UINT64_MAX;
 

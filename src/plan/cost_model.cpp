@@ -37,7 +37,7 @@ MessageCost cheapestMessage(const PlanRequest& r, const Calibration& c, LinkKind
   MessageCost best{Protocol::Slots, HUGE_VAL};
   for (const Protocol p : kAllProtocols) {
     if (!whyNot(r, c, kind, p, insideNode).empty()) continue;
-    const double us = c.at(kind, p).costIn(messageBytes(r), 2 * messageBytes(r), false)(messageBytes(r));
+    const double us = c.at(kind, p).costIn(messageBytes(r), c.farness(2 * messageBytes(r)), false)(messageBytes(r));
     if (us < best.costUs) best = {p, us};
   }
   return best;
@@ -83,7 +83,7 @@ namespace {
 
 /// Messages inside a node, as part of the request's call.
 LinearCost insideNode(const PlanRequest& r, const Calibration& c, Protocol protocol, bool bothWays) {
-  LinearCost link = c.at(*r.links.intra, protocol).costIn(callBytes(r.shape), footprint(r), bothWays);
+  LinearCost link = c.at(*r.links.intra, protocol).costIn(callBytes(r.shape), c.farness(footprint(r)), bothWays);
   if (protocol != Protocol::Direct || r.links.intra != LinkKind::ShmProcesses) return link;
   // Memory of another process that is not mapped costs the reader a system call for each message, and is copied whole
   // before it can be an operand: written once more and read once more.
@@ -127,7 +127,7 @@ CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protoco
     m.link = m.inter = m.intra;
   }
   m.reduceGBps = r.links.intra ? c.reduceGBpsIn(footprint(r)) : c.reduceGBps;
-  m.copyGBps = c.copyGBps;
+  m.copyGBps = r.links.intra ? c.copyGBpsIn(footprint(r)) : c.copyGBps;
   // On loopback a message is system calls on both sides, in which the kernel does all there is to do.
   const bool loopback = r.links.intra && *r.links.intra == LinkKind::TcpLocal;
   m.ranksPerCore = std::max(1.0, r.links.ranksPerCore);

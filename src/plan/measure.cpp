@@ -56,6 +56,7 @@ void measureStreams(LinkKind kind, const LinkProbes& probes, int64_t end, Calibr
     LinkCost& link = links[protocol];
     link.near = {probe(kNearBytes, false), probe(kNearBytes, true)};
     link.far = {probe(farBytes(false), false), probe(farBytes(true), true)};
+    if (const FreshProbe& fresh = probes.entries[k][protocol].fresh) link.freshGBps = std::max(fresh(), 0.0);
     if (std::min({link.near.oneWay, link.near.bothWays, link.far.oneWay, link.far.bothWays}) < 1e-3) return;
   }
   into->links[k] = links;
@@ -121,6 +122,28 @@ uint64_t streamingPays() {
   return least;
 }
 
+/// Two cores share the work of a call on so much memory: each copies its half of it.
+double copyGBpsOn(size_t footprint, const std::byte* from, std::byte* to) {
+  const size_t bytes = footprint / 4;
+  const int tries = footprint > (8 << 20) ? 5 : 9;
+  return static_cast<double>(bytes) / bestUs(tries, [&] { std::memcpy(to, from, bytes); }) / 1e3;
+}
+
+/// Memory of `bytes` each, at least a quarter of kFarFootprint.
+void measureCopies(const std::byte* from, std::byte* to, size_t bytes, Calibration* into) {
+  static_assert(kFarFootprint / 4 <= 8 << 20);
+  into->copyGBps = copyGBpsOn(kNearFootprint, from, to);
+  into->copyFarGBps = copyGBpsOn(std::min(kFarFootprint, 4 * bytes), from, to);
+  const double slowing = std::log(into->copyFarGBps / into->copyGBps);
+  double least = 0;
+  for (size_t i = 0; i < kCacheFootprints.size(); ++i) {
+    const double here = std::log(copyGBpsOn(kCacheFootprints[i], from, to) / into->copyGBps);
+    // Where caches make no difference, nothing is far before all is.
+    if (slowing < -0.05) least = std::clamp(here / slowing, least, 1.0);
+    into->caches[i] = least;
+  }
+}
+
 }  // namespace
 
 void measureMemory(Calibration* into) {
@@ -130,14 +153,30 @@ void measureMemory(Calibration* into) {
   std::vector<std::byte> c(kBytes, std::byte{0});
   const auto gbps = [](size_t bytes, double us) { return static_cast<double>(bytes) / us / 1e3; };
 
-  // What collectives work on lies in the last-level cache or beyond, in pieces of a slot.
   constexpr size_t kPiece = 512 * 1024;
-  into->copyGBps = gbps(kPiece, bestUs(8, [&] { std::memcpy(c.data(), a.data(), kPiece); }));
-  into->reduceGBps = gbps(kPiece, operandUs(8, std::span(c).first(kPiece), a.data(), b.data()));
+  into->reduceGBps = gbps(kPiece, operandUs(9, std::span(c).first(kPiece), a.data(), b.data()));
   into->reduceFarGBps = gbps(kBytes, operandUs(3, c, a.data(), b.data()));
+  measureCopies(a.data(), c.data(), kBytes, into);
 
   into->streamFromBytes = streamingPays();
 }
+
+namespace {
+
+/// Times by message size; fewer than there are sizes where `end` has passed.
+std::vector<CostSample> samplesOf(const LinkProbe& probe, uint64_t mostBytes, int64_t end, bool* complete) {
+  std::vector<CostSample> samples;
+  for (const size_t bytes : kSizes) {
+    if (bytes > mostBytes && !samples.empty()) break;
+    if (nowNs() > end) *complete = false;
+    if (!*complete) break;
+    const double us = probe(bytes);
+    if (us > 0) samples.push_back({static_cast<double>(bytes), us});
+  }
+  return samples;
+}
+
+}  // namespace
 
 Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes& probes, int budgetMs) {
   const Disturbance disturbance;
@@ -148,23 +187,19 @@ Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes&
     for (size_t protocol = 0; protocol < kNumProtocols; ++protocol) {
       const LinkProbes::Entry& entry = probes.entries[kind][protocol];
       if (!entry.probe) continue;
-      std::vector<CostSample> samples;
-      for (const size_t bytes : kSizes) {
-        if (bytes > entry.mostBytes && !samples.empty()) break;
-        if (nowNs() > end) c.complete = false;
-        if (!c.complete) break;
-        const double us = entry.probe(bytes);
-        if (us > 0) samples.push_back({static_cast<double>(bytes), us});
-      }
+      const std::vector<CostSample> samples = samplesOf(entry.probe, entry.mostBytes, end, &c.complete);
       if (samples.empty()) continue;
       LinkCost& link = c.links[kind][protocol];
       link.available = true;
       link.cost = fitLinear(samples);
       link.mostBytes = std::max<uint64_t>(entry.mostBytes, 1);
+      if (!entry.here) continue;
+      const std::vector<CostSample> here = samplesOf(entry.here, entry.mostBytes, end, &c.complete);
+      if (!here.empty()) link.here = fitLinear(here);
     }
   }
   const int64_t streamEnd = nowNs() + budgetMs * kMs;
-  for (const LinkKind kind : {LinkKind::ShmProcesses, LinkKind::ShmThreads})
+  for (const LinkKind kind : {LinkKind::ShmProcesses, LinkKind::ShmThreads, LinkKind::TcpLocal})
     measureStreams(kind, probes, streamEnd, &c);
   c.times = 1;
   c.disturbed = disturbance.share();

@@ -29,10 +29,15 @@ using LinkProbe = std::function<double(size_t bytes)>;
 /// Negative: could not be measured.
 using StreamProbe = std::function<double(size_t bytes, bool bothWays)>;
 
+/// LinkCost::freshGBps.  Negative: could not be measured.
+using FreshProbe = std::function<double()>;
+
 struct LinkProbes {
   struct Entry {
     LinkProbe probe;     // empty: not there; the built-in figure stays
+    LinkProbe here;      // what both ends take of one core; empty: as much as between two
     StreamProbe stream;  // empty: long transfers go by the figures of single messages
+    FreshProbe fresh;    // empty: what was just written is read as quickly as anything
     uint64_t mostBytes = 0;
   };
   std::array<std::array<Entry, kNumProtocols>, kNumLinkKinds> entries = {};
@@ -46,8 +51,8 @@ struct LinkProbes {
 /// after as much again; what was not reached keeps its built-in figure.
 Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes& probes, int budgetMs = 200);
 
-/// Bandwidths of copy and float sum on one core for data that is in neither its L1 nor L2, and the size from which
-/// stores should pass the cache.  About 30 ms.  Does not set the process's threshold.
+/// Bandwidths of copy and float sum on one core near and far, how far memory of sizes between is, and the size from
+/// which stores should pass the cache.  About 50 ms.  Does not set the process's threshold.
 void measureMemory(Calibration* into);
 
 }  // namespace tutti

@@ -40,15 +40,25 @@ void divideCopies(double oneWayGBps, double bothWaysGBps, walk::WayPrice* price)
 }
 
 /// The receiver reads where it lies; memory of another process takes a system call, and operands are copied first.
-walk::WayPrice directPrice(const PlanRequest& r, const Calibration& c, LinkKind kind) {
+walk::WayPrice directPrice(const PlanRequest& r, const Calibration& c, LinkKind kind, double readBytes) {
   // Reads follow each other without waiting: as streams do, however few bytes there are.
-  const double bytes = std::max<double>(callBytes(r.shape), kNearBytes), all = footprint(r);
-  const LinearCost link = c.at(kind, Protocol::Direct).costIn(bytes, all, goesBothWays(r.shape.collective));
+  const double bytes = std::max<double>(callBytes(r.shape), kNearBytes), far = c.farness(footprint(r) + readBytes);
+  const LinkCost& cost = c.at(kind, Protocol::Direct);
+  const LinearCost link = cost.costIn(bytes, far, goesBothWays(r.shape.collective));
   walk::WayPrice price;
   const double share = kind == LinkKind::ShmProcesses ? kSystemCallWorkShare : link.workShare;
   price.receiveUs = link.latencyUs * share;
   price.wayUs = link.latencyUs - price.receiveUs;
   price.receiveUsPerByte = perByte(link.bandwidthGBps);
+  if (cost.freshGBps > 0) {  // in caches of the owner's core alone, if in any
+    const double fresh = perByte(cost.freshGBps) - perByte(cost.near.bothWays);
+    price.freshUsPerByte = std::max(0.0, fresh * (1 - far));
+  }
+  if (kind == LinkKind::ShmProcesses) {
+    const double further = std::clamp(r.links.ranksPerCore - 1, 0.0, kMostFurtherRanks);
+    price.receiveUs += further * kColdReadUs;
+    price.receiveUsPerByte += further * kColdReadUsPerByte;
+  }
   if (kind == LinkKind::ShmProcesses) price.operandUsPerByte = 2 * perByte(c.copyGBps);
   return price;
 }
@@ -64,21 +74,25 @@ walk::WayPrice channelPrice(const PlanRequest& r, const Calibration& c, LinkKind
     price.gatherUsPerByte = perByte(c.copyGBps);
     return price;
   }
-  const double bytes = callBytes(r.shape), all = footprint(r) + roomBytes;
+  const bool shared = r.links.ranksPerCore > 1;
+  // What goes one way goes as a stream in a row of calls, however little it is.
+  const bool stream = !goesBothWays(r.shape.collective) && kind != LinkKind::TcpLocal;
+  const double bytes = stream ? std::max<double>(callBytes(r.shape), kNearBytes) : callBytes(r.shape);
+  const double far = c.farness(footprint(r) + roomBytes);
   const LinkCost& cost = c.at(kind, protocol);
-  const LinearCost oneWay = cost.costIn(bytes, all, false), bothWays = cost.costIn(bytes, all, true);
+  const LinearCost oneWay = cost.costIn(bytes, far, false), bothWays = cost.costIn(bytes, far, true);
   // On loopback a message is system calls on both sides, in which the kernel does all there is to do.
   const bool loopback = kind == LinkKind::TcpLocal;
-  // Nothing is on the way while a core is given from one rank to another.
-  const bool shared = r.links.ranksPerCore > 1;
-  const double work = oneWay.latencyUs * (loopback ? kSystemCallWorkShare : shared ? 1 : oneWay.workShare);
+  const double work = oneWay.latencyUs * (loopback ? kSystemCallWorkShare
+                                          : shared ? kSharedWorkShare
+                                                   : oneWay.workShare);
   price.sendUs = loopback || shared ? work / 2 : work;
   price.receiveUs = work - price.sendUs;
   price.wayUs = oneWay.latencyUs - work;
   price.once = !loopback;  // in the sender's outbox
   // Sockets take what lies in the user's memory, slots are built piece by piece in any case.
   price.gatherUsPerByte = loopback ? perByte(c.copyGBps) : 0;
-  if (loopback || cost.near.oneWay <= 0) {  // one message alone: both ends one after the other
+  if (cost.near.oneWay <= 0) {  // one message alone: both ends one after the other
     price.sendUsPerByte = price.receiveUsPerByte = perByte(oneWay.bandwidthGBps) / 2;
   } else {
     divideCopies(oneWay.bandwidthGBps, bothWays.bandwidthGBps, &price);
@@ -86,11 +100,25 @@ walk::WayPrice channelPrice(const PlanRequest& r, const Calibration& c, LinkKind
   return price;
 }
 
-/// Of the channels inside a host.
-double roomBytes(const walk::Bound& bound, const PlanRequest& r, double chunkBytes) {
+/// Between ranks of one core, from what both ends take of it.  Of a message that is as much as else: each end finds its
+/// first caches filled by others.
+walk::WayPrice herePrice(const PlanRequest& r, const Calibration& c, const walk::WayPrice& across, const LinkCost& cost,
+                         double roomBytes) {
+  if (cost.here.bandwidthGBps <= 0) return across;
+  const double slowing = c.copyGBps / c.copyGBpsIn(footprint(r) + roomBytes);
+  walk::WayPrice price = across;
+  price.wayUs = 0;
+  price.sendUsPerByte = price.receiveUsPerByte = perByte(cost.here.bandwidthGBps) / 2 * slowing;
+  return price;
+}
+
+/// What a schedule touches inside a host beside the buffers.
+FurtherMemory furtherMemory(const walk::Bound& bound, const PlanRequest& r, double chunkBytes) {
   const double share = ranksOfNode(r.shape) / static_cast<double>(bound.roles.programs.size());
-  const walk::NearChannels channels{share * bound.nearChannels.answered, share * bound.nearChannels.streams};
-  return walk::roomBytes(channels, std::min(chunkBytes, static_cast<double>(r.shape.slotBytes)));
+  const walk::NearChannels& all = bound.nearChannels;
+  const walk::NearChannels channels{share * all.answered, share * all.streams, share * all.read};
+  return {walk::roomBytes(channels, std::min(chunkBytes, static_cast<double>(r.shape.slotBytes))),
+          walk::readBytes(channels, chunkBytes, footprint(r))};
 }
 
 /// As a communicator rewrites them for the protocol.
@@ -190,14 +218,15 @@ walk::Levels levelsOf(const PlanRequest& r) {
   return levels;
 }
 
-walk::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol protocol, double roomBytes) {
+walk::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol protocol, const FurtherMemory& further) {
   walk::Prices prices;
   const auto set = [&](size_t level, LinkKind kind, double portGBps) {
     const bool direct = protocol == Protocol::Direct && c.at(kind, Protocol::Direct).available;
     const bool has = protocol != Protocol::Direct && c.at(kind, protocol).available;
     walk::WayPrice& channel = prices.channel[level] =
-        channelPrice(r, c, kind, has ? protocol : Protocol::Slots, roomBytes);
-    walk::WayPrice& read = prices.direct[level] = direct ? directPrice(r, c, kind) : channel;
+        channelPrice(r, c, kind, has ? protocol : Protocol::Slots, further.roomBytes);
+    walk::WayPrice& read = prices.direct[level] = direct ? directPrice(r, c, kind, further.readBytes) : channel;
+    prices.here[level] = herePrice(r, c, channel, c.at(kind, has ? protocol : Protocol::Slots), further.roomBytes);
     if (portGBps > 0) channel.wireUsPerByte = read.wireUsPerByte = std::max(channel.wireUsPerByte, perByte(portGBps));
   };
   if (r.levels != nullptr) {
@@ -206,8 +235,10 @@ walk::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol proto
     if (r.links.intra) set(0, *r.links.intra, 0);
     if (r.links.inter) set(r.shape.nodeOf.empty() ? 0 : 1, *r.links.inter, 0);
   }
-  prices.reduceUsPerByte = perByte(r.links.intra ? c.reduceGBpsIn(footprint(r)) : c.reduceGBps);
-  prices.copyUsPerByte = perByte(c.copyGBps);
+  const double all = footprint(r) + (protocol == Protocol::Direct ? further.readBytes : further.roomBytes);
+  prices.reduceUsPerByte = perByte(r.links.intra ? c.reduceGBpsIn(all) : c.reduceGBps);
+  prices.copyUsPerByte = perByte(r.links.intra ? c.copyGBpsIn(all) : c.copyGBps);
+  prices.leastDirectBytes = kLeastDirectBytes;
   if (r.links.ranksPerCore > 1) {
     prices.coresPerNode = std::max(1, static_cast<int>(std::lround(ranksOfNode(r.shape) / r.links.ranksPerCore)));
     prices.handOverUs = kHandOverUs;
@@ -239,7 +270,9 @@ Result<std::shared_ptr<const Walks::Walked>> Walks::build(const PlanRequest& r, 
                                                           const Shape& shape) const {
   auto walked = std::make_shared<Walked>();
   walked->bytes = shape.bytes;
-  walk::ProgramOptions options{.asTheyAre = false, .sliceBytes = 0, .freeHomeCopies = true};
+  walk::ProgramOptions options{.asTheyAre = false, .sliceBytes = 0};
+  // Who scatters or broadcasts mostly does so in place.
+  options.freeHomeCopies = isRooted(shape.collective);
   if (shape.nRanks <= kMostRanksRewritten) {
     std::vector<Schedule> all;
     Shape own = shape;
@@ -259,6 +292,7 @@ Result<std::shared_ptr<const Walks::Walked>> Walks::build(const PlanRequest& r, 
   if (!alike && walk::ranksPerNode(shape) == 0) even = evened(r, shape);
   if (!a.supports(even.shape)) return invalidArgument(a.name, " is not for hosts of as many ranks each");
   options.bundled = true;
+  options.freeHomeCopies = true;  // most are fused with what follows
   options.allDirect = rewrite == Rewrite::Direct;
   walk::Question question{.name = a.name, .build = a.build, .shape = even.shape, .options = options, .wayUs = {}};
   question.together = alike ? 1 : 0;
@@ -310,7 +344,7 @@ Result<Walks::Ready> Walks::readyOf(const Asked& asked) {
   TUTTI_ASSIGN(ready.walked, find(at, asked.way, asked.rewrite()));
   const walk::Bound& bound = ready.walked->bound;
   ready.chunkBytes = ready.walked->chunkPerByte * static_cast<double>(asked.bytes);
-  ready.prices = pricesOf(at, asked.calibration, asked.way.protocol, roomBytes(bound, at, ready.chunkBytes));
+  ready.prices = pricesOf(at, asked.calibration, asked.way.protocol, furtherMemory(bound, at, ready.chunkBytes));
   if (bound.roles.classes && oneLevel(at)) ready.prices.stretch = std::max(1.0, at.links.ranksPerCore);
   return ready;
 }
@@ -369,10 +403,11 @@ Walks* Walks::ofFirst(int nRanks) {
 Result<WalkedCost> Walks::cost(const PlanRequest& r, const Calibration& c, const ReadyPlan& ready, Protocol protocol) {
   const std::vector<Schedule> all = rewritten(*ready.outOfPlace, protocol);
   TUTTI_ASSIGN(walk::Roles roles,
-               walk::rolesOf(all, r.shape, {.asTheyAre = true, .sliceBytes = 0, .freeHomeCopies = true}));
+               walk::rolesOf(all, r.shape,
+                             {.asTheyAre = true, .sliceBytes = 0, .freeHomeCopies = isRooted(r.shape.collective)}));
   const double chunk = chunkPerByte(ready.outOfPlace->front()) * static_cast<double>(r.shape.bytes);
   const walk::Bound bound = walk::bind(std::move(roles), levelsOf(r));
-  return priceOf(bound, pricesOf(r, c, protocol, roomBytes(bound, r, chunk)), chunk, r.shape);
+  return priceOf(bound, pricesOf(r, c, protocol, furtherMemory(bound, r, chunk)), chunk, r.shape);
 }
 
 }  // namespace tutti

@@ -16,10 +16,15 @@
 
 namespace tutti {
 
+/// Memory that a schedule touches on the fullest node beside the ranks' buffers.
+struct FurtherMemory {
+  double roomBytes = 0;  // of channels that messages pass through
+  double readBytes = 0;  // that are in the caches of two cores
+};
+
 /// Prices of a request's messages with one protocol inside nodes.
-/// roomBytes: memory of channels that messages pass through, which is touched beside the buffers.
 walk::Prices pricesOf(const PlanRequest& request, const Calibration& calibration, Protocol protocol,
-                      double roomBytes = 0);
+                      const FurtherMemory& further = {});
 
 /// Levels of a request's ranks: those of its machine, or its nodes.
 walk::Levels levelsOf(const PlanRequest& request);

@@ -42,6 +42,9 @@ Schedule replicate(const Schedule& schedule, int nChannels);
 /// schedules deadlock (both sides of an exchange would wait until the other has taken the chunk that they are about to
 /// overwrite) is left out.  The schedules must verify.  All ranks' schedules in, all out.
 std::vector<Schedule> markDirect(const std::vector<Schedule>& schedules);
+/// Smaller messages are copied through a slot, marked or not: that costs less than lending memory and asking for it
+/// back.
+inline constexpr size_t kLeastDirectBytes = 4096;
 
 /// Rewrite reductions so that every final value is combined along one binary tree over rank index, whatever the
 /// algorithm: tree(lo, hi) = tree(lo, mid) op tree(mid, hi), as reduction_tree.hpp says.

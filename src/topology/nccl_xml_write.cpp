@@ -135,12 +135,15 @@ class Writer {
     close("pci");
   }
 
+  /// Its class alone tells what it is; else an element inside it has to, be it empty.
+  static bool saysClass(const Node& n) { return n.pci.classCode >= 0 && kindOfPciClass(n.pci) == n.kind; }
+
   void gpu(int node) {
     const Node& n = at(node);
     const bool described = n.index >= 0 || n.gpu.sm > 0 || n.gpu.rank >= 0 || !n.gpu.gcn.empty() || hasLanes(node);
     bool others = false;
     for (const auto& [name, value] : n.extra) others = others || !name.starts_with("pci.");
-    if (!described && !others) return;
+    if (!described && !others && saysClass(n)) return;
     open("gpu");
     if (n.index >= 0) attribute("dev", cat(n.index));
     if (n.gpu.sm > 0) attribute("sm", cat(n.gpu.sm));
@@ -198,7 +201,7 @@ class Writer {
   }
 
   void nic(int node) {
-    if (children_[static_cast<size_t>(node)].empty() && !at(node).busId.empty()) return;
+    if (children_[static_cast<size_t>(node)].empty() && !at(node).busId.empty() && saysClass(at(node))) return;
     open("nic");
     for (const int child : children_[static_cast<size_t>(node)]) net(child);
     close("nic");

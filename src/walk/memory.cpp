@@ -9,6 +9,7 @@ double footprintOf(const Shape& s, double ranksOfHost) {
   const double n = s.nRanks;
   double blocks = 2 * n;  // of all ranks: vectors in and out, or those that a root scatters or gathers
   switch (s.collective) {
+    case Collective::Broadcast: blocks = n; break;  // in place, as programs call it
     case Collective::AllGather:
     case Collective::ReduceScatter: blocks = n * (n + 1); break;
     case Collective::AllToAll: blocks = 2 * n * n; break;
@@ -29,6 +30,15 @@ std::vector<bool> edgesUsed(const LaneProgram& lane, size_t nEdges) {
   return used;
 }
 
+/// Chunks that a member's peers read where they lie.
+double chunksRead(const LaneProgram& lane) {
+  double chunks = 0;
+  for (const Step& step : lane.steps) {
+    if (step.direct) chunks += static_cast<double>(step.chunks) * step.nTo;
+  }
+  return chunks;
+}
+
 }  // namespace
 
 NearChannels nearChannelsOf(const Roles& roles) {
@@ -37,6 +47,7 @@ NearChannels nearChannelsOf(const Roles& roles) {
   std::vector<std::vector<bool>> used(roles.edges.size());
   for (size_t lane = 0; lane < nLanes; ++lane) {
     for (size_t m = 0; m < roles.edges.size(); ++m) {
+      channels.read += chunksRead((*roles.programs[m]->lanes)[lane]);
       used[m] = edgesUsed((*roles.programs[m]->lanes)[lane], roles.edges[m].size());
     }
     for (size_t m = 0; m < roles.edges.size(); ++m) {
@@ -61,6 +72,10 @@ double roomBytes(const NearChannels& channels, double messageBytes) {
   if (messageBytes <= 0 || all <= 2) return 0;
   if (messageBytes > kSmallBytes) return (all - 2) * kSlots * messageBytes;
   return (all - 2) / all * (channels.answered * kAnswers + channels.streams * kStreams);
+}
+
+double readBytes(const NearChannels& channels, double chunkBytes, double footprint) {
+  return std::min(channels.read * chunkBytes, footprint);
 }
 
 double farness(double footprint, double nearBytes, double farBytes) {

@@ -16,12 +16,17 @@ double footprintOf(const Shape& shape, double ranksOfHost);
 /// their channel, streams go round all of it.
 struct NearChannels {
   double answered = 0, streams = 0;
+  double read = 0;  // chunks that are read where they lie, by all members
 };
 NearChannels nearChannelsOf(const Roles& roles);
 
 /// Memory that calls in a row pass through in channels of shared memory, beyond that of the two between which
 /// streams are measured; messages of at most so many bytes.
 double roomBytes(const NearChannels& channels, double messageBytes);
+
+/// What is read where it lies is in the reader's caches beside those of its owner: bytes of that, of chunks of
+/// `chunkBytes`, at most all memory of `footprint` bytes once more.
+double readBytes(const NearChannels& channels, double chunkBytes, double footprint);
 
 /// How far memory of `footprint` bytes is: 0 up to nearBytes, 1 from farBytes on, in between by the logarithm.
 double farness(double footprint, double nearBytes, double farBytes);

@@ -14,6 +14,8 @@ struct Message {
   double arrival;
   double bytes;
   bool direct;
+  bool fresh;
+  bool here;  // the receiver is on the sender's core
   uint8_t level;
   int32_t count;  // messages that it stands for
   int32_t left;   // of them
@@ -66,21 +68,32 @@ std::vector<int32_t> coresOf(const Roles& roles, const Prices& prices) {
   return coreOf;
 }
 
-const WayPrice& priceOf(const Prices& prices, bool direct, size_t level) {
-  return (direct ? prices.direct : prices.channel)[level];
+const WayPrice& priceOf(const Prices& prices, bool direct, bool here, size_t level) {
+  return (direct ? prices.direct : here ? prices.here : prices.channel)[level];
+}
+
+/// Whether what a step sends to a peer is read where it lies.
+bool isDirect(const Prices& prices, const Step& step, const StepPeer& peer, double chunkBytes) {
+  return step.direct && step.chunks * chunkBytes >= peer.messages * prices.leastDirectBytes;
+}
+
+/// Whether two members are known to share a core: what stands for a class may be on any.
+bool shareCore(const Roles& roles, const std::vector<int32_t>& coreOf, size_t a, size_t b) {
+  return !roles.classes && coreOf[a] == coreOf[b];
 }
 
 /// Work of a step's sender for what goes to one peer.
 double sendWork(const WayPrice& way, const Step& step, const StepPeer& peer, bool first, double chunkBytes) {
   if (!first && step.published) return 0;
-  const bool copies = first || !way.once || step.direct;
+  const bool copies = first || !way.once;
   const double gathered = first ? step.gathered * chunkBytes * way.gatherUsPerByte : 0;
   return peer.messages * way.sendUs + (copies ? step.chunks * chunkBytes * way.sendUsPerByte : 0) + gathered;
 }
 
-double receiveUsPerByte(const WayPrice& way, bool combines, bool first) {
-  if (!combines) return way.receiveUsPerByte;
-  return (first ? 1 : kFurtherOperands) * way.receiveUsPerByte + way.operandUsPerByte;
+double receiveUsPerByte(const WayPrice& way, bool combines, bool first, bool fresh) {
+  const double freshUs = fresh ? way.freshUsPerByte : 0;
+  if (!combines) return way.receiveUsPerByte + freshUs;
+  return (first ? 1 : kFurtherOperands) * way.receiveUsPerByte + way.operandUsPerByte + freshUs;
 }
 
 bool combines(const Roles& roles) {
@@ -243,7 +256,7 @@ class Walker {
     end = std::max(end, *clock);
   }
 
-  const WayPrice& price(const Message& m) const { return priceOf(prices_, m.direct, m.level); }
+  const WayPrice& price(const Message& m) const { return priceOf(prices_, m.direct, m.here, m.level); }
 
   /// What the receiver does for a message.
   double take(int32_t member, size_t lane, const StepPeer& peer, const Step& step, bool first) {
@@ -261,7 +274,7 @@ class Walker {
       if (m.left > 0) break;
       const WayPrice& way = price(m);
       if (m.direct) read_.emplace_back(m.from, way.wayUs);
-      work += m.count * way.receiveUs + m.bytes * receiveUsPerByte(way, step.reduced > 0, first);
+      work += m.count * way.receiveUs + m.bytes * receiveUsPerByte(way, step.reduced > 0, first, m.fresh && !m.here);
       from.head = m.next;
       if (from.head < 0) from.tail = -1;
       m.next = free_;
@@ -280,7 +293,9 @@ class Walker {
     const RoleEdge& edge = roles_.edges[static_cast<size_t>(member)][static_cast<size_t>(peer.edge)];
     const uint8_t level = bound_.levels[static_cast<size_t>(member)][static_cast<size_t>(peer.edge)];
     const double bytes = step.chunks * chunkBytes_;
-    Message m{0, bytes, step.direct, level, peer.messages, peer.messages, -1};
+    const bool here = shareCore(roles_, coreOf_, static_cast<size_t>(member), static_cast<size_t>(edge.member));
+    const bool direct = isDirect(prices_, step, peer, chunkBytes_);
+    Message m{0, bytes, direct, step.fresh && direct, here, level, peer.messages, peer.messages, -1};
     const WayPrice& way = price(m);
     const double begin = *clock;
     const double count = peer.messages;  // that go one by one
@@ -406,10 +421,13 @@ Load loadOf(const Bound& bound, const Prices& prices, double chunkBytes) {
           const StepPeer& peer = lane.peers[step.firstPeer + step.nFrom + i];
           const size_t level = bound.levels[m][static_cast<size_t>(peer.edge)];
           const auto to = static_cast<size_t>(roles.edges[m][static_cast<size_t>(peer.edge)].member);
-          const WayPrice& way = priceOf(prices, step.direct, level);
+          const bool here = shareCore(roles, coreOf, m, to);
+          const bool direct = isDirect(prices, step, peer, chunkBytes);
+          const WayPrice& way = priceOf(prices, direct, here, level);
           own += sendWork(way, step, peer, /*first=*/i == 0, chunkBytes);
-          busy[static_cast<size_t>(coreOf[to])] +=
-              peer.messages * way.receiveUs + received * bytes * way.receiveUsPerByte;
+          busy[static_cast<size_t>(coreOf[to])] += peer.messages * way.receiveUs +
+                                                   received * bytes * way.receiveUsPerByte +
+                                                   (step.fresh && direct && !here ? bytes * way.freshUsPerByte : 0);
           wires[2 * static_cast<size_t>(bound.groups[m][level])] += bytes * way.wireUsPerByte;
           wires[2 * static_cast<size_t>(bound.groups[to][level]) + 1] += bytes * way.wireUsPerByte;
         }

@@ -30,6 +30,8 @@ struct WayPrice {
   double gatherUsPerByte = 0;
   double wireUsPerByte = 0;  // of the wires at both ends; 0: there are none
   bool once = false;         // what a step sends to several ranks is copied in once
+  /// More work of a receiver on another core than the sender, for what the sender has computed or received itself.
+  double freshUsPerByte = 0;
 };
 
 /// How two ranks are joined, from near to far; a message passes the wires of the groups of its level.
@@ -38,10 +40,14 @@ inline constexpr size_t kMostWays = 8;
 struct Prices {
   /// [level], for messages through the channel and for those that lie in the sender's memory (Op::direct).
   std::array<WayPrice, kMostWays> channel, direct;
+  /// Through the channel between ranks that share a core.
+  std::array<WayPrice, kMostWays> here;
   double reduceUsPerByte = 0;  // of every operand but the first
   double copyUsPerByte = 0;
   int coresPerNode = 0;  // that the ranks of a node share; 0: everyone has one
   double handOverUs = 0;
+  /// Smaller messages go through the channel, wherever they lie.
+  double leastDirectBytes = 0;
   /// Where one member stands for more ranks of a node than it has cores for: so much longer takes all work.
   double stretch = 1;
 };

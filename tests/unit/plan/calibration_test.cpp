@@ -3,7 +3,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -24,6 +26,7 @@ const MachineIdentity kMachine = {"Test CPU @ 2.50GHz", 4, "testhost"};
 Calibration oddFigures() {
   Calibration c = defaultCalibration(kMachine);
   c.copyGBps = 1.0 / 3;
+  c.caches = {0.25, 0.5, 0.5, 0.75, 1};
   c.streamFromBytes = 12345678901;
   c.at(LinkKind::TcpLocal, Protocol::Slots).cost = {0.1 + 0.2, 1e-3};
   c.at(LinkKind::ShmProcesses, Protocol::Slots).near = {10.0 / 3, 5};
@@ -69,7 +72,7 @@ TEST_CASE("a text that is no calibration is refused with the reason") {
   for (const Row& row : {
            Row{"", "does not begin"},
            Row{"{}", "does not begin"},
-           Row{replaced("calibration 6", "calibration 5"), "does not begin"},
+           Row{replaced("calibration 7", "calibration 6"), "does not begin"},
            Row{good.substr(0, good.size() / 2), "cut short"},
            Row{good.substr(0, good.size() - 1), "cut short"},
            Row{replaced("cores 4", "cores 0"), "line 3 is not understood: \"cores 0\""},
@@ -77,6 +80,15 @@ TEST_CASE("a text that is no calibration is refused with the reason") {
            Row{replaced("copy-gbps 0.3333", "copy-gbps -0.3333"), "line 6"},
            Row{replaced("copy-gbps 0.3333", "copy-gbps nan"), "line 6"},
            Row{replaced("copy-gbps 0.3333", "copy-gbps 1e999"), "line 6"},
+           Row{replaced("copy-gbps 0.3333333333333333 5", "copy-gbps 0.3333333333333333"), "line 6"},
+           Row{replaced("caches 0.25 0.5", "caches 0.5 0.25"), "line 8"},
+           Row{replaced("caches 0.25", "caches -0.25"), "line 8"},
+           Row{replaced("caches 0.25", "caches"), "line 8"},
+           Row{replaced("here shm-threads slots 0.1 10", "here shm-threads slots 0.1"), "here shm-threads"},
+           Row{replaced("here shm-threads slots", "here shm-threads inline"), "here shm-threads inline"},  // twice
+           Row{replaced("here shm-threads slots", "here tcp-local direct"), "here tcp-local"},  // no such link
+           Row{replaced("fresh shm-threads direct 6", "fresh shm-threads direct 0"), "fresh shm-threads"},
+           Row{replaced("fresh shm-threads direct", "fresh tcp-local direct"), "fresh tcp-local"},
            Row{replaced("link shm-threads inline", "link shm-fibres inline"), "shm-fibres"},
            Row{replaced("link shm-threads slots", "link shm-threads inline"), "is not understood"},
            Row{replaced("stream shm-processes slots", "stream tcp-local direct"), "stream tcp-local"},  // no such link
@@ -239,7 +251,8 @@ TEST_CASE("a fit finds latency and bandwidth, also under noise") {
 
 TEST_CASE("messages alone cost what they did alone, streams what they did in streams") {
   LinkCost link = {.available = true, .cost = {1, 10}, .mostBytes = 65536};
-  CHECK(link.costIn(1e9, 1e9, true).bandwidthGBps == 10);
+  CHECK(link.costIn(1e9, 1, true).bandwidthGBps == 10);
+  const Calibration c = defaultCalibration(kMachine);  // its caches slow down by the logarithm
   link.near = {8, 4};
   link.far = {2, 1};
   struct Row {
@@ -251,15 +264,32 @@ TEST_CASE("messages alone cost what they did alone, streams what they did in str
                          Row{kNearBytes, kFarFootprint, 2, 1}, Row{64 * 1024, kFarFootprint, 2.5, 1},
                          Row{size_t{1} << 40, size_t{1} << 42, 2, 1}, Row{kNearBytes * 4, kNearFootprint * 4, 4, 2}}) {
     CAPTURE(row.bytes, row.footprint);
-    const auto bytes = static_cast<double>(row.bytes), footprint = static_cast<double>(row.footprint);
-    CHECK(link.costIn(bytes, footprint, false).bandwidthGBps == Approx(row.oneWay));
-    CHECK(link.costIn(bytes, footprint, true).bandwidthGBps == Approx(row.bothWays));
-    CHECK(link.costIn(bytes, footprint, true).latencyUs == 1);
+    const auto bytes = static_cast<double>(row.bytes), far = c.farness(static_cast<double>(row.footprint));
+    CHECK(link.costIn(bytes, far, false).bandwidthGBps == Approx(row.oneWay));
+    CHECK(link.costIn(bytes, far, true).bandwidthGBps == Approx(row.bothWays));
+    CHECK(link.costIn(bytes, far, true).latencyUs == 1);
   }
   // Both ways as fast as one: the more there is the more overlaps.
   link.near = link.far = {20, 20};
   CHECK(link.costIn(64 * 1024, 0, true).bandwidthGBps == Approx(10));
   CHECK(link.costIn(kNearBytes, 0, true).bandwidthGBps == Approx(20));
+}
+
+TEST_CASE("memory is as far as copies of as much of it were slowed down") {
+  Calibration c = oddFigures();  // caches 0.25 0.5 0.5 0.75 1
+  c.copyGBps = 16;
+  c.copyFarGBps = 4;
+  struct Row {
+    double footprint, far, gbps;
+  };
+  constexpr double kMiB = 1 << 20;
+  for (const Row& row :
+       {Row{0, 0, 16}, Row{2 * kMiB, 0, 16}, Row{3 * kMiB, 0.25, 11.314}, Row{4 * kMiB, 0.5, 8}, Row{5 * kMiB, 0.5, 8},
+        Row{8 * kMiB, 0.75, 5.657}, Row{std::sqrt(128) * kMiB, 0.875, 4.757}, Row{16 * kMiB, 1, 4}, Row{1e12, 1, 4}}) {
+    CAPTURE(row.footprint);
+    CHECK(c.farness(row.footprint) == Approx(row.far));
+    CHECK(c.copyGBpsIn(row.footprint) == Approx(row.gbps).epsilon(1e-3));
+  }
 }
 
 TEST_CASE("measuring asks the probes and leaves the rest as built in") {
@@ -269,22 +299,38 @@ TEST_CASE("measuring asks the probes and leaves the rest as built in") {
   probes.at(LinkKind::ShmThreads, Protocol::Slots).stream = [](size_t bytes, bool bothWays) {
     return (bytes == kNearBytes ? 8.0 : bytes == farBytes(bothWays) ? 4.0 : -1) / (bothWays ? 2 : 1);
   };
+  probes.at(LinkKind::ShmThreads, Protocol::Slots).here = [](size_t bytes) {
+    return 0.1 + static_cast<double>(bytes) / 20e3;
+  };
+  probes.at(LinkKind::ShmThreads, Protocol::Direct) = {.probe = [](size_t) { return 1.0; },
+                                                       .stream = [](size_t, bool) { return 9.0; },
+                                                       .fresh = [] { return 3.0; },
+                                                       .mostBytes = 8};
   probes.at(LinkKind::ShmProcesses, Protocol::Slots) = probes.at(LinkKind::ShmThreads, Protocol::Slots);
   probes.at(LinkKind::ShmProcesses, Protocol::Slots).stream = [](size_t, bool bothWays) {
     return bothWays ? -1.0 : 8.0;
   };
   probes.at(LinkKind::TcpLocal, Protocol::Slots) = {.probe = [](size_t) { return -1.0; }, .mostBytes = 65536};
+  probes.at(LinkKind::TcpLocal, Protocol::Slots).stream = [](size_t, bool bothWays) { return bothWays ? 2.0 : 3.0; };
   const Calibration c = measureCalibration(kMachine, probes, /*budgetMs=*/600'000);  // however slow this machine is
   const Calibration builtIn = defaultCalibration(kMachine);
   CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).cost.latencyUs == Approx(0.5).epsilon(0.02));
   CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).cost.bandwidthGBps == Approx(5).epsilon(0.02));
   CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).mostBytes == 65536);
-  CHECK(c.at(LinkKind::TcpLocal, Protocol::Slots) == builtIn.at(LinkKind::TcpLocal, Protocol::Slots));
+  CHECK(c.at(LinkKind::TcpLocal, Protocol::Slots).cost.latencyUs ==
+        builtIn.at(LinkKind::TcpLocal, Protocol::Slots).cost.latencyUs);
+  CHECK(c.at(LinkKind::TcpLocal, Protocol::Slots).near == StreamRate{3, 2});
   CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).near == StreamRate{8, 4});
   CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).far == StreamRate{4, 2});
   CHECK(c.at(LinkKind::ShmProcesses, Protocol::Slots).near ==
         builtIn.at(LinkKind::ShmProcesses, Protocol::Slots).near);  // all of them or none
+  CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).here.latencyUs == Approx(0.1).epsilon(0.02));
+  CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).here.bandwidthGBps == Approx(20).epsilon(0.02));
+  CHECK(c.at(LinkKind::ShmThreads, Protocol::Direct).freshGBps == 3);
   CHECK(c.copyGBps > 0.05);
+  CHECK(c.copyFarGBps > 0.05);
+  CHECK(std::ranges::is_sorted(c.caches));
+  CHECK((c.caches.front() >= 0 && c.caches.back() <= 1));
   CHECK(c.reduceGBps > 0.05);
   CHECK(c.reduceFarGBps > 0.05);
   CHECK(parseCalibration(toText(c)).ok());

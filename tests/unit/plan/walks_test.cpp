@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "src/plan/machine_levels.hpp"
+#include "src/schedule/passes.hpp"
 
 namespace tutti {
 namespace {
@@ -183,6 +184,50 @@ TEST_CASE("what goes to several ranks is copied in once") {
   PlanRequest r = request(Collective::Broadcast, 1, 8, 64 * 1024);
   r.links.ranksPerCore = 8;  // all work adds up: a copy in and seven out, or seven of each
   CHECK(costUs(r, "direct") < 0.8 * costUs(r, "chain"));
+}
+
+TEST_CASE("what its owner has just written takes longer to read from another core, what it was given does not") {
+  PlanRequest r = request(Collective::AllGather, 1, 4, size_t{64} << 10);
+  r.directPossible = true;
+  Calibration slow = figures();
+  slow.at(LinkKind::ShmProcesses, Protocol::Direct).freshGBps = 0.01;
+  const auto ratio = [&](const char* algorithm) {
+    const auto us = [&](const Calibration& c) {
+      const Algorithm* a = findAlgorithm(Collective::AllGather, algorithm);
+      const auto cost = Walks().cost(r, c, {*a, Protocol::Direct, {}});
+      REQUIRE(cost.ok());
+      return cost->us;
+    };
+    return us(slow) / us(figures());
+  };
+  CHECK(ratio("direct") == Approx(1));  // everyone's input
+  CHECK(ratio("ring") > 10);            // passed on
+  r.links.ranksPerCore = 4;             // all on one core
+  CHECK(ratio("ring") == Approx(1));
+}
+
+TEST_CASE("ranks of one core pay what both ends of a message take there, and the hand-over") {
+  PlanRequest r = request(Collective::AllGather, 1, 2, size_t{64} << 10);
+  Calibration quick = figures();
+  quick.at(LinkKind::ShmProcesses, Protocol::Slots).here.bandwidthGBps *= 8;
+  const auto us = [&](const Calibration& c) {
+    return Walks().cost(r, c, {*findAlgorithm(Collective::AllGather, "ring"), Protocol::Slots, {}})->us;
+  };
+  CHECK(us(quick) == us(figures()));
+  r.links.ranksPerCore = 2;
+  CHECK(us(quick) < 0.6 * us(figures()));
+}
+
+TEST_CASE("small messages go through the channel where larger ones are read where they lie") {
+  PlanRequest r = request(Collective::AllGather, 1, 2, kLeastDirectBytes);
+  r.directPossible = true;
+  const auto us = [&](Protocol protocol) {
+    const Calibration c = figures();
+    return Walks().cost(r, c, {*findAlgorithm(Collective::AllGather, "ring"), protocol, {}})->us;
+  };
+  CHECK(us(Protocol::Direct) != Approx(us(Protocol::Slots)));
+  r.shape.bytes = kLeastDirectBytes / 2;
+  CHECK(us(Protocol::Direct) == Approx(us(Protocol::Slots)));
 }
 
 TEST_CASE("sizes between those that are walked cost what lies between") {

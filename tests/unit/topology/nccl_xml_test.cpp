@@ -175,6 +175,19 @@ TEST_CASE("deep nesting is an error and no crash") {
   CHECK(errorOf(text + "</cpu></system>").find("levels deep") != std::string::npos);
 }
 
+TEST_CASE("what only an empty element says of a device is written again") {
+  for (const char* device :
+       {"<pci busid='1:0.0'><nic/></pci>", "<pci busid='1:0.0'><gpu/></pci>",
+        "<pci busid='1:0.0' class='0x030200'><nic/></pci>", "<pci busid='1:0.0' class='0x020000'><gpu/></pci>"}) {
+    CAPTURE(device);
+    const auto first = readNcclXml(cat("<system><cpu numaid='0'>", device, "</cpu></system>"), "first");
+    REQUIRE(first.status().message() == "");
+    const auto second = readNcclXml(writeNcclXml(*first), "again");
+    REQUIRE(second.status().message() == "");
+    CHECK((*second == *first));
+  }
+}
+
 TEST_CASE("what a file leaves open is noted") {
   const auto graph = parseTopology(
       "<system><cpu numaid='0'><future/><pci busid='1:0.0'><gpu dev='0'>\n<nvlink target='7:0.0' "
