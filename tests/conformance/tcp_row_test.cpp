@@ -86,7 +86,7 @@ constexpr size_t kLarge = kMostPackedBytes + 1000;
 }  // namespace
 
 TEST_CASE("a row is small messages without a wait between them, and an answer or a large one ends it") {
-  Row row;
+  SmallRow row;
   for (int i = 0; i < 15; ++i) CHECK_FALSE(row.next(true, false, 0));
   CHECK(row.next(true, false, 0));
   CHECK(row.next(true, false, 6));  // one wait does not end it

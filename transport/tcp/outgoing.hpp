@@ -44,7 +44,7 @@ class Outgoing {
   size_t slotBytes_;
   std::unique_ptr<std::byte[]> staging_;  // pages are touched when used, not before
   const EmptyLooks& looks_;
-  Row row_;
+  SmallRow row_;
   bool gathers_ = false;  // what the system was last asked for
   // The message under way.
   bool active_ = false;

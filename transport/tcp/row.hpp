@@ -21,7 +21,7 @@ namespace tutti::tcp {
 using EmptyLooks = std::atomic<uint64_t>;
 
 /// What a sender writes to one channel: a row, or messages between waits.  One thread at a time.
-class Row {
+class SmallRow {
  public:
   /// Whether the next message belongs to a row.  answered: the peer has sent something since the message before.
   /// looks: EmptyLooks so far.
