@@ -86,7 +86,7 @@ class Place {
   }
   tuttiTensor_t holdInts(const std::vector<int32_t>& values) {
     std::vector<float> same(values.size());
-    std::memcpy(same.data(), values.data(), values.size() * sizeof(int32_t));
+    if (!values.empty()) std::memcpy(same.data(), values.data(), values.size() * sizeof(int32_t));
     tuttiTensor_t t = hold(same);
     t.dtype = tuttiInt32;
     return t;
