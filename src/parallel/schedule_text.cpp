@@ -77,6 +77,7 @@ std::string scheduleCsv(const PipelineSchedule& s) {
       if (&a != row.data()) text += ',';
       text += actionText(a);
     }
+    if (row.empty()) text += ',';  // a line without anything is no rank
     text += "\n";
   }
   return text;

@@ -45,7 +45,8 @@ typedef struct tuttiSchedule* tuttiSchedule_t;
 TUTTI_API tuttiResult_t tuttiScheduleCreate(tuttiSchedule_t* schedule, const char* name, int nRanks, int chunks,
                                             int microBatches);
 /** From CSV: a row per rank, cells like "2F0" (stage 2, forward, micro-batch 0) with F, B, I, W for the computations
- * and SF, RF, SB, RB for messages.  Empty cells are passed by.  Without any message cells, messages are put where they
+ * and SF, RF, SB, RB for messages.  Empty cells are passed by, and empty lines; a line of
+ * commas alone is a rank that does nothing.  Without any message cells, messages are put where they
  *  belong.  Stages and micro-batches are counted from what is there; checked as by tuttiScheduleValidate. */
 TUTTI_API tuttiResult_t tuttiScheduleParse(tuttiSchedule_t* schedule, const char* csv);
 TUTTI_API tuttiResult_t tuttiScheduleDestroy(tuttiSchedule_t schedule);

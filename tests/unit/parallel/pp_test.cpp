@@ -55,6 +55,18 @@ TEST_CASE("named schedules can run with any number of micro-batches, and survive
   }
 }
 
+TEST_CASE("ranks without an action survive CSV") {
+  tuttiSchedule_t s = nullptr;
+  REQUIRE(tuttiScheduleParse(&s, "\n0F0,0B0\n,\n\n,,") == tuttiSuccess);
+  const char* csv = nullptr;
+  REQUIRE(tuttiScheduleCsv(s, &csv) == tuttiSuccess);
+  CHECK(std::string(csv) == "0F0,0B0\n,\n,\n");
+  int nRanks = 0, stages = 0, microBatches = 0;
+  REQUIRE(tuttiScheduleShape(s, &nRanks, &stages, &microBatches) == tuttiSuccess);
+  CHECK(nRanks == 3);
+  CHECK(tuttiScheduleDestroy(s) == tuttiSuccess);
+}
+
 TEST_CASE("bubbles and memory are the formulas'") {
   const int p = 4, m = 16;
   for (const char* name : {"gpipe", "1f1b"}) {
