@@ -124,7 +124,8 @@ TEST_CASE("an abort does not wait for what the program has enqueued before, and 
     std::barrier all(3);
     const std::string said = onThreads(3, [&](int rank, const tuttiUniqueId& id) -> std::string {
       GpuRank own(0);
-      FloatBuffer x(100'000, 0, Memory::Other);
+      constexpr size_t kCount = 100'000;
+      FloatBuffer x(3 * kCount, 0, Memory::Other);  // each call its own: after an abort nothing keeps them apart
       tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
       config.device = TUTTI_DEVICE_CUDA;
       tuttiComm_t comm = nullptr;
@@ -132,8 +133,9 @@ TEST_CASE("an abort does not wait for what the program has enqueued before, and 
       if (rank == 0) {
         own.driver().cuStreamWaitValue32(own.stream(), cuda::addressOf(word), 1, cuda::kWaitEqual);
       }
-      for (int call = 0; call < 3 && result == tuttiSuccess; ++call) {
-        result = tuttiAllReduce(x.at(0), x.at(0), x.count(), tuttiFloat, tuttiSum, comm, own.asTutti());
+      for (size_t call = 0; call < 3 && result == tuttiSuccess; ++call) {
+        void* const part = x.at(call * kCount);
+        result = tuttiAllReduce(part, part, kCount, tuttiFloat, tuttiSum, comm, own.asTutti());
       }
       all.arrive_and_wait();  // an abort ends calls of others
       tuttiCommAbort(comm);
