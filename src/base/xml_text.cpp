@@ -17,6 +17,28 @@ Status XmlText::parse(std::string_view text, std::string origin) {
   const auto result = document_.load_buffer(text.data(), text.size(), pugi::parse_default, pugi::encoding_utf8);
   if (!result) return invalidArgument(origin_, ":", lineAt(result.offset), ": not XML: ", result.description());
   if (!root()) return invalidArgument(origin_, ":1: not XML: there is no element");
+  return checkCharacters();
+}
+
+// Which pugixml does not look at: control characters, raw or as references, have no place in XML 1.0 (section 2.2), and
+// could not be written again.
+Status XmlText::checkCharacters() const {
+  const auto isControl = [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r';
+  };
+  // In document order, without a stack: files may be deep.
+  for (pugi::xml_node node = root(); node;) {
+    for (const pugi::xml_attribute a : node.attributes()) {
+      for (const std::string_view text : {std::string_view(a.name()), std::string_view(a.value())}) {
+        if (std::any_of(text.begin(), text.end(), isControl)) {
+          return error(node, "an attribute has a control character, which XML does not allow");
+        }
+      }
+    }
+    pugi::xml_node next = node.first_child();
+    for (; node && !next; node = node.parent()) next = node.next_sibling();
+    node = next;
+  }
   return {};
 }
 

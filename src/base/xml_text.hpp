@@ -37,6 +37,7 @@ class XmlText {
   Result<double> number(pugi::xml_node node, const char* name, double absent) const;
 
  private:
+  Status checkCharacters() const;
   int lineAt(ptrdiff_t offset) const;
 
   pugi::xml_document document_;

@@ -150,6 +150,10 @@ TEST_CASE("a damaged file is refused with line and tag") {
       {"<system><cpu numaid='0'><pci busid='1:0.0'><nic/>\n<pcilink target='1:0.1'/></pci>"
        "<pci busid='1:0.1' class='0x060400'/></cpu></system>",
        "f.xml:2: <pcilink>: joins switches"},
+      {"<system><cpu numaid='0'>\n<nic><net name='a\x0e'/></nic></cpu></system>",
+       "f.xml:2: <net>: an attribute has a control character"},
+      {"<system><cpu numaid='0'/><!-- -->\n<cpu numaid='1' a='&#14;'/></system>",
+       "f.xml:2: <cpu>: an attribute has a control character"},
   }));
   CAPTURE(row.text);
   const std::string message = errorOf(row.text);
