@@ -8,7 +8,8 @@
 namespace tutti {
 
 /// For a socket that neither listens nor is connected yet: where the system's control is BBR, begin with Reno, which is
-/// part of every kernel and open to every user.  What a listener accepts has the listener's control.
+/// part of every kernel and open to every user.  What a listener accepts has the listener's control, and what a
+/// connection is for is known only later: links of the bootstrap, which carry little, stay so wherever they go.
 void beginUnpaced(int fd);
 
 /// Give a connection that began so, and leaves the host, the system's control.

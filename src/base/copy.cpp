@@ -20,7 +20,7 @@ size_t lastLevelBytes() {
 }
 
 std::atomic<size_t>& threshold() {
-  static std::atomic<size_t> bytes{lastLevelBytes() + 1};
+  static std::atomic<size_t> bytes{lastLevelBytes()};
   return bytes;
 }
 

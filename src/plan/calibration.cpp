@@ -50,12 +50,19 @@ double fastestInterfaceMbit() {
 
 constexpr double kLeastGBps = 1e-4, kMostGBps = 1e5, kMostLatencyUs = 1e7;
 
-bool parseLink(std::string_view rest, Calibration* into) {
-  const std::vector<std::string> words = split(rest, ' ');
+/// The link that a line of `count` words is about, which begins with its kind and protocol; null if it is no such line.
+LinkCost* linkOf(const std::vector<std::string>& words, size_t count, Calibration* into) {
   LinkKind kind{};
   Protocol protocol{};
-  if (words.size() != 5 || !parseLinkKind(words[0], &kind) || !parseProtocol(words[1], &protocol)) return false;
-  LinkCost& link = into->at(kind, protocol);
+  if (words.size() != count || !parseLinkKind(words[0], &kind) || !parseProtocol(words[1], &protocol)) return nullptr;
+  return &into->at(kind, protocol);
+}
+
+bool parseLink(std::string_view rest, Calibration* into) {
+  const std::vector<std::string> words = split(rest, ' ');
+  LinkCost* const found = linkOf(words, 5, into);
+  if (found == nullptr) return false;
+  LinkCost& link = *found;
   if (link.available) return false;  // twice
   link.available = true;
   return parseNumber(words[2], 0.0, kMostLatencyUs, &link.cost.latencyUs) &&
@@ -65,10 +72,9 @@ bool parseLink(std::string_view rest, Calibration* into) {
 
 bool parseStream(std::string_view rest, Calibration* into) {
   const std::vector<std::string> words = split(rest, ' ');
-  LinkKind kind{};
-  Protocol protocol{};
-  if (words.size() != 6 || !parseLinkKind(words[0], &kind) || !parseProtocol(words[1], &protocol)) return false;
-  LinkCost& link = into->at(kind, protocol);
+  LinkCost* const found = linkOf(words, 6, into);
+  if (found == nullptr) return false;
+  LinkCost& link = *found;
   if (!link.available || link.near.oneWay > 0) return false;  // before its link, or twice
   size_t word = 2;
   for (double* rate : {&link.near.oneWay, &link.near.bothWays, &link.far.oneWay, &link.far.bothWays}) {
@@ -86,10 +92,9 @@ bool parseMeasured(std::string_view rest, Calibration* into) {
 
 bool parseHere(std::string_view rest, Calibration* into) {
   const std::vector<std::string> words = split(rest, ' ');
-  LinkKind kind{};
-  Protocol protocol{};
-  if (words.size() != 4 || !parseLinkKind(words[0], &kind) || !parseProtocol(words[1], &protocol)) return false;
-  LinkCost& link = into->at(kind, protocol);
+  LinkCost* const found = linkOf(words, 4, into);
+  if (found == nullptr) return false;
+  LinkCost& link = *found;
   if (!link.available || link.here.bandwidthGBps > 0) return false;  // before its link, or twice
   return parseNumber(words[2], 0.0, kMostLatencyUs, &link.here.latencyUs) &&
          parseNumber(words[3], kLeastGBps, kMostGBps, &link.here.bandwidthGBps);
@@ -97,10 +102,9 @@ bool parseHere(std::string_view rest, Calibration* into) {
 
 bool parseFresh(std::string_view rest, Calibration* into) {
   const std::vector<std::string> words = split(rest, ' ');
-  LinkKind kind{};
-  Protocol protocol{};
-  if (words.size() != 3 || !parseLinkKind(words[0], &kind) || !parseProtocol(words[1], &protocol)) return false;
-  LinkCost& link = into->at(kind, protocol);
+  LinkCost* const found = linkOf(words, 3, into);
+  if (found == nullptr) return false;
+  LinkCost& link = *found;
   return link.available && link.freshGBps <= 0 && parseNumber(words[2], kLeastGBps, kMostGBps, &link.freshGBps);
 }
 

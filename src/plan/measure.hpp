@@ -52,7 +52,7 @@ struct LinkProbes {
 Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes& probes, int budgetMs = 200);
 
 /// Bandwidths of copy and float sum on one core near and far, how far memory of sizes between is, and the size from
-/// which stores should pass the cache.  About 50 ms.  Does not set the process's threshold.
+/// which stores should pass the cache, by copies of up to 64 MiB.  Does not set the process's threshold.
 void measureMemory(Calibration* into);
 
 }  // namespace tutti

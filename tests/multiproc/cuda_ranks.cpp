@@ -83,14 +83,20 @@ std::string plain(const Rank& r, GpuRank& gpu, bool byHost) {
   return "";
 }
 
+tuttiResult_t join(Rank* r) {
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.device = TUTTI_DEVICE_CUDA;
+  const tuttiResult_t result = tuttiCommInitEnv(&r->comm, &config);
+  if (result != tuttiSuccess) return result;
+  tuttiCommUserRank(r->comm, &r->rank);
+  tuttiCommCount(r->comm, &r->nRanks);
+  return result;
+}
+
 /// What is under way when one rank gives up reads registered memory of the others; all of it can be freed then.
 std::string abandoned(GpuRank& gpu) {
   Rank r{};
-  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
-  config.device = TUTTI_DEVICE_CUDA;
-  RANK_TRY(tuttiCommInitEnv(&r.comm, &config));
-  tuttiCommUserRank(r.comm, &r.rank);
-  tuttiCommCount(r.comm, &r.nRanks);
+  RANK_TRY(join(&r));
   constexpr size_t kCount = 300'000;
   const DeviceFloats x(gpu, kCount, DeviceFloats::Source::Driver), y(gpu, kCount, DeviceFloats::Source::Driver);
   void* handle = nullptr;
@@ -129,11 +135,7 @@ int localRank() {
 std::string run(int devices, bool byHost) {
   GpuRank gpu(localRank() % devices);
   Rank r{};
-  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
-  config.device = TUTTI_DEVICE_CUDA;
-  RANK_TRY(tuttiCommInitEnv(&r.comm, &config));
-  tuttiCommUserRank(r.comm, &r.rank);
-  tuttiCommCount(r.comm, &r.nRanks);
+  RANK_TRY(join(&r));
   for (const size_t count : {size_t{1}, size_t{5000}, size_t{400'001}}) {
     for (const bool inPlace : {false, true}) {
       const CheckOptions o = gpu.options(count, inPlace, inPlace ? 0 : 4, r.nRanks - 1);
