@@ -56,9 +56,7 @@ Result<bool> Incoming::drain() {
 }
 
 void Incoming::hurry() {
-  if (!row_) return;
-  row_ = false;
-  sockets_.acknowledge();
+  if (message_.row && sockets_.unacknowledged()) sockets_.acknowledge();
 }
 
 std::optional<Fingerprint> Incoming::pending() const {
@@ -140,8 +138,7 @@ Status Incoming::headerCame(bool unasked) {
   if (!header.ok()) return remoteError("tcp: rank ", sockets_.peer(), ": ", header.status().message());
   message_ = *header;
   sockets_.heard();
-  row_ = message_.row;
-  if (row_ && sockets_.answered()) hurry();
+  if (sockets_.answered()) hurry();
   spread_ = message_.spread;
   stripes_ = Stripes(message_.bytes, spread_);
   if (unasked) publish(message_.call);

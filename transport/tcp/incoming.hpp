@@ -57,7 +57,6 @@ class Incoming {
   int held_ = -1;  // the staging buffer whose message is being read, or -1
 
   ReadAhead ahead_;      // of socket 0; empty whenever a payload is read from there straight to its place
-  bool row_ = false;     // the last message was one of a row, and its arrival may be unacknowledged
   bool polled_ = false;  // asked for something since the last drain()
 
   // The message being assembled.
@@ -65,7 +64,7 @@ class Incoming {
   bool asked_ = false;  // target_ is the caller's
   HeaderBytes header_{};
   size_t headerGot_ = 0;
-  Header message_;  // valid from headerGot_ == kHeaderBytes on
+  Header message_;  // from headerGot_ == kHeaderBytes on; until then the one before
   Stripes stripes_;
   uint32_t spread_;  // the peer's: all sockets until a header has said otherwise, so that nothing is read too far
   std::array<size_t, kMaxSockets> got_{};

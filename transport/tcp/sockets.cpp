@@ -66,7 +66,7 @@ void Sockets::setOption(int fd, int name, int value) const {
 void Sockets::gather(bool on) { setOption(fd(0), TCP_NODELAY, on ? 0 : 1); }
 
 void Sockets::acknowledge() {
-  answered_ = false;
+  answered_ = came_ = false;
   setOption(fd(0), TCP_QUICKACK, 1);
 }
 
@@ -93,14 +93,19 @@ Result<size_t> Sockets::read(int i, std::span<std::byte> bytes) {
 }
 
 Result<size_t> Sockets::written(ssize_t n) {
-  answered_ = true;
-  if (n >= 0) return static_cast<size_t>(n);
+  if (n >= 0) {
+    answered_ = true;
+    return static_cast<size_t>(n);
+  }
   if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
   return broken(errno, "sending to");
 }
 
-Result<size_t> Sockets::got(ssize_t n) const {
-  if (n > 0) return static_cast<size_t>(n);
+Result<size_t> Sockets::got(ssize_t n) {
+  if (n > 0) {
+    came_ = true;
+    return static_cast<size_t>(n);
+  }
   if (n == 0) {
     return remoteError("rank ", peer_, " has closed its tcp connection (lane ", lane_, "): it ended or gave up");
   }

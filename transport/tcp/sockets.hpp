@@ -29,8 +29,9 @@ class Sockets {
   void gather(bool on);
   /// Acknowledge at once what has come on the first socket, and from now on what comes when it is read, until we write.
   void acknowledge();
-  /// Whether something was written since acknowledge().
+  /// Whether something was written, or has come, since acknowledge().
   bool answered() const { return answered_; }
+  bool unacknowledged() const { return came_; }
   /// A message has come; and whether one has since the last question.
   void heard() { heard_ = true; }
   bool heardOf() { return std::exchange(heard_, false); }
@@ -47,7 +48,7 @@ class Sockets {
  private:
   void setOption(int fd, int name, int value) const;
   Result<size_t> written(ssize_t n);
-  Result<size_t> got(ssize_t n) const;
+  Result<size_t> got(ssize_t n);
   Status broken(int errnum, const char* doing) const;
 
   int peer_;
@@ -56,6 +57,7 @@ class Sockets {
   uint32_t spread_;
   bool local_;
   bool answered_ = true;
+  bool came_ = false;
   bool heard_ = false;
 };
 
