@@ -1,4 +1,4 @@
-"""perf/compare and perf/limits on canned data: statistics, ratios, tables, plot, parsing, the settings table.
+"""perf/compare, perf/limits and perf/profile on canned data: statistics, ratios, tables, plot, parsing, the settings table.
 Usage: FILE TOP_OF_THE_TREE"""
 import importlib.machinery
 import importlib.util
@@ -9,6 +9,7 @@ import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree
+from contextlib import redirect_stderr
 
 TOP = os.path.abspath(sys.argv.pop(1))
 sys.dont_write_bytecode = True
@@ -35,6 +36,30 @@ def cell(op="allreduce", size=1024, ranks=4, transport="shm", **times):
         name = {"tutti_reg": "tutti+reg", "openmpi_ucx": "openmpi-ucx"}.get(name, name)
         c.add(name, name.split("+")[0].split("-")[0], [(t, 0.0) for t in us])
     return c
+
+
+class Profile(unittest.TestCase):
+    """perf/profile: what a symbol counts as."""
+
+    def test_symbols(self):
+        profile = script("profile", "profile")
+        for symbol, name in [("_copy_to_iter", "kernel: copies"), ("follow_page_pte", "kernel: pages"),
+                             ("finish_task_switch.isra.0", "kernel: giving the core"),
+                             ("do_sched_yield", "kernel: giving the core"), ("tcp_sendmsg_locked", "kernel: TCP"),
+                             ("__skb_datagram_iter", "kernel: TCP"), ("do_syscall_64", "kernel: entry")]:
+            self.assertTrue(profile.class_of("[kernel.kallsyms]", symbol).startswith(name), symbol)
+        library = "libtutti.so.0.1.0"
+        self.assertEqual(profile.class_of("libc.so.6", "__memmove_avx512_unaligned_erms"), "program: copies")
+        self.assertEqual(profile.class_of(library, "tutti::(anonymous namespace)::streamAvx512"), "program: copies")
+        self.assertEqual(profile.class_of(library, "tutti::N_AVX3::reduceLoop<Lane, Add>"), "program: reductions")
+        self.assertTrue(profile.class_of(library, "tutti::drive").startswith("Tutti"))
+        self.assertEqual(profile.class_of("libm.so.6", "exp"), "all else")
+
+    def test_what_is_no_cell(self):
+        for cell in ("allreduce", "allreduce:4M:2:rdma", "nothing:4M:2:shm", "allreduce:4M:two:shm"):
+            with self.assertRaises(SystemExit) as refused, open(os.devnull, "w") as quiet, redirect_stderr(quiet):
+                script("profile", "profile").arguments([cell])
+            self.assertEqual(refused.exception.code, 2)
 
 
 class Statistics(unittest.TestCase):
