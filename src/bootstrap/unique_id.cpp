@@ -6,14 +6,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
-#include <mutex>
-#include <system_error>
-#include <thread>
 
 #include "src/base/config.hpp"
-#include "src/base/log.hpp"
 #include "src/bootstrap/interfaces.hpp"
+#include "src/bootstrap/open_places.hpp"
 #include "src/bootstrap/session.hpp"
 
 namespace tutti {
@@ -40,38 +36,11 @@ void fillRandom(std::array<unsigned char, N>* bytes) {
   }
 }
 
-/// The meeting places of this process that are open.  Process-wide, because the unique id that names one travels
-/// outside of Tutti; never destroyed, because their threads may outlive static destructors.
-struct OpenPlaces {
-  std::mutex mutex;
-  std::map<CommId, std::weak_ptr<Session>> sessions;
-  static OpenPlaces& instance() {
-    static OpenPlaces* places = new OpenPlaces;
-    return *places;
-  }
-};
-
 /// Keep the Session until everybody has met.
 Status keepMeeting(std::shared_ptr<Session> session, const CommId& commId) {
   TUTTI_ASSIGN(const int64_t timeoutMs, configInteger("TUTTI_TIMEOUT_MS"));
   const Deadline deadline = timeoutMs == 0 ? Deadline::never() : Deadline::inMs(std::max(timeoutMs, kMeetingLifeMs));
-  OpenPlaces& places = OpenPlaces::instance();
-  {
-    const std::lock_guard lock(places.mutex);
-    places.sessions[commId] = session;
-  }
-  try {
-    std::thread([&places, session = std::move(session), commId, deadline] {
-      if (!session->waitForMeeting(commId, deadline)) {
-        TUTTI_INFO("bootstrap", "the meeting place at ", session->endpoint(), " closes: not everybody came");
-      }
-      const std::lock_guard lock(places.mutex);
-      places.sessions.erase(commId);
-    }).detach();
-  } catch (const std::system_error& e) {
-    return systemError("cannot start a thread: ", e.what());
-  }
-  return {};
+  return OpenPlaces::instance().keep(std::move(session), commId, deadline);
 }
 
 /// "Any address" of the families that this host has.
@@ -95,14 +64,7 @@ Result<std::vector<SocketAddress>> everyAddress(int port) {
 
 }  // namespace
 
-void closeMeetingPlace(const CommId& commId) {
-  OpenPlaces& places = OpenPlaces::instance();
-  const std::lock_guard lock(places.mutex);
-  const auto found = places.sessions.find(commId);
-  if (found == places.sessions.end()) return;
-  // Its thread destroys the Session once this lock is free, so the reference taken here may be the last but one.
-  if (const std::shared_ptr<Session> session = found->second.lock()) session->endMeetings();
-}
+void closeMeetingPlace(const CommId& commId) { OpenPlaces::instance().close(commId); }
 
 tuttiUniqueId encodeUniqueId(const MeetingPlace& place) {
   tuttiUniqueId id{};

@@ -21,7 +21,7 @@ tuttiUniqueId encodeUniqueId(const MeetingPlace& place);
 Result<MeetingPlace> decodeUniqueId(const tuttiUniqueId& id);
 
 /// Open a meeting place in this process: a Session that serves it and ends when all ranks have met, or after
-/// kMeetingLifeMs (longer if TUTTI_TIMEOUT_MS is).  It is kept alive by a detached thread of its own.
+/// kMeetingLifeMs (longer if TUTTI_TIMEOUT_MS is), or when the process ends.  A thread of its own keeps it.
 Result<tuttiUniqueId> openMeetingPlace();
 inline constexpr int64_t kMeetingLifeMs = 3'600'000;
 
