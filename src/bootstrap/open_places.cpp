@@ -29,7 +29,8 @@ Status OpenPlaces::keep(std::shared_ptr<Session> session, const CommId& commId, 
   const std::lock_guard lock(mutex_);
   Session* const key = session.get();
   try {
-    std::thread keeper([this, session = std::move(session), commId, deadline] { wait(session.get(), commId, deadline); });
+    std::thread keeper(
+        [this, session = std::move(session), commId, deadline] { wait(session.get(), commId, deadline); });
     places_[key] = {commId, std::move(keeper)};
   } catch (const std::system_error& e) {
     return systemError("cannot start a thread: ", e.what());

@@ -57,5 +57,12 @@ TEST_CASE("ranks are placed on cores when there are enough") {
   CHECK(placeRanks(cores, 3, Bind::Share) == Places{{0, 4}, {1, 5}, {2, 6, 3, 7}});
   CHECK(placeRanks(cores, 4, Bind::Core).size() == 4);
   CHECK(placeRanks(cores, 5, Bind::Core).empty());
+  CHECK(placeRanks(cores, 7, Bind::Share).empty());
+  const Places twice = placeRanks(cores, 8, Bind::Core), sideBySide = placeRanks(cores, 8, Bind::Share);
+  for (size_t r = 0; r < 8; ++r) {
+    CHECK(twice[r] == cores[r % 4]);
+    CHECK(sideBySide[r] == cores[r / 2]);
+  }
+  CHECK(placeRanks({}, 2, Bind::Core).empty());
   CHECK(placeRanks(cores, 2, Bind::None).empty());
 }

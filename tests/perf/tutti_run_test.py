@@ -203,14 +203,18 @@ class TuttiRun(unittest.TestCase):
         p.stdout.close()
         self.assertEqual(p.wait(20), 0)
 
-    def test_ranks_are_bound_where_there_are_cores_enough(self):
+    def test_ranks_are_bound_where_each_core_gets_as_many(self):
         cpus = sorted(os.sched_getaffinity(0))
         show = [sys.executable, "-c", "import os; print(os.environ['RANK'], sorted(os.sched_getaffinity(0)))"]
         masks = dict(l.split(" ", 1) for l in run("-n", "1", *show).stdout.splitlines())
         self.assertIn(cpus[0], eval(masks["0"]))
         for flags in [("-n", "1", "--no-bind"), ("-n", "1", "--bind", "none"), ("-n", "1", "--bind", "share")]:
             self.assertEqual(run(*flags, *show).stdout, f"0 {cpus}\n")
-        many = run("-n", str(len(cpus) + 1), *show) if len(cpus) <= 8 else None
+        twice = run("-n", str(2 * len(cpus)), *show).stdout if len(cpus) <= 8 else ""
+        masks = dict(l.split(" ", 1) for l in twice.splitlines())
+        if len(set(masks.values())) == len(cpus):  # a processor is a core
+            self.assertEqual(masks["0"], masks[str(len(cpus))])
+        many = run("-n", str(len(cpus) + 1), *show) if 1 < len(cpus) <= 8 else None
         if many:
             self.assertEqual({l.split(" ", 1)[1] for l in many.stdout.splitlines()}, {str(cpus)})
 

@@ -43,12 +43,12 @@ std::vector<Core> allowedCores() {
 }
 
 std::vector<std::vector<int>> placeRanks(const std::vector<Core>& cores, int nRanks, Bind bind) {
-  const size_t n = static_cast<size_t>(nRanks);
-  if (bind == Bind::None || cores.size() < n) return {};
+  const size_t n = static_cast<size_t>(nRanks), nCores = cores.size();
+  if (bind == Bind::None || nCores == 0 || (nCores < n && n % nCores != 0)) return {};
   std::vector<std::vector<int>> places(n);
   for (size_t r = 0; r < n; ++r) {
-    const size_t first = bind == Bind::Core ? r : r * cores.size() / n;
-    const size_t last = bind == Bind::Core ? r + 1 : (r + 1) * cores.size() / n;
+    const size_t first = bind == Bind::Core ? r % nCores : r * nCores / n;
+    const size_t last = bind == Bind::Core ? first + 1 : std::max(first + 1, (r + 1) * nCores / n);
     for (size_t c = first; c < last; ++c) places[r].insert(places[r].end(), cores[c].begin(), cores[c].end());
   }
   return places;

@@ -32,8 +32,8 @@ ParsedJob parseJob(int argc, char** argv) {
   CLI::App app("Start N ranks of a program on this host: tutti-run -n N [flags] PROGRAM [ARGUMENTS...]", "tutti-run");
   app.add_option("-n,--np", job.nRanks, "number of ranks")->check(CLI::Range(1, 4096));
   app.add_option("--bind", bind,
-                 "core: rank r runs on core r; share: cores are divided among the ranks; none. Only "
-                 "when there are at least as many cores as ranks")
+                 "core: rank r runs on core r, modulo the number of cores; share: cores are divided among the ranks, "
+                 "neighbours side by side; none. More ranks than cores are bound if every core gets as many of them")
       ->check(CLI::IsMember({"core", "share", "none"}));
   app.add_flag("--no-bind", noBind, "the same as --bind none");
   app.add_option("--timeout", job.timeoutS, "seconds after which everything is ended, with exit status 124")
