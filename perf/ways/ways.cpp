@@ -34,6 +34,13 @@ double timeBlock(const Ranks& w, const Cell& cell, const Way& way, int calls) {
   return overRanks(w, took.count() / calls, tuttiMax);
 }
 
+// A block begins with ranks that stand still and ends with the last of them, which is no part of a call: it has to be
+// small beside the calls.
+int callsOfBlock(double callUs, double blockUs) {
+  constexpr double kFew = 4, kEnough = 12, kLongUs = 5e3;
+  return static_cast<int>(std::clamp(blockUs / std::max(callUs, 0.01), callUs < kLongUs ? kEnough : kFew, 50000.0));
+}
+
 }  // namespace
 
 tuttiResult_t Cell::run(tuttiComm_t c) const {
@@ -104,8 +111,7 @@ void measureWays(const Ranks& w, const Cell& cell, std::vector<Way>* ways, int r
   std::vector<int> calls;
   for (const Way& way : *ways) {
     (void)timeBlock(w, cell, way, 2);
-    const double us = timeBlock(w, cell, way, 5);
-    calls.push_back(static_cast<int>(std::clamp(blockUs / std::max(us, 0.01), 4.0, 50000.0)));
+    calls.push_back(callsOfBlock(timeBlock(w, cell, way, 5), blockUs));
   }
   for (int round = 0; round < rounds; ++round) {
     for (size_t i = 0; i < ways->size(); ++i) {
