@@ -11,8 +11,8 @@
 //   inbox (peer 0, lane 1) ...    inbox (peer p, lane l) is number p * lanes + l
 //
 // Every message takes the next control line.  One whose bytes do not fit there takes bytes of the ring as well, in
-// whole line pairs, or, if it is larger than kSmallBytes, the next slot.  Small messages have room for many of them, so
-// that a root which broadcasts a kilobyte over and over runs ahead, and lie close together, so that they stay in the
+// whole line pairs, or, if it is larger than kWholeBytes, the next slot.  The ring has room for many, so that a root
+// which broadcasts a kilobyte over and over runs ahead, and small ones lie close together, so that they stay in the
 // cache.
 //
 // The file is sparse: what nobody touches costs nothing.  A slot is longer than its data by a pair of lines, so that
@@ -42,6 +42,10 @@ inline constexpr uint32_t kLines = 32;
 inline constexpr uint32_t kCrowdedLines = 128;
 /// The largest small message.
 inline constexpr size_t kSmallBytes = 8 << 10;
+/// The largest message that is written whole before it is announced, most of them into the ring.  A reader that follows
+/// the writer step by step takes lines that are still in the writer's first cache, which takes three times as long as
+/// all copying, one after the other, does at 16 KiB; from here on steps that overlap are the faster way.
+inline constexpr size_t kWholeBytes = 64 << 10;
 /// Larger than the first cache by far: a line that the reader still has there, or the writer, takes twice as long to
 /// change hands as one that has gone on to the second cache.
 inline constexpr size_t kRingBytes = 32 * kSmallBytes;
@@ -49,6 +53,7 @@ inline constexpr size_t kRingBytes = 32 * kSmallBytes;
 /// other: there is one on its way at a time, and what matters is that it is written and read where the last ones were.
 inline constexpr size_t kHotBytes = 2 * kSmallBytes;
 inline constexpr size_t kMostHotBytes = 1 << 10;
+static_assert(2 * kWholeBytes <= kRingBytes - kHotBytes);  // in one piece, wherever the one before it ends
 
 /// What a message is.
 enum class Kind : uint8_t {

@@ -21,6 +21,7 @@ ShmChannel::ShmChannel(ChannelEnds ends)
       slots_(ends_.mine->layout().slots),
       lines_(ends_.mine->layout().lines),
       creditBatch_(ends_.mine->layout().creditBatch()),
+      sharedCores_(ends_.mine->layout().sharedCores()),
       mostHotBytes_(ends_.mine->layout().mostHotBytes()),
       in_(ends_.mine->inbox(ends_.peer, ends_.lane)),
       out_(ends_.theirs->inbox(ends_.rank, ends_.lane)),

@@ -141,6 +141,7 @@ class ShmChannel final : public Channel {
   bool answered();
   std::array<uint64_t, 2>& ringEnds(uint64_t message) { return ringEnds_[message & (2 * lines_ - 1)]; }
   bool hasPlace(size_t bytes);
+  bool goesInRing(size_t bytes);
   void seeConsumed();
   bool freed(uint64_t message) const;
   ControlLine& nextLine() { return out_.line(sent_); }
@@ -171,6 +172,7 @@ class ShmChannel final : public Channel {
   const uint32_t slots_;
   const uint32_t lines_;
   const uint32_t creditBatch_;  // of what we receive
+  const bool sharedCores_;
   const size_t mostHotBytes_;
   const Inbox in_;   // in our segment: what the peer sends
   const Inbox out_;  // in the peer's segment: what we send

@@ -9,7 +9,7 @@
 namespace tutti::shm {
 namespace {
 
-// Beyond kSmallBytes a message is filled in steps.  Smaller steps overlap better, but each costs the transfer of the
+// Beyond kWholeBytes a message is filled in steps.  Smaller steps overlap better, but each costs the transfer of the
 // line with `filled` (about 0.1 us).  Found with perf/micro/channel_pingpong.
 size_t streamStep(size_t bytes) { return std::clamp<size_t>(bytes / 8 / kLineBytes * kLineBytes, 2 << 10, 8 << 10); }
 
@@ -132,7 +132,7 @@ Result<bool> ShmChannel::send(const std::byte* data, size_t bytes, const Fingerp
     post(Kind::Inline, bytes, call);
     return true;
   }
-  if (bytes <= kSmallBytes) {
+  if (goesInRing(bytes)) {
     if (!hasPlace(bytes)) return false;
     const size_t offset = rings_[ring_].take(roundToLines(bytes));
     sayPlace({0, 0, offset});
@@ -141,8 +141,20 @@ Result<bool> ShmChannel::send(const std::byte* data, size_t bytes, const Fingerp
     return true;
   }
   if (!hasSlot()) return false;
-  stream(Kind::Stream, data, bytes, bytes, call);
+  if (bytes > kWholeBytes) {
+    stream(Kind::Stream, data, bytes, bytes, call);
+    return true;
+  }
+  sayPlace({0, 0, sendSlot_});
+  storeBytes(out_.data(sendSlot_), data, bytes);
+  post(Kind::Slot, bytes, call);
   return true;
+}
+
+// On shared cores the ranks' caches are the same ones, so that a message which is answered does best where the last one
+// was, in the first slot that is free.
+bool ShmChannel::goesInRing(size_t bytes) {
+  return bytes <= kSmallBytes || (bytes <= kWholeBytes && !(sharedCores_ && answered()));
 }
 
 // Announce a slot, then fill it.

@@ -17,22 +17,22 @@ struct UnderWay {
   void add(size_t bytes, int sign) {
     const auto change = [&](size_t* value, size_t by) { *value = sign > 0 ? *value + by : *value - by; };
     change(&lines, 1);
-    if (bytes > shm::kSmallBytes) change(&slots, 1);
-    if (bytes > shm::kInlineBytes && bytes <= shm::kSmallBytes) change(&smallBytes, bytes);
+    if (bytes > shm::kWholeBytes) change(&slots, 1);
+    if (bytes > shm::kInlineBytes && bytes <= shm::kWholeBytes) change(&smallBytes, bytes);
   }
   // Credits for inline messages come in batches, and the end of the ring is left empty where a message does not fit.
   bool mustTake(size_t bytes, size_t mostSlots) const {
     if (lines > mostLines - creditBatch) return false;
-    return bytes > shm::kSmallBytes ? slots < mostSlots : smallBytes + bytes <= shm::kRingBytes / 2;
+    return bytes > shm::kWholeBytes ? slots < mostSlots : smallBytes + bytes <= shm::kRingBytes / 2;
   }
   bool mayTake(size_t bytes, size_t mostSlots) const {
     if (lines >= mostLines) return false;
-    return bytes > shm::kSmallBytes ? slots < mostSlots : smallBytes + bytes <= shm::kRingBytes;
+    return bytes > shm::kWholeBytes ? slots < mostSlots : smallBytes + bytes <= shm::kRingBytes;
   }
 };
 
 TEST_CASE("messages stay in order over thousands of wrap-arounds, with any number of them on their way") {
-  constexpr size_t kMost = 10'000;
+  constexpr size_t kMost = 70'000;
   const auto data = pattern(kMost + 256, 1);
   for (const size_t slots : {size_t{1}, size_t{2}, size_t{3}, size_t{7}}) {
     const bool sharedCores = slots > 2;
@@ -68,35 +68,37 @@ TEST_CASE("messages stay in order over thousands of wrap-arounds, with any numbe
   }
 }
 
+constexpr size_t kLarge = shm::kWholeBytes + 1;  // takes a slot
+
 TEST_CASE("slots run out after `slots` messages and come back one by one") {
-  ShmPair p(Ends::Threads, 4, 9000);
-  const auto data = pattern(9000, 1);
-  const Expect expect{9000, callNumber(1)};
-  std::byte dst[9000];
+  ShmPair p(Ends::Threads, 4, kLarge);
+  const auto data = pattern(kLarge, 1);
+  const Expect expect{kLarge, callNumber(1)};
+  std::byte dst[kLarge];
   for (int round = 0; round < 3; ++round) {
-    for (int i = 0; i < 4; ++i) CHECK(*p.a().send(data.data(), 9000, callNumber(1)));
-    CHECK_FALSE(*p.a().send(data.data(), 9000, callNumber(1)));
+    for (int i = 0; i < 4; ++i) CHECK(*p.a().send(data.data(), kLarge, callNumber(1)));
+    CHECK_FALSE(*p.a().send(data.data(), kLarge, callNumber(1)));
     CHECK(p.a().reserve()->empty());
-    CHECK(*p.a().offer(data.data(), 9000, callNumber(1)) == 0);
+    CHECK(*p.a().offer(data.data(), kLarge, callNumber(1)) == 0);
     CHECK(*p.b().peek(expect) != nullptr);
-    CHECK_FALSE(*p.a().send(data.data(), 9000, callNumber(1)));  // peeked at, not released
+    CHECK_FALSE(*p.a().send(data.data(), kLarge, callNumber(1)));  // peeked at, not released
     p.b().release();
     CHECK(p.a().reserve()->size() == p.a().slotBytes());
-    CHECK(*p.a().send(data.data(), 9000, callNumber(1)));
+    CHECK(*p.a().send(data.data(), kLarge, callNumber(1)));
     for (int i = 0; i < 4; ++i) CHECK(*p.b().receive(dst, expect));
     CHECK_FALSE(*p.b().receive(dst, expect));
   }
 }
 
 TEST_CASE("small messages take no slot: there is room for many, also while the slots are full") {
-  ShmPair p(Ends::Threads, 2, 9000);
-  const auto data = pattern(9000, 1);
-  std::byte dst[9000];
+  ShmPair p(Ends::Threads, 2, kLarge);
+  const auto data = pattern(kLarge, 1);
+  std::byte dst[kLarge];
   for (const size_t small : {size_t{0}, size_t{96}, size_t{97}, size_t{1024}}) {
-    for (int i = 0; i < 2; ++i) CHECK(*p.a().send(data.data(), 9000, callNumber(1)));
+    for (int i = 0; i < 2; ++i) CHECK(*p.a().send(data.data(), kLarge, callNumber(1)));
     for (uint32_t i = 2; i < shm::kLines; ++i) CHECK(*p.a().send(data.data(), small, callNumber(i)));
     CHECK_FALSE(*p.a().send(nullptr, 0, callNumber(99)));
-    for (int i = 0; i < 2; ++i) CHECK(*p.b().receive(dst, {9000, callNumber(1)}));
+    for (int i = 0; i < 2; ++i) CHECK(*p.b().receive(dst, {kLarge, callNumber(1)}));
     for (uint32_t i = 2; i < shm::kLines; ++i) {
       CHECK(*p.b().receive(dst, {small, callNumber(i)}));
       CHECK(std::equal(dst, dst + small, data.begin()));
@@ -133,4 +135,30 @@ TEST_CASE("where ranks share cores a sender runs further ahead, and hears of roo
   }
   CHECK(taken == shm::kCrowdedLines / 2);
   CHECK(room == shm::kCrowdedLines / 2);
+}
+
+TEST_CASE("messages beyond small ones are sent ahead, and where ranks share cores those that are answered take slots") {
+  for (const bool sharedCores : {false, true}) {
+    for (const bool answered : {false, true}) {
+      CAPTURE(sharedCores, answered);
+      ShmPair p(Ends::Processes, 1, 128 << 10, true, sharedCores);
+      const std::vector<std::byte> data = pattern(12'001, 1);
+      std::vector<std::byte> dst(12'001);
+      const auto receive = [&](Channel& channel) {
+        REQUIRE(*channel.receive(dst.data(), {12'001, callNumber(1)}));
+        REQUIRE(dst == data);
+      };
+      for (int i = 0; i < 6; ++i) {  // so many that who only sends is known to run ahead
+        REQUIRE(*p.a().send(data.data(), 12'001, callNumber(1)));
+        receive(p.b());
+        if (!answered) continue;
+        REQUIRE(*p.b().send(data.data(), 12'001, callNumber(1)));
+        receive(p.a());
+      }
+      int sent = 0;
+      while (*p.a().send(data.data(), 12'001, callNumber(1))) ++sent;
+      CHECK((sharedCores && answered ? sent == 1 : sent > 12));
+      for (int i = 0; i < sent; ++i) receive(p.b());
+    }
+  }
 }
