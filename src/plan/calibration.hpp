@@ -3,7 +3,7 @@
 // Calibration is a value.  One rank has it (measured, or read from a file) and hands it to the others at init, so that
 // all ranks compare the same numbers.  Its text form is one line per figure:
 //
-//   tutti-calibration 7
+//   tutti-calibration 8
 //   cpu Intel(R) Xeon(R) Processor @ 2.50GHz
 //   cores 2
 //   host build-7
@@ -99,7 +99,7 @@ struct LinkCost {
 };
 
 struct Calibration {
-  static constexpr int kVersion = 7;
+  static constexpr int kVersion = 8;
   MachineIdentity machine;
   int times = 0;         // measured so often, of which these are the best figures; 0: built in
   double disturbed = 0;  // the part of this process's processors that others had meanwhile, when they had the least
