@@ -133,26 +133,17 @@ class ProbePair {
   size_t inlineBytes() const { return channels_[0]->inlineBytes(); }
   bool offers() const { return channels_[0]->maxDirectBytes() > 0; }
 
-  /// One-way time in microseconds, of the better tries; negative if something failed.
+  /// One-way time in microseconds, of the better tries; negative if something failed.  What comes is sent back.
   double oneWayUs(size_t bytes, bool direct) {
-    failed_ = false;
-    const int rounds = bytes <= kSmallBytes ? kRoundsOfSmall : kRounds;
-    std::thread echo([&] {
-      leaveCore();
-      for (int i = 0; i < rounds && !failed_; ++i) {
-        take(*channels_[1], &theirs_, bytes);
-        give(*channels_[1], theirs_, bytes, direct);
-      }
-    });
-    std::vector<double> us;
-    for (int i = 0; i < rounds && !failed_; ++i) {
-      const int64_t start = nowNs();
-      give(*channels_[0], ours_, bytes, direct);
-      take(*channels_[0], &ours_, bytes);
-      us.push_back(static_cast<double>(nowNs() - start) / 2e3);
-    }
-    echo.join();
-    return failed_ ? -1 : lowerQuartile(std::move(us));
+    return pingPongUs(bytes, direct, bytes <= kSmallBytes ? kRoundsOfSmall : kRounds, &ours_, &theirs_);
+  }
+
+  /// LinkCost::aloneUs of `bytes`.  Negative if something failed.
+  double aloneUs(size_t bytes, bool direct) {
+    // The first messages meet with pages that nobody has touched.
+    (void)pingPongUs(bytes, direct, static_cast<int>(std::clamp<size_t>(kNearBytes / bytes, 2, kRoundsOfSmall)),
+                     &oursCome_, &theirsCome_);
+    return pingPongUs(bytes, direct, bytes <= kSmallBytes ? kRoundsOfSmall : kRounds, &oursCome_, &theirsCome_);
   }
 
   /// The least that a message through the channel takes in microseconds where this thread has both ends, from and to
@@ -223,6 +214,27 @@ class ProbePair {
   static constexpr size_t kSmallBytes = 1 << 10;
   /// Written, read and read into by each end, and near.
   static constexpr size_t kFreshBytes = 128 << 10;
+
+  double pingPongUs(size_t bytes, bool direct, int rounds, std::vector<std::byte>* oursCome,
+                    std::vector<std::byte>* theirsCome) {
+    failed_ = false;
+    std::thread echo([&] {
+      leaveCore();
+      for (int i = 0; i < rounds && !failed_; ++i) {
+        take(*channels_[1], theirsCome, bytes);
+        give(*channels_[1], theirs_, bytes, direct);
+      }
+    });
+    std::vector<double> us;
+    for (int i = 0; i < rounds && !failed_; ++i) {
+      const int64_t start = nowNs();
+      give(*channels_[0], ours_, bytes, direct);
+      take(*channels_[0], oursCome, bytes);
+      us.push_back(static_cast<double>(nowNs() - start) / 2e3);
+    }
+    echo.join();
+    return failed_ ? -1 : lowerQuartile(std::move(us));
+  }
 
   static double lowerQuartile(std::vector<double> all) {
     if (all.empty()) return -1;
@@ -334,6 +346,8 @@ class ProbePair {
   std::array<std::unique_ptr<Channel>, 2> channels_;  // before the transports they belong to
   std::vector<std::byte> ours_ = std::vector<std::byte>(kMostBytes);
   std::vector<std::byte> theirs_ = std::vector<std::byte>(kMostBytes);
+  std::vector<std::byte> oursCome_ = std::vector<std::byte>(kNearBytes);
+  std::vector<std::byte> theirsCome_ = std::vector<std::byte>(kNearBytes);
   std::shared_ptr<StreamMemory> streamMemory_;
   std::array<unsigned char, 2> written_ = {};
   size_t hereAt_ = 0;
@@ -351,6 +365,8 @@ LinkProbes machineProbes() {
     const auto probe = [&](Protocol protocol, uint64_t mostBytes, bool direct) {
       LinkProbes::Entry& entry = probes.at(kind, protocol);
       entry.probe = [pair, direct](size_t bytes) { return pair->oneWayUs(bytes, direct); };
+      if (kind != LinkKind::TcpLocal)
+        entry.alone = [pair, direct](size_t bytes) { return pair->aloneUs(bytes, direct); };
       entry.mostBytes = mostBytes;
       if (!direct && kind != LinkKind::TcpLocal) entry.here = [pair](size_t bytes) { return pair->hereUs(bytes); };
       if (direct) entry.fresh = [pair] { return pair->freshGBps(); };

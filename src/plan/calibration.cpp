@@ -100,6 +100,16 @@ bool parseHere(std::string_view rest, Calibration* into) {
          parseNumber(words[3], kLeastGBps, kMostGBps, &link.here.bandwidthGBps);
 }
 
+bool parseAlone(std::string_view rest, Calibration* into) {
+  const std::vector<std::string> words = split(rest, ' ');
+  LinkCost* const found = linkOf(words, 2 + kMessageSizes.size(), into);
+  if (found == nullptr || !found->available || found->aloneUs[0] > 0) return false;  // before its link, or twice
+  for (size_t i = 0; i < kMessageSizes.size(); ++i) {
+    if (!parseNumber(words[2 + i], 0.0, kMostLatencyUs, &found->aloneUs[i])) return false;
+  }
+  return found->aloneUs[0] > 0;
+}
+
 bool parseFresh(std::string_view rest, Calibration* into) {
   const std::vector<std::string> words = split(rest, ' ');
   LinkCost* const found = linkOf(words, 3, into);
@@ -134,6 +144,7 @@ bool parseLine(std::string_view key, std::string_view rest, Calibration* into) {
   if (key == "caches") return parseCaches(rest, into);
   if (key == "stream-from-bytes") return parseNumber(rest, uint64_t{0}, UINT64_MAX, &into->streamFromBytes);
   if (key == "stream") return parseStream(rest, into);
+  if (key == "alone") return parseAlone(rest, into);
   if (key == "here") return parseHere(rest, into);
   if (key == "fresh") return parseFresh(rest, into);
   return key == "link" && parseLink(rest, into);
@@ -165,6 +176,20 @@ double Calibration::farness(double footprint) const {
     at = there;
   }
   return 1;
+}
+
+std::optional<double> LinkCost::aloneUsOf(double bytes) const {
+  double below = 0, at = 0;
+  for (size_t i = 0; i < kMessageSizes.size() && aloneUs[i] > 0; ++i) {
+    const auto above = static_cast<double>(kMessageSizes[i]);
+    if (bytes <= above && i == 0) return aloneUs[i];
+    if (bytes <= above) {
+      return at * std::pow(aloneUs[i] / at, std::log(bytes / below) / std::log(above / below));
+    }
+    below = above;
+    at = aloneUs[i];
+  }
+  return std::nullopt;
 }
 
 // Between the sizes that were measured, along a straight line of logarithms.
@@ -237,6 +262,11 @@ std::string toText(const Calibration& c) {
       out += cat("link ", kKinds[kind], " ", kProtocols[protocol], " ", number(link.cost.latencyUs), " ",
                  number(link.cost.bandwidthGBps), " ", link.mostBytes, "\n");
       const std::string whose = cat(kKinds[kind], " ", kProtocols[protocol], " ");
+      if (link.aloneUs[0] > 0) {
+        out += cat("alone ", kKinds[kind], " ", kProtocols[protocol]);
+        for (const double us : link.aloneUs) out += cat(" ", number(us));
+        out += "\n";
+      }
       if (link.near.oneWay > 0) {
         out += cat("stream ", whose, number(link.near.oneWay), " ", number(link.near.bothWays), " ",
                    number(link.far.oneWay), " ", number(link.far.bothWays), "\n");
@@ -276,6 +306,7 @@ Calibration bestOf(const Calibration& a, const Calibration& b) {
         continue;
       }
       link.cost = faster(x.cost, y.cost);
+      for (size_t i = 0; i < link.aloneUs.size(); ++i) link.aloneUs[i] = std::min(x.aloneUs[i], y.aloneUs[i]);
       link.here = x.here.bandwidthGBps > 0 && y.here.bandwidthGBps > 0 ? faster(x.here, y.here) : link.here;
       link.freshGBps = std::max(x.freshGBps, y.freshGBps);
       link.near = faster(x.near, y.near);

@@ -13,6 +13,7 @@
 //   caches 0.4 0.6 0.9 1 1                         how far memory of each of kCacheFootprints is
 //   stream-from-bytes 2097152
 //   link shm-threads slots 0.21 9.8 131072        kind, protocol, latency us, GB/s, most bytes of a message
+//   alone shm-threads slots 0.2 0.2 0.4 0.8 0 0 0 0 us of a message of each of kMessageSizes; 0: not measured
 //   stream shm-threads slots 9.9 4.4 8.5 3.1       kind, protocol, GB/s near one way and both ways, far the same
 //   here shm-threads slots 0.08 18.2                latency us, GB/s where one core has both ends
 //   fresh shm-threads direct 8.9                    GB/s of what its owner has just written
@@ -25,6 +26,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -71,6 +73,10 @@ inline constexpr size_t kFarFootprint = 32 * 1024 * 1024;
 /// Bytes of a stream on far memory.
 constexpr size_t farBytes(bool bothWays) { return kFarFootprint / (bothWays ? 4 : 2); }
 
+/// Bytes of the single messages that were measured, on near memory.
+inline constexpr std::array<size_t, 8> kMessageSizes = {8,        64,       1 << 10,   4 << 10,
+                                                        16 << 10, 64 << 10, 128 << 10, kNearBytes};
+
 /// Footprints between those, at which the slowing down of copies says how far memory is.
 inline constexpr std::array<size_t, 5> kCacheFootprints = {3 << 20, 4 << 20, 6 << 20, 8 << 20, 16 << 20};
 
@@ -78,6 +84,11 @@ inline constexpr std::array<size_t, 5> kCacheFootprints = {3 << 20, 4 << 20, 6 <
 struct LinkCost {
   bool available = false;
   LinearCost cost;  // of one message alone, waited for
+  /// As measured between two ranks that answer each other, each from memory that it does not write again, in
+  /// microseconds; 0: not measured, or none so large.
+  std::array<double, kMessageSizes.size()> aloneUs = {};
+  /// Between the sizes that were measured, along a straight line of logarithms; none: outside of them.
+  std::optional<double> aloneUsOf(double bytes) const;
   /// The largest message that this protocol takes; larger ones need another (inline) or go in pieces (slots).
   uint64_t mostBytes = 0;
   StreamRate near;
@@ -90,8 +101,9 @@ struct LinkCost {
   double freshGBps = 0;
   bool operator==(const LinkCost& o) const {
     return available == o.available && cost.latencyUs == o.cost.latencyUs &&
-           cost.bandwidthGBps == o.cost.bandwidthGBps && mostBytes == o.mostBytes && near == o.near && far == o.far &&
-           here.latencyUs == o.here.latencyUs && here.bandwidthGBps == o.here.bandwidthGBps && freshGBps == o.freshGBps;
+           cost.bandwidthGBps == o.cost.bandwidthGBps && mostBytes == o.mostBytes && aloneUs == o.aloneUs &&
+           near == o.near && far == o.far && here.latencyUs == o.here.latencyUs &&
+           here.bandwidthGBps == o.here.bandwidthGBps && freshGBps == o.freshGBps;
   }
   /// The cost of messages of a call that moves `bytes` in all: alone where they are few, else as streams.
   /// farness: of the memory that all ranks of a host touch in it, Calibration::farness().

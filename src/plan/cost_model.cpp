@@ -37,7 +37,10 @@ MessageCost cheapestMessage(const PlanRequest& r, const Calibration& c, LinkKind
   MessageCost best{Protocol::Slots, HUGE_VAL};
   for (const Protocol p : kAllProtocols) {
     if (!whyNot(r, c, kind, p, insideNode).empty()) continue;
-    const double us = c.at(kind, p).costIn(messageBytes(r), c.farness(2 * messageBytes(r)), false)(messageBytes(r));
+    const LinkCost& link = c.at(kind, p);
+    const double bytes = messageBytes(r);
+    const std::optional<double> measured = link.aloneUsOf(bytes);
+    const double us = measured ? *measured : link.costIn(bytes, c.farness(2 * bytes), false)(bytes);
     if (us < best.costUs) best = {p, us};
   }
   return best;

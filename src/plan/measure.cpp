@@ -15,8 +15,8 @@
 namespace tutti {
 namespace {
 
-/// Memory of the largest is still near both ends, as streams on near memory are: what lies farther has figures of its
-/// own.
+/// What costs are fitted to.  Memory of the largest is still near both ends, as streams on near memory are: what lies
+/// farther has figures of its own.
 constexpr size_t kSizes[] = {8, 64, 1024, 16 * 1024, 128 * 1024, kNearBytes};
 /// Where nothing larger than a kilobyte could be measured.
 constexpr double kAnyGBps = 1000;
@@ -164,9 +164,10 @@ void measureMemory(Calibration* into) {
 namespace {
 
 /// Times by message size; fewer than there are sizes where `end` has passed.
-std::vector<CostSample> samplesOf(const LinkProbe& probe, uint64_t mostBytes, int64_t end, bool* complete) {
+std::vector<CostSample> samplesOf(const LinkProbe& probe, std::span<const size_t> sizes, uint64_t mostBytes,
+                                  int64_t end, bool* complete) {
   std::vector<CostSample> samples;
-  for (const size_t bytes : kSizes) {
+  for (const size_t bytes : sizes) {
     if (bytes > mostBytes && !samples.empty()) break;
     if (nowNs() > end) *complete = false;
     if (!*complete) break;
@@ -174,6 +175,15 @@ std::vector<CostSample> samplesOf(const LinkProbe& probe, uint64_t mostBytes, in
     if (us > 0) samples.push_back({static_cast<double>(bytes), us});
   }
   return samples;
+}
+
+/// As far as all sizes could be measured.
+std::array<double, kMessageSizes.size()> aloneUsOf(std::span<const CostSample> samples) {
+  std::array<double, kMessageSizes.size()> us = {};
+  for (size_t i = 0; i < samples.size() && samples[i].bytes == static_cast<double>(kMessageSizes[i]); ++i) {
+    us[i] = std::clamp(samples[i].us, 1e-3, 1e6);
+  }
+  return us;
 }
 
 }  // namespace
@@ -187,14 +197,17 @@ Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes&
     for (size_t protocol = 0; protocol < kNumProtocols; ++protocol) {
       const LinkProbes::Entry& entry = probes.entries[kind][protocol];
       if (!entry.probe) continue;
-      const std::vector<CostSample> samples = samplesOf(entry.probe, entry.mostBytes, end, &c.complete);
+      const std::vector<CostSample> samples = samplesOf(entry.probe, kSizes, entry.mostBytes, end, &c.complete);
       if (samples.empty()) continue;
       LinkCost& link = c.links[kind][protocol];
       link.available = true;
       link.cost = fitLinear(samples);
       link.mostBytes = std::max<uint64_t>(entry.mostBytes, 1);
+      if (entry.alone) {
+        link.aloneUs = aloneUsOf(samplesOf(entry.alone, kMessageSizes, entry.mostBytes, end, &c.complete));
+      }
       if (!entry.here) continue;
-      const std::vector<CostSample> here = samplesOf(entry.here, entry.mostBytes, end, &c.complete);
+      const std::vector<CostSample> here = samplesOf(entry.here, kSizes, entry.mostBytes, end, &c.complete);
       if (!here.empty()) link.here = fitLinear(here);
     }
   }

@@ -35,6 +35,7 @@ using FreshProbe = std::function<double()>;
 struct LinkProbes {
   struct Entry {
     LinkProbe probe;     // empty: not there; the built-in figure stays
+    LinkProbe alone;     // LinkCost::aloneUs; empty: as the cost says
     LinkProbe here;      // what both ends take of one core; empty: as much as between two
     StreamProbe stream;  // empty: long transfers go by the figures of single messages
     FreshProbe fresh;    // empty: what was just written is read as quickly as anything

@@ -31,6 +31,7 @@ Calibration oddFigures() {
   c.at(LinkKind::TcpLocal, Protocol::Slots).cost = {0.1 + 0.2, 1e-3};
   c.at(LinkKind::ShmProcesses, Protocol::Slots).near = {10.0 / 3, 5};
   c.at(LinkKind::ShmProcesses, Protocol::Slots).far = {2.5, 1.25};
+  c.at(LinkKind::ShmProcesses, Protocol::Slots).aloneUs = {0.2, 0.3, 0.5, 1.0 / 3, 2, 8};  // of the largest none
   return c;
 }
 
@@ -87,6 +88,9 @@ TEST_CASE("a text that is no calibration is refused with the reason") {
            Row{replaced("here shm-threads slots 0.1 10", "here shm-threads slots 0.1"), "here shm-threads"},
            Row{replaced("here shm-threads slots", "here shm-threads inline"), "here shm-threads inline"},  // twice
            Row{replaced("here shm-threads slots", "here tcp-local direct"), "here tcp-local"},  // no such link
+           Row{replaced("alone shm-processes slots 0.2 ", "alone shm-processes slots 0 "), "alone shm-processes"},
+           Row{replaced("alone shm-processes slots 0.2 ", "alone shm-processes slots "), "alone shm-processes"},
+           Row{replaced("alone shm-processes slots", "alone tcp-local direct"), "alone tcp-local"},  // no such link
            Row{replaced("fresh shm-threads direct 6", "fresh shm-threads direct 0"), "fresh shm-threads"},
            Row{replaced("fresh shm-threads direct", "fresh tcp-local direct"), "fresh tcp-local"},
            Row{replaced("link shm-threads inline", "link shm-fibres inline"), "shm-fibres"},
@@ -302,6 +306,9 @@ TEST_CASE("measuring asks the probes and leaves the rest as built in") {
   probes.at(LinkKind::ShmThreads, Protocol::Slots).here = [](size_t bytes) {
     return 0.1 + static_cast<double>(bytes) / 20e3;
   };
+  probes.at(LinkKind::ShmThreads, Protocol::Slots).alone = [](size_t bytes) {
+    return bytes == 16384 ? -1.0 : static_cast<double>(bytes);  // those after it are not of use
+  };
   probes.at(LinkKind::ShmThreads, Protocol::Direct) = {.probe = [](size_t) { return 1.0; },
                                                        .stream = [](size_t, bool) { return 9.0; },
                                                        .fresh = [] { return 3.0; },
@@ -327,6 +334,11 @@ TEST_CASE("measuring asks the probes and leaves the rest as built in") {
   CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).here.latencyUs == Approx(0.1).epsilon(0.02));
   CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).here.bandwidthGBps == Approx(20).epsilon(0.02));
   CHECK(c.at(LinkKind::ShmThreads, Protocol::Direct).freshGBps == 3);
+  const LinkCost& alone = c.at(LinkKind::ShmThreads, Protocol::Slots);
+  CHECK(alone.aloneUs == std::array<double, kMessageSizes.size()>{8, 64, 1024, 4096});
+  CHECK(alone.aloneUsOf(0) == 8.0);
+  CHECK(*alone.aloneUsOf(2048) == Approx(2048));
+  CHECK_FALSE(alone.aloneUsOf(4097));
   CHECK(c.copyGBps > 0.05);
   CHECK(c.copyFarGBps > 0.05);
   CHECK(std::ranges::is_sorted(c.caches));

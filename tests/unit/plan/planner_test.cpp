@@ -162,6 +162,23 @@ TEST_CASE("buffers that peers can read go direct when large and not when tiny") 
   CHECK(planned(r).protocol == Protocol::Slots);
 }
 
+TEST_CASE("a message goes by what one of its size was measured to take, and beyond those by rates") {
+  Calibration c = defaultCalibration(thisMachine());
+  LinkCost &slots = c.at(LinkKind::ShmProcesses, Protocol::Slots),
+           &direct = c.at(LinkKind::ShmProcesses, Protocol::Direct);
+  slots.aloneUs = {0.2, 0.3, 0.5, 1, 2, 3, 4, 5};
+  direct.aloneUs = {1, 1, 1, 1, 1, 2, 4, 6};
+  const auto chosen = [&](size_t bytes) { return messageCost(LinkKind::ShmProcesses, bytes, true, c); };
+  CHECK(chosen(1024).protocol == Protocol::Slots);
+  CHECK(chosen(16384).protocol == Protocol::Direct);
+  CHECK(chosen(16384).costUs == 1);
+  CHECK(chosen(kNearBytes).protocol == Protocol::Slots);
+  CHECK(messageCost(LinkKind::ShmProcesses, 16384, false, c).protocol == Protocol::Slots);
+  slots.near = slots.far = {1, 1};
+  direct.near = direct.far = {100, 100};
+  CHECK(chosen(kNearBytes + 1).protocol == Protocol::Direct);
+}
+
 TEST_CASE("one copy by the receiver wins where both ends are busy anyway, two copies at once where they are not") {
   Calibration c = figures();
   c.at(LinkKind::ShmProcesses, Protocol::Slots).near = c.at(LinkKind::ShmProcesses, Protocol::Slots).far = {10, 5};
