@@ -1,6 +1,7 @@
 // Streams as threads that work through a queue; events; captures as recorded lists.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -158,15 +159,24 @@ void Queue::push(Work work) {
 }
 void Queue::run(const std::shared_ptr<State>& state) {
   std::unique_lock lock(state->mutex);
+  std::optional<Slice> slice;
   while (true) {
+    if (state->work.empty()) slice.reset();
     state->changed.wait(lock, [&] { return state->ending || !state->work.empty(); });
     if (state->work.empty()) return;
     Work work = std::move(state->work.front());
     state->work.pop_front();
     lock.unlock();
-    if (const int us = randomDelayUs(); us > 0) std::this_thread::sleep_for(std::chrono::microseconds(us));
+    if (const int us = randomDelayUs(); us > 0) {
+      slice.reset();
+      std::this_thread::sleep_for(std::chrono::microseconds(us));
+    }
+    if (slice) {
+      slice->renew();
+    } else {
+      slice.emplace();
+    }
     {
-      const Slice slice;
       const Torn torn;
       work();
     }
@@ -293,10 +303,12 @@ Error cuStreamWaitEvent(Stream handle, Event event, unsigned) {
   if (captureOf(stream) != nullptr) return kErrorCaptureUnsupported;
   push(stream, [event, target] {
     std::unique_lock waiting(event->mutex);
-    while (!event->changed.wait_for(waiting, kLook, [&] { return event->done >= target; })) {
+    const auto done = [&] { return event->done >= target; };
+    while (!done()) {
       waiting.unlock();
-      pauseSlice();
+      const bool paused = pauseSlice();
       waiting.lock();
+      if (!paused) event->changed.wait_for(waiting, kLook, done);
     }
   });
   return kSuccess;
@@ -307,7 +319,7 @@ Error cuStreamWaitValue32(Stream stream, Address address, uint32_t value, unsign
   checkOwnWord(address, deviceOfStream(stream));
   return enqueue(stream, [=] {
     for (int looks = 0; !holds(address, value, flags); ++looks) {
-      pauseSlice();
+      if (pauseSlice()) continue;
       if (looks < 200) {
         std::this_thread::yield();
       } else {
