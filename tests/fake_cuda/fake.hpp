@@ -183,6 +183,7 @@ struct CUgraphExec_st {
 
 struct CUstream_st {
   int device = 0;
+  uint64_t number = 0;  // no other stream's, ever
   std::shared_ptr<tutti::fake::Queue> queue;
   std::mutex mutex;
   std::shared_ptr<CUgraph_st> capture;  // while capturing; guarded by mutex

@@ -58,7 +58,9 @@ struct Streams {
   std::vector<CUevent_st*> destroyedEvents;
   std::map<std::pair<int, int>, std::vector<std::shared_ptr<Queue>>> hardware;  // by device and priority
   size_t next = 0;
+  uint64_t made = 0;
   std::map<int, CUstream_st*> defaults;
+  std::map<std::pair<std::thread::id, int>, CUstream_st*> ofThreads;  // their default streams, by device
 };
 Streams& streams() {
   static Streams& s = *new Streams;
@@ -92,6 +94,7 @@ std::shared_ptr<Queue> queueForNewStream(int device, int priority) {
 CUstream_st* newStream(int device, int priority = 0) {
   auto* stream = new CUstream_st;
   stream->device = device;
+  stream->number = ++streams().made;
   stream->queue = queueForNewStream(device, priority);
   return stream;
 }
@@ -194,6 +197,9 @@ void waitForDevice(int device) {
     }
     const auto own = streams().defaults.find(device);
     if (own != streams().defaults.end()) all.push_back(own->second);
+    for (const auto& [whose, stream] : streams().ofThreads) {
+      if (whose.second == device) all.push_back(stream);
+    }
   }
   for (CUstream_st* stream : all) waitUntilIdle(stream);
 }
@@ -206,10 +212,12 @@ std::shared_ptr<CUgraph_st> captureOf(CUstream_st* stream) {
 CUstream_st* streamOf(Stream stream) {
   Streams& s = streams();
   const std::lock_guard lock(s.mutex);
-  if (stream != nullptr) return s.live.count(stream) != 0 ? stream : nullptr;
+  const bool ofDevice = stream == nullptr || stream == kStreamLegacy;
+  if (!ofDevice && stream != kStreamPerThread) return s.live.count(stream) != 0 ? stream : nullptr;
   if (currentContext() == nullptr) return nullptr;
-  CUstream_st*& made = s.defaults[deviceOf(currentContext())];
-  if (made == nullptr) made = newStream(deviceOf(currentContext()));
+  const int device = deviceOf(currentContext());
+  CUstream_st*& made = ofDevice ? s.defaults[device] : s.ofThreads[{std::this_thread::get_id(), device}];
+  if (made == nullptr) made = newStream(device);
   return made;
 }
 
@@ -386,6 +394,13 @@ Error cuStreamIsCapturing(Stream handle, int* status) {
   CUstream_st* stream = streamOf(handle);
   if (stream == nullptr) return kErrorInvalidHandle;
   *status = captureOf(stream) != nullptr ? kCaptureActive : kCaptureNone;
+  return kSuccess;
+}
+Error cuStreamGetId(Stream handle, unsigned long long* id) {
+  TUTTI_FAKE_ENTER(cuStreamGetId);
+  const CUstream_st* stream = streamOf(handle);
+  if (stream == nullptr) return kErrorInvalidHandle;
+  *id = stream->number;
   return kSuccess;
 }
 Error cuStreamBeginCapture(Stream handle, int) {
