@@ -15,6 +15,7 @@ struct Options {
   size_t minBytes = 8;
   size_t maxBytes = size_t{1} << 30;
   int calls = 50;        // in a round, at most; large sizes take fewer
+  std::string only;      // this collective; empty: all
   double seconds = 240;  // no case is begun after that
   std::string ncclPath;  // of a library with NCCL's functions to measure too; empty: none
 };
@@ -63,10 +64,12 @@ inline Options parse(int argc, char** argv) {
       o.calls = parseNumbers(value, 1, 1'000'000)[0];
     } else if (name == "--seconds") {
       o.seconds = std::atof(value);
+    } else if (name == "--only") {
+      o.only = value;
     } else if (name == "--nccl") {
       o.ncclPath = value;
     } else {
-      stop("unknown option " + name + "; there are --ranks --devices --min --max --calls --seconds --nccl");
+      stop("unknown option " + name + "; there are --ranks --devices --min --max --calls --seconds --only --nccl");
     }
   }
   return o;

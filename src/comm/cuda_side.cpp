@@ -64,6 +64,14 @@ bool CudaSide::capturing(cuda::Stream stream) const {
   return device_->driver().cuStreamIsCapturing(stream, &status) == cuda::kSuccess && status != cuda::kCaptureNone;
 }
 
+// Handles do not tell streams apart: a new stream may have that of one that has been destroyed, and each thread has a
+// default stream of its own by one and the same handle.
+Result<uint64_t> CudaSide::numberOf(cuda::Stream stream) const {
+  unsigned long long number = 0;
+  TUTTI_CUDA(device_->driver(), cuStreamGetId(stream, &number));
+  return uint64_t{number};
+}
+
 // A capture sees only itself: what came before it is its launcher's to order.
 Status CudaSide::begin(std::span<const cuda::Stream> streams) {
   const cuda::Driver& driver = device_->driver();
@@ -74,7 +82,9 @@ Status CudaSide::begin(std::span<const cuda::Stream> streams) {
     TUTTI_CUDA(driver, cuEventRecord(fork_.get(), other));
     TUTTI_CUDA(driver, cuStreamWaitEvent(main, fork_.get(), 0));
   }
-  if (last_ && *last_ != main && !capturing(main)) TUTTI_CUDA(driver, cuStreamWaitEvent(main, done_.get(), 0));
+  if (!last_ || capturing(main)) return {};
+  TUTTI_ASSIGN(const uint64_t number, numberOf(main));
+  if (*last_ != number) TUTTI_CUDA(driver, cuStreamWaitEvent(main, done_.get(), 0));
   return {};
 }
 
@@ -83,7 +93,7 @@ Status CudaSide::end(std::span<const cuda::Stream> streams) {
   const cuda::Stream main = streams.front();
   if (!capturing(main)) {
     TUTTI_CUDA(driver, cuEventRecord(done_.get(), main));
-    last_ = main;
+    TUTTI_ASSIGN(last_, numberOf(main));
   }
   if (streams.size() > 1) TUTTI_CUDA(driver, cuEventRecord(join_.get(), main));
   for (const cuda::Stream other : streams.subspan(1)) TUTTI_CUDA(driver, cuStreamWaitEvent(other, join_.get(), 0));

@@ -114,6 +114,7 @@ class CudaSide {
   void endJob(const Submitted& job);
   /// Whether `stream` is being captured into a graph.
   bool capturing(cuda::Stream stream) const;
+  Result<uint64_t> numberOf(cuda::Stream stream) const;
 
   /// The channel to `peer` for `lane`, over one or two host channels of `links`.  Errors: as Links::channel; memory.
   Result<Channel*> channel(Links& links, int peer, int lane, size_t slotBytes, Deadline deadline);
@@ -161,8 +162,8 @@ class CudaSide {
   cuda::EventHandle fork_, join_, done_;
   cuda::Stream rescue_ = nullptr;  // on the way of the proxy: the stream of its work
   std::unique_ptr<HostStream> proxy_;
-  uint32_t submitted_ = 0;            // calls, with overflow
-  std::optional<cuda::Stream> last_;  // of the last call outside of captures
+  uint32_t submitted_ = 0;        // calls, with overflow
+  std::optional<uint64_t> last_;  // number of the stream of the last call outside of captures
   std::vector<std::shared_ptr<cuda::CudaDevice>> peers_;
   FdExchange* services_ = nullptr;          // once others can open memory of this rank's
   std::shared_ptr<cuda::Readers> readers_;  // of that

@@ -70,6 +70,9 @@ inline constexpr unsigned kMemoryTypeDevice = 2;
 
 // Flags
 inline constexpr unsigned kStreamNonBlocking = 1;
+/// The two default streams by name: one of the device, and one of each thread.
+inline const auto kStreamLegacy = reinterpret_cast<Stream>(uintptr_t{1});
+inline const auto kStreamPerThread = reinterpret_cast<Stream>(uintptr_t{2});
 inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr unsigned kIpcLazyPeerAccess = 1;
 inline constexpr unsigned kHostAllocPortable = 1;
@@ -166,6 +169,7 @@ struct MemoryAccess {  // CUmemAccessDesc
   X(cuStreamDestroy, 4000, (Stream stream))                                                                      \
   X(cuStreamSynchronize, 2000, (Stream stream))                                                                  \
   X(cuStreamQuery, 2000, (Stream stream))                                                                        \
+  X(cuStreamGetId, 12000, (Stream stream, unsigned long long* id))                                               \
   X(cuStreamWaitEvent, 3020, (Stream stream, Event event, unsigned flags))                                       \
   X(cuStreamIsCapturing, 10000, (Stream stream, int* status))                                                    \
   X(cuThreadExchangeStreamCaptureMode, 10010, (int* mode))                                                       \

@@ -102,16 +102,18 @@ std::string memoryLeaks();
 
 // ---- Slices of time
 
-/// While it lives, this process has the devices, if processes are to have them one at a time.
+/// While it lives, this process has the devices, if processes are to have them one at a time.  Of one thread.
 class Slice {
  public:
   Slice();
   ~Slice();
+  /// Between pieces of work: lets others have the devices if the slice is over.
+  void renew();
   Slice(const Slice&) = delete;
   Slice& operator=(const Slice&) = delete;
 };
-/// Inside of a slice: gives others a chance while this work waits for something.
-void pauseSlice();
+/// For work that waits for something: goes on in this process's next slice.  False, at once: there are no slices.
+bool pauseSlice();
 
 // ---- Streams
 
@@ -181,6 +183,7 @@ struct CUgraphExec_st {
 
 struct CUstream_st {
   int device = 0;
+  uint64_t number = 0;  // no other stream's, ever
   std::shared_ptr<tutti::fake::Queue> queue;
   std::mutex mutex;
   std::shared_ptr<CUgraph_st> capture;  // while capturing; guarded by mutex

@@ -1,6 +1,7 @@
 // Streams as threads that work through a queue; events; captures as recorded lists.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -57,7 +58,9 @@ struct Streams {
   std::vector<CUevent_st*> destroyedEvents;
   std::map<std::pair<int, int>, std::vector<std::shared_ptr<Queue>>> hardware;  // by device and priority
   size_t next = 0;
+  uint64_t made = 0;
   std::map<int, CUstream_st*> defaults;
+  std::map<std::pair<std::thread::id, int>, CUstream_st*> ofThreads;  // their default streams, by device
 };
 Streams& streams() {
   static Streams& s = *new Streams;
@@ -91,6 +94,7 @@ std::shared_ptr<Queue> queueForNewStream(int device, int priority) {
 CUstream_st* newStream(int device, int priority = 0) {
   auto* stream = new CUstream_st;
   stream->device = device;
+  stream->number = ++streams().made;
   stream->queue = queueForNewStream(device, priority);
   return stream;
 }
@@ -158,15 +162,24 @@ void Queue::push(Work work) {
 }
 void Queue::run(const std::shared_ptr<State>& state) {
   std::unique_lock lock(state->mutex);
+  std::optional<Slice> slice;
   while (true) {
+    if (state->work.empty()) slice.reset();
     state->changed.wait(lock, [&] { return state->ending || !state->work.empty(); });
     if (state->work.empty()) return;
     Work work = std::move(state->work.front());
     state->work.pop_front();
     lock.unlock();
-    if (const int us = randomDelayUs(); us > 0) std::this_thread::sleep_for(std::chrono::microseconds(us));
+    if (const int us = randomDelayUs(); us > 0) {
+      slice.reset();
+      std::this_thread::sleep_for(std::chrono::microseconds(us));
+    }
+    if (slice) {
+      slice->renew();
+    } else {
+      slice.emplace();
+    }
     {
-      const Slice slice;
       const Torn torn;
       work();
     }
@@ -184,6 +197,9 @@ void waitForDevice(int device) {
     }
     const auto own = streams().defaults.find(device);
     if (own != streams().defaults.end()) all.push_back(own->second);
+    for (const auto& [whose, stream] : streams().ofThreads) {
+      if (whose.second == device) all.push_back(stream);
+    }
   }
   for (CUstream_st* stream : all) waitUntilIdle(stream);
 }
@@ -196,10 +212,12 @@ std::shared_ptr<CUgraph_st> captureOf(CUstream_st* stream) {
 CUstream_st* streamOf(Stream stream) {
   Streams& s = streams();
   const std::lock_guard lock(s.mutex);
-  if (stream != nullptr) return s.live.count(stream) != 0 ? stream : nullptr;
+  const bool ofDevice = stream == nullptr || stream == kStreamLegacy;
+  if (!ofDevice && stream != kStreamPerThread) return s.live.count(stream) != 0 ? stream : nullptr;
   if (currentContext() == nullptr) return nullptr;
-  CUstream_st*& made = s.defaults[deviceOf(currentContext())];
-  if (made == nullptr) made = newStream(deviceOf(currentContext()));
+  const int device = deviceOf(currentContext());
+  CUstream_st*& made = ofDevice ? s.defaults[device] : s.ofThreads[{std::this_thread::get_id(), device}];
+  if (made == nullptr) made = newStream(device);
   return made;
 }
 
@@ -293,10 +311,12 @@ Error cuStreamWaitEvent(Stream handle, Event event, unsigned) {
   if (captureOf(stream) != nullptr) return kErrorCaptureUnsupported;
   push(stream, [event, target] {
     std::unique_lock waiting(event->mutex);
-    while (!event->changed.wait_for(waiting, kLook, [&] { return event->done >= target; })) {
+    const auto done = [&] { return event->done >= target; };
+    while (!done()) {
       waiting.unlock();
-      pauseSlice();
+      const bool paused = pauseSlice();
       waiting.lock();
+      if (!paused) event->changed.wait_for(waiting, kLook, done);
     }
   });
   return kSuccess;
@@ -307,7 +327,7 @@ Error cuStreamWaitValue32(Stream stream, Address address, uint32_t value, unsign
   checkOwnWord(address, deviceOfStream(stream));
   return enqueue(stream, [=] {
     for (int looks = 0; !holds(address, value, flags); ++looks) {
-      pauseSlice();
+      if (pauseSlice()) continue;
       if (looks < 200) {
         std::this_thread::yield();
       } else {
@@ -374,6 +394,13 @@ Error cuStreamIsCapturing(Stream handle, int* status) {
   CUstream_st* stream = streamOf(handle);
   if (stream == nullptr) return kErrorInvalidHandle;
   *status = captureOf(stream) != nullptr ? kCaptureActive : kCaptureNone;
+  return kSuccess;
+}
+Error cuStreamGetId(Stream handle, unsigned long long* id) {
+  TUTTI_FAKE_ENTER(cuStreamGetId);
+  const CUstream_st* stream = streamOf(handle);
+  if (stream == nullptr) return kErrorInvalidHandle;
+  *id = stream->number;
   return kSuccess;
 }
 Error cuStreamBeginCapture(Stream handle, int) {

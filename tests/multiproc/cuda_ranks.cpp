@@ -1,13 +1,21 @@
 // One of a few ranks as processes that share CUDA devices: every collective through memory opened by IPC handles, and
 // registered memory, which peers map by descriptors.
-//   usage: cuda_ranks DEVICES [SETTINGS [host|abort]]
+//   usage: cuda_ranks DEVICES [SETTINGS [host|abort|stop|leave]]
 //   SETTINGS  of tests/fake_cuda; % is the rank's number on its host
 //   host      bytes are to pass through the host
 //   abort     one rank aborts while others read what is registered
+//   stop      the last rank stops while it has registered memory of rank 0 open, and goes on later
+//   leave     the last rank ends like that, without a word
 // Exit status 0 if every element was right and the driver has nothing to complain about.
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
+#include <thread>
 
 #include "tests/support/gpu.hpp"
 
@@ -111,6 +119,83 @@ std::string abandoned(GpuRank& gpu) {
   return gpu.synchronize();
 }
 
+/// A process that does not run while this lives.
+class Stopped {
+ public:
+  explicit Stopped(pid_t process) : process_(process) {
+    kill(process_, SIGSTOP);
+    while (state() != 'T') std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ~Stopped() { kill(process_, SIGCONT); }
+  Stopped(const Stopped&) = delete;
+  Stopped& operator=(const Stopped&) = delete;
+
+ private:
+  char state() const {
+    std::ifstream file("/proc/" + std::to_string(process_) + "/stat");
+    std::string line;
+    std::getline(file, line);
+    const size_t end = line.rfind(") ");
+    return end == std::string::npos ? 'T' : line[end + 2];  // gone: its rank will be missed
+  }
+  pid_t process_;
+};
+
+/// Rank 0's memory, and who has it open: the last rank, whose process `other` gets.
+std::string openByLast(const Rank& r, GpuRank& gpu, const DeviceFloats& x, void** handle, pid_t* other) {
+  RANK_TRY(tuttiCommRegister(r.comm, x.data(), x.bytes(), handle));
+  x.fill(static_cast<float>(r.rank));
+  RANK_TRY(tuttiBroadcast(x.data(), x.data(), x.bytes() / 4, tuttiFloat, 0, r.comm, gpu.asTutti()));
+  if (std::string why = x.check(0, x.bytes() / 4, 0); !why.empty()) return "broadcast: " + why;
+  const DeviceFloats process(gpu, 1);
+  process.fill(static_cast<float>(getpid()));  // exact: below 2^24
+  RANK_TRY(tuttiBroadcast(process.data(), process.data(), 1, tuttiFloat, r.nRanks - 1, r.comm, gpu.asTutti()));
+  *other = static_cast<pid_t>(process.values().front());
+  return "";
+}
+
+/// Memory stays its owner's to free until a reader that does not run has closed it, and the owner hears whose it is.
+std::string stopped(GpuRank& gpu) {
+  Rank r{};
+  RANK_TRY(join(&r));
+  {
+    const DeviceFloats x(gpu, 100'000, DeviceFloats::Source::Driver);
+    void* handle = nullptr;
+    pid_t last = 0;
+    if (std::string why = openByLast(r, gpu, x, &handle, &last); !why.empty()) return why;
+    if (r.rank == 0) {
+      const Stopped stop(last);
+      RANK_TRY(tuttiCommSetTimeout(r.comm, 200));
+      RANK_CHECK(tuttiCommDeregister(r.comm, handle) == tuttiTimeout);
+      const std::string said = tuttiGetLastError(r.comm);
+      const std::string name = "rank " + std::to_string(r.nRanks - 1) + " still has the registered memory open";
+      if (said.find(name) == std::string::npos) return "the error names no reader: " + said;
+    }
+    RANK_TRY(tuttiCommSetTimeout(r.comm, 60'000));
+    RANK_TRY(tuttiCommDeregister(r.comm, handle));
+  }
+  const DeviceFloats y(gpu, 5000);
+  y.fill(1);
+  RANK_TRY(tuttiAllReduce(y.data(), y.data(), 5000, tuttiFloat, tuttiSum, r.comm, gpu.asTutti()));
+  if (std::string why = y.check(0, 5000, static_cast<float>(r.nRanks)); !why.empty()) return "afterwards: " + why;
+  RANK_TRY(tuttiCommDestroy(r.comm));
+  return "";
+}
+
+/// A reader that ends without closing anything keeps nobody from freeing memory and going on.
+std::string left(GpuRank& gpu) {
+  Rank r{};
+  RANK_TRY(join(&r));
+  const DeviceFloats x(gpu, 100'000, DeviceFloats::Source::Driver);
+  void* handle = nullptr;
+  pid_t last = 0;
+  if (std::string why = openByLast(r, gpu, x, &handle, &last); !why.empty()) return why;
+  if (r.rank == r.nRanks - 1) _exit(0);
+  RANK_TRY(tuttiCommDeregister(r.comm, handle));
+  const tuttiResult_t ended = tuttiCommDestroy(r.comm);
+  return ended == tuttiSuccess || ended == tuttiRemoteError ? "" : "destroy gives " + std::to_string(ended);
+}
+
 /// Memory that peers had open when this rank let go of it is freed later, when a communicator comes or goes.
 std::string untilFreed() {
   std::string left = Gpu::complaints();
@@ -161,10 +246,11 @@ int main(int argc, char** argv) {
   const Gpu gpu(settings.c_str());
   const int devices = argc > 1 ? std::atoi(argv[1]) : 1;
   std::string why;
-  if (argc > 3 && argv[3] == std::string("abort")) {
+  const std::string what = argc > 3 ? argv[3] : "";
+  if (what == "abort" || what == "stop" || what == "leave") {
     {
       GpuRank own(localRank() % devices);
-      why = abandoned(own);
+      why = what == "abort" ? abandoned(own) : what == "stop" ? stopped(own) : left(own);
     }
     if (why.empty()) why = untilFreed();
   } else {

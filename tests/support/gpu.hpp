@@ -149,10 +149,14 @@ class DeviceFloats {
     const std::vector<float> values(count_, value);
     copy(cuda::addressOf(data_), cuda::addressOf(values.data()));
   }
-  /// "" if all of [begin, end) are `value`, or what is there instead.
-  std::string check(size_t begin, size_t end, float value) const {
+  std::vector<float> values() const {
     std::vector<float> values(count_);
     copy(cuda::addressOf(values.data()), cuda::addressOf(data_));
+    return values;
+  }
+  /// "" if all of [begin, end) are `value`, or what is there instead.
+  std::string check(size_t begin, size_t end, float value) const {
+    const std::vector<float> values = this->values();
     for (size_t i = begin; i < end; ++i) {
       if (values[i] == value) continue;
       return "element " + std::to_string(i) + " is " + std::to_string(values[i]) + ", not " + std::to_string(value);

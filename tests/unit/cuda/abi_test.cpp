@@ -101,4 +101,8 @@ static_assert(sizeof(ours::IpcHandle) == sizeof(CUipcMemHandle) && sizeof(ours::
 
 }  // namespace
 
-TEST_CASE("the driver's interface is declared as the toolkit has it") { SUCCEED("checked by the compiler"); }
+TEST_CASE("the driver's interface is declared as the toolkit has it") {
+  // The rest is checked by the compiler.
+  CHECK(reinterpret_cast<CUstream>(ours::kStreamLegacy) == CU_STREAM_LEGACY);
+  CHECK(reinterpret_cast<CUstream>(ours::kStreamPerThread) == CU_STREAM_PER_THREAD);
+}

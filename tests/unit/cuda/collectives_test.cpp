@@ -1,6 +1,8 @@
 // CUDA communicators: several ranks, as threads, on one device or several, under the test driver.
 #include <catch2/catch.hpp>
 
+#include <thread>
+
 #include "tests/support/gpu.hpp"
 #include "tests/support/variable.hpp"
 
@@ -231,6 +233,40 @@ TEST_CASE("calls are ordered over streams, and nothing is done before the stream
             RANK_CHECK(other.synchronize().empty());
             RANK_CHECK(x.get(0) == 4 && x.get(999) == 4);
             return "";
+          }) == "");
+  }
+  CHECK(Gpu::complaints() == "");
+}
+
+TEST_CASE("calls are ordered over the default streams of threads, which have one handle") {
+  const Variable way("TUTTI_CUDA_EXECUTOR", GENERATE("stream", "resident", "proxy"));
+  {
+    const Gpu gpu;
+    CHECK(onGpuRanks(2, 1, [](const Rank& r, GpuRank& own) -> std::string {
+            const auto handle = reinterpret_cast<tuttiStream_t>(cuda::kStreamPerThread);
+            const cuda::Driver& d = own.driver();
+            FloatBuffer x(1000, 0, Memory::Other), gate(1, 0, Memory::Other);
+            gate.set(0, 0);
+            for (size_t i = 0; i < x.count(); ++i) x.set(i, 1);
+            const cuda::Address word = cuda::addressOf(gate.at(0));
+            RANK_CHECK(d.cuStreamWaitValue32(cuda::kStreamPerThread, word, 1, cuda::kWaitEqual) == cuda::kSuccess);
+            RANK_TRY(tuttiAllReduce(x.at(0), x.at(0), x.count(), tuttiFloat, tuttiSum, r.comm, handle));
+            std::string why;
+            std::thread([&] {
+              const GpuRank other(0);  // has the device current on this thread
+              why = [&]() -> std::string {
+                RANK_TRY(tuttiAllReduce(x.at(0), x.at(0), x.count(), tuttiFloat, tuttiSum, r.comm, handle));
+                RANK_CHECK(d.cuStreamQuery(cuda::kStreamPerThread) == cuda::kErrorNotReady);
+                RANK_CHECK(x.get(0) == 1);
+                __atomic_store_n(static_cast<uint32_t*>(gate.at(0)), 1u, __ATOMIC_RELEASE);
+                RANK_CHECK(d.cuStreamSynchronize(cuda::kStreamPerThread) == cuda::kSuccess);
+                RANK_CHECK(x.get(0) == 4 && x.get(999) == 4);
+                return "";
+              }();
+              __atomic_store_n(static_cast<uint32_t*>(gate.at(0)), 1u, __ATOMIC_RELEASE);
+            }).join();
+            RANK_CHECK(d.cuStreamSynchronize(cuda::kStreamPerThread) == cuda::kSuccess);
+            return why;
           }) == "");
   }
   CHECK(Gpu::complaints() == "");

@@ -28,11 +28,15 @@ wants() {
   failed=1
 }
 "$check" -b "$build" -s "$work/all" >"$work/said" 2>&1 || { echo 'it fails:'; failed=1; }
-for step in load device collectives layers streams-2 proxies-2 vllm-2 llmc-2 gpu-bench gpu-bench-stream memcheck-kernels \
+for step in load goals-small goals-large device collectives layers streams-2 proxies-2 vllm-2 llmc-2 gpu-bench gpu-bench-stream memcheck-kernels \
   memcheck-collectives racecheck-kernels racecheck-collectives mps-streams-2 mps-proxies-2; do
   wants "ok      $step, "
 done
 wants 'skipped build: '
+grep -Eq '^all-reduce of 8 bytes.* (reached|NOT REACHED)$' "$work/said" || { echo 'no verdict on a goal'; failed=1; }
+grep -Eq '^graph replay.* reached$' "$work/said" || { echo 'no verdict on replay'; failed=1; }
+grep -Eq '^communicator of 8 ranks: < 1000 ms +[0-9.]+ ms ' "$work/said" || { echo 'no time of joining'; failed=1; }
+grep -Eq '^all-reduce of 8 ranks.*not measured$' "$work/said" || { echo 'a verdict on what was not seen'; failed=1; }
 wants 'skipped nccl-tests: '
 grep -Eq '^(skipped|ok     ) pytorch' "$work/said" || { echo 'pytorch is not mentioned'; failed=1; }
 [ "$(tr '\n' ' ' <"$work/mps")" = 'start quit ' ] || { echo 'the multi-process service was not started and ended'; failed=1; }
@@ -49,6 +53,27 @@ wants 'skipped load: it has gone well before'
 wants 'ok      device, '
 wants 'skipped collectives: it has gone well before'
 [ $failed = 0 ] || cat "$work/said"
+
+# Ended by a signal, it ends what it has started.
+program compute-sanitizer 'echo $$ >"$WORK/sleeper"; sleep 100; exit 0'
+: >"$work/mps"
+"$check" -b "$build" -s "$work/ended" sanitize >"$work/said" 2>&1 &
+checker=$!
+for _ in $(seq 200); do
+  [ -s "$work/sleeper" ] && break
+  sleep 0.05
+done
+kill -TERM $checker
+wait $checker
+[ $? = 143 ] || { echo 'a signal does not end it'; failed=1; }
+[ -s "$work/sleeper" ] && ! kill -0 "$(cat "$work/sleeper")" 2>/dev/null || { echo 'what it started goes on'; failed=1; }
+
+# Where nothing can be built it says so and ends.
+program meson 'echo no meson; exit 1'
+(cd "$work" && "$check" -s "$work/unbuilt" build load >"$work/said" 2>&1) && { echo 'no build is no failure'; failed=1; }
+wants 'FAILED  build, status 1'
+wants 'without a build nothing can run'
+rm "$work/bin/meson"
 
 # What is missing is named; what fails fails; what is unknown is refused.
 rm "$work/bin/nvidia-cuda-mps-control"
