@@ -416,7 +416,9 @@ Result<std::vector<Schedule>> lower(const Program& program, bool inPlace, std::v
   const LaneGroups lanes = groupLanes(program, memory, std::min(kMostLanes, kMostChannels / memory.nParts()));
   Play play(program, memory, lanes);
   Result<std::vector<Schedule>> schedules = play.run();
-  *notes = play.notes();
+  for (const std::string& note : play.notes()) {
+    if (std::find(notes->begin(), notes->end(), note) == notes->end()) notes->push_back(note);
+  }
   return schedules;
 }
 

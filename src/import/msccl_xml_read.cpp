@@ -33,6 +33,7 @@ struct ReadBlock {  // a thread block, with what is resolved only when all are k
   Thread thread;
   int send = -1, recv = -1;
   std::vector<std::pair<int, int>> dependsOn;  // per step: thread block and step of this gpu
+  std::vector<bool> silent;                    // per step: hasdep="0"
 };
 
 class XmlReader {
@@ -224,6 +225,8 @@ Status XmlReader::readStep(pugi::xml_node element, ReadBlock* block) {
   TUTTI_ASSIGN(const int64_t onBlock, xml_.integer(element, "depid", -1, -1, foreign::kMostThreads));
   TUTTI_ASSIGN(const int64_t onStep, xml_.integer(element, "deps", -1, -1, INT32_MAX));
   block->dependsOn.push_back({onStep < 0 ? -1 : static_cast<int>(onBlock), static_cast<int>(onStep)});
+  TUTTI_ASSIGN(const int64_t awaited, xml_.integer(element, "hasdep", 1, 0, 1));
+  block->silent.push_back(awaited == 0);
   block->thread.steps.push_back(std::move(step));
   return {};
 }
@@ -242,6 +245,10 @@ Status XmlReader::resolveDependencies() {
                           " steps");
       }
       block.thread.steps[s].after.push_back({static_cast<int>(found->second), step});
+      if (blocks_[found->second].silent[static_cast<size_t>(step)] && plan_.notes.empty()) {
+        plan_.notes.push_back(cat(block.thread.where, " ", block.thread.steps[s].where, ": waits for ever for step ",
+                                  step, " of tb ", id, ", which has hasdep=0"));
+      }
     }
   }
   for (const size_t prelude : preludes_) {

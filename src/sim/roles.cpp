@@ -6,6 +6,11 @@ namespace {
 Status checkTask(const Task& task, const std::vector<Place>& places) {
   if (places.empty()) return invalidArgument("no rank is left");
   const Shape shape = shapeOf(task, places, task.bytes);
+  if (task.schedules != nullptr) {
+    if (static_cast<int>(task.schedules->size()) == shape.nRanks) return {};
+    return invalidArgument(task.algorithm->name, " is a plan for ", task.schedules->size(), " ranks; here are ",
+                           shape.nRanks);
+  }
   if (task.root < 0 || task.root >= shape.nRanks) {
     return invalidArgument("root ", task.root, " is none of ", shape.nRanks, " ranks");
   }
@@ -24,6 +29,11 @@ Result<Roles> rolesWith(const Network& network, const Task& task, F find) {
   const auto wayUs = [&](int from, int to) {
     return network.switchesUs(places[static_cast<size_t>(from)], places[static_cast<size_t>(to)]);
   };
+  if (task.schedules != nullptr) {
+    TUTTI_ASSIGN(Roles roles, walk::rolesOf(*task.schedules, shapeOf(task, places, task.bytes), task.options, wayUs));
+    roles.places = std::move(places);
+    return roles;
+  }
   walk::Question question{.name = task.algorithm->name,
                           .build = task.algorithm->build,
                           .shape = shapeOf(task, places, task.bytes),
@@ -73,6 +83,7 @@ Result<Roles> allRoles(const Network& network, const Task& task) {
 Result<Roles> classRoles(const Network& network, const Task& task) {
   const Cluster& c = network.cluster();
   TUTTI_TRY(checkTask(task, placesOf(c, task)));
+  if (task.schedules != nullptr) return invalidArgument("plans are simulated rank by rank, not by classes of ranks");
   const bool leaves = c.fabric.kind == FabricKind::FatTree || c.fabric.kind == FabricKind::Rail;
   if (c.nodes > 1 && c.fabric.kind != FabricKind::Switch && !(leaves && c.fabric.oversubscription <= 1)) {
     return invalidArgument(

@@ -15,6 +15,9 @@ using walk::Roles;
 /// What to simulate.
 struct Task {
   const Algorithm* algorithm = nullptr;
+  /// Schedules that are there already, of all ranks (an imported plan's), instead of those that `algorithm` builds; not
+  /// owned.
+  const std::vector<Schedule>* schedules = nullptr;
   size_t bytes = 0;  // as in Shape
   int root = 0;
   bool inPlace = true;
@@ -34,8 +37,8 @@ Shape shapeOf(const Task& task, const std::vector<Place>& places, size_t bytes);
 /// one that does not receive.
 Result<Roles> allRoles(const Network& network, const Task& task);
 
-/// Classes.  Errors: also InvalidArgument if the fabric could hold messages up, if there are nodes that differ from the
-/// others (lost ranks), or if there are too many classes for this to be of use.
+/// Classes.  Errors: also InvalidArgument for schedules that are there already, if the fabric could hold messages up,
+/// if there are nodes that differ from the others (lost ranks), or if there are too many classes for this to be of use.
 Result<Roles> classRoles(const Network& network, const Task& task);
 
 }  // namespace tutti::sim

@@ -88,12 +88,13 @@ Result<Roles> allRoles(const Question& question) {
   return joined(std::move(programs), shape, question.wayUs);
 }
 
-Result<Roles> rolesOf(const std::vector<Schedule>& schedules, const Shape& shape, const ProgramOptions& options) {
+Result<Roles> rolesOf(const std::vector<Schedule>& schedules, const Shape& shape, const ProgramOptions& options,
+                      const std::function<double(int, int)>& wayUs) {
   std::vector<std::shared_ptr<const Program>> programs;
   for (const Schedule& schedule : schedules) {
     programs.push_back(std::make_shared<const Program>(programOf(schedule, shape.bytes, options)));
   }
-  return joined(std::move(programs), shape, {});
+  return joined(std::move(programs), shape, wayUs);
 }
 
 }  // namespace tutti::walk

@@ -74,8 +74,9 @@ struct Roles {
 /// Every rank.  Errors: InternalError if a rank sends to one that does not receive.
 Result<Roles> allRoles(const Question& question);
 
-/// The same of schedules that are there.
-Result<Roles> rolesOf(const std::vector<Schedule>& schedules, const Shape& shape, const ProgramOptions& options);
+/// The same of schedules that are there; wayUs as in Question.
+Result<Roles> rolesOf(const std::vector<Schedule>& schedules, const Shape& shape, const ProgramOptions& options,
+                      const std::function<double(int from, int to)>& wayUs = {});
 
 /// Classes.  Errors: also InvalidArgument if nodes have different numbers of ranks, or if there are too many classes
 /// for this to be of use.

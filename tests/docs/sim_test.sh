@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# tutti-sim as docs/simulation.md shows it.  usage: sim_test.sh TUTTI_SIM
+# tutti-sim as docs/simulation.md shows it.  usage: sim_test.sh TUTTI_SIM TUTTI_INFO FORMATS...
 set -euo pipefail
-program=$1
+program=$1 info=$2
+shift 2
 . "$(dirname "$0")/shown.sh"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -23,3 +24,15 @@ python3 -c 'import sys, xml.etree.ElementTree as e; e.parse(sys.argv[1])' "$fold
 shows 'held' --validate
 refuses 'nodes' 'nodes many; machine gpu:8 nvlink:18x20.6' --algorithm ring
 refuses 'warp' "$cluster; fabric warp" --algorithm ring
+# A plan of a file takes as long as the algorithm that it was written from.
+for format in "$@"; do
+  "$info" --export "$format" allreduce:ring --ranks 8 >"$folder/plan"
+  shows 'allreduce tutti_allreduce_ring, 1M, 1 node of 8 ranks' 'machine gpu:8 nvlink:18x20.6' --plan "$folder/plan"
+  refuses 'is a plan for 8 ranks; here are 4' 'machine gpu:4 nvlink:18x20.6' --plan "$folder/plan"
+  refuses 'one of them' 'machine gpu:8 nvlink:18x20.6' --plan "$folder/plan" --algorithm ring
+done
+if [[ " $* " == *" msccl "* ]]; then
+  "$info" --export msccl allreduce:ring --ranks 8 >"$folder/plan"
+  took() { "$program" 'machine gpu:8 nvlink:18x20.6' --bytes 64M --out-of-place "$@" | sed -n 's/.* ranks: \(.*\) us, busbw.*/\1/p'; }
+  [ "$(took --plan "$folder/plan")" = "$(took --algorithm ring)" ] || { echo "a plan takes other than its algorithm"; exit 1; }
+fi

@@ -25,6 +25,23 @@ Result<std::vector<const Algorithm*>> algorithmsOf(Collective collective, const 
   return some;
 }
 
+/// The plan of a file: all that its collective is asked about.
+Status takePlan(const Question& q, Asked* asked) {
+  if (!q.algorithm.empty()) return invalidUsage("--plan and --algorithm: one of them");
+  TUTTI_ASSIGN(ImportedPlan plan, importPlanFile(q.plan));
+  asked->collective = plan.collective;
+  const bool inPlace = !q.outOfPlace && !plan.inPlace.empty();
+  if (plan.schedules(inPlace).empty()) return invalidUsage("--plan ", q.plan, " is for calls in place alone");
+  asked->plan = std::make_unique<AskedPlan>(AskedPlan{std::move(plan), {}});
+  Algorithm& algorithm = asked->plan->algorithm;
+  algorithm.collective = asked->collective;
+  algorithm.name = asked->plan->plan.name;
+  algorithm.supports = [](const Shape&) { return true; };
+  asked->task.schedules = &asked->plan->plan.schedules(inPlace);
+  asked->algorithms = {&algorithm};
+  return {};
+}
+
 }  // namespace
 
 Task Asked::taskFor(const Algorithm* algorithm, size_t size) const {
@@ -42,12 +59,16 @@ Result<Asked> understand(const Question& q) {
       names += cat(i == 0 ? "" : ", ", collectiveKey(static_cast<Collective>(i)));
     return invalidUsage("--collective ", q.collective, ": the collectives are ", names);
   }
-  TUTTI_ASSIGN(asked.algorithms, algorithmsOf(asked.collective, q.algorithm));
+  if (q.plan.empty()) {
+    TUTTI_ASSIGN(asked.algorithms, algorithmsOf(asked.collective, q.algorithm));
+  } else {
+    TUTTI_TRY(takePlan(q, &asked));
+  }
   if (!parseBytes(q.bytes, &asked.bytes)) return invalidUsage("--bytes ", q.bytes, " is not a size such as 8, 64K, 1M");
   if (asked.bytes > size_t{1} << 46) return invalidUsage("--bytes ", q.bytes, ": at most 64 TB");
   TUTTI_ASSIGN(asked.cluster, loadCluster(q.cluster));
-  asked.task.root = q.root;
-  asked.task.inPlace = !q.outOfPlace;
+  asked.task.root = asked.plan ? asked.plan->plan.root : q.root;
+  asked.task.inPlace = !q.outOfPlace && (!asked.plan || !asked.plan->plan.inPlace.empty());
   asked.task.joined = !q.single;
   asked.task.options.sliceBytes = asked.cluster.sliceBytes;
   if (q.channels < 0 || q.channels > 1024) return invalidUsage("--channels ", q.channels, ": 0 to 1024");

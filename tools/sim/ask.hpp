@@ -1,9 +1,12 @@
 // What tutti-sim is asked, from the command line.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "src/import/imported_plan.hpp"
 #include "src/sim/simulate.hpp"
 
 namespace tutti::sim {
@@ -12,6 +15,7 @@ struct Question {
   std::string cluster;  // file or text
   std::string collective = "allreduce";
   std::string algorithm;  // empty: all of the collective
+  std::string plan;       // a file of MSCCL's or MSCCL++'s, instead of collective and algorithm
   std::string bytes = "1M";
   int root = 0;
   int channels = 0;
@@ -21,11 +25,18 @@ struct Question {
   bool outOfPlace = false;
 };
 
-/// A question understood.
+/// A plan of a file, as the simulator wants it.
+struct AskedPlan {
+  ImportedPlan plan;
+  Algorithm algorithm;  // its name and collective
+};
+
+/// A question understood.  Not to be copied: tasks point into the plan.
 struct Asked {
   Cluster cluster;
   Collective collective = Collective::AllReduce;
   std::vector<const Algorithm*> algorithms;
+  std::unique_ptr<AskedPlan> plan;  // then algorithms has only this one
   size_t bytes = 0;
   Task task;  // but for the algorithm and bytes
   SimOptions options;

@@ -48,6 +48,8 @@ int main(int argc, char** argv) {
   app.add_option("cluster", q.cluster, "a file, or the text itself: 'nodes 4; machine gpu:8 nvlink:18x20.6 nic:8x50'");
   app.add_option("--collective", q.collective, "allreduce, allgather, ... [allreduce]");
   app.add_option("--algorithm", q.algorithm, "one or several, as ring,tree [all of the collective]");
+  app.add_option("--plan", q.plan,
+                 "a plan of MSCCL (XML) or MSCCL++ (JSON) instead; its ranks are all of the cluster's");
   app.add_option("--bytes", q.bytes, "vector (allreduce, broadcast, reduce) or one rank's block [1M]");
   app.add_option("--root", q.root, "of broadcast, reduce, gather, scatter [0]");
   app.add_option("--channels", q.channels, "copies of the schedule with a part of the bytes each [as ports need them]");
