@@ -1,9 +1,12 @@
-// Attention over the heads of one rank: scores of one head at a time, on CUDA of as many as have room, by the table's
-// or the device's matrix product.
+// Attention over the heads of one rank in tiles of queries and keys, so that its memory is not a matrix of all scores:
+// forward with the running maximum and sum of each query, backward from the logarithm of the sum (Dao et al.,
+// "FlashAttention", 2022; Rabe and Staats, "Self-attention does not need O(n^2) memory", 2021).  Tiles are of one head,
+// on CUDA of as many as have room, by the table's or the device's matrix product.
 #include "src/parallel/attention.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "src/parallel/tensor.hpp"
 
@@ -38,6 +41,46 @@ namespace {
 // On CUDA heads are computed together as far as their scores have room in that.
 constexpr int64_t kScoreBytes = int64_t{256} << 20;
 
+// Scores of a tile: on the host they stay in a core's own cache, on CUDA they fill the device.
+struct TileShape {
+  int64_t queries, keys;
+};
+constexpr TileShape kHostTile = {128, 512}, kCudaTile = {1024, 1024};
+
+TileShape tileOf(const tuttiAttention_t& s, bool onHost) {
+  const TileShape usual = onHost ? kHostTile : kCudaTile;
+  return {s.queryTile > 0 ? s.queryTile : usual.queries, s.keyTile > 0 ? s.keyTile : usual.keys};
+}
+
+/// Rows [first, first + count) of the queries or keys: those at positions of one tile, which ends before `end`.
+struct Tile {
+  int64_t first, count, end;
+};
+
+/// Tiles are cut at positions in the sequence, so that a row meets the same ones whichever rank has which part of it.
+std::vector<Tile> tilesOf(int64_t start, int64_t count, int64_t size) {
+  std::vector<Tile> tiles;
+  for (int64_t at = 0; at < count;) {
+    const int64_t inside = ((start + at) % size + size) % size, n = std::min(size - inside, count - at);
+    tiles.push_back({at, n, start + at - inside + size});
+    at += n;
+  }
+  return tiles;
+}
+
+/// Elements of a tile's scores (and of their gradients), and of the state of its rows.
+int64_t scoresOf(const tuttiAttention_t& s, const TileShape& tile) {
+  return std::min(tile.queries, s.queries) * std::min(tile.keys, s.keys);
+}
+int64_t workOf(const tuttiAttention_t& s, const TileShape& tile, bool gradient) {
+  return gradient ? 2 * scoresOf(s, tile) : scoresOf(s, tile) + 2 * std::min(tile.queries, s.queries);
+}
+/// Heads of a sequence that are computed together.
+int64_t headsAtOnce(const tuttiAttention_t& s, int64_t bytes, bool onHost) {
+  if (onHost) return 1;
+  return std::clamp<int64_t>(kScoreBytes / std::max<int64_t>(bytes, 1), 1, std::max<int64_t>(s.kvHeads, 1));
+}
+
 /// Some query heads of one sequence that have different key heads: heads first + i * group of q, firstKey + i of k.
 struct Heads {
   int64_t sequence, first, firstKey, count;
@@ -57,34 +100,61 @@ void eachHeads(const tuttiAttention_t& s, int64_t atOnce, const Body& body) {
   }
 }
 
-/// Arguments of one call, and where its scores lie.
+/// Arguments of one call, its tiles, and where their scores lie.
 template <class T>
 struct Call {
   Device& device;
   const tuttiAttention_t& shape;
   const Products& products;
+  TileShape tile;
+  std::vector<Tile> queryTiles, keyTiles;
+  std::vector<size_t> firstQueries;  // per tile of keys, the first tile of queries that sees one
   int64_t group, atOnce;
   Array<T> own;
-  T* scores;  // and, behind them, their gradient
+  T *scores, *behind;  // gradients of scores, or the state of rows
 
   Call(Device& on, const tuttiAttention_t& s, const Products& p, bool gradient)
-      : device(on), shape(s), products(p), group(s.kvHeads == 0 ? 1 : s.heads / s.kvHeads), atOnce(1) {
-    const int64_t bytes = (gradient ? 2 : 1) * s.queries * s.keys * static_cast<int64_t>(sizeof(T));
+      : device(on),
+        shape(s),
+        products(p),
+        tile(tileOf(s, on.onHost())),
+        queryTiles(tilesOf(s.queryStart, s.queries, tile.queries)),
+        keyTiles(tilesOf(s.keyStart, s.keys, tile.keys)),
+        group(s.kvHeads == 0 ? 1 : s.heads / s.kvHeads) {
+    const size_t bytes = attentionBytes(s, sizeof(T), device.onHost(), gradient);
+    atOnce = headsAtOnce(s, workOf(s, tile, gradient) * static_cast<int64_t>(sizeof(T)), device.onHost());
     if (device.onHost()) {
-      own = Array<T>(device, static_cast<size_t>(bytes) / sizeof(T), Array<T>::Any);
+      own = Array<T>(device, bytes / sizeof(T), Array<T>::Any);
       scores = own.data();
     } else {
-      atOnce = std::clamp<int64_t>(kScoreBytes / std::max<int64_t>(bytes, 1), 1, std::max<int64_t>(s.kvHeads, 1));
-      scores = static_cast<T*>(device.scratch(static_cast<size_t>(std::max<int64_t>(atOnce * bytes, 1))));
+      scores = static_cast<T*>(device.scratch(std::max<size_t>(bytes, 1)));
+      heldByThread().change(static_cast<int64_t>(bytes));  // until the call returns
+      heldByThread().change(-static_cast<int64_t>(bytes));
     }
+    behind = scores + atOnce * scoresOf(s, tile);
+    for (const Tile& keys : keyTiles) firstQueries.push_back(firstToSee(keys));
   }
-  T* gradients() const { return scores + atOnce * shape.queries * shape.keys; }
+
+  /// Whether a query at any position of its tile sees a key of the other: not what this rank's part of a tile sees, for
+  /// a tile that is passed by and one that is added as zeros may differ in the sign of a zero.
+  bool visible(const Tile& queries, const Tile& keys) const {
+    return shape.causal == 0 || shape.keyStart + keys.first < queries.end;
+  }
+  /// Tiles of queries that see one of keys are the last ones.
+  size_t firstToSee(const Tile& keys) const {
+    size_t i = 0;
+    while (i < queryTiles.size() && !visible(queryTiles[i], keys)) ++i;
+    return i;
+  }
 
   struct Operand {
     const T* data;
     int64_t stride, step;  // from row to row, from head to head
+    Operand from(int64_t row) const { return {data + row * stride, stride, step}; }
   };
-  Operand ofScores(const T* data) const { return {data, shape.keys, shape.queries * shape.keys}; }
+  Operand ofScores(const T* data, const Tile& queries, const Tile& keys) const {
+    return {data, keys.count, queries.count * keys.count};
+  }
   Operand ofQuery(const tuttiTensor_t& t, const Heads& h) const {
     return {matrixOf<T>(t).row(h.sequence * shape.queries) + h.first * shape.headDim, t.strides[0],
             group * shape.headDim};
@@ -98,59 +168,113 @@ struct Call {
                              a.stride, b.stride, c.stride};
     products.multiply(device, call, {h.count, a.step, b.step, c.step});
   }
-  kernels::ScoresCall rows(const Heads& h, T* lse) const {
+  kernels::ScoresCall rows(const Heads& h, const Tile& queries, const tuttiTensor_t& lse, const Operand& out) const {
     const tuttiAttention_t& s = shape;
     kernels::ScoresCall call{};
     call.scores = scores;
-    call.lse = lse + h.sequence * s.queries * s.heads + h.first;
+    call.lse = static_cast<T*>(lse.data) + (h.sequence * s.queries + queries.first) * s.heads + h.first;
     call.heads = h.count;
-    call.queries = s.queries;
-    call.keys = s.keys;
+    call.queries = queries.count;
     call.headDim = s.headDim;
     call.lseRow = s.heads;
     call.lseHead = group;
+    call.out = const_cast<T*>(out.data);
+    call.outRow = out.stride;
+    call.outHead = out.step;
     call.causal = s.causal;
-    call.shift = s.queryStart - s.keyStart + 1;
     call.scale = s.scale;
     return call;
+  }
+  void setKeys(kernels::ScoresCall& call, const Tile& queries, const Tile& keys) const {
+    call.keys = keys.count;
+    call.shift = shape.queryStart + queries.first - shape.keyStart - keys.first + 1;
+  }
+  /// Rows [first, first + count) of each sequence become 0.
+  void clearRows(const tuttiTensor_t& t, int64_t perSequence, int64_t first, int64_t count) const {
+    if (t.shape[1] == 0 || count == 0) return;
+    const Array<T> zeros(device, static_cast<size_t>(t.shape[1]));
+    for (int64_t b = 0; b < shape.batch; ++b) {
+      device.copyMatrix<T>(matrixOf<T>(t).row(b * perSequence + first), t.strides[0], zeros.data(), 0, count,
+                           t.shape[1]);
+    }
   }
   static tuttiDataType_t dtype() { return sizeof(T) == 4 ? tuttiFloat32 : tuttiFloat64; }
 };
 
 template <class T>
+void forwardTile(const Call<T>& call, const AttentionOperands& t, const Heads& h, const Tile& queries) {
+  const int64_t d = call.shape.headDim;
+  const auto q = call.ofQuery(*t.q, h).from(queries.first), out = call.ofQuery(*t.out, h).from(queries.first);
+  kernels::ScoresCall rows = call.rows(h, queries, *t.lse, out);
+  rows.state = call.behind;
+  rows.first = 1;
+  for (const Tile& keys : call.keyTiles) {
+    if (!call.visible(queries, keys)) break;
+    const auto scores = call.ofScores(call.scores, queries, keys);
+    const auto k = call.ofKey(*t.k, h).from(keys.first), v = call.ofKey(*t.v, h).from(keys.first);
+    call.multiply(h, false, true, false, queries.count, keys.count, d, q, k, scores);
+    call.setKeys(rows, queries, keys);
+    call.device.template softmaxTile<T>(rows);
+    call.multiply(h, false, false, rows.first == 0, queries.count, d, keys.count, scores, v, out);
+    rows.first = 0;
+  }
+  if (rows.first != 0) {  // no key is to be seen: the state says so, out is 0
+    rows.keys = 0;
+    call.device.template softmaxTile<T>(rows);
+  }
+  call.device.template finishRows<T>(rows);
+}
+
+template <class T>
+void backwardTiles(const Call<T>& call, const AttentionOperands& t, const AttentionGradients& g, const Heads& h,
+                   size_t index) {
+  const Tile& queries = call.queryTiles[index];
+  const int64_t d = call.shape.headDim;
+  const auto q = call.ofQuery(*t.q, h).from(queries.first), out = call.ofQuery(*t.out, h).from(queries.first);
+  const auto dout = call.ofQuery(*g.dout, h).from(queries.first), dq = call.ofQuery(*g.dq, h).from(queries.first);
+  kernels::ScoresCall rows = call.rows(h, queries, *t.lse, out);
+  rows.gradient = call.behind;
+  rows.dout = dout.data;
+  rows.doutRow = dout.stride;
+  rows.doutHead = dout.step;
+  for (size_t j = 0; j < call.keyTiles.size() && call.visible(queries, call.keyTiles[j]); ++j) {
+    const Tile& keys = call.keyTiles[j];
+    const auto p = call.ofScores(call.scores, queries, keys), ds = call.ofScores(call.behind, queries, keys);
+    const auto k = call.ofKey(*t.k, h).from(keys.first), v = call.ofKey(*t.v, h).from(keys.first);
+    const bool again = h.again || index > call.firstQueries[j];
+    call.multiply(h, false, true, false, queries.count, keys.count, d, q, k, p);
+    call.multiply(h, false, true, false, queries.count, keys.count, d, dout, v, ds);
+    call.setKeys(rows, queries, keys);
+    call.device.template scoreGradients<T>(rows);
+    call.multiply(h, false, false, j > 0, queries.count, d, keys.count, ds, k, dq);
+    call.multiply(h, true, false, again, keys.count, d, queries.count, ds, q, call.ofKey(*g.dk, h).from(keys.first));
+    call.multiply(h, true, false, again, keys.count, d, queries.count, p, dout, call.ofKey(*g.dv, h).from(keys.first));
+  }
+}
+
+template <class T>
 void forward(const Call<T>& call, const AttentionOperands& t) {
-  const tuttiAttention_t& s = call.shape;
-  eachHeads(s, call.atOnce, [&](const Heads& h) {
-    const auto scores = call.ofScores(call.scores);
-    call.multiply(h, false, true, false, s.queries, s.keys, s.headDim, call.ofQuery(*t.q, h), call.ofKey(*t.k, h),
-                  scores);
-    call.device.template softmax<T>(call.rows(h, static_cast<T*>(t.lse->data)));
-    call.multiply(h, false, false, false, s.queries, s.headDim, s.keys, scores, call.ofKey(*t.v, h),
-                  call.ofQuery(*t.out, h));
+  eachHeads(call.shape, call.atOnce, [&](const Heads& h) {
+    for (const Tile& queries : call.queryTiles) forwardTile(call, t, h, queries);
   });
 }
 
 template <class T>
 void backward(const Call<T>& call, const AttentionOperands& t, const AttentionGradients& d) {
   const tuttiAttention_t& s = call.shape;
+  for (const Tile& queries : call.queryTiles) {
+    if (call.keyTiles.empty() || !call.visible(queries, call.keyTiles[0])) {
+      call.clearRows(*d.dq, s.queries, queries.first, queries.count);
+    }
+  }
+  for (size_t j = 0; j < call.keyTiles.size(); ++j) {
+    const Tile& keys = call.keyTiles[j];
+    if (call.firstQueries[j] < call.queryTiles.size()) continue;
+    call.clearRows(*d.dk, s.keys, keys.first, keys.count);
+    call.clearRows(*d.dv, s.keys, keys.first, keys.count);
+  }
   eachHeads(s, call.atOnce, [&](const Heads& h) {
-    const auto p = call.ofScores(call.scores), ds = call.ofScores(call.gradients());
-    const auto q = call.ofQuery(*t.q, h), k = call.ofKey(*t.k, h), v = call.ofKey(*t.v, h);
-    const auto out = call.ofQuery(*t.out, h), dout = call.ofQuery(*d.dout, h);
-    call.multiply(h, false, true, false, s.queries, s.keys, s.headDim, q, k, p);
-    call.multiply(h, false, true, false, s.queries, s.keys, s.headDim, dout, v, ds);
-    kernels::ScoresCall rows = call.rows(h, static_cast<T*>(t.lse->data));
-    rows.gradient = call.gradients();
-    rows.out = out.data;
-    rows.outRow = out.stride;
-    rows.outHead = out.step;
-    rows.dout = dout.data;
-    rows.doutRow = dout.stride;
-    rows.doutHead = dout.step;
-    call.device.template scoreGradients<T>(rows);
-    call.multiply(h, false, false, false, s.queries, s.headDim, s.keys, ds, k, call.ofQuery(*d.dq, h));
-    call.multiply(h, true, false, h.again, s.keys, s.headDim, s.queries, ds, q, call.ofKey(*d.dk, h));
-    call.multiply(h, true, false, h.again, s.keys, s.headDim, s.queries, p, dout, call.ofKey(*d.dv, h));
+    for (size_t i = 0; i < call.queryTiles.size(); ++i) backwardTiles(call, t, d, h, i);
   });
 }
 
@@ -161,6 +285,7 @@ tuttiAttention_t checkedShape(const tuttiAttention_t* theirs) {
           " sequences of ", s.queries, " queries and ", s.keys, " keys, heads of ", s.headDim);
   require(s.heads >= 0 && (s.kvHeads > 0 ? s.heads % s.kvHeads == 0 : s.heads == 0), s.heads,
           " query heads are not a multiple of ", s.kvHeads, " key heads");
+  require(s.queryTile >= 0 && s.keyTile >= 0, "tiles of ", s.queryTile, " queries and ", s.keyTile, " keys");
   if (s.scale == 0) s.scale = 1 / std::sqrt(static_cast<double>(s.headDim));
   return s;
 }
@@ -176,6 +301,11 @@ void checkOperands(const tuttiAttention_t& s, const AttentionOperands& t, int ki
 }
 
 }  // namespace
+
+size_t attentionBytes(const tuttiAttention_t& s, size_t one, bool onHost, bool gradient) {
+  const int64_t bytes = workOf(s, tileOf(s, onHost), gradient) * static_cast<int64_t>(one);
+  return static_cast<size_t>(headsAtOnce(s, bytes, onHost) * bytes);
+}
 
 void attentionForward(Device& device, const tuttiAttention_t* shape, const Products& products,
                       const AttentionOperands& t) {
@@ -215,5 +345,15 @@ tuttiResult_t tuttiAttentionBackward(const tuttiAttention_t* shape, const tuttiK
   return guarded([&] {
     const std::shared_ptr<Device> device = deviceOf(nullptr, q == nullptr ? TUTTI_DEVICE_HOST : q->device);
     attentionBackward(*device, shape, Products(*device, kernels), {q, k, v, out, lse}, {dout, dq, dk, dv});
+  });
+}
+
+tuttiResult_t tuttiAttentionMemory(const tuttiAttention_t* shape, tuttiDataType_t dtype, int64_t device, int backward,
+                                   size_t* bytes) {
+  return guarded([&] {
+    require(bytes != nullptr, "bytes is NULL");
+    checkComputed(dtype, "attention");
+    const bool onHost = kindOf(device) == TUTTI_DEVICE_HOST;
+    *bytes = attentionBytes(checkedShape(shape), bytesOf(dtype), onHost, backward != 0);
   });
 }

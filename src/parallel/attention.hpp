@@ -29,6 +29,8 @@ struct AttentionGradients {
   const tuttiTensor_t *dout, *dq, *dk, *dv;
 };
 
+/// See tuttiAttentionMemory.
+size_t attentionBytes(const tuttiAttention_t& shape, size_t elementBytes, bool onHost, bool gradient);
 /// See tuttiAttentionForward and tuttiAttentionBackward.  All tensors are in the device's memory.
 void attentionForward(Device& device, const tuttiAttention_t* shape, const Products& products,
                       const AttentionOperands& operands);

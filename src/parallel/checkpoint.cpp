@@ -80,11 +80,11 @@ class File {
 /// Names in a folder are on disk: after a crash the mark is not there without what it stands for.
 void syncFolder(const fs::path& path) { File(path, O_RDONLY | O_DIRECTORY).sync(); }
 
-void writePieces(const fs::path& path, const std::vector<PieceInfo>& infos, const tuttiPiece_t* pieces) {
+void writePieces(const fs::path& path, const std::vector<PieceInfo>& infos, const PieceData& data) {
   std::vector<Entry> entries;
   uint64_t offset = sizeof(FileHead) + infos.size() * sizeof(Entry);
   for (size_t i = 0; i < infos.size(); ++i) {
-    entries.push_back({infos[i], offset, hashOfBytes(pieces[i].data, infos[i].bytes())});
+    entries.push_back({infos[i], offset, hashOfBytes(data.at(i), infos[i].bytes())});
     offset += infos[i].bytes();
   }
   const fs::path part = path.string() + ".part";
@@ -93,7 +93,7 @@ void writePieces(const fs::path& path, const std::vector<PieceInfo>& infos, cons
     const FileHead head{kMagic, entries.size(), hashOfBytes(entries.data(), entries.size() * sizeof(Entry))};
     file.write(&head, sizeof(head));
     file.write(entries.data(), entries.size() * sizeof(Entry));
-    for (size_t i = 0; i < infos.size(); ++i) file.write(pieces[i].data, infos[i].bytes());
+    for (size_t i = 0; i < infos.size(); ++i) file.write(data.at(i), infos[i].bytes());
     file.sync();
   }
   fs::rename(part, path);
@@ -130,7 +130,7 @@ int64_t newestStep(const fs::path& folder) {
   return newest;
 }
 
-void loadPieces(const fs::path& folder, size_t first, const tuttiPiece_t* pieces, size_t n) {
+void loadPieces(const fs::path& folder, size_t first, const std::vector<PieceInfo>& infos, const PieceData& pieces) {
   size_t nFiles = 0;
   std::ifstream(folder / "complete") >> nFiles;
   if (nFiles == 0 || nFiles > kMostPieces) fail(tuttiSystemError, folder.string(), " is not complete");
@@ -142,7 +142,7 @@ void loadPieces(const fs::path& folder, size_t first, const tuttiPiece_t* pieces
     entries[f] = readEntries(file, path);
     for (const Entry& e : entries[f]) sources[f].push_back(e.info);
   }
-  std::vector<Move> moves = movesFor(infosOf(pieces, n), sources, first % nFiles, "this rank");
+  std::vector<Move> moves = movesFor(infos, sources, first % nFiles, "this rank");
   std::stable_sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) {
     return a.source != b.source ? a.source < b.source : a.piece < b.piece;
   });
@@ -159,8 +159,8 @@ void loadPieces(const fs::path& folder, size_t first, const tuttiPiece_t* pieces
       }
     }
     const size_t one = bytesOf(static_cast<tuttiDataType_t>(e.info.dtype));
-    std::memcpy(static_cast<char*>(pieces[m.want].data) + static_cast<size_t>(m.to) * one,
-                data.data() + static_cast<size_t>(m.from) * one, static_cast<size_t>(m.length) * one);
+    std::memcpy(pieces.at(m.want) + static_cast<size_t>(m.to) * one, data.data() + static_cast<size_t>(m.from) * one,
+                static_cast<size_t>(m.length) * one);
   }
 }
 
@@ -188,13 +188,16 @@ tuttiResult_t tuttiCheckpointSave(tuttiComm_t comm, const char* folder, int64_t 
   return guarded([&] {
     require(folder != nullptr && step >= 0, "folder is NULL, or step is ", step);
     const auto infos = infosOf(pieces, n);
-    Group group(comm);
+    const std::shared_ptr<Device> device = deviceOf(comm, TUTTI_DEVICE_HOST);
+    Group group(comm, *device);
     const fs::path path = fs::path(folder) / stepName(step);
     together(group, [&] {
       fs::create_directories(path);
       if (group.rank() == 0) fs::remove(path / "complete");  // of an earlier try
     });
-    together(group, [&] { writePieces(rankFile(path, static_cast<size_t>(group.rank())), infos, pieces); });
+    together(group, [&] {
+      writePieces(rankFile(path, static_cast<size_t>(group.rank())), infos, PieceData(*device, pieces, infos, true));
+    });
     together(group, [&] {
       if (group.rank() != 0) return;
       const std::string text = std::to_string(group.size()) + "\n";
@@ -212,16 +215,19 @@ tuttiResult_t tuttiCheckpointLoad(tuttiComm_t comm, const char* folder, int64_t*
                                   size_t n) {
   return guarded([&] {
     require(folder != nullptr && step != nullptr, "folder or step is NULL");
-    infosOf(pieces, n);
-    Group group(comm);
+    const auto infos = infosOf(pieces, n);
+    const std::shared_ptr<Device> device = deviceOf(comm, TUTTI_DEVICE_HOST);
+    Group group(comm, *device);
     int64_t which = *step;
     if (which < 0) {
       if (group.rank() == 0) which = newestStep(folder);  // others may see a newer one
-      group.broadcast(&which, 1, tuttiInt64, 0);
+      group.broadcastHost(&which, 1, tuttiInt64, 0);
     }
     together(group, [&] {
       if (which < 0) fail(tuttiSystemError, folder, " has no complete step");
-      loadPieces(fs::path(folder) / stepName(which), static_cast<size_t>(group.rank()), pieces, n);
+      PieceData data(*device, pieces, infos, true);  // what a failing load leaves as it was stays so
+      loadPieces(fs::path(folder) / stepName(which), static_cast<size_t>(group.rank()), infos, data);
+      data.putBack();
     });
     *step = which;
   });

@@ -137,6 +137,11 @@ int kindOf(int64_t device) {
   return device == TUTTI_DEVICE_CUDA ? TUTTI_DEVICE_CUDA : TUTTI_DEVICE_HOST;
 }
 
+Held& heldByThread() {
+  thread_local Held held;
+  return held;
+}
+
 Device& hostDevice() {
   static Host host;
   return host;

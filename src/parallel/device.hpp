@@ -160,8 +160,12 @@ class Device {
   // ---- Of attention (kernels/attention.hpp)
 
   template <class T>
-  void softmax(const kernels::ScoresCall& call) {
-    start<T>(Kernel::SoftmaxF32, Kernel::SoftmaxF64, call, call.heads * call.queries * kRowThreads);
+  void softmaxTile(const kernels::ScoresCall& call) {
+    start<T>(Kernel::SoftmaxTileF32, Kernel::SoftmaxTileF64, call, call.heads * call.queries * kRowThreads);
+  }
+  template <class T>
+  void finishRows(const kernels::ScoresCall& call) {
+    start<T>(Kernel::FinishRowsF32, Kernel::FinishRowsF64, call, call.heads * call.queries * kRowThreads);
   }
   template <class T>
   void scoreGradients(const kernels::ScoresCall& call) {
@@ -260,6 +264,16 @@ Device& hostDevice();
 /// current on this thread.  Throws where there is no such device, or not the means to compute on it.
 std::shared_ptr<Device> deviceOf(tuttiComm_t comm, int tensorKind);
 
+/// Bytes that Arrays made and ended on this thread hold, and the most so far.
+struct Held {
+  int64_t now = 0, most = 0;
+  void change(int64_t bytes) {
+    now += bytes;
+    most = most < now ? now : most;
+  }
+};
+Held& heldByThread();
+
 /// n elements of a device's memory with one owner, who ends before the device.
 template <class T>
 class Array {
@@ -268,6 +282,7 @@ class Array {
   Array() = default;
   Array(Device& device, size_t n, Contents contents = Zeros) : device_(&device), size_(n) {
     data_ = static_cast<T*>(device.allocate(n * sizeof(T)));
+    heldByThread().change(static_cast<int64_t>(n * sizeof(T)));
     if (contents == Zeros) clear();
   }
   Array(Array&& other) noexcept { swap(other); }
@@ -277,7 +292,9 @@ class Array {
     return *this;
   }
   ~Array() {
-    if (data_ != nullptr) device_->release(data_, size_ * sizeof(T));
+    if (data_ == nullptr) return;
+    heldByThread().change(-static_cast<int64_t>(size_ * sizeof(T)));
+    device_->release(data_, size_ * sizeof(T));
   }
   T* data() { return data_; }
   const T* data() const { return data_; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "src/parallel/tensor.hpp"
 
@@ -69,7 +70,6 @@ std::vector<int64_t> evenCuts(int64_t total, int64_t unit, int n) {
   return cuts;
 }
 
-Group::Group(tuttiComm_t comm) : comm_(comm), device_(&hostDevice()) { read(); }
 Group::Group(tuttiComm_t comm, Device& device) : comm_(comm), device_(&device) { read(); }
 
 void Group::read() {
@@ -79,7 +79,7 @@ void Group::read() {
   int ordinal = -1;
   check(tuttiCommCuDevice(comm_, &ordinal), comm_);
   if (ordinal >= 0 && device_->onHost()) {
-    fail(tuttiInvalidUsage, "this layer computes on the host, and the communicator is CUDA's; ", kLayersOnCuda);
+    fail(tuttiInvalidUsage, "this layer computes on the host, and the communicator is CUDA's");
   }
   if (ordinal < 0 && !device_->onHost()) {
     fail(tuttiInvalidUsage, "the layer computes on a CUDA device, and the communicator is the host's");
@@ -111,6 +111,25 @@ void Group::broadcastHost(void* data, size_t count, tuttiDataType_t dtype, int r
 }
 void Group::allGatherHost(void* data, const int64_t* cuts, tuttiDataType_t dtype) {
   staged(data, static_cast<size_t>(cuts[size_]) * bytesOf(dtype), [&](void* at) { allGather(at, cuts, dtype); });
+}
+
+void Group::allToAllHost(const void* from, const std::vector<size_t>& sendCounts, void* to,
+                         const std::vector<size_t>& receiveCounts, tuttiDataType_t dtype) {
+  if (device_->onHost() || size_ == 1) {
+    const size_t bytes = sendCounts[0] * bytesOf(dtype);
+    if (size_ > 1) return allToAll(from, sendCounts, to, receiveCounts, dtype);
+    if (bytes != 0) std::memcpy(to, from, bytes);
+    return;
+  }
+  const auto bytesIn = [&](const std::vector<size_t>& counts) {
+    return std::accumulate(counts.begin(), counts.end(), size_t{0}) * bytesOf(dtype);
+  };
+  Array<char> out(*device_, bytesIn(sendCounts), Array<char>::Any);
+  Array<char> in(*device_, bytesIn(receiveCounts), Array<char>::Any);
+  device_->put(out.data(), from, out.size());
+  allToAll(out.data(), sendCounts, in.data(), receiveCounts, dtype);
+  device_->get(to, in.data(), in.size());
+  throwIfFailed();
 }
 
 tuttiComm_t splitFrom(tuttiComm_t parent, int color, int key, const tuttiConfig_t* options) {

@@ -21,8 +21,6 @@ void giveTraffic(const tuttiTraffic_t& traffic, tuttiTraffic_t* theirs);
 /// memory; on CUDA calls are enqueued on its stream.
 class Group {
  public:
-  /// Of a layer that computes on the host: throws tuttiInvalidUsage if the communicator is CUDA's.
-  explicit Group(tuttiComm_t comm);
   /// The device is that of the communicator's rank, and outlives the group.
   Group(tuttiComm_t comm, Device& device);
   Device& device() const { return *device_; }
@@ -41,6 +39,8 @@ class Group {
   void allReduceHost(void* data, size_t count, tuttiDataType_t dtype, tuttiRedOp_t op);
   void broadcastHost(void* data, size_t count, tuttiDataType_t dtype, int root);
   void allGatherHost(void* data, const int64_t* cuts, tuttiDataType_t dtype);
+  void allToAllHost(const void* from, const std::vector<size_t>& sendCounts, void* to,
+                    const std::vector<size_t>& receiveCounts, tuttiDataType_t dtype);
   /// Throws if the communicator has failed since: on CUDA calls return before they are done.
   void throwIfFailed() const;
 

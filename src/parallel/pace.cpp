@@ -10,7 +10,8 @@
 using namespace tutti::parallel;
 
 struct tuttiPace {
-  explicit tuttiPace(tuttiComm_t comm) : group(comm) {}
+  explicit tuttiPace(tuttiComm_t comm) : device(deviceOf(comm, TUTTI_DEVICE_HOST)), group(comm, *device) {}
+  std::shared_ptr<Device> device;  // first: ends last
   Group group;
   tuttiPaceConfig_t config = TUTTI_PACE_CONFIG_INITIALIZER;
   std::deque<double> perUnit;  // milliseconds
@@ -59,7 +60,7 @@ tuttiResult_t tuttiPaceShares(tuttiPace_t pace, int64_t total, int64_t* cuts, in
     for (size_t r = 0; r <= n; ++r) ones.push_back(static_cast<int64_t>(r));
     times[static_cast<size_t>(pace->group.rank())] =
         pace->perUnit.empty() ? -1 : medianOf({pace->perUnit.begin(), pace->perUnit.end()});
-    pace->group.allGather(times.data(), ones.data(), tuttiFloat64);
+    pace->group.allGatherHost(times.data(), ones.data(), tuttiFloat64);
     for (size_t r = 0; r < n; ++r) {
       if (times[r] < 0) fail(tuttiInvalidUsage, "rank ", r, " has not reported a step");
     }

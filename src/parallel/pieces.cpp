@@ -114,17 +114,36 @@ std::vector<Move> movesFor(const std::vector<PieceInfo>& want, const std::vector
   return moves;
 }
 
+PieceData::PieceData(Device& device, const tuttiPiece_t* pieces, const std::vector<PieceInfo>& infos, bool read)
+    : device_(device), pieces_(pieces), infos_(infos) {
+  for (size_t i = 0; i < infos.size(); ++i) {
+    if (device.onHost()) {
+      at_.push_back(static_cast<char*>(pieces[i].data));
+      continue;
+    }
+    copies_.emplace_back(infos[i].bytes());
+    at_.push_back(copies_.back().data());
+    if (read && infos[i].bytes() != 0) device.get(at_[i], pieces[i].data, infos[i].bytes());
+  }
+}
+
+void PieceData::putBack() {
+  for (size_t i = 0; i < copies_.size(); ++i) {
+    if (infos_[i].bytes() != 0) device_.put(pieces_[i].data, at_[i], infos_[i].bytes());
+  }
+}
+
 std::vector<std::vector<PieceInfo>> gatherInfos(Group& group, const std::vector<PieceInfo>& mine) {
   const size_t n = static_cast<size_t>(group.size()), rank = static_cast<size_t>(group.rank());
   std::vector<uint64_t> counts(n);
   std::vector<int64_t> ones, cuts = {0};
   for (size_t r = 0; r <= n; ++r) ones.push_back(static_cast<int64_t>(r));
   counts[rank] = mine.size();
-  group.allGather(counts.data(), ones.data(), tuttiUint64);
+  group.allGatherHost(counts.data(), ones.data(), tuttiUint64);
   for (const uint64_t c : counts) cuts.push_back(cuts.back() + static_cast<int64_t>(c * sizeof(PieceInfo)));
   std::vector<char> all(static_cast<size_t>(cuts.back()));
   if (!mine.empty()) std::memcpy(all.data() + cuts[rank], mine.data(), mine.size() * sizeof(PieceInfo));
-  group.allGather(all.data(), cuts.data(), tuttiUint8);
+  group.allGatherHost(all.data(), cuts.data(), tuttiUint8);
   std::vector<std::vector<PieceInfo>> lists(n);
   for (size_t r = 0; r < n; ++r) {
     lists[r].resize(counts[r]);
@@ -135,7 +154,7 @@ std::vector<std::vector<PieceInfo>> gatherInfos(Group& group, const std::vector<
 
 void agreeOrFail(Group& group, tuttiResult_t code, const std::string& complaint) {
   int32_t bad = complaint.empty() ? INT32_MAX : group.rank();
-  group.allReduce(&bad, 1, tuttiInt32, tuttiMin);
+  group.allReduceHost(&bad, 1, tuttiInt32, tuttiMin);
   if (!complaint.empty()) fail(code, complaint);
   if (bad != INT32_MAX) fail(code, "rank ", bad, " failed; it knows why");
 }

@@ -36,6 +36,24 @@ struct Move {
 std::vector<Move> movesFor(const std::vector<PieceInfo>& want, const std::vector<std::vector<PieceInfo>>& sources,
                            size_t first, const std::string& who);
 
+/// What pieces hold, for the host to read and write: their own memory, or a copy of a device's.
+class PieceData {
+ public:
+  /// read: the copies begin as what the pieces hold; else anything.
+  PieceData(Device& device, const tuttiPiece_t* pieces, const std::vector<PieceInfo>& infos, bool read);
+  char* at(size_t piece) const { return at_[piece]; }
+  const std::vector<char*>& all() const { return at_; }
+  /// Copies go to the pieces.
+  void putBack();
+
+ private:
+  Device& device_;
+  const tuttiPiece_t* pieces_;
+  const std::vector<PieceInfo>& infos_;
+  std::vector<std::vector<char>> copies_;
+  std::vector<char*> at_;
+};
+
 /// All ranks' lists.  Collective.
 std::vector<std::vector<PieceInfo>> gatherInfos(Group& group, const std::vector<PieceInfo>& mine);
 

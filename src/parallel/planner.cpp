@@ -20,10 +20,11 @@ double perLayer(const tuttiModelShape_t& m, const tuttiLayout_t& l) {
 /// Beside what is kept, while backward is in a layer.
 double workingSet(const tuttiModelShape_t& m, const tuttiLayout_t& l) {
   if (l.recompute == tuttiRecomputeNone) return 0;
-  const double tokens = m.sequence / l.cp, block = m.keyBlock > 0 ? std::min(m.keyBlock, tokens) : tokens;
+  const double tokens = m.sequence / l.cp, tile = std::min(tokens, 1024.0);  // of kernels.h on CUDA
+  const double scores = m.keyBlock > 0 ? tokens * std::min(m.keyBlock, tokens) : tile * tile;
   tuttiLayout_t otherwise = l;
   otherwise.recompute = tuttiRecomputeSelective;
-  return perLayer(m, otherwise) - perLayer(m, l) + 2 * tokens * block * l.valueBytes;
+  return perLayer(m, otherwise) - perLayer(m, l) + 2 * scores * l.valueBytes;
 }
 
 void checkShapes(const tuttiModelShape_t& m, const tuttiLayout_t& l) {

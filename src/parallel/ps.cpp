@@ -7,6 +7,7 @@
 using namespace tutti::parallel;
 
 struct tuttiPs {
+  explicit tuttiPs(std::shared_ptr<tutti::parallel::Device> on) : device(std::move(on)) {}
   virtual ~tuttiPs() = default;
   virtual void serve() = 0;
   virtual void pull() = 0;
@@ -15,6 +16,7 @@ struct tuttiPs {
   virtual void push(const tuttiTensor_t* gradients) = 0;
   virtual void leave() = 0;
   virtual void report(tuttiPsReport_t& r) = 0;
+  std::shared_ptr<tutti::parallel::Device> device;  // of workers' tensors; servers' values are the host's
   bool serves = false, left = false, broken = false;
   std::vector<std::unique_ptr<PsLink>> links;  // a server's to each worker, a worker's to each server
   std::vector<size_t> order;                   // in which links were made
@@ -26,9 +28,9 @@ namespace {
 template <class T>
 class PsOf final : public tuttiPs {
  public:
-  PsOf(std::vector<PsTable> tables, const tuttiParameter_t* parameters, const tuttiPsConfig_t& config, int server,
-       int workers)
-      : tables_(std::move(tables)), config_(config), workers_(workers) {
+  PsOf(std::shared_ptr<Device> on, std::vector<PsTable> tables, const tuttiParameter_t* parameters,
+       const tuttiPsConfig_t& config, int server, int workers)
+      : tuttiPs(std::move(on)), tables_(std::move(tables)), config_(config), workers_(workers) {
     serves = server >= 0;
     if (server >= 0) {
       index_ = server;
@@ -78,7 +80,7 @@ class PsOf final : public tuttiPs {
       for (size_t t = 0; t < tables_.size(); ++t) {
         if (tables_[t].sparse()) continue;
         const int64_t n = tables_[t].rowsOf(s) * tables_[t].width;
-        std::copy_n(from, n, data_[t] + tables_[t].cuts[static_cast<size_t>(s)] * tables_[t].width);
+        put(data_[t] + tables_[t].cuts[static_cast<size_t>(s)] * tables_[t].width, from, n);
         from += n;
       }
     }
@@ -94,7 +96,7 @@ class PsOf final : public tuttiPs {
       std::vector<T> values(static_cast<size_t>(m * width));
       link.receive(values.data(), values.size(), dtypeOf<T>());
       count(tuttiCallRecv, values.size());
-      for (int64_t i = 0; i < m; ++i) std::copy_n(values.data() + i * width, width, data_[t] + part[i] * width);
+      for (int64_t i = 0; i < m; ++i) put(data_[t] + part[i] * width, values.data() + i * width, width);
     });
   }
   void pushRows(size_t t, const int64_t* rows, int64_t n, const void* gradient) override {
@@ -102,7 +104,9 @@ class PsOf final : public tuttiPs {
       const int64_t width = tables_[t].width;
       link.send({static_cast<int64_t>(PsVerb::PushRows), clocks_[static_cast<size_t>(s)], static_cast<int64_t>(t), m});
       link.send(part, static_cast<size_t>(m), tuttiInt64);
-      link.send(static_cast<const T*>(gradient) + first * width, static_cast<size_t>(m * width), dtypeOf<T>());
+      std::vector<T> values(static_cast<size_t>(m * width));
+      get(values.data(), static_cast<const T*>(gradient) + first * width, m * width);
+      link.send(values.data(), values.size(), dtypeOf<T>());
       count(tuttiCallSend, static_cast<size_t>(m * width));
     });
   }
@@ -114,7 +118,7 @@ class PsOf final : public tuttiPs {
     std::vector<T*> data;
     for (size_t t = 0; t < tables_.size(); ++t) {
       if (!tables_[t].sparse()) {
-        checkContiguous(&gradients[t], "a gradient", tables_[t].rows * tables_[t].width, dtypeOf<T>());
+        checkContiguous(&gradients[t], "a gradient", tables_[t].rows * tables_[t].width, dtypeOf<T>(), device->kind());
       }
       data.push_back(static_cast<T*>(gradients[t].data));
     }
@@ -149,6 +153,13 @@ class PsOf final : public tuttiPs {
   void worker() const {
     if (serves) fail(tuttiInvalidUsage, "this rank is a server: tuttiPsServe");
   }
+  // Between messages and workers' tensors.
+  void put(T* to, const T* host, int64_t n) const {
+    if (n != 0) device->put(to, host, static_cast<size_t>(n) * sizeof(T));
+  }
+  void get(T* host, const T* from, int64_t n) const {
+    if (n != 0) device->get(host, from, static_cast<size_t>(n) * sizeof(T));
+  }
   void count(tuttiCall_t call, size_t elements) {
     if (elements != 0) countCall(traffic_, call, 2, elements * sizeof(T));
   }
@@ -159,12 +170,13 @@ class PsOf final : public tuttiPs {
   }
   /// What of `data` belongs to a server.
   std::vector<T> gathered(int s, const std::vector<T*>& data, bool sparseToo) const {
-    std::vector<T> part;
-    part.reserve(elementsOn(s, sparseToo));
+    std::vector<T> part(elementsOn(s, sparseToo));
+    T* to = part.data();
     for (size_t t = 0; t < tables_.size(); ++t) {
       if (tables_[t].sparse() && !sparseToo) continue;
       const T* from = data[t] + tables_[t].cuts[static_cast<size_t>(s)] * tables_[t].width;
-      part.insert(part.end(), from, from + tables_[t].rowsOf(s) * tables_[t].width);
+      get(to, from, tables_[t].rowsOf(s) * tables_[t].width);
+      to += tables_[t].rowsOf(s) * tables_[t].width;
     }
     return part;
   }
@@ -294,6 +306,7 @@ void join(tuttiPs& ps, tuttiComm_t comm, int rank, int workers, const tuttiPsCon
   ps.links.resize(static_cast<size_t>(ps.serves ? workers : servers));
   tuttiConfig_t options = TUTTI_CONFIG_INITIALIZER;
   options.timeoutMs = config.timeoutMs;
+  options.device = TUTTI_DEVICE_HOST;  // servers compute there
   for (int round = 0; round < rounds; ++round) {
     const int peer = ps.serves ? (rank - workers + round) % rounds : (rank - round + rounds) % rounds;
     const bool paired = peer < (ps.serves ? workers : servers);
@@ -314,7 +327,8 @@ tuttiResult_t tuttiPsCreate(tuttiPs_t* ps, tuttiComm_t comm, const tuttiParamete
     require(ps != nullptr && comm != nullptr && (parameters != nullptr || n == 0), "ps, comm or parameters is NULL");
     *ps = nullptr;
     const auto c = takeConfig<tuttiPsConfig_t>(config, TUTTI_PS_CONFIG_INITIALIZER, "config");
-    Group group(comm);
+    const std::shared_ptr<Device> device = deviceOf(comm, TUTTI_DEVICE_HOST);
+    Group group(comm, *device);
     const int workers = group.size() - c.servers;
     require(c.servers >= 1 && workers >= 1, c.servers, " servers of ", group.size(), " ranks");
     require(c.staleness >= TUTTI_PS_ASYNCHRONOUS && c.timeoutMs >= 0, "staleness is ", c.staleness, ", timeoutMs ",
@@ -328,11 +342,12 @@ tuttiResult_t tuttiPsCreate(tuttiPs_t* ps, tuttiComm_t comm, const tuttiParamete
     for (size_t i = 0; i < n; ++i) {
       require(isContiguous(parameters[i].value) && parameters[i].value.dtype == dtype, "parameter ", i,
               " is not contiguous, or of another dtype");
-      if (!server) checkContiguous(&parameters[i].value, "a parameter", elementsOf(parameters[i].value), dtype);
+      if (!server)
+        checkContiguous(&parameters[i].value, "a parameter", elementsOf(parameters[i].value), dtype, device->kind());
     }
     compareParameters(group, parameters, n);
     withType(dtype, [&](auto zero) {
-      auto made = std::make_unique<PsOf<decltype(zero)>>(tablesOf(parameters, n, c.servers), parameters, c,
+      auto made = std::make_unique<PsOf<decltype(zero)>>(device, tablesOf(parameters, n, c.servers), parameters, c,
                                                          server ? group.rank() - workers : -1, workers);
       join(*made, comm, group.rank(), workers, c);
       made->fill(group.rank());

@@ -9,11 +9,13 @@
 using namespace tutti::parallel;
 
 struct tuttiMirror {
-  tuttiMirror(tuttiComm_t comm, const tuttiPiece_t* mine, size_t n) : group(comm), pieces(mine, mine + n) {}
+  tuttiMirror(tuttiComm_t comm, const tuttiPiece_t* mine, size_t n)
+      : device(deviceOf(comm, TUTTI_DEVICE_HOST)), group(comm, *device), pieces(mine, mine + n) {}
   struct Generation {
     int64_t step = -1;  // -1: not whole
     std::vector<char> own, before;
   };
+  std::shared_ptr<Device> device;  // first: ends last
   Group group;
   std::vector<tuttiPiece_t> pieces;  // names are not looked at
   std::vector<PieceInfo> own, before;
@@ -71,7 +73,7 @@ uint64_t reshard(Group& group, const std::vector<PieceInfo>& have, const std::ve
     sum += receiveCounts[r];
   }
   in.resize(sum);
-  if (n > 1) group.allToAll(out.data(), sendCounts, in.data(), receiveCounts, tuttiUint8);
+  if (n > 1) group.allToAllHost(out.data(), sendCounts, in.data(), receiveCounts, tuttiUint8);
   for (const Move& m : mine) {
     const size_t length = bytes(want[m.want], m.length);
     const char* source = m.source == me ? from[m.piece] + bytes(want[m.want], m.from) : in.data() + at[m.source];
@@ -81,23 +83,13 @@ uint64_t reshard(Group& group, const std::vector<PieceInfo>& have, const std::ve
   return out.size();
 }
 
-std::vector<char*> dataOf(const tuttiPiece_t* pieces, size_t n) {
-  std::vector<char*> data;
-  for (size_t i = 0; i < n; ++i) data.push_back(static_cast<char*>(pieces[i].data));
-  return data;
-}
-
 /// This rank's bytes to the next rank, the one before's to here.
 void passOn(Group& group, const std::vector<char>& mine, std::vector<char>& theirs) {
-  const int n = group.size(), next = (group.rank() + 1) % n, before = (group.rank() + n - 1) % n;
-  check(tuttiGroupStart(), group.comm());
-  tuttiResult_t first = tuttiSuccess;
-  if (!mine.empty()) first = tuttiSend(mine.data(), mine.size(), tuttiUint8, next, group.comm(), nullptr);
-  if (!theirs.empty() && first == tuttiSuccess) {
-    first = tuttiRecv(theirs.data(), theirs.size(), tuttiUint8, before, group.comm(), nullptr);
-  }
-  const tuttiResult_t end = tuttiGroupEnd();
-  check(first != tuttiSuccess ? first : end, group.comm());
+  const size_t n = static_cast<size_t>(group.size()), me = static_cast<size_t>(group.rank());
+  std::vector<size_t> sent(n), received(n);
+  sent[(me + 1) % n] = mine.size();
+  received[(me + n - 1) % n] = theirs.size();
+  group.allToAllHost(mine.data(), sent, theirs.data(), received, tuttiUint8);
 }
 
 }  // namespace
@@ -107,8 +99,12 @@ tuttiResult_t tuttiReshard(tuttiComm_t comm, const tuttiPiece_t* have, size_t nH
                            size_t nWant, uint64_t* moved) {
   return guarded([&] {
     const auto mine = infosOf(have, nHave), wanted = infosOf(want, nWant);
-    Group group(comm);
-    const uint64_t sent = reshard(group, mine, dataOf(have, nHave), wanted, dataOf(want, nWant));
+    const std::shared_ptr<Device> device = deviceOf(comm, TUTTI_DEVICE_HOST);
+    Group group(comm, *device);
+    const PieceData from(*device, have, mine, true);
+    PieceData to(*device, want, wanted, false);
+    const uint64_t sent = reshard(group, mine, from.all(), wanted, to.all());
+    to.putBack();
     if (moved != nullptr) *moved = sent;
   });
 }
@@ -116,16 +112,18 @@ tuttiResult_t tuttiReshard(tuttiComm_t comm, const tuttiPiece_t* have, size_t nH
 tuttiResult_t tuttiReplicaCheck(tuttiComm_t comm, const tuttiPiece_t* pieces, size_t n) {
   return guarded([&] {
     const auto infos = infosOf(pieces, n);
-    Group group(comm);
+    const std::shared_ptr<Device> device = deviceOf(comm, TUTTI_DEVICE_HOST);
+    Group group(comm, *device);
+    const PieceData data(*device, pieces, infos, true);
     const size_t size = static_cast<size_t>(group.size());
     std::vector<uint64_t> hashes(size * n);
     std::vector<int64_t> cuts;
     for (size_t r = 0; r <= size; ++r) cuts.push_back(static_cast<int64_t>(r * n));
     for (size_t i = 0; i < n; ++i) {
       hashes[static_cast<size_t>(group.rank()) * n + i] =
-          hashOfBytes(&infos[i], sizeof(PieceInfo)) + hashOfBytes(pieces[i].data, infos[i].bytes());
+          hashOfBytes(&infos[i], sizeof(PieceInfo)) + hashOfBytes(data.at(i), infos[i].bytes());
     }
-    group.allGather(hashes.data(), cuts.data(), tuttiUint64);
+    group.allGatherHost(hashes.data(), cuts.data(), tuttiUint64);
     for (size_t i = 0; i < n; ++i) {
       std::map<uint64_t, size_t> votes;
       for (size_t r = 0; r < size; ++r) ++votes[hashes[r * n + i]];
@@ -171,13 +169,15 @@ tuttiResult_t tuttiMirrorUpdate(tuttiMirror_t mirror, int64_t step) {
     g.step = -1;
     const std::vector<char*> at = packedAt(mirror->own, g.own.data());
     for (size_t i = 0; i < at.size(); ++i) {
-      if (mirror->own[i].bytes() != 0) std::memcpy(at[i], mirror->pieces[i].data, mirror->own[i].bytes());
+      const size_t bytes = mirror->own[i].bytes();
+      if (bytes != 0) mirror->device->get(at[i], mirror->pieces[i].data, bytes);
     }
     passOn(mirror->group, g.own, g.before);
     g.step = step;
     mirror->next = 1 - mirror->next;
     // Nobody overwrites the generation before until all have this one.
-    check(tuttiBarrier(mirror->group.comm(), nullptr), mirror->group.comm());
+    int32_t all = 1;
+    mirror->group.allReduceHost(&all, 1, tuttiInt32, tuttiMin);
   });
 }
 
@@ -186,9 +186,10 @@ tuttiResult_t tuttiMirrorRestore(tuttiMirror_t mirror, tuttiComm_t comm, const t
   return guarded([&] {
     require(mirror != nullptr && step != nullptr, "mirror or step is NULL");
     const auto want = infosOf(pieces, n);
-    Group group(comm);
+    const std::shared_ptr<Device> device = deviceOf(comm, TUTTI_DEVICE_HOST);
+    Group group(comm, *device);
     int64_t newest = std::max(mirror->generations[0].step, mirror->generations[1].step);
-    group.allReduce(&newest, 1, tuttiInt64, tuttiMin);
+    group.allReduceHost(&newest, 1, tuttiInt64, tuttiMin);
     tuttiMirror::Generation* g = nullptr;
     for (auto& one : mirror->generations) g = one.step == newest && newest >= 0 ? &one : g;
     agreeOrFail(group, tuttiInvalidUsage, g == nullptr ? "there is no generation of all survivors" : "");
@@ -196,7 +197,9 @@ tuttiResult_t tuttiMirrorRestore(tuttiMirror_t mirror, tuttiComm_t comm, const t
     have.insert(have.end(), mirror->before.begin(), mirror->before.end());
     std::vector<char*> from = packedAt(mirror->own, g->own.data()), more = packedAt(mirror->before, g->before.data());
     from.insert(from.end(), more.begin(), more.end());
-    reshard(group, have, from, want, dataOf(pieces, n));
+    PieceData to(*device, pieces, want, false);
+    reshard(group, have, from, want, to.all());
+    to.putBack();
     *step = newest;
   });
 }

@@ -333,7 +333,8 @@ tuttiResult_t tuttiMachineMeasure(tuttiComm_t comm, tuttiMachine_t* machine) {
   return guarded([&] {
     require(machine != nullptr && machine->size == sizeof(tuttiMachine_t),
             "machine does not begin from TUTTI_MACHINE_INITIALIZER");
-    Group group(comm);
+    const std::shared_ptr<Device> device = deviceOf(comm, TUTTI_DEVICE_HOST);
+    const Group group(comm, *device);
     tuttiMachine_t m = TUTTI_MACHINE_INITIALIZER;
     m.ranks = m.perNode = group.size();
     if (group.size() > 1) {

@@ -194,7 +194,7 @@ void forward(tuttiSp& sp, const T* q, const T* k, const T* v, T* out, T* room) {
       attendTo<T>(sp.part, queries, ofRank(sp, owner, here.data(), false),
                   ofRank(sp, owner, here.data() + sp.keySize(owner), false), outs, s.lse);
       ring.finish();
-      std::swap(here, next);
+      here = std::move(next);
     }
   }
   exchange(sp, true, sp.perGroup() * d, s.out, out);
@@ -239,13 +239,14 @@ void backward(tuttiSp& sp, const T* room, const T* doutHere, T* dqHere, T* dkHer
   const int me = sp.ring.rank(), n = sp.ring.size();
   Device& device = *sp.device;
   Array<T> dout(device, sp.querySize(), Array<T>::Any), dq(device, sp.querySize());
-  Array<T> home(device, 2 * sp.keySize(me), Array<T>::Any);
   exchange(sp, false, sp.perGroup() * d, doutHere, dout.data());
+  Array<T> home;
+  if (sp.gathers()) home = Array<T>(device, 2 * sp.keySize(me), Array<T>::Any);
   const Tokens<T> queries = ofRank(sp, me, s.q, true), outs = ofRank(sp, me, s.out, true);
   const Tokens<T> douts = ofRank(sp, me, dout.data(), true), dqs = ofRank(sp, me, dq.data(), true);
   if (sp.inLeaves()) {
     backwardInLeaves<T>(sp, s, outs, douts, dqs, home);
-  } else if (sp.config.gather && n > 1) {
+  } else if (sp.gathers()) {
     const Gathered g = gatheredBlocks(sp);
     Array<T> keys = gatherKeys<T>(sp, g, s.k), values = gatherKeys<T>(sp, g, s.v);
     Array<T> dk(device, keys.size()), dv(device, keys.size()), ranks(device, keys.size(), Array<T>::Any);
@@ -269,9 +270,9 @@ void backward(tuttiSp& sp, const T* room, const T* doutHere, T* dqHere, T* dkHer
       if (n > 1) {  // the last hop brings them home
         back.start(owner, gradients.data(), nextGradients);
         back.finish();
-        std::swap(gradients, nextGradients);
+        gradients = std::move(nextGradients);
       }
-      std::swap(here, next);
+      here = std::move(next);
     }
     home = std::move(gradients);
   }
@@ -280,12 +281,26 @@ void backward(tuttiSp& sp, const T* room, const T* doutHere, T* dqHere, T* dkHer
   exchange(sp, true, d, home.data() + sp.keySize(me), dvHere);
 }
 
+/// What a call holds at most, for tuttiSpMemory.
+class Watch {
+ public:
+  explicit Watch(tuttiSp& sp) : sp_(sp), before_(heldByThread().now) { heldByThread().most = before_; }
+  ~Watch() { sp_.mostHeld = std::max(sp_.mostHeld, heldByThread().most - before_); }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+ private:
+  tuttiSp& sp_;
+  int64_t before_;
+};
+
 void checkConfig(const tuttiSpConfig_t& c, int nRanks) {
   require(c.sequence >= nRanks && c.batch >= 0, "a sequence of ", c.sequence, " tokens over ", nRanks, " ranks");
   require(c.kvHeads >= 1 && c.heads >= 1 && c.heads % c.kvHeads == 0 && c.headDim >= 1, c.heads, " heads, ", c.kvHeads,
           " of keys, of ", c.headDim);
   require(c.tokens >= tuttiTokensContiguous && c.tokens <= tuttiTokensStriped, "tokens is ", c.tokens);
   require(c.leaves >= 0 && c.leaves <= 1024, "leaves is ", c.leaves, "; 0 to 1024");
+  require(c.queryTile >= 0 && c.keyTile >= 0, "tiles of ", c.queryTile, " queries and ", c.keyTile, " keys");
   require(!c.gather || c.tokens == tuttiTokensContiguous, "gathered keys take contiguous tokens");
 }
 
@@ -318,6 +333,8 @@ tuttiResult_t tuttiSpCreate(tuttiSp_t* sp, tuttiComm_t ulysses, tuttiComm_t ring
     s.headDim = c.headDim;
     s.causal = c.causal;
     s.scale = c.scale;
+    s.queryTile = c.queryTile;
+    s.keyTile = c.keyTile;
     made->part.products = Products(*made->device, c.kernels);
     made->part.device = made->device.get();
     made->config.kernels = nullptr;
@@ -363,6 +380,7 @@ tuttiResult_t tuttiSpForward(tuttiSp_t sp, const tuttiTensor_t* q, const tuttiTe
     withType(q->dtype, [&](auto zero) {
       using T = decltype(zero);
       const auto data = [](const tuttiTensor_t* t) { return static_cast<T*>(t->data); };
+      const Watch watch(*sp);
       forward<T>(*sp, data(q), data(k), data(v), data(out), static_cast<T*>(saved));
     });
   });
@@ -382,6 +400,7 @@ tuttiResult_t tuttiSpBackward(tuttiSp_t sp, const void* saved, const tuttiTensor
     withType(dout->dtype, [&](auto zero) {
       using T = decltype(zero);
       const auto data = [](const tuttiTensor_t* t) { return static_cast<T*>(t->data); };
+      const Watch watch(*sp);
       backward<T>(*sp, static_cast<const T*>(saved), data(dout), data(dq), data(dk), data(dv));
     });
   });
@@ -396,6 +415,15 @@ tuttiResult_t tuttiSpTraffic(tuttiSp_t sp, tuttiDataType_t dtype, tuttiTraffic_t
     if (expected == nullptr) return;
     predictSp(*sp, bytesOf(dtype), formula);
     giveTraffic(formula, expected);
+  });
+}
+
+tuttiResult_t tuttiSpMemory(tuttiSp_t sp, tuttiDataType_t dtype, size_t* counted, size_t* expected) {
+  return guarded([&] {
+    require(sp != nullptr, "sp is NULL");
+    checkComputed(dtype, "attention");
+    if (counted != nullptr) *counted = static_cast<size_t>(sp->mostHeld);
+    if (expected != nullptr) *expected = predictSpMemory(*sp, bytesOf(dtype));
   });
 }
 

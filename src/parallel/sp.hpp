@@ -46,6 +46,10 @@ template <class T>
 void attendBackward(const HeadPart& part, Tokens<T> q, Tokens<T> k, Tokens<T> v, Tokens<T> out, const T* lse,
                     Tokens<T> dout, Tokens<T> dq, Tokens<T> dk, Tokens<T> dv);
 
+/// Bytes of what either holds at most, with elements of `one` bytes.
+size_t attendBytes(const HeadPart& part, const std::vector<TokenBlock>& queries, const std::vector<TokenBlock>& keys,
+                   size_t one, bool gradient);
+
 /// Visible entries of the scores of these queries over these keys.
 int64_t visibleEntries(const std::vector<TokenBlock>& queries, const std::vector<TokenBlock>& keys, bool causal);
 
@@ -63,8 +67,10 @@ struct tuttiSp {
   std::unique_ptr<tutti::parallel::Sender> sender;  // of keys and values round the ring
   std::vector<int64_t> leafCuts, leafRuns;          // with leaves: of the sequence; of leaves over the ring's ranks
 
+  int64_t mostHeld = 0;  // bytes, by any call so far
+
   bool inLeaves() const { return config.leaves > 0; }
-  bool gathers() const { return config.gather || inLeaves(); }
+  bool gathers() const { return (config.gather && ring.size() > 1) || inLeaves(); }
   int64_t ringTokens(int rank) const { return tutti::parallel::tokensIn(blocks[static_cast<size_t>(rank)]); }
   int64_t whole() const { return ringTokens(ring.rank()); }
   int64_t own() const {
@@ -84,6 +90,8 @@ namespace tutti::parallel {
 
 /// The formula of tuttiSpTraffic for elements of `one` bytes.
 void predictSp(const tuttiSp& sp, size_t one, tuttiTraffic_t& traffic);
+/// The formula of tuttiSpMemory.
+size_t predictSpMemory(const tuttiSp& sp, size_t one);
 /// leafCuts and leafRuns; throws tuttiInvalidArgument where the ring's ranks are not cut at leaves.
 void cutIntoLeaves(tuttiSp& sp);
 

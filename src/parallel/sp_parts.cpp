@@ -81,6 +81,22 @@ int64_t visibleEntries(const std::vector<TokenBlock>& queries, const std::vector
   return sum;
 }
 
+size_t attendBytes(const HeadPart& part, const std::vector<TokenBlock>& queries, const std::vector<TokenBlock>& keys,
+                   size_t one, bool gradient) {
+  const int64_t heads = part.shape.heads, wide = heads * part.shape.headDim;
+  const int64_t narrow = part.shape.kvHeads * part.shape.headDim;
+  size_t most = 0;
+  for (const TokenBlock& from : queries) {
+    for (const TokenBlock& to : keys) {
+      if (heads == 0 || part.shape.batch == 0 || visible(from, to, part.shape.causal != 0) == 0) continue;
+      const int64_t parts = gradient ? from.count * wide + 2 * to.count * narrow : from.count * (wide + heads);
+      most = std::max(most, static_cast<size_t>(parts) * one +
+                                attentionBytes(shapeOf(part, from, to), one, part.device->onHost(), gradient));
+    }
+  }
+  return most;
+}
+
 template <class T>
 tuttiTensor_t Tokens<T>::rows(int64_t sequence, const TokenBlock& block) const {
   return tuttiMatrixOf(data + (sequence * tokens + block.row) * columns, dtypeOf<T>(), block.count, columns, columns);

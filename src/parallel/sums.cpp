@@ -61,7 +61,8 @@ using namespace tutti::parallel;
 tuttiResult_t tuttiTreeAllReduce(const void* leaves, void* out, size_t count, tuttiDataType_t dtype,
                                  const int64_t* leafCuts, tuttiComm_t comm) {
   return guarded([&] {
-    Group group(comm);
+    const std::shared_ptr<Device> device = deviceOf(comm, TUTTI_DEVICE_HOST);
+    Group group(comm, *device);
     allReduceLeaves(group, leaves, out, count, dtype, leafCuts, nullptr);
   });
 }
@@ -70,7 +71,8 @@ tuttiResult_t tuttiTreeAllReduceCounted(const void* leaves, void* out, size_t co
                                         const int64_t* leafCuts, tuttiComm_t comm, tuttiTraffic_t* traffic) {
   return guarded([&] {
     checkTraffic(traffic);
-    Group group(comm);
+    const std::shared_ptr<Device> device = deviceOf(comm, TUTTI_DEVICE_HOST);
+    Group group(comm, *device);
     allReduceLeaves(group, leaves, out, count, dtype, leafCuts, traffic);
   });
 }
@@ -93,7 +95,8 @@ tuttiResult_t tuttiTreeReduceScatter(const void* leaves, void* out, tuttiDataTyp
                                      const int64_t* sliceCuts, tuttiComm_t comm) {
   return guarded([&] {
     require(sliceCuts != nullptr, "sliceCuts is NULL");
-    Group group(comm);
+    const std::shared_ptr<Device> device = deviceOf(comm, TUTTI_DEVICE_HOST);
+    Group group(comm, *device);
     const size_t count = static_cast<size_t>(sliceCuts[group.size()]);
     reduceLeaves(group, leaves, out, count, dtype, leafCuts, sliceCuts, false);
   });

@@ -13,10 +13,9 @@ const char* nameOf(tuttiDataType_t dtype);
 int64_t elementsOf(const tuttiTensor_t& t);
 bool isContiguous(const tuttiTensor_t& t);
 
-/// What layers that compute on the host say of CUDA memory.
+/// What a handle that computes on the host says of CUDA memory.
 inline constexpr const char* kLayersOnCuda =
-    "on CUDA data parallelism (dp.h), ZeRO (zero.h), tensor parallelism (tp.h), pipelines (pp.h), sequence (sp.h) and "
-    "expert parallelism (ep.h) and the functions of kernels.h are there";
+    "on CUDA all tensors of a handle are there, and its communicator, if it has one, is CUDA's";
 
 /// Throws unless t is where it should be, has data if it has elements, and contiguous rows.
 /// kind: of the device whose memory it is in.

@@ -32,4 +32,13 @@ bool isSubtree(int64_t n, LeafRange range) {
   return found.size() == 1;
 }
 
+std::vector<size_t> leafVectors(int64_t nLeaves, LeafRange run) {
+  std::vector<size_t> most;
+  for (int64_t leaf = run.begin; leaf < run.end; ++leaf) {
+    const size_t with = subtreesOf(nLeaves, {run.begin, leaf}).size() + 1;  // those that are finished, and the new one
+    most.push_back(most.empty() ? with : std::max(most.back(), with));
+  }
+  return most;
+}
+
 }  // namespace tutti::parallel

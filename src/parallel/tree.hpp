@@ -62,6 +62,9 @@ T* combineSubtrees(Device& device, LeafRange node, const std::vector<LeafRange>&
   return left;
 }
 
+/// How many vectors a LeafCounter holds at most, after each of the run's leaves.
+std::vector<size_t> leafVectors(int64_t nLeaves, LeafRange run);
+
 /// Leaves that come one after another, and of which only finished subtrees are kept.  `T* leaf` is added in order.
 template <class T>
 class LeafCounter {

@@ -121,7 +121,7 @@ int main(int argc, char** argv) {
       stderr,
       "tutti-plan --table sequence | zero | bubble | days\n"
       "tutti-plan --layers N --hidden N --heads N --sequence N --batch SEQUENCES --ranks N [--vocabulary N]\n"
-      "           [--experts N] [--choices 1] [--expert-width N]\n"
+      "           [--kv-heads N] [--key-block KEYS] [--visible 1] [--experts N] [--choices 1] [--expert-width N]\n"
       "           [--per-node 8] [--flops 1e12] [--memory BYTES] [--node-bandwidth 100e9] [--node-latency-us 5]\n"
       "           [--bandwidth 10e9] [--latency-us 10] [--overlap 0.9] [--speeds 1,1,0.5,...]\n");
   return 2;

@@ -2,7 +2,11 @@
  *
  * What a rank holds is said in pieces of whole tensors.  From one division to another they travel without a file
  * (tuttiReshard), through one (tuttiCheckpointSave, tuttiCheckpointLoad), or out of a neighbour's memory
- * (tuttiMirrorRestore): divisions and rank counts may differ as they like. */
+ * (tuttiMirrorRestore): divisions and rank counts may differ as they like.
+ *
+ * The data of pieces is in the memory of the communicator's device: with a CUDA communicator in CUDA memory, else the
+ * host's.  CUDA memory is read when what the stream of tuttiParallelSetStream holds is done, and copied through the
+ * host's: a call takes as much host memory as its pieces have, waits, and leaves files that load on either. */
 #ifndef TUTTI_PARALLEL_FT_H_
 #define TUTTI_PARALLEL_FT_H_
 

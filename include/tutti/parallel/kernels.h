@@ -79,10 +79,13 @@ typedef struct {
   int64_t headDim;
   int causal;   /* 1: a query sees keys up to its own position */
   double scale; /* of the scores; 0: 1 / sqrt(headDim) */
+  /* Scores are computed in tiles of so many queries and keys, cut at multiples of that in the sequence's positions.
+   * 0: 128 and 512 on the host, 1024 and 1024 on CUDA.  The bits depend on them */
+  int64_t queryTile, keyTile;
 } tuttiAttention_t;
 
 #define TUTTI_ATTENTION_INITIALIZER \
-  { sizeof(tuttiAttention_t), 0, 0, 0, 0, 0, 0, 0, 0, 1, 0 }
+  { sizeof(tuttiAttention_t), 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0 }
 
 /** out = softmax(scale q k^T) v per head.  On the host or CUDA.
  *  kernels NULL: tuttiKernelsFast.  On CUDA that and NULL are cuBLASLt's products, tuttiKernelsInvariant Tutti's own on
@@ -100,6 +103,13 @@ TUTTI_API tuttiResult_t tuttiAttentionBackward(const tuttiAttention_t* shape, co
                                                const tuttiTensor_t* out, const tuttiTensor_t* lse,
                                                const tuttiTensor_t* dout, const tuttiTensor_t* dq,
                                                const tuttiTensor_t* dk, const tuttiTensor_t* dv);
+/** What a forward or a backward call takes beside its arguments, which does not grow with the sequence: a tile's scores
+ * of e bytes an element, forward with two numbers per query, backward with their gradients,
+ *   forward  e tq (tk + 2)    backward  2 e tq tk    tq = min(queryTile, queries), tk = min(keyTile, keys)
+ * on CUDA of as many heads at once as have room in 256 MiB.
+ * device  TUTTI_DEVICE_HOST or TUTTI_DEVICE_CUDA */
+TUTTI_API tuttiResult_t tuttiAttentionMemory(const tuttiAttention_t* shape, tuttiDataType_t dtype, int64_t device,
+                                             int backward, size_t* bytes);
 
 #ifdef __cplusplus
 }

@@ -24,7 +24,7 @@ typedef struct {
   double choices;     /* experts of each token */
   double expertWidth; /* 0: 4 hidden / choices */
   double kvHeads;     /* of keys and values, for a ring's bytes; 0: heads */
-  double keyBlock;    /* keys whose scores attention has at a time; 0: all of a ring's hop, as attention.h's does */
+  double keyBlock; /* keys whose scores of all queries attention has at a time; 0: 1024 of 1024 queries, as kernels.h */
   double
       visible; /* the part of the scores that attention computes.  Default 1; 0.5: passes by what a causal mask hides */
 } tuttiModelShape_t;

@@ -7,7 +7,10 @@
  *   every rank     tuttiPsDestroy
  *
  * The last `servers` ranks are the servers.  The rows of each parameter are cut evenly over them, so that a worker
- * sends its gradients once and receives the values once per step, whatever the number of workers. */
+ * sends its gradients once and receives the values once per step, whatever the number of workers.
+ *
+ * With a CUDA communicator workers' parameters and gradients are in CUDA memory, and are copied through the host's when
+ * the stream of tuttiParallelSetStream has done what it holds; servers hold and update values on the host. */
 #ifndef TUTTI_PARALLEL_PS_H_
 #define TUTTI_PARALLEL_PS_H_
 

@@ -42,10 +42,11 @@ typedef struct {
   int leaves;
   int64_t
       device; /* tuttiDevice_t.  TUTTI_DEVICE_AUTO (default): that of the communicators' ranks, the host without one */
+  int64_t queryTile, keyTile; /* as in tuttiAttention_t */
 } tuttiSpConfig_t;
 
 #define TUTTI_SP_CONFIG_INITIALIZER \
-  { sizeof(tuttiSpConfig_t), 0, 1, 0, 0, 0, 1, 0, tuttiTokensContiguous, 0, 1, NULL, 0, TUTTI_DEVICE_AUTO }
+  { sizeof(tuttiSpConfig_t), 0, 1, 0, 0, 0, 1, 0, tuttiTokensContiguous, 0, 1, NULL, 0, TUTTI_DEVICE_AUTO, 0, 0 }
 
 /** ulysses, ring  the groups along the two axes; NULL: none.  The sequence is divided over the ring's ranks, and each
  * part contiguously over the ranks of its ulysses group.  Calls on ring come from a thread of sp's while a call runs.
@@ -72,6 +73,10 @@ TUTTI_API tuttiResult_t tuttiSpBackward(tuttiSp_t sp, const void* saved, const t
 /** All that went through sp, and what one forward and one backward pass cause by the formula (either may be NULL). */
 TUTTI_API tuttiResult_t tuttiSpTraffic(tuttiSp_t sp, tuttiDataType_t dtype, tuttiTraffic_t* counted,
                                        tuttiTraffic_t* expected);
+/** The most memory that a call has held so far beside its arguments, in bytes, and what a forward and a backward pass
+ * hold at most by the formula: numbers of tokens times widths and tiles of scores (docs/parallel/sp.md).  Either may be
+ * NULL. */
+TUTTI_API tuttiResult_t tuttiSpMemory(tuttiSp_t sp, tuttiDataType_t dtype, size_t* counted, size_t* expected);
 /** Of the visible entries of the scores: their mean over the ring's ranks, over the sum of each hop's most on one rank;
  *  1 is perfect, n / (2n - 1) is a contiguous causal ring when tokens are many. */
 TUTTI_API tuttiResult_t tuttiSpBalance(tuttiSp_t sp, double* balance);

@@ -6,17 +6,19 @@
 
 namespace tutti::parallel::kernels {
 
-/// Scores [heads, queries, keys] of some heads of one sequence; what has an element or a row for a query and a head
-/// lies at ... + query * Row + head * Head.
+/// Scores [heads, queries, keys] of a tile: of some heads of one sequence, some queries and keys of them.  What has an
+/// element or a row for a query and a head lies at ... + query * Row + head * Head.
 struct ScoresCall {
-  void *scores, *gradient, *lse;
-  const void *out, *dout;
+  void *scores, *gradient, *lse, *out;
+  const void* dout;
+  void* state;  // [heads, queries][2] of the tiles of keys so far: the largest score, the sum of exponentials over it
   int64_t heads, queries, keys, headDim;
   int64_t lseRow, outRow, outHead, doutRow, doutHead, lseHead;
   int64_t causal, shift;  // causal: query i sees the first i + shift keys
+  int64_t first;          // the first tile of keys of its queries
   double scale;
 };
-static_assert(sizeof(ScoresCall) == 144, "host and device agree on the layout");
+static_assert(sizeof(ScoresCall) == 160, "host and device agree on the layout");
 
 /// How many keys query i sees: the first ones.
 TUTTI_HD int64_t visibleKeys(const ScoresCall& c, int64_t i) {
@@ -25,25 +27,55 @@ TUTTI_HD int64_t visibleKeys(const ScoresCall& c, int64_t i) {
   return n < 0 ? 0 : n < c.keys ? n : c.keys;
 }
 
-/// Scores become probabilities of the visible keys, 0 of the others; lse is written.
+/// Scores become exponentials over the largest so far of the visible keys, 0 of the others; what out and the state hold
+/// of the tiles before is brought to that largest one.  A tile that a row sees nothing of changes nothing of it.
+/// Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Rabe and Staats, "Self-attention does not
+/// need O(n^2) memory", 2021.
 template <class T, class Team>
-TUTTI_HD void softmaxRows(Team all, const ScoresCall& c) {
+TUTTI_HD void softmaxTile(Team all, const ScoresCall& c) {
   const RowTeam<Team> team{all};
-  const T scale = static_cast<T>(c.scale);
+  const T scale = static_cast<T>(c.scale), none = -static_cast<T>(INFINITY);
   for (int64_t r = team.first(); r < c.heads * c.queries; r += team.step()) {
     const int64_t i = r % c.queries, seen = visibleKeys(c, i);
     T* row = static_cast<T*>(c.scores) + r * c.keys;
-    T most = -static_cast<T>(INFINITY), sum = 0;
+    T* state = static_cast<T*>(c.state) + 2 * r;
+    const T before = c.first != 0 ? none : state[0], sumBefore = c.first != 0 ? T(0) : state[1];
+    T most = none, sum = 0;
     for (int64_t j = team.thread(); j < seen; j += team.kThreads) {
       row[j] *= scale;
       most = most < row[j] ? row[j] : most;
     }
     most = team.most(most);
-    for (int64_t j = team.thread(); j < seen; j += team.kThreads) sum += row[j] = exp(row[j] - most);
+    most = most < before ? before : most;
+    const T base = most == none ? T(0) : most;  // of a row that sees nothing yet
+    for (int64_t j = team.thread(); j < seen; j += team.kThreads) sum += row[j] = exp(row[j] - base);
     sum = team.sum(sum);
-    for (int64_t j = team.thread(); j < c.keys; j += team.kThreads) row[j] = j < seen ? row[j] / sum : T(0);
+    for (int64_t j = seen + team.thread(); j < c.keys; j += team.kThreads) row[j] = 0;
+    const T shrink = exp(before - base);
+    if (c.first == 0 && shrink != 1) {
+      T* out = static_cast<T*>(c.out) + i * c.outRow + r / c.queries * c.outHead;
+      for (int64_t d = team.thread(); d < c.headDim; d += team.kThreads) out[d] *= shrink;
+    }
+    team.meet();
     if (team.thread() != 0) continue;
-    static_cast<T*>(c.lse)[i * c.lseRow + r / c.queries * c.lseHead] = seen == 0 ? most : most + log(sum);
+    state[0] = most;
+    state[1] = sumBefore * shrink + sum;
+  }
+}
+
+/// After the last tile: out is divided by the sums, lse written.  A row that saw nothing: 0 and -infinity.
+template <class T, class Team>
+TUTTI_HD void finishRows(Team all, const ScoresCall& c) {
+  const RowTeam<Team> team{all};
+  for (int64_t r = team.first(); r < c.heads * c.queries; r += team.step()) {
+    const int64_t i = r % c.queries, head = r / c.queries;
+    const T* state = static_cast<const T*>(c.state) + 2 * r;
+    const T sum = state[1];
+    T* out = static_cast<T*>(c.out) + i * c.outRow + head * c.outHead;
+    for (int64_t d = team.thread(); d < c.headDim; d += team.kThreads) out[d] = sum == 0 ? T(0) : out[d] / sum;
+    if (team.thread() != 0) continue;
+    static_cast<T*>(c.lse)[i * c.lseRow + head * c.lseHead] =
+        sum == 0 ? -static_cast<T>(INFINITY) : state[0] + log(sum);
   }
 }
 

@@ -23,7 +23,8 @@
   X(Norm##Type, NormCall, normRows<T>)                                         \
   X(NormBackward##Type, NormCall, normRowsBackward<T>)                         \
   X(NormSums##Type, NormSumsCall, normSums<T>)                                 \
-  X(Softmax##Type, ScoresCall, softmaxRows<T>)                                 \
+  X(SoftmaxTile##Type, ScoresCall, softmaxTile<T>)                             \
+  X(FinishRows##Type, ScoresCall, finishRows<T>)                               \
   X(ScoreGradients##Type, ScoresCall, scoreGradients<T>)                       \
   X(Merge##Type, MergeCall, mergeParts<T>)                                     \
   X(CopyIndexed##Type, IndexedCall, copyIndexed<T>)                            \

@@ -33,10 +33,11 @@ struct Counted {
   }
 };
 
-std::string runAttention(bool causal, bool own, Place& place, Results* results) {
+std::string runAttention(bool causal, bool own, int64_t tile, Place& place, Results* results) {
   tuttiAttention_t s = TUTTI_ATTENTION_INITIALIZER;
   s.batch = kCudaBatch, s.queries = 7, s.keys = 9, s.heads = kCudaHeads, s.kvHeads = kCudaKvHeads, s.headDim = kCudaDim;
   s.causal = causal, s.queryStart = 1, s.keyStart = 3;  // the first two queries see nothing
+  s.queryTile = s.keyTile = tile;
   const int64_t rows = s.batch * s.queries, keyRows = s.batch * s.keys, wide = s.heads * s.headDim;
   const int64_t narrow = s.kvHeads * s.headDim;
   const tuttiTensor_t q = held(place, rows, wide, 1), k = held(place, keyRows, narrow, 2);
@@ -52,6 +53,7 @@ std::string runAttention(bool causal, bool own, Place& place, Results* results) 
   takeAll(place, {out, dq, dk, dv}, results);
   for (const float x : place.read(lse)) results->push_back(std::isinf(x) ? -77 : x);
   Counted table;
+  s.queryTile = s.keyTile = 0;
   LAYER_TRY(tuttiAttentionForward(&s, &table.kernels, &q, &k, &v, &out, &lse));
   RANK_CHECK(table.calls == 2 * kCudaBatch * kCudaHeads);
   return "";
@@ -112,6 +114,9 @@ std::string runSequence(const SequenceWay& way, const Rank& r, Place& place, Res
   tuttiTraffic_t counted = TUTTI_TRAFFIC_INITIALIZER, expected = counted;
   LAYER_TRY(tuttiSpTraffic(sp, tuttiFloat32, &counted, &expected));
   for (int call = 0; call < tuttiNumCalls; ++call) RANK_CHECK(counted.bytes[call] == 2 * expected.bytes[call]);
+  size_t heldBytes = 0, formula = 0;
+  LAYER_TRY(tuttiSpMemory(sp, tuttiFloat32, &heldBytes, &formula));
+  RANK_CHECK(heldBytes == formula);
   LAYER_TRY(tuttiSpDestroy(sp));
   if (ulysses != nullptr) RANK_TRY(tuttiCommDestroy(ulysses));
   if (ring != nullptr) RANK_TRY(tuttiCommDestroy(ring));
@@ -123,11 +128,11 @@ std::string runSequence(const SequenceWay& way, const Rank& r, Place& place, Res
 TEST_CASE("attention on CUDA is that of the host") {
   resetDriver("devices=1;delay=20");
   for (const bool causal : {true, false}) {
-    for (const bool own : {true, false}) {
-      CAPTURE(causal, own);
+    for (const auto& [own, tile] : {std::pair{true, 0}, {true, 4}, {false, 0}, {false, 4}}) {
+      CAPTURE(causal, own, tile);
       std::vector<Results> host, device;
-      const Pass pass = [&](const Rank&, Place& place, Results* results) {
-        return runAttention(causal, own, place, results);
+      const Pass pass = [&, exact = own, size = tile](const Rank&, Place& place, Results* results) {
+        return runAttention(causal, exact, size, place, results);
       };
       CHECK(runPass(1, 0, pass, &host) == "");
       CHECK(runPass(1, 1, pass, &device) == "");

@@ -410,11 +410,10 @@ TEST_CASE("memory of another place than the layer's is refused with a sentence")
             const tuttiTensor_t x = here.parameters[0].value, y = there.parameters[0].value;
             RANK_CHECK(tuttiGelu(&x, &y) == tuttiInvalidUsage);
             RANK_CHECK(std::string(tuttiParallelGetLastError()).find("a CUDA device") != std::string::npos);
-            std::vector<float> leaf(3), sum(3);
-            const int64_t leafCuts[] = {0, 1};
-            RANK_CHECK(tuttiTreeAllReduce(leaf.data(), sum.data(), 3, tuttiFloat32, leafCuts, r.comm) ==
-                       tuttiInvalidUsage);
-            RANK_CHECK(std::string(tuttiParallelGetLastError()).find("tensor parallelism (tp.h)") != std::string::npos);
+            tuttiDdp_t alone = nullptr;
+            RANK_CHECK(tuttiDdpCreate(&alone, nullptr, std::vector{there.parameters[0], here.parameters[1]}.data(), 2,
+                                      nullptr) == tuttiInvalidUsage);
+            RANK_CHECK(std::string(tuttiParallelGetLastError()).find("all tensors of a handle") != std::string::npos);
             tuttiTp_t tp = nullptr;
             tuttiKernels_t kernels = TUTTI_KERNELS_INITIALIZER;
             LAYER_TRY(tuttiKernelsFast(&kernels));
