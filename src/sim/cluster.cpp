@@ -91,6 +91,7 @@ class Reader {
     if (key == "ranks-per-node") return whole(key, value, 1, 1024, &cluster_.ranksPerNode);
     if (key == "cores") return whole(key, value, 1, 4096, &cluster_.cores);
     if (key == "turn") return number(key, value, 0, 1e6, &cluster_.turnUs);
+    if (key == "pass") return number(key, value, 0, 1e6, &cluster_.passUs);
     if (key == "in-flight") return whole(key, value, 1, 1024, &cluster_.inFlight);
     if (key == "launch") return number(key, value, 0, 1e6, &cluster_.launchUs);
     if (key == "reduce") return number(key, value, 1e-3, 1e6, &cluster_.reduceGBps);
@@ -106,7 +107,7 @@ class Reader {
     }
     return wrong("'", key,
                  "' is no statement; there are nodes, machine, machine-file, ranks-per-node, fabric, near, far, "
-                 "launch, reduce, combine, copy, slice, in-flight, cores, turn, memory");
+                 "launch, reduce, combine, copy, slice, in-flight, cores, turn, pass, memory");
   }
 
   Status machine(const std::string& key, const std::string& text) {
@@ -243,6 +244,7 @@ class Reader {
                         {"gather", into(&p.gatherGBps, 1e-3, 1e6)},
                         {"across", into(&p.acrossUs, 0, 1e6)},
                         {"across-copy", into(&p.acrossGBps, 1e-3, 1e6)},
+                        {"across-write", into(&p.acrossWriteGBps, 1e-3, 1e6)},
                         {"once", into(&once, 0, 1)},
                         {"most", into(&p.mostBytes, 1, 1e18)}}));
     p.once = once != 0;

@@ -16,6 +16,7 @@
 //   slice 2M                                           the most bytes of a message; larger chunks go in loops
 //   cores 2                                            of a node, which its ranks share in turn; else one each
 //   turn 0.9                                           microseconds until a core has gone over to the next rank
+//   pass 0.2                                           and for each rank that it goes past, since that waits; as turn
 //   memory near:2M far:32M copy:0.5 reduce:0.4         copies and reductions slow down to these parts of their rates as
 //                                                      what a node's ranks touch grows from near to far
 //   in-flight 1                                        messages to different ranks that a lane has on the wire at once
@@ -70,6 +71,8 @@ struct ProtocolSpec {
   /// Where ranks share cores, more work of a receiver whose sender is on another core: cache lines change their owner.
   double acrossUs = 0;
   double acrossGBps = 0;  // 0: the bytes cost no more
+  /// GB/s, likewise more work of a sender that writes to where a receiver on another core has read before; 0: none.
+  double acrossWriteGBps = 0;
   /// GB/s at which either lane copies together, or apart, chunks of a message that do not lie side by side; 0: it costs
   /// nothing, as where messages are built in slots.
   double gatherGBps = 0;
@@ -90,8 +93,9 @@ struct Cluster {
   double copyGBps = 1000;
   double sliceBytes = 2 << 20;
   int inFlight = 1;
-  int cores = 0;      // of a node, which its ranks share in turn: rank i has core i modulo cores; 0: one each
-  double turnUs = 0;  // until a core has gone over from one rank to the next of its ranks
+  int cores = 0;       // of a node, which its ranks share in turn: rank i has core i modulo cores; 0: one each
+  double turnUs = 0;   // until a core has gone over from one rank to the next of its ranks
+  double passUs = -1;  // more for every rank that waits and is gone past; negative: as much as a turn
   /// Copies and reductions take place at these parts of their rates in memory that is far; see walk::farness().
   double nearBytes = 2 << 20, farBytes = 32 << 20, farCopy = 1, farReduce = 1;
 

@@ -88,7 +88,8 @@ void Engine::work(int32_t id, double us) {
     const int32_t turns = core.turn < 0 ? 0
                           : idle        ? core.members - 1
                                         : (place - core.turn + core.members) % core.members;
-    lane.clock = std::max(lane.clock, core.free) + turns * fromUs(job_.turnUs) + time;
+    const double goingUs = turns > 0 ? job_.turnUs + (turns - 1) * job_.passUs : 0;
+    lane.clock = std::max(lane.clock, core.free) + fromUs(goingUs) + time;
     core.free = lane.clock;
     core.turn = place;
   }
@@ -190,6 +191,19 @@ int Engine::protocolFor(const Edge& edge, double bytes) const {
   return best >= 0 ? best : static_cast<int>(list.size()) - 1;
 }
 
+/// More for memory that a receiver on another core has read: with a protocol that writes once, of any of them.
+double Engine::writeAcrossUs(const Lane& lane, const Step& step, const StepPeer& peer, bool first,
+                             const ProtocolSpec& p, double bytes) const {
+  if (p.acrossWriteGBps <= 0 || (p.once && !first)) return 0;
+  const JobLane& mine = jobLane(lane);
+  const StepPeer* to = p.once ? mine.steps().peers.data() + step.firstPeer + step.nFrom : &peer;
+  const auto across = [&](const StepPeer& one) {
+    return toAnotherCore(lane,
+                         job_.edges[static_cast<size_t>(lane.member)][static_cast<size_t>(mine.firstEdge + one.edge)]);
+  };
+  return std::any_of(to, to + (p.once ? step.nTo : 1), across) ? bytes / (p.acrossWriteGBps * 1e3) : 0;
+}
+
 void Engine::post(int32_t id, const StepPeer& peer, const Step& step, bool first, int32_t stepRecord) {
   const double bytes = step.chunks * chunkBytes_;
   Lane& lane = lanes_[static_cast<size_t>(id)];
@@ -199,7 +213,8 @@ void Engine::post(int32_t id, const StepPeer& peer, const Step& step, bool first
   const ProtocolSpec& p = (edge.far ? job_.far : job_.near)[static_cast<size_t>(protocol)];
   const double copyUs = p.copyGBps > 0 ? bytes / (p.copyGBps * 1e3) : 0;
   const double gatherUsPerChunk = p.gatherGBps > 0 ? chunkBytes_ / (p.gatherGBps * 1e3) : 0;
-  work(id, p.overheadUs + (first || !p.once ? copyUs : 0) + (first ? step.gathered * gatherUsPerChunk : 0));
+  work(id, p.overheadUs + (first || !p.once ? copyUs : 0) + (first ? step.gathered * gatherUsPerChunk : 0) +
+               writeAcrossUs(lane, step, peer, first, p, bytes));
   const int32_t id2 = newMessage();
   Message& m = messages_[static_cast<size_t>(id2)];
   m.ready = lane.clock;
@@ -211,8 +226,7 @@ void Engine::post(int32_t id, const StepPeer& peer, const Step& step, bool first
   m.edge = &edge;
   m.messages = peer.messages;
   m.record = -1;
-  const bool across = !job_.coreOf.empty() &&
-                      job_.coreOf[static_cast<size_t>(lane.member)] != job_.coreOf[static_cast<size_t>(edge.to)];
+  const bool across = toAnotherCore(lane, edge);
   m.receive = fromUs(p.receiveUs + (across ? p.acrossUs : 0));
   m.copyUs = copyUs + (across && p.acrossGBps > 0 ? bytes / (p.acrossGBps * 1e3) : 0);
   m.gatherUsPerChunk = gatherUsPerChunk;

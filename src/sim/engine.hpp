@@ -108,6 +108,12 @@ class Engine {
   void beginCall(int32_t lane);
   void post(int32_t lane, const StepPeer& peer, const Step& step, bool first, int32_t stepRecord);
   int protocolFor(const Edge& edge, double bytes) const;
+  bool toAnotherCore(const Lane& lane, const Edge& edge) const {
+    return !job_.coreOf.empty() &&
+           job_.coreOf[static_cast<size_t>(lane.member)] != job_.coreOf[static_cast<size_t>(edge.to)];
+  }
+  double writeAcrossUs(const Lane& lane, const Step& step, const StepPeer& peer, bool first, const ProtocolSpec& p,
+                       double bytes) const;
   bool mayBegin(const Lane& lane, const Edge& edge) {
     return lane.onWire < job_.inFlight && !fifo(edge.to, edge.toEdge, lane.index).busy;
   }

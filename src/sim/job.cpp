@@ -140,6 +140,7 @@ Job beginJob(const Network& network, const Roles& roles, int nChannels) {
   job.copyGBps = c.copyGBps;
   job.inFlight = c.inFlight;
   job.turnUs = c.turnUs;
+  job.passUs = c.passUs >= 0 ? c.passUs : c.turnUs;
   job.chunkBytes = roles.programs.front()->chunkBytes / nChannels;
   return job;
 }

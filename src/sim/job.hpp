@@ -57,11 +57,11 @@ struct Job {
   double launchUs = 0, reduceGBps = 1, combineUs = 0, copyGBps = 1;
   int inFlight = 1;
   /// [member]: its core; empty: one each.  Lanes keep a core from waiting to waiting, and hand it on, from one of its
-  /// members to the next, in turnUs.
+  /// members to the next, in turnUs and passUs for each that it goes past.
   std::vector<int32_t> coreOf;
   int nCores = 0;
   int loopsOfCall = 1 << 30;  // after which a call is done and the next begins, with its launchUs
-  double turnUs = 0;
+  double turnUs = 0, passUs = 0;
   double chunkBytes = 0;  // on one lane, in all loops
 
   std::span<const int32_t> linksOf(const Edge& e) const { return std::span(links).subspan(e.firstLink, e.nLinks); }

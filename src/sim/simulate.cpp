@@ -16,16 +16,44 @@ Result<Roles> rolesFor(const Network& network, const Task& task, Detail detail) 
   return allRoles(network, task);
 }
 
+/// Bytes that ranks read and write of their own memory in a call, counted as often as they do: more than there are
+/// where an algorithm sends on what it has received.
+double touchedBytes(const Roles& roles, double chunkBytes) {
+  double chunks = 0;
+  for (size_t m = 0; m < roles.programs.size(); ++m) {
+    double own = 0;
+    for (const LaneProgram& lane : *roles.programs[m]->lanes) {
+      for (const Step& step : lane.steps) {
+        own += step.nTo > 0 ? double{step.chunks} * (1 + step.nTo) : 0;  // read here once, written by each receiver
+        own += double{step.reduced} + 2 * double{step.copied};
+      }
+    }
+    chunks += own * static_cast<double>(roles.nRanksOf[m]);
+  }
+  return chunks * chunkBytes;
+}
+
+/// How much slower than near memory what is touched is on average, where far memory has `part` of the near rate: it is
+/// as far as the whole call's the first time, and again as far as one loop's.
+double farPart(double part, double first, double farFirst, double farAgain) {
+  return 1 / (first / std::pow(part, farFirst) + (1 - first) / std::pow(part, farAgain));
+}
+
 /// Memory that is far from cores slows down what ranks copy and combine themselves.
 void slowDown(const Cluster& c, const Roles& roles, const Shape& shape, double loopBytes, Job* job) {
   if (c.farCopy >= 1 && c.farReduce >= 1) return;
   const double hosts = static_cast<double>(roles.firstOf.size() - 1);
   const walk::NearChannels all = walk::nearChannelsOf(roles);
   const double room = walk::roomBytes({all.answered / hosts, all.streams / hosts}, loopBytes);
-  const double far = walk::farness(walk::footprintOf(shape, c.ranksPerNode) + room, c.nearBytes, c.farBytes);
-  const double copy = std::pow(c.farCopy, far);
+  const double footprint = walk::footprintOf(shape, c.ranksPerNode);
+  const double touched = touchedBytes(roles, job->chunkBytes * job->nChannels) / hosts;
+  const double first = std::min(1.0, footprint / std::max(1.0, touched));
+  const double far = walk::farness(footprint + room, c.nearBytes, c.farBytes);
+  const double ofLoop = footprint * loopBytes / std::max(1e-9, job->chunkBytes);
+  const double again = walk::farness(ofLoop + room, c.nearBytes, c.farBytes);
+  const double copy = farPart(c.farCopy, first, far, again);
   job->copyGBps *= copy;
-  job->reduceGBps *= std::pow(c.farReduce, far);
+  job->reduceGBps *= farPart(c.farReduce, first, far, again);
   for (ProtocolSpec& p : job->near) {
     p.copyGBps *= copy;
     p.gatherGBps *= copy;

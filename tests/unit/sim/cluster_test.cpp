@@ -68,7 +68,7 @@ TEST_CASE("a wrong description is refused with its line and what is wrong") {
       {"near", "it:2: 'near' takes the name"},
       {"near latency:3", "it:2: 'near' takes the name"},
       {"near a latency:-1", "it:2: latency: -1 is outside"},
-      {"near a speed:1", "it:2: 'speed:1' should be one of across:, across-copy:, copy:, efficiency:"},
+      {"near a speed:1", "it:2: 'speed:1' should be one of across:, across-copy:, across-write:, copy:, efficiency:"},
       {"near a efficiency:0", "it:2: efficiency: 0 is outside"},
       {"near a\nnear a", "it:3: protocol 'a' is there already"},
       {"slice 3", "it:2: slice: '3' is not a size"},

@@ -118,6 +118,49 @@ TEST_CASE("ranks that share a core take turns, with what they do themselves") {
   CHECK(us(1) == Approx((1 + 2) + 5 + (1 + 2 + 3) + 5 + 3).epsilon(1e-3));
 }
 
+TEST_CASE("going past ranks that wait costs less than a turn where that is said") {
+  const auto us = [](const char* pass) {
+    const Network network = networkOf(clusterOf(cat("machine package:1 core:2\nranks-per-node 3\ncores 1\nturn 5\n",
+                                                    pass, "\nlaunch 1\nnear p overhead:1 receive:2 gbps:1000000\n")));
+    return usOf(network, taskOf(Collective::AllGather, "ring", 1000));
+  };
+  CHECK(us("") == Approx(us("pass 5")));
+  const double once = us("pass 5") - us("pass 4");
+  CHECK(once > 0.999);
+  CHECK(us("pass 5") - us("pass 0") == Approx(5 * once));
+}
+
+TEST_CASE("writing to what a rank on another core has read costs the sender more") {
+  const auto us = [](int cores, const char* more) {
+    const Network network =
+        networkOf(clusterOf(cat("machine package:1 core:2\nranks-per-node 2\ncores ", cores,
+                                "\nlaunch 1\nnear p overhead:1 receive:2 copy:1 gbps:1000000 ", more)));
+    return usOf(network, taskOf(Collective::AllGather, "ring", 1000));
+  };
+  CHECK(us(2, "across-write:0.5") == Approx(us(2, "") + 2).epsilon(1e-3));
+  CHECK(us(2, "across-write:0.5 once:1") == Approx(us(2, "") + 2).epsilon(1e-3));
+  CHECK(us(1, "across-write:0.5") == Approx(us(1, "")));
+}
+
+TEST_CASE("what a loop touches again is as near as the loop, and the first time as far as the call") {
+  const auto us = [](Collective collective, const char* name, const char* slice, const char* memory) {
+    const Network network = networkOf(clusterOf(cat("machine package:1 core:4\nranks-per-node 4\ncores 4\nslice ",
+                                                    slice, "\n", memory, "\nlaunch 1\nnear p copy:1\n")));
+    Task task = taskOf(collective, name, 4 << 20);
+    task.options.sliceBytes = network.cluster().sliceBytes;
+    return usOf(network, task);
+  };
+  const char* far = "memory near:1M far:4M copy:0.5 reduce:0.5";
+  const auto slower = [&](Collective collective, const char* name, const char* slice) {
+    return us(collective, name, slice, far) / us(collective, name, slice, "");
+  };
+  CHECK(slower(Collective::AllReduce, "ring", "4M") == Approx(2).epsilon(0.01));
+  const double looped = slower(Collective::AllReduce, "ring", "16K");
+  CHECK(looped > 1.2);
+  CHECK(looped < 1.8);
+  CHECK(slower(Collective::AllToAll, "direct", "16K") == Approx(2).epsilon(0.01));  // nothing is touched again
+}
+
 TEST_CASE("messages of each chunk alone cost their overheads, joined ones do not") {
   const Network network = networkOf(clusterOf("machine gpu:16 nvlink:1x100\nnear p overhead:1 latency:5\nlaunch 0"));
   Task task = taskOf(Collective::AllReduce, "circulant", 0);
