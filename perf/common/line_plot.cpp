@@ -70,7 +70,8 @@ std::string drawAxes(const Axes& a, const std::vector<double>& ticks, const std:
   for (double t : ticks) {
     s += format("<line x1='%.1f' y1='%.1f' x2='%.1f' y2='%.1f' class='grid'/>\n", kLeft, a.y(t), kWidth - kRight,
                 a.y(t));
-    s += format("<text x='%.1f' y='%.1f' class='tick' text-anchor='end'>%g</text>\n", kLeft - 10, a.y(t) + 5, t);
+    s += format("<text x='%.1f' y='%.1f' class='tick' text-anchor='end'>", kLeft - 10, a.y(t) + 5);
+    s += (t >= 1e5 ? format("%.0f", t) : format("%g", t)) + "</text>\n";  // no mixture of 100000 and 1e+06
   }
   const int first = static_cast<int>(std::ceil(a.leastLog - 1e-9)),
             last = static_cast<int>(std::floor(a.mostLog + 1e-9));
