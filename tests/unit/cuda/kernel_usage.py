@@ -3,9 +3,10 @@
 
     python3 tests/unit/cuda/kernel_usage.py build/src/*/kernels/*.{usage,fatbin} build/packaging/libtutti.so.0.1.0
 
-Prints a line for each kernel and architecture (the build's option gpu_archs), the sizes of files of kernels (*.fatbin,
-compressed, as they are in the library), and a library's largest sections.  Fails if one keeps anything in local memory, which is slow and shows
-that an array is indexed by what the compiler does not know: a spilled register or a stack frame.
+Prints a line for each kernel, with the registers for each architecture of the build's option gpu_archs, the sizes of
+files of kernels (*.fatbin, compressed, as they are in the library), and a library's largest sections.  Fails if one keeps
+anything in local memory, which is slow and shows that an array is indexed by what the compiler does not know: a spilled
+register or a stack frame.
 """
 import pathlib
 import re
@@ -36,9 +37,13 @@ for name in usages:
             rows.append((kernel, arch, int(found[1]), int(shared[1]) if shared else 0, *frame))
             if any(frame):
                 bad.append(kernel)
-print('kernel                            arch     registers  shared  stack  spilled')
-for kernel, arch, registers, shared, stack, stores, loads in sorted(rows):
-    print(f'{kernel:<33} {arch:<8} {registers:>9} {shared:>7} {stack:>6} {stores + loads:>8}')
+archs = sorted({row[1] for row in rows}, key=lambda arch: int(arch[3:]))
+print(f'{"kernel":<33}', *(f'{arch:>6}' for arch in archs), ' shared  stack  spilled')
+for kernel in sorted({row[0] for row in rows}):
+    of = {row[1]: row[2:] for row in rows if row[0] == kernel}
+    _, shared, stack, stores, loads = map(max, zip(*of.values()))
+    print(f'{kernel:<33}', *(f'{of[arch][0] if arch in of else "-":>6}' for arch in archs),
+          f'{shared:>7} {stack:>6} {stores + loads:>8}')
 for name in sys.argv[1:]:
     if name.endswith('.fatbin'):
         print(f'{pathlib.Path(name).name}: {pathlib.Path(name).stat().st_size} bytes')
