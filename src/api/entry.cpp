@@ -8,7 +8,8 @@ namespace tutti {
 namespace {
 
 Status checkStream(const tuttiComm* handle, tuttiStream_t stream) {
-  if (handle->settings.cudaDevice >= 0) return {};  // the driver checks what is its
+  if (handle->settings.cudaDevice >= 0)
+    return handle->comm->cuda()->checkStream(reinterpret_cast<cuda::Stream>(stream));
   if (stream != nullptr && stream->host == nullptr) return invalidArgument("stream has been destroyed");
   return {};
 }

@@ -64,6 +64,30 @@ bool CudaSide::capturing(cuda::Stream stream) const {
   return device_->driver().cuStreamIsCapturing(stream, &status) == cuda::kSuccess && status != cuda::kCaptureNone;
 }
 
+// Found out later, it would break the communicator, and a capture.
+Status CudaSide::checkStream(cuda::Stream stream) const {
+  const cuda::CudaScope scope(*device_);
+  const cuda::Driver& driver = device_->driver();
+  int capture = cuda::kCaptureNone;
+  const cuda::Error error = driver.cuStreamIsCapturing(stream, &capture);
+  if (error == cuda::kErrorCaptureImplicit) {
+    return invalidUsage(
+        "stream is the legacy default stream, on which nothing can be enqueued while a stream that is not "
+        "cudaStreamNonBlocking is being captured");
+  }
+  if (error == cuda::kErrorInvalidHandle) {
+    return invalidArgument("stream is none of CUDA's, or has been destroyed");
+  }
+  TUTTI_TRY(cuda::check(driver, error, "cuStreamIsCapturing"));
+  if (stream == nullptr || stream == cuda::kStreamLegacy || stream == cuda::kStreamPerThread) return {};
+  cuda::Context context = nullptr;
+  TUTTI_CUDA(driver, cuStreamGetCtx(stream, &context));
+  if (context == device_->context()) return {};
+  return invalidArgument(
+      "stream is of another device or context; this communicator is on the primary context of CUDA device ",
+      device_->ordinal());
+}
+
 // Handles do not tell streams apart: a new stream may have that of one that has been destroyed, and each thread has a
 // default stream of its own by one and the same handle.
 Result<uint64_t> CudaSide::numberOf(cuda::Stream stream) const {

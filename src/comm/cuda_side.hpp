@@ -114,6 +114,9 @@ class CudaSide {
   void endJob(const Submitted& job);
   /// Whether `stream` is being captured into a graph.
   bool capturing(cuda::Stream stream) const;
+  /// Whether calls can be enqueued on the stream.  Errors: InvalidArgument: it is another device's, or gone;
+  /// InvalidUsage: the legacy default stream, while a stream that it would wait for is captured.
+  Status checkStream(cuda::Stream stream) const;
   Result<uint64_t> numberOf(cuda::Stream stream) const;
 
   /// The channel to `peer` for `lane`, over one or two host channels of `links`.  Errors: as Links::channel; memory.

@@ -48,6 +48,7 @@ inline constexpr Error kErrorPeerAccessAlreadyEnabled = 704;
 inline constexpr Error kErrorCooperativeTooLarge = 720;
 inline constexpr Error kErrorNotSupported = 801;
 inline constexpr Error kErrorCaptureUnsupported = 900;
+inline constexpr Error kErrorCaptureImplicit = 906;
 
 // CUdevice_attribute
 inline constexpr int kAttributeMultiprocessors = 16;
@@ -169,6 +170,7 @@ struct MemoryAccess {  // CUmemAccessDesc
   X(cuStreamDestroy, 4000, (Stream stream))                                                                      \
   X(cuStreamSynchronize, 2000, (Stream stream))                                                                  \
   X(cuStreamQuery, 2000, (Stream stream))                                                                        \
+  X(cuStreamGetCtx, 9020, (Stream stream, Context * context))                                                    \
   X(cuStreamGetId, 12000, (Stream stream, unsigned long long* id))                                               \
   X(cuStreamWaitEvent, 3020, (Stream stream, Event event, unsigned flags))                                       \
   X(cuStreamIsCapturing, 10000, (Stream stream, int* status))                                                    \

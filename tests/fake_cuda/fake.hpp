@@ -84,6 +84,7 @@ Error enter(const char* name);
 /// The current context of the calling thread, or null.
 Context currentContext();
 int deviceOf(Context context);
+Context primaryContextOf(int device);
 /// Whether the calling thread may make calls that a stream capture forbids.
 bool captureForbids();
 /// Captures that the calling thread has begun and not ended.
@@ -183,7 +184,8 @@ struct CUgraphExec_st {
 
 struct CUstream_st {
   int device = 0;
-  uint64_t number = 0;  // no other stream's, ever
+  uint64_t number = 0;    // no other stream's, ever
+  bool blocking = false;  // waits for the legacy default stream, and has it wait
   std::shared_ptr<tutti::fake::Queue> queue;
   std::mutex mutex;
   std::shared_ptr<CUgraph_st> capture;  // while capturing; guarded by mutex

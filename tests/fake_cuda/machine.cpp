@@ -85,6 +85,7 @@ Error enter(const char* name) {
 }
 
 Context currentContext() { return contextStack.empty() ? nullptr : contextStack.back(); }
+Context primaryContextOf(int device) { return &contexts[device]; }
 int deviceOf(Context context) { return context->device; }
 int& capturesOfThread() {
   static thread_local int captures = 0;

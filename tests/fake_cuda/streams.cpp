@@ -99,11 +99,12 @@ CUstream_st* newStream(int device, int priority = 0) {
   return stream;
 }
 
-Error createStream(Stream* stream, int priority) {
+Error createStream(Stream* stream, unsigned flags, int priority) {
   if (currentContext() == nullptr) return kErrorInvalidContext;
   Streams& s = streams();
   const std::lock_guard lock(s.mutex);
   *stream = newStream(deviceOf(currentContext()), priority);
+  (*stream)->blocking = (flags & kStreamNonBlocking) == 0;
   s.live.insert(*stream);
   return kSuccess;
 }
@@ -221,6 +222,18 @@ CUstream_st* streamOf(Stream stream) {
   return made;
 }
 
+/// The default stream of a device waits for all streams that are not told apart from it, and no capture can contain
+/// that.
+bool wouldJoinCapture(Stream handle) {
+  if (handle != nullptr && handle != kStreamLegacy) return false;
+  const int device = deviceOf(currentContext());
+  Streams& s = streams();
+  const std::lock_guard lock(s.mutex);
+  return std::any_of(s.live.begin(), s.live.end(), [&](CUstream_st* stream) {
+    return stream->blocking && stream->device == device && captureOf(stream) != nullptr;
+  });
+}
+
 int deviceOfStream(Stream handle) {
   const CUstream_st* stream = streamOf(handle);
   return stream == nullptr ? -1 : stream->device;
@@ -232,6 +245,10 @@ Error enqueue(Stream handle, Work work) {
   if (currentContext() == nullptr || currentContext()->device != stream->device) {
     complain("work is enqueued in a stream of another context than the current one");
     return kErrorInvalidContext;
+  }
+  if (wouldJoinCapture(handle)) {
+    complain("work is enqueued in the default stream while a stream that it waits for is captured");
+    return kErrorCaptureImplicit;
   }
   if (const auto capture = captureOf(stream)) {
     capture->work.push_back(std::move(work));
@@ -250,13 +267,13 @@ std::string streamLeaks() {
   return leaks;
 }
 
-Error cuStreamCreate(Stream* stream, unsigned) {
+Error cuStreamCreate(Stream* stream, unsigned flags) {
   TUTTI_FAKE_ENTER(cuStreamCreate);
-  return createStream(stream, 0);
+  return createStream(stream, flags, 0);
 }
-Error cuStreamCreateWithPriority(Stream* stream, unsigned, int priority) {
+Error cuStreamCreateWithPriority(Stream* stream, unsigned flags, int priority) {
   TUTTI_FAKE_ENTER(cuStreamCreateWithPriority);
-  return createStream(stream, std::clamp(priority, kGreatestPriority, 0));
+  return createStream(stream, flags, std::clamp(priority, kGreatestPriority, 0));
 }
 Error cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   TUTTI_FAKE_ENTER(cuCtxGetStreamPriorityRange);
@@ -393,7 +410,15 @@ Error cuStreamIsCapturing(Stream handle, int* status) {
   TUTTI_FAKE_ENTER(cuStreamIsCapturing);
   CUstream_st* stream = streamOf(handle);
   if (stream == nullptr) return kErrorInvalidHandle;
+  if (wouldJoinCapture(handle)) return kErrorCaptureImplicit;
   *status = captureOf(stream) != nullptr ? kCaptureActive : kCaptureNone;
+  return kSuccess;
+}
+Error cuStreamGetCtx(Stream handle, Context* context) {
+  TUTTI_FAKE_ENTER(cuStreamGetCtx);
+  const CUstream_st* stream = streamOf(handle);
+  if (stream == nullptr) return kErrorInvalidHandle;
+  *context = primaryContextOf(stream->device);
   return kSuccess;
 }
 Error cuStreamGetId(Stream handle, unsigned long long* id) {

@@ -32,6 +32,38 @@ TEST_CASE("memory that the device cannot reach is refused with its name") {
   CHECK(Gpu::complaints() == "");
 }
 
+TEST_CASE("streams that cannot take a call are refused before anything is enqueued") {
+  {
+    const Gpu gpu("devices=2");
+    if (!gpu.has(2)) return;
+    CHECK(onGpuRanks(2, 1, [](const Rank& r, GpuRank& own) -> std::string {
+            const cuda::Driver& d = own.driver();
+            FloatBuffer x(10, 0, Memory::Other);
+            const auto refused = [&](cuda::Stream stream, tuttiResult_t result, const char* why) {
+              return tuttiAllReduce(x.at(0), x.at(0), 10, tuttiFloat, tuttiSum, r.comm,
+                                    reinterpret_cast<tuttiStream_t>(stream)) == result &&
+                     std::string(tuttiGetLastError(r.comm)).find(why) != std::string::npos;
+            };
+            {
+              const GpuRank other(1);
+              RANK_CHECK(refused(other.stream(), tuttiInvalidArgument, "another device"));
+            }
+            cuda::Stream blocking = nullptr;
+            cuda::Graph graph = nullptr;
+            RANK_CHECK(d.cuStreamCreate(&blocking, 0) == cuda::kSuccess);
+            RANK_CHECK(d.cuStreamBeginCapture(blocking, cuda::kCaptureModeThreadLocal) == cuda::kSuccess);
+            RANK_CHECK(refused(nullptr, tuttiInvalidUsage, "legacy default stream"));
+            RANK_CHECK(d.cuStreamEndCapture(blocking, &graph) == cuda::kSuccess);
+            d.cuGraphDestroy(graph);
+            d.cuStreamDestroy(blocking);
+            if (FakeCuda::get().calls != nullptr)  // real drivers need not survive it
+              RANK_CHECK(refused(blocking, tuttiInvalidArgument, "has been destroyed"));
+            return checkAllReduce(r, own.options(10, false, 0, 0));  // as good as before
+          }) == "");
+  }
+  CHECK(Gpu::complaints() == "");
+}
+
 TEST_CASE("ranks that differ in a call all get an error") {
   {
     const Gpu gpu;
