@@ -32,33 +32,33 @@ std::vector<PublishedPoint> pointsOf(std::span<const MeasuredRow> rows) {
 }
 
 constexpr MeasuredRow kShm[] = {
-    {2, "allgather", "direct", {0.2, 0.37, 0.84, 1.68, 6.73, 17.76, 79.34, 380.1}},
-    {2, "allgather", "recursivedoubling", {0.2, 0.37, 0.84, 1.68, 6.72, 18.27, 78.7, 377.3}},
-    {2, "allgather", "ring", {0.2, 0.37, 0.84, 1.71, 6.71, 17.96, 78.08, 377.7}},
-    {2, "allreduce", "recursivedoubling", {0.2, 0.47, 1.09, 4.77, 8.87, 30.54, 141.4, 577.7}},
-    {2, "allreduce", "ring", {0.36, 0.67, 1.69, 3.53, 12.94, 30.76, 142.1, 591.7}},
-    {2, "allreduce", "twoshot", {0.36, 0.67, 1.66, 3.55, 12.55, 30.83, 141.7, 592.9}},
-    {2, "alltoall", "direct", {0.18, 0.39, 0.82, 1.58, 6.71, 18.1, 93.56, 475.2}},
-    {2, "reducescatter", "direct", {0.2, 0.4, 0.86, 1.68, 6.36, 15.02, 66.96, 377.1}},
-    {2, "reducescatter", "ring", {0.2, 0.4, 0.85, 1.66, 6.22, 14.99, 67.66, 383.3}},
-    {4, "allgather", "direct", {1.75, 2.08, 2.72, 4.36, 8.64, 30.01, 178.6, 708.1}},
-    {4, "allgather", "recursivedoubling", {2.66, 3.02, 3.57, 5.02, 13.86, 32.9, 191.5, 770.1}},
-    {4, "allgather", "ring", {2.4, 2.6, 4.15, 5.64, 17.58, 59.77, 248.6, 1000}},
-    {4, "allreduce", "recursivedoubling", {2.11, 2.43, 4.04, 11.99, 26.27, 99.92, 449.6, 1788}},
-    {4, "allreduce", "ring", {0, 4.92, 9, 12.45, 33.78, 90.33, 407.2, 1610}},
-    {4, "allreduce", "twoshot", {0, 4.22, 5.98, 8.72, 18.55, 68.05, 334.7, 1314}},
-    {4, "alltoall", "direct", {1.67, 2.14, 2.92, 5.03, 12.87, 43.79, 268.5, 1134}},
-    {4, "reducescatter", "direct", {1.78, 2.01, 2.91, 4.82, 11.41, 35.25, 221.9, 900}},
-    {4, "reducescatter", "ring", {2.88, 3.03, 4.32, 6.75, 15.79, 40.96, 211.6, 864.8}},
-    {8, "allgather", "direct", {5.95, 6.3, 8.1, 10.74, 17.84, 72.63, 362, 1468}},
-    {8, "allgather", "recursivedoubling", {13.67, 14.21, 16.32, 19.69, 27.59, 88.9, 529.9, 2145}},
-    {8, "allgather", "ring", {11.65, 12.36, 14.88, 18.12, 40.9, 161.2, 589.5, 2520}},
-    {8, "allreduce", "recursivedoubling", {8.11, 9.02, 13.51, 26.7, 79.52, 439.1, 1743, 6981}},
-    {8, "allreduce", "ring", {0, 33.66, 41.97, 55.76, 94.19, 312, 1102, 4739}},
-    {8, "allreduce", "twoshot", {0, 13.22, 20.63, 27.23, 47.12, 229.6, 888.6, 3686}},
-    {8, "alltoall", "direct", {5.93, 6.23, 9.68, 15.39, 28.66, 172.5, 693.3, 2845}},
-    {8, "reducescatter", "direct", {6.32, 6.4, 8.8, 12.97, 25.11, 132.1, 547.4, 2176}},
-    {8, "reducescatter", "ring", {19.03, 19.5, 22.59, 31.32, 46.34, 123.1, 540.1, 2177}},
+    {2, "allgather", "direct", {0.21, 0.39, 0.88, 1.68, 4.68, 18.46, 82.1, 421.4}},
+    {2, "allgather", "recursivedoubling", {0.21, 0.4, 0.88, 1.73, 4.71, 18.54, 82.44, 423.8}},
+    {2, "allgather", "ring", {0.21, 0.39, 0.91, 1.72, 4.56, 18.74, 82.55, 421.9}},
+    {2, "allreduce", "recursivedoubling", {0.21, 0.5, 1.1, 2.88, 7.92, 31.28, 146.3, 682.9}},
+    {2, "allreduce", "ring", {0.37, 0.69, 1.7, 3.69, 8.52, 31.4, 147.4, 684.6}},
+    {2, "allreduce", "twoshot", {0.37, 0.7, 1.7, 3.62, 8.58, 31, 148.3, 680.8}},
+    {2, "alltoall", "direct", {0.18, 0.4, 0.83, 1.6, 4.41, 18.54, 98.33, 498.2}},
+    {2, "reducescatter", "direct", {0.21, 0.42, 0.92, 1.72, 4.06, 15.9, 68.75, 407.5}},
+    {2, "reducescatter", "ring", {0.21, 0.39, 0.94, 1.72, 4.16, 16.01, 69.59, 406.1}},
+    {4, "allgather", "direct", {1.69, 2.04, 2.71, 4.38, 8.65, 30.17, 192.7, 790.4}},
+    {4, "allgather", "recursivedoubling", {2.66, 2.97, 3.49, 5.05, 11.43, 32.82, 191.2, 834.5}},
+    {4, "allgather", "ring", {2.16, 2.33, 4.33, 5.57, 15.16, 51.41, 259.1, 1087}},
+    {4, "allreduce", "recursivedoubling", {2.1, 2.43, 4.02, 9.01, 25.87, 101.7, 482.7, 1953}},
+    {4, "allreduce", "ring", {0, 5.07, 8.83, 12.42, 26.85, 90.98, 442, 1784}},
+    {4, "allreduce", "twoshot", {0, 4.15, 5.96, 8.71, 18.22, 65.6, 367.2, 1464}},
+    {4, "alltoall", "direct", {1.64, 2.1, 2.92, 5.16, 11.59, 42.61, 282.2, 1185}},
+    {4, "reducescatter", "direct", {1.75, 2.02, 2.98, 5.19, 10.98, 33.14, 221.8, 915.6}},
+    {4, "reducescatter", "ring", {2.92, 3.03, 4.38, 6.87, 14.56, 40.1, 214.3, 916.3}},
+    {8, "allgather", "direct", {5.85, 6.23, 7.71, 10.85, 17.01, 76.41, 385.2, 1604}},
+    {8, "allgather", "recursivedoubling", {13.37, 13.95, 15.84, 19.17, 27.51, 87.53, 536.9, 2210}},
+    {8, "allgather", "ring", {11.33, 11.88, 15.21, 19.25, 40.2, 146.3, 620.3, 2541}},
+    {8, "allreduce", "recursivedoubling", {7.95, 10.05, 12.6, 23.86, 73.49, 426.6, 1766, 7243}},
+    {8, "allreduce", "ring", {0, 33.47, 42.91, 54.52, 91.88, 301.2, 1095, 4605}},
+    {8, "allreduce", "twoshot", {0, 12.86, 18.64, 27.01, 47.73, 210.9, 889.9, 3526}},
+    {8, "alltoall", "direct", {5.9, 6.1, 9.61, 15.05, 28.09, 178.1, 697.8, 2813}},
+    {8, "reducescatter", "direct", {6.16, 6.31, 9.19, 14.06, 25.12, 127.3, 558.4, 2118}},
+    {8, "reducescatter", "ring", {18.19, 18.86, 22.91, 30.92, 46.77, 129.4, 559.2, 2174}},
 };
 
 constexpr MeasuredRow kTcp[] = {
@@ -104,7 +104,7 @@ std::vector<PublishedSet> measuredSets() {
            "machine package:1 core:2; ranks-per-node $R; cores 2; turn $a; pass $w; launch $b; slice 128K; near line "
            "overhead:$c receive:$c latency:$d across:$m most:96 once:1; near small overhead:$e receive:$e latency:$f "
            "copy:$k across:$m across-copy:$n most:8192 once:1; near ring overhead:$g receive:$g latency:$h copy:$l "
-           "across:$m across-copy:$n across-write:$v most:8192 once:1; near slot overhead:$i receive:$i latency:$j "
+           "across:$m across-copy:$n across-write:$v most:65536 once:1; near slot overhead:$i receive:$i latency:$j "
            "copy:$l across:$m across-copy:$n across-write:$v once:1; reduce $o; combine $u; copy $p; memory near:$q "
            "far:$r copy:$s reduce:$t",
        .constantNames = {"turn us",
@@ -130,9 +130,9 @@ std::vector<PublishedSet> measuredSets() {
                          "us for every message combined",
                          "to another core: GB/s",
                          "going past a rank: us"},
-       .constants = {0.39028,    0.073507,   0.051156, 3.4118e-06, 0.044866,  0.10923, 0.10648, 0.34363,
-                     0.19591,    2.3131,     8.0988,   34.216,     0.0088818, 84.844,  171.4,   35.719,
-                     1.4646e+06, 4.5094e+07, 0.4175,   0.32166,    0.058432,  39.42,   0.0245},
+       .constants = {0.38472,    0.090229,   0.050324, 3.6431e-06, 0.041932, 0.12352, 0.10604, 0.36022,
+                     0.46719,    0.8719,     7.8375,   38.614,     3.39e-06, 58.787,  66.081,  29.099,
+                     2.0624e+06, 2.4734e+07, 0.41071,  0.98097,    0.064209, 35.8,    0.036839},
        .points = pointsOf(kShm),
        .inRows = true});
   sets.push_back(
