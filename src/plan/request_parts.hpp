@@ -8,16 +8,16 @@ namespace tutti {
 
 inline constexpr Protocol kAllProtocols[] = {Protocol::Inline, Protocol::Slots, Protocol::Direct};
 
-/// From sched_yield() of one rank until the next on its core has looked for its messages: 0.45 us between processes for
-/// the switch alone, on the second machine of docs/performance.md, ranks bound.
-inline constexpr double kHandOverUs = 0.55;
-/// Where ranks take turns on a core, about half of the latency of a message is its way: who looks for it at once waits,
-/// and hands the core on.
-inline constexpr double kSharedWorkShare = 0.45;
+/// From sched_yield() of one rank until the next on its core has looked for its messages: 0.5 us between threads and
+/// 0.7 us between processes for the switch alone, on a virtual Emerald Rapids Xeon.
+inline constexpr double kHandOverUs = 0.8;
+/// Where ranks take turns on a core, a message's latency is half on its way: who looks for it at once has to wait, and
+/// hands the core on.
+inline constexpr double kSharedWorkShare = 0.5;
 /// Where ranks take turns on a core, each finds page tables and caches filled by the others, of which the kernel needs
 /// many to read another process's memory: so much more takes a read, and a byte of it, for every further rank of the
-/// core (all ways of four collectives of 8 B to 4 MiB on 4 and 8 ranks of 2 cores of the same machine), ...
-inline constexpr double kColdReadUs = 0.3, kColdReadUsPerByte = 1.5e-5;
+/// core (allgather and alltoall of 16 to 512 KiB blocks on 4 and 8 ranks of 2 cores of the same machine), ...
+inline constexpr double kColdReadUs = 0.3, kColdReadUsPerByte = 2.5e-5;
 /// ... of which more than this make no difference.
 inline constexpr double kMostFurtherRanks = 3;
 /// Where all of a message's latency but the wake-up is system calls.
