@@ -170,8 +170,7 @@ const HostKernel* findLayerKernel(const char* name);  // of src/parallel/kernels
 
 }  // namespace tutti::fake
 
-struct CUctx_st {
-  int device = 0;
+struct CUctx_st {  // its place in a list is the number of its device
   int retained = 0;
 };
 

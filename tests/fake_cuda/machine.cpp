@@ -86,7 +86,7 @@ Error enter(const char* name) {
 
 Context currentContext() { return contextStack.empty() ? nullptr : contextStack.back(); }
 Context primaryContextOf(int device) { return &contexts[device]; }
-int deviceOf(Context context) { return context->device; }
+int deviceOf(Context context) { return static_cast<int>(context - contexts); }
 int& capturesOfThread() {
   static thread_local int captures = 0;
   return captures;
@@ -95,7 +95,6 @@ bool captureForbids() { return capturesOfThread() > 0 && captureMode != kCapture
 
 Error cuInit(unsigned) {
   TUTTI_FAKE_ENTER(cuInit);
-  for (int i = 0; i < kMostDevices; ++i) contexts[i].device = i;
   return kSuccess;
 }
 Error cuDriverGetVersion(int* version) {
@@ -222,7 +221,7 @@ Error cuCtxPopCurrent(Context* context) {
 Error cuCtxGetDevice(Device* device) {
   TUTTI_FAKE_ENTER(cuCtxGetDevice);
   if (currentContext() == nullptr) return kErrorInvalidContext;
-  *device = currentContext()->device;
+  *device = deviceOf(currentContext());
   return kSuccess;
 }
 Error cuCtxEnablePeerAccess(Context peer, unsigned) {

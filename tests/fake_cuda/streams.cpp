@@ -242,7 +242,7 @@ int deviceOfStream(Stream handle) {
 Error enqueue(Stream handle, Work work) {
   CUstream_st* stream = streamOf(handle);
   if (stream == nullptr) return kErrorInvalidHandle;
-  if (currentContext() == nullptr || currentContext()->device != stream->device) {
+  if (currentContext() == nullptr || deviceOf(currentContext()) != stream->device) {
     complain("work is enqueued in a stream of another context than the current one");
     return kErrorInvalidContext;
   }

@@ -140,7 +140,7 @@ Error cuModuleUnload(Module module) {
 /// What a launch is refused for, or the kernel's arguments as they are now.
 Error readLaunch(Function function, unsigned gridX, unsigned blockX, void** parameters, std::vector<char>* arguments) {
   if (gridX == 0 || blockX == 0 || blockX > 1024) return kErrorInvalidValue;
-  if (currentContext() == nullptr || currentContext()->device != function->device) {
+  if (currentContext() == nullptr || deviceOf(currentContext()) != function->device) {
     complain("a kernel is launched in another context than that of its module");
     return kErrorInvalidContext;
   }
