@@ -170,6 +170,7 @@ class Comm : public TaskOwner {
   bool settle(CudaSide& side);
   int mostLanes(bool resident = false) const;
   void fitToBlocks(Choice* choice, const Shape& shape, size_t lanesOfOne) const;
+  bool rewrites(const PlanKey& key) const;
   Status hearOfTrouble(const std::vector<RankCard>& cards) const;
   Result<std::string> cudaObstacle(const std::vector<RankCard>& cards);
   Status openTransports(std::vector<RankCard>* cards);
