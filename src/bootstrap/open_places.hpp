@@ -1,7 +1,6 @@
 // The meeting places that this process keeps open.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>

@@ -65,7 +65,8 @@ NearChannels nearChannelsOf(const Roles& roles) {
 }
 
 // A channel has four slots, and a ring for small messages, of which 16 KiB are used between ranks that answer each
-// other and 240 KiB else.
+// other and 240 KiB else.  Larger ones of up to 64 KiB go round these 240 KiB as well, but between ranks of one core
+// that answer each other; they are counted as what goes by slots, which comes to 64 to 256 KiB.
 double roomBytes(const NearChannels& channels, double messageBytes) {
   constexpr double kSmallBytes = 8 << 10, kAnswers = 16 << 10, kStreams = 240 << 10, kSlots = 4;
   const double all = channels.answered + channels.streams;

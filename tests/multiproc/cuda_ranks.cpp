@@ -141,8 +141,10 @@ class Stopped {
   pid_t process_;
 };
 
-/// Rank 0's memory, and who has it open: the last rank, whose process `other` gets.
-std::string openByLast(const Rank& r, GpuRank& gpu, const DeviceFloats& x, void** handle, pid_t* other) {
+/// A communicator, and memory of rank 0 that the last rank has open, whose process `other` gets.
+std::string openByLast(Rank* joined, GpuRank& gpu, const DeviceFloats& x, void** handle, pid_t* other) {
+  RANK_TRY(join(joined));
+  const Rank& r = *joined;
   RANK_TRY(tuttiCommRegister(r.comm, x.data(), x.bytes(), handle));
   x.fill(static_cast<float>(r.rank));
   RANK_TRY(tuttiBroadcast(x.data(), x.data(), x.bytes() / 4, tuttiFloat, 0, r.comm, gpu.asTutti()));
@@ -157,12 +159,11 @@ std::string openByLast(const Rank& r, GpuRank& gpu, const DeviceFloats& x, void*
 /// Memory stays its owner's to free until a reader that does not run has closed it, and the owner hears whose it is.
 std::string stopped(GpuRank& gpu) {
   Rank r{};
-  RANK_TRY(join(&r));
   {
     const DeviceFloats x(gpu, 100'000, DeviceFloats::Source::Driver);
     void* handle = nullptr;
     pid_t last = 0;
-    if (std::string why = openByLast(r, gpu, x, &handle, &last); !why.empty()) return why;
+    if (std::string why = openByLast(&r, gpu, x, &handle, &last); !why.empty()) return why;
     if (r.rank == 0) {
       const Stopped stop(last);
       RANK_TRY(tuttiCommSetTimeout(r.comm, 200));
@@ -185,11 +186,10 @@ std::string stopped(GpuRank& gpu) {
 /// A reader that ends without closing anything keeps nobody from freeing memory and going on.
 std::string left(GpuRank& gpu) {
   Rank r{};
-  RANK_TRY(join(&r));
   const DeviceFloats x(gpu, 100'000, DeviceFloats::Source::Driver);
   void* handle = nullptr;
   pid_t last = 0;
-  if (std::string why = openByLast(r, gpu, x, &handle, &last); !why.empty()) return why;
+  if (std::string why = openByLast(&r, gpu, x, &handle, &last); !why.empty()) return why;
   if (r.rank == r.nRanks - 1) _exit(0);
   RANK_TRY(tuttiCommDeregister(r.comm, handle));
   const tuttiResult_t ended = tuttiCommDestroy(r.comm);
