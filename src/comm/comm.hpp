@@ -137,7 +137,7 @@ class Comm : public TaskOwner {
   Result<bool> needsAllCounts(const Call& call, bool resident);
   /// The plan for a call; made at first use.  Only with the turn.
   /// resident: for blocks on the device.
-  Result<PlanEntry*> plan(const Call& call, bool resident = false);
+  Result<std::shared_ptr<const PlanEntry>> plan(const Call& call, bool resident = false);
   /// From how many bytes on a message in memory that the receiver has mapped is read where it lies; SIZE_MAX: never.
   size_t leastMappedBytes() const;
   /// Whether a send of `bytes` lends memory that the peer has not mapped.
@@ -187,6 +187,8 @@ class Comm : public TaskOwner {
   MessageCost messageTo(LinkKind kind, size_t bytes) const;
   size_t ranksOnHost() const;
   Result<PlanEntry> makePlan(const Call& call, const PlanKey& key);
+  bool inOnePass(const PlanKey& key, const Shape& shape) const;
+  PlanEntry onePass(const Call& call) const;
   bool mayLendMapped(const Shape& shape) const;
   size_t sliceBytesFor(const Choice& choice, const Call& call) const;
 

@@ -66,7 +66,8 @@ Status CudaSide::makeEnds(int nRanks, int lanes, size_t sliceBytes, RankCard* ca
   return {};
 }
 
-Status CudaSide::openEnds(int rank, const std::vector<RankCard>& cards, Links& links, Deadline deadline) {
+Status CudaSide::openEnds(int rank, const std::vector<RankCard>& cards, Links& links, int mostBlocks,
+                          Deadline deadline) {
   const RankCard& mine = cards[static_cast<size_t>(rank)];
   ends_.rank = rank;
   for (const RankCard& card : cards) {
@@ -80,13 +81,19 @@ Status CudaSide::openEnds(int rank, const std::vector<RankCard>& cards, Links& l
   place_.ops = &ops_;
   place_.kernels = kernels_.get();
   place_.own = memory_->resident.get();
+  if (onOneDevice(cards)) {
+    uint32_t blocks = kernels_->passBlocks();
+    if (mostBlocks > 0)
+      blocks = std::min(blocks, static_cast<uint32_t>(cards.size()) * static_cast<uint32_t>(mostBlocks));
+    onePass_ = std::make_unique<OnePassRun>(place_, &worker_, cards.size(), blocks);
+  }
   return openLaunchLines(rank, cards, links, deadline);
 }
 
 Status CudaSide::openLaunchLines(int rank, const std::vector<RankCard>& cards, Links& links, Deadline deadline) {
-  const auto line = [&](int peer) -> Result<ResidentPlace::Line> {
+  const auto line = [&](int peer) -> Result<LaunchPlace::Line> {
     TUTTI_ASSIGN(Channel * channel, links.channel(peer, kLaunchLane, deadline));
-    return ResidentPlace::Line{channel, peer};
+    return LaunchPlace::Line{channel, peer};
   };
   const std::vector<int> here = sharers(cards, rank);
   place_.launcher = memory_->peers[static_cast<size_t>(here.front())]->shared();
@@ -97,7 +104,7 @@ Status CudaSide::openLaunchLines(int rank, const std::vector<RankCard>& cards, L
   for (const int member : here) {
     if (member == rank) continue;
     place_.members.push_back(memory_->peers[static_cast<size_t>(member)]->shared());
-    TUTTI_ASSIGN(const ResidentPlace::Line to, line(member));
+    TUTTI_ASSIGN(const LaunchPlace::Line to, line(member));
     place_.toMembers.push_back(to);
   }
   const std::vector<int> all = launchers(cards);

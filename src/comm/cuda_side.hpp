@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/comm/links.hpp"
+#include "src/comm/one_pass_run.hpp"
 #include "src/comm/resident_run.hpp"
 #include "src/device/host_stream.hpp"
 #include "src/exec/resident_program.hpp"
@@ -65,9 +66,12 @@ class CudaSide {
   /// memory.
   Status makeEnds(int nRanks, int lanes, size_t sliceBytes, RankCard* card);
   /// Then, with all cards: opens the peers' ends, and the host channels by which ranks agree on launches.
-  Status openEnds(int rank, const std::vector<RankCard>& cards, Links& links, Deadline deadline);
+  /// mostBlocks: of a rank, in a launch that needs no plan; 0: any number.
+  Status openEnds(int rank, const std::vector<RankCard>& cards, Links& links, int mostBlocks, Deadline deadline);
   /// The run of a plan for resident kernels.  Errors: as residentProgram(); memory.
   Result<std::unique_ptr<ResidentRun>> residentRun(const Plan& plan);
+  /// Where all ranks share a launch: what runs calls in one pass over their buffers; else null.
+  OnePassRun* onePass() { return onePass_.get(); }
   /// Whether a call on `stream` can go that way: a launch for several ranks joins their streams, which a capture of
   /// one of them cannot do.
   bool resident(cuda::Stream stream) const;
@@ -171,7 +175,8 @@ class CudaSide {
   FdExchange* services_ = nullptr;          // once others can open memory of this rank's
   std::shared_ptr<cuda::Readers> readers_;  // of that
   ResidentEnds ends_;
-  ResidentPlace place_;
+  LaunchPlace place_;
+  std::unique_ptr<OnePassRun> onePass_;
   /// What streams may use.
   struct Memory {
     std::map<int, cuda::Reading> reading;            // by peer of another process; until all of its memory is closed

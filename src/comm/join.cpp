@@ -35,6 +35,12 @@ RankCard myCard(int rank) {
 
 constexpr size_t kCudaSliceBytes = 512 << 10;
 
+/// Blocks of kernels that a rank may have on its device; 0: any number.
+int blocksOfRank(const CommSettings& settings) {
+  if (settings.nChannels > 0) return settings.nChannels;
+  return settings.maxChannels < CommSettings().maxChannels ? settings.maxChannels : 0;
+}
+
 /// What all ranks must have set alike, as a sentence that can be compared and shown.
 Result<std::string> commonSettings(const CommSettings& settings) {
   std::string text;
@@ -138,7 +144,7 @@ Status Comm::setUp() {
   TUTTI_TRY(openTransports(&cards));
   TUTTI_TRY(links_->meet(std::move(cards)));
   if (cudaWay_ == CudaWay::Resident) {
-    TUTTI_TRY(cuda_->openEnds(rank(), links_->cards(), *links_, deadline()));
+    TUTTI_TRY(cuda_->openEnds(rank(), links_->cards(), *links_, blocksOfRank(settings_), deadline()));
     fate_.onEnd([memory = cuda_->residentMemory()] {
       if (memory != nullptr) memory->leave();
     });

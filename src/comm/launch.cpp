@@ -149,8 +149,8 @@ Status Batch::prepare() {
       const bool resident = comm_.cuda() != nullptr && comm_.cuda()->resident(streams_.front());
       TUTTI_ASSIGN(const bool all, comm_.needsAllCounts(call, resident));
       if (all) TUTTI_TRY(learnAllCounts(comm_, &call));
-      TUTTI_ASSIGN(PlanEntry * entry, comm_.plan(call, resident));
-      collectives_.emplace_back(&call, entry);
+      TUTTI_ASSIGN(std::shared_ptr<const PlanEntry> entry, comm_.plan(call, resident));
+      collectives_.emplace_back(&call, std::move(entry));
     } else {
       TUTTI_TRY(preparePointToPoint(call));
     }
@@ -189,13 +189,34 @@ Status Batch::preparePointToPoint(const Call& call) {
   return {};
 }
 
-void Batch::beginCollective(const Call& call, PlanEntry* entry) {
+void Batch::beginNext() {
+  const auto& [call, entry] = collectives_[next_];
+  if (entry->pass) return beginPasses();
   const uint64_t sequence = comm_.nextSequence();
   Trimmings trimmings;
-  CallBuffers buffers = buffersOf(call, &trimmings);
-  buffers.call = fingerprintOf(call, sequence);
+  CallBuffers buffers = buffersOf(*call, &trimmings);
+  buffers.call = fingerprintOf(*call, sequence);
   comm_.enter(sequence, buffers.call);
   entry->begin(buffers, trimmings);
+  current_ = entry->task();
+  ++next_;
+}
+
+/// All that follow each other and need no plan.
+void Batch::beginPasses() {
+  std::vector<OnePassRun::Call> calls;
+  for (; next_ < collectives_.size() && collectives_[next_].second->pass; ++next_) {
+    const auto& [call, entry] = collectives_[next_];
+    OnePassRun::Call& pass = calls.emplace_back();
+    pass.collective = call->collective;
+    pass.pass = *entry->pass;
+    pass.buffers = buffersOf(*call, &pass.trimmings);
+    pass.sequence = comm_.nextSequence();
+    pass.buffers.call = fingerprintOf(*call, pass.sequence);
+  }
+  OnePassRun* run = comm_.cuda()->onePass();
+  run->begin(std::move(calls), [this](const OnePassRun::Call& call) { comm_.enter(call.sequence, call.buffers.call); });
+  current_ = run;
 }
 
 /// All but the fingerprint.
@@ -265,12 +286,10 @@ Result<Progress> Batch::stepAll() {
     moved = progress != Progress::Blocked;
   }
   if (current_ == nullptr && next_ < collectives_.size()) {
-    current_ = collectives_[next_].second;
-    beginCollective(*collectives_[next_].first, current_);
-    ++next_;
+    beginNext();
   }
   if (current_ != nullptr) {
-    TUTTI_ASSIGN(const Progress progress, current_->task()->step());
+    TUTTI_ASSIGN(const Progress progress, current_->step());
     moved = moved || progress != Progress::Blocked;
     if (progress == Progress::Done) {
       comm_.log().leave();
@@ -282,13 +301,13 @@ Result<Progress> Batch::stepAll() {
 }
 
 int Batch::waitingOn() const {
-  const int collective = current_ != nullptr ? current_->task()->waitingOn() : -1;
+  const int collective = current_ != nullptr ? current_->waitingOn() : -1;
   return collective >= 0 ? collective : pointToPoint_.waitingOn();
 }
 
 void Batch::abandon() {
   const DeviceScope scope(comm_.cuda());
-  if (current_ != nullptr) current_->task()->abandon();
+  if (current_ != nullptr) current_->abandon();
   pointToPoint_.abandon();
   if (comm_.cuda() == nullptr || job_) return;
   // What was enqueued so far uses the caller's memory, and may wait for what others will never enqueue.

@@ -46,7 +46,8 @@ class Batch : public Task {
   Result<Progress> stepAll();
   Status awaitStreams();
   Status reserveWorkspace(const Call& call);
-  void beginCollective(const Call& call, PlanEntry* entry);
+  void beginNext();
+  void beginPasses();
   CallBuffers buffersOf(const Call& call, Trimmings* around);
 
   Comm& comm_;
@@ -56,9 +57,9 @@ class Batch : public Task {
   std::optional<CudaSide::Submitted> job_;  // after submit()
   PointToPointRun pointToPoint_;
   bool pointToPointDone_ = false;
-  std::vector<std::pair<const Call*, PlanEntry*>> collectives_;
-  size_t next_ = 0;               // collective to begin next
-  PlanEntry* current_ = nullptr;  // the one that runs
+  std::vector<std::pair<const Call*, std::shared_ptr<const PlanEntry>>> collectives_;
+  size_t next_ = 0;          // collective to begin next
+  Task* current_ = nullptr;  // the one that runs, or several
 };
 
 /// Runs batches of different communicators together on this thread: waits for their turns, prepares, drives, and gives

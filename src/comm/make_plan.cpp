@@ -4,6 +4,7 @@
 #include "src/base/log.hpp"
 #include "src/comm/comm.hpp"
 #include "src/comm/cuda_side.hpp"
+#include "src/exec/one_pass.hpp"
 #include "src/schedule/passes.hpp"
 
 namespace tutti {
@@ -161,10 +162,10 @@ PlanKey Comm::keyOf(const Call& call) const {
   return key;
 }
 
-Result<PlanEntry*> Comm::plan(const Call& call, bool resident) {
+Result<std::shared_ptr<const PlanEntry>> Comm::plan(const Call& call, bool resident) {
   PlanKey key = keyOf(call);
   key.resident = resident;
-  if (PlanEntry* found = plans_.find(key)) return found;
+  if (std::shared_ptr<const PlanEntry> found = plans_.find(key)) return found;
   TUTTI_ASSIGN(PlanEntry entry, makePlan(call, key));
   known_.forget();  // the cache may drop a plan now
   return plans_.insert(key, std::move(entry));
@@ -211,9 +212,32 @@ bool Comm::rewrites(const PlanKey& key) const {
   return key.inPlace && key.collective == Collective::AllReduce && planner_.links.intra == LinkKind::ShmProcesses;
 }
 
+// Where one launch has the buffers of all ranks.  Blocks of different sizes lie where only their owners know, sums that
+// have to be reproducible follow a tree, and who asks for an algorithm gets it.
+bool Comm::inOnePass(const PlanKey& key, const Shape& shape) const {
+  const Overrides& asked = planner_.overrides;
+  return key.resident && cuda_->onePass() != nullptr && !key.ordered && !key.counts && !asked.protocol &&
+         asked.of(key.collective) == nullptr && asked.readyOf(key.collective).empty() &&
+         foreignPlans_.serving(shape).empty();
+}
+
+PlanEntry Comm::onePass(const Call& call) const {
+  PlanEntry entry;
+  const size_t bytes = call.collective == Collective::Barrier ? 0 : call.count * dataTypeBytes(call.dtype);
+  entry.pass = passCall(call.collective, bytes, callIsRooted(call) ? call.root : 0, nRanks());
+  if (planner_.explain) {
+    const std::string text = cat("tutti: plan for ", callName(call), "\nplan ", formatBytes(bytes), " on ", nRanks(),
+                                 " ranks: one kernel passes over the buffers of all ranks, which share a launch; "
+                                 "TUTTI_ALGO or TUTTI_PROTO would have blocks walk a plan instead\n");
+    std::fwrite(text.data(), 1, text.size(), stderr);
+  }
+  return entry;
+}
+
 Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   const size_t elementBytes = dataTypeBytes(call.dtype);
   Shape shape = shapeOf(call, key);
+  if (inOnePass(key, shape)) return onePass(call);
   TUTTI_ASSIGN(Choice choice, choosePlan(shape, call, key.resident));
   shape.parts = choice.parts;
   if (choice.joined) shape.messageBytes = mostJoinedBytes(planner_.links, sliceBytes_);

@@ -23,22 +23,22 @@ size_t PlanKey::hash() const {
   return hash;
 }
 
-PlanEntry* PlanCache::find(const PlanKey& key) {
-  if (!order_.empty() && order_.front().first == key) return &order_.front().second;
+std::shared_ptr<const PlanEntry> PlanCache::find(const PlanKey& key) {
+  if (!order_.empty() && order_.front().first == key) return order_.front().second;
   const auto found = byKey_.find(key);
   if (found == byKey_.end()) return nullptr;
   order_.splice(order_.begin(), order_, found->second);
-  return &order_.front().second;
+  return order_.front().second;
 }
 
-PlanEntry* PlanCache::insert(const PlanKey& key, PlanEntry entry) {
+std::shared_ptr<const PlanEntry> PlanCache::insert(const PlanKey& key, PlanEntry entry) {
   if (order_.size() >= kMostPlans) {
     byKey_.erase(order_.back().first);
     order_.pop_back();
   }
-  order_.emplace_front(key, std::move(entry));
+  order_.emplace_front(key, std::make_shared<const PlanEntry>(std::move(entry)));
   byKey_[key] = order_.begin();
-  return &order_.front().second;
+  return order_.front().second;
 }
 
 void PlanCache::clear() {

@@ -3,6 +3,7 @@
 
 #include <list>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 
 #include "src/comm/call.hpp"
@@ -27,7 +28,9 @@ struct PlanKey {
   size_t hash() const;
 };
 
+/// How calls of a kind are carried out.
 struct PlanEntry {
+  std::optional<kernels::PassCall> pass;  // by CudaSide::onePass(), without a plan; or
   std::unique_ptr<Plan> plan;
   std::unique_ptr<CollectiveRun> run;  // one of the two
   std::unique_ptr<ResidentRun> resident;
@@ -38,12 +41,12 @@ struct PlanEntry {
   }
 };
 
-/// One thread at a time.  Keeps the most recently used plans.
+/// One thread at a time.  Keeps the most recently used plans; others live for as long as somebody has them.
 class PlanCache {
  public:
   /// nullptr if there is none.
-  PlanEntry* find(const PlanKey& key);
-  PlanEntry* insert(const PlanKey& key, PlanEntry entry);
+  std::shared_ptr<const PlanEntry> find(const PlanKey& key);
+  std::shared_ptr<const PlanEntry> insert(const PlanKey& key, PlanEntry entry);
   void clear();
 
  private:
@@ -51,7 +54,7 @@ class PlanCache {
   struct Hash {
     size_t operator()(const PlanKey& key) const { return key.hash(); }
   };
-  using Order = std::list<std::pair<PlanKey, PlanEntry>>;
+  using Order = std::list<std::pair<PlanKey, std::shared_ptr<const PlanEntry>>>;
   Order order_;  // most recently used first
   std::unordered_map<PlanKey, Order::iterator, Hash> byKey_;
 };

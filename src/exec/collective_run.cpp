@@ -9,19 +9,11 @@ CollectiveRun::CollectiveRun(const Plan& plan) : worker_(plan.worker), states_(p
 
 void CollectiveRun::begin(const CallBuffers& buffers, const Trimmings& trimmings) {
   buffers_ = buffers;
-  divisor_ = trimmings.divisor;
-  divided_ = trimmings.divided;
-  begun_ = Status();
-  if (trimmings.scalar != nullptr) scaleFirst(trimmings);
+  trimmings_ = trimmings;
+  begun_ = scaleInput(worker_, buffers.reduction.dtype, trimmings);
   for (LaneRun& lane : lanes_) lane.begin(buffers_);
   std::fill(states_.begin(), states_.end(), LaneState::Running);
   running_ = lanes_.size();
-}
-
-void CollectiveRun::scaleFirst(const Trimmings& t) {
-  const tuttiDataType_t dtype = buffers_.reduction.dtype;
-  if (worker_ == nullptr) return scale(dtype, t.scaled.to, t.scaled.from, t.scalar, t.scaled.count);
-  begun_ = worker_->scale(dtype, t.scaled.to, t.scaled.from, t.scalar, t.scalarOnDevice, t.scaled.count);
 }
 
 Result<Progress> CollectiveRun::step() {
@@ -37,12 +29,7 @@ Result<Progress> CollectiveRun::step() {
     }
   }
   if (running_ > 0) return moved ? Progress::Moved : Progress::Blocked;
-  if (divisor_ == 0) return Progress::Done;
-  if (worker_ != nullptr) {
-    TUTTI_TRY(worker_->divide(buffers_.reduction.dtype, divided_.to, divisor_, divided_.count));
-  } else {
-    divide(buffers_.reduction.dtype, divided_.to, divisor_, divided_.count);
-  }
+  TUTTI_TRY(divideResult(worker_, buffers_.reduction.dtype, trimmings_));
   return Progress::Done;
 }
 

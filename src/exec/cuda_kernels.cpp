@@ -9,6 +9,7 @@
 #include "src/base/assert.hpp"
 #include "src/exec/cuda_images.hpp"
 #include "src/exec/kernels/walk_arithmetic.hpp"
+#include "src/exec/one_pass.hpp"
 
 namespace tutti {
 namespace {
@@ -111,14 +112,21 @@ Status CudaKernels::loadModules() {
   return loadWalks();
 }
 
-Status CudaKernels::loadWalks() {
-  TUTTI_ASSIGN(walkCopy_, find("tutti_walk_Copy"));
-  TUTTI_ASSIGN(walkAny_, find("tutti_walk_Any"));
+Result<CudaKernels::Family> CudaKernels::loadFamily(const std::string& prefix) const {
+  Family family;
+  TUTTI_ASSIGN(family.copy, find(prefix + "Copy"));
+  TUTTI_ASSIGN(family.any, find(prefix + "Any"));
   for (const tuttiDataType_t dtype : {tuttiFloat32, tuttiFloat16, tuttiBfloat16}) {
-    TUTTI_ASSIGN(walkSum_[static_cast<size_t>(dtype)], find("tutti_walk_" + formatName(dtype, true)));
+    TUTTI_ASSIGN(family.sum[static_cast<size_t>(dtype)], find(prefix + formatName(dtype, true)));
   }
-  std::vector<cuda::Function> all(walkSum_.begin(), walkSum_.end());
-  all.insert(all.end(), {walkCopy_, walkAny_});
+  return family;
+}
+
+Status CudaKernels::loadWalks() {
+  TUTTI_ASSIGN(passes_, loadFamily("tutti_pass_"));
+  TUTTI_ASSIGN(walks_, loadFamily("tutti_walk_"));
+  std::vector<cuda::Function> all(walks_.sum.begin(), walks_.sum.end());
+  all.insert(all.end(), {walks_.copy, walks_.any});
   int least = 64;
   for (const cuda::Function function : all) {
     if (function == nullptr) continue;
@@ -178,24 +186,48 @@ Status CudaKernels::reduce(cuda::Stream stream, const Reduction& r, void* dst, s
   return {};
 }
 
-Status CudaKernels::walk(cuda::Stream stream, const Reduction& r, Collective collective,
-                         kernels::WalkArguments* arguments, uint32_t blocks) const {
+CudaKernels::Whole CudaKernels::choose(const Family& family, const Reduction& r, Collective collective) {
   const bool reduces = collective == Collective::AllReduce || collective == Collective::Reduce ||
                        collective == Collective::ReduceScatter;
-  cuda::Function function = walkCopy_;
-  if (reduces) {
-    const tuttiRedOp_t op = r.op < tuttiNumOps && r.op != tuttiAvg ? r.op : tuttiSum;
-    function = op == tuttiSum ? walkSum_[static_cast<size_t>(r.dtype)] : nullptr;
-    if (function == nullptr) {
-      function = walkAny_;
-      arguments->what = walkCode(reduceKernel(r.dtype, op));
-    }
-  }
+  if (!reduces) return {family.copy, 0, true};
+  const tuttiRedOp_t op = r.op < tuttiNumOps && r.op != tuttiAvg ? r.op : tuttiSum;
+  const cuda::Function sum = family.sum[static_cast<size_t>(r.dtype)];
+  if (op == tuttiSum && sum != nullptr) return {sum, 0, false};
+  return {family.any, walkCode(reduceKernel(r.dtype, op)), false};
+}
+
+Status CudaKernels::walk(cuda::Stream stream, const Reduction& r, Collective collective,
+                         kernels::WalkArguments* arguments, uint32_t blocks) const {
+  const Whole kernel = choose(walks_, r, collective);
+  arguments->what = kernel.what;
   void* parameters[] = {arguments};
   return cuda::check(device_->driver(),
-                     device_->driver().cuLaunchCooperativeKernel(function, blocks, 1, 1, kernels::kWalkThreads, 1, 1, 0,
-                                                                 stream, parameters),
+                     device_->driver().cuLaunchCooperativeKernel(kernel.function, blocks, 1, 1, kernels::kWalkThreads,
+                                                                 1, 1, 0, stream, parameters),
                      "cuLaunchCooperativeKernel");
+}
+
+// Every kernel copies as well.
+bool CudaKernels::Whole::join(const Whole& other) {
+  if (copies) *this = other;
+  return other.copies || *this == other;
+}
+
+Status CudaKernels::pass(cuda::Stream stream, const Whole& kernel, kernels::PassArguments* arguments,
+                         uint32_t mostBlocks) const {
+  arguments->what = kernel.what;
+  cutTiles(arguments, mostBlocks);
+  const auto blocks = static_cast<unsigned>(std::min<uint64_t>(arguments->nTiles, mostBlocks));
+  if (blocks == 0) return {};
+  void* parameters[] = {arguments};
+  return cuda::check(device_->driver(),
+                     device_->driver().cuLaunchKernel(kernel.function, blocks, 1, 1, kernels::kWalkThreads, 1, 1, 0,
+                                                      stream, parameters, nullptr),
+                     "cuLaunchKernel");
+}
+
+uint32_t CudaKernels::passBlocks() const {
+  return static_cast<uint32_t>(device_->multiprocessors()) * kBlocksPerMultiprocessor;
 }
 
 Status CudaKernels::scale(cuda::Stream stream, tuttiDataType_t dtype, void* dst, const void* src, const void* scalar,

@@ -1,6 +1,7 @@
 // What streams do: copies, fills, host functions, and kernels by their host builds.
 #include <cstring>
 
+#include "src/exec/kernels/pass_body.hpp"
 #include "src/exec/kernels/walk_body.hpp"
 #include "tests/fake_cuda/fake.hpp"
 
@@ -43,6 +44,29 @@ void checkWalk(const void* arguments, int device) {
   }
 }
 
+/// Block `me` of `n`, of one thread.
+template <class Arithmetic>
+void passAs(const void* arguments, uint64_t me, uint64_t n) {
+  PassState state;
+  HostBarrier barrier(1);
+  Pass<Arithmetic, HostBlock>({0, 1, &barrier}, *static_cast<const PassArguments*>(arguments), &state).run(me, n);
+}
+void checkPass(const void* arguments, int device) {
+  const auto& a = *static_cast<const PassArguments*>(arguments);
+  if (a.nCalls < 1 || a.nCalls > kMostPassCalls || a.nCalls * a.nRanks > kMostPassSides) {
+    return complain("a pass of too few or too many calls and ranks");
+  }
+  for (uint32_t side = 0; side < a.nCalls * a.nRanks; ++side) {
+    const PassCall& call = a.calls[side / a.nRanks];
+    const uint32_t rank = side % a.nRanks;
+    const auto check = [&](const void* at, size_t bytes, const char* what) {
+      if (bytes > 0) checkRange(reinterpret_cast<Address>(at), bytes, device, what);
+    };
+    check(a.sides[side].input, passInputBytes(call, rank, a.nRanks), "input of a pass");
+    check(a.sides[side].output, passOutputBytes(call, rank, a.nRanks), "output of a pass");
+  }
+}
+
 template <size_t elementBytes>
 void checkReduce(const void* arguments, int device) {
   const auto& a = *static_cast<const ReduceArguments*>(arguments);
@@ -71,9 +95,9 @@ const HostKernel kKernels[] = {
   {"tutti_divide_" #F, sizeof(ScaleArguments), runAs<ScaleArguments, divideElements<F, HostTeam>>, \
    checkScale<sizeof(F::Stored)>},
 #define TUTTI_FAKE_WALK(Name, ...) {"tutti_walk_" #Name, sizeof(WalkArguments), walkAs<__VA_ARGS__>, checkWalk},
-    TUTTI_WALK_KERNELS(TUTTI_FAKE_WALK)  //
-    TUTTI_REDUCE_KERNELS(TUTTI_FAKE_REDUCE) TUTTI_SCALE_KERNELS(TUTTI_FAKE_SCALE)
-        TUTTI_DIVIDE_KERNELS(TUTTI_FAKE_DIVIDE)};
+#define TUTTI_FAKE_PASS(Name, ...) {"tutti_pass_" #Name, sizeof(PassArguments), passAs<__VA_ARGS__>, checkPass},
+    TUTTI_WALK_KERNELS(TUTTI_FAKE_WALK) TUTTI_WALK_KERNELS(TUTTI_FAKE_PASS) TUTTI_REDUCE_KERNELS(TUTTI_FAKE_REDUCE)
+        TUTTI_SCALE_KERNELS(TUTTI_FAKE_SCALE) TUTTI_DIVIDE_KERNELS(TUTTI_FAKE_DIVIDE)};
 
 }  // namespace
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/fingerprint.hpp"
 #include "src/device/cuda_pinned.hpp"
 #include "src/device/cuda_stream.hpp"
 #include "transport/cuda/ipc_memory.hpp"
@@ -21,11 +22,16 @@ namespace tutti::cuda {
 /// Where a rank says what it has for the launch.  Written by the rank until it is Offered, read by the launcher then.
 struct LaunchSeat {
   enum State : uint32_t { Empty, Offered, Taken, Launched };
+  struct Call {
+    Fingerprint call;
+    const void* input = nullptr;
+    void* output = nullptr;
+  };
   std::atomic<uint32_t> state{Empty};
-  const void* program = nullptr;
-  const void* input = nullptr;
-  void* output = nullptr;
-  uint32_t lanes = 0;
+  std::vector<Call> calls;
+  const void* program = nullptr;  // of the one call, if blocks walk its plan
+  uint32_t lanes = 0;             // of that
+  size_t launched = 0;  // by the launcher: how many calls, from the first; read when it has told of the launch
 };
 
 /// One rank's part.  Kept by all ranks of its process that use it: their blocks may still write here when it is done.

@@ -100,6 +100,7 @@ template <class Format, class Op>
 TUTTI_HD typename Format::Stored combineSources(const unsigned char* const* sources, uint32_t n, uint64_t byte) {
   using Stored = typename Format::Stored;
   auto acc = Format::widen(loadElement<Stored>(sources[0] + byte));
+  TUTTI_KEEP_LOOP
   for (uint32_t s = 1; s < n; ++s) acc = Op::combine(acc, Format::widen(loadElement<Stored>(sources[s] + byte)));
   return Format::narrow(acc);
 }

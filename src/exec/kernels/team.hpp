@@ -27,8 +27,16 @@ struct alignas(kPackBytes) Pack {
   uint32_t words[kPackBytes / 4];
 };
 
+/// Buffers are in no memory of the block's or the thread's: accesses need not ask at run time which they are.
+TUTTI_HD void assumeGlobal([[maybe_unused]] const void* address) {
+#ifdef __CUDA_ARCH__
+  __builtin_assume(__isGlobal(address));
+#endif
+}
+
 /// At an address that is a multiple of kPackBytes.
 TUTTI_HD Pack loadPack(const unsigned char* from) {
+  assumeGlobal(from);
 #ifdef __CUDA_ARCH__
   const uint4 v = *reinterpret_cast<const uint4*>(from);
   return {{v.x, v.y, v.z, v.w}};
@@ -40,6 +48,7 @@ TUTTI_HD Pack loadPack(const unsigned char* from) {
 }
 
 TUTTI_HD void storePack(unsigned char* to, const Pack& pack) {
+  assumeGlobal(to);
 #ifdef __CUDA_ARCH__
   *reinterpret_cast<uint4*>(to) = make_uint4(pack.words[0], pack.words[1], pack.words[2], pack.words[3]);
 #else

@@ -1,5 +1,6 @@
-// What the walk kernels combine values with.  Each kernel is a whole executor, and compiling one takes seconds, so
-// there are few: copies alone, sums of the types that training adds up, and one for every other type and operator.
+// What the walk and pass kernels combine values with.  Each walk kernel is a whole executor, and compiling one takes
+// seconds, so there are few: copies alone, sums of the types that training adds up, and one for every other type and
+// operator.
 //
 // An arithmetic has
 //   combine(team, move, bytes, what)           several sources of `bytes` each
@@ -81,11 +82,13 @@ class AnyArithmetic {
   template <class Team>
   static TUTTI_HD void combine(Team team, const Move& m, uint64_t bytes, uint32_t what) {
     const uint32_t size = elementBytes(what);
+    TUTTI_KEEP_LOOP
     for (uint64_t at = team.index() * size; at < bytes; at += team.size() * size) {
       uint64_t acc = widen(what, loadUnit(m.sources[0] + at, size));
       TUTTI_KEEP_LOOP
       for (uint32_t s = 1; s < m.nSources; ++s) acc = apply(what, acc, widen(what, loadUnit(m.sources[s] + at, size)));
       const uint64_t result = narrow(what, acc);
+      TUTTI_KEEP_LOOP
       for (uint32_t d = 0; d < m.nDsts; ++d) storeUnit(m.dsts[d] + at, result, size);
     }
   }
@@ -164,3 +167,7 @@ class AnyArithmetic {
 };
 
 }  // namespace tutti::kernels
+
+// X(Name, Arithmetic): kernels tutti_walk_Name and tutti_pass_Name.
+#define TUTTI_FAST_WALK_KERNELS(X) X(Copy, NoArithmetic) X(F32, Sums<F32>) X(F16, Sums<F16>) X(BF16, Sums<BF16>)
+#define TUTTI_WALK_KERNELS(X) TUTTI_FAST_WALK_KERNELS(X) X(Any, AnyArithmetic)

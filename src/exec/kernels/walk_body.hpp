@@ -314,7 +314,3 @@ TUTTI_HD void walkBlock(Team team, const WalkArguments& a, uint32_t block, LaneS
 }
 
 }  // namespace tutti::kernels
-
-// X(Name, Arithmetic): kernel tutti_walk_Name.
-#define TUTTI_FAST_WALK_KERNELS(X) X(Copy, NoArithmetic) X(F32, Sums<F32>) X(F16, Sums<F16>) X(BF16, Sums<BF16>)
-#define TUTTI_WALK_KERNELS(X) TUTTI_FAST_WALK_KERNELS(X) X(Any, AnyArithmetic)

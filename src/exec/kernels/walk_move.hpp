@@ -31,7 +31,8 @@ TUTTI_HD void copyPacks(const Move& m, uint64_t byte, uint64_t strideBytes) {
   Pack packs[kPacks];
   TUTTI_UNROLL
   for (int p = 0; p < kPacks; ++p) packs[p] = loadPack(m.sources[0] + byte + static_cast<uint64_t>(p) * strideBytes);
-  for (uint32_t d = 0; d < m.nDsts; ++d) {
+  TUTTI_KEEP_LOOP  // registers are for packs
+      for (uint32_t d = 0; d < m.nDsts; ++d) {
     unsigned char* to = m.dsts[d] + byte;
     TUTTI_UNROLL
     for (int p = 0; p < kPacks; ++p) storePack(to + static_cast<uint64_t>(p) * strideBytes, packs[p]);
@@ -41,8 +42,10 @@ TUTTI_HD void copyPacks(const Move& m, uint64_t byte, uint64_t strideBytes) {
 /// One source.  Packs where all places are alike; else words of 4 bytes, else single ones.
 template <class Word, class Team>
 TUTTI_HD void copyWords(Team team, const Move& m, uint64_t begin, uint64_t end) {
+  TUTTI_KEEP_LOOP
   for (uint64_t i = begin + team.index() * sizeof(Word); i < end; i += team.size() * sizeof(Word)) {
     const Word value = loadElement<Word>(m.sources[0] + i);
+    TUTTI_KEEP_LOOP
     for (uint32_t d = 0; d < m.nDsts; ++d) storeElement<Word>(m.dsts[d] + i, value);
   }
 }
@@ -70,14 +73,18 @@ template <class Format, class Op, int kPacks>
 TUTTI_HD void combinePacks(const Move& m, uint64_t byte, uint64_t strideBytes) {
   typename Format::Value acc[kPacks][Batch<Format>::kLanes];
   widenPacks<Format, kPacks>(m.sources[0] + byte, strideBytes, acc);
-  TUTTI_KEEP_LOOP  // registers are for packs
-      for (uint32_t s = 1; s < m.nSources; ++s) {
+  TUTTI_KEEP_LOOP
+  for (uint32_t s = 1; s < m.nSources; ++s) {
     accumulatePacks<Format, Op, kPacks>(m.sources[s] + byte, strideBytes, acc);
   }
+  Pack out[kPacks];
   TUTTI_UNROLL
-  for (int p = 0; p < kPacks; ++p) {
-    const Pack out = narrowPack<Format>(acc[p]);
-    for (uint32_t d = 0; d < m.nDsts; ++d) storePack(m.dsts[d] + byte + static_cast<uint64_t>(p) * strideBytes, out);
+  for (int p = 0; p < kPacks; ++p) out[p] = narrowPack<Format>(acc[p]);
+  TUTTI_KEEP_LOOP
+  for (uint32_t d = 0; d < m.nDsts; ++d) {
+    unsigned char* to = m.dsts[d] + byte;
+    TUTTI_UNROLL
+    for (int p = 0; p < kPacks; ++p) storePack(to + static_cast<uint64_t>(p) * strideBytes, out[p]);
   }
 }
 
@@ -85,12 +92,14 @@ template <class Format, class Op>
 TUTTI_HD void combineElement(const Move& m, uint64_t byte) {
   using Stored = typename Format::Stored;
   const Stored result = combineSources<Format, Op>(m.sources, m.nSources, byte);
+  TUTTI_KEEP_LOOP
   for (uint32_t d = 0; d < m.nDsts; ++d) storeElement<Stored>(m.dsts[d] + byte, result);
 }
 
 /// Several sources, left to right, one element at a time: little code.  A place may be one of the sources.
 template <class Format, class Op, class Team>
 TUTTI_HD void combineElements(Team team, const Move& m, uint64_t begin, uint64_t end) {
+  TUTTI_KEEP_LOOP
   for (uint64_t i = begin + team.index(); i < end; i += team.size()) {
     combineElement<Format, Op>(m, i * sizeof(typename Format::Stored));
   }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "src/exec/kernels/team.hpp"
+#include "src/exec/kernels/walk_program.hpp"
 
 #ifndef __CUDACC__
 #include <sched.h>
@@ -24,10 +25,11 @@ struct Line {
 
 #ifdef __CUDACC__
 
-/// The threads of a block.
+/// The threads of a block, of which there are always as many: so their strides are known when they are compiled, and
+/// several accesses take one register for their addresses.
 struct BlockTeam {
   TUTTI_HD uint32_t index() const { return threadIdx.x; }
-  TUTTI_HD uint32_t size() const { return blockDim.x; }
+  static constexpr TUTTI_HD uint32_t size() { return kWalkThreads; }
   TUTTI_HD void sync() const { __syncthreads(); }
   /// A barrier; whether all threads say so.
   TUTTI_HD bool all(bool mine) const { return __syncthreads_and(mine) != 0; }

@@ -169,3 +169,19 @@ TEST_CASE("sends and receives made again are checked again, and differing ones a
   CHECK(both.find("rank 0") != std::string::npos);
   CHECK(both.find("rank 1: it was not found") == std::string::npos);
 }
+
+TEST_CASE("a group of more kinds of calls than are remembered has all of them") {
+  CHECK(onRanks(2, [](const Rank& r) {
+          constexpr size_t kKinds = 300;
+          std::vector<float> x(kKinds, static_cast<float>(r.rank + 1));
+          std::vector<std::vector<float>> y(kKinds);
+          RANK_TRY(tuttiGroupStart());
+          for (size_t i = 0; i < kKinds; ++i) {
+            y[i].resize(i + 1);
+            RANK_TRY(sum(x.data(), y[i].data(), i + 1, r));
+          }
+          RANK_TRY(tuttiGroupEnd());
+          for (size_t i = 0; i < kKinds; ++i) RANK_CHECK(y[i][0] == 3 && y[i][i] == 3);
+          return std::string();
+        }) == "");
+}

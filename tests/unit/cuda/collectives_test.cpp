@@ -31,17 +31,21 @@ TEST_CASE("all collectives are right on ranks that share devices") {
     int nRanks;
     int devices;
     const char* way;
+    const char* protocol = "";  // asked for, ranks that share a launch walk plans
   };
   const auto row = GENERATE(values<Row>({{"devices=1", 1, 1, "auto"},
                                          {"devices=1", 2, 1, "stream"},
                                          {"devices=1;queues=1", 3, 1, "stream"},
                                          {"devices=1;queues=1", 3, 1, "auto"},
+                                         {"devices=1;queues=1", 3, 1, "auto", "direct"},
+                                         {"devices=1", 2, 1, "resident", "slots"},
                                          {"devices=2;delay=200", 4, 2, "stream"},
                                          {"devices=2;queues=1", 4, 2, "resident"},
                                          {"devices=5;queues=2", 5, 5, "auto"}}));
-  CAPTURE(row.driver, row.nRanks, row.way);
+  CAPTURE(row.driver, row.nRanks, row.way, row.protocol);
   {
     const Variable way("TUTTI_CUDA_EXECUTOR", row.way);
+    const Variable protocol("TUTTI_PROTO", row.protocol);
     const Gpu gpu(row.driver);
     if (!gpu.has(row.devices)) return;
     CHECK(onGpuRanks(row.nRanks, row.devices, [](const Rank& r, GpuRank& own) {

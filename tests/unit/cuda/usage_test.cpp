@@ -187,16 +187,19 @@ TEST_CASE("failures of the driver are errors of the call or of the join") {
     const char* settings;
     const char* way = "auto";
     bool ofDevice = false;  // one rank cannot use its device, and the other hears of it
+    const char* protocol = "";
   };
   const auto row = GENERATE(values<Row>({{"fail=cuMemAlloc:1:2", "auto", true},
                                          {"fail=cuMemAlloc:3:2"},
                                          {"fail=cuModuleLoadData:1:209", "auto", true},
                                          {"fail=cuStreamCreate:1:2", "auto", true},
-                                         {"fail=cuLaunchCooperativeKernel:1:720"},
+                                         {"fail=cuLaunchCooperativeKernel:1:720", "auto", false, "slots"},
+                                         {"fail=cuLaunchKernel:1:719"},
                                          {"fail=cuLaunchKernel:1:719", "stream"},
                                          {"fail=cuStreamWaitValue32:2:801", "stream"}}));
   CAPTURE(row.settings);
   const Variable way("TUTTI_CUDA_EXECUTOR", row.way);
+  const Variable protocol("TUTTI_PROTO", row.protocol);
   const Gpu gpu;
   if (FakeCuda::get().reset == nullptr) return;
   int failures = 0;

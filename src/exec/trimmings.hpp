@@ -1,0 +1,30 @@
+// What a call does around its schedule: PreMulSum scales the input first, avg divides the result at the end.
+#pragma once
+
+#include <cstddef>
+
+#include "src/exec/worker.hpp"
+
+namespace tutti {
+
+/// Elements of a buffer that get scaled before or divided after the lanes have run.
+struct Touch {
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+  size_t count = 0;
+};
+
+/// A value; blocks point into the call's buffers.
+struct Trimmings {
+  const void* scalar = nullptr;  // PreMulSum: one element; input is scaled from `scaled.from` to `scaled.to` first
+  bool scalarOnDevice = false;   // where there is a worker: whether the scalar is in its memory
+  Touch scaled;
+  int divisor = 0;  // avg: divide `divided.to` by it at the end; 0: do not
+  Touch divided;
+};
+
+/// What comes first, and what comes last.  worker: null: at once, on host memory.
+Status scaleInput(Worker* worker, tuttiDataType_t dtype, const Trimmings& trimmings);
+Status divideResult(Worker* worker, tuttiDataType_t dtype, const Trimmings& trimmings);
+
+}  // namespace tutti
