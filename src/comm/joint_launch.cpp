@@ -81,9 +81,11 @@ Result<bool> JointLaunch::hear(const LaunchPlace::Line& line) {
 
 Status JointLaunch::offerSeat() {
   TUTTI_TRY(offer(&place_.own->seat));
-  if (!launches()) {
-    TUTTI_CUDA(place_.ops->device()->driver(), cuEventRecord(place_.own->ready.get(), place_.ops->stream()));
-  }
+  // What a stream with nothing to do would say by an event costs a device more than the launch itself.
+  const cuda::Driver& driver = place_.ops->device()->driver();
+  const bool busy = !launches() && driver.cuStreamQuery(place_.ops->stream()) != cuda::kSuccess;
+  if (busy) TUTTI_CUDA(driver, cuEventRecord(place_.own->ready.get(), place_.ops->stream()));
+  place_.own->seat.busy = busy;
   place_.own->seat.state.store(LaunchSeat::Offered, std::memory_order_release);
   return {};
 }
@@ -121,7 +123,7 @@ Status JointLaunch::takeSeats(std::vector<cuda::ResidentMemory*>* taken) const {
   TUTTI_TRY(take(place_.own));
   for (cuda::ResidentMemory* member : place_.members) {
     TUTTI_TRY(take(member));
-    TUTTI_CUDA(driver, cuStreamWaitEvent(place_.ops->stream(), member->ready.get(), 0));
+    if (member->seat.busy) TUTTI_CUDA(driver, cuStreamWaitEvent(place_.ops->stream(), member->ready.get(), 0));
   }
   return {};
 }

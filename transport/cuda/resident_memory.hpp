@@ -31,6 +31,7 @@ struct LaunchSeat {
   std::vector<Call> calls;
   const void* program = nullptr;  // of the one call, if blocks walk its plan
   uint32_t lanes = 0;             // of that
+  bool busy = false;              // its stream has work that the launch must follow: ResidentMemory::ready
   size_t launched = 0;  // by the launcher: how many calls, from the first; read when it has told of the launch
 };
 
@@ -40,7 +41,7 @@ struct ResidentMemory {
   OfferedMemory ends;  // zero at first
   PinnedMemory word;   // uint32_t: nonzero has the rank's blocks leave
   LaunchSeat seat;
-  EventHandle ready;  // of the rank's stream at its call
+  EventHandle ready;  // of the rank's stream at its call, if it was busy
   EventHandle done;   // of the launch, if this rank is the one who launches
 
   uint32_t* abortWord() const { return reinterpret_cast<uint32_t*>(word.data()); }
