@@ -43,7 +43,7 @@ Status OnePassRun::offer(LaunchSeat* seat) {
 
 /// How many calls all ranks have come to and one kernel serves, and which.  Calls that differ are found when one of
 /// them is the first of a round.
-size_t OnePassRun::agreed(std::span<ResidentMemory* const> members, CudaKernels::Whole* kernel) const {
+size_t OnePassRun::agreed(std::span<ResidentMemory* const> members, CudaKernels::Pass* kernel) const {
   size_t n = offers();
   for (const ResidentMemory* member : members) n = std::min(n, member->seat.calls.size());
   *kernel = {};
@@ -58,7 +58,7 @@ size_t OnePassRun::agreed(std::span<ResidentMemory* const> members, CudaKernels:
 
 Status OnePassRun::launch(std::span<ResidentMemory* const> members) {
   kernels::PassArguments arguments{};
-  CudaKernels::Whole kernel;
+  CudaKernels::Pass kernel;
   arguments.nCalls = static_cast<uint32_t>(agreed(members, &kernel));
   arguments.nRanks = nRanks_;
   for (uint32_t c = 0; c < arguments.nCalls; ++c) {

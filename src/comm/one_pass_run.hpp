@@ -38,7 +38,7 @@ class OnePassRun : public JointLaunch {
   Result<bool> finish() override;
   void beginRound();
   size_t offers() const;
-  size_t agreed(std::span<cuda::ResidentMemory* const> members, CudaKernels::Whole* kernel) const;
+  size_t agreed(std::span<cuda::ResidentMemory* const> members, CudaKernels::Pass* kernel) const;
 
   Worker& worker_;
   uint32_t nRanks_;

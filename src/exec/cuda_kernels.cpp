@@ -14,11 +14,11 @@
 namespace tutti {
 namespace {
 
-using kernels::kMostSources;
-using kernels::ReduceArguments;
+using kernels::kMostPassRanks;
+using kernels::PassArguments;
 using kernels::ScaleArguments;
 
-static_assert(kMostSources == kMaxSources);
+static_assert(kMostPassRanks == kMaxSources);
 constexpr unsigned kThreads = 512;
 // Enough blocks to fill the memory system, few enough to leave room for the kernels of other ranks on the device.
 constexpr unsigned kBlocksPerMultiprocessor = 2;
@@ -44,7 +44,7 @@ std::string formatName(tuttiDataType_t dtype, bool isSigned) {
 
 std::string boolKernel(tuttiRedOp_t op) {
   const bool any = op == tuttiSum || op == tuttiMax || op == tuttiBor || op == tuttiLor;
-  return cat("tutti_reduce_Truth_", any ? "Lor" : op == tuttiBxor ? "Bxor" : "Land");
+  return cat("tutti_pass_Truth_", any ? "Lor" : op == tuttiBxor ? "Bxor" : "Land");
 }
 
 std::string reduceKernel(tuttiDataType_t dtype, tuttiRedOp_t op) {
@@ -52,8 +52,16 @@ std::string reduceKernel(tuttiDataType_t dtype, tuttiRedOp_t op) {
   static_assert(std::size(kNames) == tuttiNumOps);
   if (dtype == tuttiBool) return boolKernel(op);
   const bool ordered = op == tuttiMax || op == tuttiMin;
-  return cat("tutti_reduce_", formatName(dtype, ordered), "_", ordered && isFloating(dtype) ? "Float" : "", kNames[op]);
+  return cat("tutti_pass_", formatName(dtype, ordered), "_", ordered && isFloating(dtype) ? "Float" : "", kNames[op]);
 }
+
+bool reduces(Collective collective) {
+  return collective == Collective::AllReduce || collective == Collective::Reduce ||
+         collective == Collective::ReduceScatter;
+}
+
+/// What kernels do: operators of users have scaled before.
+tuttiRedOp_t operatorOf(const Reduction& r) { return r.op < tuttiNumOps ? r.op : tuttiSum; }
 
 /// What the walk kernel for everything is told.  reduceKernel: the name of the kernel that does nothing else.
 uint32_t walkCode(const std::string& reduceKernel) {
@@ -62,7 +70,7 @@ uint32_t walkCode(const std::string& reduceKernel) {
     uint32_t code;
   } kCodes[] = {
 #define TUTTI_WALK_CODE(F, Op) \
-  {"tutti_reduce_" #F "_" #Op, kernels::AnyArithmetic::code(kernels::kFormat##F, kernels::kPair##F##Op)},
+  {"tutti_pass_" #F "_" #Op, kernels::AnyArithmetic::code(kernels::kFormat##F, kernels::kPair##F##Op)},
       TUTTI_REDUCE_KERNELS(TUTTI_WALK_CODE)
 #undef TUTTI_WALK_CODE
   };
@@ -98,6 +106,7 @@ Status CudaKernels::loadModules() {
     }
     modules_.push_back(module);
   }
+  TUTTI_ASSIGN(copy_, find("tutti_pass_Copy"));
   for (int t = 0; t < tuttiNumTypes; ++t) {
     const auto dtype = static_cast<tuttiDataType_t>(t);
     const auto index = static_cast<size_t>(t);
@@ -112,21 +121,14 @@ Status CudaKernels::loadModules() {
   return loadWalks();
 }
 
-Result<CudaKernels::Family> CudaKernels::loadFamily(const std::string& prefix) const {
-  Family family;
-  TUTTI_ASSIGN(family.copy, find(prefix + "Copy"));
-  TUTTI_ASSIGN(family.any, find(prefix + "Any"));
-  for (const tuttiDataType_t dtype : {tuttiFloat32, tuttiFloat16, tuttiBfloat16}) {
-    TUTTI_ASSIGN(family.sum[static_cast<size_t>(dtype)], find(prefix + formatName(dtype, true)));
-  }
-  return family;
-}
-
 Status CudaKernels::loadWalks() {
-  TUTTI_ASSIGN(passes_, loadFamily("tutti_pass_"));
-  TUTTI_ASSIGN(walks_, loadFamily("tutti_walk_"));
-  std::vector<cuda::Function> all(walks_.sum.begin(), walks_.sum.end());
-  all.insert(all.end(), {walks_.copy, walks_.any});
+  TUTTI_ASSIGN(walkCopy_, find("tutti_walk_Copy"));
+  TUTTI_ASSIGN(walkAny_, find("tutti_walk_Any"));
+  for (const tuttiDataType_t dtype : {tuttiFloat32, tuttiFloat16, tuttiBfloat16}) {
+    TUTTI_ASSIGN(walkSum_[static_cast<size_t>(dtype)], find("tutti_walk_" + formatName(dtype, true)));
+  }
+  std::vector<cuda::Function> all(walkSum_.begin(), walkSum_.end());
+  all.insert(all.end(), {walkCopy_, walkAny_});
   int least = 64;
   for (const cuda::Function function : all) {
     if (function == nullptr) continue;
@@ -167,55 +169,37 @@ Status CudaKernels::launch(cuda::Stream stream, cuda::Function function, void* a
 Status CudaKernels::reduce(cuda::Stream stream, const Reduction& r, void* dst, std::span<const void* const> sources,
                            size_t count) const {
   if (count == 0) return {};
-  const tuttiRedOp_t op = r.op < tuttiNumOps ? r.op : tuttiSum;
-  const cuda::Function function = reduce_[static_cast<size_t>(r.dtype)][static_cast<size_t>(op)];
-  TUTTI_ASSERT(r.function == nullptr && function != nullptr && sources.size() >= 2);
-  const size_t bytes = count * dataTypeBytes(r.dtype);
-  ReduceArguments a{};
-  a.dst = static_cast<unsigned char*>(dst);
-  a.count = count;
+  TUTTI_ASSERT(r.function == nullptr && sources.size() >= 2);
+  PassArguments a{};
+  a.nCalls = 1;
   // More than one launch can take: the result so far is the first source of the next.
   for (size_t done = 0; done < sources.size();) {
-    a.nSources = 0;
-    if (done > 0) a.sources[a.nSources++] = a.dst;
-    while (a.nSources < kMostSources && done < sources.size()) {
-      a.sources[a.nSources++] = static_cast<const unsigned char*>(sources[done++]);
+    a.nRanks = 0;
+    if (done > 0) a.sides[a.nRanks++].input = static_cast<const unsigned char*>(dst);
+    while (a.nRanks < kMostPassRanks && done < sources.size()) {
+      a.sides[a.nRanks++].input = static_cast<const unsigned char*>(sources[done++]);
     }
-    TUTTI_TRY(launch(stream, function, &a, bytes));
+    a.sides[0].output = static_cast<unsigned char*>(dst);
+    a.calls[0] = passCall(Collective::Reduce, count * dataTypeBytes(r.dtype), 0, static_cast<int>(a.nRanks));
+    TUTTI_TRY(pass(stream, passFor(r, Collective::Reduce), &a, passBlocks()));
   }
   return {};
 }
 
-CudaKernels::Whole CudaKernels::choose(const Family& family, const Reduction& r, Collective collective) {
-  const bool reduces = collective == Collective::AllReduce || collective == Collective::Reduce ||
-                       collective == Collective::ReduceScatter;
-  if (!reduces) return {family.copy, 0, true};
-  const tuttiRedOp_t op = r.op < tuttiNumOps && r.op != tuttiAvg ? r.op : tuttiSum;
-  const cuda::Function sum = family.sum[static_cast<size_t>(r.dtype)];
-  if (op == tuttiSum && sum != nullptr) return {sum, 0, false};
-  return {family.any, walkCode(reduceKernel(r.dtype, op)), false};
-}
-
-Status CudaKernels::walk(cuda::Stream stream, const Reduction& r, Collective collective,
-                         kernels::WalkArguments* arguments, uint32_t blocks) const {
-  const Whole kernel = choose(walks_, r, collective);
-  arguments->what = kernel.what;
-  void* parameters[] = {arguments};
-  return cuda::check(device_->driver(),
-                     device_->driver().cuLaunchCooperativeKernel(kernel.function, blocks, 1, 1, kernels::kWalkThreads,
-                                                                 1, 1, 0, stream, parameters),
-                     "cuLaunchCooperativeKernel");
+CudaKernels::Pass CudaKernels::passFor(const Reduction& r, Collective collective) const {
+  if (!reduces(collective)) return {copy_, true};
+  const cuda::Function function = reduce_[static_cast<size_t>(r.dtype)][static_cast<size_t>(operatorOf(r))];
+  TUTTI_ASSERT(function != nullptr);
+  return {function, false};
 }
 
 // Every kernel copies as well.
-bool CudaKernels::Whole::join(const Whole& other) {
+bool CudaKernels::Pass::join(const Pass& other) {
   if (copies) *this = other;
-  return other.copies || *this == other;
+  return other.copies || function == other.function;
 }
 
-Status CudaKernels::pass(cuda::Stream stream, const Whole& kernel, kernels::PassArguments* arguments,
-                         uint32_t mostBlocks) const {
-  arguments->what = kernel.what;
+Status CudaKernels::pass(cuda::Stream stream, const Pass& kernel, PassArguments* arguments, uint32_t mostBlocks) const {
   cutTiles(arguments, mostBlocks);
   const auto blocks = static_cast<unsigned>(std::min<uint64_t>(arguments->nTiles, mostBlocks));
   if (blocks == 0) return {};
@@ -228,6 +212,24 @@ Status CudaKernels::pass(cuda::Stream stream, const Whole& kernel, kernels::Pass
 
 uint32_t CudaKernels::passBlocks() const {
   return static_cast<uint32_t>(device_->multiprocessors()) * kBlocksPerMultiprocessor;
+}
+
+Status CudaKernels::walk(cuda::Stream stream, const Reduction& r, Collective collective,
+                         kernels::WalkArguments* arguments, uint32_t blocks) const {
+  cuda::Function function = walkCopy_;
+  if (reduces(collective)) {
+    const tuttiRedOp_t op = operatorOf(r);
+    function = op == tuttiSum ? walkSum_[static_cast<size_t>(r.dtype)] : nullptr;
+    if (function == nullptr) {
+      function = walkAny_;
+      arguments->what = walkCode(reduceKernel(r.dtype, op));
+    }
+  }
+  void* parameters[] = {arguments};
+  return cuda::check(device_->driver(),
+                     device_->driver().cuLaunchCooperativeKernel(function, blocks, 1, 1, kernels::kWalkThreads, 1, 1, 0,
+                                                                 stream, parameters),
+                     "cuLaunchCooperativeKernel");
 }
 
 Status CudaKernels::scale(cuda::Stream stream, tuttiDataType_t dtype, void* dst, const void* src, const void* scalar,

@@ -34,20 +34,17 @@ class CudaKernels {
               uint32_t blocks) const;
   /// The most blocks that walk() may be given.
   uint32_t mostWalkBlocks() const { return mostWalkBlocks_; }
-  /// A kernel that serves whole collectives.  A value.
-  struct Whole {
+  /// A kernel for pass().  A value.
+  struct Pass {
     cuda::Function function = nullptr;
-    uint32_t what = 0;   // of a kernel for several types and operators
     bool copies = true;  // nothing else
-    bool operator==(const Whole&) const = default;
     /// Becomes one for what `other` serves, too.  False if there is none.
-    bool join(const Whole& other);
+    bool join(const Pass& other);
   };
   /// The one for pass() of such a call.
-  Whole passFor(const Reduction& r, Collective collective) const { return choose(passes_, r, collective); }
-  /// One pass over all buffers of `arguments`, in at most so many blocks, which wait for nothing.  Sets the tiles and
-  /// arguments->what.
-  Status pass(cuda::Stream stream, const Whole& kernel, kernels::PassArguments* arguments, uint32_t mostBlocks) const;
+  Pass passFor(const Reduction& r, Collective collective) const;
+  /// One pass over all buffers of `arguments`, in at most so many blocks, which wait for nothing.  Sets the tiles.
+  Status pass(cuda::Stream stream, const Pass& kernel, kernels::PassArguments* arguments, uint32_t mostBlocks) const;
   /// Blocks that fill the device with pass().
   uint32_t passBlocks() const;
   Status divide(cuda::Stream stream, tuttiDataType_t dtype, void* data, int divisor, size_t count) const;
@@ -60,18 +57,13 @@ class CudaKernels {
 
   std::shared_ptr<const cuda::CudaDevice> device_;
   std::vector<cuda::Module> modules_;
+  cuda::Function copy_ = nullptr;
   std::array<std::array<cuda::Function, tuttiNumOps>, tuttiNumTypes> reduce_{};
   std::array<cuda::Function, tuttiNumTypes> scale_{};
   std::array<cuda::Function, tuttiNumTypes> divide_{};
-  /// Kernels that serve whole collectives: one for calls that only move data, some for sums, one for all the rest.
-  struct Family {
-    cuda::Function copy = nullptr, any = nullptr;
-    std::array<cuda::Function, tuttiNumTypes> sum{};  // null: by `any`
-  };
-  static Whole choose(const Family& family, const Reduction& r, Collective collective);
-  Result<Family> loadFamily(const std::string& prefix) const;
   Status loadWalks();
-  Family walks_, passes_;
+  cuda::Function walkCopy_ = nullptr, walkAny_ = nullptr;
+  std::array<cuda::Function, tuttiNumTypes> walkSum_{};  // null: by walkAny_
   uint32_t mostWalkBlocks_ = 0;
 };
 

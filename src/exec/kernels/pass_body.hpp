@@ -11,8 +11,8 @@ namespace tutti::kernels {
 
 /// What the threads of a block share; in shared memory on a GPU.
 struct PassState {
-  const unsigned char* sources[kMostMembers];
-  unsigned char* dsts[kMostMembers];
+  const unsigned char* sources[kMostPassRanks];
+  unsigned char* dsts[kMostPassRanks];
 };
 
 /// `a` to `toA` and `b` to `toB`, which may be b and a.
@@ -87,7 +87,7 @@ class Pass {
     team_.sync();
     const Move all{s_->sources, s_->dsts, nSources, nDsts};
     if (nDsts == 0) return;
-    if (nSources > 1) return Arithmetic::combine(team_, all, bytes, a_.what);
+    if (nSources > 1) return Arithmetic::combine(team_, all, bytes, 0);
     copyBytes(team_, all, bytes);
   }
 

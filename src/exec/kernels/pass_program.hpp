@@ -4,7 +4,8 @@
 // A call is a number of moves of equal size, and a move a value for each of its bytes: the bytes of one rank's input,
 // or those of all ranks' combined in the order of ranks, that go to one rank's output, or to all ranks'.  Move k is
 // about rank k's block where blocks are what is moved.  Moves are cut into tiles, which blocks of threads take in
-// turn; no block waits for another, so ranks need no links, no plan and no memory between them.
+// turn; no block waits for another, so ranks need no links, no plan and no memory between them.  A reduction of several
+// buffers for one rank alone is the same thing: a Reduce whose ranks are the buffers.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +15,7 @@
 
 namespace tutti::kernels {
 
+inline constexpr uint32_t kMostPassRanks = 64;   // of a launch; also as kMaxSources of src/exec/reduce.hpp
 inline constexpr uint32_t kMostPassCalls = 32;   // of a launch
 inline constexpr uint32_t kMostPassSides = 128;  // of a launch: calls, times ranks
 
@@ -67,11 +69,9 @@ struct PassArguments {
   uint64_t nTiles;
   uint32_t nCalls;
   uint32_t nRanks;
-  uint32_t what;  // of kernels for several types and operators: which
-  uint32_t reserved;
 };
 static_assert(sizeof(PassCall) == 48 && sizeof(PassSide) == 16, "host and device agree on the layout");
-static_assert(sizeof(PassArguments) == 48 * kMostPassCalls + 16 * kMostPassSides + 24 && sizeof(PassArguments) <= 4096,
+static_assert(sizeof(PassArguments) == 48 * kMostPassCalls + 16 * kMostPassSides + 16 && sizeof(PassArguments) <= 4096,
               "a kernel takes 4 KiB of arguments");
 
 }  // namespace tutti::kernels

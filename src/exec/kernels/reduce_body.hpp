@@ -6,19 +6,8 @@
 
 namespace tutti::kernels {
 
-inline constexpr uint32_t kMostSources = 64;  // as kMaxSources of src/exec/reduce.hpp: all are combined in float
-
-/// What the host passes by value to a reduction kernel.
-struct ReduceArguments {
-  const unsigned char* sources[kMostSources];
-  unsigned char* dst;
-  uint64_t count;  // elements
-  uint32_t nSources;
-  uint32_t reserved;
-};
-static_assert(sizeof(ReduceArguments) == 8 * kMostSources + 24, "host and device agree on the layout");
-
-/// Same for the kernels that scale (by *scalar, or by `immediate` when scalar is null) and divide (by `divisor`).
+/// What the host passes by value to the kernels that scale (by *scalar, or by `immediate` when scalar is null) and
+/// divide (by `divisor`).
 struct ScaleArguments {
   const unsigned char* source;
   unsigned char* dst;
@@ -53,7 +42,9 @@ TUTTI_HD PackSplit splitAt(uintptr_t off, bool alike, uint64_t count, size_t ele
 template <class Format>
 struct Batch {
   static constexpr int kLanes = kPackBytes / sizeof(typename Format::Stored);
-  static constexpr int kPacks = sizeof(typename Format::Stored) >= 4 ? 4 : sizeof(typename Format::Stored) == 2 ? 2 : 1;
+  static constexpr int kPacks = sizeof(typename Format::Stored) >= 4           ? 4
+                                : kLanes * sizeof(typename Format::Value) < 64 ? 2
+                                                                               : 1;
 };
 
 /// Reads all packs before it looks at any: that many loads are in flight.
@@ -103,49 +94,6 @@ TUTTI_HD typename Format::Stored combineSources(const unsigned char* const* sour
   TUTTI_KEEP_LOOP
   for (uint32_t s = 1; s < n; ++s) acc = Op::combine(acc, Format::widen(loadElement<Stored>(sources[s] + byte)));
   return Format::narrow(acc);
-}
-
-template <class Format, class Op, int kPacks>
-TUTTI_HD void reducePacks(const ReduceArguments& a, uint64_t byte, uint64_t strideBytes) {
-  typename Format::Value acc[kPacks][Batch<Format>::kLanes];
-  widenPacks<Format, kPacks>(a.sources[0] + byte, strideBytes, acc);
-  for (uint32_t s = 1; s < a.nSources; ++s) {
-    accumulatePacks<Format, Op, kPacks>(a.sources[s] + byte, strideBytes, acc);
-  }
-  TUTTI_UNROLL
-  for (int p = 0; p < kPacks; ++p) {
-    storePack(a.dst + byte + static_cast<uint64_t>(p) * strideBytes, narrowPack<Format>(acc[p]));
-  }
-}
-
-template <class Format, class Op>
-TUTTI_HD void reduceElement(const ReduceArguments& a, uint64_t index) {
-  using Stored = typename Format::Stored;
-  const uint64_t byte = index * sizeof(Stored);
-  storeElement<Stored>(a.dst + byte, combineSources<Format, Op>(a.sources, a.nSources, byte));
-}
-
-/// dst[i] = sources[0][i] op sources[1][i] op ..., left to right, each source read once.  dst may be any one source:
-/// an element is written by the thread that has read it.  The team's threads stride over packs, then over the rest.
-template <class Format, class Op, class Team>
-TUTTI_HD void reduceSources(Team team, const ReduceArguments& a) {
-  using Stored = typename Format::Stored;
-  const uintptr_t off = reinterpret_cast<uintptr_t>(a.dst) % kPackBytes;
-  bool alike = true;
-  for (uint32_t s = 0; s < a.nSources; ++s)
-    alike = alike && reinterpret_cast<uintptr_t>(a.sources[s]) % kPackBytes == off;
-  const PackSplit split = splitAt(off, alike, a.count, sizeof(Stored));
-  constexpr int kPacks = Batch<Format>::kPacks;
-  const uint64_t headBytes = split.head * sizeof(Stored);
-  const uint64_t stride = team.size();
-  uint64_t pack = team.index();
-  for (; pack + (kPacks - 1) * stride < split.packs; pack += kPacks * stride) {
-    reducePacks<Format, Op, kPacks>(a, headBytes + pack * kPackBytes, stride * kPackBytes);
-  }
-  for (; pack < split.packs; pack += stride) reducePacks<Format, Op, 1>(a, headBytes + pack * kPackBytes, 0);
-  for (uint64_t i = team.index(); i < split.head; i += stride) reduceElement<Format, Op>(a, i);
-  const uint64_t done = split.head + split.packs * (kPackBytes / sizeof(Stored));
-  for (uint64_t i = done + team.index(); i < a.count; i += stride) reduceElement<Format, Op>(a, i);
 }
 
 /// dst[i] = source[i] * scalar.

@@ -1,6 +1,5 @@
-// What the walk and pass kernels combine values with.  Each walk kernel is a whole executor, and compiling one takes
-// seconds, so there are few: copies alone, sums of the types that training adds up, and one for every other type and
-// operator.
+// What the kernels combine values with.  Each walk kernel is a whole executor, and compiling one takes seconds, so
+// there are few: copies alone, sums of the types that training adds up, and one for every other type and operator.
 //
 // An arithmetic has
 //   combine(team, move, bytes, what)           several sources of `bytes` each
@@ -46,15 +45,15 @@ struct NoArithmetic {
   }
 };
 
-template <class Format>
-struct Sums {
+template <class Format, class Op>
+struct Reduces {
   template <class Team>
   static TUTTI_HD void combine(Team team, const Move& m, uint64_t bytes, uint32_t) {
-    combineTo<Format, Sum>(team, m, bytes / sizeof(typename Format::Stored));
+    combineTo<Format, Op>(team, m, bytes / sizeof(typename Format::Stored));
   }
   template <class Operand>
   static TUTTI_HD bool combineUnits(uint32_t n, Operand operand, uint32_t, uint64_t* unit) {
-    return combineUnitsAs<Format, Sum>(n, operand, unit);
+    return combineUnitsAs<Format, Op>(n, operand, unit);
   }
 };
 
@@ -168,6 +167,7 @@ class AnyArithmetic {
 
 }  // namespace tutti::kernels
 
-// X(Name, Arithmetic): kernels tutti_walk_Name and tutti_pass_Name.
-#define TUTTI_FAST_WALK_KERNELS(X) X(Copy, NoArithmetic) X(F32, Sums<F32>) X(F16, Sums<F16>) X(BF16, Sums<BF16>)
+// X(Name, Arithmetic): kernel tutti_walk_Name.
+#define TUTTI_FAST_WALK_KERNELS(X) \
+  X(Copy, NoArithmetic) X(F32, Reduces<F32, Sum>) X(F16, Reduces<F16, Sum>) X(BF16, Reduces<BF16, Sum>)
 #define TUTTI_WALK_KERNELS(X) TUTTI_FAST_WALK_KERNELS(X) X(Any, AnyArithmetic)

@@ -139,8 +139,8 @@ void launchPass(kernels::PassArguments* arguments, uint32_t blocks) {
     states.push_back(std::make_unique<kernels::PassState>());
     for (uint32_t me = 0; me < 2; ++me) {
       threads.emplace_back([=, barrier = barriers.back().get(), state = states.back().get()] {
-        kernels::Pass<kernels::Sums<kernels::F32>, kernels::HostBlock>({me, 2, barrier}, *arguments, state)
-            .run(block, blocks);
+        using Sums = kernels::Reduces<kernels::F32, kernels::Sum>;
+        kernels::Pass<Sums, kernels::HostBlock>({me, 2, barrier}, *arguments, state).run(block, blocks);
       });
     }
   }

@@ -71,7 +71,7 @@ class Walk {
       for (uint32_t me = 0; me < way_.threads; ++me) {
         threads.emplace_back([&arguments, block, team = kernels::HostBlock{me, way_.threads, barriers.back().get()},
                               state = states.back().get()] {
-          kernels::walkBlock<kernels::Sums<kernels::F32>, kernels::HostBlock, kernels::HostMemory,
+          kernels::walkBlock<kernels::Reduces<kernels::F32, kernels::Sum>, kernels::HostBlock, kernels::HostMemory,
                              kernels::HostPatience>(team, arguments, block, state);
         });
       }
