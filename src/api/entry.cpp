@@ -195,6 +195,7 @@ tuttiResult_t enterTransfer(const char* function, tuttiComm_t handle, const Plai
 tuttiResult_t enterCall(const char* function, tuttiComm_t handle, Call call, tuttiStream_t stream) {
   const Result<CommUse> comm = use(handle);
   Status status = comm.status();
+  const DeviceScope scope(comm.ok() ? (*comm)->cuda() : nullptr);
   if (status.ok()) status = checkStream(handle, stream);
   if (status.ok()) status = checkCall(handle, &call);
   if (status.ok() && (*comm)->aborting()) status = (*comm)->failure();

@@ -95,6 +95,10 @@ tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t* op, void* scalar, tuttiDat
   if (status.ok() && residence != tuttiScalarDevice && residence != tuttiScalarHostImmediate) {
     status = invalidArgument("residence ", static_cast<int>(residence), " is neither device nor host immediate");
   }
+  if (status.ok() && residence == tuttiScalarDevice && (*live)->cuda() != nullptr) {
+    const DeviceScope scope((*live)->cuda());
+    status = (*live)->cuda()->device().checkUsable(scalar, "scalar");
+  }
   if (status.ok()) {
     auto custom = std::make_shared<CustomOperator>();
     custom->dtype = dtype;

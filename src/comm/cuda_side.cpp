@@ -29,7 +29,21 @@ Result<std::unique_ptr<CudaSide>> CudaSide::create(cuda::Device ordinal, int ran
   TUTTI_CUDA(device->driver(), cuCtxGetStreamPriorityRange(&least, &greatest));
   TUTTI_CUDA(device->driver(), cuStreamCreateWithPriority(&side->rescue_, cuda::kStreamNonBlocking, greatest));
   TUTTI_TRY(side->makeWords(nRanks));
+  TUTTI_TRY(side->tryWords());
   return side;
+}
+
+// Ranks would find out in their first call otherwise, and each its own way.
+Status CudaSide::tryWords() {
+  const cuda::Driver& driver = device_->driver();
+  cuda::Error error = driver.cuStreamWriteValue32(rescue_, gate(), 0, 0);
+  if (error == cuda::kSuccess) error = driver.cuStreamWaitValue32(rescue_, gate(), 0, cuda::kWaitEqual);
+  if (error == cuda::kErrorNotSupported) {
+    return invalidUsage("streams of CUDA device ", device_->ordinal(),
+                        " cannot wait for words in memory (cuStreamWaitValue32 is not supported), and so not for other "
+                        "ranks");
+  }
+  return cuda::check(driver, error, "cuStreamWaitValue32");
 }
 
 Status CudaSide::makeWords(int nRanks) {
@@ -64,9 +78,15 @@ bool CudaSide::capturing(cuda::Stream stream) const {
   return device_->driver().cuStreamIsCapturing(stream, &status) == cuda::kSuccess && status != cuda::kCaptureNone;
 }
 
+uint64_t CudaSide::captureOf(cuda::Stream stream) const {
+  int status = cuda::kCaptureNone;
+  uint64_t capture = 0;
+  const cuda::Error error = device_->driver().cuStreamGetCaptureInfo(stream, &status, &capture);
+  return error == cuda::kSuccess && status == cuda::kCaptureActive ? capture : 0;
+}
+
 // Found out later, it would break the communicator, and a capture.
 Status CudaSide::checkStream(cuda::Stream stream) const {
-  const cuda::CudaScope scope(*device_);
   const cuda::Driver& driver = device_->driver();
   int capture = cuda::kCaptureNone;
   const cuda::Error error = driver.cuStreamIsCapturing(stream, &capture);
@@ -79,6 +99,9 @@ Status CudaSide::checkStream(cuda::Stream stream) const {
     return invalidArgument("stream is none of CUDA's, or has been destroyed");
   }
   TUTTI_TRY(cuda::check(driver, error, "cuStreamIsCapturing"));
+  if (capture == cuda::kCaptureInvalidated) {
+    return invalidUsage("the capture of stream has been invalidated, by this thread or another; end it first");
+  }
   if (stream == nullptr || stream == cuda::kStreamLegacy || stream == cuda::kStreamPerThread) return {};
   cuda::Context context = nullptr;
   TUTTI_CUDA(driver, cuStreamGetCtx(stream, &context));
@@ -226,7 +249,10 @@ void CudaSide::lendOver(std::function<bool()> settle) {
 
 Status CudaSide::lend(uint64_t key, const void* buffer, size_t bytes) {
   if (bytes == 0) return {};
-  TUTTI_TRY(device_->checkUsable(buffer, "buff"));
+  {
+    const cuda::CudaScope scope(*device_);
+    TUTTI_TRY(device_->checkUsable(buffer, "buff"));
+  }
   return memory_->exchange == nullptr ? Status() : asStatus(memory_->exchange->lend(key, buffer, bytes));
 }
 

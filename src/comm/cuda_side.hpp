@@ -116,10 +116,14 @@ class CudaSide {
   /// Whether the streams have come to the call.
   bool reached(const Submitted& job) const;
   void endJob(const Submitted& job);
+  // With the device's context current:
   /// Whether `stream` is being captured into a graph.
   bool capturing(cuda::Stream stream) const;
+  /// Which capture that is, by a number of its own; 0: none.
+  uint64_t captureOf(cuda::Stream stream) const;
   /// Whether calls can be enqueued on the stream.  Errors: InvalidArgument: it is another device's, or gone;
-  /// InvalidUsage: the legacy default stream, while a stream that it would wait for is captured.
+  /// InvalidUsage: the legacy default stream, while a stream that it would wait for is captured; one whose capture has
+  /// been invalidated.
   Status checkStream(cuda::Stream stream) const;
   Result<uint64_t> numberOf(cuda::Stream stream) const;
 
@@ -151,6 +155,7 @@ class CudaSide {
         ops_(device_),
         worker_(std::move(kernels), &ops_) {}
   Status makeWords(int nRanks);
+  Status tryWords();
   Status sit(const RankCard& peer, Deadline deadline);
   Result<std::byte*> grow(std::vector<cuda::DeviceMemory>* memory, size_t bytes);
   Status reach(const std::string& uuid);

@@ -111,8 +111,10 @@ Status CudaSide::meet(CudaWay way, int rank, const std::vector<RankCard>& cards)
     return startProxy();
   }
   const RankCard& mine = cards[static_cast<size_t>(rank)];
+  // What other processes have comes with access when it is opened, and their devices may be theirs alone.
   for (const RankCard& card : cards) {
-    if (card.device != mine.device) TUTTI_TRY(reach(card.device));
+    const bool here = card.info.processId == mine.info.processId;
+    if (here && card.device != mine.device) TUTTI_TRY(reach(card.device));
   }
   return {};
 }

@@ -1,6 +1,7 @@
 #include "src/comm/group.hpp"
 
 #include <future>
+#include <map>
 
 #include "src/comm/cuda_side.hpp"
 #include "src/comm/launch.hpp"
@@ -64,12 +65,19 @@ Result<std::vector<CommUse>> useAll(const CallGroup& group) {
   return comms;
 }
 
-/// A proxy does not see a graph's replay.
+/// A proxy does not see a graph's replay, and streams of one communicator follow each other, which takes one graph.
 Status checkCaptures(const CallGroup& group) {
+  std::map<const CudaSide*, uint64_t> captures;
   for (const CallGroup::Entry& entry : group.calls) {
     const CudaSide* side = entry.handle->comm->cuda();
-    if (side == nullptr || side->proxy() == nullptr) continue;
-    if (!side->capturing(reinterpret_cast<cuda::Stream>(entry.stream))) continue;
+    if (side == nullptr) continue;
+    const DeviceScope scope(side);
+    const uint64_t capture = side->captureOf(reinterpret_cast<cuda::Stream>(entry.stream));
+    if (capture != captures.emplace(side, capture).first->second) {
+      return invalidUsage(
+          "streams that a group gives to one communicator must all be captured into one graph, or none of them");
+    }
+    if (side->proxy() == nullptr || capture == 0) continue;
     return invalidUsage(
         "this communicator's calls cannot be captured into a graph: they need a thread of the host, for "
         "not all ranks are on CUDA devices of one host, or TUTTI_CUDA_EXECUTOR=proxy");

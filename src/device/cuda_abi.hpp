@@ -34,6 +34,7 @@ inline constexpr Error kSuccess = 0;
 inline constexpr Error kErrorInvalidValue = 1;
 inline constexpr Error kErrorOutOfMemory = 2;
 inline constexpr Error kErrorNotInitialized = 3;
+inline constexpr Error kErrorDeviceUnavailable = 46;
 inline constexpr Error kErrorNoDevice = 100;
 inline constexpr Error kErrorInvalidDevice = 101;
 inline constexpr Error kErrorInvalidImage = 200;
@@ -45,10 +46,25 @@ inline constexpr Error kErrorIllegalAddress = 700;
 inline constexpr Error kErrorAlreadyMapped = 208;
 inline constexpr Error kErrorPeerAccessUnsupported = 217;
 inline constexpr Error kErrorPeerAccessAlreadyEnabled = 704;
+inline constexpr Error kErrorContextDestroyed = 709;
 inline constexpr Error kErrorCooperativeTooLarge = 720;
 inline constexpr Error kErrorNotSupported = 801;
+inline constexpr Error kErrorSystemNotReady = 802;
+inline constexpr Error kErrorDriverMismatch = 803;
+inline constexpr Error kErrorMpsConnection = 805;
+inline constexpr Error kErrorMpsRpc = 806;
+inline constexpr Error kErrorMpsServerNotReady = 807;
+inline constexpr Error kErrorMpsClients = 808;
+inline constexpr Error kErrorMpsConnections = 809;
 inline constexpr Error kErrorCaptureUnsupported = 900;
+inline constexpr Error kErrorCaptureInvalidated = 901;
+inline constexpr Error kErrorCaptureMerge = 902;
+inline constexpr Error kErrorCaptureUnmatched = 903;
+inline constexpr Error kErrorCaptureUnjoined = 904;
+inline constexpr Error kErrorCaptureIsolation = 905;
 inline constexpr Error kErrorCaptureImplicit = 906;
+inline constexpr Error kErrorCapturedEvent = 907;
+inline constexpr Error kErrorCaptureWrongThread = 908;
 
 // CUdevice_attribute
 inline constexpr int kAttributeMultiprocessors = 16;
@@ -62,10 +78,9 @@ inline constexpr int kAttributeExportsDescriptors = 103;
 
 // CUpointer_attribute and CUmemorytype
 inline constexpr int kPointerMemoryType = 2;
+inline constexpr int kPointerDevicePointer = 3;
 inline constexpr int kPointerIsManaged = 8;
 inline constexpr int kPointerDeviceOrdinal = 9;
-inline constexpr int kPointerIpcCapable = 10;
-inline constexpr int kPointerMapped = 13;
 inline constexpr unsigned kMemoryTypeHost = 1;
 inline constexpr unsigned kMemoryTypeDevice = 2;
 
@@ -77,12 +92,14 @@ inline const auto kStreamPerThread = reinterpret_cast<Stream>(uintptr_t{2});
 inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr unsigned kIpcLazyPeerAccess = 1;
 inline constexpr unsigned kHostAllocPortable = 1;
-inline constexpr unsigned kHostAllocDeviceMap = 2;
+inline constexpr unsigned kHostAllocWriteCombined = 4;
 inline constexpr unsigned kManagedGlobal = 1;
 inline constexpr unsigned kWaitGreaterOrEqual = 0;
 inline constexpr unsigned kWaitEqual = 1;
 inline constexpr int kCaptureNone = 0;
 inline constexpr int kCaptureActive = 1;
+inline constexpr int kCaptureInvalidated = 2;
+inline constexpr int kCaptureModeGlobal = 0;
 inline constexpr int kCaptureModeThreadLocal = 1;
 inline constexpr int kCaptureModeRelaxed = 2;
 inline constexpr int kAllocationPinned = 1;  // CUmemAllocationType
@@ -174,6 +191,7 @@ struct MemoryAccess {  // CUmemAccessDesc
   X(cuStreamGetId, 12000, (Stream stream, unsigned long long* id))                                               \
   X(cuStreamWaitEvent, 3020, (Stream stream, Event event, unsigned flags))                                       \
   X(cuStreamIsCapturing, 10000, (Stream stream, int* status))                                                    \
+  X(cuStreamGetCaptureInfo, 10010, (Stream stream, int* status, uint64_t* capture))                              \
   X(cuThreadExchangeStreamCaptureMode, 10010, (int* mode))                                                       \
   X(cuStreamWaitValue32, 11070, (Stream stream, Address address, uint32_t value, unsigned flags))                \
   X(cuStreamWriteValue32, 11070, (Stream stream, Address address, uint32_t value, unsigned flags))               \

@@ -86,11 +86,15 @@ Status deviceFree(void* memory) {
   }
   const CudaScope scope(*gone->device);
   const Driver& driver = gone->device->driver();
-  const Error waited = driver.cuCtxSynchronize();  // unmapping does not wait, as cuMemFree would
+  // Unmapping does not wait, as cuMemFree would.  Captures cannot be asked for first: the driver tells of one only to
+  // who has its stream.
+  const Error waited = driver.cuCtxSynchronize();
   if (waited == kErrorCaptureUnsupported) {
     const std::lock_guard lock(t.mutex);
     t.byAddress[addressOf(memory)] = std::move(gone);
-    return invalidUsage("memory cannot be freed while a stream of its device is being captured");
+    return invalidUsage(
+        "memory cannot be freed while a stream of its device is being captured; the driver has invalidated that "
+        "capture");
   }
   return check(driver, waited, "cuCtxSynchronize");
 }

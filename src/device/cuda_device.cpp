@@ -31,6 +31,7 @@ Result<std::shared_ptr<CudaDevice>> CudaDevice::open(Device ordinal) {
   if (ordinal < 0 || ordinal >= count) {
     return invalidArgument("there is no CUDA device ", ordinal, "; the driver shows ", count);
   }
+  const BesideCaptures beside(*d);
   std::shared_ptr<CudaDevice> device(new CudaDevice(*d, ordinal));
   TUTTI_CUDA(*d, cuDevicePrimaryCtxRetain(&device->context_, ordinal));
   TUTTI_TRY(device->readAttributes());
@@ -45,6 +46,12 @@ Status CudaDevice::readAttributes() {
   TUTTI_CUDA(driver_, cuDeviceGetPCIBusId(busId, sizeof busId, ordinal_));
   busId_ = busId;
   TUTTI_CUDA(driver_, cuDeviceGetAttribute(&multiprocessors_, kAttributeMultiprocessors, ordinal_));
+  int unified = 0;
+  TUTTI_CUDA(driver_, cuDeviceGetAttribute(&unified, kAttributeUnifiedAddressing, ordinal_));
+  if (unified == 0) {
+    return invalidUsage("CUDA device ", ordinal_, " has no unified addressing, without which it has pinned memory ",
+                        "at other addresses than the host");
+  }
   int pageable = 0;
   TUTTI_CUDA(driver_, cuDeviceGetAttribute(&pageable, kAttributePageableAccess, ordinal_));
   pageableAccess_ = pageable != 0;
@@ -52,7 +59,9 @@ Status CudaDevice::readAttributes() {
 }
 
 CudaDevice::~CudaDevice() {
-  if (context_ != nullptr) driver_.cuDevicePrimaryCtxRelease(ordinal_);
+  if (context_ == nullptr) return;
+  const BesideCaptures beside(driver_);
+  driver_.cuDevicePrimaryCtxRelease(ordinal_);
 }
 
 Result<MemoryInfo> CudaDevice::memoryInfo(const void* address) const {
@@ -74,11 +83,26 @@ Result<MemoryInfo> CudaDevice::memoryInfo(const void* address) const {
   return info;
 }
 
+/// Of pinned memory: whether the device has it at another address than the host, as it may have what is write-combined
+/// or was registered with cuMemHostRegister.
+bool CudaDevice::elsewhereOnDevice(const void* address) const {
+  Address there = 0;
+  int attribute = kPointerDevicePointer;
+  void* value = &there;
+  const Error error = driver_.cuPointerGetAttributes(1, &attribute, &value, addressOf(address));
+  return error == kSuccess && there != 0 && there != addressOf(address);
+}
+
 Status CudaDevice::checkUsable(const void* address, const char* name) const {
   TUTTI_ASSIGN(const MemoryInfo info, memoryInfo(address));
   if (info.kind == MemoryInfo::Kind::Pageable && !pageableAccess_) {
     return invalidArgument(name, " ", address, " is pageable host memory, which CUDA device ", ordinal_,
                            " cannot reach; pass device, managed or pinned memory");
+  }
+  if (info.kind == MemoryInfo::Kind::Pinned && elsewhereOnDevice(address)) {
+    return invalidArgument(name, " ", address, " is pinned host memory that CUDA device ", ordinal_,
+                           " has at another address (write-combined or registered); pass memory of cudaHostAlloc "
+                           "without cudaHostAllocWriteCombined");
   }
   if (info.kind == MemoryInfo::Kind::OnDevice && info.device != ordinal_) {
     return invalidArgument(name, " ", address, " is ", describe(info), ", but this communicator is on device ",
@@ -87,13 +111,17 @@ Status CudaDevice::checkUsable(const void* address, const char* name) const {
   return {};
 }
 
-CudaScope::CudaScope(const CudaDevice& device) : driver_(device.driver()) {
+BesideCaptures::BesideCaptures(const Driver& driver) : driver_(driver) {
+  driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+}
+
+BesideCaptures::~BesideCaptures() { driver_.cuThreadExchangeStreamCaptureMode(&mode_); }
+
+CudaScope::CudaScope(const CudaDevice& device) : driver_(device.driver()), beside_(driver_) {
   pushed_ = driver_.cuCtxPushCurrent(device.context()) == kSuccess;
-  driver_.cuThreadExchangeStreamCaptureMode(&captureMode_);
 }
 
 CudaScope::~CudaScope() {
-  driver_.cuThreadExchangeStreamCaptureMode(&captureMode_);
   Context popped = nullptr;
   if (pushed_) driver_.cuCtxPopCurrent(&popped);
 }

@@ -41,6 +41,7 @@ class CudaDevice {
   const std::string& busId() const { return busId_; }
   int multiprocessors() const { return multiprocessors_; }
 
+  // With the context current:
   /// What memory `address` is in.  Errors: UnhandledCudaError.
   Result<MemoryInfo> memoryInfo(const void* address) const;
   /// Ok if kernels and copies of this device may use `address`.  Errors: InvalidArgument "NAME is ..., which ...".
@@ -49,6 +50,7 @@ class CudaDevice {
  private:
   CudaDevice(const Driver& driver, Device ordinal) : driver_(driver), ordinal_(ordinal) {}
   Status readAttributes();
+  bool elsewhereOnDevice(const void* address) const;
 
   const Driver& driver_;
   Device ordinal_;
@@ -59,8 +61,23 @@ class CudaDevice {
   bool pageableAccess_ = false;
 };
 
-/// The device's context is current on this thread while this lives; then what was current before is again.  Stream
-/// captures of this thread do not forbid what set-up needs (allocations, module loads) meanwhile.
+/// While this lives, stream captures do not forbid this thread what set-up and polling need (allocations, module loads,
+/// event queries), nor do these invalidate them: this thread's captures, and those that others have begun in the global
+/// mode.
+class BesideCaptures {
+ public:
+  explicit BesideCaptures(const Driver& driver);
+  ~BesideCaptures();
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+
+ private:
+  const Driver& driver_;
+  int mode_ = kCaptureModeRelaxed;
+};
+
+/// The device's context is current on this thread while this lives, beside captures; then what was current before is
+/// again.
 class CudaScope {
  public:
   explicit CudaScope(const CudaDevice& device);
@@ -70,8 +87,8 @@ class CudaScope {
 
  private:
   const Driver& driver_;
+  BesideCaptures beside_;
   bool pushed_ = false;
-  int captureMode_ = kCaptureModeRelaxed;
 };
 
 /// Between two looks at an event or a stream.  Nobody rings when a device gets somewhere, and blocking in the driver

@@ -1,6 +1,7 @@
 #include "src/device/cuda_driver.hpp"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -42,8 +43,28 @@ Result<Driver> load() {
 
 Result<const Driver*> driver() {
   static const Result<Driver> loaded = load();
+  static const pid_t process = getpid();
   if (!loaded.ok()) return loaded.status();
+  if (process != getpid()) {
+    return invalidUsage("the CUDA driver was started before this process was forked, and does not work in it; ",
+                        "fork first, or start processes anew (spawn)");
+  }
   return &*loaded;
+}
+
+/// What to look at where the driver does not start, or loses its connection; "" where its own words say enough.
+static const char* adviceOn(Error error) {
+  switch (error) {
+    case kErrorDeviceUnavailable: return "; is its compute mode exclusive, and another process on it?";
+    case kErrorSystemNotReady: return "; is nvidia-fabricmanager running?";
+    case kErrorDriverMismatch: return "; restart after an update, or load the kernel's module of the same version";
+    case kErrorMpsConnection:
+    case kErrorMpsRpc:
+    case kErrorMpsServerNotReady: return "; is nvidia-cuda-mps-control running, for this user?";
+    case kErrorMpsClients:
+    case kErrorMpsConnections: return "; CUDA's multi-process service takes no more processes";
+    default: return "";
+  }
 }
 
 Status check(const Driver& driver, Error error, const char* what) {
@@ -53,7 +74,7 @@ Status check(const Driver& driver, Error error, const char* what) {
   driver.cuGetErrorName(error, &name);
   driver.cuGetErrorString(error, &text);
   return {tuttiUnhandledCudaError, cat(what, " gave ", name != nullptr ? name : "an unknown error", " ", error, " (",
-                                       text != nullptr ? text : "?", ")")};
+                                       text != nullptr ? text : "?", ")", adviceOn(error))};
 }
 
 }  // namespace tutti::cuda

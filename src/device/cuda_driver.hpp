@@ -17,7 +17,8 @@ struct Driver {
 };
 
 /// The driver, initialized; loaded at the first call.  Errors: InvalidUsage with the reason why there is none (no
-/// library, one that is too old, no device); the same for the life of the process.
+/// library, one that is too old, no device); the same for the life of the process.  Also in a child that was forked
+/// after the first call.
 Result<const Driver*> driver();
 
 /// Success, or UnhandledCudaError "WHAT: CUDA_ERROR_NAME (what the driver says of it)".

@@ -51,19 +51,22 @@ DevicePages& DevicePages::operator=(DevicePages&& other) noexcept {
   std::swap(handle_, other.handle_);
   std::swap(held_, other.held_);
   std::swap(bytes_, other.bytes_);
+  std::swap(granule_, other.granule_);
   return *this;
 }
 
 DevicePages::~DevicePages() {
-  if (held_) device_->driver().cuMemRelease(handle_);
+  if (!held_) return;
+  const CudaScope scope(*device_);
+  device_->driver().cuMemRelease(handle_);
 }
 
 Result<DevicePages> DevicePages::create(std::shared_ptr<const CudaDevice> device, size_t bytes) {
   const CudaScope scope(*device);
   const Driver& driver = device->driver();
-  TUTTI_ASSIGN(const size_t granule, granuleOf(*device));
   DevicePages pages;
-  pages.bytes_ = (bytes + granule - 1) / granule * granule;
+  TUTTI_ASSIGN(pages.granule_, granuleOf(*device));
+  pages.bytes_ = (bytes + pages.granule_ - 1) / pages.granule_ * pages.granule_;
   const AllocationProperties properties = propertiesOn(*device);
   const Error error = driver.cuMemCreate(&pages.handle_, pages.bytes_, &properties, 0);
   if (error == kErrorOutOfMemory) {
@@ -86,6 +89,7 @@ Result<DevicePages> DevicePages::behind(std::shared_ptr<const CudaDevice> device
   pages.held_ = true;
   pages.device_ = std::move(device);
   TUTTI_CUDA(driver, cuMemGetAddressRange(&base, &pages.bytes_, addressOf(address)));
+  TUTTI_ASSIGN(pages.granule_, granuleOf(*pages.device_));
   return pages;
 }
 
@@ -98,6 +102,7 @@ Result<DevicePages> DevicePages::import(std::shared_ptr<const CudaDevice> device
   pages.held_ = true;
   pages.bytes_ = bytes;
   pages.device_ = std::move(device);
+  TUTTI_ASSIGN(pages.granule_, granuleOf(*pages.device_));
   return pages;
 }
 
@@ -132,7 +137,8 @@ Result<DeviceMapping> DeviceMapping::map(const DevicePages& pages, std::shared_p
   mapping.bytes_ = pages.bytes();
   const CudaScope scope(*mapping.device_);
   const Driver& driver = mapping.device_->driver();
-  TUTTI_CUDA(driver, cuMemAddressReserve(&mapping.address_, mapping.bytes_, 0, 0, 0));
+  // What the driver aligns to by itself is not said anywhere.
+  TUTTI_CUDA(driver, cuMemAddressReserve(&mapping.address_, mapping.bytes_, pages.granule(), 0, 0));
   TUTTI_CUDA(driver, cuMemMap(mapping.address_, mapping.bytes_, 0, pages.handle(), 0));
   mapping.mapped_ = true;
   TUTTI_CUDA(driver, cuMemSetAccess(mapping.address_, mapping.bytes_, access.data(), access.size()));

@@ -34,12 +34,15 @@ class DevicePages {
   AllocationHandle handle() const { return handle_; }
   const std::shared_ptr<const CudaDevice>& device() const { return device_; }
   size_t bytes() const { return bytes_; }
+  /// What addresses of mappings must be multiples of.
+  size_t granule() const { return granule_; }
 
  private:
   std::shared_ptr<const CudaDevice> device_;
   AllocationHandle handle_ = 0;
   bool held_ = false;
   size_t bytes_ = 0;
+  size_t granule_ = 0;
 };
 
 /// All of some pages at an address of their own.  Nothing may use the address any more when this is destroyed:

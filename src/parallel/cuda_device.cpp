@@ -40,6 +40,7 @@ class CudaProgram {
   explicit CudaProgram(int ordinal) : ordinal_(ordinal) {
     TUTTI_LAYER_CUDA(cuDeviceGet(&device_, ordinal));
     TUTTI_LAYER_CUDA(cuDeviceGetAttribute(&multiprocessors, cuda::kAttributeMultiprocessors, device_));
+    const BesideCaptures beside;
     TUTTI_LAYER_CUDA(cuDevicePrimaryCtxRetain(&context, device_));
     try {
       const CudaCurrent current(context);
@@ -50,6 +51,7 @@ class CudaProgram {
     }
   }
   ~CudaProgram() {
+    const BesideCaptures beside;
     cudaDriver().cuCtxPushCurrent(context);
     if (!rooms_.empty()) cudaDriver().cuCtxSynchronize();
     products_.reset();
@@ -144,6 +146,7 @@ class Cuda final : public Device {
     } catch (const Failure&) {  // a device that is lost has nothing to wait for, and frees nothing
     }
     if (side_ == nullptr && own_ == nullptr) return;
+    const BesideCaptures beside;
     cudaDriver().cuCtxPushCurrent(program_->context);
     for (const cuda::Stream stream : {side_, own_}) {
       if (stream != nullptr) cudaDriver().cuStreamDestroy(stream);

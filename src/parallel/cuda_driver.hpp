@@ -26,7 +26,20 @@ const CudaDriver& cudaDriver();
 void checkCuda(cuda::Error error, const char* what);
 #define TUTTI_LAYER_CUDA(call) ::tutti::parallel::checkCuda(::tutti::parallel::cudaDriver().call, #call)
 
-/// The device's primary context is current on this thread while this lives.
+/// While this lives, stream captures do not forbid this thread what set-up and polling need, nor do these invalidate
+/// them.
+class BesideCaptures {
+ public:
+  BesideCaptures() { cudaDriver().cuThreadExchangeStreamCaptureMode(&mode_); }
+  ~BesideCaptures() { cudaDriver().cuThreadExchangeStreamCaptureMode(&mode_); }
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+
+ private:
+  int mode_ = cuda::kCaptureModeRelaxed;
+};
+
+/// The device's primary context is current on this thread while this lives, beside captures.
 class CudaCurrent {
  public:
   explicit CudaCurrent(cuda::Context context) { TUTTI_LAYER_CUDA(cuCtxPushCurrent(context)); }
@@ -36,6 +49,9 @@ class CudaCurrent {
   }
   CudaCurrent(const CudaCurrent&) = delete;
   CudaCurrent& operator=(const CudaCurrent&) = delete;
+
+ private:
+  BesideCaptures beside_;
 };
 
 }  // namespace tutti::parallel

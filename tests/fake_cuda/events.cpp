@@ -1,13 +1,51 @@
-// Events, and streams that wait for them.
+// Events, and streams that wait for them, in captures too.
 #include <algorithm>
 
-#include "tests/fake_cuda/streams.hpp"
+#include "tests/fake_cuda/captures.hpp"
 
 namespace tutti::fake {
+namespace {
 
-Error cuEventCreate(Event* event, unsigned) {
+bool isEvent(CUevent_st* event) {
+  const std::lock_guard lock(streams().mutex);
+  return streams().events.count(event) != 0;
+}
+
+/// For calls that ask how far the work is that an event stands for: in a capture there is none.
+bool isCaptured(const CUevent_st& event) {
+  const std::lock_guard lock(captureMutex());
+  if (event.capture != nullptr) event.capture->broken = true;
+  return event.capture != nullptr;
+}
+
+/// With the lock of captures: what a wait for the event adds to a stream that records, or is to.
+Error follow(CUstream_st* stream, const CUevent_st& event) {
+  const std::shared_ptr<Capture>& from = event.capture;
+  if (from == nullptr) {
+    stream->capture->broken = true;
+    return kErrorCaptureIsolation;
+  }
+  if (from->ended) return kErrorCapturedEvent;
+  if (stream->legacy) {
+    from->broken = true;
+    return kErrorCaptureImplicit;
+  }
+  if (stream->capture != nullptr && stream->capture != from) {
+    stream->capture->broken = from->broken = true;
+    return kErrorCaptureMerge;
+  }
+  if (from->broken) return kErrorCaptureInvalidated;
+  stream->capture = from;
+  Before& known = from->known[stream];
+  for (const auto& [other, nodes] : event.before) known[other] = std::max(known[other], nodes);
+  return kSuccess;
+}
+
+}  // namespace
+
+Error cuEventCreate(Event* event, unsigned flags) {
   TUTTI_FAKE_ENTER(cuEventCreate);
-  if (currentContext() == nullptr) return kErrorInvalidContext;
+  if ((flags & ~kEventDisableTiming) != 0) return kErrorInvalidValue;
   *event = new CUevent_st;
   (*event)->device = deviceOf(currentContext());
   const std::lock_guard lock(streams().mutex);
@@ -25,56 +63,62 @@ Error cuEventDestroy(Event event) {
 Error cuEventRecord(Event event, Stream handle) {
   TUTTI_FAKE_ENTER(cuEventRecord);
   CUstream_st* stream = streamOf(handle);
-  if (stream == nullptr || event->device != stream->device) return kErrorInvalidHandle;
-  std::unique_lock lock(event->mutex);
-  event->capture = captureOf(stream);
-  if (event->capture != nullptr) return kSuccess;
-  const uint64_t target = ++event->recorded;
-  lock.unlock();
+  if (stream == nullptr) return noStream(handle);
+  if (!isEvent(event) || event->device != stream->device) return kErrorInvalidHandle;
+  if (wouldJoinCapture(handle, true)) return kErrorCaptureImplicit;
+  {
+    const std::lock_guard lock(captureMutex());
+    event->capture = stream->capture;
+    if (event->capture != nullptr) {
+      event->before = event->capture->known[stream];
+      return event->capture->broken ? kErrorCaptureInvalidated : kSuccess;
+    }
+  }
+  uint64_t target = 0;
+  {
+    const std::lock_guard lock(event->progress.mutex);
+    target = ++event->progress.asked;
+  }
   push(stream, [event, target] {
-    const std::lock_guard done(event->mutex);
-    event->done = std::max(event->done, target);
-    event->changed.notify_all();
+    const std::lock_guard lock(event->progress.mutex);
+    event->progress.done = std::max(event->progress.done, target);
+    event->progress.changed.notify_all();
   });
   return kSuccess;
 }
 Error cuEventQuery(Event event) {
   TUTTI_FAKE_ENTER(cuEventQuery);
-  const std::lock_guard lock(event->mutex);
-  if (event->capture != nullptr) return kErrorCaptureUnsupported;
-  return event->done >= event->recorded ? kSuccess : kErrorNotReady;
+  if (!isEvent(event)) return kErrorInvalidHandle;
+  if (isCaptured(*event)) return kErrorCapturedEvent;
+  const std::lock_guard lock(event->progress.mutex);
+  return event->progress.done >= event->progress.asked ? kSuccess : kErrorNotReady;
 }
 Error cuEventSynchronize(Event event) {
   TUTTI_FAKE_ENTER(cuEventSynchronize);
-  if (captureForbids()) return kErrorCaptureUnsupported;
-  std::unique_lock lock(event->mutex);
-  event->changed.wait(lock, [&] { return event->done >= event->recorded; });
+  if (!isEvent(event)) return kErrorInvalidHandle;
+  if (isCaptured(*event)) return kErrorCapturedEvent;
+  std::unique_lock lock(event->progress.mutex);
+  event->progress.changed.wait(lock, [&] { return event->progress.done >= event->progress.asked; });
   return kSuccess;
 }
-Error cuStreamWaitEvent(Stream handle, Event event, unsigned) {
+
+Error cuStreamWaitEvent(Stream handle, Event event, unsigned flags) {
   TUTTI_FAKE_ENTER(cuStreamWaitEvent);
   CUstream_st* stream = streamOf(handle);
-  if (stream == nullptr) return kErrorInvalidHandle;
-  std::unique_lock lock(event->mutex);
-  if (event->capture != nullptr) {  // joins the capture; its order is that of the recording
-    const std::lock_guard joining(stream->mutex);
-    if (stream->capture != nullptr && stream->capture != event->capture) return kErrorCaptureUnsupported;
-    stream->capture = event->capture;
-    return kSuccess;
+  if (stream == nullptr) return noStream(handle);
+  if (flags != 0) return kErrorInvalidValue;
+  if (!isEvent(event)) return kErrorInvalidHandle;
+  if (wouldJoinCapture(handle, true)) return kErrorCaptureImplicit;
+  {
+    const std::lock_guard lock(captureMutex());
+    if (event->capture != nullptr || stream->capture != nullptr) return follow(stream, *event);
   }
-  const uint64_t target = event->recorded;
-  lock.unlock();
-  if (captureOf(stream) != nullptr) return kErrorCaptureUnsupported;
-  push(stream, [event, target] {
-    std::unique_lock waiting(event->mutex);
-    const auto done = [&] { return event->done >= target; };
-    while (!done()) {
-      waiting.unlock();
-      const bool paused = pauseSlice();
-      waiting.lock();
-      if (!paused) event->changed.wait_for(waiting, kLook, done);
-    }
-  });
+  uint64_t target = 0;
+  {
+    const std::lock_guard lock(event->progress.mutex);
+    target = event->progress.asked;
+  }
+  push(stream, [event, target] { await(&event->progress, target); });
   return kSuccess;
 }
 

@@ -24,6 +24,8 @@ namespace tutti::fake {
 
 using namespace tutti::cuda;
 
+struct Capture;
+
 #define TUTTI_FAKE_DECLARE(name, version, parameters) Error name parameters;
 TUTTI_CUDA_FUNCTIONS(TUTTI_FAKE_DECLARE)
 #undef TUTTI_FAKE_DECLARE
@@ -40,6 +42,9 @@ struct Settings {
   bool ipc = true;       // whether memory can be opened by other processes by IPC handles
   bool vmm = true;       // whether devices have virtual memory management
   bool torn = false;     // streams may read what others are writing, as they do when an abort has let them go
+  bool sync = false;     // calls that may wait for all that the device has to do, such as allocations, do
+  bool memops = true;    // whether streams can wait for and write words
+  bool unified = true;   // whether devices have unified addressing
   std::string failName;  // the call that fails ...
   int failCall = 0;      // ... at this many calls from now on ...
   Error failWith = kErrorInvalidValue;
@@ -79,16 +84,29 @@ Error enter(const char* name);
 #define TUTTI_FAKE_ENTER(name) \
   if (const Error failed_ = enter(#name); failed_ != kSuccess) return failed_
 
+inline constexpr int kMostDevices = 64;
+bool isDevice(int ordinal);
+/// The number of device 0 among all that processes see.
+int firstDevice();
+/// Whether a device may be made to use another one's memory.
+bool reaches(int device, int peer);
+
 // ---- Contexts
 
 /// The current context of the calling thread, or null.
 Context currentContext();
 int deviceOf(Context context);
 Context primaryContextOf(int device);
-/// Whether the calling thread may make calls that a stream capture forbids.
-bool captureForbids();
-/// Captures that the calling thread has begun and not ended.
-int& capturesOfThread();
+/// Whether somebody retains it.
+bool isAlive(Context context);
+
+// ---- Captures
+
+/// For a potentially unsafe call: whether a capture forbids it to the calling thread.  Breaks those that do, and
+/// complains.
+bool captureForbids(const char* call);
+/// For calls that encompass all streams of a device: breaks the captures on it; whether there are any.
+bool breakCapturesOn(int device);
 
 // ---- Memory
 
@@ -96,10 +114,13 @@ int& capturesOfThread();
 void checkRange(Address address, size_t bytes, int device, const char* what);
 /// The same for a word that a stream waits for, which has to be the device's own, or of managed or pinned memory.
 void checkOwnWord(Address address, int device);
+bool isManaged(Address address);
 /// For copies, which also take pageable memory: complains if it touches freed memory or leaves an allocation.
 void checkCopyRange(Address address, size_t bytes, const char* what);
 /// Allocations that are not freed, handles not released and addresses still reserved, as text; "" if none.
 std::string memoryLeaks();
+/// Of a device whose context goes: what it has there is lost, and complained of.
+void loseMemoryOf(int device);
 
 // ---- Slices of time
 
@@ -140,8 +161,6 @@ class Queue {
   std::thread thread_;
 };
 
-/// What the stream records into, or null.
-std::shared_ptr<CUgraph_st> captureOf(CUstream_st* stream);
 /// The device of a stream as work may be enqueued on it; -1 if there is none.
 int deviceOfStream(Stream stream);
 /// The stream behind a handle (null: the device's default stream); null if there is none.
@@ -151,6 +170,8 @@ void waitForDevice(int device);
 /// Enqueue, or record if the stream is capturing.  Checks that the stream belongs to the current context.
 Error enqueue(Stream stream, Work work);
 std::string streamLeaks();
+/// Of a device whose context goes.
+void loseStreamsOf(int device);
 
 // ---- Kernels
 
@@ -181,25 +202,35 @@ struct CUgraphExec_st {
   std::shared_ptr<CUgraph_st> graph;
 };
 
+namespace tutti::fake {
+
+/// How far something has come that counts what it has to do.
+struct Progress {
+  std::mutex mutex;
+  std::condition_variable changed;
+  uint64_t asked = 0;  // guarded by mutex
+  uint64_t done = 0;
+};
+/// By work of a stream: until `done` has come to `target`.
+void await(Progress* progress, uint64_t target);
+
+}  // namespace tutti::fake
+
 struct CUstream_st {
   int device = 0;
-  uint64_t number = 0;    // no other stream's, ever
+  uint64_t number = 0;  // no other stream's, ever
+  bool legacy = false;
   bool blocking = false;  // waits for the legacy default stream, and has it wait
   std::shared_ptr<tutti::fake::Queue> queue;
-  std::mutex mutex;
-  std::shared_ptr<CUgraph_st> capture;  // while capturing; guarded by mutex
-  std::condition_variable changed;
-  uint64_t pushed = 0;  // guarded by mutex
-  uint64_t done = 0;
+  std::shared_ptr<tutti::fake::Progress> progress = std::make_shared<tutti::fake::Progress>();
+  std::shared_ptr<tutti::fake::Capture> capture;  // while it records; guarded by captureMutex()
 };
 
 struct CUevent_st {
   int device = 0;
-  std::shared_ptr<CUgraph_st> capture;  // recorded last in this one
-  std::mutex mutex;
-  std::condition_variable changed;
-  uint64_t recorded = 0;  // guarded by mutex
-  uint64_t done = 0;
+  std::shared_ptr<tutti::fake::Capture> capture;  // recorded last in this one; guarded by captureMutex()
+  std::map<const CUstream_st*, size_t> before;    // there
+  tutti::fake::Progress progress;
 };
 
 struct CUmod_st {

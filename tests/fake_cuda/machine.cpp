@@ -1,4 +1,4 @@
-// Entry points, settings, devices and contexts.
+// Entry points, settings and devices.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -7,11 +7,6 @@
 
 namespace tutti::fake {
 namespace {
-
-constexpr int kMostDevices = 64;
-CUctx_st contexts[kMostDevices];
-thread_local std::vector<Context> contextStack;
-thread_local int captureMode = 0;
 
 Settings parse(const std::string& text) {
   Settings s;
@@ -31,6 +26,9 @@ Settings parse(const std::string& text) {
     if (key == "ipc") s.ipc = value != "0";
     if (key == "vmm") s.vmm = value != "0";
     if (key == "torn") s.torn = value != "0";
+    if (key == "sync") s.sync = value != "0";
+    if (key == "memops") s.memops = value != "0";
+    if (key == "unified") s.unified = value != "0";
     char name[64] = "";
     if (key == "fail" && std::sscanf(value.c_str(), "%63[^:]:%d:%d", name, &s.failCall, &s.failWith) == 3) {
       s.failName = name;
@@ -74,28 +72,25 @@ void complain(const std::string& text) {
   machine().complaints.push_back(text);
 }
 
-Error enter(const char* name) {
-  Machine& m = machine();
-  const std::lock_guard lock(m.mutex);
-  ++m.calls[name];
-  if (m.journal.empty() || m.journal.back().first != name) m.journal.emplace_back(name, 0);
-  ++m.journal.back().second;
-  if (m.settings.failCall > 0 && m.settings.failName == name && --m.settings.failCall == 0) return m.settings.failWith;
-  return kSuccess;
+int firstDevice() {
+  const std::lock_guard lock(machine().mutex);
+  return machine().settings.first;
 }
 
-Context currentContext() { return contextStack.empty() ? nullptr : contextStack.back(); }
-Context primaryContextOf(int device) { return &contexts[device]; }
-int deviceOf(Context context) { return static_cast<int>(context - contexts); }
-int& capturesOfThread() {
-  static thread_local int captures = 0;
-  return captures;
+bool isDevice(int ordinal) {
+  const std::lock_guard lock(machine().mutex);
+  return ordinal >= 0 && ordinal < std::min(machine().settings.devices, kMostDevices);
 }
-bool captureForbids() { return capturesOfThread() > 0 && captureMode != kCaptureModeRelaxed; }
 
-Error cuInit(unsigned) {
+bool reaches(int device, int peer) {
+  const std::lock_guard lock(machine().mutex);
+  const Topology& topology = machine().topology;
+  return topology.devices.empty() || topology.reaches(device, peer);
+}
+
+Error cuInit(unsigned flags) {
   TUTTI_FAKE_ENTER(cuInit);
-  return kSuccess;
+  return flags == 0 ? kSuccess : kErrorInvalidValue;
 }
 Error cuDriverGetVersion(int* version) {
   TUTTI_FAKE_ENTER(cuDriverGetVersion);
@@ -111,12 +106,18 @@ Error cuGetErrorName(Error error, const char** text) {
       {kErrorInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
       {kErrorInvalidImage, "CUDA_ERROR_INVALID_IMAGE"},
       {kErrorInvalidContext, "CUDA_ERROR_INVALID_CONTEXT"},
+      {kErrorNotInitialized, "CUDA_ERROR_NOT_INITIALIZED"},
+      {kErrorContextDestroyed, "CUDA_ERROR_CONTEXT_IS_DESTROYED"},
       {kErrorInvalidHandle, "CUDA_ERROR_INVALID_HANDLE"},
       {kErrorNotFound, "CUDA_ERROR_NOT_FOUND"},
       {kErrorNotReady, "CUDA_ERROR_NOT_READY"},
       {kErrorCooperativeTooLarge, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"},
       {kErrorNotSupported, "CUDA_ERROR_NOT_SUPPORTED"},
       {kErrorCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
+      {kErrorCaptureInvalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
+      {kErrorCaptureIsolation, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"},
+      {kErrorCaptureImplicit, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"},
+      {kErrorCapturedEvent, "CUDA_ERROR_CAPTURED_EVENT"},
   };
   const auto found = names.find(error);
   *text = found == names.end() ? nullptr : found->second;
@@ -136,15 +137,17 @@ Error cuDeviceGetCount(int* count) {
 Error cuDeviceGet(Device* device, int ordinal) {
   TUTTI_FAKE_ENTER(cuDeviceGet);
   *device = ordinal;
-  return ordinal >= 0 && ordinal < kMostDevices ? kSuccess : kErrorInvalidDevice;
+  return isDevice(ordinal) ? kSuccess : kErrorInvalidDevice;
 }
 Error cuDeviceGetName(char* name, int bytes, Device device) {
   TUTTI_FAKE_ENTER(cuDeviceGetName);
+  if (!isDevice(device)) return kErrorInvalidDevice;
   std::snprintf(name, static_cast<size_t>(bytes), "test device %d", device);
   return kSuccess;
 }
 Error cuDeviceGetUuid(Uuid* uuid, Device device) {
   TUTTI_FAKE_ENTER(cuDeviceGetUuid);
+  if (!isDevice(device)) return kErrorInvalidDevice;
   std::memset(uuid, 0, sizeof *uuid);
   const std::lock_guard lock(machine().mutex);
   std::snprintf(uuid->bytes, sizeof uuid->bytes, "test-%d", machine().settings.first + device);
@@ -152,6 +155,7 @@ Error cuDeviceGetUuid(Uuid* uuid, Device device) {
 }
 Error cuDeviceGetPCIBusId(char* text, int bytes, Device device) {
   TUTTI_FAKE_ENTER(cuDeviceGetPCIBusId);
+  if (!isDevice(device)) return kErrorInvalidDevice;
   const std::lock_guard lock(machine().mutex);
   const Machine& m = machine();
   char made[16];
@@ -161,91 +165,25 @@ Error cuDeviceGetPCIBusId(char* text, int bytes, Device device) {
                 given ? m.topology.devices[static_cast<size_t>(device)].busId.c_str() : made);
   return kSuccess;
 }
-Error cuDeviceGetAttribute(int* value, int attribute, Device) {
+Error cuDeviceGetAttribute(int* value, int attribute, Device device) {
   TUTTI_FAKE_ENTER(cuDeviceGetAttribute);
+  if (!isDevice(device)) return kErrorInvalidDevice;
   static const std::map<int, int> values = {{kAttributeMultiprocessors, kMultiprocessors},
-                                            {kAttributeUnifiedAddressing, 1},
                                             {kAttributeMajor, 9},
                                             {kAttributeMinor, 0},
                                             {kAttributeCooperativeLaunch, 1}};
   const auto found = values.find(attribute);
   *value = found == values.end() ? 0 : found->second;
-  if (attribute == kAttributeVirtualMemory || attribute == kAttributeExportsDescriptors) {
-    const std::lock_guard lock(machine().mutex);
-    *value = machine().settings.vmm ? 1 : 0;
-  }
+  const std::lock_guard lock(machine().mutex);
+  const Settings& settings = machine().settings;
+  if (attribute == kAttributeUnifiedAddressing) *value = settings.unified ? 1 : 0;
+  if (attribute == kAttributeVirtualMemory || attribute == kAttributeExportsDescriptors) *value = settings.vmm ? 1 : 0;
   return kSuccess;
 }
 Error cuDeviceCanAccessPeer(int* can, Device device, Device peer) {
   TUTTI_FAKE_ENTER(cuDeviceCanAccessPeer);
-  const std::lock_guard lock(machine().mutex);
-  const Topology& topology = machine().topology;
-  *can = device != peer && (topology.devices.empty() || topology.reaches(device, peer));
-  return kSuccess;
-}
-
-Error cuDevicePrimaryCtxRetain(Context* context, Device device) {
-  TUTTI_FAKE_ENTER(cuDevicePrimaryCtxRetain);
-  const std::lock_guard lock(machine().mutex);
-  ++contexts[device].retained;
-  *context = &contexts[device];
-  return kSuccess;
-}
-Error cuDevicePrimaryCtxRelease(Device device) {
-  TUTTI_FAKE_ENTER(cuDevicePrimaryCtxRelease);
-  const std::lock_guard lock(machine().mutex);
-  if (--contexts[device].retained < 0) return kErrorInvalidContext;
-  if (contexts[device].retained == 0) {  // what was enabled goes with the context
-    std::erase_if(machine().peerAccess,
-                  [&](const auto& pair) { return pair.first == device || pair.second == device; });
-  }
-  return kSuccess;
-}
-Error cuCtxGetCurrent(Context* context) {
-  TUTTI_FAKE_ENTER(cuCtxGetCurrent);
-  *context = currentContext();
-  return kSuccess;
-}
-Error cuCtxPushCurrent(Context context) {
-  TUTTI_FAKE_ENTER(cuCtxPushCurrent);
-  contextStack.push_back(context);
-  return kSuccess;
-}
-Error cuCtxPopCurrent(Context* context) {
-  TUTTI_FAKE_ENTER(cuCtxPopCurrent);
-  if (contextStack.empty()) return kErrorInvalidContext;
-  *context = contextStack.back();
-  contextStack.pop_back();
-  return kSuccess;
-}
-Error cuCtxGetDevice(Device* device) {
-  TUTTI_FAKE_ENTER(cuCtxGetDevice);
-  if (currentContext() == nullptr) return kErrorInvalidContext;
-  *device = deviceOf(currentContext());
-  return kSuccess;
-}
-Error cuCtxEnablePeerAccess(Context peer, unsigned) {
-  TUTTI_FAKE_ENTER(cuCtxEnablePeerAccess);
-  if (currentContext() == nullptr) return kErrorInvalidContext;
-  int can = 0;
-  if (cuDeviceCanAccessPeer(&can, deviceOf(currentContext()), deviceOf(peer)) != kSuccess || can == 0) {
-    return kErrorPeerAccessUnsupported;
-  }
-  const std::lock_guard lock(machine().mutex);
-  const bool added = machine().peerAccess.emplace(deviceOf(currentContext()), deviceOf(peer)).second;
-  return added ? kSuccess : kErrorPeerAccessAlreadyEnabled;
-}
-Error cuCtxSynchronize() {
-  TUTTI_FAKE_ENTER(cuCtxSynchronize);
-  if (currentContext() == nullptr) return kErrorInvalidContext;
-  if (capturesOfThread() > 0) return kErrorCaptureUnsupported;  // in whatever mode
-  waitForDevice(deviceOf(currentContext()));
-  return kSuccess;
-}
-
-Error cuThreadExchangeStreamCaptureMode(int* mode) {
-  TUTTI_FAKE_ENTER(cuThreadExchangeStreamCaptureMode);
-  std::swap(captureMode, *mode);
+  if (!isDevice(device) || !isDevice(peer)) return kErrorInvalidDevice;
+  *can = device != peer && reaches(device, peer);
   return kSuccess;
 }
 

@@ -32,6 +32,8 @@ void closeRange(Address address, size_t bytes) {
 namespace {
 
 constexpr size_t kMostPoison = size_t{64} << 20;
+/// How far from the host's address a device has write-combined memory; nothing is there.
+constexpr Address kCombinedOffset = Address{1} << 56;
 
 std::string text(const char* what, Address address, size_t bytes, const char* why) {
   char line[200];
@@ -58,8 +60,6 @@ Error keep(int fd, size_t bytes, Kind kind, uint64_t serial, Address* address) {
 }
 
 Error allocate(size_t bytes, Kind kind, Address* address) {
-  if (currentContext() == nullptr) return kErrorInvalidContext;
-  if (captureForbids()) return kErrorCaptureUnsupported;
   if (bytes == 0) return kErrorInvalidValue;
   const uint64_t serial = nextSerial();
   const int fd = memfd_create(nameOf(serial).c_str(), MFD_CLOEXEC);
@@ -80,7 +80,6 @@ bool openElsewhere(int fd) {
 
 Error release(Address address, Kind kind) {
   if (address == 0) return kSuccess;
-  if (captureForbids()) return kErrorCaptureUnsupported;
   const std::lock_guard lock(memory().mutex);
   const auto at = memory().byAddress.find(address);
   if (at == memory().byAddress.end() || at->second.freed) return kErrorInvalidValue;
@@ -98,6 +97,7 @@ Error release(Address address, Kind kind) {
 /// What is wrong with a range, or null; with the lock.
 const char* wrongWith(const Allocation& a, Address start, Address address, size_t bytes) {
   if (a.freed) return a.kind == Kind::Mapping ? "is unmapped memory" : "is freed memory";
+  if (a.combined) return "is write-combined memory by the host's address";
   if (a.kind == Kind::Mapping && a.open.empty()) return "is mapped, but open to no device";
   return address - start + bytes > a.bytes ? "leaves its allocation" : nullptr;
 }
@@ -116,6 +116,7 @@ struct IpcContent {
   int fd;
   size_t bytes;
   uint64_t serial;
+  int device;  // by its number among all that processes see
 };
 constexpr uint64_t kIpcMagic = 0x1bc0de1bc0de;
 
@@ -155,12 +156,18 @@ void checkRange(Address address, size_t bytes, int device, const char* what) {
   if (why != nullptr) complain(text(what, address, bytes, why));
 }
 
+bool isManaged(Address address) {
+  const std::lock_guard lock(memory().mutex);
+  const auto at = findAllocation(address);
+  return at != memory().byAddress.end() && at->second.kind == Kind::Managed;
+}
+
 void checkOwnWord(Address address, int device) {
   checkRange(address, sizeof(uint32_t), device, "wait for a value");
   std::unique_lock lock(memory().mutex);
   const auto at = findAllocation(address);
-  const bool own = at == memory().byAddress.end() || at->second.kind == Kind::Managed ||
-                   at->second.kind == Kind::Pinned || (at->second.fd >= 0 && at->second.device == device);
+  const bool own = at == memory().byAddress.end() || at->second.kind == Kind::Pinned ||
+                   (at->second.fd >= 0 && at->second.device == device);
   lock.unlock();
   if (!own) complain(text("wait for a value", address, sizeof(uint32_t), "is memory of another device or process"));
 }
@@ -183,25 +190,63 @@ std::string memoryLeaks() {
   return leaks;
 }
 
+void loseMemoryOf(int device) {
+  size_t lost = 0;
+  {
+    const std::lock_guard lock(memory().mutex);
+    for (auto& [address, a] : memory().byAddress) {
+      if (a.freed || a.kind == Kind::Mapping || a.device != device) continue;
+      a.freed = true;
+      if (a.fd >= 0) close(a.fd);
+      closeRange(address, a.mapped);
+      ++lost;
+    }
+  }
+  if (lost > 0) complain("a context goes that still has " + std::to_string(lost) + " allocations");
+}
+
 Error cuMemAlloc(Address* address, size_t bytes) {
   TUTTI_FAKE_ENTER(cuMemAlloc);
   return allocate(bytes, Kind::Device, address);
 }
-Error cuMemAllocManaged(Address* address, size_t bytes, unsigned) {
+Error cuMemAllocManaged(Address* address, size_t bytes, unsigned flags) {
   TUTTI_FAKE_ENTER(cuMemAllocManaged);
+  if (flags != kManagedGlobal) return kErrorInvalidValue;
   return allocate(bytes, Kind::Managed, address);
 }
 Error cuMemFree(Address address) {
   TUTTI_FAKE_ENTER(cuMemFree);
   return release(address, Kind::Device);
 }
-Error cuMemHostAlloc(void** result, size_t bytes, unsigned) {
+Error cuMemHostAlloc(void** result, size_t bytes, unsigned flags) {
   TUTTI_FAKE_ENTER(cuMemHostAlloc);
-  return allocate(bytes, Kind::Pinned, reinterpret_cast<Address*>(result));
+  if ((flags & ~(kHostAllocPortable | kHostAllocWriteCombined)) != 0) return kErrorInvalidValue;
+  const Error error = allocate(bytes, Kind::Pinned, reinterpret_cast<Address*>(result));
+  if (error != kSuccess) return error;
+  const std::lock_guard lock(memory().mutex);
+  memory().byAddress[reinterpret_cast<Address>(*result)].combined = (flags & kHostAllocWriteCombined) != 0;
+  return kSuccess;
 }
 Error cuMemFreeHost(void* pinned) {
   TUTTI_FAKE_ENTER(cuMemFreeHost);
   return release(reinterpret_cast<Address>(pinned), Kind::Pinned);
+}
+
+/// a: null for memory that the driver does not know.
+static void writeAttribute(int attribute, void* value, Address address, const Allocation* a) {
+  if (attribute == kPointerDevicePointer) {
+    const Address asDeviceHasIt = a == nullptr ? 0 : a->combined ? address + kCombinedOffset : address;
+    std::memcpy(value, &asDeviceHasIt, sizeof asDeviceHasIt);
+    return;
+  }
+  int number = attribute == kPointerDeviceOrdinal ? -2 : 0;
+  if (a != nullptr) {
+    if (attribute == kPointerDeviceOrdinal) number = a->device;
+    if (attribute == kPointerMemoryType) number = a->kind == Kind::Pinned ? kMemoryTypeHost : kMemoryTypeDevice;
+    if (attribute == kPointerIsManaged) number = a->kind == Kind::Managed;
+  }
+  const size_t bytes = attribute == kPointerIsManaged ? sizeof(bool) : sizeof number;
+  std::memcpy(value, &number, bytes);
 }
 
 Error cuPointerGetAttributes(unsigned count, int* attributes, void** data, Address address) {
@@ -210,15 +255,7 @@ Error cuPointerGetAttributes(unsigned count, int* attributes, void** data, Addre
   const auto at = findAllocation(address);
   const bool known = at != memory().byAddress.end() && !at->second.freed;
   for (unsigned i = 0; i < count; ++i) {
-    auto* number = static_cast<unsigned*>(data[i]);
-    *number = 0;
-    if (attributes[i] == kPointerDeviceOrdinal) *static_cast<int*>(data[i]) = known ? at->second.device : -2;
-    if (!known) continue;
-    const Kind kind = at->second.kind;
-    if (attributes[i] == kPointerMemoryType) *number = kind == Kind::Pinned ? kMemoryTypeHost : kMemoryTypeDevice;
-    if (attributes[i] == kPointerIsManaged) *number = kind == Kind::Managed;
-    if (attributes[i] == kPointerMapped) *number = 1;
-    if (attributes[i] == kPointerIpcCapable) *number = kind == Kind::Device;
+    writeAttribute(attributes[i], data[i], address, known ? &at->second : nullptr);
   }
   return kSuccess;
 }
@@ -242,8 +279,9 @@ Error cuIpcGetMemHandle(IpcHandle* handle, Address address) {
   const std::lock_guard lock(memory().mutex);
   const auto at = findAllocation(address);
   if (at == memory().byAddress.end() || at->second.freed || at->second.fd < 0) return kErrorInvalidValue;
-  if (at->second.kind != Kind::Device) return kErrorInvalidValue;
-  const IpcContent content{kIpcMagic, getpid(), at->second.fd, at->second.bytes, at->second.serial};
+  if (at->second.kind != Kind::Device || at->first != address) return kErrorInvalidValue;
+  const IpcContent content{kIpcMagic,        getpid(),          at->second.fd,
+                           at->second.bytes, at->second.serial, firstDevice() + at->second.device};
   std::memset(handle, 0, sizeof *handle);
   std::memcpy(handle, &content, sizeof content);
   return kSuccess;
@@ -251,13 +289,16 @@ Error cuIpcGetMemHandle(IpcHandle* handle, Address address) {
 
 // As a real driver, it does not open memory in the process that it is from.  As an old one, it opens no memory twice;
 // newer ones count.
-Error cuIpcOpenMemHandle(Address* address, IpcHandle handle, unsigned) {
+Error cuIpcOpenMemHandle(Address* address, IpcHandle handle, unsigned flags) {
   TUTTI_FAKE_ENTER(cuIpcOpenMemHandle);
-  if (currentContext() == nullptr) return kErrorInvalidContext;
+  if (flags != kIpcLazyPeerAccess) return kErrorInvalidValue;
   IpcContent content;
   std::memcpy(&content, &handle, sizeof content);
   if (content.magic != kIpcMagic) return kErrorInvalidValue;
   if (content.pid == getpid()) return kErrorInvalidContext;
+  const int home = content.device - firstDevice();
+  if (!isDevice(home)) return kErrorInvalidDevice;
+  if (!reaches(deviceOf(currentContext()), home)) return kErrorPeerAccessUnsupported;
   const std::tuple key(content.pid, content.serial, deviceOf(currentContext()));
   {
     const std::lock_guard lock(memory().mutex);

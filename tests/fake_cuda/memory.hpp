@@ -14,11 +14,12 @@ struct Allocation {
   size_t mapped;
   Kind kind;
   int device;
-  int fd;              // -1: opened from another process
-  bool freed;          // kept unmapped, so that a late access is seen
-  uint64_t pages;      // of a Mapping: what it shows
-  std::set<int> open;  // of a Mapping: devices that may use it
-  uint64_t serial;     // of the process's own allocations; 0: of others
+  int fd;                 // -1: opened from another process
+  bool freed;             // kept unmapped, so that a late access is seen
+  uint64_t pages;         // of a Mapping: what it shows
+  std::set<int> open;     // of a Mapping: devices that may use it
+  uint64_t serial;        // of the process's own allocations; 0: of others
+  bool combined = false;  // write-combined: devices have it at another address
 };
 
 struct Memory {

@@ -13,6 +13,8 @@ Streams& streams() {
 namespace {
 
 constexpr int kGreatestPriority = -1;
+/// How long a stream that waits keeps its slice.
+constexpr std::chrono::microseconds kLook{500};
 
 /// With the lock of streams().
 std::shared_ptr<Queue> queueForNewStream(int device, int priority) {
@@ -36,8 +38,19 @@ CUstream_st* newStream(int device, int priority = 0) {
   return stream;
 }
 
+CUstream_st* newLegacyStream(int device) {
+  CUstream_st* stream = newStream(device);
+  stream->legacy = true;
+  return stream;
+}
+CUstream_st* newStreamOfThread(int device) {
+  CUstream_st* stream = newStream(device);
+  stream->blocking = true;
+  return stream;
+}
+
 Error createStream(Stream* stream, unsigned flags, int priority) {
-  if (currentContext() == nullptr) return kErrorInvalidContext;
+  if ((flags & ~kStreamNonBlocking) != 0) return kErrorInvalidValue;
   Streams& s = streams();
   const std::lock_guard lock(s.mutex);
   *stream = newStream(deviceOf(currentContext()), priority);
@@ -47,39 +60,78 @@ Error createStream(Stream* stream, unsigned flags, int priority) {
 }
 
 void waitUntilIdle(CUstream_st* stream) {
-  std::unique_lock lock(stream->mutex);
-  stream->changed.wait(lock, [&] { return stream->done == stream->pushed; });
+  Progress& p = *stream->progress;
+  std::unique_lock lock(p.mutex);
+  p.changed.wait(lock, [&] { return p.done == p.asked; });
+}
+
+using Point = std::pair<std::shared_ptr<Progress>, uint64_t>;
+
+/// What work on a stream comes after by itself: of the legacy default stream, all that streams which are not told apart
+/// from it have to do, and the other way round.  With the lock of streams().
+std::vector<Point> implicitlyBefore(const CUstream_st* stream) {
+  std::vector<Point> points;
+  if (!stream->legacy && !stream->blocking) return points;
+  for (const CUstream_st* other : allStreams()) {
+    const bool ordered = stream->legacy ? other->blocking : other->legacy;
+    if (!ordered || other->device != stream->device) continue;
+    const std::lock_guard lock(other->progress->mutex);
+    if (other->progress->done < other->progress->asked) points.emplace_back(other->progress, other->progress->asked);
+  }
+  return points;
 }
 
 }  // namespace
 
-void push(CUstream_st* stream, Work work) {
-  {
-    const std::lock_guard lock(stream->mutex);
-    ++stream->pushed;
+std::vector<CUstream_st*> allStreams() {
+  Streams& s = streams();
+  std::vector<CUstream_st*> all(s.live.begin(), s.live.end());
+  for (const auto& [device, stream] : s.defaults) all.push_back(stream);
+  for (const auto& [whose, stream] : s.ofThreads) all.push_back(stream);
+  return all;
+}
+
+void await(Progress* progress, uint64_t target) {
+  std::unique_lock lock(progress->mutex);
+  const auto reached = [&] { return progress->done >= target; };
+  while (!reached()) {
+    lock.unlock();
+    const bool paused = pauseSlice();
+    lock.lock();
+    if (!paused) progress->changed.wait_for(lock, kLook, reached);
   }
-  stream->queue->push([stream, run = std::move(work)] {
+}
+
+// In one step, so that of two streams which wait for each other's work only one finds the other's there already.
+void push(CUstream_st* stream, Work work) {
+  const std::lock_guard all(streams().mutex);
+  const std::vector<Point> before = implicitlyBefore(stream);
+  const std::shared_ptr<Progress> progress = stream->progress;
+  {
+    const std::lock_guard lock(progress->mutex);
+    ++progress->asked;
+  }
+  stream->queue->push([progress, before, run = std::move(work)] {
+    for (const auto& [other, target] : before) await(other.get(), target);
     run();
-    const std::lock_guard lock(stream->mutex);
-    ++stream->done;
-    stream->changed.notify_all();
+    const std::lock_guard lock(progress->mutex);
+    ++progress->done;
+    progress->changed.notify_all();
   });
 }
 
 void waitForDevice(int device) {
-  std::vector<CUstream_st*> all;
+  std::vector<std::shared_ptr<Progress>> all;
   {
     const std::lock_guard lock(streams().mutex);
-    for (CUstream_st* stream : streams().live) {
-      if (stream->device == device) all.push_back(stream);
-    }
-    const auto own = streams().defaults.find(device);
-    if (own != streams().defaults.end()) all.push_back(own->second);
-    for (const auto& [whose, stream] : streams().ofThreads) {
-      if (whose.second == device) all.push_back(stream);
+    for (CUstream_st* stream : allStreams()) {
+      if (stream->device == device) all.push_back(stream->progress);
     }
   }
-  for (CUstream_st* stream : all) waitUntilIdle(stream);
+  for (const auto& progress : all) {
+    std::unique_lock lock(progress->mutex);
+    progress->changed.wait(lock, [&] { return progress->done == progress->asked; });
+  }
 }
 
 CUstream_st* streamOf(Stream stream) {
@@ -90,8 +142,13 @@ CUstream_st* streamOf(Stream stream) {
   if (currentContext() == nullptr) return nullptr;
   const int device = deviceOf(currentContext());
   CUstream_st*& made = ofDevice ? s.defaults[device] : s.ofThreads[{std::this_thread::get_id(), device}];
-  if (made == nullptr) made = newStream(device);
+  if (made == nullptr) made = ofDevice ? newLegacyStream(device) : newStreamOfThread(device);
   return made;
+}
+
+Error noStream(Stream handle) {
+  const bool special = handle == nullptr || handle == kStreamLegacy || handle == kStreamPerThread;
+  return special ? kErrorInvalidContext : kErrorInvalidHandle;
 }
 
 int deviceOfStream(Stream handle) {
@@ -101,21 +158,28 @@ int deviceOfStream(Stream handle) {
 
 Error enqueue(Stream handle, Work work) {
   CUstream_st* stream = streamOf(handle);
-  if (stream == nullptr) return kErrorInvalidHandle;
-  if (currentContext() == nullptr || deviceOf(currentContext()) != stream->device) {
+  if (stream == nullptr) return noStream(handle);
+  if (deviceOf(currentContext()) != stream->device) {
     complain("work is enqueued in a stream of another context than the current one");
     return kErrorInvalidContext;
   }
-  if (wouldJoinCapture(handle)) {
+  if (wouldJoinCapture(handle, true)) {
     complain("work is enqueued in the default stream while a stream that it waits for is captured");
     return kErrorCaptureImplicit;
   }
-  if (const auto capture = captureOf(stream)) {
-    capture->work.push_back(std::move(work));
-  } else {
-    push(stream, std::move(work));
-  }
+  const Error recorded = record(stream, &work);
+  if (recorded != kErrorNotFound) return recorded;
+  push(stream, std::move(work));
   return kSuccess;
+}
+
+void loseStreamsOf(int device) {
+  Streams& s = streams();
+  const std::lock_guard lock(s.mutex);
+  const size_t before = s.live.size() + s.events.size();
+  std::erase_if(s.live, [&](const CUstream_st* stream) { return stream->device == device; });
+  std::erase_if(s.events, [&](const CUevent_st* event) { return event->device == device; });
+  if (s.live.size() + s.events.size() != before) complain("a context goes that still has streams or events");
 }
 
 std::string streamLeaks() {
@@ -137,13 +201,14 @@ Error cuStreamCreateWithPriority(Stream* stream, unsigned flags, int priority) {
 }
 Error cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   TUTTI_FAKE_ENTER(cuCtxGetStreamPriorityRange);
-  if (currentContext() == nullptr) return kErrorInvalidContext;
   *least = 0;
   *greatest = kGreatestPriority;
   return kSuccess;
 }
 Error cuStreamDestroy(Stream stream) {
   TUTTI_FAKE_ENTER(cuStreamDestroy);
+  if (streamOf(stream) == nullptr) return kErrorInvalidHandle;
+  if (isCapturing(stream)) complain("a stream is destroyed while it is captured");
   {
     Streams& s = streams();
     const std::lock_guard lock(s.mutex);
@@ -158,30 +223,32 @@ Error cuStreamDestroy(Stream stream) {
 Error cuStreamSynchronize(Stream handle) {
   TUTTI_FAKE_ENTER(cuStreamSynchronize);
   CUstream_st* stream = streamOf(handle);
-  if (stream == nullptr) return kErrorInvalidHandle;
-  if (captureOf(stream) != nullptr) return kErrorCaptureUnsupported;
+  if (stream == nullptr) return noStream(handle);
+  if (wouldJoinCapture(handle, true)) return kErrorCaptureImplicit;
+  if (breakCaptureOf(stream)) return kErrorCaptureUnsupported;
   waitUntilIdle(stream);
   return kSuccess;
 }
 Error cuStreamQuery(Stream handle) {
   TUTTI_FAKE_ENTER(cuStreamQuery);
   CUstream_st* stream = streamOf(handle);
-  if (stream == nullptr) return kErrorInvalidHandle;
-  const std::lock_guard lock(stream->mutex);
-  if (stream->capture != nullptr) return kErrorCaptureUnsupported;
-  return stream->done == stream->pushed ? kSuccess : kErrorNotReady;
+  if (stream == nullptr) return noStream(handle);
+  if (wouldJoinCapture(handle, true)) return kErrorCaptureImplicit;
+  if (breakCaptureOf(stream)) return kErrorCaptureUnsupported;
+  const std::lock_guard lock(stream->progress->mutex);
+  return stream->progress->done == stream->progress->asked ? kSuccess : kErrorNotReady;
 }
 Error cuStreamGetCtx(Stream handle, Context* context) {
   TUTTI_FAKE_ENTER(cuStreamGetCtx);
   const CUstream_st* stream = streamOf(handle);
-  if (stream == nullptr) return kErrorInvalidHandle;
+  if (stream == nullptr) return noStream(handle);
   *context = primaryContextOf(stream->device);
   return kSuccess;
 }
 Error cuStreamGetId(Stream handle, unsigned long long* id) {
   TUTTI_FAKE_ENTER(cuStreamGetId);
   const CUstream_st* stream = streamOf(handle);
-  if (stream == nullptr) return kErrorInvalidHandle;
+  if (stream == nullptr) return noStream(handle);
   *id = stream->number;
   return kSuccess;
 }

@@ -18,13 +18,23 @@ struct Streams {
 };
 Streams& streams();
 
+/// All of them, default streams too; with the lock.
+std::vector<CUstream_st*> allStreams();
+/// What is wrong with a handle for which streamOf() finds none.
+Error noStream(Stream handle);
+
 /// Enqueues, whether or not the stream is capturing.
 void push(CUstream_st* stream, Work work);
-/// The default stream of a device waits for all streams that are not told apart from it, and no capture can contain
-/// that.
-bool wouldJoinCapture(Stream handle);
 
-/// How long a stream that waits keeps its slice.
-inline constexpr std::chrono::microseconds kLook{500};
+// ---- Streams that are captured; these take the lock of captures.
+
+bool isCapturing(const CUstream_st* stream);
+/// Takes the work, if the stream is captured.  NotFound: it is not.  CaptureInvalidated.
+Error record(CUstream_st* stream, Work* work);
+/// By a call that no captured stream takes: whether this one is.
+bool breakCaptureOf(const CUstream_st* stream);
+/// The legacy default stream waits for all that are not told apart from it, and no capture can contain that.  breaks:
+/// the captures that it would join.
+bool wouldJoinCapture(Stream handle, bool breaks);
 
 }  // namespace tutti::fake

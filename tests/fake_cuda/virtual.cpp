@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -12,6 +13,7 @@ namespace tutti::fake {
 namespace {
 
 constexpr size_t kGranule = size_t{64} << 10;  // smaller than a real one's, so that tests need little memory
+constexpr size_t kHostPage = 4096;
 
 /// There while a handle or a mapping is.
 struct Pages {
@@ -19,13 +21,20 @@ struct Pages {
   size_t bytes = 0;
   int device = 0;
   bool exported = false;  // whether they may be
+  AllocationHandle handle = 0;
   ~Pages() { close(fd); }
+};
+
+/// A handle, as often as it has been given and not released.
+struct Handle {
+  std::shared_ptr<Pages> pages;
+  int times = 1;
 };
 
 /// Guarded by the mutex of memory().
 struct Virtual {
   AllocationHandle next = 1;
-  std::map<AllocationHandle, std::shared_ptr<Pages>> handles;
+  std::map<AllocationHandle, Handle> handles;
   uint64_t nextMapping = 1;
   std::map<uint64_t, std::shared_ptr<Pages>> mappings;  // by Allocation::pages
   std::map<Address, size_t> reserved;
@@ -35,10 +44,16 @@ Virtual& virtualMemory() {
   return v;
 }
 
-AllocationHandle handleOf(std::shared_ptr<Pages> pages) {
+AllocationHandle newHandle(std::shared_ptr<Pages> pages) {
   Virtual& v = virtualMemory();
-  v.handles[v.next] = std::move(pages);
+  pages->handle = v.next;
+  v.handles[v.next] = {std::move(pages)};
   return v.next++;
+}
+
+/// Memory of a device that there is, which others may have by descriptors.
+bool canBeMade(const AllocationProperties& p) {
+  return p.type == kAllocationPinned && p.location.type == kLocationDevice && (p.handleTypes & ~kHandleDescriptor) == 0;
 }
 
 bool wholeGranules(Address address, size_t bytes) {
@@ -67,13 +82,7 @@ int deviceOfDescriptor(int fd) {
   std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
   if (readlink(link, name, sizeof name - 1) < 0) return -1;
   int device = -1;
-  return std::sscanf(name, "/memfd:fake cuda pages %d", &device) == 1 ? device : -1;
-}
-
-bool reachesPages(int device, int home) {
-  const std::lock_guard lock(machine().mutex);
-  const Topology& topology = machine().topology;
-  return device == home || topology.devices.empty() || topology.reaches(device, home);
+  return std::sscanf(name, "/memfd:fake cuda pages %d", &device) == 1 ? device - firstDevice() : -1;
 }
 
 bool virtualAllowed() {
@@ -86,8 +95,8 @@ bool virtualAllowed() {
 std::string virtualLeaks() {
   std::string leaks;
   char line[120];
-  for (const auto& [handle, pages] : virtualMemory().handles) {
-    std::snprintf(line, sizeof line, "leak: handle %llu of %zu bytes was never released\n", handle, pages->bytes);
+  for (const auto& [handle, held] : virtualMemory().handles) {
+    std::snprintf(line, sizeof line, "leak: handle %llu of %zu bytes was never released\n", handle, held.pages->bytes);
     leaks += line;
   }
   for (const auto& [address, bytes] : virtualMemory().reserved) {
@@ -97,39 +106,52 @@ std::string virtualLeaks() {
   return leaks;
 }
 
-Error cuMemGetAllocationGranularity(size_t* bytes, const AllocationProperties*, int) {
+Error cuMemGetAllocationGranularity(size_t* bytes, const AllocationProperties* properties, int option) {
   TUTTI_FAKE_ENTER(cuMemGetAllocationGranularity);
+  if (!canBeMade(*properties) || option != kGranularityMinimum) return kErrorInvalidValue;
+  if (!isDevice(properties->location.id)) return kErrorInvalidDevice;
   *bytes = kGranule;
   return kSuccess;
 }
 
-Error cuMemCreate(AllocationHandle* handle, size_t bytes, const AllocationProperties* properties, unsigned long long) {
+Error cuMemCreate(AllocationHandle* handle, size_t bytes, const AllocationProperties* properties,
+                  unsigned long long flags) {
   TUTTI_FAKE_ENTER(cuMemCreate);
   if (!virtualAllowed()) return kErrorNotSupported;
-  if (captureForbids()) return kErrorCaptureUnsupported;
-  if (bytes == 0 || bytes % kGranule != 0 || properties->type != kAllocationPinned) return kErrorInvalidValue;
+  if (!wholeGranules(0, bytes) || !canBeMade(*properties) || flags != 0) return kErrorInvalidValue;
+  if (!isDevice(properties->location.id)) return kErrorInvalidDevice;
   auto pages = std::make_shared<Pages>();
   pages->bytes = bytes;
   pages->device = properties->location.id;
   pages->exported = properties->handleTypes == kHandleDescriptor;
-  const std::string name = "fake cuda pages " + std::to_string(pages->device);
+  const std::string name = "fake cuda pages " + std::to_string(firstDevice() + pages->device);
   pages->fd = memfd_create(name.c_str(), MFD_CLOEXEC);
   if (pages->fd < 0 || ftruncate(pages->fd, static_cast<off_t>(bytes)) != 0) return kErrorOutOfMemory;
   const std::lock_guard lock(memory().mutex);
-  *handle = handleOf(std::move(pages));
+  *handle = newHandle(std::move(pages));
   return kSuccess;
 }
 Error cuMemRelease(AllocationHandle handle) {
   TUTTI_FAKE_ENTER(cuMemRelease);
-  const std::lock_guard lock(memory().mutex);
-  return virtualMemory().handles.erase(handle) == 1 ? kSuccess : kErrorInvalidValue;
+  std::unique_lock lock(memory().mutex);
+  const auto found = virtualMemory().handles.find(handle);
+  if (found == virtualMemory().handles.end()) {
+    lock.unlock();
+    complain("a handle is released that is none, which has no defined result");
+    return kErrorInvalidValue;
+  }
+  if (--found->second.times == 0) virtualMemory().handles.erase(found);
+  return kSuccess;
 }
 Error cuMemRetainAllocationHandle(AllocationHandle* handle, void* address) {
   TUTTI_FAKE_ENTER(cuMemRetainAllocationHandle);
   const std::lock_guard lock(memory().mutex);
   const auto at = findAllocation(reinterpret_cast<Address>(address));
   if (at == memory().byAddress.end() || at->second.freed || at->second.kind != Kind::Mapping) return kErrorInvalidValue;
-  *handle = handleOf(virtualMemory().mappings.at(at->second.pages));
+  const std::shared_ptr<Pages>& pages = virtualMemory().mappings.at(at->second.pages);
+  *handle = pages->handle;  // the one that it was mapped by
+  const auto [held, added] = virtualMemory().handles.try_emplace(*handle, Handle{pages});
+  if (!added) ++held->second.times;
   return kSuccess;
 }
 Error cuMemGetAllocationPropertiesFromHandle(AllocationProperties* of, AllocationHandle handle) {
@@ -139,17 +161,21 @@ Error cuMemGetAllocationPropertiesFromHandle(AllocationProperties* of, Allocatio
   if (found == virtualMemory().handles.end()) return kErrorInvalidValue;
   *of = {};
   of->type = kAllocationPinned;
-  of->handleTypes = found->second->exported ? kHandleDescriptor : 0;
-  of->location = {kLocationDevice, found->second->device};
+  of->handleTypes = found->second.pages->exported ? kHandleDescriptor : 0;
+  of->location = {kLocationDevice, found->second.pages->device};
   return kSuccess;
 }
 
-Error cuMemAddressReserve(Address* address, size_t bytes, size_t, Address, unsigned long long) {
+// Aligned as asked for and no better, so that who maps granules there has to ask.
+Error cuMemAddressReserve(Address* address, size_t bytes, size_t alignment, Address, unsigned long long flags) {
   TUTTI_FAKE_ENTER(cuMemAddressReserve);
-  if (!wholeGranules(0, bytes)) return kErrorInvalidValue;
-  void* raw = mmap(nullptr, bytes + kGranule, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (bytes == 0 || bytes % kHostPage != 0 || flags != 0) return kErrorInvalidValue;
+  if ((alignment & (alignment - 1)) != 0) return kErrorInvalidValue;
+  const size_t step = std::max(alignment, kHostPage);
+  void* raw = mmap(nullptr, bytes + 2 * step, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED) return kErrorOutOfMemory;
-  *address = (reinterpret_cast<Address>(raw) + kGranule - 1) / kGranule * kGranule;
+  *address = (reinterpret_cast<Address>(raw) + step - 1) / step * step;
+  if (*address % (2 * step) == 0) *address += step;
   const std::lock_guard lock(memory().mutex);
   virtualMemory().reserved[*address] = bytes;
   return kSuccess;
@@ -166,16 +192,17 @@ Error cuMemAddressFree(Address address, size_t bytes) {
   return kSuccess;
 }
 
-Error cuMemMap(Address address, size_t bytes, size_t offset, AllocationHandle handle, unsigned long long) {
+Error cuMemMap(Address address, size_t bytes, size_t offset, AllocationHandle handle, unsigned long long flags) {
   TUTTI_FAKE_ENTER(cuMemMap);
+  if (flags != 0) return kErrorInvalidValue;
   const std::lock_guard lock(memory().mutex);
   Virtual& v = virtualMemory();
   const auto found = v.handles.find(handle);
   if (found == v.handles.end() || offset != 0 || !wholeGranules(address, bytes)) return kErrorInvalidValue;
-  if (bytes > found->second->bytes || !isReserved(address, bytes) || isMapped(address, bytes))
-    return kErrorInvalidValue;
-  v.mappings[v.nextMapping] = found->second;
-  memory().byAddress[address] = {bytes, bytes, Kind::Mapping, found->second->device, -1, false, v.nextMapping++, {}, 0};
+  const std::shared_ptr<Pages>& pages = found->second.pages;
+  if (bytes > pages->bytes || !isReserved(address, bytes) || isMapped(address, bytes)) return kErrorInvalidValue;
+  v.mappings[v.nextMapping] = pages;
+  memory().byAddress[address] = {bytes, bytes, Kind::Mapping, pages->device, -1, false, v.nextMapping++, {}, 0};
   return kSuccess;
 }
 Error cuMemUnmap(Address address, size_t bytes) {
@@ -194,7 +221,7 @@ Error cuMemSetAccess(Address address, size_t bytes, const MemoryAccess* access, 
   const std::lock_guard lock(memory().mutex);
   const auto at = memory().byAddress.find(address);
   if (at == memory().byAddress.end() || at->second.kind != Kind::Mapping || at->second.freed) return kErrorInvalidValue;
-  if (at->second.bytes != bytes) return kErrorInvalidValue;
+  if (at->second.bytes != bytes || access == nullptr || count == 0) return kErrorInvalidValue;
   const int fd = virtualMemory().mappings.at(at->second.pages)->fd;
   if (mmap(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
       MAP_FAILED) {
@@ -202,19 +229,21 @@ Error cuMemSetAccess(Address address, size_t bytes, const MemoryAccess* access, 
   }
   const int home = virtualMemory().mappings.at(at->second.pages)->device;
   for (size_t i = 0; i < count; ++i) {
-    if (!reachesPages(access[i].location.id, home)) return kErrorInvalidDevice;
+    if (access[i].location.type != kLocationDevice) return kErrorInvalidValue;
+    if (!isDevice(access[i].location.id) || !reaches(access[i].location.id, home)) return kErrorInvalidDevice;
     if (access[i].flags == kAccessReadWrite) at->second.open.insert(access[i].location.id);
   }
   return kSuccess;
 }
 
-Error cuMemExportToShareableHandle(void* exported, AllocationHandle handle, int type, unsigned long long) {
+Error cuMemExportToShareableHandle(void* exported, AllocationHandle handle, int type, unsigned long long flags) {
   TUTTI_FAKE_ENTER(cuMemExportToShareableHandle);
+  if (flags != 0) return kErrorInvalidValue;
   const std::lock_guard lock(memory().mutex);
   const auto found = virtualMemory().handles.find(handle);
   if (found == virtualMemory().handles.end() || type != kHandleDescriptor) return kErrorInvalidValue;
-  if (!found->second->exported) return kErrorNotSupported;
-  const int fd = dup(found->second->fd);
+  if (!found->second.pages->exported) return kErrorNotSupported;
+  const int fd = dup(found->second.pages->fd);
   std::memcpy(exported, &fd, sizeof fd);
   return fd < 0 ? kErrorOutOfMemory : kSuccess;
 }
@@ -223,7 +252,8 @@ Error cuMemImportFromShareableHandle(AllocationHandle* handle, void* exported, i
   const auto fd = static_cast<int>(reinterpret_cast<intptr_t>(exported));
   struct stat size {};
   const int device = deviceOfDescriptor(fd);
-  if (type != kHandleDescriptor || device < 0 || fstat(fd, &size) != 0) return kErrorInvalidValue;
+  if (type != kHandleDescriptor || fstat(fd, &size) != 0) return kErrorInvalidValue;
+  if (!isDevice(device)) return kErrorNotSupported;
   auto pages = std::make_shared<Pages>();
   pages->fd = dup(fd);
   pages->bytes = static_cast<size_t>(size.st_size);
@@ -231,7 +261,7 @@ Error cuMemImportFromShareableHandle(AllocationHandle* handle, void* exported, i
   pages->exported = true;
   if (pages->fd < 0) return kErrorOutOfMemory;
   const std::lock_guard lock(memory().mutex);
-  *handle = handleOf(std::move(pages));
+  *handle = newHandle(std::move(pages));
   return kSuccess;
 }
 

@@ -11,10 +11,24 @@ bool holds(Address address, uint32_t value, unsigned flags) {
   return flags == kWaitEqual ? now == value : static_cast<int32_t>(now - value) >= 0;
 }
 
+/// What is wrong with the word, whatever the stream; complains of memory that no stream may wait for or write.
+Error checkWord(Address address) {
+  {
+    const std::lock_guard lock(machine().mutex);
+    if (!machine().settings.memops) return kErrorNotSupported;
+  }
+  if (address % sizeof(uint32_t) != 0) return kErrorInvalidValue;
+  if (!isManaged(address)) return kSuccess;
+  complain("a stream waits for or writes a word in managed memory, which the driver does not take");
+  return kErrorInvalidValue;
+}
+
 }  // namespace
 
 Error cuStreamWaitValue32(Stream stream, Address address, uint32_t value, unsigned flags) {
   TUTTI_FAKE_ENTER(cuStreamWaitValue32);
+  if (flags != kWaitEqual && flags != kWaitGreaterOrEqual) return kErrorNotSupported;
+  if (const Error error = checkWord(address); error != kSuccess) return error;
   checkOwnWord(address, deviceOfStream(stream));
   return enqueue(stream, [=] {
     for (int looks = 0; !holds(address, value, flags); ++looks) {
@@ -27,8 +41,10 @@ Error cuStreamWaitValue32(Stream stream, Address address, uint32_t value, unsign
     }
   });
 }
-Error cuStreamWriteValue32(Stream stream, Address address, uint32_t value, unsigned) {
+Error cuStreamWriteValue32(Stream stream, Address address, uint32_t value, unsigned flags) {
   TUTTI_FAKE_ENTER(cuStreamWriteValue32);
+  if (flags != 0) return kErrorNotSupported;  // writes that pass those before them
+  if (const Error error = checkWord(address); error != kSuccess) return error;
   checkRange(address, sizeof(uint32_t), deviceOfStream(stream), "write of a value");
   return enqueue(stream, [=] { __atomic_store_n(reinterpret_cast<uint32_t*>(address), value, __ATOMIC_RELEASE); });
 }

@@ -127,8 +127,6 @@ Error cuLaunchHostFunc(Stream stream, HostFunction function, void* data) {
 
 Error cuModuleLoadData(Module* module, const void* image) {
   TUTTI_FAKE_ENTER(cuModuleLoadData);
-  if (currentContext() == nullptr) return kErrorInvalidContext;
-  if (captureForbids()) return kErrorCaptureUnsupported;
   if (image == nullptr) return kErrorInvalidImage;
   *module = new CUmod_st{deviceOf(currentContext())};
   return kSuccess;

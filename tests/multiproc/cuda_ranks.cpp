@@ -190,6 +190,10 @@ std::string left(GpuRank& gpu) {
   void* handle = nullptr;
   pid_t last = 0;
   if (std::string why = openByLast(&r, gpu, x, &handle, &last); !why.empty()) return why;
+  // Once rank 0 has made its call in which this one told it who it is.
+  const DeviceFloats there(gpu, 1);
+  RANK_TRY(tuttiBroadcast(there.data(), there.data(), 1, tuttiFloat, 0, r.comm, gpu.asTutti()));
+  if (std::string why = gpu.synchronize(); !why.empty()) return why;
   if (r.rank == r.nRanks - 1) _exit(0);
   RANK_TRY(tuttiCommDeregister(r.comm, handle));
   const tuttiResult_t ended = tuttiCommDestroy(r.comm);

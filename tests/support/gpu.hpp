@@ -3,11 +3,13 @@
 
 #include <dlfcn.h>
 
+#include <map>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "src/device/cuda_device.hpp"
+#include "src/device/cuda_pinned.hpp"
 #include "tests/support/collective_check.hpp"
 
 namespace tutti::test {
@@ -41,6 +43,9 @@ class Gpu {
     if (FakeCuda::get().reset != nullptr) FakeCuda::get().reset(settings);
     otherMemory = {[](size_t bytes) { return Gpu::allocate(bytes, 0, true); }, [](void* p) { Gpu::free(p); }};
   }
+  ~Gpu() { kept().clear(); }
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
   const cuda::Driver& driver() const { return driver_; }
   /// Whether there are that many devices; a real machine may have fewer than a test wants.
   bool has(int devices) const {
@@ -60,22 +65,35 @@ class Gpu {
   }
 
   static void* allocate(size_t bytes, int ordinal, bool managed) {
-    const auto device = cuda::CudaDevice::open(ordinal);
-    if (!device.ok()) return nullptr;
-    const cuda::CudaScope scope(**device);
+    const std::shared_ptr<cuda::CudaDevice> device = keep(ordinal);
+    if (device == nullptr) return nullptr;
+    const cuda::CudaScope scope(*device);
     cuda::Address address = 0;
-    const cuda::Driver& d = (*device)->driver();
+    const cuda::Driver& d = device->driver();
     const cuda::Error error =
         managed ? d.cuMemAllocManaged(&address, bytes, cuda::kManagedGlobal) : d.cuMemAlloc(&address, bytes);
     return error == cuda::kSuccess ? reinterpret_cast<void*>(address) : nullptr;
   }
   static void free(void* memory) {
-    const auto device = cuda::CudaDevice::open(0);
-    const cuda::CudaScope scope(**device);
-    (*device)->driver().cuMemFree(cuda::addressOf(memory));
+    const std::shared_ptr<cuda::CudaDevice> device = keep(0);
+    const cuda::CudaScope scope(*device);
+    device->driver().cuMemFree(cuda::addressOf(memory));
   }
 
  private:
+  /// A device whose context stays until the test ends, as in a program that has called cudaSetDevice: memory goes with
+  /// its context.
+  static std::shared_ptr<cuda::CudaDevice> keep(int ordinal) {
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    std::shared_ptr<cuda::CudaDevice>& device = kept()[ordinal];
+    if (device == nullptr) device = cuda::CudaDevice::open(ordinal).ok() ? *cuda::CudaDevice::open(ordinal) : nullptr;
+    return device;
+  }
+  static std::map<int, std::shared_ptr<cuda::CudaDevice>>& kept() {
+    static std::map<int, std::shared_ptr<cuda::CudaDevice>> devices;
+    return devices;
+  }
   static const cuda::Driver& loaded() {
     const auto driver = cuda::driver();
     if (driver.ok()) return **driver;
@@ -173,6 +191,27 @@ class DeviceFloats {
   size_t count_;
   Source source_;
   void* data_ = nullptr;
+};
+
+/// Streams wait at it until the test opens it: a word in pinned host memory.
+class Gate {
+ public:
+  explicit Gate(int ordinal = 0)
+      : memory_(*cuda::PinnedMemory::allocate(*cuda::CudaDevice::open(ordinal), sizeof(uint32_t))) {
+    set(0);
+  }
+  void open() const { set(1); }
+  /// What is enqueued on the stream from now on waits until the gate opens.
+  bool holdsUp(const GpuRank& own, cuda::Stream stream) const {
+    const cuda::Address word = cuda::addressOf(memory_.data());
+    return own.driver().cuStreamWaitValue32(stream, word, 1, cuda::kWaitEqual) == cuda::kSuccess;
+  }
+
+ private:
+  void set(uint32_t value) const {
+    __atomic_store_n(reinterpret_cast<uint32_t*>(memory_.data()), value, __ATOMIC_RELEASE);
+  }
+  cuda::PinnedMemory memory_;
 };
 
 /// onRanks() on CUDA devices: rank r on device r % devices, with that device current.

@@ -44,6 +44,14 @@ TUTTI_CUDA_FUNCTIONS(CHECK_CALL)
 static_assert(ours::kErrorInvalidValue == CUDA_ERROR_INVALID_VALUE);
 static_assert(ours::kErrorOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY);
 static_assert(ours::kErrorNotInitialized == CUDA_ERROR_NOT_INITIALIZED);
+static_assert(ours::kErrorDeviceUnavailable == CUDA_ERROR_DEVICE_UNAVAILABLE);
+static_assert(ours::kErrorSystemNotReady == CUDA_ERROR_SYSTEM_NOT_READY);
+static_assert(ours::kErrorDriverMismatch == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
+static_assert(ours::kErrorMpsConnection == CUDA_ERROR_MPS_CONNECTION_FAILED);
+static_assert(ours::kErrorMpsRpc == CUDA_ERROR_MPS_RPC_FAILURE);
+static_assert(ours::kErrorMpsServerNotReady == CUDA_ERROR_MPS_SERVER_NOT_READY);
+static_assert(ours::kErrorMpsClients == CUDA_ERROR_MPS_MAX_CLIENTS_REACHED);
+static_assert(ours::kErrorMpsConnections == CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED);
 static_assert(ours::kErrorNoDevice == CUDA_ERROR_NO_DEVICE);
 static_assert(ours::kErrorInvalidDevice == CUDA_ERROR_INVALID_DEVICE);
 static_assert(ours::kErrorInvalidImage == CUDA_ERROR_INVALID_IMAGE);
@@ -58,7 +66,15 @@ static_assert(ours::kErrorPeerAccessAlreadyEnabled == CUDA_ERROR_PEER_ACCESS_ALR
 static_assert(ours::kErrorCooperativeTooLarge == CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
 static_assert(ours::kErrorNotSupported == CUDA_ERROR_NOT_SUPPORTED);
 static_assert(ours::kErrorCaptureUnsupported == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+static_assert(ours::kErrorContextDestroyed == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+static_assert(ours::kErrorCaptureInvalidated == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+static_assert(ours::kErrorCaptureMerge == CUDA_ERROR_STREAM_CAPTURE_MERGE);
+static_assert(ours::kErrorCaptureUnmatched == CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+static_assert(ours::kErrorCaptureUnjoined == CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+static_assert(ours::kErrorCaptureIsolation == CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
 static_assert(ours::kErrorCaptureImplicit == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+static_assert(ours::kErrorCapturedEvent == CUDA_ERROR_CAPTURED_EVENT);
+static_assert(ours::kErrorCaptureWrongThread == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
 static_assert(ours::kAttributeMultiprocessors == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 static_assert(ours::kAttributeUnifiedAddressing == CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING);
 static_assert(ours::kAttributeMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
@@ -68,20 +84,21 @@ static_assert(ours::kAttributeCooperativeLaunch == CU_DEVICE_ATTRIBUTE_COOPERATI
 static_assert(ours::kPointerMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
 static_assert(ours::kPointerIsManaged == CU_POINTER_ATTRIBUTE_IS_MANAGED);
 static_assert(ours::kPointerDeviceOrdinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
-static_assert(ours::kPointerIpcCapable == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE);
-static_assert(ours::kPointerMapped == CU_POINTER_ATTRIBUTE_MAPPED);
+static_assert(ours::kPointerDevicePointer == CU_POINTER_ATTRIBUTE_DEVICE_POINTER);
 static_assert(ours::kMemoryTypeHost == CU_MEMORYTYPE_HOST);
 static_assert(ours::kMemoryTypeDevice == CU_MEMORYTYPE_DEVICE);
 static_assert(ours::kStreamNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(ours::kEventDisableTiming == CU_EVENT_DISABLE_TIMING);
 static_assert(ours::kIpcLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 static_assert(ours::kHostAllocPortable == CU_MEMHOSTALLOC_PORTABLE);
-static_assert(ours::kHostAllocDeviceMap == CU_MEMHOSTALLOC_DEVICEMAP);
+static_assert(ours::kHostAllocWriteCombined == CU_MEMHOSTALLOC_WRITECOMBINED);
 static_assert(ours::kManagedGlobal == CU_MEM_ATTACH_GLOBAL);
 static_assert(ours::kWaitGreaterOrEqual == CU_STREAM_WAIT_VALUE_GEQ);
 static_assert(ours::kWaitEqual == CU_STREAM_WAIT_VALUE_EQ);
 static_assert(ours::kCaptureNone == CU_STREAM_CAPTURE_STATUS_NONE);
 static_assert(ours::kCaptureActive == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+static_assert(ours::kCaptureInvalidated == CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+static_assert(ours::kCaptureModeGlobal == CU_STREAM_CAPTURE_MODE_GLOBAL);
 static_assert(ours::kCaptureModeThreadLocal == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 static_assert(ours::kCaptureModeRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(ours::kAttributeVirtualMemory == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
@@ -91,6 +108,16 @@ static_assert(ours::kLocationDevice == CU_MEM_LOCATION_TYPE_DEVICE);
 static_assert(ours::kHandleDescriptor == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 static_assert(ours::kAccessReadWrite == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 static_assert(ours::kGranularityMinimum == CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+static_assert(sizeof(ours::AllocationHandle) == sizeof(CUmemGenericAllocationHandle) &&
+              sizeof(ours::Address) == sizeof(CUdeviceptr) && sizeof(ours::Device) == sizeof(CUdevice) &&
+              sizeof(ours::Error) == sizeof(CUresult) && sizeof(ours::HostFunction) == sizeof(CUhostFn));
+static_assert(sizeof(ours::MemoryLocation) == sizeof(CUmemLocation) &&
+              offsetof(ours::MemoryLocation, type) == offsetof(CUmemLocation, type) &&
+              offsetof(ours::MemoryLocation, id) == offsetof(CUmemLocation, id));
+static_assert(offsetof(ours::AllocationProperties, type) == offsetof(CUmemAllocationProp, type) &&
+              offsetof(ours::AllocationProperties, windowsMetaData) ==
+                  offsetof(CUmemAllocationProp, win32HandleMetaData) &&
+              offsetof(ours::MemoryAccess, location) == offsetof(CUmemAccessDesc, location));
 static_assert(sizeof(ours::AllocationProperties) == sizeof(CUmemAllocationProp) &&
               offsetof(ours::AllocationProperties, handleTypes) ==
                   offsetof(CUmemAllocationProp, requestedHandleTypes) &&

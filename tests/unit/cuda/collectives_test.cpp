@@ -223,17 +223,15 @@ TEST_CASE("calls are ordered over streams, and nothing is done before the stream
     const Gpu gpu;
     CHECK(onGpuRanks(2, 1, [](const Rank& r, GpuRank& own) -> std::string {
             GpuRank other(0);
-            FloatBuffer x(1000, 0, Memory::Other), gate(1, 0, Memory::Other);
-            gate.set(0, 0);
+            FloatBuffer x(1000, 0, Memory::Other);
+            const Gate gate;
             for (size_t i = 0; i < x.count(); ++i) x.set(i, 1);
-            const cuda::Address word = cuda::addressOf(gate.at(0));
-            RANK_CHECK(own.driver().cuStreamWaitValue32(own.stream(), word, 1, cuda::kWaitEqual) == cuda::kSuccess);
+            RANK_CHECK(gate.holdsUp(own, own.stream()));
             RANK_TRY(tuttiAllReduce(x.at(0), x.at(0), x.count(), tuttiFloat, tuttiSum, r.comm, own.asTutti()));
             RANK_TRY(tuttiAllReduce(x.at(0), x.at(0), x.count(), tuttiFloat, tuttiSum, r.comm, other.asTutti()));
             RANK_CHECK(other.driver().cuStreamQuery(other.stream()) == cuda::kErrorNotReady);
             RANK_CHECK(x.get(0) == 1);
-            const uint32_t one = 1;
-            __atomic_store_n(static_cast<uint32_t*>(gate.at(0)), one, __ATOMIC_RELEASE);
+            gate.open();
             RANK_CHECK(other.synchronize().empty());
             RANK_CHECK(x.get(0) == 4 && x.get(999) == 4);
             return "";
@@ -249,11 +247,10 @@ TEST_CASE("calls are ordered over the default streams of threads, which have one
     CHECK(onGpuRanks(2, 1, [](const Rank& r, GpuRank& own) -> std::string {
             const auto handle = reinterpret_cast<tuttiStream_t>(cuda::kStreamPerThread);
             const cuda::Driver& d = own.driver();
-            FloatBuffer x(1000, 0, Memory::Other), gate(1, 0, Memory::Other);
-            gate.set(0, 0);
+            FloatBuffer x(1000, 0, Memory::Other);
+            const Gate gate;
             for (size_t i = 0; i < x.count(); ++i) x.set(i, 1);
-            const cuda::Address word = cuda::addressOf(gate.at(0));
-            RANK_CHECK(d.cuStreamWaitValue32(cuda::kStreamPerThread, word, 1, cuda::kWaitEqual) == cuda::kSuccess);
+            RANK_CHECK(gate.holdsUp(own, cuda::kStreamPerThread));
             RANK_TRY(tuttiAllReduce(x.at(0), x.at(0), x.count(), tuttiFloat, tuttiSum, r.comm, handle));
             std::string why;
             std::thread([&] {
@@ -262,12 +259,12 @@ TEST_CASE("calls are ordered over the default streams of threads, which have one
                 RANK_TRY(tuttiAllReduce(x.at(0), x.at(0), x.count(), tuttiFloat, tuttiSum, r.comm, handle));
                 RANK_CHECK(d.cuStreamQuery(cuda::kStreamPerThread) == cuda::kErrorNotReady);
                 RANK_CHECK(x.get(0) == 1);
-                __atomic_store_n(static_cast<uint32_t*>(gate.at(0)), 1u, __ATOMIC_RELEASE);
+                gate.open();
                 RANK_CHECK(d.cuStreamSynchronize(cuda::kStreamPerThread) == cuda::kSuccess);
                 RANK_CHECK(x.get(0) == 4 && x.get(999) == 4);
                 return "";
               }();
-              __atomic_store_n(static_cast<uint32_t*>(gate.at(0)), 1u, __ATOMIC_RELEASE);
+              gate.open();
             }).join();
             RANK_CHECK(d.cuStreamSynchronize(cuda::kStreamPerThread) == cuda::kSuccess);
             return why;

@@ -87,8 +87,6 @@ TEST_CASE("a registration ends when nothing is under way, and memory is freed af
   const Variable way("TUTTI_CUDA_EXECUTOR", "stream");
   {
     const Gpu gpu;
-    FloatBuffer gates(2, 0, Memory::Other);
-    for (size_t i = 0; i < 2; ++i) gates.set(i, 0);
     CHECK(onGpuRanks(2, 1, [&](const Rank& r, GpuRank& own) -> std::string {
             float onStack = 0;
             void* handle = &handle;
@@ -98,13 +96,12 @@ TEST_CASE("a registration ends when nothing is under way, and memory is freed af
             RANK_TRY(tuttiCommRegister(r.comm, memory, kCount * 4, &handle));
             RANK_CHECK(tuttiMemFree(memory) == tuttiInvalidUsage);
             RANK_CHECK(std::string(tuttiGetLastError(nullptr)).find("registered") != std::string::npos);
-            auto* gate = static_cast<uint32_t*>(gates.at(static_cast<size_t>(r.rank)));
-            const cuda::Address word = cuda::addressOf(gate);
-            RANK_CHECK(own.driver().cuStreamWaitValue32(own.stream(), word, 1, cuda::kWaitEqual) == cuda::kSuccess);
+            const Gate gate;
+            RANK_CHECK(gate.holdsUp(own, own.stream()));
             RANK_TRY(tuttiAllReduce(memory, memory, kCount, tuttiFloat, tuttiSum, r.comm, own.asTutti()));
             RANK_CHECK(tuttiCommDeregister(r.comm, handle) == tuttiInvalidUsage);
             RANK_CHECK(std::string(tuttiGetLastError(r.comm)).find("under way") != std::string::npos);
-            __atomic_store_n(gate, 1u, __ATOMIC_RELEASE);
+            gate.open();
             RANK_CHECK(own.synchronize().empty());
             RANK_TRY(tuttiCommDeregister(r.comm, handle));
             RANK_CHECK(tuttiCommDeregister(r.comm, handle) == tuttiInvalidArgument);

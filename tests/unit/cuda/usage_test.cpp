@@ -114,19 +114,15 @@ TEST_CASE("an abort lets streams go that wait for other ranks") {
   {
     const Gpu gpu(row.devices == 1 ? "devices=1;torn=1" : "devices=3;torn=1");
     if (!gpu.has(row.devices)) return;
-    FloatBuffer gate(1, 0, Memory::Other);
-    gate.set(0, 0);
+    const Gate gate;
     onGpuRanks(3, row.devices, [&](const Rank& r, GpuRank& own) -> std::string {
       FloatBuffer x(100'000, 0, Memory::Other);
-      auto* word = static_cast<uint32_t*>(gate.at(0));
-      if (r.rank == 0) {  // its stream comes to the call only after the abort
-        own.driver().cuStreamWaitValue32(own.stream(), cuda::addressOf(word), 1, cuda::kWaitEqual);
-      }
+      if (r.rank == 0) RANK_CHECK(gate.holdsUp(own, own.stream()));  // it comes to the call only after the abort
       // Another rank may be through with its call, and abort, before this one is.
       tuttiResult_t seen = tuttiAllReduce(x.at(0), x.at(0), x.count(), tuttiFloat, tuttiSum, r.comm, own.asTutti());
       if (r.rank == 0) {
         while (seen == tuttiSuccess) tuttiCommGetAsyncError(r.comm, &seen);
-        __atomic_store_n(word, 1u, __ATOMIC_RELEASE);
+        gate.open();
       }
       tuttiCommAbort(r.comm);
       const std::string left = own.synchronize();  // before x is gone
@@ -150,9 +146,7 @@ TEST_CASE("an abort does not wait for what the program has enqueued before, and 
   const Variable way("TUTTI_CUDA_EXECUTOR", row.way);
   {
     const Gpu gpu(row.driver);
-    FloatBuffer gate(1, 0, Memory::Other);
-    gate.set(0, 0);
-    auto* word = static_cast<uint32_t*>(gate.at(0));
+    const Gate gate;
     std::barrier all(3);
     const std::string said = onThreads(3, [&](int rank, const tuttiUniqueId& id) -> std::string {
       GpuRank own(0);
@@ -162,19 +156,18 @@ TEST_CASE("an abort does not wait for what the program has enqueued before, and 
       config.device = TUTTI_DEVICE_CUDA;
       tuttiComm_t comm = nullptr;
       tuttiResult_t result = tuttiCommInitRankConfig(&comm, 3, id, rank, &config);
-      if (rank == 0) {
-        own.driver().cuStreamWaitValue32(own.stream(), cuda::addressOf(word), 1, cuda::kWaitEqual);
-      }
+      if (rank == 0) RANK_CHECK(gate.holdsUp(own, own.stream()));
       for (size_t call = 0; call < 3 && result == tuttiSuccess; ++call) {
         void* const part = x.at(call * kCount);
         result = tuttiAllReduce(part, part, kCount, tuttiFloat, tuttiSum, comm, own.asTutti());
       }
+      const std::string why = result == tuttiSuccess ? "" : tuttiGetLastError(nullptr);
       all.arrive_and_wait();  // an abort ends calls of others
       tuttiCommAbort(comm);
       all.arrive_and_wait();
-      __atomic_store_n(word, 1u, __ATOMIC_RELEASE);
+      gate.open();
       const std::string left = own.synchronize();
-      return result == tuttiSuccess ? left : "a call fails";
+      return why.empty() ? left : why;
     });
     CHECK(said == "");
   }
@@ -196,7 +189,8 @@ TEST_CASE("failures of the driver are errors of the call or of the join") {
                                          {"fail=cuLaunchCooperativeKernel:1:720", "auto", false, "slots"},
                                          {"fail=cuLaunchKernel:1:719"},
                                          {"fail=cuLaunchKernel:1:719", "stream"},
-                                         {"fail=cuStreamWaitValue32:2:801", "stream"}}));
+                                         {"fail=cuStreamWaitValue32:1:801", "auto", true},
+                                         {"fail=cuStreamWaitValue32:3:719", "stream"}}));
   CAPTURE(row.settings);
   const Variable way("TUTTI_CUDA_EXECUTOR", row.way);
   const Variable protocol("TUTTI_PROTO", row.protocol);

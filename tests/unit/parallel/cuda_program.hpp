@@ -1,4 +1,4 @@
-// What tests of data parallelism and sharding on CUDA have rank after rank do: a few parameters, and gradients for them.
+// What tests of data parallelism and sharding on CUDA have each rank do: a few parameters, and gradients for them.
 #pragma once
 
 #include "tests/unit/parallel/cuda_support.hpp"
