@@ -38,6 +38,7 @@ Status CudaSide::tryWords() {
   const cuda::Driver& driver = device_->driver();
   cuda::Error error = driver.cuStreamWriteValue32(rescue_, gate(), 0, 0);
   if (error == cuda::kSuccess) error = driver.cuStreamWaitValue32(rescue_, gate(), 0, cuda::kWaitEqual);
+  (void)driver.cuStreamSynchronize(rescue_);  // what has been enqueued is through before the words may go
   if (error == cuda::kErrorNotSupported) {
     return invalidUsage("streams of CUDA device ", device_->ordinal(),
                         " cannot wait for words in memory (cuStreamWaitValue32 is not supported), and so not for other "
