@@ -83,7 +83,7 @@ struct EncryptionConfig {
 };
 static_assert(sizeof(EncryptionConfig) == 32);
 
-/// ncclCommProperties_t (2.29; hostRmaSupport and railedGinType later).
+/// ncclCommProperties_t (2.29; hostRmaSupport and railedGinType later, what follows them is of 2.32).
 struct Properties {
   size_t size;
   unsigned magic;
@@ -98,7 +98,14 @@ struct Properties {
   int nLsaTeams;
   bool hostRmaSupport;
   int railedGinType;
+  uint64_t commHash;
+  int ginMinStride;
+  int ginConnectionType;
+  bool ginSupport[64];
+  size_t devCommRuntimeVersionSize;
+  bool cftSupport, cftMulticastSupport, cftCountedSupport;
 };
+static_assert(offsetof(Properties, commHash) == 56 && sizeof(Properties) == 152);
 
 /// ncclTeam_t: every stride-th rank from the caller's, which is the rank-th of nRanks.
 struct Team {

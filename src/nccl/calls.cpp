@@ -35,8 +35,14 @@ ncclResult_t checkNumbers(const char* function, const CallArguments& call) {
 
 }  // namespace
 
+ncclResult_t checkComm(const char* function, ncclComm_t comm) {
+  int rank = 0;
+  return finish(function, tuttiCommUserRank(handle(comm), &rank));
+}
+
 ncclResult_t checkCall(const char* function, const CallArguments& call) {
-  const ncclResult_t result = checkNumbers(function, call);
+  const ncclResult_t result = isRevoked(call.comm) ? fail(ncclInvalidUsage, function, "comm was revoked by this rank")
+                                                   : checkNumbers(function, call);
   if (result != ncclSuccess) spoilGroup(result);
   if (infoEnabled(subject::kColl)) logCall(function, call);
   return result;

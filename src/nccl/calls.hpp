@@ -20,6 +20,9 @@ struct CallArguments {
 /// NCCL's types and operators end where tutti's go on: ncclInvalidArgument, as NCCL.  Also logs the call (COLL).
 ncclResult_t checkCall(const char* function, const CallArguments& call);
 
+/// Whether comm is a communicator that can be asked anything.
+ncclResult_t checkComm(const char* function, ncclComm_t comm);
+
 inline tuttiComm_t handle(ncclComm_t comm) { return reinterpret_cast<tuttiComm_t>(comm); }
 inline tuttiDataType_t typeOf(ncclDataType_t dtype) { return static_cast<tuttiDataType_t>(dtype); }
 inline tuttiRedOp_t opOf(ncclRedOp_t op) { return static_cast<tuttiRedOp_t>(op); }

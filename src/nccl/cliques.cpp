@@ -21,6 +21,8 @@ struct Member {
   const char* function;  // that made it
   bool announced = false;
   bool ended = false;  // destroyed as far as the program knows
+  bool finalized = false, revoked = false;
+  Shares shares;
   uint64_t children = 0;
   unsigned long calls = 0;
 };
@@ -36,6 +38,7 @@ struct Registry {
   std::map<ncclComm_t, Member> members;
   std::map<std::string, Clique> cliques;
   std::atomic<int> unannounced{0};
+  std::atomic<bool> anyRevoked{false};
 };
 
 Registry& registry() {
@@ -105,6 +108,14 @@ ncclResult_t gone(const char* function) {
   return fail(ncclInvalidArgument, function, "comm has been destroyed already");
 }
 
+/// Whether a communicator can be finalized or revoked, each of which NCCL does once and not after the other.
+ncclResult_t mayEnd(const char* function, const Member& member) {
+  if (member.ended) return gone(function);
+  if (!member.finalized && !member.revoked) return ncclSuccess;
+  return fail(ncclInvalidArgument, function,
+              member.revoked ? "comm has been revoked: destroy or abort it" : "comm has been finalized already");
+}
+
 /// comm has ended; those that are to be destroyed now, which are none while a rank of this process is left.
 /// False if it had ended before.
 bool endMember(ncclComm_t comm, bool parks, std::vector<ncclComm_t>* due) {
@@ -137,13 +148,14 @@ void joining(const std::string& key) {
   ++all.cliques[key].live;
 }
 
-void joined(const std::string& key, ncclComm_t comm, const char* function) {
+void joined(const std::string& key, ncclComm_t comm, const char* function, Shares shares) {
   Registry& all = registry();
   {
     const std::lock_guard lock(all.mutex);
     Member member;
     member.key = key;
     member.function = function;
+    member.shares = shares;
     member.announced = !infoEnabled(subject::kInit);
     if (!member.announced) ++all.unannounced;
     all.members[comm] = member;
@@ -164,6 +176,28 @@ std::string childKey(ncclComm_t parent, const std::string& what) {
   if (found == all.members.end()) return what;
   Member& member = found->second;
   return format("%016llx/%llu/", hashOf(member.key), static_cast<unsigned long long>(++member.children)) + what;
+}
+
+Shares sharesOf(ncclComm_t comm) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.members.find(comm);
+  return found == all.members.end() ? Shares{} : found->second.shares;
+}
+
+bool isRevoked(ncclComm_t comm) {
+  Registry& all = registry();
+  if (!all.anyRevoked.load(std::memory_order_relaxed)) return false;
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.members.find(comm);
+  return found != all.members.end() && found->second.revoked && !found->second.ended;
+}
+
+unsigned long long communicatorHash(ncclComm_t comm) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.members.find(comm);
+  return found == all.members.end() ? 0 : hashOf(found->second.key);
 }
 
 void announce(ncclComm_t comm) {
@@ -227,13 +261,31 @@ ncclResult_t finalizeComm(ncclComm_t comm) {
     if (found == all.members.end()) {
       due.push_back(comm);
     } else {
-      if (found->second.ended) return gone("CommFinalize");
+      if (const ncclResult_t bad = mayEnd("CommFinalize", found->second); bad != ncclSuccess) return bad;
+      found->second.finalized = true;
       Clique& clique = all.cliques[found->second.key];
       clique.finalizing.push_back(comm);
       if (clique.finalizing.size() >= static_cast<size_t>(clique.live)) due = std::exchange(clique.finalizing, {});
     }
   }
   return endAll(due, finalizeOne);
+}
+
+ncclResult_t revokeComm(ncclComm_t comm, int flags) {
+  Registry& all = registry();
+  {
+    const std::lock_guard lock(all.mutex);
+    const auto found = all.members.find(comm);
+    const ncclResult_t bad = found == all.members.end() ? ncclSuccess : mayEnd("CommRevoke", found->second);
+    if (bad != ncclSuccess) return bad;
+  }
+  const ncclResult_t result = finish("CommRevoke", tuttiCommRevoke(handle(comm), flags));
+  if (result != ncclSuccess) return result;
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.members.find(comm);
+  if (found != all.members.end()) found->second.revoked = true;
+  all.anyRevoked.store(true, std::memory_order_relaxed);
+  return ncclSuccess;
 }
 
 ncclResult_t destroyComm(ncclComm_t comm) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/nccl/abi.hpp"
+#include "src/nccl/config.hpp"
 
 namespace tutti::nccl {
 
@@ -16,11 +17,20 @@ namespace tutti::nccl {
 /// not have).  Every rank announces itself before the first of them can have joined, as joining takes them all.
 void joining(const std::string& key);
 /// It has a handle, which need not be up yet; or it will not have one.
-void joined(const std::string& key, ncclComm_t comm, const char* function);
+void joined(const std::string& key, ncclComm_t comm, const char* function, Shares shares);
 void notJoined(const std::string& key);
 
 /// A key for a child that ranks of `parent` are about to make: the same on all that make it.
 std::string childKey(ncclComm_t parent, const std::string& what);
+
+/// What the children of comm share with it.
+Shares sharesOf(ncclComm_t comm);
+
+/// Whether this rank has revoked comm.  Cheap in a process that has revoked none.
+bool isRevoked(ncclComm_t comm);
+
+/// The same number on all ranks of comm: the commId of the log.  0: comm is none.
+unsigned long long communicatorHash(ncclComm_t comm);
 
 /// Log that comm has come up, if it has and that was not logged.  Cheap when there is nothing to log.
 void announce(ncclComm_t comm);
@@ -40,6 +50,7 @@ unsigned long nextCall(ncclComm_t comm);
 
 /// As the entry points of these names, without the log.
 ncclResult_t finalizeComm(ncclComm_t comm);
+ncclResult_t revokeComm(ncclComm_t comm, int flags);
 ncclResult_t destroyComm(ncclComm_t comm);
 ncclResult_t abortComm(ncclComm_t comm);
 

@@ -36,11 +36,11 @@ void logVersionOnce() {
 }
 
 /// What comes of a call that makes a communicator, which announced itself under `key`.
-ncclResult_t made(const char* function, const std::string& key, tuttiResult_t result, ncclComm_t* comm) {
+ncclResult_t made(const char* function, const std::string& key, tuttiResult_t result, ncclComm_t* comm, Shares shares) {
   const bool hasHandle = (result == tuttiSuccess || result == tuttiInProgress) && *comm != nullptr;
   if (hasHandle) {
     joinsInGroup(comm);
-    joined(key, *comm, function);
+    joined(key, *comm, function, shares);
   } else {
     notJoined(key);
   }
@@ -62,13 +62,14 @@ ncclResult_t initRank(const char* function, ncclComm_t* comm, int nRanks, const 
   if (comm == nullptr) return fail(ncclInvalidArgument, function, "comm is NULL");
   *comm = nullptr;
   tuttiConfig_t options;
-  if (const ncclResult_t bad = translateConfig(function, config, &options); bad != ncclSuccess) return bad;
+  Shares shares;
+  if (const ncclResult_t bad = translateConfig(function, config, &options, &shares); bad != ncclSuccess) return bad;
   if (rank == 0) logVersionOnce();
   logInfo(subject::kInit, format("nccl%s rank %d nranks %d - Init START", function, rank, nRanks));
   if (const tuttiResult_t place = openAgreedPlace(id, rank); place != tuttiSuccess) return finish(function, place);
   const std::string key = keyOf(id);
   joining(key);
-  return made(function, key, tuttiCommInitRankConfig(handles(comm), nRanks, idOf(id), rank, &options), comm);
+  return made(function, key, tuttiCommInitRankConfig(handles(comm), nRanks, idOf(id), rank, &options), comm, shares);
 }
 
 ncclResult_t getUniqueId(const char* function, ncclUniqueId* uniqueId) {
@@ -86,7 +87,8 @@ ncclResult_t getUniqueId(const char* function, ncclUniqueId* uniqueId) {
 ncclResult_t initAllOnDevices(const char* function, ncclComm_t* comms, int nDev, const int* devices) {
   static std::atomic<int> count{0};
   tuttiConfig_t options;
-  if (const ncclResult_t bad = translateConfig(function, nullptr, &options); bad != ncclSuccess) return bad;
+  Shares shares;
+  if (const ncclResult_t bad = translateConfig(function, nullptr, &options, &shares); bad != ncclSuccess) return bad;
   logVersionOnce();
   (void)tuttiSetDefault("TUTTI_DEVICE", "cuda");  // this process is a program for CUDA devices
   const std::string key = "all " + std::to_string(getpid()) + " " + std::to_string(++count);
@@ -94,7 +96,7 @@ ncclResult_t initAllOnDevices(const char* function, ncclComm_t* comms, int nDev,
   const tuttiResult_t result = tuttiCommInitAll(handles(comms), nDev, devices);
   ncclResult_t first = ncclSuccess;
   for (int rank = 0; rank < nDev; ++rank) {
-    const ncclResult_t each = made(function, key, result, &comms[rank]);
+    const ncclResult_t each = made(function, key, result, &comms[rank], shares);
     if (each == ncclSuccess && options.timeoutMs != TUTTI_CONFIG_UNDEF_INT) {
       (void)tuttiCommSetTimeout(handle(comms[rank]), options.timeoutMs);
     }
@@ -128,15 +130,10 @@ ncclResult_t initAll(const char* function, ncclComm_t* comms, int nDev, const in
   return failedNow ? result : ended;
 }
 
-/// Options of a child: those of the parent where there is no config.
-ncclResult_t childOptions(const char* function, const ncclConfig_t* config, tuttiConfig_t* options,
-                          tuttiConfig_t** out) {
-  *out = nullptr;
-  if (config == nullptr) return ncclSuccess;
-  const ncclResult_t result = translateConfig(function, config, options);
-  options->timeoutMs = TUTTI_CONFIG_UNDEF_INT;  // the parent's
-  *out = options;
-  return result;
+/// Only what takes the place of a revoked communicator can be made of it.
+ncclResult_t checkNotRevoked(const char* function, ncclComm_t comm) {
+  if (!isRevoked(comm)) return ncclSuccess;
+  return unsupported(function, "comm has been revoked, and is succeeded by what ncclCommShrink makes of it");
 }
 
 }  // namespace
@@ -161,8 +158,9 @@ NCCL_EXPORT(ncclResult_t, CommInitRankConfig,
 // One meeting place does for any number of ranks.
 NCCL_EXPORT(ncclResult_t, CommInitRankScalable,
             (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds, ncclConfig_t* config)) {
-  if (nId < 1 || commIds == nullptr) {
-    return fail(ncclInvalidArgument, "CommInitRankScalable", format("there are %d ids", commIds == nullptr ? 0 : nId));
+  if (nId < 1 || commIds == nullptr || (nranks > 0 && nId > nranks)) {
+    return fail(ncclInvalidArgument, "CommInitRankScalable",
+                format("there are %d ids for %d ranks", commIds == nullptr ? 0 : nId, nranks));
   }
   return initRank("CommInitRankScalable", newcomm, nranks, commIds[0], myrank, config);
 }
@@ -172,25 +170,36 @@ NCCL_EXPORT(ncclResult_t, CommInitAll, (ncclComm_t * comm, int ndev, const int* 
 }
 
 NCCL_EXPORT(ncclResult_t, CommSplit, (ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config)) {
-  tuttiConfig_t options, *given;
-  if (newcomm == nullptr) return fail(ncclInvalidArgument, "CommSplit", "newcomm is NULL");
-  if (const ncclResult_t bad = childOptions("CommSplit", config, &options, &given); bad != ncclSuccess) return bad;
+  constexpr const char* kFunction = "CommSplit";
+  tuttiConfig_t options;
+  Shares shares = sharesOf(comm);
+  if (newcomm == nullptr) return fail(ncclInvalidArgument, kFunction, "newcomm is NULL");
+  if (const ncclResult_t bad = checkNotRevoked(kFunction, comm); bad != ncclSuccess) return bad;
+  const ncclResult_t bad = translateChildConfig(kFunction, config, shares.split, &options, &shares);
+  if (bad != ncclSuccess) return bad;
   const std::string name = childKey(comm, "color " + std::to_string(color));
   joining(name);
-  return made("CommSplit", name, tuttiCommSplit(handle(comm), color, key, handles(newcomm), given), newcomm);
+  return made(kFunction, name, tuttiCommSplit(handle(comm), color, key, handles(newcomm), &options), newcomm, shares);
 }
 
 NCCL_EXPORT(ncclResult_t, CommShrink,
             (ncclComm_t comm, int* excludeRanksList, int excludeRanksCount, ncclComm_t* newcomm, ncclConfig_t* config,
              int shrinkFlags)) {
-  tuttiConfig_t options, *given;
-  if (newcomm == nullptr) return fail(ncclInvalidArgument, "CommShrink", "newcomm is NULL");
-  if (const ncclResult_t bad = childOptions("CommShrink", config, &options, &given); bad != ncclSuccess) return bad;
+  constexpr const char* kFunction = "CommShrink";
+  tuttiConfig_t options;
+  Shares shares = sharesOf(comm);
+  if (newcomm == nullptr) return fail(ncclInvalidArgument, kFunction, "newcomm is NULL");
+  if (excludeRanksCount < 1) return fail(ncclInvalidArgument, kFunction, "no rank is excluded");
+  if (isRevoked(comm)) shrinkFlags |= NCCL_SHRINK_ABORT;
+  const bool share = shares.shrink && (shrinkFlags & NCCL_SHRINK_ABORT) == 0;
+  const ncclResult_t bad = translateChildConfig(kFunction, config, share, &options, &shares);
+  if (bad != ncclSuccess) return bad;
   const std::string name = childKey(comm, "shrunk");
   joining(name);
-  return made("CommShrink", name,
-              tuttiCommShrink(handle(comm), excludeRanksList, excludeRanksCount, handles(newcomm), given, shrinkFlags),
-              newcomm);
+  return made(
+      kFunction, name,
+      tuttiCommShrink(handle(comm), excludeRanksList, excludeRanksCount, handles(newcomm), &options, shrinkFlags),
+      newcomm, shares);
 }
 
 // 2.29.  Any rank of comm may ask for an id to hand to those that are to come.
@@ -208,33 +217,36 @@ NCCL_EXPORT(ncclResult_t, CommGetUniqueId, (ncclComm_t comm, ncclUniqueId* uniqu
 NCCL_EXPORT(ncclResult_t, CommGrow,
             (ncclComm_t comm, int nRanks, const ncclUniqueId* uniqueId, int rank, ncclComm_t* newcomm,
              ncclConfig_t* config)) {
-  tuttiConfig_t options, *given;
+  tuttiConfig_t options;
+  Shares shares = sharesOf(comm);
   if (newcomm == nullptr) return fail(ncclInvalidArgument, "CommGrow", "newcomm is NULL");
   if (comm == nullptr && uniqueId == nullptr) {
     return fail(ncclInvalidArgument, "CommGrow", "a new rank needs an id");
   }
-  ncclResult_t bad = comm != nullptr ? childOptions("CommGrow", config, &options, &given)
-                                     : translateConfig("CommGrow", config, &options);
-  if (comm == nullptr) given = &options;
+  ncclResult_t bad = checkNotRevoked("CommGrow", comm);
+  if (bad == ncclSuccess) {
+    bad = comm != nullptr ? translateChildConfig("CommGrow", config, false, &options, &shares)
+                          : translateConfig("CommGrow", config, &options, &shares);
+  }
   if (bad != ncclSuccess) return bad;
   const std::string name = comm != nullptr ? childKey(comm, "grown") : keyOf(*uniqueId);
   joining(name);
   const tuttiUniqueId id = uniqueId == nullptr ? tuttiUniqueId{} : idOf(*uniqueId);
-  return made("CommGrow", name,
-              tuttiCommGrow(handle(comm), nRanks, uniqueId == nullptr ? nullptr : &id, rank, handles(newcomm), given),
-              newcomm);
+  return made(
+      "CommGrow", name,
+      tuttiCommGrow(handle(comm), nRanks, uniqueId == nullptr ? nullptr : &id, rank, handles(newcomm), &options),
+      newcomm, shares);
 }
 
+// Here and in what follows NCCL takes a NULL communicator, so that clean-up code need not look.
 NCCL_EXPORT(ncclResult_t, CommRevoke, (ncclComm_t comm, int revokeFlags)) {
-  return finish("CommRevoke", tuttiCommRevoke(handle(comm), revokeFlags));
+  return comm == nullptr ? ncclSuccess : revokeComm(comm, revokeFlags);
 }
 
 NCCL_EXPORT(ncclResult_t, CommFinalize, (ncclComm_t comm)) {
-  if (comm == nullptr) return fail(ncclInvalidArgument, "CommFinalize", "comm is NULL");
-  return finalizeComm(comm);
+  return comm == nullptr ? ncclSuccess : finalizeComm(comm);
 }
 
-// NCCL takes a NULL communicator here, so that clean-up code need not look.
 NCCL_EXPORT(ncclResult_t, CommDestroy, (ncclComm_t comm)) {
   if (comm == nullptr) return ncclSuccess;
   const ncclResult_t result = destroyComm(comm);
@@ -254,7 +266,8 @@ NCCL_EXPORT(ncclResult_t, CommGetAsyncError, (ncclComm_t comm, ncclResult_t* asy
   tuttiResult_t state = tuttiSuccess;
   const tuttiResult_t result = tuttiCommGetAsyncError(handle(comm), &state);
   if (result != tuttiSuccess) return finish("CommGetAsyncError", result);
-  *asyncError = codeOf(state);
+  const bool quiet = state != tuttiInProgress && isRevoked(comm);  // as this rank wanted it
+  *asyncError = quiet ? ncclSuccess : codeOf(state);
   announce(comm);
   return ncclSuccess;
 }

@@ -24,16 +24,16 @@ struct Field {
 };
 constexpr Field kFields[] = {
     {"blocking", &Config::blocking, NCCL_VERSION(2, 14, 0), 0, 1},
-    {"cgaClusterSize", &Config::cgaClusterSize, NCCL_VERSION(2, 17, 0), 0, 8},
+    {"cgaClusterSize", &Config::cgaClusterSize, NCCL_VERSION(2, 17, 0), 0, INT_MAX},
     {"minCTAs", &Config::minCTAs, NCCL_VERSION(2, 17, 0), 1, INT_MAX},
     {"maxCTAs", &Config::maxCTAs, NCCL_VERSION(2, 17, 0), 1, INT_MAX},
     {"splitShare", &Config::splitShare, NCCL_VERSION(2, 18, 0), 0, 1},
-    {"trafficClass", &Config::trafficClass, NCCL_VERSION(2, 25, 0), 0, INT_MAX},
+    {"trafficClass", &Config::trafficClass, NCCL_VERSION(2, 25, 0), INT_MIN, INT_MAX},
     {"collnetEnable", &Config::collnetEnable, NCCL_VERSION(2, 27, 0), 0, 1},
     {"CTAPolicy", &Config::CTAPolicy, NCCL_VERSION(2, 27, 0), 0, 3},
     {"shrinkShare", &Config::shrinkShare, NCCL_VERSION(2, 27, 0), 0, 1},
     {"nvlsCTAs", &Config::nvlsCTAs, NCCL_VERSION(2, 27, 0), 1, INT_MAX},
-    {"nChannelsPerNetPeer", &Config::nChannelsPerNetPeer, NCCL_VERSION(2, 28, 0), 1, INT_MAX},
+    {"nChannelsPerNetPeer", &Config::nChannelsPerNetPeer, NCCL_VERSION(2, 28, 0), 1, kMostChannels},
     {"nvlinkCentricSched", &Config::nvlinkCentricSched, NCCL_VERSION(2, 28, 0), 0, 1},
     {"graphUsageMode", &Config::graphUsageMode, NCCL_VERSION(2, 29, 0), 0, 2},
     {"numRmaCtx", &Config::numRmaCtx, NCCL_VERSION(2, 29, 0), 0, INT_MAX},
@@ -78,9 +78,18 @@ int asChannels(int ctas) {
   return ctas == NCCL_CONFIG_UNDEF_INT ? TUTTI_CONFIG_UNDEF_INT : std::min(ctas, kMostChannels);
 }
 
+// What a config leaves open is NCCL's default and not the parent's, as tutti has it.
+void defineAll(tuttiConfig_t* out) {
+  if (out->blocking == TUTTI_CONFIG_UNDEF_INT) out->blocking = 1;
+  if (out->minChannels == TUTTI_CONFIG_UNDEF_INT) out->minChannels = 1;
+  if (out->maxChannels == TUTTI_CONFIG_UNDEF_INT) out->maxChannels = kMostChannels;
+  if (out->commName == nullptr) out->commName = "";
+}
+
+bool isOn(const std::optional<bool>& overriding, int given) { return overriding.value_or(given == 1); }
+
 void fill(const Config& config, const Environment& env, tuttiConfig_t* out) {
   out->blocking = env.blocking ? static_cast<int>(*env.blocking) : config.blocking;
-  out->splitShare = config.splitShare == NCCL_CONFIG_UNDEF_INT ? 0 : config.splitShare;
   out->minChannels = asChannels(env.minCtas.value_or(config.minCTAs));
   out->maxChannels = asChannels(env.maxCtas.value_or(config.maxCTAs));
   out->commName = config.commName;
@@ -103,7 +112,7 @@ int timeoutMs() {
   return set != nullptr && *set != '\0' ? TUTTI_CONFIG_UNDEF_INT : 1'800'000;
 }
 
-ncclResult_t translateConfig(const char* function, const ncclConfig_t* config, tuttiConfig_t* out) {
+ncclResult_t translateConfig(const char* function, const ncclConfig_t* config, tuttiConfig_t* out, Shares* shares) {
   *out = TUTTI_CONFIG_INITIALIZER;
   out->device = onHost() ? TUTTI_DEVICE_HOST : TUTTI_DEVICE_CUDA;
   out->timeoutMs = timeoutMs();
@@ -116,11 +125,27 @@ ncclResult_t translateConfig(const char* function, const ncclConfig_t* config, t
     }
   }
   fill(read, env, out);
+  *shares = {isOn(env.splitShare, read.splitShare), isOn(env.shrinkShare, read.shrinkShare)};
   if (out->minChannels != TUTTI_CONFIG_UNDEF_INT && out->maxChannels != TUTTI_CONFIG_UNDEF_INT &&
       out->minChannels > out->maxChannels) {
     return fail(ncclInvalidArgument, function,
                 format("minCTAs = %d is more than maxCTAs = %d", out->minChannels, out->maxChannels));
   }
+  return ncclSuccess;
+}
+
+ncclResult_t translateChildConfig(const char* function, const ncclConfig_t* config, bool share, tuttiConfig_t* out,
+                                  Shares* shares) {
+  if (config == nullptr) {
+    *out = TUTTI_CONFIG_INITIALIZER;
+  } else {
+    const ncclResult_t result = translateConfig(function, config, out, shares);
+    if (result != ncclSuccess) return result;
+    defineAll(out);
+    out->device = TUTTI_DEVICE_AUTO;          // the parent's
+    out->timeoutMs = TUTTI_CONFIG_UNDEF_INT;  // and its patience
+  }
+  out->splitShare = static_cast<int>(share);
   return ncclSuccess;
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "src/nccl/calls.hpp"
+#include "src/nccl/cliques.hpp"
 #include "src/nccl/errors.hpp"
 
 using namespace tutti::nccl;
@@ -31,6 +32,19 @@ NCCL_EXPORT(int, TeamRankToWorld, (ncclComm_t comm, Team team, int rank)) {
   return world(comm).rank + (rank - team.rank) * team.stride;
 }
 NCCL_EXPORT(int, TeamRankToLsa, (ncclComm_t, Team team, int rank)) { return (rank - team.rank) * team.stride; }
+
+// 2.32.  Teams of hosts that reach each other by compute fabric; here a rank is alone, as in LSA.
+NCCL_EXPORT(Team, TeamCft, (ncclComm_t, int)) { return {1, 0, 1}; }
+NCCL_EXPORT(Team, TeamCftMultimem, (ncclComm_t)) { return {1, 0, 1}; }
+NCCL_EXPORT(ncclResult_t, GetCftDeviceLeInfo, (ncclWindow_t, size_t, int, Team, uint32_t*, size_t*)) {
+  return unsupported("GetCftDeviceLeInfo", kNoDeviceApi);
+}
+NCCL_EXPORT(ncclResult_t, GetMultimemDeviceLeInfo, (ncclWindow_t, size_t, uint32_t*, size_t*)) {
+  return unsupported("GetMultimemDeviceLeInfo", kNoDeviceApi);
+}
+NCCL_EXPORT(ncclResult_t, GetPeerDeviceLeInfo, (ncclWindow_t, size_t, int, uint32_t*, size_t*)) {
+  return unsupported("GetPeerDeviceLeInfo", kNoDeviceApi);
+}
 
 // A slot has eight bytes of data.
 NCCL_EXPORT(int, LLA2ACalcSlots, (int maxElts, int maxEltSize)) { return maxElts * ((maxEltSize + 7) / 8); }
@@ -87,6 +101,7 @@ NCCL_EXPORT(ncclResult_t, CommQueryProperties, (ncclComm_t comm, Properties* pro
   const tuttiResult_t result = tuttiCommCuDevice(handle(comm), &own.cudaDev);
   if (result != tuttiSuccess) return finish(kFunction, result);
   own.nvmlDev = own.cudaDev;
+  own.commHash = communicatorHash(comm);
   std::memcpy(props, &own, std::min(props->size, sizeof own));
   return ncclSuccess;
 }

@@ -137,6 +137,16 @@ constexpr NcclVariable kVariables[] = {
      [](const std::string& value, Environment* into) {
        if (const auto on = readCount("NCCL_COMM_BLOCKING", value, 0, 1, into)) into->blocking = *on == 1;
      }},
+    {"NCCL_COMM_SPLIT_SHARE_RESOURCES", "overrides `splitShare` of all configs",
+     [](const std::string& value, Environment* into) {
+       if (const auto on = readCount("NCCL_COMM_SPLIT_SHARE_RESOURCES", value, 0, 1, into)) into->splitShare = *on == 1;
+     }},
+    {"NCCL_COMM_SHRINK_SHARE_RESOURCES", "overrides `shrinkShare` of all configs",
+     [](const std::string& value, Environment* into) {
+       if (const auto on = readCount("NCCL_COMM_SHRINK_SHARE_RESOURCES", value, 0, 1, into)) {
+         into->shrinkShare = *on == 1;
+       }
+     }},
     {"NCCL_COMM_ID", "`host:port` where ranks meet that do not exchange the id",
      [](const std::string& value, Environment* into) { into->commId = value; }},
     {"NCCL_HOSTID", "`TUTTI_HOSTID`",
@@ -149,10 +159,18 @@ std::string trimmed(const std::string& text) {
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
+// A # in a value, as in the name of a file, is part of it.
+std::string withoutComment(const std::string& line) {
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '#' && (i == 0 || line[i - 1] == ' ' || line[i - 1] == '\t')) return line.substr(0, i);
+  }
+  return line;
+}
+
 void readFile(const std::string& path, std::map<std::string, std::string>* values) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
-    line = trimmed(line.substr(0, line.find('#')));
+    line = trimmed(withoutComment(line));
     const size_t equals = line.find('=');
     if (equals == std::string::npos) continue;
     values->emplace(trimmed(line.substr(0, equals)), trimmed(line.substr(equals + 1)));  // the first file wins

@@ -20,6 +20,7 @@ struct Environment {
   std::string logFile;
   std::optional<bool> blocking;  // these override what a program says in its ncclConfig_t
   std::optional<int> minCtas, maxCtas;
+  std::optional<bool> splitShare, shrinkShare;
   std::string netName;
   std::string commId;                           // "host:port" of a meeting place that all ranks know
   std::vector<std::string> excluded;            // transports

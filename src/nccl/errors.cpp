@@ -74,18 +74,19 @@ NCCL_EXPORT(const char*, GetLastError, (ncclComm_t comm)) {
   return shown.c_str();
 }
 
-// Short: clients put them into sentences of their own.
+// Short: clients put them into sentences of their own.  The first words are NCCL's, as programs and scripts look for
+// them.
 NCCL_EXPORT(const char*, GetErrorString, (ncclResult_t result)) {
   switch (static_cast<int>(result)) {
     case ncclSuccess: return "no error";
-    case ncclUnhandledCudaError: return "unhandled CUDA error (NCCL_DEBUG=WARN says more)";
-    case ncclSystemError: return "the operating system refused something (NCCL_DEBUG=WARN says more)";
+    case ncclUnhandledCudaError: return "unhandled cuda error (NCCL_DEBUG=WARN says more)";
+    case ncclSystemError: return "unhandled system error (NCCL_DEBUG=WARN says more)";
     case ncclInternalError: return "internal error of Tutti (NCCL_DEBUG=WARN says more)";
     case ncclInvalidArgument: return "invalid argument (NCCL_DEBUG=WARN says more)";
     case ncclInvalidUsage: return "invalid usage (NCCL_DEBUG=WARN says more)";
-    case ncclRemoteError: return "a peer is dead, aborted, unreachable or silent (NCCL_DEBUG=WARN says more)";
-    case ncclInProgress: return "operation in progress";
-    case 8: return "a rank stayed silent until the deadline";
+    case ncclRemoteError: return "remote process exited or there was a network error (NCCL_DEBUG=WARN says more)";
+    case ncclInProgress: return "NCCL operation in progress";
+    case 8: return "timeout";
     default: return "unknown result code";
   }
 }

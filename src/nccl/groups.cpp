@@ -28,7 +28,7 @@ NCCL_EXPORT(ncclResult_t, GroupSimulateEnd, (ncclSimInfo_t * simInfo)) {
     return fail(ncclInvalidArgument, "GroupSimulateEnd",
                 "simInfo is not initialised: start it with NCCL_SIM_INFO_INITIALIZER");
   }
-  simInfo->estimatedTime = static_cast<float>(timeUs);
+  if (timeUs > 0) simInfo->estimatedTime = static_cast<float>(timeUs);  // of an empty group NCCL says nothing
   return ncclSuccess;
 }
 

@@ -125,7 +125,7 @@ bool parseSubjects(const std::string& text, uint64_t* subjects) {
 bool setLog(const LogSettings& settings, const std::string& file) {
   logLevel.store(settings.level, std::memory_order_relaxed);
   logSubjects.store(settings.subjects, std::memory_order_relaxed);
-  if (file.empty() || settings.level == Level::None) return true;
+  if (file.empty() || settings.level <= Level::Version) return true;  // the version goes to standard output, as NCCL's
   const int fd = ::open(expand(file).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd < 0) return false;
   logFile.store(fd, std::memory_order_relaxed);  // an earlier file stays open: another thread may be writing to it

@@ -7,6 +7,7 @@
 #include "src/nccl/config.hpp"
 #include "src/nccl/environment.hpp"
 #include "src/nccl/errors.hpp"
+#include "src/nccl/log.hpp"
 
 using namespace tutti::nccl;
 
@@ -54,8 +55,12 @@ NCCL_EXPORT(ncclResult_t, CommRegister, (const ncclComm_t comm, void* buff, size
   return finish("CommRegister", tuttiCommRegister(handle(comm), buff, size, handle_));
 }
 
+// NCCL's answer to an unknown handle is ncclInvalidUsage, and NULL is what a registration that was skipped has left.
 NCCL_EXPORT(ncclResult_t, CommDeregister, (const ncclComm_t comm, void* handle_)) {
-  return finish("CommDeregister", tuttiCommDeregister(handle(comm), handle_));
+  if (const ncclResult_t bad = checkComm("CommDeregister", comm); bad != ncclSuccess) return bad;
+  if (handle_ == nullptr) return ncclSuccess;
+  const ncclResult_t result = finish("CommDeregister", tuttiCommDeregister(handle(comm), handle_));
+  return result == ncclInvalidArgument ? ncclInvalidUsage : result;
 }
 
 // NCCL's is collective; nothing here needs the other ranks, and what they pass is their affair.
@@ -65,6 +70,9 @@ NCCL_EXPORT(ncclResult_t, CommWindowRegister,
   *win = nullptr;
   if ((winFlags & ~kKnownWindowFlags) != 0) {
     return fail(ncclInvalidArgument, "CommWindowRegister", "winFlags has a flag that NCCL does not have");
+  }
+  if (buff == nullptr || size == 0) {
+    return fail(ncclInvalidArgument, "CommWindowRegister", format("there are %zu bytes at %p", size, buff));
   }
   auto window = std::make_unique<ncclWindow_vidmem>(ncclWindow_vidmem{comm, buff, size, nullptr});
   const tuttiResult_t result = tuttiCommRegister(handle(comm), buff, size, &window->registration);

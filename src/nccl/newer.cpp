@@ -9,16 +9,16 @@ namespace {
 constexpr const char* kOneSided = "Tutti has no one-sided operations; use ncclSend and ncclRecv";
 constexpr const char* kSuspend = "communicators keep their memory";
 
-/// Whether comm can be asked at all.
-ncclResult_t checkComm(const char* function, ncclComm_t comm) {
-  int rank = 0;
-  return finish(function, tuttiCommUserRank(handle(comm), &rank));
+/// A function of communicators that Tutti lacks; comm is looked at first, as NCCL does.
+ncclResult_t lacking(const char* function, ncclComm_t comm, const char* why) {
+  const ncclResult_t bad = checkComm(function, comm);
+  return bad != ncclSuccess ? bad : unsupported(function, why);
 }
 
 }  // namespace
 
-NCCL_EXPORT(ncclResult_t, CommSuspend, (ncclComm_t, int)) { return unsupported("CommSuspend", kSuspend); }
-NCCL_EXPORT(ncclResult_t, CommResume, (ncclComm_t)) { return unsupported("CommResume", kSuspend); }
+NCCL_EXPORT(ncclResult_t, CommSuspend, (ncclComm_t comm, int)) { return lacking("CommSuspend", comm, kSuspend); }
+NCCL_EXPORT(ncclResult_t, CommResume, (ncclComm_t comm)) { return lacking("CommResume", comm, kSuspend); }
 
 // Bytes of GPU memory that NCCL would tell of: a communicator on host memory has none, and none is suspended.
 NCCL_EXPORT(ncclResult_t, CommMemStats, (ncclComm_t comm, int stat, uint64_t* value)) {
@@ -30,15 +30,15 @@ NCCL_EXPORT(ncclResult_t, CommMemStats, (ncclComm_t comm, int stat, uint64_t* va
 }
 
 NCCL_EXPORT(ncclResult_t, PutSignal,
-            (const void*, size_t, ncclDataType_t, int, ncclWindow_t, size_t, int, int, unsigned, ncclComm_t,
+            (const void*, size_t, ncclDataType_t, int, ncclWindow_t, size_t, int, int, unsigned, ncclComm_t comm,
              cudaStream_t)) {
-  return unsupported("PutSignal", kOneSided);
+  return lacking("PutSignal", comm, kOneSided);
 }
-NCCL_EXPORT(ncclResult_t, Signal, (int, int, int, unsigned, ncclComm_t, cudaStream_t)) {
-  return unsupported("Signal", kOneSided);
+NCCL_EXPORT(ncclResult_t, Signal, (int, int, int, unsigned, ncclComm_t comm, cudaStream_t)) {
+  return lacking("Signal", comm, kOneSided);
 }
-NCCL_EXPORT(ncclResult_t, WaitSignal, (int, void*, ncclComm_t, cudaStream_t)) {
-  return unsupported("WaitSignal", kOneSided);
+NCCL_EXPORT(ncclResult_t, WaitSignal, (int, void*, ncclComm_t comm, cudaStream_t)) {
+  return lacking("WaitSignal", comm, kOneSided);
 }
 
 // 2.32.  What must be encrypted is refused, and not sent in the clear.

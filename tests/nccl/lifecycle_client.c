@@ -77,6 +77,80 @@ static void abortInFlight(void) {
   for (int r = 0; r < kRanks; ++r) NCCL(ncclCommAbort(comm[r]));
 }
 
+/* Two ranks with this config, and a child of both with that one. */
+static void openFamily(ncclComm_t* comm, ncclComm_t* child, int parentShares, ncclConfig_t* childConfig) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclUniqueId id;
+  config.splitShare = parentShares;
+  NCCL(ncclGetUniqueId(&id));
+  NCCL(ncclGroupStart());
+  for (int r = 0; r < kRanks; ++r) NCCL(ncclCommInitRankConfig(&comm[r], kRanks, id, r, &config));
+  NCCL(ncclGroupEnd());
+  NCCL(ncclGroupStart());
+  for (int r = 0; r < kRanks; ++r) NCCL(ncclCommSplit(comm[r], 0, r, &child[r], childConfig));
+  NCCL(ncclGroupEnd());
+}
+
+/* Whether a child shares its parent's fate is the parent's config's business, and not the child's, as in NCCL. */
+static void sharing(void) {
+  static const struct {
+    int parent, child, shared; /* child -1: without a config */
+  } kRows[] = {{0, -1, 0}, {0, 1, 0}, {1, -1, 1}, {1, 0, 1}};
+  for (size_t row = 0; row < sizeof kRows / sizeof kRows[0]; ++row) {
+    ncclComm_t comm[kRanks], child[kRanks];
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.splitShare = kRows[row].child;
+    openFamily(comm, child, kRows[row].parent, kRows[row].child < 0 ? NULL : &config);
+    for (int r = 0; r < kRanks; ++r) NCCL(ncclCommAbort(comm[r]));
+    for (int r = 0; r < kRanks; ++r) {
+      ncclResult_t state = ncclInProgress;
+      NCCL(ncclCommGetAsyncError(child[r], &state));
+      CHECK((state == ncclSuccess) == !kRows[row].shared);
+    }
+    for (int r = 0; r < kRanks; ++r) NCCL(ncclCommAbort(child[r]));
+  }
+}
+
+/* A child without a config is as its parent; what a config leaves open is the default, and not the parent's. */
+static void inheritance(void) {
+  for (int given = 0; given < 2; ++given) {
+    ncclComm_t comm[kRanks], child[kRanks];
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    float x[kRanks] = {1, 2};
+    open(comm, "parent"); /* non-blocking */
+    NCCL(ncclGroupStart());
+    for (int r = 0; r < kRanks; ++r) {
+      CHECK(begun(ncclCommSplit(comm[r], 0, r, &child[r], given ? &config : NULL)));
+    }
+    CHECK(begun(ncclGroupEnd()));
+    for (int r = 0; r < kRanks; ++r) CHECK(settled(child[r]) == ncclSuccess);
+    NCCL(ncclGroupStart());
+    for (int r = 0; r < kRanks; ++r) {
+      CHECK(begun(ncclAllReduce(&x[r], &x[r], 1, ncclFloat, ncclSum, child[r], NULL)));
+    }
+    const ncclResult_t ended = ncclGroupEnd();
+    CHECK(given ? ended == ncclSuccess && x[0] == 3 && x[1] == 3 : begun(ended));
+    for (int r = 0; r < kRanks; ++r) CHECK(settled(child[r]) == ncclSuccess && x[r] == 3);
+    for (int r = 0; r < kRanks; ++r) NCCL(ncclCommDestroy(child[r]));
+    for (int r = 0; r < kRanks; ++r) NCCL(ncclCommDestroy(comm[r]));
+  }
+}
+
+/* After a revocation a communicator of those that are left takes its place, whatever the flags. */
+static void succession(void) {
+  ncclComm_t comm[kRanks], alone = NULL, none = NULL;
+  int gone = 1;
+  float x = 4;
+  NCCL(ncclCommInitAll(comm, kRanks, NULL));
+  NCCL(ncclCommRevoke(comm[0], NCCL_REVOKE_DEFAULT));
+  CHECK(ncclCommSplit(comm[0], 0, 0, &none, NULL) == ncclInvalidUsage && none == NULL);
+  NCCL(ncclCommShrink(comm[0], &gone, 1, &alone, NULL, NCCL_SHRINK_DEFAULT));
+  NCCL(ncclAllReduce(&x, &x, 1, ncclFloat, ncclAvg, alone, NULL));
+  CHECK(x == 4);
+  NCCL(ncclCommDestroy(alone));
+  for (int r = 0; r < kRanks; ++r) NCCL(ncclCommAbort(comm[r]));
+}
+
 static ncclResult_t openAlone(ncclConfig_t* config) {
   ncclUniqueId id;
   ncclComm_t comm = NULL;
@@ -112,6 +186,8 @@ static void configs(void) {
   CHECK(openAlone(&config) == ncclInvalidArgument);
   config.minCTAs = 1000; /* NCCL takes as many as there are */
   config.maxCTAs = 2000;
+  config.cgaClusterSize = 9; /* and less than it was asked for */
+  config.trafficClass = -1;
   CHECK(openAlone(&config) == ncclSuccess);
   struct {
     ncclConfig_t known;
@@ -174,6 +250,9 @@ int main(void) {
   CHECK(version == NCCL_VERSION_CODE || version == 22809);
   nonBlocking();
   abortInFlight();
+  sharing();
+  inheritance();
+  succession();
   configs();
   streams();
   several();
