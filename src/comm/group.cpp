@@ -28,8 +28,17 @@ struct Part {
 };
 
 /// Calls of a CUDA communicator are enqueued by the calling thread, or carried out by its proxy.
+/// Calls meet those of other ranks on the host before they are in the stream, so that a non-blocking communicator has a
+/// thread for it.  A capture, and a stream that only means something on the caller's thread, keep to that thread.
+HostStream* carrierOnDevice(const tuttiComm& handle, tuttiStream_t stream) {
+  const CudaSide& side = *handle.comm->cuda();
+  if (side.proxy() != nullptr || handle.own == nullptr) return side.proxy();
+  const auto onDevice = reinterpret_cast<cuda::Stream>(stream);
+  return onDevice == cuda::kStreamPerThread || side.capturing(onDevice) ? nullptr : handle.own.get();
+}
+
 HostStream* carrierOf(tuttiComm* handle, tuttiStream_t stream) {
-  if (handle->settings.cudaDevice >= 0) return handle->comm->cuda()->proxy();
+  if (handle->settings.cudaDevice >= 0) return carrierOnDevice(*handle, stream);
   if (stream != nullptr) return stream->host.get();
   return handle->own.get();
 }

@@ -30,7 +30,7 @@ void remember(tuttiComm* handle, const Status& error) {
 Status finishJoin(tuttiComm* handle, const JoinFunction& join) {
   Result<std::unique_ptr<Comm>> comm = join(&handle->fate);
   Status status = comm.status();
-  if (status.ok() && !handle->settings.blocking && handle->settings.cudaDevice < 0) {
+  if (status.ok() && !handle->settings.blocking) {
     Result<std::unique_ptr<HostStream>> own = HostStream::create();
     status = own.status();
     if (status.ok()) handle->own = std::move(own).value();

@@ -27,7 +27,7 @@ struct tuttiComm {
   tutti::CommSettings settings;
   std::unique_ptr<tutti::Comm> comm;       // while Ready
   std::shared_ptr<tutti::Turn> turn;       // comm's; from Ready on, and never changed again
-  std::unique_ptr<tutti::HostStream> own;  // blocking = 0: carries calls without a stream
+  std::unique_ptr<tutti::HostStream> own;  // blocking = 0: carries calls without a host stream
   std::thread joiner;                      // blocking = 0: while Joining; see finishJoiner()
   std::mutex joinerMutex;
 

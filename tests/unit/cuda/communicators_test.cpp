@@ -22,12 +22,24 @@ std::string arrive(tuttiResult_t begun, const tuttiComm_t* made) {
   return state == tuttiSuccess ? "" : tuttiGetLastError(comm);
 }
 
+/// An all-reduce of ones and an all-to-all, each of which is in the stream only when comm is no longer under way.
 std::string sums(tuttiComm_t comm, GpuRank& own) {
-  Rank r{0, 0, comm};
-  RANK_TRY(tuttiCommUserRank(comm, &r.rank));
-  RANK_TRY(tuttiCommCount(comm, &r.nRanks));
-  std::string why = checkAllReduce(r, own.options(3000, false, 0, 0));
-  return why.empty() ? checkAllToAll(r, own.options(40, false, 4, 0)) : why;
+  constexpr size_t kCount = 3000;
+  int rank = 0, n = 0;
+  RANK_TRY(tuttiCommUserRank(comm, &rank));
+  RANK_TRY(tuttiCommCount(comm, &n));
+  FloatBuffer x(kCount, 0, Memory::Other), sent(static_cast<size_t>(n), 0, Memory::Other);
+  FloatBuffer received(static_cast<size_t>(n), 0, Memory::Other);
+  for (size_t i = 0; i < kCount; ++i) x.set(i, 1);
+  for (size_t i = 0; i < sent.count(); ++i) sent.set(i, static_cast<float>(rank));
+  std::string why = arrive(tuttiAllReduce(x.at(0), x.at(0), kCount, tuttiFloat, tuttiSum, comm, own.asTutti()), &comm);
+  if (!why.empty()) return why;
+  why = arrive(tuttiAllToAll(sent.at(0), received.at(0), 1, tuttiFloat, comm, own.asTutti()), &comm);
+  if (!why.empty()) return why;
+  RANK_CHECK(own.synchronize().empty());
+  for (size_t i = 0; i < kCount; ++i) RANK_CHECK(x.get(i) == static_cast<float>(n));
+  for (size_t i = 0; i < received.count(); ++i) RANK_CHECK(received.get(i) == static_cast<float>(i));
+  return "";
 }
 
 /// A sum of x over the three ranks of comm, again and again.
