@@ -29,8 +29,10 @@ struct Member {
 
 /// The ranks of one communicator that this process has.
 struct Clique {
-  int live = 0;  // not destroyed or aborted
-  std::vector<ncclComm_t> finalizing, parked;
+  int live = 0;                        // not destroyed or aborted
+  int open = 0;                        // nor finalized
+  std::vector<ncclComm_t> finalizing;  // put aside until no rank is open
+  std::vector<ncclComm_t> parked;      // destroyed, and put aside until no rank is live
 };
 
 struct Registry {
@@ -60,7 +62,9 @@ unsigned long long hashOf(const std::string& text) {
 // With the registry's lock.
 void leave(Registry& all, const std::string& key) {
   const auto found = all.cliques.find(key);
-  if (found != all.cliques.end() && --found->second.live <= 0 && found->second.parked.empty()) all.cliques.erase(found);
+  if (found == all.cliques.end()) return;
+  --found->second.open;
+  if (--found->second.live <= 0 && found->second.parked.empty()) all.cliques.erase(found);
 }
 
 void forget(ncclComm_t comm) {
@@ -129,7 +133,10 @@ bool endMember(ncclComm_t comm, bool parks, std::vector<ncclComm_t>* due) {
   if (found->second.ended) return false;
   found->second.ended = true;
   Clique& clique = all.cliques[found->second.key];
+  if (!found->second.finalized) --clique.open;
   if (parks) clique.parked.push_back(comm);
+  if (parks && !found->second.finalized) clique.finalizing.push_back(comm);  // with the others, if they finalize
+  if (!parks) std::erase(clique.finalizing, comm);
   if (!found->second.announced) --all.unannounced;
   found->second.announced = true;
   if (--clique.live > 0) return true;
@@ -145,7 +152,9 @@ bool endMember(ncclComm_t comm, bool parks, std::vector<ncclComm_t>* due) {
 void joining(const std::string& key) {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
-  ++all.cliques[key].live;
+  Clique& clique = all.cliques[key];
+  ++clique.live;
+  ++clique.open;
 }
 
 void joined(const std::string& key, ncclComm_t comm, const char* function, Shares shares) {
@@ -265,7 +274,7 @@ ncclResult_t finalizeComm(ncclComm_t comm) {
       found->second.finalized = true;
       Clique& clique = all.cliques[found->second.key];
       clique.finalizing.push_back(comm);
-      if (clique.finalizing.size() >= static_cast<size_t>(clique.live)) due = std::exchange(clique.finalizing, {});
+      if (--clique.open <= 0) due = std::exchange(clique.finalizing, {});
     }
   }
   return endAll(due, finalizeOne);

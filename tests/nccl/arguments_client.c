@@ -6,6 +6,7 @@
 
 enum { kRanks = 2, kElements = 8 };
 
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 30, 0)
 /* Later than the header. */
 ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* uniqueId);
 ncclResult_t ncclCommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId* uniqueId, int rank, ncclComm_t* newcomm,
@@ -18,6 +19,7 @@ ncclResult_t ncclSignal(int peer, int sigIdx, int ctx, unsigned flags, ncclComm_
 ncclResult_t ncclWaitSignal(int nDesc, void* descriptions, ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclPutSignal(const void* localbuff, size_t count, ncclDataType_t datatype, int peer, ncclWindow_t window,
                            size_t offset, int sigIdx, int ctx, unsigned flags, ncclComm_t comm, cudaStream_t stream);
+#endif
 
 /* The call gives this result; an error also names its function in the last error. */
 static void gives(int line, const char* call, ncclResult_t wanted, ncclResult_t result) {
