@@ -27,11 +27,12 @@ struct Part {
   }
 };
 
-/// Calls of a CUDA communicator are enqueued by the calling thread, or carried out by its proxy.
-/// Calls meet those of other ranks on the host before they are in the stream, so that a non-blocking communicator has a
-/// thread for it.  A capture, and a stream that only means something on the caller's thread, keep to that thread.
+/// Calls of a CUDA communicator are enqueued by the calling thread, or carried out by its proxy.  They meet those of
+/// other ranks on the host before they are in the stream, so a non-blocking communicator has a thread for that.  A
+/// capture, and a stream that only means something on the caller's thread, keep to that thread.
 HostStream* carrierOnDevice(const tuttiComm& handle, tuttiStream_t stream) {
   const CudaSide& side = *handle.comm->cuda();
+  const DeviceScope scope(&side);
   if (side.proxy() != nullptr || handle.own == nullptr) return side.proxy();
   const auto onDevice = reinterpret_cast<cuda::Stream>(stream);
   return onDevice == cuda::kStreamPerThread || side.capturing(onDevice) ? nullptr : handle.own.get();
