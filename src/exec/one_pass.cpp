@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 namespace tutti {
 namespace {
@@ -24,33 +25,30 @@ PassCall moves(size_t bytes, int count, PassRanks reads, PassRanks writes) {
   return call;
 }
 
-/// Bytes of one rank's memory.
-struct Range {
+/// Bytes of some rank's memory that a call reads or writes.
+struct Touched {
   uintptr_t begin;
   uintptr_t end;
-  bool overlaps(const Range& other) const {
-    return begin < end && other.begin < other.end && begin < other.end && other.begin < end;
-  }
+  uint32_t call;
+  bool written;
 };
 
-Range rangeAt(const void* address, size_t bytes) {
-  const auto begin = reinterpret_cast<uintptr_t>(address);
-  return {begin, begin + bytes};
-}
-
-bool independent(const PassArguments& a, uint32_t first, uint32_t second) {
-  for (uint32_t i = 0; i < a.nRanks; ++i) {
-    const kernels::PassSide& one = a.sides[first * a.nRanks + i];
-    const Range read = rangeAt(one.input, passInputBytes(a.calls[first], i, a.nRanks));
-    const Range written = rangeAt(one.output, passOutputBytes(a.calls[first], i, a.nRanks));
-    for (uint32_t j = 0; j < a.nRanks; ++j) {
-      const kernels::PassSide& other = a.sides[second * a.nRanks + j];
-      const Range reads = rangeAt(other.input, passInputBytes(a.calls[second], j, a.nRanks));
-      const Range writes = rangeAt(other.output, passOutputBytes(a.calls[second], j, a.nRanks));
-      if (written.overlaps(reads) || written.overlaps(writes) || read.overlaps(writes)) return false;
+/// Ascending by where they begin.
+std::vector<Touched> touchedBy(const PassArguments& a) {
+  std::vector<Touched> all;
+  const auto add = [&](const void* address, uint64_t bytes, uint32_t call, bool written) {
+    const auto begin = reinterpret_cast<uintptr_t>(address);
+    if (bytes > 0) all.push_back({begin, begin + bytes, call, written});
+  };
+  for (uint32_t c = 0; c < a.nCalls; ++c) {
+    for (uint32_t r = 0; r < a.nRanks; ++r) {
+      const kernels::PassSide& side = a.sides[c * a.nRanks + r];
+      add(side.input, passInputBytes(a.calls[c], r, a.nRanks), c, false);
+      add(side.output, passOutputBytes(a.calls[c], r, a.nRanks), c, true);
     }
   }
-  return true;
+  std::sort(all.begin(), all.end(), [](const Touched& x, const Touched& y) { return x.begin < y.begin; });
+  return all;
 }
 
 }  // namespace
@@ -108,12 +106,18 @@ void cutTiles(PassArguments* arguments, size_t blocks) {
 }
 
 size_t independentCalls(const PassArguments& arguments) {
-  for (uint32_t second = 1; second < arguments.nCalls; ++second) {
-    for (uint32_t first = 0; first < second; ++first) {
-      if (!independent(arguments, first, second)) return second;
+  if (arguments.nCalls < 2) return arguments.nCalls;
+  uint32_t n = arguments.nCalls;
+  std::vector<Touched> open;  // those that reach beyond where the next begins
+  for (const Touched& next : touchedBy(arguments)) {
+    std::erase_if(open, [&](const Touched& other) { return other.end <= next.begin; });
+    for (const Touched& other : open) {
+      const bool clash = other.call != next.call && (other.written || next.written);
+      if (clash) n = std::min(n, std::max(other.call, next.call));
     }
+    open.push_back(next);
   }
-  return arguments.nCalls;
+  return n;
 }
 
 }  // namespace tutti
