@@ -8,6 +8,7 @@
 
 #include "src/base/assert.hpp"
 #include "src/exec/cuda_images.hpp"
+#include "src/exec/kernels/scale_body.hpp"
 #include "src/exec/kernels/walk_arithmetic.hpp"
 #include "src/exec/one_pass.hpp"
 

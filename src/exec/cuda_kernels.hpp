@@ -1,4 +1,4 @@
-// The reduction kernels on one CUDA device: loaded once, found by type and operator, enqueued on streams.
+// The kernels on one CUDA device: loaded once, found by type and operator, enqueued on streams.
 #pragma once
 
 #include <array>

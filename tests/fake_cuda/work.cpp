@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "src/exec/kernels/pass_body.hpp"
+#include "src/exec/kernels/scale_body.hpp"
 #include "src/exec/kernels/walk_body.hpp"
 #include "tests/fake_cuda/fake.hpp"
 

@@ -1,7 +1,8 @@
 // All kernels, as lists.  Types whose bits combine alike share one: a sum of int32 is one of uint32.
 #pragma once
 
-#include "src/exec/kernels/reduce_body.hpp"
+#include "src/exec/kernels/formats.hpp"
+#include "src/exec/kernels/operators.hpp"
 
 namespace tutti::kernels {
 

@@ -10,8 +10,8 @@
 
 namespace tutti::kernels {
 
-/// Blocks to a multiprocessor: while the threads of one wait for memory, or for each other, the other's go on.  Where two
-/// would not have registers enough, one has as many accesses under way as the memory needs.
+/// Blocks to a multiprocessor: while the threads of one wait for memory, or for each other, the other's go on.  Where
+/// two would not have registers enough, one has as many accesses under way as the memory needs.
 template <class Arithmetic>
 inline constexpr int kBlocksTogether = 2;
 template <class T>
@@ -21,13 +21,13 @@ inline constexpr int kBlocksTogether<Reduces<Plain<T>, FloatMin>> = 1;
 
 }  // namespace tutti::kernels
 
-#define TUTTI_DEFINE_PASS(Name, ...)                                                                      \
-  extern "C" __global__ void                                                                              \
-  __launch_bounds__(tutti::kernels::kWalkThreads, tutti::kernels::kBlocksTogether<__VA_ARGS__>)            \
-      tutti_pass_##Name(const __grid_constant__ tutti::kernels::PassArguments a) {                         \
-    using namespace tutti::kernels;                                                                       \
-    __shared__ PassState state;                                                                           \
-    Pass<__VA_ARGS__, BlockTeam>(BlockTeam(), a, &state).run(blockIdx.x, gridDim.x);                      \
+#define TUTTI_DEFINE_PASS(Name, ...)                                                         \
+  extern "C" __global__ void __launch_bounds__(tutti::kernels::kWalkThreads,                 \
+                                               tutti::kernels::kBlocksTogether<__VA_ARGS__>) \
+      tutti_pass_##Name(const __grid_constant__ tutti::kernels::PassArguments a) {           \
+    using namespace tutti::kernels;                                                          \
+    __shared__ PassState state;                                                              \
+    Pass<__VA_ARGS__, BlockTeam>(BlockTeam(), a, &state).run(blockIdx.x, gridDim.x);         \
   }
 #define TUTTI_DEFINE_REDUCING_PASS(Format, Op) \
   TUTTI_DEFINE_PASS(Format##_##Op, tutti::kernels::Reduces<tutti::kernels::Format, tutti::kernels::Op>)

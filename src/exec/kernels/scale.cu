@@ -3,6 +3,7 @@
 //   reads, writes    the buffers that the argument names, nothing else; waits for nothing and always ends
 //   order            what was enqueued before in the stream is visible; no fences of its own
 #include "src/exec/kernels/kernel_list.hpp"
+#include "src/exec/kernels/scale_body.hpp"
 
 using namespace tutti::kernels;
 

@@ -2,7 +2,7 @@
 // once.  Long values in packs of 16 bytes, several of them in flight; short ones by lines that carry their flag.
 #pragma once
 
-#include "src/exec/kernels/reduce_body.hpp"
+#include "src/exec/kernels/packs.hpp"
 #include "src/exec/kernels/walk_program.hpp"
 #include "src/exec/kernels/walk_team.hpp"
 

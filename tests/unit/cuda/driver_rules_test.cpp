@@ -77,6 +77,7 @@ TEST_CASE("streams wait for words that are aligned and not managed, if they wait
     CHECK(d.cuStreamWriteValue32(own.stream(), word + 2, 1, 0) == cuda::kErrorInvalidValue);
     CHECK(d.cuStreamWaitValue32(own.stream(), word + 1, 1, cuda::kWaitEqual) == cuda::kErrorInvalidValue);
     CHECK(d.cuMemsetD32Async(word, 1, 1, own.stream()) == cuda::kSuccess);
+    CHECK(own.synchronize() == "");
     Gpu::free(managed);
     Gpu::free(plain);
   }
