@@ -28,7 +28,8 @@ constexpr Variable kVariables[] = {
     {"TUTTI_TRANSPORTS", Text, "", "", "transports allowed, e.g. shm,tcp; ^x excludes"},
     {"TUTTI_DEVICE", Text, "auto", "", "where ranks compute whose config leaves it open: auto, host or cuda"},
     {"TUTTI_CUDA_EXECUTOR", Text, "auto", "",
-     "who carries out calls of CUDA ranks: resident (kernels whose blocks wait for each other), stream (all enqueued "
+     "who carries out calls of CUDA ranks: resident (kernels: one pass for all ranks of a launch, or blocks that walk "
+     "plans and wait for each other), stream (all enqueued "
      "by the caller; no kernel waits), proxy (a thread, through host memory), auto"},
     {"TUTTI_NCHANNELS", Integer, "0", "", "parallel lanes per collective; 0: the planner chooses"},
     {"TUTTI_TIMEOUT_MS", Integer, "30000", "ms",
