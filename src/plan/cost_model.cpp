@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/plan/device_prices.hpp"
 #include "src/plan/request_parts.hpp"
 #include "src/walk/memory.hpp"
 
@@ -18,6 +19,10 @@ double messageBytes(const PlanRequest& r) {
 }
 
 std::string whyNot(const PlanRequest& r, const Calibration& c, LinkKind kind, Protocol protocol, bool insideNode) {
+  if (insideNode && r.device != nullptr) {
+    const std::string why = whyNotOnDevice(r, protocol);
+    if (!why.empty() || onDevices(r)) return why;
+  }
   const LinkCost& link = c.at(kind, protocol);
   if (!link.available) return cat(linkKindName(kind), " links have no ", protocolName(protocol), " protocol");
   if (protocol == Protocol::Inline && messageBytes(r) > static_cast<double>(link.mostBytes)) {
@@ -111,7 +116,22 @@ MessageCost messageCost(LinkKind kind, size_t bytes, bool directPossible, const 
   return cheapestMessage(r, c, kind, kind != LinkKind::TcpRemote);
 }
 
+namespace {
+
+/// As passThroughPinned() of prices.
+void passThroughPinned(const DeviceCosts& costs, CostModel* m) {
+  for (LinearCost* link : {&m->intra, &m->inter, &m->link, &m->exchange, &m->oneWay}) {
+    link->latencyUs += costs.message.near.us();
+    link->bandwidthGBps = 1 / (1 / link->bandwidthGBps + 2 / costs.pinnedGBps);
+  }
+  m->reduceGBps = costs.memoryGBps;
+  m->copyGBps = costs.memoryGBps / 2;
+}
+
+}  // namespace
+
 CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protocol) {
+  if (onDevices(r)) return deviceCostModel(r, protocol);
   CostModel m;
   m.intra = r.links.intra ? insideNode(r, c, protocol, goesBothWays(r.shape.collective)) : LinearCost{};
   m.exchange = r.links.intra ? insideNode(r, c, protocol, true) : LinearCost{};
@@ -143,6 +163,7 @@ CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protoco
       link->workShare = 1;  // nothing is on the way while a core is given from one rank to another
     }
   }
+  if (r.device != nullptr) passThroughPinned(*r.device, &m);
   return m;
 }
 

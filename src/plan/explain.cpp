@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "src/plan/planner.hpp"
+#include "src/plan/device_prices.hpp"
 
 namespace tutti {
 namespace {
@@ -22,6 +22,7 @@ std::string padded(std::string text, size_t width, bool right = false) {
 }
 
 std::string describeLinks(const PlanRequest& r) {
+  if (onDevices(r)) return r.device->describe();
   std::string out;
   if (r.links.intra) out += linkKindName(*r.links.intra);
   if (r.links.inter) out += cat(out.empty() ? "" : " + ", linkKindName(*r.links.inter));
@@ -30,6 +31,7 @@ std::string describeLinks(const PlanRequest& r) {
     std::snprintf(text, sizeof(text), ", %.3g ranks per core", r.links.ranksPerCore);
     out += text;
   }
+  if (r.device != nullptr) out = cat(r.device->describe(), out.empty() ? "" : " over ", out);
   return out.empty() ? "no links" : out;
 }
 
@@ -59,25 +61,25 @@ std::string howCosted(const Candidate& row) {
   return row.walkedRanks > 0 ? cat("  by ", row.walkedRanks, " ranks and its formula") : "";
 }
 
-/// What a row spends its time on.
-std::string spent(const Candidate& row) {
+/// What a row spends its time on.  worker: where its work is done.
+std::string spent(const Candidate& row, const char* worker) {
   const std::string name = cat(row.name(), row.joined ? ", chunks joined," : "", " over ", protocolName(row.protocol));
   if (row.tuned) return cat(name, " took ", time(row.costUs), ", less than all others (tutti-tune)");
   if (!row.walked) return cat(name, " takes ", time(row.costUs), " by its formula");
   const double rest = std::max(0.0, row.costUs - std::max(row.workUs, row.wireUs));
-  std::string out = cat(name, ": ", time(row.workUs), " of work on the busiest core");
+  std::string out = cat(name, ": ", time(row.workUs), " of work on the busiest ", worker);
   if (row.wireUs > 0) out += cat(", ", time(row.wireUs), " on the busiest wire");
   return out + cat(", ", time(rest), " of waiting");
 }
 
 /// Why the cheapest is cheaper than the next best algorithm.
-std::string reason(const Choice& choice) {
+std::string reason(const Choice& choice, const char* worker) {
   const std::vector<const Candidate*> rows = inOrder(choice);
   if (rows.empty() || !rows[0]->excluded.empty()) return "";
-  std::string out = cat("    reason: ", spent(*rows[0]), "\n");
+  std::string out = cat("    reason: ", spent(*rows[0], worker), "\n");
   for (const Candidate* row : rows) {
     if (!row->excluded.empty() || row->atLeast || row->name() == rows[0]->name()) continue;
-    return out + cat("    next:   ", spent(*row), "\n");
+    return out + cat("    next:   ", spent(*row, worker), "\n");
   }
   return out;
 }
@@ -93,9 +95,11 @@ std::string explain(const PlanRequest& r, const Choice& choice) {
   if (choice.interProtocol != choice.protocol) out += cat(" (between nodes ", protocolName(choice.interProtocol), ")");
   out += cat(", ", choice.nChannels, choice.nChannels == 1 ? " channel, " : " channels, ", time(choice.costUs), "\n");
 
+  const char* worker = onDevices(r) ? "device" : "core";
   size_t width = 9;
   for (const Candidate& row : choice.table) width = std::max(width, row.name().size());
-  out += cat("    ", padded("algorithm", width), "  protocol        cost  vs best    busy core         wire\n");
+  out += cat("    ", padded("algorithm", width), "  protocol        cost  vs best",
+             padded(cat("busy ", worker), 13, true), "         wire\n");
   for (const Candidate* row : inOrder(choice)) {
     const std::string name = padded(std::string(row->name()), width);
     if (!row->excluded.empty()) {
@@ -118,7 +122,7 @@ std::string explain(const PlanRequest& r, const Choice& choice) {
     out += cat("    ", padded("any", width), "  ", padded(protocol, 8), padded("-", 12, true), "  ",
                choice.protocolExcluded[p], "\n");
   }
-  return out + reason(choice);
+  return out + reason(choice, worker);
 }
 
 }  // namespace tutti

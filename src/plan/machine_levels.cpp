@@ -15,31 +15,6 @@ int count(const std::vector<int>& groups) {
   return groups.empty() ? 0 : *std::max_element(groups.begin(), groups.end()) + 1;
 }
 
-/// The socket, or without one the NUMA node, that a part of a host belongs to; -1 if none.
-int socketOf(const Graph& graph, int node) {
-  int found = -1;
-  for (; node >= 0; node = graph.nodes[static_cast<size_t>(node)].parent) {
-    const NodeKind kind = graph.nodes[static_cast<size_t>(node)].kind;
-    if (kind == NodeKind::Package) return node;
-    if (kind == NodeKind::Numa) found = node;
-  }
-  return found;
-}
-
-/// GB/s out of the socket that has least, over its links to other sockets of its host; 0: not known.
-double socketGBps(const Graph& graph) {
-  std::map<int, double> out;
-  for (const topology::Link& link : graph.links) {
-    const int a = socketOf(graph, link.a), b = socketOf(graph, link.b);
-    if (a < 0 || b < 0 || a == b || graph.hostOf(a) != graph.hostOf(b) || link.assumed) continue;
-    out[a] += link.gbps;
-    out[b] += link.gbps;
-  }
-  double least = std::numeric_limits<double>::infinity();
-  for (const auto& [socket, gbps] : out) least = std::min(least, gbps);
-  return out.empty() ? 0 : least;
-}
-
 /// GB/s of all ports of the host that has least; 0: not known of all.
 double hostGBps(const Graph& graph) {
   std::map<int, double> ports;
@@ -53,6 +28,29 @@ double hostGBps(const Graph& graph) {
 }
 
 }  // namespace
+
+int socketOf(const Graph& graph, int node) {
+  int found = -1;
+  for (; node >= 0; node = graph.nodes[static_cast<size_t>(node)].parent) {
+    const NodeKind kind = graph.nodes[static_cast<size_t>(node)].kind;
+    if (kind == NodeKind::Package) return node;
+    if (kind == NodeKind::Numa) found = node;
+  }
+  return found;
+}
+
+double socketGBps(const Graph& graph) {
+  std::map<int, double> out;
+  for (const topology::Link& link : graph.links) {
+    const int a = socketOf(graph, link.a), b = socketOf(graph, link.b);
+    if (a < 0 || b < 0 || a == b || graph.hostOf(a) != graph.hostOf(b) || link.assumed) continue;
+    out[a] += link.gbps;
+    out[b] += link.gbps;
+  }
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& [socket, gbps] : out) least = std::min(least, gbps);
+  return out.empty() ? 0 : least;
+}
 
 MachineLevels machineLevels(const Graph& graph, const topology::LevelGroups& groups, const LinkUse& links) {
   MachineLevels levels;

@@ -79,9 +79,10 @@ bool publishes(const PlanRequest& r, const Algorithm& a, size_t bytes) {
   return a.publishes && asked && fits && worthIt && r.overrides.nChannels <= 1;
 }
 
-size_t mostJoinedBytes(const LinkUse& links, size_t slotBytes) {
+size_t mostJoinedBytes(const LinkUse& links, size_t slotBytes, const DeviceCosts* device) {
   constexpr size_t kMostInsideHost = 32 * 1024;
-  return links.inter ? slotBytes : std::min(slotBytes, kMostInsideHost);
+  const bool streams = device != nullptr && device->way == DeviceWay::Streams;
+  return links.inter || streams ? slotBytes : std::min(slotBytes, kMostInsideHost);
 }
 
 bool joins(const PlanRequest& r, const Algorithm& a) {
@@ -132,7 +133,8 @@ void considerReady(const PlanRequest& r, const Calibration& c, Choice* best) {
       if (!best->protocolExcluded[static_cast<size_t>(protocol)].empty()) continue;
       const Result<WalkedCost> walked = Walks::cost(r, c, ready, protocol);
       const WalkedCost cost = walked.ok() ? *walked : WalkedCost{HUGE_VAL, 0, 0};
-      best->table.push_back({nullptr, ready, protocol, nChannels, cost.us, cost.workUs, cost.wireUs, true});
+      best->table.push_back(
+          {nullptr, ready, protocol, std::max(nChannels, cost.lanes), cost.us, cost.workUs, cost.wireUs, true});
     }
   }
 }
@@ -244,6 +246,7 @@ class Comparison {
     row->costUs = cost.us * scale;
     row->workUs = cost.workUs * scale;
     row->wireUs = cost.wireUs * scale;
+    if (row->nChannels < cost.lanes) row->nChannels = cost.lanes;
   }
 
   bool look(const Asked& asked, Candidate* row) {

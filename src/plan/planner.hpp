@@ -15,6 +15,7 @@
 #include "algorithms/algorithm.hpp"
 #include "src/base/status.hpp"
 #include "src/plan/calibration.hpp"
+#include "src/plan/device_costs.hpp"
 #include "src/plan/overrides.hpp"
 #include "src/plan/tuning.hpp"
 
@@ -58,6 +59,10 @@ struct ReadyPlan {
 struct PlanRequest {
   Shape shape;  // rank is ignored
   LinkUse links;
+  /// What carries messages between ranks on CUDA devices; borrowed.  Then links are those of their hosts, which have a
+  /// part in it only where bytes pass through them, and levels are deviceLevels() where they do not.  None: ranks on
+  /// the host.
+  const DeviceCosts* device = nullptr;
   /// Borrowed; none: all ranks of a node are as near as links.intra, all nodes as links.inter.
   const MachineLevels* levels = nullptr;
   /// Every rank's buffers may be offered as they lie on every link inside a node (registered, mapped or CMA).
@@ -85,7 +90,7 @@ struct Candidate {
   Protocol protocol = Protocol::Slots;  // on the links inside nodes; where there are none, between nodes
   int nChannels = 1;
   double costUs = 0;
-  double workUs = 0;                  // of the busiest core, in that
+  double workUs = 0;                  // of the busiest core or device, in that
   double wireUs = 0;                  // of the busiest wire
   bool walked = false;                // else by the formula
   bool atLeast = false;               // costs that or more, and is not the cheapest
@@ -131,8 +136,8 @@ Result<Choice> plan(const PlanRequest& request, const Calibration& calibration, 
 /// PlanRequest::joinBytes for such links: a slot between hosts.  Inside one host less: what messages cost there is soon
 /// less than what is lost when chunks are gathered, and are no longer combined while the next is on its way
 /// (tcp loopback, 4 and 8 ranks: 1.2 to 3 times as fast at messages of up to 4 KiB, 0.9 to 2 at 32 KiB, 0.6 to 1 at
-/// 128).
-size_t mostJoinedBytes(const LinkUse& links, size_t slotBytes);
+/// 128).  Streams have chunks gathered by copies that take less than a message's operations: a slot.
+size_t mostJoinedBytes(const LinkUse& links, size_t slotBytes, const DeviceCosts* device = nullptr);
 
 /// Whether messages of several chunks are possible for this algorithm and size: it has steps with several, and two fit.
 bool joins(const PlanRequest& request, const Algorithm& algorithm);

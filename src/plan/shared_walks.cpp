@@ -32,6 +32,12 @@ std::string machineOf(const PlanRequest& r, const Calibration& c) {
       append(&key, level.groupOf);
     }
   }
+  if (r.device != nullptr) {
+    const DeviceCosts& d = *r.device;
+    append(&key, std::vector<double>{double(d.way), d.memoryGBps, d.blockGBps, d.links.portGBps, d.links.pairGBps,
+                                     double(d.links.nvlink)});
+    append(&key, d.links.deviceOf);
+  }
   return key + toText(c) + (r.tuning != nullptr ? toText(*r.tuning) : "");
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "src/plan/device_prices.hpp"
 #include "src/plan/request_parts.hpp"
 #include "src/schedule/passes.hpp"
 #include "src/walk/memory.hpp"
@@ -20,9 +21,6 @@ constexpr int kMostRanksDirect = 64;
 constexpr uint64_t kMostStepsOfSome = 9'000;
 /// Schedules of levels take long to build for every rank: each looks at all others.
 constexpr int kMostRanksOfLevels = 128;
-/// What a call costs is for the most part what it adds to a row of calls, as programs and benchmarks make them; this
-/// much of it is what it costs alone.  Of many ranks it is what it costs alone: they seldom go in step.
-constexpr double kWaitedFor = 0.1;
 constexpr int kPassesOfFew = 3;
 /// Where not all wait for all, senders run ahead, and it takes more calls until a row of them is steady.
 constexpr int kPassesOfRooted = 8;
@@ -239,6 +237,7 @@ walk::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol proto
   prices.reduceUsPerByte = perByte(r.links.intra ? c.reduceGBpsIn(all) : c.reduceGBps);
   prices.copyUsPerByte = perByte(r.links.intra ? c.copyGBpsIn(all) : c.copyGBps);
   prices.leastDirectBytes = kLeastDirectBytes;
+  if (r.device != nullptr) passThroughPinned(*r.device, &prices);
   if (r.links.ranksPerCore > 1) {
     prices.coresPerNode = std::max(1, static_cast<int>(std::lround(ranksOfNode(r.shape) / r.links.ranksPerCore)));
     prices.handOverUs = kHandOverUs;
@@ -246,15 +245,16 @@ walk::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol proto
   return prices;
 }
 
-Result<WalkedCost> priceOf(const walk::Bound& bound, const walk::Prices& prices, double chunkBytes,
-                           const Shape& shape) {
+Result<WalkedCost> priceOf(const walk::Bound& bound, const walk::Prices& prices, double chunkBytes, const Shape& shape,
+                           double waitedFor) {
   const double slices = slicesOf(chunkBytes, shape.slotBytes);
   const bool few = isFew(bound);
   const int passes = few ? (isRooted(shape.collective) ? kPassesOfRooted : kPassesOfFew) : slices > 1 ? 2 : 1;
   TUTTI_ASSIGN(const walk::Walked walked, walk::walk(bound, prices, chunkBytes / slices, passes));
   const double period = std::max({walked.nextUs, walked.busyUs, walked.wireUs});
   const double alone = walked.firstUs + (slices - 1) * period;
-  const double us = few ? kWaitedFor * alone + (1 - kWaitedFor) * slices * period : alone;
+  // Many ranks seldom go in step.
+  const double us = few ? waitedFor * alone + (1 - waitedFor) * slices * period : alone;
   return WalkedCost{us, slices * walked.busyUs, slices * walked.wireUs};
 }
 
@@ -337,24 +337,60 @@ Walks::Rewrite Walks::Asked::rewrite() const {
   return direct ? Rewrite::Direct : Rewrite::Fused;
 }
 
+Walks::Ready Walks::priced(const PlanRequest& r, const Calibration& c, Protocol protocol,
+                           std::shared_ptr<const Walked> walked, double chunkBytes) {
+  const walk::Bound& bound = walked->bound;
+  Ready ready{std::move(walked), {}, chunkBytes, r.shape};
+  if (onDevices(r)) {
+    const DevicePrices on = devicePrices(r, protocol, bound, chunkBytes);
+    ready.prices = on.prices;
+    ready.shape = on.shape;
+    ready.callUs = on.callUs;
+    ready.leastUs = on.leastUs;
+    ready.lanes = on.lanes;
+    ready.waitedFor = on.waitedFor;
+    return ready;
+  }
+  ready.prices = pricesOf(r, c, protocol, furtherMemory(bound, r, chunkBytes));
+  if (r.device != nullptr) {
+    ready.callUs = r.device->callUs;
+    ready.waitedFor = r.device->waitedFor;
+  }
+  return ready;
+}
+
+Result<WalkedCost> Walks::Ready::cost() const {
+  TUTTI_ASSIGN(WalkedCost cost, priceOf(walked->bound, prices, chunkBytes, shape, waitedFor));
+  cost.workUs = std::max(cost.workUs, leastUs);
+  cost.us = std::max(cost.us, leastUs) + callUs;
+  cost.lanes = lanes;
+  return cost;
+}
+
+WalkedCost Walks::Ready::atLeast() const {
+  WalkedCost cost = leastPriceOf(walked->bound, prices, chunkBytes, shape.slotBytes);
+  cost.workUs = std::max(cost.workUs, leastUs);
+  cost.us = std::max(cost.us, leastUs) + callUs;
+  cost.lanes = lanes;
+  return cost;
+}
+
 Result<Walks::Ready> Walks::readyOf(const Asked& asked) {
   PlanRequest at = asked.request;
   at.shape.bytes = asked.bytes;
-  Ready ready;
-  TUTTI_ASSIGN(ready.walked, find(at, asked.way, asked.rewrite()));
-  const walk::Bound& bound = ready.walked->bound;
-  ready.chunkBytes = ready.walked->chunkPerByte * static_cast<double>(asked.bytes);
-  ready.prices = pricesOf(at, asked.calibration, asked.way.protocol, furtherMemory(bound, at, ready.chunkBytes));
-  if (bound.roles.classes && oneLevel(at)) ready.prices.stretch = std::max(1.0, at.links.ranksPerCore);
+  TUTTI_ASSIGN(std::shared_ptr<const Walked> walked, find(at, asked.way, asked.rewrite()));
+  const double chunkBytes = walked->chunkPerByte * static_cast<double>(asked.bytes);
+  Ready ready = priced(at, asked.calibration, asked.way.protocol, std::move(walked), chunkBytes);
+  const bool classes = ready.walked->bound.roles.classes;
+  if (classes && oneLevel(at)) ready.prices.stretch = std::max(1.0, at.links.ranksPerCore);
   return ready;
 }
 
 Result<WalkedCost> Walks::walkOf(const Asked& asked) {
   const Priced key = asked.key();
-  if (const auto priced = priced_.find(key); priced != priced_.end()) return priced->second;
+  if (const auto known = priced_.find(key); known != priced_.end()) return known->second;
   TUTTI_ASSIGN(const Ready ready, readyOf(asked));
-  TUTTI_ASSIGN(const WalkedCost cost,
-               priceOf(ready.walked->bound, ready.prices, ready.chunkBytes, asked.request.shape));
+  TUTTI_ASSIGN(const WalkedCost cost, ready.cost());
   priced_[key] = cost;
   return cost;
 }
@@ -362,7 +398,7 @@ Result<WalkedCost> Walks::walkOf(const Asked& asked) {
 Result<WalkedCost> Walks::leastOf(const Asked& asked) {
   if (priced_.contains(asked.key())) return walkOf(asked);
   TUTTI_ASSIGN(const Ready ready, readyOf(asked));
-  return leastPriceOf(ready.walked->bound, ready.prices, ready.chunkBytes, asked.request.shape.slotBytes);
+  return ready.atLeast();
 }
 
 Result<WalkedCost> Walks::between(Asked asked, const std::function<Result<WalkedCost>(const Asked&)>& costOf) {
@@ -376,7 +412,7 @@ Result<WalkedCost> Walks::between(Asked asked, const std::function<Result<Walked
   TUTTI_ASSIGN(const WalkedCost upper, costOf(asked));
   const double part = static_cast<double>(bytes - least) / static_cast<double>(most - least);
   return WalkedCost{std::lerp(lower.us, upper.us, part), std::lerp(lower.workUs, upper.workUs, part),
-                    std::lerp(lower.wireUs, upper.wireUs, part)};
+                    std::lerp(lower.wireUs, upper.wireUs, part), upper.lanes};
 }
 
 Result<WalkedCost> Walks::cost(const PlanRequest& r, const Calibration& c, const WalkedWay& way) {
@@ -406,8 +442,9 @@ Result<WalkedCost> Walks::cost(const PlanRequest& r, const Calibration& c, const
                walk::rolesOf(all, r.shape,
                              {.asTheyAre = true, .sliceBytes = 0, .freeHomeCopies = isRooted(r.shape.collective)}));
   const double chunk = chunkPerByte(ready.outOfPlace->front()) * static_cast<double>(r.shape.bytes);
-  const walk::Bound bound = walk::bind(std::move(roles), levelsOf(r));
-  return priceOf(bound, pricesOf(r, c, protocol, furtherMemory(bound, r, chunk)), chunk, r.shape);
+  auto walked = std::make_shared<Walked>();
+  walked->bound = walk::bind(std::move(roles), levelsOf(r));
+  return priced(r, c, protocol, std::move(walked), chunk).cost();
 }
 
 }  // namespace tutti

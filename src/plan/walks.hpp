@@ -34,11 +34,17 @@ struct WalkedCost {
   double us = 0;
   double workUs = 0;  // of the busiest core
   double wireUs = 0;  // of the busiest wire
+  int lanes = 1;      // that blocks of a device make of each of the schedule's
 };
+
+/// What a call costs is for the most part what it adds to a row of calls, as programs and benchmarks make them; this
+/// much of it is what it costs alone.
+inline constexpr double kWaitedFor = 0.1;
 
 /// A call of chunks that are cut into slices of at most shape.slotBytes.
 /// Error: InternalError if the schedules come to a halt.
-Result<WalkedCost> priceOf(const walk::Bound& bound, const walk::Prices& prices, double chunkBytes, const Shape& shape);
+Result<WalkedCost> priceOf(const walk::Bound& bound, const walk::Prices& prices, double chunkBytes, const Shape& shape,
+                           double waitedFor = kWaitedFor);
 
 /// At most what priceOf() says, from the work and the wires alone.
 WalkedCost leastPriceOf(const walk::Bound& bound, const walk::Prices& prices, double chunkBytes, size_t slotBytes);
@@ -106,7 +112,14 @@ class Walks {
     std::shared_ptr<const Walked> walked;
     walk::Prices prices;
     double chunkBytes = 0;
+    Shape shape;  // for its slices
+    double callUs = 0, leastUs = 0, waitedFor = kWaitedFor;
+    int lanes = 1;
+    Result<WalkedCost> cost() const;
+    WalkedCost atLeast() const;
   };
+  static Ready priced(const PlanRequest& request, const Calibration& calibration, Protocol protocol,
+                      std::shared_ptr<const Walked> walked, double chunkBytes);
   Result<Ready> readyOf(const Asked& asked);
   Result<std::shared_ptr<const Walked>> find(const PlanRequest& request, const WalkedWay& way, Rewrite rewrite);
   Result<std::shared_ptr<const Walked>> build(const PlanRequest& request, const Algorithm& algorithm, Rewrite rewrite,

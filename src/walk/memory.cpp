@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace tutti::walk {
 
@@ -77,6 +78,37 @@ double roomBytes(const NearChannels& channels, double messageBytes) {
 
 double readBytes(const NearChannels& channels, double chunkBytes, double footprint) {
   return std::min(channels.read * chunkBytes, footprint);
+}
+
+namespace {
+
+/// Chunks that a step reads and writes: its operands, its result where that is stored, and copies for receivers.
+double chunksTouched(const Step& step) {
+  const bool copiesOut = step.nTo > 0 && !step.direct;
+  const bool works = step.nFrom > 0 || copiesOut || step.copied > 0 || step.reduced > 0;
+  if (!works) return 0;
+  const bool stores = step.nFrom > 0 ? step.nTo == 0 || step.direct : step.copied > 0 || step.nTo == 0;
+  const double value = step.chunks;
+  return value + static_cast<double>(step.reduced) + (stores ? value : 0) + (copiesOut ? value * step.nTo : 0);
+}
+
+}  // namespace
+
+double trafficOf(const Roles& roles, const std::vector<int>& groupOf, double chunkBytes) {
+  std::map<int, double> chunks;
+  std::map<int, int> ranks;
+  for (const int group : groupOf) ++ranks[group];
+  double most = 0;
+  for (size_t m = 0; m < roles.programs.size(); ++m) {
+    double own = 0;
+    for (const LaneProgram& lane : *roles.programs[m]->lanes) {
+      for (const Step& step : lane.steps) own += chunksTouched(step);
+    }
+    const int group = groupOf[static_cast<size_t>(roles.rankOf[m])];
+    chunks[group] += own;
+    most = std::max(most, roles.classes ? own * ranks[group] : chunks[group]);
+  }
+  return most * chunkBytes;
 }
 
 double farness(double footprint, double nearBytes, double farBytes) {

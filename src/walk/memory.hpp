@@ -28,6 +28,11 @@ double roomBytes(const NearChannels& channels, double messageBytes);
 /// `chunkBytes`, at most all memory of `footprint` bytes once more.
 double readBytes(const NearChannels& channels, double chunkBytes, double footprint);
 
+/// Bytes that a call reads and writes in the memory of the group of ranks that touches most, where all ranks of a group
+/// share one memory, as on a device; groupOf[rank].  Of members that stand for classes: all of a group do as much as
+/// the busiest.
+double trafficOf(const Roles& roles, const std::vector<int>& groupOf, double chunkBytes);
+
 /// How far memory of `footprint` bytes is: 0 up to nearBytes, 1 from farBytes on, in between by the logarithm.
 double farness(double footprint, double nearBytes, double farBytes);
 

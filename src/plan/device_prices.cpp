@@ -1,0 +1,158 @@
+#include "src/plan/device_prices.hpp"
+
+#include <algorithm>
+
+#include "src/plan/request_parts.hpp"
+#include "src/schedule/passes.hpp"
+#include "src/walk/memory.hpp"
+
+namespace tutti {
+namespace {
+
+double perByte(double gbps) { return 1 / (gbps * 1e3); }
+
+/// GB/s that one rank's lanes read and write.
+double rankGBps(const DeviceCosts& costs, int lanes) {
+  if (costs.way != DeviceWay::Blocks) return costs.memoryGBps;
+  return std::min(costs.memoryGBps, 2 * costs.blockGBps * lanes);
+}
+
+/// Copies in and out.  perTouch: of a byte that is read or written.
+walk::WayPrice messagePrice(const DeviceMessage& message, double perTouch) {
+  walk::WayPrice price;
+  price.sendUs = message.sendUs;
+  price.wayUs = message.wayUs;
+  price.receiveUs = message.receiveUs;
+  price.sendUsPerByte = price.receiveUsPerByte = 2 * perTouch;
+  return price;
+}
+
+/// Lanes of all copies of a schedule together.
+int lanesOf(const PlanRequest& r, double chunkBytes, size_t lanesOfOne) {
+  if (r.overrides.nChannels > 0) return r.overrides.nChannels;
+  const int most = std::max(1, r.mostLanes / std::max(1, static_cast<int>(lanesOfOne)));
+  return lanesForMessages(*r.device, chunkBytes, goesBothWays(r.shape.collective), most);
+}
+
+}  // namespace
+
+bool onDevices(const PlanRequest& r) { return r.device != nullptr && r.device->way != DeviceWay::Proxy; }
+
+MachineLevels deviceLevels(const DeviceLinks& links, LinkKind kind) {
+  MachineLevels levels;
+  const bool apart = links.nDevices() > 1;
+  if (links.mostRanks() > 1 || !apart) levels.push_back({"device", links.deviceOf, kind, 0});
+  const std::vector<int> all(links.deviceOf.size());
+  const bool sockets = apart && !links.socketOf.empty();
+  if (sockets) levels.push_back({"socket", links.socketOf, kind, links.portGBps});
+  if (apart) levels.push_back({"host", all, kind, sockets ? links.socketGBps : links.portGBps});
+  return levels;
+}
+
+std::string whyNotOnDevice(const PlanRequest& r, Protocol protocol) {
+  const char* name = deviceWayName(r.device->way);
+  if (r.device->way == DeviceWay::Proxy) {
+    return protocol == Protocol::Direct ? cat(name, " has all bytes pass through pinned memory of the host") : "";
+  }
+  if (r.device->way == DeviceWay::Streams) {
+    if (protocol == Protocol::Slots) return "";
+    return cat(name, protocol == Protocol::Inline ? " knows no shorter messages"
+                                                  : " lends registered memory, whatever is planned");
+  }
+  const bool packets = messageBytes(r) <= static_cast<double>(kMostPacketBytes);
+  const bool asked = r.overrides.protocol.has_value();
+  const bool barrier = r.shape.collective == Collective::Barrier;
+  switch (protocol) {
+    case Protocol::Inline:
+      return packets ? "" : cat("packets take ", kMostPacketBytes, " bytes, not ", formatBytes(r.shape.bytes));
+    case Protocol::Direct:
+      if (barrier) return "a barrier moves no bytes";
+      if (!r.directPossible) return "not every rank's buffers can be read by its peers";
+      return packets && !asked ? "short messages are packets" : "";
+    case Protocol::Slots:
+      if (asked) return "";
+      if (packets) return "short messages are packets";
+      return r.directPossible ? "ranks of one device read each other's buffers" : "";
+  }
+  return "";
+}
+
+DevicePrices devicePrices(const PlanRequest& r, Protocol protocol, const walk::Bound& bound, double chunkBytes) {
+  const DeviceCosts& costs = *r.device;
+  const bool blocks = costs.way == DeviceWay::Blocks;
+  DevicePrices all;
+  all.lanes = lanesOf(r, chunkBytes, bound.roles.programs.front()->lanes->size());
+  all.shape = r.shape;
+  all.shape.slotBytes *= static_cast<size_t>(all.lanes);
+  all.callUs = costs.callUs;
+  all.waitedFor = costs.waitedFor;
+  all.leastUs = walk::trafficOf(bound.roles, costs.links.deviceOf, chunkBytes) * perByte(costs.memoryGBps);
+
+  const double touch = perByte(rankGBps(costs, all.lanes));
+  const double operation = chunkBytes > 0 ? costs.operationUs / chunkBytes : 0;  // of a chunk, by its bytes
+  const bool packets = blocks && chunkBytes <= static_cast<double>(kMostPacketBytes) * all.lanes;
+  const DeviceMessages& messages = packets ? costs.packet : costs.message;
+  walk::Prices& prices = all.prices;
+  const MachineLevels& levels = *r.levels;
+  for (size_t i = 0; i < levels.size() && i < walk::kMostWays; ++i) {
+    const bool far = levels[i].portGBps > 0;
+    // A packet is as much flag as payload.
+    walk::WayPrice& channel = prices.channel[i] =
+        messagePrice(far ? messages.far : messages.near, packets ? 2 * touch : touch);
+    channel.gatherUsPerByte = 2 * touch + operation;
+    walk::WayPrice& direct = prices.direct[i] = messagePrice(far ? costs.message.far : costs.message.near, touch);
+    direct.sendUsPerByte = 0;
+    if (protocol != Protocol::Direct) direct = channel;
+    for (walk::WayPrice* price : {&channel, &direct}) {
+      if (!far) continue;
+      price->wireUsPerByte = perByte(levels[i].portGBps) * (packets ? 2 : 1);
+      const double pairGBps = costs.links.socketOf.empty() ? costs.links.pairGBps : levels[i].portGBps;
+      price->sendUsPerByte = std::max(price->sendUsPerByte, perByte(pairGBps));
+    }
+    prices.here[i] = channel;
+  }
+  // Of k messages and an operand of the rank's own k + 2 bytes are touched for each of the result.  What a walk says is
+  // half a byte less for one message and, with so much for an operand, half a byte more for each further one.
+  prices.reduceUsPerByte = touch / 2;
+  prices.copyUsPerByte = 2 * touch + operation;
+  prices.leastDirectBytes = blocks ? static_cast<double>(kMostPacketBytes) * all.lanes + 1 : kLeastDirectBytes;
+  return all;
+}
+
+CostModel deviceCostModel(const PlanRequest& r, Protocol protocol) {
+  const DeviceCosts& costs = *r.device;
+  const bool far = costs.links.nDevices() > 1;
+  const int lanes = lanesOf(r, messageBytes(r), 1);
+  const bool packets = costs.way == DeviceWay::Blocks && messageBytes(r) <= double(kMostPacketBytes) * lanes;
+  const DeviceMessages& messages = packets ? costs.packet : costs.message;
+  const DeviceMessage& message = far ? messages.far : messages.near;
+  // All ranks of a device share its memory, and its port.
+  const double share = std::min(rankGBps(costs, lanes), costs.memoryGBps / costs.links.mostRanks());
+  const double copied = share / (protocol == Protocol::Direct ? 2 : 4);
+  CostModel m;
+  m.link.latencyUs = message.us();
+  m.link.workShare = (message.sendUs + message.receiveUs) / message.us();
+  m.link.bandwidthGBps = far ? std::min(copied, costs.links.portGBps / costs.links.mostRanks()) : copied;
+  m.intra = m.inter = m.exchange = m.oneWay = m.link;
+  m.reduceGBps = share;
+  m.copyGBps = share / 2;
+  return m;
+}
+
+void passThroughPinned(const DeviceCosts& costs, walk::Prices* prices) {
+  const double copy = perByte(costs.pinnedGBps);
+  for (auto* ways : {&prices->channel, &prices->direct, &prices->here}) {
+    for (walk::WayPrice& way : *ways) {
+      way.sendUs += costs.message.near.sendUs;
+      way.receiveUs += costs.message.near.receiveUs;
+      way.sendUsPerByte += copy;
+      way.receiveUsPerByte += copy;
+      way.gatherUsPerByte = 2 * perByte(costs.memoryGBps);
+    }
+  }
+  prices->reduceUsPerByte = perByte(costs.memoryGBps);
+  prices->copyUsPerByte = 2 * perByte(costs.memoryGBps);
+  prices->leastDirectBytes = 0;
+}
+
+}  // namespace tutti

@@ -1,0 +1,38 @@
+// Requests of CUDA ranks (PlanRequest::device) in the terms of walks and of algorithms' formulas.
+#pragma once
+
+#include "src/plan/planner.hpp"
+#include "src/plan/walks.hpp"
+
+namespace tutti {
+
+/// Whether the device does the work: then cores, caches and links of the host have no part in what a call costs.
+bool onDevices(const PlanRequest& request);
+
+/// The levels that tell ranks apart where devices do the work: those of one device, of one
+/// socket, and all.  kind: of links between
+/// the ranks' hosts or processes, which tables name elsewhere.
+MachineLevels deviceLevels(const DeviceLinks& links, LinkKind kind);
+
+/// Why the protocol cannot serve such a request; empty: it can.  Of the three that ways of CUDA ranks have each only
+/// one at a time, since the executor decides by itself what is a packet, what is lent and what passes through slots.
+std::string whyNotOnDevice(const PlanRequest& request, Protocol protocol);
+
+/// A walk's prices and what stands beside it.
+struct DevicePrices {
+  walk::Prices prices;
+  int lanes = 1;         // that each of the schedule's lanes becomes
+  Shape shape;           // whose slice is that of all of them
+  double callUs = 0;     // to be added
+  double leastUs = 0;    // what the memory of the busiest device takes
+  double waitedFor = 1;  // as of DeviceCosts
+};
+DevicePrices devicePrices(const PlanRequest& request, Protocol protocol, const walk::Bound& bound, double chunkBytes);
+
+/// By the formulas.  onDevices().
+CostModel deviceCostModel(const PlanRequest& request, Protocol protocol);
+
+/// Prices of the host's links where bytes pass through pinned memory on the way to them.
+void passThroughPinned(const DeviceCosts& costs, walk::Prices* prices);
+
+}  // namespace tutti

@@ -1,0 +1,130 @@
+// What messages, lanes and slices cost ranks on CUDA devices.
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "tests/unit/plan/device_jobs.hpp"
+
+using namespace tutti;
+using namespace tutti::test;
+
+TEST_CASE("ways of CUDA ranks have names, and unknown devices figures") {
+  for (const DeviceWay way : {DeviceWay::Blocks, DeviceWay::Streams, DeviceWay::Proxy}) {
+    DeviceWay parsed{};
+    CHECK(parseDeviceWay(deviceWayName(way), &parsed));
+    CHECK(parsed == way);
+  }
+  DeviceWay none{};
+  CHECK_FALSE(parseDeviceWay("shm-threads", &none));
+  CHECK(slower({90, 4800}, {80, 2000}) == DeviceFacts{80, 2000});
+  const DeviceCosts h200 = deviceCosts(DeviceWay::Blocks, {90, 4800}, sharing(4));
+  CHECK(h200.memoryGBps == Approx(4320));
+  double last = h200.memoryGBps;
+  for (const int computeCapability : {90, 80, 75, 61}) {
+    const DeviceCosts untold = deviceCosts(DeviceWay::Blocks, {computeCapability, 0}, sharing(4));
+    CHECK(untold.memoryGBps > 0);
+    CHECK(untold.memoryGBps < last);
+    CHECK(untold.blockGBps > 0);
+    last = untold.memoryGBps;
+  }
+}
+
+TEST_CASE("what joins devices is read from the machine") {
+  if (!topology::readable(kNvswitch)) return;
+  const DeviceLinks eight = gpusOf(kNvswitch, 8);
+  CHECK(eight.nDevices() == 8);
+  CHECK(eight.mostRanks() == 1);
+  CHECK(eight.nvlink);
+  CHECK(eight.portGBps == Approx(18 * 20.6));
+  CHECK(eight.pairGBps == Approx(18 * 20.6));
+  const DeviceLinks pcie = gpusOf(kPcie, 2);
+  CHECK_FALSE(pcie.nvlink);
+  CHECK(pcie.portGBps > 10);
+  CHECK(pcie.portGBps < 100);
+
+  const auto graph = topology::loadTopology(topology::goldenPath(kNvswitch));
+  const std::string first = graph->nodes[static_cast<size_t>(graph->all(topology::NodeKind::Gpu)[0])].busId;
+  const std::vector<std::string> shared = {first, first, "ffff:00:00.0", first};
+  const DeviceLinks unknown = deviceLinks(*graph, shared);
+  CHECK(unknown.deviceOf == std::vector<int>{0, 0, 1, 0});
+  CHECK(unknown.mostRanks() == 3);
+  CHECK(unknown.portGBps == 0);
+  CHECK(deviceCosts(DeviceWay::Streams, {}, unknown).links.portGBps > 0);
+}
+
+TEST_CASE("ranks of one device are near, devices have ports, sockets links") {
+  DeviceLinks links;
+  links.deviceOf = {0, 0, 1, 1};
+  links.socketOf = {0, 0, 1, 1};
+  links.portGBps = 24;
+  links.socketGBps = 10;
+  const MachineLevels levels = deviceLevels(links, LinkKind::ShmThreads);
+  REQUIRE(levels.size() == 3);
+  CHECK(levels[0].groupOf == links.deviceOf);
+  CHECK(levels[0].portGBps == 0);
+  CHECK(levels[1].portGBps == 24);
+  CHECK(levels[2].portGBps == 10);
+  CHECK(deviceLevels(sharing(3), LinkKind::ShmThreads).size() == 1);
+  CHECK(deviceLevels(gpusOf(kNvswitch, 8), LinkKind::ShmThreads).size() == 1);
+}
+
+TEST_CASE("lanes are as many as packets or bandwidth need") {
+  const DeviceCosts two = deviceCosts(DeviceWay::Blocks, {90, 4800}, sharing(2));
+  const DeviceCosts eight = deviceCosts(DeviceWay::Blocks, {90, 4800}, sharing(8));
+  CHECK(lanesForMessages(two, 8, true, 64) == 1);
+  CHECK(lanesForMessages(two, 4096, true, 64) == 1);
+  CHECK(lanesForMessages(two, 4097, true, 64) == 2);
+  CHECK(lanesForMessages(two, 64.0 * kKi, true, 64) == 16);
+  CHECK(lanesForMessages(two, 64.0 * kKi, true, 8) == 8);
+  CHECK(lanesForMessages(two, 64.0 * kMi, true, 64) == lanesForBandwidth(two, true));
+  CHECK(lanesForBandwidth(two, true) * 2 * two.blockGBps >= two.memoryGBps / 2);
+  CHECK(lanesForBandwidth(eight, true) < lanesForBandwidth(two, true));
+  CHECK(lanesForBandwidth(eight, false) == lanesForBandwidth(two, false));
+  const DeviceCosts nvlink = deviceCosts(DeviceWay::Blocks, {90, 4800}, gpusOf(kNvswitch, 8));
+  CHECK(lanesForBandwidth(nvlink, true) >= 16);
+  CHECK(lanesForBandwidth(nvlink, true) <= 32);  // NCCL has 16 to 32 channels there
+  CHECK(lanesForMessages(deviceCosts(DeviceWay::Streams, {90, 4800}, sharing(2)), 1e9, true, 30) == 1);
+
+  DeviceJob job(DeviceWay::Blocks, sharing(4));
+  CHECK(job.choose(Collective::AllReduce, 8).nChannels == 1);
+  CHECK(job.choose(Collective::AllReduce, 256 * kMi).nChannels == lanesForBandwidth(job.costs, true));
+  PlanRequest asked = job.request(Collective::AllReduce, 256 * kMi);
+  asked.overrides.nChannels = 3;
+  asked.mostChannels = 8;
+  CHECK(plan(asked, defaultCalibration({"test cpu", 8, "test"}))->nChannels == 3);
+}
+
+TEST_CASE("slices are worth what they cost, and slots fit the memory") {
+  const auto slice = [](DeviceWay way, const DeviceLinks& links) {
+    return deviceSliceBytes(deviceCosts(way, {90, 4800}, links), static_cast<int>(links.deviceOf.size()), kSlots);
+  };
+  CHECK(slice(DeviceWay::Blocks, sharing(2)) == 512 * kKi);
+  CHECK(slice(DeviceWay::Blocks, sharing(4)) == 512 * kKi);
+  CHECK(slice(DeviceWay::Blocks, sharing(8)) == 256 * kKi);
+  CHECK(slice(DeviceWay::Blocks, sharing(16)) == 128 * kKi);
+  CHECK(slice(DeviceWay::Blocks, gpusOf(kNvswitch, 8)) == 256 * kKi);
+  CHECK(slice(DeviceWay::Blocks, gpusOf(kNvswitch, 2)) == kMi);
+  CHECK(slice(DeviceWay::Streams, sharing(2)) == 16 * kMi);
+  CHECK(slice(DeviceWay::Streams, sharing(8)) == 4 * kMi);
+  CHECK(slice(DeviceWay::Streams, gpusOf(kNvswitch, 8)) == 8 * kMi);
+  CHECK(slice(DeviceWay::Streams, gpusOf(kPcie, 2)) == 4 * kMi);
+  for (const int n : {2, 3, 4, 8, 16, 32}) {
+    const DeviceCosts blocks = deviceCosts(DeviceWay::Blocks, {90, 4800}, sharing(n));
+    const size_t lanes = static_cast<size_t>(lanesForBandwidth(blocks, true) * n);
+    const size_t bytes = lanes * kSlots * deviceSliceBytes(blocks, n, kSlots);
+    CAPTURE(n);
+    CHECK((bytes <= kMostEndBytes || deviceSliceBytes(blocks, n, kSlots) == 128 * kKi));
+    CHECK(slice(DeviceWay::Streams, sharing(n)) * static_cast<size_t>(n - 1) * kSlots <= kMostEndBytes);
+  }
+  // Slower memory needs less on its way.
+  const DeviceFacts slow{75, 320};
+  CHECK(deviceSliceBytes(deviceCosts(DeviceWay::Streams, slow, sharing(2)), 2, kSlots) < 16 * kMi);
+}
+
+TEST_CASE("messages by themselves cost what their way does") {
+  const DeviceCosts blocks = deviceCosts(DeviceWay::Blocks, {90, 4800}, gpusOf(kNvswitch, 8));
+  const DeviceCosts streams = deviceCosts(DeviceWay::Streams, {90, 4800}, gpusOf(kNvswitch, 8));
+  CHECK(deviceMessageUs(blocks, false, 8, kMi) < deviceMessageUs(blocks, false, 8 * kKi, kMi));
+  CHECK(deviceMessageUs(streams, true, kMi, kMi) < deviceMessageUs(streams, false, kMi, kMi));
+  CHECK(deviceMessageUs(streams, false, 64 * kMi, kMi) > deviceMessageUs(streams, false, 64 * kMi, 8 * kMi));
+  CHECK(std::isfinite(deviceMessageUs(deviceCosts(DeviceWay::Proxy, {}, {}), false, kMi, kMi)));
+}

@@ -1,0 +1,269 @@
+// What ranks on CUDA devices get, and why.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "src/schedule/passes.hpp"
+#include "src/walk/memory.hpp"
+#include "tests/unit/plan/device_jobs.hpp"
+
+using namespace tutti;
+using namespace tutti::test;
+
+namespace {
+
+std::vector<Collective> allCollectives() {
+  std::vector<Collective> all;
+  for (int i = 0; i < kNumCollectives; ++i) all.push_back(static_cast<Collective>(i));
+  return all;
+}
+
+/// Bytes that an algorithm's plan for blocks of one device reads and writes.
+double deviceTraffic(const Algorithm& a, Shape shape) {
+  std::vector<Schedule> all;
+  for (shape.rank = 0; shape.rank < shape.nRanks; ++shape.rank) all.push_back(fuseForDirect(a.build(shape)));
+  shape.rank = 0;
+  const double chunk = walk::chunkBytesOf(all[0], shape.bytes);
+  const auto roles = walk::rolesOf(markDirect(all), shape, {.asTheyAre = true, .sliceBytes = 0});
+  REQUIRE(roles.status().message() == "");
+  return walk::trafficOf(*roles, std::vector<int>(static_cast<size_t>(shape.nRanks)), chunk);
+}
+
+const Algorithm& algorithmOf(Collective collective, const char* name) {
+  const Algorithm* found = findAlgorithm(collective, name);
+  REQUIRE(found != nullptr);
+  return *found;
+}
+
+}  // namespace
+
+TEST_CASE("traffic is what theory says") {
+  const Shape shape{.collective = Collective::AllReduce, .nRanks = 4, .bytes = 64 * kMi};
+  const double vector = 64.0 * kMi;
+  // Two shots: each rank reads a shard of all and writes it, and copies the others' shards.
+  CHECK(deviceTraffic(algorithmOf(Collective::AllReduce, "twoshot"), shape) == Approx((3 * 4 - 1) * vector));
+  CHECK(deviceTraffic(algorithmOf(Collective::AllReduce, "ring"), shape) == Approx(3 * 5 * vector));
+  const Shape gather{.collective = Collective::AllGather, .nRanks = 4, .bytes = 16 * kMi};
+  CHECK(deviceTraffic(algorithmOf(Collective::AllGather, "direct"), gather) == Approx(2 * 4 * vector));
+}
+
+TEST_CASE("ranks on devices get what a person would choose") {
+  struct Row {
+    Collective collective;
+    const char* algorithms[4];  // of each of kSizes; any of these: their costs are equal, or nearly
+  };
+  struct Table {
+    DeviceWay way;
+    std::vector<DeviceLinks> jobs;
+    std::vector<Row> rows;
+  };
+  const char* kAny = "";
+  const std::vector<Table> tables = {
+      // Blocks of one device: few steps while it is a matter of latency, the fewest bytes read and written then.
+      {DeviceWay::Blocks,
+       {sharing(2), sharing(3), sharing(4), sharing(8), sharing(16)},
+       {{Collective::AllReduce,
+         {"recursivedoubling oneshot", "recursivedoubling oneshot", "recursivedoubling oneshot twoshot",
+          "twoshot ring"}},
+        {Collective::AllGather, {"direct ring", "direct ring", "direct ring", "direct ring"}},
+        {Collective::ReduceScatter, {"direct ring", "direct ring", "direct ring", "direct ring"}},
+        {Collective::AllToAll, {kAny, kAny, kAny, "direct pairwise"}},
+        {Collective::Broadcast,
+         {"direct binomial", "direct binomial", "direct binomial", "direct binomial scatterallgather"}},
+        {Collective::Reduce, {"direct binomial", "direct binomial", "direct binomial circulant", "direct binomial"}},
+        {Collective::Gather, {"direct", "direct", "direct", "direct"}},
+        {Collective::Scatter, {"direct", "direct", "direct", "direct"}},
+        {Collective::Barrier, {"direct dissemination", "direct dissemination", kAny, kAny}}}},
+      // Over NVLink: all others at once, as far as the ports go; broadcasts in a row of slices.
+      {DeviceWay::Blocks,
+       {gpusOf(kNvswitch, 8), gpusOf(kNvswitch, 2), gpusOf(kPcie, 2)},
+       {{Collective::AllReduce,
+         {"recursivedoubling oneshot", "recursivedoubling oneshot", "twoshot recursivedoubling",
+          "twoshot ring halvingdoubling tree"}},
+        {Collective::AllGather, {"direct ring", "direct ring", "direct ring", "direct ring"}},
+        {Collective::ReduceScatter, {"direct ring", "direct ring", "direct ring", "direct ring"}},
+        {Collective::AllToAll, {kAny, kAny, kAny, "direct pairwise bruck8"}},
+        {Collective::Broadcast,
+         {"direct binomial", "direct binomial scatterallgather", kAny, "chain circulant binomial"}},
+        {Collective::Reduce, {"direct binomial", "direct binomial scatterallgather", kAny, "chain circulant binomial"}},
+        {Collective::Gather, {"direct", "direct", "direct", "direct"}},
+        {Collective::Scatter, {"direct", "direct", "direct", "direct"}}}},
+      // By streams a message costs microseconds of work at both ends: as few as there can be.
+      {DeviceWay::Streams,
+       {sharing(2), sharing(4), sharing(8), sharing(16), gpusOf(kNvswitch, 8), gpusOf(kPcie, 2)},
+       {{Collective::AllReduce,
+         {"recursivedoubling", "recursivedoubling", "recursivedoubling", "ring twoshot tree halvingdoubling"}},
+        {Collective::AllGather,
+         {"recursivedoubling ring", "recursivedoubling ring", "recursivedoubling ring direct", "ring direct"}},
+        {Collective::ReduceScatter,
+         {"recursivehalving ring", "recursivehalving ring", "recursivehalving ring direct", "ring direct"}},
+        {Collective::AllToAll, {kAny, kAny, kAny, "direct pairwise"}},
+        {Collective::Broadcast, {"binomial", "binomial", "binomial chain", kAny}},
+        {Collective::Reduce, {"binomial direct", "binomial direct", "binomial direct chain", kAny}},
+        {Collective::Gather, {"binomial direct", "binomial direct", "binomial direct", "direct"}},
+        {Collective::Scatter, {"binomial direct", "binomial direct", "binomial direct", "direct"}},
+        {Collective::Barrier, {"dissemination", "dissemination", kAny, kAny}}}},
+  };
+  for (const Table& table : tables) {
+    for (const DeviceLinks& links : table.jobs) {
+      DeviceJob job(table.way, links);
+      for (const Row& row : table.rows) {
+        for (size_t i = 0; i < std::size(kSizes); ++i) {
+          if (row.algorithms[i] == kAny) continue;
+          const Choice choice = job.choose(row.collective, kSizes[i]);
+          const PlanRequest asked = job.request(row.collective, kSizes[i]);
+          INFO(explain(asked, choice));
+          const auto right = split(row.algorithms[i], ' ');
+          CHECK(std::find(right.begin(), right.end(), choice.name()) != right.end());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("large calls move few bytes") {
+  // One device: beside what its memory carries, what one rank's blocks do counts, so a Reduce is rather spread.
+  for (const int n : {2, 3, 4, 8}) {
+    DeviceJob job(DeviceWay::Blocks, sharing(n));
+    for (const Collective collective : allCollectives()) {
+      if (collective == Collective::Barrier) continue;
+      const PlanRequest asked = job.request(collective, 64 * kMi);
+      double least = HUGE_VAL;
+      for (const Algorithm* a : algorithms()) {
+        if (a->collective == collective && a->supports(asked.shape) && a->chooseParts == nullptr)
+          least = std::min(least, deviceTraffic(*a, asked.shape));
+      }
+      const Choice choice = job.choose(collective, 64 * kMi);
+      CAPTURE(n, collectiveKey(collective), choice.name());
+      const double most = collective == Collective::Reduce ? 2 : 1.5;
+      CHECK(deviceTraffic(*choice.algorithm, asked.shape) <= most * least);
+    }
+  }
+  // Several: what the busiest port carries.
+  for (const DeviceLinks& links : {gpusOf(kNvswitch, 8), gpusOf(kPcie, 2)}) {
+    for (const DeviceWay way : {DeviceWay::Blocks, DeviceWay::Streams}) {
+      DeviceJob job(way, links);
+      for (const Collective collective : allCollectives()) {
+        if (collective == Collective::Barrier) continue;
+        const Choice choice = job.choose(collective, 256 * kMi);
+        double least = HUGE_VAL, chosen = 0;
+        for (const Candidate& row : choice.table) {
+          if (!row.excluded.empty()) continue;
+          least = std::min(least, row.wireUs);
+          if (row.algorithm == choice.algorithm && row.joined == choice.joined) chosen = row.wireUs;
+        }
+        CAPTURE(collectiveKey(collective), choice.name());
+        CHECK(chosen > 0);
+        CHECK(chosen <= 1.5 * least);
+      }
+    }
+  }
+}
+
+TEST_CASE("short calls by streams take few operations of a rank") {
+  for (const int n : {2, 3, 4, 8, 16}) {
+    DeviceJob job(DeviceWay::Streams, sharing(n));
+    for (const Collective collective : allCollectives()) {
+      const Choice choice = job.choose(collective, 8);
+      double least = HUGE_VAL, chosen = 0;
+      for (const Candidate& row : choice.table) {
+        if (!row.excluded.empty()) continue;
+        least = std::min(least, row.workUs);
+        if (row.algorithm == choice.algorithm && row.joined == choice.joined) chosen = row.workUs;
+      }
+      CAPTURE(n, collectiveKey(collective), choice.name());
+      // A chain has fewer for the busiest rank than a tree, and all of them one after the other.
+      const bool tree = collective == Collective::Broadcast || collective == Collective::Reduce;
+      CHECK(chosen <= (tree ? 0.5 * std::ceil(std::log2(n)) + 0.5 : 1.1) * least);
+    }
+  }
+}
+
+TEST_CASE("tables name the devices, and no cores") {
+  DeviceJob blocks(DeviceWay::Blocks, sharing(4));
+  const std::string one =
+      explain(blocks.request(Collective::AllReduce, kMi), blocks.choose(Collective::AllReduce, kMi));
+  CAPTURE(one);
+  CHECK(says(one, "cuda-blocks, 4 ranks on one device"));
+  CHECK(says(one, "ranks of one device read each other's buffers"));
+  CHECK(says(one, "busy device"));
+  CHECK_FALSE(says(one, "core"));
+  CHECK_FALSE(says(one, "shm"));
+  DeviceJob streams(DeviceWay::Streams, gpusOf(kNvswitch, 8));
+  const std::string eight =
+      explain(streams.request(Collective::AllReduce, kMi), streams.choose(Collective::AllReduce, kMi));
+  CAPTURE(eight);
+  CHECK(says(eight, "cuda-streams, 8 devices joined by NVLink of 371 GB/s"));
+  CHECK(says(eight, "cuda-streams lends registered memory"));
+}
+
+TEST_CASE("a proxy adds to the host's links, whose cores still count") {
+  const Calibration c = defaultCalibration({"test cpu", 8, "test"});
+  const DeviceCosts proxy = deviceCosts(DeviceWay::Proxy, {90, 4800}, {});
+  PlanRequest host;
+  host.shape = {.collective = Collective::AllReduce, .nRanks = 8, .bytes = kMi};
+  host.links.intra = LinkKind::ShmProcesses;
+  host.links.ranksPerCore = 4;
+  PlanRequest staged = host;
+  staged.device = &proxy;
+  staged.directPossible = true;
+  const Result<Choice> without = plan(host, c), with = plan(staged, c);
+  REQUIRE(with.status().message() == "");
+  CHECK(with->protocol != Protocol::Direct);
+  CHECK(with->costUs > without->costUs + proxy.callUs + proxy.message.near.us());
+  const std::string text = explain(staged, *with);
+  CAPTURE(text);
+  CHECK(says(text, "cuda-proxy over shm-processes, 4 ranks per core"));
+  staged.shape.bytes = 8;
+  host.shape.bytes = 8;
+  CHECK(costModel(staged, c, Protocol::Slots).link.latencyUs >
+        costModel(host, c, Protocol::Slots).link.latencyUs + proxy.message.near.us() - 1e-9);
+}
+
+TEST_CASE("protocols that cannot be had on devices are refused by name") {
+  DeviceJob apart(DeviceWay::Blocks, gpusOf(kNvswitch, 8));
+  PlanRequest r = apart.request(Collective::AllReduce, kMi);
+  const auto refusal = [&](Protocol protocol) {
+    r.overrides.protocol = protocol;
+    return plan(r, defaultCalibration({"test cpu", 8, "test"})).status().message();
+  };
+  CHECK(says(refusal(Protocol::Direct), "not every rank's buffers"));
+  CHECK(says(refusal(Protocol::Inline), "packets take 4096 bytes"));
+  CHECK(refusal(Protocol::Slots).empty());
+  DeviceJob shared(DeviceWay::Blocks, sharing(4));
+  r = shared.request(Collective::AllReduce, kMi);
+  CHECK(refusal(Protocol::Direct).empty());
+  CHECK(refusal(Protocol::Slots).empty());
+  DeviceJob streams(DeviceWay::Streams, sharing(4));
+  r = streams.request(Collective::AllReduce, 8);
+  CHECK(says(refusal(Protocol::Inline), "cuda-streams knows no shorter messages"));
+}
+
+TEST_CASE("communicators on other ways or devices do not share walks") {
+  DeviceJob blocks(DeviceWay::Blocks, sharing(4)), streams(DeviceWay::Streams, sharing(4));
+  DeviceJob slower(DeviceWay::Blocks, sharing(4), {80, 1500});
+  const Calibration c = defaultCalibration({"test cpu", 8, "test"});
+  const auto walks = [&](const DeviceJob& job) { return sharedWalks(job.request(Collective::AllReduce, 8), c); };
+  const auto one = walks(blocks), other = walks(streams), third = walks(slower), again = walks(blocks);
+  CHECK(one == again);
+  CHECK(one != other);
+  CHECK(one != third);
+}
+
+TEST_CASE("many ranks on several devices have plans") {
+  DeviceLinks links = gpusOf(kNvswitch, 8);
+  links.deviceOf.clear();
+  for (int rank = 0; rank < 32; ++rank) links.deviceOf.push_back(rank / 4);
+  for (const DeviceWay way : {DeviceWay::Blocks, DeviceWay::Streams}) {
+    DeviceJob job(way, links);
+    REQUIRE(job.levels.size() == 2);
+    for (const Collective collective : allCollectives()) {
+      for (const size_t bytes : {size_t{8}, 16 * kMi}) {
+        const Choice choice = job.choose(collective, bytes);
+        CAPTURE(collectiveKey(collective), bytes, choice.name());
+        CHECK(std::isfinite(choice.costUs));
+        CHECK(choice.costUs > job.costs.callUs);
+      }
+    }
+  }
+}
