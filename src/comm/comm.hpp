@@ -42,6 +42,8 @@ struct PlannerState {
   Overrides overrides;
   LinkUse links;
   MachineLevels levels;
+  /// Of ranks on CUDA devices: costs of the way that calls go, and of blocks where they take most calls.
+  std::optional<DeviceCosts> device, blocks;
   bool explain = false;  // TUTTI_EXPLAIN, on rank 0
 };
 
@@ -165,11 +167,13 @@ class Comm : public TaskOwner {
   Status comeUp(std::shared_ptr<Session> session, JoinRequest request);
   Status setUp();
   Status setUpPlanner();
+  void setUpDeviceCosts();
+  Walks* walksFor(bool resident) const;
   Status awaitDevice();
   Status awaitReaders(void* handle);
   bool settle(CudaSide& side);
   int mostLanes(bool resident = false) const;
-  void fitToBlocks(Choice* choice, const Shape& shape, size_t lanesOfOne) const;
+  void fitToBlocks(Choice* choice, size_t lanesOfOne) const;
   bool rewrites(const PlanKey& key) const;
   Status hearOfTrouble(const std::vector<RankCard>& cards) const;
   Result<std::string> cudaObstacle(const std::vector<RankCard>& cards);
@@ -206,7 +210,7 @@ class Comm : public TaskOwner {
   OperatorTable operators_;
   Registrations registrations_;
   PlannerState planner_;
-  std::shared_ptr<Walks> walks_;  // with the other ranks of this process; locks itself
+  std::shared_ptr<Walks> walks_, blockWalks_;  // with the other ranks of this process; lock themselves
   ForeignPlans foreignPlans_;
   PlanCache plans_;
   std::optional<bool> forwardsBlocks_[2];  // whether AllToAllv does; by resident, known from its first call on

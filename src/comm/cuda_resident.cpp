@@ -4,12 +4,11 @@
 #include <set>
 
 #include "src/comm/cuda_side.hpp"
+#include "src/plan/device_costs.hpp"
 
 namespace tutti {
 namespace {
 
-// The most of a device that the ends of one rank's links take.
-constexpr size_t kMostEndBytes = size_t{256} << 20;
 constexpr int kMostResidentLanes = 64;
 
 kernels::EndLayout layoutFor(size_t sliceBytes, uint32_t slots) { return {slots, (sliceBytes + 127) / 128 * 128}; }
@@ -43,7 +42,7 @@ bool onOneDevice(const std::vector<RankCard>& cards) {
 
 int residentLanes(const std::vector<RankCard>& cards, size_t sliceBytes, uint32_t slots) {
   if (cards.size() > kernels::kMostLinks) return 0;
-  size_t lanes = kMostResidentLanes;
+  size_t lanes = kMostResidentLanes, mostMembers = 1;
   std::map<std::string, uint64_t> processOf;
   for (size_t r = 0; r < cards.size(); ++r) {
     const RankCard& card = cards[r];
@@ -52,16 +51,20 @@ int residentLanes(const std::vector<RankCard>& cards, size_t sliceBytes, uint32_
     const size_t members = sharers(cards, static_cast<int>(r)).size();
     if (members > kernels::kMostMembers) return 0;
     lanes = std::min<size_t>(lanes, card.deviceBlocks / members);
+    mostMembers = std::max(mostMembers, members);
   }
   const size_t laneBytes = cards.size() * layoutFor(sliceBytes, slots).bytes();
-  return static_cast<int>(std::min(lanes, kMostEndBytes / laneBytes));
+  const size_t room = std::min(kMostEndBytes, kMostEndBytesOfDevice / mostMembers);
+  return static_cast<int>(std::min(lanes, room / laneBytes));
 }
 
 Status CudaSide::makeEnds(int nRanks, int lanes, size_t sliceBytes, RankCard* card) {
   ends_.layout = layoutFor(sliceBytes, slots_);
   ends_.nRanks = nRanks;
   ends_.lanes = lanes;
-  TUTTI_ASSIGN(memory_->resident, cuda::makeResidentMemory(device_, ends_.bytes(), readers_));
+  const cuda::ResidentRoom room{static_cast<size_t>(nRanks) * static_cast<size_t>(lanes), ends_.layout.bytes(),
+                                ends_.layout.slotsAt()};
+  TUTTI_ASSIGN(memory_->resident, cuda::makeResidentMemory(device_, room, readers_));
   card->ends = cuda::residentCard(*memory_->resident, *device_);
   return {};
 }

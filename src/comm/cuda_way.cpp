@@ -80,6 +80,8 @@ void CudaSide::describe(RankCard* card) const {
   card->device = device_->uuid();
   card->busId = device_->busId();
   card->deviceBlocks = kernels_->mostWalkBlocks();
+  card->computeCapability = static_cast<uint32_t>(device_->computeCapability());
+  card->memoryMBps = static_cast<uint32_t>(device_->memoryGBps() * 1e3);
   int count = 0;
   (void)driver.cuDeviceGetCount(&count);
   for (cuda::Device other = 0; other < count; ++other) {

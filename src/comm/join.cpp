@@ -7,6 +7,7 @@
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
 #include "src/comm/comm.hpp"
+#include "src/comm/cuda_costs.hpp"
 #include "src/comm/cuda_side.hpp"
 #include "src/comm/launch.hpp"
 #include "transport/self/self_transport.hpp"
@@ -32,8 +33,6 @@ RankCard myCard(int rank) {
   card.cpus = allowedCpus();
   return card;
 }
-
-constexpr size_t kCudaSliceBytes = 512 << 10;
 
 /// Blocks of kernels that a rank may have on its device; 0: any number.
 int blocksOfRank(const CommSettings& settings) {
@@ -131,17 +130,22 @@ Status Comm::setUp() {
   TUTTI_ASSIGN(sliceBytes_, chooseSliceBytes(cards, transportAllowed(settings_.transports, "shm")));
   TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
   if (cuda_) TUTTI_TRY(cuda_->serveReaders(*control_));
-  residentLanes_ = residentLanes(cards, sliceBytes_, static_cast<uint32_t>(slots));
+  const bool given = configIsSet("TUTTI_SLOT_BYTES");
+  const size_t ofBlocks = given ? sliceBytes_ : blockSliceBytes(cards, static_cast<uint32_t>(slots));
+  residentLanes_ = residentLanes(cards, ofBlocks, static_cast<uint32_t>(slots));
   TUTTI_ASSIGN(const std::string obstacle, cudaObstacle(cards));
   TUTTI_ASSIGN(cudaWay_, cudaWay(cards, residentLanes_, obstacle));
   if (cudaWay_ == CudaWay::Proxy && rank() == 0 && !obstacle.empty()) {
     TUTTI_INFO("cuda", "device memory passes through the host: ", obstacle);
   }
   if (cuda_) TUTTI_TRY(cuda_->meet(cudaWay_, rank(), cards));
-  // Every message costs a stream some ten operations, whatever its size.
-  if (cudaWay_ == CudaWay::Stream && !configIsSet("TUTTI_SLOT_BYTES")) sliceBytes_ = kCudaSliceBytes;
-  pullBytes_ = std::clamp(kPullBytes, sliceBytes_, sliceBytes_ * static_cast<size_t>(slots));
+  if (cudaWay_ == CudaWay::Resident) sliceBytes_ = ofBlocks;
   TUTTI_TRY(openTransports(&cards));
+  if (cudaWay_ == CudaWay::Stream && !given) {
+    const DeviceCosts costs = cudaCosts(DeviceWay::Streams, cards, machine_);
+    sliceBytes_ = deviceSliceBytes(costs, nRanks(), static_cast<uint32_t>(slots));
+  }
+  pullBytes_ = std::clamp(kPullBytes, sliceBytes_, sliceBytes_ * static_cast<size_t>(slots));
   TUTTI_TRY(links_->meet(std::move(cards)));
   if (cudaWay_ == CudaWay::Resident) {
     TUTTI_TRY(cuda_->openEnds(rank(), links_->cards(), *links_, blocksOfRank(settings_), deadline()));

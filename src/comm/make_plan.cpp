@@ -192,12 +192,11 @@ size_t Comm::sliceBytesFor(const Choice& choice, const Call& call) const {
   return pullBytes_;
 }
 
-// A lane is a block, which moves some tens of gigabytes in a second: large calls get as many as there are.
-void Comm::fitToBlocks(Choice* choice, const Shape& shape, size_t lanesOfOne) const {
-  constexpr size_t kBytesOfBlock = 64 << 10;
+// The plan is chosen with as many lanes as its messages and its bandwidth need (lanesForMessages).
+void Comm::fitToBlocks(Choice* choice, size_t lanesOfOne) const {
   if (planner_.overrides.nChannels > 0 || lanesOfOne == 0) return;
-  const size_t most = std::max<size_t>(static_cast<size_t>(residentLanes_) / lanesOfOne, 1);
-  choice->nChannels = static_cast<int>(std::clamp<size_t>(shape.bytes / kBytesOfBlock, 1, most));
+  const int most = std::max(1, residentLanes_ / static_cast<int>(lanesOfOne));
+  choice->nChannels = std::clamp(choice->nChannels, 1, most);
 }
 
 size_t Comm::ranksOnHost() const {
@@ -240,7 +239,7 @@ Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   if (inOnePass(key, shape)) return onePass(call);
   TUTTI_ASSIGN(Choice choice, choosePlan(shape, call, key.resident));
   shape.parts = choice.parts;
-  if (choice.joined) shape.messageBytes = mostJoinedBytes(planner_.links, sliceBytes_);
+  if (choice.joined) shape.messageBytes = planRequest(shape).joinBytes;
   const bool lendsAll = choice.protocol == Protocol::Direct;
   // Blocks read what others lend where it lies, and messages that they would rather send inline they do.
   const bool residentDirect = key.resident && onOneDevice(links_->cards()) && leastMappedBytes() < SIZE_MAX;
@@ -253,7 +252,7 @@ Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
     TUTTI_TRY(links_->openBoards(deadline()));
     schedule = publish(schedule);
   }
-  if (key.resident) fitToBlocks(&choice, shape, schedule.lanes.size());
+  if (key.resident) fitToBlocks(&choice, schedule.lanes.size());
   if (choice.nChannels > 1) schedule = replicate(schedule, choice.nChannels);
   if (schedule.lanes.size() > static_cast<size_t>(mostLanes(key.resident))) {
     return invalidUsage("algorithm ", choice.name(), " with ", choice.nChannels, " channels needs ",

@@ -19,7 +19,7 @@ namespace {
 
 // Fixed-width little-endian numbers and length-prefixed texts.  All ranks run the same version (a version number
 // leads).
-constexpr uint64_t kCardVersion = 0x7474'6361'7264'0005;
+constexpr uint64_t kCardVersion = 0x7474'6361'7264'0006;
 constexpr uint64_t kMostTransports = 16;
 constexpr uint64_t kMostReached = 256;
 
@@ -91,6 +91,8 @@ std::string encodeCard(const RankCard& card) {
   for (const std::string& device : card.reached) put(&out, device);
   put(&out, card.ipcProbe);
   put(&out, uint64_t{card.deviceBlocks});
+  put(&out, uint64_t{card.computeCapability});
+  put(&out, uint64_t{card.memoryMBps});
   put(&out, card.ends);
   put(&out, card.machine);
   put(&out, uint64_t{card.transports.size()});
@@ -125,6 +127,8 @@ Result<RankCard> decodeCard(int rank, const std::string& bytes) {
   for (uint64_t i = 0; in.ok() && i < nReached && i < kMostReached; ++i) card.reached.push_back(in.text());
   card.ipcProbe = in.text();
   card.deviceBlocks = static_cast<uint32_t>(in.number());
+  card.computeCapability = static_cast<uint32_t>(in.number());
+  card.memoryMBps = static_cast<uint32_t>(in.number());
   card.ends = in.text();
   card.machine = in.text();
   const uint64_t nTransports = in.number();

@@ -6,8 +6,9 @@
 #include "src/base/config.hpp"
 #include "src/base/copy.hpp"
 #include "src/comm/comm.hpp"
-#include "src/comm/cuda_side.hpp"
+#include "src/comm/cuda_costs.hpp"
 #include "src/comm/probes.hpp"
+#include "src/plan/device_prices.hpp"
 #include "src/plan/machine_levels.hpp"
 #include "src/plan/measure.hpp"
 
@@ -72,12 +73,27 @@ Status Comm::setUpPlanner() {
   planner_.links.intra = intraKind(*links_);
   const bool severalNodes = *std::max_element(nodes_.begin(), nodes_.end()) > 0;
   if (severalNodes) planner_.links.inter = LinkKind::TcpRemote;
-  planner_.links.ranksPerCore = worstRanksPerCore(cards);
-  planner_.levels = machineLevels(machine_.graph, machine_.levels, planner_.links);
-  planner_.ranks = ::tutti::tunedRanks(planRequest(shapeOf(Call{}, PlanKey{})));
+  setUpDeviceCosts();
+  if (!anyCuda()) planner_.ranks = ::tutti::tunedRanks(planRequest(shapeOf(Call{}, PlanKey{})));
   walks_ = sharedWalks(planRequest(shapeOf(Call{}, PlanKey{})), planner_.calibration);
+  if (planner_.blocks) blockWalks_ = sharedWalks(planRequest(shapeOf(Call{}, PlanKey{}), true), planner_.calibration);
   return {};
 }
+
+// Where devices do the work, cores of the host are shared by nobody.
+void Comm::setUpDeviceCosts() {
+  const auto& cards = links_->cards();
+  const bool onDevice = cudaWay_ == CudaWay::Stream || cudaWay_ == CudaWay::Resident;
+  planner_.links.ranksPerCore = onDevice ? 1 : worstRanksPerCore(cards);
+  planner_.levels = machineLevels(machine_.graph, machine_.levels, planner_.links);
+  if (cudaWay_ == CudaWay::Proxy) planner_.device = proxyCosts(cards);
+  if (!onDevice) return;
+  planner_.device = cudaCosts(DeviceWay::Streams, cards, machine_);
+  if (cudaWay_ == CudaWay::Resident) planner_.blocks = cudaCosts(DeviceWay::Blocks, cards, machine_);
+  planner_.levels = deviceLevels(planner_.device->links, planner_.links.intra.value_or(LinkKind::ShmThreads));
+}
+
+Walks* Comm::walksFor(bool resident) const { return resident ? blockWalks_.get() : walks_.get(); }
 
 PlanRequest Comm::planRequest(const Shape& shape, bool resident) const {
   PlanRequest request;
@@ -86,8 +102,10 @@ PlanRequest Comm::planRequest(const Shape& shape, bool resident) const {
   request.shape.inPlace = false;  // differs between ranks where only the root is in place
   request.links = planner_.links;
   request.levels = &planner_.levels;
-  const bool reads = resident ? onOneDevice(links_->cards()) : !anyCuda();
-  request.directPossible = reads && planner_.links.intra && *planner_.links.intra != LinkKind::TcpLocal;
+  const std::optional<DeviceCosts>& device = resident ? planner_.blocks : planner_.device;
+  if (device) request.device = &*device;
+  const bool reads = !anyCuda() && planner_.links.intra && *planner_.links.intra != LinkKind::TcpLocal;
+  request.directPossible = resident ? onOneDevice(links_->cards()) : reads;
   request.mostChannels =
       planner_.overrides.nChannels > 0 ? kMostChannels : std::min(kMostChannels, settings_.maxChannels);
   request.boardBytes = !anyCuda() && links_->hasBoards() ? kBoardBytes : 0;
@@ -95,7 +113,7 @@ PlanRequest Comm::planRequest(const Shape& shape, bool resident) const {
   // messages cost little, do not gather.
   const bool knowsSizes =
       !shape.uneven || shape.collective == Collective::AllGather || shape.collective == Collective::ReduceScatter;
-  request.joinBytes = !resident && knowsSizes ? mostJoinedBytes(planner_.links, sliceBytes_) : 0;
+  request.joinBytes = !resident && knowsSizes ? mostJoinedBytes(planner_.links, sliceBytes_, request.device) : 0;
   request.ready = foreignPlans_.serving(request.shape);
   request.mostLanes = mostLanes(resident);
   if (!anyCuda()) request.tuning = &planner_.tuning;
@@ -106,7 +124,7 @@ PlanRequest Comm::planRequest(const Shape& shape, bool resident) const {
 Result<Choice> Comm::choosePlan(const Shape& shape, const Call& call, bool resident) {
   PlanRequest request = planRequest(shape, resident);
   request.wholeTable = planner_.explain;
-  TUTTI_ASSIGN(Choice choice, ::tutti::plan(request, planner_.calibration, walks_.get()));
+  TUTTI_ASSIGN(Choice choice, ::tutti::plan(request, planner_.calibration, walksFor(resident)));
   if (planner_.explain) {
     const std::string table = cat("tutti: plan for ", callName(call), "\n", explain(request, choice));
     std::fwrite(table.data(), 1, table.size(), stderr);
@@ -119,8 +137,8 @@ Result<bool> Comm::needsAllCounts(const Call& call, bool resident) {
   if (!call.counts || call.collective != Collective::AllToAll) return false;
   std::optional<bool>& forwards = forwardsBlocks_[resident ? 1 : 0];
   if (!forwards) {
-    TUTTI_ASSIGN(const Choice choice,
-                 ::tutti::plan(planRequest(shapeOf(call, keyOf(call)), resident), planner_.calibration, walks_.get()));
+    TUTTI_ASSIGN(const Choice choice, ::tutti::plan(planRequest(shapeOf(call, keyOf(call)), resident),
+                                                    planner_.calibration, walksFor(resident)));
     forwards = choice.algorithm != nullptr && choice.algorithm->forwards;
   }
   return *forwards;
@@ -129,13 +147,15 @@ Result<bool> Comm::needsAllCounts(const Call& call, bool resident) {
 Result<CallEstimate> Comm::estimate(const Call& call) const {
   if (call.kind != CallKind::Collective) return estimateMessage(call.root, call.count * dataTypeBytes(call.dtype));
   Shape shape = shapeOf(call, keyOf(call));
-  const PlanRequest request = planRequest(shape);
-  TUTTI_ASSIGN(const Choice choice, ::tutti::plan(request, planner_.calibration, walks_.get()));
+  const bool resident = planner_.blocks.has_value();
+  const PlanRequest request = planRequest(shape, resident);
+  TUTTI_ASSIGN(const Choice choice, ::tutti::plan(request, planner_.calibration, walksFor(resident)));
   CallEstimate estimate{choice.costUs, choice.name(), choice.protocol, choice.nChannels, choice.joined};
   if (shape.uneven && choice.algorithm != nullptr) {  // chosen for any size, but this is the size
     shape.bytes = call.counts->recvCounts.front() * dataTypeBytes(call.dtype);
     shape.parts = choice.parts;
     estimate.timeUs = choice.algorithm->costUs(shape, costModel(request, planner_.calibration, choice.protocol));
+    if (request.device != nullptr) estimate.timeUs += request.device->callUs;
   }
   return estimate;
 }
@@ -174,9 +194,16 @@ MessageCost Comm::messageTo(LinkKind kind, size_t bytes) const {
 
 CallEstimate Comm::estimateMessage(int peer, size_t bytes) const {
   const Calibration& costs = planner_.calibration;
-  if (peer == rank()) return {static_cast<double>(bytes) / (costs.copyGBps * 1e3), "send", Protocol::Direct, 1};
+  const double copyGBps = planner_.device ? planner_.device->memoryGBps / 2 : costs.copyGBps;
+  if (peer == rank()) return {static_cast<double>(bytes) / (copyGBps * 1e3), "send", Protocol::Direct, 1};
   const MessageCost message = messageTo(kindOfLink(peer), bytes);
-  return {message.costUs, "send", message.protocol, 1};
+  if (!planner_.device) return {message.costUs, "send", message.protocol, 1};
+  // Sends and receives go by streams, or by proxies, which add what they do to the host's link.
+  const std::vector<int>& devices = planner_.device->links.deviceOf;
+  const bool same = !devices.empty() && devices[static_cast<size_t>(peer)] == devices[static_cast<size_t>(rank())];
+  const bool proxy = planner_.device->way == DeviceWay::Proxy;
+  const double us = deviceMessageUs(*planner_.device, same, bytes, sliceBytes_);
+  return {proxy ? us + message.costUs : us, "send", proxy ? message.protocol : Protocol::Slots, 1};
 }
 
 }  // namespace tutti

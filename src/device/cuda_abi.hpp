@@ -68,6 +68,8 @@ inline constexpr Error kErrorCaptureWrongThread = 908;
 
 // CUdevice_attribute
 inline constexpr int kAttributeMultiprocessors = 16;
+inline constexpr int kAttributeMemoryClockKHz = 36;
+inline constexpr int kAttributeMemoryBusBits = 37;
 inline constexpr int kAttributeUnifiedAddressing = 41;
 inline constexpr int kAttributeMajor = 75;
 inline constexpr int kAttributeMinor = 76;

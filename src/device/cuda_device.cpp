@@ -52,6 +52,13 @@ Status CudaDevice::readAttributes() {
     return invalidUsage("CUDA device ", ordinal_, " has no unified addressing, without which it has pinned memory ",
                         "at other addresses than the host");
   }
+  int major = 0, minor = 0, clockKHz = 0, busBits = 0;
+  TUTTI_CUDA(driver_, cuDeviceGetAttribute(&major, kAttributeMajor, ordinal_));
+  TUTTI_CUDA(driver_, cuDeviceGetAttribute(&minor, kAttributeMinor, ordinal_));
+  TUTTI_CUDA(driver_, cuDeviceGetAttribute(&clockKHz, kAttributeMemoryClockKHz, ordinal_));
+  TUTTI_CUDA(driver_, cuDeviceGetAttribute(&busBits, kAttributeMemoryBusBits, ordinal_));
+  computeCapability_ = 10 * major + minor;
+  memoryGBps_ = 2.0 * clockKHz * busBits / 8 / 1e6;  // of double data rate
   int pageable = 0;
   TUTTI_CUDA(driver_, cuDeviceGetAttribute(&pageable, kAttributePageableAccess, ordinal_));
   pageableAccess_ = pageable != 0;
@@ -163,12 +170,17 @@ Result<DeviceMemory> DeviceMemory::allocate(std::shared_ptr<const CudaDevice> de
 }
 
 // On a stream of its own, because nothing of ours may wait for what the user has on the default stream.
-Status DeviceMemory::zero() const {
+Status DeviceMemory::zero() const { return zeroFirst(bytes_, bytes_); }
+
+Status DeviceMemory::zeroFirst(size_t bytes, size_t every) const {
   const CudaScope scope(*device_);
   const Driver& driver = device_->driver();
   Stream stream = nullptr;
   TUTTI_CUDA(driver, cuStreamCreate(&stream, kStreamNonBlocking));
-  Error failed = driver.cuMemsetD8Async(address_, 0, bytes_, stream);
+  Error failed = kSuccess;
+  for (size_t at = 0; failed == kSuccess && at < bytes_; at += every) {
+    failed = driver.cuMemsetD8Async(address_ + at, 0, std::min(bytes, bytes_ - at), stream);
+  }
   if (failed == kSuccess) failed = driver.cuStreamSynchronize(stream);
   driver.cuStreamDestroy(stream);
   return check(driver, failed, "zeroing device memory");

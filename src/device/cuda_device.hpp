@@ -40,6 +40,10 @@ class CudaDevice {
   /// Its address on PCI, as "0000:1b:00.0".
   const std::string& busId() const { return busId_; }
   int multiprocessors() const { return multiprocessors_; }
+  /// Times 10: 90.
+  int computeCapability() const { return computeCapability_; }
+  /// That the bus of the device's memory carries, reads and writes together; 0: the driver does not tell.
+  double memoryGBps() const { return memoryGBps_; }
 
   // With the context current:
   /// What memory `address` is in.  Errors: UnhandledCudaError.
@@ -58,6 +62,8 @@ class CudaDevice {
   std::string uuid_;
   std::string busId_;
   int multiprocessors_ = 1;
+  int computeCapability_ = 0;
+  double memoryGBps_ = 0;
   bool pageableAccess_ = false;
 };
 
@@ -108,6 +114,8 @@ class DeviceMemory {
 
   /// Fills it with zeros, and waits for that: not while anything that is enqueued may wait for this thread.
   Status zero() const;
+  /// The same of the first `bytes` of every so many.
+  Status zeroFirst(size_t bytes, size_t every) const;
 
   Address address() const { return address_; }
   std::byte* data() const { return reinterpret_cast<std::byte*>(address_); }

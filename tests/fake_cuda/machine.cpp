@@ -169,6 +169,8 @@ Error cuDeviceGetAttribute(int* value, int attribute, Device device) {
   TUTTI_FAKE_ENTER(cuDeviceGetAttribute);
   if (!isDevice(device)) return kErrorInvalidDevice;
   static const std::map<int, int> values = {{kAttributeMultiprocessors, kMultiprocessors},
+                                            {kAttributeMemoryClockKHz, 3201000},  // of an H200
+                                            {kAttributeMemoryBusBits, 6144},
                                             {kAttributeMajor, 9},
                                             {kAttributeMinor, 0},
                                             {kAttributeCooperativeLaunch, 1}};

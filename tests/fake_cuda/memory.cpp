@@ -31,7 +31,7 @@ void closeRange(Address address, size_t bytes) {
 
 namespace {
 
-constexpr size_t kMostPoison = size_t{64} << 20;
+constexpr size_t kMostPoison = size_t{2} << 20;
 /// How far from the host's address a device has write-combined memory; nothing is there.
 constexpr Address kCombinedOffset = Address{1} << 56;
 

@@ -33,6 +33,7 @@ class OfferedMemory {
 
   /// As DeviceMemory::zero.
   Status zero() const { return memory_.zero(); }
+  Status zeroFirst(size_t bytes, size_t every) const { return memory_.zeroFirst(bytes, every); }
   Address address() const { return memory_.address(); }
   size_t bytes() const { return memory_.bytes(); }
   const std::shared_ptr<const Readers>& readers() const { return readers_; }

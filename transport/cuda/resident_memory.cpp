@@ -17,10 +17,11 @@ struct ResidentCard {
 }  // namespace
 
 Result<std::shared_ptr<ResidentMemory>> makeResidentMemory(const std::shared_ptr<const CudaDevice>& device,
-                                                           size_t endBytes, std::shared_ptr<const Readers> readers) {
+                                                           const ResidentRoom& room,
+                                                           std::shared_ptr<const Readers> readers) {
   auto memory = std::make_shared<ResidentMemory>();
-  TUTTI_ASSIGN(memory->ends, OfferedMemory::allocate(device, endBytes, std::move(readers)));
-  TUTTI_TRY(memory->ends.zero());
+  TUTTI_ASSIGN(memory->ends, OfferedMemory::allocate(device, room.nEnds * room.endBytes, std::move(readers)));
+  TUTTI_TRY(memory->ends.zeroFirst(room.headBytes, room.endBytes));
   TUTTI_ASSIGN(memory->word, PinnedMemory::allocate(device, sizeof(uint32_t)));
   __atomic_store_n(memory->abortWord(), 0u, __ATOMIC_RELEASE);
   TUTTI_TRY(memory->ready.create(device));

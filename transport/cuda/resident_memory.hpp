@@ -38,7 +38,7 @@ struct LaunchSeat {
 /// One rank's part.  Kept by all ranks of its process that use it: their blocks may still write here when it is done.
 struct ResidentMemory {
   uint64_t id = 0;     // in ProcessTable<ResidentMemory>
-  OfferedMemory ends;  // zero at first
+  OfferedMemory ends;  // whose heads are zero at first
   PinnedMemory word;   // uint32_t: nonzero has the rank's blocks leave
   LaunchSeat seat;
   EventHandle ready;  // of the rank's stream at its call, if it was busy
@@ -49,10 +49,18 @@ struct ResidentMemory {
   void leave() const { __atomic_store_n(abortWord(), 1u, __ATOMIC_RELEASE); }
 };
 
+/// Of all ends of a rank.
+struct ResidentRoom {
+  size_t nEnds = 0;
+  size_t endBytes = 0;
+  size_t headBytes = 0;  // of each, that have to be zero
+};
+
 /// readers: of the ends.  Errors: as DeviceMemory and PinnedMemory; waits for the device once, so only while a
 /// communicator comes up.
 Result<std::shared_ptr<ResidentMemory>> makeResidentMemory(const std::shared_ptr<const CudaDevice>& device,
-                                                           size_t endBytes, std::shared_ptr<const Readers> readers);
+                                                           const ResidentRoom& room,
+                                                           std::shared_ptr<const Readers> readers);
 /// What a rank tells its peers of it, as bytes.
 std::string residentCard(const ResidentMemory& memory, const CudaDevice& device);
 

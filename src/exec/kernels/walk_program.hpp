@@ -9,7 +9,7 @@
 //   offers    by slot: where the message lies if it is lent instead of copied, else 0
 //   lines     by slot: short messages, payload and flag in the same 8 or 16 bytes
 //   slots     the other messages
-// Every word has one writer and only grows, and all of an end is zero at first.
+// Every word has one writer and only grows, and all of an end but its slots is zero at first.
 #pragma once
 
 #include <cstddef>

@@ -1,0 +1,65 @@
+#include "src/comm/cuda_costs.hpp"
+
+#include <map>
+#include <optional>
+
+#include "src/plan/device_links.hpp"
+#include "src/topology/rates.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr int kMostNvlinks = 18;
+
+std::vector<std::string> busIds(const std::vector<RankCard>& cards) {
+  std::vector<std::string> ids;
+  for (const RankCard& card : cards) ids.push_back(card.busId);
+  return ids;
+}
+
+/// By names alone: a device may have several addresses, one for each part.
+std::vector<int> devicesOf(const std::vector<RankCard>& cards) {
+  std::map<std::string, int> known;
+  std::vector<int> devices;
+  for (const RankCard& card : cards) {
+    devices.push_back(known.emplace(card.device, static_cast<int>(known.size())).first->second);
+  }
+  return devices;
+}
+
+}  // namespace
+
+DeviceFacts deviceFacts(const std::vector<RankCard>& cards) {
+  std::optional<DeviceFacts> slowest;
+  for (const RankCard& card : cards) {
+    if (card.device.empty()) continue;
+    const DeviceFacts own{static_cast<int>(card.computeCapability), card.memoryMBps / 1e3};
+    slowest = slowest ? slower(*slowest, own) : own;
+  }
+  return slowest.value_or(DeviceFacts{});
+}
+
+DeviceCosts cudaCosts(DeviceWay way, const std::vector<RankCard>& cards, const Machines& machine) {
+  const std::vector<std::string> ids = busIds(cards);
+  DeviceLinks links = deviceLinks(machine.graph, ids);
+  const std::vector<int> devices = devicesOf(cards);
+  if (links.deviceOf != devices) links = {.deviceOf = devices};  // parts of one device, which share what it has
+  return deviceCosts(way, deviceFacts(cards), std::move(links));
+}
+
+DeviceCosts proxyCosts(const std::vector<RankCard>& cards) {
+  return deviceCosts(DeviceWay::Proxy, deviceFacts(cards), {});
+}
+
+size_t blockSliceBytes(const std::vector<RankCard>& cards, uint32_t slots) {
+  const DeviceFacts facts = deviceFacts(cards);
+  DeviceLinks links{.deviceOf = devicesOf(cards)};
+  if (links.nDevices() > 1) {
+    links.nvlink = true;
+    links.portGBps = kMostNvlinks * topology::nvlinkGBps(facts.computeCapability);
+  }
+  return deviceSliceBytes(deviceCosts(DeviceWay::Blocks, facts, std::move(links)), static_cast<int>(cards.size()),
+                          slots);
+}
+
+}  // namespace tutti

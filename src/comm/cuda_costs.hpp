@@ -1,0 +1,25 @@
+// What the planner is told of ranks on CUDA devices, from what all ranks know alike: their cards and the machine.
+#pragma once
+
+#include <vector>
+
+#include "src/comm/cuda_side.hpp"
+#include "src/comm/machine.hpp"
+#include "src/plan/device_costs.hpp"
+
+namespace tutti {
+
+/// Of the slowest device of all.
+DeviceFacts deviceFacts(const std::vector<RankCard>& cards);
+
+/// Between all ranks' devices, for Stream and Resident.
+DeviceCosts cudaCosts(DeviceWay way, const std::vector<RankCard>& cards, const Machines& machine);
+
+/// For Proxy: ranks on the host have a part in it, too.
+DeviceCosts proxyCosts(const std::vector<RankCard>& cards);
+
+/// The slice of plans of blocks.  Its memory is taken before anybody knows the machine: devices may then be joined by
+/// as many NVLinks as there are at most.
+size_t blockSliceBytes(const std::vector<RankCard>& cards, uint32_t slots);
+
+}  // namespace tutti

@@ -1,0 +1,89 @@
+// What communicators on devices are told by the planner: the devices' costs, the same on all ranks.
+#include <catch2/catch.hpp>
+
+#include "tests/support/gpu.hpp"
+#include "tests/support/variable.hpp"
+
+using namespace tutti;
+using namespace tutti::test;
+
+namespace {
+
+tuttiResult_t ask(const Rank& r, tuttiCall_t call, size_t count, tuttiEstimate_t* e) {
+  *e = TUTTI_ESTIMATE_INITIALIZER;
+  const bool message = call == tuttiCallSend || call == tuttiCallRecv;
+  return tuttiCommEstimate(r.comm, call, count, tuttiFloat32, tuttiSum, message ? (r.rank + 1) % r.nRanks : 0, e);
+}
+
+std::string text(const tuttiEstimate_t& e) {
+  return std::to_string(e.timeUs) + " " + e.algorithm + " " + e.protocol + " " + std::to_string(e.nChannels) + "\n";
+}
+
+/// All calls' estimates of all ranks, which are the same.
+std::string estimates(int nRanks, int devices) {
+  std::vector<std::string> said(static_cast<size_t>(nRanks));
+  CHECK(onGpuRanks(nRanks, devices, [&](const Rank& r, GpuRank&) -> std::string {
+          for (int call = 0; call < tuttiNumCalls; ++call) {
+            for (const size_t count : {size_t{2}, size_t{1} << 14, size_t{1} << 26}) {
+              tuttiEstimate_t e;
+              RANK_TRY(ask(r, static_cast<tuttiCall_t>(call), count, &e));
+              said[static_cast<size_t>(r.rank)] += text(e);
+            }
+          }
+          return "";
+        }) == "");
+  for (const std::string& s : said) CHECK(s == said[0]);
+  return said[0];
+}
+
+}  // namespace
+
+TEST_CASE("ranks of a device agree on what its memory and not the host's costs") {
+  const Gpu gpu("devices=1");
+  const std::string few = estimates(2, 1), many = estimates(8, 1);
+  CHECK(few.find("tree") == std::string::npos);
+  for (const std::string& said : {few, many}) CHECK(said.find("paramserver") == std::string::npos);
+}
+
+TEST_CASE("large calls on one device take what its memory takes") {
+  const Gpu gpu("devices=1");
+  if (FakeCuda::get().reset == nullptr) return;  // the test driver's device has the memory of an H200
+  CHECK(onGpuRanks(4, 1, [](const Rank& r, GpuRank&) -> std::string {
+          tuttiEstimate_t small, large;
+          RANK_TRY(ask(r, tuttiCallAllReduce, 2, &small));
+          RANK_TRY(ask(r, tuttiCallAllReduce, size_t{1} << 26, &large));
+          const double memoryUs = 11.0 * (size_t{1} << 28) / (0.9 * 4916.7 * 1e3);  // 3 n - 1 times the vector
+          RANK_CHECK(large.timeUs > memoryUs);
+          RANK_CHECK(large.timeUs < 3 * memoryUs);  // the test driver has few blocks
+          RANK_CHECK(small.timeUs > 6.6 && small.timeUs < 15);
+          return "";
+        }) == "");
+}
+
+TEST_CASE("each way of carrying calls out has costs of its own") {
+  const Gpu gpu("devices=2");
+  if (!gpu.has(2)) return;
+  std::vector<double> us;
+  for (const char* asked : {"resident", "stream", "proxy"}) {
+    const Variable way("TUTTI_CUDA_EXECUTOR", asked);
+    CHECK(onGpuRanks(2, 2, [&](const Rank& r, GpuRank&) -> std::string {
+            tuttiEstimate_t e;
+            RANK_TRY(ask(r, tuttiCallAllReduce, 2, &e));
+            if (r.rank == 0) us.push_back(e.timeUs);
+            RANK_CHECK(e.timeUs > 6);
+            return "";
+          }) == "");
+  }
+  REQUIRE(us.size() == 3);
+  CHECK(us[0] < us[1]);
+  CHECK(us[1] < us[2]);
+}
+
+TEST_CASE("a device's figures are those of its driver, the slowest device's count") {
+  const Gpu gpu("devices=1");
+  const auto device = cuda::CudaDevice::open(0);
+  REQUIRE(device.status().message() == "");
+  CHECK((*device)->memoryGBps() >= 0);
+  CHECK((*device)->computeCapability() >= 70);
+  if (FakeCuda::get().reset != nullptr) CHECK((*device)->memoryGBps() == Approx(2 * 3.201 * 6144 / 8).epsilon(1e-6));
+}
