@@ -148,6 +148,9 @@ Result<CallEstimate> Comm::estimate(const Call& call) const {
   if (call.kind != CallKind::Collective) return estimateMessage(call.root, call.count * dataTypeBytes(call.dtype));
   Shape shape = shapeOf(call, keyOf(call));
   const bool resident = planner_.blocks.has_value();
+  PlanKey key = keyOf(call);
+  key.resident = resident;
+  if (inOnePass(key, shape)) return CallEstimate{onePassUs(*planner_.blocks, shape), "onepass", Protocol::Direct, 1};
   const PlanRequest request = planRequest(shape, resident);
   TUTTI_ASSIGN(const Choice choice, ::tutti::plan(request, planner_.calibration, walksFor(resident)));
   CallEstimate estimate{choice.costUs, choice.name(), choice.protocol, choice.nChannels, choice.joined};

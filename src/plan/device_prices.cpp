@@ -106,8 +106,9 @@ DevicePrices devicePrices(const PlanRequest& r, Protocol protocol, const walk::B
     for (walk::WayPrice* price : {&channel, &direct}) {
       if (!far) continue;
       price->wireUsPerByte = perByte(levels[i].portGBps) * (packets ? 2 : 1);
-      const double pairGBps = costs.links.socketOf.empty() ? costs.links.pairGBps : levels[i].portGBps;
-      price->sendUsPerByte = std::max(price->sendUsPerByte, perByte(pairGBps));
+      // Links of its own to each of several devices: no message is faster than one of them.
+      const bool mesh = costs.links.socketOf.empty() && costs.links.pairGBps < costs.links.portGBps;
+      if (mesh) price->sendUsPerByte = std::max(price->sendUsPerByte, perByte(costs.links.pairGBps));
     }
     prices.here[i] = channel;
   }
@@ -137,6 +138,23 @@ CostModel deviceCostModel(const PlanRequest& r, Protocol protocol) {
   m.reduceGBps = share;
   m.copyGBps = share / 2;
   return m;
+}
+
+double onePassUs(const DeviceCosts& costs, const Shape& shape) {
+  const double n = shape.nRanks;
+  double blocks = 0;  // of shape.bytes
+  switch (shape.collective) {
+    case Collective::AllReduce: blocks = 2 * n; break;
+    case Collective::Broadcast:
+    case Collective::Reduce: blocks = n + 1; break;
+    case Collective::AllGather:
+    case Collective::ReduceScatter: blocks = n + n * n; break;
+    case Collective::AllToAll: blocks = 2 * n * n; break;
+    case Collective::Gather:
+    case Collective::Scatter: blocks = 2 * n; break;
+    case Collective::Barrier: break;
+  }
+  return costs.callUs + blocks * static_cast<double>(shape.bytes) * perByte(costs.memoryGBps);
 }
 
 void passThroughPinned(const DeviceCosts& costs, walk::Prices* prices) {

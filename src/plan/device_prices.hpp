@@ -32,6 +32,10 @@ DevicePrices devicePrices(const PlanRequest& request, Protocol protocol, const w
 /// By the formulas.  onDevices().
 CostModel deviceCostModel(const PlanRequest& request, Protocol protocol);
 
+/// A call that one kernel serves by passing over the buffers of all ranks of a device: it reads every byte of input
+/// once and writes every byte of output once.
+double onePassUs(const DeviceCosts& costs, const Shape& shape);
+
 /// Prices of the host's links where bytes pass through pinned memory on the way to them.
 void passThroughPinned(const DeviceCosts& costs, walk::Prices* prices);
 

@@ -18,6 +18,15 @@ shows '^plan allreduce 1M on 2 ranks' --plan allreduce --topo 'node:1 package:2'
 shows 'by [0-9]* ranks and its formula' --plan allreduce --topo "$line" --hosts 125
 shows 'the topology tells no speeds of ports' --plan allreduce --topo 'node:1 package:2' --hosts 3
 shows '1.5 ranks per core' --plan allreduce --topo 'node:1 package:2 core:2' --ranks 6
+shows 'cuda-blocks, 4 ranks on one device): twoshot, direct' --plan allreduce --bytes 64M --ranks 4 --way cuda-blocks
+shows 'of work on the busiest device' --plan allreduce --ranks 4 --way cuda-blocks
+shows 'cuda-streams, 8 devices joined by NVLink of 450 GB/s' --plan allgather --topo "$line" --way cuda-streams
+shows 'cuda-streams, 2 ranks on a device, 8 devices' --plan allgather --topo "$line" --ranks 16 --way cuda-streams
+shows 'cuda-proxy over shm-processes + tcp-remote' --plan allreduce --topo "$line" --hosts 2 --way cuda-proxy
+shows 'published figures' --plan allreduce --way cuda-streams
+refuses 'cuda-blocks, cuda-streams or cuda-proxy' --plan allreduce --way cuda
+refuses 'between hosts there is cuda-proxy alone' --plan allreduce --topo "$line" --hosts 2 --way cuda-blocks
+refuses 'has no GPUs' --plan allreduce --topo 'node:1 package:2' --way cuda-blocks
 for file in "$topologies"/*.xml; do
   shows 'reason: ' --plan allreduce --bytes 16M --topo "$file" --hosts 2
 done

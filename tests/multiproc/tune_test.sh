@@ -1,8 +1,8 @@
 #!/bin/bash
 # tutti-tune keeps the fastest ways, and programs that come later take them.
-#   tune_test.sh TUTTI_RUN TUTTI_TUNE EXAMPLE TUTTI_INFO
+#   tune_test.sh TUTTI_RUN TUTTI_TUNE EXAMPLE TUTTI_INFO [FOLDER OF THE TEST DRIVER]
 set -u
-run=$1 tune=$2 example=$3 info=$4
+run=$1 tune=$2 example=$3 info=$4 fake=${5:-}
 failed=0
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -27,6 +27,12 @@ expect 'keeps sets for several numbers of ranks' '^ranks 3 1 shm-processes - '
 expect 'keeps a set for two ranks' '^ranks 2 1 shm-processes - '
 expect 'keeps each collective and size' '^best allreduce 16384 '
 expect 'keeps the ways of messages' '^send 16384 '
+if [ -n "$fake" ]; then
+  cp "$dir/figures.tuned" "$dir/before"
+  LD_LIBRARY_PATH=$fake TUTTI_DEVICE=cuda "$run" -n 2 "$tune" "${quickly[@]}" >"$dir/out" 2>&1 && failed=1
+  expect 'measures nothing on CUDA devices' 'nothing to keep: .*CUDA devices'
+  cmp "$dir/before" "$dir/figures.tuned" || failed=1
+fi
 TUTTI_EXPLAIN=1 "$run" -n 3 "$example" >"$dir/out" 2>&1 || failed=1
 expect 'programs take what was measured' 'measured to be the fastest'
 "$run" -n 2 "$tune" --sizes 4x >"$dir/out" 2>&1 && failed=1

@@ -58,6 +58,10 @@ Result<DescribedJob> describeJob(const PlanQuestion& q) {
     for (int i = 0; i < here; ++i) {
       const int place = places[static_cast<size_t>(i) % places.size()];
       ranks.push_back(placeOf(job.graph, host, place, q.threads ? 0 : i));
+      const topology::Node& at = job.graph.nodes[static_cast<size_t>(place)];
+      if (at.kind != NodeKind::Gpu) continue;
+      job.computeCapability = job.busIds.empty() ? at.gpu.sm : std::min(job.computeCapability, at.gpu.sm);
+      job.busIds.push_back(at.busId);
     }
     const int cores = coresOf(job.graph, host);
     job.cores = h == 0 ? cores : std::min(job.cores, cores);

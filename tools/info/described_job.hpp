@@ -13,6 +13,9 @@ struct DescribedJob {
   int nHosts = 1;
   int ranksPerHost = 1;  // on the fullest
   int cores = 0;         // of the host that has least; 0: not said
+  /// [rank]: of its GPU; empty where ranks are not on GPUs.
+  std::vector<std::string> busIds;
+  int computeCapability = 0;  // times 10, the least of these GPUs; 0: not said
 };
 
 /// One rank for each GPU of every host, or for each NUMA node where it has none; with question.ranks as many, in blocks

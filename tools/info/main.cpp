@@ -51,6 +51,9 @@ int main(int argc, char** argv) {
   onlyWithPlan(app.add_option("--cores", question.cores, "cores of a host [this machine's]"));
   onlyWithPlan(app.add_flag("--threads", question.threads, "the ranks of a host are threads of one process"));
   onlyWithPlan(app.add_flag("--direct", question.direct, "all buffers are registered or from tuttiMemAlloc"));
+  onlyWithPlan(app.add_option("--way", question.way,
+                              "ranks on CUDA devices: cuda-blocks, cuda-streams or cuda-proxy; on the GPUs of --topo, "
+                              "else all on one like an H200"));
   TopologyQuestion machine;
   auto* topologyOption = app.add_option("--topology", machine.file,
                                         "the machine as Tutti sees it, or one that a file or a line such as "

@@ -5,7 +5,7 @@
 #include "src/base/text.hpp"
 #include "src/comm/foreign_plans.hpp"
 #include "src/plan/planner.hpp"
-#include "tools/info/described_job.hpp"
+#include "tools/info/device_plan.hpp"
 
 namespace tutti {
 namespace {
@@ -51,9 +51,8 @@ Status placeAlike(const PlanQuestion& q, int cores, PlanRequest* request) {
 }
 
 /// Where the topology has the ranks; a line that says so.  Its ports say how fast hosts reach each other.
-Result<std::string> placeOnTopology(const PlanQuestion& q, PlanRequest* request, MachineLevels* levels,
-                                    Calibration* calibration) {
-  TUTTI_ASSIGN(const DescribedJob job, describeJob(q));
+Result<std::string> placeOnTopology(const PlanQuestion& q, const DescribedJob& job, PlanRequest* request,
+                                    MachineLevels* levels, Calibration* calibration) {
   const int cores = q.cores > 0 ? q.cores : job.cores > 0 ? job.cores : job.ranksPerHost;
   TUTTI_ASSIGN(request->links, linksOf(q, job.nHosts, job.ranksPerHost, cores));
   request->shape.nRanks = job.nRanks;
@@ -61,7 +60,7 @@ Result<std::string> placeOnTopology(const PlanQuestion& q, PlanRequest* request,
   request->shape.inner = topology::innerLevels(job.groups);
   *levels = machineLevels(job.graph, job.groups, request->links);
   request->levels = levels;
-  std::string text = cat(job.nRanks, " ranks on host memory: ", describe(*levels));
+  std::string text = cat(job.nRanks, q.way.empty() ? " ranks on host memory: " : " ranks on GPUs: ", describe(*levels));
   for (const MachineLevel& level : *levels) {
     if (level.portGBps > 0)
       text += cat(", ", level.portGBps, " GB/s ", level.name == "host" ? "out of a socket" : "out of a host");
@@ -95,15 +94,24 @@ Result<std::string> explainPlan(const PlanQuestion& q) {
   Calibration calibration = knownCosts(machine, &origin);
   MachineLevels levels;
   std::string where;
+  std::optional<DescribedJob> job;
   if (q.topology.empty()) {
     TUTTI_TRY(placeAlike(q, machine.cores, &request));
   } else {
-    TUTTI_ASSIGN(where, placeOnTopology(q, &request, &levels, &calibration));
+    TUTTI_ASSIGN(job, describeJob(q));
+    TUTTI_ASSIGN(where, placeOnTopology(q, *job, &request, &levels, &calibration));
   }
   request.directPossible = q.direct && q.transport == "shm";
+  DeviceCosts costs;
+  if (!q.way.empty()) {
+    TUTTI_ASSIGN(costs, devicesOf(q, job, shape.nRanks));
+    planFor(costs, &request, &levels);
+    origin = "costs of CUDA devices are published figures: src/plan/device_costs.cpp";
+  }
   request.mostChannels = 64;
   request.wholeTable = true;
-  request.joinBytes = mostJoinedBytes(request.links, shape.slotBytes);
+  const bool joins = request.device == nullptr || request.device->way != DeviceWay::Blocks;
+  request.joinBytes = joins ? mostJoinedBytes(request.links, shape.slotBytes, request.device) : 0;
   TUTTI_ASSIGN(const ForeignPlans foreign, ForeignPlans::read(shape.nRanks));
   for (const std::string& why : foreign.refused()) where += cat("left out: ", why, "\n");
   request.ready = foreign.serving(shape);

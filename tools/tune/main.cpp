@@ -90,7 +90,11 @@ int tune(const Ranks& w, const Options& options, const std::vector<size_t>& size
   if (!comm.ok()) return 3;
   const std::optional<TunedRanks> ranks = (*comm)->tunedRanks();
   if (!ranks) {
-    if (w.rank == 0) std::fprintf(stderr, "tutti-tune: hosts have different numbers of ranks; nothing to keep\n");
+    if (w.rank == 0) {
+      std::fprintf(stderr,
+                   "tutti-tune: nothing to keep: hosts have different numbers of ranks, or ranks compute on CUDA "
+                   "devices, whose plans go by published figures\n");
+    }
     return 2;
   }
   const size_t most = *std::ranges::max_element(sizes);

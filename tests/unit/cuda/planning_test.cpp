@@ -40,18 +40,23 @@ std::string estimates(int nRanks, int devices) {
 
 TEST_CASE("ranks of a device agree on what its memory and not the host's costs") {
   const Gpu gpu("devices=1");
-  const std::string few = estimates(2, 1), many = estimates(8, 1);
-  CHECK(few.find("tree") == std::string::npos);
-  for (const std::string& said : {few, many}) CHECK(said.find("paramserver") == std::string::npos);
+  for (const int nRanks : {2, 8}) {
+    const std::string said = estimates(nRanks, 1);
+    CAPTURE(nRanks, said);
+    CHECK(said.find("onepass direct") != std::string::npos);
+    CHECK(said.find("paramserver") == std::string::npos);
+  }
 }
 
-TEST_CASE("large calls on one device take what its memory takes") {
+TEST_CASE("plans of blocks that are asked for take what the device's memory takes") {
   const Gpu gpu("devices=1");
   if (FakeCuda::get().reset == nullptr) return;  // the test driver's device has the memory of an H200
+  const Variable asked("TUTTI_ALGO", "allreduce:twoshot");
   CHECK(onGpuRanks(4, 1, [](const Rank& r, GpuRank&) -> std::string {
           tuttiEstimate_t small, large;
           RANK_TRY(ask(r, tuttiCallAllReduce, 2, &small));
           RANK_TRY(ask(r, tuttiCallAllReduce, size_t{1} << 26, &large));
+          RANK_CHECK(std::string(large.algorithm) == "twoshot");
           const double memoryUs = 11.0 * (size_t{1} << 28) / (0.9 * 4916.7 * 1e3);  // 3 n - 1 times the vector
           RANK_CHECK(large.timeUs > memoryUs);
           RANK_CHECK(large.timeUs < 3 * memoryUs);  // the test driver has few blocks

@@ -120,6 +120,21 @@ TEST_CASE("slices are worth what they cost, and slots fit the memory") {
   CHECK(deviceSliceBytes(deviceCosts(DeviceWay::Streams, slow, sharing(2)), 2, kSlots) < 16 * kMi);
 }
 
+TEST_CASE("one pass is the least that a device's memory has to do") {
+  DeviceJob job(DeviceWay::Blocks, sharing(4));
+  for (int i = 0; i < kNumCollectives; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    const PlanRequest large = job.request(collective, 64 * kMi);
+    CAPTURE(collectiveKey(collective));
+    // Plans of a gather and a scatter count as in place for the root.
+    const bool rootsOwn = collective == Collective::Gather || collective == Collective::Scatter;
+    CHECK(onePassUs(job.costs, large.shape) <= (rootsOwn ? 1.4 : 1) * job.choose(collective, 64 * kMi).costUs);
+    CHECK(onePassUs(job.costs, job.request(collective, 8).shape) == Approx(job.costs.callUs).epsilon(0.01));
+  }
+  const double us = 8.0 * 64 * kMi / (job.costs.memoryGBps * 1e3);
+  CHECK(onePassUs(job.costs, job.request(Collective::AllReduce, 64 * kMi).shape) == Approx(job.costs.callUs + us));
+}
+
 TEST_CASE("messages by themselves cost what their way does") {
   const DeviceCosts blocks = deviceCosts(DeviceWay::Blocks, {90, 4800}, gpusOf(kNvswitch, 8));
   const DeviceCosts streams = deviceCosts(DeviceWay::Streams, {90, 4800}, gpusOf(kNvswitch, 8));
