@@ -1,5 +1,6 @@
 #include "src/comm/cuda_costs.hpp"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 
@@ -49,6 +50,25 @@ DeviceCosts cudaCosts(DeviceWay way, const std::vector<RankCard>& cards, const M
 
 DeviceCosts proxyCosts(const std::vector<RankCard>& cards) {
   return deviceCosts(DeviceWay::Proxy, deviceFacts(cards), {});
+}
+
+void addDeviceGroups(const std::vector<RankCard>& cards, std::vector<std::vector<int>>* inner) {
+  const bool all = std::none_of(cards.begin(), cards.end(), [](const RankCard& card) { return card.device.empty(); });
+  if (!all) return;
+  const std::vector<int> devices = devicesOf(cards);
+  const auto count = static_cast<size_t>(*std::max_element(devices.begin(), devices.end()) + 1);
+  if (count < 2 || count == cards.size()) return;
+  if (!inner->empty()) {
+    std::map<int, int> groupOf;  // of a device
+    size_t groups = 0;
+    for (size_t rank = 0; rank < devices.size(); ++rank) {
+      const int group = inner->back()[rank];
+      groups = std::max(groups, static_cast<size_t>(group) + 1);
+      if (groupOf.emplace(devices[rank], group).first->second != group) return;
+    }
+    if (groups == count) return;
+  }
+  inner->push_back(devices);
 }
 
 size_t blockSliceBytes(const std::vector<RankCard>& cards, uint32_t slots) {

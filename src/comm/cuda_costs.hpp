@@ -18,6 +18,10 @@ DeviceCosts cudaCosts(DeviceWay way, const std::vector<RankCard>& cards, const M
 /// For Proxy: ranks on the host have a part in it, too.
 DeviceCosts proxyCosts(const std::vector<RankCard>& cards);
 
+/// Has hierarchical algorithms know the ranks of one device, the smallest groups of `inner` (Shape::inner), where several
+/// devices have several ranks each and divide the groups that are there.
+void addDeviceGroups(const std::vector<RankCard>& cards, std::vector<std::vector<int>>* inner);
+
 /// The slice of plans of blocks.  Its memory is taken before anybody knows the machine: devices may then be joined by
 /// as many NVLinks as there are at most.
 size_t blockSliceBytes(const std::vector<RankCard>& cards, uint32_t slots);

@@ -223,6 +223,7 @@ Status Comm::openTransports(std::vector<RankCard>* cards) {
 Status Comm::setUpMachine(const std::vector<RankCard>& cards, const std::vector<std::string>& reports) {
   TUTTI_ASSIGN(machine_, mergeReports(cards, reports));
   inner_ = innerLevels(machine_);
+  if (cudaWay_ == CudaWay::Stream || cudaWay_ == CudaWay::Resident) addDeviceGroups(cards, &inner_);
   rails_ = railsOf(machine_);
   if (rank() != 0) return {};
   TUTTI_INFO("topology", "the ranks are in ", describeLevels(machine_));

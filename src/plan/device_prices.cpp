@@ -9,8 +9,6 @@
 namespace tutti {
 namespace {
 
-double perByte(double gbps) { return 1 / (gbps * 1e3); }
-
 /// GB/s that one rank's lanes read and write.
 double rankGBps(const DeviceCosts& costs, int lanes) {
   if (costs.way != DeviceWay::Blocks) return costs.memoryGBps;

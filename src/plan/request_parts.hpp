@@ -25,6 +25,9 @@ inline constexpr double kSystemCallWorkShare = 0.9;
 /// What one TCP stream carries, driven by one core; a faster interface needs several.
 inline constexpr double kStreamGBps = 3;
 
+/// Microseconds of a byte.
+inline double perByte(double gbps) { return 1 / (gbps * 1e3); }
+
 /// The largest message of any algorithm: ops move chunks, and no chunk is larger than the shape's vector or block.
 double messageBytes(const PlanRequest& r);
 /// Bytes that the call is about, all blocks together.

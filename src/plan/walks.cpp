@@ -27,8 +27,6 @@ constexpr int kPassesOfRooted = 8;
 /// Schedules that are the same for all sizes are built for this one.
 constexpr size_t kUsualBytes = size_t{1} << 20;
 
-double perByte(double gbps) { return 1 / (gbps * 1e3); }
-
 /// Copies in and out of a channel, from the rates of one stream and of one each way at once: in a row of messages one
 /// way the slower end decides; both ways every rank has the work of both ends.
 void divideCopies(double oneWayGBps, double bothWaysGBps, walk::WayPrice* price) {

@@ -84,6 +84,22 @@ TEST_CASE("each way of carrying calls out has costs of its own") {
   CHECK(us[1] < us[2]);
 }
 
+TEST_CASE("hierarchical algorithms know the ranks of a device") {
+  const Variable way("TUTTI_CUDA_EXECUTOR", GENERATE("stream", "resident"));
+  const Variable asked("TUTTI_ALGO", "allreduce:hierarchical");
+  {
+    const Gpu gpu("devices=2");
+    if (!gpu.has(2)) return;
+    CHECK(onGpuRanks(6, 2, [](const Rank& r, GpuRank& own) -> std::string {
+            tuttiEstimate_t e;
+            RANK_TRY(ask(r, tuttiCallAllReduce, 3000, &e));
+            RANK_CHECK(std::string(e.algorithm) == "hierarchical");
+            return checkAllReduce(r, own.options(3000, false, 0, 0));
+          }) == "");
+  }
+  CHECK(Gpu::complaints() == "");
+}
+
 TEST_CASE("a device's figures are those of its driver, the slowest device's count") {
   const Gpu gpu("devices=1");
   const auto device = cuda::CudaDevice::open(0);
