@@ -9,11 +9,13 @@ namespace tutti::nccl {
 namespace {
 
 void logCall(const char* function, const CallArguments& c) {
+  int nRanks = 0;
+  (void)tuttiCommCount(handle(c.comm), &nRanks);
   logInfo(subject::kColl,
-          format("%s: opCount %lx sendbuff %p recvbuff %p count %zu datatype %d op %d root %d comm %p "
+          format("%s: opCount %lx sendbuff %p recvbuff %p count %zu datatype %d op %d root %d comm %p [nranks=%d] "
                  "stream %p",
                  function, nextCall(c.comm), c.sendbuff, c.recvbuff, c.count, static_cast<int>(c.dtype),
-                 static_cast<int>(c.op), c.root, static_cast<void*>(c.comm), static_cast<void*>(c.stream)));
+                 static_cast<int>(c.op), c.root, static_cast<void*>(c.comm), nRanks, static_cast<void*>(c.stream)));
 }
 
 }  // namespace

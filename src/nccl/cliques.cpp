@@ -52,13 +52,6 @@ thread_local int groupDepth = 0;
 thread_local ncclResult_t groupError = ncclSuccess;
 thread_local std::vector<std::pair<ncclComm_t*, ncclComm_t>> madeInGroup;
 
-/// FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv/
-unsigned long long hashOf(const std::string& text) {
-  unsigned long long hash = 0xcbf29ce484222325ull;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
-  return hash;
-}
-
 // With the registry's lock.
 void leave(Registry& all, const std::string& key) {
   const auto found = all.cliques.find(key);
@@ -148,6 +141,13 @@ bool endMember(ncclComm_t comm, bool parks, std::vector<ncclComm_t>* due) {
 }
 
 }  // namespace
+
+// FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv/
+unsigned long long hashOf(const std::string& key) {
+  unsigned long long hash = 0xcbf29ce484222325ull;
+  for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  return hash;
+}
 
 void joining(const std::string& key) {
   Registry& all = registry();

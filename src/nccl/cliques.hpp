@@ -29,6 +29,8 @@ Shares sharesOf(ncclComm_t comm);
 /// Whether this rank has revoked comm.  Cheap in a process that has revoked none.
 bool isRevoked(ncclComm_t comm);
 
+/// A number for the communicator `key`.
+unsigned long long hashOf(const std::string& key);
 /// The same number on all ranks of comm: the commId of the log.  0: comm is none.
 unsigned long long communicatorHash(ncclComm_t comm);
 

@@ -7,6 +7,7 @@
 #include "src/nccl/calls.hpp"
 #include "src/nccl/cliques.hpp"
 #include "src/nccl/config.hpp"
+#include "src/nccl/current_device.hpp"
 #include "src/nccl/environment.hpp"
 #include "src/nccl/errors.hpp"
 #include "src/nccl/log.hpp"
@@ -57,6 +58,14 @@ tuttiResult_t openAgreedPlace(const ncclUniqueId& theirs, int rank) {
   return tuttiGetUniqueIdAt(address.c_str(), 1, &agreed);
 }
 
+void logStart(const char* function, int rank, int nRanks, const std::string& key) {
+  if (!infoEnabled(subject::kInit)) return;
+  const int device = currentDevice();
+  logInfo(subject::kInit,
+          format("nccl%s rank %d nranks %d cudaDev %d nvmlDev %d busId %llx commId 0x%016llx - Init START", function,
+                 rank, nRanks, device, device, busIdOf(device), hashOf(key)));
+}
+
 ncclResult_t initRank(const char* function, ncclComm_t* comm, int nRanks, const ncclUniqueId& id, int rank,
                       const ncclConfig_t* config) {
   if (comm == nullptr) return fail(ncclInvalidArgument, function, "comm is NULL");
@@ -65,9 +74,9 @@ ncclResult_t initRank(const char* function, ncclComm_t* comm, int nRanks, const 
   Shares shares;
   if (const ncclResult_t bad = translateConfig(function, config, &options, &shares); bad != ncclSuccess) return bad;
   if (rank == 0) logVersionOnce();
-  logInfo(subject::kInit, format("nccl%s rank %d nranks %d - Init START", function, rank, nRanks));
-  if (const tuttiResult_t place = openAgreedPlace(id, rank); place != tuttiSuccess) return finish(function, place);
   const std::string key = keyOf(id);
+  logStart(function, rank, nRanks, key);
+  if (const tuttiResult_t place = openAgreedPlace(id, rank); place != tuttiSuccess) return finish(function, place);
   joining(key);
   return made(function, key, tuttiCommInitRankConfig(handles(comm), nRanks, idOf(id), rank, &options), comm, shares);
 }

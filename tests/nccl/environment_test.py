@@ -32,9 +32,11 @@ CASES = [
     ({"NCCL_DEBUG": "INFO"}, True,
      [LINE + r"NCCL version 2\.28\.9\+tutti", LINE + r"NCCL_DEBUG set by environment to INFO\.",
       LINE + r"ncclCommInitRank comm 0x[0-9a-f]+ rank 1 nranks 2 cudaDev -1 nvmlDev -1 busId 0 commId 0x[0-9a-f]+ - "
-      r"Init COMPLETE$", LINE + r"comm 0x[0-9a-f]+ - Destroy COMPLETE$"], ["opCount"]),
+      r"Init COMPLETE$", LINE + r"ncclCommInitRank rank 1 nranks 2 cudaDev -1 nvmlDev -1 busId 0 commId 0x[0-9a-f]+ - "
+      r"Init START$", LINE + r"comm 0x[0-9a-f]+ - Destroy COMPLETE$"], ["opCount"]),
     ({"NCCL_DEBUG": "info", "NCCL_DEBUG_SUBSYS": "COLL"}, True,
-     [LINE + r"AllReduce: opCount 0 sendbuff 0x.* count 50000 datatype 7 op 0 root 0 comm 0x"], ["Init COMPLETE"]),
+     [LINE + r"AllReduce: opCount 0 sendbuff 0x.* count 50000 datatype 7 op 0 root 0 comm 0x[0-9a-f]+ "
+      r"\[nranks=2\] stream \S+$"], ["Init COMPLETE"]),
     ({"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "^INIT"}, True, ["opCount"], ["Init COMPLETE"]),
     ({"NCCL_DEBUG": "INFO", "NCCL_CROSS_NIC": "1"}, True, ["NCCL_CROSS_NIC set by environment to 1: Tutti has nothing"], []),
     ({"NCCL_ALGO": "Ring", "TUTTI_EXPLAIN": "1"}, True, [r"ring, \w+, 1 channel"], []),
