@@ -54,7 +54,7 @@ int residentLanes(const std::vector<RankCard>& cards, size_t sliceBytes, uint32_
     mostMembers = std::max(mostMembers, members);
   }
   const size_t laneBytes = cards.size() * layoutFor(sliceBytes, slots).bytes();
-  const size_t room = std::min(kMostEndBytes, kMostEndBytesOfDevice / mostMembers);
+  const size_t room = mostBlockEndBytes(onOneDevice(cards), mostMembers);
   return static_cast<int>(std::min(lanes, room / laneBytes));
 }
 

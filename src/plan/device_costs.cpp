@@ -164,10 +164,15 @@ int lanesForMessages(const DeviceCosts& costs, double chunkBytes, bool allBusy, 
   return std::min(most, lanesForBandwidth(costs, allBusy));
 }
 
+size_t mostBlockEndBytes(bool oneDevice, size_t sharers) {
+  constexpr size_t kPartOnOneDevice = 4;
+  return std::min(kMostEndBytes, kMostEndBytesOfDevice / sharers) / (oneDevice ? kPartOnOneDevice : 1);
+}
+
 size_t deviceSliceBytes(const DeviceCosts& costs, int nRanks, uint32_t slots) {
-  constexpr size_t kLeast = size_t{128} << 10, kMost = size_t{16} << 20;
   const bool apart = costs.links.nDevices() > 1;
   const bool blocks = costs.way == DeviceWay::Blocks;
+  const size_t least = size_t{blocks && !apart ? 32u : 128u} << 10, most = size_t{16} << 20;
   const DeviceMessage& message = apart ? costs.message.far : costs.message.near;
   const int sharers = costs.links.mostRanks();
   const double shareGBps = (apart ? costs.links.portGBps : costs.memoryGBps / 2) / sharers;
@@ -175,11 +180,12 @@ size_t deviceSliceBytes(const DeviceCosts& costs, int nRanks, uint32_t slots) {
   const double rateGBps = blocks ? std::min(costs.blockGBps, shareGBps) : shareGBps;
   const double besideUs = blocks ? message.us() : std::max(message.sendUs, message.receiveUs);
   const double wanted = kSliceWorth * besideUs * rateGBps * 1e3;
-  const size_t memory = std::min(kMostEndBytes, kMostEndBytesOfDevice / static_cast<size_t>(sharers));
+  const size_t memory = blocks ? mostBlockEndBytes(!apart, static_cast<size_t>(sharers))
+                               : std::min(kMostEndBytes, kMostEndBytesOfDevice / static_cast<size_t>(sharers));
   const size_t ends = static_cast<size_t>(blocks ? lanesForBandwidth(costs, true) * nRanks : std::max(1, nRanks - 1));
   const size_t room = memory / (ends * std::max<size_t>(1, slots));
-  const size_t slice = std::bit_ceil(static_cast<size_t>(std::min(wanted, static_cast<double>(kMost))));
-  return std::clamp(std::min(slice, std::bit_floor(room)), kLeast, kMost);
+  const size_t slice = std::bit_ceil(static_cast<size_t>(std::min(wanted, static_cast<double>(most))));
+  return std::clamp(std::min(slice, std::bit_floor(room)), least, most);
 }
 
 double deviceMessageUs(const DeviceCosts& costs, bool sameDevice, size_t bytes, size_t sliceBytes) {

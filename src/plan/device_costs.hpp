@@ -92,6 +92,9 @@ int lanesForMessages(const DeviceCosts& costs, double chunkBytes, bool allBusy, 
 /// Memory that slots may take, of one rank and of all ranks of a device.
 inline constexpr size_t kMostEndBytes = size_t{256} << 20;
 inline constexpr size_t kMostEndBytesOfDevice = size_t{1} << 30;
+/// The same for slots of blocks, of which `sharers` ranks are on a device.  oneDevice: all of them; then few calls go
+/// through slots, as one launch has all ranks' buffers.
+size_t mostBlockEndBytes(bool oneDevice, size_t sharers);
 
 /// The slice of a message, a power of two: so large that what a slice costs beside its bytes is a tenth of it, if the
 /// memory for slots allows.  Blocks: for as many lanes as all busy ranks need.  Streams: for channels to all others.
