@@ -108,6 +108,9 @@ PlanRequest Comm::planRequest(const Shape& shape, bool resident) const {
   request.directPossible = resident ? onOneDevice(links_->cards()) : reads;
   request.mostChannels =
       planner_.overrides.nChannels > 0 ? kMostChannels : std::min(kMostChannels, settings_.maxChannels);
+  // A channel is a block there, as many as are worth it, if nobody sets a limit.
+  const bool limited = planner_.overrides.nChannels > 0 || settings_.maxChannels < CommSettings().maxChannels;
+  if (resident && !limited) request.mostChannels = residentLanes_;
   request.boardBytes = !anyCuda() && links_->hasBoards() ? kBoardBytes : 0;
   // Ranks that do not know the sizes of others' blocks cannot agree on what fits a message.  Blocks on a device, whose
   // messages cost little, do not gather.

@@ -28,8 +28,8 @@ walk::WayPrice messagePrice(const DeviceMessage& message, double perTouch) {
 /// Lanes of all copies of a schedule together.
 int lanesOf(const PlanRequest& r, double chunkBytes, size_t lanesOfOne) {
   if (r.overrides.nChannels > 0) return r.overrides.nChannels;
-  const int most = std::max(1, r.mostLanes / std::max(1, static_cast<int>(lanesOfOne)));
-  return lanesForMessages(*r.device, chunkBytes, goesBothWays(r.shape.collective), most);
+  const int most = r.mostLanes / std::max(1, static_cast<int>(lanesOfOne));
+  return lanesForMessages(*r.device, chunkBytes, goesBothWays(r.shape.collective), std::min(most, r.mostChannels));
 }
 
 }  // namespace

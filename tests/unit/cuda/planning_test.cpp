@@ -65,6 +65,24 @@ TEST_CASE("plans of blocks that are asked for take what the device's memory take
         }) == "");
 }
 
+TEST_CASE("blocks of plans are as many as the program lets them be") {
+  const Variable asked("TUTTI_ALGO", "allreduce:twoshot");
+  const int most = GENERATE(2, 64);
+  const Gpu gpu("devices=1");
+  CHECK(onThreads(2, [most](int rank, const tuttiUniqueId& id) {
+          GpuRank own(0);
+          tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+          config.device = TUTTI_DEVICE_CUDA;
+          config.maxChannels = most;
+          return asRank(rank, 2, id, config, [&](const Rank& r) -> std::string {
+            tuttiEstimate_t e;
+            RANK_TRY(ask(r, tuttiCallAllReduce, size_t{1} << 20, &e));
+            RANK_CHECK(most == 2 ? e.nChannels == 2 : e.nChannels > 2);
+            return checkAllReduce(r, own.options(size_t{1} << 18, false, 0, 0));
+          });
+        }) == "");
+}
+
 TEST_CASE("each way of carrying calls out has costs of its own") {
   const Gpu gpu("devices=2");
   if (!gpu.has(2)) return;

@@ -88,8 +88,9 @@ TEST_CASE("lanes are as many as packets or bandwidth need") {
   CHECK(job.choose(Collective::AllReduce, 8).nChannels == 1);
   CHECK(job.choose(Collective::AllReduce, 256 * kMi).nChannels == lanesForBandwidth(job.costs, true));
   PlanRequest asked = job.request(Collective::AllReduce, 256 * kMi);
-  asked.overrides.nChannels = 3;
   asked.mostChannels = 8;
+  CHECK(plan(asked, defaultCalibration({"test cpu", 8, "test"}))->nChannels == 8);
+  asked.overrides.nChannels = 3;
   CHECK(plan(asked, defaultCalibration({"test cpu", 8, "test"}))->nChannels == 3);
 }
 

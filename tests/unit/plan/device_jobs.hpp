@@ -35,6 +35,7 @@ struct DeviceJob {
     r.levels = &levels;
     const bool blocks = costs.way == DeviceWay::Blocks;
     r.directPossible = blocks && costs.links.nDevices() == 1;
+    r.mostChannels = 64;
     r.mostLanes = blocks ? std::min(64, 264 / costs.links.mostRanks()) : 30;
     r.joinBytes = blocks ? 0 : mostJoinedBytes(r.links, r.shape.slotBytes, r.device);
     r.wholeTable = true;
