@@ -18,8 +18,8 @@ DeviceCosts cudaCosts(DeviceWay way, const std::vector<RankCard>& cards, const M
 /// For Proxy: ranks on the host have a part in it, too.
 DeviceCosts proxyCosts(const std::vector<RankCard>& cards);
 
-/// Has hierarchical algorithms know the ranks of one device, the smallest groups of `inner` (Shape::inner), where several
-/// devices have several ranks each and divide the groups that are there.
+/// Has hierarchical algorithms know the ranks of one device, the smallest groups of `inner` (Shape::inner), where
+/// several devices have several ranks each and divide the groups that are there.
 void addDeviceGroups(const std::vector<RankCard>& cards, std::vector<std::vector<int>>* inner);
 
 /// The slice of plans of blocks.  Its memory is taken before anybody knows the machine: devices may then be joined by
