@@ -156,6 +156,7 @@ cuda::Address CudaSide::gate() const {
 // Numbers, and not a gate that opens and closes: jobs of a communicator that has failed end before their streams come.
 Result<CudaSide::Submitted> CudaSide::submit(std::span<const cuda::Stream> streams) {
   const cuda::CudaScope scope(*device_);
+  memory_->reserve.fill(device_);
   TUTTI_TRY(begin(streams));
   const Submitted job{std::make_shared<cuda::EventHandle>(), submitted_ + 1};
   TUTTI_TRY(job.ready->create(device_));
@@ -189,7 +190,7 @@ Result<Channel*> CudaSide::channel(Links& links, int peer, int lane, size_t slot
     std::unique_ptr<cuda::StagedChannel>& staged = memory_->staged[{peer, lane}];
     if (staged == nullptr) {
       TUTTI_ASSIGN(Channel * host, links.channel(peer, lane, deadline));
-      staged = std::make_unique<cuda::StagedChannel>(ops_, host);
+      staged = std::make_unique<cuda::StagedChannel>(ops_, host, &memory_->reserve);
     }
     return static_cast<Channel*>(staged.get());
   }
@@ -212,7 +213,10 @@ Result<std::byte*> CudaSide::grow(std::vector<cuda::DeviceMemory>* memory, size_
   if (bytes == 0) return static_cast<std::byte*>(nullptr);
   if (memory->empty() || memory->back().bytes() < bytes) {
     const size_t before = memory->empty() ? 0 : memory->back().bytes();
-    TUTTI_ASSIGN(cuda::DeviceMemory more, cuda::DeviceMemory::allocate(device_, std::max(bytes, 2 * before)));
+    const size_t wanted = std::max(bytes, 2 * before);
+    // A proxy's work is on its own stream, and streams of the program wait for it meanwhile.
+    TUTTI_ASSIGN(cuda::DeviceMemory more, proxy_ != nullptr ? cuda::DeviceMemory::allocateOn(rescue_, device_, wanted)
+                                                            : cuda::DeviceMemory::allocate(device_, wanted));
     memory->push_back(std::move(more));
   }
   return memory->back().data();

@@ -189,6 +189,7 @@ class CudaSide {
     std::vector<cuda::IpcMemory> tried;              // of tryIpc(); stays open for channels
     std::unique_ptr<cuda::MemoryExchange> exchange;  // null where bytes pass through host memory
     std::map<std::pair<int, int>, std::unique_ptr<cuda::StreamChannel>> channels;
+    cuda::PinnedReserve reserve;  // for these:
     std::map<std::pair<int, int>, std::unique_ptr<cuda::StagedChannel>> staged;
     std::shared_ptr<cuda::ResidentMemory> resident;
     std::vector<std::unique_ptr<cuda::PeerResident>> peers;

@@ -136,20 +136,30 @@ void Batch::clear() {
 }
 
 Status Batch::prepare() {
+  TUTTI_TRY(start());
+  return makePlans();
+}
+
+Status Batch::start() {
   pointToPoint_.clear();
   collectives_.clear();
   next_ = 0;
   current_ = nullptr;
+  if (comm_.cuda() == nullptr) return {};
   const DeviceScope scope(comm_.cuda());
   TUTTI_TRY(submitted_);
-  if (comm_.cuda() != nullptr) TUTTI_TRY(job_ ? awaitStreams() : comm_.cuda()->begin(streams_));
+  resident_ = comm_.cuda()->resident(streams_.front());
+  return job_ ? awaitStreams() : comm_.cuda()->begin(streams_);
+}
+
+Status Batch::makePlans() {
+  const DeviceScope scope(comm_.cuda());
   for (Call& call : calls_) {
     TUTTI_TRY(reserveWorkspace(call));
     if (call.kind == CallKind::Collective) {
-      const bool resident = comm_.cuda() != nullptr && comm_.cuda()->resident(streams_.front());
-      TUTTI_ASSIGN(const bool all, comm_.needsAllCounts(call, resident));
+      TUTTI_ASSIGN(const bool all, comm_.needsAllCounts(call, resident_));
       if (all) TUTTI_TRY(learnAllCounts(comm_, &call));
-      TUTTI_ASSIGN(std::shared_ptr<const PlanEntry> entry, comm_.plan(call, resident));
+      TUTTI_ASSIGN(std::shared_ptr<const PlanEntry> entry, comm_.plan(call, resident_));
       collectives_.emplace_back(&call, std::move(entry));
     } else {
       TUTTI_TRY(preparePointToPoint(call));
@@ -324,11 +334,15 @@ std::vector<Status> prepareAll(std::span<const std::unique_ptr<Batch>> batches) 
     results[0] = batches[0]->prepare();
     return results;
   }
-  std::vector<std::future<Status>> work;
-  for (const auto& batch : batches) {
-    work.push_back(std::async(std::launch::async, [b = batch.get()] { return b->prepare(); }));
+  for (size_t i = 0; i < batches.size(); ++i) results[i] = batches[i]->start();
+  std::vector<std::future<Status>> work(batches.size());
+  for (size_t i = 0; i < batches.size(); ++i) {
+    if (!results[i].ok()) continue;
+    work[i] = std::async(std::launch::async, [b = batches[i].get()] { return b->makePlans(); });
   }
-  for (size_t i = 0; i < work.size(); ++i) results[i] = work[i].get();
+  for (size_t i = 0; i < batches.size(); ++i) {
+    if (work[i].valid()) results[i] = work[i].get();
+  }
   return results;
 }
 

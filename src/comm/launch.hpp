@@ -28,7 +28,12 @@ class Batch : public Task {
   void clear();
   bool empty() const { return calls_.empty(); }
 
-  /// Make plans and open channels for all calls; may block.  Then step() never does.
+  /// On the thread whose streams the calls are on, as threads have default streams of their own by one handle: what is
+  /// enqueued from now on follows the streams.
+  Status start();
+  /// Then, on any thread: makes plans and opens channels for all calls; may block.  After that step() never does.
+  Status makePlans();
+  /// Both.
   Status prepare();
   /// What to run after prepare(): this, or the part of it that is all there is, which takes fewer steps to look at.
   Task* task() { return collectives_.empty() && comm_.cuda() == nullptr ? static_cast<Task*>(&pointToPoint_) : this; }
@@ -57,6 +62,7 @@ class Batch : public Task {
   std::optional<CudaSide::Submitted> job_;  // after submit()
   PointToPointRun pointToPoint_;
   bool pointToPointDone_ = false;
+  bool resident_ = false;  // whether collectives go by resident kernels
   std::vector<std::pair<const Call*, std::shared_ptr<const PlanEntry>>> collectives_;
   size_t next_ = 0;          // collective to begin next
   Task* current_ = nullptr;  // the one that runs, or several

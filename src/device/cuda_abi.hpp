@@ -77,6 +77,7 @@ inline constexpr int kAttributePageableAccess = 88;
 inline constexpr int kAttributeCooperativeLaunch = 95;
 inline constexpr int kAttributeVirtualMemory = 102;
 inline constexpr int kAttributeExportsDescriptors = 103;
+inline constexpr int kAttributeMemoryPools = 115;
 
 // CUpointer_attribute and CUmemorytype
 inline constexpr int kPointerMemoryType = 2;
@@ -155,6 +156,7 @@ struct MemoryAccess {  // CUmemAccessDesc
   X(cuCtxEnablePeerAccess, 4000, (Context peer, unsigned flags))                                                 \
   X(cuCtxSynchronize, 2000, ())                                                                                  \
   X(cuMemAlloc, 3020, (Address * address, size_t bytes))                                                         \
+  X(cuMemAllocAsync, 11020, (Address * address, size_t bytes, Stream stream))                                    \
   X(cuMemAllocManaged, 6000, (Address * address, size_t bytes, unsigned flags))                                  \
   X(cuMemFree, 3020, (Address address))                                                                          \
   X(cuMemHostAlloc, 2020, (void** memory, size_t bytes, unsigned flags))                                         \

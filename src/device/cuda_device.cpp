@@ -62,6 +62,9 @@ Status CudaDevice::readAttributes() {
   int pageable = 0;
   TUTTI_CUDA(driver_, cuDeviceGetAttribute(&pageable, kAttributePageableAccess, ordinal_));
   pageableAccess_ = pageable != 0;
+  int pools = 0;
+  TUTTI_CUDA(driver_, cuDeviceGetAttribute(&pools, kAttributeMemoryPools, ordinal_));
+  hasPools_ = pools != 0;
   return {};
 }
 
@@ -160,13 +163,29 @@ Result<DeviceMemory> DeviceMemory::allocate(std::shared_ptr<const CudaDevice> de
   const CudaScope scope(*device);
   const Driver& driver = device->driver();
   const Error error = driver.cuMemAlloc(&memory.address_, bytes);
-  if (error == kErrorOutOfMemory) {
+  TUTTI_TRY(memory.keep(std::move(device), bytes, error));
+  return memory;
+}
+
+Result<DeviceMemory> DeviceMemory::allocateOn(Stream stream, std::shared_ptr<const CudaDevice> device, size_t bytes) {
+  if (!device->hasPools()) return allocate(std::move(device), bytes);
+  DeviceMemory memory;
+  if (bytes == 0) return memory;
+  const CudaScope scope(*device);
+  const Driver& driver = device->driver();
+  const Error error = driver.cuMemAllocAsync(&memory.address_, bytes, stream);
+  TUTTI_TRY(memory.keep(std::move(device), bytes, error));
+  return memory;
+}
+
+Status DeviceMemory::keep(std::shared_ptr<const CudaDevice> device, size_t bytes, Error allocated) {
+  if (allocated == kErrorOutOfMemory) {
     return systemError("CUDA device ", device->ordinal(), " has no ", bytes, " bytes left");
   }
-  TUTTI_TRY(check(driver, error, "cuMemAlloc"));
-  memory.device_ = std::move(device);
-  memory.bytes_ = bytes;
-  return memory;
+  TUTTI_TRY(check(device->driver(), allocated, "an allocation of device memory"));
+  device_ = std::move(device);
+  bytes_ = bytes;
+  return {};
 }
 
 // On a stream of its own, because nothing of ours may wait for what the user has on the default stream.

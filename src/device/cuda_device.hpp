@@ -44,6 +44,8 @@ class CudaDevice {
   int computeCapability() const { return computeCapability_; }
   /// That the bus of the device's memory carries, reads and writes together; 0: the driver does not tell.
   double memoryGBps() const { return memoryGBps_; }
+  /// Whether memory can be allocated in the order of a stream.
+  bool hasPools() const { return hasPools_; }
 
   // With the context current:
   /// What memory `address` is in.  Errors: UnhandledCudaError.
@@ -65,6 +67,7 @@ class CudaDevice {
   int computeCapability_ = 0;
   double memoryGBps_ = 0;
   bool pageableAccess_ = false;
+  bool hasPools_ = false;
 };
 
 /// While this lives, stream captures do not forbid this thread what set-up and polling need (allocations, module loads,
@@ -109,8 +112,12 @@ class DeviceMemory {
   DeviceMemory(DeviceMemory&& other) noexcept;
   DeviceMemory& operator=(DeviceMemory&& other) noexcept;
   ~DeviceMemory();
-  /// Errors: SystemError when the device has not that much left; UnhandledCudaError.
+  /// May wait for all that the device has to do.  Errors: SystemError when the device has not that much left;
+  /// UnhandledCudaError.
   static Result<DeviceMemory> allocate(std::shared_ptr<const CudaDevice> device, size_t bytes);
+  /// For what is enqueued on the stream alone, and waits for nothing, where the device has memory pools.  Nothing may
+  /// use it any more when it is destroyed.
+  static Result<DeviceMemory> allocateOn(Stream stream, std::shared_ptr<const CudaDevice> device, size_t bytes);
 
   /// Fills it with zeros, and waits for that: not while anything that is enqueued may wait for this thread.
   Status zero() const;
@@ -122,6 +129,7 @@ class DeviceMemory {
   size_t bytes() const { return bytes_; }
 
  private:
+  Status keep(std::shared_ptr<const CudaDevice> device, size_t bytes, Error allocated);
   std::shared_ptr<const CudaDevice> device_;
   Address address_ = 0;
   size_t bytes_ = 0;

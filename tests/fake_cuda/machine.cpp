@@ -173,7 +173,8 @@ Error cuDeviceGetAttribute(int* value, int attribute, Device device) {
                                             {kAttributeMemoryBusBits, 6144},
                                             {kAttributeMajor, 9},
                                             {kAttributeMinor, 0},
-                                            {kAttributeCooperativeLaunch, 1}};
+                                            {kAttributeCooperativeLaunch, 1},
+                                            {kAttributeMemoryPools, 1}};
   const auto found = values.find(attribute);
   *value = found == values.end() ? 0 : found->second;
   const std::lock_guard lock(machine().mutex);

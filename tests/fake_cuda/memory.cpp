@@ -105,6 +105,7 @@ const char* wrongWith(const Allocation& a, Address start, Address address, size_
 /// With the lock.  What was opened by a handle came with peer access.
 bool isOpenTo(const Allocation& a, int device) {
   if (a.kind == Kind::Mapping) return a.open.count(device) != 0;
+  if (a.pooled) return a.device == device;
   if (a.kind != Kind::Device || a.device == device || a.fd < 0) return true;
   const std::lock_guard lock(machine().mutex);
   return machine().peerAccess.count({device, a.device}) != 0;
@@ -209,6 +210,15 @@ Error cuMemAlloc(Address* address, size_t bytes) {
   TUTTI_FAKE_ENTER(cuMemAlloc);
   return allocate(bytes, Kind::Device, address);
 }
+Error cuMemAllocAsync(Address* address, size_t bytes, Stream stream) {
+  TUTTI_FAKE_ENTER(cuMemAllocAsync);
+  if (deviceOfStream(stream) != deviceOf(currentContext())) return kErrorInvalidContext;
+  const Error error = allocate(bytes, Kind::Device, address);
+  if (error != kSuccess) return error;
+  const std::lock_guard lock(memory().mutex);
+  memory().byAddress[*address].pooled = true;
+  return kSuccess;
+}
 Error cuMemAllocManaged(Address* address, size_t bytes, unsigned flags) {
   TUTTI_FAKE_ENTER(cuMemAllocManaged);
   if (flags != kManagedGlobal) return kErrorInvalidValue;
@@ -279,7 +289,7 @@ Error cuIpcGetMemHandle(IpcHandle* handle, Address address) {
   const std::lock_guard lock(memory().mutex);
   const auto at = findAllocation(address);
   if (at == memory().byAddress.end() || at->second.freed || at->second.fd < 0) return kErrorInvalidValue;
-  if (at->second.kind != Kind::Device || at->first != address) return kErrorInvalidValue;
+  if (at->second.kind != Kind::Device || at->first != address || at->second.pooled) return kErrorInvalidValue;
   const IpcContent content{kIpcMagic,        getpid(),          at->second.fd,
                            at->second.bytes, at->second.serial, firstDevice() + at->second.device};
   std::memset(handle, 0, sizeof *handle);

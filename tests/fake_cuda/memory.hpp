@@ -19,6 +19,7 @@ struct Allocation {
   uint64_t pages;         // of a Mapping: what it shows
   std::set<int> open;     // of a Mapping: devices that may use it
   uint64_t serial;        // of the process's own allocations; 0: of others
+  bool pooled = false;    // allocated in the order of a stream: of its device alone
   bool combined = false;  // write-combined: devices have it at another address
 };
 

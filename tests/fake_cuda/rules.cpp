@@ -24,6 +24,7 @@ const auto& kRules = *new std::map<std::string, unsigned>{
     {"cuCtxEnablePeerAccess", kInContext | kUnsafe | kSyncs},
     {"cuCtxSynchronize", kInContext | kUnsafe},
     {"cuMemAlloc", kInContext | kUnsafe | kSyncs},
+    {"cuMemAllocAsync", kInContext},
     {"cuMemAllocManaged", kInContext | kUnsafe | kSyncs},
     {"cuMemFree", kInContext | kUnsafe | kSyncs},
     {"cuMemHostAlloc", kInContext | kUnsafe | kSyncs},

@@ -108,10 +108,12 @@ class Gpu {
 class GpuRank {
  public:
   explicit GpuRank(int ordinal) : device_(*cuda::CudaDevice::open(ordinal)) {
+    const cuda::BesideCaptures beside(driver());
     driver().cuCtxPushCurrent(device_->context());
     driver().cuStreamCreate(&stream_, cuda::kStreamNonBlocking);
   }
   ~GpuRank() {
+    const cuda::BesideCaptures beside(driver());
     driver().cuStreamSynchronize(stream_);
     driver().cuStreamDestroy(stream_);
     cuda::Context popped = nullptr;
@@ -124,6 +126,7 @@ class GpuRank {
   int ordinal() const { return device_->ordinal(); }
   tuttiStream_t asTutti() const { return reinterpret_cast<tuttiStream_t>(stream_); }
   std::string synchronize() const {
+    const cuda::BesideCaptures beside(driver());
     return driver().cuStreamSynchronize(stream_) == cuda::kSuccess ? "" : "cuStreamSynchronize fails";
   }
   CheckOptions options(size_t count, bool inPlace, size_t shift, int root) const {
@@ -184,6 +187,7 @@ class DeviceFloats {
 
  private:
   void copy(cuda::Address dst, cuda::Address src) const {
+    const cuda::BesideCaptures beside(own_.driver());
     own_.driver().cuMemcpyAsync(dst, src, bytes(), own_.stream());
     own_.driver().cuStreamSynchronize(own_.stream());
   }

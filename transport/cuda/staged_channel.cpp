@@ -1,11 +1,43 @@
 #include "transport/cuda/staged_channel.hpp"
 
+#include <utility>
+
 namespace tutti::cuda {
 
+PinnedMemory PinnedReserve::take(size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  for (PinnedMemory& memory : free_) {
+    if (memory.bytes() == bytes) return std::exchange(memory, PinnedMemory());
+  }
+  missed_.push_back(bytes);
+  return {};
+}
+
+void PinnedReserve::fill(const std::shared_ptr<const CudaDevice>& device) {
+  std::vector<size_t> missed;
+  {
+    const std::lock_guard lock(mutex_);
+    missed.swap(missed_);
+    std::erase_if(free_, [](const PinnedMemory& memory) { return memory.data() == nullptr; });
+  }
+  for (const size_t bytes : missed) {
+    Result<PinnedMemory> memory = PinnedMemory::allocate(device, bytes);
+    if (!memory.ok()) return;  // ordinary memory does as well, slower
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(memory).value());
+  }
+}
+
+/// The bounce is not in use.
 Status StagedChannel::prepare(Bounce* bounce) {
-  if (bounce->memory.data() != nullptr) return {};
-  TUTTI_TRY(bounce->event.create(ops_.device()));
-  TUTTI_ASSIGN(bounce->memory, PinnedMemory::allocate(ops_.device(), slotBytes()));
+  if (bounce->pinned.data() != nullptr) return {};
+  if (bounce->event.get() == nullptr) TUTTI_TRY(bounce->event.create(ops_.device()));
+  bounce->pinned = reserve_->take(slotBytes());
+  if (bounce->pinned.data() != nullptr) {
+    bounce->ordinary.reset();
+  } else if (bounce->ordinary == nullptr) {
+    bounce->ordinary = std::make_unique<std::byte[]>(slotBytes());
+  }
   return {};
 }
 
@@ -27,7 +59,7 @@ Result<bool> StagedChannel::settled(Bounce* bounce) {
 
 Result<std::byte*> StagedChannel::stage(DeviceMemory* memory) {
   if (memory->bytes() == 0) {
-    TUTTI_ASSIGN(*memory, DeviceMemory::allocate(ops_.device(), slotBytes()));
+    TUTTI_ASSIGN(*memory, DeviceMemory::allocateOn(ops_.stream(), ops_.device(), slotBytes()));
   }
   return memory->data();
 }
@@ -36,13 +68,13 @@ Result<std::byte*> StagedChannel::stage(DeviceMemory* memory) {
 Result<bool> StagedChannel::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
   if (!sending_) {
     TUTTI_TRY(prepare(&out_));
-    TUTTI_TRY(ops_.copy(out_.memory.data(), data, bytes));
+    TUTTI_TRY(ops_.copy(out_.data(), data, bytes));
     TUTTI_TRY(mark(&out_));
     sending_ = true;
   }
   TUTTI_ASSIGN(const bool copied, settled(&out_));
   if (!copied) return false;
-  TUTTI_ASSIGN(const bool gone, host_->send(bytes == 0 ? nullptr : out_.memory.data(), bytes, call));
+  TUTTI_ASSIGN(const bool gone, host_->send(bytes == 0 ? nullptr : out_.data(), bytes, call));
   sending_ = !gone;
   return gone;
 }
@@ -57,13 +89,13 @@ Result<bool> StagedChannel::commit(size_t bytes, const Fingerprint& call) {
 }
 
 Result<bool> StagedChannel::receive(std::byte* dst, const Expect& expect) {
-  TUTTI_TRY(prepare(&in_));
   TUTTI_ASSIGN(const bool free, settled(&in_));  // the copy of the message before
   if (!free) return false;
-  const Result<bool> came = host_->receive(in_.memory.data(), expect);
+  TUTTI_TRY(prepare(&in_));
+  const Result<bool> came = host_->receive(in_.data(), expect);
   if (!came.ok()) seen_ = host_->seen();
   if (!came.ok() || !*came || expect.bytes == 0) return came;
-  TUTTI_TRY(ops_.copy(dst, in_.memory.data(), expect.bytes));
+  TUTTI_TRY(ops_.copy(dst, in_.data(), expect.bytes));
   TUTTI_TRY(mark(&in_));
   return true;
 }

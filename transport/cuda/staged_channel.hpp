@@ -3,7 +3,14 @@
 // For a thread that serves a device and may poll: copies are enqueued on the stream of `ops`, and a message goes to the
 // host channel when its copy has ended.  What arrives is copied to the device and is there for whatever is enqueued
 // later.  On the wire nothing differs from a rank on the host, so either end may be one.
+//
+// While a message is under way, streams of the program wait for it, and whatever waits for the device then waits for
+// ever.  An allocation of pinned memory may do that.  So a channel that finds none in the reserve makes do with
+// ordinary memory, for which the driver copies twice, and gets pinned memory at a later call.
 #pragma once
+
+#include <mutex>
+#include <vector>
 
 #include "src/device/cuda_pinned.hpp"
 #include "src/device/cuda_stream.hpp"
@@ -11,10 +18,25 @@
 
 namespace tutti::cuda {
 
+/// Pinned memory for those who may not wait for it.  Any thread.
+class PinnedReserve {
+ public:
+  /// Of `bytes`; empty if there is none left, and then fill() will get some.
+  PinnedMemory take(size_t bytes);
+  /// Allocates what has been asked for and was not there: while nothing waits for who needs it.  Does what it can.
+  void fill(const std::shared_ptr<const CudaDevice>& device);
+
+ private:
+  std::mutex mutex_;  // guards what follows
+  std::vector<PinnedMemory> free_;
+  std::vector<size_t> missed_;  // bytes
+};
+
 class StagedChannel : public Channel {
  public:
-  /// ops and host are borrowed; nothing else uses host.  Memory is taken at first use.
-  StagedChannel(const StreamOps& ops, Channel* host) : ops_(ops), host_(host) {}
+  /// ops, host and reserve are borrowed; nothing else uses host.  Memory is taken at first use.
+  StagedChannel(const StreamOps& ops, Channel* host, PinnedReserve* reserve)
+      : ops_(ops), host_(host), reserve_(reserve) {}
   /// The stream must have ended what was enqueued here.
   ~StagedChannel() override = default;
 
@@ -29,11 +51,13 @@ class StagedChannel : public Channel {
   Result<bool> progress() override { return host_->progress(); }
 
  private:
-  /// A pinned slot, and the event after which it may be used again or read.
+  /// A slot in host memory, and the event after which it may be used again or read.
   struct Bounce {
-    PinnedMemory memory;
+    PinnedMemory pinned;
+    std::unique_ptr<std::byte[]> ordinary;  // until there is pinned memory
     EventHandle event;
     bool busy = false;
+    std::byte* data() const { return pinned.data() != nullptr ? pinned.data() : ordinary.get(); }
   };
   Status prepare(Bounce* bounce);
   Status mark(Bounce* bounce);
@@ -42,6 +66,7 @@ class StagedChannel : public Channel {
 
   const StreamOps& ops_;
   Channel* host_;
+  PinnedReserve* reserve_;
   Bounce out_, in_;
   bool sending_ = false;  // out_ has, or is getting, the message that send() is about
   bool peeked_ = false;   // stagedIn_ holds the next message

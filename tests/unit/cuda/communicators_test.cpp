@@ -111,6 +111,36 @@ TEST_CASE("several communicators work on one device and on streams of their own"
   CHECK(Gpu::complaints() == "");
 }
 
+// The handle of threads' default streams means another stream on any thread that helps.
+TEST_CASE("a group gives several communicators the default stream of its thread") {
+  const Variable way("TUTTI_CUDA_EXECUTOR", GENERATE("stream", "resident", "proxy"));
+  {
+    const Gpu gpu("devices=1;delay=200");
+    CHECK(onGpuRanks(3, 1, [](const Rank& r, GpuRank& own) -> std::string {
+            const auto handle = reinterpret_cast<tuttiStream_t>(cuda::kStreamPerThread);
+            const cuda::Driver& d = own.driver();
+            tuttiComm_t second = nullptr;
+            RANK_TRY(tuttiCommSplit(r.comm, 0, (r.rank + 1) % 3, &second, nullptr));
+            Tripling a(r.comm, 20'000), b(second, 7);
+            const Gate gate;
+            RANK_CHECK(gate.holdsUp(own, cuda::kStreamPerThread));
+            for (int round = 0; round < 2; ++round) {
+              RANK_TRY(tuttiGroupStart());
+              RANK_TRY(tuttiAllReduce(a.x.at(0), a.x.at(0), a.x.count(), tuttiFloat, tuttiSum, a.comm, handle));
+              RANK_TRY(tuttiAllReduce(b.x.at(0), b.x.at(0), b.x.count(), tuttiFloat, tuttiSum, b.comm, handle));
+              RANK_TRY(tuttiGroupEnd());
+            }
+            RANK_CHECK(a.is(1) && b.is(1));  // the stream has not come to the calls
+            gate.open();
+            RANK_CHECK(d.cuStreamSynchronize(cuda::kStreamPerThread) == cuda::kSuccess);
+            RANK_CHECK(a.is(9) && b.is(9));
+            RANK_TRY(tuttiCommDestroy(second));
+            return "";
+          }) == "");
+  }
+  CHECK(Gpu::complaints() == "");
+}
+
 TEST_CASE("calls of several communicators are in one graph") {
   const int devices = GENERATE(1, 3);
   const Variable way("TUTTI_CUDA_EXECUTOR", devices == 1 ? "auto" : "resident");

@@ -64,6 +64,36 @@ TEST_CASE("streams that cannot take a call are refused before anything is enqueu
   CHECK(Gpu::complaints() == "");
 }
 
+TEST_CASE("captures that cannot hold a communicator's calls are refused before anything is enqueued") {
+  {
+    const Gpu gpu;
+    CHECK(onGpuRanks(2, 1, [](const Rank& r, GpuRank& own) -> std::string {
+            const cuda::Driver& d = own.driver();
+            const GpuRank other(0);
+            FloatBuffer x(10, 0, Memory::Other);
+            const auto call = [&](const GpuRank& on) {
+              return tuttiAllReduce(x.at(0), x.at(0), 10, tuttiFloat, tuttiSum, r.comm, on.asTutti());
+            };
+            cuda::Graph graph = nullptr;
+            RANK_CHECK(d.cuStreamBeginCapture(own.stream(), cuda::kCaptureModeThreadLocal) == cuda::kSuccess);
+            RANK_TRY(tuttiGroupStart());
+            RANK_TRY(call(own));
+            RANK_TRY(call(other));
+            RANK_CHECK(tuttiGroupEnd() == tuttiInvalidUsage);
+            RANK_CHECK(std::string(tuttiGetLastError(nullptr)).find("one graph, or none") != std::string::npos);
+            RANK_CHECK(d.cuStreamEndCapture(own.stream(), &graph) == cuda::kSuccess);  // as it was
+            d.cuGraphDestroy(graph);
+            RANK_CHECK(d.cuStreamBeginCapture(own.stream(), cuda::kCaptureModeRelaxed) == cuda::kSuccess);
+            RANK_CHECK(d.cuStreamQuery(own.stream()) == cuda::kErrorCaptureUnsupported);
+            RANK_CHECK(call(own) == tuttiInvalidUsage);
+            RANK_CHECK(std::string(tuttiGetLastError(r.comm)).find("invalidated") != std::string::npos);
+            RANK_CHECK(d.cuStreamEndCapture(own.stream(), &graph) == cuda::kErrorCaptureInvalidated);
+            return checkAllReduce(r, own.options(10, false, 0, 0));  // as good as before
+          }) == "");
+  }
+  CHECK(Gpu::complaints() == "");
+}
+
 TEST_CASE("ranks that differ in a call all get an error") {
   {
     const Gpu gpu;
