@@ -4,7 +4,9 @@
 // memory.  A message is a copy into a slot of the receiver's inbox.  Streams know of each other by words (inbox.hpp):
 //   sender    wait busy[i] == 0; busy[i] = 1; copy to the peer's slot i; the peer's full[i] = 1
 //   receiver  wait full[i] == 1; full[i] = 0; read slot i; the peer's busy[i] = 0
-// Values are constants, and each word alternates, so that captured calls can be replayed any number of times.
+// Values are constants, and each word alternates, so that captured calls can be replayed any number of times.  Writes
+// have the barrier that the driver gives them by default, and waits do without CU_STREAM_WAIT_VALUE_FLUSH, as those of
+// NCCL's copy-engine collectives between devices do (src/ce_coll.cc): it is for writes that do not come from GPUs.
 //
 // Why it cannot deadlock.  A stream waits only for words in its own device's memory, and only for a write that has been
 // enqueued before: with each message the sender's host tells the receiver's host "enqueued" (over `tokens`), and with
