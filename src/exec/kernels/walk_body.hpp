@@ -208,7 +208,7 @@ class LaneWalk {
     }
     if (!team_.all(stays_)) return false;
     if (takes) release(op);
-    if (sends) publish(op, isInline);
+    if (sends) publish(op, bytes, isInline);
     team_.sync();
     return true;
   }
@@ -263,12 +263,25 @@ class LaneWalk {
     }
   }
 
+  /// Flags repeat after 2^32 - 2 messages, and lines that only long messages reach could still bear one from then,
+  /// which would pass for the message that is to come.  So with each message of a link a line of its slot that it does
+  /// not use is written, by turns, and no line bears a flag older than slots * kInlineBytes / 8 messages.  The slot is
+  /// the sender's until it has sent the next message there.
+  TUTTI_HD void refreshLine(unsigned char* end, uint64_t message, uint64_t inlineBytes) const {
+    const InlineMessage m = inlineAt(end, message);
+    const uint64_t line = message / program_.layout.slots % (kInlineBytes / 8);
+    const uint64_t blank = static_cast<uint64_t>(m.flag) << 32;
+    if (line * 8 >= inlineBytes) Memory::storePacket(&m.lines[line].low, blank);
+    if (line * 8 + 4 >= inlineBytes) Memory::storePacket(&m.lines[line].high, blank);
+  }
+
   /// The value is where its receivers look.  Partner: the acquire of `head` in gather(), without which they could read
   /// a slot that is not yet written.
-  TUTTI_HD void publish(const WalkOp& op, bool isInline) const {
+  TUTTI_HD void publish(const WalkOp& op, uint64_t bytes, bool isInline) const {
     for (uint32_t i = team_.index(); i < op.nTo; i += team_.size()) {
       const WalkReceiver& to = lane_.receivers[op.to + i];
       const uint64_t message = s_->sent[to.link]++;
+      refreshLine(link(to.link).peers, message, isInline ? bytes : 0);
       if (isInline) continue;
       uint64_t lent = 0;
       if (to.place == kLent) {

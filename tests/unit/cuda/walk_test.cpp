@@ -94,6 +94,27 @@ class Walk {
     return "";
   }
 
+  /// Goes on with the links of another walk of as many ranks and lanes.
+  void takeLinksOf(const Walk& other) {
+    for (size_t r = 0; r < n_; ++r) {
+      REQUIRE(ends_[r].size() == other.ends_[r].size());
+      std::copy(other.ends_[r].begin(), other.ends_[r].end(), ends_[r].begin());
+    }
+  }
+  /// How many packets bear the flag, in the lines of all links.
+  size_t packetsWith(uint32_t flag) const {
+    const kernels::EndLayout layout{way_.slots, way_.slotBytes};
+    size_t found = 0;
+    for (const auto& end : ends_) {
+      const auto* bytes = reinterpret_cast<const unsigned char*>(end.data());
+      for (size_t at = 0; at + layout.bytes() <= end.size() * sizeof(kernels::Pack); at += layout.bytes()) {
+        const auto* packets = reinterpret_cast<const uint64_t*>(bytes + at + layout.linesAt());
+        for (size_t i = 0; i < (layout.slotsAt() - layout.linesAt()) / 8; ++i) found += packets[i] >> 32 == flag;
+      }
+    }
+    return found;
+  }
+
   /// That rank's blocks do not take part.
   void leaveOut(size_t rank) { leftOut_ = rank; }
   /// While run() runs.
@@ -196,6 +217,29 @@ TEST_CASE("blocks walk every algorithm's plan to the right result") {
       CHECK(walkTwice(*algorithm, shape, way) == "");
     }
   }
+}
+
+// Flags repeat, so that a packet which lay there for as long would pass for one of the message that is to come.
+TEST_CASE("no line keeps its flag for long, whatever messages reach it") {
+  const Algorithm* ring = findAlgorithm(Collective::AllReduce, "ring");
+  REQUIRE(ring != nullptr);
+  const Shape shape{.collective = Collective::AllReduce, .nRanks = 2};
+  const Way longWay{1024, 8192, 2, false, 1};
+  const Way shortWay = GENERATE(Way{1, 8192, 2, false, 1}, Way{2 * 1500, 8192, 2, false, 1});  // a packet; slots
+  Walk first(*ring, shape, longWay);
+  first.fill();
+  first.run();
+  REQUIRE(first.check(shape).empty());
+  constexpr uint32_t kFirst = 1;  // flag of a link's first message
+  REQUIRE(first.packetsWith(kFirst) > 100);
+  Walk then(*ring, shape, shortWay);
+  then.takeLinksOf(first);
+  for (uint64_t round = 0; round < (kernels::kInlineBytes / 8 + 1) * shortWay.slots; ++round) {
+    then.fill();
+    then.run();
+  }
+  CHECK(then.check(shape).empty());
+  CHECK(then.packetsWith(kFirst) == 0);
 }
 
 TEST_CASE("blocks that wait for a rank that does not come leave when told to") {
