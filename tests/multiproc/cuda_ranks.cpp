@@ -231,6 +231,8 @@ std::string run(int devices, bool byHost) {
       if (std::string why = checkEverything(r, o); !why.empty()) return why;
     }
   }
+  // What others have is opened with access; their devices need no contexts here, and may have room for none.
+  RANK_CHECK(FakeCuda::get().calls == nullptr || FakeCuda::get().calls("cuCtxEnablePeerAccess") == 0);
   if (std::string why = registered(r, gpu, byHost); !why.empty()) return why;
   if (std::string why = plain(r, gpu, byHost); !why.empty()) return why;
   RANK_TRY(tuttiCommDestroy(r.comm));
