@@ -36,7 +36,7 @@ struct Store {
     ncclUniqueId id;
   };
   Slot slots[kMostIds];
-  std::atomic<int> arrived{0}, flag{0};
+  std::atomic<int> begun{0}, arrived{0}, flag{0};
 
   /// The id of that number, which the rank that is `first` makes.
   ncclUniqueId share(int number, bool first) {
@@ -430,7 +430,9 @@ void watchdog(const ProcessGroup& world, Store* store, int number) {
   } else {
     const ncclResult_t begun = ncclAllReduce(x.at(), x.at(), 100, ncclFloat, ncclSum, hung.handle, stream);
     CHECK(begun == ncclSuccess || begun == ncclInProgress);
+    ++store->begun;
     std::thread watching([&] {
+      while (store->begun.load() < world.size - 1) nap();  // a call behind an abort is refused
       ncclResult_t state = ncclSuccess;
       for (int looks = 0; looks < 20 && (state == ncclSuccess || state == ncclInProgress); ++looks) {
         NCCL(ncclCommGetAsyncError(hung.handle, &state));
