@@ -52,6 +52,11 @@ class Gpu {
     int count = 0;
     return driver_.cuDeviceGetCount(&count) == cuda::kSuccess && count >= devices;
   }
+  /// Whether devices use the host's ordinary memory, as those of some machines do.
+  bool reachesPageable() const {
+    int reaches = 0;
+    return driver_.cuDeviceGetAttribute(&reaches, cuda::kAttributePageableAccess, 0) == cuda::kSuccess && reaches != 0;
+  }
   /// Mistakes that the driver has seen, and what was never freed.
   static std::string complaints() { return FakeCuda::get().complaints == nullptr ? "" : FakeCuda::get().complaints(); }
   /// The same when memory of communicators that were aborted has been freed, which may come after the abort.

@@ -12,11 +12,13 @@ TEST_CASE("memory that the device cannot reach is refused with its name") {
   {
     const Gpu gpu("devices=2");
     if (!gpu.has(2)) return;
-    CHECK(onGpuRanks(2, 1, [](const Rank& r, GpuRank& own) -> std::string {
+    CHECK(onGpuRanks(2, 1, [&](const Rank& r, GpuRank& own) -> std::string {
             FloatBuffer plain(10), good(10, 0, Memory::Other);
-            RANK_CHECK(tuttiAllReduce(plain.at(0), good.at(0), 10, tuttiFloat, tuttiSum, r.comm, own.asTutti()) ==
-                       tuttiInvalidArgument);
-            RANK_CHECK(std::string(tuttiGetLastError(r.comm)).find("sendbuff") != std::string::npos);
+            if (!gpu.reachesPageable()) {
+              RANK_CHECK(tuttiAllReduce(plain.at(0), good.at(0), 10, tuttiFloat, tuttiSum, r.comm, own.asTutti()) ==
+                         tuttiInvalidArgument);
+              RANK_CHECK(std::string(tuttiGetLastError(r.comm)).find("sendbuff") != std::string::npos);
+            }
             void* elsewhere = Gpu::allocate(40, 1, false);
             RANK_CHECK(tuttiAllReduce(good.at(0), elsewhere, 10, tuttiFloat, tuttiSum, r.comm, own.asTutti()) ==
                        tuttiInvalidArgument);
