@@ -1,5 +1,5 @@
 #include "src/api/entry.hpp"
-#include "src/comm/cuda_side.hpp"
+#include "src/comm/cuda/side.hpp"
 
 #include <cstdint>
 #include <limits>

@@ -4,7 +4,7 @@
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
-#include "src/comm/cuda_side.hpp"
+#include "src/comm/cuda/side.hpp"
 #include "src/comm/launch.hpp"
 
 namespace tutti {

@@ -32,7 +32,7 @@ namespace tutti {
 
 class Batch;
 class CudaSide;
-enum class CudaWay : uint8_t;  // cuda_side.hpp
+enum class CudaWay : uint8_t;  // cuda/side.hpp
 
 /// What the planner knows of a communicator; the same on all ranks but for `explain`.
 struct PlannerState {

@@ -3,7 +3,7 @@
 #include <future>
 #include <map>
 
-#include "src/comm/cuda_side.hpp"
+#include "src/comm/cuda/side.hpp"
 #include "src/comm/launch.hpp"
 
 namespace tutti {

@@ -5,7 +5,7 @@
 #include <future>
 #include <utility>
 
-#include "src/comm/cuda_side.hpp"
+#include "src/comm/cuda/side.hpp"
 #include "src/comm/handle.hpp"
 
 namespace tutti {

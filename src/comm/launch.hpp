@@ -8,7 +8,7 @@
 
 #include "src/comm/call.hpp"
 #include "src/comm/comm.hpp"
-#include "src/comm/cuda_side.hpp"
+#include "src/comm/cuda/side.hpp"
 #include "src/exec/point_to_point.hpp"
 
 namespace tutti {

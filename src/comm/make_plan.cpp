@@ -3,7 +3,7 @@
 
 #include "src/base/log.hpp"
 #include "src/comm/comm.hpp"
-#include "src/comm/cuda_side.hpp"
+#include "src/comm/cuda/side.hpp"
 #include "src/exec/one_pass.hpp"
 #include "src/schedule/passes.hpp"
 

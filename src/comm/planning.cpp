@@ -6,7 +6,7 @@
 #include "src/base/config.hpp"
 #include "src/base/copy.hpp"
 #include "src/comm/comm.hpp"
-#include "src/comm/cuda_costs.hpp"
+#include "src/comm/cuda/costs.hpp"
 #include "src/comm/probes.hpp"
 #include "src/plan/device_prices.hpp"
 #include "src/plan/machine_levels.hpp"

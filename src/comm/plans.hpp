@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "src/comm/call.hpp"
-#include "src/comm/resident_run.hpp"
+#include "src/comm/cuda/resident_run.hpp"
 #include "src/exec/collective_run.hpp"
 #include "src/exec/plan.hpp"
 

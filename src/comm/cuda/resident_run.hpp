@@ -4,7 +4,7 @@
 #include <memory>
 #include <span>
 
-#include "src/comm/joint_launch.hpp"
+#include "src/comm/cuda/joint_launch.hpp"
 #include "src/exec/collective_run.hpp"
 
 namespace tutti {

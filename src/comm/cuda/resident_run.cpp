@@ -1,4 +1,4 @@
-#include "src/comm/resident_run.hpp"
+#include "src/comm/cuda/resident_run.hpp"
 
 #include "src/exec/kernels/walk_program.hpp"
 

@@ -1,4 +1,4 @@
-#include "src/comm/cuda_side.hpp"
+#include "src/comm/cuda/side.hpp"
 
 #include <algorithm>
 #include <system_error>

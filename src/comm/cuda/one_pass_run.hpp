@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "src/comm/joint_launch.hpp"
+#include "src/comm/cuda/joint_launch.hpp"
 #include "src/exec/collective_run.hpp"
 #include "src/exec/worker.hpp"
 

@@ -1,4 +1,4 @@
-#include "src/comm/cuda_costs.hpp"
+#include "src/comm/cuda/costs.hpp"
 
 #include <algorithm>
 #include <map>

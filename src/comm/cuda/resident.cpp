@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "src/comm/cuda_side.hpp"
+#include "src/comm/cuda/side.hpp"
 #include "src/plan/device_costs.hpp"
 
 namespace tutti {

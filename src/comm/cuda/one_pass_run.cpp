@@ -1,4 +1,4 @@
-#include "src/comm/one_pass_run.hpp"
+#include "src/comm/cuda/one_pass_run.hpp"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "src/comm/cuda_side.hpp"
+#include "src/comm/cuda/side.hpp"
 #include "src/comm/machine.hpp"
 #include "src/plan/device_costs.hpp"
 

@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
+#include "src/comm/cuda/one_pass_run.hpp"
+#include "src/comm/cuda/resident_run.hpp"
 #include "src/comm/links.hpp"
-#include "src/comm/one_pass_run.hpp"
-#include "src/comm/resident_run.hpp"
 #include "src/device/host_stream.hpp"
 #include "src/exec/resident_program.hpp"
 #include "src/exec/stream_worker.hpp"

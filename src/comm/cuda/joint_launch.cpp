@@ -1,4 +1,4 @@
-#include "src/comm/joint_launch.hpp"
+#include "src/comm/cuda/joint_launch.hpp"
 
 #include <sched.h>
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "src/base/config.hpp"
-#include "src/comm/cuda_side.hpp"
+#include "src/comm/cuda/side.hpp"
 
 namespace tutti {
 namespace {
