@@ -9,18 +9,22 @@ PinnedMemory PinnedReserve::take(size_t bytes) {
   for (PinnedMemory& memory : free_) {
     if (memory.bytes() == bytes) return std::exchange(memory, PinnedMemory());
   }
-  missed_.push_back(bytes);
   return {};
 }
 
+void PinnedReserve::want(size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  wanted_.push_back(bytes);
+}
+
 void PinnedReserve::fill(const std::shared_ptr<const CudaDevice>& device) {
-  std::vector<size_t> missed;
+  std::vector<size_t> wanted;
   {
     const std::lock_guard lock(mutex_);
-    missed.swap(missed_);
+    wanted.swap(wanted_);
     std::erase_if(free_, [](const PinnedMemory& memory) { return memory.data() == nullptr; });
   }
-  for (const size_t bytes : missed) {
+  for (const size_t bytes : wanted) {
     Result<PinnedMemory> memory = PinnedMemory::allocate(device, bytes);
     if (!memory.ok()) return;  // ordinary memory does as well, slower
     const std::lock_guard lock(mutex_);
@@ -36,6 +40,7 @@ Status StagedChannel::prepare(Bounce* bounce) {
   if (bounce->pinned.data() != nullptr) {
     bounce->ordinary.reset();
   } else if (bounce->ordinary == nullptr) {
+    reserve_->want(slotBytes());
     bounce->ordinary = std::make_unique<std::byte[]>(slotBytes());
   }
   return {};

@@ -21,15 +21,17 @@ namespace tutti::cuda {
 /// Pinned memory for those who may not wait for it.  Any thread.
 class PinnedReserve {
  public:
-  /// Of `bytes`; empty if there is none left, and then fill() will get some.
+  /// Of `bytes`; empty if there is none.
   PinnedMemory take(size_t bytes);
-  /// Allocates what has been asked for and was not there: while nothing waits for who needs it.  Does what it can.
+  /// fill() is to get one more of `bytes`.
+  void want(size_t bytes);
+  /// Allocates what is wanted: while nothing waits for who needs it.  Does what it can.
   void fill(const std::shared_ptr<const CudaDevice>& device);
 
  private:
   std::mutex mutex_;  // guards what follows
   std::vector<PinnedMemory> free_;
-  std::vector<size_t> missed_;  // bytes
+  std::vector<size_t> wanted_;  // bytes
 };
 
 class StagedChannel : public Channel {

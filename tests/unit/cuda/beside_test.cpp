@@ -89,3 +89,17 @@ TEST_CASE("communicators work where calls of the driver wait for the device") {
   }
   CHECK(Gpu::complaints() == "");
 }
+
+TEST_CASE("a proxy's channels have one pinned slot each way, however many messages there are") {
+  const Variable way("TUTTI_CUDA_EXECUTOR", "proxy");
+  const Gpu gpu;
+  if (FakeCuda::get().calls == nullptr) return;
+  const int atFirst = FakeCuda::get().calls("cuMemHostAlloc");
+  CHECK(onGpuRanks(2, 1, [](const Rank& r, GpuRank& own) -> std::string {
+          for (int round = 0; round < 3; ++round) {
+            if (std::string why = checkAllReduce(r, own.options(2'000'001, false, 0, 0)); !why.empty()) return why;
+          }
+          return "";
+        }) == "");
+  CHECK(FakeCuda::get().calls("cuMemHostAlloc") - atFirst < 20);  // and there are some hundred messages
+}
