@@ -71,11 +71,17 @@ Error allocate(size_t bytes, Kind kind, Address* address) {
   return error;
 }
 
-/// Processes that have opened an allocation hold a lock on it.
+/// Processes that have opened an allocation hold a lock on it.  One that ends lets go of its locks one after the other,
+/// and so perhaps of this one when it has let go of what its end is known by.
 bool openElsewhere(int fd) {
-  struct flock lock {};
-  lock.l_type = F_WRLCK;
-  return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  constexpr int kLooks = 100;
+  for (int looks = 0; looks < kLooks; ++looks) {
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    if (fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) return false;
+    usleep(1000);
+  }
+  return true;
 }
 
 Error release(Address address, Kind kind) {
