@@ -18,6 +18,10 @@ template <class T>
 inline constexpr int kBlocksTogether<Reduces<Plain<T>, FloatMax>> = 1;
 template <class T>
 inline constexpr int kBlocksTogether<Reduces<Plain<T>, FloatMin>> = 1;
+template <class T>
+requires(sizeof(T) == 1) inline constexpr int kBlocksTogether<Reduces<Plain<T>, Max>> = 1;
+template <class T>
+requires(sizeof(T) == 1) inline constexpr int kBlocksTogether<Reduces<Plain<T>, Min>> = 1;
 
 }  // namespace tutti::kernels
 
