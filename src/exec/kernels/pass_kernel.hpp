@@ -11,7 +11,7 @@
 namespace tutti::kernels {
 
 /// Blocks to a multiprocessor: while the threads of one wait for memory, or for each other, the other's go on.  Where
-/// two would not have registers enough, one has as many accesses under way as the memory needs.
+/// two would not have registers enough, there is one.
 template <class Arithmetic>
 inline constexpr int kBlocksTogether = 2;
 template <class T>
