@@ -192,7 +192,8 @@ class Comm : public TaskOwner {
   size_t ranksOnHost() const;
   Result<PlanEntry> makePlan(const Call& call, const PlanKey& key);
   bool inOnePass(const PlanKey& key, const Shape& shape) const;
-  PlanEntry onePass(const Call& call) const;
+  static kernels::PassCall passOf(const Shape& shape);
+  PlanEntry onePass(const Call& call, const Shape& shape) const;
   bool mayLendMapped(const Shape& shape) const;
   size_t sliceBytesFor(const Choice& choice, const Call& call) const;
 

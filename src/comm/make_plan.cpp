@@ -220,14 +220,18 @@ bool Comm::inOnePass(const PlanKey& key, const Shape& shape) const {
          foreignPlans_.serving(shape).empty();
 }
 
-PlanEntry Comm::onePass(const Call& call) const {
+kernels::PassCall Comm::passOf(const Shape& shape) {
+  return passCall(shape.collective, shape.bytes, shape.root, shape.nRanks);
+}
+
+PlanEntry Comm::onePass(const Call& call, const Shape& shape) const {
   PlanEntry entry;
-  const size_t bytes = call.collective == Collective::Barrier ? 0 : call.count * dataTypeBytes(call.dtype);
-  entry.pass = passCall(call.collective, bytes, callIsRooted(call) ? call.root : 0, nRanks());
+  entry.pass = passOf(shape);
   if (planner_.explain) {
-    const std::string text = cat("tutti: plan for ", callName(call), "\nplan ", formatBytes(bytes), " on ", nRanks(),
-                                 " ranks: one kernel passes over the buffers of all ranks, which share a launch; "
-                                 "TUTTI_ALGO or TUTTI_PROTO would have blocks walk a plan instead\n");
+    const std::string text =
+        cat("tutti: plan for ", callName(call), "\nplan ", formatBytes(shape.bytes), " on ", nRanks(),
+            " ranks: one kernel passes over the buffers of all ranks, which share a launch; "
+            "TUTTI_ALGO or TUTTI_PROTO would have blocks walk a plan instead\n");
     std::fwrite(text.data(), 1, text.size(), stderr);
   }
   return entry;
@@ -236,7 +240,7 @@ PlanEntry Comm::onePass(const Call& call) const {
 Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   const size_t elementBytes = dataTypeBytes(call.dtype);
   Shape shape = shapeOf(call, key);
-  if (inOnePass(key, shape)) return onePass(call);
+  if (inOnePass(key, shape)) return onePass(call, shape);
   TUTTI_ASSIGN(Choice choice, choosePlan(shape, call, key.resident));
   shape.parts = choice.parts;
   if (choice.joined) shape.messageBytes = planRequest(shape).joinBytes;

@@ -8,6 +8,7 @@
 #include "src/comm/comm.hpp"
 #include "src/comm/cuda/costs.hpp"
 #include "src/comm/probes.hpp"
+#include "src/exec/one_pass.hpp"
 #include "src/plan/device_prices.hpp"
 #include "src/plan/machine_levels.hpp"
 #include "src/plan/measure.hpp"
@@ -153,7 +154,10 @@ Result<CallEstimate> Comm::estimate(const Call& call) const {
   const bool resident = planner_.blocks.has_value();
   PlanKey key = keyOf(call);
   key.resident = resident;
-  if (inOnePass(key, shape)) return CallEstimate{onePassUs(*planner_.blocks, shape), "onepass", Protocol::Direct, 1};
+  if (inOnePass(key, shape)) {
+    const auto bytes = static_cast<double>(passTraffic(passOf(shape), nRanks()));
+    return CallEstimate{onePassUs(*planner_.blocks, bytes), "onepass", Protocol::Direct, 1};
+  }
   const PlanRequest request = planRequest(shape, resident);
   TUTTI_ASSIGN(const Choice choice, ::tutti::plan(request, planner_.calibration, walksFor(resident)));
   CallEstimate estimate{choice.costUs, choice.name(), choice.protocol, choice.nChannels, choice.joined};

@@ -89,6 +89,13 @@ PassCall passCall(Collective collective, size_t bytes, int root, int nRanks) {
   return call;
 }
 
+uint64_t passTraffic(const PassCall& call, int nRanks) {
+  const auto n = static_cast<uint32_t>(nRanks);
+  uint64_t bytes = 0;
+  for (uint32_t r = 0; r < n; ++r) bytes += passInputBytes(call, r, n) + passOutputBytes(call, r, n);
+  return bytes;
+}
+
 void cutTiles(PassArguments* arguments, size_t blocks) {
   uint64_t bytes = 0;
   for (uint32_t c = 0; c < arguments->nCalls; ++c) bytes += arguments->calls[c].bytes * arguments->calls[c].moves;

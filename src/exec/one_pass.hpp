@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 
 #include "src/base/types.hpp"
 #include "src/exec/kernels/pass_program.hpp"
@@ -12,6 +11,9 @@ namespace tutti {
 /// A collective whose blocks are all alike, without its tiles.  bytes: of the vector of an AllReduce, Broadcast or
 /// Reduce, else of one rank's block.  A Barrier has no moves: that all ranks' streams have come to it is all there is.
 kernels::PassCall passCall(Collective collective, size_t bytes, int root, int nRanks);
+
+/// Bytes that a call reads and writes in the memory of all ranks together.
+uint64_t passTraffic(const kernels::PassCall& call, int nRanks);
 
 /// Sets the tiles of all calls, such that `blocks` blocks have about as much to do, and no tile is smaller than is
 /// worth a block's while.  Sets nTiles.

@@ -138,22 +138,7 @@ CostModel deviceCostModel(const PlanRequest& r, Protocol protocol) {
   return m;
 }
 
-double onePassUs(const DeviceCosts& costs, const Shape& shape) {
-  const double n = shape.nRanks;
-  double blocks = 0;  // of shape.bytes
-  switch (shape.collective) {
-    case Collective::AllReduce: blocks = 2 * n; break;
-    case Collective::Broadcast:
-    case Collective::Reduce: blocks = n + 1; break;
-    case Collective::AllGather:
-    case Collective::ReduceScatter: blocks = n + n * n; break;
-    case Collective::AllToAll: blocks = 2 * n * n; break;
-    case Collective::Gather:
-    case Collective::Scatter: blocks = 2 * n; break;
-    case Collective::Barrier: break;
-  }
-  return costs.callUs + blocks * static_cast<double>(shape.bytes) * perByte(costs.memoryGBps);
-}
+double onePassUs(const DeviceCosts& costs, double bytes) { return costs.callUs + bytes * perByte(costs.memoryGBps); }
 
 void passThroughPinned(const DeviceCosts& costs, walk::Prices* prices) {
   const double copy = perByte(costs.pinnedGBps);

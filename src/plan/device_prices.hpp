@@ -32,9 +32,9 @@ DevicePrices devicePrices(const PlanRequest& request, Protocol protocol, const w
 /// By the formulas.  onDevices().
 CostModel deviceCostModel(const PlanRequest& request, Protocol protocol);
 
-/// A call that one kernel serves by passing over the buffers of all ranks of a device: it reads every byte of input
-/// once and writes every byte of output once.
-double onePassUs(const DeviceCosts& costs, const Shape& shape);
+/// A call that one kernel serves by passing over the buffers of all ranks of a device.  bytes: that it reads and
+/// writes.
+double onePassUs(const DeviceCosts& costs, double bytes);
 
 /// Prices of the host's links where bytes pass through pinned memory on the way to them.
 void passThroughPinned(const DeviceCosts& costs, walk::Prices* prices);

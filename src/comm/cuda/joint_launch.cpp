@@ -81,7 +81,7 @@ Result<bool> JointLaunch::hear(const LaunchPlace::Line& line) {
 
 Status JointLaunch::offerSeat() {
   TUTTI_TRY(offer(&place_.own->seat));
-  // What a stream with nothing to do would say by an event costs a device more than the launch itself.
+  // A stream that has nothing to do need not say by an event that it has done it.
   const cuda::Driver& driver = place_.ops->device()->driver();
   const bool busy = !launches() && driver.cuStreamQuery(place_.ops->stream()) != cuda::kSuccess;
   if (busy) TUTTI_CUDA(driver, cuEventRecord(place_.own->ready.get(), place_.ops->stream()));

@@ -22,7 +22,7 @@ namespace tutti {
 enum class CudaWay : uint8_t {
   None,      // no rank is on a CUDA device
   Stream,    // the caller enqueues all of it: all ranks are on CUDA devices of one host
-  Resident,  // kernels whose blocks wait for each other, where those are sure to be on the devices together
+  Resident,  // one kernel for all ranks of a device, in whose blocks nothing waits but for blocks that are there, too
   Proxy,     // a thread of the rank's walks the plan, and bytes pass through host memory: any ranks
 };
 /// Lanes that plans of resident kernels may have: each is a block, and all ranks' blocks must be on their devices
