@@ -189,7 +189,7 @@ Status Batch::preparePointToPoint(const Call& call) {
   op.source = static_cast<const std::byte*>(call.sendbuff);
   op.dst = static_cast<std::byte*>(call.recvbuff);
   op.bytes = call.count * dataTypeBytes(call.dtype);
-  op.sliceBytes = comm_.sliceBytesTo(call.root);
+  op.sliceBytes = comm_.sliceBytesTo(call.root, op.bytes);
   op.leastMappedBytes = comm_.leastMappedBytes();
   op.lendsAny = isSend && op.bytes >= kLeastPulledBytes && comm_.lends(call.root, op.bytes);
   op.call = fingerprintOf(call, 0);

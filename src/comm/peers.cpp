@@ -199,4 +199,8 @@ std::vector<int> nodesOf(const std::vector<RankCard>& cards) {
   return nodes;
 }
 
+bool shareDevice(const RankCard& a, const RankCard& b) {
+  return !a.device.empty() && a.device == b.device && a.info.processId == b.info.processId;
+}
+
 }  // namespace tutti

@@ -50,4 +50,7 @@ bool oversubscribed(const std::vector<RankCard>& cards, uint64_t hostId);
 /// Nodes of the ranks, numbered from 0 in order of their first rank.
 std::vector<int> nodesOf(const std::vector<RankCard>& cards);
 
+/// Whether they are of one process and on one CUDA device: each can use all memory that the other can.
+bool shareDevice(const RankCard& a, const RankCard& b);
+
 }  // namespace tutti

@@ -107,15 +107,20 @@ Result<bool> StreamChannel::commit(size_t, const Fingerprint& call) { return tel
 
 // ---- Lending.
 
+std::optional<LentPlace> StreamChannel::placeToLend(const std::byte* data, size_t bytes) const {
+  if (lending_.here && bytes >= kLeastLentHere) return LentPlace{LentPlace::kHere, addressOf(data)};
+  return lending_.exchange == nullptr ? std::nullopt : lending_.exchange->placeOf(data, bytes);
+}
+
 bool StreamChannel::offersMapped(const std::byte* data, size_t bytes) const {
-  return lending_.exchange != nullptr && lending_.exchange->placeOf(data, bytes).has_value();
+  return placeToLend(data, bytes).has_value();
 }
 
 Result<Ticket> StreamChannel::offer(const std::byte* data, size_t bytes, const Fingerprint& call) {
   if (!written_) {
     TUTTI_ASSIGN(const bool mine, takeSlot());
     if (!mine) return Ticket{0};
-    const std::optional<LentPlace> place = lending_.exchange->placeOf(data, bytes);
+    const std::optional<LentPlace> place = placeToLend(data, bytes);
     if (!place) return invalidUsage("memory was deregistered while an operation used it");
     place_ = *place;
   }
@@ -150,14 +155,22 @@ Result<bool> StreamChannel::arrive(const Expect& expect) {
   if (!came.ok() || !*came) return came;
   lentHere_ = nullptr;
   if (token_.id != 0) {
-    TUTTI_ASSIGN(lentHere_, lending_.exchange->address(lending_.peer, lending_.peersProcess, token_, expect.bytes,
-                                                       ops_.captured()));
+    TUTTI_ASSIGN(lentHere_, lentAddress(expect.bytes));
   }
   const Address full = ownWord(layout_.fullOffset(receiveSlot()));
   TUTTI_TRY(ops_.waitFor(full, 1));
   TUTTI_TRY(ops_.write(full, 0));
   arrived_ = true;
   return true;
+}
+
+/// Where message received_ lies, which is in no slot.
+Result<const std::byte*> StreamChannel::lentAddress(size_t bytes) const {
+  if (token_.id != LentPlace::kHere) {
+    return lending_.exchange->address(lending_.peer, lending_.peersProcess, token_, bytes, ops_.captured());
+  }
+  if (!lending_.here) return remoteError("a peer says that a message lies in memory of this process");
+  return reinterpret_cast<const std::byte*>(token_.offset);
 }
 
 const std::byte* StreamChannel::arrivedAt() const {

@@ -18,8 +18,7 @@ std::vector<int> sharers(const std::vector<RankCard>& cards, int rank) {
   const RankCard& mine = cards[static_cast<size_t>(rank)];
   std::vector<int> ranks;
   for (size_t r = 0; r < cards.size(); ++r) {
-    const bool shares = cards[r].device == mine.device && cards[r].info.processId == mine.info.processId;
-    if (shares) ranks.push_back(static_cast<int>(r));
+    if (shareDevice(cards[r], mine)) ranks.push_back(static_cast<int>(r));
   }
   return ranks;
 }
@@ -36,9 +35,7 @@ std::vector<int> launchers(const std::vector<RankCard>& cards) {
 
 }  // namespace
 
-bool onOneDevice(const std::vector<RankCard>& cards) {
-  return !cards.front().device.empty() && sharers(cards, 0).size() == cards.size();
-}
+bool onOneDevice(const std::vector<RankCard>& cards) { return sharers(cards, 0).size() == cards.size(); }
 
 int residentLanes(const std::vector<RankCard>& cards, size_t sliceBytes, uint32_t slots) {
   if (cards.size() > kernels::kMostLinks) return 0;
@@ -78,7 +75,7 @@ Status CudaSide::openEnds(int rank, const std::vector<RankCard>& cards, Links& l
     TUTTI_TRY(sit(card, deadline));
     TUTTI_ASSIGN(std::unique_ptr<cuda::PeerResident> peer, cuda::PeerResident::open(card.ends, sameProcess, device_));
     ends_.bases.push_back(peer->ends());
-    ends_.lends.push_back(sameProcess && card.device == mine.device);
+    ends_.lends.push_back(shareDevice(card, mine));
     memory_->peers.push_back(std::move(peer));
   }
   place_.ops = &ops_;

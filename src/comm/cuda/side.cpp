@@ -200,10 +200,12 @@ Result<Channel*> CudaSide::channel(Links& links, int peer, int lane, size_t slot
     TUTTI_ASSIGN(hosts.tokens, links.channel(peer, lane, deadline));
     TUTTI_ASSIGN(hosts.credits, links.channel(peer, creditLane(lane), deadline));
     const cuda::InboxLayout layout{slots_, slotBytes};
-    TUTTI_TRY(sit(links.cards()[static_cast<size_t>(peer)], deadline));
+    const RankCard& card = links.cards()[static_cast<size_t>(peer)];
+    TUTTI_TRY(sit(card, deadline));
     const int number = peer * (kMostCudaLanes + 1) + std::min(lane, kMostCudaLanes);
     const cuda::InboxWords words{memory_->words, static_cast<size_t>(number) * layout.wordBytes()};
-    const cuda::Lending lending{memory_->exchange.get(), peer, links.cards()[static_cast<size_t>(peer)].info.processId};
+    const bool here = shareDevice(card, links.cards()[static_cast<size_t>(rank_)]);
+    const cuda::Lending lending{memory_->exchange.get(), peer, card.info.processId, here};
     TUTTI_ASSIGN(known, cuda::StreamChannel::create(ops_, hosts, lending, layout, words, processIdentity()));
   }
   return static_cast<Channel*>(known.get());
