@@ -288,12 +288,16 @@ Result<Progress> Batch::step() {
   return progress;
 }
 
+/// What a step has gathered; the next one may enqueue in another way.
+Status Batch::flush() { return comm_.cuda() == nullptr ? Status() : comm_.cuda()->flush(); }
+
 Result<Progress> Batch::stepAll() {
   bool moved = false;
   if (!pointToPointDone_) {
     TUTTI_ASSIGN(const Progress progress, pointToPoint_.step());
     pointToPointDone_ = progress == Progress::Done;
     moved = progress != Progress::Blocked;
+    TUTTI_TRY(flush());
   }
   if (current_ == nullptr && next_ < collectives_.size()) {
     beginNext();
@@ -301,6 +305,7 @@ Result<Progress> Batch::stepAll() {
   if (current_ != nullptr) {
     TUTTI_ASSIGN(const Progress progress, current_->step());
     moved = moved || progress != Progress::Blocked;
+    TUTTI_TRY(flush());
     if (progress == Progress::Done) {
       comm_.log().leave();
       current_ = nullptr;

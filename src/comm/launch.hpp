@@ -49,6 +49,7 @@ class Batch : public Task {
  private:
   Status preparePointToPoint(const Call& call);
   Result<Progress> stepAll();
+  Status flush();
   Status awaitStreams();
   Status reserveWorkspace(const Call& call);
   void beginNext();

@@ -99,6 +99,9 @@ inline constexpr unsigned kHostAllocWriteCombined = 4;
 inline constexpr unsigned kManagedGlobal = 1;
 inline constexpr unsigned kWaitGreaterOrEqual = 0;
 inline constexpr unsigned kWaitEqual = 1;
+inline constexpr unsigned kOperationWait = 1;   // CUstreamBatchMemOpType
+inline constexpr unsigned kOperationWrite = 2;  // both of 32 bits
+inline constexpr unsigned kMostWordOperations = 255;
 inline constexpr int kCaptureNone = 0;
 inline constexpr int kCaptureActive = 1;
 inline constexpr int kCaptureInvalidated = 2;
@@ -131,6 +134,14 @@ struct AllocationProperties {  // CUmemAllocationProp
 struct MemoryAccess {  // CUmemAccessDesc
   MemoryLocation location;
   int flags = 0;
+};
+struct WordOperation {  // CUstreamBatchMemOpParams, where it is a wait or a write
+  unsigned operation = 0;
+  Address address = 0;
+  uint64_t value = 0;  // of 32-bit operations the lower half
+  unsigned flags = 0;
+  Address alias = 0;  // the driver's
+  uint64_t unused = 0;
 };
 
 // Every driver function that Tutti or its tests call: name, version of the interface, parameters.  The version picks
@@ -199,6 +210,7 @@ struct MemoryAccess {  // CUmemAccessDesc
   X(cuThreadExchangeStreamCaptureMode, 10010, (int* mode))                                                       \
   X(cuStreamWaitValue32, 11070, (Stream stream, Address address, uint32_t value, unsigned flags))                \
   X(cuStreamWriteValue32, 11070, (Stream stream, Address address, uint32_t value, unsigned flags))               \
+  X(cuStreamBatchMemOp, 11070, (Stream stream, unsigned count, WordOperation* operations, unsigned flags))       \
   X(cuEventCreate, 2000, (Event * event, unsigned flags))                                                        \
   X(cuEventDestroy, 4000, (Event event))                                                                         \
   X(cuEventRecord, 2000, (Event event, Stream stream))                                                           \

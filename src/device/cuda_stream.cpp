@@ -2,25 +2,25 @@
 
 namespace tutti::cuda {
 
-Status StreamOps::copy(void* dst, const void* src, size_t bytes) const {
+Status StreamOps::copy(void* dst, const void* src, size_t bytes) {
   if (bytes == 0 || dst == src) return {};
+  TUTTI_TRY(flush());
   TUTTI_CUDA(device_->driver(), cuMemcpyAsync(addressOf(dst), addressOf(src), bytes, stream_));
   return {};
 }
 
-Status StreamOps::waitFor(Address word, uint32_t value) const {
-  TUTTI_CUDA(device_->driver(), cuStreamWaitValue32(stream_, word, value, kWaitEqual));
+Status StreamOps::gather(const WordOperation& operation) {
+  if (gathered_.size() == kMostWordOperations) TUTTI_TRY(flush());
+  gathered_.push_back(operation);
   return {};
 }
 
-Status StreamOps::waitUntil(Address word, uint32_t value) const {
-  TUTTI_CUDA(device_->driver(), cuStreamWaitValue32(stream_, word, value, kWaitGreaterOrEqual));
-  return {};
-}
-
-Status StreamOps::write(Address word, uint32_t value) const {
-  TUTTI_CUDA(device_->driver(), cuStreamWriteValue32(stream_, word, value, 0));
-  return {};
+Status StreamOps::flush() {
+  if (gathered_.empty()) return {};
+  const auto count = static_cast<unsigned>(gathered_.size());
+  const Error error = device_->driver().cuStreamBatchMemOp(stream_, count, gathered_.data(), 0);
+  gathered_.clear();
+  return check(device_->driver(), error, "cuStreamBatchMemOp");
 }
 
 Status EventHandle::create(std::shared_ptr<const CudaDevice> device) {

@@ -55,6 +55,7 @@ const auto& kRules = *new std::map<std::string, unsigned>{
     {"cuStreamWaitEvent", kInContext},
     {"cuStreamWaitValue32", kInContext},
     {"cuStreamWriteValue32", kInContext},
+    {"cuStreamBatchMemOp", kInContext},
     {"cuEventCreate", kInContext},
     {"cuEventDestroy", kInContext},
     {"cuEventRecord", kInContext},

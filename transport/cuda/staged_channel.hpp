@@ -37,8 +37,7 @@ class PinnedReserve {
 class StagedChannel : public Channel {
  public:
   /// ops, host and reserve are borrowed; nothing else uses host.  Memory is taken at first use.
-  StagedChannel(const StreamOps& ops, Channel* host, PinnedReserve* reserve)
-      : ops_(ops), host_(host), reserve_(reserve) {}
+  StagedChannel(StreamOps& ops, Channel* host, PinnedReserve* reserve) : ops_(ops), host_(host), reserve_(reserve) {}
   /// The stream must have ended what was enqueued here.
   ~StagedChannel() override = default;
 
@@ -66,7 +65,7 @@ class StagedChannel : public Channel {
   Result<bool> settled(Bounce* bounce);
   Result<std::byte*> stage(DeviceMemory* memory);
 
-  const StreamOps& ops_;
+  StreamOps& ops_;
   Channel* host_;
   PinnedReserve* reserve_;
   Bounce out_, in_;

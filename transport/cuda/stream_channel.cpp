@@ -6,7 +6,7 @@ namespace tutti::cuda {
 
 Fingerprint controlFingerprint() { return makeFingerprint({.kind = kKindControl}); }
 
-Result<std::unique_ptr<StreamChannel>> StreamChannel::create(const StreamOps& ops, const HostPair& hosts,
+Result<std::unique_ptr<StreamChannel>> StreamChannel::create(StreamOps& ops, const HostPair& hosts,
                                                              const Lending& lending, const InboxLayout& layout,
                                                              const InboxWords& words, uint64_t processId) {
   std::unique_ptr<StreamChannel> channel(new StreamChannel(ops, hosts, lending, layout));
@@ -78,6 +78,7 @@ Result<bool> StreamChannel::takeSlot() {
 Result<bool> StreamChannel::tellSent(const Fingerprint& call) {
   if (!written_) {
     TUTTI_TRY(ops_.write(peersWord(layout_.fullOffset(sendSlot())), 1));
+    TUTTI_TRY(ops_.flush());
     written_ = true;
   }
   TUTTI_ASSIGN(const bool told, hosts_.tokens->send(reinterpret_cast<const std::byte*>(&place_), sizeof place_, call));
@@ -185,6 +186,7 @@ Result<const std::byte*> StreamChannel::peek(const Expect& expect) {
 
 Status StreamChannel::releaseSlot() {
   TUTTI_TRY(ops_.write(peersWord(layout_.busyOffset(receiveSlot())), 0));
+  TUTTI_TRY(ops_.flush());
   arrived_ = false;
   ++received_;
   ++owed_;

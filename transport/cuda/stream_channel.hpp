@@ -4,9 +4,11 @@
 // memory.  A message is a copy into a slot of the receiver's inbox.  Streams know of each other by words (inbox.hpp):
 //   sender    wait busy[i] == 0; busy[i] = 1; copy to the peer's slot i; the peer's full[i] = 1
 //   receiver  wait full[i] == 1; full[i] = 0; read slot i; the peer's busy[i] = 0
-// Values are constants, and each word alternates, so that captured calls can be replayed any number of times.  Writes
-// have the barrier that the driver gives them by default, and waits do without CU_STREAM_WAIT_VALUE_FLUSH, as those of
-// NCCL's copy-engine collectives between devices do (src/ce_coll.cc): it is for writes that do not come from GPUs.
+// A wait and the write after it are one operation, also with those of the next message; a write to the peer is enqueued
+// before its host is told.  Values are constants, and each word alternates, so that captured calls can be replayed any
+// number of times; NCCL's copy-engine collectives between devices (src/ce_coll.cc) capture such operations, too.
+// Writes have the barrier that the driver gives them by default, and waits do without CU_STREAM_WAIT_VALUE_FLUSH, as
+// those: it is for writes that do not come from GPUs.
 //
 // Why it cannot deadlock.  A stream waits only for words in its own device's memory, and only for a write that has been
 // enqueued before: with each message the sender's host tells the receiver's host "enqueued" (over `tokens`), and with
@@ -55,9 +57,9 @@ class StreamChannel : public Channel {
  public:
   /// ops: borrowed; says which stream the current call enqueues on.  processId: of this process.  The peer need not
   /// have come yet.  words: as for makeInbox.  Errors: as makeInbox.
-  static Result<std::unique_ptr<StreamChannel>> create(const StreamOps& ops, const HostPair& hosts,
-                                                       const Lending& lending, const InboxLayout& layout,
-                                                       const InboxWords& words, uint64_t processId);
+  static Result<std::unique_ptr<StreamChannel>> create(StreamOps& ops, const HostPair& hosts, const Lending& lending,
+                                                       const InboxLayout& layout, const InboxWords& words,
+                                                       uint64_t processId);
 
   size_t slotBytes() const override { return layout_.slotBytes; }
   Result<bool> send(const std::byte* data, size_t bytes, const Fingerprint& call) override;
@@ -83,7 +85,7 @@ class StreamChannel : public Channel {
   Status letGo(Stream rescue) const;
 
  private:
-  StreamChannel(const StreamOps& ops, const HostPair& hosts, const Lending& lending, const InboxLayout& layout)
+  StreamChannel(StreamOps& ops, const HostPair& hosts, const Lending& lending, const InboxLayout& layout)
       : ops_(ops), hosts_(hosts), lending_(lending), layout_(layout) {}
   std::optional<LentPlace> placeToLend(const std::byte* data, size_t bytes) const;
   Result<const std::byte*> lentAddress(size_t bytes) const;
@@ -101,7 +103,7 @@ class StreamChannel : public Channel {
   Address ownWord(size_t offset) const { return inbox_->wordsAddress() + offset; }
   Address peersWord(size_t offset) const { return peer_->words() + offset; }
 
-  const StreamOps& ops_;
+  StreamOps& ops_;
   HostPair hosts_;
   Lending lending_;
   InboxLayout layout_;

@@ -36,15 +36,16 @@ Result<std::unique_ptr<CudaSide>> CudaSide::create(cuda::Device ordinal, int ran
 // Ranks would find out in their first call otherwise, and each its own way.
 Status CudaSide::tryWords() {
   const cuda::Driver& driver = device_->driver();
-  cuda::Error error = driver.cuStreamWriteValue32(rescue_, gate(), 0, 0);
-  if (error == cuda::kSuccess) error = driver.cuStreamWaitValue32(rescue_, gate(), 0, cuda::kWaitEqual);
+  cuda::WordOperation both[] = {{cuda::kOperationWrite, gate(), 0},
+                                {cuda::kOperationWait, gate(), 0, cuda::kWaitEqual}};
+  const cuda::Error error = driver.cuStreamBatchMemOp(rescue_, std::size(both), both, 0);
   (void)driver.cuStreamSynchronize(rescue_);  // what has been enqueued is through before the words may go
   if (error == cuda::kErrorNotSupported) {
     return invalidUsage("streams of CUDA device ", device_->ordinal(),
-                        " cannot wait for words in memory (cuStreamWaitValue32 is not supported), and so not for other "
+                        " cannot wait for words in memory (cuStreamBatchMemOp is not supported), and so not for other "
                         "ranks");
   }
-  return cuda::check(driver, error, "cuStreamWaitValue32");
+  return cuda::check(driver, error, "cuStreamBatchMemOp");
 }
 
 Status CudaSide::makeWords(int nRanks) {
@@ -164,6 +165,7 @@ Result<CudaSide::Submitted> CudaSide::submit(std::span<const cuda::Stream> strea
   cuda::StreamOps caller(device_);
   caller.use(streams.front());
   TUTTI_TRY(caller.waitUntil(gate(), job.number));
+  TUTTI_TRY(caller.flush());
   ++submitted_;
   const Status status = end(streams);
   if (status.ok()) return job;
@@ -182,7 +184,9 @@ bool CudaSide::reached(const Submitted& job) const {
 
 void CudaSide::endJob(const Submitted& job) {
   const cuda::CudaScope scope(*device_);
-  if (const Status status = ops_.write(gate(), job.number); !status.ok()) TUTTI_WARN("cuda", status.message());
+  Status status = ops_.write(gate(), job.number);
+  if (status.ok()) status = ops_.flush();
+  if (!status.ok()) TUTTI_WARN("cuda", status.message());
 }
 
 Result<Channel*> CudaSide::channel(Links& links, int peer, int lane, size_t slotBytes, Deadline deadline) {

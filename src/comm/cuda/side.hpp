@@ -117,6 +117,8 @@ class CudaSide {
   bool reached(const Submitted& job) const;
   void endJob(const Submitted& job);
   // With the device's context current:
+  /// Enqueues what is gathered: after this others may enqueue on the stream.
+  Status flush() { return ops_.flush(); }
   /// Whether `stream` is being captured into a graph.
   bool capturing(cuda::Stream stream) const;
   /// Which capture that is, by a number of its own; 0: none.

@@ -97,6 +97,8 @@ static_assert(ours::kHostAllocWriteCombined == CU_MEMHOSTALLOC_WRITECOMBINED);
 static_assert(ours::kManagedGlobal == CU_MEM_ATTACH_GLOBAL);
 static_assert(ours::kWaitGreaterOrEqual == CU_STREAM_WAIT_VALUE_GEQ);
 static_assert(ours::kWaitEqual == CU_STREAM_WAIT_VALUE_EQ);
+static_assert(ours::kOperationWait == CU_STREAM_MEM_OP_WAIT_VALUE_32);
+static_assert(ours::kOperationWrite == CU_STREAM_MEM_OP_WRITE_VALUE_32);
 static_assert(ours::kCaptureNone == CU_STREAM_CAPTURE_STATUS_NONE);
 static_assert(ours::kCaptureActive == CU_STREAM_CAPTURE_STATUS_ACTIVE);
 static_assert(ours::kCaptureInvalidated == CU_STREAM_CAPTURE_STATUS_INVALIDATED);
@@ -128,6 +130,17 @@ static_assert(sizeof(ours::AllocationProperties) == sizeof(CUmemAllocationProp) 
               offsetof(ours::AllocationProperties, flags) == offsetof(CUmemAllocationProp, allocFlags));
 static_assert(sizeof(ours::MemoryAccess) == sizeof(CUmemAccessDesc) &&
               offsetof(ours::MemoryAccess, flags) == offsetof(CUmemAccessDesc, flags));
+using Wait = decltype(CUstreamBatchMemOpParams::waitValue);
+using Write = decltype(CUstreamBatchMemOpParams::writeValue);
+static_assert(sizeof(ours::WordOperation) == sizeof(CUstreamBatchMemOpParams));
+static_assert(offsetof(ours::WordOperation, address) == offsetof(Wait, address) &&
+              offsetof(ours::WordOperation, value) == offsetof(Wait, value) &&
+              offsetof(ours::WordOperation, flags) == offsetof(Wait, flags) &&
+              offsetof(ours::WordOperation, alias) == offsetof(Wait, alias));
+static_assert(offsetof(ours::WordOperation, address) == offsetof(Write, address) &&
+              offsetof(ours::WordOperation, value) == offsetof(Write, value) &&
+              offsetof(ours::WordOperation, flags) == offsetof(Write, flags) &&
+              offsetof(ours::WordOperation, alias) == offsetof(Write, alias));
 static_assert(sizeof(ours::IpcHandle) == sizeof(CUipcMemHandle) && sizeof(ours::Uuid) == sizeof(CUuuid));
 
 }  // namespace

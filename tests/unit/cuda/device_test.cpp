@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "src/device/cuda_stream.hpp"
 #include "tests/support/gpu.hpp"
 
 using namespace tutti;
@@ -73,4 +74,33 @@ TEST_CASE("what the driver refuses is an error that names the call") {
   CHECK(cuda::DeviceMemory::allocate(device, 1000).status().code() == tuttiSystemError);
   CHECK(cuda::check(gpu.driver(), cuda::kErrorInvalidHandle, "cuFoo").message() ==
         "cuFoo gave CUDA_ERROR_INVALID_HANDLE 400 (said by the test driver)");
+}
+
+TEST_CASE("waits and writes that follow each other are enqueued as one, in their order") {
+  {
+    const Gpu gpu;
+    const GpuRank own(0);
+    const auto device = *cuda::CudaDevice::open(0);
+    const auto enqueued = [] {
+      return FakeCuda::get().calls == nullptr ? -1 : FakeCuda::get().calls("cuStreamBatchMemOp");
+    };
+    const int before = enqueued();
+    void* memory = Gpu::allocate(8, 0, false);
+    const cuda::Address word = cuda::addressOf(memory), other = word + 4;
+    uint32_t zero = 0, result = 0;
+    cuda::StreamOps ops(device);
+    ops.use(own.stream());
+    CHECK(ops.copy(memory, &zero, 4).ok());
+    for (uint32_t i = 0; i < 300; ++i) {  // more than one takes
+      CHECK((ops.write(word, i).ok() && ops.waitFor(word, i).ok()));
+    }
+    CHECK(ops.copy(&result, memory, 4).ok());
+    CHECK(ops.flush().ok());  // of nothing
+    CHECK((ops.write(other, 5).ok() && ops.waitUntil(other, 4).ok() && ops.flush().ok()));
+    CHECK(own.synchronize() == "");
+    CHECK(result == 299);
+    if (before >= 0) CHECK(enqueued() - before == 4);
+    Gpu::free(memory);
+  }
+  CHECK(Gpu::complaints() == "");
 }

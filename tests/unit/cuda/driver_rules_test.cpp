@@ -76,6 +76,15 @@ TEST_CASE("streams wait for words that are aligned and not managed, if they wait
     CHECK(complained("managed memory"));
     CHECK(d.cuStreamWriteValue32(own.stream(), word + 2, 1, 0) == cuda::kErrorInvalidValue);
     CHECK(d.cuStreamWaitValue32(own.stream(), word + 1, 1, cuda::kWaitEqual) == cuda::kErrorInvalidValue);
+    cuda::WordOperation both[] = {{cuda::kOperationWrite, word, 7}, {cuda::kOperationWait, word, 7, cuda::kWaitEqual}};
+    CHECK(d.cuStreamBatchMemOp(own.stream(), 2, both, 1) == cuda::kErrorInvalidValue);
+    CHECK(d.cuStreamBatchMemOp(own.stream(), 0, both, 0) == cuda::kErrorInvalidValue);
+    CHECK(d.cuStreamBatchMemOp(own.stream(), 2, both, 0) == cuda::kSuccess);
+    std::vector<cuda::WordOperation> many(cuda::kMostWordOperations + 1, both[0]);
+    CHECK(d.cuStreamBatchMemOp(own.stream(), 256, many.data(), 0) == cuda::kErrorInvalidValue);
+    CHECK(d.cuStreamBatchMemOp(own.stream(), 255, many.data(), 0) == cuda::kSuccess);
+    both[1].address += 1;  // then none of them is done
+    CHECK(d.cuStreamBatchMemOp(own.stream(), 2, both, 0) == cuda::kErrorInvalidValue);
     CHECK(d.cuMemsetD32Async(word, 1, 1, own.stream()) == cuda::kSuccess);
     CHECK(own.synchronize() == "");
     Gpu::free(managed);

@@ -114,7 +114,7 @@ TEST_CASE("several chunks of a round share a message, which takes fewer operatio
   const std::string way = GENERATE("stream", "proxy");
   const Variable executor("TUTTI_CUDA_EXECUTOR", way.c_str());
   CAPTURE(way);
-  const char* const operation = way == "stream" ? "cuStreamWriteValue32" : "cuEventRecord";
+  const char* const operation = way == "stream" ? "cuStreamBatchMemOp" : "cuEventRecord";
   int operations[2] = {};
   for (const bool joined : {false, true}) {
     CAPTURE(joined);

@@ -221,8 +221,8 @@ TEST_CASE("failures of the driver are errors of the call or of the join") {
                                          {"fail=cuLaunchCooperativeKernel:1:720", "auto", false, "slots"},
                                          {"fail=cuLaunchKernel:1:719"},
                                          {"fail=cuLaunchKernel:1:719", "stream"},
-                                         {"fail=cuStreamWaitValue32:1:801", "auto", true},
-                                         {"fail=cuStreamWaitValue32:3:719", "stream"}}));
+                                         {"fail=cuStreamBatchMemOp:1:801", "auto", true},
+                                         {"fail=cuStreamBatchMemOp:3:719", "stream"}}));
   CAPTURE(row.settings);
   const Variable way("TUTTI_CUDA_EXECUTOR", row.way);
   const Variable protocol("TUTTI_PROTO", row.protocol);

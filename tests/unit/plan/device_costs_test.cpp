@@ -108,7 +108,7 @@ TEST_CASE("slices are worth what they cost, and slots fit the memory") {
   CHECK(slice(DeviceWay::Streams, sharing(2)) == 16 * kMi);
   CHECK(slice(DeviceWay::Streams, sharing(8)) == 4 * kMi);
   CHECK(slice(DeviceWay::Streams, gpusOf(kNvswitch, 8)) == 8 * kMi);
-  CHECK(slice(DeviceWay::Streams, gpusOf(kPcie, 2)) == 4 * kMi);
+  CHECK(slice(DeviceWay::Streams, gpusOf(kPcie, 2)) == 2 * kMi);
   for (const int n : {2, 3, 4, 8, 16, 32}) {
     const DeviceCosts blocks = deviceCosts(DeviceWay::Blocks, {90, 4800}, sharing(n));
     const size_t lanes = static_cast<size_t>(lanesForBandwidth(blocks, true) * n);
