@@ -7,6 +7,7 @@
 #include <string>
 
 #include "src/base/assert.hpp"
+#include "src/base/collective_kinds.hpp"
 #include "src/exec/cuda_images.hpp"
 #include "src/exec/kernels/scale_body.hpp"
 #include "src/exec/kernels/walk_arithmetic.hpp"
@@ -54,11 +55,6 @@ std::string reduceKernel(tuttiDataType_t dtype, tuttiRedOp_t op) {
   if (dtype == tuttiBool) return boolKernel(op);
   const bool ordered = op == tuttiMax || op == tuttiMin;
   return cat("tutti_pass_", formatName(dtype, ordered), "_", ordered && isFloating(dtype) ? "Float" : "", kNames[op]);
-}
-
-bool reduces(Collective collective) {
-  return collective == Collective::AllReduce || collective == Collective::Reduce ||
-         collective == Collective::ReduceScatter;
 }
 
 /// What kernels do: operators of users have scaled before.
