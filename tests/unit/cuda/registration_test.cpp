@@ -9,7 +9,7 @@ using namespace tutti::test;
 
 namespace {
 
-constexpr size_t kCount = 150'001;
+constexpr size_t kFloats = 150'001;
 
 /// Calls on memory that is registered or not, one after the other; every rank's element is rank + 1 at first.
 std::string callsOn(const Rank& r, GpuRank& own, const DeviceFloats& in, const DeviceFloats& out) {
@@ -17,27 +17,27 @@ std::string callsOn(const Rank& r, GpuRank& own, const DeviceFloats& in, const D
   const auto mine = static_cast<float>(r.rank + 1);
   const auto all = static_cast<float>(n * (n + 1) / 2);
   in.fill(mine);
-  RANK_TRY(tuttiAllReduce(in.data(), out.data(), kCount, tuttiFloat, tuttiSum, r.comm, own.asTutti()));
-  if (std::string why = out.check(0, kCount, all); !why.empty()) return "all-reduce: " + why;
-  RANK_TRY(tuttiAllReduce(in.data(), in.data(), kCount, tuttiFloat, tuttiMax, r.comm, own.asTutti()));
-  if (std::string why = in.check(0, kCount, static_cast<float>(n)); !why.empty()) return "in place: " + why;
+  RANK_TRY(tuttiAllReduce(in.data(), out.data(), kFloats, tuttiFloat, tuttiSum, r.comm, own.asTutti()));
+  if (std::string why = out.check(0, kFloats, all); !why.empty()) return "all-reduce: " + why;
+  RANK_TRY(tuttiAllReduce(in.data(), in.data(), kFloats, tuttiFloat, tuttiMax, r.comm, own.asTutti()));
+  if (std::string why = in.check(0, kFloats, static_cast<float>(n)); !why.empty()) return "in place: " + why;
   in.fill(mine);
-  RANK_TRY(tuttiAllGather(in.data(), out.data(), kCount, tuttiFloat, r.comm, own.asTutti()));
+  RANK_TRY(tuttiAllGather(in.data(), out.data(), kFloats, tuttiFloat, r.comm, own.asTutti()));
   for (size_t block = 0; block < n; ++block) {
-    std::string why = out.check(block * kCount, (block + 1) * kCount, static_cast<float>(block + 1));
+    std::string why = out.check(block * kFloats, (block + 1) * kFloats, static_cast<float>(block + 1));
     if (!why.empty()) return "all-gather: " + why;
   }
   const int next = (r.rank + 1) % r.nRanks, previous = (r.rank + r.nRanks - 1) % r.nRanks;
   RANK_TRY(tuttiGroupStart());
-  RANK_TRY(tuttiSend(in.data(), kCount, tuttiFloat, next, r.comm, own.asTutti()));
-  RANK_TRY(tuttiRecv(out.data(), kCount, tuttiFloat, previous, r.comm, own.asTutti()));
+  RANK_TRY(tuttiSend(in.data(), kFloats, tuttiFloat, next, r.comm, own.asTutti()));
+  RANK_TRY(tuttiRecv(out.data(), kFloats, tuttiFloat, previous, r.comm, own.asTutti()));
   RANK_TRY(tuttiGroupEnd());
-  return out.check(0, kCount, static_cast<float>(previous + 1));
+  return out.check(0, kFloats, static_cast<float>(previous + 1));
 }
 
 std::string callsRegistered(const Rank& r, GpuRank& own, bool registered,
                             DeviceFloats::Source source = DeviceFloats::Source::Tutti) {
-  const DeviceFloats in(own, kCount, source), out(own, kCount * static_cast<size_t>(r.nRanks), source);
+  const DeviceFloats in(own, kFloats, source), out(own, kFloats * static_cast<size_t>(r.nRanks), source);
   void* handles[2] = {};
   if (registered) RANK_TRY(tuttiCommRegister(r.comm, in.data(), in.bytes(), &handles[0]));
   if (registered) RANK_TRY(tuttiCommRegister(r.comm, out.data(), out.bytes(), &handles[1]));
@@ -92,13 +92,13 @@ TEST_CASE("a registration ends when nothing is under way, and memory is freed af
             void* handle = &handle;
             RANK_CHECK(tuttiCommRegister(r.comm, &onStack, 4, &handle) == tuttiInvalidArgument && handle == nullptr);
             void* memory = nullptr;
-            RANK_TRY(tuttiMemAlloc(&memory, kCount * 4));
-            RANK_TRY(tuttiCommRegister(r.comm, memory, kCount * 4, &handle));
+            RANK_TRY(tuttiMemAlloc(&memory, kFloats * 4));
+            RANK_TRY(tuttiCommRegister(r.comm, memory, kFloats * 4, &handle));
             RANK_CHECK(tuttiMemFree(memory) == tuttiInvalidUsage);
             RANK_CHECK(std::string(tuttiGetLastError(nullptr)).find("registered") != std::string::npos);
             const Gate gate;
             RANK_CHECK(gate.holdsUp(own, own.stream()));
-            RANK_TRY(tuttiAllReduce(memory, memory, kCount, tuttiFloat, tuttiSum, r.comm, own.asTutti()));
+            RANK_TRY(tuttiAllReduce(memory, memory, kFloats, tuttiFloat, tuttiSum, r.comm, own.asTutti()));
             RANK_CHECK(tuttiCommDeregister(r.comm, handle) == tuttiInvalidUsage);
             RANK_CHECK(std::string(tuttiGetLastError(r.comm)).find("under way") != std::string::npos);
             gate.open();
@@ -121,19 +121,19 @@ TEST_CASE("captured calls on registered memory can be replayed") {
     const int devices = gpu.has(2) ? 2 : 1;
     CHECK(onGpuRanks(3, devices, [](const Rank& r, GpuRank& own) -> std::string {
             const cuda::Driver& d = own.driver();
-            const DeviceFloats x(own, kCount), y(own, kCount);
+            const DeviceFloats x(own, kFloats), y(own, kFloats);
             void* handle = nullptr;
             RANK_TRY(tuttiCommRegister(r.comm, x.data(), x.bytes(), &handle));
             cuda::Graph graph = nullptr;
             cuda::GraphExec exec = nullptr;
             RANK_CHECK(d.cuStreamBeginCapture(own.stream(), cuda::kCaptureModeThreadLocal) == cuda::kSuccess);
-            RANK_TRY(tuttiAllReduce(x.data(), y.data(), kCount, tuttiFloat, tuttiSum, r.comm, own.asTutti()));
+            RANK_TRY(tuttiAllReduce(x.data(), y.data(), kFloats, tuttiFloat, tuttiSum, r.comm, own.asTutti()));
             RANK_CHECK(d.cuStreamEndCapture(own.stream(), &graph) == cuda::kSuccess);
             RANK_CHECK(d.cuGraphInstantiateWithFlags(&exec, graph, 0) == cuda::kSuccess);
             for (int round = 0; round < 3; ++round) {
               x.fill(static_cast<float>(r.rank + round));
               RANK_CHECK(d.cuGraphLaunch(exec, own.stream()) == cuda::kSuccess);
-              if (std::string why = y.check(0, kCount, static_cast<float>(3 + 3 * round)); !why.empty()) return why;
+              if (std::string why = y.check(0, kFloats, static_cast<float>(3 + 3 * round)); !why.empty()) return why;
             }
             d.cuGraphExecDestroy(exec);
             d.cuGraphDestroy(graph);
