@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "src/base/assert.hpp"
-
 #include "src/device/cuda_device.hpp"
 
 namespace tutti::cuda {
