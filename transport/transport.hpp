@@ -69,6 +69,8 @@ class Channel {
   virtual bool canOffer(const std::byte*, size_t) const { return false; }
   /// Whether the receiver reads offered memory through a mapping that it keeps: no system call, no copy but its own.
   virtual bool offersMapped(const std::byte*, size_t) const { return false; }
+  /// From how many bytes on a message in any memory is offered, as both ends know: it need not be cut into slots.
+  virtual size_t leastWholeBytes() const { return SIZE_MAX; }
   virtual Result<bool> taken(Ticket) { return true; }
   /// Take back all offers; returns when no receiver of this process reads them any more.  For abort.
   virtual void withdraw() {}

@@ -144,8 +144,8 @@ class Comm : public TaskOwner {
   size_t leastMappedBytes() const;
   /// Whether a send of `bytes` lends memory that the peer has not mapped.
   bool lends(int peer, size_t bytes) const;
-  /// The most bytes of one message of a send or receive of `bytes`; the same on both ends.
-  size_t sliceBytesTo(int peer, size_t bytes) const;
+  /// The most bytes of one message of a send or receive that is cut; the same on both ends.
+  size_t sliceBytesTo(int peer) const;
   /// What plan() would choose, without making it.  v forms: recvCounts[0] is the largest block.  Any thread.
   Result<CallEstimate> estimate(const Call& call) const;
   /// Scratch memory of at least `bytes`, on the device if there is one, kept between calls.  Only with the turn.

@@ -189,8 +189,9 @@ Status Batch::preparePointToPoint(const Call& call) {
   op.source = static_cast<const std::byte*>(call.sendbuff);
   op.dst = static_cast<std::byte*>(call.recvbuff);
   op.bytes = call.count * dataTypeBytes(call.dtype);
-  op.sliceBytes = comm_.sliceBytesTo(call.root, op.bytes);
   op.leastMappedBytes = comm_.leastMappedBytes();
+  const bool whole = op.bytes >= std::max(op.leastMappedBytes, op.channel->leastWholeBytes());
+  op.sliceBytes = whole ? op.bytes : comm_.sliceBytesTo(call.root);
   op.lendsAny = isSend && op.bytes >= kLeastPulledBytes && comm_.lends(call.root, op.bytes);
   op.call = fingerprintOf(call, 0);
   if (comm_.cuda() == nullptr) comm_.known().learn({{isSend, call.dtype, call.root, call.count, nullptr, nullptr}, op});

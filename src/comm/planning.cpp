@@ -187,12 +187,7 @@ bool Comm::lends(int peer, size_t bytes) const {
 }
 
 // What the sender lends is read in one go, and what it does not goes in pieces of a slot.
-size_t Comm::sliceBytesTo(int peer, size_t bytes) const {
-  const bool lent =
-      cuda_ && cudaWay_ != CudaWay::Proxy && bytes >= cuda::kLeastLentHere && leastMappedBytes() < SIZE_MAX;
-  if (lent && shareDevice(links_->cards()[static_cast<size_t>(rank())], links_->cards()[static_cast<size_t>(peer)])) {
-    return bytes;
-  }
+size_t Comm::sliceBytesTo(int peer) const {
   return !anyCuda() && kindOfLink(peer) == LinkKind::ShmProcesses ? pullBytes_ : sliceBytes_;
 }
 

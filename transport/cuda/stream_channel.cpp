@@ -109,7 +109,7 @@ Result<bool> StreamChannel::commit(size_t, const Fingerprint& call) { return tel
 // ---- Lending.
 
 std::optional<LentPlace> StreamChannel::placeToLend(const std::byte* data, size_t bytes) const {
-  if (lending_.here && bytes >= kLeastLentHere) return LentPlace{LentPlace::kHere, addressOf(data)};
+  if (bytes >= leastWholeBytes()) return LentPlace{LentPlace::kHere, addressOf(data)};
   return lending_.exchange == nullptr ? std::nullopt : lending_.exchange->placeOf(data, bytes);
 }
 

@@ -41,10 +41,6 @@ struct HostPair {
   Channel* credits = nullptr;
 };
 
-/// From here on a message between ranks of one process and device is read where it lies: to read and write it once more
-/// takes as long as an operation of a stream (0.5 us at 4 TB/s), and below it a sender need not wait for its receiver.
-inline constexpr size_t kLeastLentHere = size_t{1} << 20;
-
 /// By which messages are read where they lie.
 struct Lending {
   MemoryExchange* exchange = nullptr;  // borrowed; has what is registered
@@ -68,6 +64,7 @@ class StreamChannel : public Channel {
   Result<Ticket> offer(const std::byte* data, size_t bytes, const Fingerprint& call) override;
   bool canOffer(const std::byte* data, size_t bytes) const override { return offersMapped(data, bytes); }
   bool offersMapped(const std::byte* data, size_t bytes) const override;
+  size_t leastWholeBytes() const override { return lending_.here ? kLeastLentHere : SIZE_MAX; }
   /// Tickets are taken in order: who has taken one has taken those before it.
   Result<bool> taken(Ticket ticket) override;
   /// Receivers have mappings of their own, and nothing to give back.
@@ -85,6 +82,10 @@ class StreamChannel : public Channel {
   Status letGo(Stream rescue) const;
 
  private:
+  /// To read and write so much once more takes as long as an operation of a stream (0.5 us at 4 TB/s), and a sender of
+  /// less need not wait for its receiver.
+  static constexpr size_t kLeastLentHere = size_t{1} << 20;
+
   StreamChannel(StreamOps& ops, const HostPair& hosts, const Lending& lending, const InboxLayout& layout)
       : ops_(ops), hosts_(hosts), lending_(lending), layout_(layout) {}
   std::optional<LentPlace> placeToLend(const std::byte* data, size_t bytes) const;
