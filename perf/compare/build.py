@@ -26,12 +26,18 @@ def output_of(command):
     return done.stdout if done.returncode == 0 else ""
 
 
+def has_mpi_header(compiler):
+    """Debian has the wrapper in one package with mpirun, and mpi.h in another."""
+    return subprocess.run([compiler, "-fsyntax-only", "-x", "c++", "-"], input="#include <mpi.h>\n", text=True,
+                          capture_output=True).returncode == 0
+
+
 def find_openmpi():
     """(launcher, major version, compiler wrapper) or None."""
     for suffix in (".openmpi", ""):
         launcher, compiler = shutil.which("mpirun" + suffix), shutil.which("mpicxx" + suffix)
         version = re.search(r"Open MPI\)? v?(\d+)", output_of([launcher, "--version"])) if launcher else None
-        if version and compiler:
+        if version and compiler and has_mpi_header(compiler):
             return launcher, int(version.group(1)), compiler
     return None
 
@@ -39,7 +45,7 @@ def find_openmpi():
 def find_mpich():
     for suffix in (".mpich", ""):
         launcher, compiler = shutil.which("mpirun" + suffix), shutil.which("mpicxx" + suffix)
-        if launcher and compiler and "HYDRA" in output_of([launcher, "--version"]):
+        if launcher and compiler and "HYDRA" in output_of([launcher, "--version"]) and has_mpi_header(compiler):
             version = re.search(r"Version:\s*(\d+)", output_of([launcher, "--version"]))
             return launcher, int(version.group(1)) if version else 0, compiler
     return None
