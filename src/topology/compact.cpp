@@ -99,6 +99,7 @@ class Fields {
     integer("sms", &n.gpu.multiprocessors, 0);
     integer("nvgen", &n.gpu.nvlinkGeneration, 0);
     integer("mig", &n.gpu.migParts, -1);
+    flag("told", &n.gpu.linksTold);
     integer("mbps", &n.net.speedMbps, 0);
     integer("port", &n.net.port, -1);
     real("latency", &n.net.latencyUs);
@@ -115,6 +116,11 @@ class Fields {
   void integer(std::string_view key, int* field, int usual) {
     if (out_ != nullptr && *field != usual) write(key, cat(*field));
     if (wanted(key)) understood_ = parseField(value_, field);
+  }
+  void flag(std::string_view key, bool* field) {
+    int value = *field ? 1 : 0;
+    integer(key, &value, 0);
+    *field = value != 0;
   }
   template <class T>
   void wide(std::string_view key, T* field, int base) {
@@ -179,6 +185,10 @@ class Parser {
   std::string line(const std::string& text) {
     if (text.starts_with("# ")) {
       g_.notes.push_back(text.substr(2));
+      return "";
+    }
+    if (text.starts_with("! ")) {
+      g_.leftOut.push_back(text.substr(2));
       return "";
     }
     const std::vector<std::string> words = split(text, ' ');
@@ -248,9 +258,11 @@ std::string toCompact(const Graph& graph) {
     out += cat("L ", l.a, " ", l.b, " ", kLinkKinds[static_cast<size_t>(l.kind)], " ", exactText(l.gbps));
     out += cat(l.count != 1 ? cat(" ", l.count) : "", l.assumed ? " assumed\n" : "\n");
   }
-  for (std::string note : graph.notes) {
-    for (char& c : note) c = c == '\n' ? ' ' : c;
-    out += cat("# ", note, "\n");
+  for (const auto& [mark, sentences] : {std::pair("# ", &graph.notes), std::pair("! ", &graph.leftOut)}) {
+    for (std::string sentence : *sentences) {
+      for (char& c : sentence) c = c == '\n' ? ' ' : c;
+      out += cat(mark, sentence, "\n");
+    }
   }
   return out + "end\n";
 }
@@ -275,6 +287,7 @@ Graph withoutCores(const Graph& graph) {
     if (l.a >= 0 && l.b >= 0) thin.connect(l);
   }
   thin.notes = graph.notes;
+  thin.leftOut = graph.leftOut;
   return thin;
 }
 

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "src/topology/complete.hpp"
+#include "src/topology/rates.hpp"
 #include "src/topology/write.hpp"
 
 namespace tutti::topology {

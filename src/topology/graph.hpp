@@ -54,6 +54,7 @@ struct GpuInfo {
   int multiprocessors = 0;  // 0 unknown
   int nvlinkGeneration = 0;  // 1 to 5; 0: no NVLink is up, or nobody told
   int migParts = -1;         // that MIG cuts it into (0: MIG is on and no part made yet); -1: it is whole
+  bool linksTold = false;  // whoever described it knew its NVLinks or xGMI links; else that there are none says nothing
   bool operator==(const GpuInfo&) const = default;
 };
 
@@ -108,7 +109,8 @@ struct Link {
 struct Graph {
   std::vector<Node> nodes;  // a parent before its children
   std::vector<Link> links;
-  std::vector<std::string> notes;  // what could not be seen or was odd, a sentence each
+  std::vector<std::string> notes;    // what could not be seen or was odd, a sentence each
+  std::vector<std::string> leftOut;  // what a description says and this graph does not hold, a sentence for each kind
 
   /// The most nodes and links that a description may have; readers refuse more.
   static constexpr size_t kMostNodes = 1 << 20;

@@ -1,79 +1,20 @@
 #include "src/topology/hwloc_import.hpp"
 
 #if TUTTI_HAVE_HWLOC
-#include <dlfcn.h>
-#include <hwloc.h>
-
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
+#include <map>
 
 #include "src/base/xml_text.hpp"
 #include "src/topology/complete.hpp"
+#include "src/topology/hwloc_form.hpp"
+#include "src/topology/hwloc_library.hpp"
+#include "src/topology/hwloc_nvlinks.hpp"
 #include "src/topology/rates.hpp"
 
 namespace tutti::topology {
 namespace {
-
-/// What is used of hwloc, found when it is first asked for: who does not ask does not load it.
-struct Hwloc {
-  decltype(&hwloc_topology_init) init;
-  decltype(&hwloc_topology_destroy) destroy;
-  decltype(&hwloc_topology_load) load;
-  decltype(&hwloc_topology_set_io_types_filter) setIoTypesFilter;
-  decltype(&hwloc_topology_set_components) setComponents;
-  decltype(&hwloc_topology_set_synthetic) setSynthetic;
-  decltype(&hwloc_topology_set_xmlbuffer) setXmlBuffer;
-  decltype(&hwloc_get_obj_by_depth) objectAt;
-  decltype(&hwloc_bitmap_first) bitmapFirst;
-  decltype(&hwloc_bitmap_next) bitmapNext;
-  bool found = false;
-};
-
-Hwloc loadHwloc() {
-  Hwloc h{};
-  // The soname of all of 2.x.  Global, for its plugins (the XML reader is one) look for it there.  It stays loaded.
-  void* library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_GLOBAL);
-  const auto find = [&](auto* function, const char* name) {
-    *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(dlsym(library, name));
-    return *function != nullptr;
-  };
-  h.found = library != nullptr && find(&h.init, "hwloc_topology_init") && find(&h.destroy, "hwloc_topology_destroy") &&
-            find(&h.load, "hwloc_topology_load") && find(&h.setIoTypesFilter, "hwloc_topology_set_io_types_filter") &&
-            find(&h.setComponents, "hwloc_topology_set_components") &&
-            find(&h.setSynthetic, "hwloc_topology_set_synthetic") &&
-            find(&h.setXmlBuffer, "hwloc_topology_set_xmlbuffer") && find(&h.objectAt, "hwloc_get_obj_by_depth") &&
-            find(&h.bitmapFirst, "hwloc_bitmap_first") && find(&h.bitmapNext, "hwloc_bitmap_next");
-  return h;
-}
-
-const Hwloc& hwloc() {
-  static const Hwloc functions = loadHwloc();
-  return functions;
-}
-
-struct Destroy {
-  void operator()(hwloc_topology_t t) const { hwloc().destroy(t); }
-};
-using Topology = std::unique_ptr<hwloc_topology, Destroy>;
-
-Result<Topology> makeTopology() {
-  if (!hwloc().found) return invalidUsage("hwloc (libhwloc.so.15) cannot be loaded");
-  hwloc_topology_t raw = nullptr;
-  if (hwloc().init(&raw) != 0) return systemError("hwloc_topology_init failed");
-  Topology t(raw);
-  hwloc().setIoTypesFilter(raw, HWLOC_TYPE_FILTER_KEEP_ALL);
-#if HWLOC_API_VERSION >= 0x00020100
-  // Asking GPU drivers would start them in a process that may not want them; /sys tells the rest of PCI without
-  // libpciaccess, which leaks when hwloc unloads it.
-  for (const char* component : {"pci", "opencl", "cuda", "nvml", "rsmi", "levelzero", "gl"}) {
-    hwloc().setComponents(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
-  }
-#endif
-  return t;
-}
 
 std::string infoOf(hwloc_obj_t object, const char* name) {
   const char* value = hwloc_obj_get_info_by_name(object, name);
@@ -106,6 +47,12 @@ class Importer {
     cpu(root, host_);
     if (g_.all(NodeKind::Numa).empty()) return invalidArgument("hwloc gave a machine without memory");
     for (const auto& [object, parent] : io_) io(object, anchor(parent), 0);
+    connectNvlinks(topology, nodes_, g_);
+    if (repeated_ > 0) {
+      g_.leftOut.push_back(cat("<object> ", firstRepeated_,
+                               " has the bus id of an earlier one: the id is left out, the device is read",
+                               repeated_ > 1 ? cat(" (and ", repeated_ - 1, " more)") : ""));
+    }
     TUTTI_TRY(complete(g_));
     return std::move(g_);
   }
@@ -135,7 +82,7 @@ class Importer {
     if (kind == NodeKind::L3) n.index = static_cast<int>(object->logical_index);
     const int package = g_.enclosing(parent, NodeKind::Package);
     if (kind == NodeKind::Numa) n.cpu = package >= 0 ? at(package).cpu : cpuInfo(firstPackage(object));
-    return g_.add(std::move(n));
+    return nodes_[object] = g_.add(std::move(n));
   }
 
   static hwloc_obj_t firstPackage(hwloc_obj_t object) {
@@ -145,15 +92,17 @@ class Importer {
   }
 
   /// Memory children hang beside the tree.  The first NUMA node of an object holds what is below the object; others
-  /// (high-bandwidth memory) stand alone.
+  /// (high-bandwidth memory) stand alone.  One of a part of what another holds stands beside that one.
   void memory(hwloc_obj_t object, int* holder) {
-    const int above = *holder;
+    const int start = *holder;
+    int above = start;
+    while (at(above).kind == NodeKind::Numa) above = at(above).parent;
     for (hwloc_obj_t child = object->memory_first_child; child != nullptr; child = child->next_sibling) {
       hwloc_obj_t numa = child;
       while (numa != nullptr && numa->type != HWLOC_OBJ_NUMANODE) numa = numa->memory_first_child;
       if (numa == nullptr) continue;
       const int node = add(NodeKind::Numa, numa, above);
-      if (*holder == above && at(above).kind != NodeKind::Core) *holder = node;
+      if (*holder == start && at(above).kind != NodeKind::Core) *holder = node;
     }
   }
 
@@ -234,11 +183,20 @@ class Importer {
     n.pci = pciInfo(object);
     char busId[32];
     std::snprintf(busId, sizeof busId, "%04x:%02x:%02x.%x", static_cast<unsigned>(a.domain), a.bus, a.dev, a.func);
-    n.busId = busId;
-    const int node = g_.add(n);
+    n.busId = apart(busId);
+    const int node = nodes_[object] = g_.add(n);
     const double known = pcieGBps(n.pci.linkGTps, n.pci.linkWidth);
     g_.connect({parent, node, LinkKind::Pci, 1, known > 0 ? known : assumedPcieGBps(), known <= 0});
     return node;
+  }
+
+  /// A bus id that is there already gets a number.  hwloc's lines are not known here.
+  std::string apart(const std::string& busId) {
+    const int copies = ++copies_[busId];
+    if (copies == 1) return busId;
+    ++repeated_;
+    if (repeated_ == 1) firstRepeated_ = busId;
+    return cat(busId, "#", copies);
   }
 
   void device(hwloc_obj_t object, int parent) {
@@ -305,6 +263,10 @@ class Importer {
   Graph g_;
   int host_ = 0;
   std::string arch_;
+  std::map<hwloc_obj_t, int> nodes_;
+  std::map<std::string, int> copies_;  // of a bus id
+  int repeated_ = 0;
+  std::string firstRepeated_;
   std::vector<std::pair<hwloc_obj_t, int>> io_;  // with their holders; placed when all NUMA nodes are known
 };
 
@@ -319,17 +281,27 @@ Result<Graph> readHwlocXml(std::string_view text, const std::string& origin) {
     return xml.error(xml.root(), "hwloc's XML starts with <topology>");
   if (!xml.root().child("object")) return xml.error(xml.root(), "there is no <object> in it");
 #endif
-  TUTTI_ASSIGN(const Topology t, makeTopology());
-  const std::string copy(text);
+  TUTTI_ASSIGN(const HwlocTopology t, makeHwlocTopology());
+  const HwlocForm form = hwlocFormOf(text);
+  if (form.major > 3) {
+    return invalidArgument(origin, ": its form, ", form.text(),
+                           ", is of a newer hwloc than the installed one, of interface ", hwloc().interface(),
+                           "; that one's lstopo --of xml --export-xml-flags 2 writes form 2.0");
+  }
+  std::string copy(text);
+  if (form.major == 3) {
+    TUTTI_ASSIGN(copy, toHwlocForm2(text, origin));
+  }
   if (hwloc().setXmlBuffer(t.get(), copy.c_str(), static_cast<int>(copy.size() + 1)) != 0 ||
       hwloc().load(t.get()) != 0) {
-    return invalidArgument(origin, ": hwloc does not accept this description");
+    return invalidArgument(origin, ": the installed hwloc, of interface ", hwloc().interface(),
+                           ", does not accept this description of form ", form.text());
   }
   return Importer().import(t.get());
 }
 
 Result<Graph> parseHwlocSynthetic(const std::string& text) {
-  TUTTI_ASSIGN(const Topology t, makeTopology());
+  TUTTI_ASSIGN(const HwlocTopology t, makeHwlocTopology());
   if (hwloc().setSynthetic(t.get(), text.c_str()) != 0 || hwloc().load(t.get()) != 0) {
     return invalidArgument("hwloc does not accept the synthetic description '", text, "'");
   }
@@ -337,7 +309,7 @@ Result<Graph> parseHwlocSynthetic(const std::string& text) {
 }
 
 Result<Graph> discoverByHwloc() {
-  TUTTI_ASSIGN(const Topology t, makeTopology());
+  TUTTI_ASSIGN(const HwlocTopology t, makeHwlocTopology());
   if (hwloc().load(t.get()) != 0) return errnoError(errno, "hwloc cannot look at this machine");
   return Importer().import(t.get());
 }

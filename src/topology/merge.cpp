@@ -1,5 +1,6 @@
 #include "src/topology/merge.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -27,6 +28,7 @@ void fillIn(Node* known, const Node& more) {
   fill(&known->gpu.nvlinkGeneration, more.gpu.nvlinkGeneration, 0);
   fill(&known->gpu.migParts, more.gpu.migParts, -1);
   if (known->gpu.uuid.empty()) known->gpu.uuid = more.gpu.uuid;
+  known->gpu.linksTold = known->gpu.linksTold || more.gpu.linksTold;
   fill(&known->net.speedMbps, more.net.speedMbps, 0);
   fill(&known->net.rail, more.net.rail, -1);
   fill(&known->net.plane, more.net.plane, -1);
@@ -73,6 +75,9 @@ class Merger {
       }
     }
     for (const std::string& note : other.notes) g_.note(note);
+    for (const std::string& sentence : other.leftOut) {
+      if (std::find(g_.leftOut.begin(), g_.leftOut.end(), sentence) == g_.leftOut.end()) g_.leftOut.push_back(sentence);
+    }
     return {};
   }
 

@@ -130,7 +130,11 @@ class Writer {
     }
     if (n.kind == NodeKind::Nic) nic(node);
     for (const int child : children_[static_cast<size_t>(node)]) {
-      if (!at(child).busId.empty()) pci(child);
+      if (!at(child).busId.empty()) {
+        pci(child);
+      } else if (at(child).kind == NodeKind::Nic) {
+        nic(child);
+      }
     }
     close("pci");
   }

@@ -17,6 +17,10 @@ bool showsNvidia(const Graph& graph);
 /// no driver, a call that fails, a neighbour that is hidden) is a note, never an error.
 void addByNvml(Graph& graph, const char* library = "libnvidia-ml.so.1");
 
+/// The same for a graph that a file gave, of a machine that this process runs on: for the GPUs whose links nobody told,
+/// as NCCL asks for what its file leaves open.  Adds no GPU, and leaves alone what is told.
+void completeByNvml(Graph& graph, const char* library = "libnvidia-ml.so.1");
+
 /// By the CUDA driver, for the GPUs that this process may use (CUDA_VISIBLE_DEVICES): CUDA's numbers of them, names,
 /// compute capabilities, multiprocessors, memory.  Starts the driver in this process, which can take a second.
 /// What cannot be seen is a note.

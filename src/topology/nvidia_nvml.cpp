@@ -87,14 +87,16 @@ std::string nvmlBusId(const NvmlPciInfo& place) {
 
 class NvmlAsker {
  public:
-  NvmlAsker(Graph& graph, const Nvml& nvml) : g_(graph), nvml_(nvml), host_(graph.all(NodeKind::Host).front()) {}
+  /// openOnly: of the graph's GPUs those whose links nobody told, and no others.
+  NvmlAsker(Graph& graph, const Nvml& nvml, bool openOnly)
+      : g_(graph), nvml_(nvml), openOnly_(openOnly), host_(graph.all(NodeKind::Host).front()) {}
 
   void run() {
     unsigned count = 0;
     if (!ok(nvml_.count(&count), "nvmlDeviceGetCount_v2", "GPUs")) return;
     for (unsigned i = 0; i < count; ++i) gpu(i);
     for (const int node : g_.all(NodeKind::Gpu, host_)) {
-      if (at(node).pci.vendor == 0x10de && handles_.count(node) == 0) {
+      if (at(node).pci.vendor == 0x10de && isAsked(node) && handles_.count(node) == 0) {
         g_.note(cat(at(node).busId, ": a GPU that NVML does not show: its NVLinks are not known"));
       }
     }
@@ -104,6 +106,7 @@ class NvmlAsker {
 
  private:
   Node& at(int node) { return g_.nodes[static_cast<size_t>(node)]; }
+  bool isAsked(int node) { return !openOnly_ || (node >= 0 && !at(node).gpu.linksTold); }
 
   /// Whether the call succeeded; else a note, but where the device simply has no such thing.
   bool ok(int code, const char* call, const std::string& what) {
@@ -123,6 +126,7 @@ class NvmlAsker {
     }
     const std::string busId = nvmlBusId(place);
     int node = g_.byBusId(busId, host_);
+    if (!isAsked(node)) return;
     if (node >= 0 && at(node).kind != NodeKind::Gpu) {
       g_.note(cat(busId, ": NVML says that this is a GPU, the system that it is a ", kindName(at(node).kind)));
       return;
@@ -184,6 +188,7 @@ class NvmlAsker {
       g_.note("NVLinks are not known: this NVML has no functions for them");
       return;
     }
+    at(node).gpu.linksTold = true;
     for (unsigned link = 0; link < kMostNvlinks; ++link) {
       unsigned on = 0;
       // A GPU has fewer links than asked for: the first number that it does not know is the end.
@@ -252,6 +257,7 @@ class NvmlAsker {
 
   Graph& g_;
   const Nvml& nvml_;
+  bool openOnly_;
   int host_;
   std::map<int, NvmlHandle> handles_;  // by node
   std::map<std::pair<int, int>, int> lanes_;
@@ -266,15 +272,22 @@ bool showsNvidia(const Graph& graph) {
   return ::access("/dev/nvidiactl", F_OK) == 0;
 }
 
-void addByNvml(Graph& graph, const char* library) {
+namespace {
+
+void askNvml(Graph& graph, const char* library, bool openOnly) {
   const auto without = [&](const std::string& why) {
     if (showsNvidia(graph)) graph.note(cat("NVLinks and MIG are not known: ", library, " ", why));
   };
   Nvml nvml;
   if (const std::string why = nvml.load(library); !why.empty()) return without(why);
   if (const int code = nvml.init(); code != kNvmlSuccess) return without(cat("does not start: ", nvml.why(code)));
-  NvmlAsker(graph, nvml).run();
+  NvmlAsker(graph, nvml, openOnly).run();
   (void)nvml.shutdown();
 }
+
+}  // namespace
+
+void addByNvml(Graph& graph, const char* library) { askNvml(graph, library, false); }
+void completeByNvml(Graph& graph, const char* library) { askNvml(graph, library, true); }
 
 }  // namespace tutti::topology

@@ -195,6 +195,7 @@ class Builder {
     for (int i = 0; i < m_.gpus; ++i) {
       gpus.push_back(onPci(NodeKind::Gpu, holder(i, m_.gpus), i, 0x030200, 0x10de));
       g_.nodes.back().gpu.sm = m_.sm;
+      g_.nodes.back().gpu.linksTold = true;  // no word for them: there are none
       const int numa = g_.enclosing(gpus.back(), NodeKind::Numa);
       if (m_.c2cGBps > 0) g_.connect({numa, gpus.back(), LinkKind::C2C, 1, m_.c2cGBps, false});
     }

@@ -2,6 +2,8 @@
 #include <cmath>
 
 #include "src/topology/paths.hpp"
+#include "src/topology/rates.hpp"
+#include "src/topology/untold.hpp"
 #include "src/topology/write.hpp"
 
 namespace tutti::topology {
@@ -11,7 +13,11 @@ std::string padded(const std::string& text, size_t width) {
   return std::string(text.size() < width ? width - text.size() : 0, ' ') + text;
 }
 
-std::string bandwidth(const Path& path) { return std::isfinite(path.gbps) ? formatGBps(path.gbps) : "-"; }
+/// Figures that are not told whole have a star.
+std::string bandwidth(const Path& path, const AssumedLinks& assumed) {
+  if (!std::isfinite(path.gbps)) return "-";
+  return cat(formatGBps(path.gbps), assumed.on(path.nodes) ? "*" : "");
+}
 
 template <class Cell>
 std::string table(const Graph& g, const std::vector<int>& devices, const std::string& corner, const Cell& cell) {
@@ -37,6 +43,8 @@ std::string table(const Graph& g, const std::vector<int>& devices, const std::st
 
 std::string pathTable(const Graph& graph, const Paths& paths) {
   std::string text;
+  const AssumedLinks assumed(graph);
+  const std::string footnote = section("* not told", untold(graph));
   const std::vector<int> hosts = graph.all(NodeKind::Host);
   for (const int host : hosts) {
     std::vector<int> devices;
@@ -48,15 +56,16 @@ std::string pathTable(const Graph& graph, const Paths& paths) {
     const auto path = [&](int a, int b) { return paths.between(a, b).value(); };
     if (hosts.size() > 1) text += graph.nodes[static_cast<size_t>(host)].name + "\n";
     text += table(graph, devices, "class", [&](int a, int b) { return std::string(className(path(a, b).type)); });
-    text += cat("\n", table(graph, devices, "GB/s", [&](int a, int b) { return bandwidth(path(a, b)); }), "\n");
+    text +=
+        cat("\n", table(graph, devices, "GB/s", [&](int a, int b) { return bandwidth(path(a, b), assumed); }), "\n");
   }
-  if (hosts.size() < 2) return text;
+  if (hosts.size() < 2) return text + footnote;
   const auto first = [&](int host) {
     const std::vector<int> gpus = graph.all(NodeKind::Gpu, host);
     return gpus.empty() ? graph.all(NodeKind::Numa, host).at(0) : gpus[0];
   };
   const Path path = paths.between(first(hosts[0]), first(hosts[1])).value();
-  text += cat("from the first host to the second: ", className(path.type), ", ", bandwidth(path), " GB/s");
+  text += cat("from the first host to the second: ", className(path.type), ", ", bandwidth(path, assumed), " GB/s");
   const char* before = ": ";
   for (size_t i = 0; i < path.nodes.size(); ++i) {
     const int node = path.nodes[i];
@@ -65,8 +74,7 @@ std::string pathTable(const Graph& graph, const Paths& paths) {
     text += cat(before, graph.nodes[static_cast<size_t>(node)].name);
     before = " > ";
   }
-  text += "\n";
-  return text;
+  return cat(text, "\n", footnote);
 }
 
 }  // namespace tutti::topology

@@ -1,7 +1,9 @@
 #include "src/topology/rates.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 
 namespace tutti::topology {
 namespace {
@@ -42,7 +44,7 @@ double parseLinkSpeed(std::string_view text) {
   double speed = 0;
   const auto [next, error] = std::from_chars(text.data(), text.data() + text.size(), speed);
   const std::string_view rest(next, static_cast<size_t>(text.data() + text.size() - next));
-  const bool fits = error == std::errc() && (rest == " GT/s" || rest == " GT/s PCIe");
+  const bool fits = error == std::errc() && rest.starts_with(" GT/s");
   return fits && speed >= 0 && speed <= 1024 ? speed : -1;
 }
 
@@ -60,6 +62,17 @@ double nvlinkGBps(int sm) {
 double nvlinkGBpsOfGeneration(int generation) {
   constexpr int kFirstSm[] = {0, 60, 70, 80, 90, 100};  // the GPUs that a generation came with
   return nvlinkGBps(generation >= 1 && generation <= 5 ? kFirstSm[generation] : 0);
+}
+
+// NVIDIA's product pages; sm 61 and 62, 72, 87, 110, 121 are consumer GPUs without a bridge and systems on a chip.
+bool mayHaveNvlinks(int sm) {
+  return sm == 60 || sm == 70 || sm == 75 || sm == 80 || sm == 86 || sm == 90 || (sm >= 100 && sm < 110);
+}
+
+bool mayHaveXgmi(std::string_view gcn) {
+  if (gcn.starts_with("gfx")) gcn.remove_prefix(3);
+  constexpr std::string_view kServers[] = {"906", "908", "90a", "910", "940", "941", "942", "950"};
+  return std::ranges::find(kServers, gcn) != std::end(kServers);
 }
 
 // The figures that RCCL plans with: Vega 24, MI200 36, MI300 48.
@@ -88,5 +101,17 @@ double socketGBps(const CpuInfo& cpu) {
 }
 
 int assumedNetMbps() { return 10000; }
+
+std::string formatGBps(double gbps) {
+  char text[32];
+  std::snprintf(text, sizeof text, gbps >= 100 ? "%.0f" : gbps >= 1 ? "%.1f" : "%.3f", gbps);
+  std::string result = text;
+  while (result.find('.') != std::string::npos && (result.back() == '0' || result.back() == '.')) {
+    const bool point = result.back() == '.';
+    result.pop_back();
+    if (point) break;
+  }
+  return result;
+}
 
 }  // namespace tutti::topology

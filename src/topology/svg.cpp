@@ -3,8 +3,10 @@
 #include <set>
 
 #include "src/topology/complete.hpp"
+#include "src/topology/rates.hpp"
 #include "src/topology/search/svg_rings.hpp"
 #include "src/topology/svg_layout.hpp"
+#include "src/topology/untold.hpp"
 #include "src/topology/write.hpp"
 
 namespace tutti::topology {
@@ -355,9 +357,13 @@ class Picture {
     return {all.front(), all[all.size() / 2], all.back()};
   }
 
+  /// What is left out and what is not told, then notes; a few.
   double drawNotes(double x, double y, double width) {
-    for (size_t i = 0; i < g_.notes.size() && i < 3; ++i, y += 14) {
-      std::string words = g_.notes[i];
+    std::vector<std::string> lines = g_.leftOut;
+    for (const std::string& gap : untold(g_)) lines.push_back(cat("not told: ", gap));
+    lines.insert(lines.end(), g_.notes.begin(), g_.notes.end());
+    for (size_t i = 0; i < lines.size() && i < 6; ++i, y += 14) {
+      std::string& words = lines[i];
       const Font font{10, kQuiet, false, "start"};
       while (Canvas::widthOf(words, font) > std::max(width, 400.0) && words.size() > 8)
         words = cat(words.substr(0, words.size() - 8), "...");

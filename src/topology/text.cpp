@@ -5,6 +5,8 @@
 #include <set>
 
 #include "src/topology/complete.hpp"
+#include "src/topology/rates.hpp"
+#include "src/topology/untold.hpp"
 #include "src/topology/write.hpp"
 
 namespace tutti::topology {
@@ -136,18 +138,6 @@ std::string bandwidths(const std::map<double, int>& counts) {
 
 }  // namespace
 
-std::string formatGBps(double gbps) {
-  char text[32];
-  std::snprintf(text, sizeof text, gbps >= 100 ? "%.0f" : gbps >= 1 ? "%.1f" : "%.3f", gbps);
-  std::string result = text;
-  while (result.find('.') != std::string::npos && (result.back() == '0' || result.back() == '.')) {
-    const bool point = result.back() == '.';
-    result.pop_back();
-    if (point) break;
-  }
-  return result;
-}
-
 std::string pcieName(const PciInfo& pci) {
   if (pci.linkGTps <= 0 || pci.linkWidth <= 0) return "";
   constexpr std::pair<double, int> kGenerations[] = {{2.5, 1}, {5, 2}, {8, 3}, {16, 4}, {32, 5}, {64, 6}, {128, 7}};
@@ -164,6 +154,14 @@ std::string cpuName(const CpuInfo& cpu) {
   return text;
 }
 
+std::string section(const char* head, const std::vector<std::string>& sentences) {
+  std::string text;
+  for (const std::string& sentence : sentences) text += cat(text.empty() ? cat(head, "\n") : "", "  ", sentence, "\n");
+  return text;
+}
+
+std::string gaps(const Graph& graph) { return section("left out", graph.leftOut) + section("not told", untold(graph)); }
+
 std::string toText(const Graph& graph) {
   std::string text = Tree(graph).print();
   bool any = false;
@@ -173,9 +171,7 @@ std::string toText(const Graph& graph) {
     any = true;
     text += linkText(graph, l);
   }
-  if (!graph.notes.empty()) text += "notes\n";
-  for (const std::string& note : graph.notes) text += "  " + note + "\n";
-  return text;
+  return text + gaps(graph) + section("notes", graph.notes);
 }
 
 std::string summary(const Graph& graph) {
@@ -208,6 +204,8 @@ std::string summary(const Graph& graph) {
     }
   }
   for (const std::string& place : places) text += place;
+  for (const std::string& sentence : graph.leftOut) text += cat("left out: ", sentence, "\n");
+  for (const std::string& sentence : untold(graph)) text += cat("not told: ", sentence, "\n");
   for (const std::string& note : graph.notes) text += cat("note: ", note, "\n");
   return text;
 }

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "src/topology/graph.hpp"
 
 namespace tutti::topology {
 
-/// A tree of each host's parts, its links beside the tree, then the notes.
+/// A tree of each host's parts, its links beside the tree, then what of a description was left out, what it does not
+/// tell, and notes.
 std::string toText(const Graph& graph);
 
 /// Graphviz: clusters for hosts, packages and NUMA nodes; `dot -Tsvg`.
@@ -22,8 +24,12 @@ std::string toSvg(const Graph& graph, const ChannelPlan* plan = nullptr);
 /// A few lines of counts and bandwidths, the same for the same machine whatever order its file is in.
 std::string summary(const Graph& graph);
 
-/// 48 -> "48", 11.25 -> "11.2", 0.125 -> "0.125": GB/s for people.
-std::string formatGBps(double gbps);
+/// What of a description the graph does not hold, and what the description does not tell: sections, "" if there is
+/// neither.  For answers that rest on a description and do not print it.
+std::string gaps(const Graph& graph);
+
+/// `head` on a line, and below it a line for each sentence; "" if there are none.
+std::string section(const char* head, const std::vector<std::string>& sentences);
 
 /// "PCIe 5.0 x16" from speed and width, "" where unknown.
 std::string pcieName(const PciInfo& pci);

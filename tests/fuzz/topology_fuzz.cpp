@@ -1,14 +1,16 @@
-// Any bytes as a description of a machine (NCCL's XML, one line, the compact form): refused with a sentence, or a graph
-// that is sound, prints in every form, and reads back from its own XML.  Small graphs are also searched for paths,
-// merged, and led rings and trees through.
+// Any bytes as a description of a machine (NCCL's XML, hwloc's of form 3, one line, the compact form): refused with a
+// sentence, or a graph that is sound, prints in every form, and reads back from its own XML.  Small graphs are also
+// searched for paths, merged, and led rings and trees through.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
 #include "src/topology/compact.hpp"
+#include "src/topology/hwloc_form.hpp"
 #include "src/topology/merge.hpp"
 #include "src/topology/nccl_xml.hpp"
+#include "src/topology/oddities.hpp"
 #include "src/topology/one_line.hpp"
 #include "src/topology/paths.hpp"
 #include "src/topology/search/channel_plan.hpp"
@@ -66,9 +68,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     require(again.ok() && *again == *compact);
     use(*compact);
   }
+  const auto form2 = toHwlocForm2(text, "input");
+  require(form2.ok() ? !form2->empty() : form2.status().message().starts_with("input"));
   const auto file = readNcclXml(text, "input");
   require(file.ok() || file.status().message().starts_with("input"));
   if (!file.ok()) return 0;
+  require(file->leftOut.size() <= Oddities::kMostKinds + 1);
   use(*file);
   const auto again = readNcclXml(writeNcclXml(*file), "again");
   require(again.ok() && again->nodes.size() == file->nodes.size() && again->links.size() == file->links.size());

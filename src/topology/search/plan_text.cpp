@@ -1,6 +1,8 @@
 #include <algorithm>
 
+#include "src/topology/rates.hpp"
 #include "src/topology/search/channel_plan.hpp"
+#include "src/topology/untold.hpp"
 #include "src/topology/write.hpp"
 
 namespace tutti::topology {
@@ -13,7 +15,7 @@ std::string nameOf(const Graph& graph, int node) {
 std::string limitText(const Graph& graph, const Limit& limit) {
   const Link& link = graph.links[static_cast<size_t>(limit.link)];
   const std::string between = cat(nameOf(graph, link.a), " - ", nameOf(graph, link.b));
-  return cat(kindName(link.kind), " ", formatGBps(limit.gbps), " GB/s ",
+  return cat(kindName(link.kind), " ", formatGBps(limit.gbps), " GB/s ", link.assumed ? "(assumed) " : "",
              limit.count == 1 ? cat("(", between, ")") : cat("x", limit.count, " (", between, ", ...)"));
 }
 
@@ -51,7 +53,24 @@ std::string channelText(const Graph& graph, const Channel& channel, Pattern patt
   return text + "\n";
 }
 
-std::string setText(const Graph& graph, const ChannelSet& set) {
+/// What the rings (trees) pass: links that carry something, their devices, the adapters by which they leave.
+UsedPart usedBy(const Graph& graph, const ChannelSet& set) {
+  UsedPart used{std::vector<bool>(graph.nodes.size()), std::vector<bool>(graph.links.size())};
+  const auto loads = linkLoads(graph, set);
+  for (size_t i = 0; loads.ok() && i < loads->size(); ++i) used.links[i] = (*loads)[i] > 0;
+  for (const Channel& channel : set.channels) {
+    for (const Stretch& stretch : channel.stretches) {
+      for (const int port : {stretch.entry, stretch.exit}) {
+        if (port >= 0) used.nodes[static_cast<size_t>(port)] = true;
+      }
+      for (const int device : stretch.devices) used.nodes[static_cast<size_t>(device)] = true;
+    }
+  }
+  return used;
+}
+
+/// `rests`: on something that nobody told.
+std::string setText(const Graph& graph, const ChannelSet& set, bool rests) {
   const size_t n = set.channels.size();
   std::string text = cat(patternName(set.pattern), "s: ", n, n == 1 ? " channel" : " channels", " x ",
                          formatGBps(set.gbps), " = ", formatGBps(set.totalGBps()), " GB/s; ", className(set.intra));
@@ -60,6 +79,7 @@ std::string setText(const Graph& graph, const ChannelSet& set) {
   if (set.boundGBps > 0) {
     const bool all = set.totalGBps() >= set.boundGBps * (1 - 1e-4);
     text += all ? "; the most that is possible" : cat("; no more than ", formatGBps(set.boundGBps), " is possible");
+    if (rests) text += " with what is told and assumed";
   }
   text += "\n";
   for (size_t i = 0; i < set.limits.size(); ++i) {
@@ -91,7 +111,15 @@ std::string setText(const Graph& graph, const ChannelSet& set) {
 }  // namespace
 
 std::string toText(const Graph& graph, const ChannelPlan& plan) {
-  return setText(graph, plan.rings) + setText(graph, plan.trees);
+  std::string text;
+  UsedPart used{std::vector<bool>(graph.nodes.size()), std::vector<bool>(graph.links.size())};
+  for (const ChannelSet* set : {&plan.rings, &plan.trees}) {
+    const UsedPart own = usedBy(graph, *set);
+    text += setText(graph, *set, !untold(graph, own).empty());
+    for (size_t i = 0; i < own.nodes.size(); ++i) used.nodes[i] = used.nodes[i] || own.nodes[i];
+    for (size_t i = 0; i < own.links.size(); ++i) used.links[i] = used.links[i] || own.links[i];
+  }
+  return text + section("not told", untold(graph, used));
 }
 
 }  // namespace tutti::topology

@@ -5,6 +5,7 @@
 #include <map>
 #include <numbers>
 
+#include "src/topology/rates.hpp"
 #include "src/topology/write.hpp"
 
 namespace tutti::topology {

@@ -56,10 +56,10 @@ TEST_CASE("PCIe links carry what measured ones do") {
   CHECK(pcieGBps(2.5, 4) == Approx(0.75));
   CHECK(parseLinkSpeed("16.0 GT/s PCIe") == 16);
   CHECK(parseLinkSpeed("8 GT/s") == 8);
+  CHECK(parseLinkSpeed("32 GT/s PCIe/s") == 32);
   CHECK(parseLinkSpeed("Unknown") == 0);
   CHECK(parseLinkSpeed("") == 0);
-  for (const char* bad : {"fast", "16", "-8 GT/s", "nan GT/s", "1e9 GT/s", "8 GT/s/lane"})
-    CHECK(parseLinkSpeed(bad) < 0);
+  for (const char* bad : {"fast", "16", "-8 GT/s", "nan GT/s", "1e9 GT/s", "8 GB/s"}) CHECK(parseLinkSpeed(bad) < 0);
   double speed = 0;
   int width = 0;
   pcieFromRate(15.753846, &speed, &width);

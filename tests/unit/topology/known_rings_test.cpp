@@ -19,13 +19,14 @@ std::string ringSection(const std::string& all, const std::string& name) {
   return all.substr(start, all.find("== ", start) - start);
 }
 
-/// The lines that do not depend on which of several best answers was found.
+/// The lines that do not depend on which of several best answers was found, and what the answer rests on.
 std::string totals(const Graph& graph, const ChannelPlan& plan) {
   const std::string text = toText(graph, plan);
+  const size_t untold = std::min(text.size(), text.find("not told\n"));
   std::string lines;
   for (size_t at = 0; at < text.size();) {
     const size_t end = text.find('\n', at) + 1;
-    if (text[at] != ' ') lines += text.substr(at, end - at);
+    if (text[at] != ' ' || at > untold) lines += text.substr(at, end - at);
     at = end;
   }
   return lines;

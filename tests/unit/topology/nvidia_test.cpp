@@ -149,6 +149,27 @@ TEST_CASE("ends that disagree, and a capability that is not told") {
   CHECK(hasNote(g, "the ends disagree"));
 }
 
+TEST_CASE("of a machine that a file gave, NVML is asked for what the file leaves open, and for nothing else") {
+  // Four GPUs that NVML joins in pairs; the file says the links of the last.
+  Graph g = onPci(4);
+  const std::string said = cat(pairs(g), "gpu 0000:77:00.0 80 -1 0");  // and one that the file does not have
+  const std::vector<int> all = g.all(NodeKind::Gpu);
+  for (const int gpu : {all[0], all[1], all[2]}) g.nodes[static_cast<size_t>(gpu)].gpu.linksTold = false;
+  g.connect({all[0], all[3], LinkKind::NvLink, 7, 7, false});
+  {
+    const test::Variable variable("FAKE_NVIDIA", said);
+    completeByNvml(g, kFake);
+  }
+  REQUIRE(complete(g).message() == "");
+  CHECK(lanesBetween(g, all[0], all[1]) == 4);
+  CHECK(lanesBetween(g, all[2], all[3]) == 4);  // told by GPU 2
+  CHECK(lanesBetween(g, all[0], all[3]) == 7);
+  CHECK(g.all(NodeKind::Gpu).size() == 4);
+  CHECK(g.nodes[static_cast<size_t>(all[0])].gpu.sm == 80);
+  CHECK(g.nodes[static_cast<size_t>(all[3])].gpu.sm == 0);
+  for (const int gpu : all) CHECK(g.nodes[static_cast<size_t>(gpu)].gpu.linksTold);
+}
+
 TEST_CASE("whatever call fails, the machine stays whole and says so") {
   const char* const function =
       GENERATE("nvmlInit_v2", "nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetPciInfo_v3",

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
+#include "src/topology/rates.hpp"
 #include "tests/unit/topology/machines.hpp"
 #if TUTTI_HAVE_PUGIXML
 #include <pugixml.hpp>
@@ -125,8 +126,7 @@ TEST_CASE("damaged hwloc files are refused") {
   };
   CHECK(why("<topology>\n</topology>") == "f.xml:1: <topology>: there is no <object> in it");
   CHECK(why("<topology>\n<object>\n").starts_with("f.xml:2: not XML"));
-  CHECK(why("<topology version=\"2.0\"><object type=\"Sofa\"/></topology>") ==
-        "f.xml: hwloc does not accept this description");
+  CHECK(why("<topology version=\"2.0\"><object type=\"Sofa\"/></topology>").ends_with("description of form 2.0"));
 #endif
 }
 
