@@ -8,17 +8,12 @@
 namespace gpt {
 /// Which tokens this rank has.
 template <class T>
-void Model<T>::cutTokens(const TokenGroups& others, const Run& run) {
+void Model<T>::cutTokens(const TokenGroups& others) {
   others_ = others;
   if (others.both != nullptr) {
     callComm(tuttiCommCount(others.both, &otherRanks_), others.both);
     callComm(tuttiCommUserRank(others.both, &otherRank_), others.both);
   }
-  if (otherRanks_ > 1 && sequence_) throw std::runtime_error("tokens are cut over one axis only");
-  if (run.invariant && (run.leaves % otherRanks_ != 0 || (otherRanks_ > 1 && shape_.perMicroBatch > 1))) {
-    throw std::runtime_error("layout-invariant: ranks over tokens divide the leaves, a sequence per micro-batch");
-  }
-  spLeaves_ = run.invariant ? run.leaves : 0;
   if (otherRanks_ == 1) {
     for (int64_t t = 0; t < tokens_; ++t) positions_.push_back(t % shape_.sequence);
     return;
@@ -26,7 +21,8 @@ void Model<T>::cutTokens(const TokenGroups& others, const Run& run) {
   tuttiSpConfig_t config = TUTTI_SP_CONFIG_INITIALIZER;  // of one head: only for the tokens
   config.sequence = shape_.sequence;
   config.heads = config.kvHeads = config.headDim = 1;
-  config.tokens = run.invariant ? 0 : others.tokens;
+  config.tokens = invariant_ ? 0 : others.tokens;
+  config.leaves = invariant_ ? leaves_ : 0;
   tuttiSp_t sp = nullptr;
   int64_t count = 0;
   call(tuttiSpCreate(&sp, others.ulysses, others.ring, &config));
@@ -73,7 +69,7 @@ void Model<T>::attendOverRanks() {
   config.kvHeads = groups_;
   config.headDim = d;
   config.tokens = invariant_ ? 0 : others_.tokens;
-  config.leaves = spLeaves_;
+  config.leaves = invariant_ ? leaves_ : 0;
   config.device = Place::current().kind();
   if (mistake_ == Mistake::WrongMask && otherRank_ == 0) config.causal = 0;
   tuttiKernels_t kernels = TUTTI_KERNELS_INITIALIZER;
@@ -158,7 +154,7 @@ template <class T>
 tuttiTraffic_t Model<T>::traffic() const {
   tuttiTraffic_t counted = TUTTI_TRAFFIC_INITIALIZER;
   call(tuttiTpTraffic(tp_, &counted, 0));
-  if (otherRanks_ > 1) {
+  if (sp_ != nullptr) {
     tuttiTraffic_t more = TUTTI_TRAFFIC_INITIALIZER;
     call(tuttiSpTraffic(sp_, kType<T>, &more, nullptr));
     addTraffic(counted, more);
@@ -169,21 +165,27 @@ tuttiTraffic_t Model<T>::traffic() const {
 template <class T>
 tuttiTraffic_t Model<T>::expected() const {
   tuttiTraffic_t sum = TUTTI_TRAFFIC_INITIALIZER;
+  const int passes = splits_ ? 7 : 3;
   for (const Block& b : blocks_) {
     for (tuttiLinear_t linear : {b.qkv, b.proj, b.up, b.down}) {
       if (linear == nullptr) continue;
-      call(tuttiLinearPredict(linear, tokens_, kType<T>, 3, &sum));
+      call(tuttiLinearPredict(linear, tokens_, kType<T>, passes, &sum));
     }
   }
-  for (size_t b = 0; b < blocks_.size() && otherRanks_ > 1; ++b) {
+  for (size_t b = 0; b < blocks_.size() && sp_ != nullptr; ++b) {
     tuttiTraffic_t more = TUTTI_TRAFFIC_INITIALIZER;
     call(tuttiSpTraffic(sp_, kType<T>, nullptr, &more));
     addTraffic(sum, more);
   }
+  for (const Parameter& p : parameters_) {  // sums over tokens; the layers' are of all tokens of the group
+    const bool ours = p.name == "positions" || p.name.find("norm") == 0;
+    call(tuttiTpTokenPredict(tp_, !ours, p.count(), kType<T>, &sum));
+  }
   if (stage_.first) call(tuttiVocabPredict(tp_, tokens_, shape_.width, kType<T>, 3, &sum));
   if (stage_.last) {
-    call(tuttiLinearPredict(head_, tokens_, kType<T>, 3, &sum));
+    call(tuttiLinearPredict(head_, tokens_, kType<T>, passes, &sum));
     call(tuttiVocabPredict(tp_, tokens_, shape_.width, kType<T>, 4, &sum));
+    call(tuttiTpTokenPredict(tp_, 1, 1, tuttiFloat64, &sum));  // of the mean loss
   }
   return sum;
 }
@@ -204,7 +206,7 @@ void Model<T>::expertTraffic(tuttiTraffic_t* counted, tuttiTraffic_t* expected) 
 }
 
 #define TUTTI_GPT_ATTENTION_OF(T)                                                       \
-  template void Model<T>::cutTokens(const TokenGroups&, const Run&);                    \
+  template void Model<T>::cutTokens(const TokenGroups&);                                \
   template std::vector<int32_t> Model<T>::ownTokens(const std::vector<int32_t>&) const; \
   template void Model<T>::attendOverRanks();                                            \
   template void Model<T>::attention(Saved&, Buffer*, Buffer*);                          \

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 
 #include "tutti/tutti.h"
@@ -57,7 +58,16 @@ struct Run {
   double learningRate = 3e-3;
   double clip = 1;
   int device = TUTTI_DEVICE_HOST;  // where ranks compute: or TUTTI_DEVICE_CUDA
-  int leaves = 4;                  // of layout-invariant sums; no layout may have tp above it
+  int leaves = 4;                  // of layout-invariant sums; at most that many ranks have a part of anything
 };
+
+/// Nothing was trained: the layout cannot be, or what it takes could not be made.
+class Refused : public std::invalid_argument {
+ public:
+  using std::invalid_argument::invalid_argument;
+};
+
+/// Throws Refused, with the numbers that do not fit.  The layers refuse what is theirs when they are made.
+void checkLayout(const Shape& shape, const Layout& layout, const Run& run);
 
 }  // namespace gpt

@@ -27,6 +27,7 @@ Model<T>::Model(const Shape& shape, const Stage& stage, tuttiComm_t comm, bool s
       experts_(experts),
       ep_(ep),
       mistake_(run.mistake),
+      leaves_(run.leaves),
       wholeTokens_(shape.perMicroBatch * shape.sequence),
       tokens_(wholeTokens_) {
   if (comm != nullptr) {
@@ -34,41 +35,16 @@ Model<T>::Model(const Shape& shape, const Stage& stage, tuttiComm_t comm, bool s
     callComm(tuttiCommCount(comm, &nRanks_), comm);
   }
   sequence_ = sequence && nRanks_ > 1;
-  if (experts && (sequence_ || others.both != nullptr)) {
-    throw std::runtime_error("where blocks have experts a rank has whole sequences");
-  }
-  cutTokens(others, run);
+  cutTokens(others);
   tuttiTpConfig_t config = TUTTI_TP_CONFIG_INITIALIZER;
   config.numerics = run.invariant ? tuttiNumericsLayoutInvariant : tuttiNumericsFast;
   config.sequenceParallel = sequence_;
   config.leaves = run.leaves;
   config.device = Place::current().kind();
-  if (experts && config.device != TUTTI_DEVICE_HOST) {
-    throw std::runtime_error("blocks with experts are computed on the host: the router's choices are");
-  }
-  const int tokenLeaves = config.tokenLeaves = run.leaves / otherRanks_;
+  config.tokenComm = others.both;
+  config.sequence = shape.sequence;
   call(tuttiTpCreate(&tp_, comm, &config));
-  const size_t n = static_cast<size_t>(nRanks_), r = static_cast<size_t>(rank_);
-  vocabulary_.resize(n + 1);
-  call(tuttiTpSplit(tp_, shape.vocabulary, 1, vocabulary_.data()));
-  std::vector<int64_t> tokenCuts(n + 1), leaves(static_cast<size_t>(tokenLeaves) + 1);
-  call(tuttiTpSplit(tp_, tokens_, 1, tokenCuts.data()));
-  call(tuttiSplitEven(tokens_, 1, tokenLeaves, nullptr, leaves.data()));
-  firstToken_ = sequence_ ? tokenCuts[r] : 0;
-  ownTokens_ = sequence_ ? tokenCuts[r + 1] - tokenCuts[r] : tokens_;
-  if (!run.invariant) leaves = sequence_ ? tokenCuts : std::vector<int64_t>{0, tokens_};
-  leafRuns_ = {0, static_cast<int64_t>(leaves.size()) - 1};
-  if (sequence_) {
-    leafRuns_.resize(n + 1);
-    call(tuttiSplitEven(static_cast<int64_t>(leaves.size()) - 1, 1, nRanks_, nullptr, leafRuns_.data()));
-  }
-  const size_t mine = sequence_ ? r : 0;
-  for (int64_t l = leafRuns_[mine]; l <= leafRuns_[mine + 1]; ++l) {
-    rowCuts_.push_back(leaves[static_cast<size_t>(l)] - firstToken_);
-  }
-  for (int64_t t = 0; t < ownTokens_; ++t) {
-    places_.push_back(static_cast<int32_t>(positions_[static_cast<size_t>(firstToken_ + t)]));
-  }
+  cutRows();
   tuttiTpConfig_t alone = TUTTI_TP_CONFIG_INITIALIZER;
   alone.device = config.device;
   call(tuttiTpCreate(&table_, nullptr, &alone));
@@ -82,6 +58,28 @@ Model<T>::Model(const Shape& shape, const Stage& stage, tuttiComm_t comm, bool s
   for (Parameter& p : parameters_) {  // numbers of elements in the whole model, whatever stages it is cut into
     p.first = position;
     position += p.whole();
+  }
+}
+
+/// Which rows this rank has between the layers, and the leaves of sums over them.
+template <class T>
+void Model<T>::cutRows() {
+  const size_t n = static_cast<size_t>(nRanks_), r = static_cast<size_t>(rank_);
+  vocabulary_.resize(n + 1);
+  call(tuttiTpSplit(tp_, shape_.vocabulary, 1, vocabulary_.data()));
+  std::vector<int64_t> tokenCuts(n + 1);
+  call(tuttiTpSplit(tp_, tokens_, 1, tokenCuts.data()));
+  firstToken_ = sequence_ ? tokenCuts[r] : 0;
+  ownTokens_ = sequence_ ? tokenCuts[r + 1] - tokenCuts[r] : tokens_;
+  for (const bool whole : {false, true}) {
+    std::vector<int64_t>& cuts = whole ? lossCuts_ : rowCuts_;
+    int nLeaves = 0;
+    cuts.resize(static_cast<size_t>(leaves_) + 1);
+    call(tuttiTpTokenLeaves(tp_, tokens_, whole, &nLeaves, cuts.data()));
+    cuts.resize(static_cast<size_t>(nLeaves) + 1);
+  }
+  for (int64_t t = 0; t < ownTokens_; ++t) {
+    places_.push_back(static_cast<int32_t>(positions_[static_cast<size_t>(firstToken_ + t)]));
   }
 }
 
@@ -175,11 +173,10 @@ void Model<T>::addTokenSums(tuttiTensor_t gradient, const Fill& fill) {
   size_t count = 1;
   for (int d = 0; d < gradient.nDims; ++d) count *= static_cast<size_t>(gradient.shape[d]);
   const size_t nLeaves = rowCuts_.size() - 1;
-  Buffer leaves(nLeaves * count), sum(count);
+  Buffer leaves(nLeaves * count);
   for (size_t l = 0; l < nLeaves; ++l) fill(rowCuts_[l], rowCuts_[l + 1], leaves.data() + l * count);
-  const tuttiTensor_t from = leaves.vector(), to = sum.vector();
-  call(tuttiTreeAllReduceTensors(&from, &to, leafRuns_.data(), sequence_ ? comm_ : nullptr, nullptr));
-  addTo(flat(gradient), to);
+  const tuttiTensor_t from = leaves.vector(), to = flat(gradient);
+  call(tuttiTpTokenSum(tp_, 0, &from, &to));
 }
 
 template <class T>
@@ -252,15 +249,19 @@ void Model<T>::normBackward(Buffer& x, size_t gamma, Buffer& dy, Buffer& dx, Sto
   const tuttiTensor_t tx = rowsOf(x, h), tdy = rowsOf(dy, h), tdx = rowsOf(dx, h), g = storage.value(gamma);
   const tuttiTensor_t tg = rowsOf(dgamma, h), tb = rowsOf(dbeta, h);
   call(tuttiLayerNormBackward(&tx, &g, &tdy, rowCuts_.data(), static_cast<int>(nLeaves), &tdx, &tg, &tb));
-  const bool alone = !sequence_ || mistake_ == Mistake::NormNotReduced;
-  const std::vector<int64_t> runs = alone ? std::vector<int64_t>{0, static_cast<int64_t>(nLeaves)} : leafRuns_;
-  addGradients([this, alone, runs, count, gamma, &storage, dgamma = std::move(dgamma), dbeta = std::move(dbeta)] {
+  addGradients([this, count, nLeaves, gamma, &storage, dgamma = std::move(dgamma), dbeta = std::move(dbeta)] {
     size_t which = gamma;
     for (const Buffer* leaves : {&dgamma, &dbeta}) {
-      Buffer sum(count);
-      const tuttiTensor_t from = leaves->vector(), to = sum.vector();
-      call(tuttiTreeAllReduceTensors(&from, &to, runs.data(), alone ? nullptr : comm_, nullptr));
-      addTo(flat(storage.gradient(which)), to);
+      const tuttiTensor_t from = leaves->vector(), to = flat(storage.gradient(which));
+      if (mistake_ == Mistake::NormNotReduced) {
+        Buffer own(count);
+        const tuttiTensor_t sum = own.vector();
+        const int64_t run[] = {0, static_cast<int64_t>(nLeaves)};
+        call(tuttiTreeAllReduceTensors(&from, &sum, run, nullptr, nullptr));
+        addTo(to, sum);
+      } else {
+        call(tuttiTpTokenSum(tp_, 0, &from, &to));
+      }
       storage.ready(which++);
     }
   });
@@ -315,18 +316,15 @@ void Model<T>::blockBackward(const Block& b, Saved& s, Buffer& dx, Storage& stor
 
 template <class T>
 double Model<T>::meanOf(const Buffer& losses) {
-  const int n = invariant_ ? spLeaves_ / otherRanks_ : 1;
-  std::vector<int64_t> cuts(static_cast<size_t>(n) + 1), runs;
-  call(tuttiSplitEven(tokens_, 1, n, nullptr, cuts.data()));
-  std::vector<double> leaves(static_cast<size_t>(n));
+  std::vector<double> leaves(lossCuts_.size() - 1);
   const std::vector<T> each = losses.host();
   for (size_t l = 0; l < leaves.size(); ++l) {
-    for (int64_t t = cuts[l]; t < cuts[l + 1]; ++t) leaves[l] += static_cast<double>(each[static_cast<size_t>(t)]);
+    for (int64_t t = lossCuts_[l]; t < lossCuts_[l + 1]; ++t)
+      leaves[l] += static_cast<double>(each[static_cast<size_t>(t)]);
   }
-  for (int r = 0; r <= otherRanks_; ++r) runs.push_back(static_cast<int64_t>(r) * n);
   const Room<double> mine(leaves), sum(1);
   const tuttiTensor_t from = mine.vector(), to = sum.vector();
-  call(tuttiTreeAllReduceTensors(&from, &to, runs.data(), others_.both, nullptr));
+  call(tuttiTpTokenSum(tp_, 1, &from, &to));
   return sum.host()[0] / static_cast<double>(wholeTokens_);
 }
 
@@ -355,8 +353,7 @@ double Model<T>::forward(int slotNumber, const int32_t* ids, const int32_t* targ
     return 0;
   }
   storage.unshard(unit);
-  const int64_t h = shape_.width,
-                v = vocabulary_[static_cast<size_t>(rank_) + 1] - vocabulary_[static_cast<size_t>(rank_)];
+  const int64_t h = shape_.width, v = vocabularyHere();
   slot.last = x;
   slot.normed.resize(x.size());
   slot.dlogits.resize(static_cast<size_t>(tokens_ * v));
@@ -385,10 +382,11 @@ template <class T>
 void Model<T>::backward(int slotNumber, const int32_t* ids, const T* dout, T* din, Storage& storage, bool weights) {
   Slot& slot = slots_[static_cast<size_t>(slotNumber)];
   deferred_ = weights ? nullptr : &slot;
+  splits_ = !weights;
   Buffer dx(static_cast<size_t>(boundary()));
   int unit = units() - 1;
   if (stage_.last) {
-    const int64_t h = shape_.width, v = static_cast<int64_t>(slot.dlogits.size()) / tokens_;
+    const int64_t h = shape_.width, v = vocabularyHere();
     Buffer dnormed;
     storage.unshard(unit);
     linearBackward(head_, slot.normed, h, finalNorm_ + 2, false, slot.dlogits, v, dnormed, storage);

@@ -99,6 +99,9 @@ class Model {
 
   void addParameter(const char* name, int64_t rows, int64_t columns, int64_t cutRows0, int64_t cutRows1,
                     int64_t cutColumns0, int64_t cutColumns1, int unit, double spread, double middle = 0);
+  int64_t vocabularyHere() const {
+    return vocabulary_[static_cast<size_t>(rank_) + 1] - vocabulary_[static_cast<size_t>(rank_)];
+  }
   void describe();
   void describeMlp(Block& block, int unit);
   tuttiTensor_t rowsOf(Buffer& b, int64_t columns);
@@ -115,13 +118,13 @@ class Model {
   void linear(tuttiLinear_t linear, Buffer& from, int64_t in, size_t weight, Buffer& to, int64_t rows, int64_t out,
               Storage& storage);
   tuttiLinear_t makeLinear(bool column, int64_t in, int64_t out, int64_t of, int64_t* begin, int64_t* end);
-  void cutTokens(const TokenGroups& others, const Run& run);
+  void cutTokens(const TokenGroups& others);
+  void cutRows();
   void attendOverRanks();
   void attention(Saved& saved, Buffer* dqkv, Buffer* dattention);
   void attentionOverRanks(Saved& saved, Buffer* dqkv, Buffer* dattention);
   void normBackward(Buffer& x, size_t gamma, Buffer& dy, Buffer& dx, Storage& storage);
-  /// gradient += the sum over this group's tokens; `fill` adds rows [begin, end) of this rank's tokens to a zeroed
-  /// leaf.
+  /// gradient += the sum over all ranks' tokens; `fill` adds rows [begin, end) of this rank's tokens to a zeroed leaf.
   template <class Fill>
   void addTokenSums(tuttiTensor_t gradient, const Fill& fill);
   double meanOf(const Buffer& losses);
@@ -134,6 +137,7 @@ class Model {
   bool sequence_, invariant_, tied_, experts_;
   tuttiComm_t ep_;
   Mistake mistake_;
+  int leaves_;  // of layout-invariant sums
   int rank_ = 0, nRanks_ = 1;
   tuttiTp_t tp_ = nullptr;
   TokenGroups others_;
@@ -144,20 +148,20 @@ class Model {
     int64_t perHop, scores;  // products that make scores: of a hop, so far
   } faultyHop_{};
   static tuttiResult_t maskFirstHop(void* faultyHop, const tuttiMatmul_t* product);
-  int spLeaves_ = 0;
   std::vector<int64_t> positions_;  // of this rank's tokens, in all sequences of a micro-batch
   tuttiTp_t table_ = nullptr;       // that of positions is whole on every rank
   std::vector<int32_t> places_;     // positions of the tokens between layers
   int64_t wholeTokens_, tokens_, ownTokens_, firstToken_ = 0;
   int64_t groups_ = 0;                       // of heads, on this rank
   std::vector<int64_t> vocabulary_;          // cuts
-  std::vector<int64_t> leafRuns_, rowCuts_;  // leaves of tokens: whose, and where they lie here
+  std::vector<int64_t> rowCuts_, lossCuts_;  // leaves of this rank's rows between layers, and of its tokens' losses
   std::vector<Block> blocks_;
   tuttiLinear_t head_ = nullptr;
   std::vector<Parameter> parameters_;
   size_t finalNorm_ = 0;
   std::deque<Slot> slots_;    // one stays where it is
   Slot* deferred_ = nullptr;  // in a backward without weights
+  bool splits_ = false;       // backward passes are such
 };
 
 }  // namespace gpt

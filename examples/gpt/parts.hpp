@@ -9,7 +9,6 @@
 #include "examples/gpt/room.hpp"
 #include "examples/gpt/storage.hpp"
 #include "tutti/parallel/grid.h"
-#include "tutti/parallel/sums.h"
 
 namespace gpt {
 
@@ -91,73 +90,6 @@ class SwappedNorms final : public Storage {
   size_t other(size_t p) const { return p == a_ ? b_ : p == b_ ? a_ : p; }
   Storage& real_;
   size_t a_ = 0, b_ = 0;
-};
-
-/// Ranks with other tokens have the other summands of every gradient: their sum, per micro-batch, goes to the storage.
-class TokenSums final : public Storage {
- public:
-  TokenSums(Storage& real, const std::vector<Parameter>& parameters, tuttiComm_t others, bool invariant)
-      : real_(real), comm_(others), invariant_(invariant) {
-    callComm(tuttiCommCount(others, &nRanks_), others);
-    callComm(tuttiCommUserRank(others, &rank_), others);
-    for (int r = 0; r <= nRanks_; ++r) runs_.push_back(r);
-    for (const Parameter& p : parameters) gradients_.emplace_back(static_cast<size_t>(p.count()));
-  }
-  tuttiTensor_t value(size_t p) override { return real_.value(p); }
-  tuttiTensor_t gradient(size_t p) override {
-    tuttiTensor_t view = real_.gradient(p);
-    view.data = gradients_[p].data();
-    return here(view);
-  }
-  void unshard(int unit) override { real_.unshard(unit); }
-  void reshard(int unit, bool afterForward) override { real_.reshard(unit, afterForward); }
-  void ready(size_t p) override {
-    Room<float>& mine = gradients_[p];
-    Room<float> sums(mine.size());
-    const tuttiTensor_t from = mine.vector(), to = sums.vector();
-    if (invariant_) {
-      call(tuttiTreeAllReduceTensors(&from, &to, runs_.data(), comm_, &counted_));
-    } else {
-      count(counted_, tuttiCallAllReduce, mine.size(), 2.0 * (nRanks_ - 1) / nRanks_);
-      callComm(tuttiAllReduce(mine.data(), sums.data(), mine.size(), tuttiFloat32, tuttiSum, comm_,
-                              Place::current().stream()),
-               comm_);
-    }
-    addTo(flat(real_.gradient(p)), to);
-    copyTo(from, Room<float>(mine.size()).vector());
-    real_.ready(p);
-  }
-  tuttiTraffic_t traffic() const { return counted_; }
-  /// Of one micro-batch: each parameter once, invariant as a leaf's slices to their owners and the sums back.
-  tuttiTraffic_t expected() const {
-    tuttiTraffic_t sum = TUTTI_TRAFFIC_INITIALIZER;
-    for (const Room<float>& g : gradients_) {
-      std::vector<int64_t> cuts(static_cast<size_t>(nRanks_) + 1);
-      call(tuttiSplitEven(static_cast<int64_t>(g.size()), 1, nRanks_, nullptr, cuts.data()));
-      const size_t r = static_cast<size_t>(rank_), others = g.size() - static_cast<size_t>(cuts[r + 1] - cuts[r]);
-      if (invariant_) {
-        count(sum, tuttiCallAllToAllv, others, 1);
-        count(sum, tuttiCallAllGather, g.size(), (nRanks_ - 1.0) / nRanks_);
-      } else {
-        count(sum, tuttiCallAllReduce, g.size(), 2.0 * (nRanks_ - 1) / nRanks_);
-      }
-    }
-    return sum;
-  }
-
- private:
-  static void count(tuttiTraffic_t& traffic, tuttiCall_t call, size_t elements, double sent) {
-    traffic.calls[call] += 1;
-    traffic.bytes[call] += elements * sizeof(float);
-    traffic.wireBytes += sent * static_cast<double>(elements * sizeof(float));
-  }
-  Storage& real_;
-  int nRanks_ = 1, rank_ = 0;
-  tuttiTraffic_t counted_ = TUTTI_TRAFFIC_INITIALIZER;
-  tuttiComm_t comm_;
-  bool invariant_;
-  std::vector<int64_t> runs_;
-  std::vector<Room<float>> gradients_;
 };
 
 }  // namespace gpt

@@ -28,9 +28,7 @@ struct Values {
       const Parameter& p = parameters[i];
       const int64_t columns = p.column1 - p.column0;
       const tuttiDataType_t dtype = sizeof(T) == 4 ? tuttiFloat32 : tuttiFloat64;
-      const tuttiTensor_t value =
-          here(p.rows == 1 ? tuttiVectorOf(data[i].data(), dtype, columns)
-                           : tuttiMatrixOf(data[i].data(), dtype, p.row1 - p.row0, columns, columns));
+      const tuttiTensor_t value = here(tuttiMatrixOf(data[i].data(), dtype, p.row1 - p.row0, columns, columns));
       list.push_back({p.name.c_str(), value, flagsOf(p)});
     }
   }
@@ -183,7 +181,6 @@ StorageParts partsOf(const std::vector<Parameter>& parameters, const StorageOpti
 
 template <class T>
 std::unique_ptr<Trainer> makeTrainer(const std::vector<Parameter>& parameters, const StorageOptions& options) {
-  if (options.ep > 1 && options.zero >= 0) throw std::runtime_error("experts that ranks share lie in buckets");
   if (options.ep > 1) {
     const StorageParts parts = partsOf(parameters, options);
     return std::make_unique<ExpertStorage<T>>(parameters, options, makeTrainer<T>(parts.dense, parts.denseOptions),

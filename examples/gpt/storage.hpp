@@ -39,8 +39,8 @@ class Trainer : public Storage {
   virtual double exposed() = 0;
 };
 
-/// Values begin as initialValues says.  ep > 1: every rank of dp has as many micro-batches, layout-invariant a power of
-/// two.
+/// Values begin as initialValues says.  ep > 1: buckets, and every rank of dp has as many micro-batches,
+/// layout-invariant a power of two.
 template <class T>
 std::unique_ptr<Trainer> makeTrainer(const std::vector<Parameter>& parameters, const StorageOptions& options);
 

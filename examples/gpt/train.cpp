@@ -1,6 +1,7 @@
 #include "examples/gpt/train.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include "examples/gpt/call.hpp"
 #include "examples/gpt/parts.hpp"
 #include "tutti/parallel/pp.h"
+#include "tutti/parallel/sums.h"
 
 namespace gpt {
 namespace {
@@ -87,9 +89,6 @@ struct Part {
   int stage = 0;
   std::unique_ptr<Model<float>> model;
   std::unique_ptr<Trainer> trainer;
-  std::unique_ptr<TokenSums> sums;  // where other ranks have other tokens
-
-  Storage& storage() { return sums != nullptr ? static_cast<Storage&>(*sums) : *trainer; }
 };
 
 /// A rank's share of a step.
@@ -123,12 +122,7 @@ class Rank {
           model->parameters(), {layout.zero, count_, run.invariant, run.sgd, run.learningRate, run.clip, overlap,
                                 run.mistake != Mistake::SumForAverage, run.mistake == Mistake::ReusedBucket, groups_.dp,
                                 layout.ep, groups_.sameExperts, world});
-      parts_.push_back({s, std::move(model), std::move(trainer), nullptr});
-      Part& part = parts_.back();
-      if (groups_.others.both != nullptr) {
-        part.sums =
-            std::make_unique<TokenSums>(*part.trainer, part.model->parameters(), groups_.others.both, run.invariant);
-      }
+      parts_.push_back({s, std::move(model), std::move(trainer)});
     }
     last_ = stages - 1;
     tuttiStages_t calls = TUTTI_STAGES_INITIALIZER;
@@ -183,16 +177,14 @@ class Rank {
   /// What data parallelism, tensor parallelism and the pipeline have moved.
   struct Moved {
     tuttiTraffic_t dp = TUTTI_TRAFFIC_INITIALIZER, tp = TUTTI_TRAFFIC_INITIALIZER, pp = TUTTI_TRAFFIC_INITIALIZER;
-    tuttiTraffic_t sums = TUTTI_TRAFFIC_INITIALIZER;  // of ranks with other tokens
-    tuttiTraffic_t ep = TUTTI_TRAFFIC_INITIALIZER;    // expected: of all steps so far, as routed
-    double wire() const { return dp.wireBytes + tp.wireBytes + pp.wireBytes + sums.wireBytes + ep.wireBytes; }
+    tuttiTraffic_t ep = TUTTI_TRAFFIC_INITIALIZER;  // expected: of all steps so far, as routed
+    double wire() const { return dp.wireBytes + tp.wireBytes + pp.wireBytes + ep.wireBytes; }
   };
   Moved counted() const {
     Moved m;
     for (const Part& p : parts_) {
       addTraffic(m.dp, p.trainer->traffic());
       addTraffic(m.tp, p.model->traffic());
-      if (p.sums != nullptr) addTraffic(m.sums, p.sums->traffic());
       tuttiTraffic_t routed = TUTTI_TRAFFIC_INITIALIZER;
       p.model->expertTraffic(&m.ep, &routed);
     }
@@ -205,7 +197,6 @@ class Rank {
     for (const Part& p : parts_) {
       addTraffic(m.dp, p.trainer->expected());
       addTraffic(m.tp, p.model->expected(), static_cast<uint64_t>(count_));
-      if (p.sums != nullptr) addTraffic(m.sums, p.sums->expected(), static_cast<uint64_t>(count_));
       tuttiTraffic_t counted = TUTTI_TRAFFIC_INITIALIZER;
       p.model->expertTraffic(&counted, &m.ep);
     }
@@ -259,7 +250,7 @@ class Rank {
     Part& p = partOf(stage);
     const Tokens t = tokens(micro, *p.model);
     const double loss = p.model->forward(micro, t.ids.data(), t.targets.data(), static_cast<const float*>(in),
-                                         static_cast<float*>(out), p.storage());
+                                         static_cast<float*>(out), *p.trainer);
     if (stage == last_ && groups_.tpRank == 0 && groups_.tokenRank == 0)
       losses_[static_cast<size_t>(first_ + micro)] = loss;
   }
@@ -268,9 +259,9 @@ class Rank {
     const Tokens t = tokens(micro, *p.model);
     if (weights) p.trainer->begin();
     if (odd(micro) && run_.mistake == Mistake::SkippedMicroBatch) return;
-    SwappedNorms swapped(p.storage(), p.model->parameters());
+    SwappedNorms swapped(*p.trainer, p.model->parameters());
     const bool swap = odd(micro) && run_.mistake == Mistake::SwappedGradients;
-    Storage& storage = swap ? static_cast<Storage&>(swapped) : p.storage();
+    Storage& storage = swap ? static_cast<Storage&>(swapped) : *p.trainer;
     p.model->backward(micro, t.ids.data(), static_cast<const float*>(dout), static_cast<float*>(din), storage, weights);
     if (groups_.dpRank == 1 && run_.mistake == Mistake::ReusedBucket) {
       static_cast<float*>(p.trainer->gradient(0).data)[0] += 1;
@@ -334,24 +325,23 @@ class Rank {
   std::string complaint_;
 };
 
+std::unique_ptr<Rank> makeRank(const Shape& shape, const Layout& layout, const Run& run, const std::string& text,
+                               tuttiComm_t world, bool overlap) {
+  try {
+    return std::make_unique<Rank>(shape, layout, run, text, world, overlap);
+  } catch (const std::exception& error) {
+    throw Refused(error.what());
+  }
+}
+
 }  // namespace
 
 Outcome train(const Shape& shape, const Layout& layout, const Run& run, const std::string& text, tuttiComm_t world,
               bool overlap) {
-  if (layout.zero >= 0 && (layout.chunks > 1 || layout.schedule == "zbv")) {
-    throw std::runtime_error("ZeRO's norm is of one stage per rank: no chunks");
-  }
-  if (layout.ep > 1) {
-    const int replicas = layout.ep * layout.dp, each = shape.microBatches / replicas;
-    if (!layout.experts || each * replicas != shape.microBatches || (run.invariant && (each & (each - 1)) != 0)) {
-      throw std::runtime_error(
-          "ranks over experts have as many micro-batches each, layout-invariant a power of two, of a model with "
-          "experts");
-    }
-  }
-  if (layout.zero >= 0 && layout.tied) throw std::runtime_error("tied weights are summed between buckets and update");
+  checkLayout(shape, layout, run);
   const Place place(run.device);
-  Rank rank(shape, layout, run, text, world, overlap);
+  const std::unique_ptr<Rank> made = makeRank(shape, layout, run, text, world, overlap);
+  Rank& rank = *made;
   Outcome outcome;
   outcome.stepMs = outcome.exposedMs = outcome.communicationMs = 1e30;
   Rank::Moved before;
@@ -369,8 +359,7 @@ Outcome train(const Shape& shape, const Layout& layout, const Run& run, const st
   const tuttiTraffic_t none = TUTTI_TRAFFIC_INITIALIZER;
   outcome.bytesAgree = agree(moved.dp, before.dp, expected.dp, steps) &&
                        agree(moved.tp, before.tp, expected.tp, steps) &&
-                       agree(moved.pp, before.pp, expected.pp, steps) &&
-                       agree(moved.sums, before.sums, expected.sums, steps) && agree(moved.ep, none, expected.ep, 1);
+                       agree(moved.pp, before.pp, expected.pp, steps) && agree(moved.ep, none, expected.ep, 1);
   outcome.sentBytes = steps > 0 ? (moved.wire() - before.wire()) / steps : before.wire();
   outcome.expectedBytes = expected.wire();
   rank.collectValues(&outcome);
@@ -380,11 +369,14 @@ Outcome train(const Shape& shape, const Layout& layout, const Run& run, const st
 Outcome trainOnThreads(const Shape& shape, const Layout& layout, const Run& run, const std::string& text,
                        bool overlap) {
   const int n = layout.ranks();
+  checkLayout(shape, layout, run);
   if (n == 1) return train(shape, layout, run, text, nullptr, overlap);
   tuttiUniqueId id;
   callComm(tuttiGetUniqueId(&id), nullptr);
   std::vector<Outcome> outcomes(static_cast<size_t>(n));
   std::vector<std::string> complaints(outcomes.size());
+  std::atomic<int> refusals = 0, unmade = 0,
+                   others = 0;  // ranks: that refused, that were not let in, that failed later
   std::vector<std::thread> threads;
   for (int r = 0; r < n; ++r) {
     threads.emplace_back([&, r] {
@@ -397,6 +389,7 @@ Outcome trainOnThreads(const Shape& shape, const Layout& layout, const Run& run,
         callComm(tuttiCommDestroy(comm), nullptr);
       } catch (const std::exception& error) {
         complaints[static_cast<size_t>(r)] = error.what();
+        (dynamic_cast<const Refused*>(&error) != nullptr ? refusals : comm == nullptr ? unmade : others) += 1;
         if (comm != nullptr) tuttiCommAbort(comm);
       }
     });
@@ -408,6 +401,7 @@ Outcome trainOnThreads(const Shape& shape, const Layout& layout, const Run& run,
     if (!complaint.empty()) all += "rank " + std::to_string(r) + ": " + complaint + "\n";
     outcomes[0].bytesAgree = outcomes[0].bytesAgree && outcomes[static_cast<size_t>(r)].bytesAgree;
   }
+  if (refusals > 0 && others == 0) throw Refused(all);
   if (!all.empty()) throw std::runtime_error(all);
   return outcomes[0];
 }

@@ -23,11 +23,13 @@ struct Outcome {
 /// The bytes of a file; throws if it cannot be read or is shorter than a sequence.
 std::string readText(const std::string& path, const Shape& shape);
 
-/// Every rank of world calls it; world is NULL for one rank.  overlap: sums while backward goes on.
+/// Every rank of world calls it; world is NULL for one rank.  overlap: sums while backward goes on.  Throws Refused
+/// before the first step.
 Outcome train(const Shape& shape, const Layout& layout, const Run& run, const std::string& text, tuttiComm_t world,
               bool overlap = true);
 
-/// train on layout.ranks() threads of this process; rank 0's outcome, bytesAgree of all.  Throws what any rank threw.
+/// train on layout.ranks() threads of this process; rank 0's outcome, bytesAgree of all.  Throws what any rank threw;
+/// Refused if none began the first step.
 Outcome trainOnThreads(const Shape& shape, const Layout& layout, const Run& run, const std::string& text,
                        bool overlap = true);
 

@@ -192,6 +192,12 @@ struct Call {
   /// Rows [first, first + count) of each sequence become 0.
   void clearRows(const tuttiTensor_t& t, int64_t perSequence, int64_t first, int64_t count) const {
     if (t.shape[1] == 0 || count == 0) return;
+    if (t.strides[0] == t.shape[1]) {
+      for (int64_t b = 0; b < shape.batch; ++b) {
+        device.zero(matrixOf<T>(t).row(b * perSequence + first), static_cast<size_t>(count * t.shape[1]) * sizeof(T));
+      }
+      return;
+    }
     const Array<T> zeros(device, static_cast<size_t>(t.shape[1]));
     for (int64_t b = 0; b < shape.batch; ++b) {
       device.copyMatrix<T>(matrixOf<T>(t).row(b * perSequence + first), t.strides[0], zeros.data(), 0, count,

@@ -40,6 +40,7 @@ class CudaProgram {
   explicit CudaProgram(int ordinal) : ordinal_(ordinal) {
     TUTTI_LAYER_CUDA(cuDeviceGet(&device_, ordinal));
     TUTTI_LAYER_CUDA(cuDeviceGetAttribute(&multiprocessors, cuda::kAttributeMultiprocessors, device_));
+    TUTTI_LAYER_CUDA(cuDeviceGetAttribute(&hasPools_, cuda::kAttributeMemoryPools, device_));
     const BesideCaptures beside;
     TUTTI_LAYER_CUDA(cuDevicePrimaryCtxRetain(&context, device_));
     try {
@@ -63,6 +64,13 @@ class CudaProgram {
   }
   CudaProgram(const CudaProgram&) = delete;
   CudaProgram& operator=(const CudaProgram&) = delete;
+
+  /// With the context current: memory for what is enqueued on the stream from now on.  Waits for nothing where the
+  /// device has pools; cuMemAlloc may wait for the whole device, and so for streams that wait for other ranks' calls.
+  cuda::Error allocate(cuda::Address* address, size_t bytes, cuda::Stream stream) const {
+    return hasPools_ != 0 ? cudaDriver().cuMemAllocAsync(address, bytes, stream)
+                          : cudaDriver().cuMemAlloc(address, bytes);
+  }
 
   /// Room for what this thread enqueues on a stream; kept until the program goes.
   void* scratch(cuda::Stream stream, size_t bytes) {
@@ -92,15 +100,18 @@ class CudaProgram {
     const CudaCurrent current(context);
     Room& room = rooms_[owner];
     if (room.bytes < bytes) {
-      if (room.address != 0) {
-        waitForStream(owner.first);
-        TUTTI_LAYER_CUDA(cuMemFree(std::exchange(room.address, 0)));
-      }
+      if (room.address != 0) release(std::exchange(room.address, 0), owner.first);
       room.bytes = 0;
-      TUTTI_LAYER_CUDA(cuMemAlloc(&room.address, bytes));
+      checkCuda(allocate(&room.address, bytes, owner.first), "an allocation of device memory");
       room.bytes = bytes;
     }
     return reinterpret_cast<void*>(room.address);
+  }
+  /// When the stream has done what it has to do.
+  void release(cuda::Address address, cuda::Stream stream) const {
+    if (hasPools_ != 0) return checkCuda(cudaDriver().cuMemFreeAsync(address, stream), "cuMemFreeAsync");
+    waitForStream(stream);
+    TUTTI_LAYER_CUDA(cuMemFree(address));
   }
   /// All at once: a driver that loads a kernel at its first launch may wait for the device, where something may wait
   /// for that launch.
@@ -121,6 +132,7 @@ class CudaProgram {
   }
   int ordinal_;
   cuda::Device device_ = 0;
+  int hasPools_ = 0;
   cuda::Module module_ = nullptr;
   std::mutex mutex_;  // guards what follows
   std::map<Owner, Room> rooms_;
@@ -167,7 +179,7 @@ class Cuda final : public Device {
   void* allocate(size_t bytes) override {
     if (bytes == 0) return nullptr;
     bytes = (bytes + kLeastBytes - 1) / kLeastBytes * kLeastBytes;
-    now();  // whoever had the memory before did so on this stream, or on one that it follows
+    const cuda::Stream stream = now();  // who had the memory before had it on this one, or on one that it follows
     auto& spare = spare_[beside_];
     const auto found = spare.lower_bound(bytes);
     if (found != spare.end() && found->first <= bytes + bytes / 4) {
@@ -177,15 +189,15 @@ class Cuda final : public Device {
     }
     const CudaCurrent current(program_->context);
     cuda::Address address = 0;
-    cuda::Error error = cudaDriver().cuMemAlloc(&address, bytes);
+    cuda::Error error = program_->allocate(&address, bytes, stream);
     if (error == cuda::kErrorOutOfMemory) {
       trim();
-      error = cudaDriver().cuMemAlloc(&address, bytes);
+      error = program_->allocate(&address, bytes, stream);
     }
     if (error == cuda::kErrorOutOfMemory) {
       fail(tuttiSystemError, "CUDA device ", ordinal_, " has no ", bytes, " bytes left");
     }
-    checkCuda(error, "cuMemAlloc");
+    checkCuda(error, "an allocation of device memory");
     void* memory = reinterpret_cast<void*>(address);
     bytes_[memory] = bytes;
     return memory;

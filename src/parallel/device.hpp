@@ -39,8 +39,8 @@ class Device {
   /// A stream that ends with the device, for its owner to set as the thread's; NULL on the host.
   virtual tuttiStream_t ownStream() = 0;
 
-  /// Memory of the device, of any contents; 0 bytes: NULL.  What is released may be handed out again at once, to whom
-  /// its work follows that of the stream that it was released on.
+  /// Memory of the device, of any contents, in the order of the stream that work goes to; 0 bytes: NULL.  What is
+  /// released may be handed out again at once, to whom its work follows that of the stream that it was released on.
   virtual void* allocate(size_t bytes) = 0;
   virtual void release(void* memory, size_t bytes) noexcept = 0;
   /// Room for what is enqueued next, until the next call of it on the same stream.

@@ -225,6 +225,7 @@ void Group::treeReduceScatter(const std::vector<const T*>& parts, T* to, const i
   const int64_t nLeaves = leafCuts[size_];
   const size_t n = static_cast<size_t>(size_), me = static_cast<size_t>(rank_);
   const size_t mine = static_cast<size_t>(sliceCuts[me + 1] - sliceCuts[me]);
+  if (sliceCuts[n] == 0) return;
   std::vector<size_t> sendCounts(n), receiveCounts(n);
   std::vector<LeafRange> have;
   for (size_t r = 0; r < n; ++r) {

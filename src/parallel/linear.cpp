@@ -88,6 +88,25 @@ void columnForward(tuttiLinear& l, int64_t tokens, const tuttiTensor_t& x, const
   if (gather) gatherColumns<T>(l.tp->group, {mine.data, tokens, l.width(), l.width()}, l.cuts.data(), out);
 }
 
+/// dw += the sum over tokens of products of a row of dy and one of x; dbias += that of rows of dy.
+template <class T>
+void weightGradients(const tuttiLinear& l, int64_t tokens, Matrix<const T> dy, Matrix<const T> x,
+                     const tuttiTensor_t* dw, const tuttiTensor_t* dbias) {
+  if (dw != nullptr) {
+    l.tp->addOverTokens(tokens, matrixOf<T>(*dw), [&](std::vector<int64_t> bounds, Matrix<T> to) {
+      const int64_t first = bounds.front();
+      for (int64_t& bound : bounds) bound -= first;
+      product<T>(l, true, false, true, to.rows, to.columns, bounds.back(), {dy.row(first), dy.stride},
+                 {x.row(first), x.stride}, to.data, to.stride, bounds);
+    });
+  }
+  if (dbias != nullptr) {
+    l.tp->addOverTokens(
+        tokens, Matrix<T>{static_cast<T*>(dbias->data), 1, dy.columns, dy.columns},
+        [&](const std::vector<int64_t>& bounds, Matrix<T> to) { addRowSums<T>(*l.tp->device, dy, bounds, to.data); });
+  }
+}
+
 template <class T>
 void columnBackward(tuttiLinear& l, int64_t tokens, const tuttiTensor_t& x, const tuttiTensor_t& w,
                     const tuttiTensor_t& dyTensor, const tuttiTensor_t* dx, const tuttiTensor_t* dw,
@@ -104,13 +123,9 @@ void columnBackward(tuttiLinear& l, int64_t tokens, const tuttiTensor_t& x, cons
                      {weight + at * w.strides[0], w.strides[0]}, to, l.inputs, l.boundsOf(run));
         });
   }
-  const std::vector<int64_t> tokenLeaves = l.tp->leavesOfTokens(tokens);
-  if (dw != nullptr) {
-    const Matrix<const T> all = allTokens<T>(*l.tp, tokens, constant<T>(x), room);
-    product<T>(l, true, false, true, l.width(), l.inputs, tokens, {dy.data, dy.stride}, {all.data, all.stride},
-               static_cast<T*>(dw->data), dw->strides[0], tokenLeaves);
-  }
-  if (dbias != nullptr) addRowSums<T>(*l.tp->device, dy, tokenLeaves, static_cast<T*>(dbias->data));
+  Matrix<const T> all{};
+  if (dw != nullptr) all = allTokens<T>(*l.tp, tokens, constant<T>(x), room);
+  weightGradients<T>(l, tokens, dy, all, dw, dbias);
 }
 
 template <class T>
@@ -149,12 +164,7 @@ void rowBackward(tuttiLinear& l, int64_t tokens, const tuttiTensor_t& x, const t
                {static_cast<const T*>(w.data), w.strides[0]}, mine, gather ? l.width() : to.stride, {0, l.outputs});
     if (gather) gatherColumns<T>(l.tp->group, {mine, tokens, l.width(), l.width()}, l.cuts.data(), to);
   }
-  const std::vector<int64_t> tokenLeaves = l.tp->leavesOfTokens(tokens);
-  if (dw != nullptr) {
-    product<T>(l, true, false, true, l.outputs, l.width(), tokens, {dy.data, dy.stride}, {in.data, in.stride},
-               static_cast<T*>(dw->data), dw->strides[0], tokenLeaves);
-  }
-  if (dbias != nullptr) addRowSums<T>(*l.tp->device, dy, tokenLeaves, static_cast<T*>(dbias->data));
+  weightGradients<T>(l, tokens, dy, in, dw, dbias);
 }
 
 tuttiResult_t create(tuttiLinear_t* linear, tuttiTp_t tp, const tuttiLinearConfig_t* config, bool column) {
@@ -184,6 +194,7 @@ tuttiResult_t create(tuttiLinear_t* linear, tuttiTp_t tp, const tuttiLinearConfi
 void checkOperands(const tuttiLinear& l, int64_t tokens, const tuttiTensor_t* x, const tuttiTensor_t* w,
                    const tuttiTensor_t* y, const char* xName, const char* yName) {
   require(x != nullptr && w != nullptr && y != nullptr, xName, ", w or ", yName, " is NULL");
+  l.tp->checkTokens(tokens);
   const int64_t here = l.tp->ownTokens(tokens), part = l.width();
   const int kind = l.tp->device->kind();
   if (l.column) {
@@ -282,7 +293,7 @@ tuttiResult_t tuttiLinearPredict(tuttiLinear_t linear, int64_t tokens, tuttiData
       if (backward && tp.sequence()) gather(linear->inputs);  // x again, for the gradient of the weight
     } else {
       if (forward) sum(linear->outputs);
-      if (backward && tp.sequence()) gather(linear->outputs);
+      for (int calls = 0; backward && tp.sequence() && calls <= (passes & 4) / 4; ++calls) gather(linear->outputs);
       if (backward && linear->whole) gather(linear->inputs);
     }
   });

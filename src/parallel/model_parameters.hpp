@@ -21,6 +21,18 @@ inline ModelParameters parametersOf(const tuttiModelShape_t& m) {
   return {(m.experts > 0 ? 4 : 12) * m.layers * m.hidden * m.hidden, experts};
 }
 
+/// Of attention's scores and of the head, beside a layer's matrices.
+inline double attentionShare(const tuttiModelShape_t& m) { return m.visible * m.sequence / (6 * m.hidden); }
+inline double headShare(const tuttiModelShape_t& m) { return m.vocabulary / (12 * m.layers * m.hidden); }
+/// What backward computes again, as a part of a forward pass.
+inline double recomputed(const tuttiModelShape_t& m, int recompute) {
+  const double attention = attentionShare(m);
+  const double again = recompute == tuttiRecomputeFull        ? 1 + attention
+                       : recompute == tuttiRecomputeSelective ? attention
+                                                              : 0;
+  return again / (1 + attention + headShare(m));
+}
+
 /// How often a layer's forward pass runs for a micro-batch.
 inline double forwardsOf(const tuttiLayout_t& l) { return l.recompute == tuttiRecomputeFull ? 2 : 1; }
 /// Of keys and values in every forward pass and the backward pass, then of their gradients, which go all the way home.

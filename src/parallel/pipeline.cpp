@@ -343,6 +343,13 @@ tuttiResult_t tuttiScheduleSimulate(tuttiSchedule_t schedule, tuttiSimulation_t*
     simulate(schedule->schedule, *simulation);
   });
 }
+tuttiResult_t tuttiScheduleInFlight(tuttiSchedule_t schedule, int rank, int* most) {
+  return guarded([&] {
+    require(schedule != nullptr && most != nullptr, "schedule or most is NULL");
+    require(rank >= 0 && rank < schedule->schedule.nRanks, "there is no rank ", rank);
+    *most = inFlight(schedule->schedule)[static_cast<size_t>(rank)];
+  });
+}
 
 tuttiResult_t tuttiBalanceStages(const double* costs, int layers, int stages, int64_t* cuts) {
   return guarded([&] {

@@ -5,6 +5,7 @@
 
 #include "src/parallel/fail.hpp"
 #include "src/parallel/model_parameters.hpp"
+#include "src/parallel/pipeline_figures.hpp"
 
 namespace tutti::parallel {
 namespace {
@@ -43,6 +44,40 @@ void checkShapes(const tuttiModelShape_t& m, const tuttiLayout_t& l) {
 }
 
 }  // namespace
+
+void layoutCost(const tuttiModelShape_t& m, const tuttiLayout_t& l, PipelineSimulations& pipelines,
+                tuttiLayoutCost_t* cost) {
+  checkShapes(m, l);
+  const ModelParameters parameters = parametersOf(m);
+  require(parameters.dense >= 0, "experts alone have more than ", m.parameters, " parameters");
+  // Replicas: of what every rank computes with, and of an expert.  Tensor parallelism does not cut experts.
+  const double dense = parameters.dense / l.tp / l.pp, experts = parameters.experts / l.ep / l.pp;
+  const double d = 1.0 * l.dp * l.cp * l.ep, dx = 1.0 * l.dp * l.cp, p = l.pp, v = l.chunks;
+  const auto held = [&](double bytes, bool cut) { return bytes * (cut ? dense / d + experts / dx : dense + experts); };
+  const int micro = microBatchesOf(l);
+  const PipelineFigures pipeline = pipelines.of(l, 2 + recomputed(m, l.recompute));
+  cost->values = held(l.valueBytes, l.zero >= 3);
+  cost->gradients = held(l.gradientBytes, l.zero >= 2);
+  cost->optimizer = held(l.optimizerBytes, l.zero >= 1);
+  cost->inFlight = pipeline.inFlight;
+  cost->activations = perLayer(m, l) * m.layers / (p * v) * cost->inFlight;
+  const double activation = m.sequence / l.cp * l.microBatch * m.hidden * l.valueBytes;
+  const double t = l.tp, e = l.ep, pairs = m.layers / p * micro;
+  const double forwards = forwardsOf(l);
+  cost->working = workingSet(m, l);
+  cost->logits = 4 * m.sequence / l.cp * l.microBatch * m.vocabulary / t;
+  cost->tpBytes = (2 * forwards + 2) * 2 * (t - 1) / t * activation * m.layers / p * micro;
+  cost->ppBytes = activation / (l.sequenceParallel ? t : 1) * pipeline.messages;
+  const double keys = activation * (m.kvHeads > 0 ? m.kvHeads / m.heads : 1);
+  cost->cpBytes = l.cp == 1 ? 0 : ringHops(l) * 2 * keys / t * pairs;
+  // Tokens go to experts and back, in each pass.
+  cost->epBytes = l.ep == 1 ? 0 : (2 * forwards + 2) * m.choices * activation * (e - 1) / e * pairs;
+  const double sent = dense * (d - 1) / d + experts * (dx - 1) / dx;
+  const double reductions = l.zero >= 2 ? micro : 1, gathers = l.zero == 3 ? 2.0 * micro : 1;
+  cost->dpBytes = sent * (reductions * l.gradientBytes + gathers * (l.zero == 0 ? l.gradientBytes : l.valueBytes));
+  cost->bubble = pipeline.bubble;
+}
+
 }  // namespace tutti::parallel
 
 using namespace tutti::parallel;
@@ -53,36 +88,8 @@ tuttiResult_t tuttiLayoutCost(const tuttiModelShape_t* model, const tuttiLayout_
     const auto l = takeConfig<tuttiLayout_t>(layout, TUTTI_LAYOUT_INITIALIZER, "layout");
     require(cost != nullptr && cost->size == sizeof(tuttiLayoutCost_t),
             "cost does not begin from TUTTI_LAYOUT_COST_INITIALIZER");
-    checkShapes(m, l);
-    const ModelParameters parameters = parametersOf(m);
-    require(parameters.dense >= 0, "experts alone have more than ", m.parameters, " parameters");
-    // Replicas: of what every rank computes with, and of an expert.  Tensor parallelism does not cut experts.
-    const double dense = parameters.dense / l.tp / l.pp, experts = parameters.experts / l.ep / l.pp;
-    const double d = 1.0 * l.dp * l.cp * l.ep, dx = 1.0 * l.dp * l.cp, p = l.pp, v = l.chunks;
-    const auto held = [&](double bytes, bool cut) {
-      return bytes * (cut ? dense / d + experts / dx : dense + experts);
-    };
-    const int micro = l.microBatches > 0 ? l.microBatches : l.pp;
-    cost->values = held(l.valueBytes, l.zero >= 3);
-    cost->gradients = held(l.gradientBytes, l.zero >= 2);
-    cost->optimizer = held(l.optimizerBytes, l.zero >= 1);
-    const double inFlight = std::min<double>(micro, p) / p * (v > 1 ? 1 + (p - 1) / (p * v) : 1);
-    cost->activations = perLayer(m, l) * m.layers * inFlight;
-    const double activation = m.sequence / l.cp * l.microBatch * m.hidden * l.valueBytes;
-    const double t = l.tp, e = l.ep, pairs = m.layers / p * micro;
-    const double forwards = forwardsOf(l);
-    cost->working = workingSet(m, l);
-    cost->logits = 4 * m.sequence / l.cp * l.microBatch * m.vocabulary / t;
-    cost->tpBytes = (2 * forwards + 2) * 2 * (t - 1) / t * activation * m.layers / p * micro;
-    cost->ppBytes = l.pp == 1 ? 0 : 2 * activation / (l.sequenceParallel ? t : 1) * v * micro;
-    const double keys = activation * (m.kvHeads > 0 ? m.kvHeads / m.heads : 1);
-    cost->cpBytes = l.cp == 1 ? 0 : ringHops(l) * 2 * keys / t * pairs;
-    // Tokens go to experts and back, in each pass.
-    cost->epBytes = l.ep == 1 ? 0 : (2 * forwards + 2) * m.choices * activation * (e - 1) / e * pairs;
-    const double sent = dense * (d - 1) / d + experts * (dx - 1) / dx;
-    const double reductions = l.zero >= 2 ? micro : 1, gathers = l.zero == 3 ? 2.0 * micro : 1;
-    cost->dpBytes = sent * (reductions * l.gradientBytes + gathers * (l.zero == 0 ? l.gradientBytes : l.valueBytes));
-    cost->bubble = (p - 1) / (v * micro);
+    PipelineSimulations pipelines;
+    layoutCost(m, l, pipelines, cost);
   });
 }
 

@@ -19,6 +19,9 @@ struct PipelineSchedule {
 };
 
 PipelineSchedule namedSchedule(const std::string& name, int nRanks, int chunks, int microBatches);
+/// As few micro-batches as make a 1f1b or interleaved schedule wait as long and hold as much on every rank as that many
+/// do: the others come in the middle, where no rank waits.
+int fewerMicroBatches(int nRanks, int chunks, int microBatches);
 PipelineSchedule parseSchedule(const std::string& csv);
 std::string scheduleCsv(const PipelineSchedule& s);
 std::string actionText(const tuttiAction_t& a);
@@ -26,6 +29,9 @@ std::string actionText(const tuttiAction_t& a);
 void addMessages(PipelineSchedule& s);
 /// "" or what is wrong.
 std::string validate(const PipelineSchedule& s, int buffers);
+/// The most micro-batches, counted per stage, of which each rank holds activations at once.
+std::vector<int> inFlight(const PipelineSchedule& s);
+/// Fills in the results.
 void simulate(const PipelineSchedule& s, tuttiSimulation_t& simulation);
 
 }  // namespace tutti::parallel

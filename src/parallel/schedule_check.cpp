@@ -1,7 +1,9 @@
 // Whether a schedule can run, and how long it takes: both by walking all ranks' lists together.
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include "src/parallel/fail.hpp"
@@ -9,8 +11,6 @@
 
 namespace tutti::parallel {
 namespace {
-
-using Key = std::tuple<int, int, int>;  // kind, stage, micro-batch
 
 int opposite(int kind) {
   switch (kind) {
@@ -33,7 +33,14 @@ class Walk {
         next_(s.actions.size()),
         clock_(s.actions.size()),
         busy_(s.actions.size()),
-        flying_(s.actions.size()) {}
+        began_(s.actions.size(), kNotYet) {
+    const size_t cells = static_cast<size_t>(s.stages) * static_cast<size_t>(s.microBatches);
+    Times never;
+    never.fill(kNotYet);
+    when_.assign(cells, never);
+    waiting_.assign(cells, {false, false});
+    connect();
+  }
 
   /// "" or why it ends early.
   std::string run() {
@@ -62,14 +69,46 @@ class Walk {
   }
   double total() const { return *std::max_element(clock_.begin(), clock_.end()); }
   double ideal() const { return *std::max_element(busy_.begin(), busy_.end()); }
-  int peak() const { return peak_; }
+  double span() const {
+    double longest = 0;
+    for (size_t rank = 0; rank < clock_.size(); ++rank) {
+      if (began_[rank] >= 0) longest = std::max(longest, clock_[rank] - began_[rank]);
+    }
+    return longest;
+  }
 
  private:
-  bool has(int kind, int stage, int micro) const { return when_.count({kind, stage, micro}) != 0; }
-  /// When it had happened.
-  double at(int kind, int stage, int micro) const { return when_.at({kind, stage, micro}); }
+  static constexpr double kNotYet = -1;
+  using Times = std::array<double, tuttiNumActions>;  // when each kind of action had happened
+
+  size_t cell(int stage, int micro) const {
+    return static_cast<size_t>(stage) * static_cast<size_t>(s_.microBatches) + static_cast<size_t>(micro);
+  }
+  double& at(int kind, int stage, int micro) { return when_[cell(stage, micro)][static_cast<size_t>(kind)]; }
+  double at(int kind, int stage, int micro) const { return when_[cell(stage, micro)][static_cast<size_t>(kind)]; }
+  bool has(int kind, int stage, int micro) const { return at(kind, stage, micro) >= 0; }
   bool backed(int stage, int micro) const {
     return has(tuttiActionBackward, stage, micro) || has(tuttiActionBackwardInput, stage, micro);
+  }
+
+  /// Numbers the pairs of ranks between which messages go, in each direction.
+  void connect() {
+    std::map<std::pair<int, int>, size_t> numbers;
+    for (int stage = 0; stage + 1 < s_.stages; ++stage) {
+      const int a = s_.rankOf[static_cast<size_t>(stage)], b = s_.rankOf[static_cast<size_t>(stage) + 1];
+      for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
+        const auto [place, isNew] = numbers.emplace(std::pair(from, to), pairs_.size());
+        if (isNew) pairs_.push_back({from, to, 0});
+        pairOf_.push_back(place->second);
+      }
+    }
+  }
+  /// Of a message's sender and receiver.
+  int& underWay(const tuttiAction_t& a) {
+    const bool forward = a.kind == tuttiActionSendForward || a.kind == tuttiActionRecvForward;
+    const bool fromHere = a.kind == tuttiActionSendForward || a.kind == tuttiActionRecvBackward;
+    const size_t boundary = static_cast<size_t>(fromHere ? a.stage : a.stage - 1);  // behind that stage
+    return pairs_[pairOf_[2 * boundary + (forward ? 0 : 1)]].underWay;
   }
 
   bool step(int rank, const tuttiAction_t& a, std::string* wrong) {
@@ -95,25 +134,23 @@ class Walk {
   }
 
   bool compute(int rank, const tuttiAction_t& a, std::string* wrong) {
-    double start = clock_[static_cast<size_t>(rank)], cost = costs_.forward;
-    int& flying = flying_[static_cast<size_t>(rank)];
+    double &clock = clock_[static_cast<size_t>(rank)], &began = began_[static_cast<size_t>(rank)];
+    double start = clock, cost = costs_.forward;
     const int f = tuttiActionForward, b = tuttiActionBackward, i = tuttiActionBackwardInput;
     if (a.kind == f) {
       if (!inputAt(rank, a.stage, a.stage - 1, f, f, tuttiActionRecvForward, a.micro, &start, wrong)) return false;
-      peak_ = std::max(peak_, ++flying);
     } else if (a.kind == tuttiActionBackwardWeight) {
       if (!has(i, a.stage, a.micro)) return *wrong = "its BackwardInput comes later or is missing", false;
       cost = costs_.backwardWeight;
-      --flying;
     } else {
       if (!has(f, a.stage, a.micro)) return *wrong = "its forward comes later or is missing", false;
       if (backed(a.stage, a.micro)) return *wrong = "backward comes twice", false;
       if (!inputAt(rank, a.stage, a.stage + 1, b, i, tuttiActionRecvBackward, a.micro, &start, wrong)) return false;
       cost = costs_.backwardInput + (a.kind == b ? costs_.backwardWeight : 0);
-      if (a.kind == b) --flying;
     }
+    if (began < 0) began = start;
     busy_[static_cast<size_t>(rank)] += cost;
-    when_[{a.kind, a.stage, a.micro}] = clock_[static_cast<size_t>(rank)] = start + cost;
+    at(a.kind, a.stage, a.micro) = clock = start + cost;
     return true;
   }
 
@@ -122,26 +159,27 @@ class Walk {
     if (peer < 0) return *wrong = "there is no stage to exchange it with", false;
     if (peer == rank) return *wrong = "the stage to exchange it with is on this rank", false;
     const int step = a.kind == tuttiActionSendForward || a.kind == tuttiActionRecvBackward ? 1 : -1;
-    const Key other{opposite(a.kind), a.stage + step, a.micro};
+    const int kind = opposite(a.kind), stage = a.stage + step;  // of the other end
     if (isReceive(a.kind)) {
-      const auto sent = when_.find(other);
-      if (sent == when_.end()) {
-        reached_ = reached_ || waiting_.emplace(Key{a.kind, a.stage, a.micro}, true).second;
+      if (!has(kind, stage, a.micro)) {
+        reached_ = reached_ || !std::exchange(waiting(a.kind, a.stage, a.micro), true);
         return false;
       }
-      when_[{a.kind, a.stage, a.micro}] = sent->second + costs_.message;
-      --underWay_[{peer, rank}];
+      at(a.kind, a.stage, a.micro) = at(kind, stage, a.micro) + costs_.message;
+      --underWay(a);
       return true;
     }
     const bool forward = a.kind == tuttiActionSendForward;
     if (forward ? !has(tuttiActionForward, a.stage, a.micro) : !backed(a.stage, a.micro)) {
       return *wrong = "what it sends has not been computed", false;
     }
-    int& underWay = underWay_[{rank, peer}];
-    if (underWay >= buffers_ && waiting_.count(other) == 0) return false;
-    ++underWay;
-    when_[{a.kind, a.stage, a.micro}] = clock_[static_cast<size_t>(rank)];
+    if (underWay(a) >= buffers_ && !waiting(kind, stage, a.micro)) return false;
+    ++underWay(a);
+    at(a.kind, a.stage, a.micro) = clock_[static_cast<size_t>(rank)];
     return true;
+  }
+  bool& waiting(int receive, int stage, int micro) {
+    return waiting_[cell(stage, micro)][receive == tuttiActionRecvForward ? 0 : 1];
   }
 
   std::string complete() const {
@@ -154,41 +192,87 @@ class Walk {
         }
       }
     }
-    for (const auto& [pair, count] : underWay_) {
-      if (count != 0) return joined("rank ", pair.second, " does not receive all that rank ", pair.first, " sends");
+    for (const Pair& pair : pairs_) {
+      if (pair.underWay != 0) return joined("rank ", pair.to, " does not receive all that rank ", pair.from, " sends");
     }
     return "";
   }
+
+  struct Pair {
+    int from, to, underWay;  // messages sent and not received
+  };
 
   const PipelineSchedule& s_;
   int buffers_;
   const tuttiSimulation_t& costs_;
   std::vector<size_t> next_;
-  std::vector<double> clock_, busy_;
-  std::vector<int> flying_;
-  int peak_ = 0;
-  std::map<Key, double> when_;
-  bool reached_ = false;                         // a receive, since last looked
-  std::map<Key, bool> waiting_;                  // receives that have been reached
-  std::map<std::pair<int, int>, int> underWay_;  // messages sent and not received
+  std::vector<double> clock_, busy_, began_;  // of each rank; began: its first computation
+  std::vector<Times> when_;                   // of each stage and micro-batch
+  bool reached_ = false;                      // a receive, since last looked
+  std::vector<std::array<bool, 2>> waiting_;  // receives that have been reached, of activations and of gradients
+  std::vector<Pair> pairs_;
+  std::vector<size_t> pairOf_;  // [2 (stages - 1)]: forward and backward between a stage and the next
 };
+
+/// The first stage and micro-batch without a forward.
+std::string missingForward(const PipelineSchedule& s) {
+  std::vector<int64_t> cells;
+  for (const auto& row : s.actions) {
+    for (const tuttiAction_t& a : row) {
+      if (a.kind == tuttiActionForward) cells.push_back(static_cast<int64_t>(a.stage) * s.microBatches + a.micro);
+    }
+  }
+  std::sort(cells.begin(), cells.end());
+  cells.erase(std::unique(cells.begin(), cells.end()), cells.end());
+  int64_t first = 0;
+  while (static_cast<size_t>(first) < cells.size() && cells[static_cast<size_t>(first)] == first) ++first;
+  return joined("stage ", first / s.microBatches, " has no forward of micro-batch ", first % s.microBatches);
+}
+/// Of so many that tables of all stages and micro-batches would be far larger than the lists.
+bool lacksForwards(const PipelineSchedule& s) {
+  const size_t cells = static_cast<size_t>(s.stages) * static_cast<size_t>(s.microBatches);
+  size_t actions = 0;
+  for (const auto& row : s.actions) actions += row.size();
+  return cells >= (1 << 16) && actions < cells;
+}
 
 }  // namespace
 
 std::string validate(const PipelineSchedule& s, int buffers) {
+  if (lacksForwards(s)) return missingForward(s);
   const tuttiSimulation_t costs = TUTTI_SIMULATION_INITIALIZER;
   return Walk(s, buffers, costs).run();
 }
 
+std::vector<int> inFlight(const PipelineSchedule& s) {
+  std::vector<int> most;
+  for (const auto& row : s.actions) {
+    int now = 0, peak = 0;
+    for (const tuttiAction_t& a : row) {
+      if (a.kind == tuttiActionForward) peak = std::max(peak, ++now);
+      if (a.kind == tuttiActionBackward || a.kind == tuttiActionBackwardWeight) --now;
+    }
+    most.push_back(peak);
+  }
+  return most;
+}
+
 void simulate(const PipelineSchedule& s, tuttiSimulation_t& simulation) {
+  for (const double cost :
+       {simulation.forward, simulation.backwardInput, simulation.backwardWeight, simulation.message}) {
+    require(std::isfinite(cost) && cost >= 0, "a cost of ", cost, " in a simulation");
+  }
   Walk walk(s, s.stages * s.microBatches, simulation);
   const std::string complaint = walk.run();
   require(complaint.empty(), complaint);
+  require(walk.ideal() > 0, "no computation of the simulation takes time");
+  const std::vector<int> held = inFlight(s);
   simulation.total = walk.total();
   simulation.ideal = walk.ideal();
+  simulation.span = walk.span();
   simulation.bubbleOverTotal = (simulation.total - simulation.ideal) / simulation.total;
   simulation.bubbleOverIdeal = (simulation.total - simulation.ideal) / simulation.ideal;
-  simulation.peakInFlight = walk.peak();
+  simulation.peakInFlight = *std::max_element(held.begin(), held.end());
 }
 
 }  // namespace tutti::parallel

@@ -4,16 +4,20 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <vector>
 
 #include "src/parallel/group.hpp"
 #include "src/parallel/model_parameters.hpp"
+#include "src/parallel/pipeline_figures.hpp"
 #include "src/parallel/worker.hpp"
 #include "tutti/parallel/kernels.h"
 #include "tutti/parallel/planner.h"
 
 namespace tutti::parallel {
 namespace {
+
+constexpr double kMostStages = 512;  // of a pipeline: each schedule is simulated
 
 struct Link {
   double bandwidth, latencyMs;
@@ -23,7 +27,9 @@ struct Search {
   tuttiModelShape_t model;
   tuttiMachine_t machine;
   int batch;
+  PipelineSimulations pipelines = {};
 
+  PipelineFigures pipeline(const tuttiLayout_t& l) { return pipelines.of(l, 2 + recomputed(model, l.recompute)); }
   /// The slowest link of a group whose ranks span that many neighbours.
   Link link(int span) const {
     if (span <= machine.perNode) return {machine.nodeBandwidth, machine.nodeLatencyUs / 1e3};
@@ -91,20 +97,12 @@ Division divide(const Search& s, const tuttiLayout_t& l) {
   return layers.slowdown < micro.slowdown ? layers : micro;
 }
 
-/// Of attention's scores and of the head, beside a layer's matrices.
-double attentionShare(const Search& s) { return s.model.visible * s.model.sequence / (6 * s.model.hidden); }
-double headShare(const Search& s) { return s.model.vocabulary / (12 * s.model.layers * s.model.hidden); }
-
 /// Floating-point operations of a step (Narayanan et al., 2021, appendix; Korthikanti et al., 2022).
 double flopsOf(const Search& s, int recompute) {
   const tuttiModelShape_t& m = s.model;
-  const double attention = attentionShare(s), head = headShare(s);
   const double mlp = m.experts > 0 ? 4 * m.choices * expertWidth(m) / m.hidden : 16;
   const double one = (8 + mlp) * s.batch * m.sequence * m.layers * m.hidden * m.hidden;
-  const double again = recompute == tuttiRecomputeFull        ? 1 + attention
-                       : recompute == tuttiRecomputeSelective ? attention
-                                                              : 0;
-  return one * (3 * (1 + attention + head) + again);
+  return one * (1 + attentionShare(m) + headShare(m)) * (3 + recomputed(m, recompute));
 }
 
 double embeddingBytes(const Search& s, const tuttiLayout_t& l) {
@@ -131,38 +129,35 @@ struct Memory {
   }
 };
 
-/// Of the first stage, which has the most micro-batches in flight, or of the last, which has the head.
-Memory memoryOf(const Search& s, const tuttiPlan_t& p) {
+/// Of the first rank, which has the most micro-batches in flight, or of the last, which has the head.
+Memory memoryOf(Search& s, const tuttiPlan_t& p) {
   const tuttiLayout_t& l = p.layout;
   const ModelParameters all = parametersOf(s.model);
   const double layer = (all.dense / l.tp + all.experts / l.ep) / s.model.layers * l.valueBytes;
   const double gathered = l.zero == 3 ? (1 + p.prefetch) * layer : 0;
   const double states = p.cost.values + p.cost.gradients + p.cost.optimizer, embedding = embeddingBytes(s, l);
-  const auto with = [&](double activations, double working, double logits) {
+  const auto with = [&](int inFlight, double working, double logits) {
     return Memory{{{{"states", states},
                     {"embedding", embedding},
                     {"gathered values", gathered},
-                    {"activations", activations},
+                    {"activations", p.cost.activations / p.cost.inFlight * inFlight},
                     {"a layer's work", working},
                     {"logits", logits}}}};
   };
   // In the head's backward no layer is at work.
   const bool headIsMore = p.cost.logits > p.cost.working;
-  const double pp = l.pp, v = l.chunks, m = std::max(1, l.microBatches);
-  const double first = std::min(m * v, 2 * (pp - 1) + (v - 1) * pp + 1);  // chunks in flight, if v > 1
-  const double last = std::min(m * v, (v - 1) * pp + 1);
-  const double firstInFlight = v > 1 ? first : std::min(m, pp);
-  const Memory end =
-      with(p.cost.activations * last / firstInFlight, headIsMore ? 0 : p.cost.working, headIsMore ? p.cost.logits : 0);
+  const PipelineFigures pipeline = s.pipeline(l);
+  const Memory end = with(pipeline.inFlightLast, headIsMore ? 0 : p.cost.working, headIsMore ? p.cost.logits : 0);
   if (l.pp == 1) return end;
-  const Memory begin = with(p.cost.activations, p.cost.working, 0);
+  const Memory begin = with(pipeline.inFlight, p.cost.working, 0);
   return begin.bytes() < end.bytes() ? end : begin;
 }
 
-void measure(const Search& s, tuttiPlan_t& p) {
+/// slowdown: of the layout's Division.
+void measure(Search& s, tuttiPlan_t& p, double slowdown) {
   const tuttiLayout_t& l = p.layout;
   p.cost = TUTTI_LAYOUT_COST_INITIALIZER;
-  if (tuttiLayoutCost(&s.model, &l, &p.cost) != tuttiSuccess) fail(tuttiInvalidArgument, tuttiParallelGetLastError());
+  layoutCost(s.model, l, s.pipelines, &p.cost);
   const double t = l.tp, m = l.microBatches, layersHere = s.model.layers / l.pp;
   const double calls = (2 * forwardsOf(l) + 2) * layersHere * m;  // of tensor parallelism and of experts
   const double whole =
@@ -172,9 +167,10 @@ void measure(const Search& s, tuttiPlan_t& p) {
   const Link tp = s.link(l.tp), cp = s.link(l.tp * l.cp), ep = s.link(inner), pp = s.link(inner * l.pp);
   const Link dp = s.link(s.machine.ranks);
   p.tpMs = l.tp == 1 ? 0 : p.cost.tpBytes / tp.bandwidth * 1e3 + calls * 2 * (t - 1) * tp.latencyMs;
-  p.ppMs = l.pp == 1 ? 0 : p.cost.ppBytes / pp.bandwidth * 1e3 + 2 * m * l.chunks * pp.latencyMs;
+  p.ppMs = l.pp == 1 ? 0 : p.cost.ppBytes / pp.bandwidth * 1e3 + s.pipeline(l).messages * pp.latencyMs;
   const double hops = l.cp == 1 ? 0 : ringHops(l) * layersHere * m;
-  const double attention = attentionShare(s), busy = p.computeMs * attention / (1 + attention + headShare(s));
+  const double attention = attentionShare(s.model),
+               busy = p.computeMs * attention / (1 + attention + headShare(s.model));
   const double ringMs = p.cost.cpBytes / cp.bandwidth * 1e3 + hops * cp.latencyMs;
   const double home = ringMs * l.cp / ringHops(l);  // gradients, which are waited for; keys go beside attention
   p.cpMs = l.cp == 1 ? 0 : home + std::max(0.0, ringMs - home - busy);
@@ -189,7 +185,7 @@ void measure(const Search& s, tuttiPlan_t& p) {
   const double hidden = std::min(beside, s.machine.overlap * p.dpMs * (1 - 1 / std::max(1.0, layersHere)));
   p.exposedMs = p.dpMs - hidden;
   if (replicas == 1) p.exposedMs = 0;
-  p.unevenMs = p.computeMs * (divide(s, l).slowdown - 1);
+  p.unevenMs = p.computeMs * (slowdown - 1);
   p.stepMs = p.computeMs + p.tpMs + p.cpMs + p.epMs + p.ppMs + p.bubbleMs + p.exposedMs + p.unevenMs;
   // 80 % of the bandwidth where latencies are a fifth of the time.
   p.bucketBytes = static_cast<size_t>(4 * replicas * dp.latencyMs * 1e-3 * dp.bandwidth);
@@ -211,21 +207,24 @@ std::vector<int> divisorsOf(int n, double most) {
 }
 
 /// Everything that a division of the ranks leaves open.
-void addVariants(const Search& s, const tuttiLayout_t& axes, std::vector<tuttiPlan_t>& plans) {
+void addVariants(Search& s, const tuttiLayout_t& axes, std::vector<tuttiPlan_t>& plans) {
   const int pp = axes.pp, shares = axes.dp * axes.ep, replicas = shares * axes.cp;  // shares of the batch
   if (s.batch < shares) return;
   for (const int micro : divisorsOf(s.batch / shares, 16)) {
+    std::map<int, double> slowdowns;  // by chunks: what memory is spent on does not change them
     for (int recompute = tuttiRecomputeNone; recompute <= tuttiRecomputeFull; ++recompute) {
       for (int zero = 0; zero <= (replicas > 1 ? 3 : 0); ++zero) {
         for (int chunks = 1; chunks <= (pp > 1 ? 4 : 1); chunks *= 2) {
-          if (pp * chunks > s.model.layers) continue;
+          if (pp * chunks > std::min(s.model.layers, kMostStages)) continue;
           tuttiPlan_t p{};
           p.layout = axes;
           p.layout.chunks = chunks, p.layout.zero = zero, p.layout.sequenceParallel = axes.tp > 1;
           p.layout.recompute = recompute, p.layout.microBatch = micro;
           p.layout.microBatches = (s.batch + shares * micro - 1) / (shares * micro);
-          p.schedule = chunks > 1 ? "interleaved" : "1f1b";
-          measure(s, p);
+          p.schedule = scheduleOf(p.layout);
+          auto slowdown = slowdowns.find(chunks);
+          if (slowdown == slowdowns.end()) slowdown = slowdowns.emplace(chunks, divide(s, p.layout).slowdown).first;
+          measure(s, p, slowdown->second);
           plans.push_back(p);
         }
       }
@@ -241,7 +240,7 @@ void eachLayout(const Search& s, const Body& body) {
     for (const int cp : divisorsOf(s.machine.ranks / tp, std::max(1.0, s.model.sequence / kLeastTokens))) {
       for (const int ep : divisorsOf(s.machine.ranks / tp / cp, std::max(1.0, s.model.experts))) {
         const int left = s.machine.ranks / tp / cp / ep;
-        for (const int pp : divisorsOf(left, s.model.layers)) {
+        for (const int pp : divisorsOf(left, std::min(s.model.layers, kMostStages))) {
           tuttiLayout_t axes = TUTTI_LAYOUT_INITIALIZER;
           axes.tp = tp, axes.cp = cp, axes.ep = ep, axes.pp = pp, axes.dp = left / pp;
           body(axes);
@@ -251,7 +250,7 @@ void eachLayout(const Search& s, const Body& body) {
   }
 }
 
-void explain(const Search& s, const tuttiPlan_t& best, tuttiPlan_t& p) {
+void explain(Search& s, const tuttiPlan_t& best, tuttiPlan_t& p) {
   if (!p.fits) {
     const Memory memory = memoryOf(s, p);
     std::snprintf(p.why, sizeof(p.why), "does not fit: %.3g GB of %.3g, %.3g for %s", p.memory / 1e9,
@@ -300,7 +299,7 @@ tuttiResult_t tuttiPlanSearch(const tuttiModelShape_t* model, const tuttiMachine
                               tuttiPlan_t* plans, size_t capacity, size_t* count) {
   return guarded([&] {
     require(count != nullptr && (plans != nullptr || capacity == 0), "count or plans is NULL");
-    const Search s = checked(model, machine, batch);
+    Search s = checked(model, machine, batch);
     std::vector<tuttiPlan_t> all;
     eachLayout(s, [&](const tuttiLayout_t& axes) { addVariants(s, axes, all); });
     std::stable_sort(all.begin(), all.end(), [](const tuttiPlan_t& a, const tuttiPlan_t& b) {

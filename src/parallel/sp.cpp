@@ -295,7 +295,8 @@ class Watch {
 };
 
 void checkConfig(const tuttiSpConfig_t& c, int nRanks) {
-  require(c.sequence >= nRanks && c.batch >= 0, "a sequence of ", c.sequence, " tokens over ", nRanks, " ranks");
+  require(c.sequence >= (c.leaves > 0 ? 1 : nRanks) && c.batch >= 0, "a sequence of ", c.sequence, " tokens over ",
+          nRanks, " ranks");
   require(c.kvHeads >= 1 && c.heads >= 1 && c.heads % c.kvHeads == 0 && c.headDim >= 1, c.heads, " heads, ", c.kvHeads,
           " of keys, of ", c.headDim);
   require(c.tokens >= tuttiTokensContiguous && c.tokens <= tuttiTokensStriped, "tokens is ", c.tokens);
@@ -322,8 +323,8 @@ tuttiResult_t tuttiSpCreate(tuttiSp_t* sp, tuttiComm_t ulysses, tuttiComm_t ring
     for (int r = 0; r < made->ring.size(); ++r) {
       made->blocks.push_back(tokenBlocks(c.tokens, c.sequence, r, made->ring.size()));
     }
-    if (c.leaves > 0) cutIntoLeaves(*made);
     made->tokenCuts = evenCuts(made->whole(), 1, made->ulysses.size());
+    if (c.leaves > 0) cutIntoLeaves(*made);
     made->groupCuts = evenCuts(c.kvHeads, 1, made->ulysses.size());
     const size_t me = static_cast<size_t>(made->ulysses.rank());
     tuttiAttention_t& s = made->part.shape;

@@ -92,7 +92,7 @@ namespace tutti::parallel {
 void predictSp(const tuttiSp& sp, size_t one, tuttiTraffic_t& traffic);
 /// The formula of tuttiSpMemory.
 size_t predictSpMemory(const tuttiSp& sp, size_t one);
-/// leafCuts and leafRuns; throws tuttiInvalidArgument where the ring's ranks are not cut at leaves.
+/// Cuts tokens at leaves: blocks, tokenCuts, leafCuts and leafRuns.
 void cutIntoLeaves(tuttiSp& sp);
 
 }  // namespace tutti::parallel

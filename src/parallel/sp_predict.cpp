@@ -127,16 +127,21 @@ size_t predictSpMemory(const tuttiSp& sp, size_t one) {
 
 void cutIntoLeaves(tuttiSp& sp) {
   const tuttiSpConfig_t& c = sp.config;
-  require(c.tokens == tuttiTokensContiguous, "the same bits in every layout take contiguous tokens");
-  const int n = sp.ring.size();
+  require(c.tokens == tuttiTokensContiguous, "the same bits in every layout take contiguous tokens; tokens is ",
+          c.tokens, ", leaves ", c.leaves);
+  const int n = sp.ring.size(), each = sp.ulysses.size();
   sp.leafCuts = evenCuts(c.sequence, 1, c.leaves);
-  sp.leafRuns = evenCuts(c.leaves, 1, n);
-  int64_t token = 0;
+  const std::vector<int64_t> runs = evenCuts(c.leaves, 1, n * each);
+  const auto tokenAt = [&](int rank) { return sp.leafCuts[static_cast<size_t>(runs[static_cast<size_t>(rank)])]; };
+  sp.blocks.clear();
+  sp.tokenCuts.clear();
   for (int r = 0; r < n; ++r) {
-    require(token == sp.leafCuts[static_cast<size_t>(sp.leafRuns[static_cast<size_t>(r)])], c.sequence, " tokens in ",
-            c.leaves, " leaves are not cut at leaves by ", n, " ranks");
-    token += sp.ringTokens(r);
+    sp.leafRuns.push_back(runs[static_cast<size_t>(r * each)]);
+    sp.blocks.push_back({{0, tokenAt((r + 1) * each) - tokenAt(r * each), tokenAt(r * each), 1}});
   }
+  sp.leafRuns.push_back(runs.back());
+  const int first = sp.ring.rank() * each;
+  for (int u = 0; u <= each; ++u) sp.tokenCuts.push_back(tokenAt(first + u) - tokenAt(first));
 }
 
 }  // namespace tutti::parallel

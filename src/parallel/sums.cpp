@@ -7,20 +7,6 @@
 namespace tutti::parallel {
 namespace {
 
-/// Sums of this rank's subtrees over its leaves [mine][count].
-template <class T>
-std::vector<Array<T>> subtreeSums(Device& device, const T* leaves, size_t count, int64_t nLeaves, LeafRange run) {
-  std::vector<Array<T>> sums;
-  for (const LeafRange& node : subtreesOf(nLeaves, run)) {
-    const size_t elements = static_cast<size_t>(node.end - node.begin) * count;
-    Array<T> copy(device, elements, Array<T>::Any);
-    device.copy(copy.data(), leaves + static_cast<size_t>(node.begin - run.begin) * count, elements * sizeof(T));
-    treeSum(device, copy.data(), node.end - node.begin, count);
-    sums.push_back(std::move(copy));
-  }
-  return sums;
-}
-
 void reduceLeaves(Group& group, const void* leaves, void* out, size_t count, tuttiDataType_t dtype,
                   const int64_t* leafCuts, const int64_t* sliceCuts, bool all) {
   require(leafCuts != nullptr && leafCuts[group.size()] >= 1, "a tree has at least one leaf");

@@ -9,10 +9,6 @@ std::vector<int64_t> tuttiTp::leaves(int64_t total, int64_t unit) const {
   return evenCuts(total, unit, invariant() ? config.leaves : 1);
 }
 
-std::vector<int64_t> tuttiTp::leavesOfTokens(int64_t tokens) const {
-  return evenCuts(tokens, 1, !invariant() ? 1 : config.tokenLeaves > 0 ? config.tokenLeaves : config.leaves);
-}
-
 std::vector<int64_t> tuttiTp::leafRuns() const { return evenCuts(config.leaves, 1, group.size()); }
 
 std::vector<int64_t> tuttiTp::split(int64_t total, int64_t unit) const {
@@ -82,13 +78,25 @@ Act actOf(tuttiRegion_t region, bool backward) {
   fail(tuttiInvalidArgument, "there is no region ", static_cast<int>(region));
 }
 
-/// Sums in layout-invariant mode follow the tree over ranks.
+/// Layout-invariant: one vector of a rank stands for its leaves, which therefore are one subtree.
+void checkRegionLeaves(const tuttiTp& tp) {
+  if (!tp.invariant() || tp.group.size() == 1) return;
+  const std::vector<int64_t> runs = tp.leafRuns();
+  for (size_t r = 0; r + 1 < runs.size(); ++r) {
+    const size_t parts = subtreesOf(runs.back(), {runs[r], runs[r + 1]}).size();
+    require(parts == 1, "a region's sum has one vector of each rank, and of ", runs.back(), " leaves over ",
+            tp.group.size(), " ranks rank ", r, " has [", runs[r], ", ", runs[r + 1], "), the sum of which takes ",
+            parts, " in layout-invariant mode: use tuttiTreeAllReduceTensors with leaves");
+  }
+}
+
+/// Sums in layout-invariant mode follow the tree of the leaves.
 template <class T>
 void sumOverRanks(tuttiTp& tp, const T* from, T* to, const int64_t* slices, bool keep) {
   Group& group = tp.group;
   const size_t count = static_cast<size_t>(slices[group.size()]);
   if (tp.invariant() && group.size() > 1) {
-    const std::vector<int64_t> runs = evenCuts(group.size(), 1, group.size());
+    const std::vector<int64_t> runs = tp.leafRuns();
     const std::vector<const T*> parts{from};
     return keep ? group.treeReduceScatter(parts, to, runs.data(), slices)
                 : group.treeAllReduce(parts, to, runs.data(), slices);
@@ -129,6 +137,7 @@ void checkRegion(const tuttiTp& tp, Act act, const tuttiTensor_t* x, int dim, co
   require(x != nullptr && y != nullptr, "x or y is NULL");
   require(x->nDims == 2 && y->nDims == 2, "x and y are matrices");
   require(dim == 0 || dim == 1, "a matrix has no dimension ", dim);
+  if (act == Act::Sum || act == Act::SumKeep) checkRegionLeaves(tp);
   int64_t whole[2] = {x->shape[0], x->shape[1]}, part[2] = {whole[0], whole[1]};
   if (act != Act::Same && act != Act::Sum) {
     require(act != Act::SumKeep || dim == 0, "sums are scattered by rows (dim 0)");
@@ -185,6 +194,17 @@ template void addRowSums(Device&, Matrix<const double>, const std::vector<int64_
 
 namespace {
 
+void joinTokens(tuttiTp& tp) {
+  const tuttiTpConfig_t& c = tp.config;
+  if (c.tokenComm == nullptr) return;
+  tp.tokenGroup = Group(c.tokenComm, *tp.device);
+  const int n = tp.tokenGroup.size();
+  require(n == 1 || !tp.sequence(), "tokens are cut over the ", n, " ranks of tokenComm and the ", tp.group.size(),
+          " of sequenceParallel: over one of them only");
+  require(n == 1 || !tp.invariant() || c.sequence >= 1, "sequence is ", c.sequence,
+          ": the tokens of a whole sequence, ", "of which ", n, " ranks have parts");
+}
+
 /// This library's own tables would follow device addresses.
 void refuseHostKernels(const tuttiKernels_t& kernels) {
   for (const auto& give : {tuttiKernelsFast, tuttiKernelsInvariant}) {
@@ -211,7 +231,8 @@ tuttiResult_t tuttiTpCreate(tuttiTp_t* tp, tuttiComm_t comm, const tuttiTpConfig
             ", and the communicator computes elsewhere");
     made->config = c;
     require(c.numerics == tuttiNumericsFast || c.numerics == tuttiNumericsLayoutInvariant, "numerics is ", c.numerics);
-    require(c.tokenLeaves >= 0 && c.tokenLeaves <= 1024, "tokenLeaves is ", c.tokenLeaves, "; 0 to 1024");
+    require(c.tokenLeaves == 0, "tokenLeaves is ", c.tokenLeaves, "; 0: a rank's part of the leaves is no one subtree ",
+            "of their sum for all numbers of them; give the ranks that have the other tokens as tokenComm");
     require(c.leaves >= 1 && c.leaves <= 1024, "leaves is ", c.leaves, "; 1 to 1024");
     require(c.tiles >= 1 && c.tiles <= 1024, "tiles is ", c.tiles, "; 1 to 1024");
     if (c.kernels != nullptr) {
@@ -222,6 +243,7 @@ tuttiResult_t tuttiTpCreate(tuttiTp_t* tp, tuttiComm_t comm, const tuttiTpConfig
       fail(tuttiInternalError, tuttiParallelGetLastError());
     }
     made->config.kernels = nullptr;
+    joinTokens(*made);
     if (c.tiles > 1 && made->group.size() > 1 && !made->invariant()) {
       made->sender = std::make_unique<Sender>(*made->device, true);
     }
@@ -236,8 +258,10 @@ tuttiResult_t tuttiTpDestroy(tuttiTp_t tp) {
 tuttiResult_t tuttiTpTraffic(tuttiTp_t tp, tuttiTraffic_t* traffic, int reset) {
   return guarded([&] {
     require(tp != nullptr, "tp is NULL");
-    giveTraffic(tp->group.traffic, traffic);
-    if (reset) tp->group.traffic = TUTTI_TRAFFIC_INITIALIZER;
+    tuttiTraffic_t both = tp->group.traffic;
+    addTraffic(both, tp->tokenGroup.traffic);
+    giveTraffic(both, traffic);
+    if (reset) tp->group.traffic = tp->tokenGroup.traffic = TUTTI_TRAFFIC_INITIALIZER;
   });
 }
 

@@ -12,9 +12,10 @@
 
 struct tuttiTp {
   tuttiTp(std::shared_ptr<tutti::parallel::Device> of, tuttiComm_t comm)
-      : device(std::move(of)), group(comm, *device) {}
+      : device(std::move(of)), group(comm, *device), tokenGroup(nullptr, *device) {}
   std::shared_ptr<tutti::parallel::Device> device;  // first: ends after what lies in its memory
   tutti::parallel::Group group;
+  tutti::parallel::Group tokenGroup;  // ranks with other tokens of the same sequences
   tuttiTpConfig_t config = TUTTI_TP_CONFIG_INITIALIZER;
   tuttiKernels_t kernels = TUTTI_KERNELS_INITIALIZER;
   std::unique_ptr<tutti::parallel::Sender> sender;  // with tiles
@@ -23,7 +24,13 @@ struct tuttiTp {
   bool sequence() const { return config.sequenceParallel != 0 && group.size() > 1; }
   /// Leaves of a sum over `total` items in units; one in fast mode.
   std::vector<int64_t> leaves(int64_t total, int64_t unit) const;
-  std::vector<int64_t> leavesOfTokens(int64_t tokens) const;
+  /// Leaves over the ranks of `tokenGroup`, [nRanks + 1]; one each in fast mode.
+  std::vector<int64_t> tokenRuns() const;
+  tutti::parallel::LeafRange tokenRun() const;
+  /// This rank's leaves of a sum over tokens, as cuts of the `count` tokens of this tensor-parallel group.
+  std::vector<int64_t> leavesOfTokens(int64_t count) const;
+  /// Throws unless `count` tokens are what this rank of `tokenGroup` has of a sequence.
+  void checkTokens(int64_t count) const;
   /// Leaves of each rank, [nRanks + 1].
   std::vector<int64_t> leafRuns() const;
   std::vector<int64_t> split(int64_t total, int64_t unit) const;
@@ -38,6 +45,11 @@ struct tuttiTp {
   /// its tokens.
   template <class T, class Partial>
   void reduceProducts(int64_t tokens, int64_t columns, T* out, const Partial& partial);
+
+  /// to += a sum over the tokens of all ranks of `tokenGroup`, of which `count` are here; partial(bounds, part) adds
+  /// the sum over tokens [bounds[0], bounds.back()), cut into leaves at bounds, to the matrix `part`.
+  template <class T, class Partial>
+  void addOverTokens(int64_t count, tutti::parallel::Matrix<T> to, const Partial& partial);
 };
 
 namespace tutti::parallel {
@@ -98,4 +110,32 @@ void tuttiTp::reduceProducts(int64_t tokens, int64_t columns, T* out, const Part
     }
   }
   if (sender != nullptr) sender->waitForPosted();
+}
+
+template <class T, class Partial>
+void tuttiTp::addOverTokens(int64_t count, tutti::parallel::Matrix<T> to, const Partial& partial) {
+  using namespace tutti::parallel;
+  const std::vector<int64_t> bounds = leavesOfTokens(count);
+  if (tokenGroup.size() == 1) return partial(bounds, to);
+  const size_t size = static_cast<size_t>(to.rows * to.columns);
+  if (size == 0) return;
+  Array<T> sum(*device, size);
+  if (!invariant()) {
+    partial(bounds, Matrix<T>{sum.data(), to.rows, to.columns, to.columns});
+    tokenGroup.allReduce(sum.data(), size, dtypeOf<T>(), tuttiSum);
+  } else {
+    const LeafRange run = tokenRun();
+    const std::vector<LeafRange> nodes = subtreesOf(config.leaves, run);
+    Array<T> sums(*device, nodes.size() * size);
+    std::vector<const T*> parts;
+    for (const LeafRange& node : nodes) {
+      T* part = sums.data() + parts.size() * size;
+      const auto first = bounds.begin() + (node.begin - run.begin), last = first + (node.end - node.begin);
+      partial(std::vector<int64_t>(first, last + 1), Matrix<T>{part, to.rows, to.columns, to.columns});
+      parts.push_back(part);
+    }
+    const std::vector<int64_t> slices = evenCuts(static_cast<int64_t>(size), 1, tokenGroup.size());
+    tokenGroup.treeAllReduce(parts, sum.data(), tokenRuns().data(), slices.data());
+  }
+  device->addMatrix(to.data, to.stride, sum.data(), to.columns, to.rows, to.columns);
 }

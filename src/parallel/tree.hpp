@@ -62,6 +62,20 @@ T* combineSubtrees(Device& device, LeafRange node, const std::vector<LeafRange>&
   return left;
 }
 
+/// Sums of subtreesOf(nLeaves, run), given the leaves of the run [run.end - run.begin][count].
+template <class T>
+std::vector<Array<T>> subtreeSums(Device& device, const T* leaves, size_t count, int64_t nLeaves, LeafRange run) {
+  std::vector<Array<T>> sums;
+  for (const LeafRange& node : subtreesOf(nLeaves, run)) {
+    const size_t elements = static_cast<size_t>(node.end - node.begin) * count;
+    Array<T> copy(device, elements, Array<T>::Any);
+    device.copy(copy.data(), leaves + static_cast<size_t>(node.begin - run.begin) * count, elements * sizeof(T));
+    treeSum(device, copy.data(), node.end - node.begin, count);
+    sums.push_back(std::move(copy));
+  }
+  return sums;
+}
+
 /// How many vectors a LeafCounter holds at most, after each of the run's leaves.
 std::vector<size_t> leafVectors(int64_t nLeaves, LeafRange run);
 

@@ -97,17 +97,16 @@ void embedBackward(tuttiTp& tp, const int64_t* cuts, const Ids& ids, const tutti
     device.addIdRows<T>({to.data, from + begin * width, ids.data() + begin, chain.data(), end - begin, width, to.stride,
                          cuts[rank], cuts[rank + 1]});
   };
-  const std::vector<int64_t> bounds = tp.leavesOfTokens(ids.count());
-  const Matrix<T> table = matrixOf<T>(dtable);
-  if (bounds.size() == 2) return add(0, ids.count(), table);
-  // Sums over tokens, of which other ranks may have more: by leaves.
-  const size_t count = static_cast<size_t>(table.rows * width), nLeaves = bounds.size() - 1;
-  Array<T> leaves(device, nLeaves * count);
-  for (size_t l = 0; l < nLeaves; ++l) {
-    add(bounds[l], bounds[l + 1], {leaves.data() + l * count, table.rows, width, width});
-  }
-  treeSum(device, leaves.data(), static_cast<int64_t>(nLeaves), count);
-  device.addMatrix(table.data, table.stride, leaves.data(), width, table.rows, width);
+  tp.addOverTokens(ids.count(), matrixOf<T>(dtable), [&](const std::vector<int64_t>& bounds, Matrix<T> table) {
+    if (bounds.size() == 2) return add(bounds[0], bounds[1], table);
+    const size_t count = static_cast<size_t>(table.rows * width), nLeaves = bounds.size() - 1;
+    Array<T> leaves(device, nLeaves * count);
+    for (size_t l = 0; l < nLeaves; ++l) {
+      add(bounds[l], bounds[l + 1], {leaves.data() + l * count, table.rows, width, width});
+    }
+    treeSum(device, leaves.data(), static_cast<int64_t>(nLeaves), count);
+    device.addMatrix(table.data, table.stride, leaves.data(), width, table.rows, width);
+  });
 }
 
 /// call.sums = the sums of exponentials over all ranks; in layout-invariant mode by leaves of the vocabulary.
@@ -183,6 +182,7 @@ tuttiResult_t tuttiVocabEmbedding(tuttiTp_t tp, const int64_t* cuts, const tutti
   return guarded([&] {
     const int64_t vocabulary = checkedVocabulary(tp, cuts);
     const Ids found(*tp->device, ids, vocabulary, "ids");
+    tp->checkTokens(found.count());
     const int kind = tp->device->kind();
     require(table != nullptr && table->nDims == 2, "the table is a matrix");
     const int rank = tp->group.rank();
@@ -199,6 +199,7 @@ tuttiResult_t tuttiVocabEmbeddingBackward(tuttiTp_t tp, const int64_t* cuts, con
   return guarded([&] {
     const int64_t vocabulary = checkedVocabulary(tp, cuts);
     const Ids found(*tp->device, ids, vocabulary, "ids");
+    tp->checkTokens(found.count());
     const int kind = tp->device->kind();
     require(dtable != nullptr && dtable->nDims == 2, "the gradient of the table is a matrix");
     const int rank = tp->group.rank();
@@ -214,6 +215,7 @@ tuttiResult_t tuttiVocabCrossEntropy(tuttiTp_t tp, const int64_t* cuts, const tu
   return guarded([&] {
     const int64_t vocabulary = checkedVocabulary(tp, cuts);
     const Ids found(*tp->device, targets, vocabulary, "targets");
+    tp->checkTokens(found.count());
     const int kind = tp->device->kind();
     require(logits != nullptr, "logits is NULL");
     const int rank = tp->group.rank();

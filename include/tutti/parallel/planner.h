@@ -35,13 +35,13 @@ typedef struct {
 /** Start from TUTTI_LAYOUT_INITIALIZER. */
 typedef struct {
   size_t size;
-  int tp, pp, dp;                                   /* ranks along each axis */
-  int chunks;                                       /* stages per pipeline rank, interleaved */
-  int zero;                                         /* stage, 0 to 3 */
-  int sequenceParallel;                             /* with tp */
-  int recompute;                                    /* tuttiRecompute_t */
-  double microBatch;                                /* sequences */
-  int microBatches;                                 /* per step and data-parallel rank; 0: at least pp */
+  int tp, pp, dp;       /* ranks along each axis */
+  int chunks;           /* stages per pipeline rank, interleaved */
+  int zero;             /* stage, 0 to 3 */
+  int sequenceParallel; /* with tp */
+  int recompute;        /* tuttiRecompute_t */
+  double microBatch;    /* sequences */
+  int microBatches;     /* per step and data-parallel rank; 0: as many as fill the pipeline, pp or with chunks 2 pp */
   double valueBytes, gradientBytes, optimizerBytes; /* per parameter; 2, 4, 12: bf16 with float32 masters and AdamW */
   int cp; /* ranks over the tokens of a sequence, as a ring; they share the other axes' work like replicas */
   int ep; /* ranks over experts, each with micro-batches of its own.  Ranks are tp x cp x ep x pp x dp */
@@ -56,18 +56,24 @@ typedef struct {
   double values, gradients, optimizer; /* of the layers */
   double activations;                  /* of 16-bit elements, without the embedding and the head */
   double tpBytes, ppBytes, dpBytes;    /* sent by a rank per step */
-  double bubble;                       /* of ideal time: (p - 1) / (chunks m) */
+  double bubble;                       /* of ideal time, by simulation: (p - 1) / (chunks m) where ranks only fill and
+                                          drain the pipeline */
   double cpBytes, epBytes; /* as tpBytes: a ring's keys, values and their gradients; evenly chosen experts */
   double working;          /* beside activations while backward is in a layer: what is computed again in it */
   double logits;           /* on the last stage, from forward to backward of the head; 4 bytes each */
+  int inFlight;            /* micro-batches whose activations it holds at once, counted per stage (chunk) */
 } tuttiLayoutCost_t;
 
 #define TUTTI_LAYOUT_COST_INITIALIZER \
-  { sizeof(tuttiLayoutCost_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(tuttiLayoutCost_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /** Activations after Korthikanti et al. ("Reducing Activation Recomputation", 2022), table 2 and section 4.2.3: per
- * layer sbh (10 + 24/t + 5as/(ht)) with tensor parallelism, all over t with sequence parallelism; min(m, p)
- * micro-batches of the first stage's layers are in flight, times 1 + (p-1)/(pv) for v chunks.
+ * layer sbh (10 + 24/t + 5as/(ht)) with tensor parallelism, all over t with sequence parallelism.
+ *
+ * The pipeline's figures are those of the schedule that tuttiScheduleCreate makes, 1f1b or with chunks interleaved:
+ * bubble is tuttiScheduleSimulate's bubbleOverIdeal with a backward of two forwards and what it computes again,
+ * inFlight its peakInFlight, and ppBytes the messages of the rank that sends most.  Of many micro-batches the first and
+ * last are simulated.  tuttiInvalidArgument for pipelines of thousands of stages, which are too large for it.
  *
  * Over cp ranks s is their part of the tokens.  Working memory is, with full recomputation, what one layer keeps
  * otherwise, and with any recomputation the scores of one head and their gradients: 2 (s/cp)^2 elements, which a ring
@@ -116,8 +122,8 @@ typedef struct {
 } tuttiPlan_t;
 
 /** All layouts tp x cp x ep x pp x dp of machine.ranks (cp leaves a rank at least 1024 tokens, ep an expert), with
- * every stage of ZeRO, recomputation, size of micro-batch and number of chunks, the best first; those that do not fit
- * come last.  Axes lie as tp, cp, ep, pp, dp, innermost first.
+ * every stage of ZeRO, recomputation, size of micro-batch and number of chunks (at most 512 stages), the best first;
+ * those that do not fit come last.  Axes lie as tp, cp, ep, pp, dp, innermost first.
  *
  *  - batch  sequences per step
  *  - plans  [capacity] are written; *count is how many layouts there are

@@ -31,17 +31,22 @@ typedef struct {
 
 typedef struct tuttiSchedule* tuttiSchedule_t;
 
-/** A schedule by name.
- *    name          stages per rank   what it is
- *    gpipe         1                 all forward, then all backward (Huang et al., 2019)
- *    1f1b          1                 one forward, one backward; at most p micro-batches in flight (Narayanan et al.,
- * 2021) interleaved   chunks            1f1b over `chunks` stages per rank (the same) breadth-first chunks all
- * micro-batches through a stage before the next (Lamy-Poirier, 2023) zb-h1         1                 backward in two
- * halves; the weights' fills gaps; 1f1b's memory (Qi et al., 2024) zb-h2         1                 as zb-h1 with up to
- * twice the memory zbv           2                 as zb-h1 with stages placed in a V: rank r has stages r and 2p-1-r
- *  Any number of micro-batches, at least 1; interleaved with a number that p does not divide goes all forward first.
- * chunks is 1 where the table has a number other than `chunks`. zb-h2 and zbv are made by list scheduling under the
- * memory's bound, with equal costs for the three kinds of work. */
+/** A schedule by name, for p ranks with one stage each but where it says otherwise.
+ *
+ *  - gpipe: all forward, then all backward (Huang et al., 2019)
+ *  - 1f1b: one forward, one backward; at most p micro-batches in flight (Narayanan et al., 2021)
+ *  - interleaved: 1f1b over `chunks` stages per rank (the same), groups of p micro-batches at a time.  Where p does not
+ *    divide micro-batches, groups are longer or shorter; on no rank are more than p chunks + p - 1 in flight, counted
+ *    per stage
+ *  - breadth-first: `chunks` stages per rank; all micro-batches through one before the next (Lamy-Poirier, 2023)
+ *  - zb-h1: backward in two halves, and that of the weights fills gaps; 1f1b's memory (Qi et al., 2024)
+ *  - zb-h2: as zb-h1 with up to twice the memory, and no gap between the first and the last action of a rank: better
+ *    where steps follow each other and no rank waits for all others between them
+ *  - zbv: as zb-h2 in 1f1b's memory; two stages per rank that lie in a V: rank r has stages r and 2p-1-r
+ *
+ *  Any number of micro-batches, at least 1; stages times micro-batches below 2^24.  chunks is 1 where the list does not
+ *  name it.  zb-h2, and zbv of fewer than 2p-1 micro-batches, are made by list scheduling under the memory's bound,
+ * with equal costs for the three kinds of work. */
 TUTTI_API tuttiResult_t tuttiScheduleCreate(tuttiSchedule_t* schedule, const char* name, int nRanks, int chunks,
                                             int microBatches);
 /** From CSV: a row per rank, cells like "2F0" (stage 2, forward, micro-batch 0) with F, B, I, W for the computations
@@ -74,12 +79,17 @@ typedef struct {
   double bubbleOverTotal;                        /* (total - ideal) / total */
   double bubbleOverIdeal;                        /* (total - ideal) / ideal, the form of (p - 1) / m */
   int peakInFlight; /* micro-batches of which some rank holds activations at once, counted per stage */
+  double span;      /* the longest from a rank's first computation to the end of its last.  Steps that follow each other
+                       take no longer each, if no rank waits for all others between them (Qi et al., 2024, section 4) */
 } tuttiSimulation_t;
 
 #define TUTTI_SIMULATION_INITIALIZER \
-  { sizeof(tuttiSimulation_t), 1, 1, 1, 0, 0, 0, 0, 0, 0 }
+  { sizeof(tuttiSimulation_t), 1, 1, 1, 0, 0, 0, 0, 0, 0, 0 }
 
 TUTTI_API tuttiResult_t tuttiScheduleSimulate(tuttiSchedule_t schedule, tuttiSimulation_t* simulation);
+/** The most micro-batches, counted per stage, of which a rank holds activations at once: from a forward to the end of
+ *  its backward, or BackwardWeight. */
+TUTTI_API tuttiResult_t tuttiScheduleInFlight(tuttiSchedule_t schedule, int rank, int* most);
 
 /** Cut layers into contiguous stages so that the costliest stage costs least.  costs [layers], cuts [stages + 1]. */
 TUTTI_API tuttiResult_t tuttiBalanceStages(const double* costs, int layers, int stages, int64_t* cuts);

@@ -28,7 +28,7 @@ typedef enum {
 
 typedef struct {
   size_t size;                     /* sizeof(tuttiSpConfig_t) of the caller's header */
-  int64_t sequence;                /* tokens of a whole sequence, at least as many as ranks; any number */
+  int64_t sequence;                /* tokens of a whole sequence; without leaves at least as many as ranks */
   int64_t batch;                   /* sequences.  Default 1 */
   int64_t heads, kvHeads, headDim; /* of the whole model; Ulysses gives its ranks whole groups of heads */
   int causal;
@@ -38,7 +38,8 @@ typedef struct {
   int overlap;                   /* 1 (default): the next keys and values travel while this rank computes */
   const tuttiKernels_t* kernels; /* as for tuttiAttentionForward */
   /* 0 (default): fast.  Else the same bits for any division: keys and values are gathered, their gradients summed over
-   * that many leaves of queries along the tree of sums.h.  Contiguous tokens; the ring's ranks are cut at leaves */
+   * that many leaves of queries along the tree of sums.h.  Contiguous tokens, cut at bounds of leaves over all ranks of
+   * both groups, so that at most that many have some.  As many as tuttiTpConfig_t.leaves where both are used */
   int leaves;
   int64_t
       device; /* tuttiDevice_t.  TUTTI_DEVICE_AUTO (default): that of the communicators' ranks, the host without one */
@@ -55,7 +56,8 @@ TUTTI_API tuttiResult_t tuttiSpCreate(tuttiSp_t* sp, tuttiComm_t ulysses, tuttiC
                                       const tuttiSpConfig_t* config);
 TUTTI_API tuttiResult_t tuttiSpDestroy(tuttiSp_t sp);
 
-/** How many tokens of each sequence this rank has, and (unless NULL) their positions in it, in the order of rows. */
+/** How many tokens of each sequence this rank has, maybe none, and (unless NULL) their positions in it, in the order of
+ *  rows. */
 TUTTI_API tuttiResult_t tuttiSpTokens(tuttiSp_t sp, int64_t* count, int64_t* positions);
 /** Elements of what the forward pass keeps for the backward pass. */
 TUTTI_API tuttiResult_t tuttiSpSaved(tuttiSp_t sp, size_t* count);

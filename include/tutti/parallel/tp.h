@@ -29,14 +29,20 @@ typedef struct {
                            At most that many ranks get a part of anything.  Default 8 */
   int tiles;            /* fast: sums go out in that many parts, each while the next part's product is computed */
   const tuttiKernels_t* kernels; /* NULL: tuttiKernelsFast; layout-invariant products are always Tutti's own */
-  int tokenLeaves; /* layout-invariant: leaves of sums over tokens, where ranks outside of tp have the other tokens:
-                      leaves over the number of those ranks.  0 (default): leaves */
+  int tokenLeaves;               /* 0.  Any other value is refused: see tokenComm */
   int64_t device; /* tuttiDevice_t, of 64 bits so that older headers' structs are shorter.  TUTTI_DEVICE_AUTO (default):
                      that of the communicator's rank, the host without one */
+  /* Ranks outside of tp that have other tokens of the same sequences, in the order of their tokens; NULL (default):
+   * none. Gradients of weights are then sums over the tokens of all of them, on each of them.  Calls on it come from
+   * the caller's thread.  Not where tokens are cut over tp's ranks */
+  tuttiComm_t tokenComm;
+  /* With tokenComm and layout-invariant: tokens of a whole sequence, as in tuttiSpConfig_t.  A call takes one sequence,
+   * of which a rank has what tuttiTpTokens says; other numbers of tokens are tuttiInvalidArgument */
+  int64_t sequence;
 } tuttiTpConfig_t;
 
 #define TUTTI_TP_CONFIG_INITIALIZER \
-  { sizeof(tuttiTpConfig_t), tuttiNumericsFast, 0, 8, 1, NULL, 0, TUTTI_DEVICE_AUTO }
+  { sizeof(tuttiTpConfig_t), tuttiNumericsFast, 0, 8, 1, NULL, 0, TUTTI_DEVICE_AUTO, NULL, 0 }
 
 /** comm NULL: one rank that holds everything.  config may be NULL.  Calls on comm come from a thread of tp's while a
  * call below runs with tiles > 1. */
@@ -69,9 +75,31 @@ typedef enum {
 
 /** x to y, forward or (backward = 1) from y's gradient x to x's gradient y.  Both are contiguous matrices.
  *  dim   0: rows are cut, 1: columns; ReduceScatter and GatherTokens cut rows
- *  cuts  [nRanks + 1] along dim; ignored by Copy and Reduce */
+ *  cuts  [nRanks + 1] along dim; ignored by Copy and Reduce
+ *  Sums  layout-invariant: x stands for this rank's leaves, added along the tree of sums.h.  tuttiInvalidArgument where
+ *        the leaves of some rank take more than one vector; tuttiTreeAllReduceTensors takes leaves themselves */
 TUTTI_API tuttiResult_t tuttiTpRegion(tuttiTp_t tp, tuttiRegion_t region, int backward, const tuttiTensor_t* x, int dim,
                                       const int64_t* cuts, const tuttiTensor_t* y);
+
+/* ---- Sums over tokens --------------------------------------------------------------------------------------------- *
+ * Gradients of parameters that the program itself has (norms, positions), and means over tokens.  `whole` 0: over rows
+ * as they are between the layers; 1: over all tokens of tp's ranks, which are more with sequence parallelism. */
+
+/** How config.sequence tokens are cut over the ranks of tokenComm: evenly, which in fast mode is a proposal; in
+ *  layout-invariant mode at bounds of leaves, as tuttiSp_t with as many leaves does.
+ *  cuts  [ranks of tokenComm + 1]; a rank may have none */
+TUTTI_API tuttiResult_t tuttiTpTokens(tuttiTp_t tp, int64_t* cuts);
+/** The leaves of such a sum on this rank: leaf l is rows [rowCuts[l], rowCuts[l + 1]).  One in fast mode.
+ *  tokens   of tp's ranks, as in tuttiLinearForward
+ *  nLeaves  how many, maybe 0; rowCuts [config.leaves + 1], of which *nLeaves + 1 are written */
+TUTTI_API tuttiResult_t tuttiTpTokenLeaves(tuttiTp_t tp, int64_t tokens, int whole, int* nLeaves, int64_t* rowCuts);
+/** sum += the leaves of all ranks that have tokens, on each of them: tp's with sequence parallelism (whole 0), or
+ *  tokenComm's.  Layout-invariant: along the tree of sums.h.
+ *  leaves  [nLeaves, elements of sum], contiguous; not written */
+TUTTI_API tuttiResult_t tuttiTpTokenSum(tuttiTp_t tp, int whole, const tuttiTensor_t* leaves, const tuttiTensor_t* sum);
+/** The traffic of one sum of `count` elements, by the formula; added to *traffic. */
+TUTTI_API tuttiResult_t tuttiTpTokenPredict(tuttiTp_t tp, int whole, int64_t count, tuttiDataType_t dtype,
+                                            tuttiTraffic_t* traffic);
 
 /* ---- Linear layers --------------------------------------------------------------------------------------------- */
 
@@ -101,12 +129,14 @@ TUTTI_API tuttiResult_t tuttiLinearCuts(tuttiLinear_t linear, int64_t* cuts);
 TUTTI_API tuttiResult_t tuttiLinearForward(tuttiLinear_t linear, int64_t tokens, const tuttiTensor_t* x,
                                            const tuttiTensor_t* w, const tuttiTensor_t* bias, const tuttiTensor_t* y);
 /** dx is written (NULL: not wanted), dw and dbias (NULL: none) are added to.  Gradients have the shapes of what they
- *  are gradients of; dbias of a row layer is the whole one on every rank. */
+ *  are gradients of; dbias of a row layer is the whole one on every rank.
+ *  With tokenComm dw and dbias are of the tokens of all its ranks, which then all want them. */
 TUTTI_API tuttiResult_t tuttiLinearBackward(tuttiLinear_t linear, int64_t tokens, const tuttiTensor_t* x,
                                             const tuttiTensor_t* w, const tuttiTensor_t* dy, const tuttiTensor_t* dx,
                                             const tuttiTensor_t* dw, const tuttiTensor_t* dbias);
 /** The traffic of one forward (passes & 1) and one backward pass (passes & 2) with dx, by the formula; added to
- *  *traffic. */
+ *  *traffic.  passes & 4: backward is two calls, one for dx and one for the other two.
+ *  What dw and dbias move with tokenComm is tuttiTpTokenPredict's. */
 TUTTI_API tuttiResult_t tuttiLinearPredict(tuttiLinear_t linear, int64_t tokens, tuttiDataType_t dtype, int passes,
                                            tuttiTraffic_t* traffic);
 
@@ -121,7 +151,7 @@ TUTTI_API tuttiResult_t tuttiLinearPredict(tuttiLinear_t linear, int64_t tokens,
  */
 TUTTI_API tuttiResult_t tuttiVocabEmbedding(tuttiTp_t tp, const int64_t* cuts, const tuttiTensor_t* ids,
                                             const tuttiTensor_t* table, const tuttiTensor_t* out);
-/** dtable += the gradient. */
+/** dtable += the gradient; with tokenComm of the tokens of all its ranks. */
 TUTTI_API tuttiResult_t tuttiVocabEmbeddingBackward(tuttiTp_t tp, const int64_t* cuts, const tuttiTensor_t* ids,
                                                     const tuttiTensor_t* dout, const tuttiTensor_t* dtable);
 
@@ -134,7 +164,7 @@ TUTTI_API tuttiResult_t tuttiVocabCrossEntropy(tuttiTp_t tp, const int64_t* cuts
                                                const tuttiTensor_t* dlogits, double scale);
 
 /** The traffic of one embedding (passes & 1), its backward (& 2), and one cross entropy (& 4), by the formula; added to
- *  *traffic. */
+ *  *traffic.  What dtable moves with tokenComm is tuttiTpTokenPredict's. */
 TUTTI_API tuttiResult_t tuttiVocabPredict(tuttiTp_t tp, int64_t tokens, int64_t width, tuttiDataType_t dtype,
                                           int passes, tuttiTraffic_t* traffic);
 

@@ -144,7 +144,7 @@ TEST_CASE("attention on CUDA is that of the host") {
 }
 
 TEST_CASE("attention over ranks with other tokens on CUDA devices is that of the host") {
-  resetDriver("devices=2;delay=30");
+  const Variable driver = eachDriver("devices=2;delay=30");
   const int devices = hasDevices(2) ? 2 : 1;
   std::vector<Results> alone;
   const auto passOf = [](const SequenceWay& way) -> Pass {

@@ -64,7 +64,7 @@ Outcome onPlaces(int nRanks, int devices, const Body& body) {
 }  // namespace
 
 TEST_CASE("data parallelism on CUDA devices sums as on the host") {
-  resetDriver("devices=2;delay=100");
+  const Variable driver = eachDriver("devices=2;delay=100");
   const int devices = hasDevices(2) ? 2 : 1;
   struct Row {
     bool invariant;

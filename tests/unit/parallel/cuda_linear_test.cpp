@@ -67,7 +67,7 @@ std::string runLinear(const LinearWay& way, const Rank& r, Place& place, std::ve
 }  // namespace
 
 TEST_CASE("linear layers on CUDA devices are those of the host, layout-invariant bit for bit") {
-  resetDriver("devices=2;delay=50");
+  const Variable driver = eachDriver("devices=2;delay=50");
   const int devices = hasDevices(2) ? 2 : 1;
   for (const LinearWay& way : {LinearWay{true, false, false, false, 1}, LinearWay{true, true, false, true, 1},
                                LinearWay{true, true, true, false, 1}, LinearWay{true, false, true, false, 1},

@@ -135,7 +135,7 @@ void sameOnDevices(int nRanks, int devices, const Pass& pass) {
 }  // namespace
 
 TEST_CASE("tokens go to experts and back on CUDA devices as on the host") {
-  resetDriver("devices=2;delay=30");
+  const Variable driver = eachDriver("devices=2;delay=30");
   const int devices = hasDevices(2) ? 2 : 1;
   for (const CudaLoad& load : {CudaLoad{false, 0, 4}, CudaLoad{true, 2, 6}}) {
     CAPTURE(load.idsOnDevice, load.capacity);
@@ -146,7 +146,7 @@ TEST_CASE("tokens go to experts and back on CUDA devices as on the host") {
 }
 
 TEST_CASE("pipelines of CUDA devices send what those of the host send") {
-  resetDriver("devices=2;delay=30");
+  const Variable driver = eachDriver("devices=2;delay=30");
   const int devices = hasDevices(2) ? 2 : 1;
   for (const PipelineWay& way :
        {PipelineWay{"1f1b", 3, 1}, PipelineWay{"interleaved", 2, 2}, PipelineWay{"breadth-first", 2, 2},

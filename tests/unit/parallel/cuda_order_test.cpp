@@ -23,7 +23,10 @@ TEST_CASE("a step on CUDA waits for nothing, and takes no memory after the first
         return callsOf(
             {"cuStreamQuery", "cuStreamSynchronize", "cuCtxSynchronize", "cuEventQuery", "cuEventSynchronize"});
       };
-      const auto takes = [] { return callsOf({"cuMemAlloc", "cuMemFree", "cuModuleLoadData", "cuStreamCreate"}); };
+      const auto takes = [] {
+        return callsOf(
+            {"cuMemAlloc", "cuMemAllocAsync", "cuMemFree", "cuMemFreeAsync", "cuModuleLoadData", "cuStreamCreate"});
+      };
       const int waited = waits(), taken = takes();
       CHECK(ddpStep(ddp, program) == "");
       CHECK(zeroStep(zero, program, nullptr) == "");

@@ -4,11 +4,13 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cstring>
 #include <functional>
 #include <memory>
 
 #include "src/parallel/cuda_driver.hpp"
+#include "tests/support/variable.hpp"
 #include "tests/unit/parallel/support.hpp"
 #include "tutti/parallel/zero.h"
 
@@ -35,6 +37,14 @@ inline int callsOf(std::initializer_list<const char*> names) {
 inline bool hasDevices(int n) {
   int count = 0;
   return parallel::cudaDriver().cuDeviceGetCount(&count) == cuda::kSuccess && count >= n;
+}
+
+/// A test's driver, in turn: with these settings, by whatever way calls then go; and by proxies on one device, whose
+/// streams wait for the other ranks to come to a call, where everything that may wait for the device does.
+inline Variable eachDriver(const char* settings) {
+  const bool proxies = GENERATE(false, true);
+  resetDriver(proxies ? "devices=1;sync=1" : settings);
+  return Variable("TUTTI_CUDA_EXECUTOR", proxies ? "proxy" : "auto");
 }
 
 /// Where a rank keeps its tensors: the host, or a CUDA device, which is current then, and a stream of its own.
@@ -76,7 +86,7 @@ class Place {
       return t;
     }
     cuda::Address memory = 0;
-    d().cuMemAlloc(&memory, values.size() * sizeof(float));
+    d().cuMemAllocAsync(&memory, values.size() * sizeof(float), stream_);
     memory_.push_back(memory);
     d().cuMemcpyAsync(memory, reinterpret_cast<cuda::Address>(values.data()), values.size() * sizeof(float), stream_);
     d().cuStreamSynchronize(stream_);

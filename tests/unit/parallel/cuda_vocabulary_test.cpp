@@ -78,7 +78,7 @@ std::string runVocabulary(const VocabularyWay& way, const Rank& r, Place& place,
 }  // namespace
 
 TEST_CASE("embedding and cross entropy on CUDA devices are those of the host") {
-  resetDriver("devices=2;delay=50");
+  const Variable driver = eachDriver("devices=2;delay=50");
   const int devices = hasDevices(2) ? 2 : 1;
   for (const VocabularyWay& way : {VocabularyWay{true, false, false}, VocabularyWay{true, true, true},
                                    VocabularyWay{false, false, true}, VocabularyWay{false, true, false}}) {

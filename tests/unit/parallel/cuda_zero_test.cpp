@@ -34,7 +34,7 @@ std::string runZero(int rank, int nRanks, tuttiComm_t comm, Place& place, tuttiZ
 }  // namespace
 
 TEST_CASE("all stages of ZeRO train on CUDA devices as one rank does on the host") {
-  resetDriver("devices=2;delay=50");
+  const Variable driver = eachDriver("devices=2;delay=50");
   const int devices = hasDevices(2) ? 2 : 1;
   for (const int kind : {tuttiAdamW, tuttiMomentum}) {
     Place host(Place::kHost);

@@ -85,7 +85,9 @@ TEST_CASE("layouts agree with one rank: every bit in layout-invariant mode, clos
     for (const Layout& layout : {Layout{"dp 3", 1, 1, 3}, Layout{"zero 1, 2", 1, 1, 2, false, 1},
                                  Layout{"tp 2, sequence x dp 2", 2, 1, 2, true}, Layout{"tp 3", 3, 1, 1},
                                  Layout{"pp 2, zbv", 1, 2, 1, false, -1, "zbv"},
-                                 Layout{"pp 2, zb-h1 x zero 2, 1", 1, 2, 1, false, 2, "zb-h1"}}) {
+                                 Layout{"pp 2, interleaved", 1, 2, 1, false, -1, "interleaved", 2},
+                                 Layout{"pp 2, zb-h1 x zero 2, 1", 1, 2, 1, false, 2, "zb-h1"},
+                                 Layout{"tp 2, sequence x pp 2, zb-h1", 2, 2, 1, true, -1, "zb-h1"}}) {
       CAPTURE(invariant, layout.name);
       const Outcome is = trainOnThreads(tiny(), layout, run, text());
       CHECK(is.bytesAgree);

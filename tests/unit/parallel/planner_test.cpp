@@ -1,6 +1,8 @@
 // The formula sheet beside published tables.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -8,6 +10,7 @@
 #include "tests/unit/parallel/support.hpp"
 #include "tutti/parallel/ep.h"
 #include "tutti/parallel/planner.h"
+#include "tutti/parallel/pp.h"
 #include "tutti/parallel/sp.h"
 
 using namespace tutti::test;
@@ -63,6 +66,98 @@ TEST_CASE("ZeRO's table, days of training, and what makes no sense") {
 
 namespace {
 
+/// A pipeline of layers so small that a layer and micro-batch keep 34 bytes or, full, 2.
+struct Pipeline {
+  tuttiModelShape_t model = TUTTI_MODEL_SHAPE_INITIALIZER;
+  tuttiLayout_t layout = TUTTI_LAYOUT_INITIALIZER;
+
+  Pipeline(int p, int chunks, int m) {
+    model.layers = p * chunks, model.hidden = model.heads = model.sequence = 1;
+    layout.pp = p, layout.chunks = chunks, layout.microBatches = m;
+  }
+  tuttiLayoutCost_t cost(int recompute) {
+    layout.recompute = recompute;
+    tuttiLayoutCost_t cost = TUTTI_LAYOUT_COST_INITIALIZER;
+    REQUIRE(tuttiLayoutCost(&model, &layout, &cost) == tuttiSuccess);
+    return cost;
+  }
+};
+
+/// Messages of the rank that sends most.
+double mostMessages(tuttiSchedule_t s, int p) {
+  int64_t most = 0;
+  for (int rank = 0; rank < p; ++rank) {
+    const tuttiAction_t* actions = nullptr;
+    int count = 0;
+    REQUIRE(tuttiScheduleActions(s, rank, &actions, &count) == tuttiSuccess);
+    most = std::max<int64_t>(most, std::count_if(actions, actions + count, [](const tuttiAction_t& a) {
+                               return a.kind == tuttiActionSendForward || a.kind == tuttiActionSendBackward;
+                             }));
+  }
+  return static_cast<double>(most);
+}
+
+/// "" or which figure is not that of the schedule.
+std::string wrongFigure(int p, int chunks, int m) {
+  Pipeline planned(p, chunks, m);
+  tuttiSchedule_t s = nullptr;
+  REQUIRE(tuttiScheduleCreate(&s, chunks > 1 ? "interleaved" : "1f1b", p, chunks, m) == tuttiSuccess);
+  std::string wrong;
+  for (const int recompute : {tuttiRecomputeNone, tuttiRecomputeFull}) {
+    const bool full = recompute == tuttiRecomputeFull;
+    tuttiSimulation_t own = TUTTI_SIMULATION_INITIALIZER;
+    own.backwardInput = full ? 2 : 1;  // with forward again
+    REQUIRE(tuttiScheduleSimulate(s, &own) == tuttiSuccess);
+    const tuttiLayoutCost_t cost = planned.cost(recompute);
+    const double layer = full ? 2 : 34 + 5;
+    if (std::abs(cost.bubble - own.bubbleOverIdeal) > 1e-9) wrong = "bubble";
+    if (cost.inFlight != own.peakInFlight) wrong = "in flight";
+    if (std::abs(cost.activations - layer * own.peakInFlight) > 1e-9) wrong = "activations";
+    if (cost.ppBytes != mostMessages(s, p) * 2) wrong = "messages";
+  }
+  REQUIRE(tuttiScheduleDestroy(s) == tuttiSuccess);
+  return wrong;
+}
+
+}  // namespace
+
+TEST_CASE("what the planner says of a pipeline is what its schedule does") {
+  for (int p = 1; p <= 8; ++p) {
+    for (int chunks = 1; chunks <= 4; ++chunks) {
+      for (int m = 1; m <= 33; ++m) {
+        CAPTURE(p, chunks, m);
+        REQUIRE(wrongFigure(p, chunks, m) == "");
+      }
+    }
+  }
+  struct Row {
+    int p, chunks, m;
+  };
+  // Of which a part is simulated: groups of the ranks' number, longer ones, shorter ones.
+  for (const Row& row : {Row{8, 1, 301},
+                         {8, 2, 304},
+                         {5, 3, 203},
+                         {12, 4, 299},
+                         {2, 4, 101},
+                         {3, 4, 100},
+                         {4, 7, 110},
+                         {16, 2, 17},
+                         {16, 2, 500}}) {
+    CAPTURE(row.p, row.chunks, row.m);
+    CHECK(wrongFigure(row.p, row.chunks, row.m) == "");
+  }
+}
+
+TEST_CASE("pipelines that are too large to simulate are refused, and enormous steps are not simulated whole") {
+  CHECK(Pipeline(8, 2, 1 << 30).cost(tuttiRecomputeNone).bubble == Approx(7.0 / 2 / (1 << 30)));
+  Pipeline large(1 << 15, 1, 1 << 16);
+  tuttiLayoutCost_t cost = TUTTI_LAYOUT_COST_INITIALIZER;
+  CHECK(tuttiLayoutCost(&large.model, &large.layout, &cost) == tuttiInvalidArgument);
+  CHECK(std::strstr(tuttiParallelGetLastError(), "32768 ranks with 1 chunks each is too large to be simulated"));
+}
+
+namespace {
+
 struct Found {
   std::vector<tuttiPlan_t> plans;
   tuttiModelShape_t model = TUTTI_MODEL_SHAPE_INITIALIZER;
@@ -104,6 +199,40 @@ TEST_CASE(
   }
   CHECK(sorted);
   CHECK(explained);
+}
+
+TEST_CASE(
+    "plans hold on their first and last ranks what the schedule holds there, and wait for its bubble and messages") {
+  const Found f = search(24, 2048, 16, 24, 33, 25e9);
+  const tuttiModelShape_t& m = f.model;
+  int uneven = 0;
+  for (const tuttiPlan_t& p : f.plans) {
+    const tuttiLayout_t& l = p.layout;
+    if (l.zero != 0) continue;
+    CAPTURE(l.tp, l.cp, l.pp, l.chunks, l.microBatches, l.recompute);
+    tuttiSchedule_t s = nullptr;
+    REQUIRE(tuttiScheduleCreate(&s, p.schedule, l.pp, l.chunks, l.microBatches) == tuttiSuccess);
+    int first = 0, last = 0;
+    REQUIRE(tuttiScheduleInFlight(s, 0, &first) == tuttiSuccess);
+    REQUIRE(tuttiScheduleInFlight(s, l.pp - 1, &last) == tuttiSuccess);
+    tuttiSimulation_t own = TUTTI_SIMULATION_INITIALIZER;
+    const double attention = m.sequence / (6 * m.hidden), head = m.vocabulary / (12 * m.layers * m.hidden);
+    const double again[] = {0, attention, 1 + attention};
+    own.backwardInput += again[l.recompute] / (1 + attention + head);
+    REQUIRE(tuttiScheduleSimulate(s, &own) == tuttiSuccess);
+    const double each = p.cost.activations / p.cost.inFlight, embedding = m.vocabulary * m.hidden / l.tp * 18;
+    const double states = p.cost.values + p.cost.gradients + p.cost.optimizer + embedding;
+    const double begin = states + each * first + p.cost.working;
+    const double end = states + each * last + std::max(p.cost.working, p.cost.logits);
+    REQUIRE(p.memory == Approx(l.pp > 1 ? std::max(begin, end) : end));
+    REQUIRE(p.bubbleMs == Approx((p.computeMs + p.tpMs + p.cpMs + p.epMs) * own.bubbleOverIdeal).margin(1e-9));
+    const bool near = l.tp * l.cp * l.pp <= 8;
+    const double latency = (near ? 5e-3 : 10e-3) * mostMessages(s, l.pp);
+    REQUIRE(p.ppMs == Approx(p.cost.ppBytes / (near ? 250e9 : 25e9) * 1e3 + latency));
+    uneven += l.chunks > 1 && l.microBatches % l.pp != 0;
+    REQUIRE(tuttiScheduleDestroy(s) == tuttiSuccess);
+  }
+  CHECK(uneven > 100);
 }
 
 TEST_CASE("bytes of rings and experts are those that the layers say, and cut what their axes cut") {

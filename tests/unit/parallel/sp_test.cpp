@@ -154,7 +154,7 @@ TEST_CASE("tiles of scores: the same values whatever their size, and with leaves
       CHECK(apart(tiled.dk, whole.dk) < 1e-12);
       CHECK(apart(tiled.dv, whole.dv) < 1e-12);
     }
-    // Ranks cut tokens at 4, 5, 7 and 9; tiles are cut elsewhere.  Gradients of queries are those of the whole call,
+    // Ranks cut tokens at many places; tiles are cut elsewhere.  Gradients of queries are those of the whole call,
     // too; those of keys are sums over leaves, which another case compares among layouts.
     const Whole<float> bits = reference<float>(causal, &kernels, 3, 2);
     const Whole<float> other = reference<float>(causal, &kernels, 3, 5);
@@ -162,8 +162,13 @@ TEST_CASE("tiles of scores: the same values whatever their size, and with leaves
     for (const Way& way : {Way{1, 2, contiguous, false, causal, true, 3, 2, 2},
                            {1, 3, contiguous, false, causal, true, 3, 2, 3},
                            {2, 2, contiguous, false, causal, true, 3, 2, 2},
-                           {3, 1, contiguous, false, causal, true, 3, 2, 2}}) {
-      CAPTURE(way.ulysses, way.ring, causal);
+                           {3, 1, contiguous, false, causal, true, 3, 2, 2},
+                           {1, 3, contiguous, false, causal, true, 3, 2, 10},
+                           {1, 5, contiguous, false, causal, true, 3, 2, 3},  // two ranks have no tokens
+                           {5, 1, contiguous, false, causal, true, 3, 2, 7},
+                           {3, 2, contiguous, false, causal, true, 3, 2, 8},
+                           {1, 3, contiguous, false, causal, true, 3, 2, 24}}) {  // more leaves than tokens
+      CAPTURE(way.ulysses, way.ring, way.leaves, causal);
       CHECK(onRanks(way.ulysses * way.ring,
                     [&](const Rank& r) { return run<float>(way, r, bits, &kernels, 0, true); }) == "");
     }
