@@ -77,6 +77,7 @@ inline constexpr int kAttributePageableAccess = 88;
 inline constexpr int kAttributeCooperativeLaunch = 95;
 inline constexpr int kAttributeVirtualMemory = 102;
 inline constexpr int kAttributeExportsDescriptors = 103;
+inline constexpr int kAttributeRdmaOfPages = 110;
 inline constexpr int kAttributeMemoryPools = 115;
 
 // CUpointer_attribute and CUmemorytype
@@ -124,12 +125,18 @@ struct MemoryLocation {  // CUmemLocation
   int type = 0;
   int id = 0;
 };
+struct AllocationFlags {  // CUmemAllocationProp::allocFlags
+  unsigned char compression = 0;
+  unsigned char rdmaCapable = 0;
+  unsigned short usage = 0;
+  unsigned char reserved[4] = {};
+};
 struct AllocationProperties {  // CUmemAllocationProp
   int type = 0;
   int handleTypes = 0;
   MemoryLocation location;
   void* windowsMetaData = nullptr;
-  unsigned char flags[8] = {};
+  AllocationFlags flags;
 };
 struct MemoryAccess {  // CUmemAccessDesc
   MemoryLocation location;
@@ -170,6 +177,7 @@ struct WordOperation {  // CUstreamBatchMemOpParams, where it is a wait or a wri
   X(cuMemAllocAsync, 11020, (Address * address, size_t bytes, Stream stream))                                    \
   X(cuMemAllocManaged, 6000, (Address * address, size_t bytes, unsigned flags))                                  \
   X(cuMemFree, 3020, (Address address))                                                                          \
+  X(cuMemFreeAsync, 11020, (Address address, Stream stream))                                                     \
   X(cuMemHostAlloc, 2020, (void** memory, size_t bytes, unsigned flags))                                         \
   X(cuMemFreeHost, 2000, (void* memory))                                                                         \
   X(cuPointerGetAttributes, 7000, (unsigned count, int* attributes, void** data, Address address))               \

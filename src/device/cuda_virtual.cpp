@@ -16,6 +16,8 @@ AllocationProperties propertiesOn(const CudaDevice& device) {
   properties.type = kAllocationPinned;
   properties.location = {kLocationDevice, device.ordinal()};
   if (has(device, kAttributeExportsDescriptors)) properties.handleTypes = kHandleDescriptor;
+  // Network adapters can be given no other pages, and there is no asking for it later.
+  if (has(device, kAttributeRdmaOfPages)) properties.flags.rdmaCapable = 1;
   return properties;
 }
 

@@ -20,7 +20,8 @@ class DevicePages {
   DevicePages& operator=(DevicePages&& other) noexcept;
   ~DevicePages();
 
-  /// At least `bytes`, in whole granules of the device (2 MiB as a rule).  Errors: SystemError when the device has not
+  /// At least `bytes`, in whole granules of the device (2 MiB as a rule), which network adapters can reach (GPUDirect
+  /// RDMA) if the device has such pages.  Errors: SystemError when the device has not
   /// that much left; UnhandledCudaError.
   static Result<DevicePages> create(std::shared_ptr<const CudaDevice> device, size_t bytes);
   /// The pages that the mapping around an address shows, whoever made it.  Errors: InvalidArgument: there is none.

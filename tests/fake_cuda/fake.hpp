@@ -41,10 +41,14 @@ struct Settings {
   int delayUs = 0;       // stream operations begin up to this much later, at random
   bool ipc = true;       // whether memory can be opened by other processes by IPC handles
   bool vmm = true;       // whether devices have virtual memory management
+  bool rdma = true;      // whether network adapters can reach pages of that which ask for it
+  bool pools = true;     // whether memory can be allocated in the order of a stream
   bool torn = false;     // streams may read what others are writing, as they do when an abort has let them go
   bool sync = false;     // calls that may wait for all that the device has to do, such as allocations, do
+  int stuckMs = 10'000;  // after how long without anything done these complain
   bool memops = true;    // whether streams can wait for and write words
   bool unified = true;   // whether devices have unified addressing
+  int occupied = 0;      // blocks that a kernel of somebody else's, which spins, holds on every device
   std::string failName;  // the call that fails ...
   int failCall = 0;      // ... at this many calls from now on ...
   Error failWith = kErrorInvalidValue;
@@ -78,6 +82,9 @@ Machine& machine();
 
 /// A mistake that a real driver would answer with memory corruption or undefined behaviour.
 void complain(const std::string& text);
+
+/// Adds something to the journal that is said of the call before it.
+void note(const std::string& text);
 
 /// At the start of every call: counts it, and gives the error to return if a test wants this one to fail.
 Error enter(const char* name);
@@ -167,6 +174,9 @@ int deviceOfStream(Stream stream);
 CUstream_st* streamOf(Stream stream);
 /// Waits until all streams of a device have done what is enqueued.
 void waitForDevice(int device);
+/// For calls that may wait for all that the device has to do: waits for it, if a test has such calls wait.  Complains
+/// and goes on when no stream of the device gets any further: what they wait for comes after the call.
+void mayWaitForDevice(const char* call);
 /// Enqueue, or record if the stream is capturing.  Checks that the stream belongs to the current context.
 Error enqueue(Stream stream, Work work);
 std::string streamLeaks();
@@ -177,6 +187,19 @@ void loseStreamsOf(int device);
 
 inline constexpr int kMultiprocessors = 4;
 inline constexpr int kBlocksPerMultiprocessor = 8;
+
+/// While it lives, so many blocks are on the device.  Made by work of a stream: waits until there is room for all of
+/// them.
+class Room {
+ public:
+  Room(int device, int blocks);
+  ~Room();
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+
+ private:
+  int device_, blocks_;
+};
 
 /// A kernel's host build: runs as thread `me` of `n` on the arguments of a launch; of kernels that are launched
 /// cooperatively, `me` blocks at once.

@@ -25,10 +25,14 @@ Settings parse(const std::string& text) {
     if (key == "delay") s.delayUs = std::atoi(value.c_str());
     if (key == "ipc") s.ipc = value != "0";
     if (key == "vmm") s.vmm = value != "0";
+    if (key == "rdma") s.rdma = value != "0";
+    if (key == "pools") s.pools = value != "0";
     if (key == "torn") s.torn = value != "0";
     if (key == "sync") s.sync = value != "0";
+    if (key == "stuck") s.stuckMs = std::atoi(value.c_str());
     if (key == "memops") s.memops = value != "0";
     if (key == "unified") s.unified = value != "0";
+    if (key == "occupied") s.occupied = std::atoi(value.c_str());
     char name[64] = "";
     if (key == "fail" && std::sscanf(value.c_str(), "%63[^:]:%d:%d", name, &s.failCall, &s.failWith) == 3) {
       s.failName = name;
@@ -173,13 +177,14 @@ Error cuDeviceGetAttribute(int* value, int attribute, Device device) {
                                             {kAttributeMemoryBusBits, 6144},
                                             {kAttributeMajor, 9},
                                             {kAttributeMinor, 0},
-                                            {kAttributeCooperativeLaunch, 1},
-                                            {kAttributeMemoryPools, 1}};
+                                            {kAttributeCooperativeLaunch, 1}};
   const auto found = values.find(attribute);
   *value = found == values.end() ? 0 : found->second;
   const std::lock_guard lock(machine().mutex);
   const Settings& settings = machine().settings;
   if (attribute == kAttributeUnifiedAddressing) *value = settings.unified ? 1 : 0;
+  if (attribute == kAttributeMemoryPools) *value = settings.pools ? 1 : 0;
+  if (attribute == kAttributeRdmaOfPages) *value = settings.vmm && settings.rdma ? 1 : 0;
   if (attribute == kAttributeVirtualMemory || attribute == kAttributeExportsDescriptors) *value = settings.vmm ? 1 : 0;
   return kSuccess;
 }
@@ -215,6 +220,12 @@ TUTTI_FAKE_EXPORT void fakeCudaReset(const char* settings) {
   m.calls.clear();
   m.journal.clear();
   m.complaints.clear();
+}
+/// Another number of blocks that a kernel of somebody else's holds; 0: it has ended.
+TUTTI_FAKE_EXPORT void fakeCudaOccupy(int blocks) {
+  tutti::fake::Machine& m = tutti::fake::machine();
+  const std::lock_guard lock(m.mutex);
+  m.settings.occupied = blocks;
 }
 /// Calls of a driver function since then.
 TUTTI_FAKE_EXPORT int fakeCudaCalls(const char* name) {

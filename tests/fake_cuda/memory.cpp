@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "tests/fake_cuda/memory.hpp"
+#include "tests/fake_cuda/streams.hpp"
 
 namespace tutti::fake {
 
@@ -98,6 +99,22 @@ Error release(Address address, Kind kind) {
   if (at->second.fd >= 0) close(at->second.fd);
   closeRange(address, at->second.mapped);
   return kSuccess;
+}
+
+bool hasPools() {
+  const std::lock_guard lock(machine().mutex);
+  return machine().settings.pools;
+}
+
+bool isPooled(Address address) {
+  const std::lock_guard lock(memory().mutex);
+  const auto at = memory().byAddress.find(address);
+  return at != memory().byAddress.end() && at->second.pooled;
+}
+
+bool isCaptured(Stream handle) {
+  CUstream_st* stream = streamOf(handle);
+  return stream != nullptr && isCapturing(stream);
 }
 
 /// What is wrong with a range, or null; with the lock.
@@ -218,6 +235,8 @@ Error cuMemAlloc(Address* address, size_t bytes) {
 }
 Error cuMemAllocAsync(Address* address, size_t bytes, Stream stream) {
   TUTTI_FAKE_ENTER(cuMemAllocAsync);
+  if (!hasPools()) return kErrorNotSupported;
+  if (isCaptured(stream)) complain("memory is allocated on a stream that is captured: it would be the graph's");
   if (deviceOfStream(stream) != deviceOf(currentContext())) return kErrorInvalidContext;
   const Error error = allocate(bytes, Kind::Device, address);
   if (error != kSuccess) return error;
@@ -230,9 +249,19 @@ Error cuMemAllocManaged(Address* address, size_t bytes, unsigned flags) {
   if (flags != kManagedGlobal) return kErrorInvalidValue;
   return allocate(bytes, Kind::Managed, address);
 }
+// Of memory of a pool the caller vouches that nothing uses it any more.
 Error cuMemFree(Address address) {
   TUTTI_FAKE_ENTER(cuMemFree);
+  if (!isPooled(address)) mayWaitForDevice("cuMemFree");
   return release(address, Kind::Device);
+}
+Error cuMemFreeAsync(Address address, Stream stream) {
+  TUTTI_FAKE_ENTER(cuMemFreeAsync);
+  if (!isPooled(address)) return kErrorInvalidValue;
+  if (isCaptured(stream)) complain("memory is freed on a stream that is captured: a graph would free it");
+  return enqueue(stream, [=] {
+    if (release(address, Kind::Device) != kSuccess) complain("memory of a pool is freed that has been freed");
+  });
 }
 Error cuMemHostAlloc(void** result, size_t bytes, unsigned flags) {
   TUTTI_FAKE_ENTER(cuMemHostAlloc);

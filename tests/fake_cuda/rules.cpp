@@ -26,7 +26,8 @@ const auto& kRules = *new std::map<std::string, unsigned>{
     {"cuMemAlloc", kInContext | kUnsafe | kSyncs},
     {"cuMemAllocAsync", kInContext},
     {"cuMemAllocManaged", kInContext | kUnsafe | kSyncs},
-    {"cuMemFree", kInContext | kUnsafe | kSyncs},
+    {"cuMemFree", kInContext | kUnsafe},  // which waits for the device or not, by what it frees
+    {"cuMemFreeAsync", kInContext},
     {"cuMemHostAlloc", kInContext | kUnsafe | kSyncs},
     {"cuMemFreeHost", kInContext | kUnsafe | kSyncs},
     {"cuPointerGetAttributes", kInContext},
@@ -94,11 +95,6 @@ Error checkProcess(const char* name) {
   return started == getpid() || std::string_view(name) == "cuDriverGetVersion" ? kSuccess : kErrorNotInitialized;
 }
 
-bool allocationsWait() {
-  const std::lock_guard lock(machine().mutex);
-  return machine().settings.sync;
-}
-
 }  // namespace
 
 Error enter(const char* name) {
@@ -109,8 +105,14 @@ Error enter(const char* name) {
   if ((rules & kInContext) != 0 && context == nullptr) return kErrorInvalidContext;
   if ((rules & kInContext) != 0 && !isAlive(context)) return kErrorContextDestroyed;
   if ((rules & kUnsafe) != 0 && captureForbids(name)) return kErrorCaptureUnsupported;
-  if ((rules & kSyncs) != 0 && context != nullptr && allocationsWait()) waitForDevice(deviceOf(context));
+  if ((rules & kSyncs) != 0) mayWaitForDevice(name);
   return kSuccess;
+}
+
+void note(const std::string& text) {
+  Machine& m = machine();
+  const std::lock_guard lock(m.mutex);
+  m.journal.emplace_back(text, 1);
 }
 
 }  // namespace tutti::fake

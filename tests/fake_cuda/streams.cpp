@@ -81,6 +81,18 @@ std::vector<Point> implicitlyBefore(const CUstream_st* stream) {
   return points;
 }
 
+/// What all streams of a device have to do.
+std::vector<Point> workOf(int device) {
+  std::vector<Point> work;
+  const std::lock_guard lock(streams().mutex);
+  for (const CUstream_st* stream : allStreams()) {
+    if (stream->device != device) continue;
+    const std::lock_guard progress(stream->progress->mutex);
+    work.emplace_back(stream->progress, stream->progress->asked);
+  }
+  return work;
+}
+
 }  // namespace
 
 std::vector<CUstream_st*> allStreams() {
@@ -121,17 +133,37 @@ void push(CUstream_st* stream, Work work) {
 }
 
 void waitForDevice(int device) {
-  std::vector<std::shared_ptr<Progress>> all;
-  {
-    const std::lock_guard lock(streams().mutex);
-    for (CUstream_st* stream : allStreams()) {
-      if (stream->device == device) all.push_back(stream->progress);
-    }
-  }
-  for (const auto& progress : all) {
+  for (const auto& [progress, target] : workOf(device)) {
     std::unique_lock lock(progress->mutex);
-    progress->changed.wait(lock, [&] { return progress->done == progress->asked; });
+    progress->changed.wait(lock, [&p = *progress, upTo = target] { return p.done >= upTo; });
   }
+}
+
+void mayWaitForDevice(const char* call) {
+  std::chrono::milliseconds stuck{0};
+  {
+    const std::lock_guard lock(machine().mutex);
+    if (!machine().settings.sync) return;
+    stuck = std::chrono::milliseconds(machine().settings.stuckMs);
+  }
+  if (currentContext() == nullptr) return;
+  using Clock = std::chrono::steady_clock;
+  const std::vector<Point> work = workOf(deviceOf(currentContext()));
+  uint64_t before = 0;
+  for (auto moved = Clock::now(); Clock::now() - moved < stuck;) {
+    bool idle = true;
+    uint64_t done = 0;
+    for (const auto& [progress, target] : work) {
+      const std::lock_guard lock(progress->mutex);
+      idle = idle && progress->done >= target;
+      done += progress->done;
+    }
+    if (idle) return;
+    if (done != before) moved = Clock::now();
+    before = done;
+    std::this_thread::sleep_for(kLook);
+  }
+  complain(std::string(call) + " waits for the device, a stream of which waits for what comes after the call");
 }
 
 CUstream_st* streamOf(Stream stream) {

@@ -90,6 +90,11 @@ bool virtualAllowed() {
   return machine().settings.vmm;
 }
 
+bool rdmaAllowed() {
+  const std::lock_guard lock(machine().mutex);
+  return machine().settings.rdma;
+}
+
 }  // namespace
 
 std::string virtualLeaks() {
@@ -120,6 +125,10 @@ Error cuMemCreate(AllocationHandle* handle, size_t bytes, const AllocationProper
   if (!virtualAllowed()) return kErrorNotSupported;
   if (!wholeGranules(0, bytes) || !canBeMade(*properties) || flags != 0) return kErrorInvalidValue;
   if (!isDevice(properties->location.id)) return kErrorInvalidDevice;
+  if (properties->flags.rdmaCapable != 0) {
+    if (!rdmaAllowed()) return kErrorNotSupported;
+    note("pages that network adapters can reach");
+  }
   auto pages = std::make_shared<Pages>();
   pages->bytes = bytes;
   pages->device = properties->location.id;

@@ -39,6 +39,8 @@ void walkAs(const void* arguments, uint64_t blocks, uint64_t) {
 void checkWalk(const void* arguments, int device) {
   const auto& a = *static_cast<const WalkArguments*>(arguments);
   if (a.nMembers < 1 || a.nMembers > kMostMembers) complain("a walk of too few or too many ranks");
+  if (a.started != nullptr)
+    checkRange(reinterpret_cast<Address>(a.started), sizeof(uint32_t), device, "start of a walk");
   for (uint32_t m = 0; m < a.nMembers && m < kMostMembers; ++m) {
     checkRange(reinterpret_cast<Address>(a.members[m].program), sizeof(WalkProgram), device, "program of a walk");
     checkRange(reinterpret_cast<Address>(a.members[m].abort), sizeof(uint32_t), device, "abort word of a walk");
@@ -168,20 +170,24 @@ Error cuLaunchKernel(Function function, unsigned gridX, unsigned, unsigned, unsi
   std::vector<char> arguments;
   if (const Error error = readLaunch(function, gridX, blockX, parameters, &arguments); error != kSuccess) return error;
   // As many threads as make the strides differ from a single one's.
-  return enqueue(stream, [kernel = function->kernel, arguments] {
+  return enqueue(stream, [kernel = function->kernel, device = function->device, arguments] {
+    const Room room(device, 1);
     constexpr uint64_t kThreads = 3;
     for (uint64_t me = 0; me < kThreads; ++me) kernel->run(arguments.data(), me, kThreads);
   });
 }
 
-// Of kernels whose blocks wait for each other: all run at once, or none.
+// Of kernels whose blocks wait for each other: all run at once, when there is room for all, and before that none.
 Error cuLaunchCooperativeKernel(Function function, unsigned gridX, unsigned, unsigned, unsigned blockX, unsigned,
                                 unsigned, unsigned, Stream stream, void** parameters) {
   TUTTI_FAKE_ENTER(cuLaunchCooperativeKernel);
   if (gridX > kMultiprocessors * kBlocksPerMultiprocessor) return kErrorCooperativeTooLarge;
   std::vector<char> arguments;
   if (const Error error = readLaunch(function, gridX, blockX, parameters, &arguments); error != kSuccess) return error;
-  return enqueue(stream, [kernel = function->kernel, arguments, gridX] { kernel->run(arguments.data(), gridX, 0); });
+  return enqueue(stream, [kernel = function->kernel, device = function->device, arguments, gridX] {
+    const Room room(device, static_cast<int>(gridX));
+    kernel->run(arguments.data(), gridX, 0);
+  });
 }
 Error cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function, int, size_t) {
   TUTTI_FAKE_ENTER(cuOccupancyMaxActiveBlocksPerMultiprocessor);

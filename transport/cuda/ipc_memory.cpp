@@ -50,6 +50,12 @@ Result<OfferedMemory> OfferedMemory::allocate(std::shared_ptr<const CudaDevice> 
   return offered;
 }
 
+Result<OfferedMemory> OfferedMemory::allocateOn(Stream stream, std::shared_ptr<const CudaDevice> device, size_t bytes) {
+  OfferedMemory own;
+  TUTTI_ASSIGN(own.memory_, DeviceMemory::allocateOn(stream, std::move(device), bytes));
+  return own;
+}
+
 void OfferedMemory::sweep() {
   std::list<std::pair<DeviceMemory, std::shared_ptr<const Readers>>> closed;  // freed without the lock
   const std::lock_guard lock(waiting().mutex);

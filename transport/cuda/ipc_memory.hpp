@@ -30,6 +30,8 @@ class OfferedMemory {
   /// Errors: as DeviceMemory::allocate.
   static Result<OfferedMemory> allocate(std::shared_ptr<const CudaDevice> device, size_t bytes,
                                         std::shared_ptr<const Readers> readers);
+  /// For this process alone.  As DeviceMemory::allocateOn.
+  static Result<OfferedMemory> allocateOn(Stream stream, std::shared_ptr<const CudaDevice> device, size_t bytes);
 
   /// As DeviceMemory::zero.
   Status zero() const { return memory_.zero(); }

@@ -22,8 +22,10 @@ Result<std::shared_ptr<ResidentMemory>> makeResidentMemory(const std::shared_ptr
   auto memory = std::make_shared<ResidentMemory>();
   TUTTI_ASSIGN(memory->ends, OfferedMemory::allocate(device, room.nEnds * room.endBytes, std::move(readers)));
   TUTTI_TRY(memory->ends.zeroFirst(room.headBytes, room.endBytes));
-  TUTTI_ASSIGN(memory->word, PinnedMemory::allocate(device, sizeof(uint32_t)));
-  __atomic_store_n(memory->abortWord(), 0u, __ATOMIC_RELEASE);
+  TUTTI_ASSIGN(memory->words, PinnedMemory::allocate(device, ResidentMemory::kWords * ResidentMemory::kWordStride));
+  for (uint32_t* word : {memory->abortWord(), memory->reachedWord(), memory->startedWord()}) {
+    __atomic_store_n(word, 0u, __ATOMIC_RELEASE);
+  }
   TUTTI_TRY(memory->ready.create(device));
   TUTTI_TRY(memory->done.create(device));
   ProcessTable<ResidentMemory>::get().add(memory);

@@ -1,9 +1,13 @@
 // What ranks share whose blocks walk plans on the device (src/exec/kernels/walk_body.hpp): the ends of their links,
 // and, among ranks of one process on one device, seats at the launch that carries all of them.
 //
-// One launch for all ranks of a process on a device, by the lowest of them, because then the driver sees to it that
-// their blocks are on the device together: blocks that wait for each other can only be in one launch, or on devices of
-// their own.
+// One launch for all ranks of a process on a device, by the lowest of them, because blocks that wait for each other
+// have to be on the device together, and the driver sees to that within a launch alone: a cooperative one starts when
+// all of its blocks have room at once, and before that none does.  What it does not promise is that there ever is room.
+// Kernels of others that spin for something hold their multiprocessors, and where they spin for what only comes after
+// this launch, neither ends.  So the device tells the host when a launch starts, the host notices where that takes long
+// (src/comm/cuda/launch_watch.hpp), and ranks that share one launch then go by streams.  Launches on several devices
+// that wait for each other have no such promise between them at all: only who asks for them gets them.
 #pragma once
 
 #include <atomic>
@@ -33,20 +37,40 @@ struct LaunchSeat {
   uint32_t lanes = 0;             // of that
   bool busy = false;              // its stream has work that the launch must follow: ResidentMemory::ready
   size_t launched = 0;  // by the launcher: how many calls, from the first; read when it has told of the launch
+  /// Collectives count from 1, in every rank alike.  Up to which one the rank has settled whether blocks walk its plan
+  /// ...
+  uint64_t settled = 0;
+  /// ... and from which one on none does: as the launcher last told the rank, who keeps a copy in its own seat.
+  uint64_t byStreamsFrom = ~uint64_t{0};
 };
 
 /// One rank's part.  Kept by all ranks of its process that use it: their blocks may still write here when it is done.
 struct ResidentMemory {
   uint64_t id = 0;     // in ProcessTable<ResidentMemory>
   OfferedMemory ends;  // whose heads are zero at first
-  PinnedMemory word;   // uint32_t: nonzero has the rank's blocks leave
+  PinnedMemory words;  // see below; each in a line of its own
   LaunchSeat seat;
-  EventHandle ready;  // of the rank's stream at its call, if it was busy
-  EventHandle done;   // of the launch, if this rank is the one who launches
+  // Of the rank that launches, but not into graphs:
+  std::atomic<uint32_t> launches{0};  // with overflow
+  std::atomic<uint32_t> blocks{0};    // of the last one
+  std::atomic<bool> heldUp{false};    // one did not start in time
+  EventHandle ready;                  // of the rank's stream at its call, if it was busy
+  EventHandle done;                   // of the launch, if this rank is the one who launches
 
-  uint32_t* abortWord() const { return reinterpret_cast<uint32_t*>(word.data()); }
+  static constexpr size_t kWordStride = 64;
+  /// Nonzero has the rank's blocks leave.
+  uint32_t* abortWord() const { return word(0); }
+  /// The number of the last launch that its stream has come to, by the stream; of the last that has started, by it.
+  uint32_t* reachedWord() const { return word(1); }
+  uint32_t* startedWord() const { return word(2); }
+  static constexpr size_t kWords = 3;
+  uint32_t reached() const { return __atomic_load_n(reachedWord(), __ATOMIC_ACQUIRE); }
+  uint32_t started() const { return __atomic_load_n(startedWord(), __ATOMIC_ACQUIRE); }
   /// Any thread.
   void leave() const { __atomic_store_n(abortWord(), 1u, __ATOMIC_RELEASE); }
+
+ private:
+  uint32_t* word(size_t number) const { return reinterpret_cast<uint32_t*>(words.data() + number * kWordStride); }
 };
 
 /// Of all ends of a rank.

@@ -17,6 +17,11 @@ void PinnedReserve::want(size_t bytes) {
   wanted_.push_back(bytes);
 }
 
+bool PinnedReserve::wants() {
+  const std::lock_guard lock(mutex_);
+  return !wanted_.empty();
+}
+
 void PinnedReserve::fill(const std::shared_ptr<const CudaDevice>& device) {
   std::vector<size_t> wanted;
   {

@@ -25,6 +25,7 @@ class PinnedReserve {
   PinnedMemory take(size_t bytes);
   /// fill() is to get one more of `bytes`.
   void want(size_t bytes);
+  bool wants();
   /// Allocates what is wanted: while nothing waits for who needs it.  Does what it can.
   void fill(const std::shared_ptr<const CudaDevice>& device);
 

@@ -210,6 +210,8 @@ Result<std::unique_ptr<Transport>> createShmTransport(const ShmConfig& config, F
                                                           config.sharedCores ? shm::kCrowdedLines : shm::kLines));
   TUTTI_ASSIGN(std::shared_ptr<shm::Segment> segment, shm::Segment::create(config.self.rank, layout));
   TUTTI_TRY(exchange.serve(shm::keyOf(segment->id()), segment->fd()));
+  TUTTI_DEBUG("shm", "rank ", config.self.rank, ": ", config.slots, " slots of ", config.slotBytes,
+              " bytes in each FIFO; peers' memory is read ", config.cma ? "where that is permitted" : "nowhere");
   return std::unique_ptr<Transport>(std::make_unique<shm::ShmTransport>(config, std::move(segment), exchange));
 }
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "src/base/config.hpp"
+#include "src/base/log.hpp"
 #include "transport/tcp/channel.hpp"
 
 namespace tutti {
@@ -45,6 +46,7 @@ Result<TcpOptions> TcpOptions::fromConfig() {
   options.nSockets = static_cast<int>(nSockets);
   // Its default is made for shared memory.
   if (configIsSet("TUTTI_SLOT_BYTES")) options.slotBytes = static_cast<size_t>(slotBytes);
+  TUTTI_DEBUG("tcp", options.nSockets, " sockets to a peer, messages of at most ", options.slotBytes, " bytes");
   return options;
 }
 

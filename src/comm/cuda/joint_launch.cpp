@@ -2,6 +2,8 @@
 
 #include <sched.h>
 
+#include <algorithm>
+
 namespace tutti {
 
 using cuda::LaunchSeat;
@@ -131,7 +133,10 @@ Status JointLaunch::takeSeats(std::vector<cuda::ResidentMemory*>* taken) const {
 Status JointLaunch::launchAll() {
   std::vector<cuda::ResidentMemory*> taken;
   Status failed = takeSeats(&taken);
-  if (failed.ok()) failed = launch(taken);
+  if (failed.ok()) {
+    fallBack(taken);
+    failed = launch(taken);
+  }
   const cuda::Driver& driver = place_.ops->device()->driver();
   const Status recorded =
       cuda::check(driver, driver.cuEventRecord(place_.own->done.get(), place_.ops->stream()), "cuEventRecord");
@@ -139,6 +144,17 @@ Status JointLaunch::launchAll() {
   for (cuda::ResidentMemory* memory : taken) memory->seat.state.store(LaunchSeat::Launched, std::memory_order_release);
   TUTTI_TRY(failed);
   return recorded;
+}
+
+// From the first call on that no rank has settled yet: ranks group their calls as they like, and all have to take the
+// same way.
+void JointLaunch::fallBack(std::span<cuda::ResidentMemory* const> members) const {
+  LaunchSeat& own = place_.own->seat;
+  const bool told = own.byStreamsFrom != LaunchSeat().byStreamsFrom;
+  if (!place_.fallsBack || told || !place_.own->heldUp.load(std::memory_order_acquire)) return;
+  uint64_t settled = 0;
+  for (const cuda::ResidentMemory* member : members) settled = std::max(settled, member->seat.settled);
+  own.byStreamsFrom = settled + 1;
 }
 
 Result<bool> JointLaunch::announce() {
@@ -151,6 +167,8 @@ Result<bool> JointLaunch::announce() {
 }
 
 Status JointLaunch::follow() const {
+  // The launcher writes it again only when all have told it of the next round.
+  place_.own->seat.byStreamsFrom = place_.launcher->seat.byStreamsFrom;
   TUTTI_CUDA(place_.ops->device()->driver(), cuStreamWaitEvent(place_.ops->stream(), place_.launcher->done.get(), 0));
   return {};
 }

@@ -17,7 +17,7 @@ namespace tutti {
 
 /// A rank's place among those that launch together.  Borrowed by runs; what it points to outlives them.
 struct LaunchPlace {
-  const cuda::StreamOps* ops = nullptr;
+  cuda::StreamOps* ops = nullptr;
   const CudaKernels* kernels = nullptr;
   cuda::ResidentMemory* own = nullptr;
   cuda::ResidentMemory* launcher = nullptr;    // own, if this rank launches
@@ -27,6 +27,9 @@ struct LaunchPlace {
     Channel* channel = nullptr;
     int rank = -1;
   };
+  /// Whether calls go by streams once a launch was held up: where all ranks share one launch, so that its launcher can
+  /// tell all of them, and nobody has asked for launches.
+  bool fallsBack = false;
   Line toLauncher;
   std::vector<Line> toMembers;  // as members
   Line next, previous;          // of a launcher: around the ring of launchers; null if it is the only one
@@ -63,6 +66,7 @@ class JointLaunch : public Task {
   Result<bool> circle();
   Status launchAll();
   Status takeSeats(std::vector<cuda::ResidentMemory*>* taken) const;
+  void fallBack(std::span<cuda::ResidentMemory* const> members) const;
   Result<bool> announce();
   Status follow() const;
   Result<bool> tell(const LaunchPlace::Line& line);

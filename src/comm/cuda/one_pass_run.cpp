@@ -31,7 +31,7 @@ size_t OnePassRun::offers() const {
 
 Status OnePassRun::offer(LaunchSeat* seat) {
   const Call& first = calls_[next_];
-  TUTTI_TRY(scaleInput(&worker_, first.buffers.reduction.dtype, first.trimmings));
+  TUTTI_TRY(prepareInput(&worker_, first.buffers.reduction.dtype, first.trimmings));
   seat->program = nullptr;
   seat->calls.clear();
   for (size_t i = next_; i < next_ + offers(); ++i) {

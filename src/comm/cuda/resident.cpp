@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "src/base/config.hpp"
 #include "src/comm/cuda/side.hpp"
 #include "src/plan/device_costs.hpp"
 
@@ -81,6 +82,7 @@ Status CudaSide::openEnds(int rank, const std::vector<RankCard>& cards, Links& l
   place_.ops = &ops_;
   place_.kernels = kernels_.get();
   place_.own = memory_->resident.get();
+  place_.fallsBack = onOneDevice(cards) && configText("TUTTI_CUDA_EXECUTOR") == "auto";
   if (onOneDevice(cards)) {
     uint32_t blocks = kernels_->passBlocks();
     if (mostBlocks > 0)
@@ -121,6 +123,16 @@ bool CudaSide::resident(cuda::Stream stream) const {
   if (memory_->resident == nullptr) return false;
   const bool shared = place_.launcher != place_.own || !place_.members.empty();
   return !shared || !capturing(stream);
+}
+
+bool CudaSide::settleWalk() {
+  cuda::LaunchSeat& seat = memory_->resident->seat;
+  return ++seat.settled < seat.byStreamsFrom;
+}
+
+std::unique_ptr<LaunchWatch> CudaSide::launchWatch() const {
+  if (place_.own == nullptr || place_.launcher != place_.own) return nullptr;
+  return std::make_unique<LaunchWatch>(memory_->resident, device_->ordinal(), place_.fallsBack);
 }
 
 Result<std::unique_ptr<ResidentRun>> CudaSide::residentRun(const Plan& plan) {

@@ -11,7 +11,7 @@ void ResidentRun::begin(const CallBuffers& buffers, const Trimmings& trimmings) 
 }
 
 Status ResidentRun::offer(cuda::LaunchSeat* seat) {
-  TUTTI_TRY(scaleInput(plan_.worker, buffers_.reduction.dtype, trimmings_));
+  TUTTI_TRY(prepareInput(plan_.worker, buffers_.reduction.dtype, trimmings_));
   int capture = cuda::kCaptureNone;
   TUTTI_CUDA(place().ops->device()->driver(), cuStreamIsCapturing(place().ops->stream(), &capture));
   program_->captured = program_->captured || capture != cuda::kCaptureNone;
@@ -35,8 +35,24 @@ Status ResidentRun::launch(std::span<cuda::ResidentMemory* const> members) {
     blocks += seat.lanes;
   }
   if (blocks == 0) return {};
-  return place().kernels->walk(place().ops->stream(), buffers_.reduction, plan_.schedule.collective, &arguments,
-                               blocks);
+  TUTTI_TRY(tellStart(&arguments));
+  TUTTI_TRY(
+      place().kernels->walk(place().ops->stream(), buffers_.reduction, plan_.schedule.collective, &arguments, blocks));
+  if (arguments.started == nullptr) return {};
+  cuda::ResidentMemory& own = *place().own;
+  own.blocks.store(blocks, std::memory_order_relaxed);
+  own.launches.store(arguments.launch, std::memory_order_release);
+  return {};
+}
+
+/// Has the stream tell that it has come to the launch, and the launch that it has started.  Graphs would repeat it.
+Status ResidentRun::tellStart(kernels::WalkArguments* arguments) {
+  if (place().ops->captured()) return {};
+  const cuda::ResidentMemory& own = *place().own;
+  arguments->started = own.startedWord();
+  arguments->launch = own.launches.load(std::memory_order_relaxed) + 1;
+  TUTTI_TRY(place().ops->write(cuda::addressOf(own.reachedWord()), arguments->launch));
+  return place().ops->flush();
 }
 
 Result<bool> ResidentRun::finish() {

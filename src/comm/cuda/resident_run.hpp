@@ -27,6 +27,7 @@ class ResidentRun : public JointLaunch {
   Status offer(cuda::LaunchSeat* seat) override;
   Status launch(std::span<cuda::ResidentMemory* const> members) override;
   Result<bool> finish() override;
+  Status tellStart(kernels::WalkArguments* arguments);
 
   const Plan& plan_;
   std::shared_ptr<ResidentProgram> program_;

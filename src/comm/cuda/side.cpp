@@ -53,7 +53,11 @@ Status CudaSide::makeWords(int nRanks) {
   const size_t bytes = channels * cuda::InboxLayout{slots_, 0}.wordBytes() + cuda::InboxLayout::kWordStride;
   cuda::OfferedMemory::sweep();
   TUTTI_ASSIGN(readers_, cuda::Readers::create());
-  TUTTI_ASSIGN(cuda::OfferedMemory words, cuda::OfferedMemory::allocate(device_, bytes, readers_));
+  // Where only proxies will be, no other process opens them, and streams may wait for proxies already: those of ranks
+  // that share the device, and are in a call that this one has yet to come to.
+  TUTTI_ASSIGN(cuda::OfferedMemory words, asksForProxy() ? cuda::OfferedMemory::allocateOn(rescue_, device_, bytes)
+                                                         : cuda::OfferedMemory::allocate(device_, bytes, readers_));
+  TUTTI_CUDA(device_->driver(), cuStreamSynchronize(rescue_));  // nothing else is on it yet
   TUTTI_TRY(words.zero());
   memory_->words = std::make_shared<cuda::OfferedMemory>(std::move(words));
   return {};
@@ -62,15 +66,25 @@ Status CudaSide::makeWords(int nRanks) {
 CudaSide::~CudaSide() {
   if (memory_ != nullptr && memory_->exchange != nullptr) memory_->exchange->stop();
   proxy_.reset();
+  while (closed_-- > 0) gates_->open();  // of calls that have not been carried out
   const cuda::CudaScope scope(*device_);
   if (readers_ != nullptr) readers_->end(cuda::MemoryEnd::Failed);
-  memory_.reset();
-  cuda::OfferedMemory::sweep();
+  auto free = [device = device_, memory = std::shared_ptr<Memory>(std::move(memory_))]() mutable {
+    const cuda::CudaScope current(*device);
+    memory.reset();
+    cuda::OfferedMemory::sweep();
+  };
+  if (gates_ != nullptr) {
+    gates_->run(std::move(free));
+  } else {
+    free();
+  }
   if (rescue_ != nullptr) device_->driver().cuStreamDestroy(rescue_);
 }
 
-Status CudaSide::startProxy() {
+Status CudaSide::startProxy(bool sharesDevice) {
   ops_.use(rescue_);
+  if (sharesDevice) gates_ = DeviceGates::of(device_->ordinal());
   TUTTI_ASSIGN(proxy_, HostStream::create());
   return {};
 }
@@ -157,20 +171,39 @@ cuda::Address CudaSide::gate() const {
 // Numbers, and not a gate that opens and closes: jobs of a communicator that has failed end before their streams come.
 Result<CudaSide::Submitted> CudaSide::submit(std::span<const cuda::Stream> streams) {
   const cuda::CudaScope scope(*device_);
-  memory_->reserve.fill(device_);
+  fillReserve();
   TUTTI_TRY(begin(streams));
   const Submitted job{std::make_shared<cuda::EventHandle>(), submitted_ + 1};
   TUTTI_TRY(job.ready->create(device_));
   TUTTI_CUDA(device_->driver(), cuEventRecord(job.ready->get(), streams.front()));
-  cuda::StreamOps caller(device_);
-  caller.use(streams.front());
-  TUTTI_TRY(caller.waitUntil(gate(), job.number));
-  TUTTI_TRY(caller.flush());
+  TUTTI_TRY(waitAtGate(streams.front(), job.number));
   ++submitted_;
   const Status status = end(streams);
   if (status.ok()) return job;
   endJob(job);
   return status;
+}
+
+Status CudaSide::waitAtGate(cuda::Stream stream, uint32_t number) {
+  if (gates_ != nullptr) {
+    gates_->close();
+    ++closed_;
+  }
+  cuda::StreamOps caller(device_);
+  caller.use(stream);
+  Status status = caller.waitUntil(gate(), number);
+  if (status.ok()) status = caller.flush();
+  if (!status.ok() && gates_ != nullptr) {
+    --closed_;
+    gates_->open();
+  }
+  return status;
+}
+
+// Without other ranks on the device nothing that is waited for needs this thread.
+void CudaSide::fillReserve() {
+  if (gates_ == nullptr) return memory_->reserve.fill(device_);
+  if (memory_->reserve.wants()) gates_->tryRun([this] { memory_->reserve.fill(device_); });
 }
 
 Status CudaSide::beginJob(const Submitted& job) {
@@ -187,6 +220,9 @@ void CudaSide::endJob(const Submitted& job) {
   Status status = ops_.write(gate(), job.number);
   if (status.ok()) status = ops_.flush();
   if (!status.ok()) TUTTI_WARN("cuda", status.message());
+  if (gates_ == nullptr) return;
+  --closed_;
+  gates_->open();
 }
 
 Result<Channel*> CudaSide::channel(Links& links, int peer, int lane, size_t slotBytes, Deadline deadline) {

@@ -1,12 +1,15 @@
 // What a communicator has on a CUDA device: its device, stream order, channels and memory.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "src/comm/cuda/gates.hpp"
+#include "src/comm/cuda/launch_watch.hpp"
 #include "src/comm/cuda/one_pass_run.hpp"
 #include "src/comm/cuda/resident_run.hpp"
 #include "src/comm/links.hpp"
@@ -36,6 +39,8 @@ std::string streamObstacle(const std::vector<RankCard>& cards);
 bool needsIpc(const std::vector<RankCard>& cards);
 /// Whether TUTTI_CUDA_EXECUTOR asks for the way that needs nothing of that.
 bool asksForProxy();
+/// Whether there is a way of this name, whatever the ranks can do.  Errors: InvalidUsage naming TUTTI_CUDA_EXECUTOR.
+Status checkExecutorName(const std::string& name);
 /// lanes: residentLanes().  obstacle: the same on all ranks; "" if there is none.  Errors: InvalidUsage:
 /// TUTTI_CUDA_EXECUTOR cannot be honoured.
 Result<CudaWay> cudaWay(const std::vector<RankCard>& cards, int lanes, const std::string& obstacle);
@@ -75,6 +80,10 @@ class CudaSide {
   /// Whether a call on `stream` can go that way: a launch for several ranks joins their streams, which a capture of
   /// one of them cannot do.
   bool resident(cuda::Stream stream) const;
+  /// The next collective is settled: whether blocks may walk its plan, by what its number is (LaunchSeat::settled).
+  bool settleWalk();
+  /// Sees launches of this rank's that do not start; null where it launches none.  Once openEnds() has been.
+  std::unique_ptr<LaunchWatch> launchWatch() const;
   /// What the failure of a communicator is told to, by any thread, also after this: null on other ways.
   std::shared_ptr<cuda::ResidentMemory> residentMemory() const;
   /// Goes the way that was chosen; but for Proxy has the device use the memory of the other ranks' devices.
@@ -161,7 +170,9 @@ class CudaSide {
   Status sit(const RankCard& peer, Deadline deadline);
   Result<std::byte*> grow(std::vector<cuda::DeviceMemory>* memory, size_t bytes);
   Status reach(const std::string& uuid);
-  Status startProxy();
+  Status startProxy(bool sharesDevice);
+  Status waitAtGate(cuda::Stream stream, uint32_t number);
+  void fillReserve();
   Status openLaunchLines(int rank, const std::vector<RankCard>& cards, Links& links, Deadline deadline);
   Result<std::shared_ptr<ResidentProgram>> programRoom(size_t bytes);
   Status upload(const std::vector<std::byte>& bytes, const cuda::DeviceMemory& to);
@@ -176,8 +187,10 @@ class CudaSide {
   cuda::EventHandle fork_, join_, done_;
   cuda::Stream rescue_ = nullptr;  // on the way of the proxy: the stream of its work
   std::unique_ptr<HostStream> proxy_;
-  uint32_t submitted_ = 0;        // calls, with overflow
-  std::optional<uint64_t> last_;  // number of the stream of the last call outside of captures
+  uint32_t submitted_ = 0;              // calls, with overflow
+  std::shared_ptr<DeviceGates> gates_;  // where ranks that are threads share the device
+  std::atomic<int> closed_{0};          // of this rank's
+  std::optional<uint64_t> last_;        // number of the stream of the last call outside of captures
   std::vector<std::shared_ptr<cuda::CudaDevice>> peers_;
   FdExchange* services_ = nullptr;          // once others can open memory of this rank's
   std::shared_ptr<cuda::Readers> readers_;  // of that

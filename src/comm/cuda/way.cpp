@@ -52,6 +52,11 @@ bool needsIpc(const std::vector<RankCard>& cards) { return !otherProcesses(cards
 
 bool asksForProxy() { return configText("TUTTI_CUDA_EXECUTOR") == "proxy"; }
 
+Status checkExecutorName(const std::string& name) {
+  if (name == "auto" || name == "resident" || name == "stream" || name == "proxy") return {};
+  return invalidUsage("TUTTI_CUDA_EXECUTOR='", name, "' is not auto, resident, stream or proxy");
+}
+
 Result<CudaWay> cudaWay(const std::vector<RankCard>& cards, int lanes, const std::string& obstacle) {
   const bool any = std::any_of(cards.begin(), cards.end(), [](const RankCard& card) { return !card.device.empty(); });
   if (!any) return CudaWay::None;
@@ -71,8 +76,8 @@ Result<CudaWay> cudaWay(const std::vector<RankCard>& cards, int lanes, const std
   }
   // Where each rank has a device, launches would wait for launches elsewhere: only on request.
   if (asked == "auto" && streams && lanes > 0 && cards.size() > 1 && onOneDevice(cards)) return CudaWay::Resident;
-  if (asked == "stream" || asked == "auto") return streams ? CudaWay::Stream : CudaWay::Proxy;
-  return invalidUsage("TUTTI_CUDA_EXECUTOR='", asked, "' is not auto, resident, stream or proxy");
+  TUTTI_TRY(checkExecutorName(asked));
+  return streams ? CudaWay::Stream : CudaWay::Proxy;
 }
 
 void CudaSide::describe(RankCard* card) const {
@@ -108,11 +113,12 @@ Status CudaSide::tryIpc(int rank, const std::vector<RankCard>& cards, Deadline d
 }
 
 Status CudaSide::meet(CudaWay way, int rank, const std::vector<RankCard>& cards) {
+  const RankCard& mine = cards[static_cast<size_t>(rank)];
   if (way == CudaWay::Proxy) {
     closePeers();  // what was tried
-    return startProxy();
+    return startProxy(
+        std::count_if(cards.begin(), cards.end(), [&](const RankCard& card) { return shareDevice(card, mine); }) > 1);
   }
-  const RankCard& mine = cards[static_cast<size_t>(rank)];
   // What other processes have comes with access when it is opened, and their devices may be theirs alone.
   for (const RankCard& card : cards) {
     const bool here = card.info.processId == mine.info.processId;

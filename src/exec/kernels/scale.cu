@@ -7,10 +7,10 @@
 
 using namespace tutti::kernels;
 
-#define TUTTI_DEFINE_SCALE(Format)                                    \
-  extern "C" __global__ void __launch_bounds__(512, 1)                \
+#define TUTTI_DEFINE_SCALE(Format)                                     \
+  extern "C" __global__ void __launch_bounds__(512, 1)                 \
       tutti_scale_##Format(const __grid_constant__ ScaleArguments a) { \
-    scaleElements<Format>(Grid(), a);                                 \
+    scaleElements<Format>(Grid(), a);                                  \
   }
 #define TUTTI_DEFINE_DIVIDE(Format)                                     \
   extern "C" __global__ void __launch_bounds__(512, 1)                  \

@@ -322,6 +322,8 @@ TUTTI_HD const WalkMember& memberOf(const WalkArguments& a, uint32_t block) {
 
 template <class Arithmetic, class Team, class Memory, class Patience>
 TUTTI_HD void walkBlock(Team team, const WalkArguments& a, uint32_t block, LaneState* state) {
+  // One block speaks for all, as they start together.
+  if (block == 0 && team.index() == 0 && a.started != nullptr) Memory::tell(a.started, a.launch);
   const WalkMember& member = memberOf(a, block);
   LaneWalk<Arithmetic, Team, Memory, Patience>(team, member, block - member.firstBlock, a.what, state).run();
 }

@@ -2,7 +2,9 @@
 //   grid and block   one block of kWalkThreads for each lane of each rank of the launch (WalkMember::firstBlock)
 //   reads, writes    the ranks' buffers, scratch and links' ends; memory that peers lend
 //   order            what was enqueued before is visible; between blocks acquire and release at system scope
-//   leaving          waits for blocks of this and of other launches; ends when they do, or when the abort word of its
+//   starting         all blocks at once (a cooperative launch), when there is room for them; tells the host, if asked
+//   to leaving          waits for blocks of this and of other launches; ends when they do, or when the abort word of
+//   its
 //                    rank is set
 // For nvcc alone.
 #pragma once

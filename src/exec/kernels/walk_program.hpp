@@ -109,9 +109,12 @@ struct WalkMember {
 struct WalkArguments {
   WalkMember members[kMostMembers];
   uint32_t nMembers;
-  uint32_t what;  // of kernels for several types and operators: which
+  uint32_t what;      // of kernels for several types and operators: which
+  uint32_t* started;  // host memory that gets `launch` when the blocks start; null: nobody looks
+  uint32_t launch;
+  uint32_t reserved;
 };
-static_assert(sizeof(WalkMember) == 40 && sizeof(WalkArguments) == 40 * kMostMembers + 8,
+static_assert(sizeof(WalkMember) == 40 && sizeof(WalkArguments) == 40 * kMostMembers + 24,
               "host and device agree on the layout");
 static_assert(sizeof(WalkOp) == 8 + 16 + 9 * 4 + 4 && sizeof(WalkLane) == 72 && sizeof(WalkProgram) == 48,
               "host and device agree on the layout");

@@ -66,6 +66,9 @@ struct GpuMemory {
     asm volatile("ld.relaxed.sys.b32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
     return value;
   }
+  static TUTTI_HD void tell(uint32_t* word, uint32_t value) {
+    asm volatile("st.relaxed.sys.b32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+  }
 };
 
 /// Looks at the abort word now and then: it lies in host memory, so a look costs a microsecond or two.
@@ -139,6 +142,7 @@ struct HostMemory {
     storePacket(&to->high, line.high);
   }
   static uint32_t relaxed(const uint32_t* word) { return __atomic_load_n(word, __ATOMIC_RELAXED); }
+  static void tell(uint32_t* word, uint32_t value) { __atomic_store_n(word, value, __ATOMIC_RELAXED); }
 };
 
 class HostPatience {

@@ -107,6 +107,7 @@ static_assert(ours::kCaptureModeThreadLocal == CU_STREAM_CAPTURE_MODE_THREAD_LOC
 static_assert(ours::kCaptureModeRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(ours::kAttributeVirtualMemory == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
 static_assert(ours::kAttributeExportsDescriptors == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+static_assert(ours::kAttributeRdmaOfPages == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
 static_assert(ours::kAttributeMemoryPools == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
 static_assert(ours::kAllocationPinned == CU_MEM_ALLOCATION_TYPE_PINNED);
 static_assert(ours::kLocationDevice == CU_MEM_LOCATION_TYPE_DEVICE);
@@ -127,7 +128,9 @@ static_assert(sizeof(ours::AllocationProperties) == sizeof(CUmemAllocationProp) 
               offsetof(ours::AllocationProperties, handleTypes) ==
                   offsetof(CUmemAllocationProp, requestedHandleTypes) &&
               offsetof(ours::AllocationProperties, location) == offsetof(CUmemAllocationProp, location) &&
-              offsetof(ours::AllocationProperties, flags) == offsetof(CUmemAllocationProp, allocFlags));
+              offsetof(ours::AllocationProperties, flags) == offsetof(CUmemAllocationProp, allocFlags) &&
+              offsetof(ours::AllocationProperties, flags.rdmaCapable) ==
+                  offsetof(CUmemAllocationProp, allocFlags.gpuDirectRDMACapable));
 static_assert(sizeof(ours::MemoryAccess) == sizeof(CUmemAccessDesc) &&
               offsetof(ours::MemoryAccess, flags) == offsetof(CUmemAccessDesc, flags));
 using Wait = decltype(CUstreamBatchMemOpParams::waitValue);

@@ -1,4 +1,5 @@
 // What goes on beside communicators: captures of other threads, and calls of the driver that wait for the device.
+#include <barrier>
 #include <catch2/catch.hpp>
 
 #include "tests/support/gpu.hpp"
@@ -74,7 +75,7 @@ TEST_CASE("a capture of another thread in the global mode outlives all that comm
 
 // Allocations and what loads or maps anything may wait for all that the device has to do, other ranks' calls included.
 // By proxies a rank's stream waits for others' calls to be made: then ranks that share a device must not allocate
-// between them, as this program does.
+// between them, as this program does.  The next one does not.
 TEST_CASE("communicators work where calls of the driver wait for the device") {
   const std::string asked = GENERATE("stream", "resident", "proxy");
   const int devices = asked == "proxy" ? 3 : 1;
@@ -85,6 +86,39 @@ TEST_CASE("communicators work where calls of the driver wait for the device") {
     if (!gpu.has(devices)) return;
     CHECK(onGpuRanks(3, devices, [&](const Rank& r, GpuRank& own) {
             return asked == "proxy" ? onOwnDevice(r, own) : life(r, own);
+          }) == "");
+  }
+  CHECK(Gpu::complaints() == "");
+}
+
+TEST_CASE("by proxies ranks that share a device wait for each other, and never for the device") {
+  const Variable way("TUTTI_CUDA_EXECUTOR", "proxy");
+  {
+    const Gpu gpu("devices=1;sync=1");
+    std::barrier together(3);
+    CHECK(onThreads(3, [&](int rank, const tuttiUniqueId& id) -> std::string {
+            GpuRank own(0);
+            const DeviceFloats x(own, 50'000, DeviceFloats::Source::Driver);
+            x.fill(1);
+            together.arrive_and_wait();
+            tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+            config.device = TUTTI_DEVICE_CUDA;
+            const std::string why = asRank(rank, 3, id, config, [&](const Rank& r) -> std::string {
+              const auto sum = [&](tuttiComm_t comm, size_t count) {
+                return tuttiAllReduce(x.data(), x.data(), count, tuttiFloat, tuttiMax, comm, own.asTutti());
+              };
+              for (const size_t count : {size_t{3}, size_t{3}, x.count(), x.count()}) {
+                RANK_TRY(sum(r.comm, count));
+                tuttiComm_t pair = nullptr;  // which ends while the third rank goes on
+                RANK_TRY(tuttiCommSplit(r.comm, r.rank < 2 ? 0 : TUTTI_SPLIT_NOCOLOR, 0, &pair, nullptr));
+                if (pair != nullptr) RANK_TRY(sum(pair, count));
+                if (pair != nullptr) RANK_TRY(tuttiCommDestroy(pair));
+              }
+              RANK_TRY(sum(r.comm, x.count()));
+              return x.check(0, x.count(), 1);
+            });
+            together.arrive_and_wait();
+            return why;
           }) == "");
   }
   CHECK(Gpu::complaints() == "");

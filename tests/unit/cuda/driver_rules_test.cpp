@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "src/device/cuda_virtual.hpp"
+#include "src/exec/cuda_kernels.hpp"
 #include "tests/support/gpu.hpp"
 
 using namespace tutti;
@@ -95,6 +96,102 @@ TEST_CASE("streams wait for words that are aligned and not managed, if they wait
   void* plain = Gpu::allocate(16, 0, false);
   CHECK(own.driver().cuStreamWriteValue32(own.stream(), cuda::addressOf(plain), 1, 0) == cuda::kErrorNotSupported);
   Gpu::free(plain);
+}
+
+TEST_CASE(
+    "allocations that wait for what comes after them are seen, and those in the order of a stream wait for nothing") {
+  {
+    const Gpu gpu("sync=1;stuck=100");
+    if (!onFake()) return;
+    const GpuRank own(0), other(0);
+    const cuda::Driver& d = own.driver();
+    cuda::Address before = 0, pooled = 0, plain = 0;
+    CHECK(d.cuMemAlloc(&before, 16) == cuda::kSuccess);
+    const Gate gate;
+    CHECK(gate.holdsUp(other, other.stream()));
+    CHECK(d.cuMemAllocAsync(&pooled, 16, own.stream()) == cuda::kSuccess);
+    CHECK(d.cuMemsetD8Async(pooled, 1, 16, own.stream()) == cuda::kSuccess);
+    CHECK(own.synchronize() == "");
+    CHECK(d.cuMemFree(pooled) == cuda::kSuccess);
+    CHECK(!complained("waits for the device"));
+    CHECK(d.cuMemAlloc(&plain, 16) == cuda::kSuccess);
+    CHECK(complained("cuMemAlloc waits for the device"));
+    CHECK(d.cuMemFree(plain) == cuda::kSuccess);
+    CHECK(complained("cuMemFree waits for the device"));
+    gate.open();
+    CHECK(d.cuMemFree(before) == cuda::kSuccess);
+    CHECK(other.synchronize() == "");
+  }
+}
+
+TEST_CASE("memory of a pool is freed when its stream comes to that") {
+  {
+    const Gpu gpu;
+    if (!onFake()) return;
+    const GpuRank own(0);
+    const cuda::Driver& d = own.driver();
+    cuda::Address pooled = 0, plain = 0;
+    CHECK(d.cuMemAlloc(&plain, 16) == cuda::kSuccess);
+    CHECK(d.cuMemFreeAsync(plain, own.stream()) == cuda::kErrorInvalidValue);
+    CHECK(d.cuMemFree(plain) == cuda::kSuccess);
+    CHECK(d.cuMemAllocAsync(&pooled, 16, own.stream()) == cuda::kSuccess);
+    const Gate gate;
+    CHECK(gate.holdsUp(own, own.stream()));
+    CHECK(d.cuMemFreeAsync(pooled, own.stream()) == cuda::kSuccess);
+    cuda::Address base = 0;
+    size_t bytes = 0;
+    CHECK(d.cuMemGetAddressRange(&base, &bytes, pooled) == cuda::kSuccess);
+    gate.open();
+    CHECK(own.synchronize() == "");
+    CHECK(d.cuMemGetAddressRange(&base, &bytes, pooled) == cuda::kErrorInvalidValue);
+    CHECK(d.cuMemFree(pooled) == cuda::kErrorInvalidValue);
+  }
+  CHECK(Gpu::complaints() == "");
+  const Gpu without("pools=0");
+  const GpuRank own(0);
+  cuda::Address pooled = 0;
+  CHECK(own.driver().cuMemAllocAsync(&pooled, 16, own.stream()) == cuda::kErrorNotSupported);
+}
+
+TEST_CASE("a cooperative launch starts when there is room for all of its blocks, and tells the host") {
+  {
+    const Gpu gpu("occupied=31");
+    if (!onFake()) return;
+    const GpuRank one(0), two(0);
+    const auto device = *cuda::CudaDevice::open(0);
+    const auto walks = *CudaKernels::load(device);
+    // Two lanes without anything to do.
+    struct Idle {
+      kernels::WalkProgram program;
+      kernels::WalkLane lanes[2];
+      uint32_t abort, started[2];
+    };
+    const cuda::PinnedMemory room = *cuda::PinnedMemory::allocate(device, sizeof(Idle));
+    auto* idle = new (room.data()) Idle{};
+    idle->program.lanes = idle->lanes;
+    idle->program.nLanes = 2;
+    const auto launch = [&](const GpuRank& own, uint32_t blocks, uint32_t* started) {
+      kernels::WalkArguments a{};
+      a.nMembers = 1;
+      a.members[0].program = &idle->program;
+      a.members[0].abort = &idle->abort;
+      a.started = started;
+      a.launch = 7;
+      return walks->walk(own.stream(), {tuttiFloat32, tuttiSum}, Collective::AllGather, &a, blocks).ok();
+    };
+    const auto started = [&](int which) { return __atomic_load_n(&idle->started[which], __ATOMIC_ACQUIRE); };
+    CHECK(launch(two, 2, &idle->started[1]));
+    CHECK(launch(one, 1, &idle->started[0]));
+    CHECK(one.synchronize() == "");
+    CHECK(started(0) == 7);
+    CHECK(started(1) == 0);
+    CHECK(gpu.driver().cuStreamQuery(two.stream()) == cuda::kErrorNotReady);
+    FakeCuda::get().occupy(0);
+    CHECK(two.synchronize() == "");
+    CHECK(started(1) == 7);
+    CHECK(launch(two, 33, nullptr) == false);  // more than there ever is room for
+  }
+  CHECK(Gpu::complaints() == "");
 }
 
 TEST_CASE("memory is shared by the start of an allocation, and mapped at addresses that were asked to be aligned") {

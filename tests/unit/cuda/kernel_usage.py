@@ -22,11 +22,12 @@ def print_sections(library):
           + ', '.join(f'{name} {size}' for size, name in largest))
 
 
-rows, bad = [], []
+rows, bad, empty = [], [], []
 usages = [name for name in sys.argv[1:] if name.endswith('.usage')]
 for name in usages:
     kernel = arch = None
     frame = (0, 0, 0)
+    known = len(rows)
     for line in pathlib.Path(name).read_text().splitlines():
         if found := re.search(r"Compiling entry function '(\w+)' for '(\w+)'", line):
             kernel, arch = found.groups()
@@ -37,6 +38,8 @@ for name in usages:
             rows.append((kernel, arch, int(found[1]), int(shared[1]) if shared else 0, *frame))
             if any(frame):
                 bad.append(kernel)
+    if len(rows) == known:
+        empty.append(name)
 archs = sorted({row[1] for row in rows}, key=lambda arch: int(arch[3:]))
 print(f'{"kernel":<33}', *(f'{arch:>6}' for arch in archs), ' shared  stack  spilled')
 for kernel in sorted({row[0] for row in rows}):
@@ -49,7 +52,7 @@ for name in sys.argv[1:]:
         print(f'{pathlib.Path(name).name}: {pathlib.Path(name).stat().st_size} bytes')
     elif name not in usages:
         print_sections(name)
-if not rows:
-    sys.exit('there is nothing about any kernel')
+if empty or not rows:
+    sys.exit('there is nothing about any kernel in ' + (', '.join(empty) or 'what was given'))
 if bad:
     sys.exit('in local memory: ' + ', '.join(bad))

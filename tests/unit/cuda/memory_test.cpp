@@ -80,6 +80,21 @@ TEST_CASE("what the driver refuses while memory is made leaves nothing behind") 
   CHECK(Gpu::complaints() == "");
 }
 
+TEST_CASE("network adapters can reach tuttiMemAlloc's pages where the device has such") {
+  const Variable where("TUTTI_DEVICE", "cuda");
+  const bool has = GENERATE(true, false);
+  {
+    const Gpu gpu(has ? "" : "rdma=0");
+    if (FakeCuda::get().journal == nullptr) return;
+    const GpuRank own(0);
+    void* memory = nullptr;
+    REQUIRE(tuttiMemAlloc(&memory, 1000) == tuttiSuccess);
+    CHECK(says(FakeCuda::get().journal(), "cuMemCreate\npages that network adapters can reach\n") == has);
+    CHECK(tuttiMemFree(memory) == tuttiSuccess);
+  }
+  CHECK(Gpu::complaints() == "");
+}
+
 TEST_CASE("pages stay while anybody has them mapped") {
   {
     const Gpu gpu("devices=2");

@@ -104,7 +104,7 @@ TEST_CASE("each way of carrying calls out has costs of its own") {
 
 TEST_CASE("hierarchical algorithms know the ranks of a device") {
   const Variable way("TUTTI_CUDA_EXECUTOR", GENERATE("stream", "resident"));
-  const Variable asked("TUTTI_ALGO", "allreduce:hierarchical");
+  const Variable asked("TUTTI_ALGO", "allreduce:hierarchical"), strict("TUTTI_ALGO_STRICT", "1");
   {
     const Gpu gpu("devices=2");
     if (!gpu.has(2)) return;
