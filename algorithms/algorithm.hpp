@@ -15,12 +15,14 @@ struct Algorithm {
   Collective collective;
   std::string_view name;     // as in TUTTI_ALGO
   std::string_view summary;  // one line: idea and where it wins
-  /// Whether build() works for this shape.  Depends on nothing that differs between ranks (not on shape.rank).
-  bool (*supports)(const Shape& shape);
+  /// What build() needs and this shape does not have, such as "a power of two of ranks"; null: it works.  Depends on
+  /// nothing that differs between ranks (not on shape.rank).  None: it works for every shape.
+  const char* (*lacks)(const Shape& shape) = nullptr;
   /// Closed form of what it costs, microseconds, from steps and bytes, where walking build()'s schedules (src/walk)
   /// would take too long; the same on every rank.
   double (*costUs)(const Shape& shape, const CostModel& cost);
   Schedule (*build)(const Shape& shape);
+  int lanes = 1;  // that build() makes, on every rank
   /// Whether a rank sends at most one value, and that to all others: then publish() applies.
   bool publishes = false;
   /// Whether build() divides large vectors otherwise than small ones: else shape.bytes and shape.slotBytes are nothing
@@ -36,7 +38,14 @@ struct Algorithm {
   bool joins = false;
   /// Of an algorithm that goes about several steps in one of several ways each: the cheapest, for Shape::parts.
   std::vector<LevelPart> (*chooseParts)(const Shape& shape, const CostModel& cost) = nullptr;
+
+  /// lacks(), also where there is none.
+  const char* missing(const Shape& shape) const { return lacks == nullptr ? nullptr : lacks(shape); }
+  bool supports(const Shape& shape) const { return missing(shape) == nullptr; }
 };
+
+/// Algorithm::lacks of those that pass on blocks whose sizes the rank in between would have to know.
+inline const char* lacksEqualBlocks(const Shape& s) { return s.uneven ? "blocks that are all of one size" : nullptr; }
 
 /// All algorithms, in the order of algorithms/README.md.
 std::span<const Algorithm* const> algorithms();

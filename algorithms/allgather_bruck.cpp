@@ -31,7 +31,6 @@ extern constinit const Algorithm kAllGatherBruck = {
     .collective = Collective::AllGather,
     .name = "bruck",
     .summary = "doubling for any n along distances of powers of two; small blocks",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
     .joins = true,

@@ -36,7 +36,7 @@ extern constinit const Algorithm kAllGatherHierarchical = {
     .collective = Collective::AllGather,
     .name = "hierarchical",
     .summary = "across groups per index, then inside, at every level; several nodes, sockets, caches",
-    .supports = [](const Shape& s) { return Hierarchy(s).exists(); },
+    .lacks = lacksLevels,
     .costUs =
         [](const Shape& s, const CostModel& cost) {
           const Hierarchy h(s);

@@ -50,7 +50,6 @@ extern constinit const Algorithm kAllGatherPat = {
     .collective = Collective::AllGather,
     .name = "pat",
     .summary = "a binomial tree per block, side by side, far edges first; many ranks",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
     .sizeMatters = true,

@@ -57,7 +57,6 @@ extern constinit const Algorithm kAllGatherRecursiveDoubling = {
     .collective = Collective::AllGather,
     .name = "recursivedoubling",
     .summary = "exchange all one has with partners 1, 2, 4, ... away; small blocks, best for powers of two",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
     .joins = true,

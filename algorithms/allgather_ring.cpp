@@ -30,7 +30,6 @@ extern constinit const Algorithm kAllGatherRing = {
     .collective = Collective::AllGather,
     .name = "ring",
     .summary = "every block once around a ring; large blocks",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
 };

@@ -34,7 +34,6 @@ extern constinit const Algorithm kAllReduceCirculant = {
     .collective = Collective::AllReduce,
     .name = "circulant",
     .summary = "reduce-scatter and allgather in 2 ceil(log2 n) steps for any n; medium messages",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
     .joins = true,

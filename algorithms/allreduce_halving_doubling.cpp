@@ -65,7 +65,6 @@ extern constinit const Algorithm kAllReduceHalvingDoubling = {
     .collective = Collective::AllReduce,
     .name = "halvingdoubling",
     .summary = "recursive halving, then doubling; medium messages, best for powers of two",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
     .joins = true,

@@ -148,7 +148,7 @@ extern constinit const Algorithm kAllReduceHierarchical = {
     .collective = Collective::AllReduce,
     .name = "hierarchical",
     .summary = "inside groups, across them per shard, inside again, at every level; several nodes, sockets, caches",
-    .supports = [](const Shape& s) { return Hierarchy(s).exists(); },
+    .lacks = lacksLevels,
     .costUs =
         [](const Shape& s, const CostModel& cost) {
           const Hierarchy h(s);

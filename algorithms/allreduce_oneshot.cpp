@@ -44,7 +44,6 @@ extern constinit const Algorithm kAllReduceOneShot = {
     .collective = Collective::AllReduce,
     .name = "oneshot",
     .summary = "everyone sends to everyone and reduces all; smallest messages, few ranks",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
     .publishes = true,

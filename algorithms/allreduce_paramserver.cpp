@@ -38,7 +38,6 @@ extern constinit const Algorithm kAllReduceParamServer = {
     .collective = Collective::AllReduce,
     .name = "paramserver",
     .summary = "reduce and broadcast through rank 0; few ranks or one with the best link",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
 };

@@ -32,7 +32,6 @@ extern constinit const Algorithm kAllReduceRecursiveDoubling = {
     .collective = Collective::AllReduce,
     .name = "recursivedoubling",
     .summary = "exchange whole vectors with partners 1, 2, 4, ... away; small messages",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
 };

@@ -45,7 +45,6 @@ extern constinit const Algorithm kAllReduceRing = {
     .collective = Collective::AllReduce,
     .name = "ring",
     .summary = "reduce-scatter then allgather around one ring; large messages",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
 };

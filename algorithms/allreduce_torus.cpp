@@ -64,13 +64,17 @@ double costUs(const Shape& s, const CostModel& cost) {
   return elapsedUs(cost, 2 * serialUs(cost.link, s.nRanks - 1, moved) + cost.reduceUs(moved));
 }
 
+const char* lacksFactors(const Shape& s, int nDims, const char* need) {
+  return nearCube(s.nRanks, nDims).empty() ? need : nullptr;
+}
+
 }  // namespace
 
 extern constinit const Algorithm kAllReduceTorus2d = {
     .collective = Collective::AllReduce,
     .name = "torus2d",
     .summary = "rings along the rows and columns of a grid; torus networks, many ranks",
-    .supports = [](const Shape& s) { return !nearCube(s.nRanks, 2).empty(); },
+    .lacks = [](const Shape& s) { return lacksFactors(s, 2, "a number of ranks that is a product of two above 1"); },
     .costUs = costUs,
     .build = [](const Shape& s) { return build(s, 2); },
     .grid = [](const Shape& s) { return nearCube(s.nRanks, 2); },
@@ -81,7 +85,7 @@ extern constinit const Algorithm kAllReduceTorus3d = {
     .collective = Collective::AllReduce,
     .name = "torus3d",
     .summary = "rings along three dimensions; torus networks, many ranks",
-    .supports = [](const Shape& s) { return !nearCube(s.nRanks, 3).empty(); },
+    .lacks = [](const Shape& s) { return lacksFactors(s, 3, "a number of ranks that is a product of three above 1"); },
     .costUs = costUs,
     .build = [](const Shape& s) { return build(s, 3); },
     .grid = [](const Shape& s) { return nearCube(s.nRanks, 3); },

@@ -56,9 +56,9 @@ extern constinit const Algorithm kAllReduceTree = {
     .collective = Collective::AllReduce,
     .name = "tree",
     .summary = "up and down two binary trees, pipelined; many ranks, medium messages",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
+    .lanes = 2,
     .sizeMatters = true,
 };
 

@@ -31,7 +31,6 @@ extern constinit const Algorithm kAllReduceTwoShot = {
     .collective = Collective::AllReduce,
     .name = "twoshot",
     .summary = "reduce-scatter and allgather, each in one step; full mesh, medium and large",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
 };

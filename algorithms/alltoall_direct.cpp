@@ -31,7 +31,6 @@ extern constinit const Algorithm kAllToAllDirect = {
     .collective = Collective::AllToAll,
     .name = "direct",
     .summary = "everyone sends to everyone at once; full mesh",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
 };

@@ -208,7 +208,7 @@ extern constinit const Algorithm kAllToAllHierarchical = {
     .collective = Collective::AllToAll,
     .name = "hierarchical",
     .summary = "inside groups to the right rail, then across, at every level; several nodes, sockets, caches",
-    .supports = [](const Shape& s) { return Hierarchy(s).exists(); },
+    .lacks = lacksLevels,
     .costUs =
         [](const Shape& s, const CostModel& cost) {
           const Hierarchy h(s);

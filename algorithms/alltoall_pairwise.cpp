@@ -38,7 +38,6 @@ extern constinit const Algorithm kAllToAllPairwise = {
     .collective = Collective::AllToAll,
     .name = "pairwise",
     .summary = "one partner after the other; large blocks",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
 };

@@ -25,7 +25,6 @@ extern constinit const Algorithm kBarrierDirect = {
     .collective = Collective::Barrier,
     .name = "direct",
     .summary = "a token to everyone; few ranks, ranks that share cores",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
     .publishes = true,

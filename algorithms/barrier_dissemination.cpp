@@ -28,7 +28,6 @@ extern constinit const Algorithm kBarrierDissemination = {
     .collective = Collective::Barrier,
     .name = "dissemination",
     .summary = "a token 1, 2, 4, ... ranks ahead",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
 };

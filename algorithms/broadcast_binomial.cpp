@@ -32,7 +32,6 @@ extern constinit const Algorithm kBroadcastBinomial = {
     .collective = Collective::Broadcast,
     .name = "binomial",
     .summary = "everyone who has it passes it on; small messages",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
 };

@@ -54,7 +54,6 @@ extern constinit const Algorithm kBroadcastCirculant = {
     .collective = Collective::Broadcast,
     .name = "circulant",
     .summary = "blocks along skips 1, ..., n/4, n/2 in the fewest rounds; all sizes",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
     .sizeMatters = true,

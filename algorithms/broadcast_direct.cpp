@@ -32,7 +32,6 @@ extern constinit const Algorithm kBroadcastDirect = {
     .collective = Collective::Broadcast,
     .name = "direct",
     .summary = "the root sends to everyone; few ranks",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
     .publishes = true,

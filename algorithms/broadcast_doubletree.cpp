@@ -34,9 +34,9 @@ extern constinit const Algorithm kBroadcastDoubleTree = {
     .collective = Collective::Broadcast,
     .name = "doubletree",
     .summary = "halves down two binary trees in slices; large messages, many ranks",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
+    .lanes = 2,
 };
 
 }  // namespace tutti::broadcast_doubletree

@@ -212,7 +212,7 @@ extern constinit const Algorithm kBroadcastHierarchical = {
     .collective = Collective::Broadcast,
     .name = "hierarchical",
     .summary = "across groups per shard, then inside, at every level; several nodes, sockets, caches",
-    .supports = [](const Shape& s) { return Hierarchy(s).exists(); },
+    .lacks = lacksLevels,
     .costUs =
         [](const Shape& s, const CostModel& cost) {
           const Hierarchy h(s);

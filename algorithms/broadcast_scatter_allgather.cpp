@@ -47,7 +47,6 @@ extern constinit const Algorithm kBroadcastScatterAllGather = {
     .collective = Collective::Broadcast,
     .name = "scatterallgather",
     .summary = "scatter shares, then gather them; large messages, many ranks",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
     .joins = true,

@@ -52,7 +52,7 @@ extern constinit const Algorithm kGatherBinomial = {
     .collective = Collective::Gather,
     .name = "binomial",
     .summary = "up a binomial tree; many ranks, small blocks",
-    .supports = [](const Shape& s) { return s.nRanks >= 1 && !s.uneven; },
+    .lacks = lacksEqualBlocks,
     .costUs = costUs,
     .build = build,
     .joins = true,

@@ -35,7 +35,6 @@ extern constinit const Algorithm kGatherDirect = {
     .collective = Collective::Gather,
     .name = "direct",
     .summary = "everyone sends to the root",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
 };

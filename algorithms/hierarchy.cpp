@@ -119,6 +119,11 @@ void Hierarchy::orderByRails(const std::vector<int>& members, Grouping* grouping
   }
 }
 
+const char* lacksLevels(const Shape& shape) {
+  if (Hierarchy(shape).exists()) return nullptr;
+  return "ranks on several nodes, or in groups of several on one (sockets, caches, devices)";
+}
+
 std::vector<LevelPart> partsOf(const Shape& shape, const Hierarchy& hierarchy, LevelPart across, LevelPart inside) {
   if (shape.parts.size() == hierarchy.steps().size()) return shape.parts;
   std::vector<LevelPart> parts(hierarchy.steps().size(), inside);

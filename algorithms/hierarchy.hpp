@@ -54,6 +54,9 @@ class Hierarchy {
   std::vector<Step> steps_;
 };
 
+/// Algorithm::lacks of those that need levels.
+const char* lacksLevels(const Shape& shape);
+
 /// The parts of the shape, if they fit the hierarchy; else `inside` for every step but the first, and `across` for
 /// that.
 std::vector<LevelPart> partsOf(const Shape& shape, const Hierarchy& hierarchy, LevelPart across, LevelPart inside);

@@ -35,7 +35,6 @@ extern constinit const Algorithm kReduceBinomial = {
     .collective = Collective::Reduce,
     .name = "binomial",
     .summary = "up a binomial tree; small messages",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
 };

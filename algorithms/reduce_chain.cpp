@@ -46,7 +46,6 @@ extern constinit const Algorithm kReduceChain = {
     .collective = Collective::Reduce,
     .name = "chain",
     .summary = "a sum from rank to rank in slices; large messages",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
 };

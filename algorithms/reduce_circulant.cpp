@@ -53,7 +53,6 @@ extern constinit const Algorithm kReduceCirculant = {
     .collective = Collective::Reduce,
     .name = "circulant",
     .summary = "blocks along skips n/2, n/4, ..., 1 in the fewest rounds; all sizes",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
     .sizeMatters = true,

@@ -34,7 +34,6 @@ extern constinit const Algorithm kReduceDirect = {
     .collective = Collective::Reduce,
     .name = "direct",
     .summary = "everyone sends to the root; few ranks",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
 };

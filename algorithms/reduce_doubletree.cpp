@@ -34,9 +34,9 @@ extern constinit const Algorithm kReduceDoubleTree = {
     .collective = Collective::Reduce,
     .name = "doubletree",
     .summary = "halves up two binary trees in slices; large messages, many ranks",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
+    .lanes = 2,
 };
 
 }  // namespace tutti::reduce_doubletree

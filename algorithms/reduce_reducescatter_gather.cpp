@@ -38,7 +38,6 @@ extern constinit const Algorithm kReduceReduceScatterGather = {
     .collective = Collective::Reduce,
     .name = "reducescattergather",
     .summary = "everyone sums a share, the root gathers them; large messages",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
     .joins = true,

@@ -30,7 +30,6 @@ extern constinit const Algorithm kReduceScatterCirculant = {
     .collective = Collective::ReduceScatter,
     .name = "circulant",
     .summary = "halving for any n along distances n/2, n/4, ..., 1; small blocks",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
     .joins = true,

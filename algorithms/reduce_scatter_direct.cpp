@@ -28,7 +28,6 @@ extern constinit const Algorithm kReduceScatterDirect = {
     .collective = Collective::ReduceScatter,
     .name = "direct",
     .summary = "every block straight to its owner; full mesh",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
 };

@@ -37,7 +37,7 @@ extern constinit const Algorithm kReduceScatterHierarchical = {
     .collective = Collective::ReduceScatter,
     .name = "hierarchical",
     .summary = "sums inside groups, then across them per index, at every level; several nodes, sockets, caches",
-    .supports = [](const Shape& s) { return Hierarchy(s).exists(); },
+    .lacks = lacksLevels,
     .costUs =
         [](const Shape& s, const CostModel& cost) {
           const Hierarchy h(s);

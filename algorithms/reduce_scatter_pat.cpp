@@ -53,7 +53,6 @@ extern constinit const Algorithm kReduceScatterPat = {
     .collective = Collective::ReduceScatter,
     .name = "pat",
     .summary = "a binomial tree per block, side by side, far edges last; many ranks, little scratch",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
     .sizeMatters = true,

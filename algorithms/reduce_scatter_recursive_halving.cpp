@@ -56,7 +56,6 @@ extern constinit const Algorithm kReduceScatterRecursiveHalving = {
     .collective = Collective::ReduceScatter,
     .name = "recursivehalving",
     .summary = "keep half, give half to partners n/2, ..., 1 away; small blocks, best for powers of two",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
     .joins = true,

@@ -41,7 +41,6 @@ extern constinit const Algorithm kReduceScatterRing = {
     .collective = Collective::ReduceScatter,
     .name = "ring",
     .summary = "every sum once around a ring; large blocks",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
 };

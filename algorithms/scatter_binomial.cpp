@@ -51,7 +51,7 @@ extern constinit const Algorithm kScatterBinomial = {
     .collective = Collective::Scatter,
     .name = "binomial",
     .summary = "down a binomial tree; many ranks, small blocks",
-    .supports = [](const Shape& s) { return s.nRanks >= 1 && !s.uneven; },
+    .lacks = lacksEqualBlocks,
     .costUs = costUs,
     .build = build,
     .joins = true,

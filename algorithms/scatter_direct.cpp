@@ -35,7 +35,6 @@ extern constinit const Algorithm kScatterDirect = {
     .collective = Collective::Scatter,
     .name = "direct",
     .summary = "the root sends to everyone",
-    .supports = [](const Shape& s) { return s.nRanks >= 1; },
     .costUs = costUs,
     .build = build,
 };

@@ -206,7 +206,7 @@ TUTTI_API const char* tuttiGetLastError(tuttiComm_t comm);
 
 /** What the configuration variable `name` ("TUTTI_ALGO") is where the environment does not set it, for communicators
  *  made from now on.  Process-wide; any thread.  value NULL: the built-in default again.
- *  Errors   tuttiInvalidArgument: there is no such variable (tutti-info --config lists them), or it cannot be value */
+ *  Errors   tuttiInvalidArgument: no such variable (tutti-info --config), or a value that environments may not have */
 TUTTI_API tuttiResult_t tuttiSetDefault(const char* name, const char* value);
 
 /* ---- Communicators ------------------------------------------------------------------------------------------- */
@@ -220,12 +220,13 @@ TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* uniqueId);
  *  serve    1 on the one process that opens it, which runs on that host and where one place at a time can be open;
  *           else 0
  *  A secret is made of TUTTI_SECRET, or else of the text, which others know.
- *  Errors   tuttiInvalidArgument: not of that form, or no such host.  tuttiSystemError: the port is taken */
+ *  Errors   tuttiInvalidArgument: bad form or host.  tuttiSystemError: port taken.  tuttiInvalidUsage: served already
+ */
 TUTTI_API tuttiResult_t tuttiGetUniqueIdAt(const char* address, int serve, tuttiUniqueId* uniqueId);
 
 /** Join as `rank` of `nRanks`; returns when all ranks have joined.  Every rank calls it once with the same id.
  *  Inside a group it returns at once and the join happens in tuttiGroupEnd, so that one thread may join several.
- *  Errors   tuttiTimeout: a rank did not come before the deadline (the text counts the missing ones) */
+ *  Errors   tuttiTimeout: a rank did not come.  Where it fails on one rank all fail, hear why, and the id is used up */
 TUTTI_API tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int nRanks, tuttiUniqueId commId, int rank);
 
 /** tuttiCommInitRank with options; config may be NULL.  With blocking = 0 it returns tuttiInProgress. */
@@ -238,7 +239,9 @@ TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int nDev, const int
 
 /** Rank, size and meeting place from the environment: tutti-run, torchrun (RANK, WORLD_SIZE, MASTER_ADDR,
  *  MASTER_PORT), Open MPI and PMIx, Slurm.  A process started by none of them becomes the one rank of one.
- *  config may be NULL. */
+ *  config may be NULL.
+ *  Errors    tuttiInvalidUsage: a launcher's variables are wrong or incomplete, or ranks of mpirun have no PMIx
+ *  (libpmix.so.2, found at run time) to meet by. */
 TUTTI_API tuttiResult_t tuttiCommInitEnv(tuttiComm_t* comm, tuttiConfig_t* config);
 
 /** Ranks of the same color (>= 0) form a new communicator, numbered by key, then by rank in comm.  Collective over
@@ -294,7 +297,7 @@ TUTTI_API tuttiResult_t tuttiCommSetTimeout(tuttiComm_t comm, int timeoutMs);
  *  no plan.  The same on every rank for a collective, wherever its buffers lie.
  *  count, dtype, op, root  as in the call itself; root is the peer of Send and Recv.  What the call lacks is ignored
  *  estimate                estimate->size must be set; the rest is written
- *  Errors                  tuttiInvalidArgument; tuttiInvalidUsage: TUTTI_ALGO or TUTTI_PROTO cannot be honoured */
+ *  Errors                  tuttiInvalidArgument; tuttiInvalidUsage: TUTTI_ALGO_STRICT=1 refuses the call */
 TUTTI_API tuttiResult_t tuttiCommEstimate(tuttiComm_t comm, tuttiCall_t call, size_t count, tuttiDataType_t dtype,
                                           tuttiRedOp_t op, int root, tuttiEstimate_t* estimate);
 

@@ -24,7 +24,7 @@ struct Weights {
 
 Weights readWeights() {
   Weights w;
-  w.spread = std::clamp(testsNumber("ALLTOALLV_SPREAD", 0.5), 0.0, 1.0);
+  w.spread = testsNumber("ALLTOALLV_SPREAD", 0.5);
   const std::string path = testsVariable("ALLTOALLV_MATRIX_FILE");
   const double scale = testsNumber("ALLTOALLV_MATRIX_SCALE", 1);
   std::ifstream file(path);

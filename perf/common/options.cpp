@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tools/version.hpp"
+
 namespace tutti::perf {
 namespace {
 
@@ -17,7 +19,9 @@ struct Flag {
   const char* meaning;
 };
 
+// Values of flags that have no letter.
 constexpr int kPlot = 1000;
+constexpr int kVersion = 1001;
 
 constexpr Flag kFlags[] = {
     {'t', "nthreads", "N", "ranks per process, one thread each (1)"},
@@ -55,6 +59,7 @@ constexpr Flag kFlags[] = {
     {'K', "per_iter_skip", "N", "leave out the first N calls there (0)"},
     {0, "plot", "FILE.svg", "draw bus bandwidth over size"},
     {'h', "help", nullptr, "this text"},
+    {0, "version", nullptr, "the version"},
 };
 
 std::string usage(const char* program) {
@@ -246,7 +251,10 @@ ParsedOptions parseOptions(int argc, char** argv, bool reduces) {
   for (const Flag& f : kFlags) {
     const int takes = f.argument != nullptr ? required_argument : no_argument;
     if (f.letter != 0) letters += std::string(1, f.letter) + (f.argument != nullptr ? ":" : "");
-    longFlags.push_back({f.name, takes, nullptr, f.letter != 0 ? f.letter : kPlot});
+    longFlags.push_back({f.name, takes, nullptr,
+                         f.letter != 0                ? f.letter
+                         : takes == required_argument ? kPlot
+                                                      : kVersion});
   }
   longFlags.push_back({});
   Options o;
@@ -259,6 +267,7 @@ ParsedOptions parseOptions(int argc, char** argv, bool reduces) {
   opterr = 0;
   for (int letter; (letter = getopt_long(argc, argv, letters.c_str(), longFlags.data(), nullptr)) != -1;) {
     if (letter == 'h') return {std::nullopt, 0, usage(argv[0])};
+    if (letter == kVersion) return {std::nullopt, 0, programVersion(argv[0]) + "\n"};
     if (letter == '?') return refuse(std::string("unknown flag '") + argv[optind - 1] + "' (see --help)");
     if (letter == ':') return refuse(std::string("flag '") + argv[optind - 1] + "' wants a value");
     const Complaint c = set(&o, letter, optarg != nullptr ? optarg : "");

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "perf/common/bench.hpp"
+#include "perf/common/environment.hpp"
 #include "perf/common/options.hpp"
 #include "perf/common/plot.hpp"
 #include "perf/common/progress.hpp"
@@ -159,6 +160,10 @@ int run(int argc, char** argv, const Collective& collective) {
   if (!parsed.options) {
     std::fputs(parsed.text.c_str(), parsed.exitCode == 0 ? stdout : stderr);
     return parsed.exitCode;
+  }
+  if (const std::string complaint = checkTestsVariables(); !complaint.empty()) {
+    std::fprintf(stderr, "%s: %s\n", collective.program, complaint.c_str());
+    return 1;
   }
   return Program(*parsed.options, collective, argc, argv).run();
 }

@@ -84,7 +84,7 @@ int World::groupOf(int rank) const {
   if (name == "OR") return rank | value;
   if (name == "MOD" && value > 0) return rank % value;
   if (name == "DIV" && value > 0) return rank / value;
-  throw Failure("TESTS_SPLIT='" + rule + "' is not AND, OR, MOD or DIV and a number");
+  throw Failure("TUTTI_TESTS_SPLIT='" + rule + "' is not AND, OR, MOD or DIV and a number");
 }
 
 std::vector<tuttiComm_t> World::split(int thread) {

@@ -1,6 +1,7 @@
 """Machine, commit and command of a run: a number without them is not a result."""
 import os
 import platform
+import re
 import subprocess
 import time
 
@@ -21,6 +22,12 @@ def machine():
     system = next((line.split("=", 1)[1].strip('"') for line in _lines("/etc/os-release")
                    if line.startswith("PRETTY_NAME=")), "")
     return f"{model}, {len(os.sched_getaffinity(0))} cpus, Linux {platform.release()}, {system}"
+
+
+def version(program):
+    """What --version prints: the version that the build is told."""
+    found = re.search(r"^\s*version: '([^']+)'", "\n".join(_lines(os.path.join(TOP, "meson.build"))), re.M)
+    return f"{program} {found.group(1) if found else 'unknown'}"
 
 
 def commit():

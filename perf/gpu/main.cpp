@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "perf/gpu/rank.hpp"
+#include "tools/version.hpp"
 
 using namespace tutti;
 using namespace tutti::gpuperf;
@@ -53,6 +54,7 @@ void measure(const Options& options, const Library& library, const Limits& limit
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (tutti::printsVersion(argc, argv)) return 0;
   const Options options = parse(argc, argv);
   const int64_t endNs = nowNs() + static_cast<int64_t>(options.seconds * 1e9);
   std::vector<Library> libraries{tuttiLibrary()};

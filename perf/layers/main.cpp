@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "perf/layers/layers.hpp"
+#include "tools/version.hpp"
 
 using namespace tutti::perf;
 
@@ -58,6 +59,7 @@ LayerOptions parse(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (tutti::printsVersion(argc, argv)) return 0;
   if (argc < 2) refuse("what is to be measured?");
   const LayerOptions options = parse(argc, argv);
   try {

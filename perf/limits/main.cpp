@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "perf/limits/measure.hpp"
+#include "tools/version.hpp"
 
 namespace tutti::limits {
 
@@ -27,7 +28,8 @@ void pinTo(int cpu) {
 
 }  // namespace tutti::limits
 
-int main() {
+int main(int argc, char** argv) {
+  if (tutti::printsVersion(argc, argv)) return 0;
   using namespace tutti::limits;
   const std::vector<int> cpus = allowedCpus();
   std::printf("machine cpus=%zu\n", cpus.size());

@@ -18,6 +18,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/device/host_memory.hpp"
+#include "tools/version.hpp"
 #include "transport/shm/shm_transport.hpp"
 
 using namespace tutti;
@@ -147,6 +148,7 @@ std::byte* touched(size_t bytes) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (tutti::printsVersion(argc, argv)) return 0;
   const bool threads = argc > 1 && std::strcmp(argv[1], "-t") == 0;
   const size_t maxBytes = argc > (threads ? 2 : 1) ? std::strtoull(argv[threads ? 2 : 1], nullptr, 0) : 1 << 20;
   static TableExchange exchange;

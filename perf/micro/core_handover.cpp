@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "src/exec/time_slice.hpp"
+#include "tools/version.hpp"
 
 namespace {
 
@@ -111,6 +112,7 @@ double handoverUs(const Setting& s) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (tutti::printsVersion(argc, argv)) return 0;
   Setting s{argc > 1 ? std::atoi(argv[1]) : 4, argc > 2 ? std::atoi(argv[2]) : 0, false, false, {}};
   if (s.ranks < 2 || s.ranks > 64 || s.sliceUs < 0) {
     std::fprintf(stderr, "usage: core_handover [RANKS (2 to 64) [SLICE_US]]\n");

@@ -4,6 +4,7 @@
 #include <ctime>
 
 #include "src/plan/walks.hpp"
+#include "tools/version.hpp"
 
 using namespace tutti;
 
@@ -39,7 +40,8 @@ double planUs(const PlanRequest& r, const Calibration& c, Walks* walks, const ch
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (tutti::printsVersion(argc, argv)) return 0;
   const Calibration c = defaultCalibration(thisMachine());
   std::printf("%-14s %6s x %-5s %10s %14s %14s %14s\n", "collective", "hosts", "ranks", "bytes", "cold us",
               "new size us", "kept us");

@@ -12,6 +12,7 @@
 #include "src/base/clock.hpp"
 #include "src/base/text.hpp"
 #include "src/exec/reduce.hpp"
+#include "tools/version.hpp"
 
 namespace {
 
@@ -45,6 +46,7 @@ void row(const char* name, F callOfBytes) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (tutti::printsVersion(argc, argv)) return 0;
   const std::string type = argc > 1 ? argv[1] : "float";
   const std::string op = argc > 2 ? argv[2] : "sum";
   std::vector<std::vector<std::byte>> memory(5, std::vector<std::byte>(kMost, std::byte{0}));

@@ -12,6 +12,7 @@
 
 #include "src/base/assert.hpp"
 #include "tests/conformance/loopback.hpp"
+#include "tools/version.hpp"
 #include "transport/tcp/transport.hpp"
 
 using namespace tutti;
@@ -90,6 +91,7 @@ Figures measure(Channel* ends[2], size_t bytes, bool both) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (tutti::printsVersion(argc, argv)) return 0;
   TcpOptions options;
   if (argc > 1) options.slotBytes = std::strtoull(argv[1], nullptr, 10);
   if (argc > 2) options.nSockets = std::atoi(argv[2]);

@@ -12,6 +12,7 @@
 
 #include "perf/ways/ways.hpp"
 #include "src/base/text.hpp"
+#include "tools/version.hpp"
 
 using namespace tutti;
 using namespace tutti::perf;
@@ -109,6 +110,7 @@ void pin(int rank) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (tutti::printsVersion(argc, argv)) return 0;
   const Options options = parse(argc, argv);
   const Ranks w = joinRanks();
   pin(w.rank);

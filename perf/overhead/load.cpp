@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "tools/version.hpp"
 #include "tutti/tutti.h"
 
 namespace {
@@ -108,6 +109,7 @@ void print(const char* what, std::vector<double> values) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (tutti::printsVersion(argc, argv)) return 0;
   const int nRanks = argc > 2 ? std::atoi(argv[2]) : 8;
   if (argc < 2 || argc > 3 || nRanks < 0 || nRanks > 64) {
     std::fprintf(stderr,

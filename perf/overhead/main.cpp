@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "perf/common/small_program.hpp"
+#include "tools/version.hpp"
 
 using namespace tutti::perf;
 
@@ -119,7 +120,8 @@ void print(const Ranks& w, const Birth& b, double startMs, double planNs) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (tutti::printsVersion(argc, argv)) return 0;
   const double start = nowMs();
   const Ranks w = joinRanks();
   const double startMs = overRanks(w, nowMs() - start, tuttiMax);

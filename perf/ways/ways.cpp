@@ -10,16 +10,18 @@
 namespace tutti::perf {
 namespace {
 
-// A communicator reads the variables when it is made.
+// A communicator reads the variables when it is made, and refuses what does not fit.
 bool open(const Ranks& w, const Cell& cell, Way* way) {
   const std::string algo = std::string(collectiveKey(cell.collective)) + ":" + way->algorithm;
   way->algorithm.empty() ? unsetenv("TUTTI_ALGO") : setenv("TUTTI_ALGO", algo.c_str(), 1);
+  setenv("TUTTI_ALGO_STRICT", "1", 1);
   way->protocol == nullptr ? unsetenv("TUTTI_PROTO") : setenv("TUTTI_PROTO", way->protocol, 1);
   way->algorithm.empty() ? unsetenv("TUTTI_JOIN") : setenv("TUTTI_JOIN", way->joined ? "1" : "0", 1);
   check(tuttiCommSplit(w.comm, 0, w.rank, &way->comm, nullptr), "CommSplit");
   unsetenv("TUTTI_ALGO");
   unsetenv("TUTTI_PROTO");
   unsetenv("TUTTI_JOIN");
+  unsetenv("TUTTI_ALGO_STRICT");
   if (cell.run(way->comm) == tuttiSuccess) return true;  // an algorithm that does not fit fails alike on all ranks
   tuttiCommDestroy(way->comm);
   way->comm = nullptr;

@@ -16,18 +16,28 @@ Status checkRankAndSize(int rank, int nRanks) {
   return {};
 }
 
+/// `why` this rank makes no attempt to join, when the others have been told.
+Status notComing(const MeetingPlace& place, int rank, int nRanks, Status why) {
+  tellMeetingPlace(place, rank, nRanks, why);
+  return why;
+}
+
 /// Joins by a unique id, with a Session of its own.
 JoinFunction joinById(const MeetingPlace& place, int rank, int nRanks, const CommSettings& settings) {
   return [=](Fate* fate) -> Result<std::unique_ptr<Comm>> {
-    TUTTI_ASSIGN(std::shared_ptr<Session> session, Session::create());
+    Result<std::shared_ptr<Session>> session = Session::create();
+    if (!session.ok()) return notComing(place, rank, nRanks, session.status());
     JoinRequest request;
     request.commId = place.commId;
     request.secret = place.secret;
     request.rank = rank;
     request.nRanks = nRanks;
-    request.self = session->endpoint();
+    request.self = (*session)->endpoint();
     request.meeting = place.endpoint;
-    return Comm::join(session, std::move(request), settings, fate);
+    Result<std::unique_ptr<Comm>> comm = Comm::join(*session, std::move(request), settings, fate);
+    const bool aborted = fate->ended() && fate->reason().ok();
+    if (!comm.ok() && !aborted && comm.status().code() != tuttiTimeout) awaitMeetingPlace(place.commId);
+    return comm;
   };
 }
 
@@ -36,24 +46,30 @@ Status initRank(tuttiComm_t* comm, int nRanks, const tuttiUniqueId& id, int rank
                 int cudaDevice = -1) {
   TUTTI_TRY(checkNotNull(comm, "comm"));
   *comm = nullptr;
-  TUTTI_TRY(checkRankAndSize(rank, nRanks));
-  TUTTI_ASSIGN(CommSettings settings, resolveSettings(config, nullptr));
-  if (settings.cudaDevice >= 0 && cudaDevice >= 0) settings.cudaDevice = cudaDevice;
-  TUTTI_ASSIGN(const MeetingPlace place, decodeUniqueId(id));
-  return startJoin(newHandle(rank, nRanks, settings), joinById(place, rank, nRanks, settings), comm);
+  const Result<MeetingPlace> place = decodeUniqueId(id);
+  const Status seat = checkRankAndSize(rank, nRanks);
+  Result<CommSettings> settings = seat.ok() ? resolveSettings(config, nullptr) : seat;
+  if (!settings.ok()) return place.ok() ? notComing(*place, rank, nRanks, settings.status()) : settings.status();
+  TUTTI_TRY(place.status());
+  if (settings->cudaDevice >= 0 && cudaDevice >= 0) settings->cudaDevice = cudaDevice;
+  return startJoin(newHandle(rank, nRanks, *settings), joinById(*place, rank, nRanks, *settings), comm);
 }
 
 Status initEnv(tuttiComm_t* comm, const tuttiConfig_t* config) {
   TUTTI_TRY(checkNotNull(comm, "comm"));
   *comm = nullptr;
-  TUTTI_ASSIGN(const CommSettings settings, resolveSettings(config, nullptr));
-  TUTTI_ASSIGN(LaunchInfo launch, launchInfo(Deadline::inMs(settings.timeoutMs)));
-  if (launch.nRanks == 1) {
-    TUTTI_ASSIGN(launch.id, openMeetingPlace());
+  const Result<CommSettings> settings = resolveSettings(config, nullptr);
+  // The other ranks are found by settings that are in doubt here, and hear of it if they can be found all the same.
+  Result<LaunchInfo> launch = launchInfo(Deadline::inMs(settings.ok() ? settings->timeoutMs : kTellMs));
+  if (!settings.ok() && (!launch.ok() || launch->nRanks == 1)) return settings.status();
+  TUTTI_TRY(launch.status());
+  if (launch->nRanks == 1) {
+    TUTTI_ASSIGN(launch->id, openMeetingPlace());
   }
-  TUTTI_ASSIGN(const MeetingPlace place, decodeUniqueId(launch.id));
-  return startJoin(newHandle(launch.rank, launch.nRanks, settings),
-                   joinById(place, launch.rank, launch.nRanks, settings), comm);
+  TUTTI_ASSIGN(const MeetingPlace place, decodeUniqueId(launch->id));
+  if (!settings.ok()) return notComing(place, launch->rank, launch->nRanks, settings.status());
+  return startJoin(newHandle(launch->rank, launch->nRanks, *settings),
+                   joinById(place, launch->rank, launch->nRanks, *settings), comm);
 }
 
 Status initAll(tuttiComm_t* comms, int nDev, const int* devList) {

@@ -2,6 +2,7 @@
 #include "src/api/entry.hpp"
 #include "src/base/config.hpp"
 #include "src/bootstrap/unique_id.hpp"
+#include "src/comm/variables.hpp"
 
 using namespace tutti;
 
@@ -62,7 +63,7 @@ tuttiResult_t tuttiGetUniqueIdAt(const char* address, int serve, tuttiUniqueId* 
 
 tuttiResult_t tuttiSetDefault(const char* name, const char* value) {
   Status status = checkNotNull(name, "name");
-  if (status.ok()) status = setDefault(name, value);
+  if (status.ok()) status = setVariable(name, value);
   return report("SetDefault", status, nullptr);
 }
 

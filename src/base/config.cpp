@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -22,6 +23,9 @@ constexpr VariableKind Flag = VariableKind::Flag;
 constexpr Variable kVariables[] = {
     {"TUTTI_ALGO", Text, "", "", "algorithm to use: NAME, or COLLECTIVE:NAME[,COLLECTIVE:NAME...]"},
     {"TUTTI_PROTO", Text, "", "", "protocol to use: inline, slots or direct"},
+    {"TUTTI_ALGO_STRICT", Flag, "0", "",
+     "1: a call that TUTTI_ALGO, TUTTI_PROTO or TUTTI_NCHANNELS does not fit is refused with the reason and with what "
+     "would fit; 0: the planner chooses by itself, and rank 0 warns once of each reason"},
     {"TUTTI_JOIN", Text, "", "",
      "several chunks of a step in one message: 1 wherever an algorithm can, 0 never; else as the planner finds "
      "cheaper"},
@@ -56,7 +60,7 @@ constexpr Variable kVariables[] = {
      "for tutti-info --rings: NCCL's graph XML with rings and trees to take instead of those that are searched"},
     {"TUTTI_GRAPH_DUMP_FILE", Text, "", "",
      "for tutti-info --rings: write the rings and trees of this host here, as NCCL's graph XML"},
-    {"TUTTI_TRACE", Text, "", "", "write per-rank traces with this prefix"},
+    {"TUTTI_TRACE", Text, "", "", "prefix of traces by rank; not there yet: to set it is an error"},
     {"TUTTI_SPIN_US", Integer, "-1", "us", "how long a wait spins before it yields or sleeps; -1: by load"},
     {"TUTTI_SLICE_US", Integer, "0", "us",
      "slices of processor time for threads whose ranks share cores with busy programs of the session; 0: as they are"},
@@ -65,7 +69,7 @@ constexpr Variable kVariables[] = {
     {"TUTTI_UNIQUE_ID", Text, "", "", "set by tutti-run: the meeting place, in hexadecimal"},
     {"TUTTI_RANK", Integer, "-1", "", "set by tutti-run: this process's rank"},
     {"TUTTI_NRANKS", Integer, "-1", "", "set by tutti-run: the number of ranks"},
-    {"TUTTI_LOCAL_RANK", Integer, "-1", "", "set by tutti-run: this process's rank on its host"},
+    {"TUTTI_LOCAL_RANK", Integer, "-1", "", "set by tutti-run, for programs: this process's rank on its host"},
     {"TUTTI_HOSTID", Text, "", "", "names this host; ranks with different names never share memory"},
 };
 
@@ -120,6 +124,9 @@ Status checkRange(const Variable& v, int64_t value) {
       {"TUTTI_PORT", 0, 65535},
       {"TUTTI_SPIN_US", -1, 1'000'000'000},
       {"TUTTI_SLICE_US", 0, 100'000},
+      {"TUTTI_RANK", -1, INT_MAX},
+      {"TUTTI_NRANKS", -1, INT_MAX},
+      {"TUTTI_LOCAL_RANK", -1, INT_MAX},
   };
   for (const Range& range : kRanges) {
     if (std::strcmp(range.name, v.name) == 0 && (value < range.least || value > range.most)) {
@@ -162,13 +169,30 @@ std::string configText(std::string_view name) {
   return set.empty() ? v.defaultValue : set;
 }
 
+Status checkValue(std::string_view name, const std::string& value) {
+  const Variable& v = find(name);
+  if (v.kind != VariableKind::Text) {
+    TUTTI_ASSIGN(const int64_t number, parse(v, value));
+    return checkRange(v, number);
+  }
+  if (value.empty()) return {};
+  if (name == "TUTTI_TRACE")
+    return invalidUsage("TUTTI_TRACE='", value, "': Tutti does not write traces yet; unset it");
+  std::string why;
+  if (name == "TUTTI_LOG" && !checkLogSpec(value, &why)) return invalidUsage("TUTTI_LOG: ", why);
+  return {};
+}
+
 Status setDefault(std::string_view name, const char* value) {
   const Variable* v = findOrNull(name);
   if (v == nullptr) return invalidArgument("there is no variable '", name, "'; tutti-info --config lists them");
-  if (value != nullptr && v->kind != VariableKind::Text) {
-    Result<int64_t> number = parse(*v, value);
-    Status status = number.ok() ? checkRange(*v, *number) : number.status();
-    if (!status.ok()) return invalidArgument(status.message());
+  // Launchers give the first four to each process; the other two are tutti-info's.
+  for (const char* given : {"TUTTI_UNIQUE_ID", "TUTTI_RANK", "TUTTI_NRANKS", "TUTTI_LOCAL_RANK", "TUTTI_GRAPH_FILE",
+                            "TUTTI_GRAPH_DUMP_FILE"}) {
+    if (name == given) return invalidArgument(name, " is read from the environment alone: a default would do nothing");
+  }
+  if (value != nullptr) {
+    if (const Status status = checkValue(name, value); !status.ok()) return invalidArgument(status.message());
   }
   Defaults& all = defaults();
   const std::lock_guard lock(all.mutex);
@@ -188,16 +212,13 @@ Result<int64_t> configInteger(std::string_view name) {
 }
 
 Status checkConfig() {
-  for (const Variable& v : kVariables) {
-    if (v.kind != VariableKind::Text) TUTTI_TRY(asStatus(configInteger(v.name)));
-  }
-  std::string why;
-  if (!checkLogSpec(configText("TUTTI_LOG"), &why)) return invalidUsage("TUTTI_LOG: ", why);
+  for (const Variable& v : kVariables) TUTTI_TRY(checkValue(v.name, configText(v.name)));
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     if (!text.starts_with("TUTTI_")) continue;
     const std::string_view name = text.substr(0, text.find('='));
-    bool known = name.starts_with("TUTTI_TEST_");
+    // Of the tests, and of the benchmark programs, which say themselves what they do not know.
+    bool known = name.starts_with("TUTTI_TEST_") || name.starts_with("TUTTI_TESTS_");
     for (const Variable& v : kVariables) known = known || name == v.name;
     if (!known) TUTTI_WARN("config", name, " is not a variable of Tutti; tutti-info --config lists them");
   }

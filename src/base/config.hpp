@@ -30,13 +30,18 @@ std::span<const Variable> variables();
 std::string configText(std::string_view name);
 /// Whether the environment or setDefault() sets it; else the default may be left to whoever knows better.
 bool configIsSet(std::string_view name);
+/// Whether a variable of the table can have this value, as far as is known here: kind, range, and the texts that this
+/// room reads itself.  What names of other rooms mean src/comm/variables.hpp checks.  Errors: InvalidUsage naming both.
+Status checkValue(std::string_view name, const std::string& value);
 /// What `name` is where the environment does not set it; nullptr: the table's default again.  Any thread.
-/// Process-wide, as the environment is.  Errors: InvalidArgument: no such variable, or a value it cannot have.
+/// Process-wide, as the environment is.  Errors: InvalidArgument: no such variable, one that is looked for in
+/// environments alone (of launchers, of tutti-info), or a value that checkValue() refuses.
 Status setDefault(std::string_view name, const char* value);
 /// As a number (Integer), bytes (Bytes: 64K, 1M) or 0/1 (Flag).  Errors: InvalidUsage naming variable and value.
 Result<int64_t> configInteger(std::string_view name);
 
-/// Check all variables at once: kinds, ranges, and unknown TUTTI_* names in the environment (a likely typo).
+/// checkValue() of all variables as they are set, and a warning for each unknown TUTTI_* name in the environment, which
+/// is likely a typo.
 Status checkConfig();
 
 }  // namespace tutti

@@ -1,5 +1,7 @@
 #include "src/base/fingerprint.hpp"
 
+#include <cstdio>
+
 #include "src/base/text.hpp"
 
 namespace tutti {
@@ -21,6 +23,19 @@ CallParts partsOf(const Fingerprint& f) {
   return p;
 }
 
+namespace {
+
+/// "count 5, "; a v form has as many counts as ranks, of which a fingerprint has no more than a checksum.
+std::string countOf(const CallParts& p, bool byRank) {
+  if (!byRank) return cat("count ", p.count, ", ");
+  if (p.count == 0) return "";
+  char checksum[24];
+  std::snprintf(checksum, sizeof checksum, "%llx", static_cast<unsigned long long>(p.count));
+  return cat("counts with checksum ", checksum, ", ");
+}
+
+}  // namespace
+
 std::string describeCall(const Fingerprint& f) {
   const CallParts p = partsOf(f);
   const std::string type = validDataType(static_cast<int>(p.dtype))
@@ -29,11 +44,13 @@ std::string describeCall(const Fingerprint& f) {
   if (p.kind == kKindPointToPoint) {
     return cat("Send/Recv number ", p.sequence, " of this pair (count ", p.count, ", ", type, ")");
   }
-  if (p.kind >= static_cast<uint32_t>(kNumCollectives)) return cat("an unknown operation ", p.kind);
-  const auto collective = static_cast<Collective>(p.kind);
-  std::string text = cat(collectiveName(collective), " number ", p.sequence);
+  const bool byRank = p.kind >= kKindCounts;
+  const uint32_t kind = byRank ? p.kind - kKindCounts : p.kind;
+  if (kind >= static_cast<uint32_t>(kNumCollectives)) return cat("an unknown operation ", p.kind);
+  const auto collective = static_cast<Collective>(kind);
+  std::string text = cat(collectiveName(collective), byRank ? "v" : "", " number ", p.sequence);
   if (collective == Collective::Barrier) return text;
-  text += cat(" (count ", p.count, ", ", type);
+  text += cat(" (", countOf(p, byRank), type);
   const bool reduces = collective == Collective::AllReduce || collective == Collective::Reduce ||
                        collective == Collective::ReduceScatter;
   if (reduces) {

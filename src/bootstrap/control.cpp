@@ -14,7 +14,7 @@ constexpr int64_t kVerdictNs = 1000 * kMs;  // for the Hub to say who is missing
 constexpr int64_t kGoodbyeNs = 20 * kMs;    // between the end of a process and the belief that it had not left
 constexpr int64_t kSummonNs = 2 * kMs;      // for a peer to open its end of a stream by itself
 constexpr int64_t kBlameNs = 200 * kMs;     // for the Hub to find out who is to blame for a wait
-constexpr int64_t kNewsNs = 60 * kMs;       // for the news of why a peer's socket is gone
+constexpr int64_t kNewsNs = 500 * kMs;      // for the news of why a peer's socket is gone
 constexpr int64_t kLongWaitNs = 3'600'000 * kMs;
 
 }  // namespace

@@ -19,15 +19,15 @@ constexpr int64_t kMostRanks = 1 << 24;
 /// Process-wide because the environment is: counts the calls of launchInfo.
 std::atomic<uint64_t> generations{0};
 
-/// The secret and name of a communicator whose launcher hands out none.
+/// The secret and name of a communicator whose launcher hands out none.  The name depends on nothing that ranks may
+/// have set differently by mistake, number of ranks and secret: they meet, and hear how they differ.
 MeetingPlace agreedPlace(const FixedPlace& fixed, int port) {
   const std::string given = configText("TUTTI_SECRET");
   const Secret base = deriveSecret({}, given.empty() ? "job " + fixed.identity : "secret " + given);
-  const std::string label = cat("launch ", fixed.launcher, " ", fixed.identity, " port ", port, " ranks ",
-                                fixed.place.nRanks, " call ", generation());
+  const std::string label = cat("launch ", fixed.launcher, " ", fixed.identity, " port ", port, " call ", generation());
   MeetingPlace place;
   place.secret = deriveSecret(base, label);
-  place.commId = deriveCommId(base, label);
+  place.commId = deriveCommId({}, label);
   return place;
 }
 
@@ -88,10 +88,11 @@ Result<LaunchInfo> meetAt(const FixedPlace& fixed, Deadline deadline) {
   if (info.rank == 0) {
     constexpr int64_t kPatienceNs = 5'000'000'000;  // for a port to become free
     const Deadline patience = Deadline::at(std::min(deadline.ns(), nowNs() + kPatienceNs));
-    const Status opened = openMeetingPlaceAt(port, meeting.commId, meeting.secret, patience);
+    const Status opened = openMeetingPlaceAt(port, meeting, patience);
     if (!opened.ok()) {
+      const bool taken = opened.code() == tuttiSystemError;
       return Status(opened.code(), cat("rank 0 cannot open the meeting place: ", opened.message(),
-                                       "; TUTTI_PORT chooses another port, the same on all ranks"));
+                                       taken ? "; TUTTI_PORT chooses another port, the same on all ranks" : ""));
     }
     meeting.endpoint = cat("127.0.0.1:", port, ",[::1]:", port);
   } else {

@@ -40,7 +40,8 @@ Result<Fd> connectTo(const std::string& serverName, const std::function<Status()
   return fd;
 }
 
-Status cutOff() { return remoteError("it does not know this communicator's secret, or has left"); }
+// Both have proven the secret when they met.
+Status cutOff() { return remoteError("it has left this communicator"); }
 
 /// The descriptor in a message, if there is exactly one and the text is the expected one.
 Result<Fd> receiveDescriptor(int socket, const std::string& expected) {

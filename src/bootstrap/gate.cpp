@@ -73,6 +73,10 @@ void Gate::onMessage(LinkId link, std::string_view message) {
     case Phase::AwaitChallenge:
     case Phase::AwaitAccepted: return onDialerMessage(link, entry, message);
     case Phase::AwaitProof: {
+      if (AcceptorProof::isOtherSecret(message)) {
+        hooks_.otherSecret(entry.hello);
+        return fail(link, remoteError("a dialer with another secret"));
+      }
       Result<std::string> accepted = entry.acceptor->onProof(message);
       if (!accepted.ok()) return fail(link, accepted.status());
       network_.send(link, *accepted);
@@ -112,7 +116,10 @@ void Gate::onDialerMessage(LinkId link, Entry& entry, std::string_view message) 
     return accepted.ok() ? admit(link) : fail(link, accepted);
   }
   Result<std::string> proof = entry.dialer->onChallenge(message);
-  if (!proof.ok()) return fail(link, proof.status());
+  if (!proof.ok()) {
+    if (proof.status().code() == tuttiInvalidUsage) network_.send(link, otherSecretMessage());
+    return fail(link, proof.status());
+  }
   entry.phase = Phase::AwaitAccepted;
   setDeadline(link, entry, kNoTimer);
   network_.send(link, *proof);
@@ -131,8 +138,12 @@ void Gate::onClosed(LinkId link, const Status& why) {
 
 void Gate::onTimer() {
   const int64_t now = network_.nowNs();
-  while (!deadlines_.empty() && deadlines_.begin()->first <= now)
-    fail(deadlines_.begin()->second, timeoutError("it did not answer in time"));
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    const LinkId link = deadlines_.begin()->second;
+    const bool connected = entries_.at(link).phase == Phase::AwaitChallenge;
+    fail(link, timeoutError(connected ? "it took the connection, and does not know this communicator, or not yet"
+                                      : "it did not answer in time"));
+  }
 }
 
 }  // namespace tutti

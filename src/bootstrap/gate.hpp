@@ -29,8 +29,10 @@ class Gate {
     std::function<const Secret*(const Hello&)> secretFor;
     /// Both ends are proven; the link is the hook's from here on.  owner: as given to dial(), 0 for an accepted link.
     std::function<void(LinkId, const Hello&, MemberId owner)> proven;
-    /// A dial has failed; its link is gone.
+    /// A dial has failed; its link is gone.  InvalidUsage: what answers has another secret.
     std::function<void(LinkId, MemberId owner, const Status&)> dialFailed;
+    /// A stranger who says that it is the dialer of this Hello says, too, that it has another secret.
+    std::function<void(const Hello&)> otherSecret;
   };
 
   Gate(Network& network, Hooks hooks) : network_(network), hooks_(std::move(hooks)) {}

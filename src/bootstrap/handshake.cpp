@@ -63,6 +63,8 @@ Mac hmacSha256(const Secret& key, std::string_view data) {
   return mac;
 }
 
+std::string otherSecretMessage() { return Writer(MessageType::OtherSecret).take(); }
+
 DialerProof::DialerProof(const Secret& secret, const Hello& hello, const Nonce& nonce)
     : secret_(secret), hello_(encodeHello(hello, nonce)) {}
 
@@ -78,7 +80,7 @@ Result<std::string> DialerProof::onChallenge(std::string_view message) {
   transcript_ = hello_;
   transcript_.append(reinterpret_cast<const char*>(nonce.data()), nonce.size());
   if (!sameMac(mac, prove(secret_, "acceptor", transcript_)))
-    return remoteError("what answers there does not know this communicator's secret");
+    return invalidUsage("what answers there has another secret for this communicator");
   return macMessage(MessageType::Proof, prove(secret_, "dialer", transcript_));
 }
 
@@ -123,6 +125,8 @@ AcceptorProof::AcceptorProof(const Secret& secret, std::string_view hello, const
   w.raw(mac.data(), mac.size());
   challenge_ = w.take();
 }
+
+bool AcceptorProof::isOtherSecret(std::string_view message) { return message == otherSecretMessage(); }
 
 Result<std::string> AcceptorProof::onProof(std::string_view message) const {
   if (!carriesMac(message, MessageType::Proof, prove(secret_, "dialer", transcript_)))

@@ -6,6 +6,9 @@
 //   Proof      HMAC("dialer", transcript)      ->
 //                                              <-   Accepted   HMAC("accepted", transcript)
 //
+// A dialer that cannot follow the challenge's HMAC says OtherSecret instead of its proof and closes.  Anybody may say
+// that, so it is a hint for those who wait for a rank, and breaks nothing.
+//
 // The transcript is the whole Hello and both nonces.  Each side adds a fresh nonce, so nothing can be replayed; each
 // role has its own label, so nothing can be reflected; the purpose and the ranks are part of it, so a proof for one
 // link is worth nothing on another.  HMAC-SHA256 (RFC 2104); compared in constant time.
@@ -45,12 +48,14 @@ struct Hello {
   int index = 0;  // of the stream
 };
 
+std::string otherSecretMessage();
+
 /// The dialer's side; the calls in this order, each answer is the next message to send.
 class DialerProof {
  public:
   DialerProof(const Secret& secret, const Hello& hello, const Nonce& nonce);
   const std::string& hello() const { return hello_; }
-  /// Errors: RemoteError: not a challenge, or the other end does not know the secret.
+  /// Errors: RemoteError: not a challenge; InvalidUsage: the other end has another secret.
   Result<std::string> onChallenge(std::string_view message);
   Status onAccepted(std::string_view message) const;
 
@@ -67,6 +72,8 @@ class AcceptorProof {
   static Result<Hello> readHello(std::string_view message);
   AcceptorProof(const Secret& secret, std::string_view hello, const Nonce& nonce);
   const std::string& challenge() const { return challenge_; }
+  /// Whether the dialer says that it has another secret.
+  static bool isOtherSecret(std::string_view message);
   /// Errors: RemoteError: the dialer does not know the secret.
   Result<std::string> onProof(std::string_view message) const;
 

@@ -7,6 +7,7 @@
 #include "src/base/log.hpp"
 #include "src/base/text.hpp"
 #include "src/bootstrap/member.hpp"
+#include "src/bootstrap/notice.hpp"
 
 namespace tutti {
 
@@ -31,8 +32,11 @@ class Hub::Impl {
                                 MemberId owner) { owner == 0 ? accepted(link, hello) : dialed(link, hello, owner); },
                .dialFailed =
                    [this](LinkId link, MemberId owner, const Status& why) {
-                     if (Member* member = find(owner)) member->onDialFailed(link, why);
-                   }}) {}
+                     if (Member* member = find(owner)) return member->onDialFailed(link, why);
+                     const auto notice = notices_.find(owner);
+                     if (notice != notices_.end()) notice->second.onDialFailed(link, why);
+                   },
+               .otherSecret = [this](const Hello& hello) { otherSecret(hello); }}) {}
 
   Member* find(MemberId id) {
     const auto it = members_.find(id);
@@ -47,6 +51,7 @@ class Hub::Impl {
   const Secret* secretFor(const Hello& hello) const;
   void accepted(LinkId link, const Hello& hello);
   void dialed(LinkId link, const Hello& hello, MemberId owner);
+  void otherSecret(const Hello& hello);
   void turnAway(LinkId link, const Departed& departed);
   MemberId memberOf(const Hello& hello) const {
     const auto it = byName_.find({hello.commId, hello.acceptor});
@@ -70,6 +75,7 @@ class Hub::Impl {
   Gate gate_;
   MemberId nextMember_ = 1;
   std::map<MemberId, std::unique_ptr<Member>> members_;
+  std::map<MemberId, Notice> notices_;
   std::map<std::pair<CommId, int>, MemberId> byName_;  // by communicator and rank
   std::map<CommId, Place> places_;
   std::map<LinkId, Route> routes_;
@@ -103,7 +109,13 @@ void Hub::Impl::accepted(LinkId link, const Hello& hello) {
   network_.close(link);
 }
 
+void Hub::Impl::otherSecret(const Hello& hello) {
+  const auto place = places_.find(hello.commId);
+  if (hello.purpose == Purpose::Meet && place != places_.end()) place->second.meeting.onOtherSecret(hello);
+}
+
 void Hub::Impl::dialed(LinkId link, const Hello& hello, MemberId owner) {
+  if (const auto notice = notices_.find(owner); notice != notices_.end()) return notice->second.onProven(link);
   Member* member = find(owner);
   if (member == nullptr || !member->onProven(link, hello, true)) return network_.close(link);
   if (hello.purpose == Purpose::Meet || hello.purpose == Purpose::Overlay) routes_[link] = {owner, hello.commId};
@@ -207,6 +219,23 @@ std::string Hub::streamKeyPrefix(const CommId& commId) { return toHex(commId.dat
 
 bool Hub::endIsDeath(MemberId member, int rank) const { return impl_->at(member).endIsDeath(rank); }
 
+MemberId Hub::tell(const JoinRequest& request, const Failure& why) {
+  const MemberId id = impl_->nextMember_++;
+  const auto added = impl_->notices_.try_emplace(id, impl_->network_, impl_->gate_, id, request, why);
+  added.first->second.start();
+  impl_->changed_();
+  return id;
+}
+
+bool Hub::told(MemberId notice) const { return impl_->notices_.at(notice).told(); }
+Status Hub::trouble(MemberId notice) const { return impl_->notices_.at(notice).trouble(); }
+
+void Hub::forgetNotice(MemberId notice) {
+  impl_->notices_.at(notice).cancel();
+  impl_->notices_.erase(notice);
+  impl_->changed_();
+}
+
 void Hub::leave(MemberId member) {
   impl_->leave(member);
   impl_->changed_();
@@ -258,6 +287,7 @@ size_t Hub::messageLimit(LinkId link) const {
 int64_t Hub::nextTimerNs() const {
   int64_t next = impl_->gate_.nextTimerNs();
   for (const auto& [id, member] : impl_->members_) next = std::min(next, member->nextTimerNs());
+  for (const auto& [id, notice] : impl_->notices_) next = std::min(next, notice.nextTimerNs());
   for (const auto& [id, place] : impl_->places_) next = std::min(next, place.meeting.nextTimerNs());
   return next;
 }
@@ -267,6 +297,7 @@ void Hub::onTimer() {
   if (impl_->gate_.nextTimerNs() <= now) impl_->gate_.onTimer();
   for (const auto& [id, member] : impl_->members_)
     if (member->nextTimerNs() <= now) member->onTimer();
+  for (auto& [id, notice] : impl_->notices_) notice.onTimer();
   for (auto& [id, place] : impl_->places_)
     if (place.meeting.nextTimerNs() <= now) place.meeting.onTimer();
   impl_->endMeetings();

@@ -112,6 +112,15 @@ class Hub : public Machine {
   /// their neighbours know.
   bool endIsDeath(MemberId member, int rank) const;
 
+  /// Dial the meeting place of `request` (commId, secret, rank, nRanks, meeting) until it can be told that this rank
+  /// does not come, and why.  Everyone there, and who comes later, then fails with it.
+  MemberId tell(const JoinRequest& request, const Failure& why);
+  bool told(MemberId notice) const;
+  /// Why the last dial failed, ok if none has; InvalidUsage: who listens there has another secret.
+  Status trouble(MemberId notice) const;
+  /// The notice's id is invalid afterwards.
+  void forgetNotice(MemberId notice);
+
   /// Orderly end: say goodbye to the neighbours and close.  The member id is invalid afterwards.
   void leave(MemberId member);
 

@@ -1,28 +1,23 @@
 // Open MPI's mpirun, srun --mpi=pmix and everything else that runs a PMIx server: rank 0 makes a unique id and
 // publishes it.  libpmix is loaded at run time, so that Tutti needs none.
-#include "src/bootstrap/launch.hpp"
-
-#if TUTTI_HAVE_PMIX
-
 #include <dlfcn.h>
-#include <pmix.h>
 
 #include <cstdlib>
 #include <cstring>
 
 #include "src/base/log.hpp"
+#include "src/bootstrap/launch.hpp"
+#include "src/bootstrap/pmix_abi.hpp"
 
 namespace tutti::launch {
 namespace {
 
+using namespace tutti::pmix;
+
 struct Library {
-  decltype(&PMIx_Init) init = nullptr;
-  decltype(&PMIx_Finalize) finalize = nullptr;
-  decltype(&PMIx_Get) get = nullptr;
-  decltype(&PMIx_Put) put = nullptr;
-  decltype(&PMIx_Commit) commit = nullptr;
-  decltype(&PMIx_Fence) fence = nullptr;
-  decltype(&PMIx_Error_string) errorString = nullptr;
+#define TUTTI_PMIX_MEMBER(name, result, parameters) result(*name) parameters = nullptr;
+  TUTTI_PMIX_FUNCTIONS(TUTTI_PMIX_MEMBER)
+#undef TUTTI_PMIX_MEMBER
 };
 
 void* openLibrary() {
@@ -48,15 +43,16 @@ bool load(void* handle, const char* name, F* function) {
   return *function != nullptr;
 }
 
-/// Loaded once and kept: PMIx leaves threads and handlers behind.
+/// Loaded once and kept: PMIx leaves threads and handlers behind.  Null if there is none.
 const Library* library() {
   static const Library* const loaded = []() -> const Library* {
     void* handle = openLibrary();
+    if (handle == nullptr) return nullptr;
     static Library l;
-    const bool complete = handle != nullptr && load(handle, "PMIx_Init", &l.init) &&
-                          load(handle, "PMIx_Finalize", &l.finalize) && load(handle, "PMIx_Get", &l.get) &&
-                          load(handle, "PMIx_Put", &l.put) && load(handle, "PMIx_Commit", &l.commit) &&
-                          load(handle, "PMIx_Fence", &l.fence) && load(handle, "PMIx_Error_string", &l.errorString);
+    bool complete = true;
+#define TUTTI_PMIX_LOAD(name, result, parameters) complete = load(handle, #name, &l.name) && complete;
+    TUTTI_PMIX_FUNCTIONS(TUTTI_PMIX_LOAD)
+#undef TUTTI_PMIX_LOAD
     return complete ? &l : nullptr;
   }();
   return loaded;
@@ -67,56 +63,56 @@ class Client {
  public:
   explicit Client(const Library& library) : library_(library) {}
   ~Client() {
-    if (open_) library_.finalize(nullptr, 0);
+    if (open_) library_.PMIx_Finalize(nullptr, 0);
   }
   /// False: there is no server.
   Result<bool> open() {
-    const pmix_status_t status = library_.init(&self_, nullptr, 0);
-    if (status == PMIX_ERR_UNREACH || status == PMIX_ERR_INVALID_NAMESPACE) return false;
-    if (status != PMIX_SUCCESS) return problem("PMIx_Init", status);
+    const PmixStatus status = library_.PMIx_Init(&self_, nullptr, 0);
+    if (status == kErrorUnreachable || status == kErrorInvalidNamespace) return false;
+    if (status != kSuccess) return problem("PMIx_Init", status);
     open_ = true;
     return true;
   }
   uint32_t rank() const { return self_.rank; }
 
   Result<uint32_t> jobSize() {
-    TUTTI_ASSIGN(pmix_value_t * value, get(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE));
-    const bool number = value->type == PMIX_UINT32;
+    TUTTI_ASSIGN(Value * value, get(kAnyRank, kJobSize));
+    const bool number = value->type == kUint32;
     const uint32_t size = number ? value->data.uint32 : 0;
     std::free(value);
-    if (!number || size == 0) return systemError("pmix: the server gives no number for ", PMIX_JOB_SIZE);
+    if (!number || size == 0) return systemError("pmix: the server gives no number for ", kJobSize);
     return size;
   }
 
   Status publish(const std::string& key, std::string text) {
-    pmix_value_t value{};
-    value.type = PMIX_STRING;
+    Value value{};
+    value.type = kString;
     value.data.string = text.data();
-    if (const auto status = library_.put(PMIX_GLOBAL, key.c_str(), &value); status != PMIX_SUCCESS) {
+    if (const auto status = library_.PMIx_Put(kGlobalScope, key.c_str(), &value); status != kSuccess) {
       return problem("PMIx_Put", status);
     }
-    const auto status = library_.commit();
-    return status == PMIX_SUCCESS ? Status() : problem("PMIx_Commit", status);
+    const auto status = library_.PMIx_Commit();
+    return status == kSuccess ? Status() : problem("PMIx_Commit", status);
   }
 
   /// Wait for all ranks and exchange what they published.
   Status fence(Deadline deadline) {
-    pmix_info_t info[2] = {};
-    std::strncpy(info[0].key, PMIX_COLLECT_DATA, PMIX_MAX_KEYLEN);
-    info[0].value.type = PMIX_BOOL;
+    Info info[2] = {};
+    std::strcpy(info[0].key, kCollectData);
+    info[0].value.type = kBool;
     info[0].value.data.flag = true;
-    std::strncpy(info[1].key, PMIX_TIMEOUT, PMIX_MAX_KEYLEN);
-    info[1].value.type = PMIX_INT;
+    std::strcpy(info[1].key, kTimeoutSeconds);
+    info[1].value.type = kInt;
     info[1].value.data.integer = deadline.leftMs(1 << 30) / 1000 + 1;
     const bool limited = deadline.ns() != Deadline::never().ns();
-    const pmix_status_t status = library_.fence(nullptr, 0, info, limited ? 2 : 1);
-    if (status == PMIX_ERR_TIMEOUT) return timeoutError("pmix: not all ranks came to the fence before the deadline");
-    return status == PMIX_SUCCESS ? Status() : problem("PMIx_Fence", status);
+    const PmixStatus status = library_.PMIx_Fence(nullptr, 0, info, limited ? 2 : 1);
+    if (status == kErrorTimeout) return timeoutError("pmix: not all ranks came to the fence before the deadline");
+    return status == kSuccess ? Status() : problem("PMIx_Fence", status);
   }
 
   Result<std::string> fetch(uint32_t rank, const std::string& key) {
-    TUTTI_ASSIGN(pmix_value_t * value, get(rank, key.c_str()));
-    const bool isText = value->type == PMIX_STRING && value->data.string != nullptr;
+    TUTTI_ASSIGN(Value * value, get(rank, key.c_str()));
+    const bool isText = value->type == kString && value->data.string != nullptr;
     const std::string text = isText ? value->data.string : "";
     if (isText) std::free(value->data.string);
     std::free(value);
@@ -125,21 +121,21 @@ class Client {
   }
 
  private:
-  Result<pmix_value_t*> get(uint32_t rank, const char* key) {
-    pmix_proc_t whose{};
-    std::memcpy(whose.nspace, self_.nspace, sizeof whose.nspace);
+  Result<Value*> get(uint32_t rank, const char* key) {
+    Process whose{};
+    std::memcpy(whose.nameSpace, self_.nameSpace, sizeof whose.nameSpace);
     whose.rank = rank;
-    pmix_value_t* value = nullptr;
-    const pmix_status_t status = library_.get(&whose, key, nullptr, 0, &value);
-    if (status != PMIX_SUCCESS || value == nullptr) return problem(cat("PMIx_Get of ", key), status);
+    Value* value = nullptr;
+    const PmixStatus status = library_.PMIx_Get(&whose, key, nullptr, 0, &value);
+    if (status != kSuccess || value == nullptr) return problem(cat("PMIx_Get of ", key), status);
     return value;
   }
-  Status problem(const std::string& what, pmix_status_t status) const {
-    return systemError("pmix: ", what, " failed: ", library_.errorString(status));
+  Status problem(const std::string& what, PmixStatus status) const {
+    return systemError("pmix: ", what, " failed: ", library_.PMIx_Error_string(status));
   }
 
   const Library& library_;
-  pmix_proc_t self_{};
+  Process self_{};
   bool open_ = false;
 };
 
@@ -154,15 +150,32 @@ Result<tuttiUniqueId> parseId(const std::string& hex) {
 }  // namespace
 
 Found pmix(Deadline deadline) {
+  // What mpirun itself says: more ranks than one never run as jobs of one rank each, and not as a batch script's.
+  const std::string expected = text("OMPI_COMM_WORLD_SIZE");
+  const bool several = !expected.empty() && expected != "1";
   // Set by every PMIx server; looking for it first spares everyone else the loading of a library.
-  if (text("PMIX_NAMESPACE").empty() || text("PMIX_RANK").empty()) return std::optional<LaunchInfo>();
+  if (text("PMIX_NAMESPACE").empty() || text("PMIX_RANK").empty()) {
+    if (!several) return std::optional<LaunchInfo>();
+    return invalidUsage(
+        "OMPI_COMM_WORLD_SIZE=", expected,
+        ", but PMIX_NAMESPACE and PMIX_RANK are not set, by which ranks of mpirun meet (Open MPI 3 or newer); ",
+        "use tutti-run or srun, or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT");
+  }
   const Library* loaded = library();
   if (loaded == nullptr) {
-    return invalidUsage("PMIX_NAMESPACE is set, but libpmix.so.2 cannot be loaded; is its folder in LD_LIBRARY_PATH?");
+    if (expected == "1") return std::optional<LaunchInfo>();
+    return invalidUsage(
+        "PMIX_NAMESPACE is set, but libpmix.so.2, by which ranks of mpirun and srun meet, cannot be loaded; "
+        "install it (Debian and Ubuntu: libpmix2), or put its folder in LD_LIBRARY_PATH");
   }
   Client client(*loaded);
   TUTTI_ASSIGN(const bool server, client.open());
   if (!server) {
+    if (several) {
+      return invalidUsage(
+          "OMPI_COMM_WORLD_SIZE=", expected, ", but no PMIx server answers for PMIX_NAMESPACE=", text("PMIX_NAMESPACE"),
+          "; can this process reach mpirun's folder PMIX_SERVER_TMPDIR=", text("PMIX_SERVER_TMPDIR"), "?");
+    }
     TUTTI_DEBUG("bootstrap", "PMIX_NAMESPACE is set, but no PMIx server answers");
     return std::optional<LaunchInfo>();
   }
@@ -183,17 +196,3 @@ Found pmix(Deadline deadline) {
 }
 
 }  // namespace tutti::launch
-
-#else  // built without PMIx's headers
-
-namespace tutti::launch {
-
-Found pmix(Deadline) {
-  const std::string size = text("OMPI_COMM_WORLD_SIZE");
-  if (text("PMIX_NAMESPACE").empty() || size.empty() || size == "1") return std::optional<LaunchInfo>();
-  return invalidUsage("OMPI_COMM_WORLD_SIZE=", size, ", but this build of Tutti has no PMIx support");
-}
-
-}  // namespace tutti::launch
-
-#endif

@@ -1,6 +1,7 @@
 #include "src/bootstrap/meeting.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "src/bootstrap/judge.hpp"
 #include "src/bootstrap/overlay.hpp"
@@ -13,6 +14,7 @@ namespace {
 constexpr int64_t kRedialNs = 60'000'000;
 /// How long a place that has failed stays to tell latecomers.
 constexpr int64_t kLingerNs = 30'000'000'000;
+constexpr size_t kMaxClaims = 64;  // strangers may claim anything
 constexpr size_t kMaxPeers = 256;  // of one message; a rank dials at most log2 n
 
 }  // namespace
@@ -59,7 +61,14 @@ Result<std::vector<PeerEndpoint>> readPeers(Reader& in) {
   return peers;
 }
 
-void Meeting::onProven(LinkId link, const Hello& hello) { links_[link] = hello.dialer; }
+void Meeting::onProven(LinkId link, const Hello& hello) {
+  links_[link] = hello.dialer;
+  if (hello.nRanks < kMaxRanks) most_ = std::max(most_, hello.nRanks);  // that is said where it is not known
+}
+
+void Meeting::onOtherSecret(const Hello& hello) {
+  if (otherSecret_.size() < kMaxClaims) otherSecret_.insert(hello.dialer);
+}
 
 void Meeting::onMessage(LinkId link, std::string_view message) {
   if (!links_.contains(link)) return;
@@ -68,7 +77,9 @@ void Meeting::onMessage(LinkId link, std::string_view message) {
     case MessageType::Register: return onRegister(link, in);
     case MessageType::Failure: {
       const Result<Failure> failure = readFailure(in);
-      return failure.ok() ? fail(*failure) : drop(link);
+      if (!failure.ok()) return drop(link);
+      heard_.insert(links_[link]);
+      return fail(*failure);
     }
     case MessageType::Goodbye: {
       const auto seat = seats_.find(links_[link]);
@@ -86,7 +97,7 @@ void Meeting::onRegister(LinkId link, Reader& in) {
   const Result<Registration> parsed = readRegistration(in);
   if (!parsed.ok() || parsed->rank != links_[link]) return drop(link);
   const Registration& r = *parsed;
-  if (failure_) return network_.send(link, failureMessage(*failure_));
+  if (failure_) return tellFailure(link, r.rank);
   if (nRanks_ == 0) {
     nRanks_ = r.nRanks;
     firstRank_ = r.rank;
@@ -149,11 +160,16 @@ void Meeting::fail(const Failure& failure) {
   if (failure_) return;
   failure_ = failure;
   failedNs_ = network_.nowNs();
-  for (const auto& [link, rank] : links_) network_.send(link, failureMessage(failure));
+  for (const auto& [link, rank] : links_) tellFailure(link, rank);
+}
+
+void Meeting::tellFailure(LinkId link, int rank) {
+  heard_.insert(rank);
+  network_.send(link, failureMessage(*failure_));
 }
 
 bool Meeting::done() const {
-  if (failure_) return links_.empty() && network_.nowNs() >= failedNs_ + kLingerNs;
+  if (failure_) return links_.empty() && (allHaveHeard() || network_.nowNs() >= failedNs_ + kLingerNs);
   return nRanks_ > 0 && nUp_ == static_cast<size_t>(nRanks_);
 }
 
@@ -161,11 +177,17 @@ Failure Meeting::missingRanks() const {
   std::vector<int> missing;
   for (int rank = 0; rank < nRanks_; ++rank)
     if (!seats_.contains(rank)) missing.push_back(rank);
-  return {
-      missing.size() == 1 ? missing[0] : -1,
-      timeoutError(missing.size() == 1 ? "rank " : "ranks ", listRanks(missing), missing.size() == 1 ? " has" : " have",
-                   " not come to the meeting place in time (", seats_.size(), " of ", nRanks_,
-                   " ranks are here); check that every rank was started and reaches it")};
+  std::vector<int> strange;
+  std::set_intersection(missing.begin(), missing.end(), otherSecret_.begin(), otherSecret_.end(),
+                        std::back_inserter(strange));
+  const std::string hint =
+      strange.empty() ? "check that every rank was started and reaches it"
+                      : cat(strange.size() == 1 ? "one that calls itself rank " : "some that call themselves ranks ",
+                            listRanks(strange), " came with another secret: set TUTTI_SECRET alike on all ranks");
+  return {missing.size() == 1 ? missing[0] : -1,
+          timeoutError(missing.size() == 1 ? "rank " : "ranks ", listRanks(missing),
+                       missing.size() == 1 ? " has" : " have", " not come to the meeting place in time (",
+                       seats_.size(), " of ", nRanks_, " ranks are here); ", hint)};
 }
 
 int64_t Meeting::nextTimerNs() const {

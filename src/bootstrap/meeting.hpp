@@ -3,6 +3,7 @@
 //   rank -> place   Register   rank, nRanks, endpoint, instance (random per join), time left
 //   place -> rank   Peers      endpoints of the ranks it has to dial, as they become known; the first at once
 //   place <-> rank  Failure    the first one is told to all, also to those who come later
+//                   (a rank that does not come says no more than its Failure: notice.hpp)
 //   rank -> place   Goodbye    this rank is up and does not need the place any more
 //
 // A rank keeps its link until it is up, so that one that dies while ranks meet is noticed here even if it has no other
@@ -47,9 +48,11 @@ class Meeting {
   void onProven(LinkId link, const Hello& hello);
   void onMessage(LinkId link, std::string_view message);
   void onClosed(LinkId link);
+  /// Somebody claims to be a rank and to have another secret: to be mentioned if that rank does not come.
+  void onOtherSecret(const Hello& hello);
   /// Tell everyone who is here and who comes later; the first failure counts.
   void fail(const Failure& failure);
-  /// All have met, or it has failed and nobody is left to be told.
+  /// All have met, or it has failed and nobody is left to be told, or to come for some time yet.
   bool done() const;
   int64_t nextTimerNs() const;
   void onTimer();
@@ -67,6 +70,8 @@ class Meeting {
   void onRegister(LinkId link, Reader& in);
   void drop(LinkId link);
   void sendTargets(int rank);
+  void tellFailure(LinkId link, int rank);
+  bool allHaveHeard() const { return most_ > 0 && heard_.size() >= static_cast<size_t>(most_); }
   Failure missingRanks() const;
 
   Network& network_;
@@ -74,8 +79,11 @@ class Meeting {
   int firstRank_ = -1;           // who said nRanks_
   std::map<LinkId, int> links_;  // proven: rank
   std::map<int, Seat> seats_;
+  std::set<int> otherSecret_;  // ranks that strangers claimed to be
   std::optional<Failure> failure_;
   int64_t failedNs_ = 0;
+  std::set<int> heard_;  // ranks that know of it
+  int most_ = 0;         // the largest nRanks that anybody has said
   size_t nUp_ = 0;
 };
 

@@ -141,6 +141,7 @@ class Member : private InquiryHost {
   LinkId meetingLink_ = 0;
   bool registered_ = false;                   // the meeting place has been reached once
   bool told_ = false;                         // and has answered
+  int64_t otherSecretNs_ = kNoTimer;          // since when what answers there has had another secret
   int64_t dialNs_ = kNoTimer;                 // the earliest nextNs of all dials, or earlier
   std::vector<Dial> streams_;                 // and summons
   std::set<std::pair<int, int>> dialed_;      // streams by peer and index, each dialed once

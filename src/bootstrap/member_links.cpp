@@ -16,6 +16,8 @@ constexpr int64_t kMaxBackoffNs = 200'000'000;
 constexpr int64_t kRefusedNs = 5'000'000'000;
 /// The same for a meeting place that we have reached before.
 constexpr int64_t kMeetingGoneNs = 1'000'000'000;
+/// How long a meeting place may have another secret: that of an earlier job may still be closing.
+constexpr int64_t kOtherSecretNs = 2'000'000'000;
 
 }  // namespace
 
@@ -164,6 +166,13 @@ bool Member::meetingNeeded() const {
 
 void Member::onMeetingDialFailed(const Status& why) {
   retryDial(meetingDial_, why);
+  const int64_t now = network_.nowNs();
+  otherSecretNs_ = why.code() == tuttiInvalidUsage ? std::min(otherSecretNs_, now) : kNoTimer;
+  if (!registered_ && otherSecretNs_ != kNoTimer && now - otherSecretNs_ >= kOtherSecretNs) {
+    meetingDial_.nextNs = kNoTimer;
+    return fail({request_.rank, invalidUsage("rank ", request_.rank, " has another secret than the meeting place at ",
+                                             request_.meeting, "; set TUTTI_SECRET alike on all ranks")});
+  }
   if (!registered_ || !failingFor(meetingDial_, kMeetingGoneNs)) return;
   meetingDial_.nextNs = kNoTimer;
   if (meetingNeeded())

@@ -3,6 +3,8 @@
 #include <openssl/crypto.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <system_error>
 #include <utility>
@@ -47,6 +49,7 @@ void OpenPlaces::wait(Session* session, const CommId& commId, Deadline deadline)
   if (place == places_.end()) return;  // closeAll joins this thread
   ended_.push_back(std::move(place->second.keeper));
   places_.erase(place);
+  closed_.notify_all();
 }
 
 void OpenPlaces::close(const CommId& commId) {
@@ -54,6 +57,16 @@ void OpenPlaces::close(const CommId& commId) {
   for (auto& [session, place] : places_) {
     if (place.commId == commId) session->endMeetings();
   }
+}
+
+void OpenPlaces::await(const CommId& commId, Deadline deadline) {
+  const auto gone = [&] {
+    return std::none_of(places_.begin(), places_.end(),
+                        [&](const auto& entry) { return entry.second.commId == commId; });
+  };
+  std::unique_lock lock(mutex_);
+  const auto until = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(deadline.ns()));
+  closed_.wait_until(lock, until, gone);
 }
 
 void OpenPlaces::joinEnded() {

@@ -1,6 +1,7 @@
 // The meeting places that this process keeps open.
 #pragma once
 
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,6 +25,8 @@ class OpenPlaces {
   Status keep(std::shared_ptr<Session> session, const CommId& commId, Deadline deadline);
   /// Let go a place that nobody will come to; nothing if there is none.
   void close(const CommId& commId);
+  /// Wait until there is no place of this name, or the deadline.
+  void await(const CommId& commId, Deadline deadline);
 
  private:
   struct Place {
@@ -37,6 +40,7 @@ class OpenPlaces {
   void closeAll();
 
   std::mutex mutex_;
+  std::condition_variable closed_;
   std::map<Session*, Place> places_;
   std::vector<std::thread> ended_;
   const int process_;

@@ -39,9 +39,8 @@ Result<std::shared_ptr<Session>> Session::create() {
 
 Result<std::shared_ptr<Session>> Session::create(const std::vector<SocketAddress>& addresses) {
   raiseDescriptorLimit();
-  TUTTI_ASSIGN(const int64_t timeoutMs, configInteger("TUTTI_TIMEOUT_MS"));
   std::shared_ptr<Session> session(new Session);
-  TUTTI_TRY(session->impl_->open(addresses, timeoutMs));
+  TUTTI_TRY(session->impl_->open(addresses, patienceMs()));
   TUTTI_TRY(session->impl_->startThread());
   return session;
 }
@@ -64,7 +63,7 @@ Status Session::Impl::open(const std::vector<SocketAddress>& addresses, int64_t 
     if (!listening.ok() && address.port() != 0) return listening.status();
     if (!listening.ok() && problem.ok()) problem = listening.status();
   }
-  if (bound.empty()) return problem;
+  if (bound.empty() && !addresses.empty()) return problem;
   endpoint = makeEndpoint(bound, kEndpointMostBytes);
   TUTTI_ASSIGN(fds, FdServer::create(*reactor));
   presence = {descriptorDomain(), fds->name()};
@@ -166,6 +165,20 @@ void Session::endMeetings() {
   const Visit visit(*impl_);
   impl_->meetingsEnded = true;
   impl_->changed.notify_all();
+}
+
+Status Session::tell(const JoinRequest& request, const Failure& why, Deadline deadline) {
+  Visit visit(*impl_);
+  Hub& hub = *impl_->hub;
+  const MemberId notice = hub.tell(request, why);
+  while (!hub.told(notice) && !deadline.passed()) visit.wait(deadline.ns());
+  const Status trouble = hub.trouble(notice);
+  const bool told = hub.told(notice);
+  hub.forgetNotice(notice);
+  if (told) return {};
+  if (trouble.code() == tuttiInvalidUsage) return trouble;
+  return timeoutError("the meeting place at ", request.meeting,
+                      " cannot be told: ", trouble.ok() ? "it did not answer in time" : trouble.message());
 }
 
 Result<std::unique_ptr<Control>> Session::join(JoinRequest request, Deadline deadline,

@@ -27,7 +27,7 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Opens TCP listeners (interfaces by TUTTI_SOCKET_IFNAME, TUTTI_SOCKET_FAMILY) and an abstract Unix socket, starts
   /// the thread.  Errors: InvalidUsage: the configuration; SystemError.
   static Result<std::shared_ptr<Session>> create();
-  /// Listens on these addresses instead; a port other than 0 must be free on all of them.
+  /// Listens on these addresses instead; a port other than 0 must be free on all of them.  None: it can dial only.
   static Result<std::shared_ptr<Session>> create(const std::vector<SocketAddress>& addresses);
   ~Session();  // ends the thread; all Controls must be gone
 
@@ -39,6 +39,11 @@ class Session : public std::enable_shared_from_this<Session> {
   bool waitForMeeting(const CommId& commId, Deadline deadline);
   /// Let go those who wait for a meeting.
   void endMeetings();
+
+  /// Tell the meeting place of `request` (commId, secret, rank, nRanks, meeting) that its rank does not come, and why:
+  /// all who meet there fail with that.  Waits until the place has been told.
+  /// Errors: Timeout: it could not be reached before the deadline; InvalidUsage: what listens there has another secret.
+  Status tell(const JoinRequest& request, const Failure& why, Deadline deadline);
 
   /// Join a communicator; blocks until all ranks are up, `deadline`, or *abort != 0.  onFailure is called once, on the
   /// Session's thread, when the communicator first fails; it must not block or call back into Control.

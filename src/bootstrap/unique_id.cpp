@@ -8,6 +8,8 @@
 #include <cstring>
 
 #include "src/base/config.hpp"
+#include "src/base/log.hpp"
+#include "src/bootstrap/handshake.hpp"
 #include "src/bootstrap/interfaces.hpp"
 #include "src/bootstrap/open_places.hpp"
 #include "src/bootstrap/session.hpp"
@@ -38,7 +40,7 @@ void fillRandom(std::array<unsigned char, N>* bytes) {
 
 /// Keep the Session until everybody has met.
 Status keepMeeting(std::shared_ptr<Session> session, const CommId& commId) {
-  TUTTI_ASSIGN(const int64_t timeoutMs, configInteger("TUTTI_TIMEOUT_MS"));
+  const int64_t timeoutMs = patienceMs();
   const Deadline deadline = timeoutMs == 0 ? Deadline::never() : Deadline::inMs(std::max(timeoutMs, kMeetingLifeMs));
   return OpenPlaces::instance().keep(std::move(session), commId, deadline);
 }
@@ -62,7 +64,51 @@ Result<std::vector<SocketAddress>> everyAddress(int port) {
   return addresses;
 }
 
+Status tell(const MeetingPlace& place, int rank, int nRanks, const Failure& why, Deadline deadline) {
+  TUTTI_ASSIGN(const std::shared_ptr<Session> session, Session::create(std::vector<SocketAddress>()));
+  JoinRequest request;
+  request.commId = place.commId;
+  request.secret = place.secret;
+  request.rank = rank;
+  request.nRanks = nRanks;
+  request.meeting = place.endpoint;
+  return session->tell(request, why, deadline);
+}
+
+/// Whether it is this very place, of another process, that has the port, and not one that is merely closing.
+Status findTwin(int port, const MeetingPlace& place, Deadline deadline) {
+  MeetingPlace twin = place;
+  twin.endpoint = cat("127.0.0.1:", port, ",[::1]:", port);
+  const Status why = invalidUsage("two processes open the meeting place at port ", port,
+                                  ", which only rank 0 does: give every rank its own number");
+  const Status told = tell(twin, 0, kMaxRanks, {0, why}, deadline);
+  if (told.ok()) return why;
+  if (told.code() != tuttiInvalidUsage) return {};
+  return invalidUsage("port ", port,
+                      " has a meeting place of the same job with another secret: is rank 0 there twice, "
+                      "with different values of TUTTI_SECRET?");
+}
+
 }  // namespace
+
+int64_t patienceMs() {
+  const Result<int64_t> given = configInteger("TUTTI_TIMEOUT_MS");
+  return given.ok() ? *given : 30'000;
+}
+
+void tellMeetingPlace(const MeetingPlace& place, int rank, int nRanks, const Status& why) {
+  if (nRanks < 1 || nRanks > kMaxRanks) return;
+  if (nRanks == 1) return closeMeetingPlace(place.commId);
+  const Deadline deadline = Deadline::inMs(kTellMs);
+  const bool possible = rank >= 0 && rank < nRanks;
+  const Failure failure{possible ? rank : -1, remoteError("rank ", rank, " cannot join: ", why.message())};
+  const Status told = tell(place, rank, nRanks, failure, deadline);
+  if (!told.ok())
+    TUTTI_INFO("bootstrap", "the other ranks do not hear that rank ", rank, " cannot join: ", told.message());
+  OpenPlaces::instance().await(place.commId, deadline);
+}
+
+void awaitMeetingPlace(const CommId& commId) { OpenPlaces::instance().await(commId, Deadline::inMs(kTellMs)); }
 
 void closeMeetingPlace(const CommId& commId) { OpenPlaces::instance().close(commId); }
 
@@ -116,16 +162,21 @@ Result<tuttiUniqueId> openMeetingPlace() {
   return encodeUniqueId(place);
 }
 
-Status openMeetingPlaceAt(int port, const CommId& commId, const Secret& secret, Deadline deadline) {
+Status openMeetingPlaceAt(int port, const MeetingPlace& place, Deadline deadline) {
+  constexpr int64_t kClosingMs =
+      1000;  // for the meeting place of the communicator before, which may have the same name
   TUTTI_ASSIGN(const std::vector<SocketAddress> addresses, everyAddress(port));
+  const Deadline closed = Deadline::inMs(kClosingMs);
   for (;;) {
     Result<std::shared_ptr<Session>> session = Session::create(addresses);
     if (session.ok()) {
-      (*session)->serveMeeting(commId, secret);
-      return keepMeeting(std::move(*session), commId);
+      (*session)->serveMeeting(place.commId, place.secret);
+      return keepMeeting(std::move(*session), place.commId);
     }
-    if (session.status().code() != tuttiSystemError || deadline.passed()) return session.status();
-    ::usleep(20'000);  // the meeting place of the communicator before is closing
+    if (session.status().code() != tuttiSystemError) return session.status();
+    if (closed.passed()) TUTTI_TRY(findTwin(port, place, Deadline::inMs(kClosingMs)));
+    if (deadline.passed()) return session.status();
+    ::usleep(20'000);
   }
 }
 

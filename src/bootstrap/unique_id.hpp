@@ -25,15 +25,28 @@ Result<MeetingPlace> decodeUniqueId(const tuttiUniqueId& id);
 Result<tuttiUniqueId> openMeetingPlace();
 inline constexpr int64_t kMeetingLifeMs = 3'600'000;
 
+/// TUTTI_TIMEOUT_MS, or its default where it cannot be understood, which is then said elsewhere.
+int64_t patienceMs();
+
 /// End a meeting place of this process that nobody will come to (a communicator of one rank); nothing if there is none.
 void closeMeetingPlace(const CommId& commId);
 
-/// The same for a place that was agreed upon beforehand: listens on this port of all addresses of this host.  Waits
-/// for the port to become free until the deadline.  Errors: SystemError: it is taken.
-Status openMeetingPlaceAt(int port, const CommId& commId, const Secret& secret, Deadline deadline);
+/// Those who meet at `place`, or come later, fail at once with the reason why this rank does not join.  Takes until
+/// they are told, at most kTellMs: the place may not be there yet, and one of this process stays until all ranks have
+/// heard. For a communicator of one rank only closes the place.
+void tellMeetingPlace(const MeetingPlace& place, int rank, int nRanks, const Status& why);
+/// Where a meeting place of this process has failed: wait, at most kTellMs, until all ranks have heard why.
+void awaitMeetingPlace(const CommId& commId);
+inline constexpr int64_t kTellMs = 2000;
+
+/// The same as openMeetingPlace() for a place that was agreed upon beforehand: listens on this port of all addresses of
+/// this host.  Waits for the port to become free until the deadline.
+/// Errors: InvalidUsage: another process has opened this very place, where all hear of it now, or it has another
+/// secret; SystemError: the port is taken by something else.
+Status openMeetingPlaceAt(int port, const MeetingPlace& place, Deadline deadline);
 
 /// The id of a place at "host:port" that was agreed upon beforehand; opens it if `serve` (see tuttiGetUniqueIdAt).
-/// Errors: InvalidArgument: not of that form; SystemError: unknown host, or the port is taken.
+/// Errors: InvalidArgument: not of that form; SystemError: unknown host; those of openMeetingPlaceAt().
 Result<tuttiUniqueId> agreedUniqueId(const std::string& address, bool serve);
 
 /// The environment's answer to "who am I and where do we meet": tutti-run, torchrun, Open MPI and PMIx, Slurm, or

@@ -15,6 +15,7 @@ enum class MessageType : uint8_t {
   Challenge,
   Proof,
   Accepted,
+  OtherSecret,  // instead of Proof
   // Between a rank and the meeting place (meeting.hpp)
   Register = 16,
   Peers,

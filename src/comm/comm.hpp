@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@
 #include "src/comm/stray_watch.hpp"
 #include "src/comm/turn.hpp"
 #include "src/exec/drive.hpp"
+#include "src/plan/fit.hpp"
 #include "src/plan/planner.hpp"
 #include "src/plan/walks.hpp"
 
@@ -137,6 +139,9 @@ class Comm : public TaskOwner {
 
   /// Whether a call of this kind needs Counts::all.  Only with the turn.
   Result<bool> needsAllCounts(const Call& call, bool resident);
+  /// On the way of resident kernels, of each collective once: whether one kernel, or blocks of one, carry it out.  Not
+  /// blocks that wait for each other, once a launch of such has been held up.
+  bool goesByKernels(const Call& call);
   /// The plan for a call; made at first use.  Only with the turn.
   /// resident: for blocks on the device.
   Result<std::shared_ptr<const PlanEntry>> plan(const Call& call, bool resident = false);
@@ -165,6 +170,8 @@ class Comm : public TaskOwner {
  private:
   Comm(const CommSettings& settings, Fate* fate);
   Status comeUp(std::shared_ptr<Session> session, JoinRequest request);
+  Status prepare(int rank, int nRanks, RankCard* card);
+  Status tellIfFirst(const Status& up);
   Status setUp();
   Status setUpPlanner();
   void setUpDeviceCosts();
@@ -173,7 +180,8 @@ class Comm : public TaskOwner {
   Status awaitReaders(void* handle);
   bool settle(CudaSide& side);
   int mostLanes(bool resident = false) const;
-  void fitToBlocks(Choice* choice, size_t lanesOfOne) const;
+  size_t leastMappedBytes(const std::optional<Protocol>& asked) const;
+  static void fitToBlocks(Choice* choice, size_t lanesOfOne, int mostLanes);
   bool rewrites(const PlanKey& key) const;
   Status hearOfTrouble(const std::vector<RankCard>& cards) const;
   Result<std::string> cudaObstacle(const std::vector<RankCard>& cards);
@@ -191,10 +199,12 @@ class Comm : public TaskOwner {
   MessageCost messageTo(LinkKind kind, size_t bytes) const;
   size_t ranksOnHost() const;
   Result<PlanEntry> makePlan(const Call& call, const PlanKey& key);
-  bool inOnePass(const PlanKey& key, const Shape& shape) const;
+  Result<Schedule> scheduleFor(const Call& call, const PlanKey& key, Shape shape, Choice* choice);
+  Result<std::optional<Honoured>> inOnePass(const PlanKey& key, const Shape& shape) const;
+  void tellUnmet(const std::vector<Unmet>& unmet, const Shape& shape, const std::string& taken);
   static kernels::PassCall passOf(const Shape& shape);
   PlanEntry onePass(const Call& call, const Shape& shape) const;
-  bool mayLendMapped(const Shape& shape) const;
+  bool mayLendMapped(const Shape& shape, size_t leastBytes) const;
   size_t sliceBytesFor(const Choice& choice, const Call& call) const;
 
   CommSettings settings_;
@@ -204,7 +214,7 @@ class Comm : public TaskOwner {
   std::unique_ptr<Control> control_;
   std::unique_ptr<Links> links_;
   std::unique_ptr<CudaSide> cuda_;
-  Status deviceTrouble_;   // why this rank has none of what cuda_ is
+  Status trouble_;         // why this rank cannot take part, known before it has joined
   int residentLanes_ = 0;  // of plans that blocks walk; 0: none are
   CudaWay cudaWay_{};      // but for None the host's short cuts do not fit all ranks
   std::unique_ptr<StrayWatch> strayWatch_;
@@ -215,6 +225,7 @@ class Comm : public TaskOwner {
   ForeignPlans foreignPlans_;
   PlanCache plans_;
   std::optional<bool> forwardsBlocks_[2];  // whether AllToAllv does; by resident, known from its first call on
+  std::set<std::string> told_;             // overrides that calls could not have, with the reasons
   KnownCalls known_;                       // point into plans_
   const std::shared_ptr<Turn> turn_ = std::make_shared<Turn>();
   uint64_t sequence_ = 0;

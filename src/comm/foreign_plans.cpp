@@ -27,6 +27,8 @@ std::string stampOf(const std::string& directory) {
   return stamp;
 }
 
+std::string stemOf(const std::string& path) { return std::filesystem::path(path).stem().string(); }
+
 /// Ranks that are threads of one process read and prove the plans once.  A value that does not change, kept as long as
 /// somebody uses it: no state.
 Result<std::shared_ptr<const PlanLibrary>> sharedLibrary(const std::string& directory, int nRanks) {
@@ -57,11 +59,26 @@ Result<ForeignPlans> ForeignPlans::read(int nRanks) {
   Result<std::shared_ptr<const PlanLibrary>> library = sharedLibrary(plans.directory_, nRanks);
   if (!library.ok()) return invalidUsage("TUTTI_PLAN_DIR=", plans.directory_, ": ", library.status().message());
   plans.library_ = std::move(*library);
-  plans.refused_ = plans.library_->refused();
-  for (const ImportedPlan& plan : plans.library_->plans()) {
-    plans.stems_.push_back(std::filesystem::path(plan.origin).stem().string());
-  }
+  for (const PlanLibrary::Refused& file : plans.library_->refused()) plans.refused_.push_back(file.why);
+  plans.takeNames();
   return plans;
+}
+
+void ForeignPlans::takeNames() {
+  const auto take = [&](Collective collective, const std::string& name, const std::string& origin) {
+    if (!name.empty()) names_.push_back({collective, name, ""});
+    names_.push_back({collective, stemOf(origin), ""});
+  };
+  for (const ImportedPlan& plan : library_->plans()) {
+    take(plan.collective, plan.name, plan.origin);
+    stems_.push_back(stemOf(plan.origin));
+  }
+  for (const PlanLibrary::Other& other : library_->others()) {
+    if (other.head.collective) take(*other.head.collective, other.head.name, other.origin);
+  }
+  for (const PlanLibrary::Refused& file : library_->refused()) {
+    names_.push_back({Collective::AllReduce, stemOf(file.origin), file.why});
+  }
 }
 
 std::string ForeignPlans::summary() const {
@@ -73,27 +90,64 @@ std::string ForeignPlans::summary() const {
 
 std::vector<ReadyName> ForeignPlans::names() const {
   std::vector<ReadyName> names;
-  for (size_t i = 0; i < stems_.size(); ++i) {
-    const ImportedPlan& plan = library_->plans()[i];
-    if (!plan.name.empty()) names.push_back({plan.collective, plan.name});
-    names.push_back({plan.collective, stems_[i]});
-  }
+  for (const Named& named : names_) names.push_back({named.collective, named.name, named.leftOut});
   return names;
 }
 
 std::vector<ReadyPlan> ForeignPlans::serving(const Shape& shape) const {
   std::vector<ReadyPlan> ready;
   if (directory_.empty()) return ready;
-  for (const PlanLibrary::Candidate& found : library_->find(shape)) {
+  Shape apart = shape;
+  apart.inPlace = false;
+  for (const PlanLibrary::Candidate& found : library_->find(apart)) {
+    const ImportedPlan& plan = *found.plan;
     const std::string& stem = stems_[static_cast<size_t>(found.plan - library_->plans().data())];
-    ready.push_back({found.plan->name.empty() ? std::string_view(stem) : found.plan->name, stem, found.plan->origin,
-                     &found.plan->outOfPlace, &found.plan->inPlace});
+    ready.push_back({plan.name.empty() ? stem : plan.name, stem, plan.origin, &plan.outOfPlace,
+                     plan.inPlace.empty() ? nullptr : &plan.inPlace});
   }
   return ready;
 }
 
-std::string planReport(const Result<ForeignPlans>& plans) {
-  return plans.ok() ? plans->summary() : "error " + plans.status().message();
+std::string ForeignPlans::whyNone(std::string_view name, const Shape& shape) const {
+  Shape apart = shape;
+  apart.inPlace = false;
+  std::vector<std::string> reasons;
+  const auto add = [&](std::string reason) {
+    if (std::find(reasons.begin(), reasons.end(), reason) == reasons.end()) reasons.push_back(std::move(reason));
+  };
+  for (const ImportedPlan& plan : library_->plans()) {
+    const bool meant = plan.collective == shape.collective && (name == plan.name || name == stemOf(plan.origin));
+    if (meant) add(PlanLibrary::misfit(plan, apart));
+  }
+  for (const PlanLibrary::Other& other : library_->others()) {
+    const bool meant =
+        other.head.collective == shape.collective && (name == other.head.name || name == stemOf(other.origin));
+    if (meant) add(cat("it is for ", other.head.nRanks, other.head.nRanks == 1 ? " rank" : " ranks"));
+  }
+  std::string all;
+  for (const std::string& reason : reasons) all += cat(all.empty() ? "" : "; ", reason);
+  return all;
+}
+
+void ForeignPlans::offer(PlanRequest* request) const {
+  request->ready = serving(request->shape);
+  const std::string& asked = request->overrides.readyOf(request->shape.collective);
+  const auto answers = [&](const ReadyPlan& plan) { return plan.answersTo(asked); };
+  if (asked.empty() || std::any_of(request->ready.begin(), request->ready.end(), answers)) return;
+  request->whyNoneReady = whyNone(asked, request->shape);
+}
+
+std::string planReport(const Result<ForeignPlans>& plans, const Result<Overrides>& asked) {
+  if (!plans.ok()) return "error " + plans.status().message();
+  if (!asked.ok()) return "error " + asked.status().message();
+  std::string report = plans->summary();
+  for (int i = 0; i < kNumCollectives; ++i) {
+    const Shape call{.collective = static_cast<Collective>(i), .nRanks = 0};
+    const std::string& name = asked->readyOf(call.collective);
+    if (!name.empty())
+      report += cat(", and '", name, "' for ", collectiveKey(call.collective), ": ", plans->whyNone(name, call));
+  }
+  return report;
 }
 
 Status comparePlanReports(const std::vector<std::string>& reports) {

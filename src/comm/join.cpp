@@ -34,17 +34,32 @@ RankCard myCard(int rank) {
   return card;
 }
 
+/// What the other ranks hear of one.
+Status failedJoining(int rank, const std::string& why) {
+  return remoteError("rank ", rank, " failed while ranks were joining: ", why);
+}
+
 /// Blocks of kernels that a rank may have on its device; 0: any number.
 int blocksOfRank(const CommSettings& settings) {
   if (settings.nChannels > 0) return settings.nChannels;
   return settings.maxChannels < CommSettings().maxChannels ? settings.maxChannels : 0;
 }
 
+const char* nameOf(CudaWay way) {
+  switch (way) {
+    case CudaWay::Stream: return "streams";
+    case CudaWay::Resident: return "resident kernels";
+    case CudaWay::Proxy: return "proxies";
+    case CudaWay::None: break;
+  }
+  return "nobody";
+}
+
 /// What all ranks must have set alike, as a sentence that can be compared and shown.
 Result<std::string> commonSettings(const CommSettings& settings) {
   std::string text;
-  for (const char* name :
-       {"TUTTI_ALGO", "TUTTI_PROTO", "TUTTI_SLOT_BYTES", "TUTTI_SLOTS", "TUTTI_NSOCKETS", "TUTTI_CUDA_EXECUTOR"}) {
+  for (const char* name : {"TUTTI_ALGO", "TUTTI_PROTO", "TUTTI_JOIN", "TUTTI_ALGO_STRICT", "TUTTI_SLOT_BYTES",
+                           "TUTTI_SLOTS", "TUTTI_NSOCKETS", "TUTTI_CUDA_EXECUTOR"}) {
     text += cat(name, "=", configText(name), configIsSet(name) ? " " : " (default) ");
   }
   return text + cat("transports=", settings.transports, " reproducible=", settings.reproducible,
@@ -72,41 +87,55 @@ Result<size_t> chooseSliceBytes(const std::vector<RankCard>& cards, bool shmAllo
 Result<std::unique_ptr<Comm>> Comm::join(std::shared_ptr<Session> session, JoinRequest request,
                                          const CommSettings& settings, Fate* fate) {
   std::unique_ptr<Comm> comm(new Comm(settings, fate));
-  const Status up = comm->comeUp(std::move(session), std::move(request));
-  if (!up.ok()) return comm->cause(up);
+  TUTTI_TRY(comm->comeUp(std::move(session), std::move(request)));
   return comm;
 }
 
-Status Comm::comeUp(std::shared_ptr<Session> session, JoinRequest request) {
-  RankCard card = myCard(request.rank);
+/// What this rank brings along, and tells the others of.
+Status Comm::prepare(int rank, int nRanks, RankCard* card) {
   if (settings_.cudaDevice >= 0) {
     TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
     Result<std::unique_ptr<CudaSide>> side =
-        CudaSide::create(settings_.cudaDevice, request.rank, request.nRanks, static_cast<uint32_t>(slots));
-    if (side.ok()) {
-      cuda_ = std::move(*side);
-      cuda_->describe(&card);
-    } else {
-      deviceTrouble_ = side.status();
-      card.trouble = deviceTrouble_.message();
+        CudaSide::create(settings_.cudaDevice, rank, nRanks, static_cast<uint32_t>(slots));
+    if (!side.ok()) {
+      card->trouble = cat("it cannot use its device: ", side.status().message());
+      return side.status();
     }
+    cuda_ = std::move(*side);
+    cuda_->describe(card);
   }
-  TUTTI_ASSIGN(card.settings, commonSettings(settings_));
-  if (request.rank == 0) TUTTI_TRY(addMeasurements(request.nRanks, &card));
+  TUTTI_ASSIGN(card->settings, commonSettings(settings_));
+  return rank == 0 ? addMeasurements(nRanks, card) : Status();
+}
+
+// A rank in trouble joins all the same: the others would wait for it, and nobody would tell them why.
+Status Comm::comeUp(std::shared_ptr<Session> session, JoinRequest request) {
+  RankCard card = myCard(request.rank);
+  trouble_ = prepare(request.rank, request.nRanks, &card);
+  if (!trouble_.ok() && card.trouble.empty()) card.trouble = trouble_.message();
   request.info = encodeCard(card);
   Result<std::unique_ptr<Control>> joined =
       session->join(std::move(request), Deadline::inMs(settings_.timeoutMs), fate_.word(),
                     [this](const Failure& failure) { onFailure(failure); });
-  if (!joined.ok()) return deviceTrouble_.ok() ? joined.status() : deviceTrouble_;
+  if (!joined.ok()) return trouble_.ok() ? cause(joined.status()) : trouble_;
   control_ = std::move(*joined);
-  return setUp();
+  return tellIfFirst(setUp());
 }
 
-// A rank whose device fails joins all the same: the others would wait for it, and nobody would tell them why.
+/// `up`, which the others hear of if nothing else has broken this communicator; else what that was.  Mistakes in
+/// settings are found by all ranks, each for itself.
+Status Comm::tellIfFirst(const Status& up) {
+  if (up.ok()) return up;
+  const bool first = !fate_.ended() && control_->failure().ok();
+  if (first) control_->reportFailure({rank(), failedJoining(rank(), up.message())});
+  const bool mistake = up.code() == tuttiInvalidUsage || up.code() == tuttiInvalidArgument;
+  return first || mistake ? up : cause(up);
+}
+
 Status Comm::hearOfTrouble(const std::vector<RankCard>& cards) const {
-  TUTTI_TRY(deviceTrouble_);
+  TUTTI_TRY(trouble_);
   for (const RankCard& card : cards) {
-    if (!card.trouble.empty()) return remoteError("rank ", card.info.rank, " cannot use its device: ", card.trouble);
+    if (!card.trouble.empty()) return failedJoining(card.info.rank, card.trouble);
   }
   return {};
 }
@@ -135,6 +164,7 @@ Status Comm::setUp() {
   residentLanes_ = residentLanes(cards, ofBlocks, static_cast<uint32_t>(slots));
   TUTTI_ASSIGN(const std::string obstacle, cudaObstacle(cards));
   TUTTI_ASSIGN(cudaWay_, cudaWay(cards, residentLanes_, obstacle));
+  if (anyCuda() && rank() == 0) TUTTI_INFO("cuda", "calls of CUDA ranks are carried out by ", nameOf(cudaWay_));
   if (cudaWay_ == CudaWay::Proxy && rank() == 0 && !obstacle.empty()) {
     TUTTI_INFO("cuda", "device memory passes through the host: ", obstacle);
   }
@@ -162,7 +192,13 @@ Status Comm::setUp() {
   TUTTI_ASSIGN(const int64_t sliceUs, configInteger("TUTTI_SLICE_US"));
   waitPolicy_.sliceUs = static_cast<int>(sliceUs);
   waitPolicy_.firstLookMs = firstLookMs(nRanks());
-  strayWatch_ = std::make_unique<StrayWatch>(*control_, log_, *links_);
+  TUTTI_DEBUG("comm", "rank ", rank(), ": waits spin ", waitPolicy_.spinUs, " us (-1: by load), slices of ",
+              waitPolicy_.sliceUs, " us");
+  std::function<bool()> launches;
+  if (std::shared_ptr<LaunchWatch> watch = cuda_ ? cuda_->launchWatch() : nullptr; watch != nullptr) {
+    launches = [watch] { return watch->look(); };
+  }
+  strayWatch_ = std::make_unique<StrayWatch>(*control_, log_, *links_, std::move(launches));
   ownBatch_ = std::make_unique<Batch>(*this);
   watchNeighbours();
   return {};
@@ -202,7 +238,9 @@ Status Comm::openTransports(std::vector<RankCard>* cards) {
   addresses.machine = machineReport(*cards, rank());
   if (cudaWay_ == CudaWay::Resident) TUTTI_TRY(cuda_->makeEnds(nRanks(), residentLanes_, sliceBytes_, &addresses));
   Result<ForeignPlans> plans = ForeignPlans::read(nRanks());
-  addresses.plans = planReport(plans);
+  const Result<Overrides> overrides =
+      plans.ok() ? overridesFromEnvironment(plans->names()) : Result<Overrides>(Overrides());
+  addresses.plans = planReport(plans, overrides);
   TUTTI_ASSIGN(const std::vector<std::string> all, control_->allGather(encodeCard(addresses), deadline()));
   std::vector<std::string> reports, planReports;
   for (size_t r = 0; r < all.size(); ++r) {
@@ -214,6 +252,7 @@ Status Comm::openTransports(std::vector<RankCard>* cards) {
   }
   TUTTI_TRY(comparePlanReports(planReports));
   foreignPlans_ = std::move(*plans);
+  planner_.overrides = *overrides;
   for (const std::string& why : foreignPlans_.refused()) {
     if (rank() == 0) TUTTI_WARN("plan", "TUTTI_PLAN_DIR: left out ", why);
   }

@@ -98,6 +98,7 @@ Fingerprint fingerprintOf(const Call& call, uint64_t sequence) {
   parts.sequence = static_cast<uint32_t>(sequence);
   parts.kind = call.kind == CallKind::Collective ? static_cast<uint32_t>(call.collective) : kKindPointToPoint;
   parts.dtype = static_cast<uint32_t>(call.dtype);
+  if (call.counts) parts.kind += kKindCounts;
   if (callReduces(call)) parts.op = opCode(call);
   parts.root = callIsRooted(call) ? static_cast<uint32_t>(call.root) : 0;
   parts.count = call.counts ? countsHash(call) : call.count;
@@ -157,9 +158,10 @@ Status Batch::makePlans() {
   for (Call& call : calls_) {
     TUTTI_TRY(reserveWorkspace(call));
     if (call.kind == CallKind::Collective) {
-      TUTTI_ASSIGN(const bool all, comm_.needsAllCounts(call, resident_));
+      const bool resident = resident_ && comm_.goesByKernels(call);
+      TUTTI_ASSIGN(const bool all, comm_.needsAllCounts(call, resident));
       if (all) TUTTI_TRY(learnAllCounts(comm_, &call));
-      TUTTI_ASSIGN(std::shared_ptr<const PlanEntry> entry, comm_.plan(call, resident_));
+      TUTTI_ASSIGN(std::shared_ptr<const PlanEntry> entry, comm_.plan(call, resident));
       collectives_.emplace_back(&call, std::move(entry));
     } else {
       TUTTI_TRY(preparePointToPoint(call));
@@ -206,6 +208,7 @@ void Batch::beginNext() {
   const uint64_t sequence = comm_.nextSequence();
   Trimmings trimmings;
   CallBuffers buffers = buffersOf(*call, &trimmings);
+  if (entry->copiedBytes > 0) readCopy(entry->copiedBytes, &buffers, &trimmings);
   buffers.call = fingerprintOf(*call, sequence);
   comm_.enter(sequence, buffers.call);
   entry->begin(buffers, trimmings);
@@ -257,6 +260,12 @@ CallBuffers Batch::buffersOf(const Call& call, Trimmings* around) {
   return buffers;
 }
 
+/// A copy takes the input's place; the memory was taken with the plan.
+void Batch::readCopy(size_t bytes, CallBuffers* buffers, Trimmings* around) {
+  around->copied = {buffers->input, *comm_.workspace(bytes), bytes};
+  buffers->input = around->copied.to;
+}
+
 /// Then buffersOf() gets it without fail.
 Status Batch::reserveWorkspace(const Call& call) {
   if (call.custom == nullptr || call.custom->function != nullptr) return {};
@@ -267,7 +276,9 @@ void Batch::teach(KnownCalls* known) {
   if (comm_.cuda() != nullptr) return;
   if (collectives_.size() != 1 || calls_.size() != 1) return;
   const auto& [call, entry] = collectives_.front();
-  if (call->counts || call->custom || (call->count == 0 && call->collective != Collective::Barrier)) return;
+  if (entry->copiedBytes > 0 || call->counts || call->custom ||
+      (call->count == 0 && call->collective != Collective::Barrier))
+    return;
   KnownCall k;
   k.like = {call->collective, call->dtype, call->op, call->root, call->count};
   k.extents = extentsOf(*call, comm_.rank(), comm_.nRanks());

@@ -55,6 +55,7 @@ class Batch : public Task {
   void beginNext();
   void beginPasses();
   CallBuffers buffersOf(const Call& call, Trimmings* around);
+  void readCopy(size_t bytes, CallBuffers* buffers, Trimmings* around);
 
   Comm& comm_;
   std::vector<Call> calls_;

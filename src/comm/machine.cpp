@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
@@ -15,6 +17,8 @@
 #include "src/topology/load.hpp"
 #include "src/topology/merge.hpp"
 #include "src/topology/nccl_xml.hpp"
+#include "src/topology/nvidia.hpp"
+#include "src/topology/untold.hpp"
 
 namespace tutti {
 namespace {
@@ -52,6 +56,7 @@ Graph onlyHost(const Graph& all, int host) {
     if (l.a >= 0 && l.b >= 0) one.connect(l);
   }
   one.notes = all.notes;
+  one.leftOut = all.leftOut;
   return one;
 }
 
@@ -82,12 +87,38 @@ Graph withoutDevices(const Graph& graph) {
   return thin;
 }
 
-Result<Graph> hostGraph(const std::vector<std::vector<int>>& hosts, size_t host) {
+/// A device that a rank computes on is a GPU, where its description says only where it is.  Of a machine that has such
+/// devices the driver is asked for what the description leaves open, as by NCCL.
+Status askOfDevices(const std::vector<RankCard>& cards, const std::vector<int>& ranks, Graph* graph) {
+  bool here = false;
+  for (const int rank : ranks) {
+    const std::string& busId = cards[static_cast<size_t>(rank)].busId;
+    const int device = busId.empty() ? -1 : graph->byBusId(busId, 0);
+    if (device < 0) continue;
+    here = true;
+    Node& n = graph->nodes[static_cast<size_t>(device)];
+    if (n.kind != NodeKind::PciDevice || n.pci.classCode >= 0) continue;
+    n.kind = NodeKind::Gpu;
+    n.name = "GPU " + n.busId;
+  }
+  if (!here || !topology::showsNvidia(*graph)) return {};
+  topology::completeByNvml(*graph);
+  return topology::complete(*graph);
+}
+
+Result<Graph> hostGraph(const std::vector<RankCard>& cards, const std::vector<std::vector<int>>& hosts, size_t host) {
   const std::string file = configText("TUTTI_TOPO_FILE");
   if (file.empty()) return topology::detectBySystem();
   Result<Graph> given = givenHost(file, host, hosts.size());
-  if (given.ok()) return given;
-  return Status(given.status().code(), cat("TUTTI_TOPO_FILE=", file, ": ", given.status().message()));
+  if (!given.ok()) {
+    return Status(given.status().code(), cat("TUTTI_TOPO_FILE=", file, ": ", given.status().message()));
+  }
+  TUTTI_TRY(askOfDevices(cards, hosts[host], &*given));
+  for (const std::string& sentence : given->leftOut) TUTTI_WARN("topology", "TUTTI_TOPO_FILE=", file, ": ", sentence);
+  for (const std::string& gap : topology::untold(*given)) {
+    TUTTI_INFO("topology", "TUTTI_TOPO_FILE=", file, " does not tell: ", gap);
+  }
+  return given;
 }
 
 /// "0/1/2-3": the CPUs of the host's first, second, third rank; then from the start again.
@@ -102,40 +133,82 @@ Result<std::vector<CpuSet>> parsePlaces(const std::string& text) {
   return places;
 }
 
+/// What a rank was told of its host, a line each at the head of its report.
+constexpr const char* kGiven[] = {"TUTTI_TOPO_CPUS", "TUTTI_TOPO_FILE"};
+using Given = std::array<std::string, std::size(kGiven)>;
+
+std::string givenHere() {
+  std::string lines;
+  for (const char* name : kGiven) {
+    std::string value = configText(name);
+    std::replace(value.begin(), value.end(), '\n', ' ');
+    lines += value + "\n";
+  }
+  return lines;
+}
+
+/// *rest: what comes after, nothing where lines are missing.
+Given givenOf(std::string_view report, std::string_view* rest) {
+  Given given;
+  for (std::string& value : given) {
+    const size_t end = report.find('\n');
+    value = report.substr(0, end);
+    report.remove_prefix(end == std::string_view::npos ? report.size() : end + 1);
+  }
+  *rest = report;
+  return given;
+}
+
+/// All ranks of a host leave its description to the lowest, so they have to have been told the same.
+Status checkToldAlike(const Given& given, int rank, const Given& tellers, int teller) {
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (given[i] == tellers[i]) continue;
+    const auto has = [&](const std::string& value) {
+      return value.empty() ? cat("no ", kGiven[i]) : cat(kGiven[i], "=", value.substr(0, 200));
+    };
+    return invalidUsage("rank ", rank, " has ", has(given[i]), ", rank ", teller, " of the same host has ",
+                        has(tellers[i]), "; set it alike on all ranks of a host");
+  }
+  return {};
+}
+
 Result<std::string> writeReport(const std::vector<RankCard>& cards, const std::vector<std::vector<int>>& hosts,
                                 size_t host) {
-  TUTTI_ASSIGN(Graph graph, hostGraph(hosts, host));
+  TUTTI_ASSIGN(Graph graph, hostGraph(cards, hosts, host));
   const RankCard& teller = cards[static_cast<size_t>(hosts[host].front())];
   graph.nodes.front().hostHash = teller.info.hostId;  // ranks of one host find themselves by it
   for (const std::string& note : graph.notes) TUTTI_INFO("topology", teller.hostName, ": ", note);
-  const std::string cpus = configText("TUTTI_TOPO_CPUS");
-  TUTTI_TRY(asStatus(parsePlaces(cpus)));
+  TUTTI_TRY(asStatus(parsePlaces(configText("TUTTI_TOPO_CPUS"))));
   const std::string text = topology::toCompact(topology::withoutCores(graph));
-  return cpus + "\n" + (text.size() <= kMostReportBytes ? text : topology::toCompact(withoutDevices(graph)));
+  return givenHere() + (text.size() <= kMostReportBytes ? text : topology::toCompact(withoutDevices(graph)));
 }
 
-/// A report, taken apart: the places of ranks, and the graph.
+/// A report, taken apart: what the rank was told, the places of ranks in that, and the graph.
 struct HostReport {
+  Given given;
   std::vector<CpuSet> places;
   Graph graph;
 };
 
 Result<HostReport> readReport(const std::string& report, const RankCard& teller) {
-  const size_t newline = report.find('\n');
   const auto wrong = [&](const std::string& why) {
     return remoteError("rank ", teller.info.rank, " sent a report of its machine that is not understood: ", why);
   };
-  if (newline == std::string::npos) return wrong("it is cut short");
-  const std::string head = report.substr(0, newline);
-  if (head.starts_with("error ")) return invalidUsage("rank ", teller.info.rank, ": ", report.substr(6));
-  Result<Graph> graph = topology::parseCompact(std::string_view(report).substr(newline + 1));
+  if (report.starts_with("error ")) return invalidUsage("rank ", teller.info.rank, ": ", report.substr(6));
+  HostReport host;
+  std::string_view text;
+  host.given = givenOf(report, &text);
+  if (text.empty()) return wrong("it is cut short");
+  Result<Graph> graph = topology::parseCompact(text);
   if (!graph.ok()) return wrong(graph.status().message());
   if (graph->all(NodeKind::Host).size() != 1 || graph->nodes.front().hostHash != teller.info.hostId) {
     return wrong("it is of another host");
   }
-  Result<std::vector<CpuSet>> places = parsePlaces(head);
+  Result<std::vector<CpuSet>> places = parsePlaces(host.given[0]);
   if (!places.ok()) return wrong(places.status().message());
-  return HostReport{std::move(*places), std::move(*graph)};
+  host.places = std::move(*places);
+  host.graph = std::move(*graph);
+  return host;
 }
 
 CpuSet cpusOfCard(const RankCard& card) {
@@ -164,7 +237,7 @@ const std::vector<int>& at(const Machines& machine, Level level) { return machin
 std::string machineReport(const std::vector<RankCard>& cards, int rank) {
   const std::vector<std::vector<int>> hosts = ranksByHost(cards);
   const auto own = std::find_if(hosts.begin(), hosts.end(), [&](const auto& ranks) { return ranks.front() == rank; });
-  if (own == hosts.end()) return "";
+  if (own == hosts.end()) return givenHere();
   const Result<std::string> report = writeReport(cards, hosts, static_cast<size_t>(own - hosts.begin()));
   return report.ok() ? *report : "error " + report.status().message() + "\n";
 }
@@ -178,6 +251,9 @@ Result<Machines> mergeReports(const std::vector<RankCard>& cards, const std::vec
     TUTTI_ASSIGN(HostReport report, readReport(reports[static_cast<size_t>(ranks.front())], teller));
     for (size_t i = 0; i < ranks.size(); ++i) {
       const RankCard& card = cards[static_cast<size_t>(ranks[i])];
+      std::string_view rest;
+      const Given given = givenOf(reports[static_cast<size_t>(ranks[i])], &rest);
+      TUTTI_TRY(checkToldAlike(given, ranks[i], report.given, ranks.front()));
       CpuSet cpus = report.places.empty() ? cpusOfCard(card) : report.places[i % report.places.size()];
       if (!holds(report.graph, cpus)) {
         machine.notes.push_back(cat("rank ", ranks[i], " runs on CPUs ", cpus.list(),
@@ -198,6 +274,8 @@ Result<Machines> mergeReports(const std::vector<RankCard>& cards, const std::vec
   TUTTI_ASSIGN(machine.levels, topology::levelGroups(machine.graph, places));
   return machine;
 }
+
+Status checkPlaces(const std::string& text) { return asStatus(parsePlaces(text)); }
 
 std::vector<std::vector<int>> innerLevels(const Machines& machine) { return topology::innerLevels(machine.levels); }
 

@@ -19,13 +19,14 @@ struct Machines {
   std::vector<std::string> notes;  // where the graph says less than the ranks' cards
 };
 
-/// What `rank` tells all others of its host; empty if a lower rank of the host does.  What goes wrong here (a topology
-/// file that cannot be read) is in the text, so that all ranks fail alike.
+/// What `rank` tells all others of its host; if a lower rank of the host does, only what it was told of the host itself
+/// (TUTTI_TOPO_FILE, TUTTI_TOPO_CPUS).  What goes wrong here (a topology file that cannot be read) is in the text, so
+/// that all ranks fail alike.
 std::string machineReport(const std::vector<RankCard>& cards, int rank);
 
 /// reports[rank] as of machineReport.
-/// Errors: InvalidUsage or InvalidArgument naming the rank and TUTTI_TOPO_FILE or TUTTI_TOPO_CPUS; RemoteError naming
-/// the rank whose report is not understood.
+/// Errors: InvalidUsage or InvalidArgument naming the rank and TUTTI_TOPO_FILE or TUTTI_TOPO_CPUS, also where ranks of
+/// a host have been told different things; RemoteError naming the rank whose report is not understood.
 Result<Machines> mergeReports(const std::vector<RankCard>& cards, const std::vector<std::string>& reports);
 
 /// What hierarchical algorithms are built on: groups of ranks inside hosts, the coarsest first; [i][rank] as in
@@ -34,6 +35,9 @@ std::vector<std::vector<int>> innerLevels(const Machines& machine);
 
 /// [rank]: the rail of the adapter nearest to the rank, as in Shape::railOf; empty if no host has ranks on two of them.
 std::vector<int> railsOf(const Machines& machine);
+
+/// Whether `text` is what TUTTI_TOPO_CPUS may be.  Errors: InvalidUsage.
+Status checkPlaces(const std::string& text);
 
 /// Write the graph to TUTTI_TOPO_DUMP_FILE, if that is set, as NCCL's XML: what that can hold (processors' NUMA nodes,
 /// PCIe devices and their links; no packages and caches).  Errors: SystemError.

@@ -5,6 +5,7 @@
 #include "src/comm/comm.hpp"
 #include "src/comm/cuda/side.hpp"
 #include "src/exec/one_pass.hpp"
+#include "src/plan/fit.hpp"
 #include "src/schedule/passes.hpp"
 
 namespace tutti {
@@ -173,13 +174,14 @@ Result<std::shared_ptr<const PlanEntry>> Comm::plan(const Call& call, bool resid
 
 // Memory of tuttiMemAlloc is read where it lies, whatever was planned for other memory: between processes its owner
 // need not do anything (on devices: but register it), and the choice between the two is the sender's alone.
-bool Comm::mayLendMapped(const Shape& shape) const {
+bool Comm::mayLendMapped(const Shape& shape, size_t leastBytes) const {
   const bool maps = anyCuda() ? cudaWay_ != CudaWay::Proxy : planner_.links.intra == LinkKind::ShmProcesses;
-  return maps && shape.bytes >= leastMappedBytes();
+  return maps && shape.bytes >= leastBytes;
 }
 
-size_t Comm::leastMappedBytes() const {
-  const std::optional<Protocol>& asked = planner_.overrides.protocol;
+size_t Comm::leastMappedBytes() const { return leastMappedBytes(planner_.overrides.protocol); }
+
+size_t Comm::leastMappedBytes(const std::optional<Protocol>& asked) const {
   if (asked && *asked != Protocol::Direct) return SIZE_MAX;
   return planner_.links.ranksPerCore > 1 ? kLeastMappedBytesOnSharedCores : kLeastMappedBytes;
 }
@@ -193,9 +195,9 @@ size_t Comm::sliceBytesFor(const Choice& choice, const Call& call) const {
 }
 
 // The plan is chosen with as many lanes as its messages and its bandwidth need (lanesForMessages).
-void Comm::fitToBlocks(Choice* choice, size_t lanesOfOne) const {
-  if (planner_.overrides.nChannels > 0 || lanesOfOne == 0) return;
-  const int most = std::max(1, residentLanes_ / static_cast<int>(lanesOfOne));
+void Comm::fitToBlocks(Choice* choice, size_t lanesOfOne, int mostLanes) {
+  if (choice->overrides.nChannels > 0 || lanesOfOne == 0) return;
+  const int most = std::max(1, mostLanes / static_cast<int>(lanesOfOne));
   choice->nChannels = std::clamp(choice->nChannels, 1, most);
 }
 
@@ -212,12 +214,26 @@ bool Comm::rewrites(const PlanKey& key) const {
 }
 
 // Where one launch has the buffers of all ranks.  Blocks of different sizes lie where only their owners know, sums that
-// have to be reproducible follow a tree, and who asks for an algorithm gets it.
-bool Comm::inOnePass(const PlanKey& key, const Shape& shape) const {
-  const Overrides& asked = planner_.overrides;
-  return key.resident && cuda_->onePass() != nullptr && !key.ordered && !key.counts && !asked.protocol &&
-         asked.of(key.collective) == nullptr && asked.readyOf(key.collective).empty() &&
-         foreignPlans_.serving(shape).empty();
+// have to be reproducible follow a tree, and a program that asks for an algorithm that fits gets it.  Channels are none
+// of its business.
+Result<std::optional<Honoured>> Comm::inOnePass(const PlanKey& key, const Shape& shape) const {
+  const std::optional<Honoured> no;
+  if (!key.resident || cuda_->onePass() == nullptr || key.ordered || key.counts) return no;
+  PlanRequest request = planRequest(shape, true);
+  request.overrides.nChannels = 0;
+  if (!request.ready.empty()) return no;
+  TUTTI_ASSIGN(Honoured honoured, honour(request, planner_.calibration));
+  const Overrides& left = honoured.overrides;
+  if (left.protocol || left.of(key.collective) != nullptr || !left.readyOf(key.collective).empty()) return no;
+  return std::optional(std::move(honoured));
+}
+
+bool Comm::goesByKernels(const Call& call) {
+  if (cuda_->settleWalk()) return true;
+  PlanKey key = keyOf(call);
+  key.resident = true;
+  const Result<std::optional<Honoured>> pass = inOnePass(key, shapeOf(call, key));
+  return pass.ok() && pass->has_value();
 }
 
 kernels::PassCall Comm::passOf(const Shape& shape) {
@@ -237,44 +253,60 @@ PlanEntry Comm::onePass(const Call& call, const Shape& shape) const {
   return entry;
 }
 
-Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
-  const size_t elementBytes = dataTypeBytes(call.dtype);
-  Shape shape = shapeOf(call, key);
-  if (inOnePass(key, shape)) return onePass(call, shape);
-  TUTTI_ASSIGN(Choice choice, choosePlan(shape, call, key.resident));
-  shape.parts = choice.parts;
-  if (choice.joined) shape.messageBytes = planRequest(shape).joinBytes;
-  const bool lendsAll = choice.protocol == Protocol::Direct;
+/// By the choice; choice->nChannels becomes what the schedule has.
+Result<Schedule> Comm::scheduleFor(const Call& call, const PlanKey& key, Shape shape, Choice* choice) {
+  const size_t leastMapped = leastMappedBytes(choice->overrides.protocol);
+  PlanRequest chosenBy = planRequest(shape);
+  chosenBy.overrides = choice->overrides;
+  shape.parts = choice->parts;
+  if (choice->joined) shape.messageBytes = chosenBy.joinBytes;
   // Blocks read what others lend where it lies, and messages that they would rather send inline they do.
-  const bool residentDirect = key.resident && onOneDevice(links_->cards()) && leastMappedBytes() < SIZE_MAX;
+  const bool residentDirect = key.resident && onOneDevice(links_->cards()) && leastMapped < SIZE_MAX;
+  const bool mapped = !key.resident && mayLendMapped(shape, leastMapped);
+  const bool lends = !anyCuda() && choice->protocol == Protocol::Direct;
   // Several chunks are gathered into a message: nothing is read where it lies.
-  const bool direct =
-      choice.joined ? false : residentDirect || (!key.resident && mayLendMapped(shape)) || (!anyCuda() && lendsAll);
-  Schedule schedule = buildSchedule(choice, shape, {key.ordered, direct}, call);
-  const bool boards = !choice.ready && !key.ordered && publishes(planRequest(shape), *choice.algorithm);
-  if (boards) {
+  const bool direct = !choice->joined && (residentDirect || mapped || lends);
+  Schedule schedule = buildSchedule(*choice, shape, {key.ordered, direct}, call);
+  if (!choice->ready && !key.ordered && publishes(chosenBy, *choice->algorithm)) {
     TUTTI_TRY(links_->openBoards(deadline()));
     schedule = publish(schedule);
   }
-  if (key.resident) fitToBlocks(&choice, schedule.lanes.size());
-  if (choice.nChannels > 1) schedule = replicate(schedule, choice.nChannels);
-  if (schedule.lanes.size() > static_cast<size_t>(mostLanes(key.resident))) {
-    return invalidUsage("algorithm ", choice.name(), " with ", choice.nChannels, " channels needs ",
-                        schedule.lanes.size(), " lanes; there are ", mostLanes(key.resident));
+  if (key.resident) fitToBlocks(choice, schedule.lanes.size(), residentLanes_);
+  if (choice->nChannels > 1) schedule = replicate(schedule, choice->nChannels);
+  if (schedule.lanes.size() <= static_cast<size_t>(mostLanes(key.resident))) return schedule;
+  return invalidUsage("algorithm ", choice->name(), " with ", choice->nChannels, " channels needs ",
+                      schedule.lanes.size(), " lanes; there are ", mostLanes(key.resident));
+}
+
+Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
+  const size_t elementBytes = dataTypeBytes(call.dtype);
+  Shape shape = shapeOf(call, key);
+  TUTTI_ASSIGN(const std::optional<Honoured> pass, inOnePass(key, shape));
+  if (pass) {
+    tellUnmet(pass->unmet, shape, "onepass");
+    return onePass(call, shape);
   }
+  TUTTI_ASSIGN(Choice choice, choosePlan(shape, call, key.resident));
+  PlanEntry entry;
+  if (choice.ready && key.inPlace && choice.ready->inPlace == nullptr) {
+    shape.inPlace = false;
+    entry.copiedBytes = extentsOf(call, rank(), nRanks()).sendBytes;
+    TUTTI_TRY(asStatus(workspace(entry.copiedBytes)));
+  }
+  TUTTI_ASSIGN(Schedule schedule, scheduleFor(call, key, shape, &choice));
   const Layout layout = layoutOf(schedule, call, rank());
-  const ChannelFinder find = [this, boards, resident = key.resident](int peer, int lane) -> Result<Channel*> {
+  const ChannelFinder find = [this, boards = schedule.published, resident = key.resident](
+                                 int peer, int lane) -> Result<Channel*> {
     if (resident) return static_cast<Channel*>(nullptr);
     if (boards) return links_->board(peer);
     return channel(peer, lane);
   };
   ScratchLender scratch;
   if (cuda_) scratch = [this](size_t bytes) { return cuda_->scratch(bytes); };
-  PlanEntry entry;
   TUTTI_ASSIGN(entry.plan, bindPlan(std::move(schedule), layout, elementBytes, sliceBytesFor(choice, call), find,
                                     scratch, ranksOnHost()));
-  entry.plan->lendsAll = lendsAll && !anyCuda() && !rewrites(key);
-  entry.plan->leastMappedBytes = leastMappedBytes();
+  entry.plan->lendsAll = choice.protocol == Protocol::Direct && !anyCuda() && !rewrites(key);
+  entry.plan->leastMappedBytes = leastMappedBytes(choice.overrides.protocol);
   if (cuda_) entry.plan->worker = &cuda_->worker();
   if (key.resident) {
     TUTTI_ASSIGN(entry.resident, cuda_->residentRun(*entry.plan));

@@ -19,7 +19,7 @@ namespace {
 
 // Fixed-width little-endian numbers and length-prefixed texts.  All ranks run the same version (a version number
 // leads).
-constexpr uint64_t kCardVersion = 0x7474'6361'7264'0006;
+constexpr uint64_t kCardVersion = 0x7474'6361'7264'0007;
 constexpr uint64_t kMostTransports = 16;
 constexpr uint64_t kMostReached = 256;
 

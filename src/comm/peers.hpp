@@ -19,7 +19,7 @@ struct RankCard {
   std::string tuning;                                       // the same
   std::string plans;                                        // see planReport(); with the transports
   std::string device;                                       // names its CUDA device; "" on the host
-  std::string trouble;                                      // why it cannot use that device; "" if it can
+  std::string trouble;                                      // why it cannot take part; "" if it can
   std::string busId;                                        // of that device
   std::vector<std::string> reached;                         // devices whose memory that one can use; its own not named
   std::string ipcProbe;                                     // see ipcProbe(); on a device

@@ -5,11 +5,13 @@
 
 #include "src/base/config.hpp"
 #include "src/base/copy.hpp"
+#include "src/base/log.hpp"
 #include "src/comm/comm.hpp"
 #include "src/comm/cuda/costs.hpp"
 #include "src/comm/probes.hpp"
 #include "src/exec/one_pass.hpp"
 #include "src/plan/device_prices.hpp"
+#include "src/plan/fit.hpp"
 #include "src/plan/machine_levels.hpp"
 #include "src/plan/measure.hpp"
 
@@ -63,10 +65,10 @@ Status Comm::setUpPlanner() {
   const auto& cards = links_->cards();
   TUTTI_ASSIGN(planner_.calibration, parseCalibration(cards[0].calibration));
   TUTTI_ASSIGN(planner_.tuning, parseTuning(cards[0].tuning));
-  TUTTI_ASSIGN(planner_.overrides, overridesFromEnvironment(foreignPlans_.names()));
-  if (planner_.overrides.nChannels == 0) planner_.overrides.nChannels = settings_.nChannels;
+  planner_.overrides.nChannels = settings_.nChannels;
   if (planner_.overrides.nChannels == 0 && settings_.minChannels > 1) {
     planner_.overrides.nChannels = std::min({settings_.minChannels, settings_.maxChannels, kMostChannels});
+    planner_.overrides.nearestChannels = true;
   }
   setStreamingThreshold(static_cast<size_t>(planner_.calibration.streamFromBytes));
   TUTTI_ASSIGN(const int64_t explain, configInteger("TUTTI_EXPLAIN"));
@@ -118,10 +120,10 @@ PlanRequest Comm::planRequest(const Shape& shape, bool resident) const {
   const bool knowsSizes =
       !shape.uneven || shape.collective == Collective::AllGather || shape.collective == Collective::ReduceScatter;
   request.joinBytes = !resident && knowsSizes ? mostJoinedBytes(planner_.links, sliceBytes_, request.device) : 0;
-  request.ready = foreignPlans_.serving(request.shape);
   request.mostLanes = mostLanes(resident);
   if (!anyCuda()) request.tuning = &planner_.tuning;
   request.overrides = planner_.overrides;
+  foreignPlans_.offer(&request);
   return request;
 }
 
@@ -133,7 +135,20 @@ Result<Choice> Comm::choosePlan(const Shape& shape, const Call& call, bool resid
     const std::string table = cat("tutti: plan for ", callName(call), "\n", explain(request, choice));
     std::fwrite(table.data(), 1, table.size(), stderr);
   }
+  tellUnmet(choice.unmet, shape, describe(choice));
   return choice;
+}
+
+// Rank 0 speaks for all, which have come to the same.
+void Comm::tellUnmet(const std::vector<Unmet>& unmet, const Shape& shape, const std::string& taken) {
+  if (rank() != 0) return;
+  Shape call = shape;
+  call.inPlace = false;
+  for (const Unmet& one : unmet) {
+    const char* of = one.ofCollective ? collectiveKey(shape.collective) : "";
+    if (!told_.insert(cat(of, " ", one.asked, " ", one.reason)).second) continue;
+    TUTTI_WARN("plan", "rank ", rank(), ": ", sentence(one, call), "; chosen by cost: ", taken);
+  }
 }
 
 // Which algorithm it is depends on no count, as the ranks know none in common.
@@ -154,12 +169,14 @@ Result<CallEstimate> Comm::estimate(const Call& call) const {
   const bool resident = planner_.blocks.has_value();
   PlanKey key = keyOf(call);
   key.resident = resident;
-  if (inOnePass(key, shape)) {
+  TUTTI_ASSIGN(const std::optional<Honoured> pass, inOnePass(key, shape));
+  if (pass) {
     const auto bytes = static_cast<double>(passTraffic(passOf(shape), nRanks()));
     return CallEstimate{onePassUs(*planner_.blocks, bytes), "onepass", Protocol::Direct, 1};
   }
-  const PlanRequest request = planRequest(shape, resident);
+  PlanRequest request = planRequest(shape, resident);
   TUTTI_ASSIGN(const Choice choice, ::tutti::plan(request, planner_.calibration, walksFor(resident)));
+  request.overrides = choice.overrides;
   CallEstimate estimate{choice.costUs, choice.name(), choice.protocol, choice.nChannels, choice.joined};
   if (shape.uneven && choice.algorithm != nullptr) {  // chosen for any size, but this is the size
     shape.bytes = call.counts->recvCounts.front() * dataTypeBytes(call.dtype);

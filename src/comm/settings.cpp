@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "src/base/config.hpp"
+#include "src/comm/variables.hpp"
 #include "src/device/cuda_device.hpp"
 
 namespace tutti {
@@ -17,7 +18,7 @@ constexpr std::array<std::string_view, 4> kElsewhere = {"cuda_ipc", "verbs", "uc
 
 Result<CommSettings> fromEnvironment() {
   CommSettings s;
-  TUTTI_TRY(checkConfig());
+  TUTTI_TRY(checkVariables());
   TUTTI_ASSIGN(const int64_t reproducible, configInteger("TUTTI_REPRODUCIBLE"));
   TUTTI_ASSIGN(const int64_t timeoutMs, configInteger("TUTTI_TIMEOUT_MS"));
   TUTTI_ASSIGN(const int64_t nChannels, configInteger("TUTTI_NCHANNELS"));
@@ -48,14 +49,15 @@ Status takeFlag(const char* field, int given, bool* value) {
 /// Where ranks compute that ask for `device`: a CUDA device's number, or -1 for the host.
 Result<int> resolveDevice(int device) {
   const std::string text = configText("TUTTI_DEVICE");
-  if (text != "auto" && text != "host" && text != "cuda") {
-    return invalidUsage("TUTTI_DEVICE='", text, "' is not auto, host or cuda");
-  }
+  TUTTI_TRY(checkDeviceName(text));
   const bool asked = device == TUTTI_DEVICE_CUDA;
   if (!asked && (device == TUTTI_DEVICE_HOST || text != "cuda")) return -1;
   Result<cuda::Device> current = cuda::currentDevice();
   if (current.ok()) return *current;
-  return Status(tuttiUnhandledCudaError, cat(asked ? "config.device = TUTTI_DEVICE_CUDA" : "TUTTI_DEVICE=cuda",
+  // Only of what the user has set for sure: config.device may be a library's doing, a default another's.
+  const char* const set = std::getenv("TUTTI_DEVICE");
+  const bool byVariable = !asked && set != nullptr && text == set;
+  return Status(tuttiUnhandledCudaError, cat(byVariable ? "TUTTI_DEVICE=cuda" : "ranks are to compute on CUDA devices",
                                              ", but ", current.status().message()));
 }
 
@@ -103,6 +105,11 @@ Result<CommSettings> resolveSettings(const tuttiConfig_t* config, const CommSett
   }
   TUTTI_TRY(checkTransportList(s.transports));
   return s;
+}
+
+Status checkDeviceName(const std::string& name) {
+  if (name == "auto" || name == "host" || name == "cuda") return {};
+  return invalidUsage("TUTTI_DEVICE='", name, "' is not auto, host or cuda");
 }
 
 Result<int> defaultDevice() { return resolveDevice(TUTTI_DEVICE_AUTO); }

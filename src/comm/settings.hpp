@@ -28,6 +28,9 @@ Result<CommSettings> resolveSettings(const tuttiConfig_t* config, const CommSett
 /// Errors: InvalidUsage, UnhandledCudaError: TUTTI_DEVICE cannot be honoured.
 Result<int> defaultDevice();
 
+/// Whether `name` is one that TUTTI_DEVICE may have.  Errors: InvalidUsage.
+Status checkDeviceName(const std::string& name);
+
 /// Whether a transport of this name may be used: "shm,tcp" lists, "^x" excludes, "" allows all.
 bool transportAllowed(const std::string& list, std::string_view name);
 /// Errors: InvalidUsage naming the unknown transport.

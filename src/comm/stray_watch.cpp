@@ -1,5 +1,7 @@
 #include "src/comm/stray_watch.hpp"
 
+#include <algorithm>
+
 namespace tutti {
 namespace {
 
@@ -15,8 +17,8 @@ bool upTo(uint32_t sequence, uint64_t last) {
 
 }  // namespace
 
-StrayWatch::StrayWatch(Control& control, const CallLog& log, const Links& links)
-    : control_(control), log_(log), links_(links) {
+StrayWatch::StrayWatch(Control& control, const CallLog& log, const Links& links, std::function<bool()> also)
+    : control_(control), log_(log), links_(links), also_(std::move(also)) {
   control_.setTicker(kLookNs, [this] { return look(); });
 }
 
@@ -32,7 +34,9 @@ Look StrayWatch::look() {
   const CallLog::Place place = log_.place();
   const bool paused = place.entered == entered_ && !place.inside;
   entered_ = place.entered;
+  const bool goesOn = also_ && also_();
   idleLooks_ = paused ? idleLooks_ + 1 : 0;
+  if (goesOn) idleLooks_ = std::min(idleLooks_, kMostIdleLooks - 1);
   if (!paused) {
     active_.store(true, std::memory_order_relaxed);
     return {.again = true, .stray = {}};

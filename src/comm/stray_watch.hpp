@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 
 #include "src/bootstrap/session.hpp"
 #include "src/comm/call_log.hpp"
@@ -14,8 +15,9 @@ namespace tutti {
 
 class StrayWatch {
  public:
-  /// All borrowed; control must have no other ticker.
-  StrayWatch(Control& control, const CallLog& log, const Links& links);
+  /// All borrowed; control must have no other ticker.  also: looks at something else on the way, after every call until
+  /// it says that it need not look again; must not block.  May be empty.
+  StrayWatch(Control& control, const CallLog& log, const Links& links, std::function<bool()> also);
   ~StrayWatch();
 
   /// After CallLog::enter.
@@ -31,6 +33,7 @@ class StrayWatch {
   Control& control_;
   const CallLog& log_;
   const Links& links_;
+  std::function<bool()> also_;
   std::atomic<bool> active_{false};
   // The I/O thread's:
   uint64_t entered_ = 0;  // at the last look

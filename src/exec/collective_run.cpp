@@ -10,7 +10,7 @@ CollectiveRun::CollectiveRun(const Plan& plan) : worker_(plan.worker), states_(p
 void CollectiveRun::begin(const CallBuffers& buffers, const Trimmings& trimmings) {
   buffers_ = buffers;
   trimmings_ = trimmings;
-  begun_ = scaleInput(worker_, buffers.reduction.dtype, trimmings);
+  begun_ = prepareInput(worker_, buffers.reduction.dtype, trimmings);
   for (LaneRun& lane : lanes_) lane.begin(buffers_);
   std::fill(states_.begin(), states_.end(), LaneState::Running);
   running_ = lanes_.size();

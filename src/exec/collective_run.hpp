@@ -1,5 +1,5 @@
-// Runs one collective: its plan's lanes side by side, with what the operator needs before (PreMulSum's scaling) and
-// after (avg's division).
+// Runs one collective: its plan's lanes side by side, with what a call needs before (PreMulSum's scaling, a copy)
+// and after (avg's division).
 #pragma once
 
 #include <memory>

@@ -134,7 +134,7 @@ Status CudaKernels::loadWalks() {
                cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, kernels::kWalkThreads, 0));
     least = std::min(least, blocks);
   }
-  int together = 0;  // whether the device starts all blocks of a launch or none
+  int together = 0;  // whether there are launches that start all of their blocks at once
   TUTTI_CUDA(device_->driver(), cuDeviceGetAttribute(&together, cuda::kAttributeCooperativeLaunch, device_->ordinal()));
   mostWalkBlocks_ = together == 0 ? 0 : static_cast<uint32_t>(least * device_->multiprocessors());
   return {};

@@ -28,8 +28,9 @@ class CudaKernels {
   /// dst[i] = src[i] * scalar.  `scalar` is one element, in device memory if onDevice.
   Status scale(cuda::Stream stream, tuttiDataType_t dtype, void* dst, const void* src, const void* scalar,
                bool onDevice, size_t count) const;
-  /// The resident executor on all members of `arguments`, in so many blocks, which are on the device together or not
-  /// at all.  r: what they combine with, if `collective` reduces.  Sets arguments->what.
+  /// The resident executor on all members of `arguments`, in so many blocks.  They start together, when the device has
+  /// room for all of them, which it may never have beside kernels of others that do not end.  r: what they combine
+  /// with, if `collective` reduces.  Sets arguments->what.
   Status walk(cuda::Stream stream, const Reduction& r, Collective collective, kernels::WalkArguments* arguments,
               uint32_t blocks) const;
   /// The most blocks that walk() may be given.

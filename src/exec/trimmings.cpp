@@ -1,10 +1,22 @@
 #include "src/exec/trimmings.hpp"
 
+#include "src/base/copy.hpp"
 #include "src/exec/reduce.hpp"
 
 namespace tutti {
 
-Status scaleInput(Worker* worker, tuttiDataType_t dtype, const Trimmings& t) {
+namespace {
+
+Status copyInput(Worker* worker, const Touch& copied) {
+  if (worker != nullptr) return worker->copy(copied.to, copied.from, copied.count);
+  copyBytes(copied.to, copied.from, copied.count);
+  return {};
+}
+
+}  // namespace
+
+Status prepareInput(Worker* worker, tuttiDataType_t dtype, const Trimmings& t) {
+  if (t.copied.count > 0) return copyInput(worker, t.copied);
   if (t.scalar == nullptr) return {};
   if (worker != nullptr) {
     return worker->scale(dtype, t.scaled.to, t.scaled.from, t.scalar, t.scalarOnDevice, t.scaled.count);

@@ -1,4 +1,5 @@
-// What a call does around its schedule: PreMulSum scales the input first, avg divides the result at the end.
+// What a call does around its schedule: PreMulSum scales the input first, an imported plan that cannot work in place
+// reads a copy of the input, avg divides the result at the end.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +8,7 @@
 
 namespace tutti {
 
-/// Elements of a buffer that get scaled before or divided after the lanes have run.
+/// Elements of a buffer that get copied or scaled before or divided after the lanes have run.
 struct Touch {
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
@@ -19,12 +20,13 @@ struct Trimmings {
   const void* scalar = nullptr;  // PreMulSum: one element; input is scaled from `scaled.from` to `scaled.to` first
   bool scalarOnDevice = false;   // where there is a worker: whether the scalar is in its memory
   Touch scaled;
+  Touch copied;     // bytes of the input
   int divisor = 0;  // avg: divide `divided.to` by it at the end; 0: do not
   Touch divided;
 };
 
 /// What comes first, and what comes last.  worker: null: at once, on host memory.
-Status scaleInput(Worker* worker, tuttiDataType_t dtype, const Trimmings& trimmings);
+Status prepareInput(Worker* worker, tuttiDataType_t dtype, const Trimmings& trimmings);
 Status divideResult(Worker* worker, tuttiDataType_t dtype, const Trimmings& trimmings);
 
 }  // namespace tutti

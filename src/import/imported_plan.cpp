@@ -61,9 +61,9 @@ Result<Format> formatOf(std::string_view text, const std::string& origin) {
 
 }  // namespace
 
-Result<int> ranksOfPlan(std::string_view text, const std::string& origin) {
+Result<PlanHead> headOfPlan(std::string_view text, const std::string& origin) {
   TUTTI_ASSIGN(const Format format, formatOf(text, origin));
-  return format == Format::Xml ? ranksOfMscclXml(text, origin) : ranksOfMscclppJson(text, origin);
+  return format == Format::Xml ? headOfMscclXml(text, origin) : headOfMscclppJson(text, origin);
 }
 
 Result<ImportedPlan> importPlan(std::string_view text, const std::string& origin) {

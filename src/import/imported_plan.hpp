@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,9 +45,15 @@ inline constexpr size_t kMostPlanBytes = size_t{64} << 20;
 /// Whether a collective has a root.
 bool hasRoot(Collective collective);
 
-/// The number of ranks that the plan in `text` is for, without looking at the rest of it.
+/// What a plan says of itself.
+struct PlanHead {
+  int nRanks = 1;
+  std::optional<Collective> collective;  // none: it does not say, or one that cannot be run
+  std::string name;                      // empty: none
+};
+/// That of the plan in `text`, without looking at the rest of it.
 /// Errors: InvalidArgument with origin, if it is no plan; Internal if this build cannot read the format.
-Result<int> ranksOfPlan(std::string_view text, const std::string& origin);
+Result<PlanHead> headOfPlan(std::string_view text, const std::string& origin);
 /// The plan in `text`, whichever format it has.  Errors: as importMscclXml and importMscclppJson.
 Result<ImportedPlan> importPlan(std::string_view text, const std::string& origin);
 /// A file's contents.  Errors: SystemError if it cannot be read.

@@ -16,8 +16,8 @@ namespace tutti {
 /// build has no pugixml.
 Result<ImportedPlan> importMscclXml(std::string_view text, const std::string& origin);
 
-/// The number of ranks, without looking at the rest.  Errors: as above.
-Result<int> ranksOfMscclXml(std::string_view text, const std::string& origin);
+/// Its head, without looking at the rest.  Errors: as above.
+Result<PlanHead> headOfMscclXml(std::string_view text, const std::string& origin);
 
 /// Our schedules, one per rank and of logical ops, as such a file: a channel per lane, and in it a thread block per
 /// peer and direction and one for local work.  Chunks of blocks that several channels share are divided. Errors:

@@ -39,7 +39,7 @@ struct ReadBlock {  // a thread block, with what is resolved only when all are k
 class XmlReader {
  public:
   Result<ImportedPlan> read(std::string_view text, const std::string& origin);
-  Result<int> readRanks(std::string_view text, const std::string& origin);
+  Result<PlanHead> readOnlyHead(std::string_view text, const std::string& origin);
 
  private:
   /// As XmlText::integer, for limits that fit an int.
@@ -278,10 +278,10 @@ Status XmlReader::checkConnections() {
   return {};
 }
 
-Result<int> XmlReader::readRanks(std::string_view text, const std::string& origin) {
+Result<PlanHead> XmlReader::readOnlyHead(std::string_view text, const std::string& origin) {
   TUTTI_TRY(xml_.parse(text, origin));
   TUTTI_TRY(readHead());
-  return program_.nRanks;
+  return PlanHead{program_.nRanks, program_.collective, program_.name};
 }
 
 Result<ImportedPlan> XmlReader::read(std::string_view text, const std::string& origin) {
@@ -315,14 +315,14 @@ Result<ImportedPlan> importMscclXml(std::string_view text, const std::string& or
   return XmlReader().read(text, origin);
 }
 
-Result<int> ranksOfMscclXml(std::string_view text, const std::string& origin) {
-  return XmlReader().readRanks(text, origin);
+Result<PlanHead> headOfMscclXml(std::string_view text, const std::string& origin) {
+  return XmlReader().readOnlyHead(text, origin);
 }
 
 }  // namespace tutti
 #else
 namespace tutti {
-Result<int> ranksOfMscclXml(std::string_view text, const std::string& origin) {
+Result<PlanHead> headOfMscclXml(std::string_view text, const std::string& origin) {
   return importMscclXml(text, origin).status();
 }
 Result<ImportedPlan> importMscclXml(std::string_view, const std::string& origin) {

@@ -19,8 +19,8 @@ namespace tutti {
 /// has no nlohmann-json.
 Result<ImportedPlan> importMscclppJson(std::string_view text, const std::string& origin);
 
-/// The number of ranks, without looking at the rest.  Errors: as above.
-Result<int> ranksOfMscclppJson(std::string_view text, const std::string& origin);
+/// Its head, without looking at the rest.  Errors: as above.
+Result<PlanHead> headOfMscclppJson(std::string_view text, const std::string& origin);
 
 /// Our schedules, one per rank and of logical ops, in the present format: a thread block per lane.  A message is a put
 /// into its target where nobody uses that before, else into scratch of its own, and a signal.

@@ -343,16 +343,24 @@ Result<ImportedPlan> importMscclppJson(std::string_view text, const std::string&
   return foreign::JsonReader(top, origin).read();
 }
 
-Result<int> ranksOfMscclppJson(std::string_view text, const std::string& origin) {
+Result<PlanHead> headOfMscclppJson(std::string_view text, const std::string& origin) {
   TUTTI_ASSIGN(const nlohmann::json document, foreign::parseJson(text, origin));
-  TUTTI_ASSIGN(const std::vector<foreign::JsonAt> gpus, foreign::JsonAt(document, origin).list("gpus"));
-  return static_cast<int>(gpus.size());
+  const foreign::JsonAt top(document, origin);
+  TUTTI_ASSIGN(const std::vector<foreign::JsonAt> gpus, top.list("gpus"));
+  PlanHead head{static_cast<int>(gpus.size()), {}, {}};
+  foreign::Program program;
+  uint64_t least = 0, most = 0;
+  if (foreign::readPlanHead(top, &program, &least, &most).ok()) {
+    head.collective = program.collective;
+    head.name = program.name;
+  }
+  return head;
 }
 
 }  // namespace tutti
 #else
 namespace tutti {
-Result<int> ranksOfMscclppJson(std::string_view text, const std::string& origin) {
+Result<PlanHead> headOfMscclppJson(std::string_view text, const std::string& origin) {
   return importMscclppJson(text, origin).status();
 }
 Result<ImportedPlan> importMscclppJson(std::string_view, const std::string& origin) {

@@ -157,24 +157,32 @@ std::optional<Schedule> inPlaceFrom(const Schedule& outOfPlace) {
   return s;
 }
 
+namespace {
+
+/// None if one of the ranks cannot.
+std::vector<Schedule> allInPlaceFrom(const std::vector<Schedule>& outOfPlace) {
+  std::vector<Schedule> all;
+  for (const Schedule& s : outOfPlace) {
+    std::optional<Schedule> made = inPlaceFrom(s);
+    if (!made) return {};
+    all.push_back(std::move(*made));
+  }
+  return verify(all).empty() ? all : std::vector<Schedule>();
+}
+
+}  // namespace
+
 Status completePlaces(ImportedPlan* plan) {
   if (!plan->inPlace.empty()) {
     if (!plan->outOfPlace.empty() && alike(plan->inPlace, plan->outOfPlace)) return {};
     plan->outOfPlace.clear();
     for (const Schedule& s : plan->inPlace) plan->outOfPlace.push_back(outOfPlaceFrom(s));
   } else {
-    for (const Schedule& s : plan->outOfPlace) {
-      std::optional<Schedule> made = inPlaceFrom(s);
-      if (!made) return invalidArgument(plan->origin, ": cannot serve calls in place, and ranks may differ in that");
-      plan->inPlace.push_back(std::move(*made));
-    }
+    plan->inPlace = allInPlaceFrom(plan->outOfPlace);
   }
-  for (const bool inPlace : {false, true}) {
-    const std::string complaint = verify(plan->schedules(inPlace));
-    if (complaint.empty()) continue;
-    return invalidArgument(plan->origin, ": cannot serve calls ", inPlace ? "in" : "out of", " place: ", complaint);
-  }
-  return {};
+  const std::string complaint = verify(plan->outOfPlace);
+  if (complaint.empty()) return {};
+  return invalidArgument(plan->origin, ": cannot serve calls out of place: ", complaint);
 }
 
 }  // namespace tutti

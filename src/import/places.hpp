@@ -17,8 +17,9 @@ Schedule outOfPlaceFrom(const Schedule& inPlace);
 std::optional<Schedule> inPlaceFrom(const Schedule& outOfPlace);
 
 /// Fill in the kind of call that the plan is not for; where it is for both with different messages, the schedules for
-/// calls out of place are made from those in place.  What is made is verified.
-/// Errors: InvalidArgument with origin if that is not possible.
+/// calls out of place are made from those in place.  What is made is verified.  Where there can be none for calls in
+/// place, there are none: such a call needs a copy of its input, and then goes as one out of place.
+/// Errors: InvalidArgument with origin if there can be none for calls out of place.
 Status completePlaces(ImportedPlan* plan);
 
 }  // namespace tutti

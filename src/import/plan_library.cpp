@@ -36,35 +36,58 @@ Result<PlanLibrary> PlanLibrary::read(const std::string& directory, int nRanks, 
   library.fingerprint_ = 0xcbf29ce484222325;
   for (const std::filesystem::path& file : files) {
     TUTTI_ASSIGN(const std::string text, readPlanText(file));
-    const Result<int> ranks = ranksOfPlan(text, file);
-    if (ranks.ok() && *ranks != nRanks) continue;
-    if (ranks.status().code() == tuttiInternalError) return invalidUsage(ranks.status().message());  // no reader
+    Result<PlanHead> head = headOfPlan(text, file);
+    if (head.ok() && head->nRanks != nRanks) {
+      library.others_.push_back({file, std::move(*head)});
+      continue;
+    }
+    if (head.status().code() == tuttiInternalError) return invalidUsage(head.status().message());  // no reader
     library.fingerprint_ = hashMore(hashMore(library.fingerprint_, file.filename().native()), text);
-    Result<ImportedPlan> plan = ranks.ok() ? importPlan(text, file) : Result<ImportedPlan>(ranks.status());
+    Result<ImportedPlan> plan = head.ok() ? importPlan(text, file) : Result<ImportedPlan>(head.status());
     if (plan.ok() && places == Places::Both) {
       if (const Status status = completePlaces(&*plan); !status.ok()) plan = status;
     }
     if (plan.ok()) {
       library.plans_.push_back(std::move(*plan));
     } else {
-      library.refused_.push_back(plan.status().message());
+      library.refused_.push_back({file, plan.status().message()});
     }
   }
   return library;
 }
 
+namespace {
+
+uint64_t bytesInAll(const Shape& s) {
+  const bool vector = s.collective == Collective::AllReduce || s.collective == Collective::Broadcast ||
+                      s.collective == Collective::Reduce;
+  return uint64_t{s.bytes} * (vector ? 1 : static_cast<uint64_t>(s.nRanks));
+}
+
+}  // namespace
+
+std::string PlanLibrary::misfit(const ImportedPlan& plan, const Shape& s) {
+  const uint64_t bytes = bytesInAll(s);
+  if (plan.nRanks != s.nRanks) return cat("it is for ", plan.nRanks, plan.nRanks == 1 ? " rank" : " ranks");
+  if (s.uneven) return "it is for blocks that are all of one size";
+  if (!s.commutative) {
+    return "it has an order of its own, and operands have to be combined in rank order (reproducible sums, operators "
+           "that do not commute)";
+  }
+  if (hasRoot(plan.collective) && plan.root != s.root) return cat("its root is rank ", plan.root);
+  if (bytes < plan.minBytes || bytes > plan.maxBytes) {
+    const bool limited = plan.maxBytes != UINT64_MAX;
+    return cat("it is for ", plan.minBytes, limited ? cat(" to ", plan.maxBytes) : " or more", " bytes in all");
+  }
+  return plan.schedules(s.inPlace).empty() ? cat("it is for calls ", s.inPlace ? "out of" : "in", " place") : "";
+}
+
 std::vector<PlanLibrary::Candidate> PlanLibrary::find(const Shape& shape) const {
   std::vector<Candidate> found;
-  if (shape.nRanks != nRanks_ || shape.uneven || !shape.commutative) return found;
-  const bool vector = shape.collective == Collective::AllReduce || shape.collective == Collective::Broadcast ||
-                      shape.collective == Collective::Reduce;
-  const uint64_t bytes = uint64_t{shape.bytes} * (vector ? 1 : static_cast<uint64_t>(shape.nRanks));
   for (const ImportedPlan& plan : plans_) {
-    const std::vector<Schedule>& schedules = plan.schedules(shape.inPlace);
-    if (plan.collective != shape.collective || schedules.empty()) continue;
-    if (bytes < plan.minBytes || bytes > plan.maxBytes) continue;
-    if (schedules.front().root != shape.root && hasRoot(plan.collective)) continue;
-    found.push_back({&plan, &schedules, bytes % static_cast<uint64_t>(plan.pieces) == 0});
+    if (plan.collective != shape.collective || !misfit(plan, shape).empty()) continue;
+    const bool divides = bytesInAll(shape) % static_cast<uint64_t>(plan.pieces) == 0;
+    found.push_back({&plan, &plan.schedules(shape.inPlace), divides});
   }
   std::stable_partition(found.begin(), found.end(), [](const Candidate& c) { return c.divides; });
   return found;

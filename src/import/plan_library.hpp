@@ -1,7 +1,7 @@
 // The plans of a folder (TUTTI_PLAN_DIR) that are for a given number of ranks, for a planner to ask.
 //
 //   TUTTI_ASSIGN(const PlanLibrary library, PlanLibrary::read(directory, comm.nRanks()));
-//   for (const std::string& why : library.refused()) log(why);
+//   for (const PlanLibrary::Refused& file : library.refused()) log(file.why);
 //   for (const PlanLibrary::Candidate& c : library.find(shape)) ...   // (*c.schedules)[rank], then the passes
 //
 // Ranks that choose among candidates must have read the same files: compare fingerprint() when they meet.
@@ -19,12 +19,12 @@ namespace tutti {
 /// A value, not changed after it was read: any thread may ask it.
 class PlanLibrary {
  public:
-  /// AsWritten: for calls in place or out of place, as the files say.  Both: every plan for both, as completePlaces()
-  /// makes them; one for which that cannot be is left out.
+  /// AsWritten: for calls in place or out of place, as the files say.  Both: every plan for calls out of place, and for
+  /// calls in place where it can be, as completePlaces() makes them.
   enum class Places { AsWritten, Both };
 
-  /// Files *.xml and *.json of the folder, in the order of their names; others are ignored, and so are those for other
-  /// numbers of ranks.  A plan that is wrong is left out and listed in refused().
+  /// Files *.xml and *.json of the folder, in the order of their names; others are ignored.  Of plans for other numbers
+  /// of ranks only the heads are read.  A plan that is wrong is left out and listed in refused().
   /// Errors: SystemError if the folder or a file of it cannot be read; InvalidUsage if this build cannot read a format.
   static Result<PlanLibrary> read(const std::string& directory, int nRanks, Places places = Places::AsWritten);
 
@@ -40,17 +40,30 @@ class PlanLibrary {
   /// None for shape.nRanks other than the library's, for v forms and for operators that do not commute: those want
   /// their operands in rank order.  Candidates point into the library.
   std::vector<Candidate> find(const Shape& shape) const;
+  /// Why `plan` may not serve a call of its collective, such as "it is for 4 ranks"; empty: it may.
+  static std::string misfit(const ImportedPlan& plan, const Shape& shape);
 
   const std::vector<ImportedPlan>& plans() const { return plans_; }
-  /// A sentence with file and reason for each file that was left out.
-  const std::vector<std::string>& refused() const { return refused_; }
+  /// A file that was left out.
+  struct Refused {
+    std::string origin;
+    std::string why;  // a sentence with the file's name
+  };
+  const std::vector<Refused>& refused() const { return refused_; }
+  /// A file for another number of ranks.
+  struct Other {
+    std::string origin;
+    PlanHead head;
+  };
+  const std::vector<Other>& others() const { return others_; }
   /// Depends on the names and contents of all files that are kept or refused.
   uint64_t fingerprint() const { return fingerprint_; }
 
  private:
   int nRanks_ = 0;
   std::vector<ImportedPlan> plans_;
-  std::vector<std::string> refused_;
+  std::vector<Refused> refused_;
+  std::vector<Other> others_;
   uint64_t fingerprint_ = 0;
 };
 

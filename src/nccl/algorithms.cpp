@@ -2,8 +2,10 @@
 // "function:" for one; several such lists are separated by semicolons.
 //
 // NCCL chooses among what it is left with.  Tutti's own variables name one algorithm (per collective) or one protocol,
-// so a list is honoured where it comes down to one, or to no restriction.
+// so a list is honoured where it comes down to one, or to no restriction.  Where it leaves only what Tutti does not
+// have, the planner chooses, with a warning; with TUTTI_ALGO_STRICT=1 that is an error, as it is of TUTTI_ALGO.
 #include <algorithm>
+#include <cstdlib>
 
 #include "src/nccl/environment.hpp"
 
@@ -35,6 +37,13 @@ bool contains(const char* const (&names)[N], const std::string& name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
+template <size_t N>
+std::string listOf(const char* const (&names)[N]) {
+  std::string list;
+  for (const char* name : names) list += std::string(list.empty() ? "" : ", ") + name;
+  return list;
+}
+
 /// "^ring,tree"
 struct Filter {
   bool exclude = false;
@@ -50,6 +59,20 @@ Filter parseFilter(const std::string& text) {
   return {exclude, splitList(lower(exclude ? text.substr(1) : text), ',')};
 }
 
+/// "ring, tree"
+std::string counterpartsOf(const std::string& function) {
+  std::string names;
+  for (const Counterpart& c : kAlgorithms) {
+    if (function == c.function && c.ours != nullptr) names += (names.empty() ? "" : ", ") + std::string(c.theirs);
+  }
+  return names;
+}
+
+bool strict() {
+  const char* set = std::getenv("TUTTI_ALGO_STRICT");
+  return set != nullptr && std::string(set) == "1";
+}
+
 /// One section of NCCL_ALGO for one function.  explicitly: the section names the function, and must leave something.
 void choose(const std::string& function, const Filter& filter, bool explicitly, Environment* into) {
   std::vector<std::string> ours;
@@ -63,10 +86,10 @@ void choose(const std::string& function, const Filter& filter, bool explicitly, 
   }
   if (allAllowed) return;
   if (ours.empty()) {
-    if (anyAllowed && into->error.empty()) {
-      into->error =
-          "NCCL_ALGO allows " + function + " only algorithms that Tutti does not have (it has ring, tree, pat)";
-    }
+    const std::string why = "NCCL_ALGO allows " + function + " only algorithms that Tutti does not have (it has " +
+                            counterpartsOf(function) + ")";
+    if (anyAllowed && !strict()) into->warnings.push_back(why + ": its planner chooses of all");
+    if (anyAllowed && strict() && into->error.empty()) into->error = why;
     if (!anyAllowed && explicitly && into->error.empty())
       into->error = "NCCL_ALGO leaves " + function + " no algorithm";
     return;
@@ -79,10 +102,13 @@ void choose(const std::string& function, const Filter& filter, bool explicitly, 
   algorithms += (algorithms.empty() ? "" : ",") + function + ":" + ours.front();
 }
 
-bool knownNames(const char* variable, const Filter& filter, bool (*known)(const std::string&), Environment* into) {
+template <size_t N>
+bool knownNames(const char* variable, const Filter& filter, const char* const (&names)[N], Environment* into) {
   for (const std::string& name : filter.names) {
-    if (known(name)) continue;
-    if (into->error.empty()) into->error = std::string(variable) + ": there is no '" + name + "'";
+    if (contains(names, name)) continue;
+    if (into->error.empty()) {
+      into->error = std::string(variable) + ": there is no '" + name + "'; there are " + listOf(names);
+    }
     return false;
   }
   return true;
@@ -91,15 +117,16 @@ bool knownNames(const char* variable, const Filter& filter, bool (*known)(const 
 }  // namespace
 
 void readAlgorithms(const std::string& value, Environment* into) {
-  const auto known = [](const std::string& name) { return contains(kAlgorithmNames, name); };
   for (const std::string& section : splitList(value, ';')) {
     const size_t colon = section.find(':');
     const bool one = colon != std::string::npos;
     const Filter filter = parseFilter(one ? section.substr(colon + 1) : section);
-    if (!knownNames("NCCL_ALGO", filter, known, into)) return;
+    if (!knownNames("NCCL_ALGO", filter, kAlgorithmNames, into)) return;
     const std::string function = one ? lower(section.substr(0, colon)) : "";
     if (one && !contains(kFunctions, function)) {
-      if (into->error.empty()) into->error = "NCCL_ALGO: there is no function '" + function + "'";
+      if (into->error.empty()) {
+        into->error = "NCCL_ALGO: there is no function '" + function + "'; there are " + listOf(kFunctions);
+      }
       return;
     }
     for (const char* f : kFunctions) {
@@ -109,13 +136,12 @@ void readAlgorithms(const std::string& value, Environment* into) {
 }
 
 void readProtocols(const std::string& value, Environment* into) {
-  const auto known = [](const std::string& name) { return contains(kProtocolNames, name); };
   if (value.find_first_of(";:") != std::string::npos) {
     into->warnings.push_back("NCCL_PROTO=" + value + ": Tutti has one protocol for all functions; it chooses freely");
     return;
   }
   const Filter filter = parseFilter(value);
-  if (!knownNames("NCCL_PROTO", filter, known, into)) return;
+  if (!knownNames("NCCL_PROTO", filter, kProtocolNames, into)) return;
   const bool flags = filter.allows("ll") || filter.allows("ll128");  // the flag travels with the data
   const bool simple = filter.allows("simple");
   if (!flags && !simple) {

@@ -69,11 +69,6 @@ std::string readConfig(const ncclConfig_t& theirs, Config* config) {
   return "";
 }
 
-const char* transportName(const char* netName) {
-  const std::string name = lower(netName);
-  return name == "socket" ? "tcp" : name == "ib" ? "verbs" : netName;
-}
-
 int asChannels(int ctas) {
   return ctas == NCCL_CONFIG_UNDEF_INT ? TUTTI_CONFIG_UNDEF_INT : std::min(ctas, kMostChannels);
 }
@@ -93,8 +88,7 @@ void fill(const Config& config, const Environment& env, tuttiConfig_t* out) {
   out->minChannels = asChannels(env.minCtas.value_or(config.minCTAs));
   out->maxChannels = asChannels(env.maxCtas.value_or(config.maxCTAs));
   out->commName = config.commName;
-  if (config.netName != nullptr) out->netName = transportName(config.netName);
-  if (!env.netName.empty()) out->netName = env.netName.c_str();
+  if (config.netName != nullptr || !env.netName.empty()) out->netName = "tcp";  // the one that there is
 }
 
 }  // namespace
@@ -123,6 +117,10 @@ ncclResult_t translateConfig(const char* function, const ncclConfig_t* config, t
     if (const std::string why = readConfig(*config, &read); !why.empty()) {
       return fail(ncclInvalidArgument, function, why);
     }
+  }
+  if (read.netName != nullptr && env.netName.empty() && networkTransport(read.netName).empty()) {
+    return fail(ncclInvalidArgument, function,
+                format("config.netName = '%s': Tutti has no such network transport; it has Socket", read.netName));
   }
   fill(read, env, out);
   *shares = {isOn(env.splitShare, read.splitShare), isOn(env.shrinkShare, read.shrinkShare)};

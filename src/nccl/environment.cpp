@@ -55,8 +55,13 @@ void readSubjects(const std::string& value, Environment* into) {
 }
 
 void readNet(const std::string& value, Environment* into) {
-  const std::string name = lower(value);
-  into->netName = name == "socket" ? "tcp" : name == "ib" ? "verbs" : value;
+  into->netName = networkTransport(value);
+  if (into->netName.empty()) reject("NCCL_NET=" + value + ": Tutti has no such network transport; it has Socket", into);
+}
+
+void warnOfInfiniBand(const char* name, const std::string& value, Environment* into) {
+  into->warnings.push_back(std::string(name) + "=" + value +
+                           " has no effect: this build of Tutti has no InfiniBand transport");
 }
 
 void readNetPlugin(const std::string& value, Environment* into) {
@@ -98,10 +103,10 @@ constexpr NcclVariable kVariables[] = {
     {"NCCL_SOCKET_IFNAME", "`TUTTI_SOCKET_IFNAME`, which has the same syntax",
      [](const std::string& value, Environment* into) { into->defaults["TUTTI_SOCKET_IFNAME"] = value; }},
     {"NCCL_SOCKET_FAMILY", "`TUTTI_SOCKET_FAMILY`", readFamily},
-    {"NCCL_IB_HCA", "`TUTTI_IB_HCA`; without an InfiniBand transport a warning",
-     [](const std::string& value, Environment* into) { into->defaults["TUTTI_IB_HCA"] = value; }},
-    {"NCCL_IB_GID_INDEX", "`TUTTI_IB_GID_INDEX`; without an InfiniBand transport a warning",
-     [](const std::string& value, Environment* into) { into->defaults["TUTTI_IB_GID_INDEX"] = value; }},
+    {"NCCL_IB_HCA", "no effect without an InfiniBand transport: a warning",
+     [](const std::string& value, Environment* into) { warnOfInfiniBand("NCCL_IB_HCA", value, into); }},
+    {"NCCL_IB_GID_INDEX", "no effect without an InfiniBand transport: a warning",
+     [](const std::string& value, Environment* into) { warnOfInfiniBand("NCCL_IB_GID_INDEX", value, into); }},
     {"NCCL_IB_DISABLE", "1 excludes the transport `verbs`",
      [](const std::string& value, Environment* into) {
        if (readSwitch("NCCL_IB_DISABLE", value, into)) into->excluded.emplace_back("verbs");
@@ -114,15 +119,18 @@ constexpr NcclVariable kVariables[] = {
      [](const std::string& value, Environment* into) {
        if (readSwitch("NCCL_SHM_DISABLE", value, into)) into->excluded.emplace_back("shm");
      }},
-    {"NCCL_ALGO", "`TUTTI_ALGO`, where it comes down to one algorithm per function: Ring, Tree or PAT", readAlgorithms},
+    {"NCCL_ALGO",
+     "`TUTTI_ALGO`, where it comes down to one algorithm per function: Ring, Tree or PAT; a warning where it leaves "
+     "only others (`TUTTI_ALGO_STRICT=1`: an error)",
+     readAlgorithms},
     {"NCCL_PROTO",
      "Simple alone is `TUTTI_PROTO=slots`; LL or LL128 alone is a warning, as such messages are small here",
      readProtocols},
-    {"NCCL_TOPO_FILE", "`TUTTI_TOPO_FILE`, which reads NCCL's XML",
+    {"NCCL_TOPO_FILE", "`TUTTI_TOPO_FILE`, which reads NCCL's XML and warns of what it leaves out",
      [](const std::string& value, Environment* into) { into->defaults["TUTTI_TOPO_FILE"] = value; }},
     {"NCCL_TOPO_DUMP_FILE", "`TUTTI_TOPO_DUMP_FILE`, which writes NCCL's XML",
      [](const std::string& value, Environment* into) { into->defaults["TUTTI_TOPO_DUMP_FILE"] = value; }},
-    {"NCCL_NET", "network transport: Socket is `tcp`, IB is `verbs`, others by their own name", readNet},
+    {"NCCL_NET", "network transport: Socket is `tcp`; others are an error", readNet},
     {"NCCL_NET_PLUGIN", "`none`; others are not loaded, with a warning", readNetPlugin},
     {"NCCL_BUFFSIZE", "`TUTTI_SLOT_BYTES`: a quarter of it, as there are four slots", readBuffSize},
     {"NCCL_MIN_NCHANNELS", "as NCCL_MIN_CTAS",
@@ -224,16 +232,22 @@ void applyLog(const Environment& env) {
   logWarn("NCCL_DEBUG_FILE=" + env.logFile + " cannot be written; the log goes to standard output");
 }
 
-// A variable that tutti does not have is one of a transport that this build does not have.
-void applyDefaults(const Environment& env) {
-  for (const auto& [name, value] : env.defaults) {
-    if (tuttiSetDefault(name.c_str(), value.c_str()) == tuttiSuccess) continue;
-    logWarn(name.starts_with("TUTTI_IB_") ? "NCCL_" + name.substr(6) + "=" + value +
-                                                " has no effect: this build of Tutti has no InfiniBand transport"
-                                          : tuttiGetLastError(nullptr));
+bool isSet(const std::string& name) {
+  const char* set = std::getenv(name.c_str());
+  return set != nullptr && *set != '\0';
+}
+
+// Where tutti's own variable is set, that one counts, and this one may be whatever it is.
+void applyDefaults(Environment* env) {
+  for (const auto& [name, value] : env->defaults) {
+    if (isSet(name) || tuttiSetDefault(name.c_str(), value.c_str()) == tuttiSuccess) continue;
+    const std::string& origin = env->origins[name];
+    std::string why = tuttiGetLastError(nullptr);
+    why.erase(0, why.find(": ") + 2);  // tuttiSetDefault, which nobody has called
+    reject(origin + "=" + ncclValue(origin) + " stands for " + name + "=" + value + ": " + why, env);
   }
   std::string excluded;
-  for (const std::string& transport : env.excluded) excluded += (excluded.empty() ? "^" : ",") + transport;
+  for (const std::string& transport : env->excluded) excluded += (excluded.empty() ? "^" : ",") + transport;
   if (!excluded.empty()) (void)tuttiSetDefault("TUTTI_TRANSPORTS", excluded.c_str());
 }
 
@@ -246,6 +260,10 @@ std::string ncclValue(const std::string& name) {
   if (set != nullptr && *set != '\0') return set;
   const auto found = fileValues().find(name);
   return found == fileValues().end() ? "" : found->second;
+}
+
+std::string networkTransport(const std::string& name) {
+  return lower(name) == "socket" || lower(name) == "tcp" ? "tcp" : "";
 }
 
 std::vector<std::string> splitList(const std::string& text, char separator) {
@@ -269,6 +287,7 @@ Environment readEnvironment() {
   for (const NcclVariable& variable : kVariables) {
     const std::string value = ncclValue(variable.name);
     if (!value.empty()) variable.read(value, &env);
+    for (const auto& [name, becomes] : env.defaults) env.origins.emplace(name, variable.name);
   }
   if (env.minCtas && env.maxCtas && *env.minCtas > *env.maxCtas) {
     reject(
@@ -283,7 +302,7 @@ const Environment& environment() {
   static const Environment* const env = [] {
     auto* read = new Environment(readEnvironment());
     applyLog(*read);
-    applyDefaults(*read);
+    applyDefaults(read);
     for (const std::string& text : read->infos) logInfo(subject::kEnv, text);
     for (const std::string& text : read->warnings) logWarn(text);
     return read;

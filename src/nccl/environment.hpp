@@ -25,6 +25,7 @@ struct Environment {
   std::string commId;                           // "host:port" of a meeting place that all ranks know
   std::vector<std::string> excluded;            // transports
   std::map<std::string, std::string> defaults;  // variables of tutti
+  std::map<std::string, std::string> origins;   // of those, by name: the variable of NCCL's that asks for it
   std::vector<std::string> warnings;            // what has no effect here, and why
   std::vector<std::string> infos;
   std::string error;  // the first value that cannot be honoured; empty: none
@@ -56,6 +57,9 @@ void readLogAgain();
 /// NCCL_ALGO and NCCL_PROTO in tutti's words; see algorithms.cpp.
 void readAlgorithms(const std::string& value, Environment* into);
 void readProtocols(const std::string& value, Environment* into);
+
+/// Tutti's transport for a network by the name that NCCL has for it; "" if there is none.
+std::string networkTransport(const std::string& name);
 
 /// "a,b" into its parts, without empty ones.
 std::vector<std::string> splitList(const std::string& text, char separator);

@@ -155,7 +155,7 @@ inline constexpr size_t kMostCalibrationBytes = 64 * 1024;
 
 /// Where this machine's figures are kept: TUTTI_CALIBRATION, else ${XDG_CACHE_HOME:-~/.cache}/tutti/calibration-HASH,
 /// a file of its own for every version, since programs with an older library may run beside this one.
-/// Empty: nowhere (TUTTI_CALIBRATION=off, or there is no home).
+/// Empty: nowhere (TUTTI_CALIBRATION=off, or there is no home, which is never made and said once at level info).
 std::string calibrationPath(const MachineIdentity& machine);
 
 /// Errors: SystemError (cannot be read; missing files too), InvalidArgument (not a calibration, or of another machine).

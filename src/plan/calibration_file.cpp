@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstdlib>
+#include <filesystem>
+#include <mutex>
 #include <optional>
 
 #include "src/base/config.hpp"
@@ -20,12 +22,29 @@ uint64_t hashOf(const std::string& text) {
   return hash;
 }
 
-/// The user's folder for what can be made again; empty if there is none.
+/// The user's folder for what can be made again.  It is made where it is missing, the folder that it belongs in never:
+/// service users have homes that are not there, and who may write anywhere would make them.  Empty: there is none.
 std::string cacheFolder() {
   const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && *cache == '/') return cache;  // the XDG rules say that a relative one is to be ignored
   const char* home = std::getenv("HOME");
-  return home != nullptr && *home == '/' ? cat(home, "/.cache") : "";
+  const bool given = cache != nullptr && *cache == '/';  // the XDG rules say that a relative one is to be ignored
+  std::filesystem::path folder;
+  if (given) {
+    folder = std::filesystem::path(cat(cache, "/")).lexically_normal().parent_path();
+  } else if (home != nullptr && *home == '/') {
+    folder = std::filesystem::path(home) / ".cache";
+  } else {
+    return "";
+  }
+  std::error_code error;
+  const std::filesystem::path holder = folder.parent_path();
+  if (std::filesystem::is_directory(folder, error) || std::filesystem::is_directory(holder, error)) return folder;
+  static std::once_flag said;
+  std::call_once(said, [&] {
+    TUTTI_INFO("plan", "there is no folder ", holder.native(), given ? " (XDG_CACHE_HOME)" : " (HOME)",
+               ": measured link costs are not kept; TUTTI_CALIBRATION names a file for them");
+  });
+  return "";
 }
 
 }  // namespace

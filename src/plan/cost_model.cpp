@@ -26,7 +26,7 @@ std::string whyNot(const PlanRequest& r, const Calibration& c, LinkKind kind, Pr
   const LinkCost& link = c.at(kind, protocol);
   if (!link.available) return cat(linkKindName(kind), " links have no ", protocolName(protocol), " protocol");
   if (protocol == Protocol::Inline && messageBytes(r) > static_cast<double>(link.mostBytes)) {
-    return cat("inline takes ", link.mostBytes, " bytes, not ", formatBytes(r.shape.bytes));
+    return cat("inline takes up to ", link.mostBytes, " bytes");
   }
   if (protocol == Protocol::Direct && r.shape.collective == Collective::Barrier) return "a barrier moves no bytes";
   if (protocol == Protocol::Direct && insideNode && !r.directPossible) {

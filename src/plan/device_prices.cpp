@@ -61,8 +61,7 @@ std::string whyNotOnDevice(const PlanRequest& r, Protocol protocol) {
   const bool asked = r.overrides.protocol.has_value();
   const bool barrier = r.shape.collective == Collective::Barrier;
   switch (protocol) {
-    case Protocol::Inline:
-      return packets ? "" : cat("packets take ", kMostPacketBytes, " bytes, not ", formatBytes(r.shape.bytes));
+    case Protocol::Inline: return packets ? "" : cat("packets take up to ", kMostPacketBytes, " bytes");
     case Protocol::Direct:
       if (barrier) return "a barrier moves no bytes";
       if (!r.directPossible) return "not every rank's buffers can be read by its peers";

@@ -86,14 +86,19 @@ std::string reason(const Choice& choice, const char* worker) {
 
 }  // namespace
 
+std::string describe(const Choice& choice) {
+  std::string out = cat(choice.name(), ", ", protocolName(choice.protocol), choice.joined ? ", chunks joined" : "");
+  if (choice.interProtocol != choice.protocol) out += cat(" (between nodes ", protocolName(choice.interProtocol), ")");
+  return out + cat(", ", choice.nChannels, choice.nChannels == 1 ? " channel" : " channels");
+}
+
 std::string explain(const PlanRequest& r, const Choice& choice) {
   const Shape& s = r.shape;
-  std::string out = cat("plan ", collectiveKey(s.collective), " ", formatBytes(s.bytes), " on ", s.nRanks,
-                        s.nRanks == 1 ? " rank" : " ranks", " (", describeLinks(r), ")", s.inPlace ? ", in place" : "",
-                        s.commutative ? "" : ", operands in rank order", ": ", choice.name(), ", ",
-                        protocolName(choice.protocol), choice.joined ? ", chunks joined" : "");
-  if (choice.interProtocol != choice.protocol) out += cat(" (between nodes ", protocolName(choice.interProtocol), ")");
-  out += cat(", ", choice.nChannels, choice.nChannels == 1 ? " channel, " : " channels, ", time(choice.costUs), "\n");
+  std::string out =
+      cat("plan ", collectiveKey(s.collective), " ", formatBytes(s.bytes), " on ", s.nRanks,
+          s.nRanks == 1 ? " rank" : " ranks", " (", describeLinks(r), ")", s.inPlace ? ", in place" : "",
+          s.commutative ? "" : ", operands in rank order", ": ", describe(choice), ", ", time(choice.costUs), "\n");
+  for (const Unmet& unmet : choice.unmet) out += cat("    without ", unmet.asked, ": ", unmet.reason, "\n");
 
   const char* worker = onDevices(r) ? "device" : "core";
   size_t width = 9;

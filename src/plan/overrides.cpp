@@ -36,15 +36,25 @@ void take(Collective collective, const Algorithm* algorithm, const std::string& 
 }
 
 bool isReady(std::span<const ReadyName> ready, Collective collective, std::string_view name) {
-  return std::any_of(ready.begin(), ready.end(),
-                     [&](const ReadyName& r) { return r.collective == collective && r.name == name; });
+  return std::any_of(ready.begin(), ready.end(), [&](const ReadyName& r) {
+    return r.leftOut.empty() && r.collective == collective && r.name == name;
+  });
+}
+
+/// Why there is no plan of the name, if it is one that was left out.
+Status checkNotLeftOut(std::span<const ReadyName> ready, std::string_view name) {
+  for (const ReadyName& r : ready) {
+    if (r.name == name && !r.leftOut.empty())
+      return invalidUsage("TUTTI_ALGO: the plan '", name, "' is left out: ", r.leftOut);
+  }
+  return {};
 }
 
 /// ", and as plans of TUTTI_PLAN_DIR a, b"; empty without.
 std::string readyNames(std::span<const ReadyName> ready, const Collective* collective) {
   std::vector<std::string> names;
   for (const ReadyName& r : ready) {
-    const bool listed = std::find(names.begin(), names.end(), r.name) != names.end();
+    const bool listed = !r.leftOut.empty() || std::find(names.begin(), names.end(), r.name) != names.end();
     if (!listed && (collective == nullptr || r.collective == *collective)) names.emplace_back(r.name);
   }
   return names.empty() ? "" : ", and as plans of TUTTI_PLAN_DIR " + joined(names);
@@ -58,6 +68,7 @@ Status parseOne(const std::string& key, const std::string& name, Overrides* into
   }
   const Algorithm* found = findAlgorithm(collective, name);
   if (found == nullptr && !isReady(ready, collective, name)) {
+    TUTTI_TRY(checkNotLeftOut(ready, name));
     return invalidUsage("TUTTI_ALGO: ", key, " has no algorithm '", name, "'; it has ", algorithmNames(collective),
                         readyNames(ready, &collective));
   }
@@ -88,11 +99,12 @@ Status parseAlgorithms(std::string_view text, Overrides* into, std::span<const R
       any = true;
     }
     for (const ReadyName& r : ready) {
-      if (r.name != entry || findAlgorithm(r.collective, entry) != nullptr) continue;
+      if (!r.leftOut.empty() || r.name != entry || findAlgorithm(r.collective, entry) != nullptr) continue;
       take(r.collective, nullptr, entry, into);
       any = true;
     }
     if (!any) {
+      TUTTI_TRY(checkNotLeftOut(ready, entry));
       return invalidUsage("TUTTI_ALGO: no collective has an algorithm '", entry, "'; there are ", allAlgorithmNames(),
                           readyNames(ready, nullptr));
     }
@@ -126,6 +138,8 @@ Result<Overrides> overridesFromEnvironment(std::span<const ReadyName> ready) {
   TUTTI_TRY(parseJoinOverride(configText("TUTTI_JOIN"), &overrides));
   TUTTI_ASSIGN(const int64_t nChannels, configInteger("TUTTI_NCHANNELS"));
   overrides.nChannels = static_cast<int>(nChannels);
+  TUTTI_ASSIGN(const int64_t strict, configInteger("TUTTI_ALGO_STRICT"));
+  overrides.strict = strict != 0;
   return overrides;
 }
 

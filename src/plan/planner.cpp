@@ -4,33 +4,24 @@
 #include <cmath>
 #include <map>
 
+#include "src/plan/fit.hpp"
 #include "src/plan/request_parts.hpp"
 #include "src/plan/walks.hpp"
 
 namespace tutti {
 namespace {
 
-std::string describe(const Shape& s) {
-  return cat(s.nRanks, s.nRanks == 1 ? " rank" : " ranks", s.uneven ? ", blocks of different sizes" : "",
-             s.commutative ? "" : ", operands in rank order", s.inPlace ? ", in place" : "");
-}
-
 /// Why an algorithm is out with every protocol.
 std::string exclusion(const PlanRequest& r, const Algorithm& a) {
   const Algorithm* asked = r.overrides.of(r.shape.collective);
   const bool another = (asked != nullptr && asked != &a) || !r.overrides.readyOf(r.shape.collective).empty();
-  if (another) return "TUTTI_ALGO asks for another";
-  if (!a.supports(r.shape)) return cat("does not support ", describe(r.shape));
-  return "";
+  return another ? "TUTTI_ALGO asks for another" : misfit(r, a);
 }
 
 std::string exclusion(const PlanRequest& r, const ReadyPlan& ready) {
   const std::string& asked = r.overrides.readyOf(r.shape.collective);
   const bool another = r.overrides.of(r.shape.collective) != nullptr || (!asked.empty() && !ready.answersTo(asked));
-  if (another) return "TUTTI_ALGO asks for another";
-  const size_t lanes = ready.outOfPlace->front().lanes.size() * static_cast<size_t>(std::max(1, r.overrides.nChannels));
-  if (lanes > static_cast<size_t>(r.mostLanes)) return cat("needs ", lanes, " lanes; there are ", r.mostLanes);
-  return "";
+  return another ? "TUTTI_ALGO asks for another" : misfit(r, ready);
 }
 
 /// Why a protocol is out with every algorithm.
@@ -38,27 +29,7 @@ std::string exclusion(const PlanRequest& r, const Calibration& c, Protocol proto
   // A program that moves its bytes directly still has barriers.
   const bool barrier = r.shape.collective == Collective::Barrier && r.overrides.protocol == Protocol::Direct;
   if (r.overrides.protocol && *r.overrides.protocol != protocol && !barrier) return "TUTTI_PROTO asks for another";
-  return whyNot(r, c, mainKind(r), protocol, r.links.intra.has_value());
-}
-
-/// Nothing was left to choose from: say what stood in the way, the user's wishes first.
-Status impossible(const PlanRequest& r, const Calibration& c) {
-  const std::string call =
-      cat(collectiveKey(r.shape.collective), " of ", r.shape.bytes, " bytes on ", describe(r.shape));
-  const Algorithm* asked = r.overrides.of(r.shape.collective);
-  if (asked != nullptr && !asked->supports(r.shape)) {
-    return invalidUsage("TUTTI_ALGO: ", asked->name, " does not support ", call, "; unset it or choose one of ",
-                        algorithmNames(r.shape.collective));
-  }
-  if (const std::string& ready = r.overrides.readyOf(r.shape.collective); !ready.empty()) {
-    return invalidUsage("TUTTI_ALGO: no plan '", ready, "' of TUTTI_PLAN_DIR serves ", call);
-  }
-  if (r.overrides.protocol) {
-    const std::string why = whyNot(r, c, mainKind(r), *r.overrides.protocol, r.links.intra.has_value());
-    if (!why.empty())
-      return invalidUsage("TUTTI_PROTO=", protocolName(*r.overrides.protocol), " for ", call, ": ", why);
-  }
-  return invalidUsage("no algorithm supports ", call);
+  return misfit(r, c, protocol);
 }
 
 }  // namespace
@@ -299,7 +270,9 @@ std::optional<TunedWay> usableTuning(const PlanRequest& r, const Choice& choice)
   std::optional<TunedWay> way = tunedFor(*r.tuning, r);
   if (!way || !choice.protocolExcluded[static_cast<size_t>(way->protocol)].empty()) return std::nullopt;
   const Algorithm* a = findAlgorithm(r.shape.collective, way->algorithm);
-  return a != nullptr && exclusion(r, *a).empty() ? way : std::nullopt;
+  if (a == nullptr || !exclusion(r, *a).empty()) return std::nullopt;
+  const bool otherwise = r.overrides.joined && joins(r, *a) && *r.overrides.joined != way->joined;
+  return otherwise ? std::nullopt : way;
 }
 
 /// Every usable protocol with every algorithm; the way that is in the table already stays as it is.
@@ -335,7 +308,7 @@ Result<Choice> planAnew(const PlanRequest& r, const Calibration& c, Walks* walks
   considerReady(r, c, &best);
   TUTTI_TRY(comparison.settle());
   takeCheapest(&best);
-  if (best.algorithm == nullptr && !best.ready) return impossible(r, c);
+  if (best.algorithm == nullptr && !best.ready) return invalidUsage("no algorithm serves ", describe(r.shape));
   best.interProtocol = r.links.intra && r.links.inter ? interProtocol(r, c) : best.protocol;
   return best;
 }
@@ -343,12 +316,19 @@ Result<Choice> planAnew(const PlanRequest& r, const Calibration& c, Walks* walks
 }  // namespace
 
 Result<Choice> plan(const PlanRequest& r, const Calibration& c, Walks* walks) {
-  if (r.overrides.nChannels > r.mostChannels) {
-    return invalidUsage("TUTTI_NCHANNELS=", r.overrides.nChannels, ": at most ", r.mostChannels, " are possible here");
+  TUTTI_ASSIGN(Honoured honoured, honour(r, c));
+  std::optional<PlanRequest> changed;
+  if (honoured.overrides != r.overrides) {
+    changed = r;
+    changed->overrides = honoured.overrides;
   }
-  if (walks != nullptr) return walks->chosen(r, [&] { return planAnew(r, c, walks); });
+  const PlanRequest& request = changed ? *changed : r;
   Walks once;
-  return planAnew(r, c, &once);
+  TUTTI_ASSIGN(Choice choice, walks != nullptr ? walks->chosen(request, [&] { return planAnew(request, c, walks); })
+                                               : planAnew(request, c, &once));
+  choice.overrides = std::move(honoured.overrides);
+  choice.unmet = std::move(honoured.unmet);
+  return choice;
 }
 
 }  // namespace tutti

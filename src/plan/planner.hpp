@@ -49,7 +49,8 @@ struct ReadyPlan {
   std::string_view name;   // in tables and for TUTTI_ALGO; ends with a zero byte
   std::string_view alias;  // also for TUTTI_ALGO
   std::string_view origin;
-  /// One per rank, for calls out of place and in place, with the same messages; of logical ops.
+  /// One per rank, for calls out of place and in place, with the same messages; of logical ops.  inPlace: null: a call
+  /// in place goes by outOfPlace, with a copy of its input.
   const std::vector<Schedule>* outOfPlace = nullptr;
   const std::vector<Schedule>* inPlace = nullptr;
 
@@ -73,8 +74,9 @@ struct PlanRequest {
   size_t joinBytes = 0;
   int mostChannels = 1;  // as many as the communicator can open
   int mostLanes = 63;
-  /// Those that may serve the call.
+  /// Those that may serve the call, and, where TUTTI_ALGO names a plan and none of those is of that name, why.
   std::vector<ReadyPlan> ready;
+  std::string whyNoneReady;
   /// The table says what every candidate costs; else of some only that they are dearer than the best.  The choice is
   /// the same.
   bool wholeTable = false;
@@ -106,6 +108,14 @@ struct Candidate {
   double comparedUs() const { return tuned ? 0 : walkedRanks > 0 ? 1.1 * costUs : costUs; }
 };
 
+/// An override that the call could not have.
+struct Unmet {
+  std::string asked;          // "TUTTI_ALGO=torus3d"
+  std::string reason;         // "it needs ..."
+  bool ofCollective = false;  // asked of the call's collective alone
+  bool operator==(const Unmet&) const = default;
+};
+
 struct Choice {
   const Algorithm* algorithm = nullptr;  // or
   std::optional<ReadyPlan> ready;
@@ -124,13 +134,15 @@ struct Choice {
   std::vector<Candidate> table;
   /// Why a protocol was not compared with any algorithm; empty: it was.
   std::array<std::string, kNumProtocols> protocolExcluded;
+  /// By which it was made: those of the request but for the unmet ones.
+  Overrides overrides;
+  std::vector<Unmet> unmet;
 };
 
 class Walks;
 
 /// walks: of the ranks and the machine of this request; none: nothing is kept for the next call.
-/// Errors: InvalidUsage when an override cannot be honoured (it says which and why), or when no algorithm of the
-/// collective supports the shape.
+/// Errors: as honour() of fit.hpp; InvalidUsage when no algorithm of the collective supports the shape.
 Result<Choice> plan(const PlanRequest& request, const Calibration& calibration, Walks* walks = nullptr);
 
 /// PlanRequest::joinBytes for such links: a slot between hosts.  Inside one host less: what messages cost there is soon
@@ -154,6 +166,9 @@ MessageCost messageCost(LinkKind kind, size_t bytes, bool directPossible, const 
 
 /// The costs that algorithms are asked with, for one protocol inside nodes.  Also for tools and perf programs.
 CostModel costModel(const PlanRequest& request, const Calibration& calibration, Protocol protocol);
+
+/// "ring, slots, 1 channel"
+std::string describe(const Choice& choice);
 
 /// The table as text, one line per candidate, the cheapest first and the excluded ones last, for TUTTI_EXPLAIN and
 /// tutti-info.  Ends with a newline.

@@ -90,7 +90,7 @@ class Walks {
     size_t bytes = 0;  // that the schedules were built for
   };
   using Built = std::tuple<const Algorithm*, Rewrite, std::vector<LevelPart>, bool, size_t>;
-  using Priced = std::tuple<const Algorithm*, Rewrite, Protocol, std::vector<LevelPart>, bool, size_t, bool>;
+  using Priced = std::tuple<const Algorithm*, Rewrite, Protocol, std::vector<LevelPart>, bool, size_t, bool, int>;
 
   /// A candidate at one of the sizes that are walked.
   struct Asked {
@@ -100,7 +100,14 @@ class Walks {
     size_t bytes;  // instead of the request's
     Rewrite rewrite() const;
     Priced key() const {
-      return {&way.algorithm, rewrite(), way.protocol, way.parts, request.shape.commutative, bytes, way.joined};
+      return {&way.algorithm,
+              rewrite(),
+              way.protocol,
+              way.parts,
+              request.shape.commutative,
+              bytes,
+              way.joined,
+              request.overrides.nChannels};
     }
   };
   /// Of the request's size, from those of the sizes around it that are walked.

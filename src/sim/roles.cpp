@@ -14,9 +14,9 @@ Status checkTask(const Task& task, const std::vector<Place>& places) {
   if (task.root < 0 || task.root >= shape.nRanks) {
     return invalidArgument("root ", task.root, " is none of ", shape.nRanks, " ranks");
   }
-  if (!task.algorithm->supports(shape)) {
+  if (const char* missing = task.algorithm->missing(shape)) {
     return invalidArgument(task.algorithm->name, " does not work for ", shape.nRanks, " ranks",
-                           shape.nodeOf.empty() ? " on one node" : "");
+                           shape.nodeOf.empty() ? " on one node" : "", ": it needs ", missing);
   }
   return {};
 }

@@ -38,7 +38,7 @@ for format in "$@"; do
   says "$folder/plan" --import "$folder/plan"
   says 'ring could be' --export "$format" ring
   says 'there is no algorithm' --export "$format" allreduce:nothing
-  says 'does not work on 3 ranks' --export "$format" alltoall:hypercube --ranks 3
+  says 'does not work on 3 ranks of one node: it needs a power of two of ranks' --export "$format" alltoall:hypercube --ranks 3
 done
 # Chunks that a step moves to one rank go out as one message where they lie side by side.
 "$info" --export msccl allreduce:circulant --ranks 8 | grep 'cnt="[2-9]"' >/dev/null || { echo 'no step of several chunks'; exit 1; }

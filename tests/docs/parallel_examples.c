@@ -124,6 +124,21 @@ static void tensors(void) {
   tuttiTpDestroy(tp);
 }
 
+static void otherTokens(void) {
+  static const int64_t own[] = {20, 16, 14, 14}, leaves[] = {8, 8, 7, 7};
+  const int64_t h = 8;
+  tuttiTp_t tp;
+  tuttiComm_t others = comm;
+  tuttiTensor_t x = matrix(own[rank], h, 1), dy = matrix(own[rank], h, 1), dx = matrix(own[rank], h, 0);
+  tuttiTensor_t gammaLeaves = matrix(leaves[rank], h, 0), betaLeaves = matrix(leaves[rank], h, 0);
+  float zeros[3][8] = {{0}};
+  tuttiTensor_t gamma = tuttiVectorOf(zeros[0], tuttiFloat32, h), dgamma = tuttiVectorOf(zeros[1], tuttiFloat32, h);
+  tuttiTensor_t dbeta = tuttiVectorOf(zeros[2], tuttiFloat32, h);
+#include <tp_2.inc>
+  HOLD(cuts[4] == 64 && nLeaves == leaves[rank] && zeros[2][0] > 64); /* the sum of 64 rows of at least 1 */
+  tuttiTpDestroy(tp);
+}
+
 /* ---- pp.md --------------------------------------------------------------------------------------------------- */
 enum { tokens = 3, width = 4 };
 static int passed;
@@ -279,8 +294,8 @@ int main(void) {
   tuttiCommUserRank(world, &rank);
   tuttiCommCount(world, &nRanks);
   comm = world;
-  void (*const pages[])(void) = {dp,      zeroStages, onCuda, tensors, pipelines, sequences, tokensToExperts,
-                                 servers, grids,      sums,   plans};
+  void (*const pages[])(void) = {dp,      zeroStages, onCuda, tensors, pipelines,  sequences, tokensToExperts,
+                                 servers, grids,      sums,   plans,   otherTokens};
   for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); ++i) reset(), pages[i]();
   reset();
   must(tuttiCommSplit(world, rank < 3 ? 0 : TUTTI_SPLIT_NOCOLOR, rank, &comm, NULL), "tuttiCommSplit");

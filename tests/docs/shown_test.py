@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""What a page shows of tutti-info is what tutti-info prints.  usage: shown_test.py TUTTI_INFO PAGE
+"""What a page shows of tutti-info is what tutti-info prints.  usage: shown_test.py TUTTI_INFO PAGE [FOLDER]
 
 A line `    $ tutti-info ...` is run; the lines after it, up to an empty one, must be the first ones printed, `...` ends
 the comparison."""
+import os
 import shlex
 import subprocess
 import sys
@@ -23,11 +24,11 @@ def shown(page):
 
 
 def main():
-    program, page = sys.argv[1:]
+    program, page, folder = (sys.argv[1:] + ["."])[:3]
     commands = list(shown(page))
     wrong = 0
     for arguments, expected in commands:
-        run = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60)
+        run = subprocess.run([os.path.abspath(program), *arguments], capture_output=True, text=True, timeout=60, cwd=folder)
         printed = (run.stdout + run.stderr).splitlines()[:len(expected)]
         if run.returncode != 0 or printed != expected or not expected:
             wrong += 1

@@ -8,7 +8,7 @@ run=$1 ranks=$2
 failed=0
 dump=$(mktemp)
 trap 'rm -f "$dump"' EXIT
-export TUTTI_CALIBRATION=off TUTTI_TOPO_DUMP_FILE=$dump
+export TUTTI_CALIBRATION=off TUTTI_TOPO_DUMP_FILE=$dump TUTTI_ALGO_STRICT=1
 hierarchical=allreduce:hierarchical,allgather:hierarchical,reducescatter:hierarchical,broadcast:hierarchical,alltoall:hierarchical
 
 # job HOSTS ARGS: a rank for every letter of HOSTS, on the host of that name.

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Every launcher that launchInfo() knows, real where it is installed, else its variables.
-#   launch_test.sh PROGRAM PMIX     PROGRAM is launch_ranks; PMIX is 1 if the library was built with PMIx
+#   launch_test.sh PROGRAM NO_PMIX SANITIZERS     launch_ranks; no_pmix.c as a library; what they were built with, or none
 # Exit status 0: all found each other; the output is that of what failed.
 set -u
 program=$1
@@ -20,6 +20,17 @@ check() {
     fi
   done
   echo "ok: $1 with $2 ranks"
+}
+
+# refused TEXT: the program failed, and $out holds the text.
+refused() {
+  if [ $? = 0 ] || ! grep >/dev/null -F "$1" "$out"; then
+    echo "FAILED: no '$1' in:"
+    cat "$out"
+    failed=1
+  else
+    echo "ok: refused: $1"
+  fi
 }
 
 port() { echo $((20000 + (RANDOM * 32768 + RANDOM) % 10000)); }
@@ -43,8 +54,8 @@ wait
 check slurm 3
 unset SLURM_JOB_ID SLURM_STEP_ID SLURM_NTASKS SLURM_STEP_NODELIST
 
-if [ "${2:-1}" != 1 ]; then
-  echo "skipped: pmix: built without it"
+if [[ $3 == *thread* ]]; then
+  echo "skipped: pmix: its library's threads are none that the thread sanitizer sees into"
 elif mpirun --version 2>/dev/null | grep >/dev/null 'Open MPI'; then
   root=
   [ "$(id -u)" = 0 ] && root=--allow-run-as-root
@@ -53,4 +64,15 @@ elif mpirun --version 2>/dev/null | grep >/dev/null 'Open MPI'; then
 else
   echo "skipped: pmix: there is no mpirun of Open MPI"
 fi
+
+# Ranks of mpirun that cannot meet: an error that says what to do, not a job of one rank each.
+export PMIX_NAMESPACE=x PMIX_RANK=0 OMPI_COMM_WORLD_SIZE=4
+if [ "$3" = none ]; then
+  LD_PRELOAD=$2 "$program" >"$out" 2>&1
+  refused 'install it (Debian and Ubuntu: libpmix2)'
+fi
+PMIX_NAMESPACE= "$program" >"$out" 2>&1
+refused 'OMPI_COMM_WORLD_SIZE=4, but PMIX_NAMESPACE and PMIX_RANK are not set'
+OMPI_COMM_WORLD_SIZE=1 PMIX_NAMESPACE= "$program" >"$out" 2>&1
+check none 1
 exit $failed

@@ -16,7 +16,7 @@ LINE = rf"^{re.escape(HOST)}:\d+:\d+ \[-?\d+\] NCCL INFO "
 
 def run(client, variables):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("NCCL_", "TUTTI_"))}
-    environment |= {"TUTTI_DEVICE": "host", "TUTTI_CALIBRATION": "off", "TUTTI_TIMEOUT_MS": "20000", "HOME": "/nonexistent"}
+    environment |= {"TUTTI_DEVICE": "host", "TUTTI_CALIBRATION": "off", "TUTTI_TIMEOUT_MS": "20000", "HOME": ""}
     environment |= variables
     try:
         done = subprocess.run([client], capture_output=True, text=True, timeout=60, env=environment)
@@ -45,35 +45,60 @@ CASES = [
      [r"tree, \w+, 1 channel"], []),
     ({"NCCL_ALGO": "ring", "TUTTI_ALGO": "allreduce:tree", "TUTTI_EXPLAIN": "1"}, True, [r"tree, \w+, 1 channel"], []),
     ({"NCCL_ALGO": "Ring,Tree", "NCCL_DEBUG": "WARN"}, True, ["NCCL WARN NCCL_ALGO leaves allreduce several"], []),
-    ({"NCCL_ALGO": "NVLS"}, False, ["NCCL_ALGO allows allreduce only algorithms that Tutti does not have"], []),
+    ({"NCCL_ALGO": "NVLS", "NCCL_DEBUG": "WARN"}, True,
+     [r"NCCL WARN NCCL_ALGO allows allreduce only algorithms that Tutti does not have \(it has ring, tree\): its planner"],
+     []),
+    ({"NCCL_ALGO": "allgather:CollnetDirect", "NCCL_DEBUG": "WARN"}, True,
+     [r"NCCL WARN NCCL_ALGO allows allgather only .* \(it has ring, pat\)"], ["allreduce only"]),
+    ({"NCCL_ALGO": "NVLS", "TUTTI_ALGO_STRICT": "1"}, False,
+     ["NCCL_ALGO allows allreduce only algorithms that Tutti does not have"], []),
+    ({"NCCL_ALGO": "NVLS,Tree", "TUTTI_EXPLAIN": "1"}, True, [r"tree, \w+, 1 channel"], []),
+    ({"NCCL_PROTO": "Simple", "TUTTI_ALGO_STRICT": "1", "TUTTI_EXPLAIN": "1"}, True, [r", slots, 1 channel"], []),
+    ({"NCCL_MIN_NCHANNELS": "40", "TUTTI_ALGO_STRICT": "1", "TUTTI_EXPLAIN": "1"}, True, [r", 8 channels"],
+     ["does not serve"]),
     ({"NCCL_ALGO": "fastest"}, False, ["NCCL_ALGO: there is no 'fastest'"], []),
+    ({"NCCL_ALGO": "Rign"}, False, ["NCCL_ALGO: there is no 'rign'; there are tree, ring, .*, pat$"], []),
+    ({"NCCL_ALGO": "allredcue:ring"}, False, ["there is no function 'allredcue'; there are allreduce, allgather, "], []),
     ({"NCCL_ALGO": "allreduce:pat"}, False, ["NCCL_ALGO leaves allreduce no algorithm"], []),
     ({"NCCL_PROTO": "Simple", "TUTTI_EXPLAIN": "1"}, True, [r", slots, 1 channel"], []),
     ({"NCCL_PROTO": "^Simple", "NCCL_DEBUG": "WARN"}, True, ["NCCL WARN NCCL_PROTO=.Simple: Tutti sends flags"], []),
     ({"NCCL_PROTO": "^Simple,LL,LL128"}, False, ["NCCL_PROTO=.Simple,LL,LL128 leaves no protocol"], []),
-    ({"NCCL_PROTO": "telepathy"}, False, ["NCCL_PROTO: there is no 'telepathy'"], []),
+    ({"NCCL_PROTO": "telepathy"}, False, ["NCCL_PROTO: there is no 'telepathy'; there are ll, ll128, simple"], []),
     ({"NCCL_MIN_NCHANNELS": "3", "TUTTI_EXPLAIN": "1"}, True, [r", 3 channels"], []),
     ({"NCCL_MIN_CTAS": "3", "NCCL_MAX_CTAS": "2"}, False, ["NCCL_MIN_CTAS=3 is more than NCCL_MAX_CTAS=2"], []),
     ({"NCCL_MAX_CTAS": "none"}, False, ["NCCL_MAX_CTAS=none is not a whole number"], []),
+    ({"NCCL_MAX_NCHANNELS": "0"}, False, ["NCCL_MAX_NCHANNELS=0 is not a whole number from 1"], []),
     ({"NCCL_BUFFSIZE": "1048576"}, True, [], []),
     ({"NCCL_BUFFSIZE": "12"}, False, ["NCCL_BUFFSIZE=12 is not a number of bytes"], []),
     ({"NCCL_SHM_DISABLE": "1", "NCCL_P2P_DISABLE": "1", "NCCL_IB_DISABLE": "1", "TUTTI_EXPLAIN": "1"}, True,
      ["tcp"], []),
     ({"NCCL_SHM_DISABLE": "1", "TUTTI_TRANSPORTS": "self,shm"}, True, [], []),
     ({"NCCL_SHM_DISABLE": "yes"}, False, ["NCCL_SHM_DISABLE=yes"], []),
+    ({"NCCL_P2P_DISABLE": "2"}, False, ["NCCL_P2P_DISABLE=2"], []),
+    ({"NCCL_IB_DISABLE": "-1"}, False, ["NCCL_IB_DISABLE=-1"], []),
+    ({"NCCL_IB_HCA": "mlx5_0", "NCCL_IB_GID_INDEX": "3", "NCCL_DEBUG": "WARN"}, True,
+     ["NCCL WARN NCCL_IB_HCA=mlx5_0 has no effect: this build of Tutti has no InfiniBand transport",
+      "NCCL WARN NCCL_IB_GID_INDEX=3 has no effect"], ["TUTTI_IB"]),
+    ({"NCCL_COMM_SPLIT_SHARE_RESOURCES": "2"}, False, ["NCCL_COMM_SPLIT_SHARE_RESOURCES=2"], []),
+    ({"NCCL_COMM_SHRINK_SHARE_RESOURCES": "2"}, False, ["NCCL_COMM_SHRINK_SHARE_RESOURCES=2"], []),
     ({"NCCL_NET": "Socket"}, True, [], []),
-    ({"NCCL_NET": "carrier-pigeon"}, False, ["carrier-pigeon"], []),
+    ({"NCCL_NET": "IB"}, False, ["NCCL_NET=IB: Tutti has no such network transport; it has Socket"], ["netName"]),
+    ({"NCCL_NET": "carrier-pigeon"}, False, ["NCCL_NET=carrier-pigeon: "], ["netName"]),
     ({"NCCL_NET_PLUGIN": "none", "NCCL_DEBUG": "WARN"}, True, [], ["NCCL WARN"]),
     ({"NCCL_NET_PLUGIN": "aws", "NCCL_DEBUG": "WARN"}, True, ["NCCL WARN NCCL_NET_PLUGIN=aws is not loaded"], []),
     ({"NCCL_SOCKET_IFNAME": "=lo"}, True, [], []),
-    ({"NCCL_SOCKET_IFNAME": "=nosuch0"}, False, ["nosuch0"], []),
+    ({"NCCL_SOCKET_IFNAME": "=nosuch0"}, False, ["NCCL_SOCKET_IFNAME==nosuch0 stands for TUTTI_SOCKET_IFNAME==nosuch0: no "
+      "network interface matches"], ["SetDefault"]),
+    ({"NCCL_SOCKET_IFNAME": "=nosuch0", "TUTTI_SOCKET_IFNAME": "=lo"}, True, [], []),
     ({"NCCL_SOCKET_FAMILY": "AF_INET"}, True, [], []),
     ({"NCCL_SOCKET_FAMILY": "AF_UNIX"}, False, ["NCCL_SOCKET_FAMILY=AF_UNIX"], []),
-    ({"NCCL_HOSTID": "here"}, True, [], []),
-    ({"NCCL_TOPO_FILE": "/nonexistent/topology.xml"}, False, ["/nonexistent/topology.xml"], []),
+    ({"NCCL_TOPO_FILE": "/nonexistent/topology.xml"}, False,
+     ["NCCL_TOPO_FILE=/nonexistent/topology.xml stands for TUTTI_TOPO_FILE=/nonexistent/topology.xml: "], ["SetDefault"]),
     ({"NCCL_COMM_BLOCKING": "0", "NCCL_DEBUG": "INFO"}, True, ["Init COMPLETE"], []),
     ({"NCCL_COMM_BLOCKING": "2"}, False, ["NCCL_COMM_BLOCKING=2"], []),
     ({"NCCL_COMM_ID": "localhost"}, False, ["'localhost' is not host:port"], []),
+    ({"TUTTI_DEVICE": "", "CUDA_VISIBLE_DEVICES": "-1"}, False, ["ranks are to compute on CUDA devices, but there is no CUDA"],
+     ["TUTTI_DEVICE", "config.device"]),
     ({"NCCL_DEBUG": "LOUD", "TUTTI_DEVICE": "host"}, True, [], ["NCCL INFO"]),
 ]
 
@@ -108,6 +133,86 @@ def check_files(client, complain):
         status, output = run(client, {"NCCL_CONF_FILE": folder + "/nccl.conf", "NCCL_ALGO": "ring"})
         if status != 0 or "NCCL version" not in output:
             complain(f"NCCL_CONF_FILE\n{output}")
+
+
+# Files that NCCL goes on with, one oddity each; what is logged of it.
+TOPOLOGIES = [
+    ("<system version='1'/>", "line 1: <system> has no <cpu>"),
+    ("<system version='1'><cpu numaid='0'><pci busid='0000:00:16.0'/></cpu></system>", None),
+    ("<system version='1'><cpu numaid='0'><pci busid='1:0.0'><gpu><nvlink target='1:0.0' count='12' tclass='0x030200'/>"
+     "</gpu></pci></cpu></system>", "line 1: <nvlink> of 0000:01:00.0 to 0000:01:00.0 leads from a device to itself"),
+    ("<system version='1'><cpu numaid='0'><pci busid='1:0.0' class='0x060400'><pci busid='2:0.0'><gpu dev='0'/></pci></pci>"
+     "<pci busid='1:0.0' class='0x060400'><pci busid='3:0.0'><gpu dev='1'/></pci></pci></cpu></system>",
+     "line 1: <pci> 0000:01:00.0 has the bus id of an earlier one"),
+]
+
+
+def check_topologies(client, complain):
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/machine.xml"
+        for text, warning in TOPOLOGIES:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            status, output = run(client, {"NCCL_TOPO_FILE": path})
+            if status != 0:
+                complain(f"NCCL_TOPO_FILE: {text}: exit status {status}\n{output}")
+            if warning is None and " warn " in output:
+                complain(f"NCCL_TOPO_FILE: {text}: a warning of what is read\n{output}")
+            if warning is not None and f" warn topology: TUTTI_TOPO_FILE={path}: {warning}" not in output:
+                complain(f"NCCL_TOPO_FILE: {text}: no warning '{warning}'\n{output}")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("<system version='1'>\n<cpu numaid='0'>")
+        status, output = run(client, {"NCCL_TOPO_FILE": path})
+        if status == 0 or f"{path}:2: not XML" not in output:
+            complain(f"NCCL_TOPO_FILE: a file that is cut off\n{output}")
+
+
+def check_host(client, complain):
+    """The dump has a number of each host, made of its name."""
+    hosts = []
+    for name in ("here", "there"):
+        with tempfile.TemporaryDirectory() as folder:
+            status, output = run(client, {"NCCL_HOSTID": name, "NCCL_TOPO_DUMP_FILE": folder + "/topo.xml"})
+            text = open(folder + "/topo.xml", encoding="utf-8").read() if status == 0 else output
+            hosts.append(re.findall('host_hash="[^"]*"', text))
+    if not hosts[0] or hosts[0] == hosts[1]:
+        complain(f"NCCL_HOSTID: the hosts are {hosts}")
+
+
+def check_without_gpu(library, complain):
+    """Nobody has asked for TUTTI_DEVICE=cuda."""
+    program = f"""if True:
+        import ctypes
+        nccl = ctypes.CDLL({library!r})
+        nccl.ncclGetLastError.restype = ctypes.c_char_p
+        some = (ctypes.c_void_p * 2)()
+        for call in (lambda: nccl.ncclMemAlloc(some, ctypes.c_size_t(64)), lambda: nccl.ncclCommInitAll(some, 2, None)):
+            print(call(), nccl.ncclGetLastError(None).decode())"""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("NCCL_", "TUTTI_"))}
+    environment |= {"CUDA_VISIBLE_DEVICES": "-1", "HOME": ""}
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=environment).stdout
+    if len(re.findall("^1 nccl.*: ranks are to compute on CUDA devices, but", said, re.M)) != 2 or "TUTTI_DEVICE" in said:
+        complain(f"without a GPU the calls say\n{said}")
+
+
+# Looked at by functions of their own.
+ELSEWHERE = {"NCCL_DEBUG_FILE": check_files, "NCCL_TOPO_DUMP_FILE": check_files, "NCCL_CONF_FILE": check_files,
+             "NCCL_HOSTID": check_host}
+# Of NCCL itself: the files that it writes are read here.
+OF_NCCL = {"NCCL_GRAPH_DUMP_FILE"}
+
+
+def check_documents(document, complain):
+    """What the documents name is tried here, or is one of C's names."""
+    folder = os.path.dirname(document)
+    tried = {name for variables, *_ in CASES for name in variables} | ELSEWHERE.keys() | OF_NCCL
+    header = open(os.path.join(folder, "../include/tutti/nccl.h"), encoding="utf-8").read()
+    for place, _, files in os.walk(folder):
+        for name in (name for name in files if name.endswith(".md")):
+            text = open(os.path.join(place, name), encoding="utf-8").read()
+            for variable in sorted(set(re.findall(r"(?<!_)\bNCCL_[A-Z][A-Z0-9_]+", text))):
+                if variable not in tried and not re.search(rf"\b{variable}\b", header):
+                    complain(f"{name} names {variable}, which no case of this test sets")
 
 
 def check_comm_id(client, complain):
@@ -149,7 +254,11 @@ def main():
     complaints = []
     check_cases(client, complaints.append)
     check_files(client, complaints.append)
+    check_topologies(client, complaints.append)
+    check_host(client, complaints.append)
+    check_without_gpu(library, complaints.append)
     check_comm_id(client, complaints.append)
+    check_documents(document, complaints.append)
     check_parameters(library, document, complaints.append)
     print("\n".join(complaints))
     print(f"{len(CASES)} sets of variables, {len(complaints)} complaints")

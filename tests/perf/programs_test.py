@@ -28,6 +28,21 @@ def rows(text):
     return [line.split() for line in text.splitlines() if line and not line.startswith("#")]
 
 
+def ring_plan(ranks):
+    """MSCCL's XML of an AllReduce "mine" around a ring."""
+    def step(number, kind, chunk):
+        return (f'<step s="{number}" type="{kind}" srcbuf="i" srcoff="{chunk % ranks}" dstbuf="i" dstoff="{chunk % ranks}" '
+                'cnt="1" depid="-1" deps="-1" hasdep="0"/>')
+
+    gpus = ""
+    for rank in range(ranks):
+        kinds = ["s"] + ["rrs"] * (ranks - 2) + ["rrcs"] + ["rcs"] * (ranks - 2) + ["r"]
+        steps = "".join(step(n, kind, rank - n) for n, kind in enumerate(kinds))
+        gpus += (f'<gpu id="{rank}" i_chunks="{ranks}" o_chunks="0" s_chunks="0"><tb id="0" send="{(rank + 1) % ranks}" '
+                 f'recv="{(rank - 1) % ranks}" chan="0">{steps}</tb></gpu>')
+    return f'<algo name="mine" nchunksperloop="{ranks}" ngpus="{ranks}" coll="allreduce" inplace="1">{gpus}</algo>'
+
+
 def comment(text, start):
     return next(line for line in text.splitlines() if line.startswith(start))
 
@@ -127,6 +142,28 @@ class Programs(unittest.TestCase):
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertEqual([l.split()[4] for l in r.stdout.splitlines() if l.startswith("#  Rank")], ["0", "1", "0", "1"])
 
+    def test_an_algorithm_that_does_not_fit_all_communicators_ends_none(self):
+        # Threads are ranks of one communicator beside the process's own of one rank, and of groups.
+        for algorithm in ["allreduce:torus2d", "allreduce:mine"]:
+            with self.subTest(algorithm), tempfile.TemporaryDirectory() as folder:
+                env = {"TUTTI_ALGO": algorithm}
+                if algorithm.endswith("mine"):
+                    env["TUTTI_PLAN_DIR"] = folder
+                    with open(os.path.join(folder, "theirs.xml"), "w", encoding="utf-8") as f:
+                        f.write(ring_plan(8))
+                name = algorithm.split(":")[1]
+                r = perf("all_reduce", "-t", "8", *SMALL, env=env | {"TUTTI_ALGO_STRICT": "1"})
+                if "reads no plans" in r.stderr:
+                    self.skipTest("no pugixml")
+                self.assertEqual((r.returncode, r.stderr), (0, ""))
+                self.assertEqual({row[-1].split("/")[0] for row in rows(r.stdout)}, {name})
+                r = perf("all_reduce", "-t", "8", *SMALL, env=env | {"TUTTI_TESTS_SPLIT": "DIV 5"})  # of 5 and 3
+                self.assertEqual(r.returncode, 0, r.stderr)
+                self.assertIn("# Out of bounds values : 0 OK", r.stdout)
+                for ranks in [5, 3]:
+                    self.assertEqual(r.stderr.count(f"TUTTI_ALGO={name} does not serve allreduce of 64 bytes on {ranks} "
+                                                    "ranks: it "), 1, r.stderr)
+
     def test_further_flags(self):
         r = perf("all_reduce", "-t", "2", *SMALL, "-I", "1", "-K", "1", "-S", "1", "-y", "0", "-R", "1", "-z", "1", "-C", "1",
                  "-a", "3", "-p", "0", "-M", "1", "-N", "2", "-T", "5")
@@ -141,6 +178,27 @@ class Programs(unittest.TestCase):
         self.assertEqual(r.returncode, 1)
         self.assertIn("FAILED", comment(r.stdout, "# Avg bus bandwidth"))
 
+    def test_variables(self):
+        # Known to the library too, which warns of names that nobody reads.
+        r = perf("all_reduce", "-t", "2", *SMALL, env={"TUTTI_TESTS_MIN_BW": "100000"})
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("FAILED", comment(r.stdout, "# Avg bus bandwidth"))
+        self.assertEqual(r.stderr, "")
+        for name, value, why in [("MIN_BW", "much", "is not a number of GB/s"), ("SPLIT", "MOD", "is not AND, OR"),
+                                 ("SPLIT", "MOD 0", "is not AND, OR"), ("SPLIT_MASK", "xyz", "is not a hexadecimal"),
+                                 ("ALLTOALLV_SPREAD", "1.5", "from 0 to 1"), ("MINBW", "1", "there are MIN_BW, SPLIT"),
+                                 ("ALLTOALLV_MATRIX_FILE", "/nonexistent/m", "that can be read"),
+                                 ("ALLTOALLV_MATRIX_SCALE", "x", "is not a number")]:
+            r = perf("alltoallv", "-t", "2", *SMALL, env={"TUTTI_TESTS_" + name: value})
+            self.assertEqual((r.returncode, r.stdout), (1, ""))
+            self.assertIn("TUTTI_TESTS_" + name, r.stderr)
+            self.assertIn(why, r.stderr)
+
+    def test_version(self):
+        r = perf("all_reduce", "--version")
+        self.assertEqual(r.returncode, 0)
+        self.assertRegex(r.stdout, r"^all_reduce_perf \d+\.\d+\.\d+\n$")
+
     def test_files(self):
         with tempfile.TemporaryDirectory() as folder:
             j, p = os.path.join(folder, "o.json"), os.path.join(folder, "p.svg")
@@ -151,9 +209,10 @@ class Programs(unittest.TestCase):
             self.assertEqual([row["size"] for row in record["results"]], [64, 1024, 16384])
             self.assertEqual(len(record["results"][0]["in_place_per_iter"]["times"]), 2)
             self.assertTrue(xml.etree.ElementTree.parse(p).getroot().tag.endswith("svg"))
-        r = perf("all_reduce", *SMALL, "-J", "/nonexistent/o.json")
-        self.assertEqual(r.returncode, 1)
-        self.assertIn("cannot write /nonexistent/o.json", r.stderr)
+            missing = os.path.join(folder, "missing", "o.json")
+            r = perf("all_reduce", *SMALL, "-J", missing)
+            self.assertEqual(r.returncode, 1)
+            self.assertIn(f"cannot write {missing}", r.stderr)
 
 
 if __name__ == "__main__":

@@ -73,6 +73,16 @@ class TuttiRun(unittest.TestCase):
     def test_arguments_of_the_program_are_its_own(self):
         self.assertEqual(run("-n", "1", "echo", "7", "--timeout", "x").stdout, "7 --timeout x\n")
 
+    def test_the_number_of_ranks_as_mpirun_has_it(self):
+        r = run("-np", "2", "--no-tag", "-x", "A=-np", "sh", "-c", "echo $RANK $A $0 $1", "-np", "7")
+        self.assertEqual(sorted(r.stdout.splitlines()), ["0 -np -np 7", "1 -np -np 7"], r.stderr)
+        self.assertEqual(run("--no-tag", "-np", "1", "echo", "-np", "3").stdout, "-np 3\n")
+
+    def test_version(self):
+        r = run("--version")
+        self.assertEqual(r.returncode, 0)
+        self.assertRegex(r.stdout, r"^tutti-run \d+\.\d+\.\d+\n$")
+
     def test_wrong_command_lines_are_refused(self):
         for args, part in [((), "-n"), (("-n", "0", "true"), "-n"), (("-n", "2"), "no program"),
                            (("-n", "2", "--bogus", "true"), "--bogus"), (("-n", "2", "-x", "=1", "true"), "-x"),

@@ -20,6 +20,7 @@ struct FakeCuda {
   int (*calls)(const char* name) = nullptr;
   const char* (*complaints)() = nullptr;
   const char* (*journal)() = nullptr;
+  void (*occupy)(int blocks) = nullptr;
 
   static const FakeCuda& get() {
     static const FakeCuda found = [] {
@@ -30,6 +31,7 @@ struct FakeCuda {
       f.calls = reinterpret_cast<int (*)(const char*)>(dlsym(library, "fakeCudaCalls"));
       f.complaints = reinterpret_cast<const char* (*)()>(dlsym(library, "fakeCudaComplaints"));
       f.journal = reinterpret_cast<const char* (*)()>(dlsym(library, "fakeCudaJournal"));
+      f.occupy = reinterpret_cast<void (*)(int)>(dlsym(library, "fakeCudaOccupy"));
       return f;
     }();
     return found;

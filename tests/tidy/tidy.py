@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Reads the tree itself: who includes whom, one README per folder, every algorithm in its table, short files."""
+"""Reads the tree itself: who includes whom, one README per folder, every algorithm in its table, short files.
+
+Every check counts what it looked at, and one that found nothing to look at has failed: it no longer knows the tree.
+tidy_test.py shows each of them a violation."""
 import pathlib
 import re
 import subprocess
 import sys
 
-TOP = pathlib.Path(__file__).resolve().parents[2]
 MOST_LINES = 450
+MOST_COLUMNS = 120
 
 # What each folder may include, besides itself, src/base and include/tutti.
 MAY_INCLUDE = {
@@ -30,18 +33,61 @@ MAY_INCLUDE = {
     "src/comm": {"src/bootstrap", "src/plan", "src/exec", "src/schedule", "src/device", "transport", "transport/self",
                  "transport/shm", "transport/tcp", "transport/cuda", "algorithms", "src/topology", "src/import"},
     "src/api": {"src/comm", "src/bootstrap", "src/device"},
-    "perf/common": set(),
 }
 # Parts that are written on the public header alone.
+PUBLIC_ONLY = ("perf", "examples", "tools/run", "src/parallel", "src/nccl")
 APART = ("perf/micro", "perf/oracle", "perf/ways", "perf/gpu")  # but not these
 # ... nor these headers, which declare what others define: of the CUDA driver, and of kernel source.
 DECLARATIONS = ("src/device/cuda_abi.hpp", "src/exec/kernels/team.hpp")
-PUBLIC_ONLY = ("perf", "examples", "tools/run", "src/parallel", "src/nccl")
+# Folders in which every source belongs to one of the above.
+LAYERED = ("src", "transport", "algorithms")
+SOURCES = (".cpp", ".hpp", ".h", ".c", ".inc", ".cu")
 
 
-def files():
-    names = subprocess.run(["git", "ls-files"], cwd=TOP, capture_output=True, text=True, check=True).stdout
-    return [pathlib.Path(name) for name in names.splitlines() if (TOP / name).exists()]
+class Tree:
+    """Some text files, by their paths from the top."""
+
+    def __init__(self, top, paths):
+        self.top, self.paths, self.texts = top, [pathlib.Path(path) for path in paths], {}
+
+    def text(self, path):
+        if path not in self.texts:
+            self.texts[path] = (self.top / path).read_text()
+        return self.texts[path]
+
+    def lines(self, path):
+        return enumerate(self.text(path).splitlines(), 1)
+
+    def has(self, path):
+        return (self.top / path).exists()
+
+    def sources(self, *folders):
+        return [path for path in self.paths if path.suffix in SOURCES and (not folders or within(path, folders))]
+
+    def includes(self):
+        """(file, line number, what it includes in quotes), the headers that every file may include left out."""
+        for path in self.sources():
+            for number, line in self.lines(path):
+                found = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+                if found and not found[1].startswith(("tutti/", "hwy/")):
+                    yield path, number, found[1]
+
+
+class Report:
+    """What the checks looked at, and what is wrong."""
+
+    def __init__(self):
+        self.complaints, self.looked = [], 0
+
+    def looks(self, wrong, complaint):
+        self.looked += 1
+        if wrong:
+            self.complaints.append(complaint)
+
+
+def within(path, folders):
+    """Whether the path is in one of the folders, or is one of them."""
+    return any(str(path) == folder or str(path).startswith(folder + "/") for folder in folders)
 
 
 def folder_of(path):
@@ -51,101 +97,162 @@ def folder_of(path):
     return parent
 
 
-def check_includes(path, complaints):
-    if path.suffix not in (".cpp", ".hpp", ".h", ".c", ".inc"):
-        return
-    owner = folder_of(path)
-    for number, line in enumerate((TOP / path).read_text().splitlines(), 1):
-        found = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
-        if not found:
-            continue
-        target = found.group(1)
-        if target.startswith("tutti/") or target.startswith("hwy/"):
-            continue
-        if not (TOP / target).exists():
-            complaints.append(f"{path}:{number}: includes {target}, which is not a path from the top of the tree")
-            continue
-        if str(path).startswith(PUBLIC_ONLY) and not str(path).startswith(APART):
-            folder = "/".join(path.parts[:2]) + "/"
-            own = folder.startswith("src/") and (target.startswith(folder) or target in DECLARATIONS)
-            if target.startswith(("src/", "transport/", "algorithms/")) and not own:
-                complaints.append(f"{path}:{number}: is written on tutti.h alone and may not include {target}")
-            continue
-        if owner not in MAY_INCLUDE:
+def is_public_only(path):
+    return within(path, PUBLIC_ONLY) and not within(path, APART)
+
+
+def check_include_paths(tree, report):
+    for path, number, target in tree.includes():
+        report.looks(not tree.has(target),
+                     f"{path}:{number}: includes {target}, which is not a path from the top of the tree")
+
+
+def check_public_only(tree, report):
+    for path, number, target in tree.includes():
+        if is_public_only(path) and within(target, LAYERED):
+            folder = "/".join(path.parts[:2])
+            own = within(folder, LAYERED) and (within(target, [folder]) or target in DECLARATIONS)
+            report.looks(not own, f"{path}:{number}: is written on tutti.h alone and may not include {target}")
+
+
+def check_layers(tree, report):
+    for path, number, target in tree.includes():
+        owner = folder_of(path)
+        if is_public_only(path) or owner not in MAY_INCLUDE or not tree.has(target):
             continue
         goal = folder_of(pathlib.Path(target))
-        if goal not in MAY_INCLUDE[owner] | {owner, "src/base"}:
-            complaints.append(f"{path}:{number}: {owner} may not include {goal}")
+        report.looks(goal not in MAY_INCLUDE[owner] | {owner, "src/base"}, f"{path}:{number}: {owner} may not include {goal}")
 
 
-def check_readmes(paths, complaints):
-    folders = {path.parent for path in paths if path.suffix in (".cpp", ".hpp", ".h", ".c", ".py")}
+def check_owners(tree, report):
+    """Every source of the library is in a folder of the tables above, and every line there is about some source."""
+    for path in tree.sources(*LAYERED):
+        report.looks(folder_of(path) not in MAY_INCLUDE and not is_public_only(path),
+                     f"{path}: tests/tidy/tidy.py does not say what its folder may include")
+    owners = {folder_of(path) for path in tree.sources() if not is_public_only(path)}
+    for name in sorted({*MAY_INCLUDE, *set().union(*MAY_INCLUDE.values())}):
+        report.looks(name not in owners, f"tests/tidy/tidy.py: no file goes by its rule for {name}")
+    for name in (*PUBLIC_ONLY, *APART, *DECLARATIONS):
+        report.looks(not tree.sources(name), f"tests/tidy/tidy.py: there is no source in {name}, which it names")
+
+
+def check_readmes(tree, report):
+    folders = {path.parent for path in tree.paths if path.suffix in (*SOURCES, ".py")}
     for folder in sorted(folders):
         covered = [folder, *folder.parents]
         depth = 3 if str(folder).startswith("tests") else 2
-        if not any((TOP / f / "README.md").exists() for f in covered[:depth] if str(f) != "."):
-            complaints.append(f"{folder}: neither it nor the folder above has a README.md")
+        report.looks(not any(tree.has(f / "README.md") for f in covered[:depth] if str(f) != "."),
+                     f"{folder}: neither it nor the folder above has a README.md")
 
 
-def check_algorithms(complaints):
-    table = (TOP / "algorithms/README.md").read_text()
-    registry = (TOP / "algorithms/registry.cpp").read_text()
-    for path in sorted((TOP / "algorithms").glob("*.cpp")):
-        for name in re.findall(r"^(?:extern )?const Algorithm (k\w+)", path.read_text(), re.M):
-            if path.name != "registry.cpp" and f"&{name}" not in registry:
-                complaints.append(f"algorithms/{path.name}: {name} is not in registry.cpp")
-    for path in sorted((TOP / "algorithms").glob("*_*.cpp")):
-        for name in re.findall(r'\.name = "([a-z0-9]+)"', path.read_text()):
-            if f"`{name}`" not in table and f"| {name} " not in table:
-                complaints.append(f"algorithms/README.md: no row for {name} of {path.name}")
+def algorithm_files(tree):
+    """Files of algorithms are called after their collective, so with an underscore."""
+    return [path for path in tree.paths if within(path, ["algorithms"]) and re.fullmatch(r"\w+_\w+\.cpp", path.name)]
 
 
-def check_text(path, complaints):
-    if path.suffix not in (".cpp", ".hpp", ".h", ".c", ".py") and path.name not in ("meson.build",):
-        return
-    lines = (TOP / path).read_text().splitlines()
-    if len(lines) > MOST_LINES and not str(path).startswith("tests/"):
-        complaints.append(f"{path}: {len(lines)} lines; does it hold one idea? (at most {MOST_LINES})")
-    for number, line in enumerate(lines, 1):
-        if len(line) > 120 and path.suffix != ".py" and path.name != "meson.build":
-            complaints.append(f"{path}:{number}: {len(line)} columns")
-        if re.search(r"\b(TODO|FIXME|XXX|HACK)\b", line) and path.name != "tidy.py":
-            complaints.append(f"{path}:{number}: unfinished work is marked here")
+def check_registry(tree, report):
+    """Every algorithm that is defined is a line of the registry, and the other way round."""
+    registry = pathlib.Path("algorithms/registry.cpp")
+    listed = set(re.findall(r"^\s*X\((\w+), (k\w+)\)", tree.text(registry), re.M)) if registry in tree.paths else set()
+    defined = set()
+    for path in algorithm_files(tree):
+        names = re.findall(r"\bAlgorithm (k\w+)\s*[={]", tree.text(path))
+        report.looks(not names, f"{path}: defines no algorithm")
+        for name in names:
+            defined.add((path.stem, name))
+            report.looks((path.stem, name) not in listed, f"{path}: {name} is not in registry.cpp")
+    for stem, name in sorted(listed - defined):
+        report.looks(True, f"{registry}: {name} is not defined in {stem}.cpp")
 
 
-def check_types(paths, complaints):
+def check_table(tree, report):
+    """Every algorithm has its row, under its collective, and every row an algorithm."""
+    readme = pathlib.Path("algorithms/README.md")
+    rows, collective = set(), ""
+    for _, line in tree.lines(readme) if readme in tree.paths else ():
+        if found := re.match(r"\| (\w*) ?\| ((?:`\w+`(?:, )?)+) \|", line):
+            collective = found[1] or collective
+            rows.update((collective, name) for name in re.findall(r"`(\w+)`", found[2]))
+    defined = set()
+    for path in algorithm_files(tree):
+        text = tree.text(path)
+        collectives = re.findall(r"\.collective = Collective::(\w+)", text)
+        names = re.findall(r'\.name = "(\w+)"', text)
+        report.looks(not names or len(names) != len(collectives),
+                     f"{path}: algorithms have a .collective and a .name, these {len(collectives)} and {len(names)}")
+        for row in zip(collectives, names):
+            defined.add(row)
+            report.looks(row not in rows, f"{readme}: no row for {row[0]} {row[1]} of {path.name}")
+    for collective, name in sorted(rows - defined):
+        report.looks(True, f"{readme}: there is no {collective} {name}")
+
+
+def text_files(tree):
+    return [path for path in tree.paths if path.suffix in (*SOURCES, ".py") or path.name == "meson.build"]
+
+
+def check_length(tree, report):
+    for path in text_files(tree):
+        if not within(path, ["tests"]):
+            lines = len(tree.text(path).splitlines())
+            report.looks(lines > MOST_LINES, f"{path}: {lines} lines; does it hold one idea? (at most {MOST_LINES})")
+
+
+def check_width(tree, report):
+    for path in tree.sources():
+        for number, line in tree.lines(path):
+            report.looks(len(line) > MOST_COLUMNS, f"{path}:{number}: {len(line)} columns")
+
+
+def check_marks(tree, report):
+    for path in text_files(tree):
+        if str(path) == "tests/tidy/tidy.py":
+            continue
+        for number, line in tree.lines(path):
+            report.looks(re.search(r"\b(TODO|FIXME|XXX|HACK)\b", line), f"{path}:{number}: unfinished work is marked here")
+
+
+def check_types(tree, report):
     """Two types of one name in one namespace share their members' code: the linker keeps one of each.
 
     In unnamed namespaces each folder has its own: the checks compile several of a folder's sources as one."""
     where = {}
-    for path in paths:
-        if path.suffix not in (".cpp", ".hpp") or not str(path).startswith(("src/", "algorithms/", "transport/")):
-            continue
+    for path in tree.sources(*LAYERED):
         namespaces = []
-        for line in (TOP / path).read_text().splitlines():
+        for _, line in tree.lines(path):
             if found := re.match(r"namespace ([\w:]*) ?\{", line):
                 namespaces.append(found[1])
             elif line.startswith("}  // namespace") and namespaces:
                 namespaces.pop()
-            elif (found := re.match(r"(?:struct|class) (\w+)(?: final)?(?: : .*)? \{", line)):
+            elif found := re.match(r"(?:struct|class) (\w+)(?: final)?(?: : .*)? \{", line):
                 folder = f"{path.parent}: " if "" in namespaces else ""
                 where.setdefault(folder + "::".join([n for n in namespaces if n] + [found[1]]), set()).add(str(path))
-    for name, files in sorted(where.items()):
-        if len(files) > 1:
-            complaints.append(f"{name} is defined in {' and in '.join(sorted(files))}")
+    for name, paths in sorted(where.items()):
+        report.looks(len(paths) > 1, f"{name} is defined in {' and in '.join(sorted(paths))}")
+
+
+CHECKS = (check_include_paths, check_public_only, check_layers, check_owners, check_readmes, check_registry, check_table,
+          check_length, check_width, check_marks, check_types)
+
+
+def complaints_of(tree, checks=CHECKS):
+    complaints = []
+    for check in checks:
+        report = Report()
+        check(tree, report)
+        complaints += report.complaints
+        if report.looked == 0:
+            complaints.append(f"tests/tidy/tidy.py: {check.__name__} found nothing to look at")
+    return complaints
 
 
 def main():
-    complaints = []
-    paths = files()
-    for path in paths:
-        check_includes(path, complaints)
-        check_text(path, complaints)
-    check_readmes(paths, complaints)
-    check_algorithms(complaints)
-    check_types(paths, complaints)
+    top = pathlib.Path(__file__).resolve().parents[2]
+    names = subprocess.run(["git", "ls-files"], cwd=top, capture_output=True, text=True, check=True).stdout
+    tree = Tree(top, [name for name in names.splitlines() if (top / name).exists()])
+    complaints = complaints_of(tree)
     print("\n".join(complaints))
-    print(f"{len(paths)} files, {len(complaints)} complaints")
+    print(f"{len(tree.paths)} files, {len(complaints)} complaints")
     return 1 if complaints else 0
 
 

@@ -51,8 +51,9 @@ Result<std::string> exportView(const ExchangeQuestion& q) {
   if (q.ranks < 1 || q.ranks > kMostRanks) return invalidUsage("--ranks ", q.ranks, ": 1 to ", kMostRanks);
   TUTTI_ASSIGN(const Algorithm* algorithm, algorithmCalled(q.exported[1]));
   Shape shape{.collective = algorithm->collective, .nRanks = q.ranks, .inPlace = q.inPlace, .bytes = size_t{1} << 20};
-  if (!algorithm->supports(shape)) {
-    return invalidUsage("--export: ", q.exported[1], " does not work on ", q.ranks, " ranks of one node");
+  if (const char* missing = algorithm->missing(shape)) {
+    return invalidUsage("--export: ", q.exported[1], " does not work on ", q.ranks, " ranks of one node: it needs ",
+                        missing);
   }
   std::vector<Schedule> schedules;
   // What a step moves to one rank is a message; foreign plans are for any size, so there is no slot for it to fit.

@@ -9,6 +9,7 @@
 #include "tools/info/exchange_view.hpp"
 #include "tools/info/plan_view.hpp"
 #include "tools/info/topology_view.hpp"
+#include "tools/version.hpp"
 
 namespace {
 
@@ -32,6 +33,7 @@ int printCalibration() {
 
 int main(int argc, char** argv) {
   CLI::App app("What Tutti sees and would do on this machine");
+  app.set_version_flag("--version", programVersion("tutti-info"), "print the version");
   bool config = false, markdown = false, calibration = false;
   PlanQuestion question;
   auto* configFlag = app.add_flag("--config", config, "all configuration variables, their values and meanings");

@@ -5,6 +5,7 @@
 #include "src/base/text.hpp"
 #include "src/comm/foreign_plans.hpp"
 #include "src/plan/planner.hpp"
+#include "src/topology/write.hpp"
 #include "tools/info/device_plan.hpp"
 
 namespace tutti {
@@ -114,10 +115,10 @@ Result<std::string> explainPlan(const PlanQuestion& q) {
   request.joinBytes = joins ? mostJoinedBytes(request.links, shape.slotBytes, request.device) : 0;
   TUTTI_ASSIGN(const ForeignPlans foreign, ForeignPlans::read(shape.nRanks));
   for (const std::string& why : foreign.refused()) where += cat("left out: ", why, "\n");
-  request.ready = foreign.serving(shape);
   TUTTI_ASSIGN(request.overrides, overridesFromEnvironment(foreign.names()));
+  foreign.offer(&request);
   TUTTI_ASSIGN(const Choice choice, plan(request, calibration));
-  return cat(where, explain(request, choice), origin, "\n");
+  return cat(where, explain(request, choice), origin, "\n", job ? topology::gaps(job->graph) : "");
 }
 
 }  // namespace tutti

@@ -3,8 +3,10 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "tools/plan/search_view.hpp"
+#include "tools/version.hpp"
 #include "tutti/parallel/planner.h"
 #include "tutti/parallel/pp.h"
 
@@ -71,27 +73,44 @@ int zeroTable() {
   return 0;
 }
 
-int bubbleTable() {
-  std::printf("%-24s %8s %8s %10s   4 ranks, 16 micro-batches, F = I = W\n", "schedule", "of total", "of ideal",
-              "in flight");
-  const struct {
-    const char* name;
-    int chunks;
-  } rows[] = {{"gpipe", 1},         {"1f1b", 1},  {"interleaved", 2}, {"interleaved", 4},
-              {"breadth-first", 2}, {"zb-h1", 1}, {"zb-h2", 1},       {"zbv", 1}};
-  for (const auto& row : rows) {
+struct Scheduled {
+  const char* name;
+  int chunks;
+};
+
+/// In a row: of ideal time, where steps follow each other and no rank waits for all others between them.
+bool bubbleRows(int ranks, int microBatches, const std::vector<Scheduled>& rows) {
+  std::printf("%-24s %8s %8s %8s %10s   %d ranks, %d micro-batches, F = I = W\n", "schedule", "of total", "of ideal",
+              "in a row", "in flight", ranks, microBatches);
+  for (const Scheduled& row : rows) {
     tuttiSchedule_t schedule = nullptr;
     tuttiSimulation_t s = TUTTI_SIMULATION_INITIALIZER;
-    if (tuttiScheduleCreate(&schedule, row.name, 4, row.chunks, 16) != tuttiSuccess) return failed();
+    if (tuttiScheduleCreate(&schedule, row.name, ranks, row.chunks, microBatches) != tuttiSuccess) return false;
     const tuttiResult_t result = tuttiScheduleSimulate(schedule, &s);
     tuttiScheduleDestroy(schedule);
-    if (result != tuttiSuccess) return failed();
+    if (result != tuttiSuccess) return false;
     const std::string name =
         std::string(row.name) + (row.chunks > 1 ? ", " + std::to_string(row.chunks) + " chunks" : "");
-    std::printf("%-24s %7.2f%% %7.2f%% %10d\n", name.c_str(), 100 * s.bubbleOverTotal, 100 * s.bubbleOverIdeal,
-                s.peakInFlight);
+    std::printf("%-24s %7.2f%% %7.2f%% %7.2f%% %10d\n", name.c_str(), 100 * s.bubbleOverTotal, 100 * s.bubbleOverIdeal,
+                100 * (s.span - s.ideal) / s.ideal, s.peakInFlight);
   }
-  return 0;
+  return true;
+}
+
+int bubbleTable() {
+  const bool all = bubbleRows(4, 16,
+                              {{"gpipe", 1},
+                               {"1f1b", 1},
+                               {"interleaved", 2},
+                               {"interleaved", 4},
+                               {"breadth-first", 2},
+                               {"zb-h1", 1},
+                               {"zb-h2", 1},
+                               {"zbv", 1}});
+  std::printf("\n");
+  // A number that the ranks do not divide.
+  const bool uneven = bubbleRows(3, 16, {{"1f1b", 1}, {"interleaved", 2}, {"interleaved", 4}, {"breadth-first", 2}});
+  return all && uneven ? 0 : failed();
 }
 
 /// Narayanan et al., 2021, section 5.1.
@@ -111,18 +130,20 @@ int daysTable() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (tutti::printsVersion(argc, argv)) return 0;
   const std::string table = argc == 3 && std::strcmp(argv[1], "--table") == 0 ? argv[2] : "";
   if (table == "sequence") return sequenceTable();
   if (table == "zero") return zeroTable();
   if (table == "bubble") return bubbleTable();
   if (table == "days") return daysTable();
   if (argc > 2 && table.empty()) return searchLayouts(argc, argv);
+  const bool asked = argc == 2 && std::strcmp(argv[1], "--help") == 0;
   std::fprintf(
-      stderr,
-      "tutti-plan --table sequence | zero | bubble | days\n"
+      asked ? stdout : stderr,
+      "tutti-plan --table sequence | zero | bubble | days, or --version\n"
       "tutti-plan --layers N --hidden N --heads N --sequence N --batch SEQUENCES --ranks N [--vocabulary N]\n"
       "           [--kv-heads N] [--key-block KEYS] [--visible 1] [--experts N] [--choices 1] [--expert-width N]\n"
       "           [--per-node 8] [--flops 1e12] [--memory BYTES] [--node-bandwidth 100e9] [--node-latency-us 5]\n"
       "           [--bandwidth 10e9] [--latency-us 10] [--overlap 0.9] [--speeds 1,1,0.5,...]\n");
-  return 2;
+  return asked ? 0 : 2;
 }

@@ -20,10 +20,12 @@ struct Asked {
   int batch = 0;
 };
 
-double numberOf(const std::string& text) {
-  size_t used = 0;
-  const double x = std::stod(text, &used);
-  if (used != text.size() || !std::isfinite(x) || x < 0) throw std::invalid_argument(text + " is no number");
+double numberOf(const std::string& flag, const std::string& text) {
+  char* end = nullptr;
+  const double x = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !std::isfinite(x) || x < 0) {
+    throw std::invalid_argument(flag + " " + text + ": that is no number of 0 or more");
+  }
   return x;
 }
 
@@ -57,9 +59,9 @@ Asked parse(int argc, char** argv) {
     const std::string value = argv[++i];
     if (flag == "--speeds") {
       std::istringstream list(value);
-      for (std::string one; std::getline(list, one, ',');) a.speeds.push_back(numberOf(one));
+      for (std::string one; std::getline(list, one, ',');) a.speeds.push_back(numberOf(flag, one));
     } else if (const auto found = numbers.find(flag); found != numbers.end()) {
-      *found->second = numberOf(value);
+      *found->second = numberOf(flag, value);
     } else {
       throw std::invalid_argument("there is no " + flag);
     }

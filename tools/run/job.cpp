@@ -1,7 +1,10 @@
 #include "tools/run/job.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
+
+#include "tools/version.hpp"
 
 namespace tutti::run {
 namespace {
@@ -22,6 +25,19 @@ std::string checkVariables(std::vector<std::string>* variables) {
   return "";
 }
 
+/// The command line, last argument first, as CLI11 takes it, with mpirun's -np, which has a dash too few for it, as
+/// --np. What the program gets is its own.
+std::vector<std::string> withLongNames(const CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> line(argv + 1, argv + argc);
+  for (size_t i = 0; i < line.size() && line[i].starts_with("-") && line[i] != "--"; ++i) {
+    if (line[i] == "-np") line[i] = "--np";
+    const CLI::Option* const option = app.get_option_no_throw(line[i]);
+    if (option != nullptr && option->get_items_expected_max() > 0) ++i;  // its value
+  }
+  std::reverse(line.begin(), line.end());
+  return line;
+}
+
 }  // namespace
 
 ParsedJob parseJob(int argc, char** argv) {
@@ -30,7 +46,7 @@ ParsedJob parseJob(int argc, char** argv) {
   std::string bind = "core";
   std::vector<std::string> hosts;
   CLI::App app("Start N ranks of a program on this host: tutti-run -n N [flags] PROGRAM [ARGUMENTS...]", "tutti-run");
-  app.add_option("-n,--np", job.nRanks, "number of ranks")->check(CLI::Range(1, 4096));
+  app.add_option("-n,--np", job.nRanks, "number of ranks; -np is understood too")->check(CLI::Range(1, 4096));
   app.add_option("--bind", bind,
                  "core: rank r runs on core r, modulo the number of cores; share: cores are divided among the ranks, "
                  "neighbours side by side; none. More ranks than cores are bound if every core gets as many of them")
@@ -47,12 +63,15 @@ ParsedJob parseJob(int argc, char** argv) {
       ->take_all()
       ->allow_extra_args(false);
   app.add_option("--host,--hosts,--hostfile", hosts, "not supported: use mpirun, srun or torchrun");
+  app.set_version_flag("--version", programVersion("tutti-run"), "print the version");
   app.prefix_command();
   const auto refuse = [](const std::string& why) { return ParsedJob{std::nullopt, 1, "tutti-run: " + why + "\n"}; };
   try {
-    app.parse(argc, argv);
+    app.parse(withLongNames(app, argc, argv));
   } catch (const CLI::CallForHelp&) {
     return {std::nullopt, 0, app.help()};
+  } catch (const CLI::CallForVersion& version) {
+    return {std::nullopt, 0, version.what() + std::string("\n")};
   } catch (const CLI::ParseError& e) {
     return refuse(e.what());
   }

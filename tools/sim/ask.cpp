@@ -36,10 +36,21 @@ Status takePlan(const Question& q, Asked* asked) {
   Algorithm& algorithm = asked->plan->algorithm;
   algorithm.collective = asked->collective;
   algorithm.name = asked->plan->plan.name;
-  algorithm.supports = [](const Shape&) { return true; };
   asked->task.schedules = &asked->plan->plan.schedules(inPlace);
   asked->algorithms = {&algorithm};
   return {};
+}
+
+/// Clusters name their protocols themselves.
+Status checkProtocol(const std::string& name, const Cluster& cluster) {
+  std::string names;
+  for (const std::vector<ProtocolSpec>* list : {&cluster.near, &cluster.far}) {
+    for (const ProtocolSpec& p : *list) {
+      if (p.name == name) return {};
+      names += (names.empty() ? "" : ", ") + p.name;
+    }
+  }
+  return name.empty() ? Status() : invalidUsage("--protocol ", name, ": the cluster has ", names);
 }
 
 }  // namespace
@@ -73,6 +84,7 @@ Result<Asked> understand(const Question& q) {
   asked.task.options.sliceBytes = asked.cluster.sliceBytes;
   if (q.channels < 0 || q.channels > 1024) return invalidUsage("--channels ", q.channels, ": 0 to 1024");
   asked.options.channels = q.channels;
+  TUTTI_TRY(checkProtocol(q.protocol, asked.cluster));
   asked.options.protocol = q.protocol;
   if (q.detail == "ranks") {
     asked.options.detail = Detail::Ranks;

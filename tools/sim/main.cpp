@@ -2,11 +2,13 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "src/topology/write.hpp"
 #include "tools/sim/ask.hpp"
 #include "tools/sim/compare.hpp"
 #include "tools/sim/fail.hpp"
 #include "tools/sim/report.hpp"
 #include "tools/sim/validate.hpp"
+#include "tools/version.hpp"
 
 namespace {
 
@@ -30,19 +32,26 @@ struct CommandLine {
   bool compares = false, validates = false, fits = false;
 };
 
+Result<std::string> simulated(const CommandLine& line, const Asked& asked) {
+  if (!line.fail.empty()) return fail(asked.cluster, asked, line.fail);
+  TUTTI_ASSIGN(const Network network, Network::make(asked.cluster));
+  return line.compares ? compare(network, asked, line.compare) : report(network, asked, line.report);
+}
+
 Result<std::string> answer(const CommandLine& line) {
   if (line.validates) return validate(line.fits, line.sets);
   if (line.question.cluster.empty()) return invalidUsage("which cluster?  tutti-sim --help shows how to describe one");
   TUTTI_ASSIGN(const Asked asked, understand(line.question));
-  if (!line.fail.empty()) return fail(asked.cluster, asked, line.fail);
-  TUTTI_ASSIGN(const Network network, Network::make(asked.cluster));
-  return line.compares ? compare(network, asked, line.compare) : report(network, asked, line.report);
+  Result<std::string> text = simulated(line, asked);
+  if (text.ok()) *text += topology::gaps(asked.cluster.machine);
+  return text;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("What collectives cost on a described cluster");
+  app.set_version_flag("--version", programVersion("tutti-sim"), "print the version");
   CommandLine line;
   Question& q = line.question;
   app.add_option("cluster", q.cluster, "a file, or the text itself: 'nodes 4; machine gpu:8 nvlink:18x20.6 nic:8x50'");

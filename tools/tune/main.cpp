@@ -10,6 +10,7 @@
 #include "src/comm/handle.hpp"
 #include "src/plan/kept_text.hpp"
 #include "tools/tune/sends.hpp"
+#include "tools/version.hpp"
 
 namespace {
 
@@ -115,7 +116,7 @@ int tune(const Ranks& w, const Options& options, const std::vector<size_t>& size
   const MachineIdentity machine = thisMachine();
   const std::string path = tuningPath(machine);
   if (path.empty()) {
-    std::fprintf(stderr, "tutti-tune: TUTTI_CALIBRATION=off, or no home: nowhere to keep it\n");
+    std::fprintf(stderr, "tutti-tune: TUTTI_CALIBRATION=off, or no folder HOME: nowhere to keep it\n");
     return 2;
   }
   Tuning tuning = keptTuning(machine);
@@ -144,6 +145,7 @@ bool parseLists(const Options& options, std::vector<size_t>* sizes, std::vector<
 
 int main(int argc, char** argv) {
   CLI::App app("Measures which way of each collective is the fastest among these ranks, and keeps it for the planner");
+  app.set_version_flag("--version", programVersion("tutti-tune"), "print the version");
   Options options;
   app.add_option("--sizes", options.sizes, "bytes of the larger of what goes in and comes out")->capture_default_str();
   app.add_option("--collectives", options.collectives, "")->capture_default_str();

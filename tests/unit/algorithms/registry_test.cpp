@@ -1,6 +1,9 @@
 // What the planner relies on: names, support, cost formulas.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <set>
 
 #include "algorithms/patterns.hpp"
@@ -54,6 +57,97 @@ TEST_CASE("support does not depend on the rank that asks") {
         Shape shape{.collective = a->collective, .nRanks = n, .nodeOf = nodeOf};
         const bool first = a->supports(shape);
         for (shape.rank = 1; shape.rank < n; ++shape.rank) CHECK(a->supports(shape) == first);
+      }
+    }
+  }
+}
+
+namespace {
+
+bool isProduct(int n, int factors) {
+  if (factors == 1) return n > 1;
+  for (int f = 2; f < n; ++f) {
+    if (n % f == 0 && isProduct(n / f, factors - 1)) return true;
+  }
+  return false;
+}
+
+bool hasLevels(const Shape& s) {
+  const auto groupsOf = [](const std::vector<int>& level) { return std::set<int>(level.begin(), level.end()).size(); };
+  if (groupsOf(s.nodeOf) > 1) return true;
+  return std::any_of(s.inner.begin(), s.inner.end(), [&](const std::vector<int>& level) {
+    return groupsOf(level) > 1 && groupsOf(level) < static_cast<size_t>(s.nRanks);
+  });
+}
+
+/// Whether a shape has what an algorithm says it lacks; worked out in another way than by the algorithms.
+const std::map<std::string_view, std::function<bool(const Shape&)>> kNeeds = {
+    {"a power of two of ranks",
+     [](const Shape& s) {
+       return std::set<int>{1, 2, 4, 8, 16}.contains(s.nRanks);
+     }},
+    {"a number of ranks that is a product of two above 1", [](const Shape& s) { return isProduct(s.nRanks, 2); }},
+    {"a number of ranks that is a product of three above 1", [](const Shape& s) { return isProduct(s.nRanks, 3); }},
+    {"blocks that are all of one size", [](const Shape& s) { return !s.uneven; }},
+    {"ranks on several nodes, or in groups of several on one (sockets, caches, devices)", hasLevels},
+};
+
+std::vector<Shape> shapesOf(const Algorithm& a) {
+  std::vector<Shape> shapes;
+  for (int n = 1; n <= 17; ++n) {
+    std::vector<std::vector<int>> levels = nodeShapes(n);
+    levels.emplace_back();
+    for (const std::vector<int>& level : levels) {
+      for (const int bits : {0, 1, 2, 3, 4, 5, 6, 7, 8, 15}) {
+        Shape s{.collective = a.collective, .nRanks = n, .inPlace = (bits & 1) != 0, .bytes = 64};
+        s.commutative = (bits & 2) == 0;
+        s.uneven = (bits & 4) != 0;
+        if ((bits & 8) != 0 && !level.empty()) {
+          s.inner.push_back(level);
+        } else {
+          s.nodeOf = level;
+        }
+        shapes.push_back(std::move(s));
+      }
+    }
+  }
+  return shapes;
+}
+
+}  // namespace
+
+TEST_CASE("what an algorithm says that a shape lacks it lacks, and with it the algorithm would do") {
+  std::set<std::string_view> said;
+  for (const Algorithm* a : algorithms()) {
+    std::set<std::string_view> own;
+    const std::vector<Shape> shapes = shapesOf(*a);
+    for (const Shape& s : shapes) {
+      const char* missing = a->missing(s);
+      CHECK(a->supports(s) == (missing == nullptr));
+      if (missing == nullptr) continue;
+      INFO(describe(*a, s) << " lacks " << missing);
+      REQUIRE(kNeeds.contains(missing));
+      CHECK(!kNeeds.at(missing)(s));
+      own.insert(missing);
+    }
+    for (const Shape& s : shapes) {
+      const bool all = std::all_of(own.begin(), own.end(), [&](std::string_view need) { return kNeeds.at(need)(s); });
+      INFO(describe(*a, s));
+      CHECK(a->supports(s) == all);
+    }
+    said.insert(own.begin(), own.end());
+  }
+  CHECK(said.size() == kNeeds.size());
+}
+
+TEST_CASE("schedules have as many lanes as their algorithm says") {
+  for (const Algorithm* a : algorithms()) {
+    for (const int n : {1, 2, 3, 8, 12, 17}) {
+      for (const size_t bytes : {size_t{8}, size_t{4} << 20}) {
+        const Shape shape{.collective = a->collective, .nRanks = n, .bytes = bytes, .nodeOf = nodeShapes(n)[1]};
+        if (!a->supports(shape)) continue;
+        INFO(describe(*a, shape));
+        for (const Schedule& s : buildAll(*a, shape)) CHECK(s.lanes.size() == static_cast<size_t>(a->lanes));
       }
     }
   }

@@ -3,7 +3,10 @@
 #include <cstdlib>
 #include <new>
 
+#include "tests/support/plan_texts.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/temp_folder.hpp"
+#include "tests/support/variable.hpp"
 
 namespace {
 thread_local size_t allocations = 0;
@@ -50,3 +53,26 @@ TEST_CASE("a call that finds its plan allocates nothing") {
             },
             &config) == "");
 }
+
+#if TUTTI_HAVE_PUGIXML
+TEST_CASE("the copy of an input in place is in memory that was taken with the plan") {
+  const TempFolder folder;
+  folder.write("shout.xml", shoutXml(3));
+  const Variable plans("TUTTI_PLAN_DIR", folder.path()), algorithm("TUTTI_ALGO", "allreduce:shout");
+  const Variable strict("TUTTI_ALGO_STRICT", "1"), transports("TUTTI_TRANSPORTS", GENERATE("shm,self", "tcp,self"));
+  CHECK(onRanks(3, [](const Rank& r) -> std::string {
+          std::vector<float> x(100000);
+          size_t before = 0;
+          for (int round = 0; round < 4; ++round) {
+            before = allocations;
+            for (const size_t count : {1, 1000, 100000}) {
+              for (float& value : x) value = 1;
+              RANK_TRY(tuttiAllReduce(x.data(), x.data(), count, tuttiFloat32, tuttiSum, r.comm, nullptr));
+              RANK_CHECK(x[0] == 3 && x[count - 1] == 3);
+            }
+          }
+          const size_t made = allocations - before;
+          return made == 0 ? "" : std::to_string(made) + " allocations";
+        }) == "");
+}
+#endif

@@ -84,11 +84,19 @@ TEST_CASE("an estimate obeys the overrides and moves nothing") {
   setenv("TUTTI_PROTO", "inline", 1);
   CHECK(onRanks(2, [](const Rank& r) {
           tuttiEstimate_t e;
+          RANK_TRY(ask(r, tuttiCallAllReduce, 1 << 24, &e));  // as the call would: without what does not fit
+          RANK_CHECK(std::string(e.protocol) != "inline");
+          return std::string();
+        }) == "");
+  setenv("TUTTI_ALGO_STRICT", "1", 1);
+  CHECK(onRanks(2, [](const Rank& r) {
+          tuttiEstimate_t e;
           RANK_CHECK(ask(r, tuttiCallAllReduce, 1 << 24, &e) == tuttiInvalidUsage);
           RANK_CHECK(std::string(tuttiGetLastError(r.comm)).find("TUTTI_PROTO=inline") != std::string::npos);
           return std::string();
         }) == "");
   unsetenv("TUTTI_PROTO");
+  unsetenv("TUTTI_ALGO_STRICT");
 }
 
 TEST_CASE("a made operator has an estimate, on its own communicator only") {

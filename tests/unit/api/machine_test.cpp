@@ -47,11 +47,28 @@ TEST_CASE("the topology dump of the detected machine can be given again") {
   CHECK(sum(2) == "");
 }
 
+TEST_CASE("a topology file that is odd in ways that NCCL goes on with ends no join") {
+  if (!TUTTI_HAVE_PUGIXML) return;
+  const TempFolder folder;
+  const std::string path = folder.path() + "/odd.xml";
+  const Variable in("TUTTI_TOPO_FILE", path);
+  for (const char* text :
+       {"<system version='1'/>", "<system version='1'><cpu numaid='0'><pci busid='0000:00:16.0'/></cpu></system>",
+        "<system version='1'><cpu numaid='0'><pci busid='1:0.0'><gpu><nvlink target='1:0.0' count='12' "
+        "tclass='0x030200'/></gpu></pci></cpu><cpu numaid='0' affinity='all'/></system>",
+        "<system version='2'><cpu numaid='0'><pci busid='1:0.0' class='0x060400' link_speed='fast'><pci busid='2:0.0'>"
+        "<gpu/></pci></pci><pci busid='1:0.0'><nic><net name='a' speed='?'/></nic></pci></cpu></system>"}) {
+    CAPTURE(text);
+    std::ofstream(path) << text;
+    CHECK(sum(3) == "");
+  }
+}
+
 TEST_CASE("hierarchical algorithms run on the levels of a machine that is given") {
   const Variable off("TUTTI_CALIBRATION", "off");
   const Variable in("TUTTI_TOPO_FILE", "package:2 numa:2 l3:2 core:1");
   const Variable cpus("TUTTI_TOPO_CPUS", "0/0/1/2/4/4/6/7");
-  const Variable algorithms("TUTTI_ALGO", "hierarchical");
+  const Variable algorithms("TUTTI_ALGO", "hierarchical"), strict("TUTTI_ALGO_STRICT", "1");
   for (const int nRanks : {5, 8, 11}) {
     const std::string complaints = onRanks(nRanks, [](const Rank& r) {
       for (const size_t count : {1, 777, 40'000}) {
@@ -72,7 +89,7 @@ TEST_CASE("blocks of several sizes pass through other ranks, with other sizes in
   const Variable off("TUTTI_CALIBRATION", "off");
   const Variable in("TUTTI_TOPO_FILE", "package:2 numa:2 l3:2 core:1");
   const Variable cpus("TUTTI_TOPO_CPUS", "0/0/1/2/4/4/6/7");
-  const Variable algorithms("TUTTI_ALGO", "alltoall:hierarchical");
+  const Variable algorithms("TUTTI_ALGO", "alltoall:hierarchical"), strict("TUTTI_ALGO_STRICT", "1");
   for (const int nRanks : {5, 8}) {
     const std::string complaints = onRanks(nRanks, [](const Rank& r) {
       for (const size_t count : {1, 0, 777, 60'000, 1}) {
@@ -88,7 +105,7 @@ TEST_CASE("ranks that do not agree on a size are told so by name, all of them") 
   const Variable off("TUTTI_CALIBRATION", "off");
   const Variable in("TUTTI_TOPO_FILE", "package:2 core:2");
   const Variable cpus("TUTTI_TOPO_CPUS", "0/0/2/2");
-  const Variable algorithms("TUTTI_ALGO", "alltoall:hierarchical");
+  const Variable algorithms("TUTTI_ALGO", "alltoall:hierarchical"), strict("TUTTI_ALGO_STRICT", "1");
   const std::string complaints = onRanks(4, [](const Rank& r) {
     std::vector<size_t> send(4, 1), receive(4, 1), places = {0, 8, 16, 24};
     if (r.rank == 1) send[3] = 5;
@@ -107,28 +124,44 @@ TEST_CASE("ranks that do not agree on a size are told so by name, all of them") 
   CHECK(complaints == "");
 }
 
-TEST_CASE("without levels a hierarchical algorithm is refused by name") {
+TEST_CASE("without levels a hierarchical algorithm is set aside, or refused by name") {
   const Variable off("TUTTI_CALIBRATION", "off");
   const Variable in("TUTTI_TOPO_FILE", "package:1 core:64");
   const Variable cpus("TUTTI_TOPO_CPUS", "0");
   const Variable algorithms("TUTTI_ALGO", "allreduce:hierarchical");
+  CHECK(sum(3) == "");
+  const Variable strict("TUTTI_ALGO_STRICT", "1");
   const std::string complaints = sum(3);
   CAPTURE(complaints);
-  CHECK(complaints.find("hierarchical does not support") != std::string::npos);
+  CHECK(complaints.find("hierarchical does not serve") != std::string::npos);
+  CHECK(complaints.find("it needs ranks on several nodes, or in groups of several on one") != std::string::npos);
+  CHECK(complaints.find(", hierarchical") == std::string::npos);  // it is none of those that would do
 }
 
 TEST_CASE("a topology that cannot be read or written ends the join on every rank with the reason") {
+  const TempFolder folder;
+  const std::string file = folder.path() + "/missing/machine.xml";
   {
-    const Variable in("TUTTI_TOPO_FILE", "/nonexistent/machine.xml");
+    const Variable in("TUTTI_TOPO_FILE", file);
     const std::string complaints = sum(3);
     CAPTURE(complaints);
     for (const char* rank : {"rank 0: join", "rank 1: join", "rank 2: join"}) {
       CHECK(complaints.find(rank) != std::string::npos);
     }
-    CHECK(complaints.find("TUTTI_TOPO_FILE=/nonexistent/machine.xml: cannot read") != std::string::npos);
+    CHECK(complaints.find("TUTTI_TOPO_FILE=" + file + ": cannot read") != std::string::npos);
   }
-  const Variable out("TUTTI_TOPO_DUMP_FILE", "/nonexistent/machine.xml");
-  const std::string complaints = sum(2);
-  CAPTURE(complaints);
-  CHECK(complaints.find("TUTTI_TOPO_DUMP_FILE: cannot write /nonexistent/machine.xml") != std::string::npos);
+  const Variable out("TUTTI_TOPO_DUMP_FILE", file);
+  const std::string why = "TUTTI_TOPO_DUMP_FILE: cannot write " + file + ": No such file";
+  for (const char* transports : {"shm", "tcp"}) {
+    const Variable only("TUTTI_TRANSPORTS", transports);
+    const std::string complaints = sum(3);
+    CAPTURE(transports, complaints);
+    CHECK(complaints.find("tuttiCommInitRankConfig: " + why) != std::string::npos);  // rank 0, which writes it
+    size_t told = 0;
+    for (size_t at = 0;
+         (at = complaints.find("rank 0 failed while ranks were joining: " + why, at)) != std::string::npos; ++at) {
+      ++told;
+    }
+    CHECK(told == 2);
+  }
 }

@@ -4,7 +4,9 @@
 
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <map>
 
+#include "src/base/config.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/variable.hpp"
 
@@ -22,7 +24,7 @@ struct Default {
 
 tuttiResult_t makeOne(const tuttiConfig_t& options) {
   tuttiUniqueId id;
-  if (tuttiGetUniqueId(&id) != tuttiSuccess) return tuttiSystemError;
+  if (const tuttiResult_t none = tuttiGetUniqueId(&id); none != tuttiSuccess) return none;
   tuttiConfig_t config = options;
   tuttiComm_t comm = nullptr;
   const tuttiResult_t result = tuttiCommInitRankConfig(&comm, 1, id, 0, &config);
@@ -53,24 +55,104 @@ int freePort() {
 }  // namespace
 
 TEST_CASE("a default that a program sets holds where the environment is silent") {
-  const Default algorithm("TUTTI_ALGO", "allreduce:nonsense");
-  REQUIRE(algorithm.result == tuttiSuccess);
-  CHECK(makeOne() == tuttiInvalidUsage);
-  CHECK(lastErrorHas("nonsense"));
+  const auto channels = [] {
+    int n = 0;
+    const std::string complaint = onRanks(2, [&](const Rank& r) -> std::string {
+      tuttiEstimate_t e = TUTTI_ESTIMATE_INITIALIZER;
+      RANK_TRY(tuttiCommEstimate(r.comm, tuttiCallAllReduce, 1 << 20, tuttiFloat, tuttiSum, 0, &e));
+      if (r.rank == 0) n = e.nChannels;
+      return "";
+    });
+    CHECK(complaint == "");
+    return n;
+  };
+  const Default three("TUTTI_NCHANNELS", "3");
+  REQUIRE(three.result == tuttiSuccess);
+  CHECK(channels() == 3);
   {
-    const Variable environment("TUTTI_ALGO", "allreduce:ring");
-    CHECK(makeOne() == tuttiSuccess);
+    const Variable environment("TUTTI_NCHANNELS", "2");
+    CHECK(channels() == 2);
   }
-  REQUIRE(tuttiSetDefault("TUTTI_ALGO", nullptr) == tuttiSuccess);
-  CHECK(makeOne() == tuttiSuccess);
+  REQUIRE(tuttiSetDefault("TUTTI_NCHANNELS", nullptr) == tuttiSuccess);
+  CHECK(channels() == 1);
 }
 
 TEST_CASE("a default for a variable that does not exist, or a value that it cannot have, is refused") {
   CHECK(tuttiSetDefault("TUTTI_COLOUR", "red") == tuttiInvalidArgument);
   CHECK(lastErrorHas("TUTTI_COLOUR"));
-  CHECK(tuttiSetDefault("TUTTI_SLOTS", "many") == tuttiInvalidArgument);
   CHECK(tuttiSetDefault("TUTTI_SLOTS", "100000") == tuttiInvalidArgument);
   CHECK(tuttiSetDefault(nullptr, "1") == tuttiInvalidArgument);
+  CHECK(makeOne() == tuttiSuccess);
+}
+
+// A variable of the table that has no row here fails the test.  wrong: nullptr where any text will do; a variable with
+// neither value has no default.
+TEST_CASE("a default is refused for what the environment is refused for, and may be all else") {
+  struct Row {
+    const char *wrong, *right;
+    const char* says = "";  // besides the variable
+  };
+  const std::map<std::string_view, Row> rows = {
+      {"TUTTI_ALGO", {"rng", "ring", "ring, "}},
+      {"TUTTI_ALGO_STRICT", {"2", "1", "neither 0 nor 1"}},
+      {"TUTTI_PROTO", {"telepathy", "slots", "inline, slots and direct"}},
+      {"TUTTI_JOIN", {"maybe", "1", "neither 0"}},
+      {"TUTTI_TRANSPORTS", {"carrier-pigeon", "^tcp", "self, shm, tcp"}},
+      {"TUTTI_DEVICE", {"toaster", "host", "auto, host or cuda"}},
+      {"TUTTI_CUDA_EXECUTOR", {"nobody", "stream", "resident, stream or proxy"}},
+      {"TUTTI_NCHANNELS", {"-1", "2", "0..64"}},
+      {"TUTTI_TIMEOUT_MS", {"soon", "5000", "whole number"}},
+      {"TUTTI_REPRODUCIBLE", {"2", "1", "neither 0 nor 1"}},
+      {"TUTTI_SLOT_BYTES", {"1", "64K", "outside"}},
+      {"TUTTI_SLOTS", {"many", "8", "whole number"}},
+      {"TUTTI_SOCKET_IFNAME", {"=nosuch0", "=lo", "nosuch0"}},
+      {"TUTTI_SOCKET_FAMILY", {"ipx", "inet", "neither inet nor inet6"}},
+      {"TUTTI_NSOCKETS", {"17", "1", "1..16"}},
+      {"TUTTI_CMA", {"yes", "0", "neither 0 nor 1"}},
+      {"TUTTI_LOG", {"loud", "error", "warn, info"}},
+      {"TUTTI_EXPLAIN", {"why", "0", "neither 0 nor 1"}},
+      {"TUTTI_PLAN_DIR", {"/nonexistent/plans", "/usr", "folder of plans"}},
+      {"TUTTI_CALIBRATION", {nullptr, "off"}},
+      {"TUTTI_TOPO_FILE", {"/nonexistent/machine.xml", "node:1 l3:2", "cannot read"}},
+      {"TUTTI_TOPO_CPUS", {"0-x", "0/1"}},
+      {"TUTTI_TOPO_DUMP_FILE", {nullptr, "/nonexistent/machine.xml"}},  // rank 0's host may have the folder
+      {"TUTTI_GRAPH_FILE", {nullptr, nullptr, "environment alone"}},
+      {"TUTTI_GRAPH_DUMP_FILE", {nullptr, nullptr, "environment alone"}},
+      {"TUTTI_TRACE", {"/tmp/trace", "", "does not write traces yet"}},
+      {"TUTTI_SPIN_US", {"-2", "100", "-1.."}},
+      {"TUTTI_SLICE_US", {"1s", "100", "whole number"}},
+      {"TUTTI_PORT", {"65536", "4000", "0..65535"}},
+      {"TUTTI_SECRET", {nullptr, "hush"}},
+      {"TUTTI_UNIQUE_ID", {nullptr, nullptr, "environment alone"}},
+      {"TUTTI_RANK", {nullptr, nullptr, "environment alone"}},
+      {"TUTTI_NRANKS", {nullptr, nullptr, "environment alone"}},
+      {"TUTTI_LOCAL_RANK", {nullptr, nullptr, "environment alone"}},
+      {"TUTTI_HOSTID", {nullptr, "here"}},
+  };
+  for (const tutti::Variable& variable : tutti::variables()) {
+    CAPTURE(variable.name);
+    const auto found = rows.find(variable.name);
+    REQUIRE(found != rows.end());
+    const Row& row = found->second;
+    const auto refused = [&](const char* value) {
+      CAPTURE(value);
+      CHECK(tuttiSetDefault(variable.name, value) == tuttiInvalidArgument);
+      CHECK(lastErrorHas(variable.name));
+      CHECK(lastErrorHas(row.says));
+    };
+    if (row.wrong == nullptr && row.right == nullptr) {
+      refused("1");
+      continue;
+    }
+    CHECK(Default(variable.name, row.right).result == tuttiSuccess);
+    if (row.wrong == nullptr) continue;
+    refused(row.wrong);
+    const Variable environment(variable.name, row.wrong);
+    const tuttiResult_t result = makeOne();
+    CHECK((result == tuttiInvalidUsage || result == tuttiSystemError));
+    CHECK(lastErrorHas(variable.name));
+    CHECK(lastErrorHas(row.says));
+  }
   CHECK(makeOne() == tuttiSuccess);
 }
 
@@ -126,6 +208,28 @@ TEST_CASE("the number of channels stays within the bounds of the config") {
   config.minChannels = 3;
   config.maxChannels = 2;
   CHECK(makeOne(config) == tuttiInvalidArgument);
+}
+
+TEST_CASE("what a config says of channels goes before the environment, and children have it from their parent") {
+  const Variable environment("TUTTI_NCHANNELS", "4");
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  for (const int asked : {TUTTI_CONFIG_UNDEF_INT, 2}) {
+    config.nChannels = asked;
+    CHECK(onRanks(
+              2,
+              [&](const Rank& r) -> std::string {
+                tuttiComm_t child = nullptr;
+                RANK_TRY(tuttiCommSplit(r.comm, 0, r.rank, &child, nullptr));
+                for (tuttiComm_t comm : {r.comm, child}) {
+                  tuttiEstimate_t e = TUTTI_ESTIMATE_INITIALIZER;
+                  RANK_TRY(tuttiCommEstimate(comm, tuttiCallAllReduce, 1 << 20, tuttiFloat, tuttiSum, 0, &e));
+                  RANK_CHECK(e.nChannels == (asked == 2 ? 2 : 4));
+                }
+                RANK_TRY(tuttiCommDestroy(child));
+                return "";
+              },
+              &config) == "");
+  }
 }
 
 namespace {

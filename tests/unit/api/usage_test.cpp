@@ -154,6 +154,25 @@ TEST_CASE("ranks that disagree all learn who differs, and how") {
   }
 }
 
+TEST_CASE("ranks that disagree on counts by rank learn that these differ, and see no checksum as a count") {
+  std::vector<std::string> texts(3);
+  (void)onRanks(3, [&](const Rank& r) {
+    std::vector<size_t> counts = {1000, 2000, 3000}, displs = {0, 1000, 3000};
+    if (r.rank == 1) counts = {1000, 2000, 2999};
+    std::vector<float> all(6000, 1);
+    (void)tuttiAllGatherv(all.data(), counts[static_cast<size_t>(r.rank)], all.data(), counts.data(), displs.data(),
+                          tuttiFloat32, r.comm, nullptr);
+    texts[static_cast<size_t>(r.rank)] = tuttiGetLastError(r.comm);
+    return std::string("ends with an abort");
+  });
+  for (const std::string& text : texts) {
+    CAPTURE(text);
+    CHECK(text.find("rank 1 called AllGatherv number 1 (counts with checksum ") != std::string::npos);
+    CHECK(text.find("where ranks 0 and 2 called AllGatherv number 1 (counts with checksum ") != std::string::npos);
+    CHECK(text.find("count 1") == std::string::npos);
+  }
+}
+
 TEST_CASE("ranks that disagree on the root learn it though every one of them has only sent") {
   const std::string transports = GENERATE(std::string("shm,self"), std::string("tcp,self"));
   const int nRanks = GENERATE(2, 3, 5);

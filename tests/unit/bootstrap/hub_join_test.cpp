@@ -131,6 +131,120 @@ TEST_CASE("mistakes at the meeting place are told to everyone by rank") {
     CHECK(text.find("rank 1 has not come to the meeting place in time (2 of 3 ranks are here)") == 0);
 }
 
+namespace {
+
+/// A meeting place and ranks that come to it, or not, each on a node of its own.
+class Comers {
+ public:
+  explicit Comers(uint64_t seed) : world_(seed), place_(world_.addNode()), hub_(world_.network(place_), [] {}) {
+    world_.attach(place_, &hub_);
+    hub_.serveMeeting(kCommId, kSecret);
+  }
+
+  JoinRequest request(int rank, int nRanks, int node) const {
+    JoinRequest request{.commId = kCommId, .secret = kSecret, .rank = rank, .nRanks = nRanks};
+    request.self = SimWorld::endpoint(node);
+    request.meeting = SimWorld::endpoint(place_);
+    request.deadlineNs = kJoinNs;
+    return request;
+  }
+  Hub& comer() {
+    const int node = world_.addNode();
+    hubs_.push_back(std::make_unique<Hub>(world_.network(node), [] {}));
+    world_.attach(node, hubs_.back().get());
+    return *hubs_.back();
+  }
+  int lastNode() const { return world_.nNodes() - 1; }
+  SimWorld& world() { return world_; }
+  Hub& place() { return hub_; }
+
+  static constexpr CommId kCommId = {9};
+  static constexpr Secret kSecret = {8};
+  static constexpr int64_t kJoinNs = 30 * kSecond;
+
+ private:
+  SimWorld world_;
+  const int place_;
+  Hub hub_;
+  std::vector<std::unique_ptr<Hub>> hubs_;
+};
+
+}  // namespace
+
+TEST_CASE("a rank that does not come tells the others why, whether they are there or come later") {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    CAPTURE(seed);
+    Comers comers(seed);
+    Hub& early = comers.comer();
+    const MemberId first = early.join(comers.request(0, 3, comers.lastNode()));
+    Hub& silent = comers.comer();
+    MemberId notice = 0;
+    comers.world().at(kSecond, [&] {
+      const Status why = remoteError("rank 1 cannot join: its configuration is wrong");
+      notice = silent.tell(comers.request(1, 3, comers.lastNode()), {1, why});
+    });
+    Hub* late = nullptr;
+    MemberId last = 0;
+    comers.world().at(3 * kSecond, [&] {
+      late = &comers.comer();
+      last = late->join(comers.request(2, 3, comers.lastNode()));
+    });
+    const auto heard = [&](Hub* hub, MemberId member) {
+      const bool failed = hub != nullptr && hub->failure(member).has_value();
+      return failed && hub->failure(member)->status.message() == "rank 1 cannot join: its configuration is wrong";
+    };
+    CHECK(comers.world().runUntil([&] { return notice != 0 && silent.told(notice) && heard(&early, first); },
+                                  2 * kSecond));
+    silent.forgetNotice(notice);
+    early.leave(first);
+    CHECK_FALSE(comers.place().meetingDone(Comers::kCommId));
+    CHECK(comers.world().runUntil([&] { return heard(late, last); }, 5 * kSecond));
+    late->leave(last);
+    // All have heard: nobody is waited for any more.
+    CHECK(comers.world().runUntil([&] { return comers.place().meetingDone(Comers::kCommId); }, 6 * kSecond));
+  }
+}
+
+TEST_CASE("a rank with another secret hears so soon, and the others when they have waited for it") {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    CAPTURE(seed);
+    Comers comers(seed);
+    Hub& good = comers.comer();
+    const MemberId first = good.join(comers.request(0, 3, comers.lastNode()));
+    Hub& odd = comers.comer();
+    JoinRequest request = comers.request(2, 3, comers.lastNode());
+    request.secret = {7};
+    const MemberId second = odd.join(request);
+    REQUIRE(comers.world().runUntil([&] { return odd.failure(second).has_value(); }, 4 * kSecond));
+    CHECK(odd.failure(second)->status.code() == tuttiInvalidUsage);
+    CHECK(odd.failure(second)->status.message().find("rank 2 has another secret than the meeting place at sim:") == 0);
+    odd.leave(second);
+    CHECK_FALSE(good.failure(first).has_value());  // anybody may say that he has another secret
+    REQUIRE(comers.world().runUntil([&] { return good.failure(first).has_value(); }, Comers::kJoinNs));
+    CHECK(good.failure(first)->status.message() ==
+          "ranks 1 and 2 have not come to the meeting place in time (1 of 3 ranks are here); one that calls itself "
+          "rank 2 "
+          "came with another secret: set TUTTI_SECRET alike on all ranks");
+  }
+}
+
+TEST_CASE("a notice for a place with another secret, or none, is not told, and says why") {
+  Comers comers(3);
+  Hub& silent = comers.comer();
+  JoinRequest request = comers.request(1, 3, comers.lastNode());
+  request.secret = {7};
+  const MemberId odd = silent.tell(request, {1, remoteError("no")});
+  request.meeting = SimWorld::endpoint(comers.lastNode());  // where nobody serves it
+  const MemberId nowhere = silent.tell(request, {1, remoteError("no")});
+  comers.world().runUntil([] { return false; }, 8 * kSecond);
+  CHECK_FALSE(silent.told(odd));
+  CHECK(silent.trouble(odd).code() == tuttiInvalidUsage);
+  CHECK_FALSE(silent.told(nowhere));
+  CHECK(silent.trouble(nowhere).message() == "it took the connection, and does not know this communicator, or not yet");
+  silent.forgetNotice(odd);
+  silent.forgetNotice(nowhere);
+}
+
 TEST_CASE("a child communicator joins without a meeting place, however late some are") {
   SimWorld world(11);
   const int nRanks = 9;

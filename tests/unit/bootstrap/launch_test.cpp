@@ -28,6 +28,7 @@ const char* const kVariables[] = {"TUTTI_UNIQUE_ID",
                                   "PMIX_NAMESPACE",
                                   "PMIX_RANK",
                                   "OMPI_COMM_WORLD_SIZE",
+                                  "PMIX_SERVER_TMPDIR",
                                   "PMI_FD",
                                   "PMI_SIZE",
                                   "SLURM_PROCID",
@@ -106,7 +107,9 @@ TEST_CASE("without a launcher there is one rank") {
   CHECK(info->nRanks == 1);
   CHECK(launched({{"RANK", "3"}})->launcher == "none");                          // anybody's variable
   CHECK(launched({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}})->nRanks == 1);  // a batch script
-  CHECK(launched({{"PMIX_NAMESPACE", "x"}, {"PMIX_RANK", "0"}})->nRanks == 1);   // no server answers
+  CHECK(launched({{"OMPI_COMM_WORLD_SIZE", "1"}})->nRanks == 1);
+  const Environment without = {{"PMIX_NAMESPACE", "x"}, {"PMIX_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}};
+  CHECK(launched(without)->nRanks == 1);  // no server answers
 }
 
 TEST_CASE("each launcher's variables give rank, size and meeting place") {
@@ -183,6 +186,31 @@ TEST_CASE("wrong, missing and inconsistent variables are named") {
     CHECK(info.status().message() == row.message);
     CHECK(info.status().code() == tuttiInvalidUsage);
   }
+}
+
+TEST_CASE("ranks of mpirun that cannot meet do not run as jobs of one rank each") {
+  const std::string alone = launched({{"OMPI_COMM_WORLD_SIZE", "4"}}).status().message();
+  CHECK(alone.find("OMPI_COMM_WORLD_SIZE=4, but PMIX_NAMESPACE and PMIX_RANK are not set") == 0);
+  CHECK(alone.find("set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT") != std::string::npos);
+  // Not even where the step that mpirun's own daemons run in could be taken for the job.
+  const Environment step = {{"OMPI_COMM_WORLD_SIZE", "4"},
+                            {"SLURM_PROCID", "0"},
+                            {"SLURM_STEP_ID", "0"},
+                            {"SLURM_NTASKS", "1"},
+                            {"SLURM_JOB_ID", "5"}};
+  CHECK(launched(step).status().message() == alone);
+  const std::string unanswered =
+      launched(
+          {{"OMPI_COMM_WORLD_SIZE", "4"}, {"PMIX_NAMESPACE", "x"}, {"PMIX_RANK", "0"}, {"PMIX_SERVER_TMPDIR", "/gone"}})
+          .status()
+          .message();
+  // One or the other, as there is a libpmix.so.2 here or not.
+  const bool says = unanswered.find(
+                        "no PMIx server answers for PMIX_NAMESPACE=x; can this process reach mpirun's folder "
+                        "PMIX_SERVER_TMPDIR=/gone?") != std::string::npos ||
+                    unanswered.find("install it (Debian and Ubuntu: libpmix2)") != std::string::npos;
+  CAPTURE(unanswered);
+  CHECK(says);
 }
 
 TEST_CASE("the first host of a Slurm node list") {

@@ -6,6 +6,7 @@
 #include "algorithms/algorithm.hpp"
 #include "src/schedule/verifier.hpp"
 #include "tests/unit/algorithms/shapes.hpp"
+#include "tests/unit/import/plans.hpp"
 
 namespace tutti {
 namespace {
@@ -62,5 +63,21 @@ TEST_CASE("a lane that reads what another one overwrites cannot be made in place
   b.lane(1).reduce(in(0), in(0), out(0));
   CHECK(!inPlaceFrom(b.finish()));
 }
+
+#if TUTTI_HAVE_PUGIXML
+TEST_CASE("a plan that cannot be made in place serves calls out of place, and leaves the others a copy to make") {
+  for (const int nRanks : {2, 3, 5, 8}) {
+    for (const std::string& text : {test::shoutXml(nRanks), test::crossXml(nRanks)}) {
+      auto plan = importPlan(text, "plan");
+      REQUIRE(plan.status().message() == "");
+      CHECK(completePlaces(&*plan).ok());
+      CAPTURE(plan->name, nRanks);
+      CHECK(plan->inPlace.empty());
+      CHECK(verify(plan->outOfPlace) == "");
+      CHECK(test::runs(*plan) == "");
+    }
+  }
+}
+#endif
 
 }  // namespace tutti

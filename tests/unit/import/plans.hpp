@@ -5,6 +5,7 @@
 
 #include "src/base/text.hpp"
 #include "src/import/imported_plan.hpp"
+#include "tests/support/plan_texts.hpp"
 
 namespace tutti::test {
 
@@ -20,14 +21,6 @@ std::string complaintOf(const std::string& text, const std::string& origin = "pl
 /// Runs the plan's schedules, in place and out of place as there are, through the executor over simulated links, as
 /// they are and rewritten by the passes, for counts that divide and that do not.  "" or what went wrong.
 std::string runs(const ImportedPlan& plan);
-
-/// One step of MSCCL's XML: step(0, "s", "i", 0, "o", 0).
-inline std::string step(int s, const char* type, const char* src, int srcOff, const char* dst, int dstOff,
-                        int count = 1, int depId = -1, int depStep = -1, bool awaited = false) {
-  return cat("<step s=\"", s, "\" type=\"", type, "\" srcbuf=\"", src, "\" srcoff=\"", srcOff, "\" dstbuf=\"", dst,
-             "\" dstoff=\"", dstOff, "\" cnt=\"", count, "\" depid=\"", depId, "\" deps=\"", depStep, "\" hasdep=\"",
-             awaited ? 1 : 0, "\"/>\n");
-}
 
 /// AllReduce on a ring out of place: s, rrs, rrcs, rcs, r.  One chunk per rank.
 std::string ringXml(int nRanks);

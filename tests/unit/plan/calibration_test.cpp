@@ -160,6 +160,35 @@ TEST_CASE("the file is found, kept private, and measured anew when it is damaged
   CHECK(load() == 4);
 }
 
+TEST_CASE("a home that is not there is not made, and nothing is kept then") {
+  const Scratch scratch;
+  const char* before = getenv("HOME");
+  const std::string home = before != nullptr ? before : "";
+  const std::string missing = scratch.path() + "/missing";
+  struct Row {
+    const char* name;
+    std::string value;
+    std::string kept;  // where; "": nowhere
+  };
+  unsetenv("XDG_CACHE_HOME");
+  for (const Row& row : {Row{"HOME", missing, ""}, Row{"HOME", "", ""}, Row{"HOME", scratch.path(), "/.cache"},
+                         Row{"XDG_CACHE_HOME", missing + "/cache", ""}, Row{"XDG_CACHE_HOME", missing + "/cache/", ""},
+                         Row{"XDG_CACHE_HOME", scratch.path() + "/cache", "/cache"}}) {
+    CAPTURE(row.name, row.value);
+    setenv(row.name, row.value.c_str(), 1);
+    const std::string path = calibrationPath(kMachine);
+    if (row.kept.empty()) CHECK(path.empty());
+    if (!row.kept.empty()) CHECK(path.starts_with(scratch.path() + row.kept + "/tutti/calibration-"));
+    const auto measured =
+        loadOrMeasure(kMachine, [](const MachineIdentity&) -> Result<Calibration> { return oddFigures(); });
+    CHECK(*measured == oddFigures());
+    CHECK(access(missing.c_str(), F_OK) != 0);
+    if (!row.kept.empty()) CHECK(readCalibration(path, kMachine).ok());
+  }
+  if (before == nullptr) unsetenv("HOME");
+  if (before != nullptr) setenv("HOME", home.c_str(), 1);
+}
+
 TEST_CASE("figures that other programs disturbed are measured again, and the best of all kept") {
   Scratch scratch;
   setenv("TUTTI_CALIBRATION", cat(scratch.path(), "/figures").c_str(), 1);

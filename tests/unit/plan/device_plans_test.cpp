@@ -244,18 +244,31 @@ TEST_CASE("protocols that cannot be had on devices are refused by name") {
   PlanRequest r = apart.request(Collective::AllReduce, kMi);
   const auto refusal = [&](Protocol protocol) {
     r.overrides.protocol = protocol;
+    r.overrides.strict = true;
     return plan(r, defaultCalibration({"test cpu", 8, "test"})).status().message();
   };
-  CHECK(says(refusal(Protocol::Direct), "not every rank's buffers"));
-  CHECK(says(refusal(Protocol::Inline), "packets take 4096 bytes"));
+  CHECK(says(refusal(Protocol::Direct), "not every rank's buffers can be read by its peers; these would: slots."));
+  CHECK(says(refusal(Protocol::Inline), "packets take up to 4096 bytes; these would: slots."));
   CHECK(refusal(Protocol::Slots).empty());
   DeviceJob shared(DeviceWay::Blocks, sharing(4));
   r = shared.request(Collective::AllReduce, kMi);
   CHECK(refusal(Protocol::Direct).empty());
   CHECK(refusal(Protocol::Slots).empty());
+  CHECK(says(refusal(Protocol::Inline), "; these would: slots, direct."));
   DeviceJob streams(DeviceWay::Streams, sharing(4));
   r = streams.request(Collective::AllReduce, 8);
-  CHECK(says(refusal(Protocol::Inline), "cuda-streams knows no shorter messages"));
+  CHECK(says(refusal(Protocol::Inline), "cuda-streams knows no shorter messages; these would: slots."));
+  // Without TUTTI_ALGO_STRICT it is as if nobody had asked.
+  for (DeviceJob* job : {&apart, &shared, &streams}) {
+    PlanRequest free = job->request(Collective::AllReduce, kMi);
+    const Choice own = *plan(free, defaultCalibration({"test cpu", 8, "test"}));
+    free.overrides.protocol = Protocol::Inline;
+    const Choice choice = *plan(free, defaultCalibration({"test cpu", 8, "test"}));
+    CHECK(choice.unmet.size() == 1);
+    CHECK(choice.name() == own.name());
+    CHECK(choice.protocol == own.protocol);
+    CHECK(choice.costUs == own.costUs);
+  }
 }
 
 TEST_CASE("communicators on other ways or devices do not share walks") {

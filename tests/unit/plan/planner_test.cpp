@@ -3,45 +3,23 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "tests/unit/plan/requests.hpp"
+
 namespace {
 
 using namespace tutti;
+using test::contains;
+using test::figures;
+using test::kMiB;
+using test::request;
 
-constexpr size_t kKiB = 1024, kMiB = 1024 * 1024;
-
-/// Figures that do not depend on the machine the test runs on.
-Calibration figures() {
-  Calibration c = defaultCalibration({"test cpu", 8, "test"});
-  c.at(LinkKind::TcpRemote, Protocol::Slots).cost = {20, 1.2};
-  return c;
-}
-
-/// `nodes` of `perNode` ranks, joined by shm inside and tcp between.
-PlanRequest request(Collective collective, int nodes, int perNode, size_t bytes) {
-  PlanRequest r;
-  r.shape = {.collective = collective, .nRanks = nodes * perNode, .bytes = bytes};
-  if (perNode > 1) r.links.intra = LinkKind::ShmProcesses;
-  if (nodes > 1) {
-    r.links.inter = LinkKind::TcpRemote;
-    for (int i = 0; i < nodes * perNode; ++i) r.shape.nodeOf.push_back(i / perNode);
-  }
-  r.mostChannels = 8;
-  return r;
-}
+constexpr size_t kKiB = 1024;
 
 Choice planned(const PlanRequest& r) {
   const auto choice = plan(r, figures());
   REQUIRE(choice.status().message() == "");
   return *choice;
 }
-
-std::string refusal(const PlanRequest& r) {
-  const auto choice = plan(r, figures());
-  CHECK(choice.status().code() == tuttiInvalidUsage);
-  return choice.status().message();
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -61,7 +39,7 @@ TEST_CASE("the steps of a hierarchical algorithm are chosen with it, and explain
   CHECK(planned(request(Collective::AllReduce, 1, 8, 64)).parts.empty());
 }
 
-TEST_CASE("plans that come with their schedules are compared, asked for and refused as algorithms are") {
+TEST_CASE("plans that come with their schedules are compared and asked for as algorithms are") {
   PlanRequest r = request(Collective::AllReduce, 1, 4, 64 * kKiB);
   const auto schedules = [&](const char* name) {
     std::vector<Schedule> all;
@@ -82,7 +60,7 @@ TEST_CASE("plans that come with their schedules are compared, asked for and refu
   const std::string text = explain(r, compared);
   CAPTURE(text);
   CHECK(contains(text, "plan of dir/file.xml"));
-  CHECK(contains(text, "needs 64 lanes; there are 63"));
+  CHECK(contains(text, "it needs 64 lanes, and there are 63"));
   for (const char* name : {"theirs", "file"}) {
     r.overrides = {};
     r.overrides.ready[static_cast<size_t>(Collective::AllReduce)] = name;
@@ -90,8 +68,6 @@ TEST_CASE("plans that come with their schedules are compared, asked for and refu
     CHECK(forced.name() == "theirs");
     CHECK(forced.costUs > 0.7 * compared.costUs);
   }
-  r.overrides.ready[static_cast<size_t>(Collective::AllReduce)] = "broad";
-  CHECK(contains(refusal(r), "no plan 'broad' of TUTTI_PLAN_DIR serves"));
   r.overrides = {};
   r.ready.push_back({"gift", "file3", "dir/file3.xml", &free, &free});
   CHECK(planned(r).name() == "gift");
@@ -280,8 +256,6 @@ TEST_CASE("channels follow the wire: one stream fills a slow one, a fast one get
   CHECK(plan(r, fast)->nChannels == 1);
   r.overrides.nChannels = 2;
   CHECK(plan(r, fast)->nChannels == 2);
-  r.overrides.nChannels = 3;
-  CHECK(contains(refusal(r), "TUTTI_NCHANNELS=3: at most 2"));
 }
 
 TEST_CASE("overrides are obeyed") {
@@ -301,7 +275,7 @@ TEST_CASE("overrides are obeyed") {
   CHECK(named.of(Collective::AllGather)->name == "ring");
 }
 
-TEST_CASE("overrides that cannot be honoured say why, and what there is") {
+TEST_CASE("names that do not exist are refused with those that do") {
   Overrides o;
   struct Row {
     const char* text;
@@ -317,17 +291,6 @@ TEST_CASE("overrides that cannot be honoured say why, and what there is") {
     CHECK(contains(status.message(), row.says));
   }
   CHECK(contains(parseProtocolOverride("ll128", &o).message(), "there are inline, slots and direct"));
-
-  PlanRequest r = request(Collective::AllReduce, 1, 3, 1 * kMiB);
-  REQUIRE(parseAlgorithms("torus3d", &r.overrides).ok());
-  CHECK(contains(refusal(r), "torus3d does not support allreduce of 1048576 bytes on 3 ranks"));
-  r.overrides = {};
-  r.overrides.protocol = Protocol::Inline;
-  CHECK(contains(refusal(r), "TUTTI_PROTO=inline for allreduce of 1048576 bytes on 3 ranks: inline takes 48 bytes"));
-  r.overrides.protocol = Protocol::Direct;
-  CHECK(contains(refusal(r), "not every rank's buffers can be read"));
-  r.links.intra = LinkKind::TcpLocal;
-  CHECK(contains(refusal(r), "tcp-local links have no direct protocol"));
 }
 
 TEST_CASE("explain prints the winner first and every exclusion with its reason") {
@@ -338,7 +301,7 @@ TEST_CASE("explain prints the winner first and every exclusion with its reason")
   const auto lines = split(text, '\n');
   CHECK(lines[0].starts_with("plan allreduce 1M on 8 ranks (shm-processes + tcp-remote, 2 ranks per core): "));
   CHECK(lines[2].starts_with("  * "));
-  CHECK(contains(text, "inline takes 48 bytes, not 1M"));
+  CHECK(contains(text, "inline takes up to 48 bytes"));
   CHECK(text.ends_with("\n"));
 }
 

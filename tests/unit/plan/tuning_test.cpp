@@ -141,6 +141,24 @@ TEST_CASE("the planner takes what was measured, unless it may not be taken") {
   }
 }
 
+TEST_CASE("messages of several chunks are as the user asks, whatever was measured") {
+  const Tuning tuning = tunings();
+  PlanRequest r = request(Collective::Broadcast, 1024);
+  r.joinBytes = 32768;
+  r.tuning = &tuning;
+  CHECK(plannedWith(r).table.front().tuned);
+  CHECK(plannedWith(r).joined);
+  for (const bool asked : {true, false}) {
+    r.overrides.joined = asked;
+    const Choice choice = plannedWith(r);
+    CHECK(choice.table.front().tuned == asked);
+    for (const Candidate& row : choice.table) {
+      if (row.excluded.empty() && row.algorithm->joins)
+        CHECK((row.joined == asked || row.protocol == Protocol::Direct));
+    }
+  }
+}
+
 TEST_CASE("tuning is kept beside the calibration; what is no good is done without") {
   const test::TempFolder folder;
   const test::Variable quiet("TUTTI_LOG", "error");

@@ -1,0 +1,117 @@
+#include "src/comm/variables.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "src/base/config.hpp"
+#include "src/bootstrap/interfaces.hpp"
+#include "src/comm/cuda/side.hpp"
+#include "src/comm/machine.hpp"
+#include "src/comm/settings.hpp"
+#include "src/plan/overrides.hpp"
+#include "src/topology/load.hpp"
+
+namespace tutti {
+namespace {
+
+// Which plans TUTTI_PLAN_DIR has for a communicator is known when that has its ranks: their names are looked up then.
+Status checkAlgorithms(const std::string& value) {
+  if (!configIsSet("TUTTI_PLAN_DIR")) {
+    Overrides ignored;
+    return parseAlgorithms(value, &ignored);
+  }
+  for (const std::string& entry : split(value, ',')) {
+    const size_t colon = entry.find(':');
+    Collective ignored{};
+    if (colon == std::string::npos || parseCollective(entry.substr(0, colon), &ignored)) continue;
+    Overrides none;
+    return parseAlgorithms(entry, &none);  // says which collectives there are
+  }
+  return {};
+}
+
+Status checkProtocol(const std::string& value) {
+  Overrides ignored;
+  return parseProtocolOverride(value, &ignored);
+}
+
+Status checkJoin(const std::string& value) {
+  Overrides ignored;
+  return parseJoinOverride(value, &ignored);
+}
+
+Status checkInterfaces(const std::string& names, const std::string& family) {
+  TUTTI_ASSIGN(const std::vector<InterfaceAddress> all, listInterfaces());
+  return asStatus(chooseAddresses(all, names, family));
+}
+
+Status checkTopologyFile(const std::string& value) {
+  const Status status = asStatus(topology::loadTopology(value));
+  return status.ok() ? status : invalidUsage("TUTTI_TOPO_FILE=", value, ": ", status.message());
+}
+
+Status checkPlanFolder(const std::string& value) {
+  std::error_code error;
+  const std::filesystem::directory_iterator folder(value, error);
+  if (!error) return {};
+  return invalidUsage("TUTTI_PLAN_DIR=", value, ": cannot read the folder of plans: ", error.message());
+}
+
+enum class When { Always, ByDefaultOnly };
+
+/// A text whose meaning other rooms know.  ByDefaultOnly: in an environment the file is read, once for all ranks that
+/// share it, while a communicator comes up, and all ranks hear of it.
+struct Text {
+  const char* name;
+  Status (*check)(const std::string& value);
+  When when = When::Always;
+};
+constexpr Text kTexts[] = {
+    {"TUTTI_ALGO", checkAlgorithms},
+    {"TUTTI_PROTO", checkProtocol},
+    {"TUTTI_JOIN", checkJoin},
+    {"TUTTI_TRANSPORTS", checkTransportList},
+    {"TUTTI_DEVICE", checkDeviceName},
+    {"TUTTI_CUDA_EXECUTOR", checkExecutorName},
+    {"TUTTI_SOCKET_IFNAME",
+     [](const std::string& value) { return checkInterfaces(value, configText("TUTTI_SOCKET_FAMILY")); }},
+    {"TUTTI_SOCKET_FAMILY",
+     [](const std::string& value) { return checkInterfaces(configText("TUTTI_SOCKET_IFNAME"), value); }},
+    {"TUTTI_PLAN_DIR", checkPlanFolder, When::ByDefaultOnly},
+    {"TUTTI_TOPO_FILE", checkTopologyFile, When::ByDefaultOnly},
+    {"TUTTI_TOPO_CPUS", checkPlaces},
+};
+
+const Text* textOf(std::string_view name) {
+  const auto* const found =
+      std::find_if(std::begin(kTexts), std::end(kTexts), [&](const Text& text) { return name == text.name; });
+  return found == std::end(kTexts) ? nullptr : found;
+}
+
+}  // namespace
+
+Status checkVariable(std::string_view name, const std::string& value) {
+  TUTTI_TRY(checkValue(name, value));
+  const Text* const text = textOf(name);
+  return text == nullptr || value.empty() ? Status() : text->check(value);
+}
+
+Status checkVariables() {
+  TUTTI_TRY(checkConfig());
+  for (const Text& text : kTexts) {
+    const std::string value = configText(text.name);
+    if (text.when == When::Always && !value.empty()) TUTTI_TRY(text.check(value));
+  }
+  return {};
+}
+
+Status setVariable(std::string_view name, const char* value) {
+  const auto all = variables();
+  const bool known = std::any_of(all.begin(), all.end(), [&](const Variable& v) { return name == v.name; });
+  if (known && value != nullptr) {
+    if (const Status status = checkVariable(name, value); !status.ok()) return invalidArgument(status.message());
+  }
+  return setDefault(name, value);
+}
+
+}  // namespace tutti

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Every variable that a document names is one, and something reads it: a row below sets it and sees what it does.
+usage: variables_test.py SOURCE BUILD FAKE_CUDA_FOLDER
+
+A variable that documents name and no table has fails the test, and so does one that no row sets."""
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+SOURCE, BUILD, FAKE_CUDA = (pathlib.Path(path) for path in sys.argv[1:4])
+RUN, INFO = str(BUILD / "tools/tutti-run"), str(BUILD / "tools/tutti-info")
+EXAMPLE = str(BUILD / "examples/example_allreduce")
+JOB = [RUN, "-n", "2", "--no-tag", EXAMPLE]
+
+
+def perf(name, ranks, *more):
+    return [str(BUILD / f"perf/{name}_perf"), "-t", str(ranks), "-b", "64K", "-e", "64K", "-n", "1", "-w", "0", *more]
+
+
+def by_rank(script):
+    """Two ranks, started with torchrun's variables, each by `script`, which ends with the program."""
+    port = random.randrange(20_000, 30_000)
+    return ["sh", "-c", f'for RANK in 0 1; do export RANK WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT={port}; '
+            f'({script}; exec {EXAMPLE}) & done; wait']
+
+
+CUDA = {"LD_LIBRARY_PATH": str(FAKE_CUDA), "TUTTI_LOG": "info", "TUTTI_DEVICE": "cuda"}
+EXPLAIN, INFORM, DEBUG = {"TUTTI_EXPLAIN": "1"}, {"TUTTI_LOG": "info"}, {"TUTTI_LOG": "debug"}
+TCP = {"TUTTI_TRANSPORTS": "self,tcp"}
+ALONE = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9", "TUTTI_TIMEOUT_MS": "300"}
+
+
+class Shows:
+    """With the value, beside what `also` sets, the output matches; without it, it does not."""
+
+    def __init__(self, value, pattern, command=None, also=None, contrast=True):
+        self.value, self.pattern, self.contrast = value, pattern, contrast
+        self.command, self.also = command or JOB, also or {}
+
+    def check(self, name):
+        with tempfile.TemporaryDirectory() as folder:
+            value = self.value.replace("FOLDER", folder)
+            pattern = self.pattern.replace("FOLDER", folder)
+            found = run(self.command, self.also | {name: value})[1]
+            if not re.search(pattern, found, re.M):
+                return f"with {value!r} nothing matches {pattern}:\n{found}"
+            found = run(self.command, self.also)[1] if self.contrast else ""
+            return f"without it there is {pattern} too:\n{found}" if re.search(pattern, found, re.M) else ""
+
+
+class Hides(Shows):
+    """The other way round."""
+
+    def check(self, name):
+        with_it, without = (run(self.command, self.also | more)[1] for more in ({name: self.value}, {}))
+        if re.search(self.pattern, with_it, re.M) or not re.search(self.pattern, without, re.M):
+            return f"{self.pattern} with it:\n{with_it}\nand without it:\n{without}"
+        return ""
+
+
+class Refused:
+    """The value is an error that names the variable and says this."""
+
+    def __init__(self, value, says, command=None, also=None):
+        self.value, self.says, self.command, self.also = value, says, command or JOB, also or {}
+
+    def check(self, name):
+        status, output = run(self.command, self.also | {name: self.value})
+        if status == 0 or name not in output or self.says not in output:
+            return f"with {self.value!r}: exit status {status}, no '{self.says}':\n{output}"
+        return ""
+
+
+class Writes:
+    """A file comes into being under the name that the variable gives."""
+
+    def __init__(self, command=None, also=None):
+        self.command, self.also = command or JOB, also or {}
+
+    def check(self, name):
+        with tempfile.TemporaryDirectory() as folder:
+            status, output = run(self.command, self.also | {name: folder + "/file"})
+            return "" if os.path.getsize(folder + "/file") > 0 else f"exit status {status}, no file:\n{output}"
+
+
+ROWS = {
+    "TUTTI_ALGO": [Shows("allreduce:tree", r" tree/\w+/\d+$", perf("all_reduce", 3)), Refused("rng", "'rng'; there are")],
+    "TUTTI_ALGO_STRICT": [Shows("1", "does not serve .*; these would: ", also={"TUTTI_ALGO": "allreduce:hierarchical"}), Refused("2", "neither 0 nor 1")],
+    "TUTTI_PROTO": [Shows("slots", r"/slots/\d+$", perf("all_reduce", 2, "-b", "8", "-e", "8")),
+                    Refused("telepathy", "inline, slots and direct")],
+    "TUTTI_JOIN": [Hides("0", "chunks joined", also=EXPLAIN), Refused("maybe", "neither 0")],
+    "TUTTI_TRANSPORTS": [Shows("self,tcp", r"\(tcp-local\)", also=EXPLAIN), Refused("self,pigeon", "known are")],
+    "TUTTI_DEVICE": [Shows("cuda", "calls of CUDA ranks are carried out by", also=CUDA | {"TUTTI_DEVICE": ""}),
+                     Refused("toaster", "auto, host or cuda")],
+    "TUTTI_CUDA_EXECUTOR": [Shows("proxy", "carried out by proxies", also=CUDA), Refused("nobody", "stream or proxy")],
+    "TUTTI_NCHANNELS": [Shows("3", r" \w+/\w+/3$", perf("all_reduce", 2)), Refused("65", "outside 0..64")],
+    "TUTTI_TIMEOUT_MS": [Shows("300", "got no answer from the meeting place", [EXAMPLE], ALONE, contrast=False),
+                         Refused("-1", "outside")],
+    "TUTTI_REPRODUCIBLE": [Shows("1", "operands in rank order", also=EXPLAIN), Refused("2", "neither 0 nor 1")],
+    "TUTTI_SLOT_BYTES": [Shows("2K", "slots of 2048 bytes", also=DEBUG),
+                         Shows("2K", "messages of at most 2048 bytes", also=DEBUG | TCP), Refused("1", "outside")],
+    "TUTTI_SLOTS": [Shows("7", "rank 0: 7 slots of", also=DEBUG), Refused("1", "outside 2..64")],
+    "TUTTI_SOCKET_IFNAME": [Refused("=nosuch0", "no network interface matches")],
+    "TUTTI_SOCKET_FAMILY": [Refused("ipx", "neither inet nor inet6")],
+    "TUTTI_NSOCKETS": [Shows("3", "3 sockets to a peer", also=DEBUG | TCP), Refused("17", "outside 1..16")],
+    "TUTTI_CMA": [Shows("0", "peers' memory is read nowhere", also=DEBUG), Refused("no", "neither 0 nor 1")],
+    "TUTTI_LOG": [Shows("info", "info topology: the ranks are in 1 host"), Refused("loud", "error, warn, info")],
+    "TUTTI_EXPLAIN": [Shows("1", "^plan allreduce 4 on 2 ranks"), Refused("why", "neither 0 nor 1")],
+    "TUTTI_PLAN_DIR": [Refused("/nonexistent/plans", "cannot read the folder of plans")],
+    "TUTTI_CALIBRATION": [Writes()],
+    "TUTTI_TOPO_FILE": [Refused("/nonexistent", "cannot read"), Shows("node:1 l3:2 wings:2", "wings")],
+    "TUTTI_TOPO_CPUS": [Shows("0/2", "2 sockets", also=INFORM | {"TUTTI_TOPO_FILE": "package:2 core:2"}),
+                        Refused("0/many", "many")],
+    "TUTTI_TOPO_DUMP_FILE": [Writes()],
+    "TUTTI_GRAPH_FILE": [Shows("FOLDER/missing.xml", "FOLDER/missing.xml", [INFO, "--topology", "gpu:4", "--rings"])],
+    "TUTTI_GRAPH_DUMP_FILE": [Writes([INFO, "--topology", "gpu:4 nvlink:6x25", "--rings"])],
+    "TUTTI_TRACE": [Refused("/tmp/trace", "does not write traces yet"),
+                    Refused("/tmp/trace", "does not write traces yet", perf("all_reduce", 1))],
+    "TUTTI_SPIN_US": [Shows("7", "waits spin 7 us", also=DEBUG), Refused("-2", "outside -1..")],
+    "TUTTI_SLICE_US": [Shows("70", "slices of 70 us", also=DEBUG), Refused("100001", "outside")],
+    "TUTTI_PORT": [Shows("7", "meeting place at 127.0.0.1:7 ", [EXAMPLE], ALONE), Refused("65536", "outside 0..65535")],
+    "TUTTI_SECRET": [Shows("word", "rank 1 has another secret than the meeting place",
+                           by_rank('[ -z "$TUTTI_SECRET" ] || export TUTTI_SECRET=$RANK'),
+                           {"TUTTI_TIMEOUT_MS": "8000"})],
+    "TUTTI_UNIQUE_ID": [Refused("zz", "hexadecimal digits", [EXAMPLE], {"TUTTI_RANK": "0", "TUTTI_NRANKS": "2"})],
+    "TUTTI_RANK": [Refused("2", "not below", [EXAMPLE], {"TUTTI_NRANKS": "2", "TUTTI_UNIQUE_ID": "0"})],
+    "TUTTI_NRANKS": [Refused("-7", "outside", [EXAMPLE])],
+    "TUTTI_LOCAL_RANK": [Shows("7", "^local 1$", [RUN, "-n", "2", "--no-tag", "sh", "-c", "echo local $TUTTI_LOCAL_RANK"],
+                               contrast=False), Refused("x", "whole number", [EXAMPLE])],
+    "TUTTI_HOSTID": [Shows("own", "the ranks are in 2 hosts", also=INFORM,
+                           command=by_rank('[ -z "$TUTTI_HOSTID" ] || export TUTTI_HOSTID=host$RANK'))],
+    # Of the benchmark programs.
+    "TUTTI_TESTS_MIN_BW": [Shows("100000", "FAILED", perf("all_reduce", 2)), Refused("much", "GB/s", perf("all_reduce", 2))],
+    "TUTTI_TESTS_SPLIT": [Shows("MOD 2", "Group  1 ", perf("all_reduce", 4)), Refused("MAD 2", "AND", perf("all_reduce", 2))],
+    "TUTTI_TESTS_SPLIT_MASK": [Shows("1", "Group  1 ", perf("all_reduce", 4)), Refused("q", "hex", perf("all_reduce", 2))],
+    "TUTTI_TESTS_ALLTOALLV_SPREAD": [Shows("0", r"^ +65536 ", perf("alltoallv", 2)), Refused("2", "0 to 1", perf("alltoallv", 2))],
+    "TUTTI_TESTS_ALLTOALLV_MATRIX_FILE": [Refused("/nonexistent/m", "that can be read", perf("alltoallv", 2)),
+                                          Shows("/dev/null", "cannot be read", perf("alltoallv", 2))],
+    "TUTTI_TESTS_ALLTOALLV_MATRIX_SCALE": [Refused("x", "a number", perf("alltoallv", 2))],
+}
+# Beginnings of names.
+PREFIXES = {"TUTTI_", "TUTTI_TESTS_", "TUTTI_PARAMETER_"}
+# Of the tests, which read it themselves.
+OF_TESTS = {"TUTTI_TEST_SEED": "tests/support/seeds.hpp"}
+
+
+def run(command, variables):
+    mine = ("TUTTI_", "NCCL_", "PMI", "OMPI_", "SLURM_", "TORCHELASTIC_", "RANK", "WORLD_SIZE", "MASTER_")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(mine)}
+    environment |= {"TUTTI_CALIBRATION": "off"} | variables
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, env=environment)
+    return done.returncode, done.stdout
+
+
+def names_in(paths):
+    """Names of variables in texts, by where they are."""
+    found = {}
+    for path in paths:
+        for name in re.findall(r"\bTUTTI_[A-Z0-9_]*", path.read_text(encoding="utf-8")):
+            found.setdefault(name, path.relative_to(SOURCE))
+    return found
+
+
+def names_of_c(headers):
+    """What headers define, or ask whether it is defined: macros and enumerators."""
+    text = "\n".join(path.read_text(encoding="utf-8") for path in headers)
+    macros = re.findall(r"(?:# *(?:define|ifn?def) +|defined\()(TUTTI_\w+)", text)
+    return set(macros + re.findall(r"\b(TUTTI_\w+)(?= *[=,}]|\n\})", text))
+
+
+def main():
+    complaints = []
+    table = set(re.findall(r"^\| `(TUTTI_\w+)`", subprocess.run([INFO, "--config", "--markdown"], capture_output=True,
+                                                                 text=True, check=True).stdout, re.M))
+    unknown = run(perf("all_reduce", 1), {"TUTTI_TESTS_NONE": "1"})[1]
+    table |= {"TUTTI_TESTS_" + name for name in re.findall(r"\b[A-Z_]{4,}\b", unknown.split("there are", 1)[1])}
+    headers = list((SOURCE / "include").rglob("*.h"))
+    documents = [*(SOURCE / "docs").rglob("*.md"), *SOURCE.glob("*.md"), *headers,
+                 *(path for part in ("src", "transport", "algorithms", "tools", "perf", "packaging", "examples")
+                   for path in (SOURCE / part).rglob("README.md"))]
+    for name, path in sorted(names_in(documents).items()):
+        if name not in table | names_of_c(headers) | PREFIXES | OF_TESTS.keys():
+            complaints.append(f"{path} names {name}, which nothing knows")
+    for name in sorted(table - ROWS.keys()):
+        complaints.append(f"{name} has no row in {os.path.basename(__file__)}: set it and see what it does")
+    for name in sorted(ROWS.keys() - table):
+        complaints.append(f"{name} has a row and is in no table")
+    for name, reader in OF_TESTS.items():
+        if f'getenv("{name}")' not in (SOURCE / reader).read_text(encoding="utf-8"):
+            complaints.append(f"{reader} does not read {name}")
+    for name, checks in ROWS.items():
+        for check in checks:
+            complaint = check.check(name)
+            if complaint:
+                complaints.append(f"{name}: {complaint}")
+    print("\n".join(complaints) or f"{len(table)} variables are read")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""Every rank of a job that cannot come up hears the true reason, and soon.
+usage: reasons_test.py TUTTI_RUN PROGRAM     PROGRAM joins by tuttiCommInitEnv and prints why it cannot"""
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+RUN = PROGRAM = None
+# Ranks that would only hear at their deadline hear nothing in time.
+PATIENT = {"TUTTI_TIMEOUT_MS": "600000"}
+SOON = 60
+MINE = ("TUTTI_", "NCCL_", "PMI", "OMPI_", "SLURM_", "TORCHELASTIC_", "RANK", "WORLD_SIZE", "MASTER_")
+
+
+def environment(more):
+    return {k: v for k, v in os.environ.items() if not k.startswith(MINE)} | {"TUTTI_CALIBRATION": "off"} | more
+
+
+def by_run(n, common=None, ranks=None):
+    """What each rank says that tutti-run has started, with variables for all and for some."""
+    exports = "".join(f"if [ $RANK = {rank} ]; then export {name}='{value}'; fi; "
+                      for rank, variables in (ranks or {}).items() for name, value in variables.items())
+    done = subprocess.run([RUN, "-n", str(n), "--grace", "30", "--tag-output", "sh", "-c", exports + 'exec "$0"', PROGRAM],
+                          capture_output=True, text=True, timeout=SOON, env=environment(PATIENT | (common or {})))
+    said = {rank: "" for rank in range(n)}
+    for line in (done.stdout + done.stderr).splitlines():
+        tagged = re.match(r"\[(\d+)\] (.*)", line)
+        if tagged:
+            said[int(tagged.group(1))] += tagged.group(2) + "\n"
+    return said
+
+
+def by_hand(ranks):
+    """What each process says of those started with torchrun's variables: one dictionary each."""
+    for _ in range(5):  # another program may have the port
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(random.randrange(20_000, 30_000))}
+        started = [subprocess.Popen([PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                    env=environment(PATIENT | place | variables)) for variables in ranks]
+        try:
+            said = [process.communicate(timeout=SOON)[0] for process in started]
+        finally:
+            for process in started:
+                process.kill()
+        if not any("Address already in use" in text for text in said):
+            break
+    return said
+
+
+def rank(number, size, **more):
+    return {"RANK": str(number), "WORLD_SIZE": str(size)} | more
+
+
+class Reasons(unittest.TestCase):
+    def all_say(self, said, pattern):
+        for who, text in said.items() if isinstance(said, dict) else enumerate(said):
+            with self.subTest(process=who):
+                self.assertRegex(text, pattern)
+
+    def test_a_dump_that_cannot_be_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = folder + "/missing/machine.xml"
+            for transports in ("shm", "tcp"):
+                said = by_run(3, {"TUTTI_TOPO_DUMP_FILE": path, "TUTTI_TRANSPORTS": transports})
+                why = f"TUTTI_TOPO_DUMP_FILE: cannot write {path}: No such file"
+                self.assertIn(f"tuttiCommInitEnv: {why}", said.pop(0))
+                self.all_say(said, "rank 0 failed while ranks were joining: " + why)
+
+    def test_a_value_that_one_rank_cannot_have(self):
+        for name, value, why in [("TUTTI_SLOTS", "1", "TUTTI_SLOTS=1 is outside 2..64"),
+                                 ("TUTTI_ALGO", "rng", "TUTTI_ALGO: no collective has an algorithm 'rng'"),
+                                 ("TUTTI_TRACE", "/tmp/t", "TUTTI_TRACE='/tmp/t': Tutti does not write traces yet"),
+                                 ("TUTTI_TIMEOUT_MS", "soon", "TUTTI_TIMEOUT_MS='soon' is not a whole number"),
+                                 ("TUTTI_SOCKET_IFNAME", "=nosuch0", "no network interface matches")]:
+            for odd in (0, 1):
+                with self.subTest(name=name, odd=odd):
+                    said = by_run(3, ranks={odd: {name: value}})
+                    self.assertIn(f"tuttiCommInitEnv: {why}", said.pop(odd))
+                    self.all_say(said, f"rank {odd} cannot join: {re.escape(why)}")
+
+    def test_a_value_that_the_rank_cannot_have_at_whose_place_the_others_meet(self):
+        for odd in (0, 1):
+            ranks = [rank(r, 3, **({"TUTTI_NSOCKETS": "none"} if r == odd else {})) for r in range(3)]
+            said = by_hand(ranks)
+            self.assertIn("tuttiCommInitEnv: TUTTI_NSOCKETS='none' is not a whole number", said.pop(odd))
+            self.all_say(said, f"rank {odd} cannot join: TUTTI_NSOCKETS='none' is not a whole number")
+
+    def test_a_machine_that_one_rank_is_told_of(self):
+        said = by_run(2, ranks={1: {"TUTTI_TOPO_FILE": "/nonexistent"}})
+        self.all_say(said, "rank 1 has TUTTI_TOPO_FILE=/nonexistent, rank 0 of the same host has no TUTTI_TOPO_FILE")
+        said = by_run(2, {"TUTTI_TOPO_FILE": "/nonexistent"})
+        self.all_say(said, "rank 0: TUTTI_TOPO_FILE=/nonexistent: cannot read")
+
+    def test_settings_that_differ(self):
+        for name, value in (("TUTTI_JOIN", "1"), ("TUTTI_SLOTS", "8"), ("TUTTI_PROTO", "slots"),
+                            ("TUTTI_SLOT_BYTES", "64K"), ("TUTTI_NSOCKETS", "3")):
+            self.all_say(by_run(2, ranks={1: {name: value}}), f"has other settings than rank .*{name}={value} ")
+
+    def test_two_processes_that_are_the_same_rank(self):
+        for same in (0, 1):
+            # Of three ranks one does not come, so that nobody is done before both are there.
+            said = by_hand([rank(same, 3), rank(same, 3)] + ([] if same == 0 else [rank(0, 3)]))
+            self.all_say(said, "two processes open the meeting place at port \\d+, which only rank 0 does: give every rank"
+                               if same == 0 else "two joined as rank 1: .*give every rank its own number")
+
+    def test_different_numbers_of_ranks(self):
+        self.all_say(by_hand([rank(0, 2), rank(1, 3)]),
+                     r"rank \d joins a communicator of \d ranks, but rank \d one of \d; give all ranks the same nRanks")
+
+    def test_different_secrets(self):
+        said = by_hand([rank(0, 2, TUTTI_SECRET="a", TUTTI_TIMEOUT_MS="8000"), rank(1, 2, TUTTI_SECRET="b")])
+        self.assertRegex(said[1], "rank 1 has another secret than the meeting place at 127.0.0.1:.*set TUTTI_SECRET alike")
+        self.assertRegex(said[0], "rank 1 has not come .* one that calls itself rank 1 came with another secret: set TUTTI")
+
+    def test_two_of_rank_0_with_different_secrets(self):
+        said = by_hand([rank(0, 2, TUTTI_SECRET=secret, TUTTI_TIMEOUT_MS="9000") for secret in "ab"])
+        self.assertTrue(any("is rank 0 there twice, with different values of TUTTI_SECRET?" in text for text in said), said)
+
+    def test_a_home_that_is_not_there(self):
+        with tempfile.TemporaryDirectory() as folder:
+            home = folder + "/missing"
+            said = by_run(1, {"HOME": home, "XDG_CACHE_HOME": "", "TUTTI_CALIBRATION": "", "TUTTI_LOG": "info"})[0]
+            self.assertEqual(said.count(f"there is no folder {home} (HOME"), 1, said)
+            self.assertIn("sum 1", said)
+            self.assertFalse(os.path.exists(home))
+            quiet = by_run(1, {"HOME": home, "XDG_CACHE_HOME": "", "TUTTI_CALIBRATION": ""})[0]
+            self.assertNotIn("there is no folder", quiet)
+
+
+if __name__ == "__main__":
+    RUN, PROGRAM = sys.argv.pop(1), sys.argv.pop(1)
+    unittest.main(argv=sys.argv[:1], verbosity=1)

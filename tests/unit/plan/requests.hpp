@@ -1,0 +1,31 @@
+// Requests for the planner that do not depend on the machine the test runs on.
+#pragma once
+
+#include "src/plan/planner.hpp"
+
+namespace tutti::test {
+
+inline constexpr size_t kMiB = 1024 * 1024;
+
+inline Calibration figures() {
+  Calibration c = defaultCalibration({"test cpu", 8, "test"});
+  c.at(LinkKind::TcpRemote, Protocol::Slots).cost = {20, 1.2};
+  return c;
+}
+
+/// `nodes` of `perNode` ranks, joined by shm inside and tcp between.
+inline PlanRequest request(Collective collective, int nodes, int perNode, size_t bytes) {
+  PlanRequest r;
+  r.shape = {.collective = collective, .nRanks = nodes * perNode, .bytes = bytes};
+  if (perNode > 1) r.links.intra = LinkKind::ShmProcesses;
+  if (nodes > 1) {
+    r.links.inter = LinkKind::TcpRemote;
+    for (int i = 0; i < nodes * perNode; ++i) r.shape.nodeOf.push_back(i / perNode);
+  }
+  r.mostChannels = 8;
+  return r;
+}
+
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace tutti::test
