@@ -74,7 +74,7 @@ class Network;
 
 /// Binds roles to a network.  nChannels > 1: as many copies of the schedule, each with a part of the bytes, in which
 /// the ranks of a node have changed places: what is rank i's in one is rank i+1's in the next.  So every rank's port to
-/// the fabric carries what only one would; rings and trees per channel as src/topology/search finds them do the same.
+/// the fabric carries what only one would; rings and trees per channel as tools/topology/search finds them do the same.
 /// Errors: InvalidArgument if a way is cut.
 Result<Job> bindJob(const Network& network, const Roles& roles, int nChannels);
 

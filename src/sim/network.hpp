@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/sim/fabric.hpp"
-#include "src/topology/search/host_model.hpp"
+#include "src/topology/host_model.hpp"
 #include "src/walk/roles.hpp"
 
 namespace tutti::sim {

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "src/topology/one_line.hpp"
-#include "src/topology/search/graph_xml.hpp"
-#include "src/topology/write.hpp"
+#include "tools/topology/search/graph_xml.hpp"
+#include "tools/topology/write.hpp"
 
 using namespace tutti::topology;
 

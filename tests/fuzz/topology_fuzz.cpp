@@ -13,8 +13,8 @@
 #include "src/topology/oddities.hpp"
 #include "src/topology/one_line.hpp"
 #include "src/topology/paths.hpp"
-#include "src/topology/search/channel_plan.hpp"
-#include "src/topology/write.hpp"
+#include "tools/topology/search/channel_plan.hpp"
+#include "tools/topology/write.hpp"
 
 using namespace tutti::topology;
 

@@ -28,6 +28,8 @@ MAY_INCLUDE = {
     "src/walk": {"src/schedule"},
     "src/plan": {"algorithms", "src/schedule", "src/topology", "src/exec", "src/walk"},
     "src/topology": set(),
+    "tools/topology/search": {"src/topology"},
+    "tools/topology": {"tools/topology/search", "src/topology"},
     "src/import": {"src/schedule"},
     "src/sim": {"src/schedule", "src/topology", "algorithms", "src/walk"},
     "src/comm": {"src/bootstrap", "src/plan", "src/exec", "src/schedule", "src/device", "transport", "transport/self",

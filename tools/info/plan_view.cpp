@@ -5,8 +5,8 @@
 #include "src/base/text.hpp"
 #include "src/comm/foreign_plans.hpp"
 #include "src/plan/planner.hpp"
-#include "src/topology/write.hpp"
 #include "tools/info/device_plan.hpp"
+#include "tools/topology/write.hpp"
 
 namespace tutti {
 namespace {

@@ -1,8 +1,8 @@
 #include "tools/info/rings_view.hpp"
 
 #include "src/topology/merge.hpp"
-#include "src/topology/search/dev_numbers.hpp"
-#include "src/topology/search/graph_xml.hpp"
+#include "tools/topology/search/dev_numbers.hpp"
+#include "tools/topology/search/graph_xml.hpp"
 
 namespace tutti {
 namespace {

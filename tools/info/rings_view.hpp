@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/topology/search/channel_plan.hpp"
+#include "tools/topology/search/channel_plan.hpp"
 
 namespace tutti {
 

@@ -5,8 +5,8 @@
 #include "src/topology/load.hpp"
 #include "src/topology/nccl_xml.hpp"
 #include "src/topology/paths.hpp"
-#include "src/topology/search/graph_xml.hpp"
-#include "src/topology/write.hpp"
+#include "tools/topology/search/graph_xml.hpp"
+#include "tools/topology/write.hpp"
 
 namespace tutti {
 

@@ -2,12 +2,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "src/topology/write.hpp"
 #include "tools/sim/ask.hpp"
 #include "tools/sim/compare.hpp"
 #include "tools/sim/fail.hpp"
 #include "tools/sim/report.hpp"
 #include "tools/sim/validate.hpp"
+#include "tools/topology/write.hpp"
 #include "tools/version.hpp"
 
 namespace {

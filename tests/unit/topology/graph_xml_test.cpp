@@ -1,5 +1,5 @@
 // NCCL's graph XML: written, read, imposed on a machine, refused.
-#include "src/topology/search/graph_xml.hpp"
+#include "tools/topology/search/graph_xml.hpp"
 
 #include <unistd.h>
 

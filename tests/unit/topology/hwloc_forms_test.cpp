@@ -5,7 +5,7 @@
 
 #include "src/topology/load.hpp"
 #include "src/topology/untold.hpp"
-#include "src/topology/write.hpp"
+#include "tools/topology/write.hpp"
 
 namespace tutti::topology {
 namespace {

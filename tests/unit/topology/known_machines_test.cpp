@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "src/topology/nccl_xml.hpp"
-#include "src/topology/write.hpp"
 #include "tests/unit/topology/machines.hpp"
+#include "tools/topology/write.hpp"
 
 namespace tutti::topology {
 namespace {

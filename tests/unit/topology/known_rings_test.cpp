@@ -4,9 +4,9 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "src/topology/write.hpp"
 #include "tests/unit/topology/machines.hpp"
 #include "tests/unit/topology/search_machines.hpp"
+#include "tools/topology/write.hpp"
 
 namespace tutti::topology {
 namespace {

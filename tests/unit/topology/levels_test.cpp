@@ -4,8 +4,8 @@
 
 #include "src/topology/merge.hpp"
 #include "src/topology/one_line.hpp"
-#include "src/topology/write.hpp"
 #include "tests/unit/topology/machines.hpp"
+#include "tools/topology/write.hpp"
 
 namespace tutti::topology {
 namespace {

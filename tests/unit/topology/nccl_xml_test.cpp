@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "src/topology/load.hpp"
-#include "src/topology/write.hpp"
+#include "tools/topology/write.hpp"
 
 #if TUTTI_HAVE_PUGIXML
 namespace tutti::topology {

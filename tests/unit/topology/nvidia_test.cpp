@@ -7,8 +7,8 @@
 #include "src/topology/complete.hpp"
 #include "src/topology/one_line.hpp"
 #include "src/topology/paths.hpp"
-#include "src/topology/write.hpp"
 #include "tests/support/variable.hpp"
+#include "tools/topology/write.hpp"
 
 namespace tutti::topology {
 namespace {

@@ -5,8 +5,8 @@
 #include "src/topology/nccl_xml.hpp"
 #include "src/topology/oddities.hpp"
 #include "src/topology/paths.hpp"
-#include "src/topology/search/channel_plan.hpp"
-#include "src/topology/write.hpp"
+#include "tools/topology/search/channel_plan.hpp"
+#include "tools/topology/write.hpp"
 
 #if TUTTI_HAVE_PUGIXML
 namespace tutti::topology {

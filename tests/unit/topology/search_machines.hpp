@@ -7,7 +7,7 @@
 #include "src/topology/complete.hpp"
 #include "src/topology/graph.hpp"
 #include "src/topology/merge.hpp"
-#include "src/topology/search/channel_plan.hpp"
+#include "tools/topology/search/channel_plan.hpp"
 
 namespace tutti::topology {
 

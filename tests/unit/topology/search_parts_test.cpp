@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <numeric>
 
-#include "src/topology/search/packing.hpp"
-#include "src/topology/search/simplex.hpp"
-#include "src/topology/search/tour.hpp"
+#include "tools/topology/search/packing.hpp"
+#include "tools/topology/search/simplex.hpp"
+#include "tools/topology/search/tour.hpp"
 
 namespace tutti::topology {
 namespace {

@@ -3,10 +3,10 @@
 #include <numeric>
 
 #include "src/topology/load.hpp"
-#include "src/topology/search/columns.hpp"
-#include "src/topology/search/double_tree.hpp"
-#include "src/topology/search/machine.hpp"
 #include "tests/unit/topology/search_machines.hpp"
+#include "tools/topology/search/columns.hpp"
+#include "tools/topology/search/double_tree.hpp"
+#include "tools/topology/search/machine.hpp"
 
 namespace tutti::topology {
 namespace {

@@ -7,8 +7,8 @@
 #include "src/topology/complete.hpp"
 #include "src/topology/detect.hpp"
 #include "src/topology/paths.hpp"
-#include "src/topology/write.hpp"
 #include "tests/support/temp_folder.hpp"
+#include "tools/topology/write.hpp"
 
 namespace tutti::topology {
 namespace {

@@ -7,8 +7,8 @@
 #include "src/topology/merge.hpp"
 #include "src/topology/paths.hpp"
 #include "src/topology/rates.hpp"
-#include "src/topology/search/channel_plan.hpp"
-#include "src/topology/write.hpp"
+#include "tools/topology/search/channel_plan.hpp"
+#include "tools/topology/write.hpp"
 
 namespace tutti::topology {
 namespace {

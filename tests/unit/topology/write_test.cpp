@@ -1,4 +1,4 @@
-#include "src/topology/write.hpp"
+#include "tools/topology/write.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
