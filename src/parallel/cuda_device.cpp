@@ -8,8 +8,8 @@
 #include <thread>
 #include <unordered_map>
 
+#include "src/device/cuda_stream.hpp"
 #include "src/parallel/cublaslt.hpp"
-#include "src/parallel/cuda_driver.hpp"
 #include "src/parallel/cuda_images.h"
 
 namespace tutti::parallel {
@@ -21,46 +21,44 @@ constexpr uint64_t kBlocksPerMultiprocessor = 2, kItemsPerThread = 4;
 
 thread_local cuda::Stream streamOfThread = nullptr;
 
-/// Looks now and then.  It ends where communicators end their waits: at their deadline, or when they are aborted.
-void waitForStream(cuda::Stream stream) {
+void orThrow(const Status& status) {
+  if (!status.ok()) throw Failure{status.code(), status.message()};
+}
+template <class T>
+T orThrow(Result<T> result) {
+  orThrow(result.ok() ? Status() : result.status());
+  return std::move(*result);
+}
+
+/// Throws what CudaDevice and its driver say of a call.
+#define TUTTI_LAYER_CUDA(device, call) orThrow(cuda::check((device).driver(), (device).driver().call, #call))
+
+/// Ends where communicators end their waits: at their deadline, or when they are aborted.
+void waitForStream(const cuda::CudaDevice& device, cuda::Stream stream) {
   for (int looks = 0;; ++looks) {
-    const cuda::Error error = cudaDriver().cuStreamQuery(stream);
-    if (error != cuda::kErrorNotReady) return checkCuda(error, "cuStreamQuery");
+    const cuda::Error error = device.driver().cuStreamQuery(stream);
+    if (error != cuda::kErrorNotReady) return orThrow(cuda::check(device.driver(), error, "cuStreamQuery"));
     if (looks < 100) {
       std::this_thread::yield();
     } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
+      cuda::pauseBetweenLooks();
     }
   }
 }
 
-/// A device's primary context, and the kernels in it.
+/// A device with the kernels of layers.
 class CudaProgram {
  public:
-  explicit CudaProgram(int ordinal) : ordinal_(ordinal) {
-    TUTTI_LAYER_CUDA(cuDeviceGet(&device_, ordinal));
-    TUTTI_LAYER_CUDA(cuDeviceGetAttribute(&multiprocessors, cuda::kAttributeMultiprocessors, device_));
-    TUTTI_LAYER_CUDA(cuDeviceGetAttribute(&hasPools_, cuda::kAttributeMemoryPools, device_));
-    const BesideCaptures beside;
-    TUTTI_LAYER_CUDA(cuDevicePrimaryCtxRetain(&context, device_));
-    try {
-      const CudaCurrent current(context);
-      load();
-    } catch (...) {
-      cudaDriver().cuDevicePrimaryCtxRelease(device_);
-      throw;
-    }
+  explicit CudaProgram(int ordinal) : device(orThrow(cuda::CudaDevice::open(ordinal))), driver_(device->driver()) {
+    const cuda::CudaScope scope(*device);
+    load();
   }
   ~CudaProgram() {
-    const BesideCaptures beside;
-    cudaDriver().cuCtxPushCurrent(context);
-    if (!rooms_.empty()) cudaDriver().cuCtxSynchronize();
+    const cuda::CudaScope scope(*device);
+    if (!rooms_.empty()) driver_.cuCtxSynchronize();
     products_.reset();
-    for (const auto& [owner, room] : rooms_) cudaDriver().cuMemFree(room.address);
-    cudaDriver().cuModuleUnload(module_);
-    cuda::Context popped = nullptr;
-    cudaDriver().cuCtxPopCurrent(&popped);
-    cudaDriver().cuDevicePrimaryCtxRelease(device_);
+    for (const auto& [owner, room] : rooms_) driver_.cuMemFree(room.address);
+    driver_.cuModuleUnload(module_);
   }
   CudaProgram(const CudaProgram&) = delete;
   CudaProgram& operator=(const CudaProgram&) = delete;
@@ -68,8 +66,7 @@ class CudaProgram {
   /// With the context current: memory for what is enqueued on the stream from now on.  Waits for nothing where the
   /// device has pools; cuMemAlloc may wait for the whole device, and so for streams that wait for other ranks' calls.
   cuda::Error allocate(cuda::Address* address, size_t bytes, cuda::Stream stream) const {
-    return hasPools_ != 0 ? cudaDriver().cuMemAllocAsync(address, bytes, stream)
-                          : cudaDriver().cuMemAlloc(address, bytes);
+    return device->hasPools() ? driver_.cuMemAllocAsync(address, bytes, stream) : driver_.cuMemAlloc(address, bytes);
   }
 
   /// Room for what this thread enqueues on a stream; kept until the program goes.
@@ -84,8 +81,7 @@ class CudaProgram {
     products_->multiply(call, batch, room({stream, std::thread::id()}, kWorkspaceBytes), kWorkspaceBytes, stream);
   }
 
-  cuda::Context context = nullptr;
-  int multiprocessors = 1;
+  const std::shared_ptr<const cuda::CudaDevice> device;
   std::array<cuda::Function, static_cast<size_t>(Kernel::Count)> functions{};
 
  private:
@@ -97,29 +93,29 @@ class CudaProgram {
   static constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // as much as products on Hopper make use of
 
   void* room(const Owner& owner, size_t bytes) {
-    const CudaCurrent current(context);
+    const cuda::CudaScope scope(*device);
     Room& room = rooms_[owner];
     if (room.bytes < bytes) {
       if (room.address != 0) release(std::exchange(room.address, 0), owner.first);
       room.bytes = 0;
-      checkCuda(allocate(&room.address, bytes, owner.first), "an allocation of device memory");
+      orThrow(cuda::check(driver_, allocate(&room.address, bytes, owner.first), "an allocation of device memory"));
       room.bytes = bytes;
     }
     return reinterpret_cast<void*>(room.address);
   }
   /// When the stream has done what it has to do.
   void release(cuda::Address address, cuda::Stream stream) const {
-    if (hasPools_ != 0) return checkCuda(cudaDriver().cuMemFreeAsync(address, stream), "cuMemFreeAsync");
-    waitForStream(stream);
-    TUTTI_LAYER_CUDA(cuMemFree(address));
+    if (device->hasPools()) return TUTTI_LAYER_CUDA(*device, cuMemFreeAsync(address, stream));
+    waitForStream(*device, stream);
+    TUTTI_LAYER_CUDA(*device, cuMemFree(address));
   }
   /// All at once: a driver that loads a kernel at its first launch may wait for the device, where something may wait
   /// for that launch.
   void load() {
-    const cuda::Error error = cudaDriver().cuModuleLoadData(&module_, tutti_layer_images[0]);
+    const cuda::Error error = driver_.cuModuleLoadData(&module_, tutti_layer_images[0]);
     if (error != cuda::kSuccess) {
-      fail(tuttiInvalidUsage, "this build has no kernels of training layers for CUDA device ", ordinal_, " (error ",
-           error, "; see the build options cuda and gpu_archs)");
+      fail(tuttiInvalidUsage, "this build has no kernels of training layers for CUDA device ", device->ordinal(),
+           " (error ", error, "; see the build options cuda and gpu_archs)");
     }
     static constexpr const char* kNames[] = {
 #define TUTTI_LAYER_NAME(Name, ...) "tutti_layer_" #Name,
@@ -127,12 +123,10 @@ class CudaProgram {
 #undef TUTTI_LAYER_NAME
     };
     for (size_t k = 0; k < functions.size(); ++k) {
-      checkCuda(cudaDriver().cuModuleGetFunction(&functions[k], module_, kNames[k]), kNames[k]);
+      orThrow(cuda::check(driver_, driver_.cuModuleGetFunction(&functions[k], module_, kNames[k]), kNames[k]));
     }
   }
-  int ordinal_;
-  cuda::Device device_ = 0;
-  int hasPools_ = 0;
+  const cuda::Driver& driver_;
   cuda::Module module_ = nullptr;
   std::mutex mutex_;  // guards what follows
   std::map<Owner, Room> rooms_;
@@ -150,29 +144,25 @@ std::shared_ptr<CudaProgram> programOf(int ordinal) {
 
 class Cuda final : public Device {
  public:
-  explicit Cuda(int ordinal) : ordinal_(ordinal), program_(programOf(ordinal)) {}
+  explicit Cuda(int ordinal) : program_(programOf(ordinal)), device_(program_->device) {}
   ~Cuda() override {
     try {
       release(nowhere_, kLeastBytes);
       if (!bytes_.empty()) trim();
     } catch (const Failure&) {  // a device that is lost has nothing to wait for, and frees nothing
     }
-    if (side_ == nullptr && own_ == nullptr) return;
-    const BesideCaptures beside;
-    cudaDriver().cuCtxPushCurrent(program_->context);
+    const cuda::CudaScope scope(*device_);
     for (const cuda::Stream stream : {side_, own_}) {
-      if (stream != nullptr) cudaDriver().cuStreamDestroy(stream);
+      if (stream != nullptr) device_->driver().cuStreamDestroy(stream);
     }
-    cuda::Context popped = nullptr;
-    cudaDriver().cuCtxPopCurrent(&popped);
   }
 
   int kind() const override { return TUTTI_DEVICE_CUDA; }
   tuttiStream_t stream() override { return reinterpret_cast<tuttiStream_t>(now()); }
 
   tuttiStream_t ownStream() override {
-    const CudaCurrent current(program_->context);
-    if (own_ == nullptr) TUTTI_LAYER_CUDA(cuStreamCreate(&own_, cuda::kStreamNonBlocking));
+    const cuda::CudaScope scope(*device_);
+    if (own_ == nullptr) TUTTI_LAYER_CUDA(*device_, cuStreamCreate(&own_, cuda::kStreamNonBlocking));
     return reinterpret_cast<tuttiStream_t>(own_);
   }
 
@@ -187,7 +177,7 @@ class Cuda final : public Device {
       spare.erase(found);
       return memory;
     }
-    const CudaCurrent current(program_->context);
+    const cuda::CudaScope scope(*device_);
     cuda::Address address = 0;
     cuda::Error error = program_->allocate(&address, bytes, stream);
     if (error == cuda::kErrorOutOfMemory) {
@@ -195,9 +185,9 @@ class Cuda final : public Device {
       error = program_->allocate(&address, bytes, stream);
     }
     if (error == cuda::kErrorOutOfMemory) {
-      fail(tuttiSystemError, "CUDA device ", ordinal_, " has no ", bytes, " bytes left");
+      fail(tuttiSystemError, "CUDA device ", device_->ordinal(), " has no ", bytes, " bytes left");
     }
-    checkCuda(error, "an allocation of device memory");
+    orThrow(cuda::check(device_->driver(), error, "an allocation of device memory"));
     void* memory = reinterpret_cast<void*>(address);
     bytes_[memory] = bytes;
     return memory;
@@ -211,13 +201,13 @@ class Cuda final : public Device {
     return nowhere_;
   }
   void trim() override {
-    const CudaCurrent current(program_->context);
-    if (side_ != nullptr) waitForStream(side_);
-    if (hasMain_) waitForStream(main_);
+    const cuda::CudaScope scope(*device_);
+    if (side_ != nullptr) waitForStream(*device_, side_);
+    if (hasMain_) waitForStream(*device_, main_);
     for (auto& spare : spare_) {
       for (const auto& [bytes, memory] : spare) {
         bytes_.erase(memory);
-        TUTTI_LAYER_CUDA(cuMemFree(reinterpret_cast<cuda::Address>(memory)));
+        TUTTI_LAYER_CUDA(*device_, cuMemFree(reinterpret_cast<cuda::Address>(memory)));
       }
       spare.clear();
     }
@@ -225,13 +215,13 @@ class Cuda final : public Device {
 
   void copy(void* to, const void* from, size_t bytes) override {
     if (bytes == 0) return;
-    const CudaCurrent current(program_->context);
-    TUTTI_LAYER_CUDA(
-        cuMemcpyAsync(reinterpret_cast<cuda::Address>(to), reinterpret_cast<cuda::Address>(from), bytes, now()));
+    const cuda::CudaScope scope(*device_);
+    TUTTI_LAYER_CUDA(*device_, cuMemcpyAsync(reinterpret_cast<cuda::Address>(to), reinterpret_cast<cuda::Address>(from),
+                                             bytes, now()));
   }
   void zero(void* at, size_t bytes) override {
-    const CudaCurrent current(program_->context);
-    TUTTI_LAYER_CUDA(cuMemsetD8Async(reinterpret_cast<cuda::Address>(at), 0, bytes, now()));
+    const cuda::CudaScope scope(*device_);
+    TUTTI_LAYER_CUDA(*device_, cuMemsetD8Async(reinterpret_cast<cuda::Address>(at), 0, bytes, now()));
   }
   void put(void* to, const void* host, size_t bytes) override {
     copy(to, host, bytes);
@@ -244,10 +234,10 @@ class Cuda final : public Device {
   }
 
   Mark beside(const std::function<void()>& task) override {
-    const CudaCurrent current(program_->context);
-    if (side_ == nullptr) TUTTI_LAYER_CUDA(cuStreamCreate(&side_, cuda::kStreamNonBlocking));
+    const cuda::CudaScope scope(*device_);
+    if (side_ == nullptr) TUTTI_LAYER_CUDA(*device_, cuStreamCreate(&side_, cuda::kStreamNonBlocking));
     const Mark before = record(now());
-    TUTTI_LAYER_CUDA(cuStreamWaitEvent(side_, static_cast<cuda::Event>(before.get()), 0));
+    TUTTI_LAYER_CUDA(*device_, cuStreamWaitEvent(side_, static_cast<cuda::Event>(before.get()), 0));
     beside_ = 1;
     try {
       task();
@@ -260,37 +250,38 @@ class Cuda final : public Device {
   }
   void follow(const Mark& mark) override {
     if (mark == nullptr) return;
-    const CudaCurrent current(program_->context);
-    TUTTI_LAYER_CUDA(cuStreamWaitEvent(now(), static_cast<cuda::Event>(mark.get()), 0));
+    const cuda::CudaScope scope(*device_);
+    TUTTI_LAYER_CUDA(*device_, cuStreamWaitEvent(now(), static_cast<cuda::Event>(mark.get()), 0));
   }
 
   Mark mark() override {
-    const CudaCurrent current(program_->context);
+    const cuda::CudaScope scope(*device_);
     return record(now());
   }
   bool done(const Mark& mark) override {
     if (mark == nullptr) return true;
-    const CudaCurrent current(program_->context);
-    const cuda::Error error = cudaDriver().cuEventQuery(static_cast<cuda::Event>(mark.get()));
-    if (error != cuda::kErrorNotReady) checkCuda(error, "cuEventQuery");
+    const cuda::CudaScope scope(*device_);
+    const cuda::Error error = device_->driver().cuEventQuery(static_cast<cuda::Event>(mark.get()));
+    if (error != cuda::kErrorNotReady) orThrow(cuda::check(device_->driver(), error, "cuEventQuery"));
     return error == cuda::kSuccess;
   }
 
   void multiplyFast(const tuttiMatmul_t& call, const Batch& batch) override {
     if (call.m == 0 || call.n == 0 || batch.count == 0) return;
     if (call.k == 0) return multiply(call, batch);
-    const CudaCurrent current(program_->context);
+    const cuda::CudaScope scope(*device_);
     program_->multiply(call, batch, now());
   }
 
  protected:
   void launch(Kernel kernel, const void* arguments, uint64_t items) override {
-    const CudaCurrent current(program_->context);
-    const uint64_t most = static_cast<uint64_t>(program_->multiprocessors) * kBlocksPerMultiprocessor;
+    const cuda::CudaScope scope(*device_);
+    const uint64_t most = static_cast<uint64_t>(device_->multiprocessors()) * kBlocksPerMultiprocessor;
     const uint64_t blocks = std::clamp<uint64_t>(items / (kThreads * kItemsPerThread), 1, most);
     void* parameters[] = {const_cast<void*>(arguments)};
-    TUTTI_LAYER_CUDA(cuLaunchKernel(program_->functions[static_cast<size_t>(kernel)], static_cast<unsigned>(blocks), 1,
-                                    1, kThreads, 1, 1, 0, now(), parameters, nullptr));
+    TUTTI_LAYER_CUDA(
+        *device_, cuLaunchKernel(program_->functions[static_cast<size_t>(kernel)], static_cast<unsigned>(blocks), 1, 1,
+                                 kThreads, 1, 1, 0, now(), parameters, nullptr));
   }
 
  private:
@@ -301,31 +292,25 @@ class Cuda final : public Device {
     if (beside_ != 0) return side_;
     const cuda::Stream wanted = streamOfThread;
     if (hasMain_ && wanted != main_) {
-      const CudaCurrent current(program_->context);
-      TUTTI_LAYER_CUDA(cuStreamWaitEvent(wanted, static_cast<cuda::Event>(record(main_).get()), 0));
+      const cuda::CudaScope scope(*device_);
+      TUTTI_LAYER_CUDA(*device_, cuStreamWaitEvent(wanted, static_cast<cuda::Event>(record(main_).get()), 0));
     }
     main_ = wanted;
     hasMain_ = true;
     return wanted;
   }
   Mark record(cuda::Stream stream) {
-    cuda::Event event = nullptr;
-    TUTTI_LAYER_CUDA(cuEventCreate(&event, cuda::kEventDisableTiming));
-    Mark mark(event, [program = program_](void* e) {
-      cudaDriver().cuCtxPushCurrent(program->context);
-      cudaDriver().cuEventDestroy(static_cast<cuda::Event>(e));
-      cuda::Context popped = nullptr;
-      cudaDriver().cuCtxPopCurrent(&popped);
-    });
-    TUTTI_LAYER_CUDA(cuEventRecord(event, stream));
-    return mark;
+    const auto event = std::make_shared<cuda::EventHandle>();
+    orThrow(event->create(device_));
+    TUTTI_LAYER_CUDA(*device_, cuEventRecord(event->get(), stream));
+    return {event, event->get()};
   }
   void wait() {
-    const CudaCurrent current(program_->context);
-    waitForStream(now());
+    const cuda::CudaScope scope(*device_);
+    waitForStream(*device_, now());
   }
-  int ordinal_;
   std::shared_ptr<CudaProgram> program_;
+  std::shared_ptr<const cuda::CudaDevice> device_;
   cuda::Stream side_ = nullptr, main_ = nullptr, own_ = nullptr;
   bool hasMain_ = false;
   size_t beside_ = 0;                        // 1: inside of beside()
@@ -336,14 +321,7 @@ class Cuda final : public Device {
 
 }  // namespace
 
-int currentCudaDevice() {
-  cuda::Context current = nullptr;
-  TUTTI_LAYER_CUDA(cuCtxGetCurrent(&current));
-  if (current == nullptr) return 0;
-  cuda::Device device = 0;
-  TUTTI_LAYER_CUDA(cuCtxGetDevice(&device));
-  return device;  // a CUdevice is an ordinal
-}
+int currentCudaDevice() { return orThrow(cuda::currentDevice()); }
 
 std::shared_ptr<Device> openCudaDevice(int ordinal) { return std::make_shared<Cuda>(ordinal); }
 

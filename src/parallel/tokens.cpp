@@ -37,7 +37,7 @@ void tuttiTp::checkTokens(int64_t count) const {
 namespace {
 
 /// The ranks over which tokens are cut, and their leaves.
-struct Axis {
+struct CutTokens {
   Group& group;
   std::vector<int64_t> runs;  // [nRanks + 1]
   LeafRange run() const {
@@ -46,7 +46,7 @@ struct Axis {
   }
 };
 
-Axis axisOf(tuttiTp& tp, bool whole) {
+CutTokens cutTokensOf(tuttiTp& tp, bool whole) {
   if (!tp.sequence() || whole) return {tp.tokenGroup, tp.tokenRuns()};
   return {tp.group, tp.invariant() ? tp.leafRuns() : evenCuts(tp.group.size(), 1, tp.group.size())};
 }
@@ -55,14 +55,14 @@ std::vector<int64_t> rowCutsOf(tuttiTp& tp, int64_t tokens, bool whole) {
   if (!tp.sequence() || whole) return tp.leavesOfTokens(tokens);
   if (!tp.invariant()) return {0, tp.ownTokens(tokens)};
   const std::vector<int64_t> bounds = tp.leaves(tokens, 1);
-  const LeafRange run = axisOf(tp, whole).run();
+  const LeafRange run = cutTokensOf(tp, whole).run();
   std::vector<int64_t> cuts(bounds.begin() + run.begin, bounds.begin() + run.end + 1);
   for (int64_t& cut : cuts) cut -= bounds[static_cast<size_t>(run.begin)];
   return cuts;
 }
 
 template <class T>
-void addLeaves(tuttiTp& tp, const Axis& axis, const T* leaves, T* to, size_t count) {
+void addLeaves(tuttiTp& tp, const CutTokens& axis, const T* leaves, T* to, size_t count) {
   Device& device = *tp.device;
   Array<T> sum(device, count, Array<T>::Any);
   if (tp.invariant()) {
@@ -107,7 +107,7 @@ tuttiResult_t tuttiTpTokenLeaves(tuttiTp_t tp, int64_t tokens, int whole, int* n
 tuttiResult_t tuttiTpTokenSum(tuttiTp_t tp, int whole, const tuttiTensor_t* leaves, const tuttiTensor_t* sum) {
   return guarded([&] {
     require(tp != nullptr && leaves != nullptr && sum != nullptr, "tp, leaves or sum is NULL");
-    const Axis axis = axisOf(*tp, whole != 0);
+    const CutTokens axis = cutTokensOf(*tp, whole != 0);
     const int64_t count = elementsOf(*sum), mine = axis.run().end - axis.run().begin;
     checkContiguous(sum, "sum", count, sum->dtype, tp->device->kind());
     checkContiguous(leaves, "leaves", mine * count, sum->dtype, tp->device->kind());
@@ -126,7 +126,7 @@ tuttiResult_t tuttiTpTokenPredict(tuttiTp_t tp, int whole, int64_t count, tuttiD
     require(tp != nullptr && traffic != nullptr && traffic->size == sizeof(tuttiTraffic_t),
             "tp is NULL, or traffic does not begin from TUTTI_TRAFFIC_INITIALIZER");
     require(count >= 0, "there are no ", count, " elements");
-    const Axis axis = axisOf(*tp, whole != 0);
+    const CutTokens axis = cutTokensOf(*tp, whole != 0);
     const std::vector<int64_t> slices = evenCuts(count, 1, axis.group.size());
     const size_t me = static_cast<size_t>(axis.group.rank());
     predictSum(*traffic, axis.group, static_cast<uint64_t>(count) * bytesOf(dtype),

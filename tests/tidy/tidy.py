@@ -39,8 +39,8 @@ MAY_INCLUDE = {
 # Parts that are written on the public header alone.
 PUBLIC_ONLY = ("perf", "examples", "tools/run", "src/parallel", "src/nccl")
 APART = ("perf/micro", "perf/oracle", "perf/ways", "perf/gpu")  # but not these
-# ... nor these headers, which declare what others define: of the CUDA driver, and of kernel source.
-DECLARATIONS = ("src/device/cuda_abi.hpp", "src/exec/kernels/team.hpp")
+# ... nor these headers: of the CUDA device, which is linked into the training layers, too; and of kernel source.
+DECLARATIONS = ("src/device/cuda_abi.hpp", "src/device/cuda_stream.hpp", "src/exec/kernels/team.hpp")
 # Folders in which every source belongs to one of the above.
 LAYERED = ("src", "transport", "algorithms")
 SOURCES = (".cpp", ".hpp", ".h", ".c", ".inc", ".cu")

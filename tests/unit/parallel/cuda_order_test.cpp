@@ -42,7 +42,7 @@ TEST_CASE("a step on CUDA waits for nothing, and takes no memory after the first
 TEST_CASE("a handle's work keeps its order when its owner goes on with other streams") {
   resetDriver("devices=1;delay=300");
   std::vector<std::vector<float>> results[2] = {zeroRoom(), zeroRoom()};
-  const auto& d = parallel::cudaDriver();
+  const cuda::Driver& d = **cuda::driver();
   for (const int ordinal : {Place::kHost, 0}) {
     Place place(ordinal);
     const CudaProgram program(place, 0, 2);

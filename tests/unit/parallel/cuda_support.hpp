@@ -9,7 +9,7 @@
 #include <functional>
 #include <memory>
 
-#include "src/parallel/cuda_driver.hpp"
+#include "src/device/cuda_driver.hpp"
 #include "tests/support/variable.hpp"
 #include "tests/unit/parallel/support.hpp"
 #include "tutti/parallel/zero.h"
@@ -36,7 +36,8 @@ inline int callsOf(std::initializer_list<const char*> names) {
 }
 inline bool hasDevices(int n) {
   int count = 0;
-  return parallel::cudaDriver().cuDeviceGetCount(&count) == cuda::kSuccess && count >= n;
+  const Result<const cuda::Driver*> driver = cuda::driver();
+  return driver.ok() && (*driver)->cuDeviceGetCount(&count) == cuda::kSuccess && count >= n;
 }
 
 /// A test's driver, in turn: with these settings, by whatever way calls then go; and by proxies on one device, whose
@@ -128,7 +129,7 @@ class Place {
   }
 
  private:
-  static const parallel::CudaDriver& d() { return parallel::cudaDriver(); }
+  static const cuda::Driver& d() { return **cuda::driver(); }
   int ordinal_;
   cuda::Context context_ = nullptr;
   cuda::Stream stream_ = nullptr;
