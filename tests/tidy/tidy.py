@@ -3,6 +3,7 @@
 
 Every check counts what it looked at, and one that found nothing to look at has failed: it no longer knows the tree.
 tidy_test.py shows each of them a violation."""
+import fnmatch
 import pathlib
 import re
 import subprocess
@@ -189,6 +190,33 @@ def check_table(tree, report):
         report.looks(True, f"{readme}: there is no {collective} {name}")
 
 
+def named_paths(tree, page):
+    """(line number, path) of what a page names in backquotes: paths from the top of the tree, sources by their names."""
+    tops = {path.parts[0] for path in tree.paths if len(path.parts) > 1}
+    for number, line in tree.lines(page):
+        for word in re.findall(r"`([\w./{},*-]+)`", line):
+            if ("/" in word and word.split("/")[0] in tops) or re.fullmatch(r"[\w{},*-]+\.[hc]pp", word):
+                yield number, word
+
+
+def expand(pattern):
+    """src/{a,b}.hpp -> src/a.hpp, src/b.hpp"""
+    found = re.match(r"(.*?)\{([^}]*)\}(.*)", pattern)
+    return [e for one in found[2].split(",") for e in expand(found[1] + one + found[3])] if found else [pattern]
+
+
+def check_named_paths(tree, report):
+    """What pages name is there."""
+    names = {path.name for path in tree.paths}
+    known = {str(path) for path in tree.paths} | {str(folder) for path in tree.paths for folder in path.parents}
+    for page in (path for path in tree.paths if path.suffix == ".md"):
+        for number, word in named_paths(tree, page):
+            for name in expand(word.rstrip("/")):
+                there = known if "/" in word else names
+                report.looks(not fnmatch.filter(there, name) and not fnmatch.filter(there, name + ".*"),
+                             f"{page}:{number}: there is no {name}")
+
+
 def text_files(tree):
     return [path for path in tree.paths if path.suffix in (*SOURCES, ".py") or path.name == "meson.build"]
 
@@ -234,7 +262,7 @@ def check_types(tree, report):
 
 
 CHECKS = (check_include_paths, check_public_only, check_layers, check_owners, check_readmes, check_registry, check_table,
-          check_length, check_width, check_marks, check_types)
+          check_named_paths, check_length, check_width, check_marks, check_types)
 
 
 def complaints_of(tree, checks=CHECKS):

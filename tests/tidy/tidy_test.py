@@ -20,7 +20,7 @@ RING = """extern constinit const Algorithm kAllReduceRing = {
 };
 """
 SOUND = {
-    "src/README.md": "", "perf/README.md": "", "algorithms/README.md": "| AllReduce | `ring`, `ring2` | 2(n-1) |\n",
+    "src/README.md": "`src/{plan,base}/`: `text.hpp`\n", "perf/README.md": "", "algorithms/README.md": "| AllReduce | `ring`, `ring2` | 2(n-1) |\n",
     "src/base/text.hpp": "struct Text {\n",
     "src/comm/comm.cpp": '#include "src/base/text.hpp"\n#include "src/plan/plan.hpp"\n#include "tutti/tutti.h"\n',
     "src/plan/plan.hpp": "namespace tutti {\nstruct Plan {\n};\n}  // namespace tutti\n",
@@ -62,6 +62,8 @@ MISTAKES = [
     ("check_table", "algorithms/README.md", "`ring`", "`ring`, `tree`", "algorithms/README.md: there is no AllReduce tree"),
     ("check_table", "algorithms/allreduce_ring.cpp", '.name = "ring"', "kRingNames",
      "algorithms/allreduce_ring.cpp: algorithms have a .collective and a .name, these 2 and 1"),
+    ("check_named_paths", "src/README.md", "plan,", "plan,walk,", "src/README.md:1: there is no src/walk"),
+    ("check_named_paths", "src/README.md", "text.hpp", "texts.hpp", "src/README.md:1: there is no texts.hpp"),
     ("check_length", "src/plan/plan.hpp", None, "\n" * 451,
      "src/plan/plan.hpp: 451 lines; does it hold one idea? (at most 450)"),
     ("check_width", "src/plan/plan.hpp", None, "\n//" + "x" * 119, "src/plan/plan.hpp:2: 121 columns"),
