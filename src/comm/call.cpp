@@ -1,6 +1,6 @@
 #include "src/comm/call.hpp"
 
-#include "src/base/collective_kinds.hpp"
+#include "src/collective/geometry.hpp"
 
 namespace tutti {
 
