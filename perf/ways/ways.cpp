@@ -5,8 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "src/base/collective_kinds.hpp"
-
 namespace tutti::perf {
 namespace {
 
@@ -75,7 +73,7 @@ tuttiCall_t Cell::call() const {
 }
 
 Cell cellOf(Collective collective, size_t bytes, int nRanks, float* in, float* out) {
-  const size_t blocks = isOneVector(collective) ? 1 : static_cast<size_t>(nRanks);
+  const auto blocks = static_cast<size_t>(blocksOfCall(collective, nRanks));
   return {collective, std::max<size_t>(1, bytes / sizeof(float) / blocks), in, out};
 }
 

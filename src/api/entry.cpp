@@ -42,45 +42,25 @@ Status checkRoot(const tuttiComm* handle, const Call& call) {
                          handle->nRanks - 1, ")");
 }
 
-/// Which buffers this rank has.
+/// What this rank uses of its buffers; one of which it uses nothing may be NULL.
 Extents extentsHere(const tuttiComm* handle, const Call& call) {
   if (call.kind == CallKind::Collective) return extentsOf(call, handle->rank, handle->nRanks);
-  return {call.kind == CallKind::Send, call.kind == CallKind::Recv, 0, 0, 0};
-}
-
-bool anyCount(const std::vector<size_t>& counts) {
-  for (const size_t count : counts) {
-    if (count > 0) return true;
-  }
-  return false;
-}
-
-/// Whether a buffer that this rank has holds anything; else it may be NULL.
-bool sendsAny(const tuttiComm* handle, const Call& call) {
-  if (!call.counts) return call.count > 0;
-  const Counts& counts = *call.counts;
-  if (call.collective == Collective::AllGather) return counts.recvCounts[static_cast<size_t>(handle->rank)] > 0;
-  if (call.collective == Collective::ReduceScatter) return anyCount(counts.recvCounts);
-  return call.count > 0 || anyCount(counts.sendCounts);
-}
-bool receivesAny(const tuttiComm* handle, const Call& call) {
-  if (!call.counts) return call.count > 0;
-  const Counts& counts = *call.counts;
-  if (call.collective == Collective::ReduceScatter) return counts.recvCounts[static_cast<size_t>(handle->rank)] > 0;
-  return call.count > 0 || anyCount(counts.recvCounts);
+  const size_t bytes = call.count * dataTypeBytes(call.dtype);
+  return {call.kind == CallKind::Send ? bytes : 0, call.kind == CallKind::Recv ? bytes : 0, 0};
 }
 
 Status checkBuffers(const tuttiComm* handle, const Call& call) {
   const Extents extents = extentsHere(handle, call);
-  if (extents.sends && sendsAny(handle, call)) TUTTI_TRY(checkNotNull(call.sendbuff, "sendbuff"));
-  if (extents.receives && receivesAny(handle, call)) TUTTI_TRY(checkNotNull(call.recvbuff, "recvbuff"));
+  if (extents.sendBytes > 0) TUTTI_TRY(checkNotNull(call.sendbuff, "sendbuff"));
+  if (extents.recvBytes > 0) TUTTI_TRY(checkNotNull(call.recvbuff, "recvbuff"));
   return {};
 }
 
 Status checkCount(const tuttiComm* handle, const Call& call) {
   const size_t most = std::numeric_limits<size_t>::max() / 2 / dataTypeBytes(call.dtype);
-  if (call.count <= most / static_cast<size_t>(handle->nRanks)) return {};
-  return invalidArgument("count ", call.count, " of ", dataTypeName(call.dtype), " on ", handle->nRanks,
+  const size_t count = largestBlock(call);
+  if (count <= most / static_cast<size_t>(handle->nRanks)) return {};
+  return invalidArgument("count ", count, " of ", dataTypeName(call.dtype), " on ", handle->nRanks,
                          " ranks does not fit into memory");
 }
 
@@ -89,8 +69,8 @@ Status checkMemory(const tuttiComm* handle, const Call& call) {
   const CudaSide* side = handle->comm->cuda();
   if (side == nullptr) return {};
   const Extents extents = extentsHere(handle, call);
-  if (extents.sends && call.sendbuff != nullptr) TUTTI_TRY(side->device().checkUsable(call.sendbuff, "sendbuff"));
-  if (extents.receives && call.recvbuff != nullptr) TUTTI_TRY(side->device().checkUsable(call.recvbuff, "recvbuff"));
+  if (extents.sendBytes > 0) TUTTI_TRY(side->device().checkUsable(call.sendbuff, "sendbuff"));
+  if (extents.recvBytes > 0) TUTTI_TRY(side->device().checkUsable(call.recvbuff, "recvbuff"));
   return {};
 }
 
@@ -98,17 +78,11 @@ Status checkMemory(const tuttiComm* handle, const Call& call) {
 Status checkOverlap(const tuttiComm* handle, const Call& call) {
   if (call.kind != CallKind::Collective || call.counts) return {};
   const Extents extents = extentsOf(call, handle->rank, handle->nRanks);
-  if (!extents.sends || !extents.receives || placed(extents, call.sendbuff, call.recvbuff) != Placement::Wrong) {
-    return {};
-  }
-  const Collective c = call.collective;
-  const bool gathers = c == Collective::AllGather || c == Collective::Gather;
-  const bool scatters = c == Collective::ReduceScatter || c == Collective::Scatter;
+  if (!extents.both() || placed(extents, call.sendbuff, call.recvbuff) != Placement::Wrong) return {};
+  constexpr const char* kRules[] = {"sendbuff == recvbuff", "sendbuff == recvbuff + rank * count",
+                                    "recvbuff == sendbuff + rank * count"};  // in the order of InPlace
   return invalidArgument("sendbuff and recvbuff overlap without being in place (",
-                         gathers    ? "sendbuff == recvbuff + rank * count"
-                         : scatters ? "recvbuff == sendbuff + rank * count"
-                                    : "sendbuff == recvbuff",
-                         ")");
+                         kRules[static_cast<size_t>(inPlaceOf(call.collective))], ")");
 }
 
 }  // namespace

@@ -44,23 +44,14 @@ Result<Call> describe(tuttiComm_t comm, tuttiCall_t which, size_t count, tuttiDa
   call.op = op;
   if (call.kind != CallKind::Collective || callIsRooted(call)) call.root = root;
   TUTTI_TRY(checkParameters(comm, &call));
-  if (!kind.isVector) return call;
-  auto counts = std::make_shared<Counts>();
-  counts->recvCounts = {count};
-  call.counts = std::move(counts);
+  if (kind.isVector) call.counts = std::make_shared<const Counts>();  // the largest block is enough
   return call;
 }
 
 /// What one collected call would cost.  A v form is estimated by its largest block.
 Result<double> timeUsOf(const CallGroup::Entry& entry) {
   TUTTI_ASSIGN(const CommUse comm, use(entry.handle));
-  Call call = entry.call;
-  if (call.counts && !call.counts->recvCounts.empty()) {
-    auto largest = std::make_shared<Counts>();
-    largest->recvCounts = {*std::max_element(call.counts->recvCounts.begin(), call.counts->recvCounts.end())};
-    call.counts = std::move(largest);
-  }
-  TUTTI_ASSIGN(const CallEstimate found, comm->estimate(call));
+  TUTTI_ASSIGN(const CallEstimate found, comm->estimate(entry.call));
   return found.timeUs;
 }
 

@@ -13,8 +13,8 @@ class CountsBuilder {
  public:
   explicit CountsBuilder(tuttiComm_t handle) : n_(handle == nullptr ? 0 : static_cast<size_t>(handle->nRanks)) {}
 
-  void send(const size_t* counts, const size_t* displs) {
-    copy(counts, "sendcounts", &counts_->sendCounts);
+  void send(const size_t* counts, const size_t* displs, const char* name = "sendcounts") {
+    copy(counts, name, &counts_->sendCounts);
     copy(displs, "displacements of sendbuff", &counts_->sendDispls);
   }
   void receive(const size_t* counts, const size_t* displs) {
@@ -64,9 +64,7 @@ tuttiResult_t enterCounts(const char* function, tuttiComm_t comm, Call call, Cou
   if (const Result<CommUse> live = use(comm); !live.ok()) return reportCall(function, live.status(), comm);
   if (builder->status().ok()) {
     const Counts& c = builder->counts();
-    if (call.collective != Collective::ReduceScatter && !c.recvCounts.empty()) {
-      builder->fail(checkDisjoint(c.recvCounts, c.recvDispls));
-    }
+    builder->fail(checkDisjoint(c.recvCounts, c.recvDispls));
   }
   if (!builder->status().ok()) return reportCall(function, builder->status(), comm);
   call.counts = builder->take();
@@ -117,16 +115,19 @@ tuttiResult_t tuttiAllGatherv(const void* sendbuff, size_t sendcount, void* recv
     counts.fail(invalidArgument("sendcount ", sendcount, " differs from recvcounts[", comm->rank,
                                 "] = ", counts.counts().recvCounts[static_cast<size_t>(comm->rank)]));
   }
-  return enterCounts("AllGatherv", comm, vectorCall(Collective::AllGather, sendbuff, recvbuff, dtype), &counts, stream);
+  Call call = vectorCall(Collective::AllGather, sendbuff, recvbuff, dtype);
+  call.count = sendcount;
+  return enterCounts("AllGatherv", comm, call, &counts, stream);
 }
 
 tuttiResult_t tuttiReduceScatterv(const void* sendbuff, void* recvbuff, const size_t recvcounts[],
                                   const size_t displs[], tuttiDataType_t dtype, tuttiRedOp_t op, tuttiComm_t comm,
                                   tuttiStream_t stream) {
   CountsBuilder counts(comm);
-  counts.receive(recvcounts, displs);
+  counts.send(recvcounts, displs, "recvcounts");
   Call call = vectorCall(Collective::ReduceScatter, sendbuff, recvbuff, dtype);
   call.op = op;
+  if (counts.status().ok() && comm != nullptr) call.count = recvcounts[comm->rank];
   return enterCounts("ReduceScatterv", comm, call, &counts, stream);
 }
 

@@ -12,7 +12,8 @@ namespace tutti {
 
 enum class CallKind : uint8_t { Collective, Send, Recv };
 
-/// Counts and displacements of a v form, by rank, in elements.  `receives` is empty where only one side matters.
+/// Counts and displacements of a v form, by rank, in elements: of the blocks of the input (send) and of the output
+/// (recv).  Empty where this rank has no buffer of blocks there.
 struct Counts {
   std::vector<size_t> sendCounts, sendDispls;
   std::vector<size_t> recvCounts, recvDispls;
@@ -28,7 +29,7 @@ struct Call {
   Collective collective = Collective::AllReduce;
   const void* sendbuff = nullptr;
   void* recvbuff = nullptr;
-  size_t count = 0;  // as in tutti.h; v forms: 0
+  size_t count = 0;  // as in tutti.h; v forms: of a buffer of one block
   tuttiDataType_t dtype = tuttiFloat32;
   tuttiRedOp_t op = tuttiSum;
   int root = 0;                                  // of a collective; the peer of Send and Recv
@@ -36,15 +37,18 @@ struct Call {
   std::shared_ptr<const CustomOperator> custom;  // of op, where that is a made one; kept until the call is done
 };
 
-/// Which buffers one rank has in a collective with one count for all, and how they lie in place.
+/// A rank's buffers in a collective.
 struct Extents {
-  bool sends = false;
-  bool receives = false;
-  size_t sendBytes = 0;
+  size_t sendBytes = 0;  // 0: the rank has none, or nothing is in it
   size_t recvBytes = 0;
   size_t inPlaceOffset = 0;  // recvbuff - sendbuff (modulo 2^64), where both are there and in place
+  bool both() const { return sendBytes > 0 && recvBytes > 0; }
 };
 Extents extentsOf(const Call& call, int rank, int nRanks);
+/// Extents::inPlaceOffset, of a rank that has both buffers.
+size_t inPlaceOffset(const Call& call, int rank);
+/// Elements of the largest block that this rank knows of, or of the vector.
+size_t largestBlock(const Call& call);
 
 /// How two buffers lie to each other.
 enum class Placement : uint8_t { Apart, InPlace, Wrong };

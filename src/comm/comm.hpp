@@ -151,7 +151,7 @@ class Comm : public TaskOwner {
   bool lends(int peer, size_t bytes) const;
   /// The most bytes of one message of a send or receive that is cut; the same on both ends.
   size_t sliceBytesTo(int peer) const;
-  /// What plan() would choose, without making it.  v forms: recvCounts[0] is the largest block.  Any thread.
+  /// What plan() would choose, without making it; of v forms by largestBlock().  Any thread.
   Result<CallEstimate> estimate(const Call& call) const;
   /// Scratch memory of at least `bytes`, on the device if there is one, kept between calls.  Only with the turn.
   /// Errors: those of CudaSide; none on the host.
@@ -162,8 +162,6 @@ class Comm : public TaskOwner {
   Batch& ownBatch() { return *ownBatch_; }
   /// The send or receive that was made before.  Only with the turn.
   PointToPointRun& ownTransfer() { return ownTransfer_; }
-  /// Elements of this rank's input.
-  size_t inputElements(const Call& call) const;
   /// The most bytes of one message on any link of this communicator; the same on all ranks.
   size_t sliceBytes() const { return sliceBytes_; }
 

@@ -40,8 +40,8 @@ struct KnownCall {
 
  private:
   bool pointersFit(const void* send, const void* recv) const {
-    if ((extents.sends && send == nullptr) || (extents.receives && recv == nullptr)) return false;
-    return !extents.sends || !extents.receives || placed(extents, send, recv) == placement;
+    if ((extents.sendBytes > 0 && send == nullptr) || (extents.recvBytes > 0 && recv == nullptr)) return false;
+    return !extents.both() || placed(extents, send, recv) == placement;
   }
 };
 

@@ -18,22 +18,12 @@ uint32_t opCode(const Call& call) {
 
 /// Counts of a v form that all ranks know, as one number; calls whose counts only the two ends know give 0.
 uint64_t countsHash(const Call& call) {
-  const bool known = call.collective == Collective::AllGather || call.collective == Collective::ReduceScatter;
   uint64_t hash = 0;
-  if (known) {
-    for (const size_t count : call.counts->recvCounts) hash = hash * 1000003 + count;
+  if (!everyoneKnowsBlocks(call.collective)) return hash;
+  for (const std::vector<size_t>* counts : {&call.counts->sendCounts, &call.counts->recvCounts}) {
+    for (const size_t count : *counts) hash = hash * 1000003 + count;
   }
   return hash;
-}
-
-bool keepsResult(const Comm& comm, const Call& call) {
-  return call.collective != Collective::Reduce || call.root == comm.rank();
-}
-
-/// Elements of this rank's result.
-size_t resultCount(const Comm& comm, const Call& call) {
-  if (call.counts) return call.counts->recvCounts[static_cast<size_t>(comm.rank())];
-  return call.count;
 }
 
 /// The first pair of ranks that do not agree on what the one sends the other.
@@ -242,19 +232,19 @@ CallBuffers Batch::buffersOf(const Call& call, Trimmings* around) {
   Trimmings& trimmings = *around;
   if (callReduces(call) && call.op == tuttiAvg) {
     buffers.reduction.op = tuttiSum;
-    if (keepsResult(comm_, call)) {
+    if (hasOutput(call.collective, comm_.rank(), call.root)) {
       trimmings.divisor = comm_.nRanks();
-      trimmings.divided = {nullptr, buffers.output, resultCount(comm_, call)};
+      trimmings.divided = {nullptr, buffers.output, call.count};
     }
   }
   if (call.custom != nullptr && call.custom->function != nullptr) {
     buffers.reduction = {call.dtype, tuttiSum, call.custom->function, call.custom->context};
   } else if (call.custom != nullptr) {  // PreMulSum: the scaled input takes the input's place
     buffers.reduction.op = tuttiSum;
-    const size_t count = comm_.inputElements(call);
+    const size_t bytes = extentsOf(call, comm_.rank(), comm_.nRanks()).sendBytes;
     trimmings.scalar = call.custom->deviceScalar != nullptr ? call.custom->deviceScalar : call.custom->scalar.data();
     trimmings.scalarOnDevice = call.custom->deviceScalar != nullptr;
-    trimmings.scaled = {buffers.input, *comm_.workspace(count * dataTypeBytes(call.dtype)), count};
+    trimmings.scaled = {buffers.input, *comm_.workspace(bytes), bytes / dataTypeBytes(call.dtype)};
     buffers.input = trimmings.scaled.to;
   }
   return buffers;
@@ -269,7 +259,7 @@ void Batch::readCopy(size_t bytes, CallBuffers* buffers, Trimmings* around) {
 /// Then buffersOf() gets it without fail.
 Status Batch::reserveWorkspace(const Call& call) {
   if (call.custom == nullptr || call.custom->function != nullptr) return {};
-  return asStatus(comm_.workspace(comm_.inputElements(call) * dataTypeBytes(call.dtype)));
+  return asStatus(comm_.workspace(extentsOf(call, comm_.rank(), comm_.nRanks()).sendBytes));
 }
 
 void Batch::teach(KnownCalls* known) {
@@ -282,7 +272,7 @@ void Batch::teach(KnownCalls* known) {
   KnownCall k;
   k.like = {call->collective, call->dtype, call->op, call->root, call->count};
   k.extents = extentsOf(*call, comm_.rank(), comm_.nRanks());
-  if (k.extents.sends && k.extents.receives) k.placement = placed(k.extents, call->sendbuff, call->recvbuff);
+  if (k.extents.both()) k.placement = placed(k.extents, call->sendbuff, call->recvbuff);
   k.call = fingerprintOf(*call, 0);
   Trimmings trimmings;
   k.buffers = buffersOf(*call, &trimmings);

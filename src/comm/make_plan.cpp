@@ -20,22 +20,14 @@ std::vector<Block> blocksOf(const std::vector<size_t>& counts, const std::vector
   return blocks;
 }
 
-Layout layoutOf(const Schedule& schedule, const Call& call, int rank) {
+Layout layoutOf(const Schedule& schedule, const Call& call) {
   if (!call.counts) return evenLayout(schedule, call.count, dataTypeBytes(call.dtype));
   const Counts& c = *call.counts;
-  const auto own = static_cast<size_t>(rank);
-  switch (call.collective) {
-    case Collective::AllToAll:
-      return {blocksOf(c.sendCounts, c.sendDispls), blocksOf(c.recvCounts, c.recvDispls), c.all};
-    case Collective::AllGather: return {{{0, c.recvCounts[own]}}, blocksOf(c.recvCounts, c.recvDispls)};
-    case Collective::ReduceScatter: return {blocksOf(c.recvCounts, c.recvDispls), {{0, c.recvCounts[own]}}};
-    case Collective::Gather:
-      return {{{0, call.count}},
-              schedule.outputChunks() > 0 ? blocksOf(c.recvCounts, c.recvDispls) : std::vector<Block>{}};
-    default:
-      return {schedule.inputChunks() > 0 ? blocksOf(c.sendCounts, c.sendDispls) : std::vector<Block>{},
-              {{0, call.count}}};
-  }
+  const Geometry& g = geometryOf(call.collective);
+  const auto blocks = [&](const Side& side, const std::vector<size_t>& counts, const std::vector<size_t>& displs) {
+    return side.content == Content::Blocks ? blocksOf(counts, displs) : std::vector<Block>{{0, call.count}};
+  };
+  return {blocks(g.input, c.sendCounts, c.sendDispls), blocks(g.output, c.recvCounts, c.recvDispls), c.all};
 }
 
 Schedule ownSchedule(const Choice& choice, const Shape& shape) {
@@ -73,7 +65,7 @@ struct Rewrites {
 /// This rank's schedule.  Passes that need all ranks' schedules run only where they are needed.
 Schedule buildSchedule(const Choice& choice, const Shape& shape, const Rewrites& rewrites, const Call& call) {
   Schedule mine = fuse(ownSchedule(choice, shape));
-  const Layout layout = layoutOf(mine, call, shape.rank);
+  const Layout layout = layoutOf(mine, call);
   const bool direct = rewrites.direct && shape.nRanks <= kMostRanksForDirect;
   const bool alike = allAlike(layout.input) && allAlike(layout.output);
   const bool origins = (rewrites.ordered || hidesSizes(mine)) && !alike && layout.values.empty();
@@ -86,30 +78,12 @@ Schedule buildSchedule(const Choice& choice, const Shape& shape, const Rewrites&
   return all[static_cast<size_t>(shape.rank)];
 }
 
-bool sameBuffer(const Comm& comm, const Call& call) {
-  const auto* in = static_cast<const std::byte*>(call.sendbuff);
-  const auto* out = static_cast<const std::byte*>(call.recvbuff);
-  const size_t elementBytes = dataTypeBytes(call.dtype);
-  const auto own = static_cast<size_t>(comm.rank());
-  const bool isRoot = call.root == comm.rank();
+bool isInPlace(const Call& call, int rank) {
   const bool premul = call.custom != nullptr && call.custom->function == nullptr;  // works on a scaled copy
-  if (premul || in == nullptr || out == nullptr) return false;
-  // Bytes from the start of the whole buffer to this rank's block of it.
-  const auto ownOffset = [&](const std::vector<size_t>* displs) {
-    return (call.counts && !displs->empty() ? (*displs)[own] : own * call.count) * elementBytes;
-  };
-  switch (call.collective) {
-    case Collective::AllReduce:
-    case Collective::AllToAll: return in == out;
-    case Collective::Broadcast:
-    case Collective::Reduce: return isRoot && in == out;
-    case Collective::AllGather: return in == out + ownOffset(call.counts ? &call.counts->recvDispls : nullptr);
-    case Collective::ReduceScatter: return out == in + ownOffset(call.counts ? &call.counts->recvDispls : nullptr);
-    case Collective::Gather: return isRoot && in == out + ownOffset(call.counts ? &call.counts->recvDispls : nullptr);
-    case Collective::Scatter: return isRoot && out == in + ownOffset(call.counts ? &call.counts->sendDispls : nullptr);
-    case Collective::Barrier: return false;
-  }
-  return false;
+  if (premul || call.sendbuff == nullptr || call.recvbuff == nullptr) return false;
+  if (!mayBeInPlace(call.collective, rank, call.root)) return false;
+  const auto in = reinterpret_cast<uintptr_t>(call.sendbuff), out = reinterpret_cast<uintptr_t>(call.recvbuff);
+  return out - in == inPlaceOffset(call, rank);
 }
 
 }  // namespace
@@ -123,12 +97,10 @@ Shape Comm::shapeOf(const Call& call, const PlanKey& key) const {
   shape.inPlace = key.inPlace;
   shape.bytes = call.count * dataTypeBytes(call.dtype);
   if (call.counts) {
-    // The largest block, which only AllGatherv and ReduceScatterv know on all ranks; others plan for any size.
+    // The largest block, where all ranks know it; others plan for any size.
     shape.uneven = true;
-    const bool known = call.collective == Collective::AllGather || call.collective == Collective::ReduceScatter;
-    const auto& counts = call.counts->recvCounts;
-    shape.bytes = known && !counts.empty() ? *std::max_element(counts.begin(), counts.end()) * dataTypeBytes(call.dtype)
-                                           : 64 * 1024;
+    const bool known = everyoneKnowsBlocks(call.collective);
+    shape.bytes = known ? largestBlock(call) * dataTypeBytes(call.dtype) : 64 * 1024;
   }
   shape.slotBytes = sliceBytes_;
   shape.commutative = !key.ordered;
@@ -138,15 +110,6 @@ Shape Comm::shapeOf(const Call& call, const PlanKey& key) const {
   return shape;
 }
 
-size_t Comm::inputElements(const Call& call) const {
-  if (call.collective != Collective::ReduceScatter) return call.count;
-  if (!call.counts) return call.count * static_cast<size_t>(nRanks());
-  size_t extent = 0;
-  const Counts& c = *call.counts;
-  for (size_t i = 0; i < c.recvCounts.size(); ++i) extent = std::max(extent, c.recvDispls[i] + c.recvCounts[i]);
-  return extent;
-}
-
 PlanKey Comm::keyOf(const Call& call) const {
   PlanKey key;
   key.collective = call.collective;
@@ -154,7 +117,7 @@ PlanKey Comm::keyOf(const Call& call) const {
   key.root = callIsRooted(call) ? call.root : 0;
   key.count = call.count;
   key.counts = call.counts;
-  key.inPlace = sameBuffer(*this, call);
+  key.inPlace = isInPlace(call, rank());
   if (callReduces(call)) {
     const bool sums = call.op == tuttiSum || call.op == tuttiProd || call.op == tuttiAvg || call.op >= tuttiNumOps;
     key.ordered = settings_.reproducible && isFloating(call.dtype) && sums;
@@ -294,7 +257,7 @@ Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
     TUTTI_TRY(asStatus(workspace(entry.copiedBytes)));
   }
   TUTTI_ASSIGN(Schedule schedule, scheduleFor(call, key, shape, &choice));
-  const Layout layout = layoutOf(schedule, call, rank());
+  const Layout layout = layoutOf(schedule, call);
   const ChannelFinder find = [this, boards = schedule.published, resident = key.resident](
                                  int peer, int lane) -> Result<Channel*> {
     if (resident) return static_cast<Channel*>(nullptr);

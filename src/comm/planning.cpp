@@ -117,8 +117,7 @@ PlanRequest Comm::planRequest(const Shape& shape, bool resident) const {
   request.boardBytes = !anyCuda() && links_->hasBoards() ? kBoardBytes : 0;
   // Ranks that do not know the sizes of others' blocks cannot agree on what fits a message.  Blocks on a device, whose
   // messages cost little, do not gather.
-  const bool knowsSizes =
-      !shape.uneven || shape.collective == Collective::AllGather || shape.collective == Collective::ReduceScatter;
+  const bool knowsSizes = !shape.uneven || everyoneKnowsBlocks(shape.collective);
   request.joinBytes = !resident && knowsSizes ? mostJoinedBytes(planner_.links, sliceBytes_, request.device) : 0;
   request.mostLanes = mostLanes(resident);
   if (!anyCuda()) request.tuning = &planner_.tuning;
@@ -179,7 +178,7 @@ Result<CallEstimate> Comm::estimate(const Call& call) const {
   request.overrides = choice.overrides;
   CallEstimate estimate{choice.costUs, choice.name(), choice.protocol, choice.nChannels, choice.joined};
   if (shape.uneven && choice.algorithm != nullptr) {  // chosen for any size, but this is the size
-    shape.bytes = call.counts->recvCounts.front() * dataTypeBytes(call.dtype);
+    shape.bytes = largestBlock(call) * dataTypeBytes(call.dtype);
     shape.parts = choice.parts;
     estimate.timeUs = choice.algorithm->costUs(shape, costModel(request, planner_.calibration, choice.protocol));
     if (request.device != nullptr) estimate.timeUs += request.device->callUs;

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "src/base/assert.hpp"
-#include "src/base/collective_kinds.hpp"
+#include "src/collective/geometry.hpp"
 #include "src/exec/cuda_images.hpp"
 #include "src/exec/kernels/scale_body.hpp"
 #include "src/exec/kernels/walk_arithmetic.hpp"

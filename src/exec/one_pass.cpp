@@ -9,21 +9,11 @@ namespace {
 
 using kernels::PassArguments;
 using kernels::PassCall;
-using kernels::PassRanks;
 
 // Every thread of a block has one access of 16 bytes to make; below that a further block brings nothing.
 constexpr uint64_t kLeastTileBytes = kernels::kWalkThreads * 16;
 // Above that nothing is gained, and blocks end at more different times.
 constexpr uint64_t kMostTileBytes = 8 * kLeastTileBytes;
-
-PassCall moves(size_t bytes, int count, PassRanks reads, PassRanks writes) {
-  PassCall call{};
-  call.bytes = bytes;
-  call.moves = static_cast<uint32_t>(count);
-  call.reads = reads;
-  call.writes = writes;
-  return call;
-}
 
 /// Bytes of some rank's memory that a call reads or writes.
 struct Touched {
@@ -54,38 +44,20 @@ std::vector<Touched> touchedBy(const PassArguments& a) {
 }  // namespace
 
 PassCall passCall(Collective collective, size_t bytes, int root, int nRanks) {
-  using kernels::kAllRanks;
-  using kernels::kOwnRank;
-  using kernels::kRootRank;
+  const Geometry& g = geometryOf(collective);
+  const bool readsBlocks = g.input.content == Content::Blocks, writesBlocks = g.output.content == Content::Blocks;
   PassCall call{};
-  switch (collective) {
-    case Collective::AllReduce: call = moves(bytes, 1, kAllRanks, kAllRanks); break;
-    case Collective::Reduce: call = moves(bytes, 1, kAllRanks, kRootRank); break;
-    case Collective::Broadcast: call = moves(bytes, 1, kRootRank, kAllRanks); break;
-    case Collective::AllGather:
-      call = moves(bytes, nRanks, kOwnRank, kAllRanks);
-      call.writesBlock = 1;
-      break;
-    case Collective::ReduceScatter:
-      call = moves(bytes, nRanks, kAllRanks, kOwnRank);
-      call.readsBlock = 1;
-      break;
-    case Collective::Gather:
-      call = moves(bytes, nRanks, kOwnRank, kRootRank);
-      call.writesBlock = 1;
-      break;
-    case Collective::Scatter:
-      call = moves(bytes, nRanks, kRootRank, kOwnRank);
-      call.readsBlock = 1;
-      break;
-    case Collective::AllToAll:
-      call = moves(bytes, nRanks * (nRanks + 1) / 2, kOwnRank, kOwnRank);
-      call.exchanges = 1;
-      break;
-    case Collective::Barrier: break;
-  }
   call.root = static_cast<uint32_t>(root);
-  if (call.bytes == 0) call.moves = 0;
+  if (g.input.holders == Holders::None || bytes == 0) return call;
+  call.bytes = bytes;
+  call.exchanges = readsBlocks && writesBlocks;
+  call.moves = static_cast<uint32_t>(call.exchanges ? nRanks * (nRanks + 1) / 2 : blocksOfCall(collective, nRanks));
+  call.reads = g.reduces ? kernels::kAllRanks : startsAtRoot(collective) ? kernels::kRootRank : kernels::kOwnRank;
+  call.writes = endsAtRoot(collective)                                      ? kernels::kRootRank
+                : g.output.content == Content::Block || call.exchanges != 0 ? kernels::kOwnRank
+                                                                            : kernels::kAllRanks;
+  call.readsBlock = readsBlocks && !writesBlocks;
+  call.writesBlock = writesBlocks && !readsBlocks;
   return call;
 }
 

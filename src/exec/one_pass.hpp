@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "src/base/types.hpp"
+#include "src/collective/geometry.hpp"
 #include "src/exec/kernels/pass_program.hpp"
 
 namespace tutti {

@@ -5,7 +5,6 @@
 #include <unordered_set>
 
 #include "src/base/assert.hpp"
-#include "src/base/collective_kinds.hpp"
 
 namespace tutti {
 namespace {

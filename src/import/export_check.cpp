@@ -89,7 +89,7 @@ RunsOfOps runsOf(const std::vector<Schedule>& schedules) {
 }
 
 int planPieces(const Schedule& schedule) {
-  return schedule.nChannels * (isVectorCollective(schedule.collective) ? schedule.nChunks : schedule.nRanks);
+  return schedule.nChannels * (isOneVector(schedule.collective) ? schedule.nChunks : schedule.nRanks);
 }
 
 }  // namespace tutti::foreign

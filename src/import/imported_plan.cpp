@@ -26,7 +26,7 @@ Result<ImportedPlan> finishImport(const foreign::Program& program, ImportedPlan 
   plan.collective = program.collective;
   plan.nRanks = program.nRanks;
   plan.root = program.root;
-  plan.pieces = int64_t{program.blockChunks} * (foreign::isVectorCollective(program.collective) ? 1 : program.nRanks);
+  plan.pieces = int64_t{program.blockChunks} * blocksOfCall(program.collective, program.nRanks);
   std::string complaints;
   for (const bool wanted : {false, true}) {
     if (!(wanted ? inPlace : outOfPlace)) continue;
@@ -41,10 +41,6 @@ Result<ImportedPlan> finishImport(const foreign::Program& program, ImportedPlan 
   if (!plan.inPlace.empty() || !plan.outOfPlace.empty()) return plan;
   return invalidArgument(plan.origin, ": ",
                          complaints.empty() ? "is for calls neither in nor out of place" : complaints);
-}
-
-bool hasRoot(Collective c) {
-  return c == Collective::Broadcast || c == Collective::Reduce || c == Collective::Gather || c == Collective::Scatter;
 }
 
 namespace {

@@ -42,9 +42,6 @@ struct ImportedPlan {
 /// Texts larger than this are refused.
 inline constexpr size_t kMostPlanBytes = size_t{64} << 20;
 
-/// Whether a collective has a root.
-bool hasRoot(Collective collective);
-
 /// What a plan says of itself.
 struct PlanHead {
   int nRanks = 1;

@@ -29,7 +29,7 @@ Result<int> refinementOf(const Program& program) {
 Result<MemoryMap> MemoryMap::make(const Program& program, bool inPlace) {
   MemoryMap map(program);
   TUTTI_ASSIGN(map.refine_, refinementOf(program));
-  const bool vector = isVectorCollective(program.collective);
+  const bool vector = isOneVector(program.collective);
   const int pieces = program.blockChunks * map.refine_;
   if (!vector) map.nParts_ = pieces;
   for (int r = 0; r < program.nRanks; ++r) {
@@ -64,8 +64,8 @@ Result<MemoryMap> MemoryMap::make(const Program& program, bool inPlace) {
 int MemoryMap::chunksOf(int rank, Buffer buffer) const {
   if (buffer == Buffer::Scratch) return program_->scratchChunks[static_cast<size_t>(rank)];
   const Schedule& s = shape(rank);
-  const int units = buffer == Buffer::Input ? s.inputChunks() : s.outputChunks();
-  return (isVectorCollective(s.collective) ? std::min(units, 1) : units) * program_->blockChunks;
+  const auto blocks = buffer == Buffer::Input ? inputChunks : outputChunks;
+  return blocks(s.collective, s.rank, s.root, s.nRanks, 1) * program_->blockChunks;
 }
 
 size_t MemoryMap::cell(const Place& place, int piece) const {

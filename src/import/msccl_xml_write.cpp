@@ -167,7 +167,7 @@ Result<std::string> exportMscclXml(const std::vector<Schedule>& schedules, const
                          "\" nchunksperloop=\"", foreign::planPieces(first), "\" ngpus=\"", first.nRanks, "\" coll=\"",
                          collectiveKey(first.collective), "\" inplace=\"", first.inPlace ? 1 : 0, "\" outofplace=\"",
                          first.inPlace ? 0 : 1, "\" minBytes=\"0\" maxBytes=\"0\"");
-  if (hasRoot(first.collective)) text += cat(" root=\"", first.root, "\"");
+  if (isRooted(first.collective)) text += cat(" root=\"", first.root, "\"");
   text += ">\n";
   const foreign::RunsOfOps runs = foreign::runsOf(schedules);
   for (size_t r = 0; r < schedules.size(); ++r) text += XmlGpuWriter(schedules[r], runs[r]).write();

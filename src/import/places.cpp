@@ -72,7 +72,7 @@ size_t writerOf(const Schedule& s, const Lanes& lanes, const Alias& alias) {
 
 bool sameMessages(const Schedule& a, const Schedule& b) {
   // Chunks of a vector may differ in size by an element; blocks are all alike.
-  const bool sizes = foreign::isVectorCollective(a.collective);
+  const bool sizes = isOneVector(a.collective);
   const auto messages = [sizes](const Lane& lane) {
     std::vector<std::tuple<std::vector<int32_t>, std::vector<int32_t>, int32_t>> list;
     for (const Op& op : lane.ops) {

@@ -59,9 +59,7 @@ Result<PlanLibrary> PlanLibrary::read(const std::string& directory, int nRanks, 
 namespace {
 
 uint64_t bytesInAll(const Shape& s) {
-  const bool vector = s.collective == Collective::AllReduce || s.collective == Collective::Broadcast ||
-                      s.collective == Collective::Reduce;
-  return uint64_t{s.bytes} * (vector ? 1 : static_cast<uint64_t>(s.nRanks));
+  return uint64_t{s.bytes} * static_cast<uint64_t>(blocksOfCall(s.collective, s.nRanks));
 }
 
 }  // namespace
@@ -74,7 +72,7 @@ std::string PlanLibrary::misfit(const ImportedPlan& plan, const Shape& s) {
     return "it has an order of its own, and operands have to be combined in rank order (reproducible sums, operators "
            "that do not commute)";
   }
-  if (hasRoot(plan.collective) && plan.root != s.root) return cat("its root is rank ", plan.root);
+  if (isRooted(plan.collective) && plan.root != s.root) return cat("its root is rank ", plan.root);
   if (bytes < plan.minBytes || bytes > plan.maxBytes) {
     const bool limited = plan.maxBytes != UINT64_MAX;
     return cat("it is for ", plan.minBytes, limited ? cat(" to ", plan.maxBytes) : " or more", " bytes in all");

@@ -3,20 +3,6 @@
 namespace tutti::foreign {
 namespace {
 
-/// Chunks of a rank's buffers if blocks were not divided.
-struct Units {
-  int input, output;
-};
-
-Units unitsOf(const Program& program, int rank) {
-  const Schedule shape{
-      .collective = program.collective, .rank = rank, .nRanks = program.nRanks, .root = program.root, .nChunks = 1};
-  return {shape.inputChunks(), shape.outputChunks()};
-}
-
-bool startsAtRoot(Collective c) { return c == Collective::Broadcast || c == Collective::Scatter; }
-bool endsAtRoot(Collective c) { return c == Collective::Reduce || c == Collective::Gather; }
-
 /// The only rank that has the buffer which only a root has.
 Result<int> findRoot(const std::vector<ChunkCounts>& counts, Collective collective) {
   int root = -1;
@@ -47,21 +33,18 @@ Status agree(int declared, int units, const char* what, size_t rank, int* blockC
 
 }  // namespace
 
-bool isVectorCollective(Collective c) {
-  return c == Collective::AllReduce || c == Collective::Broadcast || c == Collective::Reduce;
-}
-
 Status setChunks(const std::vector<ChunkCounts>& counts, int root, Program* program) {
+  const Collective c = program->collective;
   program->root = root < 0 ? 0 : root;
-  if (root < 0 && (startsAtRoot(program->collective) || endsAtRoot(program->collective))) {
-    TUTTI_ASSIGN(program->root, findRoot(counts, program->collective));
+  if (root < 0 && isRooted(c)) {
+    TUTTI_ASSIGN(program->root, findRoot(counts, c));
   }
   int blockChunks = 0;
   program->scratchChunks.clear();
   for (size_t r = 0; r < counts.size(); ++r) {
-    const Units units = unitsOf(*program, static_cast<int>(r));
-    TUTTI_TRY(agree(counts[r].input, units.input, "input", r, &blockChunks));
-    TUTTI_TRY(agree(counts[r].output, units.output, "output", r, &blockChunks));
+    const int rank = static_cast<int>(r), nRanks = program->nRanks;
+    TUTTI_TRY(agree(counts[r].input, inputChunks(c, rank, program->root, nRanks), "input", r, &blockChunks));
+    TUTTI_TRY(agree(counts[r].output, outputChunks(c, rank, program->root, nRanks), "output", r, &blockChunks));
     program->scratchChunks.push_back(counts[r].scratch);
   }
   if (blockChunks == 0) return invalidArgument("no rank has input or output chunks");

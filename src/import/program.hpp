@@ -83,9 +83,6 @@ inline constexpr int kMostChunks = 1 << 16;  // of one buffer
 inline constexpr int kMostThreads = 8192;    // thread blocks of all ranks
 inline constexpr int64_t kMostMoves = int64_t{1} << 22;
 
-/// The two collectives' families: one vector, or blocks of ranks.
-bool isVectorCollective(Collective collective);
-
 /// Derive blockChunks (and for rooted collectives the root, if `root` is -1) from what the file declares.
 /// Errors: InvalidArgument with what does not fit together.
 Status setChunks(const std::vector<ChunkCounts>& counts, int root, Program* program);

@@ -71,7 +71,7 @@ int channelsFor(const PlanRequest& r, const Calibration& c) {
   return std::max(1, static_cast<int>(most));
 }
 
-double callBytes(const Shape& s) { return static_cast<double>(s.bytes) * (isOneVector(s.collective) ? 1 : s.nRanks); }
+double callBytes(const Shape& s) { return static_cast<double>(s.bytes) * blocksOfCall(s.collective, s.nRanks); }
 
 double ranksOfNode(const Shape& s) {
   if (s.nodeOf.empty()) return s.nRanks;
@@ -81,11 +81,6 @@ double ranksOfNode(const Shape& s) {
 }
 
 double footprint(const PlanRequest& r) { return walk::footprintOf(r.shape, ranksOfNode(r.shape)); }
-
-bool goesBothWays(Collective c) {
-  return c == Collective::AllReduce || c == Collective::AllGather || c == Collective::ReduceScatter ||
-         c == Collective::AllToAll;
-}
 
 namespace {
 

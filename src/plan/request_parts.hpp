@@ -1,7 +1,6 @@
 // What is known of a request and its links, for the files of the planner.
 #pragma once
 
-#include "src/base/collective_kinds.hpp"
 #include "src/plan/planner.hpp"
 
 namespace tutti {
@@ -36,8 +35,6 @@ double callBytes(const Shape& s);
 double ranksOfNode(const Shape& s);
 /// walk::footprintOf() of the fullest node.
 double footprint(const PlanRequest& r);
-/// Whether every rank sends while it receives.
-bool goesBothWays(Collective c);
 
 /// Why the protocol cannot serve this request on this kind of link; empty: it can.
 std::string whyNot(const PlanRequest& r, const Calibration& c, LinkKind kind, Protocol protocol, bool insideNode);

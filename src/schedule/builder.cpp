@@ -111,8 +111,7 @@ void ScheduleBuilder::recvToken(int peer) {
 }
 
 void ScheduleBuilder::workInOutput() {
-  const Collective c = schedule_.collective;
-  TUTTI_ASSERT(c == Collective::AllReduce || c == Collective::Reduce || c == Collective::Broadcast);
+  TUTTI_ASSERT(isOneVector(schedule_.collective));
   output_.assign(static_cast<size_t>(schedule_.nChunks), {});
 }
 

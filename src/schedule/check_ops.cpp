@@ -7,10 +7,6 @@
 namespace tutti {
 namespace {
 
-bool hasOperator(Collective c) {
-  return c == Collective::AllReduce || c == Collective::Reduce || c == Collective::ReduceScatter;
-}
-
 int chunksOf(const Schedule& schedule, Buffer buffer) {
   switch (buffer) {
     case Buffer::Input: return schedule.inputChunks();
@@ -49,7 +45,7 @@ std::string checkForm(const Schedule& schedule, const Op& op) {
   }
   if (operands == 0) return "has no operand";
   if (!op.hasDst && op.to.empty()) return "does nothing with its value";
-  if (op.reduces() && !hasOperator(schedule.collective)) return "a reduction, but the collective has no operator";
+  if (op.reduces() && !reduces(schedule.collective)) return "a reduction, but the collective has no operator";
   if (op.direct && (op.sources.size() != 1 || !op.from.empty() || op.hasDst || op.to.empty())) {
     return "direct is for an op that sends one source and does nothing else";
   }

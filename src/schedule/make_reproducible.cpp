@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "src/base/assert.hpp"
-#include "src/base/collective_kinds.hpp"
 #include "src/schedule/liveness.hpp"
 #include "src/schedule/part_store.hpp"
 #include "src/schedule/passes.hpp"

@@ -7,9 +7,9 @@ namespace {
 
 /// The chunk, of the larger of the collective's buffers, whose size an input chunk has; see Op::origin.
 int32_t originOfInput(const Schedule& schedule, int chunk) {
-  if (schedule.collective == Collective::AllToAll) return schedule.rank * schedule.nRanks + chunk;
-  const bool ownBlockOnly = schedule.collective == Collective::AllGather || schedule.collective == Collective::Gather;
-  return ownBlockOnly ? schedule.rank : chunk;
+  const Geometry& g = geometryOf(schedule.collective);
+  if (g.input.content == Content::Block) return schedule.rank;
+  return g.output.content == Content::Blocks ? schedule.rank * schedule.nRanks + chunk : chunk;
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "src/base/collective_kinds.hpp"
 #include "src/base/text.hpp"
 
 namespace tutti {
@@ -12,48 +11,12 @@ const char* levelPartName(LevelPart part) {
   return kNames[static_cast<size_t>(part)];
 }
 
-int Schedule::inputChunks() const {
-  switch (collective) {
-    case Collective::AllReduce:
-    case Collective::Reduce: return nChunks;
-    case Collective::Broadcast: return rank == root ? nChunks : 0;
-    case Collective::AllGather:
-    case Collective::Gather: return 1;
-    case Collective::ReduceScatter:
-    case Collective::AllToAll: return nRanks;
-    case Collective::Scatter: return rank == root ? nRanks : 0;
-    case Collective::Barrier: return 0;
-  }
-  return 0;
-}
-
-int Schedule::outputChunks() const {
-  switch (collective) {
-    case Collective::AllReduce:
-    case Collective::Broadcast: return nChunks;
-    case Collective::Reduce: return rank == root ? nChunks : 0;
-    case Collective::AllGather:
-    case Collective::AllToAll: return nRanks;
-    case Collective::Gather: return rank == root ? nRanks : 0;
-    case Collective::ReduceScatter:
-    case Collective::Scatter: return 1;
-    case Collective::Barrier: return 0;
-  }
-  return 0;
-}
-
 Chunk Schedule::memoryOf(Chunk chunk) const {
-  if (!inPlace || chunk.buffer == Buffer::Scratch) return chunk;
-  switch (collective) {
-    case Collective::AllReduce:
-    case Collective::AllToAll: return out(chunk.index);
-    case Collective::Broadcast:
-    case Collective::Reduce: return rank == root ? out(chunk.index) : chunk;
-    case Collective::AllGather: return chunk.buffer == Buffer::Input ? out(rank) : chunk;
-    case Collective::Gather: return chunk.buffer == Buffer::Input && rank == root ? out(rank) : chunk;
-    case Collective::ReduceScatter: return chunk.buffer == Buffer::Output ? in(rank) : chunk;
-    case Collective::Scatter: return chunk.buffer == Buffer::Output && rank == root ? in(rank) : chunk;
-    case Collective::Barrier: return chunk;
+  if (!inPlace || chunk.buffer == Buffer::Scratch || !mayBeInPlace(collective, rank, root)) return chunk;
+  switch (inPlaceOf(collective)) {
+    case InPlace::Same: return out(chunk.index);
+    case InPlace::InputInOutput: return chunk.buffer == Buffer::Input ? out(rank) : chunk;
+    case InPlace::OutputInInput: return chunk.buffer == Buffer::Output ? in(rank) : chunk;
   }
   return chunk;
 }

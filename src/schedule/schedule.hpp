@@ -5,20 +5,11 @@
 // each direction; the i-th message sent is the i-th message received.  A schedule knows no bytes, types, operators or
 // links.
 //
-// Buffers and their chunks.  The executor maps chunk indices to memory; the last column says what in place means.
-//   collective      Input chunks           Output chunks          in place
-//   AllReduce       nChunks                nChunks                Output[c] is Input[c]
-//   Broadcast       nChunks (on the root)  nChunks                Output[c] is Input[c] on the root
-//   Reduce          nChunks                nChunks (on the root)  Output[c] is Input[c] on the root
-//   AllGather       1                      nRanks                 Input[0] is Output[rank]
-//   ReduceScatter   nRanks                 1                      Output[0] is Input[rank]
-//   AllToAll        nRanks                 nRanks                 Output[c] is Input[c]
-//   Gather          1                      nRanks (on the root)   Input[0] is Output[rank] on the root
-//   Scatter         nRanks (on the root)   1                      Output[0] is Input[rank] on the root
-//   Barrier         0                      0                      -
-// A rank that is not the root of a Reduce has no Output; of a Broadcast or Scatter, no Input.  Input is never written
-// (out of place it is the user's const buffer).  Scratch has nScratch chunks, private to the rank; each is as large as
-// the largest chunk that it ever holds.  Where a buffer has nRanks chunks, chunk r is rank r's block.
+// Buffers and their chunks.  The executor maps chunk indices to memory.  What Input and Output hold, which ranks have
+// them, and what in place means, is the geometry of the collective (src/collective/geometry.hpp): a vector has nChunks
+// chunks, blocks are nRanks chunks, chunk r rank r's, and one block is one chunk.  Input is never written (out of place
+// it is the user's const buffer).  Scratch has nScratch chunks, private to the rank; each is as large as the largest
+// chunk that it ever holds.
 //
 // Messages of several chunks: ops that follow each other may have their messages in common (Op::joined).  A run of such
 // ops takes one message from each rank of `from` and sends one to each rank of `to`; the k-th op handles the k-th chunk
@@ -34,7 +25,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/types.hpp"
+#include "src/collective/geometry.hpp"
 
 namespace tutti {
 
@@ -135,8 +126,9 @@ struct Schedule {
   std::vector<Lane> lanes;
 
   bool operator==(const Schedule&) const = default;
-  int inputChunks() const;   // 0 where this rank has no Input
-  int outputChunks() const;  // 0 where this rank has no Output
+  /// 0 where this rank has no Input, or no Output.
+  int inputChunks() const { return tutti::inputChunks(collective, rank, root, nRanks, nChunks); }
+  int outputChunks() const { return tutti::outputChunks(collective, rank, root, nRanks, nChunks); }
   /// The chunk that stands for this one's memory: two chunks are the same bytes (in place) iff this says the same.
   Chunk memoryOf(Chunk chunk) const;
   int channelOf(int lane) const { return lane / (static_cast<int>(lanes.size()) / nChannels); }

@@ -137,18 +137,8 @@ class Verification {
       if (values_.origin(value) == chunk && values_.count(value) == nRanks_) return std::string();
       return cat("chunk ", chunk, " of all ranks");
     };
-    switch (s.collective) {
-      case Collective::AllReduce:
-      case Collective::Reduce: return all(c);
-      case Collective::ReduceScatter: return all(s.rank);
-      case Collective::Broadcast: return single(s.root, c);
-      case Collective::AllGather:
-      case Collective::Gather: return single(c, 0);
-      case Collective::AllToAll: return single(c, s.rank);
-      case Collective::Scatter: return single(s.root, s.rank);
-      case Collective::Barrier: break;
-    }
-    return {};
+    const Source source = sourceOf(s.collective, s.rank, s.root, c);
+    return source.rank == kCombined ? all(source.chunk) : single(source.rank, source.chunk);
   }
 
   const std::vector<Schedule>& schedules_;

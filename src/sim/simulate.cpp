@@ -120,17 +120,9 @@ Result<Outcome> simulate(const Network& network, const Task& task, const SimOpti
 double busGBps(Collective collective, double bytes, int nRanks, double us) {
   const double n = nRanks;
   if (us <= 0) return 0;
-  double moved = bytes;
-  switch (collective) {
-    case Collective::AllReduce: moved = bytes * 2 * (n - 1) / n; break;
-    case Collective::AllGather:
-    case Collective::ReduceScatter:
-    case Collective::AllToAll:
-    case Collective::Gather:
-    case Collective::Scatter: moved = bytes * (n - 1); break;  // bytes is one rank's block
-    default: break;
-  }
-  return moved / (us * 1e3);
+  double share = n - 1;  // of one rank's block
+  if (isOneVector(collective)) share = goesBothWays(collective) ? 2 * (n - 1) / n : 1;
+  return bytes * share / (us * 1e3);
 }
 
 }  // namespace tutti::sim

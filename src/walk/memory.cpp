@@ -8,14 +8,13 @@ namespace tutti::walk {
 
 double footprintOf(const Shape& s, double ranksOfHost) {
   const double n = s.nRanks;
-  double blocks = 2 * n;  // of all ranks: vectors in and out, or those that a root scatters or gathers
-  switch (s.collective) {
-    case Collective::Broadcast: blocks = n; break;  // in place, as programs call it
-    case Collective::AllGather:
-    case Collective::ReduceScatter: blocks = n * (n + 1); break;
-    case Collective::AllToAll: blocks = 2 * n * n; break;
-    default: break;
-  }
+  const auto blocksOf = [&](const Side& side) {
+    return chunksIn(side, s.nRanks, 1) * (side.holders == Holders::All ? n : 1);
+  };
+  const Geometry& g = geometryOf(s.collective);
+  double blocks = blocksOf(g.input) + blocksOf(g.output);
+  // Ranks that are no root combine in a vector, too; what is not combined is in place, as programs call it.
+  if (isOneVector(s.collective)) blocks = g.reduces ? 2 * n : n;
   return blocks * static_cast<double>(s.bytes) * ranksOfHost / n;
 }
 

@@ -220,13 +220,8 @@ uint64_t bitsOf(float value) {
 }  // namespace
 
 double chunkBytesOf(const Schedule& schedule, size_t bytes) {
-  switch (schedule.collective) {
-    case Collective::AllReduce:
-    case Collective::Broadcast:
-    case Collective::Reduce: return static_cast<double>(bytes) / schedule.nChunks;
-    case Collective::Barrier: return 0;
-    default: return static_cast<double>(bytes);
-  }
+  if (schedule.collective == Collective::Barrier) return 0;
+  return static_cast<double>(bytes) / (isOneVector(schedule.collective) ? schedule.nChunks : 1);
 }
 
 Program programOf(const Schedule& schedule, size_t bytes, const ProgramOptions& options) {

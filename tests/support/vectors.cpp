@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "src/base/collective_kinds.hpp"
 #include "src/base/text.hpp"
 
 namespace tutti::test {

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "algorithms/algorithm.hpp"
-#include "src/base/collective_kinds.hpp"
 #include "src/base/text.hpp"
 
 namespace tutti {

@@ -167,3 +167,32 @@ TEST_CASE("a larger struct of a later header keeps what this library does not kn
           return std::string();
         }) == "");
 }
+
+// Of each form the root has another side's counts than the others, or alone has any.
+TEST_CASE("v forms in a group that is only simulated take the time of their largest block") {
+  CHECK(onRanks(3, [](const Rank& r) -> std::string {
+          const size_t counts[] = {1000, 50, 3000}, displs[] = {0, 1000, 1050};
+          std::vector<float> one(3000), all(4050);
+          const size_t own = counts[r.rank];
+          for (const int call : {tuttiCallGatherv, tuttiCallScatterv, tuttiCallAllGatherv, tuttiCallReduceScatterv}) {
+            RANK_TRY(tuttiGroupStart());
+            if (call == tuttiCallGatherv) {
+              RANK_TRY(tuttiGatherv(one.data(), own, all.data(), counts, displs, tuttiFloat, 2, r.comm, nullptr));
+            } else if (call == tuttiCallScatterv) {
+              RANK_TRY(tuttiScatterv(all.data(), counts, displs, one.data(), own, tuttiFloat, 2, r.comm, nullptr));
+            } else if (call == tuttiCallAllGatherv) {
+              RANK_TRY(tuttiAllGatherv(one.data(), own, all.data(), counts, displs, tuttiFloat, r.comm, nullptr));
+            } else {
+              RANK_TRY(
+                  tuttiReduceScatterv(all.data(), one.data(), counts, displs, tuttiFloat, tuttiSum, r.comm, nullptr));
+            }
+            double us = -1;
+            RANK_TRY(tuttiGroupSimulateEnd(&us));
+            const bool knowsLargest = r.rank == 2 || call == tuttiCallAllGatherv || call == tuttiCallReduceScatterv;
+            tuttiEstimate_t e;
+            RANK_TRY(ask(r, call, knowsLargest ? 3000 : own, &e, 2));
+            if (us != e.timeUs) return std::to_string(call) + ": " + std::to_string(us) + " us, not " + text(e);
+          }
+          return "";
+        }) == "");
+}

@@ -67,7 +67,7 @@ std::string goAndReturn(const std::vector<Schedule>& schedules, Exporter out, Im
   const std::vector<Schedule>& again = plan->schedules(first.inPlace);
   if (again.size() != schedules.size()) return cat(again.size(), " schedules came back");
   if (plan->name != "a \"name\" <&>") return "the name came back as " + plan->name;
-  if (plan->collective != first.collective || (hasRoot(first.collective) && plan->root != first.root)) {
+  if (plan->collective != first.collective || (isRooted(first.collective) && plan->root != first.root)) {
     return "another collective or root came back";
   }
   if (messagesOf(again) != messagesOf(schedules)) return "other messages came back";
@@ -86,7 +86,7 @@ bool inMscclpp(Collective c) {
     for (const int nRanks : {1, 2, 3, 4, 5, 8, 13}) {
       for (const bool inPlace : {false, true}) {
         Shape shape{.collective = algorithm->collective, .nRanks = nRanks, .inPlace = inPlace, .bytes = 1 << 20};
-        if (hasRoot(shape.collective)) shape.root = nRanks / 2;
+        if (isRooted(shape.collective)) shape.root = nRanks / 2;
         if (algorithm->name == "hierarchical") shape.nodeOf = nodeShapes(nRanks)[0];
         if (!algorithm->supports(shape)) continue;
         const std::vector<Schedule> schedules = buildAll(*algorithm, shape);
