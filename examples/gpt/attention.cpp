@@ -92,12 +92,13 @@ void Model<T>::attentionOverRanks(Saved& saved, Buffer* dqkv, Buffer* dattention
   for (int i = 0; i < 3; ++i) parts[i].resize(static_cast<size_t>(tokens_ * columns[i]));
   const auto each = [&](Buffer& qkv, bool back) {  // heads of each kind: rows are tokens and groups
     const int64_t rows = tokens_ * groups_, wide = (group + 2) * d;
+    if (rows == 0) return;
     T* at = qkv.data();
     for (int i = 0; i < 3; ++i) {
       const int64_t n = i == 0 ? group * d : d;
       const tuttiTensor_t among = here(tuttiMatrixOf(at, kType<T>, rows, n, wide));
       const tuttiTensor_t apart = here(tuttiMatrixOf(parts[i].data(), kType<T>, rows, n, n));
-      if (rows > 0) copyTo(back ? among : apart, back ? apart : among);
+      copyTo(back ? among : apart, back ? apart : among);
       at += n;
     }
   };

@@ -102,14 +102,16 @@ class Rank {
     call(tuttiSplitEven(shape.microBatches, 1, replicas, nullptr, mine.data()));
     first_ = static_cast<int>(mine[static_cast<size_t>(groups_.dpRank)]);
     count_ = static_cast<int>(mine[static_cast<size_t>(groups_.dpRank) + 1]) - first_;
-    call(tuttiScheduleCreate(&schedule_, layout.schedule.c_str(), layout.pp, layout.chunks, count_));
+    tuttiSchedule_t schedule = nullptr;
+    call(tuttiScheduleCreate(&schedule, layout.schedule.c_str(), layout.pp, layout.chunks, count_));
+    schedule_.reset(schedule);
     int stages = 1;
-    call(tuttiScheduleShape(schedule_, nullptr, &stages, nullptr));
+    call(tuttiScheduleShape(schedule, nullptr, &stages, nullptr));
     std::vector<int64_t> cuts(static_cast<size_t>(stages) + 1);
     call(tuttiSplitEven(shape.layers, 1, stages, nullptr, cuts.data()));
     for (int s = 0; s < stages; ++s) {
       int rank = 0;
-      call(tuttiScheduleRankOf(schedule_, s, &rank));
+      call(tuttiScheduleRankOf(schedule, s, &rank));
       if (s == 0) stageRank_[0] = rank;
       if (s + 1 == stages) stageRank_[1] = rank;
       if (rank != groups_.ppRank) continue;
@@ -141,13 +143,10 @@ class Rank {
         part.model->backwardWeight(micro);
       });
     };
-    call(tuttiPipelineCreate(&pipeline_, groups_.pp, schedule_, static_cast<size_t>(parts_[0].model->boundary()),
+    call(tuttiPipelineCreate(&pipeline_, groups_.pp, schedule, static_cast<size_t>(parts_[0].model->boundary()),
                              tuttiFloat32, &calls));
   }
-  ~Rank() {
-    tuttiPipelineDestroy(pipeline_);
-    tuttiScheduleDestroy(schedule_);
-  }
+  ~Rank() { tuttiPipelineDestroy(pipeline_); }
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
@@ -318,7 +317,7 @@ class Rank {
   Groups groups_;
   int first_ = 0, count_ = 0, last_ = 0, step_ = 0;
   int stageRank_[2] = {0, 0};  // along the pipeline: of the first and of the last stage
-  tuttiSchedule_t schedule_ = nullptr;
+  std::unique_ptr<tuttiSchedule, decltype(&tuttiScheduleDestroy)> schedule_{nullptr, &tuttiScheduleDestroy};
   std::vector<Part> parts_;
   tuttiPipeline_t pipeline_ = nullptr;
   std::vector<double> losses_;

@@ -169,7 +169,7 @@ class Comm : public TaskOwner {
   Comm(const CommSettings& settings, Fate* fate);
   Status comeUp(std::shared_ptr<Session> session, JoinRequest request);
   Status prepare(int rank, int nRanks, RankCard* card);
-  Status tellIfFirst(const Status& up);
+  Status tellIfFirst(const Status& up, const std::string& trouble);
   Status setUp();
   Status setUpPlanner();
   void setUpDeviceCosts();

@@ -119,15 +119,15 @@ Status Comm::comeUp(std::shared_ptr<Session> session, JoinRequest request) {
                     [this](const Failure& failure) { onFailure(failure); });
   if (!joined.ok()) return trouble_.ok() ? cause(joined.status()) : trouble_;
   control_ = std::move(*joined);
-  return tellIfFirst(setUp());
+  return tellIfFirst(setUp(), card.trouble);
 }
 
-/// `up`, which the others hear of if nothing else has broken this communicator; else what that was.  Mistakes in
-/// settings are found by all ranks, each for itself.
-Status Comm::tellIfFirst(const Status& up) {
+/// `up`, which the others hear of (as `trouble`, where that was known before) if nothing else has broken this
+/// communicator; else what that was.  Mistakes in settings are found by all ranks, each for itself.
+Status Comm::tellIfFirst(const Status& up, const std::string& trouble) {
   if (up.ok()) return up;
   const bool first = !fate_.ended() && control_->failure().ok();
-  if (first) control_->reportFailure({rank(), failedJoining(rank(), up.message())});
+  if (first) control_->reportFailure({rank(), failedJoining(rank(), trouble.empty() ? up.message() : trouble)});
   const bool mistake = up.code() == tuttiInvalidUsage || up.code() == tuttiInvalidArgument;
   return first || mistake ? up : cause(up);
 }

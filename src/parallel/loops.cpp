@@ -60,11 +60,10 @@ TUTTI_INLINE void leafTile(const Operands<T>& o, int64_t row, const T* panel, in
   using V = typename VectorOf<T>::Type;
   V sum[R];
   for (int r = 0; r < R; ++r) sum[r] = V{};
-  const T* a = o.a + row * o.rowStep;
   for (int64_t p = k0; p < k1; ++p) {
     V b;
     __builtin_memcpy(&b, panel + p * kLanes<T>, sizeof(V));
-    for (int r = 0; r < R; ++r) sum[r] += a[r * o.rowStep + p * o.kStep] * b;
+    for (int r = 0; r < R; ++r) sum[r] += o.a[(row + r) * o.rowStep + p * o.kStep] * b;
   }
   for (int r = 0; r < R; ++r) __builtin_memcpy(sums + r * kLanes<T>, &sum[r], sizeof(V));
 }

@@ -33,7 +33,7 @@ PipelineFigures PipelineSimulations::of(const tuttiLayout_t& l, double backward)
   if (found == known_.end()) found = known_.emplace(key, simulated(l, few, backward)).first;
   const Simulated& s = found->second;
   const double ideal = (1 + backward) * l.chunks * all;
-  return {s.idle / ideal, s.messages * all, s.inFlight, s.inFlightLast};
+  return {s.idle / ideal, static_cast<int64_t>(s.messages) * all, s.inFlight, s.inFlightLast};
 }
 
 }  // namespace tutti::parallel

@@ -17,7 +17,7 @@ inline int microBatchesOf(const tuttiLayout_t& l) {
 
 struct PipelineFigures {
   double bubble;     // of ideal time
-  int messages;      // that a rank sends in a step, at most
+  int64_t messages;  // that a rank sends in a step, at most
   int inFlight;      // micro-batches whose activations a rank holds, counted per stage, at most
   int inFlightLast;  // on the last rank
 };

@@ -111,7 +111,7 @@ TEST_CASE("a default is refused for what the environment is refused for, and may
       {"TUTTI_CMA", {"yes", "0", "neither 0 nor 1"}},
       {"TUTTI_LOG", {"loud", "error", "warn, info"}},
       {"TUTTI_EXPLAIN", {"why", "0", "neither 0 nor 1"}},
-      {"TUTTI_PLAN_DIR", {"/nonexistent/plans", "/usr", "folder of plans"}},
+      {"TUTTI_PLAN_DIR", {"/nonexistent/plans", "/usr", "plans"}},
       {"TUTTI_CALIBRATION", {nullptr, "off"}},
       {"TUTTI_TOPO_FILE", {"/nonexistent/machine.xml", "node:1 l3:2", "cannot read"}},
       {"TUTTI_TOPO_CPUS", {"0-x", "0/1"}},

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include <cstring>
+#include <memory>
 
 #include "tests/unit/parallel/support.hpp"
 #include "tutti/parallel/sums.h"
@@ -42,13 +43,13 @@ std::string layers(tuttiTp_t tp, int64_t tokens, std::vector<float>& x, std::vec
     tuttiLinearConfig_t shape = TUTTI_LINEAR_CONFIG_INITIALIZER;
     shape.inputs = kInputs, shape.outputs = kOutputs;
     LAYER_TRY((column ? tuttiColumnLinearCreate : tuttiRowLinearCreate)(&linear, tp, &shape));
+    const std::unique_ptr<tuttiLinear, decltype(&tuttiLinearDestroy)> owner(linear, &tuttiLinearDestroy);
     std::vector<float> w = numbers<float>(kOutputs * kInputs, 3), dx(x.size());
     const tuttiTensor_t tx = matrix(x, tokens, kInputs), tw = matrix(w, kOutputs, kInputs);
     const tuttiTensor_t tdy = matrix(dy, tokens, kOutputs), tdx = matrix(dx, tokens, kInputs);
     const tuttiTensor_t dw = matrix(column ? g.column : g.row, kOutputs, kInputs);
     const tuttiTensor_t dbias = vector(column ? g.columnBias : g.rowBias);
     LAYER_TRY(tuttiLinearBackward(linear, tokens, &tx, &tw, &tdy, &tdx, &dw, &dbias));
-    LAYER_TRY(tuttiLinearDestroy(linear));
   }
   return "";
 }
