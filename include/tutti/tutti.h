@@ -1,6 +1,6 @@
 /* Tutti: collective communication between threads, processes and hosts.
  *
- * This is the whole public API, C99.  Argument order and semantics follow NCCL 2.28 where NCCL has the call.
+ * The whole public API, with streams.h; C99.  Argument order and semantics follow NCCL 2.28 where NCCL has the call.
  *
  * Conventions that hold for every call below, and are not repeated:
  *   count     elements of `dtype`, never bytes; zero is allowed and moves nothing
@@ -313,17 +313,6 @@ TUTTI_API tuttiResult_t tuttiMemFree(void* ptr);
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* buff, size_t bytes, void** handle);
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
 
-/* ---- Streams (host) ------------------------------------------------------------------------------------------ */
-
-/** A queue with a thread of its own; operations on it run in the order of their calls. */
-TUTTI_API tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream);
-/** Waits for what is enqueued, then frees. */
-TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
-/** Wait for what is enqueued; returns the first error of an operation since the last call. */
-TUTTI_API tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream);
-/** tuttiSuccess when idle, tuttiInProgress when not, or the first error as above. */
-TUTTI_API tuttiResult_t tuttiStreamQuery(tuttiStream_t stream);
-
 /* ---- Groups -------------------------------------------------------------------------------------------------- */
 
 /** Between Start and the outermost End calls are collected; End starts them all together.  Groups nest.  They make
@@ -446,5 +435,7 @@ TUTTI_API tuttiResult_t tuttiRecv(void* recvbuff, size_t count, tuttiDataType_t 
 #ifdef __cplusplus
 }
 #endif
+
+#include "tutti/streams.h"
 
 #endif /* TUTTI_TUTTI_H_ */
