@@ -39,17 +39,39 @@ void pauseCpu() {
 #endif
 }
 
+/// How long a wait stays with what it does before it goes over to what leaves more of the core to others.
+struct Patience {
+  static constexpr int64_t kForEver = INT64_MAX;
+  int64_t spinNs = kForEver;
+  int64_t awakeNs = kForEver;  // spinning or yielding
+  int64_t yields = 0;          // as many at least before it sleeps
+};
+
+Patience patienceOf(const WaitPolicy& policy) {
+  Patience p;
+  switch (policy.mode) {
+    case TUTTI_WAIT_SPIN: return p;
+    case TUTTI_WAIT_YIELD: p.spinNs = 0; break;
+    case TUTTI_WAIT_BLOCK: p = {0, 0, 0}; break;
+    case TUTTI_WAIT_AUTO:
+      p = policy.spin ? Patience{kAwakeNs, kAwakeNs, 0} : Patience{0, kAwakeNs, kYieldsBeforeSleep};
+      break;
+  }
+  if (policy.spinUs >= 0) p.spinNs = int64_t{policy.spinUs} * 1000;
+  return p;
+}
+
 /// One wait: from the moment nothing moves until something does.
 class Idle {
  public:
   explicit Idle(std::span<DrivenTask> tasks) : tasks_(tasks) {
-    bool spin = true;
-    for (const DrivenTask& task : tasks) spin = spin && task.policy.spin;
-    if (!spin) spinNs_ = 0;
     for (const DrivenTask& task : tasks) {
-      if (task.policy.spinUs >= 0) spinNs_ = int64_t{task.policy.spinUs} * 1000;
+      const Patience p = patienceOf(task.policy);
+      patience_.spinNs = std::min(patience_.spinNs, p.spinNs);
+      patience_.awakeNs = std::min(patience_.awakeNs, p.awakeNs);
+      patience_.yields = std::max(patience_.yields, p.yields);
     }
-    if (spin) mostYields_ = 0;
+    if (patience_.awakeNs == 0) patience_.yields = 0;
   }
 
   ~Idle() { reset(); }
@@ -67,7 +89,7 @@ class Idle {
   /// Wait a little.  False as long as that was not worth a look at the clock.
   bool wait() {
     ++rounds_;
-    if (spinNs_ > 0 && elapsedNs_ < spinNs_) {
+    if (elapsedNs_ < patience_.spinNs) {
       pauseCpu();
       if (rounds_ % kPausesPerLook != 0) return false;
     } else if (mayYield() || !sleep()) {
@@ -92,18 +114,17 @@ class Idle {
   }
 
  private:
-  bool mayYield() const { return yields_ < mostYields_ || elapsedNs_ < kAwakeNs; }
+  bool mayYield() const { return yields_ < patience_.yields || elapsedNs_ < patience_.awakeNs; }
   bool sleep();
   void yield();
 
   std::span<DrivenTask> tasks_;
-  int64_t spinNs_ = kAwakeNs;
-  int mostYields_ = kYieldsBeforeSleep;
+  Patience patience_;
   int64_t lastLookNs_ = 0;
   int64_t elapsedNs_ = 0;  // of this wait
   int64_t nextLookNs_ = 0;
   uint64_t rounds_ = 0;
-  int yields_ = 0;
+  int64_t yields_ = 0;
   Sleeper* prepared_ = nullptr;  // peers have been told to ring
 };
 
