@@ -77,8 +77,7 @@ class Idle {
   ~Idle() { reset(); }
 
   void reset() {
-    if (prepared_ != nullptr) prepared_->cancel();
-    prepared_ = nullptr;
+    stayAwake();
     rounds_ = 0;
     yields_ = 0;
     lastLookNs_ = 0;
@@ -100,6 +99,11 @@ class Idle {
     if (lastLookNs_ != 0) elapsedNs_ += std::min(now - lastLookNs_, kMostBetweenLooksNs);
     lastLookNs_ = now;
     return true;
+  }
+
+  /// The sleeper that peers were to ring may go.
+  void stayAwake() {
+    if (prepared_ != nullptr) std::exchange(prepared_, nullptr)->cancel();
   }
 
   uint64_t rounds() const { return rounds_; }
@@ -207,6 +211,15 @@ void checkTimes(std::span<DrivenTask> tasks, Idle* idle) {
   }
 }
 
+/// The others may take long, or wait for what ends only with these.
+void letGo(std::span<DrivenTask> tasks, Idle* idle) {
+  for (DrivenTask& task : tasks) {
+    if (!task.done || !task.atEnd) continue;
+    idle->stayAwake();
+    std::exchange(task.atEnd, nullptr)();
+  }
+}
+
 }  // namespace
 
 void drive(std::span<DrivenTask> tasks) {
@@ -215,13 +228,14 @@ void drive(std::span<DrivenTask> tasks) {
   uint32_t round = 0;
   while (true) {
     const bool moved = stepAll(tasks, &left);
-    if (!left) return;
+    if (!left) return letGo(tasks, &idle);
     if (moved) {
       idle.reset();
-      if (++round % 256 == 0) checkAborts(tasks);
-      continue;
+      if (++round % 256 != 0) continue;
     }
     checkAborts(tasks);
+    letGo(tasks, &idle);
+    if (moved) continue;
     if (idle.rounds() % kRoundsPerProgress == kRoundsBeforeProgress) {
       for (DrivenTask& task : tasks) {
         if (!task.done) task.owner->progress();

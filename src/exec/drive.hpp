@@ -6,6 +6,7 @@
 // abort word and at the deadline, which counts from the last progress, and not while the process itself is stopped.
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "src/exec/task.hpp"
@@ -48,6 +49,7 @@ struct DrivenTask {
   std::span<Sleeper* const> sleepers;
   Status result;
   bool done = false;
+  std::function<void()> atEnd;  // called by drive() once it uses nothing of the task's any more; may be empty
 };
 
 /// What drive() does with an error of step(); for a caller that takes the first step itself.

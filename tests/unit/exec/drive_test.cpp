@@ -1,4 +1,4 @@
-// Waiting for tasks: deadlines, and how awake.
+// Waiting for tasks: deadlines, how awake, and who is let go when.
 #include "src/exec/drive.hpp"
 
 #include <sys/mman.h>
@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <functional>
+#include <memory>
 #include <new>
 
 #include "src/base/clock.hpp"
@@ -39,9 +40,10 @@ class WaitingTask final : public Task {
 
 class Owner final : public TaskOwner {
  public:
-  bool aborting() const override { return false; }
+  std::function<bool()> abortIf = [] { return false; };
+  bool aborting() const override { return abortIf(); }
   void progress() override {}
-  Status aborted() override { return {}; }
+  Status aborted() override { return Status(tuttiRemoteError, "aborted"); }
   Status stalled(int) override { return {}; }
   Status expired(int waitingOn) override { return Status(tuttiRemoteError, "rank " + std::to_string(waitingOn)); }
   Status failed(const Status& error, int) override { return error; }
@@ -140,6 +142,35 @@ TEST_CASE("of communicators that wait together the one that leaves the core soon
                         {.task = &second, .owner = &owner, .policy = blocking, .sleepers = sleepers}};
   drive(tasks);
   CHECK(tasks[0].result.ok());
+}
+
+TEST_CASE("a task is let go when it is over, while others of its group go on and sleep by their own sleepers") {
+  auto sleeper = std::make_unique<CountingSleeper>();  // of the first, and gone with it
+  CountingSleeper other;
+  Sleeper* const firsts[] = {sleeper.get()};
+  Sleeper* const seconds[] = {&other};
+  const bool aborted = GENERATE(false, true);
+  CAPTURE(aborted);
+  const auto asleepSoon = [&] { return sleeper->sleeps > 1 && sleeper->prepared; };
+  BlockedUntil first([&] { return !aborted && asleepSoon(); });
+  BlockedUntil second([&] { return other.sleeps > 1; });
+  Owner owner, aborter;
+  if (aborted) aborter.abortIf = asleepSoon;
+  bool prepared = true;
+  // The last one is the one whose sleeper is taken: until it is done that is the first task's.
+  const WaitPolicy policy{.mode = TUTTI_WAIT_BLOCK, .timeoutMs = 10'000};
+  DrivenTask tasks[] = {{.task = &second, .owner = &owner, .policy = policy, .sleepers = seconds},
+                        {.task = &first, .owner = &aborter, .policy = policy, .sleepers = firsts}};
+  tasks[1].atEnd = [&] {
+    prepared = sleeper->prepared;
+    CHECK(other.sleeps == 0);
+    sleeper.reset();
+  };
+  drive(tasks);
+  CHECK(tasks[0].result.ok());
+  CHECK(tasks[1].result.message() == (aborted ? "aborted" : ""));
+  CHECK(sleeper == nullptr);
+  CHECK(!prepared);
 }
 
 TEST_CASE("while a process is stopped its waits do not count") {
