@@ -1,6 +1,6 @@
 /* Tutti: collective communication between threads, processes and hosts.
  *
- * This is the whole public API, C99.  Argument order and semantics follow NCCL 2.28 where NCCL has the call.
+ * The whole public API, with streams.h; C99.  Argument order and semantics follow NCCL 2.28 where NCCL has the call.
  *
  * Conventions that hold for every call below, and are not repeated:
  *   count     elements of `dtype`, never bytes; zero is allowed and moves nothing
@@ -121,6 +121,14 @@ typedef enum {
   TUTTI_DEVICE_CUDA = 2
 } tuttiDevice_t;
 
+/* How threads wait for other ranks. */
+typedef enum {
+  TUTTI_WAIT_AUTO = 0,  /* awake for some milliseconds, then asleep; without spinning where ranks share cores */
+  TUTTI_WAIT_SPIN = 1,  /* never give the core away */
+  TUTTI_WAIT_YIELD = 2, /* awake, but let others have the core who want it */
+  TUTTI_WAIT_BLOCK = 3  /* asleep at once, so that the core is free */
+} tuttiWaitMode_t;
+
 #define TUTTI_CONFIG_UNDEF_INT INT_MIN
 #define TUTTI_CONFIG_UNDEF_PTR NULL
 #define TUTTI_CONFIG_MAGIC 0x7a771c0fu
@@ -143,6 +151,7 @@ typedef struct {
   const char* commName;   /* for logs and errors; copied */
   int minChannels;        /* as many lanes or more, as far as they are possible; 1 to 64, default 1 */
   int maxChannels;        /* at most as many; minChannels to 64, default 64 */
+  int waitMode;           /* tuttiWaitMode_t; of this rank alone, default TUTTI_WAIT_AUTO */
 } tuttiConfig_t;
 
 #define TUTTI_CONFIG_INITIALIZER                                                                                   \
@@ -150,7 +159,7 @@ typedef struct {
     sizeof(tuttiConfig_t), TUTTI_CONFIG_MAGIC, TUTTI_VERSION_CODE, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, \
         TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT,            \
         TUTTI_CONFIG_UNDEF_PTR, TUTTI_CONFIG_UNDEF_PTR, TUTTI_CONFIG_UNDEF_PTR, TUTTI_CONFIG_UNDEF_INT,            \
-        TUTTI_CONFIG_UNDEF_INT                                                                                     \
+        TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT                                                             \
   }
 
 #define TUTTI_SPLIT_NOCOLOR (-1)
@@ -313,17 +322,6 @@ TUTTI_API tuttiResult_t tuttiMemFree(void* ptr);
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* buff, size_t bytes, void** handle);
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
 
-/* ---- Streams (host) ------------------------------------------------------------------------------------------ */
-
-/** A queue with a thread of its own; operations on it run in the order of their calls. */
-TUTTI_API tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream);
-/** Waits for what is enqueued, then frees. */
-TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
-/** Wait for what is enqueued; returns the first error of an operation since the last call. */
-TUTTI_API tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream);
-/** tuttiSuccess when idle, tuttiInProgress when not, or the first error as above. */
-TUTTI_API tuttiResult_t tuttiStreamQuery(tuttiStream_t stream);
-
 /* ---- Groups -------------------------------------------------------------------------------------------------- */
 
 /** Between Start and the outermost End calls are collected; End starts them all together.  Groups nest.  They make
@@ -446,5 +444,7 @@ TUTTI_API tuttiResult_t tuttiRecv(void* recvbuff, size_t count, tuttiDataType_t 
 #ifdef __cplusplus
 }
 #endif
+
+#include "tutti/streams.h"
 
 #endif /* TUTTI_TUTTI_H_ */

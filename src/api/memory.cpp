@@ -1,4 +1,4 @@
-// Memory, registration, streams, operators.
+// Memory, registration, operators.
 #include <cstring>
 
 #include "src/api/entry.hpp"
@@ -52,35 +52,6 @@ tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle) {
   Status status = live.status();
   if (status.ok()) status = (*live)->deregisterMemory(handle);
   return report("CommDeregister", status, comm);
-}
-
-tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream) {
-  Status status = checkNotNull(stream, "stream");
-  if (status.ok()) {
-    *stream = nullptr;
-    Result<std::unique_ptr<HostStream>> host = HostStream::create();
-    status = host.status();
-    if (status.ok()) *stream = new tuttiStream{std::move(host).value()};
-  }
-  return report("StreamCreate", status, nullptr);
-}
-
-tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream) {
-  const Status status = checkNotNull(stream, "stream");
-  if (status.ok()) delete stream;
-  return report("StreamDestroy", status, nullptr);
-}
-
-tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream) {
-  Status status = checkNotNull(stream, "stream");
-  if (status.ok()) status = stream->host->synchronize();
-  return report("StreamSynchronize", status, nullptr);
-}
-
-tuttiResult_t tuttiStreamQuery(tuttiStream_t stream) {
-  Status status = checkNotNull(stream, "stream");
-  if (status.ok()) status = stream->host->query();
-  return report("StreamQuery", status, nullptr);
 }
 
 tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t* op, void* scalar, tuttiDataType_t dtype,

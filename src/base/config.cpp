@@ -61,7 +61,12 @@ constexpr Variable kVariables[] = {
     {"TUTTI_GRAPH_DUMP_FILE", Text, "", "",
      "for tutti-info --rings: write the rings and trees of this host here, as NCCL's graph XML"},
     {"TUTTI_TRACE", Text, "", "", "prefix of traces by rank; not there yet: to set it is an error"},
-    {"TUTTI_SPIN_US", Integer, "-1", "us", "how long a wait spins before it yields or sleeps; -1: by load"},
+    {"TUTTI_WAIT", Text, "auto", "",
+     "how calls wait for other ranks whose config leaves it open: spin (never give the core away), yield (awake, but "
+     "let "
+     "others have the core), block (asleep at once), auto (awake for 2 ms, then asleep)"},
+    {"TUTTI_SPIN_US", Integer, "-1", "us",
+     "how long a wait spins before it yields or sleeps; -1: by TUTTI_WAIT, and by load where that is auto"},
     {"TUTTI_SLICE_US", Integer, "0", "us",
      "slices of processor time for threads whose ranks share cores with busy programs of the session; 0: as they are"},
     {"TUTTI_PORT", Integer, "0", "", "port of the meeting place for tuttiCommInitEnv; 0: by launcher"},

@@ -6,6 +6,11 @@
 
 namespace tutti {
 
+void Fate::stop() {
+  word_.store(1, std::memory_order_release);
+  parking_.dropAll();
+}
+
 void Fate::end(const Status& why) {
   {
     const std::lock_guard lock(mutex_);

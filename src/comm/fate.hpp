@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/base/status.hpp"
+#include "src/comm/parking.hpp"
 
 struct tuttiComm;
 
@@ -19,7 +20,7 @@ namespace tutti {
 class Fate {
  public:
   /// Ends joins and calls in flight; the reason may follow.
-  void stop() { word_.store(1, std::memory_order_release); }
+  void stop();
   /// Likewise, with the reason; the first one stays.
   void end(const Status& why);
   bool ended() const { return word_.load(std::memory_order_acquire) != 0; }
@@ -31,6 +32,8 @@ class Fate {
   const std::atomic<uint32_t>* word() const { return &word_; }
   /// Called when it ends, or at once; must not call back.  Empty: not any more.
   void onEnd(std::function<void()> atEnd);
+  /// Calls that have yet to begin: they end with it, too.
+  Parking& parking() { return parking_; }
 
   /// `child`, whose handle this is, was split from this one: it ends with it, at once if that has happened.
   void adopt(tuttiComm* child);
@@ -48,6 +51,7 @@ class Fate {
   bool barren();
 
   std::atomic<uint32_t> word_{0};
+  Parking parking_;
   std::atomic<bool> released_{false}, closed_{false};
   mutable std::mutex mutex_;  // guards what follows
   Status failure_, childrensEnd_;

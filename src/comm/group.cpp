@@ -4,7 +4,7 @@
 #include <map>
 
 #include "src/comm/cuda/side.hpp"
-#include "src/comm/launch.hpp"
+#include "src/comm/parked_batch.hpp"
 
 namespace tutti {
 namespace {
@@ -12,18 +12,13 @@ namespace {
 /// The part of a group that runs on one stream: one batch per communicator.
 struct Part {
   HostStream* carrier = nullptr;  // nullptr: the calling thread
-  std::vector<CommUse> comms;
-  std::vector<std::unique_ptr<Batch>> batches;
-  std::vector<uint64_t> tickets;
+  std::vector<std::unique_ptr<ParkedBatch>> batches;
 
   Batch& batchOf(const CommUse& comm) {
-    for (size_t i = 0; i < comms.size(); ++i) {
-      if (comms[i].handle() == comm.handle()) return *batches[i];
+    for (const auto& batch : batches) {
+      if (batch->handle() == comm.handle()) return batch->batch();
     }
-    comms.push_back(comm);
-    batches.push_back(std::make_unique<Batch>(*comm));
-    tickets.push_back(comm->turn().take());
-    return *batches.back();
+    return batches.emplace_back(std::make_unique<ParkedBatch>(comm))->batch();
   }
 };
 
@@ -45,13 +40,10 @@ HostStream* carrierOf(tuttiComm* handle, tuttiStream_t stream) {
 }
 
 Status runPart(Part* part) {
-  Status status = runBatches(part->batches, part->tickets);
+  Status status = runBatches(part->batches);
   if (!status.ok()) {
-    for (const CommUse& comm : part->comms) remember(comm.handle(), status);
+    for (const auto& batch : part->batches) remember(batch->handle(), status);
   }
-  // Now, and not when a stream lets go of its work: who frees a communicator waits for this, and may own the stream.
-  part->batches.clear();
-  part->comms.clear();
   return status;
 }
 
@@ -97,8 +89,9 @@ Status checkCaptures(const CallGroup& group) {
 
 /// On the calling thread, for those whose streams wait for a proxy.
 void submitAll(const Part& part) {
-  for (const auto& batch : part.batches) {
-    if (batch->comm().cuda() != nullptr && batch->comm().cuda()->proxy() != nullptr) batch->submit();
+  for (const auto& parked : part.batches) {
+    Batch& batch = parked->batch();
+    if (batch.comm().cuda() != nullptr && batch.comm().cuda()->proxy() != nullptr) batch.submit();
   }
 }
 
@@ -131,20 +124,25 @@ Status joinAll(const CallGroup& group) {
 }
 
 Status startCalls(const CallGroup& group) {
-  TUTTI_ASSIGN(const std::vector<CommUse> comms, useAll(group));
+  TUTTI_ASSIGN(std::vector<CommUse> comms, useAll(group));
   TUTTI_TRY(checkCaptures(group));
   const std::vector<std::shared_ptr<Part>> parts = partsOf(group, comms);
   std::shared_ptr<Part> here;
   bool background = false;
   for (const auto& part : parts) {
+    if (part->carrier != nullptr) submitAll(*part);
+    const bool waitsForOthers = part->carrier != nullptr || part->batches.size() > 1;
+    for (const auto& batch : part->batches) {
+      if (waitsForOthers) batch->park();
+    }
     if (part->carrier == nullptr) {
       here = part;
       continue;
     }
-    for (const CommUse& comm : part->comms) background = background || comm.handle()->own.get() == part->carrier;
-    submitAll(*part);
+    for (const auto& batch : part->batches) background = background || batch->handle()->own.get() == part->carrier;
     part->carrier->enqueue([part] { return runPart(part.get()); });
   }
+  comms.clear();  // what is parked holds up nobody who ends a communicator
   if (here) TUTTI_TRY(runPart(here.get()));
   if (background) return {tuttiInProgress, "running in the background; poll tuttiCommGetAsyncError"};
   return {};

@@ -187,13 +187,14 @@ Status Comm::setUp() {
   nodes_ = nodesOf(links_->cards());
   TUTTI_TRY(setUpPlanner());
   TUTTI_ASSIGN(const int64_t spinUs, configInteger("TUTTI_SPIN_US"));
+  waitPolicy_.mode = settings_.waitMode;
   waitPolicy_.spin = !oversubscribed(links_->cards(), links_->cards()[static_cast<size_t>(rank())].info.hostId);
   waitPolicy_.spinUs = static_cast<int>(spinUs);
   TUTTI_ASSIGN(const int64_t sliceUs, configInteger("TUTTI_SLICE_US"));
   waitPolicy_.sliceUs = static_cast<int>(sliceUs);
   waitPolicy_.firstLookMs = firstLookMs(nRanks());
-  TUTTI_DEBUG("comm", "rank ", rank(), ": waits spin ", waitPolicy_.spinUs, " us (-1: by load), slices of ",
-              waitPolicy_.sliceUs, " us");
+  TUTTI_DEBUG("comm", "rank ", rank(), ": waits ", waitModeName(waitPolicy_.mode), ", spin ", waitPolicy_.spinUs,
+              " us (-1: by load), slices of ", waitPolicy_.sliceUs, " us");
   std::function<bool()> launches;
   if (std::shared_ptr<LaunchWatch> watch = cuda_ ? cuda_->launchWatch() : nullptr; watch != nullptr) {
     launches = [watch] { return watch->look(); };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <future>
 #include <utility>
 
 #include "src/comm/cuda/side.hpp"
@@ -330,54 +329,6 @@ void Batch::abandon() {
   // What was enqueued so far uses the caller's memory, and may wait for what others will never enqueue.
   (void)comm_.cuda()->end(streams_);
   (void)comm_.cuda()->letGo();
-}
-
-namespace {
-
-/// Plans of several communicators of one thread may need each other to come up, so they are made side by side.
-std::vector<Status> prepareAll(std::span<const std::unique_ptr<Batch>> batches) {
-  std::vector<Status> results(batches.size());
-  if (batches.size() == 1) {
-    results[0] = batches[0]->prepare();
-    return results;
-  }
-  for (size_t i = 0; i < batches.size(); ++i) results[i] = batches[i]->start();
-  std::vector<std::future<Status>> work(batches.size());
-  for (size_t i = 0; i < batches.size(); ++i) {
-    if (!results[i].ok()) continue;
-    work[i] = std::async(std::launch::async, [b = batches[i].get()] { return b->makePlans(); });
-  }
-  for (size_t i = 0; i < batches.size(); ++i) {
-    if (work[i].valid()) results[i] = work[i].get();
-  }
-  return results;
-}
-
-}  // namespace
-
-Status runBatches(std::span<const std::unique_ptr<Batch>> batches, std::span<const uint64_t> tickets) {
-  for (size_t i = 0; i < batches.size(); ++i) batches[i]->comm().turn().await(tickets[i]);
-  std::vector<Status> results = prepareAll(batches);
-  std::vector<DrivenTask> tasks;
-  for (size_t i = 0; i < batches.size(); ++i) {
-    if (results[i].ok()) results[i] = batches[i]->comm().failure();
-    if (!results[i].ok()) {
-      batches[i]->comm().fail(results[i]);
-      continue;
-    }
-    tasks.push_back(batches[i]->comm().driven(batches[i].get()));
-  }
-  drive(tasks);
-  for (size_t i = 0; i < batches.size(); ++i) {
-    batches[i]->comm().log().leave();
-    batches[i]->finish();
-    batches[i]->comm().turn().finish(tickets[i]);
-  }
-  for (const DrivenTask& task : tasks) results.push_back(task.result);
-  for (const Status& result : results) {
-    if (!result.ok()) return result;
-  }
-  return {};
 }
 
 namespace {

@@ -70,10 +70,6 @@ class Batch : public Task {
   Task* current_ = nullptr;  // the one that runs, or several
 };
 
-/// Runs batches of different communicators together on this thread: waits for their turns, prepares, drives, and gives
-/// the turns back.  tickets[i] belongs to batches[i].  The first error, if any.
-Status runBatches(std::span<const std::unique_ptr<Batch>> batches, std::span<const uint64_t> tickets);
-
 /// The common case, without a group: one call, on this thread.
 Status runCall(Comm& comm, const Call& call, tuttiStream_t stream);
 

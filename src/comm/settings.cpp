@@ -12,6 +12,7 @@
 namespace tutti {
 namespace {
 
+constexpr std::array<std::string_view, 4> kWaitModes = {"auto", "spin", "yield", "block"};  // by tuttiWaitMode_t
 constexpr std::array<std::string_view, 3> kTransports = {"self", "shm", "tcp"};
 // To exclude what this build does not have is honoured by not having it.
 constexpr std::array<std::string_view, 4> kElsewhere = {"cuda_ipc", "verbs", "ucx", "ncclnet"};
@@ -22,6 +23,7 @@ Result<CommSettings> fromEnvironment() {
   TUTTI_ASSIGN(const int64_t reproducible, configInteger("TUTTI_REPRODUCIBLE"));
   TUTTI_ASSIGN(const int64_t timeoutMs, configInteger("TUTTI_TIMEOUT_MS"));
   TUTTI_ASSIGN(const int64_t nChannels, configInteger("TUTTI_NCHANNELS"));
+  TUTTI_ASSIGN(s.waitMode, parseWaitMode(configText("TUTTI_WAIT")));
   s.reproducible = reproducible != 0;
   s.timeoutMs = static_cast<int>(std::min<int64_t>(timeoutMs, INT_MAX));
   s.nChannels = static_cast<int>(nChannels);
@@ -93,6 +95,9 @@ Result<CommSettings> resolveSettings(const tuttiConfig_t* config, const CommSett
     TUTTI_TRY(take("nChannels", c.nChannels, 0, 64, &s.nChannels));
     TUTTI_TRY(take("minChannels", c.minChannels, 1, 64, &s.minChannels));
     TUTTI_TRY(take("maxChannels", c.maxChannels, s.minChannels, 64, &s.maxChannels));
+    int waitMode = s.waitMode;
+    TUTTI_TRY(take("waitMode", c.waitMode, TUTTI_WAIT_AUTO, TUTTI_WAIT_BLOCK, &waitMode));
+    s.waitMode = static_cast<tuttiWaitMode_t>(waitMode);
     TUTTI_TRY(take("device", c.device, TUTTI_DEVICE_AUTO, TUTTI_DEVICE_CUDA, &device));
     if (c.transports != nullptr) s.transports = c.transports;
     if (c.netName != nullptr && std::strcmp(c.netName, "tcp") != 0) {
@@ -106,6 +111,14 @@ Result<CommSettings> resolveSettings(const tuttiConfig_t* config, const CommSett
   TUTTI_TRY(checkTransportList(s.transports));
   return s;
 }
+
+Result<tuttiWaitMode_t> parseWaitMode(const std::string& name) {
+  const auto* const found = std::find(kWaitModes.begin(), kWaitModes.end(), name);
+  if (found != kWaitModes.end()) return static_cast<tuttiWaitMode_t>(found - kWaitModes.begin());
+  return invalidUsage("TUTTI_WAIT='", name, "' is not auto, spin, yield or block");
+}
+
+std::string_view waitModeName(tuttiWaitMode_t mode) { return kWaitModes[static_cast<size_t>(mode)]; }
 
 Status checkDeviceName(const std::string& name) {
   if (name == "auto" || name == "host" || name == "cuda") return {};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "src/base/status.hpp"
 
@@ -16,6 +17,7 @@ struct CommSettings {
   int maxChannels = 64;
   bool splitShare = true;
   int cudaDevice = -1;  // the device that ranks compute on; -1: the host
+  tuttiWaitMode_t waitMode = TUTTI_WAIT_AUTO;
   std::string transports;
   std::string name;
 };
@@ -30,6 +32,10 @@ Result<int> defaultDevice();
 
 /// Whether `name` is one that TUTTI_DEVICE may have.  Errors: InvalidUsage.
 Status checkDeviceName(const std::string& name);
+
+/// As in TUTTI_WAIT.  Errors: InvalidUsage.
+Result<tuttiWaitMode_t> parseWaitMode(const std::string& name);
+std::string_view waitModeName(tuttiWaitMode_t mode);
 
 /// Whether a transport of this name may be used: "shm,tcp" lists, "^x" excludes, "" allows all.
 bool transportAllowed(const std::string& list, std::string_view name);

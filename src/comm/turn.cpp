@@ -11,7 +11,24 @@ void Turn::sleepUntil(uint64_t ticket) {
 
 void Turn::wakeAll() {
   const std::lock_guard lock(mutex_);  // a waiter between its test and its sleep holds the lock
+  passSkipped();
   changed_.notify_all();
+}
+
+void Turn::skip(uint64_t ticket) {
+  const std::lock_guard lock(mutex_);
+  skipped_.insert(ticket);
+  waiters_.fetch_add(1, std::memory_order_seq_cst);  // before serving_ is read: see finish()
+  passSkipped();
+  changed_.notify_all();
+}
+
+// Nobody else writes serving_ meanwhile: the ticket that is served is one whose owner has gone.
+void Turn::passSkipped() {
+  while (skipped_.erase(serving_.load(std::memory_order_seq_cst)) > 0) {
+    serving_.fetch_add(1, std::memory_order_seq_cst);
+    waiters_.fetch_sub(1, std::memory_order_relaxed);
+  }
 }
 
 }  // namespace tutti

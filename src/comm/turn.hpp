@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <set>
 
 namespace tutti {
 
@@ -27,17 +28,21 @@ class Turn {
     if (waiters_.load(std::memory_order_seq_cst) != 0) [[unlikely]]
       wakeAll();
   }
+  /// Instead of await() and finish(): it counts as finished when it is its turn.
+  void skip(uint64_t ticket);
   /// Waits until every ticket taken so far has been finished.
   void drain() { await(next_.load(std::memory_order_seq_cst)); }
 
  private:
   void sleepUntil(uint64_t ticket);
   void wakeAll();
+  void passSkipped();
 
   std::atomic<uint64_t> next_{0};
   std::atomic<uint64_t> serving_{0};
-  std::atomic<int> waiters_{0};
+  std::atomic<int> waiters_{0};  // threads asleep, and tickets in skipped_: both are finish()'s business
   std::mutex mutex_;
+  std::set<uint64_t> skipped_;
   std::condition_variable changed_;
 };
 

@@ -5,6 +5,21 @@
 
 namespace tutti {
 
+void StreamPoint::pass(Status error) {
+  {
+    const std::lock_guard lock(mutex_);
+    error_ = std::move(error);
+    passed_.store(true, std::memory_order_release);
+  }
+  changed_.notify_all();
+}
+
+Status StreamPoint::await() const {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return passed_.load(std::memory_order_relaxed); });
+  return error_;
+}
+
 Result<std::unique_ptr<HostStream>> HostStream::create() {
   std::unique_ptr<HostStream> stream(new HostStream);
   try {
@@ -30,6 +45,26 @@ void HostStream::enqueue(Job job) {
     jobs_.push_back(std::move(job));
   }
   changed_.notify_all();
+}
+
+std::shared_ptr<const StreamPoint> HostStream::mark() {
+  auto point = std::make_shared<StreamPoint>();
+  const std::lock_guard lock(mutex_);
+  if (!busy_ && jobs_.empty()) {
+    point->pass(error_);
+    return point;
+  }
+  jobs_.emplace_back([this, point] {  // its thread is awake, and looks at the queue again
+    const std::lock_guard inJob(mutex_);
+    point->pass(error_);
+    return Status();
+  });
+  return point;
+}
+
+void HostStream::follow(std::shared_ptr<const StreamPoint> point) {
+  if (point->passed() && point->await().ok()) return;
+  enqueue([waited = std::move(point)] { return waited->await(); });
 }
 
 void HostStream::work() {

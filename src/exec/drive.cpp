@@ -39,24 +39,45 @@ void pauseCpu() {
 #endif
 }
 
+/// How long a wait stays with what it does before it goes over to what leaves more of the core to others.
+struct Patience {
+  static constexpr int64_t kForEver = INT64_MAX;
+  int64_t spinNs = kForEver;
+  int64_t awakeNs = kForEver;  // spinning or yielding
+  int64_t yields = 0;          // as many at least before it sleeps
+};
+
+Patience patienceOf(const WaitPolicy& policy) {
+  Patience p;
+  switch (policy.mode) {
+    case TUTTI_WAIT_SPIN: return p;
+    case TUTTI_WAIT_YIELD: p.spinNs = 0; break;
+    case TUTTI_WAIT_BLOCK: p = {0, 0, 0}; break;
+    case TUTTI_WAIT_AUTO:
+      p = policy.spin ? Patience{kAwakeNs, kAwakeNs, 0} : Patience{0, kAwakeNs, kYieldsBeforeSleep};
+      break;
+  }
+  if (policy.spinUs >= 0) p.spinNs = int64_t{policy.spinUs} * 1000;
+  return p;
+}
+
 /// One wait: from the moment nothing moves until something does.
 class Idle {
  public:
   explicit Idle(std::span<DrivenTask> tasks) : tasks_(tasks) {
-    bool spin = true;
-    for (const DrivenTask& task : tasks) spin = spin && task.policy.spin;
-    if (!spin) spinNs_ = 0;
     for (const DrivenTask& task : tasks) {
-      if (task.policy.spinUs >= 0) spinNs_ = int64_t{task.policy.spinUs} * 1000;
+      const Patience p = patienceOf(task.policy);
+      patience_.spinNs = std::min(patience_.spinNs, p.spinNs);
+      patience_.awakeNs = std::min(patience_.awakeNs, p.awakeNs);
+      patience_.yields = std::max(patience_.yields, p.yields);
     }
-    if (spin) mostYields_ = 0;
+    if (patience_.awakeNs == 0) patience_.yields = 0;
   }
 
   ~Idle() { reset(); }
 
   void reset() {
-    if (prepared_ != nullptr) prepared_->cancel();
-    prepared_ = nullptr;
+    stayAwake();
     rounds_ = 0;
     yields_ = 0;
     lastLookNs_ = 0;
@@ -67,7 +88,7 @@ class Idle {
   /// Wait a little.  False as long as that was not worth a look at the clock.
   bool wait() {
     ++rounds_;
-    if (spinNs_ > 0 && elapsedNs_ < spinNs_) {
+    if (elapsedNs_ < patience_.spinNs) {
       pauseCpu();
       if (rounds_ % kPausesPerLook != 0) return false;
     } else if (mayYield() || !sleep()) {
@@ -78,6 +99,11 @@ class Idle {
     if (lastLookNs_ != 0) elapsedNs_ += std::min(now - lastLookNs_, kMostBetweenLooksNs);
     lastLookNs_ = now;
     return true;
+  }
+
+  /// The sleeper that peers were to ring may go.
+  void stayAwake() {
+    if (prepared_ != nullptr) std::exchange(prepared_, nullptr)->cancel();
   }
 
   uint64_t rounds() const { return rounds_; }
@@ -92,18 +118,17 @@ class Idle {
   }
 
  private:
-  bool mayYield() const { return yields_ < mostYields_ || elapsedNs_ < kAwakeNs; }
+  bool mayYield() const { return yields_ < patience_.yields || elapsedNs_ < patience_.awakeNs; }
   bool sleep();
   void yield();
 
   std::span<DrivenTask> tasks_;
-  int64_t spinNs_ = kAwakeNs;
-  int mostYields_ = kYieldsBeforeSleep;
+  Patience patience_;
   int64_t lastLookNs_ = 0;
   int64_t elapsedNs_ = 0;  // of this wait
   int64_t nextLookNs_ = 0;
   uint64_t rounds_ = 0;
-  int yields_ = 0;
+  int64_t yields_ = 0;
   Sleeper* prepared_ = nullptr;  // peers have been told to ring
 };
 
@@ -186,6 +211,15 @@ void checkTimes(std::span<DrivenTask> tasks, Idle* idle) {
   }
 }
 
+/// The others may take long, or wait for what ends only with these.
+void letGo(std::span<DrivenTask> tasks, Idle* idle) {
+  for (DrivenTask& task : tasks) {
+    if (!task.done || !task.atEnd) continue;
+    idle->stayAwake();
+    std::exchange(task.atEnd, nullptr)();
+  }
+}
+
 }  // namespace
 
 void drive(std::span<DrivenTask> tasks) {
@@ -194,13 +228,14 @@ void drive(std::span<DrivenTask> tasks) {
   uint32_t round = 0;
   while (true) {
     const bool moved = stepAll(tasks, &left);
-    if (!left) return;
+    if (!left) return letGo(tasks, &idle);
     if (moved) {
       idle.reset();
-      if (++round % 256 == 0) checkAborts(tasks);
-      continue;
+      if (++round % 256 != 0) continue;
     }
     checkAborts(tasks);
+    letGo(tasks, &idle);
+    if (moved) continue;
     if (idle.rounds() % kRoundsPerProgress == kRoundsBeforeProgress) {
       for (DrivenTask& task : tasks) {
         if (!task.done) task.owner->progress();

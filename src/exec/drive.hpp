@@ -1,10 +1,12 @@
 // Drives tasks on the calling thread until all are done, waiting as the machine's load allows.
 //
 // Waiting: spin with pause, then give the core away (sched_yield), then sleep until a peer rings.  With more ranks than
-// cores spinning only keeps the awaited rank from running, so it is left out.  Every wait looks at the abort word and
-// at the deadline, which counts from the last progress, and not while the process itself is stopped.
+// cores spinning only keeps the awaited rank from running, so it is left out.  A communicator may ask for one of these
+// alone; where several are driven together, the one that leaves the core soonest decides.  Every wait looks at the
+// abort word and at the deadline, which counts from the last progress, and not while the process itself is stopped.
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "src/exec/task.hpp"
@@ -14,8 +16,9 @@ namespace tutti {
 
 /// How one communicator's tasks wait.  Borrowed by drive().
 struct WaitPolicy {
-  bool spin = true;      // false with more ranks than cores on this host
-  int spinUs = -1;       // TUTTI_SPIN_US; -1: built-in
+  tuttiWaitMode_t mode = TUTTI_WAIT_AUTO;
+  bool spin = true;      // false with more ranks than cores on this host; for TUTTI_WAIT_AUTO
+  int spinUs = -1;       // TUTTI_SPIN_US; -1: by the above
   int sliceUs = 0;       // TUTTI_SLICE_US: of a thread that yields because cores are shared; 0: as it is
   int timeoutMs = 0;     // 0: for ever
   int firstLookMs = 20;  // a wait of this long (then twice, four times ...) calls `stalled`
@@ -46,6 +49,7 @@ struct DrivenTask {
   std::span<Sleeper* const> sleepers;
   Status result;
   bool done = false;
+  std::function<void()> atEnd;  // called by drive() once it uses nothing of the task's any more; may be empty
 };
 
 /// What drive() does with an error of step(); for a caller that takes the first step itself.

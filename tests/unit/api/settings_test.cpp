@@ -119,6 +119,7 @@ TEST_CASE("a default is refused for what the environment is refused for, and may
       {"TUTTI_GRAPH_FILE", {nullptr, nullptr, "environment alone"}},
       {"TUTTI_GRAPH_DUMP_FILE", {nullptr, nullptr, "environment alone"}},
       {"TUTTI_TRACE", {"/tmp/trace", "", "does not write traces yet"}},
+      {"TUTTI_WAIT", {"nap", "yield", "spin, yield or block"}},
       {"TUTTI_SPIN_US", {"-2", "100", "-1.."}},
       {"TUTTI_SLICE_US", {"1s", "100", "whole number"}},
       {"TUTTI_PORT", {"65536", "4000", "0..65535"}},
@@ -175,6 +176,37 @@ TEST_CASE("transports that this build does not have can be excluded, but not ask
   }
   const Variable wrong("TUTTI_TRANSPORTS", "^carrier-pigeon");
   CHECK(makeOne() == tuttiInvalidUsage);
+}
+
+TEST_CASE("ranks that wait in different ways work together") {
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  for (const int wrong : {-1, 4}) {
+    config.waitMode = wrong;
+    CHECK(makeOne(config) == tuttiInvalidArgument);
+    CHECK(lastErrorHas("config.waitMode"));
+  }
+  const char* const byVariable = GENERATE(as<const char*>{}, nullptr, "spin", "block");
+  const Default variable("TUTTI_WAIT", byVariable);
+  CHECK(onThreads(3, [](int rank, const tuttiUniqueId& id) {
+          tuttiConfig_t own = TUTTI_CONFIG_INITIALIZER;
+          const int modes[] = {TUTTI_WAIT_BLOCK, TUTTI_WAIT_YIELD, TUTTI_CONFIG_UNDEF_INT};
+          own.waitMode = modes[rank];
+          return asRank(rank, 3, id, own, [](const Rank& r) -> std::string {
+            for (int i = 1; i <= 50; ++i) {
+              int x = i;
+              RANK_TRY(tuttiAllReduce(&x, &x, 1, tuttiInt32, tuttiSum, r.comm, nullptr));
+              RANK_CHECK(x == 3 * i);
+            }
+            return "";
+          });
+        }) == "");
+}
+
+TEST_CASE("a config of a header without waitMode is taken as it is") {
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.size = offsetof(tuttiConfig_t, waitMode);
+  config.waitMode = 77;  // what lies behind it
+  CHECK(makeOne(config) == tuttiSuccess);
 }
 
 TEST_CASE("the number of channels stays within the bounds of the config") {

@@ -1,4 +1,4 @@
-// Waiting for tasks: deadlines.
+// Waiting for tasks: deadlines, how awake, and who is let go when.
 #include "src/exec/drive.hpp"
 
 #include <sys/mman.h>
@@ -8,8 +8,11 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <functional>
+#include <memory>
 #include <new>
 
+#include "src/base/clock.hpp"
 #include "tests/support/fork.hpp"
 
 using namespace tutti;
@@ -37,9 +40,10 @@ class WaitingTask final : public Task {
 
 class Owner final : public TaskOwner {
  public:
-  bool aborting() const override { return false; }
+  std::function<bool()> abortIf = [] { return false; };
+  bool aborting() const override { return abortIf(); }
   void progress() override {}
-  Status aborted() override { return {}; }
+  Status aborted() override { return Status(tuttiRemoteError, "aborted"); }
   Status stalled(int) override { return {}; }
   Status expired(int waitingOn) override { return Status(tuttiRemoteError, "rank " + std::to_string(waitingOn)); }
   Status failed(const Status& error, int) override { return error; }
@@ -60,6 +64,113 @@ TEST_CASE("a wait that reaches its deadline ends with who it was for") {
   const Status result = driveOne(&shared, 50);
   CHECK(result.code() == tuttiRemoteError);
   CHECK(result.message() == "rank 3");
+}
+
+namespace {
+
+/// Blocked until something holds.
+class BlockedUntil final : public Task {
+ public:
+  explicit BlockedUntil(std::function<bool()> over) : over_(std::move(over)) {}
+  Result<Progress> step() override { return over_() ? Progress::Done : Progress::Blocked; }
+  int waitingOn() const override { return 1; }
+  void abandon() override {}
+
+ private:
+  std::function<bool()> over_;
+};
+
+class CountingSleeper final : public Sleeper {
+ public:
+  void prepare() override { prepared = true; }
+  void sleep(int us) override {
+    if (sleeps++ == 0) firstNs = nowNs();
+    ::usleep(static_cast<useconds_t>(us));
+    prepared = false;
+  }
+  void cancel() override { prepared = false; }
+  int sleeps = 0;
+  int64_t firstNs = 0;
+  bool prepared = false;
+};
+
+}  // namespace
+
+TEST_CASE("a wait stays awake for as long as its communicator wants") {
+  struct Row {
+    tuttiWaitMode_t mode;
+    bool spin;
+    int spinUs;
+    int64_t awakeNs;  // at least; -1: it never sleeps
+  };
+  const auto row = GENERATE(values<Row>({{TUTTI_WAIT_AUTO, true, -1, 2 * kMs},
+                                         {TUTTI_WAIT_AUTO, false, -1, 2 * kMs},
+                                         {TUTTI_WAIT_SPIN, false, -1, -1},
+                                         {TUTTI_WAIT_SPIN, true, 0, -1},
+                                         {TUTTI_WAIT_YIELD, true, -1, -1},
+                                         {TUTTI_WAIT_BLOCK, true, -1, 0},
+                                         {TUTTI_WAIT_BLOCK, true, 5000, 5 * kMs}}));
+  CAPTURE(row.mode, row.spin, row.spinUs);
+  CountingSleeper sleeper;
+  Sleeper* const sleepers[] = {&sleeper};
+  const int64_t start = nowNs();
+  BlockedUntil task([&] { return row.awakeNs < 0 ? nowNs() - start > 30 * kMs : sleeper.sleeps > 2; });
+  Owner owner;
+  DrivenTask driven{.task = &task, .owner = &owner, .policy = {.timeoutMs = 30'000}, .sleepers = sleepers};
+  driven.policy.mode = row.mode;
+  driven.policy.spin = row.spin;
+  driven.policy.spinUs = row.spinUs;
+  drive({&driven, 1});
+  CHECK(driven.result.ok());
+  CHECK(!sleeper.prepared);
+  if (row.awakeNs < 0) {
+    CHECK(sleeper.sleeps == 0);
+  } else {
+    CHECK(sleeper.firstNs - start >= row.awakeNs);
+  }
+}
+
+TEST_CASE("of communicators that wait together the one that leaves the core soonest decides") {
+  CountingSleeper sleeper;
+  Sleeper* const sleepers[] = {&sleeper};
+  const auto slept = [&] { return sleeper.sleeps > 0; };
+  BlockedUntil first(slept), second(slept);
+  Owner owner;
+  const WaitPolicy spinning{.mode = TUTTI_WAIT_SPIN, .timeoutMs = 10'000};
+  const WaitPolicy blocking{.mode = TUTTI_WAIT_BLOCK, .timeoutMs = 10'000};
+  DrivenTask tasks[] = {{.task = &first, .owner = &owner, .policy = spinning, .sleepers = sleepers},
+                        {.task = &second, .owner = &owner, .policy = blocking, .sleepers = sleepers}};
+  drive(tasks);
+  CHECK(tasks[0].result.ok());
+}
+
+TEST_CASE("a task is let go when it is over, while others of its group go on and sleep by their own sleepers") {
+  auto sleeper = std::make_unique<CountingSleeper>();  // of the first, and gone with it
+  CountingSleeper other;
+  Sleeper* const firsts[] = {sleeper.get()};
+  Sleeper* const seconds[] = {&other};
+  const bool aborted = GENERATE(false, true);
+  CAPTURE(aborted);
+  const auto asleepSoon = [&] { return sleeper->sleeps > 1 && sleeper->prepared; };
+  BlockedUntil first([&] { return !aborted && asleepSoon(); });
+  BlockedUntil second([&] { return other.sleeps > 1; });
+  Owner owner, aborter;
+  if (aborted) aborter.abortIf = asleepSoon;
+  bool prepared = true;
+  // The last one is the one whose sleeper is taken: until it is done that is the first task's.
+  const WaitPolicy policy{.mode = TUTTI_WAIT_BLOCK, .timeoutMs = 10'000};
+  DrivenTask tasks[] = {{.task = &second, .owner = &owner, .policy = policy, .sleepers = seconds},
+                        {.task = &first, .owner = &aborter, .policy = policy, .sleepers = firsts}};
+  tasks[1].atEnd = [&] {
+    prepared = sleeper->prepared;
+    CHECK(other.sleeps == 0);
+    sleeper.reset();
+  };
+  drive(tasks);
+  CHECK(tasks[0].result.ok());
+  CHECK(tasks[1].result.message() == (aborted ? "aborted" : ""));
+  CHECK(sleeper == nullptr);
+  CHECK(!prepared);
 }
 
 TEST_CASE("while a process is stopped its waits do not count") {

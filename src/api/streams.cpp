@@ -1,0 +1,145 @@
+// Streams of the host, and events on them.
+#include "src/api/entry.hpp"
+#include "src/api/handle_table.hpp"
+
+using namespace tutti;
+
+/// What was recorded last is all that an event is.
+struct tuttiEvent {
+  std::mutex mutex;
+  std::shared_ptr<const StreamPoint> point;  // null: nothing was recorded
+};
+
+namespace {
+
+// Never destroyed, not even at exit: threads of the user's may outlive static destructors.
+HandleTable<tuttiStream>& streams() {
+  static auto* const table = new HandleTable<tuttiStream>;
+  return *table;
+}
+HandleTable<tuttiEvent>& events() {
+  static auto* const table = new HandleTable<tuttiEvent>;
+  return *table;
+}
+
+using Stream = std::shared_ptr<tuttiStream>;
+using Event = std::shared_ptr<tuttiEvent>;
+
+Result<Stream> orRefused(Stream found, tuttiStream_t stream) {
+  if (found != nullptr) return found;
+  TUTTI_TRY(checkNotNull(stream, "stream"));
+  return invalidArgument(
+      "stream is not one of tuttiStreamCreate, or has been destroyed; work on a CUDA stream is waited for with CUDA's "
+      "own functions (cudaStreamSynchronize, cudaEventRecord, cudaStreamWaitEvent)");
+}
+
+Result<Event> orRefused(Event found, tuttiEvent_t event) {
+  if (found != nullptr) return found;
+  TUTTI_TRY(checkNotNull(event, "event"));
+  return invalidArgument("event is not one of tuttiEventCreate, or has been destroyed");
+}
+
+Result<Stream> find(tuttiStream_t stream) { return orRefused(streams().find(stream), stream); }
+Result<Event> find(tuttiEvent_t event) { return orRefused(events().find(event), event); }
+
+/// What the event has captured; null: nothing.
+Result<std::shared_ptr<const StreamPoint>> captured(tuttiEvent_t handle) {
+  TUTTI_ASSIGN(const Event event, find(handle));
+  const std::lock_guard lock(event->mutex);
+  return event->point;
+}
+
+Status createStream(tuttiStream_t* stream) {
+  TUTTI_TRY(checkNotNull(stream, "stream"));
+  *stream = nullptr;
+  TUTTI_ASSIGN(std::unique_ptr<HostStream> host, HostStream::create());
+  *stream = streams().add(std::make_shared<tuttiStream>(tuttiStream{std::move(host)}));
+  return {};
+}
+
+Status destroyStream(tuttiStream_t stream) {
+  TUTTI_ASSIGN(const Stream last, orRefused(streams().remove(stream), stream));
+  (void)last->host->synchronize();  // here, whoever else holds it now
+  return {};
+}
+
+Status synchronize(tuttiStream_t handle) {
+  TUTTI_ASSIGN(const Stream stream, find(handle));
+  return stream->host->synchronize();
+}
+
+Status query(tuttiStream_t handle) {
+  TUTTI_ASSIGN(const Stream stream, find(handle));
+  return stream->host->query();
+}
+
+Status createEvent(tuttiEvent_t* event) {
+  TUTTI_TRY(checkNotNull(event, "event"));
+  *event = events().add(std::make_shared<tuttiEvent>());
+  return {};
+}
+
+Status record(tuttiEvent_t handle, tuttiStream_t streamHandle) {
+  TUTTI_ASSIGN(const Event event, find(handle));
+  TUTTI_ASSIGN(const Stream stream, find(streamHandle));
+  const std::lock_guard lock(event->mutex);  // of two records at once the later one stays
+  event->point = stream->host->mark();
+  return {};
+}
+
+Status query(tuttiEvent_t event) {
+  TUTTI_ASSIGN(const auto point, captured(event));
+  if (point == nullptr) return {};
+  if (!point->passed()) return {tuttiInProgress, "what the event has captured is not done"};
+  return point->await();
+}
+
+Status synchronize(tuttiEvent_t event) {
+  TUTTI_ASSIGN(const auto point, captured(event));
+  return point == nullptr ? Status() : point->await();
+}
+
+Status follow(tuttiStream_t handle, tuttiEvent_t event) {
+  TUTTI_ASSIGN(const Stream stream, find(handle));
+  TUTTI_ASSIGN(auto point, captured(event));
+  if (point != nullptr) stream->host->follow(std::move(point));
+  return {};
+}
+
+}  // namespace
+
+extern "C" {
+
+tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream) { return report("StreamCreate", createStream(stream), nullptr); }
+
+tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream) {
+  return report("StreamDestroy", destroyStream(stream), nullptr);
+}
+
+tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream) {
+  return report("StreamSynchronize", synchronize(stream), nullptr);
+}
+
+tuttiResult_t tuttiStreamQuery(tuttiStream_t stream) { return report("StreamQuery", query(stream), nullptr); }
+
+tuttiResult_t tuttiEventCreate(tuttiEvent_t* event) { return report("EventCreate", createEvent(event), nullptr); }
+
+tuttiResult_t tuttiEventDestroy(tuttiEvent_t event) {
+  return report("EventDestroy", asStatus(orRefused(events().remove(event), event)), nullptr);
+}
+
+tuttiResult_t tuttiEventRecord(tuttiEvent_t event, tuttiStream_t stream) {
+  return report("EventRecord", record(event, stream), nullptr);
+}
+
+tuttiResult_t tuttiEventQuery(tuttiEvent_t event) { return report("EventQuery", query(event), nullptr); }
+
+tuttiResult_t tuttiEventSynchronize(tuttiEvent_t event) {
+  return report("EventSynchronize", synchronize(event), nullptr);
+}
+
+tuttiResult_t tuttiStreamWaitEvent(tuttiStream_t stream, tuttiEvent_t event) {
+  return report("StreamWaitEvent", follow(stream, event), nullptr);
+}
+
+}  // extern "C"

@@ -1,0 +1,62 @@
+// Calls that have their place in a communicator's order and wait: for a stream, for a turn, for the rest of their
+// group.
+//
+// What they wait for may be another communicator's business, and this one may end meanwhile.  So whoever ends it drops
+// them, and does not have to wait for that.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "src/comm/handle.hpp"
+#include "src/comm/launch.hpp"
+
+namespace tutti {
+
+/// The calls of one communicator in one group on one stream.  One thread at a time, but for drop().
+class ParkedBatch {
+ public:
+  /// Takes the next place in the communicator's order.
+  explicit ParkedBatch(const CommUse& comm)
+      : handle_(comm.handle()), turn_(comm->sharedTurn()), use_(comm), batch_(std::make_unique<Batch>(*comm)) {
+    ticket_ = turn_->take();
+  }
+  ParkedBatch(const ParkedBatch&) = delete;
+  ParkedBatch& operator=(const ParkedBatch&) = delete;
+  ~ParkedBatch() {
+    if (resume()) drop();
+  }
+
+  tuttiComm* handle() const { return handle_; }
+  /// Not while it is parked.
+  Batch& batch() { return *batch_; }
+
+  /// From now on it is dropped if the communicator ends.  Ranks on CUDA devices keep it: its streams know of it.
+  void park();
+  /// Waits for the communicator's turn.
+  void awaitTurn() { turn_->await(ticket_); }
+  /// The communicator is there until it is parked again or left.  False: it was dropped.
+  bool resume();
+  /// The calls are over: gives the turn back, and lets go of the communicator.  Nothing if that has happened.
+  void leave();
+  /// Why there is nothing to resume.
+  Status failure() const { return handle_->fate.failure(); }
+
+ private:
+  friend class Parking;
+  void drop();
+
+  tuttiComm* handle_;
+  std::shared_ptr<Turn> turn_;
+  std::optional<CommUse> use_;
+  std::unique_ptr<Batch> batch_;  // null: dropped or left
+  uint64_t ticket_ = 0;
+  bool parked_ = false;
+};
+
+/// Runs parked batches of different communicators together on this thread: waits for their turns, prepares, drives, and
+/// leaves each as soon as it is over.  The first error, if any.
+Status runBatches(std::span<const std::unique_ptr<ParkedBatch>> batches);
+
+}  // namespace tutti
