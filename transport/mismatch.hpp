@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
-#include "src/base/fingerprint.hpp"
 #include "src/base/status.hpp"
+#include "src/collective/fingerprint.hpp"
 #include "transport/transport.hpp"
 
 namespace tutti {

@@ -18,8 +18,8 @@
 #include <string_view>
 
 #include "src/base/clock.hpp"
-#include "src/base/fingerprint.hpp"
 #include "src/base/status.hpp"
+#include "src/collective/fingerprint.hpp"
 
 namespace tutti {
 

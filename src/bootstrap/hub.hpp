@@ -23,8 +23,8 @@
 #include <string>
 #include <vector>
 
-#include "src/base/fingerprint.hpp"
 #include "src/bootstrap/network.hpp"
+#include "src/collective/fingerprint.hpp"
 
 namespace tutti {
 

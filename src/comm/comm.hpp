@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "src/bootstrap/session.hpp"
-#include "src/comm/call.hpp"
+#include "src/collective/call.hpp"
 #include "src/comm/call_log.hpp"
 #include "src/comm/fate.hpp"
 #include "src/comm/foreign_plans.hpp"

@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "src/comm/call.hpp"
+#include "src/collective/call.hpp"
 #include "src/exec/collective_run.hpp"
 #include "src/exec/point_to_point.hpp"
 

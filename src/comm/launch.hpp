@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "src/comm/call.hpp"
+#include "src/collective/call.hpp"
 #include "src/comm/comm.hpp"
 #include "src/comm/cuda/side.hpp"
 #include "src/exec/point_to_point.hpp"

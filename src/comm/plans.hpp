@@ -6,7 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "src/comm/call.hpp"
+#include "src/collective/call.hpp"
 #include "src/comm/cuda/resident_run.hpp"
 #include "src/exec/collective_run.hpp"
 #include "src/exec/plan.hpp"

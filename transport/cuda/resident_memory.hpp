@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/fingerprint.hpp"
+#include "src/collective/fingerprint.hpp"
 #include "src/device/cuda_pinned.hpp"
 #include "src/device/cuda_stream.hpp"
 #include "transport/cuda/ipc_memory.hpp"

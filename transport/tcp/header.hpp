@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <span>
 
-#include "src/base/fingerprint.hpp"
 #include "src/base/status.hpp"
+#include "src/collective/fingerprint.hpp"
 
 namespace tutti::tcp {
 

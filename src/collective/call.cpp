@@ -1,4 +1,4 @@
-#include "src/comm/call.hpp"
+#include "src/collective/call.hpp"
 
 #include <algorithm>
 

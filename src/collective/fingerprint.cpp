@@ -1,4 +1,4 @@
-#include "src/base/fingerprint.hpp"
+#include "src/collective/fingerprint.hpp"
 
 #include <cstdio>
 
