@@ -6,14 +6,14 @@
 #include "src/base/config.hpp"
 #include "src/base/copy.hpp"
 #include "src/base/log.hpp"
+#include "src/calibrate/measure.hpp"
+#include "src/calibrate/probes.hpp"
 #include "src/comm/comm.hpp"
 #include "src/comm/cuda/costs.hpp"
-#include "src/comm/probes.hpp"
 #include "src/exec/one_pass.hpp"
 #include "src/plan/device_prices.hpp"
 #include "src/plan/fit.hpp"
 #include "src/plan/machine_levels.hpp"
-#include "src/plan/measure.hpp"
 
 namespace tutti {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "algorithms/algorithm.hpp"
 #include "src/base/status.hpp"
-#include "src/plan/calibration.hpp"
-#include "src/plan/device_costs.hpp"
+#include "src/cost/calibration.hpp"
+#include "src/cost/device_costs.hpp"
 #include "src/plan/overrides.hpp"
 #include "src/plan/tuning.hpp"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "src/base/log.hpp"
-#include "src/plan/kept_text.hpp"
+#include "src/cost/kept_text.hpp"
 #include "src/plan/planner.hpp"
 
 namespace tutti {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "src/base/config.hpp"
-#include "src/plan/calibration.hpp"
+#include "src/cost/calibration.hpp"
 #include "tools/info/config_view.hpp"
 #include "tools/info/exchange_view.hpp"
 #include "tools/info/plan_view.hpp"

@@ -107,7 +107,7 @@ Result<std::string> explainPlan(const PlanQuestion& q) {
   if (!q.way.empty()) {
     TUTTI_ASSIGN(costs, devicesOf(q, job, shape.nRanks));
     planFor(costs, &request, &levels);
-    origin = "costs of CUDA devices are published figures: src/plan/device_costs.cpp";
+    origin = "costs of CUDA devices are published figures: src/cost/device_costs.cpp";
   }
   request.mostChannels = 64;
   request.wholeTable = true;

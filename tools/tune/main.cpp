@@ -8,7 +8,7 @@
 #include "perf/ways/ways.hpp"
 #include "src/base/text.hpp"
 #include "src/comm/handle.hpp"
-#include "src/plan/kept_text.hpp"
+#include "src/cost/kept_text.hpp"
 #include "tools/tune/sends.hpp"
 #include "tools/version.hpp"
 

@@ -1,4 +1,4 @@
-#include "src/plan/calibration.hpp"
+#include "src/cost/calibration.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "src/base/clock.hpp"
-#include "src/plan/disturbance.hpp"
-#include "src/plan/measure.hpp"
+#include "src/calibrate/disturbance.hpp"
+#include "src/calibrate/measure.hpp"
 #include "tests/support/temp_folder.hpp"
 
 namespace {

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "src/plan/kept_text.hpp"
+#include "src/cost/kept_text.hpp"
 #include "src/plan/planner.hpp"
 #include "tests/support/temp_folder.hpp"
 #include "tests/support/variable.hpp"

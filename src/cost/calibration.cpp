@@ -1,4 +1,4 @@
-#include "src/plan/calibration.hpp"
+#include "src/cost/calibration.hpp"
 
 #include <dirent.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/base/config.hpp"
-#include "src/plan/kept_text.hpp"
+#include "src/cost/kept_text.hpp"
 #include "src/walk/memory.hpp"
 
 namespace tutti {

@@ -9,8 +9,8 @@
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
-#include "src/plan/calibration.hpp"
-#include "src/plan/kept_text.hpp"
+#include "src/cost/calibration.hpp"
+#include "src/cost/kept_text.hpp"
 
 namespace tutti {
 namespace {

@@ -31,8 +31,8 @@
 #include <string_view>
 
 #include "src/base/status.hpp"
-#include "src/plan/linear_cost.hpp"
-#include "src/plan/machine_identity.hpp"
+#include "src/cost/linear_cost.hpp"
+#include "src/cost/machine_identity.hpp"
 
 namespace tutti {
 

@@ -7,7 +7,7 @@
 #include <functional>
 #include <span>
 
-#include "src/plan/calibration.hpp"
+#include "src/cost/calibration.hpp"
 
 namespace tutti {
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "src/plan/measure.hpp"
+#include "src/calibrate/measure.hpp"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "src/comm/probes.hpp"
+#include "src/calibrate/probes.hpp"
 
 #include <fcntl.h>
 #include <netinet/in.h>

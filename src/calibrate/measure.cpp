@@ -1,4 +1,4 @@
-#include "src/plan/measure.hpp"
+#include "src/calibrate/measure.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,8 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/copy.hpp"
+#include "src/calibrate/disturbance.hpp"
 #include "src/exec/reduce.hpp"
-#include "src/plan/disturbance.hpp"
 
 namespace tutti {
 namespace {
