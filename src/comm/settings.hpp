@@ -4,6 +4,7 @@
 #include <string>
 
 #include "src/base/status.hpp"
+#include "transport/table.hpp"
 
 namespace tutti {
 
@@ -15,12 +16,14 @@ struct CommSettings {
   int minChannels = 1;  // more than are possible are as many as are possible
   int maxChannels = 64;
   bool splitShare = true;
-  int cudaDevice = -1;  // the device that ranks compute on; -1: the host
-  std::string transports;
+  int cudaDevice = -1;     // the device that ranks compute on; -1: the host
+  std::string transports;  // as TUTTI_TRANSPORTS; names of `table`
+  TransportTable table = ::tutti::transports();
   std::string name;
 };
 
-/// config may be nullptr.  parent: what undefined fields take instead of the environment's values (children).
+/// config may be nullptr.  parent: what undefined fields take instead of the environment's values (children); also what
+/// the transports are.
 /// Errors: InvalidArgument naming the field; InvalidUsage naming the variable.
 Result<CommSettings> resolveSettings(const tuttiConfig_t* config, const CommSettings* parent);
 
@@ -33,7 +36,7 @@ Status checkDeviceName(const std::string& name);
 
 /// Whether a transport of this name may be used: "shm,tcp" lists, "^x" excludes, "" allows all.
 bool transportAllowed(const std::string& list, std::string_view name);
-/// Errors: InvalidUsage naming the unknown transport.
-Status checkTransportList(const std::string& list);
+/// Errors: InvalidUsage naming the unknown transport and those of the table.
+Status checkTransportList(const std::string& list, TransportTable table);
 
 }  // namespace tutti

@@ -1,61 +1,22 @@
 #include "src/cost/calibration.hpp"
 
-#include <dirent.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <vector>
 
-#include "src/base/config.hpp"
 #include "src/cost/kept_text.hpp"
 #include "src/walk/memory.hpp"
 
 namespace tutti {
 namespace {
 
-constexpr std::array<const char*, kNumLinkKinds> kKinds = {"shm-threads", "shm-processes", "tcp-local", "tcp-remote"};
-constexpr std::array<const char*, kNumProtocols> kProtocols = {"inline", "slots", "direct"};
-
-template <class E, size_t n>
-bool parseName(const std::array<const char*, n>& names, std::string_view name, E* out) {
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) return false;
-  *out = static_cast<E>(found - names.begin());
-  return true;
-}
-
-/// Bytes that go in one control line beside its flag.
-constexpr uint64_t kInlineBytes = 48;
-constexpr uint64_t kSlotBytes = 128 * 1024;
-
-/// Mbit/s of the fastest interface that is up and says so; 0 if none does.
-double fastestInterfaceMbit() {
-  double most = 0;
-  DIR* folder = opendir("/sys/class/net");
-  if (folder == nullptr) return 0;
-  while (const dirent* entry = readdir(folder)) {
-    const std::string name = entry->d_name;
-    if (name == "lo" || name.starts_with('.')) continue;
-    std::string state;
-    double mbit = 0;
-    std::ifstream(cat("/sys/class/net/", name, "/operstate")) >> state;
-    std::ifstream(cat("/sys/class/net/", name, "/speed")) >> mbit;
-    if (state == "up" && mbit > 0 && mbit < 1e7) most = std::max(most, mbit);
-  }
-  closedir(folder);
-  return most;
-}
-
 constexpr double kLeastGBps = 1e-4, kMostGBps = 1e5, kMostLatencyUs = 1e7;
 
 /// The link that a line of `count` words is about, which begins with its kind and protocol; null if it is no such line.
 LinkCost* linkOf(const std::vector<std::string>& words, size_t count, Calibration* into) {
-  LinkKind kind{};
   Protocol protocol{};
-  if (words.size() != count || !parseLinkKind(words[0], &kind) || !parseProtocol(words[1], &protocol)) return nullptr;
-  return &into->at(kind, protocol);
+  if (words.size() != count || !isLinkKey(words[0]) || !parseProtocol(words[1], &protocol)) return nullptr;
+  return &into->at(words[0], protocol);
 }
 
 bool parseLink(std::string_view rest, Calibration* into) {
@@ -152,11 +113,6 @@ bool parseLine(std::string_view key, std::string_view rest, Calibration* into) {
 
 }  // namespace
 
-const char* linkKindName(LinkKind kind) { return kKinds[static_cast<size_t>(kind)]; }
-const char* protocolName(Protocol protocol) { return kProtocols[static_cast<size_t>(protocol)]; }
-bool parseLinkKind(std::string_view name, LinkKind* out) { return parseName(kKinds, name, out); }
-bool parseProtocol(std::string_view name, Protocol* out) { return parseName(kProtocols, name, out); }
-
 double Calibration::copyGBpsIn(double footprint) const {
   return copyGBps * std::pow(copyFarGBps / copyGBps, farness(footprint));
 }
@@ -178,40 +134,25 @@ double Calibration::farness(double footprint) const {
   return 1;
 }
 
-std::optional<double> LinkCost::aloneUsOf(double bytes) const {
-  double below = 0, at = 0;
-  for (size_t i = 0; i < kMessageSizes.size() && aloneUs[i] > 0; ++i) {
-    const auto above = static_cast<double>(kMessageSizes[i]);
-    if (bytes <= above && i == 0) return aloneUs[i];
-    if (bytes <= above) {
-      return at * std::pow(aloneUs[i] / at, std::log(bytes / below) / std::log(above / below));
-    }
-    below = above;
-    at = aloneUs[i];
-  }
-  return std::nullopt;
+const ProtocolCosts* Calibration::find(std::string_view key) const {
+  const auto found = std::ranges::find(links, key, &Link::key);
+  return found == links.end() ? nullptr : &found->costs;
 }
 
-// Between the sizes that were measured, along a straight line of logarithms.
-LinearCost LinkCost::costIn(double bytes, double farness, bool bothWays) const {
-  LinearCost result = cost;
-  if (near.oneWay <= 0) return result;
-  // Messages that follow each other overlap, the more of them the better; but where both ends are busy with two
-  // messages at once nothing is left to overlap, and a few are as slow as many.
-  const bool overlaps = !bothWays || near.bothWays >= cost.bandwidthGBps;
-  const double aloneBytes = overlaps ? 64 * 1024 : 8 * 1024;
-  const double streamBytes = overlaps ? kNearBytes : 64 * 1024;
-  // Single messages were measured one way; whoever sends and receives at once has the work of both.
-  const double alone = bothWays ? cost.bandwidthGBps * std::min(1.0, near.bothWays / near.oneWay) : cost.bandwidthGBps;
-  const double nearGBps = bothWays ? near.bothWays : near.oneWay;
-  const double farGBps = bothWays ? far.bothWays : far.oneWay;
-  const double streams =
-      std::clamp(std::log(std::max(bytes, 1.0) / aloneBytes) / std::log(streamBytes / aloneBytes), 0.0, 1.0);
-  result.bandwidthGBps = alone * std::pow(nearGBps / alone, streams) * std::pow(farGBps / nearGBps, farness);
-  return result;
+const LinkCost& Calibration::at(std::string_view key, Protocol protocol) const {
+  static const ProtocolCosts none = {};
+  const ProtocolCosts* const found = find(key);
+  return (found != nullptr ? *found : none)[protocol];
 }
 
-Calibration defaultCalibration(const MachineIdentity& machine) {
+LinkCost& Calibration::at(std::string_view key, Protocol protocol) {
+  const auto found = std::ranges::find(links, key, &Link::key);
+  if (found != links.end()) return found->costs[protocol];
+  links.push_back({std::string(key), {}});
+  return links.back().costs[protocol];
+}
+
+Calibration defaultCalibration(const MachineIdentity& machine, const LinkKinds& kinds) {
   Calibration c;
   c.machine = machine;
   c.copyGBps = 10;
@@ -221,32 +162,43 @@ Calibration defaultCalibration(const MachineIdentity& machine) {
   for (size_t i = 0; i < c.caches.size(); ++i) {
     c.caches[i] = walk::farness(static_cast<double>(kCacheFootprints[i]), kNearFootprint, kFarFootprint);
   }
-  const auto set = [&](LinkKind kind, Protocol protocol, double latencyUs, double gbps, uint64_t mostBytes) {
-    c.at(kind, protocol) = {.available = true, .cost = {latencyUs, gbps}, .mostBytes = mostBytes};
-  };
-  for (const LinkKind kind : {LinkKind::ShmThreads, LinkKind::ShmProcesses}) {
-    set(kind, Protocol::Inline, 0.15, 1, kInlineBytes);
-    set(kind, Protocol::Slots, 0.25, 7, kSlotBytes);
-  }
-  set(LinkKind::ShmThreads, Protocol::Direct, 0.4, 11, UINT64_MAX);
-  set(LinkKind::ShmProcesses, Protocol::Direct, 0.8, 11, UINT64_MAX);
-  for (const LinkKind kind : {LinkKind::ShmThreads, LinkKind::ShmProcesses}) {
-    c.at(kind, Protocol::Slots).near = {10, 5};
-    c.at(kind, Protocol::Slots).far = {8, 4};
-    c.at(kind, Protocol::Inline).here = {0.1, 1};
-    c.at(kind, Protocol::Slots).here = {0.1, 10};
-    c.at(kind, Protocol::Direct).freshGBps = 6;
-  }
-  c.at(LinkKind::ShmThreads, Protocol::Direct).near = {20, 20};
-  c.at(LinkKind::ShmThreads, Protocol::Direct).far = {9, 5};
-  c.at(LinkKind::ShmProcesses, Protocol::Direct).near = {12, 12};
-  c.at(LinkKind::ShmProcesses, Protocol::Direct).far = {4, 4.2};
-  set(LinkKind::TcpLocal, Protocol::Slots, 4, 4, kSlotBytes);
-  const double mbit = fastestInterfaceMbit();
-  // 94 % of the wire is payload with 1500-byte frames; 10 Gbit/s where nothing is known.
-  set(LinkKind::TcpRemote, Protocol::Slots, 20, (mbit > 0 ? mbit : 10000) / 8e3 * 0.94, kSlotBytes);
+  (void)addMissing(kinds, &c);
   return c;
 }
+
+bool addMissing(const LinkKinds& kinds, Calibration* calibration) {
+  const size_t before = calibration->links.size();
+  for (const LinkDescription& kind : kinds) {
+    if (calibration->find(kind.profile.key) != nullptr) continue;
+    calibration->links.push_back({std::string(kind.profile.key), kind.builtIn()});
+  }
+  return calibration->links.size() > before;
+}
+
+namespace {
+
+/// whose: "shm-threads slots ".
+std::string linesOf(const std::string& whose, const LinkCost& link) {
+  if (!link.available) return "";
+  std::string out =
+      cat("link ", whose, number(link.cost.latencyUs), " ", number(link.cost.bandwidthGBps), " ", link.mostBytes, "\n");
+  if (link.aloneUs[0] > 0) {
+    out += cat("alone ", whose.substr(0, whose.size() - 1));
+    for (const double us : link.aloneUs) out += cat(" ", number(us));
+    out += "\n";
+  }
+  if (link.near.oneWay > 0) {
+    out += cat("stream ", whose, number(link.near.oneWay), " ", number(link.near.bothWays), " ",
+               number(link.far.oneWay), " ", number(link.far.bothWays), "\n");
+  }
+  if (link.here.bandwidthGBps > 0) {
+    out += cat("here ", whose, number(link.here.latencyUs), " ", number(link.here.bandwidthGBps), "\n");
+  }
+  if (link.freshGBps > 0) out += cat("fresh ", whose, number(link.freshGBps), "\n");
+  return out;
+}
+
+}  // namespace
 
 std::string toText(const Calibration& c) {
   std::string out =
@@ -255,40 +207,37 @@ std::string toText(const Calibration& c) {
           number(c.copyFarGBps), "\nreduce-gbps ", number(c.reduceGBps), " ", number(c.reduceFarGBps), "\ncaches");
   for (const double part : c.caches) out += cat(" ", number(part));
   out += cat("\nstream-from-bytes ", c.streamFromBytes, "\n");
-  for (size_t kind = 0; kind < kNumLinkKinds; ++kind) {
-    for (size_t protocol = 0; protocol < kNumProtocols; ++protocol) {
-      const LinkCost& link = c.links[kind][protocol];
-      if (!link.available) continue;
-      out += cat("link ", kKinds[kind], " ", kProtocols[protocol], " ", number(link.cost.latencyUs), " ",
-                 number(link.cost.bandwidthGBps), " ", link.mostBytes, "\n");
-      const std::string whose = cat(kKinds[kind], " ", kProtocols[protocol], " ");
-      if (link.aloneUs[0] > 0) {
-        out += cat("alone ", kKinds[kind], " ", kProtocols[protocol]);
-        for (const double us : link.aloneUs) out += cat(" ", number(us));
-        out += "\n";
-      }
-      if (link.near.oneWay > 0) {
-        out += cat("stream ", whose, number(link.near.oneWay), " ", number(link.near.bothWays), " ",
-                   number(link.far.oneWay), " ", number(link.far.bothWays), "\n");
-      }
-      if (link.here.bandwidthGBps > 0) {
-        out += cat("here ", whose, number(link.here.latencyUs), " ", number(link.here.bandwidthGBps), "\n");
-      }
-      if (link.freshGBps > 0) out += cat("fresh ", whose, number(link.freshGBps), "\n");
-    }
+  for (const Calibration::Link& link : c.links) {
+    for (const Protocol p : kAllProtocols) out += linesOf(cat(link.key, " ", protocolName(p), " "), link.costs[p]);
   }
   return out + "end\n";
 }
 
+namespace {
+
+struct Faster {
+  StreamRate operator()(const StreamRate& x, const StreamRate& y) const {
+    return {std::max(x.oneWay, y.oneWay), std::max(x.bothWays, y.bothWays)};
+  }
+  LinearCost operator()(const LinearCost& x, const LinearCost& y) const {
+    return {std::min(x.latencyUs, y.latencyUs), std::max(x.bandwidthGBps, y.bandwidthGBps)};
+  }
+  /// best: one of the two, in all but what is compared.
+  LinkCost operator()(const LinkCost& x, const LinkCost& y, LinkCost best) const {
+    if (!x.available || !y.available) return x.available ? x : y;
+    best.cost = (*this)(x.cost, y.cost);
+    for (size_t i = 0; i < best.aloneUs.size(); ++i) best.aloneUs[i] = std::min(x.aloneUs[i], y.aloneUs[i]);
+    if (x.here.bandwidthGBps > 0 && y.here.bandwidthGBps > 0) best.here = (*this)(x.here, y.here);
+    best.freshGBps = std::max(x.freshGBps, y.freshGBps);
+    best.near = (*this)(x.near, y.near);
+    best.far = (*this)(x.far, y.far);
+    return best;
+  }
+};
+
+}  // namespace
+
 Calibration bestOf(const Calibration& a, const Calibration& b) {
-  struct Faster {
-    StreamRate operator()(const StreamRate& x, const StreamRate& y) const {
-      return {std::max(x.oneWay, y.oneWay), std::max(x.bothWays, y.bothWays)};
-    }
-    LinearCost operator()(const LinearCost& x, const LinearCost& y) const {
-      return {std::min(x.latencyUs, y.latencyUs), std::max(x.bandwidthGBps, y.bandwidthGBps)};
-    }
-  };
   constexpr Faster faster;
   Calibration best = (a.complete != b.complete ? a.complete : a.disturbed <= b.disturbed) ? a : b;
   best.times = a.times + b.times;
@@ -297,20 +246,11 @@ Calibration bestOf(const Calibration& a, const Calibration& b) {
   best.copyFarGBps = std::max(a.copyFarGBps, b.copyFarGBps);
   best.reduceGBps = std::max(a.reduceGBps, b.reduceGBps);
   best.reduceFarGBps = std::max(a.reduceFarGBps, b.reduceFarGBps);
-  for (size_t kind = 0; kind < kNumLinkKinds; ++kind) {
-    for (size_t protocol = 0; protocol < kNumProtocols; ++protocol) {
-      const LinkCost &x = a.links[kind][protocol], &y = b.links[kind][protocol];
-      LinkCost& link = best.links[kind][protocol];
-      if (!x.available || !y.available) {
-        link = x.available ? x : y;
-        continue;
+  for (const auto* all : {&a, &b}) {
+    for (const Calibration::Link& link : all->links) {
+      for (const Protocol p : kAllProtocols) {
+        best.at(link.key, p) = faster(a.at(link.key, p), b.at(link.key, p), best.at(link.key, p));
       }
-      link.cost = faster(x.cost, y.cost);
-      for (size_t i = 0; i < link.aloneUs.size(); ++i) link.aloneUs[i] = std::min(x.aloneUs[i], y.aloneUs[i]);
-      link.here = x.here.bandwidthGBps > 0 && y.here.bandwidthGBps > 0 ? faster(x.here, y.here) : link.here;
-      link.freshGBps = std::max(x.freshGBps, y.freshGBps);
-      link.near = faster(x.near, y.near);
-      link.far = faster(x.far, y.far);
     }
   }
   return best;
