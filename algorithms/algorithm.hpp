@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/plan/linear_cost.hpp"
+#include "src/cost/linear_cost.hpp"
 #include "src/schedule/builder.hpp"
 #include "src/schedule/schedule.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "src/plan/linear_cost.hpp"
+#include "src/cost/linear_cost.hpp"
 
 namespace tutti {
 

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "algorithms/phases.hpp"
-#include "src/plan/linear_cost.hpp"
+#include "src/cost/linear_cost.hpp"
 
 namespace tutti {
 

@@ -20,6 +20,7 @@
 #include "src/base/clock.hpp"
 #include "src/base/status.hpp"
 #include "src/collective/fingerprint.hpp"
+#include "src/cost/link_profile.hpp"
 
 namespace tutti {
 
@@ -135,13 +136,6 @@ class Sleeper {
 /// What a rank tells the others of itself at init, per transport: opaque bytes, small.
 using Address = std::string;
 
-/// What a link costs and can do; used by the planner.
-struct LinkClass {
-  std::string_view transport;  // "shm"
-  bool sameProcess = false;
-  bool sameHost = false;
-};
-
 /// What every rank knows of every other (gathered at init).
 struct PeerInfo {
   int rank = 0;
@@ -156,8 +150,9 @@ class Transport {
  public:
   virtual ~Transport() = default;
   virtual std::string_view name() const = 0;  // as in TUTTI_TRANSPORTS
-  /// Whether this transport joins the two ranks.  Symmetric, and the same on all ranks.
-  virtual bool reaches(const PeerInfo& self, const PeerInfo& peer) const = 0;
+  /// The link by which this transport joins two ranks, of which this one need be neither.  A function of the two alone:
+  /// symmetric, and the same on all ranks.  Errors: InvalidUsage, a clause that says why there is none.
+  virtual Result<LinkProfile> reach(const PeerInfo& self, const PeerInfo& peer) const = 0;
   /// This rank's opaque address; travels to every peer.
   virtual Address address() const = 0;
   /// Open channel number `lane` to `peer`.  Both ends call it, in any order, at any time; blocks until the deadline.

@@ -5,6 +5,9 @@
 
 #include "src/plan/walks.hpp"
 #include "tools/version.hpp"
+#include "transport/shm/entry.hpp"
+#include "transport/table.hpp"
+#include "transport/tcp/entry.hpp"
 
 using namespace tutti;
 
@@ -13,9 +16,9 @@ namespace {
 PlanRequest request(Collective collective, int hosts, int perHost, size_t bytes) {
   PlanRequest r;
   r.shape = {.collective = collective, .nRanks = hosts * perHost, .bytes = bytes};
-  if (perHost > 1) r.links.intra = LinkKind::ShmProcesses;
+  if (perHost > 1) r.links.intra = kShmProcesses;
   if (hosts > 1) {
-    r.links.inter = LinkKind::TcpRemote;
+    r.links.inter = kTcpRemote;
     for (int rank = 0; rank < r.shape.nRanks; ++rank) r.shape.nodeOf.push_back(rank / perHost);
   }
   r.directPossible = perHost > 1;
@@ -42,7 +45,7 @@ double planUs(const PlanRequest& r, const Calibration& c, Walks* walks, const ch
 
 int main(int argc, char** argv) {
   if (tutti::printsVersion(argc, argv)) return 0;
-  const Calibration c = defaultCalibration(thisMachine());
+  const Calibration c = defaultCalibration(thisMachine(), linkKinds());
   std::printf("%-14s %6s x %-5s %10s %14s %14s %14s\n", "collective", "hosts", "ranks", "bytes", "cold us",
               "new size us", "kept us");
   const int jobs[][2] = {{1, 2}, {1, 8}, {1024, 1}, {128, 8}};

@@ -58,9 +58,9 @@ struct CallEstimate {
   bool joined = false;
 };
 
-/// This machine's link costs (from the user's cache, or measured now), and what was measured to be fastest on it among
-/// so many ranks.
-Status addMeasurements(int nRanks, RankCard* card);
+/// This machine's link costs, of all transports of `table` (from the user's cache, or measured now), and what was
+/// measured to be fastest on it among so many ranks.
+Status addMeasurements(int nRanks, TransportTable table, RankCard* card);
 
 class Comm : public TaskOwner {
  public:
@@ -181,6 +181,8 @@ class Comm : public TaskOwner {
   size_t leastMappedBytes(const std::optional<Protocol>& asked) const;
   static void fitToBlocks(Choice* choice, size_t lanesOfOne, int mostLanes);
   bool rewrites(const PlanKey& key) const;
+  /// Whether ranks of a host read memory of others by system calls.
+  bool pulls() const;
   Status hearOfTrouble(const std::vector<RankCard>& cards) const;
   Result<std::string> cudaObstacle(const std::vector<RankCard>& cards);
   Status openTransports(std::vector<RankCard>* cards);
@@ -193,8 +195,7 @@ class Comm : public TaskOwner {
   PlanRequest planRequest(const Shape& shape, bool resident = false) const;
   Result<Choice> choosePlan(const Shape& shape, const Call& call, bool resident);
   CallEstimate estimateMessage(int peer, size_t bytes) const;
-  LinkKind kindOfLink(int peer) const;
-  MessageCost messageTo(LinkKind kind, size_t bytes) const;
+  MessageCost messageTo(const LinkProfile& link, size_t bytes) const;
   size_t ranksOnHost() const;
   Result<PlanEntry> makePlan(const Call& call, const PlanKey& key);
   Result<Schedule> scheduleFor(const Call& call, const PlanKey& key, Shape shape, Choice* choice);

@@ -10,9 +10,7 @@
 #include "src/comm/cuda/costs.hpp"
 #include "src/comm/cuda/side.hpp"
 #include "src/comm/launch.hpp"
-#include "transport/self/self_transport.hpp"
-#include "transport/shm/shm_transport.hpp"
-#include "transport/tcp/transport.hpp"
+#include "transport/table.hpp"
 
 namespace tutti {
 namespace {
@@ -67,19 +65,26 @@ Result<std::string> commonSettings(const CommSettings& settings) {
                     " maxChannels=", settings.maxChannels);
 }
 
+bool isAllowed(const TransportEntry& entry, const CommSettings& settings) {
+  return entry.links.empty() || transportAllowed(settings.transports, entry.name);
+}
+
 // Over sockets every slice is a call on both sides and a wait, so larger ones pay until the slices of all ranks no
 // longer share the cache; that comes at once where ranks share cores.  A function of what all ranks know alike.
-Result<size_t> chooseSliceBytes(const std::vector<RankCard>& cards, bool shmAllowed) {
+Result<size_t> chooseSliceBytes(const std::vector<RankCard>& cards, const CommSettings& settings) {
   constexpr size_t kSocketSliceBytes = 256 << 10;
   TUTTI_ASSIGN(const int64_t slotBytes, configInteger("TUTTI_SLOT_BYTES"));
   const auto slots = static_cast<size_t>(slotBytes) / kCacheLineBytes * kCacheLineBytes;
   if (configIsSet("TUTTI_SLOT_BYTES")) return slots;
+  const bool sharedMemory = std::ranges::any_of(settings.table, [&](const TransportEntry* entry) {
+    return entry->sharesMemory() && isAllowed(*entry, settings);
+  });
   std::set<uint64_t> hosts;
   for (const RankCard& card : cards) {
     if (oversubscribed(cards, card.info.hostId)) return slots;
-    if (!hosts.insert(card.info.hostId).second && shmAllowed) return slots;
+    if (!hosts.insert(card.info.hostId).second && sharedMemory) return slots;
   }
-  return std::min(kSocketSliceBytes, TcpOptions().slotBytes);
+  return kSocketSliceBytes;
 }
 
 }  // namespace
@@ -105,7 +110,7 @@ Status Comm::prepare(int rank, int nRanks, RankCard* card) {
     cuda_->describe(card);
   }
   TUTTI_ASSIGN(card->settings, commonSettings(settings_));
-  return rank == 0 ? addMeasurements(nRanks, card) : Status();
+  return rank == 0 ? addMeasurements(nRanks, settings_.table, card) : Status();
 }
 
 // A rank in trouble joins all the same: the others would wait for it, and nobody would tell them why.
@@ -156,7 +161,7 @@ Status Comm::setUp() {
     return invalidUsage("rank ", card.info.rank, " has other settings than rank ", rank(), ": [", card.settings,
                         "] and [", mine.settings, "]; set them alike on all ranks");
   }
-  TUTTI_ASSIGN(sliceBytes_, chooseSliceBytes(cards, transportAllowed(settings_.transports, "shm")));
+  TUTTI_ASSIGN(sliceBytes_, chooseSliceBytes(cards, settings_));
   TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
   if (cuda_) TUTTI_TRY(cuda_->serveReaders(*control_));
   const bool given = configIsSet("TUTTI_SLOT_BYTES");
@@ -221,17 +226,16 @@ Result<std::string> Comm::cudaObstacle(const std::vector<RankCard>& cards) {
 Status Comm::openTransports(std::vector<RankCard>* cards) {
   const PeerInfo& self = (*cards)[static_cast<size_t>(rank())].info;
   std::vector<std::unique_ptr<Transport>> transports;
-  transports.push_back(createSelfTransport(rank(), sliceBytes_));
-  if (transportAllowed(settings_.transports, "shm")) {
-    TUTTI_ASSIGN(ShmConfig config, ShmConfig::fromEnvironment(self, nRanks()));
-    config.sharedCores = oversubscribed(*cards, self.hostId);
-    TUTTI_ASSIGN(auto shm, createShmTransport(config, *control_));
-    transports.push_back(std::move(shm));
-  }
-  if (transportAllowed(settings_.transports, "tcp")) {
-    TUTTI_ASSIGN(const TcpOptions options, TcpOptions::fromConfig());
-    TUTTI_ASSIGN(auto tcp, TcpTransport::create(*control_, rank(), options));
-    transports.push_back(std::move(tcp));
+  const TransportContext context = {.self = self,
+                                    .nRanks = nRanks(),
+                                    .sliceBytes = sliceBytes_,
+                                    .sharedCores = oversubscribed(*cards, self.hostId),
+                                    .descriptors = *control_,
+                                    .streams = *control_};
+  for (const TransportEntry* entry : settings_.table) {
+    if (!isAllowed(*entry, settings_)) continue;
+    TUTTI_ASSIGN(std::unique_ptr<Transport> made, entry->create(context));
+    transports.push_back(std::move(made));
   }
   links_ = std::make_unique<Links>(rank(), std::move(transports));
   RankCard addresses;

@@ -13,44 +13,48 @@ std::vector<std::pair<std::string, Address>> Links::addresses() const {
   return result;
 }
 
+// The first that reaches; else why none does.
+Result<Links::Way> Links::wayBetween(const PeerInfo& self, const PeerInfo& peer) const {
+  std::string reasons;
+  for (const auto& transport : transports_) {
+    const Result<LinkProfile> link = transport->reach(self, peer);
+    if (link.ok()) return Way{transport.get(), *link};
+    reasons += cat(reasons.empty() ? "" : "; ", transport->name(), ": ", link.status().message());
+  }
+  return invalidUsage(reasons);
+}
+
 Status Links::meet(std::vector<RankCard> cards) {
   cards_ = std::move(cards);
   const PeerInfo& self = cards_[static_cast<size_t>(rank_)].info;
   for (const RankCard& card : cards_) {
-    Transport* best = nullptr;
-    for (const auto& transport : transports_) {
-      if (best == nullptr && transport->reaches(self, card.info)) best = transport.get();
-    }
-    if (best == nullptr) {
+    const Result<Way> way = wayBetween(self, card.info);
+    if (!way.ok()) {
       return invalidUsage("no transport that TUTTI_TRANSPORTS allows joins rank ", rank_, " and rank ", card.info.rank,
-                          " (host ", card.hostName, "); allow tcp, or shm for ranks of one host");
+                          " (host ", card.hostName, ").  ", way.status().message());
     }
-    byPeer_.push_back(best);
+    byPeer_.push_back(*way);
   }
   for (const auto& transport : transports_) {
     bool used = false;
-    for (const Transport* mine : byPeer_) used = used || mine == transport.get();
+    for (const Way& mine : byPeer_) used = used || mine.transport == transport.get();
     if (used && transport->sleeper() != nullptr) sleepers_.push_back(transport->sleeper());
   }
   return {};
 }
 
-const Transport& Links::transportTo(int peer) const { return *byPeer_[static_cast<size_t>(peer)]; }
-
-bool Links::hasTransport(std::string_view name) const {
-  for (const auto& transport : transports_) {
-    if (transport->name() == name) return true;
-  }
-  return false;
+std::optional<LinkProfile> Links::linkBetween(int a, int b) const {
+  const Result<Way> way = wayBetween(cards_[static_cast<size_t>(a)].info, cards_[static_cast<size_t>(b)].info);
+  return way.ok() ? std::optional(way->link) : std::nullopt;
 }
 
 bool Links::isOpen(int peer, int lane) const { return channels_.count({peer, lane}) != 0; }
 
 Result<Channel*> Links::channel(int peer, int lane, Deadline deadline) {
   if (const auto open = channels_.find({peer, lane}); open != channels_.end()) return open->second.get();
-  Transport* transport = byPeer_[static_cast<size_t>(peer)];
+  Transport* transport = transportTo(peer);
   TUTTI_ASSIGN(const Address* address, addressOf(peer, *transport));
-  TUTTI_DEBUG("comm", "rank ", rank_, " peer ", peer, " lane ", lane, ": opening ", transport->name());
+  TUTTI_DEBUG("comm", "rank ", rank_, " peer ", peer, " lane ", lane, ": opening ", linkTo(peer).key);
   TUTTI_ASSIGN(std::unique_ptr<Channel> connected, transport->connect(peer, *address, lane, deadline));
   if (transport->wantsProgress()) pumped_.push_back(connected.get());
   return keep(peer, lane, std::move(connected));
@@ -73,7 +77,7 @@ bool Links::hasBoards() const {
   const Transport* common = nullptr;
   for (int peer = 0; peer < static_cast<int>(byPeer_.size()); ++peer) {
     if (peer == rank_) continue;
-    const Transport* transport = byPeer_[static_cast<size_t>(peer)];
+    const Transport* transport = transportTo(peer);
     if (!transport->hasBoards() || (common != nullptr && common != transport)) return false;
     common = transport;
   }
@@ -82,7 +86,7 @@ bool Links::hasBoards() const {
 
 Status Links::openBoards(Deadline deadline) {
   if (isOpen(kEveryone, kBoardLane)) return {};
-  Transport* transport = byPeer_[rank_ == 0 ? 1 : 0];
+  Transport* transport = transportTo(rank_ == 0 ? 1 : 0);
   std::vector<const Address*> byRank(byPeer_.size(), nullptr);
   for (int peer = 0; peer < static_cast<int>(byRank.size()); ++peer) {
     if (peer == rank_) continue;

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "src/comm/peers.hpp"
@@ -27,7 +28,8 @@ class Links {
 
   /// What to tell the peers.
   std::vector<std::pair<std::string, Address>> addresses() const;
-  /// What the peers told.  Errors: InvalidUsage naming two ranks that no allowed transport joins.
+  /// What the peers told.  Errors: InvalidUsage naming two ranks that no allowed transport joins, and each one's
+  /// reason.
   Status meet(std::vector<RankCard> cards);
 
   /// The channel to `peer` for `lane`; opens it at first use.  Errors: as Transport::connect.
@@ -48,8 +50,10 @@ class Links {
       if (channel != nullptr && key.second != kPointToPointLane) f(key.first, *channel);
   }
 
-  const Transport& transportTo(int peer) const;
-  bool hasTransport(std::string_view name) const;
+  /// What joins this rank to `peer`.
+  const LinkProfile& linkTo(int peer) const { return byPeer_[static_cast<size_t>(peer)].link; }
+  /// What joins two ranks, of which this one need be neither: every rank has the same transports.  None: nothing does.
+  std::optional<LinkProfile> linkBetween(int a, int b) const;
   const std::vector<RankCard>& cards() const { return cards_; }
   const std::vector<Sleeper*>& sleepers() const { return sleepers_; }
   /// Let channels move what waits in system buffers; while this rank waits for others.
@@ -58,13 +62,19 @@ class Links {
   void close();
 
  private:
+  struct Way {
+    Transport* transport;
+    LinkProfile link;
+  };
+  Result<Way> wayBetween(const PeerInfo& self, const PeerInfo& peer) const;
+  Transport* transportTo(int peer) const { return byPeer_[static_cast<size_t>(peer)].transport; }
   Result<const Address*> addressOf(int peer, const Transport& transport) const;
   Channel* keep(int peer, int lane, std::unique_ptr<Channel> channel);
 
   int rank_;
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<RankCard> cards_;
-  std::vector<Transport*> byPeer_;
+  std::vector<Way> byPeer_;
   std::vector<Sleeper*> sleepers_;
   std::vector<Channel*> pumped_;                                      // those that want progress()
   mutable std::mutex mutex_;                                          // of changes to channels_

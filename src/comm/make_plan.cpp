@@ -138,7 +138,7 @@ Result<std::shared_ptr<const PlanEntry>> Comm::plan(const Call& call, bool resid
 // Memory of tuttiMemAlloc is read where it lies, whatever was planned for other memory: between processes its owner
 // need not do anything (on devices: but register it), and the choice between the two is the sender's alone.
 bool Comm::mayLendMapped(const Shape& shape, size_t leastBytes) const {
-  const bool maps = anyCuda() ? cudaWay_ != CudaWay::Proxy : planner_.links.intra == LinkKind::ShmProcesses;
+  const bool maps = anyCuda() ? cudaWay_ != CudaWay::Proxy : pulls();
   return maps && shape.bytes >= leastBytes;
 }
 
@@ -149,11 +149,15 @@ size_t Comm::leastMappedBytes(const std::optional<Protocol>& asked) const {
   return planner_.links.ranksPerCore > 1 ? kLeastMappedBytesOnSharedCores : kLeastMappedBytes;
 }
 
+bool Comm::pulls() const {
+  return planner_.links.intra && planner_.links.intra->directReads == DirectReads::SystemCalls;
+}
+
 // Reading another process's memory costs by the message, and larger ones are faster by a third (4 MiB on two ranks).
 // Operands of a reduction lie in slots, or pass through the cache in pieces of one.
 size_t Comm::sliceBytesFor(const Choice& choice, const Call& call) const {
-  const bool pulls = choice.protocol == Protocol::Direct && planner_.links.intra == LinkKind::ShmProcesses;
-  if (anyCuda() || !pulls || planner_.links.inter || callReduces(call)) return sliceBytes_;
+  const bool direct = choice.protocol == Protocol::Direct && pulls();
+  if (anyCuda() || !direct || planner_.links.inter || callReduces(call)) return sliceBytes_;
   return pullBytes_;
 }
 
@@ -173,7 +177,7 @@ size_t Comm::ranksOnHost() const {
 // the time or less (2 ranks, 32 KiB 11.5 -> 3.8 us, 2 MiB 527 -> 270).  Threads need no system call for it, and have no
 // other copy.
 bool Comm::rewrites(const PlanKey& key) const {
-  return key.inPlace && key.collective == Collective::AllReduce && planner_.links.intra == LinkKind::ShmProcesses;
+  return key.inPlace && key.collective == Collective::AllReduce && pulls();
 }
 
 // Where one launch has the buffers of all ranks.  Blocks of different sizes lie where only their owners know, sums that

@@ -6,35 +6,43 @@
 #include "src/base/config.hpp"
 #include "src/base/copy.hpp"
 #include "src/base/log.hpp"
+#include "src/calibrate/measure.hpp"
+#include "src/calibrate/probes.hpp"
 #include "src/comm/comm.hpp"
 #include "src/comm/cuda/costs.hpp"
-#include "src/comm/probes.hpp"
 #include "src/exec/one_pass.hpp"
 #include "src/plan/device_prices.hpp"
 #include "src/plan/fit.hpp"
 #include "src/plan/machine_levels.hpp"
-#include "src/plan/measure.hpp"
 
 namespace tutti {
 namespace {
 
 constexpr int kMostChannels = 8;
 
-/// The slowest kind of link between ranks of one node; none if every node has one rank.
-std::optional<LinkKind> intraKind(const Links& links) {
-  const auto& cards = links.cards();
-  bool shared = false;
-  std::map<uint64_t, uint64_t> processOfHost;
-  bool oneProcess = true;
-  for (const RankCard& card : cards) {
-    const auto [entry, first] = processOfHost.emplace(card.info.hostId, card.info.processId);
-    shared = shared || !first;
-    oneProcess = oneProcess && entry->second == card.info.processId;
+/// The slowest kinds inside processes, inside nodes and between them.  Of a group of ranks those to its first tell:
+/// where ranks differ in what joins them, some differ from the first.
+LinkUse linkUse(const Links& links, const std::vector<int>& nodes, const LinkKinds& kinds) {
+  const auto place = [&](const LinkProfile& link) {
+    return std::ranges::find(kinds, link, &LinkDescription::profile) - kinds.begin();
+  };
+  const auto add = [&](int a, int b, std::optional<LinkProfile>* slowest) {
+    const std::optional<LinkProfile> link = links.linkBetween(a, b);
+    if (link && (!*slowest || place(*link) > place(**slowest))) *slowest = link;
+  };
+  LinkUse use;
+  std::map<std::pair<int, uint64_t>, int> firstOfProcess;
+  std::map<int, int> firstOfNode;
+  for (int rank = 0; rank < static_cast<int>(nodes.size()); ++rank) {
+    const int node = nodes[static_cast<size_t>(rank)];
+    const uint64_t process = links.cards()[static_cast<size_t>(rank)].info.processId;
+    const auto [ofProcess, newProcess] = firstOfProcess.try_emplace({node, process}, rank);
+    const auto [ofNode, newNode] = firstOfNode.try_emplace(node, rank);
+    if (!newProcess) add(ofProcess->second, rank, &use.process);
+    if (!newNode) add(ofNode->second, rank, &use.intra);
+    if (newNode && rank > 0) add(0, rank, &use.inter);
   }
-  if (!shared) return std::nullopt;
-  // Every rank has the same list of transports, so one pair of a host tells for all.
-  if (!links.hasTransport("shm")) return LinkKind::TcpLocal;
-  return oneProcess ? LinkKind::ShmThreads : LinkKind::ShmProcesses;
+  return use;
 }
 
 double worstRanksPerCore(const std::vector<RankCard>& cards) {
@@ -47,12 +55,13 @@ double worstRanksPerCore(const std::vector<RankCard>& cards) {
 
 }  // namespace
 
-Status addMeasurements(int nRanks, RankCard* card) {
+Status addMeasurements(int nRanks, TransportTable table, RankCard* card) {
   const MachineIdentity machine = thisMachine();
-  const auto measure = [](const MachineIdentity& of) -> Result<Calibration> {
-    return measureCalibration(of, machineProbes());
+  const LinkKinds kinds = linkKinds(table);
+  const auto measure = [&](const MachineIdentity& of) -> Result<Calibration> {
+    return measureCalibration(of, kinds, machineProbes(table));
   };
-  TUTTI_ASSIGN(const Calibration calibration, loadOrMeasure(machine, measure));
+  TUTTI_ASSIGN(const Calibration calibration, loadOrMeasure(machine, kinds, measure));
   card->calibration = toText(calibration);
   Tuning tuning = keptTuning(machine);
   std::erase_if(tuning.sets, [&](const Tuning::Set& set) { return set.ranks.nRanks != nRanks; });
@@ -73,9 +82,7 @@ Status Comm::setUpPlanner() {
   setStreamingThreshold(static_cast<size_t>(planner_.calibration.streamFromBytes));
   TUTTI_ASSIGN(const int64_t explain, configInteger("TUTTI_EXPLAIN"));
   planner_.explain = explain != 0 && rank() == 0;
-  planner_.links.intra = intraKind(*links_);
-  const bool severalNodes = *std::max_element(nodes_.begin(), nodes_.end()) > 0;
-  if (severalNodes) planner_.links.inter = LinkKind::TcpRemote;
+  planner_.links = linkUse(*links_, nodes_, linkKinds(settings_.table));
   setUpDeviceCosts();
   if (!anyCuda()) planner_.ranks = ::tutti::tunedRanks(planRequest(shapeOf(Call{}, PlanKey{})));
   walks_ = sharedWalks(planRequest(shapeOf(Call{}, PlanKey{})), planner_.calibration);
@@ -93,7 +100,7 @@ void Comm::setUpDeviceCosts() {
   if (!onDevice) return;
   planner_.device = cudaCosts(DeviceWay::Streams, cards, machine_);
   if (cudaWay_ == CudaWay::Resident) planner_.blocks = cudaCosts(DeviceWay::Blocks, cards, machine_);
-  planner_.levels = deviceLevels(planner_.device->links, planner_.links.intra.value_or(LinkKind::ShmThreads));
+  planner_.levels = deviceLevels(planner_.device->links);
 }
 
 Walks* Comm::walksFor(bool resident) const { return resident ? blockWalks_.get() : walks_.get(); }
@@ -107,7 +114,7 @@ PlanRequest Comm::planRequest(const Shape& shape, bool resident) const {
   request.levels = &planner_.levels;
   const std::optional<DeviceCosts>& device = resident ? planner_.blocks : planner_.device;
   if (device) request.device = &*device;
-  const bool reads = !anyCuda() && planner_.links.intra && *planner_.links.intra != LinkKind::TcpLocal;
+  const bool reads = !anyCuda() && planner_.links.intra && planner_.links.intra->lends();
   request.directPossible = resident ? onOneDevice(links_->cards()) : reads;
   request.mostChannels =
       planner_.overrides.nChannels > 0 ? kMostChannels : std::min(kMostChannels, settings_.maxChannels);
@@ -186,34 +193,25 @@ Result<CallEstimate> Comm::estimate(const Call& call) const {
   return estimate;
 }
 
-LinkKind Comm::kindOfLink(int peer) const {
-  const PeerInfo& self = links_->cards()[static_cast<size_t>(rank())].info;
-  const PeerInfo& other = links_->cards()[static_cast<size_t>(peer)].info;
-  if (self.hostId != other.hostId) return LinkKind::TcpRemote;
-  if (links_->transportTo(peer).name() != "shm") return LinkKind::TcpLocal;
-  return self.processId == other.processId ? LinkKind::ShmThreads : LinkKind::ShmProcesses;
-}
-
 bool Comm::lends(int peer, size_t bytes) const {
   if (anyCuda()) return false;
   if (planner_.overrides.protocol) return *planner_.overrides.protocol == Protocol::Direct;
-  const LinkKind kind = kindOfLink(peer);
-  if (kind != LinkKind::ShmThreads && kind != LinkKind::ShmProcesses) return false;
-  return messageTo(kind, bytes).protocol == Protocol::Direct;
+  const LinkProfile& link = links_->linkTo(peer);
+  return link.lends() && messageTo(link, bytes).protocol == Protocol::Direct;
 }
 
 // What the sender lends is read in one go, and what it does not goes in pieces of a slot.
 size_t Comm::sliceBytesTo(int peer) const {
-  return !anyCuda() && kindOfLink(peer) == LinkKind::ShmProcesses ? pullBytes_ : sliceBytes_;
+  const bool pulls = !anyCuda() && links_->linkTo(peer).directReads == DirectReads::SystemCalls;
+  return pulls ? pullBytes_ : sliceBytes_;
 }
 
-MessageCost Comm::messageTo(LinkKind kind, size_t bytes) const {
-  const bool shared = kind == LinkKind::ShmThreads || kind == LinkKind::ShmProcesses;
-  if (shared && planner_.ranks && planner_.ranks->intra == kind) {
+MessageCost Comm::messageTo(const LinkProfile& link, size_t bytes) const {
+  if (link.lends() && planner_.ranks && planner_.ranks->intra == link.key) {
     if (const auto tuned = tunedSend(planner_.tuning, *planner_.ranks, bytes)) return {tuned->protocol, tuned->us};
   }
   // Both ends of a message are busy with it, so ranks that share a core take turns.
-  MessageCost message = messageCost(kind, bytes, shared, planner_.calibration);
+  MessageCost message = messageCost(link, bytes, link.lends(), planner_.calibration);
   message.costUs *= planner_.links.ranksPerCore;
   return message;
 }
@@ -222,7 +220,7 @@ CallEstimate Comm::estimateMessage(int peer, size_t bytes) const {
   const Calibration& costs = planner_.calibration;
   const double copyGBps = planner_.device ? planner_.device->memoryGBps / 2 : costs.copyGBps;
   if (peer == rank()) return {static_cast<double>(bytes) / (copyGBps * 1e3), "send", Protocol::Direct, 1};
-  const MessageCost message = messageTo(kindOfLink(peer), bytes);
+  const MessageCost message = messageTo(links_->linkTo(peer), bytes);
   if (!planner_.device) return {message.costUs, "send", message.protocol, 1};
   // Sends and receives go by streams, or by proxies, which add what they do to the host's link.
   const std::vector<int>& devices = planner_.device->links.deviceOf;

@@ -1,7 +1,6 @@
 #include "src/comm/settings.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <string_view>
 
@@ -13,9 +12,6 @@ namespace tutti {
 namespace {
 
 constexpr std::array<std::string_view, 4> kWaitModes = {"auto", "spin", "yield", "block"};  // by tuttiWaitMode_t
-constexpr std::array<std::string_view, 3> kTransports = {"self", "shm", "tcp"};
-// To exclude what this build does not have is honoured by not having it.
-constexpr std::array<std::string_view, 4> kElsewhere = {"cuda_ipc", "verbs", "ucx", "ncclnet"};
 
 Result<CommSettings> fromEnvironment() {
   CommSettings s;
@@ -63,6 +59,13 @@ Result<int> resolveDevice(int device) {
                                              ", but ", current.status().message()));
 }
 
+Status checkNetwork(const char* name, TransportTable table) {
+  const TransportEntry* const entry = findTransport(name, table);
+  if (entry != nullptr && entry->isNetwork()) return {};
+  return invalidArgument("config.netName = '", name, "' is not a network transport of this build (",
+                         namesOf(table, true), ")");
+}
+
 // Reads no more than the caller's header knew of.
 Result<tuttiConfig_t> readable(const tuttiConfig_t& config) {
   if (config.magic != TUTTI_CONFIG_MAGIC) {
@@ -100,15 +103,13 @@ Result<CommSettings> resolveSettings(const tuttiConfig_t* config, const CommSett
     s.waitMode = static_cast<tuttiWaitMode_t>(waitMode);
     TUTTI_TRY(take("device", c.device, TUTTI_DEVICE_AUTO, TUTTI_DEVICE_CUDA, &device));
     if (c.transports != nullptr) s.transports = c.transports;
-    if (c.netName != nullptr && std::strcmp(c.netName, "tcp") != 0) {
-      return invalidArgument("config.netName = '", c.netName, "' is not a network transport of this build (tcp)");
-    }
+    if (c.netName != nullptr) TUTTI_TRY(checkNetwork(c.netName, s.table));
     if (c.commName != nullptr) s.name = c.commName;
   }
   if (parent == nullptr || device != TUTTI_DEVICE_AUTO) {
     TUTTI_ASSIGN(s.cudaDevice, resolveDevice(device));
   }
-  TUTTI_TRY(checkTransportList(s.transports));
+  TUTTI_TRY(checkTransportList(s.transports, s.table));
   return s;
 }
 
@@ -137,16 +138,14 @@ bool transportAllowed(const std::string& list, std::string_view name) {
   return named != exclude;
 }
 
-Status checkTransportList(const std::string& list) {
+Status checkTransportList(const std::string& list, TransportTable table) {
   if (list.empty()) return {};
   const bool exclude = list.front() == '^';
   for (std::string part : split(list, ',')) {
     if (!part.empty() && part.front() == '^') part.erase(0, 1);
-    if (exclude && std::find(kElsewhere.begin(), kElsewhere.end(), part) != kElsewhere.end()) continue;
-    if (std::find(kTransports.begin(), kTransports.end(), part) == kTransports.end()) {
-      return invalidUsage("TUTTI_TRANSPORTS (or config.transports) = '", list, "': there is no transport '", part,
-                          "'; known are self, shm, tcp");
-    }
+    if (findTransport(part, table) != nullptr || (exclude && isTransportElsewhere(part))) continue;
+    return invalidUsage("TUTTI_TRANSPORTS (or config.transports) = '", list, "': there is no transport '", part,
+                        "'; known are ", namesOf(table));
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "src/base/status.hpp"
+#include "transport/table.hpp"
 
 namespace tutti {
 
@@ -18,11 +19,13 @@ struct CommSettings {
   bool splitShare = true;
   int cudaDevice = -1;  // the device that ranks compute on; -1: the host
   tuttiWaitMode_t waitMode = TUTTI_WAIT_AUTO;
-  std::string transports;
+  std::string transports;  // as TUTTI_TRANSPORTS; names of `table`
+  TransportTable table = ::tutti::transports();
   std::string name;
 };
 
-/// config may be nullptr.  parent: what undefined fields take instead of the environment's values (children).
+/// config may be nullptr.  parent: what undefined fields take instead of the environment's values (children); also what
+/// the transports are.
 /// Errors: InvalidArgument naming the field; InvalidUsage naming the variable.
 Result<CommSettings> resolveSettings(const tuttiConfig_t* config, const CommSettings* parent);
 
@@ -39,7 +42,7 @@ std::string_view waitModeName(tuttiWaitMode_t mode);
 
 /// Whether a transport of this name may be used: "shm,tcp" lists, "^x" excludes, "" allows all.
 bool transportAllowed(const std::string& list, std::string_view name);
-/// Errors: InvalidUsage naming the unknown transport.
-Status checkTransportList(const std::string& list);
+/// Errors: InvalidUsage naming the unknown transport and those of the table.
+Status checkTransportList(const std::string& list, TransportTable table);
 
 }  // namespace tutti

@@ -70,7 +70,7 @@ constexpr Text kTexts[] = {
     {"TUTTI_ALGO", checkAlgorithms},
     {"TUTTI_PROTO", checkProtocol},
     {"TUTTI_JOIN", checkJoin},
-    {"TUTTI_TRANSPORTS", checkTransportList},
+    {"TUTTI_TRANSPORTS", [](const std::string& value) { return checkTransportList(value, transports()); }},
     {"TUTTI_DEVICE", checkDeviceName},
     {"TUTTI_CUDA_EXECUTOR", checkExecutorName},
     {"TUTTI_WAIT", [](const std::string& value) { return asStatus(parseWaitMode(value)); }},

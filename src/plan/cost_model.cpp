@@ -18,13 +18,13 @@ double messageBytes(const PlanRequest& r) {
   return static_cast<double>(r.shape.collective == Collective::Barrier ? 0 : r.shape.bytes);
 }
 
-std::string whyNot(const PlanRequest& r, const Calibration& c, LinkKind kind, Protocol protocol, bool insideNode) {
+std::string whyNot(const PlanRequest& r, const LinkCost& link, std::string_view on, Protocol protocol,
+                   bool insideNode) {
   if (insideNode && r.device != nullptr) {
     const std::string why = whyNotOnDevice(r, protocol);
     if (!why.empty() || onDevices(r)) return why;
   }
-  const LinkCost& link = c.at(kind, protocol);
-  if (!link.available) return cat(linkKindName(kind), " links have no ", protocolName(protocol), " protocol");
+  if (!link.available) return cat(on, " links have no ", protocolName(protocol), " protocol");
   if (protocol == Protocol::Inline && messageBytes(r) > static_cast<double>(link.mostBytes)) {
     return cat("inline takes up to ", link.mostBytes, " bytes");
   }
@@ -38,11 +38,13 @@ std::string whyNot(const PlanRequest& r, const Calibration& c, LinkKind kind, Pr
 namespace {
 
 /// The cheapest usable protocol for one message of the request.
-MessageCost cheapestMessage(const PlanRequest& r, const Calibration& c, LinkKind kind, bool insideNode) {
+MessageCost cheapestMessage(const PlanRequest& r, const Calibration& c, std::string_view on, bool insideNode) {
   MessageCost best{Protocol::Slots, HUGE_VAL};
+  const ProtocolCosts* const costs = c.find(on);
+  if (costs == nullptr) return best;
   for (const Protocol p : kAllProtocols) {
-    if (!whyNot(r, c, kind, p, insideNode).empty()) continue;
-    const LinkCost& link = c.at(kind, p);
+    const LinkCost& link = (*costs)[p];
+    if (!whyNot(r, link, on, p, insideNode).empty()) continue;
     const double bytes = messageBytes(r);
     const std::optional<double> measured = link.aloneUsOf(bytes);
     const double us = measured ? *measured : link.costIn(bytes, c.farness(2 * bytes), false)(bytes);
@@ -54,21 +56,27 @@ MessageCost cheapestMessage(const PlanRequest& r, const Calibration& c, LinkKind
 }  // namespace
 
 Protocol interProtocol(const PlanRequest& r, const Calibration& c) {
-  return cheapestMessage(r, c, *r.links.inter, false).protocol;
+  return cheapestMessage(r, c, r.links.inter->key, false).protocol;
 }
 
-LinkKind mainKind(const PlanRequest& r) {
-  if (r.links.intra) return *r.links.intra;
-  return r.links.inter ? *r.links.inter : LinkKind::ShmThreads;  // one rank: any will do
+std::string_view mainLink(const PlanRequest& r, const Calibration& c) {
+  if (r.links.intra) return r.links.intra->key;
+  if (r.links.inter) return r.links.inter->key;
+  return c.links.empty() ? "" : std::string_view(c.links.front().key);  // one rank: any will do
 }
 
 int channelsFor(const PlanRequest& r, const Calibration& c) {
   if (r.overrides.nChannels > 0) return r.overrides.nChannels;
-  if (r.links.inter != LinkKind::TcpRemote) return 1;
-  const double wire = c.at(LinkKind::TcpRemote, Protocol::Slots).cost.bandwidthGBps;
-  const double most = std::min(
-      {std::ceil(wire / kStreamGBps), messageBytes(r) / kLeastBytesPerChannel, static_cast<double>(r.mostChannels)});
+  if (!r.links.inter || r.links.inter->channelGBps <= 0) return 1;
+  const double wire = c.at(*r.links.inter, Protocol::Slots).cost.bandwidthGBps;
+  const double most = std::min({std::ceil(wire / r.links.inter->channelGBps), messageBytes(r) / kLeastBytesPerChannel,
+                                static_cast<double>(r.mostChannels)});
   return std::max(1, static_cast<int>(most));
+}
+
+double mostInterGBps(const PlanRequest& r, const Calibration& c) {
+  const double channel = r.links.inter->channelGBps;
+  return channel > 0 ? channel * channelsFor(r, c) : HUGE_VAL;
 }
 
 double callBytes(const Shape& s) { return static_cast<double>(s.bytes) * blocksOfCall(s.collective, s.nRanks); }
@@ -87,7 +95,7 @@ namespace {
 /// Messages inside a node, as part of the request's call.
 LinearCost insideNode(const PlanRequest& r, const Calibration& c, Protocol protocol, bool bothWays) {
   LinearCost link = c.at(*r.links.intra, protocol).costIn(callBytes(r.shape), c.farness(footprint(r)), bothWays);
-  if (protocol != Protocol::Direct || r.links.intra != LinkKind::ShmProcesses) return link;
+  if (protocol != Protocol::Direct || r.links.intra->directReads != DirectReads::SystemCalls) return link;
   // Memory of another process that is not mapped costs the reader a system call for each message, and is copied whole
   // before it can be an operand: written once more and read once more.
   link.workShare = kSystemCallWorkShare;
@@ -104,11 +112,11 @@ LinearCost slower(const LinearCost& a, const LinearCost& b) {
 
 }  // namespace
 
-MessageCost messageCost(LinkKind kind, size_t bytes, bool directPossible, const Calibration& c) {
+MessageCost messageCost(const LinkProfile& link, size_t bytes, bool directPossible, const Calibration& c) {
   PlanRequest r;
   r.shape.bytes = bytes;
   r.directPossible = directPossible;
-  return cheapestMessage(r, c, kind, kind != LinkKind::TcpRemote);
+  return cheapestMessage(r, c, link.key, !link.betweenHosts);
 }
 
 namespace {
@@ -133,10 +141,7 @@ CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protoco
   m.oneWay = r.links.intra ? insideNode(r, c, protocol, false) : LinearCost{};
   if (r.links.inter) {
     m.inter = c.at(*r.links.inter, r.links.intra ? interProtocol(r, c) : protocol).cost;
-    const int channels = channelsFor(r, c);
-    if (*r.links.inter == LinkKind::TcpRemote) {
-      m.inter.bandwidthGBps = std::min(m.inter.bandwidthGBps, kStreamGBps * channels);
-    }
+    m.inter.bandwidthGBps = std::min(m.inter.bandwidthGBps, mostInterGBps(r, c));
     m.link = r.links.intra ? slower(m.intra, m.inter) : m.inter;
     m.exchange = r.links.intra ? slower(m.exchange, m.inter) : m.inter;
     m.oneWay = r.links.intra ? slower(m.oneWay, m.inter) : m.inter;
@@ -146,13 +151,12 @@ CostModel costModel(const PlanRequest& r, const Calibration& c, Protocol protoco
   }
   m.reduceGBps = r.links.intra ? c.reduceGBpsIn(footprint(r)) : c.reduceGBps;
   m.copyGBps = r.links.intra ? c.copyGBpsIn(footprint(r)) : c.copyGBps;
-  // On loopback a message is system calls on both sides, in which the kernel does all there is to do.
-  const bool loopback = r.links.intra && *r.links.intra == LinkKind::TcpLocal;
+  const bool systemCalls = r.links.intra && r.links.intra->systemCalls;
   m.ranksPerCore = std::max(1.0, r.links.ranksPerCore);
   const bool shared = m.ranksPerCore > 1 && r.links.intra;
   for (LinearCost* link : {&m.intra, &m.link, &m.exchange, &m.oneWay}) {
     if (shared) link->waitUs = kHandOverUs;
-    if (loopback) {
+    if (systemCalls) {
       link->workShare = kSystemCallWorkShare;
     } else if (shared && !r.links.inter) {
       link->workShare = 1;  // nothing is on the way while a core is given from one rank to another

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "src/plan/device_costs.hpp"
+#include "src/cost/device_costs.hpp"
 #include "src/topology/graph.hpp"
 
 namespace tutti {

@@ -36,14 +36,14 @@ int lanesOf(const PlanRequest& r, double chunkBytes, size_t lanesOfOne) {
 
 bool onDevices(const PlanRequest& r) { return r.device != nullptr && r.device->way != DeviceWay::Proxy; }
 
-MachineLevels deviceLevels(const DeviceLinks& links, LinkKind kind) {
+MachineLevels deviceLevels(const DeviceLinks& links) {
   MachineLevels levels;
   const bool apart = links.nDevices() > 1;
-  if (links.mostRanks() > 1 || !apart) levels.push_back({"device", links.deviceOf, kind, 0});
+  if (links.mostRanks() > 1 || !apart) levels.push_back({"device", links.deviceOf, {}, 0});
   const std::vector<int> all(links.deviceOf.size());
   const bool sockets = apart && !links.socketOf.empty();
-  if (sockets) levels.push_back({"socket", links.socketOf, kind, links.portGBps});
-  if (apart) levels.push_back({"host", all, kind, sockets ? links.socketGBps : links.portGBps});
+  if (sockets) levels.push_back({"socket", links.socketOf, {}, links.portGBps});
+  if (apart) levels.push_back({"host", all, {}, sockets ? links.socketGBps : links.portGBps});
   return levels;
 }
 

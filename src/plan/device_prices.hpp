@@ -9,10 +9,8 @@ namespace tutti {
 /// Whether the device does the work: then cores, caches and links of the host have no part in what a call costs.
 bool onDevices(const PlanRequest& request);
 
-/// The levels that tell ranks apart where devices do the work: those of one device, of one
-/// socket, and all.  kind: of links between
-/// the ranks' hosts or processes, which tables name elsewhere.
-MachineLevels deviceLevels(const DeviceLinks& links, LinkKind kind);
+/// The levels that tell ranks apart where devices do the work: those of one device, of one socket, and all.
+MachineLevels deviceLevels(const DeviceLinks& links);
 
 /// Why the protocol cannot serve such a request; empty: it can.  Of the three that ways of CUDA ranks have each only
 /// one at a time, since the executor decides by itself what is a packet, what is lent and what passes through slots.

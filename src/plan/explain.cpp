@@ -24,8 +24,8 @@ std::string padded(std::string text, size_t width, bool right = false) {
 std::string describeLinks(const PlanRequest& r) {
   if (onDevices(r)) return r.device->describe();
   std::string out;
-  if (r.links.intra) out += linkKindName(*r.links.intra);
-  if (r.links.inter) out += cat(out.empty() ? "" : " + ", linkKindName(*r.links.inter));
+  if (r.links.intra) out += r.links.intra->key;
+  if (r.links.inter) out += cat(out.empty() ? "" : " + ", r.links.inter->key);
   if (r.links.ranksPerCore > 1) {
     char text[64];
     std::snprintf(text, sizeof(text), ", %.3g ranks per core", r.links.ranksPerCore);

@@ -33,7 +33,8 @@ std::string misfit(const PlanRequest& r, const Algorithm& a) {
 std::string misfit(const PlanRequest& r, const ReadyPlan& ready) { return tooManyLanes(r, lanesOf(ready)); }
 
 std::string misfit(const PlanRequest& r, const Calibration& c, Protocol protocol) {
-  return whyNot(r, c, mainKind(r), protocol, r.links.intra.has_value());
+  const std::string_view link = mainLink(r, c);
+  return whyNot(r, c.at(link, protocol), link, protocol, r.links.intra.has_value());
 }
 
 std::string describe(const Shape& s) {

@@ -54,8 +54,6 @@ double socketGBps(const Graph& graph) {
 
 MachineLevels machineLevels(const Graph& graph, const topology::LevelGroups& groups, const LinkUse& links) {
   MachineLevels levels;
-  const LinkKind near = links.intra.value_or(LinkKind::ShmProcesses);
-  const bool shm = near == LinkKind::ShmThreads || near == LinkKind::ShmProcesses;
   const std::pair<Level, const char*> kAll[] = {{Level::Process, "process"}, {Level::L3, "L3"},
                                                 {Level::Numa, "NUMA node"},  {Level::Socket, "socket"},
                                                 {Level::Host, "host"},       {Level::Cluster, "cluster"}};
@@ -65,11 +63,11 @@ MachineLevels machineLevels(const Graph& graph, const topology::LevelGroups& gro
     const bool joins = count(of) < finer || (level == Level::Cluster && levels.empty());
     if (!joins) continue;
     finer = count(of);
-    MachineLevel added{name, of, near, 0};
-    if (level == Level::Process && shm) added.kind = LinkKind::ShmThreads;
+    MachineLevel added{name, of, links.intra, 0};
+    if (level == Level::Process && links.process) added.link = links.process;
     if (level == Level::Host) added.portGBps = socketGBps(graph);
     if (level == Level::Cluster && links.inter) {
-      added.kind = *links.inter;
+      added.link = links.inter;
       added.portGBps = hostGBps(graph);
     }
     levels.push_back(std::move(added));

@@ -7,9 +7,8 @@
 namespace tutti {
 
 /// The levels of `groups` that tell ranks apart, the smallest groups first, all ranks together last.  Ranks of one
-/// process are joined by threads' links where links.intra is shared memory, others by links.intra, hosts by
-/// links.inter. Between sockets pass what the graph's links between them carry, between hosts what the host's ports
-/// carry, where the graph knows.
+/// process are joined by links.process, others of a host by links.intra, hosts by links.inter. Between sockets pass
+/// what the graph's links between them carry, between hosts what the host's ports carry, where the graph knows.
 MachineLevels machineLevels(const topology::Graph& graph, const topology::LevelGroups& groups, const LinkUse& links);
 
 /// The socket, or without one the NUMA node, that a part of a host belongs to; -1 if none.

@@ -9,7 +9,7 @@
 
 #include "algorithms/algorithm.hpp"
 #include "src/base/status.hpp"
-#include "src/plan/calibration.hpp"
+#include "src/cost/calibration.hpp"
 
 namespace tutti {
 

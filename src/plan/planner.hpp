@@ -14,8 +14,8 @@
 
 #include "algorithms/algorithm.hpp"
 #include "src/base/status.hpp"
-#include "src/plan/calibration.hpp"
-#include "src/plan/device_costs.hpp"
+#include "src/cost/calibration.hpp"
+#include "src/cost/device_costs.hpp"
 #include "src/plan/overrides.hpp"
 #include "src/plan/tuning.hpp"
 
@@ -23,17 +23,18 @@ namespace tutti {
 
 /// Which links a communicator has.  The same on every rank.
 struct LinkUse {
-  std::optional<LinkKind>
+  std::optional<LinkProfile>
       intra;  // the slowest kind that joins ranks of one node; none: every rank is alone on its node
-  std::optional<LinkKind> inter;  // the kind between nodes; none: one node
-  double ranksPerCore = 1;        // on the most loaded node; >= 1
+  std::optional<LinkProfile> inter;    // the slowest kind between nodes; none: one node
+  double ranksPerCore = 1;             // on the most loaded node; >= 1
+  std::optional<LinkProfile> process;  // the slowest kind that joins ranks of one process; none: as intra
 };
 
 /// The ways between ranks that are in one group of this level and in none of the levels before.
 struct MachineLevel {
-  std::string name;          // "process", "L3", "host", for tables
-  std::vector<int> groupOf;  // [rank]
-  LinkKind kind = LinkKind::ShmProcesses;
+  std::string name;                 // "process", "L3", "host", for tables
+  std::vector<int> groupOf;         // [rank]
+  std::optional<LinkProfile> link;  // none: there are none, or of devices, whose costs are elsewhere
   /// What passes between a group of the level before and all others, GB/s each way; 0: as much as there is.
   double portGBps = 0;
 };
@@ -162,7 +163,7 @@ struct MessageCost {
   Protocol protocol = Protocol::Slots;
   double costUs = 0;
 };
-MessageCost messageCost(LinkKind kind, size_t bytes, bool directPossible, const Calibration& calibration);
+MessageCost messageCost(const LinkProfile& link, size_t bytes, bool directPossible, const Calibration& calibration);
 
 /// The costs that algorithms are asked with, for one protocol inside nodes.  Also for tools and perf programs.
 CostModel costModel(const PlanRequest& request, const Calibration& calibration, Protocol protocol);

@@ -5,8 +5,6 @@
 
 namespace tutti {
 
-inline constexpr Protocol kAllProtocols[] = {Protocol::Inline, Protocol::Slots, Protocol::Direct};
-
 /// From sched_yield() of one rank until the next on its core has looked for its messages: 0.5 us between threads and
 /// 0.7 us between processes for the switch alone, on a virtual Emerald Rapids Xeon.
 inline constexpr double kHandOverUs = 0.8;
@@ -21,8 +19,6 @@ inline constexpr double kColdReadUs = 0.3, kColdReadUsPerByte = 2.5e-5;
 inline constexpr double kMostFurtherRanks = 3;
 /// Where all of a message's latency but the wake-up is system calls.
 inline constexpr double kSystemCallWorkShare = 0.9;
-/// What one TCP stream carries, driven by one core; a faster interface needs several.
-inline constexpr double kStreamGBps = 3;
 
 /// Microseconds of a byte.
 inline double perByte(double gbps) { return 1 / (gbps * 1e3); }
@@ -36,14 +32,17 @@ double ranksOfNode(const Shape& s);
 /// walk::footprintOf() of the fullest node.
 double footprint(const PlanRequest& r);
 
-/// Why the protocol cannot serve this request on this kind of link; empty: it can.
-std::string whyNot(const PlanRequest& r, const Calibration& c, LinkKind kind, Protocol protocol, bool insideNode);
+/// Why the protocol, which costs `cost` on this kind of link, cannot serve this request there; empty: it can.
+std::string whyNot(const PlanRequest& r, const LinkCost& cost, std::string_view link, Protocol protocol,
+                   bool insideNode);
 /// The cheapest protocol between nodes.
 Protocol interProtocol(const PlanRequest& r, const Calibration& c);
 /// publishes() of planner.hpp, for a call of so many bytes.
 bool publishes(const PlanRequest& r, const Algorithm& a, size_t bytes);
-/// The kind of link that `protocol` of a candidate is about.
-LinkKind mainKind(const PlanRequest& r);
+/// The kind of link that `protocol` of a candidate is about: its key.
+std::string_view mainLink(const PlanRequest& r, const Calibration& c);
 int channelsFor(const PlanRequest& r, const Calibration& c);
+/// What the channels of the request carry between nodes, GB/s, where they are slower than the wire.
+double mostInterGBps(const PlanRequest& r, const Calibration& c);
 
 }  // namespace tutti

@@ -18,17 +18,19 @@ void append(std::string* key, const std::vector<T>& values) {
 
 /// All that walks depend on beside what they are asked for.
 std::string machineOf(const PlanRequest& r, const Calibration& c) {
-  const auto number = [](const std::optional<LinkKind>& link) { return link ? static_cast<double>(*link) : -1; };
+  const auto link = [](const std::optional<LinkProfile>& one) { return cat(one ? one->key : "", ";"); };
   std::string key;
-  append(&key, std::vector<double>{double(r.shape.nRanks), double(r.shape.slotBytes), number(r.links.intra),
-                                   number(r.links.inter), r.links.ranksPerCore, double(r.mostChannels),
-                                   double(r.overrides.nChannels), r.levels != nullptr ? 1.0 : 0.0});
+  append(&key,
+         std::vector<double>{double(r.shape.nRanks), double(r.shape.slotBytes), r.links.ranksPerCore,
+                             double(r.mostChannels), double(r.overrides.nChannels), r.levels != nullptr ? 1.0 : 0.0});
+  key += link(r.links.intra) + link(r.links.inter);
   append(&key, r.shape.nodeOf);
   append(&key, r.shape.railOf);
   for (const std::vector<int>& groups : r.shape.inner) append(&key, groups);
   if (r.levels != nullptr) {
     for (const MachineLevel& level : *r.levels) {
-      append(&key, std::vector<double>{number(level.kind), level.portGBps});
+      key += link(level.link);
+      append(&key, std::vector<double>{level.portGBps});
       append(&key, level.groupOf);
     }
   }

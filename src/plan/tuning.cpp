@@ -6,21 +6,21 @@
 #include <cmath>
 
 #include "src/base/log.hpp"
-#include "src/plan/kept_text.hpp"
+#include "src/cost/kept_text.hpp"
 #include "src/plan/planner.hpp"
 
 namespace tutti {
 namespace {
 
-std::string linkText(const std::optional<LinkKind>& kind) { return kind ? linkKindName(*kind) : "-"; }
+std::string_view linkText(const std::string& key) { return key.empty() ? "-" : std::string_view(key); }
 
-bool parseLinkText(std::string_view text, std::optional<LinkKind>* out) {
+bool parseLinkText(std::string_view text, std::string* key) {
   if (text == "-") return true;
-  LinkKind kind{};
-  if (!parseLinkKind(text, &kind)) return false;
-  *out = kind;
-  return true;
+  *key = text;
+  return isLinkKey(text);
 }
+
+std::string linkKey(const std::optional<LinkProfile>& link) { return link ? std::string(link->key) : ""; }
 
 bool parseRanks(std::string_view rest, Tuning* into) {
   const std::vector<std::string> words = split(rest, ' ');
@@ -98,7 +98,7 @@ std::optional<TunedRanks> tunedRanks(const PlanRequest& r) {
   if (r.shape.nodeOf.empty()) onHost[0] = r.shape.nRanks;
   for (const int node : r.shape.nodeOf) ++onHost[static_cast<size_t>(node)];
   if (std::ranges::any_of(onHost, [&](int ranks) { return ranks != onHost[0]; })) return std::nullopt;
-  return TunedRanks{r.shape.nRanks, static_cast<int>(onHost.size()), r.links.intra, r.links.inter,
+  return TunedRanks{r.shape.nRanks, static_cast<int>(onHost.size()), linkKey(r.links.intra), linkKey(r.links.inter),
                     r.links.ranksPerCore};
 }
 

@@ -21,7 +21,7 @@
 
 #include "algorithms/algorithm.hpp"
 #include "src/base/status.hpp"
-#include "src/plan/calibration.hpp"
+#include "src/cost/calibration.hpp"
 
 namespace tutti {
 
@@ -30,8 +30,8 @@ struct PlanRequest;
 /// Ranks among which figures hold.
 struct TunedRanks {
   int nRanks = 0;
-  int nHosts = 1;  // with as many ranks each
-  std::optional<LinkKind> intra, inter;
+  int nHosts = 1;            // with as many ranks each
+  std::string intra, inter;  // LinkProfile::key; empty: there are none
   double perCore = 1;
   bool operator==(const TunedRanks&) const = default;
 };

@@ -36,13 +36,14 @@ void divideCopies(double oneWayGBps, double bothWaysGBps, walk::WayPrice* price)
 }
 
 /// The receiver reads where it lies; memory of another process takes a system call, and operands are copied first.
-walk::WayPrice directPrice(const PlanRequest& r, const Calibration& c, LinkKind kind, double readBytes) {
+walk::WayPrice directPrice(const PlanRequest& r, const Calibration& c, const LinkProfile& on, double readBytes) {
   // Reads follow each other without waiting: as streams do, however few bytes there are.
   const double bytes = std::max<double>(callBytes(r.shape), kNearBytes), far = c.farness(footprint(r) + readBytes);
-  const LinkCost& cost = c.at(kind, Protocol::Direct);
+  const LinkCost& cost = c.at(on, Protocol::Direct);
+  const bool systemCalls = on.directReads == DirectReads::SystemCalls;
   const LinearCost link = cost.costIn(bytes, far, goesBothWays(r.shape.collective));
   walk::WayPrice price;
-  const double share = kind == LinkKind::ShmProcesses ? kSystemCallWorkShare : link.workShare;
+  const double share = systemCalls ? kSystemCallWorkShare : link.workShare;
   price.receiveUs = link.latencyUs * share;
   price.wayUs = link.latencyUs - price.receiveUs;
   price.receiveUsPerByte = perByte(link.bandwidthGBps);
@@ -50,44 +51,42 @@ walk::WayPrice directPrice(const PlanRequest& r, const Calibration& c, LinkKind 
     const double fresh = perByte(cost.freshGBps) - perByte(cost.near.bothWays);
     price.freshUsPerByte = std::max(0.0, fresh * (1 - far));
   }
-  if (kind == LinkKind::ShmProcesses) {
+  if (systemCalls) {
     const double further = std::clamp(r.links.ranksPerCore - 1, 0.0, kMostFurtherRanks);
     price.receiveUs += further * kColdReadUs;
     price.receiveUsPerByte += further * kColdReadUsPerByte;
   }
-  if (kind == LinkKind::ShmProcesses) price.operandUsPerByte = 2 * perByte(c.copyGBps);
+  if (systemCalls) price.operandUsPerByte = 2 * perByte(c.copyGBps);
   return price;
 }
 
-walk::WayPrice channelPrice(const PlanRequest& r, const Calibration& c, LinkKind kind, Protocol protocol,
+walk::WayPrice channelPrice(const PlanRequest& r, const Calibration& c, const LinkProfile& on, Protocol protocol,
                             double roomBytes) {
   walk::WayPrice price;
-  if (kind == LinkKind::TcpRemote) {
-    const LinearCost link = c.at(kind, interProtocol(r, c)).cost;
+  if (on.betweenHosts) {
+    const LinearCost link = c.at(on, interProtocol(r, c)).cost;
     price.sendUs = link.latencyUs * link.workShare;
     price.wayUs = link.latencyUs - price.sendUs;
-    price.wireUsPerByte = perByte(std::min(link.bandwidthGBps, kStreamGBps * channelsFor(r, c)));
+    price.wireUsPerByte = perByte(std::min(link.bandwidthGBps, mostInterGBps(r, c)));
     price.gatherUsPerByte = perByte(c.copyGBps);
     return price;
   }
   const bool shared = r.links.ranksPerCore > 1;
   // What goes one way goes as a stream in a row of calls, however little it is.
-  const bool stream = !goesBothWays(r.shape.collective) && kind != LinkKind::TcpLocal;
+  const bool stream = !goesBothWays(r.shape.collective) && !on.systemCalls;
   const double bytes = stream ? std::max<double>(callBytes(r.shape), kNearBytes) : callBytes(r.shape);
   const double far = c.farness(footprint(r) + roomBytes);
-  const LinkCost& cost = c.at(kind, protocol);
+  const LinkCost& cost = c.at(on, protocol);
   const LinearCost oneWay = cost.costIn(bytes, far, false), bothWays = cost.costIn(bytes, far, true);
-  // On loopback a message is system calls on both sides, in which the kernel does all there is to do.
-  const bool loopback = kind == LinkKind::TcpLocal;
-  const double work = oneWay.latencyUs * (loopback ? kSystemCallWorkShare
-                                          : shared ? kSharedWorkShare
-                                                   : oneWay.workShare);
-  price.sendUs = loopback || shared ? work / 2 : work;
+  const double work = oneWay.latencyUs * (on.systemCalls ? kSystemCallWorkShare
+                                          : shared       ? kSharedWorkShare
+                                                         : oneWay.workShare);
+  price.sendUs = on.systemCalls || shared ? work / 2 : work;
   price.receiveUs = work - price.sendUs;
   price.wayUs = oneWay.latencyUs - work;
-  price.once = !loopback;  // in the sender's outbox
+  price.once = on.writesOnce;
   // Sockets take what lies in the user's memory, slots are built piece by piece in any case.
-  price.gatherUsPerByte = loopback ? perByte(c.copyGBps) : 0;
+  price.gatherUsPerByte = on.systemCalls ? perByte(c.copyGBps) : 0;
   if (cost.near.oneWay <= 0) {  // one message alone: both ends one after the other
     price.sendUsPerByte = price.receiveUsPerByte = perByte(oneWay.bandwidthGBps) / 2;
   } else {
@@ -216,20 +215,21 @@ walk::Levels levelsOf(const PlanRequest& r) {
 
 walk::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol protocol, const FurtherMemory& further) {
   walk::Prices prices;
-  const auto set = [&](size_t level, LinkKind kind, double portGBps) {
-    const bool direct = protocol == Protocol::Direct && c.at(kind, Protocol::Direct).available;
-    const bool has = protocol != Protocol::Direct && c.at(kind, protocol).available;
+  const auto set = [&](size_t level, const std::optional<LinkProfile>& on, double portGBps) {
+    if (!on) return;  // of one rank
+    const bool direct = protocol == Protocol::Direct && c.at(*on, Protocol::Direct).available;
+    const bool has = protocol != Protocol::Direct && c.at(*on, protocol).available;
     walk::WayPrice& channel = prices.channel[level] =
-        channelPrice(r, c, kind, has ? protocol : Protocol::Slots, further.roomBytes);
-    walk::WayPrice& read = prices.direct[level] = direct ? directPrice(r, c, kind, further.readBytes) : channel;
-    prices.here[level] = herePrice(r, c, channel, c.at(kind, has ? protocol : Protocol::Slots), further.roomBytes);
+        channelPrice(r, c, *on, has ? protocol : Protocol::Slots, further.roomBytes);
+    walk::WayPrice& read = prices.direct[level] = direct ? directPrice(r, c, *on, further.readBytes) : channel;
+    prices.here[level] = herePrice(r, c, channel, c.at(*on, has ? protocol : Protocol::Slots), further.roomBytes);
     if (portGBps > 0) channel.wireUsPerByte = read.wireUsPerByte = std::max(channel.wireUsPerByte, perByte(portGBps));
   };
   if (r.levels != nullptr) {
-    for (size_t i = 0; i < r.levels->size(); ++i) set(i, (*r.levels)[i].kind, (*r.levels)[i].portGBps);
+    for (size_t i = 0; i < r.levels->size(); ++i) set(i, (*r.levels)[i].link, (*r.levels)[i].portGBps);
   } else {
-    if (r.links.intra) set(0, *r.links.intra, 0);
-    if (r.links.inter) set(r.shape.nodeOf.empty() ? 0 : 1, *r.links.inter, 0);
+    set(0, r.links.intra, 0);
+    set(r.shape.nodeOf.empty() ? 0 : 1, r.links.inter, 0);
   }
   const double all = footprint(r) + (protocol == Protocol::Direct ? further.readBytes : further.roomBytes);
   prices.reduceUsPerByte = perByte(r.links.intra ? c.reduceGBpsIn(all) : c.reduceGBps);

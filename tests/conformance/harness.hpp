@@ -42,6 +42,7 @@ std::vector<Row> selfRows();
 std::vector<Row> shmRows();
 std::vector<Row> tcpRows();
 std::vector<Row> simRows();
+std::vector<Row> mailboxRows();
 
 /// All of the above.
 std::vector<Row> rows();

@@ -4,7 +4,7 @@ namespace tutti::conformance {
 
 std::vector<Row> rows() {
   std::vector<Row> all;
-  for (const auto& some : {selfRows(), shmRows(), tcpRows(), simRows()})
+  for (const auto& some : {selfRows(), shmRows(), tcpRows(), simRows(), mailboxRows()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "src/plan/calibration.hpp"
+#include "src/cost/calibration.hpp"
 #include "src/plan/tuning.hpp"
 
 namespace {

@@ -36,7 +36,7 @@ void planFor(const DeviceCosts& costs, PlanRequest* request, MachineLevels* leve
   const int nRanks = request->shape.nRanks;
   request->shape.slotBytes = deviceSliceBytes(costs, nRanks, slots.ok() ? static_cast<uint32_t>(*slots) : 4);
   request->links.ranksPerCore = 1;
-  *levels = deviceLevels(costs.links, request->links.intra.value_or(LinkKind::ShmThreads));
+  *levels = deviceLevels(costs.links);
   request->levels = levels;
   if (costs.way == DeviceWay::Blocks) request->mostLanes = std::min(kMostLanes, kBlocks / costs.links.mostRanks());
 }

@@ -4,12 +4,13 @@
 #include <cstdlib>
 
 #include "src/base/config.hpp"
-#include "src/plan/calibration.hpp"
+#include "src/cost/calibration.hpp"
 #include "tools/info/config_view.hpp"
 #include "tools/info/exchange_view.hpp"
 #include "tools/info/plan_view.hpp"
 #include "tools/info/topology_view.hpp"
 #include "tools/version.hpp"
+#include "transport/table.hpp"
 
 namespace {
 
@@ -23,9 +24,10 @@ int fail(const Status& status) {
 int printCalibration() {
   const MachineIdentity machine = thisMachine();
   const std::string path = calibrationPath(machine);
-  const auto kept = path.empty() ? Result<Calibration>(defaultCalibration(machine)) : readCalibration(path, machine);
+  const Calibration builtIn = defaultCalibration(machine, linkKinds());
+  const auto kept = path.empty() ? Result<Calibration>(builtIn) : readCalibration(path, machine);
   std::printf("# %s\n", path.empty() ? "built in" : kept.ok() ? path.c_str() : "built in; nothing is measured yet");
-  std::fputs(toText(kept.ok() ? *kept : defaultCalibration(machine)).c_str(), stdout);
+  std::fputs(toText(kept.ok() ? *kept : builtIn).c_str(), stdout);
   return 0;
 }
 
@@ -49,7 +51,8 @@ int main(int argc, char** argv) {
                               "with --plan: the machine that each host is, a file or line as for --topology"));
   auto* hosts =
       app.add_option("--hosts", question.hosts, "hosts they are on [1]; with --rings: as many of this machine");
-  onlyWithPlan(app.add_option("--transport", question.transport, "inside a host: shm or tcp [shm]"));
+  onlyWithPlan(
+      app.add_option("--transport", question.transport, "inside a host, as TUTTI_TRANSPORTS names it [the best]"));
   onlyWithPlan(app.add_option("--cores", question.cores, "cores of a host [this machine's]"));
   onlyWithPlan(app.add_flag("--threads", question.threads, "the ranks of a host are threads of one process"));
   onlyWithPlan(app.add_flag("--direct", question.direct, "all buffers are registered or from tuttiMemAlloc"));

@@ -7,20 +7,37 @@
 #include "src/plan/planner.hpp"
 #include "tools/info/device_plan.hpp"
 #include "tools/topology/write.hpp"
+#include "transport/table.hpp"
 
 namespace tutti {
 namespace {
 
+/// A transport's kinds of links inside hosts, or between them; the faster ones first.
+std::vector<LinkProfile> linksOf(const TransportEntry& entry, bool betweenHosts) {
+  std::vector<LinkProfile> links;
+  for (const LinkDescription& kind : entry.links) {
+    if (kind.profile.betweenHosts == betweenHosts) links.push_back(kind.profile);
+  }
+  return links;
+}
+
 /// perHost: ranks of the fullest one.
 Result<LinkUse> linksOf(const PlanQuestion& q, int hosts, int perHost, int cores) {
   LinkUse links;
-  if (q.transport != "shm" && q.transport != "tcp") {
-    return invalidUsage("--transport ", q.transport, ": inside a host there are shm and tcp");
+  std::vector<LinkProfile> inside;  // of the transport that is asked for
+  std::string names;
+  for (const TransportEntry* entry : transports()) {
+    const std::vector<LinkProfile> near = linksOf(*entry, false), far = linksOf(*entry, true);
+    if (hosts > 1 && !links.inter && !far.empty()) links.inter = far.back();
+    if (near.empty()) continue;
+    if (entry->name == q.transport || (q.transport.empty() && names.empty())) inside = near;
+    names += cat(names.empty() ? "" : ", ", entry->name);
   }
+  if (inside.empty()) return invalidUsage("--transport ", q.transport, ": inside a host there are ", names);
   if (perHost > 1) {
-    links.intra = q.transport == "tcp" ? LinkKind::TcpLocal : q.threads ? LinkKind::ShmThreads : LinkKind::ShmProcesses;
+    links.process = inside.front();
+    links.intra = q.threads ? inside.front() : inside.back();
   }
-  if (hosts > 1) links.inter = LinkKind::TcpRemote;
   links.ranksPerCore = ranksPerCore(perHost, cores);
   return links;
 }
@@ -30,12 +47,13 @@ Calibration knownCosts(const MachineIdentity& machine, std::string* origin) {
   const std::string path = calibrationPath(machine);
   if (!path.empty()) {
     if (auto kept = readCalibration(path, machine); kept.ok()) {
+      (void)addMissing(linkKinds(), &*kept);
       *origin = "costs measured on this machine: " + path;
       return *kept;
     }
   }
   *origin = "built-in costs: no calibration of this machine yet, the first communicator makes one";
-  return defaultCalibration(machine);
+  return defaultCalibration(machine, linkKinds());
 }
 
 /// All ranks of a host alike near, in blocks.
@@ -66,10 +84,10 @@ Result<std::string> placeOnTopology(const PlanQuestion& q, const DescribedJob& j
     if (level.portGBps > 0)
       text += cat(", ", level.portGBps, " GB/s ", level.name == "host" ? "out of a socket" : "out of a host");
     if (level.name == "cluster" && level.portGBps > 0) {
-      calibration->at(LinkKind::TcpRemote, Protocol::Slots).cost.bandwidthGBps = level.portGBps;
+      calibration->at(*request->links.inter, Protocol::Slots).cost.bandwidthGBps = level.portGBps;
     }
     if (level.name == "cluster" && level.portGBps == 0 && job.nHosts > 1) {
-      text += cat(", ", calibration->at(LinkKind::TcpRemote, Protocol::Slots).cost.bandwidthGBps,
+      text += cat(", ", calibration->at(*request->links.inter, Protocol::Slots).cost.bandwidthGBps,
                   " GB/s out of a host (this machine's: the topology tells no speeds of ports)");
     }
   }
@@ -102,12 +120,12 @@ Result<std::string> explainPlan(const PlanQuestion& q) {
     TUTTI_ASSIGN(job, describeJob(q));
     TUTTI_ASSIGN(where, placeOnTopology(q, *job, &request, &levels, &calibration));
   }
-  request.directPossible = q.direct && q.transport == "shm";
+  request.directPossible = q.direct && request.links.intra && request.links.intra->lends();
   DeviceCosts costs;
   if (!q.way.empty()) {
     TUTTI_ASSIGN(costs, devicesOf(q, job, shape.nRanks));
     planFor(costs, &request, &levels);
-    origin = "costs of CUDA devices are published figures: src/plan/device_costs.cpp";
+    origin = "costs of CUDA devices are published figures: src/cost/device_costs.cpp";
   }
   request.mostChannels = 64;
   request.wholeTable = true;

@@ -11,12 +11,12 @@ struct PlanQuestion {
   std::string collective;
   std::string bytes = "1M";  // as TUTTI's sizes are written
   int ranks = 2;
-  int hosts = 1;                  // ranks are spread over them in blocks, as evenly as they go
-  std::string transport = "shm";  // inside a host: shm or tcp
-  bool threads = false;           // the ranks of a host are threads of one process
-  bool direct = false;            // all buffers are registered
-  int cores = 0;                  // per host; 0: this machine's, or what the topology has
-  std::string way;                // of CUDA ranks (deviceWayName); empty: ranks on host memory
+  int hosts = 1;          // ranks are spread over them in blocks, as evenly as they go
+  std::string transport;  // inside a host, by its name; empty: the first of the table
+  bool threads = false;   // the ranks of a host are threads of one process
+  bool direct = false;    // all buffers are registered
+  int cores = 0;          // per host; 0: this machine's, or what the topology has
+  std::string way;        // of CUDA ranks (deviceWayName); empty: ranks on host memory
   /// What each host is, as for --topology: a file or a line; empty: as this machine, all ranks of it alike near.  Then
   /// ranks = 0 is one for each GPU, or NUMA node where there are none, and the file may have several hosts.
   std::string topology;

@@ -8,9 +8,10 @@
 #include "perf/ways/ways.hpp"
 #include "src/base/text.hpp"
 #include "src/comm/handle.hpp"
-#include "src/plan/kept_text.hpp"
+#include "src/cost/kept_text.hpp"
 #include "tools/tune/sends.hpp"
 #include "tools/version.hpp"
+#include "transport/table.hpp"
 
 namespace {
 
@@ -108,8 +109,8 @@ int tune(const Ranks& w, const Options& options, const std::vector<size_t>& size
       set.ways.push_back(fastest(w, cell, cell.count * sizeof(float), options));
     }
   }
-  const bool shm = ranks->intra == LinkKind::ShmProcesses || ranks->intra == LinkKind::ShmThreads;
-  if (shm && ranks->nHosts == 1 && options.sends) {
+  const std::optional<LinkProfile> intra = findLink(ranks->intra);
+  if (intra && intra->lends() && ranks->nHosts == 1 && options.sends) {
     set.sends = tuneSends(w, sizes, in, out, options.rounds, options.blockMs * 1e3);
   }
   if (w.rank != 0 || options.dryRun) return 0;

@@ -128,7 +128,10 @@ class SelfTransport final : public Transport {
  public:
   SelfTransport(int rank, size_t slotBytes) : rank_(rank), slotBytes_(slotBytes) {}
   std::string_view name() const override { return "self"; }
-  bool reaches(const PeerInfo& self, const PeerInfo& peer) const override { return self.rank == peer.rank; }
+  Result<LinkProfile> reach(const PeerInfo& self, const PeerInfo& peer) const override {
+    if (self.rank != peer.rank) return invalidUsage("it joins a rank with itself alone");
+    return LinkProfile{.key = "self"};
+  }
   Address address() const override { return {}; }
   Result<std::unique_ptr<Channel>> connect(int peer, const Address&, int, Deadline) override {
     if (peer != rank_) return internalError("self: rank ", rank_, " cannot connect to rank ", peer);

@@ -15,6 +15,7 @@
 #include "transport/shm/board.hpp"
 #include "transport/shm/direct.hpp"
 #include "transport/shm/doorbell.hpp"
+#include "transport/shm/entry.hpp"
 #include "transport/shm/segment.hpp"
 #include "transport/shm/shm_channel.hpp"
 
@@ -22,7 +23,7 @@ namespace tutti {
 namespace shm {
 namespace {
 
-// What travels as Address.  Only ever read by the same build on the same host (reaches()), so memory order is kept.
+// What travels as Address.  Only ever read by the same build on the same host (reach()), so memory order is kept.
 struct WireAddress {
   uint64_t magic = kMagic;
   SegmentId id;
@@ -48,8 +49,11 @@ class ShmTransport final : public Transport {
   ~ShmTransport() override { exchange_.unserve(keyOf(segment_->id())); }
 
   std::string_view name() const override { return "shm"; }
-  bool reaches(const PeerInfo& self, const PeerInfo& peer) const override {
-    return self.rank != peer.rank && self.hostId == peer.hostId && self.uid == peer.uid;
+  Result<LinkProfile> reach(const PeerInfo& self, const PeerInfo& peer) const override {
+    if (self.rank == peer.rank) return invalidUsage("a rank is not its own peer");
+    if (self.hostId != peer.hostId) return invalidUsage("they are on different hosts");
+    if (self.uid != peer.uid) return invalidUsage("they run as users ", self.uid, " and ", peer.uid);
+    return self.processId == peer.processId ? kShmThreads : kShmProcesses;
   }
   Address address() const override;
   Result<std::unique_ptr<Channel>> connect(int peer, const Address& peerAddress, int lane, Deadline) override;

@@ -37,7 +37,10 @@ class SimTransport : public Transport {
   SimTransport(std::shared_ptr<SimFabric::Core> core, int rank) : core_(std::move(core)), rank_(rank) {}
 
   std::string_view name() const override { return "sim"; }
-  bool reaches(const PeerInfo& self, const PeerInfo& peer) const override { return self.rank != peer.rank; }
+  Result<LinkProfile> reach(const PeerInfo& self, const PeerInfo& peer) const override {
+    if (self.rank == peer.rank) return invalidUsage("a rank is not its own peer");
+    return LinkProfile{.key = "sim"};
+  }
   Address address() const override { return cat("sim:", rank_); }
   Result<std::unique_ptr<Channel>> connect(int peer, const Address& peerAddress, int lane, Deadline) override {
     if (peerAddress != cat("sim:", peer)) return remoteError("'", peerAddress, "' is not the sim address of ", peer);

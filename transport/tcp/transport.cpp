@@ -6,6 +6,7 @@
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
 #include "transport/tcp/channel.hpp"
+#include "transport/tcp/entry.hpp"
 
 namespace tutti {
 namespace {
@@ -78,6 +79,11 @@ Result<std::unique_ptr<TcpTransport>> TcpTransport::create(StreamExchange& strea
   TUTTI_ASSIGN(std::shared_ptr<tcp::TcpSleeper> sleeper, tcp::TcpSleeper::create());
   auto state = std::make_unique<State>(State{streams, rank, options, std::move(sleeper)});
   return std::unique_ptr<TcpTransport>(new TcpTransport(std::move(state)));
+}
+
+Result<LinkProfile> TcpTransport::reach(const PeerInfo& self, const PeerInfo& peer) const {
+  if (self.rank == peer.rank) return invalidUsage("a rank is not its own peer");
+  return self.hostId == peer.hostId ? kTcpLocal : kTcpRemote;
 }
 
 Address TcpTransport::address() const { return encodeTcpAddress(state_->options); }

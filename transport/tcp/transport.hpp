@@ -24,7 +24,7 @@ class TcpTransport : public Transport {
   ~TcpTransport() override;
 
   std::string_view name() const override { return "tcp"; }
-  bool reaches(const PeerInfo& self, const PeerInfo& peer) const override { return self.rank != peer.rank; }
+  Result<LinkProfile> reach(const PeerInfo& self, const PeerInfo& peer) const override;
   /// The options: both ends of a channel must have the same.
   Address address() const override;
   /// Errors: InvalidUsage: the peer has other options; else what StreamExchange::open says.

@@ -5,7 +5,7 @@
 
 #include "src/comm/cuda/side.hpp"
 #include "src/comm/machine.hpp"
-#include "src/plan/device_costs.hpp"
+#include "src/cost/device_costs.hpp"
 
 namespace tutti {
 

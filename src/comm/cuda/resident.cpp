@@ -5,7 +5,7 @@
 
 #include "src/base/config.hpp"
 #include "src/comm/cuda/side.hpp"
-#include "src/plan/device_costs.hpp"
+#include "src/cost/device_costs.hpp"
 
 namespace tutti {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/plan/calibration.hpp"
+#include "src/cost/calibration.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,9 +13,12 @@
 #include <thread>
 
 #include "src/base/clock.hpp"
-#include "src/plan/disturbance.hpp"
-#include "src/plan/measure.hpp"
+#include "src/calibrate/disturbance.hpp"
+#include "src/calibrate/measure.hpp"
 #include "tests/support/temp_folder.hpp"
+#include "transport/shm/entry.hpp"
+#include "transport/table.hpp"
+#include "transport/tcp/entry.hpp"
 
 namespace {
 
@@ -24,14 +27,14 @@ using namespace tutti;
 const MachineIdentity kMachine = {"Test CPU @ 2.50GHz", 4, "testhost"};
 
 Calibration oddFigures() {
-  Calibration c = defaultCalibration(kMachine);
+  Calibration c = defaultCalibration(kMachine, linkKinds());
   c.copyGBps = 1.0 / 3;
   c.caches = {0.25, 0.5, 0.5, 0.75, 1};
   c.streamFromBytes = 12345678901;
-  c.at(LinkKind::TcpLocal, Protocol::Slots).cost = {0.1 + 0.2, 1e-3};
-  c.at(LinkKind::ShmProcesses, Protocol::Slots).near = {10.0 / 3, 5};
-  c.at(LinkKind::ShmProcesses, Protocol::Slots).far = {2.5, 1.25};
-  c.at(LinkKind::ShmProcesses, Protocol::Slots).aloneUs = {0.2, 0.3, 0.5, 1.0 / 3, 2, 8};  // of the largest none
+  c.at(kTcpLocal, Protocol::Slots).cost = {0.1 + 0.2, 1e-3};
+  c.at(kShmProcesses, Protocol::Slots).near = {10.0 / 3, 5};
+  c.at(kShmProcesses, Protocol::Slots).far = {2.5, 1.25};
+  c.at(kShmProcesses, Protocol::Slots).aloneUs = {0.2, 0.3, 0.5, 1.0 / 3, 2, 8};  // of the largest none
   return c;
 }
 
@@ -52,7 +55,8 @@ std::string contents(const std::string& path) {
 }  // namespace
 
 TEST_CASE("a calibration reads back as it was written") {
-  for (const Calibration& c : {defaultCalibration(kMachine), oddFigures(), defaultCalibration(thisMachine())}) {
+  for (const Calibration& c :
+       {defaultCalibration(kMachine, linkKinds()), oddFigures(), defaultCalibration(thisMachine(), linkKinds())}) {
     const auto back = parseCalibration(toText(c));
     REQUIRE(back.status().message() == "");
     CHECK(*back == c);
@@ -93,7 +97,7 @@ TEST_CASE("a text that is no calibration is refused with the reason") {
            Row{replaced("alone shm-processes slots", "alone tcp-local direct"), "alone tcp-local"},  // no such link
            Row{replaced("fresh shm-threads direct 6", "fresh shm-threads direct 0"), "fresh shm-threads"},
            Row{replaced("fresh shm-threads direct", "fresh tcp-local direct"), "fresh tcp-local"},
-           Row{replaced("link shm-threads inline", "link shm-fibres inline"), "shm-fibres"},
+           Row{replaced("link shm-threads inline", "link shm_fibres inline"), "shm_fibres"},
            Row{replaced("link shm-threads slots", "link shm-threads inline"), "is not understood"},
            Row{replaced("stream shm-processes slots", "stream tcp-local direct"), "stream tcp-local"},  // no such link
            Row{replaced(" 2.5 1.25\n", " 2.5 0\n"), "stream shm-processes"},
@@ -122,6 +126,54 @@ TEST_CASE("no damage to a text makes it anything but refused or in range") {
   }
 }
 
+TEST_CASE("a file of version 8 is read, and printed as it was") {
+  const std::string text =
+      "tutti-calibration 8\n"
+      "cpu Test CPU @ 2.50GHz\ncores 4\nhost testhost\n"
+      "measured 2 0.0625 complete\n"
+      "copy-gbps 11.25 6.5\nreduce-gbps 19.5 7.5\ncaches 0.25 0.5 0.75 1 1\nstream-from-bytes 2097152\n"
+      "link shm-threads inline 0.125 1 96\nhere shm-threads inline 0.0625 1\n"
+      "link shm-threads slots 0.25 9.5 131072\nalone shm-threads slots 0.25 0.25 0.5 1 2 8 16 0\n"
+      "stream shm-threads slots 10 4.5 8.5 3\nhere shm-threads slots 0.125 18\n"
+      "link shm-threads direct 0.5 11 1048576\nstream shm-threads direct 20 20 9 5\nfresh shm-threads direct 8.5\n"
+      "link shm-processes slots 0.25 7 131072\n"
+      "link tcp-local slots 4 4 524288\nstream tcp-local slots 2 1.5 2 1\n"
+      "link tcp-remote slots 20 1.25 131072\n"
+      "end\n";
+  const auto read = parseCalibration(text);
+  REQUIRE(read.status().message() == "");
+  CHECK(toText(*read) == text);
+  CHECK(read->at(kShmThreads, Protocol::Direct).freshGBps == 8.5);
+  CHECK(read->at(kTcpRemote, Protocol::Slots).cost.bandwidthGBps == 1.25);
+  CHECK(!read->at(kShmProcesses, Protocol::Direct).available);
+}
+
+TEST_CASE("figures of links that this build does not have are carried along, and missing ones are added") {
+  const Scratch scratch;
+  setenv("TUTTI_CALIBRATION", cat(scratch.path(), "/figures").c_str(), 1);
+  Calibration other = oddFigures();  // of a build with pigeons and without tcp
+  std::erase_if(other.links, [](const Calibration::Link& link) { return link.key.starts_with("tcp"); });
+  other.at("pigeon", Protocol::Slots) = {.available = true, .cost = {1e6, 0.5}, .mostBytes = 7};
+  other.complete = true;
+  const auto read = parseCalibration(toText(other));
+  REQUIRE(read.ok());
+  CHECK(*read == other);
+  CHECK(!other.at(kTcpLocal, Protocol::Slots).available);
+  REQUIRE(writeCalibration(calibrationPath(kMachine), other).ok());
+  int measured = 0;
+  const auto measure = [&](const MachineIdentity&) -> Result<Calibration> {
+    ++measured;
+    return oddFigures();
+  };
+  for (int i = 0; i < 2; ++i) {
+    const auto loaded = loadOrMeasure(kMachine, linkKinds(), measure);
+    REQUIRE(loaded.ok());
+    CHECK(measured == 1);
+    CHECK(loaded->at("pigeon", Protocol::Slots) == other.at("pigeon", Protocol::Slots));
+    CHECK(loaded->at(kTcpRemote, Protocol::Slots).available);
+  }
+}
+
 TEST_CASE("the file is found, kept private, and measured anew when it is damaged or of another machine") {
   Scratch scratch;
   setenv("XDG_CACHE_HOME", scratch.path().c_str(), 1);
@@ -134,7 +186,7 @@ TEST_CASE("the file is found, kept private, and measured anew when it is damaged
     return oddFigures();
   };
   const auto load = [&] {
-    const auto c = loadOrMeasure(kMachine, measure);
+    const auto c = loadOrMeasure(kMachine, linkKinds(), measure);
     REQUIRE(c.ok());
     CHECK(*c == oddFigures());
     return measured;
@@ -153,7 +205,7 @@ TEST_CASE("the file is found, kept private, and measured anew when it is damaged
   CHECK(readCalibration(path, kMachine).status().message().find("of another machine (elsewhere") != std::string::npos);
   CHECK(load() == 3);
   setenv("TUTTI_CALIBRATION", "off", 1);
-  CHECK(*loadOrMeasure(kMachine, measure) == defaultCalibration(kMachine));
+  CHECK(*loadOrMeasure(kMachine, linkKinds(), measure) == defaultCalibration(kMachine, linkKinds()));
   CHECK(measured == 3);
   // Where nothing can be kept, the measured figures are used all the same.
   setenv("TUTTI_CALIBRATION", cat(scratch.path(), "/tutti").c_str(), 1);
@@ -179,8 +231,8 @@ TEST_CASE("a home that is not there is not made, and nothing is kept then") {
     const std::string path = calibrationPath(kMachine);
     if (row.kept.empty()) CHECK(path.empty());
     if (!row.kept.empty()) CHECK(path.starts_with(scratch.path() + row.kept + "/tutti/calibration-"));
-    const auto measured =
-        loadOrMeasure(kMachine, [](const MachineIdentity&) -> Result<Calibration> { return oddFigures(); });
+    const auto measured = loadOrMeasure(kMachine, linkKinds(),
+                                        [](const MachineIdentity&) -> Result<Calibration> { return oddFigures(); });
     CHECK(*measured == oddFigures());
     CHECK(access(missing.c_str(), F_OK) != 0);
     if (!row.kept.empty()) CHECK(readCalibration(path, kMachine).ok());
@@ -201,34 +253,35 @@ TEST_CASE("figures that other programs disturbed are measured again, and the bes
     c.disturbed = disturbed;
     c.complete = complete;
     c.copyGBps = ++measured == 2 ? 20 : 10;
-    c.at(LinkKind::ShmThreads, Protocol::Slots).cost = {measured == 1 ? 0.5 : 1, measured == 3 ? 8.0 : 4};
+    c.at(kShmThreads, Protocol::Slots).cost = {measured == 1 ? 0.5 : 1, measured == 3 ? 8.0 : 4};
     return c;
   };
-  (void)loadOrMeasure(kMachine, measure);
-  (void)loadOrMeasure(kMachine, measure);
+  (void)loadOrMeasure(kMachine, linkKinds(), measure);
+  (void)loadOrMeasure(kMachine, linkKinds(), measure);
   disturbed = 0.01;
-  const auto third = loadOrMeasure(kMachine, measure), fourth = loadOrMeasure(kMachine, measure);
+  const auto third = loadOrMeasure(kMachine, linkKinds(), measure),
+             fourth = loadOrMeasure(kMachine, linkKinds(), measure);
   REQUIRE(fourth.ok());
   CHECK(measured == 3);
   CHECK(*third == *fourth);
   CHECK(fourth->times == 3);
   CHECK(fourth->disturbed == 0.01);
   CHECK(fourth->copyGBps == 20);
-  const LinearCost& link = fourth->at(LinkKind::ShmThreads, Protocol::Slots).cost;
+  const LinearCost& link = fourth->at(kShmThreads, Protocol::Slots).cost;
   CHECK((link.latencyUs == 0.5 && link.bandwidthGBps == 8));
   // On a machine that is never quiet it ends all the same.
   disturbed = 1;
   setenv("TUTTI_CALIBRATION", cat(scratch.path(), "/others").c_str(), 1);
-  for (int i = 0; i < 2 * kMostTimes; ++i) (void)loadOrMeasure(kMachine, measure);
+  for (int i = 0; i < 2 * kMostTimes; ++i) (void)loadOrMeasure(kMachine, linkKinds(), measure);
   CHECK(measured == 3 + kMostTimes);
   // What is not complete has built-in figures in it, which are no measurement.
   setenv("TUTTI_CALIBRATION", cat(scratch.path(), "/third").c_str(), 1);
   disturbed = 0.01;
   complete = false;
   measured = 1;
-  CHECK(loadOrMeasure(kMachine, measure)->copyGBps == 20);
+  CHECK(loadOrMeasure(kMachine, linkKinds(), measure)->copyGBps == 20);
   complete = true;
-  const auto whole = loadOrMeasure(kMachine, measure);
+  const auto whole = loadOrMeasure(kMachine, linkKinds(), measure);
   CHECK((whole->complete && whole->copyGBps == 10 && whole->times == 2));
 }
 
@@ -285,7 +338,7 @@ TEST_CASE("a fit finds latency and bandwidth, also under noise") {
 TEST_CASE("messages alone cost what they did alone, streams what they did in streams") {
   LinkCost link = {.available = true, .cost = {1, 10}, .mostBytes = 65536};
   CHECK(link.costIn(1e9, 1, true).bandwidthGBps == 10);
-  const Calibration c = defaultCalibration(kMachine);  // its caches slow down by the logarithm
+  const Calibration c = defaultCalibration(kMachine, linkKinds());  // its caches slow down by the logarithm
   link.near = {8, 4};
   link.far = {2, 1};
   struct Row {
@@ -327,43 +380,39 @@ TEST_CASE("memory is as far as copies of as much of it were slowed down") {
 
 TEST_CASE("measuring asks the probes and leaves the rest as built in") {
   LinkProbes probes;
-  probes.at(LinkKind::ShmThreads, Protocol::Slots) = {
+  probes.at(kShmThreads, Protocol::Slots) = {
       .probe = [](size_t bytes) { return 0.5 + static_cast<double>(bytes) / 5e3; }, .mostBytes = 65536};
-  probes.at(LinkKind::ShmThreads, Protocol::Slots).stream = [](size_t bytes, bool bothWays) {
+  probes.at(kShmThreads, Protocol::Slots).stream = [](size_t bytes, bool bothWays) {
     return (bytes == kNearBytes ? 8.0 : bytes == farBytes(bothWays) ? 4.0 : -1) / (bothWays ? 2 : 1);
   };
-  probes.at(LinkKind::ShmThreads, Protocol::Slots).here = [](size_t bytes) {
-    return 0.1 + static_cast<double>(bytes) / 20e3;
-  };
-  probes.at(LinkKind::ShmThreads, Protocol::Slots).alone = [](size_t bytes) {
+  probes.at(kShmThreads, Protocol::Slots).here = [](size_t bytes) { return 0.1 + static_cast<double>(bytes) / 20e3; };
+  probes.at(kShmThreads, Protocol::Slots).alone = [](size_t bytes) {
     return bytes == 16384 ? -1.0 : static_cast<double>(bytes);  // those after it are not of use
   };
-  probes.at(LinkKind::ShmThreads, Protocol::Direct) = {.probe = [](size_t) { return 1.0; },
-                                                       .stream = [](size_t, bool) { return 9.0; },
-                                                       .fresh = [] { return 3.0; },
-                                                       .mostBytes = 8};
-  probes.at(LinkKind::ShmProcesses, Protocol::Slots) = probes.at(LinkKind::ShmThreads, Protocol::Slots);
-  probes.at(LinkKind::ShmProcesses, Protocol::Slots).stream = [](size_t, bool bothWays) {
-    return bothWays ? -1.0 : 8.0;
-  };
-  probes.at(LinkKind::TcpLocal, Protocol::Slots) = {.probe = [](size_t) { return -1.0; }, .mostBytes = 65536};
-  probes.at(LinkKind::TcpLocal, Protocol::Slots).stream = [](size_t, bool bothWays) { return bothWays ? 2.0 : 3.0; };
-  const Calibration c = measureCalibration(kMachine, probes, /*budgetMs=*/600'000);  // however slow this machine is
-  const Calibration builtIn = defaultCalibration(kMachine);
-  CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).cost.latencyUs == Approx(0.5).epsilon(0.02));
-  CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).cost.bandwidthGBps == Approx(5).epsilon(0.02));
-  CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).mostBytes == 65536);
-  CHECK(c.at(LinkKind::TcpLocal, Protocol::Slots).cost.latencyUs ==
-        builtIn.at(LinkKind::TcpLocal, Protocol::Slots).cost.latencyUs);
-  CHECK(c.at(LinkKind::TcpLocal, Protocol::Slots).near == StreamRate{3, 2});
-  CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).near == StreamRate{8, 4});
-  CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).far == StreamRate{4, 2});
-  CHECK(c.at(LinkKind::ShmProcesses, Protocol::Slots).near ==
-        builtIn.at(LinkKind::ShmProcesses, Protocol::Slots).near);  // all of them or none
-  CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).here.latencyUs == Approx(0.1).epsilon(0.02));
-  CHECK(c.at(LinkKind::ShmThreads, Protocol::Slots).here.bandwidthGBps == Approx(20).epsilon(0.02));
-  CHECK(c.at(LinkKind::ShmThreads, Protocol::Direct).freshGBps == 3);
-  const LinkCost& alone = c.at(LinkKind::ShmThreads, Protocol::Slots);
+  probes.at(kShmThreads, Protocol::Direct) = {.probe = [](size_t) { return 1.0; },
+                                              .stream = [](size_t, bool) { return 9.0; },
+                                              .fresh = [] { return 3.0; },
+                                              .mostBytes = 8};
+  probes.at(kShmProcesses, Protocol::Slots) = probes.at(kShmThreads, Protocol::Slots);
+  probes.at(kShmProcesses, Protocol::Slots).stream = [](size_t, bool bothWays) { return bothWays ? -1.0 : 8.0; };
+  probes.at(kTcpLocal, Protocol::Slots) = {.probe = [](size_t) { return -1.0; }, .mostBytes = 65536};
+  probes.at(kTcpLocal, Protocol::Slots).stream = [](size_t, bool bothWays) { return bothWays ? 2.0 : 3.0; };
+  const Calibration c =
+      measureCalibration(kMachine, linkKinds(), probes, /*budgetMs=*/600'000);  // however slow this machine is
+  const Calibration builtIn = defaultCalibration(kMachine, linkKinds());
+  CHECK(c.at(kShmThreads, Protocol::Slots).cost.latencyUs == Approx(0.5).epsilon(0.02));
+  CHECK(c.at(kShmThreads, Protocol::Slots).cost.bandwidthGBps == Approx(5).epsilon(0.02));
+  CHECK(c.at(kShmThreads, Protocol::Slots).mostBytes == 65536);
+  CHECK(c.at(kTcpLocal, Protocol::Slots).cost.latencyUs == builtIn.at(kTcpLocal, Protocol::Slots).cost.latencyUs);
+  CHECK(c.at(kTcpLocal, Protocol::Slots).near == StreamRate{3, 2});
+  CHECK(c.at(kShmThreads, Protocol::Slots).near == StreamRate{8, 4});
+  CHECK(c.at(kShmThreads, Protocol::Slots).far == StreamRate{4, 2});
+  CHECK(c.at(kShmProcesses, Protocol::Slots).near ==
+        builtIn.at(kShmProcesses, Protocol::Slots).near);  // all of them or none
+  CHECK(c.at(kShmThreads, Protocol::Slots).here.latencyUs == Approx(0.1).epsilon(0.02));
+  CHECK(c.at(kShmThreads, Protocol::Slots).here.bandwidthGBps == Approx(20).epsilon(0.02));
+  CHECK(c.at(kShmThreads, Protocol::Direct).freshGBps == 3);
+  const LinkCost& alone = c.at(kShmThreads, Protocol::Slots);
   CHECK(alone.aloneUs == std::array<double, kMessageSizes.size()>{8, 64, 1024, 4096});
   CHECK(alone.aloneUsOf(0) == 8.0);
   CHECK(*alone.aloneUsOf(2048) == Approx(2048));

@@ -58,14 +58,14 @@ TEST_CASE("ranks of one device are near, devices have ports, sockets links") {
   links.socketOf = {0, 0, 1, 1};
   links.portGBps = 24;
   links.socketGBps = 10;
-  const MachineLevels levels = deviceLevels(links, LinkKind::ShmThreads);
+  const MachineLevels levels = deviceLevels(links);
   REQUIRE(levels.size() == 3);
   CHECK(levels[0].groupOf == links.deviceOf);
   CHECK(levels[0].portGBps == 0);
   CHECK(levels[1].portGBps == 24);
   CHECK(levels[2].portGBps == 10);
-  CHECK(deviceLevels(sharing(3), LinkKind::ShmThreads).size() == 1);
-  CHECK(deviceLevels(gpusOf(kNvswitch, 8), LinkKind::ShmThreads).size() == 1);
+  CHECK(deviceLevels(sharing(3)).size() == 1);
+  CHECK(deviceLevels(gpusOf(kNvswitch, 8)).size() == 1);
 }
 
 TEST_CASE("lanes are as many as packets or bandwidth need") {
@@ -90,9 +90,9 @@ TEST_CASE("lanes are as many as packets or bandwidth need") {
   CHECK(job.choose(Collective::AllReduce, 256 * kMi).nChannels == lanesForBandwidth(job.costs, true));
   PlanRequest asked = job.request(Collective::AllReduce, 256 * kMi);
   asked.mostChannels = 8;
-  CHECK(plan(asked, defaultCalibration({"test cpu", 8, "test"}))->nChannels == 8);
+  CHECK(plan(asked, defaultCalibration({"test cpu", 8, "test"}, linkKinds()))->nChannels == 8);
   asked.overrides.nChannels = 3;
-  CHECK(plan(asked, defaultCalibration({"test cpu", 8, "test"}))->nChannels == 3);
+  CHECK(plan(asked, defaultCalibration({"test cpu", 8, "test"}, linkKinds()))->nChannels == 3);
 }
 
 TEST_CASE("slices are worth what they cost, and slots fit the memory") {

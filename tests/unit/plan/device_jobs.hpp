@@ -8,6 +8,9 @@
 #include "src/plan/device_prices.hpp"
 #include "src/topology/load.hpp"
 #include "tests/unit/topology/machines.hpp"
+#include "transport/shm/entry.hpp"
+#include "transport/table.hpp"
+#include "transport/tcp/entry.hpp"
 
 namespace tutti::test {
 
@@ -22,7 +25,7 @@ struct DeviceJob {
   Walks walks;
 
   DeviceJob(DeviceWay way, DeviceLinks links, const DeviceFacts& facts = {90, 4800})
-      : costs(deviceCosts(way, facts, std::move(links))), levels(deviceLevels(costs.links, LinkKind::ShmThreads)) {}
+      : costs(deviceCosts(way, facts, std::move(links))), levels(deviceLevels(costs.links)) {}
 
   int nRanks() const { return static_cast<int>(costs.links.deviceOf.size()); }
   /// As a communicator asks: an H200 has room for two such blocks on each of its 132 multiprocessors.
@@ -30,7 +33,7 @@ struct DeviceJob {
     PlanRequest r;
     r.shape = {.collective = collective, .nRanks = nRanks(), .bytes = collective == Collective::Barrier ? 0 : bytes};
     r.shape.slotBytes = deviceSliceBytes(costs, nRanks(), kSlots);
-    r.links.intra = LinkKind::ShmThreads;
+    r.links.intra = kShmThreads;
     r.device = &costs;
     r.levels = &levels;
     const bool blocks = costs.way == DeviceWay::Blocks;
@@ -42,7 +45,8 @@ struct DeviceJob {
     return r;
   }
   Choice choose(Collective collective, size_t bytes) {
-    const auto choice = plan(request(collective, bytes), defaultCalibration({"test cpu", 8, "test"}), &walks);
+    const auto choice =
+        plan(request(collective, bytes), defaultCalibration({"test cpu", 8, "test"}, linkKinds()), &walks);
     REQUIRE(choice.status().message() == "");
     return *choice;
   }

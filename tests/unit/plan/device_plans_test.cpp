@@ -217,11 +217,11 @@ TEST_CASE("tables name the devices, and no cores") {
 }
 
 TEST_CASE("a proxy adds to the host's links, whose cores still count") {
-  const Calibration c = defaultCalibration({"test cpu", 8, "test"});
+  const Calibration c = defaultCalibration({"test cpu", 8, "test"}, linkKinds());
   const DeviceCosts proxy = deviceCosts(DeviceWay::Proxy, {90, 4800}, {});
   PlanRequest host;
   host.shape = {.collective = Collective::AllReduce, .nRanks = 8, .bytes = kMi};
-  host.links.intra = LinkKind::ShmProcesses;
+  host.links.intra = kShmProcesses;
   host.links.ranksPerCore = 4;
   PlanRequest staged = host;
   staged.device = &proxy;
@@ -245,7 +245,7 @@ TEST_CASE("protocols that cannot be had on devices are refused by name") {
   const auto refusal = [&](Protocol protocol) {
     r.overrides.protocol = protocol;
     r.overrides.strict = true;
-    return plan(r, defaultCalibration({"test cpu", 8, "test"})).status().message();
+    return plan(r, defaultCalibration({"test cpu", 8, "test"}, linkKinds())).status().message();
   };
   CHECK(says(refusal(Protocol::Direct), "not every rank's buffers can be read by its peers; these would: slots."));
   CHECK(says(refusal(Protocol::Inline), "packets take up to 4096 bytes; these would: slots."));
@@ -261,9 +261,9 @@ TEST_CASE("protocols that cannot be had on devices are refused by name") {
   // Without TUTTI_ALGO_STRICT it is as if nobody had asked.
   for (DeviceJob* job : {&apart, &shared, &streams}) {
     PlanRequest free = job->request(Collective::AllReduce, kMi);
-    const Choice own = *plan(free, defaultCalibration({"test cpu", 8, "test"}));
+    const Choice own = *plan(free, defaultCalibration({"test cpu", 8, "test"}, linkKinds()));
     free.overrides.protocol = Protocol::Inline;
-    const Choice choice = *plan(free, defaultCalibration({"test cpu", 8, "test"}));
+    const Choice choice = *plan(free, defaultCalibration({"test cpu", 8, "test"}, linkKinds()));
     CHECK(choice.unmet.size() == 1);
     CHECK(choice.name() == own.name());
     CHECK(choice.protocol == own.protocol);
@@ -274,7 +274,7 @@ TEST_CASE("protocols that cannot be had on devices are refused by name") {
 TEST_CASE("communicators on other ways or devices do not share walks") {
   DeviceJob blocks(DeviceWay::Blocks, sharing(4)), streams(DeviceWay::Streams, sharing(4));
   DeviceJob slower(DeviceWay::Blocks, sharing(4), {80, 1500});
-  const Calibration c = defaultCalibration({"test cpu", 8, "test"});
+  const Calibration c = defaultCalibration({"test cpu", 8, "test"}, linkKinds());
   const auto walks = [&](const DeviceJob& job) { return sharedWalks(job.request(Collective::AllReduce, 8), c); };
   const auto one = walks(blocks), other = walks(streams), third = walks(slower), again = walks(blocks);
   CHECK(one == again);

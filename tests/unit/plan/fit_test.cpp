@@ -139,13 +139,13 @@ TEST_CASE("what is set aside is chosen as if it had not been asked for, alike on
 TEST_CASE("protocols that do not fit are set aside, or refused with those that do") {
   struct Row {
     Protocol asked;
-    LinkKind link;
+    LinkProfile link;
     bool readable;
     size_t bytes;
     const char* reason;  // empty: it fits
     std::set<std::string> fit;
   };
-  const LinkKind shm = LinkKind::ShmProcesses, tcp = LinkKind::TcpLocal;
+  const LinkProfile shm = kShmProcesses, tcp = kTcpLocal;
   for (const Row& row :
        {Row{Protocol::Inline, shm, true, kMiB, "inline takes up to 48 bytes", {"slots", "direct"}},
         Row{Protocol::Inline, shm, false, 2 * kMiB, "inline takes up to 48 bytes", {"slots"}},
@@ -219,7 +219,7 @@ TEST_CASE("of too many channels there are as many as can be, or none with the re
 // What is asked of a call may leave it fewer channels than another of the same communicator has.
 TEST_CASE("costs that are kept are those of as many channels") {
   Calibration fast = figures();
-  fast.at(LinkKind::TcpRemote, Protocol::Slots).cost = {20, 11.5};
+  fast.at(kTcpRemote, Protocol::Slots).cost = {20, 11.5};
   PlanRequest r = request(Collective::AllReduce, 2, 1, 64 * kMiB);
   const WalkedWay way{*findAlgorithm(Collective::AllReduce, "ring"), Protocol::Slots, {}, false};
   Walks shared;

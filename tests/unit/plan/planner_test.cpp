@@ -139,17 +139,16 @@ TEST_CASE("buffers that peers can read go direct when large and not when tiny") 
 }
 
 TEST_CASE("a message goes by what one of its size was measured to take, and beyond those by rates") {
-  Calibration c = defaultCalibration(thisMachine());
-  LinkCost &slots = c.at(LinkKind::ShmProcesses, Protocol::Slots),
-           &direct = c.at(LinkKind::ShmProcesses, Protocol::Direct);
+  Calibration c = defaultCalibration(thisMachine(), linkKinds());
+  LinkCost &slots = c.at(kShmProcesses, Protocol::Slots), &direct = c.at(kShmProcesses, Protocol::Direct);
   slots.aloneUs = {0.2, 0.3, 0.5, 1, 2, 3, 4, 5};
   direct.aloneUs = {1, 1, 1, 1, 1, 2, 4, 6};
-  const auto chosen = [&](size_t bytes) { return messageCost(LinkKind::ShmProcesses, bytes, true, c); };
+  const auto chosen = [&](size_t bytes) { return messageCost(kShmProcesses, bytes, true, c); };
   CHECK(chosen(1024).protocol == Protocol::Slots);
   CHECK(chosen(16384).protocol == Protocol::Direct);
   CHECK(chosen(16384).costUs == 1);
   CHECK(chosen(kNearBytes).protocol == Protocol::Slots);
-  CHECK(messageCost(LinkKind::ShmProcesses, 16384, false, c).protocol == Protocol::Slots);
+  CHECK(messageCost(kShmProcesses, 16384, false, c).protocol == Protocol::Slots);
   slots.near = slots.far = {1, 1};
   direct.near = direct.far = {100, 100};
   CHECK(chosen(kNearBytes + 1).protocol == Protocol::Direct);
@@ -157,9 +156,9 @@ TEST_CASE("a message goes by what one of its size was measured to take, and beyo
 
 TEST_CASE("one copy by the receiver wins where both ends are busy anyway, two copies at once where they are not") {
   Calibration c = figures();
-  c.at(LinkKind::ShmProcesses, Protocol::Slots).near = c.at(LinkKind::ShmProcesses, Protocol::Slots).far = {10, 5};
-  c.at(LinkKind::ShmProcesses, Protocol::Direct).near = {8, 8};
-  c.at(LinkKind::ShmProcesses, Protocol::Direct).far = {4, 4};
+  c.at(kShmProcesses, Protocol::Slots).near = c.at(kShmProcesses, Protocol::Slots).far = {10, 5};
+  c.at(kShmProcesses, Protocol::Direct).near = {8, 8};
+  c.at(kShmProcesses, Protocol::Direct).far = {4, 4};
   const auto protocol = [&](Collective collective, size_t bytes) {
     PlanRequest r = request(collective, 1, 2, bytes);
     r.directPossible = true;
@@ -172,21 +171,21 @@ TEST_CASE("one copy by the receiver wins where both ends are busy anyway, two co
 
 TEST_CASE("an operand is read where it lies by a thread, and copied first by a process that has not mapped it") {
   Calibration c = figures();
-  for (const LinkKind kind : {LinkKind::ShmThreads, LinkKind::ShmProcesses}) {
+  for (const LinkProfile kind : {kShmThreads, kShmProcesses}) {
     c.at(kind, Protocol::Slots) = {
         .available = true, .cost = {0.2, 9}, .mostBytes = 131072, .near = {10, 5}, .far = {10, 5}};
     c.at(kind, Protocol::Direct) = {
         .available = true, .cost = {0.2, 8}, .mostBytes = 1 << 20, .near = {8, 8}, .far = {8, 8}};
   }
-  const auto protocol = [&](Collective collective, LinkKind kind) {
+  const auto protocol = [&](Collective collective, const LinkProfile& kind) {
     PlanRequest r = request(collective, 1, 2, kNearBytes);
     r.links.intra = kind;
     r.directPossible = true;
     return plan(r, c)->protocol;
   };
-  CHECK(protocol(Collective::AllReduce, LinkKind::ShmThreads) == Protocol::Direct);
-  CHECK(protocol(Collective::AllReduce, LinkKind::ShmProcesses) == Protocol::Slots);
-  CHECK(protocol(Collective::AllToAll, LinkKind::ShmProcesses) == Protocol::Direct);
+  CHECK(protocol(Collective::AllReduce, kShmThreads) == Protocol::Direct);
+  CHECK(protocol(Collective::AllReduce, kShmProcesses) == Protocol::Slots);
+  CHECK(protocol(Collective::AllToAll, kShmProcesses) == Protocol::Direct);
 }
 
 TEST_CASE("a barrier has no bytes to move directly, and is not refused for that") {
@@ -246,7 +245,7 @@ TEST_CASE("ranks that share cores wait as seldom as possible when there is littl
 
 TEST_CASE("channels follow the wire: one stream fills a slow one, a fast one gets several for large messages") {
   Calibration fast = figures();
-  fast.at(LinkKind::TcpRemote, Protocol::Slots).cost = {20, 11.5};
+  fast.at(kTcpRemote, Protocol::Slots).cost = {20, 11.5};
   PlanRequest r = request(Collective::AllReduce, 2, 1, 64 * kMiB);
   CHECK(plan(r, figures())->nChannels == 1);
   CHECK(plan(r, fast)->nChannels == 4);

@@ -2,14 +2,17 @@
 #pragma once
 
 #include "src/plan/planner.hpp"
+#include "transport/shm/entry.hpp"
+#include "transport/table.hpp"
+#include "transport/tcp/entry.hpp"
 
 namespace tutti::test {
 
 inline constexpr size_t kMiB = 1024 * 1024;
 
 inline Calibration figures() {
-  Calibration c = defaultCalibration({"test cpu", 8, "test"});
-  c.at(LinkKind::TcpRemote, Protocol::Slots).cost = {20, 1.2};
+  Calibration c = defaultCalibration({"test cpu", 8, "test"}, linkKinds());
+  c.at(kTcpRemote, Protocol::Slots).cost = {20, 1.2};
   return c;
 }
 
@@ -17,9 +20,9 @@ inline Calibration figures() {
 inline PlanRequest request(Collective collective, int nodes, int perNode, size_t bytes) {
   PlanRequest r;
   r.shape = {.collective = collective, .nRanks = nodes * perNode, .bytes = bytes};
-  if (perNode > 1) r.links.intra = LinkKind::ShmProcesses;
+  if (perNode > 1) r.links.intra = kShmProcesses;
   if (nodes > 1) {
-    r.links.inter = LinkKind::TcpRemote;
+    r.links.inter = kTcpRemote;
     for (int i = 0; i < nodes * perNode; ++i) r.shape.nodeOf.push_back(i / perNode);
   }
   r.mostChannels = 8;

@@ -2,17 +2,20 @@
 
 #include <catch2/catch.hpp>
 
-#include "src/plan/kept_text.hpp"
+#include "src/cost/kept_text.hpp"
 #include "src/plan/planner.hpp"
 #include "tests/support/temp_folder.hpp"
 #include "tests/support/variable.hpp"
+#include "transport/shm/entry.hpp"
+#include "transport/table.hpp"
+#include "transport/tcp/entry.hpp"
 
 namespace {
 
 using namespace tutti;
 
 const MachineIdentity kTunedMachine = {"test cpu", 8, "test"};
-const TunedRanks kFour = {4, 1, LinkKind::ShmProcesses, std::nullopt, 2};
+const TunedRanks kFour = {4, 1, "shm-processes", "", 2};
 
 Tuning tunings() {
   Tuning tuning{kTunedMachine, {}};
@@ -21,20 +24,20 @@ Tuning tunings() {
                {Collective::AllReduce, 16384, "tree", Protocol::Direct, 40},
                {Collective::Broadcast, 1024, "scatterallgather", Protocol::Slots, 3, true}},
               {{4096, Protocol::Slots, 2}, {65536, Protocol::Direct, 8}}});
-  tuning.put({{8, 2, LinkKind::ShmThreads, LinkKind::TcpRemote, 1}, {}});
+  tuning.put({{8, 2, "shm-threads", "tcp-remote", 1}, {}});
   return tuning;
 }
 
 PlanRequest request(Collective collective, size_t bytes) {
   PlanRequest r;
   r.shape = {.collective = collective, .nRanks = 4, .bytes = bytes};
-  r.links = {LinkKind::ShmProcesses, std::nullopt, 2};
+  r.links = {kShmProcesses, std::nullopt, 2};
   r.directPossible = true;
   return r;
 }
 
 Choice plannedWith(const PlanRequest& r) {
-  const auto choice = plan(r, defaultCalibration(kTunedMachine));
+  const auto choice = plan(r, defaultCalibration(kTunedMachine, linkKinds()));
   REQUIRE(choice.status().message() == "");
   return *choice;
 }
@@ -47,7 +50,7 @@ TEST_CASE("tuning reads back what it printed, and refuses everything else with t
   REQUIRE(again.status().message() == "");
   CHECK(*again == tunings());
   for (const char* wrong :
-       {"best allreduce 8 ring slots 1", "ranks 4 1 shm-processes - 0", "ranks 4 1 wire - 1", "ranks 4 1 - -",
+       {"best allreduce 8 ring slots 1", "ranks 4 1 shm-processes - 0", "ranks 4 1 Wire - 1", "ranks 4 1 - -",
         "ranks 4 1 - - 1\nbest nothing 8 ring slots 1", "ranks 4 1 - - 1\nbest allreduce 8 ring slots nan",
         "ranks 4 1 - - 1\nbest allreduce -8 ring slots 1", "ranks 4 1 - - 1\nbest allreduce 8 ring slots 1 alone",
         "word", "send 8 direct 1", "ranks 4 1 - - 1\nsend 0 direct 1", "ranks 4 1 - - 1\nsend 8 direct",
@@ -103,7 +106,7 @@ TEST_CASE("the nearest size decides the way of a message between two ranks") {
   TunedRanks others = kFour;
   others.perCore = 1;
   CHECK(!tunedSend(tuning, others, 4096));
-  CHECK(!tunedSend(tuning, {8, 2, LinkKind::ShmThreads, LinkKind::TcpRemote, 1}, 4096));
+  CHECK(!tunedSend(tuning, {8, 2, "shm-threads", "tcp-remote", 1}, 4096));
 }
 
 TEST_CASE("the planner takes what was measured, unless it may not be taken") {

@@ -8,6 +8,9 @@
 
 #include "src/plan/machine_levels.hpp"
 #include "src/schedule/passes.hpp"
+#include "transport/shm/entry.hpp"
+#include "transport/table.hpp"
+#include "transport/tcp/entry.hpp"
 
 namespace tutti {
 namespace {
@@ -52,14 +55,14 @@ double walkedUs(Collective collective, const char* name, int nRanks, size_t byte
 
 int ceilLog(int n) { return static_cast<int>(std::ceil(std::log2(n) - 1e-9)); }
 
-Calibration figures() { return defaultCalibration({"test cpu", 8, "test"}); }
+Calibration figures() { return defaultCalibration({"test cpu", 8, "test"}, linkKinds()); }
 
 PlanRequest request(Collective collective, int nodes, int perNode, size_t bytes) {
   PlanRequest r;
   r.shape = {.collective = collective, .nRanks = nodes * perNode, .bytes = bytes};
-  if (perNode > 1) r.links.intra = LinkKind::ShmProcesses;
+  if (perNode > 1) r.links.intra = kShmProcesses;
   if (nodes > 1) {
-    r.links.inter = LinkKind::TcpRemote;
+    r.links.inter = kTcpRemote;
     for (int i = 0; i < nodes * perNode; ++i) r.shape.nodeOf.push_back(i / perNode);
   }
   return r;
@@ -107,7 +110,7 @@ TEST_CASE("messages of several chunks are compared where two fit a slot, cheaper
     return joined;
   };
   PlanRequest r = request(Collective::AllReduce, 1, 8, 64 << 10);
-  r.links.intra = LinkKind::TcpLocal;
+  r.links.intra = kTcpLocal;
   r.wholeTable = true;
   CHECK(rowsOf(r) == 0);
   r.joinBytes = r.shape.slotBytes;
@@ -168,7 +171,7 @@ TEST_CASE("slices overlap along a chain, ranks that share cores take turns, host
   CHECK(costUs(r, "chain") > 3 * piped);
   // A ring enters each host once; direct messages of eight ranks all leave by one wire.
   const PlanRequest hosts = request(Collective::AllGather, 2, 8, size_t{1} << 20);
-  const double wireUs = (1 << 20) / (figures().at(LinkKind::TcpRemote, Protocol::Slots).cost.bandwidthGBps * 1e3);
+  const double wireUs = (1 << 20) / (figures().at(kTcpRemote, Protocol::Slots).cost.bandwidthGBps * 1e3);
   CHECK(costUs(hosts, "ring") < 18 * wireUs);
   CHECK(costUs(hosts, "direct") > 60 * wireUs);
 }
@@ -190,7 +193,7 @@ TEST_CASE("what its owner has just written takes longer to read from another cor
   PlanRequest r = request(Collective::AllGather, 1, 4, size_t{64} << 10);
   r.directPossible = true;
   Calibration slow = figures();
-  slow.at(LinkKind::ShmProcesses, Protocol::Direct).freshGBps = 0.01;
+  slow.at(kShmProcesses, Protocol::Direct).freshGBps = 0.01;
   const auto ratio = [&](const char* algorithm) {
     const auto us = [&](const Calibration& c) {
       const Algorithm* a = findAlgorithm(Collective::AllGather, algorithm);
@@ -209,7 +212,7 @@ TEST_CASE("what its owner has just written takes longer to read from another cor
 TEST_CASE("ranks of one core pay what both ends of a message take there, and the hand-over") {
   PlanRequest r = request(Collective::AllGather, 1, 2, size_t{64} << 10);
   Calibration quick = figures();
-  quick.at(LinkKind::ShmProcesses, Protocol::Slots).here.bandwidthGBps *= 8;
+  quick.at(kShmProcesses, Protocol::Slots).here.bandwidthGBps *= 8;
   const auto us = [&](const Calibration& c) {
     return Walks().cost(r, c, {*findAlgorithm(Collective::AllGather, "ring"), Protocol::Slots, {}})->us;
   };
@@ -342,7 +345,7 @@ TEST_CASE("schedules are the same for all sizes, but where an algorithm says oth
 }
 
 TEST_CASE("two ranks that are alone on their sockets share what joins the sockets") {
-  const MachineLevels levels = {{"host", {0, 0}, LinkKind::ShmProcesses, 0.01}};
+  const MachineLevels levels = {{"host", {0, 0}, kShmProcesses, 0.01}};
   PlanRequest r = request(Collective::AllGather, 1, 2, size_t{1} << 20);
   const double wide = costUs(r, "ring");
   r.levels = &levels;
@@ -356,17 +359,18 @@ TEST_CASE("ranks of a process are nearer than those of a socket, and sockets sha
   for (const auto level : {topology::Level::L3, topology::Level::Numa})
     groups[static_cast<size_t>(level)] = {0, 0, 1, 1};
   LinkUse links;
-  links.intra = LinkKind::ShmProcesses;
+  links.intra = kShmProcesses;
+  links.process = kShmThreads;
   const MachineLevels levels = machineLevels({}, groups, links);
   REQUIRE(levels.size() == 2);
-  CHECK(levels[0].kind == LinkKind::ShmThreads);
-  CHECK(levels[1].kind == LinkKind::ShmProcesses);
+  CHECK(levels[0].link == kShmThreads);
+  CHECK(levels[1].link == kShmProcesses);
   CHECK(describe(levels) == "2 processes, 1 socket");
 
   PlanRequest r = request(Collective::AllGather, 1, 4, size_t{1} << 20);
   r.levels = &levels;
   Calibration c = figures();
-  c.at(LinkKind::ShmThreads, Protocol::Slots).cost.latencyUs = 0.001;
+  c.at(kShmThreads, Protocol::Slots).cost.latencyUs = 0.001;
   const walk::Prices prices = pricesOf(r, c, Protocol::Slots);
   CHECK(prices.channel[0].wayUs < 0.01 * prices.channel[1].wayUs);
   MachineLevels narrow = levels;

@@ -146,11 +146,14 @@ TEST_CASE("transports reach ranks of the same host and user") {
   const PeerInfo self{.rank = 0, .hostId = 5, .processId = 1, .pid = 2, .uid = 3};
   struct Row {
     PeerInfo peer;
-    bool reached;
+    std::string_view link;  // its key, or why there is none
   };
-  for (const Row& row : {Row{{1, 5, 1, 2, 3}, true}, Row{{1, 5, 9, 9, 3}, true}, Row{{1, 6, 1, 2, 3}, false},
-                         Row{{1, 5, 1, 2, 4}, false}, Row{{0, 5, 1, 2, 3}, false}}) {
-    CHECK(p.transport[0]->reaches(self, row.peer) == row.reached);
+  for (const Row& row :
+       {Row{{1, 5, 1, 2, 3}, "shm-threads"}, Row{{1, 5, 9, 9, 3}, "shm-processes"},
+        Row{{1, 6, 1, 2, 3}, "they are on different hosts"}, Row{{1, 5, 1, 2, 4}, "they run as users 3 and 4"},
+        Row{{0, 5, 1, 2, 3}, "a rank is not its own peer"}}) {
+    const Result<LinkProfile> link = p.transport[0]->reach(self, row.peer);
+    CHECK((link.ok() ? link->key : std::string_view(link.status().message())) == row.link);
   }
 }
 

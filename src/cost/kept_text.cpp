@@ -1,4 +1,4 @@
-#include "src/plan/kept_text.hpp"
+#include "src/cost/kept_text.hpp"
 
 #include <algorithm>
 

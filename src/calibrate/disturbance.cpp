@@ -1,4 +1,4 @@
-#include "src/plan/disturbance.hpp"
+#include "src/calibrate/disturbance.hpp"
 
 #include <sched.h>
 #include <time.h>

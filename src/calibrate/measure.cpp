@@ -1,4 +1,4 @@
-#include "src/plan/measure.hpp"
+#include "src/calibrate/measure.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,8 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/copy.hpp"
+#include "src/calibrate/disturbance.hpp"
 #include "src/exec/reduce.hpp"
-#include "src/plan/disturbance.hpp"
 
 namespace tutti {
 namespace {
@@ -45,21 +45,21 @@ LinearCost inRange(LinearCost cost) {
 }
 
 /// The rates of all protocols of a kind, or of none: they are compared with each other.
-void measureStreams(LinkKind kind, const LinkProbes& probes, int64_t end, Calibration* into) {
+void measureStreams(const LinkProbes::Link& probes, int64_t end, Calibration* into) {
   if (nowNs() > end) into->complete = false;
   if (nowNs() > end) return;
-  const auto k = static_cast<size_t>(kind);
-  std::array<LinkCost, kNumProtocols> links = into->links[k];
-  for (size_t protocol = 0; protocol < kNumProtocols; ++protocol) {
-    const StreamProbe& probe = probes.entries[k][protocol].stream;
+  ProtocolCosts costs;
+  for (const Protocol protocol : kAllProtocols) {
+    LinkCost& link = costs[protocol] = into->at(probes.key, protocol);
+    const StreamProbe& probe = probes.protocols[static_cast<size_t>(protocol)].stream;
     if (!probe) continue;
-    LinkCost& link = links[protocol];
     link.near = {probe(kNearBytes, false), probe(kNearBytes, true)};
     link.far = {probe(farBytes(false), false), probe(farBytes(true), true)};
-    if (const FreshProbe& fresh = probes.entries[k][protocol].fresh) link.freshGBps = std::max(fresh(), 0.0);
+    if (const FreshProbe& fresh = probes.protocols[static_cast<size_t>(protocol)].fresh)
+      link.freshGBps = std::max(fresh(), 0.0);
     if (std::min({link.near.oneWay, link.near.bothWays, link.far.oneWay, link.far.bothWays}) < 1e-3) return;
   }
-  into->links[k] = links;
+  for (const Protocol protocol : kAllProtocols) into->at(probes.key, protocol) = costs[protocol];
 }
 
 }  // namespace
@@ -188,18 +188,24 @@ std::array<double, kMessageSizes.size()> aloneUsOf(std::span<const CostSample> s
 
 }  // namespace
 
-Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes& probes, int budgetMs) {
+LinkProbes::Entry& LinkProbes::at(const LinkProfile& link, Protocol protocol) {
+  if (!has(link)) links.push_back({link.key, {}});
+  return std::ranges::find(links, link.key, &Link::key)->protocols[static_cast<size_t>(protocol)];
+}
+
+Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& kinds, const LinkProbes& probes,
+                               int budgetMs) {
   const Disturbance disturbance;
-  Calibration c = defaultCalibration(machine);
+  Calibration c = defaultCalibration(machine, kinds);
   measureMemory(&c);
   const int64_t end = nowNs() + budgetMs * kMs;
-  for (size_t kind = 0; kind < kNumLinkKinds; ++kind) {
-    for (size_t protocol = 0; protocol < kNumProtocols; ++protocol) {
-      const LinkProbes::Entry& entry = probes.entries[kind][protocol];
+  for (const LinkProbes::Link& kind : probes.links) {
+    for (const Protocol protocol : kAllProtocols) {
+      const LinkProbes::Entry& entry = kind.protocols[static_cast<size_t>(protocol)];
       if (!entry.probe) continue;
       const std::vector<CostSample> samples = samplesOf(entry.probe, kSizes, entry.mostBytes, end, &c.complete);
       if (samples.empty()) continue;
-      LinkCost& link = c.links[kind][protocol];
+      LinkCost& link = c.at(kind.key, protocol);
       link.available = true;
       link.cost = fitLinear(samples);
       link.mostBytes = std::max<uint64_t>(entry.mostBytes, 1);
@@ -212,8 +218,7 @@ Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes&
     }
   }
   const int64_t streamEnd = nowNs() + budgetMs * kMs;
-  for (const LinkKind kind : {LinkKind::ShmProcesses, LinkKind::ShmThreads, LinkKind::TcpLocal})
-    measureStreams(kind, probes, streamEnd, &c);
+  for (const LinkProbes::Link& kind : probes.links) measureStreams(kind, streamEnd, &c);
   c.times = 1;
   c.disturbed = disturbance.share();
   return c;

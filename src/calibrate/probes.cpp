@@ -1,4 +1,4 @@
-#include "src/comm/probes.hpp"
+#include "src/calibrate/probes.hpp"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -18,8 +18,6 @@
 
 #include "src/exec/plan.hpp"
 #include "transport/services.hpp"
-#include "transport/shm/shm_transport.hpp"
-#include "transport/tcp/transport.hpp"
 
 namespace tutti {
 namespace {
@@ -112,21 +110,32 @@ struct StreamMemory {
 /// Two ranks and the channel between them; the second rank echoes from a thread of its own while a probe runs.
 class ProbePair {
  public:
-  static std::shared_ptr<ProbePair> make(LinkKind kind, std::shared_ptr<StreamMemory> streamMemory) {
+  /// Null: the transport makes no link between such ranks here.
+  static std::shared_ptr<ProbePair> make(const TransportEntry& entry, bool oneProcess,
+                                         std::shared_ptr<StreamMemory> streamMemory) {
     auto pair = std::make_shared<ProbePair>();
     pair->streamMemory_ = std::move(streamMemory);
     for (int rank = 0; rank < 2; ++rank) {
-      Result<std::unique_ptr<Transport>> made = pair->transport(kind, rank);
+      Result<std::unique_ptr<Transport>> made = pair->transport(entry, rank, oneProcess);
       if (!made.ok()) return nullptr;
       pair->transports_[static_cast<size_t>(rank)] = std::move(made).value();
     }
-    for (size_t rank = 0; rank < 2; ++rank) {
-      auto made = pair->transports_[rank]->connect(static_cast<int>(1 - rank), pair->transports_[1 - rank]->address(),
-                                                   0, Deadline::inMs(1000));
-      if (!made.ok()) return nullptr;
-      pair->channels_[rank] = std::move(made).value();
-    }
+    const Result<LinkProfile> link = pair->transports_[0]->reach(infoOf(0, oneProcess), infoOf(1, oneProcess));
+    if (!link.ok()) return nullptr;
+    pair->link_ = *link;
     return pair;
+  }
+
+  const LinkProfile& link() const { return link_; }
+
+  bool connect() {
+    for (size_t rank = 0; rank < 2; ++rank) {
+      auto made = transports_[rank]->connect(static_cast<int>(1 - rank), transports_[1 - rank]->address(), 0,
+                                             Deadline::inMs(1000));
+      if (!made.ok()) return false;
+      channels_[rank] = std::move(made).value();
+    }
+    return true;
   }
 
   size_t slotBytes() const { return channels_[0]->slotBytes(); }
@@ -211,6 +220,7 @@ class ProbePair {
   static constexpr int kLeastStreams = 6, kMostStreams = 40;
   static constexpr int64_t kStreamsNs = 10 * kMs;
   static constexpr size_t kMostBytes = 1 << 20;
+  static constexpr size_t kSliceBytes = 128 << 10;
   static constexpr size_t kSmallBytes = 1 << 10;
   /// Written, read and read into by each end, and near.
   static constexpr size_t kFreshBytes = 128 << 10;
@@ -249,20 +259,19 @@ class ProbePair {
     return *middle;
   }
 
-  Result<std::unique_ptr<Transport>> transport(LinkKind kind, int rank) {
-    if (kind == LinkKind::TcpLocal) {
-      TUTTI_ASSIGN(const TcpOptions options, TcpOptions::fromConfig());
-      TUTTI_ASSIGN(auto made, TcpTransport::create(streams_, rank, options));
-      return std::unique_ptr<Transport>(std::move(made));
-    }
-    PeerInfo self;
-    self.rank = rank;
-    self.pid = getpid();
-    self.uid = getuid();
-    self.processId = kind == LinkKind::ShmThreads ? 1 : static_cast<uint64_t>(rank) + 1;
-    TUTTI_ASSIGN(ShmConfig config, ShmConfig::fromEnvironment(self, 2));
-    config.lanes = 1;
-    return createShmTransport(config, descriptors_);
+  /// Of one process or of two, as the transport is to take them.
+  static PeerInfo infoOf(int rank, bool oneProcess) {
+    return {
+        .rank = rank, .processId = oneProcess ? 1 : static_cast<uint64_t>(rank) + 1, .pid = getpid(), .uid = getuid()};
+  }
+
+  Result<std::unique_ptr<Transport>> transport(const TransportEntry& entry, int rank, bool oneProcess) {
+    return entry.create({.self = infoOf(rank, oneProcess),
+                         .nRanks = 2,
+                         .lanes = 1,
+                         .sliceBytes = kSliceBytes,
+                         .descriptors = descriptors_,
+                         .streams = streams_});
   }
 
   void give(Channel& channel, std::vector<std::byte>& data, size_t bytes, bool direct) {
@@ -342,6 +351,7 @@ class ProbePair {
 
   LocalDescriptors descriptors_;
   LocalStreams streams_;
+  LinkProfile link_;
   std::array<std::unique_ptr<Transport>, 2> transports_;
   std::array<std::unique_ptr<Channel>, 2> channels_;  // before the transports they belong to
   std::vector<std::byte> ours_ = std::vector<std::byte>(kMostBytes);
@@ -356,26 +366,30 @@ class ProbePair {
 
 }  // namespace
 
-LinkProbes machineProbes() {
+LinkProbes machineProbes(TransportTable table) {
   LinkProbes probes;
   const auto streamMemory = std::make_shared<StreamMemory>();
-  for (const LinkKind kind : {LinkKind::ShmThreads, LinkKind::ShmProcesses, LinkKind::TcpLocal}) {
-    const std::shared_ptr<ProbePair> pair = ProbePair::make(kind, streamMemory);
-    if (pair == nullptr) continue;
+  const auto add = [&](const TransportEntry& entry, bool oneProcess) {
+    const std::shared_ptr<ProbePair> pair = ProbePair::make(entry, oneProcess, streamMemory);
+    if (pair == nullptr || probes.has(pair->link()) || !pair->connect()) return;
+    const bool streams = !pair->link().systemCalls;
     const auto probe = [&](Protocol protocol, uint64_t mostBytes, bool direct) {
-      LinkProbes::Entry& entry = probes.at(kind, protocol);
-      entry.probe = [pair, direct](size_t bytes) { return pair->oneWayUs(bytes, direct); };
-      if (kind != LinkKind::TcpLocal)
-        entry.alone = [pair, direct](size_t bytes) { return pair->aloneUs(bytes, direct); };
-      entry.mostBytes = mostBytes;
-      if (!direct && kind != LinkKind::TcpLocal) entry.here = [pair](size_t bytes) { return pair->hereUs(bytes); };
-      if (direct) entry.fresh = [pair] { return pair->freshGBps(); };
+      LinkProbes::Entry& one = probes.at(pair->link(), protocol);
+      one.probe = [pair, direct](size_t bytes) { return pair->oneWayUs(bytes, direct); };
+      if (streams) one.alone = [pair, direct](size_t bytes) { return pair->aloneUs(bytes, direct); };
+      one.mostBytes = mostBytes;
+      if (!direct && streams) one.here = [pair](size_t bytes) { return pair->hereUs(bytes); };
+      if (direct) one.fresh = [pair] { return pair->freshGBps(); };
       if (protocol == Protocol::Inline) return;  // no room for a stream
-      entry.stream = [pair, direct](size_t bytes, bool bothWays) { return pair->streamGBps(bytes, bothWays, direct); };
+      one.stream = [pair, direct](size_t bytes, bool bothWays) { return pair->streamGBps(bytes, bothWays, direct); };
     };
     if (pair->inlineBytes() > 0) probe(Protocol::Inline, pair->inlineBytes(), false);
     probe(Protocol::Slots, pair->slotBytes(), false);
     if (pair->offers()) probe(Protocol::Direct, uint64_t{1} << 20, true);
+  };
+  for (const TransportEntry* entry : table) {
+    if (entry->links.empty()) continue;  // joins no two ranks
+    for (const bool oneProcess : {false, true}) add(*entry, oneProcess);
   }
   return probes;
 }

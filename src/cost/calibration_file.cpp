@@ -9,8 +9,8 @@
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
-#include "src/plan/calibration.hpp"
-#include "src/plan/kept_text.hpp"
+#include "src/cost/calibration.hpp"
+#include "src/cost/kept_text.hpp"
 
 namespace tutti {
 namespace {
@@ -77,15 +77,20 @@ Status writeCalibration(const std::string& path, const Calibration& calibration)
   return writeKeptFile(path, toText(calibration));
 }
 
-Result<Calibration> loadOrMeasure(const MachineIdentity& machine,
+Result<Calibration> loadOrMeasure(const MachineIdentity& machine, const LinkKinds& kinds,
                                   const std::function<Result<Calibration>(const MachineIdentity&)>& measure) {
-  if (configText("TUTTI_CALIBRATION") == "off") return defaultCalibration(machine);
+  if (configText("TUTTI_CALIBRATION") == "off") return defaultCalibration(machine, kinds);
   const std::string path = calibrationPath(machine);
   std::optional<Calibration> before;
   if (!path.empty()) {
     auto kept = readCalibration(path, machine);
-    if (kept.ok() && ((kept->complete && kept->disturbed <= kMostDisturbed) || kept->times >= kMostTimes)) return kept;
-    if (kept.ok()) {
+    const bool lacks = kept.ok() && addMissing(kinds, &*kept);
+    const bool good = kept.ok() && kept->complete && kept->disturbed <= kMostDisturbed;
+    if (!lacks && (good || (kept.ok() && kept->times >= kMostTimes))) return kept;
+    if (good) {
+      TUTTI_INFO("plan", path, " lacks figures of a transport; measuring again");
+      before = std::move(*kept);
+    } else if (kept.ok()) {
       TUTTI_INFO("plan", "other programs had ", static_cast<int>(100 * kept->disturbed),
                  " % of the processors while link costs were measured", kept->complete ? "" : ", and not all could be",
                  "; measuring again");

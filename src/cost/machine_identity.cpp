@@ -1,11 +1,11 @@
-#include "src/plan/machine_identity.hpp"
+#include "src/cost/machine_identity.hpp"
 
 #include <unistd.h>
 
 #include <fstream>
 
 #include "src/base/config.hpp"
-#include "src/plan/kept_text.hpp"
+#include "src/cost/kept_text.hpp"
 
 namespace tutti {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "src/base/fd.hpp"
 #include "src/base/text.hpp"
-#include "src/plan/kept_text.hpp"
+#include "src/cost/kept_text.hpp"
 
 namespace tutti {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/plan/device_costs.hpp"
+#include "src/cost/device_costs.hpp"
 
 #include <algorithm>
 #include <bit>

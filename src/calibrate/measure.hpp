@@ -3,11 +3,14 @@
 // Memory is measured here; links by callbacks, since only the communicator has channels to measure with.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <deque>
 #include <functional>
 #include <span>
+#include <string_view>
 
-#include "src/plan/calibration.hpp"
+#include "src/cost/calibration.hpp"
 
 namespace tutti {
 
@@ -41,16 +44,21 @@ struct LinkProbes {
     FreshProbe fresh;    // empty: what was just written is read as quickly as anything
     uint64_t mostBytes = 0;
   };
-  std::array<std::array<Entry, kNumProtocols>, kNumLinkKinds> entries = {};
-  Entry& at(LinkKind kind, Protocol protocol) {
-    return entries[static_cast<size_t>(kind)][static_cast<size_t>(protocol)];
-  }
+  struct Link {
+    std::string_view key;  // LinkProfile::key
+    std::array<Entry, kNumProtocols> protocols;
+  };
+  std::deque<Link> links;  // in the order in which they are measured
+  bool has(const LinkProfile& link) const { return std::ranges::find(links, link.key, &Link::key) != links.end(); }
+  /// Adds the kind if it is not there.
+  Entry& at(const LinkProfile& link, Protocol protocol);
 };
 
-/// The built-in figures, with what could be measured put in their place.  Probing links stops after
+/// The built-in figures of `kinds`, with what could be measured put in their place.  Probing links stops after
 /// `budgetMs` for single messages (a probe that has begun is waited for), and no kind of link begins with its streams
 /// after as much again; what was not reached keeps its built-in figure.
-Calibration measureCalibration(const MachineIdentity& machine, const LinkProbes& probes, int budgetMs = 200);
+Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& kinds, const LinkProbes& probes,
+                               int budgetMs = 200);
 
 /// Bandwidths of copy and float sum on one core near and far, how far memory of sizes between is, and the size from
 /// which stores should pass the cache, by copies of up to 64 MiB.  Does not set the process's threshold.

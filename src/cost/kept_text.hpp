@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "src/base/status.hpp"
-#include "src/plan/machine_identity.hpp"
+#include "src/cost/machine_identity.hpp"
 
 namespace tutti {
 

@@ -1,0 +1,34 @@
+// A kind of link between two ranks: what it is called where costs are kept, and what it can do.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace tutti {
+
+/// How a receiver reads a message that the sender lends where it lies.
+enum class DirectReads : uint8_t {
+  None,         // not at all
+  Loads,        // the ranks share an address space
+  SystemCalls,  // by one system call for each message, but for memory of tuttiMemAlloc, which readers have mapped
+};
+
+/// A value; its text is a constant of the transport that makes such links.  Kinds are the same if their keys are.
+struct LinkProfile {
+  /// In texts of calibration and tuning, and in tables: "shm-threads".  Lower case letters, digits and dashes.
+  std::string_view key;
+  /// A wire paces it, and most of its latency is the way.
+  bool betweenHosts = false;
+  /// Inside a host: a message is system calls on both sides, in which the kernel does all there is to do.
+  bool systemCalls = false;
+  /// A message to several peers is written once for all of them (Channel::outbox()).
+  bool writesOnce = false;
+  DirectReads directReads = DirectReads::None;
+  /// What one channel carries at most, GB/s, driven by one core; a faster wire needs several.  0: as much as the link.
+  double channelGBps = 0;
+
+  bool lends() const { return directReads != DirectReads::None; }
+  bool operator==(const LinkProfile& other) const { return key == other.key; }
+};
+
+}  // namespace tutti

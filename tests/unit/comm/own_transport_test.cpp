@@ -1,0 +1,208 @@
+// A transport joins by one line of a table: here one of the tests' own, which the library has never heard of.
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <iterator>
+
+#include "src/bootstrap/unique_id.hpp"
+#include "src/calibrate/probes.hpp"
+#include "src/comm/handle.hpp"
+#include "tests/support/collective_check.hpp"
+#include "tests/support/mailbox.hpp"
+#include "tests/support/temp_folder.hpp"
+#include "tests/support/variable.hpp"
+#include "transport/self/entry.hpp"
+#include "transport/shm/entry.hpp"
+#include "transport/tcp/entry.hpp"
+
+namespace tutti {
+namespace {
+
+using test::Rank;
+using test::Variable;
+
+constexpr const TransportEntry* kTable[] = {
+    &kSelfEntry,
+    &kShmEntry,
+    &test::kMailboxEntry,
+    &kTcpEntry,
+};
+
+/// As of a program that has set `transports`.
+CommSettings settings(const std::string& transports) {
+  CommSettings parent;
+  parent.table = kTable;
+  parent.transports = transports;
+  const Result<CommSettings> resolved = resolveSettings(nullptr, &parent);
+  REQUIRE(resolved.status().message() == "");
+  return *resolved;
+}
+
+JoinFunction joinBy(const tuttiUniqueId& id, int rank, int nRanks, const CommSettings& settings) {
+  return [=](Fate* fate) -> Result<std::unique_ptr<Comm>> {
+    TUTTI_ASSIGN(std::shared_ptr<Session> session, Session::create());
+    TUTTI_ASSIGN(const MeetingPlace place, decodeUniqueId(id));
+    JoinRequest request;
+    request.commId = place.commId;
+    request.secret = place.secret;
+    request.rank = rank;
+    request.nRanks = nRanks;
+    request.self = session->endpoint();
+    request.meeting = place.endpoint;
+    return Comm::join(session, std::move(request), settings, fate);
+  };
+}
+
+/// test::onRanks() on a communicator with these settings.
+std::string onRanks(int nRanks, const CommSettings& settings, const test::RankBody& body) {
+  return test::onThreads(nRanks, [&](int rank, const tuttiUniqueId& id) -> std::string {
+    tuttiComm_t comm = nullptr;
+    const Status joined = startJoin(newHandle(rank, nRanks, settings), joinBy(id, rank, nRanks, settings), &comm);
+    if (!joined.ok()) return joined.message();
+    std::string complaint = body({rank, nRanks, comm});
+    if (complaint.empty()) return test::failed(tuttiCommDestroy(comm), "destroy");
+    tuttiCommAbort(comm);
+    return complaint;
+  });
+}
+
+/// What joins this rank to all others; "" if there are none.
+Result<std::string> linksOf(const Rank& r) {
+  TUTTI_ASSIGN(const CommUse comm, use(r.comm));
+  std::string keys;
+  for (int peer = 0; peer < r.nRanks; ++peer) {
+    const std::string key(comm->links().linkTo(peer).key);
+    if (peer != r.rank && keys.find(key) == std::string::npos) keys += key;
+  }
+  return keys;
+}
+
+PeerInfo peer(int rank, uint64_t host, uint64_t process) {
+  return {.rank = rank, .hostId = host, .processId = process, .pid = 1, .uid = 1};
+}
+
+}  // namespace
+
+TEST_CASE("a communicator that has only a transport of its own does everything, on any number of ranks") {
+  const Variable builtIn("TUTTI_CALIBRATION", "off");
+  const CommSettings mailbox = settings("mailbox");
+  for (const int nRanks : {1, 2, 3, 5, 8}) {
+    CAPTURE(nRanks);
+    CHECK(onRanks(nRanks, mailbox, [](const Rank& r) -> std::string {
+            const Result<std::string> links = linksOf(r);
+            RANK_CHECK(links.ok() && *links == (r.nRanks > 1 ? "mailbox" : ""));
+            for (const size_t count : {1, 7, 5000, 100000}) {
+              for (const bool inPlace : {false, true}) {
+                test::CheckOptions o;
+                o.count = count;
+                o.inPlace = inPlace;
+                o.root = r.nRanks - 1;
+                if (std::string why = test::checkEverything(r, o); !why.empty()) return why;
+              }
+            }
+            return "";
+          }) == "");
+  }
+}
+
+TEST_CASE("children of a communicator have its transports") {
+  const Variable builtIn("TUTTI_CALIBRATION", "off");
+  CHECK(onRanks(4, settings("^shm,tcp"), [](const Rank& r) -> std::string {
+          tuttiComm_t child = nullptr;
+          RANK_TRY(tuttiCommSplit(r.comm, r.rank % 2, r.rank, &child, nullptr));
+          const Rank half{r.rank / 2, 2, child};
+          const Result<std::string> links = linksOf(half);
+          RANK_CHECK(links.ok() && *links == "mailbox");
+          std::string why = test::checkEverything(half, {.count = 1000});
+          RANK_TRY(tuttiCommDestroy(child));
+          return why;
+        }) == "");
+}
+
+TEST_CASE("the order of the table says which transport joins two ranks") {
+  const Variable builtIn("TUTTI_CALIBRATION", "off");
+  struct Row {
+    const char *transports, *key;
+  };
+  for (const Row& row : {Row{"", "shm-threads"}, Row{"^shm", "mailbox"}, Row{"tcp", "tcp-local"}}) {
+    CAPTURE(row.transports);
+    CHECK(onRanks(2, settings(row.transports), [&](const Rank& r) -> std::string {
+            const Result<std::string> links = linksOf(r);
+            RANK_CHECK(links.ok() && *links == row.key);
+            return test::checkAllReduce(r, {.count = 1000});
+          }) == "");
+  }
+}
+
+TEST_CASE("links of a transport of its own are planned with, measured and kept") {
+  const test::TempFolder folder;
+  const std::string path = folder.path() + "/figures";
+  const Variable kept("TUTTI_CALIBRATION", path.c_str());
+  CHECK(onRanks(2, settings("mailbox"), [](const Rank& r) -> std::string {
+          tuttiEstimate_t e = TUTTI_ESTIMATE_INITIALIZER;
+          RANK_TRY(tuttiCommEstimate(r.comm, tuttiCallAllReduce, 1 << 20, tuttiFloat, tuttiSum, 0, &e));
+          RANK_CHECK(e.timeUs > 0);
+          return "";
+        }) == "");
+  std::ifstream file(path);
+  const auto figures = parseCalibration(std::string(std::istreambuf_iterator<char>(file), {}));
+  REQUIRE(figures.status().message() == "");
+  for (const LinkDescription& kind : linkKinds(kTable)) {
+    CAPTURE(kind.profile.key);
+    CHECK(figures->at(kind.profile, Protocol::Slots).available);
+  }
+  // However busy this machine is.
+  const TransportEntry* const own[] = {&kSelfEntry, &test::kMailboxEntry};
+  const Calibration measured = measureCalibration(thisMachine(), linkKinds(own), machineProbes(own), 600'000);
+  REQUIRE(measured.links.size() == 1);
+  const LinkCost& slots = measured.at(test::kMailbox, Protocol::Slots);
+  CHECK(!(slots == test::kMailboxEntry.links[0].builtIn()[Protocol::Slots]));
+  CHECK(slots.aloneUs[0] > 0);
+  CHECK(!measured.at(test::kMailbox, Protocol::Direct).available);
+}
+
+TEST_CASE("settings know the transports of their table, and say which there are") {
+  CommSettings parent;
+  parent.table = kTable;
+  parent.transports = "mailbox,pigeon";
+  CHECK(resolveSettings(nullptr, &parent).status().message().find("'pigeon'; known are self, shm, mailbox, tcp") !=
+        std::string::npos);
+  CHECK(checkTransportList("mailbox", transports()).code() == tuttiInvalidUsage);
+  CHECK(checkTransportList("^verbs,mailbox", kTable).ok());
+  CHECK(checkTransportList("verbs", kTable).code() == tuttiInvalidUsage);
+  parent.transports = "";
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.netName = "tcp";
+  CHECK(resolveSettings(&config, &parent).ok());
+  config.netName = "mailbox";
+  CHECK(resolveSettings(&config, &parent).status().message() ==
+        "config.netName = 'mailbox' is not a network transport of this build (tcp)");
+}
+
+TEST_CASE("ranks that nothing joins are told why of each transport") {
+  struct NoExchange : FdExchange, StreamExchange {
+    Status serve(const std::string&, int) override { return {}; }
+    void unserve(const std::string&) override {}
+    Result<Fd> fetch(int, const std::string&, Deadline) override { return internalError("nothing is served"); }
+    Result<Fd> open(int, int, Deadline) override { return internalError("nobody listens"); }
+  } exchange;
+  const TransportContext context{
+      .self = peer(0, 1, 1), .nRanks = 2, .sliceBytes = 4096, .descriptors = exchange, .streams = exchange};
+  std::vector<std::unique_ptr<Transport>> three;
+  for (const TransportEntry* entry : {&kSelfEntry, &kShmEntry, &test::kMailboxEntry}) {
+    auto made = entry->create(context);
+    REQUIRE(made.status().message() == "");
+    three.push_back(std::move(*made));
+  }
+  Links links(0, std::move(three));
+  std::vector<RankCard> cards(2);
+  cards[0].info = peer(0, 1, 1);
+  cards[1].info = peer(1, 2, 2);
+  cards[1].hostName = "far";
+  const Status met = links.meet(cards);
+  CHECK(met.code() == tuttiInvalidUsage);
+  CHECK(met.message() ==
+        "no transport that TUTTI_TRANSPORTS allows joins rank 0 and rank 1 (host far).  self: it joins a rank with "
+        "itself alone; shm: they are on different hosts; mailbox: they are in different processes");
+}
+
+}  // namespace tutti

@@ -1,0 +1,14 @@
+// tcp in the table of transports.
+#pragma once
+
+#include "transport/entry.hpp"
+
+namespace tutti {
+
+/// Over loopback, and between hosts.
+inline constexpr LinkProfile kTcpLocal = {.key = "tcp-local", .systemCalls = true};
+inline constexpr LinkProfile kTcpRemote = {.key = "tcp-remote", .betweenHosts = true, .channelGBps = 3};
+
+extern const TransportEntry kTcpEntry;
+
+}  // namespace tutti
