@@ -51,7 +51,7 @@ Result<Call> describe(tuttiComm_t comm, tuttiCall_t which, size_t count, tuttiDa
 /// What one collected call would cost.  A v form is estimated by its largest block.
 Result<double> timeUsOf(const CallGroup::Entry& entry) {
   TUTTI_ASSIGN(const CommUse comm, use(entry.handle));
-  TUTTI_ASSIGN(const CallEstimate found, comm->estimate(entry.call));
+  TUTTI_ASSIGN(const CallEstimate found, comm->planner().estimate(entry.call));
   return found.timeUs;
 }
 
@@ -99,7 +99,7 @@ tuttiResult_t tuttiCommEstimate(tuttiComm_t comm, tuttiCall_t call, size_t count
     const Result<Call> described = describe(comm, call, count, dtype, op, root);
     status = described.status();
     if (status.ok()) {
-      const Result<CallEstimate> found = (*live)->estimate(*described);
+      const Result<CallEstimate> found = (*live)->planner().estimate(*described);
       status = found.status();
       if (status.ok()) fill(estimate, *found);
     }

@@ -31,7 +31,7 @@ Comm::Comm(const CommSettings& settings, Fate* fate)
 
 Comm::~Comm() {
   ownBatch_.reset();
-  plans_.clear();
+  planner_.clear();
   strayWatch_.reset();
   if (cuda_ && !cuda_->letGo(kLeaveMs)) CudaSide::letGoLater(std::move(cuda_));
   cuda_.reset();  // channels use links_
@@ -165,14 +165,9 @@ Result<std::byte*> Comm::workspace(size_t bytes) {
   return workspace_.data();
 }
 
-int Comm::mostLanes(bool resident) const {
-  if (resident) return residentLanes_;
-  return cudaWay_ == CudaWay::Stream || cudaWay_ == CudaWay::Resident ? kMostCudaLanes : kPointToPointLane;
-}
-
 Result<Channel*> Comm::channel(int peer, int lane) {
-  Result<Channel*> channel =
-      cuda_ ? cuda_->channel(*links_, peer, lane, sliceBytes_, deadline()) : links_->channel(peer, lane, deadline());
+  Result<Channel*> channel = cuda_ ? cuda_->channel(*links_, peer, lane, layout_.sliceBytes, deadline())
+                                   : links_->channel(peer, lane, deadline());
   if (!channel.ok()) return cause(channel.status());
   return channel;
 }

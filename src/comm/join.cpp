@@ -161,36 +161,37 @@ Status Comm::setUp() {
     return invalidUsage("rank ", card.info.rank, " has other settings than rank ", rank(), ": [", card.settings,
                         "] and [", mine.settings, "]; set them alike on all ranks");
   }
-  TUTTI_ASSIGN(sliceBytes_, chooseSliceBytes(cards, settings_));
+  TUTTI_ASSIGN(layout_.sliceBytes, chooseSliceBytes(cards, settings_));
   TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
   if (cuda_) TUTTI_TRY(cuda_->serveReaders(*control_));
   const bool given = configIsSet("TUTTI_SLOT_BYTES");
-  const size_t ofBlocks = given ? sliceBytes_ : blockSliceBytes(cards, static_cast<uint32_t>(slots));
-  residentLanes_ = residentLanes(cards, ofBlocks, static_cast<uint32_t>(slots));
+  const size_t ofBlocks = given ? layout_.sliceBytes : blockSliceBytes(cards, static_cast<uint32_t>(slots));
+  layout_.residentLanes = residentLanes(cards, ofBlocks, static_cast<uint32_t>(slots));
   TUTTI_ASSIGN(const std::string obstacle, cudaObstacle(cards));
-  TUTTI_ASSIGN(cudaWay_, cudaWay(cards, residentLanes_, obstacle));
-  if (anyCuda() && rank() == 0) TUTTI_INFO("cuda", "calls of CUDA ranks are carried out by ", nameOf(cudaWay_));
-  if (cudaWay_ == CudaWay::Proxy && rank() == 0 && !obstacle.empty()) {
+  TUTTI_ASSIGN(layout_.way, cudaWay(cards, layout_.residentLanes, obstacle));
+  if (layout_.anyCuda() && rank() == 0)
+    TUTTI_INFO("cuda", "calls of CUDA ranks are carried out by ", nameOf(layout_.way));
+  if (layout_.way == CudaWay::Proxy && rank() == 0 && !obstacle.empty()) {
     TUTTI_INFO("cuda", "device memory passes through the host: ", obstacle);
   }
-  if (cuda_) TUTTI_TRY(cuda_->meet(cudaWay_, rank(), cards));
-  if (cudaWay_ == CudaWay::Resident) sliceBytes_ = ofBlocks;
+  if (cuda_) TUTTI_TRY(cuda_->meet(layout_.way, rank(), cards));
+  if (layout_.way == CudaWay::Resident) layout_.sliceBytes = ofBlocks;
   TUTTI_TRY(openTransports(&cards));
-  if (cudaWay_ == CudaWay::Stream && !given) {
-    const DeviceCosts costs = cudaCosts(DeviceWay::Streams, cards, machine_);
-    sliceBytes_ = deviceSliceBytes(costs, nRanks(), static_cast<uint32_t>(slots));
+  if (layout_.way == CudaWay::Stream && !given) {
+    const DeviceCosts costs = cudaCosts(DeviceWay::Streams, cards, layout_.machine);
+    layout_.sliceBytes = deviceSliceBytes(costs, nRanks(), static_cast<uint32_t>(slots));
   }
-  pullBytes_ = std::clamp(kPullBytes, sliceBytes_, sliceBytes_ * static_cast<size_t>(slots));
+  layout_.pullBytes = std::clamp(kPullBytes, layout_.sliceBytes, layout_.sliceBytes * static_cast<size_t>(slots));
   TUTTI_TRY(links_->meet(std::move(cards)));
-  if (cudaWay_ == CudaWay::Resident) {
+  if (layout_.way == CudaWay::Resident) {
     TUTTI_TRY(cuda_->openEnds(rank(), links_->cards(), *links_, blocksOfRank(settings_), deadline()));
     fate_.onEnd([memory = cuda_->residentMemory()] {
       if (memory != nullptr) memory->leave();
     });
   }
   if (cuda_) cuda_->lendOver([this, side = cuda_.get()] { return settle(*side); });
-  nodes_ = nodesOf(links_->cards());
-  TUTTI_TRY(setUpPlanner());
+  layout_.nodes = nodesOf(links_->cards());
+  TUTTI_TRY(planner_.setUp());
   TUTTI_ASSIGN(const int64_t spinUs, configInteger("TUTTI_SPIN_US"));
   waitPolicy_.mode = settings_.waitMode;
   waitPolicy_.spin = !oversubscribed(links_->cards(), links_->cards()[static_cast<size_t>(rank())].info.hostId);
@@ -228,7 +229,7 @@ Status Comm::openTransports(std::vector<RankCard>* cards) {
   std::vector<std::unique_ptr<Transport>> transports;
   const TransportContext context = {.self = self,
                                     .nRanks = nRanks(),
-                                    .sliceBytes = sliceBytes_,
+                                    .sliceBytes = layout_.sliceBytes,
                                     .sharedCores = oversubscribed(*cards, self.hostId),
                                     .descriptors = *control_,
                                     .streams = *control_};
@@ -241,7 +242,8 @@ Status Comm::openTransports(std::vector<RankCard>* cards) {
   RankCard addresses;
   addresses.transports = links_->addresses();
   addresses.machine = machineReport(*cards, rank());
-  if (cudaWay_ == CudaWay::Resident) TUTTI_TRY(cuda_->makeEnds(nRanks(), residentLanes_, sliceBytes_, &addresses));
+  if (layout_.way == CudaWay::Resident)
+    TUTTI_TRY(cuda_->makeEnds(nRanks(), layout_.residentLanes, layout_.sliceBytes, &addresses));
   Result<ForeignPlans> plans = ForeignPlans::read(nRanks());
   const Result<Overrides> overrides =
       plans.ok() ? overridesFromEnvironment(plans->names()) : Result<Overrides>(Overrides());
@@ -256,23 +258,22 @@ Status Comm::openTransports(std::vector<RankCard>* cards) {
     planReports.push_back(std::move(theirs.plans));
   }
   TUTTI_TRY(comparePlanReports(planReports));
-  foreignPlans_ = std::move(*plans);
-  planner_.overrides = *overrides;
-  for (const std::string& why : foreignPlans_.refused()) {
+  for (const std::string& why : plans->refused()) {
     if (rank() == 0) TUTTI_WARN("plan", "TUTTI_PLAN_DIR: left out ", why);
   }
+  planner_.take(std::move(*plans), *overrides);
   return setUpMachine(*cards, reports);
 }
 
 Status Comm::setUpMachine(const std::vector<RankCard>& cards, const std::vector<std::string>& reports) {
-  TUTTI_ASSIGN(machine_, mergeReports(cards, reports));
-  inner_ = innerLevels(machine_);
-  if (cudaWay_ == CudaWay::Stream || cudaWay_ == CudaWay::Resident) addDeviceGroups(cards, &inner_);
-  rails_ = railsOf(machine_);
+  TUTTI_ASSIGN(layout_.machine, mergeReports(cards, reports));
+  layout_.inner = innerLevels(layout_.machine);
+  if (layout_.onDevices()) addDeviceGroups(cards, &layout_.inner);
+  layout_.rails = railsOf(layout_.machine);
   if (rank() != 0) return {};
-  TUTTI_INFO("topology", "the ranks are in ", describeLevels(machine_));
-  for (const std::string& note : machine_.notes) TUTTI_INFO("topology", note);
-  return dumpMachine(machine_);
+  TUTTI_INFO("topology", "the ranks are in ", describeLevels(layout_.machine));
+  for (const std::string& note : layout_.machine.notes) TUTTI_INFO("topology", note);
+  return dumpMachine(layout_.machine);
 }
 
 // A death spreads from those who watch: the overlay's neighbours of this host.

@@ -59,7 +59,7 @@ Status learnAllCounts(Comm& comm, Call* call) {
   std::vector<uint64_t> mine(own.sendCounts.begin(), own.sendCounts.end());
   mine.insert(mine.end(), own.recvCounts.begin(), own.recvCounts.end());
   std::vector<uint64_t> told(2 * n * n);
-  if (comm.anyCuda()) {  // ranks whose channels carry device memory: by the control plane
+  if (comm.layout().anyCuda()) {  // ranks whose channels carry device memory: by the control plane
     const std::string text(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof mine[0]);
     TUTTI_ASSIGN(const std::vector<std::string> all, comm.control().allGather(text, comm.deadline()));
     for (size_t r = 0; r < n; ++r) {
@@ -147,10 +147,10 @@ Status Batch::makePlans() {
   for (Call& call : calls_) {
     TUTTI_TRY(reserveWorkspace(call));
     if (call.kind == CallKind::Collective) {
-      const bool resident = resident_ && comm_.goesByKernels(call);
-      TUTTI_ASSIGN(const bool all, comm_.needsAllCounts(call, resident));
+      const bool resident = resident_ && comm_.planner().goesByKernels(call);
+      TUTTI_ASSIGN(const bool all, comm_.planner().needsAllCounts(call, resident));
       if (all) TUTTI_TRY(learnAllCounts(comm_, &call));
-      TUTTI_ASSIGN(std::shared_ptr<const PlanEntry> entry, comm_.plan(call, resident));
+      TUTTI_ASSIGN(std::shared_ptr<const PlanEntry> entry, comm_.planner().plan(call, resident));
       collectives_.emplace_back(&call, std::move(entry));
     } else {
       TUTTI_TRY(preparePointToPoint(call));
@@ -180,10 +180,10 @@ Status Batch::preparePointToPoint(const Call& call) {
   op.source = static_cast<const std::byte*>(call.sendbuff);
   op.dst = static_cast<std::byte*>(call.recvbuff);
   op.bytes = call.count * dataTypeBytes(call.dtype);
-  op.leastMappedBytes = comm_.leastMappedBytes();
+  op.leastMappedBytes = comm_.planner().leastMappedBytes();
   const bool whole = op.bytes >= std::max(op.leastMappedBytes, op.channel->leastWholeBytes());
-  op.sliceBytes = whole ? op.bytes : comm_.sliceBytesTo(call.root);
-  op.lendsAny = isSend && op.bytes >= kLeastPulledBytes && comm_.lends(call.root, op.bytes);
+  op.sliceBytes = whole ? op.bytes : comm_.planner().sliceBytesTo(call.root);
+  op.lendsAny = isSend && op.bytes >= kLeastPulledBytes && comm_.planner().lends(call.root, op.bytes);
   op.call = fingerprintOf(call, 0);
   if (comm_.cuda() == nullptr) comm_.known().learn({{isSend, call.dtype, call.root, call.count, nullptr, nullptr}, op});
   op.call = withSequence(op.call, sequence);

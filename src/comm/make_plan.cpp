@@ -88,11 +88,11 @@ bool isInPlace(const Call& call, int rank) {
 
 }  // namespace
 
-Shape Comm::shapeOf(const Call& call, const PlanKey& key) const {
+Shape CallPlanner::shapeOf(const Call& call, const PlanKey& key) const {
   Shape shape;
   shape.collective = call.collective;
-  shape.rank = rank();
-  shape.nRanks = nRanks();
+  shape.rank = comm_.rank();
+  shape.nRanks = comm_.nRanks();
   shape.root = call.root;
   shape.inPlace = key.inPlace;
   shape.bytes = call.count * dataTypeBytes(call.dtype);
@@ -102,117 +102,118 @@ Shape Comm::shapeOf(const Call& call, const PlanKey& key) const {
     const bool known = everyoneKnowsBlocks(call.collective);
     shape.bytes = known ? largestBlock(call) * dataTypeBytes(call.dtype) : 64 * 1024;
   }
-  shape.slotBytes = sliceBytes_;
+  shape.slotBytes = comm_.layout().sliceBytes;
   shape.commutative = !key.ordered;
-  shape.nodeOf = nodes_;
-  shape.inner = inner_;
-  shape.railOf = rails_;
+  shape.nodeOf = comm_.layout().nodes;
+  shape.inner = comm_.layout().inner;
+  shape.railOf = comm_.layout().rails;
   return shape;
 }
 
-PlanKey Comm::keyOf(const Call& call) const {
+PlanKey CallPlanner::keyOf(const Call& call) const {
   PlanKey key;
   key.collective = call.collective;
   key.dtype = call.dtype;
   key.root = callIsRooted(call) ? call.root : 0;
   key.count = call.count;
   key.counts = call.counts;
-  key.inPlace = isInPlace(call, rank());
+  key.inPlace = isInPlace(call, comm_.rank());
   if (callReduces(call)) {
     const bool sums = call.op == tuttiSum || call.op == tuttiProd || call.op == tuttiAvg || call.op >= tuttiNumOps;
-    key.ordered = settings_.reproducible && isFloating(call.dtype) && sums;
+    key.ordered = comm_.settings().reproducible && isFloating(call.dtype) && sums;
     key.ordered = key.ordered || (call.custom != nullptr && !call.custom->commutative);
   }
   return key;
 }
 
-Result<std::shared_ptr<const PlanEntry>> Comm::plan(const Call& call, bool resident) {
+Result<std::shared_ptr<const PlanEntry>> CallPlanner::plan(const Call& call, bool resident) {
   PlanKey key = keyOf(call);
   key.resident = resident;
   if (std::shared_ptr<const PlanEntry> found = plans_.find(key)) return found;
   TUTTI_ASSIGN(PlanEntry entry, makePlan(call, key));
-  known_.forget();  // the cache may drop a plan now
+  comm_.known().forget();  // the cache may drop a plan now
   return plans_.insert(key, std::move(entry));
 }
 
 // Memory of tuttiMemAlloc is read where it lies, whatever was planned for other memory: between processes its owner
 // need not do anything (on devices: but register it), and the choice between the two is the sender's alone.
-bool Comm::mayLendMapped(const Shape& shape, size_t leastBytes) const {
-  const bool maps = anyCuda() ? cudaWay_ != CudaWay::Proxy : pulls();
+bool CallPlanner::mayLendMapped(const Shape& shape, size_t leastBytes) const {
+  const bool maps = comm_.layout().anyCuda() ? comm_.layout().way != CudaWay::Proxy : pulls();
   return maps && shape.bytes >= leastBytes;
 }
 
-size_t Comm::leastMappedBytes() const { return leastMappedBytes(planner_.overrides.protocol); }
+size_t CallPlanner::leastMappedBytes() const { return leastMappedBytes(state_.overrides.protocol); }
 
-size_t Comm::leastMappedBytes(const std::optional<Protocol>& asked) const {
+size_t CallPlanner::leastMappedBytes(const std::optional<Protocol>& asked) const {
   if (asked && *asked != Protocol::Direct) return SIZE_MAX;
-  return planner_.links.ranksPerCore > 1 ? kLeastMappedBytesOnSharedCores : kLeastMappedBytes;
+  return state_.links.ranksPerCore > 1 ? kLeastMappedBytesOnSharedCores : kLeastMappedBytes;
 }
 
-bool Comm::pulls() const {
-  return planner_.links.intra && planner_.links.intra->directReads == DirectReads::SystemCalls;
+bool CallPlanner::pulls() const {
+  return state_.links.intra && state_.links.intra->directReads == DirectReads::SystemCalls;
 }
 
 // Reading another process's memory costs by the message, and larger ones are faster by a third (4 MiB on two ranks).
 // Operands of a reduction lie in slots, or pass through the cache in pieces of one.
-size_t Comm::sliceBytesFor(const Choice& choice, const Call& call) const {
+size_t CallPlanner::sliceBytesFor(const Choice& choice, const Call& call) const {
   const bool direct = choice.protocol == Protocol::Direct && pulls();
-  if (anyCuda() || !direct || planner_.links.inter || callReduces(call)) return sliceBytes_;
-  return pullBytes_;
+  if (comm_.layout().anyCuda() || !direct || state_.links.inter || callReduces(call)) return comm_.layout().sliceBytes;
+  return comm_.layout().pullBytes;
 }
 
 // The plan is chosen with as many lanes as its messages and its bandwidth need (lanesForMessages).
-void Comm::fitToBlocks(Choice* choice, size_t lanesOfOne, int mostLanes) {
+void CallPlanner::fitToBlocks(Choice* choice, size_t lanesOfOne, int mostLanes) {
   if (choice->overrides.nChannels > 0 || lanesOfOne == 0) return;
   const int most = std::max(1, mostLanes / static_cast<int>(lanesOfOne));
   choice->nChannels = std::clamp(choice->nChannels, 1, most);
 }
 
-size_t Comm::ranksOnHost() const {
-  return static_cast<size_t>(std::count(nodes_.begin(), nodes_.end(), nodes_[static_cast<size_t>(rank())]));
+size_t CallPlanner::ranksOnHost() const {
+  return static_cast<size_t>(std::count(comm_.layout().nodes.begin(), comm_.layout().nodes.end(),
+                                        comm_.layout().nodes[static_cast<size_t>(comm_.rank())]));
 }
 
 // An AllReduce in place writes what its peers would read, and does so in every call.  Another process then gets each
 // line from the cache of this core, which has to ask for it again to write there: sent through channels it takes half
 // the time or less (2 ranks, 32 KiB 11.5 -> 3.8 us, 2 MiB 527 -> 270).  Threads need no system call for it, and have no
 // other copy.
-bool Comm::rewrites(const PlanKey& key) const {
+bool CallPlanner::rewrites(const PlanKey& key) const {
   return key.inPlace && key.collective == Collective::AllReduce && pulls();
 }
 
 // Where one launch has the buffers of all ranks.  Blocks of different sizes lie where only their owners know, sums that
 // have to be reproducible follow a tree, and a program that asks for an algorithm that fits gets it.  Channels are none
 // of its business.
-Result<std::optional<Honoured>> Comm::inOnePass(const PlanKey& key, const Shape& shape) const {
+Result<std::optional<Honoured>> CallPlanner::inOnePass(const PlanKey& key, const Shape& shape) const {
   const std::optional<Honoured> no;
-  if (!key.resident || cuda_->onePass() == nullptr || key.ordered || key.counts) return no;
+  if (!key.resident || comm_.cuda()->onePass() == nullptr || key.ordered || key.counts) return no;
   PlanRequest request = planRequest(shape, true);
   request.overrides.nChannels = 0;
   if (!request.ready.empty()) return no;
-  TUTTI_ASSIGN(Honoured honoured, honour(request, planner_.calibration));
+  TUTTI_ASSIGN(Honoured honoured, honour(request, state_.calibration));
   const Overrides& left = honoured.overrides;
   if (left.protocol || left.of(key.collective) != nullptr || !left.readyOf(key.collective).empty()) return no;
   return std::optional(std::move(honoured));
 }
 
-bool Comm::goesByKernels(const Call& call) {
-  if (cuda_->settleWalk()) return true;
+bool CallPlanner::goesByKernels(const Call& call) {
+  if (comm_.cuda()->settleWalk()) return true;
   PlanKey key = keyOf(call);
   key.resident = true;
   const Result<std::optional<Honoured>> pass = inOnePass(key, shapeOf(call, key));
   return pass.ok() && pass->has_value();
 }
 
-kernels::PassCall Comm::passOf(const Shape& shape) {
+kernels::PassCall CallPlanner::passOf(const Shape& shape) {
   return passCall(shape.collective, shape.bytes, shape.root, shape.nRanks);
 }
 
-PlanEntry Comm::onePass(const Call& call, const Shape& shape) const {
+PlanEntry CallPlanner::onePass(const Call& call, const Shape& shape) const {
   PlanEntry entry;
   entry.pass = passOf(shape);
-  if (planner_.explain) {
+  if (state_.explain) {
     const std::string text =
-        cat("tutti: plan for ", callName(call), "\nplan ", formatBytes(shape.bytes), " on ", nRanks(),
+        cat("tutti: plan for ", callName(call), "\nplan ", formatBytes(shape.bytes), " on ", comm_.nRanks(),
             " ranks: one kernel passes over the buffers of all ranks, which share a launch; "
             "TUTTI_ALGO or TUTTI_PROTO would have blocks walk a plan instead\n");
     std::fwrite(text.data(), 1, text.size(), stderr);
@@ -221,31 +222,31 @@ PlanEntry Comm::onePass(const Call& call, const Shape& shape) const {
 }
 
 /// By the choice; choice->nChannels becomes what the schedule has.
-Result<Schedule> Comm::scheduleFor(const Call& call, const PlanKey& key, Shape shape, Choice* choice) {
+Result<Schedule> CallPlanner::scheduleFor(const Call& call, const PlanKey& key, Shape shape, Choice* choice) {
   const size_t leastMapped = leastMappedBytes(choice->overrides.protocol);
   PlanRequest chosenBy = planRequest(shape);
   chosenBy.overrides = choice->overrides;
   shape.parts = choice->parts;
   if (choice->joined) shape.messageBytes = chosenBy.joinBytes;
   // Blocks read what others lend where it lies, and messages that they would rather send inline they do.
-  const bool residentDirect = key.resident && onOneDevice(links_->cards()) && leastMapped < SIZE_MAX;
+  const bool residentDirect = key.resident && onOneDevice(comm_.links().cards()) && leastMapped < SIZE_MAX;
   const bool mapped = !key.resident && mayLendMapped(shape, leastMapped);
-  const bool lends = !anyCuda() && choice->protocol == Protocol::Direct;
+  const bool lends = !comm_.layout().anyCuda() && choice->protocol == Protocol::Direct;
   // Several chunks are gathered into a message: nothing is read where it lies.
   const bool direct = !choice->joined && (residentDirect || mapped || lends);
   Schedule schedule = buildSchedule(*choice, shape, {key.ordered, direct}, call);
   if (!choice->ready && !key.ordered && publishes(chosenBy, *choice->algorithm)) {
-    TUTTI_TRY(links_->openBoards(deadline()));
+    TUTTI_TRY(comm_.links().openBoards(comm_.deadline()));
     schedule = publish(schedule);
   }
-  if (key.resident) fitToBlocks(choice, schedule.lanes.size(), residentLanes_);
+  if (key.resident) fitToBlocks(choice, schedule.lanes.size(), comm_.layout().residentLanes);
   if (choice->nChannels > 1) schedule = replicate(schedule, choice->nChannels);
   if (schedule.lanes.size() <= static_cast<size_t>(mostLanes(key.resident))) return schedule;
   return invalidUsage("algorithm ", choice->name(), " with ", choice->nChannels, " channels needs ",
                       schedule.lanes.size(), " lanes; there are ", mostLanes(key.resident));
 }
 
-Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
+Result<PlanEntry> CallPlanner::makePlan(const Call& call, const PlanKey& key) {
   const size_t elementBytes = dataTypeBytes(call.dtype);
   Shape shape = shapeOf(call, key);
   TUTTI_ASSIGN(const std::optional<Honoured> pass, inOnePass(key, shape));
@@ -257,26 +258,26 @@ Result<PlanEntry> Comm::makePlan(const Call& call, const PlanKey& key) {
   PlanEntry entry;
   if (choice.ready && key.inPlace && choice.ready->inPlace == nullptr) {
     shape.inPlace = false;
-    entry.copiedBytes = extentsOf(call, rank(), nRanks()).sendBytes;
-    TUTTI_TRY(asStatus(workspace(entry.copiedBytes)));
+    entry.copiedBytes = extentsOf(call, comm_.rank(), comm_.nRanks()).sendBytes;
+    TUTTI_TRY(asStatus(comm_.workspace(entry.copiedBytes)));
   }
   TUTTI_ASSIGN(Schedule schedule, scheduleFor(call, key, shape, &choice));
   const Layout layout = layoutOf(schedule, call);
   const ChannelFinder find = [this, boards = schedule.published, resident = key.resident](
                                  int peer, int lane) -> Result<Channel*> {
     if (resident) return static_cast<Channel*>(nullptr);
-    if (boards) return links_->board(peer);
-    return channel(peer, lane);
+    if (boards) return comm_.links().board(peer);
+    return comm_.channel(peer, lane);
   };
   ScratchLender scratch;
-  if (cuda_) scratch = [this](size_t bytes) { return cuda_->scratch(bytes); };
+  if (comm_.cuda() != nullptr) scratch = [this](size_t bytes) { return comm_.cuda()->scratch(bytes); };
   TUTTI_ASSIGN(entry.plan, bindPlan(std::move(schedule), layout, elementBytes, sliceBytesFor(choice, call), find,
                                     scratch, ranksOnHost()));
-  entry.plan->lendsAll = choice.protocol == Protocol::Direct && !anyCuda() && !rewrites(key);
+  entry.plan->lendsAll = choice.protocol == Protocol::Direct && !comm_.layout().anyCuda() && !rewrites(key);
   entry.plan->leastMappedBytes = leastMappedBytes(choice.overrides.protocol);
-  if (cuda_) entry.plan->worker = &cuda_->worker();
+  if (comm_.cuda() != nullptr) entry.plan->worker = &comm_.cuda()->worker();
   if (key.resident) {
-    TUTTI_ASSIGN(entry.resident, cuda_->residentRun(*entry.plan));
+    TUTTI_ASSIGN(entry.resident, comm_.cuda()->residentRun(*entry.plan));
     return entry;
   }
   entry.run = std::make_unique<CollectiveRun>(*entry.plan);

@@ -69,75 +69,87 @@ Status addMeasurements(int nRanks, TransportTable table, RankCard* card) {
   return {};
 }
 
+void CallPlanner::take(ForeignPlans plans, const Overrides& overrides) {
+  foreignPlans_ = std::move(plans);
+  state_.overrides = overrides;
+}
+
 // All ranks use rank 0's figures: so they choose alike.
-Status Comm::setUpPlanner() {
-  const auto& cards = links_->cards();
-  TUTTI_ASSIGN(planner_.calibration, parseCalibration(cards[0].calibration));
-  TUTTI_ASSIGN(planner_.tuning, parseTuning(cards[0].tuning));
-  planner_.overrides.nChannels = settings_.nChannels;
-  if (planner_.overrides.nChannels == 0 && settings_.minChannels > 1) {
-    planner_.overrides.nChannels = std::min({settings_.minChannels, settings_.maxChannels, kMostChannels});
-    planner_.overrides.nearestChannels = true;
+Status CallPlanner::setUp() {
+  const auto& cards = comm_.links().cards();
+  TUTTI_ASSIGN(state_.calibration, parseCalibration(cards[0].calibration));
+  TUTTI_ASSIGN(state_.tuning, parseTuning(cards[0].tuning));
+  state_.overrides.nChannels = comm_.settings().nChannels;
+  if (state_.overrides.nChannels == 0 && comm_.settings().minChannels > 1) {
+    state_.overrides.nChannels = std::min({comm_.settings().minChannels, comm_.settings().maxChannels, kMostChannels});
+    state_.overrides.nearestChannels = true;
   }
-  setStreamingThreshold(static_cast<size_t>(planner_.calibration.streamFromBytes));
+  setStreamingThreshold(static_cast<size_t>(state_.calibration.streamFromBytes));
   TUTTI_ASSIGN(const int64_t explain, configInteger("TUTTI_EXPLAIN"));
-  planner_.explain = explain != 0 && rank() == 0;
-  planner_.links = linkUse(*links_, nodes_, linkKinds(settings_.table));
+  state_.explain = explain != 0 && comm_.rank() == 0;
+  state_.links = linkUse(comm_.links(), comm_.layout().nodes, linkKinds(comm_.settings().table));
   setUpDeviceCosts();
-  if (!anyCuda()) planner_.ranks = ::tutti::tunedRanks(planRequest(shapeOf(Call{}, PlanKey{})));
-  walks_ = sharedWalks(planRequest(shapeOf(Call{}, PlanKey{})), planner_.calibration);
-  if (planner_.blocks) blockWalks_ = sharedWalks(planRequest(shapeOf(Call{}, PlanKey{}), true), planner_.calibration);
+  if (!comm_.layout().anyCuda()) state_.ranks = ::tutti::tunedRanks(planRequest(shapeOf(Call{}, PlanKey{})));
+  walks_ = sharedWalks(planRequest(shapeOf(Call{}, PlanKey{})), state_.calibration);
+  if (state_.blocks) blockWalks_ = sharedWalks(planRequest(shapeOf(Call{}, PlanKey{}), true), state_.calibration);
   return {};
 }
 
 // Where devices do the work, cores of the host are shared by nobody.
-void Comm::setUpDeviceCosts() {
-  const auto& cards = links_->cards();
-  const bool onDevice = cudaWay_ == CudaWay::Stream || cudaWay_ == CudaWay::Resident;
-  planner_.links.ranksPerCore = onDevice ? 1 : worstRanksPerCore(cards);
-  planner_.levels = machineLevels(machine_.graph, machine_.levels, planner_.links);
-  if (cudaWay_ == CudaWay::Proxy) planner_.device = proxyCosts(cards);
+void CallPlanner::setUpDeviceCosts() {
+  const auto& cards = comm_.links().cards();
+  const bool onDevice = comm_.layout().onDevices();
+  state_.links.ranksPerCore = onDevice ? 1 : worstRanksPerCore(cards);
+  state_.levels = machineLevels(comm_.layout().machine.graph, comm_.layout().machine.levels, state_.links);
+  if (comm_.layout().way == CudaWay::Proxy) state_.device = proxyCosts(cards);
   if (!onDevice) return;
-  planner_.device = cudaCosts(DeviceWay::Streams, cards, machine_);
-  if (cudaWay_ == CudaWay::Resident) planner_.blocks = cudaCosts(DeviceWay::Blocks, cards, machine_);
-  planner_.levels = deviceLevels(planner_.device->links);
+  state_.device = cudaCosts(DeviceWay::Streams, cards, comm_.layout().machine);
+  if (comm_.layout().way == CudaWay::Resident)
+    state_.blocks = cudaCosts(DeviceWay::Blocks, cards, comm_.layout().machine);
+  state_.levels = deviceLevels(state_.device->links);
 }
 
-Walks* Comm::walksFor(bool resident) const { return resident ? blockWalks_.get() : walks_.get(); }
+int CallPlanner::mostLanes(bool resident) const {
+  if (resident) return comm_.layout().residentLanes;
+  return comm_.layout().onDevices() ? kMostCudaLanes : kPointToPointLane;
+}
 
-PlanRequest Comm::planRequest(const Shape& shape, bool resident) const {
+Walks* CallPlanner::walksFor(bool resident) const { return resident ? blockWalks_.get() : walks_.get(); }
+
+PlanRequest CallPlanner::planRequest(const Shape& shape, bool resident) const {
   PlanRequest request;
   request.shape = shape;
   request.shape.rank = 0;
   request.shape.inPlace = false;  // differs between ranks where only the root is in place
-  request.links = planner_.links;
-  request.levels = &planner_.levels;
-  const std::optional<DeviceCosts>& device = resident ? planner_.blocks : planner_.device;
+  request.links = state_.links;
+  request.levels = &state_.levels;
+  const std::optional<DeviceCosts>& device = resident ? state_.blocks : state_.device;
   if (device) request.device = &*device;
-  const bool reads = !anyCuda() && planner_.links.intra && planner_.links.intra->lends();
-  request.directPossible = resident ? onOneDevice(links_->cards()) : reads;
+  const bool reads = !comm_.layout().anyCuda() && state_.links.intra && state_.links.intra->lends();
+  request.directPossible = resident ? onOneDevice(comm_.links().cards()) : reads;
   request.mostChannels =
-      planner_.overrides.nChannels > 0 ? kMostChannels : std::min(kMostChannels, settings_.maxChannels);
+      state_.overrides.nChannels > 0 ? kMostChannels : std::min(kMostChannels, comm_.settings().maxChannels);
   // A channel is a block there, as many as are worth it, if nobody sets a limit.
-  const bool limited = planner_.overrides.nChannels > 0 || settings_.maxChannels < CommSettings().maxChannels;
-  if (resident && !limited) request.mostChannels = residentLanes_;
-  request.boardBytes = !anyCuda() && links_->hasBoards() ? kBoardBytes : 0;
+  const bool limited = state_.overrides.nChannels > 0 || comm_.settings().maxChannels < CommSettings().maxChannels;
+  if (resident && !limited) request.mostChannels = comm_.layout().residentLanes;
+  request.boardBytes = !comm_.layout().anyCuda() && comm_.links().hasBoards() ? kBoardBytes : 0;
   // Ranks that do not know the sizes of others' blocks cannot agree on what fits a message.  Blocks on a device, whose
   // messages cost little, do not gather.
   const bool knowsSizes = !shape.uneven || everyoneKnowsBlocks(shape.collective);
-  request.joinBytes = !resident && knowsSizes ? mostJoinedBytes(planner_.links, sliceBytes_, request.device) : 0;
+  request.joinBytes =
+      !resident && knowsSizes ? mostJoinedBytes(state_.links, comm_.layout().sliceBytes, request.device) : 0;
   request.mostLanes = mostLanes(resident);
-  if (!anyCuda()) request.tuning = &planner_.tuning;
-  request.overrides = planner_.overrides;
+  if (!comm_.layout().anyCuda()) request.tuning = &state_.tuning;
+  request.overrides = state_.overrides;
   foreignPlans_.offer(&request);
   return request;
 }
 
-Result<Choice> Comm::choosePlan(const Shape& shape, const Call& call, bool resident) {
+Result<Choice> CallPlanner::choosePlan(const Shape& shape, const Call& call, bool resident) {
   PlanRequest request = planRequest(shape, resident);
-  request.wholeTable = planner_.explain;
-  TUTTI_ASSIGN(Choice choice, ::tutti::plan(request, planner_.calibration, walksFor(resident)));
-  if (planner_.explain) {
+  request.wholeTable = state_.explain;
+  TUTTI_ASSIGN(Choice choice, ::tutti::plan(request, state_.calibration, walksFor(resident)));
+  if (state_.explain) {
     const std::string table = cat("tutti: plan for ", callName(call), "\n", explain(request, choice));
     std::fwrite(table.data(), 1, table.size(), stderr);
   }
@@ -146,87 +158,88 @@ Result<Choice> Comm::choosePlan(const Shape& shape, const Call& call, bool resid
 }
 
 // Rank 0 speaks for all, which have come to the same.
-void Comm::tellUnmet(const std::vector<Unmet>& unmet, const Shape& shape, const std::string& taken) {
-  if (rank() != 0) return;
+void CallPlanner::tellUnmet(const std::vector<Unmet>& unmet, const Shape& shape, const std::string& taken) {
+  if (comm_.rank() != 0) return;
   Shape call = shape;
   call.inPlace = false;
   for (const Unmet& one : unmet) {
     const char* of = one.ofCollective ? collectiveKey(shape.collective) : "";
     if (!told_.insert(cat(of, " ", one.asked, " ", one.reason)).second) continue;
-    TUTTI_WARN("plan", "rank ", rank(), ": ", sentence(one, call), "; chosen by cost: ", taken);
+    TUTTI_WARN("plan", "rank ", comm_.rank(), ": ", sentence(one, call), "; chosen by cost: ", taken);
   }
 }
 
 // Which algorithm it is depends on no count, as the ranks know none in common.
-Result<bool> Comm::needsAllCounts(const Call& call, bool resident) {
+Result<bool> CallPlanner::needsAllCounts(const Call& call, bool resident) {
   if (!call.counts || call.collective != Collective::AllToAll) return false;
   std::optional<bool>& forwards = forwardsBlocks_[resident ? 1 : 0];
   if (!forwards) {
     TUTTI_ASSIGN(const Choice choice, ::tutti::plan(planRequest(shapeOf(call, keyOf(call)), resident),
-                                                    planner_.calibration, walksFor(resident)));
+                                                    state_.calibration, walksFor(resident)));
     forwards = choice.algorithm != nullptr && choice.algorithm->forwards;
   }
   return *forwards;
 }
 
-Result<CallEstimate> Comm::estimate(const Call& call) const {
+Result<CallEstimate> CallPlanner::estimate(const Call& call) const {
   if (call.kind != CallKind::Collective) return estimateMessage(call.root, call.count * dataTypeBytes(call.dtype));
   Shape shape = shapeOf(call, keyOf(call));
-  const bool resident = planner_.blocks.has_value();
+  const bool resident = state_.blocks.has_value();
   PlanKey key = keyOf(call);
   key.resident = resident;
   TUTTI_ASSIGN(const std::optional<Honoured> pass, inOnePass(key, shape));
   if (pass) {
-    const auto bytes = static_cast<double>(passTraffic(passOf(shape), nRanks()));
-    return CallEstimate{onePassUs(*planner_.blocks, bytes), "onepass", Protocol::Direct, 1};
+    const auto bytes = static_cast<double>(passTraffic(passOf(shape), comm_.nRanks()));
+    return CallEstimate{onePassUs(*state_.blocks, bytes), "onepass", Protocol::Direct, 1};
   }
   PlanRequest request = planRequest(shape, resident);
-  TUTTI_ASSIGN(const Choice choice, ::tutti::plan(request, planner_.calibration, walksFor(resident)));
+  TUTTI_ASSIGN(const Choice choice, ::tutti::plan(request, state_.calibration, walksFor(resident)));
   request.overrides = choice.overrides;
   CallEstimate estimate{choice.costUs, choice.name(), choice.protocol, choice.nChannels, choice.joined};
   if (shape.uneven && choice.algorithm != nullptr) {  // chosen for any size, but this is the size
     shape.bytes = largestBlock(call) * dataTypeBytes(call.dtype);
     shape.parts = choice.parts;
-    estimate.timeUs = choice.algorithm->costUs(shape, costModel(request, planner_.calibration, choice.protocol));
+    estimate.timeUs = choice.algorithm->costUs(shape, costModel(request, state_.calibration, choice.protocol));
     if (request.device != nullptr) estimate.timeUs += request.device->callUs;
   }
   return estimate;
 }
 
-bool Comm::lends(int peer, size_t bytes) const {
-  if (anyCuda()) return false;
-  if (planner_.overrides.protocol) return *planner_.overrides.protocol == Protocol::Direct;
-  const LinkProfile& link = links_->linkTo(peer);
+bool CallPlanner::lends(int peer, size_t bytes) const {
+  if (comm_.layout().anyCuda()) return false;
+  if (state_.overrides.protocol) return *state_.overrides.protocol == Protocol::Direct;
+  const LinkProfile& link = comm_.links().linkTo(peer);
   return link.lends() && messageTo(link, bytes).protocol == Protocol::Direct;
 }
 
 // What the sender lends is read in one go, and what it does not goes in pieces of a slot.
-size_t Comm::sliceBytesTo(int peer) const {
-  const bool pulls = !anyCuda() && links_->linkTo(peer).directReads == DirectReads::SystemCalls;
-  return pulls ? pullBytes_ : sliceBytes_;
+size_t CallPlanner::sliceBytesTo(int peer) const {
+  const bool pulls = !comm_.layout().anyCuda() && comm_.links().linkTo(peer).directReads == DirectReads::SystemCalls;
+  return pulls ? comm_.layout().pullBytes : comm_.layout().sliceBytes;
 }
 
-MessageCost Comm::messageTo(const LinkProfile& link, size_t bytes) const {
-  if (link.lends() && planner_.ranks && planner_.ranks->intra == link.key) {
-    if (const auto tuned = tunedSend(planner_.tuning, *planner_.ranks, bytes)) return {tuned->protocol, tuned->us};
+MessageCost CallPlanner::messageTo(const LinkProfile& link, size_t bytes) const {
+  if (link.lends() && state_.ranks && state_.ranks->intra == link.key) {
+    if (const auto tuned = tunedSend(state_.tuning, *state_.ranks, bytes)) return {tuned->protocol, tuned->us};
   }
   // Both ends of a message are busy with it, so ranks that share a core take turns.
-  MessageCost message = messageCost(link, bytes, link.lends(), planner_.calibration);
-  message.costUs *= planner_.links.ranksPerCore;
+  MessageCost message = messageCost(link, bytes, link.lends(), state_.calibration);
+  message.costUs *= state_.links.ranksPerCore;
   return message;
 }
 
-CallEstimate Comm::estimateMessage(int peer, size_t bytes) const {
-  const Calibration& costs = planner_.calibration;
-  const double copyGBps = planner_.device ? planner_.device->memoryGBps / 2 : costs.copyGBps;
-  if (peer == rank()) return {static_cast<double>(bytes) / (copyGBps * 1e3), "send", Protocol::Direct, 1};
-  const MessageCost message = messageTo(links_->linkTo(peer), bytes);
-  if (!planner_.device) return {message.costUs, "send", message.protocol, 1};
+CallEstimate CallPlanner::estimateMessage(int peer, size_t bytes) const {
+  const Calibration& costs = state_.calibration;
+  const double copyGBps = state_.device ? state_.device->memoryGBps / 2 : costs.copyGBps;
+  if (peer == comm_.rank()) return {static_cast<double>(bytes) / (copyGBps * 1e3), "send", Protocol::Direct, 1};
+  const MessageCost message = messageTo(comm_.links().linkTo(peer), bytes);
+  if (!state_.device) return {message.costUs, "send", message.protocol, 1};
   // Sends and receives go by streams, or by proxies, which add what they do to the host's link.
-  const std::vector<int>& devices = planner_.device->links.deviceOf;
-  const bool same = !devices.empty() && devices[static_cast<size_t>(peer)] == devices[static_cast<size_t>(rank())];
-  const bool proxy = planner_.device->way == DeviceWay::Proxy;
-  const double us = deviceMessageUs(*planner_.device, same, bytes, sliceBytes_);
+  const std::vector<int>& devices = state_.device->links.deviceOf;
+  const bool same =
+      !devices.empty() && devices[static_cast<size_t>(peer)] == devices[static_cast<size_t>(comm_.rank())];
+  const bool proxy = state_.device->way == DeviceWay::Proxy;
+  const double us = deviceMessageUs(*state_.device, same, bytes, comm_.layout().sliceBytes);
   return {proxy ? us + message.costUs : us, "send", proxy ? message.protocol : Protocol::Slots, 1};
 }
 

@@ -90,7 +90,7 @@ int tune(const Ranks& w, const Options& options, const std::vector<size_t>& size
          const std::vector<Collective>& collectives) {
   auto comm = use(w.comm);
   if (!comm.ok()) return 3;
-  const std::optional<TunedRanks> ranks = (*comm)->tunedRanks();
+  const std::optional<TunedRanks> ranks = (*comm)->planner().tunedRanks();
   if (!ranks) {
     if (w.rank == 0) {
       std::fprintf(stderr,

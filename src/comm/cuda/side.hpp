@@ -12,6 +12,7 @@
 #include "src/comm/cuda/launch_watch.hpp"
 #include "src/comm/cuda/one_pass_run.hpp"
 #include "src/comm/cuda/resident_run.hpp"
+#include "src/comm/cuda/way.hpp"
 #include "src/comm/links.hpp"
 #include "src/device/host_stream.hpp"
 #include "src/exec/resident_program.hpp"
@@ -21,13 +22,6 @@
 
 namespace tutti {
 
-/// How calls of CUDA ranks are carried out; the same on all of them.
-enum class CudaWay : uint8_t {
-  None,      // no rank is on a CUDA device
-  Stream,    // the caller enqueues all of it: all ranks are on CUDA devices of one host
-  Resident,  // one kernel for all ranks of a device, in whose blocks nothing waits but for blocks that are there, too
-  Proxy,     // a thread of the rank's walks the plan, and bytes pass through host memory: any ranks
-};
 /// Lanes that plans of resident kernels may have: each is a block, and all ranks' blocks must be on their devices
 /// together.  0: that cannot be, because a device is shared by processes, or has too few blocks for its ranks.
 int residentLanes(const std::vector<RankCard>& cards, size_t sliceBytes, uint32_t slots);

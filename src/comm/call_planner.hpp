@@ -1,0 +1,112 @@
+// Plans for the calls of one communicator: what the planner is told of its ranks, what it is asked, and what was made.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "src/comm/foreign_plans.hpp"
+#include "src/comm/layout.hpp"
+#include "src/comm/plans.hpp"
+#include "src/plan/fit.hpp"
+#include "src/plan/planner.hpp"
+#include "src/plan/walks.hpp"
+#include "transport/table.hpp"
+
+namespace tutti {
+
+class Comm;
+
+/// What the planner knows of a communicator; the same on all ranks but for `explain`.
+struct PlannerState {
+  Calibration calibration;
+  Tuning tuning;                    // of as many ranks
+  std::optional<TunedRanks> ranks;  // whom figures of the tuning have to be of
+  Overrides overrides;
+  LinkUse links;
+  MachineLevels levels;
+  /// Of ranks on CUDA devices: costs of the way that calls go, and of blocks where they take most calls.
+  std::optional<DeviceCosts> device, blocks;
+  bool explain = false;  // TUTTI_EXPLAIN, on rank 0
+};
+
+/// What the planner expects of one call.
+struct CallEstimate {
+  double timeUs = 0;
+  std::string_view algorithm;  // static or as long as the communicator, and ends with a zero byte
+  Protocol protocol = Protocol::Slots;
+  int nChannels = 1;
+  bool joined = false;
+};
+
+/// This machine's link costs, of all transports of `table` (from the user's cache, or measured now), and what was
+/// measured to be fastest on it among so many ranks.
+Status addMeasurements(int nRanks, TransportTable table, RankCard* card);
+
+/// One of the communicator's.  One thread at a time (with its turn), but for estimate().
+class CallPlanner {
+ public:
+  explicit CallPlanner(Comm& comm) : comm_(comm) {}
+
+  /// What users ask for, read by every rank and the same on all.  Before setUp().
+  void take(ForeignPlans plans, const Overrides& overrides);
+  /// When ranks have met.  Errors: RemoteError: rank 0's figures are not understood; InvalidUsage: TUTTI_EXPLAIN.
+  Status setUp();
+  /// Lets go of all plans.
+  void clear() { plans_.clear(); }
+
+  /// What figures measured on this communicator hold for; none where hosts have different numbers of ranks.
+  const std::optional<TunedRanks>& tunedRanks() const { return state_.ranks; }
+  /// Whether a call of this kind needs Counts::all.  Only with the turn.
+  Result<bool> needsAllCounts(const Call& call, bool resident);
+  /// On the way of resident kernels, of each collective once: whether one kernel, or blocks of one, carry it out.  Not
+  /// blocks that wait for each other, once a launch of such has been held up.
+  bool goesByKernels(const Call& call);
+  /// The plan for a call; made at first use.  Only with the turn.
+  /// resident: for blocks on the device.
+  Result<std::shared_ptr<const PlanEntry>> plan(const Call& call, bool resident = false);
+  /// From how many bytes on a message in memory that the receiver has mapped is read where it lies; SIZE_MAX: never.
+  size_t leastMappedBytes() const;
+  /// Whether a send of `bytes` lends memory that the peer has not mapped.
+  bool lends(int peer, size_t bytes) const;
+  /// The most bytes of one message of a send or receive that is cut; the same on both ends.
+  size_t sliceBytesTo(int peer) const;
+  /// What plan() would choose, without making it; of v forms by largestBlock().  Any thread.
+  Result<CallEstimate> estimate(const Call& call) const;
+
+ private:
+  void setUpDeviceCosts();
+  Walks* walksFor(bool resident) const;
+  int mostLanes(bool resident = false) const;
+  size_t leastMappedBytes(const std::optional<Protocol>& asked) const;
+  static void fitToBlocks(Choice* choice, size_t lanesOfOne, int mostLanes);
+  bool rewrites(const PlanKey& key) const;
+  /// Whether ranks of a host read memory of others by system calls.
+  bool pulls() const;
+  PlanKey keyOf(const Call& call) const;
+  Shape shapeOf(const Call& call, const PlanKey& key) const;
+  PlanRequest planRequest(const Shape& shape, bool resident = false) const;
+  Result<Choice> choosePlan(const Shape& shape, const Call& call, bool resident);
+  CallEstimate estimateMessage(int peer, size_t bytes) const;
+  MessageCost messageTo(const LinkProfile& link, size_t bytes) const;
+  size_t ranksOnHost() const;
+  Result<PlanEntry> makePlan(const Call& call, const PlanKey& key);
+  Result<Schedule> scheduleFor(const Call& call, const PlanKey& key, Shape shape, Choice* choice);
+  Result<std::optional<Honoured>> inOnePass(const PlanKey& key, const Shape& shape) const;
+  void tellUnmet(const std::vector<Unmet>& unmet, const Shape& shape, const std::string& taken);
+  static kernels::PassCall passOf(const Shape& shape);
+  PlanEntry onePass(const Call& call, const Shape& shape) const;
+  bool mayLendMapped(const Shape& shape, size_t leastBytes) const;
+  size_t sliceBytesFor(const Choice& choice, const Call& call) const;
+
+  Comm& comm_;
+  PlannerState state_;
+  std::shared_ptr<Walks> walks_, blockWalks_;  // with the other ranks of this process; lock themselves
+  ForeignPlans foreignPlans_;
+  PlanCache plans_;
+  std::optional<bool> forwardsBlocks_[2];  // whether AllToAllv does; by resident, known from its first call on
+  std::set<std::string> told_;             // overrides that calls could not have, with the reasons
+};
+
+}  // namespace tutti

@@ -1,0 +1,16 @@
+// Who carries out the calls of a communicator with CUDA ranks.
+#pragma once
+
+#include <cstdint>
+
+namespace tutti {
+
+/// How calls of CUDA ranks are carried out; the same on all of them.
+enum class CudaWay : uint8_t {
+  None,      // no rank is on a CUDA device
+  Stream,    // the caller enqueues all of it: all ranks are on CUDA devices of one host
+  Resident,  // one kernel for all ranks of a device, in whose blocks nothing waits but for blocks that are there, too
+  Proxy,     // a thread of the rank's walks the plan, and bytes pass through host memory: any ranks
+};
+
+}  // namespace tutti

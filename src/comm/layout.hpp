@@ -1,0 +1,27 @@
+// Where the ranks of a communicator are, and how they meet: found out while they join, the same on all ranks.
+#pragma once
+
+#include <vector>
+
+#include "src/comm/cuda/way.hpp"
+#include "src/comm/machine.hpp"
+
+namespace tutti {
+
+struct RankLayout {
+  Machines machine;                     // their hosts as one graph
+  std::vector<int> nodes;               // [rank]: its host, numbered by first rank
+  std::vector<std::vector<int>> inner;  // groups of ranks inside nodes, the coarsest first; [i][rank]
+  std::vector<int> rails;               // [rank]; empty: not several in a node
+  CudaWay way{};                        // but for None the host's short cuts do not fit all ranks
+  int residentLanes = 0;                // of plans that blocks walk; 0: none are
+  size_t sliceBytes = 0;                // the most of one message on any link
+  size_t pullBytes = 0;                 // as many as all slots of a channel hold: what a peer cannot read is sent
+
+  /// Whether some rank is on a CUDA device.
+  bool anyCuda() const { return way != CudaWay::None; }
+  /// Whether devices do the work, and hosts only enqueue it.
+  bool onDevices() const { return way == CudaWay::Stream || way == CudaWay::Resident; }
+};
+
+}  // namespace tutti
