@@ -220,11 +220,11 @@ TUTTI_API tuttiResult_t tuttiSetDefault(const char* name, const char* value);
 
 /* ---- Communicators ------------------------------------------------------------------------------------------- */
 
-/** A new meeting place.  The calling process serves it until the communicator is up, so it must live that long.
+/** A new rendezvous.  The calling process serves it until the communicator is up, so it must live that long.
  *  Errors   tuttiSystemError: no usable network interface (see TUTTI_SOCKET_IFNAME) */
 TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* uniqueId);
 
-/** The meeting place at "host:port" ("[address]:port" with IPv6), for ranks that agreed on it beforehand: all get the
+/** The rendezvous at "host:port" ("[address]:port" with IPv6), for ranks that agreed on it beforehand: all get the
  *  same id from the same text, without talking.
  *  serve    1 on the one process that opens it, which runs on that host and where one place at a time can be open;
  *           else 0
@@ -246,7 +246,7 @@ TUTTI_API tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t* comm, int nRanks, t
  *  several times), or NULL: device i for rank i; host communicators ignore it. */
 TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int nDev, const int* devList);
 
-/** Rank, size and meeting place from the environment: tutti-run, torchrun (RANK, WORLD_SIZE, MASTER_ADDR,
+/** Rank, size and rendezvous from the environment: tutti-run, torchrun (RANK, WORLD_SIZE, MASTER_ADDR,
  *  MASTER_PORT), Open MPI and PMIx, Slurm.  A process started by none of them becomes the one rank of one.
  *  config may be NULL.
  *  Errors    tuttiInvalidUsage: a launcher's variables are wrong or incomplete, or ranks of mpirun have no PMIx

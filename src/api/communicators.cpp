@@ -18,13 +18,13 @@ Status checkRankAndSize(int rank, int nRanks) {
 
 /// `why` this rank makes no attempt to join, when the others have been told.
 Status notComing(const MeetingPlace& place, int rank, int nRanks, Status why) {
-  tellMeetingPlace(place, rank, nRanks, why);
+  tellRendezvousPlace(place, rank, nRanks, why);
   return why;
 }
 
 /// Joins by a unique id, with a Session of its own.
 JoinFunction joinById(const MeetingPlace& place, int rank, int nRanks, const CommSettings& settings) {
-  return [=](Fate* fate) -> Result<std::unique_ptr<Comm>> {
+  return [=](AbortState* abortState) -> Result<std::unique_ptr<Comm>> {
     Result<std::shared_ptr<Session>> session = Session::create();
     if (!session.ok()) return notComing(place, rank, nRanks, session.status());
     JoinRequest request;
@@ -33,10 +33,10 @@ JoinFunction joinById(const MeetingPlace& place, int rank, int nRanks, const Com
     request.rank = rank;
     request.nRanks = nRanks;
     request.self = (*session)->endpoint();
-    request.meeting = place.endpoint;
-    Result<std::unique_ptr<Comm>> comm = Comm::join(*session, std::move(request), settings, fate);
-    const bool aborted = fate->ended() && fate->reason().ok();
-    if (!comm.ok() && !aborted && comm.status().code() != tuttiTimeout) awaitMeetingPlace(place.commId);
+    request.rendezvous = place.endpoint;
+    Result<std::unique_ptr<Comm>> comm = Comm::join(*session, std::move(request), settings, abortState);
+    const bool aborted = abortState->ended() && abortState->reason().ok();
+    if (!comm.ok() && !aborted && comm.status().code() != tuttiTimeout) awaitRendezvousPlace(place.commId);
     return comm;
   };
 }
@@ -64,7 +64,7 @@ Status initEnv(tuttiComm_t* comm, const tuttiConfig_t* config) {
   if (!settings.ok() && (!launch.ok() || launch->nRanks == 1)) return settings.status();
   TUTTI_TRY(launch.status());
   if (launch->nRanks == 1) {
-    TUTTI_ASSIGN(launch->id, openMeetingPlace());
+    TUTTI_ASSIGN(launch->id, openRendezvousPlace());
   }
   TUTTI_ASSIGN(const MeetingPlace place, decodeUniqueId(launch->id));
   if (!settings.ok()) return notComing(place, launch->rank, launch->nRanks, settings.status());
@@ -75,7 +75,7 @@ Status initEnv(tuttiComm_t* comm, const tuttiConfig_t* config) {
 Status initAll(tuttiComm_t* comms, int nDev, const int* devList) {
   TUTTI_TRY(checkNotNull(comms, "comms"));
   if (nDev < 1) return invalidArgument("nDev ", nDev, " is less than 1");
-  TUTTI_ASSIGN(const tuttiUniqueId id, openMeetingPlace());
+  TUTTI_ASSIGN(const tuttiUniqueId id, openRendezvousPlace());
   ++groupDepth;
   Status status;
   for (int rank = 0; rank < nDev; ++rank) {
@@ -95,9 +95,9 @@ Status initAll(tuttiComm_t* comms, int nDev, const int* devList) {
 
 /// Children join in the same way as new communicators; the plan for it may need the parent's ranks.
 JoinFunction joinChild(std::function<Result<ChildPlan>()> plan, const CommSettings& settings) {
-  return [plan = std::move(plan), settings](Fate* fate) mutable -> Result<std::unique_ptr<Comm>> {
+  return [plan = std::move(plan), settings](AbortState* abortState) mutable -> Result<std::unique_ptr<Comm>> {
     TUTTI_ASSIGN(ChildPlan child, std::exchange(plan, nullptr)());  // lets go of the parent before the join
-    return Comm::join(child.session, std::move(child.request), settings, fate);
+    return Comm::join(child.session, std::move(child.request), settings, abortState);
   };
 }
 
@@ -109,7 +109,7 @@ Status commSplit(tuttiComm_t parent, int color, int key, tuttiComm_t* newComm, c
     return invalidArgument("color ", color, " is neither >= 0 nor TUTTI_SPLIT_NOCOLOR");
   }
   TUTTI_ASSIGN(const CommSettings settings, resolveSettings(config, &comm->settings()));
-  comm->turn().drain();
+  comm->callOrder().drain();
   TUTTI_TRY(comm->failure());
   if (color == TUTTI_SPLIT_NOCOLOR) {
     const auto attend = [comm, key] { return asStatus(planSplit(*comm, TUTTI_SPLIT_NOCOLOR, key, true)); };
@@ -119,7 +119,7 @@ Status commSplit(tuttiComm_t parent, int color, int key, tuttiComm_t* newComm, c
   }
   const auto plan = [comm, color, key, share = settings.splitShare] { return planSplit(*comm, color, key, share); };
   tuttiComm* const child = newHandle(-1, 0, settings);
-  if (settings.splitShare) parent->fate.adopt(child);
+  if (settings.splitShare) parent->abortState.adopt(child);
   return startJoin(child, joinChild(plan, settings), newComm);
 }
 
@@ -146,7 +146,7 @@ Status commShrink(tuttiComm_t parent, const int* list, int count, tuttiComm_t* n
   } else {
     TUTTI_TRY(comm->failure());
   }
-  comm->turn().drain();
+  comm->callOrder().drain();
   const auto plan = [comm, excluded, share = settings.splitShare] { return planShrink(*comm, excluded, share); };
   return startJoin(newHandle(-1, 0, settings), joinChild(plan, settings), newComm);
 }
@@ -166,7 +166,7 @@ Status commGrow(tuttiComm_t parent, int nRanks, const tuttiUniqueId* id, int ran
   }
   TUTTI_ASSIGN(const CommSettings settings, resolveSettings(config, &comm->settings()));
   std::shared_ptr<tuttiUniqueId> copy = id == nullptr ? nullptr : std::make_shared<tuttiUniqueId>(*id);
-  comm->turn().drain();
+  comm->callOrder().drain();
   TUTTI_TRY(comm->failure());
   const auto plan = [comm, nRanks, copy] { return planGrow(*comm, nRanks, copy.get()); };
   return startJoin(newHandle(comm->rank(), nRanks, settings), joinChild(plan, settings), newComm);
@@ -203,7 +203,7 @@ Status destroy(tuttiComm_t handle) {
 
 Status abortComm(tuttiComm_t handle) {
   TUTTI_TRY(checkEnding(handle));
-  handle->fate.stop();  // ends a join, and calls in flight
+  handle->abortState.stop();  // ends a join, and calls in flight
   finishJoiner(handle);
   if (const Result<CommUse> comm = use(handle); comm.ok()) (*comm)->abort();
   endComm(handle);

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "src/base/status.hpp"
+#include "src/comm/fast_path.hpp"
 #include "src/comm/group.hpp"
-#include "src/comm/short_way.hpp"
 #include "tutti/tutti.h"
 
 namespace tutti {

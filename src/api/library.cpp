@@ -41,7 +41,7 @@ tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* uniqueId) {
   Status status = checkNotNull(uniqueId, "uniqueId");
   if (status.ok()) status = checkConfig();
   if (status.ok()) {
-    const Result<tuttiUniqueId> id = openMeetingPlace();
+    const Result<tuttiUniqueId> id = openRendezvousPlace();
     status = id.status();
     if (status.ok()) *uniqueId = *id;
   }

@@ -1,4 +1,4 @@
-// A meeting place that ranks have agreed on beforehand: an address that all of them were told.
+// A rendezvous that ranks have agreed on beforehand: an address that all of them were told.
 #include <charconv>
 
 #include "src/base/config.hpp"
@@ -34,14 +34,14 @@ Result<HostPort> parseHostPort(const std::string& text) {
 Result<tuttiUniqueId> agreedUniqueId(const std::string& address, bool serve) {
   TUTTI_ASSIGN(const HostPort at, parseHostPort(address));
   const std::string given = configText("TUTTI_SECRET");
-  const std::string label = "meeting place " + address;
+  const std::string label = "rendezvous " + address;
   const Secret base = deriveSecret({}, given.empty() ? label : "secret " + given);
   MeetingPlace place;
   place.secret = deriveSecret(base, label);
   place.commId = deriveCommId({}, label);  // those with another secret find the place, and hear that it differs
   if (serve) {
     constexpr int64_t kPatienceMs = 5000;  // for the port, while the place of the communicator before is closing
-    TUTTI_TRY(openMeetingPlaceAt(at.port, place, Deadline::inMs(kPatienceMs)));
+    TUTTI_TRY(openRendezvousPlaceAt(at.port, place, Deadline::inMs(kPatienceMs)));
   }
   TUTTI_ASSIGN(const std::vector<SocketAddress> addresses, resolveHost(at.host, at.port));
   place.endpoint = makeEndpoint(addresses, kEndpointMostBytes);

@@ -10,10 +10,10 @@ namespace tutti {
 namespace {
 
 constexpr int64_t kAbortPollNs = 10 * kMs;  // an abort word cannot wake anybody
-constexpr int64_t kVerdictNs = 1000 * kMs;  // for the Hub to say who is missing, after the deadline
+constexpr int64_t kVerdictNs = 1000 * kMs;  // for the BootstrapNode to say who is missing, after the deadline
 constexpr int64_t kGoodbyeNs = 20 * kMs;    // between the end of a process and the belief that it had not left
 constexpr int64_t kSummonNs = 2 * kMs;      // for a peer to open its end of a stream by itself
-constexpr int64_t kBlameNs = 200 * kMs;     // for the Hub to find out who is to blame for a wait
+constexpr int64_t kBlameNs = 200 * kMs;     // for the BootstrapNode to find out who is to blame for a wait
 constexpr int64_t kNewsNs = 500 * kMs;      // for the news of why a peer's socket is gone
 constexpr int64_t kLongWaitNs = 3'600'000 * kMs;
 
@@ -25,7 +25,7 @@ Control::Impl::Woken Control::Impl::wait(Visit* visit, Deadline deadline, const 
                                          bool heedAbort) {
   for (;;) {
     if (ready()) return Woken::Ready;
-    if (io.hub->failure(member)) return Woken::Failed;
+    if (io.bootstrap->failure(member)) return Woken::Failed;
     if (heedAbort && abort != nullptr && abort->load(std::memory_order_relaxed) != 0) return Woken::Aborted;
     if (deadline.passed()) return Woken::TooLate;
     visit->wait(std::min(deadline.ns(), nowNs() + (abort != nullptr ? kAbortPollNs : kLongWaitNs)));
@@ -44,8 +44,8 @@ Status Control::Impl::waitFor(Visit* visit, Deadline deadline, const std::string
 }
 
 Status Control::Impl::blame(Visit* visit, int suspect, const Status& tooLate) {
-  if (tooLate.code() != tuttiTimeout || io.hub->failure(member)) return tooLate;
-  io.hub->inquire(member, InquiryReason::Deadline, 0, suspect, kBlameNs);
+  if (tooLate.code() != tuttiTimeout || io.bootstrap->failure(member)) return tooLate;
+  io.bootstrap->inquire(member, InquiryReason::Deadline, 0, suspect, kBlameNs);
   const Woken woken = wait(visit, Deadline::at(nowNs() + kBlameNs + kVerdictNs), [] { return false; });
   if (woken != Woken::Failed) return tooLate;
   const Status verdict = failure();
@@ -53,7 +53,7 @@ Status Control::Impl::blame(Visit* visit, int suspect, const Status& tooLate) {
 }
 
 Status Control::Impl::failure() const {
-  const std::optional<Failure>& f = io.hub->failure(member);
+  const std::optional<Failure>& f = io.bootstrap->failure(member);
   return f ? f->status : Status();
 }
 
@@ -66,8 +66,8 @@ Status Control::Impl::aborted() const {
 Status Control::Impl::comeUp(Deadline deadline) {
   Visit visit(io);
   io.fds->admit(request.commId, request.secret);
-  member = io.hub->join(request);
-  const auto up = [this] { return io.hub->up(member); };
+  member = io.bootstrap->join(request);
+  const auto up = [this] { return io.bootstrap->up(member); };
   Woken woken = wait(&visit, deadline, up);
   if (woken == Woken::TooLate) woken = wait(&visit, Deadline::at(nowNs() + kVerdictNs), up);
   Status status;
@@ -84,19 +84,19 @@ Status Control::Impl::comeUp(Deadline deadline) {
     return {};
   }
   io.fds->dismiss(request.commId);
-  io.hub->leave(member);
+  io.bootstrap->leave(member);
   member = 0;
   return status;
 }
 
 Status Control::Impl::unwrapInfos() {
-  for (const std::string& info : io.hub->infos(member)) {
+  for (const std::string& info : io.bootstrap->infos(member)) {
     Result<UnwrappedInfo> unwrapped = unwrapInfo(info);
     if (!unwrapped.ok()) return remoteError("rank ", infos.size(), ": ", unwrapped.status().message());
     infos.push_back(std::move(unwrapped->blob));
     presences.push_back(std::move(unwrapped->presence));
   }
-  endpoints = io.hub->endpoints(member);
+  endpoints = io.bootstrap->endpoints(member);
   return {};
 }
 
@@ -112,8 +112,8 @@ Control::~Control() {
   impl_->io.controls.erase(impl_.get());
   impl_->processes.reset();
   impl_->io.fds->dismiss(impl_->request.commId);
-  impl_->io.network->dropStreams(Hub::streamKeyPrefix(impl_->request.commId));
-  impl_->io.hub->leave(impl_->member);
+  impl_->io.network->dropStreams(BootstrapNode::streamKeyPrefix(impl_->request.commId));
+  impl_->io.bootstrap->leave(impl_->member);
 }
 
 int Control::rank() const { return impl_->request.rank; }
@@ -135,14 +135,15 @@ Result<std::vector<std::string>> Control::farewell(std::string blob, Deadline de
 
 Result<std::vector<std::string>> Control::Impl::gather(std::string blob, Deadline deadline, bool heedAbort) {
   Visit visit(io);
-  Hub& hub = *io.hub;
-  if (hub.failure(member)) return failure();
-  const uint64_t n = hub.allGather(member, std::move(blob));
+  BootstrapNode& bootstrap = *io.bootstrap;
+  if (bootstrap.failure(member)) return failure();
+  const uint64_t n = bootstrap.allGather(member, std::move(blob));
   const Status waited = waitFor(
-      &visit, deadline, "an exchange among all ranks", [&] { return hub.gathered(member, n) != nullptr; }, heedAbort);
+      &visit, deadline, "an exchange among all ranks", [&] { return bootstrap.gathered(member, n) != nullptr; },
+      heedAbort);
   if (!waited.ok()) return blame(&visit, -1, waited);
-  std::vector<std::string> blobs = *hub.gathered(member, n);
-  hub.forget(member, n);
+  std::vector<std::string> blobs = *bootstrap.gathered(member, n);
+  bootstrap.forget(member, n);
   return blobs;
 }
 
@@ -150,27 +151,28 @@ Status Control::barrier(Deadline deadline) { return asStatus(allGather({}, deadl
 
 void Control::setState(std::function<RankState()> state) {
   const Visit visit(impl_->io);
-  impl_->io.hub->setState(impl_->member, std::move(state));
+  impl_->io.bootstrap->setState(impl_->member, std::move(state));
 }
 
 void Control::reportFailure(Failure failure) {
   const Visit visit(impl_->io);
-  impl_->io.hub->reportFailure(impl_->member, std::move(failure));
+  impl_->io.bootstrap->reportFailure(impl_->member, std::move(failure));
 }
 
 Status Control::inquire(InquiryReason reason, uint64_t sequence, int suspect, int graceMs) {
   Visit visit(impl_->io);
-  Hub& hub = *impl_->io.hub;
+  BootstrapNode& bootstrap = *impl_->io.bootstrap;
   const int64_t graceNs = std::max(graceMs, 1) * kMs;
-  hub.inquire(impl_->member, reason, sequence, suspect, graceNs);
+  bootstrap.inquire(impl_->member, reason, sequence, suspect, graceNs);
   const auto nothingWrong = [&] {
-    return reason == InquiryReason::Stalled && !hub.failure(impl_->member) && !hub.inquiryPending(impl_->member);
+    return reason == InquiryReason::Stalled && !bootstrap.failure(impl_->member) &&
+           !bootstrap.inquiryPending(impl_->member);
   };
   const Status verdict =
       impl_->waitFor(&visit, Deadline::at(nowNs() + graceNs + kVerdictNs), "the answers to its inquiry", nothingWrong);
   // Who merely looked around has seen nothing wrong: with many more ranks than cores, answers take their time.
   const bool lookedInVain = reason == InquiryReason::Stalled && verdict.code() == tuttiTimeout;
-  return lookedInVain && !hub.failure(impl_->member) ? Status() : verdict;
+  return lookedInVain && !bootstrap.failure(impl_->member) ? Status() : verdict;
 }
 
 Status Control::failure() const {
@@ -180,7 +182,7 @@ Status Control::failure() const {
 
 void Control::Impl::tellFailure() {
   if (failureTold || !onFailure) return;
-  const std::optional<Failure>& f = io.hub->failure(member);
+  const std::optional<Failure>& f = io.bootstrap->failure(member);
   if (!f) return;
   failureTold = true;
   onFailure(*f);
@@ -234,17 +236,17 @@ Result<Fd> Control::open(int peer, int index, Deadline deadline) {
     return invalidArgument("rank ", me.rank, " of ", me.nRanks, " cannot open stream ", index, " to rank ", peer);
   }
   Visit visit(impl_->io);
-  if (impl_->io.hub->failure(impl_->member)) return impl_->failure();
-  const std::string key = Hub::streamKey(me.commId, peer, index);
+  if (impl_->io.bootstrap->failure(impl_->member)) return impl_->failure();
+  const std::string key = BootstrapNode::streamKey(me.commId, peer, index);
   Fd stream;
   const auto taken = [&] {
     stream = impl_->io.network->takeStream(key);
     return stream.valid();
   };
   if (me.rank < peer) {
-    impl_->io.hub->dialStream(impl_->member, peer, index);
+    impl_->io.bootstrap->dialStream(impl_->member, peer, index);
   } else if (impl_->wait(&visit, Deadline::at(nowNs() + kSummonNs), taken) == Impl::Woken::TooLate) {
-    impl_->io.hub->summonStream(impl_->member, peer, index);
+    impl_->io.bootstrap->summonStream(impl_->member, peer, index);
   }
   if (stream.valid()) return stream;
   const Status waited = impl_->waitFor(&visit, deadline, cat("stream ", index, " to rank ", peer), taken);
@@ -283,9 +285,9 @@ void Control::Impl::onTimer() {
   while (!ended.empty() && ended.front().reportNs <= nowNs()) {
     const Ended process = ended.front();
     ended.erase(ended.begin());
-    if (!io.hub->endIsDeath(member, process.rank)) continue;
-    io.hub->reportFailure(member, {process.rank, remoteError("rank ", process.rank, " (process ", process.pid,
-                                                             " on this host) has died")});
+    if (!io.bootstrap->endIsDeath(member, process.rank)) continue;
+    io.bootstrap->reportFailure(member, {process.rank, remoteError("rank ", process.rank, " (process ", process.pid,
+                                                                   " on this host) has died")});
   }
 }
 
@@ -304,13 +306,14 @@ void Control::startTicker() {
 }
 
 void Control::Impl::tick() {
-  if (io.hub->failure(member)) {
+  if (io.bootstrap->failure(member)) {
     nextTickNs = kNoTimer;
     return;
   }
   const Look look = ticker();
   nextTickNs = look.again ? nowNs() + tickNs : kNoTimer;
-  if (look.stray) io.hub->inquire(member, InquiryReason::Mismatch, look.stray->sequence, look.stray->rank, kBlameNs);
+  if (look.stray)
+    io.bootstrap->inquire(member, InquiryReason::Mismatch, look.stray->sequence, look.stray->rank, kBlameNs);
 }
 
 }  // namespace tutti

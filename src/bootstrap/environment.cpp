@@ -84,22 +84,22 @@ Result<LaunchInfo> meetAt(const FixedPlace& fixed, Deadline deadline) {
   TUTTI_ASSIGN(const int64_t portSet, configInteger("TUTTI_PORT"));
   const int port = portSet != 0 ? static_cast<int>(portSet) : fixed.port;
   if (port < 1 || port > 65535) return invalidUsage("port ", port, " is outside 1..65535; set TUTTI_PORT");
-  MeetingPlace meeting = agreedPlace(fixed, port);
+  MeetingPlace rendezvous = agreedPlace(fixed, port);
   if (info.rank == 0) {
     constexpr int64_t kPatienceNs = 5'000'000'000;  // for a port to become free
     const Deadline patience = Deadline::at(std::min(deadline.ns(), nowNs() + kPatienceNs));
-    const Status opened = openMeetingPlaceAt(port, meeting, patience);
+    const Status opened = openRendezvousPlaceAt(port, rendezvous, patience);
     if (!opened.ok()) {
       const bool taken = opened.code() == tuttiSystemError;
-      return Status(opened.code(), cat("rank 0 cannot open the meeting place: ", opened.message(),
+      return Status(opened.code(), cat("rank 0 cannot open the rendezvous: ", opened.message(),
                                        taken ? "; TUTTI_PORT chooses another port, the same on all ranks" : ""));
     }
-    meeting.endpoint = cat("127.0.0.1:", port, ",[::1]:", port);
+    rendezvous.endpoint = cat("127.0.0.1:", port, ",[::1]:", port);
   } else {
     TUTTI_ASSIGN(const std::vector<SocketAddress> addresses, resolveAny(fixed.hosts, port));
-    meeting.endpoint = makeEndpoint(addresses, kEndpointMostBytes);
+    rendezvous.endpoint = makeEndpoint(addresses, kEndpointMostBytes);
   }
-  info.id = encodeUniqueId(meeting);
+  info.id = encodeUniqueId(rendezvous);
   return info;
 }
 
@@ -115,8 +115,8 @@ Found tuttiRun() {
     return invalidUsage("TUTTI_UNIQUE_ID is not ", 2 * sizeof info.id, " hexadecimal digits");
   }
   std::memcpy(&info.id, bytes.data(), sizeof info.id);
-  if (Result<MeetingPlace> meeting = decodeUniqueId(info.id); !meeting.ok()) {
-    return invalidUsage("TUTTI_UNIQUE_ID: ", meeting.status().message());
+  if (Result<MeetingPlace> rendezvous = decodeUniqueId(info.id); !rendezvous.ok()) {
+    return invalidUsage("TUTTI_UNIQUE_ID: ", rendezvous.status().message());
   }
   return std::optional(info);
 }

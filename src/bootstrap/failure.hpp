@@ -1,7 +1,7 @@
 // The message that says what broke a communicator.
 #pragma once
 
-#include "src/bootstrap/hub.hpp"
+#include "src/bootstrap/bootstrap_node.hpp"
 #include "src/bootstrap/wire.hpp"
 
 namespace tutti {

@@ -14,8 +14,8 @@
 #include <string>
 
 #include "src/base/clock.hpp"
+#include "src/bootstrap/bootstrap_node.hpp"
 #include "src/bootstrap/fork_guard.hpp"
-#include "src/bootstrap/hub.hpp"
 #include "src/bootstrap/reactor.hpp"
 
 namespace tutti {

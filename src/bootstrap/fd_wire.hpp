@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/bootstrap/hub.hpp"
+#include "src/bootstrap/bootstrap_node.hpp"
 
 namespace tutti::fdwire {
 

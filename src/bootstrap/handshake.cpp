@@ -107,11 +107,12 @@ Result<Hello> AcceptorProof::readHello(std::string_view message) {
   r.raw(nonce.data(), nonce.size());
   if (!r.done() || type != static_cast<uint8_t>(MessageType::Hello) || std::string_view(magic, sizeof magic) != kMagic)
     return remoteError("not a hello of this version of Tutti");
-  const bool toMeeting = hello.purpose == Purpose::Meet;
+  const bool toRendezvous = hello.purpose == Purpose::Meet;
   const bool knownPurpose = purpose >= 1 && purpose <= static_cast<uint8_t>(Purpose::Summon);
-  const bool ranks = hello.nRanks >= 1 && hello.nRanks <= kMaxRanks && hello.dialer >= 0 && hello.index >= 0 &&
-                     (toMeeting ? hello.acceptor == -1
-                                : hello.acceptor >= 0 && hello.acceptor < hello.nRanks && hello.dialer < hello.nRanks);
+  const bool ranks =
+      hello.nRanks >= 1 && hello.nRanks <= kMaxRanks && hello.dialer >= 0 && hello.index >= 0 &&
+      (toRendezvous ? hello.acceptor == -1
+                    : hello.acceptor >= 0 && hello.acceptor < hello.nRanks && hello.dialer < hello.nRanks);
   if (!knownPurpose || !ranks) return remoteError("a hello with a purpose or ranks that cannot be");
   return hello;
 }

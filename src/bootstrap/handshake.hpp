@@ -19,7 +19,7 @@
 #include <string_view>
 
 #include "src/base/status.hpp"
-#include "src/bootstrap/hub.hpp"
+#include "src/bootstrap/bootstrap_node.hpp"
 
 namespace tutti {
 
@@ -43,7 +43,7 @@ struct Hello {
   Purpose purpose = Purpose::Meet;
   CommId commId{};
   int dialer = 0;     // rank
-  int acceptor = -1;  // rank; -1 for the meeting place
+  int acceptor = -1;  // rank; -1 for the rendezvous
   int nRanks = 1;
   int index = 0;  // of the stream
 };

@@ -55,8 +55,8 @@ void Inquiry::ask() {
   a.number = nextNumber_++;
   scheduleLook();
   newestAsk_[rank_] = a.number;
-  take(rank_, host_.testimony());
-  for (const auto& [rank, testimony] : host_.departed()) take(rank, testimony);
+  take(rank_, host_.report());
+  for (const auto& [rank, report] : host_.departed()) take(rank, report);
   for (int rank : host_.quiet()) a.quiet.insert(rank);
   Writer w(MessageType::Ask);
   w.i32(rank_);
@@ -116,8 +116,8 @@ bool Inquiry::onAsk(int from, Reader& in) {
 }
 
 std::string Inquiry::answerMessage() const {
-  std::vector<std::pair<int, Testimony>> all = host_.departed();
-  all.emplace_back(rank_, host_.testimony());
+  std::vector<std::pair<int, RankReport>> all = host_.departed();
+  all.emplace_back(rank_, host_.report());
   const std::vector<int> quiet = host_.quiet();
   Writer w(MessageType::Answer);
   w.i32(active_->question.origin);
@@ -125,9 +125,9 @@ std::string Inquiry::answerMessage() const {
   w.u32(static_cast<uint32_t>(quiet.size()));
   for (int rank : quiet) w.i32(rank);
   w.u32(static_cast<uint32_t>(all.size()));
-  for (const auto& [rank, testimony] : all) {
+  for (const auto& [rank, report] : all) {
     w.i32(rank);
-    writeTestimony(w, testimony);
+    writeRankReport(w, report);
   }
   return w.take();
 }
@@ -138,10 +138,10 @@ bool Inquiry::onAnswer(int, Reader& in) {
   const uint64_t number = in.u64();
   std::vector<int> quiet(in.count(4));
   for (int& rank : quiet) rank = in.i32();
-  std::vector<std::pair<int, Testimony>> all(in.count(33));
-  for (auto& [rank, testimony] : all) {
+  std::vector<std::pair<int, RankReport>> all(in.count(33));
+  for (auto& [rank, report] : all) {
     rank = in.i32();
-    testimony = readTestimony(in);
+    report = readRankReport(in);
     if (rank < 0 || rank >= nRanks_) return false;
   }
   if (!in.done()) return false;
@@ -153,23 +153,23 @@ bool Inquiry::onAnswer(int, Reader& in) {
     forward.u32(static_cast<uint32_t>(quiet.size()));
     for (int rank : quiet) forward.i32(rank);
     forward.u32(static_cast<uint32_t>(all.size()));
-    for (const auto& [rank, testimony] : all) {
+    for (const auto& [rank, report] : all) {
       forward.i32(rank);
-      writeTestimony(forward, testimony);
+      writeRankReport(forward, report);
     }
     host_.sendTo(active_->parent, forward.take());
     return true;
   }
   for (int rank : quiet) active_->quiet.insert(rank);
-  for (const auto& [rank, testimony] : all) take(rank, testimony);
+  for (const auto& [rank, report] : all) take(rank, report);
   look(false);
   return true;
 }
 
 /// Note an answer.  One of the rank itself counts more than what a neighbour says of its leaving.
-void Inquiry::take(int rank, const Testimony& testimony) {
-  std::optional<Testimony>& known = active_->answers[static_cast<size_t>(rank)];
-  if (rank != rank_ || !testimony.left) known = testimony;
+void Inquiry::take(int rank, const RankReport& report) {
+  std::optional<RankReport>& known = active_->answers[static_cast<size_t>(rank)];
+  if (rank != rank_ || !report.left) known = report;
 }
 
 /// Judge by what is known.  `last`: there is no more time.
@@ -183,10 +183,10 @@ void Inquiry::look(bool last) {
     onlyQuietMissing = onlyQuietMissing && a.quiet.contains(rank);
   }
   if (!complete && !onlyQuietMissing && !last && a.question.reason != InquiryReason::Mismatch) return;
-  const Judgement judgement = judge(a.question, a.answers);
-  if (!judgement.certain && !onlyQuietMissing && !last) return;
-  if (!judgement.failure) return finish();
-  const Failure failure = *judgement.failure;
+  const Diagnosis diagnosis = diagnose(a.question, a.answers);
+  if (!diagnosis.certain && !onlyQuietMissing && !last) return;
+  if (!diagnosis.failure) return finish();
+  const Failure failure = *diagnosis.failure;
   stop();
   host_.conclude(failure);
 }

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "src/bootstrap/judge.hpp"
+#include "src/bootstrap/diagnosis.hpp"
 #include "src/bootstrap/network.hpp"
 #include "src/bootstrap/wire.hpp"
 
@@ -27,12 +27,12 @@ class InquiryHost {
  public:
   virtual ~InquiryHost() = default;
   virtual int64_t nowNs() const = 0;
-  virtual Testimony testimony() const = 0;
+  virtual RankReport report() const = 0;
   /// Send to all neighbours but one (-1: to all).
   virtual void flood(const std::string& message, int but) = 0;
   virtual void sendTo(int neighbour, const std::string& message) = 0;
   /// Neighbours that have left, with their last words.
-  virtual std::vector<std::pair<int, Testimony>> departed() const = 0;
+  virtual std::vector<std::pair<int, RankReport>> departed() const = 0;
   /// Neighbours that have sent no heartbeat for a while.
   virtual std::vector<int> quiet() const = 0;
   /// The verdict: this failure, for everyone.
@@ -55,7 +55,7 @@ struct LiveInquiry {
   int64_t beganNs = 0;
   int64_t nextLookNs = kNoTimer;
   size_t looks = 0;
-  std::vector<std::optional<Testimony>> answers;
+  std::vector<std::optional<RankReport>> answers;
   std::set<int> quiet;
 };
 
@@ -63,7 +63,7 @@ class Inquiry {
  public:
   Inquiry(InquiryHost& host, int rank, int nRanks) : host_(host), rank_(rank), nRanks_(nRanks) {}
 
-  /// As Hub::inquire.
+  /// As BootstrapNode::inquire.
   void start(InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs);
   /// This rank waits for a verdict.
   bool pending() const { return wanted_.has_value(); }
@@ -83,7 +83,7 @@ class Inquiry {
   void ask();
   void askAgain();
   void scheduleLook();
-  void take(int rank, const Testimony& testimony);
+  void take(int rank, const RankReport& report);
   void look(bool last);
   void finish();
   std::string answerMessage() const;

@@ -26,15 +26,15 @@ std::string joinBlob(const JoinRequest& request) {
 
 }  // namespace
 
-std::string goodbyeMessage(const Testimony& lastWords) {
+std::string goodbyeMessage(const RankReport& lastWords) {
   Writer w(MessageType::Goodbye);
-  writeTestimony(w, lastWords);
+  writeRankReport(w, lastWords);
   return w.take();
 }
 
-Member::Member(Network& network, Gate& gate, MemberId id, JoinRequest request)
+Member::Member(Network& network, LinkAuthentication& authentication, MemberId id, JoinRequest request)
     : network_(network),
-      gate_(gate),
+      authentication_(authentication),
       id_(id),
       request_(std::move(request)),
       inquiry_(*this, request_.rank, request_.nRanks) {
@@ -54,9 +54,9 @@ void Member::start() {
   if (!request_.members.empty()) {
     for (int peer = 0; peer < request_.nRanks; ++peer) setEndpoint(peer, request_.members[static_cast<size_t>(peer)]);
   } else if (request_.nRanks > 1) {
-    meetingDial_.to = request_.meeting;
-    meetingDial_.hello = {Purpose::Meet, request_.commId, request_.rank, -1, request_.nRanks, 0};
-    tryDial(meetingDial_);
+    rendezvousDial_.to = request_.rendezvous;
+    rendezvousDial_.hello = {Purpose::Meet, request_.commId, request_.rank, -1, request_.nRanks, 0};
+    tryDial(rendezvousDial_);
   }
   startExchange(0, joinBlob(request_));
 }
@@ -133,19 +133,19 @@ void Member::finishJoin() {
   exchanges_.erase(it);
   up_ = true;
   joinCheckNs_ = kNoTimer;
-  gate_.cancel(meetingDial_.link);
-  meetingDial_ = {};
+  authentication_.cancel(rendezvousDial_.link);
+  rendezvousDial_ = {};
   for (const auto& [peer, index] : std::exchange(summons_, {})) dialStream(peer, index);
-  if (meetingLink_ == 0) return;
-  network_.send(meetingLink_, goodbyeMessage({}));
-  network_.close(meetingLink_);
-  meetingLink_ = 0;
+  if (rendezvousLink_ == 0) return;
+  network_.send(rendezvousLink_, goodbyeMessage({}));
+  network_.close(rendezvousLink_);
+  rendezvousLink_ = 0;
 }
 
 // ---- Messages.
 
 void Member::onMessage(LinkId link, std::string_view message) {
-  if (link == meetingLink_) return onMeetingMessage(message);
+  if (link == rendezvousLink_) return onRendezvousMessage(message);
   for (auto& [peer, neighbour] : neighbours_) {
     if (neighbour.link != link) continue;
     confirm(neighbour);
@@ -156,12 +156,12 @@ void Member::onMessage(LinkId link, std::string_view message) {
   }
 }
 
-void Member::onMeetingMessage(std::string_view message) {
+void Member::onRendezvousMessage(std::string_view message) {
   Reader in(message);
   const auto type = static_cast<MessageType>(in.u8());
   if (type == MessageType::Peers) {
     const auto peers = readPeers(in);
-    if (!peers.ok()) return fail({-1, remoteError("the meeting place sent a malformed list of peers")});
+    if (!peers.ok()) return fail({-1, remoteError("the rendezvous sent a malformed list of peers")});
     told_ = true;
     for (const auto& [rank, endpoint] : *peers) setEndpoint(rank, endpoint);
   } else if (type == MessageType::Failure) {
@@ -203,9 +203,9 @@ bool Member::onGatherPart(int from, Reader& in) {
 
 void Member::onGoodbye(int from, Reader& in) {
   Neighbour& neighbour = neighbours_.at(from);
-  Testimony words = readTestimony(in);
+  RankReport words = readRankReport(in);
   words.left = true;
-  neighbour.departed = in.done() ? words : Testimony{.left = true};
+  neighbour.departed = in.done() ? words : RankReport{.left = true};
   network_.close(neighbour.link);
   neighbour.link = 0;
   for (const auto& [n, e] : exchanges_) checkDeparted(n);
@@ -216,7 +216,7 @@ void Member::onGoodbye(int from, Reader& in) {
 /// What was going on, for sentences.
 std::string Member::during() const {
   if (!up_) return "while ranks were joining";
-  const Testimony t = testimony();
+  const RankReport t = report();
   return cat("while rank ", request_.rank, " was ", describeState(t));
 }
 
@@ -227,14 +227,14 @@ void Member::fail(Failure failure) {
   inquiry_.stop();
   const std::string message = failureMessage(*failure_);
   flood(message, -1);
-  if (meetingLink_ != 0) network_.send(meetingLink_, message);
-  for (Dial& stream : streams_) gate_.cancel(stream.link);
+  if (rendezvousLink_ != 0) network_.send(rendezvousLink_, message);
+  for (Dial& stream : streams_) authentication_.cancel(stream.link);
   streams_.clear();
   joinCheckNs_ = kNoTimer;
 }
 
-Testimony Member::testimony() const {
-  Testimony t;
+RankReport Member::report() const {
+  RankReport t;
   if (state_) t.state = state_();
   t.joined = up_;
   t.gathers = nextExchange_ - 1;
@@ -247,8 +247,8 @@ Testimony Member::testimony() const {
   return t;
 }
 
-std::vector<std::pair<int, Testimony>> Member::departed() const {
-  std::vector<std::pair<int, Testimony>> all;
+std::vector<std::pair<int, RankReport>> Member::departed() const {
+  std::vector<std::pair<int, RankReport>> all;
   for (const auto& [peer, neighbour] : neighbours_)
     if (neighbour.departed) all.emplace_back(peer, *neighbour.departed);
   return all;
@@ -287,10 +287,10 @@ void Member::checkJoin() {
 }
 
 /// Name those that are not linked with us: first those that we dial, because those who should dial us may lack our
-/// endpoint and say so now; at last all.  The meeting place has told us before, if some have not come at all.
+/// endpoint and say so now; at last all.  The rendezvous has told us before, if some have not come at all.
 void Member::joinTooLate(bool last) {
   std::vector<int> absent;
-  bool untold = !told_ && request_.members.empty();  // the meeting place owes us an answer
+  bool untold = !told_ && request_.members.empty();  // the rendezvous owes us an answer
   Status why;
   for (const auto& [peer, neighbour] : neighbours_) {
     if (neighbour.confirmed) continue;
@@ -299,8 +299,8 @@ void Member::joinTooLate(bool last) {
     if (!neighbour.dial.why.ok()) why = neighbour.dial.why;
   }
   if (untold)
-    return fail({-1, timeoutError("rank ", request_.rank, " got no answer from the meeting place at ", request_.meeting,
-                                  meetingDial_.why.ok() ? "" : cat(" (", meetingDial_.why.message(), ")"),
+    return fail({-1, timeoutError("rank ", request_.rank, " got no answer from the rendezvous at ", request_.rendezvous,
+                                  rendezvousDial_.why.ok() ? "" : cat(" (", rendezvousDial_.why.message(), ")"),
                                   "; is the process that made the unique id alive, and is the address right?")});
   if (absent.empty()) return;
   // Several are no one's fault in particular: perhaps it is our own network.

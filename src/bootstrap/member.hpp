@@ -1,5 +1,6 @@
 // One rank's membership in one communicator: its links to neighbours, its gathers, its first failure, its inquiries.
-// The Hub owns members and brings them their links and messages; the contract of the public calls is in hub.hpp.
+// The BootstrapNode owns members and brings them their links and messages; the contract of the public calls is in
+// bootstrap_node.hpp.
 #pragma once
 
 #include <map>
@@ -9,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "src/bootstrap/gate.hpp"
+#include "src/bootstrap/authentication.hpp"
 #include "src/bootstrap/gather.hpp"
 #include "src/bootstrap/inquiry.hpp"
-#include "src/bootstrap/meeting.hpp"
+#include "src/bootstrap/rendezvous.hpp"
 
 namespace tutti {
 
@@ -33,13 +34,13 @@ struct Departed {
   Secret secret{};
   int rank = 0;
   std::optional<Failure> failure;
-  Testimony lastWords;
+  RankReport lastWords;
 };
-std::string goodbyeMessage(const Testimony& lastWords);
+std::string goodbyeMessage(const RankReport& lastWords);
 
 class Member : private InquiryHost {
  public:
-  Member(Network& network, Gate& gate, MemberId id, JoinRequest request);
+  Member(Network& network, LinkAuthentication& authentication, MemberId id, JoinRequest request);
 
   void start();
   bool up() const { return up_; }
@@ -66,7 +67,7 @@ class Member : private InquiryHost {
   /// Say goodbye and close everything.
   Departed leave();
 
-  // From the Hub.  All links are proven ones; onProven says whether the member takes the link.
+  // From the BootstrapNode.  All links are proven ones; onProven says whether the member takes the link.
   bool onProven(LinkId link, const Hello& hello, bool weDialed);
   void onDialFailed(LinkId link, const Status& why);
   void onMessage(LinkId link, std::string_view message);
@@ -82,7 +83,7 @@ class Member : private InquiryHost {
     bool confirmed = false;          // the link stands for both ends, or has stood; from then on its end is a death
     std::vector<std::string> queue;  // sent before that, to be repeated on the next link if this one is given up
     int64_t heardNs = 0;
-    std::optional<Testimony> departed;  // its goodbye
+    std::optional<RankReport> departed;  // its goodbye
   };
   struct Exchange {
     Gather gather;
@@ -98,7 +99,7 @@ class Member : private InquiryHost {
   bool onOverlayMessage(int from, std::string_view message);
   bool onGatherPart(int from, Reader& in);
   void onGoodbye(int from, Reader& in);
-  void onMeetingMessage(std::string_view message);
+  void onRendezvousMessage(std::string_view message);
   std::string during() const;
   void joinTooLate(bool last);
   void checkJoin();
@@ -115,21 +116,21 @@ class Member : private InquiryHost {
   void confirm(Neighbour& neighbour);
   void sendToNeighbour(Neighbour& neighbour, const std::string& message);
   void lostNeighbour(int peer, const Status& why);
-  bool meetingNeeded() const;
-  void onMeetingDialFailed(const Status& why);
+  bool rendezvousNeeded() const;
+  void onRendezvousDialFailed(const Status& why);
   Endpoint endpointOf(int peer) const;
 
   // InquiryHost
   int64_t nowNs() const override { return network_.nowNs(); }
-  Testimony testimony() const override;
+  RankReport report() const override;
   void flood(const std::string& message, int but) override;
   void sendTo(int neighbour, const std::string& message) override;
-  std::vector<std::pair<int, Testimony>> departed() const override;
+  std::vector<std::pair<int, RankReport>> departed() const override;
   std::vector<int> quiet() const override;
   void conclude(const Failure& failure) override { fail(failure); }
 
   Network& network_;
-  Gate& gate_;
+  LinkAuthentication& authentication_;
   const MemberId id_;
   const JoinRequest request_;
   Instance instance_{};
@@ -137,9 +138,9 @@ class Member : private InquiryHost {
   std::vector<std::string> infos_;
   std::vector<Endpoint> endpoints_;  // all of them once up
   std::map<int, Neighbour> neighbours_;
-  Dial meetingDial_;
-  LinkId meetingLink_ = 0;
-  bool registered_ = false;                   // the meeting place has been reached once
+  Dial rendezvousDial_;
+  LinkId rendezvousLink_ = 0;
+  bool registered_ = false;                   // the rendezvous has been reached once
   bool told_ = false;                         // and has answered
   int64_t otherSecretNs_ = kNoTimer;          // since when what answers there has had another secret
   int64_t dialNs_ = kNoTimer;                 // the earliest nextNs of all dials, or earlier

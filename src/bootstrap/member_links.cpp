@@ -14,16 +14,16 @@ constexpr int64_t kFirstBackoffNs = 2'000'000;
 constexpr int64_t kMaxBackoffNs = 200'000'000;
 /// A neighbour has opened its listener before anyone learns its endpoint: if it refuses for this long it is gone.
 constexpr int64_t kRefusedNs = 5'000'000'000;
-/// The same for a meeting place that we have reached before.
-constexpr int64_t kMeetingGoneNs = 1'000'000'000;
-/// How long a meeting place may have another secret: that of an earlier job may still be closing.
+/// The same for a rendezvous that we have reached before.
+constexpr int64_t kRendezvousGoneNs = 1'000'000'000;
+/// How long a rendezvous may have another secret: that of an earlier job may still be closing.
 constexpr int64_t kOtherSecretNs = 2'000'000'000;
 
 }  // namespace
 
 void Member::tryDial(Dial& dial) {
   dial.nextNs = kNoTimer;
-  dial.link = gate_.dial(dial.to, dial.hello, request_.secret, id_);
+  dial.link = authentication_.dial(dial.to, dial.hello, request_.secret, id_);
 }
 
 /// Again, later each time; a bit at random, so that many ranks do not come back in the same moment.
@@ -49,7 +49,7 @@ bool Member::failingFor(const Dial& dial, int64_t ns) const {
 }
 
 std::vector<Dial*> Member::dials() {
-  std::vector<Dial*> all{&meetingDial_};
+  std::vector<Dial*> all{&rendezvousDial_};
   for (auto& [rank, neighbour] : neighbours_) all.push_back(&neighbour.dial);
   for (Dial& stream : streams_) all.push_back(&stream);
   return all;
@@ -76,11 +76,11 @@ void Member::setEndpoint(int peer, const Endpoint& endpoint) {
 bool Member::onProven(LinkId link, const Hello& hello, bool weDialed) {
   if (hello.nRanks != request_.nRanks) return false;
   if (hello.purpose == Purpose::Meet) {
-    if (!weDialed || link != meetingDial_.link) return false;
-    meetingDial_.link = 0;
-    meetingDial_.backoffNs = 0;
-    meetingDial_.failingSinceNs = kNoTimer;
-    meetingLink_ = link;
+    if (!weDialed || link != rendezvousDial_.link) return false;
+    rendezvousDial_.link = 0;
+    rendezvousDial_.backoffNs = 0;
+    rendezvousDial_.failingSinceNs = kNoTimer;
+    rendezvousLink_ = link;
     registered_ = true;
     const int64_t left = request_.deadlineNs == kNoTimer ? kNoTimer : request_.deadlineNs - network_.nowNs();
     network_.send(
@@ -113,7 +113,7 @@ bool Member::onStreamProven(LinkId link, const Hello& hello, bool weDialed) {
     return false;
   }
   if (!weDialed && peer >= request_.rank) return false;  // the lower rank dials
-  network_.handOver(link, Hub::streamKey(request_.commId, peer, hello.index));
+  network_.handOver(link, BootstrapNode::streamKey(request_.commId, peer, hello.index));
   return true;
 }
 
@@ -144,7 +144,7 @@ void Member::sendToNeighbour(Neighbour& neighbour, const std::string& message) {
 }
 
 void Member::onDialFailed(LinkId link, const Status& why) {
-  if (meetingDial_.link == link) return onMeetingDialFailed(why);
+  if (rendezvousDial_.link == link) return onRendezvousDialFailed(why);
   for (auto& [peer, neighbour] : neighbours_) {
     if (neighbour.dial.link != link) continue;
     retryDial(neighbour.dial, why);
@@ -157,33 +157,33 @@ void Member::onDialFailed(LinkId link, const Status& why) {
     if (stream.link == link) return retryDial(stream, why);
 }
 
-bool Member::meetingNeeded() const {
+bool Member::rendezvousNeeded() const {
   if (up_ || failure_ || !request_.members.empty()) return false;
   // Whoever knows all it has to dial can do without.
   return std::any_of(neighbours_.begin(), neighbours_.end(),
                      [](const auto& n) { return n.second.weDial && n.second.dial.to.empty(); });
 }
 
-void Member::onMeetingDialFailed(const Status& why) {
-  retryDial(meetingDial_, why);
+void Member::onRendezvousDialFailed(const Status& why) {
+  retryDial(rendezvousDial_, why);
   const int64_t now = network_.nowNs();
   otherSecretNs_ = why.code() == tuttiInvalidUsage ? std::min(otherSecretNs_, now) : kNoTimer;
   if (!registered_ && otherSecretNs_ != kNoTimer && now - otherSecretNs_ >= kOtherSecretNs) {
-    meetingDial_.nextNs = kNoTimer;
-    return fail({request_.rank, invalidUsage("rank ", request_.rank, " has another secret than the meeting place at ",
-                                             request_.meeting, "; set TUTTI_SECRET alike on all ranks")});
+    rendezvousDial_.nextNs = kNoTimer;
+    return fail({request_.rank, invalidUsage("rank ", request_.rank, " has another secret than the rendezvous at ",
+                                             request_.rendezvous, "; set TUTTI_SECRET alike on all ranks")});
   }
-  if (!registered_ || !failingFor(meetingDial_, kMeetingGoneNs)) return;
-  meetingDial_.nextNs = kNoTimer;
-  if (meetingNeeded())
-    fail({-1, remoteError("the meeting place at ", request_.meeting, " is gone (", why.message(),
+  if (!registered_ || !failingFor(rendezvousDial_, kRendezvousGoneNs)) return;
+  rendezvousDial_.nextNs = kNoTimer;
+  if (rendezvousNeeded())
+    fail({-1, remoteError("the rendezvous at ", request_.rendezvous, " is gone (", why.message(),
                           ") before all ranks had met; the process that made the unique id has probably ended")});
 }
 
 void Member::onClosed(LinkId link, const Status& why) {
-  if (link == meetingLink_) {
-    meetingLink_ = 0;
-    if (!up_ && !failure_) retryDial(meetingDial_, why);
+  if (link == rendezvousLink_) {
+    rendezvousLink_ = 0;
+    if (!up_ && !failure_) retryDial(rendezvousDial_, why);
     return;
   }
   for (auto& [peer, neighbour] : neighbours_)
@@ -224,16 +224,16 @@ void Member::dialFor(Purpose purpose, int peer, int index) {
 Departed Member::leave() {
   if (!up_ && !failure_ && request_.nRanks > 1)
     fail({request_.rank, remoteError("rank ", request_.rank, " has given up ", during())});
-  for (Dial* dial : dials()) gate_.cancel(dial->link);
+  for (Dial* dial : dials()) authentication_.cancel(dial->link);
   streams_.clear();
-  const Departed departed{request_.commId, request_.secret, request_.rank, failure_, testimony()};
+  const Departed departed{request_.commId, request_.secret, request_.rank, failure_, report()};
   const std::string goodbye = goodbyeMessage(departed.lastWords);
   for (auto& [peer, neighbour] : neighbours_) {
     if (neighbour.link == 0) continue;
     network_.send(neighbour.link, goodbye);
     network_.close(neighbour.link);
   }
-  if (meetingLink_ != 0) network_.close(meetingLink_);
+  if (rendezvousLink_ != 0) network_.close(rendezvousLink_);
   return departed;
 }
 

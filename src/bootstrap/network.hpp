@@ -1,8 +1,8 @@
 // The world as the bootstrap's protocol machines see it: a clock, random bytes, and links that carry whole messages.
 //
-// The machines (Hub and what it is made of) do no I/O and start no thread, so the same code runs over sockets (Session)
-// and in a simulated world with virtual time, where a seed decides delays, losses and deaths and replays exactly.
-// One thread at a time calls into a machine; a machine calls its Network from within those calls only.
+// The machines (BootstrapNode and what it is made of) do no I/O and start no thread, so the same code runs over sockets
+// (Session) and in a simulated world with virtual time, where a seed decides delays, losses and deaths and replays
+// exactly. One thread at a time calls into a machine; a machine calls its Network from within those calls only.
 #pragma once
 
 #include <cstdint>

@@ -11,19 +11,20 @@ namespace {
 constexpr int64_t kAgainNs = 20'000'000;
 }
 
-Notice::Notice(Network& network, Gate& gate, MemberId id, const JoinRequest& request, Failure failure)
-    : network_(network), gate_(gate), id_(id), request_(request), failure_(std::move(failure)) {}
+Notice::Notice(Network& network, LinkAuthentication& authentication, MemberId id, const JoinRequest& request,
+               Failure failure)
+    : network_(network), authentication_(authentication), id_(id), request_(request), failure_(std::move(failure)) {}
 
 // A rank that cannot be is told of all the same: the place asks for no more than a number.
 void Notice::start() {
   nextNs_ = kNoTimer;
   const Hello hello{Purpose::Meet, request_.commId, std::max(request_.rank, 0), -1, request_.nRanks, 0};
-  link_ = gate_.dial(request_.meeting, hello, request_.secret, id_);
+  link_ = authentication_.dial(request_.rendezvous, hello, request_.secret, id_);
 }
 
 void Notice::cancel() {
   nextNs_ = kNoTimer;
-  gate_.cancel(std::exchange(link_, 0));
+  authentication_.cancel(std::exchange(link_, 0));
 }
 
 void Notice::onProven(LinkId link) {

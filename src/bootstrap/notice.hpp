@@ -1,15 +1,16 @@
-// One who does not come: tells a meeting place so, with the reason, for all who wait there.
+// One who does not come: tells a rendezvous so, with the reason, for all who wait there.
 #pragma once
 
-#include "src/bootstrap/gate.hpp"
+#include "src/bootstrap/authentication.hpp"
 
 namespace tutti {
 
-/// A machine like Member, of the Hub's.  Dials the meeting place of `request` until it has proven the secret, says
-/// `failure`, and closes.  Of the request it needs commId, secret, rank, nRanks and meeting.
+/// A machine like Member, of the BootstrapNode's.  Dials the rendezvous of `request` until it has proven the secret,
+/// says `failure`, and closes.  Of the request it needs commId, secret, rank, nRanks and rendezvous.
 class Notice {
  public:
-  Notice(Network& network, Gate& gate, MemberId id, const JoinRequest& request, Failure failure);
+  Notice(Network& network, LinkAuthentication& authentication, MemberId id, const JoinRequest& request,
+         Failure failure);
 
   void start();
   bool told() const { return told_; }
@@ -17,7 +18,7 @@ class Notice {
   const Status& trouble() const { return trouble_; }
   void cancel();
 
-  // From the Hub.
+  // From the BootstrapNode.
   void onProven(LinkId link);
   void onDialFailed(LinkId link, const Status& why);
   int64_t nextTimerNs() const { return nextNs_; }
@@ -25,7 +26,7 @@ class Notice {
 
  private:
   Network& network_;
-  Gate& gate_;
+  LinkAuthentication& authentication_;
   const MemberId id_;
   const JoinRequest request_;
   const Failure failure_;

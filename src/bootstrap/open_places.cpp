@@ -41,8 +41,8 @@ Status OpenPlaces::keep(std::shared_ptr<Session> session, const CommId& commId, 
 }
 
 void OpenPlaces::wait(Session* session, const CommId& commId, Deadline deadline) {
-  if (!session->waitForMeeting(commId, deadline)) {
-    TUTTI_INFO("bootstrap", "the meeting place at ", session->endpoint(), " closes: not everybody came");
+  if (!session->waitForRendezvous(commId, deadline)) {
+    TUTTI_INFO("bootstrap", "the rendezvous at ", session->endpoint(), " closes: not everybody came");
   }
   const std::lock_guard lock(mutex_);
   const auto place = places_.find(session);
@@ -55,7 +55,7 @@ void OpenPlaces::wait(Session* session, const CommId& commId, Deadline deadline)
 void OpenPlaces::close(const CommId& commId) {
   const std::lock_guard lock(mutex_);
   for (auto& [session, place] : places_) {
-    if (place.commId == commId) session->endMeetings();
+    if (place.commId == commId) session->endRendezvous();
   }
 }
 
@@ -83,7 +83,7 @@ void OpenPlaces::closeAll() {
   std::map<Session*, Place> places;
   {
     const std::lock_guard lock(mutex_);
-    for (auto& [session, place] : places_) session->endMeetings();
+    for (auto& [session, place] : places_) session->endRendezvous();
     places.swap(places_);
   }
   for (auto& [session, place] : places) place.keeper.join();

@@ -1,4 +1,4 @@
-// The meeting places that this process keeps open.
+// The rendezvous points that this process keeps open.
 #pragma once
 
 #include <condition_variable>
@@ -10,7 +10,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/status.hpp"
-#include "src/bootstrap/hub.hpp"
+#include "src/bootstrap/bootstrap_node.hpp"
 #include "src/bootstrap/session.hpp"
 
 namespace tutti {

@@ -53,8 +53,8 @@ Status Session::Impl::open(const std::vector<SocketAddress>& addresses, int64_t 
     changed.notify_all();
   };
   network = std::make_unique<SocketNetwork>(*reactor, timeoutMs, notify);
-  hub = std::make_unique<Hub>(*network, notify);
-  network->setMachine(hub.get());
+  bootstrap = std::make_unique<BootstrapNode>(*network, notify);
+  network->setMachine(bootstrap.get());
   std::vector<SocketAddress> bound;
   Status problem;
   for (const SocketAddress& address : addresses) {
@@ -125,14 +125,14 @@ void Session::Impl::onTimers() {
   network->deliver();
   fds->onTimer();
   for (Control::Impl* control : controls) control->onTimer();
-  if (hub->nextTimerNs() <= nowNs()) hub->onTimer();
+  if (bootstrap->nextTimerNs() <= nowNs()) bootstrap->onTimer();
   network->deliver();
   news = false;
   for (Control::Impl* control : controls) control->tellFailure();
 }
 
 int64_t Session::Impl::nextTimerNs() const {
-  int64_t next = std::min({network->nextTimerNs(), fds->nextTimerNs(), hub->nextTimerNs(), endNs});
+  int64_t next = std::min({network->nextTimerNs(), fds->nextTimerNs(), bootstrap->nextTimerNs(), endNs});
   for (const Control::Impl* control : controls) next = std::min(next, control->nextTimerNs());
   return next;
 }
@@ -147,21 +147,21 @@ void Visit::wait(int64_t untilNs) {
 
 const Endpoint& Session::endpoint() const { return impl_->endpoint; }
 
-void Session::serveMeeting(const CommId& commId, const Secret& secret) {
+void Session::serveRendezvous(const CommId& commId, const Secret& secret) {
   const Visit visit(*impl_);
-  impl_->hub->serveMeeting(commId, secret);
+  impl_->bootstrap->serveRendezvous(commId, secret);
 }
 
-bool Session::waitForMeeting(const CommId& commId, Deadline deadline) {
+bool Session::waitForRendezvous(const CommId& commId, Deadline deadline) {
   Visit visit(*impl_);
-  while (!impl_->hub->meetingDone(commId)) {
+  while (!impl_->bootstrap->rendezvousDone(commId)) {
     if (deadline.passed() || impl_->meetingsEnded) return false;
     visit.wait(std::min(deadline.ns(), nowNs() + 60'000 * kMs));
   }
   return true;
 }
 
-void Session::endMeetings() {
+void Session::endRendezvous() {
   const Visit visit(*impl_);
   impl_->meetingsEnded = true;
   impl_->changed.notify_all();
@@ -169,15 +169,15 @@ void Session::endMeetings() {
 
 Status Session::tell(const JoinRequest& request, const Failure& why, Deadline deadline) {
   Visit visit(*impl_);
-  Hub& hub = *impl_->hub;
-  const MemberId notice = hub.tell(request, why);
-  while (!hub.told(notice) && !deadline.passed()) visit.wait(deadline.ns());
-  const Status trouble = hub.trouble(notice);
-  const bool told = hub.told(notice);
-  hub.forgetNotice(notice);
+  BootstrapNode& bootstrap = *impl_->bootstrap;
+  const MemberId notice = bootstrap.tell(request, why);
+  while (!bootstrap.told(notice) && !deadline.passed()) visit.wait(deadline.ns());
+  const Status trouble = bootstrap.trouble(notice);
+  const bool told = bootstrap.told(notice);
+  bootstrap.forgetNotice(notice);
   if (told) return {};
   if (trouble.code() == tuttiInvalidUsage) return trouble;
-  return timeoutError("the meeting place at ", request.meeting,
+  return timeoutError("the rendezvous at ", request.rendezvous,
                       " cannot be told: ", trouble.ok() ? "it did not answer in time" : trouble.message());
 }
 
@@ -192,7 +192,7 @@ Result<std::unique_ptr<Control>> Session::join(JoinRequest request, Deadline dea
   control->impl_ = std::make_unique<Control::Impl>(shared_from_this());
   Control::Impl& c = *control->impl_;
   c.request = std::move(request);
-  if (c.request.nRanks == 1) closeMeetingPlace(c.request.commId);
+  if (c.request.nRanks == 1) closeRendezvousPlace(c.request.commId);
   c.request.self = impl_->endpoint;
   c.request.info = wrapInfo(impl_->presence, c.request.info);
   c.request.deadlineNs = deadline.ns();

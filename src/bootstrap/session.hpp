@@ -1,4 +1,5 @@
-// One rank's presence on the network: a thread that owns a Hub, its sockets, and the host-local descriptor exchange.
+// One rank's presence on the network: a thread that owns a BootstrapNode, its sockets, and the host-local descriptor
+// exchange.
 //
 // A Session is shared by a communicator and its children (split, shrink).  Control is one communicator's view of it and
 // is what the communicator calls.  All functions may be called from any thread unless they say otherwise; those that
@@ -15,7 +16,7 @@
 #include "src/base/clock.hpp"
 #include "src/base/status.hpp"
 #include "src/bootstrap/address.hpp"
-#include "src/bootstrap/hub.hpp"
+#include "src/bootstrap/bootstrap_node.hpp"
 #include "transport/services.hpp"
 
 namespace tutti {
@@ -33,14 +34,14 @@ class Session : public std::enable_shared_from_this<Session> {
 
   const Endpoint& endpoint() const;
 
-  /// Be the meeting place of a unique id on this Session's listener, until all have met.
-  void serveMeeting(const CommId& commId, const Secret& secret);
-  /// Wait until they have; false: the deadline came first, or endMeetings().
-  bool waitForMeeting(const CommId& commId, Deadline deadline);
-  /// Let go those who wait for a meeting.
-  void endMeetings();
+  /// Be the rendezvous of a unique id on this Session's listener, until all have met.
+  void serveRendezvous(const CommId& commId, const Secret& secret);
+  /// Wait until they have; false: the deadline came first, or endRendezvous().
+  bool waitForRendezvous(const CommId& commId, Deadline deadline);
+  /// Let go those who wait for a rendezvous.
+  void endRendezvous();
 
-  /// Tell the meeting place of `request` (commId, secret, rank, nRanks, meeting) that its rank does not come, and why:
+  /// Tell the rendezvous of `request` (commId, secret, rank, nRanks, rendezvous) that its rank does not come, and why:
   /// all who meet there fail with that.  Waits until the place has been told.
   /// Errors: Timeout: it could not be reached before the deadline; InvalidUsage: what listens there has another secret.
   Status tell(const JoinRequest& request, const Failure& why, Deadline deadline);

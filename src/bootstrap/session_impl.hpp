@@ -1,7 +1,7 @@
 // The inside of Session and Control; only session.cpp and control.cpp include it.
 //
-// One lock serialises everything: the Hub and all it stands on.  The Session's thread takes it to handle events and
-// gives it back while it sleeps; callers take it to start something and wait on `changed` for the outcome.
+// One lock serialises everything: the BootstrapNode and all it stands on.  The Session's thread takes it to handle
+// events and gives it back while it sleeps; callers take it to start something and wait on `changed` for the outcome.
 #pragma once
 
 #include <condition_variable>
@@ -22,7 +22,7 @@ struct Session::Impl {
   std::condition_variable changed;
   std::unique_ptr<Reactor> reactor;
   std::unique_ptr<SocketNetwork> network;
-  std::unique_ptr<Hub> hub;
+  std::unique_ptr<BootstrapNode> bootstrap;
   std::unique_ptr<FdServer> fds;
   std::set<Control::Impl*> controls;
   Endpoint endpoint;

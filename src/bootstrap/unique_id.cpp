@@ -39,9 +39,9 @@ void fillRandom(std::array<unsigned char, N>* bytes) {
 }
 
 /// Keep the Session until everybody has met.
-Status keepMeeting(std::shared_ptr<Session> session, const CommId& commId) {
+Status keepRendezvous(std::shared_ptr<Session> session, const CommId& commId) {
   const int64_t timeoutMs = patienceMs();
-  const Deadline deadline = timeoutMs == 0 ? Deadline::never() : Deadline::inMs(std::max(timeoutMs, kMeetingLifeMs));
+  const Deadline deadline = timeoutMs == 0 ? Deadline::never() : Deadline::inMs(std::max(timeoutMs, kRendezvousLifeMs));
   return OpenPlaces::instance().keep(std::move(session), commId, deadline);
 }
 
@@ -71,7 +71,7 @@ Status tell(const MeetingPlace& place, int rank, int nRanks, const Failure& why,
   request.secret = place.secret;
   request.rank = rank;
   request.nRanks = nRanks;
-  request.meeting = place.endpoint;
+  request.rendezvous = place.endpoint;
   return session->tell(request, why, deadline);
 }
 
@@ -79,13 +79,13 @@ Status tell(const MeetingPlace& place, int rank, int nRanks, const Failure& why,
 Status findTwin(int port, const MeetingPlace& place, Deadline deadline) {
   MeetingPlace twin = place;
   twin.endpoint = cat("127.0.0.1:", port, ",[::1]:", port);
-  const Status why = invalidUsage("two processes open the meeting place at port ", port,
+  const Status why = invalidUsage("two processes open the rendezvous at port ", port,
                                   ", which only rank 0 does: give every rank its own number");
   const Status told = tell(twin, 0, kMaxRanks, {0, why}, deadline);
   if (told.ok()) return why;
   if (told.code() != tuttiInvalidUsage) return {};
   return invalidUsage("port ", port,
-                      " has a meeting place of the same job with another secret: is rank 0 there twice, "
+                      " has a rendezvous of the same job with another secret: is rank 0 there twice, "
                       "with different values of TUTTI_SECRET?");
 }
 
@@ -96,9 +96,9 @@ int64_t patienceMs() {
   return given.ok() ? *given : 30'000;
 }
 
-void tellMeetingPlace(const MeetingPlace& place, int rank, int nRanks, const Status& why) {
+void tellRendezvousPlace(const MeetingPlace& place, int rank, int nRanks, const Status& why) {
   if (nRanks < 1 || nRanks > kMaxRanks) return;
-  if (nRanks == 1) return closeMeetingPlace(place.commId);
+  if (nRanks == 1) return closeRendezvousPlace(place.commId);
   const Deadline deadline = Deadline::inMs(kTellMs);
   const bool possible = rank >= 0 && rank < nRanks;
   const Failure failure{possible ? rank : -1, remoteError("rank ", rank, " cannot join: ", why.message())};
@@ -108,9 +108,9 @@ void tellMeetingPlace(const MeetingPlace& place, int rank, int nRanks, const Sta
   OpenPlaces::instance().await(place.commId, deadline);
 }
 
-void awaitMeetingPlace(const CommId& commId) { OpenPlaces::instance().await(commId, Deadline::inMs(kTellMs)); }
+void awaitRendezvousPlace(const CommId& commId) { OpenPlaces::instance().await(commId, Deadline::inMs(kTellMs)); }
 
-void closeMeetingPlace(const CommId& commId) { OpenPlaces::instance().close(commId); }
+void closeRendezvousPlace(const CommId& commId) { OpenPlaces::instance().close(commId); }
 
 tuttiUniqueId encodeUniqueId(const MeetingPlace& place) {
   tuttiUniqueId id{};
@@ -151,27 +151,26 @@ Result<MeetingPlace> decodeUniqueId(const tuttiUniqueId& id) {
   return place;
 }
 
-Result<tuttiUniqueId> openMeetingPlace() {
+Result<tuttiUniqueId> openRendezvousPlace() {
   TUTTI_ASSIGN(std::shared_ptr<Session> session, Session::create());
   MeetingPlace place;
   fillRandom(&place.commId);
   fillRandom(&place.secret);
   place.endpoint = session->endpoint();
-  session->serveMeeting(place.commId, place.secret);
-  TUTTI_TRY(keepMeeting(std::move(session), place.commId));
+  session->serveRendezvous(place.commId, place.secret);
+  TUTTI_TRY(keepRendezvous(std::move(session), place.commId));
   return encodeUniqueId(place);
 }
 
-Status openMeetingPlaceAt(int port, const MeetingPlace& place, Deadline deadline) {
-  constexpr int64_t kClosingMs =
-      1000;  // for the meeting place of the communicator before, which may have the same name
+Status openRendezvousPlaceAt(int port, const MeetingPlace& place, Deadline deadline) {
+  constexpr int64_t kClosingMs = 1000;  // for the rendezvous of the communicator before, which may have the same name
   TUTTI_ASSIGN(const std::vector<SocketAddress> addresses, everyAddress(port));
   const Deadline closed = Deadline::inMs(kClosingMs);
   for (;;) {
     Result<std::shared_ptr<Session>> session = Session::create(addresses);
     if (session.ok()) {
-      (*session)->serveMeeting(place.commId, place.secret);
-      return keepMeeting(std::move(*session), place.commId);
+      (*session)->serveRendezvous(place.commId, place.secret);
+      return keepRendezvous(std::move(*session), place.commId);
     }
     if (session.status().code() != tuttiSystemError) return session.status();
     if (closed.passed()) TUTTI_TRY(findTwin(port, place, Deadline::inMs(kClosingMs)));

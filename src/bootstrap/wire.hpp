@@ -16,10 +16,10 @@ enum class MessageType : uint8_t {
   Proof,
   Accepted,
   OtherSecret,  // instead of Proof
-  // Between a rank and the meeting place (meeting.hpp)
+  // Between a rank and the rendezvous (rendezvous.hpp)
   Register = 16,
   Peers,
-  // Overlay; Failure and Goodbye also go to and from the meeting place (member.hpp)
+  // Overlay; Failure and Goodbye also go to and from the rendezvous (member.hpp)
   Failure = 32,
   Goodbye,
   Heartbeat,

@@ -4,7 +4,7 @@
 #include <array>
 #include <atomic>
 
-#include "src/bootstrap/hub.hpp"
+#include "src/bootstrap/bootstrap_node.hpp"
 
 namespace tutti {
 

@@ -95,14 +95,14 @@ Result<ChildPlan> planGrow(Comm& parent, int nRanks, const tuttiUniqueId* id) {
     given = &all[r];
   }
   if (given == nullptr) return invalidUsage("no rank passed a uniqueId to tuttiCommGrow; one of the old ranks must");
-  tuttiUniqueId meeting{};
-  std::memcpy(meeting.internal, given->data(), std::min(given->size(), sizeof meeting.internal));
-  TUTTI_ASSIGN(const MeetingPlace place, decodeUniqueId(meeting));
+  tuttiUniqueId rendezvous{};
+  std::memcpy(rendezvous.internal, given->data(), std::min(given->size(), sizeof rendezvous.internal));
+  TUTTI_ASSIGN(const MeetingPlace place, decodeUniqueId(rendezvous));
   ChildPlan child;
   TUTTI_ASSIGN(child.session, Session::create());
   child.request.commId = place.commId;
   child.request.secret = place.secret;
-  child.request.meeting = place.endpoint;
+  child.request.rendezvous = place.endpoint;
   child.request.self = child.session->endpoint();
   child.request.rank = parent.rank();
   child.request.nRanks = nRanks;

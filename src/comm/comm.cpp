@@ -26,8 +26,8 @@ bool breaksCommunicator(const Status& error) {
 
 }  // namespace
 
-Comm::Comm(const CommSettings& settings, Fate* fate)
-    : settings_(settings), timeoutMs_(settings.timeoutMs), fate_(*fate) {}
+Comm::Comm(const CommSettings& settings, AbortState* abortState)
+    : settings_(settings), timeoutMs_(settings.timeoutMs), abortState_(*abortState) {}
 
 Comm::~Comm() {
   ownBatch_.reset();
@@ -38,7 +38,7 @@ Comm::~Comm() {
   if (links_) links_->close();
   links_.reset();    // transports use control_
   control_.reset();  // ends callbacks into this object
-  fate_.onEnd(nullptr);
+  abortState_.onEnd(nullptr);
 }
 
 Result<void*> Comm::registerMemory(void* buffer, size_t bytes) {
@@ -52,10 +52,10 @@ Result<void*> Comm::registerMemory(void* buffer, size_t bytes) {
 Status Comm::deregisterMemory(void* handle) {
   // With a proxy nothing is lent, and a turn may come only after any amount of a stream's work.
   if (cuda_ && cuda_->proxy() == nullptr && registrations_.has(handle)) {
-    const uint64_t ticket = turn_->take();
-    turn_->await(ticket);
-    const Status ended = cuda_->endLending(reinterpret_cast<uintptr_t>(handle), fate_.ended());
-    turn_->finish(ticket);
+    const uint64_t ticket = callOrder_->take();
+    callOrder_->await(ticket);
+    const Status ended = cuda_->endLending(reinterpret_cast<uintptr_t>(handle), abortState_.ended());
+    callOrder_->finish(ticket);
     TUTTI_TRY(ended);
     TUTTI_TRY(awaitReaders(handle));
   }
@@ -67,7 +67,7 @@ Status Comm::awaitReaders(void* handle) {
   const Deadline all = deadline();
   const Deadline afterFailure = Deadline::inMs(kReadersAfterFailureMs);
   while (const std::optional<int> reader = cuda_->reader(reinterpret_cast<uintptr_t>(handle))) {
-    if (all.passed() || (fate_.ended() && afterFailure.passed())) {
+    if (all.passed() || (abortState_.ended() && afterFailure.passed())) {
       return timeoutError("rank ", *reader,
                           " still has the registered memory open, so it must not be freed yet; call "
                           "again to wait for that rank, or free the memory when it has ended");
@@ -79,13 +79,13 @@ Status Comm::awaitReaders(void* handle) {
 
 /// By the thread that closes memory which peers call back after a failure, whose news may be under way still.
 bool Comm::settle(CudaSide& side) {
-  for (const Deadline news = Deadline::inMs(kReadersAfterFailureMs); !fate_.ended() && !news.passed();) {
+  for (const Deadline news = Deadline::inMs(kReadersAfterFailureMs); !abortState_.ended() && !news.passed();) {
     cuda::pauseBetweenLooks();
   }
-  const uint64_t ticket = turn_->take();
-  turn_->await(ticket);
-  const bool quiet = fate_.ended() ? side.letGo() : side.idle();
-  turn_->finish(ticket);
+  const uint64_t ticket = callOrder_->take();
+  callOrder_->await(ticket);
+  const bool quiet = abortState_.ended() ? side.letGo() : side.idle();
+  callOrder_->finish(ticket);
   return quiet;
 }
 
@@ -96,25 +96,25 @@ DrivenTask Comm::driven(Task* task) {
 }
 
 void Comm::onFailure(const Failure& failure) {
-  fate_.end(failure.status);
-  if (failure.onPurpose) fate_.endChildren(endWithParent(failure.status));
+  abortState_.end(failure.status);
+  if (failure.onPurpose) abortState_.endChildren(endWithParent(failure.status));
 }
 
 void Comm::fail(const Status& error) {
   if (!breaksCommunicator(error)) return;
   control_->reportFailure({-1, error});
-  fate_.end(error);
+  abortState_.end(error);
 }
 
 // The news of this communicator ends its children on every rank, those without this rank too.  Where it has failed
 // before, or a rank has freed it, the children's own ranks hear of it.
 void Comm::endOnPurpose(std::string_view verb) {
   const Status why = remoteError("rank ", rank(), " has ", verb, " the communicator");
-  fate_.end(why);
-  fate_.endChildren(endWithParent(why));
+  abortState_.end(why);
+  abortState_.endChildren(endWithParent(why));
   // The reason may be a parent's end, of which the others have yet to hear.
-  control_->reportFailure({rank(), fate_.reason(), true});
-  fate_.tellChildren(endWithParent(why));
+  control_->reportFailure({rank(), abortState_.reason(), true});
+  abortState_.tellChildren(endWithParent(why));
 }
 
 Status Comm::stalled(int waitingOn) {
@@ -129,7 +129,7 @@ Status Comm::expired(int waitingOn) {
     verdict = timeoutError("rank ", rank(), " waited ", timeoutMs_.load(), " ms for rank ", waitingOn,
                            " without any progress; the deadline is TUTTI_TIMEOUT_MS or config.timeoutMs");
   }
-  fate_.end(verdict);
+  abortState_.end(verdict);
   return verdict;
 }
 
@@ -138,13 +138,13 @@ Status Comm::failed(const Status& error, int waitingOn) {
   if (error.code() == tuttiInvalidUsage) {  // a message of another call: who is the odd one?
     const Status verdict = control_->inquire(InquiryReason::Mismatch, sequence_, waitingOn, kGraceMs);
     const Status& final = verdict.ok() ? error : verdict;
-    fate_.end(final);
+    abortState_.end(final);
     if (verdict.ok()) control_->reportFailure({-1, error});
     return final;
   }
   if (error.code() == tuttiUnhandledCudaError) {  // this rank's own trouble
     control_->reportFailure({rank(), error});
-    fate_.end(error);
+    abortState_.end(error);
     return error;
   }
   // A broken connection is often the consequence of a failure whose news is on its way.
@@ -155,7 +155,7 @@ Status Comm::failed(const Status& error, int waitingOn) {
   if (const Status first = control_->failure(); !first.ok()) return first;
   if (aborting()) return failure();
   control_->reportFailure({waitingOn, error});
-  fate_.end(error);
+  abortState_.end(error);
   return error;
 }
 
@@ -183,11 +183,11 @@ Status Comm::awaitDevice() {
 }
 
 Status Comm::finalize() {
-  const uint64_t ticket = turn_->take();  // other threads should not call now, but who knows
-  turn_->await(ticket);
+  const uint64_t ticket = callOrder_->take();  // other threads should not call now, but who knows
+  callOrder_->await(ticket);
   const std::string own = log_.digest();
   const uint64_t last = sequence_;
-  turn_->finish(ticket);
+  callOrder_->finish(ticket);
   TUTTI_TRY(failure());
   if (cuda_) {
     TUTTI_TRY(awaitDevice());
@@ -199,7 +199,7 @@ Status Comm::finalize() {
     if (calls[r] == own) continue;
     return control_->inquire(InquiryReason::Mismatch, last, static_cast<int>(r), kGraceMs);
   }
-  fate_.release();
+  abortState_.release();
   return {};
 }
 

@@ -1,7 +1,8 @@
 // The communicator: one rank's end of it.
 //
 // Owns everything that lives as long as the communicator: its view of the control plane, its links, planner, operators.
-// One thread at a time runs calls (ticket order, see Turn); state that other threads read is atomic or behind a lock.
+// One thread at a time runs calls (ticket order, see CallOrder); state that other threads read is atomic or behind a
+// lock.
 #pragma once
 
 #include <atomic>
@@ -12,16 +13,16 @@
 
 #include "src/bootstrap/session.hpp"
 #include "src/collective/call.hpp"
+#include "src/comm/abort_state.hpp"
 #include "src/comm/call_log.hpp"
+#include "src/comm/call_order.hpp"
 #include "src/comm/call_planner.hpp"
-#include "src/comm/fate.hpp"
 #include "src/comm/known_calls.hpp"
 #include "src/comm/links.hpp"
 #include "src/comm/operators.hpp"
 #include "src/comm/registrations.hpp"
 #include "src/comm/settings.hpp"
 #include "src/comm/stray_watch.hpp"
-#include "src/comm/turn.hpp"
 #include "src/exec/drive.hpp"
 
 namespace tutti {
@@ -31,9 +32,10 @@ class CudaSide;
 
 class Comm : public TaskOwner {
  public:
-  /// Joins; blocks until all ranks are there, the deadline of `settings`, or the end of `fate`, which is borrowed.
+  /// Joins; blocks until all ranks are there, the deadline of `settings`, or the end of `abortState`, which is
+  /// borrowed.
   static Result<std::unique_ptr<Comm>> join(std::shared_ptr<Session> session, JoinRequest request,
-                                            const CommSettings& settings, Fate* fate);
+                                            const CommSettings& settings, AbortState* abortState);
   ~Comm() override;
 
   int rank() const { return control_->rank(); }
@@ -50,9 +52,9 @@ class Comm : public TaskOwner {
   /// After the calls made before.  Errors: InvalidArgument: no registration; InvalidUsage: work that may use the memory
   /// is still under way, and it stays registered.
   Status deregisterMemory(void* handle);
-  Turn& turn() { return *turn_; }
+  CallOrder& callOrder() { return *callOrder_; }
   /// For the handle, which outlives the communicator.
-  std::shared_ptr<Turn> sharedTurn() { return turn_; }
+  std::shared_ptr<CallOrder> sharedCallOrder() { return callOrder_; }
   /// Only with the turn.
   KnownCalls& known() { return known_; }
   Links& links() { return *links_; }
@@ -71,7 +73,7 @@ class Comm : public TaskOwner {
   Deadline deadline() const { return Deadline::inMs(timeoutMs_.load(std::memory_order_relaxed)); }
 
   /// The error that broke this communicator, or ok.  Any thread.
-  Status failure() const { return fate_.failure(); }
+  Status failure() const { return abortState_.failure(); }
   /// What ended this communicator, where that is why something failed with `error`.  Any thread.
   Status cause(const Status& error) const { return aborting() ? failure() : error; }
   /// Break the communicator if `error` is one that does (not a mistake in the arguments), and tell the others.
@@ -96,7 +98,7 @@ class Comm : public TaskOwner {
 
   /// `task` with this communicator's waiting, error and deadline rules.
   DrivenTask driven(Task* task);
-  bool aborting() const override { return fate_.ended(); }
+  bool aborting() const override { return abortState_.ended(); }
   void progress() override { links_->progress(); }
   Status aborted() override { return failure(); }
   Status stalled(int waitingOn) override;
@@ -114,25 +116,25 @@ class Comm : public TaskOwner {
   PointToPointRun& ownTransfer() { return ownTransfer_; }
 
  private:
-  Comm(const CommSettings& settings, Fate* fate);
+  Comm(const CommSettings& settings, AbortState* abortState);
   Status comeUp(std::shared_ptr<Session> session, JoinRequest request);
-  Status prepare(int rank, int nRanks, RankCard* card);
+  Status prepare(int rank, int nRanks, PeerDescriptor* descriptor);
   Status tellIfFirst(const Status& up, const std::string& trouble);
   Status setUp();
   Status awaitDevice();
   Status awaitReaders(void* handle);
   bool settle(CudaSide& side);
-  Status hearOfTrouble(const std::vector<RankCard>& cards) const;
-  Result<std::string> cudaObstacle(const std::vector<RankCard>& cards);
-  Status openTransports(std::vector<RankCard>* cards);
-  Status setUpMachine(const std::vector<RankCard>& cards, const std::vector<std::string>& reports);
+  Status hearOfTrouble(const std::vector<PeerDescriptor>& descriptors) const;
+  Result<std::string> cudaObstacle(const std::vector<PeerDescriptor>& descriptors);
+  Status openTransports(std::vector<PeerDescriptor>* descriptors);
+  Status setUpMachine(const std::vector<PeerDescriptor>& descriptors, const std::vector<std::string>& reports);
   void watchNeighbours();
   void onFailure(const Failure& failure);
   void endOnPurpose(std::string_view verb);
 
   CommSettings settings_;
   std::atomic<int> timeoutMs_;
-  Fate& fate_;
+  AbortState& abortState_;
   CallLog log_;  // before control_, whose thread reads it
   std::unique_ptr<Control> control_;
   std::unique_ptr<Links> links_;
@@ -144,7 +146,7 @@ class Comm : public TaskOwner {
   Registrations registrations_;
   CallPlanner planner_{*this};
   KnownCalls known_;  // point into its plans
-  const std::shared_ptr<Turn> turn_ = std::make_shared<Turn>();
+  const std::shared_ptr<CallOrder> callOrder_ = std::make_shared<CallOrder>();
   uint64_t sequence_ = 0;
   uint64_t children_ = 0;
   std::vector<uint32_t> sendsTo_, receivesFrom_;

@@ -28,7 +28,7 @@ void remember(tuttiComm* handle, const Status& error) {
 }
 
 Status finishJoin(tuttiComm* handle, const JoinFunction& join) {
-  Result<std::unique_ptr<Comm>> comm = join(&handle->fate);
+  Result<std::unique_ptr<Comm>> comm = join(&handle->abortState);
   Status status = comm.status();
   if (status.ok() && !handle->settings.blocking) {
     Result<std::unique_ptr<HostStream>> own = HostStream::create();
@@ -45,7 +45,7 @@ Status finishJoin(tuttiComm* handle, const JoinFunction& join) {
     return status;
   }
   handle->comm = std::move(comm).value();
-  handle->turn = handle->comm->sharedTurn();
+  handle->callOrder = handle->comm->sharedCallOrder();
   handle->rank = handle->comm->rank();
   handle->nRanks = handle->comm->nRanks();
   handle->state.store(tuttiComm::State::Ready, std::memory_order_release);  // pairs with use()
@@ -93,13 +93,13 @@ void finishJoiner(tuttiComm* handle) {
 }
 
 void endComm(tuttiComm* handle) {
-  // seq_cst: partner of Turn::take() and of CommUse
+  // seq_cst: partner of CallOrder::take() and of CommUse
   if (handle->state.exchange(tuttiComm::State::Gone, std::memory_order_seq_cst) == tuttiComm::State::Gone) return;
   while (handle->users.load(std::memory_order_seq_cst) > 0) sched_yield();
-  if (handle->turn != nullptr) handle->turn->drain();
+  if (handle->callOrder != nullptr) handle->callOrder->drain();
   handle->own.reset();
   handle->comm.reset();
-  handle->fate.close();
+  handle->abortState.close();
 }
 
 }  // namespace tutti

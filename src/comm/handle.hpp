@@ -19,16 +19,16 @@ struct tuttiComm {
   enum class State { Joining, Ready, Failed, Gone };
 
   std::atomic<State> state{State::Joining};
-  tutti::Fate fate;
+  tutti::AbortState abortState;
   std::atomic<int> users{0};  // CommUse that are alive
   std::atomic<bool> finalized{false};
   int rank = 0;
   int nRanks = 0;
   tutti::CommSettings settings;
-  std::unique_ptr<tutti::Comm> comm;       // while Ready
-  std::shared_ptr<tutti::Turn> turn;       // comm's; from Ready on, and never changed again
-  std::unique_ptr<tutti::HostStream> own;  // blocking = 0: carries calls without a host stream
-  std::thread joiner;                      // blocking = 0: while Joining; see finishJoiner()
+  std::unique_ptr<tutti::Comm> comm;            // while Ready
+  std::shared_ptr<tutti::CallOrder> callOrder;  // comm's; from Ready on, and never changed again
+  std::unique_ptr<tutti::HostStream> own;       // blocking = 0: carries calls without a host stream
+  std::thread joiner;                           // blocking = 0: while Joining; see finishJoiner()
   std::mutex joinerMutex;
 
   std::mutex mutex;  // guards what follows
@@ -43,7 +43,7 @@ namespace tutti {
 tuttiComm* newHandle(int rank, int nRanks, const CommSettings& settings);
 
 /// How a communicator comes to be; runs on the caller's thread, a group's, or the handle's own.
-using JoinFunction = std::function<Result<std::unique_ptr<Comm>>(Fate* fate)>;
+using JoinFunction = std::function<Result<std::unique_ptr<Comm>>(AbortState* abortState)>;
 
 /// Run `join` for the handle: now, in the enclosing group's end, or (blocking = 0) in the background.
 /// *out is the handle, NULL if a join that was waited for failed.

@@ -1,4 +1,4 @@
-// How a communicator comes up: join the control plane, exchange cards, open transports, agree on settings.
+// How a communicator comes up: join the control plane, exchange descriptors, open transports, agree on settings.
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,18 +18,18 @@ namespace {
 // A rank that is merely late must not flood the others with questions: larger communicators ask later.
 int firstLookMs(int nRanks) { return std::max(20, nRanks); }
 
-RankCard myCard(int rank) {
-  RankCard card;
-  card.info.rank = rank;
-  card.info.hostId = hostIdentity();
-  card.info.processId = processIdentity();
-  card.info.pid = getpid();
-  card.info.uid = getuid();
+PeerDescriptor ownDescriptor(int rank) {
+  PeerDescriptor descriptor;
+  descriptor.info.rank = rank;
+  descriptor.info.hostId = hostIdentity();
+  descriptor.info.processId = processIdentity();
+  descriptor.info.pid = getpid();
+  descriptor.info.uid = getuid();
   char host[64] = "?";
   (void)gethostname(host, sizeof host - 1);
-  card.hostName = host;
-  card.cpus = allowedCpus();
-  return card;
+  descriptor.hostName = host;
+  descriptor.cpus = allowedCpus();
+  return descriptor;
 }
 
 /// What the other ranks hear of one.
@@ -71,7 +71,7 @@ bool isAllowed(const TransportEntry& entry, const CommSettings& settings) {
 
 // Over sockets every slice is a call on both sides and a wait, so larger ones pay until the slices of all ranks no
 // longer share the cache; that comes at once where ranks share cores.  A function of what all ranks know alike.
-Result<size_t> chooseSliceBytes(const std::vector<RankCard>& cards, const CommSettings& settings) {
+Result<size_t> chooseSliceBytes(const std::vector<PeerDescriptor>& descriptors, const CommSettings& settings) {
   constexpr size_t kSocketSliceBytes = 256 << 10;
   TUTTI_ASSIGN(const int64_t slotBytes, configInteger("TUTTI_SLOT_BYTES"));
   const auto slots = static_cast<size_t>(slotBytes) / kCacheLineBytes * kCacheLineBytes;
@@ -80,9 +80,9 @@ Result<size_t> chooseSliceBytes(const std::vector<RankCard>& cards, const CommSe
     return entry->sharesMemory() && isAllowed(*entry, settings);
   });
   std::set<uint64_t> hosts;
-  for (const RankCard& card : cards) {
-    if (oversubscribed(cards, card.info.hostId)) return slots;
-    if (!hosts.insert(card.info.hostId).second && sharedMemory) return slots;
+  for (const PeerDescriptor& descriptor : descriptors) {
+    if (oversubscribed(descriptors, descriptor.info.hostId)) return slots;
+    if (!hosts.insert(descriptor.info.hostId).second && sharedMemory) return slots;
   }
   return kSocketSliceBytes;
 }
@@ -90,57 +90,57 @@ Result<size_t> chooseSliceBytes(const std::vector<RankCard>& cards, const CommSe
 }  // namespace
 
 Result<std::unique_ptr<Comm>> Comm::join(std::shared_ptr<Session> session, JoinRequest request,
-                                         const CommSettings& settings, Fate* fate) {
-  std::unique_ptr<Comm> comm(new Comm(settings, fate));
+                                         const CommSettings& settings, AbortState* abortState) {
+  std::unique_ptr<Comm> comm(new Comm(settings, abortState));
   TUTTI_TRY(comm->comeUp(std::move(session), std::move(request)));
   return comm;
 }
 
 /// What this rank brings along, and tells the others of.
-Status Comm::prepare(int rank, int nRanks, RankCard* card) {
+Status Comm::prepare(int rank, int nRanks, PeerDescriptor* descriptor) {
   if (settings_.cudaDevice >= 0) {
     TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
     Result<std::unique_ptr<CudaSide>> side =
         CudaSide::create(settings_.cudaDevice, rank, nRanks, static_cast<uint32_t>(slots));
     if (!side.ok()) {
-      card->trouble = cat("it cannot use its device: ", side.status().message());
+      descriptor->trouble = cat("it cannot use its device: ", side.status().message());
       return side.status();
     }
     cuda_ = std::move(*side);
-    cuda_->describe(card);
+    cuda_->describe(descriptor);
   }
-  TUTTI_ASSIGN(card->settings, commonSettings(settings_));
-  return rank == 0 ? addMeasurements(nRanks, settings_.table, card) : Status();
+  TUTTI_ASSIGN(descriptor->settings, commonSettings(settings_));
+  return rank == 0 ? addMeasurements(nRanks, settings_.table, descriptor) : Status();
 }
 
 // A rank in trouble joins all the same: the others would wait for it, and nobody would tell them why.
 Status Comm::comeUp(std::shared_ptr<Session> session, JoinRequest request) {
-  RankCard card = myCard(request.rank);
-  trouble_ = prepare(request.rank, request.nRanks, &card);
-  if (!trouble_.ok() && card.trouble.empty()) card.trouble = trouble_.message();
-  request.info = encodeCard(card);
+  PeerDescriptor descriptor = ownDescriptor(request.rank);
+  trouble_ = prepare(request.rank, request.nRanks, &descriptor);
+  if (!trouble_.ok() && descriptor.trouble.empty()) descriptor.trouble = trouble_.message();
+  request.info = encodeDescriptor(descriptor);
   Result<std::unique_ptr<Control>> joined =
-      session->join(std::move(request), Deadline::inMs(settings_.timeoutMs), fate_.word(),
+      session->join(std::move(request), Deadline::inMs(settings_.timeoutMs), abortState_.word(),
                     [this](const Failure& failure) { onFailure(failure); });
   if (!joined.ok()) return trouble_.ok() ? cause(joined.status()) : trouble_;
   control_ = std::move(*joined);
-  return tellIfFirst(setUp(), card.trouble);
+  return tellIfFirst(setUp(), descriptor.trouble);
 }
 
 /// `up`, which the others hear of (as `trouble`, where that was known before) if nothing else has broken this
 /// communicator; else what that was.  Mistakes in settings are found by all ranks, each for itself.
 Status Comm::tellIfFirst(const Status& up, const std::string& trouble) {
   if (up.ok()) return up;
-  const bool first = !fate_.ended() && control_->failure().ok();
+  const bool first = !abortState_.ended() && control_->failure().ok();
   if (first) control_->reportFailure({rank(), failedJoining(rank(), trouble.empty() ? up.message() : trouble)});
   const bool mistake = up.code() == tuttiInvalidUsage || up.code() == tuttiInvalidArgument;
   return first || mistake ? up : cause(up);
 }
 
-Status Comm::hearOfTrouble(const std::vector<RankCard>& cards) const {
+Status Comm::hearOfTrouble(const std::vector<PeerDescriptor>& descriptors) const {
   TUTTI_TRY(trouble_);
-  for (const RankCard& card : cards) {
-    if (!card.trouble.empty()) return failedJoining(card.info.rank, card.trouble);
+  for (const PeerDescriptor& descriptor : descriptors) {
+    if (!descriptor.trouble.empty()) return failedJoining(descriptor.info.rank, descriptor.trouble);
   }
   return {};
 }
@@ -149,52 +149,53 @@ Status Comm::setUp() {
   control_->setState([this] { return log_.state(); });
   sendsTo_.resize(static_cast<size_t>(nRanks()));
   receivesFrom_.resize(static_cast<size_t>(nRanks()));
-  std::vector<RankCard> cards;
+  std::vector<PeerDescriptor> descriptors;
   for (int r = 0; r < nRanks(); ++r) {
-    TUTTI_ASSIGN(RankCard card, decodeCard(r, control_->infos()[static_cast<size_t>(r)]));
-    cards.push_back(std::move(card));
+    TUTTI_ASSIGN(PeerDescriptor descriptor, decodeDescriptor(r, control_->infos()[static_cast<size_t>(r)]));
+    descriptors.push_back(std::move(descriptor));
   }
-  TUTTI_TRY(hearOfTrouble(cards));
-  for (const RankCard& card : cards) {
-    const RankCard& mine = cards[static_cast<size_t>(rank())];
-    if (card.settings == mine.settings) continue;
-    return invalidUsage("rank ", card.info.rank, " has other settings than rank ", rank(), ": [", card.settings,
-                        "] and [", mine.settings, "]; set them alike on all ranks");
+  TUTTI_TRY(hearOfTrouble(descriptors));
+  for (const PeerDescriptor& descriptor : descriptors) {
+    const PeerDescriptor& mine = descriptors[static_cast<size_t>(rank())];
+    if (descriptor.settings == mine.settings) continue;
+    return invalidUsage("rank ", descriptor.info.rank, " has other settings than rank ", rank(), ": [",
+                        descriptor.settings, "] and [", mine.settings, "]; set them alike on all ranks");
   }
-  TUTTI_ASSIGN(layout_.sliceBytes, chooseSliceBytes(cards, settings_));
+  TUTTI_ASSIGN(layout_.sliceBytes, chooseSliceBytes(descriptors, settings_));
   TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
   if (cuda_) TUTTI_TRY(cuda_->serveReaders(*control_));
   const bool given = configIsSet("TUTTI_SLOT_BYTES");
-  const size_t ofBlocks = given ? layout_.sliceBytes : blockSliceBytes(cards, static_cast<uint32_t>(slots));
-  layout_.residentLanes = residentLanes(cards, ofBlocks, static_cast<uint32_t>(slots));
-  TUTTI_ASSIGN(const std::string obstacle, cudaObstacle(cards));
-  TUTTI_ASSIGN(layout_.way, cudaWay(cards, layout_.residentLanes, obstacle));
+  const size_t ofBlocks = given ? layout_.sliceBytes : blockSliceBytes(descriptors, static_cast<uint32_t>(slots));
+  layout_.residentLanes = residentLanes(descriptors, ofBlocks, static_cast<uint32_t>(slots));
+  TUTTI_ASSIGN(const std::string obstacle, cudaObstacle(descriptors));
+  TUTTI_ASSIGN(layout_.way, cudaWay(descriptors, layout_.residentLanes, obstacle));
   if (layout_.anyCuda() && rank() == 0)
     TUTTI_INFO("cuda", "calls of CUDA ranks are carried out by ", nameOf(layout_.way));
   if (layout_.way == CudaWay::Proxy && rank() == 0 && !obstacle.empty()) {
     TUTTI_INFO("cuda", "device memory passes through the host: ", obstacle);
   }
-  if (cuda_) TUTTI_TRY(cuda_->meet(layout_.way, rank(), cards));
+  if (cuda_) TUTTI_TRY(cuda_->meet(layout_.way, rank(), descriptors));
   if (layout_.way == CudaWay::Resident) layout_.sliceBytes = ofBlocks;
-  TUTTI_TRY(openTransports(&cards));
+  TUTTI_TRY(openTransports(&descriptors));
   if (layout_.way == CudaWay::Stream && !given) {
-    const DeviceCosts costs = cudaCosts(DeviceWay::Streams, cards, layout_.machine);
+    const DeviceCosts costs = cudaCosts(DeviceWay::Streams, descriptors, layout_.machine);
     layout_.sliceBytes = deviceSliceBytes(costs, nRanks(), static_cast<uint32_t>(slots));
   }
   layout_.pullBytes = std::clamp(kPullBytes, layout_.sliceBytes, layout_.sliceBytes * static_cast<size_t>(slots));
-  TUTTI_TRY(links_->meet(std::move(cards)));
+  TUTTI_TRY(links_->meet(std::move(descriptors)));
   if (layout_.way == CudaWay::Resident) {
-    TUTTI_TRY(cuda_->openEnds(rank(), links_->cards(), *links_, blocksOfRank(settings_), deadline()));
-    fate_.onEnd([memory = cuda_->residentMemory()] {
+    TUTTI_TRY(cuda_->openEnds(rank(), links_->descriptors(), *links_, blocksOfRank(settings_), deadline()));
+    abortState_.onEnd([memory = cuda_->residentMemory()] {
       if (memory != nullptr) memory->leave();
     });
   }
   if (cuda_) cuda_->lendOver([this, side = cuda_.get()] { return settle(*side); });
-  layout_.nodes = nodesOf(links_->cards());
+  layout_.nodes = nodesOf(links_->descriptors());
   TUTTI_TRY(planner_.setUp());
   TUTTI_ASSIGN(const int64_t spinUs, configInteger("TUTTI_SPIN_US"));
   waitPolicy_.mode = settings_.waitMode;
-  waitPolicy_.spin = !oversubscribed(links_->cards(), links_->cards()[static_cast<size_t>(rank())].info.hostId);
+  waitPolicy_.spin =
+      !oversubscribed(links_->descriptors(), links_->descriptors()[static_cast<size_t>(rank())].info.hostId);
   waitPolicy_.spinUs = static_cast<int>(spinUs);
   TUTTI_ASSIGN(const int64_t sliceUs, configInteger("TUTTI_SLICE_US"));
   waitPolicy_.sliceUs = static_cast<int>(sliceUs);
@@ -212,11 +213,11 @@ Status Comm::setUp() {
 }
 
 // Where processes need each other's memory they try whether it can be had, and tell each other: all go the same way.
-Result<std::string> Comm::cudaObstacle(const std::vector<RankCard>& cards) {
-  const std::string seen = streamObstacle(cards);
-  if (!seen.empty() || asksForProxy() || !needsIpc(cards)) return seen;
+Result<std::string> Comm::cudaObstacle(const std::vector<PeerDescriptor>& descriptors) {
+  const std::string seen = streamObstacle(descriptors);
+  if (!seen.empty() || asksForProxy() || !needsIpc(descriptors)) return seen;
   TUTTI_ASSIGN(const std::vector<std::string> all,
-               control_->allGather(cuda_->tryIpc(rank(), cards, deadline()).message(), deadline()));
+               control_->allGather(cuda_->tryIpc(rank(), descriptors, deadline()).message(), deadline()));
   for (size_t r = 0; r < all.size(); ++r) {
     if (!all[r].empty()) return cat("rank ", r, ": ", all[r]);
   }
@@ -224,13 +225,13 @@ Result<std::string> Comm::cudaObstacle(const std::vector<RankCard>& cards) {
 }
 
 // In order of preference.  Every rank opens the same ones, so their addresses can travel as one list.
-Status Comm::openTransports(std::vector<RankCard>* cards) {
-  const PeerInfo& self = (*cards)[static_cast<size_t>(rank())].info;
+Status Comm::openTransports(std::vector<PeerDescriptor>* descriptors) {
+  const PeerInfo& self = (*descriptors)[static_cast<size_t>(rank())].info;
   std::vector<std::unique_ptr<Transport>> transports;
   const TransportContext context = {.self = self,
                                     .nRanks = nRanks(),
                                     .sliceBytes = layout_.sliceBytes,
-                                    .sharedCores = oversubscribed(*cards, self.hostId),
+                                    .sharedCores = oversubscribed(*descriptors, self.hostId),
                                     .descriptors = *control_,
                                     .streams = *control_};
   for (const TransportEntry* entry : settings_.table) {
@@ -239,21 +240,21 @@ Status Comm::openTransports(std::vector<RankCard>* cards) {
     transports.push_back(std::move(made));
   }
   links_ = std::make_unique<Links>(rank(), std::move(transports));
-  RankCard addresses;
+  PeerDescriptor addresses;
   addresses.transports = links_->addresses();
-  addresses.machine = machineReport(*cards, rank());
+  addresses.machine = machineReport(*descriptors, rank());
   if (layout_.way == CudaWay::Resident)
     TUTTI_TRY(cuda_->makeEnds(nRanks(), layout_.residentLanes, layout_.sliceBytes, &addresses));
   Result<ForeignPlans> plans = ForeignPlans::read(nRanks());
   const Result<Overrides> overrides =
       plans.ok() ? overridesFromEnvironment(plans->names()) : Result<Overrides>(Overrides());
   addresses.plans = planReport(plans, overrides);
-  TUTTI_ASSIGN(const std::vector<std::string> all, control_->allGather(encodeCard(addresses), deadline()));
+  TUTTI_ASSIGN(const std::vector<std::string> all, control_->allGather(encodeDescriptor(addresses), deadline()));
   std::vector<std::string> reports, planReports;
   for (size_t r = 0; r < all.size(); ++r) {
-    TUTTI_ASSIGN(RankCard theirs, decodeCard(static_cast<int>(r), all[r]));
-    (*cards)[r].transports = std::move(theirs.transports);
-    (*cards)[r].ends = std::move(theirs.ends);
+    TUTTI_ASSIGN(PeerDescriptor theirs, decodeDescriptor(static_cast<int>(r), all[r]));
+    (*descriptors)[r].transports = std::move(theirs.transports);
+    (*descriptors)[r].ends = std::move(theirs.ends);
     reports.push_back(std::move(theirs.machine));
     planReports.push_back(std::move(theirs.plans));
   }
@@ -262,13 +263,13 @@ Status Comm::openTransports(std::vector<RankCard>* cards) {
     if (rank() == 0) TUTTI_WARN("plan", "TUTTI_PLAN_DIR: left out ", why);
   }
   planner_.take(std::move(*plans), *overrides);
-  return setUpMachine(*cards, reports);
+  return setUpMachine(*descriptors, reports);
 }
 
-Status Comm::setUpMachine(const std::vector<RankCard>& cards, const std::vector<std::string>& reports) {
-  TUTTI_ASSIGN(layout_.machine, mergeReports(cards, reports));
+Status Comm::setUpMachine(const std::vector<PeerDescriptor>& descriptors, const std::vector<std::string>& reports) {
+  TUTTI_ASSIGN(layout_.machine, mergeReports(descriptors, reports));
   layout_.inner = innerLevels(layout_.machine);
-  if (layout_.onDevices()) addDeviceGroups(cards, &layout_.inner);
+  if (layout_.onDevices()) addDeviceGroups(descriptors, &layout_.inner);
   layout_.rails = railsOf(layout_.machine);
   if (rank() != 0) return {};
   TUTTI_INFO("topology", "the ranks are in ", describeLevels(layout_.machine));
@@ -279,11 +280,11 @@ Status Comm::setUpMachine(const std::vector<RankCard>& cards, const std::vector<
 // A death spreads from those who watch: the overlay's neighbours of this host.
 void Comm::watchNeighbours() {
   std::vector<int> pids(static_cast<size_t>(nRanks()), 0);
-  const std::vector<RankCard>& cards = links_->cards();
-  const PeerInfo& self = cards[static_cast<size_t>(rank())].info;
+  const std::vector<PeerDescriptor>& descriptors = links_->descriptors();
+  const PeerInfo& self = descriptors[static_cast<size_t>(rank())].info;
   for (int skip = 1; skip < nRanks(); skip *= 2) {
     for (const int peer : {(rank() + skip) % nRanks(), (rank() - skip + nRanks()) % nRanks()}) {
-      const PeerInfo& info = cards[static_cast<size_t>(peer)].info;
+      const PeerInfo& info = descriptors[static_cast<size_t>(peer)].info;
       const bool otherProcess = info.hostId == self.hostId && info.processId != self.processId;
       if (otherProcess) pids[static_cast<size_t>(peer)] = info.pid;
     }

@@ -29,7 +29,7 @@ struct KnownCall {
   Placement placement = Placement::Apart;  // where this rank has both buffers
   Fingerprint call;                        // with sequence 0
   CallBuffers buffers;                     // but for the pointers and the fingerprint
-  int divisor = 0;                         // Trimmings
+  int divisor = 0;                         // PrePostOps
   size_t dividedCount = 0;
   CollectiveRun* run = nullptr;
 

@@ -195,12 +195,12 @@ void Batch::beginNext() {
   const auto& [call, entry] = collectives_[next_];
   if (entry->pass) return beginPasses();
   const uint64_t sequence = comm_.nextSequence();
-  Trimmings trimmings;
-  CallBuffers buffers = buffersOf(*call, &trimmings);
-  if (entry->copiedBytes > 0) readCopy(entry->copiedBytes, &buffers, &trimmings);
+  PrePostOps prePost;
+  CallBuffers buffers = buffersOf(*call, &prePost);
+  if (entry->copiedBytes > 0) readCopy(entry->copiedBytes, &buffers, &prePost);
   buffers.call = fingerprintOf(*call, sequence);
   comm_.enter(sequence, buffers.call);
-  entry->begin(buffers, trimmings);
+  entry->begin(buffers, prePost);
   current_ = entry->task();
   ++next_;
 }
@@ -213,7 +213,7 @@ void Batch::beginPasses() {
     OnePassRun::Call& pass = calls.emplace_back();
     pass.collective = call->collective;
     pass.pass = *entry->pass;
-    pass.buffers = buffersOf(*call, &pass.trimmings);
+    pass.buffers = buffersOf(*call, &pass.prePost);
     pass.sequence = comm_.nextSequence();
     pass.buffers.call = fingerprintOf(*call, pass.sequence);
   }
@@ -223,17 +223,17 @@ void Batch::beginPasses() {
 }
 
 /// All but the fingerprint.
-CallBuffers Batch::buffersOf(const Call& call, Trimmings* around) {
+CallBuffers Batch::buffersOf(const Call& call, PrePostOps* around) {
   CallBuffers buffers;
   buffers.input = static_cast<const std::byte*>(call.sendbuff);
   buffers.output = static_cast<std::byte*>(call.recvbuff);
   buffers.reduction = {call.dtype, call.op, nullptr, nullptr};
-  Trimmings& trimmings = *around;
+  PrePostOps& prePost = *around;
   if (callReduces(call) && call.op == tuttiAvg) {
     buffers.reduction.op = tuttiSum;
     if (hasOutput(call.collective, comm_.rank(), call.root)) {
-      trimmings.divisor = comm_.nRanks();
-      trimmings.divided = {nullptr, buffers.output, call.count};
+      prePost.divisor = comm_.nRanks();
+      prePost.divided = {nullptr, buffers.output, call.count};
     }
   }
   if (call.custom != nullptr && call.custom->function != nullptr) {
@@ -241,16 +241,16 @@ CallBuffers Batch::buffersOf(const Call& call, Trimmings* around) {
   } else if (call.custom != nullptr) {  // PreMulSum: the scaled input takes the input's place
     buffers.reduction.op = tuttiSum;
     const size_t bytes = extentsOf(call, comm_.rank(), comm_.nRanks()).sendBytes;
-    trimmings.scalar = call.custom->deviceScalar != nullptr ? call.custom->deviceScalar : call.custom->scalar.data();
-    trimmings.scalarOnDevice = call.custom->deviceScalar != nullptr;
-    trimmings.scaled = {buffers.input, *comm_.workspace(bytes), bytes / dataTypeBytes(call.dtype)};
-    buffers.input = trimmings.scaled.to;
+    prePost.scalar = call.custom->deviceScalar != nullptr ? call.custom->deviceScalar : call.custom->scalar.data();
+    prePost.scalarOnDevice = call.custom->deviceScalar != nullptr;
+    prePost.scaled = {buffers.input, *comm_.workspace(bytes), bytes / dataTypeBytes(call.dtype)};
+    buffers.input = prePost.scaled.to;
   }
   return buffers;
 }
 
 /// A copy takes the input's place; the memory was taken with the plan.
-void Batch::readCopy(size_t bytes, CallBuffers* buffers, Trimmings* around) {
+void Batch::readCopy(size_t bytes, CallBuffers* buffers, PrePostOps* around) {
   around->copied = {buffers->input, *comm_.workspace(bytes), bytes};
   buffers->input = around->copied.to;
 }
@@ -273,10 +273,10 @@ void Batch::teach(KnownCalls* known) {
   k.extents = extentsOf(*call, comm_.rank(), comm_.nRanks());
   if (k.extents.both()) k.placement = placed(k.extents, call->sendbuff, call->recvbuff);
   k.call = fingerprintOf(*call, 0);
-  Trimmings trimmings;
-  k.buffers = buffersOf(*call, &trimmings);
-  k.divisor = trimmings.divisor;
-  k.dividedCount = trimmings.divided.count;
+  PrePostOps prePost;
+  k.buffers = buffersOf(*call, &prePost);
+  k.divisor = prePost.divisor;
+  k.dividedCount = prePost.divided.count;
   k.run = entry->run.get();
   known->learn(k);
 }
@@ -353,8 +353,8 @@ Status runTask(Comm& comm, Task* run) {
 }
 
 Status runCall(Comm& comm, const Call& call, tuttiStream_t stream) {
-  const uint64_t ticket = comm.turn().take();
-  comm.turn().await(ticket);
+  const uint64_t ticket = comm.callOrder().take();
+  comm.callOrder().await(ticket);
   Batch& batch = comm.ownBatch();
   batch.clear();
   batch.add(call, stream);
@@ -367,7 +367,7 @@ Status runCall(Comm& comm, const Call& call, tuttiStream_t stream) {
     comm.fail(result);
   }
   comm.log().leave();
-  comm.turn().finish(ticket);
+  comm.callOrder().finish(ticket);
   return result;
 }
 

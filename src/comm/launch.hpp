@@ -54,8 +54,8 @@ class Batch : public Task {
   Status reserveWorkspace(const Call& call);
   void beginNext();
   void beginPasses();
-  CallBuffers buffersOf(const Call& call, Trimmings* around);
-  void readCopy(size_t bytes, CallBuffers* buffers, Trimmings* around);
+  CallBuffers buffersOf(const Call& call, PrePostOps* around);
+  void readCopy(size_t bytes, CallBuffers* buffers, PrePostOps* around);
 
   Comm& comm_;
   std::vector<Call> calls_;

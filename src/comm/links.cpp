@@ -24,14 +24,14 @@ Result<Links::Way> Links::wayBetween(const PeerInfo& self, const PeerInfo& peer)
   return invalidUsage(reasons);
 }
 
-Status Links::meet(std::vector<RankCard> cards) {
-  cards_ = std::move(cards);
-  const PeerInfo& self = cards_[static_cast<size_t>(rank_)].info;
-  for (const RankCard& card : cards_) {
-    const Result<Way> way = wayBetween(self, card.info);
+Status Links::meet(std::vector<PeerDescriptor> descriptors) {
+  descriptors_ = std::move(descriptors);
+  const PeerInfo& self = descriptors_[static_cast<size_t>(rank_)].info;
+  for (const PeerDescriptor& descriptor : descriptors_) {
+    const Result<Way> way = wayBetween(self, descriptor.info);
     if (!way.ok()) {
-      return invalidUsage("no transport that TUTTI_TRANSPORTS allows joins rank ", rank_, " and rank ", card.info.rank,
-                          " (host ", card.hostName, ").  ", way.status().message());
+      return invalidUsage("no transport that TUTTI_TRANSPORTS allows joins rank ", rank_, " and rank ",
+                          descriptor.info.rank, " (host ", descriptor.hostName, ").  ", way.status().message());
     }
     byPeer_.push_back(*way);
   }
@@ -44,7 +44,8 @@ Status Links::meet(std::vector<RankCard> cards) {
 }
 
 std::optional<LinkProfile> Links::linkBetween(int a, int b) const {
-  const Result<Way> way = wayBetween(cards_[static_cast<size_t>(a)].info, cards_[static_cast<size_t>(b)].info);
+  const Result<Way> way =
+      wayBetween(descriptors_[static_cast<size_t>(a)].info, descriptors_[static_cast<size_t>(b)].info);
   return way.ok() ? std::optional(way->link) : std::nullopt;
 }
 
@@ -66,7 +67,7 @@ Channel* Links::keep(int peer, int lane, std::unique_ptr<Channel> channel) {
 }
 
 Result<const Address*> Links::addressOf(int peer, const Transport& transport) const {
-  for (const auto& [name, theirs] : cards_[static_cast<size_t>(peer)].transports) {
+  for (const auto& [name, theirs] : descriptors_[static_cast<size_t>(peer)].transports) {
     if (name == transport.name()) return &theirs;
   }
   return invalidUsage("rank ", peer, " does not offer transport ", transport.name(), " that rank ", rank_,

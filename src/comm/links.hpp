@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "src/comm/peers.hpp"
+#include "src/comm/peer_descriptor.hpp"
 #include "src/schedule/schedule.hpp"
 #include "transport/transport.hpp"
 
@@ -30,7 +30,7 @@ class Links {
   std::vector<std::pair<std::string, Address>> addresses() const;
   /// What the peers told.  Errors: InvalidUsage naming two ranks that no allowed transport joins, and each one's
   /// reason.
-  Status meet(std::vector<RankCard> cards);
+  Status meet(std::vector<PeerDescriptor> descriptors);
 
   /// The channel to `peer` for `lane`; opens it at first use.  Errors: as Transport::connect.
   Result<Channel*> channel(int peer, int lane, Deadline deadline);
@@ -54,7 +54,7 @@ class Links {
   const LinkProfile& linkTo(int peer) const { return byPeer_[static_cast<size_t>(peer)].link; }
   /// What joins two ranks, of which this one need be neither: every rank has the same transports.  None: nothing does.
   std::optional<LinkProfile> linkBetween(int a, int b) const;
-  const std::vector<RankCard>& cards() const { return cards_; }
+  const std::vector<PeerDescriptor>& descriptors() const { return descriptors_; }
   const std::vector<Sleeper*>& sleepers() const { return sleepers_; }
   /// Let channels move what waits in system buffers; while this rank waits for others.
   void progress();
@@ -73,7 +73,7 @@ class Links {
 
   int rank_;
   std::vector<std::unique_ptr<Transport>> transports_;
-  std::vector<RankCard> cards_;
+  std::vector<PeerDescriptor> descriptors_;
   std::vector<Way> byPeer_;
   std::vector<Sleeper*> sleepers_;
   std::vector<Channel*> pumped_;                                      // those that want progress()

@@ -33,8 +33,8 @@ using topology::NodeKind;
 constexpr size_t kMostReportBytes = 64 * 1024;
 
 /// The ranks of every host, the hosts in order of their lowest rank.
-std::vector<std::vector<int>> ranksByHost(const std::vector<RankCard>& cards) {
-  const std::vector<int> nodes = nodesOf(cards);
+std::vector<std::vector<int>> ranksByHost(const std::vector<PeerDescriptor>& descriptors) {
+  const std::vector<int> nodes = nodesOf(descriptors);
   std::vector<std::vector<int>> hosts(nodes.empty() ? 0 : *std::max_element(nodes.begin(), nodes.end()) + size_t{1});
   for (size_t r = 0; r < nodes.size(); ++r) hosts[static_cast<size_t>(nodes[r])].push_back(static_cast<int>(r));
   return hosts;
@@ -89,10 +89,10 @@ Graph withoutDevices(const Graph& graph) {
 
 /// A device that a rank computes on is a GPU, where its description says only where it is.  Of a machine that has such
 /// devices the driver is asked for what the description leaves open, as by NCCL.
-Status askOfDevices(const std::vector<RankCard>& cards, const std::vector<int>& ranks, Graph* graph) {
+Status askOfDevices(const std::vector<PeerDescriptor>& descriptors, const std::vector<int>& ranks, Graph* graph) {
   bool here = false;
   for (const int rank : ranks) {
-    const std::string& busId = cards[static_cast<size_t>(rank)].busId;
+    const std::string& busId = descriptors[static_cast<size_t>(rank)].busId;
     const int device = busId.empty() ? -1 : graph->byBusId(busId, 0);
     if (device < 0) continue;
     here = true;
@@ -106,14 +106,15 @@ Status askOfDevices(const std::vector<RankCard>& cards, const std::vector<int>& 
   return topology::complete(*graph);
 }
 
-Result<Graph> hostGraph(const std::vector<RankCard>& cards, const std::vector<std::vector<int>>& hosts, size_t host) {
+Result<Graph> hostGraph(const std::vector<PeerDescriptor>& descriptors, const std::vector<std::vector<int>>& hosts,
+                        size_t host) {
   const std::string file = configText("TUTTI_TOPO_FILE");
   if (file.empty()) return topology::detectBySystem();
   Result<Graph> given = givenHost(file, host, hosts.size());
   if (!given.ok()) {
     return Status(given.status().code(), cat("TUTTI_TOPO_FILE=", file, ": ", given.status().message()));
   }
-  TUTTI_TRY(askOfDevices(cards, hosts[host], &*given));
+  TUTTI_TRY(askOfDevices(descriptors, hosts[host], &*given));
   for (const std::string& sentence : given->leftOut) TUTTI_WARN("topology", "TUTTI_TOPO_FILE=", file, ": ", sentence);
   for (const std::string& gap : topology::untold(*given)) {
     TUTTI_INFO("topology", "TUTTI_TOPO_FILE=", file, " does not tell: ", gap);
@@ -172,10 +173,10 @@ Status checkToldAlike(const Given& given, int rank, const Given& tellers, int te
   return {};
 }
 
-Result<std::string> writeReport(const std::vector<RankCard>& cards, const std::vector<std::vector<int>>& hosts,
-                                size_t host) {
-  TUTTI_ASSIGN(Graph graph, hostGraph(cards, hosts, host));
-  const RankCard& teller = cards[static_cast<size_t>(hosts[host].front())];
+Result<std::string> writeReport(const std::vector<PeerDescriptor>& descriptors,
+                                const std::vector<std::vector<int>>& hosts, size_t host) {
+  TUTTI_ASSIGN(Graph graph, hostGraph(descriptors, hosts, host));
+  const PeerDescriptor& teller = descriptors[static_cast<size_t>(hosts[host].front())];
   graph.nodes.front().hostHash = teller.info.hostId;  // ranks of one host find themselves by it
   for (const std::string& note : graph.notes) TUTTI_INFO("topology", teller.hostName, ": ", note);
   TUTTI_TRY(asStatus(parsePlaces(configText("TUTTI_TOPO_CPUS"))));
@@ -190,7 +191,7 @@ struct HostReport {
   Graph graph;
 };
 
-Result<HostReport> readReport(const std::string& report, const RankCard& teller) {
+Result<HostReport> readReport(const std::string& report, const PeerDescriptor& teller) {
   const auto wrong = [&](const std::string& why) {
     return remoteError("rank ", teller.info.rank, " sent a report of its machine that is not understood: ", why);
   };
@@ -211,10 +212,10 @@ Result<HostReport> readReport(const std::string& report, const RankCard& teller)
   return host;
 }
 
-CpuSet cpusOfCard(const RankCard& card) {
+CpuSet cpusOfCard(const PeerDescriptor& descriptor) {
   CpuSet cpus;
-  for (size_t i = 0; i < card.cpus.size() * 8; ++i) {
-    if (static_cast<unsigned char>(card.cpus[i / 8]) >> i % 8 & 1) cpus.add(static_cast<int>(i));
+  for (size_t i = 0; i < descriptor.cpus.size() * 8; ++i) {
+    if (static_cast<unsigned char>(descriptor.cpus[i / 8]) >> i % 8 & 1) cpus.add(static_cast<int>(i));
   }
   return cpus;
 }
@@ -234,39 +235,39 @@ const std::vector<int>& at(const Machines& machine, Level level) { return machin
 
 }  // namespace
 
-std::string machineReport(const std::vector<RankCard>& cards, int rank) {
-  const std::vector<std::vector<int>> hosts = ranksByHost(cards);
+std::string machineReport(const std::vector<PeerDescriptor>& descriptors, int rank) {
+  const std::vector<std::vector<int>> hosts = ranksByHost(descriptors);
   const auto own = std::find_if(hosts.begin(), hosts.end(), [&](const auto& ranks) { return ranks.front() == rank; });
   if (own == hosts.end()) return givenHere();
-  const Result<std::string> report = writeReport(cards, hosts, static_cast<size_t>(own - hosts.begin()));
+  const Result<std::string> report = writeReport(descriptors, hosts, static_cast<size_t>(own - hosts.begin()));
   return report.ok() ? *report : "error " + report.status().message() + "\n";
 }
 
-Result<Machines> mergeReports(const std::vector<RankCard>& cards, const std::vector<std::string>& reports) {
+Result<Machines> mergeReports(const std::vector<PeerDescriptor>& descriptors, const std::vector<std::string>& reports) {
   Machines machine;
   std::vector<Graph> graphs;
-  std::vector<topology::RankPlace> places(cards.size());
-  for (const std::vector<int>& ranks : ranksByHost(cards)) {
-    const RankCard& teller = cards[static_cast<size_t>(ranks.front())];
+  std::vector<topology::RankPlace> places(descriptors.size());
+  for (const std::vector<int>& ranks : ranksByHost(descriptors)) {
+    const PeerDescriptor& teller = descriptors[static_cast<size_t>(ranks.front())];
     TUTTI_ASSIGN(HostReport report, readReport(reports[static_cast<size_t>(ranks.front())], teller));
     for (size_t i = 0; i < ranks.size(); ++i) {
-      const RankCard& card = cards[static_cast<size_t>(ranks[i])];
+      const PeerDescriptor& descriptor = descriptors[static_cast<size_t>(ranks[i])];
       std::string_view rest;
       const Given given = givenOf(reports[static_cast<size_t>(ranks[i])], &rest);
       TUTTI_TRY(checkToldAlike(given, ranks[i], report.given, ranks.front()));
-      CpuSet cpus = report.places.empty() ? cpusOfCard(card) : report.places[i % report.places.size()];
+      CpuSet cpus = report.places.empty() ? cpusOfCard(descriptor) : report.places[i % report.places.size()];
       if (!holds(report.graph, cpus)) {
         machine.notes.push_back(cat("rank ", ranks[i], " runs on CPUs ", cpus.list(),
                                     ", which the description of its host does not have: it counts as everywhere"));
         cpus = CpuSet();
       }
-      const bool known = !card.busId.empty() && report.graph.byBusId(card.busId, 0) >= 0;
-      if (!known && !card.busId.empty()) {
-        machine.notes.push_back(cat("rank ", ranks[i], " computes on GPU ", card.busId,
+      const bool known = !descriptor.busId.empty() && report.graph.byBusId(descriptor.busId, 0) >= 0;
+      if (!known && !descriptor.busId.empty()) {
+        machine.notes.push_back(cat("rank ", ranks[i], " computes on GPU ", descriptor.busId,
                                     ", which the description of its host does not have: it counts as near its CPUs"));
       }
-      places[static_cast<size_t>(ranks[i])] = {card.info.hostId, static_cast<int64_t>(card.info.processId),
-                                               std::move(cpus), known ? card.busId : ""};
+      places[static_cast<size_t>(ranks[i])] = {descriptor.info.hostId, static_cast<int64_t>(descriptor.info.processId),
+                                               std::move(cpus), known ? descriptor.busId : ""};
     }
     graphs.push_back(std::move(report.graph));
   }

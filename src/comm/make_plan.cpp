@@ -229,7 +229,7 @@ Result<Schedule> CallPlanner::scheduleFor(const Call& call, const PlanKey& key, 
   shape.parts = choice->parts;
   if (choice->joined) shape.messageBytes = chosenBy.joinBytes;
   // Blocks read what others lend where it lies, and messages that they would rather send inline they do.
-  const bool residentDirect = key.resident && onOneDevice(comm_.links().cards()) && leastMapped < SIZE_MAX;
+  const bool residentDirect = key.resident && onOneDevice(comm_.links().descriptors()) && leastMapped < SIZE_MAX;
   const bool mapped = !key.resident && mayLendMapped(shape, leastMapped);
   const bool lends = !comm_.layout().anyCuda() && choice->protocol == Protocol::Direct;
   // Several chunks are gathered into a message: nothing is read where it lies.

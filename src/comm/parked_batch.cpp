@@ -7,9 +7,9 @@
 
 namespace tutti {
 
-void Parking::add(ParkedBatch* batch, const Fate& fate) {
+void Parking::add(ParkedBatch* batch, const AbortState& abortState) {
   const std::lock_guard lock(mutex_);
-  if (fate.ended()) {  // dropAll() may have been here
+  if (abortState.ended()) {  // dropAll() may have been here
     batch->drop();
   } else {
     parked_.push_back(batch);
@@ -31,26 +31,26 @@ void Parking::dropAll() {
 void ParkedBatch::park() {
   if ((*use_)->cuda() != nullptr) return;
   parked_ = true;
-  handle_->fate.parking().add(this, handle_->fate);
+  handle_->abortState.parking().add(this, handle_->abortState);
 }
 
 bool ParkedBatch::resume() {
   if (!std::exchange(parked_, false)) return batch_ != nullptr;
-  return handle_->fate.parking().remove(this);
+  return handle_->abortState.parking().remove(this);
 }
 
 void ParkedBatch::leave() {
   if (batch_ == nullptr) return;
   (*use_)->log().leave();
   batch_->finish();
-  turn_->finish(ticket_);
+  callOrder_->finish(ticket_);
   batch_.reset();
   use_.reset();
 }
 
 void ParkedBatch::drop() {
   batch_.reset();
-  turn_->skip(ticket_);
+  callOrder_->skip(ticket_);
   use_.reset();
 }
 

@@ -19,8 +19,11 @@ class ParkedBatch {
  public:
   /// Takes the next place in the communicator's order.
   explicit ParkedBatch(const CommUse& comm)
-      : handle_(comm.handle()), turn_(comm->sharedTurn()), use_(comm), batch_(std::make_unique<Batch>(*comm)) {
-    ticket_ = turn_->take();
+      : handle_(comm.handle()),
+        callOrder_(comm->sharedCallOrder()),
+        use_(comm),
+        batch_(std::make_unique<Batch>(*comm)) {
+    ticket_ = callOrder_->take();
   }
   ParkedBatch(const ParkedBatch&) = delete;
   ParkedBatch& operator=(const ParkedBatch&) = delete;
@@ -35,20 +38,20 @@ class ParkedBatch {
   /// From now on it is dropped if the communicator ends.  Ranks on CUDA devices keep it: its streams know of it.
   void park();
   /// Waits for the communicator's turn.
-  void awaitTurn() { turn_->await(ticket_); }
+  void awaitTurn() { callOrder_->await(ticket_); }
   /// The communicator is there until it is parked again or left.  False: it was dropped.
   bool resume();
   /// The calls are over: gives the turn back, and lets go of the communicator.  Nothing if that has happened.
   void leave();
   /// Why there is nothing to resume.
-  Status failure() const { return handle_->fate.failure(); }
+  Status failure() const { return handle_->abortState.failure(); }
 
  private:
   friend class Parking;
   void drop();
 
   tuttiComm* handle_;
-  std::shared_ptr<Turn> turn_;
+  std::shared_ptr<CallOrder> callOrder_;
   std::optional<CommUse> use_;
   std::unique_ptr<Batch> batch_;  // null: dropped or left
   uint64_t ticket_ = 0;

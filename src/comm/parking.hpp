@@ -1,4 +1,4 @@
-// The batches of one communicator that are parked (parked_batch.hpp).  Lies in its Fate, which drops them.
+// The batches of one communicator that are parked (parked_batch.hpp).  Lies in its AbortState, which drops them.
 #pragma once
 
 #include <mutex>
@@ -6,14 +6,14 @@
 
 namespace tutti {
 
-class Fate;
+class AbortState;
 class ParkedBatch;
 
 /// Any thread.
 class Parking {
  public:
-  /// Dropped at once if `fate` has ended the communicator.
-  void add(ParkedBatch* batch, const Fate& fate);
+  /// Dropped at once if `abortState` has ended the communicator.
+  void add(ParkedBatch* batch, const AbortState& abortState);
   /// False: it was dropped.
   bool remove(ParkedBatch* batch);
   /// By who ends the communicator, after having said so.

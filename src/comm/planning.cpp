@@ -35,7 +35,7 @@ LinkUse linkUse(const Links& links, const std::vector<int>& nodes, const LinkKin
   std::map<int, int> firstOfNode;
   for (int rank = 0; rank < static_cast<int>(nodes.size()); ++rank) {
     const int node = nodes[static_cast<size_t>(rank)];
-    const uint64_t process = links.cards()[static_cast<size_t>(rank)].info.processId;
+    const uint64_t process = links.descriptors()[static_cast<size_t>(rank)].info.processId;
     const auto [ofProcess, newProcess] = firstOfProcess.try_emplace({node, process}, rank);
     const auto [ofNode, newNode] = firstOfNode.try_emplace(node, rank);
     if (!newProcess) add(ofProcess->second, rank, &use.process);
@@ -45,27 +45,27 @@ LinkUse linkUse(const Links& links, const std::vector<int>& nodes, const LinkKin
   return use;
 }
 
-double worstRanksPerCore(const std::vector<RankCard>& cards) {
+double worstRanksPerCore(const std::vector<PeerDescriptor>& descriptors) {
   std::map<uint64_t, int> ranks;
-  for (const RankCard& card : cards) ++ranks[card.info.hostId];
+  for (const PeerDescriptor& descriptor : descriptors) ++ranks[descriptor.info.hostId];
   double worst = 1;
-  for (const auto& [host, count] : ranks) worst = std::max(worst, ranksPerCore(count, cpusOfHost(cards, host)));
+  for (const auto& [host, count] : ranks) worst = std::max(worst, ranksPerCore(count, cpusOfHost(descriptors, host)));
   return worst;
 }
 
 }  // namespace
 
-Status addMeasurements(int nRanks, TransportTable table, RankCard* card) {
+Status addMeasurements(int nRanks, TransportTable table, PeerDescriptor* descriptor) {
   const MachineIdentity machine = thisMachine();
   const LinkKinds kinds = linkKinds(table);
   const auto measure = [&](const MachineIdentity& of) -> Result<Calibration> {
     return measureCalibration(of, kinds, machineProbes(table));
   };
   TUTTI_ASSIGN(const Calibration calibration, loadOrMeasure(machine, kinds, measure));
-  card->calibration = toText(calibration);
+  descriptor->calibration = toText(calibration);
   Tuning tuning = keptTuning(machine);
   std::erase_if(tuning.sets, [&](const Tuning::Set& set) { return set.ranks.nRanks != nRanks; });
-  card->tuning = toText(tuning);
+  descriptor->tuning = toText(tuning);
   return {};
 }
 
@@ -76,9 +76,9 @@ void CallPlanner::take(ForeignPlans plans, const Overrides& overrides) {
 
 // All ranks use rank 0's figures: so they choose alike.
 Status CallPlanner::setUp() {
-  const auto& cards = comm_.links().cards();
-  TUTTI_ASSIGN(state_.calibration, parseCalibration(cards[0].calibration));
-  TUTTI_ASSIGN(state_.tuning, parseTuning(cards[0].tuning));
+  const auto& descriptors = comm_.links().descriptors();
+  TUTTI_ASSIGN(state_.calibration, parseCalibration(descriptors[0].calibration));
+  TUTTI_ASSIGN(state_.tuning, parseTuning(descriptors[0].tuning));
   state_.overrides.nChannels = comm_.settings().nChannels;
   if (state_.overrides.nChannels == 0 && comm_.settings().minChannels > 1) {
     state_.overrides.nChannels = std::min({comm_.settings().minChannels, comm_.settings().maxChannels, kMostChannels});
@@ -97,15 +97,15 @@ Status CallPlanner::setUp() {
 
 // Where devices do the work, cores of the host are shared by nobody.
 void CallPlanner::setUpDeviceCosts() {
-  const auto& cards = comm_.links().cards();
+  const auto& descriptors = comm_.links().descriptors();
   const bool onDevice = comm_.layout().onDevices();
-  state_.links.ranksPerCore = onDevice ? 1 : worstRanksPerCore(cards);
+  state_.links.ranksPerCore = onDevice ? 1 : worstRanksPerCore(descriptors);
   state_.levels = machineLevels(comm_.layout().machine.graph, comm_.layout().machine.levels, state_.links);
-  if (comm_.layout().way == CudaWay::Proxy) state_.device = proxyCosts(cards);
+  if (comm_.layout().way == CudaWay::Proxy) state_.device = proxyCosts(descriptors);
   if (!onDevice) return;
-  state_.device = cudaCosts(DeviceWay::Streams, cards, comm_.layout().machine);
+  state_.device = cudaCosts(DeviceWay::Streams, descriptors, comm_.layout().machine);
   if (comm_.layout().way == CudaWay::Resident)
-    state_.blocks = cudaCosts(DeviceWay::Blocks, cards, comm_.layout().machine);
+    state_.blocks = cudaCosts(DeviceWay::Blocks, descriptors, comm_.layout().machine);
   state_.levels = deviceLevels(state_.device->links);
 }
 
@@ -126,7 +126,7 @@ PlanRequest CallPlanner::planRequest(const Shape& shape, bool resident) const {
   const std::optional<DeviceCosts>& device = resident ? state_.blocks : state_.device;
   if (device) request.device = &*device;
   const bool reads = !comm_.layout().anyCuda() && state_.links.intra && state_.links.intra->lends();
-  request.directPossible = resident ? onOneDevice(comm_.links().cards()) : reads;
+  request.directPossible = resident ? onOneDevice(comm_.links().descriptors()) : reads;
   request.mostChannels =
       state_.overrides.nChannels > 0 ? kMostChannels : std::min(kMostChannels, comm_.settings().maxChannels);
   // A channel is a block there, as many as are worth it, if nobody sets a limit.

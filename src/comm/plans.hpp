@@ -36,9 +36,9 @@ struct PlanEntry {
   std::unique_ptr<ResidentRun> resident;
   size_t copiedBytes = 0;  // of the input, by Comm::workspace(): the plan reads a copy; 0: it reads the input
   Task* task() const { return run != nullptr ? static_cast<Task*>(run.get()) : resident.get(); }
-  void begin(const CallBuffers& buffers, const Trimmings& trimmings) const {
-    if (run != nullptr) return run->begin(buffers, trimmings);
-    resident->begin(buffers, trimmings);
+  void begin(const CallBuffers& buffers, const PrePostOps& prePost) const {
+    if (run != nullptr) return run->begin(buffers, prePost);
+    resident->begin(buffers, prePost);
   }
 };
 

@@ -7,10 +7,10 @@ CollectiveRun::CollectiveRun(const Plan& plan) : worker_(plan.worker), states_(p
   for (const BoundLane& lane : plan.lanes) lanes_.emplace_back(plan, lane);
 }
 
-void CollectiveRun::begin(const CallBuffers& buffers, const Trimmings& trimmings) {
+void CollectiveRun::begin(const CallBuffers& buffers, const PrePostOps& prePost) {
   buffers_ = buffers;
-  trimmings_ = trimmings;
-  begun_ = prepareInput(worker_, buffers.reduction.dtype, trimmings);
+  trimmings_ = prePost;
+  begun_ = prepareInput(worker_, buffers.reduction.dtype, prePost);
   for (LaneRun& lane : lanes_) lane.begin(buffers_);
   std::fill(states_.begin(), states_.end(), LaneState::Running);
   running_ = lanes_.size();

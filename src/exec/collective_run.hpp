@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/exec/lane_run.hpp"
-#include "src/exec/trimmings.hpp"
+#include "src/exec/pre_post_ops.hpp"
 
 namespace tutti {
 
@@ -15,7 +15,7 @@ class CollectiveRun : public Task {
  public:
   explicit CollectiveRun(const Plan& plan);
 
-  void begin(const CallBuffers& buffers, const Trimmings& trimmings);
+  void begin(const CallBuffers& buffers, const PrePostOps& prePost);
   Result<Progress> step() override;
   int waitingOn() const override;
   /// The same for one lane; -1 if it is done.
@@ -30,7 +30,7 @@ class CollectiveRun : public Task {
   size_t running_ = 0;
   CallBuffers buffers_;
   Status begun_;  // what became of begin(), for the first step to say
-  Trimmings trimmings_;
+  PrePostOps trimmings_;
 };
 
 }  // namespace tutti

@@ -48,7 +48,7 @@ ncclResult_t made(const char* function, const std::string& key, tuttiResult_t re
   return finish(function, result);
 }
 
-/// With NCCL_COMM_ID nobody has opened the meeting place yet; rank 0 does.
+/// With NCCL_COMM_ID nobody has opened the rendezvous yet; rank 0 does.
 tuttiResult_t openAgreedPlace(const ncclUniqueId& theirs, int rank) {
   const std::string& address = environment().commId;
   if (address.empty() || rank != 0) return tuttiSuccess;
@@ -164,7 +164,7 @@ NCCL_EXPORT(ncclResult_t, CommInitRankConfig,
   return initRank("CommInitRankConfig", comm, nranks, commId, rank, config);
 }
 
-// One meeting place does for any number of ranks.
+// One rendezvous does for any number of ranks.
 NCCL_EXPORT(ncclResult_t, CommInitRankScalable,
             (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds, ncclConfig_t* config)) {
   if (nId < 1 || commIds == nullptr || (nranks > 0 && nId > nranks)) {

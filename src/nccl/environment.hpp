@@ -22,7 +22,7 @@ struct Environment {
   std::optional<int> minCtas, maxCtas;
   std::optional<bool> splitShare, shrinkShare;
   std::string netName;
-  std::string commId;                           // "host:port" of a meeting place that all ranks know
+  std::string commId;                           // "host:port" of a rendezvous that all ranks know
   std::vector<std::string> excluded;            // transports
   std::map<std::string, std::string> defaults;  // variables of tutti
   std::map<std::string, std::string> origins;   // of those, by name: the variable of NCCL's that asks for it

@@ -57,7 +57,7 @@ def one_round(run, program, rng, times):
         if not line:
             return f"{what}: rank {rank} said nothing\n{text}"
         # Who has not met the others yet cannot know the number of the one that is gone.
-        if not re.search(rf"\brank {odd}\b|\branks? .*\b{odd}\b|meeting", line.group(1)):
+        if not re.search(rf"\brank {odd}\b|\branks? .*\b{odd}\b|rendezvous", line.group(1)):
             return f"{what}: rank {rank} does not name rank {odd}\n{text}"
     times[how, "shm" if "shm" in transports else "tcp"] += delays_ms(text)
     return ""

@@ -102,7 +102,7 @@ class Reasons(unittest.TestCase):
         for same in (0, 1):
             # Of three ranks one does not come, so that nobody is done before both are there.
             said = by_hand([rank(same, 3), rank(same, 3)] + ([] if same == 0 else [rank(0, 3)]))
-            self.all_say(said, "two processes open the meeting place at port \\d+, which only rank 0 does: give every rank"
+            self.all_say(said, "two processes open the rendezvous at port \\d+, which only rank 0 does: give every rank"
                                if same == 0 else "two joined as rank 1: .*give every rank its own number")
 
     def test_different_numbers_of_ranks(self):
@@ -111,7 +111,7 @@ class Reasons(unittest.TestCase):
 
     def test_different_secrets(self):
         said = by_hand([rank(0, 2, TUTTI_SECRET="a", TUTTI_TIMEOUT_MS="8000"), rank(1, 2, TUTTI_SECRET="b")])
-        self.assertRegex(said[1], "rank 1 has another secret than the meeting place at 127.0.0.1:.*set TUTTI_SECRET alike")
+        self.assertRegex(said[1], "rank 1 has another secret than the rendezvous at 127.0.0.1:.*set TUTTI_SECRET alike")
         self.assertRegex(said[0], "rank 1 has not come .* one that calls itself rank 1 came with another secret: set TUTTI")
 
     def test_two_of_rank_0_with_different_secrets(self):

@@ -91,7 +91,7 @@ static void openFamily(ncclComm_t* comm, ncclComm_t* child, int parentShares, nc
   NCCL(ncclGroupEnd());
 }
 
-/* Whether a child shares its parent's fate is the parent's config's business, and not the child's, as in NCCL. */
+/* Whether a child shares its parent's abortState is the parent's config's business, and not the child's, as in NCCL. */
 static void sharing(void) {
   static const struct {
     int parent, child, shared; /* child -1: without a config */

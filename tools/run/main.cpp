@@ -28,9 +28,9 @@ int main(int argc, char** argv) {
     return parsed.exitCode;
   }
   tutti::run::Launcher launcher(*parsed.job);
-  tuttiUniqueId id;  // this process serves the meeting place as long as it lives
+  tuttiUniqueId id;  // this process serves the rendezvous as long as it lives
   if (tuttiGetUniqueId(&id) != tuttiSuccess) {
-    std::fprintf(stderr, "tutti-run: cannot open a meeting place: %s\n", tuttiGetLastError(nullptr));
+    std::fprintf(stderr, "tutti-run: cannot open a rendezvous: %s\n", tuttiGetLastError(nullptr));
     return 1;
   }
   return launcher.run(hex(id));

@@ -5,11 +5,11 @@
 //
 //   SimWorld world(seed);
 //   const int node = world.addNode();
-//   Hub hub(world.network(node), [] {});
-//   world.attach(node, &hub);
-//   world.at(0, [&] { hub.join(...); });
+//   BootstrapNode bootstrap(world.network(node), [] {});
+//   world.attach(node, &bootstrap);
+//   world.at(0, [&] { bootstrap.join(...); });
 //   world.at(5'000'000, [&] { world.kill(other); });
-//   world.runUntil([&] { return hub.up(member); }, 10'000'000'000);
+//   world.runUntil([&] { return bootstrap.up(member); }, 10'000'000'000);
 #pragma once
 
 #include <cstdint>

@@ -12,52 +12,53 @@ namespace {
 
 constexpr int kMostNvlinks = 18;
 
-std::vector<std::string> busIds(const std::vector<RankCard>& cards) {
+std::vector<std::string> busIds(const std::vector<PeerDescriptor>& descriptors) {
   std::vector<std::string> ids;
-  for (const RankCard& card : cards) ids.push_back(card.busId);
+  for (const PeerDescriptor& descriptor : descriptors) ids.push_back(descriptor.busId);
   return ids;
 }
 
 /// By names alone: a device may have several addresses, one for each part.
-std::vector<int> devicesOf(const std::vector<RankCard>& cards) {
+std::vector<int> devicesOf(const std::vector<PeerDescriptor>& descriptors) {
   std::map<std::string, int> known;
   std::vector<int> devices;
-  for (const RankCard& card : cards) {
-    devices.push_back(known.emplace(card.device, static_cast<int>(known.size())).first->second);
+  for (const PeerDescriptor& descriptor : descriptors) {
+    devices.push_back(known.emplace(descriptor.device, static_cast<int>(known.size())).first->second);
   }
   return devices;
 }
 
 }  // namespace
 
-DeviceFacts deviceFacts(const std::vector<RankCard>& cards) {
+DeviceFacts deviceFacts(const std::vector<PeerDescriptor>& descriptors) {
   std::optional<DeviceFacts> slowest;
-  for (const RankCard& card : cards) {
-    if (card.device.empty()) continue;
-    const DeviceFacts own{static_cast<int>(card.computeCapability), card.memoryMBps / 1e3};
+  for (const PeerDescriptor& descriptor : descriptors) {
+    if (descriptor.device.empty()) continue;
+    const DeviceFacts own{static_cast<int>(descriptor.computeCapability), descriptor.memoryMBps / 1e3};
     slowest = slowest ? slower(*slowest, own) : own;
   }
   return slowest.value_or(DeviceFacts{});
 }
 
-DeviceCosts cudaCosts(DeviceWay way, const std::vector<RankCard>& cards, const Machines& machine) {
-  const std::vector<std::string> ids = busIds(cards);
+DeviceCosts cudaCosts(DeviceWay way, const std::vector<PeerDescriptor>& descriptors, const Machines& machine) {
+  const std::vector<std::string> ids = busIds(descriptors);
   DeviceLinks links = deviceLinks(machine.graph, ids);
-  const std::vector<int> devices = devicesOf(cards);
+  const std::vector<int> devices = devicesOf(descriptors);
   if (links.deviceOf != devices) links = {.deviceOf = devices};  // parts of one device, which share what it has
-  return deviceCosts(way, deviceFacts(cards), std::move(links));
+  return deviceCosts(way, deviceFacts(descriptors), std::move(links));
 }
 
-DeviceCosts proxyCosts(const std::vector<RankCard>& cards) {
-  return deviceCosts(DeviceWay::Proxy, deviceFacts(cards), {});
+DeviceCosts proxyCosts(const std::vector<PeerDescriptor>& descriptors) {
+  return deviceCosts(DeviceWay::Proxy, deviceFacts(descriptors), {});
 }
 
-void addDeviceGroups(const std::vector<RankCard>& cards, std::vector<std::vector<int>>* inner) {
-  const bool all = std::none_of(cards.begin(), cards.end(), [](const RankCard& card) { return card.device.empty(); });
+void addDeviceGroups(const std::vector<PeerDescriptor>& descriptors, std::vector<std::vector<int>>* inner) {
+  const bool all = std::none_of(descriptors.begin(), descriptors.end(),
+                                [](const PeerDescriptor& descriptor) { return descriptor.device.empty(); });
   if (!all) return;
-  const std::vector<int> devices = devicesOf(cards);
+  const std::vector<int> devices = devicesOf(descriptors);
   const auto count = static_cast<size_t>(*std::max_element(devices.begin(), devices.end()) + 1);
-  if (count < 2 || count == cards.size()) return;
+  if (count < 2 || count == descriptors.size()) return;
   if (!inner->empty()) {
     std::map<int, int> groupOf;  // of a device
     size_t groups = 0;
@@ -71,14 +72,14 @@ void addDeviceGroups(const std::vector<RankCard>& cards, std::vector<std::vector
   inner->push_back(devices);
 }
 
-size_t blockSliceBytes(const std::vector<RankCard>& cards, uint32_t slots) {
-  const DeviceFacts facts = deviceFacts(cards);
-  DeviceLinks links{.deviceOf = devicesOf(cards)};
+size_t blockSliceBytes(const std::vector<PeerDescriptor>& descriptors, uint32_t slots) {
+  const DeviceFacts facts = deviceFacts(descriptors);
+  DeviceLinks links{.deviceOf = devicesOf(descriptors)};
   if (links.nDevices() > 1) {
     links.nvlink = true;
     links.portGBps = kMostNvlinks * topology::nvlinkGBps(facts.computeCapability);
   }
-  return deviceSliceBytes(deviceCosts(DeviceWay::Blocks, facts, std::move(links)), static_cast<int>(cards.size()),
+  return deviceSliceBytes(deviceCosts(DeviceWay::Blocks, facts, std::move(links)), static_cast<int>(descriptors.size()),
                           slots);
 }
 

@@ -1,4 +1,4 @@
-// What the planner is told of ranks on CUDA devices, from what all ranks know alike: their cards and the machine.
+// What the planner is told of ranks on CUDA devices, from what all ranks know alike: their descriptors and the machine.
 #pragma once
 
 #include <vector>
@@ -10,20 +10,20 @@
 namespace tutti {
 
 /// Of the slowest device of all.
-DeviceFacts deviceFacts(const std::vector<RankCard>& cards);
+DeviceFacts deviceFacts(const std::vector<PeerDescriptor>& descriptors);
 
 /// Between all ranks' devices, for Stream and Resident.
-DeviceCosts cudaCosts(DeviceWay way, const std::vector<RankCard>& cards, const Machines& machine);
+DeviceCosts cudaCosts(DeviceWay way, const std::vector<PeerDescriptor>& descriptors, const Machines& machine);
 
 /// For Proxy: ranks on the host have a part in it, too.
-DeviceCosts proxyCosts(const std::vector<RankCard>& cards);
+DeviceCosts proxyCosts(const std::vector<PeerDescriptor>& descriptors);
 
 /// Has hierarchical algorithms know the ranks of one device, the smallest groups of `inner` (Shape::inner), where
 /// several devices have several ranks each and divide the groups that are there.
-void addDeviceGroups(const std::vector<RankCard>& cards, std::vector<std::vector<int>>* inner);
+void addDeviceGroups(const std::vector<PeerDescriptor>& descriptors, std::vector<std::vector<int>>* inner);
 
 /// The slice of plans of blocks.  Its memory is taken before anybody knows the machine: devices may then be joined by
 /// as many NVLinks as there are at most.
-size_t blockSliceBytes(const std::vector<RankCard>& cards, uint32_t slots);
+size_t blockSliceBytes(const std::vector<PeerDescriptor>& descriptors, uint32_t slots);
 
 }  // namespace tutti

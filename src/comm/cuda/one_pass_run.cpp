@@ -25,13 +25,13 @@ void OnePassRun::beginRound() {
 size_t OnePassRun::offers() const {
   const size_t most = std::min<size_t>(kernels::kMostPassCalls, kernels::kMostPassSides / nRanks_);
   size_t n = 1;
-  while (n < most && next_ + n < calls_.size() && calls_[next_ + n].trimmings.scalar == nullptr) ++n;
+  while (n < most && next_ + n < calls_.size() && calls_[next_ + n].prePost.scalar == nullptr) ++n;
   return n;
 }
 
 Status OnePassRun::offer(LaunchSeat* seat) {
   const Call& first = calls_[next_];
-  TUTTI_TRY(prepareInput(&worker_, first.buffers.reduction.dtype, first.trimmings));
+  TUTTI_TRY(prepareInput(&worker_, first.buffers.reduction.dtype, first.prePost));
   seat->program = nullptr;
   seat->calls.clear();
   for (size_t i = next_; i < next_ + offers(); ++i) {
@@ -80,7 +80,7 @@ Result<bool> OnePassRun::finish() {
   for (size_t i = next_; i < end; ++i) {
     const Call& call = calls_[i];
     if (i > next_) enter_(call);
-    TUTTI_TRY(divideResult(&worker_, call.buffers.reduction.dtype, call.trimmings));
+    TUTTI_TRY(divideResult(&worker_, call.buffers.reduction.dtype, call.prePost));
   }
   next_ = end;
   if (next_ == calls_.size()) return true;

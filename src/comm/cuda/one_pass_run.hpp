@@ -22,7 +22,7 @@ class OnePassRun : public JointLaunch {
     uint64_t sequence = 0;  // of the communicator's collectives
     kernels::PassCall pass;
     CallBuffers buffers;
-    Trimmings trimmings;
+    PrePostOps prePost;
   };
 
   /// worker, place: borrowed.  mostBlocks: of a launch.

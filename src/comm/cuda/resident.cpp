@@ -15,89 +15,93 @@ constexpr int kMostResidentLanes = 64;
 kernels::EndLayout layoutFor(size_t sliceBytes, uint32_t slots) { return {slots, (sliceBytes + 127) / 128 * 128}; }
 
 /// Ranks in one process and on one device, the lowest first.
-std::vector<int> sharers(const std::vector<RankCard>& cards, int rank) {
-  const RankCard& mine = cards[static_cast<size_t>(rank)];
+std::vector<int> sharers(const std::vector<PeerDescriptor>& descriptors, int rank) {
+  const PeerDescriptor& mine = descriptors[static_cast<size_t>(rank)];
   std::vector<int> ranks;
-  for (size_t r = 0; r < cards.size(); ++r) {
-    if (shareDevice(cards[r], mine)) ranks.push_back(static_cast<int>(r));
+  for (size_t r = 0; r < descriptors.size(); ++r) {
+    if (shareDevice(descriptors[r], mine)) ranks.push_back(static_cast<int>(r));
   }
   return ranks;
 }
 
 /// The lowest rank of each device.
-std::vector<int> launchers(const std::vector<RankCard>& cards) {
+std::vector<int> launchers(const std::vector<PeerDescriptor>& descriptors) {
   std::vector<int> ranks;
   std::set<std::string> devices;
-  for (size_t r = 0; r < cards.size(); ++r) {
-    if (devices.insert(cards[r].device).second) ranks.push_back(static_cast<int>(r));
+  for (size_t r = 0; r < descriptors.size(); ++r) {
+    if (devices.insert(descriptors[r].device).second) ranks.push_back(static_cast<int>(r));
   }
   return ranks;
 }
 
 }  // namespace
 
-bool onOneDevice(const std::vector<RankCard>& cards) { return sharers(cards, 0).size() == cards.size(); }
+bool onOneDevice(const std::vector<PeerDescriptor>& descriptors) {
+  return sharers(descriptors, 0).size() == descriptors.size();
+}
 
-int residentLanes(const std::vector<RankCard>& cards, size_t sliceBytes, uint32_t slots) {
-  if (cards.size() > kernels::kMostLinks) return 0;
+int residentLanes(const std::vector<PeerDescriptor>& descriptors, size_t sliceBytes, uint32_t slots) {
+  if (descriptors.size() > kernels::kMostLinks) return 0;
   size_t lanes = kMostResidentLanes, mostMembers = 1;
   std::map<std::string, uint64_t> processOf;
-  for (size_t r = 0; r < cards.size(); ++r) {
-    const RankCard& card = cards[r];
-    const auto [entry, first] = processOf.emplace(card.device, card.info.processId);
-    if (card.device.empty() || entry->second != card.info.processId) return 0;
-    const size_t members = sharers(cards, static_cast<int>(r)).size();
+  for (size_t r = 0; r < descriptors.size(); ++r) {
+    const PeerDescriptor& descriptor = descriptors[r];
+    const auto [entry, first] = processOf.emplace(descriptor.device, descriptor.info.processId);
+    if (descriptor.device.empty() || entry->second != descriptor.info.processId) return 0;
+    const size_t members = sharers(descriptors, static_cast<int>(r)).size();
     if (members > kernels::kMostMembers) return 0;
-    lanes = std::min<size_t>(lanes, card.deviceBlocks / members);
+    lanes = std::min<size_t>(lanes, descriptor.deviceBlocks / members);
     mostMembers = std::max(mostMembers, members);
   }
-  const size_t laneBytes = cards.size() * layoutFor(sliceBytes, slots).bytes();
-  const size_t room = mostBlockEndBytes(onOneDevice(cards), mostMembers);
+  const size_t laneBytes = descriptors.size() * layoutFor(sliceBytes, slots).bytes();
+  const size_t room = mostBlockEndBytes(onOneDevice(descriptors), mostMembers);
   return static_cast<int>(std::min(lanes, room / laneBytes));
 }
 
-Status CudaSide::makeEnds(int nRanks, int lanes, size_t sliceBytes, RankCard* card) {
+Status CudaSide::makeEnds(int nRanks, int lanes, size_t sliceBytes, PeerDescriptor* descriptor) {
   ends_.layout = layoutFor(sliceBytes, slots_);
   ends_.nRanks = nRanks;
   ends_.lanes = lanes;
   const cuda::ResidentRoom room{static_cast<size_t>(nRanks) * static_cast<size_t>(lanes), ends_.layout.bytes(),
                                 ends_.layout.slotsAt()};
   TUTTI_ASSIGN(memory_->resident, cuda::makeResidentMemory(device_, room, readers_));
-  card->ends = cuda::residentCard(*memory_->resident, *device_);
+  descriptor->ends = cuda::residentDescriptor(*memory_->resident, *device_);
   return {};
 }
 
-Status CudaSide::openEnds(int rank, const std::vector<RankCard>& cards, Links& links, int mostBlocks,
+Status CudaSide::openEnds(int rank, const std::vector<PeerDescriptor>& descriptors, Links& links, int mostBlocks,
                           Deadline deadline) {
-  const RankCard& mine = cards[static_cast<size_t>(rank)];
+  const PeerDescriptor& mine = descriptors[static_cast<size_t>(rank)];
   ends_.rank = rank;
-  for (const RankCard& card : cards) {
-    const bool sameProcess = card.info.processId == mine.info.processId;
-    TUTTI_TRY(sit(card, deadline));
-    TUTTI_ASSIGN(std::unique_ptr<cuda::PeerResident> peer, cuda::PeerResident::open(card.ends, sameProcess, device_));
+  for (const PeerDescriptor& descriptor : descriptors) {
+    const bool sameProcess = descriptor.info.processId == mine.info.processId;
+    TUTTI_TRY(sit(descriptor, deadline));
+    TUTTI_ASSIGN(std::unique_ptr<cuda::PeerResident> peer,
+                 cuda::PeerResident::open(descriptor.ends, sameProcess, device_));
     ends_.bases.push_back(peer->ends());
-    ends_.lends.push_back(shareDevice(card, mine));
+    ends_.lends.push_back(shareDevice(descriptor, mine));
     memory_->peers.push_back(std::move(peer));
   }
   place_.ops = &ops_;
   place_.kernels = kernels_.get();
   place_.own = memory_->resident.get();
-  place_.fallsBack = onOneDevice(cards) && configText("TUTTI_CUDA_EXECUTOR") == "auto";
-  if (onOneDevice(cards)) {
+  place_.fallsBack = onOneDevice(descriptors) && configText("TUTTI_CUDA_EXECUTOR") == "auto";
+  if (onOneDevice(descriptors)) {
     uint32_t blocks = kernels_->passBlocks();
     if (mostBlocks > 0)
-      blocks = std::min(blocks, static_cast<uint32_t>(cards.size()) * static_cast<uint32_t>(mostBlocks));
-    onePass_ = std::make_unique<OnePassRun>(place_, &worker_, cards.size(), blocks);
+      blocks = std::min(blocks, static_cast<uint32_t>(descriptors.size()) * static_cast<uint32_t>(mostBlocks));
+    onePass_ = std::make_unique<OnePassRun>(place_, &worker_, descriptors.size(), blocks);
   }
-  return openLaunchLines(rank, cards, links, deadline);
+  return openLaunchLines(rank, descriptors, links, deadline);
 }
 
-Status CudaSide::openLaunchLines(int rank, const std::vector<RankCard>& cards, Links& links, Deadline deadline) {
+Status CudaSide::openLaunchLines(int rank, const std::vector<PeerDescriptor>& descriptors, Links& links,
+                                 Deadline deadline) {
   const auto line = [&](int peer) -> Result<LaunchPlace::Line> {
     TUTTI_ASSIGN(Channel * channel, links.channel(peer, kLaunchLane, deadline));
     return LaunchPlace::Line{channel, peer};
   };
-  const std::vector<int> here = sharers(cards, rank);
+  const std::vector<int> here = sharers(descriptors, rank);
   place_.launcher = memory_->peers[static_cast<size_t>(here.front())]->shared();
   if (here.front() != rank) {
     TUTTI_ASSIGN(place_.toLauncher, line(here.front()));
@@ -109,7 +113,7 @@ Status CudaSide::openLaunchLines(int rank, const std::vector<RankCard>& cards, L
     TUTTI_ASSIGN(const LaunchPlace::Line to, line(member));
     place_.toMembers.push_back(to);
   }
-  const std::vector<int> all = launchers(cards);
+  const std::vector<int> all = launchers(descriptors);
   const auto at = static_cast<size_t>(std::find(all.begin(), all.end(), rank) - all.begin());
   if (all.size() < 2) return {};
   TUTTI_ASSIGN(place_.next, line(all[(at + 1) % all.size()]));

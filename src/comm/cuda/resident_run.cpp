@@ -4,9 +4,9 @@
 
 namespace tutti {
 
-void ResidentRun::begin(const CallBuffers& buffers, const Trimmings& trimmings) {
+void ResidentRun::begin(const CallBuffers& buffers, const PrePostOps& prePost) {
   buffers_ = buffers;
-  trimmings_ = trimmings;
+  trimmings_ = prePost;
   meet(buffers.call);
 }
 

@@ -21,7 +21,7 @@ class ResidentRun : public JointLaunch {
   ResidentRun(const LaunchPlace& place, const Plan& plan, std::shared_ptr<ResidentProgram> program)
       : JointLaunch(place), plan_(plan), program_(std::move(program)) {}
 
-  void begin(const CallBuffers& buffers, const Trimmings& trimmings);
+  void begin(const CallBuffers& buffers, const PrePostOps& prePost);
 
  private:
   Status offer(cuda::LaunchSeat* seat) override;
@@ -32,7 +32,7 @@ class ResidentRun : public JointLaunch {
   const Plan& plan_;
   std::shared_ptr<ResidentProgram> program_;
   CallBuffers buffers_;
-  Trimmings trimmings_;
+  PrePostOps trimmings_;
 };
 
 }  // namespace tutti

@@ -240,12 +240,12 @@ Result<Channel*> CudaSide::channel(Links& links, int peer, int lane, size_t slot
     TUTTI_ASSIGN(hosts.tokens, links.channel(peer, lane, deadline));
     TUTTI_ASSIGN(hosts.credits, links.channel(peer, creditLane(lane), deadline));
     const cuda::InboxLayout layout{slots_, slotBytes};
-    const RankCard& card = links.cards()[static_cast<size_t>(peer)];
-    TUTTI_TRY(sit(card, deadline));
+    const PeerDescriptor& descriptor = links.descriptors()[static_cast<size_t>(peer)];
+    TUTTI_TRY(sit(descriptor, deadline));
     const int number = peer * (kMostCudaLanes + 1) + std::min(lane, kMostCudaLanes);
     const cuda::InboxWords words{memory_->words, static_cast<size_t>(number) * layout.wordBytes()};
-    const bool here = shareDevice(card, links.cards()[static_cast<size_t>(rank_)]);
-    const cuda::Lending lending{memory_->exchange.get(), peer, card.info.processId, here};
+    const bool here = shareDevice(descriptor, links.descriptors()[static_cast<size_t>(rank_)]);
+    const cuda::Lending lending{memory_->exchange.get(), peer, descriptor.info.processId, here};
     TUTTI_ASSIGN(known, cuda::StreamChannel::create(ops_, hosts, lending, layout, words, processIdentity()));
   }
   return static_cast<Channel*>(known.get());
@@ -271,10 +271,10 @@ Status CudaSide::serveReaders(FdExchange& services) {
 }
 
 /// Before memory of the peer is opened: has its owner see that.
-Status CudaSide::sit(const RankCard& peer, Deadline deadline) {
+Status CudaSide::sit(const PeerDescriptor& peer, Deadline deadline) {
   if (peer.info.processId == processIdentity() || memory_->reading.contains(peer.info.rank)) return {};
-  TUTTI_ASSIGN(Fd card, services_->fetch(peer.info.rank, kReadersKey, deadline));
-  TUTTI_ASSIGN(cuda::Reading reading, cuda::Reading::of(std::move(card)));
+  TUTTI_ASSIGN(Fd descriptor, services_->fetch(peer.info.rank, kReadersKey, deadline));
+  TUTTI_ASSIGN(cuda::Reading reading, cuda::Reading::of(std::move(descriptor)));
   TUTTI_TRY(reading.begin(rank_));
   memory_->reading.emplace(peer.info.rank, std::move(reading));
   return {};

@@ -24,20 +24,21 @@ namespace tutti {
 
 /// Lanes that plans of resident kernels may have: each is a block, and all ranks' blocks must be on their devices
 /// together.  0: that cannot be, because a device is shared by processes, or has too few blocks for its ranks.
-int residentLanes(const std::vector<RankCard>& cards, size_t sliceBytes, uint32_t slots);
+int residentLanes(const std::vector<PeerDescriptor>& descriptors, size_t sliceBytes, uint32_t slots);
 /// Whether all ranks are in one process and on one device: then one launch carries all of them.
-bool onOneDevice(const std::vector<RankCard>& cards);
-/// Why the ranks' streams, or their kernels, cannot write each other's memory, as far as cards tell; "": they can.
-std::string streamObstacle(const std::vector<RankCard>& cards);
+bool onOneDevice(const std::vector<PeerDescriptor>& descriptors);
+/// Why the ranks' streams, or their kernels, cannot write each other's memory, as far as descriptors tell; "": they
+/// can.
+std::string streamObstacle(const std::vector<PeerDescriptor>& descriptors);
 /// Whether that also takes memory of other processes (CudaSide::tryIpc).
-bool needsIpc(const std::vector<RankCard>& cards);
+bool needsIpc(const std::vector<PeerDescriptor>& descriptors);
 /// Whether TUTTI_CUDA_EXECUTOR asks for the way that needs nothing of that.
 bool asksForProxy();
 /// Whether there is a way of this name, whatever the ranks can do.  Errors: InvalidUsage naming TUTTI_CUDA_EXECUTOR.
 Status checkExecutorName(const std::string& name);
 /// lanes: residentLanes().  obstacle: the same on all ranks; "" if there is none.  Errors: InvalidUsage:
 /// TUTTI_CUDA_EXECUTOR cannot be honoured.
-Result<CudaWay> cudaWay(const std::vector<RankCard>& cards, int lanes, const std::string& obstacle);
+Result<CudaWay> cudaWay(const std::vector<PeerDescriptor>& descriptors, int lanes, const std::string& obstacle);
 
 /// Lanes that collectives may have on CUDA ranks: as many host channels again carry credits.
 inline constexpr int kMostCudaLanes = 30;
@@ -58,15 +59,16 @@ class CudaSide {
   const cuda::CudaDevice& device() const { return *device_; }
   Worker& worker() { return worker_; }
   /// What other ranks must know of this one's device.
-  void describe(RankCard* card) const;
+  void describe(PeerDescriptor* descriptor) const;
   /// Opens some memory of every other process.  Errors: RemoteError: that cannot be.
-  Status tryIpc(int rank, const std::vector<RankCard>& cards, Deadline deadline);
-  /// On the way of resident kernels: takes the memory of this rank's ends, and says in `card` where it is.  Errors:
-  /// memory.
-  Status makeEnds(int nRanks, int lanes, size_t sliceBytes, RankCard* card);
-  /// Then, with all cards: opens the peers' ends, and the host channels by which ranks agree on launches.
+  Status tryIpc(int rank, const std::vector<PeerDescriptor>& descriptors, Deadline deadline);
+  /// On the way of resident kernels: takes the memory of this rank's ends, and says in `descriptor` where it is.
+  /// Errors: memory.
+  Status makeEnds(int nRanks, int lanes, size_t sliceBytes, PeerDescriptor* descriptor);
+  /// Then, with all descriptors: opens the peers' ends, and the host channels by which ranks agree on launches.
   /// mostBlocks: of a rank, in a launch that needs no plan; 0: any number.
-  Status openEnds(int rank, const std::vector<RankCard>& cards, Links& links, int mostBlocks, Deadline deadline);
+  Status openEnds(int rank, const std::vector<PeerDescriptor>& descriptors, Links& links, int mostBlocks,
+                  Deadline deadline);
   /// The run of a plan for resident kernels.  Errors: as residentProgram(); memory.
   Result<std::unique_ptr<ResidentRun>> residentRun(const Plan& plan);
   /// Where all ranks share a launch: what runs calls in one pass over their buffers; else null.
@@ -81,7 +83,7 @@ class CudaSide {
   /// What the failure of a communicator is told to, by any thread, also after this: null on other ways.
   std::shared_ptr<cuda::ResidentMemory> residentMemory() const;
   /// Goes the way that was chosen; but for Proxy has the device use the memory of the other ranks' devices.
-  Status meet(CudaWay way, int rank, const std::vector<RankCard>& cards);
+  Status meet(CudaWay way, int rank, const std::vector<PeerDescriptor>& descriptors);
   /// Before others open memory of this rank's: lets them say that they have.  services: borrowed.  Errors: SystemError.
   Status serveReaders(FdExchange& services);
   /// Where streams carry messages: from now on registered memory can be lent.  settle: as ExchangeRank's.
@@ -161,13 +163,13 @@ class CudaSide {
         worker_(std::move(kernels), &ops_) {}
   Status makeWords(int nRanks);
   Status tryWords();
-  Status sit(const RankCard& peer, Deadline deadline);
+  Status sit(const PeerDescriptor& peer, Deadline deadline);
   Result<std::byte*> grow(std::vector<cuda::DeviceMemory>* memory, size_t bytes);
   Status reach(const std::string& uuid);
   Status startProxy(bool sharesDevice);
   Status waitAtGate(cuda::Stream stream, uint32_t number);
   void fillReserve();
-  Status openLaunchLines(int rank, const std::vector<RankCard>& cards, Links& links, Deadline deadline);
+  Status openLaunchLines(int rank, const std::vector<PeerDescriptor>& descriptors, Links& links, Deadline deadline);
   Result<std::shared_ptr<ResidentProgram>> programRoom(size_t bytes);
   Status upload(const std::vector<std::byte>& bytes, const cuda::DeviceMemory& to);
   cuda::Address gate() const;

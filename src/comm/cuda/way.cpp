@@ -16,39 +16,43 @@ std::string uuidOf(const cuda::Driver& driver, cuda::Device device) {
   return {uuid.bytes, sizeof uuid.bytes};
 }
 
-bool reaches(const RankCard& card, const RankCard& other) {
-  return card.device == other.device ||
-         std::find(card.reached.begin(), card.reached.end(), other.device) != card.reached.end();
+bool reaches(const PeerDescriptor& descriptor, const PeerDescriptor& other) {
+  return descriptor.device == other.device ||
+         std::find(descriptor.reached.begin(), descriptor.reached.end(), other.device) != descriptor.reached.end();
 }
 
 /// A process that is not this rank's, by the lowest of its ranks.
-std::vector<const RankCard*> otherProcesses(const RankCard& mine, const std::vector<RankCard>& cards) {
+std::vector<const PeerDescriptor*> otherProcesses(const PeerDescriptor& mine,
+                                                  const std::vector<PeerDescriptor>& descriptors) {
   std::set<uint64_t> seen = {mine.info.processId};
-  std::vector<const RankCard*> others;
-  for (const RankCard& card : cards) {
-    if (seen.insert(card.info.processId).second) others.push_back(&card);
+  std::vector<const PeerDescriptor*> others;
+  for (const PeerDescriptor& descriptor : descriptors) {
+    if (seen.insert(descriptor.info.processId).second) others.push_back(&descriptor);
   }
   return others;
 }
 
 }  // namespace
 
-std::string streamObstacle(const std::vector<RankCard>& cards) {
-  for (const RankCard& card : cards) {
-    if (card.device.empty()) return cat("rank ", card.info.rank, " is on no CUDA device");
-    if (card.info.hostId != cards.front().info.hostId) return cat("rank ", card.info.rank, " is on another host");
+std::string streamObstacle(const std::vector<PeerDescriptor>& descriptors) {
+  for (const PeerDescriptor& descriptor : descriptors) {
+    if (descriptor.device.empty()) return cat("rank ", descriptor.info.rank, " is on no CUDA device");
+    if (descriptor.info.hostId != descriptors.front().info.hostId)
+      return cat("rank ", descriptor.info.rank, " is on another host");
   }
-  for (const RankCard& card : cards) {
-    for (const RankCard& other : cards) {
-      if (reaches(card, other)) continue;
-      return cat("rank ", card.info.rank, "'s CUDA device has no peer access to rank ", other.info.rank,
+  for (const PeerDescriptor& descriptor : descriptors) {
+    for (const PeerDescriptor& other : descriptors) {
+      if (reaches(descriptor, other)) continue;
+      return cat("rank ", descriptor.info.rank, "'s CUDA device has no peer access to rank ", other.info.rank,
                  "'s, or its process does not see that (CUDA_VISIBLE_DEVICES)");
     }
   }
   return "";
 }
 
-bool needsIpc(const std::vector<RankCard>& cards) { return !otherProcesses(cards.front(), cards).empty(); }
+bool needsIpc(const std::vector<PeerDescriptor>& descriptors) {
+  return !otherProcesses(descriptors.front(), descriptors).empty();
+}
 
 bool asksForProxy() { return configText("TUTTI_CUDA_EXECUTOR") == "proxy"; }
 
@@ -57,8 +61,9 @@ Status checkExecutorName(const std::string& name) {
   return invalidUsage("TUTTI_CUDA_EXECUTOR='", name, "' is not auto, resident, stream or proxy");
 }
 
-Result<CudaWay> cudaWay(const std::vector<RankCard>& cards, int lanes, const std::string& obstacle) {
-  const bool any = std::any_of(cards.begin(), cards.end(), [](const RankCard& card) { return !card.device.empty(); });
+Result<CudaWay> cudaWay(const std::vector<PeerDescriptor>& descriptors, int lanes, const std::string& obstacle) {
+  const bool any = std::any_of(descriptors.begin(), descriptors.end(),
+                               [](const PeerDescriptor& descriptor) { return !descriptor.device.empty(); });
   if (!any) return CudaWay::None;
   if (asksForProxy()) return CudaWay::Proxy;
   const bool streams = obstacle.empty();
@@ -75,54 +80,57 @@ Result<CudaWay> cudaWay(const std::vector<RankCard>& cards, int lanes, const std
         "devices");
   }
   // Where each rank has a device, launches would wait for launches elsewhere: only on request.
-  if (asked == "auto" && streams && lanes > 0 && cards.size() > 1 && onOneDevice(cards)) return CudaWay::Resident;
+  if (asked == "auto" && streams && lanes > 0 && descriptors.size() > 1 && onOneDevice(descriptors))
+    return CudaWay::Resident;
   TUTTI_TRY(checkExecutorName(asked));
   return streams ? CudaWay::Stream : CudaWay::Proxy;
 }
 
-void CudaSide::describe(RankCard* card) const {
+void CudaSide::describe(PeerDescriptor* descriptor) const {
   const cuda::Driver& driver = device_->driver();
-  card->device = device_->uuid();
-  card->busId = device_->busId();
-  card->deviceBlocks = kernels_->mostWalkBlocks();
-  card->computeCapability = static_cast<uint32_t>(device_->computeCapability());
-  card->memoryMBps = static_cast<uint32_t>(device_->memoryGBps() * 1e3);
+  descriptor->device = device_->uuid();
+  descriptor->busId = device_->busId();
+  descriptor->deviceBlocks = kernels_->mostWalkBlocks();
+  descriptor->computeCapability = static_cast<uint32_t>(device_->computeCapability());
+  descriptor->memoryMBps = static_cast<uint32_t>(device_->memoryGBps() * 1e3);
   int count = 0;
   (void)driver.cuDeviceGetCount(&count);
   for (cuda::Device other = 0; other < count; ++other) {
     int can = 0;
     const bool reached = other != device_->ordinal() &&
                          driver.cuDeviceCanAccessPeer(&can, device_->ordinal(), other) == cuda::kSuccess && can != 0;
-    if (reached) card->reached.push_back(uuidOf(driver, other));
+    if (reached) descriptor->reached.push_back(uuidOf(driver, other));
   }
   const cuda::IpcOffer offer = cuda::offerByIpc(*device_, memory_->words->address());
-  card->ipcProbe.assign(reinterpret_cast<const char*>(&offer), sizeof offer);
+  descriptor->ipcProbe.assign(reinterpret_cast<const char*>(&offer), sizeof offer);
 }
 
 // Handles may be given and yet not be taken: in containers, say.
-Status CudaSide::tryIpc(int rank, const std::vector<RankCard>& cards, Deadline deadline) {
-  for (const RankCard* card : otherProcesses(cards[static_cast<size_t>(rank)], cards)) {
+Status CudaSide::tryIpc(int rank, const std::vector<PeerDescriptor>& descriptors, Deadline deadline) {
+  for (const PeerDescriptor* descriptor : otherProcesses(descriptors[static_cast<size_t>(rank)], descriptors)) {
     cuda::IpcOffer offer;
-    if (card->ipcProbe.size() != sizeof offer) return remoteError("rank ", card->info.rank, " offers no memory");
-    TUTTI_TRY(sit(*card, deadline));
-    std::memcpy(&offer, card->ipcProbe.data(), sizeof offer);
+    if (descriptor->ipcProbe.size() != sizeof offer)
+      return remoteError("rank ", descriptor->info.rank, " offers no memory");
+    TUTTI_TRY(sit(*descriptor, deadline));
+    std::memcpy(&offer, descriptor->ipcProbe.data(), sizeof offer);
     TUTTI_ASSIGN(cuda::IpcMemory opened, cuda::IpcMemory::open(device_, offer));
     memory_->tried.push_back(std::move(opened));
   }
   return {};
 }
 
-Status CudaSide::meet(CudaWay way, int rank, const std::vector<RankCard>& cards) {
-  const RankCard& mine = cards[static_cast<size_t>(rank)];
+Status CudaSide::meet(CudaWay way, int rank, const std::vector<PeerDescriptor>& descriptors) {
+  const PeerDescriptor& mine = descriptors[static_cast<size_t>(rank)];
   if (way == CudaWay::Proxy) {
     closePeers();  // what was tried
-    return startProxy(
-        std::count_if(cards.begin(), cards.end(), [&](const RankCard& card) { return shareDevice(card, mine); }) > 1);
+    return startProxy(std::count_if(descriptors.begin(), descriptors.end(), [&](const PeerDescriptor& descriptor) {
+                        return shareDevice(descriptor, mine);
+                      }) > 1);
   }
   // What other processes have comes with access when it is opened, and their devices may be theirs alone.
-  for (const RankCard& card : cards) {
-    const bool here = card.info.processId == mine.info.processId;
-    if (here && card.device != mine.device) TUTTI_TRY(reach(card.device));
+  for (const PeerDescriptor& descriptor : descriptors) {
+    const bool here = descriptor.info.processId == mine.info.processId;
+    if (here && descriptor.device != mine.device) TUTTI_TRY(reach(descriptor.device));
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// A call that is like one made before takes a short way.  It must be as careful as the long one.
+// A call that is like one made before takes a fast path.  It must be as careful as the long one.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <thread>

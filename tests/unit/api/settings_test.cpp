@@ -297,7 +297,7 @@ TEST_CASE("ranks meet at a place that they agreed on, again and again") {
   CHECK(rounds == 2);
 }
 
-TEST_CASE("an address that is none gives no meeting place") {
+TEST_CASE("an address that is none gives no rendezvous") {
   tuttiUniqueId id;
   for (const char* address : {"", "localhost", ":1", "localhost:", "localhost:0", "localhost:70000", "fd00::1:99999",
                               "[]:5", "localhost:12x"}) {

@@ -2,9 +2,9 @@
 #include <catch2/catch.hpp>
 
 #include "src/base/text.hpp"
-#include "src/bootstrap/gate.hpp"
+#include "src/bootstrap/authentication.hpp"
+#include "src/bootstrap/bootstrap_node.hpp"
 #include "src/bootstrap/handshake.hpp"
-#include "src/bootstrap/hub.hpp"
 #include "src/bootstrap/wire.hpp"
 #include "transport/sim/world.hpp"
 
@@ -114,7 +114,7 @@ TEST_CASE("children get secrets and names of their own") {
 
 namespace {
 
-/// Someone who holds a link to a Hub and sends what he likes.
+/// Someone who holds a link to a BootstrapNode and sends what he likes.
 class Stranger : public Machine {
  public:
   void onAccepted(LinkId) override {}
@@ -133,9 +133,9 @@ class Stranger : public Machine {
 TEST_CASE("strangers get little room and little time") {
   SimWorld world(1);
   const int node = world.addNode(), other = world.addNode();
-  Hub hub(world.network(node), [] {});
+  BootstrapNode bootstrap(world.network(node), [] {});
   Stranger stranger;
-  world.attach(node, &hub);
+  world.attach(node, &bootstrap);
   world.attach(other, &stranger);
   const auto run = [&](int64_t ns) { world.runUntil([] { return false; }, world.nowNs() + ns); };
   const auto dial = [&](int n) {
@@ -168,8 +168,8 @@ TEST_CASE("strangers get little room and little time") {
     world.network(other).send(stranger.links[0], DialerProof(kSecret, hello, kNonceA).hello());
     run(10'000'000);
     CHECK(stranger.got.empty());
-    CHECK(hub.messageLimit(world.links(node)[0]) == kMaxStrangerBytes);
-    hub.serveMeeting({4}, kSecret);
+    CHECK(bootstrap.messageLimit(world.links(node)[0]) == kMaxStrangerBytes);
+    bootstrap.serveRendezvous({4}, kSecret);
     run(10'000'000);
     REQUIRE(stranger.got.size() == 1);
     CHECK(DialerProof(kSecret, hello, kNonceA).onChallenge(stranger.got[0]).ok());

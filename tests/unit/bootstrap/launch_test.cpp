@@ -112,7 +112,7 @@ TEST_CASE("without a launcher there is one rank") {
   CHECK(launched(without)->nRanks == 1);  // no server answers
 }
 
-TEST_CASE("each launcher's variables give rank, size and meeting place") {
+TEST_CASE("each launcher's variables give rank, size and rendezvous") {
   const tuttiUniqueId id = encodeUniqueId(somePlace());
   const Result<LaunchInfo> run =
       launched({{"TUTTI_RANK", "1"}, {"TUTTI_NRANKS", "3"}, {"TUTTI_UNIQUE_ID", toHex(&id, sizeof id)}});

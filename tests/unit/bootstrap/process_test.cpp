@@ -18,7 +18,7 @@ namespace {
 
 Deadline patience() { return Deadline::inMs(20'000); }
 
-/// What the parent and its child share: the meeting place is the parent's.
+/// What the parent and its child share: the rendezvous is the parent's.
 struct Pipe {
   Fd read, write;
   Pipe() {
@@ -62,8 +62,8 @@ TEST_CASE("when a rank's process is killed, all others learn which one it was") 
   // without a goodbye or from a signal makes no difference.
   const bool keepConnections = GENERATE(false, true);
   CAPTURE(keepConnections);
-  const Meeting meeting;
-  const JoinRequest base = meeting.request(0, 1);
+  const Rendezvous rendezvous;
+  const JoinRequest base = rendezvous.request(0, 1);
   Pipe up, hold;
   const pid_t dying = forked([&] {
     auto joined = joinAsProcess(base, 4, 5);
@@ -108,8 +108,8 @@ TEST_CASE("when a rank's process is killed, all others learn which one it was") 
 }
 
 TEST_CASE("a process that says goodbye and ends is no failure") {
-  const Meeting meeting;
-  const JoinRequest base = meeting.request(0, 1);
+  const Rendezvous rendezvous;
+  const JoinRequest base = rendezvous.request(0, 1);
   const pid_t child = forked([&] {
     auto joined = joinAsProcess(base, 1, 2);
     return joined.ok() && (*joined)->barrier(patience()).ok() ? 0 : 1;
@@ -124,11 +124,11 @@ TEST_CASE("a process that says goodbye and ends is no failure") {
 }
 
 TEST_CASE("a process that is gone before it is watched is noticed") {
-  const Meeting meeting;
+  const Rendezvous rendezvous;
   const pid_t gone = forked([] { return 0; });
   CHECK(exitCodeOf(gone) == 0);
   CHECK(onRanks(2, [&](int rank) -> std::string {
-          auto joined = meeting.join(rank, 2);
+          auto joined = rendezvous.join(rank, 2);
           if (!joined.ok()) return joined.status().message();
           // Rank 1 lives in this process; the number is that of one that has ended.
           if (rank == 0) (*joined)->watchProcesses({0, static_cast<int>(gone)});
@@ -141,9 +141,9 @@ TEST_CASE("a process that is gone before it is watched is noticed") {
 }
 
 TEST_CASE("a forked child holds nothing of a Session and may end without harm") {
-  const Meeting meeting;
+  const Rendezvous rendezvous;
   CHECK(onRanks(2, [&](int rank) -> std::string {
-          auto joined = meeting.join(rank, 2);
+          auto joined = rendezvous.join(rank, 2);
           if (!joined.ok()) return joined.status().message();
           if (const Status s = (*joined)->barrier(patience()); !s.ok()) return s.message();
           if (rank == 0) {

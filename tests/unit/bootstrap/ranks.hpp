@@ -34,16 +34,16 @@ inline std::shared_ptr<Session> loopbackSession(const char* address = "127.0.0.1
   return *Session::create({any});
 }
 
-/// A meeting place on a Session of its own.
-struct Meeting {
+/// A rendezvous on a Session of its own.
+struct Rendezvous {
   std::shared_ptr<Session> session = loopbackSession();
   CommId commId{};
   Secret secret{};
 
-  Meeting() {
+  Rendezvous() {
     commId.fill(1);
     secret.fill(2);
-    session->serveMeeting(commId, secret);
+    session->serveRendezvous(commId, secret);
   }
   JoinRequest request(int rank, int nRanks) const {
     JoinRequest r;
@@ -51,7 +51,7 @@ struct Meeting {
     r.secret = secret;
     r.rank = rank;
     r.nRanks = nRanks;
-    r.meeting = session->endpoint();
+    r.rendezvous = session->endpoint();
     r.info = cat("rank ", rank);
     return r;
   }

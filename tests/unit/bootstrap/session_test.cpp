@@ -45,9 +45,9 @@ std::string readAll(int fd, size_t bytes) {
 TEST_CASE("ranks join, exchange and part") {
   const int n = GENERATE(1, 2, 3, 8, 64);
   CAPTURE(n);
-  const Meeting meeting;
+  const Rendezvous rendezvous;
   CHECK(onRanks(n, [&](int rank) -> std::string {
-          ControlResult joined = meeting.join(rank, n);
+          ControlResult joined = rendezvous.join(rank, n);
           if (!joined.ok()) return joined.status().message();
           Control& control = **joined;
           for (int other = 0; other < n; ++other) {
@@ -62,19 +62,19 @@ TEST_CASE("ranks join, exchange and part") {
           }
           return control.barrier(soon()).message();
         }) == "");
-  if (n > 1) CHECK(meeting.session->waitForMeeting(meeting.commId, soon()));
+  if (n > 1) CHECK(rendezvous.session->waitForRendezvous(rendezvous.commId, soon()));
 }
 
 TEST_CASE("256 ranks join") {
-  const Meeting meeting;
+  const Rendezvous rendezvous;
   CHECK(onRanks(256, [&](int rank) -> std::string {
-          ControlResult joined = meeting.join(rank, 256, 60'000);
+          ControlResult joined = rendezvous.join(rank, 256, 60'000);
           return joined.ok() ? (*joined)->barrier(Deadline::inMs(60'000)).message() : joined.status().message();
         }) == "");
 }
 
-TEST_CASE("a meeting place made by openMeetingPlace serves its ranks") {
-  const Result<tuttiUniqueId> id = openMeetingPlace();
+TEST_CASE("a rendezvous made by openRendezvousPlace serves its ranks") {
+  const Result<tuttiUniqueId> id = openRendezvousPlace();
   REQUIRE(id.ok());
   const MeetingPlace place = *decodeUniqueId(*id);
   CHECK(onRanks(3, [&](int rank) -> std::string {
@@ -83,7 +83,7 @@ TEST_CASE("a meeting place made by openMeetingPlace serves its ranks") {
           request.secret = place.secret;
           request.rank = rank;
           request.nRanks = 3;
-          request.meeting = place.endpoint;
+          request.rendezvous = place.endpoint;
           Result<std::shared_ptr<Session>> session = Session::create();  // on the interfaces that there are
           if (!session.ok()) return session.status().message();
           ControlResult joined = (*session)->join(request, soon(), nullptr, [](const Failure&) {});
@@ -92,9 +92,9 @@ TEST_CASE("a meeting place made by openMeetingPlace serves its ranks") {
 }
 
 TEST_CASE("a child communicator joins over its members' endpoints on the same Sessions") {
-  const Meeting meeting;
+  const Rendezvous rendezvous;
   CHECK(onRanks(4, [&](int rank) -> std::string {
-          ControlResult joined = meeting.join(rank, 4);
+          ControlResult joined = rendezvous.join(rank, 4);
           if (!joined.ok()) return joined.status().message();
           Control& parent = **joined;
           JoinRequest request;  // the even ranks, and the odd ones
@@ -115,9 +115,9 @@ TEST_CASE("a child communicator joins over its members' endpoints on the same Se
 }
 
 TEST_CASE("who does not know the secret stays outside") {
-  const Meeting meeting;
+  const Rendezvous rendezvous;
   CHECK(onRanks(2, [&](int rank) -> std::string {
-          JoinRequest request = meeting.request(rank, 2);
+          JoinRequest request = rendezvous.request(rank, 2);
           if (rank == 1) request.secret.fill(3);
           ControlResult joined = loopbackSession()->join(request, Deadline::inMs(300), nullptr, [](const Failure&) {});
           if (joined.ok()) return "it got in";
@@ -126,10 +126,10 @@ TEST_CASE("who does not know the secret stays outside") {
 }
 
 TEST_CASE("ranks that do not fit together are told so") {
-  const Meeting twice;
+  const Rendezvous twice;
   const std::string duplicate = onRanks(2, [&](int) { return twice.join(0, 2, 2000).status().message(); });
   CHECK(duplicate.find("rank 0") != std::string::npos);
-  const Meeting sizes;
+  const Rendezvous sizes;
   const std::string different =
       onRanks(2, [&](int rank) { return sizes.join(rank, 2 + rank, 2000).status().message(); });
   CAPTURE(different);
@@ -139,11 +139,11 @@ TEST_CASE("ranks that do not fit together are told so") {
 }
 
 TEST_CASE("a rank that does not come is named") {
-  const Meeting meeting;
+  const Rendezvous rendezvous;
   std::mutex mutex;
   std::set<std::string> complaints;
   onRanks(3, [&](int rank) -> std::string {
-    const Status status = meeting.join(rank, 4, 400).status();
+    const Status status = rendezvous.join(rank, 4, 400).status();
     const std::lock_guard lock(mutex);
     complaints.insert(status.code() == tuttiTimeout ? status.message() : cat("not a timeout: ", status.message()));
     return "";
@@ -154,13 +154,13 @@ TEST_CASE("a rank that does not come is named") {
 }
 
 TEST_CASE("the abort word ends a join") {
-  const Meeting meeting;
+  const Rendezvous rendezvous;
   std::atomic<uint32_t> abort{0};
   std::thread aborter([&] {
     ::usleep(20'000);
     abort = 1;
   });
-  const Status status = meeting.join(0, 2, 20'000, &abort).status();
+  const Status status = rendezvous.join(0, 2, 20'000, &abort).status();
   aborter.join();
   CHECK(status.message() == "rank 0 of 2 was told to abort while it waited");
 }
@@ -168,10 +168,10 @@ TEST_CASE("the abort word ends a join") {
 TEST_CASE("streams open both ways and keep the bytes behind the hand-over") {
   const char* address = GENERATE("127.0.0.1:1", "[::1]:1");
   CAPTURE(address);
-  const Meeting meeting;
+  const Rendezvous rendezvous;
   CHECK(onRanks(3, [&](int rank) -> std::string {
           ControlResult joined =
-              loopbackSession(address)->join(meeting.request(rank, 3), soon(), nullptr, [](const Failure&) {});
+              loopbackSession(address)->join(rendezvous.request(rank, 3), soon(), nullptr, [](const Failure&) {});
           if (!joined.ok()) return joined.status().message();
           for (int index = 0; index < 2; ++index) {
             for (int peer = 0; peer < 3; ++peer) {
@@ -191,9 +191,9 @@ TEST_CASE("streams open both ways and keep the bytes behind the hand-over") {
 }
 
 TEST_CASE("a stream opens though the other rank is busy elsewhere") {
-  const Meeting meeting;
+  const Rendezvous rendezvous;
   CHECK(onRanks(2, [&](int rank) -> std::string {
-          ControlResult joined = meeting.join(rank, 2);
+          ControlResult joined = rendezvous.join(rank, 2);
           if (!joined.ok()) return joined.status().message();
           if (rank == 0) {  // opens its end only after rank 1 has written
             if (Status met = (*joined)->barrier(soon()); !met.ok()) return met.message();
@@ -207,10 +207,10 @@ TEST_CASE("a stream opens though the other rank is busy elsewhere") {
 }
 
 TEST_CASE("a wait that takes too long names the rank that is to blame") {
-  const Meeting meeting;
+  const Rendezvous rendezvous;
   std::atomic<int> given{0};
   CHECK(onRanks(3, [&](int rank) -> std::string {
-          ControlResult joined = meeting.join(rank, 3);
+          ControlResult joined = rendezvous.join(rank, 3);
           if (!joined.ok()) return joined.status().message();
           if (rank == 1) {  // answers, but never comes
             while (given < 2) ::usleep(1'000);
@@ -223,9 +223,9 @@ TEST_CASE("a wait that takes too long names the rank that is to blame") {
 }
 
 TEST_CASE("a descriptor is fetched by a peer, before or after it is served") {
-  const Meeting meeting;
+  const Rendezvous rendezvous;
   CHECK(onRanks(3, [&](int rank) -> std::string {
-          ControlResult joined = meeting.join(rank, 3);
+          ControlResult joined = rendezvous.join(rank, 3);
           if (!joined.ok()) return joined.status().message();
           Control& control = **joined;
           const Fd memory(memfd_create("test", MFD_CLOEXEC));
@@ -248,12 +248,12 @@ TEST_CASE("a descriptor is fetched by a peer, before or after it is served") {
 }
 
 TEST_CASE("a failure that one rank reports ends the waits of all, and is told once") {
-  const Meeting meeting;
+  const Rendezvous rendezvous;
   std::atomic<int> told{0}, up{0};
   const Deadline soonOver = soon();
   CHECK(onRanks(5, [&](int rank) -> std::string {
           ControlResult joined =
-              loopbackSession()->join(meeting.request(rank, 5), soon(), nullptr, [&](const Failure& f) {
+              loopbackSession()->join(rendezvous.request(rank, 5), soon(), nullptr, [&](const Failure& f) {
                 if (f.rank == 2) ++told;
               });
           if (!joined.ok()) return joined.status().message();
@@ -273,10 +273,10 @@ TEST_CASE("a failure that one rank reports ends the waits of all, and is told on
 }
 
 TEST_CASE("an exchange that a rank stays away from ends at the deadline") {
-  const Meeting meeting;
+  const Rendezvous rendezvous;
   std::atomic<int> over{0};
   CHECK(onRanks(2, [&](int rank) -> std::string {
-          ControlResult joined = meeting.join(rank, 2);
+          ControlResult joined = rendezvous.join(rank, 2);
           if (!joined.ok()) return joined.status().message();
           const Status status = rank == 0 ? (*joined)->barrier(Deadline::inMs(50)) : Status();
           ++over;
@@ -287,9 +287,9 @@ TEST_CASE("an exchange that a rank stays away from ends at the deadline") {
 
 TEST_CASE("nothing is left open") {
   const auto session = [] {
-    const Meeting meeting;
+    const Rendezvous rendezvous;
     return onRanks(4, [&](int rank) -> std::string {
-      ControlResult joined = meeting.join(rank, 4);
+      ControlResult joined = rendezvous.join(rank, 4);
       if (!joined.ok()) return joined.status().message();
       const Result<Fd> untaken = rank == 0 ? (*joined)->open(1, 7, soon()) : Result<Fd>(Fd());
       return (*joined)->barrier(soon()).message();

@@ -7,20 +7,20 @@ SimJob::SimJob(SimWorld& world, const JobOptions& options)
   for (int r = 0; r < options_.nRanks; ++r) {
     Rank& me = rank(r);
     me.node = world_.addNode();
-    me.hub = std::make_unique<Hub>(world_.network(me.node), [this, r] { changed(r); });
-    world_.attach(me.node, me.hub.get());
+    me.bootstrap = std::make_unique<BootstrapNode>(world_.network(me.node), [this, r] { changed(r); });
+    world_.attach(me.node, me.bootstrap.get());
   }
-  if (options_.meetingWithRank0) {
+  if (options_.rendezvousWithRank0) {
     placeNode_ = rank(0).node;
-    place_ = rank(0).hub.get();
+    place_ = rank(0).bootstrap.get();
   } else {
     placeNode_ = world_.addNode();
-    ownPlace_ = std::make_unique<Hub>(world_.network(placeNode_), [] {});
+    ownPlace_ = std::make_unique<BootstrapNode>(world_.network(placeNode_), [] {});
     place_ = ownPlace_.get();
     world_.attach(placeNode_, place_);
   }
   const JoinRequest any = request(0);
-  place_->serveMeeting(any.commId, any.secret);
+  place_->serveRendezvous(any.commId, any.secret);
   for (int r = 0; r < options_.nRanks; ++r)
     world_.at(options_.startSpreadNs > 0 ? world_.randomBetween(0, options_.startSpreadNs) : 0,
               [this, r] { start(r); });
@@ -33,7 +33,7 @@ JoinRequest SimJob::request(int r) const {
   request.rank = r;
   request.nRanks = options_.nRanks;
   request.self = SimWorld::endpoint(ranks_[static_cast<size_t>(r)].node);
-  request.meeting = SimWorld::endpoint(placeNode_);
+  request.rendezvous = SimWorld::endpoint(placeNode_);
   request.info = cat("info of ", r);
   request.deadlineNs = world_.nowNs() + options_.joinNs;
   return request;
@@ -54,7 +54,7 @@ void SimJob::start(int r) {
   Rank& me = rank(r);
   if (!survives(r) || me.phase != Rank::Phase::Waiting) return;
   me.phase = Rank::Phase::Joining;
-  me.member = me.hub->join(request(r));
+  me.member = me.bootstrap->join(request(r));
   wait(r, options_.joinNs + options_.graceNs);
   changed(r);
 }
@@ -66,11 +66,11 @@ void SimJob::wait(int r, int64_t ns) {
   const int mine = ++rank(r).waits;
   world_.at(world_.nowNs() + ns, [this, r, mine] {
     Rank& me = rank(r);
-    if (me.waits != mine || !survives(r) || me.hub->failure(me.member)) return;
-    me.hub->inquire(me.member, InquiryReason::Deadline, 0, -1, options_.graceNs);
+    if (me.waits != mine || !survives(r) || me.bootstrap->failure(me.member)) return;
+    me.bootstrap->inquire(me.member, InquiryReason::Deadline, 0, -1, options_.graceNs);
     world_.at(world_.nowNs() + 2 * options_.graceNs + 100 * kMs, [this, r, mine] {
       Rank& late = rank(r);
-      if (late.waits != mine || !survives(r) || late.hub->failure(late.member)) return;
+      if (late.waits != mine || !survives(r) || late.bootstrap->failure(late.member)) return;
       late.complaint = "no failure within the grace after its deadline";
       finish(r);
     });
@@ -79,13 +79,13 @@ void SimJob::wait(int r, int64_t ns) {
 
 void SimJob::finish(int r) {
   Rank& me = rank(r);
-  me.failure = me.hub->failure(me.member);
+  me.failure = me.bootstrap->failure(me.member);
   me.phase = Rank::Phase::Done;
   me.endNs = world_.nowNs();
   ++me.waits;
   world_.at(world_.nowNs() + world_.randomBetween(0, 2 * kMs), [this, r] {
     if (!survives(r)) return;
-    rank(r).hub->leave(rank(r).member);
+    rank(r).bootstrap->leave(rank(r).member);
     if (options_.leaveExits) world_.at(world_.nowNs() + kMs, [this, r] { world_.kill(rank(r).node); });
   });
 }
@@ -93,15 +93,15 @@ void SimJob::finish(int r) {
 bool SimJob::gatherOne(Rank& me, int r) {
   while (static_cast<int>(me.gathers.size()) < options_.nGathers &&
          static_cast<int>(me.gathers.size()) < me.nGathered + options_.window)
-    me.gathers.push_back(me.hub->allGather(me.member, blob(r, me.gathers.size() + 1, options_.blobBytes)));
+    me.gathers.push_back(me.bootstrap->allGather(me.member, blob(r, me.gathers.size() + 1, options_.blobBytes)));
   if (me.nGathered == options_.nGathers) return false;
   const uint64_t n = me.gathers[static_cast<size_t>(me.nGathered)];
-  const std::vector<std::string>* blobs = me.hub->gathered(me.member, n);
+  const std::vector<std::string>* blobs = me.bootstrap->gathered(me.member, n);
   if (blobs == nullptr) return false;
   for (int other = 0; other < options_.nRanks; ++other)
     if ((*blobs)[static_cast<size_t>(other)] != blob(other, n, options_.blobBytes))
       me.complaint = cat("gather ", n, " got wrong bytes of rank ", other);
-  me.hub->forget(me.member, n);
+  me.bootstrap->forget(me.member, n);
   ++me.nGathered;
   wait(r, options_.gatherNs);
   return true;
@@ -111,16 +111,16 @@ bool SimJob::gatherOne(Rank& me, int r) {
 bool SimJob::stepOnce(int r) {
   Rank& me = rank(r);
   if (me.phase == Rank::Phase::Waiting || me.phase == Rank::Phase::Done || !survives(r)) return false;
-  if (me.hub->failure(me.member)) {
+  if (me.bootstrap->failure(me.member)) {
     finish(r);
     return false;
   }
   if (me.phase == Rank::Phase::Joining) {
-    if (!me.hub->up(me.member)) return false;
+    if (!me.bootstrap->up(me.member)) return false;
     me.upNs = world_.nowNs();
     for (int other = 0; other < options_.nRanks; ++other)
-      if (me.hub->infos(me.member)[static_cast<size_t>(other)] != "info of " + std::to_string(other) ||
-          me.hub->endpoints(me.member)[static_cast<size_t>(other)] != SimWorld::endpoint(rank(other).node))
+      if (me.bootstrap->infos(me.member)[static_cast<size_t>(other)] != "info of " + std::to_string(other) ||
+          me.bootstrap->endpoints(me.member)[static_cast<size_t>(other)] != SimWorld::endpoint(rank(other).node))
         me.complaint = cat("wrong information of rank ", other);
     me.phase = Rank::Phase::Gathering;
     wait(r, options_.gatherNs);
@@ -132,7 +132,7 @@ bool SimJob::stepOnce(int r) {
     me.phase = Rank::Phase::Idle;
     ++me.waits;
     if (options_.inquireWhenIdle && world_.random() % 2 == 0)
-      me.hub->inquire(me.member, InquiryReason::Stalled, 0, -1, options_.graceNs);
+      me.bootstrap->inquire(me.member, InquiryReason::Stalled, 0, -1, options_.graceNs);
     world_.at(world_.nowNs() + options_.idleNs, [this, r] {
       if (rank(r).phase == Rank::Phase::Idle && survives(r)) finish(r);
     });

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/base/clock.hpp"
-#include "src/bootstrap/hub.hpp"
+#include "src/bootstrap/bootstrap_node.hpp"
 #include "tests/support/seeds.hpp"
 #include "transport/sim/world.hpp"
 
@@ -21,12 +21,12 @@ struct JobOptions {
   int nGathers = 3;
   int window = 1;  // gathers outstanding at once
   size_t blobBytes = 20;
-  int64_t startSpreadNs = 0;      // ranks start at random within this
-  int64_t idleNs = 0;             // between gathers and leaving
-  bool inquireWhenIdle = false;   // a Stalled inquiry by some rank
-  bool leaveExits = false;        // the process ends soon after it has left
-  bool meetingWithRank0 = false;  // else the meeting place has a node of its own
-  int64_t joinNs = 3 * kSecond;   // deadlines
+  int64_t startSpreadNs = 0;         // ranks start at random within this
+  int64_t idleNs = 0;                // between gathers and leaving
+  bool inquireWhenIdle = false;      // a Stalled inquiry by some rank
+  bool leaveExits = false;           // the process ends soon after it has left
+  bool rendezvousWithRank0 = false;  // else the rendezvous has a node of its own
+  int64_t joinNs = 3 * kSecond;      // deadlines
   int64_t gatherNs = 2 * kSecond;
   int64_t graceNs = 200 * kMs;
 };
@@ -37,7 +37,7 @@ class SimJob {
 
   struct Rank {
     int node = -1;
-    std::unique_ptr<Hub> hub;
+    std::unique_ptr<BootstrapNode> bootstrap;
     enum class Phase { Waiting, Joining, Gathering, Idle, Done } phase = Phase::Waiting;
     MemberId member = 0;
     int64_t endNs = -1;  // when it got to Done
@@ -55,7 +55,7 @@ class SimJob {
   int nRanks() const { return options_.nRanks; }
   bool survives(int r) const;
   int placeNode() const { return placeNode_; }
-  Hub& place() { return *place_; }
+  BootstrapNode& place() { return *place_; }
   JoinRequest request(int r) const;
   void start(int r);
   static std::string blob(int r, uint64_t n, size_t bytes);
@@ -72,8 +72,8 @@ class SimJob {
   SimWorld& world_;
   JobOptions options_;
   int placeNode_ = -1;
-  Hub* place_ = nullptr;
-  std::unique_ptr<Hub> ownPlace_;
+  BootstrapNode* place_ = nullptr;
+  std::unique_ptr<BootstrapNode> ownPlace_;
   std::vector<Rank> ranks_;
   std::vector<int> dirty_;
 };

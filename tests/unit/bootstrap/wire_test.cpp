@@ -1,10 +1,10 @@
 // Bytes of messages: what is written is read, and nothing else is believed.
 #include <catch2/catch.hpp>
 
+#include "src/bootstrap/diagnosis.hpp"
 #include "src/bootstrap/failure.hpp"
 #include "src/bootstrap/gather.hpp"
-#include "src/bootstrap/judge.hpp"
-#include "src/bootstrap/meeting.hpp"
+#include "src/bootstrap/rendezvous.hpp"
 #include "src/bootstrap/wire.hpp"
 
 using namespace tutti;
@@ -48,10 +48,10 @@ TEST_CASE("a reader that was disappointed once gives nothing more") {
 }
 
 TEST_CASE("every message cut short or lengthened is refused") {
-  Testimony t;
+  RankReport t;
   t.state = {.entered = 3, .inside = true, .waitingOn = 1, .recent = {{2, {1, 2}}, {3, {4, 5}}}};
-  Writer testimony;
-  writeTestimony(testimony, t);
+  Writer report;
+  writeRankReport(report, t);
   struct Row {
     const char* name;
     std::string message;
@@ -62,9 +62,9 @@ TEST_CASE("every message cut short or lengthened is refused") {
        [](Reader& in) { return readRegistration(in).ok(); }},
       {"peers", peersMessage({{1, "a"}, {2, "b"}}).substr(1), [](Reader& in) { return readPeers(in).ok(); }},
       {"failure", failureMessage({3, timeoutError("late")}).substr(1), [](Reader& in) { return readFailure(in).ok(); }},
-      {"testimony", testimony.str(),
+      {"report", report.str(),
        [](Reader& in) {
-         readTestimony(in);
+         readRankReport(in);
          return in.done();
        }},
   };
@@ -80,8 +80,8 @@ TEST_CASE("every message cut short or lengthened is refused") {
       CHECK_FALSE(row.read(shorter));
     }
   }
-  Reader back(testimony.str());
-  const Testimony read = readTestimony(back);
+  Reader back(report.str());
+  const RankReport read = readRankReport(back);
   CHECK(read.state.recent == t.state.recent);
   CHECK(read.state.inside);
   CHECK(read.state.waitingOn == 1);

@@ -38,7 +38,7 @@ CommSettings settings(const std::string& transports) {
 }
 
 JoinFunction joinBy(const tuttiUniqueId& id, int rank, int nRanks, const CommSettings& settings) {
-  return [=](Fate* fate) -> Result<std::unique_ptr<Comm>> {
+  return [=](AbortState* abortState) -> Result<std::unique_ptr<Comm>> {
     TUTTI_ASSIGN(std::shared_ptr<Session> session, Session::create());
     TUTTI_ASSIGN(const MeetingPlace place, decodeUniqueId(id));
     JoinRequest request;
@@ -47,8 +47,8 @@ JoinFunction joinBy(const tuttiUniqueId& id, int rank, int nRanks, const CommSet
     request.rank = rank;
     request.nRanks = nRanks;
     request.self = session->endpoint();
-    request.meeting = place.endpoint;
-    return Comm::join(session, std::move(request), settings, fate);
+    request.rendezvous = place.endpoint;
+    return Comm::join(session, std::move(request), settings, abortState);
   };
 }
 
@@ -194,11 +194,11 @@ TEST_CASE("ranks that nothing joins are told why of each transport") {
     three.push_back(std::move(*made));
   }
   Links links(0, std::move(three));
-  std::vector<RankCard> cards(2);
-  cards[0].info = peer(0, 1, 1);
-  cards[1].info = peer(1, 2, 2);
-  cards[1].hostName = "far";
-  const Status met = links.meet(cards);
+  std::vector<PeerDescriptor> descriptors(2);
+  descriptors[0].info = peer(0, 1, 1);
+  descriptors[1].info = peer(1, 2, 2);
+  descriptors[1].hostName = "far";
+  const Status met = links.meet(descriptors);
   CHECK(met.code() == tuttiInvalidUsage);
   CHECK(met.message() ==
         "no transport that TUTTI_TRANSPORTS allows joins rank 0 and rank 1 (host far).  self: it joins a rank with "

@@ -15,9 +15,9 @@ using namespace tutti::test;
 namespace {
 
 /// Ranks that are threads meet here, and one of them does something while the others wait.
-class Meeting {
+class Rendezvous {
  public:
-  explicit Meeting(int n) : n_(n) {}
+  explicit Rendezvous(int n) : n_(n) {}
   void meet(const std::function<void()>& last) {
     std::unique_lock lock(mutex_);
     const int round = round_;
@@ -57,7 +57,7 @@ TEST_CASE("a call that has been made before neither waits for the device nor tak
   const Variable way("TUTTI_CUDA_EXECUTOR", GENERATE("stream", "resident"));
   const Gpu gpu;
   if (FakeCuda::get().reset == nullptr) return;
-  Meeting meeting(3);
+  Rendezvous rendezvous(3);
   std::string journal;
   CHECK(onGpuRanks(3, 1, [&](const Rank& r, GpuRank& own) -> std::string {
           FloatBuffer x(60'000, 0, Memory::Other);
@@ -67,9 +67,9 @@ TEST_CASE("a call that has been made before neither waits for the device nor tak
           for (size_t i = 0; i < x.count(); ++i) x.set(i, 1);
           RANK_TRY(call());
           RANK_CHECK(own.synchronize().empty());
-          meeting.meet([] { FakeCuda::get().reset(""); });
+          rendezvous.meet([] { FakeCuda::get().reset(""); });
           for (int round = 0; round < 3; ++round) RANK_TRY(call());
-          meeting.meet([&] { journal = FakeCuda::get().journal(); });
+          rendezvous.meet([&] { journal = FakeCuda::get().journal(); });
           return own.synchronize();
         }) == "");
   CAPTURE(journal);
@@ -81,7 +81,7 @@ TEST_CASE("a replay is one call of the driver, and nothing in it is the host's")
   const Variable way("TUTTI_CUDA_EXECUTOR", "stream");
   const Gpu gpu;
   if (FakeCuda::get().reset == nullptr) return;
-  Meeting meeting(2);
+  Rendezvous rendezvous(2);
   std::string captured, replayed;
   CHECK(onGpuRanks(2, 1, [&](const Rank& r, GpuRank& own) -> std::string {
           FloatBuffer x(5000, 0, Memory::Other);
@@ -89,17 +89,17 @@ TEST_CASE("a replay is one call of the driver, and nothing in it is the host's")
           const cuda::Driver& d = own.driver();
           cuda::Graph graph = nullptr;
           cuda::GraphExec exec = nullptr;
-          meeting.meet([] { FakeCuda::get().reset(""); });
+          rendezvous.meet([] { FakeCuda::get().reset(""); });
           RANK_CHECK(d.cuStreamBeginCapture(own.stream(), cuda::kCaptureModeThreadLocal) == cuda::kSuccess);
           RANK_TRY(tuttiAllReduce(x.at(0), x.at(0), x.count(), tuttiFloat, tuttiSum, r.comm, own.asTutti()));
           RANK_CHECK(d.cuStreamEndCapture(own.stream(), &graph) == cuda::kSuccess);
-          meeting.meet([&] { captured = FakeCuda::get().journal(); });
+          rendezvous.meet([&] { captured = FakeCuda::get().journal(); });
           RANK_CHECK(d.cuGraphInstantiateWithFlags(&exec, graph, 0) == cuda::kSuccess);
-          meeting.meet([] { FakeCuda::get().reset(""); });
+          rendezvous.meet([] { FakeCuda::get().reset(""); });
           for (int round = 0; round < 4; ++round) {
             RANK_CHECK(d.cuGraphLaunch(exec, own.stream()) == cuda::kSuccess);
           }
-          meeting.meet([&] { replayed = FakeCuda::get().journal(); });
+          rendezvous.meet([&] { replayed = FakeCuda::get().journal(); });
           RANK_CHECK(own.synchronize().empty());
           RANK_CHECK(x.get(0) == 16 && x.get(4999) == 16);
           d.cuGraphExecDestroy(exec);

@@ -225,16 +225,16 @@ TEST_CASE("no line keeps its flag for long, whatever messages reach it") {
   REQUIRE(ring != nullptr);
   const Shape shape{.collective = Collective::AllReduce, .nRanks = 2};
   const Way longWay{1024, 8192, 2, false, 1};
-  const Way shortWay = GENERATE(Way{1, 8192, 2, false, 1}, Way{2 * 1500, 8192, 2, false, 1});  // a packet; slots
+  const Way fastPath = GENERATE(Way{1, 8192, 2, false, 1}, Way{2 * 1500, 8192, 2, false, 1});  // a packet; slots
   Walk first(*ring, shape, longWay);
   first.fill();
   first.run();
   REQUIRE(first.check(shape).empty());
   constexpr uint32_t kFirst = 1;  // flag of a link's first message
   REQUIRE(first.packetsWith(kFirst) > 100);
-  Walk then(*ring, shape, shortWay);
+  Walk then(*ring, shape, fastPath);
   then.takeLinksOf(first);
-  for (uint64_t round = 0; round < (kernels::kInlineBytes / 8 + 1) * shortWay.slots; ++round) {
+  for (uint64_t round = 0; round < (kernels::kInlineBytes / 8 + 1) * fastPath.slots; ++round) {
     then.fill();
     then.run();
   }

@@ -1,4 +1,4 @@
-// The short way of calls without group and stream that are like ones made before (known_calls.hpp).
+// The fast path of calls without group and stream that are like ones made before (known_calls.hpp).
 #pragma once
 
 #include "src/comm/handle.hpp"
@@ -6,7 +6,7 @@
 namespace tutti {
 
 /// Runs the call.  False: there was none like it (or the communicator is not there any more); nothing was done then,
-/// and the long way is to be gone.
+/// and the slow path is to be taken.
 bool runAgain(tuttiComm* handle, const PlainCall& call, Status* result);
 bool runAgain(tuttiComm* handle, const PlainTransfer& transfer, Status* result);
 

@@ -1,22 +1,22 @@
-#include "src/bootstrap/gate.hpp"
+#include "src/bootstrap/authentication.hpp"
 
 #include "src/base/log.hpp"
 
 namespace tutti {
 
-Nonce Gate::nonce() {
+Nonce LinkAuthentication::nonce() {
   Nonce result;
   network_.randomBytes(std::as_writable_bytes(std::span(result)));
   return result;
 }
 
-void Gate::setDeadline(LinkId link, Entry& entry, int64_t ns) {
+void LinkAuthentication::setDeadline(LinkId link, Entry& entry, int64_t ns) {
   if (entry.deadlineNs != kNoTimer) deadlines_.erase({entry.deadlineNs, link});
   entry.deadlineNs = ns;
   if (ns != kNoTimer) deadlines_.insert({ns, link});
 }
 
-Gate::Entry Gate::remove(LinkId link) {
+LinkAuthentication::Entry LinkAuthentication::remove(LinkId link) {
   auto node = entries_.extract(link);
   Entry& entry = node.mapped();
   if (entry.owner == 0) strangers_.erase({entry.deadlineNs, link});
@@ -24,7 +24,7 @@ Gate::Entry Gate::remove(LinkId link) {
   return std::move(entry);
 }
 
-LinkId Gate::dial(const Endpoint& to, const Hello& hello, const Secret& secret, MemberId owner) {
+LinkId LinkAuthentication::dial(const Endpoint& to, const Hello& hello, const Secret& secret, MemberId owner) {
   const LinkId link = network_.dial(to);
   Entry& entry = entries_[link];
   entry.phase = Phase::Connecting;
@@ -35,21 +35,21 @@ LinkId Gate::dial(const Endpoint& to, const Hello& hello, const Secret& secret, 
   return link;
 }
 
-void Gate::cancel(LinkId link) {
+void LinkAuthentication::cancel(LinkId link) {
   if (!owns(link)) return;
   remove(link);
   network_.close(link);
 }
 
 /// Close a link that did not make it.
-void Gate::fail(LinkId link, const Status& why) {
+void LinkAuthentication::fail(LinkId link, const Status& why) {
   network_.close(link);
   const Entry entry = remove(link);
   if (entry.owner != 0) return hooks_.dialFailed(link, entry.owner, why);
   TUTTI_DEBUG("bootstrap", "a stranger was turned away: ", why.message());
 }
 
-void Gate::onAccepted(LinkId link) {
+void LinkAuthentication::onAccepted(LinkId link) {
   if (owns(link)) return;
   if (strangers_.size() >= kMaxStrangers) fail(strangers_.begin()->second, remoteError("too many strangers"));
   Entry& entry = entries_[link];
@@ -57,14 +57,14 @@ void Gate::onAccepted(LinkId link) {
   strangers_.insert({entry.deadlineNs, link});
 }
 
-void Gate::onConnected(LinkId link) {
+void LinkAuthentication::onConnected(LinkId link) {
   const auto it = entries_.find(link);
   if (it == entries_.end() || it->second.phase != Phase::Connecting) return;
   it->second.phase = Phase::AwaitChallenge;
   network_.send(link, it->second.dialer->hello());
 }
 
-void Gate::onMessage(LinkId link, std::string_view message) {
+void LinkAuthentication::onMessage(LinkId link, std::string_view message) {
   const auto it = entries_.find(link);
   if (it == entries_.end()) return;
   Entry& entry = it->second;
@@ -87,7 +87,7 @@ void Gate::onMessage(LinkId link, std::string_view message) {
   }
 }
 
-void Gate::onHello(LinkId link, Entry& entry, std::string_view message) {
+void LinkAuthentication::onHello(LinkId link, Entry& entry, std::string_view message) {
   Result<Hello> hello = AcceptorProof::readHello(message);
   if (!hello.ok()) return fail(link, hello.status());
   entry.hello = *hello;
@@ -97,7 +97,7 @@ void Gate::onHello(LinkId link, Entry& entry, std::string_view message) {
 }
 
 /// Move a parked stranger on, if its communicator is known here by now.
-void Gate::challenge(LinkId link, Entry& entry) {
+void LinkAuthentication::challenge(LinkId link, Entry& entry) {
   const Secret* secret = hooks_.secretFor(entry.hello);
   if (secret == nullptr) return;
   entry.acceptor.emplace(*secret, entry.helloBytes, nonce());
@@ -105,12 +105,12 @@ void Gate::challenge(LinkId link, Entry& entry) {
   network_.send(link, entry.acceptor->challenge());
 }
 
-void Gate::unpark() {
+void LinkAuthentication::unpark() {
   for (auto& [link, entry] : entries_)
     if (entry.phase == Phase::Parked) challenge(link, entry);
 }
 
-void Gate::onDialerMessage(LinkId link, Entry& entry, std::string_view message) {
+void LinkAuthentication::onDialerMessage(LinkId link, Entry& entry, std::string_view message) {
   if (entry.phase == Phase::AwaitAccepted) {
     const Status accepted = entry.dialer->onAccepted(message);
     return accepted.ok() ? admit(link) : fail(link, accepted);
@@ -125,18 +125,18 @@ void Gate::onDialerMessage(LinkId link, Entry& entry, std::string_view message) 
   network_.send(link, *proof);
 }
 
-void Gate::admit(LinkId link) {
+void LinkAuthentication::admit(LinkId link) {
   const Entry entry = remove(link);
   hooks_.proven(link, entry.hello, entry.owner);
 }
 
-void Gate::onClosed(LinkId link, const Status& why) {
+void LinkAuthentication::onClosed(LinkId link, const Status& why) {
   if (!owns(link)) return;
   const Entry entry = remove(link);
   if (entry.owner != 0) hooks_.dialFailed(link, entry.owner, why);
 }
 
-void Gate::onTimer() {
+void LinkAuthentication::onTimer() {
   const int64_t now = network_.nowNs();
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     const LinkId link = deadlines_.begin()->second;

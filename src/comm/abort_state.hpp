@@ -17,7 +17,7 @@ struct tuttiComm;
 namespace tutti {
 
 /// Any thread; nothing is called with a lock held but atEnd.
-class Fate {
+class AbortState {
  public:
   /// Ends joins and calls in flight; the reason may follow.
   void stop();

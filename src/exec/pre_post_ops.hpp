@@ -16,7 +16,7 @@ struct Touch {
 };
 
 /// A value; blocks point into the call's buffers.
-struct Trimmings {
+struct PrePostOps {
   const void* scalar = nullptr;  // PreMulSum: one element; input is scaled from `scaled.from` to `scaled.to` first
   bool scalarOnDevice = false;   // where there is a worker: whether the scalar is in its memory
   Touch scaled;
@@ -26,7 +26,7 @@ struct Trimmings {
 };
 
 /// What comes first, and what comes last.  worker: null: at once, on host memory.
-Status prepareInput(Worker* worker, tuttiDataType_t dtype, const Trimmings& trimmings);
-Status divideResult(Worker* worker, tuttiDataType_t dtype, const Trimmings& trimmings);
+Status prepareInput(Worker* worker, tuttiDataType_t dtype, const PrePostOps& prePost);
+Status divideResult(Worker* worker, tuttiDataType_t dtype, const PrePostOps& prePost);
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-#include "src/comm/peers.hpp"
+#include "src/comm/peer_descriptor.hpp"
 
 #include <sched.h>
 #include <sys/random.h>
@@ -71,73 +71,73 @@ uint64_t hashText(const std::string& text, uint64_t hash = 0xcbf29ce484222325) {
 
 }  // namespace
 
-std::string encodeCard(const RankCard& card) {
+std::string encodeDescriptor(const PeerDescriptor& descriptor) {
   std::string out;
   put(&out, kCardVersion);
-  put(&out, card.info.hostId);
-  put(&out, card.info.processId);
-  put(&out, static_cast<uint64_t>(card.info.pid));
-  put(&out, uint64_t{card.info.uid});
-  put(&out, card.hostName);
-  put(&out, card.cpus);
-  put(&out, card.settings);
-  put(&out, card.calibration);
-  put(&out, card.tuning);
-  put(&out, card.plans);
-  put(&out, card.device);
-  put(&out, card.trouble);
-  put(&out, card.busId);
-  put(&out, uint64_t{card.reached.size()});
-  for (const std::string& device : card.reached) put(&out, device);
-  put(&out, card.ipcProbe);
-  put(&out, uint64_t{card.deviceBlocks});
-  put(&out, uint64_t{card.computeCapability});
-  put(&out, uint64_t{card.memoryMBps});
-  put(&out, card.ends);
-  put(&out, card.machine);
-  put(&out, uint64_t{card.transports.size()});
-  for (const auto& [name, address] : card.transports) {
+  put(&out, descriptor.info.hostId);
+  put(&out, descriptor.info.processId);
+  put(&out, static_cast<uint64_t>(descriptor.info.pid));
+  put(&out, uint64_t{descriptor.info.uid});
+  put(&out, descriptor.hostName);
+  put(&out, descriptor.cpus);
+  put(&out, descriptor.settings);
+  put(&out, descriptor.calibration);
+  put(&out, descriptor.tuning);
+  put(&out, descriptor.plans);
+  put(&out, descriptor.device);
+  put(&out, descriptor.trouble);
+  put(&out, descriptor.busId);
+  put(&out, uint64_t{descriptor.reached.size()});
+  for (const std::string& device : descriptor.reached) put(&out, device);
+  put(&out, descriptor.ipcProbe);
+  put(&out, uint64_t{descriptor.deviceBlocks});
+  put(&out, uint64_t{descriptor.computeCapability});
+  put(&out, uint64_t{descriptor.memoryMBps});
+  put(&out, descriptor.ends);
+  put(&out, descriptor.machine);
+  put(&out, uint64_t{descriptor.transports.size()});
+  for (const auto& [name, address] : descriptor.transports) {
     put(&out, name);
     put(&out, address);
   }
   return out;
 }
 
-Result<RankCard> decodeCard(int rank, const std::string& bytes) {
+Result<PeerDescriptor> decodeDescriptor(int rank, const std::string& bytes) {
   Reader in(bytes);
   if (in.number() != kCardVersion) {
     return remoteError("rank ", rank, " runs another version of Tutti; use one version on all ranks");
   }
-  RankCard card;
-  card.info.rank = rank;
-  card.info.hostId = in.number();
-  card.info.processId = in.number();
-  card.info.pid = static_cast<int32_t>(in.number());
-  card.info.uid = static_cast<uint32_t>(in.number());
-  card.hostName = in.text();
-  card.cpus = in.text();
-  card.settings = in.text();
-  card.calibration = in.text();
-  card.tuning = in.text();
-  card.plans = in.text();
-  card.device = in.text();
-  card.trouble = in.text();
-  card.busId = in.text();
+  PeerDescriptor descriptor;
+  descriptor.info.rank = rank;
+  descriptor.info.hostId = in.number();
+  descriptor.info.processId = in.number();
+  descriptor.info.pid = static_cast<int32_t>(in.number());
+  descriptor.info.uid = static_cast<uint32_t>(in.number());
+  descriptor.hostName = in.text();
+  descriptor.cpus = in.text();
+  descriptor.settings = in.text();
+  descriptor.calibration = in.text();
+  descriptor.tuning = in.text();
+  descriptor.plans = in.text();
+  descriptor.device = in.text();
+  descriptor.trouble = in.text();
+  descriptor.busId = in.text();
   const uint64_t nReached = in.number();
-  for (uint64_t i = 0; in.ok() && i < nReached && i < kMostReached; ++i) card.reached.push_back(in.text());
-  card.ipcProbe = in.text();
-  card.deviceBlocks = static_cast<uint32_t>(in.number());
-  card.computeCapability = static_cast<uint32_t>(in.number());
-  card.memoryMBps = static_cast<uint32_t>(in.number());
-  card.ends = in.text();
-  card.machine = in.text();
+  for (uint64_t i = 0; in.ok() && i < nReached && i < kMostReached; ++i) descriptor.reached.push_back(in.text());
+  descriptor.ipcProbe = in.text();
+  descriptor.deviceBlocks = static_cast<uint32_t>(in.number());
+  descriptor.computeCapability = static_cast<uint32_t>(in.number());
+  descriptor.memoryMBps = static_cast<uint32_t>(in.number());
+  descriptor.ends = in.text();
+  descriptor.machine = in.text();
   const uint64_t nTransports = in.number();
   for (uint64_t i = 0; in.ok() && i < nTransports && i < kMostTransports; ++i) {
     std::string name = in.text();
-    card.transports.emplace_back(std::move(name), in.text());
+    descriptor.transports.emplace_back(std::move(name), in.text());
   }
-  if (!in.finished()) return remoteError("rank ", rank, " sent a malformed card");
-  return card;
+  if (!in.finished()) return remoteError("rank ", rank, " sent a malformed descriptor");
+  return descriptor;
 }
 
 uint64_t hostIdentity() {
@@ -171,35 +171,35 @@ std::string allowedCpus() {
   return mask;
 }
 
-int cpusOfHost(const std::vector<RankCard>& cards, uint64_t hostId) {
+int cpusOfHost(const std::vector<PeerDescriptor>& descriptors, uint64_t hostId) {
   std::string all;
-  for (const RankCard& card : cards) {
-    if (card.info.hostId != hostId) continue;
-    all.resize(std::max(all.size(), card.cpus.size()));
-    for (size_t i = 0; i < card.cpus.size(); ++i) all[i] = static_cast<char>(all[i] | card.cpus[i]);
+  for (const PeerDescriptor& descriptor : descriptors) {
+    if (descriptor.info.hostId != hostId) continue;
+    all.resize(std::max(all.size(), descriptor.cpus.size()));
+    for (size_t i = 0; i < descriptor.cpus.size(); ++i) all[i] = static_cast<char>(all[i] | descriptor.cpus[i]);
   }
   int cpus = 0;
   for (const char byte : all) cpus += std::popcount(static_cast<unsigned char>(byte));
   return std::max(cpus, 1);
 }
 
-bool oversubscribed(const std::vector<RankCard>& cards, uint64_t hostId) {
+bool oversubscribed(const std::vector<PeerDescriptor>& descriptors, uint64_t hostId) {
   int ranks = 0;
-  for (const RankCard& card : cards) ranks += card.info.hostId == hostId ? 1 : 0;
-  return ranks > cpusOfHost(cards, hostId);
+  for (const PeerDescriptor& descriptor : descriptors) ranks += descriptor.info.hostId == hostId ? 1 : 0;
+  return ranks > cpusOfHost(descriptors, hostId);
 }
 
-std::vector<int> nodesOf(const std::vector<RankCard>& cards) {
+std::vector<int> nodesOf(const std::vector<PeerDescriptor>& descriptors) {
   std::map<uint64_t, int> numbers;
   std::vector<int> nodes;
-  for (const RankCard& card : cards) {
+  for (const PeerDescriptor& descriptor : descriptors) {
     const int next = static_cast<int>(numbers.size());
-    nodes.push_back(numbers.emplace(card.info.hostId, next).first->second);
+    nodes.push_back(numbers.emplace(descriptor.info.hostId, next).first->second);
   }
   return nodes;
 }
 
-bool shareDevice(const RankCard& a, const RankCard& b) {
+bool shareDevice(const PeerDescriptor& a, const PeerDescriptor& b) {
   return !a.device.empty() && a.device == b.device && a.info.processId == b.info.processId;
 }
 

@@ -2,13 +2,13 @@
 #include <catch2/catch.hpp>
 
 #include "src/base/types.hpp"
-#include "src/bootstrap/judge.hpp"
+#include "src/bootstrap/diagnosis.hpp"
 
 using namespace tutti;
 
 namespace {
 
-using All = std::vector<std::optional<Testimony>>;
+using All = std::vector<std::optional<RankReport>>;
 
 Fingerprint call(Collective kind, uint32_t sequence, uint64_t count = 4) {
   return makeFingerprint(
@@ -16,34 +16,34 @@ Fingerprint call(Collective kind, uint32_t sequence, uint64_t count = 4) {
 }
 
 /// Inside its collective number `sequence`, waiting for a peer.
-Testimony inside(uint32_t sequence, int waitingOn, Collective kind = Collective::AllReduce) {
-  Testimony t;
+RankReport inside(uint32_t sequence, int waitingOn, Collective kind = Collective::AllReduce) {
+  RankReport t;
   t.state = {.entered = sequence, .inside = true, .waitingOn = waitingOn, .recent = {{sequence, call(kind, sequence)}}};
   return t;
 }
 /// Its last collective was `sequence`.
-Testimony outside(uint32_t sequence) {
-  Testimony t = inside(sequence, -1);
+RankReport outside(uint32_t sequence) {
+  RankReport t = inside(sequence, -1);
   t.state.inside = false;
   return t;
 }
-Testimony left(uint32_t sequence) {
-  Testimony t = outside(sequence);
+RankReport left(uint32_t sequence) {
+  RankReport t = outside(sequence);
   t.left = true;
   return t;
 }
-Testimony gathering(uint64_t number, int waitingOn) {
-  Testimony t;
+RankReport gathering(uint64_t number, int waitingOn) {
+  RankReport t;
   t.gathers = number;
   t.gatherWaitingOn = waitingOn;
   return t;
 }
 const Collective kBroadcast = Collective::Broadcast;
-const std::optional<Testimony> kMute;
+const std::optional<RankReport> kMute;
 
 }  // namespace
 
-TEST_CASE("the judge names the culprit and the calls") {
+TEST_CASE("the diagnosis names the culprit and the calls") {
   using R = InquiryReason;
   struct Row {
     const char* what;
@@ -70,7 +70,7 @@ TEST_CASE("the judge names the culprit and the calls") {
       {"the earliest difference counts, even if a rank has gone on",
        {R::Stalled, 0, 5, 1},
        {[] {
-          Testimony t = inside(5, 1);
+          RankReport t = inside(5, 1);
           t.state.recent = {{4, call(Collective::AllReduce, 4, 8)}, {5, call(Collective::AllReduce, 5)}};
           return t;
         }(),
@@ -141,26 +141,26 @@ TEST_CASE("the judge names the culprit and the calls") {
        true,
        1,
        {"rank 0 got a message of another call from rank 1", "AllReduce number 2"}},
-      {"nothing known at all does no harm", {R::Deadline, 0, 0, -1}, {Testimony{}}, true, -1, {"rank 0"}},
+      {"nothing known at all does no harm", {R::Deadline, 0, 0, -1}, {RankReport{}}, true, -1, {"rank 0"}},
       {"garbage from peers does no harm", {R::Deadline, 0, 9, 7}, {inside(9, 77), inside(9, -9)}, true, -1, {"rank 0"}},
   };
   for (const Row& row : rows) {
     CAPTURE(row.what);
-    const Judgement judgement = judge(row.question, row.all);
-    REQUIRE(judgement.failure.has_value() == row.fails);
+    const Diagnosis diagnosis = diagnose(row.question, row.all);
+    REQUIRE(diagnosis.failure.has_value() == row.fails);
     if (!row.fails) continue;
-    const std::string& text = judgement.failure->status.message();
+    const std::string& text = diagnosis.failure->status.message();
     CAPTURE(text);
-    CHECK(judgement.failure->rank == row.rank);
+    CHECK(diagnosis.failure->rank == row.rank);
     for (const char* word : row.words) CHECK(text.find(word) != std::string::npos);
   }
 }
 
 TEST_CASE("a majority is certain once the others cannot turn it around") {
   const Question q{InquiryReason::Mismatch, 0, 1, 1};
-  CHECK_FALSE(judge(q, All{inside(1, 1), inside(1, 0, kBroadcast), kMute}).certain);
-  CHECK_FALSE(judge(q, All{inside(1, 1), inside(1, 0, kBroadcast), outside(0)}).certain);
-  CHECK(judge(q, All{inside(1, 1), inside(1, 0, kBroadcast), inside(1, 0), inside(1, 0), kMute}).certain);
+  CHECK_FALSE(diagnose(q, All{inside(1, 1), inside(1, 0, kBroadcast), kMute}).certain);
+  CHECK_FALSE(diagnose(q, All{inside(1, 1), inside(1, 0, kBroadcast), outside(0)}).certain);
+  CHECK(diagnose(q, All{inside(1, 1), inside(1, 0, kBroadcast), inside(1, 0), inside(1, 0), kMute}).certain);
 }
 
 TEST_CASE("lists of ranks read well") {

@@ -18,8 +18,8 @@ std::string joinAndGather(int nRanks, uint64_t seed, JobOptions options = {}) {
   for (int r = 0; r < nRanks && complaint.empty(); ++r)
     if (job.rank(r).failure) complaint = cat("rank ", r, " failed: ", job.rank(r).failure->status.message());
   world.runUntil([] { return false; }, world.nowNs() + kSecond);
-  if (complaint.empty() && nRanks > 1 && !job.place().meetingDone(job.request(0).commId))
-    complaint = "the meeting has not ended";
+  if (complaint.empty() && nRanks > 1 && !job.place().rendezvousDone(job.request(0).commId))
+    complaint = "the rendezvous has not ended";
   for (int node = 0; node < world.nNodes() && complaint.empty(); ++node)
     if (!world.links(node).empty()) complaint = cat("node ", node, " has links left");
   return complaint;
@@ -58,7 +58,7 @@ TEST_CASE("joining takes O(log n) rounds and O(log n) links a rank") {
     int64_t lastUpNs = 0;
     for (int r = 0; r < nRanks; ++r) lastUpNs = std::max(lastUpNs, job.rank(r).upNs);
     const int rounds = overlayRounds(nRanks);
-    // Meeting: connect 2, prove 4, register and answer 2; overlay: connect 2, prove 3-4; then the gather.
+    // Rendezvous: connect 2, prove 4, register and answer 2; overlay: connect 2, prove 3-4; then the gather.
     CHECK(lastUpNs / kMs <= rounds + 15);
     CHECK(world.nDials() <= static_cast<uint64_t>(nRanks) * static_cast<uint64_t>(rounds + 1));
   }
@@ -86,36 +86,36 @@ TEST_CASE("every pair of neighbours has one dialer") {
   }
 }
 
-TEST_CASE("mistakes at the meeting place are told to everyone by rank") {
+TEST_CASE("mistakes at the rendezvous are told to everyone by rank") {
   const auto meet = [](const std::vector<std::pair<int, int>>& rankAndSize, int64_t deadlineNs) {
     SimWorld world(7);
     const int place = world.addNode();
-    Hub hub(world.network(place), [] {});
-    world.attach(place, &hub);
-    hub.serveMeeting({9}, {8});
-    std::vector<std::unique_ptr<Hub>> hubs;
+    BootstrapNode bootstrap(world.network(place), [] {});
+    world.attach(place, &bootstrap);
+    bootstrap.serveRendezvous({9}, {8});
+    std::vector<std::unique_ptr<BootstrapNode>> bootstraps;
     std::vector<MemberId> members;
     for (const auto& [rank, size] : rankAndSize) {
       const int node = world.addNode();
-      hubs.push_back(std::make_unique<Hub>(world.network(node), [] {}));
-      world.attach(node, hubs.back().get());
+      bootstraps.push_back(std::make_unique<BootstrapNode>(world.network(node), [] {}));
+      world.attach(node, bootstraps.back().get());
       JoinRequest request{.commId = {9}, .secret = {8}, .rank = rank, .nRanks = size};
       request.self = SimWorld::endpoint(node);
-      request.meeting = SimWorld::endpoint(place);
+      request.rendezvous = SimWorld::endpoint(place);
       request.deadlineNs = deadlineNs;
-      members.push_back(hubs.back()->join(request));
+      members.push_back(bootstraps.back()->join(request));
     }
-    const auto failed = [&](size_t i) { return hubs[i]->failure(members[i]).has_value(); };
+    const auto failed = [&](size_t i) { return bootstraps[i]->failure(members[i]).has_value(); };
     world.runUntil(
         [&] {
-          for (size_t i = 0; i < hubs.size(); ++i)
+          for (size_t i = 0; i < bootstraps.size(); ++i)
             if (!failed(i)) return false;
           return true;
         },
         deadlineNs + kSecond);
     std::vector<std::string> texts;
-    for (size_t i = 0; i < hubs.size(); ++i)
-      texts.push_back(failed(i) ? hubs[i]->failure(members[i])->status.message() : "no failure");
+    for (size_t i = 0; i < bootstraps.size(); ++i)
+      texts.push_back(failed(i) ? bootstraps[i]->failure(members[i])->status.message() : "no failure");
     return texts;
   };
   for (const std::string& text : meet({{0, 4}, {1, 4}, {2, 5}}, kSecond)) {
@@ -126,37 +126,37 @@ TEST_CASE("mistakes at the meeting place are told to everyone by rank") {
   for (const std::string& text : meet({{0, 3}, {1, 3}, {1, 3}}, kSecond))
     CHECK(text.find("two joined as rank 1: one at sim:") == 0);
   for (const std::string& text : meet({{0, 9}, {4, 9}, {8, 9}}, 5 * kSecond))
-    CHECK(text.find("ranks 1, 2, 3, 5, 6 and 7 have not come to the meeting place in time (3 of 9") == 0);
+    CHECK(text.find("ranks 1, 2, 3, 5, 6 and 7 have not come to the rendezvous in time (3 of 9") == 0);
   for (const std::string& text : meet({{0, 3}, {2, 3}}, kSecond))
-    CHECK(text.find("rank 1 has not come to the meeting place in time (2 of 3 ranks are here)") == 0);
+    CHECK(text.find("rank 1 has not come to the rendezvous in time (2 of 3 ranks are here)") == 0);
 }
 
 namespace {
 
-/// A meeting place and ranks that come to it, or not, each on a node of its own.
+/// A rendezvous and ranks that come to it, or not, each on a node of its own.
 class Comers {
  public:
-  explicit Comers(uint64_t seed) : world_(seed), place_(world_.addNode()), hub_(world_.network(place_), [] {}) {
-    world_.attach(place_, &hub_);
-    hub_.serveMeeting(kCommId, kSecret);
+  explicit Comers(uint64_t seed) : world_(seed), place_(world_.addNode()), bootstrap_(world_.network(place_), [] {}) {
+    world_.attach(place_, &bootstrap_);
+    bootstrap_.serveRendezvous(kCommId, kSecret);
   }
 
   JoinRequest request(int rank, int nRanks, int node) const {
     JoinRequest request{.commId = kCommId, .secret = kSecret, .rank = rank, .nRanks = nRanks};
     request.self = SimWorld::endpoint(node);
-    request.meeting = SimWorld::endpoint(place_);
+    request.rendezvous = SimWorld::endpoint(place_);
     request.deadlineNs = kJoinNs;
     return request;
   }
-  Hub& comer() {
+  BootstrapNode& comer() {
     const int node = world_.addNode();
-    hubs_.push_back(std::make_unique<Hub>(world_.network(node), [] {}));
-    world_.attach(node, hubs_.back().get());
-    return *hubs_.back();
+    bootstraps.push_back(std::make_unique<BootstrapNode>(world_.network(node), [] {}));
+    world_.attach(node, bootstraps.back().get());
+    return *bootstraps.back();
   }
   int lastNode() const { return world_.nNodes() - 1; }
   SimWorld& world() { return world_; }
-  Hub& place() { return hub_; }
+  BootstrapNode& place() { return bootstrap_; }
 
   static constexpr CommId kCommId = {9};
   static constexpr Secret kSecret = {8};
@@ -165,8 +165,8 @@ class Comers {
  private:
   SimWorld world_;
   const int place_;
-  Hub hub_;
-  std::vector<std::unique_ptr<Hub>> hubs_;
+  BootstrapNode bootstrap_;
+  std::vector<std::unique_ptr<BootstrapNode>> bootstraps;
 };
 
 }  // namespace
@@ -175,33 +175,33 @@ TEST_CASE("a rank that does not come tells the others why, whether they are ther
   for (uint64_t seed = 0; seed < 50; ++seed) {
     CAPTURE(seed);
     Comers comers(seed);
-    Hub& early = comers.comer();
+    BootstrapNode& early = comers.comer();
     const MemberId first = early.join(comers.request(0, 3, comers.lastNode()));
-    Hub& silent = comers.comer();
+    BootstrapNode& silent = comers.comer();
     MemberId notice = 0;
     comers.world().at(kSecond, [&] {
       const Status why = remoteError("rank 1 cannot join: its configuration is wrong");
       notice = silent.tell(comers.request(1, 3, comers.lastNode()), {1, why});
     });
-    Hub* late = nullptr;
+    BootstrapNode* late = nullptr;
     MemberId last = 0;
     comers.world().at(3 * kSecond, [&] {
       late = &comers.comer();
       last = late->join(comers.request(2, 3, comers.lastNode()));
     });
-    const auto heard = [&](Hub* hub, MemberId member) {
-      const bool failed = hub != nullptr && hub->failure(member).has_value();
-      return failed && hub->failure(member)->status.message() == "rank 1 cannot join: its configuration is wrong";
+    const auto heard = [&](BootstrapNode* bootstrap, MemberId member) {
+      const bool failed = bootstrap != nullptr && bootstrap->failure(member).has_value();
+      return failed && bootstrap->failure(member)->status.message() == "rank 1 cannot join: its configuration is wrong";
     };
     CHECK(comers.world().runUntil([&] { return notice != 0 && silent.told(notice) && heard(&early, first); },
                                   2 * kSecond));
     silent.forgetNotice(notice);
     early.leave(first);
-    CHECK_FALSE(comers.place().meetingDone(Comers::kCommId));
+    CHECK_FALSE(comers.place().rendezvousDone(Comers::kCommId));
     CHECK(comers.world().runUntil([&] { return heard(late, last); }, 5 * kSecond));
     late->leave(last);
     // All have heard: nobody is waited for any more.
-    CHECK(comers.world().runUntil([&] { return comers.place().meetingDone(Comers::kCommId); }, 6 * kSecond));
+    CHECK(comers.world().runUntil([&] { return comers.place().rendezvousDone(Comers::kCommId); }, 6 * kSecond));
   }
 }
 
@@ -209,20 +209,20 @@ TEST_CASE("a rank with another secret hears so soon, and the others when they ha
   for (uint64_t seed = 0; seed < 50; ++seed) {
     CAPTURE(seed);
     Comers comers(seed);
-    Hub& good = comers.comer();
+    BootstrapNode& good = comers.comer();
     const MemberId first = good.join(comers.request(0, 3, comers.lastNode()));
-    Hub& odd = comers.comer();
+    BootstrapNode& odd = comers.comer();
     JoinRequest request = comers.request(2, 3, comers.lastNode());
     request.secret = {7};
     const MemberId second = odd.join(request);
     REQUIRE(comers.world().runUntil([&] { return odd.failure(second).has_value(); }, 4 * kSecond));
     CHECK(odd.failure(second)->status.code() == tuttiInvalidUsage);
-    CHECK(odd.failure(second)->status.message().find("rank 2 has another secret than the meeting place at sim:") == 0);
+    CHECK(odd.failure(second)->status.message().find("rank 2 has another secret than the rendezvous at sim:") == 0);
     odd.leave(second);
     CHECK_FALSE(good.failure(first).has_value());  // anybody may say that he has another secret
     REQUIRE(comers.world().runUntil([&] { return good.failure(first).has_value(); }, Comers::kJoinNs));
     CHECK(good.failure(first)->status.message() ==
-          "ranks 1 and 2 have not come to the meeting place in time (1 of 3 ranks are here); one that calls itself "
+          "ranks 1 and 2 have not come to the rendezvous in time (1 of 3 ranks are here); one that calls itself "
           "rank 2 "
           "came with another secret: set TUTTI_SECRET alike on all ranks");
   }
@@ -230,11 +230,11 @@ TEST_CASE("a rank with another secret hears so soon, and the others when they ha
 
 TEST_CASE("a notice for a place with another secret, or none, is not told, and says why") {
   Comers comers(3);
-  Hub& silent = comers.comer();
+  BootstrapNode& silent = comers.comer();
   JoinRequest request = comers.request(1, 3, comers.lastNode());
   request.secret = {7};
   const MemberId odd = silent.tell(request, {1, remoteError("no")});
-  request.meeting = SimWorld::endpoint(comers.lastNode());  // where nobody serves it
+  request.rendezvous = SimWorld::endpoint(comers.lastNode());  // where nobody serves it
   const MemberId nowhere = silent.tell(request, {1, remoteError("no")});
   comers.world().runUntil([] { return false; }, 8 * kSecond);
   CHECK_FALSE(silent.told(odd));
@@ -245,16 +245,16 @@ TEST_CASE("a notice for a place with another secret, or none, is not told, and s
   silent.forgetNotice(nowhere);
 }
 
-TEST_CASE("a child communicator joins without a meeting place, however late some are") {
+TEST_CASE("a child communicator joins without a rendezvous, however late some are") {
   SimWorld world(11);
   const int nRanks = 9;
-  std::vector<std::unique_ptr<Hub>> hubs;
+  std::vector<std::unique_ptr<BootstrapNode>> bootstraps;
   JoinRequest request{.commId = {5}, .secret = {6}, .nRanks = nRanks};
   std::vector<MemberId> members(nRanks);
   for (int r = 0; r < nRanks; ++r) {
     const int node = world.addNode();
-    hubs.push_back(std::make_unique<Hub>(world.network(node), [] {}));
-    world.attach(node, hubs.back().get());
+    bootstraps.push_back(std::make_unique<BootstrapNode>(world.network(node), [] {}));
+    world.attach(node, bootstraps.back().get());
     request.members.push_back(SimWorld::endpoint(node));
   }
   for (int r = 0; r < nRanks; ++r)
@@ -262,13 +262,13 @@ TEST_CASE("a child communicator joins without a meeting place, however late some
       mine.rank = r;
       mine.self = mine.members[static_cast<size_t>(r)];
       mine.deadlineNs = 60 * kSecond;
-      members[static_cast<size_t>(r)] = hubs[static_cast<size_t>(r)]->join(mine);
+      members[static_cast<size_t>(r)] = bootstraps[static_cast<size_t>(r)]->join(mine);
     });
   const bool up = world.runUntil(
       [&] {
         for (int r = 0; r < nRanks; ++r)
           if (members[static_cast<size_t>(r)] == 0 ||
-              !hubs[static_cast<size_t>(r)]->up(members[static_cast<size_t>(r)]))
+              !bootstraps[static_cast<size_t>(r)]->up(members[static_cast<size_t>(r)]))
             return false;
         return true;
       },
@@ -277,10 +277,10 @@ TEST_CASE("a child communicator joins without a meeting place, however late some
   CHECK(world.nowNs() < 25 * kSecond);
 
   SECTION("and opens streams between ranks, dialed by the lower one only") {
-    for (int r : {2, 7}) hubs[static_cast<size_t>(r)]->dialStream(members[static_cast<size_t>(r)], 9 - r, 3);
+    for (int r : {2, 7}) bootstraps[static_cast<size_t>(r)]->dialStream(members[static_cast<size_t>(r)], 9 - r, 3);
     world.runUntil([&] { return !world.streams(2).empty() && !world.streams(7).empty(); }, world.nowNs() + kSecond);
-    REQUIRE(world.streams(2).contains(Hub::streamKey({5}, 7, 3)));
-    REQUIRE(world.streams(7).contains(Hub::streamKey({5}, 2, 3)));
+    REQUIRE(world.streams(2).contains(BootstrapNode::streamKey({5}, 7, 3)));
+    REQUIRE(world.streams(7).contains(BootstrapNode::streamKey({5}, 2, 3)));
     CHECK((world.streams(2).begin()->second ^ 1) == world.streams(7).begin()->second);
   }
 }

@@ -8,14 +8,14 @@ using namespace tutti;
 
 namespace {
 
-/// Ranks of a child communicator, which need no meeting place.
+/// Ranks of a child communicator, which need no rendezvous.
 struct Ranks {
   Ranks(SimWorld& w, int n) : world(w) {
     request = {.commId = {5}, .secret = {6}, .nRanks = n, .deadlineNs = 10 * kSecond};
     for (int r = 0; r < n; ++r) {
       const int node = world.addNode();
-      hubs.push_back(std::make_unique<Hub>(world.network(node), [] {}));
-      world.attach(node, hubs.back().get());
+      bootstraps.push_back(std::make_unique<BootstrapNode>(world.network(node), [] {}));
+      world.attach(node, bootstraps.back().get());
       request.members.push_back(SimWorld::endpoint(node));
     }
     for (int r = 0; r < n; ++r) join(r);
@@ -23,25 +23,25 @@ struct Ranks {
   void join(int r) {
     request.rank = r;
     request.self = request.members[static_cast<size_t>(r)];
-    members.push_back(hubs[static_cast<size_t>(r)]->join(request));
+    members.push_back(bootstraps[static_cast<size_t>(r)]->join(request));
   }
-  Hub& hub(int r) { return *hubs[static_cast<size_t>(r)]; }
+  BootstrapNode& bootstrap(int r) { return *bootstraps[static_cast<size_t>(r)]; }
   MemberId member(int r) { return members[static_cast<size_t>(r)]; }
   bool up() {
     for (int r = 0; r < request.nRanks; ++r)
-      if (!hub(r).up(member(r))) return false;
+      if (!bootstrap(r).up(member(r))) return false;
     return true;
   }
   /// Both ends of the stream, as links of the world that are each other's other end.
   bool joined(int a, int b, int index) {
-    const auto atA = world.streams(a).find(Hub::streamKey(request.commId, b, index));
-    const auto atB = world.streams(b).find(Hub::streamKey(request.commId, a, index));
+    const auto atA = world.streams(a).find(BootstrapNode::streamKey(request.commId, b, index));
+    const auto atB = world.streams(b).find(BootstrapNode::streamKey(request.commId, a, index));
     return atA != world.streams(a).end() && atB != world.streams(b).end() && (atA->second ^ 1) == atB->second;
   }
 
   SimWorld& world;
   JoinRequest request;
-  std::vector<std::unique_ptr<Hub>> hubs;
+  std::vector<std::unique_ptr<BootstrapNode>> bootstraps;
   std::vector<MemberId> members;
 };
 
@@ -60,10 +60,11 @@ std::string openAtRandom(uint64_t seed) {
         const uint64_t who = 1 + rng() % 3;
         const auto later = [&] { return world.nowNs() + static_cast<int64_t>(rng() % (2 * kMs)); };
         if (who & 1)
-          world.at(later(), [&, low, high, index] { ranks.hub(low).dialStream(ranks.member(low), high, index); });
+          world.at(later(), [&, low, high, index] { ranks.bootstrap(low).dialStream(ranks.member(low), high, index); });
         if (who & 2) {
           ++summons;
-          world.at(later(), [&, low, high, index] { ranks.hub(high).summonStream(ranks.member(high), low, index); });
+          world.at(later(),
+                   [&, low, high, index] { ranks.bootstrap(high).summonStream(ranks.member(high), low, index); });
         }
       }
     }
@@ -95,8 +96,8 @@ TEST_CASE("a summons that reaches a rank before it is up is heeded then") {
     bool summoned = false;
     world.runUntil(
         [&] {
-          if (!summoned && ranks.hub(3).up(ranks.member(3))) {
-            ranks.hub(3).summonStream(ranks.member(3), 0, 1);
+          if (!summoned && ranks.bootstrap(3).up(ranks.member(3))) {
+            ranks.bootstrap(3).summonStream(ranks.member(3), 0, 1);
             summoned = true;
           }
           return summoned && ranks.up();

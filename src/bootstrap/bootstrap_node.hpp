@@ -1,10 +1,10 @@
-// The protocol machine of one rank (or of one meeting place): joins communicators, gathers, spreads failures.
+// The protocol machine of one rank (or of one rendezvous): joins communicators, gathers, spreads failures.
 //
 // No I/O, no thread, no clock of its own (see network.hpp).  All calls from one thread at a time; Control serialises
 // them with a lock.  Calls never block: they start something and the caller looks at the state later; `changed` is
 // called after anything that a waiter might be interested in.
 //
-//   meeting    Every rank dials the meeting place once, proves the secret by HMAC, says its endpoint, and is told the
+//   rendezvous    Every rank dials the rendezvous once, proves the secret by HMAC, says its endpoint, and is told the
 //              endpoints of its overlay neighbours as soon as these are known.  That is the only star; it is closed
 //              then.
 //   overlay    Ranks r and r + 2^k (mod n), k = 0..: O(log n) links a rank, log n-connected, so that a failure reaches
@@ -39,8 +39,8 @@ struct JoinRequest {
   int rank = 0;
   int nRanks = 1;
   Endpoint self;                  // where peers reach this Session
-  Endpoint meeting;               // first join: the meeting place
-  std::vector<Endpoint> members;  // child communicators: everyone's endpoint by rank; then `meeting` is not used
+  Endpoint rendezvous;            // first join: the rendezvous
+  std::vector<Endpoint> members;  // child communicators: everyone's endpoint by rank; then `rendezvous` is not used
   std::string info;               // this rank's blob for infos()
   int64_t deadlineNs = kNoTimer;  // for coming up
 };
@@ -68,14 +68,14 @@ struct Failure {
 
 using MemberId = uint64_t;
 
-class Hub : public Machine {
+class BootstrapNode : public Machine {
  public:
-  Hub(Network& network, std::function<void()> changed);
-  ~Hub() override;
+  BootstrapNode(Network& network, std::function<void()> changed);
+  ~BootstrapNode() override;
 
-  /// Be the meeting place for everyone who proves `secret` and names `commId`.  Ends by itself when all have met.
-  void serveMeeting(const CommId& commId, const Secret& secret);
-  bool meetingDone(const CommId& commId) const;
+  /// Be the rendezvous for everyone who proves `secret` and names `commId`.  Ends by itself when all have met.
+  void serveRendezvous(const CommId& commId, const Secret& secret);
+  bool rendezvousDone(const CommId& commId) const;
 
   MemberId join(const JoinRequest& request);
   /// Every rank is up and infos() is filled in.
@@ -112,7 +112,7 @@ class Hub : public Machine {
   /// their neighbours know.
   bool endIsDeath(MemberId member, int rank) const;
 
-  /// Dial the meeting place of `request` (commId, secret, rank, nRanks, meeting) until it can be told that this rank
+  /// Dial the rendezvous of `request` (commId, secret, rank, nRanks, rendezvous) until it can be told that this rank
   /// does not come, and why.  Everyone there, and who comes later, then fails with it.
   MemberId tell(const JoinRequest& request, const Failure& why);
   bool told(MemberId notice) const;

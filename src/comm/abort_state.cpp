@@ -1,4 +1,4 @@
-#include "src/comm/fate.hpp"
+#include "src/comm/abort_state.hpp"
 
 #include <algorithm>
 
@@ -6,12 +6,12 @@
 
 namespace tutti {
 
-void Fate::stop() {
+void AbortState::stop() {
   word_.store(1, std::memory_order_release);
   parking_.dropAll();
 }
 
-void Fate::end(const Status& why) {
+void AbortState::end(const Status& why) {
   {
     const std::lock_guard lock(mutex_);
     if (failure_.ok()) failure_ = why;
@@ -20,65 +20,65 @@ void Fate::end(const Status& why) {
   stop();
 }
 
-Status Fate::failure() const {
+Status AbortState::failure() const {
   if (!ended()) return {};
   const std::lock_guard lock(mutex_);
   if (!failure_.ok()) return failure_;
   return remoteError("this communicator was aborted");
 }
 
-Status Fate::reason() const {
+Status AbortState::reason() const {
   const std::lock_guard lock(mutex_);
   return failure_;
 }
 
-void Fate::onEnd(std::function<void()> atEnd) {
+void AbortState::onEnd(std::function<void()> atEnd) {
   const std::lock_guard lock(mutex_);
   atEnd_ = std::move(atEnd);
   if (atEnd_ && !failure_.ok()) atEnd_();
 }
 
-void Fate::adopt(tuttiComm* child) {
+void AbortState::adopt(tuttiComm* child) {
   Status over;
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(children_, [](tuttiComm* c) { return c->fate.barren(); });
+    std::erase_if(children_, [](tuttiComm* c) { return c->abortState.barren(); });
     children_.push_back(child);
     over = childrensEnd_;
   }
-  if (!over.ok()) child->fate.end(over);
+  if (!over.ok()) child->abortState.end(over);
 }
 
 /// Gone, and so are its children: its handle is of no use to a parent.
-bool Fate::barren() {
+bool AbortState::barren() {
   if (!closed_.load(std::memory_order_relaxed)) return false;
   const std::lock_guard lock(mutex_);  // parents before children
-  std::erase_if(children_, [](tuttiComm* c) { return c->fate.barren(); });
+  std::erase_if(children_, [](tuttiComm* c) { return c->abortState.barren(); });
   return children_.empty();
 }
 
-std::vector<tuttiComm*> Fate::children() const {
+std::vector<tuttiComm*> AbortState::children() const {
   const std::lock_guard lock(mutex_);
   return children_;
 }
 
-void Fate::endChildren(const Status& why) {
+void AbortState::endChildren(const Status& why) {
   if (released_.load(std::memory_order_relaxed)) return;
   {
     const std::lock_guard lock(mutex_);
     if (childrensEnd_.ok()) childrensEnd_ = why;
   }
   for (tuttiComm* child : children()) {
-    child->fate.end(why);
-    child->fate.endChildren(why);
+    child->abortState.end(why);
+    child->abortState.endChildren(why);
   }
 }
 
-void Fate::tellChildren(const Status& why) {
+void AbortState::tellChildren(const Status& why) {
   if (released_.load(std::memory_order_relaxed)) return;
   for (tuttiComm* child : children()) {
     if (const Result<CommUse> comm = use(child); comm.ok()) (*comm)->tell(why);
-    child->fate.tellChildren(why);
+    child->abortState.tellChildren(why);
   }
 }
 

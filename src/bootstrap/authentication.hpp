@@ -1,4 +1,4 @@
-// The door of a Hub: every link, dialed or accepted, until both of its ends have proven the secret.
+// How links are authenticated: every link, dialed or accepted, until both of its ends have proven the secret.
 //
 // Strangers get little: messages of kMaxStrangerBytes, kMaxStrangers of them at a time (the oldest gives way), and
 // kStrangerNs to prove themselves.  One who asks for a communicator that this process has not joined yet waits here
@@ -22,7 +22,7 @@ inline constexpr int64_t kStrangerNs = 10'000'000'000;
 /// itself: the acceptor may already count on the link.
 inline constexpr int64_t kDialNs = 5'000'000'000;
 
-class Gate {
+class LinkAuthentication {
  public:
   struct Hooks {
     /// The secret for what a stranger asks for; nullptr: unknown here, or not yet.
@@ -35,13 +35,13 @@ class Gate {
     std::function<void(const Hello&)> otherSecret;
   };
 
-  Gate(Network& network, Hooks hooks) : network_(network), hooks_(std::move(hooks)) {}
+  LinkAuthentication(Network& network, Hooks hooks) : network_(network), hooks_(std::move(hooks)) {}
 
   LinkId dial(const Endpoint& to, const Hello& hello, const Secret& secret, MemberId owner);
   /// Give up a dial; no hook is called.
   void cancel(LinkId link);
   bool owns(LinkId link) const { return entries_.contains(link); }
-  /// A communicator or a meeting has come: let those in who wait for it.
+  /// A communicator or a rendezvous has come: let those in who wait for it.
   void unpark();
 
   void onAccepted(LinkId link);

@@ -17,13 +17,13 @@ struct Idle {
     world.runUntil(
         [&] {
           for (int r = 0; r < nRanks; ++r)
-            if (job.rank(r).member == 0 || !job.rank(r).hub->up(job.rank(r).member)) return false;
+            if (job.rank(r).member == 0 || !job.rank(r).bootstrap->up(job.rank(r).member)) return false;
           return true;
         },
         10 * kSecond);
     for (int r = 0; r < nRanks; ++r) {
       RankState& state = states[static_cast<size_t>(r)];
-      job.rank(r).hub->setState(job.rank(r).member, [&state] { return state; });
+      job.rank(r).bootstrap->setState(job.rank(r).member, [&state] { return state; });
     }
   }
   void inside(int r, uint64_t sequence, int waitingOn, Collective kind = Collective::AllReduce) {
@@ -35,11 +35,11 @@ struct Idle {
         .entered = sequence, .inside = true, .waitingOn = waitingOn, .recent = {{sequence, call}}};
   }
   void inquire(int r, InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs) {
-    job.rank(r).hub->inquire(job.rank(r).member, reason, sequence, suspect, graceNs);
+    job.rank(r).bootstrap->inquire(job.rank(r).member, reason, sequence, suspect, graceNs);
   }
   bool settled() {
     for (int r = 0; r < job.nRanks(); ++r)
-      if (job.survives(r) && !failure(r) && job.rank(r).hub->inquiryPending(job.rank(r).member)) return false;
+      if (job.survives(r) && !failure(r) && job.rank(r).bootstrap->inquiryPending(job.rank(r).member)) return false;
     return true;
   }
   bool allFailed() {
@@ -47,7 +47,7 @@ struct Idle {
       if (job.survives(r) && !failure(r)) return false;
     return true;
   }
-  const std::optional<Failure>& failure(int r) { return job.rank(r).hub->failure(job.rank(r).member); }
+  const std::optional<Failure>& failure(int r) { return job.rank(r).bootstrap->failure(job.rank(r).member); }
 
   SimWorld world;
   SimJob job;
@@ -146,7 +146,7 @@ TEST_CASE("whoever dies or stops while all inquire is named, at any moment") {
 TEST_CASE("leaving in order is no failure, unless someone still needs the rank") {
   Idle idle(8, 6);
   SimJob& job = idle.job;
-  job.rank(2).hub->leave(job.rank(2).member);
+  job.rank(2).bootstrap->leave(job.rank(2).member);
   job.rank(2).phase = SimJob::Rank::Phase::Done;
   job.rank(2).node = idle.world.addNode();  // nobody looks at it any more
   idle.world.runUntil([] { return false; }, idle.world.nowNs() + 100 * kMs);
@@ -161,7 +161,7 @@ TEST_CASE("leaving in order is no failure, unless someone still needs the rank")
     }
   };
   SECTION("a gather does") {
-    others([&](int r) { job.rank(r).hub->allGather(job.rank(r).member, "x"); });
+    others([&](int r) { job.rank(r).bootstrap->allGather(job.rank(r).member, "x"); });
   }
   SECTION("a collective does, as a stalled inquiry finds out") {
     others([&](int r) {
@@ -173,7 +173,8 @@ TEST_CASE("leaving in order is no failure, unless someone still needs the rank")
 
 TEST_CASE("a reported failure reaches everyone with its words") {
   Idle idle(9, 33);
-  idle.job.rank(4).hub->reportFailure(idle.job.rank(4).member, {7, systemError("rank 7: no space left on device")});
+  idle.job.rank(4).bootstrap->reportFailure(idle.job.rank(4).member,
+                                            {7, systemError("rank 7: no space left on device")});
   REQUIRE(idle.world.runUntil([&] { return idle.allFailed(); }, idle.world.nowNs() + 20 * kMs));
   for (int r = 0; r < 33; ++r) {
     CHECK(idle.failure(r)->rank == 7);

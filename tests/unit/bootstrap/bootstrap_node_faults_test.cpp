@@ -26,11 +26,11 @@ struct Outcome {
   int64_t endNs = 0;
 };
 
-/// The ranks at both ends of a link (or one, if the other is the meeting place).
+/// The ranks at both ends of a link (or one, if the other is the rendezvous).
 struct Broken {
   int first = -1;
   int second = -1;
-  bool place = false;  // the meeting place is involved
+  bool place = false;  // the rendezvous is involved
   bool contains(int rank) const { return rank == first || rank == second; }
 };
 
@@ -47,7 +47,7 @@ Broken breakLink(SimWorld& world, SimJob& job, SimWorld::Loss loss) {
 }
 
 /// What is wrong with how `r` ended; empty if nothing.
-std::string judgeRank(SimJob& job, int r, const Trial& trial, const Broken& broken) {
+std::string diagnoseRank(SimJob& job, int r, const Trial& trial, const Broken& broken) {
   if (!job.survives(r) && !job.rank(r).failure) return {};
   const auto& failure = job.rank(r).failure;
   if (!failure) return {};
@@ -56,7 +56,7 @@ std::string judgeRank(SimJob& job, int r, const Trial& trial, const Broken& brok
   if (failure->status.message().empty()) return "an empty sentence";
   if (broken.contains(failure->rank)) return {};
   if (failure->rank >= 0) return "an innocent is blamed: " + told;
-  // A rank that cannot know who it was may say so, but not when a process has died, unless the meeting place died too.
+  // A rank that cannot know who it was may say so, but not when a process has died, unless the rendezvous died too.
   if (trial.fault == Fault::Kill && !broken.place) return "nobody is blamed: " + told;
   return {};
 }
@@ -71,7 +71,7 @@ Outcome runTrial(const Trial& trial) {
   options.idleNs = world.randomBetween(0, 10 * kMs);
   options.inquireWhenIdle = world.random() % 2 == 0;
   options.leaveExits = world.random() % 2 == 0;
-  options.meetingWithRank0 = world.random() % 2 == 0;
+  options.rendezvousWithRank0 = world.random() % 2 == 0;
   if (world.random() % 4 == 0) world.setDelay(0, 5 * kMs);
   SimJob job(world, options);
   Broken broken;
@@ -89,7 +89,7 @@ Outcome runTrial(const Trial& trial) {
   Outcome outcome;
   outcome.complaint = job.run(30 * kSecond);
   for (int r = 0; r < trial.nRanks; ++r) {
-    if (outcome.complaint.empty()) outcome.complaint = judgeRank(job, r, trial, broken);
+    if (outcome.complaint.empty()) outcome.complaint = diagnoseRank(job, r, trial, broken);
     outcome.nFailed += job.rank(r).failure.has_value();
     outcome.endNs = std::max(outcome.endNs, job.rank(r).endNs);
   }

@@ -1,4 +1,4 @@
-#include "src/bootstrap/hub.hpp"
+#include "src/bootstrap/bootstrap_node.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -17,26 +17,27 @@ constexpr size_t kMaxDeparted = 256;
 
 /// Who gets the messages of a proven link.
 struct Route {
-  MemberId member = 0;  // 0: the meeting `commId`
+  MemberId member = 0;  // 0: the rendezvous `commId`
   CommId commId{};
 };
 
-class Hub::Impl {
+class BootstrapNode::Impl {
  public:
   Impl(Network& network, std::function<void()> changed)
       : network_(network),
         changed_(std::move(changed)),
-        gate_(network,
-              {.secretFor = [this](const Hello& hello) { return secretFor(hello); },
-               .proven = [this](LinkId link, const Hello& hello,
-                                MemberId owner) { owner == 0 ? accepted(link, hello) : dialed(link, hello, owner); },
-               .dialFailed =
-                   [this](LinkId link, MemberId owner, const Status& why) {
-                     if (Member* member = find(owner)) return member->onDialFailed(link, why);
-                     const auto notice = notices_.find(owner);
-                     if (notice != notices_.end()) notice->second.onDialFailed(link, why);
-                   },
-               .otherSecret = [this](const Hello& hello) { otherSecret(hello); }}) {}
+        authentication_(network, {.secretFor = [this](const Hello& hello) { return secretFor(hello); },
+                                  .proven =
+                                      [this](LinkId link, const Hello& hello, MemberId owner) {
+                                        owner == 0 ? accepted(link, hello) : dialed(link, hello, owner);
+                                      },
+                                  .dialFailed =
+                                      [this](LinkId link, MemberId owner, const Status& why) {
+                                        if (Member* member = find(owner)) return member->onDialFailed(link, why);
+                                        const auto notice = notices_.find(owner);
+                                        if (notice != notices_.end()) notice->second.onDialFailed(link, why);
+                                      },
+                                  .otherSecret = [this](const Hello& hello) { otherSecret(hello); }}) {}
 
   Member* find(MemberId id) {
     const auto it = members_.find(id);
@@ -62,17 +63,17 @@ class Hub::Impl {
       if (d.commId == hello.commId && d.rank == hello.acceptor) return &d;
     return nullptr;
   }
-  void endMeetings();
+  void endRendezvous();
   void leave(MemberId id);
 
   struct Place {
     Secret secret{};
-    Meeting meeting;
+    Rendezvous rendezvous;
   };
 
   Network& network_;
   std::function<void()> changed_;
-  Gate gate_;
+  LinkAuthentication authentication_;
   MemberId nextMember_ = 1;
   std::map<MemberId, std::unique_ptr<Member>> members_;
   std::map<MemberId, Notice> notices_;
@@ -82,7 +83,7 @@ class Hub::Impl {
   std::deque<Departed> departed_;  // the newest last
 };
 
-const Secret* Hub::Impl::secretFor(const Hello& hello) const {
+const Secret* BootstrapNode::Impl::secretFor(const Hello& hello) const {
   if (hello.purpose == Purpose::Meet) {
     const auto place = places_.find(hello.commId);
     return place == places_.end() ? nullptr : &place->second.secret;
@@ -92,12 +93,12 @@ const Secret* Hub::Impl::secretFor(const Hello& hello) const {
   return departed == nullptr ? nullptr : &departed->secret;
 }
 
-void Hub::Impl::accepted(LinkId link, const Hello& hello) {
+void BootstrapNode::Impl::accepted(LinkId link, const Hello& hello) {
   if (hello.purpose == Purpose::Meet) {
     const auto place = places_.find(hello.commId);
     if (place == places_.end()) return network_.close(link);
     routes_[link] = {0, hello.commId};
-    return place->second.meeting.onProven(link, hello);
+    return place->second.rendezvous.onProven(link, hello);
   }
   if (const MemberId id = memberOf(hello); id != 0) {
     if (!at(id).onProven(link, hello, false)) return network_.close(link);
@@ -109,12 +110,12 @@ void Hub::Impl::accepted(LinkId link, const Hello& hello) {
   network_.close(link);
 }
 
-void Hub::Impl::otherSecret(const Hello& hello) {
+void BootstrapNode::Impl::otherSecret(const Hello& hello) {
   const auto place = places_.find(hello.commId);
-  if (hello.purpose == Purpose::Meet && place != places_.end()) place->second.meeting.onOtherSecret(hello);
+  if (hello.purpose == Purpose::Meet && place != places_.end()) place->second.rendezvous.onOtherSecret(hello);
 }
 
-void Hub::Impl::dialed(LinkId link, const Hello& hello, MemberId owner) {
+void BootstrapNode::Impl::dialed(LinkId link, const Hello& hello, MemberId owner) {
   if (const auto notice = notices_.find(owner); notice != notices_.end()) return notice->second.onProven(link);
   Member* member = find(owner);
   if (member == nullptr || !member->onProven(link, hello, true)) return network_.close(link);
@@ -122,15 +123,15 @@ void Hub::Impl::dialed(LinkId link, const Hello& hello, MemberId owner) {
 }
 
 /// One who comes late hears why nobody is here any more.
-void Hub::Impl::turnAway(LinkId link, const Departed& departed) {
+void BootstrapNode::Impl::turnAway(LinkId link, const Departed& departed) {
   if (departed.failure) network_.send(link, failureMessage(*departed.failure));
   network_.send(link, goodbyeMessage(departed.lastWords));
   network_.close(link);
 }
 
-void Hub::Impl::endMeetings() {
+void BootstrapNode::Impl::endRendezvous() {
   for (auto it = places_.begin(); it != places_.end();) {
-    if (!it->second.meeting.done()) {
+    if (!it->second.rendezvous.done()) {
       ++it;
       continue;
     }
@@ -143,129 +144,131 @@ void Hub::Impl::endMeetings() {
   }
 }
 
-void Hub::Impl::leave(MemberId id) {
+void BootstrapNode::Impl::leave(MemberId id) {
   Member& member = at(id);
   departed_.push_back(member.leave());
   const Departed& departed = departed_.back();
-  // This process may end now, and the meeting place with it: let it tell the others first.
+  // This process may end now, and the rendezvous with it: let it tell the others first.
   const auto place = places_.find(departed.commId);
-  if (place != places_.end() && departed.failure) place->second.meeting.fail(*departed.failure);
+  if (place != places_.end() && departed.failure) place->second.rendezvous.fail(*departed.failure);
   if (departed_.size() > kMaxDeparted) departed_.pop_front();
   std::erase_if(routes_, [&](const auto& route) { return route.second.member == id; });
   std::erase_if(byName_, [&](const auto& entry) { return entry.second == id; });
   members_.erase(id);
 }
 
-Hub::Hub(Network& network, std::function<void()> changed)
+BootstrapNode::BootstrapNode(Network& network, std::function<void()> changed)
     : impl_(std::make_unique<Impl>(network, std::move(changed))) {}
-Hub::~Hub() = default;
+BootstrapNode::~BootstrapNode() = default;
 
-void Hub::serveMeeting(const CommId& commId, const Secret& secret) {
-  impl_->places_.try_emplace(commId, Impl::Place{secret, Meeting(impl_->network_)});
-  impl_->gate_.unpark();
+void BootstrapNode::serveRendezvous(const CommId& commId, const Secret& secret) {
+  impl_->places_.try_emplace(commId, Impl::Place{secret, Rendezvous(impl_->network_)});
+  impl_->authentication_.unpark();
   impl_->changed_();
 }
 
-bool Hub::meetingDone(const CommId& commId) const { return !impl_->places_.contains(commId); }
+bool BootstrapNode::rendezvousDone(const CommId& commId) const { return !impl_->places_.contains(commId); }
 
-MemberId Hub::join(const JoinRequest& request) {
+MemberId BootstrapNode::join(const JoinRequest& request) {
   const MemberId id = impl_->nextMember_++;
   auto& member = impl_->members_[id];
-  member = std::make_unique<Member>(impl_->network_, impl_->gate_, id, request);
+  member = std::make_unique<Member>(impl_->network_, impl_->authentication_, id, request);
   impl_->byName_[{request.commId, request.rank}] = id;
   member->start();
-  impl_->gate_.unpark();
+  impl_->authentication_.unpark();
   impl_->changed_();
   return id;
 }
 
-bool Hub::up(MemberId member) const { return impl_->at(member).up(); }
-const std::vector<std::string>& Hub::infos(MemberId member) const { return impl_->at(member).infos(); }
-const std::vector<Endpoint>& Hub::endpoints(MemberId member) const { return impl_->at(member).endpoints(); }
+bool BootstrapNode::up(MemberId member) const { return impl_->at(member).up(); }
+const std::vector<std::string>& BootstrapNode::infos(MemberId member) const { return impl_->at(member).infos(); }
+const std::vector<Endpoint>& BootstrapNode::endpoints(MemberId member) const { return impl_->at(member).endpoints(); }
 
-uint64_t Hub::allGather(MemberId member, std::string blob) {
+uint64_t BootstrapNode::allGather(MemberId member, std::string blob) {
   const uint64_t n = impl_->at(member).allGather(std::move(blob));
   impl_->changed_();
   return n;
 }
 
-const std::vector<std::string>* Hub::gathered(MemberId member, uint64_t n) const {
+const std::vector<std::string>* BootstrapNode::gathered(MemberId member, uint64_t n) const {
   return impl_->at(member).gathered(n);
 }
-void Hub::forget(MemberId member, uint64_t n) { impl_->at(member).forget(n); }
-const std::optional<Failure>& Hub::failure(MemberId member) const { return impl_->at(member).failure(); }
+void BootstrapNode::forget(MemberId member, uint64_t n) { impl_->at(member).forget(n); }
+const std::optional<Failure>& BootstrapNode::failure(MemberId member) const { return impl_->at(member).failure(); }
 
-void Hub::reportFailure(MemberId member, Failure failure) {
+void BootstrapNode::reportFailure(MemberId member, Failure failure) {
   impl_->at(member).fail(std::move(failure));
   impl_->changed_();
 }
 
-void Hub::setState(MemberId member, std::function<RankState()> state) { impl_->at(member).setState(std::move(state)); }
+void BootstrapNode::setState(MemberId member, std::function<RankState()> state) {
+  impl_->at(member).setState(std::move(state));
+}
 
-void Hub::inquire(MemberId member, InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs) {
+void BootstrapNode::inquire(MemberId member, InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs) {
   impl_->at(member).inquire(reason, sequence, suspect, graceNs);
   impl_->changed_();
 }
 
-bool Hub::inquiryPending(MemberId member) const { return impl_->at(member).inquiryPending(); }
-void Hub::dialStream(MemberId member, int peer, int index) { impl_->at(member).dialStream(peer, index); }
-void Hub::summonStream(MemberId member, int peer, int index) { impl_->at(member).summonStream(peer, index); }
+bool BootstrapNode::inquiryPending(MemberId member) const { return impl_->at(member).inquiryPending(); }
+void BootstrapNode::dialStream(MemberId member, int peer, int index) { impl_->at(member).dialStream(peer, index); }
+void BootstrapNode::summonStream(MemberId member, int peer, int index) { impl_->at(member).summonStream(peer, index); }
 
-std::string Hub::streamKey(const CommId& commId, int peer, int index) {
+std::string BootstrapNode::streamKey(const CommId& commId, int peer, int index) {
   return cat(streamKeyPrefix(commId), peer, "/", index);
 }
 
-std::string Hub::streamKeyPrefix(const CommId& commId) { return toHex(commId.data(), commId.size()) + "/"; }
+std::string BootstrapNode::streamKeyPrefix(const CommId& commId) { return toHex(commId.data(), commId.size()) + "/"; }
 
-bool Hub::endIsDeath(MemberId member, int rank) const { return impl_->at(member).endIsDeath(rank); }
+bool BootstrapNode::endIsDeath(MemberId member, int rank) const { return impl_->at(member).endIsDeath(rank); }
 
-MemberId Hub::tell(const JoinRequest& request, const Failure& why) {
+MemberId BootstrapNode::tell(const JoinRequest& request, const Failure& why) {
   const MemberId id = impl_->nextMember_++;
-  const auto added = impl_->notices_.try_emplace(id, impl_->network_, impl_->gate_, id, request, why);
+  const auto added = impl_->notices_.try_emplace(id, impl_->network_, impl_->authentication_, id, request, why);
   added.first->second.start();
   impl_->changed_();
   return id;
 }
 
-bool Hub::told(MemberId notice) const { return impl_->notices_.at(notice).told(); }
-Status Hub::trouble(MemberId notice) const { return impl_->notices_.at(notice).trouble(); }
+bool BootstrapNode::told(MemberId notice) const { return impl_->notices_.at(notice).told(); }
+Status BootstrapNode::trouble(MemberId notice) const { return impl_->notices_.at(notice).trouble(); }
 
-void Hub::forgetNotice(MemberId notice) {
+void BootstrapNode::forgetNotice(MemberId notice) {
   impl_->notices_.at(notice).cancel();
   impl_->notices_.erase(notice);
   impl_->changed_();
 }
 
-void Hub::leave(MemberId member) {
+void BootstrapNode::leave(MemberId member) {
   impl_->leave(member);
   impl_->changed_();
 }
 
 // ---- Events.
 
-void Hub::onAccepted(LinkId link) {
-  if (!impl_->routes_.contains(link)) impl_->gate_.onAccepted(link);
+void BootstrapNode::onAccepted(LinkId link) {
+  if (!impl_->routes_.contains(link)) impl_->authentication_.onAccepted(link);
 }
 
-void Hub::onConnected(LinkId link) { impl_->gate_.onConnected(link); }
+void BootstrapNode::onConnected(LinkId link) { impl_->authentication_.onConnected(link); }
 
-void Hub::onMessage(LinkId link, std::string_view message) {
+void BootstrapNode::onMessage(LinkId link, std::string_view message) {
   const auto it = impl_->routes_.find(link);
   if (it == impl_->routes_.end()) {
-    impl_->gate_.onMessage(link, message);
+    impl_->authentication_.onMessage(link, message);
   } else if (const Route route = it->second; route.member != 0) {
     if (Member* member = impl_->find(route.member)) member->onMessage(link, message);
   } else if (const auto place = impl_->places_.find(route.commId); place != impl_->places_.end()) {
-    place->second.meeting.onMessage(link, message);
-    impl_->endMeetings();
+    place->second.rendezvous.onMessage(link, message);
+    impl_->endRendezvous();
   }
   impl_->changed_();
 }
 
-void Hub::onClosed(LinkId link, const Status& why) {
+void BootstrapNode::onClosed(LinkId link, const Status& why) {
   const auto it = impl_->routes_.find(link);
   if (it == impl_->routes_.end()) {
-    impl_->gate_.onClosed(link, why);
+    impl_->authentication_.onClosed(link, why);
   } else {
     const Route route = it->second;
     impl_->routes_.erase(it);
@@ -273,34 +276,34 @@ void Hub::onClosed(LinkId link, const Status& why) {
       member->onClosed(link, why);
     } else if (const auto place = impl_->places_.find(route.commId);
                route.member == 0 && place != impl_->places_.end()) {
-      place->second.meeting.onClosed(link);
-      impl_->endMeetings();
+      place->second.rendezvous.onClosed(link);
+      impl_->endRendezvous();
     }
   }
   impl_->changed_();
 }
 
-size_t Hub::messageLimit(LinkId link) const {
+size_t BootstrapNode::messageLimit(LinkId link) const {
   return impl_->routes_.contains(link) ? kMaxMessageBytes : kMaxStrangerBytes;
 }
 
-int64_t Hub::nextTimerNs() const {
-  int64_t next = impl_->gate_.nextTimerNs();
+int64_t BootstrapNode::nextTimerNs() const {
+  int64_t next = impl_->authentication_.nextTimerNs();
   for (const auto& [id, member] : impl_->members_) next = std::min(next, member->nextTimerNs());
   for (const auto& [id, notice] : impl_->notices_) next = std::min(next, notice.nextTimerNs());
-  for (const auto& [id, place] : impl_->places_) next = std::min(next, place.meeting.nextTimerNs());
+  for (const auto& [id, place] : impl_->places_) next = std::min(next, place.rendezvous.nextTimerNs());
   return next;
 }
 
-void Hub::onTimer() {
+void BootstrapNode::onTimer() {
   const int64_t now = impl_->network_.nowNs();
-  if (impl_->gate_.nextTimerNs() <= now) impl_->gate_.onTimer();
+  if (impl_->authentication_.nextTimerNs() <= now) impl_->authentication_.onTimer();
   for (const auto& [id, member] : impl_->members_)
     if (member->nextTimerNs() <= now) member->onTimer();
   for (auto& [id, notice] : impl_->notices_) notice.onTimer();
   for (auto& [id, place] : impl_->places_)
-    if (place.meeting.nextTimerNs() <= now) place.meeting.onTimer();
-  impl_->endMeetings();
+    if (place.rendezvous.nextTimerNs() <= now) place.rendezvous.onTimer();
+  impl_->endRendezvous();
   impl_->changed_();
 }
 

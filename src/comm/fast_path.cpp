@@ -1,4 +1,4 @@
-#include "src/comm/short_way.hpp"
+#include "src/comm/fast_path.hpp"
 
 #include "src/comm/launch.hpp"
 
@@ -11,13 +11,13 @@ Status runKnown(Comm& comm, const KnownCall& known, const PlainCall& call) {
   buffers.input = static_cast<const std::byte*>(call.sendbuff);
   buffers.output = static_cast<std::byte*>(call.recvbuff);
   buffers.call = withSequence(known.call, sequence);
-  Trimmings trimmings;
+  PrePostOps prePost;
   if (known.divisor != 0) {
-    trimmings.divisor = known.divisor;
-    trimmings.divided = {nullptr, buffers.output, known.dividedCount};
+    prePost.divisor = known.divisor;
+    prePost.divided = {nullptr, buffers.output, known.dividedCount};
   }
   comm.enter(sequence, buffers.call);
-  known.run->begin(buffers, trimmings);
+  known.run->begin(buffers, prePost);
   Status result = runTask(comm, known.run);
   comm.log().leave();
   return result;
@@ -37,7 +37,7 @@ Status runKnown(Comm& comm, const KnownTransfer& known, const PlainTransfer& tra
 template <class Plain>
 bool runLike(tuttiComm* handle, const Plain& call, Status* result) {
   if (handle->state.load(std::memory_order_acquire) != tuttiComm::State::Ready) return false;
-  Turn& turn = *handle->turn;
+  CallOrder& turn = *handle->callOrder;
   const uint64_t ticket = turn.take();
   turn.await(ticket);
   bool known = false;

@@ -9,7 +9,7 @@
 
 namespace tutti {
 
-struct RankCard {
+struct PeerDescriptor {
   PeerInfo info;
   std::string hostName;
   std::string cpus;                                         // that this rank may run on: a bit mask, lowest first
@@ -26,31 +26,31 @@ struct RankCard {
   uint32_t deviceBlocks = 0;                                // of kernels whose blocks wait for each other, at most
   uint32_t computeCapability = 0;                           // of the device, times 10; 0: not told
   uint32_t memoryMBps = 0;                                  // that its memory's bus carries; 0: not told
-  std::string ends;                                         // see residentCard(); with the transports
+  std::string ends;                                         // see residentDescriptor(); with the transports
   std::string machine;                                      // see machineReport(); with the transports
 };
 
-std::string encodeCard(const RankCard& card);
-/// Errors: RemoteError naming the rank whose card is not understood.
-Result<RankCard> decodeCard(int rank, const std::string& bytes);
+std::string encodeDescriptor(const PeerDescriptor& descriptor);
+/// Errors: RemoteError naming the rank whose descriptor is not understood.
+Result<PeerDescriptor> decodeDescriptor(int rank, const std::string& bytes);
 
 /// Same kernel (boot id), same network namespace, and same TUTTI_HOSTID if set.
 uint64_t hostIdentity();
 /// Random, made once per process: tells one process from another even when pids are reused or namespaces differ.
 uint64_t processIdentity();
-/// CPUs that this thread may run on, as in RankCard::cpus.
+/// CPUs that this thread may run on, as in PeerDescriptor::cpus.
 std::string allowedCpus();
 
 /// CPUs that the ranks of a host may run on, counted once.
-int cpusOfHost(const std::vector<RankCard>& cards, uint64_t hostId);
+int cpusOfHost(const std::vector<PeerDescriptor>& descriptors, uint64_t hostId);
 
 /// Whether the ranks of `host` outnumber the CPUs that they may run on.
-bool oversubscribed(const std::vector<RankCard>& cards, uint64_t hostId);
+bool oversubscribed(const std::vector<PeerDescriptor>& descriptors, uint64_t hostId);
 
 /// Nodes of the ranks, numbered from 0 in order of their first rank.
-std::vector<int> nodesOf(const std::vector<RankCard>& cards);
+std::vector<int> nodesOf(const std::vector<PeerDescriptor>& descriptors);
 
 /// Whether they are of one process and on one CUDA device: each can use all memory that the other can.
-bool shareDevice(const RankCard& a, const RankCard& b);
+bool shareDevice(const PeerDescriptor& a, const PeerDescriptor& b);
 
 }  // namespace tutti

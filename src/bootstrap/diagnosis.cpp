@@ -1,4 +1,4 @@
-#include "src/bootstrap/judge.hpp"
+#include "src/bootstrap/diagnosis.hpp"
 
 #include <algorithm>
 #include <map>
@@ -9,24 +9,24 @@ namespace tutti {
 
 namespace {
 
-using Testimonies = std::span<const std::optional<Testimony>>;
+using Testimonies = std::span<const std::optional<RankReport>>;
 
 /// Calls further back than this are not told; more than this is not believed.
 constexpr size_t kMaxRecent = 64;
 
-const Fingerprint* callAt(const std::optional<Testimony>& testimony, uint64_t sequence) {
-  if (!testimony) return nullptr;
-  for (const auto& [number, fingerprint] : testimony->state.recent)
+const Fingerprint* callAt(const std::optional<RankReport>& report, uint64_t sequence) {
+  if (!report) return nullptr;
+  for (const auto& [number, fingerprint] : report->state.recent)
     if (number == sequence) return &fingerprint;
   return nullptr;
 }
 
-const std::optional<Testimony>& of(Testimonies all, int rank) { return all[static_cast<size_t>(rank)]; }
+const std::optional<RankReport>& of(Testimonies all, int rank) { return all[static_cast<size_t>(rank)]; }
 bool valid(Testimonies all, int rank) { return rank >= 0 && static_cast<size_t>(rank) < all.size(); }
 
 /// What the asking rank waits in, for sentences.
 std::string waitsIn(const Question& q, Testimonies all) {
-  const std::optional<Testimony>& origin = of(all, q.origin);
+  const std::optional<RankReport>& origin = of(all, q.origin);
   if (q.sequence > 0) return describeSequence(origin, q.sequence);
   if (origin && origin->gatherWaitingOn >= 0) return origin->joined ? "a control exchange" : "joining";
   return "a transfer";
@@ -67,7 +67,7 @@ std::optional<uint64_t> firstDisagreement(Testimonies all) {
 
 const char* plural(size_t n) { return n == 1 ? "rank " : "ranks "; }
 
-Judgement judgeDifferent(Testimonies all, uint64_t sequence) {
+Diagnosis diagnoseDifferent(Testimonies all, uint64_t sequence) {
   const auto groups = groupsAt(all, sequence);
   const auto& [majorityCall, majority] = groups[0];
   const auto& [oddCall, odd] = groups[1];
@@ -88,11 +88,11 @@ Judgement judgeDifferent(Testimonies all, uint64_t sequence) {
 
 // ---- Left, silent, absent.
 
-std::optional<Failure> judgeLeft(const Question& q, Testimonies all) {
+std::optional<Failure> diagnoseLeft(const Question& q, Testimonies all) {
   // Leaving after the call is everyone's right: what such a rank had to send has been sent.
-  const std::optional<Testimony>& origin = of(all, q.origin);
+  const std::optional<RankReport>& origin = of(all, q.origin);
   for (int rank = 0; valid(all, rank); ++rank) {
-    const std::optional<Testimony>& t = of(all, rank);
+    const std::optional<RankReport>& t = of(all, rank);
     if (!t || !t->left) continue;
     const bool beforeCall = q.sequence > 0 && t->state.entered < q.sequence;
     const bool beforeGather = origin && origin->gatherWaitingOn >= 0 && t->gathers < origin->gathers;
@@ -114,7 +114,7 @@ Failure silent(const Question& q, Testimonies all, int rank, const std::vector<i
 
 /// A mute rank is accused if someone who does answer is linked with it and has not heard it say goodbye.  Else nobody
 /// knows: it may have left in order, together with all its neighbours.
-std::optional<Failure> judgeSilent(const Question& q, Testimonies all) {
+std::optional<Failure> diagnoseSilent(const Question& q, Testimonies all) {
   std::vector<int> accused;
   for (int rank = 0; valid(all, rank); ++rank) {
     if (of(all, rank)) continue;
@@ -139,20 +139,20 @@ Failure absent(Testimonies all, int rank, int waiter, uint64_t sequence) {
 }
 
 /// The rank that `rank` waits for, -1 if none.
-int waitsFor(const Question& q, const Testimony& t, int rank) {
+int waitsFor(const Question& q, const RankReport& t, int rank) {
   if (t.state.waitingOn >= 0) return t.state.waitingOn;
   if (t.gatherWaitingOn >= 0) return t.gatherWaitingOn;
   return rank == q.origin ? q.suspect : -1;
 }
 
 /// Follow who waits for whom from the asking rank; the end of the chain is to blame.
-std::optional<Failure> judgeChain(const Question& q, Testimonies all) {
+std::optional<Failure> diagnoseChain(const Question& q, Testimonies all) {
   int waiter = q.origin;
   for (size_t hops = 0; hops <= all.size() && of(all, waiter); ++hops) {
-    const Testimony& w = *of(all, waiter);
+    const RankReport& w = *of(all, waiter);
     const int rank = waitsFor(q, w, waiter);
     if (!valid(all, rank) || rank == waiter || !of(all, rank)) return {};
-    const Testimony& t = *of(all, rank);
+    const RankReport& t = *of(all, rank);
     if (waitsFor(q, t, rank) >= 0) {  // a circle ends by the count of hops
       waiter = rank;
       continue;
@@ -171,11 +171,11 @@ std::optional<Failure> judgeChain(const Question& q, Testimonies all) {
 }
 
 /// The chain led nowhere: whoever is furthest behind.
-std::optional<Failure> judgeBehind(const Question& q, Testimonies all) {
+std::optional<Failure> diagnoseBehind(const Question& q, Testimonies all) {
   if (q.sequence == 0) return {};
   int behind = -1;
   for (int rank = 0; valid(all, rank); ++rank) {
-    const std::optional<Testimony>& t = of(all, rank);
+    const std::optional<RankReport>& t = of(all, rank);
     if (!t || t->state.entered >= q.sequence) continue;
     if (behind < 0 || t->state.entered < of(all, behind)->state.entered) behind = rank;
   }
@@ -196,27 +196,27 @@ Failure unexplained(const Question& q, Testimonies all) {
 
 }  // namespace
 
-Judgement judge(const Question& q, Testimonies all) {
-  if (const auto sequence = firstDisagreement(all)) return judgeDifferent(all, *sequence);
-  if (auto left = judgeLeft(q, all)) return {std::move(left), true};
+Diagnosis diagnose(const Question& q, Testimonies all) {
+  if (const auto sequence = firstDisagreement(all)) return diagnoseDifferent(all, *sequence);
+  if (auto left = diagnoseLeft(q, all)) return {std::move(left), true};
   const bool allAnswered = std::all_of(all.begin(), all.end(), [](const auto& t) { return t.has_value(); });
   if (q.reason == InquiryReason::Stalled) return {std::nullopt, allAnswered};
-  if (auto culprit = judgeSilent(q, all)) return {std::move(culprit), false};
+  if (auto culprit = diagnoseSilent(q, all)) return {std::move(culprit), false};
   if (q.reason == InquiryReason::Mismatch) {
     // The rank that sent the message may be about to say what it called.
     return {unexplained(q, all), false};
   }
-  if (auto culprit = judgeChain(q, all)) return {std::move(culprit), true};
-  if (auto culprit = judgeBehind(q, all)) return {std::move(culprit), true};
+  if (auto culprit = diagnoseChain(q, all)) return {std::move(culprit), true};
+  if (auto culprit = diagnoseBehind(q, all)) return {std::move(culprit), true};
   return {unexplained(q, all), true};
 }
 
-std::string describeSequence(const std::optional<Testimony>& testimony, uint64_t sequence) {
-  const Fingerprint* call = callAt(testimony, sequence);
+std::string describeSequence(const std::optional<RankReport>& report, uint64_t sequence) {
+  const Fingerprint* call = callAt(report, sequence);
   return call != nullptr ? describeCall(*call) : cat("collective number ", sequence);
 }
 
-std::string describeState(const Testimony& t) {
+std::string describeState(const RankReport& t) {
   if (t.state.inside) return cat("in ", describeSequence(t, t.state.entered));
   if (!t.joined) return "still joining";
   if (t.gatherWaitingOn >= 0) return cat("in control exchange number ", t.gathers);
@@ -236,7 +236,7 @@ std::string listRanks(const std::vector<int>& ranks) {
   return text;
 }
 
-void writeTestimony(Writer& out, const Testimony& t) {
+void writeRankReport(Writer& out, const RankReport& t) {
   out.u64(t.state.entered);
   out.u8(static_cast<uint8_t>((t.state.inside ? 1 : 0) | (t.joined ? 2 : 0) | (t.left ? 4 : 0)));
   out.i32(t.state.waitingOn);
@@ -251,8 +251,8 @@ void writeTestimony(Writer& out, const Testimony& t) {
   }
 }
 
-Testimony readTestimony(Reader& in) {
-  Testimony t;
+RankReport readRankReport(Reader& in) {
+  RankReport t;
   t.state.entered = in.u64();
   const uint8_t flags = in.u8();
   t.state.inside = (flags & 1) != 0;

@@ -14,7 +14,7 @@ namespace tutti {
 /// Who has taken a ticket and then finds the communicator's handle ready may use the communicator until it finishes the
 /// ticket: whoever ends a communicator first says so in the handle and then drains.  Both sides are seq_cst, so one of
 /// them sees the other.
-class Turn {
+class CallOrder {
  public:
   uint64_t take() { return next_.fetch_add(1, std::memory_order_seq_cst); }
   /// Waits until every earlier ticket has been finished.

@@ -1,4 +1,4 @@
-// The meeting place: where the ranks of a new communicator learn each other's endpoints.
+// The rendezvous: where the ranks of a new communicator learn each other's endpoints.
 //
 //   rank -> place   Register   rank, nRanks, endpoint, instance (random per join), time left
 //   place -> rank   Peers      endpoints of the ranks it has to dial, as they become known; the first at once
@@ -40,9 +40,9 @@ using PeerEndpoint = std::pair<int, Endpoint>;
 std::string peersMessage(const std::vector<PeerEndpoint>& peers);
 Result<std::vector<PeerEndpoint>> readPeers(Reader& in);
 
-class Meeting {
+class Rendezvous {
  public:
-  explicit Meeting(Network& network) : network_(network) {}
+  explicit Rendezvous(Network& network) : network_(network) {}
 
   /// A proven link of the rank named in `hello`.
   void onProven(LinkId link, const Hello& hello);

@@ -1,9 +1,9 @@
-#include "src/bootstrap/meeting.hpp"
+#include "src/bootstrap/rendezvous.hpp"
 
 #include <algorithm>
 #include <iterator>
 
-#include "src/bootstrap/judge.hpp"
+#include "src/bootstrap/diagnosis.hpp"
 #include "src/bootstrap/overlay.hpp"
 
 namespace tutti {
@@ -61,16 +61,16 @@ Result<std::vector<PeerEndpoint>> readPeers(Reader& in) {
   return peers;
 }
 
-void Meeting::onProven(LinkId link, const Hello& hello) {
+void Rendezvous::onProven(LinkId link, const Hello& hello) {
   links_[link] = hello.dialer;
   if (hello.nRanks < kMaxRanks) most_ = std::max(most_, hello.nRanks);  // that is said where it is not known
 }
 
-void Meeting::onOtherSecret(const Hello& hello) {
+void Rendezvous::onOtherSecret(const Hello& hello) {
   if (otherSecret_.size() < kMaxClaims) otherSecret_.insert(hello.dialer);
 }
 
-void Meeting::onMessage(LinkId link, std::string_view message) {
+void Rendezvous::onMessage(LinkId link, std::string_view message) {
   if (!links_.contains(link)) return;
   Reader in(message);
   switch (static_cast<MessageType>(in.u8())) {
@@ -93,7 +93,7 @@ void Meeting::onMessage(LinkId link, std::string_view message) {
   }
 }
 
-void Meeting::onRegister(LinkId link, Reader& in) {
+void Rendezvous::onRegister(LinkId link, Reader& in) {
   const Result<Registration> parsed = readRegistration(in);
   if (!parsed.ok() || parsed->rank != links_[link]) return drop(link);
   const Registration& r = *parsed;
@@ -132,7 +132,7 @@ void Meeting::onRegister(LinkId link, Reader& in) {
 
 /// Tell a rank the endpoints of those that it dials, as far as they are here.  Always an answer, if an empty one: so
 /// the rank knows that it is registered.
-void Meeting::sendTargets(int rank) {
+void Rendezvous::sendTargets(int rank) {
   std::vector<PeerEndpoint> known;
   for (const OverlayLink& other : overlayLinks(rank, nRanks_)) {
     const auto peer = seats_.find(other.peer);
@@ -141,12 +141,12 @@ void Meeting::sendTargets(int rank) {
   network_.send(seats_[rank].link, peersMessage(known));
 }
 
-void Meeting::drop(LinkId link) {
+void Rendezvous::drop(LinkId link) {
   network_.close(link);
   onClosed(link);
 }
 
-void Meeting::onClosed(LinkId link) {
+void Rendezvous::onClosed(LinkId link) {
   const auto it = links_.find(link);
   if (it == links_.end()) return;
   const auto seat = seats_.find(it->second);
@@ -156,24 +156,24 @@ void Meeting::onClosed(LinkId link) {
   if (!seat->second.up) seat->second.lostNs = network_.nowNs();
 }
 
-void Meeting::fail(const Failure& failure) {
+void Rendezvous::fail(const Failure& failure) {
   if (failure_) return;
   failure_ = failure;
   failedNs_ = network_.nowNs();
   for (const auto& [link, rank] : links_) tellFailure(link, rank);
 }
 
-void Meeting::tellFailure(LinkId link, int rank) {
+void Rendezvous::tellFailure(LinkId link, int rank) {
   heard_.insert(rank);
   network_.send(link, failureMessage(*failure_));
 }
 
-bool Meeting::done() const {
+bool Rendezvous::done() const {
   if (failure_) return links_.empty() && (allHaveHeard() || network_.nowNs() >= failedNs_ + kLingerNs);
   return nRanks_ > 0 && nUp_ == static_cast<size_t>(nRanks_);
 }
 
-Failure Meeting::missingRanks() const {
+Failure Rendezvous::missingRanks() const {
   std::vector<int> missing;
   for (int rank = 0; rank < nRanks_; ++rank)
     if (!seats_.contains(rank)) missing.push_back(rank);
@@ -186,11 +186,11 @@ Failure Meeting::missingRanks() const {
                             listRanks(strange), " came with another secret: set TUTTI_SECRET alike on all ranks");
   return {missing.size() == 1 ? missing[0] : -1,
           timeoutError(missing.size() == 1 ? "rank " : "ranks ", listRanks(missing),
-                       missing.size() == 1 ? " has" : " have", " not come to the meeting place in time (",
-                       seats_.size(), " of ", nRanks_, " ranks are here); ", hint)};
+                       missing.size() == 1 ? " has" : " have", " not come to the rendezvous in time (", seats_.size(),
+                       " of ", nRanks_, " ranks are here); ", hint)};
 }
 
-int64_t Meeting::nextTimerNs() const {
+int64_t Rendezvous::nextTimerNs() const {
   if (failure_) return links_.empty() ? failedNs_ + kLingerNs : kNoTimer;
   int64_t next = kNoTimer;
   const bool allHere = seats_.size() == static_cast<size_t>(nRanks_);
@@ -201,14 +201,14 @@ int64_t Meeting::nextTimerNs() const {
   return next;
 }
 
-void Meeting::onTimer() {
+void Rendezvous::onTimer() {
   if (failure_) return;
   const int64_t now = network_.nowNs();
   const bool allHere = seats_.size() == static_cast<size_t>(nRanks_);
   for (const auto& [rank, seat] : seats_) {
     if (seat.lostNs != kNoTimer && seat.lostNs + kRedialNs <= now)
       return fail({rank, remoteError("rank ", rank, " at ", seat.endpoint,
-                                     " has lost its connection to the meeting place while ranks were joining; its "
+                                     " has lost its connection to the rendezvous while ranks were joining; its "
                                      "process has probably ended")});
     if (!allHere && seat.deadlineNs <= now) return fail(missingRanks());
   }

@@ -1,17 +1,18 @@
-// Bytes from outside against a Hub: strangers' handshakes, and messages of peers that know the secret but not manners.
+// Bytes from outside against a BootstrapNode: strangers' handshakes, and messages of peers that know the secret but not
+// manners.
 //
 // The input is a program: an operation byte, a byte that picks a link, and for messages a length and that many bytes.
-// The Hub serves a meeting, is rank 0 of 3 and has joined; its network takes everything and answers nothing.  Dialed
-// links are completed by an honest acceptor when the program says so, so that what comes behind the proof is reached.
-// Nothing may crash, hang, or hand out more than the input's size warrants.
+// The BootstrapNode serves a rendezvous, is rank 0 of 3 and has joined; its network takes everything and answers
+// nothing.  Dialed links are completed by an honest acceptor when the program says so, so that what comes behind the
+// proof is reached. Nothing may crash, hang, or hand out more than the input's size warrants.
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <optional>
 
-#include "src/bootstrap/gate.hpp"
+#include "src/bootstrap/authentication.hpp"
+#include "src/bootstrap/bootstrap_node.hpp"
 #include "src/bootstrap/handshake.hpp"
-#include "src/bootstrap/hub.hpp"
 #include "src/bootstrap/wire.hpp"
 
 using namespace tutti;
@@ -42,38 +43,38 @@ class FuzzNetwork : public Network {
   std::map<LinkId, std::string> sent;  // the newest message on each link
 };
 
-/// Plays the other end of a link that the Hub has dialed, honestly.
-void acceptHonestly(Hub& hub, FuzzNetwork& network, LinkId link) {
-  hub.onConnected(link);
+/// Plays the other end of a link that the BootstrapNode has dialed, honestly.
+void acceptHonestly(BootstrapNode& bootstrap, FuzzNetwork& network, LinkId link) {
+  bootstrap.onConnected(link);
   if (!network.sent.contains(link)) return;
   const std::string hello = network.sent[link];
   if (!AcceptorProof::readHello(hello).ok()) return;
   const AcceptorProof proof(kSecret, hello, Nonce{});
-  hub.onMessage(link, proof.challenge());
+  bootstrap.onMessage(link, proof.challenge());
   const Result<std::string> accepted = proof.onProof(network.sent[link]);
-  if (accepted.ok()) hub.onMessage(link, *accepted);
+  if (accepted.ok()) bootstrap.onMessage(link, *accepted);
 }
 
-/// Dials the Hub as a rank that knows the secret.
-void dialHonestly(Hub& hub, FuzzNetwork& network, LinkId link, const Hello& hello) {
+/// Dials the BootstrapNode as a rank that knows the secret.
+void dialHonestly(BootstrapNode& bootstrap, FuzzNetwork& network, LinkId link, const Hello& hello) {
   DialerProof proof(kSecret, hello, Nonce{});
-  hub.onAccepted(link);
-  hub.onMessage(link, proof.hello());
+  bootstrap.onAccepted(link);
+  bootstrap.onMessage(link, proof.hello());
   const Result<std::string> answer = proof.onChallenge(network.sent[link]);
-  if (answer.ok()) hub.onMessage(link, *answer);
+  if (answer.ok()) bootstrap.onMessage(link, *answer);
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   FuzzNetwork network;
-  Hub hub(network, [] {});
-  hub.serveMeeting(kComm, kSecret);
+  BootstrapNode bootstrap(network, [] {});
+  bootstrap.serveRendezvous(kComm, kSecret);
   JoinRequest request{.commId = kComm, .secret = kSecret, .rank = 0, .nRanks = 3};
   request.self = "fuzz:0";
-  request.meeting = "fuzz:9";
+  request.rendezvous = "fuzz:9";
   request.deadlineNs = 1'000'000'000'000;
-  std::optional<MemberId> member = hub.join(request);
+  std::optional<MemberId> member = bootstrap.join(request);
   std::vector<LinkId> links;
   Reader in(std::string_view(reinterpret_cast<const char*>(data), bytes));
   while (in.ok() && !in.done()) {
@@ -83,29 +84,29 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
     const LinkId link = links.empty() ? 77 : links[pick % links.size()];
     switch (op % 12) {
       case 0:
-        hub.onAccepted(network.nextLink);
+        bootstrap.onAccepted(network.nextLink);
         links.push_back(network.nextLink++);
         break;
-      case 1: acceptHonestly(hub, network, link); break;
-      case 2:  // as rank 1 or 2, to the meeting place or to the rank
+      case 1: acceptHonestly(bootstrap, network, link); break;
+      case 2:  // as rank 1 or 2, to the rendezvous or to the rank
         links.push_back(network.nextLink);
-        dialHonestly(hub, network, network.nextLink++,
+        dialHonestly(bootstrap, network, network.nextLink++,
                      {static_cast<Purpose>(1 + pick % 3), kComm, 1 + pick % 2, pick % 3 == 0 ? -1 : 0, 3, pick % 7});
         break;
-      case 3: hub.onClosed(link, remoteError("closed")); break;
+      case 3: bootstrap.onClosed(link, remoteError("closed")); break;
       case 4:
-        network.now = std::max(network.now, std::min(hub.nextTimerNs(), network.now + (int64_t{pick} << 28)));
-        hub.onTimer();
+        network.now = std::max(network.now, std::min(bootstrap.nextTimerNs(), network.now + (int64_t{pick} << 28)));
+        bootstrap.onTimer();
         break;
       case 5:
-        if (member && hub.up(*member)) (void)hub.allGather(*member, std::string(pick, 'x'));
+        if (member && bootstrap.up(*member)) (void)bootstrap.allGather(*member, std::string(pick, 'x'));
         break;
       case 6:
-        if (member) hub.inquire(*member, static_cast<InquiryReason>(pick % 3), pick, pick % 4 - 1, 1'000'000);
+        if (member) bootstrap.inquire(*member, static_cast<InquiryReason>(pick % 3), pick, pick % 4 - 1, 1'000'000);
         break;
       case 7:
         if (member && pick == 255) {
-          hub.leave(*member);
+          bootstrap.leave(*member);
           member.reset();
         }
         break;
@@ -113,7 +114,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
         const uint32_t length = in.u8() | (op > 240 ? in.u8() << 8 : 0);
         std::string message(length, '\0');
         in.raw(message.data(), message.size());
-        if (message.size() <= hub.messageLimit(link)) hub.onMessage(link, message);
+        if (message.size() <= bootstrap.messageLimit(link)) bootstrap.onMessage(link, message);
       }
     }
   }

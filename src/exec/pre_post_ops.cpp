@@ -1,4 +1,4 @@
-#include "src/exec/trimmings.hpp"
+#include "src/exec/pre_post_ops.hpp"
 
 #include "src/base/copy.hpp"
 #include "src/exec/reduce.hpp"
@@ -15,7 +15,7 @@ Status copyInput(Worker* worker, const Touch& copied) {
 
 }  // namespace
 
-Status prepareInput(Worker* worker, tuttiDataType_t dtype, const Trimmings& t) {
+Status prepareInput(Worker* worker, tuttiDataType_t dtype, const PrePostOps& t) {
   if (t.copied.count > 0) return copyInput(worker, t.copied);
   if (t.scalar == nullptr) return {};
   if (worker != nullptr) {
@@ -25,7 +25,7 @@ Status prepareInput(Worker* worker, tuttiDataType_t dtype, const Trimmings& t) {
   return {};
 }
 
-Status divideResult(Worker* worker, tuttiDataType_t dtype, const Trimmings& t) {
+Status divideResult(Worker* worker, tuttiDataType_t dtype, const PrePostOps& t) {
   if (t.divisor == 0) return {};
   if (worker != nullptr) return worker->divide(dtype, t.divided.to, t.divisor, t.divided.count);
   divide(dtype, t.divided.to, t.divisor, t.divided.count);
