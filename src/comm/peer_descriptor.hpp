@@ -26,7 +26,7 @@ struct PeerDescriptor {
   uint32_t deviceBlocks = 0;                                // of kernels whose blocks wait for each other, at most
   uint32_t computeCapability = 0;                           // of the device, times 10; 0: not told
   uint32_t memoryMBps = 0;                                  // that its memory's bus carries; 0: not told
-  std::string ends;                                         // see residentDescriptor(); with the transports
+  std::string ends;                                         // see residentCard(); with the transports
   std::string machine;                                      // see machineReport(); with the transports
 };
 

@@ -67,7 +67,7 @@ void layoutCost(const tuttiModelShape_t& m, const tuttiLayout_t& l, PipelineSimu
   cost->working = workingSet(m, l);
   cost->logits = 4 * m.sequence / l.cp * l.microBatch * m.vocabulary / t;
   cost->tpBytes = (2 * forwards + 2) * 2 * (t - 1) / t * activation * m.layers / p * micro;
-  cost->ppBytes = activation / (l.sequenceParallel ? t : 1) * pipeline.messages;
+  cost->ppBytes = activation / (l.sequenceParallel ? t : 1) * static_cast<double>(pipeline.messages);
   const double keys = activation * (m.kvHeads > 0 ? m.kvHeads / m.heads : 1);
   cost->cpBytes = l.cp == 1 ? 0 : ringHops(l) * 2 * keys / t * pairs;
   // Tokens go to experts and back, in each pass.

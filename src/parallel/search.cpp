@@ -167,7 +167,8 @@ void measure(Search& s, tuttiPlan_t& p, double slowdown) {
   const Link tp = s.link(l.tp), cp = s.link(l.tp * l.cp), ep = s.link(inner), pp = s.link(inner * l.pp);
   const Link dp = s.link(s.machine.ranks);
   p.tpMs = l.tp == 1 ? 0 : p.cost.tpBytes / tp.bandwidth * 1e3 + calls * 2 * (t - 1) * tp.latencyMs;
-  p.ppMs = l.pp == 1 ? 0 : p.cost.ppBytes / pp.bandwidth * 1e3 + s.pipeline(l).messages * pp.latencyMs;
+  p.ppMs =
+      l.pp == 1 ? 0 : p.cost.ppBytes / pp.bandwidth * 1e3 + static_cast<double>(s.pipeline(l).messages) * pp.latencyMs;
   const double hops = l.cp == 1 ? 0 : ringHops(l) * layersHere * m;
   const double attention = attentionShare(s.model),
                busy = p.computeMs * attention / (1 + attention + headShare(s.model));

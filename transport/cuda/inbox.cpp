@@ -16,32 +16,32 @@ Result<std::shared_ptr<Inbox>> makeInbox(std::shared_ptr<const CudaDevice> devic
 }
 
 InboxCard cardOf(const Inbox& inbox, uint64_t processId, const CudaDevice& device) {
-  InboxCard descriptor;
-  descriptor.processId = processId;
-  descriptor.inboxId = inbox.id;
-  descriptor.layout = inbox.layout;
-  descriptor.wordsOffset = inbox.words.offset;
-  descriptor.words = offerByIpc(device, inbox.words.memory->address());
-  descriptor.slots = offerByIpc(device, inbox.slots.address());
-  return descriptor;
+  InboxCard card;
+  card.processId = processId;
+  card.inboxId = inbox.id;
+  card.layout = inbox.layout;
+  card.wordsOffset = inbox.words.offset;
+  card.words = offerByIpc(device, inbox.words.memory->address());
+  card.slots = offerByIpc(device, inbox.slots.address());
+  return card;
 }
 
-Result<std::unique_ptr<PeerInbox>> PeerInbox::open(const InboxCard& descriptor, const InboxLayout& expected,
+Result<std::unique_ptr<PeerInbox>> PeerInbox::open(const InboxCard& card, const InboxLayout& expected,
                                                    uint64_t processId, std::shared_ptr<const CudaDevice> device) {
-  if (descriptor.magic != InboxCard::kMagic || descriptor.layout != expected) {
+  if (card.magic != InboxCard::kMagic || card.layout != expected) {
     return remoteError("a peer offers device memory of another layout than this rank's; set TUTTI_SLOTS alike");
   }
   std::unique_ptr<PeerInbox> peer(new PeerInbox);
-  if (descriptor.processId == processId) {
-    peer->shared_ = ProcessTable<Inbox>::get().find(descriptor.inboxId);
+  if (card.processId == processId) {
+    peer->shared_ = ProcessTable<Inbox>::get().find(card.inboxId);
     if (peer->shared_ == nullptr) return remoteError("a peer's device memory is gone already");
     peer->words_ = peer->shared_->wordsAddress();
     peer->slots_ = peer->shared_->slots.address();
     return peer;
   }
-  TUTTI_ASSIGN(peer->openedWords_, IpcMemory::open(device, descriptor.words));
-  TUTTI_ASSIGN(peer->openedSlots_, IpcMemory::open(std::move(device), descriptor.slots));
-  peer->words_ = peer->openedWords_.address() + descriptor.wordsOffset;
+  TUTTI_ASSIGN(peer->openedWords_, IpcMemory::open(device, card.words));
+  TUTTI_ASSIGN(peer->openedSlots_, IpcMemory::open(std::move(device), card.slots));
+  peer->words_ = peer->openedWords_.address() + card.wordsOffset;
   peer->slots_ = peer->openedSlots_.address();
   return peer;
 }

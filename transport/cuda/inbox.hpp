@@ -61,10 +61,9 @@ InboxCard cardOf(const Inbox& inbox, uint64_t processId, const CudaDevice& devic
 /// The peer's inbox as this process can write it.
 class PeerInbox {
  public:
-  /// processId: of this process.  Errors: RemoteError: a descriptor that makes no sense, or memory that cannot be
-  /// opened.
-  static Result<std::unique_ptr<PeerInbox>> open(const InboxCard& descriptor, const InboxLayout& expected,
-                                                 uint64_t processId, std::shared_ptr<const CudaDevice> device);
+  /// processId: of this process.  Errors: RemoteError: a card that makes no sense, or memory that cannot be opened.
+  static Result<std::unique_ptr<PeerInbox>> open(const InboxCard& card, const InboxLayout& expected, uint64_t processId,
+                                                 std::shared_ptr<const CudaDevice> device);
   PeerInbox(const PeerInbox&) = delete;
   PeerInbox& operator=(const PeerInbox&) = delete;
   Address words() const { return words_; }

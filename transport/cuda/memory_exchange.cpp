@@ -18,7 +18,7 @@ constexpr int64_t kLastReadersMs = 1000;
 constexpr const char* kBellKey = "device bell";
 
 std::string pagesKey(uint64_t id) { return cat("device memory:", id); }
-std::string cardKey(uint64_t id) { return cat("device descriptor:", id); }
+std::string cardKey(uint64_t id) { return cat("device card:", id); }
 
 }  // namespace
 
@@ -76,7 +76,7 @@ Result<bool> MemoryExchange::lend(uint64_t key, const void* buffer, size_t bytes
   auto lent = std::make_shared<LentMemory>();
   lent->begin = addressOf(buffer);
   lent->bytes = bytes;
-  Card descriptor;
+  Card card;
   Fd descriptor;
   Result<DevicePages> pages = DevicePages::behind(device_, buffer);
   {
@@ -98,10 +98,10 @@ Result<bool> MemoryExchange::lend(uint64_t key, const void* buffer, size_t bytes
   }
   lent->held = holdDeviceMemory(buffer);
   TUTTI_ASSIGN(const std::shared_ptr<Readers> readers, Readers::create());
-  descriptor.bytes = lent->mapped;
-  descriptor.offer = lent->offer;
-  static_assert(sizeof descriptor <= Readers::kNoteBytes);
-  std::memcpy(readers->note(), &descriptor, sizeof descriptor);
+  card.bytes = lent->mapped;
+  card.offer = lent->offer;
+  static_assert(sizeof card <= Readers::kNoteBytes);
+  std::memcpy(readers->note(), &card, sizeof card);
   lent->readers = readers;
   ProcessTable<LentMemory>::get().add(lent);
   const std::lock_guard lock(mutex_);
@@ -181,28 +181,28 @@ Result<MemoryExchange::Opened> MemoryExchange::open(int peer, uint64_t peersProc
   const Deadline deadline = Deadline::inMs(kFetchLentTimeoutMs);
   TUTTI_ASSIGN(Fd fetched, self_.services.fetch(peer, cardKey(id), deadline));
   TUTTI_ASSIGN(opened.reading, Reading::of(std::move(fetched)));
-  Card descriptor;
-  std::memcpy(&descriptor, opened.reading.note(), sizeof descriptor);
-  opened.bytes = descriptor.bytes;
-  if (descriptor.offer.given != 0) {
-    TUTTI_TRY(openByHandle(peer, descriptor, &opened));
+  Card card;
+  std::memcpy(&card, opened.reading.note(), sizeof card);
+  opened.bytes = card.bytes;
+  if (card.offer.given != 0) {
+    TUTTI_TRY(openByHandle(peer, card, &opened));
     return opened;
   }
   TUTTI_ASSIGN(const Fd descriptor, self_.services.fetch(peer, pagesKey(id), deadline));
-  TUTTI_ASSIGN(const DevicePages pages, DevicePages::import(device_, descriptor.get(), descriptor.bytes));
+  TUTTI_ASSIGN(const DevicePages pages, DevicePages::import(device_, descriptor.get(), card.bytes));
   TUTTI_ASSIGN(opened.mapping, DeviceMapping::forReader(pages, device_));
   opened.address = opened.mapping.address();
   return opened;
 }
 
 // The bell is listened to, and the owner sees this reader, before the memory is open.
-Status MemoryExchange::openByHandle(int peer, const Card& descriptor, Opened* opened) {
+Status MemoryExchange::openByHandle(int peer, const Card& card, Opened* opened) {
   if (!callBacks_.listensTo(peer)) {
     TUTTI_ASSIGN(Fd bell, self_.services.fetch(peer, kBellKey, Deadline::inMs(kFetchLentTimeoutMs)));
     TUTTI_TRY(callBacks_.listenTo(peer, std::move(bell)));
   }
   TUTTI_TRY(opened->reading.begin(self_.rank));
-  TUTTI_ASSIGN(opened->memory, IpcMemory::open(device_, descriptor.offer));
+  TUTTI_ASSIGN(opened->memory, IpcMemory::open(device_, card.offer));
   opened->address = opened->memory.address();
   return {};
 }

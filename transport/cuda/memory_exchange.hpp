@@ -6,8 +6,7 @@
 // happens when it is freed under them.  So its owner, when it ends a registration, calls it back, and waits until all
 // have closed it; their exchanges do that by a thread of their own, as their callers may be anywhere.
 //
-//   owner   lend(): serves a descriptor (readers.hpp) that says whether memory is lent still, and what it takes to open
-//   it
+//   owner   lend(): serves a card (readers.hpp) that says whether memory is lent still, and what it takes to open it
 //           each message says where in which registration it is (LentPlace)
 //   reader  address(): opens the memory at the first message that is in it; closeEnded() unmaps pages that are lent no
 //           longer, the thread closes what is called back
@@ -92,7 +91,7 @@ class MemoryExchange {
   struct Card;
   /// What this rank has opened.
   struct Opened {
-    std::shared_ptr<LentMemory> shared;  // of this process: keeps its descriptor
+    std::shared_ptr<LentMemory> shared;  // of this process: keeps its card
     Reading reading;                     // of another process; locked while `memory` is open
     DeviceMapping mapping;               // of pages
     IpcMemory memory;                    // by handle
@@ -106,7 +105,7 @@ class MemoryExchange {
   Status serve(const LentMemory& lent, const Fd& pages);
   Result<Opened> open(int peer, uint64_t peersProcess, uint64_t id);
   Result<Opened> openHere(uint64_t id) const;
-  Status openByHandle(int peer, const Card& descriptor, Opened* opened);
+  Status openByHandle(int peer, const Card& card, Opened* opened);
   void withdraw(LentMemory& lent, MemoryEnd how);
   void closeCalledBack();
 

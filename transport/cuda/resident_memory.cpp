@@ -32,29 +32,27 @@ Result<std::shared_ptr<ResidentMemory>> makeResidentMemory(const std::shared_ptr
   return memory;
 }
 
-std::string residentDescriptor(const ResidentMemory& memory, const CudaDevice& device) {
-  ResidentCard descriptor;
-  descriptor.id = memory.id;
-  descriptor.ends = offerByIpc(device, memory.ends.address());
-  return {reinterpret_cast<const char*>(&descriptor), sizeof descriptor};
+std::string residentCard(const ResidentMemory& memory, const CudaDevice& device) {
+  ResidentCard card;
+  card.id = memory.id;
+  card.ends = offerByIpc(device, memory.ends.address());
+  return {reinterpret_cast<const char*>(&card), sizeof card};
 }
 
 Result<std::unique_ptr<PeerResident>> PeerResident::open(const std::string& text, bool sameProcess,
                                                          std::shared_ptr<const CudaDevice> device) {
-  ResidentCard descriptor;
-  if (text.size() != sizeof descriptor)
-    return remoteError("a peer's descriptor of its device memory has ", text.size(), " bytes");
-  std::memcpy(&descriptor, text.data(), sizeof descriptor);
-  if (descriptor.magic != ResidentCard::kMagic)
-    return remoteError("a peer's descriptor of its device memory makes no sense");
+  ResidentCard card;
+  if (text.size() != sizeof card) return remoteError("a peer's card of its device memory has ", text.size(), " bytes");
+  std::memcpy(&card, text.data(), sizeof card);
+  if (card.magic != ResidentCard::kMagic) return remoteError("a peer's card of its device memory makes no sense");
   std::unique_ptr<PeerResident> peer(new PeerResident);
   if (sameProcess) {
-    peer->shared_ = ProcessTable<ResidentMemory>::get().find(descriptor.id);
+    peer->shared_ = ProcessTable<ResidentMemory>::get().find(card.id);
     if (peer->shared_ == nullptr) return remoteError("a peer's device memory is gone already");
     peer->ends_ = peer->shared_->ends.address();
     return peer;
   }
-  TUTTI_ASSIGN(peer->opened_, IpcMemory::open(std::move(device), descriptor.ends));
+  TUTTI_ASSIGN(peer->opened_, IpcMemory::open(std::move(device), card.ends));
   peer->ends_ = peer->opened_.address();
   return peer;
 }

@@ -86,14 +86,14 @@ Result<std::shared_ptr<ResidentMemory>> makeResidentMemory(const std::shared_ptr
                                                            const ResidentRoom& room,
                                                            std::shared_ptr<const Readers> readers);
 /// What a rank tells its peers of it, as bytes.
-std::string residentDescriptor(const ResidentMemory& memory, const CudaDevice& device);
+std::string residentCard(const ResidentMemory& memory, const CudaDevice& device);
 
 /// A peer's memory as this process sees it.
 class PeerResident {
  public:
-  /// sameProcess: whether the descriptor is of this process.  Errors: RemoteError: a descriptor that makes no sense, or
-  /// memory that cannot be opened.
-  static Result<std::unique_ptr<PeerResident>> open(const std::string& descriptor, bool sameProcess,
+  /// sameProcess: whether the card is of this process.  Errors: RemoteError: a card that makes no sense, or memory that
+  /// cannot be opened.
+  static Result<std::unique_ptr<PeerResident>> open(const std::string& card, bool sameProcess,
                                                     std::shared_ptr<const CudaDevice> device);
   PeerResident(const PeerResident&) = delete;
   PeerResident& operator=(const PeerResident&) = delete;

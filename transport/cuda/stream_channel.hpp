@@ -109,7 +109,7 @@ class StreamChannel : public Channel {
   Lending lending_;
   InboxLayout layout_;
   std::shared_ptr<Inbox> inbox_;
-  std::unique_ptr<PeerInbox> peer_;  // null until its descriptor has come
+  std::unique_ptr<PeerInbox> peer_;  // null until its card has come
   InboxCard card_;                   // what this end tells
   bool told_ = false;
   uint64_t sent_ = 0;

@@ -65,7 +65,7 @@ Status CudaSide::makeEnds(int nRanks, int lanes, size_t sliceBytes, PeerDescript
   const cuda::ResidentRoom room{static_cast<size_t>(nRanks) * static_cast<size_t>(lanes), ends_.layout.bytes(),
                                 ends_.layout.slotsAt()};
   TUTTI_ASSIGN(memory_->resident, cuda::makeResidentMemory(device_, room, readers_));
-  descriptor->ends = cuda::residentDescriptor(*memory_->resident, *device_);
+  descriptor->ends = cuda::residentCard(*memory_->resident, *device_);
   return {};
 }
 
