@@ -26,7 +26,8 @@ MAY_INCLUDE = {
     "transport/cuda": {"transport", "src/collective", "src/device"},
     "algorithms": {"src/schedule", "src/cost"},
     "src/exec": {"src/collective", "src/schedule", "transport", "src/device"},
-    "src/bootstrap": {"src/collective", "transport"},
+    "src/membership": set(),
+    "src/bootstrap": {"src/collective", "src/membership", "transport"},
     "src/walk": {"src/collective", "src/schedule"},
     "src/cost": {"src/topology", "src/walk"},
     "src/calibrate": {"src/cost", "src/exec", "transport"},
@@ -36,7 +37,7 @@ MAY_INCLUDE = {
     "tools/topology": {"tools/topology/search", "src/topology"},
     "src/import": {"src/collective", "src/schedule"},
     "src/sim": {"src/collective", "src/schedule", "src/topology", "algorithms", "src/walk"},
-    "src/comm": {"src/bootstrap", "src/calibrate", "src/collective", "src/cost", "src/plan", "src/exec", "src/schedule",
+    "src/comm": {"src/bootstrap", "src/membership", "src/calibrate", "src/collective", "src/cost", "src/plan", "src/exec", "src/schedule",
                  "src/device", "transport", "transport/cuda", "algorithms", "src/topology", "src/import"},
     "src/api": {"src/comm", "src/bootstrap", "src/device"},
 }
