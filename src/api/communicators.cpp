@@ -147,8 +147,10 @@ Status commShrink(tuttiComm_t parent, const int* list, int count, tuttiComm_t* n
     TUTTI_TRY(comm->failure());
   }
   comm->callOrder().drain();
-  const auto plan = [comm, excluded, share = settings.splitShare] { return planShrink(*comm, excluded, share); };
-  return startJoin(newHandle(-1, 0, settings), joinChild(plan, settings), newComm);
+  const auto join = [comm, excluded, settings](AbortState* abortState) {
+    return joinShrunk(*comm, excluded, settings, abortState);
+  };
+  return startJoin(newHandle(-1, 0, settings), join, newComm);
 }
 
 Status commGrow(tuttiComm_t parent, int nRanks, const tuttiUniqueId* id, int rank, tuttiComm_t* newComm,

@@ -102,10 +102,11 @@ void BootstrapNode::Impl::accepted(LinkId link, const Hello& hello) {
   }
   if (const MemberId id = memberOf(hello); id != 0) {
     if (!at(id).onProven(link, hello, false)) return network_.close(link);
-    if (hello.purpose == Purpose::Overlay) routes_[link] = {id, hello.commId};
+    if (hello.purpose == Purpose::Overlay || hello.purpose == Purpose::Agreement) routes_[link] = {id, hello.commId};
     return;
   }
-  if (const Departed* departed = departedOf(hello); departed != nullptr && hello.purpose == Purpose::Overlay)
+  if (const Departed* departed = departedOf(hello);
+      departed != nullptr && (hello.purpose == Purpose::Overlay || hello.purpose == Purpose::Agreement))
     return turnAway(link, *departed);
   network_.close(link);
 }
@@ -119,7 +120,7 @@ void BootstrapNode::Impl::dialed(LinkId link, const Hello& hello, MemberId owner
   if (const auto notice = notices_.find(owner); notice != notices_.end()) return notice->second.onProven(link);
   Member* member = find(owner);
   if (member == nullptr || !member->onProven(link, hello, true)) return network_.close(link);
-  if (hello.purpose == Purpose::Meet || hello.purpose == Purpose::Overlay) routes_[link] = {owner, hello.commId};
+  if (hello.purpose != Purpose::Stream && hello.purpose != Purpose::Summon) routes_[link] = {owner, hello.commId};
 }
 
 /// One who comes late hears why nobody is here any more.
@@ -211,6 +212,13 @@ void BootstrapNode::inquire(MemberId member, InquiryReason reason, uint64_t sequ
 }
 
 bool BootstrapNode::inquiryPending(MemberId member) const { return impl_->at(member).inquiryPending(); }
+void BootstrapNode::vote(MemberId member, const Vote& vote) {
+  impl_->at(member).vote(vote);
+  impl_->changed_();
+}
+
+const Agreement& BootstrapNode::agreement(MemberId member) const { return impl_->at(member).agreement(); }
+
 void BootstrapNode::dialStream(MemberId member, int peer, int index) { impl_->at(member).dialStream(peer, index); }
 void BootstrapNode::summonStream(MemberId member, int peer, int index) { impl_->at(member).summonStream(peer, index); }
 

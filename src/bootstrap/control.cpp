@@ -4,6 +4,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/log.hpp"
+#include "src/bootstrap/diagnosis.hpp"
 #include "src/bootstrap/session_impl.hpp"
 
 namespace tutti {
@@ -145,6 +146,29 @@ Result<std::vector<std::string>> Control::Impl::gather(std::string blob, Deadlin
   std::vector<std::string> blobs = *bootstrap.gathered(member, n);
   bootstrap.forget(member, n);
   return blobs;
+}
+
+Result<Decision> Control::agree(const Vote& vote, Deadline deadline, const std::atomic<uint32_t>* stop) {
+  Visit visit(impl_->io);
+  BootstrapNode& bootstrap = *impl_->io.bootstrap;
+  const Agreement& agreement = bootstrap.agreement(impl_->member);
+  const int rank = impl_->request.rank;
+  if (agreement.decided().epoch == impl_->agreedEpoch) bootstrap.vote(impl_->member, vote);
+  while (agreement.decided().epoch == impl_->agreedEpoch) {
+    if (agreement.excludedBy() >= 0) {
+      return remoteError("rank ", rank, " is excluded: rank ", agreement.excludedBy(),
+                         " goes on without it, because it was told to, or has lost the connection");
+    }
+    if (stop != nullptr && stop->load(std::memory_order_relaxed) != 0) return impl_->aborted();
+    if (deadline.passed()) {
+      return timeoutError("rank ", rank, " of ", impl_->request.nRanks,
+                          " waited until its deadline for the agreement of survivors, and for ranks ",
+                          listRanks(agreement.waitingOn()), "; all that live and are not excluded must call");
+    }
+    visit.wait(std::min(deadline.ns(), nowNs() + (stop != nullptr ? kAbortPollNs : kLongWaitNs)));
+  }
+  impl_->agreedEpoch = agreement.decided().epoch;
+  return agreement.decided();
 }
 
 Status Control::barrier(Deadline deadline) { return asStatus(allGather({}, deadline)); }

@@ -108,7 +108,7 @@ Result<Hello> AcceptorProof::readHello(std::string_view message) {
   if (!r.done() || type != static_cast<uint8_t>(MessageType::Hello) || std::string_view(magic, sizeof magic) != kMagic)
     return remoteError("not a hello of this version of Tutti");
   const bool toRendezvous = hello.purpose == Purpose::Meet;
-  const bool knownPurpose = purpose >= 1 && purpose <= static_cast<uint8_t>(Purpose::Summon);
+  const bool knownPurpose = purpose >= 1 && purpose <= static_cast<uint8_t>(Purpose::Agreement);
   const bool ranks =
       hello.nRanks >= 1 && hello.nRanks <= kMaxRanks && hello.dialer >= 0 && hello.index >= 0 &&
       (toRendezvous ? hello.acceptor == -1

@@ -37,6 +37,7 @@ enum class Purpose : uint8_t {
   Overlay = 2,
   Stream = 3,
   Summon = 4,  // "dial me for a stream": says all it has to say by being proven, and is closed then
+  Agreement = 5,
 };
 
 struct Hello {

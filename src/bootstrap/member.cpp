@@ -37,7 +37,8 @@ Member::Member(Network& network, LinkAuthentication& authentication, MemberId id
       authentication_(authentication),
       id_(id),
       request_(std::move(request)),
-      inquiry_(*this, request_.rank, request_.nRanks) {
+      inquiry_(*this, request_.rank, request_.nRanks),
+      survivors_(network_, authentication_, id_, request_, endpoints_) {
   TUTTI_ASSERT(request_.nRanks >= 1 && request_.nRanks <= kMaxRanks);
   TUTTI_ASSERT(request_.rank >= 0 && request_.rank < request_.nRanks);
   TUTTI_ASSERT(request_.members.empty() || request_.members.size() == static_cast<size_t>(request_.nRanks));
@@ -132,6 +133,7 @@ void Member::finishJoin() {
   infos_ = std::move(infos);
   exchanges_.erase(it);
   up_ = true;
+  survivors_.up();
   joinCheckNs_ = kNoTimer;
   authentication_.cancel(rendezvousDial_.link);
   rendezvousDial_ = {};
@@ -146,6 +148,7 @@ void Member::finishJoin() {
 
 void Member::onMessage(LinkId link, std::string_view message) {
   if (link == rendezvousLink_) return onRendezvousMessage(message);
+  if (survivors_.onMessage(link, message)) return;
   for (auto& [peer, neighbour] : neighbours_) {
     if (neighbour.link != link) continue;
     confirm(neighbour);
@@ -208,6 +211,7 @@ void Member::onGoodbye(int from, Reader& in) {
   neighbour.departed = in.done() ? words : RankReport{.left = true};
   network_.close(neighbour.link);
   neighbour.link = 0;
+  survivors_.lostNeighbour(from);
   for (const auto& [n, e] : exchanges_) checkDeparted(n);
 }
 
@@ -311,7 +315,7 @@ void Member::joinTooLate(bool last) {
 }
 
 int64_t Member::nextTimerNs() const {
-  const int64_t next = std::min({inquiry_.nextTimerNs(), joinCheckNs_, dialNs_});
+  const int64_t next = std::min({inquiry_.nextTimerNs(), joinCheckNs_, dialNs_, survivors_.nextTimerNs()});
   return request_.nRanks > 1 ? std::min(next, heartbeatNs_) : next;
 }
 
@@ -332,6 +336,7 @@ void Member::onTimer() {
   }
   if (joinCheckNs_ <= now) checkJoin();
   inquiry_.onTimer();
+  survivors_.onTimer();
 }
 
 }  // namespace tutti

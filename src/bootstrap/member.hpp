@@ -11,22 +11,13 @@
 #include <vector>
 
 #include "src/bootstrap/authentication.hpp"
+#include "src/bootstrap/dial.hpp"
 #include "src/bootstrap/gather.hpp"
 #include "src/bootstrap/inquiry.hpp"
 #include "src/bootstrap/rendezvous.hpp"
+#include "src/bootstrap/survivors.hpp"
 
 namespace tutti {
-
-/// Someone we keep dialing until it works.
-struct Dial {
-  Endpoint to;
-  Hello hello;
-  LinkId link = 0;            // under way; 0: none
-  int64_t nextNs = kNoTimer;  // when to try again; kNoTimer: not waiting
-  int64_t backoffNs = 0;
-  int64_t failingSinceNs = kNoTimer;
-  Status why;  // of the last failure
-};
 
 /// What remains of a member that has left, for ranks that ask for it later.
 struct Departed {
@@ -64,6 +55,8 @@ class Member : private InquiryHost {
     const auto it = neighbours_.find(rank);
     return it != neighbours_.end() && !it->second.departed;
   }
+  void vote(const Vote& vote) { survivors_.vote(vote); }
+  const Agreement& agreement() const { return survivors_.agreement(); }
   /// Say goodbye and close everything.
   Departed leave();
 
@@ -107,7 +100,6 @@ class Member : private InquiryHost {
   // member_links.cpp: dials and links
   void tryDial(Dial& dial);
   void retryDial(Dial& dial, const Status& why);
-  bool failingFor(const Dial& dial, int64_t ns) const;
   std::vector<Dial*> dials();
   void setEndpoint(int peer, const Endpoint& endpoint);
   void dialFor(Purpose purpose, int peer, int index);
@@ -152,6 +144,7 @@ class Member : private InquiryHost {
   std::optional<Failure> failure_;
   std::function<RankState()> state_;
   Inquiry inquiry_;
+  Survivors survivors_;
   int64_t beganNs_ = 0;
   int64_t heartbeatNs_ = 0;
   int64_t joinCheckNs_ = kNoTimer;

@@ -10,8 +10,6 @@ namespace tutti {
 
 namespace {
 
-constexpr int64_t kFirstBackoffNs = 2'000'000;
-constexpr int64_t kMaxBackoffNs = 200'000'000;
 /// A neighbour has opened its listener before anyone learns its endpoint: if it refuses for this long it is gone.
 constexpr int64_t kRefusedNs = 5'000'000'000;
 /// The same for a rendezvous that we have reached before.
@@ -26,26 +24,9 @@ void Member::tryDial(Dial& dial) {
   dial.link = authentication_.dial(dial.to, dial.hello, request_.secret, id_);
 }
 
-/// Again, later each time; a bit at random, so that many ranks do not come back in the same moment.
 void Member::retryDial(Dial& dial, const Status& why) {
-  const int64_t now = network_.nowNs();
-  uint16_t jitter = 0;
-  network_.randomBytes(std::as_writable_bytes(std::span(&jitter, 1)));
-  dial.link = 0;
-  dial.why = why;
-  // One that does not answer in time may be late or stopped; only refusing counts.
-  if (why.code() == tuttiTimeout) {
-    dial.failingSinceNs = kNoTimer;
-  } else if (dial.failingSinceNs == kNoTimer) {
-    dial.failingSinceNs = now;
-  }
-  dial.backoffNs = std::clamp(dial.backoffNs * 2, kFirstBackoffNs, kMaxBackoffNs);
-  dial.nextNs = now + dial.backoffNs / 2 + dial.backoffNs * jitter / 65536;
+  dial.retry(network_, why);
   dialNs_ = std::min(dialNs_, dial.nextNs);
-}
-
-bool Member::failingFor(const Dial& dial, int64_t ns) const {
-  return dial.failingSinceNs != kNoTimer && network_.nowNs() - dial.failingSinceNs >= ns;
 }
 
 std::vector<Dial*> Member::dials() {
@@ -75,6 +56,7 @@ void Member::setEndpoint(int peer, const Endpoint& endpoint) {
 
 bool Member::onProven(LinkId link, const Hello& hello, bool weDialed) {
   if (hello.nRanks != request_.nRanks) return false;
+  if (hello.purpose == Purpose::Agreement) return survivors_.onProven(link, hello, weDialed);
   if (hello.purpose == Purpose::Meet) {
     if (!weDialed || link != rendezvousDial_.link) return false;
     rendezvousDial_.link = 0;
@@ -144,11 +126,12 @@ void Member::sendToNeighbour(Neighbour& neighbour, const std::string& message) {
 }
 
 void Member::onDialFailed(LinkId link, const Status& why) {
+  if (survivors_.onDialFailed(link, why)) return;
   if (rendezvousDial_.link == link) return onRendezvousDialFailed(why);
   for (auto& [peer, neighbour] : neighbours_) {
     if (neighbour.dial.link != link) continue;
     retryDial(neighbour.dial, why);
-    if (failure_ || !failingFor(neighbour.dial, kRefusedNs)) return;
+    if (failure_ || !neighbour.dial.failingFor(network_.nowNs(), kRefusedNs)) return;
     return fail({peer, remoteError("rank ", peer, " at ", neighbour.dial.to, " cannot be reached by rank ",
                                    request_.rank, " (", why.message(), ") ", during(),
                                    "; its process has probably ended, or a firewall or TUTTI_SOCKET_IFNAME is wrong")});
@@ -173,7 +156,7 @@ void Member::onRendezvousDialFailed(const Status& why) {
     return fail({request_.rank, invalidUsage("rank ", request_.rank, " has another secret than the rendezvous at ",
                                              request_.rendezvous, "; set TUTTI_SECRET alike on all ranks")});
   }
-  if (!registered_ || !failingFor(rendezvousDial_, kRendezvousGoneNs)) return;
+  if (!registered_ || !rendezvousDial_.failingFor(now, kRendezvousGoneNs)) return;
   rendezvousDial_.nextNs = kNoTimer;
   if (rendezvousNeeded())
     fail({-1, remoteError("the rendezvous at ", request_.rendezvous, " is gone (", why.message(),
@@ -181,6 +164,7 @@ void Member::onRendezvousDialFailed(const Status& why) {
 }
 
 void Member::onClosed(LinkId link, const Status& why) {
+  if (survivors_.onClosed(link)) return;
   if (link == rendezvousLink_) {
     rendezvousLink_ = 0;
     if (!up_ && !failure_) retryDial(rendezvousDial_, why);
@@ -194,6 +178,7 @@ void Member::lostNeighbour(int peer, const Status& why) {
   Neighbour& neighbour = neighbours_.at(peer);
   neighbour.link = 0;
   if (!neighbour.confirmed || neighbour.departed) return;
+  survivors_.lostNeighbour(peer);
   fail({peer, remoteError("rank ", peer, " at ", endpointOf(peer), " is gone: its connection to rank ", request_.rank,
                           " broke (", why.message(), ") ", during(),
                           "; abort this communicator, or shrink it to go on without the rank")});
@@ -234,6 +219,7 @@ Departed Member::leave() {
     network_.close(neighbour.link);
   }
   if (rendezvousLink_ != 0) network_.close(rendezvousLink_);
+  survivors_.leave();
   return departed;
 }
 

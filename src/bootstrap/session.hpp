@@ -92,6 +92,11 @@ class Control : public FdExchange, public StreamExchange {
   Result<std::vector<std::string>> farewell(std::string blob, Deadline deadline);
   Status barrier(Deadline deadline);
 
+  /// Vote in the survivors' next agreement and wait for its decision, the next that this rank has not had from here.
+  /// Takes no notice of failures and of the abort word of the communicator, only of `stop` (or nullptr).
+  /// Errors: RemoteError: the others go on without this rank, or *stop != 0; Timeout: the vote stands all the same.
+  Result<Decision> agree(const Vote& vote, Deadline deadline, const std::atomic<uint32_t>* stop);
+
   void setState(std::function<RankState()> state);
   void reportFailure(Failure failure);
   /// Ask everyone what they are doing; returns the failure that the verdict made, or ok for a Stalled inquiry that

@@ -71,6 +71,7 @@ struct Control::Impl {
   const std::atomic<uint32_t>* abort = nullptr;
   std::function<void(const Failure&)> onFailure;
   bool failureTold = false;
+  uint64_t agreedEpoch = 0;  // of the last decision that agree() has handed out
   std::unique_ptr<ProcessWatch> processes;
   struct Ended {
     int64_t reportNs;

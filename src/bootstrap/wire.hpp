@@ -27,6 +27,8 @@ enum class MessageType : uint8_t {
   Ask,
   Answer,
   AllIsWell,
+  // Between survivors (survivors.hpp), besides Goodbye
+  Agreement = 48,
 };
 
 class Writer {

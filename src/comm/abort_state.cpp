@@ -7,6 +7,7 @@
 namespace tutti {
 
 void AbortState::stop() {
+  stopped_.store(1, std::memory_order_release);
   word_.store(1, std::memory_order_release);
   parking_.dropAll();
 }
@@ -17,7 +18,18 @@ void AbortState::end(const Status& why) {
     if (failure_.ok()) failure_ = why;
     if (atEnd_) atEnd_();
   }
-  stop();
+  word_.store(1, std::memory_order_release);
+  parking_.dropAll();
+}
+
+bool AbortState::renew() {
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = childrensEnd_ = Status();
+    word_.store(0, std::memory_order_release);
+  }
+  if (stopped_.load(std::memory_order_acquire) != 0) stop();
+  return !ended();
 }
 
 Status AbortState::failure() const {

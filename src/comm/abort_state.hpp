@@ -21,6 +21,10 @@ class AbortState {
  public:
   /// Ends joins and calls in flight; the reason may follow.
   void stop();
+  /// Set by stop() alone.
+  const std::atomic<uint32_t>* stopWord() const { return &stopped_; }
+  /// A join that failed is tried again: forget its end.  False: somebody has stopped it.
+  bool renew();
   /// Likewise, with the reason; the first one stays.
   void end(const Status& why);
   bool ended() const { return word_.load(std::memory_order_acquire) != 0; }
@@ -51,6 +55,7 @@ class AbortState {
   bool barren();
 
   std::atomic<uint32_t> word_{0};
+  std::atomic<uint32_t> stopped_{0};
   Parking parking_;
   std::atomic<bool> released_{false}, closed_{false};
   mutable std::mutex mutex_;  // guards what follows

@@ -68,20 +68,35 @@ Result<ChildPlan> planSplit(Comm& parent, int color, int key, bool share) {
   return child;
 }
 
-Result<ChildPlan> planShrink(Comm& parent, const std::vector<int>& excluded, bool share) {
-  ChildPlan child;
-  (void)share;  // the survivors know the endpoints of the parent's Session only
-  child.session = parent.control().session();
-  std::string label = cat("shrink/", parent.nextChild());
-  for (const int rank : excluded) label += cat("/", rank);
-  child.request = childRequest(parent, label, *child.session);
-  for (int r = 0; r < parent.nRanks(); ++r) {
-    if (std::binary_search(excluded.begin(), excluded.end(), r)) continue;
-    if (r == parent.rank()) child.request.rank = static_cast<int>(child.request.members.size());
-    child.request.members.push_back(parent.control().endpoints()[static_cast<size_t>(r)]);
+// Every attempt is of one epoch's members, and the next epoch says what became of it: all have it, or who has not.
+// Ranks that die meanwhile are missing from that decision, so that all try again together, under another name.
+Result<std::unique_ptr<Comm>> joinShrunk(Comm& parent, const std::vector<int>& excluded, const CommSettings& settings,
+                                         AbortState* abortState) {
+  Control& control = parent.control();
+  Vote vote{.excluded = excluded, .anew = true};
+  std::vector<int> tried;
+  Result<std::unique_ptr<Comm>> child = std::unique_ptr<Comm>();
+  for (;;) {
+    TUTTI_ASSIGN(const Decision decision, control.agree(vote, parent.deadline(), abortState->stopWord()));
+    const std::vector<int> members = membersAfter(decision, parent.nRanks());
+    if (members == tried && !decision.anew) {
+      if (decision.objector < 0 || !child.ok()) return child;
+      return remoteError("rank ", decision.objector, " (of the parent) could not join: ", decision.objection);
+    }
+    child = std::unique_ptr<Comm>();  // before the abortState, which it refers to
+    if (!tried.empty() && !abortState->renew()) return abortState->failure();
+    tried = members;
+    // The survivors know the endpoints of the parent's Session only, so that they share it.
+    const std::shared_ptr<Session>& session = control.session();
+    JoinRequest request = childRequest(parent, childLabel("shrink", decision.epoch, members), *session);
+    for (const int rank : members) {
+      if (rank == parent.rank()) request.rank = static_cast<int>(request.members.size());
+      request.members.push_back(control.endpoints()[static_cast<size_t>(rank)]);
+    }
+    request.nRanks = static_cast<int>(members.size());
+    child = Comm::join(session, std::move(request), settings, abortState);
+    vote = {.excluded = excluded, .objection = child.ok() ? "" : child.status().message()};
   }
-  child.request.nRanks = static_cast<int>(child.request.members.size());
-  return child;
 }
 
 Result<ChildPlan> planGrow(Comm& parent, int nRanks, const tuttiUniqueId* id) {

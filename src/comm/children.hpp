@@ -14,8 +14,12 @@ struct ChildPlan {
 /// Collective over parent.  color < 0: takes part; the result has no session.
 Result<ChildPlan> planSplit(Comm& parent, int color, int key, bool share);
 
-/// Not collective: every survivor computes the same.  excluded: sorted, without doubles.
-Result<ChildPlan> planShrink(Comm& parent, const std::vector<int>& excluded, bool share);
+/// Collective over those ranks of parent that neither died nor left nor are excluded; ends once all that are left then
+/// have the same child, or on all with the same error.  excluded: of any of them; others may name others.
+/// Takes no notice of failures of the parent.  Errors: RemoteError: the others go on without this rank, or the child's
+/// join has failed on some rank; Timeout: a rank that lives has not called.
+Result<std::unique_ptr<Comm>> joinShrunk(Comm& parent, const std::vector<int>& excluded, const CommSettings& settings,
+                                         AbortState* abortState);
 
 /// Collective over parent; exactly one rank passes an id.
 Result<ChildPlan> planGrow(Comm& parent, int nRanks, const tuttiUniqueId* id);

@@ -1,0 +1,189 @@
+// Survivors shrink, while more ranks die: processes that kill themselves at random moments, before, in and behind the
+// first shrink.  Nobody may wait until the deadline, and all that live end with each other.
+// A failing seed is printed; TUTTI_TEST_SEED=<seed> runs it alone.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <random>
+#include <thread>
+
+#include "tests/support/fork.hpp"
+#include "tests/support/ranks.hpp"
+#include "tests/support/seeds.hpp"
+#include "tests/support/thorough.hpp"
+
+using namespace tutti::test;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kDeadlineMs = 60'000;
+constexpr int kMostMs = 20'000;  // for all of it; a machine may be slow
+
+struct Plan {
+  int nRanks = 0;
+  std::vector<int> diesMs;                 // after all have joined; -1: it lives
+  std::vector<std::vector<int>> excludes;  // by rank: what it tells its first shrink
+  int nLeft() const { return static_cast<int>(std::count(diesMs.begin(), diesMs.end(), -1)); }
+};
+
+Plan planOf(uint64_t seed) {
+  std::mt19937_64 dice(seed);
+  Plan plan;
+  plan.nRanks = 2 + static_cast<int>(dice() % 5);
+  const auto n = static_cast<size_t>(plan.nRanks);
+  plan.diesMs.assign(n, -1);
+  plan.excludes.resize(n);
+  const size_t lives = dice() % n, dies = (lives + 1 + dice() % (n - 1)) % n;
+  std::vector<int> doomed;
+  for (size_t r = 0; r < n; ++r) {
+    if (r == lives || (r != dies && dice() % 2 == 0)) continue;
+    plan.diesMs[r] = dice() % 3 == 0 ? 0 : static_cast<int>(dice() % 40);
+    doomed.push_back(static_cast<int>(r));
+  }
+  for (size_t r = 0; r < n; ++r)
+    for (const int rank : doomed)
+      if (plan.diesMs[r] < 0 && dice() % 3 == 0) plan.excludes[r].push_back(rank);
+  return plan;
+}
+
+/// A rank that dies soon whatever it is told.
+std::string awaitDeath(std::string why) {
+  std::this_thread::sleep_for(std::chrono::seconds(30));
+  return "still alive: " + why;
+}
+
+/// Collectives and, when they fail, shrinks, until a sum over just those that live.
+std::string goOn(const Plan& plan, int rank, const tuttiUniqueId& id) {
+  tuttiComm_t comm = nullptr;
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.timeoutMs = kDeadlineMs;
+  RANK_TRY(tuttiCommInitRankConfig(&comm, plan.nRanks, id, rank, &config));
+  (void)tuttiBarrier(comm, nullptr);  // one that is through may die while others leave this
+  const int diesMs = plan.diesMs[static_cast<size_t>(rank)];
+  if (diesMs >= 0) {
+    std::thread([diesMs] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(diesMs));
+      ::kill(::getpid(), SIGKILL);
+    }).detach();
+  }
+  const auto began = Clock::now();
+  std::vector<int> excludes = plan.excludes[static_cast<size_t>(rank)];
+  for (;;) {
+    int sum = 1;
+    const tuttiResult_t result = tuttiAllReduce(&sum, &sum, 1, tuttiInt32, tuttiSum, comm, nullptr);
+    if (result == tuttiSuccess && sum == plan.nLeft()) break;
+    if (result == tuttiSuccess) continue;
+    tuttiComm_t rest = nullptr;
+    const std::string why = failed(
+        tuttiCommShrink(comm, excludes.data(), static_cast<int>(excludes.size()), &rest, nullptr, TUTTI_SHRINK_ABORT),
+        "shrink", comm);
+    if (!why.empty()) return diesMs < 0 ? why : awaitDeath(why);
+    RANK_TRY(tuttiCommAbort(comm));
+    comm = rest;
+    excludes.clear();
+  }
+  const auto tookMs = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began).count();
+  if (tookMs > kMostMs) return "it took " + std::to_string(tookMs) + " ms";
+  return failed(tuttiCommDestroy(comm), "destroy", comm);
+}
+
+/// Runs the plan in processes; "" or what is wrong.
+std::string run(const Plan& plan) {
+  tuttiUniqueId id;
+  if (tuttiGetUniqueId(&id) != tuttiSuccess) return tuttiGetLastError(nullptr);
+  std::vector<pid_t> ranks;
+  for (int r = 0; r < plan.nRanks; ++r) {
+    ranks.push_back(forkWhenIdle());
+    if (ranks.back() != 0) continue;
+    const std::string why = goOn(plan, r, id);
+    if (!why.empty()) std::fprintf(stderr, "rank %d: %s\n", r, why.c_str());
+    ::_exit(why.empty() ? 0 : 1);
+  }
+  std::string wrong;
+  for (int r = 0; r < plan.nRanks; ++r) {
+    int status = 0;
+    if (::waitpid(ranks[static_cast<size_t>(r)], &status, 0) < 0) return "a rank cannot be waited for";
+    const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    const bool ended = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    const bool right = plan.diesMs[static_cast<size_t>(r)] >= 0 ? killed : ended;
+    if (!right) wrong += "rank " + std::to_string(r) + " ended with status " + std::to_string(status) + "; ";
+  }
+  return wrong;
+}
+
+}  // namespace
+
+TEST_CASE("ranks die before, in and behind a shrink, and those that live go on with each other") {
+  for (const uint64_t seed : tutti::testSeeds(1, kThorough ? 60 : 8)) {
+    CAPTURE(seed);
+    CHECK(run(planOf(seed)) == "");
+  }
+}
+
+TEST_CASE("one heard of one death and tries again, the other has heard of both") {
+  // Rank 0 shrinks at once and loses rank 2 in it; rank 1 comes when both are dead.
+  Plan plan{.nRanks = 4, .diesMs = {-1, -1, 300, 0}, .excludes = {{3}, {2, 3}, {3}, {}}};
+  CHECK(run(plan) == "");
+}
+
+TEST_CASE("a living rank that others exclude is told, and those who name others agree all the same") {
+  const std::string said = onThreads(4, [](int rank, const tuttiUniqueId& id) -> std::string {
+    tuttiComm_t comm = nullptr, rest = nullptr;
+    tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+    config.timeoutMs = kDeadlineMs;
+    RANK_TRY(tuttiCommInitRankConfig(&comm, 4, id, rank, &config));
+    (void)tuttiBarrier(comm, nullptr);
+    const int excluded[] = {rank == 0 ? 2 : 3};
+    const auto began = Clock::now();
+    const tuttiResult_t result = tuttiCommShrink(comm, excluded, rank < 2 ? 1 : 0, &rest, nullptr, TUTTI_SHRINK_ABORT);
+    RANK_CHECK(Clock::now() - began < std::chrono::milliseconds(kMostMs));
+    if (rank < 2) {
+      int count = 0;
+      RANK_CHECK(failed(result, "shrink", comm).empty());
+      RANK_TRY(tuttiCommCount(rest, &count));
+      RANK_CHECK(count == 2);
+      RANK_TRY(tuttiBarrier(rest, nullptr));
+      RANK_TRY(tuttiCommDestroy(rest));
+    } else {
+      RANK_CHECK(result == tuttiRemoteError);
+      RANK_CHECK(rest == nullptr);
+      RANK_CHECK(std::string(tuttiGetLastError(comm)).find("excluded") != std::string::npos);
+    }
+    RANK_TRY(tuttiCommAbort(comm));
+    return "";
+  });
+  CHECK(said == "");
+}
+
+TEST_CASE("a rank that lives and does not come is named at the deadline, and shrinking again without it works") {
+  const std::string said = onThreads(3, [](int rank, const tuttiUniqueId& id) -> std::string {
+    tuttiComm_t comm = nullptr, rest = nullptr;
+    tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+    config.timeoutMs = 500;
+    RANK_TRY(tuttiCommInitRankConfig(&comm, 3, id, rank, &config));
+    (void)tuttiBarrier(comm, nullptr);
+    if (rank == 2) {
+      std::this_thread::sleep_for(std::chrono::seconds(2));
+    } else {
+      const int gone[] = {2};
+      const tuttiResult_t first = tuttiCommShrink(comm, nullptr, 0, &rest, nullptr, TUTTI_SHRINK_ABORT);
+      if (first != tuttiSuccess) {  // the other's second attempt may have come before this one's deadline
+        RANK_CHECK(first == tuttiTimeout);
+        RANK_CHECK(std::string(tuttiGetLastError(comm)).find("survivors") != std::string::npos);
+        RANK_TRY(tuttiCommSetTimeout(comm, kDeadlineMs));
+        RANK_TRY(tuttiCommShrink(comm, gone, 1, &rest, nullptr, TUTTI_SHRINK_ABORT));
+      }
+      RANK_TRY(tuttiCommDestroy(rest));
+    }
+    RANK_TRY(tuttiCommAbort(comm));
+    return "";
+  });
+  CHECK(said == "");
+}
