@@ -261,8 +261,8 @@ TUTTI_API tuttiResult_t tuttiCommInitEnv(tuttiComm_t* comm, tuttiConfig_t* confi
 TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* newComm,
                                        tuttiConfig_t* config);
 
-/** A new communicator without the listed ranks, called by the others only, with the same list (any order).
- *  flags  TUTTI_SHRINK_ABORT when comm has failed or has operations in flight. */
+/** A new communicator of all ranks but those that have died, die meanwhile, or are listed by any caller (lists may
+ *  differ); who lives and is left out gets tuttiRemoteError.  TUTTI_SHRINK_ABORT: comm has failed, or is in use. */
 TUTTI_API tuttiResult_t tuttiCommShrink(tuttiComm_t comm, const int* excludeRanksList, int excludeRanksCount,
                                         tuttiComm_t* newComm, tuttiConfig_t* config, int shrinkFlags);
 
