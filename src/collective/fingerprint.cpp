@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "src/base/text.hpp"
+#include "src/collective/geometry.hpp"
 
 namespace tutti {
 
@@ -51,16 +52,12 @@ std::string describeCall(const Fingerprint& f) {
   std::string text = cat(collectiveName(collective), byRank ? "v" : "", " number ", p.sequence);
   if (collective == Collective::Barrier) return text;
   text += cat(" (", countOf(p, byRank), type);
-  const bool reduces = collective == Collective::AllReduce || collective == Collective::Reduce ||
-                       collective == Collective::ReduceScatter;
-  if (reduces) {
+  if (reduces(collective)) {
     text += cat(", ", p.op < tuttiNumOps    ? redOpName(static_cast<tuttiRedOp_t>(p.op))
                       : p.op == tuttiNumOps ? "premulsum"
                                             : "user operator");
   }
-  const bool rooted = collective == Collective::Broadcast || collective == Collective::Reduce ||
-                      collective == Collective::Gather || collective == Collective::Scatter;
-  if (rooted) text += cat(", root ", p.root);
+  if (isRooted(collective)) text += cat(", root ", p.root);
   return text + ")";
 }
 

@@ -5,6 +5,17 @@
 namespace tutti {
 namespace {
 
+/// After a first step that was not all.
+Status runOn(Comm& comm, Task* run, const Result<Progress>& first) {
+  DrivenTask task = comm.driven(run);
+  if (first.ok()) {
+    drive({&task, 1});
+  } else {
+    failTask(&task, first.status());
+  }
+  return std::move(task.result);
+}
+
 Status runKnown(Comm& comm, const KnownCall& known, const PlainCall& call) {
   const uint64_t sequence = comm.nextSequence();
   CallBuffers buffers = known.buffers;
@@ -53,6 +64,12 @@ bool runLike(tuttiComm* handle, const Plain& call, Status* result) {
 }
 
 }  // namespace
+
+Status runTask(Comm& comm, Task* run) {
+  // Often the first step is all, and whatever drives and waits costs as much again.
+  const Result<Progress> first = run->step();
+  return first.ok() && *first == Progress::Done ? Status() : runOn(comm, run, first);
+}
 
 bool runAgain(tuttiComm* handle, const PlainCall& call, Status* result) { return runLike(handle, call, result); }
 bool runAgain(tuttiComm* handle, const PlainTransfer& transfer, Status* result) {

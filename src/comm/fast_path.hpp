@@ -10,4 +10,7 @@ namespace tutti {
 bool runAgain(tuttiComm* handle, const PlainCall& call, Status* result);
 bool runAgain(tuttiComm* handle, const PlainTransfer& transfer, Status* result);
 
+/// Runs what is prepared, on this thread, which has the turn.
+Status runTask(Comm& comm, Task* run);
+
 }  // namespace tutti

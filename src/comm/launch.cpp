@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/comm/cuda/side.hpp"
+#include "src/comm/fast_path.hpp"
 #include "src/comm/handle.hpp"
 
 namespace tutti {
@@ -329,27 +330,6 @@ void Batch::abandon() {
   // What was enqueued so far uses the caller's memory, and may wait for what others will never enqueue.
   (void)comm_.cuda()->end(streams_);
   (void)comm_.cuda()->letGo();
-}
-
-namespace {
-
-/// After a first step that was not all.
-Status runOn(Comm& comm, Task* run, const Result<Progress>& first) {
-  DrivenTask task = comm.driven(run);
-  if (first.ok()) {
-    drive({&task, 1});
-  } else {
-    failTask(&task, first.status());
-  }
-  return std::move(task.result);
-}
-
-}  // namespace
-
-Status runTask(Comm& comm, Task* run) {
-  // Often the first step is all, and whatever drives and waits costs as much again.
-  const Result<Progress> first = run->step();
-  return first.ok() && *first == Progress::Done ? Status() : runOn(comm, run, first);
 }
 
 Status runCall(Comm& comm, const Call& call, tuttiStream_t stream) {

@@ -73,9 +73,6 @@ class Batch : public Task {
 /// The common case, without a group: one call, on this thread.
 Status runCall(Comm& comm, const Call& call, tuttiStream_t stream);
 
-/// Runs what is prepared, on this thread, which has the turn.
-Status runTask(Comm& comm, Task* run);
-
 /// For an AllToAllv whose blocks pass through other ranks: an AllGather of everyone's counts, which go into
 /// call->counts. Collective, with the turn; blocks.  Errors: InvalidUsage, alike on all ranks, if two ranks do not
 /// agree.
