@@ -78,7 +78,11 @@ std::string goOn(const Plan& plan, int rank, const tuttiUniqueId& id) {
   for (;;) {
     int sum = 1;
     const tuttiResult_t result = tuttiAllReduce(&sum, &sum, 1, tuttiInt32, tuttiSum, comm, nullptr);
-    if (result == tuttiSuccess && sum == plan.nLeft()) break;
+    // One that is about to die may find that those who excluded it have finished and left, and go on alone.
+    if (result == tuttiSuccess && sum == plan.nLeft()) {
+      if (diesMs >= 0) return awaitDeath("it went on without those that excluded it");
+      break;
+    }
     if (result == tuttiSuccess) continue;
     tuttiComm_t rest = nullptr;
     const std::string why = failed(
