@@ -171,6 +171,20 @@ Result<Decision> Control::agree(const Vote& vote, Deadline deadline, const std::
   return agreement.decided();
 }
 
+void Control::setOnGone(std::function<void(int)> onGone) {
+  const Visit visit(impl_->io);
+  impl_->onGone = std::move(onGone);
+  impl_->goneTold.clear();
+  impl_->io.news = true;  // so that those who went before are told
+}
+
+void Control::Impl::tellGone() {
+  if (!onGone) return;
+  for (int rank = 0; rank < request.nRanks; ++rank) {
+    if (io.bootstrap->agreement(member).isGone(rank) && goneTold.insert(rank).second) onGone(rank);
+  }
+}
+
 Status Control::barrier(Deadline deadline) { return asStatus(allGather({}, deadline)); }
 
 void Control::setState(std::function<RankState()> state) {

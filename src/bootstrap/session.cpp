@@ -128,7 +128,10 @@ void Session::Impl::onTimers() {
   if (bootstrap->nextTimerNs() <= nowNs()) bootstrap->onTimer();
   network->deliver();
   news = false;
-  for (Control::Impl* control : controls) control->tellFailure();
+  for (Control::Impl* control : controls) {
+    control->tellFailure();
+    control->tellGone();
+  }
 }
 
 int64_t Session::Impl::nextTimerNs() const {

@@ -96,6 +96,9 @@ class Control : public FdExchange, public StreamExchange {
   /// Takes no notice of failures and of the abort word of the communicator, only of `stop` (or nullptr).
   /// Errors: RemoteError: the others go on without this rank, or *stop != 0; Timeout: the vote stands all the same.
   Result<Decision> agree(const Vote& vote, Deadline deadline, const std::atomic<uint32_t>* stop);
+  /// Called on the Session's thread, by the rules of onFailure, with every rank that is out of these agreements: it has
+  /// died, left or been excluded, now or before.  Empty: not any more.
+  void setOnGone(std::function<void(int rank)> onGone);
 
   void setState(std::function<RankState()> state);
   void reportFailure(Failure failure);

@@ -72,6 +72,8 @@ struct Control::Impl {
   std::function<void(const Failure&)> onFailure;
   bool failureTold = false;
   uint64_t agreedEpoch = 0;  // of the last decision that agree() has handed out
+  std::function<void(int)> onGone;
+  std::set<int> goneTold;  // ranks that onGone has been called with
   std::unique_ptr<ProcessWatch> processes;
   struct Ended {
     int64_t reportNs;
@@ -99,6 +101,7 @@ struct Control::Impl {
   Status comeUp(Deadline deadline);
   Status unwrapInfos();
   void tellFailure();
+  void tellGone();
   void processEnded(int rank, int pid);
   void tick();
   int64_t nextTimerNs() const;

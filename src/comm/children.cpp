@@ -94,7 +94,13 @@ Result<std::unique_ptr<Comm>> joinShrunk(Comm& parent, const std::vector<int>& e
       request.members.push_back(control.endpoints()[static_cast<size_t>(rank)]);
     }
     request.nRanks = static_cast<int>(members.size());
+    // Who dies before the child has a link to it would keep the join waiting.
+    control.setOnGone([abortState, members](int rank) {
+      if (!std::binary_search(members.begin(), members.end(), rank)) return;
+      abortState->end(remoteError("rank ", rank, " of the parent has died while survivors were joining"));
+    });
     child = Comm::join(session, std::move(request), settings, abortState);
+    control.setOnGone({});
     vote = {.excluded = excluded, .objection = child.ok() ? "" : child.status().message()};
   }
 }
