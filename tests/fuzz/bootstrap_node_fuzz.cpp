@@ -91,7 +91,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
       case 2:  // as rank 1 or 2, to the rendezvous or to the rank
         links.push_back(network.nextLink);
         dialHonestly(bootstrap, network, network.nextLink++,
-                     {static_cast<Purpose>(1 + pick % 3), kComm, 1 + pick % 2, pick % 3 == 0 ? -1 : 0, 3, pick % 7});
+                     {static_cast<Purpose>(1 + pick % 5), kComm, 1 + pick % 2, pick % 5 == 0 ? -1 : 0, 3, pick % 7});
         break;
       case 3: bootstrap.onClosed(link, remoteError("closed")); break;
       case 4:
