@@ -35,7 +35,7 @@ void closeRendezvousPlace(const CommId& commId);
 /// they are told, at most kTellMs: the place may not be there yet, and one of this process stays until all ranks have
 /// heard. For a communicator of one rank only closes the place.
 void tellRendezvousPlace(const MeetingPlace& place, int rank, int nRanks, const Status& why);
-/// Where a rendezvous of this process has failed: wait, at most kTellMs, until all ranks have heard why.
+/// Waits, at most kTellMs, until all ranks have heard why a rendezvous of this process has failed.
 void awaitRendezvousPlace(const CommId& commId);
 inline constexpr int64_t kTellMs = 2000;
 

@@ -259,7 +259,7 @@ class ProbePair {
     return *middle;
   }
 
-  /// Of one process or of two, as the transport is to take them.
+  /// Two ranks that the transport takes for one process, or for two.
   static PeerInfo infoOf(int rank, bool oneProcess) {
     return {
         .rank = rank, .processId = oneProcess ? 1 : static_cast<uint64_t>(rank) + 1, .pid = getpid(), .uid = getuid()};

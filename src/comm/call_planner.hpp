@@ -26,7 +26,7 @@ struct PlannerState {
   Overrides overrides;
   LinkUse links;
   MachineLevels levels;
-  /// Of ranks on CUDA devices: costs of the way that calls go, and of blocks where they take most calls.
+  /// Costs of ranks on CUDA devices: of their executor, and of blocks where blocks take most calls.
   std::optional<DeviceCosts> device, blocks;
   bool explain = false;  // TUTTI_EXPLAIN, on rank 0
 };
@@ -49,7 +49,7 @@ class CallPlanner {
  public:
   explicit CallPlanner(Comm& comm) : comm_(comm) {}
 
-  /// What users ask for, read by every rank and the same on all.  Before setUp().
+  /// Takes what users ask for, the same on all ranks.  Called before setUp().
   void take(ForeignPlans plans, const Overrides& overrides);
   /// When ranks have met.  Errors: RemoteError: rank 0's figures are not understood; InvalidUsage: TUTTI_EXPLAIN.
   Status setUp();
