@@ -18,6 +18,14 @@ struct Pair {
   Channel& second() const { return b != nullptr ? *b : *a; }
 };
 
+/// Both ends of channel `lane` between the transports of ranks 0 and 1.
+inline Result<Pair> connectBoth(const std::unique_ptr<Transport> (&transports)[2], int lane) {
+  const Deadline deadline = Deadline::inMs(10'000);
+  TUTTI_ASSIGN(auto a, transports[0]->connect(1, transports[1]->address(), lane, deadline));
+  TUTTI_ASSIGN(auto b, transports[1]->connect(0, transports[0]->address(), lane, deadline));
+  return Pair{std::move(a), std::move(b)};
+}
+
 class Harness {
  public:
   virtual ~Harness() = default;

@@ -21,12 +21,7 @@ class MailboxHarness : public Harness {
     }
   }
 
-  Result<Pair> open(int lane) override {
-    const Deadline deadline = Deadline::inMs(10'000);
-    TUTTI_ASSIGN(auto a, transports_[0]->connect(1, transports_[1]->address(), lane, deadline));
-    TUTTI_ASSIGN(auto b, transports_[1]->connect(0, transports_[0]->address(), lane, deadline));
-    return Pair{std::move(a), std::move(b)};
-  }
+  Result<Pair> open(int lane) override { return connectBoth(transports_, lane); }
 
  private:
   test::LocalExchange exchange_;

@@ -17,18 +17,13 @@ class TcpHarness : public Harness {
     }
   }
 
-  Result<Pair> open(int lane) override {
-    const Deadline deadline = Deadline::inMs(10'000);
-    TUTTI_ASSIGN(auto a, transports_[0]->connect(1, transports_[1]->address(), lane, deadline));
-    TUTTI_ASSIGN(auto b, transports_[1]->connect(0, transports_[0]->address(), lane, deadline));
-    return Pair{std::move(a), std::move(b)};
-  }
+  Result<Pair> open(int lane) override { return connectBoth(transports_, lane); }
   Sleeper* sleeper(int rank) override { return transports_[rank]->sleeper(); }
 
  private:
   LoopbackStreams streams_;
   LoopbackStreams::Of views_[2];
-  std::unique_ptr<TcpTransport> transports_[2];
+  std::unique_ptr<Transport> transports_[2];
 };
 
 Row row(std::string name, int family, TcpOptions options, int bufferBytes) {
