@@ -174,7 +174,7 @@ Result<Channel*> Comm::channel(int peer, int lane) {
 
 // What this rank has enqueued may wait for others, and what others have enqueued may write here.
 Status Comm::awaitDevice() {
-  if (cuda_->proxy() != nullptr) TUTTI_TRY(cuda_->proxy()->synchronize());
+  if (cuda_->proxy() != nullptr) TUTTI_TRY(cuda_->proxy()->thread()->synchronize());
   while (!cuda_->idle()) {
     TUTTI_TRY(failure());
     cuda::pauseBetweenLooks();

@@ -125,7 +125,7 @@ class Comm : public TaskOwner {
   Status awaitReaders(void* handle);
   bool settle(CudaSide& side);
   Status hearOfTrouble(const std::vector<PeerDescriptor>& descriptors) const;
-  Result<std::string> cudaObstacle(const std::vector<PeerDescriptor>& descriptors);
+  Result<DeviceReach> deviceReach(const std::vector<PeerDescriptor>& descriptors);
   Status openTransports(std::vector<PeerDescriptor>* descriptors);
   Status setUpMachine(const std::vector<PeerDescriptor>& descriptors, const std::vector<std::string>& reports);
   void watchNeighbours();

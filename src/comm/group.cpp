@@ -28,7 +28,8 @@ struct Part {
 HostStream* carrierOnDevice(const tuttiComm& handle, tuttiStream_t stream) {
   const CudaSide& side = *handle.comm->cuda();
   const DeviceScope scope(&side);
-  if (side.proxy() != nullptr || handle.own == nullptr) return side.proxy();
+  if (side.proxy() != nullptr) return side.proxy()->thread();
+  if (handle.own == nullptr) return nullptr;
   const auto onDevice = reinterpret_cast<cuda::Stream>(stream);
   return onDevice == cuda::kStreamPerThread || side.capturing(onDevice) ? nullptr : handle.own.get();
 }
@@ -67,7 +68,7 @@ Result<std::vector<CommUse>> useAll(const CallGroup& group) {
   return comms;
 }
 
-/// A proxy does not see a graph's replay, and streams of one communicator follow each other, which takes one graph.
+/// Streams of one communicator follow each other, which takes one graph.
 Status checkCaptures(const CallGroup& group) {
   std::map<const CudaSide*, uint64_t> captures;
   for (const CallGroup::Entry& entry : group.calls) {
@@ -79,20 +80,44 @@ Status checkCaptures(const CallGroup& group) {
       return invalidUsage(
           "streams that a group gives to one communicator must all be captured into one graph, or none of them");
     }
-    if (side->proxy() == nullptr || capture == 0) continue;
-    return invalidUsage(
-        "this communicator's calls cannot be captured into a graph: they need a thread of the host, for "
-        "not all ranks are on CUDA devices of one host, or TUTTI_CUDA_EXECUTOR=proxy");
   }
   return {};
 }
 
-/// On the calling thread, for those whose streams wait for a proxy.
-void submitAll(const Part& part) {
-  for (const auto& parked : part.batches) {
-    Batch& batch = parked->batch();
-    if (batch.comm().cuda() != nullptr && batch.comm().cuda()->proxy() != nullptr) batch.submit();
+/// Whether a thread of the host carries the batch out.
+bool goesByProxy(const Batch& batch) {
+  const CudaSide* side = batch.comm().cuda();
+  return side != nullptr && side->proxy() != nullptr;
+}
+
+/// Of streams that are being captured.
+bool isCaptured(const Batch& batch) {
+  const DeviceScope scope(batch.comm().cuda());
+  return batch.comm().cuda()->captureOf(batch.streams().front()) != 0;
+}
+
+/// On the calling thread, for those whose streams wait for a proxy.  What is captured leaves the part: graphs have it
+/// run.
+Status submitAll(Part* part) {
+  for (auto at = part->batches.begin(); at != part->batches.end();) {
+    Batch& batch = (*at)->batch();
+    if (!goesByProxy(batch) || !isCaptured(batch)) {
+      if (goesByProxy(batch)) batch.submit();
+      ++at;
+      continue;
+    }
+    tuttiComm* const handle = (*at)->handle();
+    const auto replay = [handle, calls = batch.calls()] {
+      const Result<CommUse> comm = use(handle);
+      if (!comm.ok()) return false;
+      const Status status = replayCalls(**comm, calls);
+      if (!status.ok()) remember(handle, status);
+      return true;
+    };
+    TUTTI_TRY(batch.comm().cuda()->capture(batch.streams(), replay));
+    at = part->batches.erase(at);
   }
+  return {};
 }
 
 std::vector<std::shared_ptr<Part>> partsOf(const CallGroup& group, const std::vector<CommUse>& comms) {
@@ -130,7 +155,8 @@ Status startCalls(const CallGroup& group) {
   std::shared_ptr<Part> here;
   bool background = false;
   for (const auto& part : parts) {
-    if (part->carrier != nullptr) submitAll(*part);
+    if (part->carrier != nullptr) TUTTI_TRY(submitAll(part.get()));
+    if (part->batches.empty()) continue;
     const bool waitsForOthers = part->carrier != nullptr || part->batches.size() > 1;
     for (const auto& batch : part->batches) {
       if (waitsForOthers) batch->park();

@@ -167,14 +167,19 @@ Status Comm::setUp() {
   const bool given = configIsSet("TUTTI_SLOT_BYTES");
   const size_t ofBlocks = given ? layout_.sliceBytes : blockSliceBytes(descriptors, static_cast<uint32_t>(slots));
   layout_.residentLanes = residentLanes(descriptors, ofBlocks, static_cast<uint32_t>(slots));
-  TUTTI_ASSIGN(const std::string obstacle, cudaObstacle(descriptors));
+  TUTTI_ASSIGN(layout_.reach, deviceReach(descriptors));
+  const std::string& obstacle = layout_.reach.obstacle();
   TUTTI_ASSIGN(layout_.way, cudaWay(descriptors, layout_.residentLanes, obstacle));
+  if (layout_.way == CudaWay::Proxy && asksForProxy()) layout_.reach = {};
   if (layout_.anyCuda() && rank() == 0)
     TUTTI_INFO("cuda", "calls of CUDA ranks are carried out by ", nameOf(layout_.way));
   if (layout_.way == CudaWay::Proxy && rank() == 0 && !obstacle.empty()) {
-    TUTTI_INFO("cuda", "device memory passes through the host: ", obstacle);
+    TUTTI_INFO("cuda", layout_.mixesEdges() ? "device memory passes through the host between some ranks: "
+                                            : "device memory passes through the host: ", obstacle);
   }
-  if (cuda_) TUTTI_TRY(cuda_->meet(layout_.way, rank(), descriptors));
+  if (layout_.mixesEdges())
+    layout_.deviceLanes = lanesOfMixedEdges(layout_.reach, layout_.sliceBytes, static_cast<uint32_t>(slots));
+  if (cuda_) TUTTI_TRY(cuda_->meet(layout_.way, layout_.reach, descriptors));
   if (layout_.way == CudaWay::Resident) layout_.sliceBytes = ofBlocks;
   TUTTI_TRY(openTransports(&descriptors));
   if (layout_.way == CudaWay::Stream && !given) {
@@ -189,6 +194,7 @@ Status Comm::setUp() {
       if (memory != nullptr) memory->leave();
     });
   }
+  if (cuda_ && layout_.mixesEdges()) TUTTI_TRY(cuda_->openSlots(links_->descriptors(), deadline()));
   if (cuda_) cuda_->lendOver([this, side = cuda_.get()] { return settle(*side); });
   layout_.nodes = nodesOf(links_->descriptors());
   TUTTI_TRY(planner_.setUp());
@@ -212,16 +218,14 @@ Status Comm::setUp() {
   return {};
 }
 
-// Where processes need each other's memory they try whether it can be had, and tell each other: all go the same way.
-Result<std::string> Comm::cudaObstacle(const std::vector<PeerDescriptor>& descriptors) {
-  const std::string seen = streamObstacle(descriptors);
-  if (!seen.empty() || asksForProxy() || !needsIpc(descriptors)) return seen;
-  TUTTI_ASSIGN(const std::vector<std::string> all,
-               control_->allGather(cuda_->tryIpc(rank(), descriptors, deadline()).message(), deadline()));
-  for (size_t r = 0; r < all.size(); ++r) {
-    if (!all[r].empty()) return cat("rank ", r, ": ", all[r]);
-  }
-  return seen;
+// Where processes need each other's memory they try whether it can be had, and tell each other.
+Result<DeviceReach> Comm::deviceReach(const std::vector<PeerDescriptor>& descriptors) {
+  DeviceReach reach(descriptors);
+  if (asksForProxy() || !reach.crossesProcesses()) return reach;
+  const Refusals refusals = cuda_ ? cuda_->tryIpc(reach, descriptors, deadline()) : Refusals();
+  TUTTI_ASSIGN(const std::vector<std::string> all, control_->allGather(encodeRefusals(refusals), deadline()));
+  for (size_t r = 0; r < all.size(); ++r) TUTTI_TRY(cutRefused(static_cast<int>(r), all[r], descriptors, &reach));
+  return reach;
 }
 
 // In order of preference.  Every rank opens the same ones, so their addresses can travel as one list.
@@ -245,6 +249,8 @@ Status Comm::openTransports(std::vector<PeerDescriptor>* descriptors) {
   addresses.machine = machineReport(*descriptors, rank());
   if (layout_.way == CudaWay::Resident)
     TUTTI_TRY(cuda_->makeEnds(nRanks(), layout_.residentLanes, layout_.sliceBytes, &addresses));
+  if (cuda_ && layout_.mixesEdges())
+    TUTTI_TRY(cuda_->makeSlots(layout_.deviceLanes, layout_.sliceBytes, &addresses));
   Result<ForeignPlans> plans = ForeignPlans::read(nRanks());
   const Result<Overrides> overrides =
       plans.ok() ? overridesFromEnvironment(plans->names()) : Result<Overrides>(Overrides());

@@ -103,7 +103,7 @@ void Batch::add(const Call& call, tuttiStream_t stream) {
 }
 
 void Batch::submit() {
-  Result<CudaSide::Submitted> job = comm_.cuda()->submit(streams_);
+  Result<CudaProxy::Submitted> job = comm_.cuda()->submit(streams_);
   if (job.ok()) {
     job_ = std::move(job).value();
   } else {
@@ -113,7 +113,7 @@ void Batch::submit() {
 
 void Batch::finish() {
   if (!job_) return;
-  comm_.cuda()->endJob(*job_);
+  comm_.cuda()->proxy()->endJob(*job_);
   job_.reset();
 }
 
@@ -163,11 +163,13 @@ Status Batch::makePlans() {
 
 // Before the deadline of the call begins to count: streams may have any amount of work to do first.
 Status Batch::awaitStreams() {
-  while (!comm_.cuda()->reached(*job_)) {
+  CudaProxy& proxy = *comm_.cuda()->proxy();
+  while (!proxy.reached(*job_)) {
     TUTTI_TRY(comm_.failure());
+    proxy.runReplayed();
     cuda::pauseBetweenLooks();
   }
-  return comm_.cuda()->beginJob(*job_);  // not before: other communicators' jobs may be in the same queue
+  return proxy.beginJob(*job_);  // not before: other communicators' jobs may be in the same queue
 }
 
 Status Batch::preparePointToPoint(const Call& call) {
@@ -326,11 +328,27 @@ void Batch::abandon() {
   const DeviceScope scope(comm_.cuda());
   if (current_ != nullptr) current_->abandon();
   pointToPoint_.abandon();
-  if (comm_.cuda() == nullptr || job_) return;
+  if (comm_.cuda() == nullptr) return;
+  if (job_) return (void)comm_.cuda()->letGoOfJob();
   // What was enqueued so far uses the caller's memory, and may wait for what others will never enqueue.
   (void)comm_.cuda()->end(streams_);
   (void)comm_.cuda()->letGo();
 }
+
+namespace {
+
+/// With the turn.
+Status runBatch(Comm& comm, Batch* batch) {
+  Status result = batch->prepare();
+  if (result.ok()) result = comm.failure();
+  if (!result.ok()) {
+    comm.fail(result);
+    return result;
+  }
+  return runTask(comm, batch->task());
+}
+
+}  // namespace
 
 Status runCall(Comm& comm, const Call& call, tuttiStream_t stream) {
   const uint64_t ticket = comm.callOrder().take();
@@ -338,16 +356,21 @@ Status runCall(Comm& comm, const Call& call, tuttiStream_t stream) {
   Batch& batch = comm.ownBatch();
   batch.clear();
   batch.add(call, stream);
-  Status result = batch.prepare();
-  if (result.ok()) result = comm.failure();
-  if (result.ok()) {
-    result = runTask(comm, batch.task());
-    if (result.ok()) batch.teach(&comm.known());
-  } else {
-    comm.fail(result);
-  }
+  Status result = runBatch(comm, &batch);
+  if (result.ok()) batch.teach(&comm.known());
   comm.log().leave();
   comm.callOrder().finish(ticket);
+  return result;
+}
+
+// All calls of the communicator are carried out by this thread, so that nobody else has the turn.
+Status replayCalls(Comm& comm, const std::vector<Call>& calls) {
+  Batch batch(comm);
+  for (const Call& call : calls) batch.add(call, nullptr);
+  batch.replay();
+  Status result = runBatch(comm, &batch);
+  comm.log().leave();
+  batch.finish();
   return result;
 }
 

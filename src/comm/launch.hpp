@@ -23,6 +23,8 @@ class Batch : public Task {
   void add(const Call& call, tuttiStream_t stream);
   /// On the way of a CUDA rank's proxy: the streams of all calls come to them, and wait until finish().
   void submit();
+  /// The same for calls that a graph replays, by the job: their streams have come to them.
+  void replay() { job_.emplace(); }
   /// After the last step, whatever came of it.
   void finish();
   void clear();
@@ -41,7 +43,9 @@ class Batch : public Task {
   /// Remember the one call that has just run, if it is one that KnownCalls can tell.
   void teach(KnownCalls* known);
 
-  Comm& comm() { return comm_; }
+  Comm& comm() const { return comm_; }
+  const std::vector<Call>& calls() const { return calls_; }
+  std::span<const cuda::Stream> streams() const { return streams_; }
   Result<Progress> step() override;
   int waitingOn() const override;
   void abandon() override;
@@ -61,7 +65,7 @@ class Batch : public Task {
   std::vector<Call> calls_;
   std::vector<cuda::Stream> streams_;  // of CUDA calls, each once
   Status submitted_;
-  std::optional<CudaSide::Submitted> job_;  // after submit()
+  std::optional<CudaProxy::Submitted> job_;  // after submit()
   PointToPointRun pointToPoint_;
   bool pointToPointDone_ = false;
   bool resident_ = false;  // whether collectives go by resident kernels
@@ -72,6 +76,9 @@ class Batch : public Task {
 
 /// The common case, without a group: one call, on this thread.
 Status runCall(Comm& comm, const Call& call, tuttiStream_t stream);
+
+/// By a CUDA rank's proxy: the calls of a graph that is replayed.
+Status replayCalls(Comm& comm, const std::vector<Call>& calls);
 
 /// For an AllToAllv whose blocks pass through other ranks: an AllGather of everyone's counts, which go into
 /// call->counts. Collective, with the turn; blocks.  Errors: InvalidUsage, alike on all ranks, if two ranks do not

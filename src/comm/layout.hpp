@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "src/comm/cuda/reach.hpp"
 #include "src/comm/cuda/way.hpp"
 #include "src/comm/machine.hpp"
 
@@ -14,6 +15,8 @@ struct RankLayout {
   std::vector<std::vector<int>> inner;  // groups of ranks inside nodes, the coarsest first; [i][rank]
   std::vector<int> rails;               // [rank]; empty: not several in a node
   CudaWay way{};                        // but for None the host's short cuts do not fit all ranks
+  DeviceReach reach;                    // between whom links are of devices
+  int deviceLanes = 0;                  // that those have where others pass through hosts
   int residentLanes = 0;                // of plans that blocks walk; 0: none are
   size_t sliceBytes = 0;                // the most of one message on any link
   size_t pullBytes = 0;                 // as many as all slots of a channel hold: what a peer cannot read is sent
@@ -22,6 +25,8 @@ struct RankLayout {
   bool anyCuda() const { return way != CudaWay::None; }
   /// Whether devices do the work, and hosts only enqueue it.
   bool onDevices() const { return way == CudaWay::Stream || way == CudaWay::Resident; }
+  /// Whether some links are of devices, and others pass through hosts.
+  bool mixesEdges() const { return way == CudaWay::Proxy && reach.mostPeers() > 0; }
 };
 
 }  // namespace tutti

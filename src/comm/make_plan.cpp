@@ -138,7 +138,7 @@ Result<std::shared_ptr<const PlanEntry>> CallPlanner::plan(const Call& call, boo
 // Memory of tuttiMemAlloc is read where it lies, whatever was planned for other memory: between processes its owner
 // need not do anything (on devices: but register it), and the choice between the two is the sender's alone.
 bool CallPlanner::mayLendMapped(const Shape& shape, size_t leastBytes) const {
-  const bool maps = comm_.layout().anyCuda() ? comm_.layout().way != CudaWay::Proxy : pulls();
+  const bool maps = comm_.layout().anyCuda() ? comm_.layout().reach.mostPeers() > 0 : pulls();
   return maps && shape.bytes >= leastBytes;
 }
 

@@ -111,6 +111,7 @@ void CallPlanner::setUpDeviceCosts() {
 
 int CallPlanner::mostLanes(bool resident) const {
   if (resident) return comm_.layout().residentLanes;
+  if (comm_.layout().mixesEdges()) return comm_.layout().deviceLanes;
   return comm_.layout().onDevices() ? kMostCudaLanes : kPointToPointLane;
 }
 

@@ -74,6 +74,14 @@ CudaDevice::~CudaDevice() {
   driver_.cuDevicePrimaryCtxRelease(ordinal_);
 }
 
+Result<Stream> CudaDevice::urgentStream() const {
+  int least = 0, greatest = 0;
+  Stream stream = nullptr;
+  TUTTI_CUDA(driver_, cuCtxGetStreamPriorityRange(&least, &greatest));
+  TUTTI_CUDA(driver_, cuStreamCreateWithPriority(&stream, kStreamNonBlocking, greatest));
+  return stream;
+}
+
 Result<MemoryInfo> CudaDevice::memoryInfo(const void* address) const {
   unsigned type = 0;
   unsigned managed = 0;

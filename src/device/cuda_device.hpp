@@ -52,6 +52,8 @@ class CudaDevice {
   Result<MemoryInfo> memoryInfo(const void* address) const;
   /// Ok if kernels and copies of this device may use `address`.  Errors: InvalidArgument "NAME is ..., which ...".
   Status checkUsable(const void* address, const char* name) const;
+  /// A stream of the greatest priority, which waits for no other; the caller's to destroy.  Errors: UnhandledCudaError.
+  Result<Stream> urgentStream() const;
 
  private:
   CudaDevice(const Driver& driver, Device ordinal) : driver_(driver), ordinal_(ordinal) {}

@@ -5,12 +5,16 @@
 namespace tutti::cuda {
 
 Result<std::shared_ptr<Inbox>> makeInbox(std::shared_ptr<const CudaDevice> device, const InboxLayout& layout,
-                                         const InboxWords& words) {
+                                         const InboxRoom& words, const InboxRoom& slots) {
   auto inbox = std::make_shared<Inbox>();
   inbox->layout = layout;
   inbox->words = words;
-  TUTTI_ASSIGN(inbox->slots,
-               OfferedMemory::allocate(std::move(device), layout.slotOffset(layout.slots), words.memory->readers()));
+  inbox->slots = slots;
+  if (slots.memory == nullptr) {
+    TUTTI_ASSIGN(OfferedMemory own,
+                 OfferedMemory::allocate(std::move(device), layout.slotBytesOfAll(), words.memory->readers()));
+    inbox->slots = {std::make_shared<OfferedMemory>(std::move(own)), 0};
+  }
   ProcessTable<Inbox>::get().add(inbox);
   return inbox;
 }
@@ -21,8 +25,9 @@ InboxCard cardOf(const Inbox& inbox, uint64_t processId, const CudaDevice& devic
   card.inboxId = inbox.id;
   card.layout = inbox.layout;
   card.wordsOffset = inbox.words.offset;
+  card.slotsOffset = inbox.slots.offset;
   card.words = offerByIpc(device, inbox.words.memory->address());
-  card.slots = offerByIpc(device, inbox.slots.address());
+  card.slots = offerByIpc(device, inbox.slots.memory->address());
   return card;
 }
 
@@ -35,14 +40,14 @@ Result<std::unique_ptr<PeerInbox>> PeerInbox::open(const InboxCard& card, const 
   if (card.processId == processId) {
     peer->shared_ = ProcessTable<Inbox>::get().find(card.inboxId);
     if (peer->shared_ == nullptr) return remoteError("a peer's device memory is gone already");
-    peer->words_ = peer->shared_->wordsAddress();
+    peer->words_ = peer->shared_->words.address();
     peer->slots_ = peer->shared_->slots.address();
     return peer;
   }
   TUTTI_ASSIGN(peer->openedWords_, IpcMemory::open(device, card.words));
   TUTTI_ASSIGN(peer->openedSlots_, IpcMemory::open(std::move(device), card.slots));
   peer->words_ = peer->openedWords_.address() + card.wordsOffset;
-  peer->slots_ = peer->openedSlots_.address();
+  peer->slots_ = peer->openedSlots_.address() + card.slotsOffset;
   return peer;
 }
 

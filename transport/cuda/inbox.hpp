@@ -23,13 +23,15 @@ struct InboxLayout {
   size_t busyOffset(uint32_t slot) const { return (slots + slot) * kWordStride; }
   size_t wordBytes() const { return 2 * slots * kWordStride; }
   size_t slotOffset(uint32_t slot) const { return slot * slotBytes; }
+  size_t slotBytesOfAll() const { return slots * slotBytes; }
   bool operator==(const InboxLayout&) const = default;
 };
 
-/// Where the words of one channel lie in the communicator's.
-struct InboxWords {
+/// A part of memory that several inboxes share.
+struct InboxRoom {
   std::shared_ptr<const OfferedMemory> memory;
   size_t offset = 0;
+  Address address() const { return memory->address() + offset; }
 };
 
 /// An inbox of this process.  Kept by both ends where they are in one process, because what the peer has enqueued may
@@ -37,13 +39,12 @@ struct InboxWords {
 struct Inbox {
   uint64_t id = 0;  // in ProcessTable<Inbox>
   InboxLayout layout;
-  InboxWords words;
-  OfferedMemory slots;
-  Address wordsAddress() const { return words.memory->address() + words.offset; }
+  InboxRoom words, slots;
 };
-/// words: zero, and nobody else's.  Errors: as DeviceMemory::allocate.
+/// words: zero, and nobody else's.  slots: the same, but not zero; without memory it is allocated, which may wait for
+/// the device.  Errors: as DeviceMemory::allocate.
 Result<std::shared_ptr<Inbox>> makeInbox(std::shared_ptr<const CudaDevice> device, const InboxLayout& layout,
-                                         const InboxWords& words);
+                                         const InboxRoom& words, const InboxRoom& slots);
 
 /// What an end tells its peer of its inbox.  Crosses processes of one host.
 struct InboxCard {
@@ -52,7 +53,7 @@ struct InboxCard {
   uint64_t processId = 0;
   uint64_t inboxId = 0;
   InboxLayout layout;
-  uint64_t wordsOffset = 0;
+  uint64_t wordsOffset = 0, slotsOffset = 0;
   IpcOffer words, slots;
 };
 /// processId: of this process.

@@ -51,7 +51,9 @@ Status StagedChannel::prepare(Bounce* bounce) {
   return {};
 }
 
+// Behind all that other channels have gathered, too.
 Status StagedChannel::mark(Bounce* bounce) {
+  TUTTI_TRY(ops_.flush());
   TUTTI_CUDA(ops_.device()->driver(), cuEventRecord(bounce->event.get(), ops_.stream()));
   bounce->busy = true;
   return {};
@@ -69,6 +71,7 @@ Result<bool> StagedChannel::settled(Bounce* bounce) {
 
 Result<std::byte*> StagedChannel::stage(DeviceMemory* memory) {
   if (memory->bytes() == 0) {
+    TUTTI_TRY(ops_.flush());
     TUTTI_ASSIGN(*memory, DeviceMemory::allocateOn(ops_.stream(), ops_.device(), slotBytes()));
   }
   return memory->data();

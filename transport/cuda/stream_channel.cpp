@@ -8,9 +8,10 @@ Fingerprint controlFingerprint() { return makeFingerprint({.kind = kKindControl}
 
 Result<std::unique_ptr<StreamChannel>> StreamChannel::create(StreamOps& ops, const HostPair& hosts,
                                                              const Lending& lending, const InboxLayout& layout,
-                                                             const InboxWords& words, uint64_t processId) {
+                                                             const InboxRoom& words, const InboxRoom& slots,
+                                                             uint64_t processId) {
   std::unique_ptr<StreamChannel> channel(new StreamChannel(ops, hosts, lending, layout));
-  TUTTI_ASSIGN(channel->inbox_, makeInbox(ops.device(), layout, words));
+  TUTTI_ASSIGN(channel->inbox_, makeInbox(ops.device(), layout, words, slots));
   channel->card_ = cardOf(*channel->inbox_, processId, *ops.device());
   // Now, and not at first use: a peer may need it while this rank still waits for a third.
   TUTTI_TRY(channel->tell());

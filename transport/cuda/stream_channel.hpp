@@ -52,10 +52,10 @@ struct Lending {
 class StreamChannel : public Channel {
  public:
   /// ops: borrowed; says which stream the current call enqueues on.  processId: of this process.  The peer need not
-  /// have come yet.  words: as for makeInbox.  Errors: as makeInbox.
+  /// have come yet.  words, slots: as for makeInbox.  Errors: as makeInbox.
   static Result<std::unique_ptr<StreamChannel>> create(StreamOps& ops, const HostPair& hosts, const Lending& lending,
-                                                       const InboxLayout& layout, const InboxWords& words,
-                                                       uint64_t processId);
+                                                       const InboxLayout& layout, const InboxRoom& words,
+                                                       const InboxRoom& slots, uint64_t processId);
 
   size_t slotBytes() const override { return layout_.slotBytes; }
   Result<bool> send(const std::byte* data, size_t bytes, const Fingerprint& call) override;
@@ -101,7 +101,7 @@ class StreamChannel : public Channel {
   const std::byte* arrivedAt() const;
   uint32_t sendSlot() const { return static_cast<uint32_t>(sent_ % layout_.slots); }
   uint32_t receiveSlot() const { return static_cast<uint32_t>(received_ % layout_.slots); }
-  Address ownWord(size_t offset) const { return inbox_->wordsAddress() + offset; }
+  Address ownWord(size_t offset) const { return inbox_->words.address() + offset; }
   Address peersWord(size_t offset) const { return peer_->words() + offset; }
 
   StreamOps& ops_;

@@ -1,10 +1,12 @@
 #include "src/comm/cuda/side.hpp"
 
 #include <algorithm>
+#include <climits>
 #include <system_error>
 #include <thread>
 
 #include "src/base/log.hpp"
+#include "src/cost/device_costs.hpp"
 
 namespace tutti {
 namespace {
@@ -25,9 +27,7 @@ Result<std::unique_ptr<CudaSide>> CudaSide::create(cuda::Device ordinal, int ran
   const cuda::CudaScope scope(*device);
   // What it does lets other streams go, so it must not stand behind them in one of the device's queues, which streams
   // of one priority share.
-  int least = 0, greatest = 0;
-  TUTTI_CUDA(device->driver(), cuCtxGetStreamPriorityRange(&least, &greatest));
-  TUTTI_CUDA(device->driver(), cuStreamCreateWithPriority(&side->rescue_, cuda::kStreamNonBlocking, greatest));
+  TUTTI_ASSIGN(side->rescue_, device->urgentStream());
   TUTTI_TRY(side->makeWords(nRanks));
   TUTTI_TRY(side->tryWords());
   return side;
@@ -50,7 +50,7 @@ Status CudaSide::tryWords() {
 
 Status CudaSide::makeWords(int nRanks) {
   const size_t channels = static_cast<size_t>(nRanks) * (kMostCudaLanes + 1);
-  const size_t bytes = channels * cuda::InboxLayout{slots_, 0}.wordBytes() + cuda::InboxLayout::kWordStride;
+  const size_t bytes = channels * cuda::InboxLayout{slots_, 0}.wordBytes() + 2 * cuda::InboxLayout::kWordStride;
   cuda::OfferedMemory::sweep();
   TUTTI_ASSIGN(readers_, cuda::Readers::create());
   // Where only proxies will be, no other process opens them, and streams may wait for proxies already: those of ranks
@@ -65,28 +65,21 @@ Status CudaSide::makeWords(int nRanks) {
 
 CudaSide::~CudaSide() {
   if (memory_ != nullptr && memory_->exchange != nullptr) memory_->exchange->stop();
+  const std::shared_ptr<DeviceGates> gates = proxy_ != nullptr ? proxy_->gates() : nullptr;
   proxy_.reset();
-  while (closed_-- > 0) gates_->open();  // of calls that have not been carried out
   const cuda::CudaScope scope(*device_);
   if (readers_ != nullptr) readers_->end(cuda::MemoryEnd::Failed);
-  auto free = [device = device_, memory = std::shared_ptr<Memory>(std::move(memory_))]() mutable {
+  auto free = [device = device_, memory = std::move(memory_)]() mutable {
     const cuda::CudaScope current(*device);
     memory.reset();
     cuda::OfferedMemory::sweep();
   };
-  if (gates_ != nullptr) {
-    gates_->run(std::move(free));
+  if (gates != nullptr) {
+    gates->run(std::move(free));
   } else {
     free();
   }
   if (rescue_ != nullptr) device_->driver().cuStreamDestroy(rescue_);
-}
-
-Status CudaSide::startProxy(bool sharesDevice) {
-  ops_.use(rescue_);
-  if (sharesDevice) gates_ = DeviceGates::of(device_->ordinal());
-  TUTTI_ASSIGN(proxy_, HostStream::create());
-  return {};
 }
 
 bool CudaSide::capturing(cuda::Stream stream) const {
@@ -163,91 +156,87 @@ Status CudaSide::end(std::span<const cuda::Stream> streams) {
   return {};
 }
 
-/// The word after those of all channels: the number of the last job that has ended.
-cuda::Address CudaSide::gate() const {
+// The words after those of all channels: the number of the last job that has ended, and whether one of a graph has.
+cuda::Address CudaSide::gate() const { return replayed() - cuda::InboxLayout::kWordStride; }
+cuda::Address CudaSide::replayed() const {
   return memory_->words->address() + memory_->words->bytes() - cuda::InboxLayout::kWordStride;
 }
 
-// Numbers, and not a gate that opens and closes: jobs of a communicator that has failed end before their streams come.
-Result<CudaSide::Submitted> CudaSide::submit(std::span<const cuda::Stream> streams) {
+Result<CudaProxy::Submitted> CudaSide::submit(std::span<const cuda::Stream> streams) {
   const cuda::CudaScope scope(*device_);
   fillReserve();
   TUTTI_TRY(begin(streams));
-  const Submitted job{std::make_shared<cuda::EventHandle>(), submitted_ + 1};
-  TUTTI_TRY(job.ready->create(device_));
-  TUTTI_CUDA(device_->driver(), cuEventRecord(job.ready->get(), streams.front()));
-  TUTTI_TRY(waitAtGate(streams.front(), job.number));
-  ++submitted_;
-  const Status status = end(streams);
+  TUTTI_ASSIGN(CudaProxy::Submitted job, proxy_->submit(streams.front()));
+  Status status = end(streams);
   if (status.ok()) return job;
-  endJob(job);
+  proxy_->endJob(job);
   return status;
 }
 
-Status CudaSide::waitAtGate(cuda::Stream stream, uint32_t number) {
-  if (gates_ != nullptr) {
-    gates_->close();
-    ++closed_;
-  }
-  cuda::StreamOps caller(device_);
-  caller.use(stream);
-  Status status = caller.waitUntil(gate(), number);
-  if (status.ok()) status = caller.flush();
-  if (!status.ok() && gates_ != nullptr) {
-    --closed_;
-    gates_->open();
-  }
-  return status;
+Status CudaSide::capture(std::span<const cuda::Stream> streams, std::function<bool()> job) {
+  const cuda::CudaScope scope(*device_);
+  fillReserve();
+  TUTTI_TRY(begin(streams));
+  TUTTI_TRY(proxy_->capture(streams.front(), std::move(job)));
+  return end(streams);
 }
 
 // Without other ranks on the device nothing that is waited for needs this thread.
 void CudaSide::fillReserve() {
-  if (gates_ == nullptr) return memory_->reserve.fill(device_);
-  if (memory_->reserve.wants()) gates_->tryRun([this] { memory_->reserve.fill(device_); });
+  if (proxy_->gates() == nullptr) return memory_->reserve.fill(device_);
+  if (memory_->reserve.wants()) proxy_->gates()->tryRun([this] { memory_->reserve.fill(device_); });
 }
 
-Status CudaSide::beginJob(const Submitted& job) {
-  TUTTI_CUDA(device_->driver(), cuStreamWaitEvent(rescue_, job.ready->get(), 0));
-  return {};
+int lanesOfMixedEdges(const DeviceReach& reach, size_t slotBytes, uint32_t slots) {
+  constexpr int kLeastLanes = 2;
+  const size_t laneBytes = static_cast<size_t>(std::max(1, reach.mostPeers())) * slots * slotBytes;
+  const int lanes = static_cast<int>(std::min<size_t>(kMostCudaLanes + 1, kMostEndBytes / laneBytes)) - 1;
+  return std::clamp(lanes, kLeastLanes, kMostCudaLanes);
 }
 
-bool CudaSide::reached(const Submitted& job) const {
-  return device_->driver().cuEventQuery(job.ready->get()) != cuda::kErrorNotReady;
-}
+int CudaSide::peersReached() const { return placeOf(INT_MAX); }
 
-void CudaSide::endJob(const Submitted& job) {
-  const cuda::CudaScope scope(*device_);
-  Status status = ops_.write(gate(), job.number);
-  if (status.ok()) status = ops_.flush();
-  if (!status.ok()) TUTTI_WARN("cuda", status.message());
-  if (gates_ == nullptr) return;
-  --closed_;
-  gates_->open();
+/// How many of the peers that this rank reaches come before `peer`.
+int CudaSide::placeOf(int peer) const {
+  int place = 0;
+  for (int other = 0; other < std::min(peer, reach_.nRanks()); ++other) {
+    if (other != rank_ && reach_.joins(rank_, other)) ++place;
+  }
+  return place;
 }
 
 Result<Channel*> CudaSide::channel(Links& links, int peer, int lane, size_t slotBytes, Deadline deadline) {
-  if (proxy_ != nullptr) {
-    std::unique_ptr<cuda::StagedChannel>& staged = memory_->staged[{peer, lane}];
-    if (staged == nullptr) {
-      TUTTI_ASSIGN(Channel * host, links.channel(peer, lane, deadline));
-      staged = std::make_unique<cuda::StagedChannel>(ops_, host, &memory_->reserve);
-    }
-    return static_cast<Channel*>(staged.get());
-  }
-  std::unique_ptr<cuda::StreamChannel>& known = memory_->channels[{peer, lane}];
+  return reach_.joins(rank_, peer) ? streamChannel(links, peer, lane, slotBytes, deadline)
+                                   : stagedChannel(links, peer, lane, deadline);
+}
+
+Result<Channel*> CudaSide::stagedChannel(Links& links, int peer, int lane, Deadline deadline) {
+  std::unique_ptr<cuda::StagedChannel>& known = memory_->staged[{peer, lane}];
   if (known == nullptr) {
-    cuda::HostPair hosts;
-    TUTTI_ASSIGN(hosts.tokens, links.channel(peer, lane, deadline));
-    TUTTI_ASSIGN(hosts.credits, links.channel(peer, creditLane(lane), deadline));
-    const cuda::InboxLayout layout{slots_, slotBytes};
-    const PeerDescriptor& descriptor = links.descriptors()[static_cast<size_t>(peer)];
-    TUTTI_TRY(sit(descriptor, deadline));
-    const int number = peer * (kMostCudaLanes + 1) + std::min(lane, kMostCudaLanes);
-    const cuda::InboxWords words{memory_->words, static_cast<size_t>(number) * layout.wordBytes()};
-    const bool here = shareDevice(descriptor, links.descriptors()[static_cast<size_t>(rank_)]);
-    const cuda::Lending lending{memory_->exchange.get(), peer, descriptor.info.processId, here};
-    TUTTI_ASSIGN(known, cuda::StreamChannel::create(ops_, hosts, lending, layout, words, processIdentity()));
+    TUTTI_ASSIGN(Channel * host, links.channel(peer, lane, deadline));
+    known = std::make_unique<cuda::StagedChannel>(ops_, host, &memory_->reserve);
   }
+  return static_cast<Channel*>(known.get());
+}
+
+Result<Channel*> CudaSide::streamChannel(Links& links, int peer, int lane, size_t slotBytes, Deadline deadline) {
+  std::unique_ptr<cuda::StreamChannel>& known = memory_->channels[{peer, lane}];
+  if (known != nullptr) return static_cast<Channel*>(known.get());
+  cuda::HostPair hosts;
+  TUTTI_ASSIGN(hosts.tokens, links.channel(peer, lane, deadline));
+  TUTTI_ASSIGN(hosts.credits, links.channel(peer, creditLane(lane), deadline));
+  const cuda::InboxLayout layout{slots_, slotBytes};
+  const PeerDescriptor& descriptor = links.descriptors()[static_cast<size_t>(peer)];
+  TUTTI_TRY(sit(descriptor, deadline));
+  const auto number = [](int place, int lanes, int of) {
+    return static_cast<size_t>(place * (lanes + 1) + std::min(of, lanes));
+  };
+  const cuda::InboxRoom words{memory_->words, number(peer, kMostCudaLanes, lane) * layout.wordBytes()};
+  cuda::InboxRoom slots{memory_->slots, 0};
+  if (slots.memory != nullptr) slots.offset = number(placeOf(peer), lanes_, lane) * layout.slotBytesOfAll();
+  const bool here = shareDevice(descriptor, links.descriptors()[static_cast<size_t>(rank_)]);
+  const cuda::Lending lending{memory_->exchange.get(), peer, descriptor.info.processId, here};
+  TUTTI_ASSIGN(known, cuda::StreamChannel::create(ops_, hosts, lending, layout, words, slots, processIdentity()));
   return static_cast<Channel*>(known.get());
 }
 
@@ -257,7 +246,7 @@ Result<std::byte*> CudaSide::grow(std::vector<cuda::DeviceMemory>* memory, size_
     const size_t before = memory->empty() ? 0 : memory->back().bytes();
     const size_t wanted = std::max(bytes, 2 * before);
     // A proxy's work is on its own stream, and streams of the program wait for it meanwhile.
-    TUTTI_ASSIGN(cuda::DeviceMemory more, proxy_ != nullptr ? cuda::DeviceMemory::allocateOn(rescue_, device_, wanted)
+    TUTTI_ASSIGN(cuda::DeviceMemory more, proxy_ != nullptr ? cuda::DeviceMemory::allocateOn(proxy_->stream(), device_, wanted)
                                                             : cuda::DeviceMemory::allocate(device_, wanted));
     memory->push_back(std::move(more));
   }
@@ -328,10 +317,19 @@ bool CudaSide::idle() const {
 // What lets streams go is written by a stream, too, and has to be through before the memory may go.
 bool CudaSide::letGo(int mostMs) {
   const cuda::CudaScope scope(*device_);
+  if (memory_->resident != nullptr && !idle()) memory_->resident->leave();
+  return letGoWhile([this] { return !idle() || (proxy_ != nullptr && proxy_->busy()); }, mostMs);
+}
+
+bool CudaSide::letGoOfJob() {
+  return letGoWhile([this] { return proxy_->busy(); }, kLetGoMs);
+}
+
+bool CudaSide::letGoWhile(const std::function<bool()>& busy, int mostMs) {
+  const cuda::CudaScope scope(*device_);
   const Deadline end = Deadline::inMs(mostMs);
   const auto writing = [&] { return device_->driver().cuStreamQuery(rescue_) == cuda::kErrorNotReady; };
-  if (memory_->resident != nullptr && !idle()) memory_->resident->leave();
-  for (bool waits = !idle(); waits || writing(); waits = waits && !idle()) {
+  for (bool waits = busy(); waits || writing(); waits = waits && busy()) {
     if (end.passed()) return false;
     if (waits && !writing()) {  // or writes would pile up, and take their time when nobody waits any more
       for (const auto& [key, channel] : memory_->channels) (void)channel->letGo(rescue_);

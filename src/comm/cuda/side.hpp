@@ -8,13 +8,13 @@
 #include <span>
 #include <vector>
 
-#include "src/comm/cuda/gates.hpp"
 #include "src/comm/cuda/launch_watch.hpp"
 #include "src/comm/cuda/one_pass_run.hpp"
+#include "src/comm/cuda/proxy.hpp"
+#include "src/comm/cuda/reach.hpp"
 #include "src/comm/cuda/resident_run.hpp"
 #include "src/comm/cuda/way.hpp"
 #include "src/comm/links.hpp"
-#include "src/device/host_stream.hpp"
 #include "src/exec/resident_program.hpp"
 #include "src/exec/stream_worker.hpp"
 #include "transport/cuda/staged_channel.hpp"
@@ -27,11 +27,6 @@ namespace tutti {
 int residentLanes(const std::vector<PeerDescriptor>& descriptors, size_t sliceBytes, uint32_t slots);
 /// Whether all ranks are in one process and on one device: then one launch carries all of them.
 bool onOneDevice(const std::vector<PeerDescriptor>& descriptors);
-/// Why the ranks' streams, or their kernels, cannot write each other's memory, as far as descriptors tell; "": they
-/// can.
-std::string streamObstacle(const std::vector<PeerDescriptor>& descriptors);
-/// Whether that also takes memory of other processes (CudaSide::tryIpc).
-bool needsIpc(const std::vector<PeerDescriptor>& descriptors);
 /// Whether TUTTI_CUDA_EXECUTOR asks for the way that needs nothing of that.
 bool asksForProxy();
 /// Whether there is a way of this name, whatever the ranks can do.  Errors: InvalidUsage naming TUTTI_CUDA_EXECUTOR.
@@ -42,6 +37,9 @@ Result<CudaWay> cudaWay(const std::vector<PeerDescriptor>& descriptors, int lane
 
 /// Lanes that collectives may have on CUDA ranks: as many host channels again carry credits.
 inline constexpr int kMostCudaLanes = 30;
+/// The same where some edges of a plan are between devices and others are not: as many as have room for their slots,
+/// which have to be there before streams wait for a proxy.
+int lanesOfMixedEdges(const DeviceReach& reach, size_t slotBytes, uint32_t slots);
 /// The lane of the host channels by which ranks agree on a launch.
 inline constexpr int kLaunchLane = 62;
 /// How long a call or a deregistration that fails waits for streams to leave their waits.
@@ -60,8 +58,8 @@ class CudaSide {
   Worker& worker() { return worker_; }
   /// What other ranks must know of this one's device.
   void describe(PeerDescriptor* descriptor) const;
-  /// Opens some memory of every other process.  Errors: RemoteError: that cannot be.
-  Status tryIpc(int rank, const std::vector<PeerDescriptor>& descriptors, Deadline deadline);
+  /// Opens some memory of every other process that this rank reaches: what could not be opened.
+  Refusals tryIpc(const DeviceReach& reach, const std::vector<PeerDescriptor>& descriptors, Deadline deadline);
   /// On the way of resident kernels: takes the memory of this rank's ends, and says in `descriptor` where it is.
   /// Errors: memory.
   Status makeEnds(int nRanks, int lanes, size_t sliceBytes, PeerDescriptor* descriptor);
@@ -82,8 +80,12 @@ class CudaSide {
   std::unique_ptr<LaunchWatch> launchWatch() const;
   /// What the failure of a communicator is told to, by any thread, also after this: null on other ways.
   std::shared_ptr<cuda::ResidentMemory> residentMemory() const;
-  /// Goes the way that was chosen; but for Proxy has the device use the memory of the other ranks' devices.
-  Status meet(CudaWay way, int rank, const std::vector<PeerDescriptor>& descriptors);
+  /// Goes the way that was chosen.  reach: whose memory this rank's device uses.
+  Status meet(CudaWay way, const DeviceReach& reach, const std::vector<PeerDescriptor>& descriptors);
+  /// By proxies with edges between devices: takes the memory for the slots of `lanes` lanes, and says in `descriptor`
+  /// where it is; then, with all descriptors, opens that of peers.  Errors: memory; RemoteError.
+  Status makeSlots(int lanes, size_t slotBytes, PeerDescriptor* descriptor);
+  Status openSlots(const std::vector<PeerDescriptor>& descriptors, Deadline deadline);
   /// Before others open memory of this rank's: lets them say that they have.  services: borrowed.  Errors: SystemError.
   Status serveReaders(FdExchange& services);
   /// Where streams carry messages: from now on registered memory can be lent.  settle: as ExchangeRank's.
@@ -99,28 +101,19 @@ class CudaSide {
   /// Closes memory of other processes.  Idle, and no call comes any more.
   void closePeers();
 
-  /// The thread that carries calls, null if the caller does.
-  HostStream* proxy() const { return proxy_.get(); }
+  /// What carries calls out if the caller does not; else null.
+  CudaProxy* proxy() const { return proxy_.get(); }
 
   /// Calls on `streams` begin: what is enqueued from now on follows all of them, and earlier calls.
   Status begin(std::span<const cuda::Stream> streams);
   /// They are enqueued: all of `streams` follow them.
   Status end(std::span<const cuda::Stream> streams);
 
-  /// A call that streams have come to, and whose end they wait for.
-  struct Submitted {
-    std::shared_ptr<cuda::EventHandle> ready;  // what its work must follow
-    uint32_t number = 0;
-  };
   /// On the way of the proxy, by the caller: `streams` come to a call that a job will carry out, and wait for its end.
   /// Errors: UnhandledCudaError; nothing waits then.
-  Result<Submitted> submit(std::span<const cuda::Stream> streams);
-  /// By the job: what is enqueued from now on follows the streams; then, whatever became of it, in the order of
-  /// submit(), that its work is enqueued.
-  Status beginJob(const Submitted& job);
-  /// Whether the streams have come to the call.
-  bool reached(const Submitted& job) const;
-  void endJob(const Submitted& job);
+  Result<CudaProxy::Submitted> submit(std::span<const cuda::Stream> streams);
+  /// The same for streams that are being captured (CudaProxy::capture).
+  Status capture(std::span<const cuda::Stream> streams, std::function<bool()> job);
   // With the device's context current:
   /// Enqueues what is gathered: after this others may enqueue on the stream.
   Status flush() { return ops_.flush(); }
@@ -148,6 +141,8 @@ class CudaSide {
   /// After a failure: have streams leave every wait for other ranks.  True once idle; false if they are still busy
   /// then, with what the program has enqueued before, or behind streams of other ranks.
   bool letGo(int mostMs = kLetGoMs);
+  /// The same for what the proxy's job has enqueued, by the job, which then lets the program's streams go.
+  bool letGoOfJob();
   /// The same, for as long as it takes, by a thread of its own, which then frees `side`.  Not idle; its communicator's
   /// links and control plane may go after this.
   static void letGoLater(std::unique_ptr<CudaSide> side);
@@ -165,14 +160,19 @@ class CudaSide {
   Status tryWords();
   Status sit(const PeerDescriptor& peer, Deadline deadline);
   Result<std::byte*> grow(std::vector<cuda::DeviceMemory>* memory, size_t bytes);
-  Status reach(const std::string& uuid);
-  Status startProxy(bool sharesDevice);
-  Status waitAtGate(cuda::Stream stream, uint32_t number);
+  Status use(const std::string& uuid);
+  Status open(const PeerDescriptor& owner, const std::string& offered, Deadline deadline);
+  int peersReached() const;
+  int placeOf(int peer) const;
+  Result<Channel*> stagedChannel(Links& links, int peer, int lane, Deadline deadline);
+  Result<Channel*> streamChannel(Links& links, int peer, int lane, size_t slotBytes, Deadline deadline);
   void fillReserve();
+  bool letGoWhile(const std::function<bool()>& busy, int mostMs);
   Status openLaunchLines(int rank, const std::vector<PeerDescriptor>& descriptors, Links& links, Deadline deadline);
   Result<std::shared_ptr<ResidentProgram>> programRoom(size_t bytes);
   Status upload(const std::vector<std::byte>& bytes, const cuda::DeviceMemory& to);
   cuda::Address gate() const;
+  cuda::Address replayed() const;
 
   std::shared_ptr<cuda::CudaDevice> device_;
   std::shared_ptr<const CudaKernels> kernels_;
@@ -181,12 +181,11 @@ class CudaSide {
   cuda::StreamOps ops_;
   StreamWorker worker_;
   cuda::EventHandle fork_, join_, done_;
-  cuda::Stream rescue_ = nullptr;  // on the way of the proxy: the stream of its work
-  std::unique_ptr<HostStream> proxy_;
-  uint32_t submitted_ = 0;              // calls, with overflow
-  std::shared_ptr<DeviceGates> gates_;  // where ranks that are threads share the device
-  std::atomic<int> closed_{0};          // of this rank's
-  std::optional<uint64_t> last_;        // number of the stream of the last call outside of captures
+  cuda::Stream rescue_ = nullptr;
+  std::unique_ptr<CudaProxy> proxy_;
+  DeviceReach reach_;             // the peers that this rank's streams meet
+  int lanes_ = kMostCudaLanes;    // of channels to those
+  std::optional<uint64_t> last_;  // number of the stream of the last call outside of captures
   std::vector<std::shared_ptr<cuda::CudaDevice>> peers_;
   FdExchange* services_ = nullptr;          // once others can open memory of this rank's
   std::shared_ptr<cuda::Readers> readers_;  // of that
@@ -197,7 +196,8 @@ class CudaSide {
   struct Memory {
     std::map<int, cuda::Reading> reading;            // by peer of another process; until all of its memory is closed
     std::shared_ptr<cuda::OfferedMemory> words;      // of all channels
-    std::vector<cuda::IpcMemory> tried;              // of tryIpc(); stays open for channels
+    std::vector<cuda::IpcMemory> tried;              // of tryIpc() and openSlots(); stays open for channels
+    std::shared_ptr<const cuda::OfferedMemory> slots;  // of makeSlots()
     std::unique_ptr<cuda::MemoryExchange> exchange;  // null where bytes pass through host memory
     std::map<std::pair<int, int>, std::unique_ptr<cuda::StreamChannel>> channels;
     cuda::PinnedReserve reserve;  // for these:
@@ -207,7 +207,7 @@ class CudaSide {
     std::vector<std::shared_ptr<ResidentProgram>> programs;
     std::vector<cuda::DeviceMemory> scratch, workspace;  // the last is the one in use
   };
-  std::unique_ptr<Memory> memory_ = std::make_unique<Memory>();
+  std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();
 };
 
 /// The device's context is current while this lives, if there is a device.

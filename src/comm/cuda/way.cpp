@@ -1,7 +1,6 @@
 // How calls of CUDA ranks are carried out: by what ranks tell each other of their devices, and by trying it.
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <string_view>
 
 #include "src/base/config.hpp"
@@ -16,43 +15,7 @@ std::string uuidOf(const cuda::Driver& driver, cuda::Device device) {
   return {uuid.bytes, sizeof uuid.bytes};
 }
 
-bool reaches(const PeerDescriptor& descriptor, const PeerDescriptor& other) {
-  return descriptor.device == other.device ||
-         std::find(descriptor.reached.begin(), descriptor.reached.end(), other.device) != descriptor.reached.end();
-}
-
-/// A process that is not this rank's, by the lowest of its ranks.
-std::vector<const PeerDescriptor*> otherProcesses(const PeerDescriptor& mine,
-                                                  const std::vector<PeerDescriptor>& descriptors) {
-  std::set<uint64_t> seen = {mine.info.processId};
-  std::vector<const PeerDescriptor*> others;
-  for (const PeerDescriptor& descriptor : descriptors) {
-    if (seen.insert(descriptor.info.processId).second) others.push_back(&descriptor);
-  }
-  return others;
-}
-
 }  // namespace
-
-std::string streamObstacle(const std::vector<PeerDescriptor>& descriptors) {
-  for (const PeerDescriptor& descriptor : descriptors) {
-    if (descriptor.device.empty()) return cat("rank ", descriptor.info.rank, " is on no CUDA device");
-    if (descriptor.info.hostId != descriptors.front().info.hostId)
-      return cat("rank ", descriptor.info.rank, " is on another host");
-  }
-  for (const PeerDescriptor& descriptor : descriptors) {
-    for (const PeerDescriptor& other : descriptors) {
-      if (reaches(descriptor, other)) continue;
-      return cat("rank ", descriptor.info.rank, "'s CUDA device has no peer access to rank ", other.info.rank,
-                 "'s, or its process does not see that (CUDA_VISIBLE_DEVICES)");
-    }
-  }
-  return "";
-}
-
-bool needsIpc(const std::vector<PeerDescriptor>& descriptors) {
-  return !otherProcesses(descriptors.front(), descriptors).empty();
-}
 
 bool asksForProxy() { return configText("TUTTI_CUDA_EXECUTOR") == "proxy"; }
 
@@ -106,37 +69,67 @@ void CudaSide::describe(PeerDescriptor* descriptor) const {
 }
 
 // Handles may be given and yet not be taken: in containers, say.
-Status CudaSide::tryIpc(int rank, const std::vector<PeerDescriptor>& descriptors, Deadline deadline) {
-  for (const PeerDescriptor* descriptor : otherProcesses(descriptors[static_cast<size_t>(rank)], descriptors)) {
-    cuda::IpcOffer offer;
-    if (descriptor->ipcProbe.size() != sizeof offer)
-      return remoteError("rank ", descriptor->info.rank, " offers no memory");
-    TUTTI_TRY(sit(*descriptor, deadline));
-    std::memcpy(&offer, descriptor->ipcProbe.data(), sizeof offer);
-    TUTTI_ASSIGN(cuda::IpcMemory opened, cuda::IpcMemory::open(device_, offer));
-    memory_->tried.push_back(std::move(opened));
+Refusals CudaSide::tryIpc(const DeviceReach& reach, const std::vector<PeerDescriptor>& descriptors, Deadline deadline) {
+  Refusals refusals;
+  for (const int rank : processesToTry(reach, descriptors, rank_)) {
+    const PeerDescriptor& descriptor = descriptors[static_cast<size_t>(rank)];
+    const Status opened = open(descriptor, descriptor.ipcProbe, deadline);
+    if (!opened.ok()) refusals.emplace_back(rank, opened.message());
+  }
+  return refusals;
+}
+
+/// Opens what a rank of another process offers, and keeps it open.
+Status CudaSide::open(const PeerDescriptor& owner, const std::string& offered, Deadline deadline) {
+  cuda::IpcOffer offer;
+  if (offered.size() != sizeof offer) return remoteError("rank ", owner.info.rank, " offers no memory");
+  std::memcpy(&offer, offered.data(), sizeof offer);
+  TUTTI_TRY(sit(owner, deadline));
+  TUTTI_ASSIGN(cuda::IpcMemory opened, cuda::IpcMemory::open(device_, offer));
+  memory_->tried.push_back(std::move(opened));
+  return {};
+}
+
+Status CudaSide::meet(CudaWay way, const DeviceReach& reach, const std::vector<PeerDescriptor>& descriptors) {
+  const PeerDescriptor& mine = descriptors[static_cast<size_t>(rank_)];
+  reach_ = reach;
+  if (way == CudaWay::Proxy) {
+    const auto sharers = std::ranges::count_if(descriptors, [&](const auto& other) { return shareDevice(other, mine); });
+    TUTTI_ASSIGN(proxy_, CudaProxy::create(ops_, gate(), replayed(), sharers > 1));
+    if (peersReached() == 0) closePeers();  // what was tried
+  }
+  // What other processes have comes with access when it is opened, and their devices may be theirs alone.
+  for (const PeerDescriptor& descriptor : descriptors) {
+    const bool here = descriptor.info.processId == mine.info.processId && reach_.joins(rank_, descriptor.info.rank);
+    if (here && descriptor.device != mine.device) TUTTI_TRY(use(descriptor.device));
   }
   return {};
 }
 
-Status CudaSide::meet(CudaWay way, int rank, const std::vector<PeerDescriptor>& descriptors) {
-  const PeerDescriptor& mine = descriptors[static_cast<size_t>(rank)];
-  if (way == CudaWay::Proxy) {
-    closePeers();  // what was tried
-    return startProxy(std::count_if(descriptors.begin(), descriptors.end(), [&](const PeerDescriptor& descriptor) {
-                        return shareDevice(descriptor, mine);
-                      }) > 1);
-  }
-  // What other processes have comes with access when it is opened, and their devices may be theirs alone.
-  for (const PeerDescriptor& descriptor : descriptors) {
-    const bool here = descriptor.info.processId == mine.info.processId;
-    if (here && descriptor.device != mine.device) TUTTI_TRY(reach(descriptor.device));
+Status CudaSide::makeSlots(int lanes, size_t slotBytes, PeerDescriptor* descriptor) {
+  lanes_ = lanes;
+  const cuda::InboxLayout layout{slots_, slotBytes};
+  const size_t bytes = static_cast<size_t>(peersReached()) * static_cast<size_t>(lanes + 1) * layout.slotBytesOfAll();
+  if (bytes == 0) return {};
+  TUTTI_ASSIGN(cuda::OfferedMemory memory, cuda::OfferedMemory::allocate(device_, bytes, readers_));
+  const cuda::IpcOffer offer = cuda::offerByIpc(*device_, memory.address());
+  memory_->slots = std::make_shared<cuda::OfferedMemory>(std::move(memory));
+  descriptor->ends.assign(reinterpret_cast<const char*>(&offer), sizeof offer);
+  return {};
+}
+
+Status CudaSide::openSlots(const std::vector<PeerDescriptor>& descriptors, Deadline deadline) {
+  const uint64_t process = descriptors[static_cast<size_t>(rank_)].info.processId;
+  for (const PeerDescriptor& peer : descriptors) {
+    if (peer.info.processId == process || !reach_.joins(rank_, peer.info.rank)) continue;
+    TUTTI_TRY(open(peer, peer.ipcProbe, deadline));  // its words
+    TUTTI_TRY(open(peer, peer.ends, deadline));
   }
   return {};
 }
 
 /// Has this device use the memory of another one in kernels and copies.
-Status CudaSide::reach(const std::string& uuid) {
+Status CudaSide::use(const std::string& uuid) {
   int count = 0;
   TUTTI_CUDA(device_->driver(), cuDeviceGetCount(&count));
   for (cuda::Device other = 0; other < count; ++other) {
