@@ -89,6 +89,7 @@ Result<bool> StagedChannel::send(const std::byte* data, size_t bytes, const Fing
   if (!copied) return false;
   TUTTI_ASSIGN(const bool gone, host_->send(bytes == 0 ? nullptr : out_.data(), bytes, call));
   sending_ = !gone;
+  if (gone) sentBytes_ += bytes;
   return gone;
 }
 

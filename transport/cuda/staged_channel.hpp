@@ -51,6 +51,8 @@ class StagedChannel : public Channel {
   Result<bool> receive(std::byte* dst, const Expect& expect) override;
   std::optional<Fingerprint> pending() const override { return host_->pending(); }
   Result<bool> progress() override { return host_->progress(); }
+  /// All that messages have carried to the peer, bytes.
+  uint64_t sentBytes() const { return sentBytes_; }
 
  private:
   /// A slot in host memory, and the event after which it may be used again or read.
@@ -70,6 +72,7 @@ class StagedChannel : public Channel {
   Channel* host_;
   PinnedReserve* reserve_;
   Bounce out_, in_;
+  uint64_t sentBytes_ = 0;
   bool sending_ = false;  // out_ has, or is getting, the message that send() is about
   bool peeked_ = false;   // stagedIn_ holds the next message
   DeviceMemory stagedIn_, stagedOut_;

@@ -76,7 +76,7 @@ Result<bool> StreamChannel::takeSlot() {
 }
 
 /// Also while the message is written already: a host channel may want to be asked again.
-Result<bool> StreamChannel::tellSent(const Fingerprint& call) {
+Result<bool> StreamChannel::tellSent(size_t bytes, const Fingerprint& call) {
   if (!written_) {
     TUTTI_TRY(ops_.write(peersWord(layout_.fullOffset(sendSlot())), 1));
     TUTTI_TRY(ops_.flush());
@@ -87,6 +87,7 @@ Result<bool> StreamChannel::tellSent(const Fingerprint& call) {
   place_ = {};
   written_ = reserved_ = false;
   ++sent_;
+  sentBytes_ += bytes;
   return true;
 }
 
@@ -96,7 +97,7 @@ Result<bool> StreamChannel::send(const std::byte* data, size_t bytes, const Fing
     if (room.empty()) return false;
     TUTTI_TRY(ops_.copy(room.data(), data, bytes));
   }
-  return tellSent(call);
+  return tellSent(bytes, call);
 }
 
 Result<std::span<std::byte>> StreamChannel::reserve() {
@@ -105,7 +106,7 @@ Result<std::span<std::byte>> StreamChannel::reserve() {
   return std::span(reinterpret_cast<std::byte*>(peer_->slots() + layout_.slotOffset(sendSlot())), layout_.slotBytes);
 }
 
-Result<bool> StreamChannel::commit(size_t, const Fingerprint& call) { return tellSent(call); }
+Result<bool> StreamChannel::commit(size_t bytes, const Fingerprint& call) { return tellSent(bytes, call); }
 
 // ---- Lending.
 
@@ -126,7 +127,7 @@ Result<Ticket> StreamChannel::offer(const std::byte* data, size_t bytes, const F
     if (!place) return invalidUsage("memory was deregistered while an operation used it");
     place_ = *place;
   }
-  TUTTI_ASSIGN(const bool told, tellSent(call));
+  TUTTI_ASSIGN(const bool told, tellSent(bytes, call));
   if (!told) return Ticket{0};
   lent_.push_back(sent_ - 1);
   return Ticket{sent_};

@@ -75,6 +75,8 @@ class StreamChannel : public Channel {
   std::optional<Fingerprint> pending() const override { return hosts_.tokens->pending(); }
   Result<bool> progress() override;
 
+  /// All that messages have carried to the peer, bytes.
+  uint64_t sentBytes() const { return sentBytes_; }
   /// The peer's memory is closed: nothing of this end's is under way, and no call comes any more.
   void closePeer();
   /// After a failure: let go of every wait that streams of this rank are in, by a write on `rescue`.  May have to be
@@ -96,7 +98,7 @@ class StreamChannel : public Channel {
   Result<bool> takeSlot();
   Result<bool> arrive(const Expect& expect);
   Status sendCredits();
-  Result<bool> tellSent(const Fingerprint& call);
+  Result<bool> tellSent(size_t bytes, const Fingerprint& call);
   Status releaseSlot();
   const std::byte* arrivedAt() const;
   uint32_t sendSlot() const { return static_cast<uint32_t>(sent_ % layout_.slots); }
@@ -113,6 +115,7 @@ class StreamChannel : public Channel {
   InboxCard card_;                   // what this end tells
   bool told_ = false;
   uint64_t sent_ = 0;
+  uint64_t sentBytes_ = 0;
   uint64_t credits_ = 0;  // messages of ours whose release has been enqueued
   uint64_t received_ = 0;
   uint64_t owed_ = 0;                    // credits that could not be sent yet

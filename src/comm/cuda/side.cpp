@@ -1,7 +1,6 @@
 #include "src/comm/cuda/side.hpp"
 
 #include <algorithm>
-#include <climits>
 #include <system_error>
 #include <thread>
 
@@ -189,19 +188,15 @@ void CudaSide::fillReserve() {
 
 int lanesOfMixedEdges(const DeviceReach& reach, size_t slotBytes, uint32_t slots) {
   constexpr int kLeastLanes = 2;
-  const size_t laneBytes = static_cast<size_t>(std::max(1, reach.mostPeers())) * slots * slotBytes;
+  const size_t laneBytes = static_cast<size_t>(reach.mostPeers() + 1) * slots * slotBytes;
   const int lanes = static_cast<int>(std::min<size_t>(kMostCudaLanes + 1, kMostEndBytes / laneBytes)) - 1;
   return std::clamp(lanes, kLeastLanes, kMostCudaLanes);
 }
 
-int CudaSide::peersReached() const { return placeOf(INT_MAX); }
-
-/// How many of the peers that this rank reaches come before `peer`.
+/// How many of the ranks that this one reaches, of which it is one, come before `peer`.
 int CudaSide::placeOf(int peer) const {
   int place = 0;
-  for (int other = 0; other < std::min(peer, reach_.nRanks()); ++other) {
-    if (other != rank_ && reach_.joins(rank_, other)) ++place;
-  }
+  for (int other = 0; other < peer; ++other) place += reach_.joins(rank_, other) ? 1 : 0;
   return place;
 }
 
@@ -238,6 +233,13 @@ Result<Channel*> CudaSide::streamChannel(Links& links, int peer, int lane, size_
   const cuda::Lending lending{memory_->exchange.get(), peer, descriptor.info.processId, here};
   TUTTI_ASSIGN(known, cuda::StreamChannel::create(ops_, hosts, lending, layout, words, slots, processIdentity()));
   return static_cast<Channel*>(known.get());
+}
+
+CudaSide::Traffic CudaSide::sentTo(int peer) const {
+  Traffic sent;
+  for (const auto& [key, channel] : memory_->channels) sent.byDevice += key.first == peer ? channel->sentBytes() : 0;
+  for (const auto& [key, channel] : memory_->staged) sent.throughHost += key.first == peer ? channel->sentBytes() : 0;
+  return sent;
 }
 
 Result<std::byte*> CudaSide::grow(std::vector<cuda::DeviceMemory>* memory, size_t bytes) {

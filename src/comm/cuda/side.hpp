@@ -130,6 +130,13 @@ class CudaSide {
   /// The channel to `peer` for `lane`, over one or two host channels of `links`.  Errors: as Links::channel; memory.
   Result<Channel*> channel(Links& links, int peer, int lane, size_t slotBytes, Deadline deadline);
 
+  /// What this rank has sent to `peer` on either kind of link, bytes.
+  struct Traffic {
+    uint64_t byDevice = 0;
+    uint64_t throughHost = 0;
+  };
+  Traffic sentTo(int peer) const;
+
   /// Device memory of at least `bytes`, the same for all plans: calls follow one another.  Never freed before the
   /// communicator, because graphs may have captured its address.
   Result<std::byte*> scratch(size_t bytes) { return grow(&memory_->scratch, bytes); }
@@ -162,7 +169,6 @@ class CudaSide {
   Result<std::byte*> grow(std::vector<cuda::DeviceMemory>* memory, size_t bytes);
   Status use(const std::string& uuid);
   Status open(const PeerDescriptor& owner, const std::string& offered, Deadline deadline);
-  int peersReached() const;
   int placeOf(int peer) const;
   Result<Channel*> stagedChannel(Links& links, int peer, int lane, Deadline deadline);
   Result<Channel*> streamChannel(Links& links, int peer, int lane, size_t slotBytes, Deadline deadline);

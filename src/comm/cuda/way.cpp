@@ -96,7 +96,7 @@ Status CudaSide::meet(CudaWay way, const DeviceReach& reach, const std::vector<P
   if (way == CudaWay::Proxy) {
     const auto sharers = std::ranges::count_if(descriptors, [&](const auto& other) { return shareDevice(other, mine); });
     TUTTI_ASSIGN(proxy_, CudaProxy::create(ops_, gate(), replayed(), sharers > 1));
-    if (peersReached() == 0) closePeers();  // what was tried
+    if (placeOf(reach.nRanks()) < 2) closePeers();  // what was tried
   }
   // What other processes have comes with access when it is opened, and their devices may be theirs alone.
   for (const PeerDescriptor& descriptor : descriptors) {
@@ -109,8 +109,8 @@ Status CudaSide::meet(CudaWay way, const DeviceReach& reach, const std::vector<P
 Status CudaSide::makeSlots(int lanes, size_t slotBytes, PeerDescriptor* descriptor) {
   lanes_ = lanes;
   const cuda::InboxLayout layout{slots_, slotBytes};
-  const size_t bytes = static_cast<size_t>(peersReached()) * static_cast<size_t>(lanes + 1) * layout.slotBytesOfAll();
-  if (bytes == 0) return {};
+  const size_t peers = static_cast<size_t>(placeOf(reach_.nRanks()));
+  const size_t bytes = peers * static_cast<size_t>(lanes + 1) * layout.slotBytesOfAll();
   TUTTI_ASSIGN(cuda::OfferedMemory memory, cuda::OfferedMemory::allocate(device_, bytes, readers_));
   const cuda::IpcOffer offer = cuda::offerByIpc(*device_, memory.address());
   memory_->slots = std::make_shared<cuda::OfferedMemory>(std::move(memory));
