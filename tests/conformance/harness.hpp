@@ -51,8 +51,9 @@ std::vector<Row> shmRows();
 std::vector<Row> tcpRows();
 std::vector<Row> simRows();
 std::vector<Row> mailboxRows();
+std::vector<Row> cudaRows();
 
-/// All of the above.
+/// All of the above; where the driver for tests is loaded, those of CUDA devices alone.
 std::vector<Row> rows();
 
 }  // namespace tutti::conformance

@@ -3,7 +3,8 @@
 namespace tutti::conformance {
 
 std::vector<Row> rows() {
-  std::vector<Row> all;
+  std::vector<Row> all = cudaRows();
+  if (!all.empty()) return all;
   for (const auto& some : {selfRows(), shmRows(), tcpRows(), simRows(), mailboxRows()})
     all.insert(all.end(), some.begin(), some.end());
   return all;

@@ -24,7 +24,7 @@ class ShmHarness : public Harness {
                      .pid = getpid(),
                      .uid = getuid()};
       config.nRanks = 2;
-      config.lanes = 2;
+      config.lanes = 4;
       config.slots = slots;
       config.slotBytes = slotBytes;
       config.cma = kind.cma;

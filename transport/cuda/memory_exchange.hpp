@@ -26,12 +26,14 @@
 
 namespace tutti::cuda {
 
-/// Where a message lies: `offset` bytes into a registration of its sender's.  id 0: in a slot.  Crosses processes.
+/// Where a message of `bytes` lies: `offset` bytes into a registration of its sender's.  id 0: in a slot.  Crosses
+/// processes.
 struct LentPlace {
   /// The offset is the address: the reader is in the same process, and on the same device.
   static constexpr uint64_t kHere = UINT64_MAX;
   uint64_t id = 0;
   uint64_t offset = 0;
+  uint64_t bytes = 0;
 };
 
 /// A registration, kept by its owner.

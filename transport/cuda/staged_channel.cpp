@@ -77,6 +77,11 @@ Result<std::byte*> StagedChannel::stage(DeviceMemory* memory) {
   return memory->data();
 }
 
+Result<bool> StagedChannel::remembered(Result<bool> ofHost) {
+  if (!ofHost.ok() && error_.ok()) error_ = ofHost.status();
+  return ofHost;
+}
+
 // Also a message without bytes waits for the stream: it says that this rank has come there.
 Result<bool> StagedChannel::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
   if (!sending_) {
@@ -87,13 +92,14 @@ Result<bool> StagedChannel::send(const std::byte* data, size_t bytes, const Fing
   }
   TUTTI_ASSIGN(const bool copied, settled(&out_));
   if (!copied) return false;
-  TUTTI_ASSIGN(const bool gone, host_->send(bytes == 0 ? nullptr : out_.data(), bytes, call));
+  TUTTI_ASSIGN(const bool gone, remembered(host_->send(bytes == 0 ? nullptr : out_.data(), bytes, call)));
   sending_ = !gone;
   if (gone) sentBytes_ += bytes;
   return gone;
 }
 
 Result<std::span<std::byte>> StagedChannel::reserve() {
+  TUTTI_TRY(error_);
   TUTTI_ASSIGN(std::byte * room, stage(&stagedOut_));
   return std::span(room, slotBytes());
 }
@@ -106,7 +112,7 @@ Result<bool> StagedChannel::receive(std::byte* dst, const Expect& expect) {
   TUTTI_ASSIGN(const bool free, settled(&in_));  // the copy of the message before
   if (!free) return false;
   TUTTI_TRY(prepare(&in_));
-  const Result<bool> came = host_->receive(in_.data(), expect);
+  const Result<bool> came = remembered(host_->receive(in_.data(), expect));
   if (!came.ok()) seen_ = host_->seen();
   if (!came.ok() || !*came || expect.bytes == 0) return came;
   TUTTI_TRY(ops_.copy(dst, in_.data(), expect.bytes));

@@ -67,6 +67,7 @@ class StagedChannel : public Channel {
   Status mark(Bounce* bounce);
   Result<bool> settled(Bounce* bounce);
   Result<std::byte*> stage(DeviceMemory* memory);
+  Result<bool> remembered(Result<bool> ofHost);
 
   StreamOps& ops_;
   Channel* host_;
@@ -76,6 +77,7 @@ class StagedChannel : public Channel {
   bool sending_ = false;  // out_ has, or is getting, the message that send() is about
   bool peeked_ = false;   // stagedIn_ holds the next message
   DeviceMemory stagedIn_, stagedOut_;
+  Status error_;  // the first of the host channel
 };
 
 }  // namespace tutti::cuda

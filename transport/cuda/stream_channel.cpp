@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "transport/mismatch.hpp"
+
 namespace tutti::cuda {
 
 Fingerprint controlFingerprint() { return makeFingerprint({.kind = kKindControl}); }
@@ -16,6 +18,11 @@ Result<std::unique_ptr<StreamChannel>> StreamChannel::create(StreamOps& ops, con
   // Now, and not at first use: a peer may need it while this rank still waits for a third.
   TUTTI_TRY(channel->tell());
   return channel;
+}
+
+Result<bool> StreamChannel::remembered(Result<bool> ofHost) {
+  if (!ofHost.ok() && error_.ok()) error_ = ofHost.status();
+  return ofHost;
 }
 
 Status StreamChannel::tell() {
@@ -55,7 +62,7 @@ Status StreamChannel::sendCredits() {
 /// Whether the release of the first `messages` has been enqueued.
 Result<bool> StreamChannel::released(uint64_t messages) {
   while (credits_ < messages) {
-    TUTTI_ASSIGN(const bool came, hosts_.credits->receive(nullptr, {0, controlFingerprint()}));
+    TUTTI_ASSIGN(const bool came, remembered(hosts_.credits->receive(nullptr, {0, controlFingerprint()})));
     if (!came) return false;
     ++credits_;
   }
@@ -82,7 +89,9 @@ Result<bool> StreamChannel::tellSent(size_t bytes, const Fingerprint& call) {
     TUTTI_TRY(ops_.flush());
     written_ = true;
   }
-  TUTTI_ASSIGN(const bool told, hosts_.tokens->send(reinterpret_cast<const std::byte*>(&place_), sizeof place_, call));
+  place_.bytes = bytes;
+  TUTTI_ASSIGN(const bool told,
+               remembered(hosts_.tokens->send(reinterpret_cast<const std::byte*>(&place_), sizeof place_, call)));
   if (!told) return false;
   place_ = {};
   written_ = reserved_ = false;
@@ -149,13 +158,23 @@ Result<bool> StreamChannel::taken(Ticket ticket) {
 
 // ---- Receiving.
 
+std::optional<Fingerprint> StreamChannel::pending() const {
+  const std::optional<Fingerprint> call = hosts_.tokens->pending();
+  return call == controlFingerprint() ? std::nullopt : call;
+}
+
 Result<bool> StreamChannel::arrive(const Expect& expect) {
   if (arrived_) return true;
   TUTTI_ASSIGN(const bool met, meet());
   if (!met) return false;
-  const Result<bool> came = hosts_.tokens->receive(reinterpret_cast<std::byte*>(&token_), {sizeof token_, expect.call});
+  const Result<bool> came =
+      remembered(hosts_.tokens->receive(reinterpret_cast<std::byte*>(&token_), {sizeof token_, expect.call}));
   if (!came.ok()) seen_ = hosts_.tokens->seen();
   if (!came.ok() || !*came) return came;
+  if (Status same = checkExpected(lending_.peer, expect, token_.bytes, expect.call); !same.ok()) {
+    seen_ = expect.call;
+    return error_ = std::move(same);
+  }
   lentHere_ = nullptr;
   if (token_.id != 0) {
     TUTTI_ASSIGN(lentHere_, lentAddress(expect.bytes));
@@ -210,7 +229,7 @@ Result<bool> StreamChannel::receive(std::byte* dst, const Expect& expect) {
 
 Result<bool> StreamChannel::progress() {
   const uint64_t before = owed_;
-  TUTTI_TRY(sendCredits());
+  TUTTI_TRY(asStatus(meet()));
   return owed_ != before;
 }
 

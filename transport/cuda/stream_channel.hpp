@@ -72,7 +72,7 @@ class StreamChannel : public Channel {
   Result<const std::byte*> peek(const Expect& expect) override;
   void release() override;
   Result<bool> receive(std::byte* dst, const Expect& expect) override;
-  std::optional<Fingerprint> pending() const override { return hosts_.tokens->pending(); }
+  std::optional<Fingerprint> pending() const override;
   Result<bool> progress() override;
 
   /// All that messages have carried to the peer, bytes.
@@ -93,6 +93,7 @@ class StreamChannel : public Channel {
   std::optional<LentPlace> placeToLend(const std::byte* data, size_t bytes) const;
   Result<const std::byte*> lentAddress(size_t bytes) const;
   Status tell();
+  Result<bool> remembered(Result<bool> ofHost);
   Result<bool> meet();
   Result<bool> released(uint64_t messages);
   Result<bool> takeSlot();
@@ -126,7 +127,7 @@ class StreamChannel : public Channel {
   LentPlace token_;                      // of message received_
   const std::byte* lentHere_ = nullptr;  // where it lies, if not in its slot
   std::deque<uint64_t> lent_;            // messages that the peer may still read, by their numbers
-  Status error_;                         // of release(), which cannot say so
+  Status error_;                         // the first of a host channel, or of release(), which cannot say so
 };
 
 }  // namespace tutti::cuda
