@@ -18,7 +18,7 @@ struct Algorithm {
   /// What build() needs and this shape does not have, such as "a power of two of ranks"; null: it works.  Depends on
   /// nothing that differs between ranks (not on shape.rank).  None: it works for every shape.
   const char* (*lacks)(const Shape& shape) = nullptr;
-  /// Closed form of what it costs, microseconds, from steps and bytes, where walking build()'s schedules (src/walk)
+  /// Closed form of what it costs, microseconds, from steps and bytes, where running build()'s schedules (src/sim)
   /// would take too long; the same on every rank.
   double (*costUs)(const Shape& shape, const CostModel& cost);
   Schedule (*build)(const Shape& shape);

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <ctime>
 
-#include "src/plan/walks.hpp"
+#include "src/plan/estimates.hpp"
 #include "tools/version.hpp"
 #include "transport/shm/entry.hpp"
 #include "transport/table.hpp"
@@ -34,9 +34,9 @@ double cpuUs() {
   return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
 }
 
-double planUs(const PlanRequest& r, const Calibration& c, Walks* walks, const char** name) {
+double planUs(const PlanRequest& r, const Calibration& c, Estimates* estimates, const char** name) {
   const double begin = cpuUs();
-  const auto choice = plan(r, c, walks);
+  const auto choice = plan(r, c, estimates);
   *name = choice.ok() ? choice->name().data() : "none";
   return cpuUs() - begin;
 }
@@ -53,11 +53,11 @@ int main(int argc, char** argv) {
     for (int i = 0; i < kNumCollectives; ++i) {
       for (const size_t bytes : {size_t{1} << 10, size_t{16} << 20}) {
         const auto collective = static_cast<Collective>(i);
-        Walks walks;
+        Estimates estimates;
         const char* name = nullptr;
-        const double cold = planUs(request(collective, hosts, perHost, bytes), c, &walks, &name);
-        const double anew = planUs(request(collective, hosts, perHost, bytes * 2), c, &walks, &name);
-        const double kept = planUs(request(collective, hosts, perHost, bytes), c, &walks, &name);
+        const double cold = planUs(request(collective, hosts, perHost, bytes), c, &estimates, &name);
+        const double anew = planUs(request(collective, hosts, perHost, bytes * 2), c, &estimates, &name);
+        const double kept = planUs(request(collective, hosts, perHost, bytes), c, &estimates, &name);
         std::printf("%-14s %6d x %-5d %10zu %14.0f %14.0f %14.1f  %s\n", collectiveKey(collective), hosts, perHost,
                     bytes, cold, anew, kept, name);
       }

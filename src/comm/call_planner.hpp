@@ -9,9 +9,9 @@
 #include "src/comm/foreign_plans.hpp"
 #include "src/comm/layout.hpp"
 #include "src/comm/plans.hpp"
+#include "src/plan/estimates.hpp"
 #include "src/plan/fit.hpp"
 #include "src/plan/planner.hpp"
-#include "src/plan/walks.hpp"
 #include "transport/table.hpp"
 
 namespace tutti {
@@ -77,7 +77,7 @@ class CallPlanner {
 
  private:
   void setUpDeviceCosts();
-  Walks* walksFor(bool resident) const;
+  Estimates* estimatesFor(bool resident) const;
   int mostLanes(bool resident = false) const;
   size_t leastMappedBytes(const std::optional<Protocol>& asked) const;
   static void fitToBlocks(Choice* choice, size_t lanesOfOne, int mostLanes);
@@ -102,7 +102,7 @@ class CallPlanner {
 
   Comm& comm_;
   PlannerState state_;
-  std::shared_ptr<Walks> walks_, blockWalks_;  // with the other ranks of this process; lock themselves
+  std::shared_ptr<Estimates> estimates_, blockEstimates_;  // with the other ranks of this process; lock themselves
   ForeignPlans foreignPlans_;
   PlanCache plans_;
   std::optional<bool> forwardsBlocks_[2];  // whether AllToAllv does; by resident, known from its first call on

@@ -90,8 +90,9 @@ Status CallPlanner::setUp() {
   state_.links = linkUse(comm_.links(), comm_.layout().nodes, linkKinds(comm_.settings().table));
   setUpDeviceCosts();
   if (!comm_.layout().anyCuda()) state_.ranks = ::tutti::tunedRanks(planRequest(shapeOf(Call{}, PlanKey{})));
-  walks_ = sharedWalks(planRequest(shapeOf(Call{}, PlanKey{})), state_.calibration);
-  if (state_.blocks) blockWalks_ = sharedWalks(planRequest(shapeOf(Call{}, PlanKey{}), true), state_.calibration);
+  estimates_ = sharedEstimates(planRequest(shapeOf(Call{}, PlanKey{})), state_.calibration);
+  if (state_.blocks)
+    blockEstimates_ = sharedEstimates(planRequest(shapeOf(Call{}, PlanKey{}), true), state_.calibration);
   return {};
 }
 
@@ -115,7 +116,9 @@ int CallPlanner::mostLanes(bool resident) const {
   return comm_.layout().onDevices() ? kMostCudaLanes : kPointToPointLane;
 }
 
-Walks* CallPlanner::walksFor(bool resident) const { return resident ? blockWalks_.get() : walks_.get(); }
+Estimates* CallPlanner::estimatesFor(bool resident) const {
+  return resident ? blockEstimates_.get() : estimates_.get();
+}
 
 PlanRequest CallPlanner::planRequest(const Shape& shape, bool resident) const {
   PlanRequest request;
@@ -149,7 +152,7 @@ PlanRequest CallPlanner::planRequest(const Shape& shape, bool resident) const {
 Result<Choice> CallPlanner::choosePlan(const Shape& shape, const Call& call, bool resident) {
   PlanRequest request = planRequest(shape, resident);
   request.wholeTable = state_.explain;
-  TUTTI_ASSIGN(Choice choice, ::tutti::plan(request, state_.calibration, walksFor(resident)));
+  TUTTI_ASSIGN(Choice choice, ::tutti::plan(request, state_.calibration, estimatesFor(resident)));
   if (state_.explain) {
     const std::string table = cat("tutti: plan for ", callName(call), "\n", explain(request, choice));
     std::fwrite(table.data(), 1, table.size(), stderr);
@@ -176,7 +179,7 @@ Result<bool> CallPlanner::needsAllCounts(const Call& call, bool resident) {
   std::optional<bool>& forwards = forwardsBlocks_[resident ? 1 : 0];
   if (!forwards) {
     TUTTI_ASSIGN(const Choice choice, ::tutti::plan(planRequest(shapeOf(call, keyOf(call)), resident),
-                                                    state_.calibration, walksFor(resident)));
+                                                    state_.calibration, estimatesFor(resident)));
     forwards = choice.algorithm != nullptr && choice.algorithm->forwards;
   }
   return *forwards;
@@ -194,7 +197,7 @@ Result<CallEstimate> CallPlanner::estimate(const Call& call) const {
     return CallEstimate{onePassUs(*state_.blocks, bytes), "onepass", Protocol::Direct, 1};
   }
   PlanRequest request = planRequest(shape, resident);
-  TUTTI_ASSIGN(const Choice choice, ::tutti::plan(request, state_.calibration, walksFor(resident)));
+  TUTTI_ASSIGN(const Choice choice, ::tutti::plan(request, state_.calibration, estimatesFor(resident)));
   request.overrides = choice.overrides;
   CallEstimate estimate{choice.costUs, choice.name(), choice.protocol, choice.nChannels, choice.joined};
   if (shape.uneven && choice.algorithm != nullptr) {  // chosen for any size, but this is the size

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "src/cost/kept_text.hpp"
-#include "src/walk/memory.hpp"
 
 namespace tutti {
 namespace {
@@ -127,7 +126,7 @@ double Calibration::farness(double footprint) const {
   for (size_t i = 0; i <= caches.size(); ++i) {
     const double above = static_cast<double>(i < caches.size() ? kCacheFootprints[i] : kFarFootprint);
     const double there = i < caches.size() ? caches[i] : 1;
-    if (footprint <= above) return std::lerp(at, there, walk::farness(footprint, below, above));
+    if (footprint <= above) return std::lerp(at, there, tutti::farness(footprint, below, above));
     below = above;
     at = there;
   }
@@ -160,7 +159,7 @@ Calibration defaultCalibration(const MachineIdentity& machine, const LinkKinds& 
   c.reduceGBps = 20;
   c.reduceFarGBps = 10;
   for (size_t i = 0; i < c.caches.size(); ++i) {
-    c.caches[i] = walk::farness(static_cast<double>(kCacheFootprints[i]), kNearFootprint, kFarFootprint);
+    c.caches[i] = tutti::farness(static_cast<double>(kCacheFootprints[i]), kNearFootprint, kFarFootprint);
   }
   (void)addMissing(kinds, &c);
   return c;

@@ -1,6 +1,8 @@
-// What the planner compares: linear costs per class of link.
+// What the planner compares: linear costs per class of link; and how far memory is.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 namespace tutti {
@@ -38,5 +40,11 @@ struct CostModel {
   double reduceUs(double bytes) const { return bytes / (reduceGBps * 1e3); }
   double copyUs(double bytes) const { return bytes / (copyGBps * 1e3); }
 };
+
+/// How far memory of `footprint` bytes is: 0 up to nearBytes, 1 from farBytes on, in between by the logarithm.
+inline double farness(double footprint, double nearBytes, double farBytes) {
+  const double part = std::log(std::max(footprint, 1.0) / nearBytes) / std::log(farBytes / nearBytes);
+  return std::clamp(part, 0.0, 1.0);
+}
 
 }  // namespace tutti

@@ -3,7 +3,7 @@
 
 #include "src/plan/device_prices.hpp"
 #include "src/plan/request_parts.hpp"
-#include "src/walk/memory.hpp"
+#include "src/sim/memory.hpp"
 
 namespace tutti {
 
@@ -88,7 +88,7 @@ double ranksOfNode(const Shape& s) {
   return *std::max_element(ranks.begin(), ranks.end());
 }
 
-double footprint(const PlanRequest& r) { return walk::footprintOf(r.shape, ranksOfNode(r.shape)); }
+double footprint(const PlanRequest& r) { return sim::footprintOf(r.shape, ranksOfNode(r.shape)); }
 
 namespace {
 

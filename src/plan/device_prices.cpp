@@ -4,7 +4,7 @@
 
 #include "src/plan/request_parts.hpp"
 #include "src/schedule/passes.hpp"
-#include "src/walk/memory.hpp"
+#include "src/sim/memory.hpp"
 
 namespace tutti {
 namespace {
@@ -16,10 +16,10 @@ double rankGBps(const DeviceCosts& costs, int lanes) {
 }
 
 /// Copies in and out.  perTouch: of a byte that is read or written.
-walk::WayPrice messagePrice(const DeviceMessage& message, double perTouch) {
-  walk::WayPrice price;
+sim::MessagePrice messagePrice(const DeviceMessage& message, double perTouch) {
+  sim::MessagePrice price;
   price.sendUs = message.sendUs;
-  price.wayUs = message.wayUs;
+  price.latencyUs = message.wayUs;
   price.receiveUs = message.receiveUs;
   price.sendUsPerByte = price.receiveUsPerByte = 2 * perTouch;
   return price;
@@ -74,7 +74,7 @@ std::string whyNotOnDevice(const PlanRequest& r, Protocol protocol) {
   return "";
 }
 
-DevicePrices devicePrices(const PlanRequest& r, Protocol protocol, const walk::Bound& bound, double chunkBytes) {
+DevicePrices devicePrices(const PlanRequest& r, Protocol protocol, const sim::Bound& bound, double chunkBytes) {
   const DeviceCosts& costs = *r.device;
   const bool blocks = costs.way == DeviceWay::Blocks;
   DevicePrices all;
@@ -83,24 +83,24 @@ DevicePrices devicePrices(const PlanRequest& r, Protocol protocol, const walk::B
   all.shape.slotBytes *= static_cast<size_t>(all.lanes);
   all.callUs = costs.callUs;
   all.waitedFor = costs.waitedFor;
-  all.leastUs = walk::trafficOf(bound.roles, costs.links.deviceOf, chunkBytes) * perByte(costs.memoryGBps);
+  all.leastUs = sim::trafficOf(bound.roles, costs.links.deviceOf, chunkBytes) * perByte(costs.memoryGBps);
 
   const double touch = perByte(rankGBps(costs, all.lanes));
   const double operation = chunkBytes > 0 ? costs.operationUs / chunkBytes : 0;  // of a chunk, by its bytes
   const bool packets = blocks && chunkBytes <= static_cast<double>(kMostPacketBytes) * all.lanes;
   const DeviceMessages& messages = packets ? costs.packet : costs.message;
-  walk::Prices& prices = all.prices;
+  sim::Prices& prices = all.prices;
   const MachineLevels& levels = *r.levels;
-  for (size_t i = 0; i < levels.size() && i < walk::kMostWays; ++i) {
+  for (size_t i = 0; i < levels.size() && i < sim::kMostLevels; ++i) {
     const bool far = levels[i].portGBps > 0;
     // A packet is as much flag as payload.
-    walk::WayPrice& channel = prices.channel[i] =
+    sim::MessagePrice& channel = prices.channel[i] =
         messagePrice(far ? messages.far : messages.near, packets ? 2 * touch : touch);
     channel.gatherUsPerByte = 2 * touch + operation;
-    walk::WayPrice& direct = prices.direct[i] = messagePrice(far ? costs.message.far : costs.message.near, touch);
+    sim::MessagePrice& direct = prices.direct[i] = messagePrice(far ? costs.message.far : costs.message.near, touch);
     direct.sendUsPerByte = 0;
     if (protocol != Protocol::Direct) direct = channel;
-    for (walk::WayPrice* price : {&channel, &direct}) {
+    for (sim::MessagePrice* price : {&channel, &direct}) {
       if (!far) continue;
       price->wireUsPerByte = perByte(levels[i].portGBps) * (packets ? 2 : 1);
       // Links of its own to each of several devices: no message is faster than one of them.
@@ -109,8 +109,8 @@ DevicePrices devicePrices(const PlanRequest& r, Protocol protocol, const walk::B
     }
     prices.here[i] = channel;
   }
-  // Of k messages and an operand of the rank's own k + 2 bytes are touched for each of the result.  What a walk says is
-  // half a byte less for one message and, with so much for an operand, half a byte more for each further one.
+  // Of k messages and an operand of the rank's own k + 2 bytes are touched for each of the result.  What a estimate
+  // says is half a byte less for one message and, with so much for an operand, half a byte more for each further one.
   prices.reduceUsPerByte = touch / 2;
   prices.copyUsPerByte = 2 * touch + operation;
   prices.leastDirectBytes = blocks ? static_cast<double>(kMostPacketBytes) * all.lanes + 1 : kLeastDirectBytes;
@@ -139,10 +139,10 @@ CostModel deviceCostModel(const PlanRequest& r, Protocol protocol) {
 
 double onePassUs(const DeviceCosts& costs, double bytes) { return costs.callUs + bytes * perByte(costs.memoryGBps); }
 
-void passThroughPinned(const DeviceCosts& costs, walk::Prices* prices) {
+void passThroughPinned(const DeviceCosts& costs, sim::Prices* prices) {
   const double copy = perByte(costs.pinnedGBps);
   for (auto* ways : {&prices->channel, &prices->direct, &prices->here}) {
-    for (walk::WayPrice& way : *ways) {
+    for (sim::MessagePrice& way : *ways) {
       way.sendUs += costs.message.near.sendUs;
       way.receiveUs += costs.message.near.receiveUs;
       way.sendUsPerByte += copy;

@@ -1,8 +1,8 @@
-// Requests of CUDA ranks (PlanRequest::device) in the terms of walks and of algorithms' formulas.
+// Requests of CUDA ranks (PlanRequest::device) in the terms of estimates and of algorithms' formulas.
 #pragma once
 
+#include "src/plan/estimates.hpp"
 #include "src/plan/planner.hpp"
-#include "src/plan/walks.hpp"
 
 namespace tutti {
 
@@ -16,16 +16,16 @@ MachineLevels deviceLevels(const DeviceLinks& links);
 /// one at a time, since the executor decides by itself what is a packet, what is lent and what passes through slots.
 std::string whyNotOnDevice(const PlanRequest& request, Protocol protocol);
 
-/// A walk's prices and what stands beside it.
+/// A estimate's prices and what stands beside it.
 struct DevicePrices {
-  walk::Prices prices;
+  sim::Prices prices;
   int lanes = 1;         // that each of the schedule's lanes becomes
   Shape shape;           // whose slice is that of all of them
   double callUs = 0;     // to be added
   double leastUs = 0;    // what the memory of the busiest device takes
   double waitedFor = 1;  // as of DeviceCosts
 };
-DevicePrices devicePrices(const PlanRequest& request, Protocol protocol, const walk::Bound& bound, double chunkBytes);
+DevicePrices devicePrices(const PlanRequest& request, Protocol protocol, const sim::Bound& bound, double chunkBytes);
 
 /// By the formulas.  onDevices().
 CostModel deviceCostModel(const PlanRequest& request, Protocol protocol);
@@ -35,6 +35,6 @@ CostModel deviceCostModel(const PlanRequest& request, Protocol protocol);
 double onePassUs(const DeviceCosts& costs, double bytes);
 
 /// Prices of the host's links where bytes pass through pinned memory on the way to them.
-void passThroughPinned(const DeviceCosts& costs, walk::Prices* prices);
+void passThroughPinned(const DeviceCosts& costs, sim::Prices* prices);
 
 }  // namespace tutti

@@ -57,15 +57,15 @@ std::string describeParts(const std::vector<LevelPart>& parts) {
 
 std::string howCosted(const Candidate& row) {
   if (row.tuned) return "  measured to be the fastest";
-  if (!row.walked) return "  by its formula";
-  return row.walkedRanks > 0 ? cat("  by ", row.walkedRanks, " ranks and its formula") : "";
+  if (!row.estimated) return "  by its formula";
+  return row.estimatedRanks > 0 ? cat("  by ", row.estimatedRanks, " ranks and its formula") : "";
 }
 
 /// What a row spends its time on.  worker: where its work is done.
 std::string spent(const Candidate& row, const char* worker) {
   const std::string name = cat(row.name(), row.joined ? ", chunks joined," : "", " over ", protocolName(row.protocol));
   if (row.tuned) return cat(name, " took ", time(row.costUs), ", less than all others (tutti-tune)");
-  if (!row.walked) return cat(name, " takes ", time(row.costUs), " by its formula");
+  if (!row.estimated) return cat(name, " takes ", time(row.costUs), " by its formula");
   const double rest = std::max(0.0, row.costUs - std::max(row.workUs, row.wireUs));
   std::string out = cat(name, ": ", time(row.workUs), " of work on the busiest ", worker);
   if (row.wireUs > 0) out += cat(", ", time(row.wireUs), " on the busiest wire");
@@ -117,7 +117,7 @@ std::string explain(const PlanRequest& r, const Choice& choice) {
     std::snprintf(ratio, sizeof(ratio), "%6.2fx", choice.costUs > 0 ? row->costUs / choice.costUs : 1.0);
     out += cat(winner ? "  * " : "    ", name, "  ", padded(protocolName(row->protocol), 8),
                padded(cat(row->atLeast ? ">= " : "", time(row->costUs)), 12, true), "  ", ratio,
-               padded(row->walked ? time(row->workUs) : "-", 13, true),
+               padded(row->estimated ? time(row->workUs) : "-", 13, true),
                padded(row->wireUs > 0 ? time(row->wireUs) : "-", 13, true), row->joined ? "  chunks joined" : "",
                howCosted(*row), describeParts(row->parts), row->ready ? cat("  plan of ", row->origin()) : "", "\n");
   }

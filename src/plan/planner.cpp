@@ -4,9 +4,9 @@
 #include <cmath>
 #include <map>
 
+#include "src/plan/estimates.hpp"
 #include "src/plan/fit.hpp"
 #include "src/plan/request_parts.hpp"
-#include "src/plan/walks.hpp"
 
 namespace tutti {
 namespace {
@@ -84,7 +84,7 @@ void takeCheapest(Choice* choice) {
 }
 
 /// Doubling among a number of groups that is no power of two looks different from each of them, so that many ranks
-/// cannot be walked; the circulant way does nearly as well and looks alike from all.
+/// cannot be estimated; the circulant way does nearly as well and looks alike from all.
 bool replaceDoubling(std::vector<LevelPart>* parts) {
   const auto doubling = std::find(parts->begin(), parts->end(), LevelPart::Doubling);
   if (doubling == parts->end()) return false;
@@ -102,8 +102,8 @@ void considerReady(const PlanRequest& r, const Calibration& c, Choice* best) {
     }
     for (const Protocol protocol : kAllProtocols) {
       if (!best->protocolExcluded[static_cast<size_t>(protocol)].empty()) continue;
-      const Result<WalkedCost> walked = Walks::cost(r, c, ready, protocol);
-      const WalkedCost cost = walked.ok() ? *walked : WalkedCost{HUGE_VAL, 0, 0};
+      const Result<CostEstimate> estimated = Estimates::cost(r, c, ready, protocol);
+      const CostEstimate cost = estimated.ok() ? *estimated : CostEstimate{HUGE_VAL, 0, 0};
       best->table.push_back(
           {nullptr, ready, protocol, std::max(nChannels, cost.lanes), cost.us, cost.workUs, cost.wireUs, true});
     }
@@ -140,11 +140,11 @@ int fewerRanks(const Shape& s, int nRanks) {
   return hosts < 2 ? 0 : static_cast<int>(end - s.nodeOf.begin());
 }
 
-/// What walks say of a request's candidates, in the order in which they are asked.
+/// What estimates say of a request's candidates, in the order in which they are asked.
 class Comparison {
  public:
-  Comparison(const PlanRequest& r, const Calibration& c, Walks* walks, Choice* choice)
-      : r_(r), c_(c), walks_(walks), choice_(choice) {}
+  Comparison(const PlanRequest& r, const Calibration& c, Estimates* estimates, Choice* choice)
+      : r_(r), c_(c), estimates_(estimates), choice_(choice) {}
 
   /// With a message for each chunk, with messages of several, or both.  Memory is lent chunk by chunk.
   void add(const Algorithm& a, Protocol protocol) {
@@ -163,12 +163,12 @@ class Comparison {
     shape.parts = a.chooseParts != nullptr ? a.chooseParts(shape, model) : std::vector<LevelPart>{};
     Candidate row{.algorithm = &a, .protocol = protocol, .nChannels = choice_->nChannels, .parts = shape.parts};
     row.joined = joined;
-    Asked asked{choice_->table.size(), &r_, walks_, 1};
+    Asked asked{choice_->table.size(), &r_, estimates_, 1};
     bool found = look(asked, &row) || (replaceDoubling(&row.parts) && look(asked, &row));
     if (!found) row.parts = shape.parts;
     found = found || lookAtSome(model, &asked, &row);
     if (!found) row.costUs = a.costUs(shape, model);
-    row.walked = found;
+    row.estimated = found;
     if (row.atLeast) open_.push_back(asked);
     choice_->table.push_back(std::move(row));
   }
@@ -183,7 +183,7 @@ class Comparison {
     choice_->table.push_back(std::move(row));
   }
 
-  /// Walks those that may be the cheapest, beginning with those that look so.
+  /// Estimates those that may be the cheapest, beginning with those that look so.
   Status settle() {
     double best = HUGE_VAL;
     for (const Candidate& row : choice_->table) {
@@ -194,7 +194,7 @@ class Comparison {
     for (const Asked& asked : open_) {
       Candidate& row = choice_->table[asked.row];
       if (row.comparedUs() > best && !r_.wholeTable) break;
-      TUTTI_ASSIGN(const WalkedCost cost, asked.walks->cost(*asked.request, c_, wayOf(row)));
+      TUTTI_ASSIGN(const CostEstimate cost, asked.estimates->cost(*asked.request, c_, wayOf(row)));
       row.atLeast = false;
       set(&row, cost, asked.scale);
       best = std::min(best, row.comparedUs());
@@ -207,13 +207,13 @@ class Comparison {
   struct Asked {
     size_t row;
     const PlanRequest* request;
-    Walks* walks;
+    Estimates* estimates;
     double scale;  // of what they say
   };
 
-  static WalkedWay wayOf(const Candidate& row) { return {*row.algorithm, row.protocol, row.parts, row.joined}; }
+  static Variant wayOf(const Candidate& row) { return {*row.algorithm, row.protocol, row.parts, row.joined}; }
 
-  static void set(Candidate* row, const WalkedCost& cost, double scale) {
+  static void set(Candidate* row, const CostEstimate& cost, double scale) {
     row->costUs = cost.us * scale;
     row->workUs = cost.workUs * scale;
     row->wireUs = cost.wireUs * scale;
@@ -222,14 +222,14 @@ class Comparison {
 
   bool look(const Asked& asked, Candidate* row) {
     bool known = false;
-    const auto cost = asked.walks->atLeast(*asked.request, c_, wayOf(*row), &known);
+    const auto cost = asked.estimates->atLeast(*asked.request, c_, wayOf(*row), &known);
     if (!cost.ok()) return false;
     row->atLeast = !known;
     set(row, *cost, asked.scale);
     return true;
   }
 
-  /// Of schedules without symmetry and with too many steps: as many of the first ranks as can be walked, and by the
+  /// Of schedules without symmetry and with too many steps: as many of the first ranks as can be estimated, and by the
   /// formula how much more all of them take.
   bool lookAtSome(const CostModel& model, Asked* asked, Candidate* row) {
     const Algorithm& a = *row->algorithm;
@@ -245,9 +245,9 @@ class Comparison {
       Shape someShape = some.shape;
       someShape.parts = row->parts;
       if (!a.supports(someShape)) continue;
-      *asked = {asked->row, &some, walks_->ofFirst(n), a.costUs(shape, model) / a.costUs(someShape, model)};
+      *asked = {asked->row, &some, estimates_->ofFirst(n), a.costUs(shape, model) / a.costUs(someShape, model)};
       if (!std::isfinite(asked->scale) || !look(*asked, row)) continue;
-      row->walkedRanks = n;
+      row->estimatedRanks = n;
       return true;
     }
     return false;
@@ -258,7 +258,7 @@ class Comparison {
 
   const PlanRequest& r_;
   const Calibration& c_;
-  Walks* walks_;
+  Estimates* estimates_;
   Choice* choice_;
   std::vector<Asked> open_;
   std::map<int, Firsts> firsts_;
@@ -295,13 +295,13 @@ void considerAlgorithms(const PlanRequest& r, Comparison* comparison, Choice* be
   }
 }
 
-Result<Choice> planAnew(const PlanRequest& r, const Calibration& c, Walks* walks) {
+Result<Choice> planAnew(const PlanRequest& r, const Calibration& c, Estimates* estimates) {
   Choice best;
   best.nChannels = channelsFor(r, c);
   for (const Protocol protocol : kAllProtocols) {
     best.protocolExcluded[static_cast<size_t>(protocol)] = exclusion(r, c, protocol);
   }
-  Comparison comparison(r, c, walks, &best);
+  Comparison comparison(r, c, estimates, &best);
   const std::optional<TunedWay> tuned = usableTuning(r, best);
   if (tuned) comparison.addTuned(*findAlgorithm(r.shape.collective, tuned->algorithm), *tuned);
   if (!tuned || r.wholeTable) considerAlgorithms(r, &comparison, &best);
@@ -315,7 +315,7 @@ Result<Choice> planAnew(const PlanRequest& r, const Calibration& c, Walks* walks
 
 }  // namespace
 
-Result<Choice> plan(const PlanRequest& r, const Calibration& c, Walks* walks) {
+Result<Choice> plan(const PlanRequest& r, const Calibration& c, Estimates* estimates) {
   TUTTI_ASSIGN(Honoured honoured, honour(r, c));
   std::optional<PlanRequest> changed;
   if (honoured.overrides != r.overrides) {
@@ -323,9 +323,10 @@ Result<Choice> plan(const PlanRequest& r, const Calibration& c, Walks* walks) {
     changed->overrides = honoured.overrides;
   }
   const PlanRequest& request = changed ? *changed : r;
-  Walks once;
-  TUTTI_ASSIGN(Choice choice, walks != nullptr ? walks->chosen(request, [&] { return planAnew(request, c, walks); })
-                                               : planAnew(request, c, &once));
+  Estimates once;
+  TUTTI_ASSIGN(Choice choice, estimates != nullptr
+                                  ? estimates->chosen(request, [&] { return planAnew(request, c, estimates); })
+                                  : planAnew(request, c, &once));
   choice.overrides = std::move(honoured.overrides);
   choice.unmet = std::move(honoured.unmet);
   return choice;

@@ -2,9 +2,9 @@
 //
 // It compares every algorithm of the collective with every protocol that the links have, and takes the cheapest; ties
 // go to the order of the registry, then of the protocols.  Those whose work alone costs more than the best are not
-// walked.  What was measured to be fastest (Tuning) is taken instead, where there is such a figure.  A choice depends
-// only on what all ranks share: the Shape without its rank, the Calibration and Tuning that one rank handed to all, and
-// the overrides.  So all ranks choose the same without talking to each other.  Pure functions; any thread.
+// estimated.  What was measured to be fastest (Tuning) is taken instead, where there is such a figure.  A choice
+// depends only on what all ranks share: the Shape without its rank, the Calibration and Tuning that one rank handed to
+// all, and the overrides.  So all ranks choose the same without talking to each other.  Pure functions; any thread.
 #pragma once
 
 #include <array>
@@ -95,18 +95,18 @@ struct Candidate {
   double costUs = 0;
   double workUs = 0;                  // of the busiest core or device, in that
   double wireUs = 0;                  // of the busiest wire
-  bool walked = false;                // else by the formula
+  bool estimated = false;             // else by the formula
   bool atLeast = false;               // costs that or more, and is not the cheapest
   bool tuned = false;                 // measured to be the fastest of all
   bool joined = false;                // chunks of a step share messages
-  int walkedRanks = 0;                // the first of all, where only they were walked, and the formula did the rest
+  int estimatedRanks = 0;             // the first of all, where only they were estimated, and the formula did the rest
   std::vector<LevelPart> parts = {};  // of a hierarchical algorithm
   std::string excluded = {};          // why it was not compared; empty: it was
 
   std::string_view name() const { return ready ? ready->name : algorithm->name; }
   std::string_view origin() const { return ready ? ready->origin : ""; }
   /// What it is compared by: one that is known from some of the ranks has to be better by more than that can be wrong.
-  double comparedUs() const { return tuned ? 0 : walkedRanks > 0 ? 1.1 * costUs : costUs; }
+  double comparedUs() const { return tuned ? 0 : estimatedRanks > 0 ? 1.1 * costUs : costUs; }
 };
 
 /// An override that the call could not have.
@@ -140,11 +140,11 @@ struct Choice {
   std::vector<Unmet> unmet;
 };
 
-class Walks;
+class Estimates;
 
-/// walks: of the ranks and the machine of this request; none: nothing is kept for the next call.
+/// estimates: of the ranks and the machine of this request; none: nothing is kept for the next call.
 /// Errors: as honour() of fit.hpp; InvalidUsage when no algorithm of the collective supports the shape.
-Result<Choice> plan(const PlanRequest& request, const Calibration& calibration, Walks* walks = nullptr);
+Result<Choice> plan(const PlanRequest& request, const Calibration& calibration, Estimates* estimates = nullptr);
 
 /// PlanRequest::joinBytes for such links: a slot between hosts.  Inside one host less: what messages cost there is soon
 /// less than what is lost when chunks are gathered, and are no longer combined while the next is on its way

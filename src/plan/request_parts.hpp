@@ -29,7 +29,7 @@ double messageBytes(const PlanRequest& r);
 double callBytes(const Shape& s);
 /// Ranks of the fullest node.
 double ranksOfNode(const Shape& s);
-/// walk::footprintOf() of the fullest node.
+/// sim::footprintOf() of the fullest node.
 double footprint(const PlanRequest& r);
 
 /// Why the protocol, which costs `cost` on this kind of link, cannot serve this request there; empty: it can.

@@ -1,7 +1,7 @@
 // What was fastest, as measured: the ways that tutti-tune found by running all of them.
 //
 // Where there is such a figure for a call's ranks, collective and size, the planner takes it instead of what it expects
-// by walking schedules.  Tuning is a value, kept beside the calibration; rank 0's is handed to all at init.  Its text:
+// by running schedules.  Tuning is a value, kept beside the calibration; rank 0's is handed to all at init.  Its text:
 //
 //   tutti-tuning 1
 //   cpu Intel(R) Xeon(R) Processor @ 2.50GHz

@@ -1,99 +1,100 @@
 #include "src/sim/roles.hpp"
 
+#include <algorithm>
+
+#include "src/sim/role_parts.hpp"
+
 namespace tutti::sim {
 namespace {
 
-Status checkTask(const Task& task, const std::vector<Place>& places) {
-  if (places.empty()) return invalidArgument("no rank is left");
-  const Shape shape = shapeOf(task, places, task.bytes);
-  if (task.schedules != nullptr) {
-    if (static_cast<int>(task.schedules->size()) == shape.nRanks) return {};
-    return invalidArgument(task.algorithm->name, " is a plan for ", task.schedules->size(), " ranks; here are ",
-                           shape.nRanks);
+/// Joins programs of all ranks.
+Result<Roles> joined(std::vector<std::shared_ptr<const Program>> programs, const Shape& shape,
+                     const std::function<double(int, int)>& switchesUs) {
+  Roles roles;
+  roles.places = placesOf(shape);
+  roles.programs = std::move(programs);
+  std::vector<EdgeIndex> index;
+  for (int rank = 0; rank < shape.nRanks; ++rank) {
+    const auto r = static_cast<size_t>(rank);
+    if (rank == 0 || (!shape.nodeOf.empty() && shape.nodeOf[r] != shape.nodeOf[r - 1])) roles.firstOf.push_back(rank);
+    index.emplace_back(roles.programs[r]->edges);
+    roles.rankOf.push_back(rank);
+    roles.nRanksOf.push_back(1);
+    roles.nodeOf.push_back(static_cast<int>(roles.firstOf.size()) - 1);
   }
-  if (task.root < 0 || task.root >= shape.nRanks) {
-    return invalidArgument("root ", task.root, " is none of ", shape.nRanks, " ranks");
+  roles.firstOf.push_back(shape.nRanks);
+  roles.edges.resize(roles.programs.size());
+  for (int rank = 0; rank < shape.nRanks; ++rank) {
+    for (const int peer : roles.programs[static_cast<size_t>(rank)]->edges) {
+      const int back = index[static_cast<size_t>(peer)].of(rank);
+      if (back < 0) return unmatched(rank, peer);
+      const double us = switchesUs ? switchesUs(rank, peer) : 0;
+      roles.edges[static_cast<size_t>(rank)].push_back({peer, back, peer, us});
+    }
   }
-  if (const char* missing = task.algorithm->missing(shape)) {
-    return invalidArgument(task.algorithm->name, " does not work for ", shape.nRanks, " ranks",
-                           shape.nodeOf.empty() ? " on one node" : "", ": it needs ", missing);
-  }
-  return {};
-}
-
-/// `find` with the ways of the network; ranks are where the task has them.
-template <class F>
-Result<Roles> rolesWith(const Network& network, const Task& task, F find) {
-  std::vector<Place> places = placesOf(network.cluster(), task);
-  TUTTI_TRY(checkTask(task, places));
-  const auto wayUs = [&](int from, int to) {
-    return network.switchesUs(places[static_cast<size_t>(from)], places[static_cast<size_t>(to)]);
-  };
-  if (task.schedules != nullptr) {
-    TUTTI_ASSIGN(Roles roles, walk::rolesOf(*task.schedules, shapeOf(task, places, task.bytes), task.options, wayUs));
-    roles.places = std::move(places);
-    return roles;
-  }
-  walk::Question question{.name = task.algorithm->name,
-                          .build = task.algorithm->build,
-                          .shape = shapeOf(task, places, task.bytes),
-                          .options = task.options,
-                          .wayUs = wayUs};
-  if (task.algorithm->grid != nullptr) question.grid = task.algorithm->grid(question.shape);
-  TUTTI_ASSIGN(Roles roles, find(question));
-  roles.places = std::move(places);
   return roles;
 }
 
 }  // namespace
 
-std::vector<Place> placesOf(const Cluster& cluster, const Task& task) {
-  std::vector<bool> lost(static_cast<size_t>(cluster.nRanks()));
-  for (const int rank : task.lostRanks) lost[static_cast<size_t>(rank)] = true;
+std::vector<Place> placesOf(const Shape& shape) {
   std::vector<Place> places;
-  for (int rank = 0; rank < cluster.nRanks(); ++rank) {
-    if (!lost[static_cast<size_t>(rank)]) places.push_back({rank / cluster.ranksPerNode, rank % cluster.ranksPerNode});
+  std::vector<int> count;
+  for (int rank = 0; rank < shape.nRanks; ++rank) {
+    const int node = shape.nodeOf.empty() ? 0 : shape.nodeOf[static_cast<size_t>(rank)];
+    if (static_cast<size_t>(node) >= count.size()) count.resize(static_cast<size_t>(node) + 1);
+    places.push_back({node, count[static_cast<size_t>(node)]++});
   }
   return places;
 }
 
-Shape shapeOf(const Task& task, const std::vector<Place>& places, size_t bytes) {
-  Shape shape;
-  shape.collective = task.algorithm->collective;
-  shape.nRanks = static_cast<int>(places.size());
-  shape.root = task.root;
-  shape.inPlace = task.inPlace;
-  shape.bytes = bytes;
-  shape.slotBytes = static_cast<size_t>(task.options.sliceBytes);
-  if (task.joined) shape.messageBytes = shape.slotBytes;
-  if (places.front().node == places.back().node) return shape;
-  int node = -1, before = -1;
-  for (const Place& place : places) {
-    if (place.node != before) ++node;  // a node may have lost all of its ranks
-    before = place.node;
-    shape.nodeOf.push_back(node);
+int ranksPerNode(const Shape& shape) {
+  if (shape.nodeOf.empty()) return shape.nRanks;
+  const int nodes = shape.nodeOf.back() + 1;
+  if (shape.nRanks % nodes != 0) return 0;
+  const int perNode = shape.nRanks / nodes;
+  for (int rank = 0; rank < shape.nRanks; ++rank) {
+    if (shape.nodeOf[static_cast<size_t>(rank)] != rank / perNode) return 0;
   }
-  return shape;
+  return perNode;
 }
 
-Result<Roles> allRoles(const Network& network, const Task& task) {
-  return rolesWith(network, task, [](const walk::Question& question) { return walk::allRoles(question); });
+std::shared_ptr<const Program> buildProgram(const ProgramSource& source, Shape* shape, int rank) {
+  shape->rank = rank;
+  return std::make_shared<const Program>(programOf(source.build(*shape), shape->bytes, source.options));
 }
 
-Result<Roles> classRoles(const Network& network, const Task& task) {
-  const Cluster& c = network.cluster();
-  TUTTI_TRY(checkTask(task, placesOf(c, task)));
-  if (task.schedules != nullptr) return invalidArgument("plans are simulated rank by rank, not by classes of ranks");
-  const bool leaves = c.fabric.kind == FabricKind::FatTree || c.fabric.kind == FabricKind::Rail;
-  if (c.nodes > 1 && c.fabric.kind != FabricKind::Switch && !(leaves && c.fabric.oversubscription <= 1)) {
-    return invalidArgument(
-        "classes of ranks need a fabric that holds nobody up: a switch, or a fat-tree or rails of "
-        "oversubscription 1");
+EdgeIndex::EdgeIndex(const std::vector<int32_t>& edges) {
+  for (size_t i = 0; i < edges.size(); ++i) sorted_.emplace_back(edges[i], static_cast<int32_t>(i));
+  std::sort(sorted_.begin(), sorted_.end());
+}
+
+int EdgeIndex::of(int rank) const {
+  const auto found = std::lower_bound(sorted_.begin(), sorted_.end(), std::pair(rank, 0));
+  return found == sorted_.end() || found->first != rank ? -1 : found->second;
+}
+
+Status unmatched(int from, int to) {
+  return internalError("rank ", from, " has to do with rank ", to, ", which does not know of it");
+}
+
+Result<Roles> allRoles(const ProgramSource& source) {
+  Shape shape = source.shape;
+  Interner interner;
+  std::vector<std::shared_ptr<const Program>> programs;
+  for (int rank = 0; rank < shape.nRanks; ++rank) {
+    programs.push_back(std::make_shared<const Program>(interner.intern(*buildProgram(source, &shape, rank))));
   }
-  if (!task.lostRanks.empty() || network.faulty()) {
-    return invalidArgument("classes of ranks need nodes that are alike; something is lost here");
+  return joined(std::move(programs), shape, source.switchesUs);
+}
+
+Result<Roles> rolesOf(const std::vector<Schedule>& schedules, const Shape& shape, const ProgramOptions& options,
+                      const std::function<double(int, int)>& switchesUs) {
+  std::vector<std::shared_ptr<const Program>> programs;
+  for (const Schedule& schedule : schedules) {
+    programs.push_back(std::make_shared<const Program>(programOf(schedule, shape.bytes, options)));
   }
-  return rolesWith(network, task, [](const walk::Question& question) { return walk::classRoles(question); });
+  return joined(std::move(programs), shape, switchesUs);
 }
 
 }  // namespace tutti::sim

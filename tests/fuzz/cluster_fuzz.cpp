@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "src/sim/simulate.hpp"
+#include "src/cluster/simulate.hpp"
 
 using namespace tutti;
 using namespace tutti::sim;

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <numeric>
 
-#include "src/sim/critical_path.hpp"
+#include "src/cluster/critical_path.hpp"
 
 namespace tutti::sim {
 namespace {

@@ -22,7 +22,7 @@ inline constexpr size_t kSizes[] = {8, 64 * kKi, kMi, 256 * kMi};
 struct DeviceJob {
   DeviceCosts costs;
   MachineLevels levels;
-  Walks walks;
+  Estimates estimates;
 
   DeviceJob(DeviceWay way, DeviceLinks links, const DeviceFacts& facts = {90, 4800})
       : costs(deviceCosts(way, facts, std::move(links))), levels(deviceLevels(costs.links)) {}
@@ -46,7 +46,7 @@ struct DeviceJob {
   }
   Choice choose(Collective collective, size_t bytes) {
     const auto choice =
-        plan(request(collective, bytes), defaultCalibration({"test cpu", 8, "test"}, linkKinds()), &walks);
+        plan(request(collective, bytes), defaultCalibration({"test cpu", 8, "test"}, linkKinds()), &estimates);
     REQUIRE(choice.status().message() == "");
     return *choice;
   }

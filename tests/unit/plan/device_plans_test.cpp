@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "src/schedule/passes.hpp"
-#include "src/walk/memory.hpp"
+#include "src/sim/memory.hpp"
 #include "tests/unit/plan/device_jobs.hpp"
 
 using namespace tutti;
@@ -23,10 +23,10 @@ double deviceTraffic(const Algorithm& a, Shape shape) {
   std::vector<Schedule> all;
   for (shape.rank = 0; shape.rank < shape.nRanks; ++shape.rank) all.push_back(fuseForDirect(a.build(shape)));
   shape.rank = 0;
-  const double chunk = walk::chunkBytesOf(all[0], shape.bytes);
-  const auto roles = walk::rolesOf(markDirect(all), shape, {.asTheyAre = true, .sliceBytes = 0});
+  const double chunk = sim::chunkBytesOf(all[0], shape.bytes);
+  const auto roles = sim::rolesOf(markDirect(all), shape, {.asTheyAre = true, .sliceBytes = 0});
   REQUIRE(roles.status().message() == "");
-  return walk::trafficOf(*roles, std::vector<int>(static_cast<size_t>(shape.nRanks)), chunk);
+  return sim::trafficOf(*roles, std::vector<int>(static_cast<size_t>(shape.nRanks)), chunk);
 }
 
 const Algorithm& algorithmOf(Collective collective, const char* name) {
@@ -271,12 +271,14 @@ TEST_CASE("protocols that cannot be had on devices are refused by name") {
   }
 }
 
-TEST_CASE("communicators on other ways or devices do not share walks") {
+TEST_CASE("communicators on other ways or devices do not share estimates") {
   DeviceJob blocks(DeviceWay::Blocks, sharing(4)), streams(DeviceWay::Streams, sharing(4));
   DeviceJob slower(DeviceWay::Blocks, sharing(4), {80, 1500});
   const Calibration c = defaultCalibration({"test cpu", 8, "test"}, linkKinds());
-  const auto walks = [&](const DeviceJob& job) { return sharedWalks(job.request(Collective::AllReduce, 8), c); };
-  const auto one = walks(blocks), other = walks(streams), third = walks(slower), again = walks(blocks);
+  const auto estimates = [&](const DeviceJob& job) {
+    return sharedEstimates(job.request(Collective::AllReduce, 8), c);
+  };
+  const auto one = estimates(blocks), other = estimates(streams), third = estimates(slower), again = estimates(blocks);
   CHECK(one == again);
   CHECK(one != other);
   CHECK(one != third);

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "src/plan/walks.hpp"
+#include "src/plan/estimates.hpp"
 #include "tests/unit/plan/requests.hpp"
 
 namespace {
@@ -221,11 +221,11 @@ TEST_CASE("costs that are kept are those of as many channels") {
   Calibration fast = figures();
   fast.at(kTcpRemote, Protocol::Slots).cost = {20, 11.5};
   PlanRequest r = request(Collective::AllReduce, 2, 1, 64 * kMiB);
-  const WalkedWay way{*findAlgorithm(Collective::AllReduce, "ring"), Protocol::Slots, {}, false};
-  Walks shared;
+  const Variant way{*findAlgorithm(Collective::AllReduce, "ring"), Protocol::Slots, {}, false};
+  Estimates shared;
   for (const int channels : {1, 2, 3}) {
     r.overrides.nChannels = channels;
-    Walks own;
+    Estimates own;
     CHECK(shared.cost(r, fast, way)->us == own.cost(r, fast, way)->us);
   }
 }

@@ -17,7 +17,7 @@ constexpr double kBeta = 1 / (kGBps * 1e3), kGamma = 1 / (kReduceGBps * 1e3);
 int ceilLog(double p) { return static_cast<int>(std::ceil(std::log2(p) - 1e-9)); }
 bool isPower(int p) { return (p & (p - 1)) == 0; }
 
-double walked(Collective collective, const std::string& algorithm, int p, size_t bytes) {
+double simulated(Collective collective, const std::string& algorithm, int p, size_t bytes) {
   const Network network = networkOf(clusterOf(plain(p, kAlpha, kGBps, kReduceGBps)));
   return usOf(network, taskOf(collective, algorithm, bytes), {.detail = Detail::Fewest, .mostLoops = 3});
 }
@@ -29,7 +29,7 @@ TEST_CASE("allreduce costs what its formula says") {
   const size_t n = GENERATE(size_t{0}, size_t{1000}, size_t{1} << 26);
   CAPTURE(p, n);
   const double moved = double(n) * (p - 1) / p;
-  const auto us = [&](const char* algorithm) { return walked(Collective::AllReduce, algorithm, p, n); };
+  const auto us = [&](const char* algorithm) { return simulated(Collective::AllReduce, algorithm, p, n); };
   CHECK(us("ring") == Approx(2 * (p - 1) * kAlpha + moved * (2 * kBeta + kGamma)));
   CHECK(us("circulant") == Approx(2 * ceilLog(p) * kAlpha + moved * (2 * kBeta + kGamma)));
   // All messages of a step pass the sender's port one after the other; the last is waited for.
@@ -46,15 +46,15 @@ TEST_CASE("allgather, reduce-scatter and alltoall cost what their formulas say")
   const size_t block = GENERATE(size_t{64}, size_t{1} << 22);
   CAPTURE(p, block);
   const double moved = double(block) * (p - 1);
-  const auto gather = [&](const char* algorithm) { return walked(Collective::AllGather, algorithm, p, block); };
-  const auto scatter = [&](const char* algorithm) { return walked(Collective::ReduceScatter, algorithm, p, block); };
+  const auto gather = [&](const char* algorithm) { return simulated(Collective::AllGather, algorithm, p, block); };
+  const auto scatter = [&](const char* algorithm) { return simulated(Collective::ReduceScatter, algorithm, p, block); };
   CHECK(gather("ring") == Approx((p - 1) * kAlpha + moved * kBeta));
   CHECK(gather("circulant") == Approx(ceilLog(p) * kAlpha + moved * kBeta));
   CHECK(gather("bruck") == Approx(ceilLog(p) * kAlpha + moved * kBeta));
   CHECK(gather("direct") == Approx(kAlpha + moved * kBeta));
   CHECK(scatter("ring") == Approx((p - 1) * kAlpha + moved * (kBeta + kGamma)));
   CHECK(scatter("circulant") == Approx(ceilLog(p) * kAlpha + moved * (kBeta + kGamma)));
-  CHECK(walked(Collective::AllToAll, "direct", p, block) ==
+  CHECK(simulated(Collective::AllToAll, "direct", p, block) ==
         Approx(kAlpha + moved * kBeta).margin(double(block) / 1e6 + 1e-6));
 }
 
@@ -63,12 +63,12 @@ TEST_CASE("rooted collectives cost what their formulas say") {
   const size_t n = GENERATE(size_t{1000}, size_t{1} << 20);
   CAPTURE(p, n);
   // The binomial root sends the whole vector to one after the other; the last one's subtree is itself.
-  const double binomial = walked(Collective::Broadcast, "binomial", p, n);
+  const double binomial = simulated(Collective::Broadcast, "binomial", p, n);
   CHECK(binomial >= ceilLog(p) * double(n) * kBeta + kAlpha - 1e-3);
   CHECK(binomial <= ceilLog(p) * (kAlpha + double(n) * kBeta) + 1e-3);
-  CHECK(walked(Collective::Broadcast, "direct", p, n) == Approx((p - 1) * double(n) * kBeta + kAlpha));
-  CHECK(walked(Collective::Gather, "direct", p, n) == Approx((p - 1) * double(n) * kBeta + kAlpha));
-  CHECK(walked(Collective::Barrier, "dissemination", p, 0) == Approx(ceilLog(p) * kAlpha));
+  CHECK(simulated(Collective::Broadcast, "direct", p, n) == Approx((p - 1) * double(n) * kBeta + kAlpha));
+  CHECK(simulated(Collective::Gather, "direct", p, n) == Approx((p - 1) * double(n) * kBeta + kAlpha));
+  CHECK(simulated(Collective::Barrier, "dissemination", p, 0) == Approx(ceilLog(p) * kAlpha));
 }
 
 TEST_CASE("slices turn a chain into a pipeline") {

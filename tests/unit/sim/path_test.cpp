@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "src/sim/critical_path.hpp"
+#include "src/cluster/critical_path.hpp"
 #include "tests/unit/sim/support.hpp"
 
 using namespace tutti;

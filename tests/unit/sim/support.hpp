@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "src/sim/simulate.hpp"
+#include "src/cluster/simulate.hpp"
 
 namespace tutti::sim::test {
 

@@ -1,0 +1,450 @@
+#include "src/plan/estimates.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "src/plan/device_prices.hpp"
+#include "src/plan/request_parts.hpp"
+#include "src/schedule/passes.hpp"
+#include "src/sim/memory.hpp"
+
+namespace tutti {
+namespace {
+
+/// Schedules of up to so many ranks are all rewritten, as a communicator does it, and all estimated: every rank of a
+/// host plans for itself, so that what a estimate takes is taken as many times.
+constexpr int kMostRanksRewritten = 16;
+/// Communicators of more ranks have no direct schedules.
+constexpr int kMostRanksDirect = 64;
+/// Of ranks that stand for more.
+constexpr uint64_t kMostStepsOfSome = 9'000;
+/// Schedules of levels take long to build for every rank: each looks at all others.
+constexpr int kMostRanksOfLevels = 128;
+constexpr int kPassesOfFew = 3;
+/// Where not all wait for all, senders run ahead, and it takes more calls until a row of them is steady.
+constexpr int kPassesOfRooted = 8;
+/// Schedules that are the same for all sizes are built for this one.
+constexpr size_t kUsualBytes = size_t{1} << 20;
+
+/// Copies in and out of a channel, from the rates of one stream and of one each way at once: in a row of messages one
+/// way the slower end decides; both ways every rank has the work of both ends.
+void divideCopies(double oneWayGBps, double bothWaysGBps, sim::MessagePrice* price) {
+  const double slower = perByte(oneWayGBps), both = std::max(perByte(bothWaysGBps), slower);
+  price->receiveUsPerByte = std::max(slower, both / 2);
+  price->sendUsPerByte = std::min(both - slower, both / 2);
+}
+
+/// The receiver reads where it lies; memory of another process takes a system call, and operands are copied first.
+sim::MessagePrice directPrice(const PlanRequest& r, const Calibration& c, const LinkProfile& on, double readBytes) {
+  // Reads follow each other without waiting: as streams do, however few bytes there are.
+  const double bytes = std::max<double>(callBytes(r.shape), kNearBytes), far = c.farness(footprint(r) + readBytes);
+  const LinkCost& cost = c.at(on, Protocol::Direct);
+  const bool systemCalls = on.directReads == DirectReads::SystemCalls;
+  const LinearCost link = cost.costIn(bytes, far, goesBothWays(r.shape.collective));
+  sim::MessagePrice price;
+  const double share = systemCalls ? kSystemCallWorkShare : link.workShare;
+  price.receiveUs = link.latencyUs * share;
+  price.latencyUs = link.latencyUs - price.receiveUs;
+  price.receiveUsPerByte = perByte(link.bandwidthGBps);
+  if (cost.freshGBps > 0) {  // in caches of the owner's core alone, if in any
+    const double fresh = perByte(cost.freshGBps) - perByte(cost.near.bothWays);
+    price.freshUsPerByte = std::max(0.0, fresh * (1 - far));
+  }
+  if (systemCalls) {
+    const double further = std::clamp(r.links.ranksPerCore - 1, 0.0, kMostFurtherRanks);
+    price.receiveUs += further * kColdReadUs;
+    price.receiveUsPerByte += further * kColdReadUsPerByte;
+  }
+  if (systemCalls) price.operandUsPerByte = 2 * perByte(c.copyGBps);
+  return price;
+}
+
+sim::MessagePrice channelPrice(const PlanRequest& r, const Calibration& c, const LinkProfile& on, Protocol protocol,
+                               double roomBytes) {
+  sim::MessagePrice price;
+  if (on.betweenHosts) {
+    const LinearCost link = c.at(on, interProtocol(r, c)).cost;
+    price.sendUs = link.latencyUs * link.workShare;
+    price.latencyUs = link.latencyUs - price.sendUs;
+    price.wireUsPerByte = perByte(std::min(link.bandwidthGBps, mostInterGBps(r, c)));
+    price.gatherUsPerByte = perByte(c.copyGBps);
+    return price;
+  }
+  const bool shared = r.links.ranksPerCore > 1;
+  // What goes one way goes as a stream in a row of calls, however little it is.
+  const bool stream = !goesBothWays(r.shape.collective) && !on.systemCalls;
+  const double bytes = stream ? std::max<double>(callBytes(r.shape), kNearBytes) : callBytes(r.shape);
+  const double far = c.farness(footprint(r) + roomBytes);
+  const LinkCost& cost = c.at(on, protocol);
+  const LinearCost oneWay = cost.costIn(bytes, far, false), bothWays = cost.costIn(bytes, far, true);
+  const double work = oneWay.latencyUs * (on.systemCalls ? kSystemCallWorkShare
+                                          : shared       ? kSharedWorkShare
+                                                         : oneWay.workShare);
+  price.sendUs = on.systemCalls || shared ? work / 2 : work;
+  price.receiveUs = work - price.sendUs;
+  price.latencyUs = oneWay.latencyUs - work;
+  price.once = on.writesOnce;
+  // Sockets take what lies in the user's memory, slots are built piece by piece in any case.
+  price.gatherUsPerByte = on.systemCalls ? perByte(c.copyGBps) : 0;
+  if (cost.near.oneWay <= 0) {  // one message alone: both ends one after the other
+    price.sendUsPerByte = price.receiveUsPerByte = perByte(oneWay.bandwidthGBps) / 2;
+  } else {
+    divideCopies(oneWay.bandwidthGBps, bothWays.bandwidthGBps, &price);
+  }
+  return price;
+}
+
+/// Between ranks of one core, from what both ends take of it.  Of a message that is as much as else: each end finds its
+/// first caches filled by others.
+sim::MessagePrice herePrice(const PlanRequest& r, const Calibration& c, const sim::MessagePrice& across,
+                            const LinkCost& cost, double roomBytes) {
+  if (cost.here.bandwidthGBps <= 0) return across;
+  const double slowing = c.copyGBps / c.copyGBpsIn(footprint(r) + roomBytes);
+  sim::MessagePrice price = across;
+  price.latencyUs = 0;
+  price.sendUsPerByte = price.receiveUsPerByte = perByte(cost.here.bandwidthGBps) / 2 * slowing;
+  return price;
+}
+
+/// What a schedule touches inside a host beside the buffers.
+FurtherMemory furtherMemory(const sim::Bound& bound, const PlanRequest& r, double chunkBytes) {
+  const double share = ranksOfNode(r.shape) / static_cast<double>(bound.roles.programs.size());
+  const sim::NearChannels& all = bound.nearChannels;
+  const sim::NearChannels channels{share * all.answered, share * all.streams, share * all.read};
+  return {sim::roomBytes(channels, std::min(chunkBytes, static_cast<double>(r.shape.slotBytes))),
+          sim::readBytes(channels, chunkBytes, footprint(r))};
+}
+
+/// As a communicator rewrites them for the protocol.
+std::vector<Schedule> rewritten(std::vector<Schedule> all, Protocol protocol) {
+  for (Schedule& s : all) s = protocol == Protocol::Direct ? fuseForDirect(s) : fuse(s);
+  if (protocol == Protocol::Direct) all = markDirect(all);
+  return all;
+}
+
+double chunkPerByte(const Schedule& schedule) {
+  return sim::chunkBytesOf(schedule, kUsualBytes) / kUsualBytes / schedule.nChannels;
+}
+
+/// The nearest of the sizes that are estimated, eight an octave: those between cost what lies between.
+std::pair<size_t, size_t> sizesAround(size_t bytes) {
+  constexpr size_t kSteps = 8;
+  if (bytes <= 2 * kSteps) return {bytes, bytes};
+  const size_t step = std::bit_floor(bytes) / kSteps;
+  const size_t least = bytes / step * step;
+  return {least, least == bytes ? least : least + step};
+}
+
+/// Shape::messageBytes of schedules for calls of `bytes` that are to have as many chunks in a message as those of the
+/// request.  Of many ranks they are built for powers of two of that only, as building them takes long.
+size_t messageBytesFor(const PlanRequest& r, size_t bytes) {
+  // A step moves at most all blocks to one rank; a vector is one, and its chunks may be rounded up.
+  const double most = 2.0 * r.shape.nRanks * r.shape.nRanks;
+  double ratio =
+      std::min(most, static_cast<double>(r.joinBytes) / static_cast<double>(std::max<size_t>(1, r.shape.bytes)));
+  if (r.shape.nRanks > kMostRanksRewritten) ratio = std::exp2(std::floor(std::log2(ratio)));
+  return static_cast<size_t>(ratio * static_cast<double>(bytes));
+}
+
+double slicesOf(double chunkBytes, size_t slotBytes) {
+  return std::max(1.0, std::ceil(chunkBytes / static_cast<double>(std::max<size_t>(1, slotBytes))));
+}
+
+bool isFew(const sim::Bound& bound) { return bound.roles.places.size() <= kMostRanksRewritten; }
+
+bool oneLevel(const PlanRequest& r) {
+  if (r.levels != nullptr) return r.levels->size() == 1;
+  return r.shape.nodeOf.empty();
+}
+
+/// About how many steps all ranks have, by the schedules of a few.
+uint64_t stepsOfAll(const sim::ProgramSource& source) {
+  const int n = source.shape.nRanks;
+  uint64_t most = 0, all = 0;
+  Shape shape = source.shape;
+  const int some[] = {0, 1, n / 3, n / 2, n - 1};
+  for (const int rank : some) {
+    shape.rank = rank;
+    uint64_t ops = 0;
+    for (const Lane& lane : source.build(shape).lanes) ops += lane.ops.size();
+    most = std::max(most, ops);
+    all += ops;
+  }
+  return most + (all - most) / (std::size(some) - 1) * static_cast<uint64_t>(n);  // one rank may be the root
+}
+
+Status tooMuch(const Algorithm& a) { return invalidArgument(a.name, " has too many steps to be estimated"); }
+
+/// The same request on hosts that have all as many ranks as the fullest, in order: what stands for uneven hosts where
+/// there are too many ranks to estimate them all.
+struct Evened {
+  Shape shape;
+  sim::Levels levels;
+};
+Evened evened(const PlanRequest& r, const Shape& shape) {
+  Evened even{shape, {}};
+  const int nodes = *std::max_element(shape.nodeOf.begin(), shape.nodeOf.end()) + 1;
+  const int perNode = static_cast<int>(ranksOfNode(shape));
+  even.shape.nRanks = nodes * perNode;
+  even.shape.nodeOf.clear();
+  even.shape.inner.clear();
+  std::vector<int> alone;
+  for (int rank = 0; rank < even.shape.nRanks; ++rank) {
+    even.shape.nodeOf.push_back(rank / perNode);
+    alone.push_back(rank);
+  }
+  // All ranks of a host are then as far from each other as its levels let some be.
+  const size_t levels = levelsOf(r).groupOf.size();
+  even.levels.groupOf.assign(levels, alone);
+  if (levels > 0) even.levels.groupOf.back() = even.shape.nodeOf;
+  return even;
+}
+
+}  // namespace
+
+sim::Levels levelsOf(const PlanRequest& r) {
+  sim::Levels levels;
+  if (r.levels != nullptr) {
+    for (size_t i = 0; i + 1 < r.levels->size(); ++i) levels.groupOf.push_back((*r.levels)[i].groupOf);
+  } else if (!r.shape.nodeOf.empty()) {
+    levels.groupOf.push_back(r.shape.nodeOf);
+  }
+  return levels;
+}
+
+sim::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol protocol, const FurtherMemory& further) {
+  sim::Prices prices;
+  const auto set = [&](size_t level, const std::optional<LinkProfile>& on, double portGBps) {
+    if (!on) return;  // of one rank
+    const bool direct = protocol == Protocol::Direct && c.at(*on, Protocol::Direct).available;
+    const bool has = protocol != Protocol::Direct && c.at(*on, protocol).available;
+    sim::MessagePrice& channel = prices.channel[level] =
+        channelPrice(r, c, *on, has ? protocol : Protocol::Slots, further.roomBytes);
+    sim::MessagePrice& read = prices.direct[level] = direct ? directPrice(r, c, *on, further.readBytes) : channel;
+    prices.here[level] = herePrice(r, c, channel, c.at(*on, has ? protocol : Protocol::Slots), further.roomBytes);
+    if (portGBps > 0) channel.wireUsPerByte = read.wireUsPerByte = std::max(channel.wireUsPerByte, perByte(portGBps));
+  };
+  if (r.levels != nullptr) {
+    for (size_t i = 0; i < r.levels->size(); ++i) set(i, (*r.levels)[i].link, (*r.levels)[i].portGBps);
+  } else {
+    set(0, r.links.intra, 0);
+    set(r.shape.nodeOf.empty() ? 0 : 1, r.links.inter, 0);
+  }
+  const double all = footprint(r) + (protocol == Protocol::Direct ? further.readBytes : further.roomBytes);
+  prices.reduceUsPerByte = perByte(r.links.intra ? c.reduceGBpsIn(all) : c.reduceGBps);
+  prices.copyUsPerByte = perByte(r.links.intra ? c.copyGBpsIn(all) : c.copyGBps);
+  prices.leastDirectBytes = kLeastDirectBytes;
+  if (r.device != nullptr) passThroughPinned(*r.device, &prices);
+  if (r.links.ranksPerCore > 1) {
+    prices.coresPerNode = std::max(1, static_cast<int>(std::lround(ranksOfNode(r.shape) / r.links.ranksPerCore)));
+    prices.handOverUs = kHandOverUs;
+  }
+  return prices;
+}
+
+Result<CostEstimate> priceOf(const sim::Bound& bound, const sim::Prices& prices, double chunkBytes, const Shape& shape,
+                             double waitedFor) {
+  const double slices = slicesOf(chunkBytes, shape.slotBytes);
+  const bool few = isFew(bound);
+  const int passes = few ? (isRooted(shape.collective) ? kPassesOfRooted : kPassesOfFew) : slices > 1 ? 2 : 1;
+  TUTTI_ASSIGN(const sim::Estimate once, sim::estimate(bound, prices, chunkBytes / slices, passes));
+  const double period = std::max({once.nextUs, once.busyUs, once.wireUs});
+  const double alone = once.firstUs + (slices - 1) * period;
+  // Many ranks seldom go in step.
+  const double us = few ? waitedFor * alone + (1 - waitedFor) * slices * period : alone;
+  return CostEstimate{us, slices * once.busyUs, slices * once.wireUs};
+}
+
+CostEstimate leastPriceOf(const sim::Bound& bound, const sim::Prices& prices, double chunkBytes, size_t slotBytes) {
+  const double slices = slicesOf(chunkBytes, slotBytes);
+  const sim::Load load = sim::loadOf(bound, prices, chunkBytes / slices);
+  const double us = slices * std::max(load.busyUs, load.wireUs);
+  constexpr double kRounding = 1e-9;
+  return {us * (1 - kRounding), slices * load.busyUs, slices * load.wireUs};
+}
+
+Result<std::shared_ptr<const Estimates::Programs>> Estimates::build(const PlanRequest& r, const Algorithm& a,
+                                                                    Rewrite rewrite, const Shape& shape) const {
+  auto programs = std::make_shared<Programs>();
+  programs->bytes = shape.bytes;
+  sim::ProgramOptions options{.asTheyAre = false, .sliceBytes = 0};
+  // Who scatters or broadcasts mostly does so in place.
+  options.freeHomeCopies = isRooted(shape.collective);
+  if (shape.nRanks <= kMostRanksRewritten) {
+    std::vector<Schedule> all;
+    Shape own = shape;
+    for (own.rank = 0; own.rank < shape.nRanks; ++own.rank) all.push_back(a.build(own));
+    programs->chunkPerByte = sim::chunkBytesOf(all[0], shape.bytes) / static_cast<double>(shape.bytes);
+    all = rewritten(std::move(all), rewrite == Rewrite::Direct ? Protocol::Direct : Protocol::Slots);
+    if (rewrite == Rewrite::Published) {
+      for (Schedule& s : all) s = publish(s);
+    }
+    options.asTheyAre = true;
+    TUTTI_ASSIGN(sim::Roles roles, sim::rolesOf(all, shape, options));
+    programs->bound = sim::bind(std::move(roles), levelsOf(r));
+    return std::shared_ptr<const Programs>(std::move(programs));
+  }
+  Evened even{shape, levelsOf(r)};
+  const bool alike = oneLevel(r);
+  if (!alike && sim::ranksPerNode(shape) == 0) even = evened(r, shape);
+  if (!a.supports(even.shape)) return invalidArgument(a.name, " is not for hosts of as many ranks each");
+  options.bundled = true;
+  options.freeHomeCopies = true;  // most are fused with what follows
+  options.allDirect = rewrite == Rewrite::Direct;
+  sim::ProgramSource source{
+      .name = a.name, .build = a.build, .shape = even.shape, .options = options, .switchesUs = {}};
+  source.together = alike ? 1 : 0;
+  source.checked = 1;
+  source.symmetryOnly = true;
+  if (a.grid != nullptr) source.grid = a.grid(even.shape);
+  auto roles = sim::classRoles(source);
+  if (!roles.ok()) {
+    const bool levels = a.chooseParts != nullptr && shape.nRanks > kMostRanksOfLevels;
+    if (levels || stepsOfAll(source) > mostSteps_) return invalidArgument("its schedules have too many steps");
+    roles = sim::allRoles(source);
+  }
+  TUTTI_TRY(asStatus(roles));
+  programs->chunkPerByte = roles->programs.front()->chunkBytes / static_cast<double>(shape.bytes);
+  programs->bound = sim::bind(std::move(*roles), even.levels);
+  return std::shared_ptr<const Programs>(std::move(programs));
+}
+
+Result<std::shared_ptr<const Estimates::Programs>> Estimates::find(const PlanRequest& r, const Variant& way,
+                                                                   Rewrite rewrite) {
+  const Algorithm& a = way.algorithm;
+  Shape shape = r.shape;
+  shape.root = 0;
+  shape.parts = way.parts;
+  shape.bytes = a.sizeMatters ? std::max<size_t>(1, shape.bytes) : kUsualBytes;
+  if (way.joined) shape.messageBytes = messageBytesFor(r, shape.bytes);
+  const Built key{&a, rewrite, way.parts, shape.commutative, shape.messageBytes};
+  if (const auto known = known_.find(key); known != known_.end() && known->second->bytes == shape.bytes)
+    return known->second;
+  const auto refused = refused_.find(key);
+  if (refused != refused_.end() && refused->second == shape.bytes) return tooMuch(a);
+  auto built = build(r, a, rewrite, shape);
+  if (!built.ok()) {
+    refused_[key] = shape.bytes;
+    return tooMuch(a);
+  }
+  return known_[key] = std::move(*built);
+}
+
+Estimates::Rewrite Estimates::Asked::rewrite() const {
+  if (publishes(request, way.algorithm, bytes)) return Rewrite::Published;
+  const bool direct = way.protocol == Protocol::Direct && request.shape.nRanks <= kMostRanksDirect;
+  return direct ? Rewrite::Direct : Rewrite::Fused;
+}
+
+Estimates::Ready Estimates::priced(const PlanRequest& r, const Calibration& c, Protocol protocol,
+                                   std::shared_ptr<const Programs> programs, double chunkBytes) {
+  const sim::Bound& bound = programs->bound;
+  Ready ready{std::move(programs), {}, chunkBytes, r.shape};
+  if (onDevices(r)) {
+    const DevicePrices on = devicePrices(r, protocol, bound, chunkBytes);
+    ready.prices = on.prices;
+    ready.shape = on.shape;
+    ready.callUs = on.callUs;
+    ready.leastUs = on.leastUs;
+    ready.lanes = on.lanes;
+    ready.waitedFor = on.waitedFor;
+    return ready;
+  }
+  ready.prices = pricesOf(r, c, protocol, furtherMemory(bound, r, chunkBytes));
+  if (r.device != nullptr) {
+    ready.callUs = r.device->callUs;
+    ready.waitedFor = r.device->waitedFor;
+  }
+  return ready;
+}
+
+Result<CostEstimate> Estimates::Ready::cost() const {
+  TUTTI_ASSIGN(CostEstimate cost, priceOf(programs->bound, prices, chunkBytes, shape, waitedFor));
+  cost.workUs = std::max(cost.workUs, leastUs);
+  cost.us = std::max(cost.us, leastUs) + callUs;
+  cost.lanes = lanes;
+  return cost;
+}
+
+CostEstimate Estimates::Ready::atLeast() const {
+  CostEstimate cost = leastPriceOf(programs->bound, prices, chunkBytes, shape.slotBytes);
+  cost.workUs = std::max(cost.workUs, leastUs);
+  cost.us = std::max(cost.us, leastUs) + callUs;
+  cost.lanes = lanes;
+  return cost;
+}
+
+Result<Estimates::Ready> Estimates::readyOf(const Asked& asked) {
+  PlanRequest at = asked.request;
+  at.shape.bytes = asked.bytes;
+  TUTTI_ASSIGN(std::shared_ptr<const Programs> programs, find(at, asked.way, asked.rewrite()));
+  const double chunkBytes = programs->chunkPerByte * static_cast<double>(asked.bytes);
+  Ready ready = priced(at, asked.calibration, asked.way.protocol, std::move(programs), chunkBytes);
+  if (ready.programs->bound.roles.classes && oneLevel(at)) ready.prices.stretch = std::max(1.0, at.links.ranksPerCore);
+  return ready;
+}
+
+Result<CostEstimate> Estimates::estimateOf(const Asked& asked) {
+  const Priced key = asked.key();
+  if (const auto known = priced_.find(key); known != priced_.end()) return known->second;
+  TUTTI_ASSIGN(const Ready ready, readyOf(asked));
+  TUTTI_ASSIGN(const CostEstimate cost, ready.cost());
+  priced_[key] = cost;
+  return cost;
+}
+
+Result<CostEstimate> Estimates::leastOf(const Asked& asked) {
+  if (priced_.contains(asked.key())) return estimateOf(asked);
+  TUTTI_ASSIGN(const Ready ready, readyOf(asked));
+  return ready.atLeast();
+}
+
+Result<CostEstimate> Estimates::between(Asked asked, const std::function<Result<CostEstimate>(const Asked&)>& costOf) {
+  const size_t bytes = asked.bytes;
+  const auto [least, most] = sizesAround(bytes);
+  const bool few = asked.request.shape.nRanks <= kMostRanksRewritten;
+  asked.bytes = few || bytes - least < most - bytes ? least : most;
+  TUTTI_ASSIGN(const CostEstimate lower, costOf(asked));
+  if (!few || least == most) return lower;
+  asked.bytes = most;
+  TUTTI_ASSIGN(const CostEstimate upper, costOf(asked));
+  const double part = static_cast<double>(bytes - least) / static_cast<double>(most - least);
+  return CostEstimate{std::lerp(lower.us, upper.us, part), std::lerp(lower.workUs, upper.workUs, part),
+                      std::lerp(lower.wireUs, upper.wireUs, part), upper.lanes};
+}
+
+Result<CostEstimate> Estimates::cost(const PlanRequest& r, const Calibration& c, const Variant& way) {
+  const std::lock_guard lock(mutex_);
+  return between({r, c, way, r.shape.bytes}, [this](const Asked& asked) { return estimateOf(asked); });
+}
+
+Result<CostEstimate> Estimates::atLeast(const PlanRequest& r, const Calibration& c, const Variant& way, bool* known) {
+  const std::lock_guard lock(mutex_);
+  *known = true;
+  return between({r, c, way, r.shape.bytes}, [&](const Asked& asked) {
+    *known = *known && priced_.contains(asked.key());
+    return leastOf(asked);
+  });
+}
+
+Estimates* Estimates::ofFirst(int nRanks) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<Estimates>& first = firsts_[nRanks];
+  if (first == nullptr) first = std::make_unique<Estimates>(kMostStepsOfSome);
+  return first.get();
+}
+
+Result<CostEstimate> Estimates::cost(const PlanRequest& r, const Calibration& c, const ReadyPlan& ready,
+                                     Protocol protocol) {
+  const std::vector<Schedule> all = rewritten(*ready.outOfPlace, protocol);
+  TUTTI_ASSIGN(
+      sim::Roles roles,
+      sim::rolesOf(all, r.shape, {.asTheyAre = true, .sliceBytes = 0, .freeHomeCopies = isRooted(r.shape.collective)}));
+  const double chunk = chunkPerByte(ready.outOfPlace->front()) * static_cast<double>(r.shape.bytes);
+  auto programs = std::make_shared<Programs>();
+  programs->bound = sim::bind(std::move(roles), levelsOf(r));
+  return priced(r, c, protocol, std::move(programs), chunk).cost();
+}
+
+}  // namespace tutti
