@@ -94,10 +94,10 @@ Status initAll(tuttiComm_t* comms, int nDev, const int* devList) {
 }
 
 /// Children join in the same way as new communicators; the plan for it may need the parent's ranks.
-JoinFunction joinChild(std::function<Result<ChildPlan>()> plan, const CommSettings& settings) {
-  return [plan = std::move(plan), settings](AbortState* abortState) mutable -> Result<std::unique_ptr<Comm>> {
+JoinFunction joinChild(tuttiComm* parent, std::function<Result<ChildPlan>()> plan, const CommSettings& settings) {
+  return [parent, plan = std::move(plan), settings](AbortState* abortState) mutable -> Result<std::unique_ptr<Comm>> {
     TUTTI_ASSIGN(ChildPlan child, std::exchange(plan, nullptr)());  // lets go of the parent before the join
-    return Comm::join(child.session, std::move(child.request), settings, abortState);
+    return joinPlanned(&parent->abortState, std::move(child), settings, abortState);
   };
 }
 
@@ -120,7 +120,7 @@ Status commSplit(tuttiComm_t parent, int color, int key, tuttiComm_t* newComm, c
   const auto plan = [comm, color, key, share = settings.splitShare] { return planSplit(*comm, color, key, share); };
   tuttiComm* const child = newHandle(-1, 0, settings);
   if (settings.splitShare) parent->abortState.adopt(child);
-  return startJoin(child, joinChild(plan, settings), newComm);
+  return startJoin(child, joinChild(parent, plan, settings), newComm);
 }
 
 Status commShrink(tuttiComm_t parent, const int* list, int count, tuttiComm_t* newComm, const tuttiConfig_t* config,
@@ -147,8 +147,8 @@ Status commShrink(tuttiComm_t parent, const int* list, int count, tuttiComm_t* n
     TUTTI_TRY(comm->failure());
   }
   comm->callOrder().drain();
-  const auto join = [comm, excluded, settings](AbortState* abortState) {
-    return joinShrunk(*comm, excluded, settings, abortState);
+  const auto join = [comm, excluded, flags, settings](AbortState* abortState) {
+    return joinShrunk(*comm, excluded, flags == TUTTI_SHRINK_ABORT, settings, abortState);
   };
   return startJoin(newHandle(-1, 0, settings), join, newComm);
 }
@@ -170,8 +170,14 @@ Status commGrow(tuttiComm_t parent, int nRanks, const tuttiUniqueId* id, int ran
   std::shared_ptr<tuttiUniqueId> copy = id == nullptr ? nullptr : std::make_shared<tuttiUniqueId>(*id);
   comm->callOrder().drain();
   TUTTI_TRY(comm->failure());
-  const auto plan = [comm, nRanks, copy] { return planGrow(*comm, nRanks, copy.get()); };
-  return startJoin(newHandle(comm->rank(), nRanks, settings), joinChild(plan, settings), newComm);
+  const auto plan = [comm, nRanks, copy]() -> Result<ChildPlan> {
+    Result<ChildPlan> child = planGrow(*comm, nRanks, copy.get());
+    if (child.ok() || copy == nullptr || child.status().code() == tuttiInvalidUsage) return child;
+    if (const Result<MeetingPlace> place = decodeUniqueId(*copy); place.ok())  // where the new ranks wait
+      return notComing(*place, comm->rank(), nRanks, child.status());
+    return child;
+  };
+  return startJoin(newHandle(comm->rank(), nRanks, settings), joinChild(parent, plan, settings), newComm);
 }
 
 /// The handle of a communicator that is to end, whatever state it is in.

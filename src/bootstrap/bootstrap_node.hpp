@@ -11,7 +11,7 @@
 //              everyone although its rank is gone.
 //   gather     All-gather by dissemination over the overlay: ceil(log2 n) steps.
 //   failures   A closed overlay link (or a dead process, which the driver reports) is a death; it floods the overlay.
-//   agreement  Survivors of failures agree who goes on, over links of their own to any rank.
+//   agreement  Ranks agree who goes on and what all have called, over links of their own to any rank.
 //   inquiry    A rank that waits too long, or sees a message of another call, asks everyone what they are doing; the
 //              verdict names the culprit: silent, absent, or different.
 #pragma once
@@ -101,7 +101,7 @@ class BootstrapNode : public Machine {
   void inquire(MemberId member, InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs);
   bool inquiryPending(MemberId member) const;
 
-  /// Vote in the next agreement of this communicator's survivors: those who neither died nor left nor were excluded.
+  /// Vote in the next agreement of this communicator's ranks: those who neither died nor left nor were excluded.
   /// It goes on whatever failure() says, and whoever has died.  agreement() has the decision when it is there.
   void vote(MemberId member, const Vote& vote);
   const Agreement& agreement(MemberId member) const;

@@ -148,27 +148,38 @@ Result<std::vector<std::string>> Control::Impl::gather(std::string blob, Deadlin
   return blobs;
 }
 
-Result<Decision> Control::agree(const Vote& vote, Deadline deadline, const std::atomic<uint32_t>* stop) {
+Result<Decision> Control::agree(const Vote& vote, Among among, Deadline deadline, const std::atomic<uint32_t>* stop) {
+  const std::lock_guard turn(impl_->agreeing);
   Visit visit(impl_->io);
   BootstrapNode& bootstrap = *impl_->io.bootstrap;
   const Agreement& agreement = bootstrap.agreement(impl_->member);
-  const int rank = impl_->request.rank;
-  if (agreement.decided().epoch == impl_->agreedEpoch) bootstrap.vote(impl_->member, vote);
-  while (agreement.decided().epoch == impl_->agreedEpoch) {
-    if (agreement.excludedBy() >= 0) {
-      return remoteError("rank ", rank, " is excluded: rank ", agreement.excludedBy(),
-                         " goes on without it, because it was told to, or has lost the connection");
-    }
-    if (stop != nullptr && stop->load(std::memory_order_relaxed) != 0) return impl_->aborted();
-    if (deadline.passed()) {
-      return timeoutError("rank ", rank, " of ", impl_->request.nRanks,
-                          " waited until its deadline for the agreement of survivors, and for ranks ",
-                          listRanks(agreement.waitingOn()), "; all that live and are not excluded must call");
-    }
-    visit.wait(std::min(deadline.ns(), nowNs() + (stop != nullptr ? kAbortPollNs : kLongWaitNs)));
+  if (among == Among::All && bootstrap.failure(impl_->member)) return impl_->failure();
+  const auto ended = [&] { return agreement.decided().epoch != impl_->agreedEpoch || agreement.excludedBy() >= 0; };
+  if (!ended()) bootstrap.vote(impl_->member, vote);
+  if (among == Among::All) {
+    const Status waited = impl_->waitFor(&visit, deadline, "the agreement of all ranks", ended);
+    if (!waited.ok()) return impl_->blame(&visit, -1, waited);
+  } else {
+    while (!ended()) TUTTI_TRY(impl_->awaitDecision(&visit, deadline, stop));
+  }
+  if (agreement.decided().epoch == impl_->agreedEpoch) {
+    return remoteError("rank ", impl_->request.rank, " is excluded: rank ", agreement.excludedBy(),
+                       " goes on without it, because it was told to, or has lost the connection");
   }
   impl_->agreedEpoch = agreement.decided().epoch;
   return agreement.decided();
+}
+
+Status Control::Impl::awaitDecision(Visit* visit, Deadline deadline, const std::atomic<uint32_t>* stop) {
+  if (stop != nullptr && stop->load(std::memory_order_relaxed) != 0) return aborted();
+  if (deadline.passed()) {
+    return timeoutError("rank ", request.rank, " of ", request.nRanks,
+                        " waited until its deadline for the agreement of survivors, and for ranks ",
+                        listRanks(io.bootstrap->agreement(member).waitingOn()),
+                        "; all that live and are not excluded must call");
+  }
+  visit->wait(std::min(deadline.ns(), nowNs() + (stop != nullptr ? kAbortPollNs : kLongWaitNs)));
+  return {};
 }
 
 void Control::setOnGone(std::function<void(int)> onGone) {

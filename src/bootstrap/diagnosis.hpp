@@ -13,7 +13,7 @@ namespace tutti {
 /// What a rank says when it is asked.
 struct RankReport {
   RankState state;
-  uint64_t gathers = 0;          // control exchanges (allGather) entered, from 1; the one of joining does not count
+  uint64_t gathers = 0;  // control exchanges (gathers, agreements) entered, from 1; the one of joining does not count
   int32_t gatherWaitingOn = -1;  // the peer whose part of the current one is missing; -1 if none
   bool joined = true;            // up
   bool left = false;             // it has destroyed its communicator; the rest is as it was then

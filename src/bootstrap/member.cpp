@@ -248,6 +248,13 @@ RankReport Member::report() const {
     if (n > 0) t.gathers = n;
     break;
   }
+  // An agreement is an exchange, too: all ranks take part in both in the same order.
+  const Agreement& agreement = survivors_.agreement();
+  t.gathers += agreement.entered();
+  if (t.gatherWaitingOn < 0 && agreement.entered() > agreement.decided().epoch) {
+    const std::vector<int> lacking = agreement.waitingOn();
+    if (!lacking.empty()) t.gatherWaitingOn = lacking.front();
+  }
   return t;
 }
 

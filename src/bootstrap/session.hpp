@@ -92,10 +92,15 @@ class Control : public FdExchange, public StreamExchange {
   Result<std::vector<std::string>> farewell(std::string blob, Deadline deadline);
   Status barrier(Deadline deadline);
 
-  /// Vote in the survivors' next agreement and wait for its decision, the next that this rank has not had from here.
-  /// Takes no notice of failures and of the abort word of the communicator, only of `stop` (or nullptr).
-  /// Errors: RemoteError: the others go on without this rank, or *stop != 0; Timeout: the vote stands all the same.
-  Result<Decision> agree(const Vote& vote, Deadline deadline, const std::atomic<uint32_t>* stop);
+  /// Vote in the ranks' next agreement and wait for its decision, the next that this rank has not had from here.  Ranks
+  /// that are gone are missing from it.
+  ///   All        of all ranks, as allGather: failures and the abort word end the wait, and its deadline breaks the
+  ///              communicator
+  ///   Survivors  heeds neither, only `stop` (or nullptr)
+  /// Errors: RemoteError: the others go on without this rank, a failure, or *stop != 0; Timeout.  The vote stands all
+  /// the same, and may come with the decision of a later call.
+  enum class Among : uint8_t { All, Survivors };
+  Result<Decision> agree(const Vote& vote, Among among, Deadline deadline, const std::atomic<uint32_t>* stop = nullptr);
   /// Called on the Session's thread, by the rules of onFailure, with every rank that is out of these agreements: it has
   /// died, left or been excluded, now or before.  Empty: not any more.
   void setOnGone(std::function<void(int rank)> onGone);

@@ -71,6 +71,7 @@ struct Control::Impl {
   const std::atomic<uint32_t>* abort = nullptr;
   std::function<void(const Failure&)> onFailure;
   bool failureTold = false;
+  std::mutex agreeing;       // one agree() at a time; before the Session's lock
   uint64_t agreedEpoch = 0;  // of the last decision that agree() has handed out
   std::function<void(int)> onGone;
   std::set<int> goneTold;  // ranks that onGone has been called with
@@ -93,6 +94,7 @@ struct Control::Impl {
   Status waitFor(Visit* visit, Deadline deadline, const std::string& what, const std::function<bool()>& ready,
                  bool heedAbort = true);
   Result<std::vector<std::string>> gather(std::string blob, Deadline deadline, bool heedAbort);
+  Status awaitDecision(Visit* visit, Deadline deadline, const std::atomic<uint32_t>* stop);
   /// The verdict of all ranks on a wait that took too long; `tooLate` as it is if it is something else.
   Status blame(Visit* visit, int suspect, const Status& tooLate);
   Status failure() const;

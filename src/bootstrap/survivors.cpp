@@ -12,7 +12,8 @@ namespace {
 
 /// A dial that is refused for so long finds nobody: the listener is older than the communicator.
 constexpr int64_t kRefusedByDeadNs = 300'000'000;
-constexpr size_t kMaxObjection = 2048;
+/// Of a call, as bytes, without its text.
+constexpr size_t kCallBytes = 18;
 
 void writeRanks(Writer& w, const std::vector<int>& ranks) {
   w.u32(static_cast<uint32_t>(ranks.size()));
@@ -25,21 +26,37 @@ std::vector<int> readRanks(Reader& in) {
   return ranks;
 }
 
+void writeCall(Writer& w, const MembershipCall& call) {
+  w.u8(static_cast<uint8_t>(call.kind));
+  w.u8((call.anew ? 1 : 0) | (call.aborts ? 2 : 0));
+  for (const int32_t number : {call.color, call.key, call.nRanks}) w.i32(number);
+  w.text(std::string_view(call.text).substr(0, kMaxCallBytes));
+}
+
+MembershipCall readCall(Reader& in) {
+  MembershipCall call;
+  call.kind = static_cast<MembershipCall::Kind>(in.u8());
+  const uint8_t flags = in.u8();
+  call.anew = (flags & 1) != 0;
+  call.aborts = (flags & 2) != 0;
+  for (int32_t* number : {&call.color, &call.key, &call.nRanks}) *number = in.i32();
+  call.text = in.text(kMaxCallBytes);
+  return call;
+}
+
 void writeDecision(Writer& w, const Decision& decision) {
   w.u64(decision.epoch);
   writeRanks(w, decision.gone);
-  w.u8(decision.anew ? 1 : 0);
-  w.i32(decision.objector);
-  w.text(std::string_view(decision.objection).substr(0, kMaxObjection));
+  w.u32(static_cast<uint32_t>(decision.calls.size()));
+  for (const MembershipCall& call : decision.calls) writeCall(w, call);
 }
 
 Decision readDecision(Reader& in) {
   Decision decision;
   decision.epoch = in.u64();
   decision.gone = readRanks(in);
-  decision.anew = in.u8() != 0;
-  decision.objector = in.i32();
-  decision.objection = in.text(kMaxObjection);
+  decision.calls.resize(in.count(kCallBytes));
+  for (MembershipCall& call : decision.calls) call = readCall(in);
   return decision;
 }
 
@@ -47,11 +64,11 @@ Decision readDecision(Reader& in) {
 
 std::string agreementMessage(const AgreementMessage& message) {
   Writer w(MessageType::Agreement);
-  w.u8((message.order ? 1 : 0) | (message.anew ? 2 : 0) | (message.voted ? 4 : 0));
+  w.u8((message.order ? 1 : 0) | (message.voted ? 2 : 0));
   writeRanks(w, message.gone);
   writeDecision(w, message.decided);
   writeDecision(w, message.proposed);
-  w.text(std::string_view(message.objection).substr(0, kMaxObjection));
+  writeCall(w, message.call);
   return w.take();
 }
 
@@ -59,13 +76,12 @@ Result<AgreementMessage> readAgreement(Reader& in) {
   AgreementMessage message;
   const uint8_t flags = in.u8();
   message.order = (flags & 1) != 0;
-  message.anew = (flags & 2) != 0;
-  message.voted = (flags & 4) != 0;
+  message.voted = (flags & 2) != 0;
   message.gone = readRanks(in);
   message.decided = readDecision(in);
   message.proposed = readDecision(in);
-  message.objection = in.text(kMaxObjection);
-  if (!in.done() || flags > 7) return remoteError("a malformed message of survivors");
+  message.call = readCall(in);
+  if (!in.done() || flags > 3) return remoteError("a malformed message of survivors");
   return message;
 }
 
@@ -103,19 +119,22 @@ void Survivors::leave() {
 /// What the machine has to say.
 void Survivors::pump() {
   if (over_) return;
-  for (const Agreement::Outgoing& out : agreement_.take()) send(out.to, agreementMessage(out.message));
+  for (const Agreement::Outgoing& out : agreement_.take()) {
+    const std::string message = agreementMessage(out.message);
+    for (const int rank : out.to) send(rank, message);
+  }
   if (agreement_.excludedBy() < 0) return;
   TUTTI_INFO("bootstrap", "rank ", request_.rank, " is out: rank ", agreement_.excludedBy(), " goes on without it");
   leave();
 }
 
 /// All messages to a rank take one way, so that they keep their order: our own link if there is to be one.
-void Survivors::send(int rank, std::string message) {
+void Survivors::send(int rank, const std::string& message) {
   Peer& peer = peers_[rank];
   if (peer.lost) return;
   if (peer.out != 0) return network_.send(peer.out, message);
   if (peer.in != 0 && peer.queue.empty()) return network_.send(peer.in, message);
-  peer.queue.push_back(std::move(message));
+  peer.queue.push_back(message);
   if (peer.queue.size() == 1) tryDial(rank, peer);
 }
 

@@ -1,4 +1,4 @@
-// The agreement of a communicator's survivors (src/membership), carried: links to any rank, made as they are needed.
+// The agreements of a communicator's ranks (src/membership), carried: links to any rank, made as they are needed.
 //
 // The overlay's links do for ranks of which few die; here any may, so every two ranks that have something to say to
 // each other have a link of their own.  Its end is a death, or a goodbye; both mean that the rank is gone.  So does a
@@ -53,7 +53,7 @@ class Survivors {
   };
 
   void pump();
-  void send(int rank, std::string message);
+  void send(int rank, const std::string& message);
   void tryDial(int rank, Peer& peer);
   void lose(int rank, const char* why);
   void close(Peer& peer, bool goodbye);

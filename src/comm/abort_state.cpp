@@ -50,6 +50,30 @@ void AbortState::onEnd(std::function<void()> atEnd) {
   if (atEnd_ && !failure_.ok()) atEnd_();
 }
 
+// Parents are locked before children.
+void AbortState::endJoins(const Status& why) {
+  const std::lock_guard lock(mutex_);
+  if (!joinsEnd_.ok()) return;
+  joinsEnd_ = {why.code(), cat(why.message(), " (by its rank in the parent, while ranks were joining the child)")};
+  for (AbortState* join : joins_) join->end(joinsEnd_);
+}
+
+Status AbortState::joinsEnd() const {
+  const std::lock_guard lock(mutex_);
+  return joinsEnd_;
+}
+
+void AbortState::enterJoin(AbortState* join) {
+  const std::lock_guard lock(mutex_);
+  joins_.push_back(join);
+  if (!joinsEnd_.ok()) join->end(joinsEnd_);
+}
+
+void AbortState::leaveJoin(AbortState* join) {
+  const std::lock_guard lock(mutex_);
+  std::erase(joins_, join);
+}
+
 void AbortState::adopt(tuttiComm* child) {
   Status over;
   {

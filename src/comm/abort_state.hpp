@@ -39,6 +39,13 @@ class AbortState {
   /// Calls that have yet to begin: they end with it, too.
   Parking& parking() { return parking_; }
 
+  /// The communicator has failed, and nobody ended it on purpose: so do the children that are being joined now.
+  void endJoins(const Status& why);
+  /// With what; ok: it has not.
+  Status joinsEnd() const;
+  /// `join` is that of a child which is being joined, until leaveJoin().
+  void enterJoin(AbortState* join);
+  void leaveJoin(AbortState* join);
   /// `child`, whose handle this is, was split from this one: it ends with it, at once if that has happened.
   void adopt(tuttiComm* child);
   /// End those that were split from this one, theirs too, on this rank.
@@ -59,9 +66,10 @@ class AbortState {
   Parking parking_;
   std::atomic<bool> released_{false}, closed_{false};
   mutable std::mutex mutex_;  // guards what follows
-  Status failure_, childrensEnd_;
+  Status failure_, childrensEnd_, joinsEnd_;
   std::function<void()> atEnd_;
   std::vector<tuttiComm*> children_;  // handles are never freed
+  std::vector<AbortState*> joins_;
 };
 
 /// What the ranks of children hear where `why` has ended a communicator on purpose.

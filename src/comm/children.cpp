@@ -1,9 +1,13 @@
 #include "src/comm/children.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
+#include <utility>
 
 #include "src/bootstrap/unique_id.hpp"
+#include "src/membership/shrink.hpp"
 
 namespace tutti {
 namespace {
@@ -13,112 +17,72 @@ Result<std::shared_ptr<Session>> sessionFor(Comm& parent, bool share) {
   return Session::create();
 }
 
-JoinRequest childRequest(const Comm& parent, const std::string& label, const Session& session) {
+/// members: ranks of the parent by their rank in the child, one of which is this rank.
+JoinRequest childRequest(Comm& parent, const std::string& label, const Session& session,
+                         const std::vector<int>& members) {
   JoinRequest request;
-  const Secret& secret = const_cast<Comm&>(parent).control().secret();
+  const Secret& secret = parent.control().secret();
   request.commId = deriveCommId(secret, label);
   request.secret = deriveSecret(secret, label);
   request.self = session.endpoint();
+  request.nRanks = static_cast<int>(members.size());
+  for (const int rank : members) {
+    if (rank == parent.rank()) request.rank = static_cast<int>(request.members.size());
+    request.members.push_back(parent.control().endpoints()[static_cast<size_t>(rank)]);
+  }
   return request;
 }
 
-Result<std::vector<std::string>> exchange(Comm& parent, std::string blob) {
-  Result<std::vector<std::string>> all = parent.control().allGather(std::move(blob), parent.deadline());
-  if (!all.ok()) return parent.cause(all.status());
-  return all;
+/// The decision that counts this rank's call, if it is one call of all ranks.
+Result<Decision> agreeOn(Comm& parent, const MembershipCall& call) {
+  for (;;) {
+    const Result<Decision> decision = parent.control().agree({.call = call}, Control::Among::All, parent.deadline());
+    if (!decision.ok()) return parent.cause(decision.status());
+    // Else it counts a vote that was cast before, by a call that its deadline has ended.
+    if (!(decision->calls[static_cast<size_t>(parent.rank())] == call)) continue;
+    if (const Status same = unanimous(*decision); !same.ok()) return parent.cause(same);
+    return decision;
+  }
 }
 
-struct SplitEntry {
-  int color;
-  int key;
-  int rank;
-};
+/// Why a join has failed may be that the parent has, of which this rank has yet to hear.
+void awaitNewsOf(const AbortState& parent) {
+  constexpr int kNewsMs = 100;
+  for (const Deadline news = Deadline::inMs(kNewsMs); parent.joinsEnd().ok() && !news.passed();)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
 
 }  // namespace
 
 Result<ChildPlan> planSplit(Comm& parent, int color, int key, bool share) {
-  const uint64_t number = parent.nextChild();
   ChildPlan child;
+  MembershipCall call{.kind = MembershipCall::Kind::Split, .color = color, .key = key};
   if (color >= 0) {
     TUTTI_ASSIGN(child.session, sessionFor(parent, share));
+    if (!share) call.text = child.session->endpoint();
   }
-  int32_t mine[2] = {color, key};
-  std::string blob(reinterpret_cast<const char*>(mine), sizeof mine);
-  if (child.session) blob += child.session->endpoint();
-  TUTTI_ASSIGN(const std::vector<std::string> all, exchange(parent, std::move(blob)));
+  TUTTI_ASSIGN(const Decision decision, agreeOn(parent, call));
   if (color < 0) return child;
-
-  std::vector<SplitEntry> members;
-  std::vector<Endpoint> endpoints(all.size());
-  for (size_t r = 0; r < all.size(); ++r) {
-    int32_t theirs[2];
-    if (all[r].size() < sizeof theirs) return remoteError("rank ", r, " sent a malformed split request");
-    std::memcpy(theirs, all[r].data(), sizeof theirs);
-    endpoints[r] = all[r].substr(sizeof theirs);
-    if (theirs[0] == color) members.push_back({theirs[0], theirs[1], static_cast<int>(r)});
-  }
-  std::stable_sort(members.begin(), members.end(),
-                   [](const SplitEntry& a, const SplitEntry& b) { return a.key < b.key; });
-  child.request = childRequest(parent, cat("split/", number, "/", color), *child.session);
-  child.request.nRanks = static_cast<int>(members.size());
+  const std::vector<int> members = splitMembers(decision, color);
+  child.request =
+      childRequest(parent, childLabel(cat("split/", color), decision.epoch, members), *child.session, members);
   for (size_t i = 0; i < members.size(); ++i) {
-    if (members[i].rank == parent.rank()) child.request.rank = static_cast<int>(i);
-    child.request.members.push_back(endpoints[static_cast<size_t>(members[i].rank)]);
+    const std::string& own = decision.calls[static_cast<size_t>(members[i])].text;
+    if (!own.empty()) child.request.members[i] = own;
   }
   return child;
 }
 
-// Every attempt is of one epoch's members, and the next epoch says what became of it: all have it, or who has not.
-// Ranks that die meanwhile are missing from that decision, so that all try again together, under another name.
-Result<std::unique_ptr<Comm>> joinShrunk(Comm& parent, const std::vector<int>& excluded, const CommSettings& settings,
-                                         AbortState* abortState) {
-  Control& control = parent.control();
-  Vote vote{.excluded = excluded, .anew = true};
-  std::vector<int> tried;
-  Result<std::unique_ptr<Comm>> child = std::unique_ptr<Comm>();
-  for (;;) {
-    TUTTI_ASSIGN(const Decision decision, control.agree(vote, parent.deadline(), abortState->stopWord()));
-    const std::vector<int> members = membersAfter(decision, parent.nRanks());
-    if (members == tried && !decision.anew) {
-      if (decision.objector < 0 || !child.ok()) return child;
-      return remoteError("rank ", decision.objector, " (of the parent) could not join: ", decision.objection);
-    }
-    child = std::unique_ptr<Comm>();  // before the abortState, which it refers to
-    if (!tried.empty() && !abortState->renew()) return abortState->failure();
-    tried = members;
-    // The survivors know the endpoints of the parent's Session only, so that they share it.
-    const std::shared_ptr<Session>& session = control.session();
-    JoinRequest request = childRequest(parent, childLabel("shrink", decision.epoch, members), *session);
-    for (const int rank : members) {
-      if (rank == parent.rank()) request.rank = static_cast<int>(request.members.size());
-      request.members.push_back(control.endpoints()[static_cast<size_t>(rank)]);
-    }
-    request.nRanks = static_cast<int>(members.size());
-    // Who dies before the child has a link to it would keep the join waiting.
-    control.setOnGone([abortState, members](int rank) {
-      if (!std::binary_search(members.begin(), members.end(), rank)) return;
-      abortState->end(remoteError("rank ", rank, " of the parent has died while survivors were joining"));
-    });
-    child = Comm::join(session, std::move(request), settings, abortState);
-    control.setOnGone({});
-    vote = {.excluded = excluded, .objection = child.ok() ? "" : child.status().message()};
-  }
-}
-
 Result<ChildPlan> planGrow(Comm& parent, int nRanks, const tuttiUniqueId* id) {
-  std::string blob;
-  if (id != nullptr) blob.assign(id->internal, sizeof id->internal);
-  TUTTI_ASSIGN(const std::vector<std::string> all, exchange(parent, std::move(blob)));
-  const std::string* given = nullptr;
-  for (size_t r = 0; r < all.size(); ++r) {
-    if (all[r].empty()) continue;
-    if (given != nullptr) return invalidUsage("more than one rank passed a uniqueId to tuttiCommGrow; one must");
-    given = &all[r];
-  }
-  if (given == nullptr) return invalidUsage("no rank passed a uniqueId to tuttiCommGrow; one of the old ranks must");
+  MembershipCall call{.kind = MembershipCall::Kind::Grow, .nRanks = nRanks};
+  if (id != nullptr) call.text.assign(id->internal, sizeof id->internal);
+  TUTTI_ASSIGN(const Decision decision, agreeOn(parent, call));
+  TUTTI_ASSIGN(const int root, growRoot(decision));
+  const std::string& given = decision.calls[static_cast<size_t>(root)].text;
   tuttiUniqueId rendezvous{};
-  std::memcpy(rendezvous.internal, given->data(), std::min(given->size(), sizeof rendezvous.internal));
+  std::memcpy(rendezvous.internal, given.data(), std::min(given.size(), sizeof rendezvous.internal));
   TUTTI_ASSIGN(const MeetingPlace place, decodeUniqueId(rendezvous));
+  // New ranks know the unique id only, so that the child has its names.
   ChildPlan child;
   TUTTI_ASSIGN(child.session, Session::create());
   child.request.commId = place.commId;
@@ -127,6 +91,47 @@ Result<ChildPlan> planGrow(Comm& parent, int nRanks, const tuttiUniqueId* id) {
   child.request.self = child.session->endpoint();
   child.request.rank = parent.rank();
   child.request.nRanks = nRanks;
+  return child;
+}
+
+Result<std::unique_ptr<Comm>> joinPlanned(AbortState* parent, ChildPlan child, const CommSettings& settings,
+                                          AbortState* abortState) {
+  parent->enterJoin(abortState);
+  Result<std::unique_ptr<Comm>> joined = Comm::join(child.session, std::move(child.request), settings, abortState);
+  if (joined.status().code() == tuttiRemoteError && !abortState->ended()) awaitNewsOf(*parent);
+  parent->leaveJoin(abortState);
+  if (const Status why = parent->joinsEnd(); !why.ok()) return why;
+  return joined;
+}
+
+Result<std::unique_ptr<Comm>> joinShrunk(Comm& parent, const std::vector<int>& excluded, bool aborts,
+                                         const CommSettings& settings, AbortState* abortState) {
+  Control& control = parent.control();
+  // The survivors know the endpoints of the parent's Session only, so that they share it.
+  const std::shared_ptr<Session>& session = control.session();
+  Shrink shrink(parent.nRanks(), excluded, aborts);
+  std::unique_ptr<Comm> child;
+  for (bool first = true; shrink.next() != Shrink::Next::End;) {
+    if (shrink.next() == Shrink::Next::Vote) {
+      TUTTI_ASSIGN(const Decision decision,
+                   control.agree(shrink.vote(), Control::Among::Survivors, parent.deadline(), abortState->stopWord()));
+      shrink.onDecision(decision);
+      continue;
+    }
+    child.reset();  // before the abortState, which it refers to
+    if (!std::exchange(first, false) && !abortState->renew()) return abortState->failure();
+    // Who dies before the child has a link to it would keep the join waiting.
+    control.setOnGone([abortState, members = shrink.members()](int rank) {
+      if (!std::binary_search(members.begin(), members.end(), rank)) return;
+      abortState->end(remoteError("rank ", rank, " of the parent has died while survivors were joining"));
+    });
+    Result<std::unique_ptr<Comm>> joined =
+        Comm::join(session, childRequest(parent, shrink.label(), *session, shrink.members()), settings, abortState);
+    control.setOnGone({});
+    shrink.onJoined(joined.status());
+    if (joined.ok()) child = std::move(*joined);
+  }
+  if (!shrink.outcome().ok()) return shrink.outcome();
   return child;
 }
 

@@ -97,7 +97,7 @@ DrivenTask Comm::driven(Task* task) {
 
 void Comm::onFailure(const Failure& failure) {
   abortState_.end(failure.status);
-  if (failure.onPurpose) abortState_.endChildren(endWithParent(failure.status));
+  failure.onPurpose ? abortState_.endChildren(endWithParent(failure.status)) : abortState_.endJoins(failure.status);
 }
 
 void Comm::fail(const Status& error) {

@@ -93,8 +93,6 @@ class Comm : public TaskOwner {
   uint32_t nextPairSequence(int peer, bool isSend) {
     return (isSend ? sendsTo_ : receivesFrom_)[static_cast<size_t>(peer)]++;
   }
-  /// Number of the next child; the same on all ranks that take part.
-  uint64_t nextChild() { return ++children_; }
 
   /// `task` with this communicator's waiting, error and deadline rules.
   DrivenTask driven(Task* task);
@@ -148,7 +146,6 @@ class Comm : public TaskOwner {
   KnownCalls known_;  // point into its plans
   const std::shared_ptr<CallOrder> callOrder_ = std::make_shared<CallOrder>();
   uint64_t sequence_ = 0;
-  uint64_t children_ = 0;
   std::vector<uint32_t> sendsTo_, receivesFrom_;
   WaitPolicy waitPolicy_;
   std::vector<std::byte> workspace_;

@@ -12,6 +12,8 @@ namespace {
 
 /// More are not believed, so that the next one has a number.
 constexpr uint64_t kMostEpochs = uint64_t{1} << 48;
+/// An epoch that no rank gets to: nothing has to be told of those before.
+constexpr uint64_t kAll = UINT64_MAX;
 
 bool holdsRank(const std::vector<int>& ascending, int rank) {
   return std::binary_search(ascending.begin(), ascending.end(), rank);
@@ -23,9 +25,12 @@ bool areRanks(const std::vector<int>& ranks, int nRanks) {
 }
 
 bool makesSense(const Decision& decision, int nRanks) {
-  return decision.epoch <= kMostEpochs && areRanks(decision.gone, nRanks) && decision.objector >= -1 &&
-         decision.objector < nRanks;
+  return decision.epoch <= kMostEpochs && areRanks(decision.gone, nRanks) &&
+         (decision.calls.empty() || decision.calls.size() == static_cast<size_t>(nRanks));
 }
+
+/// Only its number, if the receiver has it.
+Decision told(const Decision& decision, bool whole) { return whole ? decision : Decision{.epoch = decision.epoch}; }
 
 }  // namespace
 
@@ -48,9 +53,8 @@ void Agreement::vote(const Vote& vote) {
   if (excludedBy_ >= 0) return;
   for (const int rank : vote.excluded) addGone(rank);
   voted_ = true;
-  anew_ = vote.anew;
-  objection_ = vote.objection;
-  coordinator_ == rank_ ? coordinate() : report();
+  call_ = vote.call;
+  coordinator_ == rank_ ? coordinate() : report(kAll);
 }
 
 void Agreement::markGone(int rank) {
@@ -59,7 +63,7 @@ void Agreement::markGone(int rank) {
   if (coordinator_ == rank_) {
     if (phase_ != Phase::Idle || voted_) coordinate();
   } else if (coordinator_ != before && voted_) {
-    report();
+    report(kAll);
   }
 }
 
@@ -72,7 +76,7 @@ bool Agreement::accept(int from, AgreementMessage message) {
   if (excludedBy_ >= 0) return true;
   const bool takenForGone = holdsRank(message.gone, rank_);
   if (gone_.contains(from)) {
-    if (!takenForGone) outgoing_.push_back({from, this->message(true)});  // else both would answer for ever
+    if (!takenForGone) outgoing_.push_back({{from}, this->message(true, kAll)});  // else both would answer for ever
     return true;
   }
   if (takenForGone) {
@@ -80,15 +84,28 @@ bool Agreement::accept(int from, AgreementMessage message) {
     return true;
   }
   for (const int rank : message.gone) addGone(rank);
-  if (message.decided.epoch > decided_.epoch) decide(message.decided);
-  if (message.proposed.epoch == decided_.epoch + 1) proposed_ = message.proposed;
+  const uint64_t kept = message.proposed.epoch;
+  if (!message.order) reports_[from] = {message.decided.epoch, kept, message.voted, message.call};
+  if (!learn(&message)) return false;
   if (message.order) {
-    report();
+    report(kept);
   } else if (coordinator_ == rank_) {
-    reports_[from] = std::move(message);
     if (suffices(from)) lacking_.erase(from);
     coordinate();
   }
+  return true;
+}
+
+/// What the sender has and this rank lacks.  False: an order names an epoch of which this rank has nothing.
+bool Agreement::learn(AgreementMessage* message) {
+  const bool reported = !message->order;  // unasked ones say only which epochs they have; an order has them tell
+  if (message->decided.epoch > decided_.epoch) {
+    if (message->decided.calls.empty() && proposed_.epoch != message->decided.epoch) return reported;
+    decide(message->decided.calls.empty() ? Decision(proposed_) : message->decided);
+  }
+  if (message->proposed.epoch != decided_.epoch + 1 || proposed_.epoch == message->proposed.epoch) return true;
+  if (message->proposed.calls.empty()) return reported;
+  proposed_ = std::move(message->proposed);
   return true;
 }
 
@@ -103,7 +120,7 @@ std::vector<int> Agreement::waitingOn() const {
 bool Agreement::addGone(int rank) {
   if (rank == rank_ || !gone_.insert(rank).second) return false;
   // It may live, and wait for this rank.
-  if (reports_.erase(rank) > 0 || rank == coordinator_) outgoing_.push_back({rank, message(true)});
+  if (reports_.erase(rank) > 0 || rank == coordinator_) outgoing_.push_back({{rank}, message(true, kAll)});
   lacking_.erase(rank);
   while (gone_.contains(coordinator_)) ++coordinator_;
   return true;
@@ -113,6 +130,7 @@ void Agreement::decide(const Decision& decision) {
   TUTTI_ASSERT_CMP(decision.epoch, >, decided_.epoch);
   decided_ = proposed_ = decision;
   voted_ = false;
+  call_ = {};
   if (phase_ == Phase::Idle) return;
   enter(Phase::Voting);
   order();
@@ -149,37 +167,44 @@ void Agreement::enter(Phase phase) {
 bool Agreement::suffices(int rank) const {
   const auto it = reports_.find(rank);
   if (it == reports_.end()) return false;
-  const AgreementMessage& report = it->second;
-  if (phase_ == Phase::Proposing) return report.proposed.epoch == proposed_.epoch;
-  return report.voted && report.decided.epoch == decided_.epoch;
+  const Report& report = it->second;
+  if (phase_ == Phase::Proposing) return report.proposed == proposed_.epoch;
+  return report.voted && report.decided == decided_.epoch && report.proposed <= proposed_.epoch;
 }
 
 Decision Agreement::countVotes() const {
-  Decision decision{
-      decided_.epoch + 1, {gone_.begin(), gone_.end()}, anew_, objection_.empty() ? -1 : rank_, objection_};
-  for (const auto& [rank, report] : reports_) {
-    decision.anew = decision.anew || report.anew;
-    if (report.objection.empty() || (decision.objector >= 0 && decision.objector < rank)) continue;
-    decision.objector = rank;
-    decision.objection = report.objection;
-  }
+  Decision decision{decided_.epoch + 1, {gone_.begin(), gone_.end()}, {}};
+  decision.calls.resize(static_cast<size_t>(nRanks_));
+  decision.calls[static_cast<size_t>(rank_)] = call_;
+  for (const auto& [rank, report] : reports_) decision.calls[static_cast<size_t>(rank)] = report.call;
   return decision;
 }
 
 // ---- Messages.
 
-AgreementMessage Agreement::message(bool order) const {
-  return {order, {gone_.begin(), gone_.end()}, decided_, proposed_, anew_, voted_, objection_};
+/// For a receiver that has the calls of epochs up to `kept`.
+AgreementMessage Agreement::message(bool order, uint64_t kept) const {
+  const bool next = proposed_.epoch > decided_.epoch;
+  return {order,
+          {gone_.begin(), gone_.end()},
+          told(decided_, decided_.epoch > kept),
+          told(proposed_, next && proposed_.epoch > kept),
+          voted_,
+          call_};
 }
 
-void Agreement::report() {
-  if (coordinator_ != rank_) outgoing_.push_back({coordinator_, message(false)});
+void Agreement::report(uint64_t kept) {
+  if (coordinator_ != rank_) outgoing_.push_back({{coordinator_}, message(false, kept)});
 }
 
 void Agreement::order() {
-  const AgreementMessage same = message(true);
-  for (int rank = 0; rank < nRanks_; ++rank)
-    if (rank != rank_ && !gone_.contains(rank)) outgoing_.push_back({rank, same});
+  std::map<uint64_t, std::vector<int>> byKept;
+  for (int rank = 0; rank < nRanks_; ++rank) {
+    if (rank == rank_ || gone_.contains(rank)) continue;
+    const auto it = reports_.find(rank);
+    byKept[it == reports_.end() ? 0 : std::min(it->second.proposed, proposed_.epoch)].push_back(rank);
+  }
+  for (auto& [kept, ranks] : byKept) outgoing_.push_back({std::move(ranks), message(true, kept)});
 }
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-// Agreement among the ranks of one communicator that are left: who goes on, and whether all are content.
+// Agreement among the ranks of one communicator that are left: who goes on, and what every one of them has called.
 //
 // One rank's part of it, without I/O, thread or clock: calls and messages in, messages out (take()).  Agreements of one
 // communicator are numbered from 1, their epoch.  All ranks that get the decision of an epoch get the same one.
@@ -20,7 +20,8 @@
 // two ranks arrive in order, and markGone() follows when one end dies.  Two groups of living ranks that hold each other
 // for dead, with nobody in between, decide apart.
 //
-// Messages per epoch: 5(n-1).  Time: 4 delays from the last vote.
+// Messages per epoch: 5(n-1).  Time: 4 delays from the last vote.  Bytes: the coordinator sends every rank the calls of
+// all ranks once; all else names what the receiver has by its epoch.
 #pragma once
 
 #include <cstdint>
@@ -29,28 +30,27 @@
 #include <string>
 #include <vector>
 
+#include "src/membership/call.hpp"
+
 namespace tutti {
 
 /// What a rank wants of the next epoch.
 struct Vote {
   std::vector<int> excluded{};  // ranks that shall not go on; not this one
-  bool anew = false;            // this rank has nothing yet that it could be content with
-  std::string objection{};      // empty: content
+  MembershipCall call{};
 };
 
 /// The outcome of an epoch, the same on all ranks.
 struct Decision {
-  uint64_t epoch = 0;       // 0: none
-  std::vector<int> gone{};  // ascending; all others have voted
-  bool anew = false;        // some of them begin
-  int objector = -1;        // the lowest rank that objected; -1: all are content
-  std::string objection{};
+  uint64_t epoch = 0;                   // 0: none
+  std::vector<int> gone{};              // ascending; all others have voted
+  std::vector<MembershipCall> calls{};  // by rank; None for those gone.  In messages, empty: the receiver has them
   bool operator==(const Decision&) const = default;
 };
 
 /// Ranks of nRanks that go on, ascending.
 std::vector<int> membersAfter(const Decision& decision, int nRanks);
-/// A name for the communicator of those ranks: different for every epoch, and for every list of members.
+/// A name for a communicator of those ranks: different for every kind, epoch, and list of members.
 std::string childLabel(std::string_view kind, uint64_t epoch, const std::vector<int>& members);
 
 struct AgreementMessage {
@@ -58,9 +58,8 @@ struct AgreementMessage {
   std::vector<int> gone{};  // ascending
   Decision decided{};       // the sender's newest
   Decision proposed{};      // the newest proposal that the sender keeps: of the epoch of `decided`, or of the next
-  bool anew = false;        // the vote's
   bool voted = false;       // reports: in the epoch behind that of `decided`
-  std::string objection{};  // the vote's
+  MembershipCall call{};    // the vote's
   bool operator==(const AgreementMessage&) const = default;
 };
 
@@ -76,7 +75,7 @@ class Agreement {
   bool accept(int from, AgreementMessage message);
 
   struct Outgoing {
-    int to;
+    std::vector<int> to;
     AgreementMessage message;
   };
   /// What is to be sent; each once, in this order.
@@ -84,6 +83,8 @@ class Agreement {
 
   /// The newest; its epoch grows.
   const Decision& decided() const { return decided_; }
+  /// Epochs that this rank has voted in, the one that is under way included.
+  uint64_t entered() const { return decided_.epoch + (voted_ ? 1 : 0); }
   /// The others go on without this rank; it gets no decision any more.  -1: not so; else who said it.
   int excludedBy() const { return excludedBy_; }
   bool isGone(int rank) const { return gone_.contains(rank); }
@@ -92,15 +93,21 @@ class Agreement {
 
  private:
   enum class Phase : uint8_t { Idle, Voting, Proposing };  // of the coordinator
+  struct Report {                                          // the newest of a rank
+    uint64_t decided = 0, proposed = 0;                    // epochs
+    bool voted = false;
+    MembershipCall call{};
+  };
 
   bool addGone(int rank);
+  bool learn(AgreementMessage* message);
   void decide(const Decision& decision);
   void coordinate();
   void enter(Phase phase);
   bool suffices(int rank) const;
   Decision countVotes() const;
-  AgreementMessage message(bool order) const;
-  void report();
+  AgreementMessage message(bool order, uint64_t kept) const;
+  void report(uint64_t kept);
   void order();
 
   const int rank_, nRanks_;
@@ -110,13 +117,12 @@ class Agreement {
   Decision decided_;
   Decision proposed_;  // the newest that was seen, decided or not
   bool voted_ = false;
-  bool anew_ = false;
-  std::string objection_;
+  MembershipCall call_;
   std::vector<Outgoing> outgoing_;
   // The coordinator's:
   Phase phase_ = Phase::Idle;
-  std::map<int, AgreementMessage> reports_;  // the newest by rank
-  std::set<int> lacking_;                    // whose reports do not suffice for the phase
+  std::map<int, Report> reports_;
+  std::set<int> lacking_;  // whose reports do not suffice for the phase
 };
 
 }  // namespace tutti

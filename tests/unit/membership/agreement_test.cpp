@@ -10,6 +10,7 @@
 
 #include "src/base/text.hpp"
 #include "src/membership/agreement.hpp"
+#include "src/membership/shrink.hpp"
 #include "tests/support/seeds.hpp"
 #include "tests/support/thorough.hpp"
 #include "transport/sim/world.hpp"
@@ -32,7 +33,7 @@ struct Plan {
   std::vector<Crash> crashes{};        // at most one a rank
   std::set<int> excluded{};            // by votes of some of the others; they vote themselves
   std::pair<int, int> parted{-1, -1};  // two that take each other for dead, at some moment, and live
-  bool objections = false;
+  bool calls = false;                  // votes differ
   bool leave = false;
 };
 
@@ -87,7 +88,7 @@ class Job {
     bool left = false;
     std::vector<Pair> pairs;  // to the others
     std::vector<Decision> decisions;
-    std::vector<bool> objected;  // by epoch
+    std::vector<MembershipCall> calls;  // by epoch
   };
   Rank& at(int r) { return *ranks_[static_cast<size_t>(r)]; }
   bool here(int r) { return world_.alive(r) && !at(r).left; }
@@ -124,21 +125,22 @@ class Job {
       for (const int victim : plan_.excluded)
         if (world_.random() % 3 == 0) vote.excluded.push_back(victim);
     }
-    const bool objects = plan_.objections && world_.random() % 4 == 0;
-    if (objects) vote.objection = cat("rank ", r, " objects");
-    vote.anew = objects && r % 2 == 0;
-    me.objected.resize(me.machine.decided().epoch + 2);
-    me.objected[me.machine.decided().epoch + 1] = objects;
+    vote.call.kind = MembershipCall::Kind::Split;
+    if (plan_.calls) vote.call.key = static_cast<int>(world_.random() % 1000);
+    if (plan_.calls) vote.call.text = cat("rank ", r, " in epoch ", me.machine.decided().epoch + 1);
+    me.calls.resize(me.machine.decided().epoch + 2);
+    me.calls[me.machine.decided().epoch + 1] = vote.call;
     me.machine.vote(vote);
     after(r);
   }
 
   void after(int r) {
     Rank& me = at(r);
-    for (Agreement::Outgoing& out : me.machine.take()) {
-      if (!step(r)) return;
-      send(r, out.to, std::move(out.message));
-    }
+    for (const Agreement::Outgoing& out : me.machine.take())
+      for (const int to : out.to) {
+        if (!step(r)) return;
+        send(r, to, out.message);
+      }
     if (me.machine.excludedBy() >= 0) return leave(r);
     if (me.machine.decided().epoch == (me.decisions.empty() ? 0 : me.decisions.back().epoch)) return;
     me.decisions.push_back(me.machine.decided());
@@ -209,16 +211,12 @@ class Job {
   std::string diagnoseDecision(const Decision& d) {
     for (const int r : d.gone)
       if (!mayBeGone(r)) return cat("rank ", r, " is left out");
-    int objector = -1;
-    bool anew = false;
+    std::vector<MembershipCall> calls(at(0).pairs.size());
     for (const int r : membersAfter(d, plan_.nRanks)) {
-      if (at(r).objected.size() <= d.epoch) return cat("rank ", r, " goes on and has not voted");
-      if (objector < 0 && at(r).objected[d.epoch]) objector = r;
-      anew = anew || (at(r).objected[d.epoch] && r % 2 == 0);
+      if (at(r).calls.size() <= d.epoch) return cat("rank ", r, " goes on and has not voted");
+      calls[static_cast<size_t>(r)] = at(r).calls[d.epoch];
     }
-    if (anew != d.anew) return "somebody begins, or nobody does";
-    if (objector != d.objector) return cat("objector ", d.objector, " and not ", objector);
-    return {};
+    return calls == d.calls ? "" : "other calls than those of the votes";
   }
 
   const Plan plan_;
@@ -261,7 +259,7 @@ TEST_CASE("whoever dies, and at whatever step, the others agree") {
     for (const uint64_t seed : testSeeds(1, test::kThorough ? 12 : 2))
       for (int victim = 0; victim < n; ++victim) {
         int step = 0;
-        while (holdsFor({.seed = seed, .nRanks = n, .crashes = {{victim, step}}, .objections = true})) ++step;
+        while (holdsFor({.seed = seed, .nRanks = n, .crashes = {{victim, step}}, .calls = true})) ++step;
         REQUIRE(step > 8);
       }
 }
@@ -290,7 +288,7 @@ TEST_CASE("any number dies, ranks are excluded by some, and some leave with the 
     SimWorld dice(seed * 7919 + 5);
     Plan plan{.seed = seed, .nRanks = static_cast<int>(dice.randomBetween(2, 9))};
     plan.nEpochs = static_cast<int>(dice.randomBetween(1, 4));
-    plan.objections = dice.random() % 2 == 0;
+    plan.calls = dice.random() % 2 == 0;
     plan.leave = dice.random() % 2 == 0;
     for (int r = 0; r < plan.nRanks; ++r) {
       if (dice.random() % 3 == 0) plan.crashes.push_back({r, static_cast<int>(dice.randomBetween(0, 40))});
@@ -334,7 +332,7 @@ TEST_CASE("two that exclude each other tell each other nothing for ever") {
     moved = false;
     for (const int from : {0, 1})
       for (const Agreement::Outgoing& out : machines[from].take()) {
-        CHECK(machines[out.to].accept(from, out.message));
+        CHECK(machines[out.to.front()].accept(from, out.message));
         moved = true;
         ++nMessages;
       }
@@ -344,15 +342,49 @@ TEST_CASE("two that exclude each other tell each other nothing for ever") {
 
 TEST_CASE("who votes again before the votes are counted has changed its vote") {
   Agreement machines[] = {{0, 2}, {1, 2}};
-  machines[1].vote({.objection = "not yet"});
-  machines[1].vote({});
+  const MembershipCall first{.kind = MembershipCall::Kind::Shrink, .text = "not yet"}, then{.text = "now"};
+  machines[1].vote({.call = first});
+  machines[1].vote({.call = then});
   for (const Agreement::Outgoing& out : machines[1].take()) CHECK(machines[0].accept(1, out.message));
   machines[0].vote({});
   for (int round = 0; round < 4; ++round)
     for (const int from : {1, 0})
-      for (const Agreement::Outgoing& out : machines[from].take()) CHECK(machines[out.to].accept(from, out.message));
-  CHECK(machines[0].decided() == Decision{.epoch = 1});
-  CHECK(machines[1].decided() == Decision{.epoch = 1});
+      for (const Agreement::Outgoing& out : machines[from].take())
+        CHECK(machines[out.to.front()].accept(from, out.message));
+  const Decision decision{.epoch = 1, .calls = {{}, then}};
+  CHECK(machines[0].decided() == decision);
+  CHECK(machines[1].decided() == decision);
+}
+
+TEST_CASE("the calls of all travel once to every rank, and once more to those that a new coordinator asks") {
+  constexpr int kRanks = 6;
+  std::vector<Agreement> machines;
+  for (int r = 0; r < kRanks; ++r) machines.emplace_back(r, kRanks);
+  size_t nCalls = 0;
+  int first = 0;  // ranks below are dead
+  const auto settle = [&] {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (int from = first; from < kRanks; ++from)
+        for (const Agreement::Outgoing& out : machines[static_cast<size_t>(from)].take())
+          for (const int to : out.to) {
+            moved = true;
+            nCalls += out.message.decided.calls.size() + out.message.proposed.calls.size();
+            if (to >= first) CHECK(machines[static_cast<size_t>(to)].accept(from, out.message));
+          }
+    }
+  };
+  for (uint64_t epoch = 1; epoch <= 3; ++epoch) {
+    nCalls = 0;
+    for (int r = first; r < kRanks; ++r) machines[static_cast<size_t>(r)].vote({.call = {.key = r}});
+    settle();
+    for (int r = first; r < kRanks; ++r) CHECK(machines[static_cast<size_t>(r)].decided().epoch == epoch);
+    const int times = epoch == 2 ? 2 : 1;
+    CHECK(nCalls == static_cast<size_t>(times * kRanks * (kRanks - first - 1)));
+    if (epoch != 1) continue;
+    for (int r = 1; r < kRanks; ++r) machines[static_cast<size_t>(r)].markGone(0);
+    first = 1;
+  }
 }
 
 TEST_CASE("messages that make no sense are refused") {
@@ -362,7 +394,9 @@ TEST_CASE("messages that make no sense are refused") {
   CHECK_FALSE(machine.accept(0, {.gone = {2, 0}}));
   CHECK_FALSE(machine.accept(0, {.gone = {3}}));
   CHECK_FALSE(machine.accept(0, {.decided = {.epoch = 1, .gone = {-1}}}));
-  CHECK_FALSE(machine.accept(0, {.proposed = {.objector = 3}}));
+  CHECK_FALSE(machine.accept(0, {.proposed = {.epoch = 1, .calls = {{}}}}));
+  CHECK_FALSE(machine.accept(0, {.order = true, .decided = {.epoch = 1}}));
+  CHECK_FALSE(machine.accept(0, {.order = true, .proposed = {.epoch = 1}}));
   CHECK_FALSE(machine.accept(0, {.decided = {.epoch = UINT64_MAX}}));
   CHECK(machine.take().empty());
   CHECK(machine.accept(0, {.order = true}));
@@ -374,4 +408,89 @@ TEST_CASE("children have names of their own by epoch and members") {
   CHECK(membersAfter(decision, 5) == std::vector<int>{0, 3, 4});
   CHECK(childLabel("shrink", 3, {0, 3, 4}) == "shrink/3/0/3/4");
   CHECK(childLabel("shrink", 3, {0, 34}) != childLabel("shrink", 3, {0, 3, 4}));
+}
+
+namespace {
+
+MembershipCall splitBy(int color, int key) { return {.kind = MembershipCall::Kind::Split, .color = color, .key = key}; }
+const MembershipCall kShrinks{.kind = MembershipCall::Kind::Shrink, .anew = true};
+
+}  // namespace
+
+TEST_CASE("ranks of a color are in its child by their keys, then by their ranks") {
+  const Decision decision{.epoch = 1,
+                          .calls = {splitBy(1, 5), splitBy(2, 0), splitBy(1, -7), splitBy(-1, 0), splitBy(1, 5)}};
+  CHECK(unanimous(decision).ok());
+  CHECK(splitMembers(decision, 1) == std::vector<int>{2, 0, 4});
+  CHECK(splitMembers(decision, 2) == std::vector<int>{1});
+}
+
+TEST_CASE("ranks that have made different calls hear which, and those of a communicator with dead ranks which are") {
+  const MembershipCall grows{.kind = MembershipCall::Kind::Grow, .nRanks = 4},
+      more{.kind = MembershipCall::Kind::Grow, .nRanks = 5};
+  const auto said = [](const Decision& decision) { return unanimous(decision).message(); };
+  CHECK(said({.epoch = 1, .calls = {splitBy(0, 0), splitBy(1, 0), kShrinks}})
+            .starts_with("rank 0 called tuttiCommSplit but rank 2 called tuttiCommShrink"));
+  CHECK(said({.epoch = 1, .calls = {grows, more}})
+            .starts_with("rank 0 called tuttiCommGrow to 4 ranks but rank 1 called tuttiCommGrow to 5 ranks"));
+  CHECK(
+      said({.epoch = 1, .gone = {1}, .calls = {grows, {}, grows}}).starts_with("rank 1 of this communicator has died"));
+  CHECK(unanimous({.epoch = 1, .gone = {1}, .calls = {grows, {}, grows}}).code() == tuttiRemoteError);
+  CHECK(unanimous({.epoch = 1, .calls = {grows, more}}).code() == tuttiInvalidUsage);
+}
+
+TEST_CASE("just one rank has the id of those that join") {
+  const MembershipCall none{.kind = MembershipCall::Kind::Grow, .nRanks = 4};
+  MembershipCall root = none;
+  root.text = "id";
+  CHECK(growRoot({.epoch = 1, .calls = {none, root}}).value() == 1);
+  CHECK(growRoot({.epoch = 1, .calls = {none, none}}).status().message().starts_with("no rank"));
+  CHECK(growRoot({.epoch = 1, .calls = {root, none, root}}).status().message().find("0 and 2") != std::string::npos);
+}
+
+TEST_CASE("a shrink tries until all that are left have the same, and ends where one has made another call") {
+  MembershipCall content = kShrinks, objects = kShrinks;
+  content.anew = objects.anew = false;
+  objects.text = "no memory";
+  Shrink shrink(3, {2}, false);
+  CHECK(shrink.vote().excluded == std::vector<int>{2});
+  shrink.onDecision({.epoch = 1, .gone = {2}, .calls = {kShrinks, kShrinks, {}}});
+  REQUIRE(shrink.next() == Shrink::Next::Join);
+  CHECK(shrink.members() == std::vector<int>{0, 1});
+  CHECK(shrink.label() == "shrink/1/0/1");
+  shrink.onJoined({});
+  CHECK(shrink.vote().call == content);
+
+  SECTION("all have it") {
+    shrink.onDecision({.epoch = 2, .gone = {2}, .calls = {content, content, {}}});
+    CHECK(shrink.next() == Shrink::Next::End);
+    CHECK(shrink.outcome().ok());
+  }
+  SECTION("one has it not") {
+    shrink.onDecision({.epoch = 2, .gone = {2}, .calls = {content, objects, {}}});
+    CHECK(shrink.next() == Shrink::Next::End);
+    CHECK(shrink.outcome().message().find("rank 1 (of the parent) could not join: no memory") != std::string::npos);
+  }
+  SECTION("one has died meanwhile") {
+    shrink.onDecision({.epoch = 2, .gone = {1, 2}, .calls = {content, {}, {}}});
+    CHECK(shrink.next() == Shrink::Next::Join);
+    CHECK(shrink.label() == "shrink/2/0");
+  }
+  SECTION("one begins anew") {
+    shrink.onDecision({.epoch = 2, .gone = {2}, .calls = {content, kShrinks, {}}});
+    CHECK(shrink.next() == Shrink::Next::Join);
+    CHECK(shrink.label() == "shrink/2/0/1");
+  }
+  SECTION("one splits") {
+    shrink.onDecision({.epoch = 2, .gone = {2}, .calls = {content, splitBy(0, 0), {}}});
+    CHECK(shrink.next() == Shrink::Next::End);
+    CHECK(shrink.outcome().code() == tuttiInvalidUsage);
+  }
+}
+
+TEST_CASE("a shrink after a failure goes on although a call that the failure has ended was counted") {
+  Shrink shrink(2, {}, true);
+  shrink.onDecision({.epoch = 1, .calls = {kShrinks, splitBy(0, 0)}});
+  CHECK(shrink.next() == Shrink::Next::Vote);
+  CHECK(shrink.vote().call.anew);
 }
