@@ -1,13 +1,16 @@
 // What transports need from the bootstrap layer, as interfaces, so that neither includes the other.
 #pragma once
 
+#include <memory>
 #include <string>
 
-#include "src/base/clock.hpp"
 #include "src/base/fd.hpp"
-#include "src/base/status.hpp"
+#include "src/base/pending.hpp"
 
 namespace tutti {
+
+/// A descriptor on its way.  Errors of poll(): RemoteError, SystemError.
+using PendingFd = std::unique_ptr<Pending<Fd>>;
 
 /// Hands file descriptors (shared memory) between ranks of one host.  Any thread.
 class FdExchange {
@@ -16,8 +19,8 @@ class FdExchange {
   /// Peers of this communicator may fetch `fd` (duplicated) under `key` until unserve().
   virtual Status serve(const std::string& key, int fd) = 0;
   virtual void unserve(const std::string& key) = 0;
-  /// What `peer` serves under `key`; waits for it to appear.  Errors: Timeout, RemoteError, SystemError.
-  virtual Result<Fd> fetch(int peer, const std::string& key, Deadline deadline) = 0;
+  /// What `peer` serves under `key`, when it does.  Borrows the exchange.
+  virtual PendingFd fetch(int peer, const std::string& key) = 0;
 };
 
 /// Opens authenticated byte streams between ranks.  Any thread.
@@ -26,8 +29,8 @@ class StreamExchange {
   virtual ~StreamExchange() = default;
   /// The connected, non-blocking TCP socket number `index` to `peer`, both of whose ends have proven the communicator's
   /// secret.  Both ranks call it with the same index, in any order; each index once.  It began without a pace of its
-  /// own (src/base/congestion.hpp); whether it stays so is the caller's choice.
-  virtual Result<Fd> open(int peer, int index, Deadline deadline) = 0;
+  /// own (src/base/congestion.hpp); whether it stays so is the caller's choice.  Borrows the exchange.
+  virtual PendingFd open(int peer, int index) = 0;
 };
 
 }  // namespace tutti

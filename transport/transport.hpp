@@ -1,9 +1,9 @@
 // The contract of transports: how two ranks exchange messages.
 //
-// A Channel is an ordered, reliable, two-way FIFO of messages between two ranks, for one lane.  It is polled: every
-// call returns at once, and nothing but connect() blocks.  Each channel is used by one thread at a time (the
-// executor's). Both ends know from their schedules how large the next message is and what call it belongs to; a channel
-// compares that with what arrives (Expect) before it hands out a byte.
+// A Channel is an ordered, reliable, two-way FIFO of messages between two ranks, for one lane.  Nothing blocks: every
+// call returns at once and is made again, the opening of channels included.  Each channel is used by one thread at a
+// time (the executor's).  Both ends know from their schedules how large the next message is and what call it belongs
+// to; a channel compares that with what arrives (Expect) before it hands out a byte.
 //
 // Room: a sender may always have one message of up to slotBytes() on its way without the receiver having asked for it.
 // Failure: a channel remembers its first failure and returns it from every later call.
@@ -16,9 +16,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "src/base/clock.hpp"
-#include "src/base/status.hpp"
+#include "src/base/pending.hpp"
 #include "src/collective/fingerprint.hpp"
 #include "src/cost/link_profile.hpp"
 
@@ -131,6 +131,8 @@ class Sleeper {
   virtual void sleep(int us) = 0;
   /// Undo prepare() without sleeping.
   virtual void cancel() = 0;
+  /// End a sleep() that has been prepared.  Any thread.
+  virtual void ring() = 0;
 };
 
 /// What a rank tells the others of itself at init, per transport: opaque bytes, small.
@@ -145,6 +147,16 @@ struct PeerInfo {
   uint32_t uid = 0;
 };
 
+/// A channel that is coming up.  poll() gives it once both ends may use it.  Errors: RemoteError naming peer and
+/// address; InvalidUsage: the two ends are not set alike.
+using PendingChannel = std::unique_ptr<Pending<std::unique_ptr<Channel>>>;
+
+/// poll() calls `ask`, which gives a Result<std::unique_ptr<Channel>>.
+template <class Ask>
+PendingChannel channelBy(Ask ask) {
+  return pendingBy<std::unique_ptr<Channel>>(std::move(ask));
+}
+
 /// One way to reach peers, for one rank of one communicator.
 class Transport {
  public:
@@ -155,25 +167,32 @@ class Transport {
   virtual Result<LinkProfile> reach(const PeerInfo& self, const PeerInfo& peer) const = 0;
   /// This rank's opaque address; travels to every peer.
   virtual Address address() const = 0;
-  /// Open channel number `lane` to `peer`.  Both ends call it, in any order, at any time; blocks until the deadline.
-  /// Errors: RemoteError naming peer and address; Timeout.
-  virtual Result<std::unique_ptr<Channel>> connect(int peer, const Address& peerAddress, int lane, Deadline) = 0;
+  /// Begin to open channel number `lane` to `peer`.  Both ends do, in any order, at any time; any number of channels
+  /// may be coming up.  What is given borrows the transport.
+  virtual PendingChannel beginConnect(int peer, const Address& peerAddress, int lane) = 0;
   /// Whether a rank can send one message to all others at once: written once, and read by each where it lies.
   virtual bool hasBoards() const { return false; }
   /// The sending end of this rank's board: what is sent goes to every one of `readers`, all other ranks of the
-  /// communicator.  Messages of at most inlineBytes().  Errors: as connect().
-  virtual Result<std::unique_ptr<Channel>> publisher(std::span<const Address* const> /*byRank*/, Deadline) {
-    return internalError("this transport has no boards");
-  }
-  /// The receiving end of a peer's board; every rank must receive every message.  Errors: as connect().
-  virtual Result<std::unique_ptr<Channel>> subscriber(int /*peer*/, const Address&, Deadline) {
-    return internalError("this transport has no boards");
-  }
+  /// communicator.  Messages of at most inlineBytes().
+  virtual PendingChannel publisher(std::vector<Address> /*byRank*/) { return noBoards(); }
+  /// The receiving end of a peer's board; every rank must receive every message.
+  virtual PendingChannel subscriber(int /*peer*/, const Address&) { return noBoards(); }
   /// Whether messages wait in buffers of the system, so that channels want progress() while their rank waits for
   /// others.
   virtual bool wantsProgress() const { return false; }
   /// Null where there is nothing to sleep on.
   virtual Sleeper* sleeper() { return nullptr; }
+
+ protected:
+  static PendingChannel noBoards() {
+    return channelBy([]() -> Result<std::unique_ptr<Channel>> { return internalError("there are no boards"); });
+  }
 };
+
+/// A channel, for a caller that may block.  Errors: as beginConnect(); Timeout.
+inline Result<std::unique_ptr<Channel>> awaitChannel(Transport& transport, int peer, const Address& peerAddress,
+                                                     int lane, Deadline deadline) {
+  return awaitValue(*transport.beginConnect(peer, peerAddress, lane), deadline, cat("its link to rank ", peer));
+}
 
 }  // namespace tutti

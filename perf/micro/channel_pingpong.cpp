@@ -33,9 +33,11 @@ class TableExchange final : public FdExchange {
     return {};
   }
   void unserve(const std::string&) override {}
-  Result<Fd> fetch(int, const std::string& key, Deadline) override {
-    if (!fds_.contains(key)) return internalError("nobody serves ", key);
-    return Fd(fcntl(fds_[key], F_DUPFD_CLOEXEC, 0));
+  PendingFd fetch(int, const std::string& key) override {
+    return pendingBy<Fd>([this, key]() -> Result<Fd> {
+      if (!fds_.contains(key)) return internalError("nobody serves ", key);
+      return Fd(fcntl(fds_[key], F_DUPFD_CLOEXEC, 0));
+    });
   }
 
  private:
@@ -119,12 +121,12 @@ struct Memory {
 
 void run(int rank, Transport& mine, const Address& peer, size_t maxBytes, const std::vector<Memory>& memories) {
   pin(rank);
-  std::unique_ptr<Channel> channel = must(mine.connect(1 - rank, peer, 0, Deadline::inMs(5000)));
+  std::unique_ptr<Channel> channel = must(awaitChannel(mine, 1 - rank, peer, 0, Deadline::inMs(5000)));
   for (const Memory& m : memories) {
     for (const Way way : {Way::Send, Way::OfferReceive, Way::OfferPeek}) {
       if (way == Way::Send && &m != &memories.front()) continue;
       if (way != Way::Send) {
-        // The peer says during its connect() whether it can read us.
+        // The peer says during its beginConnect() whether it can read us.
         for (int i = 0; i < 1000 && !channel->canOffer(m.out, 64); ++i) usleep(1000);
       }
       if (rank == 0)

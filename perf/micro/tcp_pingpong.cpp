@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
   Channel* ends[2];
   for (int r : {0, 1}) {
     transports[r] = std::move(*TcpTransport::create(views[r], r, options));
-    channels[r] = std::move(*transports[r]->connect(1 - r, transports[r]->address(), 0, Deadline::inMs(10'000)));
+    channels[r] = std::move(*awaitChannel(*transports[r], 1 - r, transports[r]->address(), 0, Deadline::inMs(10'000)));
     ends[r] = channels[r].get();
   }
   std::printf("# slot %zu bytes, %d sockets; us: best (median); GB/s of one direction, best\n", options.slotBytes,

@@ -13,9 +13,7 @@ namespace {
 constexpr int64_t kAbortPollNs = 10 * kMs;  // an abort word cannot wake anybody
 constexpr int64_t kVerdictNs = 1000 * kMs;  // for the BootstrapNode to say who is missing, after the deadline
 constexpr int64_t kGoodbyeNs = 20 * kMs;    // between the end of a process and the belief that it had not left
-constexpr int64_t kSummonNs = 2 * kMs;      // for a peer to open its end of a stream by itself
 constexpr int64_t kBlameNs = 200 * kMs;     // for the BootstrapNode to find out who is to blame for a wait
-constexpr int64_t kNewsNs = 500 * kMs;      // for the news of why a peer's socket is gone
 constexpr int64_t kLongWaitNs = 3'600'000 * kMs;
 
 }  // namespace
@@ -235,72 +233,6 @@ void Control::Impl::tellFailure() {
   if (!f) return;
   failureTold = true;
   onFailure(*f);
-}
-
-// ---- Descriptors and streams
-
-Status Control::serve(const std::string& key, int fd) {
-  const Visit visit(impl_->io);
-  return impl_->io.fds->serve(impl_->request.commId, key, fd);
-}
-
-void Control::unserve(const std::string& key) {
-  const Visit visit(impl_->io);
-  impl_->io.fds->unserve(impl_->request.commId, key);
-}
-
-Result<Fd> Control::fetch(int peer, const std::string& key, Deadline deadline) {
-  const JoinRequest& me = impl_->request;
-  if (peer < 0 || peer >= me.nRanks) return invalidArgument("peer ", peer, " is outside 0..", me.nRanks - 1);
-  const Presence& there = impl_->presences[static_cast<size_t>(peer)];
-  if (there.domain.empty() || there.domain != impl_->presences[static_cast<size_t>(me.rank)].domain) {
-    return systemError("rank ", peer, " cannot hand descriptors to rank ", me.rank,
-                       ": they are not in the same network namespace of one host, or TUTTI_HOSTID tells them apart");
-  }
-  const auto stop = [&]() -> Status {
-    if (Status failed = failure(); !failed.ok()) return failed;
-    if (impl_->abort != nullptr && impl_->abort->load(std::memory_order_relaxed) != 0) return impl_->aborted();
-    if (!deadline.passed()) return {};
-    return timeoutError("rank ", me.rank, " waited until its deadline for '", key, "' from rank ", peer);
-  };
-  Result<Fd> fetched = fetchFd(there.unixName, me.commId, me.secret, key, stop);
-  if (fetched.status().code() == tuttiTimeout) {
-    Visit visit(impl_->io);
-    return impl_->blame(&visit, peer, fetched.status());
-  }
-  if (fetched.ok() || fetched.status().code() != tuttiRemoteError) return fetched;
-  // Why its socket is gone may be known soon, and better.
-  Visit visit(impl_->io);
-  switch (impl_->wait(&visit, Deadline::at(nowNs() + kNewsNs), [] { return false; })) {
-    case Impl::Woken::Failed: return impl_->failure();
-    case Impl::Woken::Aborted: return impl_->aborted();
-    default: break;
-  }
-  return remoteError("rank ", me.rank, " cannot fetch '", key, "' from rank ", peer, ": ", fetched.status().message());
-}
-
-Result<Fd> Control::open(int peer, int index, Deadline deadline) {
-  const JoinRequest& me = impl_->request;
-  if (peer < 0 || peer >= me.nRanks || peer == me.rank || index < 0) {
-    return invalidArgument("rank ", me.rank, " of ", me.nRanks, " cannot open stream ", index, " to rank ", peer);
-  }
-  Visit visit(impl_->io);
-  if (impl_->io.bootstrap->failure(impl_->member)) return impl_->failure();
-  const std::string key = BootstrapNode::streamKey(me.commId, peer, index);
-  Fd stream;
-  const auto taken = [&] {
-    stream = impl_->io.network->takeStream(key);
-    return stream.valid();
-  };
-  if (me.rank < peer) {
-    impl_->io.bootstrap->dialStream(impl_->member, peer, index);
-  } else if (impl_->wait(&visit, Deadline::at(nowNs() + kSummonNs), taken) == Impl::Woken::TooLate) {
-    impl_->io.bootstrap->summonStream(impl_->member, peer, index);
-  }
-  if (stream.valid()) return stream;
-  const Status waited = impl_->waitFor(&visit, deadline, cat("stream ", index, " to rank ", peer), taken);
-  if (!waited.ok()) return impl_->blame(&visit, peer, waited);
-  return stream;
 }
 
 // ---- Processes

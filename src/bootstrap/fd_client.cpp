@@ -1,8 +1,9 @@
 #include <fcntl.h>
-#include <poll.h>
+#include <sys/epoll.h>
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "src/base/config.hpp"
 #include "src/base/text.hpp"
@@ -13,32 +14,6 @@ namespace tutti {
 namespace {
 
 using namespace fdwire;
-
-constexpr int kSliceMs = 5;  // how often a wait looks whether it should stop
-
-/// Wait until the socket has something to read.
-Status waitReadable(int fd, const std::function<Status()>& stop) {
-  for (;;) {
-    pollfd p{fd, POLLIN, 0};
-    if (::poll(&p, 1, kSliceMs) > 0) return {};
-    TUTTI_TRY(stop());
-  }
-}
-
-Result<Fd> connectTo(const std::string& serverName, const std::function<Status()>& stop) {
-  Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return errnoError(errno, "cannot open a Unix socket");
-  sockaddr_un address;
-  const socklen_t bytes = abstractAddress(serverName, &address);
-  while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0) {
-    if (errno == ECONNREFUSED) return remoteError("nobody listens on its Unix socket ", serverName, " any more");
-    if (errno != EAGAIN && errno != EINTR) return errnoError(errno, cat("cannot connect to Unix socket ", serverName));
-    TUTTI_TRY(stop());  // its queue is full: more ranks than it has looked at yet
-    ::poll(nullptr, 0, 1);
-  }
-  if (!sameUser(fd.get())) return remoteError("Unix socket ", serverName, " belongs to another user");
-  return fd;
-}
 
 // Both have proven the secret when they met.
 Status cutOff() { return remoteError("it has left this communicator"); }
@@ -78,21 +53,56 @@ std::string readLine(const char* path) {
 
 }  // namespace
 
-Result<Fd> fetchFd(const std::string& serverName, const CommId& commId, const Secret& secret, const std::string& key,
-                   const std::function<Status()>& stop) {
+Result<Fd> FdFetch::poll() {
+  if (failure_.ok() && !socket_.valid()) failure_ = connect();
+  TUTTI_TRY(failure_);
+  return std::move(fetched_);
+}
+
+/// Nothing while the server's queue is full: more ranks than it has looked at yet.
+Status FdFetch::connect() {
+  const std::string& key = request_.key;
   if (key.empty() || key.size() > kMaxFdKeyBytes) return invalidUsage("a descriptor key of ", key.size(), " bytes");
-  TUTTI_ASSIGN(const Fd socket, connectTo(serverName, stop));
-  TUTTI_TRY(waitReadable(socket.get(), stop));
+  Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return errnoError(errno, "cannot open a Unix socket");
+  const std::string& server = request_.serverName;
+  sockaddr_un address;
+  const socklen_t bytes = abstractAddress(server, &address);
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0) {
+    if (errno == EAGAIN || errno == EINTR) return {};
+    if (errno == ECONNREFUSED) return remoteError("nobody listens on its Unix socket ", server, " any more");
+    return errnoError(errno, cat("cannot connect to Unix socket ", server));
+  }
+  if (!sameUser(fd.get())) return remoteError("Unix socket ", server, " belongs to another user");
+  socket_ = OwnFd(std::move(fd));
+  watch_ = reactor_.add(socket_.get(), EPOLLIN, [this](uint32_t) { onReadable(); });
+  return watch_ != 0 ? Status() : errnoError(errno, "cannot watch a Unix socket");
+}
+
+void FdFetch::onReadable() {
+  failure_ = expected_.empty() ? prove() : receive();
+  if (failure_.ok() && !fetched_.valid()) return;
+  reactor_.remove(std::exchange(watch_, 0));
+  arrived_();
+}
+
+Status FdFetch::prove() {
   char nonce[kNonceBytes];
-  if (::recv(socket.get(), nonce, sizeof nonce, 0) != ssize_t{kNonceBytes}) return cutOff();
+  if (::recv(socket_.get(), nonce, sizeof nonce, 0) != ssize_t{kNonceBytes}) return cutOff();
   const std::string_view serverNonce(nonce, sizeof nonce);
   const std::string clientNonce = randomText(kNonceBytes);
-  const Secret proving = proofSecret(secret);
-  std::string request(reinterpret_cast<const char*>(commId.data()), commId.size());
-  request.append(clientNonce).append(proof(proving, "client", serverNonce, clientNonce, key)).append(key);
-  if (::send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL) < 0) return cutOff();
-  TUTTI_TRY(waitReadable(socket.get(), stop));
-  return receiveDescriptor(socket.get(), proof(proving, "server", serverNonce, clientNonce, key));
+  const Secret proving = proofSecret(request_.secret);
+  const std::string& key = request_.key;
+  std::string text(reinterpret_cast<const char*>(request_.commId.data()), request_.commId.size());
+  text.append(clientNonce).append(proof(proving, "client", serverNonce, clientNonce, key)).append(key);
+  if (::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL) < 0) return cutOff();
+  expected_ = proof(proving, "server", serverNonce, clientNonce, key);
+  return {};
+}
+
+Status FdFetch::receive() {
+  TUTTI_ASSIGN(fetched_, receiveDescriptor(socket_.get(), expected_));
+  return {};
 }
 
 std::string descriptorDomain() {

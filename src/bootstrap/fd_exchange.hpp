@@ -77,10 +77,43 @@ class FdServer {
   int64_t acceptAgainNs_ = kNoTimer;
 };
 
-/// Fetch from the server of that name; blocks.  stop() is asked every few milliseconds; a Status that is not ok ends
-/// the wait and is returned.  Errors also: RemoteError: the server is gone or does not know the secret; SystemError.
-Result<Fd> fetchFd(const std::string& serverName, const CommId& commId, const Secret& secret, const std::string& key,
-                   const std::function<Status()>& stop);
+/// Who fetches what.
+struct FdRequest {
+  std::string serverName;
+  CommId commId{};
+  Secret secret{};
+  std::string key;
+};
+
+/// The fetching end, of one descriptor.  Threads: all under the Session's lock.
+class FdFetch {
+ public:
+  /// arrived: called by the reactor's thread when poll() has something new to say.
+  FdFetch(Reactor& reactor, FdRequest request, std::function<void()> arrived)
+      : reactor_(reactor), request_(std::move(request)), arrived_(std::move(arrived)) {}
+  ~FdFetch() { reactor_.remove(watch_); }
+  FdFetch(const FdFetch&) = delete;
+  FdFetch& operator=(const FdFetch&) = delete;
+
+  /// The descriptor, once; invalid while it is not there.  Errors: RemoteError: the server is gone or does not know the
+  /// secret; SystemError.
+  Result<Fd> poll();
+
+ private:
+  Status connect();
+  Status prove();
+  Status receive();
+  void onReadable();
+
+  Reactor& reactor_;
+  const FdRequest request_;
+  const std::function<void()> arrived_;
+  OwnFd socket_;
+  Reactor::Id watch_ = 0;  // 0: not connected, or over
+  std::string expected_;   // the server's proof; empty: its nonce is to come
+  Fd fetched_;
+  Status failure_;
+};
 
 /// Where descriptors can be handed over: equal texts share a network namespace of one running system (and have the same
 /// TUTTI_HOSTID).

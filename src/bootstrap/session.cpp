@@ -131,6 +131,7 @@ void Session::Impl::onTimers() {
   for (Control::Impl* control : controls) {
     control->tellFailure();
     control->tellGone();
+    control->tellArrival();
   }
 }
 

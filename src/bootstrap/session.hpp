@@ -66,6 +66,10 @@ struct Suspicion {
   uint64_t sequence = 0;  // of the call of this rank
   int rank = -1;
 };
+/// By rank; false as a condition where there are none.
+struct Blobs : std::vector<std::string> {
+  explicit operator bool() const { return !empty(); }
+};
 /// What a ticker has seen.
 struct Look {
   bool again = true;  // false: not before startTicker()
@@ -73,7 +77,7 @@ struct Look {
 };
 
 /// One communicator's control plane.  A wait that reaches its deadline breaks the communicator: all ranks are asked,
-/// and all get one verdict that names who is to blame.
+/// and all get one verdict that names who is to blame.  What is polled says the communicator's failure, too.
 class Control : public FdExchange, public StreamExchange {
  public:
   ~Control() override;  // leaves in order
@@ -91,6 +95,8 @@ class Control : public FdExchange, public StreamExchange {
   /// blobs may do what sets that word elsewhere, while others still wait for theirs.
   Result<std::vector<std::string>> farewell(std::string blob, Deadline deadline);
   Status barrier(Deadline deadline);
+  /// An allGather that is polled; blobs without ranks: not there yet.  Must be polled to its end.
+  std::unique_ptr<Pending<Blobs>> beginAllGather(std::string blob);
 
   /// Vote in the ranks' next agreement and wait for its decision, the next that this rank has not had from here.  Ranks
   /// that are gone are missing from it.
@@ -115,8 +121,11 @@ class Control : public FdExchange, public StreamExchange {
 
   Status serve(const std::string& key, int fd) override;
   void unserve(const std::string& key) override;
-  Result<Fd> fetch(int peer, const std::string& key, Deadline deadline) override;
-  Result<Fd> open(int peer, int index, Deadline deadline) override;
+  PendingFd fetch(int peer, const std::string& key) override;
+  PendingFd open(int peer, int index) override;
+  /// Called on the Session's thread, by the rules of onFailure, when something that is polled may have come.  Empty:
+  /// not any more.
+  void setOnArrival(std::function<void()> onArrival);
 
   /// Watch these processes of this host (pid by rank, 0 where not to watch): when one ends, its rank has failed.
   void watchProcesses(const std::vector<int>& pids);

@@ -75,6 +75,8 @@ struct Control::Impl {
   uint64_t agreedEpoch = 0;  // of the last decision that agree() has handed out
   std::function<void(int)> onGone;
   std::set<int> goneTold;  // ranks that onGone has been called with
+  std::function<void()> onArrival;
+  int polled = 0;  // things that are polled
   std::unique_ptr<ProcessWatch> processes;
   struct Ended {
     int64_t reportNs;
@@ -99,11 +101,14 @@ struct Control::Impl {
   Status blame(Visit* visit, int suspect, const Status& tooLate);
   Status failure() const;
   Status aborted() const;
+  /// What ends a wait before its deadline, if something does.
+  Status over() const;
 
   Status comeUp(Deadline deadline);
   Status unwrapInfos();
   void tellFailure();
   void tellGone();
+  void tellArrival();
   void processEnded(int rank, int pid);
   void tick();
   int64_t nextTimerNs() const;

@@ -34,11 +34,13 @@ class LocalDescriptors : public FdExchange {
     const std::lock_guard lock(mutex_);
     served_.erase(key);
   }
-  Result<Fd> fetch(int peer, const std::string& key, Deadline) override {
-    const std::lock_guard lock(mutex_);
-    const auto found = served_.find(key);
-    if (found == served_.end()) return remoteError("probe rank ", peer, " serves no ", key);
-    return Fd(fcntl(found->second.get(), F_DUPFD_CLOEXEC, 0));
+  PendingFd fetch(int peer, const std::string& key) override {
+    return pendingBy<Fd>([=, this]() -> Result<Fd> {
+      const std::lock_guard lock(mutex_);
+      const auto found = served_.find(key);
+      if (found == served_.end()) return remoteError("probe rank ", peer, " serves no ", key);
+      return Fd(fcntl(found->second.get(), F_DUPFD_CLOEXEC, 0));
+    });
   }
 
  private:
@@ -49,7 +51,12 @@ class LocalDescriptors : public FdExchange {
 /// Connected loopback sockets, one end for each rank.
 class LocalStreams : public StreamExchange {
  public:
-  Result<Fd> open(int peer, int index, Deadline) override {
+  PendingFd open(int peer, int index) override {
+    return pendingBy<Fd>([=, this] { return endOf(peer, index); });
+  }
+
+ private:
+  Result<Fd> endOf(int peer, int index) {
     const std::lock_guard lock(mutex_);
     const auto parked = parked_.find({1 - peer, index});
     if (parked != parked_.end()) {
@@ -61,8 +68,6 @@ class LocalStreams : public StreamExchange {
     parked_[{peer, index}] = std::move(both[1]);
     return std::move(both[0]);
   }
-
- private:
   static Result<std::array<Fd, 2>> connectedPair() {
     const Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
@@ -129,9 +134,12 @@ class ProbePair {
   const LinkProfile& link() const { return link_; }
 
   bool connect() {
+    std::array<PendingChannel, 2> opening;
     for (size_t rank = 0; rank < 2; ++rank) {
-      auto made = transports_[rank]->connect(static_cast<int>(1 - rank), transports_[1 - rank]->address(), 0,
-                                             Deadline::inMs(1000));
+      opening[rank] = transports_[rank]->beginConnect(static_cast<int>(1 - rank), transports_[1 - rank]->address(), 0);
+    }
+    for (size_t rank = 0; rank < 2; ++rank) {
+      auto made = awaitValue(*opening[rank], Deadline::inMs(1000), "the other probe");
       if (!made.ok()) return false;
       channels_[rank] = std::move(made).value();
     }

@@ -1,6 +1,7 @@
 // Plans for the calls of one communicator: what the planner is told of its ranks, what it is asked, and what was made.
 #pragma once
 
+#include <list>
 #include <memory>
 #include <optional>
 #include <set>
@@ -54,7 +55,10 @@ class CallPlanner {
   /// When ranks have met.  Errors: RemoteError: rank 0's figures are not understood; InvalidUsage: TUTTI_EXPLAIN.
   Status setUp();
   /// Lets go of all plans.
-  void clear() { plans_.clear(); }
+  void clear() {
+    plans_.clear();
+    making_.clear();
+  }
 
   /// What figures measured on this communicator hold for; none where hosts have different numbers of ranks.
   const std::optional<TunedRanks>& tunedRanks() const { return state_.ranks; }
@@ -63,7 +67,7 @@ class CallPlanner {
   /// On the way of resident kernels, of each collective once: whether one kernel, or blocks of one, carry it out.  Not
   /// blocks that wait for each other, once a launch of such has been held up.
   bool goesByKernels(const Call& call);
-  /// The plan for a call; made at first use.  Only with the turn.
+  /// The plan for a call; made at first use.  Only with the turn.  Null while its channels come up: ask again.
   /// resident: for blocks on the device.
   Result<std::shared_ptr<const PlanEntry>> plan(const Call& call, bool resident = false);
   /// From how many bytes on a message in memory that the receiver has mapped is read where it lies; SIZE_MAX: never.
@@ -91,7 +95,15 @@ class CallPlanner {
   CallEstimate estimateMessage(int peer, size_t bytes) const;
   MessageCost messageTo(const LinkProfile& link, size_t bytes) const;
   size_t ranksOnHost() const;
-  Result<PlanEntry> makePlan(const Call& call, const PlanKey& key);
+  /// A plan that is complete but for its channels.
+  struct Making {
+    PlanKey key;
+    Choice choice;
+    PlanEntry entry;
+    Schedule schedule;
+  };
+  Result<Making> beginPlan(const Call& call, const PlanKey& key);
+  Result<bool> bind(const Call& call, Making* making);
   Result<Schedule> scheduleFor(const Call& call, const PlanKey& key, Shape shape, Choice* choice);
   Result<std::optional<Honoured>> inOnePass(const PlanKey& key, const Shape& shape) const;
   void tellUnmet(const std::vector<Unmet>& unmet, const Shape& shape, const std::string& taken);
@@ -105,6 +117,7 @@ class CallPlanner {
   std::shared_ptr<Estimates> estimates_, blockEstimates_;  // with the other ranks of this process; lock themselves
   ForeignPlans foreignPlans_;
   PlanCache plans_;
+  std::list<Making> making_;
   std::optional<bool> forwardsBlocks_[2];  // whether AllToAllv does; by resident, known from its first call on
   std::set<std::string> told_;             // overrides that calls could not have, with the reasons
 };

@@ -35,6 +35,7 @@ Comm::~Comm() {
   strayWatch_.reset();
   if (cuda_ && !cuda_->letGo(kLeaveMs)) CudaSide::letGoLater(std::move(cuda_));
   cuda_.reset();  // channels use links_
+  if (control_) control_->setOnArrival(nullptr);
   if (links_) links_->close();
   links_.reset();    // transports use control_
   control_.reset();  // ends callbacks into this object
@@ -159,6 +160,11 @@ Status Comm::failed(const Status& error, int waitingOn) {
   return error;
 }
 
+// Mistakes in arguments and settings break nothing.
+Status Comm::unprepared(const Status& error, int waitingOn) {
+  return breaksCommunicator(error) ? failed(error, waitingOn) : cause(error);
+}
+
 Result<std::byte*> Comm::workspace(size_t bytes) {
   if (cuda_) return cuda_->workspace(bytes);
   if (workspace_.size() < bytes) workspace_.resize(bytes);
@@ -166,10 +172,8 @@ Result<std::byte*> Comm::workspace(size_t bytes) {
 }
 
 Result<Channel*> Comm::channel(int peer, int lane) {
-  Result<Channel*> channel = cuda_ ? cuda_->channel(*links_, peer, lane, layout_.sliceBytes, deadline())
-                                   : links_->channel(peer, lane, deadline());
-  if (!channel.ok()) return cause(channel.status());
-  return channel;
+  lastAsked_ = peer;
+  return cuda_ ? cuda_->channel(*links_, peer, lane, layout_.sliceBytes) : links_->channel(peer, lane);
 }
 
 // What this rank has enqueued may wait for others, and what others have enqueued may write here.

@@ -102,12 +102,15 @@ class Comm : public TaskOwner {
   Status stalled(int waitingOn) override;
   Status expired(int waitingOn) override;
   Status failed(const Status& error, int waitingOn) override;
+  Status unprepared(const Status& error, int waitingOn) override;
 
   /// Scratch memory of at least `bytes`, on the device if there is one, kept between calls.  Only with the turn.
   /// Errors: those of CudaSide; none on the host.
   Result<std::byte*> workspace(size_t bytes);
-  /// The channel of a lane to a peer: of links(), or of cuda() on top of those.
+  /// The channel of a lane to a peer: of links(), or of cuda() on top of those.  Null while it comes up.
   Result<Channel*> channel(int peer, int lane);
+  /// The peer of a channel that has not come up yet.
+  int openingTo() const { return links_->openingTo() >= 0 ? links_->openingTo() : lastAsked_; }
   /// The batch of calls made outside groups.  Only with the turn.
   Batch& ownBatch() { return *ownBatch_; }
   /// The send or receive that was made before.  Only with the turn.
@@ -149,6 +152,7 @@ class Comm : public TaskOwner {
   std::vector<uint32_t> sendsTo_, receivesFrom_;
   WaitPolicy waitPolicy_;
   std::vector<std::byte> workspace_;
+  int lastAsked_ = -1;  // of channel()
   std::unique_ptr<Batch> ownBatch_;
   PointToPointRun ownTransfer_;
 };

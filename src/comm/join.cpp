@@ -188,6 +188,7 @@ Status Comm::setUp() {
   }
   layout_.pullBytes = std::clamp(kPullBytes, layout_.sliceBytes, layout_.sliceBytes * static_cast<size_t>(slots));
   TUTTI_TRY(links_->meet(std::move(descriptors)));
+  control_->setOnArrival([links = links_.get()] { links->ring(); });
   if (layout_.way == CudaWay::Resident) {
     TUTTI_TRY(cuda_->openEnds(rank(), links_->descriptors(), *links_, blocksOfRank(settings_), deadline()));
     abortState_.onEnd([memory = cuda_->residentMemory()] {

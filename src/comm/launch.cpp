@@ -1,7 +1,6 @@
 #include "src/comm/launch.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "src/comm/cuda/side.hpp"
@@ -26,62 +25,7 @@ uint64_t countsHash(const Call& call) {
   return hash;
 }
 
-/// The first pair of ranks that do not agree on what the one sends the other.
-Status checkCounts(const std::vector<size_t>& told, size_t n) {
-  for (size_t from = 0; from < n; ++from) {
-    for (size_t to = 0; to < n; ++to) {
-      const size_t sent = told[from * 2 * n + to], expected = told[to * 2 * n + n + from];
-      if (sent == expected) continue;
-      return invalidUsage("AllToAllv: rank ", from, " sends ", sent, " elements to rank ", to, ", which expects ",
-                          expected);
-    }
-  }
-  return {};
-}
-
-/// Checks what all ranks told, and puts it into the call.
-Status keepCounts(const std::vector<uint64_t>& told, Call* call) {
-  const size_t n = call->counts->sendCounts.size();
-  TUTTI_TRY(checkCounts(told, n));
-  auto counts = std::make_shared<Counts>(*call->counts);
-  for (size_t from = 0; from < n; ++from) {
-    const auto row = told.begin() + static_cast<std::ptrdiff_t>(from * 2 * n);
-    counts->all.insert(counts->all.end(), row, row + static_cast<std::ptrdiff_t>(n));
-  }
-  call->counts = std::move(counts);
-  return {};
-}
-
 }  // namespace
-
-Status learnAllCounts(Comm& comm, Call* call) {
-  const auto n = static_cast<size_t>(comm.nRanks());
-  const Counts& own = *call->counts;
-  std::vector<uint64_t> mine(own.sendCounts.begin(), own.sendCounts.end());
-  mine.insert(mine.end(), own.recvCounts.begin(), own.recvCounts.end());
-  std::vector<uint64_t> told(2 * n * n);
-  if (comm.layout().anyCuda()) {  // ranks whose channels carry device memory: by the control plane
-    const std::string text(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof mine[0]);
-    TUTTI_ASSIGN(const std::vector<std::string> all, comm.control().allGather(text, comm.deadline()));
-    for (size_t r = 0; r < n; ++r) {
-      if (all[r].size() != text.size()) return remoteError("rank ", r, " tells other counts than AllToAllv's");
-      std::memcpy(told.data() + r * 2 * n, all[r].data(), text.size());
-    }
-    return keepCounts(told, call);
-  }
-  Call exchange;
-  exchange.collective = Collective::AllGather;
-  exchange.sendbuff = mine.data();
-  exchange.recvbuff = told.data();
-  exchange.count = 2 * n;
-  exchange.dtype = tuttiUint64;
-  Batch batch(comm);
-  batch.add(exchange, nullptr);
-  TUTTI_TRY(batch.prepare());
-  TUTTI_TRY(comm.failure());
-  TUTTI_TRY(runTask(comm, batch.task()));
-  return keepCounts(told, call);
-}
 
 Fingerprint fingerprintOf(const Call& call, uint64_t sequence) {
   CallParts parts;
@@ -112,6 +56,8 @@ void Batch::submit() {
 }
 
 void Batch::finish() {
+  if (!prepared_ && unprepared_ != nullptr) --*unprepared_;
+  unprepared_ = nullptr;
   if (!job_) return;
   comm_.cuda()->proxy()->endJob(*job_);
   job_.reset();
@@ -122,43 +68,21 @@ void Batch::clear() {
   streams_.clear();
   pointToPoint_.clear();
   collectives_.clear();
+  preparing_.clear();
+  counts_.reset();
   next_ = 0;
   current_ = nullptr;
-}
-
-Status Batch::prepare() {
-  TUTTI_TRY(start());
-  return makePlans();
+  prepared_ = false;
+  numOpen_ = SIZE_MAX;
+  refused_ = {};
 }
 
 Status Batch::start() {
-  pointToPoint_.clear();
-  collectives_.clear();
-  next_ = 0;
-  current_ = nullptr;
   if (comm_.cuda() == nullptr) return {};
   const DeviceScope scope(comm_.cuda());
   TUTTI_TRY(submitted_);
   resident_ = comm_.cuda()->resident(streams_.front());
   return job_ ? awaitStreams() : comm_.cuda()->begin(streams_);
-}
-
-Status Batch::makePlans() {
-  const DeviceScope scope(comm_.cuda());
-  for (Call& call : calls_) {
-    TUTTI_TRY(reserveWorkspace(call));
-    if (call.kind == CallKind::Collective) {
-      const bool resident = resident_ && comm_.planner().goesByKernels(call);
-      TUTTI_ASSIGN(const bool all, comm_.planner().needsAllCounts(call, resident));
-      if (all) TUTTI_TRY(learnAllCounts(comm_, &call));
-      TUTTI_ASSIGN(std::shared_ptr<const PlanEntry> entry, comm_.planner().plan(call, resident));
-      collectives_.emplace_back(&call, std::move(entry));
-    } else {
-      TUTTI_TRY(preparePointToPoint(call));
-    }
-  }
-  pointToPointDone_ = pointToPoint_.empty();
-  return {};
 }
 
 // Before the deadline of the call begins to count: streams may have any amount of work to do first.
@@ -170,28 +94,6 @@ Status Batch::awaitStreams() {
     cuda::pauseBetweenLooks();
   }
   return proxy.beginJob(*job_);  // not before: other communicators' jobs may be in the same queue
-}
-
-Status Batch::preparePointToPoint(const Call& call) {
-  const bool isSend = call.kind == CallKind::Send;
-  const uint32_t sequence = comm_.nextPairSequence(call.root, isSend);
-  if (call.count == 0) return {};
-  PointToPointOp op;
-  TUTTI_ASSIGN(op.channel, comm_.channel(call.root, kPointToPointLane));
-  op.peer = call.root;
-  op.isSend = isSend;
-  op.source = static_cast<const std::byte*>(call.sendbuff);
-  op.dst = static_cast<std::byte*>(call.recvbuff);
-  op.bytes = call.count * dataTypeBytes(call.dtype);
-  op.leastMappedBytes = comm_.planner().leastMappedBytes();
-  const bool whole = op.bytes >= std::max(op.leastMappedBytes, op.channel->leastWholeBytes());
-  op.sliceBytes = whole ? op.bytes : comm_.planner().sliceBytesTo(call.root);
-  op.lendsAny = isSend && op.bytes >= kLeastPulledBytes && comm_.planner().lends(call.root, op.bytes);
-  op.call = fingerprintOf(call, 0);
-  if (comm_.cuda() == nullptr) comm_.known().learn({{isSend, call.dtype, call.root, call.count, nullptr, nullptr}, op});
-  op.call = withSequence(op.call, sequence);
-  pointToPoint_.add(op);
-  return {};
 }
 
 void Batch::beginNext() {
@@ -285,7 +187,9 @@ void Batch::teach(KnownCalls* known) {
 }
 
 Result<Progress> Batch::step() {
+  if (!prepared_) return prepare();
   if (comm_.cuda() == nullptr) return stepAll();
+  if (unprepared_ != nullptr && *unprepared_ > 0) return Progress::Blocked;
   const DeviceScope scope(comm_.cuda());
   TUTTI_ASSIGN(const Progress progress, stepAll());
   if (progress == Progress::Done && !job_) TUTTI_TRY(comm_.cuda()->end(streams_));
@@ -320,11 +224,15 @@ Result<Progress> Batch::stepAll() {
 }
 
 int Batch::waitingOn() const {
+  if (counts_ != nullptr) return counts_->batch != nullptr ? counts_->batch->waitingOn() : -1;
+  if (!prepared_) return comm_.openingTo();
   const int collective = current_ != nullptr ? current_->waitingOn() : -1;
   return collective >= 0 ? collective : pointToPoint_.waitingOn();
 }
 
 void Batch::abandon() {
+  if (counts_ != nullptr && counts_->running()) counts_->batch->abandon();
+  if (!prepared_) return;  // nothing has been enqueued
   const DeviceScope scope(comm_.cuda());
   if (current_ != nullptr) current_->abandon();
   pointToPoint_.abandon();
@@ -339,13 +247,10 @@ namespace {
 
 /// With the turn.
 Status runBatch(Comm& comm, Batch* batch) {
-  Status result = batch->prepare();
+  Status result = batch->start();
+  if (!result.ok()) comm.fail(result);
   if (result.ok()) result = comm.failure();
-  if (!result.ok()) {
-    comm.fail(result);
-    return result;
-  }
-  return runTask(comm, batch->task());
+  return result.ok() ? runTask(comm, batch->task()) : result;
 }
 
 }  // namespace

@@ -33,12 +33,11 @@ class Batch : public Task {
   /// On the thread whose streams the calls are on, as threads have default streams of their own by one handle: what is
   /// enqueued from now on follows the streams.
   Status start();
-  /// Then, on any thread: makes plans and opens channels for all calls; may block.  After that step() never does.
-  Status makePlans();
-  /// Both.
-  Status prepare();
-  /// What to run after prepare(): this, or the part of it that is all there is, which takes fewer steps to look at.
-  Task* task() { return collectives_.empty() && comm_.cuda() == nullptr ? static_cast<Task*>(&pointToPoint_) : this; }
+  /// What to run after start(): this, or the part of it that is all there is, which takes fewer steps to look at.
+  Task* task();
+  /// Of several that are driven together: blocks of one may wait on a device for what memory that another takes there
+  /// would wait for, so ranks on devices run when all are prepared.  Borrowed; counts those that are not.
+  void runAfter(size_t* unprepared) { unprepared_ = unprepared; }
 
   /// Remember the one call that has just run, if it is one that KnownCalls can tell.
   void teach(KnownCalls* known);
@@ -46,12 +45,34 @@ class Batch : public Task {
   Comm& comm() const { return comm_; }
   const std::vector<Call>& calls() const { return calls_; }
   std::span<const cuda::Stream> streams() const { return streams_; }
+  /// First makes plans and opens channels for all calls, then runs them.
   Result<Progress> step() override;
   int waitingOn() const override;
+  bool preparing() const override { return !prepared_ && !(counts_ != nullptr && counts_->running()); }
   void abandon() override;
 
  private:
-  Status preparePointToPoint(const Call& call);
+  /// An AllGather of everyone's counts, for an AllToAllv whose blocks pass through other ranks.
+  struct CountsExchange {
+    std::vector<uint64_t> mine, told;
+    std::unique_ptr<Pending<Blobs>> gather;  // of ranks whose channels carry device memory: by the control plane; or
+    std::unique_ptr<Batch> batch;
+    bool running() const { return batch != nullptr && !batch->preparing(); }
+  };
+  /// A call that is being prepared.
+  struct Preparing {
+    bool resident = false;                   // goes by blocks on the device
+    std::shared_ptr<const PlanEntry> entry;  // of a collective
+    Channel* channel = nullptr;              // of a send or receive
+  };
+  Result<Progress> prepare();
+  Result<bool> learnCounts();
+  Result<bool> exchangeCounts(Call* call);
+  void beginExchange();
+  Result<bool> makePlans();
+  Result<bool> makePlan(size_t index);
+  void finishPreparing();
+  void preparePointToPoint(const Call& call, Channel* channel);
   Result<Progress> stepAll();
   Status flush();
   Status awaitStreams();
@@ -69,9 +90,17 @@ class Batch : public Task {
   PointToPointRun pointToPoint_;
   bool pointToPointDone_ = false;
   bool resident_ = false;  // whether collectives go by resident kernels
+  bool prepared_ = false;
   std::vector<std::pair<const Call*, std::shared_ptr<const PlanEntry>>> collectives_;
   size_t next_ = 0;          // collective to begin next
   Task* current_ = nullptr;  // the one that runs, or several
+  // While it prepares.
+  std::vector<Preparing> preparing_;        // by call, as far as the counts are known
+  std::unique_ptr<CountsExchange> counts_;  // of the next call
+  bool nextResident_ = false;               // as Preparing::resident, of that
+  size_t numOpen_ = SIZE_MAX;               // channels when plans were last asked for
+  Status refused_;                          // what task() has found out
+  size_t* unprepared_ = nullptr;
 };
 
 /// The common case, without a group: one call, on this thread.
@@ -79,11 +108,6 @@ Status runCall(Comm& comm, const Call& call, tuttiStream_t stream);
 
 /// By a CUDA rank's proxy: the calls of a graph that is replayed.
 Status replayCalls(Comm& comm, const std::vector<Call>& calls);
-
-/// For an AllToAllv whose blocks pass through other ranks: an AllGather of everyone's counts, which go into
-/// call->counts. Collective, with the turn; blocks.  Errors: InvalidUsage, alike on all ranks, if two ranks do not
-/// agree.
-Status learnAllCounts(Comm& comm, Call* call);
 
 /// What a message of this call says of itself.  sequence: of the communicator's collectives, or of the pair's messages.
 Fingerprint fingerprintOf(const Call& call, uint64_t sequence);

@@ -51,19 +51,51 @@ std::optional<LinkProfile> Links::linkBetween(int a, int b) const {
 
 bool Links::isOpen(int peer, int lane) const { return channels_.count({peer, lane}) != 0; }
 
-Result<Channel*> Links::channel(int peer, int lane, Deadline deadline) {
-  if (const auto open = channels_.find({peer, lane}); open != channels_.end()) return open->second.get();
+Result<Channel*> Links::channel(int peer, int lane) {
+  const std::pair key(peer, lane);
+  if (const auto open = channels_.find(key); open != channels_.end()) return open->second.get();
+  if (opening_.contains(key)) return static_cast<Channel*>(nullptr);
   Transport* transport = transportTo(peer);
   TUTTI_ASSIGN(const Address* address, addressOf(peer, *transport));
   TUTTI_DEBUG("comm", "rank ", rank_, " peer ", peer, " lane ", lane, ": opening ", linkTo(peer).key);
-  TUTTI_ASSIGN(std::unique_ptr<Channel> connected, transport->connect(peer, *address, lane, deadline));
-  if (transport->wantsProgress()) pumped_.push_back(connected.get());
-  return keep(peer, lane, std::move(connected));
+  opening_[key] = transport->beginConnect(peer, *address, lane);
+  return advance(key);  // most are there at once
 }
 
-Channel* Links::keep(int peer, int lane, std::unique_ptr<Channel> channel) {
+Result<Channel*> Links::await(int peer, int lane, Deadline deadline) {
+  const auto ask = [&]() -> Result<Channel*> {
+    TUTTI_TRY(poll());
+    return channel(peer, lane);
+  };
+  return awaitValue(ask, deadline, cat("its link to rank ", peer));
+}
+
+Status Links::poll() {
+  for (auto next = opening_.begin(); next != opening_.end();) {
+    const std::pair key = (next++)->first;
+    TUTTI_TRY(asStatus(advance(key)));
+  }
+  return {};
+}
+
+Result<Channel*> Links::advance(std::pair<int, int> key) {
+  const auto opening = opening_.find(key);
+  Result<std::unique_ptr<Channel>> opened = opening->second->poll();
+  if (opened.ok() && *opened == nullptr) return static_cast<Channel*>(nullptr);
+  opening_.erase(opening);
+  TUTTI_TRY(opened.status());
+  Channel* const channel = opened->get();
+  if (key.second != kBoardLane && transportTo(key.first)->wantsProgress()) pumped_.push_back(channel);
   const std::lock_guard lock(mutex_);
-  return (channels_[{peer, lane}] = std::move(channel)).get();
+  channels_[key] = std::move(*opened);
+  return channel;
+}
+
+int Links::openingTo() const {
+  for (const auto& [key, opening] : opening_) {
+    if (key.first != kEveryone) return key.first;
+  }
+  return -1;
 }
 
 Result<const Address*> Links::addressOf(int peer, const Transport& transport) const {
@@ -85,21 +117,26 @@ bool Links::hasBoards() const {
   return common != nullptr;
 }
 
-Status Links::openBoards(Deadline deadline) {
-  if (isOpen(kEveryone, kBoardLane)) return {};
+Result<bool> Links::openBoards() {
   Transport* transport = transportTo(rank_ == 0 ? 1 : 0);
-  std::vector<const Address*> byRank(byPeer_.size(), nullptr);
+  std::vector<Address> byRank(byPeer_.size());
+  bool open = true;
+  const auto begin = [&](int peer, auto opening) -> Status {
+    const std::pair key(peer, kBoardLane);
+    if (channels_.contains(key)) return {};
+    if (!opening_.contains(key)) opening_[key] = opening();
+    TUTTI_ASSIGN(const Channel* channel, advance(key));
+    open = open && channel != nullptr;
+    return {};
+  };
   for (int peer = 0; peer < static_cast<int>(byRank.size()); ++peer) {
     if (peer == rank_) continue;
     TUTTI_ASSIGN(const Address* address, addressOf(peer, *transport));
-    byRank[static_cast<size_t>(peer)] = address;
-    if (isOpen(peer, kBoardLane)) continue;
-    TUTTI_ASSIGN(std::unique_ptr<Channel> subscriber, transport->subscriber(peer, *address, deadline));
-    keep(peer, kBoardLane, std::move(subscriber));
+    byRank[static_cast<size_t>(peer)] = *address;
+    TUTTI_TRY(begin(peer, [&] { return transport->subscriber(peer, *address); }));
   }
-  TUTTI_ASSIGN(std::unique_ptr<Channel> publisher, transport->publisher(byRank, deadline));
-  keep(kEveryone, kBoardLane, std::move(publisher));
-  return {};
+  TUTTI_TRY(begin(kEveryone, [&] { return transport->publisher(byRank); }));
+  return open;
 }
 
 // A channel that fails here says so again to whoever uses it next.
@@ -109,6 +146,7 @@ void Links::progress() {
 
 void Links::close() {
   pumped_.clear();
+  opening_.clear();
   const std::lock_guard lock(mutex_);
   channels_.clear();
 }

@@ -1,5 +1,5 @@
 // The channels of one rank of a communicator: opened at first use, one per peer and lane, over the best transport that
-// joins the two ranks.
+// joins the two ranks.  Opening is polled: any number of channels come up side by side.
 #pragma once
 
 #include <map>
@@ -32,13 +32,26 @@ class Links {
   /// reason.
   Status meet(std::vector<PeerDescriptor> descriptors);
 
-  /// The channel to `peer` for `lane`; opens it at first use.  Errors: as Transport::connect.
-  Result<Channel*> channel(int peer, int lane, Deadline deadline);
+  /// The channel to `peer` for `lane`, or null while it comes up, which begins at first use and goes on in poll().
+  /// Errors: InvalidUsage: the peer does not offer the transport.
+  Result<Channel*> channel(int peer, int lane);
+  /// The same for a caller that may block.  Errors also: as poll(); Timeout.
+  Result<Channel*> await(int peer, int lane, Deadline deadline);
+  /// Goes on with all channels that are coming up.  Errors: as Transport::beginConnect.
+  Status poll();
+  /// Channels that are open: more than before if poll() has opened some.
+  size_t numOpen() const { return channels_.size(); }
+  /// The peer of a channel that is coming up; -1 if there is none.
+  int openingTo() const;
+  /// Ends the sleep of a rank that waits for one.  Any thread.
+  void ring() const {
+    for (Sleeper* sleeper : sleepers_) sleeper->ring();
+  }
   /// Whether all ranks are joined by a transport with boards.
   bool hasBoards() const;
-  /// Opens this rank's board and its view of all others': also of those that a call does not read, for what a rank that
-  /// disagrees with it has written.  Errors: as above.
-  Status openBoards(Deadline deadline);
+  /// Whether this rank's board and its view of all others' are open; opens them: also those that a call does not read,
+  /// for what a rank that disagrees with it has written.  Errors: as channel().
+  Result<bool> openBoards();
   /// The sending end of this rank's board (peer: kEveryone), the receiving end of a peer's.  After openBoards().
   Channel* board(int peer) const { return channels_.at({peer, kBoardLane}).get(); }
   bool isOpen(int peer, int lane) const;
@@ -69,7 +82,7 @@ class Links {
   Result<Way> wayBetween(const PeerInfo& self, const PeerInfo& peer) const;
   Transport* transportTo(int peer) const { return byPeer_[static_cast<size_t>(peer)].transport; }
   Result<const Address*> addressOf(int peer, const Transport& transport) const;
-  Channel* keep(int peer, int lane, std::unique_ptr<Channel> channel);
+  Result<Channel*> advance(std::pair<int, int> key);
 
   int rank_;
   std::vector<std::unique_ptr<Transport>> transports_;
@@ -79,6 +92,7 @@ class Links {
   std::vector<Channel*> pumped_;                                      // those that want progress()
   mutable std::mutex mutex_;                                          // of changes to channels_
   std::map<std::pair<int, int>, std::unique_ptr<Channel>> channels_;  // by peer and lane
+  std::map<std::pair<int, int>, PendingChannel> opening_;
 };
 
 }  // namespace tutti

@@ -130,7 +130,16 @@ Result<std::shared_ptr<const PlanEntry>> CallPlanner::plan(const Call& call, boo
   PlanKey key = keyOf(call);
   key.resident = resident;
   if (std::shared_ptr<const PlanEntry> found = plans_.find(key)) return found;
-  TUTTI_ASSIGN(PlanEntry entry, makePlan(call, key));
+  auto making = std::ranges::find(making_, key, &Making::key);
+  if (making == making_.end()) {
+    TUTTI_ASSIGN(Making begun, beginPlan(call, key));
+    making = making_.insert(making, std::move(begun));
+  }
+  const Result<bool> made = bind(call, &*making);
+  if (made.ok() && !*made) return std::shared_ptr<const PlanEntry>();
+  PlanEntry entry = std::move(making->entry);
+  making_.erase(making);
+  TUTTI_TRY(made.status());
   comm_.known().forget();  // the cache may drop a plan now
   return plans_.insert(key, std::move(entry));
 }
@@ -235,10 +244,7 @@ Result<Schedule> CallPlanner::scheduleFor(const Call& call, const PlanKey& key, 
   // Several chunks are gathered into a message: nothing is read where it lies.
   const bool direct = !choice->joined && (residentDirect || mapped || lends);
   Schedule schedule = buildSchedule(*choice, shape, {key.ordered, direct}, call);
-  if (!choice->ready && !key.ordered && publishes(chosenBy, *choice->algorithm)) {
-    TUTTI_TRY(comm_.links().openBoards(comm_.deadline()));
-    schedule = publish(schedule);
-  }
+  if (!choice->ready && !key.ordered && publishes(chosenBy, *choice->algorithm)) schedule = publish(schedule);
   if (key.resident) fitToBlocks(choice, schedule.lanes.size(), comm_.layout().residentLanes);
   if (choice->nChannels > 1) schedule = replicate(schedule, choice->nChannels);
   if (schedule.lanes.size() <= static_cast<size_t>(mostLanes(key.resident))) return schedule;
@@ -246,42 +252,63 @@ Result<Schedule> CallPlanner::scheduleFor(const Call& call, const PlanKey& key, 
                       schedule.lanes.size(), " lanes; there are ", mostLanes(key.resident));
 }
 
-Result<PlanEntry> CallPlanner::makePlan(const Call& call, const PlanKey& key) {
-  const size_t elementBytes = dataTypeBytes(call.dtype);
+Result<CallPlanner::Making> CallPlanner::beginPlan(const Call& call, const PlanKey& key) {
+  Making making{.key = key, .choice = {}, .entry = {}, .schedule = {}};
   Shape shape = shapeOf(call, key);
   TUTTI_ASSIGN(const std::optional<Honoured> pass, inOnePass(key, shape));
   if (pass) {
     tellUnmet(pass->unmet, shape, "onepass");
-    return onePass(call, shape);
+    making.entry = onePass(call, shape);
+    return making;
   }
-  TUTTI_ASSIGN(Choice choice, choosePlan(shape, call, key.resident));
-  PlanEntry entry;
+  TUTTI_ASSIGN(making.choice, choosePlan(shape, call, key.resident));
+  Choice& choice = making.choice;
   if (choice.ready && key.inPlace && choice.ready->inPlace == nullptr) {
     shape.inPlace = false;
-    entry.copiedBytes = extentsOf(call, comm_.rank(), comm_.nRanks()).sendBytes;
-    TUTTI_TRY(asStatus(comm_.workspace(entry.copiedBytes)));
+    making.entry.copiedBytes = extentsOf(call, comm_.rank(), comm_.nRanks()).sendBytes;
+    TUTTI_TRY(asStatus(comm_.workspace(making.entry.copiedBytes)));
   }
-  TUTTI_ASSIGN(Schedule schedule, scheduleFor(call, key, shape, &choice));
-  const Layout layout = layoutOf(schedule, call);
-  const ChannelFinder find = [this, boards = schedule.published, resident = key.resident](
-                                 int peer, int lane) -> Result<Channel*> {
+  TUTTI_ASSIGN(making.schedule, scheduleFor(call, key, shape, &choice));
+  return making;
+}
+
+/// False while channels come up, which all begin to.
+Result<bool> CallPlanner::bind(const Call& call, Making* making) {
+  PlanEntry& entry = making->entry;
+  if (entry.pass) return true;
+  const bool resident = making->key.resident;
+  const bool boards = making->schedule.published;
+  bool complete = true;
+  if (boards) {
+    TUTTI_ASSIGN(complete, comm_.links().openBoards());
+    if (!complete) return false;
+  }
+  const ChannelFinder find = [&](int peer, int lane) -> Result<Channel*> {
     if (resident) return static_cast<Channel*>(nullptr);
     if (boards) return comm_.links().board(peer);
-    return comm_.channel(peer, lane);
+    TUTTI_ASSIGN(Channel * channel, comm_.channel(peer, lane));
+    complete = complete && channel != nullptr;
+    return channel;
   };
   ScratchLender scratch;
   if (comm_.cuda() != nullptr) scratch = [this](size_t bytes) { return comm_.cuda()->scratch(bytes); };
-  TUTTI_ASSIGN(entry.plan, bindPlan(std::move(schedule), layout, elementBytes, sliceBytesFor(choice, call), find,
-                                    scratch, ranksOnHost()));
-  entry.plan->lendsAll = choice.protocol == Protocol::Direct && !comm_.layout().anyCuda() && !rewrites(key);
-  entry.plan->leastMappedBytes = leastMappedBytes(choice.overrides.protocol);
-  if (comm_.cuda() != nullptr) entry.plan->worker = &comm_.cuda()->worker();
-  if (key.resident) {
-    TUTTI_ASSIGN(entry.resident, comm_.cuda()->residentRun(*entry.plan));
-    return entry;
+  const Layout layout = layoutOf(making->schedule, call);
+  TUTTI_ASSIGN(entry.plan, bindPlan(std::move(making->schedule), layout, dataTypeBytes(call.dtype),
+                                    sliceBytesFor(making->choice, call), find, scratch, ranksOnHost()));
+  if (!complete) {
+    making->schedule = std::move(entry.plan->schedule);
+    return false;
   }
-  entry.run = std::make_unique<CollectiveRun>(*entry.plan);
-  return entry;
+  entry.plan->lendsAll =
+      making->choice.protocol == Protocol::Direct && !comm_.layout().anyCuda() && !rewrites(making->key);
+  entry.plan->leastMappedBytes = leastMappedBytes(making->choice.overrides.protocol);
+  if (comm_.cuda() != nullptr) entry.plan->worker = &comm_.cuda()->worker();
+  if (!resident) {
+    entry.run = std::make_unique<CollectiveRun>(*entry.plan);
+    return true;
+  }
+  TUTTI_ASSIGN(entry.resident, comm_.cuda()->residentRun(*entry.plan));
+  return true;
 }
 
 }  // namespace tutti

@@ -1,7 +1,6 @@
 #include "src/comm/parked_batch.hpp"
 
 #include <algorithm>
-#include <future>
 #include <utility>
 #include <vector>
 
@@ -63,47 +62,15 @@ Status giveUp(ParkedBatch* batch, Status why) {
   return why;
 }
 
-Status begin(ParkedBatch* batch) {
-  if (!batch->resume()) return batch->failure();
-  Status started = batch->batch().start();
-  return started.ok() ? started : giveUp(batch, std::move(started));
-}
-
-Status makePlans(ParkedBatch* batch) {
-  Status made = batch->batch().makePlans();
-  return made.ok() ? made : giveUp(batch, std::move(made));
-}
-
-/// The others of its group may still be about theirs.
-Status makePlansAndPark(ParkedBatch* batch) {
-  Status made = makePlans(batch);
-  if (made.ok()) batch->park();
-  return made;
-}
-
-/// Plans of several communicators of one thread may need each other to come up, so they are made side by side.
-std::vector<Status> prepareAll(std::span<const std::unique_ptr<ParkedBatch>> batches) {
-  std::vector<Status> results;
-  for (const auto& batch : batches) results.push_back(begin(batch.get()));
-  if (batches.size() == 1) {
-    if (results[0].ok()) results[0] = makePlans(batches[0].get());
-    return results;
-  }
-  std::vector<std::future<Status>> work(batches.size());
-  for (size_t i = 0; i < batches.size(); ++i) {
-    if (results[i].ok()) work[i] = std::async(std::launch::async, makePlansAndPark, batches[i].get());
-  }
-  for (size_t i = 0; i < batches.size(); ++i) {
-    if (work[i].valid()) results[i] = work[i].get();
-  }
-  return results;
-}
-
-/// The rest of a batch with plans, as a task to drive.  Errors: why there is nothing to drive.
-Result<DrivenTask> asTask(ParkedBatch* batch) {
+/// A batch as a task to drive.  Errors: why there is nothing to drive.
+Result<DrivenTask> asTask(ParkedBatch* batch, size_t* unprepared) {
   if (!batch->resume()) return batch->failure();
   Comm& comm = batch->batch().comm();
-  if (Status ended = comm.failure(); !ended.ok()) return giveUp(batch, std::move(ended));
+  Status started = batch->batch().start();
+  if (started.ok()) started = comm.failure();
+  if (!started.ok()) return giveUp(batch, std::move(started));
+  ++*unprepared;
+  batch->batch().runAfter(unprepared);
   DrivenTask task = comm.driven(&batch->batch());
   task.atEnd = [batch] { batch->leave(); };
   return task;
@@ -113,13 +80,13 @@ Result<DrivenTask> asTask(ParkedBatch* batch) {
 
 Status runBatches(std::span<const std::unique_ptr<ParkedBatch>> batches) {
   for (const auto& batch : batches) batch->awaitTurn();
-  std::vector<Status> results = prepareAll(batches);
   std::vector<DrivenTask> tasks;
-  for (size_t i = 0; i < batches.size(); ++i) {
-    if (!results[i].ok()) continue;
-    Result<DrivenTask> task = asTask(batches[i].get());
-    results[i] = task.status();
+  std::vector<Status> results;
+  size_t unprepared = 0;
+  for (const auto& batch : batches) {
+    Result<DrivenTask> task = asTask(batch.get(), &unprepared);
     if (task.ok()) tasks.push_back(std::move(task).value());
+    if (!task.ok()) results.push_back(task.status());
   }
   drive(tasks);
   for (const DrivenTask& task : tasks) results.push_back(task.result);

@@ -167,7 +167,8 @@ void finish(DrivenTask* task, Status result) {
 }  // namespace
 
 void failTask(DrivenTask* task, const Status& error) {
-  finish(task, task->owner->failed(error, task->task->waitingOn()));
+  const int peer = task->task->waitingOn();
+  finish(task, task->task->preparing() ? task->owner->unprepared(error, peer) : task->owner->failed(error, peer));
 }
 
 namespace {

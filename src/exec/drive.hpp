@@ -39,6 +39,8 @@ class TaskOwner {
   virtual Status expired(int waitingOn) = 0;
   /// Called with an error of step(); gives the one to report (a refused message becomes a verdict on who differs).
   virtual Status failed(const Status& error, int waitingOn) = 0;
+  /// The same of a task that was preparing: nothing has been said to others.
+  virtual Status unprepared(const Status& error, int waitingOn) { return failed(error, waitingOn); }
 };
 
 /// A task with what belongs to its communicator.

@@ -96,7 +96,7 @@ Outbox* commonOutbox(const std::vector<Channel*>& to) {
   if (to.size() < 2 || to.front() == nullptr) return nullptr;
   Outbox* common = to.front()->outbox();
   for (Channel* channel : to) {
-    if (channel->outbox() != common) return nullptr;
+    if (channel == nullptr || channel->outbox() != common) return nullptr;
   }
   return common;
 }

@@ -140,7 +140,7 @@ struct Plan {
   Worker* worker = nullptr;
 };
 
-/// Opens (or finds) the channel of a lane to a peer; null for executors that know links by rank.
+/// Finds the channel of a lane to a peer; null for executors that know links by rank, and while it comes up.
 using ChannelFinder = std::function<Result<Channel*>(int peer, int lane)>;
 
 /// Gives scratch memory of at least so many bytes, which outlives the plan.

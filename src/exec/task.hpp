@@ -20,6 +20,8 @@ class Task {
   virtual Result<Progress> step() = 0;
   /// The rank that a blocked task waits for, -1 if none.
   virtual int waitingOn() const = 0;
+  /// Whether it still makes what it needs, and has sent nothing.
+  virtual bool preparing() const { return false; }
   /// Take back memory lent to peers; called once after an error, before the buffers are the user's again.
   virtual void abandon() = 0;
 };

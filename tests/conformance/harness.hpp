@@ -21,8 +21,10 @@ struct Pair {
 /// Both ends of channel `lane` between the transports of ranks 0 and 1.
 inline Result<Pair> connectBoth(const std::unique_ptr<Transport> (&transports)[2], int lane) {
   const Deadline deadline = Deadline::inMs(10'000);
-  TUTTI_ASSIGN(auto a, transports[0]->connect(1, transports[1]->address(), lane, deadline));
-  TUTTI_ASSIGN(auto b, transports[1]->connect(0, transports[0]->address(), lane, deadline));
+  const PendingChannel first = transports[0]->beginConnect(1, transports[1]->address(), lane);
+  const PendingChannel second = transports[1]->beginConnect(0, transports[0]->address(), lane);
+  TUTTI_ASSIGN(auto a, awaitValue(*first, deadline, "rank 1"));
+  TUTTI_ASSIGN(auto b, awaitValue(*second, deadline, "rank 0"));
   return Pair{std::move(a), std::move(b)};
 }
 

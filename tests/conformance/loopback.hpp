@@ -28,7 +28,9 @@ class LoopbackStreams {
   class Of : public StreamExchange {
    public:
     Of(LoopbackStreams& streams, int rank) : streams_(streams), rank_(rank) {}
-    Result<Fd> open(int peer, int index, Deadline) override { return streams_.open(rank_, peer, index); }
+    PendingFd open(int peer, int index) override {
+      return pendingBy<Fd>([=, this] { return streams_.open(rank_, peer, index); });
+    }
 
    private:
     LoopbackStreams& streams_;

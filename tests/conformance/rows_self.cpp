@@ -7,7 +7,7 @@ namespace {
 class SelfHarness : public Harness {
  public:
   Result<Pair> open(int lane) override {
-    TUTTI_ASSIGN(auto channel, transport_->connect(0, transport_->address(), lane, Deadline::inMs(10'000)));
+    TUTTI_ASSIGN(auto channel, awaitChannel(*transport_, 0, transport_->address(), lane, Deadline::inMs(10'000)));
     return Pair{std::move(channel), nullptr};
   }
   bool threads() const override { return false; }

@@ -26,7 +26,7 @@ struct Ring {
     }
   }
   static std::unique_ptr<Channel> connect(Transport& transport, int peer) {
-    return std::move(*transport.connect(peer, cat("sim:", peer), 0, Deadline::never()));
+    return std::move(*awaitChannel(transport, peer, cat("sim:", peer), 0, Deadline::never()));
   }
 
   // Until all are done or have failed; "" or the rule that broke.

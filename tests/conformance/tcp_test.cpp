@@ -45,7 +45,7 @@ TEST_CASE("ranks with different options are told which variable, which values an
   LoopbackStreams::Of view(streams, 0);
   const auto transport = TcpTransport::create(view, 0, {.nSockets = 2, .slotBytes = 1024});
   const auto connect = [&](const TcpOptions& theirs) {
-    return (*transport)->connect(3, encodeTcpAddress(theirs), 0, Deadline::inMs(1000)).status();
+    return awaitChannel(*(*transport), 3, encodeTcpAddress(theirs), 0, Deadline::inMs(1000)).status();
   };
   CHECK(connect({.nSockets = 4, .slotBytes = 1024}).code() == tuttiInvalidUsage);
   CHECK(connect({.nSockets = 4, .slotBytes = 1024}).message() ==

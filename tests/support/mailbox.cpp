@@ -26,6 +26,16 @@ struct Mailbox {
   std::mutex mutex;
   std::array<std::deque<Letter>, 2> to;  // by side of the receiver
   std::array<bool, 2> closed = {};       // by side
+  std::array<bool, 2> here = {};         // by side: it has begun to connect
+
+  void come(size_t side) {
+    const std::lock_guard lock(mutex);
+    here[side] = true;
+  }
+  bool bothHaveCome() {
+    const std::lock_guard lock(mutex);
+    return here[0] && here[1];
+  }
 };
 
 /// The box that both ends open, whoever comes first.
@@ -125,13 +135,19 @@ class MailboxTransport final : public Transport {
     return kMailbox;
   }
   Address address() const override { return Address(reinterpret_cast<const char*>(&number_), sizeof number_); }
-  Result<std::unique_ptr<Channel>> connect(int peer, const Address& peerAddress, int lane, Deadline) override {
+  PendingChannel beginConnect(int peer, const Address& peerAddress, int lane) override {
     uint64_t other = 0;
-    if (peerAddress.size() != sizeof other) return remoteError("rank ", peer, " gave no address of a mailbox");
-    std::memcpy(&other, peerAddress.data(), sizeof other);
+    const bool known = peerAddress.size() == sizeof other;
+    if (known) std::memcpy(&other, peerAddress.data(), sizeof other);
+    std::shared_ptr<Mailbox> box;
+    if (known) box = openBox(std::min(number_, other), std::max(number_, other), lane);
     const size_t side = number_ < other ? 0 : 1;
-    return std::unique_ptr<Channel>(std::make_unique<MailboxChannel>(
-        peer, side, slotBytes_, openBox(std::min(number_, other), std::max(number_, other), lane)));
+    if (known) box->come(side);
+    return channelBy([=, this]() -> Result<std::unique_ptr<Channel>> {
+      if (!known) return remoteError("rank ", peer, " gave no address of a mailbox");
+      if (!box->bothHaveCome()) return std::unique_ptr<Channel>();
+      return std::unique_ptr<Channel>(std::make_unique<MailboxChannel>(peer, side, slotBytes_, box));
+    });
   }
 
  private:

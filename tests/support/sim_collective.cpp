@@ -45,7 +45,7 @@ Result<Channel*> SimCollective::channel(int r, int peer, int lane) {
   Rank& rank = ranks_[static_cast<size_t>(r)];
   std::unique_ptr<Channel>& channel = rank.channels[{peer, lane}];
   if (channel == nullptr) {
-    TUTTI_ASSIGN(channel, rank.transport->connect(peer, cat("sim:", peer), lane, Deadline::never()));
+    TUTTI_ASSIGN(channel, awaitChannel(*rank.transport, peer, cat("sim:", peer), lane, Deadline::never()));
   }
   return channel.get();
 }

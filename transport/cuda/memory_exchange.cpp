@@ -20,6 +20,10 @@ constexpr const char* kBellKey = "device bell";
 std::string pagesKey(uint64_t id) { return cat("device memory:", id); }
 std::string cardKey(uint64_t id) { return cat("device card:", id); }
 
+Result<Fd> fetch(FdExchange& services, int peer, const std::string& key, Deadline deadline) {
+  return awaitValue(*services.fetch(peer, key), deadline, cat("'", key, "' of rank ", peer));
+}
+
 }  // namespace
 
 struct MemoryExchange::Card {
@@ -179,7 +183,7 @@ Result<MemoryExchange::Opened> MemoryExchange::open(int peer, uint64_t peersProc
   if (peersProcess == self_.processId) return openHere(id);
   Opened opened;
   const Deadline deadline = Deadline::inMs(kFetchLentTimeoutMs);
-  TUTTI_ASSIGN(Fd fetched, self_.services.fetch(peer, cardKey(id), deadline));
+  TUTTI_ASSIGN(Fd fetched, fetch(self_.services, peer, cardKey(id), deadline));
   TUTTI_ASSIGN(opened.reading, Reading::of(std::move(fetched)));
   Card card;
   std::memcpy(&card, opened.reading.note(), sizeof card);
@@ -188,7 +192,7 @@ Result<MemoryExchange::Opened> MemoryExchange::open(int peer, uint64_t peersProc
     TUTTI_TRY(openByHandle(peer, card, &opened));
     return opened;
   }
-  TUTTI_ASSIGN(const Fd descriptor, self_.services.fetch(peer, pagesKey(id), deadline));
+  TUTTI_ASSIGN(const Fd descriptor, fetch(self_.services, peer, pagesKey(id), deadline));
   TUTTI_ASSIGN(const DevicePages pages, DevicePages::import(device_, descriptor.get(), card.bytes));
   TUTTI_ASSIGN(opened.mapping, DeviceMapping::forReader(pages, device_));
   opened.address = opened.mapping.address();
@@ -198,7 +202,7 @@ Result<MemoryExchange::Opened> MemoryExchange::open(int peer, uint64_t peersProc
 // The bell is listened to, and the owner sees this reader, before the memory is open.
 Status MemoryExchange::openByHandle(int peer, const Card& card, Opened* opened) {
   if (!callBacks_.listensTo(peer)) {
-    TUTTI_ASSIGN(Fd bell, self_.services.fetch(peer, kBellKey, Deadline::inMs(kFetchLentTimeoutMs)));
+    TUTTI_ASSIGN(Fd bell, fetch(self_.services, peer, kBellKey, Deadline::inMs(kFetchLentTimeoutMs)));
     TUTTI_TRY(callBacks_.listenTo(peer, std::move(bell)));
   }
   TUTTI_TRY(opened->reading.begin(self_.rank));

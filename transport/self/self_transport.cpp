@@ -133,11 +133,13 @@ class SelfTransport final : public Transport {
     return LinkProfile{.key = "self"};
   }
   Address address() const override { return {}; }
-  Result<std::unique_ptr<Channel>> connect(int peer, const Address&, int, Deadline) override {
-    if (peer != rank_) return internalError("self: rank ", rank_, " cannot connect to rank ", peer);
-    std::unique_ptr<std::byte[]> buffer(new (std::nothrow) std::byte[slotBytes_]);
-    if (buffer == nullptr) return systemError("no memory for ", slotBytes_, " bytes");
-    return std::unique_ptr<Channel>(std::make_unique<SelfChannel>(rank_, slotBytes_, std::move(buffer)));
+  PendingChannel beginConnect(int peer, const Address&, int) override {
+    return channelBy([this, peer]() -> Result<std::unique_ptr<Channel>> {
+      if (peer != rank_) return internalError("self: rank ", rank_, " cannot connect to rank ", peer);
+      std::unique_ptr<std::byte[]> buffer(new (std::nothrow) std::byte[slotBytes_]);
+      if (buffer == nullptr) return systemError("no memory for ", slotBytes_, " bytes");
+      return std::unique_ptr<Channel>(std::make_unique<SelfChannel>(rank_, slotBytes_, std::move(buffer)));
+    });
   }
 
  private:

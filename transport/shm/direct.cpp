@@ -49,7 +49,8 @@ Result<std::shared_ptr<const Mapping>> AllocationExchange::map(int peer, const A
       return at->second.mapping;
     }
   }
-  TUTTI_ASSIGN(const Fd fd, exchange_.fetch(peer, keyOf(id), Deadline::inMs(kFetchTimeoutMs)));
+  TUTTI_ASSIGN(const Fd fd, awaitValue(*exchange_.fetch(peer, keyOf(id)), Deadline::inMs(kFetchTimeoutMs),
+                                       cat("lent memory of rank ", peer)));
   TUTTI_ASSIGN(const size_t bytes, sharedMemoryBytes(fd.get()));
   TUTTI_ASSIGN(Mapping mapping, Mapping::of(fd.get(), bytes, bytes >= kHugePageBytes ? kHugePageBytes : 1));
   // Its pages are there already; one call now instead of a fault for each of them later.

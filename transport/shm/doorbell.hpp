@@ -27,6 +27,7 @@ class FutexSleeper final : public Sleeper {
   void prepare() override;
   void sleep(int us) override;
   void cancel() override;
+  void ring() override { shm::ring(segment_->bell()); }
 
  private:
   std::shared_ptr<Segment> segment_;

@@ -59,6 +59,7 @@ Result<std::shared_ptr<Segment>> Segment::open(const SegmentId& id, int rank, co
   std::shared_ptr<Segment> segment = find(id);
   if (segment == nullptr) {
     TUTTI_ASSIGN(const Fd fd, fetch());
+    if (!fd.valid()) return segment;
     TUTTI_ASSIGN(const size_t bytes, sharedMemoryBytes(fd.get()));
     if (bytes != layout.totalBytes()) {
       return remoteError("shm: the segment of rank ", rank, " has ", bytes, " bytes instead of ", layout.totalBytes(),

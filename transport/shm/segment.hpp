@@ -21,9 +21,9 @@ class Segment {
   /// A new segment for `rank`.  Errors: SystemError.
   static Result<std::shared_ptr<Segment>> create(int rank, const Layout& layout);
 
-  /// Somebody else's.  `fetch` gets the descriptor where this process has not mapped it yet.  The header must say
-  /// exactly what is expected.  Errors: those of fetch, SystemError, RemoteError for a segment that is not as it should
-  /// be.
+  /// Somebody else's.  `fetch` gets the descriptor where this process has not mapped it yet; null while it gives none.
+  /// The header must say exactly what is expected.  Errors: those of fetch, SystemError, RemoteError for a segment that
+  /// is not as it should be.
   static Result<std::shared_ptr<Segment>> open(const SegmentId& id, int rank, const Layout& layout,
                                                const std::function<Result<Fd>()>& fetch);
 

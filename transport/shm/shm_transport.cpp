@@ -56,17 +56,18 @@ class ShmTransport final : public Transport {
     return self.processId == peer.processId ? kShmThreads : kShmProcesses;
   }
   Address address() const override;
-  Result<std::unique_ptr<Channel>> connect(int peer, const Address& peerAddress, int lane, Deadline) override;
+  PendingChannel beginConnect(int peer, const Address& peerAddress, int lane) override;
   bool hasBoards() const override { return true; }
-  Result<std::unique_ptr<Channel>> publisher(std::span<const Address* const> byRank, Deadline) override;
-  Result<std::unique_ptr<Channel>> subscriber(int peer, const Address& peerAddress, Deadline) override;
+  PendingChannel publisher(std::vector<Address> byRank) override;
+  PendingChannel subscriber(int peer, const Address& peerAddress) override;
   Sleeper* sleeper() override { return &sleeper_; }
 
  private:
-  Result<WireAddress> parseAddress(int peer, const Address& address) const;
+  Result<std::unique_ptr<Channel>> connect(int peer, const Address& peerAddress, int lane);
+  Result<WireAddress> parseAddress(int peer, int lane, const Address& address) const;
   Status checkArguments(int peer, int lane) const;
   Status claimLane(int peer, int lane);
-  Result<std::shared_ptr<Segment>> segmentOf(int peer, const WireAddress& address, Deadline);
+  Result<std::shared_ptr<Segment>> segmentOf(int peer, const WireAddress& address);
   bool probePull(const WireAddress& address) const;
   std::shared_ptr<ShmOutbox> outboxOf(int lane);
 
@@ -78,6 +79,7 @@ class ShmTransport final : public Transport {
   std::mutex mutex_;
   std::set<std::pair<int, int>> connected_;             // under mutex_: (peer, lane)
   std::map<int, std::shared_ptr<Segment>> segments_;    // under mutex_: by peer
+  std::map<int, PendingFd> fetching_;                   // under mutex_: segments of peers that are on their way
   std::map<int, std::shared_ptr<ShmOutbox>> outboxes_;  // under mutex_: by lane
 };
 
@@ -106,15 +108,20 @@ Status ShmTransport::claimLane(int peer, int lane) {
   return internalError("shm: lane ", lane, " to rank ", peer, " is connected already");
 }
 
-Result<std::shared_ptr<Segment>> ShmTransport::segmentOf(int peer, const WireAddress& address, Deadline deadline) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto at = segments_.find(peer); at != segments_.end()) return at->second;
-  }
-  const auto fetch = [&] { return exchange_.fetch(peer, keyOf(address.id), deadline); };
-  TUTTI_ASSIGN(std::shared_ptr<Segment> segment, Segment::open(address.id, peer, segment_->layout(), fetch));
+/// Null while it has not come.
+Result<std::shared_ptr<Segment>> ShmTransport::segmentOf(int peer, const WireAddress& address) {
   const std::lock_guard lock(mutex_);
-  return segments_.emplace(peer, std::move(segment)).first->second;
+  if (const auto at = segments_.find(peer); at != segments_.end()) return at->second;
+  const auto fetch = [&]() -> Result<Fd> {
+    PendingFd& fetching = fetching_[peer];
+    if (fetching == nullptr) fetching = exchange_.fetch(peer, keyOf(address.id));
+    return fetching->poll();
+  };
+  Result<std::shared_ptr<Segment>> segment = Segment::open(address.id, peer, segment_->layout(), fetch);
+  if (segment.ok() && *segment == nullptr) return segment;
+  fetching_.erase(peer);
+  if (segment.ok()) segments_[peer] = *segment;
+  return segment;
 }
 
 // Whether the kernel lets us read the peer's memory, and the process is the one we mean (pid namespaces).
@@ -137,7 +144,8 @@ std::shared_ptr<ShmOutbox> ShmTransport::outboxOf(int lane) {
   return outbox;
 }
 
-Result<WireAddress> ShmTransport::parseAddress(int peer, const Address& text) const {
+Result<WireAddress> ShmTransport::parseAddress(int peer, int lane, const Address& text) const {
+  TUTTI_TRY(checkArguments(peer, lane));
   WireAddress address;
   if (text.size() != sizeof address) {
     return remoteError("shm: rank ", peer, " gave an address of ", text.size(), " bytes");
@@ -149,40 +157,49 @@ Result<WireAddress> ShmTransport::parseAddress(int peer, const Address& text) co
   return address;
 }
 
-Result<std::unique_ptr<Channel>> ShmTransport::publisher(std::span<const Address* const> byRank, Deadline deadline) {
-  const int self = config_.self.rank;
-  std::vector<std::shared_ptr<Segment>> readers;
-  for (int peer = 0; peer < static_cast<int>(byRank.size()); ++peer) {
-    if (peer == self) continue;
-    TUTTI_TRY(checkArguments(peer, 0));
-    TUTTI_ASSIGN(const WireAddress address, parseAddress(peer, *byRank[static_cast<size_t>(peer)]));
-    TUTTI_ASSIGN(std::shared_ptr<Segment> segment, segmentOf(peer, address, deadline));
-    readers.push_back(std::move(segment));
-  }
-  TUTTI_TRY(claimLane(self, kBoardLane));
-  segment_->populateBoard();
-  return std::unique_ptr<Channel>(std::make_unique<Publisher>(self, segment_, std::move(readers)));
+PendingChannel ShmTransport::publisher(std::vector<Address> byRank) {
+  return channelBy([this, byRank = std::move(byRank),
+                    readers = std::vector<std::shared_ptr<Segment>>()]() mutable -> Result<std::unique_ptr<Channel>> {
+    const int self = config_.self.rank;
+    const auto rankOf = [self](size_t reader) { return static_cast<int>(reader) + (static_cast<int>(reader) >= self); };
+    while (readers.size() + 1 < byRank.size()) {
+      const int peer = rankOf(readers.size());
+      TUTTI_ASSIGN(const WireAddress address, parseAddress(peer, 0, byRank[static_cast<size_t>(peer)]));
+      TUTTI_ASSIGN(std::shared_ptr<Segment> segment, segmentOf(peer, address));
+      if (segment == nullptr) return std::unique_ptr<Channel>();
+      readers.push_back(std::move(segment));
+    }
+    TUTTI_TRY(claimLane(self, kBoardLane));
+    segment_->populateBoard();
+    return std::unique_ptr<Channel>(std::make_unique<Publisher>(self, segment_, std::move(readers)));
+  });
 }
 
-Result<std::unique_ptr<Channel>> ShmTransport::subscriber(int peer, const Address& peerAddress, Deadline deadline) {
-  TUTTI_TRY(checkArguments(peer, 0));
-  TUTTI_ASSIGN(const WireAddress address, parseAddress(peer, peerAddress));
-  TUTTI_ASSIGN(std::shared_ptr<Segment> segment, segmentOf(peer, address, deadline));
-  TUTTI_TRY(claimLane(peer, kBoardLane));
-  segment->populateBoard();
-  return std::unique_ptr<Channel>(std::make_unique<Subscriber>(config_.self.rank, peer, std::move(segment)));
+PendingChannel ShmTransport::subscriber(int peer, const Address& peerAddress) {
+  return channelBy([=, this]() -> Result<std::unique_ptr<Channel>> {
+    TUTTI_ASSIGN(const WireAddress address, parseAddress(peer, 0, peerAddress));
+    TUTTI_ASSIGN(std::shared_ptr<Segment> segment, segmentOf(peer, address));
+    if (segment == nullptr) return std::unique_ptr<Channel>();
+    TUTTI_TRY(claimLane(peer, kBoardLane));
+    segment->populateBoard();
+    return std::unique_ptr<Channel>(std::make_unique<Subscriber>(config_.self.rank, peer, std::move(segment)));
+  });
 }
 
-Result<std::unique_ptr<Channel>> ShmTransport::connect(int peer, const Address& peerAddress, int lane,
-                                                       Deadline deadline) {
-  TUTTI_TRY(checkArguments(peer, lane));
-  TUTTI_ASSIGN(const WireAddress address, parseAddress(peer, peerAddress));
+PendingChannel ShmTransport::beginConnect(int peer, const Address& peerAddress, int lane) {
+  return channelBy([=, this] { return connect(peer, peerAddress, lane); });
+}
+
+/// Null while the peer's segment has not come.
+Result<std::unique_ptr<Channel>> ShmTransport::connect(int peer, const Address& peerAddress, int lane) {
+  TUTTI_ASSIGN(const WireAddress address, parseAddress(peer, lane, peerAddress));
   ChannelEnds ends;
   ends.rank = config_.self.rank;
   ends.peer = peer;
   ends.lane = lane;
   ends.mine = segment_;
-  TUTTI_ASSIGN(ends.theirs, segmentOf(peer, address, deadline));
+  TUTTI_ASSIGN(ends.theirs, segmentOf(peer, address));
+  if (ends.theirs == nullptr) return std::unique_ptr<Channel>();
   TUTTI_TRY(claimLane(peer, lane));
   ends.outbox = outboxOf(lane);
   ends.allocations = &allocations_;

@@ -23,7 +23,7 @@ struct ShmConfig {
 };
 
 /// A transport with a segment of its own, which it serves through `exchange` (borrowed; it must outlive the transport).
-/// connect() does not wait for the peer's connect(), only for its segment to be served; each (peer, lane) can be
+/// A channel comes up when the peer's segment is served, whether or not the peer connects; each (peer, lane) can be
 /// connected once.  Any thread may connect.  Channels outlive nothing: destroy them before the transport.
 /// Errors: InvalidUsage, SystemError.
 Result<std::unique_ptr<Transport>> createShmTransport(const ShmConfig& config, FdExchange& exchange);

@@ -42,10 +42,12 @@ class SimTransport : public Transport {
     return LinkProfile{.key = "sim"};
   }
   Address address() const override { return cat("sim:", rank_); }
-  Result<std::unique_ptr<Channel>> connect(int peer, const Address& peerAddress, int lane, Deadline) override {
-    if (peerAddress != cat("sim:", peer)) return remoteError("'", peerAddress, "' is not the sim address of ", peer);
-    const int side = rank_ < peer ? 0 : 1;
-    return std::unique_ptr<Channel>(std::make_unique<sim::SimChannel>(core_->link(rank_, peer, lane), side));
+  PendingChannel beginConnect(int peer, const Address& peerAddress, int lane) override {
+    return channelBy([=, this]() -> Result<std::unique_ptr<Channel>> {
+      if (peerAddress != cat("sim:", peer)) return remoteError("'", peerAddress, "' is not the sim address of ", peer);
+      const int side = rank_ < peer ? 0 : 1;
+      return std::unique_ptr<Channel>(std::make_unique<sim::SimChannel>(core_->link(rank_, peer, lane), side));
+    });
   }
 
  private:

@@ -1,6 +1,7 @@
 #include "transport/tcp/sleeper.hpp"
 
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 
 #include <array>
 #include <atomic>
@@ -36,7 +37,11 @@ int waitFor(int epoll, Events& events, int us) {
 Result<std::shared_ptr<TcpSleeper>> TcpSleeper::create() {
   Fd epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll.valid()) return errnoError(errno, "tcp: epoll_create1 failed");
-  return std::shared_ptr<TcpSleeper>(new TcpSleeper(std::move(epoll)));
+  Fd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!bell.valid()) return errnoError(errno, "tcp: eventfd failed");
+  std::shared_ptr<TcpSleeper> sleeper(new TcpSleeper(std::move(epoll), std::move(bell)));
+  sleeper->add(sleeper->bell_.get());
+  return sleeper;
 }
 
 void TcpSleeper::add(int fd) {
@@ -58,6 +63,8 @@ void TcpSleeper::prepare() {
          static_cast<int>(events.size())) {
   }
 }
+
+void TcpSleeper::ring() { (void)eventfd_write(bell_.get(), 1); }
 
 void TcpSleeper::sleep(int us) {
   if (us <= 0) return;

@@ -6,7 +6,7 @@
 
 namespace tutti::tcp {
 
-/// add() and remove(): any thread.  The rest: one thread.
+/// add(), remove() and ring(): any thread.  The rest: one thread.
 ///
 /// The sockets are watched by edges (what has become readable or writable since prepare()), not by levels: a message
 /// that waits for a later op must not keep its rank from sleeping.
@@ -20,11 +20,13 @@ class TcpSleeper : public Sleeper {
   void prepare() override;
   void sleep(int us) override;
   void cancel() override {}
+  void ring() override;
 
  private:
-  explicit TcpSleeper(Fd epoll) : epoll_(std::move(epoll)) {}
+  TcpSleeper(Fd epoll, Fd bell) : epoll_(std::move(epoll)), bell_(std::move(bell)) {}
 
   Fd epoll_;
+  Fd bell_;  // an eventfd: each write to it is an edge
 };
 
 }  // namespace tutti::tcp

@@ -90,20 +90,32 @@ Address TcpTransport::address() const { return encodeTcpAddress(state_->options)
 
 Sleeper* TcpTransport::sleeper() { return state_->sleeper.get(); }
 
-Result<std::unique_ptr<Channel>> TcpTransport::connect(int peer, const Address& peerAddress, int lane,
-                                                       Deadline deadline) {
+Status TcpTransport::checkAddress(int peer, const Address& peerAddress) const {
   const TcpOptions& mine = state_->options;
   TUTTI_ASSIGN(const TcpOptions theirs, decodeTcpAddress(peerAddress));
   TUTTI_TRY(checkSame(state_->rank, peer, "TUTTI_NSOCKETS", static_cast<size_t>(mine.nSockets),
                       static_cast<size_t>(theirs.nSockets)));
-  TUTTI_TRY(checkSame(state_->rank, peer, "TUTTI_SLOT_BYTES", mine.slotBytes, theirs.slotBytes));
-  std::vector<Fd> fds;
-  for (int i = 0; i < mine.nSockets; ++i) {
-    TUTTI_ASSIGN(Fd fd, state_->streams.open(peer, lane * mine.nSockets + i, deadline));
-    fds.push_back(std::move(fd));
+  return checkSame(state_->rank, peer, "TUTTI_SLOT_BYTES", mine.slotBytes, theirs.slotBytes);
+}
+
+// All sockets are dialed side by side.
+PendingChannel TcpTransport::beginConnect(int peer, const Address& peerAddress, int lane) {
+  const Status usable = checkAddress(peer, peerAddress);
+  std::vector<PendingFd> opening;
+  for (int i = 0; usable.ok() && i < state_->options.nSockets; ++i) {
+    opening.push_back(state_->streams.open(peer, lane * state_->options.nSockets + i));
   }
-  return std::unique_ptr<Channel>(
-      std::make_unique<tcp::TcpChannel>(peer, lane, std::move(fds), mine.slotBytes, state_->sleeper, state_->looks));
+  return channelBy(
+      [=, this, opening = std::move(opening), fds = std::vector<Fd>()]() mutable -> Result<std::unique_ptr<Channel>> {
+        TUTTI_TRY(usable);
+        while (fds.size() < opening.size()) {
+          TUTTI_ASSIGN(Fd fd, opening[fds.size()]->poll());
+          if (!fd.valid()) return std::unique_ptr<Channel>();
+          fds.push_back(std::move(fd));
+        }
+        return std::unique_ptr<Channel>(std::make_unique<tcp::TcpChannel>(
+            peer, lane, std::move(fds), state_->options.slotBytes, state_->sleeper, state_->looks));
+      });
 }
 
 }  // namespace tutti

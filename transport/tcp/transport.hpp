@@ -16,8 +16,8 @@ struct TcpOptions {
   static Result<TcpOptions> fromConfig();
 };
 
-/// Joins all ranks, on one host or many.  connect() may be called from any thread, also while channels are in use; the
-/// sleeper belongs to one thread.  `streams` must outlive it; its channels may outlive it.
+/// Joins all ranks, on one host or many.  beginConnect() may be called from any thread, also while channels are in use;
+/// the sleeper belongs to one thread.  `streams` must outlive it; its channels may outlive it.
 class TcpTransport : public Transport {
  public:
   static Result<std::unique_ptr<TcpTransport>> create(StreamExchange& streams, int rank, const TcpOptions& options);
@@ -27,13 +27,13 @@ class TcpTransport : public Transport {
   Result<LinkProfile> reach(const PeerInfo& self, const PeerInfo& peer) const override;
   /// The options: both ends of a channel must have the same.
   Address address() const override;
-  /// Errors: InvalidUsage: the peer has other options; else what StreamExchange::open says.
-  Result<std::unique_ptr<Channel>> connect(int peer, const Address& peerAddress, int lane, Deadline deadline) override;
+  PendingChannel beginConnect(int peer, const Address& peerAddress, int lane) override;
   bool wantsProgress() const override { return true; }
   Sleeper* sleeper() override;
 
  private:
   struct State;
+  Status checkAddress(int peer, const Address& peerAddress) const;
   explicit TcpTransport(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

@@ -75,7 +75,7 @@ Status CudaSide::openEnds(int rank, const std::vector<PeerDescriptor>& descripto
   ends_.rank = rank;
   for (const PeerDescriptor& descriptor : descriptors) {
     const bool sameProcess = descriptor.info.processId == mine.info.processId;
-    TUTTI_TRY(sit(descriptor, deadline));
+    TUTTI_TRY(awaitSeat(descriptor, deadline));
     TUTTI_ASSIGN(std::unique_ptr<cuda::PeerResident> peer,
                  cuda::PeerResident::open(descriptor.ends, sameProcess, device_));
     ends_.bases.push_back(peer->ends());
@@ -98,7 +98,7 @@ Status CudaSide::openEnds(int rank, const std::vector<PeerDescriptor>& descripto
 Status CudaSide::openLaunchLines(int rank, const std::vector<PeerDescriptor>& descriptors, Links& links,
                                  Deadline deadline) {
   const auto line = [&](int peer) -> Result<LaunchPlace::Line> {
-    TUTTI_ASSIGN(Channel * channel, links.channel(peer, kLaunchLane, deadline));
+    TUTTI_ASSIGN(Channel * channel, links.await(peer, kLaunchLane, deadline));
     return LaunchPlace::Line{channel, peer};
   };
   const std::vector<int> here = sharers(descriptors, rank);

@@ -200,29 +200,30 @@ int CudaSide::placeOf(int peer) const {
   return place;
 }
 
-Result<Channel*> CudaSide::channel(Links& links, int peer, int lane, size_t slotBytes, Deadline deadline) {
-  return reach_.joins(rank_, peer) ? streamChannel(links, peer, lane, slotBytes, deadline)
-                                   : stagedChannel(links, peer, lane, deadline);
+Result<Channel*> CudaSide::channel(Links& links, int peer, int lane, size_t slotBytes) {
+  return reach_.joins(rank_, peer) ? streamChannel(links, peer, lane, slotBytes) : stagedChannel(links, peer, lane);
 }
 
-Result<Channel*> CudaSide::stagedChannel(Links& links, int peer, int lane, Deadline deadline) {
+Result<Channel*> CudaSide::stagedChannel(Links& links, int peer, int lane) {
   std::unique_ptr<cuda::StagedChannel>& known = memory_->staged[{peer, lane}];
   if (known == nullptr) {
-    TUTTI_ASSIGN(Channel * host, links.channel(peer, lane, deadline));
+    TUTTI_ASSIGN(Channel * host, links.channel(peer, lane));
+    if (host == nullptr) return host;
     known = std::make_unique<cuda::StagedChannel>(ops_, host, &memory_->reserve);
   }
   return static_cast<Channel*>(known.get());
 }
 
-Result<Channel*> CudaSide::streamChannel(Links& links, int peer, int lane, size_t slotBytes, Deadline deadline) {
+Result<Channel*> CudaSide::streamChannel(Links& links, int peer, int lane, size_t slotBytes) {
   std::unique_ptr<cuda::StreamChannel>& known = memory_->channels[{peer, lane}];
   if (known != nullptr) return static_cast<Channel*>(known.get());
   cuda::HostPair hosts;
-  TUTTI_ASSIGN(hosts.tokens, links.channel(peer, lane, deadline));
-  TUTTI_ASSIGN(hosts.credits, links.channel(peer, creditLane(lane), deadline));
-  const cuda::InboxLayout layout{slots_, slotBytes};
+  TUTTI_ASSIGN(hosts.tokens, links.channel(peer, lane));
+  TUTTI_ASSIGN(hosts.credits, links.channel(peer, creditLane(lane)));
   const PeerDescriptor& descriptor = links.descriptors()[static_cast<size_t>(peer)];
-  TUTTI_TRY(sit(descriptor, deadline));
+  TUTTI_ASSIGN(const bool seated, sit(descriptor));
+  if (!seated || hosts.tokens == nullptr || hosts.credits == nullptr) return static_cast<Channel*>(nullptr);
+  const cuda::InboxLayout layout{slots_, slotBytes};
   const auto number = [](int place, int lanes, int of) {
     return static_cast<size_t>(place * (lanes + 1) + std::min(of, lanes));
   };
@@ -261,14 +262,23 @@ Status CudaSide::serveReaders(FdExchange& services) {
   return {};
 }
 
-/// Before memory of the peer is opened: has its owner see that.
-Status CudaSide::sit(const PeerDescriptor& peer, Deadline deadline) {
-  if (peer.info.processId == processIdentity() || memory_->reading.contains(peer.info.rank)) return {};
-  TUTTI_ASSIGN(Fd descriptor, services_->fetch(peer.info.rank, kReadersKey, deadline));
+/// Before memory of the peer is opened: has its owner see that.  False: not yet.
+Result<bool> CudaSide::sit(const PeerDescriptor& peer) {
+  if (peer.info.processId == processIdentity() || memory_->reading.contains(peer.info.rank)) return true;
+  PendingFd& sitting = memory_->sitting[peer.info.rank];
+  if (sitting == nullptr) sitting = services_->fetch(peer.info.rank, kReadersKey);
+  TUTTI_ASSIGN(Fd descriptor, sitting->poll());
+  if (!descriptor.valid()) return false;
+  memory_->sitting.erase(peer.info.rank);
   TUTTI_ASSIGN(cuda::Reading reading, cuda::Reading::of(std::move(descriptor)));
   TUTTI_TRY(reading.begin(rank_));
   memory_->reading.emplace(peer.info.rank, std::move(reading));
-  return {};
+  return true;
+}
+
+Status CudaSide::awaitSeat(const PeerDescriptor& peer, Deadline deadline) {
+  const std::string what = cat("device memory of rank ", peer.info.rank);
+  return asStatus(awaitValue([&] { return sit(peer); }, deadline, what));
 }
 
 void CudaSide::closePeers() {
@@ -345,6 +355,7 @@ bool CudaSide::letGoWhile(const std::function<bool()>& busy, int mostMs) {
 void CudaSide::letGoLater(std::unique_ptr<CudaSide> side) {
   if (side->memory_->exchange != nullptr) side->memory_->exchange->retire();
   side->proxy_.reset();
+  side->memory_->sitting.clear();
   side->services_ = nullptr;
   CudaSide* const left = side.release();
   const auto finish = [left] {

@@ -127,8 +127,9 @@ class CudaSide {
   Status checkStream(cuda::Stream stream) const;
   Result<uint64_t> numberOf(cuda::Stream stream) const;
 
-  /// The channel to `peer` for `lane`, over one or two host channels of `links`.  Errors: as Links::channel; memory.
-  Result<Channel*> channel(Links& links, int peer, int lane, size_t slotBytes, Deadline deadline);
+  /// The channel to `peer` for `lane`, over one or two host channels of `links`; null while those come up.
+  /// Errors: as Links::channel; memory.
+  Result<Channel*> channel(Links& links, int peer, int lane, size_t slotBytes);
 
   /// What this rank has sent to `peer` on either kind of link, bytes.
   struct Traffic {
@@ -165,13 +166,14 @@ class CudaSide {
         worker_(std::move(kernels), &ops_) {}
   Status makeWords(int nRanks);
   Status tryWords();
-  Status sit(const PeerDescriptor& peer, Deadline deadline);
+  Result<bool> sit(const PeerDescriptor& peer);
+  Status awaitSeat(const PeerDescriptor& peer, Deadline deadline);
   Result<std::byte*> grow(std::vector<cuda::DeviceMemory>* memory, size_t bytes);
   Status use(const std::string& uuid);
   Status open(const PeerDescriptor& owner, const std::string& offered, Deadline deadline);
   int placeOf(int peer) const;
-  Result<Channel*> stagedChannel(Links& links, int peer, int lane, Deadline deadline);
-  Result<Channel*> streamChannel(Links& links, int peer, int lane, size_t slotBytes, Deadline deadline);
+  Result<Channel*> stagedChannel(Links& links, int peer, int lane);
+  Result<Channel*> streamChannel(Links& links, int peer, int lane, size_t slotBytes);
   void fillReserve();
   bool letGoWhile(const std::function<bool()>& busy, int mostMs);
   Status openLaunchLines(int rank, const std::vector<PeerDescriptor>& descriptors, Links& links, Deadline deadline);
@@ -200,6 +202,7 @@ class CudaSide {
   std::unique_ptr<OnePassRun> onePass_;
   /// What streams may use.
   struct Memory {
+    std::map<int, PendingFd> sitting;                // by peer of another process: what reading takes, on its way
     std::map<int, cuda::Reading> reading;            // by peer of another process; until all of its memory is closed
     std::shared_ptr<cuda::OfferedMemory> words;      // of all channels
     std::vector<cuda::IpcMemory> tried;              // of tryIpc() and openSlots(); stays open for channels

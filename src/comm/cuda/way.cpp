@@ -84,7 +84,7 @@ Status CudaSide::open(const PeerDescriptor& owner, const std::string& offered, D
   cuda::IpcOffer offer;
   if (offered.size() != sizeof offer) return remoteError("rank ", owner.info.rank, " offers no memory");
   std::memcpy(&offer, offered.data(), sizeof offer);
-  TUTTI_TRY(sit(owner, deadline));
+  TUTTI_TRY(awaitSeat(owner, deadline));
   TUTTI_ASSIGN(cuda::IpcMemory opened, cuda::IpcMemory::open(device_, offer));
   memory_->tried.push_back(std::move(opened));
   return {};

@@ -176,7 +176,7 @@ TEST_CASE("streams open both ways and keep the bytes behind the hand-over") {
           for (int index = 0; index < 2; ++index) {
             for (int peer = 0; peer < 3; ++peer) {
               if (peer == rank) continue;
-              Result<Fd> stream = (*joined)->open(peer, index, soon());
+              Result<Fd> stream = awaitValue(*(*joined)->open(peer, index), soon(), "it");
               if (!stream.ok()) return stream.status().message();
               // At once, so that some of it arrives before the other end has taken the stream.
               const std::string text = cat(rank, ">", peer, "#", index), wanted = cat(peer, ">", rank, "#", index);
@@ -184,9 +184,46 @@ TEST_CASE("streams open both ways and keep the bytes behind the hand-over") {
               if (const std::string got = readAll(stream->get(), wanted.size()); got != wanted) return got;
             }
           }
-          const Status self = (*joined)->open(rank, 0, soon()).status();
+          const Status self = awaitValue(*(*joined)->open(rank, 0), soon(), "it").status();
           if (self.code() != tuttiInvalidArgument) return "a stream to itself";
           return (*joined)->barrier(soon()).message();
+        }) == "");
+}
+
+TEST_CASE("any number of streams and descriptors come up side by side, and each arrival is told") {
+  const Rendezvous rendezvous;
+  CHECK(onRanks(2, [&](int rank) -> std::string {
+          ControlResult joined = rendezvous.join(rank, 2);
+          if (!joined.ok()) return joined.status().message();
+          Control& control = **joined;
+          std::atomic<int> told{0};
+          control.setOnArrival([&] { ++told; });
+          const Fd memory(memfd_create("test", MFD_CLOEXEC));
+          std::vector<PendingFd> all;
+          for (int index = 0; index < 5; ++index) all.push_back(control.open(1 - rank, rank == 0 ? index : 4 - index));
+          for (int key = 0; key < 5; ++key) all.push_back(control.fetch(1 - rank, cat("key ", key)));
+          ::usleep(20'000);
+          for (int key = 4; key >= 0; --key) {
+            if (const Status s = control.serve(cat("key ", key), memory.get()); !s.ok()) return s.message();
+          }
+          const Deadline deadline = soon();
+          for (size_t left = all.size(); left > 0;) {
+            if (deadline.passed()) return cat(left, " have not come");
+            const int before = told;
+            for (PendingFd& one : all) {
+              if (one == nullptr) continue;
+              const Result<Fd> fd = one->poll();
+              if (!fd.ok()) return fd.status().message();
+              if (!fd->valid()) continue;
+              one.reset();
+              --left;
+            }
+            // Nothing polls before it is told, but for what was told before this thread had looked.
+            for (int i = 0; left > 0 && told == before && i < 3; ++i) ::usleep(1'000);
+          }
+          if (told == 0) return "nobody was told";
+          control.setOnArrival(nullptr);
+          return control.barrier(soon()).message();
         }) == "");
 }
 
@@ -198,7 +235,7 @@ TEST_CASE("a stream opens though the other rank is busy elsewhere") {
           if (rank == 0) {  // opens its end only after rank 1 has written
             if (Status met = (*joined)->barrier(soon()); !met.ok()) return met.message();
           }
-          Result<Fd> stream = (*joined)->open(1 - rank, 0, soon());
+          Result<Fd> stream = awaitValue(*(*joined)->open(1 - rank, 0), soon(), "it");
           if (!stream.ok()) return stream.status().message();
           if (rank == 0) return readAll(stream->get(), 5) == "hello" ? "" : "other bytes";
           if (::send(stream->get(), "hello", 5, MSG_NOSIGNAL) != 5) return "cannot send";
@@ -234,7 +271,7 @@ TEST_CASE("a descriptor is fetched by a peer, before or after it is served") {
           if (const Status s = control.serve("memory", memory.get()); !s.ok()) return s.message();
           if (control.serve("memory", memory.get()).ok()) return "a key was served twice";
           for (int peer = 0; peer < 3; ++peer) {  // itself too
-            Result<Fd> fetched = control.fetch(peer, "memory", soon());
+            Result<Fd> fetched = awaitValue(*control.fetch(peer, "memory"), soon(), "it");
             if (!fetched.ok()) return fetched.status().message();
             int content = -1;
             if (pread(fetched->get(), &content, sizeof content, 0) < 0 || content != peer) return "wrong memory";
@@ -242,7 +279,7 @@ TEST_CASE("a descriptor is fetched by a peer, before or after it is served") {
           if (const Status s = control.barrier(soon()); !s.ok()) return s.message();
           control.unserve("memory");
           if (const Status s = control.barrier(soon()); !s.ok()) return s.message();
-          const Status late = control.fetch((rank + 1) % 3, "memory", Deadline::inMs(30)).status();
+          const Status late = awaitValue(*control.fetch((rank + 1) % 3, "memory"), Deadline::inMs(30), "it").status();
           return late.code() == tuttiTimeout ? "" : cat("not a timeout: ", late.message());
         }) == "");
 }
@@ -264,7 +301,8 @@ TEST_CASE("a failure that one rank reports ends the waits of all, and is told on
             control.reportFailure({2, remoteError("rank 2 has had enough")});
             control.reportFailure({2, remoteError("again")});
           }
-          const Status status = rank % 2 == 0 ? control.barrier(soon()) : control.fetch(0, "never", soon()).status();
+          const Status status =
+              rank % 2 == 0 ? control.barrier(soon()) : awaitValue(*control.fetch(0, "never"), soon(), "it").status();
           if (status.message() != "rank 2 has had enough") return status.message();
           while (told < 5 && !soonOver.passed()) ::usleep(1000);
           return control.failure().message() == status.message() ? "" : "another failure";
@@ -291,7 +329,7 @@ TEST_CASE("nothing is left open") {
     return onRanks(4, [&](int rank) -> std::string {
       ControlResult joined = rendezvous.join(rank, 4);
       if (!joined.ok()) return joined.status().message();
-      const Result<Fd> untaken = rank == 0 ? (*joined)->open(1, 7, soon()) : Result<Fd>(Fd());
+      const Result<Fd> untaken = rank == 0 ? awaitValue(*(*joined)->open(1, 7), soon(), "it") : Result<Fd>(Fd());
       return (*joined)->barrier(soon()).message();
     });
   };

@@ -182,8 +182,11 @@ TEST_CASE("ranks that nothing joins are told why of each transport") {
   struct NoExchange : FdExchange, StreamExchange {
     Status serve(const std::string&, int) override { return {}; }
     void unserve(const std::string&) override {}
-    Result<Fd> fetch(int, const std::string&, Deadline) override { return internalError("nothing is served"); }
-    Result<Fd> open(int, int, Deadline) override { return internalError("nobody listens"); }
+    PendingFd fetch(int, const std::string&) override { return nothing(); }
+    PendingFd open(int, int) override { return nothing(); }
+    static PendingFd nothing() {
+      return pendingBy<Fd>([]() -> Result<Fd> { return internalError("nothing is there"); });
+    }
   } exchange;
   const TransportContext context{
       .self = peer(0, 1, 1), .nRanks = 2, .sliceBytes = 4096, .descriptors = exchange, .streams = exchange};

@@ -89,6 +89,7 @@ class CountingSleeper final : public Sleeper {
     prepared = false;
   }
   void cancel() override { prepared = false; }
+  void ring() override {}
   int sleeps = 0;
   int64_t firstNs = 0;
   bool prepared = false;

@@ -4,8 +4,6 @@
 
 #include <fcntl.h>
 
-#include <chrono>
-#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <string>
@@ -21,21 +19,19 @@ class LocalExchange final : public FdExchange {
   Status serve(const std::string& key, int fd) override {
     const std::lock_guard lock(mutex_);
     served_[key] = fd;
-    changed_.notify_all();
     return {};
   }
   void unserve(const std::string& key) override {
     const std::lock_guard lock(mutex_);
     served_.erase(key);
   }
-  Result<Fd> fetch(int peer, const std::string& key, Deadline deadline) override {
-    std::unique_lock lock(mutex_);
+  PendingFd fetch(int, const std::string& key) override {
+    const std::lock_guard lock(mutex_);
     ++fetches_;
-    while (!served_.contains(key)) {
-      changed_.wait_for(lock, std::chrono::milliseconds(deadline.leftMs(10)));
-      if (deadline.passed()) return timeoutError("rank ", peer, " does not serve ", key);
-    }
-    return Fd(fcntl(served_[key], F_DUPFD_CLOEXEC, 0));
+    return pendingBy<Fd>([this, key]() -> Result<Fd> {
+      const std::lock_guard serving(mutex_);
+      return served_.contains(key) ? Fd(fcntl(served_[key], F_DUPFD_CLOEXEC, 0)) : Fd();
+    });
   }
   int fetches() const {
     const std::lock_guard lock(mutex_);
@@ -48,7 +44,6 @@ class LocalExchange final : public FdExchange {
 
  private:
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
   std::map<std::string, int> served_;
   int fetches_ = 0;
 };

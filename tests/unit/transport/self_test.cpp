@@ -9,7 +9,7 @@ namespace {
 
 std::unique_ptr<Channel> selfChannel(size_t slotBytes = 100) {
   auto transport = createSelfTransport(3, slotBytes);
-  return *transport->connect(3, transport->address(), 0, Deadline::never());
+  return *awaitChannel(*transport, 3, transport->address(), 0, Deadline::never());
 }
 const Fingerprint kOne{1, 1}, kTwo{2, 2};
 const std::byte* bytesOf(const char* text) { return reinterpret_cast<const std::byte*>(text); }

@@ -23,12 +23,11 @@ struct BoardOf {
       transports.push_back(std::move(*createShmTransport(config, exchange)));
       addresses.push_back(transports.back()->address());
     }
-    std::vector<const Address*> byRank;
-    for (const Address& address : addresses) byRank.push_back(&address);
-    publisher = std::move(*transports[0]->publisher(byRank, Deadline::inMs(1000)));
+    const Deadline deadline = Deadline::inMs(1000);
+    publisher = std::move(*awaitValue(*transports[0]->publisher(addresses), deadline, "its board"));
     for (int rank = 1; rank < nRanks; ++rank) {
-      readers.push_back(
-          std::move(*transports[static_cast<size_t>(rank)]->subscriber(0, addresses[0], Deadline::inMs(1000))));
+      const PendingChannel reader = transports[static_cast<size_t>(rank)]->subscriber(0, addresses[0]);
+      readers.push_back(std::move(*awaitValue(*reader, deadline, "the board")));
     }
   }
   LocalExchange exchange;

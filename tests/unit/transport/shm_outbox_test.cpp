@@ -31,8 +31,8 @@ struct SenderTo {
     for (int rank = 1; rank < nRanks; ++rank) {
       const auto deadline = Deadline::inMs(1000);
       auto& other = transports[static_cast<size_t>(rank)];
-      out.push_back(std::move(*transports[0]->connect(rank, other->address(), 0, deadline)));
-      in.push_back(std::move(*other->connect(0, transports[0]->address(), 0, deadline)));
+      out.push_back(std::move(*awaitChannel(*transports[0], rank, other->address(), 0, deadline)));
+      in.push_back(std::move(*awaitChannel(*other, 0, transports[0]->address(), 0, deadline)));
     }
   }
   LocalExchange exchange;

@@ -32,7 +32,7 @@ struct ShmPair {
       transport[rank] = std::move(*made);
     }
     for (int rank = 0; rank < 2; ++rank) {
-      auto made = transport[rank]->connect(1 - rank, transport[1 - rank]->address(), 0, Deadline::inMs(1000));
+      auto made = awaitChannel(*transport[rank], 1 - rank, transport[1 - rank]->address(), 0, Deadline::inMs(1000));
       REQUIRE(made.status().message() == "");
       channel[rank] = std::move(*made);
     }

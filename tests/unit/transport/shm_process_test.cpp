@@ -42,7 +42,7 @@ struct Family {
     }
   }
   std::unique_ptr<Channel> connect(int rank, const Address& peer) {
-    return std::move(*transport[rank]->connect(1 - rank, peer, 0, Deadline::inMs(1000)));
+    return std::move(*awaitChannel(*transport[rank], 1 - rank, peer, 0, Deadline::inMs(1000)));
   }
 };
 

@@ -194,7 +194,8 @@ TEST_CASE("a port is shared by all messages of a rank, each way") {
   fabric.onArrival([&](int rank) { arrivals.emplace_back(rank, world.nowNs()); });
   std::vector<std::unique_ptr<Channel>> channels;
   const auto open = [&](int rank, int peer) -> Channel& {
-    channels.push_back(std::move(*fabric.transport(rank)->connect(peer, cat("sim:", peer), 0, Deadline::never())));
+    channels.push_back(
+        std::move(*awaitChannel(*fabric.transport(rank), peer, cat("sim:", peer), 0, Deadline::never())));
     return *channels.back();
   };
   Channel& to1 = open(0, 1);
