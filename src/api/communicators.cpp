@@ -322,7 +322,7 @@ tuttiResult_t tuttiCommSetTimeout(tuttiComm_t comm, int timeoutMs) {
   const Result<CommUse> live = use(comm);
   Status status = live.status();
   if (status.ok() && timeoutMs < 0) status = invalidArgument("timeoutMs ", timeoutMs, " is negative");
-  if (status.ok()) (*live)->setTimeoutMs(timeoutMs);
+  if (status.ok()) (*live)->watchdog().setTimeoutMs(timeoutMs);
   return report("CommSetTimeout", status, comm);
 }
 

@@ -172,7 +172,7 @@ tuttiResult_t enterCall(const char* function, tuttiComm_t handle, Call call, tut
   const DeviceScope scope(comm.ok() ? (*comm)->cuda() : nullptr);
   if (status.ok()) status = checkStream(handle, stream);
   if (status.ok()) status = checkCall(handle, &call);
-  if (status.ok() && (*comm)->aborting()) status = (*comm)->failure();
+  if (status.ok() && (*comm)->watchdog().aborting()) status = (*comm)->failure();
   if (!status.ok()) return reportCall(function, status, handle);
   status = submit(handle, call, stream);
   return status.ok() ? tuttiSuccess : report(function, status, handle);

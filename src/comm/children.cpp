@@ -37,10 +37,10 @@ JoinRequest childRequest(Comm& parent, const std::string& label, const Session& 
 Result<Decision> agreeOn(Comm& parent, const MembershipCall& call) {
   for (;;) {
     const Result<Decision> decision = parent.control().agree({.call = call}, Control::Among::All, parent.deadline());
-    if (!decision.ok()) return parent.cause(decision.status());
+    if (!decision.ok()) return parent.watchdog().cause(decision.status());
     // Else it counts a vote that was cast before, by a call that its deadline has ended.
     if (!(decision->calls[static_cast<size_t>(parent.rank())] == call)) continue;
-    if (const Status same = unanimous(*decision); !same.ok()) return parent.cause(same);
+    if (const Status same = unanimous(*decision); !same.ok()) return parent.watchdog().cause(same);
     return decision;
   }
 }

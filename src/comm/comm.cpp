@@ -10,29 +10,20 @@
 namespace tutti {
 namespace {
 
-// How long a verdict may take; the verdict on a silent rank needs it in full.
-constexpr int kGraceMs = 200;
-// How long a broken connection waits for the news of why it broke.
-constexpr int kNewsMs = 60;
 // How long the end of a communicator waits for streams to leave their waits; what takes longer is waited for aside.
 constexpr int kLeaveMs = 200;
 // How long peers may take to close registered memory after a failure.
 constexpr int kReadersAfterFailureMs = 5000;
 
-bool breaksCommunicator(const Status& error) {
-  return error.code() == tuttiRemoteError || error.code() == tuttiTimeout || error.code() == tuttiSystemError ||
-         error.code() == tuttiInternalError || error.code() == tuttiUnhandledCudaError;
-}
-
 }  // namespace
 
 Comm::Comm(const CommSettings& settings, AbortState* abortState)
-    : settings_(settings), timeoutMs_(settings.timeoutMs), abortState_(*abortState) {}
+    : settings_(settings), abortState_(*abortState), watchdog_(*abortState, settings.timeoutMs) {}
 
 Comm::~Comm() {
   ownBatch_.reset();
   planner_.clear();
-  strayWatch_.reset();
+  watchdog_.stop();
   if (cuda_ && !cuda_->letGo(kLeaveMs)) CudaSide::letGoLater(std::move(cuda_));
   cuda_.reset();  // channels use links_
   if (control_) control_->setOnArrival(nullptr);
@@ -90,21 +81,9 @@ bool Comm::settle(CudaSide& side) {
   return quiet;
 }
 
-DrivenTask Comm::driven(Task* task) {
-  WaitPolicy policy = waitPolicy_;
-  policy.timeoutMs = timeoutMs_.load(std::memory_order_relaxed);
-  return {task, this, policy, links_->sleepers(), Status(), false};
-}
-
 void Comm::onFailure(const Failure& failure) {
   abortState_.end(failure.status);
   failure.onPurpose ? abortState_.endChildren(endWithParent(failure.status)) : abortState_.endJoins(failure.status);
-}
-
-void Comm::fail(const Status& error) {
-  if (!breaksCommunicator(error)) return;
-  control_->reportFailure({-1, error});
-  abortState_.end(error);
 }
 
 // The news of this communicator ends its children on every rank, those without this rank too.  Where it has failed
@@ -116,53 +95,6 @@ void Comm::endOnPurpose(std::string_view verb) {
   // The reason may be a parent's end, of which the others have yet to hear.
   control_->reportFailure({rank(), abortState_.reason(), true});
   abortState_.tellChildren(endWithParent(why));
-}
-
-Status Comm::stalled(int waitingOn) {
-  log_.waitFor(waitingOn);
-  return cause(control_->inquire(InquiryReason::Stalled, sequence_, waitingOn, kGraceMs));
-}
-
-Status Comm::expired(int waitingOn) {
-  log_.waitFor(waitingOn);
-  Status verdict = cause(control_->inquire(InquiryReason::Deadline, sequence_, waitingOn, kGraceMs));
-  if (verdict.ok()) {
-    verdict = timeoutError("rank ", rank(), " waited ", timeoutMs_.load(), " ms for rank ", waitingOn,
-                           " without any progress; the deadline is TUTTI_TIMEOUT_MS or config.timeoutMs");
-  }
-  abortState_.end(verdict);
-  return verdict;
-}
-
-Status Comm::failed(const Status& error, int waitingOn) {
-  log_.waitFor(waitingOn);
-  if (error.code() == tuttiInvalidUsage) {  // a message of another call: who is the odd one?
-    const Status verdict = control_->inquire(InquiryReason::Mismatch, sequence_, waitingOn, kGraceMs);
-    const Status& final = verdict.ok() ? error : verdict;
-    abortState_.end(final);
-    if (verdict.ok()) control_->reportFailure({-1, error});
-    return final;
-  }
-  if (error.code() == tuttiUnhandledCudaError) {  // this rank's own trouble
-    control_->reportFailure({rank(), error});
-    abortState_.end(error);
-    return error;
-  }
-  // A broken connection is often the consequence of a failure whose news is on its way.
-  for (const Deadline news = Deadline::inMs(kNewsMs); !news.passed() && control_->failure().ok() && !aborting();) {
-    timespec pause{0, 1'000'000};
-    nanosleep(&pause, nullptr);
-  }
-  if (const Status first = control_->failure(); !first.ok()) return first;
-  if (aborting()) return failure();
-  control_->reportFailure({waitingOn, error});
-  abortState_.end(error);
-  return error;
-}
-
-// Mistakes in arguments and settings break nothing.
-Status Comm::unprepared(const Status& error, int waitingOn) {
-  return breaksCommunicator(error) ? failed(error, waitingOn) : cause(error);
 }
 
 Result<std::byte*> Comm::workspace(size_t bytes) {
@@ -189,8 +121,8 @@ Status Comm::awaitDevice() {
 Status Comm::finalize() {
   const uint64_t ticket = callOrder_->take();  // other threads should not call now, but who knows
   callOrder_->await(ticket);
-  const std::string own = log_.digest();
-  const uint64_t last = sequence_;
+  const std::string own = watchdog_.log().digest();
+  const uint64_t last = watchdog_.log().place().entered;
   callOrder_->finish(ticket);
   TUTTI_TRY(failure());
   if (cuda_) {
@@ -201,7 +133,7 @@ Status Comm::finalize() {
   TUTTI_ASSIGN(const std::vector<std::string> calls, control_->farewell(own, deadline()));
   for (size_t r = 0; r < calls.size(); ++r) {
     if (calls[r] == own) continue;
-    return control_->inquire(InquiryReason::Mismatch, last, static_cast<int>(r), kGraceMs);
+    return control_->inquire(InquiryReason::Mismatch, last, static_cast<int>(r), kVerdictMs);
   }
   abortState_.release();
   return {};

@@ -5,7 +5,6 @@
 // lock.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,7 +13,7 @@
 #include "src/bootstrap/session.hpp"
 #include "src/collective/call.hpp"
 #include "src/comm/abort_state.hpp"
-#include "src/comm/call_log.hpp"
+#include "src/comm/call_numbers.hpp"
 #include "src/comm/call_order.hpp"
 #include "src/comm/call_planner.hpp"
 #include "src/comm/known_calls.hpp"
@@ -22,21 +21,20 @@
 #include "src/comm/operators.hpp"
 #include "src/comm/registrations.hpp"
 #include "src/comm/settings.hpp"
-#include "src/comm/stray_watch.hpp"
-#include "src/exec/drive.hpp"
+#include "src/comm/watchdog.hpp"
 
 namespace tutti {
 
 class Batch;
 class CudaSide;
 
-class Comm : public TaskOwner {
+class Comm {
  public:
   /// Joins; blocks until all ranks are there, the deadline of `settings`, or the end of `abortState`, which is
   /// borrowed.
   static Result<std::unique_ptr<Comm>> join(std::shared_ptr<Session> session, JoinRequest request,
                                             const CommSettings& settings, AbortState* abortState);
-  ~Comm() override;
+  ~Comm();
 
   int rank() const { return control_->rank(); }
   int nRanks() const { return control_->nRanks(); }
@@ -62,22 +60,11 @@ class Comm : public TaskOwner {
   CudaSide* cuda() const { return cuda_.get(); }
   /// Where the ranks are, and how they meet; set while they join.
   const RankLayout& layout() const { return layout_; }
-  CallLog& log() { return log_; }
-  /// A call begins: what it says of itself is noted for inquiries.
-  void enter(uint64_t sequence, const Fingerprint& call) {
-    log_.enter(sequence, call);
-    strayWatch_->onCall();
-  }
-
-  void setTimeoutMs(int timeoutMs) { timeoutMs_.store(timeoutMs, std::memory_order_relaxed); }
-  Deadline deadline() const { return Deadline::inMs(timeoutMs_.load(std::memory_order_relaxed)); }
-
+  /// How calls wait and end.
+  Watchdog& watchdog() { return watchdog_; }
   /// The error that broke this communicator, or ok.  Any thread.
-  Status failure() const { return abortState_.failure(); }
-  /// What ended this communicator, where that is why something failed with `error`.  Any thread.
-  Status cause(const Status& error) const { return aborting() ? failure() : error; }
-  /// Break the communicator if `error` is one that does (not a mistake in the arguments), and tell the others.
-  void fail(const Status& error);
+  Status failure() const { return watchdog_.failure(); }
+  Deadline deadline() const { return watchdog_.deadline(); }
   /// End calls in flight here and on communicators that were split from this one, and tell the others.  Any thread.
   void abort() { endOnPurpose("aborted"); }
   /// As abort, and the communicator can still be shrunk.
@@ -88,22 +75,7 @@ class Comm : public TaskOwner {
   /// All ranks have come here and have made the same calls.  Collective.
   Status finalize();
 
-  /// Next collective's sequence number, written into its fingerprint and the log.
-  uint64_t nextSequence() { return ++sequence_; }
-  uint32_t nextPairSequence(int peer, bool isSend) {
-    return (isSend ? sendsTo_ : receivesFrom_)[static_cast<size_t>(peer)]++;
-  }
-
-  /// `task` with this communicator's waiting, error and deadline rules.
-  DrivenTask driven(Task* task);
-  bool aborting() const override { return abortState_.ended(); }
-  void progress() override { links_->progress(); }
-  Status aborted() override { return failure(); }
-  Status stalled(int waitingOn) override;
-  Status expired(int waitingOn) override;
-  Status failed(const Status& error, int waitingOn) override;
-  Status unprepared(const Status& error, int waitingOn) override;
-
+  CallNumbers& numbers() { return numbers_; }
   /// Scratch memory of at least `bytes`, on the device if there is one, kept between calls.  Only with the turn.
   /// Errors: those of CudaSide; none on the host.
   Result<std::byte*> workspace(size_t bytes);
@@ -117,40 +89,27 @@ class Comm : public TaskOwner {
   PointToPointRun& ownTransfer() { return ownTransfer_; }
 
  private:
+  friend class Joining;
   Comm(const CommSettings& settings, AbortState* abortState);
-  Status comeUp(std::shared_ptr<Session> session, JoinRequest request);
-  Status prepare(int rank, int nRanks, PeerDescriptor* descriptor);
-  Status tellIfFirst(const Status& up, const std::string& trouble);
-  Status setUp();
   Status awaitDevice();
   Status awaitReaders(void* handle);
   bool settle(CudaSide& side);
-  Status hearOfTrouble(const std::vector<PeerDescriptor>& descriptors) const;
-  Result<DeviceReach> deviceReach(const std::vector<PeerDescriptor>& descriptors);
-  Status openTransports(std::vector<PeerDescriptor>* descriptors);
-  Status setUpMachine(const std::vector<PeerDescriptor>& descriptors, const std::vector<std::string>& reports);
-  void watchNeighbours();
   void onFailure(const Failure& failure);
   void endOnPurpose(std::string_view verb);
 
   CommSettings settings_;
-  std::atomic<int> timeoutMs_;
   AbortState& abortState_;
-  CallLog log_;  // before control_, whose thread reads it
+  Watchdog watchdog_;  // before control_, whose thread reads its log
   std::unique_ptr<Control> control_;
   std::unique_ptr<Links> links_;
   std::unique_ptr<CudaSide> cuda_;
   RankLayout layout_;
-  Status trouble_;  // why this rank cannot take part, known before it has joined
-  std::unique_ptr<StrayWatch> strayWatch_;
   OperatorTable operators_;
   Registrations registrations_;
   CallPlanner planner_{*this};
   KnownCalls known_;  // point into its plans
   const std::shared_ptr<CallOrder> callOrder_ = std::make_shared<CallOrder>();
-  uint64_t sequence_ = 0;
-  std::vector<uint32_t> sendsTo_, receivesFrom_;
-  WaitPolicy waitPolicy_;
+  CallNumbers numbers_;
   std::vector<std::byte> workspace_;
   int lastAsked_ = -1;  // of channel()
   std::unique_ptr<Batch> ownBatch_;

@@ -7,7 +7,7 @@ namespace {
 
 /// After a first step that was not all.
 Status runOn(Comm& comm, Task* run, const Result<Progress>& first) {
-  DrivenTask task = comm.driven(run);
+  DrivenTask task = comm.watchdog().driven(run);
   if (first.ok()) {
     drive({&task, 1});
   } else {
@@ -17,7 +17,7 @@ Status runOn(Comm& comm, Task* run, const Result<Progress>& first) {
 }
 
 Status runKnown(Comm& comm, const KnownCall& known, const PlainCall& call) {
-  const uint64_t sequence = comm.nextSequence();
+  const uint64_t sequence = comm.numbers().nextCollective();
   CallBuffers buffers = known.buffers;
   buffers.input = static_cast<const std::byte*>(call.sendbuff);
   buffers.output = static_cast<std::byte*>(call.recvbuff);
@@ -27,10 +27,10 @@ Status runKnown(Comm& comm, const KnownCall& known, const PlainCall& call) {
     prePost.divisor = known.divisor;
     prePost.divided = {nullptr, buffers.output, known.dividedCount};
   }
-  comm.enter(sequence, buffers.call);
+  comm.watchdog().enter(sequence, buffers.call);
   known.run->begin(buffers, prePost);
   Status result = runTask(comm, known.run);
-  comm.log().leave();
+  comm.watchdog().log().leave();
   return result;
 }
 
@@ -38,7 +38,7 @@ Status runKnown(Comm& comm, const KnownTransfer& known, const PlainTransfer& tra
   PointToPointOp op = known.op;
   op.source = static_cast<const std::byte*>(transfer.source);
   op.dst = static_cast<std::byte*>(transfer.dst);
-  op.call = withSequence(op.call, comm.nextPairSequence(op.peer, op.isSend));
+  op.call = withSequence(op.call, comm.numbers().nextMessage(op.peer, op.isSend));
   PointToPointRun& run = comm.ownTransfer();
   run.clear();
   run.add(op);
@@ -56,7 +56,7 @@ bool runLike(tuttiComm* handle, const Plain& call, Status* result) {
   if (handle->state.load(std::memory_order_seq_cst) == tuttiComm::State::Ready && handle->own == nullptr) {
     Comm& comm = *handle->comm;
     const auto* like = comm.known().find(call);
-    known = like != nullptr && !comm.aborting();
+    known = like != nullptr && !comm.watchdog().aborting();
     if (known) *result = runKnown(comm, *like, call);
   }
   turn.finish(ticket);

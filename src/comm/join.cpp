@@ -89,179 +89,191 @@ Result<size_t> chooseSliceBytes(const std::vector<PeerDescriptor>& descriptors, 
 
 }  // namespace
 
+/// Brings one communicator up.
+class Joining {
+ public:
+  explicit Joining(Comm& comm) : comm_(comm), layout_(comm.layout_) {}
+  Status run(std::shared_ptr<Session> session, JoinRequest request);
+
+ private:
+  Status prepare(int rank, int nRanks, PeerDescriptor* descriptor);
+  Status tellIfFirst(const Status& up, const std::string& trouble);
+  Status setUp();
+  Status takeDescriptors();
+  Status chooseExecutor();
+  Result<DeviceReach> deviceReach();
+  Status openTransports();
+  Status tellAddresses();
+  Status setUpMachine(const std::vector<std::string>& reports);
+  Status openLinks();
+  Status startWatching();
+  void watchNeighbours();
+
+  int rank() const { return comm_.rank(); }
+  const PeerDescriptor& mine() const { return descriptors_[static_cast<size_t>(rank())]; }
+  CudaSide* cuda() { return comm_.cuda_.get(); }
+
+  Comm& comm_;
+  RankLayout& layout_;
+  Status trouble_;  // why this rank cannot take part, known before it has met the others
+  std::vector<PeerDescriptor> descriptors_;
+  uint32_t slots_ = 0;
+  size_t blockSliceBytes_ = 0;  // of plans that blocks walk
+};
+
 Result<std::unique_ptr<Comm>> Comm::join(std::shared_ptr<Session> session, JoinRequest request,
                                          const CommSettings& settings, AbortState* abortState) {
   std::unique_ptr<Comm> comm(new Comm(settings, abortState));
-  TUTTI_TRY(comm->comeUp(std::move(session), std::move(request)));
+  TUTTI_TRY(Joining(*comm).run(std::move(session), std::move(request)));
   return comm;
 }
 
 /// What this rank brings along, and tells the others of.
-Status Comm::prepare(int rank, int nRanks, PeerDescriptor* descriptor) {
-  if (settings_.cudaDevice >= 0) {
-    TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
-    Result<std::unique_ptr<CudaSide>> side =
-        CudaSide::create(settings_.cudaDevice, rank, nRanks, static_cast<uint32_t>(slots));
+Status Joining::prepare(int rank, int nRanks, PeerDescriptor* descriptor) {
+  const CommSettings& settings = comm_.settings_;
+  TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
+  slots_ = static_cast<uint32_t>(slots);
+  if (settings.cudaDevice >= 0) {
+    Result<std::unique_ptr<CudaSide>> side = CudaSide::create(settings.cudaDevice, rank, nRanks, slots_);
     if (!side.ok()) {
       descriptor->trouble = cat("it cannot use its device: ", side.status().message());
       return side.status();
     }
-    cuda_ = std::move(*side);
-    cuda_->describe(descriptor);
+    comm_.cuda_ = std::move(*side);
+    comm_.cuda_->describe(descriptor);
   }
-  TUTTI_ASSIGN(descriptor->settings, commonSettings(settings_));
-  return rank == 0 ? addMeasurements(nRanks, settings_.table, descriptor) : Status();
+  TUTTI_ASSIGN(descriptor->settings, commonSettings(settings));
+  return rank == 0 ? addMeasurements(nRanks, settings.table, descriptor) : Status();
 }
 
 // A rank in trouble joins all the same: the others would wait for it, and nobody would tell them why.
-Status Comm::comeUp(std::shared_ptr<Session> session, JoinRequest request) {
+Status Joining::run(std::shared_ptr<Session> session, JoinRequest request) {
   PeerDescriptor descriptor = ownDescriptor(request.rank);
   trouble_ = prepare(request.rank, request.nRanks, &descriptor);
   if (!trouble_.ok() && descriptor.trouble.empty()) descriptor.trouble = trouble_.message();
   request.info = encodeDescriptor(descriptor);
   Result<std::unique_ptr<Control>> joined =
-      session->join(std::move(request), Deadline::inMs(settings_.timeoutMs), abortState_.word(),
-                    [this](const Failure& failure) { onFailure(failure); });
-  if (!joined.ok()) return trouble_.ok() ? cause(joined.status()) : trouble_;
-  control_ = std::move(*joined);
+      session->join(std::move(request), Deadline::inMs(comm_.settings_.timeoutMs), comm_.abortState_.word(),
+                    [comm = &comm_](const Failure& failure) { comm->onFailure(failure); });
+  if (!joined.ok()) return trouble_.ok() ? comm_.watchdog_.cause(joined.status()) : trouble_;
+  comm_.control_ = std::move(*joined);
   return tellIfFirst(setUp(), descriptor.trouble);
 }
 
 /// `up`, which the others hear of (as `trouble`, where that was known before) if nothing else has broken this
 /// communicator; else what that was.  Mistakes in settings are found by all ranks, each for itself.
-Status Comm::tellIfFirst(const Status& up, const std::string& trouble) {
+Status Joining::tellIfFirst(const Status& up, const std::string& trouble) {
   if (up.ok()) return up;
-  const bool first = !abortState_.ended() && control_->failure().ok();
-  if (first) control_->reportFailure({rank(), failedJoining(rank(), trouble.empty() ? up.message() : trouble)});
+  const bool first = !comm_.abortState_.ended() && comm_.control_->failure().ok();
+  if (first) comm_.control_->reportFailure({rank(), failedJoining(rank(), trouble.empty() ? up.message() : trouble)});
   const bool mistake = up.code() == tuttiInvalidUsage || up.code() == tuttiInvalidArgument;
-  return first || mistake ? up : cause(up);
+  return first || mistake ? up : comm_.watchdog_.cause(up);
 }
 
-Status Comm::hearOfTrouble(const std::vector<PeerDescriptor>& descriptors) const {
-  TUTTI_TRY(trouble_);
-  for (const PeerDescriptor& descriptor : descriptors) {
-    if (!descriptor.trouble.empty()) return failedJoining(descriptor.info.rank, descriptor.trouble);
-  }
-  return {};
-}
-
-Status Comm::setUp() {
-  control_->setState([this] { return log_.state(); });
-  sendsTo_.resize(static_cast<size_t>(nRanks()));
-  receivesFrom_.resize(static_cast<size_t>(nRanks()));
-  std::vector<PeerDescriptor> descriptors;
-  for (int r = 0; r < nRanks(); ++r) {
-    TUTTI_ASSIGN(PeerDescriptor descriptor, decodeDescriptor(r, control_->infos()[static_cast<size_t>(r)]));
-    descriptors.push_back(std::move(descriptor));
-  }
-  TUTTI_TRY(hearOfTrouble(descriptors));
-  for (const PeerDescriptor& descriptor : descriptors) {
-    const PeerDescriptor& mine = descriptors[static_cast<size_t>(rank())];
-    if (descriptor.settings == mine.settings) continue;
-    return invalidUsage("rank ", descriptor.info.rank, " has other settings than rank ", rank(), ": [",
-                        descriptor.settings, "] and [", mine.settings, "]; set them alike on all ranks");
-  }
-  TUTTI_ASSIGN(layout_.sliceBytes, chooseSliceBytes(descriptors, settings_));
-  TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
-  if (cuda_) TUTTI_TRY(cuda_->serveReaders(*control_));
-  const bool given = configIsSet("TUTTI_SLOT_BYTES");
-  const size_t ofBlocks = given ? layout_.sliceBytes : blockSliceBytes(descriptors, static_cast<uint32_t>(slots));
-  layout_.residentLanes = residentLanes(descriptors, ofBlocks, static_cast<uint32_t>(slots));
-  TUTTI_ASSIGN(layout_.reach, deviceReach(descriptors));
-  const std::string& obstacle = layout_.reach.obstacle();
-  TUTTI_ASSIGN(layout_.way, cudaWay(descriptors, layout_.residentLanes, obstacle));
-  if (layout_.way == CudaWay::Proxy && asksForProxy()) layout_.reach = {};
-  if (layout_.anyCuda() && rank() == 0)
-    TUTTI_INFO("cuda", "calls of CUDA ranks are carried out by ", nameOf(layout_.way));
-  if (layout_.way == CudaWay::Proxy && rank() == 0 && !obstacle.empty()) {
-    TUTTI_INFO("cuda", layout_.mixesEdges() ? "device memory passes through the host between some ranks: "
-                                            : "device memory passes through the host: ", obstacle);
-  }
-  if (layout_.mixesEdges())
-    layout_.deviceLanes = lanesOfMixedEdges(layout_.reach, layout_.sliceBytes, static_cast<uint32_t>(slots));
-  if (cuda_) TUTTI_TRY(cuda_->meet(layout_.way, layout_.reach, descriptors));
-  if (layout_.way == CudaWay::Resident) layout_.sliceBytes = ofBlocks;
-  TUTTI_TRY(openTransports(&descriptors));
-  if (layout_.way == CudaWay::Stream && !given) {
-    const DeviceCosts costs = cudaCosts(DeviceWay::Streams, descriptors, layout_.machine);
-    layout_.sliceBytes = deviceSliceBytes(costs, nRanks(), static_cast<uint32_t>(slots));
-  }
-  layout_.pullBytes = std::clamp(kPullBytes, layout_.sliceBytes, layout_.sliceBytes * static_cast<size_t>(slots));
-  TUTTI_TRY(links_->meet(std::move(descriptors)));
-  control_->setOnArrival([links = links_.get()] { links->ring(); });
-  if (layout_.way == CudaWay::Resident) {
-    TUTTI_TRY(cuda_->openEnds(rank(), links_->descriptors(), *links_, blocksOfRank(settings_), deadline()));
-    abortState_.onEnd([memory = cuda_->residentMemory()] {
-      if (memory != nullptr) memory->leave();
-    });
-  }
-  if (cuda_ && layout_.mixesEdges()) TUTTI_TRY(cuda_->openSlots(links_->descriptors(), deadline()));
-  if (cuda_) cuda_->lendOver([this, side = cuda_.get()] { return settle(*side); });
-  layout_.nodes = nodesOf(links_->descriptors());
-  TUTTI_TRY(planner_.setUp());
-  TUTTI_ASSIGN(const int64_t spinUs, configInteger("TUTTI_SPIN_US"));
-  waitPolicy_.mode = settings_.waitMode;
-  waitPolicy_.spin =
-      !oversubscribed(links_->descriptors(), links_->descriptors()[static_cast<size_t>(rank())].info.hostId);
-  waitPolicy_.spinUs = static_cast<int>(spinUs);
-  TUTTI_ASSIGN(const int64_t sliceUs, configInteger("TUTTI_SLICE_US"));
-  waitPolicy_.sliceUs = static_cast<int>(sliceUs);
-  waitPolicy_.firstLookMs = firstLookMs(nRanks());
-  TUTTI_DEBUG("comm", "rank ", rank(), ": waits ", waitModeName(waitPolicy_.mode), ", spin ", waitPolicy_.spinUs,
-              " us (-1: by load), slices of ", waitPolicy_.sliceUs, " us");
-  std::function<bool()> launches;
-  if (std::shared_ptr<LaunchWatch> watch = cuda_ ? cuda_->launchWatch() : nullptr; watch != nullptr) {
-    launches = [watch] { return watch->look(); };
-  }
-  strayWatch_ = std::make_unique<StrayWatch>(*control_, log_, *links_, std::move(launches));
-  ownBatch_ = std::make_unique<Batch>(*this);
+Status Joining::setUp() {
+  comm_.control_->setState([log = &comm_.watchdog_.log()] { return log->state(); });
+  comm_.numbers_.resize(comm_.nRanks());
+  TUTTI_TRY(takeDescriptors());
+  TUTTI_ASSIGN(layout_.sliceBytes, chooseSliceBytes(descriptors_, comm_.settings_));
+  if (cuda() != nullptr) TUTTI_TRY(cuda()->serveReaders(*comm_.control_));
+  TUTTI_TRY(chooseExecutor());
+  TUTTI_TRY(openTransports());
+  TUTTI_TRY(tellAddresses());
+  TUTTI_TRY(openLinks());
+  TUTTI_TRY(comm_.planner_.setUp());
+  TUTTI_TRY(startWatching());
+  comm_.ownBatch_ = std::make_unique<Batch>(comm_);
   watchNeighbours();
   return {};
 }
 
+/// What all ranks have told, if none is in trouble and all have set alike what must be.
+Status Joining::takeDescriptors() {
+  for (int r = 0; r < comm_.nRanks(); ++r) {
+    TUTTI_ASSIGN(PeerDescriptor descriptor, decodeDescriptor(r, comm_.control_->infos()[static_cast<size_t>(r)]));
+    descriptors_.push_back(std::move(descriptor));
+  }
+  TUTTI_TRY(trouble_);
+  for (const PeerDescriptor& descriptor : descriptors_) {
+    if (!descriptor.trouble.empty()) return failedJoining(descriptor.info.rank, descriptor.trouble);
+  }
+  for (const PeerDescriptor& descriptor : descriptors_) {
+    if (descriptor.settings == mine().settings) continue;
+    return invalidUsage("rank ", descriptor.info.rank, " has other settings than rank ", rank(), ": [",
+                        descriptor.settings, "] and [", mine().settings, "]; set them alike on all ranks");
+  }
+  return {};
+}
+
+/// Who carries out calls of ranks on CUDA devices, and between whom devices have links of their own.
+Status Joining::chooseExecutor() {
+  const bool given = configIsSet("TUTTI_SLOT_BYTES");
+  blockSliceBytes_ = given ? layout_.sliceBytes : blockSliceBytes(descriptors_, slots_);
+  layout_.residentLanes = residentLanes(descriptors_, blockSliceBytes_, slots_);
+  TUTTI_ASSIGN(layout_.reach, deviceReach());
+  const std::string obstacle = layout_.reach.obstacle();
+  TUTTI_ASSIGN(layout_.way, cudaWay(descriptors_, layout_.residentLanes, obstacle));
+  if (layout_.way == CudaWay::Proxy && asksForProxy()) layout_.reach = {};
+  if (layout_.anyCuda() && rank() == 0)
+    TUTTI_INFO("cuda", "calls of CUDA ranks are carried out by ", nameOf(layout_.way));
+  if (layout_.way == CudaWay::Proxy && rank() == 0 && !obstacle.empty()) {
+    TUTTI_INFO("cuda", "device memory passes through the host", layout_.mixesEdges() ? " between some ranks: " : ": ",
+               obstacle);
+  }
+  if (layout_.mixesEdges()) layout_.deviceLanes = lanesOfMixedEdges(layout_.reach, layout_.sliceBytes, slots_);
+  if (layout_.way == CudaWay::Resident) layout_.sliceBytes = blockSliceBytes_;
+  return cuda() == nullptr ? Status() : cuda()->meet(layout_.way, layout_.reach, descriptors_);
+}
+
 // Where processes need each other's memory they try whether it can be had, and tell each other.
-Result<DeviceReach> Comm::deviceReach(const std::vector<PeerDescriptor>& descriptors) {
-  DeviceReach reach(descriptors);
+Result<DeviceReach> Joining::deviceReach() {
+  DeviceReach reach(descriptors_);
   if (asksForProxy() || !reach.crossesProcesses()) return reach;
-  const Refusals refusals = cuda_ ? cuda_->tryIpc(reach, descriptors, deadline()) : Refusals();
-  TUTTI_ASSIGN(const std::vector<std::string> all, control_->allGather(encodeRefusals(refusals), deadline()));
-  for (size_t r = 0; r < all.size(); ++r) TUTTI_TRY(cutRefused(static_cast<int>(r), all[r], descriptors, &reach));
+  const Refusals refusals = cuda() != nullptr ? cuda()->tryIpc(reach, descriptors_, comm_.deadline()) : Refusals();
+  TUTTI_ASSIGN(const std::vector<std::string> all,
+               comm_.control_->allGather(encodeRefusals(refusals), comm_.deadline()));
+  for (size_t r = 0; r < all.size(); ++r) TUTTI_TRY(cutRefused(static_cast<int>(r), all[r], descriptors_, &reach));
   return reach;
 }
 
 // In order of preference.  Every rank opens the same ones, so their addresses can travel as one list.
-Status Comm::openTransports(std::vector<PeerDescriptor>* descriptors) {
-  const PeerInfo& self = (*descriptors)[static_cast<size_t>(rank())].info;
+Status Joining::openTransports() {
   std::vector<std::unique_ptr<Transport>> transports;
-  const TransportContext context = {.self = self,
-                                    .nRanks = nRanks(),
+  const TransportContext context = {.self = mine().info,
+                                    .nRanks = comm_.nRanks(),
                                     .sliceBytes = layout_.sliceBytes,
-                                    .sharedCores = oversubscribed(*descriptors, self.hostId),
-                                    .descriptors = *control_,
-                                    .streams = *control_};
-  for (const TransportEntry* entry : settings_.table) {
-    if (!isAllowed(*entry, settings_)) continue;
+                                    .sharedCores = oversubscribed(descriptors_, mine().info.hostId),
+                                    .descriptors = *comm_.control_,
+                                    .streams = *comm_.control_};
+  for (const TransportEntry* entry : comm_.settings_.table) {
+    if (!isAllowed(*entry, comm_.settings_)) continue;
     TUTTI_ASSIGN(std::unique_ptr<Transport> made, entry->create(context));
     transports.push_back(std::move(made));
   }
-  links_ = std::make_unique<Links>(rank(), std::move(transports));
+  comm_.links_ = std::make_unique<Links>(rank(), std::move(transports));
+  return {};
+}
+
+/// How this rank is reached, its part of the machine and its plans, to all, and theirs.
+Status Joining::tellAddresses() {
   PeerDescriptor addresses;
-  addresses.transports = links_->addresses();
-  addresses.machine = machineReport(*descriptors, rank());
+  addresses.transports = comm_.links_->addresses();
+  addresses.machine = machineReport(descriptors_, rank());
   if (layout_.way == CudaWay::Resident)
-    TUTTI_TRY(cuda_->makeEnds(nRanks(), layout_.residentLanes, layout_.sliceBytes, &addresses));
-  if (cuda_ && layout_.mixesEdges())
-    TUTTI_TRY(cuda_->makeSlots(layout_.deviceLanes, layout_.sliceBytes, &addresses));
-  Result<ForeignPlans> plans = ForeignPlans::read(nRanks());
+    TUTTI_TRY(cuda()->makeEnds(comm_.nRanks(), layout_.residentLanes, layout_.sliceBytes, &addresses));
+  if (cuda() != nullptr && layout_.mixesEdges())
+    TUTTI_TRY(cuda()->makeSlots(layout_.deviceLanes, layout_.sliceBytes, &addresses));
+  Result<ForeignPlans> plans = ForeignPlans::read(comm_.nRanks());
   const Result<Overrides> overrides =
       plans.ok() ? overridesFromEnvironment(plans->names()) : Result<Overrides>(Overrides());
   addresses.plans = planReport(plans, overrides);
-  TUTTI_ASSIGN(const std::vector<std::string> all, control_->allGather(encodeDescriptor(addresses), deadline()));
+  TUTTI_ASSIGN(const std::vector<std::string> all,
+               comm_.control_->allGather(encodeDescriptor(addresses), comm_.deadline()));
   std::vector<std::string> reports, planReports;
   for (size_t r = 0; r < all.size(); ++r) {
     TUTTI_ASSIGN(PeerDescriptor theirs, decodeDescriptor(static_cast<int>(r), all[r]));
-    (*descriptors)[r].transports = std::move(theirs.transports);
-    (*descriptors)[r].ends = std::move(theirs.ends);
+    descriptors_[r].transports = std::move(theirs.transports);
+    descriptors_[r].ends = std::move(theirs.ends);
     reports.push_back(std::move(theirs.machine));
     planReports.push_back(std::move(theirs.plans));
   }
@@ -269,34 +281,77 @@ Status Comm::openTransports(std::vector<PeerDescriptor>* descriptors) {
   for (const std::string& why : plans->refused()) {
     if (rank() == 0) TUTTI_WARN("plan", "TUTTI_PLAN_DIR: left out ", why);
   }
-  planner_.take(std::move(*plans), *overrides);
-  return setUpMachine(*descriptors, reports);
+  comm_.planner_.take(std::move(*plans), *overrides);
+  return setUpMachine(reports);
 }
 
-Status Comm::setUpMachine(const std::vector<PeerDescriptor>& descriptors, const std::vector<std::string>& reports) {
-  TUTTI_ASSIGN(layout_.machine, mergeReports(descriptors, reports));
+Status Joining::setUpMachine(const std::vector<std::string>& reports) {
+  TUTTI_ASSIGN(layout_.machine, mergeReports(descriptors_, reports));
   layout_.inner = innerLevels(layout_.machine);
-  if (layout_.onDevices()) addDeviceGroups(descriptors, &layout_.inner);
+  if (layout_.onDevices()) addDeviceGroups(descriptors_, &layout_.inner);
   layout_.rails = railsOf(layout_.machine);
+  layout_.nodes = nodesOf(descriptors_);
+  if (layout_.way == CudaWay::Stream && !configIsSet("TUTTI_SLOT_BYTES")) {
+    const DeviceCosts costs = cudaCosts(DeviceWay::Streams, descriptors_, layout_.machine);
+    layout_.sliceBytes = deviceSliceBytes(costs, comm_.nRanks(), slots_);
+  }
+  layout_.pullBytes = std::clamp(kPullBytes, layout_.sliceBytes, layout_.sliceBytes * slots_);
   if (rank() != 0) return {};
   TUTTI_INFO("topology", "the ranks are in ", describeLevels(layout_.machine));
   for (const std::string& note : layout_.machine.notes) TUTTI_INFO("topology", note);
   return dumpMachine(layout_.machine);
 }
 
+Status Joining::openLinks() {
+  Links& links = *comm_.links_;
+  TUTTI_TRY(links.meet(std::move(descriptors_)));
+  comm_.control_->setOnArrival([&links] { links.ring(); });
+  if (layout_.way == CudaWay::Resident) {
+    TUTTI_TRY(cuda()->openEnds(rank(), links.descriptors(), links, blocksOfRank(comm_.settings_), comm_.deadline()));
+    comm_.abortState_.onEnd([memory = cuda()->residentMemory()] {
+      if (memory != nullptr) memory->leave();
+    });
+  }
+  if (cuda() == nullptr) return {};
+  if (layout_.mixesEdges()) TUTTI_TRY(cuda()->openSlots(links.descriptors(), comm_.deadline()));
+  cuda()->lendOver([comm = &comm_, side = cuda()] { return comm->settle(*side); });
+  return {};
+}
+
+Status Joining::startWatching() {
+  WaitPolicy policy;
+  TUTTI_ASSIGN(const int64_t spinUs, configInteger("TUTTI_SPIN_US"));
+  TUTTI_ASSIGN(const int64_t sliceUs, configInteger("TUTTI_SLICE_US"));
+  const std::vector<PeerDescriptor>& descriptors = comm_.links_->descriptors();
+  policy.mode = comm_.settings_.waitMode;
+  policy.spin = !oversubscribed(descriptors, descriptors[static_cast<size_t>(rank())].info.hostId);
+  policy.spinUs = static_cast<int>(spinUs);
+  policy.sliceUs = static_cast<int>(sliceUs);
+  policy.firstLookMs = firstLookMs(comm_.nRanks());
+  TUTTI_DEBUG("comm", "rank ", rank(), ": waits ", waitModeName(policy.mode), ", spin ", policy.spinUs,
+              " us (-1: by load), slices of ", policy.sliceUs, " us");
+  std::function<bool()> launches;
+  if (std::shared_ptr<LaunchWatch> watch = cuda() != nullptr ? cuda()->launchWatch() : nullptr; watch != nullptr) {
+    launches = [watch] { return watch->look(); };
+  }
+  comm_.watchdog_.watch(*comm_.control_, *comm_.links_, policy, std::move(launches));
+  return {};
+}
+
 // A death spreads from those who watch: the overlay's neighbours of this host.
-void Comm::watchNeighbours() {
-  std::vector<int> pids(static_cast<size_t>(nRanks()), 0);
-  const std::vector<PeerDescriptor>& descriptors = links_->descriptors();
+void Joining::watchNeighbours() {
+  const int nRanks = comm_.nRanks();
+  std::vector<int> pids(static_cast<size_t>(nRanks), 0);
+  const std::vector<PeerDescriptor>& descriptors = comm_.links_->descriptors();
   const PeerInfo& self = descriptors[static_cast<size_t>(rank())].info;
-  for (int skip = 1; skip < nRanks(); skip *= 2) {
-    for (const int peer : {(rank() + skip) % nRanks(), (rank() - skip + nRanks()) % nRanks()}) {
+  for (int skip = 1; skip < nRanks; skip *= 2) {
+    for (const int peer : {(rank() + skip) % nRanks, (rank() - skip + nRanks) % nRanks}) {
       const PeerInfo& info = descriptors[static_cast<size_t>(peer)].info;
       const bool otherProcess = info.hostId == self.hostId && info.processId != self.processId;
       if (otherProcess) pids[static_cast<size_t>(peer)] = info.pid;
     }
   }
-  control_->watchProcesses(pids);
+  comm_.control_->watchProcesses(pids);
 }
 
 }  // namespace tutti

@@ -99,12 +99,12 @@ Status Batch::awaitStreams() {
 void Batch::beginNext() {
   const auto& [call, entry] = collectives_[next_];
   if (entry->pass) return beginPasses();
-  const uint64_t sequence = comm_.nextSequence();
+  const uint64_t sequence = comm_.numbers().nextCollective();
   PrePostOps prePost;
   CallBuffers buffers = buffersOf(*call, &prePost);
   if (entry->copiedBytes > 0) readCopy(entry->copiedBytes, &buffers, &prePost);
   buffers.call = fingerprintOf(*call, sequence);
-  comm_.enter(sequence, buffers.call);
+  comm_.watchdog().enter(sequence, buffers.call);
   entry->begin(buffers, prePost);
   current_ = entry->task();
   ++next_;
@@ -119,11 +119,12 @@ void Batch::beginPasses() {
     pass.collective = call->collective;
     pass.pass = *entry->pass;
     pass.buffers = buffersOf(*call, &pass.prePost);
-    pass.sequence = comm_.nextSequence();
+    pass.sequence = comm_.numbers().nextCollective();
     pass.buffers.call = fingerprintOf(*call, pass.sequence);
   }
   OnePassRun* run = comm_.cuda()->onePass();
-  run->begin(std::move(calls), [this](const OnePassRun::Call& call) { comm_.enter(call.sequence, call.buffers.call); });
+  run->begin(std::move(calls),
+             [this](const OnePassRun::Call& call) { comm_.watchdog().enter(call.sequence, call.buffers.call); });
   current_ = run;
 }
 
@@ -215,7 +216,7 @@ Result<Progress> Batch::stepAll() {
     moved = moved || progress != Progress::Blocked;
     TUTTI_TRY(flush());
     if (progress == Progress::Done) {
-      comm_.log().leave();
+      comm_.watchdog().log().leave();
       current_ = nullptr;
     }
   }
@@ -248,7 +249,7 @@ namespace {
 /// With the turn.
 Status runBatch(Comm& comm, Batch* batch) {
   Status result = batch->start();
-  if (!result.ok()) comm.fail(result);
+  if (!result.ok()) comm.watchdog().fail(result);
   if (result.ok()) result = comm.failure();
   return result.ok() ? runTask(comm, batch->task()) : result;
 }
@@ -263,7 +264,7 @@ Status runCall(Comm& comm, const Call& call, tuttiStream_t stream) {
   batch.add(call, stream);
   Status result = runBatch(comm, &batch);
   if (result.ok()) batch.teach(&comm.known());
-  comm.log().leave();
+  comm.watchdog().log().leave();
   comm.callOrder().finish(ticket);
   return result;
 }
@@ -274,7 +275,7 @@ Status replayCalls(Comm& comm, const std::vector<Call>& calls) {
   for (const Call& call : calls) batch.add(call, nullptr);
   batch.replay();
   Status result = runBatch(comm, &batch);
-  comm.log().leave();
+  comm.watchdog().log().leave();
   batch.finish();
   return result;
 }

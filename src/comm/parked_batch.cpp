@@ -40,7 +40,7 @@ bool ParkedBatch::resume() {
 
 void ParkedBatch::leave() {
   if (batch_ == nullptr) return;
-  (*use_)->log().leave();
+  (*use_)->watchdog().log().leave();
   batch_->finish();
   callOrder_->finish(ticket_);
   batch_.reset();
@@ -57,7 +57,7 @@ namespace {
 
 /// A batch that cannot go on leaves its communicator at once: the others of its group may take long.
 Status giveUp(ParkedBatch* batch, Status why) {
-  batch->batch().comm().fail(why);
+  batch->batch().comm().watchdog().fail(why);
   batch->leave();
   return why;
 }
@@ -71,7 +71,7 @@ Result<DrivenTask> asTask(ParkedBatch* batch, size_t* unprepared) {
   if (!started.ok()) return giveUp(batch, std::move(started));
   ++*unprepared;
   batch->batch().runAfter(unprepared);
-  DrivenTask task = comm.driven(&batch->batch());
+  DrivenTask task = comm.watchdog().driven(&batch->batch());
   task.atEnd = [batch] { batch->leave(); };
   return task;
 }

@@ -163,7 +163,7 @@ void Batch::finishPreparing() {
 
 void Batch::preparePointToPoint(const Call& call, Channel* channel) {
   const bool isSend = call.kind == CallKind::Send;
-  const uint32_t sequence = comm_.nextPairSequence(call.root, isSend);
+  const uint32_t sequence = comm_.numbers().nextMessage(call.root, isSend);
   if (call.count == 0) return;
   PointToPointOp op;
   op.channel = channel;

@@ -131,7 +131,8 @@ class CudaHarness : public Harness {
   static constexpr int kMostLanes = 2;
   static constexpr int kRoundsToMeet = 1000;
 
-  Result<std::unique_ptr<Channel>> channel(int rank, std::unique_ptr<Channel> tokens, std::unique_ptr<Channel> credits) {
+  Result<std::unique_ptr<Channel>> channel(int rank, std::unique_ptr<Channel> tokens,
+                                           std::unique_ptr<Channel> credits) {
     auto end = std::make_unique<DeviceEnd>();
     end->tokens = std::move(tokens);
     end->credits = std::move(credits);
@@ -159,9 +160,11 @@ class CudaHarness : public Harness {
 };
 
 void addRows(const std::vector<Row>& hosts, std::vector<Row>* rows) {
-  for (const auto& [kind, name] : {std::pair{CudaChannel::Staged, "cuda, staged over "}, {CudaChannel::Streams, "cuda, streams over "}}) {
+  for (const auto& [kind, name] :
+       {std::pair{CudaChannel::Staged, "cuda, staged over "}, {CudaChannel::Streams, "cuda, streams over "}}) {
     for (const Row& host : hosts) {
-      rows->push_back({name + host.name, [kind, make = host.make] { return std::make_unique<CudaHarness>(kind, make()); }});
+      rows->push_back(
+          {name + host.name, [kind, make = host.make] { return std::make_unique<CudaHarness>(kind, make()); }});
     }
   }
 }

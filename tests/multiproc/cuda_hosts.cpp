@@ -36,7 +36,8 @@ struct Job {
   bool onCpu(int rank) const { return std::isupper(hostOf(rank)) != 0; }
   /// Whether their devices can use each other's memory.
   bool reach(int a, int b) const {
-    const bool near = settings.find("ipc=0") == std::string::npos ? hostOf(a) == hostOf(b) : processOf(a) == processOf(b);
+    const bool near =
+        settings.find("ipc=0") == std::string::npos ? hostOf(a) == hostOf(b) : processOf(a) == processOf(b);
     return near && !onCpu(a) && !onCpu(b);
   }
 };
@@ -154,7 +155,8 @@ std::string check(const Job& job, const Rank& r, const GpuRank* own) {
     for (const bool inPlace : {false, true}) {
       CheckOptions o;
       if (own != nullptr) o = own->options(count, inPlace, inPlace ? 0 : 4, r.nRanks - 1);
-      if (own == nullptr) o = {.count = count, .inPlace = inPlace, .shift = size_t{inPlace ? 0u : 4u}, .root = r.nRanks - 1};
+      if (own == nullptr)
+        o = {.count = count, .inPlace = inPlace, .shift = size_t{inPlace ? 0u : 4u}, .root = r.nRanks - 1};
       if (std::string why = checkEverything(r, o); !why.empty()) return why;
     }
   }

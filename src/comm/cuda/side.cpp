@@ -249,8 +249,9 @@ Result<std::byte*> CudaSide::grow(std::vector<cuda::DeviceMemory>* memory, size_
     const size_t before = memory->empty() ? 0 : memory->back().bytes();
     const size_t wanted = std::max(bytes, 2 * before);
     // A proxy's work is on its own stream, and streams of the program wait for it meanwhile.
-    TUTTI_ASSIGN(cuda::DeviceMemory more, proxy_ != nullptr ? cuda::DeviceMemory::allocateOn(proxy_->stream(), device_, wanted)
-                                                            : cuda::DeviceMemory::allocate(device_, wanted));
+    TUTTI_ASSIGN(cuda::DeviceMemory more, proxy_ != nullptr
+                                              ? cuda::DeviceMemory::allocateOn(proxy_->stream(), device_, wanted)
+                                              : cuda::DeviceMemory::allocate(device_, wanted));
     memory->push_back(std::move(more));
   }
   return memory->back().data();

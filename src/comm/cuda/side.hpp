@@ -202,12 +202,12 @@ class CudaSide {
   std::unique_ptr<OnePassRun> onePass_;
   /// What streams may use.
   struct Memory {
-    std::map<int, PendingFd> sitting;                // by peer of another process: what reading takes, on its way
-    std::map<int, cuda::Reading> reading;            // by peer of another process; until all of its memory is closed
-    std::shared_ptr<cuda::OfferedMemory> words;      // of all channels
-    std::vector<cuda::IpcMemory> tried;              // of tryIpc() and openSlots(); stays open for channels
+    std::map<int, PendingFd> sitting;                  // by peer of another process: what reading takes, on its way
+    std::map<int, cuda::Reading> reading;              // by peer of another process; until all of its memory is closed
+    std::shared_ptr<cuda::OfferedMemory> words;        // of all channels
+    std::vector<cuda::IpcMemory> tried;                // of tryIpc() and openSlots(); stays open for channels
     std::shared_ptr<const cuda::OfferedMemory> slots;  // of makeSlots()
-    std::unique_ptr<cuda::MemoryExchange> exchange;  // null where bytes pass through host memory
+    std::unique_ptr<cuda::MemoryExchange> exchange;    // null where bytes pass through host memory
     std::map<std::pair<int, int>, std::unique_ptr<cuda::StreamChannel>> channels;
     cuda::PinnedReserve reserve;  // for these:
     std::map<std::pair<int, int>, std::unique_ptr<cuda::StagedChannel>> staged;

@@ -94,7 +94,8 @@ Status CudaSide::meet(CudaWay way, const DeviceReach& reach, const std::vector<P
   const PeerDescriptor& mine = descriptors[static_cast<size_t>(rank_)];
   reach_ = reach;
   if (way == CudaWay::Proxy) {
-    const auto sharers = std::ranges::count_if(descriptors, [&](const auto& other) { return shareDevice(other, mine); });
+    const auto sharers =
+        std::ranges::count_if(descriptors, [&](const auto& other) { return shareDevice(other, mine); });
     TUTTI_ASSIGN(proxy_, CudaProxy::create(ops_, gate(), replayed(), sharers > 1));
     if (placeOf(reach.nRanks()) < 2) closePeers();  // what was tried
   }

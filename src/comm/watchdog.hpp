@@ -1,0 +1,68 @@
+// How calls of a communicator wait, and how they end where they do not end well: deadlines, verdicts on ranks that
+// disagree, stay away or have died, and the news of them.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "src/bootstrap/session.hpp"
+#include "src/comm/abort_state.hpp"
+#include "src/comm/call_log.hpp"
+#include "src/comm/links.hpp"
+#include "src/comm/stray_watch.hpp"
+#include "src/exec/drive.hpp"
+
+namespace tutti {
+
+/// How long a verdict may take; the verdict on a silent rank needs it in full.
+inline constexpr int kVerdictMs = 200;
+
+/// The functions of TaskOwner are for the thread that drives; the others for any thread, unless they say more.
+class Watchdog : public TaskOwner {
+ public:
+  /// abortState: borrowed.
+  Watchdog(AbortState& abortState, int timeoutMs) : abortState_(abortState), timeoutMs_(timeoutMs) {}
+  /// Once the rank has met the others; both borrowed.  alsoLook: as StrayWatch's.
+  void watch(Control& control, Links& links, const WaitPolicy& policy, std::function<bool()> alsoLook);
+  /// Control and links may go.
+  void stop() { strayWatch_.reset(); }
+
+  void setTimeoutMs(int timeoutMs) { timeoutMs_.store(timeoutMs, std::memory_order_relaxed); }
+  Deadline deadline() const { return Deadline::inMs(timeoutMs_.load(std::memory_order_relaxed)); }
+  CallLog& log() { return log_; }
+  /// A call begins: what it says of itself is noted for inquiries.  Only with the turn.
+  void enter(uint64_t sequence, const Fingerprint& call) {
+    log_.enter(sequence, call);
+    strayWatch_->onCall();
+  }
+  /// `task` with the communicator's waiting, error and deadline rules.
+  DrivenTask driven(Task* task);
+
+  /// The error that broke the communicator, or ok.
+  Status failure() const { return abortState_.failure(); }
+  /// What ended the communicator, where that is why something failed with `error`.
+  Status cause(const Status& error) const { return aborting() ? failure() : error; }
+  /// Break the communicator if `error` is one that does (not a mistake in the arguments), and tell the others.
+  void fail(const Status& error);
+
+  bool aborting() const override { return abortState_.ended(); }
+  void progress() override { links_->progress(); }
+  Status aborted() override { return failure(); }
+  Status stalled(int waitingOn) override;
+  Status expired(int waitingOn) override;
+  Status failed(const Status& error, int waitingOn) override;
+  Status unprepared(const Status& error, int waitingOn) override;
+
+ private:
+  Status inquire(InquiryReason reason, int waitingOn);
+
+  AbortState& abortState_;
+  std::atomic<int> timeoutMs_;
+  CallLog log_;  // read by the control's thread
+  Control* control_ = nullptr;
+  Links* links_ = nullptr;
+  WaitPolicy policy_;
+  std::unique_ptr<StrayWatch> strayWatch_;
+};
+
+}  // namespace tutti
