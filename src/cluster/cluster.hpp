@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "src/base/status.hpp"
+#include "src/sim/fair_wires.hpp"
 #include "src/topology/graph.hpp"
 
 namespace tutti::sim {
@@ -51,32 +52,6 @@ struct FabricSpec {
   double globalGBps = 0;        // dragonfly: between two groups; 0: as much as one group's share of its nodes' links
   double hopUs = 0.3;
   bool operator==(const FabricSpec&) const = default;
-};
-
-/// How a message's arrival is made visible, and what that costs.  A message of b bytes keeps the sender's lane for
-/// overheadUs, the wire for b / efficiency bytes, and can be used latencyUs after its last byte has left; the
-/// receiver's lane is busy for receiveUs with it.  With copyGBps both lanes are also busy copying it at that rate, as
-/// processors are that move messages themselves.
-struct ProtocolSpec {
-  std::string name;
-  double overheadUs = 0;
-  double latencyUs = 0;
-  double receiveUs = 0;
-  double efficiency = 1;
-  double mostGBps = 0;   // payload of one message; 0: what the way carries
-  double mostBytes = 0;  // larger messages do not go by it; 0: all do
-  double copyGBps = 0;   // 0: lanes copy nothing
-  /// A message to several ranks is copied by its sender once, and read by each of them.
-  bool once = false;
-  /// Where ranks share cores, more work of a receiver whose sender is on another core: cache lines change their owner.
-  double acrossUs = 0;
-  double acrossGBps = 0;  // 0: the bytes cost no more
-  /// GB/s, likewise more work of a sender that writes to where a receiver on another core has read before; 0: none.
-  double acrossWriteGBps = 0;
-  /// GB/s at which either lane copies together, or apart, chunks of a message that do not lie side by side; 0: it costs
-  /// nothing, as where messages are built in slots.
-  double gatherGBps = 0;
-  bool operator==(const ProtocolSpec&) const = default;
 };
 
 /// A value.

@@ -22,7 +22,7 @@ class Back {
     for (size_t i = 1; i < run_.steps.size(); ++i) {
       if (run_.steps[i].end > run_.steps[static_cast<size_t>(step)].end) step = static_cast<int32_t>(i);
     }
-    Picoseconds until = run_.steps[static_cast<size_t>(step)].end;
+    double until = run_.steps[static_cast<size_t>(step)].end;
     while (step >= 0) {
       const StepRecord& s = run_.steps[static_cast<size_t>(step)];
       add({PathPart::Lane, s.ready, until, s.member, s.lane, s.step, -1});
@@ -44,7 +44,7 @@ class Back {
   }
 
   /// To the step that sent it, or that sent the first of those that it had to wait behind.
-  int32_t overMessage(int32_t message, Picoseconds* until) {
+  int32_t overMessage(int32_t message, double* until) {
     const MessageRecord* m = &run_.sent[static_cast<size_t>(message)];
     const int32_t lane = run_.steps[static_cast<size_t>(m->step)].lane;
     add({PathPart::Latency, m->end, *until, m->member, lane, -1, message});
@@ -62,29 +62,29 @@ class Back {
   std::vector<PathPart> path_;
 };
 
-const Edge& edgeOf(const Outcome& o, const MessageRecord& m) {
+const LinkEdge& edgeOf(const Outcome& o, const MessageRecord& m) {
   return o.job.edges[static_cast<size_t>(m.member)][static_cast<size_t>(m.edge)];
 }
 
 std::string describePart(const Outcome& o, const PathPart& part) {
-  const double us = toUs(part.end - part.begin);
+  const double us = part.end - part.begin;
   char head[64];
   std::snprintf(head, sizeof head, "%12.3f  %-8s", us, kindName(part.kind));
   std::string text = head;
   if (part.message < 0) return cat(text, "rank ", o.job.rankOf[static_cast<size_t>(part.member)], " lane ", part.lane);
   const MessageRecord& m = o.run.sent[static_cast<size_t>(part.message)];
-  const Edge& edge = edgeOf(o, m);
+  const LinkEdge& edge = edgeOf(o, m);
   return cat(text, "rank ", o.job.rankOf[static_cast<size_t>(m.member)], " -> ",
              o.job.rankOf[static_cast<size_t>(edge.to)], ", ", m.bytes, " bytes, ", edge.far ? "far " : "near ",
              (edge.far ? o.job.far : o.job.near)[static_cast<size_t>(m.protocol)].name);
 }
 
 /// One complete event.
-void event(std::string* out, const std::string& name, int pid, int tid, Picoseconds begin, Picoseconds end,
+void event(std::string* out, const std::string& name, int pid, int tid, double begin, double end,
            const std::string& args) {
   char numbers[128];
-  std::snprintf(numbers, sizeof numbers, "\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%.6f,\"dur\":%.6f", pid, tid,
-                toUs(begin), toUs(end - begin));
+  std::snprintf(numbers, sizeof numbers, "\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%.6f,\"dur\":%.6f", pid, tid, begin,
+                end - begin);
   *out += cat(out->back() == '[' ? "\n" : ",\n", "{\"name\":\"", name, "\",", numbers, ",\"args\":{", args, "}}");
 }
 
@@ -96,7 +96,7 @@ std::string describePath(const Network& network, const Outcome& o, const std::ve
   double sums[4] = {}, farUs = 0, total = 0;
   int messages = 0;
   for (const PathPart& part : path) {
-    const double us = toUs(part.end - part.begin);
+    const double us = part.end - part.begin;
     sums[part.kind] += us;
     total += us;
     if (part.message >= 0 && edgeOf(o, o.run.sent[static_cast<size_t>(part.message)]).far) farUs += us;
@@ -134,10 +134,10 @@ std::string chromeTrace(const Outcome& o, int mostMembers) {
   }
   for (const MessageRecord& m : o.run.sent) {
     if (m.member >= mostMembers) continue;
-    const Edge& edge = edgeOf(o, m);
+    const LinkEdge& edge = edgeOf(o, m);
     event(&out, cat("to ", o.job.rankOf[static_cast<size_t>(edge.to)]), o.job.rankOf[static_cast<size_t>(m.member)],
           kWire + o.run.steps[static_cast<size_t>(m.step)].lane, m.start, m.end,
-          cat("\"bytes\":", m.bytes, ",\"arrives\":", toUs(m.arrival), ",\"far\":", edge.far ? "true" : "false"));
+          cat("\"bytes\":", m.bytes, ",\"arrives\":", m.arrival, ",\"far\":", edge.far ? "true" : "false"));
   }
   return out + "\n]}\n";
 }

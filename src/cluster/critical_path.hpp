@@ -11,7 +11,7 @@ namespace tutti::sim {
 /// A stretch of the path.
 struct PathPart {
   enum Kind { Launch, Lane, Wire, Latency } kind;
-  Picoseconds begin = 0, end = 0;
+  double begin = 0, end = 0;
   int32_t member = 0;  // of Lane; the sender of Wire and Latency
   int32_t lane = 0;
   int32_t step = -1;     // of Lane: in the lane's program

@@ -34,7 +34,6 @@ class Binder {
       const Place place = roles_.places[static_cast<size_t>(roles_.rankOf[member])];
       job_.coreOf.push_back(roles_.nodeOf[member] * each + place.local % each);
     }
-    job_.nCores = static_cast<int>(roles_.firstOf.size() - 1) * each;
   }
 
   void setCapacities() {
@@ -95,7 +94,7 @@ class Binder {
       const Place from = placeOf(roles_.rankOf[static_cast<size_t>(role)], channel);
       const Place to = placeOf(e.rank, channel);
       TUTTI_ASSIGN(const Route route, network_.route(from, to));
-      Edge edge;
+      LinkEdge edge;
       edge.to = peer;
       edge.toChannel = channel;
       edge.toEdge = firstEdge(peer, channel) + e.toEdge;
@@ -134,13 +133,13 @@ Job beginJob(const Network& network, const Roles& roles, int nChannels) {
   job.nRanks = static_cast<int>(roles.places.size());
   job.near = c.near;
   job.far = c.far;
-  job.launchUs = c.launchUs;
-  job.reduceGBps = c.reduceGBps;
-  job.combineUs = c.combineUs;
-  job.copyGBps = c.copyGBps;
   job.inFlight = c.inFlight;
-  job.turnUs = c.turnUs;
-  job.passUs = c.passUs >= 0 ? c.passUs : c.turnUs;
+  job.prices = {.launchUs = c.launchUs,
+                .reduceUsPerByte = 1 / (c.reduceGBps * 1e3),
+                .combineUs = c.combineUs,
+                .copyUsPerByte = 1 / (c.copyGBps * 1e3),
+                .turnUs = c.turnUs,
+                .passUs = c.passUs >= 0 ? c.passUs : c.turnUs};
   job.chunkBytes = roles.programs.front()->chunkBytes / nChannels;
   return job;
 }

@@ -53,8 +53,8 @@ void slowDown(const Cluster& c, const Roles& roles, const Shape& shape, double l
   const double ofLoop = footprint * loopBytes / std::max(1e-9, job->chunkBytes);
   const double again = farness(ofLoop + room, c.nearBytes, c.farBytes);
   const double copy = farPart(c.farCopy, first, far, again);
-  job->copyGBps *= copy;
-  job->reduceGBps *= farPart(c.farReduce, first, far, again);
+  job->prices.copyUsPerByte /= copy;
+  job->prices.reduceUsPerByte /= farPart(c.farReduce, first, far, again);
   for (ProtocolSpec& p : job->near) {
     p.copyGBps *= copy;
     p.gatherGBps *= copy;
@@ -66,25 +66,24 @@ constexpr int64_t kMostMessages = 2'000'000;  // beyond, a second less matters m
 int loopsWithin(const Job& job) {
   int64_t perLoop = 1;
   for (const auto& lanes : job.lanes) {
-    for (const JobLane& lane : lanes) perLoop += static_cast<int64_t>(lane.steps().peers.size()) / 2;
+    for (const MemberLane& lane : lanes) perLoop += static_cast<int64_t>(lane.steps().peers.size()) / 2;
   }
   return static_cast<int>(std::clamp<int64_t>(kMostMessages / perLoop, 2, 1 << 20));
 }
 
 /// Calls in a row: what one adds once they are under way.
 Status runRow(const SimOptions& options, double loopBytes, Outcome* o) {
-  o->job.loopsOfCall = o->loopsRun;
-  TUTTI_ASSIGN(o->run, Engine(o->job).run(options.calls * o->loopsRun, loopBytes, options.record));
-  TUTTI_ASSIGN(const Run first, Engine(o->job).run(o->loopsRun, loopBytes, false));
-  const double perCall = toUs(o->run.end - first.end) / (options.calls - 1);
-  o->us = o->job.launchUs + (perCall - o->job.launchUs) * o->loops / o->loopsRun;
+  TUTTI_ASSIGN(o->run, runFair(o->job, options.calls * o->loopsRun, o->loopsRun, loopBytes, options.record));
+  TUTTI_ASSIGN(const Run first, runFair(o->job, o->loopsRun, o->loopsRun, loopBytes, false));
+  const double perCall = (o->run.end - first.end) / (options.calls - 1), launchUs = o->job.prices.launchUs;
+  o->us = launchUs + (perCall - launchUs) * o->loops / o->loopsRun;
   return {};
 }
 
 }  // namespace
 
 double Outcome::load(size_t link) const {
-  const double most = job.capacities[link] * 1e3 * toUs(run.end);
+  const double most = job.capacities[link] * 1e3 * run.end;
   return most > 0 ? run.linkBytes[link] / most : 0;
 }
 
@@ -106,13 +105,13 @@ Result<Outcome> simulate(const Network& network, const Task& task, const SimOpti
     TUTTI_TRY(runRow(options, loopBytes, &outcome));
     return outcome;
   }
-  TUTTI_ASSIGN(outcome.run, Engine(outcome.job).run(outcome.loopsRun, loopBytes, options.record));
-  outcome.us = toUs(outcome.run.end);
+  TUTTI_ASSIGN(outcome.run, runFair(outcome.job, outcome.loopsRun, outcome.loopsRun, loopBytes, options.record));
+  outcome.us = outcome.run.end;
   if (outcome.loopsRun < outcome.loops) {
     // A pipeline that is full goes on at an even pace.
     const int before = outcome.loopsRun / 2;
-    TUTTI_ASSIGN(const Run shorter, Engine(outcome.job).run(before, loopBytes, false));
-    const double perLoop = toUs(outcome.run.end - shorter.end) / (outcome.loopsRun - before);
+    TUTTI_ASSIGN(const Run shorter, runFair(outcome.job, before, before, loopBytes, false));
+    const double perLoop = (outcome.run.end - shorter.end) / (outcome.loopsRun - before);
     outcome.us += perLoop * (outcome.loops - outcome.loopsRun);
   }
   return outcome;

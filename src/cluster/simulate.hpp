@@ -9,7 +9,7 @@
 // Pure functions; any thread.
 #pragma once
 
-#include "src/cluster/engine.hpp"
+#include "src/cluster/job.hpp"
 #include "src/cluster/task.hpp"
 
 namespace tutti::sim {

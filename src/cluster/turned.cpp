@@ -124,7 +124,7 @@ class Turner {
       const auto route = network_.route(from, roles_.places[static_cast<size_t>(e.rank)]);
       if (!route.ok()) return false;
       const int there = roles_.nodeOf[static_cast<size_t>(e.member)];
-      Edge edge;
+      LinkEdge edge;
       edge.to = there;
       edge.toChannel = e.member - roles_.firstOf[static_cast<size_t>(there)];
       edge.toEdge = firstEdge_[static_cast<size_t>(e.member)] + e.toEdge;

@@ -238,7 +238,7 @@ sim::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol protoc
   if (r.device != nullptr) passThroughPinned(*r.device, &prices);
   if (r.links.ranksPerCore > 1) {
     prices.coresPerNode = std::max(1, static_cast<int>(std::lround(ranksOfNode(r.shape) / r.links.ranksPerCore)));
-    prices.handOverUs = kHandOverUs;
+    prices.turnUs = prices.passUs = kHandOverUs;
   }
   return prices;
 }

@@ -3,7 +3,7 @@
 #include <map>
 #include <unordered_map>
 
-#include "src/sim/role_parts.hpp"
+#include "src/sim/roles.hpp"
 
 namespace tutti::sim {
 namespace {

@@ -52,10 +52,9 @@ int32_t Flows::start(std::span<const int32_t> links, double bytes, double mostGB
   return id;
 }
 
-void Flows::finish(int32_t id, Picoseconds now) {
+void Flows::finish(int32_t id) {
   Flow& flow = flows_[static_cast<size_t>(id)];
   TUTTI_ASSERT(flow.active);
-  (void)now;
   for (size_t i = 0; i < flow.links.size(); ++i) {
     Link& l = links_[static_cast<size_t>(flow.links[i])];
     if (full(l)) touch(flow.links[i]);

@@ -17,9 +17,8 @@
 namespace tutti::sim {
 
 using Picoseconds = int64_t;
-/// More than a day counts as one: sums of a few stay in range, and kMostTime is an error.
-inline Picoseconds fromUs(double us) { return static_cast<Picoseconds>(std::min(us, 1e11) * 1e6 + 0.5); }
-inline constexpr Picoseconds kMostTime = 2'000'000'000'000'000'000;  // 23 days
+inline constexpr Picoseconds kMostTime = 2'000'000'000'000'000'000;  // 23 days: what takes longer is an error
+inline Picoseconds fromUs(double us) { return static_cast<Picoseconds>(std::min(us * 1e6, 2.0 * kMostTime) + 0.5); }
 inline double toUs(Picoseconds t) { return static_cast<double>(t) * 1e-6; }
 
 /// One thread.
@@ -42,7 +41,7 @@ class Flows {
   /// Begin a transfer of `bytes` > 0; `links` must live until it has finished.  Its id; ids are used again.
   int32_t start(std::span<const int32_t> links, double bytes, double mostGBps, Picoseconds now);
   /// Take away a transfer whose ending has come.
-  void finish(int32_t flow, Picoseconds now);
+  void finish(int32_t flow);
   bool current(const Ending& e) const {
     const Flow& f = flows_[static_cast<size_t>(e.flow)];
     return f.active && f.version == e.version;

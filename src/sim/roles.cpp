@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "src/sim/role_parts.hpp"
-
 namespace tutti::sim {
 namespace {
 

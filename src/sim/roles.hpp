@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "src/base/status.hpp"
 #include "src/sim/program.hpp"
@@ -81,5 +82,22 @@ Result<Roles> rolesOf(const std::vector<Schedule>& schedules, const Shape& shape
 /// Classes.  Errors: also InvalidArgument if nodes have different numbers of ranks, or if there are too many classes
 /// for this to be of use.
 Result<Roles> classRoles(const ProgramSource& source);
+
+// What finding roles is made of; for roles.cpp and classes.cpp.
+
+/// shape->rank is set on the way.
+std::shared_ptr<const Program> buildProgram(const ProgramSource& source, Shape* shape, int rank);
+
+/// Which edge leads to a rank, -1 if none does, for many questions.
+class EdgeIndex {
+ public:
+  explicit EdgeIndex(const std::vector<int32_t>& edges);
+  int of(int rank) const;
+
+ private:
+  std::vector<std::pair<int32_t, int32_t>> sorted_;
+};
+
+Status unmatched(int from, int to);
 
 }  // namespace tutti::sim

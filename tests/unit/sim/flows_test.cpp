@@ -74,7 +74,7 @@ TEST_CASE("links are shared max-min fairly, whatever came and went before") {
     }
     for (int i = below(4); i > 0 && !live.empty(); --i) {
       auto it = std::next(live.begin(), below(static_cast<int>(live.size())));
-      flows.finish(it->first, now);
+      flows.finish(it->first);
       live.erase(it);
     }
     flows.settle(now);
@@ -112,8 +112,8 @@ TEST_CASE("among very many transfers only those near a change get other rates, a
     live[id] = one;
     if (round > 250) {
       const auto gone = std::next(live.begin(), below(static_cast<int>(live.size())));
-      near.finish(gone->first, now);
-      exact.finish(gone->first, now);
+      near.finish(gone->first);
+      exact.finish(gone->first);
       live.erase(gone);
     }
     near.settle(now);
@@ -143,7 +143,7 @@ TEST_CASE("a transfer that shares its link for a while ends when its bytes have 
   REQUIRE(endings.size() == 2);
   CHECK_FALSE(flows.current(told));
   for (const auto& e : endings) CHECK(e.at == (e.flow == first ? fromUs(1.5) : fromUs(1)));
-  flows.finish(second, fromUs(1));
+  flows.finish(second);
   endings = flows.settle(fromUs(1));
   REQUIRE(endings.size() == 1);
   CHECK(endings[0].at == fromUs(1.25));  // 2500 bytes are left, 10 GB/s again
