@@ -169,14 +169,8 @@ Status commGrow(tuttiComm_t parent, int nRanks, const tuttiUniqueId* id, int ran
   TUTTI_ASSIGN(const CommSettings settings, resolveSettings(config, &comm->settings()));
   std::shared_ptr<tuttiUniqueId> copy = id == nullptr ? nullptr : std::make_shared<tuttiUniqueId>(*id);
   comm->callOrder().drain();
-  TUTTI_TRY(comm->failure());
-  const auto plan = [comm, nRanks, copy]() -> Result<ChildPlan> {
-    Result<ChildPlan> child = planGrow(*comm, nRanks, copy.get());
-    if (child.ok() || copy == nullptr || child.status().code() == tuttiInvalidUsage) return child;
-    if (const Result<MeetingPlace> place = decodeUniqueId(*copy); place.ok())  // where the new ranks wait
-      return notComing(*place, comm->rank(), nRanks, child.status());
-    return child;
-  };
+  if (const Status failure = comm->failure(); !failure.ok()) return growFailed(*comm, nRanks, id, failure);
+  const auto plan = [comm, nRanks, copy] { return planGrow(*comm, nRanks, copy.get()); };
   return startJoin(newHandle(comm->rank(), nRanks, settings), joinChild(parent, plan, settings), newComm);
 }
 

@@ -196,6 +196,9 @@ const std::vector<std::string>* BootstrapNode::gathered(MemberId member, uint64_
 }
 void BootstrapNode::forget(MemberId member, uint64_t n) { impl_->at(member).forget(n); }
 const std::optional<Failure>& BootstrapNode::failure(MemberId member) const { return impl_->at(member).failure(); }
+const std::optional<Failure>& BootstrapNode::endOnPurpose(MemberId member) const {
+  return impl_->at(member).endOnPurpose();
+}
 
 void BootstrapNode::reportFailure(MemberId member, Failure failure) {
   impl_->at(member).fail(std::move(failure));

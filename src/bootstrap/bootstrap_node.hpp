@@ -94,7 +94,9 @@ class BootstrapNode : public Machine {
 
   /// Empty while all is well.
   const std::optional<Failure>& failure(MemberId member) const;
-  /// Tell everyone that failure.rank has failed (or aborted); becomes failure() everywhere.
+  /// The first abort or revocation, also where something else had failed before.
+  const std::optional<Failure>& endOnPurpose(MemberId member) const;
+  /// Tell everyone that failure.rank has failed (or aborted); becomes failure() everywhere, the first one there.
   void reportFailure(MemberId member, Failure failure);
   void setState(MemberId member, std::function<RankState()> state);
   /// Ask everyone; within graceNs everybody has a failure(), or, for Stalled, inquiryPending() turns false.

@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "src/base/clock.hpp"
 #include "src/base/log.hpp"
@@ -228,11 +229,11 @@ Status Control::failure() const {
 }
 
 void Control::Impl::tellFailure() {
-  if (failureTold || !onFailure) return;
-  const std::optional<Failure>& f = io.bootstrap->failure(member);
-  if (!f) return;
-  failureTold = true;
-  onFailure(*f);
+  if (!onFailure) return;
+  const std::optional<Failure>& first = io.bootstrap->failure(member);
+  const std::optional<Failure>& end = io.bootstrap->endOnPurpose(member);
+  if (first && !std::exchange(failureTold, true)) onFailure(*first);
+  if (end && !std::exchange(endTold, true) && !first->onPurpose) onFailure(*end);
 }
 
 // ---- Processes

@@ -224,12 +224,16 @@ std::string Member::during() const {
   return cat("while rank ", request_.rank, " was ", describeState(t));
 }
 
+/// The first failure stays.  An end on purpose that comes after it goes on its way all the same: ranks that have heard
+/// of the death of the one that revoked would else keep the revocation from others.
 void Member::fail(Failure failure) {
-  if (failure_ || failure.status.ok()) return;
+  const bool endsFirst = failure.onPurpose && !endOnPurpose_;
+  if (failure.status.ok() || (failure_ && !endsFirst)) return;
   TUTTI_INFO("bootstrap", "rank ", request_.rank, ": ", failure.status.message());
-  failure_ = std::move(failure);
+  const std::string message = failureMessage(failure);
+  if (endsFirst) endOnPurpose_ = failure;
+  if (!failure_) failure_ = std::move(failure);
   inquiry_.stop();
-  const std::string message = failureMessage(*failure_);
   flood(message, -1);
   if (rendezvousLink_ != 0) network_.send(rendezvousLink_, message);
   for (Dial& stream : streams_) authentication_.cancel(stream.link);

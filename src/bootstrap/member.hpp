@@ -44,6 +44,7 @@ class Member : private InquiryHost {
   void forget(uint64_t n);
 
   const std::optional<Failure>& failure() const { return failure_; }
+  const std::optional<Failure>& endOnPurpose() const { return endOnPurpose_; }
   void fail(Failure failure);
   void setState(std::function<RankState()> state) { state_ = std::move(state); }
   void inquire(InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs);
@@ -141,7 +142,7 @@ class Member : private InquiryHost {
   std::vector<std::pair<int, int>> summons_;  // that came before we were up
   std::map<uint64_t, Exchange> exchanges_;    // 0 is that of joining
   uint64_t nextExchange_ = 1;
-  std::optional<Failure> failure_;
+  std::optional<Failure> failure_, endOnPurpose_;  // the first of each
   std::function<RankState()> state_;
   Inquiry inquiry_;
   Survivors survivors_;

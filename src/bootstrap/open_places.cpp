@@ -60,6 +60,7 @@ void OpenPlaces::close(const CommId& commId) {
 }
 
 void OpenPlaces::await(const CommId& commId, Deadline deadline) {
+  if (getpid() != process_) return;  // see closeAll()
   const auto gone = [&] {
     return std::none_of(places_.begin(), places_.end(),
                         [&](const auto& entry) { return entry.second.commId == commId; });

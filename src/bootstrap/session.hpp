@@ -46,8 +46,9 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Errors: Timeout: it could not be reached before the deadline; InvalidUsage: what listens there has another secret.
   Status tell(const JoinRequest& request, const Failure& why, Deadline deadline);
 
-  /// Join a communicator; blocks until all ranks are up, `deadline`, or *abort != 0.  onFailure is called once, on the
-  /// Session's thread, when the communicator first fails; it must not block or call back into Control.
+  /// Join a communicator; blocks until all ranks are up, `deadline`, or *abort != 0.  onFailure is called on the
+  /// Session's thread when the communicator first fails, and once more when it is then ended on purpose; it must not
+  /// block or call back into Control.
   /// abort (or nullptr) is looked at by every later wait of the Control too and must outlive it.  Of the request, self
   /// and deadlineNs are filled in here.
   Result<std::unique_ptr<Control>> join(JoinRequest request, Deadline deadline, const std::atomic<uint32_t>* abort,

@@ -70,7 +70,7 @@ struct Control::Impl {
   std::vector<Endpoint> endpoints;  // by rank
   const std::atomic<uint32_t>* abort = nullptr;
   std::function<void(const Failure&)> onFailure;
-  bool failureTold = false;
+  bool failureTold = false, endTold = false;
   std::mutex agreeing;       // one agree() at a time; before the Session's lock
   uint64_t agreedEpoch = 0;  // of the last decision that agree() has handed out
   std::function<void(int)> onGone;

@@ -45,6 +45,24 @@ Result<Decision> agreeOn(Comm& parent, const MembershipCall& call) {
   }
 }
 
+/// New ranks of a grow that has failed wait where old ranks have not come, and have no parent that tells them.
+void tellNewRanks(Session& session, const JoinRequest& request, const Status& why) {
+  constexpr int kTellMs = 100;  // the rendezvous may be over
+  (void)session.tell(request, {request.rank, why}, Deadline::inMs(kTellMs));
+}
+
+// New ranks know the unique id only, so that the child has its names.
+Result<JoinRequest> growRequest(const Comm& parent, int nRanks, const tuttiUniqueId& id) {
+  TUTTI_ASSIGN(const MeetingPlace place, decodeUniqueId(id));
+  JoinRequest request;
+  request.commId = place.commId;
+  request.secret = place.secret;
+  request.rendezvous = place.endpoint;
+  request.rank = parent.rank();
+  request.nRanks = nRanks;
+  return request;
+}
+
 /// Why a join has failed may be that the parent has, of which this rank has yet to hear.
 void awaitNewsOf(const AbortState& parent) {
   constexpr int kNewsMs = 100;
@@ -73,35 +91,41 @@ Result<ChildPlan> planSplit(Comm& parent, int color, int key, bool share) {
   return child;
 }
 
+Status growFailed(Comm& parent, int nRanks, const tuttiUniqueId* id, const Status& why) {
+  // Ranks that have only called wrongly may call again with this id.
+  if (id == nullptr || why.code() == tuttiInvalidUsage) return why;
+  const Result<JoinRequest> request = growRequest(parent, nRanks, *id);
+  if (request.ok()) tellNewRanks(*parent.control().session(), *request, why);
+  return why;
+}
+
 Result<ChildPlan> planGrow(Comm& parent, int nRanks, const tuttiUniqueId* id) {
   MembershipCall call{.kind = MembershipCall::Kind::Grow, .nRanks = nRanks};
   if (id != nullptr) call.text.assign(id->internal, sizeof id->internal);
-  TUTTI_ASSIGN(const Decision decision, agreeOn(parent, call));
-  TUTTI_ASSIGN(const int root, growRoot(decision));
-  const std::string& given = decision.calls[static_cast<size_t>(root)].text;
-  tuttiUniqueId rendezvous{};
-  std::memcpy(rendezvous.internal, given.data(), std::min(given.size(), sizeof rendezvous.internal));
-  TUTTI_ASSIGN(const MeetingPlace place, decodeUniqueId(rendezvous));
-  // New ranks know the unique id only, so that the child has its names.
+  const Result<Decision> decision = agreeOn(parent, call);
+  if (!decision.ok()) return growFailed(parent, nRanks, id, decision.status());
+  TUTTI_ASSIGN(const int root, growRoot(*decision));
+  const std::string& text = decision->calls[static_cast<size_t>(root)].text;
+  tuttiUniqueId given{};
+  std::memcpy(given.internal, text.data(), std::min(text.size(), sizeof given.internal));
   ChildPlan child;
+  TUTTI_ASSIGN(child.request, growRequest(parent, nRanks, given));
   TUTTI_ASSIGN(child.session, Session::create());
-  child.request.commId = place.commId;
-  child.request.secret = place.secret;
-  child.request.rendezvous = place.endpoint;
   child.request.self = child.session->endpoint();
-  child.request.rank = parent.rank();
-  child.request.nRanks = nRanks;
   return child;
 }
 
 Result<std::unique_ptr<Comm>> joinPlanned(AbortState* parent, ChildPlan child, const CommSettings& settings,
                                           AbortState* abortState) {
   parent->enterJoin(abortState);
-  Result<std::unique_ptr<Comm>> joined = Comm::join(child.session, std::move(child.request), settings, abortState);
-  if (joined.status().code() == tuttiRemoteError && !abortState->ended()) awaitNewsOf(*parent);
+  Result<std::unique_ptr<Comm>> joined = Comm::join(child.session, child.request, settings, abortState);
+  const bool stopped = parent->ended() || abortState->stopWord()->load() != 0;
+  if (joined.status().code() == tuttiRemoteError && !stopped) awaitNewsOf(*parent);
   parent->leaveJoin(abortState);
-  if (const Status why = parent->joinsEnd(); !why.ok()) return why;
-  return joined;
+  const Status why = parent->joinsEnd();
+  if (why.ok()) return joined;
+  if (!child.request.rendezvous.empty()) tellNewRanks(*child.session, child.request, why);
+  return why;
 }
 
 Result<std::unique_ptr<Comm>> joinShrunk(Comm& parent, const std::vector<int>& excluded, bool aborts,

@@ -19,6 +19,9 @@ Result<ChildPlan> planSplit(Comm& parent, int color, int key, bool share);
 /// Collective over parent; exactly one rank passes an id.
 Result<ChildPlan> planGrow(Comm& parent, int nRanks, const tuttiUniqueId* id);
 
+/// `why` a grow has failed on this rank; the new ranks hear it, if it has their id.
+Status growFailed(Comm& parent, int nRanks, const tuttiUniqueId* id, const Status& why);
+
 /// Join as planned.  A failure of the parent (`parent` is its handle's) ends that; a parent that is freed does not.
 Result<std::unique_ptr<Comm>> joinPlanned(AbortState* parent, ChildPlan child, const CommSettings& settings,
                                           AbortState* abortState);

@@ -82,18 +82,19 @@ bool Comm::settle(CudaSide& side) {
 }
 
 void Comm::onFailure(const Failure& failure) {
+  if (!failure.onPurpose) abortState_.endJoins(failure.status);
   abortState_.end(failure.status);
-  failure.onPurpose ? abortState_.endChildren(endWithParent(failure.status)) : abortState_.endJoins(failure.status);
+  if (failure.onPurpose) abortState_.endChildren(endWithParent(failure.status));
 }
 
-// The news of this communicator ends its children on every rank, those without this rank too.  Where it has failed
-// before, or a rank has freed it, the children's own ranks hear of it.
+// The news of this communicator ends its children on every rank, those without this rank too.  Where a rank has freed
+// it, the children's own ranks hear of it.
 void Comm::endOnPurpose(std::string_view verb) {
   const Status why = remoteError("rank ", rank(), " has ", verb, " the communicator");
   abortState_.end(why);
   abortState_.endChildren(endWithParent(why));
-  // The reason may be a parent's end, of which the others have yet to hear.
-  control_->reportFailure({rank(), abortState_.reason(), true});
+  // The reason may be a parent's end, of which the others have yet to hear; a failure they have heard of.
+  control_->reportFailure({rank(), control_->failure().ok() ? abortState_.reason() : why, true});
   abortState_.tellChildren(endWithParent(why));
 }
 
