@@ -257,9 +257,7 @@ TUTTI_API tuttiResult_t tuttiCommInitEnv(tuttiComm_t* comm, tuttiConfig_t* confi
  *  comm.  color TUTTI_SPLIT_NOCOLOR: take part, get NULL.  config NULL: the parent's.
  *  The child is a communicator of its own, which outlives a comm that is destroyed.  But where comm is aborted or
  *  revoked on any rank, the child ends on all its ranks, too, unless config.splitShare was 0.  What happens to the
- *  child never reaches comm.
- *  Errors    tuttiInvalidUsage: another rank has called shrink or grow, and comm goes on; tuttiRemoteError: a rank of
- *  comm has died meanwhile, or has been excluded by a shrink. */
+ *  child never reaches comm.  tuttiInvalidUsage: a rank has called shrink or grow; tuttiRemoteError: one has died. */
 TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* newComm,
                                        tuttiConfig_t* config);
 
