@@ -56,8 +56,7 @@ bool TransportEntry::isNetwork() const {
 }
 
 bool TransportEntry::sharesMemory() const {
-  return std::ranges::any_of(
-      links, [](const LinkDescription& link) { return !link.profile.betweenHosts && !link.profile.systemCalls; });
+  return std::ranges::any_of(links, [](const LinkDescription& link) { return link.profile.mapped; });
 }
 
 }  // namespace tutti

@@ -33,13 +33,19 @@ struct Expect {
   size_t touchedBytes = 0;
 };
 
-/// Waiting for a direct message to be taken; 0 is "not posted".
-using Ticket = uint64_t;
+/// A send or a receive that is under way on one channel; 0: there was no room for it.  Messages keep the order of their
+/// posts, and requests of a direction are done in that order; but a send that waits in the base class's line may be
+/// done while the receiver still reads an offer before it.
+using Request = uint64_t;
+/// In the requests of receives, and of sends that wait in the base class's line.
+inline constexpr Request kReceiveRequest = uint64_t{1} << 63;
+inline constexpr Request kSendInLine = uint64_t{1} << 62;
 
 /// The most bytes of a message on a board.
 inline constexpr size_t kBoardBytes = 96;
 
 class Outbox;
+class RequestLine;
 
 class Channel {
  public:
@@ -52,7 +58,7 @@ class Channel {
   /// Bytes that go inline (payload in the control line); 0 if there is no such thing.
   virtual size_t inlineBytes() const { return 0; }
 
-  // ---- Sending.  One message is begun and finished before the next; the three ways may alternate.
+  // ---- Sending, polled.  One message is begun and finished before the next; the ways may alternate.
 
   /// Send from `data`.  True: the bytes are taken and the memory is free.  False: no room yet, or partly written: call
   /// again with the same arguments.  bytes may be 0 (a token).
@@ -64,22 +70,37 @@ class Channel {
   /// Send what was built in reserve()d memory.  True: gone.  False: partly written, call again.
   virtual Result<bool> commit(size_t bytes, const Fingerprint& call) = 0;
 
-  /// Let the receiver read `data` where it lies.  0: no room yet, or this memory cannot be offered (canOffer false).
-  /// The memory is borrowed until taken(ticket), or until withdraw() has returned.
-  virtual Result<Ticket> offer(const std::byte*, size_t, const Fingerprint&) { return Ticket{0}; }
+  // ---- Requests: any number of sends and receives under way on memory that is the channel's from the post until
+  // test() says true, or cancel() has returned.  They go on in test() of any of them and in progress().  Of one
+  // direction, the polled calls may be used behind requests where these are the channel's own, but not behind those of
+  // the base class.
+
+  /// Send `data`.  0: no room now; post again.  Up to slotBytes(), or maxDirectBytes() where canOffer().  The base
+  /// class sends in line, by send().  Errors: InvalidUsage: not takes(data, bytes).
+  virtual Result<Request> postSend(const std::byte* data, size_t bytes, const Fingerprint& call);
+  /// Receive into `dst`.  0: no room now; post again.  The base class receives in line, by receive().  Errors as above.
+  virtual Result<Request> postReceive(std::byte* dst, const Expect& expect);
+  /// Whether it is done: the receiver has what was sent, or does not need the sender's memory for it; what was to come
+  /// is there.  Errors: the channel's failure, of requests that were not done before; InvalidUsage, of the first
+  /// receive that does not meet what it expects and of all that are behind it.
+  virtual Result<bool> test(Request request);
+  /// Give up all requests; returns when nobody uses their memory any more, readers of this process included.  For
+  /// abort: the channel then is of no more use.
+  virtual void cancel();
+
+  /// Whether requests may use this memory: false where it would have to be registered.
+  virtual bool takes(const std::byte*, size_t) const { return true; }
+  /// Whether the receiver of a posted send reads this memory where it lies.
   virtual bool canOffer(const std::byte*, size_t) const { return false; }
-  /// Whether the receiver reads offered memory through a mapping that it keeps: no system call, no copy but its own.
+  /// Whether it does so through a mapping that it keeps: no system call, no copy but its own.
   virtual bool offersMapped(const std::byte*, size_t) const { return false; }
   /// From how many bytes on a message in any memory is offered, as both ends know: it need not be cut into slots.
   virtual size_t leastWholeBytes() const { return SIZE_MAX; }
-  virtual Result<bool> taken(Ticket) { return true; }
-  /// Take back all offers; returns when no receiver of this process reads them any more.  For abort.
-  virtual void withdraw() {}
 
   /// Where messages to this peer and others can be written once for all; null where there is no such thing.
   virtual Outbox* outbox() { return nullptr; }
 
-  // ---- Receiving.
+  // ---- Receiving, polled.
 
   /// The next message, whole and readable in place (valid until release()), or nullptr while it has not arrived.
   /// Error: InvalidUsage if fingerprint or size differ from `expect`; seen() then has what came.
@@ -101,7 +122,14 @@ class Channel {
   virtual Result<bool> progress() { return false; }
 
  protected:
+  /// Whether sends wait in the base class's line.
+  bool sendsWait() const { return line_ != nullptr && lineHasSends(); }
   Fingerprint seen_;
+
+ private:
+  bool lineHasSends() const;
+  RequestLine& line();
+  std::shared_ptr<RequestLine> line_;  // null until something is posted that waits there
 };
 
 /// Memory of one rank, for one lane, that several peers read in place: a message to many is written once and announced
@@ -133,6 +161,12 @@ class Sleeper {
   virtual void cancel() = 0;
   /// End a sleep() that has been prepared.  Any thread.
   virtual void ring() = 0;
+};
+
+/// Memory that requests may use (Transport::registerMemory), until this is destroyed; none may be under way then.
+class MemoryRegistration {
+ public:
+  virtual ~MemoryRegistration() = default;
 };
 
 /// What a rank tells the others of itself at init, per transport: opaque bytes, small.
@@ -170,6 +204,11 @@ class Transport {
   /// Begin to open channel number `lane` to `peer`.  Both ends do, in any order, at any time; any number of channels
   /// may be coming up.  What is given borrows the transport.
   virtual PendingChannel beginConnect(int peer, const Address& peerAddress, int lane) = 0;
+  /// Let requests use `memory`, of a kind that the links take; null where they may anyway.  Any thread.
+  /// Errors: SystemError: the system has no more room for that, and what to do.
+  virtual Result<std::unique_ptr<MemoryRegistration>> registerMemory(const Memory& /*memory*/) {
+    return std::unique_ptr<MemoryRegistration>();
+  }
   /// Whether a rank can send one message to all others at once: written once, and read by each where it lies.
   virtual bool hasBoards() const { return false; }
   /// The sending end of this rank's board: what is sent goes to every one of `readers`, all other ranks of the

@@ -75,8 +75,8 @@ void sendOne(const Side& s, Way way, size_t bytes, const Fingerprint& call) {
     while (!must(s.channel->send(s.out, bytes, call))) pauseCpu();
     return;
   }
-  Ticket ticket = 0;
-  while ((ticket = must(s.channel->offer(s.out, bytes, call))) == 0) pauseCpu();
+  Request request = 0;
+  while ((request = must(s.channel->postSend(s.out, bytes, call))) == 0) pauseCpu();
 }
 
 void receiveOne(const Side& s, Way way, size_t bytes, const Fingerprint& call) {
@@ -113,16 +113,16 @@ void pin(int cpu) {
   sched_setaffinity(0, sizeof set, &set);
 }
 
-struct Memory {
+struct Place {
   const char* name;
   std::byte* out;
   std::byte* in;
 };
 
-void run(int rank, Transport& mine, const Address& peer, size_t maxBytes, const std::vector<Memory>& memories) {
+void run(int rank, Transport& mine, const Address& peer, size_t maxBytes, const std::vector<Place>& memories) {
   pin(rank);
   std::unique_ptr<Channel> channel = must(awaitChannel(mine, 1 - rank, peer, 0, Deadline::inMs(5000)));
-  for (const Memory& m : memories) {
+  for (const Place& m : memories) {
     for (const Way way : {Way::Send, Way::OfferReceive, Way::OfferPeek}) {
       if (way == Way::Send && &m != &memories.front()) continue;
       if (way != Way::Send) {
@@ -155,7 +155,7 @@ int main(int argc, char** argv) {
   const size_t maxBytes = argc > (threads ? 2 : 1) ? std::strtoull(argv[threads ? 2 : 1], nullptr, 0) : 1 << 20;
   static TableExchange exchange;
   std::unique_ptr<Transport> transports[2];
-  std::vector<Memory> memories[2];
+  std::vector<Place> memories[2];
   for (int rank = 0; rank < 2; ++rank) {
     PeerInfo self;
     self.rank = rank;

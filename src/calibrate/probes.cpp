@@ -283,13 +283,13 @@ class ProbePair {
   }
 
   void give(Channel& channel, std::vector<std::byte>& data, size_t bytes, bool direct) {
-    Ticket ticket = 0;
+    Request request = 0;
     wait([&]() -> Result<bool> {
       if (!direct) return channel.send(data.data(), bytes, {});
-      TUTTI_ASSIGN(ticket, channel.offer(data.data(), bytes, {}));
-      return ticket != 0;
+      TUTTI_ASSIGN(request, channel.postSend(data.data(), bytes, {}));
+      return request != 0;
     });
-    if (direct) wait([&] { return channel.taken(ticket); });
+    if (direct) wait([&] { return channel.test(request); });
   }
   void take(Channel& channel, std::vector<std::byte>* data, size_t bytes) {
     wait([&] { return channel.receive(data->data(), {bytes, {}}); });
@@ -324,12 +324,12 @@ class ProbePair {
     std::byte* to = streamMemory_->come[me].data();
     const size_t slice = std::min(bytes, direct ? kPullBytes : channel.slotBytes());  // as an executor cuts them
     size_t gone = sends ? 0 : bytes, come = receives ? 0 : bytes;
-    Ticket ticket = 0;
+    Request request = 0;
     const auto send = [&]() -> Result<bool> {
       const size_t part = std::min(slice, bytes - gone);
       if (!direct) return channel.send(from + gone, part, {});
-      TUTTI_ASSIGN(const Ticket offered, channel.offer(from + gone, part, {}));
-      if (offered != 0) ticket = offered;
+      TUTTI_ASSIGN(const Request offered, channel.postSend(from + gone, part, {}));
+      if (offered != 0) request = offered;
       return offered != 0;
     };
     wait([&]() -> Result<bool> {
@@ -343,7 +343,7 @@ class ProbePair {
       }
       return gone == bytes && come == bytes;
     });
-    if (ticket != 0) wait([&] { return channel.taken(ticket); });
+    if (request != 0) wait([&] { return channel.test(request); });
   }
 
   template <class Attempt>

@@ -25,7 +25,8 @@ Comm::~Comm() {
   planner_.clear();
   watchdog_.stop();
   if (cuda_ && !cuda_->letGo(kLeaveMs)) CudaSide::letGoLater(std::move(cuda_));
-  cuda_.reset();  // channels use links_
+  cuda_.reset();           // channels use links_
+  registrations_.clear();  // of links_' transports
   if (control_) control_->setOnArrival(nullptr);
   if (links_) links_->close();
   links_.reset();    // transports use control_
@@ -34,7 +35,9 @@ Comm::~Comm() {
 }
 
 Result<void*> Comm::registerMemory(void* buffer, size_t bytes) {
-  void* handle = registrations_.add(buffer, bytes);
+  const Memory memory{cuda_ ? MemoryKind::Device : MemoryKind::Host, settings_.cudaDevice,
+                      static_cast<std::byte*>(buffer), bytes};
+  TUTTI_ASSIGN(void* const handle, registrations_.add(memory));
   const Status lent = cuda_ ? cuda_->lend(reinterpret_cast<uintptr_t>(handle), buffer, bytes) : Status();
   if (lent.ok()) return handle;
   (void)registrations_.remove(handle);
@@ -96,6 +99,13 @@ void Comm::endOnPurpose(std::string_view verb) {
   // The reason may be a parent's end, of which the others have yet to hear; a failure they have heard of.
   control_->reportFailure({rank(), control_->failure().ok() ? abortState_.reason() : why, true});
   abortState_.tellChildren(endWithParent(why));
+}
+
+std::vector<Posting> Comm::postings() const {
+  std::vector<Posting> all;
+  for (int r = 0; r < nRanks(); ++r) all.push_back(posting(r));
+  const bool none = std::ranges::count(all, Posting::Nothing) == nRanks();
+  return none ? std::vector<Posting>() : all;
 }
 
 Result<std::byte*> Comm::workspace(size_t bytes) {

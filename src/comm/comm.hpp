@@ -81,6 +81,17 @@ class Comm {
   Result<std::byte*> workspace(size_t bytes);
   /// The channel of a lane to a peer: of links(), or of cuda() on top of those.  Null while it comes up.
   Result<Channel*> channel(int peer, int lane);
+  /// A call is about to use memory of the host.
+  void use(const void* data, size_t bytes) {
+    if (registrations_.tellsAnyone()) registrations_.use(data, bytes);
+  }
+  /// Which messages to `peer` are posted.
+  Posting posting(int peer) const {
+    if (cuda_ != nullptr || links_->linkTo(peer).mostRequests == 0) return Posting::Nothing;
+    return links_->linkTo(peer).puts ? Posting::Direct : Posting::All;
+  }
+  /// The same by rank; empty where nothing is posted to anyone.
+  std::vector<Posting> postings() const;
   /// The peer of a channel that has not come up yet.
   int openingTo() const { return links_->openingTo() >= 0 ? links_->openingTo() : lastAsked_; }
   /// The batch of calls made outside groups.  Only with the turn.

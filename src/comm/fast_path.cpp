@@ -27,6 +27,8 @@ Status runKnown(Comm& comm, const KnownCall& known, const PlainCall& call) {
     prePost.divisor = known.divisor;
     prePost.divided = {nullptr, buffers.output, known.dividedCount};
   }
+  comm.use(call.sendbuff, known.extents.sendBytes);
+  comm.use(call.recvbuff, known.extents.recvBytes);
   comm.watchdog().enter(sequence, buffers.call);
   known.run->begin(buffers, prePost);
   Status result = runTask(comm, known.run);
@@ -39,6 +41,7 @@ Status runKnown(Comm& comm, const KnownTransfer& known, const PlainTransfer& tra
   op.source = static_cast<const std::byte*>(transfer.source);
   op.dst = static_cast<std::byte*>(transfer.dst);
   op.call = withSequence(op.call, comm.numbers().nextMessage(op.peer, op.isSend));
+  comm.use(op.isSend ? transfer.source : transfer.dst, op.bytes);
   PointToPointRun& run = comm.ownTransfer();
   run.clear();
   run.add(op);

@@ -306,6 +306,7 @@ Status Joining::openLinks() {
   Links& links = *comm_.links_;
   TUTTI_TRY(links.meet(std::move(descriptors_)));
   comm_.control_->setOnArrival([&links] { links.ring(); });
+  links.tell(&comm_.registrations_);
   if (layout_.way == CudaWay::Resident) {
     TUTTI_TRY(cuda()->openEnds(rank(), links.descriptors(), links, blocksOfRank(comm_.settings_), comm_.deadline()));
     comm_.abortState_.onEnd([memory = cuda()->residentMemory()] {

@@ -104,6 +104,9 @@ void Batch::beginNext() {
   CallBuffers buffers = buffersOf(*call, &prePost);
   if (entry->copiedBytes > 0) readCopy(entry->copiedBytes, &buffers, &prePost);
   buffers.call = fingerprintOf(*call, sequence);
+  const Extents extents = extentsOf(*call, comm_.rank(), comm_.nRanks());
+  comm_.use(call->sendbuff, extents.sendBytes);
+  comm_.use(call->recvbuff, extents.recvBytes);
   comm_.watchdog().enter(sequence, buffers.call);
   entry->begin(buffers, prePost);
   current_ = entry->task();

@@ -1,5 +1,7 @@
 #include "src/comm/links.hpp"
 
+#include <algorithm>
+
 #include "src/base/log.hpp"
 
 namespace tutti {
@@ -137,6 +139,14 @@ Result<bool> Links::openBoards() {
   }
   TUTTI_TRY(begin(kEveryone, [&] { return transport->publisher(byRank); }));
   return open;
+}
+
+void Links::tell(Registrations* registrations) const {
+  for (const auto& transport : transports_) {
+    const auto uses = [&](const Way& way) { return way.transport == transport.get() && way.link.registers; };
+    const auto way = std::ranges::find_if(byPeer_, uses);
+    if (way != byPeer_.end()) registrations->tell(transport.get(), way->link.memory);
+  }
 }
 
 // A channel that fails here says so again to whoever uses it next.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/comm/peer_descriptor.hpp"
+#include "src/comm/registrations.hpp"
 #include "src/schedule/schedule.hpp"
 #include "transport/transport.hpp"
 
@@ -69,6 +70,8 @@ class Links {
   std::optional<LinkProfile> linkBetween(int a, int b) const;
   const std::vector<PeerDescriptor>& descriptors() const { return descriptors_; }
   const std::vector<Sleeper*>& sleepers() const { return sleepers_; }
+  /// Names the transports whose requests use registered memory alone.
+  void tell(Registrations* registrations) const;
   /// Let channels move what waits in system buffers; while this rank waits for others.
   void progress();
   /// Close all channels; peers see them end.

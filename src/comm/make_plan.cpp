@@ -242,7 +242,9 @@ Result<Schedule> CallPlanner::scheduleFor(const Call& call, const PlanKey& key, 
   const bool mapped = !key.resident && mayLendMapped(shape, leastMapped);
   const bool lends = !comm_.layout().anyCuda() && choice->protocol == Protocol::Direct;
   // Several chunks are gathered into a message: nothing is read where it lies.
-  const bool direct = !choice->joined && (residentDirect || mapped || lends);
+  const auto puts = [](const std::optional<LinkProfile>& link) { return link && link->puts; };
+  const bool posts = puts(state_.links.process) || puts(state_.links.intra) || puts(state_.links.inter);
+  const bool direct = !choice->joined && (residentDirect || mapped || lends || posts);
   Schedule schedule = buildSchedule(*choice, shape, {key.ordered, direct}, call);
   if (!choice->ready && !key.ordered && publishes(chosenBy, *choice->algorithm)) schedule = publish(schedule);
   if (key.resident) fitToBlocks(choice, schedule.lanes.size(), comm_.layout().residentLanes);
@@ -302,6 +304,7 @@ Result<bool> CallPlanner::bind(const Call& call, Making* making) {
   entry.plan->lendsAll =
       making->choice.protocol == Protocol::Direct && !comm_.layout().anyCuda() && !rewrites(making->key);
   entry.plan->leastMappedBytes = leastMappedBytes(making->choice.overrides.protocol);
+  entry.plan->posts = comm_.postings();
   if (comm_.cuda() != nullptr) entry.plan->worker = &comm_.cuda()->worker();
   if (!resident) {
     entry.run = std::make_unique<CollectiveRun>(*entry.plan);

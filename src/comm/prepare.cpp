@@ -176,6 +176,8 @@ void Batch::preparePointToPoint(const Call& call, Channel* channel) {
   const bool whole = op.bytes >= std::max(op.leastMappedBytes, op.channel->leastWholeBytes());
   op.sliceBytes = whole ? op.bytes : comm_.planner().sliceBytesTo(call.root);
   op.lendsAny = isSend && op.bytes >= kLeastPulledBytes && comm_.planner().lends(call.root, op.bytes);
+  op.posts = comm_.posting(call.root) != Posting::Nothing;
+  comm_.use(isSend ? call.sendbuff : call.recvbuff, op.bytes);
   op.call = fingerprintOf(call, 0);
   if (comm_.cuda() == nullptr) comm_.known().learn({{isSend, call.dtype, call.root, call.count, nullptr, nullptr}, op});
   op.call = withSequence(op.call, sequence);

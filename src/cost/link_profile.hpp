@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "src/base/memory.hpp"
+
 namespace tutti {
 
 /// How a receiver reads a message that the sender lends where it lies.
@@ -26,6 +28,18 @@ struct LinkProfile {
   DirectReads directReads = DirectReads::None;
   /// What one channel carries at most, GB/s, driven by one core; a faster wire needs several.  0: as much as the link.
   double channelGBps = 0;
+  /// Both ends see the memory of its channels: messages go inline, through slots, boards and outboxes.
+  bool mapped = false;
+  /// Memory that messages are sent from and received into.
+  MemoryKinds memory = kHostMemory;
+  /// A posted send is put into the memory of the posted receive, and nowhere else before.
+  bool puts = false;
+  /// After a put a device must be told to look (a flush) before it may read its memory.
+  bool flushes = false;
+  /// Requests use registered memory alone (Transport::registerMemory); other memory is for polled calls.
+  bool registers = false;
+  /// Requests that may be under way in each direction (Channel::postSend); 0: messages are polled, but for offers.
+  uint32_t mostRequests = 0;
 
   bool lends() const { return directReads != DirectReads::None; }
   bool operator==(const LinkProfile& other) const { return key == other.key; }

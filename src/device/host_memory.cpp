@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <map>
@@ -25,6 +26,7 @@ struct Table {
   std::mutex mutex;
   std::map<uintptr_t, Allocation> byAddress;    // under mutex
   std::map<AllocationId, uintptr_t> addressOf;  // under mutex
+  std::atomic<uint64_t> frees{0};
 };
 
 // Never destroyed: a program may free memory from its own exit handlers.
@@ -92,6 +94,7 @@ Status hostFree(void* ptr) {
       return invalidArgument("ptr ", ptr, " was not returned by tuttiMemAlloc, or is already free");
     }
     gone = std::move(at->second);
+    t.frees.fetch_add(1, std::memory_order_release);
     t.addressOf.erase(gone.id);
     t.byAddress.erase(at);
   }
@@ -109,7 +112,7 @@ std::optional<HostSpan> hostLookup(const void* ptr, size_t bytes) {
   --at;
   const size_t offset = address - at->first;
   if (offset > at->second.bytes || bytes > at->second.bytes - offset) return std::nullopt;
-  return HostSpan{at->second.id, offset};
+  return HostSpan{at->second.id, offset, at->second.bytes};
 }
 
 Result<Fd> hostShare(const AllocationId& id) {
@@ -121,6 +124,8 @@ Result<Fd> hostShare(const AllocationId& id) {
   if (!copy.valid()) return errnoError(errno, "duplicating a memfd");
   return copy;
 }
+
+uint64_t hostFrees() { return table().frees.load(std::memory_order_acquire); }
 
 bool hostAlive(const AllocationId& id) {
   Table& t = table();

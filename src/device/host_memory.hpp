@@ -20,10 +20,11 @@ struct AllocationId {
   auto operator<=>(const AllocationId&) const = default;
 };
 
-/// Where a piece of memory lies: `offset` bytes into an allocation.
+/// Where a piece of memory lies: `offset` bytes into an allocation, of `allocated` bytes in all.
 struct HostSpan {
   AllocationId id;
   size_t offset = 0;
+  size_t allocated = 0;
 };
 
 /// `bytes` of page-aligned (from 2 MiB up: 2 MiB-aligned), zeroed memory with all its pages present.  0 gives nullptr.
@@ -39,6 +40,9 @@ std::optional<HostSpan> hostLookup(const void* ptr, size_t bytes);
 
 /// A descriptor of the allocation's memfd, for peers to map.  Errors: InvalidUsage if it has been freed.
 Result<Fd> hostShare(const AllocationId& id);
+
+/// How many allocations have been freed: when it grows, some may not exist any more.
+uint64_t hostFrees();
 
 /// Whether the allocation still exists.
 bool hostAlive(const AllocationId& id);

@@ -20,7 +20,7 @@ LaneRun::LaneRun(const Plan& plan, const BoundLane& lane) : plan_(plan), lane_(l
   for (const BoundOp& op : lane.ops) {
     mostOperands = std::max(mostOperands, op.sources.size() + op.from.size());
     for (const BoundPart& part : op.parts) mostOperands = std::max(mostOperands, part.sources.size() + op.from.size());
-    mostLoans += op.direct ? op.to.size() : 0;
+    mostLoans += op.direct || !plan.posts.empty() ? op.to.size() : 0;
   }
   operands_.reserve(mostOperands);
   messages_.reserve(mostOperands);
@@ -40,8 +40,9 @@ Result<Progress> LaneRun::step() {
   bool moved = false;
   for (int budget = kOpsPerStep; budget > 0; --budget) {
     if (slice_ >= lane_.loops || lane_.ops.empty()) {
+      const size_t before = loans_.size();
       TUTTI_ASSIGN(const bool returned, allLoansReturned());
-      return returned ? Progress::Done : moved ? Progress::Moved : Progress::Blocked;
+      return returned ? Progress::Done : moved || loans_.size() != before ? Progress::Moved : Progress::Blocked;
     }
     TUTTI_ASSIGN(const bool done, runOp(lane_.ops[op_]));
     if (!done) return moved ? Progress::Moved : Progress::Blocked;
@@ -88,11 +89,11 @@ Result<bool> LaneRun::runOp(const BoundOp& op) {
   const size_t bytes = sliceOf(op);
   if (bytes == 0 && !op.token) return true;
   if (!computed_) {
+    if (op.shape == OpShape::Accumulate) return accumulate(op, bytes);
     if ((op.hasDst || !op.parts.empty()) && !loans_.empty()) {
       TUTTI_ASSIGN(const bool free, loansReturned(op));
       if (!free) return false;
     }
-    if (op.shape == OpShape::Accumulate) return accumulate(op, bytes);
     if (op.shape == OpShape::Send) {
       value_ = readAddress(op.sources.front());
       return sendOne(op, 0, bytes);
@@ -128,6 +129,10 @@ Result<bool> LaneRun::accumulate(const BoundOp& op, size_t bytes) {
   waitingOn_ = op.fromRanks[0];
   TUTTI_ASSIGN(const std::byte* message, op.from[0]->peek({bytes, buffers_->call}));
   if (message == nullptr) return false;
+  if (!loans_.empty()) {  // only now, so that bytes come while others go
+    TUTTI_ASSIGN(const bool free, loansReturned(op.dst));
+    if (!free) return false;
+  }
   if (plan_.worker != nullptr) {
     const void* const both[] = {readAddress(op.sources[0]), message};
     TUTTI_TRY(plan_.worker->reduce(buffers_->reduction, writeAddress(op.dst), both, bytes / plan_.elementBytes));
@@ -303,12 +308,12 @@ Result<bool> LaneRun::sendAll(const BoundOp& op, size_t bytes) {
 Result<bool> LaneRun::sendOne(const BoundOp& op, size_t which, size_t bytes) {
   Channel* channel = op.to[which];
   waitingOn_ = op.toRanks[which];
-  if (lends(op, *channel, bytes)) {
-    TUTTI_ASSIGN(const Ticket ticket, channel->offer(value_, bytes, buffers_->call));
-    if (ticket == 0) return false;
+  if (posts(op, which, bytes) || lends(op, *channel, bytes)) {
+    TUTTI_ASSIGN(const Request request, channel->postSend(value_, bytes, buffers_->call));
+    if (request == 0) return false;
     const Operand& lent = op.hasDst ? op.dst : op.sources.front();
     if (loans_.size() == loans_.capacity()) TUTTI_TRY(forgetReturned());
-    loans_.push_back({channel, ticket, op.toRanks[which], lent.memory, slice_});
+    loans_.push_back({channel, request, op.toRanks[which], lent.memory, slice_});
     return true;
   }
   return channel->send(value_, bytes, buffers_->call);
@@ -318,6 +323,16 @@ bool LaneRun::lends(const BoundOp& op, const Channel& channel, size_t bytes) con
   if (!op.direct || bytes < kLeastDirectBytes) return false;
   if (plan_.lendsAll) return channel.canOffer(value_, bytes);
   return bytes >= plan_.leastMappedBytes && channel.offersMapped(value_, bytes);
+}
+
+// A value in memory that later ops know by its chunk; not one that lies in a slot.
+bool LaneRun::posts(const BoundOp& op, size_t which, size_t bytes) const {
+  if (plan_.posts.empty() || op.token) return false;
+  const Posting posting = plan_.posts[static_cast<size_t>(op.toRanks[which])];
+  if (posting == Posting::Nothing || (posting == Posting::Direct && !op.direct)) return false;
+  const bool passedOn = !op.hasDst && (!op.parts.empty() || !op.from.empty() || op.sources.size() != 1);
+  if (passedOn || (op.hasDst ? op.dst : op.sources.front()).chunks != 1) return false;
+  return op.to[which]->takes(value_, bytes);
 }
 
 // What a peer still reads must not be written: the same chunk, and scratch in whatever slice.
@@ -340,7 +355,7 @@ Result<bool> LaneRun::loansReturned(const Operand& dst) {
       continue;
     }
     waitingOn_ = loan.rank;
-    TUTTI_ASSIGN(const bool taken, loan.channel->taken(loan.ticket));
+    TUTTI_ASSIGN(const bool taken, loan.channel->test(loan.request));
     if (!taken) return false;
     loans_.erase(loans_.begin() + static_cast<std::ptrdiff_t>(i));
   }
@@ -351,7 +366,7 @@ Result<bool> LaneRun::loansReturned(const Operand& dst) {
 Status LaneRun::forgetReturned() {
   size_t kept = 0;
   for (const Loan& loan : loans_) {
-    TUTTI_ASSIGN(const bool taken, loan.channel->taken(loan.ticket));
+    TUTTI_ASSIGN(const bool taken, loan.channel->test(loan.request));
     if (!taken) loans_[kept++] = loan;
   }
   loans_.erase(loans_.begin() + static_cast<std::ptrdiff_t>(kept), loans_.end());
@@ -359,13 +374,14 @@ Status LaneRun::forgetReturned() {
 }
 
 Result<bool> LaneRun::allLoansReturned() {
-  while (!loans_.empty()) {
-    waitingOn_ = loans_.back().rank;
-    TUTTI_ASSIGN(const bool taken, loans_.back().channel->taken(loans_.back().ticket));
-    if (!taken) return false;
-    loans_.pop_back();
+  size_t returned = 0;
+  for (; returned < loans_.size(); ++returned) {
+    waitingOn_ = loans_[returned].rank;
+    TUTTI_ASSIGN(const bool taken, loans_[returned].channel->test(loans_[returned].request));
+    if (!taken) break;
   }
-  return true;
+  loans_.erase(loans_.begin(), loans_.begin() + static_cast<std::ptrdiff_t>(returned));
+  return loans_.empty();
 }
 
 void LaneRun::letGo() {
@@ -373,7 +389,7 @@ void LaneRun::letGo() {
 }
 
 void LaneRun::withdraw() {
-  for (const Loan& loan : loans_) loan.channel->withdraw();
+  for (const Loan& loan : loans_) loan.channel->cancel();
   loans_.clear();
 }
 

@@ -33,10 +33,10 @@ class LaneRun {
   void withdraw();
 
  private:
-  /// Memory lent to a receiver (direct protocol) that has not been taken yet.
+  /// Memory of a posted send that is not done yet.
   struct Loan {
     Channel* channel;
-    Ticket ticket;
+    Request request;
     int rank;
     Chunk memory;
     size_t slice;
@@ -54,6 +54,7 @@ class LaneRun {
   Result<bool> sendShared(const BoundOp& op, size_t bytes);
   Result<bool> sendOne(const BoundOp& op, size_t which, size_t bytes);
   bool lends(const BoundOp& op, const Channel& channel, size_t bytes) const;
+  bool posts(const BoundOp& op, size_t which, size_t bytes) const;
   Result<bool> loansReturned(const BoundOp& op);
   Result<bool> loansReturned(const Operand& dst);
   Status forgetReturned();

@@ -124,6 +124,13 @@ inline constexpr size_t kLeastPulledBytes = 4096;
 /// The most bytes of a message that is read from the memory of another process.
 inline constexpr size_t kPullBytes = 512 * 1024;
 
+/// Which messages to a rank are posted ahead (Channel::postSend).
+enum class Posting : uint8_t {
+  Nothing,
+  Direct,  // of ops that are marked direct: the receiver takes them from the sender's memory, and late
+  All,     // the system takes them, as it would take messages that are polled
+};
+
 struct Plan {
   Schedule schedule;
   size_t elementBytes = 1;
@@ -132,6 +139,7 @@ struct Plan {
   /// mapped.  Each rank's own business: receivers take what comes.
   bool lendsAll = false;
   size_t leastMappedBytes = kLeastMappedBytes;
+  std::vector<Posting> posts;  // by rank; empty: nothing is posted
   std::vector<BoundLane> lanes;
   std::unique_ptr<std::byte[]> ownScratch;
   std::byte* scratch = nullptr;  // ownScratch, or what the plan's owner has lent

@@ -6,9 +6,10 @@ namespace tutti {
 
 bool PointToPointRun::blockedByEarlier(size_t index) const {
   for (size_t i = 0; i < index; ++i) {
-    if (!ops_[i].done && ops_[i].op.channel == ops_[index].op.channel && ops_[i].op.isSend == ops_[index].op.isSend) {
-      return true;
-    }
+    const State& earlier = ops_[i];
+    if (earlier.done || earlier.op.channel != ops_[index].op.channel) continue;
+    if (earlier.op.isSend != ops_[index].op.isSend) continue;
+    if (!earlier.op.posts || earlier.moved < earlier.op.bytes) return true;
   }
   return false;
 }
@@ -21,9 +22,9 @@ Result<Progress> PointToPointRun::step() {
     State& state = ops_[i];
     if (state.done) continue;
     if (!blockedByEarlier(i)) {
-      const size_t before = state.moved;
-      TUTTI_ASSIGN(state.done, advance(&state));
-      moved = moved || state.done || state.moved != before;
+      const size_t before = state.moved + state.tested;
+      TUTTI_ASSIGN(state.done, state.op.posts ? advancePosted(&state) : advance(&state));
+      moved = moved || state.done || state.moved + state.tested != before;
     }
     if (!state.done) {
       left = true;
@@ -46,8 +47,26 @@ Result<bool> PointToPointRun::advance(State* state) {
     if (!gone) return false;
     state->moved += bytes;
   }
-  if (state->ticket == 0) return true;
-  return op.channel->taken(state->ticket);
+  if (state->request == 0) return true;
+  return op.channel->test(state->request);
+}
+
+Result<bool> PointToPointRun::advancePosted(State* state) {
+  const PointToPointOp& op = state->op;
+  while (state->moved < op.bytes) {
+    const size_t bytes = std::min(op.sliceBytes, op.bytes - state->moved);
+    TUTTI_ASSIGN(const Request request,
+                 op.isSend ? op.channel->postSend(op.source + state->moved, bytes, op.call)
+                           : op.channel->postReceive(op.dst + state->moved, {bytes, op.call, 2 * op.bytes}));
+    if (request == 0) break;
+    state->posted.push_back(request);
+    state->moved += bytes;
+  }
+  for (; state->tested < state->posted.size(); ++state->tested) {
+    TUTTI_ASSIGN(const bool done, op.channel->test(state->posted[state->tested]));
+    if (!done) return false;
+  }
+  return state->moved == op.bytes;
 }
 
 Result<bool> PointToPointRun::sendSlice(State* state, size_t bytes) {
@@ -58,16 +77,16 @@ Result<bool> PointToPointRun::sendSlice(State* state, size_t bytes) {
            (bytes >= op.leastMappedBytes && op.channel->offersMapped(data, bytes));
   };
   if (lends()) {
-    TUTTI_ASSIGN(const Ticket ticket, op.channel->offer(data, bytes, op.call));
-    if (ticket != 0) state->ticket = ticket;  // tickets are taken in order: the last one stands for all
-    return ticket != 0;
+    TUTTI_ASSIGN(const Request request, op.channel->postSend(data, bytes, op.call));
+    if (request != 0) state->request = request;  // done in order: the last one stands for all
+    return request != 0;
   }
   return op.channel->send(data, bytes, op.call);
 }
 
 void PointToPointRun::abandon() {
   for (const State& state : ops_) {
-    if (state.ticket != 0 && !state.done) state.op.channel->withdraw();
+    if ((state.request != 0 || !state.posted.empty()) && !state.done) state.op.channel->cancel();
   }
 }
 

@@ -22,15 +22,19 @@ struct PointToPointOp {
   /// has mapped.
   bool lendsAny = true;
   size_t leastMappedBytes = kLeastMappedBytes;
+  bool posts = false;  // messages are posted ahead (LinkProfile::mostRequests), from memory that the channel takes
   Fingerprint call;
 };
 
-/// One thread at a time.  Ops of one peer and direction run in the order of add().
+/// One thread at a time.  Ops of one peer and direction run in the order of add(); those that are posted, all at once.
 class PointToPointRun : public Task {
  public:
   void clear() { ops_.clear(); }
   bool empty() const { return ops_.empty(); }
-  void add(const PointToPointOp& op) { ops_.push_back({op, 0, 0, false}); }
+  void add(const PointToPointOp& op) {
+    State& state = ops_.emplace_back(State{op, 0, 0, false, {}, 0});
+    state.op.posts = op.posts && op.channel->takes(op.isSend ? op.source : op.dst, op.bytes);
+  }
 
   Result<Progress> step() override;
   int waitingOn() const override { return waitingOn_; }
@@ -39,12 +43,15 @@ class PointToPointRun : public Task {
  private:
   struct State {
     PointToPointOp op;
-    size_t moved;   // bytes
-    Ticket ticket;  // of the direct message on its way, 0 if none
+    size_t moved;     // bytes that are gone, have come, or are posted
+    Request request;  // of the direct message on its way, 0 if none
     bool done;
+    std::vector<Request> posted;  // where op.posts
+    size_t tested;                // of those, how many are done
   };
   Result<bool> advance(State* state);
   Result<bool> sendSlice(State* state, size_t bytes);
+  Result<bool> advancePosted(State* state);
   bool blockedByEarlier(size_t index) const;
 
   std::vector<State> ops_;

@@ -2,24 +2,12 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "tests/conformance/traffic.hpp"
+#include "tests/conformance/each.hpp"
 
 using namespace tutti;
 using namespace tutti::conformance;
 
 namespace {
-
-// Poll until it says something: true, an error, or false when patience ends.
-template <class Call>
-Result<bool> poll(Harness& harness, Call call) {
-  const Deadline deadline = Deadline::inMs(10'000);
-  while (!deadline.passed()) {
-    Result<bool> result = call();
-    if (!result.ok() || *result) return result;
-    harness.pump();
-  }
-  return false;
-}
 
 std::string one(Harness& harness, Channel& from, Channel& to, const Message& message, uint32_t number) {
   Sender sender(from, {message}, 1, number);
@@ -45,19 +33,6 @@ std::vector<std::byte> pattern(size_t bytes, uint32_t number) {
   std::vector<std::byte> out(bytes);
   fillPattern(out, 1, number);
   return out;
-}
-
-// A section for every transport, each with a fresh channel.
-template <class Body>
-void forEachTransport(Body body) {
-  for (const Row& row : rows()) {
-    DYNAMIC_SECTION(row.name) {
-      const auto harness = row.make();
-      Result<Pair> pair = harness->open(0);
-      REQUIRE(pair.status().message() == "");
-      body(*harness, *pair);
-    }
-  }
 }
 
 }  // namespace

@@ -35,6 +35,8 @@ class Harness {
   /// Let time pass where it is virtual.
   virtual void pump() {}
   virtual Sleeper* sleeper(int /*rank*/) { return nullptr; }
+  /// Registers memory with the transports of both ends; nothing where requests use any.
+  virtual std::vector<std::unique_ptr<MemoryRegistration>> keep(std::span<std::byte>) { return {}; }
 
   // What this transport cannot be asked.
   virtual bool threads() const { return true; }       // its ends may live on two threads

@@ -24,6 +24,13 @@ class MailboxHarness : public Harness {
   }
 
   Result<Pair> open(int lane) override { return connectBoth(transports_, lane); }
+  std::vector<std::unique_ptr<MemoryRegistration>> keep(std::span<std::byte> memory) override {
+    std::vector<std::unique_ptr<MemoryRegistration>> kept;
+    for (const auto& transport : transports_) {
+      kept.push_back(std::move(*transport->registerMemory({MemoryKind::Host, -1, memory.data(), memory.size()})));
+    }
+    return kept;
+  }
 
  private:
   test::LocalExchange exchange_;

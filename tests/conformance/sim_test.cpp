@@ -128,8 +128,8 @@ TEST_CASE("what was offered can be taken back") {
   const auto a = Ring::connect(*fabric.transport(0), 1);
   const auto b = Ring::connect(*fabric.transport(1), 0);
   std::vector<std::byte> memory(10'000);
-  REQUIRE(*a->offer(memory.data(), memory.size(), callNumber(1)) != 0);
-  a->withdraw();
+  REQUIRE(*a->postSend(memory.data(), memory.size(), callNumber(1)) != 0);
+  a->cancel();
   memory = {};
   while (world.step()) {
   }

@@ -78,9 +78,9 @@ Result<bool> Sender::step() {
   }
   const std::byte* data = memory_.data() + message.misaligned;
   if (message.how == How::Offer && channel_.canOffer(data, message.bytes)) {
-    TUTTI_ASSIGN(const Ticket ticket, channel_.offer(data, message.bytes, callNumber(number())));
-    if (ticket == 0) return freed;
-    offered_.push_back({ticket, std::move(memory_)});
+    TUTTI_ASSIGN(const Request request, channel_.postSend(data, message.bytes, callNumber(number())));
+    if (request == 0) return freed;
+    offered_.push_back({request, std::move(memory_)});
   } else {
     TUTTI_ASSIGN(const bool gone, channel_.send(data, message.bytes, callNumber(number())));
     if (!gone) return freed;
@@ -94,7 +94,7 @@ Result<bool> Sender::step() {
 Result<bool> Sender::stepOffers() {
   bool freed = false;
   while (!offered_.empty()) {
-    TUTTI_ASSIGN(const bool taken, channel_.taken(offered_.front().ticket));
+    TUTTI_ASSIGN(const bool taken, channel_.test(offered_.front().request));
     if (!taken) break;
     std::fill(offered_.front().memory.begin(), offered_.front().memory.end(), std::byte{0xEE});
     offered_.pop_front();

@@ -49,7 +49,7 @@ class Sender : public Actor {
 
  private:
   struct Offered {
-    Ticket ticket;
+    Request request;
     std::vector<std::byte> memory;
   };
   Result<bool> stepOffers();

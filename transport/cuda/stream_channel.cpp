@@ -128,27 +128,28 @@ bool StreamChannel::offersMapped(const std::byte* data, size_t bytes) const {
   return placeToLend(data, bytes).has_value();
 }
 
-Result<Ticket> StreamChannel::offer(const std::byte* data, size_t bytes, const Fingerprint& call) {
+Result<Request> StreamChannel::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
   if (!written_) {
-    TUTTI_ASSIGN(const bool mine, takeSlot());
-    if (!mine) return Ticket{0};
     const std::optional<LentPlace> place = placeToLend(data, bytes);
-    if (!place) return invalidUsage("memory was deregistered while an operation used it");
+    if (!place || sendsWait()) return Channel::postSend(data, bytes, call);
+    TUTTI_ASSIGN(const bool mine, takeSlot());
+    if (!mine) return Request{0};
     place_ = *place;
   }
   TUTTI_ASSIGN(const bool told, tellSent(bytes, call));
-  if (!told) return Ticket{0};
+  if (!told) return Request{0};
   lent_.push_back(sent_ - 1);
-  return Ticket{sent_};
+  return Request{sent_};
 }
 
 // Where the message's slot has been taken again, this stream has waited for its release then, and a wait now would be
 // for the later message's.
-Result<bool> StreamChannel::taken(Ticket ticket) {
-  TUTTI_ASSIGN(const bool free, released(ticket));
+Result<bool> StreamChannel::test(Request request) {
+  if (request >= kSendInLine) return Channel::test(request);
+  TUTTI_ASSIGN(const bool free, released(request));
   if (!free) return false;
   const uint64_t begun = sent_ + (reserved_ ? 1 : 0);
-  for (; !lent_.empty() && lent_.front() < ticket; lent_.pop_front()) {
+  for (; !lent_.empty() && lent_.front() < request; lent_.pop_front()) {
     const uint64_t message = lent_.front();
     if (message + layout_.slots < begun) continue;
     TUTTI_TRY(ops_.waitFor(ownWord(layout_.busyOffset(static_cast<uint32_t>(message % layout_.slots))), 0));

@@ -61,14 +61,17 @@ class StreamChannel : public Channel {
   Result<bool> send(const std::byte* data, size_t bytes, const Fingerprint& call) override;
   Result<std::span<std::byte>> reserve() override;
   Result<bool> commit(size_t bytes, const Fingerprint& call) override;
-  Result<Ticket> offer(const std::byte* data, size_t bytes, const Fingerprint& call) override;
+  Result<Request> postSend(const std::byte* data, size_t bytes, const Fingerprint& call) override;
   bool canOffer(const std::byte* data, size_t bytes) const override { return offersMapped(data, bytes); }
   bool offersMapped(const std::byte* data, size_t bytes) const override;
   size_t leastWholeBytes() const override { return lending_.here ? kLeastLentHere : SIZE_MAX; }
   /// Tickets are taken in order: who has taken one has taken those before it.
-  Result<bool> taken(Ticket ticket) override;
+  Result<bool> test(Request request) override;
   /// Receivers have mappings of their own, and nothing to give back.
-  void withdraw() override { lent_.clear(); }
+  void cancel() override {
+    Channel::cancel();
+    lent_.clear();
+  }
   Result<const std::byte*> peek(const Expect& expect) override;
   void release() override;
   Result<bool> receive(std::byte* dst, const Expect& expect) override;

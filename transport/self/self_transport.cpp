@@ -37,19 +37,24 @@ class SelfChannel final : public Channel {
     push({buffer_.get(), bytes, call});
     return true;
   }
-  Result<Ticket> offer(const std::byte* data, size_t bytes, const Fingerprint& call) override {
+  Result<Request> postSend(const std::byte* data, size_t bytes, const Fingerprint& call) override {
     if (!failure_.ok()) return failure_;
-    if (withdrawn_ || !hasRoom(0)) return Ticket{0};
+    if (withdrawn_ || !hasRoom(0)) return Request{0};
     push({data, bytes, call});
-    return Ticket{sent_};
+    return Request{sent_};
   }
   bool canOffer(const std::byte*, size_t) const override { return true; }
-  Result<bool> taken(Ticket ticket) override {
+  Result<bool> test(Request request) override {
+    if (request >= kSendInLine) return Channel::test(request);
+    if (received_ >= request) return true;
     if (!failure_.ok()) return failure_;
-    return received_ >= ticket;
+    return false;
   }
   // One thread is both ends, so nobody can be reading now.
-  void withdraw() override { withdrawn_ = true; }
+  void cancel() override {
+    Channel::cancel();
+    withdrawn_ = true;
+  }
 
   Result<const std::byte*> peek(const Expect& expect) override {
     if (!failure_.ok()) return failure_;
@@ -130,7 +135,7 @@ class SelfTransport final : public Transport {
   std::string_view name() const override { return "self"; }
   Result<LinkProfile> reach(const PeerInfo& self, const PeerInfo& peer) const override {
     if (self.rank != peer.rank) return invalidUsage("it joins a rank with itself alone");
-    return LinkProfile{.key = "self"};
+    return LinkProfile{.key = "self", .mapped = true};
   }
   Address address() const override { return {}; }
   PendingChannel beginConnect(int peer, const Address&, int) override {

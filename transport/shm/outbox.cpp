@@ -28,7 +28,7 @@ bool ShmOutbox::fits(uint64_t place, size_t bytes) const { return place + bytes 
 Status ShmOutbox::forgetTaken() {
   while (lentBegin_ < lent_.size()) {
     const Lent& lent = lent_[lentBegin_];
-    TUTTI_ASSIGN(const bool taken, lent.reader->taken(lent.ticket));
+    TUTTI_ASSIGN(const bool taken, lent.reader->test(lent.request));
     if (!taken) break;
     ++lentBegin_;
   }
@@ -62,7 +62,7 @@ int ShmOutbox::holdsUp(std::span<Channel* const> readers) const {
     const auto begin = lent_.begin() + static_cast<std::ptrdiff_t>(lentBegin_);
     const auto untaken = std::count_if(begin, lent_.end(), [&](const Lent& lent) {
       if (lent.reader != readers[i]) return false;
-      Result<bool> taken = lent.reader->taken(lent.ticket);
+      Result<bool> taken = lent.reader->test(lent.request);
       return taken.ok() && !*taken;
     });
     if (untaken >= mine_->layout().slots) return static_cast<int>(i);
@@ -72,9 +72,9 @@ int ShmOutbox::holdsUp(std::span<Channel* const> readers) const {
 
 Result<bool> ShmOutbox::post(Channel& reader, size_t bytes, const Fingerprint& call) {
   // Only channels of ours say that this is their outbox.
-  TUTTI_ASSIGN(const Ticket ticket, static_cast<ShmChannel&>(reader).share(reserved_ % ringBytes_, bytes, call));
-  if (ticket == 0) return false;
-  lent_.push_back({&reader, ticket, reserved_});
+  TUTTI_ASSIGN(const Request request, static_cast<ShmChannel&>(reader).share(reserved_ % ringBytes_, bytes, call));
+  if (request == 0) return false;
+  lent_.push_back({&reader, request, reserved_});
   return true;
 }
 

@@ -3,7 +3,7 @@
 // 2 (n - 1), and slots for one instead of n - 1 in the caches.
 //
 // The memory is a ring.  Its messages lie in the order in which they were reserved, each in one piece, and are freed in
-// that order, when every reader has said in its inbox that it is done (ShmChannel::taken()).  It starts over before its
+// that order, when every reader has said in its inbox that it is done (ShmChannel::test()).  It starts over before its
 // end where readers keep up.
 #pragma once
 
@@ -30,7 +30,7 @@ class ShmOutbox final : public Outbox {
   /// A reader that may not be done with a message yet.
   struct Lent {
     Channel* reader;
-    Ticket ticket;
+    Request request;
     uint64_t place;  // of the message
   };
   bool fits(uint64_t place, size_t bytes) const;

@@ -32,7 +32,7 @@ ShmChannel::ShmChannel(ChannelEnds ends)
 
 ShmChannel::~ShmChannel() {
   unclaim();
-  withdraw();
+  ShmChannel::cancel();
 }
 
 Status ShmChannel::fail(Status why) {
@@ -43,7 +43,8 @@ Status ShmChannel::fail(Status why) {
 // The reader says "I read" and then looks whether the offers still stand; the owner takes the offers back and then
 // looks whether somebody reads.  All four accesses are seq_cst, so that there is one order of them: whoever comes
 // second sees the first, and it cannot be that the reader reads while the owner believes that nobody does.
-void ShmChannel::withdraw() {
+void ShmChannel::cancel() {
+  Channel::cancel();
   unclaim();
   out_.head().revoked.store(1, std::memory_order_seq_cst);  // partner: claim()
   if (!ends_.sameProcess) return;  // readers of other processes read through mappings or the kernel, never through ours
@@ -54,7 +55,7 @@ void ShmChannel::withdraw() {
 }
 
 bool ShmChannel::claim() {
-  in_.head().claim.store(received_ + 1, std::memory_order_seq_cst);  // partner: withdraw()
+  in_.head().claim.store(received_ + 1, std::memory_order_seq_cst);  // partner: cancel()
   claimed_ = true;
   if (in_.head().revoked.load(std::memory_order_seq_cst) == 0) [[likely]]
     return true;
@@ -65,7 +66,7 @@ bool ShmChannel::claim() {
 void ShmChannel::unclaim() {
   if (!claimed_) return;
   claimed_ = false;
-  in_.head().claim.store(0, std::memory_order_release);  // partner: withdraw(); our reads are done before it sees 0
+  in_.head().claim.store(0, std::memory_order_release);  // partner: cancel(); our reads are done before it sees 0
 }
 
 std::optional<Fingerprint> ShmChannel::pending() const {

@@ -106,20 +106,21 @@ class ShmChannel final : public Channel {
   Result<std::span<std::byte>> reserve() override;
   Result<bool> commit(size_t bytes, const Fingerprint& call) override;
 
-  Result<Ticket> offer(const std::byte* data, size_t bytes, const Fingerprint& call) override;
+  Result<Request> postSend(const std::byte* data, size_t bytes, const Fingerprint& call) override;
   /// Process-local memory can be offered to threads of this process, tuttiMemAlloc memory to every process, other
   /// memory where the peer has found that process_vm_readv works.  A message that cannot be offered can be sent.
   bool canOffer(const std::byte* data, size_t bytes) const override;
   /// tuttiMemAlloc memory, between processes.
   bool offersMapped(const std::byte* data, size_t bytes) const override;
   Outbox* outbox() override { return ends_.outbox.get(); }
-  /// Announce `bytes` at `place` of our outbox.  0: no room yet.  The memory is the reader's until taken(ticket).
-  Result<Ticket> share(uint64_t place, size_t bytes, const Fingerprint& call);
-  Result<bool> taken(Ticket ticket) override;
+  /// Announce `bytes` at `place` of our outbox.  0: no room yet.  The memory is the reader's until test() of it says
+  /// true.
+  Result<Request> share(uint64_t place, size_t bytes, const Fingerprint& call);
+  Result<bool> test(Request request) override;
   /// Waits while a thread of this process is between peek() and release() of one of our offers, or copies it.  So a
   /// rank that gives up releases all it has peeked at (release()) before it withdraws anything; otherwise two of them
   /// could wait for each other.
-  void withdraw() override;
+  void cancel() override;
 
   Result<const std::byte*> peek(const Expect& expect) override;
   void release() override;

@@ -230,31 +230,34 @@ Status ShmChannel::describePlace(const std::byte* data, size_t bytes, Kind* kind
   return {};
 }
 
-Result<Ticket> ShmChannel::offer(const std::byte* data, size_t bytes, const Fingerprint& call) {
+Result<Request> ShmChannel::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
   if (!failure_.ok()) return failure_;
-  if (!hasSlot() || !canOffer(data, bytes)) return Ticket{0};
-  if (out_.head().revoked.load(std::memory_order_relaxed) != 0) return Ticket{0};
+  if (sendsWait() || !canOffer(data, bytes)) return Channel::postSend(data, bytes, call);
+  if (!hasSlot()) return Request{0};
+  if (out_.head().revoked.load(std::memory_order_relaxed) != 0) return Request{0};
   Kind kind = Kind::Slot;  // of no bytes: unlike an inline message's, its credit comes at once
   DirectPayload place{};
   if (Status s = bytes == 0 ? Status() : describePlace(data, bytes, &kind, &place); !s.ok()) return fail(std::move(s));
   sayPlace(place);
   post(kind, bytes, call);
-  return Ticket{sent_};
+  return Request{sent_};
 }
 
-Result<Ticket> ShmChannel::share(uint64_t place, size_t bytes, const Fingerprint& call) {
+Result<Request> ShmChannel::share(uint64_t place, size_t bytes, const Fingerprint& call) {
   if (!failure_.ok()) return failure_;
-  if (!hasLine()) return Ticket{0};
+  if (!hasLine()) return Request{0};
   sayPlace({0, 0, place});
   post(Kind::Shared, bytes, call);
-  return Ticket{sent_};
+  return Request{sent_};
 }
 
-Result<bool> ShmChannel::taken(Ticket ticket) {
+Result<bool> ShmChannel::test(Request request) {
+  if (request >= kSendInLine) [[unlikely]]
+    return Channel::test(request);
+  if (seenConsumed_ >= request) return true;
   if (!failure_.ok()) return failure_;
-  if (seenConsumed_ >= ticket) return true;
   seeConsumed();
-  return seenConsumed_ >= ticket;
+  return seenConsumed_ >= request;
 }
 
 }  // namespace tutti::shm

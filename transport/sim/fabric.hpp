@@ -4,7 +4,7 @@
 //   SimWorld world(seed);
 //   SimFabric fabric(world, {.slots = 2}, nRanks);       // one communicator
 //   auto transport = fabric.transport(rank);
-//   auto channel = transport->connect(peer, ...);        // never waits
+//   auto channel = transport->beginConnect(peer, ...);   // there at the first poll()
 //   while (!done) world.step();
 //
 // What a message costs: SimWorld::setDelay's latency (with jitter, if its bounds differ) and SimOptions::nsPerByte of

@@ -86,7 +86,7 @@ SimChannel::SimChannel(std::shared_ptr<Link> link, int side)
       receiver_(Words(link_.get(), side), link_->options.slots) {}
 
 SimChannel::~SimChannel() {
-  withdraw();
+  SimChannel::cancel();
   link_->close(side_);
 }
 
@@ -109,22 +109,27 @@ Result<bool> SimChannel::commit(size_t bytes, const Fingerprint& call) { return 
 
 bool SimChannel::canOffer(const std::byte* /*data*/, size_t bytes) const { return bytes <= maxDirectBytes(); }
 
-Result<Ticket> SimChannel::offer(const std::byte* data, size_t bytes, const Fingerprint& call) {
+Result<Request> SimChannel::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
   TUTTI_TRY(failedToSend());
-  if (!canOffer(data, bytes) || !sender_.claim()) return Ticket{0};
+  if (sendsWait() || !canOffer(data, bytes)) return Channel::postSend(data, bytes, call);
+  if (!sender_.claim()) return Request{0};
   // A null pointer is how a slot says that its payload is its own; nothing is read of an empty offer.
   return publish({bytes, call, bytes == 0 ? nullptr : data, {}});
 }
 
-Result<bool> SimChannel::taken(Ticket ticket) {
-  if (sender_.isReleased(ticket)) return true;
+Result<bool> SimChannel::test(Request request) {
+  if (request >= kSendInLine) return Channel::test(request);
+  if (sender_.isReleased(request)) return true;
   TUTTI_TRY(failedToSend());
   return false;
 }
 
-void SimChannel::withdraw() { peer().withdrawn = true; }
+void SimChannel::cancel() {
+  Channel::cancel();
+  peer().withdrawn = true;
+}
 
-Ticket SimChannel::publish(Slot content) {
+Request SimChannel::publish(Slot content) {
   link_->postSlot(side_, *sender_.claim(), std::move(content));
   return sender_.publish();
 }

@@ -113,10 +113,10 @@ class SimChannel : public Channel {
   Result<bool> send(const std::byte* data, size_t bytes, const Fingerprint& call) override;
   Result<std::span<std::byte>> reserve() override;
   Result<bool> commit(size_t bytes, const Fingerprint& call) override;
-  Result<Ticket> offer(const std::byte* data, size_t bytes, const Fingerprint& call) override;
+  Result<Request> postSend(const std::byte* data, size_t bytes, const Fingerprint& call) override;
   bool canOffer(const std::byte* data, size_t bytes) const override;
-  Result<bool> taken(Ticket ticket) override;
-  void withdraw() override;
+  Result<bool> test(Request request) override;
+  void cancel() override;
   Result<const std::byte*> peek(const Expect& expect) override;
   void release() override;
   Result<bool> receive(std::byte* dst, const Expect& expect) override;
@@ -130,7 +130,7 @@ class SimChannel : public Channel {
   End& peer() const { return link_->ends[1 - side_]; }
   Status failed();
   Status failedToSend();
-  Ticket publish(Slot content);
+  Request publish(Slot content);
 
   std::shared_ptr<Link> link_;
   const int side_;

@@ -1,8 +1,14 @@
 #include "transport/tcp/channel.hpp"
 
 #include "src/base/log.hpp"
+#include "transport/tcp/entry.hpp"
 
 namespace tutti::tcp {
+namespace {
+
+constexpr size_t kMostRequests = kTcpRemote.mostRequests;  // of each direction
+
+}  // namespace
 
 TcpChannel::TcpChannel(int peer, int lane, std::vector<Fd> fds, size_t slotBytes, std::shared_ptr<TcpSleeper> sleeper,
                        std::shared_ptr<EmptyLooks> looks)
@@ -26,6 +32,7 @@ Result<bool> TcpChannel::send(const std::byte* data, size_t bytes, const Fingerp
 
 Result<std::span<std::byte>> TcpChannel::reserve() {
   if (!failure_.ok()) return failure_;
+  if (outgoing_.numPosted() > 0) TUTTI_TRY(goOn());
   return outgoing_.staging();
 }
 
@@ -48,12 +55,54 @@ Result<bool> TcpChannel::receive(std::byte* dst, const Expect& expect) {
   return came;
 }
 
+Result<Request> TcpChannel::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
+  if (!failure_.ok()) return failure_;
+  if (outgoing_.numPosted() >= kMostRequests) TUTTI_TRY(goOn());
+  if (outgoing_.numPosted() >= kMostRequests) return Request{0};
+  return remember(outgoing_.post(data, {bytes, call}));
+}
+
+Result<Request> TcpChannel::postReceive(std::byte* dst, const Expect& expect) {
+  if (!failure_.ok()) return failure_;
+  if (incoming_.numPosted() >= kMostRequests) TUTTI_TRY(goOn());
+  if (incoming_.numPosted() >= kMostRequests) return Request{0};
+  return kReceiveRequest | incoming_.post(dst, expect);
+}
+
+bool TcpChannel::isDone(Request request) const {
+  if ((request & kReceiveRequest) != 0) return (request & ~kReceiveRequest) <= incoming_.done();
+  return request <= outgoing_.done();
+}
+
+Result<bool> TcpChannel::test(Request request) {
+  if (isDone(request)) return true;
+  TUTTI_TRY(failure_);
+  const Status status = goOn();
+  if (isDone(request)) return true;
+  TUTTI_TRY(status);
+  if ((request & kReceiveRequest) != 0) looks_->fetch_add(1, std::memory_order_relaxed);
+  return false;
+}
+
+// What has come is taken before the peer's end, which may show as an error of a write.
+Status TcpChannel::goOn() {
+  Result<bool> wrote = outgoing_.push();
+  if (incoming_.numPosted() > 0) TUTTI_TRY(asStatus(remember(incoming_.serve(&seen_))));
+  return asStatus(remember(std::move(wrote)));
+}
+
+void TcpChannel::cancel() {
+  outgoing_.cancel();
+  incoming_.cancel();
+  if (failure_.ok()) failure_ = invalidUsage("its requests on this channel have been cancelled");
+}
+
 Result<bool> TcpChannel::progress() {
   if (!failure_.ok()) return failure_;
   Result<bool> wrote = remember(outgoing_.push());
   if (!wrote.ok()) return wrote;
   incoming_.hurry();
-  Result<bool> got = remember(incoming_.drain());
+  Result<bool> got = remember(incoming_.drain(&seen_));
   if (!got.ok()) return got;
   return *wrote || *got;
 }

@@ -11,7 +11,8 @@
 
 namespace tutti::tcp {
 
-/// See Channel.  No direct protocol and no inline one: a socket has neither.
+/// See Channel.  No direct protocol and no inline one: a socket has neither.  Requests are its own: a posted send is
+/// done when the system has taken it, and what comes for a posted receive is read to its place.
 class TcpChannel : public Channel {
  public:
   /// fds: connected, non-blocking, in the same order on both ends.  sleeper may be null; else it wakes for them.
@@ -27,10 +28,16 @@ class TcpChannel : public Channel {
   Result<const std::byte*> peek(const Expect& expect) override;
   void release() override { incoming_.release(); }
   Result<bool> receive(std::byte* dst, const Expect& expect) override;
+  Result<Request> postSend(const std::byte* data, size_t bytes, const Fingerprint& call) override;
+  Result<Request> postReceive(std::byte* dst, const Expect& expect) override;
+  Result<bool> test(Request request) override;
+  void cancel() override;
   std::optional<Fingerprint> pending() const override { return incoming_.pending(); }
   Result<bool> progress() override;
 
  private:
+  bool isDone(Request request) const;
+  Status goOn();
   template <class T>
   Result<T> remember(Result<T> result);
 

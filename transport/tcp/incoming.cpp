@@ -19,6 +19,27 @@ Incoming::Incoming(Sockets& sockets, size_t slotBytes)
       spread_(static_cast<uint32_t>(sockets.count())) {}
 
 Result<bool> Incoming::receive(std::byte* dst, const Expect& expect, Fingerprint* seen) {
+  if (!posted_.empty()) TUTTI_TRY(asStatus(serve(seen)));
+  return posted_.empty() ? take(dst, expect, seen) : Result<bool>(false);
+}
+
+Result<bool> Incoming::serve(Fingerprint* seen) {
+  const uint64_t before = done_;
+  while (!posted_.empty()) {
+    TUTTI_ASSIGN(const bool came, take(posted_.front().dst, posted_.front().expect, seen));
+    if (!came) break;
+    posted_.pop_front();
+    ++done_;
+  }
+  return done_ != before;
+}
+
+void Incoming::cancel() {
+  posted_.clear();
+  if (asked_) retarget(spare(), false);
+}
+
+Result<bool> Incoming::take(std::byte* dst, const Expect& expect, Fingerprint* seen) {
   TUTTI_ASSERT_CMP(expect.bytes, <=, slotBytes_);
   polled_ = true;
   if (headerGot_ == kHeaderBytes) TUTTI_TRY(check(&expect, seen));
@@ -32,6 +53,8 @@ Result<bool> Incoming::receive(std::byte* dst, const Expect& expect, Fingerprint
 Result<const std::byte*> Incoming::peek(const Expect& expect, Fingerprint* seen) {
   TUTTI_ASSERT_CMP(expect.bytes, <=, slotBytes_);
   if (held_ >= 0) return staging_[held_].get();
+  if (!posted_.empty()) TUTTI_TRY(asStatus(serve(seen)));
+  if (!posted_.empty()) return static_cast<const std::byte*>(nullptr);
   polled_ = true;
   if (headerGot_ == kHeaderBytes) TUTTI_TRY(check(&expect, seen));
   retarget(spare(), false);
@@ -43,8 +66,13 @@ Result<const std::byte*> Incoming::peek(const Expect& expect, Fingerprint* seen)
   return message;
 }
 
-Result<bool> Incoming::drain() {
+Result<bool> Incoming::drain(Fingerprint* seen) {
   const bool polled = std::exchange(polled_, false);  // whoever polls it has just looked at the sockets
+  if (!polled && !posted_.empty()) {
+    Result<bool> served = serve(seen);
+    polled_ = false;
+    return served;
+  }
   if (polled || asked_ || whole() || ended_) return false;
   const bool fits = headerGot_ < kHeaderBytes || message_.bytes <= slotBytes_;
   if (!fits) return false;  // whoever asks for this message will be told

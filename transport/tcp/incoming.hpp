@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 
+#include "src/base/fifo.hpp"
 #include "transport/tcp/header.hpp"
 #include "transport/tcp/read_ahead.hpp"
 #include "transport/tcp/sockets.hpp"
@@ -29,9 +30,21 @@ class Incoming {
   Result<const std::byte*> peek(const Expect& expect, Fingerprint* seen);
   void release() { held_ = -1; }
 
-  /// Read a message that nobody has asked for into the staging buffer, as far as it has come.  A peer that has gone is
-  /// an error only when something is asked of it: what it sent before counts.
-  Result<bool> drain();
+  /// Put a receive in line; its number.  Whatever is polled waits until those in line are done.
+  uint64_t post(std::byte* dst, const Expect& expect) {
+    posted_.push_back({dst, expect});
+    return done_ + posted_.size();
+  }
+  uint64_t done() const { return done_; }
+  size_t numPosted() const { return posted_.size(); }
+  /// Read what has come for receives in line.  True if one is done.
+  Result<bool> serve(Fingerprint* seen);
+  /// Forget receives; their memory is not written any more.
+  void cancel();
+
+  /// Read for receives in line, or else a message that nobody has asked for into the staging buffer, as far as it has
+  /// come.  A peer that has gone is an error only when something is asked of it: what it sent before counts.
+  Result<bool> drain(Fingerprint* seen);
 
   /// If the peer's kernel may be holding something back until ours acknowledges: let it, for somebody waits.
   void hurry();
@@ -40,6 +53,11 @@ class Incoming {
   std::optional<Fingerprint> pending() const;
 
  private:
+  struct Posted {
+    std::byte* dst;
+    Expect expect;
+  };
+  Result<bool> take(std::byte* dst, const Expect& expect, Fingerprint* seen);
   Result<bool> advance(const Expect* expect, Fingerprint* seen);
   Result<bool> readHeader(const Expect* expect);
   Result<bool> readBehindHeader(const Stripe& first);
@@ -58,6 +76,8 @@ class Incoming {
 
   ReadAhead ahead_;      // of socket 0; empty whenever a payload is read from there straight to its place
   bool polled_ = false;  // asked for something since the last drain()
+  Fifo<Posted> posted_;
+  uint64_t done_ = 0;  // of those
 
   // The message being assembled.
   std::byte* target_;   // where its payload goes: spare(), or the caller's memory

@@ -12,6 +12,8 @@ Outgoing::Outgoing(Sockets& sockets, size_t slotBytes, const EmptyLooks& looks)
 Result<bool> Outgoing::send(const std::byte* data, const Header& header) {
   if (!active_) {
     TUTTI_ASSERT_CMP(header.bytes, <=, slotBytes_);
+    if (!posted_.empty()) TUTTI_TRY(asStatus(push()));
+    if (!posted_.empty()) return false;
     active_ = true;
     data_ = data;
     headerSent_ = 0;
@@ -24,7 +26,7 @@ Result<bool> Outgoing::send(const std::byte* data, const Header& header) {
   }
   TUTTI_ASSERT_CMP(data, ==, data_);
   TUTTI_ASSERT_CMP(header.bytes, ==, stripes_.bytes);
-  TUTTI_TRY(asStatus(push()));
+  TUTTI_TRY(asStatus(pushActive()));
   if (!whole()) return false;
   active_ = false;
   if (ofRow_ && !gathers_) sockets_.gather(gathers_ = true);
@@ -41,12 +43,91 @@ bool Outgoing::inRow() {
 }
 
 std::span<std::byte> Outgoing::staging() {
-  if (active_) return {};
+  if (active_ || !posted_.empty()) return {};
   return {staging_.get(), slotBytes_};
 }
 
+// A lone small message leaves as one that is sent, in one piece of memory.  Posted ones are no row.
+Result<uint64_t> Outgoing::post(const std::byte* data, const Header& header) {
+  TUTTI_ASSERT_CMP(header.bytes, <=, slotBytes_);
+  const bool alone = posted_.empty() && !active_;
+  Posted next{.head = encodeHeader({header.bytes, header.call, sockets_.spread(), false}),
+              .data = data,
+              .stripes = Stripes(header.bytes, sockets_.spread())};
+  if (alone && header.bytes <= kMostPackedBytes) {
+    TUTTI_ASSIGN(const bool gone, send(data, header));
+    if (gone) return ++done_;
+    active_ = false;
+    std::memcpy(next.head.data(), packet_.get(), kHeaderBytes);
+    next.sent[0] = headerSent_ + sent_[0];
+  }
+  if (gathers_) sockets_.gather(gathers_ = false);
+  posted_.push_back(next);
+  if (alone) TUTTI_TRY(asStatus(push()));
+  return done_ + posted_.size();
+}
+
+void Outgoing::cancel() {
+  posted_.clear();
+  active_ = false;
+}
+
+bool Outgoing::Posted::whole() const {
+  for (int i = 0; i < stripes.count; ++i) {
+    if (sent[static_cast<size_t>(i)] < bytesOn(i)) return false;
+  }
+  return true;
+}
+
 Result<bool> Outgoing::push() {
-  if (!active_) return false;
+  bool moved = false;
+  if (active_) {
+    TUTTI_ASSIGN(moved, pushActive());
+    if (!whole()) return moved;
+  }
+  for (int i = 0; i < sockets_.count() && !posted_.empty(); ++i) {
+    TUTTI_ASSIGN(const size_t wrote, pushPosted(i));
+    moved = moved || wrote > 0;
+  }
+  for (; !posted_.empty() && posted_.front().whole(); posted_.pop_front()) ++done_;
+  return moved;
+}
+
+/// What there is for one socket, of as many messages as one call takes.
+Result<size_t> Outgoing::pushPosted(int socket) {
+  constexpr size_t kMostParts = 32;
+  constexpr size_t kMostBytes = size_t{4} << 20;  // more does not fit any socket buffer
+  std::array<iovec, kMostParts> parts;
+  size_t n = 0, bytes = 0;
+  const auto i = static_cast<size_t>(socket);
+  const auto add = [&](const std::byte* from, size_t size) {
+    if (size == 0) return;
+    parts[n++] = {const_cast<std::byte*>(from), size};  // sendmsg only reads
+    bytes += size;
+  };
+  for (const Posted& message : posted_) {
+    if (n + 2 > kMostParts || bytes >= kMostBytes) break;
+    const size_t all = message.bytesOn(socket);
+    if (message.sent[i] >= all) continue;
+    const size_t ofHead = socket == 0 ? kHeaderBytes - std::min(message.sent[i], kHeaderBytes) : 0;
+    const size_t ofBody = all - message.sent[i] - ofHead;
+    add(message.head.data() + (kHeaderBytes - ofHead), ofHead);
+    const Stripe stripe = message.stripes[socket];
+    if (ofBody > 0) add(message.data + stripe.offset + (stripe.bytes - ofBody), ofBody);
+  }
+  if (n == 0) return size_t{0};
+  TUTTI_ASSIGN(const size_t wrote, sockets_.write(socket, std::span(parts).first(n)));
+  size_t left = wrote;
+  for (Posted& message : posted_) {
+    if (left == 0) break;
+    const size_t taken = std::min(left, message.bytesOn(socket) - message.sent[i]);
+    message.sent[i] += taken;
+    left -= taken;
+  }
+  return wrote;
+}
+
+Result<bool> Outgoing::pushActive() {
   bool moved = false;
   for (int i = 0; i < stripes_.count; ++i) {
     TUTTI_ASSIGN(const size_t wrote, pushStripe(i));

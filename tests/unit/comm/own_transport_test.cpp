@@ -1,7 +1,11 @@
 // A transport joins by one line of a table: here one of the tests' own, which the library has never heard of.
+#include <unistd.h>
+
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "src/bootstrap/unique_id.hpp"
 #include "src/calibrate/probes.hpp"
@@ -102,6 +106,121 @@ TEST_CASE("a communicator that has only a transport of its own does everything, 
             return "";
           }) == "");
   }
+}
+
+TEST_CASE("requests use memory that is registered, for as long as it is") {
+  const Variable builtIn("TUTTI_CALIBRATION", "off");
+  constexpr size_t kCount = 40'000;
+  CHECK(onRanks(2, settings("mailbox"), [](const Rank& r) -> std::string {
+          std::vector<float> plain(2 * kCount);
+          const auto swap = [&](float* data) {
+            RANK_TRY(tuttiGroupStart());
+            RANK_TRY(tuttiSend(data, kCount, tuttiFloat, 1 - r.rank, r.comm, nullptr));
+            RANK_TRY(tuttiRecv(data + kCount, kCount, tuttiFloat, 1 - r.rank, r.comm, nullptr));
+            RANK_TRY(tuttiGroupEnd());
+            RANK_CHECK(data[2 * kCount - 1] == static_cast<float>(1 - r.rank));
+            return std::string();
+          };
+          // How many messages of both ranks were put into the receiver's memory by `call`.
+          const auto putsOf = [&](uint64_t* count, auto call) -> std::string {
+            RANK_TRY(tuttiBarrier(r.comm, nullptr));
+            const uint64_t before = test::mailboxPuts();
+            RANK_TRY(tuttiBarrier(r.comm, nullptr));
+            if (std::string why = call(); !why.empty()) return why;
+            RANK_TRY(tuttiBarrier(r.comm, nullptr));
+            *count = test::mailboxPuts() - before;
+            return "";
+          };
+          std::fill(plain.begin(), plain.end(), static_cast<float>(r.rank));
+          uint64_t puts = 0;
+          if (std::string why = putsOf(&puts, [&] { return swap(plain.data()); }); !why.empty()) return why;
+          RANK_CHECK(puts == 0);
+          void* handle = nullptr;
+          RANK_TRY(tuttiCommRegister(r.comm, plain.data(), plain.size() * sizeof(float), &handle));
+          if (std::string why = putsOf(&puts, [&] { return swap(plain.data()); }); !why.empty()) return why;
+          RANK_CHECK(puts > 0);
+          RANK_TRY(tuttiCommDeregister(r.comm, handle));
+          if (std::string why = putsOf(&puts, [&] { return swap(plain.data()); }); !why.empty()) return why;
+          RANK_CHECK(puts == 0);
+          // Of tuttiMemAlloc without being asked, and no longer than it lives.
+          void* memory = nullptr;
+          RANK_TRY(tuttiMemAlloc(&memory, plain.size() * sizeof(float)));
+          auto* const floats = static_cast<float*>(memory);
+          std::fill_n(floats, plain.size(), static_cast<float>(r.rank));
+          if (std::string why = putsOf(&puts, [&] { return swap(floats); }); !why.empty()) return why;
+          RANK_CHECK(puts > 0);
+          RANK_TRY(tuttiMemFree(memory));
+          RANK_TRY(tuttiBarrier(r.comm, nullptr));
+          const CommUse comm = *use(r.comm);
+          Channel* const channel = *comm->channel(1 - r.rank, kPointToPointLane);
+          RANK_CHECK(!channel->takes(reinterpret_cast<const std::byte*>(floats), 8));
+          return "";
+        }) == "");
+}
+
+TEST_CASE("collectives on registered memory are the same") {
+  const Variable builtIn("TUTTI_CALIBRATION", "off");
+  for (const int nRanks : {2, 3, 5}) {
+    CAPTURE(nRanks);
+    CHECK(onRanks(nRanks, settings("mailbox"), [](const Rank& r) -> std::string {
+            for (const size_t count : {1, 5000, 100000}) {
+              for (const bool inPlace : {false, true}) {
+                test::CheckOptions o{.count = count, .inPlace = inPlace, .memory = test::Memory::Allocated};
+                if (std::string why = test::checkEverything(r, o); !why.empty()) return why;
+              }
+            }
+            return "";
+          }) == "");
+  }
+}
+
+TEST_CASE("a rank that waits for a link to come up heeds its deadline and the abort, and names the peer") {
+  const Variable builtIn("TUTTI_CALIBRATION", "off");
+  CommSettings mailbox = settings("mailbox");
+  for (const bool aborts : {false, true}) {
+    CAPTURE(aborts);
+    mailbox.timeoutMs = aborts ? 60'000 : 300;
+    std::atomic<bool> over{false};
+    CHECK(onRanks(3, mailbox, [&](const Rank& r) -> std::string {
+            if (r.rank != 0) {  // never comes, so that a mailbox never opens
+              while (!over) ::usleep(1000);
+              return "ok";
+            }
+            std::thread aborter([&] {
+              ::usleep(50'000);
+              if (aborts) tuttiCommRevoke(r.comm, 0);
+            });
+            float data = 0;
+            const int64_t start = nowNs();
+            const tuttiResult_t result = tuttiSend(&data, 1, tuttiFloat, 2, r.comm, nullptr);
+            const std::string why = tuttiGetLastError(r.comm);
+            aborter.join();
+            over = true;
+            RANK_CHECK(result == (aborts ? tuttiRemoteError : tuttiTimeout));
+            RANK_CHECK(nowNs() - start < 20'000 * kMs);
+            return aborts || why.find("rank 2") != std::string::npos ? "ok" : why;
+          }) == "rank 0: ok\nrank 1: ok\nrank 2: ok\n");
+  }
+}
+
+TEST_CASE("links of a group's communicators come up side by side, in whatever order ranks name them") {
+  const Variable builtIn("TUTTI_CALIBRATION", "off");
+  constexpr int kComms = 6;
+  CHECK(onRanks(3, settings("mailbox"), [](const Rank& r) -> std::string {
+          std::vector<tuttiComm_t> comms(kComms);
+          for (tuttiComm_t& comm : comms) RANK_TRY(tuttiCommSplit(r.comm, 0, r.rank, &comm, nullptr));
+          const std::vector<float> mine(1000, 1);
+          std::vector<std::vector<float>> sums(kComms, std::vector<float>(1000));
+          RANK_TRY(tuttiGroupStart());
+          for (size_t i = 0; i < kComms; ++i) {
+            const size_t at = (r.rank == 1 ? kComms - 1 - i : i + static_cast<size_t>(r.rank)) % kComms;
+            RANK_TRY(tuttiAllReduce(mine.data(), sums[at].data(), 1000, tuttiFloat, tuttiSum, comms[at], nullptr));
+          }
+          RANK_TRY(tuttiGroupEnd());
+          for (const std::vector<float>& sum : sums) RANK_CHECK(sum == std::vector<float>(1000, 3));
+          for (const tuttiComm_t comm : comms) RANK_TRY(tuttiCommDestroy(comm));
+          return "";
+        }) == "");
 }
 
 TEST_CASE("children of a communicator have its transports") {

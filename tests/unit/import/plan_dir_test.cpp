@@ -170,7 +170,7 @@ TEST_CASE("plans that cannot serve in place do so by a copy of the input") {
               for (const int who : {0, 1, 2, 0}) {  // nobody, every second rank, all; again
                 const CheckOptions o{.count = count,
                                      .inPlace = who == 2 || (who == 1 && r.rank % 2 == 0),
-                                     .memory = count == 4096 ? Memory::Allocated : Memory::Plain,
+                                     .memory = count == 4096 ? test::Memory::Allocated : test::Memory::Plain,
                                      .stream = on};
                 std::string why = checkAllReduce(r, o);
                 if (why.empty()) why = checkAllToAll(r, o);

@@ -25,16 +25,16 @@ TEST_CASE("a rank receives what it sends itself, in order, copied or offered") {
     CHECK_FALSE(*c->send(bytesOf("second"), 6, kOne));  // one buffer
     CHECK(c->reserve()->empty());
     const char* offered = "offered";
-    const Ticket ticket = *c->offer(bytesOf(offered), 7, kTwo);
-    CHECK(ticket != 0);
+    const Request request = *c->postSend(bytesOf(offered), 7, kTwo);
+    CHECK(request != 0);
     CHECK(*c->send(nullptr, 0, kOne));  // a token needs no buffer
     CHECK(*c->pending() == kOne);
     CHECK(*c->receive(dst, {6, kOne}));
     CHECK(std::memcmp(dst, "copied", 6) == 0);
-    CHECK_FALSE(*c->taken(ticket));
+    CHECK_FALSE(*c->test(request));
     CHECK(*c->peek({7, kTwo}) == bytesOf(offered));
     c->release();
-    CHECK(*c->taken(ticket));
+    CHECK(*c->test(request));
     CHECK(*c->peek({0, kOne}) != nullptr);
     c->release();
     CHECK(*c->peek({0, kOne}) == nullptr);
@@ -54,9 +54,9 @@ TEST_CASE("a message to self can be built in place") {
 
 TEST_CASE("the queue to self is bounded, and gives up what was withdrawn") {
   auto c = selfChannel();
-  for (size_t i = 0; i < kSelfMessages; ++i) CHECK(*c->offer(bytesOf("x"), 1, kOne) == i + 1);
-  CHECK(*c->offer(bytesOf("x"), 1, kOne) == 0);
-  c->withdraw();
+  for (size_t i = 0; i < kSelfMessages; ++i) CHECK(*c->postSend(bytesOf("x"), 1, kOne) == i + 1);
+  CHECK(*c->postSend(bytesOf("x"), 1, kOne) == 0);
+  c->cancel();
   CHECK(c->peek({1, kOne}).status().code() == tuttiRemoteError);
 }
 

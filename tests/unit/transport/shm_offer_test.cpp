@@ -36,10 +36,10 @@ TEST_CASE("memory is offered where it lies, by each of the three ways") {
   for (const size_t offset : offsets) {
     const size_t bytes = kBytes - offset;
     for (const bool peek : {false, true}) {
-      const Ticket ticket = *p.a().offer(memory + offset, bytes, callNumber(4));
-      CHECK((ticket != 0) == row.can);
-      if (ticket == 0) continue;
-      CHECK_FALSE(*p.a().taken(ticket));
+      const Request request = *p.a().postSend(memory + offset, bytes, callNumber(4));
+      CHECK((request < kSendInLine) == row.can);  // else it goes by slots when there is room
+      if (!row.can) break;
+      CHECK_FALSE(*p.a().test(request));
       const Expect expect{bytes, callNumber(4)};
       std::vector<std::byte> dst(bytes);
       if (peek) {
@@ -53,7 +53,7 @@ TEST_CASE("memory is offered where it lies, by each of the three ways") {
         REQUIRE(got.status().message() == "");
         CHECK(std::memcmp(dst.data(), data.data() + offset, bytes) == 0);
       }
-      CHECK(*p.a().taken(ticket));
+      CHECK(*p.a().test(request));
     }
   }
   CHECK(p.exchange.numServed() == (row.allocated ? 3 : 2));
@@ -71,7 +71,7 @@ TEST_CASE("an allocation is fetched once, and descriptors of freed ones do not p
   for (int i = 0; i < 20; ++i) {
     auto* memory = static_cast<std::byte*>(*hostAlloc(5000));
     for (int k = 0; k < 3; ++k) {
-      CHECK(*p.a().offer(memory + k, 4000, callNumber(1)) != 0);
+      CHECK(*p.a().postSend(memory + k, 4000, callNumber(1)) != 0);
       CHECK(*p.b().peek({4000, callNumber(1)}) != nullptr);
       p.b().release();
     }
@@ -81,15 +81,15 @@ TEST_CASE("an allocation is fetched once, and descriptors of freed ones do not p
   CHECK(p.exchange.numServed() == 3);
 }
 
-TEST_CASE("withdraw waits for a reader of this process, and later readers get an error") {
+TEST_CASE("cancel waits for a reader of this process, and later readers get an error") {
   ShmPair p;
   std::byte memory[64] = {};
-  CHECK(*p.a().offer(memory, 64, callNumber(1)) != 0);
-  CHECK(*p.a().offer(memory, 64, callNumber(2)) != 0);
+  CHECK(*p.a().postSend(memory, 64, callNumber(1)) != 0);
+  CHECK(*p.a().postSend(memory, 64, callNumber(2)) != 0);
   CHECK(*p.b().peek({64, callNumber(1)}) == memory);
   std::atomic<bool> withdrawn{false};
   std::thread owner([&] {
-    p.a().withdraw();
+    p.a().cancel();
     withdrawn = true;
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -98,11 +98,11 @@ TEST_CASE("withdraw waits for a reader of this process, and later readers get an
   owner.join();
   auto late = p.b().peek({64, callNumber(2)});
   CHECK(late.status().code() == tuttiRemoteError);
-  CHECK(*p.a().offer(memory, 64, callNumber(3)) == 0);
+  CHECK(*p.a().postSend(memory, 64, callNumber(3)) == 0);
 }
 
-TEST_CASE("withdraw and a busy reader never overlap") {
-  // The reader must not see the value that the owner writes after withdraw() has returned.
+TEST_CASE("cancel and a busy reader never overlap") {
+  // The reader must not see the value that the owner writes after cancel() has returned.
   for (int round = 0; round < 200; ++round) {
     ShmPair p(Ends::Threads, 2, 64);
     std::vector<std::byte> memory(4096, std::byte{1});
@@ -112,13 +112,13 @@ TEST_CASE("withdraw and a busy reader never overlap") {
       for (int i = 0; i < 100'000; ++i) {
         auto got = p.b().receive(dst.data(), {4096, callNumber(1)});
         if (!got.ok()) return;
-        if (*got && (dst.front() != std::byte{1} || dst.back() != std::byte{1})) wrong = "read after withdraw";
+        if (*got && (dst.front() != std::byte{1} || dst.back() != std::byte{1})) wrong = "read after cancel";
         if (*got) return;
       }
     });
-    (void)p.a().offer(memory.data(), memory.size(), callNumber(1));
+    (void)p.a().postSend(memory.data(), memory.size(), callNumber(1));
     for (int spin = 0; spin < round; ++spin) std::atomic_signal_fence(std::memory_order_seq_cst);
-    p.a().withdraw();
+    p.a().cancel();
     std::memset(memory.data(), 2, memory.size());
     reader.join();
     CHECK(wrong == "");

@@ -122,15 +122,15 @@ TEST_CASE("a process exchanges sent, mapped and pulled messages with its child")
     const auto n = static_cast<uint64_t>(i);
     const auto data = pattern(bytes, n);
     if (bytes != 0) std::memcpy(out, data.data(), bytes);
-    Ticket ticket = 0;
+    Request request = 0;
     REQUIRE(eventually([&] {
       if (!row.offer) return *channel->send(out, bytes, callNumber(n));
-      return (ticket = *channel->offer(out, bytes, callNumber(n))) != 0;
+      return (request = *channel->postSend(out, bytes, callNumber(n))) != 0;
     }));
     std::vector<std::byte> back(bytes);
     REQUIRE(eventually([&] { return *channel->receive(back.data(), {bytes, callNumber(n)}); }));
     CHECK(back == data);
-    CHECK(*channel->taken(ticket));
+    CHECK(*channel->test(request));
   }
   int status = -1;
   REQUIRE(waitpid(child, &status, 0) == child);
@@ -180,7 +180,7 @@ TEST_CASE("nothing is left when a rank is killed, and nothing when all are gone"
     CHECK(waitpid(child, &status, 0) == child);
     CHECK(namesIn("/dev/shm") == filesBefore);
     CHECK(*channel->send(memory.data(), 8, callNumber(1)));
-    channel->withdraw();
+    channel->cancel();
   }
   CHECK(namesIn("/dev/shm") == filesBefore);
   CHECK(namesIn("/proc/self/fd") == fdsBefore);

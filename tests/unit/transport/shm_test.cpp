@@ -132,10 +132,10 @@ TEST_CASE("two threads exchange messages of all kinds as fast as they can, while
       const size_t bytes = n * 577 % 28'200;
       const auto out = pattern(bytes, n + seed);
       const bool offer = n % 3 == 0 && bytes > 0;
-      Ticket ticket = 0;
+      Request request = 0;
       bool sent = false, received = false;
       for (int tries = 0; !(sent && received); ++tries) {
-        if (!sent && offer) sent = (ticket = *c.offer(out.data(), bytes, callNumber(n))) != 0;
+        if (!sent && offer) sent = (request = *c.postSend(out.data(), bytes, callNumber(n))) != 0;
         if (!sent && !offer) sent = *c.send(out.data(), bytes, callNumber(n));
         if (!received && n % 2 == 0) {
           auto got = c.receive(in.data(), {bytes, callNumber(n)});
@@ -152,7 +152,7 @@ TEST_CASE("two threads exchange messages of all kinds as fast as they can, while
       }
       if (bytes != 0 && std::memcmp(in.data(), pattern(bytes, n + 1 - seed).data(), bytes) != 0)
         return cat("bytes ", n);
-      while (ticket != 0 && !*c.taken(ticket)) std::this_thread::yield();
+      while (request != 0 && !*c.test(request)) std::this_thread::yield();
     }
     return "";
   };

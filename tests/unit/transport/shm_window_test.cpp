@@ -79,7 +79,7 @@ TEST_CASE("slots run out after `slots` messages and come back one by one") {
     for (int i = 0; i < 4; ++i) CHECK(*p.a().send(data.data(), kLarge, callNumber(1)));
     CHECK_FALSE(*p.a().send(data.data(), kLarge, callNumber(1)));
     CHECK(p.a().reserve()->empty());
-    CHECK(*p.a().offer(data.data(), kLarge, callNumber(1)) == 0);
+    CHECK(*p.a().postSend(data.data(), kLarge, callNumber(1)) == 0);
     CHECK(*p.b().peek(expect) != nullptr);
     CHECK_FALSE(*p.a().send(data.data(), kLarge, callNumber(1)));  // peeked at, not released
     p.b().release();
