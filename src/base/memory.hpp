@@ -12,20 +12,15 @@ enum class MemoryKind : uint8_t {
   Device,
 };
 
-/// Some of the kinds.  A value.
-class MemoryKinds {
- public:
-  constexpr MemoryKinds() = default;
-  constexpr MemoryKinds(MemoryKind kind) : bits_(bitOf(kind)) {}  // NOLINT: implicit on purpose
-  constexpr MemoryKinds operator|(MemoryKinds other) const { return MemoryKinds(bits_ | other.bits_); }
-  constexpr bool has(MemoryKind kind) const { return (bits_ & bitOf(kind)) != 0; }
-
- private:
-  constexpr explicit MemoryKinds(int bits) : bits_(static_cast<uint8_t>(bits)) {}
-  static constexpr uint8_t bitOf(MemoryKind kind) { return static_cast<uint8_t>(1 << static_cast<int>(kind)); }
-  uint8_t bits_ = 0;
+/// Some of the kinds.
+struct MemoryKinds {
+  bool host = true;
+  bool pinned = true;
+  bool device = false;
+  constexpr bool has(MemoryKind kind) const {
+    return kind == MemoryKind::Host ? host : kind == MemoryKind::Pinned ? pinned : device;
+  }
 };
-inline constexpr MemoryKinds kHostMemory = MemoryKinds(MemoryKind::Host) | MemoryKind::Pinned;
 
 /// Borrowed.
 struct Memory {

@@ -1,4 +1,5 @@
 // What of a communicator's control plane is polled: descriptors, streams, all-gathers.
+#include <optional>
 #include <utility>
 
 #include "src/base/clock.hpp"
@@ -10,6 +11,43 @@ namespace {
 constexpr int64_t kSummonNs = 2 * kMs;  // for a peer to open its end of a stream by itself
 constexpr int64_t kNewsNs = 500 * kMs;  // for the news of why a peer's socket is gone
 constexpr int64_t kLookNs = 20'000;     // between two looks at what is polled
+
+/// look(now), with the lock; seldom enough that those who spin do not keep the Session's thread from it.
+template <class T, class Look>
+class Polled final : public Pending<T> {
+ public:
+  Polled(Control::Impl& control, Look look) : control_(control), look_(std::move(look)) {
+    const Visit visit(control_.io);
+    ++control_.polled;
+  }
+  ~Polled() override {
+    const Visit visit(control_.io);
+    look_.reset();
+    --control_.polled;
+  }
+  Result<T> poll() override {
+    const int64_t now = nowNs();
+    if (now < nextLookNs_) return T();
+    nextLookNs_ = now + kLookNs;
+    const Visit visit(control_.io);
+    TUTTI_TRY(control_.over());
+    return (*look_)(now);
+  }
+
+ private:
+  Control::Impl& control_;
+  std::optional<Look> look_;
+  int64_t nextLookNs_ = 0;
+};
+
+template <class T, class Look>
+std::unique_ptr<Pending<T>> polled(Control::Impl& control, Look look) {
+  return std::make_unique<Polled<T, Look>>(control, std::move(look));
+}
+
+PendingFd failing(Control::Impl& control, Status why) {
+  return polled<Fd>(control, [why = std::move(why)](int64_t) -> Result<Fd> { return why; });
+}
 
 }  // namespace
 
@@ -37,141 +75,68 @@ Status Control::Impl::over() const {
   return abort != nullptr && abort->load(std::memory_order_relaxed) != 0 ? aborted() : Status();
 }
 
-namespace {
-
-/// Looks seldom enough that those who spin do not keep the Session's thread from its lock.
-template <class T>
-class Polled : public Pending<T> {
- public:
-  explicit Polled(Control::Impl& control) : control_(control) {
-    const Visit visit(control_.io);
-    ++control_.polled;
+PendingFd Control::fetch(int peer, const std::string& key) {
+  const JoinRequest& me = impl_->request;
+  if (peer < 0 || peer >= me.nRanks)
+    return failing(*impl_, invalidArgument("peer ", peer, " is outside 0..", me.nRanks - 1));
+  const Presence& there = impl_->presences[static_cast<size_t>(peer)];
+  if (there.domain.empty() || there.domain != impl_->presences[static_cast<size_t>(me.rank)].domain) {
+    return failing(*impl_, systemError("rank ", peer, " cannot hand descriptors to rank ", me.rank,
+                                       ": they are not in the same network namespace of one host, or TUTTI_HOSTID "
+                                       "tells them apart"));
   }
-  ~Polled() override {
-    const Visit visit(control_.io);
-    --control_.polled;
-  }
-  Result<T> poll() final {
-    const int64_t now = nowNs();
-    if (now < nextLookNs_) return T();
-    nextLookNs_ = now + kLookNs;
-    const Visit visit(control_.io);
-    TUTTI_TRY(control_.over());
-    return look(now);
-  }
-
- protected:
-  virtual Result<T> look(int64_t now) = 0;
-  Control::Impl& control_;
-
- private:
-  int64_t nextLookNs_ = 0;
-};
-
-class PolledFetch final : public Polled<Fd> {
- public:
-  PolledFetch(Control::Impl& control, int peer, const std::string& key)
-      : Polled(control), peer_(peer), key_(key), begun_(begin()) {}
-  ~PolledFetch() override {
-    const Visit visit(control_.io);
-    fetch_.reset();
-  }
-
- private:
-  Status begin() {
-    const JoinRequest& me = control_.request;
-    if (peer_ < 0 || peer_ >= me.nRanks) return invalidArgument("peer ", peer_, " is outside 0..", me.nRanks - 1);
-    const Presence& there = control_.presences[static_cast<size_t>(peer_)];
-    if (there.domain.empty() || there.domain != control_.presences[static_cast<size_t>(me.rank)].domain) {
-      return systemError("rank ", peer_, " cannot hand descriptors to rank ", me.rank,
-                         ": they are not in the same network namespace of one host, or TUTTI_HOSTID tells them apart");
-    }
-    const auto arrived = [&io = control_.io] {
-      io.news = true;
-      io.changed.notify_all();
-    };
-    const Visit visit(control_.io);
-    fetch_ =
-        std::make_unique<FdFetch>(*control_.io.reactor, FdRequest{there.unixName, me.commId, me.secret, key_}, arrived);
-    return {};
-  }
-
-  Result<Fd> look(int64_t now) override {
-    TUTTI_TRY(begun_);
-    Result<Fd> fetched = fetch_->poll();
+  const auto arrived = [&io = impl_->io] {
+    io.news = true;
+    io.changed.notify_all();
+  };
+  auto fetching =
+      std::make_unique<FdFetch>(*impl_->io.reactor, FdRequest{there.unixName, me.commId, me.secret, key}, arrived);
+  int64_t newsUntilNs = 0;
+  return polled<Fd>(*impl_, [=, rank = me.rank, fetching = std::move(fetching)](int64_t now) mutable -> Result<Fd> {
+    Result<Fd> fetched = fetching->poll();
     if (fetched.ok() || fetched.status().code() != tuttiRemoteError) return fetched;
     // Why its socket is gone may be known soon, and better.
-    if (newsUntilNs_ == 0) newsUntilNs_ = now + kNewsNs;
-    if (now < newsUntilNs_) return Fd();
-    return remoteError("rank ", control_.request.rank, " cannot fetch '", key_, "' from rank ", peer_, ": ",
-                       fetched.status().message());
+    if (newsUntilNs == 0) newsUntilNs = now + kNewsNs;
+    if (now < newsUntilNs) return Fd();
+    return remoteError("rank ", rank, " cannot fetch '", key, "' from rank ", peer, ": ", fetched.status().message());
+  });
+}
+
+PendingFd Control::open(int peer, int index) {
+  const JoinRequest& me = impl_->request;
+  if (peer < 0 || peer >= me.nRanks || peer == me.rank || index < 0) {
+    return failing(
+        *impl_, invalidArgument("rank ", me.rank, " of ", me.nRanks, " cannot open stream ", index, " to rank ", peer));
   }
-
-  const int peer_;
-  const std::string key_;
-  std::unique_ptr<FdFetch> fetch_;
-  const Status begun_;
-  int64_t newsUntilNs_ = 0;
-};
-
-class PolledStream final : public Polled<Fd> {
- public:
-  PolledStream(Control::Impl& control, int peer, int index)
-      : Polled(control), peer_(peer), index_(index), summonNs_(nowNs() + kSummonNs) {
-    const JoinRequest& me = control_.request;
-    const Visit visit(control_.io);
-    valid_ = peer >= 0 && peer < me.nRanks && peer != me.rank && index >= 0;
-    if (valid_ && me.rank < peer && control_.over().ok())
-      control_.io.bootstrap->dialStream(control_.member, peer, index);
-    summoned_ = me.rank < peer;
+  const bool dials = me.rank < peer;
+  {
+    const Visit visit(impl_->io);
+    if (dials && impl_->over().ok()) impl_->io.bootstrap->dialStream(impl_->member, peer, index);
   }
-
- private:
-  Result<Fd> look(int64_t now) override {
-    const JoinRequest& me = control_.request;
-    if (!valid_) {
-      return invalidArgument("rank ", me.rank, " of ", me.nRanks, " cannot open stream ", index_, " to rank ", peer_);
-    }
-    Fd stream = control_.io.network->takeStream(BootstrapNode::streamKey(me.commId, peer_, index_));
-    if (!stream.valid() && now >= summonNs_ && !std::exchange(summoned_, true)) {
-      control_.io.bootstrap->summonStream(control_.member, peer_, index_);
+  const int64_t summonNs = nowNs() + kSummonNs;
+  bool asked = dials;
+  return polled<Fd>(*impl_, [=, control = impl_.get()](int64_t now) mutable -> Result<Fd> {
+    Fd stream = control->io.network->takeStream(BootstrapNode::streamKey(control->request.commId, peer, index));
+    if (!stream.valid() && now >= summonNs && !std::exchange(asked, true)) {
+      control->io.bootstrap->summonStream(control->member, peer, index);
     }
     return stream;
-  }
-
-  const int peer_;
-  const int index_;
-  const int64_t summonNs_;
-  bool valid_ = false;
-  bool summoned_ = false;  // or dialed
-};
-
-class PolledGather final : public Polled<Blobs> {
- public:
-  PolledGather(Control::Impl& control, std::string blob) : Polled(control) {
-    const Visit visit(control_.io);
-    if (control_.failure().ok()) number_ = control_.io.bootstrap->allGather(control_.member, std::move(blob));
-  }
-
- private:
-  Result<Blobs> look(int64_t) override {
-    const std::vector<std::string>* blobs = control_.io.bootstrap->gathered(control_.member, number_);
-    if (blobs == nullptr) return Blobs();
-    Blobs result{*blobs};
-    control_.io.bootstrap->forget(control_.member, number_);
-    return result;
-  }
-  uint64_t number_ = 0;
-};
-
-}  // namespace
-
-PendingFd Control::fetch(int peer, const std::string& key) { return std::make_unique<PolledFetch>(*impl_, peer, key); }
-
-PendingFd Control::open(int peer, int index) { return std::make_unique<PolledStream>(*impl_, peer, index); }
+  });
+}
 
 std::unique_ptr<Pending<Blobs>> Control::beginAllGather(std::string blob) {
-  return std::make_unique<PolledGather>(*impl_, std::move(blob));
+  uint64_t number = 0;
+  {
+    const Visit visit(impl_->io);
+    if (impl_->failure().ok()) number = impl_->io.bootstrap->allGather(impl_->member, std::move(blob));
+  }
+  return polled<Blobs>(*impl_, [number, control = impl_.get()](int64_t) -> Result<Blobs> {
+    const std::vector<std::string>* blobs = control->io.bootstrap->gathered(control->member, number);
+    if (blobs == nullptr) return Blobs();
+    Blobs result{*blobs};
+    control->io.bootstrap->forget(control->member, number);
+    return result;
+  });
 }
 
 }  // namespace tutti

@@ -31,7 +31,7 @@ struct LinkProfile {
   /// Both ends see the memory of its channels: messages go inline, through slots, boards and outboxes.
   bool mapped = false;
   /// Memory that messages are sent from and received into.
-  MemoryKinds memory = kHostMemory;
+  MemoryKinds memory;
   /// A posted send is put into the memory of the posted receive, and nowhere else before.
   bool puts = false;
   /// After a put a device must be told to look (a flush) before it may read its memory.

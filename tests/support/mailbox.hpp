@@ -10,7 +10,7 @@
 namespace tutti::test {
 
 inline constexpr LinkProfile kMailbox = {
-    .key = "mailbox", .memory = MemoryKind::Host, .puts = true, .registers = true, .mostRequests = 32};
+    .key = "mailbox", .memory = {.pinned = false}, .puts = true, .registers = true, .mostRequests = 32};
 
 /// Posted sends that have been put into posted receives, in this process.
 uint64_t mailboxPuts();
