@@ -102,7 +102,8 @@ void CallPlanner::setUpDeviceCosts() {
   const bool onDevice = comm_.layout().onDevices();
   state_.links.ranksPerCore = onDevice ? 1 : worstRanksPerCore(descriptors);
   state_.levels = machineLevels(comm_.layout().machine.graph, comm_.layout().machine.levels, state_.links);
-  if (comm_.layout().way == CudaWay::Proxy) state_.device = proxyCosts(descriptors);
+  if (comm_.layout().way == CudaWay::Proxy)
+    state_.device = proxyCosts(descriptors, comm_.layout().reach, comm_.layout().machine);
   if (!onDevice) return;
   state_.device = cudaCosts(DeviceWay::Streams, descriptors, comm_.layout().machine);
   if (comm_.layout().way == CudaWay::Resident)

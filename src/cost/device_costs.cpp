@@ -120,6 +120,7 @@ int DeviceLinks::mostRanks() const {
 std::string DeviceCosts::describe() const {
   const int devices = links.nDevices(), ranks = links.mostRanks();
   std::string text = deviceWayName(way);
+  if (insideHost != nullptr) text += cat(", inside hosts ", insideHost->describe());
   if (ranks > 1) text += cat(", ", ranks, " ranks on ", devices == 1 ? "one device" : "a device");
   if (devices > 1) text += cat(", ", devices, " devices");
   if (devices == 1 || links.portGBps <= 0 || way == DeviceWay::Proxy) return text;

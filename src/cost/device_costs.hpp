@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,6 +74,9 @@ struct DeviceCosts {
   /// The part of a call's cost that is what it costs alone; the rest is what it adds to a row of calls.
   double waitedFor = 1;
   double pinnedGBps = 0;  // between a device and pinned memory of its host; unused but by Proxy
+  /// By Proxy: what messages inside a host cost by streams, where all its ranks' devices reach each other; null: they
+  /// pass through pinned memory, too.
+  std::shared_ptr<const DeviceCosts> insideHost{};
 
   /// "cuda-blocks, 4 ranks on one device", "cuda-blocks, 8 devices joined by 371 GB/s".
   std::string describe() const;

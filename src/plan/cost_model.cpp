@@ -11,6 +11,8 @@ namespace {
 
 /// A channel that moves less than this is not worth its latency.
 constexpr double kLeastBytesPerChannel = 1 << 20;
+/// Reads and writes of a message that is copied into a slot and out of it.
+constexpr double kTouchesOfMessage = 4;
 
 }  // namespace
 
@@ -121,12 +123,23 @@ MessageCost messageCost(const LinkProfile& link, size_t bytes, bool directPossib
 
 namespace {
 
+/// Messages of ranks on devices inside a host, by streams.
+LinearCost byDevice(const DeviceCosts& costs) {
+  const bool apart = costs.links.nDevices() > 1;
+  LinearCost link;
+  link.latencyUs = (apart ? costs.message.far : costs.message.near).us();
+  link.bandwidthGBps = costs.memoryGBps / kTouchesOfMessage / costs.links.mostRanks();
+  if (apart) link.bandwidthGBps = std::min(link.bandwidthGBps, costs.links.portGBps / costs.links.mostRanks());
+  return link;
+}
+
 /// As passThroughPinned() of prices.
 void passThroughPinned(const DeviceCosts& costs, CostModel* m) {
   for (LinearCost* link : {&m->intra, &m->inter, &m->link, &m->exchange, &m->oneWay}) {
     link->latencyUs += costs.message.near.us();
     link->bandwidthGBps = 1 / (1 / link->bandwidthGBps + 2 / costs.pinnedGBps);
   }
+  if (costs.insideHost != nullptr) m->intra = byDevice(*costs.insideHost);
   m->reduceGBps = costs.memoryGBps;
   m->copyGBps = costs.memoryGBps / 2;
 }

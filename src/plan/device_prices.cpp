@@ -139,15 +139,39 @@ CostModel deviceCostModel(const PlanRequest& r, Protocol protocol) {
 
 double onePassUs(const DeviceCosts& costs, double bytes) { return costs.callUs + bytes * perByte(costs.memoryGBps); }
 
-void passThroughPinned(const DeviceCosts& costs, sim::Prices* prices) {
-  const double copy = perByte(costs.pinnedGBps);
-  for (auto* ways : {&prices->channel, &prices->direct, &prices->here}) {
-    for (sim::MessagePrice& way : *ways) {
-      way.sendUs += costs.message.near.sendUs;
-      way.receiveUs += costs.message.near.receiveUs;
-      way.sendUsPerByte += copy;
-      way.receiveUsPerByte += copy;
-      way.gatherUsPerByte = 2 * perByte(costs.memoryGBps);
+namespace {
+
+/// Whether what joins ranks at this level are links of devices.
+bool goesByDevice(const PlanRequest& r, size_t level) {
+  if (r.device->insideHost == nullptr || r.levels == nullptr || level >= r.levels->size()) return false;
+  const std::optional<LinkProfile>& link = (*r.levels)[level].link;
+  return link && !link->betweenHosts;
+}
+
+sim::MessagePrice throughPinned(const DeviceCosts& costs, sim::MessagePrice price) {
+  price.sendUs += costs.message.near.sendUs;
+  price.receiveUs += costs.message.near.receiveUs;
+  price.sendUsPerByte += perByte(costs.pinnedGBps);
+  price.receiveUsPerByte += perByte(costs.pinnedGBps);
+  return price;
+}
+
+sim::MessagePrice byDevice(const DeviceCosts& costs) {
+  const bool apart = costs.links.nDevices() > 1;
+  sim::MessagePrice price = messagePrice(apart ? costs.message.far : costs.message.near, perByte(costs.memoryGBps));
+  if (apart) price.wireUsPerByte = perByte(costs.links.portGBps);
+  return price;
+}
+
+}  // namespace
+
+void passThroughPinned(const PlanRequest& r, sim::Prices* prices) {
+  const DeviceCosts& costs = *r.device;
+  for (auto* levels : {&prices->channel, &prices->direct, &prices->here}) {
+    for (size_t level = 0; level < levels->size(); ++level) {
+      sim::MessagePrice& price = (*levels)[level];
+      price = goesByDevice(r, level) ? byDevice(*costs.insideHost) : throughPinned(costs, price);
+      price.gatherUsPerByte = 2 * perByte(costs.memoryGBps);
     }
   }
   prices->reduceUsPerByte = perByte(costs.memoryGBps);

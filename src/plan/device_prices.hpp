@@ -34,7 +34,8 @@ CostModel deviceCostModel(const PlanRequest& request, Protocol protocol);
 /// writes.
 double onePassUs(const DeviceCosts& costs, double bytes);
 
-/// Prices of the host's links where bytes pass through pinned memory on the way to them.
-void passThroughPinned(const DeviceCosts& costs, sim::Prices* prices);
+/// Prices of the host's links as ranks on devices have them by Proxy: bytes pass through pinned memory on the way to
+/// them, but for links inside a host that are of devices.
+void passThroughPinned(const PlanRequest& request, sim::Prices* prices);
 
 }  // namespace tutti

@@ -235,7 +235,7 @@ sim::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol protoc
   prices.reduceUsPerByte = perByte(r.links.intra ? c.reduceGBpsIn(all) : c.reduceGBps);
   prices.copyUsPerByte = perByte(r.links.intra ? c.copyGBpsIn(all) : c.copyGBps);
   prices.leastDirectBytes = kLeastDirectBytes;
-  if (r.device != nullptr) passThroughPinned(*r.device, &prices);
+  if (r.device != nullptr) passThroughPinned(r, &prices);
   if (r.links.ranksPerCore > 1) {
     prices.coresPerNode = std::max(1, static_cast<int>(std::lround(ranksOfNode(r.shape) / r.links.ranksPerCore)));
     prices.turnUs = prices.passUs = kHandOverUs;

@@ -28,6 +28,27 @@ std::vector<int> devicesOf(const std::vector<PeerDescriptor>& descriptors) {
   return devices;
 }
 
+/// Whether links inside all hosts are of devices.
+bool reachInsideHosts(const std::vector<PeerDescriptor>& descriptors, const DeviceReach& reach) {
+  for (const PeerDescriptor& a : descriptors) {
+    for (const PeerDescriptor& b : descriptors) {
+      if (a.info.hostId == b.info.hostId && !reach.joins(a.info.rank, b.info.rank)) return false;
+    }
+  }
+  return true;
+}
+
+/// The ranks of the host that has most, the first of those.
+std::vector<PeerDescriptor> largestHost(const std::vector<PeerDescriptor>& descriptors) {
+  std::map<uint64_t, std::vector<PeerDescriptor>> hosts;
+  uint64_t largest = descriptors.front().info.hostId;
+  for (const PeerDescriptor& descriptor : descriptors) hosts[descriptor.info.hostId].push_back(descriptor);
+  for (const PeerDescriptor& descriptor : descriptors) {
+    if (hosts[descriptor.info.hostId].size() > hosts[largest].size()) largest = descriptor.info.hostId;
+  }
+  return hosts[largest];
+}
+
 }  // namespace
 
 DeviceFacts deviceFacts(const std::vector<PeerDescriptor>& descriptors) {
@@ -48,8 +69,13 @@ DeviceCosts cudaCosts(DeviceWay way, const std::vector<PeerDescriptor>& descript
   return deviceCosts(way, deviceFacts(descriptors), std::move(links));
 }
 
-DeviceCosts proxyCosts(const std::vector<PeerDescriptor>& descriptors) {
-  return deviceCosts(DeviceWay::Proxy, deviceFacts(descriptors), {});
+DeviceCosts proxyCosts(const std::vector<PeerDescriptor>& descriptors, const DeviceReach& reach,
+                       const Machines& machine) {
+  DeviceCosts costs = deviceCosts(DeviceWay::Proxy, deviceFacts(descriptors), {});
+  const std::vector<PeerDescriptor> host = largestHost(descriptors);
+  if (host.size() > 1 && reachInsideHosts(descriptors, reach))
+    costs.insideHost = std::make_shared<DeviceCosts>(cudaCosts(DeviceWay::Streams, host, machine));
+  return costs;
 }
 
 void addDeviceGroups(const std::vector<PeerDescriptor>& descriptors, std::vector<std::vector<int>>* inner) {

@@ -15,8 +15,9 @@ DeviceFacts deviceFacts(const std::vector<PeerDescriptor>& descriptors);
 /// Between all ranks' devices, for Stream and Resident.
 DeviceCosts cudaCosts(DeviceWay way, const std::vector<PeerDescriptor>& descriptors, const Machines& machine);
 
-/// For Proxy: ranks on the host have a part in it, too.
-DeviceCosts proxyCosts(const std::vector<PeerDescriptor>& descriptors);
+/// For Proxy: ranks on the host have a part in it, too.  reach: between whom links are of devices.
+DeviceCosts proxyCosts(const std::vector<PeerDescriptor>& descriptors, const DeviceReach& reach,
+                       const Machines& machine);
 
 /// Has hierarchical algorithms know the ranks of one device, the smallest groups of `inner` (Shape::inner), where
 /// several devices have several ranks each and divide the groups that are there.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <utility>
 
 #include "src/schedule/passes.hpp"
 #include "src/sim/memory.hpp"
@@ -237,6 +238,37 @@ TEST_CASE("a proxy adds to the host's links, whose cores still count") {
   host.shape.bytes = 8;
   CHECK(costModel(staged, c, Protocol::Slots).link.latencyUs >
         costModel(host, c, Protocol::Slots).link.latencyUs + proxy.message.near.us() - 1e-9);
+}
+
+TEST_CASE("where devices of a host reach each other only messages between hosts pass through pinned memory") {
+  const Calibration c = defaultCalibration({"test cpu", 8, "test"}, linkKinds());
+  const std::vector<int> hostOf = {0, 0, 0, 0, 1, 1, 1, 1};
+  const MachineLevels levels = {{"host", hostOf, kShmProcesses, 0}, {"all", std::vector<int>(8), kTcpRemote, 0}};
+  DeviceCosts costs = deviceCosts(DeviceWay::Proxy, {90, 4800}, {});
+  PlanRequest r;
+  r.shape = {.collective = Collective::AllReduce, .nRanks = 8};
+  r.shape.nodeOf = hostOf;
+  r.links.intra = kShmProcesses;
+  r.links.inter = kTcpRemote;
+  r.levels = &levels;
+  r.device = &costs;
+  const auto prices = [&] { return pricesOf(r, c, Protocol::Slots, {}); };
+  const sim::Prices staged = prices();
+  costs.insideHost = std::make_shared<DeviceCosts>(deviceCosts(DeviceWay::Streams, {90, 4800}, sharing(4)));
+  const sim::Prices mixed = prices();
+  CHECK(mixed.channel[0].sendUsPerByte == Approx(2 / (costs.memoryGBps * 1e3)));
+  CHECK(mixed.channel[0].sendUs == Approx(costs.insideHost->message.near.sendUs));
+  CHECK(staged.channel[0].sendUsPerByte > 10 * mixed.channel[0].sendUsPerByte);
+  CHECK(mixed.channel[1].sendUsPerByte == staged.channel[1].sendUsPerByte);
+  for (const size_t bytes : {size_t{8}, kMi, 64 * kMi}) {
+    r.shape.bytes = bytes;
+    const auto us = [&] { return plan(r, c)->costUs; };
+    const double withDevices = us();
+    const auto inside = std::exchange(costs.insideHost, nullptr);
+    CHECK(withDevices < us());
+    costs.insideHost = inside;
+  }
+  CHECK(says(explain(r, *plan(r, c)), "cuda-proxy, inside hosts cuda-streams, 4 ranks on one device over"));
 }
 
 TEST_CASE("protocols that cannot be had on devices are refused by name") {
