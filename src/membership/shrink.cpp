@@ -22,7 +22,12 @@ void Shrink::onDecision(const Decision& decision) {
     return end(disagreement(decision));
   }
   const std::vector<int> members = membersAfter(decision, nRanks_);
-  if (members != members_ || any(&MembershipCall::anew)) {
+  const bool begins = members != members_ || any(&MembershipCall::anew);
+  const bool objected = std::any_of(members.begin(), members.end(),
+                                    [&](int rank) { return !decision.calls[static_cast<size_t>(rank)].text.empty(); });
+  // Who has voted and died is missing from the next decision only: an objection counts when it comes again.
+  if (begins || (objected && !again_)) {
+    again_ = !begins;
     members_ = members;
     label_ = childLabel("shrink", decision.epoch, members);
     next_ = Next::Join;

@@ -40,6 +40,7 @@ class Shrink {
   Vote vote_;
   std::vector<int> members_;  // of the newest attempt
   std::string label_;
+  bool again_ = false;  // the second attempt of the same members
   Status joined_, outcome_;
 };
 

@@ -466,8 +466,11 @@ TEST_CASE("a shrink tries until all that are left have the same, and ends where 
     CHECK(shrink.next() == Shrink::Next::End);
     CHECK(shrink.outcome().ok());
   }
-  SECTION("one has it not") {
+  SECTION("one has it not, twice") {
     shrink.onDecision({.epoch = 2, .gone = {2}, .calls = {content, objects, {}}});
+    CHECK(shrink.label() == "shrink/2/0/1");
+    shrink.onJoined({});
+    shrink.onDecision({.epoch = 3, .gone = {2}, .calls = {content, objects, {}}});
     CHECK(shrink.next() == Shrink::Next::End);
     CHECK(shrink.outcome().message().find("rank 1 (of the parent) could not join: no memory") != std::string::npos);
   }
