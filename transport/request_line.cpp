@@ -4,10 +4,9 @@ namespace tutti {
 
 Result<bool> RequestLine::test(Channel& channel, Request request) {
   if (isDone(request)) return true;
-  if (cancelled_) return invalidUsage("the request has been cancelled");
-  const Status status = advance(channel);
+  if (failure_.ok()) failure_ = advance(channel);
   if (isDone(request)) return true;
-  TUTTI_TRY(status);
+  TUTTI_TRY(failure_);
   return false;
 }
 
@@ -26,7 +25,7 @@ Status RequestLine::advance(Channel& channel) {
 }
 
 void RequestLine::cancel() {
-  cancelled_ = true;
+  if (failure_.ok()) failure_ = invalidUsage("the requests of this channel have been cancelled");
   sends_.clear();
   receives_.clear();
 }

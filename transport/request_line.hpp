@@ -9,11 +9,13 @@ namespace tutti {
 /// One thread at a time.
 class RequestLine {
  public:
-  Request postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
+  Result<Request> postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
+    TUTTI_TRY(failure_);
     sends_.push_back({data, bytes, call});
     return kSendInLine | (sent_ + sends_.size());
   }
-  Request postReceive(std::byte* dst, const Expect& expect) {
+  Result<Request> postReceive(std::byte* dst, const Expect& expect) {
+    TUTTI_TRY(failure_);
     receives_.push_back({dst, expect});
     return kReceiveRequest | (received_ + receives_.size());
   }
@@ -40,7 +42,7 @@ class RequestLine {
   Fifo<Outgoing> sends_;
   Fifo<Incoming> receives_;
   uint64_t sent_ = 0, received_ = 0;  // those that are done
-  bool cancelled_ = false;
+  Status failure_;
 };
 
 }  // namespace tutti
