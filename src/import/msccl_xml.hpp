@@ -19,9 +19,4 @@ Result<ImportedPlan> importMscclXml(std::string_view text, const std::string& or
 /// Its head, without looking at the rest.  Errors: as above.
 Result<PlanHead> headOfMscclXml(std::string_view text, const std::string& origin);
 
-/// Our schedules, one per rank and of logical ops, as such a file: a channel per lane, and in it a thread block per
-/// peer and direction and one for local work.  Chunks of blocks that several channels share are divided. Errors:
-/// InvalidArgument for a Barrier (MSCCL has none), for fused ops, for direct sends and for schedules that differ.
-Result<std::string> exportMscclXml(const std::vector<Schedule>& schedules, const std::string& name);
-
 }  // namespace tutti

@@ -22,10 +22,4 @@ Result<ImportedPlan> importMscclppJson(std::string_view text, const std::string&
 /// Its head, without looking at the rest.  Errors: as above.
 Result<PlanHead> headOfMscclppJson(std::string_view text, const std::string& origin);
 
-/// Our schedules, one per rank and of logical ops, in the present format: a thread block per lane.  A message is a put
-/// into its target where nobody uses that before, else into scratch of its own, and a signal.
-/// Errors: InvalidArgument for collectives that MSCCL++ does not have (all but AllReduce, AllGather, ReduceScatter and
-/// AllToAll), for fused ops, for direct sends and for schedules that differ.
-Result<std::string> exportMscclppJson(const std::vector<Schedule>& schedules, const std::string& name);
-
 }  // namespace tutti

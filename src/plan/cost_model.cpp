@@ -124,7 +124,7 @@ MessageCost messageCost(const LinkProfile& link, size_t bytes, bool directPossib
 namespace {
 
 /// Messages of ranks on devices inside a host, by streams.
-LinearCost byDevice(const DeviceCosts& costs) {
+LinearCost deviceLink(const DeviceCosts& costs) {
   const bool apart = costs.links.nDevices() > 1;
   LinearCost link;
   link.latencyUs = (apart ? costs.message.far : costs.message.near).us();
@@ -139,7 +139,7 @@ void passThroughPinned(const DeviceCosts& costs, CostModel* m) {
     link->latencyUs += costs.message.near.us();
     link->bandwidthGBps = 1 / (1 / link->bandwidthGBps + 2 / costs.pinnedGBps);
   }
-  if (costs.insideHost != nullptr) m->intra = byDevice(*costs.insideHost);
+  if (costs.insideHost != nullptr) m->intra = deviceLink(*costs.insideHost);
   m->reduceGBps = costs.memoryGBps;
   m->copyGBps = costs.memoryGBps / 2;
 }

@@ -156,7 +156,7 @@ sim::MessagePrice throughPinned(const DeviceCosts& costs, sim::MessagePrice pric
   return price;
 }
 
-sim::MessagePrice byDevice(const DeviceCosts& costs) {
+sim::MessagePrice devicePrice(const DeviceCosts& costs) {
   const bool apart = costs.links.nDevices() > 1;
   sim::MessagePrice price = messagePrice(apart ? costs.message.far : costs.message.near, perByte(costs.memoryGBps));
   if (apart) price.wireUsPerByte = perByte(costs.links.portGBps);
@@ -170,7 +170,7 @@ void passThroughPinned(const PlanRequest& r, sim::Prices* prices) {
   for (auto* levels : {&prices->channel, &prices->direct, &prices->here}) {
     for (size_t level = 0; level < levels->size(); ++level) {
       sim::MessagePrice& price = (*levels)[level];
-      price = goesByDevice(r, level) ? byDevice(*costs.insideHost) : throughPinned(costs, price);
+      price = goesByDevice(r, level) ? devicePrice(*costs.insideHost) : throughPinned(costs, price);
       price.gatherUsPerByte = 2 * perByte(costs.memoryGBps);
     }
   }

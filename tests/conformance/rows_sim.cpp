@@ -1,5 +1,5 @@
 #include "tests/conformance/harness.hpp"
-#include "transport/sim/fabric.hpp"
+#include "tests/support/sim/fabric.hpp"
 
 namespace tutti::conformance {
 namespace {

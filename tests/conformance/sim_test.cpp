@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/conformance/traffic.hpp"
-#include "transport/sim/link.hpp"
+#include "tests/support/sim/link.hpp"
 
 using namespace tutti;
 using namespace tutti::conformance;

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "src/cluster/simulate.hpp"
+#include "tools/cluster/simulate.hpp"
 
 using namespace tutti;
 using namespace tutti::sim;

@@ -1,6 +1,7 @@
 // MSCCL++'s JSON, present and older format.
 #include "src/import/mscclpp_json.hpp"
 #include "tests/fuzz/plan_round_trip.hpp"
+#include "tools/export/export.hpp"
 
 namespace {
 

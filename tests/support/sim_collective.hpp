@@ -6,7 +6,7 @@
 //   CHECK(job.run() == "");                                   // who waits for whom, which element is wrong, ...
 //   CHECK(job.endNs() == ...);
 //
-// What ranks do costs no virtual time; messages do (transport/sim/README.md).  A seed replays exactly.
+// What ranks do costs no virtual time; messages do (tests/support/sim/README.md).  A seed replays exactly.
 #pragma once
 
 #include <map>
@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "src/exec/collective_run.hpp"
+#include "tests/support/sim/fabric.hpp"
 #include "tests/support/vectors.hpp"
-#include "transport/sim/fabric.hpp"
 
 namespace tutti::test {
 

@@ -5,6 +5,7 @@
 #include "src/import/imported_plan.hpp"
 #include "src/import/msccl_xml.hpp"
 #include "src/import/mscclpp_json.hpp"
+#include "tools/export/export.hpp"
 
 namespace tutti {
 namespace {

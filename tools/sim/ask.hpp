@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "src/cluster/simulate.hpp"
 #include "src/import/imported_plan.hpp"
+#include "tools/cluster/simulate.hpp"
 
 namespace tutti::sim {
 

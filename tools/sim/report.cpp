@@ -5,7 +5,7 @@
 #include <fstream>
 #include <numeric>
 
-#include "src/cluster/critical_path.hpp"
+#include "tools/cluster/critical_path.hpp"
 
 namespace tutti::sim {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <map>
 
-#include "src/cluster/simulate.hpp"
+#include "tools/cluster/simulate.hpp"
 #include "tools/sim/ask.hpp"
 #include "tools/sim/published.hpp"
 

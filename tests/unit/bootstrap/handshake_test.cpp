@@ -6,7 +6,7 @@
 #include "src/bootstrap/bootstrap_node.hpp"
 #include "src/bootstrap/handshake.hpp"
 #include "src/bootstrap/wire.hpp"
-#include "transport/sim/world.hpp"
+#include "tests/support/sim/world.hpp"
 
 using namespace tutti;
 

@@ -9,7 +9,7 @@
 #include "src/base/clock.hpp"
 #include "src/bootstrap/bootstrap_node.hpp"
 #include "tests/support/seeds.hpp"
-#include "transport/sim/world.hpp"
+#include "tests/support/sim/world.hpp"
 
 namespace tutti {
 

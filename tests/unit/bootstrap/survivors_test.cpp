@@ -13,8 +13,8 @@
 #include "src/bootstrap/bootstrap_node.hpp"
 #include "src/membership/shrink.hpp"
 #include "tests/support/seeds.hpp"
+#include "tests/support/sim/world.hpp"
 #include "tests/support/thorough.hpp"
-#include "transport/sim/world.hpp"
 
 using namespace tutti;
 

@@ -11,6 +11,7 @@
 #include "src/schedule/symbolic_values.hpp"
 #include "tests/unit/algorithms/shapes.hpp"
 #include "tests/unit/import/plans.hpp"
+#include "tools/export/export.hpp"
 
 using namespace tutti;
 using namespace tutti::test;

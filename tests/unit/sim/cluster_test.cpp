@@ -1,4 +1,4 @@
-#include "src/cluster/cluster.hpp"
+#include "tools/cluster/cluster.hpp"
 
 #include <catch2/catch.hpp>
 #include <random>

@@ -1,4 +1,4 @@
-#include "src/sim/flows.hpp"
+#include "tools/cluster/flows.hpp"
 
 #include <catch2/catch.hpp>
 #include <map>

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "src/cluster/critical_path.hpp"
 #include "tests/unit/sim/support.hpp"
+#include "tools/cluster/critical_path.hpp"
 
 using namespace tutti;
 using namespace tutti::sim;

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "src/cluster/simulate.hpp"
+#include "tools/cluster/simulate.hpp"
 
 namespace tutti::sim::test {
 

@@ -1,0 +1,128 @@
+#include "tools/cluster/simulate.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/cost/linear_cost.hpp"
+#include "src/sim/memory.hpp"
+
+namespace tutti::sim {
+namespace {
+
+Result<Roles> rolesFor(const Network& network, const Task& task, Detail detail) {
+  const bool few = network.cluster().nRanks() <= kMostRanksInDetail;
+  if (detail == Detail::Ranks || (detail == Detail::Auto && few)) return allRoles(network, task);
+  auto roles = classRoles(network, task);
+  if (roles.ok() || detail == Detail::Classes) return roles;
+  return allRoles(network, task);
+}
+
+/// Bytes that ranks read and write of their own memory in a call, counted as often as they do: more than there are
+/// where an algorithm sends on what it has received.
+double touchedBytes(const Roles& roles, double chunkBytes) {
+  double chunks = 0;
+  for (size_t m = 0; m < roles.programs.size(); ++m) {
+    double own = 0;
+    for (const LaneProgram& lane : *roles.programs[m]->lanes) {
+      for (const Step& step : lane.steps) {
+        own += step.nTo > 0 ? double{step.chunks} * (1 + step.nTo) : 0;  // read here once, written by each receiver
+        own += double{step.reduced} + 2 * double{step.copied};
+      }
+    }
+    chunks += own * static_cast<double>(roles.nRanksOf[m]);
+  }
+  return chunks * chunkBytes;
+}
+
+/// How much slower than near memory what is touched is on average, where far memory has `part` of the near rate: it is
+/// as far as the whole call's the first time, and again as far as one loop's.
+double farPart(double part, double first, double farFirst, double farAgain) {
+  return 1 / (first / std::pow(part, farFirst) + (1 - first) / std::pow(part, farAgain));
+}
+
+/// Memory that is far from cores slows down what ranks copy and combine themselves.
+void slowDown(const Cluster& c, const Roles& roles, const Shape& shape, double loopBytes, Job* job) {
+  if (c.farCopy >= 1 && c.farReduce >= 1) return;
+  const double hosts = static_cast<double>(roles.firstOf.size() - 1);
+  const NearChannels all = nearChannelsOf(roles);
+  const double room = roomBytes({all.answered / hosts, all.streams / hosts}, loopBytes);
+  const double footprint = footprintOf(shape, c.ranksPerNode);
+  const double touched = touchedBytes(roles, job->chunkBytes * job->nChannels) / hosts;
+  const double first = std::min(1.0, footprint / std::max(1.0, touched));
+  const double far = farness(footprint + room, c.nearBytes, c.farBytes);
+  const double ofLoop = footprint * loopBytes / std::max(1e-9, job->chunkBytes);
+  const double again = farness(ofLoop + room, c.nearBytes, c.farBytes);
+  const double copy = farPart(c.farCopy, first, far, again);
+  job->prices.copyUsPerByte /= copy;
+  job->prices.reduceUsPerByte /= farPart(c.farReduce, first, far, again);
+  for (ProtocolSpec& p : job->near) {
+    p.copyGBps *= copy;
+    p.gatherGBps *= copy;
+  }
+}
+
+constexpr int64_t kMostMessages = 2'000'000;  // beyond, a second less matters more than a loop more
+
+int loopsWithin(const Job& job) {
+  int64_t perLoop = 1;
+  for (const auto& lanes : job.lanes) {
+    for (const MemberLane& lane : lanes) perLoop += static_cast<int64_t>(lane.steps().peers.size()) / 2;
+  }
+  return static_cast<int>(std::clamp<int64_t>(kMostMessages / perLoop, 2, 1 << 20));
+}
+
+/// Calls in a row: what one adds once they are under way.
+Status runRow(const SimOptions& options, double loopBytes, Outcome* o) {
+  TUTTI_ASSIGN(o->run, runFair(o->job, options.calls * o->loopsRun, o->loopsRun, loopBytes, options.record));
+  TUTTI_ASSIGN(const Run first, runFair(o->job, o->loopsRun, o->loopsRun, loopBytes, false));
+  const double perCall = (o->run.end - first.end) / (options.calls - 1), launchUs = o->job.prices.launchUs;
+  o->us = launchUs + (perCall - launchUs) * o->loops / o->loopsRun;
+  return {};
+}
+
+}  // namespace
+
+double Outcome::load(size_t link) const {
+  const double most = job.capacities[link] * 1e3 * run.end;
+  return most > 0 ? run.linkBytes[link] / most : 0;
+}
+
+Result<Outcome> simulate(const Network& network, const Task& task, const SimOptions& options) {
+  TUTTI_ASSIGN(const Roles roles, rolesFor(network, task, options.detail));
+  Outcome outcome;
+  outcome.classes = roles.classes;
+  outcome.channels = options.channels > 0 ? options.channels : channelsFor(roles);
+  TUTTI_ASSIGN(outcome.job, bindJob(network, roles, outcome.channels));
+  outcome.job.protocol = options.protocol;
+  outcome.members = outcome.job.nMembers();
+  // With a part of the bytes each, channels need fewer loops.
+  const double chunkBytes = outcome.job.chunkBytes;
+  outcome.loops = std::max(1, static_cast<int>((chunkBytes - 1e-6) / task.options.sliceBytes) + 1);
+  const double loopBytes = chunkBytes / outcome.loops;
+  outcome.loopsRun = std::min({outcome.loops, std::max(2, options.mostLoops), loopsWithin(outcome.job)});
+  slowDown(network.cluster(), roles, shapeOf(task, roles.places, task.bytes), loopBytes, &outcome.job);
+  if (options.calls > 1) {
+    TUTTI_TRY(runRow(options, loopBytes, &outcome));
+    return outcome;
+  }
+  TUTTI_ASSIGN(outcome.run, runFair(outcome.job, outcome.loopsRun, outcome.loopsRun, loopBytes, options.record));
+  outcome.us = outcome.run.end;
+  if (outcome.loopsRun < outcome.loops) {
+    // A pipeline that is full goes on at an even pace.
+    const int before = outcome.loopsRun / 2;
+    TUTTI_ASSIGN(const Run shorter, runFair(outcome.job, before, before, loopBytes, false));
+    const double perLoop = (outcome.run.end - shorter.end) / (outcome.loopsRun - before);
+    outcome.us += perLoop * (outcome.loops - outcome.loopsRun);
+  }
+  return outcome;
+}
+
+double busGBps(Collective collective, double bytes, int nRanks, double us) {
+  const double n = nRanks;
+  if (us <= 0) return 0;
+  double share = n - 1;  // of one rank's block
+  if (isOneVector(collective)) share = goesBothWays(collective) ? 2 * (n - 1) / n : 1;
+  return bytes * share / (us * 1e3);
+}
+
+}  // namespace tutti::sim
