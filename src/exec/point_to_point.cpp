@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace tutti {
+namespace {
+
+/// A lone message of so many is polled, which costs less.
+constexpr size_t kMostUnpostedBytes = 16384;
+
+}  // namespace
 
 bool PointToPointRun::blockedByEarlier(size_t index) const {
   for (size_t i = 0; i < index; ++i) {
@@ -18,12 +24,13 @@ Result<Progress> PointToPointRun::step() {
   bool moved = false;
   bool left = false;
   waitingOn_ = -1;
+  const bool small = ops_.size() == 1 && ops_[0].op.bytes <= kMostUnpostedBytes;  // has nothing to go beside
   for (size_t i = 0; i < ops_.size(); ++i) {
     State& state = ops_[i];
     if (state.done) continue;
     if (!blockedByEarlier(i)) {
       const size_t before = state.moved + state.tested;
-      TUTTI_ASSIGN(state.done, state.op.posts ? advancePosted(&state) : advance(&state));
+      TUTTI_ASSIGN(state.done, state.op.posts && !small ? advancePosted(&state) : advance(&state));
       moved = moved || state.done || state.moved + state.tested != before;
     }
     if (!state.done) {

@@ -51,17 +51,20 @@ std::span<std::byte> Outgoing::staging() {
 Result<uint64_t> Outgoing::post(const std::byte* data, const Header& header) {
   TUTTI_ASSERT_CMP(header.bytes, <=, slotBytes_);
   const bool alone = posted_.empty() && !active_;
+  const bool small = header.bytes <= kMostPackedBytes;
+  if (alone && small) {
+    TUTTI_ASSIGN(const bool gone, send(data, header));
+    if (gone) return ++done_;
+  }
+  if (gathers_) sockets_.gather(gathers_ = false);
   Posted next{.head = encodeHeader({header.bytes, header.call, sockets_.spread(), false}),
               .data = data,
               .stripes = Stripes(header.bytes, sockets_.spread())};
-  if (alone && header.bytes <= kMostPackedBytes) {
-    TUTTI_ASSIGN(const bool gone, send(data, header));
-    if (gone) return ++done_;
+  if (alone && small) {  // it goes on from here
     active_ = false;
     std::memcpy(next.head.data(), packet_.get(), kHeaderBytes);
     next.sent[0] = headerSent_ + sent_[0];
   }
-  if (gathers_) sockets_.gather(gathers_ = false);
   posted_.push_back(next);
   if (alone) TUTTI_TRY(asStatus(push()));
   return done_ + posted_.size();
