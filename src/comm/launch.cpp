@@ -191,7 +191,10 @@ void Batch::teach(KnownCalls* known) {
 }
 
 Result<Progress> Batch::step() {
-  if (!prepared_) return prepare();
+  if (!prepared_) {
+    TUTTI_ASSIGN(const Progress progress, prepare());
+    if (!prepared_) return progress;
+  }
   if (comm_.cuda() == nullptr) return stepAll();
   if (unprepared_ != nullptr && *unprepared_ > 0) return Progress::Blocked;
   const DeviceScope scope(comm_.cuda());
