@@ -1,5 +1,5 @@
 #include "src/api/entry.hpp"
-#include "src/comm/cuda/side.hpp"
+#include "src/comm/cuda/executor.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -66,7 +66,7 @@ Status checkCount(const tuttiComm* handle, const Call& call) {
 
 /// On a CUDA communicator: whether the device can use the buffers that this rank has.
 Status checkMemory(const tuttiComm* handle, const Call& call) {
-  const CudaSide* side = handle->comm->cuda();
+  const CudaExecutor* side = handle->comm->cuda();
   if (side == nullptr) return {};
   const Extents extents = extentsHere(handle, call);
   if (extents.sendBytes > 0) TUTTI_TRY(side->device().checkUsable(call.sendbuff, "sendbuff"));

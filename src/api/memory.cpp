@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "src/api/entry.hpp"
-#include "src/comm/cuda/side.hpp"
+#include "src/comm/cuda/executor.hpp"
 #include "src/comm/settings.hpp"
 #include "src/device/cuda_alloc.hpp"
 #include "src/device/host_memory.hpp"

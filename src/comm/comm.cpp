@@ -4,7 +4,7 @@
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
-#include "src/comm/cuda/side.hpp"
+#include "src/comm/cuda/executor.hpp"
 #include "src/comm/launch.hpp"
 
 namespace tutti {
@@ -24,7 +24,7 @@ Comm::~Comm() {
   ownBatch_.reset();
   planner_.clear();
   watchdog_.stop();
-  if (cuda_ && !cuda_->letGo(kLeaveMs)) CudaSide::letGoLater(std::move(cuda_));
+  if (cuda_ && !cuda_->letGo(kLeaveMs)) CudaExecutor::letGoLater(std::move(cuda_));
   cuda_.reset();           // channels use links_
   registrations_.clear();  // of links_' transports
   if (control_) control_->setOnArrival(nullptr);
@@ -73,13 +73,13 @@ Status Comm::awaitReaders(void* handle) {
 }
 
 /// By the thread that closes memory which peers call back after a failure, whose news may be under way still.
-bool Comm::settle(CudaSide& side) {
+bool Comm::settle(CudaExecutor& executor) {
   for (const Deadline news = Deadline::inMs(kReadersAfterFailureMs); !abortState_.ended() && !news.passed();) {
     cuda::pauseBetweenLooks();
   }
   const uint64_t ticket = callOrder_->take();
   callOrder_->await(ticket);
-  const bool quiet = abortState_.ended() ? side.letGo() : side.idle();
+  const bool quiet = abortState_.ended() ? executor.letGo() : executor.idle();
   callOrder_->finish(ticket);
   return quiet;
 }

@@ -26,7 +26,7 @@
 namespace tutti {
 
 class Batch;
-class CudaSide;
+class CudaExecutor;
 
 class Comm {
  public:
@@ -57,7 +57,7 @@ class Comm {
   KnownCalls& known() { return known_; }
   Links& links() { return *links_; }
   /// What this rank has on its CUDA device; null on the host.
-  CudaSide* cuda() const { return cuda_.get(); }
+  CudaExecutor* cuda() const { return cuda_.get(); }
   /// Where the ranks are, and how they meet; set while they join.
   const RankLayout& layout() const { return layout_; }
   /// How calls wait and end.
@@ -77,7 +77,7 @@ class Comm {
 
   CallNumbers& numbers() { return numbers_; }
   /// Scratch memory of at least `bytes`, on the device if there is one, kept between calls.  Only with the turn.
-  /// Errors: those of CudaSide; none on the host.
+  /// Errors: those of CudaExecutor; none on the host.
   Result<std::byte*> workspace(size_t bytes);
   /// The channel of a lane to a peer: of links(), or of cuda() on top of those.  Null while it comes up.
   Result<Channel*> channel(int peer, int lane);
@@ -104,7 +104,7 @@ class Comm {
   Comm(const CommSettings& settings, AbortState* abortState);
   Status awaitDevice();
   Status awaitReaders(void* handle);
-  bool settle(CudaSide& side);
+  bool settle(CudaExecutor& executor);
   void onFailure(const Failure& failure);
   void endOnPurpose(std::string_view verb);
 
@@ -113,7 +113,7 @@ class Comm {
   Watchdog watchdog_;  // before control_, whose thread reads its log
   std::unique_ptr<Control> control_;
   std::unique_ptr<Links> links_;
-  std::unique_ptr<CudaSide> cuda_;
+  std::unique_ptr<CudaExecutor> cuda_;
   RankLayout layout_;
   OperatorTable operators_;
   Registrations registrations_;

@@ -3,7 +3,7 @@
 #include <future>
 #include <map>
 
-#include "src/comm/cuda/side.hpp"
+#include "src/comm/cuda/executor.hpp"
 #include "src/comm/parked_batch.hpp"
 
 namespace tutti {
@@ -26,12 +26,12 @@ struct Part {
 /// other ranks on the host before they are in the stream, so a non-blocking communicator has a thread for that.  A
 /// capture, and a stream that only means something on the caller's thread, keep to that thread.
 HostStream* carrierOnDevice(const tuttiComm& handle, tuttiStream_t stream) {
-  const CudaSide& side = *handle.comm->cuda();
-  const DeviceScope scope(&side);
-  if (side.proxy() != nullptr) return side.proxy()->thread();
+  const CudaExecutor& executor = *handle.comm->cuda();
+  const DeviceScope scope(&executor);
+  if (executor.proxy() != nullptr) return executor.proxy()->thread();
   if (handle.own == nullptr) return nullptr;
   const auto onDevice = reinterpret_cast<cuda::Stream>(stream);
-  return onDevice == cuda::kStreamPerThread || side.capturing(onDevice) ? nullptr : handle.own.get();
+  return onDevice == cuda::kStreamPerThread || executor.capturing(onDevice) ? nullptr : handle.own.get();
 }
 
 HostStream* carrierOf(tuttiComm* handle, tuttiStream_t stream) {
@@ -70,13 +70,13 @@ Result<std::vector<CommUse>> useAll(const CallGroup& group) {
 
 /// Streams of one communicator follow each other, which takes one graph.
 Status checkCaptures(const CallGroup& group) {
-  std::map<const CudaSide*, uint64_t> captures;
+  std::map<const CudaExecutor*, uint64_t> captures;
   for (const CallGroup::Entry& entry : group.calls) {
-    const CudaSide* side = entry.handle->comm->cuda();
-    if (side == nullptr) continue;
-    const DeviceScope scope(side);
-    const uint64_t capture = side->captureOf(reinterpret_cast<cuda::Stream>(entry.stream));
-    if (capture != captures.emplace(side, capture).first->second) {
+    const CudaExecutor* executor = entry.handle->comm->cuda();
+    if (executor == nullptr) continue;
+    const DeviceScope scope(executor);
+    const uint64_t capture = executor->captureOf(reinterpret_cast<cuda::Stream>(entry.stream));
+    if (capture != captures.emplace(executor, capture).first->second) {
       return invalidUsage(
           "streams that a group gives to one communicator must all be captured into one graph, or none of them");
     }
@@ -86,8 +86,8 @@ Status checkCaptures(const CallGroup& group) {
 
 /// Whether a thread of the host carries the batch out.
 bool goesByProxy(const Batch& batch) {
-  const CudaSide* side = batch.comm().cuda();
-  return side != nullptr && side->proxy() != nullptr;
+  const CudaExecutor* executor = batch.comm().cuda();
+  return executor != nullptr && executor->proxy() != nullptr;
 }
 
 /// Of streams that are being captured.

@@ -8,7 +8,7 @@
 #include "src/base/log.hpp"
 #include "src/comm/comm.hpp"
 #include "src/comm/cuda/costs.hpp"
-#include "src/comm/cuda/side.hpp"
+#include "src/comm/cuda/executor.hpp"
 #include "src/comm/launch.hpp"
 #include "transport/table.hpp"
 
@@ -43,12 +43,12 @@ int blocksOfRank(const CommSettings& settings) {
   return settings.maxChannels < CommSettings().maxChannels ? settings.maxChannels : 0;
 }
 
-const char* nameOf(CudaWay way) {
+const char* nameOf(ExecutorKind way) {
   switch (way) {
-    case CudaWay::Stream: return "streams";
-    case CudaWay::Resident: return "resident kernels";
-    case CudaWay::Proxy: return "proxies";
-    case CudaWay::None: break;
+    case ExecutorKind::Stream: return "streams";
+    case ExecutorKind::Resident: return "resident kernels";
+    case ExecutorKind::Proxy: return "proxies";
+    case ExecutorKind::None: break;
   }
   return "nobody";
 }
@@ -111,7 +111,7 @@ class Joining {
 
   int rank() const { return comm_.rank(); }
   const PeerDescriptor& mine() const { return descriptors_[static_cast<size_t>(rank())]; }
-  CudaSide* cuda() { return comm_.cuda_.get(); }
+  CudaExecutor* cuda() { return comm_.cuda_.get(); }
 
   Comm& comm_;
   RankLayout& layout_;
@@ -134,12 +134,12 @@ Status Joining::prepare(int rank, int nRanks, PeerDescriptor* descriptor) {
   TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
   slots_ = static_cast<uint32_t>(slots);
   if (settings.cudaDevice >= 0) {
-    Result<std::unique_ptr<CudaSide>> side = CudaSide::create(settings.cudaDevice, rank, nRanks, slots_);
-    if (!side.ok()) {
-      descriptor->trouble = cat("it cannot use its device: ", side.status().message());
-      return side.status();
+    Result<std::unique_ptr<CudaExecutor>> executor = CudaExecutor::create(settings.cudaDevice, rank, nRanks, slots_);
+    if (!executor.ok()) {
+      descriptor->trouble = cat("it cannot use its device: ", executor.status().message());
+      return executor.status();
     }
-    comm_.cuda_ = std::move(*side);
+    comm_.cuda_ = std::move(*executor);
     comm_.cuda_->describe(descriptor);
   }
   TUTTI_ASSIGN(descriptor->settings, commonSettings(settings));
@@ -212,17 +212,17 @@ Status Joining::chooseExecutor() {
   layout_.residentLanes = residentLanes(descriptors_, blockSliceBytes_, slots_);
   TUTTI_ASSIGN(layout_.reach, deviceReach());
   const std::string obstacle = layout_.reach.obstacle();
-  TUTTI_ASSIGN(layout_.way, cudaWay(descriptors_, layout_.residentLanes, obstacle));
-  if (layout_.way == CudaWay::Proxy && asksForProxy()) layout_.reach = {};
+  TUTTI_ASSIGN(layout_.executor, executorKind(descriptors_, layout_.residentLanes, obstacle));
+  if (layout_.executor == ExecutorKind::Proxy && asksForProxy()) layout_.reach = {};
   if (layout_.anyCuda() && rank() == 0)
-    TUTTI_INFO("cuda", "calls of CUDA ranks are carried out by ", nameOf(layout_.way));
-  if (layout_.way == CudaWay::Proxy && rank() == 0 && !obstacle.empty()) {
+    TUTTI_INFO("cuda", "calls of CUDA ranks are carried out by ", nameOf(layout_.executor));
+  if (layout_.executor == ExecutorKind::Proxy && rank() == 0 && !obstacle.empty()) {
     TUTTI_INFO("cuda", "device memory passes through the host", layout_.mixesEdges() ? " between some ranks: " : ": ",
                obstacle);
   }
   if (layout_.mixesEdges()) layout_.deviceLanes = lanesOfMixedEdges(layout_.reach, layout_.sliceBytes, slots_);
-  if (layout_.way == CudaWay::Resident) layout_.sliceBytes = blockSliceBytes_;
-  return cuda() == nullptr ? Status() : cuda()->meet(layout_.way, layout_.reach, descriptors_);
+  if (layout_.executor == ExecutorKind::Resident) layout_.sliceBytes = blockSliceBytes_;
+  return cuda() == nullptr ? Status() : cuda()->meet(layout_.executor, layout_.reach, descriptors_);
 }
 
 // Where processes need each other's memory they try whether it can be had, and tell each other.
@@ -259,7 +259,7 @@ Status Joining::tellAddresses() {
   PeerDescriptor addresses;
   addresses.transports = comm_.links_->addresses();
   addresses.machine = machineReport(descriptors_, rank());
-  if (layout_.way == CudaWay::Resident)
+  if (layout_.executor == ExecutorKind::Resident)
     TUTTI_TRY(cuda()->makeEnds(comm_.nRanks(), layout_.residentLanes, layout_.sliceBytes, &addresses));
   if (cuda() != nullptr && layout_.mixesEdges())
     TUTTI_TRY(cuda()->makeSlots(layout_.deviceLanes, layout_.sliceBytes, &addresses));
@@ -291,8 +291,8 @@ Status Joining::setUpMachine(const std::vector<std::string>& reports) {
   if (layout_.onDevices()) addDeviceGroups(descriptors_, &layout_.inner);
   layout_.rails = railsOf(layout_.machine);
   layout_.nodes = nodesOf(descriptors_);
-  if (layout_.way == CudaWay::Stream && !configIsSet("TUTTI_SLOT_BYTES")) {
-    const DeviceCosts costs = cudaCosts(DeviceWay::Streams, descriptors_, layout_.machine);
+  if (layout_.executor == ExecutorKind::Stream && !configIsSet("TUTTI_SLOT_BYTES")) {
+    const DeviceCosts costs = cudaCosts(DeviceExecutor::Streams, descriptors_, layout_.machine);
     layout_.sliceBytes = deviceSliceBytes(costs, comm_.nRanks(), slots_);
   }
   layout_.pullBytes = std::clamp(kPullBytes, layout_.sliceBytes, layout_.sliceBytes * slots_);
@@ -307,7 +307,7 @@ Status Joining::openLinks() {
   TUTTI_TRY(links.meet(std::move(descriptors_)));
   comm_.control_->setOnArrival([&links] { links.ring(); });
   links.tell(&comm_.registrations_);
-  if (layout_.way == CudaWay::Resident) {
+  if (layout_.executor == ExecutorKind::Resident) {
     TUTTI_TRY(cuda()->openEnds(rank(), links.descriptors(), links, blocksOfRank(comm_.settings_), comm_.deadline()));
     comm_.abortState_.onEnd([memory = cuda()->residentMemory()] {
       if (memory != nullptr) memory->leave();
@@ -315,7 +315,7 @@ Status Joining::openLinks() {
   }
   if (cuda() == nullptr) return {};
   if (layout_.mixesEdges()) TUTTI_TRY(cuda()->openSlots(links.descriptors(), comm_.deadline()));
-  cuda()->lendOver([comm = &comm_, side = cuda()] { return comm->settle(*side); });
+  cuda()->lendOver([comm = &comm_, executor = cuda()] { return comm->settle(*executor); });
   return {};
 }
 

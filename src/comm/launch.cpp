@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/comm/cuda/side.hpp"
+#include "src/comm/cuda/executor.hpp"
 #include "src/comm/fast_path.hpp"
 #include "src/comm/handle.hpp"
 
@@ -170,7 +170,7 @@ Status Batch::reserveWorkspace(const Call& call) {
   return asStatus(comm_.workspace(extentsOf(call, comm_.rank(), comm_.nRanks()).sendBytes));
 }
 
-void Batch::teach(KnownCalls* known) {
+void Batch::remember(KnownCalls* known) {
   if (comm_.cuda() != nullptr) return;
   if (collectives_.size() != 1 || calls_.size() != 1) return;
   const auto& [call, entry] = collectives_.front();
@@ -269,7 +269,7 @@ Status runCall(Comm& comm, const Call& call, tuttiStream_t stream) {
   batch.clear();
   batch.add(call, stream);
   Status result = runBatch(comm, &batch);
-  if (result.ok()) batch.teach(&comm.known());
+  if (result.ok()) batch.remember(&comm.known());
   comm.watchdog().log().leave();
   comm.callOrder().finish(ticket);
   return result;

@@ -8,7 +8,7 @@
 
 #include "src/collective/call.hpp"
 #include "src/comm/comm.hpp"
-#include "src/comm/cuda/side.hpp"
+#include "src/comm/cuda/executor.hpp"
 #include "src/exec/point_to_point.hpp"
 
 namespace tutti {
@@ -40,7 +40,7 @@ class Batch : public Task {
   void runAfter(size_t* unprepared) { unprepared_ = unprepared; }
 
   /// Remember the one call that has just run, if it is one that KnownCalls can tell.
-  void teach(KnownCalls* known);
+  void remember(KnownCalls* known);
 
   Comm& comm() const { return comm_; }
   const std::vector<Call>& calls() const { return calls_; }

@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "src/comm/cuda/executor_kind.hpp"
 #include "src/comm/cuda/reach.hpp"
-#include "src/comm/cuda/way.hpp"
 #include "src/comm/machine.hpp"
 
 namespace tutti {
@@ -14,7 +14,7 @@ struct RankLayout {
   std::vector<int> nodes;               // [rank]: its host, numbered by first rank
   std::vector<std::vector<int>> inner;  // groups of ranks inside nodes, the coarsest first; [i][rank]
   std::vector<int> rails;               // [rank]; empty: not several in a node
-  CudaWay way{};                        // but for None the host's short cuts do not fit all ranks
+  ExecutorKind executor{};              // but for None the host's short cuts do not fit all ranks
   DeviceReach reach;                    // between whom links are of devices
   int deviceLanes = 0;                  // that those have where others pass through hosts
   int residentLanes = 0;                // of plans that blocks walk; 0: none are
@@ -22,11 +22,11 @@ struct RankLayout {
   size_t pullBytes = 0;                 // as many as all slots of a channel hold: what a peer cannot read is sent
 
   /// Whether some rank is on a CUDA device.
-  bool anyCuda() const { return way != CudaWay::None; }
+  bool anyCuda() const { return executor != ExecutorKind::None; }
   /// Whether devices do the work, and hosts only enqueue it.
-  bool onDevices() const { return way == CudaWay::Stream || way == CudaWay::Resident; }
+  bool onDevices() const { return executor == ExecutorKind::Stream || executor == ExecutorKind::Resident; }
   /// Whether some links are of devices, and others pass through hosts.
-  bool mixesEdges() const { return way == CudaWay::Proxy && reach.mostPeers() > 0; }
+  bool mixesEdges() const { return executor == ExecutorKind::Proxy && reach.mostPeers() > 0; }
 };
 
 }  // namespace tutti

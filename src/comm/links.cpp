@@ -16,11 +16,11 @@ std::vector<std::pair<std::string, Address>> Links::addresses() const {
 }
 
 // The first that reaches; else why none does.
-Result<Links::Way> Links::wayBetween(const PeerInfo& self, const PeerInfo& peer) const {
+Result<Links::Route> Links::routeBetween(const PeerInfo& self, const PeerInfo& peer) const {
   std::string reasons;
   for (const auto& transport : transports_) {
     const Result<LinkProfile> link = transport->reach(self, peer);
-    if (link.ok()) return Way{transport.get(), *link};
+    if (link.ok()) return Route{transport.get(), *link};
     reasons += cat(reasons.empty() ? "" : "; ", transport->name(), ": ", link.status().message());
   }
   return invalidUsage(reasons);
@@ -30,7 +30,7 @@ Status Links::meet(std::vector<PeerDescriptor> descriptors) {
   descriptors_ = std::move(descriptors);
   const PeerInfo& self = descriptors_[static_cast<size_t>(rank_)].info;
   for (const PeerDescriptor& descriptor : descriptors_) {
-    const Result<Way> way = wayBetween(self, descriptor.info);
+    const Result<Route> way = routeBetween(self, descriptor.info);
     if (!way.ok()) {
       return invalidUsage("no transport that TUTTI_TRANSPORTS allows joins rank ", rank_, " and rank ",
                           descriptor.info.rank, " (host ", descriptor.hostName, ").  ", way.status().message());
@@ -39,15 +39,15 @@ Status Links::meet(std::vector<PeerDescriptor> descriptors) {
   }
   for (const auto& transport : transports_) {
     bool used = false;
-    for (const Way& mine : byPeer_) used = used || mine.transport == transport.get();
+    for (const Route& mine : byPeer_) used = used || mine.transport == transport.get();
     if (used && transport->sleeper() != nullptr) sleepers_.push_back(transport->sleeper());
   }
   return {};
 }
 
 std::optional<LinkProfile> Links::linkBetween(int a, int b) const {
-  const Result<Way> way =
-      wayBetween(descriptors_[static_cast<size_t>(a)].info, descriptors_[static_cast<size_t>(b)].info);
+  const Result<Route> way =
+      routeBetween(descriptors_[static_cast<size_t>(a)].info, descriptors_[static_cast<size_t>(b)].info);
   return way.ok() ? std::optional(way->link) : std::nullopt;
 }
 
@@ -143,7 +143,7 @@ Result<bool> Links::openBoards() {
 
 void Links::tell(Registrations* registrations) const {
   for (const auto& transport : transports_) {
-    const auto uses = [&](const Way& way) { return way.transport == transport.get() && way.link.registers; };
+    const auto uses = [&](const Route& way) { return way.transport == transport.get() && way.link.registers; };
     const auto way = std::ranges::find_if(byPeer_, uses);
     if (way != byPeer_.end()) registrations->tell(transport.get(), way->link.memory);
   }

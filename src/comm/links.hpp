@@ -78,11 +78,11 @@ class Links {
   void close();
 
  private:
-  struct Way {
+  struct Route {
     Transport* transport;
     LinkProfile link;
   };
-  Result<Way> wayBetween(const PeerInfo& self, const PeerInfo& peer) const;
+  Result<Route> routeBetween(const PeerInfo& self, const PeerInfo& peer) const;
   Transport* transportTo(int peer) const { return byPeer_[static_cast<size_t>(peer)].transport; }
   Result<const Address*> addressOf(int peer, const Transport& transport) const;
   Result<Channel*> advance(std::pair<int, int> key);
@@ -90,7 +90,7 @@ class Links {
   int rank_;
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<PeerDescriptor> descriptors_;
-  std::vector<Way> byPeer_;
+  std::vector<Route> byPeer_;
   std::vector<Sleeper*> sleepers_;
   std::vector<Channel*> pumped_;                                      // those that want progress()
   mutable std::mutex mutex_;                                          // of changes to channels_

@@ -3,7 +3,7 @@
 
 #include "src/base/log.hpp"
 #include "src/comm/comm.hpp"
-#include "src/comm/cuda/side.hpp"
+#include "src/comm/cuda/executor.hpp"
 #include "src/exec/one_pass.hpp"
 #include "src/plan/fit.hpp"
 #include "src/schedule/passes.hpp"
@@ -24,8 +24,8 @@ Layout layoutOf(const Schedule& schedule, const Call& call) {
   if (!call.counts) return evenLayout(schedule, call.count, dataTypeBytes(call.dtype));
   const Counts& c = *call.counts;
   const Geometry& g = geometryOf(call.collective);
-  const auto blocks = [&](const Side& side, const std::vector<size_t>& counts, const std::vector<size_t>& displs) {
-    return side.content == Content::Blocks ? blocksOf(counts, displs) : std::vector<Block>{{0, call.count}};
+  const auto blocks = [&](const Side& executor, const std::vector<size_t>& counts, const std::vector<size_t>& displs) {
+    return executor.content == Content::Blocks ? blocksOf(counts, displs) : std::vector<Block>{{0, call.count}};
   };
   return {blocks(g.input, c.sendCounts, c.sendDispls), blocks(g.output, c.recvCounts, c.recvDispls), c.all};
 }

@@ -102,12 +102,12 @@ void CallPlanner::setUpDeviceCosts() {
   const bool onDevice = comm_.layout().onDevices();
   state_.links.ranksPerCore = onDevice ? 1 : worstRanksPerCore(descriptors);
   state_.levels = machineLevels(comm_.layout().machine.graph, comm_.layout().machine.levels, state_.links);
-  if (comm_.layout().way == CudaWay::Proxy)
+  if (comm_.layout().executor == ExecutorKind::Proxy)
     state_.device = proxyCosts(descriptors, comm_.layout().reach, comm_.layout().machine);
   if (!onDevice) return;
-  state_.device = cudaCosts(DeviceWay::Streams, descriptors, comm_.layout().machine);
-  if (comm_.layout().way == CudaWay::Resident)
-    state_.blocks = cudaCosts(DeviceWay::Blocks, descriptors, comm_.layout().machine);
+  state_.device = cudaCosts(DeviceExecutor::Streams, descriptors, comm_.layout().machine);
+  if (comm_.layout().executor == ExecutorKind::Resident)
+    state_.blocks = cudaCosts(DeviceExecutor::Blocks, descriptors, comm_.layout().machine);
   state_.levels = deviceLevels(state_.device->links);
 }
 
@@ -243,7 +243,7 @@ CallEstimate CallPlanner::estimateMessage(int peer, size_t bytes) const {
   const std::vector<int>& devices = state_.device->links.deviceOf;
   const bool same =
       !devices.empty() && devices[static_cast<size_t>(peer)] == devices[static_cast<size_t>(comm_.rank())];
-  const bool proxy = state_.device->way == DeviceWay::Proxy;
+  const bool proxy = state_.device->way == DeviceExecutor::Proxy;
   const double us = deviceMessageUs(*state_.device, same, bytes, comm_.layout().sliceBytes);
   return {proxy ? us + message.costUs : us, "send", proxy ? message.protocol : Protocol::Slots, 1};
 }

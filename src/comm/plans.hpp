@@ -30,7 +30,7 @@ struct PlanKey {
 
 /// How calls of a kind are carried out.
 struct PlanEntry {
-  std::optional<kernels::PassCall> pass;  // by CudaSide::onePass(), without a plan; or
+  std::optional<kernels::PassCall> pass;  // by CudaExecutor::onePass(), without a plan; or
   std::unique_ptr<Plan> plan;
   std::unique_ptr<CollectiveRun> run;  // one of the two
   std::unique_ptr<ResidentRun> resident;

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "src/comm/cuda/side.hpp"
+#include "src/comm/cuda/executor.hpp"
 #include "src/comm/launch.hpp"
 
 namespace tutti {

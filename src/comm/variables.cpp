@@ -5,7 +5,7 @@
 
 #include "src/base/config.hpp"
 #include "src/bootstrap/interfaces.hpp"
-#include "src/comm/cuda/side.hpp"
+#include "src/comm/cuda/executor.hpp"
 #include "src/comm/machine.hpp"
 #include "src/comm/settings.hpp"
 #include "src/plan/overrides.hpp"

@@ -12,7 +12,7 @@
 namespace tutti {
 namespace {
 
-constexpr const char* kNames[kNumDeviceWays] = {"cuda-blocks", "cuda-streams", "cuda-proxy"};
+constexpr const char* kNames[kNumDeviceExecutors] = {"cuda-blocks", "cuda-streams", "cuda-proxy"};
 
 // ---- What devices are made of.
 
@@ -78,27 +78,27 @@ constexpr double kSliceWorth = 9;
 /// it goes to, and the same at the other end.
 constexpr double kTrafficOfExchange = 4;
 
-DeviceMessage farMessage(DeviceWay way, bool nvlink) {
-  if (way == DeviceWay::Proxy) return kProxyEnds;
-  if (way == DeviceWay::Streams) return nvlink ? kStreamNvlink : kStreamPcie;
+DeviceMessage farMessage(DeviceExecutor way, bool nvlink) {
+  if (way == DeviceExecutor::Proxy) return kProxyEnds;
+  if (way == DeviceExecutor::Streams) return nvlink ? kStreamNvlink : kStreamPcie;
   return nvlink ? kSlotNvlink : kSlotPcie;
 }
 
-DeviceMessage nearMessage(DeviceWay way) {
-  if (way == DeviceWay::Proxy) return kProxyEnds;
-  return way == DeviceWay::Streams ? kStreamNear : kSlotNear;
+DeviceMessage nearMessage(DeviceExecutor way) {
+  if (way == DeviceExecutor::Proxy) return kProxyEnds;
+  return way == DeviceExecutor::Streams ? kStreamNear : kSlotNear;
 }
 
 int atLeastOne(double lanes) { return std::max(1, static_cast<int>(std::ceil(lanes - 1e-9))); }
 
 }  // namespace
 
-const char* deviceWayName(DeviceWay way) { return kNames[static_cast<size_t>(way)]; }
+const char* deviceExecutorName(DeviceExecutor way) { return kNames[static_cast<size_t>(way)]; }
 
-bool parseDeviceWay(std::string_view name, DeviceWay* out) {
+bool parseDeviceExecutor(std::string_view name, DeviceExecutor* out) {
   const auto* found = std::ranges::find(kNames, name);
   if (found == std::end(kNames)) return false;
-  *out = static_cast<DeviceWay>(found - kNames);
+  *out = static_cast<DeviceExecutor>(found - kNames);
   return true;
 }
 
@@ -119,17 +119,17 @@ int DeviceLinks::mostRanks() const {
 
 std::string DeviceCosts::describe() const {
   const int devices = links.nDevices(), ranks = links.mostRanks();
-  std::string text = deviceWayName(way);
+  std::string text = deviceExecutorName(way);
   if (insideHost != nullptr) text += cat(", inside hosts ", insideHost->describe());
   if (ranks > 1) text += cat(", ", ranks, " ranks on ", devices == 1 ? "one device" : "a device");
   if (devices > 1) text += cat(", ", devices, " devices");
-  if (devices == 1 || links.portGBps <= 0 || way == DeviceWay::Proxy) return text;
+  if (devices == 1 || links.portGBps <= 0 || way == DeviceExecutor::Proxy) return text;
   char joined[64];
   std::snprintf(joined, sizeof joined, " joined by %s of %.3g GB/s", links.nvlink ? "NVLink" : "PCIe", links.portGBps);
   return text + joined;
 }
 
-DeviceCosts deviceCosts(DeviceWay way, const DeviceFacts& facts, DeviceLinks links) {
+DeviceCosts deviceCosts(DeviceExecutor way, const DeviceFacts& facts, DeviceLinks links) {
   const Architecture& of = architectureOf(facts.computeCapability);
   DeviceCosts costs;
   costs.way = way;
@@ -141,17 +141,19 @@ DeviceCosts deviceCosts(DeviceWay way, const DeviceFacts& facts, DeviceLinks lin
   costs.links = std::move(links);
   costs.memoryGBps = kMemoryShare * (facts.memoryGBps > 0 ? facts.memoryGBps : of.memoryGBps);
   costs.blockGBps = of.blockGBps;
-  costs.callUs = way == DeviceWay::Blocks ? kLaunchUs : way == DeviceWay::Streams ? kStreamCallUs : kProxyCallUs;
+  costs.callUs = way == DeviceExecutor::Blocks    ? kLaunchUs
+                 : way == DeviceExecutor::Streams ? kStreamCallUs
+                                                  : kProxyCallUs;
   costs.packet = {kPacketNear, costs.links.nvlink ? kPacketNvlink : kPacketPcie};
   costs.message = {nearMessage(way), farMessage(way, costs.links.nvlink)};
-  costs.operationUs = way == DeviceWay::Blocks ? 0 : kCopyUs;
-  costs.waitedFor = way == DeviceWay::Blocks ? 1 : kWaitedForOnStreams;
+  costs.operationUs = way == DeviceExecutor::Blocks ? 0 : kCopyUs;
+  costs.waitedFor = way == DeviceExecutor::Blocks ? 1 : kWaitedForOnStreams;
   costs.pinnedGBps = topology::assumedPcieGBps();
   return costs;
 }
 
 int lanesForBandwidth(const DeviceCosts& costs, bool allBusy) {
-  if (costs.way != DeviceWay::Blocks) return 1;
+  if (costs.way != DeviceExecutor::Blocks) return 1;
   const int ranks = allBusy ? costs.links.mostRanks() : 1;
   double wanted = costs.memoryGBps / ranks;  // to read and write
   if (costs.links.nDevices() > 1) wanted = std::min(wanted, kTrafficOfExchange * costs.links.portGBps / ranks);
@@ -159,7 +161,7 @@ int lanesForBandwidth(const DeviceCosts& costs, bool allBusy) {
 }
 
 int lanesForMessages(const DeviceCosts& costs, double chunkBytes, bool allBusy, int most) {
-  if (costs.way != DeviceWay::Blocks) return 1;
+  if (costs.way != DeviceExecutor::Blocks) return 1;
   most = std::max(1, most);
   const double packets = std::ceil(chunkBytes / static_cast<double>(kMostPacketBytes));
   if (packets <= most) return std::max(1, static_cast<int>(packets));
@@ -173,7 +175,7 @@ size_t mostBlockEndBytes(bool oneDevice, size_t sharers) {
 
 size_t deviceSliceBytes(const DeviceCosts& costs, int nRanks, uint32_t slots) {
   const bool apart = costs.links.nDevices() > 1;
-  const bool blocks = costs.way == DeviceWay::Blocks;
+  const bool blocks = costs.way == DeviceExecutor::Blocks;
   const size_t least = size_t{blocks && !apart ? 32u : 128u} << 10, most = size_t{16} << 20;
   const DeviceMessage& message = apart ? costs.message.far : costs.message.near;
   const int sharers = costs.links.mostRanks();
@@ -191,12 +193,12 @@ size_t deviceSliceBytes(const DeviceCosts& costs, int nRanks, uint32_t slots) {
 }
 
 double deviceMessageUs(const DeviceCosts& costs, bool sameDevice, size_t bytes, size_t sliceBytes) {
-  const bool packet = costs.way == DeviceWay::Blocks && bytes <= kMostPacketBytes;
+  const bool packet = costs.way == DeviceExecutor::Blocks && bytes <= kMostPacketBytes;
   const DeviceMessages& messages = packet ? costs.packet : costs.message;
   const DeviceMessage& message = sameDevice ? messages.near : messages.far;
   double gbps = sameDevice ? costs.memoryGBps / 4 : costs.links.pairGBps;  // copied in, and copied out
-  if (costs.way == DeviceWay::Blocks) gbps = std::min(gbps, costs.blockGBps);
-  if (costs.way == DeviceWay::Proxy) gbps = costs.pinnedGBps / 2;  // out and in again
+  if (costs.way == DeviceExecutor::Blocks) gbps = std::min(gbps, costs.blockGBps);
+  if (costs.way == DeviceExecutor::Proxy) gbps = costs.pinnedGBps / 2;  // out and in again
   const double size = static_cast<double>(bytes);
   const double slices = std::max(1.0, std::ceil(size / static_cast<double>(std::max<size_t>(1, sliceBytes))));
   return costs.callUs + message.us() + (slices - 1) * std::max(message.sendUs, message.receiveUs) + size / (gbps * 1e3);

@@ -15,15 +15,15 @@
 namespace tutti {
 
 /// How calls of CUDA ranks are carried out, as far as cost goes.
-enum class DeviceWay : uint8_t {
+enum class DeviceExecutor : uint8_t {
   Blocks,   // blocks of kernels that wait for each other
   Streams,  // operations that the host enqueues: copies, kernels, writes of words and waits for words
   Proxy,    // a thread of the host, by pinned host memory and the host's links
 };
-inline constexpr size_t kNumDeviceWays = 3;
+inline constexpr size_t kNumDeviceExecutors = 3;
 /// "cuda-blocks", "cuda-streams", "cuda-proxy".
-const char* deviceWayName(DeviceWay way);
-bool parseDeviceWay(std::string_view name, DeviceWay* out);
+const char* deviceExecutorName(DeviceExecutor way);
+bool parseDeviceExecutor(std::string_view name, DeviceExecutor* out);
 
 /// The largest message of a lane that goes as packets (kernels::kInlineBytes).
 inline constexpr size_t kMostPacketBytes = 4096;
@@ -63,7 +63,7 @@ struct DeviceMessages {
 };
 
 struct DeviceCosts {
-  DeviceWay way = DeviceWay::Blocks;
+  DeviceExecutor way = DeviceExecutor::Blocks;
   DeviceLinks links;
   double callUs = 0;       // of a call beside its messages
   double memoryGBps = 0;   // of copies on one device, reads and writes together, shared by all its ranks
@@ -83,7 +83,7 @@ struct DeviceCosts {
 };
 
 /// The figures for `way` on devices no slower than `facts`.
-DeviceCosts deviceCosts(DeviceWay way, const DeviceFacts& facts, DeviceLinks links);
+DeviceCosts deviceCosts(DeviceExecutor way, const DeviceFacts& facts, DeviceLinks links);
 
 /// Lanes that blocks of one rank need to be as fast as its device's memory, or its link to others, lets them: all ranks
 /// of the device busy at once, or this one alone.

@@ -30,7 +30,7 @@ class CollectiveRun : public Task {
   size_t running_ = 0;
   CallBuffers buffers_;
   Status begun_;  // what became of begin(), for the first step to say
-  PrePostOps trimmings_;
+  PrePostOps prePost_;
 };
 
 }  // namespace tutti

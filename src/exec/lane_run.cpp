@@ -56,7 +56,7 @@ void LaneRun::resetOp() {
   arrived_ = sent_ = 0;
   computed_ = false;
   staging_ = shared_ = nullptr;
-  way_ = Way::Unknown;
+  delivery_ = Delivery::Unknown;
 }
 
 void LaneRun::nextOp() {
@@ -185,7 +185,7 @@ Result<bool> LaneRun::combine(const BoundOp& op, size_t bytes) {
 
 // Where a value that has no place of its own is built to be sent; null while there is no room.
 Result<std::byte*> LaneRun::roomForValue(const BoundOp& op, size_t bytes) {
-  TUTTI_ASSIGN(const bool chosen, chooseWay(op, bytes));
+  TUTTI_ASSIGN(const bool chosen, chooseDelivery(op, bytes));
   if (!chosen || shared_ != nullptr) return shared_;
   waitingOn_ = op.toRanks[0];
   TUTTI_ASSIGN(const std::span<std::byte> room, op.to[0]->reserve());
@@ -259,8 +259,8 @@ void LaneRun::releaseAll(const BoundOp& op) {
 
 // True once it is known how the value goes out.  Several receivers of one host read it from the outbox, unless they
 // read it where it lies, or it travels in the control lines.
-Result<bool> LaneRun::chooseWay(const BoundOp& op, size_t bytes) {
-  if (way_ != Way::Unknown) return true;
+Result<bool> LaneRun::chooseDelivery(const BoundOp& op, size_t bytes) {
+  if (delivery_ != Delivery::Unknown) return true;
   const bool shares = op.outbox != nullptr && bytes > kBoardBytes && bytes <= op.outbox->mostBytes();
   if (shares && !(op.direct && lends(op, *op.to[0], bytes))) {
     TUTTI_ASSIGN(shared_, op.outbox->reserve(bytes));
@@ -272,7 +272,7 @@ Result<bool> LaneRun::chooseWay(const BoundOp& op, size_t bytes) {
       }
     }
   }
-  way_ = shared_ != nullptr ? Way::Shared : Way::ToEach;
+  delivery_ = shared_ != nullptr ? Delivery::Shared : Delivery::ToEach;
   return true;
 }
 
@@ -288,9 +288,9 @@ Result<bool> LaneRun::sendShared(const BoundOp& op, size_t bytes) {
 }
 
 Result<bool> LaneRun::sendAll(const BoundOp& op, size_t bytes) {
-  TUTTI_ASSIGN(const bool chosen, chooseWay(op, bytes));
+  TUTTI_ASSIGN(const bool chosen, chooseDelivery(op, bytes));
   if (!chosen) return false;
-  if (way_ == Way::Shared) return sendShared(op, bytes);
+  if (delivery_ == Delivery::Shared) return sendShared(op, bytes);
   // A staged value lies in the first receiver's slot and goes there last, because it is that receiver's afterwards.
   const size_t first = staging_ != nullptr ? 1 : 0;
   while (sent_ + first < op.to.size()) {

@@ -49,7 +49,7 @@ class LaneRun {
   Status computeParts(const BoundOp& op, std::byte* message);
   Result<bool> moveIn(const BoundOp& op, size_t bytes);
   Result<bool> combine(const BoundOp& op, size_t bytes);
-  Result<bool> chooseWay(const BoundOp& op, size_t bytes);
+  Result<bool> chooseDelivery(const BoundOp& op, size_t bytes);
   Result<bool> sendAll(const BoundOp& op, size_t bytes);
   Result<bool> sendShared(const BoundOp& op, size_t bytes);
   Result<bool> sendOne(const BoundOp& op, size_t which, size_t bytes);
@@ -77,7 +77,7 @@ class LaneRun {
   int waitingOn_ = -1;
 
   /// How the value of an op goes to op.to.
-  enum class Way : uint8_t { Unknown, ToEach, Shared };
+  enum class Delivery : uint8_t { Unknown, ToEach, Shared };
 
   // Where the current op stands.
   size_t arrived_ = 0;                // messages of op.from that are there
@@ -85,7 +85,7 @@ class LaneRun {
   bool computed_ = false;             // the value exists
   const std::byte* value_ = nullptr;  // the value, once computed
   std::byte* staging_ = nullptr;      // reserved in op.to[0]'s channel, to be committed last
-  Way way_ = Way::Unknown;
+  Delivery delivery_ = Delivery::Unknown;
   std::byte* shared_ = nullptr;             // reserved in op.outbox, for all receivers
   std::vector<const std::byte*> messages_;  // of op.from, where the op has parts
   std::vector<const void*> operands_;       // of the reduction; kept for its capacity

@@ -24,16 +24,16 @@ Products::Products(const Device& device, const tuttiKernels_t* kernels) {
   if (tuttiKernelsInvariant(&own) != tuttiSuccess || tuttiKernelsFast(&fast) != tuttiSuccess) {
     fail(tuttiInternalError, tuttiParallelGetLastError());
   }
-  way_ = kernels == nullptr             ? Way::Fast
-         : table_.matmul == own.matmul  ? Way::Own
-         : table_.matmul == fast.matmul ? Way::Fast
-                                        : Way::Table;
+  method_ = kernels == nullptr             ? Method::Fast
+            : table_.matmul == own.matmul  ? Method::Own
+            : table_.matmul == fast.matmul ? Method::Fast
+                                           : Method::Table;
 }
 
 void Products::multiply(Device& device, const tuttiMatmul_t& call, const Batch& batch) const {
-  if (way_ == Way::Table) return multiplyByTable(table_, call, batch);
+  if (method_ == Method::Table) return multiplyByTable(table_, call, batch);
   checkMatmul(&call);
-  return way_ == Way::Own ? device.multiply(call, batch) : device.multiplyFast(call, batch);
+  return method_ == Method::Own ? device.multiply(call, batch) : device.multiplyFast(call, batch);
 }
 
 namespace {

@@ -17,9 +17,9 @@ class Products {
   void multiply(Device& device, const tuttiMatmul_t& call, const Batch& batch) const;
 
  private:
-  enum class Way { Table, Fast, Own };
+  enum class Method { Table, Fast, Own };
   tuttiKernels_t table_ = TUTTI_KERNELS_INITIALIZER;
-  Way way_ = Way::Table;
+  Method method_ = Method::Table;
 };
 
 struct AttentionOperands {

@@ -11,7 +11,7 @@ namespace {
 
 /// GB/s that one rank's lanes read and write.
 double rankGBps(const DeviceCosts& costs, int lanes) {
-  if (costs.way != DeviceWay::Blocks) return costs.memoryGBps;
+  if (costs.way != DeviceExecutor::Blocks) return costs.memoryGBps;
   return std::min(costs.memoryGBps, 2 * costs.blockGBps * lanes);
 }
 
@@ -34,7 +34,7 @@ int lanesOf(const PlanRequest& r, double chunkBytes, size_t lanesOfOne) {
 
 }  // namespace
 
-bool onDevices(const PlanRequest& r) { return r.device != nullptr && r.device->way != DeviceWay::Proxy; }
+bool onDevices(const PlanRequest& r) { return r.device != nullptr && r.device->way != DeviceExecutor::Proxy; }
 
 MachineLevels deviceLevels(const DeviceLinks& links) {
   MachineLevels levels;
@@ -48,11 +48,11 @@ MachineLevels deviceLevels(const DeviceLinks& links) {
 }
 
 std::string whyNotOnDevice(const PlanRequest& r, Protocol protocol) {
-  const char* name = deviceWayName(r.device->way);
-  if (r.device->way == DeviceWay::Proxy) {
+  const char* name = deviceExecutorName(r.device->way);
+  if (r.device->way == DeviceExecutor::Proxy) {
     return protocol == Protocol::Direct ? cat(name, " has all bytes pass through pinned memory of the host") : "";
   }
-  if (r.device->way == DeviceWay::Streams) {
+  if (r.device->way == DeviceExecutor::Streams) {
     if (protocol == Protocol::Slots) return "";
     return cat(name, protocol == Protocol::Inline ? " knows no shorter messages"
                                                   : " lends registered memory, whatever is planned");
@@ -76,7 +76,7 @@ std::string whyNotOnDevice(const PlanRequest& r, Protocol protocol) {
 
 DevicePrices devicePrices(const PlanRequest& r, Protocol protocol, const sim::Bound& bound, double chunkBytes) {
   const DeviceCosts& costs = *r.device;
-  const bool blocks = costs.way == DeviceWay::Blocks;
+  const bool blocks = costs.way == DeviceExecutor::Blocks;
   DevicePrices all;
   all.lanes = lanesOf(r, chunkBytes, bound.roles.programs.front()->lanes->size());
   all.shape = r.shape;
@@ -121,7 +121,7 @@ CostModel deviceCostModel(const PlanRequest& r, Protocol protocol) {
   const DeviceCosts& costs = *r.device;
   const bool far = costs.links.nDevices() > 1;
   const int lanes = lanesOf(r, messageBytes(r), 1);
-  const bool packets = costs.way == DeviceWay::Blocks && messageBytes(r) <= double(kMostPacketBytes) * lanes;
+  const bool packets = costs.way == DeviceExecutor::Blocks && messageBytes(r) <= double(kMostPacketBytes) * lanes;
   const DeviceMessages& messages = packets ? costs.packet : costs.message;
   const DeviceMessage& message = far ? messages.far : messages.near;
   // All ranks of a device share its memory, and its port.

@@ -52,7 +52,7 @@ bool publishes(const PlanRequest& r, const Algorithm& a, size_t bytes) {
 
 size_t mostJoinedBytes(const LinkUse& links, size_t slotBytes, const DeviceCosts* device) {
   constexpr size_t kMostInsideHost = 32 * 1024;
-  const bool streams = device != nullptr && device->way == DeviceWay::Streams;
+  const bool streams = device != nullptr && device->way == DeviceExecutor::Streams;
   return links.inter || streams ? slotBytes : std::min(slotBytes, kMostInsideHost);
 }
 

@@ -41,7 +41,9 @@ class OnStream : public Channel {
     end_->device->driver().cuStreamDestroy(end_->stream);
   }
 
-  void stage() { channel_ = std::make_unique<cuda::StagedChannel>(end_->ops, end_->tokens.get(), &end_->reserve); }
+  void stage(cuda::StagedChannel::Staging staging) {
+    channel_ = std::make_unique<cuda::StagedChannel>(end_->ops, end_->tokens.get(), &end_->reserve, staging);
+  }
   Status join(int peer, const cuda::InboxRoom& words) {
     const cuda::CudaScope scope(*end_->device);
     const cuda::HostPair hosts{end_->tokens.get(), end_->credits.get()};
@@ -75,6 +77,10 @@ class OnStream : public Channel {
   Result<bool> receive(std::byte* dst, const Expect& expect) override {
     return settled([&] { return channel_->receive(dst, expect); });
   }
+  void cancel() override {
+    Channel::cancel();
+    channel_->cancel();
+  }
   std::optional<Fingerprint> pending() const override { return channel_->pending(); }
   Result<bool> progress() override {
     return settled([&] { return channel_->progress(); });
@@ -101,7 +107,7 @@ class OnStream : public Channel {
   cuda::StreamChannel* streams_ = nullptr;
 };
 
-enum class CudaChannel { Staged, Streams };
+enum class CudaChannel { Staged, Straight, Streams };
 
 class CudaHarness : public Harness {
  public:
@@ -123,7 +129,7 @@ class CudaHarness : public Harness {
     return pair;
   }
   void pump() override { host_->pump(); }
-  Sleeper* sleeper(int rank) override { return kind_ == CudaChannel::Staged ? host_->sleeper(rank) : nullptr; }
+  Sleeper* sleeper(int rank) override { return kind_ != CudaChannel::Streams ? host_->sleeper(rank) : nullptr; }
   bool threads() const override { return host_->threads(); }
   bool noticesClose() const override { return host_->noticesClose(); }
 
@@ -137,8 +143,9 @@ class CudaHarness : public Harness {
     end->tokens = std::move(tokens);
     end->credits = std::move(credits);
     auto made = std::make_unique<OnStream>(std::move(end));
-    if (kind_ == CudaChannel::Staged) {
-      made->stage();
+    using Staging = cuda::StagedChannel::Staging;
+    if (kind_ != CudaChannel::Streams) {
+      made->stage(kind_ == CudaChannel::Straight ? Staging::None : Staging::Pinned);
     } else {
       TUTTI_ASSIGN(const cuda::InboxRoom words, ownWords());
       TUTTI_TRY(made->join(1 - rank, words));
@@ -160,8 +167,9 @@ class CudaHarness : public Harness {
 };
 
 void addRows(const std::vector<Row>& hosts, std::vector<Row>* rows) {
-  for (const auto& [kind, name] :
-       {std::pair{CudaChannel::Staged, "cuda, staged over "}, {CudaChannel::Streams, "cuda, streams over "}}) {
+  for (const auto& [kind, name] : {std::pair{CudaChannel::Staged, "cuda, staged over "},
+                                   {CudaChannel::Straight, "cuda, without staging over "},
+                                   {CudaChannel::Streams, "cuda, streams over "}}) {
     for (const Row& host : hosts) {
       rows->push_back(
           {name + host.name, [kind, make = host.make] { return std::make_unique<CudaHarness>(kind, make()); }});

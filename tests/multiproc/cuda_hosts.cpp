@@ -14,7 +14,7 @@
 #include <cstring>
 #include <string>
 
-#include "src/comm/cuda/side.hpp"
+#include "src/comm/cuda/executor.hpp"
 #include "src/comm/handle.hpp"
 #include "tests/support/gpu.hpp"
 
@@ -133,10 +133,10 @@ std::string checkGraphs(const Rank& r, const GpuRank* own) {
 
 /// Between devices that reach each other nothing passes through the host, and the other way round.
 std::string checkTraffic(const Job& job, const Rank& r) {
-  const CudaSide& side = *r.comm->comm->cuda();
-  CudaSide::Traffic all;
+  const CudaExecutor& executor = *r.comm->comm->cuda();
+  CudaExecutor::Traffic all;
   for (int peer = 0; peer < r.nRanks; ++peer) {
-    const CudaSide::Traffic sent = side.sentTo(peer);
+    const CudaExecutor::Traffic sent = executor.sentTo(peer);
     const bool reached = job.reach(r.rank, peer);
     const auto to = [&](const char* what) { return what + (" to rank " + std::to_string(peer)); };
     if (reached && sent.throughHost > 0) return to("bytes passed through the host");

@@ -15,12 +15,12 @@ constexpr int kBlocks = 264, kMostLanes = 64;
 }  // namespace
 
 Result<DeviceCosts> devicesOf(const PlanQuestion& q, const std::optional<DescribedJob>& job, int nRanks) {
-  DeviceWay way{};
-  if (!parseDeviceWay(q.way, &way)) {
+  DeviceExecutor way{};
+  if (!parseDeviceExecutor(q.way, &way)) {
     return invalidUsage("--way ", q.way, ": ranks on CUDA devices go by cuda-blocks, cuda-streams or cuda-proxy");
   }
   const int hosts = job ? job->nHosts : q.hosts;
-  if (way == DeviceWay::Proxy) return deviceCosts(way, kH200, {});
+  if (way == DeviceExecutor::Proxy) return deviceCosts(way, kH200, {});
   if (hosts > 1) return invalidUsage("--way ", q.way, ": between hosts there is cuda-proxy alone");
   if (!job) return deviceCosts(way, kH200, {.deviceOf = std::vector<int>(static_cast<size_t>(nRanks))});
   if (job->busIds.size() != static_cast<size_t>(nRanks))
@@ -30,15 +30,15 @@ Result<DeviceCosts> devicesOf(const PlanQuestion& q, const std::optional<Describ
 
 void planFor(const DeviceCosts& costs, PlanRequest* request, MachineLevels* levels) {
   request->device = &costs;
-  request->directPossible = costs.way == DeviceWay::Blocks && costs.links.nDevices() == 1;
-  if (costs.way == DeviceWay::Proxy) return;
+  request->directPossible = costs.way == DeviceExecutor::Blocks && costs.links.nDevices() == 1;
+  if (costs.way == DeviceExecutor::Proxy) return;
   const Result<int64_t> slots = configInteger("TUTTI_SLOTS");
   const int nRanks = request->shape.nRanks;
   request->shape.slotBytes = deviceSliceBytes(costs, nRanks, slots.ok() ? static_cast<uint32_t>(*slots) : 4);
   request->links.ranksPerCore = 1;
   *levels = deviceLevels(costs.links);
   request->levels = levels;
-  if (costs.way == DeviceWay::Blocks) request->mostLanes = std::min(kMostLanes, kBlocks / costs.links.mostRanks());
+  if (costs.way == DeviceExecutor::Blocks) request->mostLanes = std::min(kMostLanes, kBlocks / costs.links.mostRanks());
 }
 
 }  // namespace tutti

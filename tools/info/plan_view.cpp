@@ -129,7 +129,7 @@ Result<std::string> explainPlan(const PlanQuestion& q) {
   }
   request.mostChannels = 64;
   request.wholeTable = true;
-  const bool joins = request.device == nullptr || request.device->way != DeviceWay::Blocks;
+  const bool joins = request.device == nullptr || request.device->way != DeviceExecutor::Blocks;
   request.joinBytes = joins ? mostJoinedBytes(request.links, shape.slotBytes, request.device) : 0;
   TUTTI_ASSIGN(const ForeignPlans foreign, ForeignPlans::read(shape.nRanks));
   for (const std::string& why : foreign.refused()) where += cat("left out: ", why, "\n");

@@ -16,7 +16,7 @@ struct PlanQuestion {
   bool threads = false;   // the ranks of a host are threads of one process
   bool direct = false;    // all buffers are registered
   int cores = 0;          // per host; 0: this machine's, or what the topology has
-  std::string way;        // of CUDA ranks (deviceWayName); empty: ranks on host memory
+  std::string way;        // of CUDA ranks (deviceExecutorName); empty: ranks on host memory
   /// What each host is, as for --topology: a file or a line; empty: as this machine, all ranks of it alike near.  Then
   /// ranks = 0 is one for each GPU, or NUMA node where there are none, and the file may have several hosts.
   std::string topology;

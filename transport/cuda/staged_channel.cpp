@@ -41,6 +41,7 @@ void PinnedReserve::fill(const std::shared_ptr<const CudaDevice>& device) {
 Status StagedChannel::prepare(Bounce* bounce) {
   if (bounce->pinned.data() != nullptr) return {};
   if (bounce->event.get() == nullptr) TUTTI_TRY(bounce->event.create(ops_.device()));
+  if (staging_ == Staging::None) return {};
   bounce->pinned = reserve_->take(slotBytes());
   if (bounce->pinned.data() != nullptr) {
     bounce->ordinary.reset();
@@ -82,17 +83,22 @@ Result<bool> StagedChannel::remembered(Result<bool> ofHost) {
   return ofHost;
 }
 
+Status StagedChannel::begin(const std::byte* data, size_t bytes) {
+  TUTTI_TRY(prepare(&out_));
+  if (staging_ == Staging::Pinned) TUTTI_TRY(ops_.copy(out_.data(), data, bytes));
+  return mark(&out_);
+}
+
 // Also a message without bytes waits for the stream: it says that this rank has come there.
 Result<bool> StagedChannel::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
   if (!sending_) {
-    TUTTI_TRY(prepare(&out_));
-    TUTTI_TRY(ops_.copy(out_.data(), data, bytes));
-    TUTTI_TRY(mark(&out_));
+    TUTTI_TRY(begin(data, bytes));
     sending_ = true;
   }
-  TUTTI_ASSIGN(const bool copied, settled(&out_));
-  if (!copied) return false;
-  TUTTI_ASSIGN(const bool gone, remembered(host_->send(bytes == 0 ? nullptr : out_.data(), bytes, call)));
+  TUTTI_ASSIGN(const bool there, settled(&out_));
+  if (!there) return false;
+  const std::byte* const from = staging_ == Staging::None ? data : out_.data();
+  TUTTI_ASSIGN(const bool gone, remembered(host_->send(bytes == 0 ? nullptr : from, bytes, call)));
   sending_ = !gone;
   if (gone) sentBytes_ += bytes;
   return gone;
@@ -108,7 +114,24 @@ Result<bool> StagedChannel::commit(size_t bytes, const Fingerprint& call) {
   return send(stagedOut_.data(), bytes, call);
 }
 
+/// What the stream does with `dst` before has to be done.
+Result<bool> StagedChannel::receiveStraight(std::byte* dst, const Expect& expect) {
+  TUTTI_TRY(error_);
+  if (!receiving_) {
+    TUTTI_TRY(prepare(&in_));
+    TUTTI_TRY(mark(&in_));
+    receiving_ = true;
+  }
+  TUTTI_ASSIGN(const bool free, settled(&in_));
+  if (!free) return false;
+  const Result<bool> came = remembered(host_->receive(dst, expect));
+  if (!came.ok()) seen_ = host_->seen();
+  receiving_ = came.ok() && !*came;
+  return came;
+}
+
 Result<bool> StagedChannel::receive(std::byte* dst, const Expect& expect) {
+  if (staging_ == Staging::None) return receiveStraight(dst, expect);
   TUTTI_ASSIGN(const bool free, settled(&in_));  // the copy of the message before
   if (!free) return false;
   TUTTI_TRY(prepare(&in_));

@@ -1,4 +1,5 @@
-// A channel for device memory over any host channel: bytes pass through pinned host memory.
+// A channel for device memory over any host channel: bytes pass through pinned host memory, unless the host channel
+// takes memory of devices itself.
 //
 // For a thread that serves a device and may poll: copies are enqueued on the stream of `ops`, and a message goes to the
 // host channel when its copy has ended.  What arrives is copied to the device and is there for whatever is enqueued
@@ -37,8 +38,14 @@ class PinnedReserve {
 
 class StagedChannel : public Channel {
  public:
+  /// How bytes get to the host channel.
+  enum class Staging : uint8_t {
+    Pinned,
+    None,  // its transport takes memory of devices (LinkProfile::memory)
+  };
   /// ops, host and reserve are borrowed; nothing else uses host.  Memory is taken at first use.
-  StagedChannel(StreamOps& ops, Channel* host, PinnedReserve* reserve) : ops_(ops), host_(host), reserve_(reserve) {}
+  StagedChannel(StreamOps& ops, Channel* host, PinnedReserve* reserve, Staging staging)
+      : ops_(ops), host_(host), reserve_(reserve), staging_(staging) {}
   /// The stream must have ended what was enqueued here.
   ~StagedChannel() override = default;
 
@@ -51,11 +58,16 @@ class StagedChannel : public Channel {
   Result<bool> receive(std::byte* dst, const Expect& expect) override;
   std::optional<Fingerprint> pending() const override { return host_->pending(); }
   Result<bool> progress() override { return host_->progress(); }
+  /// Without staging the host channel may be in the middle of a message.
+  void cancel() override {
+    Channel::cancel();
+    host_->cancel();
+  }
   /// All that messages have carried to the peer, bytes.
   uint64_t sentBytes() const { return sentBytes_; }
 
  private:
-  /// A slot in host memory, and the event after which it may be used again or read.
+  /// A slot in host memory, and the event after which it may be used again or read.  Without staging the event alone.
   struct Bounce {
     PinnedMemory pinned;
     std::unique_ptr<std::byte[]> ordinary;  // until there is pinned memory
@@ -64,6 +76,8 @@ class StagedChannel : public Channel {
     std::byte* data() const { return pinned.data() != nullptr ? pinned.data() : ordinary.get(); }
   };
   Status prepare(Bounce* bounce);
+  Status begin(const std::byte* data, size_t bytes);
+  Result<bool> receiveStraight(std::byte* dst, const Expect& expect);
   Status mark(Bounce* bounce);
   Result<bool> settled(Bounce* bounce);
   Result<std::byte*> stage(DeviceMemory* memory);
@@ -72,10 +86,12 @@ class StagedChannel : public Channel {
   StreamOps& ops_;
   Channel* host_;
   PinnedReserve* reserve_;
+  Staging staging_;
   Bounce out_, in_;
   uint64_t sentBytes_ = 0;
-  bool sending_ = false;  // out_ has, or is getting, the message that send() is about
-  bool peeked_ = false;   // stagedIn_ holds the next message
+  bool sending_ = false;    // out_ has, or is getting, the message that send() is about
+  bool receiving_ = false;  // without staging: in_ says when the message's memory is free
+  bool peeked_ = false;     // stagedIn_ holds the next message
   DeviceMemory stagedIn_, stagedOut_;
   Status error_;  // the first of the host channel
 };

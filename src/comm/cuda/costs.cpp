@@ -61,7 +61,7 @@ DeviceFacts deviceFacts(const std::vector<PeerDescriptor>& descriptors) {
   return slowest.value_or(DeviceFacts{});
 }
 
-DeviceCosts cudaCosts(DeviceWay way, const std::vector<PeerDescriptor>& descriptors, const Machines& machine) {
+DeviceCosts cudaCosts(DeviceExecutor way, const std::vector<PeerDescriptor>& descriptors, const Machines& machine) {
   const std::vector<std::string> ids = busIds(descriptors);
   DeviceLinks links = deviceLinks(machine.graph, ids);
   const std::vector<int> devices = devicesOf(descriptors);
@@ -71,10 +71,10 @@ DeviceCosts cudaCosts(DeviceWay way, const std::vector<PeerDescriptor>& descript
 
 DeviceCosts proxyCosts(const std::vector<PeerDescriptor>& descriptors, const DeviceReach& reach,
                        const Machines& machine) {
-  DeviceCosts costs = deviceCosts(DeviceWay::Proxy, deviceFacts(descriptors), {});
+  DeviceCosts costs = deviceCosts(DeviceExecutor::Proxy, deviceFacts(descriptors), {});
   const std::vector<PeerDescriptor> host = largestHost(descriptors);
   if (host.size() > 1 && reachInsideHosts(descriptors, reach))
-    costs.insideHost = std::make_shared<DeviceCosts>(cudaCosts(DeviceWay::Streams, host, machine));
+    costs.insideHost = std::make_shared<DeviceCosts>(cudaCosts(DeviceExecutor::Streams, host, machine));
   return costs;
 }
 
@@ -105,8 +105,8 @@ size_t blockSliceBytes(const std::vector<PeerDescriptor>& descriptors, uint32_t 
     links.nvlink = true;
     links.portGBps = kMostNvlinks * topology::nvlinkGBps(facts.computeCapability);
   }
-  return deviceSliceBytes(deviceCosts(DeviceWay::Blocks, facts, std::move(links)), static_cast<int>(descriptors.size()),
-                          slots);
+  return deviceSliceBytes(deviceCosts(DeviceExecutor::Blocks, facts, std::move(links)),
+                          static_cast<int>(descriptors.size()), slots);
 }
 
 }  // namespace tutti

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "src/comm/cuda/side.hpp"
+#include "src/comm/cuda/executor.hpp"
 #include "src/comm/machine.hpp"
 #include "src/cost/device_costs.hpp"
 
@@ -13,7 +13,7 @@ namespace tutti {
 DeviceFacts deviceFacts(const std::vector<PeerDescriptor>& descriptors);
 
 /// Between all ranks' devices, for Stream and Resident.
-DeviceCosts cudaCosts(DeviceWay way, const std::vector<PeerDescriptor>& descriptors, const Machines& machine);
+DeviceCosts cudaCosts(DeviceExecutor way, const std::vector<PeerDescriptor>& descriptors, const Machines& machine);
 
 /// For Proxy: ranks on the host have a part in it, too.  reach: between whom links are of devices.
 DeviceCosts proxyCosts(const std::vector<PeerDescriptor>& descriptors, const DeviceReach& reach,

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "src/base/config.hpp"
-#include "src/comm/cuda/side.hpp"
+#include "src/comm/cuda/executor.hpp"
 #include "src/cost/device_costs.hpp"
 
 namespace tutti {
@@ -58,7 +58,7 @@ int residentLanes(const std::vector<PeerDescriptor>& descriptors, size_t sliceBy
   return static_cast<int>(std::min(lanes, room / laneBytes));
 }
 
-Status CudaSide::makeEnds(int nRanks, int lanes, size_t sliceBytes, PeerDescriptor* descriptor) {
+Status CudaExecutor::makeEnds(int nRanks, int lanes, size_t sliceBytes, PeerDescriptor* descriptor) {
   ends_.layout = layoutFor(sliceBytes, slots_);
   ends_.nRanks = nRanks;
   ends_.lanes = lanes;
@@ -69,13 +69,13 @@ Status CudaSide::makeEnds(int nRanks, int lanes, size_t sliceBytes, PeerDescript
   return {};
 }
 
-Status CudaSide::openEnds(int rank, const std::vector<PeerDescriptor>& descriptors, Links& links, int mostBlocks,
-                          Deadline deadline) {
+Status CudaExecutor::openEnds(int rank, const std::vector<PeerDescriptor>& descriptors, Links& links, int mostBlocks,
+                              Deadline deadline) {
   const PeerDescriptor& mine = descriptors[static_cast<size_t>(rank)];
   ends_.rank = rank;
   for (const PeerDescriptor& descriptor : descriptors) {
     const bool sameProcess = descriptor.info.processId == mine.info.processId;
-    TUTTI_TRY(awaitSeat(descriptor, deadline));
+    TUTTI_TRY(awaitReading(descriptor, deadline));
     TUTTI_ASSIGN(std::unique_ptr<cuda::PeerResident> peer,
                  cuda::PeerResident::open(descriptor.ends, sameProcess, device_));
     ends_.bases.push_back(peer->ends());
@@ -95,8 +95,8 @@ Status CudaSide::openEnds(int rank, const std::vector<PeerDescriptor>& descripto
   return openLaunchLines(rank, descriptors, links, deadline);
 }
 
-Status CudaSide::openLaunchLines(int rank, const std::vector<PeerDescriptor>& descriptors, Links& links,
-                                 Deadline deadline) {
+Status CudaExecutor::openLaunchLines(int rank, const std::vector<PeerDescriptor>& descriptors, Links& links,
+                                     Deadline deadline) {
   const auto line = [&](int peer) -> Result<LaunchPlace::Line> {
     TUTTI_ASSIGN(Channel * channel, links.await(peer, kLaunchLane, deadline));
     return LaunchPlace::Line{channel, peer};
@@ -121,25 +121,25 @@ Status CudaSide::openLaunchLines(int rank, const std::vector<PeerDescriptor>& de
   return {};
 }
 
-std::shared_ptr<cuda::ResidentMemory> CudaSide::residentMemory() const { return memory_->resident; }
+std::shared_ptr<cuda::ResidentMemory> CudaExecutor::residentMemory() const { return memory_->resident; }
 
-bool CudaSide::resident(cuda::Stream stream) const {
+bool CudaExecutor::resident(cuda::Stream stream) const {
   if (memory_->resident == nullptr) return false;
   const bool shared = place_.launcher != place_.own || !place_.members.empty();
   return !shared || !capturing(stream);
 }
 
-bool CudaSide::settleWalk() {
+bool CudaExecutor::settleWalk() {
   cuda::LaunchSeat& seat = memory_->resident->seat;
   return ++seat.settled < seat.byStreamsFrom;
 }
 
-std::unique_ptr<LaunchWatch> CudaSide::launchWatch() const {
+std::unique_ptr<LaunchWatch> CudaExecutor::launchWatch() const {
   if (place_.own == nullptr || place_.launcher != place_.own) return nullptr;
   return std::make_unique<LaunchWatch>(memory_->resident, device_->ordinal(), place_.fallsBack);
 }
 
-Result<std::unique_ptr<ResidentRun>> CudaSide::residentRun(const Plan& plan) {
+Result<std::unique_ptr<ResidentRun>> CudaExecutor::residentRun(const Plan& plan) {
   TUTTI_ASSIGN(const std::vector<std::byte> measure, residentProgram(plan, ends_, nullptr));
   TUTTI_ASSIGN(std::shared_ptr<ResidentProgram> program, programRoom(measure.size()));
   TUTTI_ASSIGN(const std::vector<std::byte> image, residentProgram(plan, ends_, program->memory.data()));
@@ -149,7 +149,7 @@ Result<std::unique_ptr<ResidentRun>> CudaSide::residentRun(const Plan& plan) {
 
 // Of plans that the cache has dropped, unless a graph may still have them, or else new: freeing memory may wait for the
 // whole device.
-Result<std::shared_ptr<ResidentProgram>> CudaSide::programRoom(size_t bytes) {
+Result<std::shared_ptr<ResidentProgram>> CudaExecutor::programRoom(size_t bytes) {
   const bool ended = idle();
   for (const auto& known : memory_->programs) {
     const bool fits = known->memory.bytes() >= bytes && known->memory.bytes() <= 4 * bytes;
@@ -162,7 +162,7 @@ Result<std::shared_ptr<ResidentProgram>> CudaSide::programRoom(size_t bytes) {
 }
 
 // Waits for the copy alone: the stream is this communicator's own, and nothing in it waits for another rank.
-Status CudaSide::upload(const std::vector<std::byte>& bytes, const cuda::DeviceMemory& to) {
+Status CudaExecutor::upload(const std::vector<std::byte>& bytes, const cuda::DeviceMemory& to) {
   const cuda::Driver& driver = device_->driver();
   TUTTI_CUDA(driver, cuMemcpyAsync(to.address(), cuda::addressOf(bytes.data()), bytes.size(), rescue_));
   TUTTI_CUDA(driver, cuStreamSynchronize(rescue_));

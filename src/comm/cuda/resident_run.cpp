@@ -6,12 +6,12 @@ namespace tutti {
 
 void ResidentRun::begin(const CallBuffers& buffers, const PrePostOps& prePost) {
   buffers_ = buffers;
-  trimmings_ = prePost;
+  prePost_ = prePost;
   meet(buffers.call);
 }
 
 Status ResidentRun::offer(cuda::LaunchSeat* seat) {
-  TUTTI_TRY(prepareInput(plan_.worker, buffers_.reduction.dtype, trimmings_));
+  TUTTI_TRY(prepareInput(plan_.worker, buffers_.reduction.dtype, prePost_));
   int capture = cuda::kCaptureNone;
   TUTTI_CUDA(place().ops->device()->driver(), cuStreamIsCapturing(place().ops->stream(), &capture));
   program_->captured = program_->captured || capture != cuda::kCaptureNone;
@@ -56,7 +56,7 @@ Status ResidentRun::tellStart(kernels::WalkArguments* arguments) {
 }
 
 Result<bool> ResidentRun::finish() {
-  TUTTI_TRY(divideResult(plan_.worker, buffers_.reduction.dtype, trimmings_));
+  TUTTI_TRY(divideResult(plan_.worker, buffers_.reduction.dtype, prePost_));
   return true;
 }
 

@@ -32,7 +32,7 @@ class ResidentRun : public JointLaunch {
   const Plan& plan_;
   std::shared_ptr<ResidentProgram> program_;
   CallBuffers buffers_;
-  PrePostOps trimmings_;
+  PrePostOps prePost_;
 };
 
 }  // namespace tutti

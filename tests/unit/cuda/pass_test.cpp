@@ -33,7 +33,7 @@ class PassBuffers {
   }
 
   kernels::PassCall call() const { return passCall(c_.collective, c_.count * sizeof(float), c_.root, c_.nRanks); }
-  kernels::PassSide side(size_t r) const { return {input(r), output(r)}; }
+  kernels::PassSide executor(size_t r) const { return {input(r), output(r)}; }
 
   /// The first wrong element, or "".
   std::string check() const {
@@ -154,7 +154,7 @@ std::string runPass(const std::vector<PassCase>& cases, uint32_t blocks) {
   for (const PassCase& c : cases) {
     buffers.push_back(std::make_unique<PassBuffers>(c));
     for (size_t r = 0; r < arguments.nRanks; ++r) {
-      arguments.sides[arguments.nCalls * arguments.nRanks + r] = buffers.back()->side(r);
+      arguments.sides[arguments.nCalls * arguments.nRanks + r] = buffers.back()->executor(r);
     }
     arguments.calls[arguments.nCalls++] = buffers.back()->call();
   }

@@ -9,19 +9,19 @@ using namespace tutti;
 using namespace tutti::test;
 
 TEST_CASE("ways of CUDA ranks have names, and unknown devices figures") {
-  for (const DeviceWay way : {DeviceWay::Blocks, DeviceWay::Streams, DeviceWay::Proxy}) {
-    DeviceWay parsed{};
-    CHECK(parseDeviceWay(deviceWayName(way), &parsed));
+  for (const DeviceExecutor way : {DeviceExecutor::Blocks, DeviceExecutor::Streams, DeviceExecutor::Proxy}) {
+    DeviceExecutor parsed{};
+    CHECK(parseDeviceExecutor(deviceExecutorName(way), &parsed));
     CHECK(parsed == way);
   }
-  DeviceWay none{};
-  CHECK_FALSE(parseDeviceWay("shm-threads", &none));
+  DeviceExecutor none{};
+  CHECK_FALSE(parseDeviceExecutor("shm-threads", &none));
   CHECK(slower({90, 4800}, {80, 2000}) == DeviceFacts{80, 2000});
-  const DeviceCosts h200 = deviceCosts(DeviceWay::Blocks, {90, 4800}, sharing(4));
+  const DeviceCosts h200 = deviceCosts(DeviceExecutor::Blocks, {90, 4800}, sharing(4));
   CHECK(h200.memoryGBps == Approx(4320));
   double last = h200.memoryGBps;
   for (const int computeCapability : {90, 80, 75, 61}) {
-    const DeviceCosts untold = deviceCosts(DeviceWay::Blocks, {computeCapability, 0}, sharing(4));
+    const DeviceCosts untold = deviceCosts(DeviceExecutor::Blocks, {computeCapability, 0}, sharing(4));
     CHECK(untold.memoryGBps > 0);
     CHECK(untold.memoryGBps < last);
     CHECK(untold.blockGBps > 0);
@@ -49,7 +49,7 @@ TEST_CASE("what joins devices is read from the machine") {
   CHECK(unknown.deviceOf == std::vector<int>{0, 0, 1, 0});
   CHECK(unknown.mostRanks() == 3);
   CHECK(unknown.portGBps == 0);
-  CHECK(deviceCosts(DeviceWay::Streams, {}, unknown).links.portGBps > 0);
+  CHECK(deviceCosts(DeviceExecutor::Streams, {}, unknown).links.portGBps > 0);
 }
 
 TEST_CASE("ranks of one device are near, devices have ports, sockets links") {
@@ -69,8 +69,8 @@ TEST_CASE("ranks of one device are near, devices have ports, sockets links") {
 }
 
 TEST_CASE("lanes are as many as packets or bandwidth need") {
-  const DeviceCosts two = deviceCosts(DeviceWay::Blocks, {90, 4800}, sharing(2));
-  const DeviceCosts eight = deviceCosts(DeviceWay::Blocks, {90, 4800}, sharing(8));
+  const DeviceCosts two = deviceCosts(DeviceExecutor::Blocks, {90, 4800}, sharing(2));
+  const DeviceCosts eight = deviceCosts(DeviceExecutor::Blocks, {90, 4800}, sharing(8));
   CHECK(lanesForMessages(two, 8, true, 64) == 1);
   CHECK(lanesForMessages(two, 4096, true, 64) == 1);
   CHECK(lanesForMessages(two, 4097, true, 64) == 2);
@@ -80,12 +80,12 @@ TEST_CASE("lanes are as many as packets or bandwidth need") {
   CHECK(lanesForBandwidth(two, true) * 2 * two.blockGBps >= two.memoryGBps / 2);
   CHECK(lanesForBandwidth(eight, true) < lanesForBandwidth(two, true));
   CHECK(lanesForBandwidth(eight, false) == lanesForBandwidth(two, false));
-  const DeviceCosts nvlink = deviceCosts(DeviceWay::Blocks, {90, 4800}, gpusOf(kNvswitch, 8));
+  const DeviceCosts nvlink = deviceCosts(DeviceExecutor::Blocks, {90, 4800}, gpusOf(kNvswitch, 8));
   CHECK(lanesForBandwidth(nvlink, true) >= 16);
   CHECK(lanesForBandwidth(nvlink, true) <= 32);  // NCCL has 16 to 32 channels there
-  CHECK(lanesForMessages(deviceCosts(DeviceWay::Streams, {90, 4800}, sharing(2)), 1e9, true, 30) == 1);
+  CHECK(lanesForMessages(deviceCosts(DeviceExecutor::Streams, {90, 4800}, sharing(2)), 1e9, true, 30) == 1);
 
-  DeviceJob job(DeviceWay::Blocks, sharing(4));
+  DeviceJob job(DeviceExecutor::Blocks, sharing(4));
   CHECK(job.choose(Collective::AllReduce, 8).nChannels == 1);
   CHECK(job.choose(Collective::AllReduce, 256 * kMi).nChannels == lanesForBandwidth(job.costs, true));
   PlanRequest asked = job.request(Collective::AllReduce, 256 * kMi);
@@ -96,30 +96,30 @@ TEST_CASE("lanes are as many as packets or bandwidth need") {
 }
 
 TEST_CASE("slices are worth what they cost, and slots fit the memory") {
-  const auto slice = [](DeviceWay way, const DeviceLinks& links) {
+  const auto slice = [](DeviceExecutor way, const DeviceLinks& links) {
     return deviceSliceBytes(deviceCosts(way, {90, 4800}, links), static_cast<int>(links.deviceOf.size()), kSlots);
   };
-  CHECK(slice(DeviceWay::Blocks, sharing(2)) == 128 * kKi);
-  CHECK(slice(DeviceWay::Blocks, sharing(4)) == 128 * kKi);
-  CHECK(slice(DeviceWay::Blocks, sharing(8)) == 64 * kKi);
-  CHECK(slice(DeviceWay::Blocks, sharing(16)) == 32 * kKi);
-  CHECK(slice(DeviceWay::Blocks, gpusOf(kNvswitch, 8)) == 256 * kKi);
-  CHECK(slice(DeviceWay::Blocks, gpusOf(kNvswitch, 2)) == kMi);
-  CHECK(slice(DeviceWay::Streams, sharing(2)) == 16 * kMi);
-  CHECK(slice(DeviceWay::Streams, sharing(8)) == 4 * kMi);
-  CHECK(slice(DeviceWay::Streams, gpusOf(kNvswitch, 8)) == 8 * kMi);
-  CHECK(slice(DeviceWay::Streams, gpusOf(kPcie, 2)) == 2 * kMi);
+  CHECK(slice(DeviceExecutor::Blocks, sharing(2)) == 128 * kKi);
+  CHECK(slice(DeviceExecutor::Blocks, sharing(4)) == 128 * kKi);
+  CHECK(slice(DeviceExecutor::Blocks, sharing(8)) == 64 * kKi);
+  CHECK(slice(DeviceExecutor::Blocks, sharing(16)) == 32 * kKi);
+  CHECK(slice(DeviceExecutor::Blocks, gpusOf(kNvswitch, 8)) == 256 * kKi);
+  CHECK(slice(DeviceExecutor::Blocks, gpusOf(kNvswitch, 2)) == kMi);
+  CHECK(slice(DeviceExecutor::Streams, sharing(2)) == 16 * kMi);
+  CHECK(slice(DeviceExecutor::Streams, sharing(8)) == 4 * kMi);
+  CHECK(slice(DeviceExecutor::Streams, gpusOf(kNvswitch, 8)) == 8 * kMi);
+  CHECK(slice(DeviceExecutor::Streams, gpusOf(kPcie, 2)) == 2 * kMi);
   for (const int n : {2, 3, 4, 8, 16, 32}) {
-    const DeviceCosts blocks = deviceCosts(DeviceWay::Blocks, {90, 4800}, sharing(n));
+    const DeviceCosts blocks = deviceCosts(DeviceExecutor::Blocks, {90, 4800}, sharing(n));
     const size_t lanes = static_cast<size_t>(lanesForBandwidth(blocks, true) * n);
     const size_t bytes = lanes * kSlots * deviceSliceBytes(blocks, n, kSlots);
     CAPTURE(n);
     CHECK((bytes <= kMostEndBytes / 4 || deviceSliceBytes(blocks, n, kSlots) == 32 * kKi));
-    CHECK(slice(DeviceWay::Streams, sharing(n)) * static_cast<size_t>(n - 1) * kSlots <= kMostEndBytes);
+    CHECK(slice(DeviceExecutor::Streams, sharing(n)) * static_cast<size_t>(n - 1) * kSlots <= kMostEndBytes);
   }
   // Slower memory needs less on its way.
   const DeviceFacts slow{75, 320};
-  CHECK(deviceSliceBytes(deviceCosts(DeviceWay::Streams, slow, sharing(2)), 2, kSlots) < 16 * kMi);
+  CHECK(deviceSliceBytes(deviceCosts(DeviceExecutor::Streams, slow, sharing(2)), 2, kSlots) < 16 * kMi);
 }
 
 namespace {
@@ -132,7 +132,7 @@ double onePassOf(const DeviceJob& job, const Shape& shape) {
 }  // namespace
 
 TEST_CASE("one pass is the least that a device's memory has to do") {
-  DeviceJob job(DeviceWay::Blocks, sharing(4));
+  DeviceJob job(DeviceExecutor::Blocks, sharing(4));
   for (int i = 0; i < kNumCollectives; ++i) {
     const auto collective = static_cast<Collective>(i);
     const PlanRequest large = job.request(collective, 64 * kMi);
@@ -147,10 +147,10 @@ TEST_CASE("one pass is the least that a device's memory has to do") {
 }
 
 TEST_CASE("messages by themselves cost what their way does") {
-  const DeviceCosts blocks = deviceCosts(DeviceWay::Blocks, {90, 4800}, gpusOf(kNvswitch, 8));
-  const DeviceCosts streams = deviceCosts(DeviceWay::Streams, {90, 4800}, gpusOf(kNvswitch, 8));
+  const DeviceCosts blocks = deviceCosts(DeviceExecutor::Blocks, {90, 4800}, gpusOf(kNvswitch, 8));
+  const DeviceCosts streams = deviceCosts(DeviceExecutor::Streams, {90, 4800}, gpusOf(kNvswitch, 8));
   CHECK(deviceMessageUs(blocks, false, 8, kMi) < deviceMessageUs(blocks, false, 8 * kKi, kMi));
   CHECK(deviceMessageUs(streams, true, kMi, kMi) < deviceMessageUs(streams, false, kMi, kMi));
   CHECK(deviceMessageUs(streams, false, 64 * kMi, kMi) > deviceMessageUs(streams, false, 64 * kMi, 8 * kMi));
-  CHECK(std::isfinite(deviceMessageUs(deviceCosts(DeviceWay::Proxy, {}, {}), false, kMi, kMi)));
+  CHECK(std::isfinite(deviceMessageUs(deviceCosts(DeviceExecutor::Proxy, {}, {}), false, kMi, kMi)));
 }

@@ -24,7 +24,7 @@ struct DeviceJob {
   MachineLevels levels;
   Estimates estimates;
 
-  DeviceJob(DeviceWay way, DeviceLinks links, const DeviceFacts& facts = {90, 4800})
+  DeviceJob(DeviceExecutor way, DeviceLinks links, const DeviceFacts& facts = {90, 4800})
       : costs(deviceCosts(way, facts, std::move(links))), levels(deviceLevels(costs.links)) {}
 
   int nRanks() const { return static_cast<int>(costs.links.deviceOf.size()); }
@@ -36,7 +36,7 @@ struct DeviceJob {
     r.links.intra = kShmThreads;
     r.device = &costs;
     r.levels = &levels;
-    const bool blocks = costs.way == DeviceWay::Blocks;
+    const bool blocks = costs.way == DeviceExecutor::Blocks;
     r.directPossible = blocks && costs.links.nDevices() == 1;
     r.mostChannels = 64;
     r.mostLanes = blocks ? std::min(64, 264 / costs.links.mostRanks()) : 30;

@@ -54,14 +54,14 @@ TEST_CASE("ranks on devices get what a person would choose") {
     const char* algorithms[4];  // of each of kSizes; any of these: their costs are equal, or nearly
   };
   struct Table {
-    DeviceWay way;
+    DeviceExecutor way;
     std::vector<DeviceLinks> jobs;
     std::vector<Row> rows;
   };
   const char* kAny = "";
   const std::vector<Table> tables = {
       // Blocks of one device: few steps while it is a matter of latency, the fewest bytes read and written then.
-      {DeviceWay::Blocks,
+      {DeviceExecutor::Blocks,
        {sharing(2), sharing(3), sharing(4), sharing(8), sharing(16)},
        {{Collective::AllReduce,
          {"recursivedoubling oneshot", "recursivedoubling oneshot", "recursivedoubling oneshot twoshot",
@@ -78,7 +78,7 @@ TEST_CASE("ranks on devices get what a person would choose") {
         {Collective::Scatter, {"direct", "direct", "direct", "direct"}},
         {Collective::Barrier, {"direct dissemination", "direct dissemination", kAny, kAny}}}},
       // Over NVLink: all others at once, as far as the ports go; broadcasts in a row of slices.
-      {DeviceWay::Blocks,
+      {DeviceExecutor::Blocks,
        {gpusOf(kNvswitch, 8), gpusOf(kNvswitch, 2), gpusOf(kPcie, 2)},
        {{Collective::AllReduce,
          {"recursivedoubling oneshot", "recursivedoubling oneshot", "twoshot recursivedoubling",
@@ -92,7 +92,7 @@ TEST_CASE("ranks on devices get what a person would choose") {
         {Collective::Gather, {"direct", "direct", "direct", "direct"}},
         {Collective::Scatter, {"direct", "direct", "direct", "direct"}}}},
       // By streams a message costs microseconds of work at both ends: as few as there can be.
-      {DeviceWay::Streams,
+      {DeviceExecutor::Streams,
        {sharing(2), sharing(4), sharing(8), sharing(16), gpusOf(kNvswitch, 8), gpusOf(kPcie, 2)},
        {{Collective::AllReduce,
          {"recursivedoubling", "recursivedoubling", "recursivedoubling", "ring twoshot tree halvingdoubling"}},
@@ -127,7 +127,7 @@ TEST_CASE("ranks on devices get what a person would choose") {
 TEST_CASE("large calls move few bytes") {
   // One device: beside what its memory carries, what one rank's blocks do counts, so a Reduce is rather spread.
   for (const int n : {2, 3, 4, 8}) {
-    DeviceJob job(DeviceWay::Blocks, sharing(n));
+    DeviceJob job(DeviceExecutor::Blocks, sharing(n));
     for (const Collective collective : allCollectives()) {
       if (collective == Collective::Barrier) continue;
       const PlanRequest asked = job.request(collective, 64 * kMi);
@@ -144,7 +144,7 @@ TEST_CASE("large calls move few bytes") {
   }
   // Several: what the busiest port carries.
   for (const DeviceLinks& links : {gpusOf(kNvswitch, 8), gpusOf(kPcie, 2)}) {
-    for (const DeviceWay way : {DeviceWay::Blocks, DeviceWay::Streams}) {
+    for (const DeviceExecutor way : {DeviceExecutor::Blocks, DeviceExecutor::Streams}) {
       DeviceJob job(way, links);
       for (const Collective collective : allCollectives()) {
         if (collective == Collective::Barrier) continue;
@@ -171,7 +171,7 @@ TEST_CASE("expected times are of the order of published ones") {
   // AllReduce on 8 H100 or H200 with NVSwitch.  Short calls: MSCCL++ (pull request 647) and NCCL 2.18 on Azure's ND
   // H100 v5.  Large ones: NCCL 2.27 at its bus bandwidth for that size, and without its multicast at 367 GB/s at most.
   const Row rows[] = {{kKi, 4.65, 15}, {kMi, 10.3, 46}, {64 * kMi, 339, 500}, {256 * kMi, 1078, 1600}};
-  DeviceJob job(DeviceWay::Blocks, gpusOf(kNvswitch, 8));
+  DeviceJob job(DeviceExecutor::Blocks, gpusOf(kNvswitch, 8));
   for (const Row& row : rows) {
     const double us = job.choose(Collective::AllReduce, row.bytes).costUs;
     CAPTURE(row.bytes);
@@ -182,7 +182,7 @@ TEST_CASE("expected times are of the order of published ones") {
 
 TEST_CASE("short calls by streams take few operations of a rank") {
   for (const int n : {2, 3, 4, 8, 16}) {
-    DeviceJob job(DeviceWay::Streams, sharing(n));
+    DeviceJob job(DeviceExecutor::Streams, sharing(n));
     for (const Collective collective : allCollectives()) {
       const Choice choice = job.choose(collective, 8);
       double least = HUGE_VAL, chosen = 0;
@@ -200,7 +200,7 @@ TEST_CASE("short calls by streams take few operations of a rank") {
 }
 
 TEST_CASE("tables name the devices, and no cores") {
-  DeviceJob blocks(DeviceWay::Blocks, sharing(4));
+  DeviceJob blocks(DeviceExecutor::Blocks, sharing(4));
   const std::string one =
       explain(blocks.request(Collective::AllReduce, kMi), blocks.choose(Collective::AllReduce, kMi));
   CAPTURE(one);
@@ -209,7 +209,7 @@ TEST_CASE("tables name the devices, and no cores") {
   CHECK(says(one, "busy device"));
   CHECK_FALSE(says(one, "core"));
   CHECK_FALSE(says(one, "shm"));
-  DeviceJob streams(DeviceWay::Streams, gpusOf(kNvswitch, 8));
+  DeviceJob streams(DeviceExecutor::Streams, gpusOf(kNvswitch, 8));
   const std::string eight =
       explain(streams.request(Collective::AllReduce, kMi), streams.choose(Collective::AllReduce, kMi));
   CAPTURE(eight);
@@ -219,7 +219,7 @@ TEST_CASE("tables name the devices, and no cores") {
 
 TEST_CASE("a proxy adds to the host's links, whose cores still count") {
   const Calibration c = defaultCalibration({"test cpu", 8, "test"}, linkKinds());
-  const DeviceCosts proxy = deviceCosts(DeviceWay::Proxy, {90, 4800}, {});
+  const DeviceCosts proxy = deviceCosts(DeviceExecutor::Proxy, {90, 4800}, {});
   PlanRequest host;
   host.shape = {.collective = Collective::AllReduce, .nRanks = 8, .bytes = kMi};
   host.links.intra = kShmProcesses;
@@ -244,7 +244,7 @@ TEST_CASE("where devices of a host reach each other only messages between hosts 
   const Calibration c = defaultCalibration({"test cpu", 8, "test"}, linkKinds());
   const std::vector<int> hostOf = {0, 0, 0, 0, 1, 1, 1, 1};
   const MachineLevels levels = {{"host", hostOf, kShmProcesses, 0}, {"all", std::vector<int>(8), kTcpRemote, 0}};
-  DeviceCosts costs = deviceCosts(DeviceWay::Proxy, {90, 4800}, {});
+  DeviceCosts costs = deviceCosts(DeviceExecutor::Proxy, {90, 4800}, {});
   PlanRequest r;
   r.shape = {.collective = Collective::AllReduce, .nRanks = 8};
   r.shape.nodeOf = hostOf;
@@ -254,7 +254,7 @@ TEST_CASE("where devices of a host reach each other only messages between hosts 
   r.device = &costs;
   const auto prices = [&] { return pricesOf(r, c, Protocol::Slots, {}); };
   const sim::Prices staged = prices();
-  costs.insideHost = std::make_shared<DeviceCosts>(deviceCosts(DeviceWay::Streams, {90, 4800}, sharing(4)));
+  costs.insideHost = std::make_shared<DeviceCosts>(deviceCosts(DeviceExecutor::Streams, {90, 4800}, sharing(4)));
   const sim::Prices mixed = prices();
   CHECK(mixed.channel[0].sendUsPerByte == Approx(2 / (costs.memoryGBps * 1e3)));
   CHECK(mixed.channel[0].sendUs == Approx(costs.insideHost->message.near.sendUs));
@@ -272,7 +272,7 @@ TEST_CASE("where devices of a host reach each other only messages between hosts 
 }
 
 TEST_CASE("protocols that cannot be had on devices are refused by name") {
-  DeviceJob apart(DeviceWay::Blocks, gpusOf(kNvswitch, 8));
+  DeviceJob apart(DeviceExecutor::Blocks, gpusOf(kNvswitch, 8));
   PlanRequest r = apart.request(Collective::AllReduce, kMi);
   const auto refusal = [&](Protocol protocol) {
     r.overrides.protocol = protocol;
@@ -282,12 +282,12 @@ TEST_CASE("protocols that cannot be had on devices are refused by name") {
   CHECK(says(refusal(Protocol::Direct), "not every rank's buffers can be read by its peers; these would: slots."));
   CHECK(says(refusal(Protocol::Inline), "packets take up to 4096 bytes; these would: slots."));
   CHECK(refusal(Protocol::Slots).empty());
-  DeviceJob shared(DeviceWay::Blocks, sharing(4));
+  DeviceJob shared(DeviceExecutor::Blocks, sharing(4));
   r = shared.request(Collective::AllReduce, kMi);
   CHECK(refusal(Protocol::Direct).empty());
   CHECK(refusal(Protocol::Slots).empty());
   CHECK(says(refusal(Protocol::Inline), "; these would: slots, direct."));
-  DeviceJob streams(DeviceWay::Streams, sharing(4));
+  DeviceJob streams(DeviceExecutor::Streams, sharing(4));
   r = streams.request(Collective::AllReduce, 8);
   CHECK(says(refusal(Protocol::Inline), "cuda-streams knows no shorter messages; these would: slots."));
   // Without TUTTI_ALGO_STRICT it is as if nobody had asked.
@@ -304,8 +304,8 @@ TEST_CASE("protocols that cannot be had on devices are refused by name") {
 }
 
 TEST_CASE("communicators on other ways or devices do not share estimates") {
-  DeviceJob blocks(DeviceWay::Blocks, sharing(4)), streams(DeviceWay::Streams, sharing(4));
-  DeviceJob slower(DeviceWay::Blocks, sharing(4), {80, 1500});
+  DeviceJob blocks(DeviceExecutor::Blocks, sharing(4)), streams(DeviceExecutor::Streams, sharing(4));
+  DeviceJob slower(DeviceExecutor::Blocks, sharing(4), {80, 1500});
   const Calibration c = defaultCalibration({"test cpu", 8, "test"}, linkKinds());
   const auto estimates = [&](const DeviceJob& job) {
     return sharedEstimates(job.request(Collective::AllReduce, 8), c);
@@ -320,7 +320,7 @@ TEST_CASE("many ranks on several devices have plans") {
   DeviceLinks links = gpusOf(kNvswitch, 8);
   links.deviceOf.clear();
   for (int rank = 0; rank < 32; ++rank) links.deviceOf.push_back(rank / 4);
-  for (const DeviceWay way : {DeviceWay::Blocks, DeviceWay::Streams}) {
+  for (const DeviceExecutor way : {DeviceExecutor::Blocks, DeviceExecutor::Streams}) {
     DeviceJob job(way, links);
     REQUIRE(job.levels.size() == 2);
     for (const Collective collective : allCollectives()) {

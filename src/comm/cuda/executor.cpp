@@ -1,4 +1,4 @@
-#include "src/comm/cuda/side.hpp"
+#include "src/comm/cuda/executor.hpp"
 
 #include <algorithm>
 #include <system_error>
@@ -18,22 +18,23 @@ constexpr const char* kReadersKey = "device readers";
 
 }  // namespace
 
-Result<std::unique_ptr<CudaSide>> CudaSide::create(cuda::Device ordinal, int rank, int nRanks, uint32_t slots) {
+Result<std::unique_ptr<CudaExecutor>> CudaExecutor::create(cuda::Device ordinal, int rank, int nRanks, uint32_t slots) {
   TUTTI_ASSIGN(std::shared_ptr<cuda::CudaDevice> device, cuda::CudaDevice::open(ordinal));
   TUTTI_ASSIGN(std::shared_ptr<const CudaKernels> kernels, CudaKernels::load(device));
-  std::unique_ptr<CudaSide> side(new CudaSide(device, std::move(kernels), rank, slots));
-  for (cuda::EventHandle* event : {&side->fork_, &side->join_, &side->done_}) TUTTI_TRY(event->create(device));
+  std::unique_ptr<CudaExecutor> executor(new CudaExecutor(device, std::move(kernels), rank, slots));
+  for (cuda::EventHandle* event : {&executor->fork_, &executor->join_, &executor->done_})
+    TUTTI_TRY(event->create(device));
   const cuda::CudaScope scope(*device);
   // What it does lets other streams go, so it must not stand behind them in one of the device's queues, which streams
   // of one priority share.
-  TUTTI_ASSIGN(side->rescue_, device->urgentStream());
-  TUTTI_TRY(side->makeWords(nRanks));
-  TUTTI_TRY(side->tryWords());
-  return side;
+  TUTTI_ASSIGN(executor->rescue_, device->urgentStream());
+  TUTTI_TRY(executor->makeWords(nRanks));
+  TUTTI_TRY(executor->tryWords());
+  return executor;
 }
 
 // Ranks would find out in their first call otherwise, and each its own way.
-Status CudaSide::tryWords() {
+Status CudaExecutor::tryWords() {
   const cuda::Driver& driver = device_->driver();
   cuda::WordOperation both[] = {{cuda::kOperationWrite, gate(), 0},
                                 {cuda::kOperationWait, gate(), 0, cuda::kWaitEqual}};
@@ -47,7 +48,7 @@ Status CudaSide::tryWords() {
   return cuda::check(driver, error, "cuStreamBatchMemOp");
 }
 
-Status CudaSide::makeWords(int nRanks) {
+Status CudaExecutor::makeWords(int nRanks) {
   const size_t channels = static_cast<size_t>(nRanks) * (kMostCudaLanes + 1);
   const size_t bytes = channels * cuda::InboxLayout{slots_, 0}.wordBytes() + 2 * cuda::InboxLayout::kWordStride;
   cuda::OfferedMemory::sweep();
@@ -62,7 +63,7 @@ Status CudaSide::makeWords(int nRanks) {
   return {};
 }
 
-CudaSide::~CudaSide() {
+CudaExecutor::~CudaExecutor() {
   if (memory_ != nullptr && memory_->exchange != nullptr) memory_->exchange->stop();
   const std::shared_ptr<DeviceGates> gates = proxy_ != nullptr ? proxy_->gates() : nullptr;
   proxy_.reset();
@@ -81,12 +82,12 @@ CudaSide::~CudaSide() {
   if (rescue_ != nullptr) device_->driver().cuStreamDestroy(rescue_);
 }
 
-bool CudaSide::capturing(cuda::Stream stream) const {
+bool CudaExecutor::capturing(cuda::Stream stream) const {
   int status = cuda::kCaptureNone;
   return device_->driver().cuStreamIsCapturing(stream, &status) == cuda::kSuccess && status != cuda::kCaptureNone;
 }
 
-uint64_t CudaSide::captureOf(cuda::Stream stream) const {
+uint64_t CudaExecutor::captureOf(cuda::Stream stream) const {
   int status = cuda::kCaptureNone;
   uint64_t capture = 0;
   const cuda::Error error = device_->driver().cuStreamGetCaptureInfo(stream, &status, &capture);
@@ -94,7 +95,7 @@ uint64_t CudaSide::captureOf(cuda::Stream stream) const {
 }
 
 // Found out later, it would break the communicator, and a capture.
-Status CudaSide::checkStream(cuda::Stream stream) const {
+Status CudaExecutor::checkStream(cuda::Stream stream) const {
   const cuda::Driver& driver = device_->driver();
   int capture = cuda::kCaptureNone;
   const cuda::Error error = driver.cuStreamIsCapturing(stream, &capture);
@@ -121,14 +122,14 @@ Status CudaSide::checkStream(cuda::Stream stream) const {
 
 // Handles do not tell streams apart: a new stream may have that of one that has been destroyed, and each thread has a
 // default stream of its own by one and the same handle.
-Result<uint64_t> CudaSide::numberOf(cuda::Stream stream) const {
+Result<uint64_t> CudaExecutor::numberOf(cuda::Stream stream) const {
   unsigned long long number = 0;
   TUTTI_CUDA(device_->driver(), cuStreamGetId(stream, &number));
   return uint64_t{number};
 }
 
 // A capture sees only itself: what came before it is its launcher's to order.
-Status CudaSide::begin(std::span<const cuda::Stream> streams) {
+Status CudaExecutor::begin(std::span<const cuda::Stream> streams) {
   const cuda::Driver& driver = device_->driver();
   const cuda::Stream main = streams.front();
   if (proxy_ == nullptr) ops_.use(main, capturing(main));
@@ -143,7 +144,7 @@ Status CudaSide::begin(std::span<const cuda::Stream> streams) {
   return {};
 }
 
-Status CudaSide::end(std::span<const cuda::Stream> streams) {
+Status CudaExecutor::end(std::span<const cuda::Stream> streams) {
   const cuda::Driver& driver = device_->driver();
   const cuda::Stream main = streams.front();
   if (!capturing(main)) {
@@ -156,12 +157,12 @@ Status CudaSide::end(std::span<const cuda::Stream> streams) {
 }
 
 // The words after those of all channels: the number of the last job that has ended, and whether one of a graph has.
-cuda::Address CudaSide::gate() const { return replayed() - cuda::InboxLayout::kWordStride; }
-cuda::Address CudaSide::replayed() const {
+cuda::Address CudaExecutor::gate() const { return replayed() - cuda::InboxLayout::kWordStride; }
+cuda::Address CudaExecutor::replayed() const {
   return memory_->words->address() + memory_->words->bytes() - cuda::InboxLayout::kWordStride;
 }
 
-Result<CudaProxy::Submitted> CudaSide::submit(std::span<const cuda::Stream> streams) {
+Result<CudaProxy::Submitted> CudaExecutor::submit(std::span<const cuda::Stream> streams) {
   const cuda::CudaScope scope(*device_);
   fillReserve();
   TUTTI_TRY(begin(streams));
@@ -172,7 +173,7 @@ Result<CudaProxy::Submitted> CudaSide::submit(std::span<const cuda::Stream> stre
   return status;
 }
 
-Status CudaSide::capture(std::span<const cuda::Stream> streams, std::function<bool()> job) {
+Status CudaExecutor::capture(std::span<const cuda::Stream> streams, std::function<bool()> job) {
   const cuda::CudaScope scope(*device_);
   fillReserve();
   TUTTI_TRY(begin(streams));
@@ -181,7 +182,7 @@ Status CudaSide::capture(std::span<const cuda::Stream> streams, std::function<bo
 }
 
 // Without other ranks on the device nothing that is waited for needs this thread.
-void CudaSide::fillReserve() {
+void CudaExecutor::fillReserve() {
   if (proxy_->gates() == nullptr) return memory_->reserve.fill(device_);
   if (memory_->reserve.wants()) proxy_->gates()->tryRun([this] { memory_->reserve.fill(device_); });
 }
@@ -194,35 +195,37 @@ int lanesOfMixedEdges(const DeviceReach& reach, size_t slotBytes, uint32_t slots
 }
 
 /// How many of the ranks that this one reaches, of which it is one, come before `peer`.
-int CudaSide::placeOf(int peer) const {
+int CudaExecutor::placeOf(int peer) const {
   int place = 0;
   for (int other = 0; other < peer; ++other) place += reach_.joins(rank_, other) ? 1 : 0;
   return place;
 }
 
-Result<Channel*> CudaSide::channel(Links& links, int peer, int lane, size_t slotBytes) {
+Result<Channel*> CudaExecutor::channel(Links& links, int peer, int lane, size_t slotBytes) {
   return reach_.joins(rank_, peer) ? streamChannel(links, peer, lane, slotBytes) : stagedChannel(links, peer, lane);
 }
 
-Result<Channel*> CudaSide::stagedChannel(Links& links, int peer, int lane) {
+Result<Channel*> CudaExecutor::stagedChannel(Links& links, int peer, int lane) {
   std::unique_ptr<cuda::StagedChannel>& known = memory_->staged[{peer, lane}];
   if (known == nullptr) {
     TUTTI_ASSIGN(Channel * host, links.channel(peer, lane));
     if (host == nullptr) return host;
-    known = std::make_unique<cuda::StagedChannel>(ops_, host, &memory_->reserve);
+    using Staging = cuda::StagedChannel::Staging;
+    const Staging staging = links.linkTo(peer).memory.has(MemoryKind::Device) ? Staging::None : Staging::Pinned;
+    known = std::make_unique<cuda::StagedChannel>(ops_, host, &memory_->reserve, staging);
   }
   return static_cast<Channel*>(known.get());
 }
 
-Result<Channel*> CudaSide::streamChannel(Links& links, int peer, int lane, size_t slotBytes) {
+Result<Channel*> CudaExecutor::streamChannel(Links& links, int peer, int lane, size_t slotBytes) {
   std::unique_ptr<cuda::StreamChannel>& known = memory_->channels[{peer, lane}];
   if (known != nullptr) return static_cast<Channel*>(known.get());
   cuda::HostPair hosts;
   TUTTI_ASSIGN(hosts.tokens, links.channel(peer, lane));
   TUTTI_ASSIGN(hosts.credits, links.channel(peer, creditLane(lane)));
   const PeerDescriptor& descriptor = links.descriptors()[static_cast<size_t>(peer)];
-  TUTTI_ASSIGN(const bool seated, sit(descriptor));
-  if (!seated || hosts.tokens == nullptr || hosts.credits == nullptr) return static_cast<Channel*>(nullptr);
+  TUTTI_ASSIGN(const bool reading, beginReading(descriptor));
+  if (!reading || hosts.tokens == nullptr || hosts.credits == nullptr) return static_cast<Channel*>(nullptr);
   const cuda::InboxLayout layout{slots_, slotBytes};
   const auto number = [](int place, int lanes, int of) {
     return static_cast<size_t>(place * (lanes + 1) + std::min(of, lanes));
@@ -236,14 +239,14 @@ Result<Channel*> CudaSide::streamChannel(Links& links, int peer, int lane, size_
   return static_cast<Channel*>(known.get());
 }
 
-CudaSide::Traffic CudaSide::sentTo(int peer) const {
+CudaExecutor::Traffic CudaExecutor::sentTo(int peer) const {
   Traffic sent;
   for (const auto& [key, channel] : memory_->channels) sent.byDevice += key.first == peer ? channel->sentBytes() : 0;
   for (const auto& [key, channel] : memory_->staged) sent.throughHost += key.first == peer ? channel->sentBytes() : 0;
   return sent;
 }
 
-Result<std::byte*> CudaSide::grow(std::vector<cuda::DeviceMemory>* memory, size_t bytes) {
+Result<std::byte*> CudaExecutor::grow(std::vector<cuda::DeviceMemory>* memory, size_t bytes) {
   if (bytes == 0) return static_cast<std::byte*>(nullptr);
   if (memory->empty() || memory->back().bytes() < bytes) {
     const size_t before = memory->empty() ? 0 : memory->back().bytes();
@@ -257,32 +260,32 @@ Result<std::byte*> CudaSide::grow(std::vector<cuda::DeviceMemory>* memory, size_
   return memory->back().data();
 }
 
-Status CudaSide::serveReaders(FdExchange& services) {
+Status CudaExecutor::serveReaders(FdExchange& services) {
   TUTTI_TRY(services.serve(kReadersKey, readers_->descriptor()));
   services_ = &services;
   return {};
 }
 
 /// Before memory of the peer is opened: has its owner see that.  False: not yet.
-Result<bool> CudaSide::sit(const PeerDescriptor& peer) {
+Result<bool> CudaExecutor::beginReading(const PeerDescriptor& peer) {
   if (peer.info.processId == processIdentity() || memory_->reading.contains(peer.info.rank)) return true;
-  PendingFd& sitting = memory_->sitting[peer.info.rank];
-  if (sitting == nullptr) sitting = services_->fetch(peer.info.rank, kReadersKey);
-  TUTTI_ASSIGN(Fd descriptor, sitting->poll());
+  PendingFd& readingBegun = memory_->readingBegun[peer.info.rank];
+  if (readingBegun == nullptr) readingBegun = services_->fetch(peer.info.rank, kReadersKey);
+  TUTTI_ASSIGN(Fd descriptor, readingBegun->poll());
   if (!descriptor.valid()) return false;
-  memory_->sitting.erase(peer.info.rank);
+  memory_->readingBegun.erase(peer.info.rank);
   TUTTI_ASSIGN(cuda::Reading reading, cuda::Reading::of(std::move(descriptor)));
   TUTTI_TRY(reading.begin(rank_));
   memory_->reading.emplace(peer.info.rank, std::move(reading));
   return true;
 }
 
-Status CudaSide::awaitSeat(const PeerDescriptor& peer, Deadline deadline) {
+Status CudaExecutor::awaitReading(const PeerDescriptor& peer, Deadline deadline) {
   const std::string what = cat("device memory of rank ", peer.info.rank);
-  return asStatus(awaitValue([&] { return sit(peer); }, deadline, what));
+  return asStatus(awaitValue([&] { return beginReading(peer); }, deadline, what));
 }
 
-void CudaSide::closePeers() {
+void CudaExecutor::closePeers() {
   if (memory_->exchange != nullptr) memory_->exchange->closeAll();
   for (const auto& [key, channel] : memory_->channels) channel->closePeer();
   for (const auto& peer : memory_->peers) peer->close();
@@ -290,13 +293,13 @@ void CudaSide::closePeers() {
   memory_->reading.clear();
 }
 
-void CudaSide::lendOver(std::function<bool()> settle) {
+void CudaExecutor::lendOver(std::function<bool()> settle) {
   if (proxy_ != nullptr) return;
   memory_->exchange = std::make_unique<cuda::MemoryExchange>(
       device_, cuda::ExchangeRank{*services_, rank_, processIdentity(), std::move(settle)});
 }
 
-Status CudaSide::lend(uint64_t key, const void* buffer, size_t bytes) {
+Status CudaExecutor::lend(uint64_t key, const void* buffer, size_t bytes) {
   if (bytes == 0) return {};
   {
     const cuda::CudaScope scope(*device_);
@@ -306,7 +309,7 @@ Status CudaSide::lend(uint64_t key, const void* buffer, size_t bytes) {
 }
 
 // A call's streams have waited for all who read what it lent, so where nothing of this rank's is under way nobody does.
-Status CudaSide::endLending(uint64_t key, bool failed) {
+Status CudaExecutor::endLending(uint64_t key, bool failed) {
   if (memory_->exchange == nullptr) return {};
   if (!idle() && !(failed && letGo())) {
     return invalidUsage(
@@ -317,28 +320,28 @@ Status CudaSide::endLending(uint64_t key, bool failed) {
   return {};
 }
 
-std::optional<int> CudaSide::reader(uint64_t key) {
+std::optional<int> CudaExecutor::reader(uint64_t key) {
   return memory_->exchange == nullptr ? std::nullopt : memory_->exchange->reader(key);
 }
 
-bool CudaSide::idle() const {
+bool CudaExecutor::idle() const {
   if (!last_) return true;
   const cuda::CudaScope scope(*device_);
   return device_->driver().cuEventQuery(done_.get()) != cuda::kErrorNotReady;
 }
 
 // What lets streams go is written by a stream, too, and has to be through before the memory may go.
-bool CudaSide::letGo(int mostMs) {
+bool CudaExecutor::letGo(int mostMs) {
   const cuda::CudaScope scope(*device_);
   if (memory_->resident != nullptr && !idle()) memory_->resident->leave();
   return letGoWhile([this] { return !idle() || (proxy_ != nullptr && proxy_->busy()); }, mostMs);
 }
 
-bool CudaSide::letGoOfJob() {
+bool CudaExecutor::letGoOfJob() {
   return letGoWhile([this] { return proxy_->busy(); }, kLetGoMs);
 }
 
-bool CudaSide::letGoWhile(const std::function<bool()>& busy, int mostMs) {
+bool CudaExecutor::letGoWhile(const std::function<bool()>& busy, int mostMs) {
   const cuda::CudaScope scope(*device_);
   const Deadline end = Deadline::inMs(mostMs);
   const auto writing = [&] { return device_->driver().cuStreamQuery(rescue_) == cuda::kErrorNotReady; };
@@ -353,12 +356,12 @@ bool CudaSide::letGoWhile(const std::function<bool()>& busy, int mostMs) {
 }
 
 // What streams use has to stay until the program's own work before it is done, which may take any time.
-void CudaSide::letGoLater(std::unique_ptr<CudaSide> side) {
-  if (side->memory_->exchange != nullptr) side->memory_->exchange->retire();
-  side->proxy_.reset();
-  side->memory_->sitting.clear();
-  side->services_ = nullptr;
-  CudaSide* const left = side.release();
+void CudaExecutor::letGoLater(std::unique_ptr<CudaExecutor> executor) {
+  if (executor->memory_->exchange != nullptr) executor->memory_->exchange->retire();
+  executor->proxy_.reset();
+  executor->memory_->readingBegun.clear();
+  executor->services_ = nullptr;
+  CudaExecutor* const left = executor.release();
   const auto finish = [left] {
     while (!left->letGo(kLetGoMs)) continue;
     delete left;

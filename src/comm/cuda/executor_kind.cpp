@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "src/base/config.hpp"
-#include "src/comm/cuda/side.hpp"
+#include "src/comm/cuda/executor.hpp"
 
 namespace tutti {
 namespace {
@@ -24,11 +24,12 @@ Status checkExecutorName(const std::string& name) {
   return invalidUsage("TUTTI_CUDA_EXECUTOR='", name, "' is not auto, resident, stream or proxy");
 }
 
-Result<CudaWay> cudaWay(const std::vector<PeerDescriptor>& descriptors, int lanes, const std::string& obstacle) {
+Result<ExecutorKind> executorKind(const std::vector<PeerDescriptor>& descriptors, int lanes,
+                                  const std::string& obstacle) {
   const bool any = std::any_of(descriptors.begin(), descriptors.end(),
                                [](const PeerDescriptor& descriptor) { return !descriptor.device.empty(); });
-  if (!any) return CudaWay::None;
-  if (asksForProxy()) return CudaWay::Proxy;
+  if (!any) return ExecutorKind::None;
+  if (asksForProxy()) return ExecutorKind::Proxy;
   const bool streams = obstacle.empty();
   const std::string asked = configText("TUTTI_CUDA_EXECUTOR");
   if ((asked == "stream" || asked == "resident") && !streams) {
@@ -37,19 +38,19 @@ Result<CudaWay> cudaWay(const std::vector<PeerDescriptor>& descriptors, int lane
                         "; proxy does without");
   }
   if (asked == "resident") {
-    if (lanes > 0) return CudaWay::Resident;
+    if (lanes > 0) return ExecutorKind::Resident;
     return invalidUsage(
         "TUTTI_CUDA_EXECUTOR=resident needs no device shared by processes, and room for all ranks' blocks on their "
         "devices");
   }
   // Where each rank has a device, launches would wait for launches elsewhere: only on request.
   if (asked == "auto" && streams && lanes > 0 && descriptors.size() > 1 && onOneDevice(descriptors))
-    return CudaWay::Resident;
+    return ExecutorKind::Resident;
   TUTTI_TRY(checkExecutorName(asked));
-  return streams ? CudaWay::Stream : CudaWay::Proxy;
+  return streams ? ExecutorKind::Stream : ExecutorKind::Proxy;
 }
 
-void CudaSide::describe(PeerDescriptor* descriptor) const {
+void CudaExecutor::describe(PeerDescriptor* descriptor) const {
   const cuda::Driver& driver = device_->driver();
   descriptor->device = device_->uuid();
   descriptor->busId = device_->busId();
@@ -69,7 +70,8 @@ void CudaSide::describe(PeerDescriptor* descriptor) const {
 }
 
 // Handles may be given and yet not be taken: in containers, say.
-Refusals CudaSide::tryIpc(const DeviceReach& reach, const std::vector<PeerDescriptor>& descriptors, Deadline deadline) {
+Refusals CudaExecutor::tryIpc(const DeviceReach& reach, const std::vector<PeerDescriptor>& descriptors,
+                              Deadline deadline) {
   Refusals refusals;
   for (const int rank : processesToTry(reach, descriptors, rank_)) {
     const PeerDescriptor& descriptor = descriptors[static_cast<size_t>(rank)];
@@ -80,20 +82,20 @@ Refusals CudaSide::tryIpc(const DeviceReach& reach, const std::vector<PeerDescri
 }
 
 /// Opens what a rank of another process offers, and keeps it open.
-Status CudaSide::open(const PeerDescriptor& owner, const std::string& offered, Deadline deadline) {
+Status CudaExecutor::open(const PeerDescriptor& owner, const std::string& offered, Deadline deadline) {
   cuda::IpcOffer offer;
   if (offered.size() != sizeof offer) return remoteError("rank ", owner.info.rank, " offers no memory");
   std::memcpy(&offer, offered.data(), sizeof offer);
-  TUTTI_TRY(awaitSeat(owner, deadline));
+  TUTTI_TRY(awaitReading(owner, deadline));
   TUTTI_ASSIGN(cuda::IpcMemory opened, cuda::IpcMemory::open(device_, offer));
   memory_->tried.push_back(std::move(opened));
   return {};
 }
 
-Status CudaSide::meet(CudaWay way, const DeviceReach& reach, const std::vector<PeerDescriptor>& descriptors) {
+Status CudaExecutor::meet(ExecutorKind way, const DeviceReach& reach, const std::vector<PeerDescriptor>& descriptors) {
   const PeerDescriptor& mine = descriptors[static_cast<size_t>(rank_)];
   reach_ = reach;
-  if (way == CudaWay::Proxy) {
+  if (way == ExecutorKind::Proxy) {
     const auto sharers =
         std::ranges::count_if(descriptors, [&](const auto& other) { return shareDevice(other, mine); });
     TUTTI_ASSIGN(proxy_, CudaProxy::create(ops_, gate(), replayed(), sharers > 1));
@@ -107,7 +109,7 @@ Status CudaSide::meet(CudaWay way, const DeviceReach& reach, const std::vector<P
   return {};
 }
 
-Status CudaSide::makeSlots(int lanes, size_t slotBytes, PeerDescriptor* descriptor) {
+Status CudaExecutor::makeSlots(int lanes, size_t slotBytes, PeerDescriptor* descriptor) {
   lanes_ = lanes;
   const cuda::InboxLayout layout{slots_, slotBytes};
   const size_t peers = static_cast<size_t>(placeOf(reach_.nRanks()));
@@ -119,7 +121,7 @@ Status CudaSide::makeSlots(int lanes, size_t slotBytes, PeerDescriptor* descript
   return {};
 }
 
-Status CudaSide::openSlots(const std::vector<PeerDescriptor>& descriptors, Deadline deadline) {
+Status CudaExecutor::openSlots(const std::vector<PeerDescriptor>& descriptors, Deadline deadline) {
   const uint64_t process = descriptors[static_cast<size_t>(rank_)].info.processId;
   for (const PeerDescriptor& peer : descriptors) {
     if (peer.info.processId == process || !reach_.joins(rank_, peer.info.rank)) continue;
@@ -130,7 +132,7 @@ Status CudaSide::openSlots(const std::vector<PeerDescriptor>& descriptors, Deadl
 }
 
 /// Has this device use the memory of another one in kernels and copies.
-Status CudaSide::use(const std::string& uuid) {
+Status CudaExecutor::use(const std::string& uuid) {
   int count = 0;
   TUTTI_CUDA(device_->driver(), cuDeviceGetCount(&count));
   for (cuda::Device other = 0; other < count; ++other) {

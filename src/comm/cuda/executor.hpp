@@ -8,12 +8,12 @@
 #include <span>
 #include <vector>
 
+#include "src/comm/cuda/executor_kind.hpp"
 #include "src/comm/cuda/launch_watch.hpp"
 #include "src/comm/cuda/one_pass_run.hpp"
 #include "src/comm/cuda/proxy.hpp"
 #include "src/comm/cuda/reach.hpp"
 #include "src/comm/cuda/resident_run.hpp"
-#include "src/comm/cuda/way.hpp"
 #include "src/comm/links.hpp"
 #include "src/exec/resident_program.hpp"
 #include "src/exec/stream_worker.hpp"
@@ -33,7 +33,8 @@ bool asksForProxy();
 Status checkExecutorName(const std::string& name);
 /// lanes: residentLanes().  obstacle: the same on all ranks; "" if there is none.  Errors: InvalidUsage:
 /// TUTTI_CUDA_EXECUTOR cannot be honoured.
-Result<CudaWay> cudaWay(const std::vector<PeerDescriptor>& descriptors, int lanes, const std::string& obstacle);
+Result<ExecutorKind> executorKind(const std::vector<PeerDescriptor>& descriptors, int lanes,
+                                  const std::string& obstacle);
 
 /// Lanes that collectives may have on CUDA ranks: as many host channels again carry credits.
 inline constexpr int kMostCudaLanes = 30;
@@ -47,12 +48,12 @@ inline constexpr int kLetGoMs = 1000;
 
 /// One thread at a time (the communicator's turn), but for device().  Nothing waits for the device but letGo() and, as
 /// the driver does it, allocations.
-class CudaSide {
+class CudaExecutor {
  public:
   /// Errors: as CudaDevice::open and CudaKernels::load.
-  static Result<std::unique_ptr<CudaSide>> create(cuda::Device ordinal, int rank, int nRanks, uint32_t slots);
+  static Result<std::unique_ptr<CudaExecutor>> create(cuda::Device ordinal, int rank, int nRanks, uint32_t slots);
   /// All work of this communicator must have ended.
-  ~CudaSide();
+  ~CudaExecutor();
 
   const cuda::CudaDevice& device() const { return *device_; }
   Worker& worker() { return worker_; }
@@ -81,7 +82,7 @@ class CudaSide {
   /// What the failure of a communicator is told to, by any thread, also after this: null on other ways.
   std::shared_ptr<cuda::ResidentMemory> residentMemory() const;
   /// Goes the way that was chosen.  reach: whose memory this rank's device uses.
-  Status meet(CudaWay way, const DeviceReach& reach, const std::vector<PeerDescriptor>& descriptors);
+  Status meet(ExecutorKind way, const DeviceReach& reach, const std::vector<PeerDescriptor>& descriptors);
   /// By proxies with edges between devices: takes the memory for the slots of `lanes` lanes, and says in `descriptor`
   /// where it is; then, with all descriptors, opens that of peers.  Errors: memory; RemoteError.
   Status makeSlots(int lanes, size_t slotBytes, PeerDescriptor* descriptor);
@@ -151,13 +152,13 @@ class CudaSide {
   bool letGo(int mostMs = kLetGoMs);
   /// The same for what the proxy's job has enqueued, by the job, which then lets the program's streams go.
   bool letGoOfJob();
-  /// The same, for as long as it takes, by a thread of its own, which then frees `side`.  Not idle; its communicator's
-  /// links and control plane may go after this.
-  static void letGoLater(std::unique_ptr<CudaSide> side);
+  /// The same, for as long as it takes, by a thread of its own, which then frees `executor`.  Not idle; its
+  /// communicator's links and control plane may go after this.
+  static void letGoLater(std::unique_ptr<CudaExecutor> executor);
 
  private:
-  CudaSide(std::shared_ptr<cuda::CudaDevice> device, std::shared_ptr<const CudaKernels> kernels, int rank,
-           uint32_t slots)
+  CudaExecutor(std::shared_ptr<cuda::CudaDevice> device, std::shared_ptr<const CudaKernels> kernels, int rank,
+               uint32_t slots)
       : device_(std::move(device)),
         kernels_(kernels),
         rank_(rank),
@@ -166,8 +167,8 @@ class CudaSide {
         worker_(std::move(kernels), &ops_) {}
   Status makeWords(int nRanks);
   Status tryWords();
-  Result<bool> sit(const PeerDescriptor& peer);
-  Status awaitSeat(const PeerDescriptor& peer, Deadline deadline);
+  Result<bool> beginReading(const PeerDescriptor& peer);
+  Status awaitReading(const PeerDescriptor& peer, Deadline deadline);
   Result<std::byte*> grow(std::vector<cuda::DeviceMemory>* memory, size_t bytes);
   Status use(const std::string& uuid);
   Status open(const PeerDescriptor& owner, const std::string& offered, Deadline deadline);
@@ -202,7 +203,7 @@ class CudaSide {
   std::unique_ptr<OnePassRun> onePass_;
   /// What streams may use.
   struct Memory {
-    std::map<int, PendingFd> sitting;                  // by peer of another process: what reading takes, on its way
+    std::map<int, PendingFd> readingBegun;             // by peer of another process: what reading takes, on its way
     std::map<int, cuda::Reading> reading;              // by peer of another process; until all of its memory is closed
     std::shared_ptr<cuda::OfferedMemory> words;        // of all channels
     std::vector<cuda::IpcMemory> tried;                // of tryIpc() and openSlots(); stays open for channels
@@ -222,8 +223,8 @@ class CudaSide {
 /// The device's context is current while this lives, if there is a device.
 class DeviceScope {
  public:
-  explicit DeviceScope(const CudaSide* side) {
-    if (side != nullptr) scope_.emplace(side->device());
+  explicit DeviceScope(const CudaExecutor* executor) {
+    if (executor != nullptr) scope_.emplace(executor->device());
   }
 
  private:
