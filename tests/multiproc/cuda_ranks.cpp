@@ -110,10 +110,15 @@ std::string abandoned(GpuRank& gpu) {
   void* handle = nullptr;
   RANK_TRY(tuttiCommRegister(r.comm, x.data(), x.bytes(), &handle));
   x.fill(1);
-  RANK_TRY(tuttiAllReduce(x.data(), y.data(), kCount, tuttiFloat, tuttiSum, r.comm, gpu.asTutti()));
-  if (std::string why = y.check(0, kCount, static_cast<float>(r.nRanks)); !why.empty()) return why;
-  tuttiResult_t seen = tuttiSuccess;
-  if (r.rank != 0) seen = tuttiAllReduce(x.data(), y.data(), kCount, tuttiFloat, tuttiSum, r.comm, gpu.asTutti());
+  // Rank 0 may have given up before others are through with the first call.
+  tuttiResult_t seen = tuttiAllReduce(x.data(), y.data(), kCount, tuttiFloat, tuttiSum, r.comm, gpu.asTutti());
+  if (seen == tuttiSuccess) {
+    const std::string why = y.check(0, kCount, static_cast<float>(r.nRanks));
+    tuttiResult_t broken = tuttiSuccess;
+    RANK_TRY(tuttiCommGetAsyncError(r.comm, &broken));
+    if (!why.empty() && (r.rank == 0 || broken != tuttiRemoteError)) return why;
+    if (r.rank != 0) seen = tuttiAllReduce(x.data(), y.data(), kCount, tuttiFloat, tuttiSum, r.comm, gpu.asTutti());
+  }
   RANK_CHECK(seen == (r.rank == 0 ? tuttiSuccess : tuttiRemoteError));
   RANK_TRY(tuttiCommAbort(r.comm));
   return gpu.synchronize();
