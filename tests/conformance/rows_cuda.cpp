@@ -166,14 +166,11 @@ class CudaHarness : public Harness {
   std::unique_ptr<Harness> host_;
 };
 
-void addRows(const std::vector<Row>& hosts, std::vector<Row>* rows) {
-  for (const auto& [kind, name] : {std::pair{CudaChannel::Staged, "cuda, staged over "},
-                                   {CudaChannel::Straight, "cuda, without staging over "},
-                                   {CudaChannel::Streams, "cuda, streams over "}}) {
-    for (const Row& host : hosts) {
-      rows->push_back(
-          {name + host.name, [kind, make = host.make] { return std::make_unique<CudaHarness>(kind, make()); }});
-    }
+void addRows(CudaChannel kind, const std::string& name, std::vector<Row>* rows) {
+  for (const auto& hosts : {shmRows(), tcpRows(), simRows()}) {
+    const Row& host = hosts.front();
+    rows->push_back(
+        {name + host.name, [kind, make = host.make] { return std::make_unique<CudaHarness>(kind, make()); }});
   }
 }
 
@@ -182,7 +179,9 @@ void addRows(const std::vector<Row>& hosts, std::vector<Row>* rows) {
 std::vector<Row> cudaRows() {
   std::vector<Row> rows;
   if (test::FakeCuda::get().reset == nullptr) return rows;
-  for (const auto& hosts : {shmRows(), tcpRows(), simRows()}) addRows({hosts.front()}, &rows);
+  addRows(CudaChannel::Staged, "cuda, staged over ", &rows);
+  addRows(CudaChannel::Straight, "cuda, without staging over ", &rows);
+  addRows(CudaChannel::Streams, "cuda, streams over ", &rows);
   return rows;
 }
 
