@@ -126,6 +126,10 @@ TEST_CASE("a communicator ends while a group that it is in waits for another") {
   if (state == "the other's turn is to come") REQUIRE(gate.open() == tuttiSuccess);
   REQUIRE(gate.open() == tuttiSuccess);
   const tuttiResult_t result = grouped.get(), later = tuttiStreamSynchronize(stream);
+  if (onStream && result == tuttiRemoteError) {  // it had yet to begin, and has put nothing on the stream
+    CHECK(later == tuttiSuccess);
+    return;
+  }
   CHECK((onStream ? result : later) == tuttiSuccess);
   const tuttiResult_t told = onStream ? later : result;
   // What the other rank has is over here at the next look, which the end may forestall.
