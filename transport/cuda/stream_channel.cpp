@@ -212,7 +212,9 @@ Status StreamChannel::releaseSlot() {
   arrived_ = false;
   ++received_;
   ++owed_;
-  return sendCredits();
+  // A peer that has gone needs no credits, and what it sent before counts.
+  if (Status told = sendCredits(); !told.ok() && error_.ok()) error_ = std::move(told);
+  return {};
 }
 
 void StreamChannel::release() {
