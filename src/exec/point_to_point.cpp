@@ -30,7 +30,7 @@ Result<Progress> PointToPointRun::step() {
     if (state.done) continue;
     if (!blockedByEarlier(i)) {
       const size_t before = state.moved + state.tested;
-      TUTTI_ASSIGN(state.done, state.op.posts && !small ? advancePosted(&state) : advance(&state));
+      TUTTI_ASSIGN(state.done, state.op.posts && !small ? advancePosted(i) : advance(&state));
       moved = moved || state.done || state.moved + state.tested != before;
     }
     if (!state.done) {
@@ -58,19 +58,22 @@ Result<bool> PointToPointRun::advance(State* state) {
   return op.channel->test(state->request);
 }
 
-Result<bool> PointToPointRun::advancePosted(State* state) {
+Result<bool> PointToPointRun::advancePosted(size_t index) {
+  State* const state = &ops_[index];
   const PointToPointOp& op = state->op;
+  posted_.resize(ops_.size());
+  std::vector<Request>& posted = posted_[index];
   while (state->moved < op.bytes) {
     const size_t bytes = std::min(op.sliceBytes, op.bytes - state->moved);
     TUTTI_ASSIGN(const Request request,
                  op.isSend ? op.channel->postSend(op.source + state->moved, bytes, op.call)
                            : op.channel->postReceive(op.dst + state->moved, {bytes, op.call, 2 * op.bytes}));
     if (request == 0) break;
-    state->posted.push_back(request);
+    posted.push_back(request);
     state->moved += bytes;
   }
-  for (; state->tested < state->posted.size(); ++state->tested) {
-    TUTTI_ASSIGN(const bool done, op.channel->test(state->posted[state->tested]));
+  for (; state->tested < posted.size(); ++state->tested) {
+    TUTTI_ASSIGN(const bool done, op.channel->test(posted[state->tested]));
     if (!done) return false;
   }
   return state->moved == op.bytes;
@@ -92,8 +95,9 @@ Result<bool> PointToPointRun::sendSlice(State* state, size_t bytes) {
 }
 
 void PointToPointRun::abandon() {
-  for (const State& state : ops_) {
-    if ((state.request != 0 || !state.posted.empty()) && !state.done) state.op.channel->cancel();
+  for (size_t i = 0; i < ops_.size(); ++i) {
+    const bool posted = i < posted_.size() && !posted_[i].empty();
+    if ((ops_[i].request != 0 || posted) && !ops_[i].done) ops_[i].op.channel->cancel();
   }
 }
 

@@ -29,11 +29,16 @@ struct PointToPointOp {
 /// One thread at a time.  Ops of one peer and direction run in the order of add(); those that are posted, all at once.
 class PointToPointRun : public Task {
  public:
-  void clear() { ops_.clear(); }
+  void clear() {
+    ops_.clear();
+    if (!posted_.empty()) [[unlikely]]
+      posted_.clear();
+  }
   bool empty() const { return ops_.empty(); }
   void add(const PointToPointOp& op) {
-    State& state = ops_.emplace_back(State{op, 0, 0, false, {}, 0});
-    state.op.posts = op.posts && op.channel->takes(op.isSend ? op.source : op.dst, op.bytes);
+    ops_.push_back({op, 0, 0, 0, false});
+    if (op.posts) [[unlikely]]
+      ops_.back().op.posts = op.channel->takes(op.isSend ? op.source : op.dst, op.bytes);
   }
 
   Result<Progress> step() override;
@@ -41,20 +46,21 @@ class PointToPointRun : public Task {
   void abandon() override;
 
  private:
+  /// Nothing that takes time to make or to destroy: the shortest messages take as long.
   struct State {
     PointToPointOp op;
     size_t moved;     // bytes that are gone, have come, or are posted
     Request request;  // of the direct message on its way, 0 if none
+    size_t tested;    // of those that are posted, how many are done
     bool done;
-    std::vector<Request> posted;  // where op.posts
-    size_t tested;                // of those, how many are done
   };
   Result<bool> advance(State* state);
   Result<bool> sendSlice(State* state, size_t bytes);
-  Result<bool> advancePosted(State* state);
+  Result<bool> advancePosted(size_t index);
   bool blockedByEarlier(size_t index) const;
 
   std::vector<State> ops_;
+  std::vector<std::vector<Request>> posted_;  // by op; empty where none posts
   int waitingOn_ = -1;
 };
 
