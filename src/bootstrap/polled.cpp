@@ -1,4 +1,4 @@
-// What of a communicator's control plane is polled: descriptors, streams, all-gathers.
+// The polled calls of a communicator's control plane: descriptors, streams, all-gathers.
 #include <optional>
 #include <utility>
 

@@ -101,7 +101,7 @@ struct Control::Impl {
   Status blame(Visit* visit, int suspect, const Status& tooLate);
   Status failure() const;
   Status aborted() const;
-  /// What ends a wait before its deadline, if something does.
+  /// The error that ends a wait before its deadline, or ok.
   Status over() const;
 
   Status comeUp(Deadline deadline);

@@ -187,7 +187,7 @@ Status Joining::setUp() {
   return {};
 }
 
-/// What all ranks have told, if none is in trouble and all have set alike what must be.
+/// Decodes all ranks' descriptors.  Errors: a rank is in trouble; two ranks have different settings.
 Status Joining::takeDescriptors() {
   for (int r = 0; r < comm_.nRanks(); ++r) {
     TUTTI_ASSIGN(PeerDescriptor descriptor, decodeDescriptor(r, comm_.control_->infos()[static_cast<size_t>(r)]));
@@ -205,7 +205,7 @@ Status Joining::takeDescriptors() {
   return {};
 }
 
-/// Who carries out calls of ranks on CUDA devices, and between whom devices have links of their own.
+/// Chooses the executor of ranks on CUDA devices, and the pairs of ranks that have device links.
 Status Joining::chooseExecutor() {
   const bool given = configIsSet("TUTTI_SLOT_BYTES");
   blockSliceBytes_ = given ? layout_.sliceBytes : blockSliceBytes(descriptors_, slots_);
@@ -225,7 +225,7 @@ Status Joining::chooseExecutor() {
   return cuda() == nullptr ? Status() : cuda()->meet(layout_.executor, layout_.reach, descriptors_);
 }
 
-// Where processes need each other's memory they try whether it can be had, and tell each other.
+// Processes try to open each other's memory, and tell each other the result.
 Result<DeviceReach> Joining::deviceReach() {
   DeviceReach reach(descriptors_);
   if (asksForProxy() || !reach.crossesProcesses()) return reach;

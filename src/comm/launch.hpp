@@ -33,7 +33,7 @@ class Batch : public Task {
   /// On the thread whose streams the calls are on, as threads have default streams of their own by one handle: what is
   /// enqueued from now on follows the streams.
   Status start();
-  /// What to run after start(): this, or the part of it that is all there is, which takes fewer steps to look at.
+  /// The task to run after start(): this batch, or its messages alone where it has nothing else.
   Task* task();
   /// Of several that are driven together: blocks of one may wait on a device for what memory that another takes there
   /// would wait for, so ranks on devices run when all are prepared.  Borrowed; counts those that are not.

@@ -1,4 +1,4 @@
-// What a batch does before it runs: plans and channels for all its calls, in steps.
+// The preparation of a batch: plans and channels for all its calls, in steps.
 #include <algorithm>
 #include <cstring>
 

@@ -17,15 +17,14 @@ std::string one(Harness& harness, Channel& from, Channel& to, const Message& mes
 }
 
 // Send `message` while the other end asks for nothing.
-Result<bool> sendUnasked(Harness& harness, Channel& from, Channel& to, std::span<const std::byte> message,
-                         uint32_t number) {
+Answer sendUnasked(Harness& harness, Channel& from, Channel& to, std::span<const std::byte> message, uint32_t number) {
   return poll(harness, [&]() -> Result<bool> {
     TUTTI_TRY(asStatus(to.progress()));
     return from.send(message.data(), message.size(), callNumber(number));
   });
 }
 
-Result<bool> receiveExpected(Harness& harness, Channel& channel, std::span<std::byte> out, uint32_t number) {
+Answer receiveExpected(Harness& harness, Channel& channel, std::span<std::byte> out, uint32_t number) {
   return poll(harness, [&] { return channel.receive(out.data(), {out.size(), callNumber(number)}); });
 }
 

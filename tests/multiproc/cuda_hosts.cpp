@@ -197,22 +197,6 @@ std::string rankOf(const Job& job, int rank, const tuttiUniqueId& id) {
   return why;
 }
 
-/// Memory that peers had open is freed later, when a communicator comes or goes.
-std::string complaints() {
-  std::string left = Gpu::complaints();
-  for (int looks = 0; !left.empty() && looks < 100; ++looks) {
-    tuttiUniqueId id;
-    tuttiComm_t alone = nullptr;
-    tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
-    config.device = TUTTI_DEVICE_CUDA;
-    RANK_TRY(tuttiGetUniqueId(&id));
-    RANK_TRY(tuttiCommInitRankConfig(&alone, 1, id, 0, &config));
-    RANK_TRY(tuttiCommDestroy(alone));
-    left = Gpu::lastComplaints();
-  }
-  return left;
-}
-
 /// All processes get the id that the first one makes.
 std::string shareId(tuttiUniqueId* id) {
   tuttiComm_t processes = nullptr;
@@ -253,7 +237,7 @@ int main(int argc, char** argv) {
     for (std::thread& thread : threads) thread.join();
     for (const std::string& said : whys) why += said;
   }
-  if (why.empty()) why = complaints();
+  if (why.empty()) why = complaintsAtLast();
   if (!why.empty()) std::fprintf(stderr, "%s\n", why.c_str());
   return why.empty() ? 0 : 1;
 }

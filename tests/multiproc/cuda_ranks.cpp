@@ -205,22 +205,6 @@ std::string left(GpuRank& gpu) {
   return ended == tuttiSuccess || ended == tuttiRemoteError ? "" : "destroy gives " + std::to_string(ended);
 }
 
-/// Memory that peers had open when this rank let go of it is freed later, when a communicator comes or goes.
-std::string untilFreed() {
-  std::string left = Gpu::complaints();
-  for (int looks = 0; !left.empty() && looks < 100; ++looks) {
-    tuttiUniqueId id;
-    tuttiComm_t alone = nullptr;
-    tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
-    config.device = TUTTI_DEVICE_CUDA;
-    RANK_TRY(tuttiGetUniqueId(&id));
-    RANK_TRY(tuttiCommInitRankConfig(&alone, 1, id, 0, &config));
-    RANK_TRY(tuttiCommDestroy(alone));
-    left = Gpu::complaints();
-  }
-  return left;
-}
-
 int localRank() {
   const char* number = std::getenv("TUTTI_LOCAL_RANK");
   return number == nullptr ? 0 : std::atoi(number);
@@ -263,7 +247,7 @@ int main(int argc, char** argv) {
       GpuRank own(localRank() % devices);
       why = what == "abort" ? abandoned(own) : what == "stop" ? stopped(own) : left(own);
     }
-    if (why.empty()) why = untilFreed();
+    if (why.empty()) why = complaintsAtLast();
   } else {
     why = run(devices, byHost);
   }

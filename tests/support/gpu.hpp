@@ -225,6 +225,22 @@ class Gate {
   cuda::PinnedMemory memory_;
 };
 
+/// Gpu::complaints() once all memory is free: what peers had open is freed when a communicator comes or goes.
+inline std::string complaintsAtLast() {
+  std::string left = Gpu::complaints();
+  for (int looks = 0; !left.empty() && looks < 100; ++looks) {
+    tuttiUniqueId id;
+    tuttiComm_t alone = nullptr;
+    tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+    config.device = TUTTI_DEVICE_CUDA;
+    RANK_TRY(tuttiGetUniqueId(&id));
+    RANK_TRY(tuttiCommInitRankConfig(&alone, 1, id, 0, &config));
+    RANK_TRY(tuttiCommDestroy(alone));
+    left = Gpu::complaints();
+  }
+  return left;
+}
+
 /// onRanks() on CUDA devices: rank r on device r % devices, with that device current.
 inline std::string onGpuRanks(int nRanks, int devices, const std::function<std::string(const Rank&, GpuRank&)>& body) {
   return onThreads(nRanks, [&](int rank, const tuttiUniqueId& id) {

@@ -25,8 +25,7 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::create(cuda::Device ordinal,
   for (cuda::EventHandle* event : {&executor->fork_, &executor->join_, &executor->done_})
     TUTTI_TRY(event->create(device));
   const cuda::CudaScope scope(*device);
-  // What it does lets other streams go, so it must not stand behind them in one of the device's queues, which streams
-  // of one priority share.
+  // This stream lets others go.  Streams of one priority share the device's queues, so it has a priority of its own.
   TUTTI_ASSIGN(executor->rescue_, device->urgentStream());
   TUTTI_TRY(executor->makeWords(nRanks));
   TUTTI_TRY(executor->tryWords());

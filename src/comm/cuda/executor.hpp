@@ -27,9 +27,10 @@ namespace tutti {
 int residentLanes(const std::vector<PeerDescriptor>& descriptors, size_t sliceBytes, uint32_t slots);
 /// Whether all ranks are in one process and on one device: then one launch carries all of them.
 bool onOneDevice(const std::vector<PeerDescriptor>& descriptors);
-/// Whether TUTTI_CUDA_EXECUTOR asks for the way that needs nothing of that.
+/// Whether TUTTI_CUDA_EXECUTOR asks for the proxy.
 bool asksForProxy();
-/// Whether there is a way of this name, whatever the ranks can do.  Errors: InvalidUsage naming TUTTI_CUDA_EXECUTOR.
+/// Whether there is an executor of this name, whatever the ranks can do.  Errors: InvalidUsage naming
+/// TUTTI_CUDA_EXECUTOR.
 Status checkExecutorName(const std::string& name);
 /// lanes: residentLanes().  obstacle: the same on all ranks; "" if there is none.  Errors: InvalidUsage:
 /// TUTTI_CUDA_EXECUTOR cannot be honoured.
@@ -59,7 +60,7 @@ class CudaExecutor {
   Worker& worker() { return worker_; }
   /// What other ranks must know of this one's device.
   void describe(PeerDescriptor* descriptor) const;
-  /// Opens some memory of every other process that this rank reaches: what could not be opened.
+  /// Opens some memory of every other process that this rank reaches.  Gives the ranks that refused, with reasons.
   Refusals tryIpc(const DeviceReach& reach, const std::vector<PeerDescriptor>& descriptors, Deadline deadline);
   /// On the way of resident kernels: takes the memory of this rank's ends, and says in `descriptor` where it is.
   /// Errors: memory.
@@ -81,8 +82,8 @@ class CudaExecutor {
   std::unique_ptr<LaunchWatch> launchWatch() const;
   /// What the failure of a communicator is told to, by any thread, also after this: null on other ways.
   std::shared_ptr<cuda::ResidentMemory> residentMemory() const;
-  /// Goes the way that was chosen.  reach: whose memory this rank's device uses.
-  Status meet(ExecutorKind way, const DeviceReach& reach, const std::vector<PeerDescriptor>& descriptors);
+  /// Starts the executor that was chosen.  reach: the ranks whose memory this rank's device uses.
+  Status meet(ExecutorKind kind, const DeviceReach& reach, const std::vector<PeerDescriptor>& descriptors);
   /// By proxies with edges between devices: takes the memory for the slots of `lanes` lanes, and says in `descriptor`
   /// where it is; then, with all descriptors, opens that of peers.  Errors: memory; RemoteError.
   Status makeSlots(int lanes, size_t slotBytes, PeerDescriptor* descriptor);
@@ -132,7 +133,7 @@ class CudaExecutor {
   /// Errors: as Links::channel; memory.
   Result<Channel*> channel(Links& links, int peer, int lane, size_t slotBytes);
 
-  /// What this rank has sent to `peer` on either kind of link, bytes.
+  /// Bytes that this rank has sent to `peer`, by kind of link.
   struct Traffic {
     uint64_t byDevice = 0;
     uint64_t throughHost = 0;

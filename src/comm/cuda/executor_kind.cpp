@@ -92,10 +92,10 @@ Status CudaExecutor::open(const PeerDescriptor& owner, const std::string& offere
   return {};
 }
 
-Status CudaExecutor::meet(ExecutorKind way, const DeviceReach& reach, const std::vector<PeerDescriptor>& descriptors) {
+Status CudaExecutor::meet(ExecutorKind kind, const DeviceReach& reach, const std::vector<PeerDescriptor>& descriptors) {
   const PeerDescriptor& mine = descriptors[static_cast<size_t>(rank_)];
   reach_ = reach;
-  if (way == ExecutorKind::Proxy) {
+  if (kind == ExecutorKind::Proxy) {
     const auto sharers =
         std::ranges::count_if(descriptors, [&](const auto& other) { return shareDevice(other, mine); });
     TUTTI_ASSIGN(proxy_, CudaProxy::create(ops_, gate(), replayed(), sharers > 1));

@@ -11,8 +11,7 @@ Result<std::unique_ptr<CudaProxy>> CudaProxy::create(cuda::StreamOps& ops, cuda:
                                                      bool sharesDevice) {
   std::unique_ptr<CudaProxy> proxy(new CudaProxy(ops, gate, replayed));
   const cuda::CudaDevice& device = *ops.device();
-  // What it does lets other streams go, so it must not stand behind them in one of the device's queues, which streams
-  // of one priority share.
+  // This stream lets others go.  Streams of one priority share the device's queues, so it has a priority of its own.
   const cuda::CudaScope scope(device);
   TUTTI_ASSIGN(proxy->stream_, device.urgentStream());
   ops.use(proxy->stream_);

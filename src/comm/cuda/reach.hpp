@@ -39,7 +39,7 @@ class DeviceReach {
 /// A rank of every other process that `rank` reaches, the lowest of each.
 std::vector<int> processesToTry(const DeviceReach& reach, const std::vector<PeerDescriptor>& descriptors, int rank);
 
-/// What a rank could not open, as it tells the others: ranks of processesToTry() and the reasons.
+/// The ranks of processesToTry() whose memory a rank could not open, with the reasons.
 using Refusals = std::vector<std::pair<int, std::string>>;
 std::string encodeRefusals(const Refusals& refusals);
 /// Cuts what `rank` has told: all ranks of those processes.  Errors: RemoteError: it makes no sense.
