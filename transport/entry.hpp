@@ -18,8 +18,8 @@ namespace tutti {
 struct TransportContext {
   PeerInfo self;
   int nRanks = 1;
-  int lanes = 64;            // the most channels to one peer
-  size_t sliceBytes = 0;     // the most bytes of one message: channels must have slots of so many or more
+  int lanes = 64;            // the most endpoints to one peer
+  size_t sliceBytes = 0;     // the most bytes of one message: endpoints must have slots of so many or more
   bool sharedCores = false;  // the host has fewer cores than ranks
   FdExchange& descriptors;   // these two outlive the transport
   StreamExchange& streams;

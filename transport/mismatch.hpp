@@ -1,4 +1,4 @@
-// The error that every channel returns when a message is not the one its receiver expects.
+// The error that every endpoint returns when a message is not the one its receiver expects.
 #pragma once
 
 #include <cstddef>

@@ -2,50 +2,50 @@
 
 namespace tutti {
 
-Result<bool> RequestLine::test(Channel& channel, Request request) {
+Result<bool> RequestLine::test(Endpoint& endpoint, Request request) {
   if (isDone(request)) return true;
-  if (failure_.ok()) failure_ = advance(channel);
+  if (failure_.ok()) failure_ = advance(endpoint);
   if (isDone(request)) return true;
   TUTTI_TRY(failure_);
   return false;
 }
 
 // Receives first: what a peer has sent before it failed counts.
-Status RequestLine::advance(Channel& channel) {
+Status RequestLine::advance(Endpoint& endpoint) {
   for (; !receives_.empty(); receives_.pop_front(), ++received_) {
-    TUTTI_ASSIGN(const bool came, channel.receive(receives_.front().dst, receives_.front().expect));
+    TUTTI_ASSIGN(const bool came, endpoint.receive(receives_.front().dst, receives_.front().expect));
     if (!came) break;
   }
   for (; !sends_.empty(); sends_.pop_front(), ++sent_) {
     const Outgoing& next = sends_.front();
-    TUTTI_ASSIGN(const bool gone, channel.send(next.data, next.bytes, next.call));
+    TUTTI_ASSIGN(const bool gone, endpoint.send(next.data, next.bytes, next.call));
     if (!gone) break;
   }
   return {};
 }
 
 void RequestLine::cancel() {
-  if (failure_.ok()) failure_ = invalidUsage("the requests of this channel have been cancelled");
+  if (failure_.ok()) failure_ = invalidUsage("the requests of this endpoint have been cancelled");
   sends_.clear();
   receives_.clear();
 }
 
-bool Channel::lineHasSends() const { return line_->hasSends(); }
+bool Endpoint::lineHasSends() const { return line_->hasSends(); }
 
-RequestLine& Channel::line() {
+RequestLine& Endpoint::line() {
   if (line_ == nullptr) line_ = std::make_shared<RequestLine>();
   return *line_;
 }
 
-Result<Request> Channel::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
+Result<Request> Endpoint::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
   return line().postSend(data, bytes, call);
 }
 
-Result<Request> Channel::postReceive(std::byte* dst, const Expect& expect) { return line().postReceive(dst, expect); }
+Result<Request> Endpoint::postReceive(std::byte* dst, const Expect& expect) { return line().postReceive(dst, expect); }
 
-Result<bool> Channel::test(Request request) { return line().test(*this, request); }
+Result<bool> Endpoint::test(Request request) { return line().test(*this, request); }
 
-void Channel::cancel() {
+void Endpoint::cancel() {
   if (line_ != nullptr) line_->cancel();
 }
 

@@ -1,4 +1,4 @@
-// Requests over the polled calls of a channel that has nothing better: each waits until those before it are done.
+// Requests over the polled calls of an endpoint that has nothing better: each waits until those before it are done.
 #pragma once
 
 #include "src/base/fifo.hpp"
@@ -19,13 +19,13 @@ class RequestLine {
     receives_.push_back({dst, expect});
     return kReceiveRequest | (received_ + receives_.size());
   }
-  /// Goes on with what can be done on `channel`, whose line this is.
-  Result<bool> test(Channel& channel, Request request);
+  /// Goes on with what can be done on `endpoint`, whose line this is.
+  Result<bool> test(Endpoint& endpoint, Request request);
   void cancel();
   bool hasSends() const { return !sends_.empty(); }
 
  private:
-  Status advance(Channel& channel);
+  Status advance(Endpoint& endpoint);
   bool isDone(Request request) const {
     return (request & kReceiveRequest) != 0 ? (request & ~kReceiveRequest) <= received_
                                             : (request & ~kSendInLine) <= sent_;

@@ -1,12 +1,12 @@
 // The contract of transports: how two ranks exchange messages.
 //
-// A Channel is an ordered, reliable, two-way FIFO of messages between two ranks, for one lane.  Nothing blocks: every
-// call returns at once and is made again, the opening of channels included.  Each channel is used by one thread at a
+// An Endpoint is an ordered, reliable, two-way FIFO of messages between two ranks, for one lane.  Nothing blocks: every
+// call returns at once and is made again, the opening of endpoints included.  Each endpoint is used by one thread at a
 // time (the executor's).  Both ends know from their schedules how large the next message is and what call it belongs
-// to; a channel compares that with what arrives (Expect) before it hands out a byte.
+// to; an endpoint compares that with what arrives (Expect) before it hands out a byte.
 //
 // Room: a sender may always have one message of up to slotBytes() on its way without the receiver having asked for it.
-// Failure: a channel remembers its first failure and returns it from every later call.
+// Failure: an endpoint remembers its first failure and returns it from every later call.
 #pragma once
 
 #include <cstddef>
@@ -33,9 +33,9 @@ struct Expect {
   size_t touchedBytes = 0;
 };
 
-/// A send or a receive that is under way on one channel; 0: there was no room for it.  Messages keep the order of their
-/// posts, and requests of a direction are done in that order; but a send that waits in the base class's line may be
-/// done while the receiver still reads an offer before it.
+/// A send or a receive that is under way on one endpoint; 0: there was no room for it.  Messages keep the order of
+/// their posts, and requests of a direction are done in that order; but a send that waits in the base class's line may
+/// be done while the receiver still reads an offer before it.
 using Request = uint64_t;
 /// In the requests of receives, and of sends that wait in the base class's line.
 inline constexpr Request kReceiveRequest = uint64_t{1} << 63;
@@ -47,9 +47,9 @@ inline constexpr size_t kBoardBytes = 96;
 class Outbox;
 class RequestLine;
 
-class Channel {
+class Endpoint {
  public:
-  virtual ~Channel() = default;
+  virtual ~Endpoint() = default;
 
   /// The most bytes of one message (direct messages may be larger: see maxDirectBytes).
   virtual size_t slotBytes() const = 0;
@@ -64,15 +64,15 @@ class Channel {
   /// again with the same arguments.  bytes may be 0 (a token).
   virtual Result<bool> send(const std::byte* data, size_t bytes, const Fingerprint& call) = 0;
 
-  /// Memory of slotBytes() to build the next message in, or an empty span while there is no room.  A channel without
+  /// Memory of slotBytes() to build the next message in, or an empty span while there is no room.  An endpoint without
   /// slots of its own lends a staging buffer.  Stable until commit().
   virtual Result<std::span<std::byte>> reserve() = 0;
   /// Send what was built in reserve()d memory.  True: gone.  False: partly written, call again.
   virtual Result<bool> commit(size_t bytes, const Fingerprint& call) = 0;
 
-  // ---- Requests: any number of sends and receives under way on memory that is the channel's from the post until
+  // ---- Requests: any number of sends and receives under way on memory that is the endpoint's from the post until
   // test() says true, or cancel() has returned.  They go on in test() of any of them and in progress().  Of one
-  // direction, the polled calls may be used behind requests where these are the channel's own, but not behind those of
+  // direction, the polled calls may be used behind requests where these are the endpoint's own, but not behind those of
   // the base class.
 
   /// Send `data`.  0: no room now; post again.  Up to slotBytes(), or maxDirectBytes() where canOffer().  The base
@@ -81,11 +81,11 @@ class Channel {
   /// Receive into `dst`.  0: no room now; post again.  The base class receives in line, by receive().  Errors as above.
   virtual Result<Request> postReceive(std::byte* dst, const Expect& expect);
   /// Whether it is done: the receiver has what was sent, or does not need the sender's memory for it; what was to come
-  /// is there.  Errors: the channel's failure, of requests that were not done before; InvalidUsage, of the first
+  /// is there.  Errors: the endpoint's failure, of requests that were not done before; InvalidUsage, of the first
   /// receive that does not meet what it expects and of all that are behind it.
   virtual Result<bool> test(Request request);
   /// Give up all requests; returns when nobody uses their memory any more, readers of this process included.  For
-  /// abort: the channel then is of no more use.
+  /// abort: the endpoint then is of no more use.
   virtual void cancel();
 
   /// Whether requests may use this memory: false where it would have to be registered.
@@ -133,7 +133,7 @@ class Channel {
 };
 
 /// Memory of one rank, for one lane, that several peers read in place: a message to many is written once and announced
-/// to each.  Used by the thread that uses the channels.  A message: reserve(), post() to every reader, the next.
+/// to each.  Used by the thread that uses the endpoints.  A message: reserve(), post() to every reader, the next.
 class Outbox {
  public:
   virtual ~Outbox() = default;
@@ -141,19 +141,19 @@ class Outbox {
   virtual size_t mostBytes() const = 0;
   /// Memory for the next message, stable until the next reserve(); null while readers of earlier ones hold all of it.
   virtual Result<std::byte*> reserve(size_t bytes) = 0;
-  /// After reserve() gave nothing: the first of `readers` (channels of this outbox) who has as many messages to take as
-  /// a FIFO may be asked to hold, so that waiting for it is what any sender would have to do; -1 if there is none. Then
-  /// others hold the memory, who may be waiting for one of `readers`, and the message must go to each on its own.
-  virtual int holdsUp(std::span<Channel* const> readers) const = 0;
+  /// After reserve() gave nothing: the first of `readers` (endpoints of this outbox) who has as many messages to take
+  /// as a FIFO may be asked to hold, so that waiting for it is what any sender would have to do; -1 if there is none.
+  /// Then others hold the memory, who may be waiting for one of `readers`, and the message must go to each on its own.
+  virtual int holdsUp(std::span<Endpoint* const> readers) const = 0;
   /// Announce what was written to reserve()d memory.  False: no room yet; call again.
-  virtual Result<bool> post(Channel& reader, size_t bytes, const Fingerprint& call) = 0;
+  virtual Result<bool> post(Endpoint& reader, size_t bytes, const Fingerprint& call) = 0;
 };
 
-/// Puts a rank to sleep until one of its channels may have something.
+/// Puts a rank to sleep until one of its endpoints may have something.
 class Sleeper {
  public:
   virtual ~Sleeper() = default;
-  /// Called before the last look at the channels: from here on peers will wake us.
+  /// Called before the last look at the endpoints: from here on peers will wake us.
   virtual void prepare() = 0;
   /// Sleep until woken or for at most `us` microseconds.  A wake-up may be missed only if it is bounded by `us`.
   virtual void sleep(int us) = 0;
@@ -181,14 +181,14 @@ struct PeerInfo {
   uint32_t uid = 0;
 };
 
-/// A channel that is coming up.  poll() gives it once both ends may use it.  Errors: RemoteError naming peer and
+/// An endpoint that is coming up.  poll() gives it once both ends may use it.  Errors: RemoteError naming peer and
 /// address; InvalidUsage: the two ends are not set alike.
-using PendingChannel = std::unique_ptr<Pending<std::unique_ptr<Channel>>>;
+using PendingEndpoint = std::unique_ptr<Pending<std::unique_ptr<Endpoint>>>;
 
-/// poll() calls `ask`, which gives a Result<std::unique_ptr<Channel>>.
+/// poll() calls `ask`, which gives a Result<std::unique_ptr<Endpoint>>.
 template <class Ask>
-PendingChannel channelBy(Ask ask) {
-  return pendingBy<std::unique_ptr<Channel>>(std::move(ask));
+PendingEndpoint endpointBy(Ask ask) {
+  return pendingBy<std::unique_ptr<Endpoint>>(std::move(ask));
 }
 
 /// One way to reach peers, for one rank of one communicator.
@@ -201,9 +201,9 @@ class Transport {
   virtual Result<LinkProfile> reach(const PeerInfo& self, const PeerInfo& peer) const = 0;
   /// This rank's opaque address; travels to every peer.
   virtual Address address() const = 0;
-  /// Begin to open channel number `lane` to `peer`.  Both ends do, in any order, at any time; any number of channels
+  /// Begin to open endpoint number `lane` to `peer`.  Both ends do, in any order, at any time; any number of endpoints
   /// may be coming up.  What is given borrows the transport.
-  virtual PendingChannel beginConnect(int peer, const Address& peerAddress, int lane) = 0;
+  virtual PendingEndpoint beginConnect(int peer, const Address& peerAddress, int lane) = 0;
   /// Let requests use `memory`, of a kind that the links take; null where they may anyway.  Any thread.
   /// Errors: SystemError: the system has no more room for that, and what to do.
   virtual Result<std::unique_ptr<MemoryRegistration>> registerMemory(const Memory& /*memory*/) {
@@ -213,24 +213,24 @@ class Transport {
   virtual bool hasBoards() const { return false; }
   /// The sending end of this rank's board: what is sent goes to every one of `readers`, all other ranks of the
   /// communicator.  Messages of at most inlineBytes().
-  virtual PendingChannel publisher(std::vector<Address> /*byRank*/) { return noBoards(); }
+  virtual PendingEndpoint publisher(std::vector<Address> /*byRank*/) { return noBoards(); }
   /// The receiving end of a peer's board; every rank must receive every message.
-  virtual PendingChannel subscriber(int /*peer*/, const Address&) { return noBoards(); }
-  /// Whether messages wait in buffers of the system, so that channels want progress() while their rank waits for
+  virtual PendingEndpoint subscriber(int /*peer*/, const Address&) { return noBoards(); }
+  /// Whether messages wait in buffers of the system, so that endpoints want progress() while their rank waits for
   /// others.
   virtual bool wantsProgress() const { return false; }
   /// Null where there is nothing to sleep on.
   virtual Sleeper* sleeper() { return nullptr; }
 
  protected:
-  static PendingChannel noBoards() {
-    return channelBy([]() -> Result<std::unique_ptr<Channel>> { return internalError("there are no boards"); });
+  static PendingEndpoint noBoards() {
+    return endpointBy([]() -> Result<std::unique_ptr<Endpoint>> { return internalError("there are no boards"); });
   }
 };
 
-/// A channel, for a caller that may block.  Errors: as beginConnect(); Timeout.
-inline Result<std::unique_ptr<Channel>> awaitChannel(Transport& transport, int peer, const Address& peerAddress,
-                                                     int lane, Deadline deadline) {
+/// An endpoint, for a caller that may block.  Errors: as beginConnect(); Timeout.
+inline Result<std::unique_ptr<Endpoint>> awaitEndpoint(Transport& transport, int peer, const Address& peerAddress,
+                                                       int lane, Deadline deadline) {
   return awaitValue(*transport.beginConnect(peer, peerAddress, lane), deadline, cat("its link to rank ", peer));
 }
 

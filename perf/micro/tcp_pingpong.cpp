@@ -1,4 +1,4 @@
-// What a tcp channel moves over the loopback interface, two spinning threads: half a ping-pong, and an exchange (both
+// What a tcp endpoint moves over the loopback interface, two spinning threads: half a ping-pong, and an exchange (both
 // directions at once, in chunks of a slot), which bounds the tcp collectives on one host.
 //
 //   tcp_pingpong [SLOT_BYTES [SOCKETS]]
@@ -22,29 +22,29 @@ namespace {
 constexpr int kRounds = 9;
 
 // Both directions of `bytes`, chunk by chunk, as an executor's lane would.
-void exchange(Channel& channel, const std::byte* out, std::byte* in, size_t bytes) {
+void exchange(Endpoint& endpoint, const std::byte* out, std::byte* in, size_t bytes) {
   size_t sent = 0;
   size_t got = 0;
   while (sent < bytes || got < bytes) {
     if (sent < bytes) {
-      const size_t chunk = std::min(channel.slotBytes(), bytes - sent);
-      Result<bool> gone = channel.send(out + sent, chunk, {});
+      const size_t chunk = std::min(endpoint.slotBytes(), bytes - sent);
+      Result<bool> gone = endpoint.send(out + sent, chunk, {});
       TUTTI_ASSERT(gone.ok());
       if (*gone) sent += chunk;
     }
     if (got < bytes) {
-      const size_t chunk = std::min(channel.slotBytes(), bytes - got);
-      Result<bool> came = channel.receive(in + got, {chunk, {}});
+      const size_t chunk = std::min(endpoint.slotBytes(), bytes - got);
+      Result<bool> came = endpoint.receive(in + got, {chunk, {}});
       TUTTI_ASSERT(came.ok());
       if (*came) got += chunk;
     }
   }
 }
 
-void oneWay(Channel& channel, const std::byte* out, std::byte* in, size_t bytes, bool sends) {
+void oneWay(Endpoint& endpoint, const std::byte* out, std::byte* in, size_t bytes, bool sends) {
   for (size_t at = 0; at < bytes;) {
-    const size_t chunk = std::min(channel.slotBytes(), bytes - at);
-    Result<bool> moved = sends ? channel.send(out + at, chunk, {}) : channel.receive(in + at, {chunk, {}});
+    const size_t chunk = std::min(endpoint.slotBytes(), bytes - at);
+    Result<bool> moved = sends ? endpoint.send(out + at, chunk, {}) : endpoint.receive(in + at, {chunk, {}});
     TUTTI_ASSERT(moved.ok());
     if (*moved) at += chunk;
   }
@@ -66,7 +66,7 @@ Figures time(int iterations, Body body) {
   return {us.front(), us[us.size() / 2]};
 }
 
-Figures measure(Channel* ends[2], size_t bytes, bool both) {
+Figures measure(Endpoint* ends[2], size_t bytes, bool both) {
   const int iterations = static_cast<int>(std::clamp<size_t>((64 << 20) / (bytes + 20'000), 8, 3000));
   Figures figures[2];
   bool same[2];
@@ -98,12 +98,13 @@ int main(int argc, char** argv) {
   conformance::LoopbackStreams streams(AF_INET, 0);
   conformance::LoopbackStreams::Of views[2] = {{streams, 0}, {streams, 1}};
   std::unique_ptr<TcpTransport> transports[2];
-  std::unique_ptr<Channel> channels[2];
-  Channel* ends[2];
+  std::unique_ptr<Endpoint> endpoints[2];
+  Endpoint* ends[2];
   for (int r : {0, 1}) {
     transports[r] = std::move(*TcpTransport::create(views[r], r, options));
-    channels[r] = std::move(*awaitChannel(*transports[r], 1 - r, transports[r]->address(), 0, Deadline::inMs(10'000)));
-    ends[r] = channels[r].get();
+    endpoints[r] =
+        std::move(*awaitEndpoint(*transports[r], 1 - r, transports[r]->address(), 0, Deadline::inMs(10'000)));
+    ends[r] = endpoints[r].get();
   }
   std::printf("# slot %zu bytes, %d sockets; us: best (median); GB/s of one direction, best\n", options.slotBytes,
               options.nSockets);

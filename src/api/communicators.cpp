@@ -32,8 +32,8 @@ JoinFunction joinById(const MeetingPlace& place, int rank, int nRanks, const Com
     request.secret = place.secret;
     request.rank = rank;
     request.nRanks = nRanks;
-    request.self = (*session)->endpoint();
-    request.rendezvous = place.endpoint;
+    request.self = (*session)->controlAddress();
+    request.rendezvous = place.controlAddress;
     Result<std::unique_ptr<Comm>> comm = Comm::join(*session, std::move(request), settings, abortState);
     const bool aborted = abortState->ended() && abortState->reason().ok();
     if (!comm.ok() && !aborted && comm.status().code() != tuttiTimeout) awaitRendezvousPlace(place.commId);

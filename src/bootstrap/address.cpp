@@ -105,13 +105,15 @@ Result<SocketAddress> parseAddress(std::string_view text) {
   return address;
 }
 
-Result<std::vector<SocketAddress>> parseEndpoint(const Endpoint& endpoint) {
-  if (endpoint.empty()) return invalidArgument("an endpoint without any address");
-  if (endpoint.size() > kEndpointMostBytes) {
-    return invalidArgument("an endpoint of ", endpoint.size(), " bytes; the most is ", kEndpointMostBytes);
+Result<std::vector<SocketAddress>> parseControlAddress(const ControlAddress& controlAddress) {
+  if (controlAddress.empty()) return invalidArgument("a control address without any address");
+  if (controlAddress.size() > kControlAddressMostBytes) {
+    return invalidArgument("a control address of ", controlAddress.size(), " bytes; the most is ",
+                           kControlAddressMostBytes);
   }
-  const std::vector<std::string> parts = split(endpoint, ',');
-  if (parts.size() > kEndpointMostAddresses) return invalidArgument("an endpoint of ", parts.size(), " addresses");
+  const std::vector<std::string> parts = split(controlAddress, ',');
+  if (parts.size() > kControlAddressMostAddresses)
+    return invalidArgument("a control address of ", parts.size(), " addresses");
   std::vector<SocketAddress> addresses;
   Status elsewhere;  // an interface of another host: the other addresses may still do
   for (const std::string& part : parts) {
@@ -150,17 +152,17 @@ Result<std::vector<SocketAddress>> resolveHost(const std::string& host, int port
   return addresses;
 }
 
-Endpoint makeEndpoint(const std::vector<SocketAddress>& addresses, size_t maxBytes) {
-  Endpoint endpoint;
+ControlAddress makeControlAddress(const std::vector<SocketAddress>& addresses, size_t maxBytes) {
+  ControlAddress controlAddress;
   size_t listed = 0;
   for (const SocketAddress& address : addresses) {
     const std::string text = address.text();
-    if (listed == kEndpointMostAddresses || endpoint.size() + text.size() + 1 > maxBytes) continue;
-    if (!endpoint.empty()) endpoint += ',';
-    endpoint += text;
+    if (listed == kControlAddressMostAddresses || controlAddress.size() + text.size() + 1 > maxBytes) continue;
+    if (!controlAddress.empty()) controlAddress += ',';
+    controlAddress += text;
     ++listed;
   }
-  return endpoint;
+  return controlAddress;
 }
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-// Socket addresses as text and back, and the list of them that an Endpoint is.
+// Socket addresses as text and back, and the list of them that a ControlAddress is.
 #pragma once
 
 #include <sys/socket.h>
@@ -31,18 +31,18 @@ bool operator==(const SocketAddress& a, const SocketAddress& b);
 /// Errors: InvalidArgument: not an address; SystemError: its interface (behind %) does not exist on this host.
 Result<SocketAddress> parseAddress(std::string_view text);
 
-inline constexpr size_t kEndpointMostBytes = 1024;
-inline constexpr size_t kEndpointMostAddresses = 16;
+inline constexpr size_t kControlAddressMostBytes = 1024;
+inline constexpr size_t kControlAddressMostAddresses = 16;
 
 /// What to dial, in this order.  Addresses on interfaces that only another host has are left out.
-/// Errors: InvalidArgument: not an endpoint; SystemError: nothing in it can be dialed from here.
-Result<std::vector<SocketAddress>> parseEndpoint(const Endpoint& endpoint);
+/// Errors: InvalidArgument: not a control address; SystemError: nothing in it can be dialed from here.
+Result<std::vector<SocketAddress>> parseControlAddress(const ControlAddress& controlAddress);
 
 /// All addresses of a host name or numeric address, with this port.  May block in the resolver.
 /// Works when only the loopback interface is up.  Errors: SystemError naming the host.
 Result<std::vector<SocketAddress>> resolveHost(const std::string& host, int port);
 
-/// The addresses as an Endpoint, the first ones first, as many as fit in maxBytes.
-Endpoint makeEndpoint(const std::vector<SocketAddress>& addresses, size_t maxBytes);
+/// The addresses as a ControlAddress, the first ones first, as many as fit in maxBytes.
+ControlAddress makeControlAddress(const std::vector<SocketAddress>& addresses, size_t maxBytes);
 
 }  // namespace tutti

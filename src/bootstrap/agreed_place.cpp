@@ -44,7 +44,7 @@ Result<tuttiUniqueId> agreedUniqueId(const std::string& address, bool serve) {
     TUTTI_TRY(openRendezvousPlaceAt(at.port, place, Deadline::inMs(kPatienceMs)));
   }
   TUTTI_ASSIGN(const std::vector<SocketAddress> addresses, resolveHost(at.host, at.port));
-  place.endpoint = makeEndpoint(addresses, kEndpointMostBytes);
+  place.controlAddress = makeControlAddress(addresses, kControlAddressMostBytes);
   return encodeUniqueId(place);
 }
 

@@ -24,7 +24,7 @@ LinkAuthentication::Entry LinkAuthentication::remove(LinkId link) {
   return std::move(entry);
 }
 
-LinkId LinkAuthentication::dial(const Endpoint& to, const Hello& hello, const Secret& secret, MemberId owner) {
+LinkId LinkAuthentication::dial(const ControlAddress& to, const Hello& hello, const Secret& secret, MemberId owner) {
   const LinkId link = network_.dial(to);
   Entry& entry = entries_[link];
   entry.phase = Phase::Connecting;

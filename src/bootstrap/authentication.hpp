@@ -37,7 +37,7 @@ class LinkAuthentication {
 
   LinkAuthentication(Network& network, Hooks hooks) : network_(network), hooks_(std::move(hooks)) {}
 
-  LinkId dial(const Endpoint& to, const Hello& hello, const Secret& secret, MemberId owner);
+  LinkId dial(const ControlAddress& to, const Hello& hello, const Secret& secret, MemberId owner);
   /// Give up a dial; no hook is called.
   void cancel(LinkId link);
   bool owns(LinkId link) const { return entries_.contains(link); }

@@ -183,7 +183,9 @@ MemberId BootstrapNode::join(const JoinRequest& request) {
 
 bool BootstrapNode::up(MemberId member) const { return impl_->at(member).up(); }
 const std::vector<std::string>& BootstrapNode::infos(MemberId member) const { return impl_->at(member).infos(); }
-const std::vector<Endpoint>& BootstrapNode::endpoints(MemberId member) const { return impl_->at(member).endpoints(); }
+const std::vector<ControlAddress>& BootstrapNode::controlAddresses(MemberId member) const {
+  return impl_->at(member).controlAddresses();
+}
 
 uint64_t BootstrapNode::allGather(MemberId member, std::string blob) {
   const uint64_t n = impl_->at(member).allGather(std::move(blob));

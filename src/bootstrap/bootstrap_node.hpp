@@ -4,9 +4,10 @@
 // them with a lock.  Calls never block: they start something and the caller looks at the state later; `changed` is
 // called after anything that a waiter might be interested in.
 //
-//   rendezvous    Every rank dials the rendezvous once, proves the secret by HMAC, says its endpoint, and is told the
-//              endpoints of its overlay neighbours as soon as these are known.  That is the only star; it is closed
-//              then.
+//   rendezvous    Every rank dials the rendezvous once, proves the secret by HMAC, says its control address, and is
+//   told the
+//              control addresses of its overlay neighbours as soon as these are known.  That is the only star; it is
+//              closed then.
 //   overlay    Ranks r and r + 2^k (mod n), k = 0..: O(log n) links a rank, log n-connected, so that a failure reaches
 //              everyone although its rank is gone.
 //   gather     All-gather by dissemination over the overlay: ceil(log2 n) steps.
@@ -40,10 +41,11 @@ struct JoinRequest {
   Secret secret{};
   int rank = 0;
   int nRanks = 1;
-  Endpoint self;                  // where peers reach this Session
-  Endpoint rendezvous;            // first join: the rendezvous
-  std::vector<Endpoint> members;  // child communicators: everyone's endpoint by rank; then `rendezvous` is not used
-  std::string info;               // this rank's blob for infos()
+  ControlAddress self;        // where peers reach this Session
+  ControlAddress rendezvous;  // first join: the rendezvous
+  std::vector<ControlAddress>
+      members;       // child communicators: everyone's control address by rank; then `rendezvous` is not used
+  std::string info;  // this rank's blob for infos()
   int64_t deadlineNs = kNoTimer;  // for coming up
 };
 
@@ -83,8 +85,8 @@ class BootstrapNode : public Machine {
   /// Every rank is up and infos() is filled in.
   bool up(MemberId member) const;
   const std::vector<std::string>& infos(MemberId member) const;
-  /// Everyone's endpoint, by rank.
-  const std::vector<Endpoint>& endpoints(MemberId member) const;
+  /// Everyone's control address, by rank.
+  const std::vector<ControlAddress>& controlAddresses(MemberId member) const;
 
   /// Collective: the n-th allGather of every rank belong together.  Returns n.
   uint64_t allGather(MemberId member, std::string blob);

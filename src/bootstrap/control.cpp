@@ -96,7 +96,7 @@ Status Control::Impl::unwrapInfos() {
     infos.push_back(std::move(unwrapped->blob));
     presences.push_back(std::move(unwrapped->presence));
   }
-  endpoints = io.bootstrap->endpoints(member);
+  controlAddresses = io.bootstrap->controlAddresses(member);
   return {};
 }
 
@@ -119,7 +119,7 @@ Control::~Control() {
 int Control::rank() const { return impl_->request.rank; }
 int Control::nRanks() const { return impl_->request.nRanks; }
 const std::vector<std::string>& Control::infos() const { return impl_->infos; }
-const std::vector<Endpoint>& Control::endpoints() const { return impl_->endpoints; }
+const std::vector<ControlAddress>& Control::controlAddresses() const { return impl_->controlAddresses; }
 const Secret& Control::secret() const { return impl_->request.secret; }
 const std::shared_ptr<Session>& Control::session() const { return impl_->session; }
 

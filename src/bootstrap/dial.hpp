@@ -7,7 +7,7 @@
 namespace tutti {
 
 struct Dial {
-  Endpoint to;
+  ControlAddress to;
   Hello hello;
   LinkId link = 0;            // under way; 0: none
   int64_t nextNs = kNoTimer;  // when to try again; kNoTimer: not waiting

@@ -94,10 +94,10 @@ Result<LaunchInfo> meetAt(const FixedPlace& fixed, Deadline deadline) {
       return Status(opened.code(), cat("rank 0 cannot open the rendezvous: ", opened.message(),
                                        taken ? "; TUTTI_PORT chooses another port, the same on all ranks" : ""));
     }
-    rendezvous.endpoint = cat("127.0.0.1:", port, ",[::1]:", port);
+    rendezvous.controlAddress = cat("127.0.0.1:", port, ",[::1]:", port);
   } else {
     TUTTI_ASSIGN(const std::vector<SocketAddress> addresses, resolveAny(fixed.hosts, port));
-    rendezvous.endpoint = makeEndpoint(addresses, kEndpointMostBytes);
+    rendezvous.controlAddress = makeControlAddress(addresses, kControlAddressMostBytes);
   }
   info.id = encodeUniqueId(rendezvous);
   return info;

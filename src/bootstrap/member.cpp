@@ -38,12 +38,12 @@ Member::Member(Network& network, LinkAuthentication& authentication, MemberId id
       id_(id),
       request_(std::move(request)),
       inquiry_(*this, request_.rank, request_.nRanks),
-      survivors_(network_, authentication_, id_, request_, endpoints_) {
+      survivors_(network_, authentication_, id_, request_, controlAddresses_) {
   TUTTI_ASSERT(request_.nRanks >= 1 && request_.nRanks <= kMaxRanks);
   TUTTI_ASSERT(request_.rank >= 0 && request_.rank < request_.nRanks);
   TUTTI_ASSERT(request_.members.empty() || request_.members.size() == static_cast<size_t>(request_.nRanks));
   network_.randomBytes(std::as_writable_bytes(std::span(instance_)));
-  endpoints_.resize(static_cast<size_t>(request_.nRanks));
+  controlAddresses_.resize(static_cast<size_t>(request_.nRanks));
   for (const OverlayLink& link : overlayLinks(request_.rank, request_.nRanks))
     neighbours_[link.peer].weDial = link.weDial;
 }
@@ -53,7 +53,8 @@ void Member::start() {
   heartbeatNs_ = beganNs_ + kHeartbeatNs;
   if (request_.deadlineNs != kNoTimer) checkJoin();
   if (!request_.members.empty()) {
-    for (int peer = 0; peer < request_.nRanks; ++peer) setEndpoint(peer, request_.members[static_cast<size_t>(peer)]);
+    for (int peer = 0; peer < request_.nRanks; ++peer)
+      setControlAddress(peer, request_.members[static_cast<size_t>(peer)]);
   } else if (request_.nRanks > 1) {
     rendezvousDial_.to = request_.rendezvous;
     rendezvousDial_.hello = {Purpose::Meet, request_.commId, request_.rank, -1, request_.nRanks, 0};
@@ -126,7 +127,7 @@ void Member::finishJoin() {
   std::vector<std::string> infos;
   for (int rank = 0; rank < request_.nRanks; ++rank) {
     Reader in(it->second.gather.blobs()[static_cast<size_t>(rank)]);
-    endpoints_[static_cast<size_t>(rank)] = in.text(kMaxEndpointBytes);
+    controlAddresses_[static_cast<size_t>(rank)] = in.text(kMaxControlAddressBytes);
     infos.emplace_back(in.text(kMaxMessageBytes));
     if (!in.done()) return fail({rank, remoteError("rank ", rank, " told malformed information of itself")});
   }
@@ -166,7 +167,7 @@ void Member::onRendezvousMessage(std::string_view message) {
     const auto peers = readPeers(in);
     if (!peers.ok()) return fail({-1, remoteError("the rendezvous sent a malformed list of peers")});
     told_ = true;
-    for (const auto& [rank, endpoint] : *peers) setEndpoint(rank, endpoint);
+    for (const auto& [rank, controlAddress] : *peers) setControlAddress(rank, controlAddress);
   } else if (type == MessageType::Failure) {
     const auto failure = readFailure(in);
     fail(failure.ok() ? *failure : Failure{-1, failure.status()});
@@ -302,7 +303,7 @@ void Member::checkJoin() {
 }
 
 /// Name those that are not linked with us: first those that we dial, because those who should dial us may lack our
-/// endpoint and say so now; at last all.  The rendezvous has told us before, if some have not come at all.
+/// control address and say so now; at last all.  The rendezvous has told us before, if some have not come at all.
 void Member::joinTooLate(bool last) {
   std::vector<int> absent;
   bool untold = !told_ && request_.members.empty();  // the rendezvous owes us an answer

@@ -36,7 +36,7 @@ class Member : private InquiryHost {
   void start();
   bool up() const { return up_; }
   const std::vector<std::string>& infos() const { return infos_; }
-  const std::vector<Endpoint>& endpoints() const { return endpoints_; }
+  const std::vector<ControlAddress>& controlAddresses() const { return controlAddresses_; }
   const JoinRequest& request() const { return request_; }
 
   uint64_t allGather(std::string blob);
@@ -102,7 +102,7 @@ class Member : private InquiryHost {
   void tryDial(Dial& dial);
   void retryDial(Dial& dial, const Status& why);
   std::vector<Dial*> dials();
-  void setEndpoint(int peer, const Endpoint& endpoint);
+  void setControlAddress(int peer, const ControlAddress& controlAddress);
   void dialFor(Purpose purpose, int peer, int index);
   bool onStreamProven(LinkId link, const Hello& hello, bool weDialed);
   void linked(int peer, LinkId link, bool weDialed);
@@ -111,7 +111,7 @@ class Member : private InquiryHost {
   void lostNeighbour(int peer, const Status& why);
   bool rendezvousNeeded() const;
   void onRendezvousDialFailed(const Status& why);
-  Endpoint endpointOf(int peer) const;
+  ControlAddress controlAddressOf(int peer) const;
 
   // InquiryHost
   int64_t nowNs() const override { return network_.nowNs(); }
@@ -129,7 +129,7 @@ class Member : private InquiryHost {
   Instance instance_{};
   bool up_ = false;
   std::vector<std::string> infos_;
-  std::vector<Endpoint> endpoints_;  // all of them once up
+  std::vector<ControlAddress> controlAddresses_;  // all of them once up
   std::map<int, Neighbour> neighbours_;
   Dial rendezvousDial_;
   LinkId rendezvousLink_ = 0;

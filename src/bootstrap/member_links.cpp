@@ -10,7 +10,8 @@ namespace tutti {
 
 namespace {
 
-/// A neighbour has opened its listener before anyone learns its endpoint: if it refuses for this long it is gone.
+/// A neighbour has opened its listener before anyone learns its control address: if it refuses for this long it is
+/// gone.
 constexpr int64_t kRefusedNs = 5'000'000'000;
 /// The same for a rendezvous that we have reached before.
 constexpr int64_t kRendezvousGoneNs = 1'000'000'000;
@@ -36,19 +37,19 @@ std::vector<Dial*> Member::dials() {
   return all;
 }
 
-Endpoint Member::endpointOf(int peer) const {
-  const Endpoint& known = endpoints_[static_cast<size_t>(peer)];
+ControlAddress Member::controlAddressOf(int peer) const {
+  const ControlAddress& known = controlAddresses_[static_cast<size_t>(peer)];
   if (!known.empty()) return known;
   const auto it = neighbours_.find(peer);
   return it != neighbours_.end() && !it->second.dial.to.empty() ? it->second.dial.to : "an unknown address";
 }
 
-void Member::setEndpoint(int peer, const Endpoint& endpoint) {
+void Member::setControlAddress(int peer, const ControlAddress& controlAddress) {
   const auto it = neighbours_.find(peer);
   if (it == neighbours_.end()) return;
   Neighbour& neighbour = it->second;
   const bool news = neighbour.dial.to.empty();
-  neighbour.dial.to = endpoint;
+  neighbour.dial.to = controlAddress;
   if (!news || !neighbour.weDial || neighbour.link != 0) return;
   neighbour.dial.hello = {Purpose::Overlay, request_.commId, request_.rank, peer, request_.nRanks, 0};
   tryDial(neighbour.dial);
@@ -179,15 +180,15 @@ void Member::lostNeighbour(int peer, const Status& why) {
   neighbour.link = 0;
   if (!neighbour.confirmed || neighbour.departed) return;
   survivors_.lostNeighbour(peer);
-  fail({peer, remoteError("rank ", peer, " at ", endpointOf(peer), " is gone: its connection to rank ", request_.rank,
-                          " broke (", why.message(), ") ", during(),
+  fail({peer, remoteError("rank ", peer, " at ", controlAddressOf(peer), " is gone: its connection to rank ",
+                          request_.rank, " broke (", why.message(), ") ", during(),
                           "; abort this communicator, or shrink it to go on without the rank")});
 }
 
 void Member::dialStream(int peer, int index) {
   TUTTI_ASSERT(peer >= 0 && peer < request_.nRanks);
   if (peer <= request_.rank || failure_) return;
-  if (!up_) {  // its endpoint may not be known yet
+  if (!up_) {  // its control address may not be known yet
     summons_.emplace_back(peer, index);
     return;
   }
@@ -201,7 +202,7 @@ void Member::summonStream(int peer, int index) {
 
 void Member::dialFor(Purpose purpose, int peer, int index) {
   Dial& dial = streams_.emplace_back();
-  dial.to = endpoints_[static_cast<size_t>(peer)];
+  dial.to = controlAddresses_[static_cast<size_t>(peer)];
   dial.hello = {purpose, request_.commId, request_.rank, peer, request_.nRanks, index};
   tryDial(dial);
 }

@@ -18,7 +18,7 @@ namespace tutti {
 using LinkId = uint64_t;
 
 /// Where a Session can be reached: one or more "address:port" (IPv6 in brackets), comma separated, best first.
-using Endpoint = std::string;
+using ControlAddress = std::string;
 
 class Network {
  public:
@@ -26,7 +26,7 @@ class Network {
   virtual int64_t nowNs() = 0;
   virtual void randomBytes(std::span<std::byte> out) = 0;
   /// Begin to connect.  onConnected or onClosed follows, never from within this call.
-  virtual LinkId dial(const Endpoint& to) = 0;
+  virtual LinkId dial(const ControlAddress& to) = 0;
   /// Send a message; queued as needed, in order, complete or not at all.  Ignored on a link that is gone.
   virtual void send(LinkId link, std::string_view message) = 0;
   /// Flush, then close; no event follows.

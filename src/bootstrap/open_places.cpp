@@ -42,7 +42,7 @@ Status OpenPlaces::keep(std::shared_ptr<Session> session, const CommId& commId, 
 
 void OpenPlaces::wait(Session* session, const CommId& commId, Deadline deadline) {
   if (!session->waitForRendezvous(commId, deadline)) {
-    TUTTI_INFO("bootstrap", "the rendezvous at ", session->endpoint(), " closes: not everybody came");
+    TUTTI_INFO("bootstrap", "the rendezvous at ", session->controlAddress(), " closes: not everybody came");
   }
   const std::lock_guard lock(mutex_);
   const auto place = places_.find(session);

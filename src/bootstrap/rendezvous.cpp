@@ -23,7 +23,7 @@ std::string registerMessage(const Registration& r) {
   Writer w(MessageType::Register);
   w.i32(r.rank);
   w.i32(r.nRanks);
-  w.text(r.endpoint);
+  w.text(r.controlAddress);
   w.raw(r.instance.data(), r.instance.size());
   w.i64(r.leftNs);
   return w.take();
@@ -33,7 +33,7 @@ Result<Registration> readRegistration(Reader& in) {
   Registration r;
   r.rank = in.i32();
   r.nRanks = in.i32();
-  r.endpoint = in.text(kMaxEndpointBytes);
+  r.controlAddress = in.text(kMaxControlAddressBytes);
   in.raw(r.instance.data(), r.instance.size());
   r.leftNs = in.i64();
   if (!in.done() || r.rank < 0 || r.nRanks < 1 || r.nRanks > kMaxRanks || r.leftNs < 0)
@@ -41,21 +41,21 @@ Result<Registration> readRegistration(Reader& in) {
   return r;
 }
 
-std::string peersMessage(const std::vector<PeerEndpoint>& peers) {
+std::string peersMessage(const std::vector<PeerAddress>& peers) {
   Writer w(MessageType::Peers);
   w.u32(static_cast<uint32_t>(peers.size()));
-  for (const auto& [rank, endpoint] : peers) {
+  for (const auto& [rank, controlAddress] : peers) {
     w.i32(rank);
-    w.text(endpoint);
+    w.text(controlAddress);
   }
   return w.take();
 }
 
-Result<std::vector<PeerEndpoint>> readPeers(Reader& in) {
-  std::vector<PeerEndpoint> peers(in.count(8));
-  for (auto& [rank, endpoint] : peers) {
+Result<std::vector<PeerAddress>> readPeers(Reader& in) {
+  std::vector<PeerAddress> peers(in.count(8));
+  for (auto& [rank, controlAddress] : peers) {
     rank = in.i32();
-    endpoint = in.text(kMaxEndpointBytes);
+    controlAddress = in.text(kMaxControlAddressBytes);
   }
   if (!in.done() || peers.size() > kMaxPeers) return remoteError("a malformed list of peers");
   return peers;
@@ -111,11 +111,11 @@ void Rendezvous::onRegister(LinkId link, Reader& in) {
   const auto [it, isNew] = seats_.try_emplace(r.rank);
   Seat& seat = it->second;
   if (!isNew && seat.instance != r.instance)
-    return fail({r.rank, invalidArgument("two joined as rank ", r.rank, ": one at ", seat.endpoint, " and one at ",
-                                         r.endpoint, "; give every rank its own number")});
+    return fail({r.rank, invalidArgument("two joined as rank ", r.rank, ": one at ", seat.controlAddress,
+                                         " and one at ", r.controlAddress, "; give every rank its own number")});
   if (!isNew && seat.link != 0 && seat.link != link) drop(seat.link);
   const int64_t now = network_.nowNs();
-  seat.endpoint = r.endpoint;
+  seat.controlAddress = r.controlAddress;
   seat.instance = r.instance;
   seat.link = link;
   seat.lostNs = kNoTimer;
@@ -126,17 +126,17 @@ void Rendezvous::onRegister(LinkId link, Reader& in) {
   for (const OverlayLink& other : overlayLinks(r.rank, nRanks_)) {
     const auto peer = seats_.find(other.peer);
     if (!other.weDial && peer != seats_.end() && peer->second.link != 0)
-      network_.send(peer->second.link, peersMessage({{r.rank, r.endpoint}}));
+      network_.send(peer->second.link, peersMessage({{r.rank, r.controlAddress}}));
   }
 }
 
-/// Tell a rank the endpoints of those that it dials, as far as they are here.  Always an answer, if an empty one: so
-/// the rank knows that it is registered.
+/// Tell a rank the control addresses of those that it dials, as far as they are here.  Always an answer, if an empty
+/// one: so the rank knows that it is registered.
 void Rendezvous::sendTargets(int rank) {
-  std::vector<PeerEndpoint> known;
+  std::vector<PeerAddress> known;
   for (const OverlayLink& other : overlayLinks(rank, nRanks_)) {
     const auto peer = seats_.find(other.peer);
-    if (other.weDial && peer != seats_.end()) known.emplace_back(other.peer, peer->second.endpoint);
+    if (other.weDial && peer != seats_.end()) known.emplace_back(other.peer, peer->second.controlAddress);
   }
   network_.send(seats_[rank].link, peersMessage(known));
 }
@@ -207,7 +207,7 @@ void Rendezvous::onTimer() {
   const bool allHere = seats_.size() == static_cast<size_t>(nRanks_);
   for (const auto& [rank, seat] : seats_) {
     if (seat.lostNs != kNoTimer && seat.lostNs + kRedialNs <= now)
-      return fail({rank, remoteError("rank ", rank, " at ", seat.endpoint,
+      return fail({rank, remoteError("rank ", rank, " at ", seat.controlAddress,
                                      " has lost its connection to the rendezvous while ranks were joining; its "
                                      "process has probably ended")});
     if (!allHere && seat.deadlineNs <= now) return fail(missingRanks());

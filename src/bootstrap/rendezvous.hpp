@@ -1,7 +1,7 @@
-// The rendezvous: where the ranks of a new communicator learn each other's endpoints.
+// The rendezvous: where the ranks of a new communicator learn each other's control addresses.
 //
-//   rank -> place   Register   rank, nRanks, endpoint, instance (random per join), time left
-//   place -> rank   Peers      endpoints of the ranks it has to dial, as they become known; the first at once
+//   rank -> place   Register   rank, nRanks, control address, instance (random per join), time left
+//   place -> rank   Peers      control addresses of the ranks it has to dial, as they become known; the first at once
 //   place <-> rank  Failure    the first one is told to all, also to those who come later
 //                   (a rank that does not come says no more than its Failure: notice.hpp)
 //   rank -> place   Goodbye    this rank is up and does not need the place any more
@@ -23,12 +23,12 @@
 namespace tutti {
 
 using Instance = std::array<unsigned char, 16>;
-inline constexpr size_t kMaxEndpointBytes = 1024;
+inline constexpr size_t kMaxControlAddressBytes = 1024;
 
 struct Registration {
   int rank = 0;
   int nRanks = 0;
-  Endpoint endpoint;
+  ControlAddress controlAddress;
   Instance instance{};
   int64_t leftNs = kNoTimer;  // until its deadline
 };
@@ -36,9 +36,9 @@ std::string registerMessage(const Registration& registration);
 /// Behind its type.
 Result<Registration> readRegistration(Reader& in);
 
-using PeerEndpoint = std::pair<int, Endpoint>;
-std::string peersMessage(const std::vector<PeerEndpoint>& peers);
-Result<std::vector<PeerEndpoint>> readPeers(Reader& in);
+using PeerAddress = std::pair<int, ControlAddress>;
+std::string peersMessage(const std::vector<PeerAddress>& peers);
+Result<std::vector<PeerAddress>> readPeers(Reader& in);
 
 class Rendezvous {
  public:
@@ -59,7 +59,7 @@ class Rendezvous {
 
  private:
   struct Seat {
-    Endpoint endpoint;
+    ControlAddress controlAddress;
     Instance instance{};
     LinkId link = 0;  // 0: lost
     bool up = false;  // it has said goodbye

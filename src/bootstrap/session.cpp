@@ -64,7 +64,7 @@ Status Session::Impl::open(const std::vector<SocketAddress>& addresses, int64_t 
     if (!listening.ok() && problem.ok()) problem = listening.status();
   }
   if (bound.empty() && !addresses.empty()) return problem;
-  endpoint = makeEndpoint(bound, kEndpointMostBytes);
+  controlAddress = makeControlAddress(bound, kControlAddressMostBytes);
   TUTTI_ASSIGN(fds, FdServer::create(*reactor));
   presence = {descriptorDomain(), fds->name()};
   return {};
@@ -149,7 +149,7 @@ void Visit::wait(int64_t untilNs) {
 
 // ---- Calls
 
-const Endpoint& Session::endpoint() const { return impl_->endpoint; }
+const ControlAddress& Session::controlAddress() const { return impl_->controlAddress; }
 
 void Session::serveRendezvous(const CommId& commId, const Secret& secret) {
   const Visit visit(*impl_);
@@ -197,7 +197,7 @@ Result<std::unique_ptr<Control>> Session::join(JoinRequest request, Deadline dea
   Control::Impl& c = *control->impl_;
   c.request = std::move(request);
   if (c.request.nRanks == 1) closeRendezvousPlace(c.request.commId);
-  c.request.self = impl_->endpoint;
+  c.request.self = impl_->controlAddress;
   c.request.info = wrapInfo(impl_->presence, c.request.info);
   c.request.deadlineNs = deadline.ns();
   c.abort = abort;

@@ -32,7 +32,7 @@ class Session : public std::enable_shared_from_this<Session> {
   static Result<std::shared_ptr<Session>> create(const std::vector<SocketAddress>& addresses);
   ~Session();  // ends the thread; all Controls must be gone
 
-  const Endpoint& endpoint() const;
+  const ControlAddress& controlAddress() const;
 
   /// Be the rendezvous of a unique id on this Session's listener, until all have met.
   void serveRendezvous(const CommId& commId, const Secret& secret);
@@ -86,7 +86,7 @@ class Control : public FdExchange, public StreamExchange {
   int rank() const;
   int nRanks() const;
   const std::vector<std::string>& infos() const;
-  const std::vector<Endpoint>& endpoints() const;
+  const std::vector<ControlAddress>& controlAddresses() const;
   const Secret& secret() const;
   const std::shared_ptr<Session>& session() const;
 

@@ -25,7 +25,7 @@ struct Session::Impl {
   std::unique_ptr<BootstrapNode> bootstrap;
   std::unique_ptr<FdServer> fds;
   std::set<Control::Impl*> controls;
-  Endpoint endpoint;
+  ControlAddress controlAddress;
   Presence presence;
   std::thread thread;
   pid_t process = 0;        // the one that made it; a forked child has only a useless copy
@@ -65,9 +65,9 @@ struct Control::Impl {
   Session::Impl& io;
   MemberId member = 0;
   JoinRequest request;
-  std::vector<std::string> infos;   // the callers' blobs, by rank
-  std::vector<Presence> presences;  // by rank
-  std::vector<Endpoint> endpoints;  // by rank
+  std::vector<std::string> infos;                // the callers' blobs, by rank
+  std::vector<Presence> presences;               // by rank
+  std::vector<ControlAddress> controlAddresses;  // by rank
   const std::atomic<uint32_t>* abort = nullptr;
   std::function<void(const Failure&)> onFailure;
   bool failureTold = false, endTold = false;

@@ -1,4 +1,4 @@
-// Dialing: the addresses of an endpoint in turn until one answers.
+// Dialing: the addresses of a control address in turn until one answers.
 #include <netinet/in.h>
 #include <sys/epoll.h>
 
@@ -27,11 +27,11 @@ bool connectedToItself(int fd) {
 
 }  // namespace
 
-LinkId SocketNetwork::dial(const Endpoint& to) {
+LinkId SocketNetwork::dial(const ControlAddress& to) {
   const LinkId id = ++lastLink_;
   Link& link = *(links_[id] = std::make_unique<Link>());
   link.state = State::Dialing;
-  Result<std::vector<SocketAddress>> candidates = parseEndpoint(to);
+  Result<std::vector<SocketAddress>> candidates = parseControlAddress(to);
   if (candidates.ok()) {
     link.candidates = std::move(candidates).value();
     tryCandidates(id, link);

@@ -34,7 +34,7 @@ class SocketNetwork : public Network {
 
   int64_t nowNs() override;
   void randomBytes(std::span<std::byte> out) override;
-  LinkId dial(const Endpoint& to) override;
+  LinkId dial(const ControlAddress& to) override;
   void send(LinkId link, std::string_view message) override;
   void close(LinkId link) override;
   void handOver(LinkId link, const std::string& streamKey) override;

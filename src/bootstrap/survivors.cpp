@@ -86,12 +86,12 @@ Result<AgreementMessage> readAgreement(Reader& in) {
 }
 
 Survivors::Survivors(Network& network, LinkAuthentication& authentication, MemberId id, const JoinRequest& request,
-                     const std::vector<Endpoint>& endpoints)
+                     const std::vector<ControlAddress>& controlAddresses)
     : network_(network),
       authentication_(authentication),
       id_(id),
       request_(request),
-      endpoints_(endpoints),
+      controlAddresses_(controlAddresses),
       agreement_(request.rank, request.nRanks) {}
 
 void Survivors::vote(const Vote& vote) {
@@ -139,7 +139,7 @@ void Survivors::send(int rank, const std::string& message) {
 }
 
 void Survivors::tryDial(int rank, Peer& peer) {
-  peer.dial.to = endpoints_[static_cast<size_t>(rank)];
+  peer.dial.to = controlAddresses_[static_cast<size_t>(rank)];
   if (peer.dial.to.empty()) return;  // up() comes
   peer.dial.nextNs = kNoTimer;
   peer.dial.hello = {Purpose::Agreement, request_.commId, request_.rank, rank, request_.nRanks, 0};

@@ -22,13 +22,13 @@ Result<AgreementMessage> readAgreement(Reader& in);
 
 class Survivors {
  public:
-  /// Both references outlive it; endpoints are empty until the ranks are up.
+  /// Both references outlive it; control addresses are empty until the ranks are up.
   Survivors(Network& network, LinkAuthentication& authentication, MemberId id, const JoinRequest& request,
-            const std::vector<Endpoint>& endpoints);
+            const std::vector<ControlAddress>& controlAddresses);
 
   void vote(const Vote& vote);
   const Agreement& agreement() const { return agreement_; }
-  /// Endpoints are known from now on.
+  /// Control addresses are known from now on.
   void up();
   /// The overlay's link with a rank has ended.  Where there is one of ours it has the last word.
   void lostNeighbour(int rank);
@@ -62,7 +62,7 @@ class Survivors {
   LinkAuthentication& authentication_;
   const MemberId id_;
   const JoinRequest& request_;
-  const std::vector<Endpoint>& endpoints_;
+  const std::vector<ControlAddress>& controlAddresses_;
   Agreement agreement_;
   bool over_ = false;          // this rank has left, or is excluded
   int64_t dialNs_ = kNoTimer;  // the earliest nextNs of all dials, or earlier

@@ -20,14 +20,14 @@ namespace {
 constexpr char kMagic[8] = {'t', 'u', 't', 't', 'i', 'i', 'd', 1};
 constexpr size_t kCommIdAt = sizeof kMagic;
 constexpr size_t kSecretAt = kCommIdAt + std::tuple_size_v<CommId>;
-constexpr size_t kEndpointAt = kSecretAt + std::tuple_size_v<Secret>;
-constexpr size_t kEndpointBytes = TUTTI_UNIQUE_ID_BYTES - kEndpointAt;
+constexpr size_t kControlAddressAt = kSecretAt + std::tuple_size_v<Secret>;
+constexpr size_t kControlAddressBytes = TUTTI_UNIQUE_ID_BYTES - kControlAddressAt;
 
-/// The addresses of an endpoint that fit, without touching their text.
-std::string_view shorten(std::string_view endpoint, size_t maxBytes) {
-  if (endpoint.size() <= maxBytes) return endpoint;
-  const size_t comma = endpoint.substr(0, maxBytes + 1).rfind(',');
-  return endpoint.substr(0, comma == std::string_view::npos ? 0 : comma);
+/// The addresses of a control address that fit, without touching their text.
+std::string_view shorten(std::string_view controlAddress, size_t maxBytes) {
+  if (controlAddress.size() <= maxBytes) return controlAddress;
+  const size_t comma = controlAddress.substr(0, maxBytes + 1).rfind(',');
+  return controlAddress.substr(0, comma == std::string_view::npos ? 0 : comma);
 }
 
 template <size_t N>
@@ -71,14 +71,14 @@ Status tell(const MeetingPlace& place, int rank, int nRanks, const Failure& why,
   request.secret = place.secret;
   request.rank = rank;
   request.nRanks = nRanks;
-  request.rendezvous = place.endpoint;
+  request.rendezvous = place.controlAddress;
   return session->tell(request, why, deadline);
 }
 
 /// Whether it is this very place, of another process, that has the port, and not one that is merely closing.
 Status findTwin(int port, const MeetingPlace& place, Deadline deadline) {
   MeetingPlace twin = place;
-  twin.endpoint = cat("127.0.0.1:", port, ",[::1]:", port);
+  twin.controlAddress = cat("127.0.0.1:", port, ",[::1]:", port);
   const Status why = invalidUsage("two processes open the rendezvous at port ", port,
                                   ", which only rank 0 does: give every rank its own number");
   const Status told = tell(twin, 0, kMaxRanks, {0, why}, deadline);
@@ -117,8 +117,8 @@ tuttiUniqueId encodeUniqueId(const MeetingPlace& place) {
   std::memcpy(id.internal, kMagic, sizeof kMagic);
   std::memcpy(id.internal + kCommIdAt, place.commId.data(), place.commId.size());
   std::memcpy(id.internal + kSecretAt, place.secret.data(), place.secret.size());
-  const std::string_view endpoint = shorten(place.endpoint, kEndpointBytes);
-  std::memcpy(id.internal + kEndpointAt, endpoint.data(), endpoint.size());
+  const std::string_view controlAddress = shorten(place.controlAddress, kControlAddressBytes);
+  std::memcpy(id.internal + kControlAddressAt, controlAddress.data(), controlAddress.size());
   return id;
 }
 
@@ -137,14 +137,14 @@ Result<MeetingPlace> decodeUniqueId(const tuttiUniqueId& id) {
   MeetingPlace place;
   std::memcpy(place.commId.data(), id.internal + kCommIdAt, place.commId.size());
   std::memcpy(place.secret.data(), id.internal + kSecretAt, place.secret.size());
-  const std::string_view field(id.internal + kEndpointAt, kEndpointBytes);
+  const std::string_view field(id.internal + kControlAddressAt, kControlAddressBytes);
   const size_t end = std::min(field.find('\0'), field.size());
   if (field.find_first_not_of('\0', end) != std::string_view::npos) {
     return invalidArgument("the unique id is damaged: there are bytes behind its address");
   }
-  place.endpoint = field.substr(0, end);
+  place.controlAddress = field.substr(0, end);
   // An address on an interface that only the other host has is not an error of the id.
-  const Status parsed = asStatus(parseEndpoint(place.endpoint));
+  const Status parsed = asStatus(parseControlAddress(place.controlAddress));
   if (parsed.code() == tuttiInvalidArgument) {
     return invalidArgument("the unique id is damaged: ", parsed.message());
   }
@@ -156,7 +156,7 @@ Result<tuttiUniqueId> openRendezvousPlace() {
   MeetingPlace place;
   fillRandom(&place.commId);
   fillRandom(&place.secret);
-  place.endpoint = session->endpoint();
+  place.controlAddress = session->controlAddress();
   session->serveRendezvous(place.commId, place.secret);
   TUTTI_TRY(keepRendezvous(std::move(session), place.commId));
   return encodeUniqueId(place);

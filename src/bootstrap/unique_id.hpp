@@ -8,14 +8,14 @@
 
 namespace tutti {
 
-/// 8 bytes magic and version, 16 commId, 32 secret, then the endpoint as text; the rest is zero.
+/// 8 bytes magic and version, 16 commId, 32 secret, then the control address as text; the rest is zero.
 struct MeetingPlace {
   CommId commId{};
   Secret secret{};
-  Endpoint endpoint;
+  ControlAddress controlAddress;
 };
 
-/// An endpoint that does not fit loses addresses from its end.
+/// A control address that does not fit loses addresses from its end.
 tuttiUniqueId encodeUniqueId(const MeetingPlace& place);
 /// Errors: InvalidArgument: not an id made by tuttiGetUniqueId (or one of another version).
 Result<MeetingPlace> decodeUniqueId(const tuttiUniqueId& id);

@@ -1,6 +1,6 @@
 // Measuring what a Calibration holds.
 //
-// Memory is measured here; links by callbacks, since only the communicator has channels to measure with.
+// Memory is measured here; links by callbacks, since only the communicator has endpoints to measure with.
 #pragma once
 
 #include <algorithm>

@@ -112,7 +112,7 @@ struct StreamMemory {
                                                 std::vector<std::byte>(farBytes(false))};
 };
 
-/// Two ranks and the channel between them; the second rank echoes from a thread of its own while a probe runs.
+/// Two ranks and the endpoint between them; the second rank echoes from a thread of its own while a probe runs.
 class ProbePair {
  public:
   /// Null: the transport makes no link between such ranks here.
@@ -134,21 +134,21 @@ class ProbePair {
   const LinkProfile& link() const { return link_; }
 
   bool connect() {
-    std::array<PendingChannel, 2> opening;
+    std::array<PendingEndpoint, 2> opening;
     for (size_t rank = 0; rank < 2; ++rank) {
       opening[rank] = transports_[rank]->beginConnect(static_cast<int>(1 - rank), transports_[1 - rank]->address(), 0);
     }
     for (size_t rank = 0; rank < 2; ++rank) {
       auto made = awaitValue(*opening[rank], Deadline::inMs(1000), "the other probe");
       if (!made.ok()) return false;
-      channels_[rank] = std::move(made).value();
+      endpoints_[rank] = std::move(made).value();
     }
     return true;
   }
 
-  size_t slotBytes() const { return channels_[0]->slotBytes(); }
-  size_t inlineBytes() const { return channels_[0]->inlineBytes(); }
-  bool offers() const { return channels_[0]->maxDirectBytes() > 0; }
+  size_t slotBytes() const { return endpoints_[0]->slotBytes(); }
+  size_t inlineBytes() const { return endpoints_[0]->inlineBytes(); }
+  bool offers() const { return endpoints_[0]->maxDirectBytes() > 0; }
 
   /// One-way time in microseconds, of the better tries; negative if something failed.  What comes is sent back.
   double oneWayUs(size_t bytes, bool direct) {
@@ -163,7 +163,7 @@ class ProbePair {
     return pingPongUs(bytes, direct, bytes <= kSmallBytes ? kRoundsOfSmall : kRounds, &oursCome_, &theirsCome_);
   }
 
-  /// The least that a message through the channel takes in microseconds where this thread has both ends, from and to
+  /// The least that a message through the endpoint takes in microseconds where this thread has both ends, from and to
   /// memory that is near, but not in its first cache; negative if something failed.
   double hereUs(size_t bytes) {
     failed_ = false;
@@ -173,8 +173,8 @@ class ProbePair {
       const int64_t start = nowNs();
       for (int message = 0; message < together; ++message) {
         const size_t at = (hereAt_ += bytes + 64) % (kNearBytes - bytes + 1);
-        wait([&] { return channels_[0]->send(ours_.data() + at, bytes, {}); });
-        wait([&] { return channels_[1]->receive(theirs_.data() + at, {bytes, {}}); });
+        wait([&] { return endpoints_[0]->send(ours_.data() + at, bytes, {}); });
+        wait([&] { return endpoints_[1]->receive(theirs_.data() + at, {bytes, {}}); });
       }
       us.push_back(static_cast<double>(nowNs() - start) / 1e3 / together);
     }
@@ -239,15 +239,15 @@ class ProbePair {
     std::thread echo([&] {
       leaveCore();
       for (int i = 0; i < rounds && !failed_; ++i) {
-        take(*channels_[1], theirsCome, bytes);
-        give(*channels_[1], theirs_, bytes, direct);
+        take(*endpoints_[1], theirsCome, bytes);
+        give(*endpoints_[1], theirs_, bytes, direct);
       }
     });
     std::vector<double> us;
     for (int i = 0; i < rounds && !failed_; ++i) {
       const int64_t start = nowNs();
-      give(*channels_[0], ours_, bytes, direct);
-      take(*channels_[0], oursCome, bytes);
+      give(*endpoints_[0], ours_, bytes, direct);
+      take(*endpoints_[0], oursCome, bytes);
       us.push_back(static_cast<double>(nowNs() - start) / 2e3);
     }
     echo.join();
@@ -282,17 +282,17 @@ class ProbePair {
                          .streams = streams_});
   }
 
-  void give(Channel& channel, std::vector<std::byte>& data, size_t bytes, bool direct) {
+  void give(Endpoint& endpoint, std::vector<std::byte>& data, size_t bytes, bool direct) {
     Request request = 0;
     wait([&]() -> Result<bool> {
-      if (!direct) return channel.send(data.data(), bytes, {});
-      TUTTI_ASSIGN(request, channel.postSend(data.data(), bytes, {}));
+      if (!direct) return endpoint.send(data.data(), bytes, {});
+      TUTTI_ASSIGN(request, endpoint.postSend(data.data(), bytes, {}));
       return request != 0;
     });
-    if (direct) wait([&] { return channel.test(request); });
+    if (direct) wait([&] { return endpoint.test(request); });
   }
-  void take(Channel& channel, std::vector<std::byte>* data, size_t bytes) {
-    wait([&] { return channel.receive(data->data(), {bytes, {}}); });
+  void take(Endpoint& endpoint, std::vector<std::byte>* data, size_t bytes) {
+    wait([&] { return endpoint.receive(data->data(), {bytes, {}}); });
   }
 
   /// Microseconds that an end takes to write anew what it sends.
@@ -314,21 +314,21 @@ class ProbePair {
   /// Both ends have come here.  What the other end said of itself; false if something failed.
   bool meet(size_t me, bool say) {
     std::byte token{say};
-    wait([&] { return channels_[me]->send(&token, 1, {}); });
-    wait([&] { return channels_[me]->receive(&token, {1, {}}); });
+    wait([&] { return endpoints_[me]->send(&token, 1, {}); });
+    wait([&] { return endpoints_[me]->receive(&token, {1, {}}); });
     return !failed_ && token != std::byte{0};
   }
   void pump(size_t me, size_t bytes, bool sends, bool receives, bool direct) {
-    Channel& channel = *channels_[me];
+    Endpoint& endpoint = *endpoints_[me];
     std::byte* from = streamMemory_->go[me].data();
     std::byte* to = streamMemory_->come[me].data();
-    const size_t slice = std::min(bytes, direct ? kPullBytes : channel.slotBytes());  // as an executor cuts them
+    const size_t slice = std::min(bytes, direct ? kPullBytes : endpoint.slotBytes());  // as an executor cuts them
     size_t gone = sends ? 0 : bytes, come = receives ? 0 : bytes;
     Request request = 0;
     const auto send = [&]() -> Result<bool> {
       const size_t part = std::min(slice, bytes - gone);
-      if (!direct) return channel.send(from + gone, part, {});
-      TUTTI_ASSIGN(const Request offered, channel.postSend(from + gone, part, {}));
+      if (!direct) return endpoint.send(from + gone, part, {});
+      TUTTI_ASSIGN(const Request offered, endpoint.postSend(from + gone, part, {}));
       if (offered != 0) request = offered;
       return offered != 0;
     };
@@ -338,12 +338,12 @@ class ProbePair {
         if (sent) gone = std::min(bytes, gone + slice);
       }
       if (come < bytes) {
-        TUTTI_ASSIGN(const bool got, channel.receive(to + come, {std::min(slice, bytes - come), {}}));
+        TUTTI_ASSIGN(const bool got, endpoint.receive(to + come, {std::min(slice, bytes - come), {}}));
         if (got) come = std::min(bytes, come + slice);
       }
       return gone == bytes && come == bytes;
     });
-    if (request != 0) wait([&] { return channel.test(request); });
+    if (request != 0) wait([&] { return endpoint.test(request); });
   }
 
   template <class Attempt>
@@ -361,7 +361,7 @@ class ProbePair {
   LocalStreams streams_;
   LinkProfile link_;
   std::array<std::unique_ptr<Transport>, 2> transports_;
-  std::array<std::unique_ptr<Channel>, 2> channels_;  // before the transports they belong to
+  std::array<std::unique_ptr<Endpoint>, 2> endpoints_;  // before the transports they belong to
   std::vector<std::byte> ours_ = std::vector<std::byte>(kMostBytes);
   std::vector<std::byte> theirs_ = std::vector<std::byte>(kMostBytes);
   std::vector<std::byte> oursCome_ = std::vector<std::byte>(kNearBytes);

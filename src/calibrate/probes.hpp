@@ -1,4 +1,4 @@
-// Measuring links of this machine with real channels: two ranks of a private communicator inside this process.
+// Measuring links of this machine with real endpoints: two ranks of a private communicator inside this process.
 #pragma once
 
 #include "src/calibrate/measure.hpp"

@@ -67,7 +67,7 @@ class CallPlanner {
   /// On the way of resident kernels, of each collective once: whether one kernel, or blocks of one, carry it out.  Not
   /// blocks that wait for each other, once a launch of such has been held up.
   bool goesByKernels(const Call& call);
-  /// The plan for a call; made at first use.  Only with the turn.  Null while its channels come up: ask again.
+  /// The plan for a call; made at first use.  Only with the turn.  Null while its endpoints come up: ask again.
   /// resident: for blocks on the device.
   Result<std::shared_ptr<const PlanEntry>> plan(const Call& call, bool resident = false);
   /// From how many bytes on a message in memory that the receiver has mapped is read where it lies; SIZE_MAX: never.
@@ -95,7 +95,7 @@ class CallPlanner {
   CallEstimate estimateMessage(int peer, size_t bytes) const;
   MessageCost messageTo(const LinkProfile& link, size_t bytes) const;
   size_t ranksOnHost() const;
-  /// A plan that is complete but for its channels.
+  /// A plan that is complete but for its endpoints.
   struct Making {
     PlanKey key;
     Choice choice;

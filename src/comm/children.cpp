@@ -24,11 +24,11 @@ JoinRequest childRequest(Comm& parent, const std::string& label, const Session& 
   const Secret& secret = parent.control().secret();
   request.commId = deriveCommId(secret, label);
   request.secret = deriveSecret(secret, label);
-  request.self = session.endpoint();
+  request.self = session.controlAddress();
   request.nRanks = static_cast<int>(members.size());
   for (const int rank : members) {
     if (rank == parent.rank()) request.rank = static_cast<int>(request.members.size());
-    request.members.push_back(parent.control().endpoints()[static_cast<size_t>(rank)]);
+    request.members.push_back(parent.control().controlAddresses()[static_cast<size_t>(rank)]);
   }
   return request;
 }
@@ -57,7 +57,7 @@ Result<JoinRequest> growRequest(const Comm& parent, int nRanks, const tuttiUniqu
   JoinRequest request;
   request.commId = place.commId;
   request.secret = place.secret;
-  request.rendezvous = place.endpoint;
+  request.rendezvous = place.controlAddress;
   request.rank = parent.rank();
   request.nRanks = nRanks;
   return request;
@@ -77,7 +77,7 @@ Result<ChildPlan> planSplit(Comm& parent, int color, int key, bool share) {
   MembershipCall call{.kind = MembershipCall::Kind::Split, .color = color, .key = key};
   if (color >= 0) {
     TUTTI_ASSIGN(child.session, sessionFor(parent, share));
-    if (!share) call.text = child.session->endpoint();
+    if (!share) call.text = child.session->controlAddress();
   }
   TUTTI_ASSIGN(const Decision decision, agreeOn(parent, call));
   if (color < 0) return child;
@@ -111,7 +111,7 @@ Result<ChildPlan> planGrow(Comm& parent, int nRanks, const tuttiUniqueId* id) {
   ChildPlan child;
   TUTTI_ASSIGN(child.request, growRequest(parent, nRanks, given));
   TUTTI_ASSIGN(child.session, Session::create());
-  child.request.self = child.session->endpoint();
+  child.request.self = child.session->controlAddress();
   return child;
 }
 
@@ -131,7 +131,7 @@ Result<std::unique_ptr<Comm>> joinPlanned(AbortState* parent, ChildPlan child, c
 Result<std::unique_ptr<Comm>> joinShrunk(Comm& parent, const std::vector<int>& excluded, bool aborts,
                                          const CommSettings& settings, AbortState* abortState) {
   Control& control = parent.control();
-  // The survivors know the endpoints of the parent's Session only, so that they share it.
+  // The survivors know the control addresses of the parent's Session only, so that they share it.
   const std::shared_ptr<Session>& session = control.session();
   Shrink shrink(parent.nRanks(), excluded, aborts);
   std::unique_ptr<Comm> child;

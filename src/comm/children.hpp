@@ -5,7 +5,7 @@
 
 namespace tutti {
 
-/// Who joins what.  Members find each other by the endpoints that the parent's ranks know of each other.
+/// Who joins what.  Members find each other by the control addresses that the parent's ranks know of each other.
 struct ChildPlan {
   std::shared_ptr<Session> session;
   JoinRequest request;  // rank and nRanks are the child's

@@ -25,7 +25,7 @@ Comm::~Comm() {
   planner_.clear();
   watchdog_.stop();
   if (cuda_ && !cuda_->letGo(kLeaveMs)) CudaExecutor::letGoLater(std::move(cuda_));
-  cuda_.reset();           // channels use links_
+  cuda_.reset();           // endpoints use links_
   registrations_.clear();  // of links_' transports
   if (control_) control_->setOnArrival(nullptr);
   if (links_) links_->close();
@@ -114,9 +114,9 @@ Result<std::byte*> Comm::workspace(size_t bytes) {
   return workspace_.data();
 }
 
-Result<Channel*> Comm::channel(int peer, int lane) {
+Result<Endpoint*> Comm::endpoint(int peer, int lane) {
   lastAsked_ = peer;
-  return cuda_ ? cuda_->channel(*links_, peer, lane, layout_.sliceBytes) : links_->channel(peer, lane);
+  return cuda_ ? cuda_->endpoint(*links_, peer, lane, layout_.sliceBytes) : links_->endpoint(peer, lane);
 }
 
 // What this rank has enqueued may wait for others, and what others have enqueued may write here.

@@ -79,8 +79,8 @@ class Comm {
   /// Scratch memory of at least `bytes`, on the device if there is one, kept between calls.  Only with the turn.
   /// Errors: those of CudaExecutor; none on the host.
   Result<std::byte*> workspace(size_t bytes);
-  /// The channel of a lane to a peer: of links(), or of cuda() on top of those.  Null while it comes up.
-  Result<Channel*> channel(int peer, int lane);
+  /// The endpoint of a lane to a peer: of links(), or of cuda() on top of those.  Null while it comes up.
+  Result<Endpoint*> endpoint(int peer, int lane);
   /// A call is about to use memory of the host.
   void use(const void* data, size_t bytes) {
     if (registrations_.tellsAnyone()) registrations_.use(data, bytes);
@@ -92,7 +92,7 @@ class Comm {
   }
   /// The same by rank; empty where nothing is posted to anyone.
   std::vector<Posting> postings() const;
-  /// The peer of a channel that has not come up yet.
+  /// The peer of an endpoint that has not come up yet.
   int openingTo() const { return links_->openingTo() >= 0 ? links_->openingTo() : lastAsked_; }
   /// The batch of calls made outside groups.  Only with the turn.
   Batch& ownBatch() { return *ownBatch_; }
@@ -122,7 +122,7 @@ class Comm {
   const std::shared_ptr<CallOrder> callOrder_ = std::make_shared<CallOrder>();
   CallNumbers numbers_;
   std::vector<std::byte> workspace_;
-  int lastAsked_ = -1;  // of channel()
+  int lastAsked_ = -1;  // of endpoint()
   std::unique_ptr<Batch> ownBatch_;
   PointToPointRun ownTransfer_;
 };

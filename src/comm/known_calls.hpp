@@ -75,10 +75,10 @@ class KnownCalls {
   void learn(const KnownCall& call) { entries_[placeOf(call.like)] = call; }
   const KnownTransfer* find(const PlainTransfer& transfer) const {
     const KnownTransfer& entry = transfers_[placeOf(transfer)];
-    return entry.op.channel != nullptr && entry.fits(transfer) ? &entry : nullptr;
+    return entry.op.endpoint != nullptr && entry.fits(transfer) ? &entry : nullptr;
   }
   void learn(const KnownTransfer& transfer) { transfers_[placeOf(transfer.like)] = transfer; }
-  /// Plans are about to go (channels stay).
+  /// Plans are about to go (endpoints stay).
   void forget() { entries_.fill(KnownCall()); }
 
  private:

@@ -45,7 +45,7 @@ class Batch : public Task {
   Comm& comm() const { return comm_; }
   const std::vector<Call>& calls() const { return calls_; }
   std::span<const cuda::Stream> streams() const { return streams_; }
-  /// First makes plans and opens channels for all calls, then runs them.
+  /// First makes plans and opens endpoints for all calls, then runs them.
   Result<Progress> step() override;
   int waitingOn() const override;
   bool preparing() const override { return !prepared_ && !(counts_ != nullptr && counts_->running()); }
@@ -55,7 +55,7 @@ class Batch : public Task {
   /// An AllGather of everyone's counts, for an AllToAllv whose blocks pass through other ranks.
   struct CountsExchange {
     std::vector<uint64_t> mine, told;
-    std::unique_ptr<Pending<Blobs>> gather;  // of ranks whose channels carry device memory: by the control plane; or
+    std::unique_ptr<Pending<Blobs>> gather;  // of ranks whose endpoints carry device memory: by the control plane; or
     std::unique_ptr<Batch> batch;
     bool running() const { return batch != nullptr && !batch->preparing(); }
   };
@@ -63,7 +63,7 @@ class Batch : public Task {
   struct Preparing {
     bool resident = false;                   // goes by blocks on the device
     std::shared_ptr<const PlanEntry> entry;  // of a collective
-    Channel* channel = nullptr;              // of a send or receive
+    Endpoint* endpoint = nullptr;            // of a send or receive
   };
   Result<Progress> prepare();
   Result<bool> learnCounts();
@@ -72,7 +72,7 @@ class Batch : public Task {
   Result<bool> makePlans();
   Result<bool> makePlan(size_t index);
   void finishPreparing();
-  void preparePointToPoint(const Call& call, Channel* channel);
+  void preparePointToPoint(const Call& call, Endpoint* endpoint);
   Result<Progress> stepAll();
   Status flush();
   Status awaitStreams();
@@ -98,7 +98,7 @@ class Batch : public Task {
   std::vector<Preparing> preparing_;        // by call, as far as the counts are known
   std::unique_ptr<CountsExchange> counts_;  // of the next call
   bool nextResident_ = false;               // as Preparing::resident, of that
-  size_t numOpen_ = SIZE_MAX;               // channels when plans were last asked for
+  size_t numOpen_ = SIZE_MAX;               // endpoints when plans were last asked for
   Status refused_;                          // what task() has found out
   size_t* unprepared_ = nullptr;
 };

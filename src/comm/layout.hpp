@@ -19,7 +19,7 @@ struct RankLayout {
   int deviceLanes = 0;                  // that those have where others pass through hosts
   int residentLanes = 0;                // of plans that blocks walk; 0: none are
   size_t sliceBytes = 0;                // the most of one message on any link
-  size_t pullBytes = 0;                 // as many as all slots of a channel hold: what a peer cannot read is sent
+  size_t pullBytes = 0;                 // as many as all slots of an endpoint hold: what a peer cannot read is sent
 
   /// Whether some rank is on a CUDA device.
   bool anyCuda() const { return executor != ExecutorKind::None; }

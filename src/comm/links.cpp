@@ -51,12 +51,12 @@ std::optional<LinkProfile> Links::linkBetween(int a, int b) const {
   return way.ok() ? std::optional(way->link) : std::nullopt;
 }
 
-bool Links::isOpen(int peer, int lane) const { return channels_.count({peer, lane}) != 0; }
+bool Links::isOpen(int peer, int lane) const { return endpoints_.count({peer, lane}) != 0; }
 
-Result<Channel*> Links::channel(int peer, int lane) {
+Result<Endpoint*> Links::endpoint(int peer, int lane) {
   const std::pair key(peer, lane);
-  if (const auto open = channels_.find(key); open != channels_.end()) return open->second.get();
-  if (opening_.contains(key)) return static_cast<Channel*>(nullptr);
+  if (const auto open = endpoints_.find(key); open != endpoints_.end()) return open->second.get();
+  if (opening_.contains(key)) return static_cast<Endpoint*>(nullptr);
   Transport* transport = transportTo(peer);
   TUTTI_ASSIGN(const Address* address, addressOf(peer, *transport));
   TUTTI_DEBUG("comm", "rank ", rank_, " peer ", peer, " lane ", lane, ": opening ", linkTo(peer).key);
@@ -64,10 +64,10 @@ Result<Channel*> Links::channel(int peer, int lane) {
   return advance(key);  // most are there at once
 }
 
-Result<Channel*> Links::await(int peer, int lane, Deadline deadline) {
-  const auto ask = [&]() -> Result<Channel*> {
+Result<Endpoint*> Links::await(int peer, int lane, Deadline deadline) {
+  const auto ask = [&]() -> Result<Endpoint*> {
     TUTTI_TRY(poll());
-    return channel(peer, lane);
+    return endpoint(peer, lane);
   };
   return awaitValue(ask, deadline, cat("its link to rank ", peer));
 }
@@ -80,17 +80,17 @@ Status Links::poll() {
   return {};
 }
 
-Result<Channel*> Links::advance(std::pair<int, int> key) {
+Result<Endpoint*> Links::advance(std::pair<int, int> key) {
   const auto opening = opening_.find(key);
-  Result<std::unique_ptr<Channel>> opened = opening->second->poll();
-  if (opened.ok() && *opened == nullptr) return static_cast<Channel*>(nullptr);
+  Result<std::unique_ptr<Endpoint>> opened = opening->second->poll();
+  if (opened.ok() && *opened == nullptr) return static_cast<Endpoint*>(nullptr);
   opening_.erase(opening);
   TUTTI_TRY(opened.status());
-  Channel* const channel = opened->get();
-  if (key.second != kBoardLane && transportTo(key.first)->wantsProgress()) pumped_.push_back(channel);
+  Endpoint* const endpoint = opened->get();
+  if (key.second != kBoardLane && transportTo(key.first)->wantsProgress()) pumped_.push_back(endpoint);
   const std::lock_guard lock(mutex_);
-  channels_[key] = std::move(*opened);
-  return channel;
+  endpoints_[key] = std::move(*opened);
+  return endpoint;
 }
 
 int Links::openingTo() const {
@@ -125,10 +125,10 @@ Result<bool> Links::openBoards() {
   bool open = true;
   const auto begin = [&](int peer, auto opening) -> Status {
     const std::pair key(peer, kBoardLane);
-    if (channels_.contains(key)) return {};
+    if (endpoints_.contains(key)) return {};
     if (!opening_.contains(key)) opening_[key] = opening();
-    TUTTI_ASSIGN(const Channel* channel, advance(key));
-    open = open && channel != nullptr;
+    TUTTI_ASSIGN(const Endpoint* endpoint, advance(key));
+    open = open && endpoint != nullptr;
     return {};
   };
   for (int peer = 0; peer < static_cast<int>(byRank.size()); ++peer) {
@@ -149,16 +149,16 @@ void Links::tell(Registrations* registrations) const {
   }
 }
 
-// A channel that fails here says so again to whoever uses it next.
+// An endpoint that fails here says so again to whoever uses it next.
 void Links::progress() {
-  for (Channel* channel : pumped_) (void)channel->progress();
+  for (Endpoint* endpoint : pumped_) (void)endpoint->progress();
 }
 
 void Links::close() {
   pumped_.clear();
   opening_.clear();
   const std::lock_guard lock(mutex_);
-  channels_.clear();
+  endpoints_.clear();
 }
 
 }  // namespace tutti

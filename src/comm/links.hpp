@@ -1,5 +1,5 @@
-// The channels of one rank of a communicator: opened at first use, one per peer and lane, over the best transport that
-// joins the two ranks.  Opening is polled: any number of channels come up side by side.
+// The endpoints of one rank of a communicator: opened at first use, one per peer and lane, over the best transport that
+// joins the two ranks.  Opening is polled: any number of endpoints come up side by side.
 #pragma once
 
 #include <map>
@@ -18,10 +18,10 @@ namespace tutti {
 /// Lanes 0..kPointToPointLane-1 belong to collectives.
 inline constexpr int kPointToPointLane = 63;
 inline constexpr int kMaxLanes = 64;
-/// Where boards are kept, beside the channels; no lane of any transport.
+/// Where boards are kept, beside the endpoints; no lane of any transport.
 inline constexpr int kBoardLane = 64;
 
-/// One thread at a time but for forEachCollectiveChannel.
+/// One thread at a time but for forEachCollectiveEndpoint.
 class Links {
  public:
   /// transports: in order of preference.
@@ -33,16 +33,16 @@ class Links {
   /// reason.
   Status meet(std::vector<PeerDescriptor> descriptors);
 
-  /// The channel to `peer` for `lane`, or null while it comes up, which begins at first use and goes on in poll().
+  /// The endpoint to `peer` for `lane`, or null while it comes up, which begins at first use and goes on in poll().
   /// Errors: InvalidUsage: the peer does not offer the transport.
-  Result<Channel*> channel(int peer, int lane);
+  Result<Endpoint*> endpoint(int peer, int lane);
   /// The same for a caller that may block.  Errors also: as poll(); Timeout.
-  Result<Channel*> await(int peer, int lane, Deadline deadline);
-  /// Goes on with all channels that are coming up.  Errors: as Transport::beginConnect.
+  Result<Endpoint*> await(int peer, int lane, Deadline deadline);
+  /// Goes on with all endpoints that are coming up.  Errors: as Transport::beginConnect.
   Status poll();
-  /// Channels that are open: more than before if poll() has opened some.
-  size_t numOpen() const { return channels_.size(); }
-  /// The peer of a channel that is coming up; -1 if there is none.
+  /// Endpoints that are open: more than before if poll() has opened some.
+  size_t numOpen() const { return endpoints_.size(); }
+  /// The peer of an endpoint that is coming up; -1 if there is none.
   int openingTo() const;
   /// Ends the sleep of a rank that waits for one.  Any thread.
   void ring() const {
@@ -51,17 +51,17 @@ class Links {
   /// Whether all ranks are joined by a transport with boards.
   bool hasBoards() const;
   /// Whether this rank's board and its view of all others' are open; opens them: also those that a call does not read,
-  /// for what a rank that disagrees with it has written.  Errors: as channel().
+  /// for what a rank that disagrees with it has written.  Errors: as endpoint().
   Result<bool> openBoards();
   /// The sending end of this rank's board (peer: kEveryone), the receiving end of a peer's.  After openBoards().
-  Channel* board(int peer) const { return channels_.at({peer, kBoardLane}).get(); }
+  Endpoint* board(int peer) const { return endpoints_.at({peer, kBoardLane}).get(); }
   bool isOpen(int peer, int lane) const;
-  /// f(peer, channel) for the channels of collectives that are open.  Any thread; f must not block.
+  /// f(peer, endpoint) for the endpoints of collectives that are open.  Any thread; f must not block.
   template <class F>
-  void forEachCollectiveChannel(F&& f) const {
+  void forEachCollectiveEndpoint(F&& f) const {
     const std::lock_guard lock(mutex_);
-    for (const auto& [key, channel] : channels_)
-      if (channel != nullptr && key.second != kPointToPointLane) f(key.first, *channel);
+    for (const auto& [key, endpoint] : endpoints_)
+      if (endpoint != nullptr && key.second != kPointToPointLane) f(key.first, *endpoint);
   }
 
   /// What joins this rank to `peer`.
@@ -72,9 +72,9 @@ class Links {
   const std::vector<Sleeper*>& sleepers() const { return sleepers_; }
   /// Names the transports whose requests use registered memory alone.
   void tell(Registrations* registrations) const;
-  /// Let channels move what waits in system buffers; while this rank waits for others.
+  /// Let endpoints move what waits in system buffers; while this rank waits for others.
   void progress();
-  /// Close all channels; peers see them end.
+  /// Close all endpoints; peers see them end.
   void close();
 
  private:
@@ -85,17 +85,17 @@ class Links {
   Result<Route> routeBetween(const PeerInfo& self, const PeerInfo& peer) const;
   Transport* transportTo(int peer) const { return byPeer_[static_cast<size_t>(peer)].transport; }
   Result<const Address*> addressOf(int peer, const Transport& transport) const;
-  Result<Channel*> advance(std::pair<int, int> key);
+  Result<Endpoint*> advance(std::pair<int, int> key);
 
   int rank_;
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<PeerDescriptor> descriptors_;
   std::vector<Route> byPeer_;
   std::vector<Sleeper*> sleepers_;
-  std::vector<Channel*> pumped_;                                      // those that want progress()
-  mutable std::mutex mutex_;                                          // of changes to channels_
-  std::map<std::pair<int, int>, std::unique_ptr<Channel>> channels_;  // by peer and lane
-  std::map<std::pair<int, int>, PendingChannel> opening_;
+  std::vector<Endpoint*> pumped_;                                       // those that want progress()
+  mutable std::mutex mutex_;                                            // of changes to endpoints_
+  std::map<std::pair<int, int>, std::unique_ptr<Endpoint>> endpoints_;  // by peer and lane
+  std::map<std::pair<int, int>, PendingEndpoint> opening_;
 };
 
 }  // namespace tutti

@@ -183,7 +183,7 @@ size_t CallPlanner::ranksOnHost() const {
 }
 
 // An AllReduce in place writes what its peers would read, and does so in every call.  Another process then gets each
-// line from the cache of this core, which has to ask for it again to write there: sent through channels it takes half
+// line from the cache of this core, which has to ask for it again to write there: sent through endpoints it takes half
 // the time or less (2 ranks, 32 KiB 11.5 -> 3.8 us, 2 MiB 527 -> 270).  Threads need no system call for it, and have no
 // other copy.
 bool CallPlanner::rewrites(const PlanKey& key) const {
@@ -274,7 +274,7 @@ Result<CallPlanner::Making> CallPlanner::beginPlan(const Call& call, const PlanK
   return making;
 }
 
-/// False while channels come up, which all begin to.
+/// False while endpoints come up, which all begin to.
 Result<bool> CallPlanner::bind(const Call& call, Making* making) {
   PlanEntry& entry = making->entry;
   if (entry.pass) return true;
@@ -285,12 +285,12 @@ Result<bool> CallPlanner::bind(const Call& call, Making* making) {
     TUTTI_ASSIGN(complete, comm_.links().openBoards());
     if (!complete) return false;
   }
-  const ChannelFinder find = [&](int peer, int lane) -> Result<Channel*> {
-    if (resident) return static_cast<Channel*>(nullptr);
+  const EndpointFinder find = [&](int peer, int lane) -> Result<Endpoint*> {
+    if (resident) return static_cast<Endpoint*>(nullptr);
     if (boards) return comm_.links().board(peer);
-    TUTTI_ASSIGN(Channel * channel, comm_.channel(peer, lane));
-    complete = complete && channel != nullptr;
-    return channel;
+    TUTTI_ASSIGN(Endpoint * endpoint, comm_.endpoint(peer, lane));
+    complete = complete && endpoint != nullptr;
+    return endpoint;
   };
   ScratchLender scratch;
   if (comm_.cuda() != nullptr) scratch = [this](size_t bytes) { return comm_.cuda()->scratch(bytes); };

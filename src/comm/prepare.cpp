@@ -1,4 +1,4 @@
-// The preparation of a batch: plans and channels for all its calls, in steps.
+// The preparation of a batch: plans and endpoints for all its calls, in steps.
 #include <algorithm>
 #include <cstring>
 
@@ -120,7 +120,7 @@ void Batch::beginExchange() {
   counts_->batch->add(exchange, nullptr);
 }
 
-/// False while channels come up, those of all calls side by side.
+/// False while endpoints come up, those of all calls side by side.
 Result<bool> Batch::makePlans() {
   TUTTI_TRY(comm_.links().poll());
   const size_t numOpen = comm_.links().numOpen();
@@ -144,8 +144,8 @@ Result<bool> Batch::makePlan(size_t index) {
     return preparing.entry != nullptr;
   }
   if (call.count == 0) return true;
-  TUTTI_ASSIGN(preparing.channel, comm_.channel(call.root, kPointToPointLane));
-  return preparing.channel != nullptr;
+  TUTTI_ASSIGN(preparing.endpoint, comm_.endpoint(call.root, kPointToPointLane));
+  return preparing.endpoint != nullptr;
 }
 
 void Batch::finishPreparing() {
@@ -153,7 +153,7 @@ void Batch::finishPreparing() {
     if (calls_[i].kind == CallKind::Collective) {
       collectives_.emplace_back(&calls_[i], std::move(preparing_[i].entry));
     } else {
-      preparePointToPoint(calls_[i], preparing_[i].channel);
+      preparePointToPoint(calls_[i], preparing_[i].endpoint);
     }
   }
   pointToPointDone_ = pointToPoint_.empty();
@@ -161,19 +161,19 @@ void Batch::finishPreparing() {
   if (unprepared_ != nullptr) --*unprepared_;
 }
 
-void Batch::preparePointToPoint(const Call& call, Channel* channel) {
+void Batch::preparePointToPoint(const Call& call, Endpoint* endpoint) {
   const bool isSend = call.kind == CallKind::Send;
   const uint32_t sequence = comm_.numbers().nextMessage(call.root, isSend);
   if (call.count == 0) return;
   PointToPointOp op;
-  op.channel = channel;
+  op.endpoint = endpoint;
   op.peer = call.root;
   op.isSend = isSend;
   op.source = static_cast<const std::byte*>(call.sendbuff);
   op.dst = static_cast<std::byte*>(call.recvbuff);
   op.bytes = call.count * dataTypeBytes(call.dtype);
   op.leastMappedBytes = comm_.planner().leastMappedBytes();
-  const bool whole = op.bytes >= std::max(op.leastMappedBytes, op.channel->leastWholeBytes());
+  const bool whole = op.bytes >= std::max(op.leastMappedBytes, op.endpoint->leastWholeBytes());
   op.sliceBytes = whole ? op.bytes : comm_.planner().sliceBytesTo(call.root);
   op.lendsAny = isSend && op.bytes >= kLeastPulledBytes && comm_.planner().lends(call.root, op.bytes);
   op.posts = comm_.posting(call.root) != Posting::Nothing;

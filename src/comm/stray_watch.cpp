@@ -29,7 +29,7 @@ void StrayWatch::start() {
   control_.startTicker();
 }
 
-// A rank that goes on calling finds strays by itself, so its channels are left alone.
+// A rank that goes on calling finds strays by itself, so its endpoints are left alone.
 Look StrayWatch::look() {
   const CallLog::Place place = log_.place();
   const bool paused = place.entered == entered_ && !place.inside;
@@ -48,9 +48,9 @@ Look StrayWatch::look() {
 
 std::optional<Suspicion> StrayWatch::findStray(uint64_t left) const {
   std::optional<Suspicion> stray;
-  links_.forEachCollectiveChannel([&](int peer, const Channel& channel) {
+  links_.forEachCollectiveEndpoint([&](int peer, const Endpoint& endpoint) {
     if (stray) return;
-    const std::optional<Fingerprint> pending = channel.pending();
+    const std::optional<Fingerprint> pending = endpoint.pending();
     if (!pending) return;
     const CallParts parts = partsOf(*pending);
     if (parts.kind == kKindControl) return;

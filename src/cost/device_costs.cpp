@@ -50,7 +50,7 @@ constexpr double kLaunchUs = 6.6;
 // Streams.  A copy inside a device takes about 2 however short it is (NVIDIA/nvtrust issue 42, H100), an event that is
 // recorded and waited for about 1 (cudarc pull request 335), which is taken for a wait for a word and for its write,
 // too, and for several of them enqueued as one.  At either end of a message are two of those and a copy or kernel
-// (transport/cuda/stream_channel.hpp).
+// (transport/cuda/stream_endpoint.hpp).
 constexpr double kWordUs = 1, kCopyUs = 2;
 constexpr double kEndUs = 2 * kWordUs + kCopyUs;
 constexpr DeviceMessage kStreamNear{kEndUs, 0.3, kEndUs}, kStreamNvlink{kEndUs, 1, kEndUs},

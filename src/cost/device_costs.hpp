@@ -101,7 +101,7 @@ inline constexpr size_t kMostEndBytesOfDevice = size_t{1} << 30;
 size_t mostBlockEndBytes(bool oneDevice, size_t sharers);
 
 /// The slice of a message, a power of two: so large that what a slice costs beside its bytes is a tenth of it, if the
-/// memory for slots allows.  Blocks: for as many lanes as all busy ranks need.  Streams: for channels to all others.
+/// memory for slots allows.  Blocks: for as many lanes as all busy ranks need.  Streams: for endpoints to all others.
 size_t deviceSliceBytes(const DeviceCosts& costs, int nRanks, uint32_t slots);
 
 /// A message between two ranks by itself.

@@ -23,12 +23,12 @@ struct LinkProfile {
   bool betweenHosts = false;
   /// Inside a host: a message is system calls on both sides, in which the kernel does all there is to do.
   bool systemCalls = false;
-  /// A message to several peers is written once for all of them (Channel::outbox()).
+  /// A message to several peers is written once for all of them (Endpoint::outbox()).
   bool writesOnce = false;
   DirectReads directReads = DirectReads::None;
-  /// What one channel carries at most, GB/s, driven by one core; a faster wire needs several.  0: as much as the link.
+  /// What one endpoint carries at most, GB/s, driven by one core; a faster wire needs several.  0: as much as the link.
   double channelGBps = 0;
-  /// Both ends see the memory of its channels: messages go inline, through slots, boards and outboxes.
+  /// Both ends see the memory of its endpoints: messages go inline, through slots, boards and outboxes.
   bool mapped = false;
   /// Memory that messages are sent from and received into.
   MemoryKinds memory;
@@ -38,7 +38,7 @@ struct LinkProfile {
   bool flushes = false;
   /// Requests use registered memory alone (Transport::registerMemory); other memory is for polled calls.
   bool registers = false;
-  /// Requests that may be under way in each direction (Channel::postSend); 0: messages are polled, but for offers.
+  /// Requests that may be under way in each direction (Endpoint::postSend); 0: messages are polled, but for offers.
   uint32_t mostRequests = 0;
 
   bool lends() const { return directReads != DirectReads::None; }

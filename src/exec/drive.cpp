@@ -152,7 +152,7 @@ bool Idle::sleep() {
   if (prepared_ == nullptr) {
     sleeper->prepare();
     prepared_ = sleeper;
-    return true;  // one more look at the channels first
+    return true;  // one more look at the endpoints first
   }
   std::exchange(prepared_, nullptr)->sleep(kSleepUs);
   return true;

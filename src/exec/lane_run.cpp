@@ -254,7 +254,7 @@ Status LaneRun::compute(std::byte* dst, size_t bytes, size_t touchedBytes) {
 }
 
 void LaneRun::releaseAll(const BoundOp& op) {
-  for (Channel* channel : op.from) channel->release();
+  for (Endpoint* endpoint : op.from) endpoint->release();
 }
 
 // True once it is known how the value goes out.  Several receivers of one host read it from the outbox, unless they
@@ -306,23 +306,23 @@ Result<bool> LaneRun::sendAll(const BoundOp& op, size_t bytes) {
 }
 
 Result<bool> LaneRun::sendOne(const BoundOp& op, size_t which, size_t bytes) {
-  Channel* channel = op.to[which];
+  Endpoint* endpoint = op.to[which];
   waitingOn_ = op.toRanks[which];
-  if (posts(op, which, bytes) || lends(op, *channel, bytes)) {
-    TUTTI_ASSIGN(const Request request, channel->postSend(value_, bytes, buffers_->call));
+  if (posts(op, which, bytes) || lends(op, *endpoint, bytes)) {
+    TUTTI_ASSIGN(const Request request, endpoint->postSend(value_, bytes, buffers_->call));
     if (request == 0) return false;
     const Operand& lent = op.hasDst ? op.dst : op.sources.front();
     if (loans_.size() == loans_.capacity()) TUTTI_TRY(forgetReturned());
-    loans_.push_back({channel, request, op.toRanks[which], lent.memory, slice_});
+    loans_.push_back({endpoint, request, op.toRanks[which], lent.memory, slice_});
     return true;
   }
-  return channel->send(value_, bytes, buffers_->call);
+  return endpoint->send(value_, bytes, buffers_->call);
 }
 
-bool LaneRun::lends(const BoundOp& op, const Channel& channel, size_t bytes) const {
+bool LaneRun::lends(const BoundOp& op, const Endpoint& endpoint, size_t bytes) const {
   if (!op.direct || bytes < kLeastDirectBytes) return false;
-  if (plan_.lendsAll) return channel.canOffer(value_, bytes);
-  return bytes >= plan_.leastMappedBytes && channel.offersMapped(value_, bytes);
+  if (plan_.lendsAll) return endpoint.canOffer(value_, bytes);
+  return bytes >= plan_.leastMappedBytes && endpoint.offersMapped(value_, bytes);
 }
 
 // A value in memory that later ops know by its chunk; not one that lies in a slot.
@@ -355,18 +355,18 @@ Result<bool> LaneRun::loansReturned(const Operand& dst) {
       continue;
     }
     waitingOn_ = loan.rank;
-    TUTTI_ASSIGN(const bool taken, loan.channel->test(loan.request));
+    TUTTI_ASSIGN(const bool taken, loan.endpoint->test(loan.request));
     if (!taken) return false;
     loans_.erase(loans_.begin() + static_cast<std::ptrdiff_t>(i));
   }
   return true;
 }
 
-// Room in the list: no channel has more messages under way than it has slots, so most have been taken by then.
+// Room in the list: no endpoint has more messages under way than it has slots, so most have been taken by then.
 Status LaneRun::forgetReturned() {
   size_t kept = 0;
   for (const Loan& loan : loans_) {
-    TUTTI_ASSIGN(const bool taken, loan.channel->test(loan.request));
+    TUTTI_ASSIGN(const bool taken, loan.endpoint->test(loan.request));
     if (!taken) loans_[kept++] = loan;
   }
   loans_.erase(loans_.begin() + static_cast<std::ptrdiff_t>(kept), loans_.end());
@@ -377,7 +377,7 @@ Result<bool> LaneRun::allLoansReturned() {
   size_t returned = 0;
   for (; returned < loans_.size(); ++returned) {
     waitingOn_ = loans_[returned].rank;
-    TUTTI_ASSIGN(const bool taken, loans_[returned].channel->test(loans_[returned].request));
+    TUTTI_ASSIGN(const bool taken, loans_[returned].endpoint->test(loans_[returned].request));
     if (!taken) break;
   }
   loans_.erase(loans_.begin(), loans_.begin() + static_cast<std::ptrdiff_t>(returned));
@@ -389,7 +389,7 @@ void LaneRun::letGo() {
 }
 
 void LaneRun::withdraw() {
-  for (const Loan& loan : loans_) loan.channel->cancel();
+  for (const Loan& loan : loans_) loan.endpoint->cancel();
   loans_.clear();
 }
 

@@ -35,7 +35,7 @@ class LaneRun {
  private:
   /// Memory of a posted send that is not done yet.
   struct Loan {
-    Channel* channel;
+    Endpoint* endpoint;
     Request request;
     int rank;
     Chunk memory;
@@ -53,7 +53,7 @@ class LaneRun {
   Result<bool> sendAll(const BoundOp& op, size_t bytes);
   Result<bool> sendShared(const BoundOp& op, size_t bytes);
   Result<bool> sendOne(const BoundOp& op, size_t which, size_t bytes);
-  bool lends(const BoundOp& op, const Channel& channel, size_t bytes) const;
+  bool lends(const BoundOp& op, const Endpoint& endpoint, size_t bytes) const;
   bool posts(const BoundOp& op, size_t which, size_t bytes) const;
   Result<bool> loansReturned(const BoundOp& op);
   Result<bool> loansReturned(const Operand& dst);
@@ -84,7 +84,7 @@ class LaneRun {
   size_t sent_ = 0;                   // messages of op.to that are gone
   bool computed_ = false;             // the value exists
   const std::byte* value_ = nullptr;  // the value, once computed
-  std::byte* staging_ = nullptr;      // reserved in op.to[0]'s channel, to be committed last
+  std::byte* staging_ = nullptr;      // reserved in op.to[0]'s endpoint, to be committed last
   Delivery delivery_ = Delivery::Unknown;
   std::byte* shared_ = nullptr;             // reserved in op.outbox, for all receivers
   std::vector<const std::byte*> messages_;  // of op.from, where the op has parts

@@ -82,21 +82,21 @@ class LaneBinder {
   int part_;
 };
 
-Status bindChannels(const std::vector<int32_t>& ranks, int lane, const ChannelFinder& find,
-                    std::vector<Channel*>* channels, std::vector<int>* boundRanks) {
+Status bindEndpoints(const std::vector<int32_t>& ranks, int lane, const EndpointFinder& find,
+                     std::vector<Endpoint*>* endpoints, std::vector<int>* boundRanks) {
   for (const int32_t rank : ranks) {
-    TUTTI_ASSIGN(Channel * channel, find(rank, lane));
-    channels->push_back(channel);
+    TUTTI_ASSIGN(Endpoint * endpoint, find(rank, lane));
+    endpoints->push_back(endpoint);
     boundRanks->push_back(rank);
   }
   return {};
 }
 
-Outbox* commonOutbox(const std::vector<Channel*>& to) {
+Outbox* commonOutbox(const std::vector<Endpoint*>& to) {
   if (to.size() < 2 || to.front() == nullptr) return nullptr;
   Outbox* common = to.front()->outbox();
-  for (Channel* channel : to) {
-    if (channel == nullptr || channel->outbox() != common) return nullptr;
+  for (Endpoint* endpoint : to) {
+    if (endpoint == nullptr || endpoint->outbox() != common) return nullptr;
   }
   return common;
 }
@@ -177,7 +177,7 @@ void addPart(std::vector<BoundPart>* parts, BoundPart part, bool inPlace) {
 
 /// The ops of one message as one; without bytes if every rank skips them.
 Result<BoundOp> bindMessage(std::span<const Op> ops, int laneIndex, const LaneBinder& binder, bool inPlace,
-                            const ChannelFinder& find) {
+                            const EndpointFinder& find) {
   const Op& first = ops.front();
   std::vector<BoundPart> parts;
   BoundOp b;
@@ -192,8 +192,8 @@ Result<BoundOp> bindMessage(std::span<const Op> ops, int laneIndex, const LaneBi
   b.token = first.token;
   if (parts.empty()) return b;
   b.direct = first.direct;
-  TUTTI_TRY(bindChannels(first.from, laneIndex, find, &b.from, &b.fromRanks));
-  TUTTI_TRY(bindChannels(first.to, laneIndex, find, &b.to, &b.toRanks));
+  TUTTI_TRY(bindEndpoints(first.from, laneIndex, find, &b.from, &b.fromRanks));
+  TUTTI_TRY(bindEndpoints(first.to, laneIndex, find, &b.to, &b.toRanks));
   b.outbox = b.token ? nullptr : commonOutbox(b.to);
   if (parts.size() == 1) {
     b.sources = std::move(parts[0].sources);
@@ -207,7 +207,7 @@ Result<BoundOp> bindMessage(std::span<const Op> ops, int laneIndex, const LaneBi
 }
 
 Result<BoundLane> bindLane(const Schedule& schedule, int laneIndex, const LaneBinder& binder, size_t sliceBytes,
-                           const ChannelFinder& find, size_t touched) {
+                           const EndpointFinder& find, size_t touched) {
   const std::vector<Op>& ops = schedule.lanes[static_cast<size_t>(laneIndex)].ops;
   BoundLane bound;
   bound.ops.reserve(ops.size());
@@ -251,7 +251,7 @@ Layout evenLayout(const Schedule& schedule, size_t count, size_t elementBytes) {
 }
 
 Result<std::unique_ptr<Plan>> bindPlan(Schedule schedule, const Layout& layout, size_t elementBytes, size_t sliceBytes,
-                                       const ChannelFinder& channel, const ScratchLender& lend, size_t ranksOnHost) {
+                                       const EndpointFinder& endpoint, const ScratchLender& lend, size_t ranksOnHost) {
   auto plan = std::make_unique<Plan>();
   plan->schedule = std::move(schedule);
   plan->elementBytes = elementBytes;
@@ -259,7 +259,7 @@ Result<std::unique_ptr<Plan>> bindPlan(Schedule schedule, const Layout& layout, 
   const size_t touched = bufferBytes(plan->schedule, layout, elementBytes) * ranksOnHost;
   for (size_t l = 0; l < plan->schedule.lanes.size(); ++l) {
     const LaneBinder binder(plan->schedule, layout, elementBytes, sliceBytes, static_cast<int>(l));
-    TUTTI_ASSIGN(BoundLane bound, bindLane(plan->schedule, static_cast<int>(l), binder, sliceBytes, channel, touched));
+    TUTTI_ASSIGN(BoundLane bound, bindLane(plan->schedule, static_cast<int>(l), binder, sliceBytes, endpoint, touched));
     plan->lanes.push_back(std::move(bound));
   }
   plan->scratchBytes = static_cast<size_t>(plan->schedule.nScratch) * sliceBytes;

@@ -1,4 +1,4 @@
-// A plan: one rank's schedule bound to sizes, memory layout and channels; what the host executor walks.
+// A plan: one rank's schedule bound to sizes, memory layout and endpoints; what the host executor walks.
 //
 // Slices.  Chunks are cut so that no message exceeds `sliceBytes`; the executor runs the whole schedule for slice 0 of
 // every chunk, then for slice 1, and so on, each lane at its own pace.  A chunk that has no such slice moves nothing,
@@ -9,7 +9,7 @@
 // scattered from it, by the executor.  Such a message has all bytes of its chunks, from where these really lie, and
 // must fit a slice: Shape::messageBytes sees to that.
 //
-// A plan is made once per kind of call and reused; running it allocates nothing.  It borrows its channels.
+// A plan is made once per kind of call and reused; running it allocates nothing.  It borrows its endpoints.
 #pragma once
 
 #include <cstddef>
@@ -79,8 +79,8 @@ struct BoundPart {
 
 /// An op with everything looked up.
 struct BoundOp {
-  std::vector<Channel*> from;
-  std::vector<Channel*> to;
+  std::vector<Endpoint*> from;
+  std::vector<Endpoint*> to;
   std::vector<int> fromRanks;
   std::vector<int> toRanks;
   std::vector<Operand> sources;
@@ -124,7 +124,7 @@ inline constexpr size_t kLeastPulledBytes = 4096;
 /// The most bytes of a message that is read from the memory of another process.
 inline constexpr size_t kPullBytes = 512 * 1024;
 
-/// Which messages to a rank are posted ahead (Channel::postSend).
+/// Which messages to a rank are posted ahead (Endpoint::postSend).
 enum class Posting : uint8_t {
   Nothing,
   Direct,  // of ops that are marked direct: the receiver takes them from the sender's memory, and late
@@ -148,18 +148,18 @@ struct Plan {
   Worker* worker = nullptr;
 };
 
-/// Finds the channel of a lane to a peer; null for executors that know links by rank, and while it comes up.
-using ChannelFinder = std::function<Result<Channel*>(int peer, int lane)>;
+/// Finds the endpoint of a lane to a peer; null for executors that know links by rank, and while it comes up.
+using EndpointFinder = std::function<Result<Endpoint*>(int peer, int lane)>;
 
 /// Gives scratch memory of at least so many bytes, which outlives the plan.
 using ScratchLender = std::function<Result<std::byte*>(size_t bytes)>;
 
-/// Bind `schedule`.  sliceBytes: a multiple of elementBytes, at most the slot size of every channel; more where
-/// channels take larger messages in pieces and nothing is built in slots.  lend: null: the plan has scratch memory of
+/// Bind `schedule`.  sliceBytes: a multiple of elementBytes, at most the slot size of every endpoint; more where
+/// endpoints take larger messages in pieces and nothing is built in slots.  lend: null: the plan has scratch memory of
 /// its own, on the host.  ranksOnHost: those of the call that share a cache with this one.  Errors: those of the finder
 /// and of the lender; InternalError if a message of several chunks is larger than a slice.
 Result<std::unique_ptr<Plan>> bindPlan(Schedule schedule, const Layout& layout, size_t elementBytes, size_t sliceBytes,
-                                       const ChannelFinder& channel, const ScratchLender& lend = nullptr,
+                                       const EndpointFinder& endpoint, const ScratchLender& lend = nullptr,
                                        size_t ranksOnHost = 1);
 
 }  // namespace tutti

@@ -13,7 +13,7 @@ constexpr size_t kMostUnpostedBytes = 16384;
 bool PointToPointRun::blockedByEarlier(size_t index) const {
   for (size_t i = 0; i < index; ++i) {
     const State& earlier = ops_[i];
-    if (earlier.done || earlier.op.channel != ops_[index].op.channel) continue;
+    if (earlier.done || earlier.op.endpoint != ops_[index].op.endpoint) continue;
     if (earlier.op.isSend != ops_[index].op.isSend) continue;
     if (!earlier.op.posts || earlier.moved < earlier.op.bytes) return true;
   }
@@ -49,13 +49,13 @@ Result<bool> PointToPointRun::advance(State* state) {
     if (op.isSend) {
       TUTTI_ASSIGN(gone, sendSlice(state, bytes));
     } else {
-      TUTTI_ASSIGN(gone, op.channel->receive(op.dst + state->moved, {bytes, op.call, 2 * op.bytes}));
+      TUTTI_ASSIGN(gone, op.endpoint->receive(op.dst + state->moved, {bytes, op.call, 2 * op.bytes}));
     }
     if (!gone) return false;
     state->moved += bytes;
   }
   if (state->request == 0) return true;
-  return op.channel->test(state->request);
+  return op.endpoint->test(state->request);
 }
 
 Result<bool> PointToPointRun::advancePosted(size_t index) {
@@ -66,14 +66,14 @@ Result<bool> PointToPointRun::advancePosted(size_t index) {
   while (state->moved < op.bytes) {
     const size_t bytes = std::min(op.sliceBytes, op.bytes - state->moved);
     TUTTI_ASSIGN(const Request request,
-                 op.isSend ? op.channel->postSend(op.source + state->moved, bytes, op.call)
-                           : op.channel->postReceive(op.dst + state->moved, {bytes, op.call, 2 * op.bytes}));
+                 op.isSend ? op.endpoint->postSend(op.source + state->moved, bytes, op.call)
+                           : op.endpoint->postReceive(op.dst + state->moved, {bytes, op.call, 2 * op.bytes}));
     if (request == 0) break;
     posted.push_back(request);
     state->moved += bytes;
   }
   for (; state->tested < posted.size(); ++state->tested) {
-    TUTTI_ASSIGN(const bool done, op.channel->test(posted[state->tested]));
+    TUTTI_ASSIGN(const bool done, op.endpoint->test(posted[state->tested]));
     if (!done) return false;
   }
   return state->moved == op.bytes;
@@ -83,21 +83,21 @@ Result<bool> PointToPointRun::sendSlice(State* state, size_t bytes) {
   const std::byte* data = state->op.source + state->moved;
   const PointToPointOp& op = state->op;
   const auto lends = [&] {
-    return (op.lendsAny && bytes >= kLeastPulledBytes && op.channel->canOffer(data, bytes)) ||
-           (bytes >= op.leastMappedBytes && op.channel->offersMapped(data, bytes));
+    return (op.lendsAny && bytes >= kLeastPulledBytes && op.endpoint->canOffer(data, bytes)) ||
+           (bytes >= op.leastMappedBytes && op.endpoint->offersMapped(data, bytes));
   };
   if (lends()) {
-    TUTTI_ASSIGN(const Request request, op.channel->postSend(data, bytes, op.call));
+    TUTTI_ASSIGN(const Request request, op.endpoint->postSend(data, bytes, op.call));
     if (request != 0) state->request = request;  // done in order: the last one stands for all
     return request != 0;
   }
-  return op.channel->send(data, bytes, op.call);
+  return op.endpoint->send(data, bytes, op.call);
 }
 
 void PointToPointRun::abandon() {
   for (size_t i = 0; i < ops_.size(); ++i) {
     const bool posted = i < posted_.size() && !posted_[i].empty();
-    if ((ops_[i].request != 0 || posted) && !ops_[i].done) ops_[i].op.channel->cancel();
+    if ((ops_[i].request != 0 || posted) && !ops_[i].done) ops_[i].op.endpoint->cancel();
   }
 }
 

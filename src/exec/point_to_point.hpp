@@ -11,7 +11,7 @@
 namespace tutti {
 
 struct PointToPointOp {
-  Channel* channel = nullptr;
+  Endpoint* endpoint = nullptr;
   int peer = 0;
   bool isSend = false;
   const std::byte* source = nullptr;
@@ -22,7 +22,7 @@ struct PointToPointOp {
   /// has mapped.
   bool lendsAny = true;
   size_t leastMappedBytes = kLeastMappedBytes;
-  bool posts = false;  // messages are posted ahead (LinkProfile::mostRequests), from memory that the channel takes
+  bool posts = false;  // messages are posted ahead (LinkProfile::mostRequests), from memory that the endpoint takes
   Fingerprint call;
 };
 
@@ -38,7 +38,7 @@ class PointToPointRun : public Task {
   void add(const PointToPointOp& op) {
     ops_.push_back({op, 0, 0, 0, false});
     if (op.posts) [[unlikely]]
-      ops_.back().op.posts = op.channel->takes(op.isSend ? op.source : op.dst, op.bytes);
+      ops_.back().op.posts = op.endpoint->takes(op.isSend ? op.source : op.dst, op.bytes);
   }
 
   Result<Progress> step() override;

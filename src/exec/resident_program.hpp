@@ -24,8 +24,8 @@ struct ResidentEnds {
   kernels::WalkLink link(int peer, int lane) const;
 };
 
-/// The image of a program that will lie at `base`; its size does not depend on that.  The plan needs no channels: links
-/// are known by rank.  Errors: InvalidUsage where an op or a lane has more parts than a block can hold.
+/// The image of a program that will lie at `base`; its size does not depend on that.  The plan needs no endpoints:
+/// links are known by rank.  Errors: InvalidUsage where an op or a lane has more parts than a block can hold.
 Result<std::vector<std::byte>> residentProgram(const Plan& plan, const ResidentEnds& ends, std::byte* base);
 
 }  // namespace tutti

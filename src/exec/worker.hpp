@@ -9,7 +9,7 @@
 namespace tutti {
 
 /// The executor's arithmetic for other memory than the host's.  A call may return before its work is done, but what is
-/// asked for later, here and of the plan's channels, comes after it.  One thread at a time.
+/// asked for later, here and of the plan's endpoints, comes after it.  One thread at a time.
 class Worker {
  public:
   virtual ~Worker() = default;

@@ -94,20 +94,20 @@ DevicePrices devicePrices(const PlanRequest& r, Protocol protocol, const sim::Bo
   for (size_t i = 0; i < levels.size() && i < sim::kMostLevels; ++i) {
     const bool far = levels[i].portGBps > 0;
     // A packet is as much flag as payload.
-    sim::MessagePrice& channel = prices.channel[i] =
+    sim::MessagePrice& copied = prices.copied[i] =
         messagePrice(far ? messages.far : messages.near, packets ? 2 * touch : touch);
-    channel.gatherUsPerByte = 2 * touch + operation;
+    copied.gatherUsPerByte = 2 * touch + operation;
     sim::MessagePrice& direct = prices.direct[i] = messagePrice(far ? costs.message.far : costs.message.near, touch);
     direct.sendUsPerByte = 0;
-    if (protocol != Protocol::Direct) direct = channel;
-    for (sim::MessagePrice* price : {&channel, &direct}) {
+    if (protocol != Protocol::Direct) direct = copied;
+    for (sim::MessagePrice* price : {&copied, &direct}) {
       if (!far) continue;
       price->wireUsPerByte = perByte(levels[i].portGBps) * (packets ? 2 : 1);
       // Links of its own to each of several devices: no message is faster than one of them.
       const bool mesh = costs.links.socketOf.empty() && costs.links.pairGBps < costs.links.portGBps;
       if (mesh) price->sendUsPerByte = std::max(price->sendUsPerByte, perByte(costs.links.pairGBps));
     }
-    prices.here[i] = channel;
+    prices.here[i] = copied;
   }
   // Of k messages and an operand of the rank's own k + 2 bytes are touched for each of the result.  What a estimate
   // says is half a byte less for one message and, with so much for an operand, half a byte more for each further one.
@@ -167,7 +167,7 @@ sim::MessagePrice devicePrice(const DeviceCosts& costs) {
 
 void passThroughPinned(const PlanRequest& r, sim::Prices* prices) {
   const DeviceCosts& costs = *r.device;
-  for (auto* levels : {&prices->channel, &prices->direct, &prices->here}) {
+  for (auto* levels : {&prices->copied, &prices->direct, &prices->here}) {
     for (size_t level = 0; level < levels->size(); ++level) {
       sim::MessagePrice& price = (*levels)[level];
       price = goesByDevice(r, level) ? devicePrice(*costs.insideHost) : throughPinned(costs, price);

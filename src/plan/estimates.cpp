@@ -27,7 +27,7 @@ constexpr int kPassesOfRooted = 8;
 /// Schedules that are the same for all sizes are built for this one.
 constexpr size_t kUsualBytes = size_t{1} << 20;
 
-/// Copies in and out of a channel, from the rates of one stream and of one each way at once: in a row of messages one
+/// Copies in and out of an endpoint, from the rates of one stream and of one each way at once: in a row of messages one
 /// way the slower end decides; both ways every rank has the work of both ends.
 void divideCopies(double oneWayGBps, double bothWaysGBps, sim::MessagePrice* price) {
   const double slower = perByte(oneWayGBps), both = std::max(perByte(bothWaysGBps), slower);
@@ -60,8 +60,8 @@ sim::MessagePrice directPrice(const PlanRequest& r, const Calibration& c, const 
   return price;
 }
 
-sim::MessagePrice channelPrice(const PlanRequest& r, const Calibration& c, const LinkProfile& on, Protocol protocol,
-                               double roomBytes) {
+sim::MessagePrice copiedPrice(const PlanRequest& r, const Calibration& c, const LinkProfile& on, Protocol protocol,
+                              double roomBytes) {
   sim::MessagePrice price;
   if (on.betweenHosts) {
     const LinearCost link = c.at(on, interProtocol(r, c)).cost;
@@ -110,10 +110,10 @@ sim::MessagePrice herePrice(const PlanRequest& r, const Calibration& c, const si
 /// What a schedule touches inside a host beside the buffers.
 FurtherMemory furtherMemory(const sim::Bound& bound, const PlanRequest& r, double chunkBytes) {
   const double share = ranksOfNode(r.shape) / static_cast<double>(bound.roles.programs.size());
-  const sim::NearChannels& all = bound.nearChannels;
-  const sim::NearChannels channels{share * all.answered, share * all.streams, share * all.read};
-  return {sim::roomBytes(channels, std::min(chunkBytes, static_cast<double>(r.shape.slotBytes))),
-          sim::readBytes(channels, chunkBytes, footprint(r))};
+  const sim::NearEndpoints& all = bound.nearEndpoints;
+  const sim::NearEndpoints near{share * all.answered, share * all.streams, share * all.read};
+  return {sim::roomBytes(near, std::min(chunkBytes, static_cast<double>(r.shape.slotBytes))),
+          sim::readBytes(near, chunkBytes, footprint(r))};
 }
 
 /// As a communicator rewrites them for the protocol.
@@ -219,11 +219,11 @@ sim::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol protoc
     if (!on) return;  // of one rank
     const bool direct = protocol == Protocol::Direct && c.at(*on, Protocol::Direct).available;
     const bool has = protocol != Protocol::Direct && c.at(*on, protocol).available;
-    sim::MessagePrice& channel = prices.channel[level] =
-        channelPrice(r, c, *on, has ? protocol : Protocol::Slots, further.roomBytes);
-    sim::MessagePrice& read = prices.direct[level] = direct ? directPrice(r, c, *on, further.readBytes) : channel;
-    prices.here[level] = herePrice(r, c, channel, c.at(*on, has ? protocol : Protocol::Slots), further.roomBytes);
-    if (portGBps > 0) channel.wireUsPerByte = read.wireUsPerByte = std::max(channel.wireUsPerByte, perByte(portGBps));
+    sim::MessagePrice& copied = prices.copied[level] =
+        copiedPrice(r, c, *on, has ? protocol : Protocol::Slots, further.roomBytes);
+    sim::MessagePrice& read = prices.direct[level] = direct ? directPrice(r, c, *on, further.readBytes) : copied;
+    prices.here[level] = herePrice(r, c, copied, c.at(*on, has ? protocol : Protocol::Slots), further.roomBytes);
+    if (portGBps > 0) copied.wireUsPerByte = read.wireUsPerByte = std::max(copied.wireUsPerByte, perByte(portGBps));
   };
   if (r.levels != nullptr) {
     for (size_t i = 0; i < r.levels->size(); ++i) set(i, (*r.levels)[i].link, (*r.levels)[i].portGBps);

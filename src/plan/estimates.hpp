@@ -18,7 +18,7 @@ namespace tutti {
 
 /// Memory that a schedule touches on the fullest node beside the ranks' buffers.
 struct FurtherMemory {
-  double roomBytes = 0;  // of channels that messages pass through
+  double roomBytes = 0;  // of endpoints that messages pass through
   double readBytes = 0;  // that are in the caches of two cores
 };
 

@@ -155,7 +155,7 @@ size_t mostJoinedBytes(const LinkUse& links, size_t slotBytes, const DeviceCosts
 /// Whether messages of several chunks are possible for this algorithm and size: it has steps with several, and two fit.
 bool joins(const PlanRequest& request, const Algorithm& algorithm);
 
-/// Whether a plan by this algorithm sends to all at once.  With two ranks that is what a channel does.
+/// Whether a plan by this algorithm sends to all at once.  With two ranks that is what an endpoint does.
 bool publishes(const PlanRequest& request, const Algorithm& algorithm);
 
 /// A message that no algorithm plans (send, receive): the cheapest protocol for it, and its cost.

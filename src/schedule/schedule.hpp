@@ -1,6 +1,6 @@
 // A schedule: what one rank does in one collective, as data.
 //
-// A schedule is a few lanes (channels); a lane is a list of ops on chunks, executed in order.  Lanes are independent of
+// A schedule is a few lanes; a lane is a list of ops on chunks, executed in order.  Lanes are independent of
 // each other: they share no chunk that one of them writes.  Between two ranks and for one lane there is one FIFO in
 // each direction; the i-th message sent is the i-th message received.  A schedule knows no bytes, types, operators or
 // links.

@@ -26,7 +26,7 @@ std::vector<int32_t> coresOf(const Roles& roles, const Prices& prices) {
 }
 
 const MessagePrice& priceOf(const Prices& prices, bool direct, bool here, size_t level) {
-  return (direct ? prices.direct : here ? prices.here : prices.channel)[level];
+  return (direct ? prices.direct : here ? prices.here : prices.copied)[level];
 }
 
 /// Whether what a step sends to a peer is read where it lies.
@@ -153,7 +153,7 @@ Bound bind(Roles roles, const Levels& levels) {
     for (size_t lane = 0; lane < all->size(); ++lane) lanes.push_back({all, static_cast<int32_t>(lane), 0});
   }
   bound.rankOf = roles.rankOf;
-  bound.nearChannels = nearChannelsOf(roles);
+  bound.nearEndpoints = nearEndpointsOf(roles);
   bound.roles = std::move(roles);
   return bound;
 }

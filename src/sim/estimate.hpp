@@ -1,6 +1,6 @@
 // What a set of schedules costs on ranks that have cores and share wires, for who compares many: the planner.
 //
-// A message costs the sender work of its own (for the message, and to copy it into the channel), then travels, then
+// A message costs the sender work of its own (for the message, and to copy it into the endpoint), then travels, then
 // costs the receiver work (to copy it out, or to read it where it lies).  Between groups of ranks it passes the wire
 // out of the sender's group and the one into the receiver's, which messages take in turn, in the order in which they
 // come.  The engine (engine.hpp) does the rest, in about 50 ns a step.
@@ -20,12 +20,12 @@ namespace tutti::sim {
 inline constexpr size_t kMostLevels = 8;
 
 struct Prices : RankPrices {
-  /// [level], for messages through the channel and for those that lie in the sender's memory (Op::direct).
-  std::array<MessagePrice, kMostLevels> channel, direct;
+  /// [level], for messages through the endpoint and for those that lie in the sender's memory (Op::direct).
+  std::array<MessagePrice, kMostLevels> copied, direct;
   /// Through the channel between ranks that share a core.
   std::array<MessagePrice, kMostLevels> here;
   int coresPerNode = 0;  // that the ranks of a node share; 0: everyone has one
-  /// Smaller messages go through the channel, wherever they lie.
+  /// Smaller messages go through the endpoint, wherever they lie.
   double leastDirectBytes = 0;
 };
 
@@ -38,7 +38,7 @@ struct Bound : Workload<LevelEdge> {
   Roles roles;
   std::vector<std::array<int32_t, kMostLevels>> groups;  // [member][level]: whose wires it uses
   int32_t nGroups = 0;
-  NearChannels nearChannels;
+  NearEndpoints nearEndpoints;
 };
 
 /// How near two ranks are.  groupOf[level - 1][rank]: ranks of one group are joined by a way of a lower level; in the

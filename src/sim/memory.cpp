@@ -19,7 +19,7 @@ double footprintOf(const Shape& s, double ranksOfHost) {
 
 namespace {
 
-/// [edge]: a message leaves by it that is copied into a channel.
+/// [edge]: a message leaves by it that is copied into an endpoint.
 std::vector<bool> edgesUsed(const LaneProgram& lane, size_t nEdges) {
   std::vector<bool> used(nEdges);
   for (const Step& step : lane.steps) {
@@ -40,13 +40,13 @@ double chunksRead(const LaneProgram& lane) {
 
 }  // namespace
 
-NearChannels nearChannelsOf(const Roles& roles) {
-  NearChannels channels;
+NearEndpoints nearEndpointsOf(const Roles& roles) {
+  NearEndpoints endpoints;
   const size_t nLanes = roles.programs.front()->lanes->size();
   std::vector<std::vector<bool>> used(roles.edges.size());
   for (size_t lane = 0; lane < nLanes; ++lane) {
     for (size_t m = 0; m < roles.edges.size(); ++m) {
-      channels.read += chunksRead((*roles.programs[m]->lanes)[lane]);
+      endpoints.read += chunksRead((*roles.programs[m]->lanes)[lane]);
       used[m] = edgesUsed((*roles.programs[m]->lanes)[lane], roles.edges[m].size());
     }
     for (size_t m = 0; m < roles.edges.size(); ++m) {
@@ -56,26 +56,26 @@ NearChannels nearChannelsOf(const Roles& roles) {
                           roles.places[static_cast<size_t>(roles.rankOf[m])].node;
         if (!used[m][e] || !near) continue;
         const bool answered = used[static_cast<size_t>(edge.member)][static_cast<size_t>(edge.toEdge)];
-        (answered ? channels.answered : channels.streams) += 1;
+        (answered ? endpoints.answered : endpoints.streams) += 1;
       }
     }
   }
-  return channels;
+  return endpoints;
 }
 
-// A channel has four slots, and a ring for small messages, of which 16 KiB are used between ranks that answer each
+// An endpoint has four slots, and a ring for small messages, of which 16 KiB are used between ranks that answer each
 // other and 240 KiB else.  Larger ones of up to 64 KiB go round these 240 KiB as well, but between ranks of one core
 // that answer each other; they are counted as what goes by slots, which comes to 64 to 256 KiB.
-double roomBytes(const NearChannels& channels, double messageBytes) {
+double roomBytes(const NearEndpoints& endpoints, double messageBytes) {
   constexpr double kSmallBytes = 8 << 10, kAnswers = 16 << 10, kStreams = 240 << 10, kSlots = 4;
-  const double all = channels.answered + channels.streams;
+  const double all = endpoints.answered + endpoints.streams;
   if (messageBytes <= 0 || all <= 2) return 0;
   if (messageBytes > kSmallBytes) return (all - 2) * kSlots * messageBytes;
-  return (all - 2) / all * (channels.answered * kAnswers + channels.streams * kStreams);
+  return (all - 2) / all * (endpoints.answered * kAnswers + endpoints.streams * kStreams);
 }
 
-double readBytes(const NearChannels& channels, double chunkBytes, double footprint) {
-  return std::min(channels.read * chunkBytes, footprint);
+double readBytes(const NearEndpoints& endpoints, double chunkBytes, double footprint) {
+  return std::min(endpoints.read * chunkBytes, footprint);
 }
 
 namespace {

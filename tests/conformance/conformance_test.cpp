@@ -9,7 +9,7 @@ using namespace tutti::conformance;
 
 namespace {
 
-std::string one(Harness& harness, Channel& from, Channel& to, const Message& message, uint32_t number) {
+std::string one(Harness& harness, Endpoint& from, Endpoint& to, const Message& message, uint32_t number) {
   Sender sender(from, {message}, 1, number);
   Receiver receiver(to, {message}, 1, number);
   Actor* const actors[] = {&sender, &receiver};
@@ -17,15 +17,16 @@ std::string one(Harness& harness, Channel& from, Channel& to, const Message& mes
 }
 
 // Send `message` while the other end asks for nothing.
-Answer sendUnasked(Harness& harness, Channel& from, Channel& to, std::span<const std::byte> message, uint32_t number) {
+Answer sendUnasked(Harness& harness, Endpoint& from, Endpoint& to, std::span<const std::byte> message,
+                   uint32_t number) {
   return poll(harness, [&]() -> Result<bool> {
     TUTTI_TRY(asStatus(to.progress()));
     return from.send(message.data(), message.size(), callNumber(number));
   });
 }
 
-Answer receiveExpected(Harness& harness, Channel& channel, std::span<std::byte> out, uint32_t number) {
-  return poll(harness, [&] { return channel.receive(out.data(), {out.size(), callNumber(number)}); });
+Answer receiveExpected(Harness& harness, Endpoint& endpoint, std::span<std::byte> out, uint32_t number) {
+  return poll(harness, [&] { return endpoint.receive(out.data(), {out.size(), callNumber(number)}); });
 }
 
 std::vector<std::byte> pattern(size_t bytes, uint32_t number) {
@@ -101,7 +102,7 @@ TEST_CASE("two ranks that first send a whole slot and then receive do not block 
       const auto message = pattern(bytes, round);
       bool sent[2] = {false, false};
       const Result<bool> all = poll(harness, [&]() -> Result<bool> {
-        Channel* const ends[] = {&pair.first(), &pair.second()};
+        Endpoint* const ends[] = {&pair.first(), &pair.second()};
         for (const size_t side : {0u, 1u}) {
           TUTTI_TRY(asStatus(ends[side]->progress()));
           if (sent[side]) continue;
@@ -111,7 +112,7 @@ TEST_CASE("two ranks that first send a whole slot and then receive do not block 
       });
       REQUIRE(all.status().message() == "");
       REQUIRE(*all);
-      for (Channel* end : {&pair.first(), &pair.second()}) {
+      for (Endpoint* end : {&pair.first(), &pair.second()}) {
         REQUIRE(*receiveExpected(harness, *end, out, round));
         CHECK(out == message);
       }
@@ -119,14 +120,14 @@ TEST_CASE("two ranks that first send a whole slot and then receive do not block 
   });
 }
 
-TEST_CASE("a channel's ends on two threads carry both directions") {
+TEST_CASE("an endpoint's ends on two threads carry both directions") {
   forEachTransport([&](Harness& harness, Pair& pair) {
     if (!harness.threads() || !harness.hasTwoEnds()) return;
     const auto messages = randomMessages(7, 300, pair.first().slotBytes(), pair.first().maxDirectBytes());
-    const auto rank = [&messages](Channel& channel, bool sendsFirst) -> std::string {
+    const auto rank = [&messages](Endpoint& endpoint, bool sendsFirst) -> std::string {
       for (const bool sends : {sendsFirst, !sendsFirst}) {
-        Sender sender(channel, messages, 7);
-        Receiver receiver(channel, messages, 7);
+        Sender sender(endpoint, messages, 7);
+        Receiver receiver(endpoint, messages, 7);
         const std::string complaint = driveAlone(sends ? static_cast<Actor&>(sender) : receiver);
         if (!complaint.empty()) return complaint;
       }

@@ -26,7 +26,7 @@ Answer poll(Harness& harness, Call call, int64_t patienceMs = 10'000) {
   return Result<bool>(false);
 }
 
-// A section for every transport, each with a fresh channel.
+// A section for every transport, each with a fresh endpoint.
 template <class Body>
 void forEachTransport(Body body) {
   for (const Row& row : rows()) {

@@ -1,4 +1,4 @@
-// What the conformance suite needs to know of a transport: how to open both ends of a channel in one process.
+// What the conformance suite needs to know of a transport: how to open both ends of an endpoint in one process.
 #pragma once
 
 #include <functional>
@@ -10,19 +10,19 @@
 
 namespace tutti::conformance {
 
-/// Both ends of one channel: `a` is rank 0's to rank 1, `b` rank 1's to rank 0.  Where a rank talks to itself there is
-/// one channel, and `b` is empty.
+/// Both ends of one endpoint: `a` is rank 0's to rank 1, `b` rank 1's to rank 0.  Where a rank talks to itself there is
+/// one endpoint, and `b` is empty.
 struct Pair {
-  std::unique_ptr<Channel> a, b;
-  Channel& first() const { return *a; }
-  Channel& second() const { return b != nullptr ? *b : *a; }
+  std::unique_ptr<Endpoint> a, b;
+  Endpoint& first() const { return *a; }
+  Endpoint& second() const { return b != nullptr ? *b : *a; }
 };
 
-/// Both ends of channel `lane` between the transports of ranks 0 and 1.
+/// Both ends of endpoint `lane` between the transports of ranks 0 and 1.
 inline Result<Pair> connectBoth(const std::unique_ptr<Transport> (&transports)[2], int lane) {
   const Deadline deadline = Deadline::inMs(10'000);
-  const PendingChannel first = transports[0]->beginConnect(1, transports[1]->address(), lane);
-  const PendingChannel second = transports[1]->beginConnect(0, transports[0]->address(), lane);
+  const PendingEndpoint first = transports[0]->beginConnect(1, transports[1]->address(), lane);
+  const PendingEndpoint second = transports[1]->beginConnect(0, transports[0]->address(), lane);
   TUTTI_ASSIGN(auto a, awaitValue(*first, deadline, "rank 1"));
   TUTTI_ASSIGN(auto b, awaitValue(*second, deadline, "rank 0"));
   return Pair{std::move(a), std::move(b)};

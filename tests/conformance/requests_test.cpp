@@ -1,4 +1,4 @@
-// Requests: any number of sends and receives under way on a channel, asked of every transport.
+// Requests: any number of sends and receives under way on an endpoint, asked of every transport.
 #include <catch2/catch.hpp>
 #include <random>
 
@@ -12,7 +12,7 @@ namespace {
 /// Messages of one direction, each in memory of its own, posted as far as there is room.
 class Posted {
  public:
-  Posted(Harness& harness, Channel& from, Channel& to, std::vector<size_t> sizes, uint64_t seed)
+  Posted(Harness& harness, Endpoint& from, Endpoint& to, std::vector<size_t> sizes, uint64_t seed)
       : from_(from), to_(to), sizes_(std::move(sizes)), seed_(seed) {
     for (uint32_t i = 0; i < sizes_.size(); ++i) {
       out_.emplace_back(sizes_[i]);
@@ -67,8 +67,8 @@ class Posted {
   static const std::byte* place(const std::vector<std::byte>& memory) {
     return memory.empty() ? nullptr : memory.data();
   }
-  Channel& from_;
-  Channel& to_;
+  Endpoint& from_;
+  Endpoint& to_;
   std::vector<size_t> sizes_;
   uint64_t seed_;
   std::vector<std::vector<std::byte>> out_, in_;
@@ -166,7 +166,7 @@ TEST_CASE("what does not meet what a receive expects is said of that one, and of
         const auto harness = row.make();
         Result<Pair> pair = harness->open(0);
         REQUIRE(pair.ok());
-        Channel &from = pair->first(), &to = pair->second();
+        Endpoint &from = pair->first(), &to = pair->second();
         std::vector<std::vector<std::byte>> in(5, std::vector<std::byte>(200));
         std::vector<std::byte> out(100, std::byte{1});
         std::vector<std::vector<std::unique_ptr<MemoryRegistration>>> kept;

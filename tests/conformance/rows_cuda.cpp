@@ -1,12 +1,12 @@
-// The channels of CUDA devices over other transports' channels, on the driver for tests, whose memory the host reads.
+// The endpoints of CUDA devices over other transports' endpoints, on the driver for tests, whose memory the host reads.
 #include <array>
 #include <utility>
 
 #include "src/base/assert.hpp"
 #include "tests/conformance/harness.hpp"
 #include "tests/support/gpu.hpp"
-#include "transport/cuda/staged_channel.hpp"
-#include "transport/cuda/stream_channel.hpp"
+#include "transport/cuda/staged_endpoint.hpp"
+#include "transport/cuda/stream_endpoint.hpp"
 
 namespace tutti::conformance {
 namespace {
@@ -14,17 +14,17 @@ namespace {
 constexpr size_t kSlotBytes = 4096;
 constexpr uint32_t kSlots = 3;
 
-/// Host channels of one end, its device and its stream.
+/// Host endpoints of one end, its device and its stream.
 struct DeviceEnd {
-  std::unique_ptr<Channel> tokens, credits;
+  std::unique_ptr<Endpoint> tokens, credits;
   std::shared_ptr<cuda::CudaDevice> device = *cuda::CudaDevice::open(0);
   cuda::StreamOps ops{device};
   cuda::Stream stream = nullptr;
   cuda::PinnedReserve reserve;
 };
 
-/// A channel as a host sees it: what it has enqueued is done before it says so.
-class OnStream : public Channel {
+/// An endpoint as a host sees it: what it has enqueued is done before it says so.
+class OnStream : public Endpoint {
  public:
   explicit OnStream(std::unique_ptr<DeviceEnd> end) : end_(std::move(end)) {
     const cuda::CudaScope scope(*end_->device);
@@ -37,53 +37,54 @@ class OnStream : public Channel {
       (void)streams_->letGo(end_->stream);
     }
     end_->device->driver().cuStreamSynchronize(end_->stream);
-    channel_.reset();
+    endpoint_.reset();
     end_->device->driver().cuStreamDestroy(end_->stream);
   }
 
-  void stage(cuda::StagedChannel::Staging staging) {
-    channel_ = std::make_unique<cuda::StagedChannel>(end_->ops, end_->tokens.get(), &end_->reserve, staging);
+  void stage(cuda::StagedEndpoint::Staging staging) {
+    endpoint_ = std::make_unique<cuda::StagedEndpoint>(end_->ops, end_->tokens.get(), &end_->reserve, staging);
   }
   Status join(int peer, const cuda::InboxRoom& words) {
     const cuda::CudaScope scope(*end_->device);
     const cuda::HostPair hosts{end_->tokens.get(), end_->credits.get()};
     cuda::Lending lending;
     lending.peer = peer;
-    TUTTI_ASSIGN(auto made, cuda::StreamChannel::create(end_->ops, hosts, lending, {kSlots, kSlotBytes}, words, {}, 1));
+    TUTTI_ASSIGN(auto made,
+                 cuda::StreamEndpoint::create(end_->ops, hosts, lending, {kSlots, kSlotBytes}, words, {}, 1));
     streams_ = made.get();
-    channel_ = std::move(made);
+    endpoint_ = std::move(made);
     return {};
   }
 
-  size_t slotBytes() const override { return channel_->slotBytes(); }
+  size_t slotBytes() const override { return endpoint_->slotBytes(); }
   Result<bool> send(const std::byte* data, size_t bytes, const Fingerprint& call) override {
-    return twice([&] { return channel_->send(data, bytes, call); });
+    return twice([&] { return endpoint_->send(data, bytes, call); });
   }
   Result<std::span<std::byte>> reserve() override {
-    return settled([&] { return channel_->reserve(); });
+    return settled([&] { return endpoint_->reserve(); });
   }
   Result<bool> commit(size_t bytes, const Fingerprint& call) override {
-    return twice([&] { return channel_->commit(bytes, call); });
+    return twice([&] { return endpoint_->commit(bytes, call); });
   }
   Result<const std::byte*> peek(const Expect& expect) override {
-    return settled([&] { return channel_->peek(expect); });
+    return settled([&] { return endpoint_->peek(expect); });
   }
   void release() override {
     (void)settled([&]() -> Result<bool> {
-      channel_->release();
+      endpoint_->release();
       return true;
     });
   }
   Result<bool> receive(std::byte* dst, const Expect& expect) override {
-    return settled([&] { return channel_->receive(dst, expect); });
+    return settled([&] { return endpoint_->receive(dst, expect); });
   }
   void cancel() override {
-    Channel::cancel();
-    channel_->cancel();
+    Endpoint::cancel();
+    endpoint_->cancel();
   }
-  std::optional<Fingerprint> pending() const override { return channel_->pending(); }
+  std::optional<Fingerprint> pending() const override { return endpoint_->pending(); }
   Result<bool> progress() override {
-    return settled([&] { return channel_->progress(); });
+    return settled([&] { return endpoint_->progress(); });
   }
 
  private:
@@ -97,39 +98,39 @@ class OnStream : public Channel {
   auto settled(Call call) -> decltype(call()) {
     const cuda::CudaScope scope(*end_->device);
     auto result = call();
-    seen_ = channel_->seen();
+    seen_ = endpoint_->seen();
     TUTTI_TRY(end_->ops.flush());
     TUTTI_CUDA(end_->device->driver(), cuStreamSynchronize(end_->stream));
     return result;
   }
   std::unique_ptr<DeviceEnd> end_;
-  std::unique_ptr<Channel> channel_;
-  cuda::StreamChannel* streams_ = nullptr;
+  std::unique_ptr<Endpoint> endpoint_;
+  cuda::StreamEndpoint* streams_ = nullptr;
 };
 
-enum class CudaChannel { Staged, Straight, Streams };
+enum class CudaEndpoint { Staged, Straight, Streams };
 
 class CudaHarness : public Harness {
  public:
-  CudaHarness(CudaChannel kind, std::unique_ptr<Harness> host) : kind_(kind), host_(std::move(host)) {}
+  CudaHarness(CudaEndpoint kind, std::unique_ptr<Harness> host) : kind_(kind), host_(std::move(host)) {}
 
   Result<Pair> open(int lane) override {
     TUTTI_ASSIGN(Pair tokens, host_->open(lane));
     Pair credits;
-    if (kind_ == CudaChannel::Streams) {
+    if (kind_ == CudaEndpoint::Streams) {
       TUTTI_ASSIGN(credits, host_->open(lane + kMostLanes));
     }
     Pair pair;
-    TUTTI_ASSIGN(pair.a, channel(0, std::move(tokens.a), std::move(credits.a)));
-    TUTTI_ASSIGN(pair.b, channel(1, std::move(tokens.b), std::move(credits.b)));
+    TUTTI_ASSIGN(pair.a, endpoint(0, std::move(tokens.a), std::move(credits.a)));
+    TUTTI_ASSIGN(pair.b, endpoint(1, std::move(tokens.b), std::move(credits.b)));
     for (int i = 0; i < kRoundsToMeet; ++i) {
       host_->pump();
-      for (Channel* end : {pair.a.get(), pair.b.get()}) TUTTI_TRY(asStatus(end->progress()));
+      for (Endpoint* end : {pair.a.get(), pair.b.get()}) TUTTI_TRY(asStatus(end->progress()));
     }
     return pair;
   }
   void pump() override { host_->pump(); }
-  Sleeper* sleeper(int rank) override { return kind_ != CudaChannel::Streams ? host_->sleeper(rank) : nullptr; }
+  Sleeper* sleeper(int rank) override { return kind_ != CudaEndpoint::Streams ? host_->sleeper(rank) : nullptr; }
   bool threads() const override { return host_->threads(); }
   bool noticesClose() const override { return host_->noticesClose(); }
 
@@ -137,20 +138,20 @@ class CudaHarness : public Harness {
   static constexpr int kMostLanes = 2;
   static constexpr int kRoundsToMeet = 1000;
 
-  Result<std::unique_ptr<Channel>> channel(int rank, std::unique_ptr<Channel> tokens,
-                                           std::unique_ptr<Channel> credits) {
+  Result<std::unique_ptr<Endpoint>> endpoint(int rank, std::unique_ptr<Endpoint> tokens,
+                                             std::unique_ptr<Endpoint> credits) {
     auto end = std::make_unique<DeviceEnd>();
     end->tokens = std::move(tokens);
     end->credits = std::move(credits);
     auto made = std::make_unique<OnStream>(std::move(end));
-    using Staging = cuda::StagedChannel::Staging;
-    if (kind_ != CudaChannel::Streams) {
-      made->stage(kind_ == CudaChannel::Straight ? Staging::None : Staging::Pinned);
+    using Staging = cuda::StagedEndpoint::Staging;
+    if (kind_ != CudaEndpoint::Streams) {
+      made->stage(kind_ == CudaEndpoint::Straight ? Staging::None : Staging::Pinned);
     } else {
       TUTTI_ASSIGN(const cuda::InboxRoom words, ownWords());
       TUTTI_TRY(made->join(1 - rank, words));
     }
-    return std::unique_ptr<Channel>(std::move(made));
+    return std::unique_ptr<Endpoint>(std::move(made));
   }
   static Result<cuda::InboxRoom> ownWords() {
     const auto device = *cuda::CudaDevice::open(0);
@@ -162,11 +163,11 @@ class CudaHarness : public Harness {
     return cuda::InboxRoom{std::make_shared<cuda::OfferedMemory>(std::move(memory)), 0};
   }
 
-  CudaChannel kind_;
+  CudaEndpoint kind_;
   std::unique_ptr<Harness> host_;
 };
 
-void addRows(CudaChannel kind, const std::string& name, std::vector<Row>* rows) {
+void addRows(CudaEndpoint kind, const std::string& name, std::vector<Row>* rows) {
   for (const auto& hosts : {shmRows(), tcpRows(), simRows()}) {
     const Row& host = hosts.front();
     rows->push_back(
@@ -179,9 +180,9 @@ void addRows(CudaChannel kind, const std::string& name, std::vector<Row>* rows) 
 std::vector<Row> cudaRows() {
   std::vector<Row> rows;
   if (test::FakeCuda::get().reset == nullptr) return rows;
-  addRows(CudaChannel::Staged, "cuda, staged over ", &rows);
-  addRows(CudaChannel::Straight, "cuda, without staging over ", &rows);
-  addRows(CudaChannel::Streams, "cuda, streams over ", &rows);
+  addRows(CudaEndpoint::Staged, "cuda, staged over ", &rows);
+  addRows(CudaEndpoint::Straight, "cuda, without staging over ", &rows);
+  addRows(CudaEndpoint::Streams, "cuda, streams over ", &rows);
   return rows;
 }
 

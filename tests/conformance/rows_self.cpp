@@ -7,8 +7,8 @@ namespace {
 class SelfHarness : public Harness {
  public:
   Result<Pair> open(int lane) override {
-    TUTTI_ASSIGN(auto channel, awaitChannel(*transport_, 0, transport_->address(), lane, Deadline::inMs(10'000)));
-    return Pair{std::move(channel), nullptr};
+    TUTTI_ASSIGN(auto endpoint, awaitEndpoint(*transport_, 0, transport_->address(), lane, Deadline::inMs(10'000)));
+    return Pair{std::move(endpoint), nullptr};
   }
   bool threads() const override { return false; }
   bool hasTwoEnds() const override { return false; }

@@ -10,8 +10,8 @@ class SimHarness : public Harness {
       : world_(seed), fabric_(world_, options, 2), transports_{fabric_.transport(0), fabric_.transport(1)} {}
 
   Result<Pair> open(int lane) override {
-    TUTTI_ASSIGN(auto a, awaitChannel(*transports_[0], 1, transports_[1]->address(), lane, Deadline::never()));
-    TUTTI_ASSIGN(auto b, awaitChannel(*transports_[1], 0, transports_[0]->address(), lane, Deadline::never()));
+    TUTTI_ASSIGN(auto a, awaitEndpoint(*transports_[0], 1, transports_[1]->address(), lane, Deadline::never()));
+    TUTTI_ASSIGN(auto b, awaitEndpoint(*transports_[1], 0, transports_[0]->address(), lane, Deadline::never()));
     return Pair{std::move(a), std::move(b)};
   }
   void pump() override { world_.step(); }

@@ -1,4 +1,4 @@
-// The simulated channels' own promises: a seed replays exactly, links break and ranks die by seed, and the counters of
+// The simulated endpoints' own promises: a seed replays exactly, links break and ranks die by seed, and the counters of
 // the slots keep their rules throughout.
 #include <catch2/catch.hpp>
 
@@ -25,8 +25,8 @@ struct Ring {
       actors.push_back(std::make_unique<Receiver>(*prev[size_t(r)], traffic, seed));
     }
   }
-  static std::unique_ptr<Channel> connect(Transport& transport, int peer) {
-    return std::move(*awaitChannel(transport, peer, cat("sim:", peer), 0, Deadline::never()));
+  static std::unique_ptr<Endpoint> connect(Transport& transport, int peer) {
+    return std::move(*awaitEndpoint(transport, peer, cat("sim:", peer), 0, Deadline::never()));
   }
 
   // Until all are done or have failed; "" or the rule that broke.
@@ -43,7 +43,7 @@ struct Ring {
         if (!result.ok()) errors[i] = result.status().message();
         moved = moved || !result.ok() || *result;
         if (result.status().code() == tuttiInternalError) return errors[i];
-        const std::string rule = dynamic_cast<sim::SimChannel&>(actors[i]->channel()).check();
+        const std::string rule = dynamic_cast<sim::SimEndpoint&>(actors[i]->endpoint()).check();
         if (!rule.empty()) return rule;
       }
       if (over) return "";
@@ -55,7 +55,7 @@ struct Ring {
   SimWorld world;
   SimFabric fabric;
   int nRanks;
-  std::vector<std::unique_ptr<Channel>> next, prev;
+  std::vector<std::unique_ptr<Endpoint>> next, prev;
   std::vector<std::unique_ptr<Actor>> actors;
   std::vector<std::string> errors;  // by actor
 };

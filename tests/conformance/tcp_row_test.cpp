@@ -9,7 +9,7 @@
 #include "src/base/congestion.hpp"
 #include "tests/conformance/loopback.hpp"
 #include "tests/conformance/traffic.hpp"
-#include "transport/tcp/channel.hpp"
+#include "transport/tcp/endpoint.hpp"
 
 using namespace tutti;
 using namespace tutti::tcp;
@@ -38,10 +38,10 @@ std::string controlOf(const Fd& fd) {
 /// One end of a connection over the loopback interface, and its socket.
 struct End {
   int fd;
-  TcpChannel channel;
+  TcpEndpoint endpoint;
 
   explicit End(Fd socket, int peer)
-      : fd(socket.get()), channel(peer, 0, listOf(std::move(socket)), kSlotBytes, nullptr) {}
+      : fd(socket.get()), endpoint(peer, 0, listOf(std::move(socket)), kSlotBytes, nullptr) {}
   static std::vector<Fd> listOf(Fd socket) {
     std::vector<Fd> fds;
     fds.push_back(std::move(socket));
@@ -52,7 +52,7 @@ struct End {
   void send(size_t bytes = 8) {
     const std::vector<std::byte> data(bytes, std::byte{7});
     for (bool gone = false; !gone;) {
-      const Result<bool> sent = channel.send(data.data(), bytes, callNumber(sent_));
+      const Result<bool> sent = endpoint.send(data.data(), bytes, callNumber(sent_));
       REQUIRE(sent.ok());
       gone = *sent;
     }
@@ -61,10 +61,10 @@ struct End {
   void take(size_t bytes = 8) {
     std::vector<std::byte> got(bytes);
     for (bool came = false; !came;) {
-      const Result<bool> result = channel.receive(got.data(), {bytes, callNumber(taken_)});
+      const Result<bool> result = endpoint.receive(got.data(), {bytes, callNumber(taken_)});
       REQUIRE(result.ok());
       came = *result;
-      REQUIRE(channel.progress().ok());
+      REQUIRE(endpoint.progress().ok());
     }
     CHECK(got == std::vector<std::byte>(bytes, std::byte{7}));
     ++taken_;

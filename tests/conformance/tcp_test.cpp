@@ -9,7 +9,7 @@
 
 #include "tests/conformance/loopback.hpp"
 #include "tests/conformance/traffic.hpp"
-#include "transport/tcp/channel.hpp"
+#include "transport/tcp/endpoint.hpp"
 #include "transport/tcp/transport.hpp"
 
 using namespace tutti;
@@ -45,7 +45,7 @@ TEST_CASE("ranks with different options are told which variable, which values an
   LoopbackStreams::Of view(streams, 0);
   const auto transport = TcpTransport::create(view, 0, {.nSockets = 2, .slotBytes = 1024});
   const auto connect = [&](const TcpOptions& theirs) {
-    return awaitChannel(*(*transport), 3, encodeTcpAddress(theirs), 0, Deadline::inMs(1000)).status();
+    return awaitEndpoint(*(*transport), 3, encodeTcpAddress(theirs), 0, Deadline::inMs(1000)).status();
   };
   CHECK(connect({.nSockets = 4, .slotBytes = 1024}).code() == tuttiInvalidUsage);
   CHECK(connect({.nSockets = 4, .slotBytes = 1024}).message() ==
@@ -79,12 +79,12 @@ TEST_CASE("what is no message, and a peer that ends inside of one, are errors th
     auto both = loopbackPair(AF_UNIX, 0);
     std::vector<Fd> fds;
     fds.push_back(std::move(both->first));
-    tcp::TcpChannel channel(5, 0, std::move(fds), 1024, nullptr);
+    tcp::TcpEndpoint endpoint(5, 0, std::move(fds), 1024, nullptr);
     REQUIRE(::send(both->second.get(), bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
     if (close) both->second.reset();
     std::vector<std::byte> out(100);
     Result<bool> last = false;
-    for (int i = 0; i < 5 && last.ok(); ++i) last = channel.receive(out.data(), {100, callNumber(1)});
+    for (int i = 0; i < 5 && last.ok(); ++i) last = endpoint.receive(out.data(), {100, callNumber(1)});
     return last.status();
   };
   const std::vector<std::byte> noise(200, std::byte{7});
@@ -101,7 +101,7 @@ TEST_CASE("messages that come in one read are told apart, and each is known befo
   auto both = loopbackPair(AF_UNIX, 0);
   std::vector<Fd> fds;
   fds.push_back(std::move(both->first));
-  tcp::TcpChannel channel(5, 0, std::move(fds), 100'000, nullptr);
+  tcp::TcpEndpoint endpoint(5, 0, std::move(fds), 100'000, nullptr);
   // All at once, so that the first read takes some whole messages, a part of a header or of a payload, and no more.
   constexpr size_t kAhead = tcp::kMostAheadBytes;
   for (const std::vector<size_t>& sizes :
@@ -126,26 +126,26 @@ TEST_CASE("messages that come in one read are told apart, and each is known befo
         fillPattern(want, 9, i);
         // The first read leaves the rest of its bytes to later messages; a header of which only a part has been read is
         // unknown until the rest of it is.
-        const std::optional<Fingerprint> pending = channel.pending();
+        const std::optional<Fingerprint> pending = endpoint.pending();
         CHECK((!pending || *pending == callNumber(i)));
         if (i == 0 || (i == 1 && sizes[1] == 8)) CHECK(pending.has_value());
         for (bool done = false; !done;) {
           const Expect expect{sizes[i], callNumber(i)};
           if (take == Take::Receive) {
-            const Result<bool> came = channel.receive(got.data(), expect);
+            const Result<bool> came = endpoint.receive(got.data(), expect);
             REQUIRE(came.ok());
             done = *came;
           } else {
-            const Result<const std::byte*> message = channel.peek(expect);
+            const Result<const std::byte*> message = endpoint.peek(expect);
             REQUIRE(message.ok());
             done = *message != nullptr;
             if (done) got.assign(*message, *message + sizes[i]);
-            if (done) channel.release();
+            if (done) endpoint.release();
           }
         }
         CHECK(got == want);
       }
-      CHECK(!channel.pending());
+      CHECK(!endpoint.pending());
     }
   }
 }
@@ -154,25 +154,25 @@ TEST_CASE("a buffered message that is larger than asked for is refused and write
   auto both = loopbackPair(AF_UNIX, 0);
   std::vector<Fd> fds;
   fds.push_back(std::move(both->first));
-  tcp::TcpChannel channel(5, 0, std::move(fds), 1024, nullptr);
+  tcp::TcpEndpoint endpoint(5, 0, std::move(fds), 1024, nullptr);
   std::vector<std::byte> wire(tcp::kHeaderBytes + 500, std::byte{1});
   const tcp::HeaderBytes header = tcp::encodeHeader({500, callNumber(1), 1});
   std::copy(header.begin(), header.end(), wire.begin());
   REQUIRE(::send(both->second.get(), wire.data(), wire.size(), 0) == static_cast<ssize_t>(wire.size()));
   std::vector<std::byte> out(500, std::byte{2});
-  CHECK(channel.receive(out.data(), {40, callNumber(1)}).status().code() == tuttiInvalidUsage);
+  CHECK(endpoint.receive(out.data(), {40, callNumber(1)}).status().code() == tuttiInvalidUsage);
   CHECK(out == std::vector<std::byte>(500, std::byte{2}));
 }
 
 TEST_CASE("pending() beside the receiver never names a message that is not the next one") {
   auto both = loopbackPair(AF_UNIX, 0);
-  const auto channelOf = [](Fd fd, int peer) {
+  const auto endpointOf = [](Fd fd, int peer) {
     std::vector<Fd> fds;
     fds.push_back(std::move(fd));
-    return std::make_unique<tcp::TcpChannel>(peer, 0, std::move(fds), 1024, nullptr);
+    return std::make_unique<tcp::TcpEndpoint>(peer, 0, std::move(fds), 1024, nullptr);
   };
-  const auto sender = channelOf(std::move(both->first), 1);
-  const auto receiver = channelOf(std::move(both->second), 0);
+  const auto sender = endpointOf(std::move(both->first), 1);
+  const auto receiver = endpointOf(std::move(both->second), 0);
   constexpr uint32_t kMessages = 20'000;
   std::vector<Fingerprint> calls;
   for (uint32_t i = 0; i < kMessages; ++i) calls.push_back(callNumber(i));

@@ -77,12 +77,12 @@ Result<bool> Sender::step() {
     begun_ = true;
   }
   const std::byte* data = memory_.data() + message.misaligned;
-  if (message.how == How::Offer && channel_.canOffer(data, message.bytes)) {
-    TUTTI_ASSIGN(const Request request, channel_.postSend(data, message.bytes, callNumber(number())));
+  if (message.how == How::Offer && endpoint_.canOffer(data, message.bytes)) {
+    TUTTI_ASSIGN(const Request request, endpoint_.postSend(data, message.bytes, callNumber(number())));
     if (request == 0) return freed;
     offered_.push_back({request, std::move(memory_)});
   } else {
-    TUTTI_ASSIGN(const bool gone, channel_.send(data, message.bytes, callNumber(number())));
+    TUTTI_ASSIGN(const bool gone, endpoint_.send(data, message.bytes, callNumber(number())));
     if (!gone) return freed;
     std::fill(memory_.begin(), memory_.end(), std::byte{0xEE});  // the bytes are taken: the memory is ours again
   }
@@ -94,7 +94,7 @@ Result<bool> Sender::step() {
 Result<bool> Sender::stepOffers() {
   bool freed = false;
   while (!offered_.empty()) {
-    TUTTI_ASSIGN(const bool taken, channel_.test(offered_.front().request));
+    TUTTI_ASSIGN(const bool taken, endpoint_.test(offered_.front().request));
     if (!taken) break;
     std::fill(offered_.front().memory.begin(), offered_.front().memory.end(), std::byte{0xEE});
     offered_.pop_front();
@@ -105,13 +105,13 @@ Result<bool> Sender::stepOffers() {
 
 Result<bool> Sender::stepReserved(const Message& message) {
   if (!begun_) {
-    TUTTI_ASSIGN(const std::span<std::byte> room, channel_.reserve());
+    TUTTI_ASSIGN(const std::span<std::byte> room, endpoint_.reserve());
     if (room.empty()) return false;
     if (room.size() < message.bytes) return internalError("reserve() lent ", room.size(), " bytes only");
     fillPattern(room.first(message.bytes), seed_, number());
     begun_ = true;
   }
-  TUTTI_ASSIGN(const bool gone, channel_.commit(message.bytes, callNumber(number())));
+  TUTTI_ASSIGN(const bool gone, endpoint_.commit(message.bytes, callNumber(number())));
   if (gone) sent();
   return gone;
 }
@@ -145,13 +145,13 @@ Result<bool> Receiver::step() {
 Result<bool> Receiver::take(const Message& message, const Expect& expect) {
   const size_t before = kGuardBytes + message.misaligned;
   if (memory_.empty()) memory_.assign(before + message.bytes + kGuardBytes, kGuard);
-  if (message.take == Take::Receive) return channel_.receive(memory_.data() + before, expect);
-  TUTTI_ASSIGN(const std::byte* data, channel_.peek(expect));
+  if (message.take == Take::Receive) return endpoint_.receive(memory_.data() + before, expect);
+  TUTTI_ASSIGN(const std::byte* data, endpoint_.peek(expect));
   if (data == nullptr) return false;
-  TUTTI_ASSIGN(const std::byte* again, channel_.peek(expect));
+  TUTTI_ASSIGN(const std::byte* again, endpoint_.peek(expect));
   if (again != data) return internalError("a second peek() before release() gave another place");
   if (message.bytes > 0) std::memcpy(memory_.data() + before, data, message.bytes);
-  channel_.release();
+  endpoint_.release();
   return true;
 }
 
@@ -161,7 +161,7 @@ std::string drive(Harness& harness, std::span<Actor* const> actors) {
     bool done = true;
     bool moved = false;
     for (Actor* actor : actors) {
-      for (const Result<bool>& result : {actor->step(), actor->channel().progress()}) {
+      for (const Result<bool>& result : {actor->step(), actor->endpoint().progress()}) {
         if (!result.ok()) return result.status().message();
         moved = moved || *result;
       }
@@ -176,7 +176,7 @@ std::string drive(Harness& harness, std::span<Actor* const> actors) {
 std::string driveAlone(Actor& actor) {
   const Deadline deadline = Deadline::inMs(kPatienceMs);
   while (!actor.done()) {
-    for (const Result<bool>& result : {actor.step(), actor.channel().progress()}) {
+    for (const Result<bool>& result : {actor.step(), actor.endpoint().progress()}) {
       if (!result.ok()) return result.status().message();
     }
     sched_yield();

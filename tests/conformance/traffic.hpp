@@ -33,19 +33,19 @@ void fillPattern(std::span<std::byte> out, uint64_t seed, uint32_t number);
 class Actor {
  public:
   virtual ~Actor() = default;
-  /// Try to go on.  True if something happened.  Errors are the channel's; a wrong byte is InternalError.
+  /// Try to go on.  True if something happened.  Errors are the endpoint's; a wrong byte is InternalError.
   virtual Result<bool> step() = 0;
   virtual bool done() const = 0;
-  virtual Channel& channel() = 0;
+  virtual Endpoint& endpoint() = 0;
 };
 
 class Sender : public Actor {
  public:
-  Sender(Channel& channel, std::vector<Message> messages, uint64_t seed, uint32_t firstNumber = 0)
-      : channel_(channel), messages_(std::move(messages)), seed_(seed), first_(firstNumber) {}
+  Sender(Endpoint& endpoint, std::vector<Message> messages, uint64_t seed, uint32_t firstNumber = 0)
+      : endpoint_(endpoint), messages_(std::move(messages)), seed_(seed), first_(firstNumber) {}
   Result<bool> step() override;
   bool done() const override { return next_ == messages_.size() && offered_.empty(); }
-  Channel& channel() override { return channel_; }
+  Endpoint& endpoint() override { return endpoint_; }
 
  private:
   struct Offered {
@@ -57,7 +57,7 @@ class Sender : public Actor {
   uint32_t number() const { return first_ + static_cast<uint32_t>(next_); }
   void sent();
 
-  Channel& channel_;
+  Endpoint& endpoint_;
   std::vector<Message> messages_;
   uint64_t seed_;
   uint32_t first_;
@@ -69,16 +69,16 @@ class Sender : public Actor {
 
 class Receiver : public Actor {
  public:
-  Receiver(Channel& channel, std::vector<Message> messages, uint64_t seed, uint32_t firstNumber = 0)
-      : channel_(channel), messages_(std::move(messages)), seed_(seed), first_(firstNumber) {}
+  Receiver(Endpoint& endpoint, std::vector<Message> messages, uint64_t seed, uint32_t firstNumber = 0)
+      : endpoint_(endpoint), messages_(std::move(messages)), seed_(seed), first_(firstNumber) {}
   Result<bool> step() override;
   bool done() const override { return next_ == messages_.size(); }
-  Channel& channel() override { return channel_; }
+  Endpoint& endpoint() override { return endpoint_; }
 
  private:
   Result<bool> take(const Message& message, const Expect& expect);
 
-  Channel& channel_;
+  Endpoint& endpoint_;
   std::vector<Message> messages_;
   uint64_t seed_;
   uint32_t first_;
@@ -86,7 +86,7 @@ class Receiver : public Actor {
   std::vector<std::byte> memory_;
 };
 
-/// Poll all actors and their channels' progress() on this thread until all are done.  "" or what went wrong.
+/// Poll all actors and their endpoints' progress() on this thread until all are done.  "" or what went wrong.
 std::string drive(Harness& harness, std::span<Actor* const> actors);
 /// One actor on the calling thread, with progress().
 std::string driveAlone(Actor& actor);

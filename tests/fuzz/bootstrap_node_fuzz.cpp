@@ -28,7 +28,7 @@ class FuzzNetwork : public Network {
   void randomBytes(std::span<std::byte> out) override {
     for (std::byte& b : out) b = static_cast<std::byte>(random = random * 1103515245 + 12345);
   }
-  LinkId dial(const Endpoint&) override {
+  LinkId dial(const ControlAddress&) override {
     dialed.push_back(nextLink);
     return nextLink++;
   }

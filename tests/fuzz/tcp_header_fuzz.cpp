@@ -1,7 +1,7 @@
 // What a peer may put in front of a message, and what it may call its address.
 //
-// Anything is either refused or, encoded again, the same; a stream of such bytes never makes a channel write beyond the
-// memory it was given, which the address sanitizer watches.
+// Anything is either refused or, encoded again, the same; a stream of such bytes never makes an endpoint write beyond
+// the memory it was given, which the address sanitizer watches.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/base/assert.hpp"
-#include "transport/tcp/channel.hpp"
+#include "transport/tcp/endpoint.hpp"
 #include "transport/tcp/transport.hpp"
 
 using namespace tutti;
@@ -32,22 +32,22 @@ void fuzzAddress(std::span<const std::byte> data) {
   TUTTI_ASSERT(again.ok() && again->nSockets == options->nSockets && again->slotBytes == options->slotBytes);
 }
 
-void fuzzChannel(std::span<const std::byte> data) {
+void fuzzEndpoint(std::span<const std::byte> data) {
   constexpr size_t kSlotBytes = 256;
   int fds[2];
   TUTTI_ASSERT(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) == 0);
   const Fd sender(fds[1]);
   std::vector<Fd> sockets;
   sockets.emplace_back(fds[0]);
-  tcp::TcpChannel channel(1, 0, std::move(sockets), kSlotBytes, nullptr);
+  tcp::TcpEndpoint endpoint(1, 0, std::move(sockets), kSlotBytes, nullptr);
   if (::write(sender.get(), data.data(), data.size()) < 0) return;
   std::vector<std::byte> out(kSlotBytes);
   for (int i = 0; i < 8; ++i) {
-    const std::optional<Fingerprint> call = channel.pending();
-    if (!channel.progress().ok()) return;
+    const std::optional<Fingerprint> call = endpoint.pending();
+    if (!endpoint.progress().ok()) return;
     const Expect expect{data.empty() ? 0 : std::to_integer<size_t>(data[8 % data.size()]),
                         call.value_or(Fingerprint{})};
-    if (!channel.receive(out.data(), expect).ok()) return;
+    if (!endpoint.receive(out.data(), expect).ok()) return;
   }
 }
 
@@ -57,6 +57,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
   fuzzHeader(bytes);
   fuzzAddress(bytes);
-  if (size <= 4096) fuzzChannel(bytes);
+  if (size <= 4096) fuzzEndpoint(bytes);
   return 0;
 }

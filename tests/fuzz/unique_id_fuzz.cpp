@@ -1,4 +1,5 @@
-// Fuzzes what reads texts and bytes from outside at the start: unique ids, endpoints, wrapped infos, node lists.
+// Fuzzes what reads texts and bytes from outside at the start: unique ids, control addresses, wrapped infos, node
+// lists.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -19,8 +20,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (std::memcmp(&again, &id, sizeof id) != 0) std::abort();
   }
   const std::string text(reinterpret_cast<const char*>(data), size);
-  if (const auto addresses = tutti::parseEndpoint(text); addresses.ok()) {
-    const auto again = tutti::parseEndpoint(tutti::makeEndpoint(*addresses, tutti::kEndpointMostBytes));
+  if (const auto addresses = tutti::parseControlAddress(text); addresses.ok()) {
+    const auto again =
+        tutti::parseControlAddress(tutti::makeControlAddress(*addresses, tutti::kControlAddressMostBytes));
     if (!again.ok() || again->size() != addresses->size()) std::abort();
   }
   if (const auto info = tutti::unwrapInfo(text); info.ok()) {

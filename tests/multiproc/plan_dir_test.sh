@@ -32,7 +32,7 @@ said() {
   if [ "$times" != "$1" ]; then echo "FAILED: $times times: $2"; cat "$dir/out"; failed=1; fi
 }
 
-# An AllReduce with a channel for each receiver, which in place would overwrite what other channels have to send.
+# An AllReduce with an endpoint for each receiver, which in place would overwrite what other endpoints have to send.
 shout() {
   local n=$1 r p tb src dep wait
   local at="srcoff='0' dstbuf='o' dstoff='0' cnt='1'"

@@ -132,12 +132,12 @@ std::shared_ptr<Mailbox> openBox(uint64_t low, uint64_t high, int lane) {
   return box;
 }
 
-class MailboxChannel final : public Channel {
+class MailboxEndpoint final : public Endpoint {
  public:
-  MailboxChannel(int peer, size_t side, size_t slotBytes, std::shared_ptr<Mailbox> box,
-                 std::shared_ptr<Registry> registry)
+  MailboxEndpoint(int peer, size_t side, size_t slotBytes, std::shared_ptr<Mailbox> box,
+                  std::shared_ptr<Registry> registry)
       : peer_(peer), side_(side), box_(std::move(box)), registry_(std::move(registry)), staging_(slotBytes) {}
-  ~MailboxChannel() override {
+  ~MailboxEndpoint() override {
     cancel();
     const std::lock_guard lock(box_->mutex);
     in().closed = true;
@@ -278,7 +278,7 @@ class MailboxTransport final : public Transport {
     return kMailbox;
   }
   Address address() const override { return Address(reinterpret_cast<const char*>(&number_), sizeof number_); }
-  PendingChannel beginConnect(int peer, const Address& peerAddress, int lane) override {
+  PendingEndpoint beginConnect(int peer, const Address& peerAddress, int lane) override {
     uint64_t other = 0;
     const bool known = peerAddress.size() == sizeof other;
     if (known) std::memcpy(&other, peerAddress.data(), sizeof other);
@@ -286,10 +286,10 @@ class MailboxTransport final : public Transport {
     if (known) box = openBox(std::min(number_, other), std::max(number_, other), lane);
     const size_t side = number_ < other ? 0 : 1;
     if (known) (void)box->bothHaveCome(side, rank_);
-    return channelBy([=, this]() -> Result<std::unique_ptr<Channel>> {
+    return endpointBy([=, this]() -> Result<std::unique_ptr<Endpoint>> {
       if (!known) return remoteError("rank ", peer, " gave no address of a mailbox");
-      if (!box->bothHaveCome(side, rank_)) return std::unique_ptr<Channel>();
-      return std::unique_ptr<Channel>(std::make_unique<MailboxChannel>(peer, side, slotBytes_, box, registry_));
+      if (!box->bothHaveCome(side, rank_)) return std::unique_ptr<Endpoint>();
+      return std::unique_ptr<Endpoint>(std::make_unique<MailboxEndpoint>(peer, side, slotBytes_, box, registry_));
     });
   }
   Result<std::unique_ptr<MemoryRegistration>> registerMemory(const tutti::Memory& memory) override {

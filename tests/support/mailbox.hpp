@@ -1,8 +1,8 @@
 // A transport for tests: messages wait in boxes of this process until the other rank, a thread, takes them.
 //
-// It is what somebody who adds a transport has to write: a Channel, a Transport and an entry; tests list it in a table
-// of their own.  As an adapter that puts into remote memory it wants memory registered: a posted send is copied into
-// the memory of the posted receive, whoever comes second; from other memory messages are polled.
+// It is what somebody who adds a transport has to write: an Endpoint, a Transport and an entry; tests list it in a
+// table of their own.  As an adapter that puts into remote memory it wants memory registered: a posted send is copied
+// into the memory of the posted receive, whoever comes second; from other memory messages are polled.
 #pragma once
 
 #include "transport/entry.hpp"

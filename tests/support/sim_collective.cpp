@@ -35,19 +35,19 @@ void SimCollective::bind(int r, const SimCollectiveOptions& options) {
   TUTTI_ASSERT_CMP(sliceBytes, >, 0u);
   Result<std::unique_ptr<Plan>> plan =
       bindPlan(schedule, evenLayout(schedule, options.count, sizeof(uint32_t)), sizeof(uint32_t), sliceBytes,
-               [this, r](int peer, int lane) { return channel(r, peer, lane); });
+               [this, r](int peer, int lane) { return endpoint(r, peer, lane); });
   TUTTI_ASSERT(plan.ok());
   rank.plan = std::move(*plan);
   rank.run = std::make_unique<CollectiveRun>(*rank.plan);
 }
 
-Result<Channel*> SimCollective::channel(int r, int peer, int lane) {
+Result<Endpoint*> SimCollective::endpoint(int r, int peer, int lane) {
   Rank& rank = ranks_[static_cast<size_t>(r)];
-  std::unique_ptr<Channel>& channel = rank.channels[{peer, lane}];
-  if (channel == nullptr) {
-    TUTTI_ASSIGN(channel, awaitChannel(*rank.transport, peer, cat("sim:", peer), lane, Deadline::never()));
+  std::unique_ptr<Endpoint>& endpoint = rank.endpoints[{peer, lane}];
+  if (endpoint == nullptr) {
+    TUTTI_ASSIGN(endpoint, awaitEndpoint(*rank.transport, peer, cat("sim:", peer), lane, Deadline::never()));
   }
-  return channel.get();
+  return endpoint.get();
 }
 
 void SimCollective::begin(int r) {
@@ -101,7 +101,7 @@ void SimCollective::fail(int r, const Status& error) {
   rank.error = error;
   ++nEnded_;
   rank.run->abandon();
-  if (leaveOnError_) rank.channels.clear();
+  if (leaveOnError_) rank.endpoints.clear();
 }
 
 std::string SimCollective::complaint() const {

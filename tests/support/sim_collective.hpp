@@ -28,7 +28,7 @@ struct SimCollectiveOptions {
   int64_t latencyNs = 1'000;
   int64_t jitterNs = 0;       // by chance, up to this much more per message
   int64_t startSpreadNs = 0;  // ranks begin at random within this time
-  bool leaveOnError = false;  // a rank whose run has failed closes its channels, as an aborted communicator does
+  bool leaveOnError = false;  // a rank whose run has failed closes its endpoints, as an aborted communicator does
 };
 
 /// One thread.  Runs once.
@@ -62,7 +62,7 @@ class SimCollective {
  private:
   struct Rank {
     std::unique_ptr<Transport> transport;
-    std::map<std::pair<int, int>, std::unique_ptr<Channel>> channels;  // by peer, lane
+    std::map<std::pair<int, int>, std::unique_ptr<Endpoint>> endpoints;  // by peer, lane
     std::unique_ptr<Plan> plan;
     std::unique_ptr<CollectiveRun> run;
     State state = State::NotBegun;
@@ -73,7 +73,7 @@ class SimCollective {
   };
 
   void bind(int rank, const SimCollectiveOptions& options);
-  Result<Channel*> channel(int rank, int peer, int lane);
+  Result<Endpoint*> endpoint(int rank, int peer, int lane);
   void begin(int rank);
   void wake(int rank);
   void stepAwake();

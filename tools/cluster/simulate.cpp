@@ -44,7 +44,7 @@ double farPart(double part, double first, double farFirst, double farAgain) {
 void slowDown(const Cluster& c, const Roles& roles, const Shape& shape, double loopBytes, Job* job) {
   if (c.farCopy >= 1 && c.farReduce >= 1) return;
   const double hosts = static_cast<double>(roles.firstOf.size() - 1);
-  const NearChannels all = nearChannelsOf(roles);
+  const NearEndpoints all = nearEndpointsOf(roles);
   const double room = roomBytes({all.answered / hosts, all.streams / hosts}, loopBytes);
   const double footprint = footprintOf(shape, c.ranksPerNode);
   const double touched = touchedBytes(roles, job->chunkBytes * job->nChannels) / hosts;

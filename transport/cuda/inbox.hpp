@@ -1,9 +1,9 @@
-// The device memory of one end of a stream channel: slots that the peer writes, and the words that this end waits for.
+// The device memory of one end of a stream endpoint: slots that the peer writes, and the words that this end waits for.
 //
 //   full[i]   1: slot i holds a message for this end; written by the peer, reset by this end
 //   busy[i]   1: slot i of the peer's inbox holds a message of this end's; set by this end, reset by the peer
 // Words are apart by a cache line of the device.  All are zero at first, which takes work on a stream; so the words of
-// all channels are one allocation, made when a communicator comes up.  Only the owner waits for its words.
+// all endpoints are one allocation, made when a communicator comes up.  Only the owner waits for its words.
 #pragma once
 
 #include <cstdint>

@@ -10,9 +10,9 @@
 namespace tutti {
 namespace {
 
-class SelfChannel final : public Channel {
+class SelfEndpoint final : public Endpoint {
  public:
-  SelfChannel(int rank, size_t slotBytes, std::unique_ptr<std::byte[]> buffer)
+  SelfEndpoint(int rank, size_t slotBytes, std::unique_ptr<std::byte[]> buffer)
       : rank_(rank), slotBytes_(slotBytes), buffer_(std::move(buffer)) {}
 
   size_t slotBytes() const override { return slotBytes_; }
@@ -45,14 +45,14 @@ class SelfChannel final : public Channel {
   }
   bool canOffer(const std::byte*, size_t) const override { return true; }
   Result<bool> test(Request request) override {
-    if (request >= kSendInLine) return Channel::test(request);
+    if (request >= kSendInLine) return Endpoint::test(request);
     if (received_ >= request) return true;
     if (!failure_.ok()) return failure_;
     return false;
   }
   // One thread is both ends, so nobody can be reading now.
   void cancel() override {
-    Channel::cancel();
+    Endpoint::cancel();
     withdrawn_ = true;
   }
 
@@ -138,12 +138,12 @@ class SelfTransport final : public Transport {
     return LinkProfile{.key = "self", .mapped = true};
   }
   Address address() const override { return {}; }
-  PendingChannel beginConnect(int peer, const Address&, int) override {
-    return channelBy([this, peer]() -> Result<std::unique_ptr<Channel>> {
+  PendingEndpoint beginConnect(int peer, const Address&, int) override {
+    return endpointBy([this, peer]() -> Result<std::unique_ptr<Endpoint>> {
       if (peer != rank_) return internalError("self: rank ", rank_, " cannot connect to rank ", peer);
       std::unique_ptr<std::byte[]> buffer(new (std::nothrow) std::byte[slotBytes_]);
       if (buffer == nullptr) return systemError("no memory for ", slotBytes_, " bytes");
-      return std::unique_ptr<Channel>(std::make_unique<SelfChannel>(rank_, slotBytes_, std::move(buffer)));
+      return std::unique_ptr<Endpoint>(std::make_unique<SelfEndpoint>(rank_, slotBytes_, std::move(buffer)));
     });
   }
 

@@ -15,8 +15,8 @@
 
 namespace tutti::shm {
 
-/// The sending end.  One thread, as all channels.
-class Publisher final : public Channel {
+/// The sending end.  One thread, as all endpoints.
+class Publisher final : public Endpoint {
  public:
   /// readers: the segments of all other ranks.
   Publisher(int rank, std::shared_ptr<Segment> mine, std::vector<std::shared_ptr<Segment>> readers);
@@ -46,7 +46,7 @@ class Publisher final : public Channel {
 };
 
 /// One reader's end.
-class Subscriber final : public Channel {
+class Subscriber final : public Endpoint {
  public:
   /// theirs: the publisher's segment.
   Subscriber(int rank, int peer, std::shared_ptr<Segment> theirs);

@@ -26,7 +26,7 @@ void FutexSleeper::prepare() {
   Doorbell& bell = segment_->bell();
   // The count first: a ring between here and sleep() then changes it, and sleep() returns at once.
   seen_ = bell.rings.load(std::memory_order_acquire);  // partner: wake()
-  // seq_cst, so that the caller's last look at the channels comes after it.
+  // seq_cst, so that the caller's last look at the endpoints comes after it.
   bell.sleeping.store(1, std::memory_order_seq_cst);
 }
 

@@ -2,7 +2,7 @@
 //
 // A sender looks at the owner's `sleeping` word after it has posted, and makes a system call only if it is set.  There
 // is no fence between the two (it would cost every message what one wake-up in a million gains): a store to a control
-// line may still be on its way out while `sleeping` is read as 0, just as the owner sets it and looks at the channels
+// line may still be on its way out while `sleeping` is read as 0, just as the owner sets it and looks at the endpoints
 // for the last time.  The owner then sleeps until its own time limit, which is why sleep() always has one.
 #pragma once
 

@@ -4,15 +4,15 @@
 #include <utility>
 
 #include "src/base/assert.hpp"
-#include "transport/shm/shm_channel.hpp"
+#include "transport/shm/shm_endpoint.hpp"
 
 namespace tutti::shm {
 namespace {
 
 // Entries of readers that are done are dropped in batches of at least this many.
 constexpr size_t kLeastDropped = 256;
-// The ring starts over when so much of it is in use, or as many messages as a channel has slots for and one more: what
-// has been used lately is in the caches.
+// The ring starts over when so much of it is in use, or as many messages as an endpoint has slots for and one more:
+// what has been used lately is in the caches.
 constexpr size_t kWindowBytes = 16 * 1024;
 
 }  // namespace
@@ -57,7 +57,7 @@ Result<std::byte*> ShmOutbox::reserve(size_t bytes) {
   return mine_->outbox(lane_) + place % ringBytes_;
 }
 
-int ShmOutbox::holdsUp(std::span<Channel* const> readers) const {
+int ShmOutbox::holdsUp(std::span<Endpoint* const> readers) const {
   for (size_t i = 0; i < readers.size(); ++i) {
     const auto begin = lent_.begin() + static_cast<std::ptrdiff_t>(lentBegin_);
     const auto untaken = std::count_if(begin, lent_.end(), [&](const Lent& lent) {
@@ -70,9 +70,9 @@ int ShmOutbox::holdsUp(std::span<Channel* const> readers) const {
   return -1;
 }
 
-Result<bool> ShmOutbox::post(Channel& reader, size_t bytes, const Fingerprint& call) {
-  // Only channels of ours say that this is their outbox.
-  TUTTI_ASSIGN(const Request request, static_cast<ShmChannel&>(reader).share(reserved_ % ringBytes_, bytes, call));
+Result<bool> ShmOutbox::post(Endpoint& reader, size_t bytes, const Fingerprint& call) {
+  // Only endpoints of ours say that this is their outbox.
+  TUTTI_ASSIGN(const Request request, static_cast<ShmEndpoint&>(reader).share(reserved_ % ringBytes_, bytes, call));
   if (request == 0) return false;
   lent_.push_back({&reader, request, reserved_});
   return true;

@@ -3,7 +3,7 @@
 // 2 (n - 1), and slots for one instead of n - 1 in the caches.
 //
 // The memory is a ring.  Its messages lie in the order in which they were reserved, each in one piece, and are freed in
-// that order, when every reader has said in its inbox that it is done (ShmChannel::test()).  It starts over before its
+// that order, when every reader has said in its inbox that it is done (ShmEndpoint::test()).  It starts over before its
 // end where readers keep up.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace tutti::shm {
 
-/// One thread, as the channels of its lane.
+/// One thread, as the endpoints of its lane.
 class ShmOutbox final : public Outbox {
  public:
   /// mine: the sender's segment.
@@ -23,13 +23,13 @@ class ShmOutbox final : public Outbox {
 
   size_t mostBytes() const override { return mine_->layout().slotBytes; }
   Result<std::byte*> reserve(size_t bytes) override;
-  int holdsUp(std::span<Channel* const> readers) const override;
-  Result<bool> post(Channel& reader, size_t bytes, const Fingerprint& call) override;
+  int holdsUp(std::span<Endpoint* const> readers) const override;
+  Result<bool> post(Endpoint& reader, size_t bytes, const Fingerprint& call) override;
 
  private:
   /// A reader that may not be done with a message yet.
   struct Lent {
-    Channel* reader;
+    Endpoint* reader;
     Request request;
     uint64_t place;  // of the message
   };

@@ -1,14 +1,14 @@
-// The receiving half of ShmChannel.
+// The receiving half of ShmEndpoint.
 #include <algorithm>
 #include <utility>
 
 #include "src/base/copy.hpp"
-#include "transport/shm/shm_channel.hpp"
+#include "transport/shm/shm_endpoint.hpp"
 
 namespace tutti::shm {
 
 // Whether the next message is there.  Any number but the next one is that of the line's last message.
-bool ShmChannel::arrived() {
+bool ShmEndpoint::arrived() {
   const uint64_t word = line().sequence.load(std::memory_order_acquire);  // partner: post()
   if (static_cast<uint32_t>(word) == static_cast<uint32_t>(received_ + 1)) return true;
   waited_ = true;
@@ -16,12 +16,12 @@ bool ShmChannel::arrived() {
 }
 
 // The peer is done with so many of our messages, modulo 2^32.  An old number is one that lies behind what we know.
-void ShmChannel::noteCredit(uint32_t consumed) {
+void ShmEndpoint::noteCredit(uint32_t consumed) {
   const auto more = static_cast<int32_t>(consumed - static_cast<uint32_t>(seenConsumed_));
   if (more > 0) seenConsumed_ += static_cast<uint64_t>(more);
 }
 
-Status ShmChannel::look(const Expect& expect, Head* head) {
+Status ShmEndpoint::look(const Expect& expect, Head* head) {
   const ControlLine& line = this->line();
   noteCredit(static_cast<uint32_t>(line.sequence.load(std::memory_order_relaxed) >> 32));
   const uint64_t kindAndBytes = line.kindAndBytes.load(std::memory_order_relaxed);
@@ -41,7 +41,7 @@ Status ShmChannel::look(const Expect& expect, Head* head) {
   return {};
 }
 
-Status ShmChannel::checkBounds(const Head& head) const {
+Status ShmEndpoint::checkBounds(const Head& head) const {
   const bool inPieces = gathered_ != 0;
   const auto lies = [&](size_t room) { return head.bytes <= room && head.place.where <= room - head.bytes; };
   const bool good =
@@ -58,14 +58,14 @@ Status ShmChannel::checkBounds(const Head& head) const {
                      static_cast<int>(head.kind), ", ", head.bytes, " bytes)");
 }
 
-Status ShmChannel::refuse(const Expect& expect, const Fingerprint& call, size_t bytes) {
+Status ShmEndpoint::refuse(const Expect& expect, const Fingerprint& call, size_t bytes) {
   seen_ = call;
   return invalidUsage("ranks ", ends_.rank, " and ", ends_.peer, " disagree: rank ", ends_.rank, " is in ",
                       describeCall(expect.call), " and expects ", expect.bytes, " bytes, but rank ", ends_.peer,
                       " sent ", bytes, " bytes of ", describeCall(call));
 }
 
-Status ShmChannel::openMapped(const Head& head, const std::byte** data) {
+Status ShmEndpoint::openMapped(const Head& head, const std::byte** data) {
   const AllocationId id{head.place.idHigh, head.place.idLow};
   if (lastMapping_ == nullptr || id != lastMapped_) {
     TUTTI_ASSIGN(lastMapping_, ends_.allocations->map(ends_.peer, id));
@@ -81,7 +81,7 @@ Status ShmChannel::openMapped(const Head& head, const std::byte** data) {
 }
 
 // Where the bytes of a message can be read; for Address with our claim on it.  Not for Piece.
-Result<const std::byte*> ShmChannel::open(const Head& head) {
+Result<const std::byte*> ShmEndpoint::open(const Head& head) {
   switch (head.kind) {
     case Kind::Inline: return static_cast<const std::byte*>(line().payload);
     case Kind::Small: return static_cast<const std::byte*>(in_.ring(head.place.where));
@@ -108,12 +108,12 @@ Result<const std::byte*> ShmChannel::open(const Head& head) {
 }
 
 // How many of the `bytes` of the current slot, a Stream's or Piece's, are there.
-size_t ShmChannel::filledOfSlot(size_t bytes) const {
+size_t ShmEndpoint::filledOfSlot(size_t bytes) const {
   return std::min<uint64_t>(bytes, in_.head().filled.load(std::memory_order_acquire) - streamed_);  // partner: stream()
 }
 
 // Copy what is there of a Stream or of Pieces.  True when the message is whole.
-Result<bool> ShmChannel::gather(std::byte* dst, const Head& head, size_t touchedBytes) {
+Result<bool> ShmEndpoint::gather(std::byte* dst, const Head& head, size_t touchedBytes) {
   Head piece = head;
   while (true) {
     const size_t begin = gathered_ / slotBytes_ * slotBytes_;  // of this slot, within the message
@@ -137,7 +137,7 @@ Result<bool> ShmChannel::gather(std::byte* dst, const Head& head, size_t touched
   return true;
 }
 
-Result<const std::byte*> ShmChannel::peek(const Expect& expect) {
+Result<const std::byte*> ShmEndpoint::peek(const Expect& expect) {
   if (!failure_.ok()) [[unlikely]]
     return failure_;
   if (peeked_ != nullptr) return peeked_;
@@ -170,7 +170,7 @@ Result<const std::byte*> ShmChannel::peek(const Expect& expect) {
   return peeked_;
 }
 
-void ShmChannel::release() {
+void ShmEndpoint::release() {
   if (peeked_ == nullptr) return;
   peeked_ = nullptr;
   unclaim();
@@ -178,7 +178,7 @@ void ShmChannel::release() {
   if (!std::exchange(peekedIsOurs_, false)) consume(peekedKind_);
 }
 
-Result<bool> ShmChannel::receive(std::byte* dst, const Expect& expect) {
+Result<bool> ShmEndpoint::receive(std::byte* dst, const Expect& expect) {
   if (!failure_.ok()) [[unlikely]]
     return failure_;
   if (!arrived()) return false;
@@ -208,7 +208,7 @@ Result<bool> ShmChannel::receive(std::byte* dst, const Expect& expect) {
 }
 
 // Done with the message: its line and slot, or the sender's memory, may be used again.
-void ShmChannel::consume(Kind kind) {
+void ShmEndpoint::consume(Kind kind) {
   ++received_;
   prefetchWhenBehind();
   if (kind == Kind::Inline && received_ % creditBatch_ != 0) return;
@@ -218,7 +218,7 @@ void ShmChannel::consume(Kind kind) {
 
 // When messages come faster than we take them, the lines of the next ones are fetched while we work on this one.  Not
 // otherwise: it would take the line away from the sender just before it writes there.
-void ShmChannel::prefetchWhenBehind() {
+void ShmEndpoint::prefetchWhenBehind() {
   unwaited_ = std::exchange(waited_, false) ? 0 : unwaited_ + 1;
   if (unwaited_ > 2) __builtin_prefetch(&in_.line(received_ + 1));
 }

@@ -1,16 +1,16 @@
-// The sending half of ShmChannel.
+// The sending half of ShmEndpoint.
 #include <algorithm>
 #include <utility>
 
 #include "src/base/assert.hpp"
 #include "src/base/copy.hpp"
-#include "transport/shm/shm_channel.hpp"
+#include "transport/shm/shm_endpoint.hpp"
 
 namespace tutti::shm {
 namespace {
 
 // Beyond kWholeBytes a message is filled in steps.  Smaller ones overlap better, but each costs the transfer of the
-// line with `filled` (about 0.1 us), and lets the reader come closer.  Found with perf/micro/channel_pingpong.
+// line with `filled` (about 0.1 us), and lets the reader come closer.  Found with perf/micro/endpoint_pingpong.
 constexpr size_t kStreamStep = 16 << 10;
 
 // Who has sent more messages than this since the last one that came sends a stream, and waits for no answer.
@@ -36,13 +36,13 @@ constexpr size_t roundToLines(size_t bytes) { return (bytes + kSpacing - 1) / kS
 }  // namespace
 
 // The receiver is done with a message; nonsense in `consumed` wraps around to "no".
-bool ShmChannel::freed(uint64_t message) const { return seenConsumed_ >= message && sent_ - seenConsumed_ <= lines_; }
+bool ShmEndpoint::freed(uint64_t message) const { return seenConsumed_ >= message && sent_ - seenConsumed_ <= lines_; }
 
 // Partner: consume().  Without acquire our new bytes could reach a line, slot or the ring before the receiver has read
 // the old ones.
-void ShmChannel::seeConsumed() { seenConsumed_ = out_.head().consumed.load(std::memory_order_acquire); }
+void ShmEndpoint::seeConsumed() { seenConsumed_ = out_.head().consumed.load(std::memory_order_acquire); }
 
-bool ShmChannel::hasLine() {
+bool ShmEndpoint::hasLine() {
   if (sent_ - seenConsumed_ < lines_) [[likely]]
     return true;
   seeConsumed();
@@ -50,7 +50,7 @@ bool ShmChannel::hasLine() {
 }
 
 /// The first slot that is free: what has been used lately is in the caches.
-bool ShmChannel::pickSlot() {
+bool ShmEndpoint::pickSlot() {
   for (sendSlot_ = 0; sendSlot_ < slots_; ++sendSlot_) {
     if (freed(lastInSlot_[sendSlot_])) return true;
   }
@@ -58,7 +58,7 @@ bool ShmChannel::pickSlot() {
 }
 
 // A line and a slot.
-bool ShmChannel::hasSlot() {
+bool ShmEndpoint::hasSlot() {
   if (!hasLine()) return false;
   if (reserved_) return true;
   if (pickSlot() && sendSlot_ == 0) [[likely]]
@@ -68,7 +68,7 @@ bool ShmChannel::hasSlot() {
 }
 
 // Whether the peer answers what we send.
-bool ShmChannel::answered() {
+bool ShmEndpoint::answered() {
   if (received_ != receivedBefore_) {
     receivedBefore_ = received_;
     sentBefore_ = sent_;
@@ -77,7 +77,7 @@ bool ShmChannel::answered() {
 }
 
 // A line, and `bytes` of the ring in one piece.
-bool ShmChannel::hasPlace(size_t bytes) {
+bool ShmEndpoint::hasPlace(size_t bytes) {
   if (!hasLine()) return false;
   const auto fits = [&](size_t ring) { return rings_[ring].fits(roundToLines(bytes), ringEnds(seenConsumed_)[ring]); };
   ring_ = 0;
@@ -90,7 +90,7 @@ bool ShmChannel::hasPlace(size_t bytes) {
 }
 
 // Everything of the message is written; make it visible.
-void ShmChannel::post(Kind kind, size_t bytes, const Fingerprint& call) {
+void ShmEndpoint::post(Kind kind, size_t bytes, const Fingerprint& call) {
   ControlLine& line = nextLine();
   line.kindAndBytes.store(kindAndBytes(kind, bytes), std::memory_order_relaxed);
   line.callHead.store(call.head, std::memory_order_relaxed);
@@ -110,7 +110,7 @@ void ShmChannel::post(Kind kind, size_t bytes, const Fingerprint& call) {
 // A sender that runs ahead ends its call as soon as its stores have drained (the next call waits for that), which takes
 // as long as it takes to get the lines.  So it asks for the lines of a message like this one now: they come while this
 // one's stores drain.  Where the receiver is not behind it would only take away the line that it looks at.
-void ShmChannel::fetchNextLine(Kind kind, size_t bytes) {
+void ShmEndpoint::fetchNextLine(Kind kind, size_t bytes) {
   const uint64_t ahead = sent_ - seenConsumed_;
   if (ahead < kAhead || ahead >= lines_) return;
   const ControlLine& next = nextLine();
@@ -122,7 +122,7 @@ void ShmChannel::fetchNextLine(Kind kind, size_t bytes) {
   }
 }
 
-Result<bool> ShmChannel::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
+Result<bool> ShmEndpoint::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
   if (!failure_.ok()) [[unlikely]]
     return failure_;
   if (bytes > slotBytes_) return sendPieces(data, bytes, call);
@@ -153,12 +153,12 @@ Result<bool> ShmChannel::send(const std::byte* data, size_t bytes, const Fingerp
 
 // On shared cores the ranks' caches are the same ones, so that a message which is answered does best where the last one
 // was, in the first slot that is free.
-bool ShmChannel::goesInRing(size_t bytes) {
+bool ShmEndpoint::goesInRing(size_t bytes) {
   return bytes <= kSmallBytes || (bytes <= kWholeBytes && !(sharedCores_ && answered()));
 }
 
 // Announce a slot, then fill it.
-void ShmChannel::stream(Kind kind, const std::byte* data, size_t bytes, size_t messageBytes, const Fingerprint& call) {
+void ShmEndpoint::stream(Kind kind, const std::byte* data, size_t bytes, size_t messageBytes, const Fingerprint& call) {
   std::byte* to = out_.data(sendSlot_);
   sayPlace({0, 0, sendSlot_});
   post(kind, messageBytes, call);
@@ -173,7 +173,7 @@ void ShmChannel::stream(Kind kind, const std::byte* data, size_t bytes, size_t m
   ring(peerBell_);  // it may have seen the announcement and gone back to sleep
 }
 
-Result<bool> ShmChannel::sendPieces(const std::byte* data, size_t bytes, const Fingerprint& call) {
+Result<bool> ShmEndpoint::sendPieces(const std::byte* data, size_t bytes, const Fingerprint& call) {
   TUTTI_ASSERT_CMP(bytes, <=, kBytesMask);
   while (hasSlot()) {
     const size_t piece = std::min(slotBytes_, bytes - sentOfPieces_);
@@ -186,14 +186,14 @@ Result<bool> ShmChannel::sendPieces(const std::byte* data, size_t bytes, const F
   return false;
 }
 
-Result<std::span<std::byte>> ShmChannel::reserve() {
+Result<std::span<std::byte>> ShmEndpoint::reserve() {
   if (!failure_.ok()) return failure_;
   if (!hasSlot()) return std::span<std::byte>();
   reserved_ = true;
   return std::span<std::byte>(out_.data(sendSlot_), slotBytes_);
 }
 
-Result<bool> ShmChannel::commit(size_t bytes, const Fingerprint& call) {
+Result<bool> ShmEndpoint::commit(size_t bytes, const Fingerprint& call) {
   if (!failure_.ok()) return failure_;
   TUTTI_ASSERT_CMP(bytes, <=, slotBytes_);
   TUTTI_ASSERT(hasSlot());
@@ -202,17 +202,17 @@ Result<bool> ShmChannel::commit(size_t bytes, const Fingerprint& call) {
   return true;
 }
 
-bool ShmChannel::canOffer(const std::byte* data, size_t bytes) const {
+bool ShmEndpoint::canOffer(const std::byte* data, size_t bytes) const {
   if (bytes > maxDirectBytes()) return false;
   if (bytes == 0 || ends_.sameProcess || hostLookup(data, bytes)) return true;
   return ends_.mayOfferPull && out_.head().canPull.load(std::memory_order_relaxed) == 1;
 }
 
-bool ShmChannel::offersMapped(const std::byte* data, size_t bytes) const {
+bool ShmEndpoint::offersMapped(const std::byte* data, size_t bytes) const {
   return !ends_.sameProcess && bytes <= maxDirectBytes() && hostLookup(data, bytes).has_value();
 }
 
-Status ShmChannel::describePlace(const std::byte* data, size_t bytes, Kind* kind, DirectPayload* place) {
+Status ShmEndpoint::describePlace(const std::byte* data, size_t bytes, Kind* kind, DirectPayload* place) {
   const auto address = reinterpret_cast<uintptr_t>(data);
   if (ends_.sameProcess) {
     *kind = Kind::Address;
@@ -230,9 +230,9 @@ Status ShmChannel::describePlace(const std::byte* data, size_t bytes, Kind* kind
   return {};
 }
 
-Result<Request> ShmChannel::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
+Result<Request> ShmEndpoint::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
   if (!failure_.ok()) return failure_;
-  if (sendsWait() || !canOffer(data, bytes)) return Channel::postSend(data, bytes, call);
+  if (sendsWait() || !canOffer(data, bytes)) return Endpoint::postSend(data, bytes, call);
   if (!hasSlot()) return Request{0};
   if (out_.head().revoked.load(std::memory_order_relaxed) != 0) return Request{0};
   Kind kind = Kind::Slot;  // of no bytes: unlike an inline message's, its credit comes at once
@@ -243,7 +243,7 @@ Result<Request> ShmChannel::postSend(const std::byte* data, size_t bytes, const 
   return Request{sent_};
 }
 
-Result<Request> ShmChannel::share(uint64_t place, size_t bytes, const Fingerprint& call) {
+Result<Request> ShmEndpoint::share(uint64_t place, size_t bytes, const Fingerprint& call) {
   if (!failure_.ok()) return failure_;
   if (!hasLine()) return Request{0};
   sayPlace({0, 0, place});
@@ -251,9 +251,9 @@ Result<Request> ShmChannel::share(uint64_t place, size_t bytes, const Fingerprin
   return Request{sent_};
 }
 
-Result<bool> ShmChannel::test(Request request) {
+Result<bool> ShmEndpoint::test(Request request) {
   if (request >= kSendInLine) [[unlikely]]
-    return Channel::test(request);
+    return Endpoint::test(request);
   if (seenConsumed_ >= request) return true;
   if (!failure_.ok()) return failure_;
   seeConsumed();

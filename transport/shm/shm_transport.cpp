@@ -17,7 +17,7 @@
 #include "transport/shm/doorbell.hpp"
 #include "transport/shm/entry.hpp"
 #include "transport/shm/segment.hpp"
-#include "transport/shm/shm_channel.hpp"
+#include "transport/shm/shm_endpoint.hpp"
 
 namespace tutti {
 namespace shm {
@@ -56,14 +56,14 @@ class ShmTransport final : public Transport {
     return self.processId == peer.processId ? kShmThreads : kShmProcesses;
   }
   Address address() const override;
-  PendingChannel beginConnect(int peer, const Address& peerAddress, int lane) override;
+  PendingEndpoint beginConnect(int peer, const Address& peerAddress, int lane) override;
   bool hasBoards() const override { return true; }
-  PendingChannel publisher(std::vector<Address> byRank) override;
-  PendingChannel subscriber(int peer, const Address& peerAddress) override;
+  PendingEndpoint publisher(std::vector<Address> byRank) override;
+  PendingEndpoint subscriber(int peer, const Address& peerAddress) override;
   Sleeper* sleeper() override { return &sleeper_; }
 
  private:
-  Result<std::unique_ptr<Channel>> connect(int peer, const Address& peerAddress, int lane);
+  Result<std::unique_ptr<Endpoint>> connect(int peer, const Address& peerAddress, int lane);
   Result<WireAddress> parseAddress(int peer, int lane, const Address& address) const;
   Status checkArguments(int peer, int lane) const;
   Status claimLane(int peer, int lane);
@@ -101,7 +101,7 @@ Status ShmTransport::checkArguments(int peer, int lane) const {
   return {};
 }
 
-// The counters in the segments go on from one message to the next for ever; a second channel would start at 0 again.
+// The counters in the segments go on from one message to the next for ever; a second endpoint would start at 0 again.
 Status ShmTransport::claimLane(int peer, int lane) {
   const std::lock_guard lock(mutex_);
   if (connected_.emplace(peer, lane).second) return {};
@@ -157,49 +157,49 @@ Result<WireAddress> ShmTransport::parseAddress(int peer, int lane, const Address
   return address;
 }
 
-PendingChannel ShmTransport::publisher(std::vector<Address> byRank) {
-  return channelBy([this, byRank = std::move(byRank),
-                    readers = std::vector<std::shared_ptr<Segment>>()]() mutable -> Result<std::unique_ptr<Channel>> {
+PendingEndpoint ShmTransport::publisher(std::vector<Address> byRank) {
+  return endpointBy([this, byRank = std::move(byRank),
+                     readers = std::vector<std::shared_ptr<Segment>>()]() mutable -> Result<std::unique_ptr<Endpoint>> {
     const int self = config_.self.rank;
     const auto rankOf = [self](size_t reader) { return static_cast<int>(reader) + (static_cast<int>(reader) >= self); };
     while (readers.size() + 1 < byRank.size()) {
       const int peer = rankOf(readers.size());
       TUTTI_ASSIGN(const WireAddress address, parseAddress(peer, 0, byRank[static_cast<size_t>(peer)]));
       TUTTI_ASSIGN(std::shared_ptr<Segment> segment, segmentOf(peer, address));
-      if (segment == nullptr) return std::unique_ptr<Channel>();
+      if (segment == nullptr) return std::unique_ptr<Endpoint>();
       readers.push_back(std::move(segment));
     }
     TUTTI_TRY(claimLane(self, kBoardLane));
     segment_->populateBoard();
-    return std::unique_ptr<Channel>(std::make_unique<Publisher>(self, segment_, std::move(readers)));
+    return std::unique_ptr<Endpoint>(std::make_unique<Publisher>(self, segment_, std::move(readers)));
   });
 }
 
-PendingChannel ShmTransport::subscriber(int peer, const Address& peerAddress) {
-  return channelBy([=, this]() -> Result<std::unique_ptr<Channel>> {
+PendingEndpoint ShmTransport::subscriber(int peer, const Address& peerAddress) {
+  return endpointBy([=, this]() -> Result<std::unique_ptr<Endpoint>> {
     TUTTI_ASSIGN(const WireAddress address, parseAddress(peer, 0, peerAddress));
     TUTTI_ASSIGN(std::shared_ptr<Segment> segment, segmentOf(peer, address));
-    if (segment == nullptr) return std::unique_ptr<Channel>();
+    if (segment == nullptr) return std::unique_ptr<Endpoint>();
     TUTTI_TRY(claimLane(peer, kBoardLane));
     segment->populateBoard();
-    return std::unique_ptr<Channel>(std::make_unique<Subscriber>(config_.self.rank, peer, std::move(segment)));
+    return std::unique_ptr<Endpoint>(std::make_unique<Subscriber>(config_.self.rank, peer, std::move(segment)));
   });
 }
 
-PendingChannel ShmTransport::beginConnect(int peer, const Address& peerAddress, int lane) {
-  return channelBy([=, this] { return connect(peer, peerAddress, lane); });
+PendingEndpoint ShmTransport::beginConnect(int peer, const Address& peerAddress, int lane) {
+  return endpointBy([=, this] { return connect(peer, peerAddress, lane); });
 }
 
 /// Null while the peer's segment has not come.
-Result<std::unique_ptr<Channel>> ShmTransport::connect(int peer, const Address& peerAddress, int lane) {
+Result<std::unique_ptr<Endpoint>> ShmTransport::connect(int peer, const Address& peerAddress, int lane) {
   TUTTI_ASSIGN(const WireAddress address, parseAddress(peer, lane, peerAddress));
-  ChannelEnds ends;
+  EndpointEnds ends;
   ends.rank = config_.self.rank;
   ends.peer = peer;
   ends.lane = lane;
   ends.mine = segment_;
   TUTTI_ASSIGN(ends.theirs, segmentOf(peer, address));
-  if (ends.theirs == nullptr) return std::unique_ptr<Channel>();
+  if (ends.theirs == nullptr) return std::unique_ptr<Endpoint>();
   TUTTI_TRY(claimLane(peer, lane));
   ends.outbox = outboxOf(lane);
   ends.allocations = &allocations_;
@@ -209,7 +209,7 @@ Result<std::unique_ptr<Channel>> ShmTransport::connect(int peer, const Address& 
   ends.peerPid = address.pid;
   ends.mine->populateControl(peer, lane);
   ends.theirs->populateControl(ends.rank, lane);
-  return std::unique_ptr<Channel>(std::make_unique<ShmChannel>(std::move(ends)));
+  return std::unique_ptr<Endpoint>(std::make_unique<ShmEndpoint>(std::move(ends)));
 }
 
 }  // namespace

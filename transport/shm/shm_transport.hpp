@@ -12,7 +12,7 @@ namespace tutti {
 struct ShmConfig {
   PeerInfo self;
   int nRanks = 1;
-  int lanes = 64;  // the most channels to one peer
+  int lanes = 64;  // the most endpoints to one peer
   int64_t slots = 4;
   int64_t slotBytes = 128 << 10;
   bool cma = true;
@@ -23,8 +23,8 @@ struct ShmConfig {
 };
 
 /// A transport with a segment of its own, which it serves through `exchange` (borrowed; it must outlive the transport).
-/// A channel comes up when the peer's segment is served, whether or not the peer connects; each (peer, lane) can be
-/// connected once.  Any thread may connect.  Channels outlive nothing: destroy them before the transport.
+/// An endpoint comes up when the peer's segment is served, whether or not the peer connects; each (peer, lane) can be
+/// connected once.  Any thread may connect.  Endpoints outlive nothing: destroy them before the transport.
 /// Errors: InvalidUsage, SystemError.
 Result<std::unique_ptr<Transport>> createShmTransport(const ShmConfig& config, FdExchange& exchange);
 

@@ -1,4 +1,4 @@
-// What precedes the payload of every message on a tcp channel: 32 bytes, little endian.
+// What precedes the payload of every message on a tcp endpoint: 32 bytes, little endian.
 //
 //   0  magic 4 | spread 2: sockets that a large message of this sender is spread over (stripes.hpp) | row 2: 0 or 1
 //   8  payload bytes 8

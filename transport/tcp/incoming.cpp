@@ -133,7 +133,7 @@ Result<bool> Incoming::advance(const Expect* expect, Fingerprint* seen) {
 
 // Small messages come through the buffer.  With the expectation of a large one, its first stripe is read in the same
 // call as the header.  If the message turns out to be another one, the bytes behind its header are garbage within the
-// expected size, and the channel has failed.
+// expected size, and the endpoint has failed.
 Result<bool> Incoming::readHeader(const Expect* expect) {
   const Stripe first = expect == nullptr ? Stripe{} : Stripes(expect->bytes, spread_)[0];
   if (first.bytes > kMostAheadBytes && ahead_.size() == 0) return readBehindHeader(first);

@@ -1,4 +1,4 @@
-// The receiving half of a tcp channel: assembles one message at a time, straight in the caller's memory if it is asked
+// The receiving half of a tcp endpoint: assembles one message at a time, straight in the caller's memory if it is asked
 // for there, else in a staging buffer.
 //
 // Two staging buffers, so that a message can come in while the one before it is still being read (peek to release): a
@@ -20,7 +20,7 @@
 
 namespace tutti::tcp {
 
-/// One thread, but for pending().  The functions are those of Channel; failures are kept there.
+/// One thread, but for pending().  The functions are those of Endpoint; failures are kept there.
 class Incoming {
  public:
   Incoming(Sockets& sockets, size_t slotBytes);

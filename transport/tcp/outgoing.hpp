@@ -1,4 +1,4 @@
-// The sending half of a tcp channel: messages in line, written as far as the system takes them, several in one call.
+// The sending half of a tcp endpoint: messages in line, written as far as the system takes them, several in one call.
 #pragma once
 
 #include <array>

@@ -17,10 +17,10 @@
 
 namespace tutti::tcp {
 
-/// How often a rank has looked for a message and found none, on all channels of a transport: it was waiting.
+/// How often a rank has looked for a message and found none, on all endpoints of a transport: it was waiting.
 using EmptyLooks = std::atomic<uint64_t>;
 
-/// What a sender writes to one channel: a row, or messages between waits.  One thread at a time.
+/// What a sender writes to one endpoint: a row, or messages between waits.  One thread at a time.
 class SmallRow {
  public:
   /// Whether the next message belongs to a row.  answered: the peer has sent something since the message before.

@@ -55,8 +55,8 @@ void TcpSleeper::add(int fd) {
 
 void TcpSleeper::remove(int fd) { epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
 
-// Edges from before this point are forgotten here; what they announced is found by the last look at the channels, which
-// follows.
+// Edges from before this point are forgotten here; what they announced is found by the last look at the endpoints,
+// which follows.
 void TcpSleeper::prepare() {
   Events events;
   while (epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0) ==

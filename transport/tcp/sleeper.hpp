@@ -1,4 +1,4 @@
-// Sleeping on the sockets of one communicator's tcp channels.
+// Sleeping on the sockets of one communicator's tcp endpoints.
 #pragma once
 
 #include "src/base/fd.hpp"

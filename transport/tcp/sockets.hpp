@@ -1,4 +1,4 @@
-// The sockets of one channel, and what their errors mean.
+// The sockets of one endpoint, and what their errors mean.
 #pragma once
 
 #include <sys/uio.h>

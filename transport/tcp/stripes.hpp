@@ -1,4 +1,4 @@
-// How one message is spread over the sockets of a channel: stripe i is a contiguous part and travels on socket i.
+// How one message is spread over the sockets of an endpoint: stripe i is a contiguous part and travels on socket i.
 //
 // Both ends compute it from the size and the sender's spread, which its headers carry.  Small messages are one stripe:
 // a second system call costs more than it brings.

@@ -5,7 +5,7 @@
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
-#include "transport/tcp/channel.hpp"
+#include "transport/tcp/endpoint.hpp"
 #include "transport/tcp/entry.hpp"
 
 namespace tutti {
@@ -99,21 +99,21 @@ Status TcpTransport::checkAddress(int peer, const Address& peerAddress) const {
 }
 
 // All sockets are dialed side by side.
-PendingChannel TcpTransport::beginConnect(int peer, const Address& peerAddress, int lane) {
+PendingEndpoint TcpTransport::beginConnect(int peer, const Address& peerAddress, int lane) {
   const Status usable = checkAddress(peer, peerAddress);
   std::vector<PendingFd> opening;
   for (int i = 0; usable.ok() && i < state_->options.nSockets; ++i) {
     opening.push_back(state_->streams.open(peer, lane * state_->options.nSockets + i));
   }
-  return channelBy(
-      [=, this, opening = std::move(opening), fds = std::vector<Fd>()]() mutable -> Result<std::unique_ptr<Channel>> {
+  return endpointBy(
+      [=, this, opening = std::move(opening), fds = std::vector<Fd>()]() mutable -> Result<std::unique_ptr<Endpoint>> {
         TUTTI_TRY(usable);
         while (fds.size() < opening.size()) {
           TUTTI_ASSIGN(Fd fd, opening[fds.size()]->poll());
-          if (!fd.valid()) return std::unique_ptr<Channel>();
+          if (!fd.valid()) return std::unique_ptr<Endpoint>();
           fds.push_back(std::move(fd));
         }
-        return std::unique_ptr<Channel>(std::make_unique<tcp::TcpChannel>(
+        return std::unique_ptr<Endpoint>(std::make_unique<tcp::TcpEndpoint>(
             peer, lane, std::move(fds), state_->options.slotBytes, state_->sleeper, state_->looks));
       });
 }

@@ -9,15 +9,15 @@
 namespace tutti {
 
 struct TcpOptions {
-  int nSockets = 2;              // TUTTI_NSOCKETS: of one channel; 1..16
+  int nSockets = 2;              // TUTTI_NSOCKETS: of one endpoint; 1..16
   size_t slotBytes = 512 << 10;  // TUTTI_SLOT_BYTES if set: the most that one message carries; large ones save calls
 
   /// From the environment.  Errors: InvalidUsage naming the variable.
   static Result<TcpOptions> fromConfig();
 };
 
-/// Joins all ranks, on one host or many.  beginConnect() may be called from any thread, also while channels are in use;
-/// the sleeper belongs to one thread.  `streams` must outlive it; its channels may outlive it.
+/// Joins all ranks, on one host or many.  beginConnect() may be called from any thread, also while endpoints are in
+/// use; the sleeper belongs to one thread.  `streams` must outlive it; its endpoints may outlive it.
 class TcpTransport : public Transport {
  public:
   static Result<std::unique_ptr<TcpTransport>> create(StreamExchange& streams, int rank, const TcpOptions& options);
@@ -25,9 +25,9 @@ class TcpTransport : public Transport {
 
   std::string_view name() const override { return "tcp"; }
   Result<LinkProfile> reach(const PeerInfo& self, const PeerInfo& peer) const override;
-  /// The options: both ends of a channel must have the same.
+  /// The options: both ends of an endpoint must have the same.
   Address address() const override;
-  PendingChannel beginConnect(int peer, const Address& peerAddress, int lane) override;
+  PendingEndpoint beginConnect(int peer, const Address& peerAddress, int lane) override;
   bool wantsProgress() const override { return true; }
   Sleeper* sleeper() override;
 

@@ -10,7 +10,7 @@
 namespace tutti {
 namespace {
 
-// The host channel that carries credits for a lane.  Lanes of collectives are below kMostCudaLanes.
+// The host endpoint that carries credits for a lane.  Lanes of collectives are below kMostCudaLanes.
 int creditLane(int lane) { return lane == kPointToPointLane ? kMostCudaLanes : kMostCudaLanes + 1 + lane; }
 static_assert(kMostCudaLanes + 1 + (kMostCudaLanes - 1) < kLaunchLane && kLaunchLane < kPointToPointLane);
 
@@ -48,8 +48,8 @@ Status CudaExecutor::tryWords() {
 }
 
 Status CudaExecutor::makeWords(int nRanks) {
-  const size_t channels = static_cast<size_t>(nRanks) * (kMostCudaLanes + 1);
-  const size_t bytes = channels * cuda::InboxLayout{slots_, 0}.wordBytes() + 2 * cuda::InboxLayout::kWordStride;
+  const size_t endpoints = static_cast<size_t>(nRanks) * (kMostCudaLanes + 1);
+  const size_t bytes = endpoints * cuda::InboxLayout{slots_, 0}.wordBytes() + 2 * cuda::InboxLayout::kWordStride;
   cuda::OfferedMemory::sweep();
   TUTTI_ASSIGN(readers_, cuda::Readers::create());
   // Where only proxies will be, no other process opens them, and streams may wait for proxies already: those of ranks
@@ -155,7 +155,7 @@ Status CudaExecutor::end(std::span<const cuda::Stream> streams) {
   return {};
 }
 
-// The words after those of all channels: the number of the last job that has ended, and whether one of a graph has.
+// The words after those of all endpoints: the number of the last job that has ended, and whether one of a graph has.
 cuda::Address CudaExecutor::gate() const { return replayed() - cuda::InboxLayout::kWordStride; }
 cuda::Address CudaExecutor::replayed() const {
   return memory_->words->address() + memory_->words->bytes() - cuda::InboxLayout::kWordStride;
@@ -200,31 +200,31 @@ int CudaExecutor::placeOf(int peer) const {
   return place;
 }
 
-Result<Channel*> CudaExecutor::channel(Links& links, int peer, int lane, size_t slotBytes) {
-  return reach_.joins(rank_, peer) ? streamChannel(links, peer, lane, slotBytes) : stagedChannel(links, peer, lane);
+Result<Endpoint*> CudaExecutor::endpoint(Links& links, int peer, int lane, size_t slotBytes) {
+  return reach_.joins(rank_, peer) ? streamEndpoint(links, peer, lane, slotBytes) : stagedEndpoint(links, peer, lane);
 }
 
-Result<Channel*> CudaExecutor::stagedChannel(Links& links, int peer, int lane) {
-  std::unique_ptr<cuda::StagedChannel>& known = memory_->staged[{peer, lane}];
+Result<Endpoint*> CudaExecutor::stagedEndpoint(Links& links, int peer, int lane) {
+  std::unique_ptr<cuda::StagedEndpoint>& known = memory_->staged[{peer, lane}];
   if (known == nullptr) {
-    TUTTI_ASSIGN(Channel * host, links.channel(peer, lane));
+    TUTTI_ASSIGN(Endpoint * host, links.endpoint(peer, lane));
     if (host == nullptr) return host;
-    using Staging = cuda::StagedChannel::Staging;
+    using Staging = cuda::StagedEndpoint::Staging;
     const Staging staging = links.linkTo(peer).memory.has(MemoryKind::Device) ? Staging::None : Staging::Pinned;
-    known = std::make_unique<cuda::StagedChannel>(ops_, host, &memory_->reserve, staging);
+    known = std::make_unique<cuda::StagedEndpoint>(ops_, host, &memory_->reserve, staging);
   }
-  return static_cast<Channel*>(known.get());
+  return static_cast<Endpoint*>(known.get());
 }
 
-Result<Channel*> CudaExecutor::streamChannel(Links& links, int peer, int lane, size_t slotBytes) {
-  std::unique_ptr<cuda::StreamChannel>& known = memory_->channels[{peer, lane}];
-  if (known != nullptr) return static_cast<Channel*>(known.get());
+Result<Endpoint*> CudaExecutor::streamEndpoint(Links& links, int peer, int lane, size_t slotBytes) {
+  std::unique_ptr<cuda::StreamEndpoint>& known = memory_->endpoints[{peer, lane}];
+  if (known != nullptr) return static_cast<Endpoint*>(known.get());
   cuda::HostPair hosts;
-  TUTTI_ASSIGN(hosts.tokens, links.channel(peer, lane));
-  TUTTI_ASSIGN(hosts.credits, links.channel(peer, creditLane(lane)));
+  TUTTI_ASSIGN(hosts.tokens, links.endpoint(peer, lane));
+  TUTTI_ASSIGN(hosts.credits, links.endpoint(peer, creditLane(lane)));
   const PeerDescriptor& descriptor = links.descriptors()[static_cast<size_t>(peer)];
   TUTTI_ASSIGN(const bool reading, beginReading(descriptor));
-  if (!reading || hosts.tokens == nullptr || hosts.credits == nullptr) return static_cast<Channel*>(nullptr);
+  if (!reading || hosts.tokens == nullptr || hosts.credits == nullptr) return static_cast<Endpoint*>(nullptr);
   const cuda::InboxLayout layout{slots_, slotBytes};
   const auto number = [](int place, int lanes, int of) {
     return static_cast<size_t>(place * (lanes + 1) + std::min(of, lanes));
@@ -234,14 +234,14 @@ Result<Channel*> CudaExecutor::streamChannel(Links& links, int peer, int lane, s
   if (slots.memory != nullptr) slots.offset = number(placeOf(peer), lanes_, lane) * layout.slotBytesOfAll();
   const bool here = shareDevice(descriptor, links.descriptors()[static_cast<size_t>(rank_)]);
   const cuda::Lending lending{memory_->exchange.get(), peer, descriptor.info.processId, here};
-  TUTTI_ASSIGN(known, cuda::StreamChannel::create(ops_, hosts, lending, layout, words, slots, processIdentity()));
-  return static_cast<Channel*>(known.get());
+  TUTTI_ASSIGN(known, cuda::StreamEndpoint::create(ops_, hosts, lending, layout, words, slots, processIdentity()));
+  return static_cast<Endpoint*>(known.get());
 }
 
 CudaExecutor::Traffic CudaExecutor::sentTo(int peer) const {
   Traffic sent;
-  for (const auto& [key, channel] : memory_->channels) sent.byDevice += key.first == peer ? channel->sentBytes() : 0;
-  for (const auto& [key, channel] : memory_->staged) sent.throughHost += key.first == peer ? channel->sentBytes() : 0;
+  for (const auto& [key, endpoint] : memory_->endpoints) sent.byDevice += key.first == peer ? endpoint->sentBytes() : 0;
+  for (const auto& [key, endpoint] : memory_->staged) sent.throughHost += key.first == peer ? endpoint->sentBytes() : 0;
   return sent;
 }
 
@@ -286,7 +286,7 @@ Status CudaExecutor::awaitReading(const PeerDescriptor& peer, Deadline deadline)
 
 void CudaExecutor::closePeers() {
   if (memory_->exchange != nullptr) memory_->exchange->closeAll();
-  for (const auto& [key, channel] : memory_->channels) channel->closePeer();
+  for (const auto& [key, endpoint] : memory_->endpoints) endpoint->closePeer();
   for (const auto& peer : memory_->peers) peer->close();
   memory_->tried.clear();
   memory_->reading.clear();
@@ -347,7 +347,7 @@ bool CudaExecutor::letGoWhile(const std::function<bool()>& busy, int mostMs) {
   for (bool waits = busy(); waits || writing(); waits = waits && busy()) {
     if (end.passed()) return false;
     if (waits && !writing()) {  // or writes would pile up, and take their time when nobody waits any more
-      for (const auto& [key, channel] : memory_->channels) (void)channel->letGo(rescue_);
+      for (const auto& [key, endpoint] : memory_->endpoints) (void)endpoint->letGo(rescue_);
     }
     cuda::pauseBetweenLooks();
   }

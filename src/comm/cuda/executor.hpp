@@ -1,4 +1,4 @@
-// What a communicator has on a CUDA device: its device, stream order, channels and memory.
+// What a communicator has on a CUDA device: its device, stream order, endpoints and memory.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@
 #include "src/comm/links.hpp"
 #include "src/exec/resident_program.hpp"
 #include "src/exec/stream_worker.hpp"
-#include "transport/cuda/staged_channel.hpp"
-#include "transport/cuda/stream_channel.hpp"
+#include "transport/cuda/staged_endpoint.hpp"
+#include "transport/cuda/stream_endpoint.hpp"
 
 namespace tutti {
 
@@ -37,12 +37,12 @@ Status checkExecutorName(const std::string& name);
 Result<ExecutorKind> executorKind(const std::vector<PeerDescriptor>& descriptors, int lanes,
                                   const std::string& obstacle);
 
-/// Lanes that collectives may have on CUDA ranks: as many host channels again carry credits.
+/// Lanes that collectives may have on CUDA ranks: as many host endpoints again carry credits.
 inline constexpr int kMostCudaLanes = 30;
 /// The same where some edges of a plan are between devices and others are not: as many as have room for their slots,
 /// which have to be there before streams wait for a proxy.
 int lanesOfMixedEdges(const DeviceReach& reach, size_t slotBytes, uint32_t slots);
-/// The lane of the host channels by which ranks agree on a launch.
+/// The lane of the host endpoints by which ranks agree on a launch.
 inline constexpr int kLaunchLane = 62;
 /// How long a call or a deregistration that fails waits for streams to leave their waits.
 inline constexpr int kLetGoMs = 1000;
@@ -65,7 +65,7 @@ class CudaExecutor {
   /// On the way of resident kernels: takes the memory of this rank's ends, and says in `descriptor` where it is.
   /// Errors: memory.
   Status makeEnds(int nRanks, int lanes, size_t sliceBytes, PeerDescriptor* descriptor);
-  /// Then, with all descriptors: opens the peers' ends, and the host channels by which ranks agree on launches.
+  /// Then, with all descriptors: opens the peers' ends, and the host endpoints by which ranks agree on launches.
   /// mostBlocks: of a rank, in a launch that needs no plan; 0: any number.
   Status openEnds(int rank, const std::vector<PeerDescriptor>& descriptors, Links& links, int mostBlocks,
                   Deadline deadline);
@@ -129,9 +129,9 @@ class CudaExecutor {
   Status checkStream(cuda::Stream stream) const;
   Result<uint64_t> numberOf(cuda::Stream stream) const;
 
-  /// The channel to `peer` for `lane`, over one or two host channels of `links`; null while those come up.
-  /// Errors: as Links::channel; memory.
-  Result<Channel*> channel(Links& links, int peer, int lane, size_t slotBytes);
+  /// The endpoint to `peer` for `lane`, over one or two host endpoints of `links`; null while those come up.
+  /// Errors: as Links::endpoint; memory.
+  Result<Endpoint*> endpoint(Links& links, int peer, int lane, size_t slotBytes);
 
   /// Bytes that this rank has sent to `peer`, by kind of link.
   struct Traffic {
@@ -174,8 +174,8 @@ class CudaExecutor {
   Status use(const std::string& uuid);
   Status open(const PeerDescriptor& owner, const std::string& offered, Deadline deadline);
   int placeOf(int peer) const;
-  Result<Channel*> stagedChannel(Links& links, int peer, int lane);
-  Result<Channel*> streamChannel(Links& links, int peer, int lane, size_t slotBytes);
+  Result<Endpoint*> stagedEndpoint(Links& links, int peer, int lane);
+  Result<Endpoint*> streamEndpoint(Links& links, int peer, int lane, size_t slotBytes);
   void fillReserve();
   bool letGoWhile(const std::function<bool()>& busy, int mostMs);
   Status openLaunchLines(int rank, const std::vector<PeerDescriptor>& descriptors, Links& links, Deadline deadline);
@@ -194,7 +194,7 @@ class CudaExecutor {
   cuda::Stream rescue_ = nullptr;
   std::unique_ptr<CudaProxy> proxy_;
   DeviceReach reach_;             // the peers that this rank's streams meet
-  int lanes_ = kMostCudaLanes;    // of channels to those
+  int lanes_ = kMostCudaLanes;    // of endpoints to those
   std::optional<uint64_t> last_;  // number of the stream of the last call outside of captures
   std::vector<std::shared_ptr<cuda::CudaDevice>> peers_;
   FdExchange* services_ = nullptr;          // once others can open memory of this rank's
@@ -206,13 +206,13 @@ class CudaExecutor {
   struct Memory {
     std::map<int, PendingFd> readingBegun;             // by peer of another process: what reading takes, on its way
     std::map<int, cuda::Reading> reading;              // by peer of another process; until all of its memory is closed
-    std::shared_ptr<cuda::OfferedMemory> words;        // of all channels
-    std::vector<cuda::IpcMemory> tried;                // of tryIpc() and openSlots(); stays open for channels
+    std::shared_ptr<cuda::OfferedMemory> words;        // of all endpoints
+    std::vector<cuda::IpcMemory> tried;                // of tryIpc() and openSlots(); stays open for endpoints
     std::shared_ptr<const cuda::OfferedMemory> slots;  // of makeSlots()
     std::unique_ptr<cuda::MemoryExchange> exchange;    // null where bytes pass through host memory
-    std::map<std::pair<int, int>, std::unique_ptr<cuda::StreamChannel>> channels;
+    std::map<std::pair<int, int>, std::unique_ptr<cuda::StreamEndpoint>> endpoints;
     cuda::PinnedReserve reserve;  // for these:
-    std::map<std::pair<int, int>, std::unique_ptr<cuda::StagedChannel>> staged;
+    std::map<std::pair<int, int>, std::unique_ptr<cuda::StagedEndpoint>> staged;
     std::shared_ptr<cuda::ResidentMemory> resident;
     std::vector<std::unique_ptr<cuda::PeerResident>> peers;
     std::vector<std::shared_ptr<ResidentProgram>> programs;

@@ -73,12 +73,12 @@ Result<bool> JointLaunch::advance() {
 
 Result<bool> JointLaunch::tell(const LaunchPlace::Line& line) {
   waitingOn_ = line.rank;
-  return line.channel->send(nullptr, 0, call_);
+  return line.endpoint->send(nullptr, 0, call_);
 }
 
 Result<bool> JointLaunch::hear(const LaunchPlace::Line& line) {
   waitingOn_ = line.rank;
-  return line.channel->receive(nullptr, {0, call_});
+  return line.endpoint->receive(nullptr, {0, call_});
 }
 
 Status JointLaunch::offerSeat() {
@@ -103,7 +103,7 @@ Result<bool> JointLaunch::hearMembers() {
 
 // Ranks that make different calls would wait for each other on the device for ever, and nobody would know why.
 Result<bool> JointLaunch::circle() {
-  if (place_.next.channel == nullptr) return true;
+  if (place_.next.endpoint == nullptr) return true;
   if (!circled_) {
     TUTTI_ASSIGN(circled_, tell(place_.next));
     if (!circled_) return false;

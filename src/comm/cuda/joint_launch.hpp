@@ -1,4 +1,4 @@
-// One launch for the ranks of a process that share a device: each says over a host channel that it has come to the
+// One launch for the ranks of a process that share a device: each says over a host endpoint that it has come to the
 // call, and what for; the launcher, the lowest of them, has its stream follow theirs, launches, and tells them, so that
 // theirs follow the launch.  Everything that a stream waits for has been enqueued before, so this cannot deadlock
 // however few queues a device has.  Between devices launchers tell each other which call they have come to, around a
@@ -22,9 +22,9 @@ struct LaunchPlace {
   cuda::ResidentMemory* own = nullptr;
   cuda::ResidentMemory* launcher = nullptr;    // own, if this rank launches
   std::vector<cuda::ResidentMemory*> members;  // of a launcher: the others on its device
-  /// A host channel and who is at its other end.
+  /// A host endpoint and who is at its other end.
   struct Line {
-    Channel* channel = nullptr;
+    Endpoint* endpoint = nullptr;
     int rank = -1;
   };
   /// Whether calls go by streams once a launch was held up: where all ranks share one launch, so that its launcher can

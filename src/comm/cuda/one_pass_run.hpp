@@ -1,5 +1,5 @@
 // Runs collectives of ranks that share one launch by a kernel that goes over all their buffers once
-// (kernels/pass_body.hpp): no algorithm, no channels, nothing that waits on the device.
+// (kernels/pass_body.hpp): no algorithm, no endpoints, nothing that waits on the device.
 //
 // Collectives of a group are one launch as far as they can be: as many as all ranks have made in one group, that one
 // kernel serves, and that do not work on each other's results.

@@ -98,8 +98,8 @@ Status CudaExecutor::openEnds(int rank, const std::vector<PeerDescriptor>& descr
 Status CudaExecutor::openLaunchLines(int rank, const std::vector<PeerDescriptor>& descriptors, Links& links,
                                      Deadline deadline) {
   const auto line = [&](int peer) -> Result<LaunchPlace::Line> {
-    TUTTI_ASSIGN(Channel * channel, links.await(peer, kLaunchLane, deadline));
-    return LaunchPlace::Line{channel, peer};
+    TUTTI_ASSIGN(Endpoint * endpoint, links.await(peer, kLaunchLane, deadline));
+    return LaunchPlace::Line{endpoint, peer};
   };
   const std::vector<int> here = sharers(descriptors, rank);
   place_.launcher = memory_->peers[static_cast<size_t>(here.front())]->shared();

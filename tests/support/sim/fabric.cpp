@@ -42,11 +42,11 @@ class SimTransport : public Transport {
     return LinkProfile{.key = "sim"};
   }
   Address address() const override { return cat("sim:", rank_); }
-  PendingChannel beginConnect(int peer, const Address& peerAddress, int lane) override {
-    return channelBy([=, this]() -> Result<std::unique_ptr<Channel>> {
+  PendingEndpoint beginConnect(int peer, const Address& peerAddress, int lane) override {
+    return endpointBy([=, this]() -> Result<std::unique_ptr<Endpoint>> {
       if (peerAddress != cat("sim:", peer)) return remoteError("'", peerAddress, "' is not the sim address of ", peer);
       const int side = rank_ < peer ? 0 : 1;
-      return std::unique_ptr<Channel>(std::make_unique<sim::SimChannel>(core_->link(rank_, peer, lane), side));
+      return std::unique_ptr<Endpoint>(std::make_unique<sim::SimEndpoint>(core_->link(rank_, peer, lane), side));
     });
   }
 

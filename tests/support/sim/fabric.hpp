@@ -1,18 +1,18 @@
-// Channels in a simulated world: what shared memory does (slots, credits, memory that peers may read), with every store
-// to the other side arriving late.
+// Endpoints in a simulated world: what shared memory does (slots, credits, memory that peers may read), with every
+// store to the other side arriving late.
 //
 //   SimWorld world(seed);
 //   SimFabric fabric(world, {.slots = 2}, nRanks);       // one communicator
 //   auto transport = fabric.transport(rank);
-//   auto channel = transport->beginConnect(peer, ...);   // there at the first poll()
+//   auto endpoint = transport->beginConnect(peer, ...);   // there at the first poll()
 //   while (!done) world.step();
 //
 // What a message costs: SimWorld::setDelay's latency (with jitter, if its bounds differ) and SimOptions::nsPerByte of
-// the sender's and of the receiver's port.  Messages of one channel stay in order; those of different channels may
+// the sender's and of the receiver's port.  Messages of one endpoint stay in order; those of different endpoints may
 // overtake each other.
 //
-// One thread.  The world and the fabric must outlive the transports and channels.  All chance is the world's, so a seed
-// replays exactly.
+// One thread.  The world and the fabric must outlive the transports and endpoints.  All chance is the world's, so a
+// seed replays exactly.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ struct SimOptions {
   size_t slotBytes = 4096;
   size_t maxDirectBytes = 1 << 20;  // 0: no direct protocol
   /// Time that a byte of payload takes at the port of its sender, and again (side by side with the former, but for what
-  /// the latency sets them apart) at the port of its receiver.  A rank has one port each way, for all its channels.  0:
+  /// the latency sets them apart) at the port of its receiver.  A rank has one port each way, for all its endpoints. 0:
   /// as fast as you like.
   double nsPerByte = 0;
   /// Chance that a message breaks the link it travels on, in millionths.
@@ -49,16 +49,16 @@ class SimFabric {
   std::unique_ptr<Transport> transport(int rank);
   int node(int rank) const;
 
-  /// All channels between the two ranks fail, at each end after a delay; what is on its way is lost.
+  /// All endpoints between the two ranks fail, at each end after a delay; what is on its way is lost.
   void breakLinks(int rankA, int rankB);
-  /// SimWorld::kill, and the channels to it fail as their ends find out.
+  /// SimWorld::kill, and the endpoints to it fail as their ends find out.
   void kill(int rank);
 
-  /// Called with a rank after something has arrived in one of its channels, or one has failed: what its owner could not
-  /// do before, it may be able to do now.
+  /// Called with a rank after something has arrived in one of its endpoints, or one has failed: what its owner could
+  /// not do before, it may be able to do now.
   void onArrival(std::function<void(int rank)> listener);
 
-  struct Core;  // shared with channels and events in flight
+  struct Core;  // shared with endpoints and events in flight
 
  private:
   std::shared_ptr<Core> core_;

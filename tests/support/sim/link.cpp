@@ -58,7 +58,7 @@ void Link::postSlot(int side, uint32_t slot, Slot content) {
 }
 
 void Link::close(int side) {
-  const Status status = remoteError("rank ", ends[side].rank, " has closed its sim channel (lane ", lane, ")");
+  const Status status = remoteError("rank ", ends[side].rank, " has closed its sim endpoint (lane ", lane, ")");
   // Behind all that was sent and released before.
   times(side, Flow::Data).headNs = std::max(times(side, Flow::Data).headNs, times(side, Flow::Credit).headNs);
   post(side, Flow::Data, 0, [status](End& end) { end.closed = status; });
@@ -79,18 +79,18 @@ void Link::fail(int side, const Status& status, int64_t afterNs) {
   });
 }
 
-SimChannel::SimChannel(std::shared_ptr<Link> link, int side)
+SimEndpoint::SimEndpoint(std::shared_ptr<Link> link, int side)
     : link_(std::move(link)),
       side_(side),
       sender_(Words(link_.get(), side), link_->options.slots),
       receiver_(Words(link_.get(), side), link_->options.slots) {}
 
-SimChannel::~SimChannel() {
-  SimChannel::cancel();
+SimEndpoint::~SimEndpoint() {
+  SimEndpoint::cancel();
   link_->close(side_);
 }
 
-Result<bool> SimChannel::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
+Result<bool> SimEndpoint::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
   TUTTI_ASSERT_CMP(bytes, <=, slotBytes());
   TUTTI_TRY(failedToSend());
   if (!sender_.claim()) return false;
@@ -98,43 +98,43 @@ Result<bool> SimChannel::send(const std::byte* data, size_t bytes, const Fingerp
   return true;
 }
 
-Result<std::span<std::byte>> SimChannel::reserve() {
+Result<std::span<std::byte>> SimEndpoint::reserve() {
   TUTTI_TRY(failedToSend());
   if (!sender_.claim()) return std::span<std::byte>{};
   staging_.resize(slotBytes());
   return std::span<std::byte>(staging_);
 }
 
-Result<bool> SimChannel::commit(size_t bytes, const Fingerprint& call) { return send(staging_.data(), bytes, call); }
+Result<bool> SimEndpoint::commit(size_t bytes, const Fingerprint& call) { return send(staging_.data(), bytes, call); }
 
-bool SimChannel::canOffer(const std::byte* /*data*/, size_t bytes) const { return bytes <= maxDirectBytes(); }
+bool SimEndpoint::canOffer(const std::byte* /*data*/, size_t bytes) const { return bytes <= maxDirectBytes(); }
 
-Result<Request> SimChannel::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
+Result<Request> SimEndpoint::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
   TUTTI_TRY(failedToSend());
-  if (sendsWait() || !canOffer(data, bytes)) return Channel::postSend(data, bytes, call);
+  if (sendsWait() || !canOffer(data, bytes)) return Endpoint::postSend(data, bytes, call);
   if (!sender_.claim()) return Request{0};
   // A null pointer is how a slot says that its payload is its own; nothing is read of an empty offer.
   return publish({bytes, call, bytes == 0 ? nullptr : data, {}});
 }
 
-Result<bool> SimChannel::test(Request request) {
-  if (request >= kSendInLine) return Channel::test(request);
+Result<bool> SimEndpoint::test(Request request) {
+  if (request >= kSendInLine) return Endpoint::test(request);
   if (sender_.isReleased(request)) return true;
   TUTTI_TRY(failedToSend());
   return false;
 }
 
-void SimChannel::cancel() {
-  Channel::cancel();
+void SimEndpoint::cancel() {
+  Endpoint::cancel();
   peer().withdrawn = true;
 }
 
-Request SimChannel::publish(Slot content) {
+Request SimEndpoint::publish(Slot content) {
   link_->postSlot(side_, *sender_.claim(), std::move(content));
   return sender_.publish();
 }
 
-Result<const std::byte*> SimChannel::peek(const Expect& expect) {
+Result<const std::byte*> SimEndpoint::peek(const Expect& expect) {
   TUTTI_TRY(failed());
   const std::optional<uint32_t> at = receiver_.arrived();
   if (!at) {
@@ -155,13 +155,13 @@ Result<const std::byte*> SimChannel::peek(const Expect& expect) {
   return slot.direct != nullptr ? slot.direct : slot.payload.data();
 }
 
-void SimChannel::release() {
+void SimEndpoint::release() {
   if (!peeked_) return;
   peeked_ = false;
   receiver_.release();
 }
 
-Result<bool> SimChannel::receive(std::byte* dst, const Expect& expect) {
+Result<bool> SimEndpoint::receive(std::byte* dst, const Expect& expect) {
   TUTTI_ASSIGN(const std::byte* message, peek(expect));
   if (message == nullptr) return false;
   if (expect.bytes > 0) std::memcpy(dst, message, expect.bytes);
@@ -169,24 +169,24 @@ Result<bool> SimChannel::receive(std::byte* dst, const Expect& expect) {
   return true;
 }
 
-std::optional<Fingerprint> SimChannel::pending() const {
+std::optional<Fingerprint> SimEndpoint::pending() const {
   const std::optional<uint32_t> at = SlotReceiver<Words>(receiver_).arrived();
   if (!at || peeked_) return std::nullopt;
   return self().slots[*at].call;
 }
 
-Status SimChannel::failed() {
+Status SimEndpoint::failed() {
   if (failure_.ok()) failure_ = self().broken;
   return failure_;
 }
 
-Status SimChannel::failedToSend() {
+Status SimEndpoint::failedToSend() {
   TUTTI_TRY(failed());
   failure_ = self().closed;
   return failure_;
 }
 
-std::string SimChannel::check() const {
+std::string SimEndpoint::check() const {
   if (!sender_.check()) return cat("rank ", self().rank, " to ", peer().rank, ": more posted than there are slots");
   if (!receiver_.check())
     return cat("rank ", self().rank, " from ", peer().rank, ": more arrived than there are slots");

@@ -1,4 +1,4 @@
-// Both ends of one simulated channel, and the stores that travel between them.
+// Both ends of one simulated endpoint, and the stores that travel between them.
 #pragma once
 
 #include <cmath>
@@ -103,10 +103,10 @@ class Words {
   int side_;
 };
 
-class SimChannel : public Channel {
+class SimEndpoint : public Endpoint {
  public:
-  SimChannel(std::shared_ptr<Link> link, int side);
-  ~SimChannel() override;
+  SimEndpoint(std::shared_ptr<Link> link, int side);
+  ~SimEndpoint() override;
 
   size_t slotBytes() const override { return link_->options.slotBytes; }
   size_t maxDirectBytes() const override { return link_->options.maxDirectBytes; }

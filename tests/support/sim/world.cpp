@@ -11,12 +11,12 @@ namespace {
 
 constexpr std::string_view kPrefix = "sim:";
 
-/// Which node an endpoint means; -1 for none.
-int nodeOf(const Endpoint& endpoint) {
+/// Which node a control address means; -1 for none.
+int nodeOf(const ControlAddress& controlAddress) {
   int node = -1;
-  if (!endpoint.starts_with(kPrefix)) return -1;
-  const char* end = endpoint.data() + endpoint.size();
-  const auto parsed = std::from_chars(endpoint.data() + kPrefix.size(), end, node);
+  if (!controlAddress.starts_with(kPrefix)) return -1;
+  const char* end = controlAddress.data() + controlAddress.size();
+  const auto parsed = std::from_chars(controlAddress.data() + kPrefix.size(), end, node);
   return parsed.ec == std::errc() && parsed.ptr == end ? node : -1;
 }
 
@@ -44,7 +44,7 @@ class SimWorld::Node : public Network {
   void randomBytes(std::span<std::byte> out) override {
     for (std::byte& b : out) b = static_cast<std::byte>(world_.random() >> 56);
   }
-  LinkId dial(const Endpoint& to) override { return world_.dial(index_, to); }
+  LinkId dial(const ControlAddress& to) override { return world_.dial(index_, to); }
   void send(LinkId link, std::string_view message) override { world_.sendMessage(index_, link, message); }
   void close(LinkId link) override { world_.closeLink(index_, link); }
   void handOver(LinkId link, const std::string& streamKey) override {
@@ -106,7 +106,7 @@ int SimWorld::addNode() {
 
 int SimWorld::nNodes() const { return static_cast<int>(nodes_.size()); }
 Network& SimWorld::network(int node) { return *nodes_.at(static_cast<size_t>(node)); }
-Endpoint SimWorld::endpoint(int node) { return cat(kPrefix, node); }
+ControlAddress SimWorld::controlAddress(int node) { return cat(kPrefix, node); }
 bool SimWorld::alive(int node) const { return !nodes_.at(static_cast<size_t>(node))->dead; }
 bool SimWorld::frozen(int node) const { return alive(node) && nodes_.at(static_cast<size_t>(node))->frozen; }
 
@@ -121,7 +121,7 @@ const std::map<std::string, LinkId>& SimWorld::streams(int node) const {
 SimWorld::Pipe& SimWorld::pipeOf(LinkId link) const { return *pipes_.at(static_cast<size_t>(link / 2 - 1)); }
 int SimWorld::peerOf(LinkId link) const { return pipeOf(link).node[(link & 1) ^ 1]; }
 
-LinkId SimWorld::dial(int from, const Endpoint& to) {
+LinkId SimWorld::dial(int from, const ControlAddress& to) {
   ++nDials_;
   auto pipe = std::make_unique<Pipe>();
   pipe->node[0] = from;

@@ -41,7 +41,7 @@ class SimWorld {
   /// Who gets the node's events (borrowed); nullptr: nobody, dials are refused.
   void attach(int node, Machine* machine);
   /// "sim:7", what others dial.
-  static Endpoint endpoint(int node);
+  static ControlAddress controlAddress(int node);
 
   // ---- Time and chance.
   int64_t nowNs() const { return nowNs_; }
@@ -55,9 +55,9 @@ class SimWorld {
   /// Call fn at a virtual time (now, if that has passed).  fn may call into machines, kill nodes and so on.
   void at(int64_t ns, std::function<void()> fn);
 
-  // ---- Messages outside of links (for channels): fn runs at node `to` at a time that the caller has chosen (calls for
-  // the same time in the order of their posting).  Lost if `from` is dead now, `to` is dead then, or the pair is cut;
-  // held back while `to` is frozen.
+  // ---- Messages outside of links (for endpoints): fn runs at node `to` at a time that the caller has chosen (calls
+  // for the same time in the order of their posting).  Lost if `from` is dead now, `to` is dead then, or the pair is
+  // cut; held back while `to` is frozen.
   void post(int from, int to, int64_t ns, std::function<void()> fn);
   /// post() between the two nodes loses everything from now on, without a word.
   void cut(int nodeA, int nodeB);
@@ -108,7 +108,7 @@ class SimWorld {
   };
 
   Pipe& pipeOf(LinkId link) const;
-  LinkId dial(int from, const Endpoint& to);
+  LinkId dial(int from, const ControlAddress& to);
   void sendMessage(int from, LinkId link, std::string_view message);
   void closeLink(int from, LinkId link);
   void schedule(Event event);

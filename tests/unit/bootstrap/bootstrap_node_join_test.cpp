@@ -100,8 +100,8 @@ TEST_CASE("mistakes at the rendezvous are told to everyone by rank") {
       bootstraps.push_back(std::make_unique<BootstrapNode>(world.network(node), [] {}));
       world.attach(node, bootstraps.back().get());
       JoinRequest request{.commId = {9}, .secret = {8}, .rank = rank, .nRanks = size};
-      request.self = SimWorld::endpoint(node);
-      request.rendezvous = SimWorld::endpoint(place);
+      request.self = SimWorld::controlAddress(node);
+      request.rendezvous = SimWorld::controlAddress(place);
       request.deadlineNs = deadlineNs;
       members.push_back(bootstraps.back()->join(request));
     }
@@ -143,8 +143,8 @@ class Comers {
 
   JoinRequest request(int rank, int nRanks, int node) const {
     JoinRequest request{.commId = kCommId, .secret = kSecret, .rank = rank, .nRanks = nRanks};
-    request.self = SimWorld::endpoint(node);
-    request.rendezvous = SimWorld::endpoint(place_);
+    request.self = SimWorld::controlAddress(node);
+    request.rendezvous = SimWorld::controlAddress(place_);
     request.deadlineNs = kJoinNs;
     return request;
   }
@@ -234,7 +234,7 @@ TEST_CASE("a notice for a place with another secret, or none, is not told, and s
   JoinRequest request = comers.request(1, 3, comers.lastNode());
   request.secret = {7};
   const MemberId odd = silent.tell(request, {1, remoteError("no")});
-  request.rendezvous = SimWorld::endpoint(comers.lastNode());  // where nobody serves it
+  request.rendezvous = SimWorld::controlAddress(comers.lastNode());  // where nobody serves it
   const MemberId nowhere = silent.tell(request, {1, remoteError("no")});
   comers.world().runUntil([] { return false; }, 8 * kSecond);
   CHECK_FALSE(silent.told(odd));
@@ -255,7 +255,7 @@ TEST_CASE("a child communicator joins without a rendezvous, however late some ar
     const int node = world.addNode();
     bootstraps.push_back(std::make_unique<BootstrapNode>(world.network(node), [] {}));
     world.attach(node, bootstraps.back().get());
-    request.members.push_back(SimWorld::endpoint(node));
+    request.members.push_back(SimWorld::controlAddress(node));
   }
   for (int r = 0; r < nRanks; ++r)
     world.at(r * 3 * kSecond, [&, r, mine = request]() mutable {  // the dialers of the last wait for 24 s

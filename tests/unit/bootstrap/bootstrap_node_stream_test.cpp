@@ -16,7 +16,7 @@ struct Ranks {
       const int node = world.addNode();
       bootstraps.push_back(std::make_unique<BootstrapNode>(world.network(node), [] {}));
       world.attach(node, bootstraps.back().get());
-      request.members.push_back(SimWorld::endpoint(node));
+      request.members.push_back(SimWorld::controlAddress(node));
     }
     for (int r = 0; r < n; ++r) join(r);
   }

@@ -139,7 +139,7 @@ TEST_CASE("strangers get little room and little time") {
   world.attach(other, &stranger);
   const auto run = [&](int64_t ns) { world.runUntil([] { return false; }, world.nowNs() + ns); };
   const auto dial = [&](int n) {
-    for (int i = 0; i < n; ++i) world.network(other).dial(SimWorld::endpoint(node));
+    for (int i = 0; i < n; ++i) world.network(other).dial(SimWorld::controlAddress(node));
     run(10'000'000);
   };
   SECTION("one who says nothing is cut off") {

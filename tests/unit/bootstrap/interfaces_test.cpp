@@ -18,7 +18,7 @@ InterfaceAddress interface(const std::string& name, const std::string& address, 
 
 std::string chosen(const std::vector<InterfaceAddress>& all, const std::string& names, const std::string& family = "") {
   const Result<std::vector<SocketAddress>> addresses = chooseAddresses(all, names, family);
-  return addresses.ok() ? makeEndpoint(*addresses, 1024) : addresses.status().message();
+  return addresses.ok() ? makeControlAddress(*addresses, 1024) : addresses.status().message();
 }
 
 const std::vector<InterfaceAddress> kHost = {interface("lo", "127.0.0.1:1"),         interface("lo", "[::1]:1"),
@@ -32,7 +32,7 @@ TEST_CASE("the addresses to listen on are those a person would take") {
   struct Row {
     const char* names;
     const char* family;
-    const char* endpoint;
+    const char* controlAddress;
   };
   const auto row = GENERATE(values<Row>({
       {"", "", "10.0.0.7:0,10.2.0.7:0,[fd00::7]:0"},
@@ -54,7 +54,7 @@ TEST_CASE("the addresses to listen on are those a person would take") {
       {"^", "", "TUTTI_SOCKET_IFNAME='^' names no interface"},
   }));
   CAPTURE(row.names, row.family);
-  CHECK(chosen(kHost, row.names, row.family) == row.endpoint);
+  CHECK(chosen(kHost, row.names, row.family) == row.controlAddress);
 }
 
 TEST_CASE("a host with nothing but a loopback interface is a host") {
@@ -75,11 +75,11 @@ TEST_CASE("addresses are read as they are written") {
         "address [fe80::1%nonesuch]:5: this host has no interface 'nonesuch'");
 }
 
-TEST_CASE("an endpoint skips the addresses that only another host can dial") {
-  CHECK(parseEndpoint("[fe80::1%nonesuch]:5,10.0.0.1:5")->size() == 1);
-  CHECK(parseEndpoint("[fe80::1%nonesuch]:5").status().code() == tuttiSystemError);
-  CHECK(parseEndpoint("10.0.0.1:5,,").status().code() == tuttiInvalidArgument);
-  CHECK(parseEndpoint(std::string(2000, '1')).status().code() == tuttiInvalidArgument);
+TEST_CASE("a control address skips the addresses that only another host can dial") {
+  CHECK(parseControlAddress("[fe80::1%nonesuch]:5,10.0.0.1:5")->size() == 1);
+  CHECK(parseControlAddress("[fe80::1%nonesuch]:5").status().code() == tuttiSystemError);
+  CHECK(parseControlAddress("10.0.0.1:5,,").status().code() == tuttiInvalidArgument);
+  CHECK(parseControlAddress(std::string(2000, '1')).status().code() == tuttiInvalidArgument);
 }
 
 TEST_CASE("localhost is found though only the loopback interface may be up") {

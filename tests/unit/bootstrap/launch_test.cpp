@@ -54,13 +54,13 @@ Result<LaunchInfo> launched(const Environment& environment) {
   return info;
 }
 
-std::string endpointOf(const LaunchInfo& info) { return decodeUniqueId(info.id)->endpoint; }
+std::string controlAddressOf(const LaunchInfo& info) { return decodeUniqueId(info.id)->controlAddress; }
 
 MeetingPlace somePlace() {
   MeetingPlace place;
   place.commId.fill(7);
   place.secret.fill(9);
-  place.endpoint = "10.0.0.7:4021,[fd00::7]:4022";
+  place.controlAddress = "10.0.0.7:4021,[fd00::7]:4022";
   return place;
 }
 
@@ -72,14 +72,14 @@ TEST_CASE("a unique id keeps its content") {
   REQUIRE(decoded.ok());
   CHECK(decoded->commId == place.commId);
   CHECK(decoded->secret == place.secret);
-  CHECK(decoded->endpoint == place.endpoint);
+  CHECK(decoded->controlAddress == place.controlAddress);
 }
 
 TEST_CASE("a unique id drops the addresses that do not fit") {
   MeetingPlace place = somePlace();
   const std::string longest = "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535";
-  place.endpoint = longest + "," + longest + ",10.0.0.1:1";
-  CHECK(decodeUniqueId(encodeUniqueId(place))->endpoint == longest);
+  place.controlAddress = longest + "," + longest + ",10.0.0.1:1";
+  CHECK(decodeUniqueId(encodeUniqueId(place))->controlAddress == longest);
 }
 
 TEST_CASE("what is not a unique id is refused with the reason") {
@@ -97,7 +97,7 @@ TEST_CASE("what is not a unique id is refused with the reason") {
   CHECK(refusal(id) == "the unique id is damaged: there are bytes behind its address");
   id = good;
   std::memset(id.internal + 56, 0, 72);
-  CHECK(refusal(id) == "the unique id is damaged: an endpoint without any address");
+  CHECK(refusal(id) == "the unique id is damaged: a control address without any address");
 }
 
 TEST_CASE("without a launcher there is one rank") {
@@ -118,16 +118,16 @@ TEST_CASE("each launcher's variables give rank, size and rendezvous") {
       launched({{"TUTTI_RANK", "1"}, {"TUTTI_NRANKS", "3"}, {"TUTTI_UNIQUE_ID", toHex(&id, sizeof id)}});
   REQUIRE(run.ok());
   CHECK((run->launcher == "tutti-run" && run->rank == 1 && run->nRanks == 3));
-  CHECK(endpointOf(*run) == somePlace().endpoint);
+  CHECK(controlAddressOf(*run) == somePlace().controlAddress);
 
   const Environment torch = {
       {"RANK", "2"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29500"}};
-  CHECK(endpointOf(*launched(torch)) == "127.0.0.1:29500");
+  CHECK(controlAddressOf(*launched(torch)) == "127.0.0.1:29500");
   Environment elastic = torch;
   elastic["TORCHELASTIC_USE_AGENT_STORE"] = "True";
-  CHECK(endpointOf(*launched(elastic)) == "127.0.0.1:29501");
+  CHECK(controlAddressOf(*launched(elastic)) == "127.0.0.1:29501");
   elastic["TUTTI_PORT"] = "4242";
-  CHECK(endpointOf(*launched(elastic)) == "127.0.0.1:4242");
+  CHECK(controlAddressOf(*launched(elastic)) == "127.0.0.1:4242");
 
   const Result<LaunchInfo> slurm = launched({{"SLURM_PROCID", "1"},
                                              {"SLURM_NTASKS", "2"},
@@ -137,7 +137,7 @@ TEST_CASE("each launcher's variables give rank, size and rendezvous") {
                                              {"SLURM_LAUNCH_NODE_IPADDR", "127.0.0.9"}});
   REQUIRE(slurm.ok());
   CHECK((slurm->launcher == "slurm" && slurm->rank == 1 && slurm->nRanks == 2));
-  CHECK(endpointOf(*slurm) == "127.0.0.3:23103,127.0.0.9:23103");
+  CHECK(controlAddressOf(*slurm) == "127.0.0.3:23103,127.0.0.9:23103");
 }
 
 TEST_CASE("jobs with different identities or secrets do not meet") {

@@ -51,7 +51,7 @@ struct Rendezvous {
     r.secret = secret;
     r.rank = rank;
     r.nRanks = nRanks;
-    r.rendezvous = session->endpoint();
+    r.rendezvous = session->controlAddress();
     r.info = cat("rank ", rank);
     return r;
   }

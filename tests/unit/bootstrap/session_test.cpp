@@ -83,7 +83,7 @@ TEST_CASE("a rendezvous made by openRendezvousPlace serves its ranks") {
           request.secret = place.secret;
           request.rank = rank;
           request.nRanks = 3;
-          request.rendezvous = place.endpoint;
+          request.rendezvous = place.controlAddress;
           Result<std::shared_ptr<Session>> session = Session::create();  // on the interfaces that there are
           if (!session.ok()) return session.status().message();
           ControlResult joined = (*session)->join(request, soon(), nullptr, [](const Failure&) {});
@@ -91,7 +91,7 @@ TEST_CASE("a rendezvous made by openRendezvousPlace serves its ranks") {
         }) == "");
 }
 
-TEST_CASE("a child communicator joins over its members' endpoints on the same Sessions") {
+TEST_CASE("a child communicator joins over its members' control addresses on the same Sessions") {
   const Rendezvous rendezvous;
   CHECK(onRanks(4, [&](int rank) -> std::string {
           ControlResult joined = rendezvous.join(rank, 4);
@@ -102,8 +102,8 @@ TEST_CASE("a child communicator joins over its members' endpoints on the same Se
           request.commId = deriveCommId(parent.secret(), cat("child ", rank % 2));
           request.rank = rank / 2;
           request.nRanks = 2;
-          request.members = {parent.endpoints()[static_cast<size_t>(rank % 2)],
-                             parent.endpoints()[static_cast<size_t>(rank % 2 + 2)]};
+          request.members = {parent.controlAddresses()[static_cast<size_t>(rank % 2)],
+                             parent.controlAddresses()[static_cast<size_t>(rank % 2 + 2)]};
           request.info = cat(rank);
           ControlResult child = parent.session()->join(request, soon(), nullptr, [](const Failure&) {});
           if (!child.ok()) return child.status().message();

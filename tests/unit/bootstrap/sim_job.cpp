@@ -32,8 +32,8 @@ JoinRequest SimJob::request(int r) const {
   request.secret = {4, 5, 6};
   request.rank = r;
   request.nRanks = options_.nRanks;
-  request.self = SimWorld::endpoint(ranks_[static_cast<size_t>(r)].node);
-  request.rendezvous = SimWorld::endpoint(placeNode_);
+  request.self = SimWorld::controlAddress(ranks_[static_cast<size_t>(r)].node);
+  request.rendezvous = SimWorld::controlAddress(placeNode_);
   request.info = cat("info of ", r);
   request.deadlineNs = world_.nowNs() + options_.joinNs;
   return request;
@@ -120,7 +120,8 @@ bool SimJob::stepOnce(int r) {
     me.upNs = world_.nowNs();
     for (int other = 0; other < options_.nRanks; ++other)
       if (me.bootstrap->infos(me.member)[static_cast<size_t>(other)] != "info of " + std::to_string(other) ||
-          me.bootstrap->endpoints(me.member)[static_cast<size_t>(other)] != SimWorld::endpoint(rank(other).node))
+          me.bootstrap->controlAddresses(me.member)[static_cast<size_t>(other)] !=
+              SimWorld::controlAddress(rank(other).node))
         me.complaint = cat("wrong information of rank ", other);
     me.phase = Rank::Phase::Gathering;
     wait(r, options_.gatherNs);

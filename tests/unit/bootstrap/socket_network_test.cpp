@@ -36,7 +36,7 @@ struct Node {
   SocketNetwork network{*reactor, 30'000, [] {}};
 
   Node() { network.setMachine(&notes); }
-  Endpoint listen(const char* address) {
+  ControlAddress listen(const char* address) {
     SocketAddress any = *parseAddress(address);
     any.setPort(0);
     return network.listen(any)->text();
@@ -63,9 +63,9 @@ TEST_CASE("messages cross a link in order, over IPv4 and IPv6") {
   const char* address = GENERATE("127.0.0.1:1", "[::1]:1");
   CAPTURE(address);
   Node a, b;
-  const Endpoint endpoint = b.listen(address);
+  const ControlAddress controlAddress = b.listen(address);
   b.notes.reaction = [&](LinkId link, std::string_view message) { b.network.send(link, message); };
-  const LinkId link = a.network.dial(endpoint);
+  const LinkId link = a.network.dial(controlAddress);
   a.network.send(link, "early");  // before the dial is done
   REQUIRE(soon({&a, &b}, [&] { return a.notes.messages.size() == 1; }));
   const std::string large(3 << 20, 'x');
@@ -79,8 +79,8 @@ TEST_CASE("messages cross a link in order, over IPv4 and IPv6") {
 
 TEST_CASE("what was sent before a close still arrives, then the end") {
   Node a, b;
-  const Endpoint endpoint = b.listen("127.0.0.1:1");
-  const LinkId link = a.network.dial(endpoint);
+  const ControlAddress controlAddress = b.listen("127.0.0.1:1");
+  const LinkId link = a.network.dial(controlAddress);
   REQUIRE(soon({&a, &b}, [&] { return a.notes.connected.size() == 1 && b.notes.accepted.size() == 1; }));
   b.network.send(b.notes.accepted[0], "unread by a");
   for (int i = 0; i < 2; ++i) a.network.send(link, "short");
@@ -96,9 +96,9 @@ TEST_CASE("what was sent before a close still arrives, then the end") {
 
 TEST_CASE("a dial goes through the addresses until one answers") {
   Node a, b;
-  const Endpoint good = b.listen("127.0.0.1:1");
+  const ControlAddress good = b.listen("127.0.0.1:1");
   Node gone;
-  const Endpoint bad = gone.listen("127.0.0.1:1");
+  const ControlAddress bad = gone.listen("127.0.0.1:1");
   gone.network.stopListening();
   a.network.dial(bad + "," + good);
   CHECK(soon({&a, &b}, [&] { return a.notes.connected.size() == 1; }));
@@ -112,11 +112,11 @@ TEST_CASE("a dial goes through the addresses until one answers") {
 
 TEST_CASE("a stream that is handed over loses no byte behind its last message") {
   Node a, b;
-  const Endpoint endpoint = b.listen("127.0.0.1:1");
+  const ControlAddress controlAddress = b.listen("127.0.0.1:1");
   b.notes.reaction = [&](LinkId link, std::string_view message) {
     if (message == "over") b.network.handOver(link, "b");
   };
-  const LinkId link = a.network.dial(endpoint);
+  const LinkId link = a.network.dial(controlAddress);
   REQUIRE(soon({&a, &b}, [&] { return a.notes.connected.size() == 1; }));
   a.network.send(link, "before");
   a.network.send(link, "over");

@@ -41,7 +41,7 @@ class Node : public Network, public Machine {
 
   int64_t nowNs() override { return net_.nowNs(); }
   void randomBytes(std::span<std::byte> out) override { net_.randomBytes(out); }
-  LinkId dial(const Endpoint& to) override { return alive() ? net_.dial(to) : ++deadDials_; }
+  LinkId dial(const ControlAddress& to) override { return alive() ? net_.dial(to) : ++deadDials_; }
   void send(LinkId link, std::string_view message) override {
     if (step()) net_.send(link, message);
   }
@@ -201,9 +201,9 @@ class Job {
     request.nRanks = static_cast<int>(ranks.size());
     for (const int other : ranks) {
       if (other == r) request.rank = end.rank = static_cast<int>(request.members.size());
-      request.members.push_back(SimWorld::endpoint(at(other).node->number()));
+      request.members.push_back(SimWorld::controlAddress(at(other).node->number()));
     }
-    request.self = SimWorld::endpoint(at(r).node->number());
+    request.self = SimWorld::controlAddress(at(r).node->number());
     request.deadlineNs = world_.nowNs() + kJoinNs;
     end.member = boot(r).join(request);
     return end;

@@ -50,8 +50,8 @@ JoinFunction joinBy(const tuttiUniqueId& id, int rank, int nRanks, const CommSet
     request.secret = place.secret;
     request.rank = rank;
     request.nRanks = nRanks;
-    request.self = session->endpoint();
-    request.rendezvous = place.endpoint;
+    request.self = session->controlAddress();
+    request.rendezvous = place.controlAddress;
     return Comm::join(session, std::move(request), settings, abortState);
   };
 }
@@ -152,8 +152,8 @@ TEST_CASE("requests use memory that is registered, for as long as it is") {
           RANK_TRY(tuttiMemFree(memory));
           RANK_TRY(tuttiBarrier(r.comm, nullptr));
           const CommUse comm = *use(r.comm);
-          Channel* const channel = *comm->channel(1 - r.rank, kPointToPointLane);
-          RANK_CHECK(!channel->takes(reinterpret_cast<const std::byte*>(floats), 8));
+          Endpoint* const endpoint = *comm->endpoint(1 - r.rank, kPointToPointLane);
+          RANK_CHECK(!endpoint->takes(reinterpret_cast<const std::byte*>(floats), 8));
           return "";
         }) == "");
 }

@@ -124,7 +124,7 @@ TEST_CASE("by proxies ranks that share a device wait for each other, and never f
   CHECK(Gpu::complaints() == "");
 }
 
-TEST_CASE("a proxy's channels have one pinned slot each way, however many messages there are") {
+TEST_CASE("a proxy's endpoints have one pinned slot each way, however many messages there are") {
   const Variable way("TUTTI_CUDA_EXECUTOR", "proxy");
   const Gpu gpu;
   if (FakeCuda::get().calls == nullptr) return;

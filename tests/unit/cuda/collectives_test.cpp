@@ -108,7 +108,7 @@ TEST_CASE("host ranks and CUDA ranks work in one communicator") {
   CHECK(Gpu::complaints() == "");
 }
 
-TEST_CASE("messages larger than all slots of a channel pass through them") {
+TEST_CASE("messages larger than all slots of an endpoint pass through them") {
   const Variable way("TUTTI_CUDA_EXECUTOR", GENERATE("stream", "resident"));
   {
     const Gpu gpu("devices=1;queues=1");

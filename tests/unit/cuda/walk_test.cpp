@@ -153,7 +153,7 @@ class Walk {
   void addRank(const Schedule& schedule) {
     const Layout layout = evenLayout(schedule, way_.count, sizeof(float));
     Result<std::unique_ptr<Plan>> plan =
-        bindPlan(schedule, layout, sizeof(float), way_.slotBytes, [](int, int) { return Result<Channel*>(nullptr); });
+        bindPlan(schedule, layout, sizeof(float), way_.slotBytes, [](int, int) { return Result<Endpoint*>(nullptr); });
     REQUIRE(plan.ok());
     plans_.push_back(std::move(*plan));
     inputs_.emplace_back(schedule.inputChunks() > 0 ? extent(layout.input) : 0);

@@ -256,10 +256,10 @@ TEST_CASE("where devices of a host reach each other only messages between hosts 
   const sim::Prices staged = prices();
   costs.insideHost = std::make_shared<DeviceCosts>(deviceCosts(DeviceExecutor::Streams, {90, 4800}, sharing(4)));
   const sim::Prices mixed = prices();
-  CHECK(mixed.channel[0].sendUsPerByte == Approx(2 / (costs.memoryGBps * 1e3)));
-  CHECK(mixed.channel[0].sendUs == Approx(costs.insideHost->message.near.sendUs));
-  CHECK(staged.channel[0].sendUsPerByte > 10 * mixed.channel[0].sendUsPerByte);
-  CHECK(mixed.channel[1].sendUsPerByte == staged.channel[1].sendUsPerByte);
+  CHECK(mixed.copied[0].sendUsPerByte == Approx(2 / (costs.memoryGBps * 1e3)));
+  CHECK(mixed.copied[0].sendUs == Approx(costs.insideHost->message.near.sendUs));
+  CHECK(staged.copied[0].sendUsPerByte > 10 * mixed.copied[0].sendUsPerByte);
+  CHECK(mixed.copied[1].sendUsPerByte == staged.copied[1].sendUsPerByte);
   for (const size_t bytes : {size_t{8}, kMi, 64 * kMi}) {
     r.shape.bytes = bytes;
     const auto us = [&] { return plan(r, c)->costUs; };

@@ -21,7 +21,7 @@ constexpr double kBeta = 1 / (kGBps * 1e3), kGamma = 1 / (kReduceGBps * 1e3);
 /// alpha + bytes * beta a message, all of it on the way: two ends that are never busy.
 sim::Prices linear() {
   sim::Prices prices;
-  prices.channel[0] = prices.channel[1] = {.latencyUs = kAlpha, .receiveUsPerByte = kBeta};
+  prices.copied[0] = prices.copied[1] = {.latencyUs = kAlpha, .receiveUsPerByte = kBeta};
   prices.reduceUsPerByte = kGamma;
   return prices;
 }
@@ -374,7 +374,7 @@ TEST_CASE("ranks of a process are nearer than those of a socket, and sockets sha
   Calibration c = figures();
   c.at(kShmThreads, Protocol::Slots).cost.latencyUs = 0.001;
   const sim::Prices prices = pricesOf(r, c, Protocol::Slots);
-  CHECK(prices.channel[0].latencyUs < 0.01 * prices.channel[1].latencyUs);
+  CHECK(prices.copied[0].latencyUs < 0.01 * prices.copied[1].latencyUs);
   MachineLevels narrow = levels;
   narrow[1].portGBps = 0.1;
   const double wide = costUs(r, "ring");

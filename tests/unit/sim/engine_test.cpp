@@ -24,11 +24,11 @@ double inTurnUs(const Task& task, int nRanks) {
   REQUIRE(roles.ok());
   const double chunkBytes = roles->programs[0]->chunkBytes;
   Prices prices;
-  prices.channel[0] = {.sendUs = kSendUs,
-                       .latencyUs = kLatencyUs,
-                       .receiveUs = kReceiveUs,
-                       .sendUsPerByte = 1 / (kCopyGBps * 1e3),
-                       .receiveUsPerByte = 1 / (kCopyGBps * 1e3)};
+  prices.copied[0] = {.sendUs = kSendUs,
+                      .latencyUs = kLatencyUs,
+                      .receiveUs = kReceiveUs,
+                      .sendUsPerByte = 1 / (kCopyGBps * 1e3),
+                      .receiveUsPerByte = 1 / (kCopyGBps * 1e3)};
   prices.reduceUsPerByte = 1 / (kCombineGBps * 1e3);
   const auto estimated = estimate(bind(std::move(*roles), {}), prices, chunkBytes, 1);
   REQUIRE(estimated.ok());

@@ -7,9 +7,9 @@ using namespace tutti;
 
 namespace {
 
-std::unique_ptr<Channel> selfChannel(size_t slotBytes = 100) {
+std::unique_ptr<Endpoint> selfEndpoint(size_t slotBytes = 100) {
   auto transport = createSelfTransport(3, slotBytes);
-  return *awaitChannel(*transport, 3, transport->address(), 0, Deadline::never());
+  return *awaitEndpoint(*transport, 3, transport->address(), 0, Deadline::never());
 }
 const Fingerprint kOne{1, 1}, kTwo{2, 2};
 const std::byte* bytesOf(const char* text) { return reinterpret_cast<const std::byte*>(text); }
@@ -17,7 +17,7 @@ const std::byte* bytesOf(const char* text) { return reinterpret_cast<const std::
 }  // namespace
 
 TEST_CASE("a rank receives what it sends itself, in order, copied or offered") {
-  auto c = selfChannel();
+  auto c = selfEndpoint();
   std::byte dst[100];
   for (int round = 0; round < 20; ++round) {
     CHECK_FALSE(c->pending());
@@ -42,7 +42,7 @@ TEST_CASE("a rank receives what it sends itself, in order, copied or offered") {
 }
 
 TEST_CASE("a message to self can be built in place") {
-  auto c = selfChannel();
+  auto c = selfEndpoint();
   const auto room = *c->reserve();
   REQUIRE(room.size() == 100);
   std::memset(room.data(), 7, 100);
@@ -53,7 +53,7 @@ TEST_CASE("a message to self can be built in place") {
 }
 
 TEST_CASE("the queue to self is bounded, and gives up what was withdrawn") {
-  auto c = selfChannel();
+  auto c = selfEndpoint();
   for (size_t i = 0; i < kSelfMessages; ++i) CHECK(*c->postSend(bytesOf("x"), 1, kOne) == i + 1);
   CHECK(*c->postSend(bytesOf("x"), 1, kOne) == 0);
   c->cancel();
@@ -61,7 +61,7 @@ TEST_CASE("the queue to self is bounded, and gives up what was withdrawn") {
 }
 
 TEST_CASE("a rank that disagrees with itself is told so") {
-  auto c = selfChannel();
+  auto c = selfEndpoint();
   CHECK(*c->send(bytesOf("ab"), 2, kOne));
   auto refused = c->peek({2, kTwo});
   CHECK(refused.status().code() == tuttiInvalidUsage);

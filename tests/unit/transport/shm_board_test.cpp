@@ -26,15 +26,15 @@ struct BoardOf {
     const Deadline deadline = Deadline::inMs(1000);
     publisher = std::move(*awaitValue(*transports[0]->publisher(addresses), deadline, "its board"));
     for (int rank = 1; rank < nRanks; ++rank) {
-      const PendingChannel reader = transports[static_cast<size_t>(rank)]->subscriber(0, addresses[0]);
+      const PendingEndpoint reader = transports[static_cast<size_t>(rank)]->subscriber(0, addresses[0]);
       readers.push_back(std::move(*awaitValue(*reader, deadline, "the board")));
     }
   }
   LocalExchange exchange;
   std::vector<std::unique_ptr<Transport>> transports;
   std::vector<Address> addresses;
-  std::unique_ptr<Channel> publisher;
-  std::vector<std::unique_ptr<Channel>> readers;
+  std::unique_ptr<Endpoint> publisher;
+  std::vector<std::unique_ptr<Endpoint>> readers;
 };
 
 size_t sizeOf(uint64_t n) { return n * 7 % (kBoardBytes + 1); }
@@ -107,10 +107,10 @@ TEST_CASE("reading and publishing at the same time") {
   std::atomic<bool> wrong{false};
   std::vector<std::thread> threads;
   for (const auto& reader : board.readers) {
-    threads.emplace_back([&wrong, channel = reader.get()] {
+    threads.emplace_back([&wrong, endpoint = reader.get()] {
       for (uint64_t n = 0; n < kMessages && !wrong;) {
         uint64_t value = 0;
-        const Result<bool> came = channel->receive(reinterpret_cast<std::byte*>(&value), {8, callNumber(n % 100)});
+        const Result<bool> came = endpoint->receive(reinterpret_cast<std::byte*>(&value), {8, callNumber(n % 100)});
         if (!came.ok() || (*came && value != n)) wrong = true;
         if (came.ok() && *came) ++n;
         if (came.ok() && !*came) std::this_thread::yield();

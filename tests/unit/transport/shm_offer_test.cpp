@@ -58,8 +58,8 @@ TEST_CASE("memory is offered where it lies, by each of the three ways") {
   }
   CHECK(p.exchange.numServed() == (row.allocated ? 3 : 2));
   CHECK(hostFree(allocated).ok());
-  p.channel[0].reset();
-  p.channel[1].reset();
+  p.endpoint[0].reset();
+  p.endpoint[1].reset();
   p.transport[0].reset();
   p.transport[1].reset();
   CHECK(p.exchange.numServed() == 0);

@@ -31,14 +31,14 @@ struct SenderTo {
     for (int rank = 1; rank < nRanks; ++rank) {
       const auto deadline = Deadline::inMs(1000);
       auto& other = transports[static_cast<size_t>(rank)];
-      out.push_back(std::move(*awaitChannel(*transports[0], rank, other->address(), 0, deadline)));
-      in.push_back(std::move(*awaitChannel(*other, 0, transports[0]->address(), 0, deadline)));
+      out.push_back(std::move(*awaitEndpoint(*transports[0], rank, other->address(), 0, deadline)));
+      in.push_back(std::move(*awaitEndpoint(*other, 0, transports[0]->address(), 0, deadline)));
     }
   }
   LocalExchange exchange;
   std::vector<std::unique_ptr<Transport>> transports;
-  std::vector<std::unique_ptr<Channel>> out;
-  std::vector<std::unique_ptr<Channel>> in;
+  std::vector<std::unique_ptr<Endpoint>> out;
+  std::vector<std::unique_ptr<Endpoint>> in;
 };
 
 size_t bytesOf(uint64_t n) { return n * 7919 % (kSlotBytes + 1); }
@@ -51,18 +51,18 @@ struct ReaderOf {
 };
 
 /// The next message of a reader, by receive() and peek() in turn; "" or what was wrong.
-std::string takeNext(Channel& channel, ReaderOf* reader, const std::vector<std::byte>& data) {
+std::string takeNext(Endpoint& endpoint, ReaderOf* reader, const std::vector<std::byte>& data) {
   const uint64_t n = reader->messages[reader->taken++];
   const Expect expect{bytesOf(n), callNumber(n)};
   std::vector<std::byte> got(kSlotBytes + 1);
   if (n % 2 == 0) {
-    const Result<bool> came = channel.receive(got.data(), expect);
+    const Result<bool> came = endpoint.receive(got.data(), expect);
     if (!came.ok() || !*came) return cat("message ", n, " is not there: ", came.status().message());
   } else {
-    const Result<const std::byte*> message = channel.peek(expect);
+    const Result<const std::byte*> message = endpoint.peek(expect);
     if (!message.ok() || *message == nullptr) return cat("message ", n, " is not there: ", message.status().message());
     std::copy_n(*message, expect.bytes, got.begin());
-    channel.release();
+    endpoint.release();
   }
   const bool same = std::equal(got.begin(), got.begin() + static_cast<std::ptrdiff_t>(expect.bytes),
                                data.begin() + static_cast<std::ptrdiff_t>(n % 64));
@@ -74,7 +74,7 @@ std::string takeNext(Channel& channel, ReaderOf* reader, const std::vector<std::
 TEST_CASE("messages to some and to one, read at any pace, keep their order and their bytes") {
   SenderTo s(4);
   Outbox& outbox = *s.out[0]->outbox();
-  for (const auto& channel : s.out) REQUIRE(channel->outbox() == &outbox);
+  for (const auto& endpoint : s.out) REQUIRE(endpoint->outbox() == &outbox);
   const auto data = pattern(kSlotBytes + 64, 5);
   std::mt19937 random(2);
   std::vector<ReaderOf> readers(3);
@@ -115,13 +115,13 @@ TEST_CASE("messages to some and to one, read at any pace, keep their order and t
 TEST_CASE("an outbox is worth waiting for while a receiver has all its slots to take, and not for others' sake") {
   SenderTo s(4);
   Outbox& outbox = *s.out[0]->outbox();
-  Channel* const both[] = {s.out[0].get(), s.out[1].get()};
-  Channel* const other[] = {s.out[2].get()};
-  const auto fill = [&](uint64_t n, std::span<Channel* const> to) {
+  Endpoint* const both[] = {s.out[0].get(), s.out[1].get()};
+  Endpoint* const other[] = {s.out[2].get()};
+  const auto fill = [&](uint64_t n, std::span<Endpoint* const> to) {
     std::byte* room = *outbox.reserve(kSlotBytes);
     if (room == nullptr) return false;
     std::memset(room, static_cast<int>(n), kSlotBytes);
-    for (Channel* channel : to) REQUIRE(*outbox.post(*channel, kSlotBytes, callNumber(n)));
+    for (Endpoint* endpoint : to) REQUIRE(*outbox.post(*endpoint, kSlotBytes, callNumber(n)));
     return true;
   };
   uint64_t held = 0;
@@ -148,11 +148,11 @@ TEST_CASE("readers in threads of their own") {
   constexpr uint64_t kMessages = 5000;
   std::atomic<bool> wrong{false};
   std::vector<std::thread> threads;
-  for (const auto& channel : s.in) {
-    threads.emplace_back([&wrong, channel = channel.get()] {
+  for (const auto& endpoint : s.in) {
+    threads.emplace_back([&wrong, endpoint = endpoint.get()] {
       std::vector<std::byte> got(kSlotBytes);
       for (uint64_t n = 0; n < kMessages && !wrong;) {
-        const Result<bool> came = channel->receive(got.data(), {bytesOf(n), callNumber(n)});
+        const Result<bool> came = endpoint->receive(got.data(), {bytesOf(n), callNumber(n)});
         if (!came.ok()) wrong = true;
         if (came.ok() && !*came) std::this_thread::yield();
         if (!came.ok() || !*came) continue;
@@ -167,8 +167,8 @@ TEST_CASE("readers in threads of their own") {
     for (; room == nullptr && !wrong; room = *outbox.reserve(bytesOf(n))) std::this_thread::yield();
     if (room == nullptr) break;
     std::memset(room, static_cast<int>(n), bytesOf(n));
-    for (const auto& channel : s.out) {
-      while (!wrong && !*outbox.post(*channel, bytesOf(n), callNumber(n))) std::this_thread::yield();
+    for (const auto& endpoint : s.out) {
+      while (!wrong && !*outbox.post(*endpoint, bytesOf(n), callNumber(n))) std::this_thread::yield();
     }
   }
   for (std::thread& thread : threads) thread.join();

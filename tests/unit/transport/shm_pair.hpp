@@ -1,4 +1,4 @@
-// Two ranks over shm in one test: their transports and the channels of lane 0.
+// Two ranks over shm in one test: their transports and the endpoints of lane 0.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -32,17 +32,17 @@ struct ShmPair {
       transport[rank] = std::move(*made);
     }
     for (int rank = 0; rank < 2; ++rank) {
-      auto made = awaitChannel(*transport[rank], 1 - rank, transport[1 - rank]->address(), 0, Deadline::inMs(1000));
+      auto made = awaitEndpoint(*transport[rank], 1 - rank, transport[1 - rank]->address(), 0, Deadline::inMs(1000));
       REQUIRE(made.status().message() == "");
-      channel[rank] = std::move(*made);
+      endpoint[rank] = std::move(*made);
     }
   }
-  Channel& a() { return *channel[0]; }
-  Channel& b() { return *channel[1]; }
+  Endpoint& a() { return *endpoint[0]; }
+  Endpoint& b() { return *endpoint[1]; }
 
   LocalExchange exchange;
   std::unique_ptr<Transport> transport[2];
-  std::unique_ptr<Channel> channel[2];
+  std::unique_ptr<Endpoint> endpoint[2];
 };
 
 inline std::vector<std::byte> pattern(size_t bytes, uint64_t seed) {
@@ -56,7 +56,7 @@ inline Fingerprint callNumber(uint64_t n) {
 }
 
 // Sends one message and receives it at the other end; "" or what was wrong.
-inline std::string passOne(Channel& from, Channel& to, const std::byte* data, size_t bytes, uint64_t n, bool peek) {
+inline std::string passOne(Endpoint& from, Endpoint& to, const std::byte* data, size_t bytes, uint64_t n, bool peek) {
   auto sent = from.send(data, bytes, callNumber(n));
   if (!sent.ok() || !*sent) return cat("send ", n, ": ", sent.status().message());
   const Expect expect{bytes, callNumber(n)};

@@ -41,8 +41,8 @@ struct Family {
       transport[rank] = std::move(*createShmTransport(config, exchange));
     }
   }
-  std::unique_ptr<Channel> connect(int rank, const Address& peer) {
-    return std::move(*awaitChannel(*transport[rank], 1 - rank, peer, 0, Deadline::inMs(1000)));
+  std::unique_ptr<Endpoint> connect(int rank, const Address& peer) {
+    return std::move(*awaitEndpoint(*transport[rank], 1 - rank, peer, 0, Deadline::inMs(1000)));
   }
 };
 
@@ -56,8 +56,8 @@ pid_t forkRank1(Family& family, Address* theirs, Body body) {
   if (child == 0) {
     const Address mine = family.transport[1]->address();
     if (write(pipes[1], mine.data(), mine.size()) < 0) _exit(2);
-    auto channel = family.connect(1, parent);
-    _exit(body(*channel));
+    auto endpoint = family.connect(1, parent);
+    _exit(body(*endpoint));
   }
   theirs->resize(parent.size());
   REQUIRE(read(pipes[0], theirs->data(), theirs->size()) == static_cast<ssize_t>(theirs->size()));
@@ -76,7 +76,7 @@ bool eventually(Done done) {
 }
 
 // Receives `n` messages of growing size and sends each back; 0 if all was well.
-int echo(Channel& c, int n, size_t step) {
+int echo(Endpoint& c, int n, size_t step) {
   for (int i = 0; i < n; ++i) {
     const size_t bytes = static_cast<size_t>(i) * step;
     std::vector<std::byte> data(bytes);
@@ -114,9 +114,9 @@ TEST_CASE("a process exchanges sent, mapped and pulled messages with its child")
   const Fd shared = *hostShare(id);
   REQUIRE(family.exchange.serve(cat("mem:", toHex(&id, sizeof id)), shared.get()).ok());
   Address theirs;
-  const pid_t child = forkRank1(family, &theirs, [](Channel& c) { return echo(c, kMessages, kStep); });
-  auto channel = family.connect(0, theirs);
-  if (row.offer) REQUIRE(eventually([&] { return channel->canOffer(out, 1); }));
+  const pid_t child = forkRank1(family, &theirs, [](Endpoint& c) { return echo(c, kMessages, kStep); });
+  auto endpoint = family.connect(0, theirs);
+  if (row.offer) REQUIRE(eventually([&] { return endpoint->canOffer(out, 1); }));
   for (int i = 0; i < kMessages; ++i) {
     const size_t bytes = static_cast<size_t>(i) * kStep;
     const auto n = static_cast<uint64_t>(i);
@@ -124,13 +124,13 @@ TEST_CASE("a process exchanges sent, mapped and pulled messages with its child")
     if (bytes != 0) std::memcpy(out, data.data(), bytes);
     Request request = 0;
     REQUIRE(eventually([&] {
-      if (!row.offer) return *channel->send(out, bytes, callNumber(n));
-      return (request = *channel->postSend(out, bytes, callNumber(n))) != 0;
+      if (!row.offer) return *endpoint->send(out, bytes, callNumber(n));
+      return (request = *endpoint->postSend(out, bytes, callNumber(n))) != 0;
     }));
     std::vector<std::byte> back(bytes);
-    REQUIRE(eventually([&] { return *channel->receive(back.data(), {bytes, callNumber(n)}); }));
+    REQUIRE(eventually([&] { return *endpoint->receive(back.data(), {bytes, callNumber(n)}); }));
     CHECK(back == data);
-    CHECK(*channel->test(request));
+    CHECK(*endpoint->test(request));
   }
   int status = -1;
   REQUIRE(waitpid(child, &status, 0) == child);
@@ -141,7 +141,7 @@ TEST_CASE("a process exchanges sent, mapped and pulled messages with its child")
 TEST_CASE("a child sleeping in the kernel is woken from another process") {
   Family family(false);
   Address theirs;
-  const pid_t child = forkRank1(family, &theirs, [&](Channel& c) {
+  const pid_t child = forkRank1(family, &theirs, [&](Endpoint& c) {
     Sleeper& sleeper = *family.transport[1]->sleeper();
     for (int i = 0; i < 50; ++i) {
       sleeper.prepare();
@@ -153,9 +153,9 @@ TEST_CASE("a child sleeping in the kernel is woken from another process") {
     }
     return 5;
   });
-  auto channel = family.connect(0, theirs);
+  auto endpoint = family.connect(0, theirs);
   usleep(20'000);
-  REQUIRE(*channel->send(nullptr, 0, callNumber(1)));
+  REQUIRE(*endpoint->send(nullptr, 0, callNumber(1)));
   int status = -1;
   REQUIRE(waitpid(child, &status, 0) == child);
   CHECK(status == 0);
@@ -167,20 +167,20 @@ TEST_CASE("nothing is left when a rank is killed, and nothing when all are gone"
   {
     Family family(true);
     Address theirs;
-    const pid_t child = forkRank1(family, &theirs, [](Channel& c) {
+    const pid_t child = forkRank1(family, &theirs, [](Endpoint& c) {
       (void)*hostAlloc(100'000);
       while (true) (void)c.peek({8, callNumber(1)});
       return 0;
     });
-    auto channel = family.connect(0, theirs);
+    auto endpoint = family.connect(0, theirs);
     std::vector<std::byte> memory(1000);
-    CHECK(*channel->send(memory.data(), 8, callNumber(1)));
+    CHECK(*endpoint->send(memory.data(), 8, callNumber(1)));
     CHECK(kill(child, SIGKILL) == 0);
     int status = 0;
     CHECK(waitpid(child, &status, 0) == child);
     CHECK(namesIn("/dev/shm") == filesBefore);
-    CHECK(*channel->send(memory.data(), 8, callNumber(1)));
-    channel->cancel();
+    CHECK(*endpoint->send(memory.data(), 8, callNumber(1)));
+    endpoint->cancel();
   }
   CHECK(namesIn("/dev/shm") == filesBefore);
   CHECK(namesIn("/proc/self/fd") == fdsBefore);

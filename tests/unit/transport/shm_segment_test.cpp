@@ -124,23 +124,23 @@ TEST_CASE("a control line that cannot be is refused") {
 
 TEST_CASE("connecting to what is not there fails by its deadline, and each lane connects once") {
   ShmPair p;
-  auto again = awaitChannel(*p.transport[0], 1, p.transport[1]->address(), 0, Deadline::inMs(100));
+  auto again = awaitEndpoint(*p.transport[0], 1, p.transport[1]->address(), 0, Deadline::inMs(100));
   CHECK(again.status().code() == tuttiInternalError);
-  CHECK(awaitChannel(*p.transport[0], 0, p.transport[0]->address(), 1, Deadline::inMs(100)).status().code() !=
+  CHECK(awaitEndpoint(*p.transport[0], 0, p.transport[0]->address(), 1, Deadline::inMs(100)).status().code() !=
         tuttiSuccess);
-  CHECK(awaitChannel(*p.transport[0], 1, "short", 1, Deadline::inMs(100)).status().code() == tuttiRemoteError);
-  CHECK(awaitChannel(*p.transport[0], 1, p.transport[1]->address(), 3, Deadline::inMs(100)).status().code() !=
+  CHECK(awaitEndpoint(*p.transport[0], 1, "short", 1, Deadline::inMs(100)).status().code() == tuttiRemoteError);
+  CHECK(awaitEndpoint(*p.transport[0], 1, p.transport[1]->address(), 3, Deadline::inMs(100)).status().code() !=
         tuttiSuccess);
   ShmPair other;
   Address nowhere = other.transport[1]->address();
   nowhere[8] = static_cast<char>(nowhere[8] ^ 1);
-  CHECK(awaitChannel(*other.transport[0], 1, nowhere, 1, Deadline::inMs(20)).status().message() == "");  // known peer
+  CHECK(awaitEndpoint(*other.transport[0], 1, nowhere, 1, Deadline::inMs(20)).status().message() == "");  // known peer
   ShmConfig config;
   config.nRanks = 2;
   config.lanes = 3;
   config.slotBytes = 1000;
   auto lonely = *createShmTransport(config, other.exchange);
-  CHECK(awaitChannel(*lonely, 1, nowhere, 1, Deadline::inMs(20)).status().code() == tuttiTimeout);
+  CHECK(awaitEndpoint(*lonely, 1, nowhere, 1, Deadline::inMs(20)).status().code() == tuttiTimeout);
 }
 
 TEST_CASE("transports reach ranks of the same host and user") {
@@ -168,8 +168,8 @@ TEST_CASE("only what is used of a segment takes memory") {
   config.self.rank = 1;
   auto second = *createShmTransport(config, exchange);
   const uint64_t idle = residentBytes() - before;
-  auto a = *awaitChannel(*first, 1, second->address(), 0, Deadline::inMs(100));
-  auto b = *awaitChannel(*second, 0, first->address(), 0, Deadline::inMs(100));
+  auto a = *awaitEndpoint(*first, 1, second->address(), 0, Deadline::inMs(100));
+  auto b = *awaitEndpoint(*second, 0, first->address(), 0, Deadline::inMs(100));
   const uint64_t connected = residentBytes() - before;
   const auto data = pattern(a->slotBytes(), 1);
   for (uint64_t i = 0; i < 8; ++i) {

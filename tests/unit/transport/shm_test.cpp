@@ -126,7 +126,7 @@ TEST_CASE("two threads exchange messages of all kinds as fast as they can, while
   const size_t slotBytes = GENERATE(4096, 30'000);
   ShmPair p(Ends::Threads, 4, slotBytes);
   std::atomic<bool> done{false};
-  const auto rank = [&](Channel& c, uint64_t seed) -> std::string {
+  const auto rank = [&](Endpoint& c, uint64_t seed) -> std::string {
     std::vector<std::byte> in(28'200);
     for (uint64_t n = 0; n < 2000; ++n) {
       const size_t bytes = n * 577 % 28'200;

@@ -144,8 +144,8 @@ TEST_CASE("messages beyond small ones are sent ahead, and where ranks share core
       ShmPair p(Ends::Processes, 1, 128 << 10, true, sharedCores);
       const std::vector<std::byte> data = pattern(12'001, 1);
       std::vector<std::byte> dst(12'001);
-      const auto receive = [&](Channel& channel) {
-        REQUIRE(*channel.receive(dst.data(), {12'001, callNumber(1)}));
+      const auto receive = [&](Endpoint& endpoint) {
+        REQUIRE(*endpoint.receive(dst.data(), {12'001, callNumber(1)}));
         REQUIRE(dst == data);
       };
       for (int i = 0; i < 6; ++i) {  // so many that who only sends is known to run ahead

@@ -1,5 +1,5 @@
 // Every algorithm, as the library's executor runs it, over simulated links with real data: delays, small slots, several
-// channels that overtake each other, ranks that begin late, die or stop.
+// endpoints that overtake each other, ranks that begin late, die or stop.
 //
 // Everything about a run is drawn from its seed.  A failing seed is printed with what was drawn; TUTTI_TEST_SEED=<seed>
 // (or 10-20) runs it alone.

@@ -192,18 +192,18 @@ TEST_CASE("a port is shared by all messages of a rank, each way") {
   world.setDelay(500, 500);
   std::vector<std::pair<int, int64_t>> arrivals;
   fabric.onArrival([&](int rank) { arrivals.emplace_back(rank, world.nowNs()); });
-  std::vector<std::unique_ptr<Channel>> channels;
-  const auto open = [&](int rank, int peer) -> Channel& {
-    channels.push_back(
-        std::move(*awaitChannel(*fabric.transport(rank), peer, cat("sim:", peer), 0, Deadline::never())));
-    return *channels.back();
+  std::vector<std::unique_ptr<Endpoint>> endpoints;
+  const auto open = [&](int rank, int peer) -> Endpoint& {
+    endpoints.push_back(
+        std::move(*awaitEndpoint(*fabric.transport(rank), peer, cat("sim:", peer), 0, Deadline::never())));
+    return *endpoints.back();
   };
-  Channel& to1 = open(0, 1);
-  Channel& to2 = open(0, 2);
-  Channel& from1 = open(1, 0);
-  Channel& from2 = open(2, 0);
+  Endpoint& to1 = open(0, 1);
+  Endpoint& to2 = open(0, 2);
+  Endpoint& from1 = open(1, 0);
+  Endpoint& from2 = open(2, 0);
   const std::vector<std::byte> data(100);
-  for (Channel* channel : {&to1, &to2, &from1, &from2}) CHECK(*channel->send(data.data(), data.size(), {}));
+  for (Endpoint* endpoint : {&to1, &to2, &from1, &from2}) CHECK(*endpoint->send(data.data(), data.size(), {}));
   while (world.step()) {
   }
   // Each message is two stores, the payload and the count of what was posted.

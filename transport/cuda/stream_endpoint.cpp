@@ -1,4 +1,4 @@
-#include "transport/cuda/stream_channel.hpp"
+#include "transport/cuda/stream_endpoint.hpp"
 
 #include <cstring>
 
@@ -8,24 +8,24 @@ namespace tutti::cuda {
 
 Fingerprint controlFingerprint() { return makeFingerprint({.kind = kKindControl}); }
 
-Result<std::unique_ptr<StreamChannel>> StreamChannel::create(StreamOps& ops, const HostPair& hosts,
-                                                             const Lending& lending, const InboxLayout& layout,
-                                                             const InboxRoom& words, const InboxRoom& slots,
-                                                             uint64_t processId) {
-  std::unique_ptr<StreamChannel> channel(new StreamChannel(ops, hosts, lending, layout));
-  TUTTI_ASSIGN(channel->inbox_, makeInbox(ops.device(), layout, words, slots));
-  channel->card_ = cardOf(*channel->inbox_, processId, *ops.device());
+Result<std::unique_ptr<StreamEndpoint>> StreamEndpoint::create(StreamOps& ops, const HostPair& hosts,
+                                                               const Lending& lending, const InboxLayout& layout,
+                                                               const InboxRoom& words, const InboxRoom& slots,
+                                                               uint64_t processId) {
+  std::unique_ptr<StreamEndpoint> endpoint(new StreamEndpoint(ops, hosts, lending, layout));
+  TUTTI_ASSIGN(endpoint->inbox_, makeInbox(ops.device(), layout, words, slots));
+  endpoint->card_ = cardOf(*endpoint->inbox_, processId, *ops.device());
   // Now, and not at first use: a peer may need it while this rank still waits for a third.
-  TUTTI_TRY(channel->tell());
-  return channel;
+  TUTTI_TRY(endpoint->tell());
+  return endpoint;
 }
 
-Result<bool> StreamChannel::remembered(Result<bool> ofHost) {
+Result<bool> StreamEndpoint::remembered(Result<bool> ofHost) {
   if (!ofHost.ok() && error_.ok()) error_ = ofHost.status();
   return ofHost;
 }
 
-Status StreamChannel::tell() {
+Status StreamEndpoint::tell() {
   if (told_) return {};
   TUTTI_ASSIGN(told_,
                hosts_.tokens->send(reinterpret_cast<const std::byte*>(&card_), sizeof card_, controlFingerprint()));
@@ -33,7 +33,7 @@ Status StreamChannel::tell() {
 }
 
 // The ends come in any order, and neither may wait here for the other, who may wait for a third.
-Result<bool> StreamChannel::meet() {
+Result<bool> StreamEndpoint::meet() {
   if (!error_.ok()) return error_;
   TUTTI_TRY(tell());
   if (peer_ == nullptr && told_) {
@@ -48,7 +48,7 @@ Result<bool> StreamChannel::meet() {
   return peer_ != nullptr;
 }
 
-Status StreamChannel::sendCredits() {
+Status StreamEndpoint::sendCredits() {
   while (owed_ > 0) {
     TUTTI_ASSIGN(const bool gone, hosts_.credits->send(nullptr, 0, controlFingerprint()));
     if (!gone) return {};
@@ -60,7 +60,7 @@ Status StreamChannel::sendCredits() {
 // ---- Sending.
 
 /// Whether the release of the first `messages` has been enqueued.
-Result<bool> StreamChannel::released(uint64_t messages) {
+Result<bool> StreamEndpoint::released(uint64_t messages) {
   while (credits_ < messages) {
     TUTTI_ASSIGN(const bool came, remembered(hosts_.credits->receive(nullptr, {0, controlFingerprint()})));
     if (!came) return false;
@@ -70,7 +70,7 @@ Result<bool> StreamChannel::released(uint64_t messages) {
 }
 
 /// Whether message sent_ has its slot.
-Result<bool> StreamChannel::takeSlot() {
+Result<bool> StreamEndpoint::takeSlot() {
   TUTTI_ASSIGN(const bool met, meet());
   if (!met || reserved_) return met;
   TUTTI_ASSIGN(const bool room, released(sent_ < layout_.slots ? 0 : sent_ - layout_.slots + 1));
@@ -82,8 +82,8 @@ Result<bool> StreamChannel::takeSlot() {
   return true;
 }
 
-/// Also while the message is written already: a host channel may want to be asked again.
-Result<bool> StreamChannel::tellSent(size_t bytes, const Fingerprint& call) {
+/// Also while the message is written already: a host endpoint may want to be asked again.
+Result<bool> StreamEndpoint::tellSent(size_t bytes, const Fingerprint& call) {
   if (!written_) {
     TUTTI_TRY(ops_.write(peersWord(layout_.fullOffset(sendSlot())), 1));
     TUTTI_TRY(ops_.flush());
@@ -100,7 +100,7 @@ Result<bool> StreamChannel::tellSent(size_t bytes, const Fingerprint& call) {
   return true;
 }
 
-Result<bool> StreamChannel::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
+Result<bool> StreamEndpoint::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
   if (!written_) {
     TUTTI_ASSIGN(const std::span<std::byte> room, reserve());
     if (room.empty()) return false;
@@ -109,29 +109,29 @@ Result<bool> StreamChannel::send(const std::byte* data, size_t bytes, const Fing
   return tellSent(bytes, call);
 }
 
-Result<std::span<std::byte>> StreamChannel::reserve() {
+Result<std::span<std::byte>> StreamEndpoint::reserve() {
   TUTTI_ASSIGN(const bool mine, takeSlot());
   if (!mine) return std::span<std::byte>();
   return std::span(reinterpret_cast<std::byte*>(peer_->slots() + layout_.slotOffset(sendSlot())), layout_.slotBytes);
 }
 
-Result<bool> StreamChannel::commit(size_t bytes, const Fingerprint& call) { return tellSent(bytes, call); }
+Result<bool> StreamEndpoint::commit(size_t bytes, const Fingerprint& call) { return tellSent(bytes, call); }
 
 // ---- Lending.
 
-std::optional<LentPlace> StreamChannel::placeToLend(const std::byte* data, size_t bytes) const {
+std::optional<LentPlace> StreamEndpoint::placeToLend(const std::byte* data, size_t bytes) const {
   if (bytes >= leastWholeBytes()) return LentPlace{LentPlace::kHere, addressOf(data)};
   return lending_.exchange == nullptr ? std::nullopt : lending_.exchange->placeOf(data, bytes);
 }
 
-bool StreamChannel::offersMapped(const std::byte* data, size_t bytes) const {
+bool StreamEndpoint::offersMapped(const std::byte* data, size_t bytes) const {
   return placeToLend(data, bytes).has_value();
 }
 
-Result<Request> StreamChannel::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
+Result<Request> StreamEndpoint::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
   if (!written_) {
     const std::optional<LentPlace> place = placeToLend(data, bytes);
-    if (!place || sendsWait()) return Channel::postSend(data, bytes, call);
+    if (!place || sendsWait()) return Endpoint::postSend(data, bytes, call);
     TUTTI_ASSIGN(const bool mine, takeSlot());
     if (!mine) return Request{0};
     place_ = *place;
@@ -144,8 +144,8 @@ Result<Request> StreamChannel::postSend(const std::byte* data, size_t bytes, con
 
 // Where the message's slot has been taken again, this stream has waited for its release then, and a wait now would be
 // for the later message's.
-Result<bool> StreamChannel::test(Request request) {
-  if (request >= kSendInLine) return Channel::test(request);
+Result<bool> StreamEndpoint::test(Request request) {
+  if (request >= kSendInLine) return Endpoint::test(request);
   TUTTI_ASSIGN(const bool free, released(request));
   if (!free) return false;
   const uint64_t begun = sent_ + (reserved_ ? 1 : 0);
@@ -159,12 +159,12 @@ Result<bool> StreamChannel::test(Request request) {
 
 // ---- Receiving.
 
-std::optional<Fingerprint> StreamChannel::pending() const {
+std::optional<Fingerprint> StreamEndpoint::pending() const {
   const std::optional<Fingerprint> call = hosts_.tokens->pending();
   return call == controlFingerprint() ? std::nullopt : call;
 }
 
-Result<bool> StreamChannel::arrive(const Expect& expect) {
+Result<bool> StreamEndpoint::arrive(const Expect& expect) {
   if (arrived_) return true;
   TUTTI_ASSIGN(const bool met, meet());
   if (!met) return false;
@@ -188,7 +188,7 @@ Result<bool> StreamChannel::arrive(const Expect& expect) {
 }
 
 /// Where message received_ lies, which is in no slot.
-Result<const std::byte*> StreamChannel::lentAddress(size_t bytes) const {
+Result<const std::byte*> StreamEndpoint::lentAddress(size_t bytes) const {
   if (token_.id != LentPlace::kHere) {
     return lending_.exchange->address(lending_.peer, lending_.peersProcess, token_, bytes, ops_.captured());
   }
@@ -196,17 +196,17 @@ Result<const std::byte*> StreamChannel::lentAddress(size_t bytes) const {
   return reinterpret_cast<const std::byte*>(token_.offset);
 }
 
-const std::byte* StreamChannel::arrivedAt() const {
+const std::byte* StreamEndpoint::arrivedAt() const {
   if (lentHere_ != nullptr) return lentHere_;
   return reinterpret_cast<const std::byte*>(inbox_->slots.address() + layout_.slotOffset(receiveSlot()));
 }
 
-Result<const std::byte*> StreamChannel::peek(const Expect& expect) {
+Result<const std::byte*> StreamEndpoint::peek(const Expect& expect) {
   TUTTI_ASSIGN(const bool here, arrive(expect));
   return here ? arrivedAt() : static_cast<const std::byte*>(nullptr);
 }
 
-Status StreamChannel::releaseSlot() {
+Status StreamEndpoint::releaseSlot() {
   TUTTI_TRY(ops_.write(peersWord(layout_.busyOffset(receiveSlot())), 0));
   TUTTI_TRY(ops_.flush());
   arrived_ = false;
@@ -217,12 +217,12 @@ Status StreamChannel::releaseSlot() {
   return {};
 }
 
-void StreamChannel::release() {
+void StreamEndpoint::release() {
   if (!arrived_) return;
   if (Status status = releaseSlot(); !status.ok() && error_.ok()) error_ = std::move(status);
 }
 
-Result<bool> StreamChannel::receive(std::byte* dst, const Expect& expect) {
+Result<bool> StreamEndpoint::receive(std::byte* dst, const Expect& expect) {
   TUTTI_ASSIGN(const bool here, arrive(expect));
   if (!here) return false;
   TUTTI_TRY(ops_.copy(dst, arrivedAt(), expect.bytes));
@@ -230,18 +230,18 @@ Result<bool> StreamChannel::receive(std::byte* dst, const Expect& expect) {
   return true;
 }
 
-Result<bool> StreamChannel::progress() {
+Result<bool> StreamEndpoint::progress() {
   const uint64_t before = owed_;
   TUTTI_TRY(asStatus(meet()));
   return owed_ != before;
 }
 
-void StreamChannel::closePeer() {
+void StreamEndpoint::closePeer() {
   peer_.reset();
   if (error_.ok()) error_ = invalidUsage("the communicator has been finalized");
 }
 
-Status StreamChannel::letGo(Stream rescue) const {
+Status StreamEndpoint::letGo(Stream rescue) const {
   const size_t words = layout_.slots * InboxLayout::kWordStride / 4;
   const Driver& driver = ops_.device()->driver();
   TUTTI_CUDA(driver, cuMemsetD32Async(ownWord(layout_.fullOffset(0)), 1, words, rescue));

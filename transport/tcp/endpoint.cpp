@@ -1,4 +1,4 @@
-#include "transport/tcp/channel.hpp"
+#include "transport/tcp/endpoint.hpp"
 
 #include "src/base/log.hpp"
 #include "transport/tcp/entry.hpp"
@@ -10,8 +10,8 @@ constexpr size_t kMostRequests = kTcpRemote.mostRequests;  // of each direction
 
 }  // namespace
 
-TcpChannel::TcpChannel(int peer, int lane, std::vector<Fd> fds, size_t slotBytes, std::shared_ptr<TcpSleeper> sleeper,
-                       std::shared_ptr<EmptyLooks> looks)
+TcpEndpoint::TcpEndpoint(int peer, int lane, std::vector<Fd> fds, size_t slotBytes, std::shared_ptr<TcpSleeper> sleeper,
+                         std::shared_ptr<EmptyLooks> looks)
     : slotBytes_(slotBytes),
       looks_(std::move(looks)),
       sockets_(peer, lane, std::move(fds)),
@@ -21,60 +21,60 @@ TcpChannel::TcpChannel(int peer, int lane, std::vector<Fd> fds, size_t slotBytes
   for (int i = 0; sleeper_ != nullptr && i < sockets_.count(); ++i) sleeper_->add(sockets_.fd(i));
 }
 
-TcpChannel::~TcpChannel() {
+TcpEndpoint::~TcpEndpoint() {
   for (int i = 0; sleeper_ != nullptr && i < sockets_.count(); ++i) sleeper_->remove(sockets_.fd(i));
 }
 
-Result<bool> TcpChannel::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
+Result<bool> TcpEndpoint::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
   if (!failure_.ok()) return failure_;
   return remember(outgoing_.send(data, {bytes, call}));
 }
 
-Result<std::span<std::byte>> TcpChannel::reserve() {
+Result<std::span<std::byte>> TcpEndpoint::reserve() {
   if (!failure_.ok()) return failure_;
   if (outgoing_.numPosted() > 0) TUTTI_TRY(goOn());
   return outgoing_.staging();
 }
 
-Result<bool> TcpChannel::commit(size_t bytes, const Fingerprint& call) {
+Result<bool> TcpEndpoint::commit(size_t bytes, const Fingerprint& call) {
   if (!failure_.ok()) return failure_;
   return remember(outgoing_.commit({bytes, call}));
 }
 
-Result<const std::byte*> TcpChannel::peek(const Expect& expect) {
+Result<const std::byte*> TcpEndpoint::peek(const Expect& expect) {
   if (!failure_.ok()) return failure_;
   Result<const std::byte*> message = remember(incoming_.peek(expect, &seen_));
   if (message.ok() && *message == nullptr) looks_->fetch_add(1, std::memory_order_relaxed);
   return message;
 }
 
-Result<bool> TcpChannel::receive(std::byte* dst, const Expect& expect) {
+Result<bool> TcpEndpoint::receive(std::byte* dst, const Expect& expect) {
   if (!failure_.ok()) return failure_;
   Result<bool> came = remember(incoming_.receive(dst, expect, &seen_));
   if (came.ok() && !*came) looks_->fetch_add(1, std::memory_order_relaxed);
   return came;
 }
 
-Result<Request> TcpChannel::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
+Result<Request> TcpEndpoint::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
   if (!failure_.ok()) return failure_;
   if (outgoing_.numPosted() >= kMostRequests) TUTTI_TRY(goOn());
   if (outgoing_.numPosted() >= kMostRequests) return Request{0};
   return remember(outgoing_.post(data, {bytes, call}));
 }
 
-Result<Request> TcpChannel::postReceive(std::byte* dst, const Expect& expect) {
+Result<Request> TcpEndpoint::postReceive(std::byte* dst, const Expect& expect) {
   if (!failure_.ok()) return failure_;
   if (incoming_.numPosted() >= kMostRequests) TUTTI_TRY(goOn());
   if (incoming_.numPosted() >= kMostRequests) return Request{0};
   return kReceiveRequest | incoming_.post(dst, expect);
 }
 
-bool TcpChannel::isDone(Request request) const {
+bool TcpEndpoint::isDone(Request request) const {
   if ((request & kReceiveRequest) != 0) return (request & ~kReceiveRequest) <= incoming_.done();
   return request <= outgoing_.done();
 }
 
-Result<bool> TcpChannel::test(Request request) {
+Result<bool> TcpEndpoint::test(Request request) {
   if (isDone(request)) return true;
   TUTTI_TRY(failure_);
   const Status status = goOn();
@@ -85,19 +85,19 @@ Result<bool> TcpChannel::test(Request request) {
 }
 
 // What has come is taken before the peer's end, which may show as an error of a write.
-Status TcpChannel::goOn() {
+Status TcpEndpoint::goOn() {
   Result<bool> wrote = outgoing_.push();
   if (incoming_.numPosted() > 0) TUTTI_TRY(asStatus(remember(incoming_.serve(&seen_))));
   return asStatus(remember(std::move(wrote)));
 }
 
-void TcpChannel::cancel() {
+void TcpEndpoint::cancel() {
   outgoing_.cancel();
   incoming_.cancel();
-  if (failure_.ok()) failure_ = invalidUsage("its requests on this channel have been cancelled");
+  if (failure_.ok()) failure_ = invalidUsage("its requests on this endpoint have been cancelled");
 }
 
-Result<bool> TcpChannel::progress() {
+Result<bool> TcpEndpoint::progress() {
   if (!failure_.ok()) return failure_;
   Result<bool> wrote = remember(outgoing_.push());
   if (!wrote.ok()) return wrote;
@@ -108,7 +108,7 @@ Result<bool> TcpChannel::progress() {
 }
 
 template <class T>
-Result<T> TcpChannel::remember(Result<T> result) {
+Result<T> TcpEndpoint::remember(Result<T> result) {
   if (!result.ok()) {
     failure_ = result.status();
     TUTTI_INFO("tcp", failure_.message());

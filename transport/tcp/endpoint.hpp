@@ -1,4 +1,4 @@
-// A channel over tcp: an Outgoing and an Incoming half over the sockets of one (peer, lane), which nothing else uses.
+// An endpoint over tcp: an Outgoing and an Incoming half over the sockets of one (peer, lane), which nothing else uses.
 #pragma once
 
 #include <memory>
@@ -11,15 +11,15 @@
 
 namespace tutti::tcp {
 
-/// See Channel.  No direct protocol and no inline one: a socket has neither.  Requests are its own: a posted send is
+/// See Endpoint.  No direct protocol and no inline one: a socket has neither.  Requests are its own: a posted send is
 /// done when the system has taken it, and what comes for a posted receive is read to its place.
-class TcpChannel : public Channel {
+class TcpEndpoint : public Endpoint {
  public:
   /// fds: connected, non-blocking, in the same order on both ends.  sleeper may be null; else it wakes for them.
-  /// looks: of all channels of this rank, which count in it.
-  TcpChannel(int peer, int lane, std::vector<Fd> fds, size_t slotBytes, std::shared_ptr<TcpSleeper> sleeper,
-             std::shared_ptr<EmptyLooks> looks = std::make_shared<EmptyLooks>());
-  ~TcpChannel() override;
+  /// looks: of all endpoints of this rank, which count in it.
+  TcpEndpoint(int peer, int lane, std::vector<Fd> fds, size_t slotBytes, std::shared_ptr<TcpSleeper> sleeper,
+              std::shared_ptr<EmptyLooks> looks = std::make_shared<EmptyLooks>());
+  ~TcpEndpoint() override;
 
   size_t slotBytes() const override { return slotBytes_; }
   Result<bool> send(const std::byte* data, size_t bytes, const Fingerprint& call) override;

@@ -1,6 +1,6 @@
-// A channel whose messages are copied by CUDA streams, between devices that can write each other's memory.
+// An endpoint whose messages are copied by CUDA streams, between devices that can write each other's memory.
 //
-// Every method enqueues on the rank's stream what a host channel would do, and returns; data addresses are of device
+// Every method enqueues on the rank's stream what a host endpoint would do, and returns; data addresses are of device
 // memory.  A message is a copy into a slot of the receiver's inbox.  Streams know of each other by words (inbox.hpp):
 //   sender    wait busy[i] == 0; busy[i] = 1; copy to the peer's slot i; the peer's full[i] = 1
 //   receiver  wait full[i] == 1; full[i] = 0; read slot i; the peer's busy[i] = 0
@@ -20,7 +20,7 @@
 // and the sender waits for busy[i] == 0 before it writes there again (offer, taken).  Tokens say where a message is.
 // Ranks of one process on one device can read all of each other's memory, and do so where the copy is worth it.
 //
-// Tokens carry the call's fingerprint, so ranks that disagree find out as on any channel.
+// Tokens carry the call's fingerprint, so ranks that disagree find out as on any endpoint.
 #pragma once
 
 #include <deque>
@@ -35,10 +35,10 @@ namespace tutti::cuda {
 /// What the messages of `credits`, and the first of `tokens`, say of themselves: they belong to no call.
 Fingerprint controlFingerprint();
 
-/// The host channels that a stream channel stands on.  Borrowed; nothing else uses them.
+/// The host endpoints that a stream endpoint stands on.  Borrowed; nothing else uses them.
 struct HostPair {
-  Channel* tokens = nullptr;
-  Channel* credits = nullptr;
+  Endpoint* tokens = nullptr;
+  Endpoint* credits = nullptr;
 };
 
 /// By which messages are read where they lie.
@@ -49,13 +49,13 @@ struct Lending {
   bool here = false;  // the peer is a rank of this process on this device, and told so, too
 };
 
-class StreamChannel : public Channel {
+class StreamEndpoint : public Endpoint {
  public:
   /// ops: borrowed; says which stream the current call enqueues on.  processId: of this process.  The peer need not
   /// have come yet.  words, slots: as for makeInbox.  Errors: as makeInbox.
-  static Result<std::unique_ptr<StreamChannel>> create(StreamOps& ops, const HostPair& hosts, const Lending& lending,
-                                                       const InboxLayout& layout, const InboxRoom& words,
-                                                       const InboxRoom& slots, uint64_t processId);
+  static Result<std::unique_ptr<StreamEndpoint>> create(StreamOps& ops, const HostPair& hosts, const Lending& lending,
+                                                        const InboxLayout& layout, const InboxRoom& words,
+                                                        const InboxRoom& slots, uint64_t processId);
 
   size_t slotBytes() const override { return layout_.slotBytes; }
   Result<bool> send(const std::byte* data, size_t bytes, const Fingerprint& call) override;
@@ -69,7 +69,7 @@ class StreamChannel : public Channel {
   Result<bool> test(Request request) override;
   /// Receivers have mappings of their own, and nothing to give back.
   void cancel() override {
-    Channel::cancel();
+    Endpoint::cancel();
     lent_.clear();
   }
   Result<const std::byte*> peek(const Expect& expect) override;
@@ -91,7 +91,7 @@ class StreamChannel : public Channel {
   /// less need not wait for its receiver.
   static constexpr size_t kLeastLentHere = size_t{1} << 20;
 
-  StreamChannel(StreamOps& ops, const HostPair& hosts, const Lending& lending, const InboxLayout& layout)
+  StreamEndpoint(StreamOps& ops, const HostPair& hosts, const Lending& lending, const InboxLayout& layout)
       : ops_(ops), hosts_(hosts), lending_(lending), layout_(layout) {}
   std::optional<LentPlace> placeToLend(const std::byte* data, size_t bytes) const;
   Result<const std::byte*> lentAddress(size_t bytes) const;
@@ -130,7 +130,7 @@ class StreamChannel : public Channel {
   LentPlace token_;                      // of message received_
   const std::byte* lentHere_ = nullptr;  // where it lies, if not in its slot
   std::deque<uint64_t> lent_;            // messages that the peer may still read, by their numbers
-  Status error_;                         // the first of a host channel, or of release(), which cannot say so
+  Status error_;                         // the first of a host endpoint, or of release(), which cannot say so
 };
 
 }  // namespace tutti::cuda

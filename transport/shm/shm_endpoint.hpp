@@ -1,4 +1,4 @@
-// The two-way channel between two ranks of one host, for one lane: an inbox in each rank's segment.
+// The two-way endpoint between two ranks of one host, for one lane: an inbox in each rank's segment.
 //
 // Sending: look for room (the receiver's `consumed`, looked at only when our copy of it says "full"), write the bytes,
 // then the control line with its sequence number last.  Receiving: wait for the sequence number that comes next, check
@@ -29,8 +29,8 @@
 
 namespace tutti::shm {
 
-/// What a channel needs to know; all borrowed things outlive it.
-struct ChannelEnds {
+/// What an endpoint needs to know; all borrowed things outlive it.
+struct EndpointEnds {
   int rank = 0;
   int peer = 0;
   int lane = 0;
@@ -90,10 +90,10 @@ class SendRing {
   uint64_t end_ = 0;
 };
 
-class ShmChannel final : public Channel {
+class ShmEndpoint final : public Endpoint {
  public:
-  explicit ShmChannel(ChannelEnds ends);
-  ~ShmChannel() override;
+  explicit ShmEndpoint(EndpointEnds ends);
+  ~ShmEndpoint() override;
 
   size_t slotBytes() const override { return slotBytes_; }
   size_t maxDirectBytes() const override {
@@ -168,7 +168,7 @@ class ShmChannel final : public Channel {
   void consume(Kind kind);
   void prefetchWhenBehind();
 
-  const ChannelEnds ends_;
+  const EndpointEnds ends_;
   const size_t slotBytes_;
   const uint32_t slots_;
   const uint32_t lines_;

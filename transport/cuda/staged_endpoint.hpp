@@ -1,12 +1,12 @@
-// A channel for device memory over any host channel: bytes pass through pinned host memory, unless the host channel
+// An endpoint for device memory over any host endpoint: bytes pass through pinned host memory, unless the host endpoint
 // takes memory of devices itself.
 //
 // For a thread that serves a device and may poll: copies are enqueued on the stream of `ops`, and a message goes to the
-// host channel when its copy has ended.  What arrives is copied to the device and is there for whatever is enqueued
+// host endpoint when its copy has ended.  What arrives is copied to the device and is there for whatever is enqueued
 // later.  On the wire nothing differs from a rank on the host, so either end may be one.
 //
 // While a message is under way, streams of the program wait for it, and whatever waits for the device then waits for
-// ever.  An allocation of pinned memory may do that.  So a channel that finds none in the reserve makes do with
+// ever.  An allocation of pinned memory may do that.  So an endpoint that finds none in the reserve makes do with
 // ordinary memory, for which the driver copies twice, and gets pinned memory at a later call.
 #pragma once
 
@@ -36,18 +36,18 @@ class PinnedReserve {
   std::vector<size_t> wanted_;  // bytes
 };
 
-class StagedChannel : public Channel {
+class StagedEndpoint : public Endpoint {
  public:
-  /// How bytes get to the host channel.
+  /// How bytes get to the host endpoint.
   enum class Staging : uint8_t {
     Pinned,
     None,  // its transport takes memory of devices (LinkProfile::memory)
   };
   /// ops, host and reserve are borrowed; nothing else uses host.  Memory is taken at first use.
-  StagedChannel(StreamOps& ops, Channel* host, PinnedReserve* reserve, Staging staging)
+  StagedEndpoint(StreamOps& ops, Endpoint* host, PinnedReserve* reserve, Staging staging)
       : ops_(ops), host_(host), reserve_(reserve), staging_(staging) {}
   /// The stream must have ended what was enqueued here.
-  ~StagedChannel() override = default;
+  ~StagedEndpoint() override = default;
 
   size_t slotBytes() const override { return host_->slotBytes(); }
   Result<bool> send(const std::byte* data, size_t bytes, const Fingerprint& call) override;
@@ -58,9 +58,9 @@ class StagedChannel : public Channel {
   Result<bool> receive(std::byte* dst, const Expect& expect) override;
   std::optional<Fingerprint> pending() const override { return host_->pending(); }
   Result<bool> progress() override { return host_->progress(); }
-  /// Without staging the host channel may be in the middle of a message.
+  /// Without staging the host endpoint may be in the middle of a message.
   void cancel() override {
-    Channel::cancel();
+    Endpoint::cancel();
     host_->cancel();
   }
   /// All that messages have carried to the peer, bytes.
@@ -84,7 +84,7 @@ class StagedChannel : public Channel {
   Result<bool> remembered(Result<bool> ofHost);
 
   StreamOps& ops_;
-  Channel* host_;
+  Endpoint* host_;
   PinnedReserve* reserve_;
   Staging staging_;
   Bounce out_, in_;
@@ -93,7 +93,7 @@ class StagedChannel : public Channel {
   bool receiving_ = false;  // without staging: in_ says when the message's memory is free
   bool peeked_ = false;     // stagedIn_ holds the next message
   DeviceMemory stagedIn_, stagedOut_;
-  Status error_;  // the first of the host channel
+  Status error_;  // the first of the host endpoint
 };
 
 }  // namespace tutti::cuda

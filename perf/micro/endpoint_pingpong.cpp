@@ -1,7 +1,7 @@
-// One-way latency of shm channels: two processes (or, with -t, two threads), each pinned to a cpu of its own, both
+// One-way latency of shm endpoints: two processes (or, with -t, two threads), each pinned to a cpu of its own, both
 // spinning.  Prints half a round trip, the best of several blocks, for sends through slots and for direct messages.
 //
-//   channel_pingpong [-t] [maxBytes]
+//   endpoint_pingpong [-t] [maxBytes]
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -48,7 +48,7 @@ enum class Way { Send, OfferReceive, OfferPeek };
 const char* const kWayNames[] = {"send/receive", "offer/receive", "offer/peek"};
 
 [[noreturn]] void die(const Status& s) {
-  std::fprintf(stderr, "channel_pingpong: %s\n", s.message().c_str());
+  std::fprintf(stderr, "endpoint_pingpong: %s\n", s.message().c_str());
   std::exit(1);
 }
 
@@ -65,28 +65,28 @@ inline void pauseCpu() {
 }
 
 struct Side {
-  Channel* channel;
+  Endpoint* endpoint;
   std::byte* out;
   std::byte* in;
 };
 
 void sendOne(const Side& s, Way way, size_t bytes, const Fingerprint& call) {
   if (way == Way::Send) {
-    while (!must(s.channel->send(s.out, bytes, call))) pauseCpu();
+    while (!must(s.endpoint->send(s.out, bytes, call))) pauseCpu();
     return;
   }
   Request request = 0;
-  while ((request = must(s.channel->postSend(s.out, bytes, call))) == 0) pauseCpu();
+  while ((request = must(s.endpoint->postSend(s.out, bytes, call))) == 0) pauseCpu();
 }
 
 void receiveOne(const Side& s, Way way, size_t bytes, const Fingerprint& call) {
   const Expect expect{bytes, call};
   if (way != Way::OfferPeek) {
-    while (!must(s.channel->receive(s.in, expect))) pauseCpu();
+    while (!must(s.endpoint->receive(s.in, expect))) pauseCpu();
     return;
   }
-  while (must(s.channel->peek(expect)) == nullptr) pauseCpu();
-  s.channel->release();
+  while (must(s.endpoint->peek(expect)) == nullptr) pauseCpu();
+  s.endpoint->release();
 }
 
 // ns of one way, best block.
@@ -121,19 +121,19 @@ struct Place {
 
 void run(int rank, Transport& mine, const Address& peer, size_t maxBytes, const std::vector<Place>& memories) {
   pin(rank);
-  std::unique_ptr<Channel> channel = must(awaitChannel(mine, 1 - rank, peer, 0, Deadline::inMs(5000)));
+  std::unique_ptr<Endpoint> endpoint = must(awaitEndpoint(mine, 1 - rank, peer, 0, Deadline::inMs(5000)));
   for (const Place& m : memories) {
     for (const Way way : {Way::Send, Way::OfferReceive, Way::OfferPeek}) {
       if (way == Way::Send && &m != &memories.front()) continue;
       if (way != Way::Send) {
         // The peer says during its beginConnect() whether it can read us.
-        for (int i = 0; i < 1000 && !channel->canOffer(m.out, 64); ++i) usleep(1000);
+        for (int i = 0; i < 1000 && !endpoint->canOffer(m.out, 64); ++i) usleep(1000);
       }
       if (rank == 0)
         std::printf("\n%s, %s\n%10s %12s %10s\n", kWayNames[int(way)], m.name, "bytes", "one way ns", "GB/s");
-      for (size_t bytes = way == Way::Send ? 0 : 1024; bytes <= std::min(maxBytes, channel->maxDirectBytes());
+      for (size_t bytes = way == Way::Send ? 0 : 1024; bytes <= std::min(maxBytes, endpoint->maxDirectBytes());
            bytes = bytes == 0 ? 8 : bytes * 2) {
-        const double ns = measure({channel.get(), m.out, m.in}, rank, way, bytes);
+        const double ns = measure({endpoint.get(), m.out, m.in}, rank, way, bytes);
         if (rank == 0) std::printf("%10zu %12.0f %10.2f\n", bytes, ns, static_cast<double>(bytes) / ns);
       }
     }

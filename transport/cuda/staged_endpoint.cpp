@@ -1,4 +1,4 @@
-#include "transport/cuda/staged_channel.hpp"
+#include "transport/cuda/staged_endpoint.hpp"
 
 #include <utility>
 
@@ -38,7 +38,7 @@ void PinnedReserve::fill(const std::shared_ptr<const CudaDevice>& device) {
 }
 
 /// The bounce is not in use.
-Status StagedChannel::prepare(Bounce* bounce) {
+Status StagedEndpoint::prepare(Bounce* bounce) {
   if (bounce->pinned.data() != nullptr) return {};
   if (bounce->event.get() == nullptr) TUTTI_TRY(bounce->event.create(ops_.device()));
   if (staging_ == Staging::None) return {};
@@ -52,15 +52,15 @@ Status StagedChannel::prepare(Bounce* bounce) {
   return {};
 }
 
-// Behind all that other channels have gathered, too.
-Status StagedChannel::mark(Bounce* bounce) {
+// Behind all that other endpoints have gathered, too.
+Status StagedEndpoint::mark(Bounce* bounce) {
   TUTTI_TRY(ops_.flush());
   TUTTI_CUDA(ops_.device()->driver(), cuEventRecord(bounce->event.get(), ops_.stream()));
   bounce->busy = true;
   return {};
 }
 
-Result<bool> StagedChannel::settled(Bounce* bounce) {
+Result<bool> StagedEndpoint::settled(Bounce* bounce) {
   if (!bounce->busy) return true;
   const Driver& driver = ops_.device()->driver();
   const Error error = driver.cuEventQuery(bounce->event.get());
@@ -70,7 +70,7 @@ Result<bool> StagedChannel::settled(Bounce* bounce) {
   return true;
 }
 
-Result<std::byte*> StagedChannel::stage(DeviceMemory* memory) {
+Result<std::byte*> StagedEndpoint::stage(DeviceMemory* memory) {
   if (memory->bytes() == 0) {
     TUTTI_TRY(ops_.flush());
     TUTTI_ASSIGN(*memory, DeviceMemory::allocateOn(ops_.stream(), ops_.device(), slotBytes()));
@@ -78,19 +78,19 @@ Result<std::byte*> StagedChannel::stage(DeviceMemory* memory) {
   return memory->data();
 }
 
-Result<bool> StagedChannel::remembered(Result<bool> ofHost) {
+Result<bool> StagedEndpoint::remembered(Result<bool> ofHost) {
   if (!ofHost.ok() && error_.ok()) error_ = ofHost.status();
   return ofHost;
 }
 
-Status StagedChannel::begin(const std::byte* data, size_t bytes) {
+Status StagedEndpoint::begin(const std::byte* data, size_t bytes) {
   TUTTI_TRY(prepare(&out_));
   if (staging_ == Staging::Pinned) TUTTI_TRY(ops_.copy(out_.data(), data, bytes));
   return mark(&out_);
 }
 
 // Also a message without bytes waits for the stream: it says that this rank has come there.
-Result<bool> StagedChannel::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
+Result<bool> StagedEndpoint::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
   if (!sending_) {
     TUTTI_TRY(begin(data, bytes));
     sending_ = true;
@@ -104,18 +104,18 @@ Result<bool> StagedChannel::send(const std::byte* data, size_t bytes, const Fing
   return gone;
 }
 
-Result<std::span<std::byte>> StagedChannel::reserve() {
+Result<std::span<std::byte>> StagedEndpoint::reserve() {
   TUTTI_TRY(error_);
   TUTTI_ASSIGN(std::byte * room, stage(&stagedOut_));
   return std::span(room, slotBytes());
 }
 
-Result<bool> StagedChannel::commit(size_t bytes, const Fingerprint& call) {
+Result<bool> StagedEndpoint::commit(size_t bytes, const Fingerprint& call) {
   return send(stagedOut_.data(), bytes, call);
 }
 
 /// What the stream does with `dst` before has to be done.
-Result<bool> StagedChannel::receiveStraight(std::byte* dst, const Expect& expect) {
+Result<bool> StagedEndpoint::receiveStraight(std::byte* dst, const Expect& expect) {
   TUTTI_TRY(error_);
   if (!receiving_) {
     TUTTI_TRY(prepare(&in_));
@@ -130,7 +130,7 @@ Result<bool> StagedChannel::receiveStraight(std::byte* dst, const Expect& expect
   return came;
 }
 
-Result<bool> StagedChannel::receive(std::byte* dst, const Expect& expect) {
+Result<bool> StagedEndpoint::receive(std::byte* dst, const Expect& expect) {
   if (staging_ == Staging::None) return receiveStraight(dst, expect);
   TUTTI_ASSIGN(const bool free, settled(&in_));  // the copy of the message before
   if (!free) return false;
@@ -143,7 +143,7 @@ Result<bool> StagedChannel::receive(std::byte* dst, const Expect& expect) {
   return true;
 }
 
-Result<const std::byte*> StagedChannel::peek(const Expect& expect) {
+Result<const std::byte*> StagedEndpoint::peek(const Expect& expect) {
   TUTTI_ASSIGN(std::byte * room, stage(&stagedIn_));
   if (!peeked_) {
     TUTTI_ASSIGN(peeked_, receive(room, expect));

@@ -1,4 +1,4 @@
-#include "transport/shm/shm_channel.hpp"
+#include "transport/shm/shm_endpoint.hpp"
 
 #include <ctime>
 #include <utility>
@@ -15,7 +15,7 @@ std::byte* StagingBuffer::atLeast(size_t bytes) {
   return data_;
 }
 
-ShmChannel::ShmChannel(ChannelEnds ends)
+ShmEndpoint::ShmEndpoint(EndpointEnds ends)
     : ends_(std::move(ends)),
       slotBytes_(ends_.mine->layout().slotBytes),
       slots_(ends_.mine->layout().slots),
@@ -30,12 +30,12 @@ ShmChannel::ShmChannel(ChannelEnds ends)
   in_.head().canPull.store(ends_.canPull ? 1 : 0, std::memory_order_relaxed);
 }
 
-ShmChannel::~ShmChannel() {
+ShmEndpoint::~ShmEndpoint() {
   unclaim();
-  ShmChannel::cancel();
+  ShmEndpoint::cancel();
 }
 
-Status ShmChannel::fail(Status why) {
+Status ShmEndpoint::fail(Status why) {
   if (failure_.ok()) failure_ = std::move(why);
   return failure_;
 }
@@ -43,8 +43,8 @@ Status ShmChannel::fail(Status why) {
 // The reader says "I read" and then looks whether the offers still stand; the owner takes the offers back and then
 // looks whether somebody reads.  All four accesses are seq_cst, so that there is one order of them: whoever comes
 // second sees the first, and it cannot be that the reader reads while the owner believes that nobody does.
-void ShmChannel::cancel() {
-  Channel::cancel();
+void ShmEndpoint::cancel() {
+  Endpoint::cancel();
   unclaim();
   out_.head().revoked.store(1, std::memory_order_seq_cst);  // partner: claim()
   if (!ends_.sameProcess) return;  // readers of other processes read through mappings or the kernel, never through ours
@@ -54,7 +54,7 @@ void ShmChannel::cancel() {
   }
 }
 
-bool ShmChannel::claim() {
+bool ShmEndpoint::claim() {
   in_.head().claim.store(received_ + 1, std::memory_order_seq_cst);  // partner: cancel()
   claimed_ = true;
   if (in_.head().revoked.load(std::memory_order_seq_cst) == 0) [[likely]]
@@ -63,13 +63,13 @@ bool ShmChannel::claim() {
   return false;
 }
 
-void ShmChannel::unclaim() {
+void ShmEndpoint::unclaim() {
   if (!claimed_) return;
   claimed_ = false;
   in_.head().claim.store(0, std::memory_order_release);  // partner: cancel(); our reads are done before it sees 0
 }
 
-std::optional<Fingerprint> ShmChannel::pending() const {
+std::optional<Fingerprint> ShmEndpoint::pending() const {
   const uint64_t next = asked_.load(std::memory_order_relaxed) + 1;
   const ControlLine& line = in_.line(next - 1);
   const uint64_t word = line.sequence.load(std::memory_order_acquire);  // partner: post()
