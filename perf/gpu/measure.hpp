@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "src/base/clock.hpp"
-#include "src/exec/cuda_kernels.hpp"
+#include "src/exec/cuda/cuda_kernels.hpp"
 
 namespace tutti::gpuperf {
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "src/base/clock.hpp"
-#include "src/device/host_memory.hpp"
+#include "src/device/host/host_memory.hpp"
 #include "tools/version.hpp"
 #include "transport/shm/shm_transport.hpp"
 

@@ -11,7 +11,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/text.hpp"
-#include "src/exec/reduce.hpp"
+#include "src/exec/reduce/reduce.hpp"
 #include "tools/version.hpp"
 
 namespace {

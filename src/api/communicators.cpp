@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "src/api/entry.hpp"
-#include "src/bootstrap/unique_id.hpp"
 #include "src/comm/children.hpp"
+#include "src/control/session/unique_id.hpp"
 
 using namespace tutti;
 

@@ -1,8 +1,8 @@
 // Version, error texts, unique ids.
 #include "src/api/entry.hpp"
 #include "src/base/config.hpp"
-#include "src/bootstrap/unique_id.hpp"
 #include "src/comm/variables.hpp"
+#include "src/control/session/unique_id.hpp"
 
 using namespace tutti;
 

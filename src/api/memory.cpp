@@ -4,8 +4,8 @@
 #include "src/api/entry.hpp"
 #include "src/comm/cuda/executor.hpp"
 #include "src/comm/settings.hpp"
-#include "src/device/cuda_alloc.hpp"
-#include "src/device/host_memory.hpp"
+#include "src/device/cuda/alloc.hpp"
+#include "src/device/host/host_memory.hpp"
 
 using namespace tutti;
 

@@ -10,7 +10,7 @@
 #include "src/base/clock.hpp"
 #include "src/base/copy.hpp"
 #include "src/calibrate/disturbance.hpp"
-#include "src/exec/reduce.hpp"
+#include "src/exec/reduce/reduce.hpp"
 
 namespace tutti {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <atomic>
 
-#include "src/bootstrap/bootstrap_node.hpp"
+#include "src/control/bootstrap_node.hpp"
 
 namespace tutti {
 

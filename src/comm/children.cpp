@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-#include "src/bootstrap/unique_id.hpp"
+#include "src/control/session/unique_id.hpp"
 #include "src/membership/shrink.hpp"
 
 namespace tutti {

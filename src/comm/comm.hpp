@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "src/bootstrap/session.hpp"
 #include "src/collective/call.hpp"
 #include "src/comm/abort_state.hpp"
 #include "src/comm/call_numbers.hpp"
@@ -22,6 +21,7 @@
 #include "src/comm/registrations.hpp"
 #include "src/comm/settings.hpp"
 #include "src/comm/watchdog.hpp"
+#include "src/control/session/session.hpp"
 
 namespace tutti {
 

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "src/comm/comm.hpp"
-#include "src/device/host_stream.hpp"
+#include "src/device/host/host_stream.hpp"
 
 struct tuttiComm {
   enum class State { Joining, Ready, Failed, Gone };

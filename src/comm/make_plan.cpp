@@ -4,7 +4,7 @@
 #include "src/base/log.hpp"
 #include "src/comm/comm.hpp"
 #include "src/comm/cuda/executor.hpp"
-#include "src/exec/one_pass.hpp"
+#include "src/exec/cuda/one_pass.hpp"
 #include "src/plan/fit.hpp"
 #include "src/schedule/passes.hpp"
 

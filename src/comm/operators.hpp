@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "src/base/status.hpp"
-#include "src/exec/reduce.hpp"
+#include "src/exec/reduce/reduce.hpp"
 
 namespace tutti {
 

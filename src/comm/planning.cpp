@@ -10,7 +10,7 @@
 #include "src/calibrate/probes.hpp"
 #include "src/comm/comm.hpp"
 #include "src/comm/cuda/costs.hpp"
-#include "src/exec/one_pass.hpp"
+#include "src/exec/cuda/one_pass.hpp"
 #include "src/plan/device_prices.hpp"
 #include "src/plan/fit.hpp"
 #include "src/plan/machine_levels.hpp"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/device/host_memory.hpp"
+#include "src/device/host/host_memory.hpp"
 #include "transport/transport.hpp"
 
 namespace tutti {

@@ -6,7 +6,7 @@
 
 #include "src/base/config.hpp"
 #include "src/comm/variables.hpp"
-#include "src/device/cuda_device.hpp"
+#include "src/device/cuda/device.hpp"
 
 namespace tutti {
 namespace {

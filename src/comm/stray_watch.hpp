@@ -7,9 +7,9 @@
 #include <atomic>
 #include <functional>
 
-#include "src/bootstrap/session.hpp"
 #include "src/comm/call_log.hpp"
 #include "src/comm/links.hpp"
+#include "src/control/session/session.hpp"
 
 namespace tutti {
 

@@ -4,10 +4,10 @@
 #include <filesystem>
 
 #include "src/base/config.hpp"
-#include "src/bootstrap/interfaces.hpp"
 #include "src/comm/cuda/executor.hpp"
 #include "src/comm/machine.hpp"
 #include "src/comm/settings.hpp"
+#include "src/control/session/interfaces.hpp"
 #include "src/plan/overrides.hpp"
 #include "src/topology/load.hpp"
 

@@ -5,11 +5,11 @@
 #include <atomic>
 #include <memory>
 
-#include "src/bootstrap/session.hpp"
 #include "src/comm/abort_state.hpp"
 #include "src/comm/call_log.hpp"
 #include "src/comm/links.hpp"
 #include "src/comm/stray_watch.hpp"
+#include "src/control/session/session.hpp"
 #include "src/exec/drive.hpp"
 
 namespace tutti {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "src/exec/plan.hpp"
-#include "src/exec/reduce.hpp"
+#include "src/exec/reduce/reduce.hpp"
 #include "src/exec/task.hpp"
 
 namespace tutti {

@@ -1,7 +1,7 @@
 #include "src/exec/pre_post_ops.hpp"
 
 #include "src/base/copy.hpp"
-#include "src/exec/reduce.hpp"
+#include "src/exec/reduce/reduce.hpp"
 
 namespace tutti {
 

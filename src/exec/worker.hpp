@@ -4,7 +4,7 @@
 #include <span>
 
 #include "src/base/status.hpp"
-#include "src/exec/reduce.hpp"
+#include "src/exec/reduce/reduce.hpp"
 
 namespace tutti {
 

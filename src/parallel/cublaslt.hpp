@@ -1,7 +1,7 @@
 // Matrix products by cuBLASLt, found at run time.
 #pragma once
 
-#include "src/device/cuda_abi.hpp"
+#include "src/device/cuda/abi.hpp"
 #include "src/parallel/device.hpp"
 
 namespace tutti::parallel {

@@ -8,7 +8,7 @@
 #include <thread>
 #include <unordered_map>
 
-#include "src/device/cuda_stream.hpp"
+#include "src/device/cuda/stream.hpp"
 #include "src/parallel/cublaslt.hpp"
 #include "src/parallel/cuda_images.h"
 

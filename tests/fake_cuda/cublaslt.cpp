@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "src/device/cuda_abi.hpp"
+#include "src/device/cuda/abi.hpp"
 #include "src/parallel/cublaslt_abi.hpp"
 
 extern "C" int cuGetProcAddress_v2(const char* name, void** function, int version, uint64_t flags, void* found);

@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/device/cuda_abi.hpp"
+#include "src/device/cuda/abi.hpp"
 
 namespace tutti::fake {
 

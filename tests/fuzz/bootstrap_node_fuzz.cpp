@@ -10,10 +10,10 @@
 #include <map>
 #include <optional>
 
-#include "src/bootstrap/authentication.hpp"
-#include "src/bootstrap/bootstrap_node.hpp"
-#include "src/bootstrap/handshake.hpp"
-#include "src/bootstrap/wire.hpp"
+#include "src/control/authentication.hpp"
+#include "src/control/bootstrap_node.hpp"
+#include "src/control/handshake.hpp"
+#include "src/control/wire.hpp"
 
 using namespace tutti;
 

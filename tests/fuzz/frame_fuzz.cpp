@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/bootstrap/frame.hpp"
+#include "src/control/session/frame.hpp"
 
 namespace {
 

@@ -6,10 +6,10 @@
 #include <cstring>
 #include <string>
 
-#include "src/bootstrap/address.hpp"
-#include "src/bootstrap/launch.hpp"
-#include "src/bootstrap/presence.hpp"
-#include "src/bootstrap/unique_id.hpp"
+#include "src/control/launch/launch.hpp"
+#include "src/control/session/address.hpp"
+#include "src/control/session/presence.hpp"
+#include "src/control/session/unique_id.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   tuttiUniqueId id{};

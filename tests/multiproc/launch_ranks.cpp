@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "src/bootstrap/session.hpp"
-#include "src/bootstrap/unique_id.hpp"
+#include "src/control/session/session.hpp"
+#include "src/control/session/unique_id.hpp"
 
 using namespace tutti;
 

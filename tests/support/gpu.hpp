@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "src/device/cuda_pinned.hpp"
+#include "src/device/cuda/pinned.hpp"
 #include "tests/support/collective_check.hpp"
 
 namespace tutti::test {

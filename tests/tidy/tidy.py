@@ -15,21 +15,27 @@ MOST_COLUMNS = 120
 # What each folder may include, besides itself, src/base and include/tutti.
 MAY_INCLUDE = {
     "src/base": set(),
-    "src/device": set(),
+    "src/device/host": set(),
+    "src/device/cuda": set(),
     "src/collective": set(),
     "src/schedule": {"src/collective"},
     "transport": {"src/collective", "src/cost", "transport/self", "transport/shm", "transport/tcp"},  # the last three: table.cpp
     "transport/self": {"transport"},
-    "transport/shm": {"transport", "src/cost", "src/device"},
+    "transport/shm": {"transport", "src/cost", "src/device/host"},
     "transport/tcp": {"transport", "src/collective"},
-    "transport/cuda": {"transport", "src/collective", "src/device"},
+    "transport/cuda": {"transport", "src/collective", "src/device/host", "src/device/cuda"},
     "algorithms": {"src/schedule", "src/cost"},
-    "src/exec": {"src/collective", "src/schedule", "transport", "src/device"},
+    "src/exec": {"src/collective", "src/schedule", "src/exec/reduce", "transport"},
+    "src/exec/reduce": {"src/collective"},
+    "src/exec/cuda": {"src/exec", "src/exec/reduce", "src/exec/kernels", "src/collective", "src/schedule", "transport", "src/device/cuda"},
+    "src/exec/kernels": {"src/exec/reduce"},
     "src/membership": set(),
-    "src/bootstrap": {"src/collective", "src/membership", "transport"},
+    "src/control": {"src/collective", "src/membership"},  # the machines: they know neither their driver nor who starts ranks
+    "src/control/session": {"src/control", "src/collective", "src/membership", "transport"},
+    "src/control/launch": {"src/control", "src/control/session"},
     "src/sim": {"src/collective", "src/schedule"},
     "src/cost": {"src/topology"},
-    "src/calibrate": {"src/cost", "src/exec", "transport"},
+    "src/calibrate": {"src/cost", "src/exec", "src/exec/reduce", "transport"},
     "src/plan": {"algorithms", "src/collective", "src/cost", "src/schedule", "src/sim", "src/topology"},
     "src/topology": set(),
     "tools/topology/search": {"src/topology"},
@@ -37,15 +43,16 @@ MAY_INCLUDE = {
     "src/import": {"src/collective", "src/schedule"},
     "tools/export": {"src/collective", "src/schedule", "src/import"},
     "tools/cluster": {"algorithms", "src/collective", "src/cost", "src/schedule", "src/sim", "src/topology"},
-    "src/comm": {"src/bootstrap", "src/membership", "src/calibrate", "src/collective", "src/cost", "src/plan", "src/exec", "src/schedule",
-                 "src/device", "transport", "transport/cuda", "algorithms", "src/topology", "src/import"},
-    "src/api": {"src/comm", "src/bootstrap", "src/device"},
+    "src/comm": {"src/control", "src/control/session", "src/control/launch", "src/membership", "src/calibrate", "src/collective", "src/cost",
+                 "src/plan", "src/exec", "src/exec/reduce", "src/exec/cuda", "src/exec/kernels", "src/schedule", "src/device/host",
+                 "src/device/cuda", "transport", "transport/cuda", "algorithms", "src/topology", "src/import"},
+    "src/api": {"src/comm", "src/control", "src/control/session", "src/control/launch", "src/device/host", "src/device/cuda"},
 }
 # Parts that are written on the public header alone.
 PUBLIC_ONLY = ("perf", "examples", "tools/run", "src/parallel", "src/nccl")
 APART = ("perf/micro", "perf/oracle", "perf/ways", "perf/gpu")  # but not these
 # ... nor these headers: of the CUDA device, which is linked into the training layers, too; and of kernel source.
-DECLARATIONS = ("src/device/cuda_abi.hpp", "src/device/cuda_stream.hpp", "src/exec/kernels/team.hpp")
+DECLARATIONS = ("src/device/cuda/abi.hpp", "src/device/cuda/stream.hpp", "src/exec/kernels/team.hpp")
 # Folders in which every source belongs to one of the above.
 LAYERED = ("src", "transport", "algorithms")
 SOURCES = (".cpp", ".hpp", ".h", ".c", ".inc", ".cu")

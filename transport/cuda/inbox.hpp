@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "src/device/cuda_device.hpp"
+#include "src/device/cuda/device.hpp"
 #include "transport/cuda/ipc_memory.hpp"
 
 namespace tutti::cuda {

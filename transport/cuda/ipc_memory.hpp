@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "src/device/cuda_device.hpp"
+#include "src/device/cuda/device.hpp"
 #include "transport/cuda/readers.hpp"
 
 namespace tutti::cuda {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "src/base/log.hpp"
-#include "src/device/cuda_alloc.hpp"
+#include "src/device/cuda/alloc.hpp"
 #include "transport/cuda/process_table.hpp"
 
 namespace tutti::cuda {

@@ -19,7 +19,7 @@
 #include <mutex>
 #include <optional>
 
-#include "src/device/cuda_virtual.hpp"
+#include "src/device/cuda/virtual.hpp"
 #include "transport/cuda/call_backs.hpp"
 #include "transport/cuda/ipc_memory.hpp"
 #include "transport/services.hpp"

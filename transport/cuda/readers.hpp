@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "src/base/fd.hpp"
-#include "src/device/shared_memory.hpp"
+#include "src/device/host/shared_memory.hpp"
 
 namespace tutti::cuda {
 

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "src/collective/fingerprint.hpp"
-#include "src/device/cuda_pinned.hpp"
-#include "src/device/cuda_stream.hpp"
+#include "src/device/cuda/pinned.hpp"
+#include "src/device/cuda/stream.hpp"
 #include "transport/cuda/ipc_memory.hpp"
 
 namespace tutti::cuda {

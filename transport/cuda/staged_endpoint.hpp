@@ -13,8 +13,8 @@
 #include <mutex>
 #include <vector>
 
-#include "src/device/cuda_pinned.hpp"
-#include "src/device/cuda_stream.hpp"
+#include "src/device/cuda/pinned.hpp"
+#include "src/device/cuda/stream.hpp"
 #include "transport/transport.hpp"
 
 namespace tutti::cuda {

@@ -25,7 +25,7 @@
 
 #include <deque>
 
-#include "src/device/cuda_stream.hpp"
+#include "src/device/cuda/stream.hpp"
 #include "transport/cuda/inbox.hpp"
 #include "transport/cuda/memory_exchange.hpp"
 #include "transport/transport.hpp"

@@ -7,8 +7,8 @@
 #include <memory>
 #include <mutex>
 
-#include "src/device/host_memory.hpp"
-#include "src/device/shared_memory.hpp"
+#include "src/device/host/host_memory.hpp"
+#include "src/device/host/shared_memory.hpp"
 #include "transport/services.hpp"
 
 namespace tutti::shm {

@@ -11,7 +11,7 @@
 
 #include "src/base/fd.hpp"
 #include "src/base/status.hpp"
-#include "src/device/shared_memory.hpp"
+#include "src/device/host/shared_memory.hpp"
 #include "transport/shm/layout.hpp"
 
 namespace tutti::shm {

@@ -15,8 +15,8 @@
 #include "src/comm/cuda/reach.hpp"
 #include "src/comm/cuda/resident_run.hpp"
 #include "src/comm/links.hpp"
-#include "src/exec/resident_program.hpp"
-#include "src/exec/stream_worker.hpp"
+#include "src/exec/cuda/resident_program.hpp"
+#include "src/exec/cuda/stream_worker.hpp"
 #include "transport/cuda/staged_endpoint.hpp"
 #include "transport/cuda/stream_endpoint.hpp"
 

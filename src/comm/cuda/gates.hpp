@@ -11,7 +11,7 @@
 #include <mutex>
 #include <vector>
 
-#include "src/device/cuda_device.hpp"
+#include "src/device/cuda/device.hpp"
 
 namespace tutti {
 

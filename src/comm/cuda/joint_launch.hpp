@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "src/exec/cuda_kernels.hpp"
+#include "src/exec/cuda/cuda_kernels.hpp"
 #include "src/exec/task.hpp"
 #include "transport/cuda/resident_memory.hpp"
 #include "transport/transport.hpp"

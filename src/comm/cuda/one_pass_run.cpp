@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/exec/one_pass.hpp"
+#include "src/exec/cuda/one_pass.hpp"
 
 namespace tutti {
 

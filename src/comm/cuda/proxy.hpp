@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "src/comm/cuda/gates.hpp"
-#include "src/device/cuda_stream.hpp"
-#include "src/device/host_stream.hpp"
+#include "src/device/cuda/stream.hpp"
+#include "src/device/host/host_stream.hpp"
 
 namespace tutti {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "src/bootstrap/wire.hpp"
+#include "src/control/wire.hpp"
 
 namespace tutti {
 namespace {

@@ -1,9 +1,9 @@
 // How elements are read into what they are combined in, and back: 16-bit and 8-bit floats in float, the rest as they
-// are.  The same text on host and device; it gives the bits that src/exec/reduce.hpp promises.
+// are.  The same text on host and device; it gives the bits that src/exec/reduce/reduce.hpp promises.
 #pragma once
 
 #include "src/exec/kernels/team.hpp"
-#include "src/exec/small_float.hpp"
+#include "src/exec/reduce/small_float.hpp"
 
 namespace tutti::kernels {
 

@@ -1,5 +1,6 @@
 // Collectives of ranks that one launch serves, as data: one pass over the buffers of all ranks, in which every byte of
-// input is read once and every byte of output written once.  What src/exec/one_pass.cpp writes and pass_body.hpp reads.
+// input is read once and every byte of output written once.  What src/exec/cuda/one_pass.cpp writes and pass_body.hpp
+// reads.
 //
 // A call is a number of moves of equal size, and a move a value for each of its bytes: the bytes of one rank's input,
 // or those of all ranks' combined in the order of ranks, that go to one rank's output, or to all ranks'.  Move k is
@@ -15,7 +16,7 @@
 
 namespace tutti::kernels {
 
-inline constexpr uint32_t kMostPassRanks = 64;   // of a launch; also as kMaxSources of src/exec/reduce.hpp
+inline constexpr uint32_t kMostPassRanks = 64;   // of a launch; also as kMaxSources of src/exec/reduce/reduce.hpp
 inline constexpr uint32_t kMostPassCalls = 32;   // of a launch
 inline constexpr uint32_t kMostPassSides = 128;  // of a launch: calls, times ranks
 

@@ -1,4 +1,4 @@
-// One rank's plan as data that a GPU walks: what src/exec/resident_program.cpp writes and walk_body.hpp reads.
+// One rank's plan as data that a GPU walks: what src/exec/cuda/resident_program.cpp writes and walk_body.hpp reads.
 //
 // A lane is walked by one block.  Links are numbered per lane.  A link joins two ends, one of each rank, which lie in
 // the memory of their rank's device; an end is written by the peer but for `counters`:

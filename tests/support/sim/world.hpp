@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "src/bootstrap/network.hpp"
+#include "src/control/network.hpp"
 
 namespace tutti {
 

@@ -7,9 +7,9 @@
 #include <iterator>
 #include <thread>
 
-#include "src/bootstrap/unique_id.hpp"
 #include "src/calibrate/probes.hpp"
 #include "src/comm/handle.hpp"
+#include "src/control/session/unique_id.hpp"
 #include "tests/support/collective_check.hpp"
 #include "tests/support/mailbox.hpp"
 #include "tests/support/temp_folder.hpp"

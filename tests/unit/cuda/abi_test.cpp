@@ -1,4 +1,4 @@
-// What src/device/cuda_abi.hpp declares, held against the toolkit's headers where there are any.
+// What src/device/cuda/abi.hpp declares, held against the toolkit's headers where there are any.
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "src/device/cuda_abi.hpp"
+#include "src/device/cuda/abi.hpp"
 #include "tutti/nccl.h"
 
 namespace {

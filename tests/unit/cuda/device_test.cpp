@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "src/device/cuda_stream.hpp"
+#include "src/device/cuda/stream.hpp"
 #include "tests/support/gpu.hpp"
 
 using namespace tutti;

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <thread>
 
-#include "src/device/cuda_virtual.hpp"
+#include "src/device/cuda/virtual.hpp"
 #include "tests/support/gpu.hpp"
 #include "tests/support/variable.hpp"
 

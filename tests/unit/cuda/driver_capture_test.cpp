@@ -4,7 +4,7 @@
 #include <functional>
 #include <thread>
 
-#include "src/device/cuda_stream.hpp"
+#include "src/device/cuda/stream.hpp"
 #include "tests/support/gpu.hpp"
 
 using namespace tutti;

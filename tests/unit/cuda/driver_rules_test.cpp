@@ -6,8 +6,8 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "src/device/cuda_virtual.hpp"
-#include "src/exec/cuda_kernels.hpp"
+#include "src/device/cuda/virtual.hpp"
+#include "src/exec/cuda/cuda_kernels.hpp"
 #include "tests/support/gpu.hpp"
 
 using namespace tutti;

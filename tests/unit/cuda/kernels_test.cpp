@@ -1,7 +1,7 @@
 // The reduction kernels, launched by their names through the driver, against the plainest loops.
 #include <catch2/catch.hpp>
 
-#include "src/exec/cuda_kernels.hpp"
+#include "src/exec/cuda/cuda_kernels.hpp"
 #include "tests/support/gpu.hpp"
 #include "tests/unit/exec/naive_reduce.hpp"
 

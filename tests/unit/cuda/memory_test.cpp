@@ -1,8 +1,8 @@
 // Device memory of tuttiMemAlloc, and the virtual memory under it.
 #include <catch2/catch.hpp>
 
-#include "src/device/cuda_alloc.hpp"
-#include "src/device/cuda_virtual.hpp"
+#include "src/device/cuda/alloc.hpp"
+#include "src/device/cuda/virtual.hpp"
 #include "tests/support/gpu.hpp"
 #include "tests/support/variable.hpp"
 

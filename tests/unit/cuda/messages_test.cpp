@@ -1,7 +1,7 @@
 // What messages on devices are like: of several chunks, of every type, and beyond four gigabytes.
 #include <catch2/catch.hpp>
 
-#include "src/exec/reduce.hpp"
+#include "src/exec/reduce/reduce.hpp"
 #include "tests/support/gpu.hpp"
 #include "tests/support/variable.hpp"
 #include "tests/unit/exec/naive_reduce.hpp"

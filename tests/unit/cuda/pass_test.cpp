@@ -3,8 +3,8 @@
 
 #include <thread>
 
+#include "src/exec/cuda/one_pass.hpp"
 #include "src/exec/kernels/pass_body.hpp"
-#include "src/exec/one_pass.hpp"
 
 using namespace tutti;
 

@@ -4,8 +4,8 @@
 #include <thread>
 
 #include "algorithms/algorithm.hpp"
+#include "src/exec/cuda/resident_program.hpp"
 #include "src/exec/kernels/walk_body.hpp"
-#include "src/exec/resident_program.hpp"
 #include "src/schedule/passes.hpp"
 
 using namespace tutti;

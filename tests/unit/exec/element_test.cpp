@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "src/base/copy.hpp"
-#include "src/exec/reduce.hpp"
+#include "src/exec/reduce/reduce.hpp"
 #include "tests/unit/exec/naive_reduce.hpp"
 
 using namespace tutti;

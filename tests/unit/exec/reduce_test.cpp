@@ -1,9 +1,9 @@
 // Every loop against a naive one.
 #include <catch2/catch.hpp>
 
-#include "src/exec/reduce.hpp"
-#include "src/exec/reduce_kernels.hpp"
-#include "src/exec/simd_dispatch.hpp"
+#include "src/exec/reduce/reduce.hpp"
+#include "src/exec/reduce/reduce_kernels.hpp"
+#include "src/exec/reduce/simd_dispatch.hpp"
 #include "tests/unit/exec/naive_reduce.hpp"
 
 using namespace tutti;

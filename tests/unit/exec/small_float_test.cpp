@@ -1,7 +1,7 @@
 // Rounding, once and to nearest even, of the types that reduce in float.
 #include <catch2/catch.hpp>
 
-#include "src/exec/reduce.hpp"
+#include "src/exec/reduce/reduce.hpp"
 #include "tests/unit/exec/naive_reduce.hpp"
 
 using namespace tutti;

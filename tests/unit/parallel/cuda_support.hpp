@@ -9,7 +9,7 @@
 #include <functional>
 #include <memory>
 
-#include "src/device/cuda_driver.hpp"
+#include "src/device/cuda/driver.hpp"
 #include "tests/support/variable.hpp"
 #include "tests/unit/parallel/support.hpp"
 #include "tutti/parallel/zero.h"

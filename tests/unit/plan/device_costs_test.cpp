@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "src/exec/one_pass.hpp"
+#include "src/exec/cuda/one_pass.hpp"
 #include "tests/unit/plan/device_jobs.hpp"
 
 using namespace tutti;

@@ -1,4 +1,4 @@
-#include "src/device/host_memory.hpp"
+#include "src/device/host/host_memory.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/device/shared_memory.hpp"
+#include "src/device/host/shared_memory.hpp"
 
 using namespace tutti;
 

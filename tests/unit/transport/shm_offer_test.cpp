@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "src/base/copy.hpp"
-#include "src/device/host_memory.hpp"
+#include "src/device/host/host_memory.hpp"
 #include "tests/unit/transport/shm_pair.hpp"
 #include "transport/shm/layout.hpp"
 

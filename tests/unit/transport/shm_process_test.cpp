@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "src/device/host_memory.hpp"
+#include "src/device/host/host_memory.hpp"
 #include "tests/support/fork.hpp"
 #include "tests/unit/transport/shm_pair.hpp"
 

@@ -3,8 +3,8 @@
 
 #include <cstdio>
 
-#include "src/device/host_memory.hpp"
-#include "src/device/shared_memory.hpp"
+#include "src/device/host/host_memory.hpp"
+#include "src/device/host/shared_memory.hpp"
 #include "tests/unit/transport/shm_pair.hpp"
 #include "transport/shm/segment.hpp"
 

@@ -1,0 +1,149 @@
+#include "src/control/authentication.hpp"
+
+#include "src/base/log.hpp"
+
+namespace tutti {
+
+Nonce LinkAuthentication::nonce() {
+  Nonce result;
+  network_.randomBytes(std::as_writable_bytes(std::span(result)));
+  return result;
+}
+
+void LinkAuthentication::setDeadline(LinkId link, Entry& entry, int64_t ns) {
+  if (entry.deadlineNs != kNoTimer) deadlines_.erase({entry.deadlineNs, link});
+  entry.deadlineNs = ns;
+  if (ns != kNoTimer) deadlines_.insert({ns, link});
+}
+
+LinkAuthentication::Entry LinkAuthentication::remove(LinkId link) {
+  auto node = entries_.extract(link);
+  Entry& entry = node.mapped();
+  if (entry.owner == 0) strangers_.erase({entry.deadlineNs, link});
+  setDeadline(link, entry, kNoTimer);
+  return std::move(entry);
+}
+
+LinkId LinkAuthentication::dial(const ControlAddress& to, const Hello& hello, const Secret& secret, MemberId owner) {
+  const LinkId link = network_.dial(to);
+  Entry& entry = entries_[link];
+  entry.phase = Phase::Connecting;
+  entry.hello = hello;
+  entry.owner = owner;
+  entry.dialer.emplace(secret, hello, nonce());
+  setDeadline(link, entry, network_.nowNs() + kDialNs);
+  return link;
+}
+
+void LinkAuthentication::cancel(LinkId link) {
+  if (!owns(link)) return;
+  remove(link);
+  network_.close(link);
+}
+
+/// Close a link that did not make it.
+void LinkAuthentication::fail(LinkId link, const Status& why) {
+  network_.close(link);
+  const Entry entry = remove(link);
+  if (entry.owner != 0) return hooks_.dialFailed(link, entry.owner, why);
+  TUTTI_DEBUG("bootstrap", "a stranger was turned away: ", why.message());
+}
+
+void LinkAuthentication::onAccepted(LinkId link) {
+  if (owns(link)) return;
+  if (strangers_.size() >= kMaxStrangers) fail(strangers_.begin()->second, remoteError("too many strangers"));
+  Entry& entry = entries_[link];
+  setDeadline(link, entry, network_.nowNs() + kStrangerNs);
+  strangers_.insert({entry.deadlineNs, link});
+}
+
+void LinkAuthentication::onConnected(LinkId link) {
+  const auto it = entries_.find(link);
+  if (it == entries_.end() || it->second.phase != Phase::Connecting) return;
+  it->second.phase = Phase::AwaitChallenge;
+  network_.send(link, it->second.dialer->hello());
+}
+
+void LinkAuthentication::onMessage(LinkId link, std::string_view message) {
+  const auto it = entries_.find(link);
+  if (it == entries_.end()) return;
+  Entry& entry = it->second;
+  switch (entry.phase) {
+    case Phase::AwaitHello: return onHello(link, entry, message);
+    case Phase::AwaitChallenge:
+    case Phase::AwaitAccepted: return onDialerMessage(link, entry, message);
+    case Phase::AwaitProof: {
+      if (AcceptorProof::isOtherSecret(message)) {
+        hooks_.otherSecret(entry.hello);
+        return fail(link, remoteError("a dialer with another secret"));
+      }
+      Result<std::string> accepted = entry.acceptor->onProof(message);
+      if (!accepted.ok()) return fail(link, accepted.status());
+      network_.send(link, *accepted);
+      return admit(link);
+    }
+    case Phase::Connecting:
+    case Phase::Parked: return fail(link, remoteError("a message out of turn"));
+  }
+}
+
+void LinkAuthentication::onHello(LinkId link, Entry& entry, std::string_view message) {
+  Result<Hello> hello = AcceptorProof::readHello(message);
+  if (!hello.ok()) return fail(link, hello.status());
+  entry.hello = *hello;
+  entry.helloBytes = message;
+  entry.phase = Phase::Parked;
+  challenge(link, entry);
+}
+
+/// Move a parked stranger on, if its communicator is known here by now.
+void LinkAuthentication::challenge(LinkId link, Entry& entry) {
+  const Secret* secret = hooks_.secretFor(entry.hello);
+  if (secret == nullptr) return;
+  entry.acceptor.emplace(*secret, entry.helloBytes, nonce());
+  entry.phase = Phase::AwaitProof;
+  network_.send(link, entry.acceptor->challenge());
+}
+
+void LinkAuthentication::unpark() {
+  for (auto& [link, entry] : entries_)
+    if (entry.phase == Phase::Parked) challenge(link, entry);
+}
+
+void LinkAuthentication::onDialerMessage(LinkId link, Entry& entry, std::string_view message) {
+  if (entry.phase == Phase::AwaitAccepted) {
+    const Status accepted = entry.dialer->onAccepted(message);
+    return accepted.ok() ? admit(link) : fail(link, accepted);
+  }
+  Result<std::string> proof = entry.dialer->onChallenge(message);
+  if (!proof.ok()) {
+    if (proof.status().code() == tuttiInvalidUsage) network_.send(link, otherSecretMessage());
+    return fail(link, proof.status());
+  }
+  entry.phase = Phase::AwaitAccepted;
+  setDeadline(link, entry, kNoTimer);
+  network_.send(link, *proof);
+}
+
+void LinkAuthentication::admit(LinkId link) {
+  const Entry entry = remove(link);
+  hooks_.proven(link, entry.hello, entry.owner);
+}
+
+void LinkAuthentication::onClosed(LinkId link, const Status& why) {
+  if (!owns(link)) return;
+  const Entry entry = remove(link);
+  if (entry.owner != 0) hooks_.dialFailed(link, entry.owner, why);
+}
+
+void LinkAuthentication::onTimer() {
+  const int64_t now = network_.nowNs();
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    const LinkId link = deadlines_.begin()->second;
+    const bool connected = entries_.at(link).phase == Phase::AwaitChallenge;
+    fail(link, timeoutError(connected ? "it took the connection, and does not know this communicator, or not yet"
+                                      : "it did not answer in time"));
+  }
+}
+
+}  // namespace tutti

@@ -1,0 +1,82 @@
+// How links are authenticated: every link, dialed or accepted, until both of its ends have proven the secret.
+//
+// Strangers get little: messages of kMaxStrangerBytes, kMaxStrangers of them at a time (the oldest gives way), and
+// kStrangerNs to prove themselves.  One who asks for a communicator that this process has not joined yet waits here
+// until it does (parked).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "src/control/handshake.hpp"
+#include "src/control/network.hpp"
+
+namespace tutti {
+
+inline constexpr size_t kMaxStrangers = 1024;
+inline constexpr int64_t kStrangerNs = 10'000'000'000;
+/// How long a dialer waits for a challenge before it tries anew.  Once it has sent its proof it does not give up by
+/// itself: the acceptor may already count on the link.
+inline constexpr int64_t kDialNs = 5'000'000'000;
+
+class LinkAuthentication {
+ public:
+  struct Hooks {
+    /// The secret for what a stranger asks for; nullptr: unknown here, or not yet.
+    std::function<const Secret*(const Hello&)> secretFor;
+    /// Both ends are proven; the link is the hook's from here on.  owner: as given to dial(), 0 for an accepted link.
+    std::function<void(LinkId, const Hello&, MemberId owner)> proven;
+    /// A dial has failed; its link is gone.  InvalidUsage: what answers has another secret.
+    std::function<void(LinkId, MemberId owner, const Status&)> dialFailed;
+    /// A stranger who says that it is the dialer of this Hello says, too, that it has another secret.
+    std::function<void(const Hello&)> otherSecret;
+  };
+
+  LinkAuthentication(Network& network, Hooks hooks) : network_(network), hooks_(std::move(hooks)) {}
+
+  LinkId dial(const ControlAddress& to, const Hello& hello, const Secret& secret, MemberId owner);
+  /// Give up a dial; no hook is called.
+  void cancel(LinkId link);
+  bool owns(LinkId link) const { return entries_.contains(link); }
+  /// A communicator or a rendezvous has come: let those in who wait for it.
+  void unpark();
+
+  void onAccepted(LinkId link);
+  void onConnected(LinkId link);
+  void onMessage(LinkId link, std::string_view message);
+  void onClosed(LinkId link, const Status& why);
+  int64_t nextTimerNs() const { return deadlines_.empty() ? kNoTimer : deadlines_.begin()->first; }
+  void onTimer();
+
+ private:
+  enum class Phase { Connecting, AwaitChallenge, AwaitAccepted, AwaitHello, Parked, AwaitProof };
+  struct Entry {
+    Phase phase = Phase::AwaitHello;
+    int64_t deadlineNs = kNoTimer;
+    Hello hello;
+    MemberId owner = 0;
+    std::string helloBytes;  // parked: the message itself
+    std::optional<DialerProof> dialer;
+    std::optional<AcceptorProof> acceptor;
+  };
+
+  Nonce nonce();
+  void setDeadline(LinkId link, Entry& entry, int64_t ns);
+  Entry remove(LinkId link);
+  void fail(LinkId link, const Status& why);
+  void challenge(LinkId link, Entry& entry);
+  void onHello(LinkId link, Entry& entry, std::string_view message);
+  void onDialerMessage(LinkId link, Entry& entry, std::string_view message);
+  void admit(LinkId link);
+
+  Network& network_;
+  Hooks hooks_;
+  std::map<LinkId, Entry> entries_;
+  std::set<std::pair<int64_t, LinkId>> deadlines_;  // of entries that have one
+  std::set<std::pair<int64_t, LinkId>> strangers_;  // accepted entries, oldest first
+};
+
+}  // namespace tutti

@@ -1,0 +1,156 @@
+// The protocol machine of one rank (or of one rendezvous): joins communicators, gathers, spreads failures.
+//
+// No I/O, no thread, no clock of its own (see network.hpp).  All calls from one thread at a time; Control serialises
+// them with a lock.  Calls never block: they start something and the caller looks at the state later; `changed` is
+// called after anything that a waiter might be interested in.
+//
+//   rendezvous    Every rank dials the rendezvous once, proves the secret by HMAC, says its control address, and is
+//   told the
+//              control addresses of its overlay neighbours as soon as these are known.  That is the only star; it is
+//              closed then.
+//   overlay    Ranks r and r + 2^k (mod n), k = 0..: O(log n) links a rank, log n-connected, so that a failure reaches
+//              everyone although its rank is gone.
+//   gather     All-gather by dissemination over the overlay: ceil(log2 n) steps.
+//   failures   A closed overlay link (or a dead process, which the driver reports) is a death; it floods the overlay.
+//   agreement  Ranks agree who goes on and what all have called, over links of their own to any rank.
+//   inquiry    A rank that waits too long, or sees a message of another call, asks everyone what they are doing; the
+//              verdict names the culprit: silent, absent, or different.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/collective/fingerprint.hpp"
+#include "src/control/network.hpp"
+#include "src/membership/agreement.hpp"
+
+namespace tutti {
+
+using Secret = std::array<unsigned char, 32>;
+/// Names a communicator among all of a job.
+using CommId = std::array<unsigned char, 16>;
+
+/// How a rank joins.
+struct JoinRequest {
+  CommId commId{};
+  Secret secret{};
+  int rank = 0;
+  int nRanks = 1;
+  ControlAddress self;        // where peers reach this Session
+  ControlAddress rendezvous;  // first join: the rendezvous
+  std::vector<ControlAddress>
+      members;       // child communicators: everyone's control address by rank; then `rendezvous` is not used
+  std::string info;  // this rank's blob for infos()
+  int64_t deadlineNs = kNoTimer;  // for coming up
+};
+
+/// What a rank is doing, for inquiries.  Filled in by the communicator, any thread.
+struct RankState {
+  uint64_t entered = 0;    // newest collective this rank has entered, counted from 1; 0: none
+  bool inside = false;     // it has not left it
+  int32_t waitingOn = -1;  // the peer it waits for, -1 if none
+  std::vector<std::pair<uint64_t, Fingerprint>> recent;  // the last calls entered, newest last
+};
+
+enum class InquiryReason : uint8_t {
+  Deadline,  // this rank waited until its deadline
+  Mismatch,  // a message of another call arrived
+  Stalled,   // it has waited for a while: fails only if ranks turn out to disagree or to have left
+};
+
+/// The first thing that broke a communicator.  rank: the culprit, -1 if there is no single one.
+struct Failure {
+  int rank = -1;
+  Status status;
+  bool onPurpose = false;  // aborted or revoked: communicators that were split from this one end too
+};
+
+using MemberId = uint64_t;
+
+class BootstrapNode : public Machine {
+ public:
+  BootstrapNode(Network& network, std::function<void()> changed);
+  ~BootstrapNode() override;
+
+  /// Be the rendezvous for everyone who proves `secret` and names `commId`.  Ends by itself when all have met.
+  void serveRendezvous(const CommId& commId, const Secret& secret);
+  bool rendezvousDone(const CommId& commId) const;
+
+  MemberId join(const JoinRequest& request);
+  /// Every rank is up and infos() is filled in.
+  bool up(MemberId member) const;
+  const std::vector<std::string>& infos(MemberId member) const;
+  /// Everyone's control address, by rank.
+  const std::vector<ControlAddress>& controlAddresses(MemberId member) const;
+
+  /// Collective: the n-th allGather of every rank belong together.  Returns n.
+  uint64_t allGather(MemberId member, std::string blob);
+  /// The blobs by rank, or nullptr while they are not all there.  forget() frees them.
+  const std::vector<std::string>* gathered(MemberId member, uint64_t n) const;
+  void forget(MemberId member, uint64_t n);
+
+  /// Empty while all is well.
+  const std::optional<Failure>& failure(MemberId member) const;
+  /// The first abort or revocation, also where something else had failed before.
+  const std::optional<Failure>& endOnPurpose(MemberId member) const;
+  /// Tell everyone that failure.rank has failed (or aborted); becomes failure() everywhere, the first one there.
+  void reportFailure(MemberId member, Failure failure);
+  void setState(MemberId member, std::function<RankState()> state);
+  /// Ask everyone; within graceNs everybody has a failure(), or, for Stalled, inquiryPending() turns false.
+  void inquire(MemberId member, InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs);
+  bool inquiryPending(MemberId member) const;
+
+  /// Vote in the next agreement of this communicator's ranks: those who neither died nor left nor were excluded.
+  /// It goes on whatever failure() says, and whoever has died.  agreement() has the decision when it is there.
+  void vote(MemberId member, const Vote& vote);
+  const Agreement& agreement(MemberId member) const;
+
+  /// A stream to `peer`: when both ends are proven, Network::handOver gets it under streamKey(...) on both sides.
+  /// The lower rank dials; the higher one waits for the hand-over.  Each index once.
+  void dialStream(MemberId member, int peer, int index);
+  /// Ask a lower peer to dial although nobody there has called dialStream, which then finds it done: ranks may open
+  /// their streams in any order without waiting for each other.
+  void summonStream(MemberId member, int peer, int index);
+  static std::string streamKey(const CommId& commId, int peer, int index);
+  /// What all stream keys of a communicator begin with.
+  static std::string streamKeyPrefix(const CommId& commId);
+  /// Whether the end of this rank's process is a death: it is a neighbour and has not said goodbye.  Of other ranks
+  /// their neighbours know.
+  bool endIsDeath(MemberId member, int rank) const;
+
+  /// Dial the rendezvous of `request` (commId, secret, rank, nRanks, rendezvous) until it can be told that this rank
+  /// does not come, and why.  Everyone there, and who comes later, then fails with it.
+  MemberId tell(const JoinRequest& request, const Failure& why);
+  bool told(MemberId notice) const;
+  /// Why the last dial failed, ok if none has; InvalidUsage: who listens there has another secret.
+  Status trouble(MemberId notice) const;
+  /// The notice's id is invalid afterwards.
+  void forgetNotice(MemberId notice);
+
+  /// Orderly end: say goodbye to the neighbours and close.  The member id is invalid afterwards.
+  void leave(MemberId member);
+
+  void onAccepted(LinkId link) override;
+  void onConnected(LinkId link) override;
+  void onMessage(LinkId link, std::string_view message) override;
+  void onClosed(LinkId link, const Status& why) override;
+  int64_t nextTimerNs() const override;
+  void onTimer() override;
+  /// kMaxStrangerBytes until the link has proven the secret.
+  size_t messageLimit(LinkId link) const override;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// A secret for a child communicator, HMAC-SHA256(parent, label); and a CommId likewise.
+Secret deriveSecret(const Secret& parent, std::string_view label);
+CommId deriveCommId(const Secret& parent, std::string_view label);
+
+}  // namespace tutti

@@ -1,0 +1,26 @@
+// Someone we keep dialing until it works.
+#pragma once
+
+#include "src/control/handshake.hpp"
+#include "src/control/network.hpp"
+
+namespace tutti {
+
+struct Dial {
+  ControlAddress to;
+  Hello hello;
+  LinkId link = 0;            // under way; 0: none
+  int64_t nextNs = kNoTimer;  // when to try again; kNoTimer: not waiting
+  int64_t backoffNs = 0;
+  int64_t failingSinceNs = kNoTimer;
+  Status why;  // of the last failure
+
+  /// It has failed: again at nextNs, later each time.
+  void retry(Network& network, const Status& reason);
+  /// Whether it has failed for so long, by more than silence.
+  bool failingFor(int64_t nowNs, int64_t ns) const {
+    return failingSinceNs != kNoTimer && nowNs - failingSinceNs >= ns;
+  }
+};
+
+}  // namespace tutti

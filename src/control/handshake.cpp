@@ -1,0 +1,147 @@
+#include "src/control/handshake.hpp"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include "src/base/assert.hpp"
+#include "src/control/wire.hpp"
+
+namespace tutti {
+
+namespace {
+
+constexpr std::string_view kMagic = "TUTTI-2\n";  // the number is the protocol's version
+
+std::string encodeHello(const Hello& hello, const Nonce& nonce) {
+  Writer w(MessageType::Hello);
+  w.raw(kMagic.data(), kMagic.size());
+  w.u8(static_cast<uint8_t>(hello.purpose));
+  w.raw(hello.commId.data(), hello.commId.size());
+  w.i32(hello.dialer);
+  w.i32(hello.acceptor);
+  w.i32(hello.nRanks);
+  w.i32(hello.index);
+  w.raw(nonce.data(), nonce.size());
+  return w.take();
+}
+
+/// The label's length is fixed by its 16 bytes, so that label and transcript cannot be confused.
+Mac prove(const Secret& secret, std::string_view label, std::string_view transcript) {
+  std::string data(label);
+  data.resize(16, '\0');
+  data.append(transcript);
+  return hmacSha256(secret, data);
+}
+
+std::string macMessage(MessageType type, const Mac& mac) {
+  Writer w(type);
+  w.raw(mac.data(), mac.size());
+  return w.take();
+}
+
+bool sameMac(const Mac& a, const Mac& b) { return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
+
+/// Whether `message` is of this type and carries just this MAC.
+bool carriesMac(std::string_view message, MessageType type, const Mac& expected) {
+  Reader r(message);
+  const uint8_t got = r.u8();
+  Mac mac;
+  r.raw(mac.data(), mac.size());
+  return r.done() && got == static_cast<uint8_t>(type) && sameMac(mac, expected);
+}
+
+}  // namespace
+
+Mac hmacSha256(const Secret& key, std::string_view data) {
+  Mac mac{};
+  unsigned int bytes = 0;
+  const unsigned char* done =
+      HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(data.data()),
+           data.size(), mac.data(), &bytes);
+  TUTTI_ASSERT(done != nullptr && bytes == mac.size());
+  return mac;
+}
+
+std::string otherSecretMessage() { return Writer(MessageType::OtherSecret).take(); }
+
+DialerProof::DialerProof(const Secret& secret, const Hello& hello, const Nonce& nonce)
+    : secret_(secret), hello_(encodeHello(hello, nonce)) {}
+
+Result<std::string> DialerProof::onChallenge(std::string_view message) {
+  Reader r(message);
+  const uint8_t type = r.u8();
+  Nonce nonce;
+  Mac mac;
+  r.raw(nonce.data(), nonce.size());
+  r.raw(mac.data(), mac.size());
+  if (!r.done() || type != static_cast<uint8_t>(MessageType::Challenge))
+    return remoteError("what answers there does not speak Tutti's protocol");
+  transcript_ = hello_;
+  transcript_.append(reinterpret_cast<const char*>(nonce.data()), nonce.size());
+  if (!sameMac(mac, prove(secret_, "acceptor", transcript_)))
+    return invalidUsage("what answers there has another secret for this communicator");
+  return macMessage(MessageType::Proof, prove(secret_, "dialer", transcript_));
+}
+
+Status DialerProof::onAccepted(std::string_view message) const {
+  if (carriesMac(message, MessageType::Accepted, prove(secret_, "accepted", transcript_))) return {};
+  return remoteError("the answer to the proof of the secret is malformed");
+}
+
+Result<Hello> AcceptorProof::readHello(std::string_view message) {
+  Reader r(message);
+  const uint8_t type = r.u8();
+  char magic[8];
+  static_assert(sizeof magic == kMagic.size());
+  r.raw(magic, sizeof magic);
+  Hello hello;
+  const uint8_t purpose = r.u8();
+  hello.purpose = static_cast<Purpose>(purpose);
+  r.raw(hello.commId.data(), hello.commId.size());
+  hello.dialer = r.i32();
+  hello.acceptor = r.i32();
+  hello.nRanks = r.i32();
+  hello.index = r.i32();
+  Nonce nonce;
+  r.raw(nonce.data(), nonce.size());
+  if (!r.done() || type != static_cast<uint8_t>(MessageType::Hello) || std::string_view(magic, sizeof magic) != kMagic)
+    return remoteError("not a hello of this version of Tutti");
+  const bool toRendezvous = hello.purpose == Purpose::Meet;
+  const bool knownPurpose = purpose >= 1 && purpose <= static_cast<uint8_t>(Purpose::Agreement);
+  const bool ranks =
+      hello.nRanks >= 1 && hello.nRanks <= kMaxRanks && hello.dialer >= 0 && hello.index >= 0 &&
+      (toRendezvous ? hello.acceptor == -1
+                    : hello.acceptor >= 0 && hello.acceptor < hello.nRanks && hello.dialer < hello.nRanks);
+  if (!knownPurpose || !ranks) return remoteError("a hello with a purpose or ranks that cannot be");
+  return hello;
+}
+
+AcceptorProof::AcceptorProof(const Secret& secret, std::string_view hello, const Nonce& nonce)
+    : secret_(secret), transcript_(hello) {
+  transcript_.append(reinterpret_cast<const char*>(nonce.data()), nonce.size());
+  Writer w(MessageType::Challenge);
+  w.raw(nonce.data(), nonce.size());
+  const Mac mac = prove(secret_, "acceptor", transcript_);
+  w.raw(mac.data(), mac.size());
+  challenge_ = w.take();
+}
+
+bool AcceptorProof::isOtherSecret(std::string_view message) { return message == otherSecretMessage(); }
+
+Result<std::string> AcceptorProof::onProof(std::string_view message) const {
+  if (!carriesMac(message, MessageType::Proof, prove(secret_, "dialer", transcript_)))
+    return remoteError("a dialer that does not know the secret");
+  return macMessage(MessageType::Accepted, prove(secret_, "accepted", transcript_));
+}
+
+Secret deriveSecret(const Secret& parent, std::string_view label) { return prove(parent, "child secret", label); }
+
+CommId deriveCommId(const Secret& parent, std::string_view label) {
+  const Mac mac = prove(parent, "child id", label);
+  CommId id;
+  std::copy_n(mac.begin(), id.size(), id.begin());
+  return id;
+}
+
+}  // namespace tutti

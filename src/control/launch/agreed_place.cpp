@@ -1,0 +1,51 @@
+// A rendezvous that ranks have agreed on beforehand: an address that all of them were told.
+#include <charconv>
+
+#include "src/base/config.hpp"
+#include "src/control/session/address.hpp"
+#include "src/control/session/unique_id.hpp"
+
+namespace tutti {
+namespace {
+
+struct HostPort {
+  std::string host;
+  int port = 0;
+};
+
+/// "host:port" or "[address]:port".
+Result<HostPort> parseHostPort(const std::string& text) {
+  const auto bad = [&] { return invalidArgument("'", text, "' is not host:port or [address]:port"); };
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) return bad();
+  HostPort place;
+  place.host = text.substr(0, colon);
+  const bool bracketed = place.host.front() == '[' && place.host.back() == ']';
+  if (bracketed) place.host = place.host.substr(1, place.host.size() - 2);
+  if (place.host.empty() || (!bracketed && place.host.find(':') != std::string::npos)) return bad();
+  const char* end = text.data() + text.size();
+  const auto [next, error] = std::from_chars(text.data() + colon + 1, end, place.port);
+  if (error != std::errc() || next != end || place.port < 1 || place.port > 65535) return bad();
+  return place;
+}
+
+}  // namespace
+
+Result<tuttiUniqueId> agreedUniqueId(const std::string& address, bool serve) {
+  TUTTI_ASSIGN(const HostPort at, parseHostPort(address));
+  const std::string given = configText("TUTTI_SECRET");
+  const std::string label = "rendezvous " + address;
+  const Secret base = deriveSecret({}, given.empty() ? label : "secret " + given);
+  MeetingPlace place;
+  place.secret = deriveSecret(base, label);
+  place.commId = deriveCommId({}, label);  // those with another secret find the place, and hear that it differs
+  if (serve) {
+    constexpr int64_t kPatienceMs = 5000;  // for the port, while the place of the communicator before is closing
+    TUTTI_TRY(openRendezvousPlaceAt(at.port, place, Deadline::inMs(kPatienceMs)));
+  }
+  TUTTI_ASSIGN(const std::vector<SocketAddress> addresses, resolveHost(at.host, at.port));
+  place.controlAddress = makeControlAddress(addresses, kControlAddressMostBytes);
+  return encodeUniqueId(place);
+}
+
+}  // namespace tutti

@@ -1,0 +1,155 @@
+// One rank's membership in one communicator: its links to neighbours, its gathers, its first failure, its inquiries.
+// The BootstrapNode owns members and brings them their links and messages; the contract of the public calls is in
+// bootstrap_node.hpp.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "src/control/authentication.hpp"
+#include "src/control/dial.hpp"
+#include "src/control/gather.hpp"
+#include "src/control/inquiry.hpp"
+#include "src/control/rendezvous.hpp"
+#include "src/control/survivors.hpp"
+
+namespace tutti {
+
+/// What remains of a member that has left, for ranks that ask for it later.
+struct Departed {
+  CommId commId{};
+  Secret secret{};
+  int rank = 0;
+  std::optional<Failure> failure;
+  RankReport lastWords;
+};
+std::string goodbyeMessage(const RankReport& lastWords);
+
+class Member : private InquiryHost {
+ public:
+  Member(Network& network, LinkAuthentication& authentication, MemberId id, JoinRequest request);
+
+  void start();
+  bool up() const { return up_; }
+  const std::vector<std::string>& infos() const { return infos_; }
+  const std::vector<ControlAddress>& controlAddresses() const { return controlAddresses_; }
+  const JoinRequest& request() const { return request_; }
+
+  uint64_t allGather(std::string blob);
+  const std::vector<std::string>* gathered(uint64_t n) const;
+  void forget(uint64_t n);
+
+  const std::optional<Failure>& failure() const { return failure_; }
+  const std::optional<Failure>& endOnPurpose() const { return endOnPurpose_; }
+  void fail(Failure failure);
+  void setState(std::function<RankState()> state) { state_ = std::move(state); }
+  void inquire(InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs);
+  bool inquiryPending() const { return inquiry_.pending(); }
+  void dialStream(int peer, int index);
+  void summonStream(int peer, int index);
+  /// A neighbour that has not said goodbye.
+  bool endIsDeath(int rank) const {
+    const auto it = neighbours_.find(rank);
+    return it != neighbours_.end() && !it->second.departed;
+  }
+  void vote(const Vote& vote) { survivors_.vote(vote); }
+  const Agreement& agreement() const { return survivors_.agreement(); }
+  /// Say goodbye and close everything.
+  Departed leave();
+
+  // From the BootstrapNode.  All links are proven ones; onProven says whether the member takes the link.
+  bool onProven(LinkId link, const Hello& hello, bool weDialed);
+  void onDialFailed(LinkId link, const Status& why);
+  void onMessage(LinkId link, std::string_view message);
+  void onClosed(LinkId link, const Status& why);
+  int64_t nextTimerNs() const;
+  void onTimer();
+
+ private:
+  struct Neighbour {
+    bool weDial = false;
+    Dial dial;
+    LinkId link = 0;                 // proven; 0: not yet, or gone
+    bool confirmed = false;          // the link stands for both ends, or has stood; from then on its end is a death
+    std::vector<std::string> queue;  // sent before that, to be repeated on the next link if this one is given up
+    int64_t heardNs = 0;
+    std::optional<RankReport> departed;  // its goodbye
+  };
+  struct Exchange {
+    Gather gather;
+    bool forgotten = false;
+  };
+
+  // member.cpp: gathers and messages
+  Exchange& exchange(uint64_t n);
+  void startExchange(uint64_t n, std::string blob);
+  void advance(uint64_t n);
+  void finishJoin();
+  void checkDeparted(uint64_t n);
+  bool onOverlayMessage(int from, std::string_view message);
+  bool onGatherPart(int from, Reader& in);
+  void onGoodbye(int from, Reader& in);
+  void onRendezvousMessage(std::string_view message);
+  std::string during() const;
+  void joinTooLate(bool last);
+  void checkJoin();
+
+  // member_links.cpp: dials and links
+  void tryDial(Dial& dial);
+  void retryDial(Dial& dial, const Status& why);
+  std::vector<Dial*> dials();
+  void setControlAddress(int peer, const ControlAddress& controlAddress);
+  void dialFor(Purpose purpose, int peer, int index);
+  bool onStreamProven(LinkId link, const Hello& hello, bool weDialed);
+  void linked(int peer, LinkId link, bool weDialed);
+  void confirm(Neighbour& neighbour);
+  void sendToNeighbour(Neighbour& neighbour, const std::string& message);
+  void lostNeighbour(int peer, const Status& why);
+  bool rendezvousNeeded() const;
+  void onRendezvousDialFailed(const Status& why);
+  ControlAddress controlAddressOf(int peer) const;
+
+  // InquiryHost
+  int64_t nowNs() const override { return network_.nowNs(); }
+  RankReport report() const override;
+  void flood(const std::string& message, int but) override;
+  void sendTo(int neighbour, const std::string& message) override;
+  std::vector<std::pair<int, RankReport>> departed() const override;
+  std::vector<int> quiet() const override;
+  void conclude(const Failure& failure) override { fail(failure); }
+
+  Network& network_;
+  LinkAuthentication& authentication_;
+  const MemberId id_;
+  const JoinRequest request_;
+  Instance instance_{};
+  bool up_ = false;
+  std::vector<std::string> infos_;
+  std::vector<ControlAddress> controlAddresses_;  // all of them once up
+  std::map<int, Neighbour> neighbours_;
+  Dial rendezvousDial_;
+  LinkId rendezvousLink_ = 0;
+  bool registered_ = false;                   // the rendezvous has been reached once
+  bool told_ = false;                         // and has answered
+  int64_t otherSecretNs_ = kNoTimer;          // since when what answers there has had another secret
+  int64_t dialNs_ = kNoTimer;                 // the earliest nextNs of all dials, or earlier
+  std::vector<Dial> streams_;                 // and summons
+  std::set<std::pair<int, int>> dialed_;      // streams by peer and index, each dialed once
+  std::vector<std::pair<int, int>> summons_;  // that came before we were up
+  std::map<uint64_t, Exchange> exchanges_;    // 0 is that of joining
+  uint64_t nextExchange_ = 1;
+  std::optional<Failure> failure_, endOnPurpose_;  // the first of each
+  std::function<RankState()> state_;
+  Inquiry inquiry_;
+  Survivors survivors_;
+  int64_t beganNs_ = 0;
+  int64_t heartbeatNs_ = 0;
+  int64_t joinCheckNs_ = kNoTimer;
+  int joinChecks_ = 0;
+};
+
+}  // namespace tutti

@@ -1,0 +1,237 @@
+// Dials and links of a member.
+#include <algorithm>
+
+#include "src/base/assert.hpp"
+#include "src/base/log.hpp"
+#include "src/control/member.hpp"
+#include "src/control/overlay.hpp"
+
+namespace tutti {
+
+namespace {
+
+/// A neighbour has opened its listener before anyone learns its control address: if it refuses for this long it is
+/// gone.
+constexpr int64_t kRefusedNs = 5'000'000'000;
+/// The same for a rendezvous that we have reached before.
+constexpr int64_t kRendezvousGoneNs = 1'000'000'000;
+/// How long a rendezvous may have another secret: that of an earlier job may still be closing.
+constexpr int64_t kOtherSecretNs = 2'000'000'000;
+
+}  // namespace
+
+void Member::tryDial(Dial& dial) {
+  dial.nextNs = kNoTimer;
+  dial.link = authentication_.dial(dial.to, dial.hello, request_.secret, id_);
+}
+
+void Member::retryDial(Dial& dial, const Status& why) {
+  dial.retry(network_, why);
+  dialNs_ = std::min(dialNs_, dial.nextNs);
+}
+
+std::vector<Dial*> Member::dials() {
+  std::vector<Dial*> all{&rendezvousDial_};
+  for (auto& [rank, neighbour] : neighbours_) all.push_back(&neighbour.dial);
+  for (Dial& stream : streams_) all.push_back(&stream);
+  return all;
+}
+
+ControlAddress Member::controlAddressOf(int peer) const {
+  const ControlAddress& known = controlAddresses_[static_cast<size_t>(peer)];
+  if (!known.empty()) return known;
+  const auto it = neighbours_.find(peer);
+  return it != neighbours_.end() && !it->second.dial.to.empty() ? it->second.dial.to : "an unknown address";
+}
+
+void Member::setControlAddress(int peer, const ControlAddress& controlAddress) {
+  const auto it = neighbours_.find(peer);
+  if (it == neighbours_.end()) return;
+  Neighbour& neighbour = it->second;
+  const bool news = neighbour.dial.to.empty();
+  neighbour.dial.to = controlAddress;
+  if (!news || !neighbour.weDial || neighbour.link != 0) return;
+  neighbour.dial.hello = {Purpose::Overlay, request_.commId, request_.rank, peer, request_.nRanks, 0};
+  tryDial(neighbour.dial);
+}
+
+bool Member::onProven(LinkId link, const Hello& hello, bool weDialed) {
+  if (hello.nRanks != request_.nRanks) return false;
+  if (hello.purpose == Purpose::Agreement) return survivors_.onProven(link, hello, weDialed);
+  if (hello.purpose == Purpose::Meet) {
+    if (!weDialed || link != rendezvousDial_.link) return false;
+    rendezvousDial_.link = 0;
+    rendezvousDial_.backoffNs = 0;
+    rendezvousDial_.failingSinceNs = kNoTimer;
+    rendezvousLink_ = link;
+    registered_ = true;
+    const int64_t left = request_.deadlineNs == kNoTimer ? kNoTimer : request_.deadlineNs - network_.nowNs();
+    network_.send(
+        link, registerMessage({request_.rank, request_.nRanks, request_.self, instance_, std::max<int64_t>(left, 0)}));
+    if (failure_) network_.send(link, failureMessage(*failure_));
+    return true;
+  }
+  const int peer = weDialed ? hello.acceptor : hello.dialer;
+  if (hello.purpose == Purpose::Stream || hello.purpose == Purpose::Summon)
+    return onStreamProven(link, hello, weDialed);
+  const auto it = neighbours_.find(peer);
+  if (it == neighbours_.end() || it->second.weDial != weDialed) return false;
+  if (weDialed) it->second.dial.link = 0;
+  // One that comes again has given up the former link before it knew that it stood.
+  if (it->second.link != 0) network_.close(it->second.link);
+  linked(peer, link, weDialed);
+  return true;
+}
+
+/// False also for a summons that has done its work: the link is closed.
+bool Member::onStreamProven(LinkId link, const Hello& hello, bool weDialed) {
+  const int peer = weDialed ? hello.acceptor : hello.dialer;
+  if (weDialed) {
+    const auto dial = std::find_if(streams_.begin(), streams_.end(), [&](const Dial& d) { return d.link == link; });
+    if (dial == streams_.end()) return false;
+    streams_.erase(dial);
+  }
+  if (hello.purpose == Purpose::Summon) {
+    if (!weDialed && peer > request_.rank) dialStream(peer, hello.index);
+    return false;
+  }
+  if (!weDialed && peer >= request_.rank) return false;  // the lower rank dials
+  network_.handOver(link, BootstrapNode::streamKey(request_.commId, peer, hello.index));
+  return true;
+}
+
+/// The dialer knows that both ends count on the link.  The acceptor does when it hears the first message; until then
+/// the dialer may still give up (it left, or heard of a failure), which says nothing of its health.
+void Member::linked(int peer, LinkId link, bool weDialed) {
+  Neighbour& neighbour = neighbours_.at(peer);
+  neighbour.link = link;
+  neighbour.dial.failingSinceNs = kNoTimer;
+  for (const std::string& message : neighbour.queue) network_.send(link, message);
+  if (weDialed) {
+    network_.send(link, Writer(MessageType::Heartbeat).take());
+    confirm(neighbour);
+  }
+}
+
+void Member::confirm(Neighbour& neighbour) {
+  neighbour.heardNs = network_.nowNs();
+  if (neighbour.confirmed) return;
+  neighbour.confirmed = true;
+  neighbour.queue.clear();
+  finishJoin();
+}
+
+void Member::sendToNeighbour(Neighbour& neighbour, const std::string& message) {
+  if (neighbour.link != 0) network_.send(neighbour.link, message);
+  if (!neighbour.confirmed) neighbour.queue.push_back(message);
+}
+
+void Member::onDialFailed(LinkId link, const Status& why) {
+  if (survivors_.onDialFailed(link, why)) return;
+  if (rendezvousDial_.link == link) return onRendezvousDialFailed(why);
+  for (auto& [peer, neighbour] : neighbours_) {
+    if (neighbour.dial.link != link) continue;
+    retryDial(neighbour.dial, why);
+    if (failure_ || !neighbour.dial.failingFor(network_.nowNs(), kRefusedNs)) return;
+    return fail({peer, remoteError("rank ", peer, " at ", neighbour.dial.to, " cannot be reached by rank ",
+                                   request_.rank, " (", why.message(), ") ", during(),
+                                   "; its process has probably ended, or a firewall or TUTTI_SOCKET_IFNAME is wrong")});
+  }
+  for (Dial& stream : streams_)
+    if (stream.link == link) return retryDial(stream, why);
+}
+
+bool Member::rendezvousNeeded() const {
+  if (up_ || failure_ || !request_.members.empty()) return false;
+  // Whoever knows all it has to dial can do without.
+  return std::any_of(neighbours_.begin(), neighbours_.end(),
+                     [](const auto& n) { return n.second.weDial && n.second.dial.to.empty(); });
+}
+
+void Member::onRendezvousDialFailed(const Status& why) {
+  retryDial(rendezvousDial_, why);
+  const int64_t now = network_.nowNs();
+  otherSecretNs_ = why.code() == tuttiInvalidUsage ? std::min(otherSecretNs_, now) : kNoTimer;
+  if (!registered_ && otherSecretNs_ != kNoTimer && now - otherSecretNs_ >= kOtherSecretNs) {
+    rendezvousDial_.nextNs = kNoTimer;
+    return fail({request_.rank, invalidUsage("rank ", request_.rank, " has another secret than the rendezvous at ",
+                                             request_.rendezvous, "; set TUTTI_SECRET alike on all ranks")});
+  }
+  if (!registered_ || !rendezvousDial_.failingFor(now, kRendezvousGoneNs)) return;
+  rendezvousDial_.nextNs = kNoTimer;
+  if (rendezvousNeeded())
+    fail({-1, remoteError("the rendezvous at ", request_.rendezvous, " is gone (", why.message(),
+                          ") before all ranks had met; the process that made the unique id has probably ended")});
+}
+
+void Member::onClosed(LinkId link, const Status& why) {
+  if (survivors_.onClosed(link)) return;
+  if (link == rendezvousLink_) {
+    rendezvousLink_ = 0;
+    if (!up_ && !failure_) retryDial(rendezvousDial_, why);
+    return;
+  }
+  for (auto& [peer, neighbour] : neighbours_)
+    if (neighbour.link == link) return lostNeighbour(peer, why);
+}
+
+void Member::lostNeighbour(int peer, const Status& why) {
+  Neighbour& neighbour = neighbours_.at(peer);
+  neighbour.link = 0;
+  if (!neighbour.confirmed || neighbour.departed) return;
+  survivors_.lostNeighbour(peer);
+  fail({peer, remoteError("rank ", peer, " at ", controlAddressOf(peer), " is gone: its connection to rank ",
+                          request_.rank, " broke (", why.message(), ") ", during(),
+                          "; abort this communicator, or shrink it to go on without the rank")});
+}
+
+void Member::dialStream(int peer, int index) {
+  TUTTI_ASSERT(peer >= 0 && peer < request_.nRanks);
+  if (peer <= request_.rank || failure_) return;
+  if (!up_) {  // its control address may not be known yet
+    summons_.emplace_back(peer, index);
+    return;
+  }
+  if (dialed_.emplace(peer, index).second) dialFor(Purpose::Stream, peer, index);
+}
+
+void Member::summonStream(int peer, int index) {
+  TUTTI_ASSERT(up_ && peer >= 0 && peer < request_.rank);
+  if (!failure_) dialFor(Purpose::Summon, peer, index);
+}
+
+void Member::dialFor(Purpose purpose, int peer, int index) {
+  Dial& dial = streams_.emplace_back();
+  dial.to = controlAddresses_[static_cast<size_t>(peer)];
+  dial.hello = {purpose, request_.commId, request_.rank, peer, request_.nRanks, index};
+  tryDial(dial);
+}
+
+Departed Member::leave() {
+  if (!up_ && !failure_ && request_.nRanks > 1)
+    fail({request_.rank, remoteError("rank ", request_.rank, " has given up ", during())});
+  for (Dial* dial : dials()) authentication_.cancel(dial->link);
+  streams_.clear();
+  const Departed departed{request_.commId, request_.secret, request_.rank, failure_, report()};
+  const std::string goodbye = goodbyeMessage(departed.lastWords);
+  for (auto& [peer, neighbour] : neighbours_) {
+    if (neighbour.link == 0) continue;
+    network_.send(neighbour.link, goodbye);
+    network_.close(neighbour.link);
+  }
+  if (rendezvousLink_ != 0) network_.close(rendezvousLink_);
+  survivors_.leave();
+  return departed;
+}
+
+void Member::flood(const std::string& message, int but) {
+  for (auto& [peer, neighbour] : neighbours_)
+    if (peer != but) sendToNeighbour(neighbour, message);
+}
+
+void Member::sendTo(int peer, const std::string& message) {
+  const auto it = neighbours_.find(peer);
+  if (it != neighbours_.end()) sendToNeighbour(it->second, message);
+}
+
+}  // namespace tutti

@@ -1,0 +1,217 @@
+#include "src/control/rendezvous.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "src/control/diagnosis.hpp"
+#include "src/control/overlay.hpp"
+
+namespace tutti {
+
+namespace {
+
+/// A rank whose link broke may dial again within this time; then it is taken for dead.
+constexpr int64_t kRedialNs = 60'000'000;
+/// How long a place that has failed stays to tell latecomers.
+constexpr int64_t kLingerNs = 30'000'000'000;
+constexpr size_t kMaxClaims = 64;  // strangers may claim anything
+constexpr size_t kMaxPeers = 256;  // of one message; a rank dials at most log2 n
+
+}  // namespace
+
+std::string registerMessage(const Registration& r) {
+  Writer w(MessageType::Register);
+  w.i32(r.rank);
+  w.i32(r.nRanks);
+  w.text(r.controlAddress);
+  w.raw(r.instance.data(), r.instance.size());
+  w.i64(r.leftNs);
+  return w.take();
+}
+
+Result<Registration> readRegistration(Reader& in) {
+  Registration r;
+  r.rank = in.i32();
+  r.nRanks = in.i32();
+  r.controlAddress = in.text(kMaxControlAddressBytes);
+  in.raw(r.instance.data(), r.instance.size());
+  r.leftNs = in.i64();
+  if (!in.done() || r.rank < 0 || r.nRanks < 1 || r.nRanks > kMaxRanks || r.leftNs < 0)
+    return remoteError("a malformed registration");
+  return r;
+}
+
+std::string peersMessage(const std::vector<PeerAddress>& peers) {
+  Writer w(MessageType::Peers);
+  w.u32(static_cast<uint32_t>(peers.size()));
+  for (const auto& [rank, controlAddress] : peers) {
+    w.i32(rank);
+    w.text(controlAddress);
+  }
+  return w.take();
+}
+
+Result<std::vector<PeerAddress>> readPeers(Reader& in) {
+  std::vector<PeerAddress> peers(in.count(8));
+  for (auto& [rank, controlAddress] : peers) {
+    rank = in.i32();
+    controlAddress = in.text(kMaxControlAddressBytes);
+  }
+  if (!in.done() || peers.size() > kMaxPeers) return remoteError("a malformed list of peers");
+  return peers;
+}
+
+void Rendezvous::onProven(LinkId link, const Hello& hello) {
+  links_[link] = hello.dialer;
+  if (hello.nRanks < kMaxRanks) most_ = std::max(most_, hello.nRanks);  // that is said where it is not known
+}
+
+void Rendezvous::onOtherSecret(const Hello& hello) {
+  if (otherSecret_.size() < kMaxClaims) otherSecret_.insert(hello.dialer);
+}
+
+void Rendezvous::onMessage(LinkId link, std::string_view message) {
+  if (!links_.contains(link)) return;
+  Reader in(message);
+  switch (static_cast<MessageType>(in.u8())) {
+    case MessageType::Register: return onRegister(link, in);
+    case MessageType::Failure: {
+      const Result<Failure> failure = readFailure(in);
+      if (!failure.ok()) return drop(link);
+      heard_.insert(links_[link]);
+      return fail(*failure);
+    }
+    case MessageType::Goodbye: {
+      const auto seat = seats_.find(links_[link]);
+      if (seat != seats_.end() && seat->second.link == link && !seat->second.up) {
+        seat->second.up = true;
+        ++nUp_;
+      }
+      return drop(link);
+    }
+    default: return drop(link);
+  }
+}
+
+void Rendezvous::onRegister(LinkId link, Reader& in) {
+  const Result<Registration> parsed = readRegistration(in);
+  if (!parsed.ok() || parsed->rank != links_[link]) return drop(link);
+  const Registration& r = *parsed;
+  if (failure_) return tellFailure(link, r.rank);
+  if (nRanks_ == 0) {
+    nRanks_ = r.nRanks;
+    firstRank_ = r.rank;
+  }
+  if (r.nRanks != nRanks_)
+    return fail({-1, invalidArgument("rank ", r.rank, " joins a communicator of ", r.nRanks, " ranks, but rank ",
+                                     firstRank_, " one of ", nRanks_, "; give all ranks the same nRanks")});
+  if (r.rank >= nRanks_)
+    return fail({r.rank, invalidArgument("rank ", r.rank, " joins a communicator of ", nRanks_,
+                                         " ranks; ranks are 0 to ", nRanks_ - 1)});
+  const auto [it, isNew] = seats_.try_emplace(r.rank);
+  Seat& seat = it->second;
+  if (!isNew && seat.instance != r.instance)
+    return fail({r.rank, invalidArgument("two joined as rank ", r.rank, ": one at ", seat.controlAddress,
+                                         " and one at ", r.controlAddress, "; give every rank its own number")});
+  if (!isNew && seat.link != 0 && seat.link != link) drop(seat.link);
+  const int64_t now = network_.nowNs();
+  seat.controlAddress = r.controlAddress;
+  seat.instance = r.instance;
+  seat.link = link;
+  seat.lostNs = kNoTimer;
+  // Before the rank gives up by itself, so that it hears who is missing (see Member::checkJoin).
+  if (r.leftNs < kNoTimer / 2) seat.deadlineNs = now + r.leftNs - std::min<int64_t>(r.leftNs / 4, 2'500'000'000);
+  sendTargets(r.rank);
+  if (!isNew) return;
+  for (const OverlayLink& other : overlayLinks(r.rank, nRanks_)) {
+    const auto peer = seats_.find(other.peer);
+    if (!other.weDial && peer != seats_.end() && peer->second.link != 0)
+      network_.send(peer->second.link, peersMessage({{r.rank, r.controlAddress}}));
+  }
+}
+
+/// Tell a rank the control addresses of those that it dials, as far as they are here.  Always an answer, if an empty
+/// one: so the rank knows that it is registered.
+void Rendezvous::sendTargets(int rank) {
+  std::vector<PeerAddress> known;
+  for (const OverlayLink& other : overlayLinks(rank, nRanks_)) {
+    const auto peer = seats_.find(other.peer);
+    if (other.weDial && peer != seats_.end()) known.emplace_back(other.peer, peer->second.controlAddress);
+  }
+  network_.send(seats_[rank].link, peersMessage(known));
+}
+
+void Rendezvous::drop(LinkId link) {
+  network_.close(link);
+  onClosed(link);
+}
+
+void Rendezvous::onClosed(LinkId link) {
+  const auto it = links_.find(link);
+  if (it == links_.end()) return;
+  const auto seat = seats_.find(it->second);
+  links_.erase(it);
+  if (seat == seats_.end() || seat->second.link != link) return;
+  seat->second.link = 0;
+  if (!seat->second.up) seat->second.lostNs = network_.nowNs();
+}
+
+void Rendezvous::fail(const Failure& failure) {
+  if (failure_) return;
+  failure_ = failure;
+  failedNs_ = network_.nowNs();
+  for (const auto& [link, rank] : links_) tellFailure(link, rank);
+}
+
+void Rendezvous::tellFailure(LinkId link, int rank) {
+  heard_.insert(rank);
+  network_.send(link, failureMessage(*failure_));
+}
+
+bool Rendezvous::done() const {
+  if (failure_) return links_.empty() && (allHaveHeard() || network_.nowNs() >= failedNs_ + kLingerNs);
+  return nRanks_ > 0 && nUp_ == static_cast<size_t>(nRanks_);
+}
+
+Failure Rendezvous::missingRanks() const {
+  std::vector<int> missing;
+  for (int rank = 0; rank < nRanks_; ++rank)
+    if (!seats_.contains(rank)) missing.push_back(rank);
+  std::vector<int> strange;
+  std::set_intersection(missing.begin(), missing.end(), otherSecret_.begin(), otherSecret_.end(),
+                        std::back_inserter(strange));
+  const std::string hint =
+      strange.empty() ? "check that every rank was started and reaches it"
+                      : cat(strange.size() == 1 ? "one that calls itself rank " : "some that call themselves ranks ",
+                            listRanks(strange), " came with another secret: set TUTTI_SECRET alike on all ranks");
+  return {missing.size() == 1 ? missing[0] : -1,
+          timeoutError(missing.size() == 1 ? "rank " : "ranks ", listRanks(missing),
+                       missing.size() == 1 ? " has" : " have", " not come to the rendezvous in time (", seats_.size(),
+                       " of ", nRanks_, " ranks are here); ", hint)};
+}
+
+int64_t Rendezvous::nextTimerNs() const {
+  if (failure_) return links_.empty() ? failedNs_ + kLingerNs : kNoTimer;
+  int64_t next = kNoTimer;
+  const bool allHere = seats_.size() == static_cast<size_t>(nRanks_);
+  for (const auto& [rank, seat] : seats_) {
+    if (!allHere) next = std::min(next, seat.deadlineNs);
+    if (seat.lostNs != kNoTimer) next = std::min(next, seat.lostNs + kRedialNs);
+  }
+  return next;
+}
+
+void Rendezvous::onTimer() {
+  if (failure_) return;
+  const int64_t now = network_.nowNs();
+  const bool allHere = seats_.size() == static_cast<size_t>(nRanks_);
+  for (const auto& [rank, seat] : seats_) {
+    if (seat.lostNs != kNoTimer && seat.lostNs + kRedialNs <= now)
+      return fail({rank, remoteError("rank ", rank, " at ", seat.controlAddress,
+                                     " has lost its connection to the rendezvous while ranks were joining; its "
+                                     "process has probably ended")});
+    if (!allHere && seat.deadlineNs <= now) return fail(missingRanks());
+  }
+}
+
+}  // namespace tutti

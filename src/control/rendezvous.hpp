@@ -1,0 +1,90 @@
+// The rendezvous: where the ranks of a new communicator learn each other's control addresses.
+//
+//   rank -> place   Register   rank, nRanks, control address, instance (random per join), time left
+//   place -> rank   Peers      control addresses of the ranks it has to dial, as they become known; the first at once
+//   place <-> rank  Failure    the first one is told to all, also to those who come later
+//                   (a rank that does not come says no more than its Failure: notice.hpp)
+//   rank -> place   Goodbye    this rank is up and does not need the place any more
+//
+// A rank keeps its link until it is up, so that one that dies while ranks meet is noticed here even if it has no other
+// link yet.  Knows no secret: its links are proven.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "src/control/failure.hpp"
+#include "src/control/handshake.hpp"
+#include "src/control/network.hpp"
+
+namespace tutti {
+
+using Instance = std::array<unsigned char, 16>;
+inline constexpr size_t kMaxControlAddressBytes = 1024;
+
+struct Registration {
+  int rank = 0;
+  int nRanks = 0;
+  ControlAddress controlAddress;
+  Instance instance{};
+  int64_t leftNs = kNoTimer;  // until its deadline
+};
+std::string registerMessage(const Registration& registration);
+/// Behind its type.
+Result<Registration> readRegistration(Reader& in);
+
+using PeerAddress = std::pair<int, ControlAddress>;
+std::string peersMessage(const std::vector<PeerAddress>& peers);
+Result<std::vector<PeerAddress>> readPeers(Reader& in);
+
+class Rendezvous {
+ public:
+  explicit Rendezvous(Network& network) : network_(network) {}
+
+  /// A proven link of the rank named in `hello`.
+  void onProven(LinkId link, const Hello& hello);
+  void onMessage(LinkId link, std::string_view message);
+  void onClosed(LinkId link);
+  /// Somebody claims to be a rank and to have another secret: to be mentioned if that rank does not come.
+  void onOtherSecret(const Hello& hello);
+  /// Tell everyone who is here and who comes later; the first failure counts.
+  void fail(const Failure& failure);
+  /// All have met, or it has failed and nobody is left to be told, or to come for some time yet.
+  bool done() const;
+  int64_t nextTimerNs() const;
+  void onTimer();
+
+ private:
+  struct Seat {
+    ControlAddress controlAddress;
+    Instance instance{};
+    LinkId link = 0;  // 0: lost
+    bool up = false;  // it has said goodbye
+    int64_t lostNs = kNoTimer;
+    int64_t deadlineNs = kNoTimer;  // when to say who is missing
+  };
+
+  void onRegister(LinkId link, Reader& in);
+  void drop(LinkId link);
+  void sendTargets(int rank);
+  void tellFailure(LinkId link, int rank);
+  bool allHaveHeard() const { return most_ > 0 && heard_.size() >= static_cast<size_t>(most_); }
+  Failure missingRanks() const;
+
+  Network& network_;
+  int nRanks_ = 0;               // 0: nobody has come
+  int firstRank_ = -1;           // who said nRanks_
+  std::map<LinkId, int> links_;  // proven: rank
+  std::map<int, Seat> seats_;
+  std::set<int> otherSecret_;  // ranks that strangers claimed to be
+  std::optional<Failure> failure_;
+  int64_t failedNs_ = 0;
+  std::set<int> heard_;  // ranks that know of it
+  int most_ = 0;         // the largest nRanks that anybody has said
+  size_t nUp_ = 0;
+};
+
+}  // namespace tutti

@@ -1,0 +1,301 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/clock.hpp"
+#include "src/base/log.hpp"
+#include "src/control/diagnosis.hpp"
+#include "src/control/session/session_impl.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr int64_t kAbortPollNs = 10 * kMs;  // an abort word cannot wake anybody
+constexpr int64_t kVerdictNs = 1000 * kMs;  // for the BootstrapNode to say who is missing, after the deadline
+constexpr int64_t kGoodbyeNs = 20 * kMs;    // between the end of a process and the belief that it had not left
+constexpr int64_t kBlameNs = 200 * kMs;     // for the BootstrapNode to find out who is to blame for a wait
+constexpr int64_t kLongWaitNs = 3'600'000 * kMs;
+
+}  // namespace
+
+// ---- Waiting
+
+Control::Impl::Woken Control::Impl::wait(Visit* visit, Deadline deadline, const std::function<bool()>& ready,
+                                         bool heedAbort) {
+  for (;;) {
+    if (ready()) return Woken::Ready;
+    if (io.bootstrap->failure(member)) return Woken::Failed;
+    if (heedAbort && abort != nullptr && abort->load(std::memory_order_relaxed) != 0) return Woken::Aborted;
+    if (deadline.passed()) return Woken::TooLate;
+    visit->wait(std::min(deadline.ns(), nowNs() + (abort != nullptr ? kAbortPollNs : kLongWaitNs)));
+  }
+}
+
+Status Control::Impl::waitFor(Visit* visit, Deadline deadline, const std::string& what,
+                              const std::function<bool()>& ready, bool heedAbort) {
+  switch (wait(visit, deadline, ready, heedAbort)) {
+    case Woken::Ready: return {};
+    case Woken::Failed: return failure();
+    case Woken::Aborted: return aborted();
+    case Woken::TooLate: break;
+  }
+  return timeoutError("rank ", request.rank, " of ", request.nRanks, " waited until its deadline for ", what);
+}
+
+Status Control::Impl::blame(Visit* visit, int suspect, const Status& tooLate) {
+  if (tooLate.code() != tuttiTimeout || io.bootstrap->failure(member)) return tooLate;
+  io.bootstrap->inquire(member, InquiryReason::Deadline, 0, suspect, kBlameNs);
+  const Woken woken = wait(visit, Deadline::at(nowNs() + kBlameNs + kVerdictNs), [] { return false; });
+  if (woken != Woken::Failed) return tooLate;
+  const Status verdict = failure();
+  return {verdict.code(), cat(verdict.message(), " (", tooLate.message(), ")")};
+}
+
+Status Control::Impl::failure() const {
+  const std::optional<Failure>& f = io.bootstrap->failure(member);
+  return f ? f->status : Status();
+}
+
+Status Control::Impl::aborted() const {
+  return remoteError("rank ", request.rank, " of ", request.nRanks, " was told to abort while it waited");
+}
+
+// ---- Coming up and going
+
+Status Control::Impl::comeUp(Deadline deadline) {
+  Visit visit(io);
+  io.fds->admit(request.commId, request.secret);
+  member = io.bootstrap->join(request);
+  const auto up = [this] { return io.bootstrap->up(member); };
+  Woken woken = wait(&visit, deadline, up);
+  if (woken == Woken::TooLate) woken = wait(&visit, Deadline::at(nowNs() + kVerdictNs), up);
+  Status status;
+  switch (woken) {
+    case Woken::Ready: status = unwrapInfos(); break;
+    case Woken::Failed: status = failure(); break;
+    case Woken::Aborted: status = aborted(); break;
+    case Woken::TooLate:
+      status = timeoutError("rank ", request.rank, ": not all ", request.nRanks, " ranks came before the deadline");
+      break;
+  }
+  if (status.ok()) {
+    io.controls.insert(this);
+    return {};
+  }
+  io.fds->dismiss(request.commId);
+  io.bootstrap->leave(member);
+  member = 0;
+  return status;
+}
+
+Status Control::Impl::unwrapInfos() {
+  for (const std::string& info : io.bootstrap->infos(member)) {
+    Result<UnwrappedInfo> unwrapped = unwrapInfo(info);
+    if (!unwrapped.ok()) return remoteError("rank ", infos.size(), ": ", unwrapped.status().message());
+    infos.push_back(std::move(unwrapped->blob));
+    presences.push_back(std::move(unwrapped->presence));
+  }
+  controlAddresses = io.bootstrap->controlAddresses(member);
+  return {};
+}
+
+Control::Control() = default;
+
+Control::~Control() {
+  if (impl_->io.process != ::getpid()) {
+    (void)impl_.release();  // NOLINT: a forked child, see ~Session
+    return;
+  }
+  if (impl_->member == 0) return;  // join failed
+  const Visit visit(impl_->io);
+  impl_->io.controls.erase(impl_.get());
+  impl_->processes.reset();
+  impl_->io.fds->dismiss(impl_->request.commId);
+  impl_->io.network->dropStreams(BootstrapNode::streamKeyPrefix(impl_->request.commId));
+  impl_->io.bootstrap->leave(impl_->member);
+}
+
+int Control::rank() const { return impl_->request.rank; }
+int Control::nRanks() const { return impl_->request.nRanks; }
+const std::vector<std::string>& Control::infos() const { return impl_->infos; }
+const std::vector<ControlAddress>& Control::controlAddresses() const { return impl_->controlAddresses; }
+const Secret& Control::secret() const { return impl_->request.secret; }
+const std::shared_ptr<Session>& Control::session() const { return impl_->session; }
+
+// ---- Together
+
+Result<std::vector<std::string>> Control::allGather(std::string blob, Deadline deadline) {
+  return impl_->gather(std::move(blob), deadline, true);
+}
+
+Result<std::vector<std::string>> Control::farewell(std::string blob, Deadline deadline) {
+  return impl_->gather(std::move(blob), deadline, false);
+}
+
+Result<std::vector<std::string>> Control::Impl::gather(std::string blob, Deadline deadline, bool heedAbort) {
+  Visit visit(io);
+  BootstrapNode& bootstrap = *io.bootstrap;
+  if (bootstrap.failure(member)) return failure();
+  const uint64_t n = bootstrap.allGather(member, std::move(blob));
+  const Status waited = waitFor(
+      &visit, deadline, "an exchange among all ranks", [&] { return bootstrap.gathered(member, n) != nullptr; },
+      heedAbort);
+  if (!waited.ok()) return blame(&visit, -1, waited);
+  std::vector<std::string> blobs = *bootstrap.gathered(member, n);
+  bootstrap.forget(member, n);
+  return blobs;
+}
+
+Result<Decision> Control::agree(const Vote& vote, Among among, Deadline deadline, const std::atomic<uint32_t>* stop) {
+  const std::lock_guard turn(impl_->agreeing);
+  Visit visit(impl_->io);
+  BootstrapNode& bootstrap = *impl_->io.bootstrap;
+  const Agreement& agreement = bootstrap.agreement(impl_->member);
+  if (among == Among::All && bootstrap.failure(impl_->member)) return impl_->failure();
+  const auto ended = [&] { return agreement.decided().epoch != impl_->agreedEpoch || agreement.excludedBy() >= 0; };
+  if (!ended()) bootstrap.vote(impl_->member, vote);
+  if (among == Among::All) {
+    const Status waited = impl_->waitFor(&visit, deadline, "the agreement of all ranks", ended);
+    if (!waited.ok()) return impl_->blame(&visit, -1, waited);
+  } else {
+    while (!ended()) TUTTI_TRY(impl_->awaitDecision(&visit, deadline, stop));
+  }
+  if (agreement.decided().epoch == impl_->agreedEpoch) {
+    return remoteError("rank ", impl_->request.rank, " is excluded: rank ", agreement.excludedBy(),
+                       " goes on without it, because it was told to, or has lost the connection");
+  }
+  impl_->agreedEpoch = agreement.decided().epoch;
+  return agreement.decided();
+}
+
+Status Control::Impl::awaitDecision(Visit* visit, Deadline deadline, const std::atomic<uint32_t>* stop) {
+  if (stop != nullptr && stop->load(std::memory_order_relaxed) != 0) return aborted();
+  if (deadline.passed()) {
+    return timeoutError("rank ", request.rank, " of ", request.nRanks,
+                        " waited until its deadline for the agreement of survivors, and for ranks ",
+                        listRanks(io.bootstrap->agreement(member).waitingOn()),
+                        "; all that live and are not excluded must call");
+  }
+  visit->wait(std::min(deadline.ns(), nowNs() + (stop != nullptr ? kAbortPollNs : kLongWaitNs)));
+  return {};
+}
+
+void Control::setOnGone(std::function<void(int)> onGone) {
+  const Visit visit(impl_->io);
+  impl_->onGone = std::move(onGone);
+  impl_->goneTold.clear();
+  impl_->io.news = true;  // so that those who went before are told
+}
+
+void Control::Impl::tellGone() {
+  if (!onGone) return;
+  for (int rank = 0; rank < request.nRanks; ++rank) {
+    if (io.bootstrap->agreement(member).isGone(rank) && goneTold.insert(rank).second) onGone(rank);
+  }
+}
+
+Status Control::barrier(Deadline deadline) { return asStatus(allGather({}, deadline)); }
+
+void Control::setState(std::function<RankState()> state) {
+  const Visit visit(impl_->io);
+  impl_->io.bootstrap->setState(impl_->member, std::move(state));
+}
+
+void Control::reportFailure(Failure failure) {
+  const Visit visit(impl_->io);
+  impl_->io.bootstrap->reportFailure(impl_->member, std::move(failure));
+}
+
+Status Control::inquire(InquiryReason reason, uint64_t sequence, int suspect, int graceMs) {
+  Visit visit(impl_->io);
+  BootstrapNode& bootstrap = *impl_->io.bootstrap;
+  const int64_t graceNs = std::max(graceMs, 1) * kMs;
+  bootstrap.inquire(impl_->member, reason, sequence, suspect, graceNs);
+  const auto nothingWrong = [&] {
+    return reason == InquiryReason::Stalled && !bootstrap.failure(impl_->member) &&
+           !bootstrap.inquiryPending(impl_->member);
+  };
+  const Status verdict =
+      impl_->waitFor(&visit, Deadline::at(nowNs() + graceNs + kVerdictNs), "the answers to its inquiry", nothingWrong);
+  // Who merely looked around has seen nothing wrong: with many more ranks than cores, answers take their time.
+  const bool lookedInVain = reason == InquiryReason::Stalled && verdict.code() == tuttiTimeout;
+  return lookedInVain && !bootstrap.failure(impl_->member) ? Status() : verdict;
+}
+
+Status Control::failure() const {
+  const Visit visit(impl_->io);
+  return impl_->failure();
+}
+
+void Control::Impl::tellFailure() {
+  if (!onFailure) return;
+  const std::optional<Failure>& first = io.bootstrap->failure(member);
+  const std::optional<Failure>& end = io.bootstrap->endOnPurpose(member);
+  if (first && !std::exchange(failureTold, true)) onFailure(*first);
+  if (end && !std::exchange(endTold, true) && !first->onPurpose) onFailure(*end);
+}
+
+// ---- Processes
+
+void Control::watchProcesses(const std::vector<int>& pids) {
+  const Visit visit(impl_->io);
+  if (!impl_->processes) impl_->processes = std::make_unique<ProcessWatch>(*impl_->io.reactor);
+  const size_t n = std::min(pids.size(), static_cast<size_t>(impl_->request.nRanks));
+  for (size_t i = 0; i < n; ++i) {
+    const int rank = static_cast<int>(i), pid = pids[i];
+    if (pid <= 0 || pid == ::getpid()) continue;
+    Impl* self = impl_.get();
+    switch (impl_->processes->add(pid, [self, rank, pid] { self->processEnded(rank, pid); })) {
+      case ProcessWatch::Outcome::Watching: break;
+      case ProcessWatch::Outcome::AlreadyGone: impl_->processEnded(rank, pid); break;
+      case ProcessWatch::Outcome::Impossible:
+        TUTTI_DEBUG("bootstrap", "cannot watch process ", pid, " of rank ", rank, "; its connections will tell");
+        break;
+    }
+  }
+}
+
+void Control::Impl::processEnded(int rank, int pid) { ended.push_back({nowNs() + kGoodbyeNs, rank, pid}); }
+
+int64_t Control::Impl::nextTimerNs() const {
+  return std::min(nextTickNs, ended.empty() ? kNoTimer : ended.front().reportNs);
+}
+
+void Control::Impl::onTimer() {
+  if (nextTickNs <= nowNs()) tick();
+  while (!ended.empty() && ended.front().reportNs <= nowNs()) {
+    const Ended process = ended.front();
+    ended.erase(ended.begin());
+    if (!io.bootstrap->endIsDeath(member, process.rank)) continue;
+    io.bootstrap->reportFailure(member, {process.rank, remoteError("rank ", process.rank, " (process ", process.pid,
+                                                                   " on this host) has died")});
+  }
+}
+
+// ---- Looking around
+
+void Control::setTicker(int64_t intervalNs, std::function<Look()> ticker) {
+  const Visit visit(impl_->io);
+  impl_->ticker = std::move(ticker);
+  impl_->tickNs = intervalNs;
+  impl_->nextTickNs = kNoTimer;
+}
+
+void Control::startTicker() {
+  const Visit visit(impl_->io);
+  if (impl_->ticker && impl_->nextTickNs == kNoTimer) impl_->nextTickNs = nowNs() + impl_->tickNs;
+}
+
+void Control::Impl::tick() {
+  if (io.bootstrap->failure(member)) {
+    nextTickNs = kNoTimer;
+    return;
+  }
+  const Look look = ticker();
+  nextTickNs = look.again ? nowNs() + tickNs : kNoTimer;
+  if (look.stray)
+    io.bootstrap->inquire(member, InquiryReason::Mismatch, look.stray->sequence, look.stray->rank, kBlameNs);
+}
+
+}  // namespace tutti

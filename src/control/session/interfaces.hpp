@@ -1,0 +1,36 @@
+// The network interfaces of this host, and which of their addresses a rank listens on.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/base/status.hpp"
+#include "src/control/session/address.hpp"
+
+namespace tutti {
+
+/// One address of one interface that is up.
+struct InterfaceAddress {
+  std::string interface;
+  SocketAddress address;  // port 0
+  bool loopback = false;
+  bool running = true;  // has a carrier
+};
+
+/// Everything that is up, in the system's order.  Errors: SystemError.
+Result<std::vector<InterfaceAddress>> listInterfaces();
+
+/// Those to listen on, best first, at most kMaxListenAddresses.
+///   names   as TUTTI_SOCKET_IFNAME: "eth,ib" prefixes, "=eth0,ib0" exact names, "^docker" or "^=eth0" all but these
+///   family  as TUTTI_SOCKET_FAMILY: "", "inet" or "inet6"
+/// Without names: real interfaces; link-local addresses, then bridges of containers and virtual machines and the
+/// loopback interface, only where there is nothing better.  An address of this host also reaches it from itself.
+/// Errors: InvalidUsage: nothing matches; lists what there is.
+Result<std::vector<SocketAddress>> chooseAddresses(const std::vector<InterfaceAddress>& all, const std::string& names,
+                                                   const std::string& family);
+inline constexpr size_t kMaxListenAddresses = 4;
+
+/// chooseAddresses with this host's interfaces and configuration.
+Result<std::vector<SocketAddress>> listenAddresses();
+
+}  // namespace tutti

@@ -1,0 +1,94 @@
+#include "src/control/session/open_places.hpp"
+
+#include <openssl/crypto.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <system_error>
+#include <utility>
+
+#include "src/base/log.hpp"
+
+namespace tutti {
+
+// Never destroyed, because a communicator may be made while static objects are.
+OpenPlaces& OpenPlaces::instance() {
+  static OpenPlaces* places = new OpenPlaces;
+  return *places;
+}
+
+// The threads of the Sessions use libcrypto, so they have to be gone before it cleans up at exit.  Handlers run in
+// reverse order: its own is put there first.
+OpenPlaces::OpenPlaces() : process_(getpid()) {
+  OPENSSL_init_crypto(0, nullptr);
+  if (std::atexit([] { instance().closeAll(); }) != 0) TUTTI_WARN("bootstrap", "atexit: no memory");
+}
+
+Status OpenPlaces::keep(std::shared_ptr<Session> session, const CommId& commId, Deadline deadline) {
+  joinEnded();
+  const std::lock_guard lock(mutex_);
+  Session* const key = session.get();
+  try {
+    std::thread keeper(
+        [this, session = std::move(session), commId, deadline] { wait(session.get(), commId, deadline); });
+    places_[key] = {commId, std::move(keeper)};
+  } catch (const std::system_error& e) {
+    return systemError("cannot start a thread: ", e.what());
+  }
+  return {};
+}
+
+void OpenPlaces::wait(Session* session, const CommId& commId, Deadline deadline) {
+  if (!session->waitForRendezvous(commId, deadline)) {
+    TUTTI_INFO("bootstrap", "the rendezvous at ", session->controlAddress(), " closes: not everybody came");
+  }
+  const std::lock_guard lock(mutex_);
+  const auto place = places_.find(session);
+  if (place == places_.end()) return;  // closeAll joins this thread
+  ended_.push_back(std::move(place->second.keeper));
+  places_.erase(place);
+  closed_.notify_all();
+}
+
+void OpenPlaces::close(const CommId& commId) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [session, place] : places_) {
+    if (place.commId == commId) session->endRendezvous();
+  }
+}
+
+void OpenPlaces::await(const CommId& commId, Deadline deadline) {
+  if (getpid() != process_) return;  // see closeAll()
+  const auto gone = [&] {
+    return std::none_of(places_.begin(), places_.end(),
+                        [&](const auto& entry) { return entry.second.commId == commId; });
+  };
+  std::unique_lock lock(mutex_);
+  const auto until = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(deadline.ns()));
+  closed_.wait_until(lock, until, gone);
+}
+
+void OpenPlaces::joinEnded() {
+  std::vector<std::thread> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    ended.swap(ended_);
+  }
+  for (std::thread& thread : ended) thread.join();
+}
+
+void OpenPlaces::closeAll() {
+  if (getpid() != process_) return;  // a forked child has the list and none of the threads
+  std::map<Session*, Place> places;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [session, place] : places_) session->endRendezvous();
+    places.swap(places_);
+  }
+  for (auto& [session, place] : places) place.keeper.join();
+  joinEnded();
+}
+
+}  // namespace tutti

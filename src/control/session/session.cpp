@@ -1,0 +1,211 @@
+#include "src/control/session/session.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "src/base/clock.hpp"
+#include "src/base/config.hpp"
+#include "src/control/session/interfaces.hpp"
+#include "src/control/session/session_impl.hpp"
+#include "src/control/session/unique_id.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr int64_t kLastWordsNs = 250 * kMs;  // for peers to take them when a Session ends
+
+/// Many ranks in one process need more descriptors than the usual soft limit of 1024.
+void raiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
+// ---- Opening and closing
+
+Session::Session() : impl_(std::make_unique<Impl>()) {}
+
+Result<std::shared_ptr<Session>> Session::create() {
+  TUTTI_ASSIGN(const std::vector<SocketAddress> addresses, listenAddresses());
+  return create(addresses);
+}
+
+Result<std::shared_ptr<Session>> Session::create(const std::vector<SocketAddress>& addresses) {
+  raiseDescriptorLimit();
+  std::shared_ptr<Session> session(new Session);
+  TUTTI_TRY(session->impl_->open(addresses, patienceMs()));
+  TUTTI_TRY(session->impl_->startThread());
+  return session;
+}
+
+Status Session::Impl::open(const std::vector<SocketAddress>& addresses, int64_t timeoutMs) {
+  process = ::getpid();
+  TUTTI_ASSIGN(reactor, Reactor::create());
+  const auto notify = [this] {
+    news = true;
+    changed.notify_all();
+  };
+  network = std::make_unique<SocketNetwork>(*reactor, timeoutMs, notify);
+  bootstrap = std::make_unique<BootstrapNode>(*network, notify);
+  network->setMachine(bootstrap.get());
+  std::vector<SocketAddress> bound;
+  Status problem;
+  for (const SocketAddress& address : addresses) {
+    Result<SocketAddress> listening = network->listen(address);
+    if (listening.ok()) bound.push_back(*listening);
+    if (!listening.ok() && address.port() != 0) return listening.status();
+    if (!listening.ok() && problem.ok()) problem = listening.status();
+  }
+  if (bound.empty() && !addresses.empty()) return problem;
+  controlAddress = makeControlAddress(bound, kControlAddressMostBytes);
+  TUTTI_ASSIGN(fds, FdServer::create(*reactor));
+  presence = {descriptorDomain(), fds->name()};
+  return {};
+}
+
+Status Session::Impl::startThread() {
+  // Signals belong to the application's threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  Status status;
+  try {
+    thread = std::thread([this] { run(); });
+    pthread_setname_np(thread.native_handle(), "tutti-io");
+  } catch (const std::system_error& e) {
+    status = systemError("cannot start a thread: ", e.what());
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return status;
+}
+
+Session::~Session() {
+  if (impl_->process != 0 && impl_->process != ::getpid()) {
+    // A forked child: it has neither the thread nor, any more, the descriptors, and others may have their numbers.
+    (void)impl_.release();  // NOLINT: leaked on purpose
+    return;
+  }
+  if (!impl_->thread.joinable()) return;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->network->stopListening();
+    impl_->endNs = nowNs() + kLastWordsNs;
+  }
+  impl_->reactor->wake();
+  impl_->thread.join();
+}
+
+// ---- The thread
+
+void Session::Impl::run() {
+  std::unique_lock lock(mutex);
+  while (!mayEnd()) {
+    sleepsUntil = nextTimerNs();
+    lock.unlock();
+    const std::vector<Reactor::Event>& events = reactor->wait(sleepsUntil);
+    lock.lock();
+    sleepsUntil = 0;
+    reactor->dispatch(events);
+    network->deliver();
+    onTimers();
+  }
+}
+
+bool Session::Impl::mayEnd() const { return endNs != kNoTimer && (!network->flushing() || nowNs() >= endNs); }
+
+void Session::Impl::onTimers() {
+  network->onTimer();
+  network->deliver();
+  fds->onTimer();
+  for (Control::Impl* control : controls) control->onTimer();
+  if (bootstrap->nextTimerNs() <= nowNs()) bootstrap->onTimer();
+  network->deliver();
+  news = false;
+  for (Control::Impl* control : controls) {
+    control->tellFailure();
+    control->tellGone();
+    control->tellArrival();
+  }
+}
+
+int64_t Session::Impl::nextTimerNs() const {
+  int64_t next = std::min({network->nextTimerNs(), fds->nextTimerNs(), bootstrap->nextTimerNs(), endNs});
+  for (const Control::Impl* control : controls) next = std::min(next, control->nextTimerNs());
+  return next;
+}
+
+void Visit::wait(int64_t untilNs) {
+  wakeThread();
+  const auto until = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(untilNs));
+  io_.changed.wait_until(lock_, until);
+}
+
+// ---- Calls
+
+const ControlAddress& Session::controlAddress() const { return impl_->controlAddress; }
+
+void Session::serveRendezvous(const CommId& commId, const Secret& secret) {
+  const Visit visit(*impl_);
+  impl_->bootstrap->serveRendezvous(commId, secret);
+}
+
+bool Session::waitForRendezvous(const CommId& commId, Deadline deadline) {
+  Visit visit(*impl_);
+  while (!impl_->bootstrap->rendezvousDone(commId)) {
+    if (deadline.passed() || impl_->meetingsEnded) return false;
+    visit.wait(std::min(deadline.ns(), nowNs() + 60'000 * kMs));
+  }
+  return true;
+}
+
+void Session::endRendezvous() {
+  const Visit visit(*impl_);
+  impl_->meetingsEnded = true;
+  impl_->changed.notify_all();
+}
+
+Status Session::tell(const JoinRequest& request, const Failure& why, Deadline deadline) {
+  Visit visit(*impl_);
+  BootstrapNode& bootstrap = *impl_->bootstrap;
+  const MemberId notice = bootstrap.tell(request, why);
+  while (!bootstrap.told(notice) && !deadline.passed()) visit.wait(deadline.ns());
+  const Status trouble = bootstrap.trouble(notice);
+  const bool told = bootstrap.told(notice);
+  bootstrap.forgetNotice(notice);
+  if (told) return {};
+  if (trouble.code() == tuttiInvalidUsage) return trouble;
+  return timeoutError("the rendezvous at ", request.rendezvous,
+                      " cannot be told: ", trouble.ok() ? "it did not answer in time" : trouble.message());
+}
+
+Result<std::unique_ptr<Control>> Session::join(JoinRequest request, Deadline deadline,
+                                               const std::atomic<uint32_t>* abort,
+                                               std::function<void(const Failure&)> onFailure) {
+  if (request.nRanks < 1) return invalidArgument("a communicator of ", request.nRanks, " ranks");
+  if (request.rank < 0 || request.rank >= request.nRanks) {
+    return invalidArgument("rank ", request.rank, " is outside 0..", request.nRanks - 1);
+  }
+  std::unique_ptr<Control> control(new Control);
+  control->impl_ = std::make_unique<Control::Impl>(shared_from_this());
+  Control::Impl& c = *control->impl_;
+  c.request = std::move(request);
+  if (c.request.nRanks == 1) closeRendezvousPlace(c.request.commId);
+  c.request.self = impl_->controlAddress;
+  c.request.info = wrapInfo(impl_->presence, c.request.info);
+  c.request.deadlineNs = deadline.ns();
+  c.abort = abort;
+  TUTTI_TRY(c.comeUp(deadline));
+  const Visit visit(*impl_);
+  c.onFailure = std::move(onFailure);
+  impl_->news = true;  // so that a failure since then is told
+  return control;
+}
+
+}  // namespace tutti

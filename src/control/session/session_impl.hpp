@@ -1,0 +1,118 @@
+// The inside of Session and Control; only session.cpp and control.cpp include it.
+//
+// One lock serialises everything: the BootstrapNode and all it stands on.  The Session's thread takes it to handle
+// events and gives it back while it sleeps; callers take it to start something and wait on `changed` for the outcome.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "src/control/session/fd_exchange.hpp"
+#include "src/control/session/presence.hpp"
+#include "src/control/session/process_watch.hpp"
+#include "src/control/session/session.hpp"
+#include "src/control/session/socket_network.hpp"
+
+namespace tutti {
+
+struct Session::Impl {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::unique_ptr<Reactor> reactor;
+  std::unique_ptr<SocketNetwork> network;
+  std::unique_ptr<BootstrapNode> bootstrap;
+  std::unique_ptr<FdServer> fds;
+  std::set<Control::Impl*> controls;
+  ControlAddress controlAddress;
+  Presence presence;
+  std::thread thread;
+  pid_t process = 0;        // the one that made it; a forked child has only a useless copy
+  int64_t sleepsUntil = 0;  // the thread's; a caller that needs it sooner wakes it
+  bool news = false;        // changed since the thread last looked
+  bool meetingsEnded = false;
+  int64_t endNs = kNoTimer;  // set when the Session ends: flush until then at most
+
+  Status open(const std::vector<SocketAddress>& addresses, int64_t timeoutMs);
+  Status startThread();
+  void run();
+  void onTimers();
+  int64_t nextTimerNs() const;
+  bool mayEnd() const;
+};
+
+/// The lock for a caller's visit; wakes the thread behind it if the visit gave the thread something to do.
+class Visit {
+ public:
+  explicit Visit(Session::Impl& io) : io_(io), lock_(io.mutex) {}
+  ~Visit() { wakeThread(); }
+  /// Sleep until something changed or untilNs.
+  void wait(int64_t untilNs);
+
+ private:
+  void wakeThread() {
+    if (io_.news || io_.nextTimerNs() < io_.sleepsUntil) io_.reactor->wake();
+  }
+  Session::Impl& io_;
+  std::unique_lock<std::mutex> lock_;
+};
+
+struct Control::Impl {
+  explicit Impl(std::shared_ptr<Session> s) : session(std::move(s)), io(*session->impl_) {}
+
+  std::shared_ptr<Session> session;
+  Session::Impl& io;
+  MemberId member = 0;
+  JoinRequest request;
+  std::vector<std::string> infos;                // the callers' blobs, by rank
+  std::vector<Presence> presences;               // by rank
+  std::vector<ControlAddress> controlAddresses;  // by rank
+  const std::atomic<uint32_t>* abort = nullptr;
+  std::function<void(const Failure&)> onFailure;
+  bool failureTold = false, endTold = false;
+  std::mutex agreeing;       // one agree() at a time; before the Session's lock
+  uint64_t agreedEpoch = 0;  // of the last decision that agree() has handed out
+  std::function<void(int)> onGone;
+  std::set<int> goneTold;  // ranks that onGone has been called with
+  std::function<void()> onArrival;
+  int polled = 0;  // things that are polled
+  std::unique_ptr<ProcessWatch> processes;
+  struct Ended {
+    int64_t reportNs;
+    int rank;
+    int pid;
+  };
+  std::vector<Ended> ended;  // processes that are gone, whose goodbye may still be on its way
+
+  std::function<Look()> ticker;
+  int64_t tickNs = 0;  // between two looks
+  int64_t nextTickNs = kNoTimer;
+
+  enum class Woken { Ready, Failed, Aborted, TooLate };
+  /// Wait, under the visit's lock, until ready() or one of the other three.
+  Woken wait(Visit* visit, Deadline deadline, const std::function<bool()>& ready, bool heedAbort = true);
+  /// wait() as a Status; `what` completes "rank 3 of 8 waited until its deadline for ...".
+  Status waitFor(Visit* visit, Deadline deadline, const std::string& what, const std::function<bool()>& ready,
+                 bool heedAbort = true);
+  Result<std::vector<std::string>> gather(std::string blob, Deadline deadline, bool heedAbort);
+  Status awaitDecision(Visit* visit, Deadline deadline, const std::atomic<uint32_t>* stop);
+  /// The verdict of all ranks on a wait that took too long; `tooLate` as it is if it is something else.
+  Status blame(Visit* visit, int suspect, const Status& tooLate);
+  Status failure() const;
+  Status aborted() const;
+  /// The error that ends a wait before its deadline, or ok.
+  Status over() const;
+
+  Status comeUp(Deadline deadline);
+  Status unwrapInfos();
+  void tellFailure();
+  void tellGone();
+  void tellArrival();
+  void processEnded(int rank, int pid);
+  void tick();
+  int64_t nextTimerNs() const;
+  void onTimer();
+};
+
+}  // namespace tutti

@@ -1,0 +1,323 @@
+#include "src/control/session/socket_network.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "src/base/clock.hpp"
+#include "src/base/congestion.hpp"
+#include "src/base/log.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr int64_t kLingerNs = 2000 * kMs;     // for a peer to take the last words
+constexpr int64_t kAcceptPauseNs = 50 * kMs;  // when descriptors have run out
+
+void setOption(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
+
+}  // namespace
+
+SocketNetwork::SocketNetwork(Reactor& reactor, int64_t timeoutMs, std::function<void()> parked)
+    : reactor_(reactor), timeoutMs_(timeoutMs), parked_(std::move(parked)) {}
+
+SocketNetwork::~SocketNetwork() {
+  stopListening();
+  while (!links_.empty()) erase(links_.begin()->first);
+}
+
+int64_t SocketNetwork::nowNs() { return ::tutti::nowNs(); }
+
+void SocketNetwork::randomBytes(std::span<std::byte> out) {
+  for (size_t done = 0; done < out.size();) {
+    const ssize_t n = getrandom(out.data() + done, out.size() - done, 0);
+    if (n > 0) done += static_cast<size_t>(n);
+  }
+}
+
+// ---- Listening
+
+Result<SocketAddress> SocketNetwork::listen(const SocketAddress& address) {
+  Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return errnoError(errno, cat("cannot open a socket for ", address.text()));
+  setOption(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (address.family() == AF_INET6) setOption(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  beginUnpaced(fd.get());
+  if (::bind(fd.get(), address.raw(), address.bytes) != 0 || ::listen(fd.get(), SOMAXCONN) != 0) {
+    return errnoError(errno, cat("cannot listen on ", address.text()));
+  }
+  SocketAddress bound;
+  bound.bytes = sizeof bound.storage;
+  if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound.storage), &bound.bytes) != 0) {
+    return errnoError(errno, cat("cannot read the port of ", address.text()));
+  }
+  const size_t index = listeners_.size();
+  Listener& listener = listeners_.emplace_back();
+  listener.fd = OwnFd(std::move(fd));
+  listener.watch = reactor_.add(listener.fd.get(), EPOLLIN, [this, index](uint32_t) { onAcceptable(index); });
+  if (listener.watch == 0) return errnoError(errno, cat("cannot watch the listener on ", address.text()));
+  return bound;
+}
+
+void SocketNetwork::stopListening() {
+  for (Listener& listener : listeners_) reactor_.remove(listener.watch);
+  listeners_.clear();
+}
+
+void SocketNetwork::onAcceptable(size_t index) {
+  if (index >= listeners_.size()) return;
+  for (;;) {
+    Fd fd(::accept4(listeners_[index].fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!fd.valid()) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      if (errno == EAGAIN) return;
+      TUTTI_WARN("bootstrap", "cannot accept a connection: ", std::strerror(errno), "; trying again");
+      for (Listener& listener : listeners_) reactor_.modify(listener.watch, 0);
+      acceptAgainNs_ = nowNs() + kAcceptPauseNs;
+      return;
+    }
+    tuneSocket(fd.get());
+    const LinkId id = ++lastLink_;
+    Link& link = *(links_[id] = std::make_unique<Link>());
+    link.fd = OwnFd(std::move(fd));
+    if (!watch(id, link)) {
+      erase(id);
+      continue;
+    }
+    machine_->onAccepted(id);
+    if (index >= listeners_.size()) return;
+  }
+}
+
+void SocketNetwork::tuneSocket(int fd) const {
+  setOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  setOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  if (timeoutMs_ <= 0) return;
+  // A host that vanished: unacknowledged data by the user timeout, an idle link by the keep-alive probes.
+  setOption(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::min<int64_t>(timeoutMs_, 1 << 30)));
+  const int64_t seconds = std::clamp<int64_t>(timeoutMs_ / 3000, 1, 3600);
+  setOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, static_cast<int>(seconds));
+  setOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, static_cast<int>(seconds));
+  setOption(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
+// ---- Links
+
+SocketNetwork::Link* SocketNetwork::find(LinkId id) {
+  const auto found = links_.find(id);
+  return found == links_.end() ? nullptr : found->second.get();
+}
+
+void SocketNetwork::erase(LinkId id) {
+  Link* link = find(id);
+  if (link == nullptr) return;
+  reactor_.remove(link->watch);
+  setTimer(id, *link, kNoTimer);
+  lingering_.erase(id);
+  links_.erase(id);
+}
+
+void SocketNetwork::setTimer(LinkId id, Link& link, int64_t ns) {
+  if (link.timerNs != kNoTimer) timers_.erase({link.timerNs, id});
+  link.timerNs = ns;
+  if (ns != kNoTimer) timers_.insert({ns, id});
+}
+
+uint32_t SocketNetwork::eventsOf(const Link& link) const {
+  const uint32_t write = link.outDone < link.out.size() ? uint32_t{EPOLLOUT} : 0;
+  switch (link.state) {
+    case State::Dialing: return EPOLLOUT;
+    case State::Open: return EPOLLIN | write;
+    case State::HandingOver: return write;  // what arrives now belongs to the stream's next owner
+    case State::Flushing: return write;
+    case State::Draining: return EPOLLIN;
+  }
+  return 0;
+}
+
+bool SocketNetwork::watch(LinkId id, Link& link) {
+  link.watch = reactor_.add(link.fd.get(), eventsOf(link), [this, id](uint32_t events) { onLinkEvent(id, events); });
+  return link.watch != 0;
+}
+
+void SocketNetwork::onLinkEvent(LinkId id, uint32_t events) {
+  Link* link = find(id);
+  if (link == nullptr) return;
+  if (link->state == State::Dialing) return connectDone(id, *link);
+  if (link->state == State::Draining) return drain(id, *link);
+  if ((events & EPOLLOUT) != 0 || link->state != State::Open) {
+    flush(*link);
+    if ((events & (EPOLLERR | EPOLLHUP)) != 0 && link->state != State::Open) {
+      link->out.clear();
+      link->outDone = 0;
+    }
+    afterFlush(id, *link);
+  }
+  if ((events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0) readMessages(id);
+}
+
+void SocketNetwork::readMessages(LinkId id) {
+  // The machine may close any link or hand it over from within onMessage, so look it up after every message.
+  for (int messages = 0; messages < 64;) {
+    Link* link = find(id);
+    if (link == nullptr || link->state != State::Open) return;
+    link->reader.setLimit(machine_->messageLimit(id));
+    const std::span<char> room = link->reader.room();
+    const ssize_t n = ::recv(link->fd.get(), room.data(), room.size(), 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return;
+    if (n < 0) return fail(id, {tuttiRemoteError, cat("connection lost: ", std::strerror(errno))});
+    if (n == 0) return fail(id, remoteError("connection closed by the peer"));
+    if (const Status s = link->reader.advance(static_cast<size_t>(n)); !s.ok()) return fail(id, s);
+    if (!link->reader.complete()) continue;
+    ++messages;
+    const std::string message(link->reader.message());
+    link->reader.next();
+    machine_->onMessage(id, message);
+  }
+}
+
+void SocketNetwork::fail(LinkId id, const Status& why) {
+  erase(id);
+  machine_->onClosed(id, why);
+}
+
+void SocketNetwork::send(LinkId id, std::string_view message) {
+  Link* link = find(id);
+  if (link == nullptr || link->state > State::Open) return;
+  if (message.size() > kMaxMessageBytes) {
+    // The peer would cut the link off; say so here, where the reason is known.
+    failed_.emplace_back(id, internalError("a message of ", message.size(), " bytes is too large to send"));
+    reactor_.wake();
+    return;
+  }
+  appendFrame(&link->out, message);
+  if (link->state != State::Open) return;  // goes out when the dial is done
+  flush(*link);
+  reactor_.modify(link->watch, eventsOf(*link));
+}
+
+void SocketNetwork::flush(Link& link) {
+  while (link.outDone < link.out.size()) {
+    const ssize_t n = ::send(link.fd.get(), link.out.data() + link.outDone, link.out.size() - link.outDone,
+                             MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) break;
+    if (n < 0) {
+      // The reading side reports it, behind whatever the peer still said.
+      link.outDone = link.out.size();
+      break;
+    }
+    link.outDone += static_cast<size_t>(n);
+  }
+  if (link.outDone == link.out.size()) {
+    link.out.clear();
+    link.outDone = 0;
+  }
+}
+
+/// What was waiting for the queue to be empty.
+void SocketNetwork::afterFlush(LinkId id, Link& link) {
+  const bool empty = link.out.empty();
+  if (empty && link.state == State::HandingOver) return park(id, link);
+  if (empty && link.state == State::Flushing) {
+    // Closing with unread bytes would reset the connection and take our last words with it: end our direction, then
+    // read until the peer ends its own.
+    ::shutdown(link.fd.get(), SHUT_WR);
+    link.state = State::Draining;
+  }
+  reactor_.modify(link.watch, eventsOf(link));
+}
+
+void SocketNetwork::drain(LinkId id, Link& link) {
+  char ignored[4096];
+  for (int rounds = 0; rounds < 64; ++rounds) {
+    const ssize_t n = ::recv(link.fd.get(), ignored, sizeof ignored, 0);
+    if (n > 0 || (n < 0 && errno == EINTR)) continue;
+    if (n < 0 && errno == EAGAIN) return;
+    return erase(id);
+  }
+}
+
+void SocketNetwork::close(LinkId id) {
+  Link* link = find(id);
+  if (link == nullptr || link->state > State::Open) return;
+  if (link->state != State::Open) return erase(id);
+  link->state = State::Flushing;
+  lingering_.insert(id);
+  setTimer(id, *link, nowNs() + kLingerNs);
+  flush(*link);
+  afterFlush(id, *link);
+}
+
+void SocketNetwork::handOver(LinkId id, const std::string& streamKey) {
+  Link* link = find(id);
+  if (link == nullptr || link->state != State::Open) return;
+  link->state = State::HandingOver;
+  link->streamKey = streamKey;
+  lingering_.insert(id);
+  flush(*link);
+  afterFlush(id, *link);
+}
+
+void SocketNetwork::park(LinkId id, Link& link) {
+  reactor_.remove(link.watch);
+  link.watch = 0;
+  // Its new owner has deadlines of its own, and may rightly leave bytes unread for long.
+  setOption(link.fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, 0);
+  parkedStreams_[link.streamKey] = std::move(link.fd);
+  erase(id);
+  parked_();
+}
+
+Fd SocketNetwork::takeStream(const std::string& key) {
+  const auto found = parkedStreams_.find(key);
+  if (found == parkedStreams_.end()) return {};
+  Fd fd = found->second.release();
+  parkedStreams_.erase(found);
+  return fd;
+}
+
+void SocketNetwork::dropStreams(const std::string& keyPrefix) {
+  auto it = parkedStreams_.lower_bound(keyPrefix);
+  while (it != parkedStreams_.end() && it->first.starts_with(keyPrefix)) it = parkedStreams_.erase(it);
+}
+
+// ---- Timers and deferred events
+
+int64_t SocketNetwork::nextTimerNs() const {
+  if (!failed_.empty()) return 0;
+  return std::min(acceptAgainNs_, timers_.empty() ? kNoTimer : timers_.begin()->first);
+}
+
+void SocketNetwork::onTimer() {
+  const int64_t now = nowNs();
+  if (acceptAgainNs_ <= now) {
+    acceptAgainNs_ = kNoTimer;
+    for (Listener& listener : listeners_) reactor_.modify(listener.watch, EPOLLIN);
+  }
+  while (!timers_.empty() && timers_.begin()->first <= now) {
+    const LinkId id = timers_.begin()->second;
+    Link& link = *find(id);
+    setTimer(id, link, kNoTimer);
+    switch (link.state) {
+      case State::Dialing: candidateFailed(id, link, "no answer"); break;
+      default: erase(id); break;  // lingered long enough
+    }
+  }
+}
+
+void SocketNetwork::deliver() {
+  while (!failed_.empty()) {
+    const auto [id, why] = failed_.front();
+    failed_.pop_front();
+    if (find(id) != nullptr) fail(id, why);
+  }
+}
+
+}  // namespace tutti

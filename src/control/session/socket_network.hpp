@@ -1,0 +1,110 @@
+// The Network of a Session: messages over TCP by epoll.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <unordered_map>
+
+#include "src/control/network.hpp"
+#include "src/control/session/address.hpp"
+#include "src/control/session/fork_guard.hpp"
+#include "src/control/session/frame.hpp"
+#include "src/control/session/reactor.hpp"
+
+namespace tutti {
+
+/// Threads: all under the Session's lock.  Calls into the Machine come from the Reactor's dispatch, deliver() and
+/// onTimer() only, never from within a Network call.
+class SocketNetwork : public Network {
+ public:
+  /// timeoutMs: after how long a silent host counts as dead (TCP_USER_TIMEOUT, keep-alive); 0: the system's default.
+  /// parked() is called when a stream becomes available to takeStream.
+  SocketNetwork(Reactor& reactor, int64_t timeoutMs, std::function<void()> parked);
+  ~SocketNetwork() override;
+
+  void setMachine(Machine* machine) { machine_ = machine; }
+
+  /// Accept connections on this address; port 0: any.  Returns the address with its port.
+  /// Errors: SystemError naming the address.
+  Result<SocketAddress> listen(const SocketAddress& address);
+  void stopListening();
+
+  int64_t nowNs() override;
+  void randomBytes(std::span<std::byte> out) override;
+  LinkId dial(const ControlAddress& to) override;
+  void send(LinkId link, std::string_view message) override;
+  void close(LinkId link) override;
+  void handOver(LinkId link, const std::string& streamKey) override;
+
+  /// The stream that was handed over under this key; not valid while there is none.
+  Fd takeStream(const std::string& key);
+  /// Close the streams nobody has taken whose keys begin so.
+  void dropStreams(const std::string& keyPrefix);
+
+  /// When onTimer has something to do; kNoTimer for never; 0: deliver() has.
+  int64_t nextTimerNs() const;
+  void onTimer();
+  /// Tell the machine what could not be told from within its own call.
+  void deliver();
+  /// Links that still have something to flush.
+  bool flushing() const { return !lingering_.empty(); }
+
+ private:
+  enum class State { Dialing, Open, HandingOver, Flushing, Draining };
+  struct Link {
+    State state = State::Open;
+    OwnFd fd;
+    Reactor::Id watch = 0;
+    FrameReader reader;
+    std::string out;  // bytes to send, from outDone on
+    size_t outDone = 0;
+    std::vector<SocketAddress> candidates;  // Dialing
+    size_t candidate = 0;                   // the one in progress
+    int64_t timerNs = kNoTimer;
+    std::string problems;   // of the candidates before
+    std::string streamKey;  // HandingOver
+  };
+  struct Listener {
+    OwnFd fd;
+    Reactor::Id watch = 0;
+  };
+
+  Link* find(LinkId id);
+  void erase(LinkId id);
+  void setTimer(LinkId id, Link& link, int64_t ns);
+  void tuneSocket(int fd) const;
+  uint32_t eventsOf(const Link& link) const;
+
+  bool watch(LinkId id, Link& link);
+  void tryCandidates(LinkId id, Link& link);
+  bool beginConnect(LinkId id, Link& link, const SocketAddress& to, std::string* problem);
+  void candidateFailed(LinkId id, Link& link, const std::string& problem);
+  void connectDone(LinkId id, Link& link);
+
+  void onAcceptable(size_t listener);
+  void onLinkEvent(LinkId id, uint32_t events);
+  void readMessages(LinkId id);
+  void flush(Link& link);
+  void afterFlush(LinkId id, Link& link);
+  void park(LinkId id, Link& link);
+  void drain(LinkId id, Link& link);
+  void fail(LinkId id, const Status& why);
+
+  Reactor& reactor_;
+  const int64_t timeoutMs_;
+  const std::function<void()> parked_;
+  Machine* machine_ = nullptr;
+  LinkId lastLink_ = 0;
+  std::unordered_map<LinkId, std::unique_ptr<Link>> links_;
+  std::set<std::pair<int64_t, LinkId>> timers_;
+  std::set<LinkId> lingering_;  // Flushing, Draining, HandingOver
+  std::deque<std::pair<LinkId, Status>> failed_;
+  std::deque<Listener> listeners_;
+  int64_t acceptAgainNs_ = kNoTimer;  // out of descriptors: the listeners rest until then
+  std::map<std::string, OwnFd> parkedStreams_;
+};
+
+}  // namespace tutti

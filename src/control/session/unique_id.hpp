@@ -1,0 +1,69 @@
+// The content of a tuttiUniqueId: where ranks meet, and the secret that proves they may.
+#pragma once
+
+#include "src/base/clock.hpp"
+#include "src/base/status.hpp"
+#include "src/control/bootstrap_node.hpp"
+#include "tutti/tutti.h"
+
+namespace tutti {
+
+/// 8 bytes magic and version, 16 commId, 32 secret, then the control address as text; the rest is zero.
+struct MeetingPlace {
+  CommId commId{};
+  Secret secret{};
+  ControlAddress controlAddress;
+};
+
+/// A control address that does not fit loses addresses from its end.
+tuttiUniqueId encodeUniqueId(const MeetingPlace& place);
+/// Errors: InvalidArgument: not an id made by tuttiGetUniqueId (or one of another version).
+Result<MeetingPlace> decodeUniqueId(const tuttiUniqueId& id);
+
+/// Open a rendezvous in this process: a Session that serves it and ends when all ranks have met, or after
+/// kRendezvousLifeMs (longer if TUTTI_TIMEOUT_MS is), or when the process ends.  A thread of its own keeps it.
+Result<tuttiUniqueId> openRendezvousPlace();
+inline constexpr int64_t kRendezvousLifeMs = 3'600'000;
+
+/// TUTTI_TIMEOUT_MS, or its default where it cannot be understood, which is then said elsewhere.
+int64_t patienceMs();
+
+/// End a rendezvous of this process that nobody will come to (a communicator of one rank); nothing if there is none.
+void closeRendezvousPlace(const CommId& commId);
+
+/// Those who meet at `place`, or come later, fail at once with the reason why this rank does not join.  Takes until
+/// they are told, at most kTellMs: the place may not be there yet, and one of this process stays until all ranks have
+/// heard. For a communicator of one rank only closes the place.
+void tellRendezvousPlace(const MeetingPlace& place, int rank, int nRanks, const Status& why);
+/// Waits, at most kTellMs, until all ranks have heard why a rendezvous of this process has failed.
+void awaitRendezvousPlace(const CommId& commId);
+inline constexpr int64_t kTellMs = 2000;
+
+/// The same as openRendezvousPlace() for a place that was agreed upon beforehand: listens on this port of all addresses
+/// of this host.  Waits for the port to become free until the deadline. Errors: InvalidUsage: another process has
+/// opened this very place, where all hear of it now, or it has another secret; SystemError: the port is taken by
+/// something else.
+Status openRendezvousPlaceAt(int port, const MeetingPlace& place, Deadline deadline);
+
+/// The id of a place at "host:port" that was agreed upon beforehand; opens it if `serve` (see tuttiGetUniqueIdAt).
+/// Errors: InvalidArgument: not of that form; SystemError: unknown host; those of openRendezvousPlaceAt().
+Result<tuttiUniqueId> agreedUniqueId(const std::string& address, bool serve);
+
+/// The environment's answer to "who am I and where do we meet": tutti-run, torchrun, Open MPI and PMIx, Slurm, or
+/// alone; the first of them that is there.
+///
+/// torchrun and Slurm hand out no secret.  There it is made from TUTTI_SECRET where that is set, else from the job's
+/// identity (its numbers, addresses and user), which another user of the network can guess: it keeps jobs apart but is
+/// not secret.
+struct LaunchInfo {
+  std::string launcher;  // "tutti-run", "torchrun", "pmix", "slurm", "none"
+  int rank = 0;
+  int nRanks = 1;
+  tuttiUniqueId id{};  // valid if nRanks > 1
+};
+/// May open the rendezvous (on rank 0) and, with PMIx, exchange it.  Every rank calls it the same number of times:
+/// each call gives another rendezvous, except under tutti-run, whose place is good for one communicator.
+/// Errors name the variable that is wrong.
+Result<LaunchInfo> launchInfo(Deadline deadline);
+
+}  // namespace tutti

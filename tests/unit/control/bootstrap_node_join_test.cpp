@@ -1,0 +1,286 @@
+// Ranks meet, link and gather in the simulated world, and nothing goes wrong.
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "src/control/overlay.hpp"
+#include "tests/support/thorough.hpp"
+#include "tests/unit/control/sim_job.hpp"
+
+using namespace tutti;
+
+namespace {
+
+std::string joinAndGather(int nRanks, uint64_t seed, JobOptions options = {}) {
+  SimWorld world(seed);
+  options.nRanks = nRanks;
+  SimJob job(world, options);
+  std::string complaint = job.run(60 * kSecond);
+  for (int r = 0; r < nRanks && complaint.empty(); ++r)
+    if (job.rank(r).failure) complaint = cat("rank ", r, " failed: ", job.rank(r).failure->status.message());
+  world.runUntil([] { return false; }, world.nowNs() + kSecond);
+  if (complaint.empty() && nRanks > 1 && !job.place().rendezvousDone(job.request(0).commId))
+    complaint = "the rendezvous has not ended";
+  for (int node = 0; node < world.nNodes() && complaint.empty(); ++node)
+    if (!world.links(node).empty()) complaint = cat("node ", node, " has links left");
+  return complaint;
+}
+
+}  // namespace
+
+TEST_CASE("any number of ranks join and gather") {
+  for (int nRanks = 1; nRanks <= 40; ++nRanks) {
+    CAPTURE(nRanks);
+    CHECK(joinAndGather(nRanks, static_cast<uint64_t>(nRanks), {.startSpreadNs = 5 * kMs}) == "");
+  }
+  CHECK(joinAndGather(64, 64, {.nGathers = 8, .window = 4}) == "");
+  CHECK(joinAndGather(256, 256, {.nGathers = 2}) == "");
+}
+
+TEST_CASE("1,024 ranks join") {
+  CHECK(joinAndGather(test::kThorough ? 1024 : 200, 1, {.nGathers = 1, .joinNs = 30 * kSecond}) == "");
+}
+
+TEST_CASE("gathers overlap and large ones are cut into pieces") {
+  CHECK(joinAndGather(7, 3, {.nGathers = 20, .window = 20}) == "");
+  SimWorld world(5);
+  SimJob job(world, {.nRanks = 6, .nGathers = 2, .window = 2, .blobBytes = 700'000});
+  CHECK(job.run(60 * kSecond) == "");
+  CHECK(world.largestMessageBytes() < 2'000'000);
+}
+
+TEST_CASE("joining takes O(log n) rounds and O(log n) links a rank") {
+  for (int nRanks : {2, 3, 5, 8, 16, 33, 64, 100, 256}) {
+    CAPTURE(nRanks);
+    SimWorld world(1);
+    world.setDelay(kMs, kMs);  // a message is a round
+    SimJob job(world, {.nRanks = nRanks, .nGathers = 0, .idleNs = kSecond / 2});
+    REQUIRE(job.run(60 * kSecond) == "");
+    int64_t lastUpNs = 0;
+    for (int r = 0; r < nRanks; ++r) lastUpNs = std::max(lastUpNs, job.rank(r).upNs);
+    const int rounds = overlayRounds(nRanks);
+    // Rendezvous: connect 2, prove 4, register and answer 2; overlay: connect 2, prove 3-4; then the gather.
+    CHECK(lastUpNs / kMs <= rounds + 15);
+    CHECK(world.nDials() <= static_cast<uint64_t>(nRanks) * static_cast<uint64_t>(rounds + 1));
+  }
+}
+
+TEST_CASE("every pair of neighbours has one dialer") {
+  for (int nRanks = 1; nRanks <= 130; ++nRanks) {
+    CAPTURE(nRanks);
+    size_t dials = 0, links = 0;
+    bool symmetric = true, bounded = true;
+    for (int r = 0; r < nRanks; ++r) {
+      const auto mine = overlayLinks(r, nRanks);
+      bounded = bounded && mine.size() <= static_cast<size_t>(2 * overlayRounds(nRanks));
+      for (const OverlayLink& link : mine) {
+        ++links;
+        dials += link.weDial;
+        const auto theirs = overlayLinks(link.peer, nRanks);
+        const OverlayLink back{r, !link.weDial};
+        symmetric = symmetric && std::find(theirs.begin(), theirs.end(), back) != theirs.end();
+      }
+    }
+    CHECK(symmetric);
+    CHECK(bounded);
+    CHECK(2 * dials == links);
+  }
+}
+
+TEST_CASE("mistakes at the rendezvous are told to everyone by rank") {
+  const auto meet = [](const std::vector<std::pair<int, int>>& rankAndSize, int64_t deadlineNs) {
+    SimWorld world(7);
+    const int place = world.addNode();
+    BootstrapNode bootstrap(world.network(place), [] {});
+    world.attach(place, &bootstrap);
+    bootstrap.serveRendezvous({9}, {8});
+    std::vector<std::unique_ptr<BootstrapNode>> bootstraps;
+    std::vector<MemberId> members;
+    for (const auto& [rank, size] : rankAndSize) {
+      const int node = world.addNode();
+      bootstraps.push_back(std::make_unique<BootstrapNode>(world.network(node), [] {}));
+      world.attach(node, bootstraps.back().get());
+      JoinRequest request{.commId = {9}, .secret = {8}, .rank = rank, .nRanks = size};
+      request.self = SimWorld::controlAddress(node);
+      request.rendezvous = SimWorld::controlAddress(place);
+      request.deadlineNs = deadlineNs;
+      members.push_back(bootstraps.back()->join(request));
+    }
+    const auto failed = [&](size_t i) { return bootstraps[i]->failure(members[i]).has_value(); };
+    world.runUntil(
+        [&] {
+          for (size_t i = 0; i < bootstraps.size(); ++i)
+            if (!failed(i)) return false;
+          return true;
+        },
+        deadlineNs + kSecond);
+    std::vector<std::string> texts;
+    for (size_t i = 0; i < bootstraps.size(); ++i)
+      texts.push_back(failed(i) ? bootstraps[i]->failure(members[i])->status.message() : "no failure");
+    return texts;
+  };
+  for (const std::string& text : meet({{0, 4}, {1, 4}, {2, 5}}, kSecond)) {
+    CHECK(text.find("4") != std::string::npos);
+    CHECK(text.find("5") != std::string::npos);
+    CHECK(text.find("same nRanks") != std::string::npos);
+  }
+  for (const std::string& text : meet({{0, 3}, {1, 3}, {1, 3}}, kSecond))
+    CHECK(text.find("two joined as rank 1: one at sim:") == 0);
+  for (const std::string& text : meet({{0, 9}, {4, 9}, {8, 9}}, 5 * kSecond))
+    CHECK(text.find("ranks 1, 2, 3, 5, 6 and 7 have not come to the rendezvous in time (3 of 9") == 0);
+  for (const std::string& text : meet({{0, 3}, {2, 3}}, kSecond))
+    CHECK(text.find("rank 1 has not come to the rendezvous in time (2 of 3 ranks are here)") == 0);
+}
+
+namespace {
+
+/// A rendezvous and ranks that come to it, or not, each on a node of its own.
+class Comers {
+ public:
+  explicit Comers(uint64_t seed) : world_(seed), place_(world_.addNode()), bootstrap_(world_.network(place_), [] {}) {
+    world_.attach(place_, &bootstrap_);
+    bootstrap_.serveRendezvous(kCommId, kSecret);
+  }
+
+  JoinRequest request(int rank, int nRanks, int node) const {
+    JoinRequest request{.commId = kCommId, .secret = kSecret, .rank = rank, .nRanks = nRanks};
+    request.self = SimWorld::controlAddress(node);
+    request.rendezvous = SimWorld::controlAddress(place_);
+    request.deadlineNs = kJoinNs;
+    return request;
+  }
+  BootstrapNode& comer() {
+    const int node = world_.addNode();
+    bootstraps.push_back(std::make_unique<BootstrapNode>(world_.network(node), [] {}));
+    world_.attach(node, bootstraps.back().get());
+    return *bootstraps.back();
+  }
+  int lastNode() const { return world_.nNodes() - 1; }
+  SimWorld& world() { return world_; }
+  BootstrapNode& place() { return bootstrap_; }
+
+  static constexpr CommId kCommId = {9};
+  static constexpr Secret kSecret = {8};
+  static constexpr int64_t kJoinNs = 30 * kSecond;
+
+ private:
+  SimWorld world_;
+  const int place_;
+  BootstrapNode bootstrap_;
+  std::vector<std::unique_ptr<BootstrapNode>> bootstraps;
+};
+
+}  // namespace
+
+TEST_CASE("a rank that does not come tells the others why, whether they are there or come later") {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    CAPTURE(seed);
+    Comers comers(seed);
+    BootstrapNode& early = comers.comer();
+    const MemberId first = early.join(comers.request(0, 3, comers.lastNode()));
+    BootstrapNode& silent = comers.comer();
+    MemberId notice = 0;
+    comers.world().at(kSecond, [&] {
+      const Status why = remoteError("rank 1 cannot join: its configuration is wrong");
+      notice = silent.tell(comers.request(1, 3, comers.lastNode()), {1, why});
+    });
+    BootstrapNode* late = nullptr;
+    MemberId last = 0;
+    comers.world().at(3 * kSecond, [&] {
+      late = &comers.comer();
+      last = late->join(comers.request(2, 3, comers.lastNode()));
+    });
+    const auto heard = [&](BootstrapNode* bootstrap, MemberId member) {
+      const bool failed = bootstrap != nullptr && bootstrap->failure(member).has_value();
+      return failed && bootstrap->failure(member)->status.message() == "rank 1 cannot join: its configuration is wrong";
+    };
+    CHECK(comers.world().runUntil([&] { return notice != 0 && silent.told(notice) && heard(&early, first); },
+                                  2 * kSecond));
+    silent.forgetNotice(notice);
+    early.leave(first);
+    CHECK_FALSE(comers.place().rendezvousDone(Comers::kCommId));
+    CHECK(comers.world().runUntil([&] { return heard(late, last); }, 5 * kSecond));
+    late->leave(last);
+    // All have heard: nobody is waited for any more.
+    CHECK(comers.world().runUntil([&] { return comers.place().rendezvousDone(Comers::kCommId); }, 6 * kSecond));
+  }
+}
+
+TEST_CASE("a rank with another secret hears so soon, and the others when they have waited for it") {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    CAPTURE(seed);
+    Comers comers(seed);
+    BootstrapNode& good = comers.comer();
+    const MemberId first = good.join(comers.request(0, 3, comers.lastNode()));
+    BootstrapNode& odd = comers.comer();
+    JoinRequest request = comers.request(2, 3, comers.lastNode());
+    request.secret = {7};
+    const MemberId second = odd.join(request);
+    REQUIRE(comers.world().runUntil([&] { return odd.failure(second).has_value(); }, 4 * kSecond));
+    CHECK(odd.failure(second)->status.code() == tuttiInvalidUsage);
+    CHECK(odd.failure(second)->status.message().find("rank 2 has another secret than the rendezvous at sim:") == 0);
+    odd.leave(second);
+    CHECK_FALSE(good.failure(first).has_value());  // anybody may say that he has another secret
+    REQUIRE(comers.world().runUntil([&] { return good.failure(first).has_value(); }, Comers::kJoinNs));
+    CHECK(good.failure(first)->status.message() ==
+          "ranks 1 and 2 have not come to the rendezvous in time (1 of 3 ranks are here); one that calls itself "
+          "rank 2 "
+          "came with another secret: set TUTTI_SECRET alike on all ranks");
+  }
+}
+
+TEST_CASE("a notice for a place with another secret, or none, is not told, and says why") {
+  Comers comers(3);
+  BootstrapNode& silent = comers.comer();
+  JoinRequest request = comers.request(1, 3, comers.lastNode());
+  request.secret = {7};
+  const MemberId odd = silent.tell(request, {1, remoteError("no")});
+  request.rendezvous = SimWorld::controlAddress(comers.lastNode());  // where nobody serves it
+  const MemberId nowhere = silent.tell(request, {1, remoteError("no")});
+  comers.world().runUntil([] { return false; }, 8 * kSecond);
+  CHECK_FALSE(silent.told(odd));
+  CHECK(silent.trouble(odd).code() == tuttiInvalidUsage);
+  CHECK_FALSE(silent.told(nowhere));
+  CHECK(silent.trouble(nowhere).message() == "it took the connection, and does not know this communicator, or not yet");
+  silent.forgetNotice(odd);
+  silent.forgetNotice(nowhere);
+}
+
+TEST_CASE("a child communicator joins without a rendezvous, however late some are") {
+  SimWorld world(11);
+  const int nRanks = 9;
+  std::vector<std::unique_ptr<BootstrapNode>> bootstraps;
+  JoinRequest request{.commId = {5}, .secret = {6}, .nRanks = nRanks};
+  std::vector<MemberId> members(nRanks);
+  for (int r = 0; r < nRanks; ++r) {
+    const int node = world.addNode();
+    bootstraps.push_back(std::make_unique<BootstrapNode>(world.network(node), [] {}));
+    world.attach(node, bootstraps.back().get());
+    request.members.push_back(SimWorld::controlAddress(node));
+  }
+  for (int r = 0; r < nRanks; ++r)
+    world.at(r * 3 * kSecond, [&, r, mine = request]() mutable {  // the dialers of the last wait for 24 s
+      mine.rank = r;
+      mine.self = mine.members[static_cast<size_t>(r)];
+      mine.deadlineNs = 60 * kSecond;
+      members[static_cast<size_t>(r)] = bootstraps[static_cast<size_t>(r)]->join(mine);
+    });
+  const bool up = world.runUntil(
+      [&] {
+        for (int r = 0; r < nRanks; ++r)
+          if (members[static_cast<size_t>(r)] == 0 ||
+              !bootstraps[static_cast<size_t>(r)]->up(members[static_cast<size_t>(r)]))
+            return false;
+        return true;
+      },
+      60 * kSecond);
+  REQUIRE(up);
+  CHECK(world.nowNs() < 25 * kSecond);
+
+  SECTION("and opens streams between ranks, dialed by the lower one only") {
+    for (int r : {2, 7}) bootstraps[static_cast<size_t>(r)]->dialStream(members[static_cast<size_t>(r)], 9 - r, 3);
+    world.runUntil([&] { return !world.streams(2).empty() && !world.streams(7).empty(); }, world.nowNs() + kSecond);
+    REQUIRE(world.streams(2).contains(BootstrapNode::streamKey({5}, 7, 3)));
+    REQUIRE(world.streams(7).contains(BootstrapNode::streamKey({5}, 2, 3)));
+    CHECK((world.streams(2).begin()->second ^ 1) == world.streams(7).begin()->second);
+  }
+}

@@ -1,0 +1,158 @@
+// Ranks as processes, because only they can die.  The child process runs the ranks' code and leaves by _exit; it never
+// uses Catch.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <catch2/catch.hpp>
+
+#include <cstring>
+
+#include "tests/support/fork.hpp"
+#include "tests/unit/control/ranks.hpp"
+
+using namespace tutti;
+using namespace tutti::test;
+
+namespace {
+
+Deadline patience() { return Deadline::inMs(20'000); }
+
+/// What the parent and its child share: the rendezvous is the parent's.
+struct Pipe {
+  Fd read, write;
+  Pipe() {
+    int fds[2];
+    REQUIRE(::pipe2(fds, O_CLOEXEC) == 0);
+    read.reset(fds[0]);
+    write.reset(fds[1]);
+  }
+};
+
+pid_t forked(const std::function<int()>& child) {
+  const pid_t pid = forkWhenIdle();
+  if (pid == 0) ::_exit(child());
+  return pid;
+}
+
+std::vector<int> pidsOf(const Control& control) {
+  std::vector<int> pids;
+  for (const std::string& info : control.infos()) pids.push_back(std::atoi(info.c_str()));
+  return pids;
+}
+
+Result<std::unique_ptr<Control>> joinAsProcess(const JoinRequest& base, int rank, int nRanks) {
+  JoinRequest request = base;
+  request.rank = rank;
+  request.nRanks = nRanks;
+  request.info = cat(::getpid());
+  return loopbackSession()->join(request, patience(), nullptr, [](const Failure&) {});
+}
+
+int exitCodeOf(pid_t pid) {
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+}  // namespace
+
+TEST_CASE("when a rank's process is killed, all others learn which one it was") {
+  // The dying rank's connections break and, as a second witness, its pidfd fires.  Whether they come from a clean exit
+  // without a goodbye or from a signal makes no difference.
+  const bool keepConnections = GENERATE(false, true);
+  CAPTURE(keepConnections);
+  const Rendezvous rendezvous;
+  const JoinRequest base = rendezvous.request(0, 1);
+  Pipe up, hold;
+  const pid_t dying = forked([&] {
+    auto joined = joinAsProcess(base, 4, 5);
+    if (!joined.ok()) return 1;
+    if (keepConnections) {
+      // A grandchild holds whatever it inherits until the test is over.
+      if (::fork() == 0) {
+        hold.write.reset();
+        char c;
+        ::_exit(static_cast<int>(::read(hold.read.get(), &c, 1)));
+      }
+    }
+    hold.write.reset();
+    if (!(*joined)->barrier(patience()).ok()) return 2;
+    if (::write(up.write.get(), "u", 1) != 1) return 3;
+    for (;;) ::pause();
+    return 0;
+  });
+  REQUIRE(dying > 0);
+  up.write.reset();  // what waits for the child learns of its early end
+  std::atomic<bool> killed{false};
+  std::thread killer([&] {
+    char c;
+    if (::read(up.read.get(), &c, 1) == 1) {
+      ::usleep(10'000);  // some of the others wait for it by now
+      killed = true;
+      ::kill(dying, SIGKILL);
+    }
+  });
+  CHECK(onRanks(4, [&](int rank) -> std::string {
+          auto joined = joinAsProcess(base, rank, 5);
+          if (!joined.ok()) return joined.status().message();
+          (*joined)->watchProcesses(pidsOf(**joined));
+          if (const Status s = (*joined)->barrier(patience()); !s.ok()) return s.message();
+          const Status status = (*joined)->barrier(patience());
+          if (status.ok() || !killed) return "it did not fail: " + status.message();
+          if (status.code() != tuttiRemoteError) return status.message();
+          return status.message().find("rank 4") != std::string::npos ? "" : status.message();
+        }) == "");
+  killer.join();
+  CHECK(exitCodeOf(dying) == -SIGKILL);
+}
+
+TEST_CASE("a process that says goodbye and ends is no failure") {
+  const Rendezvous rendezvous;
+  const JoinRequest base = rendezvous.request(0, 1);
+  const pid_t child = forked([&] {
+    auto joined = joinAsProcess(base, 1, 2);
+    return joined.ok() && (*joined)->barrier(patience()).ok() ? 0 : 1;
+  });
+  auto joined = joinAsProcess(base, 0, 2);
+  REQUIRE(joined.ok());
+  (*joined)->watchProcesses(pidsOf(**joined));
+  CHECK((*joined)->barrier(patience()).ok());
+  CHECK(exitCodeOf(child) == 0);
+  ::usleep(60'000);  // longer than the patience with a goodbye on its way
+  CHECK((*joined)->failure().message() == "");
+}
+
+TEST_CASE("a process that is gone before it is watched is noticed") {
+  const Rendezvous rendezvous;
+  const pid_t gone = forked([] { return 0; });
+  CHECK(exitCodeOf(gone) == 0);
+  CHECK(onRanks(2, [&](int rank) -> std::string {
+          auto joined = rendezvous.join(rank, 2);
+          if (!joined.ok()) return joined.status().message();
+          // Rank 1 lives in this process; the number is that of one that has ended.
+          if (rank == 0) (*joined)->watchProcesses({0, static_cast<int>(gone)});
+          const Status status = rank == 0 ? Status() : (*joined)->barrier(patience());
+          while ((*joined)->failure().ok()) ::usleep(1000);
+          const std::string wanted = cat("rank 1 (process ", gone, " on this host) has died");
+          return (*joined)->failure().message() == wanted ? status.message() == wanted || rank == 0 ? "" : "other"
+                                                          : (*joined)->failure().message();
+        }) == "");
+}
+
+TEST_CASE("a forked child holds nothing of a Session and may end without harm") {
+  const Rendezvous rendezvous;
+  CHECK(onRanks(2, [&](int rank) -> std::string {
+          auto joined = rendezvous.join(rank, 2);
+          if (!joined.ok()) return joined.status().message();
+          if (const Status s = (*joined)->barrier(patience()); !s.ok()) return s.message();
+          if (rank == 0) {
+            const pid_t child = forked([&] {
+              *joined = nullptr;  // no thread to join, no descriptor to close
+              return 0;
+            });
+            if (exitCodeOf(child) != 0) return "the child failed";
+          }
+          return (*joined)->barrier(patience()).message();
+        }) == "");
+}
