@@ -130,10 +130,10 @@ std::vector<std::vector<int>> patSteps(int n, int aggregate) {
 
 namespace {
 
-// Which block a member receives for each skip, relative to a phase of as many rounds as there are skips: its base block
-// (the first that reaches it: the smallest skip on its way from 0) belongs to this phase, the others, negative, to the
-// one before.  The search goes through the ways from 0 to v + n, largest skips first, and each time takes the first
-// canonical way that ends no later than v + n - skip[k] and starts with a block that is still wanted.
+// The block that a member receives for each skip, relative to a phase of as many rounds as there are skips: its base
+// block (the first that reaches it: the smallest skip on its way from 0) belongs to this phase, the others, negative,
+// to the one before.  The search goes through the ways from 0 to v + n, largest skips first, and each time takes the
+// first canonical way that ends no later than v + n - skip[k] and starts with a block that is still wanted.
 class ReceiveSearch {
  public:
   ReceiveSearch(const std::vector<int>& skips, int v, int n)

@@ -82,7 +82,7 @@ struct Nodes {
   int largest() const;
   int count() const { return static_cast<int>(ranks.size()); }
   const std::vector<int>& ranksWith(int rank) const { return ranks[nodeOf[rank]]; }
-  /// Who on `node` handles what belongs to `rank`: the member with rank's local index, wrapped to the node's size.
+  /// The rank on `node` that handles what belongs to `rank`: the one with its local index, wrapped to the node's size.
   int railPeer(int rank, int node) const;
 };
 Nodes groupByNode(const Shape& shape);

@@ -20,8 +20,8 @@ Status XmlText::parse(std::string_view text, std::string origin) {
   return checkCharacters();
 }
 
-// Which pugixml does not look at: control characters, raw or as references, have no place in XML 1.0 (section 2.2), and
-// could not be written again.
+// Control characters, raw or as references, have no place in XML 1.0 (section 2.2) and could not be written again;
+// pugixml does not look for them.
 Status XmlText::checkCharacters() const {
   const auto isControl = [](char c) {
     return static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r';

@@ -11,9 +11,9 @@ namespace tutti {
 
 /// Calls on one communicator run in the order in which they were made, whatever stream carries them.  Any thread.
 ///
-/// Who has taken a ticket and then finds the communicator's handle ready may use the communicator until it finishes the
-/// ticket: whoever ends a communicator first says so in the handle and then drains.  Both sides are seq_cst, so one of
-/// them sees the other.
+/// A caller with a ticket that then finds the communicator's handle ready may use the communicator until it finishes
+/// the ticket: an end of the communicator is said in the handle first and then drains.  Both sides are seq_cst, so one
+/// of them sees the other.
 class CallOrder {
  public:
   uint64_t take() { return next_.fetch_add(1, std::memory_order_seq_cst); }

@@ -5,7 +5,7 @@
 
 namespace tutti {
 
-/// Who joins what.  Members find each other by the control addresses that the parent's ranks know of each other.
+/// A child communicator to join.  Members find each other by the control addresses that the parent's ranks know.
 struct ChildPlan {
   std::shared_ptr<Session> session;
   JoinRequest request;  // rank and nRanks are the child's

@@ -14,7 +14,7 @@
 namespace tutti {
 namespace {
 
-// Which plans TUTTI_PLAN_DIR has for a communicator is known when that has its ranks: their names are looked up then.
+// Plans of TUTTI_PLAN_DIR for a communicator are known once it has its ranks: their names are looked up then.
 Status checkAlgorithms(const std::string& value) {
   if (!configIsSet("TUTTI_PLAN_DIR")) {
     Overrides ignored;

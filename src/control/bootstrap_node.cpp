@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMaxDeparted = 256;
 }
 
-/// Who gets the messages of a proven link.
+/// The receiver of a proven link's messages.
 struct Route {
   MemberId member = 0;  // 0: the rendezvous `commId`
   CommId commId{};

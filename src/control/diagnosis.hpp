@@ -1,4 +1,4 @@
-// Who is to blame?  A pure function of what every rank says of itself.
+// The diagnosis of a wait: who is to blame, a pure function of what every rank says of itself.
 #pragma once
 
 #include <optional>

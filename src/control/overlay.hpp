@@ -1,4 +1,4 @@
-// Who is linked with whom: the circulant graph with offsets 2^k.  Pure arithmetic.
+// The links between ranks: the circulant graph with offsets 2^k.  Pure arithmetic.
 //
 //   links per rank at most 2 ceil(log2 n); diameter at most ceil(log2 n)
 #pragma once

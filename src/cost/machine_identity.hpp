@@ -1,4 +1,4 @@
-// Whose figures they are.
+// The machine that a calibration's figures belong to.
 #pragma once
 
 #include <string>

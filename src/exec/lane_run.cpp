@@ -183,7 +183,7 @@ Result<bool> LaneRun::combine(const BoundOp& op, size_t bytes) {
   return true;
 }
 
-// Where a value that has no place of its own is built to be sent; null while there is no room.
+// The memory in which a value without a place of its own is built to be sent; null while there is no room.
 Result<std::byte*> LaneRun::roomForValue(const BoundOp& op, size_t bytes) {
   TUTTI_ASSIGN(const bool chosen, chooseDelivery(op, bytes));
   if (!chosen || shared_ != nullptr) return shared_;
@@ -335,7 +335,7 @@ bool LaneRun::posts(const BoundOp& op, size_t which, size_t bytes) const {
   return op.to[which]->takes(value_, bytes);
 }
 
-// What a peer still reads must not be written: the same chunk, and scratch in whatever slice.
+// Whether peers are done reading what the op writes: the same chunk, and scratch in any slice.
 Result<bool> LaneRun::loansReturned(const BoundOp& op) {
   if (op.parts.empty()) return loansReturned(op.dst);
   for (const BoundPart& part : op.parts) {

@@ -88,15 +88,15 @@ struct BoundOp {
   bool hasDst = false;
   bool token = false;
   bool direct = false;
-  /// Of all of `to`, which are several; null where they have none in common.
+  /// The outbox that all of `to`, two or more, have in common; null: none.
   Outbox* outbox = nullptr;
   OpShape shape = OpShape::Other;
-  /// By the call on this host, if dst is a part of the output that no op reads afterwards; else 0.  Decides whether to
-  /// store past the cache.
+  /// Bytes that the call touches on this host, if dst is a part of the output that no op reads afterwards; else 0.
+  /// Decides whether to store past the cache.
   size_t touchedBytes = 0;
   size_t bytes = 0;  // of the value, all slices together
-  /// Of a message of several chunks that do not lie side by side, in the order of the message; `bytes` is then their
-  /// sum, at most a slice, and sources, dst, hasDst and touchedBytes say nothing.
+  /// The parts of a message whose chunks do not lie side by side, in its order; `bytes` is then their sum, at most a
+  /// slice, and sources, dst, hasDst and touchedBytes are unused.
   std::vector<BoundPart> parts;
 
   /// handle(sources, dst or null, bytes, touchedBytes) for every part, or for the op where it has none.

@@ -25,7 +25,7 @@ struct PrePostOps {
   Touch divided;
 };
 
-/// What comes first, and what comes last.  worker: null: at once, on host memory.
+/// The operations before and after a schedule.  worker: null: at once, on host memory.
 Status prepareInput(Worker* worker, tuttiDataType_t dtype, const PrePostOps& prePost);
 Status divideResult(Worker* worker, tuttiDataType_t dtype, const PrePostOps& prePost);
 

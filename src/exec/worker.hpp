@@ -1,4 +1,4 @@
-// Who copies and reduces where a plan's memory is not the host's.
+// Worker: copies and reduces for a plan whose memory is not the host's.
 #pragma once
 
 #include <span>

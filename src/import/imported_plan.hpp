@@ -48,7 +48,7 @@ struct PlanHead {
   std::optional<Collective> collective;  // none: it does not say, or one that cannot be run
   std::string name;                      // empty: none
 };
-/// That of the plan in `text`, without looking at the rest of it.
+/// The head of the plan in `text`; the rest is not read.
 /// Errors: InvalidArgument with origin, if it is no plan; Internal if this build cannot read the format.
 Result<PlanHead> headOfPlan(std::string_view text, const std::string& origin);
 /// The plan in `text`, whichever format it has.  Errors: as importMscclXml and importMscclppJson.

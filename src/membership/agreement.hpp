@@ -14,11 +14,11 @@
 // Dwork & Skeen, "The inherent cost of nonblocking commitment", PODC 1983 (three phases); Bouteiller et al.,
 // "Plan B: interruption of ongoing MPI operations to support failure recovery", EuroMPI 2015 (what survivors need).
 //
-// Who is gone (dead, left, excluded by somebody's vote) stays so.  Every message carries the sender's list, and the
-// receiver adds it to its own.  Messages of those who are gone are answered with that list, and otherwise not heard:
-// a living rank that was taken for dead is told so (excludedBy()) and must end its links.  Wanted of links: messages of
-// two ranks arrive in order, and markGone() follows when one end dies.  Two groups of living ranks that hold each other
-// for dead, with nobody in between, decide apart.
+// A rank that is gone (dead, left, excluded by somebody's vote) stays so.  Every message carries the sender's list, and
+// the receiver adds it to its own.  Messages of those who are gone are answered with that list, and otherwise not
+// heard: a living rank that was taken for dead is told so (excludedBy()) and must end its links.  Wanted of links:
+// messages of two ranks arrive in order, and markGone() follows when one end dies.  Two groups of living ranks that
+// hold each other for dead, with nobody in between, decide apart.
 //
 // Messages per epoch: 5(n-1).  Time: 4 delays from the last vote.  Bytes: the coordinator sends every rank the calls of
 // all ranks once; all else names what the receiver has by its epoch.

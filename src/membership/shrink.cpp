@@ -25,7 +25,7 @@ void Shrink::onDecision(const Decision& decision) {
   const bool begins = members != members_ || any(&MembershipCall::anew);
   const bool objected = std::any_of(members.begin(), members.end(),
                                     [&](int rank) { return !decision.calls[static_cast<size_t>(rank)].text.empty(); });
-  // Who has voted and died is missing from the next decision only: an objection counts when it comes again.
+  // A rank that voted and died is missing only from the next decision: an objection counts when it comes again.
   if (begins || (objected && !again_)) {
     again_ = !begins;
     members_ = members;

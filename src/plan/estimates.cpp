@@ -269,7 +269,7 @@ Result<std::shared_ptr<const Estimates::Programs>> Estimates::build(const PlanRe
   auto programs = std::make_shared<Programs>();
   programs->bytes = shape.bytes;
   sim::ProgramOptions options{.asTheyAre = false, .sliceBytes = 0};
-  // Who scatters or broadcasts mostly does so in place.
+  // Programs mostly scatter and broadcast in place.
   options.freeHomeCopies = isRooted(shape.collective);
   if (shape.nRanks <= kMostRanksRewritten) {
     std::vector<Schedule> all;

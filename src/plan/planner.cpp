@@ -203,7 +203,7 @@ class Comparison {
   }
 
  private:
-  /// Who is asked for a row.
+  /// The request that a row is asked of.
   struct Asked {
     size_t row;
     const PlanRequest* request;

@@ -27,7 +27,7 @@ class ScheduleBuilder {
   /// message must have it in one step, and all messages between the two in those steps.
   ScheduleBuilder& step();
   void endStep();
-  /// That a message of a step may have.
+  /// The most chunks that a message of a step may have.
   size_t mostChunks() const { return chunksPerMessage_; }
   /// A new scratch chunk, for the whole schedule.
   Chunk newScratch();

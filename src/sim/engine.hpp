@@ -5,7 +5,7 @@
 // Receivers always have room: what credits cost is in the prices.  Who sends what others read where it lies begins no
 // other loop before they have read it.
 //
-// Who works when is up to the model of the wires, which is the parameter:
+// The model of the wires, a parameter, decides when members work:
 //   - in the order of events (Wires::kAhead is false), where wires are taken at once by who sends: every member is on a
 //     core.  A core goes round its members, past those that have to wait to the next that can go on, which keeps it,
 //     step by step, until it has to wait; the lanes of a member take turns without cost.

@@ -179,7 +179,7 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t
 class Board {
  public:
   Board(std::byte* base, const Layout& layout) : base_(base), lines_(layout.lines) {}
-  /// Of message number `message` - 1.
+  /// The control line of message number `message` - 1.
   ControlLine& line(uint64_t message) const { return reinterpret_cast<ControlLine*>(base_)[message & (lines_ - 1)]; }
   /// Written by reader `rank`: number of a message up to which it is done with all; see Layout::creditBatch().
   std::atomic<uint64_t>& read(int rank) const {
@@ -199,7 +199,7 @@ class Inbox {
   Inbox(std::byte* base, const Layout& layout)
       : base_(base), lines_(layout.lines), ring_(layout.controlBytes()), stride_(layout.slotStride()) {}
   InboxHead& head() const { return *reinterpret_cast<InboxHead*>(base_); }
-  /// Of message number `message` - 1.
+  /// The control line of message number `message` - 1.
   ControlLine& line(uint64_t message) const {
     return reinterpret_cast<ControlLine*>(base_ + sizeof(InboxHead))[message & (lines_ - 1)];
   }

@@ -69,15 +69,15 @@ class SendRing {
   SendRing(size_t begin, size_t bytes) : begin_(begin), bytes_(bytes) {}
   /// Whether `bytes` in one piece are free, when all before `free` (an end() of earlier) is.
   bool fits(size_t bytes, uint64_t free) const { return placeOf(bytes) + bytes - free <= bytes_; }
-  /// Where they are then, in the whole ring.
+  /// Takes `bytes`; gives their place in the whole ring.
   size_t take(size_t bytes) {
     const uint64_t place = placeOf(bytes);
     end_ = place + bytes;
     return begin_ + place % bytes_;
   }
-  /// Of what has been taken; counts on and on, the memory is that modulo the ring's size.
+  /// The end of what has been taken; it only grows, and its place in memory is that modulo the ring's size.
   uint64_t end() const { return end_; }
-  /// Where the next bytes will probably be, in the whole ring.
+  /// The place where the next bytes will probably be, in the whole ring.
   size_t next() const { return begin_ + end_ % bytes_; }
 
  private:

@@ -34,7 +34,7 @@ Status ShmEndpoint::look(const Expect& expect, Head* head) {
     std::memcpy(&head->place, line.payload, sizeof head->place);
     TUTTI_TRY(checkBounds(*head));
   }
-  // Who asks for a message asks for all of its pieces.
+  // A receiver that asks for a message asks for all of its pieces.
   const size_t begin = gathered_ / slotBytes_ * slotBytes_;
   const size_t parts = head->kind == Kind::Piece ? (head->bytes - begin + slotBytes_ - 1) / slotBytes_ : 1;
   asked_.store(received_ + parts, std::memory_order_relaxed);

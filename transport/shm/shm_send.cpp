@@ -13,12 +13,12 @@ namespace {
 // line with `filled` (about 0.1 us), and lets the reader come closer.  Found with perf/micro/endpoint_pingpong.
 constexpr size_t kStreamStep = 16 << 10;
 
-// Who has sent more messages than this since the last one that came sends a stream, and waits for no answer.
+// A sender counts as a stream (it waits for no answer) after more messages than this since the last one that came.
 constexpr uint64_t kMostUnanswered = 4;
 
-// Who has sent so many that the receiver is not known to be done with runs ahead, and more will follow.
+// A sender runs ahead, and more will follow, when the receiver is not known to be done with so many messages.
 constexpr uint64_t kAhead = 4;
-// Of a message's bytes in the ring: the stores of longer ones get their lines by themselves, several at a time.
+// Bytes of a message whose lines are fetched ahead: the stores of longer ones get theirs several at a time.
 constexpr size_t kMostFetched = 4 * kLineBytes;
 
 // Takes a cache line from the other cores before there is anything to write.  Not __builtin_prefetch: without flags for
@@ -151,8 +151,8 @@ Result<bool> ShmEndpoint::send(const std::byte* data, size_t bytes, const Finger
   return true;
 }
 
-// On shared cores the ranks' caches are the same ones, so that a message which is answered does best where the last one
-// was, in the first slot that is free.
+// Ranks on shared cores have the same caches: a message that is answered does best in the first free slot, where the
+// last one was.
 bool ShmEndpoint::goesInRing(size_t bytes) {
   return bytes <= kSmallBytes || (bytes <= kWholeBytes && !(sharedCores_ && answered()));
 }

@@ -173,7 +173,7 @@ Status Incoming::headerCame(bool unasked) {
   return {};
 }
 
-// From now on pending() knows of this call; until reset().
+// Lets pending() know of this call, until reset().
 void Incoming::publish(const Fingerprint& call) {
   if (generation_.load(std::memory_order_relaxed) % 2 == 1) return;
   // Release: whoever sees these words sees that the message before them is gone (reset()).  Partner: pending().
@@ -189,7 +189,7 @@ Status Incoming::check(const Expect* expect, Fingerprint* seen) const {
   return status;
 }
 
-// From now on the payload goes to dst; what has come of it moves there.
+// Sends the payload to dst from now on; the part that has come moves there.
 void Incoming::retarget(std::byte* dst, bool asked) {
   asked_ = asked;
   if (target_ == dst) return;

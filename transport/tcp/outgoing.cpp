@@ -96,7 +96,7 @@ Result<bool> Outgoing::push() {
   return moved;
 }
 
-/// What there is for one socket, of as many messages as one call takes.
+/// Writes to one socket as many posted messages as one system call takes.
 Result<size_t> Outgoing::pushPosted(int socket) {
   constexpr size_t kMostParts = 32;
   constexpr size_t kMostBytes = size_t{4} << 20;  // more does not fit any socket buffer
@@ -142,7 +142,7 @@ Result<bool> Outgoing::pushActive() {
   return moved;
 }
 
-// What is left of stripe i, in one call; the first one's has the header in front.
+// Writes the rest of stripe i in one system call; the first stripe has the header in front.
 Result<size_t> Outgoing::pushStripe(int i) {
   const size_t sent = sent_[static_cast<size_t>(i)];
   const Stripe stripe = stripes_[i];

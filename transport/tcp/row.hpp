@@ -7,7 +7,7 @@
 //
 // Nothing may hang on that.  What the kernel holds back leaves when the receiver's kernel acknowledges what came
 // before, which it does when the receiver reads it, unless it hopes to do so along with an answer (up to 40 ms later).
-// So messages of a row say that they are (Header::row), and a receiver that has written to the connection since, or
+// Messages of a row say that they are (Header::row), and a receiver that has written to the connection since, or
 // waits, asks its kernel to acknowledge at once (Sockets::acknowledge).  The sender need not do anything more: it may
 // go and compute, or end.
 #pragma once

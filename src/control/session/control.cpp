@@ -218,7 +218,7 @@ Status Control::inquire(InquiryReason reason, uint64_t sequence, int suspect, in
   };
   const Status verdict =
       impl_->waitFor(&visit, Deadline::at(nowNs() + graceNs + kVerdictNs), "the answers to its inquiry", nothingWrong);
-  // Who merely looked around has seen nothing wrong: with many more ranks than cores, answers take their time.
+  // A rank that merely looked around has seen nothing wrong: answers take long with many more ranks than cores.
   const bool lookedInVain = reason == InquiryReason::Stalled && verdict.code() == tuttiTimeout;
   return lookedInVain && !bootstrap.failure(impl_->member) ? Status() : verdict;
 }

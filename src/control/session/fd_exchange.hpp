@@ -32,9 +32,9 @@ class FdServer {
   /// The name of the socket in this network namespace.
   const std::string& name() const { return name_; }
 
-  /// Who proves this secret may fetch what is served for this communicator.
+  /// Lets those who prove this secret fetch what is served for this communicator.
   void admit(const CommId& commId, const Secret& secret);
-  /// Forget the communicator and everything served for it; those who wait are cut off.
+  /// Forget the communicator and everything served for it; those that wait are cut off.
   void dismiss(const CommId& commId);
 
   /// Serve a duplicate of fd.  Errors: InvalidUsage: the key is taken or too long; SystemError.
@@ -77,7 +77,7 @@ class FdServer {
   int64_t acceptAgainNs_ = kNoTimer;
 };
 
-/// Who fetches what.
+/// A fetch: the server, the communicator with its secret, and the key.
 struct FdRequest {
   std::string serverName;
   CommId commId{};

@@ -84,7 +84,7 @@ class LaneWriter {
     }
   }
 
-  /// What must be back before op `index` writes: in the same slice what was lent before, of scratch any slice's.
+  /// The loans that must have ended before op `index` writes: earlier ones in the same slice; of scratch, in any slice.
   void addLoans(size_t index) {
     const BoundOp& writer = lane_.ops[index];
     WalkOp& op = parts_.ops[index];

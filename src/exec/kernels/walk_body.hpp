@@ -98,7 +98,7 @@ class LaneWalk {
     team_.sync();
   }
 
-  /// What was lent is the caller's again.
+  /// Waits until peers have returned all memory that was lent.
   TUTTI_HD void awaitReceivers() const {
     if (s_->lent == 0) return;
     for (uint32_t i = 0; i < lane_.nOps; ++i) {
@@ -114,7 +114,7 @@ class LaneWalk {
 
   TUTTI_HD unsigned char* address(const WalkOperand& operand) const {
     if (operand.buffer == 2) return program_.scratch + operand.offset;
-    // What an op writes is never input.
+    // Ops never write input.
     unsigned char* base = operand.buffer == 0 ? const_cast<unsigned char*>(member_.input) : member_.output;
     return base + operand.offset + slice_ * program_.sliceBytes;
   }
@@ -131,7 +131,7 @@ class LaneWalk {
     const bool room = prepare(op, isInline, false);
     const bool allRoom = team_.all(room && stays_);
     if (!allRoom && !team_.all(stays_)) return false;
-    // Without room, what has come is stored first where it can be, and sent from there.
+    // A value that came without room to send it is stored first, where it can be, and sent from there.
     const bool apart = !allRoom && op.hasDst != 0 && op.nFrom > 0;
     bool waits = !allRoom && !apart;
     bool takes = true;
