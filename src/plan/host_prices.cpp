@@ -1,0 +1,135 @@
+#include "src/plan/host_prices.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/plan/device_prices.hpp"
+#include "src/plan/request_parts.hpp"
+#include "src/schedule/passes.hpp"
+
+namespace tutti {
+namespace {
+
+/// Copies in and out of an endpoint, from the rates of one stream and of one each way at once: in a row of messages one
+/// way the slower end decides; both ways every rank has the work of both ends.
+void divideCopies(double oneWayGBps, double bothWaysGBps, sim::MessagePrice* price) {
+  const double slower = perByte(oneWayGBps), both = std::max(perByte(bothWaysGBps), slower);
+  price->receiveUsPerByte = std::max(slower, both / 2);
+  price->sendUsPerByte = std::min(both - slower, both / 2);
+}
+
+/// The receiver reads where it lies; memory of another process takes a system call, and operands are copied first.
+sim::MessagePrice directPrice(const PlanRequest& r, const Calibration& c, const LinkProfile& on, double readBytes) {
+  // Reads follow each other without waiting: as streams do, however few bytes there are.
+  const double bytes = std::max<double>(callBytes(r.shape), kNearBytes), far = c.farness(footprint(r) + readBytes);
+  const LinkCost& cost = c.at(on, Protocol::Direct);
+  const bool systemCalls = on.directReads == DirectReads::SystemCalls;
+  const LinearCost link = cost.costIn(bytes, far, goesBothWays(r.shape.collective));
+  sim::MessagePrice price;
+  const double share = systemCalls ? kSystemCallWorkShare : link.workShare;
+  price.receiveUs = link.latencyUs * share;
+  price.latencyUs = link.latencyUs - price.receiveUs;
+  price.receiveUsPerByte = perByte(link.bandwidthGBps);
+  if (cost.freshGBps > 0) {  // in caches of the owner's core alone, if in any
+    const double fresh = perByte(cost.freshGBps) - perByte(cost.near.bothWays);
+    price.freshUsPerByte = std::max(0.0, fresh * (1 - far));
+  }
+  if (systemCalls) {
+    const double further = std::clamp(r.links.ranksPerCore - 1, 0.0, kMostFurtherRanks);
+    price.receiveUs += further * kColdReadUs;
+    price.receiveUsPerByte += further * kColdReadUsPerByte;
+  }
+  if (systemCalls) price.operandUsPerByte = 2 * perByte(c.copyGBps);
+  return price;
+}
+
+sim::MessagePrice copiedPrice(const PlanRequest& r, const Calibration& c, const LinkProfile& on, Protocol protocol,
+                              double roomBytes) {
+  sim::MessagePrice price;
+  if (on.betweenHosts) {
+    const LinearCost link = c.at(on, interProtocol(r, c)).cost;
+    price.sendUs = link.latencyUs * link.workShare;
+    price.latencyUs = link.latencyUs - price.sendUs;
+    price.wireUsPerByte = perByte(std::min(link.bandwidthGBps, mostInterGBps(r, c)));
+    price.gatherUsPerByte = perByte(c.copyGBps);
+    return price;
+  }
+  const bool shared = r.links.ranksPerCore > 1;
+  // What goes one way goes as a stream in a row of calls, however little it is.
+  const bool stream = !goesBothWays(r.shape.collective) && !on.systemCalls;
+  const double bytes = stream ? std::max<double>(callBytes(r.shape), kNearBytes) : callBytes(r.shape);
+  const double far = c.farness(footprint(r) + roomBytes);
+  const LinkCost& cost = c.at(on, protocol);
+  const LinearCost oneWay = cost.costIn(bytes, far, false), bothWays = cost.costIn(bytes, far, true);
+  const double work = oneWay.latencyUs * (on.systemCalls ? kSystemCallWorkShare
+                                          : shared       ? kSharedWorkShare
+                                                         : oneWay.workShare);
+  price.sendUs = on.systemCalls || shared ? work / 2 : work;
+  price.receiveUs = work - price.sendUs;
+  price.latencyUs = oneWay.latencyUs - work;
+  price.once = on.writesOnce;
+  // Sockets take what lies in the user's memory, slots are built piece by piece in any case.
+  price.gatherUsPerByte = on.systemCalls ? perByte(c.copyGBps) : 0;
+  if (cost.near.oneWay <= 0) {  // one message alone: both ends one after the other
+    price.sendUsPerByte = price.receiveUsPerByte = perByte(oneWay.bandwidthGBps) / 2;
+  } else {
+    divideCopies(oneWay.bandwidthGBps, bothWays.bandwidthGBps, &price);
+  }
+  return price;
+}
+
+/// Between ranks of one core, from what both ends take of it.  Of a message that is as much as else: each end finds its
+/// first caches filled by others.
+sim::MessagePrice herePrice(const PlanRequest& r, const Calibration& c, const sim::MessagePrice& across,
+                            const LinkCost& cost, double roomBytes) {
+  if (cost.here.bandwidthGBps <= 0) return across;
+  const double slowing = c.copyGBps / c.copyGBpsIn(footprint(r) + roomBytes);
+  sim::MessagePrice price = across;
+  price.latencyUs = 0;
+  price.sendUsPerByte = price.receiveUsPerByte = perByte(cost.here.bandwidthGBps) / 2 * slowing;
+  return price;
+}
+
+}  // namespace
+
+sim::Levels levelsOf(const PlanRequest& r) {
+  sim::Levels levels;
+  if (r.levels != nullptr) {
+    for (size_t i = 0; i + 1 < r.levels->size(); ++i) levels.groupOf.push_back((*r.levels)[i].groupOf);
+  } else if (!r.shape.nodeOf.empty()) {
+    levels.groupOf.push_back(r.shape.nodeOf);
+  }
+  return levels;
+}
+
+sim::Prices pricesOf(const PlanRequest& r, const Calibration& c, Protocol protocol, const FurtherMemory& further) {
+  sim::Prices prices;
+  const auto set = [&](size_t level, const std::optional<LinkProfile>& on, double portGBps) {
+    if (!on) return;  // of one rank
+    const bool direct = protocol == Protocol::Direct && c.at(*on, Protocol::Direct).available;
+    const bool has = protocol != Protocol::Direct && c.at(*on, protocol).available;
+    sim::MessagePrice& copied = prices.copied[level] =
+        copiedPrice(r, c, *on, has ? protocol : Protocol::Slots, further.roomBytes);
+    sim::MessagePrice& read = prices.direct[level] = direct ? directPrice(r, c, *on, further.readBytes) : copied;
+    prices.here[level] = herePrice(r, c, copied, c.at(*on, has ? protocol : Protocol::Slots), further.roomBytes);
+    if (portGBps > 0) copied.wireUsPerByte = read.wireUsPerByte = std::max(copied.wireUsPerByte, perByte(portGBps));
+  };
+  if (r.levels != nullptr) {
+    for (size_t i = 0; i < r.levels->size(); ++i) set(i, (*r.levels)[i].link, (*r.levels)[i].portGBps);
+  } else {
+    set(0, r.links.intra, 0);
+    set(r.shape.nodeOf.empty() ? 0 : 1, r.links.inter, 0);
+  }
+  const double all = footprint(r) + (protocol == Protocol::Direct ? further.readBytes : further.roomBytes);
+  prices.reduceUsPerByte = perByte(r.links.intra ? c.reduceGBpsIn(all) : c.reduceGBps);
+  prices.copyUsPerByte = perByte(r.links.intra ? c.copyGBpsIn(all) : c.copyGBps);
+  prices.leastDirectBytes = kLeastDirectBytes;
+  if (r.device != nullptr) passThroughPinned(r, &prices);
+  if (r.links.ranksPerCore > 1) {
+    prices.coresPerNode = std::max(1, static_cast<int>(std::lround(ranksOfNode(r.shape) / r.links.ranksPerCore)));
+    prices.turnUs = prices.passUs = kHandOverUs;
+  }
+  return prices;
+}
+
+}  // namespace tutti
