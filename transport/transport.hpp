@@ -1,9 +1,9 @@
 // The contract of transports: how two ranks exchange messages.
 //
 // An Endpoint is an ordered, reliable, two-way FIFO of messages between two ranks, for one lane.  Nothing blocks: every
-// call returns at once and is made again, the opening of endpoints included.  Each endpoint is used by one thread at a
-// time (the executor's).  Both ends know from their schedules how large the next message is and what call it belongs
-// to; an endpoint compares that with what arrives (Expect) before it hands out a byte.
+// call returns at once and is made again, the opening of endpoints included.  The endpoints of a transport are used by
+// one thread at a time (the executor's).  Both ends know from their schedules how large the next message is and what
+// call it belongs to; an endpoint compares that with what arrives (Expect) before it hands out a byte.
 //
 // Room: a sender may always have one message of up to slotBytes() on its way without the receiver having asked for it.
 // Failure: an endpoint remembers its first failure and returns it from every later call.
@@ -71,9 +71,9 @@ class Endpoint {
   virtual Result<bool> commit(size_t bytes, const Fingerprint& call) = 0;
 
   // ---- Requests: any number of sends and receives under way on memory that is the endpoint's from the post until
-  // test() says true, or cancel() has returned.  They go on in test() of any of them and in progress().  Of one
-  // direction, the polled calls may be used behind requests where these are the endpoint's own, but not behind those of
-  // the base class.
+  // test() says true, or cancel() has returned.  They go on in test() of any of them and in Transport::progress().  Of
+  // one direction, the polled calls may be used behind requests where these are the endpoint's own, but not behind
+  // those of the base class.
 
   /// Send `data`.  0: no room now; post again.  Up to slotBytes(), or maxDirectBytes() where canOffer().  The base
   /// class sends in line, by send().  Errors: InvalidUsage: not takes(data, bytes).
@@ -116,10 +116,6 @@ class Endpoint {
 
   /// What the last refused message said of itself.
   const Fingerprint& seen() const { return seen_; }
-
-  /// Move bytes that wait in system buffers, in both directions, so that a peer blocked on us can go on even though
-  /// our current op is about somebody else.  True if something moved.
-  virtual Result<bool> progress() { return false; }
 
  protected:
   /// Whether sends wait in the base class's line.
@@ -216,9 +212,10 @@ class Transport {
   virtual PendingEndpoint publisher(std::vector<Address> /*byRank*/) { return noBoards(); }
   /// The receiving end of a peer's board; every rank must receive every message.
   virtual PendingEndpoint subscriber(int /*peer*/, const Address&) { return noBoards(); }
-  /// Whether messages wait in buffers of the system, so that endpoints want progress() while their rank waits for
-  /// others.
-  virtual bool wantsProgress() const { return false; }
+  /// Called now and then while the rank waits: moves bytes that wait in buffers of the system, in both directions, so
+  /// that a peer blocked on us can go on even though our current op is about somebody else.  By the thread that uses
+  /// the endpoints.  True if something moved; an endpoint that fails says so in its next call.
+  virtual bool progress() { return false; }
   /// Null where there is nothing to sleep on.
   virtual Sleeper* sleeper() { return nullptr; }
 

@@ -40,7 +40,9 @@ Status Links::meet(std::vector<PeerDescriptor> descriptors) {
   for (const auto& transport : transports_) {
     bool used = false;
     for (const Route& mine : byPeer_) used = used || mine.transport == transport.get();
-    if (used && transport->sleeper() != nullptr) sleepers_.push_back(transport->sleeper());
+    if (!used) continue;
+    used_.push_back(transport.get());
+    if (transport->sleeper() != nullptr) sleepers_.push_back(transport->sleeper());
   }
   return {};
 }
@@ -87,7 +89,6 @@ Result<Endpoint*> Links::advance(std::pair<int, int> key) {
   opening_.erase(opening);
   TUTTI_TRY(opened.status());
   Endpoint* const endpoint = opened->get();
-  if (key.second != kBoardLane && transportTo(key.first)->wantsProgress()) pumped_.push_back(endpoint);
   const std::lock_guard lock(mutex_);
   endpoints_[key] = std::move(*opened);
   return endpoint;
@@ -149,13 +150,11 @@ void Links::tell(Registrations* registrations) const {
   }
 }
 
-// An endpoint that fails here says so again to whoever uses it next.
 void Links::progress() {
-  for (Endpoint* endpoint : pumped_) (void)endpoint->progress();
+  for (Transport* transport : used_) (void)transport->progress();
 }
 
 void Links::close() {
-  pumped_.clear();
   opening_.clear();
   const std::lock_guard lock(mutex_);
   endpoints_.clear();

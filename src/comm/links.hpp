@@ -92,7 +92,7 @@ class Links {
   std::vector<PeerDescriptor> descriptors_;
   std::vector<Route> byPeer_;
   std::vector<Sleeper*> sleepers_;
-  std::vector<Endpoint*> pumped_;                                       // those that want progress()
+  std::vector<Transport*> used_;                                        // to a peer
   mutable std::mutex mutex_;                                            // of changes to endpoints_
   std::map<std::pair<int, int>, std::unique_ptr<Endpoint>> endpoints_;  // by peer and lane
   std::map<std::pair<int, int>, PendingEndpoint> opening_;

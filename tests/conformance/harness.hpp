@@ -34,7 +34,15 @@ class Harness {
   virtual Result<Pair> open(int lane) = 0;
   /// Let time pass where it is virtual.
   virtual void pump() {}
-  virtual Sleeper* sleeper(int /*rank*/) { return nullptr; }
+  /// Null where endpoints have nothing to move beside their calls, and nothing to sleep on.
+  virtual Transport* transport(int /*rank*/) { return nullptr; }
+  virtual Sleeper* sleeper(int rank) { return transport(rank) != nullptr ? transport(rank)->sleeper() : nullptr; }
+  bool progress(int rank) { return transport(rank) != nullptr && transport(rank)->progress(); }
+  /// Of both ranks, by one thread.
+  bool progress() {
+    const bool first = progress(0);
+    return progress(1) || first;
+  }
   /// Registers memory with the transports of both ends; nothing where requests use any.
   virtual std::vector<std::unique_ptr<MemoryRegistration>> keep(std::span<std::byte>) { return {}; }
 

@@ -83,9 +83,6 @@ class OnStream : public Endpoint {
     endpoint_->cancel();
   }
   std::optional<Fingerprint> pending() const override { return endpoint_->pending(); }
-  Result<bool> progress() override {
-    return settled([&] { return endpoint_->progress(); });
-  }
 
  private:
   /// Once more when the copy has ended that the first has begun.
@@ -123,20 +120,33 @@ class CudaHarness : public Harness {
     Pair pair;
     TUTTI_ASSIGN(pair.a, endpoint(0, std::move(tokens.a), std::move(credits.a)));
     TUTTI_ASSIGN(pair.b, endpoint(1, std::move(tokens.b), std::move(credits.b)));
-    for (int i = 0; i < kRoundsToMeet; ++i) {
-      host_->pump();
-      for (Endpoint* end : {pair.a.get(), pair.b.get()}) TUTTI_TRY(asStatus(end->progress()));
-    }
+    if (kind_ == CudaEndpoint::Streams) TUTTI_TRY(meet(pair));
     return pair;
   }
   void pump() override { host_->pump(); }
+  Transport* transport(int rank) override { return host_->transport(rank); }
   Sleeper* sleeper(int rank) override { return kind_ != CudaEndpoint::Streams ? host_->sleeper(rank) : nullptr; }
   bool threads() const override { return host_->threads(); }
   bool noticesClose() const override { return host_->noticesClose(); }
 
  private:
   static constexpr int kMostLanes = 2;
-  static constexpr int kRoundsToMeet = 1000;
+
+  /// Before they send, streams tell each other where their memory is.
+  Status meet(const Pair& pair) {
+    const Deadline deadline = Deadline::inMs(10'000);
+    for (size_t met = 0; met < 2;) {
+      if (deadline.passed()) return timeoutError("the ends have not met");
+      host_->pump();
+      (void)host_->progress();
+      met = 0;
+      for (Endpoint* end : {pair.a.get(), pair.b.get()}) {
+        TUTTI_ASSIGN(const std::span<std::byte> room, end->reserve());
+        met += room.empty() ? 0 : 1;
+      }
+    }
+    return {};
+  }
 
   Result<std::unique_ptr<Endpoint>> endpoint(int rank, std::unique_ptr<Endpoint> tokens,
                                              std::unique_ptr<Endpoint> credits) {

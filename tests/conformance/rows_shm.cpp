@@ -35,7 +35,7 @@ class ShmHarness : public Harness {
   }
 
   Result<Pair> open(int lane) override { return connectBoth(transports_, lane); }
-  Sleeper* sleeper(int rank) override { return transports_[rank]->sleeper(); }
+  Transport* transport(int rank) override { return transports_[rank].get(); }
   bool noticesClose() const override { return false; }
 
  private:

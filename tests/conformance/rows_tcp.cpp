@@ -18,7 +18,7 @@ class TcpHarness : public Harness {
   }
 
   Result<Pair> open(int lane) override { return connectBoth(transports_, lane); }
-  Sleeper* sleeper(int rank) override { return transports_[rank]->sleeper(); }
+  Transport* transport(int rank) override { return transports_[rank].get(); }
 
  private:
   LoopbackStreams streams_;

@@ -150,6 +150,97 @@ TEST_CASE("messages that come in one read are told apart, and each is known befo
   }
 }
 
+namespace {
+
+/// Lanes of one rank over local sockets with tiny buffers, and their peers' ends.
+struct Lanes {
+  static constexpr size_t kSlotBytes = 60'000;  // more than such a socket holds
+  std::shared_ptr<tcp::TcpSleeper> sleeper = *tcp::TcpSleeper::create();
+  std::vector<std::unique_ptr<tcp::TcpEndpoint>> mine, theirs;
+
+  explicit Lanes(int lanes) {
+    for (int lane = 0; lane < lanes; ++lane) {
+      auto both = std::move(*loopbackPair(AF_UNIX, 1));
+      mine.push_back(endpoint(lane, std::move(both.first), sleeper));
+      theirs.push_back(endpoint(lane, std::move(both.second), nullptr));
+    }
+  }
+  static std::unique_ptr<tcp::TcpEndpoint> endpoint(int lane, Fd fd, std::shared_ptr<tcp::TcpSleeper> sleeper) {
+    std::vector<Fd> fds;
+    fds.push_back(std::move(fd));
+    return std::make_unique<tcp::TcpEndpoint>(1, lane, std::move(fds), kSlotBytes, std::move(sleeper));
+  }
+  std::vector<size_t> due() const {
+    std::vector<size_t> lanes;
+    for (size_t lane = 0; lane < mine.size(); ++lane) {
+      if (mine[lane]->due()) lanes.push_back(lane);
+    }
+    return lanes;
+  }
+  /// Whether the peer's message goes while this rank asks for nothing.
+  bool sendUnasked(size_t lane, const std::vector<std::byte>& message, uint32_t number) {
+    for (const Deadline deadline = Deadline::inMs(10'000); !deadline.passed();) {
+      const Result<bool> gone = theirs[lane]->send(message.data(), message.size(), callNumber(number));
+      REQUIRE(gone.ok());
+      if (*gone) return true;
+      (void)sleeper->progress();
+    }
+    return false;
+  }
+  void settle() {
+    while (sleeper->progress()) {
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("progress() is about endpoints with something to move, and finds those that the system tells of") {
+  Lanes lanes(4);
+  lanes.settle();
+  CHECK(lanes.due().empty());
+  const std::vector<std::byte> message(Lanes::kSlotBytes, std::byte{2});
+  REQUIRE(lanes.sendUnasked(2, message, 1));
+  lanes.settle();
+  CHECK(lanes.due().empty());
+  // The next one can come when the first is taken, of which the system says nothing.
+  while (*lanes.theirs[2]->send(message.data(), message.size(), callNumber(2)) == false && lanes.sleeper->progress()) {
+  }
+  std::vector<std::byte> got(Lanes::kSlotBytes);
+  REQUIRE(*lanes.mine[2]->receive(got.data(), {got.size(), callNumber(1)}));
+  CHECK(lanes.due() == std::vector<size_t>{2});
+  CHECK(lanes.sendUnasked(2, message, 2));
+}
+
+TEST_CASE("an endpoint is due as long as something of its own is left to send") {
+  Lanes lanes(3);
+  lanes.settle();
+  const std::vector<std::byte> message(Lanes::kSlotBytes, std::byte{7});
+  REQUIRE(lanes.mine[1]->postSend(message.data(), message.size(), callNumber(1)).ok());
+  lanes.settle();
+  CHECK(lanes.due() == std::vector<size_t>{1});
+  std::vector<std::byte> got(Lanes::kSlotBytes);
+  while (!*lanes.theirs[1]->receive(got.data(), {got.size(), callNumber(1)})) (void)lanes.sleeper->progress();
+  CHECK(got == message);
+  lanes.settle();
+  CHECK(lanes.due().empty());
+  (void)lanes.mine[0]->peek({8, callNumber(1)});
+  lanes.mine[0].reset();  // while it is due
+  CHECK_FALSE(lanes.sleeper->progress());
+}
+
+TEST_CASE("what progress() has seen come does not let the rank sleep") {
+  Lanes lanes(1);
+  constexpr int kSleepUs = 20'000'000;  // a wake-up that is missed shows as a test that takes this long
+  lanes.sleeper->prepare();
+  const std::byte byte{1};
+  REQUIRE(*lanes.theirs[0]->send(&byte, 1, callNumber(1)));
+  (void)lanes.sleeper->progress();
+  const int64_t begin = nowNs();
+  lanes.sleeper->sleep(kSleepUs);
+  CHECK(nowNs() - begin < kSleepUs * int64_t{1000});
+}
+
 TEST_CASE("a buffered message that is larger than asked for is refused and writes nothing") {
   auto both = loopbackPair(AF_UNIX, 0);
   std::vector<Fd> fds;

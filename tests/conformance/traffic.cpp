@@ -161,24 +161,23 @@ std::string drive(Harness& harness, std::span<Actor* const> actors) {
     bool done = true;
     bool moved = false;
     for (Actor* actor : actors) {
-      for (const Result<bool>& result : {actor->step(), actor->endpoint().progress()}) {
-        if (!result.ok()) return result.status().message();
-        moved = moved || *result;
-      }
+      const Result<bool> result = actor->step();
+      if (!result.ok()) return result.status().message();
+      moved = moved || *result;
       done = done && actor->done();
     }
+    moved = harness.progress() || moved;
     if (done) return "";
     harness.pump();
     if (!moved && deadline.passed()) return "nothing moves any more";
   }
 }
 
-std::string driveAlone(Actor& actor) {
+std::string driveAlone(Harness& harness, int rank, Actor& actor) {
   const Deadline deadline = Deadline::inMs(kPatienceMs);
   while (!actor.done()) {
-    for (const Result<bool>& result : {actor.step(), actor.endpoint().progress()}) {
-      if (!result.ok()) return result.status().message();
-    }
+    if (const Result<bool> result = actor.step(); !result.ok()) return result.status().message();
+    (void)harness.progress(rank);
     sched_yield();
     if (deadline.passed()) return "nothing moves any more";
   }

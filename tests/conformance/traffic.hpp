@@ -86,9 +86,9 @@ class Receiver : public Actor {
   std::vector<std::byte> memory_;
 };
 
-/// Poll all actors and their endpoints' progress() on this thread until all are done.  "" or what went wrong.
+/// Poll all actors and both transports on this thread until all are done.  "" or what went wrong.
 std::string drive(Harness& harness, std::span<Actor* const> actors);
-/// One actor on the calling thread, with progress().
-std::string driveAlone(Actor& actor);
+/// One rank's actor, and its transport, on the calling thread.
+std::string driveAlone(Harness& harness, int rank, Actor& actor);
 
 }  // namespace tutti::conformance

@@ -57,7 +57,6 @@ class StagedEndpoint : public Endpoint {
   void release() override { peeked_ = false; }
   Result<bool> receive(std::byte* dst, const Expect& expect) override;
   std::optional<Fingerprint> pending() const override { return host_->pending(); }
-  Result<bool> progress() override { return host_->progress(); }
   /// Without staging the host endpoint may be in the middle of a message.
   void cancel() override {
     Endpoint::cancel();

@@ -230,12 +230,6 @@ Result<bool> StreamEndpoint::receive(std::byte* dst, const Expect& expect) {
   return true;
 }
 
-Result<bool> StreamEndpoint::progress() {
-  const uint64_t before = owed_;
-  TUTTI_TRY(asStatus(meet()));
-  return owed_ != before;
-}
-
 void StreamEndpoint::closePeer() {
   peer_.reset();
   if (error_.ok()) error_ = invalidUsage("the communicator has been finalized");

@@ -76,7 +76,6 @@ class StreamEndpoint : public Endpoint {
   void release() override;
   Result<bool> receive(std::byte* dst, const Expect& expect) override;
   std::optional<Fingerprint> pending() const override;
-  Result<bool> progress() override;
 
   /// All that messages have carried to the peer, bytes.
   uint64_t sentBytes() const { return sentBytes_; }

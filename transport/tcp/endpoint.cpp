@@ -18,30 +18,44 @@ TcpEndpoint::TcpEndpoint(int peer, int lane, std::vector<Fd> fds, size_t slotByt
       outgoing_(sockets_, slotBytes, *looks_),
       incoming_(sockets_, slotBytes),
       sleeper_(std::move(sleeper)) {
-  for (int i = 0; sleeper_ != nullptr && i < sockets_.count(); ++i) sleeper_->add(sockets_.fd(i));
+  for (int i = 0; sleeper_ != nullptr && i < sockets_.count(); ++i) {
+    if (Status watched = sleeper_->add(sockets_.fd(i), this); !watched.ok()) failure_ = std::move(watched);
+  }
 }
 
 TcpEndpoint::~TcpEndpoint() {
-  for (int i = 0; sleeper_ != nullptr && i < sockets_.count(); ++i) sleeper_->remove(sockets_.fd(i));
+  if (sleeper_ == nullptr) return;
+  for (int i = 0; i < sockets_.count(); ++i) sleeper_->remove(sockets_.fd(i));
+  sleeper_->forget(this);
+}
+
+// What a call leaves unfinished, or lets in by taking what came before it, is progress()'s business from then on.
+void TcpEndpoint::touch() {
+  if (!due_ && sleeper_ != nullptr) sleeper_->makeDue(this);
+  due_ = true;
 }
 
 Result<bool> TcpEndpoint::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
+  touch();
   if (!failure_.ok()) return failure_;
   return remember(outgoing_.send(data, {bytes, call}));
 }
 
 Result<std::span<std::byte>> TcpEndpoint::reserve() {
+  touch();
   if (!failure_.ok()) return failure_;
   if (outgoing_.numPosted() > 0) TUTTI_TRY(goOn());
   return outgoing_.staging();
 }
 
 Result<bool> TcpEndpoint::commit(size_t bytes, const Fingerprint& call) {
+  touch();
   if (!failure_.ok()) return failure_;
   return remember(outgoing_.commit({bytes, call}));
 }
 
 Result<const std::byte*> TcpEndpoint::peek(const Expect& expect) {
+  touch();
   if (!failure_.ok()) return failure_;
   Result<const std::byte*> message = remember(incoming_.peek(expect, &seen_));
   if (message.ok() && *message == nullptr) looks_->fetch_add(1, std::memory_order_relaxed);
@@ -49,6 +63,7 @@ Result<const std::byte*> TcpEndpoint::peek(const Expect& expect) {
 }
 
 Result<bool> TcpEndpoint::receive(std::byte* dst, const Expect& expect) {
+  touch();
   if (!failure_.ok()) return failure_;
   Result<bool> came = remember(incoming_.receive(dst, expect, &seen_));
   if (came.ok() && !*came) looks_->fetch_add(1, std::memory_order_relaxed);
@@ -56,6 +71,7 @@ Result<bool> TcpEndpoint::receive(std::byte* dst, const Expect& expect) {
 }
 
 Result<Request> TcpEndpoint::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
+  touch();
   if (!failure_.ok()) return failure_;
   if (outgoing_.numPosted() >= kMostRequests) TUTTI_TRY(goOn());
   if (outgoing_.numPosted() >= kMostRequests) return Request{0};
@@ -63,6 +79,7 @@ Result<Request> TcpEndpoint::postSend(const std::byte* data, size_t bytes, const
 }
 
 Result<Request> TcpEndpoint::postReceive(std::byte* dst, const Expect& expect) {
+  touch();
   if (!failure_.ok()) return failure_;
   if (incoming_.numPosted() >= kMostRequests) TUTTI_TRY(goOn());
   if (incoming_.numPosted() >= kMostRequests) return Request{0};
@@ -76,6 +93,7 @@ bool TcpEndpoint::isDone(Request request) const {
 
 Result<bool> TcpEndpoint::test(Request request) {
   if (isDone(request)) return true;
+  touch();
   TUTTI_TRY(failure_);
   const Status status = goOn();
   if (isDone(request)) return true;
@@ -98,12 +116,15 @@ void TcpEndpoint::cancel() {
 }
 
 Result<bool> TcpEndpoint::progress() {
+  due_ = false;
   if (!failure_.ok()) return failure_;
+  const bool polled = incoming_.polled();
   Result<bool> wrote = remember(outgoing_.push());
   if (!wrote.ok()) return wrote;
   incoming_.hurry();
   Result<bool> got = remember(incoming_.drain(&seen_));
   if (!got.ok()) return got;
+  due_ = polled || *got || incoming_.numPosted() > 0 || outgoing_.busy();
   return *wrote || *got;
 }
 

@@ -15,7 +15,8 @@ namespace tutti::tcp {
 /// done when the system has taken it, and what comes for a posted receive is read to its place.
 class TcpEndpoint : public Endpoint {
  public:
-  /// fds: connected, non-blocking, in the same order on both ends.  sleeper may be null; else it wakes for them.
+  /// fds: connected, non-blocking, in the same order on both ends.  sleeper may be null; else it wakes for them, and
+  /// calls progress().
   /// looks: of all endpoints of this rank, which count in it.
   TcpEndpoint(int peer, int lane, std::vector<Fd> fds, size_t slotBytes, std::shared_ptr<TcpSleeper> sleeper,
               std::shared_ptr<EmptyLooks> looks = std::make_shared<EmptyLooks>());
@@ -33,7 +34,13 @@ class TcpEndpoint : public Endpoint {
   Result<bool> test(Request request) override;
   void cancel() override;
   std::optional<Fingerprint> pending() const override { return incoming_.pending(); }
-  Result<bool> progress() override;
+
+  /// Moves what waits in buffers of the system; true if something moved.
+  Result<bool> progress();
+  /// Whether progress() may find more, without the system's saying so first.
+  bool due() const { return due_; }
+  /// It is.
+  void touch();
 
  private:
   bool isDone(Request request) const;
@@ -47,7 +54,8 @@ class TcpEndpoint : public Endpoint {
   Outgoing outgoing_;
   Incoming incoming_;
   std::shared_ptr<TcpSleeper> sleeper_;
-  Status failure_;  // the first one
+  bool due_ = false;  // in the sleeper's list
+  Status failure_;    // the first one
 };
 
 }  // namespace tutti::tcp

@@ -67,7 +67,7 @@ Result<const std::byte*> Incoming::peek(const Expect& expect, Fingerprint* seen)
 }
 
 Result<bool> Incoming::drain(Fingerprint* seen) {
-  const bool polled = std::exchange(polled_, false);  // whoever polls it has just looked at the sockets
+  const bool polled = std::exchange(polled_, false);
   if (!polled && !posted_.empty()) {
     Result<bool> served = serve(seen);
     polled_ = false;

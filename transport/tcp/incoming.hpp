@@ -46,6 +46,9 @@ class Incoming {
   /// come.  A peer that has gone is an error only when something is asked of it: what it sent before counts.
   Result<bool> drain(Fingerprint* seen);
 
+  /// Whether it was asked for something since the last drain(): it has looked at the sockets itself.
+  bool polled() const { return polled_; }
+
   /// If the peer's kernel may be holding something back until ours acknowledges: let it, for somebody waits.
   void hurry();
 
@@ -74,8 +77,8 @@ class Incoming {
   std::unique_ptr<std::byte[]> staging_[2];
   int held_ = -1;  // the staging buffer whose message is being read, or -1
 
-  ReadAhead ahead_;      // of socket 0; empty whenever a payload is read from there straight to its place
-  bool polled_ = false;  // asked for something since the last drain()
+  ReadAhead ahead_;  // of socket 0; empty whenever a payload is read from there straight to its place
+  bool polled_ = false;
   Fifo<Posted> posted_;
   uint64_t done_ = 0;  // of those
 

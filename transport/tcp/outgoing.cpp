@@ -43,7 +43,7 @@ bool Outgoing::inRow() {
 }
 
 std::span<std::byte> Outgoing::staging() {
-  if (active_ || !posted_.empty()) return {};
+  if (busy()) return {};
   return {staging_.get(), slotBytes_};
 }
 

@@ -40,6 +40,8 @@ class Outgoing {
   std::span<std::byte> staging();
   Result<bool> commit(const Header& header) { return send(staging_.get(), header); }
 
+  /// Whether a message is in line or partly written.
+  bool busy() const { return active_ || !posted_.empty(); }
   /// Go on with messages that are in line or partly written, if there are any.  True if something moved.
   Result<bool> push();
 

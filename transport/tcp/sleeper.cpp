@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <ctime>
 
-#include "src/base/log.hpp"
+#include "transport/tcp/endpoint.hpp"
 
 namespace tutti::tcp {
 namespace {
@@ -40,36 +40,60 @@ Result<std::shared_ptr<TcpSleeper>> TcpSleeper::create() {
   Fd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!bell.valid()) return errnoError(errno, "tcp: eventfd failed");
   std::shared_ptr<TcpSleeper> sleeper(new TcpSleeper(std::move(epoll), std::move(bell)));
-  sleeper->add(sleeper->bell_.get());
+  TUTTI_TRY(sleeper->add(sleeper->bell_.get(), nullptr));
   return sleeper;
 }
 
-void TcpSleeper::add(int fd) {
+Status TcpSleeper::add(int fd, TcpEndpoint* owner) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
-  // Without it this socket wakes nobody and sleeps last their full time: slower, not wrong.
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-    TUTTI_WARN("tcp", "a socket cannot be watched: ", errnoError(errno, "epoll_ctl").message());
-  }
+  event.data.ptr = owner;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return errnoError(errno, "tcp: epoll_ctl failed");
+  return {};
 }
 
 void TcpSleeper::remove(int fd) { epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
 
+/// How many edges there were; their endpoints are due.
+int TcpSleeper::waitFor(int us) {
+  Events events;
+  const int n = tcp::waitFor(epoll_.get(), events, us);  // a signal ends it early, which the contract allows
+  for (int i = 0; i < n; ++i) {
+    if (auto* owner = static_cast<TcpEndpoint*>(events[static_cast<size_t>(i)].data.ptr)) owner->touch();
+  }
+  edges_ = edges_ || n > 0;
+  return n;
+}
+
+void TcpSleeper::look() {
+  while (waitFor(0) == static_cast<int>(std::tuple_size_v<Events>)) {
+  }
+}
+
+bool TcpSleeper::progress() {
+  look();
+  bool moved = false;
+  size_t kept = 0;
+  for (TcpEndpoint* endpoint : due_) {
+    const Result<bool> one = endpoint->progress();
+    moved = moved || (one.ok() && *one);
+    if (endpoint->due()) due_[kept++] = endpoint;
+  }
+  due_.resize(kept);
+  return moved;
+}
+
 // Edges from before this point are forgotten here; what they announced is found by the last look at the endpoints,
 // which follows.
 void TcpSleeper::prepare() {
-  Events events;
-  while (epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0) ==
-         static_cast<int>(events.size())) {
-  }
+  look();
+  edges_ = false;
 }
 
 void TcpSleeper::ring() { (void)eventfd_write(bell_.get(), 1); }
 
 void TcpSleeper::sleep(int us) {
-  if (us <= 0) return;
-  Events events;
-  waitFor(epoll_.get(), events, us);  // a signal ends it early, which the contract allows
+  if (us > 0 && !edges_) waitFor(us);
 }
 
 }  // namespace tutti::tcp

@@ -88,6 +88,8 @@ Result<LinkProfile> TcpTransport::reach(const PeerInfo& self, const PeerInfo& pe
 
 Address TcpTransport::address() const { return encodeTcpAddress(state_->options); }
 
+bool TcpTransport::progress() { return state_->sleeper->progress(); }
+
 Sleeper* TcpTransport::sleeper() { return state_->sleeper.get(); }
 
 Status TcpTransport::checkAddress(int peer, const Address& peerAddress) const {

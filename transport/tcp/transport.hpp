@@ -28,7 +28,7 @@ class TcpTransport : public Transport {
   /// The options: both ends of an endpoint must have the same.
   Address address() const override;
   PendingEndpoint beginConnect(int peer, const Address& peerAddress, int lane) override;
-  bool wantsProgress() const override { return true; }
+  bool progress() override;
   Sleeper* sleeper() override;
 
  private:
