@@ -39,4 +39,13 @@ class Deadline {
   int64_t ns_;
 };
 
+/// Between two looks at an event or a stream of a device, or at what else nobody rings for.  Blocking in the driver
+/// would leave no way to give up, so who waits for a device looks now and then; what it waits for is work of the
+/// program's, of any length, never a message whose delay counts.
+inline void pauseBetweenLooks() {
+  constexpr long kPauseNs = 50'000;
+  const timespec time{0, kPauseNs};
+  nanosleep(&time, nullptr);
+}
+
 }  // namespace tutti

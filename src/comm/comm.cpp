@@ -144,7 +144,8 @@ Status Comm::finalize() {
   TUTTI_ASSIGN(const std::vector<std::string> calls, control_->farewell(own, deadline()));
   for (size_t r = 0; r < calls.size(); ++r) {
     if (calls[r] == own) continue;
-    return control_->inquire(InquiryReason::Mismatch, last, static_cast<int>(r), kVerdictMs);
+    const auto verdict = control_->beginInquiry(InquiryReason::Mismatch, last, static_cast<int>(r), kVerdictMs);
+    return asStatus(awaitValue(*verdict, Deadline::never(), "the verdict"));
   }
   abortState_.release();
   return {};

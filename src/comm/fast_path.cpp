@@ -8,11 +8,8 @@ namespace {
 /// After a first step that was not all.
 Status runOn(Comm& comm, Task* run, const Result<Progress>& first) {
   DrivenTask task = comm.watchdog().driven(run);
-  if (first.ok()) {
-    drive({&task, 1});
-  } else {
-    failTask(&task, first.status());
-  }
+  if (!first.ok()) failTask(&task, first.status());
+  drive({&task, 1});
   return std::move(task.result);
 }
 

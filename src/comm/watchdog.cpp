@@ -1,6 +1,5 @@
 #include "src/comm/watchdog.hpp"
 
-#include <ctime>
 #include <utility>
 
 namespace tutti {
@@ -36,55 +35,74 @@ void Watchdog::fail(const Status& error) {
 }
 
 /// About the newest call.
-Status Watchdog::inquire(InquiryReason reason, int waitingOn) {
-  return control_->inquire(reason, log_.place().entered, waitingOn, kVerdictMs);
+PendingVerdict Watchdog::inquire(InquiryReason reason, int waitingOn) {
+  log_.waitFor(waitingOn);
+  return control_->beginInquiry(reason, log_.place().entered, waitingOn, kVerdictMs);
 }
 
-Status Watchdog::stalled(int waitingOn) {
-  log_.waitFor(waitingOn);
-  return cause(inquire(InquiryReason::Stalled, waitingOn));
+PendingVerdict Watchdog::stalled(int waitingOn) {
+  return pendingBy<bool>([this, asked = inquire(InquiryReason::Stalled, waitingOn)]() -> Result<bool> {
+    Result<bool> answer = asked->poll();
+    return answer.ok() ? answer : cause(answer.status());
+  });
 }
 
-Status Watchdog::expired(int waitingOn) {
-  log_.waitFor(waitingOn);
-  Status verdict = cause(inquire(InquiryReason::Deadline, waitingOn));
-  if (verdict.ok()) {
-    verdict = timeoutError("rank ", control_->rank(), " waited ", timeoutMs_.load(), " ms for rank ", waitingOn,
-                           " without any progress; the deadline is TUTTI_TIMEOUT_MS or config.timeoutMs");
+PendingVerdict Watchdog::expired(int waitingOn) {
+  return pendingBy<bool>([=, this, asked = inquire(InquiryReason::Deadline, waitingOn)]() -> Result<bool> {
+    const Result<bool> answer = asked->poll();
+    if (answer.ok() && !*answer) return false;
+    return tooLate(cause(answer.status()), waitingOn);
+  });
+}
+
+Status Watchdog::tooLate(const Status& verdict, int waitingOn) {
+  Status why = verdict;
+  if (why.ok()) {
+    why = timeoutError("rank ", control_->rank(), " waited ", timeoutMs_.load(), " ms for rank ", waitingOn,
+                       " without any progress; the deadline is TUTTI_TIMEOUT_MS or config.timeoutMs");
   }
-  abortState_.end(verdict);
-  return verdict;
+  abortState_.end(why);
+  return why;
 }
 
-Status Watchdog::failed(const Status& error, int waitingOn) {
-  log_.waitFor(waitingOn);
+PendingVerdict Watchdog::failed(const Status& error, int waitingOn) {
   if (error.code() == tuttiInvalidUsage) {  // a message of another call: who is the odd one?
-    const Status verdict = inquire(InquiryReason::Mismatch, waitingOn);
-    const Status& final = verdict.ok() ? error : verdict;
-    abortState_.end(final);
-    if (verdict.ok()) control_->reportFailure({-1, error});
-    return final;
+    return pendingBy<bool>([=, this, asked = inquire(InquiryReason::Mismatch, waitingOn)]() -> Result<bool> {
+      const Result<bool> answer = asked->poll();
+      if (answer.ok() && !*answer) return false;
+      const Status final = answer.ok() ? error : answer.status();
+      abortState_.end(final);
+      if (answer.ok()) control_->reportFailure({-1, error});
+      return final;
+    });
   }
+  log_.waitFor(waitingOn);
   if (error.code() == tuttiUnhandledCudaError) {  // this rank's own trouble
-    control_->reportFailure({control_->rank(), error});
-    abortState_.end(error);
-    return error;
+    return pendingBy<bool>([=, this]() -> Result<bool> { return report(control_->rank(), error); });
   }
   // A broken connection is often the consequence of a failure whose news is on its way.
-  for (const Deadline news = Deadline::inMs(kNewsMs); !news.passed() && control_->failure().ok() && !aborting();) {
-    timespec pause{0, 1'000'000};
-    nanosleep(&pause, nullptr);
-  }
+  return pendingBy<bool>([=, this, news = Deadline::inMs(kNewsMs)]() -> Result<bool> {
+    if (!news.passed() && control_->failure().ok() && !aborting()) return false;
+    return broken(error, waitingOn);
+  });
+}
+
+Status Watchdog::broken(const Status& error, int waitingOn) {
   if (const Status first = control_->failure(); !first.ok()) return first;
-  if (aborting()) return failure();
-  control_->reportFailure({waitingOn, error});
+  return aborting() ? failure() : report(waitingOn, error);
+}
+
+/// Breaks the communicator, and says who is to blame.
+Status Watchdog::report(int rank, const Status& error) {
+  control_->reportFailure({rank, error});
   abortState_.end(error);
   return error;
 }
 
 // Mistakes in arguments and settings break nothing.
-Status Watchdog::unprepared(const Status& error, int waitingOn) {
-  return breaksCommunicator(error) ? failed(error, waitingOn) : cause(error);
+PendingVerdict Watchdog::unprepared(const Status& error, int waitingOn) {
+  if (breaksCommunicator(error)) return failed(error, waitingOn);
+  return pendingBy<bool>([=, this]() -> Result<bool> { return cause(error); });
 }
 
 }  // namespace tutti

@@ -48,13 +48,16 @@ class Watchdog : public TaskOwner {
   bool aborting() const override { return abortState_.ended(); }
   void progress() override { links_->progress(); }
   Status aborted() override { return failure(); }
-  Status stalled(int waitingOn) override;
-  Status expired(int waitingOn) override;
-  Status failed(const Status& error, int waitingOn) override;
-  Status unprepared(const Status& error, int waitingOn) override;
+  PendingVerdict stalled(int waitingOn) override;
+  PendingVerdict expired(int waitingOn) override;
+  PendingVerdict failed(const Status& error, int waitingOn) override;
+  PendingVerdict unprepared(const Status& error, int waitingOn) override;
 
  private:
-  Status inquire(InquiryReason reason, int waitingOn);
+  PendingVerdict inquire(InquiryReason reason, int waitingOn);
+  Status tooLate(const Status& verdict, int waitingOn);
+  Status broken(const Status& error, int waitingOn);
+  Status report(int rank, const Status& error);
 
   AbortState& abortState_;
   std::atomic<int> timeoutMs_;

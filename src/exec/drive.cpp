@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/assert.hpp"
 #include "src/base/clock.hpp"
 #include "src/exec/time_slice.hpp"
 
@@ -24,6 +25,9 @@ constexpr int kYieldsPerClock = 32;
 // A look at every socket costs a system call each, so it is not for the shortest waits: only from this round on.
 constexpr int kRoundsPerProgress = 16;
 constexpr int kRoundsBeforeProgress = 4;
+// While something moves, there is time for the rest only now and then; sooner where other tasks may be waiting.
+constexpr uint32_t kMovesPerLook = 256;
+constexpr uint32_t kMovesPerLookOfSeveral = 16;
 // A lost wake-up costs at most this.
 constexpr int kSleepUs = 1000;
 // What counts of the time between two looks at the clock.  A process that was stopped (a debugger, a suspended machine,
@@ -39,15 +43,9 @@ void pauseCpu() {
 #endif
 }
 
-/// How long a wait stays with what it does before it goes over to what leaves more of the core to others.
-struct Patience {
-  static constexpr int64_t kForEver = INT64_MAX;
-  int64_t spinNs = kForEver;
-  int64_t awakeNs = kForEver;  // spinning or yielding
-  int64_t yields = 0;          // as many at least before it sleeps
-};
+}  // namespace
 
-Patience patienceOf(const WaitPolicy& policy) {
+Drive::Patience Drive::patienceOf(const WaitPolicy& policy) {
   Patience p;
   switch (policy.mode) {
     case TUTTI_WAIT_SPIN: return p;
@@ -61,81 +59,141 @@ Patience patienceOf(const WaitPolicy& policy) {
   return p;
 }
 
-/// One wait: from the moment nothing moves until something does.
-class Idle {
- public:
-  explicit Idle(std::span<DrivenTask> tasks) : tasks_(tasks) {
-    for (const DrivenTask& task : tasks) {
-      const Patience p = patienceOf(task.policy);
-      patience_.spinNs = std::min(patience_.spinNs, p.spinNs);
-      patience_.awakeNs = std::min(patience_.awakeNs, p.awakeNs);
-      patience_.yields = std::max(patience_.yields, p.yields);
-    }
-    if (patience_.awakeNs == 0) patience_.yields = 0;
+void Drive::add(DrivenTask* task) {
+  DrivenTask** last = &first_;
+  while (*last != nullptr) last = &(*last)->state.next;
+  *last = task;
+  adapt();
+}
+
+/// To the tasks that there are.
+void Drive::adapt() {
+  patience_ = {};
+  for (const DrivenTask* task = first_; task != nullptr; task = task->state.next) {
+    const Patience p = patienceOf(task->policy);
+    patience_.spinNs = std::min(patience_.spinNs, p.spinNs);
+    patience_.awakeNs = std::min(patience_.awakeNs, p.awakeNs);
+    patience_.yields = std::max(patience_.yields, p.yields);
   }
+  if (patience_.awakeNs == 0) patience_.yields = 0;
+}
 
-  ~Idle() { reset(); }
+// ---- Steps.
 
-  void reset() {
+void failTask(DrivenTask* task, const Status& error) {
+  const int peer = task->task->waitingOn();
+  const bool preparing = task->task->preparing();
+  task->state.verdict = preparing ? task->owner->unprepared(error, peer) : task->owner->failed(error, peer);
+  task->state.phase = DrivenTask::State::Phase::Judged;
+}
+
+void Drive::end(DrivenTask* task, Status result) {
+  task->result = std::move(result);
+  task->state.verdict.reset();
+  task->task->abandon();
+  task->state.phase = DrivenTask::State::Phase::Abandoned;
+}
+
+/// Whether something was done.
+bool Drive::step(DrivenTask* task) {
+  using At = DrivenTask::State::Phase;
+  DrivenTask::State& state = task->state;
+  const bool running = state.phase == At::Running;
+  if (state.verdict != nullptr) [[unlikely]] {
+    const Result<bool> verdict = state.verdict->poll();
+    if (!verdict.ok()) end(task, verdict.status());
+    TUTTI_ASSERT(running || !verdict.ok() || !*verdict);
+    if (verdict.ok() && *verdict) state.verdict.reset();
+  }
+  if (state.phase == At::Abandoned) return task->done = task->task->abandoned();
+  if (!running) return false;
+  const Result<Progress> progress = task->task->step();
+  if (!progress.ok()) {
+    failTask(task, progress.status());
+  } else if (*progress == Progress::Done) {
+    task->done = true;
+  } else if (*progress == Progress::Blocked) {
+    return false;
+  }
+  return state.moved = true;
+}
+
+bool Drive::stepAll() {
+  bool moved = false;
+  for (DrivenTask* task = first_; task != nullptr; task = task->state.next) {
+    moved = step(task) || moved;
+    someDone_ = someDone_ || task->done;
+  }
+  return moved;
+}
+
+void Drive::checkAborts() {
+  for (DrivenTask* task = first_; task != nullptr; task = task->state.next) {
+    if (task->state.phase == DrivenTask::State::Phase::Running && task->owner->aborting())
+      end(task, task->owner->aborted());
+  }
+}
+
+/// The others may take long, or wait for what ends only with these.
+void Drive::letGo() {
+  stayAwake();
+  someDone_ = false;
+  for (DrivenTask** at = &first_; *at != nullptr;) {
+    DrivenTask* const task = *at;
+    if (!task->done) {
+      at = &task->state.next;
+      continue;
+    }
+    *at = task->state.next;
+    task->state.verdict.reset();
+    if (const auto atEnd = std::move(task->atEnd)) atEnd();
+  }
+  adapt();
+}
+
+void Drive::round(bool looksSoon) {
+  const bool moved = stepAll();
+  if (someDone_) letGo();
+  if (first_ == nullptr) return;
+  const bool several = first_->state.next != nullptr;
+  if (moved) {
     stayAwake();
     rounds_ = 0;
     yields_ = 0;
-    lastLookNs_ = 0;
-    elapsedNs_ = 0;
-    nextLookNs_ = 0;
+    idleNs_ = 0;
+    moved_ = true;
+    if (++moves_ % (several ? kMovesPerLookOfSeveral : kMovesPerLook) != 0) return;
   }
-
-  /// Wait a little.  False as long as that was not worth a look at the clock.
-  bool wait() {
-    ++rounds_;
-    if (elapsedNs_ < patience_.spinNs) {
-      pauseCpu();
-      if (rounds_ % kPausesPerLook != 0) return false;
-    } else if (mayYield() || !sleep()) {
-      yield();
-      if (rounds_ % kYieldsPerClock != 0) return false;
-    }
-    const int64_t now = nowNs();
-    if (lastLookNs_ != 0) elapsedNs_ += std::min(now - lastLookNs_, kMostBetweenLooksNs);
-    lastLookNs_ = now;
-    return true;
+  checkAborts();
+  if (moved) {
+    if (several) look();
+    return;
   }
-
-  /// The sleeper that peers were to ring may go.
-  void stayAwake() {
-    if (prepared_ != nullptr) std::exchange(prepared_, nullptr)->cancel();
+  if (rounds_ % kRoundsPerProgress == kRoundsBeforeProgress) {
+    for (DrivenTask* task = first_; task != nullptr; task = task->state.next) task->owner->progress();
   }
+  if (wait(looksSoon)) look();
+}
 
-  uint64_t rounds() const { return rounds_; }
-  int64_t elapsedNs() const { return elapsedNs_; }
+// ---- Waits.
 
-  /// Whether `policy` wants somebody to look who is to blame for the wait.
-  bool lookDue(const WaitPolicy& policy) {
-    if (nextLookNs_ == 0) nextLookNs_ = int64_t{policy.firstLookMs} * 1'000'000;
-    if (elapsedNs_ < nextLookNs_) return false;
-    nextLookNs_ *= 2;
-    return true;
+/// Waits a little.  False as long as that was not worth a look at the clock.
+bool Drive::wait(bool looksSoon) {
+  ++rounds_;
+  if (idleNs_ < patience_.spinNs) {
+    pauseCpu();
+    return rounds_ % kPausesPerLook == 0;
   }
+  const bool mayYield = yields_ < patience_.yields || idleNs_ < patience_.awakeNs;
+  if (!mayYield && sleep(looksSoon)) return true;
+  yield();
+  return rounds_ % kYieldsPerClock == 0;
+}
 
- private:
-  bool mayYield() const { return yields_ < patience_.yields || elapsedNs_ < patience_.awakeNs; }
-  bool sleep();
-  void yield();
-
-  std::span<DrivenTask> tasks_;
-  Patience patience_;
-  int64_t lastLookNs_ = 0;
-  int64_t elapsedNs_ = 0;  // of this wait
-  int64_t nextLookNs_ = 0;
-  uint64_t rounds_ = 0;
-  int64_t yields_ = 0;
-  Sleeper* prepared_ = nullptr;  // peers have been told to ring
-};
-
-void Idle::yield() {
+void Drive::yield() {
   // Once for each thread: the scheduler remembers.
   static thread_local int asked = 0;
-  const WaitPolicy& policy = tasks_.front().policy;
+  const WaitPolicy& policy = first_->policy;
   if (!policy.spin && asked != policy.sliceUs) [[unlikely]]
     shortenTimeSlice(asked = policy.sliceUs);
   ++yields_;
@@ -143,107 +201,76 @@ void Idle::yield() {
 }
 
 // The first sleeper that there is sleeps; the others are covered by the bound on the sleep.
-bool Idle::sleep() {
+bool Drive::sleep(bool looksSoon) {
   Sleeper* sleeper = nullptr;
-  for (const DrivenTask& task : tasks_) {
-    if (!task.done && !task.sleepers.empty()) sleeper = task.sleepers.front();
+  for (const DrivenTask* task = first_; task != nullptr; task = task->state.next) {
+    if (!task->sleepers.empty()) sleeper = task->sleepers.front();
+    looksSoon = looksSoon || task->task->awaitsDevice();
+  }
+  if (looksSoon) {
+    stayAwake();
+    pauseBetweenLooks();
+    return true;
   }
   if (sleeper == nullptr) return false;
   if (prepared_ == nullptr) {
     sleeper->prepare();
+    const std::lock_guard lock(sleeping_);
     prepared_ = sleeper;
     return true;  // one more look at the endpoints first
   }
-  std::exchange(prepared_, nullptr)->sleep(kSleepUs);
+  prepared_->sleep(kSleepUs);
+  const std::lock_guard lock(sleeping_);
+  prepared_ = nullptr;
   return true;
 }
 
-void finish(DrivenTask* task, Status result) {
-  if (!result.ok()) task->task->abandon();
-  task->result = std::move(result);
-  task->done = true;
+void Drive::ring() {
+  const std::lock_guard lock(sleeping_);
+  if (prepared_ != nullptr) prepared_->ring();
 }
 
-}  // namespace
-
-void failTask(DrivenTask* task, const Status& error) {
-  const int peer = task->task->waitingOn();
-  finish(task, task->task->preparing() ? task->owner->unprepared(error, peer) : task->owner->failed(error, peer));
+/// The sleeper that peers were to ring may go.
+void Drive::stayAwake() {
+  if (prepared_ == nullptr) return;
+  const std::lock_guard lock(sleeping_);
+  std::exchange(prepared_, nullptr)->cancel();
 }
 
-namespace {
-
-bool stepAll(std::span<DrivenTask> tasks, bool* left) {
-  bool moved = false;
-  *left = false;
-  for (DrivenTask& task : tasks) {
-    if (task.done) continue;
-    const Result<Progress> progress = task.task->step();
-    if (!progress.ok()) {
-      failTask(&task, progress.status());
-      moved = true;
-    } else if (*progress == Progress::Done) {
-      finish(&task, Status());
-      moved = true;
+// A wait begins with the first look that finds nothing moved since the one before.
+void Drive::look() {
+  const int64_t now = nowNs();
+  const int64_t sinceNs = lastLookNs_ == 0 ? 0 : std::min(now - lastLookNs_, kMostBetweenLooksNs);
+  lastLookNs_ = now;
+  idleNs_ = std::exchange(moved_, false) ? 0 : idleNs_ + sinceNs;
+  for (DrivenTask* task = first_; task != nullptr; task = task->state.next) {
+    DrivenTask::State& state = task->state;
+    if (std::exchange(state.moved, false)) {
+      state.waitedNs = 0;
+      state.nextLookNs = int64_t{task->policy.firstLookMs} * 1'000'000;
     } else {
-      *left = true;
-      moved = moved || *progress == Progress::Moved;
+      state.waitedNs += sinceNs;
     }
-  }
-  return moved;
-}
-
-void checkAborts(std::span<DrivenTask> tasks) {
-  for (DrivenTask& task : tasks) {
-    if (!task.done && task.owner->aborting()) finish(&task, task.owner->aborted());
+    if (state.phase == DrivenTask::State::Phase::Running) checkTime(task);
   }
 }
 
-void checkTimes(std::span<DrivenTask> tasks, Idle* idle) {
-  for (DrivenTask& task : tasks) {
-    if (task.done) continue;
-    const int64_t timeoutNs = int64_t{task.policy.timeoutMs} * 1'000'000;
-    if (timeoutNs > 0 && idle->elapsedNs() > timeoutNs) {
-      finish(&task, task.owner->expired(task.task->waitingOn()));
-    } else if (idle->lookDue(task.policy)) {
-      Status verdict = task.owner->stalled(task.task->waitingOn());
-      if (!verdict.ok()) finish(&task, std::move(verdict));
-    }
+void Drive::checkTime(DrivenTask* task) {
+  DrivenTask::State& state = task->state;
+  const int64_t timeoutNs = int64_t{task->policy.timeoutMs} * 1'000'000;
+  if (timeoutNs > 0 && state.waitedNs > timeoutNs) {
+    state.verdict = task->owner->expired(task->task->waitingOn());
+    state.phase = DrivenTask::State::Phase::Judged;
+  } else if (state.verdict == nullptr && state.waitedNs >= state.nextLookNs) {
+    state.nextLookNs *= 2;
+    state.verdict = task->owner->stalled(task->task->waitingOn());
   }
 }
-
-/// The others may take long, or wait for what ends only with these.
-void letGo(std::span<DrivenTask> tasks, Idle* idle) {
-  for (DrivenTask& task : tasks) {
-    if (!task.done || !task.atEnd) continue;
-    idle->stayAwake();
-    std::exchange(task.atEnd, nullptr)();
-  }
-}
-
-}  // namespace
 
 void drive(std::span<DrivenTask> tasks) {
-  Idle idle(tasks);
-  bool left = true;
-  uint32_t round = 0;
-  while (true) {
-    const bool moved = stepAll(tasks, &left);
-    if (!left) return letGo(tasks, &idle);
-    if (moved) {
-      idle.reset();
-      if (++round % 256 != 0) continue;
-    }
-    checkAborts(tasks);
-    letGo(tasks, &idle);
-    if (moved) continue;
-    if (idle.rounds() % kRoundsPerProgress == kRoundsBeforeProgress) {
-      for (DrivenTask& task : tasks) {
-        if (!task.done) task.owner->progress();
-      }
-    }
-    if (idle.wait()) checkTimes(tasks, &idle);
-  }
+  Drive all;
+  for (DrivenTask& task : tasks) all.add(&task);
+  while (!all.empty()) all.round();
 }
 
 }  // namespace tutti

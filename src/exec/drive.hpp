@@ -3,18 +3,23 @@
 // Waiting: spin with pause, then give the core away (sched_yield), then sleep until a peer rings.  With more ranks than
 // cores spinning only keeps the awaited rank from running, so it is left out.  A communicator may ask for one of these
 // alone; where several are driven together, the one that leaves the core soonest decides.  Every wait looks at the
-// abort word and at the deadline, which counts from the last progress, and not while the process itself is stopped.
+// abort word and at the deadline, which counts from the task's own last progress, and not while the process itself is
+// stopped.  Nothing blocks: a task whose verdict is awaited holds up no other.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <span>
 
+#include "src/base/pending.hpp"
 #include "src/exec/task.hpp"
 #include "transport/transport.hpp"
 
 namespace tutti {
 
-/// How one communicator's tasks wait.  Borrowed by drive().
+/// How one communicator's tasks wait.
 struct WaitPolicy {
   tuttiWaitMode_t mode = TUTTI_WAIT_AUTO;
   bool spin = true;      // false with more ranks than cores on this host; for TUTTI_WAIT_AUTO
@@ -24,7 +29,11 @@ struct WaitPolicy {
   int firstLookMs = 20;  // a wait of this long (then twice, four times ...) calls `stalled`
 };
 
-/// Whose task it is: knows the abort word, and turns waits and errors into verdicts.  Called on the driving thread.
+/// A verdict on its way: an error is the verdict; true: nothing is wrong.
+using PendingVerdict = std::unique_ptr<Pending<bool>>;
+
+/// Whose task it is: knows the abort word, and turns waits and errors into verdicts.  Called on the driving thread;
+/// nothing blocks.
 class TaskOwner {
  public:
   virtual ~TaskOwner() = default;
@@ -34,13 +43,13 @@ class TaskOwner {
   /// The error once aborting().
   virtual Status aborted() = 0;
   /// Called after waits of firstLookMs and longer: looks for ranks that disagree or have left.  An error ends the task.
-  virtual Status stalled(int waitingOn) = 0;
+  virtual PendingVerdict stalled(int waitingOn) = 0;
   /// Called at the deadline: the error, naming the rank that is to blame.
-  virtual Status expired(int waitingOn) = 0;
+  virtual PendingVerdict expired(int waitingOn) = 0;
   /// Called with an error of step(); gives the one to report (a refused message becomes a verdict on who differs).
-  virtual Status failed(const Status& error, int waitingOn) = 0;
+  virtual PendingVerdict failed(const Status& error, int waitingOn) = 0;
   /// The same of a task that was preparing: nothing has been said to others.
-  virtual Status unprepared(const Status& error, int waitingOn) { return failed(error, waitingOn); }
+  virtual PendingVerdict unprepared(const Status& error, int waitingOn) { return failed(error, waitingOn); }
 };
 
 /// A task with what belongs to its communicator.
@@ -51,13 +60,79 @@ struct DrivenTask {
   std::span<Sleeper* const> sleepers;
   Status result;
   bool done = false;
-  std::function<void()> atEnd;  // called by drive() once it uses nothing of the task's any more; may be empty
+  std::function<void()> atEnd;  // called once nothing of the task's is used any more, but this; may be empty
+
+  /// Drive's.
+  struct State {
+    enum class Phase : uint8_t {
+      Running,
+      Judged,     // awaits the verdict that will be its result
+      Abandoned,  // until nobody uses its memory
+    } phase = Phase::Running;
+    bool moved = true;  // since the last look at the clock
+    int64_t waitedNs = 0, nextLookNs = 0;
+    PendingVerdict verdict;
+    DrivenTask* next = nullptr;
+  } state = {};
 };
 
-/// What drive() does with an error of step(); for a caller that takes the first step itself.
+/// What becomes of an error of step(); for a caller that takes the first step itself.  Before it is driven.
 void failTask(DrivenTask* task, const Status& error);
 
-/// Runs every task to its end, successful or not; results are in `result`.  An error in one task does not stop others.
+/// Tasks that are driven side by side.  One thread, but for ring().
+class Drive {
+ public:
+  Drive() = default;
+  Drive(const Drive&) = delete;
+  Drive& operator=(const Drive&) = delete;
+  ~Drive() { stayAwake(); }
+
+  /// Borrowed until it is done and its atEnd has been called, which may add others.  An error in one task does not stop
+  /// others.
+  void add(DrivenTask* task);
+  bool empty() const { return first_ == nullptr; }
+  /// A step of each task, and a wait if nothing has moved.  looksSoon: it is not to sleep, as the caller has something
+  /// to look at that nobody rings for.
+  void round(bool looksSoon = false);
+  /// Ends a sleep of round().  Any thread.
+  void ring();
+
+ private:
+  bool stepAll();
+  bool step(DrivenTask* task);
+  void end(DrivenTask* task, Status result);
+  void checkAborts();
+  void letGo();
+  void adapt();
+  bool wait(bool looksSoon);
+  bool sleep(bool looksSoon);
+  void yield();
+  void look();
+  void checkTime(DrivenTask* task);
+  void stayAwake();
+
+  DrivenTask* first_ = nullptr;
+  bool someDone_ = false;
+  uint32_t moves_ = 0;  // rounds in which something has moved
+  // How long a wait stays with what it does before it goes over to what leaves more of the core to others.
+  struct Patience {
+    static constexpr int64_t kForEver = INT64_MAX;
+    int64_t spinNs = kForEver;
+    int64_t awakeNs = kForEver;  // spinning or yielding
+    int64_t yields = 0;          // as many at least before it sleeps
+  } patience_;
+  static Patience patienceOf(const WaitPolicy& policy);
+  // One wait: from the moment nothing moves until something does.
+  bool moved_ = true;  // since the last look at the clock
+  int64_t lastLookNs_ = 0;
+  int64_t idleNs_ = 0;
+  uint64_t rounds_ = 0;
+  int64_t yields_ = 0;
+  std::mutex sleeping_;          // guards the next
+  Sleeper* prepared_ = nullptr;  // peers have been told to ring; changed by the driving thread alone
+};
+
+/// Runs every task to its end, successful or not; results are in `result`.
 void drive(std::span<DrivenTask> tasks);
 
 }  // namespace tutti

@@ -20,10 +20,14 @@ class Task {
   virtual Result<Progress> step() = 0;
   /// The rank that a blocked task waits for, -1 if none.
   virtual int waitingOn() const = 0;
+  /// Whether it waits for a device: nobody rings when that gets somewhere.
+  virtual bool awaitsDevice() const { return false; }
   /// Whether it still makes what it needs, and has sent nothing.
   virtual bool preparing() const { return false; }
   /// Take back memory lent to peers; called once after an error, before the buffers are the user's again.
   virtual void abandon() = 0;
+  /// Whether that is over, too; asked until it is.  Where a device has to leave the memory, it may take a while.
+  virtual bool abandoned() { return true; }
 };
 
 }  // namespace tutti

@@ -12,7 +12,6 @@ namespace tutti {
 namespace {
 
 constexpr int64_t kAbortPollNs = 10 * kMs;  // an abort word cannot wake anybody
-constexpr int64_t kVerdictNs = 1000 * kMs;  // for the BootstrapNode to say who is missing, after the deadline
 constexpr int64_t kGoodbyeNs = 20 * kMs;    // between the end of a process and the belief that it had not left
 constexpr int64_t kBlameNs = 200 * kMs;     // for the BootstrapNode to find out who is to blame for a wait
 constexpr int64_t kLongWaitNs = 3'600'000 * kMs;
@@ -205,22 +204,6 @@ void Control::setState(std::function<RankState()> state) {
 void Control::reportFailure(Failure failure) {
   const Visit visit(impl_->io);
   impl_->io.bootstrap->reportFailure(impl_->member, std::move(failure));
-}
-
-Status Control::inquire(InquiryReason reason, uint64_t sequence, int suspect, int graceMs) {
-  Visit visit(impl_->io);
-  BootstrapNode& bootstrap = *impl_->io.bootstrap;
-  const int64_t graceNs = std::max(graceMs, 1) * kMs;
-  bootstrap.inquire(impl_->member, reason, sequence, suspect, graceNs);
-  const auto nothingWrong = [&] {
-    return reason == InquiryReason::Stalled && !bootstrap.failure(impl_->member) &&
-           !bootstrap.inquiryPending(impl_->member);
-  };
-  const Status verdict =
-      impl_->waitFor(&visit, Deadline::at(nowNs() + graceNs + kVerdictNs), "the answers to its inquiry", nothingWrong);
-  // A rank that merely looked around has seen nothing wrong: answers take long with many more ranks than cores.
-  const bool lookedInVain = reason == InquiryReason::Stalled && verdict.code() == tuttiTimeout;
-  return lookedInVain && !bootstrap.failure(impl_->member) ? Status() : verdict;
 }
 
 Status Control::failure() const {

@@ -1,4 +1,5 @@
 // The polled calls of a communicator's control plane: descriptors, streams, all-gathers.
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -136,6 +137,24 @@ std::unique_ptr<Pending<Blobs>> Control::beginAllGather(std::string blob) {
     Blobs result{*blobs};
     control->io.bootstrap->forget(control->member, number);
     return result;
+  });
+}
+
+std::unique_ptr<Pending<bool>> Control::beginInquiry(InquiryReason reason, uint64_t sequence, int suspect,
+                                                     int graceMs) {
+  const int64_t graceNs = std::max(graceMs, 1) * kMs;
+  {
+    const Visit visit(impl_->io);
+    impl_->io.bootstrap->inquire(impl_->member, reason, sequence, suspect, graceNs);
+  }
+  const Deadline last = Deadline::at(nowNs() + graceNs + kVerdictNs);
+  return polled<bool>(*impl_, [=, control = impl_.get()](int64_t) -> Result<bool> {
+    // A rank that merely looked around has seen nothing wrong: answers take long with many more ranks than cores.
+    const bool looks = reason == InquiryReason::Stalled;
+    if (looks && (last.passed() || !control->io.bootstrap->inquiryPending(control->member))) return true;
+    if (!last.passed()) return false;
+    return timeoutError("rank ", control->request.rank, " of ", control->request.nRanks,
+                        " waited until its deadline for the answers to its inquiry");
   });
 }
 

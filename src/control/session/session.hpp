@@ -114,9 +114,9 @@ class Control : public FdExchange, public StreamExchange {
 
   void setState(std::function<RankState()> state);
   void reportFailure(Failure failure);
-  /// Ask everyone what they are doing; returns the failure that the verdict made, or ok for a Stalled inquiry that
-  /// found nothing wrong or got no answers in time.  Bounded by graceMs.
-  Status inquire(InquiryReason reason, uint64_t sequence, int suspect, int graceMs);
+  /// Ask everyone what they are doing.  Gives the failure that the verdict made, or true for a Stalled inquiry that
+  /// found nothing wrong or got no answers in time.  Bounded by graceMs and what the verdict takes to come.
+  std::unique_ptr<Pending<bool>> beginInquiry(InquiryReason reason, uint64_t sequence, int suspect, int graceMs);
   /// The first failure, or ok.
   Status failure() const;
 

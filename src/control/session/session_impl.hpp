@@ -58,6 +58,9 @@ class Visit {
   std::unique_lock<std::mutex> lock_;
 };
 
+// For the BootstrapNode to say who is missing, after the deadline.
+inline constexpr int64_t kVerdictNs = 1000 * kMs;
+
 struct Control::Impl {
   explicit Impl(std::shared_ptr<Session> s) : session(std::move(s)), io(*session->impl_) {}
 

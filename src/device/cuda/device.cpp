@@ -144,12 +144,6 @@ CudaScope::~CudaScope() {
   if (pushed_) driver_.cuCtxPopCurrent(&popped);
 }
 
-void pauseBetweenLooks() {
-  constexpr int64_t kPauseNs = 50'000;
-  timespec time{0, kPauseNs};
-  nanosleep(&time, nullptr);
-}
-
 DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept { *this = std::move(other); }
 
 DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {

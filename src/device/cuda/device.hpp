@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "src/base/clock.hpp"
 #include "src/base/status.hpp"
 #include "src/device/cuda/driver.hpp"
 
@@ -102,10 +103,7 @@ class CudaScope {
   bool pushed_ = false;
 };
 
-/// Between two looks at an event or a stream.  Nobody rings when a device gets somewhere, and blocking in the driver
-/// would leave no way to give up, so who waits for a device looks now and then; what it waits for is work of the
-/// program's, of any length, never a message whose delay counts.
-void pauseBetweenLooks();
+using tutti::pauseBetweenLooks;
 
 /// Device memory with one owner.  Zero bytes: a null address.
 class DeviceMemory {

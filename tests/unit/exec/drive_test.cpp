@@ -13,6 +13,7 @@
 #include <new>
 
 #include "src/base/clock.hpp"
+#include "src/base/pending.hpp"
 #include "tests/support/fork.hpp"
 
 using namespace tutti;
@@ -44,9 +45,25 @@ class Owner final : public TaskOwner {
   bool aborting() const override { return abortIf(); }
   void progress() override {}
   Status aborted() override { return Status(tuttiRemoteError, "aborted"); }
-  Status stalled(int) override { return {}; }
-  Status expired(int waitingOn) override { return Status(tuttiRemoteError, "rank " + std::to_string(waitingOn)); }
-  Status failed(const Status& error, int) override { return error; }
+  PendingVerdict stalled(int) override {
+    ++looks;
+    return pendingBy<bool>([this]() -> Result<bool> {
+      if (strayVerdict.ok()) return true;
+      return strayVerdict;
+    });
+  }
+  PendingVerdict expired(int waitingOn) override {
+    return pendingBy<bool>([=, this]() -> Result<bool> {
+      if (!mayJudge()) return false;
+      return Status(tuttiRemoteError, "rank " + std::to_string(waitingOn));
+    });
+  }
+  PendingVerdict failed(const Status& error, int) override {
+    return pendingBy<bool>([=]() -> Result<bool> { return error; });
+  }
+  int looks = 0;
+  Status strayVerdict;
+  std::function<bool()> mayJudge = [] { return true; };
 };
 
 Status driveOne(Shared* shared, int timeoutMs) {
@@ -89,8 +106,9 @@ class CountingSleeper final : public Sleeper {
     prepared = false;
   }
   void cancel() override { prepared = false; }
-  void ring() override {}
+  void ring() override { ++rings; }
   int sleeps = 0;
+  int rings = 0;
   int64_t firstNs = 0;
   bool prepared = false;
 };
@@ -192,4 +210,103 @@ TEST_CASE("while a process is stopped its waits do not count") {
   REQUIRE(::waitpid(pid, &status, 0) == pid);
   CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
   ::munmap(memory, sizeof(Shared));
+}
+
+namespace {
+
+/// Moves in every step, until something holds.
+class MovingUntil final : public Task {
+ public:
+  explicit MovingUntil(std::function<bool()> over) : over_(std::move(over)) {}
+  Result<Progress> step() override { return over_() ? Progress::Done : Progress::Moved; }
+  int waitingOn() const override { return 2; }
+  void abandon() override {}
+
+ private:
+  std::function<bool()> over_;
+};
+
+}  // namespace
+
+TEST_CASE("a task's deadline counts from its own progress, whatever moves beside it") {
+  const Deadline patience = Deadline::inMs(20'000);
+  Owner stuckOwner, movingOwner;
+  BlockedUntil stuck([] { return false; });
+  DrivenTask tasks[2] = {{.task = &stuck, .owner = &stuckOwner, .policy = {.timeoutMs = 100}}, {}};
+  bool expired = false;
+  tasks[0].atEnd = [&] { expired = true; };
+  if (GENERATE(false, true)) stuckOwner.strayVerdict = Status(tuttiInvalidUsage, "rank 1 has left");
+  MovingUntil moving([&] { return expired || patience.passed(); });
+  tasks[1] = {.task = &moving, .owner = &movingOwner, .policy = {.timeoutMs = 100}};
+  drive(tasks);
+  CHECK(expired);
+  CHECK(tasks[0].result.message() == (stuckOwner.strayVerdict.ok() ? "rank 1" : "rank 1 has left"));
+  CHECK(stuckOwner.looks > 0);
+  CHECK(tasks[1].result.ok());
+  CHECK(movingOwner.looks == 0);
+}
+
+TEST_CASE("while a task's verdict is awaited, and while a device leaves its memory, the others go on") {
+  class Leaving final : public Task {
+   public:
+    explicit Leaving(const int* steps) : steps_(steps) {}
+    Result<Progress> step() override { return Progress::Blocked; }
+    int waitingOn() const override { return 1; }
+    void abandon() override { from = *steps_; }
+    bool abandoned() override { return *steps_ >= from + 1000; }
+    int from = 0;
+
+   private:
+    const int* steps_;
+  };
+  int steps = 0;
+  int judgedFrom = 0;
+  Owner slow, owner;
+  slow.mayJudge = [&] {
+    if (judgedFrom == 0) judgedFrom = steps;
+    return steps >= judgedFrom + 1000;
+  };
+  Leaving leaving(&steps);
+  bool left = false;
+  const Deadline patience = Deadline::inMs(20'000);
+  MovingUntil moving([&] { return ++steps > 0 && (left || patience.passed()); });
+  DrivenTask tasks[] = {{.task = &leaving, .owner = &slow, .policy = {.timeoutMs = 10}},
+                        {.task = &moving, .owner = &owner}};
+  tasks[0].atEnd = [&] { left = true; };
+  drive(tasks);
+  CHECK(left);
+  CHECK(leaving.from >= judgedFrom + 1000);
+  CHECK(steps >= leaving.from + 1000);
+  CHECK(tasks[0].result.message() == "rank 1");
+}
+
+TEST_CASE("tasks come to others that are under way, also when one of those ends; a ring ends their sleep") {
+  CountingSleeper sleeper;
+  Sleeper* const sleepers[] = {&sleeper};
+  Owner owner;
+  const WaitPolicy policy{.mode = TUTTI_WAIT_BLOCK, .timeoutMs = 10'000};
+  Drive all;
+  bool firstMayEnd = false;
+  BlockedUntil first([&] { return firstMayEnd; }), second([&] { return sleeper.sleeps > 1; });
+  DrivenTask tasks[] = {{.task = &first, .owner = &owner, .policy = policy},
+                        {.task = &second, .owner = &owner, .policy = policy, .sleepers = sleepers}};
+  tasks[0].atEnd = [&] { all.add(&tasks[1]); };
+  all.add(&tasks[0]);
+  all.round();
+  CHECK(!tasks[0].done);
+  firstMayEnd = true;
+  all.round();
+  CHECK(tasks[0].done);
+  CHECK(!all.empty());
+  all.ring();  // nobody sleeps
+  CHECK(sleeper.rings == 0);
+  while (!sleeper.prepared) all.round();
+  all.ring();
+  CHECK(sleeper.rings == 1);
+  const int before = sleeper.sleeps;
+  for (int i = 0; i < 10; ++i) all.round(true);
+  CHECK(sleeper.sleeps == before);  // whoever has to look soon does not sleep
+  CHECK(!sleeper.prepared);
+  while (!all.empty()) all.round();
+  CHECK(tasks[1].result.ok());
 }
