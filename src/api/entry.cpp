@@ -1,18 +1,10 @@
 #include "src/api/entry.hpp"
-#include "src/comm/cuda/executor.hpp"
 
 #include <cstdint>
 #include <limits>
 
 namespace tutti {
 namespace {
-
-Status checkStream(const tuttiComm* handle, tuttiStream_t stream) {
-  if (handle->settings.cudaDevice >= 0)
-    return handle->comm->cuda()->checkStream(reinterpret_cast<cuda::Stream>(stream));
-  if (stream != nullptr && stream->host == nullptr) return invalidArgument("stream has been destroyed");
-  return {};
-}
 
 Status checkOperator(const tuttiComm* handle, Call* call) {
   if (call->op < 0) return invalidArgument("op ", static_cast<int>(call->op), " is not an operator");
@@ -64,13 +56,12 @@ Status checkCount(const tuttiComm* handle, const Call& call) {
                          " ranks does not fit into memory");
 }
 
-/// On a CUDA communicator: whether the device can use the buffers that this rank has.
+/// Of the buffers that this rank has.
 Status checkMemory(const tuttiComm* handle, const Call& call) {
-  const CudaExecutor* side = handle->comm->cuda();
-  if (side == nullptr) return {};
+  const Executor& executor = handle->comm->executor();
   const Extents extents = extentsHere(handle, call);
-  if (extents.sendBytes > 0) TUTTI_TRY(side->device().checkUsable(call.sendbuff, "sendbuff"));
-  if (extents.recvBytes > 0) TUTTI_TRY(side->device().checkUsable(call.recvbuff, "recvbuff"));
+  if (extents.sendBytes > 0) TUTTI_TRY(executor.checkMemory(call.sendbuff, "sendbuff"));
+  if (extents.recvBytes > 0) TUTTI_TRY(executor.checkMemory(call.recvbuff, "recvbuff"));
   return {};
 }
 
@@ -169,8 +160,7 @@ tuttiResult_t enterTransfer(const char* function, tuttiComm_t handle, const Plai
 tuttiResult_t enterCall(const char* function, tuttiComm_t handle, Call call, tuttiStream_t stream) {
   const Result<CommUse> comm = use(handle);
   Status status = comm.status();
-  const DeviceScope scope(comm.ok() ? (*comm)->cuda() : nullptr);
-  if (status.ok()) status = checkStream(handle, stream);
+  if (status.ok()) status = (*comm)->executor().checkStream(stream);
   if (status.ok()) status = checkCall(handle, &call);
   if (status.ok() && (*comm)->watchdog().aborting()) status = (*comm)->failure();
   if (!status.ok()) return reportCall(function, status, handle);

@@ -2,7 +2,6 @@
 #include <cstring>
 
 #include "src/api/entry.hpp"
-#include "src/comm/cuda/executor.hpp"
 #include "src/comm/settings.hpp"
 #include "src/device/cuda/alloc.hpp"
 #include "src/device/host/host_memory.hpp"
@@ -66,10 +65,7 @@ tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t* op, void* scalar, tuttiDat
   if (status.ok() && residence != tuttiScalarDevice && residence != tuttiScalarHostImmediate) {
     status = invalidArgument("residence ", static_cast<int>(residence), " is neither device nor host immediate");
   }
-  if (status.ok() && residence == tuttiScalarDevice && (*live)->cuda() != nullptr) {
-    const DeviceScope scope((*live)->cuda());
-    status = (*live)->cuda()->device().checkUsable(scalar, "scalar");
-  }
+  if (status.ok() && residence == tuttiScalarDevice) status = (*live)->executor().checkMemory(scalar, "scalar");
   if (status.ok()) {
     auto custom = std::make_shared<CustomOperator>();
     custom->dtype = dtype;
@@ -88,7 +84,7 @@ tuttiResult_t tuttiRedOpCreate(tuttiRedOp_t* op, tuttiRedFunction_t function, in
   const Result<CommUse> live = use(comm);
   Status status = live.status();
   if (status.ok()) status = checkNotNull(op, "op");
-  if (status.ok() && (*live)->cuda() != nullptr) {
+  if (status.ok() && (*live)->executor().memory() == MemoryKind::Device) {
     status = invalidUsage("a function of the host cannot combine device memory; use a built-in operator");
   }
   if (status.ok() && function == nullptr) status = invalidArgument("function is NULL");

@@ -1,4 +1,4 @@
-// The order of calls on one communicator.
+// The order of calls on one communicator, and how they are numbered.
 #pragma once
 
 #include <atomic>
@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <mutex>
 #include <set>
+
+#include "src/comm/call_numbers.hpp"
 
 namespace tutti {
 
@@ -32,6 +34,8 @@ class CallOrder {
   void skip(uint64_t ticket);
   /// Waits until every ticket taken so far has been finished.
   void drain() { await(next_.load(std::memory_order_seq_cst)); }
+  /// Only with the turn.
+  CallNumbers& numbers() { return numbers_; }
 
  private:
   void sleepUntil(uint64_t ticket);
@@ -44,6 +48,7 @@ class CallOrder {
   std::mutex mutex_;
   std::set<uint64_t> skipped_;
   std::condition_variable changed_;
+  CallNumbers numbers_;
 };
 
 }  // namespace tutti

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "src/comm/foreign_plans.hpp"
+#include "src/comm/known_calls.hpp"
 #include "src/comm/layout.hpp"
 #include "src/comm/plans.hpp"
 #include "src/plan/estimates.hpp"
@@ -56,17 +57,19 @@ class CallPlanner {
   Status setUp();
   /// Lets go of all plans.
   void clear() {
+    known_.forget();
     plans_.clear();
     making_.clear();
   }
 
+  /// Calls that go straight to their plans.  Only with the turn.
+  KnownCalls& known() { return known_; }
   /// What figures measured on this communicator hold for; none where hosts have different numbers of ranks.
   const std::optional<TunedRanks>& tunedRanks() const { return state_.ranks; }
   /// Whether a call of this kind needs Counts::all.  Only with the turn.
   Result<bool> needsAllCounts(const Call& call, bool resident);
-  /// On the way of resident kernels, of each collective once: whether one kernel, or blocks of one, carry it out.  Not
-  /// blocks that wait for each other, once a launch of such has been held up.
-  bool goesByKernels(const Call& call);
+  /// On the way of resident kernels: whether one pass over all ranks' buffers carries out the call.
+  bool goesInOnePass(const Call& call) const;
   /// The plan for a call; made at first use.  Only with the turn.  Null while its endpoints come up: ask again.
   /// resident: for blocks on the device.
   Result<std::shared_ptr<const PlanEntry>> plan(const Call& call, bool resident = false);
@@ -117,6 +120,7 @@ class CallPlanner {
   std::shared_ptr<Estimates> estimates_, blockEstimates_;  // with the other ranks of this process; lock themselves
   ForeignPlans foreignPlans_;
   PlanCache plans_;
+  KnownCalls known_;  // point into plans_
   std::list<Making> making_;
   std::optional<bool> forwardsBlocks_[2];  // whether AllToAllv does; by resident, known from its first call on
   std::set<std::string> told_;             // overrides that calls could not have, with the reasons

@@ -6,27 +6,33 @@
 #pragma once
 
 #include <memory>
-#include <optional>
-#include <string>
-#include <vector>
+#include <string_view>
 
-#include "src/collective/call.hpp"
 #include "src/comm/abort_state.hpp"
-#include "src/comm/call_numbers.hpp"
 #include "src/comm/call_order.hpp"
 #include "src/comm/call_planner.hpp"
-#include "src/comm/known_calls.hpp"
+#include "src/comm/executor.hpp"
 #include "src/comm/links.hpp"
 #include "src/comm/operators.hpp"
 #include "src/comm/registrations.hpp"
 #include "src/comm/settings.hpp"
 #include "src/comm/watchdog.hpp"
 #include "src/control/session/session.hpp"
+#include "src/exec/point_to_point.hpp"
 
 namespace tutti {
 
-class Batch;
-class CudaExecutor;
+/// What the user has made for one communicator.
+struct UserObjects {
+  OperatorTable operators;
+  Registrations registrations;
+};
+
+/// What runs calls outside groups, one after the other.
+struct OwnCalls {
+  std::unique_ptr<Batch> batch;
+  PointToPointRun transfer;  // the send or receive that was made before
+};
 
 class Comm {
  public:
@@ -40,10 +46,9 @@ class Comm {
   int nRanks() const { return control_->nRanks(); }
   const CommSettings& settings() const { return settings_; }
   Control& control() { return *control_; }
-  /// Plans for calls.
   CallPlanner& planner() { return planner_; }
   const CallPlanner& planner() const { return planner_; }
-  OperatorTable& operators() { return operators_; }
+  OperatorTable& operators() { return userObjects_.operators; }
   /// The user's memory that operations may use without a copy.  Any thread.  Errors: InvalidArgument: the rank's device
   /// cannot reach it; SystemError; UnhandledCudaError.
   Result<void*> registerMemory(void* buffer, size_t bytes);
@@ -53,11 +58,9 @@ class Comm {
   CallOrder& callOrder() { return *callOrder_; }
   /// For the handle, which outlives the communicator.
   std::shared_ptr<CallOrder> sharedCallOrder() { return callOrder_; }
-  /// Only with the turn.
-  KnownCalls& known() { return known_; }
   Links& links() { return *links_; }
-  /// What this rank has on its CUDA device; null on the host.
-  CudaExecutor* cuda() const { return cuda_.get(); }
+  /// How this rank's calls are carried out.
+  Executor& executor() const { return *executor_; }
   /// Where the ranks are, and how they meet; set while they join.
   const RankLayout& layout() const { return layout_; }
   /// How calls wait and end.
@@ -75,56 +78,30 @@ class Comm {
   /// All ranks have come here and have made the same calls.  Collective.
   Status finalize();
 
-  CallNumbers& numbers() { return numbers_; }
-  /// Scratch memory of at least `bytes`, on the device if there is one, kept between calls.  Only with the turn.
-  /// Errors: those of CudaExecutor; none on the host.
-  Result<std::byte*> workspace(size_t bytes);
-  /// The endpoint of a lane to a peer: of links(), or of cuda() on top of those.  Null while it comes up.
-  Result<Endpoint*> endpoint(int peer, int lane);
   /// A call is about to use memory of the host.
   void use(const void* data, size_t bytes) {
-    if (registrations_.tellsAnyone()) registrations_.use(data, bytes);
+    if (userObjects_.registrations.tellsAnyone()) userObjects_.registrations.use(data, bytes);
   }
-  /// Which messages to `peer` are posted.
-  Posting posting(int peer) const {
-    if (cuda_ != nullptr || links_->linkTo(peer).mostRequests == 0) return Posting::Nothing;
-    return links_->linkTo(peer).puts ? Posting::Direct : Posting::All;
-  }
-  /// The same by rank; empty where nothing is posted to anyone.
-  std::vector<Posting> postings() const;
-  /// The peer of an endpoint that has not come up yet.
-  int openingTo() const { return links_->openingTo() >= 0 ? links_->openingTo() : lastAsked_; }
-  /// The batch of calls made outside groups.  Only with the turn.
-  Batch& ownBatch() { return *ownBatch_; }
-  /// The send or receive that was made before.  Only with the turn.
-  PointToPointRun& ownTransfer() { return ownTransfer_; }
+  /// Only with the turn.
+  OwnCalls& own() { return own_; }
 
  private:
   friend class Joining;
   Comm(const CommSettings& settings, AbortState* abortState);
-  Status awaitDevice();
-  Status awaitReaders(void* handle);
-  bool settle(CudaExecutor& executor);
+  AbortState& abortState() { return watchdog_.abortState(); }
   void onFailure(const Failure& failure);
   void endOnPurpose(std::string_view verb);
 
   CommSettings settings_;
-  AbortState& abortState_;
   Watchdog watchdog_;  // before control_, whose thread reads its log
   std::unique_ptr<Control> control_;
   std::unique_ptr<Links> links_;
-  std::unique_ptr<CudaExecutor> cuda_;
+  std::unique_ptr<Executor> executor_;
   RankLayout layout_;
-  OperatorTable operators_;
-  Registrations registrations_;
+  UserObjects userObjects_;
   CallPlanner planner_{*this};
-  KnownCalls known_;  // point into its plans
   const std::shared_ptr<CallOrder> callOrder_ = std::make_shared<CallOrder>();
-  CallNumbers numbers_;
-  std::vector<std::byte> workspace_;
-  int lastAsked_ = -1;  // of endpoint()
-  std::unique_ptr<Batch> ownBatch_;
-  PointToPointRun ownTransfer_;
+  OwnCalls own_;
 };
 
 }  // namespace tutti

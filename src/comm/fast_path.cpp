@@ -14,7 +14,7 @@ Status runOn(Comm& comm, Task* run, const Result<Progress>& first) {
 }
 
 Status runKnown(Comm& comm, const KnownCall& known, const PlainCall& call) {
-  const uint64_t sequence = comm.numbers().nextCollective();
+  const uint64_t sequence = comm.callOrder().numbers().nextCollective();
   CallBuffers buffers = known.buffers;
   buffers.input = static_cast<const std::byte*>(call.sendbuff);
   buffers.output = static_cast<std::byte*>(call.recvbuff);
@@ -37,9 +37,9 @@ Status runKnown(Comm& comm, const KnownTransfer& known, const PlainTransfer& tra
   PointToPointOp op = known.op;
   op.source = static_cast<const std::byte*>(transfer.source);
   op.dst = static_cast<std::byte*>(transfer.dst);
-  op.call = withSequence(op.call, comm.numbers().nextMessage(op.peer, op.isSend));
+  op.call = withSequence(op.call, comm.callOrder().numbers().nextMessage(op.peer, op.isSend));
   comm.use(op.isSend ? transfer.source : transfer.dst, op.bytes);
-  PointToPointRun& run = comm.ownTransfer();
+  PointToPointRun& run = comm.own().transfer;
   run.clear();
   run.add(op);
   return runTask(comm, &run);
@@ -55,7 +55,7 @@ bool runLike(tuttiComm* handle, const Plain& call, Status* result) {
   // From here to finish() nobody frees the communicator, if it was still there after take().
   if (handle->state.load(std::memory_order_seq_cst) == tuttiComm::State::Ready && handle->own == nullptr) {
     Comm& comm = *handle->comm;
-    const auto* like = comm.known().find(call);
+    const auto* like = comm.planner().known().find(call);
     known = like != nullptr && !comm.watchdog().aborting();
     if (known) *result = runKnown(comm, *like, call);
   }

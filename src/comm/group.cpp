@@ -3,7 +3,6 @@
 #include <future>
 #include <map>
 
-#include "src/comm/cuda/executor.hpp"
 #include "src/comm/parked_batch.hpp"
 
 namespace tutti {
@@ -22,22 +21,8 @@ struct Part {
   }
 };
 
-/// Calls of a CUDA communicator are enqueued by the calling thread, or carried out by its proxy.  They meet those of
-/// other ranks on the host before they are in the stream, so a non-blocking communicator has a thread for that.  A
-/// capture, and a stream that only means something on the caller's thread, keep to that thread.
-HostStream* carrierOnDevice(const tuttiComm& handle, tuttiStream_t stream) {
-  const CudaExecutor& executor = *handle.comm->cuda();
-  const DeviceScope scope(&executor);
-  if (executor.proxy() != nullptr) return executor.proxy()->thread();
-  if (handle.own == nullptr) return nullptr;
-  const auto onDevice = reinterpret_cast<cuda::Stream>(stream);
-  return onDevice == cuda::kStreamPerThread || executor.capturing(onDevice) ? nullptr : handle.own.get();
-}
-
 HostStream* carrierOf(tuttiComm* handle, tuttiStream_t stream) {
-  if (handle->settings.cudaDevice >= 0) return carrierOnDevice(*handle, stream);
-  if (stream != nullptr) return stream->host.get();
-  return handle->own.get();
+  return handle->comm->executor().carrier(stream, handle->own.get());
 }
 
 Status runPart(Part* part) {
@@ -70,13 +55,11 @@ Result<std::vector<CommUse>> useAll(const CallGroup& group) {
 
 /// Streams of one communicator follow each other, which takes one graph.
 Status checkCaptures(const CallGroup& group) {
-  std::map<const CudaExecutor*, uint64_t> captures;
+  std::map<const Comm*, uint64_t> captures;
   for (const CallGroup::Entry& entry : group.calls) {
-    const CudaExecutor* executor = entry.handle->comm->cuda();
-    if (executor == nullptr) continue;
-    const DeviceScope scope(executor);
-    const uint64_t capture = executor->captureOf(reinterpret_cast<cuda::Stream>(entry.stream));
-    if (capture != captures.emplace(executor, capture).first->second) {
+    const Comm* comm = entry.handle->comm.get();
+    const uint64_t capture = comm->executor().captureOf(entry.stream);
+    if (capture != captures.emplace(comm, capture).first->second) {
       return invalidUsage(
           "streams that a group gives to one communicator must all be captured into one graph, or none of them");
     }
@@ -84,38 +67,19 @@ Status checkCaptures(const CallGroup& group) {
   return {};
 }
 
-/// Whether a thread of the host carries the batch out.
-bool goesByProxy(const Batch& batch) {
-  const CudaExecutor* executor = batch.comm().cuda();
-  return executor != nullptr && executor->proxy() != nullptr;
-}
-
-/// Of streams that are being captured.
-bool isCaptured(const Batch& batch) {
-  const DeviceScope scope(batch.comm().cuda());
-  return batch.comm().cuda()->captureOf(batch.streams().front()) != 0;
-}
-
-/// On the calling thread, for those whose streams wait for a proxy.  What is captured leaves the part: graphs have it
-/// run.
+/// On the calling thread, for those whose streams wait for the carrier.  What is captured leaves the part: graphs have
+/// it run.
 Status submitAll(Part* part) {
   for (auto at = part->batches.begin(); at != part->batches.end();) {
-    Batch& batch = (*at)->batch();
-    if (!goesByProxy(batch) || !isCaptured(batch)) {
-      if (goesByProxy(batch)) batch.submit();
-      ++at;
-      continue;
-    }
-    tuttiComm* const handle = (*at)->handle();
-    const auto replay = [handle, calls = batch.calls()] {
+    const auto replay = [handle = (*at)->handle()](const std::vector<Call>& calls) {
       const Result<CommUse> comm = use(handle);
       if (!comm.ok()) return false;
       const Status status = replayCalls(**comm, calls);
       if (!status.ok()) remember(handle, status);
       return true;
     };
-    TUTTI_TRY(batch.comm().cuda()->capture(batch.streams(), replay));
-    at = part->batches.erase(at);
+    TUTTI_ASSIGN(const bool captured, (*at)->batch().submit(replay));
+    at = captured ? part->batches.erase(at) : at + 1;
   }
   return {};
 }

@@ -9,6 +9,7 @@
 #include "src/comm/comm.hpp"
 #include "src/comm/cuda/costs.hpp"
 #include "src/comm/cuda/executor.hpp"
+#include "src/comm/host_executor.hpp"
 #include "src/comm/launch.hpp"
 #include "transport/table.hpp"
 
@@ -35,12 +36,6 @@ PeerDescriptor ownDescriptor(int rank) {
 /// What the other ranks hear of one.
 Status failedJoining(int rank, const std::string& why) {
   return remoteError("rank ", rank, " failed while ranks were joining: ", why);
-}
-
-/// Blocks of kernels that a rank may have on its device; 0: any number.
-int blocksOfRank(const CommSettings& settings) {
-  if (settings.nChannels > 0) return settings.nChannels;
-  return settings.maxChannels < CommSettings().maxChannels ? settings.maxChannels : 0;
 }
 
 const char* nameOf(ExecutorKind way) {
@@ -111,7 +106,7 @@ class Joining {
 
   int rank() const { return comm_.rank(); }
   const PeerDescriptor& mine() const { return descriptors_[static_cast<size_t>(rank())]; }
-  CudaExecutor* cuda() { return comm_.cuda_.get(); }
+  Executor& executor() { return *comm_.executor_; }
 
   Comm& comm_;
   RankLayout& layout_;
@@ -119,6 +114,7 @@ class Joining {
   std::vector<PeerDescriptor> descriptors_;
   uint32_t slots_ = 0;
   size_t blockSliceBytes_ = 0;  // of plans that blocks walk
+  std::function<bool()> alsoLook_;
 };
 
 Result<std::unique_ptr<Comm>> Comm::join(std::shared_ptr<Session> session, JoinRequest request,
@@ -134,13 +130,14 @@ Status Joining::prepare(int rank, int nRanks, PeerDescriptor* descriptor) {
   TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
   slots_ = static_cast<uint32_t>(slots);
   if (settings.cudaDevice >= 0) {
-    Result<std::unique_ptr<CudaExecutor>> executor = CudaExecutor::create(settings.cudaDevice, rank, nRanks, slots_);
+    Result<std::unique_ptr<Executor>> executor = CudaExecutor::create(comm_, nRanks, slots_, descriptor);
     if (!executor.ok()) {
       descriptor->trouble = cat("it cannot use its device: ", executor.status().message());
       return executor.status();
     }
-    comm_.cuda_ = std::move(*executor);
-    comm_.cuda_->describe(descriptor);
+    comm_.executor_ = std::move(*executor);
+  } else {
+    comm_.executor_ = std::make_unique<HostExecutor>(comm_);
   }
   TUTTI_ASSIGN(descriptor->settings, commonSettings(settings));
   return rank == 0 ? addMeasurements(nRanks, settings.table, descriptor) : Status();
@@ -153,7 +150,7 @@ Status Joining::run(std::shared_ptr<Session> session, JoinRequest request) {
   if (!trouble_.ok() && descriptor.trouble.empty()) descriptor.trouble = trouble_.message();
   request.info = encodeDescriptor(descriptor);
   Result<std::unique_ptr<Control>> joined =
-      session->join(std::move(request), Deadline::inMs(comm_.settings_.timeoutMs), comm_.abortState_.word(),
+      session->join(std::move(request), Deadline::inMs(comm_.settings_.timeoutMs), comm_.abortState().word(),
                     [comm = &comm_](const Failure& failure) { comm->onFailure(failure); });
   if (!joined.ok()) return trouble_.ok() ? comm_.watchdog_.cause(joined.status()) : trouble_;
   comm_.control_ = std::move(*joined);
@@ -164,7 +161,7 @@ Status Joining::run(std::shared_ptr<Session> session, JoinRequest request) {
 /// communicator; else what that was.  Mistakes in settings are found by all ranks, each for itself.
 Status Joining::tellIfFirst(const Status& up, const std::string& trouble) {
   if (up.ok()) return up;
-  const bool first = !comm_.abortState_.ended() && comm_.control_->failure().ok();
+  const bool first = !comm_.abortState().ended() && comm_.control_->failure().ok();
   if (first) comm_.control_->reportFailure({rank(), failedJoining(rank(), trouble.empty() ? up.message() : trouble)});
   const bool mistake = up.code() == tuttiInvalidUsage || up.code() == tuttiInvalidArgument;
   return first || mistake ? up : comm_.watchdog_.cause(up);
@@ -172,17 +169,16 @@ Status Joining::tellIfFirst(const Status& up, const std::string& trouble) {
 
 Status Joining::setUp() {
   comm_.control_->setState([log = &comm_.watchdog_.log()] { return log->state(); });
-  comm_.numbers_.resize(comm_.nRanks());
+  comm_.callOrder_->numbers().resize(comm_.nRanks());
   TUTTI_TRY(takeDescriptors());
   TUTTI_ASSIGN(layout_.sliceBytes, chooseSliceBytes(descriptors_, comm_.settings_));
-  if (cuda() != nullptr) TUTTI_TRY(cuda()->serveReaders(*comm_.control_));
   TUTTI_TRY(chooseExecutor());
   TUTTI_TRY(openTransports());
   TUTTI_TRY(tellAddresses());
   TUTTI_TRY(openLinks());
   TUTTI_TRY(comm_.planner_.setUp());
   TUTTI_TRY(startWatching());
-  comm_.ownBatch_ = std::make_unique<Batch>(comm_);
+  comm_.own_.batch = executor().newBatch();
   watchNeighbours();
   return {};
 }
@@ -221,15 +217,18 @@ Status Joining::chooseExecutor() {
                obstacle);
   }
   if (layout_.mixesEdges()) layout_.deviceLanes = lanesOfMixedEdges(layout_.reach, layout_.sliceBytes, slots_);
-  if (layout_.executor == ExecutorKind::Resident) layout_.sliceBytes = blockSliceBytes_;
-  return cuda() == nullptr ? Status() : cuda()->meet(layout_.executor, layout_.reach, descriptors_);
+  if (layout_.executor == ExecutorKind::Resident) {
+    layout_.sliceBytes = blockSliceBytes_;
+    layout_.oneLaunch = onOneDevice(descriptors_);
+  }
+  return {};
 }
 
 // Processes try to open each other's memory, and tell each other the result.
 Result<DeviceReach> Joining::deviceReach() {
   DeviceReach reach(descriptors_);
+  TUTTI_ASSIGN(const Refusals refusals, executor().tryReach(reach, descriptors_));
   if (asksForProxy() || !reach.crossesProcesses()) return reach;
-  const Refusals refusals = cuda() != nullptr ? cuda()->tryIpc(reach, descriptors_, comm_.deadline()) : Refusals();
   TUTTI_ASSIGN(const std::vector<std::string> all,
                comm_.control_->allGather(encodeRefusals(refusals), comm_.deadline()));
   for (size_t r = 0; r < all.size(); ++r) TUTTI_TRY(cutRefused(static_cast<int>(r), all[r], descriptors_, &reach));
@@ -259,10 +258,7 @@ Status Joining::tellAddresses() {
   PeerDescriptor addresses;
   addresses.transports = comm_.links_->addresses();
   addresses.machine = machineReport(descriptors_, rank());
-  if (layout_.executor == ExecutorKind::Resident)
-    TUTTI_TRY(cuda()->makeEnds(comm_.nRanks(), layout_.residentLanes, layout_.sliceBytes, &addresses));
-  if (cuda() != nullptr && layout_.mixesEdges())
-    TUTTI_TRY(cuda()->makeSlots(layout_.deviceLanes, layout_.sliceBytes, &addresses));
+  TUTTI_TRY(executor().meet(descriptors_, &addresses));
   Result<ForeignPlans> plans = ForeignPlans::read(comm_.nRanks());
   const Result<Overrides> overrides =
       plans.ok() ? overridesFromEnvironment(plans->names()) : Result<Overrides>(Overrides());
@@ -306,16 +302,8 @@ Status Joining::openLinks() {
   Links& links = *comm_.links_;
   TUTTI_TRY(links.meet(std::move(descriptors_)));
   comm_.control_->setOnArrival([&links] { links.ring(); });
-  links.tell(&comm_.registrations_);
-  if (layout_.executor == ExecutorKind::Resident) {
-    TUTTI_TRY(cuda()->openEnds(rank(), links.descriptors(), links, blocksOfRank(comm_.settings_), comm_.deadline()));
-    comm_.abortState_.onEnd([memory = cuda()->residentMemory()] {
-      if (memory != nullptr) memory->leave();
-    });
-  }
-  if (cuda() == nullptr) return {};
-  if (layout_.mixesEdges()) TUTTI_TRY(cuda()->openSlots(links.descriptors(), comm_.deadline()));
-  cuda()->lendOver([comm = &comm_, executor = cuda()] { return comm->settle(*executor); });
+  links.tell(&comm_.userObjects_.registrations);
+  TUTTI_ASSIGN(alsoLook_, executor().open());
   return {};
 }
 
@@ -331,11 +319,7 @@ Status Joining::startWatching() {
   policy.firstLookMs = firstLookMs(comm_.nRanks());
   TUTTI_DEBUG("comm", "rank ", rank(), ": waits ", waitModeName(policy.mode), ", spin ", policy.spinUs,
               " us (-1: by load), slices of ", policy.sliceUs, " us");
-  std::function<bool()> launches;
-  if (std::shared_ptr<LaunchWatch> watch = cuda() != nullptr ? cuda()->launchWatch() : nullptr; watch != nullptr) {
-    launches = [watch] { return watch->look(); };
-  }
-  comm_.watchdog_.watch(*comm_.control_, *comm_.links_, policy, std::move(launches));
+  comm_.watchdog_.watch(*comm_.control_, *comm_.links_, policy, std::move(alsoLook_));
   return {};
 }
 

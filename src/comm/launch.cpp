@@ -1,9 +1,7 @@
 #include "src/comm/launch.hpp"
 
-#include <algorithm>
 #include <utility>
 
-#include "src/comm/cuda/executor.hpp"
 #include "src/comm/fast_path.hpp"
 #include "src/comm/handle.hpp"
 
@@ -39,33 +37,13 @@ Fingerprint fingerprintOf(const Call& call, uint64_t sequence) {
   return makeFingerprint(parts);
 }
 
-void Batch::add(const Call& call, tuttiStream_t stream) {
-  calls_.push_back(call);
-  if (comm_.cuda() == nullptr) return;
-  const auto onDevice = reinterpret_cast<cuda::Stream>(stream);
-  if (std::find(streams_.begin(), streams_.end(), onDevice) == streams_.end()) streams_.push_back(onDevice);
-}
-
-void Batch::submit() {
-  Result<CudaProxy::Submitted> job = comm_.cuda()->submit(streams_);
-  if (job.ok()) {
-    job_ = std::move(job).value();
-  } else {
-    submitted_ = job.status();
-  }
-}
-
 void Batch::finish() {
   if (!prepared_ && unprepared_ != nullptr) --*unprepared_;
   unprepared_ = nullptr;
-  if (!job_) return;
-  comm_.cuda()->proxy()->endJob(*job_);
-  job_.reset();
 }
 
 void Batch::clear() {
   calls_.clear();
-  streams_.clear();
   pointToPoint_.clear();
   collectives_.clear();
   preparing_.clear();
@@ -77,29 +55,9 @@ void Batch::clear() {
   refused_ = {};
 }
 
-Status Batch::start() {
-  if (comm_.cuda() == nullptr) return {};
-  const DeviceScope scope(comm_.cuda());
-  TUTTI_TRY(submitted_);
-  resident_ = comm_.cuda()->resident(streams_.front());
-  return job_ ? awaitStreams() : comm_.cuda()->begin(streams_);
-}
-
-// Before the deadline of the call begins to count: streams may have any amount of work to do first.
-Status Batch::awaitStreams() {
-  CudaProxy& proxy = *comm_.cuda()->proxy();
-  while (!proxy.reached(*job_)) {
-    TUTTI_TRY(comm_.failure());
-    proxy.runReplayed();
-    cuda::pauseBetweenLooks();
-  }
-  return proxy.beginJob(*job_);  // not before: other communicators' jobs may be in the same queue
-}
-
 void Batch::beginNext() {
   const auto& [call, entry] = collectives_[next_];
-  if (entry->pass) return beginPasses();
-  const uint64_t sequence = comm_.numbers().nextCollective();
+  const uint64_t sequence = comm_.callOrder().numbers().nextCollective();
   PrePostOps prePost;
   CallBuffers buffers = buffersOf(*call, &prePost);
   if (entry->copiedBytes > 0) readCopy(entry->copiedBytes, &buffers, &prePost);
@@ -113,25 +71,6 @@ void Batch::beginNext() {
   ++next_;
 }
 
-/// All that follow each other and need no plan.
-void Batch::beginPasses() {
-  std::vector<OnePassRun::Call> calls;
-  for (; next_ < collectives_.size() && collectives_[next_].second->pass; ++next_) {
-    const auto& [call, entry] = collectives_[next_];
-    OnePassRun::Call& pass = calls.emplace_back();
-    pass.collective = call->collective;
-    pass.pass = *entry->pass;
-    pass.buffers = buffersOf(*call, &pass.prePost);
-    pass.sequence = comm_.numbers().nextCollective();
-    pass.buffers.call = fingerprintOf(*call, pass.sequence);
-  }
-  OnePassRun* run = comm_.cuda()->onePass();
-  run->begin(std::move(calls),
-             [this](const OnePassRun::Call& call) { comm_.watchdog().enter(call.sequence, call.buffers.call); });
-  current_ = run;
-}
-
-/// All but the fingerprint.
 CallBuffers Batch::buffersOf(const Call& call, PrePostOps* around) {
   CallBuffers buffers;
   buffers.input = static_cast<const std::byte*>(call.sendbuff);
@@ -152,7 +91,7 @@ CallBuffers Batch::buffersOf(const Call& call, PrePostOps* around) {
     const size_t bytes = extentsOf(call, comm_.rank(), comm_.nRanks()).sendBytes;
     prePost.scalar = call.custom->deviceScalar != nullptr ? call.custom->deviceScalar : call.custom->scalar.data();
     prePost.scalarOnDevice = call.custom->deviceScalar != nullptr;
-    prePost.scaled = {buffers.input, *comm_.workspace(bytes), bytes / dataTypeBytes(call.dtype)};
+    prePost.scaled = {buffers.input, *comm_.executor().workspace(bytes), bytes / dataTypeBytes(call.dtype)};
     buffers.input = prePost.scaled.to;
   }
   return buffers;
@@ -160,18 +99,17 @@ CallBuffers Batch::buffersOf(const Call& call, PrePostOps* around) {
 
 /// A copy takes the input's place; the memory was taken with the plan.
 void Batch::readCopy(size_t bytes, CallBuffers* buffers, PrePostOps* around) {
-  around->copied = {buffers->input, *comm_.workspace(bytes), bytes};
+  around->copied = {buffers->input, *comm_.executor().workspace(bytes), bytes};
   buffers->input = around->copied.to;
 }
 
 /// Then buffersOf() gets it without fail.
 Status Batch::reserveWorkspace(const Call& call) {
   if (call.custom == nullptr || call.custom->function != nullptr) return {};
-  return asStatus(comm_.workspace(extentsOf(call, comm_.rank(), comm_.nRanks()).sendBytes));
+  return asStatus(comm_.executor().workspace(extentsOf(call, comm_.rank(), comm_.nRanks()).sendBytes));
 }
 
-void Batch::remember(KnownCalls* known) {
-  if (comm_.cuda() != nullptr) return;
+void Batch::remember() {
   if (collectives_.size() != 1 || calls_.size() != 1) return;
   const auto& [call, entry] = collectives_.front();
   if (entry->copiedBytes > 0 || call->counts || call->custom ||
@@ -187,7 +125,7 @@ void Batch::remember(KnownCalls* known) {
   k.divisor = prePost.divisor;
   k.dividedCount = prePost.divided.count;
   k.run = entry->run.get();
-  known->learn(k);
+  comm_.planner().known().learn(k);
 }
 
 Result<Progress> Batch::step() {
@@ -195,44 +133,37 @@ Result<Progress> Batch::step() {
     TUTTI_ASSIGN(const Progress progress, prepare());
     if (!prepared_) return progress;
   }
-  if (comm_.cuda() == nullptr) return stepAll();
-  if (unprepared_ != nullptr && *unprepared_ > 0) return Progress::Blocked;
-  const DeviceScope scope(comm_.cuda());
-  TUTTI_ASSIGN(const Progress progress, stepAll());
-  if (progress == Progress::Done && !job_) TUTTI_TRY(comm_.cuda()->end(streams_));
-  return progress;
+  TUTTI_ASSIGN(const bool messages, stepMessages());
+  TUTTI_ASSIGN(const bool collectives, stepCollectives());
+  return progress(messages || collectives);
 }
 
-/// What a step has gathered; the next one may enqueue in another way.
-Status Batch::flush() { return comm_.cuda() == nullptr ? Status() : comm_.cuda()->flush(); }
+Result<bool> Batch::stepMessages() {
+  if (pointToPointDone_) return false;
+  TUTTI_ASSIGN(const Progress progress, pointToPoint_.step());
+  pointToPointDone_ = progress == Progress::Done;
+  return progress != Progress::Blocked;
+}
 
-Result<Progress> Batch::stepAll() {
-  bool moved = false;
-  if (!pointToPointDone_) {
-    TUTTI_ASSIGN(const Progress progress, pointToPoint_.step());
-    pointToPointDone_ = progress == Progress::Done;
-    moved = progress != Progress::Blocked;
-    TUTTI_TRY(flush());
+Result<bool> Batch::stepCollectives() {
+  if (current_ == nullptr && next_ < collectives_.size()) beginNext();
+  if (current_ == nullptr) return false;
+  TUTTI_ASSIGN(const Progress progress, current_->step());
+  if (progress == Progress::Done) {
+    comm_.watchdog().log().leave();
+    current_ = nullptr;
   }
-  if (current_ == nullptr && next_ < collectives_.size()) {
-    beginNext();
-  }
-  if (current_ != nullptr) {
-    TUTTI_ASSIGN(const Progress progress, current_->step());
-    moved = moved || progress != Progress::Blocked;
-    TUTTI_TRY(flush());
-    if (progress == Progress::Done) {
-      comm_.watchdog().log().leave();
-      current_ = nullptr;
-    }
-  }
+  return progress != Progress::Blocked;
+}
+
+Progress Batch::progress(bool moved) const {
   if (pointToPointDone_ && current_ == nullptr && next_ == collectives_.size()) return Progress::Done;
   return moved ? Progress::Moved : Progress::Blocked;
 }
 
 int Batch::waitingOn() const {
   if (counts_ != nullptr) return counts_->batch != nullptr ? counts_->batch->waitingOn() : -1;
-  if (!prepared_) return comm_.openingTo();
+  if (!prepared_) return comm_.links().openingTo();
   const int collective = current_ != nullptr ? current_->waitingOn() : -1;
   return collective >= 0 ? collective : pointToPoint_.waitingOn();
 }
@@ -240,14 +171,8 @@ int Batch::waitingOn() const {
 void Batch::abandon() {
   if (counts_ != nullptr && counts_->running()) counts_->batch->abandon();
   if (!prepared_) return;  // nothing has been enqueued
-  const DeviceScope scope(comm_.cuda());
   if (current_ != nullptr) current_->abandon();
   pointToPoint_.abandon();
-  if (comm_.cuda() == nullptr) return;
-  if (job_) return (void)comm_.cuda()->letGoOfJob();
-  // What was enqueued so far uses the caller's memory, and may wait for what others will never enqueue.
-  (void)comm_.cuda()->end(streams_);
-  (void)comm_.cuda()->letGo();
 }
 
 namespace {
@@ -265,11 +190,11 @@ Status runBatch(Comm& comm, Batch* batch) {
 Status runCall(Comm& comm, const Call& call, tuttiStream_t stream) {
   const uint64_t ticket = comm.callOrder().take();
   comm.callOrder().await(ticket);
-  Batch& batch = comm.ownBatch();
+  Batch& batch = *comm.own().batch;
   batch.clear();
   batch.add(call, stream);
   Status result = runBatch(comm, &batch);
-  if (result.ok()) batch.remember(&comm.known());
+  if (result.ok()) batch.remember();
   comm.watchdog().log().leave();
   comm.callOrder().finish(ticket);
   return result;
@@ -277,12 +202,12 @@ Status runCall(Comm& comm, const Call& call, tuttiStream_t stream) {
 
 // All calls of the communicator are carried out by this thread, so that nobody else has the turn.
 Status replayCalls(Comm& comm, const std::vector<Call>& calls) {
-  Batch batch(comm);
-  for (const Call& call : calls) batch.add(call, nullptr);
-  batch.replay();
-  Status result = runBatch(comm, &batch);
+  const std::unique_ptr<Batch> batch = comm.executor().newBatch();
+  for (const Call& call : calls) batch->add(call, nullptr);
+  batch->replay();
+  Status result = runBatch(comm, batch.get());
   comm.watchdog().log().leave();
-  batch.finish();
+  batch->finish();
   return result;
 }
 

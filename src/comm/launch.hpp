@@ -1,57 +1,85 @@
 // From calls to work: what a rank does when a call, or a whole group of them, is its turn.
 #pragma once
 
+#include <functional>
 #include <memory>
-#include <optional>
-#include <span>
 #include <vector>
 
 #include "src/collective/call.hpp"
 #include "src/comm/comm.hpp"
-#include "src/comm/cuda/executor.hpp"
 #include "src/exec/point_to_point.hpp"
 
 namespace tutti {
 
 /// The calls of one communicator in one group, in order, as one task: sends and receives side by side, collectives one
-/// after the other beside them.  Reusable.
+/// after the other beside them.  Reusable.  This one is the host's; others are made by Executor::newBatch().
 class Batch : public Task {
  public:
+  /// Carries out calls that a graph replays.  False: their communicator is gone.
+  using Replay = std::function<bool(const std::vector<Call>&)>;
+
   explicit Batch(Comm& comm) : comm_(comm) {}
 
   /// stream: of a CUDA communicator; what the call follows and what follows it.
-  void add(const Call& call, tuttiStream_t stream);
-  /// On the way of a CUDA rank's proxy: the streams of all calls come to them, and wait until finish().
-  void submit();
-  /// The same for calls that a graph replays, by the job: their streams have come to them.
-  void replay() { job_.emplace(); }
+  virtual void add(const Call& call, tuttiStream_t) { calls_.push_back(call); }
+  /// By the thread that makes the calls, where another one carries them out: streams of a device come to the calls, and
+  /// wait until finish().  True: a graph has taken the calls, and replays them.  Errors: UnhandledCudaError.
+  virtual Result<bool> submit(const Replay&) { return false; }
+  /// Instead, by the thread that carries them out: a graph replays them, and their streams have come to them.
+  virtual void replay() {}
   /// After the last step, whatever came of it.
-  void finish();
-  void clear();
-  bool empty() const { return calls_.empty(); }
+  virtual void finish();
+  virtual void clear();
+  /// Whether nobody misses it if it goes before start().
+  virtual bool mayBeDropped() const { return true; }
 
   /// On the thread whose streams the calls are on, as threads have default streams of their own by one handle: what is
   /// enqueued from now on follows the streams.
-  Status start();
+  virtual Status start() { return {}; }
   /// The task to run after start(): this batch, or its messages alone where it has nothing else.
-  Task* task();
+  virtual Task* task();
   /// Of several that are driven together: blocks of one may wait on a device for what memory that another takes there
   /// would wait for, so ranks on devices run when all are prepared.  Borrowed; counts those that are not.
   void runAfter(size_t* unprepared) { unprepared_ = unprepared; }
 
   /// Remember the one call that has just run, if it is one that KnownCalls can tell.
-  void remember(KnownCalls* known);
+  virtual void remember();
 
   Comm& comm() const { return comm_; }
   const std::vector<Call>& calls() const { return calls_; }
-  std::span<const cuda::Stream> streams() const { return streams_; }
   /// First makes plans and opens endpoints for all calls, then runs them.
   Result<Progress> step() override;
   int waitingOn() const override;
   bool preparing() const override { return !prepared_ && !(counts_ != nullptr && counts_->running()); }
   void abandon() override;
 
+ protected:
+  using PlannedCall = std::pair<const Call*, std::shared_ptr<const PlanEntry>>;
+  bool prepared() const { return prepared_; }
+  /// Whether others that are driven together still prepare.
+  bool othersPrepare() const { return unprepared_ != nullptr && *unprepared_ > 0; }
+  Result<Progress> prepare();
+  /// Once prepared: whether something was done.  Messages first.
+  Result<bool> stepMessages();
+  Result<bool> stepCollectives();
+  Progress progress(bool moved) const;
+  /// All but the fingerprint.
+  CallBuffers buffersOf(const Call& call, PrePostOps* around);
+  /// The next collective begins: current_ is its task.
+  virtual void beginNext();
+
+  Comm& comm_;
+  std::vector<PlannedCall> collectives_;
+  size_t next_ = 0;          // collective to begin next
+  Task* current_ = nullptr;  // the one that runs, or several
+
  private:
+  /// Whether blocks on a device carry out the collective, of each once.
+  virtual bool goesByKernels(const Call&) { return false; }
+  /// Whether endpoints that plans have asked for may have come up since.
+  virtual bool mayHaveOpened();
+  /// A message like this may come again.
+  virtual void learn(const Call& call, const PointToPointOp& op);
   /// An AllGather of everyone's counts, for an AllToAllv whose blocks pass through other ranks.
   struct CountsExchange {
     std::vector<uint64_t> mine, told;
@@ -65,7 +93,6 @@ class Batch : public Task {
     std::shared_ptr<const PlanEntry> entry;  // of a collective
     Endpoint* endpoint = nullptr;            // of a send or receive
   };
-  Result<Progress> prepare();
   Result<bool> learnCounts();
   Result<bool> exchangeCounts(Call* call);
   void beginExchange();
@@ -73,27 +100,13 @@ class Batch : public Task {
   Result<bool> makePlan(size_t index);
   void finishPreparing();
   void preparePointToPoint(const Call& call, Endpoint* endpoint);
-  Result<Progress> stepAll();
-  Status flush();
-  Status awaitStreams();
   Status reserveWorkspace(const Call& call);
-  void beginNext();
-  void beginPasses();
-  CallBuffers buffersOf(const Call& call, PrePostOps* around);
   void readCopy(size_t bytes, CallBuffers* buffers, PrePostOps* around);
 
-  Comm& comm_;
   std::vector<Call> calls_;
-  std::vector<cuda::Stream> streams_;  // of CUDA calls, each once
-  Status submitted_;
-  std::optional<CudaProxy::Submitted> job_;  // after submit()
   PointToPointRun pointToPoint_;
   bool pointToPointDone_ = false;
-  bool resident_ = false;  // whether collectives go by resident kernels
   bool prepared_ = false;
-  std::vector<std::pair<const Call*, std::shared_ptr<const PlanEntry>>> collectives_;
-  size_t next_ = 0;          // collective to begin next
-  Task* current_ = nullptr;  // the one that runs, or several
   // While it prepares.
   std::vector<Preparing> preparing_;        // by call, as far as the counts are known
   std::unique_ptr<CountsExchange> counts_;  // of the next call

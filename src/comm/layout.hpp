@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "src/comm/cuda/executor_kind.hpp"
-#include "src/comm/cuda/reach.hpp"
 #include "src/comm/machine.hpp"
 
 namespace tutti {
@@ -17,6 +16,7 @@ struct RankLayout {
   ExecutorKind executor{};              // but for None the host's short cuts do not fit all ranks
   DeviceReach reach;                    // between whom links are of devices
   int deviceLanes = 0;                  // that those have where others pass through hosts
+  bool oneLaunch = false;               // whether all ranks' kernels are launched as one
   int residentLanes = 0;                // of plans that blocks walk; 0: none are
   size_t sliceBytes = 0;                // the most of one message on any link
   size_t pullBytes = 0;                 // as many as all slots of an endpoint hold: what a peer cannot read is sent

@@ -57,6 +57,7 @@ bool Links::isOpen(int peer, int lane) const { return endpoints_.count({peer, la
 
 Result<Endpoint*> Links::endpoint(int peer, int lane) {
   const std::pair key(peer, lane);
+  lastAsked_ = peer;
   if (const auto open = endpoints_.find(key); open != endpoints_.end()) return open->second.get();
   if (opening_.contains(key)) return static_cast<Endpoint*>(nullptr);
   Transport* transport = transportTo(peer);
@@ -98,7 +99,7 @@ int Links::openingTo() const {
   for (const auto& [key, opening] : opening_) {
     if (key.first != kEveryone) return key.first;
   }
-  return -1;
+  return lastAsked_;
 }
 
 Result<const Address*> Links::addressOf(int peer, const Transport& transport) const {

@@ -42,7 +42,7 @@ class Links {
   Status poll();
   /// Endpoints that are open: more than before if poll() has opened some.
   size_t numOpen() const { return endpoints_.size(); }
-  /// The peer of an endpoint that is coming up; -1 if there is none.
+  /// The peer of an endpoint that is coming up, or of the one that was asked for last; -1: none was.
   int openingTo() const;
   /// Ends the sleep of a rank that waits for one.  Any thread.
   void ring() const {
@@ -96,6 +96,7 @@ class Links {
   mutable std::mutex mutex_;                                            // of changes to endpoints_
   std::map<std::pair<int, int>, std::unique_ptr<Endpoint>> endpoints_;  // by peer and lane
   std::map<std::pair<int, int>, PendingEndpoint> opening_;
+  int lastAsked_ = -1;
 };
 
 }  // namespace tutti

@@ -3,7 +3,7 @@
 
 #include "src/base/log.hpp"
 #include "src/comm/comm.hpp"
-#include "src/comm/cuda/executor.hpp"
+#include "src/comm/executor.hpp"
 #include "src/exec/cuda/one_pass.hpp"
 #include "src/plan/fit.hpp"
 #include "src/schedule/passes.hpp"
@@ -140,7 +140,7 @@ Result<std::shared_ptr<const PlanEntry>> CallPlanner::plan(const Call& call, boo
   PlanEntry entry = std::move(making->entry);
   making_.erase(making);
   TUTTI_TRY(made.status());
-  comm_.known().forget();  // the cache may drop a plan now
+  known_.forget();  // the cache may drop a plan now
   return plans_.insert(key, std::move(entry));
 }
 
@@ -195,7 +195,7 @@ bool CallPlanner::rewrites(const PlanKey& key) const {
 // of its business.
 Result<std::optional<Honoured>> CallPlanner::inOnePass(const PlanKey& key, const Shape& shape) const {
   const std::optional<Honoured> no;
-  if (!key.resident || comm_.cuda()->onePass() == nullptr || key.ordered || key.counts) return no;
+  if (!key.resident || !comm_.layout().oneLaunch || key.ordered || key.counts) return no;
   PlanRequest request = planRequest(shape, true);
   request.overrides.nChannels = 0;
   if (!request.ready.empty()) return no;
@@ -205,8 +205,7 @@ Result<std::optional<Honoured>> CallPlanner::inOnePass(const PlanKey& key, const
   return std::optional(std::move(honoured));
 }
 
-bool CallPlanner::goesByKernels(const Call& call) {
-  if (comm_.cuda()->settleWalk()) return true;
+bool CallPlanner::goesInOnePass(const Call& call) const {
   PlanKey key = keyOf(call);
   key.resident = true;
   const Result<std::optional<Honoured>> pass = inOnePass(key, shapeOf(call, key));
@@ -238,7 +237,7 @@ Result<Schedule> CallPlanner::scheduleFor(const Call& call, const PlanKey& key, 
   shape.parts = choice->parts;
   if (choice->joined) shape.messageBytes = chosenBy.joinBytes;
   // Blocks read what others lend where it lies, and messages that they would rather send inline they do.
-  const bool residentDirect = key.resident && onOneDevice(comm_.links().descriptors()) && leastMapped < SIZE_MAX;
+  const bool residentDirect = key.resident && comm_.layout().oneLaunch && leastMapped < SIZE_MAX;
   const bool mapped = !key.resident && mayLendMapped(shape, leastMapped);
   const bool lends = !comm_.layout().anyCuda() && choice->protocol == Protocol::Direct;
   // Several chunks are gathered into a message: nothing is read where it lies.
@@ -268,7 +267,7 @@ Result<CallPlanner::Making> CallPlanner::beginPlan(const Call& call, const PlanK
   if (choice.ready && key.inPlace && choice.ready->inPlace == nullptr) {
     shape.inPlace = false;
     making.entry.copiedBytes = extentsOf(call, comm_.rank(), comm_.nRanks()).sendBytes;
-    TUTTI_TRY(asStatus(comm_.workspace(making.entry.copiedBytes)));
+    TUTTI_TRY(asStatus(comm_.executor().workspace(making.entry.copiedBytes)));
   }
   TUTTI_ASSIGN(making.schedule, scheduleFor(call, key, shape, &choice));
   return making;
@@ -288,15 +287,14 @@ Result<bool> CallPlanner::bind(const Call& call, Making* making) {
   const EndpointFinder find = [&](int peer, int lane) -> Result<Endpoint*> {
     if (resident) return static_cast<Endpoint*>(nullptr);
     if (boards) return comm_.links().board(peer);
-    TUTTI_ASSIGN(Endpoint * endpoint, comm_.endpoint(peer, lane));
+    TUTTI_ASSIGN(Endpoint * endpoint, comm_.executor().endpoint(peer, lane));
     complete = complete && endpoint != nullptr;
     return endpoint;
   };
-  ScratchLender scratch;
-  if (comm_.cuda() != nullptr) scratch = [this](size_t bytes) { return comm_.cuda()->scratch(bytes); };
   const Layout layout = layoutOf(making->schedule, call);
-  TUTTI_ASSIGN(entry.plan, bindPlan(std::move(making->schedule), layout, dataTypeBytes(call.dtype),
-                                    sliceBytesFor(making->choice, call), find, scratch, ranksOnHost()));
+  TUTTI_ASSIGN(entry.plan,
+               bindPlan(std::move(making->schedule), layout, dataTypeBytes(call.dtype),
+                        sliceBytesFor(making->choice, call), find, comm_.executor().scratch(), ranksOnHost()));
   if (!complete) {
     making->schedule = std::move(entry.plan->schedule);
     return false;
@@ -304,13 +302,8 @@ Result<bool> CallPlanner::bind(const Call& call, Making* making) {
   entry.plan->lendsAll =
       making->choice.protocol == Protocol::Direct && !comm_.layout().anyCuda() && !rewrites(making->key);
   entry.plan->leastMappedBytes = leastMappedBytes(making->choice.overrides.protocol);
-  entry.plan->posts = comm_.postings();
-  if (comm_.cuda() != nullptr) entry.plan->worker = &comm_.cuda()->worker();
-  if (!resident) {
-    entry.run = std::make_unique<CollectiveRun>(*entry.plan);
-    return true;
-  }
-  TUTTI_ASSIGN(entry.resident, comm_.cuda()->residentRun(*entry.plan));
+  entry.plan->posts = comm_.executor().postings();
+  TUTTI_TRY(comm_.executor().equip(&entry, resident));
   return true;
 }
 

@@ -28,7 +28,7 @@ void Parking::dropAll() {
 }
 
 void ParkedBatch::park() {
-  if ((*use_)->cuda() != nullptr) return;
+  if (!batch_->mayBeDropped()) return;
   parked_ = true;
   handle_->abortState.parking().add(this, handle_->abortState);
 }

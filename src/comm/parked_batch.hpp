@@ -19,10 +19,7 @@ class ParkedBatch {
  public:
   /// Takes the next place in the communicator's order.
   explicit ParkedBatch(const CommUse& comm)
-      : handle_(comm.handle()),
-        callOrder_(comm->sharedCallOrder()),
-        use_(comm),
-        batch_(std::make_unique<Batch>(*comm)) {
+      : handle_(comm.handle()), callOrder_(comm->sharedCallOrder()), use_(comm), batch_(comm->executor().newBatch()) {
     ticket_ = callOrder_->take();
   }
   ParkedBatch(const ParkedBatch&) = delete;

@@ -131,7 +131,7 @@ PlanRequest CallPlanner::planRequest(const Shape& shape, bool resident) const {
   const std::optional<DeviceCosts>& device = resident ? state_.blocks : state_.device;
   if (device) request.device = &*device;
   const bool reads = !comm_.layout().anyCuda() && state_.links.intra && state_.links.intra->lends();
-  request.directPossible = resident ? onOneDevice(comm_.links().descriptors()) : reads;
+  request.directPossible = resident ? comm_.layout().oneLaunch : reads;
   request.mostChannels =
       state_.overrides.nChannels > 0 ? kMostChannels : std::min(kMostChannels, comm_.settings().maxChannels);
   // A channel is a block there, as many as are worth it, if nobody sets a limit.

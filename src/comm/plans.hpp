@@ -7,8 +7,8 @@
 #include <unordered_map>
 
 #include "src/collective/call.hpp"
-#include "src/comm/cuda/resident_run.hpp"
 #include "src/exec/collective_run.hpp"
+#include "src/exec/kernels/pass_program.hpp"
 #include "src/exec/plan.hpp"
 
 namespace tutti {
@@ -28,14 +28,22 @@ struct PlanKey {
   size_t hash() const;
 };
 
+/// Carries out calls by a plan elsewhere than on the host.  Reusable: begin(), then the task.
+class PlanRun {
+ public:
+  virtual ~PlanRun() = default;
+  virtual void begin(const CallBuffers& buffers, const PrePostOps& prePost) = 0;
+  virtual Task* task() = 0;
+};
+
 /// How calls of a kind are carried out.
 struct PlanEntry {
-  std::optional<kernels::PassCall> pass;  // by CudaExecutor::onePass(), without a plan; or
+  std::optional<kernels::PassCall> pass;  // by one pass over all ranks' buffers, without a plan; or
   std::unique_ptr<Plan> plan;
   std::unique_ptr<CollectiveRun> run;  // one of the two
-  std::unique_ptr<ResidentRun> resident;
-  size_t copiedBytes = 0;  // of the input, by Comm::workspace(): the plan reads a copy; 0: it reads the input
-  Task* task() const { return run != nullptr ? static_cast<Task*>(run.get()) : resident.get(); }
+  std::unique_ptr<PlanRun> resident;
+  size_t copiedBytes = 0;  // of the input, by Executor::workspace(): the plan reads a copy; 0: it reads the input
+  Task* task() const { return run != nullptr ? static_cast<Task*>(run.get()) : resident->task(); }
   void begin(const CallBuffers& buffers, const PrePostOps& prePost) const {
     if (run != nullptr) return run->begin(buffers, prePost);
     resident->begin(buffers, prePost);

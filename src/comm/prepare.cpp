@@ -1,8 +1,8 @@
 // The preparation of a batch: plans and endpoints for all its calls, in steps.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
-#include "src/comm/cuda/executor.hpp"
 #include "src/comm/launch.hpp"
 
 namespace tutti {
@@ -38,13 +38,12 @@ Status keepCounts(const std::vector<uint64_t>& told, Call* call) {
 
 Task* Batch::task() {
   if (Result<Progress> first = prepare(); !first.ok()) refused_ = first.status();
-  const bool messagesOnly = prepared_ && collectives_.empty() && comm_.cuda() == nullptr;
+  const bool messagesOnly = prepared_ && collectives_.empty();
   return messagesOnly ? static_cast<Task*>(&pointToPoint_) : this;
 }
 
 Result<Progress> Batch::prepare() {
   TUTTI_TRY(refused_);
-  const DeviceScope scope(comm_.cuda());
   TUTTI_ASSIGN(const bool counted, learnCounts());
   if (!counted) return Progress::Blocked;
   TUTTI_ASSIGN(const bool made, makePlans());
@@ -60,7 +59,7 @@ Result<bool> Batch::learnCounts() {
     if (counts_ == nullptr) {
       TUTTI_TRY(reserveWorkspace(call));
       const bool collective = call.kind == CallKind::Collective;
-      const bool resident = collective && resident_ && comm_.planner().goesByKernels(call);
+      const bool resident = collective && goesByKernels(call);
       TUTTI_ASSIGN(const bool all, collective ? comm_.planner().needsAllCounts(call, resident) : Result<bool>(false));
       if (!all) {
         preparing_.push_back({.resident = resident});
@@ -120,12 +119,12 @@ void Batch::beginExchange() {
   counts_->batch->add(exchange, nullptr);
 }
 
+bool Batch::mayHaveOpened() { return std::exchange(numOpen_, comm_.links().numOpen()) != comm_.links().numOpen(); }
+
 /// False while endpoints come up, those of all calls side by side.
 Result<bool> Batch::makePlans() {
   TUTTI_TRY(comm_.links().poll());
-  const size_t numOpen = comm_.links().numOpen();
-  if (numOpen == numOpen_ && comm_.cuda() == nullptr) return false;
-  numOpen_ = numOpen;
+  if (!mayHaveOpened()) return false;
   bool made = true;
   for (size_t i = 0; i < calls_.size(); ++i) {
     TUTTI_ASSIGN(const bool one, makePlan(i));
@@ -144,7 +143,7 @@ Result<bool> Batch::makePlan(size_t index) {
     return preparing.entry != nullptr;
   }
   if (call.count == 0) return true;
-  TUTTI_ASSIGN(preparing.endpoint, comm_.endpoint(call.root, kPointToPointLane));
+  TUTTI_ASSIGN(preparing.endpoint, comm_.executor().endpoint(call.root, kPointToPointLane));
   return preparing.endpoint != nullptr;
 }
 
@@ -163,7 +162,7 @@ void Batch::finishPreparing() {
 
 void Batch::preparePointToPoint(const Call& call, Endpoint* endpoint) {
   const bool isSend = call.kind == CallKind::Send;
-  const uint32_t sequence = comm_.numbers().nextMessage(call.root, isSend);
+  const uint32_t sequence = comm_.callOrder().numbers().nextMessage(call.root, isSend);
   if (call.count == 0) return;
   PointToPointOp op;
   op.endpoint = endpoint;
@@ -176,12 +175,16 @@ void Batch::preparePointToPoint(const Call& call, Endpoint* endpoint) {
   const bool whole = op.bytes >= std::max(op.leastMappedBytes, op.endpoint->leastWholeBytes());
   op.sliceBytes = whole ? op.bytes : comm_.planner().sliceBytesTo(call.root);
   op.lendsAny = isSend && op.bytes >= kLeastPulledBytes && comm_.planner().lends(call.root, op.bytes);
-  op.posts = comm_.posting(call.root) != Posting::Nothing;
+  op.posts = comm_.executor().posting(call.root) != Posting::Nothing;
   comm_.use(isSend ? call.sendbuff : call.recvbuff, op.bytes);
   op.call = fingerprintOf(call, 0);
-  if (comm_.cuda() == nullptr) comm_.known().learn({{isSend, call.dtype, call.root, call.count, nullptr, nullptr}, op});
+  learn(call, op);
   op.call = withSequence(op.call, sequence);
   pointToPoint_.add(op);
+}
+
+void Batch::learn(const Call& call, const PointToPointOp& op) {
+  comm_.planner().known().learn({{op.isSend, call.dtype, call.root, call.count, nullptr, nullptr}, op});
 }
 
 }  // namespace tutti

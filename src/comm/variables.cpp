@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "src/base/config.hpp"
-#include "src/comm/cuda/executor.hpp"
+#include "src/comm/cuda/executor_kind.hpp"
 #include "src/comm/machine.hpp"
 #include "src/comm/settings.hpp"
 #include "src/control/session/interfaces.hpp"

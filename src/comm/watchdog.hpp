@@ -30,6 +30,7 @@ class Watchdog : public TaskOwner {
   void setTimeoutMs(int timeoutMs) { timeoutMs_.store(timeoutMs, std::memory_order_relaxed); }
   Deadline deadline() const { return Deadline::inMs(timeoutMs_.load(std::memory_order_relaxed)); }
   CallLog& log() { return log_; }
+  AbortState& abortState() { return abortState_; }
   /// A call begins: what it says of itself is noted for inquiries.  Only with the turn.
   void enter(uint64_t sequence, const Fingerprint& call) {
     log_.enter(sequence, call);

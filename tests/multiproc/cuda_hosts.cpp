@@ -133,10 +133,10 @@ std::string checkGraphs(const Rank& r, const GpuRank* own) {
 
 /// Between devices that reach each other nothing passes through the host, and the other way round.
 std::string checkTraffic(const Job& job, const Rank& r) {
-  const CudaExecutor& executor = *r.comm->comm->cuda();
-  CudaExecutor::Traffic all;
+  const auto& executor = static_cast<const CudaExecutor&>(r.comm->comm->executor());
+  DeviceEndpoints::Traffic all;
   for (int peer = 0; peer < r.nRanks; ++peer) {
-    const CudaExecutor::Traffic sent = executor.sentTo(peer);
+    const DeviceEndpoints::Traffic sent = executor.sentTo(peer);
     const bool reached = job.reach(r.rank, peer);
     const auto to = [&](const char* what) { return what + (" to rank " + std::to_string(peer)); };
     if (reached && sent.throughHost > 0) return to("bytes passed through the host");

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "src/comm/cuda/executor.hpp"
+#include "src/comm/cuda/executor_kind.hpp"
 #include "src/comm/machine.hpp"
 #include "src/cost/device_costs.hpp"
 

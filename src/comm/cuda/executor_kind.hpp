@@ -2,6 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/comm/cuda/reach.hpp"
 
 namespace tutti {
 
@@ -12,5 +16,28 @@ enum class ExecutorKind : uint8_t {
   Resident,  // one kernel for all ranks of a device, in whose blocks nothing waits but for blocks that are there, too
   Proxy,     // a thread of the rank's, and each edge of a plan goes by the link that its two ranks have: any ranks
 };
+
+/// Lanes that plans of resident kernels may have: each is a block, and all ranks' blocks must be on their devices
+/// together.  0: that cannot be, because a device is shared by processes, or has too few blocks for its ranks.
+int residentLanes(const std::vector<PeerDescriptor>& descriptors, size_t sliceBytes, uint32_t slots);
+/// Whether all ranks are in one process and on one device: then one launch carries all of them.
+bool onOneDevice(const std::vector<PeerDescriptor>& descriptors);
+/// Whether TUTTI_CUDA_EXECUTOR asks for the proxy.
+bool asksForProxy();
+/// Whether there is an executor of this name, whatever the ranks can do.  Errors: InvalidUsage naming
+/// TUTTI_CUDA_EXECUTOR.
+Status checkExecutorName(const std::string& name);
+/// lanes: residentLanes().  obstacle: the same on all ranks; "" if there is none.  Errors: InvalidUsage:
+/// TUTTI_CUDA_EXECUTOR cannot be honoured.
+Result<ExecutorKind> executorKind(const std::vector<PeerDescriptor>& descriptors, int lanes,
+                                  const std::string& obstacle);
+
+/// Lanes that collectives may have on CUDA ranks: as many host endpoints again carry credits.
+inline constexpr int kMostCudaLanes = 30;
+/// The same where some edges of a plan are between devices and others are not: as many as have room for their slots,
+/// which have to be there before streams wait for a proxy.
+int lanesOfMixedEdges(const DeviceReach& reach, size_t slotBytes, uint32_t slots);
+/// The lane of the host endpoints by which ranks agree on a launch.
+inline constexpr int kLaunchLane = 62;
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "src/comm/cuda/joint_launch.hpp"
+#include "src/comm/plans.hpp"
 #include "src/exec/collective_run.hpp"
 
 namespace tutti {
@@ -15,13 +16,14 @@ struct ResidentProgram {
   bool captured = false;  // graphs may have it
 };
 
-class ResidentRun : public JointLaunch {
+class ResidentRun : public JointLaunch, public PlanRun {
  public:
   /// program: of this plan.  place, plan: borrowed.
   ResidentRun(const LaunchPlace& place, const Plan& plan, std::shared_ptr<ResidentProgram> program)
       : JointLaunch(place), plan_(plan), program_(std::move(program)) {}
 
-  void begin(const CallBuffers& buffers, const PrePostOps& prePost);
+  void begin(const CallBuffers& buffers, const PrePostOps& prePost) override;
+  Task* task() override { return this; }
 
  private:
   Status offer(cuda::LaunchSeat* seat) override;

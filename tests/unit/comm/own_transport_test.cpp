@@ -152,7 +152,7 @@ TEST_CASE("requests use memory that is registered, for as long as it is") {
           RANK_TRY(tuttiMemFree(memory));
           RANK_TRY(tuttiBarrier(r.comm, nullptr));
           const CommUse comm = *use(r.comm);
-          Endpoint* const endpoint = *comm->endpoint(1 - r.rank, kPointToPointLane);
+          Endpoint* const endpoint = *comm->executor().endpoint(1 - r.rank, kPointToPointLane);
           RANK_CHECK(!endpoint->takes(reinterpret_cast<const std::byte*>(floats), 8));
           return "";
         }) == "");

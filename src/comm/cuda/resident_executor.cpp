@@ -1,10 +1,11 @@
-// What a rank on a CUDA device has where blocks walk plans on the devices.
+#include "src/comm/cuda/resident_executor.hpp"
+
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "src/base/config.hpp"
-#include "src/comm/cuda/executor.hpp"
+#include "src/comm/cuda/executor_kind.hpp"
 #include "src/cost/device_costs.hpp"
 
 namespace tutti {
@@ -58,58 +59,58 @@ int residentLanes(const std::vector<PeerDescriptor>& descriptors, size_t sliceBy
   return static_cast<int>(std::min(lanes, room / laneBytes));
 }
 
-Status CudaExecutor::makeEnds(int nRanks, int lanes, size_t sliceBytes, PeerDescriptor* descriptor) {
-  ends_.layout = layoutFor(sliceBytes, slots_);
-  ends_.nRanks = nRanks;
-  ends_.lanes = lanes;
-  const cuda::ResidentRoom room{static_cast<size_t>(nRanks) * static_cast<size_t>(lanes), ends_.layout.bytes(),
-                                ends_.layout.slotsAt()};
-  TUTTI_ASSIGN(memory_->resident, cuda::makeResidentMemory(device_, room, readers_));
-  descriptor->ends = cuda::residentCard(*memory_->resident, *device_);
+Status ResidentExecutor::makeEnds(const EndsWanted& wanted, PeerDescriptor* descriptor) {
+  ends_.layout = layoutFor(wanted.sliceBytes, wanted.slots);
+  ends_.nRanks = wanted.nRanks;
+  ends_.lanes = wanted.lanes;
+  const size_t ends = static_cast<size_t>(wanted.nRanks) * static_cast<size_t>(wanted.lanes);
+  const cuda::ResidentRoom room{ends, ends_.layout.bytes(), ends_.layout.slotsAt()};
+  TUTTI_ASSIGN(memory_, cuda::makeResidentMemory(device(), room, lending_.readers()));
+  descriptor->ends = cuda::residentCard(*memory_, *device());
   return {};
 }
 
-Status CudaExecutor::openEnds(int rank, const std::vector<PeerDescriptor>& descriptors, Links& links, int mostBlocks,
-                              Deadline deadline) {
+Status ResidentExecutor::openEnds(int rank, Links& links, int mostBlocks, Deadline deadline) {
+  const std::vector<PeerDescriptor>& descriptors = links.descriptors();
   const PeerDescriptor& mine = descriptors[static_cast<size_t>(rank)];
   ends_.rank = rank;
   for (const PeerDescriptor& descriptor : descriptors) {
     const bool sameProcess = descriptor.info.processId == mine.info.processId;
-    TUTTI_TRY(awaitReading(descriptor, deadline));
+    TUTTI_TRY(lending_.awaitReading(descriptor, deadline));
     TUTTI_ASSIGN(std::unique_ptr<cuda::PeerResident> peer,
-                 cuda::PeerResident::open(descriptor.ends, sameProcess, device_));
+                 cuda::PeerResident::open(descriptor.ends, sameProcess, device()));
     ends_.bases.push_back(peer->ends());
     ends_.lends.push_back(shareDevice(descriptor, mine));
-    memory_->peers.push_back(std::move(peer));
+    peers_.push_back(std::move(peer));
   }
   place_.ops = &ops_;
-  place_.kernels = kernels_.get();
-  place_.own = memory_->resident.get();
+  place_.kernels = &kernels_;
+  place_.own = memory_.get();
   place_.fallsBack = onOneDevice(descriptors) && configText("TUTTI_CUDA_EXECUTOR") == "auto";
   if (onOneDevice(descriptors)) {
-    uint32_t blocks = kernels_->passBlocks();
+    uint32_t blocks = kernels_.passBlocks();
     if (mostBlocks > 0)
       blocks = std::min(blocks, static_cast<uint32_t>(descriptors.size()) * static_cast<uint32_t>(mostBlocks));
     onePass_ = std::make_unique<OnePassRun>(place_, &worker_, descriptors.size(), blocks);
   }
-  return openLaunchLines(rank, descriptors, links, deadline);
+  return openLaunchLines(rank, links, deadline);
 }
 
-Status CudaExecutor::openLaunchLines(int rank, const std::vector<PeerDescriptor>& descriptors, Links& links,
-                                     Deadline deadline) {
+Status ResidentExecutor::openLaunchLines(int rank, Links& links, Deadline deadline) {
+  const std::vector<PeerDescriptor>& descriptors = links.descriptors();
   const auto line = [&](int peer) -> Result<LaunchPlace::Line> {
     TUTTI_ASSIGN(Endpoint * endpoint, links.await(peer, kLaunchLane, deadline));
     return LaunchPlace::Line{endpoint, peer};
   };
   const std::vector<int> here = sharers(descriptors, rank);
-  place_.launcher = memory_->peers[static_cast<size_t>(here.front())]->shared();
+  place_.launcher = peers_[static_cast<size_t>(here.front())]->shared();
   if (here.front() != rank) {
     TUTTI_ASSIGN(place_.toLauncher, line(here.front()));
     return {};
   }
   for (const int member : here) {
     if (member == rank) continue;
-    place_.members.push_back(memory_->peers[static_cast<size_t>(member)]->shared());
+    place_.members.push_back(peers_[static_cast<size_t>(member)]->shared());
     TUTTI_ASSIGN(const LaunchPlace::Line to, line(member));
     place_.toMembers.push_back(to);
   }
@@ -121,52 +122,45 @@ Status CudaExecutor::openLaunchLines(int rank, const std::vector<PeerDescriptor>
   return {};
 }
 
-std::shared_ptr<cuda::ResidentMemory> CudaExecutor::residentMemory() const { return memory_->resident; }
+bool ResidentExecutor::sharesLaunch() const { return place_.launcher != place_.own || !place_.members.empty(); }
 
-bool CudaExecutor::resident(cuda::Stream stream) const {
-  if (memory_->resident == nullptr) return false;
-  const bool shared = place_.launcher != place_.own || !place_.members.empty();
-  return !shared || !capturing(stream);
-}
-
-bool CudaExecutor::settleWalk() {
-  cuda::LaunchSeat& seat = memory_->resident->seat;
+bool ResidentExecutor::settleWalk() {
+  cuda::LaunchSeat& seat = memory_->seat;
   return ++seat.settled < seat.byStreamsFrom;
 }
 
-std::unique_ptr<LaunchWatch> CudaExecutor::launchWatch() const {
-  if (place_.own == nullptr || place_.launcher != place_.own) return nullptr;
-  return std::make_unique<LaunchWatch>(memory_->resident, device_->ordinal(), place_.fallsBack);
+std::function<bool()> ResidentExecutor::launchWatch() const {
+  if (place_.launcher != place_.own) return nullptr;
+  return
+      [watch = std::make_shared<LaunchWatch>(memory_, device()->ordinal(), place_.fallsBack)] { return watch->look(); };
 }
 
-Result<std::unique_ptr<ResidentRun>> CudaExecutor::residentRun(const Plan& plan) {
+Result<std::unique_ptr<PlanRun>> ResidentExecutor::runOf(const Plan& plan, bool idle, cuda::Stream stream) {
   TUTTI_ASSIGN(const std::vector<std::byte> measure, residentProgram(plan, ends_, nullptr));
-  TUTTI_ASSIGN(std::shared_ptr<ResidentProgram> program, programRoom(measure.size()));
+  TUTTI_ASSIGN(std::shared_ptr<ResidentProgram> program, programRoom(measure.size(), idle));
   TUTTI_ASSIGN(const std::vector<std::byte> image, residentProgram(plan, ends_, program->memory.data()));
-  TUTTI_TRY(upload(image, program->memory));
-  return std::make_unique<ResidentRun>(place_, plan, std::move(program));
+  // Waits for the copy alone: the stream is this communicator's own, and nothing in it waits for another rank.
+  const cuda::Driver& driver = device()->driver();
+  TUTTI_CUDA(driver, cuMemcpyAsync(program->memory.address(), cuda::addressOf(image.data()), image.size(), stream));
+  TUTTI_CUDA(driver, cuStreamSynchronize(stream));
+  return std::unique_ptr<PlanRun>(std::make_unique<ResidentRun>(place_, plan, std::move(program)));
 }
 
 // Of plans that the cache has dropped, unless a graph may still have them, or else new: freeing memory may wait for the
 // whole device.
-Result<std::shared_ptr<ResidentProgram>> CudaExecutor::programRoom(size_t bytes) {
-  const bool ended = idle();
-  for (const auto& known : memory_->programs) {
+Result<std::shared_ptr<ResidentProgram>> ResidentExecutor::programRoom(size_t bytes, bool idle) {
+  for (const auto& known : programs_) {
     const bool fits = known->memory.bytes() >= bytes && known->memory.bytes() <= 4 * bytes;
-    if (ended && fits && known.use_count() == 1 && !known->captured) return known;
+    if (idle && fits && known.use_count() == 1 && !known->captured) return known;
   }
   auto program = std::make_shared<ResidentProgram>();
-  TUTTI_ASSIGN(program->memory, cuda::DeviceMemory::allocate(device_, bytes));
-  memory_->programs.push_back(program);
+  TUTTI_ASSIGN(program->memory, cuda::DeviceMemory::allocate(device(), bytes));
+  programs_.push_back(program);
   return program;
 }
 
-// Waits for the copy alone: the stream is this communicator's own, and nothing in it waits for another rank.
-Status CudaExecutor::upload(const std::vector<std::byte>& bytes, const cuda::DeviceMemory& to) {
-  const cuda::Driver& driver = device_->driver();
-  TUTTI_CUDA(driver, cuMemcpyAsync(to.address(), cuda::addressOf(bytes.data()), bytes.size(), rescue_));
-  TUTTI_CUDA(driver, cuStreamSynchronize(rescue_));
-  return {};
+void ResidentExecutor::closePeers() {
+  for (const auto& peer : peers_) peer->close();
 }
 
 }  // namespace tutti

@@ -1,0 +1,44 @@
+#include "src/comm/host_executor.hpp"
+
+#include <algorithm>
+
+#include "src/comm/group.hpp"
+#include "src/comm/launch.hpp"
+
+namespace tutti {
+
+Result<std::function<bool()>> HostExecutor::open() {
+  const auto postingTo = [&](int peer) {
+    const LinkProfile& link = comm_.links().linkTo(peer);
+    if (link.mostRequests == 0) return Posting::Nothing;
+    return link.puts ? Posting::Direct : Posting::All;
+  };
+  for (int peer = 0; peer < comm_.nRanks(); ++peer) postings_.push_back(postingTo(peer));
+  if (std::ranges::count(postings_, Posting::Nothing) == comm_.nRanks()) postings_.clear();
+  return std::function<bool()>();
+}
+
+Result<Endpoint*> HostExecutor::endpoint(int peer, int lane) { return comm_.links().endpoint(peer, lane); }
+
+Result<std::byte*> HostExecutor::workspace(size_t bytes) {
+  if (workspace_.size() < bytes) workspace_.resize(bytes);
+  return workspace_.data();
+}
+
+Status HostExecutor::equip(PlanEntry* entry, bool) {
+  entry->run = std::make_unique<CollectiveRun>(*entry->plan);
+  return {};
+}
+
+std::unique_ptr<Batch> HostExecutor::newBatch() { return std::make_unique<Batch>(comm_); }
+
+HostStream* HostExecutor::carrier(tuttiStream_t stream, HostStream* own) const {
+  return stream != nullptr ? stream->host.get() : own;
+}
+
+Status HostExecutor::checkStream(tuttiStream_t stream) const {
+  if (stream != nullptr && stream->host == nullptr) return invalidArgument("stream has been destroyed");
+  return {};
+}
+
+}  // namespace tutti

@@ -1,0 +1,36 @@
+// Calls on memory of the host, carried out by the thread that makes them, or by that of a host stream.
+#pragma once
+
+#include "src/comm/executor.hpp"
+
+namespace tutti {
+
+class Comm;
+
+class HostExecutor : public Executor {
+ public:
+  /// comm: borrowed.
+  explicit HostExecutor(Comm& comm) : Executor(MemoryKind::Host), comm_(comm) {}
+
+  Result<Refusals> tryReach(const DeviceReach&, const std::vector<PeerDescriptor>&) override { return Refusals(); }
+  Status meet(const std::vector<PeerDescriptor>&, PeerDescriptor*) override { return {}; }
+  Result<std::function<bool()>> open() override;
+  Result<Endpoint*> endpoint(int peer, int lane) override;
+  ScratchLender scratch() override { return nullptr; }
+  Result<std::byte*> workspace(size_t bytes) override;
+  Status equip(PlanEntry* entry, bool resident) override;
+  std::unique_ptr<Batch> newBatch() override;
+  HostStream* carrier(tuttiStream_t stream, HostStream* own) const override;
+  uint64_t captureOf(tuttiStream_t) const override { return 0; }
+  Status checkStream(tuttiStream_t stream) const override;
+  Status checkMemory(const void*, const char*) const override { return {}; }
+  Status lend(void*, const void*, size_t) override { return {}; }
+  Status endLending(void*) override { return {}; }
+  Status finalize() override { return {}; }
+
+ private:
+  Comm& comm_;
+  std::vector<std::byte> workspace_;
+};
+
+}  // namespace tutti
