@@ -144,7 +144,7 @@ Status CudaExecutor::meet(const std::vector<PeerDescriptor>& descriptors, PeerDe
   }
   if (layout.executor == ExecutorKind::Resident) {
     parts_->kernels = std::make_unique<ResidentExecutor>(ops_, *kernels_, worker_, parts_->lending);
-    TUTTI_TRY(parts_->kernels->makeEnds({comm_.nRanks(), layout.residentLanes, layout.sliceBytes, slots_}, addresses));
+    TUTTI_TRY(parts_->kernels->makeEnds(comm_.nRanks(), layout, slots_, addresses));
   }
   return layout.mixesEdges() ? endpoints.makeSlots(layout.deviceLanes, layout.sliceBytes, addresses) : Status();
 }
@@ -209,9 +209,11 @@ HostStream* CudaExecutor::carrier(tuttiStream_t stream, HostStream* own) const {
   return order_.capturing(onDevice(stream)) ? nullptr : own;
 }
 
-uint64_t CudaExecutor::captureOf(tuttiStream_t stream) const {
+uint64_t CudaExecutor::captureOf(tuttiStream_t stream) const { return captureOf(onDevice(stream)); }
+
+uint64_t CudaExecutor::captureOf(cuda::Stream stream) const {
   const cuda::CudaScope scope(*device_);
-  return order_.captureOf(onDevice(stream));
+  return order_.captureOf(stream);
 }
 
 Status CudaExecutor::checkStream(tuttiStream_t stream) const {
@@ -248,14 +250,12 @@ Result<CudaProxy::Submitted> CudaExecutor::submit(std::span<const cuda::Stream> 
   return status;
 }
 
-Result<bool> CudaExecutor::capture(std::span<const cuda::Stream> streams, std::function<bool()> job) {
+Status CudaExecutor::capture(std::span<const cuda::Stream> streams, std::function<bool()> job) {
   const cuda::CudaScope scope(*device_);
-  if (order_.captureOf(streams.front()) == 0) return false;
   parts_->endpoints.fillReserve(proxy_->gates().get());
   TUTTI_TRY(begin(streams));
   TUTTI_TRY(proxy_->capture(streams.front(), std::move(job)));
-  TUTTI_TRY(end(streams));
-  return true;
+  return end(streams);
 }
 
 Status CudaExecutor::lend(void* handle, const void* buffer, size_t bytes) {

@@ -35,14 +35,16 @@ class CudaExecutor : public Executor {
   /// What carries out collectives on `stream` in place of streams, if that can be: a launch for several ranks joins
   /// their streams, which a capture of one of them cannot do.  Else null.
   ResidentExecutor* kernelsFor(cuda::Stream stream) const;
+  /// As Executor's.
+  uint64_t captureOf(cuda::Stream stream) const;
   /// Bytes that this rank has sent to `peer`, by kind of link.
   DeviceEndpoints::Traffic sentTo(int peer) const { return parts_->endpoints.sentTo(peer); }
 
   /// On the way of the proxy, by the caller: `streams` come to a call that a job will carry out, and wait for its end.
   /// Errors: UnhandledCudaError; nothing waits then.
   Result<CudaProxy::Submitted> submit(std::span<const cuda::Stream> streams);
-  /// The same for streams that are being captured (CudaProxy::capture).  False: they are not.
-  Result<bool> capture(std::span<const cuda::Stream> streams, std::function<bool()> job);
+  /// The same for streams that are being captured (CudaProxy::capture).
+  Status capture(std::span<const cuda::Stream> streams, std::function<bool()> job);
   // With the device's context current:
   /// Calls on `streams` begin, which are enqueued from now on.
   Status begin(std::span<const cuda::Stream> streams);

@@ -59,11 +59,11 @@ int residentLanes(const std::vector<PeerDescriptor>& descriptors, size_t sliceBy
   return static_cast<int>(std::min(lanes, room / laneBytes));
 }
 
-Status ResidentExecutor::makeEnds(const EndsWanted& wanted, PeerDescriptor* descriptor) {
-  ends_.layout = layoutFor(wanted.sliceBytes, wanted.slots);
-  ends_.nRanks = wanted.nRanks;
-  ends_.lanes = wanted.lanes;
-  const size_t ends = static_cast<size_t>(wanted.nRanks) * static_cast<size_t>(wanted.lanes);
+Status ResidentExecutor::makeEnds(int nRanks, const RankLayout& layout, uint32_t slots, PeerDescriptor* descriptor) {
+  ends_.layout = layoutFor(layout.sliceBytes, slots);
+  ends_.nRanks = nRanks;
+  ends_.lanes = layout.residentLanes;
+  const size_t ends = static_cast<size_t>(nRanks) * static_cast<size_t>(ends_.lanes);
   const cuda::ResidentRoom room{ends, ends_.layout.bytes(), ends_.layout.slotsAt()};
   TUTTI_ASSIGN(memory_, cuda::makeResidentMemory(device(), room, lending_.readers()));
   descriptor->ends = cuda::residentCard(*memory_, *device());

@@ -10,6 +10,7 @@
 #include "src/comm/cuda/memory_lending.hpp"
 #include "src/comm/cuda/one_pass_run.hpp"
 #include "src/comm/cuda/resident_run.hpp"
+#include "src/comm/layout.hpp"
 #include "src/comm/links.hpp"
 #include "src/exec/cuda/resident_program.hpp"
 
@@ -22,14 +23,8 @@ class ResidentExecutor {
   ResidentExecutor(cuda::StreamOps& ops, const CudaKernels& kernels, Worker& worker, MemoryLending& lending)
       : ops_(ops), kernels_(kernels), worker_(worker), lending_(lending) {}
 
-  struct EndsWanted {
-    int nRanks = 0;
-    int lanes = 0;
-    size_t sliceBytes = 0;
-    uint32_t slots = 0;
-  };
-  /// Takes the memory of this rank's ends, and says in `descriptor` where it is.  Errors: memory.
-  Status makeEnds(const EndsWanted& wanted, PeerDescriptor* descriptor);
+  /// Takes the memory of this rank's ends, and says in `descriptor` where it is.  slots: of an end.  Errors: memory.
+  Status makeEnds(int nRanks, const RankLayout& layout, uint32_t slots, PeerDescriptor* descriptor);
   /// Then: opens the peers' ends, and the host endpoints by which ranks agree on launches.  mostBlocks: of a rank, in a
   /// launch that needs no plan; 0: any number.
   Status openEnds(int rank, Links& links, int mostBlocks, Deadline deadline);

@@ -12,8 +12,10 @@ void StreamBatch::add(const Call& call, tuttiStream_t stream) {
 
 Result<bool> StreamBatch::submit(const Replay& replay) {
   if (executor_.proxy() == nullptr) return false;
-  TUTTI_ASSIGN(const bool captured, executor_.capture(streams_, [replay, calls = calls()] { return replay(calls); }));
-  if (captured) return true;
+  if (executor_.captureOf(streams_.front()) != 0) {
+    TUTTI_TRY(executor_.capture(streams_, [replay, calls = calls()] { return replay(calls); }));
+    return true;
+  }
   Result<CudaProxy::Submitted> job = executor_.submit(streams_);
   if (job.ok()) {
     job_ = std::move(job).value();
