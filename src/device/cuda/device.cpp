@@ -1,7 +1,6 @@
 #include "src/device/cuda/device.hpp"
 
-#include <time.h>
-
+#include <thread>
 #include <utility>
 
 namespace tutti::cuda {
@@ -144,6 +143,18 @@ CudaScope::~CudaScope() {
   if (pushed_) driver_.cuCtxPopCurrent(&popped);
 }
 
+Status waitForStream(const CudaDevice& device, Stream stream) {
+  for (int looks = 0;; ++looks) {
+    const Error error = device.driver().cuStreamQuery(stream);
+    if (error != kErrorNotReady) return check(device.driver(), error, "cuStreamQuery");
+    if (looks < 100) {
+      std::this_thread::yield();
+    } else {
+      pauseBetweenLooks();
+    }
+  }
+}
+
 DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept { *this = std::move(other); }
 
 DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
@@ -187,6 +198,19 @@ Status DeviceMemory::keep(std::shared_ptr<const CudaDevice> device, size_t bytes
   TUTTI_TRY(check(device->driver(), allocated, "an allocation of device memory"));
   device_ = std::move(device);
   bytes_ = bytes;
+  return {};
+}
+
+Status DeviceMemory::freeOn(Stream stream) {
+  if (address_ == 0) return {};
+  const CudaScope scope(*device_);
+  if (!device_->hasPools()) {
+    TUTTI_TRY(waitForStream(*device_, stream));
+    *this = DeviceMemory();
+    return {};
+  }
+  bytes_ = 0;
+  TUTTI_CUDA(device_->driver(), cuMemFreeAsync(std::exchange(address_, 0), stream));
   return {};
 }
 

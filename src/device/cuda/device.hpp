@@ -105,6 +105,10 @@ class CudaScope {
 
 using tutti::pauseBetweenLooks;
 
+/// Waits until the stream has done what it has to do, with the context current, and ends where communicators end their
+/// waits: at their deadline, or when they are aborted.  Errors: UnhandledCudaError.
+Status waitForStream(const CudaDevice& device, Stream stream);
+
 /// Device memory with one owner.  Zero bytes: a null address.
 class DeviceMemory {
  public:
@@ -119,6 +123,9 @@ class DeviceMemory {
   /// use it any more when it is destroyed.
   static Result<DeviceMemory> allocateOn(Stream stream, std::shared_ptr<const CudaDevice> device, size_t bytes);
 
+  /// Frees it when the stream has done what it has to do, for which this waits where the device has no pools.  Errors:
+  /// UnhandledCudaError.
+  Status freeOn(Stream stream);
   /// Fills it with zeros, and waits for that: not while anything that is enqueued may wait for this thread.
   Status zero() const;
   /// The same of the first `bytes` of every so many.
