@@ -8,6 +8,7 @@
 #include <cmath>
 #include <vector>
 
+#include "src/parallel/launch.hpp"
 #include "src/parallel/tensor.hpp"
 
 namespace tutti::parallel {
@@ -33,7 +34,7 @@ Products::Products(const Device& device, const tuttiKernels_t* kernels) {
 void Products::multiply(Device& device, const tuttiMatmul_t& call, const Batch& batch) const {
   if (method_ == Method::Table) return multiplyByTable(table_, call, batch);
   checkMatmul(&call);
-  return method_ == Method::Own ? device.multiply(call, batch) : device.multiplyFast(call, batch);
+  return method_ == Method::Own ? multiplyInvariant(device, call, batch) : multiplyFast(device, call, batch);
 }
 
 namespace {
@@ -127,7 +128,7 @@ struct Call {
       own = Array<T>(device, bytes / sizeof(T), Array<T>::Any);
       scores = own.data();
     } else {
-      scores = static_cast<T*>(device.scratch(std::max<size_t>(bytes, 1)));
+      scores = static_cast<T*>(orThrow(device.scratch(std::max<size_t>(bytes, 1))));
       heldByThread().change(static_cast<int64_t>(bytes));  // until the call returns
       heldByThread().change(-static_cast<int64_t>(bytes));
     }
@@ -194,14 +195,15 @@ struct Call {
     if (t.shape[1] == 0 || count == 0) return;
     if (t.strides[0] == t.shape[1]) {
       for (int64_t b = 0; b < shape.batch; ++b) {
-        device.zero(matrixOf<T>(t).row(b * perSequence + first), static_cast<size_t>(count * t.shape[1]) * sizeof(T));
+        zeroBytes(device, matrixOf<T>(t).row(b * perSequence + first),
+                  static_cast<size_t>(count * t.shape[1]) * sizeof(T));
       }
       return;
     }
     const Array<T> zeros(device, static_cast<size_t>(t.shape[1]));
     for (int64_t b = 0; b < shape.batch; ++b) {
-      device.copyMatrix<T>(matrixOf<T>(t).row(b * perSequence + first), t.strides[0], zeros.data(), 0, count,
-                           t.shape[1]);
+      copyMatrix<T>(device, matrixOf<T>(t).row(b * perSequence + first), t.strides[0], zeros.data(), 0, count,
+                    t.shape[1]);
     }
   }
   static tuttiDataType_t dtype() { return sizeof(T) == 4 ? tuttiFloat32 : tuttiFloat64; }
@@ -220,15 +222,15 @@ void forwardTile(const Call<T>& call, const AttentionOperands& t, const Heads& h
     const auto k = call.ofKey(*t.k, h).from(keys.first), v = call.ofKey(*t.v, h).from(keys.first);
     call.multiply(h, false, true, false, queries.count, keys.count, d, q, k, scores);
     call.setKeys(rows, queries, keys);
-    call.device.template softmaxTile<T>(rows);
+    launch<T, Kernel::SoftmaxTile>(call.device, rows);
     call.multiply(h, false, false, rows.first == 0, queries.count, d, keys.count, scores, v, out);
     rows.first = 0;
   }
   if (rows.first != 0) {  // no key is to be seen: the state says so, out is 0
     rows.keys = 0;
-    call.device.template softmaxTile<T>(rows);
+    launch<T, Kernel::SoftmaxTile>(call.device, rows);
   }
-  call.device.template finishRows<T>(rows);
+  launch<T, Kernel::FinishRows>(call.device, rows);
 }
 
 template <class T>
@@ -251,7 +253,7 @@ void backwardTiles(const Call<T>& call, const AttentionOperands& t, const Attent
     call.multiply(h, false, true, false, queries.count, keys.count, d, q, k, p);
     call.multiply(h, false, true, false, queries.count, keys.count, d, dout, v, ds);
     call.setKeys(rows, queries, keys);
-    call.device.template scoreGradients<T>(rows);
+    launch<T, Kernel::ScoreGradients>(call.device, rows);
     call.multiply(h, false, false, j > 0, queries.count, d, keys.count, ds, k, dq);
     call.multiply(h, true, false, again, keys.count, d, queries.count, ds, q, call.ofKey(*g.dk, h).from(keys.first));
     call.multiply(h, true, false, again, keys.count, d, queries.count, p, dout, call.ofKey(*g.dv, h).from(keys.first));
@@ -316,18 +318,18 @@ size_t attentionBytes(const tuttiAttention_t& s, size_t one, bool onHost, bool g
 void attentionForward(Device& device, const tuttiAttention_t* shape, const Products& products,
                       const AttentionOperands& t) {
   const tuttiAttention_t s = checkedShape(shape);
-  checkOperands(s, t, device.kind());
+  checkOperands(s, t, kindOf(device));
   withType(t.q->dtype, [&](auto zero) { forward(Call<decltype(zero)>(device, s, products, false), t); });
 }
 
 void attentionBackward(Device& device, const tuttiAttention_t* shape, const Products& products,
                        const AttentionOperands& t, const AttentionGradients& d) {
   const tuttiAttention_t s = checkedShape(shape);
-  checkOperands(s, t, device.kind());
-  checkMatrix(d.dout, "dout", s.batch * s.queries, s.heads * s.headDim, t.q->dtype, device.kind());
-  checkMatrix(d.dq, "dq", s.batch * s.queries, s.heads * s.headDim, t.q->dtype, device.kind());
-  checkMatrix(d.dk, "dk", s.batch * s.keys, s.kvHeads * s.headDim, t.q->dtype, device.kind());
-  checkMatrix(d.dv, "dv", s.batch * s.keys, s.kvHeads * s.headDim, t.q->dtype, device.kind());
+  checkOperands(s, t, kindOf(device));
+  checkMatrix(d.dout, "dout", s.batch * s.queries, s.heads * s.headDim, t.q->dtype, kindOf(device));
+  checkMatrix(d.dq, "dq", s.batch * s.queries, s.heads * s.headDim, t.q->dtype, kindOf(device));
+  checkMatrix(d.dk, "dk", s.batch * s.keys, s.kvHeads * s.headDim, t.q->dtype, kindOf(device));
+  checkMatrix(d.dv, "dv", s.batch * s.keys, s.kvHeads * s.headDim, t.q->dtype, kindOf(device));
   withType(t.q->dtype, [&](auto zero) { backward(Call<decltype(zero)>(device, s, products, true), t, d); });
 }
 

@@ -1,8 +1,8 @@
 // Attention on a device, and the matrix products that it is made of.
 #pragma once
 
-#include "src/parallel/device.hpp"
 #include "src/parallel/loops.hpp"
+#include "src/parallel/products.hpp"
 
 namespace tutti::parallel {
 

@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 
 #include "src/parallel/cublaslt_abi.hpp"
-#include "src/parallel/fail.hpp"
 
 namespace tutti::parallel {
 namespace {
@@ -94,12 +93,38 @@ class Operation {
 
 }  // namespace
 
-CublasLt::CublasLt() { checkStatus(library().cublasLtCreate(&handle_), "cublasLtCreate"); }
-CublasLt::~CublasLt() { library().cublasLtDestroy(handle_); }
+std::shared_ptr<CublasLt> CublasLt::of(int ordinal) {
+  static std::mutex mutex;
+  static auto& made = *new std::map<int, std::weak_ptr<CublasLt>>;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<CublasLt> found = made[ordinal].lock();
+  if (found == nullptr) {
+    made[ordinal] = found = std::make_shared<CublasLt>(orThrow(cuda::CudaDevice::open(ordinal)));
+  }
+  return found;
+}
+
+CublasLt::~CublasLt() {
+  if (handle_ == nullptr) return;
+  const cuda::CudaScope scope(*device_);
+  device_->driver().cuCtxSynchronize();
+  library().cublasLtDestroy(handle_);
+}
+
+const cuda::DeviceMemory& CublasLt::workspace(cuda::Stream stream) {
+  constexpr size_t kBytes = size_t{32} << 20;  // as much as products on Hopper make use of
+  cuda::DeviceMemory& memory = workspaces_[stream];
+  if (memory.bytes() == 0) memory = orThrow(cuda::DeviceMemory::allocateOn(stream, device_, kBytes));
+  return memory;
+}
 
 // Row-major c = a b is column-major c' = b' a', of the same memory: the second operand comes first.
-void CublasLt::multiply(const tuttiMatmul_t& m, const Batch& batch, void* workspace, size_t workspaceBytes,
-                        cuda::Stream stream) {
+void CublasLt::multiply(const tuttiMatmul_t& m, const Batch& batch, tuttiStream_t on) {
+  const std::lock_guard lock(mutex_);
+  const cuda::CudaScope scope(*device_);
+  if (handle_ == nullptr) checkStatus(library().cublasLtCreate(&handle_), "cublasLtCreate");
+  const auto stream = reinterpret_cast<cuda::Stream>(on);
+  const cuda::DeviceMemory& room = workspace(stream);
   const bool twice = m.dtype == tuttiFloat64;
   const int type = twice ? cublaslt::kFloat64 : cublaslt::kFloat32;
   const Operation operation(twice, m.transposeB != 0, m.transposeA != 0);
@@ -111,7 +136,7 @@ void CublasLt::multiply(const tuttiMatmul_t& m, const Batch& batch, void* worksp
   checkStatus(
       library().cublasLtMatmul(handle_, operation.get(), twice ? static_cast<const void*>(&oneTwice) : &one, m.b,
                                b.get(), m.a, a.get(), twice ? static_cast<const void*>(&factorTwice) : &factor, m.c,
-                               c.get(), m.c, c.get(), nullptr, workspace, workspaceBytes, stream),
+                               c.get(), m.c, c.get(), nullptr, room.data(), room.bytes(), stream),
       "cublasLtMatmul");
 }
 

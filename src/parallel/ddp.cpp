@@ -165,7 +165,7 @@ class DdpOf final : public tuttiDdp {
   void build(const std::vector<uint32_t>& order) {
     built_ = order;
     buckets_.clear();
-    device_->trim();  // other buckets have other sizes
+    orThrow(device_->trim());  // other buckets have other sizes
     places_.resize(values_.size());
     isReady_.assign(values_.size(), false);
     guards_.resize(values_.size());
@@ -199,13 +199,13 @@ class DdpOf final : public tuttiDdp {
       tuttiTensor_t view;
       gradient(i, &view);
       kept.emplace_back(*device_, static_cast<size_t>(elementsOf(view)), Array<T>::Any);
-      device_->copy(kept.back().data(), view.data, kept.back().size() * sizeof(T));
+      copyBytes(*device_, kept.back().data(), view.data, kept.back().size() * sizeof(T));
     }
     build(order_);
     for (size_t i = 0; i < values_.size(); ++i) {
       tuttiTensor_t view;
       gradient(i, &view);
-      device_->copy(view.data, kept[i].data(), kept[i].size() * sizeof(T));
+      copyBytes(*device_, view.data, kept[i].data(), kept[i].size() * sizeof(T));
     }
   }
 
@@ -285,7 +285,7 @@ tuttiResult_t tuttiDdpCreate(tuttiDdp_t* ddp, tuttiComm_t comm, const tuttiParam
     checkComputed(dtype, "a parameter");
     const std::shared_ptr<Device> device = deviceOf(comm, n > 0 ? parameters[0].value.device : TUTTI_DEVICE_HOST);
     for (size_t i = 0; i < n; ++i) {
-      checkContiguous(&parameters[i].value, "a parameter", elementsOf(parameters[i].value), dtype, device->kind());
+      checkContiguous(&parameters[i].value, "a parameter", elementsOf(parameters[i].value), dtype, kindOf(*device));
     }
     Group group(comm, *device);
     compareParameters(group, parameters, n);

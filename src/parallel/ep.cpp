@@ -69,15 +69,15 @@ void exchangeCounts(tuttiEp& ep, const std::vector<int64_t>& counts, const std::
                     const std::vector<size_t>& fromEach) {
   Device& device = *ep.device;
   Array<int64_t> out(device, counts.size(), Array<int64_t>::Any), in(device, ep.incoming.size(), Array<int64_t>::Any);
-  device.put(out.data(), counts.data(), counts.size() * sizeof(int64_t));
+  putBytes(device, out.data(), counts.data(), counts.size() * sizeof(int64_t));
   ep.group.allToAll(out.data(), toEach, in.data(), fromEach, tuttiInt64);
-  device.get(ep.incoming.data(), in.data(), ep.incoming.size() * sizeof(int64_t));
+  getBytes(device, ep.incoming.data(), in.data(), ep.incoming.size() * sizeof(int64_t));
   ep.group.throwIfFailed();
 }
 
 Array<int32_t> there(Device& device, const std::vector<int32_t>& numbers) {
   Array<int32_t> made(device, numbers.size(), Array<int32_t>::Any);
-  device.putInts(made.data(), numbers.data(), numbers.size());
+  setInts(device, made.data(), numbers.data(), numbers.size());
   return made;
 }
 
@@ -127,9 +127,9 @@ void toExperts(tuttiEp& ep, int64_t width, const T* mine, int64_t share, T* rows
   const int64_t nSent = static_cast<int64_t>(ep.order.size()), nGot = ep.received();
   Array<T> sent(device, static_cast<size_t>(nSent * width), Array<T>::Any);
   Array<T> got(device, static_cast<size_t>(nGot * width), Array<T>::Any);
-  device.copyIndexed<T>({sent.data(), mine, nullptr, ep.orderThere.data(), nSent, width, share});
+  launch<T, Kernel::CopyIndexed>(device, {sent.data(), mine, nullptr, ep.orderThere.data(), nSent, width, share});
   ep.group.allToAll(sent.data(), times(ep.sendRows, width), got.data(), times(ep.receiveRows, width), dtypeOf<T>());
-  device.copyIndexed<T>({rows, got.data(), ep.placeThere.data(), nullptr, nGot, width, 1});
+  launch<T, Kernel::CopyIndexed>(device, {rows, got.data(), ep.placeThere.data(), nullptr, nGot, width, 1});
 }
 
 /// And back: pairs [tokens * choices][width], 0 where one was dropped.
@@ -139,11 +139,11 @@ void fromExperts(tuttiEp& ep, int64_t width, const T* rows, T* pairs) {
   const int64_t nSent = static_cast<int64_t>(ep.order.size()), nGot = ep.received();
   Array<T> sent(device, static_cast<size_t>(nSent * width), Array<T>::Any);
   Array<T> got(device, static_cast<size_t>(nGot * width), Array<T>::Any);
-  device.copyIndexed<T>({got.data(), rows, nullptr, ep.placeThere.data(), nGot, width, 1});
+  launch<T, Kernel::CopyIndexed>(device, {got.data(), rows, nullptr, ep.placeThere.data(), nGot, width, 1});
   ep.group.allToAll(got.data(), times(ep.receiveRows, width), sent.data(), times(ep.sendRows, width), dtypeOf<T>());
   const size_t all = static_cast<size_t>(ep.tokens * ep.choices * width);
-  if (all != 0) device.zero(pairs, all * sizeof(T));
-  device.copyIndexed<T>({pairs, sent.data(), ep.orderThere.data(), nullptr, nSent, width, 1});
+  zeroBytes(device, pairs, all * sizeof(T));
+  launch<T, Kernel::CopyIndexed>(device, {pairs, sent.data(), ep.orderThere.data(), nullptr, nSent, width, 1});
 }
 
 /// Columns of a contiguous matrix of `rows`.
@@ -157,7 +157,7 @@ int64_t widthOf(const tuttiTensor_t* t, const char* what, int64_t rows, tuttiDat
 void checkPair(const tuttiEp* ep, const tuttiTensor_t* mine, const char* mineName, const tuttiTensor_t* rows,
                const char* rowsName, int64_t* width) {
   require(ep != nullptr && mine != nullptr, "ep or ", mineName, " is NULL");
-  const int kind = ep->device->kind();
+  const int kind = kindOf(*ep->device);
   *width = widthOf(mine, mineName, ep->tokens, mine->dtype, kind);
   require(widthOf(rows, rowsName, ep->received(), mine->dtype, kind) == *width, mineName, " and ", rowsName,
           " have different widths");
@@ -170,8 +170,8 @@ double balanceLoss(tuttiEp& ep, const T* probabilities, double coefficient, bool
   const size_t n = static_cast<size_t>(ep.experts);
   Array<T> row(device, n, Array<T>::Any);
   std::vector<T> here(n);
-  device.sumRows(row.data(), probabilities, ep.experts, ep.tokens, ep.experts);
-  device.get(here.data(), row.data(), n * sizeof(T));
+  sumRows(device, row.data(), probabilities, ep.experts, ep.tokens, ep.experts);
+  getBytes(device, here.data(), row.data(), n * sizeof(T));
   std::vector<double> sums(here.begin(), here.end());  // of probabilities, then pairs that ask, then tokens
   sums.insert(sums.end(), ep.asked.begin(), ep.asked.end());
   sums.push_back(static_cast<double>(ep.tokens));
@@ -185,8 +185,8 @@ double balanceLoss(tuttiEp& ep, const T* probabilities, double coefficient, bool
     here[e] = static_cast<T>(scale * share / tokens);
   }
   if (gradient != nullptr) {
-    device.put(row.data(), here.data(), n * sizeof(T));
-    device.addMatrix<T>(gradient, ep.experts, row.data(), 0, ep.tokens, ep.experts);
+    putBytes(device, row.data(), here.data(), n * sizeof(T));
+    addMatrix<T>(device, gradient, ep.experts, row.data(), 0, ep.tokens, ep.experts);
   }
   return loss;
 }
@@ -204,7 +204,7 @@ tuttiResult_t tuttiEpCreate(tuttiEp_t* ep, tuttiComm_t comm, const tuttiEpConfig
     require(c.capacity >= 0, "capacity is ", c.capacity);
     const int kind = kindOf(c.device);
     auto made = std::make_unique<tuttiEp>(deviceOf(comm, kind), comm);
-    require(c.device == TUTTI_DEVICE_AUTO || made->device->kind() == kind, "device is ", c.device,
+    require(c.device == TUTTI_DEVICE_AUTO || kindOf(*made->device) == kind, "device is ", c.device,
             ", and the communicator computes elsewhere");
     made->experts = c.experts;
     made->choices = c.choices;
@@ -230,13 +230,13 @@ tuttiResult_t tuttiEpRoute(tuttiEp_t ep, const tuttiTensor_t* ids, int64_t* rece
     require(ids->nDims == 2 && ids->shape[1] == ep->choices, "ids is not a matrix of ", ep->choices, " columns");
     const int64_t nPairs = ids->shape[0] * ep->choices;
     checkContiguous(ids, "ids", nPairs, tuttiInt32,
-                    ids->device == ep->device->kind() ? ids->device : TUTTI_DEVICE_HOST);
+                    ids->device == kindOf(*ep->device) ? ids->device : TUTTI_DEVICE_HOST);
     require(nPairs <= INT32_MAX, nPairs, " tokens times choices are more than 2^31 - 1");
     const int32_t* read = static_cast<const int32_t*>(ids->data);
     std::vector<int32_t> fetched;
     if (ids->device != TUTTI_DEVICE_HOST) {
       fetched.resize(static_cast<size_t>(nPairs));
-      ep->device->get(fetched.data(), read, fetched.size() * sizeof(int32_t));
+      getBytes(*ep->device, fetched.data(), read, fetched.size() * sizeof(int32_t));
       read = fetched.data();
     }
     ep->tokens = ids->shape[0];
@@ -283,7 +283,8 @@ tuttiResult_t tuttiEpDispatchBackward(tuttiEp_t ep, const tuttiTensor_t* dy, con
       using T = decltype(zero);
       Array<T> pairs(*ep->device, static_cast<size_t>(ep->tokens * ep->choices * width), Array<T>::Any);
       fromExperts(*ep, width, static_cast<const T*>(dy->data), pairs.data());
-      ep->device->combineRows<T>({dx->data, pairs.data(), nullptr, nullptr, nullptr, ep->tokens, ep->choices, width});
+      launch<T, Kernel::CombineRows>(
+          *ep->device, {dx->data, pairs.data(), nullptr, nullptr, nullptr, ep->tokens, ep->choices, width});
     });
   });
 }
@@ -294,12 +295,13 @@ tuttiResult_t tuttiEpCombine(tuttiEp_t ep, const tuttiTensor_t* y, const tuttiTe
     int64_t width = 0;
     checkPair(ep, out, "out", y, "y", &width);
     const int64_t nPairs = ep->tokens * ep->choices;
-    checkContiguous(weights, "weights", nPairs, out->dtype, ep->device->kind());
+    checkContiguous(weights, "weights", nPairs, out->dtype, kindOf(*ep->device));
     require(kept != nullptr || nPairs * width == 0, "kept is NULL");
     withType(out->dtype, [&](auto zero) {
       using T = decltype(zero);
       fromExperts(*ep, width, static_cast<const T*>(y->data), static_cast<T*>(kept));
-      ep->device->combineRows<T>({out->data, kept, nullptr, weights->data, nullptr, ep->tokens, ep->choices, width});
+      launch<T, Kernel::CombineRows>(
+          *ep->device, {out->data, kept, nullptr, weights->data, nullptr, ep->tokens, ep->choices, width});
     });
   });
 }
@@ -310,14 +312,14 @@ tuttiResult_t tuttiEpCombineBackward(tuttiEp_t ep, const tuttiTensor_t* dout, co
     int64_t width = 0;
     checkPair(ep, dout, "dout", dy, "dy", &width);
     const int64_t nPairs = ep->tokens * ep->choices;
-    checkContiguous(weights, "weights", nPairs, dout->dtype, ep->device->kind());
-    checkContiguous(dweights, "dweights", nPairs, dout->dtype, ep->device->kind());
+    checkContiguous(weights, "weights", nPairs, dout->dtype, kindOf(*ep->device));
+    checkContiguous(dweights, "dweights", nPairs, dout->dtype, kindOf(*ep->device));
     require(kept != nullptr || nPairs * width == 0, "kept is NULL");
     withType(dout->dtype, [&](auto zero) {
       using T = decltype(zero);
       Array<T> pairs(*ep->device, static_cast<size_t>(nPairs * width), Array<T>::Any);
-      ep->device->combineGradient<T>(
-          {dout->data, pairs.data(), dweights->data, weights->data, kept, ep->tokens, ep->choices, width});
+      launch<T, Kernel::CombineGradient>(
+          *ep->device, {dout->data, pairs.data(), dweights->data, weights->data, kept, ep->tokens, ep->choices, width});
       toExperts<T>(*ep, width, pairs.data(), 1, static_cast<T*>(dy->data));
     });
   });
@@ -329,7 +331,7 @@ tuttiResult_t tuttiEpBalanceLoss(tuttiEp_t ep, const tuttiTensor_t* probabilitie
     require(ep != nullptr && probabilities != nullptr && loss != nullptr, "ep, probabilities or loss is NULL");
     require(static_cast<int>(ep->asked.size()) == ep->experts, "there are no routes yet: tuttiEpRoute comes first");
     const int64_t count = ep->tokens * ep->experts;
-    const int kind = ep->device->kind();
+    const int kind = kindOf(*ep->device);
     checkContiguous(probabilities, "probabilities", count, probabilities->dtype, kind);
     if (dprobabilities != nullptr) {
       checkContiguous(dprobabilities, "dprobabilities", count, probabilities->dtype, kind);

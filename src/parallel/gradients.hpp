@@ -47,7 +47,7 @@ class FlatGradient {
   void takeIn(size_t offset, size_t n) {
     if (counter_ == nullptr) return;
     counter_->add(data() + offset, offset, n);
-    if (n != 0) device_->zero(data() + offset, n * sizeof(T));
+    zeroBytes(*device_, data() + offset, n * sizeof(T));
   }
   void endMicroBatch() {
     if (counter_ != nullptr) counter_->advance();
@@ -63,7 +63,7 @@ class FlatGradient {
     if (counter_ != nullptr) {
       group.treeAllReduce(counter_->sums(), data(), plan_->leafCuts.data(), slices.data());
     } else {
-      device_->scale(data(), count(), plan_->weight);
+      scaleVector(*device_, data(), count(), plan_->weight);
       if constexpr (sizeof(T) == 4) {
         if (plan_->wire != tuttiWireExact) {
           encodedAllReduce(group, plan_->wire, data(), static_cast<int64_t>(count()));
@@ -74,7 +74,7 @@ class FlatGradient {
         group.allReduce(data(), count(), dtypeOf<T>(), tuttiSum);
       }
     }
-    device_->scale(data(), count(), plan_->scale);
+    scaleVector(*device_, data(), count(), plan_->scale);
   }
   /// As above, and this rank's slice of the sum goes to `to`, which may be where it lies in data.
   void reduceSlice(Group& group, const std::vector<int64_t>& slices, T* to) {
@@ -82,10 +82,10 @@ class FlatGradient {
     if (counter_ != nullptr) {
       group.treeReduceScatter(counter_->sums(), to, plan_->leafCuts.data(), slices.data());
     } else {
-      device_->scale(data(), count(), plan_->weight);
+      scaleVector(*device_, data(), count(), plan_->weight);
       group.reduceScatter(data(), to, slices.data(), dtypeOf<T>());
     }
-    device_->scale(to, static_cast<size_t>(slices[rank + 1] - slices[rank]), plan_->scale);
+    scaleVector(*device_, to, static_cast<size_t>(slices[rank + 1] - slices[rank]), plan_->scale);
   }
   void predict(tuttiTraffic_t& traffic, const Group& group, const std::vector<int64_t>& slices, bool all) const {
     if (plan_->wire != tuttiWireExact) {

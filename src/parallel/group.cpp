@@ -98,9 +98,9 @@ void Group::staged(void* data, size_t bytes, const Call& call) {
   if (size_ == 1 || bytes == 0) return;
   if (device_->onHost()) return call(data);
   Array<char> room(*device_, bytes, Array<char>::Any);
-  device_->put(room.data(), data, bytes);
+  putBytes(*device_, room.data(), data, bytes);
   call(room.data());
-  device_->get(data, room.data(), bytes);
+  getBytes(*device_, data, room.data(), bytes);
   throwIfFailed();
 }
 void Group::allReduceHost(void* data, size_t count, tuttiDataType_t dtype, tuttiRedOp_t op) {
@@ -126,9 +126,9 @@ void Group::allToAllHost(const void* from, const std::vector<size_t>& sendCounts
   };
   Array<char> out(*device_, bytesIn(sendCounts), Array<char>::Any);
   Array<char> in(*device_, bytesIn(receiveCounts), Array<char>::Any);
-  device_->put(out.data(), from, out.size());
+  putBytes(*device_, out.data(), from, out.size());
   allToAll(out.data(), sendCounts, in.data(), receiveCounts, dtype);
-  device_->get(to, in.data(), in.size());
+  getBytes(*device_, to, in.data(), in.size());
   throwIfFailed();
 }
 
@@ -162,13 +162,13 @@ void endPrivate(tuttiComm_t own, bool stopped) {
 
 void Group::allReduce(void* data, size_t count, tuttiDataType_t dtype, tuttiRedOp_t op) {
   if (size_ == 1 || count == 0) return;
-  check(tuttiAllReduce(data, data, count, dtype, op, comm_, device_->stream()), comm_);
+  check(tuttiAllReduce(data, data, count, dtype, op, comm_, streamOf(*device_)), comm_);
   countCall(traffic, tuttiCallAllReduce, size_, count * bytesOf(dtype));
 }
 
 void Group::broadcast(void* data, size_t count, tuttiDataType_t dtype, int root) {
   if (size_ == 1 || count == 0) return;
-  check(tuttiBroadcast(data, data, count, dtype, root, comm_, device_->stream()), comm_);
+  check(tuttiBroadcast(data, data, count, dtype, root, comm_, streamOf(*device_)), comm_);
   countCall(traffic, tuttiCallBroadcast, size_, count * bytesOf(dtype));
 }
 
@@ -178,9 +178,9 @@ void Group::allGather(void* data, const int64_t* cuts, tuttiDataType_t dtype) {
   const size_t mine = static_cast<size_t>(rank_);
   char* own = static_cast<char*>(data) + at[mine] * bytesOf(dtype);
   if (even(counts)) {
-    check(tuttiAllGather(own, data, counts[0], dtype, comm_, device_->stream()), comm_);
+    check(tuttiAllGather(own, data, counts[0], dtype, comm_, streamOf(*device_)), comm_);
   } else {
-    check(tuttiAllGatherv(own, counts[mine], data, counts.data(), at.data(), dtype, comm_, device_->stream()), comm_);
+    check(tuttiAllGatherv(own, counts[mine], data, counts.data(), at.data(), dtype, comm_, streamOf(*device_)), comm_);
   }
   countCall(traffic, tuttiCallAllGather, size_, static_cast<size_t>(cuts[size_]) * bytesOf(dtype));
 }
@@ -188,15 +188,15 @@ void Group::allGather(void* data, const int64_t* cuts, tuttiDataType_t dtype) {
 void Group::reduceScatter(const void* from, void* to, const int64_t* cuts, tuttiDataType_t dtype) {
   const std::vector<size_t> counts = countsOf(cuts, size_), at = displacements(counts);
   if (size_ == 1) {
-    if (from != to) device_->copy(to, from, counts[0] * bytesOf(dtype));
+    if (from != to) copyBytes(*device_, to, from, counts[0] * bytesOf(dtype));
     return;
   }
   if (cuts[size_] == 0) return;
-  if (to == nullptr) to = device_->nowhere();
+  if (to == nullptr) to = orThrow(device_->scratch(1));
   if (even(counts)) {
-    check(tuttiReduceScatter(from, to, counts[0], dtype, tuttiSum, comm_, device_->stream()), comm_);
+    check(tuttiReduceScatter(from, to, counts[0], dtype, tuttiSum, comm_, streamOf(*device_)), comm_);
   } else {
-    check(tuttiReduceScatterv(from, to, counts.data(), at.data(), dtype, tuttiSum, comm_, device_->stream()), comm_);
+    check(tuttiReduceScatterv(from, to, counts.data(), at.data(), dtype, tuttiSum, comm_, streamOf(*device_)), comm_);
   }
   countCall(traffic, tuttiCallReduceScatter, size_, static_cast<size_t>(cuts[size_]) * bytesOf(dtype));
 }
@@ -206,13 +206,13 @@ void Group::allToAll(const void* from, const std::vector<size_t>& sendCounts, vo
   const std::vector<size_t> sendAt = displacements(sendCounts), receiveAt = displacements(receiveCounts);
   const size_t mine = static_cast<size_t>(rank_);
   if (size_ == 1) {
-    device_->copy(to, from, sendCounts[0] * bytesOf(dtype));
+    copyBytes(*device_, to, from, sendCounts[0] * bytesOf(dtype));
     return;
   }
-  if (from == nullptr) from = device_->nowhere();
-  if (to == nullptr) to = device_->nowhere();
+  if (from == nullptr) from = orThrow(device_->scratch(1));
+  if (to == nullptr) to = orThrow(device_->scratch(1));
   check(tuttiAllToAllv(from, sendCounts.data(), sendAt.data(), to, receiveCounts.data(), receiveAt.data(), dtype, comm_,
-                       device_->stream()),
+                       streamOf(*device_)),
         comm_);
   size_t sent = 0;
   for (size_t r = 0; r < sendCounts.size(); ++r) sent += r == mine ? 0 : sendCounts[r];
@@ -242,7 +242,7 @@ void Group::treeReduceScatter(const std::vector<const T*>& parts, T* to, const i
     for (size_t r = 0; r < n; ++r) {
       const size_t slice = static_cast<size_t>(sliceCuts[r + 1] - sliceCuts[r]);
       for (const T* part : parts) {
-        device_->copy(at, part + sliceCuts[r], slice * sizeof(T));
+        copyBytes(*device_, at, part + sliceCuts[r], slice * sizeof(T));
         at += slice;
       }
     }
@@ -252,7 +252,7 @@ void Group::treeReduceScatter(const std::vector<const T*>& parts, T* to, const i
   if (mine == 0) return;
   std::vector<T*> sums;
   for (size_t i = 0; i < have.size(); ++i) sums.push_back(received.data() + i * mine);
-  device_->copy(to, combineSubtrees(*device_, {0, nLeaves}, have, sums, mine), mine * sizeof(T));
+  copyBytes(*device_, to, combineSubtrees(*device_, {0, nLeaves}, have, sums, mine), mine * sizeof(T));
 }
 
 template <class T>

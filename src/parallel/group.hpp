@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "src/parallel/device.hpp"
 #include "src/parallel/fail.hpp"
+#include "src/parallel/memory.hpp"
 #include "src/parallel/tree.hpp"
 
 namespace tutti::parallel {

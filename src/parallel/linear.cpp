@@ -56,7 +56,7 @@ Matrix<const T> allTokens(tuttiTp& tp, int64_t tokens, Matrix<const T> x, Array<
   for (int64_t& cut : cuts) cut *= x.columns;
   room = Array<T>(*tp.device, static_cast<size_t>(tokens * x.columns), Array<T>::Any);
   T* own = room.data() + cuts[static_cast<size_t>(tp.group.rank())];
-  tp.device->copyMatrix(own, x.columns, x.data, x.stride, x.rows, x.columns);
+  copyMatrix(*tp.device, own, x.columns, x.data, x.stride, x.rows, x.columns);
   tp.group.allGather(room.data(), cuts.data(), dtypeOf<T>());
   return {room.data(), tokens, x.columns, x.columns};
 }
@@ -64,7 +64,7 @@ Matrix<const T> allTokens(tuttiTp& tp, int64_t tokens, Matrix<const T> x, Array<
 template <class T>
 void addBias(Device& device, Matrix<T> y, const tuttiTensor_t* bias) {
   if (bias == nullptr) return;
-  device.addMatrix(y.data, y.stride, static_cast<const T*>(bias->data), 0, y.rows, y.columns);
+  addMatrix(device, y.data, y.stride, static_cast<const T*>(bias->data), 0, y.rows, y.columns);
 }
 
 template <class T>
@@ -196,7 +196,7 @@ void checkOperands(const tuttiLinear& l, int64_t tokens, const tuttiTensor_t* x,
   require(x != nullptr && w != nullptr && y != nullptr, xName, ", w or ", yName, " is NULL");
   l.tp->checkTokens(tokens);
   const int64_t here = l.tp->ownTokens(tokens), part = l.width();
-  const int kind = l.tp->device->kind();
+  const int kind = kindOf(*l.tp->device);
   if (l.column) {
     checkMatrix(x, xName, here, l.inputs, x->dtype, kind);
     checkMatrix(w, "w", part, l.inputs, x->dtype, kind);
@@ -209,7 +209,7 @@ void checkOperands(const tuttiLinear& l, int64_t tokens, const tuttiTensor_t* x,
 }
 
 void checkBias(const tuttiLinear& l, const tuttiTensor_t* bias, const char* what, tuttiDataType_t dtype) {
-  if (bias != nullptr) checkContiguous(bias, what, l.column ? l.width() : l.outputs, dtype, l.tp->device->kind());
+  if (bias != nullptr) checkContiguous(bias, what, l.column ? l.width() : l.outputs, dtype, kindOf(*l.tp->device));
 }
 
 }  // namespace
@@ -237,7 +237,7 @@ tuttiResult_t tuttiLinearForward(tuttiLinear_t linear, int64_t tokens, const tut
     require(linear != nullptr, "linear is NULL");
     checkOperands(*linear, tokens, x, w, y, "x", "y");
     checkBias(*linear, bias, "bias", x->dtype);
-    if (!linear->column) checkContiguous(y, "y", elementsOf(*y), x->dtype, linear->tp->device->kind());
+    if (!linear->column) checkContiguous(y, "y", elementsOf(*y), x->dtype, kindOf(*linear->tp->device));
     withType(x->dtype, [&](auto zero) {
       using T = decltype(zero);
       (linear->column ? columnForward<T> : rowForward<T>)(*linear, tokens, *x, *w, bias, *y);
@@ -251,7 +251,7 @@ tuttiResult_t tuttiLinearBackward(tuttiLinear_t linear, int64_t tokens, const tu
   return guarded([&] {
     require(linear != nullptr, "linear is NULL");
     checkOperands(*linear, tokens, x, w, dy, "x", "dy");
-    const int kind = linear->tp->device->kind();
+    const int kind = kindOf(*linear->tp->device);
     if (dx != nullptr) {
       checkMatrix(dx, "dx", x->shape[0], x->shape[1], x->dtype, kind);
       if (linear->column) checkContiguous(dx, "dx", elementsOf(*x), x->dtype, kind);

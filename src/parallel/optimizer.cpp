@@ -1,7 +1,6 @@
 // The optimizer for those who keep their own states.
 #include "src/parallel/optimizer.hpp"
 
-#include "src/parallel/device.hpp"
 #include "src/parallel/tensor.hpp"
 
 using namespace tutti::parallel;
@@ -15,10 +14,10 @@ tuttiResult_t tuttiOptimizerUpdate(const tuttiOptimizer_t* optimizer, int64_t st
     require(o.kind >= tuttiSgd && o.kind <= tuttiAdamW, "there is no optimizer ", o.kind);
     const int64_t n = elementsOf(*value);
     const std::shared_ptr<Device> device = deviceOf(nullptr, value->device);
-    checkContiguous(value, "value", n, value->dtype, device->kind());
-    checkContiguous(gradient, "gradient", n, value->dtype, device->kind());
-    if (statesOf(o.kind) > 0) checkContiguous(first, "first", n, value->dtype, device->kind());
-    if (statesOf(o.kind) > 1) checkContiguous(second, "second", n, value->dtype, device->kind());
+    checkContiguous(value, "value", n, value->dtype, kindOf(*device));
+    checkContiguous(gradient, "gradient", n, value->dtype, kindOf(*device));
+    if (statesOf(o.kind) > 0) checkContiguous(first, "first", n, value->dtype, kindOf(*device));
+    if (statesOf(o.kind) > 1) checkContiguous(second, "second", n, value->dtype, kindOf(*device));
     withType(value->dtype, [&](auto zero) {
       using T = decltype(zero);
       const auto data = [](const tuttiTensor_t* t) { return t == nullptr ? nullptr : static_cast<T*>(t->data); };

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "src/parallel/device.hpp"
+#include "src/parallel/launch.hpp"
 #include "tutti/parallel/zero.h"
 
 namespace tutti::parallel {
@@ -33,7 +33,7 @@ void updateElements(Device& device, const tuttiOptimizer_t& o, int64_t step, dou
   call.scale = gradientScale;
   call.kind = static_cast<uint64_t>(o.kind);
   static_assert(tuttiMomentum == 1 && tuttiAdamW == 2, "as the kernel has it");
-  device.update<T>(call);
+  launch<T, Kernel::Update>(device, call);
 }
 
 }  // namespace tutti::parallel

@@ -123,13 +123,13 @@ PieceData::PieceData(Device& device, const tuttiPiece_t* pieces, const std::vect
     }
     copies_.emplace_back(infos[i].bytes());
     at_.push_back(copies_.back().data());
-    if (read && infos[i].bytes() != 0) device.get(at_[i], pieces[i].data, infos[i].bytes());
+    if (read) getBytes(device, at_[i], pieces[i].data, infos[i].bytes());
   }
 }
 
 void PieceData::putBack() {
   for (size_t i = 0; i < copies_.size(); ++i) {
-    if (infos_[i].bytes() != 0) device_.put(pieces_[i].data, at_[i], infos_[i].bytes());
+    putBytes(device_, pieces_[i].data, at_[i], infos_[i].bytes());
   }
 }
 

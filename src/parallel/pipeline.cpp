@@ -79,9 +79,9 @@ struct tuttiPipeline {
         wire.peer = (from == rank ? to : from) < rank ? 0 : 1;
         wire.order = std::move(order);
         if (from != rank) continue;
-        wire.device = deviceOf(pair, device->kind());
+        wire.device = deviceOf(pair, kindOf(*device));
         wire.worker = std::make_unique<Worker>();
-        wire.worker->post([&wire] { tuttiParallelSetStream(wire.device->ownStream()); });
+        wire.worker->post([&wire] { tuttiParallelSetStream(orThrow(wire.device->ownStream())); });
       }
     }
   }
@@ -106,12 +106,12 @@ struct tuttiPipeline {
     PipelineWire& wire = out.at(schedule.peerOf(a));
     auto message = std::make_unique<PipelineMessage>();
     message->value = take({forward, a.stage, a.micro});
-    message->ready = device->mark();
+    message->ready = orThrow(device->mark());
     countCall(traffic, tuttiCallSend, 2, bytes());
     wire.worker->post([this, &wire, m = message.get()] {
-      wire.device->follow(m->ready);
-      check(tuttiSend(m->value.data(), count, dtype, wire.peer, wire.comm, wire.device->stream()), wire.comm);
-      m->sent = wire.device->mark();
+      orThrow(wire.device->follow(m->ready));
+      check(tuttiSend(m->value.data(), count, dtype, wire.peer, wire.comm, streamOf(*wire.device)), wire.comm);
+      m->sent = orThrow(wire.device->mark());
       m->enqueued.store(true, std::memory_order_release);  // forgetSent acquires it: m is not touched after this
     });
     wire.messages.push_back(std::move(message));
@@ -121,7 +121,7 @@ struct tuttiPipeline {
   void forgetSent(PipelineWire& wire) {
     while (!wire.messages.empty()) {
       const PipelineMessage& first = *wire.messages.front();
-      if (!first.enqueued.load(std::memory_order_acquire) || !device->done(first.sent)) return;
+      if (!first.enqueued.load(std::memory_order_acquire) || !orThrow(device->done(first.sent))) return;
       wire.messages.pop_front();
     }
   }
@@ -129,7 +129,7 @@ struct tuttiPipeline {
   void finishSends() {
     for (auto& [peer, wire] : out) {
       wire.worker->wait();
-      if (!wire.messages.empty()) device->follow(wire.messages.back()->sent);
+      if (!wire.messages.empty()) orThrow(device->follow(wire.messages.back()->sent));
       wire.messages.clear();
     }
   }
@@ -141,7 +141,7 @@ struct tuttiPipeline {
     while (values.count(wanted) == 0) {
       const tuttiAction_t& sent = wire.order[wire.next++ % wire.order.size()];
       Bytes value(*device, bytes(), Bytes::Any);
-      check(tuttiRecv(value.data(), count, dtype, wire.peer, wire.comm, device->stream()), wire.comm);
+      check(tuttiRecv(value.data(), count, dtype, wire.peer, wire.comm, streamOf(*device)), wire.comm);
       countCall(traffic, tuttiCallRecv, 2, bytes());
       values[{sent.kind == tuttiActionSendForward, sent.stage, sent.micro}] = std::move(value);
     }
@@ -208,7 +208,7 @@ tuttiResult_t tuttiPipelineCreate(tuttiPipeline_t* pipeline, tuttiComm_t comm, t
     const auto calls = takeConfig<tuttiStages_t>(stages, TUTTI_STAGES_INITIALIZER, "stages");
     const int kind = kindOf(calls.device);
     auto made = std::make_unique<tuttiPipeline>(deviceOf(comm, kind));
-    require(calls.device == TUTTI_DEVICE_AUTO || made->device->kind() == kind, "device is ", calls.device,
+    require(calls.device == TUTTI_DEVICE_AUTO || kindOf(*made->device) == kind, "device is ", calls.device,
             ", and the communicator computes elsewhere");
     const Group group(comm, *made->device);
     const PipelineSchedule& s = schedule->schedule;

@@ -3,7 +3,7 @@
 
 #include <unordered_map>
 
-#include "src/parallel/device.hpp"
+#include "src/parallel/launch.hpp"
 #include "src/parallel/tensor.hpp"
 
 using namespace tutti::parallel;
@@ -34,22 +34,21 @@ void checkSame(const tuttiPlace* place, const tuttiTensor_t* from, const tuttiTe
 }
 
 void checkHere(const tuttiPlace& place, const tuttiTensor_t* t, const char* what) {
-  if (t->nDims == 1) return checkContiguous(t, what, t->shape[0], t->dtype, place.device->kind());
-  checkMatrix(t, what, t->shape[0], t->shape[1], t->dtype, place.device->kind());
+  if (t->nDims == 1) return checkContiguous(t, what, t->shape[0], t->dtype, kindOf(*place.device));
+  checkMatrix(t, what, t->shape[0], t->shape[1], t->dtype, kindOf(*place.device));
 }
 
 /// Between the host and the device.
 void copyAcross(Device& device, const tuttiTensor_t& from, const tuttiTensor_t& to) {
   const int64_t count = elementsOf(from);
   const bool put = from.device == TUTTI_DEVICE_HOST;
-  checkContiguous(&from, "from", count, from.dtype, put ? TUTTI_DEVICE_HOST : device.kind());
-  checkContiguous(&to, "to", count, from.dtype, put ? device.kind() : TUTTI_DEVICE_HOST);
+  checkContiguous(&from, "from", count, from.dtype, put ? TUTTI_DEVICE_HOST : kindOf(device));
+  checkContiguous(&to, "to", count, from.dtype, put ? kindOf(device) : TUTTI_DEVICE_HOST);
   const size_t bytes = static_cast<size_t>(count) * bytesOf(from.dtype);
-  if (bytes == 0) return;
   if (put) {
-    device.put(to.data, from.data, bytes);
+    putBytes(device, to.data, from.data, bytes);
   } else {
-    device.get(to.data, from.data, bytes);
+    getBytes(device, to.data, from.data, bytes);
   }
 }
 
@@ -73,7 +72,7 @@ tuttiResult_t tuttiPlaceDestroy(tuttiPlace_t place) {
 tuttiResult_t tuttiPlaceStream(tuttiPlace_t place, tuttiStream_t* stream) {
   return guarded([&] {
     require(place != nullptr && stream != nullptr, "place or stream is NULL");
-    *stream = place->device->ownStream();
+    *stream = orThrow(place->device->ownStream());
   });
 }
 
@@ -103,13 +102,13 @@ tuttiResult_t tuttiPlaceCopy(tuttiPlace_t place, const tuttiTensor_t* from, cons
     checkHere(*place, from, "from");
     checkHere(*place, to, "to");
     if (isContiguous(*from) && isContiguous(*to)) {
-      return device.copy(to->data, from->data, static_cast<size_t>(elementsOf(*from)) * bytesOf(from->dtype));
+      return copyBytes(device, to->data, from->data, static_cast<size_t>(elementsOf(*from)) * bytesOf(from->dtype));
     }
     withType(from->dtype, [&](auto zero) {
       using T = decltype(zero);
       const Shape2 a = shapeOf(*from), b = shapeOf(*to);
-      device.copyMatrix<T>(static_cast<T*>(to->data), b.stride, static_cast<const T*>(from->data), a.stride, a.rows,
-                           a.columns);
+      copyMatrix<T>(device, static_cast<T*>(to->data), b.stride, static_cast<const T*>(from->data), a.stride, a.rows,
+                    a.columns);
     });
   });
 }
@@ -122,8 +121,8 @@ tuttiResult_t tuttiPlaceAdd(tuttiPlace_t place, const tuttiTensor_t* from, const
     withType(from->dtype, [&](auto zero) {
       using T = decltype(zero);
       const Shape2 a = shapeOf(*from), b = shapeOf(*to);
-      place->device->addMatrix<T>(static_cast<T*>(to->data), b.stride, static_cast<const T*>(from->data), a.stride,
-                                  a.rows, a.columns);
+      addMatrix<T>(*place->device, static_cast<T*>(to->data), b.stride, static_cast<const T*>(from->data), a.stride,
+                   a.rows, a.columns);
     });
   });
 }

@@ -1,5 +1,10 @@
-// Layout-invariant products on a device.
-#include "src/parallel/tp.hpp"
+#include "src/parallel/products.hpp"
+
+#include <vector>
+
+#include "src/parallel/cublaslt.hpp"
+#include "src/parallel/launch.hpp"
+#include "src/parallel/tensor.hpp"
 
 namespace tutti::parallel {
 namespace {
@@ -17,7 +22,7 @@ void multiplyAlongTree(Device& device, const tuttiMatmul_t& call, const int64_t*
   const auto join = [&] {
     Part right = std::move(parts.back());
     parts.pop_back();
-    device.add<T>(parts.back().sum.data(), right.sum.data(), count);
+    addVector<T>(device, parts.back().sum.data(), right.sum.data(), count);
     parts.back().leaves += right.leaves;
   };
   for (int l = 0; l < nLeaves; ++l) {
@@ -29,23 +34,58 @@ void multiplyAlongTree(Device& device, const tuttiMatmul_t& call, const int64_t*
     leaf.c = parts.back().sum.data();
     leaf.ldc = call.n;
     leaf.accumulate = 0;
-    device.multiply(leaf);
+    multiplyInvariant(device, leaf);
     while (parts.size() > 1 && parts[parts.size() - 2].leaves == parts.back().leaves) join();
   }
   while (parts.size() > 1) join();
   T* to = static_cast<T*>(call.c);
   const T* sum = parts[0].sum.data();
   if (call.accumulate) {
-    device.addMatrix(to, call.ldc, sum, call.n, call.m, call.n);
+    addMatrix(device, to, call.ldc, sum, call.n, call.m, call.n);
   } else {
-    device.copyMatrix(to, call.ldc, sum, call.n, call.m, call.n);
+    copyMatrix(device, to, call.ldc, sum, call.n, call.m, call.n);
   }
 }
 
 }  // namespace
 
+void multiplyByTable(const tuttiKernels_t& kernels, const tuttiMatmul_t& call, const Batch& batch) {
+  const int64_t bytes = call.dtype == tuttiFloat32 ? sizeof(float) : sizeof(double);
+  for (int64_t i = 0; i < batch.count; ++i) {
+    tuttiMatmul_t one = call;
+    one.a = static_cast<const char*>(call.a) + i * batch.a * bytes;
+    one.b = static_cast<const char*>(call.b) + i * batch.b * bytes;
+    one.c = static_cast<char*>(call.c) + i * batch.c * bytes;
+    const tuttiResult_t result = kernels.matmul(kernels.context, &one);
+    if (result != tuttiSuccess) {
+      fail(result, "the matrix product of the kernel table failed: ", tuttiParallelGetLastError());
+    }
+  }
+}
+
+void multiplyFast(Device& device, const tuttiMatmul_t& call, const Batch& batch) {
+  if (!device.onHost()) {
+    if (call.m == 0 || call.n == 0 || batch.count == 0) return;
+    if (call.k == 0) return multiplyInvariant(device, call, batch);
+    return CublasLt::of(device.ordinal())->multiply(call, batch, streamOf(device));
+  }
+  tuttiKernels_t fast = TUTTI_KERNELS_INITIALIZER;
+  if (const tuttiResult_t result = tuttiKernelsFast(&fast); result != tuttiSuccess) {
+    fail(result, tuttiParallelGetLastError());
+  }
+  multiplyByTable(fast, call, batch);
+}
+
+void multiplyInvariant(Device& device, const tuttiMatmul_t& m, const Batch& batch) {
+  const int64_t aRow = m.transposeA ? 1 : m.lda, aColumn = m.transposeA ? m.lda : 1;
+  const int64_t bRow = m.transposeB ? 1 : m.ldb, bColumn = m.transposeB ? m.ldb : 1;
+  const kernels::ProductCall call{m.c,  m.a,     m.b,   m.m,          m.n,         m.k,     aRow,    aColumn,
+                                  bRow, bColumn, m.ldc, m.accumulate, batch.count, batch.a, batch.b, batch.c};
+  withType(m.dtype, [&](auto zero) { launch<decltype(zero), Kernel::Multiply>(device, call); });
+}
+
 void multiplyLeaves(Device& device, const tuttiMatmul_t& call, const int64_t* kCuts, int nLeaves) {
-  if (nLeaves == 1) return device.multiply(call);
+  if (nLeaves == 1) return multiplyInvariant(device, call);
   withType(call.dtype, [&](auto zero) { multiplyAlongTree<decltype(zero)>(device, call, kCuts, nLeaves); });
 }
 

@@ -118,7 +118,7 @@ class PsOf final : public tuttiPs {
     std::vector<T*> data;
     for (size_t t = 0; t < tables_.size(); ++t) {
       if (!tables_[t].sparse()) {
-        checkContiguous(&gradients[t], "a gradient", tables_[t].rows * tables_[t].width, dtypeOf<T>(), device->kind());
+        checkContiguous(&gradients[t], "a gradient", tables_[t].rows * tables_[t].width, dtypeOf<T>(), kindOf(*device));
       }
       data.push_back(static_cast<T*>(gradients[t].data));
     }
@@ -154,11 +154,9 @@ class PsOf final : public tuttiPs {
     if (serves) fail(tuttiInvalidUsage, "this rank is a server: tuttiPsServe");
   }
   // Between messages and workers' tensors.
-  void put(T* to, const T* host, int64_t n) const {
-    if (n != 0) device->put(to, host, static_cast<size_t>(n) * sizeof(T));
-  }
+  void put(T* to, const T* host, int64_t n) const { putBytes(*device, to, host, static_cast<size_t>(n) * sizeof(T)); }
   void get(T* host, const T* from, int64_t n) const {
-    if (n != 0) device->get(host, from, static_cast<size_t>(n) * sizeof(T));
+    getBytes(*device, host, from, static_cast<size_t>(n) * sizeof(T));
   }
   void count(tuttiCall_t call, size_t elements) {
     if (elements != 0) countCall(traffic_, call, 2, elements * sizeof(T));
@@ -343,7 +341,7 @@ tuttiResult_t tuttiPsCreate(tuttiPs_t* ps, tuttiComm_t comm, const tuttiParamete
       require(isContiguous(parameters[i].value) && parameters[i].value.dtype == dtype, "parameter ", i,
               " is not contiguous, or of another dtype");
       if (!server)
-        checkContiguous(&parameters[i].value, "a parameter", elementsOf(parameters[i].value), dtype, device->kind());
+        checkContiguous(&parameters[i].value, "a parameter", elementsOf(parameters[i].value), dtype, kindOf(*device));
     }
     compareParameters(group, parameters, n);
     withType(dtype, [&](auto zero) {

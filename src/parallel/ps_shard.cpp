@@ -118,7 +118,7 @@ void PsShard<T>::apply(const std::vector<int>& from, T scale) {
         std::copy_n(pending_[static_cast<size_t>(from[i])].gradient.data() + at, width, sums_.data() + i * width);
       }
       treeSum(sums_.data(), static_cast<int64_t>(from.size()), width);
-      hostDevice().scale(sums_.data(), width, static_cast<double>(scale));
+      scaleVector(hostDevice(), sums_.data(), width, static_cast<double>(scale));
       updateElements<T>(hostDevice(), config_.optimizer, version_, 1, nullptr,
                         (table.flags & TUTTI_PARAMETER_NO_DECAY) == 0, values.data() + at, sums_.data(),
                         first_.empty() ? nullptr : first_.data() + at, second_.empty() ? nullptr : second_.data() + at,

@@ -170,7 +170,7 @@ tuttiResult_t tuttiMirrorUpdate(tuttiMirror_t mirror, int64_t step) {
     const std::vector<char*> at = packedAt(mirror->own, g.own.data());
     for (size_t i = 0; i < at.size(); ++i) {
       const size_t bytes = mirror->own[i].bytes();
-      if (bytes != 0) mirror->device->get(at[i], mirror->pieces[i].data, bytes);
+      getBytes(*mirror->device, at[i], mirror->pieces[i].data, bytes);
     }
     passOn(mirror->group, g.own, g.before);
     g.step = step;

@@ -1,7 +1,7 @@
 // Elementwise functions and layer norm.
 #include <cmath>
 
-#include "src/parallel/device.hpp"
+#include "src/parallel/launch.hpp"
 #include "src/parallel/tensor.hpp"
 #include "tutti/parallel/kernels.h"
 
@@ -57,20 +57,21 @@ void normBackwardOnDevice(Device& device, const tuttiTensor_t& x, const tuttiTen
                           const int64_t* rowCuts, int nLeaves, const tuttiTensor_t& dx, const tuttiTensor_t& dgamma,
                           const tuttiTensor_t& dbeta) {
   const int64_t rows = x.shape[0], width = x.shape[1];
-  T* statistics = static_cast<T*>(device.scratch(static_cast<size_t>(2 * rows) * sizeof(T)));
+  T* statistics = static_cast<T*>(orThrow(device.scratch(static_cast<size_t>(2 * rows) * sizeof(T))));
   kernels::NormCall call{nullptr, x.data, gamma.data, nullptr,      dy.data,      statistics,
                          rows,    width,  0,          x.strides[0], dy.strides[0]};
-  device.normBackward<T>(call);
+  launch<T, Kernel::NormBackward>(device, call);
   for (int64_t l = 0; l < nLeaves; ++l) {
     const int64_t first = rowCuts[l];
-    device.normSums<T>({static_cast<T*>(dgamma.data) + l * width, static_cast<T*>(dbeta.data) + l * width,
-                        static_cast<const T*>(x.data) + first * x.strides[0],
-                        static_cast<const T*>(dy.data) + first * dy.strides[0], statistics + 2 * first,
-                        rowCuts[l + 1] - first, width, x.strides[0], dy.strides[0]});
+    launch<T, Kernel::NormSums>(
+        device,
+        {static_cast<T*>(dgamma.data) + l * width, static_cast<T*>(dbeta.data) + l * width,
+         static_cast<const T*>(x.data) + first * x.strides[0], static_cast<const T*>(dy.data) + first * dy.strides[0],
+         statistics + 2 * first, rowCuts[l + 1] - first, width, x.strides[0], dy.strides[0]});
   }
   call.out = dx.data;
   call.outStride = dx.strides[0];
-  device.normBackward<T>(call);
+  launch<T, Kernel::NormBackward>(device, call);
 }
 
 }  // namespace
@@ -83,13 +84,12 @@ tuttiResult_t tuttiGelu(const tuttiTensor_t* x, const tuttiTensor_t* y) {
     require(x != nullptr && y != nullptr, "a tensor is NULL");
     const int64_t n = elementsOf(*x);
     const std::shared_ptr<Device> device = deviceOf(nullptr, x->device);
-    checkContiguous(x, "x", n, x->dtype, device->kind());
-    checkContiguous(y, "y", n, x->dtype, device->kind());
+    checkContiguous(x, "x", n, x->dtype, kindOf(*device));
+    checkContiguous(y, "y", n, x->dtype, kindOf(*device));
     withType(x->dtype, [&](auto zero) {
       using T = decltype(zero);
       if (!device->onHost()) {
-        return device->gelu<T>(static_cast<T*>(y->data), static_cast<const T*>(x->data), nullptr,
-                               static_cast<size_t>(n));
+        return launch<T, Kernel::Gelu>(*device, {y->data, x->data, nullptr, static_cast<uint64_t>(n)});
       }
       for (int64_t i = 0; i < n; ++i) static_cast<T*>(y->data)[i] = Gelu<T>::value(static_cast<T*>(x->data)[i]);
     });
@@ -101,14 +101,13 @@ tuttiResult_t tuttiGeluBackward(const tuttiTensor_t* x, const tuttiTensor_t* dy,
     require(x != nullptr && dy != nullptr && dx != nullptr, "a tensor is NULL");
     const int64_t n = elementsOf(*x);
     const std::shared_ptr<Device> device = deviceOf(nullptr, x->device);
-    checkContiguous(x, "x", n, x->dtype, device->kind());
-    checkContiguous(dy, "dy", n, x->dtype, device->kind());
-    checkContiguous(dx, "dx", n, x->dtype, device->kind());
+    checkContiguous(x, "x", n, x->dtype, kindOf(*device));
+    checkContiguous(dy, "dy", n, x->dtype, kindOf(*device));
+    checkContiguous(dx, "dx", n, x->dtype, kindOf(*device));
     withType(x->dtype, [&](auto zero) {
       using T = decltype(zero);
       if (!device->onHost()) {
-        return device->gelu<T>(static_cast<T*>(dx->data), static_cast<const T*>(x->data),
-                               static_cast<const T*>(dy->data), static_cast<size_t>(n));
+        return launch<T, Kernel::Gelu>(*device, {dx->data, x->data, dy->data, static_cast<uint64_t>(n)});
       }
       for (int64_t i = 0; i < n; ++i) {
         static_cast<T*>(dx->data)[i] = static_cast<T*>(dy->data)[i] * Gelu<T>::slope(static_cast<T*>(x->data)[i]);
@@ -123,7 +122,7 @@ tuttiResult_t tuttiLayerNorm(const tuttiTensor_t* x, const tuttiTensor_t* gamma,
     require(x != nullptr && x->nDims == 2, "x is a matrix");
     const int64_t rows = x->shape[0], width = x->shape[1];
     const std::shared_ptr<Device> device = deviceOf(nullptr, x->device);
-    const int kind = device->kind();
+    const int kind = kindOf(*device);
     checkMatrix(x, "x", rows, width, x->dtype, kind);
     checkMatrix(y, "y", rows, width, x->dtype, kind);
     checkContiguous(gamma, "gamma", width, x->dtype, kind);
@@ -131,8 +130,8 @@ tuttiResult_t tuttiLayerNorm(const tuttiTensor_t* x, const tuttiTensor_t* gamma,
     withType(x->dtype, [&](auto zero) {
       using T = decltype(zero);
       if (!device->onHost()) {
-        return device->norm<T>({y->data, x->data, gamma->data, beta->data, nullptr, nullptr, rows, width, y->strides[0],
-                                x->strides[0], 0});
+        return launch<T, Kernel::Norm>(*device, {y->data, x->data, gamma->data, beta->data, nullptr, nullptr, rows,
+                                                 width, y->strides[0], x->strides[0], 0});
       }
       const T *g = static_cast<T*>(gamma->data), *b = static_cast<T*>(beta->data);
       for (int64_t r = 0; r < rows; ++r) {
@@ -153,7 +152,7 @@ tuttiResult_t tuttiLayerNormBackward(const tuttiTensor_t* x, const tuttiTensor_t
     require(nLeaves >= 0, "there are ", nLeaves, " leaves");
     const int64_t rows = x->shape[0], width = x->shape[1];
     const std::shared_ptr<Device> device = deviceOf(nullptr, x->device);
-    const int kind = device->kind();
+    const int kind = kindOf(*device);
     checkMatrix(x, "x", rows, width, x->dtype, kind);
     checkMatrix(dy, "dy", rows, width, x->dtype, kind);
     checkMatrix(dx, "dx", rows, width, x->dtype, kind);

@@ -1,7 +1,7 @@
 // What goes beside a layer owner's computation: on the host in a thread of the layer's, on CUDA on a stream of its own.
 #pragma once
 
-#include "src/parallel/device.hpp"
+#include "src/parallel/memory.hpp"
 #include "src/parallel/worker.hpp"
 
 namespace tutti::parallel {
@@ -27,7 +27,7 @@ class Sender {
     Device::Mark mark;
     const auto start = std::chrono::steady_clock::now();
     if (beside_) {
-      mark = device_->beside([&now] { now(); });
+      mark = orThrow(device_->beside([&now] { now(); }));
     } else {
       now();
     }
@@ -37,7 +37,7 @@ class Sender {
   /// The owner's work follows it.
   void wait(const Sent& sent) {
     sent.ran.get();
-    device_->follow(sent.mark);
+    orThrow(device_->follow(sent.mark));
   }
 
   /// As send, for tasks that are waited for together: none runs after one that fails.
@@ -52,7 +52,7 @@ class Sender {
   /// For all that were posted; throws what the first failing one threw.
   void waitForPosted() {
     if (worker_ != nullptr) return worker_->wait();
-    device_->follow(last_.mark);
+    orThrow(device_->follow(last_.mark));
     last_ = {};
   }
 

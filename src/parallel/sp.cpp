@@ -41,10 +41,10 @@ void exchange(tuttiSp& sp, bool back, int64_t columns, const T* from, T* to) {
     }
   };
   const auto pack = [&](T* at, int64_t place, int64_t stride, int64_t rows, int64_t width) {
-    if (rows * width != 0) device.copyMatrix(at, width, from + place, stride, rows, width);
+    if (rows * width != 0) copyMatrix(device, at, width, from + place, stride, rows, width);
   };
   const auto unpack = [&](T* at, int64_t place, int64_t stride, int64_t rows, int64_t width) {
-    if (rows * width != 0) device.copyMatrix<T>(to + place, stride, at, width, rows, width);
+    if (rows * width != 0) copyMatrix<T>(device, to + place, stride, at, width, rows, width);
   };
   if (back) {
     eachToken(pack);
@@ -84,9 +84,9 @@ class Ring {
     const auto task = [&g, n, mine, out, to, in] {
       check(tuttiGroupStart(), g.comm());
       tuttiResult_t first = tuttiSuccess;
-      if (out > 0) first = tuttiSend(mine, out, dtypeOf<T>(), (g.rank() + 1) % n, g.comm(), g.device().stream());
+      if (out > 0) first = tuttiSend(mine, out, dtypeOf<T>(), (g.rank() + 1) % n, g.comm(), streamOf(g.device()));
       if (in > 0 && first == tuttiSuccess) {
-        first = tuttiRecv(to, in, dtypeOf<T>(), (g.rank() + n - 1) % n, g.comm(), g.device().stream());
+        first = tuttiRecv(to, in, dtypeOf<T>(), (g.rank() + n - 1) % n, g.comm(), streamOf(g.device()));
       }
       const tuttiResult_t end = tuttiGroupEnd();
       check(first != tuttiSuccess ? first : end, g.comm());
@@ -123,9 +123,9 @@ void bySequence(const tuttiSp& sp, T* ranks, T* whole, bool back) {
     const int64_t n = sp.ringTokens(r) * sp.keyColumns(), stride = sp.config.sequence * sp.keyColumns();
     T* place = whole + first * sp.keyColumns();
     if (back) {
-      sp.device->copyMatrix<T>(ranks, n, place, stride, sp.config.batch, n);
+      copyMatrix<T>(*sp.device, ranks, n, place, stride, sp.config.batch, n);
     } else {
-      sp.device->copyMatrix<T>(place, stride, ranks, n, sp.config.batch, n);
+      copyMatrix<T>(*sp.device, place, stride, ranks, n, sp.config.batch, n);
     }
     ranks += n * sp.config.batch;
     first += sp.ringTokens(r);
@@ -136,8 +136,8 @@ template <class T>
 Array<T> gatherKeys(tuttiSp& sp, const Gathered& g, const T* mine) {
   const size_t count = static_cast<size_t>(g.cuts.back());
   Array<T> ranks(*sp.device, count, Array<T>::Any), whole(*sp.device, count, Array<T>::Any);
-  sp.device->copy(ranks.data() + g.cuts[static_cast<size_t>(sp.ring.rank())], mine,
-                  sp.keySize(sp.ring.rank()) * sizeof(T));
+  copyBytes(*sp.device, ranks.data() + g.cuts[static_cast<size_t>(sp.ring.rank())], mine,
+            sp.keySize(sp.ring.rank()) * sizeof(T));
   sp.ring.allGather(ranks.data(), g.cuts.data(), dtypeOf<T>());
   bySequence(sp, ranks.data(), whole.data(), false);
   return whole;
@@ -165,7 +165,7 @@ Tokens<T> ofRank(const tuttiSp& sp, int rank, T* data, bool query) {
 template <class T>
 Array<T> copyOf(Device& device, const T* from, size_t count) {
   Array<T> made(device, count, Array<T>::Any);
-  device.copy(made.data(), from, count * sizeof(T));
+  copyBytes(device, made.data(), from, count * sizeof(T));
   return made;
 }
 
@@ -176,8 +176,8 @@ void forward(tuttiSp& sp, const T* q, const T* k, const T* v, T* out, T* room) {
   exchange(sp, false, sp.perGroup() * d, q, s.q);
   exchange(sp, false, d, k, s.k);
   exchange(sp, false, d, v, s.v);
-  if (sp.querySize() != 0) sp.device->zero(s.out, sp.querySize() * sizeof(T));
-  sp.device->fill(s.lse, sp.lseSize(), -std::numeric_limits<double>::infinity());
+  zeroBytes(*sp.device, s.out, sp.querySize() * sizeof(T));
+  launch<T, Kernel::Fill>(*sp.device, {s.lse, nullptr, sp.lseSize(), -std::numeric_limits<double>::infinity()});
   const int me = sp.ring.rank(), n = sp.ring.size();
   const Tokens<T> queries = ofRank(sp, me, s.q, true), outs = ofRank(sp, me, s.out, true);
   if (sp.gathers() && n > 1) {
@@ -317,7 +317,7 @@ tuttiResult_t tuttiSpCreate(tuttiSp_t* sp, tuttiComm_t ulysses, tuttiComm_t ring
     auto made = std::make_unique<tuttiSp>(deviceOf(ulysses != nullptr ? ulysses : ring, kind), ulysses, ring);
     made->config = given;
     const tuttiSpConfig_t& c = made->config;
-    require(c.device == TUTTI_DEVICE_AUTO || made->device->kind() == kind, "device is ", c.device,
+    require(c.device == TUTTI_DEVICE_AUTO || kindOf(*made->device) == kind, "device is ", c.device,
             ", and the communicators compute elsewhere");
     checkConfig(c, made->ulysses.size() * made->ring.size());
     for (int r = 0; r < made->ring.size(); ++r) {
@@ -373,7 +373,7 @@ tuttiResult_t tuttiSpForward(tuttiSp_t sp, const tuttiTensor_t* q, const tuttiTe
   return guarded([&] {
     require(sp != nullptr && q != nullptr && (saved != nullptr || sp->savedSize() == 0), "sp, q or saved is NULL");
     const int64_t rows = sp->config.batch * sp->own(), d = sp->config.headDim;
-    const int kind = sp->device->kind();
+    const int kind = kindOf(*sp->device);
     checkContiguous(q, "q", rows * sp->config.heads * d, q->dtype, kind);
     checkContiguous(out, "out", rows * sp->config.heads * d, q->dtype, kind);
     checkContiguous(k, "k", rows * sp->config.kvHeads * d, q->dtype, kind);
@@ -393,7 +393,7 @@ tuttiResult_t tuttiSpBackward(tuttiSp_t sp, const void* saved, const tuttiTensor
     require(sp != nullptr && dout != nullptr && (saved != nullptr || sp->savedSize() == 0),
             "sp, dout or saved is NULL");
     const int64_t rows = sp->config.batch * sp->own(), d = sp->config.headDim;
-    const int kind = sp->device->kind();
+    const int kind = kindOf(*sp->device);
     checkContiguous(dout, "dout", rows * sp->config.heads * d, dout->dtype, kind);
     checkContiguous(dq, "dq", rows * sp->config.heads * d, dout->dtype, kind);
     checkContiguous(dk, "dk", rows * sp->config.kvHeads * d, dout->dtype, kind);

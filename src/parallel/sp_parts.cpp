@@ -37,14 +37,14 @@ tuttiAttention_t shapeOf(const HeadPart& part, const TokenBlock& q, const TokenB
 template <class T>
 tuttiTensor_t viewOf(const HeadPart& part, const Tokens<T>& tokens, int64_t sequence, const TokenBlock& block) {
   tuttiTensor_t t = tokens.rows(sequence, block);
-  t.device = part.device->kind();
+  t.device = kindOf(*part.device);
   return t;
 }
 
 template <class T>
 tuttiTensor_t lseOf(const HeadPart& part, T* lse, int64_t rows) {
   tuttiTensor_t t = tuttiVectorOf(lse, dtypeOf<T>(), rows * part.shape.heads);
-  t.device = part.device->kind();
+  t.device = kindOf(*part.device);
   return t;
 }
 
@@ -118,8 +118,9 @@ void attendTo(const HeadPart& part, Tokens<T> q, Tokens<T> k, Tokens<T> v, Token
         made.data = partOut.data();
         const tuttiTensor_t tl = lseOf(part, partLse.data(), from.count);
         attentionForward(device, &s, part.products, {&tq, &tk, &tv, &made, &tl});
-        device.merge<T>({out.data + (b * out.tokens + from.row) * out.columns, lse + (b * q.tokens + from.row) * heads,
-                         partOut.data(), partLse.data(), from.count * heads, s.headDim});
+        launch<T, Kernel::Merge>(
+            device, {out.data + (b * out.tokens + from.row) * out.columns, lse + (b * q.tokens + from.row) * heads,
+                     partOut.data(), partLse.data(), from.count * heads, s.headDim});
       }
     }
   }
@@ -148,7 +149,7 @@ void attendBackward(const HeadPart& part, Tokens<T> q, Tokens<T> k, Tokens<T> v,
         }
         attentionBackward(device, &s, part.products, {&tq, &tk, &tv, &tout, &tl}, {&td, &made[0], &made[1], &made[2]});
         for (int i = 0; i < 3; ++i) {
-          device.add<T>(static_cast<T*>(targets[i].data), parts[i].data(), parts[i].size());
+          addVector<T>(device, static_cast<T*>(targets[i].data), parts[i].data(), parts[i].size());
         }
       }
     }

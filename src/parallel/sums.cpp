@@ -71,8 +71,8 @@ tuttiResult_t tuttiTreeAllReduceTensors(const tuttiTensor_t* leaves, const tutti
     const std::shared_ptr<Device> device = deviceOf(comm, out->device);
     Group group(comm, *device);
     const int64_t count = elementsOf(*out), mine = leafCuts[group.rank() + 1] - leafCuts[group.rank()];
-    checkContiguous(out, "out", count, out->dtype, device->kind());
-    checkContiguous(leaves, "leaves", mine * count, out->dtype, device->kind());
+    checkContiguous(out, "out", count, out->dtype, kindOf(*device));
+    checkContiguous(leaves, "leaves", mine * count, out->dtype, kindOf(*device));
     allReduceLeaves(group, leaves->data, out->data, static_cast<size_t>(count), out->dtype, leafCuts, traffic);
   });
 }
@@ -94,16 +94,16 @@ tuttiResult_t tuttiSumOfSquares(const tuttiTensor_t* tensors, size_t n, tuttiCom
     const std::shared_ptr<Device> device = deviceOf(comm, n > 0 ? tensors[0].device : TUTTI_DEVICE_HOST);
     Array<uint64_t> squares(*device, kernels::kLimbs);
     for (size_t i = 0; i < n; ++i) {
-      checkContiguous(&tensors[i], "a tensor", elementsOf(tensors[i]), tensors[i].dtype, device->kind());
+      checkContiguous(&tensors[i], "a tensor", elementsOf(tensors[i]), tensors[i].dtype, kindOf(*device));
       withType(tensors[i].dtype, [&](auto zero) {
-        device->addSquares(squares.data(), static_cast<const decltype(zero)*>(tensors[i].data),
-                           static_cast<size_t>(elementsOf(tensors[i])));
+        launch<decltype(zero), Kernel::Squares>(
+            *device, {tensors[i].data, squares.data(), static_cast<uint64_t>(elementsOf(tensors[i]))});
       });
     }
     Group group(comm, *device);
     group.allReduce(squares.data(), squares.size(), tuttiUint64, tuttiSum);
     uint64_t limbs[kernels::kLimbs];
-    device->get(limbs, squares.data(), sizeof limbs);
+    getBytes(*device, limbs, squares.data(), sizeof limbs);
     group.throwIfFailed();
     *sum = kernels::numberOf(limbs);
   });
@@ -113,9 +113,11 @@ tuttiResult_t tuttiTensorHash(const tuttiTensor_t* t, uint64_t key, int64_t firs
   return guarded([&] {
     require(t != nullptr && hash != nullptr, "tensor or hash is NULL");
     const std::shared_ptr<Device> device = deviceOf(nullptr, t->device);
-    checkContiguous(t, "the tensor", elementsOf(*t), t->dtype, device->kind());
+    checkContiguous(t, "the tensor", elementsOf(*t), t->dtype, kindOf(*device));
     Array<uint64_t> sum(*device, 1);
-    device->addHash(sum.data(), t->data, static_cast<size_t>(elementsOf(*t)), bytesOf(t->dtype), key, first);
-    device->get(hash, sum.data(), sizeof *hash);
+    launch<float, Kernel::Hash>(
+        *device, {static_cast<const unsigned char*>(t->data), sum.data(), static_cast<uint64_t>(elementsOf(*t)),
+                  bytesOf(t->dtype), key, static_cast<uint64_t>(first)});
+    getBytes(*device, hash, sum.data(), sizeof *hash);
   });
 }

@@ -72,10 +72,10 @@ void addLeaves(tuttiTp& tp, const CutTokens& axis, const T* leaves, T* to, size_
     const std::vector<int64_t> slices = evenCuts(static_cast<int64_t>(count), 1, axis.group.size());
     axis.group.treeAllReduce(parts, sum.data(), axis.runs.data(), slices.data());
   } else {
-    device.copy(sum.data(), leaves, count * sizeof(T));
+    copyBytes(device, sum.data(), leaves, count * sizeof(T));
     axis.group.allReduce(sum.data(), count, dtypeOf<T>(), tuttiSum);
   }
-  device.add<T>(to, sum.data(), count);
+  addVector<T>(device, to, sum.data(), count);
 }
 
 }  // namespace
@@ -109,8 +109,8 @@ tuttiResult_t tuttiTpTokenSum(tuttiTp_t tp, int whole, const tuttiTensor_t* leav
     require(tp != nullptr && leaves != nullptr && sum != nullptr, "tp, leaves or sum is NULL");
     const CutTokens axis = cutTokensOf(*tp, whole != 0);
     const int64_t count = elementsOf(*sum), mine = axis.run().end - axis.run().begin;
-    checkContiguous(sum, "sum", count, sum->dtype, tp->device->kind());
-    checkContiguous(leaves, "leaves", mine * count, sum->dtype, tp->device->kind());
+    checkContiguous(sum, "sum", count, sum->dtype, kindOf(*tp->device));
+    checkContiguous(leaves, "leaves", mine * count, sum->dtype, kindOf(*tp->device));
     if (count == 0) return;
     withType(sum->dtype, [&](auto zero) {
       using T = decltype(zero);

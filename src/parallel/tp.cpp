@@ -35,7 +35,7 @@ void tuttiTp::multiply(const tuttiMatmul_t& call, const std::vector<int64_t>& kL
   }
   if (kernels.matmul == nullptr) {
     checkMatmul(&call);
-    return device->multiplyFast(call);
+    return multiplyFast(*device, call);
   }
   const tuttiResult_t result = kernels.matmul(kernels.context, &call);
   if (result != tuttiSuccess)
@@ -50,14 +50,14 @@ template <class T>
 void keepPart(Group& group, Matrix<T> whole, int dim, const int64_t* cuts, Matrix<T> part) {
   const int64_t first = cuts[group.rank()];
   const T* from = dim == 0 ? whole.row(first) : whole.data + first;
-  group.device().copyMatrix(part.data, part.stride, from, whole.stride, part.rows, part.columns);
+  copyMatrix(group.device(), part.data, part.stride, from, whole.stride, part.rows, part.columns);
 }
 
 template <class T>
 void joinParts(Group& group, Matrix<T> part, int dim, const int64_t* cuts, Matrix<T> whole) {
   if (dim == 1) return gatherColumns<T>(group, {part.data, part.rows, part.columns, part.stride}, cuts, whole);
-  group.device().copy(whole.row(cuts[group.rank()]), part.data,
-                      static_cast<size_t>(part.rows * part.columns) * sizeof(T));
+  copyBytes(group.device(), whole.row(cuts[group.rank()]), part.data,
+            static_cast<size_t>(part.rows * part.columns) * sizeof(T));
   std::vector<int64_t> elements(cuts, cuts + group.size() + 1);
   for (int64_t& cut : elements) cut *= whole.columns;
   group.allGather(whole.data, elements.data(), dtypeOf<T>());
@@ -102,7 +102,7 @@ void sumOverRanks(tuttiTp& tp, const T* from, T* to, const int64_t* slices, bool
                 : group.treeAllReduce(parts, to, runs.data(), slices);
   }
   if (keep) return group.reduceScatter(from, to, slices, dtypeOf<T>());
-  group.device().copy(to, from, count * sizeof(T));
+  copyBytes(group.device(), to, from, count * sizeof(T));
   group.allReduce(to, count, dtypeOf<T>(), tuttiSum);
 }
 
@@ -112,14 +112,14 @@ void runRegion(tuttiTp& tp, Act act, const tuttiTensor_t& x, int dim, const int6
   const int64_t count = elementsOf(x);
   switch (act) {
     case Act::Same:
-      if (to.data != from.data) tp.device->copy(to.data, from.data, static_cast<size_t>(count) * sizeof(T));
+      if (to.data != from.data) copyBytes(*tp.device, to.data, from.data, static_cast<size_t>(count) * sizeof(T));
       return;
     case Act::Keep: keepPart(tp.group, from, dim, cuts, to); return;
     case Act::Join: joinParts(tp.group, from, dim, cuts, to); return;
     case Act::Sum: {
       const std::vector<int64_t> slices = evenCuts(count, 1, tp.group.size());
       Array<T> copy(*tp.device, static_cast<size_t>(count), Array<T>::Any);
-      tp.device->copy(copy.data(), from.data, copy.size() * sizeof(T));
+      copyBytes(*tp.device, copy.data(), from.data, copy.size() * sizeof(T));
       sumOverRanks<T>(tp, copy.data(), to.data, slices.data(), false);
       return;
     }
@@ -149,7 +149,7 @@ void checkRegion(const tuttiTp& tp, Act act, const tuttiTensor_t* x, int dim, co
   }
   const bool joins = act == Act::Join;
   const int64_t *in = joins ? part : whole, *out = act == Act::Keep || act == Act::SumKeep ? part : whole;
-  const int kind = tp.device->kind();
+  const int kind = kindOf(*tp.device);
   checkMatrix(x, "x", in[0], in[1], x->dtype, kind);
   checkMatrix(y, "y", out[0], out[1], x->dtype, kind);
   checkContiguous(x, "x", in[0] * in[1], x->dtype, kind);
@@ -164,14 +164,14 @@ void gatherColumns(Group& group, Matrix<const T> mine, const int64_t* cuts, Matr
   Device& device = group.device();
   Array<T> blocks(device, static_cast<size_t>(rows * cuts[group.size()]), Array<T>::Any);
   T* own = blocks.data() + rows * cuts[group.rank()];
-  device.copyMatrix(own, mine.columns, mine.data, mine.stride, rows, mine.columns);
+  copyMatrix(device, own, mine.columns, mine.data, mine.stride, rows, mine.columns);
   std::vector<int64_t> elements(cuts, cuts + group.size() + 1);
   for (int64_t& cut : elements) cut *= rows;
   group.allGather(blocks.data(), elements.data(), dtypeOf<T>());
   for (int p = 0; p < group.size(); ++p) {
     const int64_t width = cuts[p + 1] - cuts[p];
     const T* block = blocks.data() + elements[static_cast<size_t>(p)];
-    device.copyMatrix(whole.data + cuts[p], whole.stride, block, width, rows, width);
+    copyMatrix(device, whole.data + cuts[p], whole.stride, block, width, rows, width);
   }
 }
 template void gatherColumns(Group&, Matrix<const float>, const int64_t*, Matrix<float>);
@@ -184,10 +184,10 @@ void addRowSums(Device& device, Matrix<const T> x, const std::vector<int64_t>& r
   Array<T> leaves(device, static_cast<size_t>(nLeaves) * columns, Array<T>::Any);
   for (size_t l = 0; l < static_cast<size_t>(nLeaves); ++l) {
     const int64_t first = rowLeaves[l];
-    device.sumRows(leaves.data() + l * columns, x.row(first), x.stride, rowLeaves[l + 1] - first, x.columns);
+    sumRows(device, leaves.data() + l * columns, x.row(first), x.stride, rowLeaves[l + 1] - first, x.columns);
   }
   treeSum(device, leaves.data(), nLeaves, columns);
-  device.add<T>(sum, leaves.data(), columns);
+  addVector<T>(device, sum, leaves.data(), columns);
 }
 template void addRowSums(Device&, Matrix<const float>, const std::vector<int64_t>&, float*);
 template void addRowSums(Device&, Matrix<const double>, const std::vector<int64_t>&, double*);
@@ -227,7 +227,7 @@ tuttiResult_t tuttiTpCreate(tuttiTp_t* tp, tuttiComm_t comm, const tuttiTpConfig
     const auto c = takeConfig<tuttiTpConfig_t>(config, TUTTI_TP_CONFIG_INITIALIZER, "config");
     const int kind = kindOf(c.device);
     auto made = std::make_unique<tuttiTp>(deviceOf(comm, kind), comm);
-    require(c.device == TUTTI_DEVICE_AUTO || made->device->kind() == kind, "device is ", c.device,
+    require(c.device == TUTTI_DEVICE_AUTO || kindOf(*made->device) == kind, "device is ", c.device,
             ", and the communicator computes elsewhere");
     made->config = c;
     require(c.numerics == tuttiNumericsFast || c.numerics == tuttiNumericsLayoutInvariant, "numerics is ", c.numerics);

@@ -6,6 +6,7 @@
 
 #include "src/parallel/group.hpp"
 #include "src/parallel/loops.hpp"
+#include "src/parallel/products.hpp"
 #include "src/parallel/sender.hpp"
 #include "src/parallel/tensor.hpp"
 #include "tutti/parallel/tp.h"
@@ -57,9 +58,6 @@ namespace tutti::parallel {
 /// Join column blocks: mine [rows, cuts of this rank] of all ranks to whole [rows, cuts[n]].
 template <class T>
 void gatherColumns(Group& group, Matrix<const T> mine, const int64_t* cuts, Matrix<T> whole);
-
-/// As matmulLeaves on a device: the same bits.
-void multiplyLeaves(Device& device, const tuttiMatmul_t& call, const int64_t* kCuts, int nLeaves);
 
 /// sum[c] += the sum over rows of x[r][c], rows cut into leaves.
 template <class T>
@@ -137,5 +135,5 @@ void tuttiTp::addOverTokens(int64_t count, tutti::parallel::Matrix<T> to, const 
     const std::vector<int64_t> slices = evenCuts(static_cast<int64_t>(size), 1, tokenGroup.size());
     tokenGroup.treeAllReduce(parts, sum.data(), tokenRuns().data(), slices.data());
   }
-  device->addMatrix(to.data, to.stride, sum.data(), to.columns, to.rows, to.columns);
+  addMatrix(*device, to.data, to.stride, sum.data(), to.columns, to.rows, to.columns);
 }

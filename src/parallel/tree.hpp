@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/parallel/device.hpp"
+#include "src/parallel/launch.hpp"
 
 namespace tutti::parallel {
 
@@ -45,7 +45,7 @@ void treeSum(Device& device, T* parts, int64_t n, size_t count) {
   T* right = parts + static_cast<size_t>(left) * count;
   treeSum(device, parts, left, count);
   treeSum(device, right, n - left, count);
-  device.add<T>(parts, right, count);
+  addVector<T>(device, parts, right, count);
 }
 
 /// The sum of node [begin, end), given the sums of subtrees that make it up, which lie in the device's memory; scratch
@@ -58,7 +58,7 @@ T* combineSubtrees(Device& device, LeafRange node, const std::vector<LeafRange>&
   }
   const int64_t middle = node.begin + leftLeaves(node.end - node.begin);
   T* left = combineSubtrees(device, {node.begin, middle}, have, sums, count);
-  device.add<T>(left, combineSubtrees(device, {middle, node.end}, have, sums, count), count);
+  addVector<T>(device, left, combineSubtrees(device, {middle, node.end}, have, sums, count), count);
   return left;
 }
 
@@ -69,7 +69,7 @@ std::vector<Array<T>> subtreeSums(Device& device, const T* leaves, size_t count,
   for (const LeafRange& node : subtreesOf(nLeaves, run)) {
     const size_t elements = static_cast<size_t>(node.end - node.begin) * count;
     Array<T> copy(device, elements, Array<T>::Any);
-    device.copy(copy.data(), leaves + static_cast<size_t>(node.begin - run.begin) * count, elements * sizeof(T));
+    copyBytes(device, copy.data(), leaves + static_cast<size_t>(node.begin - run.begin) * count, elements * sizeof(T));
     treeSum(device, copy.data(), node.end - node.begin, count);
     sums.push_back(std::move(copy));
   }
@@ -89,7 +89,7 @@ class LeafCounter {
   /// Takes in part [offset, offset + n) of the next leaf; all parts of a leaf come before advance().
   void add(const T* leaf, size_t offset, size_t n) {
     if (fresh_ == nullptr) fresh_ = take();
-    device_->copy(fresh_ + offset, leaf, n * sizeof(T));
+    copyBytes(*device_, fresh_ + offset, leaf, n * sizeof(T));
   }
   /// The leaf is complete.
   void advance() {
@@ -100,7 +100,7 @@ class LeafCounter {
       Part& left = parts_[parts_.size() - 2];
       const Part right = parts_.back();
       if (!isSubtree(nLeaves_, {left.range.begin, right.range.end})) break;
-      device_->add<T>(left.sum, right.sum, count_);
+      addVector<T>(*device_, left.sum, right.sum, count_);
       left.range.end = right.range.end;
       spare_.push_back(right.sum);
       parts_.pop_back();
@@ -133,7 +133,7 @@ class LeafCounter {
     }
     T* one = spare_.back();
     spare_.pop_back();
-    if (count_ != 0) device_->zero(one, count_ * sizeof(T));
+    zeroBytes(*device_, one, count_ * sizeof(T));
     return one;
   }
 

@@ -17,7 +17,7 @@ class Ids {
   ///      which waits
   Ids(Device& device, const tuttiTensor_t* ids, int64_t vocabulary, const char* what) {
     require(ids != nullptr, what, " is NULL");
-    const int kind = ids->device == device.kind() ? device.kind() : TUTTI_DEVICE_HOST;
+    const int kind = ids->device == kindOf(device) ? kindOf(device) : TUTTI_DEVICE_HOST;
     count_ = elementsOf(*ids);
     checkContiguous(ids, what, count_, tuttiInt32, kind);
     const size_t n = static_cast<size_t>(count_);
@@ -25,7 +25,7 @@ class Ids {
     std::vector<int32_t> fetched;
     if (kind != TUTTI_DEVICE_HOST) {
       fetched.resize(n);
-      device.get(fetched.data(), host, n * sizeof(int32_t));
+      getBytes(device, fetched.data(), host, n * sizeof(int32_t));
       host = fetched.data();
     }
     for (size_t t = 0; t < n; ++t) {
@@ -33,9 +33,9 @@ class Ids {
               vocabulary);
     }
     data_ = static_cast<const int32_t*>(ids->data);
-    if (kind == device.kind()) return;
+    if (kind == kindOf(device)) return;
     copy_ = Array<int32_t>(device, n, Array<int32_t>::Any);
-    device.putInts(copy_.data(), host, n);
+    setInts(device, copy_.data(), host, n);
     data_ = copy_.data();
   }
   const int32_t* data() const { return data_; }
@@ -64,8 +64,8 @@ void embed(tuttiTp& tp, const int64_t* cuts, const Ids& ids, const tuttiTensor_t
     room = Array<T>(*tp.device, static_cast<size_t>(ids.count() * width), Array<T>::Any);
     to = room.data();
   }
-  tp.device->takeIdRows<T>(
-      {table.data, to, ids.data(), nullptr, ids.count(), width, table.strides[0], cuts[rank], cuts[rank + 1]});
+  launch<T, Kernel::TakeIdRows>(*tp.device, {table.data, to, ids.data(), nullptr, ids.count(), width, table.strides[0],
+                                             cuts[rank], cuts[rank + 1]});
   if (tp.sequence()) {
     tp.group.reduceScatter(to, out, slicesOfTokens(tp, ids.count(), width).data(), dtypeOf<T>());
   } else {
@@ -84,8 +84,8 @@ void embedBackward(tuttiTp& tp, const int64_t* cuts, const Ids& ids, const tutti
   if (tp.sequence()) {
     const std::vector<int64_t> slices = slicesOfTokens(tp, ids.count(), width);
     room = Array<T>(device, static_cast<size_t>(ids.count() * width), Array<T>::Any);
-    device.copy(room.data() + slices[static_cast<size_t>(rank)], from,
-                static_cast<size_t>(elementsOf(dout)) * sizeof(T));
+    copyBytes(device, room.data() + slices[static_cast<size_t>(rank)], from,
+              static_cast<size_t>(elementsOf(dout)) * sizeof(T));
     tp.group.allGather(room.data(), slices.data(), dtypeOf<T>());
     from = room.data();
   }
@@ -94,8 +94,11 @@ void embedBackward(tuttiTp& tp, const int64_t* cuts, const Ids& ids, const tutti
     chain = Array<int32_t>(device, 2 * static_cast<size_t>(ids.count()), Array<int32_t>::Any);
   }
   const auto add = [&](int64_t begin, int64_t end, Matrix<T> to) {
-    device.addIdRows<T>({to.data, from + begin * width, ids.data() + begin, chain.data(), end - begin, width, to.stride,
-                         cuts[rank], cuts[rank + 1]});
+    const kernels::IdRowsCall call{to.data,      from + begin * width, ids.data() + begin,
+                                   chain.data(), end - begin,          width,
+                                   to.stride,    cuts[rank],           cuts[rank + 1]};
+    if (!device.onHost()) launch<T, Kernel::ChainIds>(device, call);
+    launch<T, Kernel::AddIdRows>(device, call);
   };
   tp.addOverTokens(ids.count(), matrixOf<T>(dtable), [&](const std::vector<int64_t>& bounds, Matrix<T> table) {
     if (bounds.size() == 2) return add(bounds[0], bounds[1], table);
@@ -105,7 +108,7 @@ void embedBackward(tuttiTp& tp, const int64_t* cuts, const Ids& ids, const tutti
       add(bounds[l], bounds[l + 1], {leaves.data() + l * count, table.rows, width, width});
     }
     treeSum(device, leaves.data(), static_cast<int64_t>(nLeaves), count);
-    device.addMatrix(table.data, table.stride, leaves.data(), width, table.rows, width);
+    addMatrix(device, table.data, table.stride, leaves.data(), width, table.rows, width);
   });
 }
 
@@ -121,7 +124,7 @@ void sumOverVocabulary(tuttiTp& tp, const int64_t* cuts, const kernels::LossCall
     part.logits = static_cast<const T*>(call.logits) + begin;
     part.columns = end - begin;
     part.sums = to;
-    device.sumExponentials<T>(part);
+    launch<T, Kernel::SumExponentials>(device, part);
   };
   const size_t rank = static_cast<size_t>(tp.group.rank());
   if (!tp.invariant()) {
@@ -153,15 +156,15 @@ void crossEntropy(tuttiTp& tp, const int64_t* cuts, Matrix<T> logits, const Ids&
   kernels::LossCall call{nullptr, logits.data, targets.data(), most,          at, sums,
                          loss,    logits.rows, logits.columns, logits.stride, 0,  cuts[tp.group.rank()],
                          scale};
-  tp.device->largestOfRows<T>(call);
+  launch<T, Kernel::LargestOfRows>(*tp.device, call);
   tp.group.allReduce(most, tokens, dtypeOf<T>(), tuttiMax);
   tp.group.allReduce(at, tokens, dtypeOf<T>(), tuttiSum);  // one rank has it, the others add 0
   sumOverVocabulary<T>(tp, cuts, call);
-  tp.device->lossOfRows<T>(call);
+  launch<T, Kernel::LossOfRows>(*tp.device, call);
   if (dlogits == nullptr) return;
   call.gradient = dlogits->data;
   call.gradientStride = dlogits->strides[0];
-  tp.device->lossGradient<T>(call);
+  launch<T, Kernel::LossGradient>(*tp.device, call);
 }
 
 int64_t checkedVocabulary(const tuttiTp* tp, const int64_t* cuts) {
@@ -184,7 +187,7 @@ tuttiResult_t tuttiVocabEmbedding(tuttiTp_t tp, const int64_t* cuts, const tutti
     const int64_t vocabulary = checkedVocabulary(tp, cuts);
     const Ids found(*tp->device, ids, vocabulary, "ids");
     tp->checkTokens(found.count());
-    const int kind = tp->device->kind();
+    const int kind = kindOf(*tp->device);
     require(table != nullptr && table->nDims == 2, "the table is a matrix");
     const int rank = tp->group.rank();
     checkMatrix(table, "table", cuts[rank + 1] - cuts[rank], table->shape[1], table->dtype, kind);
@@ -201,7 +204,7 @@ tuttiResult_t tuttiVocabEmbeddingBackward(tuttiTp_t tp, const int64_t* cuts, con
     const int64_t vocabulary = checkedVocabulary(tp, cuts);
     const Ids found(*tp->device, ids, vocabulary, "ids");
     tp->checkTokens(found.count());
-    const int kind = tp->device->kind();
+    const int kind = kindOf(*tp->device);
     require(dtable != nullptr && dtable->nDims == 2, "the gradient of the table is a matrix");
     const int rank = tp->group.rank();
     checkMatrix(dtable, "dtable", cuts[rank + 1] - cuts[rank], dtable->shape[1], dtable->dtype, kind);
@@ -217,7 +220,7 @@ tuttiResult_t tuttiVocabCrossEntropy(tuttiTp_t tp, const int64_t* cuts, const tu
     const int64_t vocabulary = checkedVocabulary(tp, cuts);
     const Ids found(*tp->device, targets, vocabulary, "targets");
     tp->checkTokens(found.count());
-    const int kind = tp->device->kind();
+    const int kind = kindOf(*tp->device);
     require(logits != nullptr, "logits is NULL");
     const int rank = tp->group.rank();
     const int64_t here = cuts[rank + 1] - cuts[rank];

@@ -18,13 +18,17 @@ int64_t encodedBytes(tuttiWire_t wire, int64_t n) {
 }
 
 void encode(Device& device, tuttiWire_t wire, const float* from, int64_t n, unsigned char* to) {
-  if (wire == tuttiWireInt8) return device.encode(to, from, static_cast<size_t>(n / kInt8Block));
-  device.narrow(reinterpret_cast<uint16_t*>(to), from, static_cast<size_t>(n));
+  if (wire == tuttiWireInt8) {
+    return launch<float, Kernel::EncodeBlocks>(device, {to, from, static_cast<uint64_t>(n / kInt8Block), 0});
+  }
+  launch<float, Kernel::Narrow>(device, {to, from, static_cast<uint64_t>(n), 0});
 }
 
 void decode(Device& device, tuttiWire_t wire, const unsigned char* from, int64_t n, float* to) {
-  if (wire == tuttiWireInt8) return device.decode(to, from, static_cast<size_t>(n / kInt8Block));
-  device.widen(to, reinterpret_cast<const uint16_t*>(from), static_cast<size_t>(n));
+  if (wire == tuttiWireInt8) {
+    return launch<float, Kernel::DecodeBlocks>(device, {to, from, static_cast<uint64_t>(n / kInt8Block), 0});
+  }
+  launch<float, Kernel::Widen>(device, {to, from, static_cast<uint64_t>(n), 0});
 }
 
 void encodedAllReduce(Group& group, tuttiWire_t wire, float* data, int64_t count) {
@@ -33,21 +37,21 @@ void encodedAllReduce(Group& group, tuttiWire_t wire, float* data, int64_t count
   const int64_t n = group.size(), slice = sliceOf(group, wire, count), bytes = encodedBytes(wire, slice);
   const auto floats = [&](int64_t elements) { return Array<float>(device, static_cast<size_t>(elements)); };
   Array<float> padded = floats(n * slice), sum = floats(slice), one = floats(slice);
-  device.copy(padded.data(), data, static_cast<size_t>(count) * sizeof(float));
+  copyBytes(device, padded.data(), data, static_cast<size_t>(count) * sizeof(float));
   Array<unsigned char> out(device, static_cast<size_t>(n * bytes)), in(device, out.size());
   encode(device, wire, padded.data(), n * slice, out.data());
   const std::vector<size_t> counts(static_cast<size_t>(n), static_cast<size_t>(bytes));
   group.allToAll(out.data(), counts, in.data(), counts, tuttiUint8);
   for (int64_t r = 0; r < n; ++r) {
     decode(device, wire, in.data() + r * bytes, slice, one.data());
-    device.add<float>(sum.data(), one.data(), sum.size());
+    addVector<float>(device, sum.data(), one.data(), sum.size());
   }
   encode(device, wire, sum.data(), slice, out.data() + group.rank() * bytes);
   std::vector<int64_t> cuts;
   for (int64_t r = 0; r <= n; ++r) cuts.push_back(r * bytes);
   group.allGather(out.data(), cuts.data(), tuttiUint8);
   decode(device, wire, out.data(), n * slice, padded.data());
-  device.copy(data, padded.data(), static_cast<size_t>(count) * sizeof(float));
+  copyBytes(device, data, padded.data(), static_cast<size_t>(count) * sizeof(float));
 }
 
 void predictEncoded(tuttiTraffic_t& traffic, const Group& group, tuttiWire_t wire, int64_t count) {

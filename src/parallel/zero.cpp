@@ -144,7 +144,7 @@ class ZeroOf final : public tuttiZero {
       if (config.stage == 3) drop(*unit);
     }
     if (norm != nullptr || config.clip > 0) measure();
-    if (norm != nullptr) device_->get(norm, length_.data(), sizeof(double));
+    if (norm != nullptr) getBytes(*device_, norm, length_.data(), sizeof(double));
     const double* scale = config.clip > 0 ? length_.data() + 1 : nullptr;
     ++steps_;
     for (const Parameter& p : parameters_) {
@@ -221,8 +221,8 @@ class ZeroOf final : public tuttiZero {
       Array<T> flat(*device_, count, Array<T>::Any);
       for (size_t q = first; q < p; ++q) {
         const tuttiTensor_t& value = parameters[q].value;
-        device_->copy(flat.data() + parameters_[q].offset, value.data,
-                      static_cast<size_t>(elementsOf(value)) * sizeof(T));
+        copyBytes(*device_, flat.data() + parameters_[q].offset, value.data,
+                  static_cast<size_t>(elementsOf(value)) * sizeof(T));
       }
       if (config.broadcast) {
         group_.broadcast(flat.data(), flat.size(), dtypeOf<T>(), 0);
@@ -263,7 +263,7 @@ class ZeroOf final : public tuttiZero {
   }
   tuttiTensor_t vectorOf(T* data, size_t count) const {
     tuttiTensor_t vector = tuttiVectorOf(data, dtypeOf<T>(), static_cast<int64_t>(count));
-    vector.device = device_->kind();
+    vector.device = kindOf(*device_);
     return vector;
   }
   /// The unit's sums are done, and the gradients that went into them may go.
@@ -287,12 +287,12 @@ class ZeroOf final : public tuttiZero {
       const bool copy = (p.flags & TUTTI_PARAMETER_COUNTED_ELSEWHERE) != 0;
       if (begin >= end || copy || (config.norm != nullptr && replicas_.rank() != 0)) continue;
       Unit& unit = *units_[static_cast<size_t>(p.unit)];
-      device_->addSquares<T>(limbs.data(), unit.ownGradient() + (begin - unit.begin()), end - begin);
+      launch<T, Kernel::Squares>(*device_, {unit.ownGradient() + (begin - unit.begin()), limbs.data(), end - begin});
     }
     Group over(config.norm != nullptr ? config.norm : comm, *device_);
     over.allReduce(limbs.data(), limbs.size(), tuttiUint64, tuttiSum);
     if (length_.empty()) length_ = Array<double>(*device_, 2);
-    device_->clip(length_.data(), limbs.data(), config.clip);
+    launch<double, Kernel::Clip>(*device_, {limbs.data(), length_.data(), config.clip});
   }
 
   void expect(tuttiZeroReport_t& r) const {
@@ -373,7 +373,7 @@ tuttiResult_t tuttiZeroCreate(tuttiZero_t* zero, tuttiComm_t comm, const tuttiPa
     checkConfig(c, dtype);
     const std::shared_ptr<Device> device = deviceOf(comm, n > 0 ? parameters[0].value.device : TUTTI_DEVICE_HOST);
     for (size_t i = 0; i < n; ++i) {
-      checkContiguous(&parameters[i].value, "a parameter", elementsOf(parameters[i].value), dtype, device->kind());
+      checkContiguous(&parameters[i].value, "a parameter", elementsOf(parameters[i].value), dtype, kindOf(*device));
     }
     const std::vector<int> units = checkedUnits(unitOf, n);
     Group group(comm, *device), replicas(c.replicas, *device);

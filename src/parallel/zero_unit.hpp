@@ -58,7 +58,7 @@ class ZeroUnit {
   /// The initial values, whole, in the device's memory.
   void fill(const T* from) {
     const size_t at = config_.stage == 0 ? 0 : begin(), n = config_.stage == 0 ? count_ : mine();
-    if (separateMaster()) device_.copy(master_.data(), from + at, n * sizeof(T));
+    if (separateMaster()) copyBytes(device_, master_.data(), from + at, n * sizeof(T));
     if (config_.stage < 3) storeValues(from, 0, count_);
   }
   void makeRoom() {
@@ -112,7 +112,7 @@ class ZeroUnit {
     if (plan_.invariant) return exchangeLeaf(group);
     Array<T> slice(device_, mine(), Array<T>::Any);
     group.reduceScatter(gradient_.data(), slice.data(), slices_.data(), dtypeOf<T>());
-    device_.add<T>(sliceSum_.data(), slice.data(), slice.size());
+    addVector<T>(device_, sliceSum_.data(), slice.data(), slice.size());
   }
   /// The sender's, stages 2 and 3, after the last micro-batch.
   void finishSum(Group& replicas) {
@@ -125,9 +125,9 @@ class ZeroUnit {
         for (const T* sum : counters_[r].sums()) sums.push_back(const_cast<T*>(sum));
       }
       const T* total = combineSubtrees(device_, {0, plan_.leafCuts.back()}, have, sums, mine());
-      device_.copy(sliceSum_.data(), total, mine() * sizeof(T));
+      copyBytes(device_, sliceSum_.data(), total, mine() * sizeof(T));
     }
-    device_.scale(sliceSum_.data(), mine(), plan_.scale);
+    scaleVector(device_, sliceSum_.data(), mine(), plan_.scale);
     replicas.allReduce(sliceSum_.data(), mine(), dtypeOf<T>(), tuttiSum);
   }
 
@@ -207,8 +207,8 @@ class ZeroUnit {
     bytes_.add(n * sizeof(T));
   }
   void storeValues(const T* from, size_t at, size_t n) {
-    if (!rounded()) return device_.copy(values() + at * sizeof(T), from, n * sizeof(T));
-    device_.narrow(reinterpret_cast<uint16_t*>(values()) + at, from, n);
+    if (!rounded()) return copyBytes(device_, values() + at * sizeof(T), from, n * sizeof(T));
+    launch<T, Kernel::Narrow>(device_, {values() + at * sizeof(uint16_t), from, n, 0});
   }
 
   void makeCounters(int nRanks) {

@@ -117,7 +117,7 @@ void checkCall(const HashCall& c, int device) {
 }
 
 const HostKernel kLayerKernels[] = {
-#define TUTTI_FAKE_LAYER(Name, Arguments, ...)                        \
+#define TUTTI_FAKE_LAYER(Name, Arguments, items, ...)                 \
   {"tutti_layer_" #Name, sizeof(Arguments),                           \
    [](const void* a, uint64_t me, uint64_t n) {                       \
      __VA_ARGS__(HostTeam{me, n}, *static_cast<const Arguments*>(a)); \

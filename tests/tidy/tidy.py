@@ -52,8 +52,8 @@ MAY_INCLUDE = {
 # Parts that are written on the public header alone.
 PUBLIC_ONLY = ("perf", "examples", "tools/run", "src/parallel", "src/nccl")
 APART = ("perf/micro", "perf/oracle", "perf/ways", "perf/gpu")  # but not these
-# ... nor these headers: of the CUDA device, which is linked into the training layers, too; and of kernel source.
-DECLARATIONS = ("src/device/cuda/abi.hpp", "src/device/cuda/stream.hpp", "src/exec/kernels/team.hpp")
+# ... nor these headers: of devices, which are linked into the training layers, too; and of kernel source.
+DECLARATIONS = ("src/device/device.hpp", "src/device/cuda/device.hpp", "src/exec/kernels/team.hpp")
 # Folders in which every source belongs to one of the above.
 LAYERED = ("src", "transport", "algorithms")
 SOURCES = (".cpp", ".hpp", ".h", ".c", ".inc", ".cu")

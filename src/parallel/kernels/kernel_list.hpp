@@ -1,4 +1,5 @@
-// All kernels of the layers by name: X(Name, Arguments, body of a team); on a device it is tutti_layer_Name.
+// All kernels of the layers by name: X(Name, Argument, items, body of a team); on a device it is tutti_layer_Name.
+//   items  how many things its threads stride over, of its argument c; none: there is nothing to do
 #pragma once
 
 #include "src/parallel/kernels/attention.hpp"
@@ -8,41 +9,42 @@
 #include "src/parallel/kernels/vocabulary.hpp"
 
 // clang-format off
-#define TUTTI_LAYER_KERNELS_OF(X, Type, T)                                     \
-  X(Scale##Type, VectorCall, scaleVector<T>)                                   \
-  X(Fill##Type, VectorCall, fillVector<T>)                                     \
-  X(Add##Type, VectorCall, addVector<T>)                                       \
-  X(Narrow##Type, VectorCall, narrowVector<T>)                                 \
-  X(Update##Type, UpdateCall, updateVector<T>)                                 \
-  X(Squares##Type, SquaresCall, addSquaresOf<T>)                               \
-  X(CopyMatrix##Type, MatrixCall, copyMatrix<T>)                               \
-  X(AddMatrix##Type, MatrixCall, addMatrix<T>)                                 \
-  X(SumRows##Type, MatrixCall, sumRows<T>)                                     \
-  X(Multiply##Type, ProductCall, multiplyTiles<T>)                             \
-  X(Gelu##Type, GeluCall, geluVector<T>)                                       \
-  X(Norm##Type, NormCall, normRows<T>)                                         \
-  X(NormBackward##Type, NormCall, normRowsBackward<T>)                         \
-  X(NormSums##Type, NormSumsCall, normSums<T>)                                 \
-  X(SoftmaxTile##Type, ScoresCall, softmaxTile<T>)                             \
-  X(FinishRows##Type, ScoresCall, finishRows<T>)                               \
-  X(ScoreGradients##Type, ScoresCall, scoreGradients<T>)                       \
-  X(Merge##Type, MergeCall, mergeParts<T>)                                     \
-  X(CopyIndexed##Type, IndexedCall, copyIndexed<T>)                            \
-  X(CombineRows##Type, CombineCall, combineRows<T>)                            \
-  X(CombineGradient##Type, CombineCall, combineGradient<T>)                    \
-  X(TakeIdRows##Type, IdRowsCall, takeIdRows<T>)                               \
-  X(AddIdRows##Type, IdRowsCall, addIdRows<T>)                                 \
-  X(LargestOfRows##Type, LossCall, largestOfRows<T>)                           \
-  X(SumExponentials##Type, LossCall, sumExponentials<T>)                       \
-  X(LossOfRows##Type, LossCall, lossOfRows<T>)                                 \
-  X(LossGradient##Type, LossCall, lossGradient<T>)
-#define TUTTI_LAYER_KERNELS(X)                                                 \
-  TUTTI_LAYER_KERNELS_OF(X, F32, float) TUTTI_LAYER_KERNELS_OF(X, F64, double) \
-  X(Widen, VectorCall, widenVector)                                            \
-  X(EncodeBlocks, VectorCall, encodeBlocks)                                    \
-  X(DecodeBlocks, VectorCall, decodeBlocks)                                    \
-  X(SetInts, IntsCall, setInts)                                                \
-  X(ChainIds, IdRowsCall, chainIds)                                            \
-  X(Clip, ClipCall, clipLength)                                                \
-  X(Hash, HashCall, addHashOf)
+#define TUTTI_LAYER_KERNELS_OF(X, Type, T) \
+  X(Scale##Type, VectorCall, c.count, scaleVector<T>) \
+  X(Fill##Type, VectorCall, c.count, fillVector<T>) \
+  X(Add##Type, VectorCall, c.count, addVector<T>) \
+  X(Narrow##Type, VectorCall, c.count, narrowVector<T>) \
+  X(Update##Type, UpdateCall, c.count, updateVector<T>) \
+  X(Squares##Type, SquaresCall, c.count, addSquaresOf<T>) \
+  X(CopyMatrix##Type, MatrixCall, c.rows * c.columns, copyMatrix<T>) \
+  X(AddMatrix##Type, MatrixCall, c.rows * c.columns, addMatrix<T>) \
+  X(SumRows##Type, MatrixCall, c.columns, sumRows<T>) \
+  X(Multiply##Type, ProductCall, c.batch * ((c.m + 3) / 4) * ((c.n + 3) / 4) * 4, multiplyTiles<T>) \
+  X(Gelu##Type, GeluCall, c.count, geluVector<T>) \
+  X(Norm##Type, NormCall, c.rows * kRowThreads, normRows<T>) \
+  X(NormBackward##Type, NormCall, c.rows * kRowThreads, normRowsBackward<T>) \
+  X(NormSums##Type, NormSumsCall, c.width, normSums<T>) \
+  X(SoftmaxTile##Type, ScoresCall, c.heads * c.queries * kRowThreads, softmaxTile<T>) \
+  X(FinishRows##Type, ScoresCall, c.heads * c.queries * kRowThreads, finishRows<T>) \
+  X(ScoreGradients##Type, ScoresCall, c.heads * c.queries * kRowThreads, scoreGradients<T>) \
+  X(Merge##Type, MergeCall, c.rows * kRowThreads, mergeParts<T>) \
+  X(CopyIndexed##Type, IndexedCall, c.rows * c.width, copyIndexed<T>) \
+  X(CombineRows##Type, CombineCall, c.tokens * c.width, combineRows<T>) \
+  X(CombineGradient##Type, CombineCall, c.tokens * c.choices * kRowThreads, combineGradient<T>) \
+  X(TakeIdRows##Type, IdRowsCall, c.count * c.width, takeIdRows<T>) \
+  X(AddIdRows##Type, IdRowsCall, c.count * c.width, addIdRows<T>) \
+  X(LargestOfRows##Type, LossCall, c.rows * kRowThreads, largestOfRows<T>) \
+  X(SumExponentials##Type, LossCall, c.rows * kRowThreads, sumExponentials<T>) \
+  X(LossOfRows##Type, LossCall, c.rows, lossOfRows<T>) \
+  X(LossGradient##Type, LossCall, c.rows * c.columns, lossGradient<T>)
+#define TUTTI_LAYER_KERNELS_OF_ONE_TYPE(X) \
+  X(Widen, VectorCall, c.count, widenVector) \
+  X(EncodeBlocks, VectorCall, c.count, encodeBlocks) \
+  X(DecodeBlocks, VectorCall, c.count, decodeBlocks) \
+  X(SetInts, IntsCall, c.count, setInts) \
+  X(ChainIds, IdRowsCall, c.count, chainIds) \
+  X(Clip, ClipCall, 1, clipLength) \
+  X(Hash, HashCall, c.count, addHashOf)
+#define TUTTI_LAYER_KERNELS(X) \
+  TUTTI_LAYER_KERNELS_OF(X, F32, float) TUTTI_LAYER_KERNELS_OF(X, F64, double) TUTTI_LAYER_KERNELS_OF_ONE_TYPE(X)
 // clang-format on

@@ -6,7 +6,7 @@
 
 using namespace tutti::parallel::kernels;
 
-#define TUTTI_DEFINE_LAYER(Name, Arguments, ...)                                                                 \
+#define TUTTI_DEFINE_LAYER(Name, Arguments, items, ...)                                                          \
   extern "C" __global__ void __launch_bounds__(512, 1) tutti_layer_##Name(const __grid_constant__ Arguments a) { \
     __VA_ARGS__(tutti::kernels::Grid(), a);                                                                      \
   }

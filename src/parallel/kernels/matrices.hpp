@@ -150,11 +150,12 @@ TUTTI_HD void geluVector(Team team, const GeluCall& c) {
 }
 
 /// The threads of a row: on a device a warp, on the host one.
+constexpr int64_t kRowThreads = 32;
 template <class Team>
 struct RowTeam {
   Team team;
 #ifdef __CUDA_ARCH__
-  static constexpr int64_t kThreads = 32;
+  static constexpr int64_t kThreads = kRowThreads;
   template <class T>
   TUTTI_HD static T sum(T x) {
     for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(0xffffffffu, x, distance);
