@@ -10,7 +10,7 @@ constexpr size_t kMostRequests = kTcpRemote.mostRequests;  // of each direction
 
 }  // namespace
 
-TcpEndpoint::TcpEndpoint(int peer, int lane, std::vector<Fd> fds, size_t slotBytes, std::shared_ptr<TcpSleeper> sleeper,
+TcpEndpoint::TcpEndpoint(int peer, int lane, std::vector<Fd> fds, size_t slotBytes, std::shared_ptr<FdSleeper> sleeper,
                          std::shared_ptr<EmptyLooks> looks)
     : slotBytes_(slotBytes),
       looks_(std::move(looks)),

@@ -4,21 +4,21 @@
 #include <memory>
 #include <vector>
 
+#include "transport/fd_sleeper.hpp"
 #include "transport/tcp/incoming.hpp"
 #include "transport/tcp/outgoing.hpp"
-#include "transport/tcp/sleeper.hpp"
 #include "transport/transport.hpp"
 
 namespace tutti::tcp {
 
 /// See Endpoint.  No direct protocol and no inline one: a socket has neither.  Requests are its own: a posted send is
 /// done when the system has taken it, and what comes for a posted receive is read to its place.
-class TcpEndpoint : public Endpoint {
+class TcpEndpoint final : public Endpoint, private FdSleeper::Owner {
  public:
   /// fds: connected, non-blocking, in the same order on both ends.  sleeper may be null; else it wakes for them, and
   /// calls progress().
   /// looks: of all endpoints of this rank, which count in it.
-  TcpEndpoint(int peer, int lane, std::vector<Fd> fds, size_t slotBytes, std::shared_ptr<TcpSleeper> sleeper,
+  TcpEndpoint(int peer, int lane, std::vector<Fd> fds, size_t slotBytes, std::shared_ptr<FdSleeper> sleeper,
               std::shared_ptr<EmptyLooks> looks = std::make_shared<EmptyLooks>());
   ~TcpEndpoint() override;
 
@@ -36,13 +36,11 @@ class TcpEndpoint : public Endpoint {
   std::optional<Fingerprint> pending() const override { return incoming_.pending(); }
 
   /// Moves what waits in buffers of the system; true if something moved.
-  Result<bool> progress();
-  /// Whether progress() may find more, without the system's saying so first.
-  bool due() const { return due_; }
-  /// It is.
-  void touch();
+  Result<bool> progress() override;
 
  private:
+  void touch() override;
+  bool due() const override { return due_; }
   bool isDone(Request request) const;
   Status goOn();
   template <class T>
@@ -53,7 +51,7 @@ class TcpEndpoint : public Endpoint {
   Sockets sockets_;
   Outgoing outgoing_;
   Incoming incoming_;
-  std::shared_ptr<TcpSleeper> sleeper_;
+  std::shared_ptr<FdSleeper> sleeper_;
   bool due_ = false;  // in the sleeper's list
   Status failure_;    // the first one
 };

@@ -36,7 +36,7 @@ struct TcpTransport::State {
   StreamExchange& streams;
   int rank;
   TcpOptions options;
-  std::shared_ptr<tcp::TcpSleeper> sleeper;
+  std::shared_ptr<FdSleeper> sleeper;
   std::shared_ptr<tcp::EmptyLooks> looks = std::make_shared<tcp::EmptyLooks>();
 };
 
@@ -76,7 +76,7 @@ Result<std::unique_ptr<TcpTransport>> TcpTransport::create(StreamExchange& strea
   if (options.nSockets < 1 || options.nSockets > tcp::kMaxSockets) {
     return invalidUsage("TUTTI_NSOCKETS=", options.nSockets, " is outside 1..", tcp::kMaxSockets);
   }
-  TUTTI_ASSIGN(std::shared_ptr<tcp::TcpSleeper> sleeper, tcp::TcpSleeper::create());
+  TUTTI_ASSIGN(std::shared_ptr<FdSleeper> sleeper, FdSleeper::create());
   auto state = std::make_unique<State>(State{streams, rank, options, std::move(sleeper)});
   return std::unique_ptr<TcpTransport>(new TcpTransport(std::move(state)));
 }

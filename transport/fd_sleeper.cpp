@@ -1,4 +1,4 @@
-#include "transport/tcp/sleeper.hpp"
+#include "transport/fd_sleeper.hpp"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -8,9 +8,7 @@
 #include <cerrno>
 #include <ctime>
 
-#include "transport/tcp/endpoint.hpp"
-
-namespace tutti::tcp {
+namespace tutti {
 namespace {
 
 using Events = std::array<epoll_event, 64>;
@@ -34,47 +32,47 @@ int waitFor(int epoll, Events& events, int us) {
 
 }  // namespace
 
-Result<std::shared_ptr<TcpSleeper>> TcpSleeper::create() {
+Result<std::shared_ptr<FdSleeper>> FdSleeper::create() {
   Fd epoll(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll.valid()) return errnoError(errno, "tcp: epoll_create1 failed");
+  if (!epoll.valid()) return errnoError(errno, "epoll_create1 failed");
   Fd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!bell.valid()) return errnoError(errno, "tcp: eventfd failed");
-  std::shared_ptr<TcpSleeper> sleeper(new TcpSleeper(std::move(epoll), std::move(bell)));
+  if (!bell.valid()) return errnoError(errno, "eventfd failed");
+  std::shared_ptr<FdSleeper> sleeper(new FdSleeper(std::move(epoll), std::move(bell)));
   TUTTI_TRY(sleeper->add(sleeper->bell_.get(), nullptr));
   return sleeper;
 }
 
-Status TcpSleeper::add(int fd, TcpEndpoint* owner) {
+Status FdSleeper::add(int fd, Owner* owner) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.ptr = owner;
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return errnoError(errno, "tcp: epoll_ctl failed");
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return errnoError(errno, "epoll_ctl failed");
   return {};
 }
 
-void TcpSleeper::remove(int fd) { epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
+void FdSleeper::remove(int fd) { epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
 
 /// How many edges there were; their endpoints are due.
-int TcpSleeper::waitFor(int us) {
+int FdSleeper::waitFor(int us) {
   Events events;
-  const int n = tcp::waitFor(epoll_.get(), events, us);  // a signal ends it early, which the contract allows
+  const int n = tutti::waitFor(epoll_.get(), events, us);  // a signal ends it early, which the contract allows
   for (int i = 0; i < n; ++i) {
-    if (auto* owner = static_cast<TcpEndpoint*>(events[static_cast<size_t>(i)].data.ptr)) owner->touch();
+    if (auto* owner = static_cast<Owner*>(events[static_cast<size_t>(i)].data.ptr)) owner->touch();
   }
   edges_ = edges_ || n > 0;
   return n;
 }
 
-void TcpSleeper::look() {
+void FdSleeper::look() {
   while (waitFor(0) == static_cast<int>(std::tuple_size_v<Events>)) {
   }
 }
 
-bool TcpSleeper::progress() {
+bool FdSleeper::progress() {
   look();
   bool moved = false;
   size_t kept = 0;
-  for (TcpEndpoint* endpoint : due_) {
+  for (Owner* endpoint : due_) {
     const Result<bool> one = endpoint->progress();
     moved = moved || (one.ok() && *one);
     if (endpoint->due()) due_[kept++] = endpoint;
@@ -85,15 +83,15 @@ bool TcpSleeper::progress() {
 
 // Edges from before this point are forgotten here; what they announced is found by the last look at the endpoints,
 // which follows.
-void TcpSleeper::prepare() {
+void FdSleeper::prepare() {
   look();
   edges_ = false;
 }
 
-void TcpSleeper::ring() { (void)eventfd_write(bell_.get(), 1); }
+void FdSleeper::ring() { (void)eventfd_write(bell_.get(), 1); }
 
-void TcpSleeper::sleep(int us) {
+void FdSleeper::sleep(int us) {
   if (us > 0 && !edges_) waitFor(us);
 }
 
-}  // namespace tutti::tcp
+}  // namespace tutti
