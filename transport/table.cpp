@@ -7,6 +7,9 @@
 #include "transport/self/entry.hpp"
 #include "transport/shm/entry.hpp"
 #include "transport/tcp/entry.hpp"
+#if TUTTI_HAVE_VERBS
+#include "transport/verbs/entry.hpp"
+#endif
 
 namespace tutti {
 namespace {
@@ -14,6 +17,9 @@ namespace {
 constexpr const TransportEntry* kTransports[] = {
     &kSelfEntry,
     &kShmEntry,
+#if TUTTI_HAVE_VERBS
+    &kVerbsEntry,
+#endif
     &kTcpEntry,
 };
 

@@ -195,7 +195,8 @@ class Transport {
   /// The link by which this transport joins two ranks, of which this one need be neither.  A function of the two alone:
   /// symmetric, and the same on all ranks.  Errors: InvalidUsage, a clause that says why there is none.
   virtual Result<LinkProfile> reach(const PeerInfo& self, const PeerInfo& peer) const = 0;
-  /// This rank's opaque address; travels to every peer.
+  /// This rank's opaque address; travels to every peer.  Empty: no other rank reaches this one by it, and reach() here
+  /// says why.
   virtual Address address() const = 0;
   /// Begin to open endpoint number `lane` to `peer`.  Both ends do, in any order, at any time; any number of endpoints
   /// may be coming up.  What is given borrows the transport.

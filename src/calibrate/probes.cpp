@@ -138,12 +138,14 @@ class ProbePair {
     for (size_t rank = 0; rank < 2; ++rank) {
       opening[rank] = transports_[rank]->beginConnect(static_cast<int>(1 - rank), transports_[1 - rank]->address(), 0);
     }
-    for (size_t rank = 0; rank < 2; ++rank) {
-      auto made = awaitValue(*opening[rank], Deadline::inMs(1000), "the other probe");
-      if (!made.ok()) return false;
-      endpoints_[rank] = std::move(made).value();
-    }
-    return true;
+    const auto bothUp = [&]() -> Result<bool> {
+      for (size_t rank = 0; rank < 2; ++rank) {
+        if (endpoints_[rank] != nullptr) continue;
+        TUTTI_ASSIGN(endpoints_[rank], opening[rank]->poll());
+      }
+      return endpoints_[0] != nullptr && endpoints_[1] != nullptr;
+    };
+    return awaitValue(bothUp, Deadline::inMs(1000), "both probes").ok();
   }
 
   size_t slotBytes() const { return endpoints_[0]->slotBytes(); }

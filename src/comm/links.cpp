@@ -15,11 +15,29 @@ std::vector<std::pair<std::string, Address>> Links::addresses() const {
   return result;
 }
 
-// The first that reaches; else why none does.
-Result<Links::Route> Links::routeBetween(const PeerInfo& self, const PeerInfo& peer) const {
+namespace {
+
+/// Whether the rank has said that it has nothing to be reached by.
+bool lacks(const PeerDescriptor& descriptor, std::string_view transport) {
+  const auto& all = descriptor.transports;
+  const auto found = std::ranges::find(all, transport, &std::pair<std::string, Address>::first);
+  return found != all.end() && found->second.empty();
+}
+
+}  // namespace
+
+// The first that reaches; else why none does.  What a rank itself cannot be reached by, it knows best why.
+Result<Links::Route> Links::routeBetween(int self, int peer) const {
+  const PeerDescriptor& a = descriptors_[static_cast<size_t>(self)];
+  const PeerDescriptor& b = descriptors_[static_cast<size_t>(peer)];
   std::string reasons;
   for (const auto& transport : transports_) {
-    const Result<LinkProfile> link = transport->reach(self, peer);
+    Result<LinkProfile> link = transport->reach(a.info, b.info);
+    for (const PeerDescriptor* rank : {&a, &b}) {
+      if (!link.ok() || self == peer || !lacks(*rank, transport->name())) continue;
+      link = invalidUsage("rank ", rank->info.rank, " has no device for it; TUTTI_LOG=", transport->name(),
+                          ":debug there says why");
+    }
     if (link.ok()) return Route{transport.get(), *link};
     reasons += cat(reasons.empty() ? "" : "; ", transport->name(), ": ", link.status().message());
   }
@@ -28,9 +46,8 @@ Result<Links::Route> Links::routeBetween(const PeerInfo& self, const PeerInfo& p
 
 Status Links::meet(std::vector<PeerDescriptor> descriptors) {
   descriptors_ = std::move(descriptors);
-  const PeerInfo& self = descriptors_[static_cast<size_t>(rank_)].info;
   for (const PeerDescriptor& descriptor : descriptors_) {
-    const Result<Route> way = routeBetween(self, descriptor.info);
+    const Result<Route> way = routeBetween(rank_, descriptor.info.rank);
     if (!way.ok()) {
       return invalidUsage("no transport that TUTTI_TRANSPORTS allows joins rank ", rank_, " and rank ",
                           descriptor.info.rank, " (host ", descriptor.hostName, ").  ", way.status().message());
@@ -48,8 +65,7 @@ Status Links::meet(std::vector<PeerDescriptor> descriptors) {
 }
 
 std::optional<LinkProfile> Links::linkBetween(int a, int b) const {
-  const Result<Route> way =
-      routeBetween(descriptors_[static_cast<size_t>(a)].info, descriptors_[static_cast<size_t>(b)].info);
+  const Result<Route> way = routeBetween(a, b);
   return way.ok() ? std::optional(way->link) : std::nullopt;
 }
 

@@ -82,7 +82,7 @@ class Links {
     Transport* transport;
     LinkProfile link;
   };
-  Result<Route> routeBetween(const PeerInfo& self, const PeerInfo& peer) const;
+  Result<Route> routeBetween(int self, int peer) const;
   Transport* transportTo(int peer) const { return byPeer_[static_cast<size_t>(peer)].transport; }
   Result<const Address*> addressOf(int peer, const Transport& transport) const;
   Result<Endpoint*> advance(std::pair<int, int> key);

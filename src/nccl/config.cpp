@@ -119,8 +119,9 @@ ncclResult_t translateConfig(const char* function, const ncclConfig_t* config, t
     }
   }
   if (read.netName != nullptr && env.netName.empty() && networkTransport(read.netName).empty()) {
-    return fail(ncclInvalidArgument, function,
-                format("config.netName = '%s': Tutti has no such network transport; it has Socket", read.netName));
+    return fail(
+        ncclInvalidArgument, function,
+        format("config.netName = '%s': Tutti has no such network transport; it has Socket and IB", read.netName));
   }
   fill(read, env, out);
   *shares = {isOn(env.splitShare, read.splitShare), isOn(env.shrinkShare, read.shrinkShare)};

@@ -56,12 +56,8 @@ void readSubjects(const std::string& value, Environment* into) {
 
 void readNet(const std::string& value, Environment* into) {
   into->netName = networkTransport(value);
-  if (into->netName.empty()) reject("NCCL_NET=" + value + ": Tutti has no such network transport; it has Socket", into);
-}
-
-void warnOfInfiniBand(const char* name, const std::string& value, Environment* into) {
-  into->warnings.push_back(std::string(name) + "=" + value +
-                           " has no effect: this build of Tutti has no InfiniBand transport");
+  if (into->netName.empty())
+    reject("NCCL_NET=" + value + ": Tutti has no such network transport; it has Socket and IB", into);
 }
 
 void readNetPlugin(const std::string& value, Environment* into) {
@@ -103,10 +99,18 @@ constexpr NcclVariable kVariables[] = {
     {"NCCL_SOCKET_IFNAME", "`TUTTI_SOCKET_IFNAME`, which has the same syntax",
      [](const std::string& value, Environment* into) { into->defaults["TUTTI_SOCKET_IFNAME"] = value; }},
     {"NCCL_SOCKET_FAMILY", "`TUTTI_SOCKET_FAMILY`", readFamily},
-    {"NCCL_IB_HCA", "no effect without an InfiniBand transport: a warning",
-     [](const std::string& value, Environment* into) { warnOfInfiniBand("NCCL_IB_HCA", value, into); }},
-    {"NCCL_IB_GID_INDEX", "no effect without an InfiniBand transport: a warning",
-     [](const std::string& value, Environment* into) { warnOfInfiniBand("NCCL_IB_GID_INDEX", value, into); }},
+    {"NCCL_IB_HCA", "`TUTTI_IB_HCA`, which has the same syntax",
+     [](const std::string& value, Environment* into) { into->defaults["TUTTI_IB_HCA"] = value; }},
+    {"NCCL_IB_GID_INDEX", "`TUTTI_IB_GID_INDEX`",
+     [](const std::string& value, Environment* into) { into->defaults["TUTTI_IB_GID_INDEX"] = value; }},
+    {"NCCL_IB_TC", "`TUTTI_IB_TC`",
+     [](const std::string& value, Environment* into) { into->defaults["TUTTI_IB_TC"] = value; }},
+    {"NCCL_IB_SL", "`TUTTI_IB_SL`",
+     [](const std::string& value, Environment* into) { into->defaults["TUTTI_IB_SL"] = value; }},
+    {"NCCL_IB_TIMEOUT", "`TUTTI_IB_TIMEOUT`",
+     [](const std::string& value, Environment* into) { into->defaults["TUTTI_IB_TIMEOUT"] = value; }},
+    {"NCCL_IB_RETRY_CNT", "`TUTTI_IB_RETRY_CNT`",
+     [](const std::string& value, Environment* into) { into->defaults["TUTTI_IB_RETRY_CNT"] = value; }},
     {"NCCL_IB_DISABLE", "1 excludes the transport `verbs`",
      [](const std::string& value, Environment* into) {
        if (readSwitch("NCCL_IB_DISABLE", value, into)) into->excluded.emplace_back("verbs");
@@ -130,7 +134,7 @@ constexpr NcclVariable kVariables[] = {
      [](const std::string& value, Environment* into) { into->defaults["TUTTI_TOPO_FILE"] = value; }},
     {"NCCL_TOPO_DUMP_FILE", "`TUTTI_TOPO_DUMP_FILE`, which writes NCCL's XML",
      [](const std::string& value, Environment* into) { into->defaults["TUTTI_TOPO_DUMP_FILE"] = value; }},
-    {"NCCL_NET", "network transport: Socket is `tcp`; others are an error", readNet},
+    {"NCCL_NET", "network transport: Socket is `tcp`, IB is `verbs`; others are an error", readNet},
     {"NCCL_NET_PLUGIN", "`none`; others are not loaded, with a warning", readNetPlugin},
     {"NCCL_BUFFSIZE", "`TUTTI_SLOT_BYTES`: a quarter of it, as there are four slots", readBuffSize},
     {"NCCL_MIN_NCHANNELS", "as NCCL_MIN_CTAS",
@@ -263,6 +267,7 @@ std::string ncclValue(const std::string& name) {
 }
 
 std::string networkTransport(const std::string& name) {
+  if (lower(name) == "ib" || lower(name) == "verbs") return "verbs";
   return lower(name) == "socket" || lower(name) == "tcp" ? "tcp" : "";
 }
 

@@ -1,0 +1,208 @@
+// What is particular to verbs: which port and which address, what the ends tell each other, and how failures read.
+#include <arpa/inet.h>
+
+#include <catch2/catch.hpp>
+
+#include "tests/conformance/each.hpp"
+#include "tests/conformance/loopback.hpp"
+#include "transport/verbs/entry.hpp"
+#include "transport/verbs/transport.hpp"
+#include "transport/verbs/wire.hpp"
+
+using namespace tutti;
+using namespace tutti::conformance;
+
+namespace {
+
+verbs::Gid gid(int index, const char* address, bool routable) {
+  verbs::Gid gid{.index = index, .routable = routable};
+  inet_pton(AF_INET6, address, gid.raw.raw);
+  return gid;
+}
+
+int chosen(const std::vector<verbs::Gid>& gids) {
+  const auto best = verbs::chooseGid(gids);
+  return best ? best->index : -1;
+}
+
+constexpr PeerInfo kHere{.rank = 0, .hostId = 1}, kBeside{.rank = 1, .hostId = 1}, kThere{.rank = 2, .hostId = 2};
+
+struct Two {
+  LoopbackStreams streams{AF_INET, 0};
+  LoopbackStreams::Of views[2] = {{streams, 0}, {streams, 1}};
+  std::unique_ptr<Transport> transports[2];
+  Two(const verbs::Options& a, const verbs::Options& b) {
+    transports[0] = std::make_unique<VerbsTransport>(views[0], 0, a);
+    transports[1] = std::make_unique<VerbsTransport>(views[1], 1, b);
+  }
+};
+
+/// Why there is no device here; "" if there is one.
+const std::string& lacking() {
+  static const std::string why = verbs::Device::open({}).status().message();
+  return why;
+}
+
+#define NEEDS_DEVICE()                                             \
+  if (!lacking().empty()) {                                        \
+    REQUIRE(std::getenv("TUTTI_TEST_ROWS") == nullptr);            \
+    WARN("skipped, as this machine has no device: " << lacking()); \
+    return;                                                        \
+  }
+
+}  // namespace
+
+TEST_CASE("of RoCE's addresses v2 with IPv4 comes first, and one that is routed before one that is not") {
+  const auto v1 = gid(0, "fe80::1", false), v2 = gid(1, "fe80::1", true), old4 = gid(2, "::ffff:10.0.0.1", false),
+             new4 = gid(3, "::ffff:10.0.0.1", true), global = gid(4, "2001:db8::1", true),
+             local4 = gid(5, "::ffff:169.254.1.1", true), none = gid(6, "::", true),
+             next4 = gid(7, "::ffff:10.0.0.2", true);
+  CHECK(chosen({v1, v2, old4, new4, global, next4}) == 3);
+  CHECK(chosen({v1, v2, old4, global}) == 4);
+  CHECK(chosen({v1, local4, old4, v2}) == 5);
+  CHECK(chosen({v1, old4}) == 2);
+  CHECK(chosen({none, v1}) == 0);
+  CHECK(chosen({none}) == -1);
+  CHECK(new4.text() == "::ffff:10.0.0.1 (RoCE v2)");
+}
+
+TEST_CASE("a list of adapters allows beginnings of names, whole names, or all others, with ports") {
+  struct Case {
+    const char* list;
+    const char* device;
+    int port;
+    bool allowed;
+  };
+  for (const Case& c : {Case{"", "mlx5_0", 1, true},
+                        {"mlx5", "mlx5_10", 1, true},
+                        {"=mlx5_1", "mlx5_10", 1, false},
+                        {"=mlx5_1,rxe0", "rxe0", 2, true},
+                        {"mlx5_0:2", "mlx5_0", 1, false},
+                        {"mlx5_0:2", "mlx5_0", 2, true},
+                        {"^mlx5_0", "mlx5_0", 1, false},
+                        {"^mlx5_0", "mlx4_0", 1, true},
+                        {"^=mlx5_1", "mlx5_10", 1, true},
+                        {"^mlx5_0:2", "mlx5_0", 1, true}}) {
+    CAPTURE(c.list, c.device, c.port);
+    CHECK(verbs::allowsPort(c.list, c.device, c.port) == c.allowed);
+  }
+}
+
+TEST_CASE("the low bits of a counter give the whole one, and none beyond what may be under way") {
+  CHECK(verbs::widen(5, 3, 4) == 5);
+  CHECK(verbs::widen(3, 3, 4) == 3);
+  CHECK_FALSE(verbs::widen(8, 3, 4));
+  CHECK_FALSE(verbs::widen(2, 3, 4));
+  const uint64_t wrap = uint64_t{verbs::kCounterBits} * 5 + 3;
+  CHECK(verbs::widen(static_cast<uint32_t>(wrap + 2) & verbs::kCounterBits, wrap, 4) == wrap + 2);
+}
+
+TEST_CASE("ends that are not set alike refuse each other by the variable's name") {
+  verbs::ConnectionCard mine, theirs;
+  CHECK(verbs::checkCard(mine, theirs, 3).ok());
+  theirs.slots = 9;
+  CHECK(verbs::checkCard(mine, theirs, 3).message() ==
+        "TUTTI_SLOTS is 0 here and 9 on rank 3; it must be the same on all ranks");
+  theirs = {.slotBytes = 7};
+  CHECK(verbs::checkCard(mine, theirs, 3).message().starts_with("TUTTI_SLOT_BYTES is 0 here and 7 on rank 3"));
+  theirs = {.ethernet = 1};
+  CHECK(verbs::checkCard(mine, theirs, 3).code() == tuttiInvalidUsage);
+  theirs = {.magic = 0};
+  CHECK(verbs::checkCard(mine, theirs, 3).code() == tuttiRemoteError);
+}
+
+TEST_CASE("a rank without a device says why, has no address, and judges others' links all the same") {
+  LoopbackStreams streams(AF_INET, 0);
+  LoopbackStreams::Of view(streams, 0);
+  VerbsTransport without(view, 0, {.adapters = "=none"});
+  const Result<LinkProfile> link = without.reach(kHere, kBeside);
+  REQUIRE_FALSE(link.ok());
+  CHECK(link.status().code() == tuttiInvalidUsage);
+  CHECK(link.status().message() != "");
+  CHECK(without.address().empty());
+  CHECK(without.sleeper() == nullptr);
+  CHECK(without.reach(kBeside, kThere).value().key == "verbs-remote");
+  CHECK_FALSE(without.reach(kBeside, kBeside).ok());
+  CHECK(without.beginConnect(1, "verbs1 x:1", 0)->poll().status().message() == link.status().message());
+  const Result<std::unique_ptr<MemoryRegistration>> kept = without.registerMemory({});
+  CHECK(kept.status().message() == link.status().message());
+}
+
+TEST_CASE("a rank with a device reaches others, by one that is allowed") {
+  NEEDS_DEVICE();
+  LoopbackStreams streams(AF_INET, 0);
+  LoopbackStreams::Of view(streams, 0);
+  const VerbsTransport with(view, 0, {});
+  CHECK(with.reach(kHere, kBeside).value().key == "verbs-local");
+  CHECK(with.reach(kHere, kThere).value().key == "verbs-remote");
+  CHECK(with.address().starts_with("verbs1 "));
+  const VerbsTransport wrong(view, 0, {.gidIndex = 250});
+  CHECK(wrong.reach(kHere, kBeside).status().message().find("TUTTI_IB_GID_INDEX=250") != std::string::npos);
+}
+
+TEST_CASE("slots of two sizes are an error of both ends that names the variable") {
+  NEEDS_DEVICE();
+  Two two({.slotBytes = 4096}, {.slotBytes = 8192});
+  const PendingEndpoint first = two.transports[0]->beginConnect(1, two.transports[1]->address(), 0);
+  const PendingEndpoint second = two.transports[1]->beginConnect(0, two.transports[0]->address(), 0);
+  Status said[2];
+  const Deadline deadline = Deadline::inMs(10'000);
+  while (!deadline.passed() && (said[0].ok() || said[1].ok())) {
+    if (said[0].ok()) said[0] = first->poll().status();
+    if (said[1].ok()) said[1] = second->poll().status();
+  }
+  for (const Status& status : said) {
+    CHECK(status.code() == tuttiInvalidUsage);
+    CHECK(status.message().find("TUTTI_SLOT_BYTES") != std::string::npos);
+  }
+}
+
+TEST_CASE("many endpoints share one completion queue, which grows") {
+  NEEDS_DEVICE();
+  Two two({.slots = 4, .slotBytes = 1024}, {.slots = 4, .slotBytes = 1024});
+  std::vector<Pair> pairs;
+  for (int lane = 0; lane < 12; ++lane) {
+    Result<Pair> pair = connectBoth(two.transports, lane);
+    REQUIRE(pair.status().message() == "");
+    pairs.push_back(std::move(*pair));
+  }
+  const std::vector<std::byte> message(600, std::byte{5});
+  std::vector<std::byte> out(600);
+  for (int round = 0; round < 3; ++round) {
+    for (Pair& pair : pairs) REQUIRE(*pair.first().send(message.data(), message.size(), callNumber(1)));
+  }
+  for (int round = 0; round < 3; ++round) {
+    for (Pair& pair : pairs) {
+      std::fill(out.begin(), out.end(), std::byte{0});
+      const Result<bool> came = awaitValue(
+          [&] {
+            return pair.second().receive(out.data(), {600, callNumber(1)});
+          },
+          Deadline::inMs(10'000), "a message");
+      REQUIRE(came.status().message() == "");
+      CHECK(out == message);
+    }
+  }
+}
+
+TEST_CASE("what a peer lends and takes back fails its reader by name, and hangs nobody") {
+  NEEDS_DEVICE();
+  constexpr size_t kBytes = 30'000;
+  Two two({.timeout = 8, .retries = 2, .slotBytes = 32 << 10}, {.timeout = 8, .retries = 2, .slotBytes = 32 << 10});
+  Result<Pair> pair = connectBoth(two.transports, 0);
+  REQUIRE(pair.status().message() == "");
+  std::vector<std::byte> out(kBytes), in(kBytes);
+  auto kept = two.transports[0]->registerMemory({MemoryKind::Host, -1, out.data(), out.size()});
+  REQUIRE(kept.ok());
+  REQUIRE(*pair->first().postSend(out.data(), kBytes, callNumber(1)) != 0);
+  for (int i = 0; i < 1000 && !pair->second().pending(); ++i) REQUIRE(pair->first().progress().ok());
+  pair->first().cancel();
+  kept->reset();
+  const Result<bool> came = awaitValue(
+      [&] {
+        return pair->second().receive(in.data(), {kBytes, callNumber(1)});
+      },
+      Deadline::inMs(20'000), "a message");
+  CHECK(came.status().code() == tuttiRemoteError);
+  CHECK(came.status().message().find("rank 0 over verbs (") != std::string::npos);
+}

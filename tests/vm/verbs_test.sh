@@ -1,0 +1,61 @@
+#!/bin/bash
+# In the guest: the transport verbs over the device of device.sh.
+#   verbs_test.sh BUILD_FOLDER
+# Exit status 0 if everything was right.
+set -u
+build=$1
+failed=0
+log=/tmp/log
+# check NAME COMMAND...
+check() {
+  local name=$1 start=$SECONDS
+  shift
+  if (: >"$log" && "$@") >"$log.own" 2>&1; then
+    echo "ok: $name ($((SECONDS - start)) s)"
+  else
+    echo "FAILED: $name"
+    tail -n 40 "$log.own" "$log"
+    failed=1
+  fi
+}
+run=$build/tools/tutti-run
+
+check 'conformance' env TUTTI_TEST_ROWS=verbs "$build/tests/conformance/test_conformance" -# \
+  '[#conformance_test],[#requests_test],[#verbs_test]'
+
+export TUTTI_CALIBRATION=off TUTTI_TRANSPORTS=self,verbs
+for n in 2 3 4; do
+  check "all collectives, $n ranks" "$run" -n $n "$build/tests/multiproc/hosts_ranks" all
+done
+check 'ranks of two hosts' env TUTTI_TRANSPORTS=self,shm,verbs "$run" -n 4 bash -c \
+  'TUTTI_HOSTID=host$((TUTTI_RANK / 2)) exec "$0" all' "$build/tests/multiproc/hosts_ranks"
+# Memory of tuttiMemAlloc is registered, and messages are put where they belong.
+allocated() {
+  TUTTI_LOG=verbs:debug "$run" -n 2 "$build/tests/multiproc/allocated_ranks" >"$log" 2>&1 && grep -q '[1-9][0-9]* of them straight' "$log"
+}
+check 'allocated memory' allocated
+check 'asleep' env TUTTI_WAIT=block "$run" -n 2 "$build/tests/multiproc/hosts_ranks"
+# Rank 1 of 3 ends itself or stops; the others name it.
+survivors() {
+  TUTTI_TIMEOUT_MS=4000 "$run" -n 3 --no-tag --grace 20 --timeout 60 "$build/tests/multiproc/death_ranks" 1 1500 "$1" joined >"$log" 2>&1
+  [ "$(grep -cE '^rank [02]: .*rank 1' "$log")" = 2 ]
+}
+for how in kill stop; do check "a process that does $how itself" survivors $how; done
+# The port goes down while ranks call: they say so, and which.
+unplugged() {
+  (sleep 4; ip link set d0 down; sleep 6; ip link set d0 up) &
+  "$run" -n 2 --no-tag --grace 20 --timeout 60 "$build/tests/multiproc/death_ranks" 7 0 kill joined >"$log" 2>&1
+  wait
+  grep -qE '^rank [01]: .*over verbs \(rxe0:1\): ' "$log"
+}
+check 'a port that goes down' unplugged
+# A user who may lock little memory.
+unlocked() {
+  su nobody -s /bin/bash -c "ulimit -l 200; TUTTI_UNIQUE_ID= exec '$run' -n 2 --no-tag '$build/tests/multiproc/hosts_ranks'" >"$log" 2>&1
+  grep -q 'rxe0:1 cannot register .* a limit of 204800 bytes of locked memory (ulimit -l)' "$log"
+}
+check 'a limit of locked memory' unlocked
+# One of two ranks has no device: verbs joins them nowhere, and the next transport does.
+check 'a rank without a device' env TUTTI_TRANSPORTS=self,verbs,tcp "$run" -n 2 bash -c \
+  '[ "$TUTTI_RANK" = 0 ] || export TUTTI_IB_HCA==none; exec "$0"' "$build/tests/multiproc/hosts_ranks"
+exit $failed

@@ -1,0 +1,78 @@
+// The completion queue of one transport: what its adapter tells of all its connections, and sleeping until it does.
+#pragma once
+
+#include <mutex>
+#include <vector>
+
+#include "transport/fd_sleeper.hpp"
+#include "transport/verbs/device.hpp"
+
+namespace tutti::verbs {
+
+/// Who is told what completed.  Called in Completions::poll().
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  /// A message of the peer's has come with these 32 bits.
+  virtual void came(uint32_t immediate) = 0;
+  /// The operation posted with these 32 bits is done, and all before it.
+  virtual void finished(uint32_t posted) = 0;
+  /// Nothing more will complete.  what: a clause.
+  virtual void failed(const std::string& what) = 0;
+};
+
+/// Operations name their listener in the upper half of wr_id, and in the lower half what they are; this one is a
+/// receive.
+inline constexpr uint32_t kReceiveWork = 0xffffffff;
+constexpr uint64_t workId(uint32_t listener, uint32_t what) { return uint64_t{listener} << 32 | what; }
+
+/// add(), remove(), ring(): any thread.  The rest: the thread that uses the transport's endpoints.
+class Completions final : public Sleeper {
+ public:
+  /// Errors: SystemError.
+  static Result<std::shared_ptr<Completions>> create(std::shared_ptr<Device> device);
+  ~Completions() override;
+
+  ibv_cq* queue() const { return queue_; }
+  /// Tell `listener`, borrowed until remove(), which may have so many operations under way; its number.
+  /// Errors: SystemError: the queue cannot be made large enough.
+  Result<uint32_t> add(Listener* listener, int operations);
+  void remove(uint32_t number);
+  /// A socket that also ends sleeps.
+  void watch(int fd) { sleeper_->add(fd); }
+  void unwatch(int fd) { sleeper_->remove(fd); }
+
+  /// Tell everyone what has completed, and now and then what happened to the port.  True if something has.
+  bool poll();
+
+  void prepare() override;
+  void sleep(int us) override;
+  void cancel() override {}
+  void ring() override { sleeper_->ring(); }
+
+ private:
+  Completions(std::shared_ptr<Device> device, std::shared_ptr<FdSleeper> sleeper)
+      : device_(std::move(device)), sleeper_(std::move(sleeper)) {}
+  Status open();
+  void tell(const ibv_wc& completion);
+  void lookAtEvents();
+  void failAll(const std::string& what);
+
+  const std::shared_ptr<Device> device_;
+  const std::shared_ptr<FdSleeper> sleeper_;
+  ibv_comp_channel* channel_ = nullptr;
+  ibv_cq* queue_ = nullptr;
+
+  std::mutex mutex_;  // of what follows
+  struct Told {
+    Listener* listener = nullptr;
+    int operations = 0;
+  };
+  std::vector<Told> told_;  // by number; no number is used again, for completions may come late
+  int operations_ = 0;      // of all
+  uint64_t completed_ = 0;
+  uint64_t completedBefore_ = 0;  // when prepare() was called
+  uint32_t emptyLooks_ = 0;
+};
+
+}  // namespace tutti::verbs

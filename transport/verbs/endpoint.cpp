@@ -1,0 +1,222 @@
+#include "transport/verbs/endpoint.hpp"
+
+#include <cstring>
+
+#include "src/base/log.hpp"
+#include "transport/mismatch.hpp"
+#include "transport/verbs/entry.hpp"
+
+namespace tutti::verbs {
+namespace {
+
+constexpr size_t kMostPosted = kVerbsRemote.mostRequests;  // receives
+/// Two copies of so much cost less than the way there and back.
+constexpr size_t kMostCopiedBytes = 4096;
+
+}  // namespace
+
+VerbsEndpoint::VerbsEndpoint(int peer, std::unique_ptr<Connection> connection, std::shared_ptr<Registry> registry)
+    : peer_(peer),
+      connection_(std::move(connection)),
+      registry_(std::move(registry)),
+      sender_({connection_.get()}, connection_->slots()) {}
+
+VerbsEndpoint::~VerbsEndpoint() {
+  TUTTI_DEBUG("verbs", "to rank ", peer_, " went ", sent_, " messages, ", numLent_,
+              " of them straight from where they lay");
+}
+
+Status VerbsEndpoint::remember(Status status) {
+  if (!status.ok() && failure_.ok()) failure_ = status;
+  return status;
+}
+
+Result<bool> VerbsEndpoint::look() {
+  TUTTI_TRY(failure_);
+  return connection_->poll();
+}
+
+Result<std::optional<uint64_t>> VerbsEndpoint::claim() {
+  TUTTI_TRY(failure_);
+  const auto there = [this] { return connection_->hasRoom() && sender_.claim(); };
+  if (!there()) connection_->poll();
+  TUTTI_TRY(remember(connection_->trouble()));
+  return there() ? std::optional(sent_) : std::nullopt;
+}
+
+Status VerbsEndpoint::sentOne(Status how) {
+  TUTTI_TRY(remember(std::move(how)));
+  sent_ = sender_.publish();
+  return {};
+}
+
+Result<bool> VerbsEndpoint::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
+  TUTTI_ASSIGN(const std::optional<uint64_t> message, claim());
+  if (!message) return false;
+  TUTTI_TRY(sentOne(connection_->send(*message, data, bytes, call)));
+  return true;
+}
+
+Result<std::span<std::byte>> VerbsEndpoint::reserve() {
+  TUTTI_ASSIGN(const std::optional<uint64_t> message, claim());
+  if (!message) return std::span<std::byte>();
+  return std::span(connection_->staging(*message), slotBytes());
+}
+
+Result<bool> VerbsEndpoint::commit(size_t bytes, const Fingerprint& call) {
+  return send(connection_->staging(sent_), bytes, call);
+}
+
+bool VerbsEndpoint::takes(const std::byte* data, size_t bytes) const {
+  return bytes == 0 || registry_->find(data, bytes).has_value();
+}
+
+Result<Request> VerbsEndpoint::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
+  TUTTI_TRY(failure_);
+  const auto keys = bytes == 0 ? Registry::Keys() : registry_->find(data, bytes);
+  if (!keys) return invalidUsage("requests over verbs use registered memory; these ", bytes, " bytes are not");
+  TUTTI_ASSIGN(const std::optional<uint64_t> message, claim());
+  if (!message) return Request{0};
+  if (bytes <= kMostCopiedBytes) {
+    TUTTI_TRY(sentOne(connection_->send(*message, data, bytes, call)));
+  } else {
+    TUTTI_TRY(sentOne(connection_->lend(*message, data, bytes, call, keys->remote)));
+    lent_.push_back(sent_);
+    ++numLent_;
+  }
+  return Request{sent_};
+}
+
+Result<Request> VerbsEndpoint::postReceive(std::byte* dst, const Expect& expect) {
+  TUTTI_TRY(failure_);
+  const auto keys = expect.bytes == 0 ? Registry::Keys() : registry_->find(dst, expect.bytes);
+  if (!keys) return invalidUsage("requests over verbs use registered memory; these ", expect.bytes, " bytes are not");
+  if (posted_.size() >= kMostPosted) TUTTI_TRY(serve());
+  if (posted_.size() >= kMostPosted) return Request{0};
+  posted_.push_back({dst, expect, keys->local});
+  return kReceiveRequest | (done_ + posted_.size());
+}
+
+// Done in order: a message that was copied waits for those before it that are lent.
+bool VerbsEndpoint::isDone(Request request) {
+  if ((request & kReceiveRequest) != 0) return (request & ~kReceiveRequest) <= done_;
+  while (!lent_.empty() && sender_.isReleased(lent_.front())) lent_.pop_front();
+  return lent_.empty() || request < lent_.front();
+}
+
+Result<bool> VerbsEndpoint::test(Request request) {
+  if (isDone(request)) return true;
+  TUTTI_TRY(asStatus(look()));
+  const Status status = serve();
+  if (isDone(request)) return true;
+  TUTTI_TRY(status);
+  TUTTI_TRY(remember(connection_->trouble()));
+  return false;
+}
+
+// As far as the messages have come and the adapter takes orders.
+Status VerbsEndpoint::serve() {
+  TUTTI_TRY(failure_);
+  Status odd;
+  while (odd.ok() && begun_ < posted_.size()) {
+    const uint64_t message = taken_.load(std::memory_order_relaxed) + begun_;
+    if (message >= connection_->arrived()) break;
+    Posted* const next = posted_.begin() + begun_;
+    const bool lent = connection_->header(message).address != 0;
+    if (lent && (!connection_->hasRoom() || !connection_->trouble().ok())) break;
+    odd = begin(next, message);
+    if (odd.ok()) ++begun_;
+  }
+  while (begun_ > 0 && (posted_.front().operation == 0 || connection_->isFetched(posted_.front().operation))) {
+    taken(posted_.front().operation != 0);
+    posted_.pop_front();
+    --begun_;
+    ++done_;
+  }
+  return begun_ == 0 ? remember(std::move(odd)) : Status();  // it is said when those before it are done
+}
+
+Status VerbsEndpoint::begin(Posted* next, uint64_t message) {
+  TUTTI_TRY(check(message, next->expect));
+  if (connection_->header(message).address != 0) {
+    TUTTI_ASSIGN(next->operation, connection_->fetch(message, next->dst, next->key));
+  } else if (next->expect.bytes > 0) {
+    std::memcpy(next->dst, connection_->payload(message), next->expect.bytes);
+  }
+  return {};
+}
+
+Status VerbsEndpoint::check(uint64_t message, const Expect& expect) {
+  const Header& header = connection_->header(message);
+  if (header.bytes > slotBytes()) return remoteError("rank ", peer_, " sent ", header.bytes, " bytes in a slot");
+  const Status as = checkExpected(peer_, expect, header.bytes, header.call);
+  if (!as.ok()) seen_ = header.call;
+  return as;
+}
+
+void VerbsEndpoint::taken(bool lent) {
+  const uint64_t messages = taken_.load(std::memory_order_relaxed) + 1;
+  taken_.store(messages, std::memory_order_relaxed);
+  connection_->giveBack(messages, lent);
+}
+
+Result<const std::byte*> VerbsEndpoint::peek(const Expect& expect) {
+  constexpr const std::byte* kNotYet = nullptr;
+  TUTTI_TRY(asStatus(look()));
+  TUTTI_TRY(serve());
+  if (!posted_.empty()) return kNotYet;
+  const uint64_t message = taken_.load(std::memory_order_relaxed);
+  if (message >= connection_->arrived()) {
+    TUTTI_TRY(remember(connection_->trouble()));
+    return kNotYet;
+  }
+  TUTTI_TRY(remember(check(message, expect)));
+  if (connection_->header(message).address != 0) {
+    if (fetching_ == 0 && connection_->hasRoom() && connection_->trouble().ok()) {
+      TUTTI_ASSIGN(fetching_, connection_->fetch(message, nullptr, 0));
+    }
+    if (fetching_ == 0 || !connection_->isFetched(fetching_)) {
+      TUTTI_TRY(remember(connection_->trouble()));
+      return kNotYet;
+    }
+  }
+  held_ = true;
+  return static_cast<const std::byte*>(connection_->payload(message));
+}
+
+void VerbsEndpoint::release() {
+  if (!held_) return;
+  held_ = false;
+  taken(fetching_ != 0);
+  fetching_ = 0;
+}
+
+Result<bool> VerbsEndpoint::receive(std::byte* dst, const Expect& expect) {
+  TUTTI_ASSIGN(const std::byte* message, peek(expect));
+  if (message == nullptr) return false;
+  if (expect.bytes > 0) std::memcpy(dst, message, expect.bytes);
+  release();
+  return true;
+}
+
+void VerbsEndpoint::cancel() {
+  connection_->end();
+  (void)remember(connection_->trouble());
+}
+
+// From the slot's memory: what the adapter has told may only be taken from its queue by the thread of the endpoints.
+std::optional<Fingerprint> VerbsEndpoint::pending() const {
+  const uint64_t message = taken_.load(std::memory_order_relaxed);
+  const volatile Header& header = connection_->header(message);
+  if (header.number != static_cast<uint32_t>(message + 1)) return std::nullopt;
+  const Fingerprint call{header.call.head, header.call.count};
+  return taken_.load(std::memory_order_relaxed) == message ? std::optional(call) : std::nullopt;
+}
+
+Result<bool> VerbsEndpoint::progress() {
+  TUTTI_ASSIGN(const bool some, look());
+  TUTTI_TRY(serve());
+  return some;
+}
+
+}  // namespace tutti::verbs

@@ -1,0 +1,78 @@
+// An endpoint over verbs: the contract of messages over one Connection.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "src/base/fifo.hpp"
+#include "transport/credits.hpp"
+#include "transport/transport.hpp"
+#include "transport/verbs/connection.hpp"
+
+namespace tutti::verbs {
+
+/// Messages are copied into the receiver's slots.  Posted sends of more than a little are lent instead: what travels is
+/// where they lie, and the receiver's adapter reads them straight to where they are to be.  They take their turn in the
+/// slots, and are done when that is released.
+class VerbsEndpoint final : public Endpoint {
+ public:
+  VerbsEndpoint(int peer, std::unique_ptr<Connection> connection, std::shared_ptr<Registry> registry);
+  ~VerbsEndpoint() override;
+
+  size_t slotBytes() const override { return connection_->slotBytes(); }
+  Result<bool> send(const std::byte* data, size_t bytes, const Fingerprint& call) override;
+  Result<std::span<std::byte>> reserve() override;
+  Result<bool> commit(size_t bytes, const Fingerprint& call) override;
+  Result<const std::byte*> peek(const Expect& expect) override;
+  void release() override;
+  Result<bool> receive(std::byte* dst, const Expect& expect) override;
+
+  bool takes(const std::byte* data, size_t bytes) const override;
+  Result<Request> postSend(const std::byte* data, size_t bytes, const Fingerprint& call) override;
+  Result<Request> postReceive(std::byte* dst, const Expect& expect) override;
+  Result<bool> test(Request request) override;
+  void cancel() override;
+  std::optional<Fingerprint> pending() const override;
+  Result<bool> progress() override;
+
+ private:
+  struct Words {
+    Connection* connection;
+    uint64_t released() const { return connection->released(); }
+    void setPosted(uint64_t) {}
+  };
+  struct Posted {
+    std::byte* dst;
+    Expect expect;
+    uint32_t key;
+    uint64_t operation = 0;  // that fetches it; 0: none
+  };
+  /// The number of the next message to send, if there is room for it.
+  Result<std::optional<uint64_t>> claim();
+  Status sentOne(Status how);
+  /// Whether something has completed.  Errors: the failure, if one has been said before.
+  Result<bool> look();
+  Status check(uint64_t message, const Expect& expect);
+  Status serve();
+  Status begin(Posted* next, uint64_t message);
+  void taken(bool lent);
+  bool isDone(Request request);
+  Status remember(Status status);
+
+  const int peer_;
+  const std::unique_ptr<Connection> connection_;
+  const std::shared_ptr<Registry> registry_;
+  SlotSender<Words> sender_;
+  uint64_t sent_ = 0;
+  uint64_t numLent_ = 0;
+  Fifo<uint64_t> lent_;  // messages that the peer may still read where they lie: their numbers from 1 on
+  Fifo<Posted> posted_;
+  size_t begun_ = 0;                // of those: their messages have come
+  uint64_t done_ = 0;               // posted receives
+  std::atomic<uint64_t> taken_{0};  // messages
+  uint64_t fetching_ = 0;           // the operation that brings the message that is peeked at
+  bool held_ = false;               // release() is due
+  Status failure_;
+};
+
+}  // namespace tutti::verbs
