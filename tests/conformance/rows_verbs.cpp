@@ -14,6 +14,7 @@ class VerbsHarness : public Harness {
 
   Result<Pair> open(int lane) override { return connectBoth(transports_, lane); }
   Sleeper* sleeper(int rank) override { return transports_[rank]->sleeper(); }
+  Transport* transport(int rank) override { return transports_[rank].get(); }
   std::vector<std::unique_ptr<MemoryRegistration>> keep(std::span<std::byte> memory) override {
     std::vector<std::unique_ptr<MemoryRegistration>> kept;
     for (const auto& transport : transports_) {

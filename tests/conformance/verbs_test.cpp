@@ -195,7 +195,7 @@ TEST_CASE("what a peer lends and takes back fails its reader by name, and hangs 
   auto kept = two.transports[0]->registerMemory({MemoryKind::Host, -1, out.data(), out.size()});
   REQUIRE(kept.ok());
   REQUIRE(*pair->first().postSend(out.data(), kBytes, callNumber(1)) != 0);
-  for (int i = 0; i < 1000 && !pair->second().pending(); ++i) REQUIRE(pair->first().progress().ok());
+  for (int i = 0; i < 1000 && !pair->second().pending(); ++i) two.transports[0]->progress();
   pair->first().cancel();
   kept->reset();
   const Result<bool> came = awaitValue(

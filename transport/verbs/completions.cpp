@@ -46,7 +46,7 @@ Status Completions::open() {
   }
   for (const int fd : {channel_->fd, device_->context()->async_fd}) {
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-    sleeper_->add(fd);
+    TUTTI_TRY(sleeper_->add(fd));
   }
   return {};
 }
@@ -88,6 +88,12 @@ bool Completions::poll() {
   if (count <= 0 && ++emptyLooks_ % kLooksPerEvent == 0) lookAtEvents();
   completed_ += static_cast<uint64_t>(std::max(count, 0));
   return count > 0;
+}
+
+bool Completions::progress() {
+  const bool some = poll();
+  for (Served* endpoint : served_) endpoint->goOn(some);
+  return some;
 }
 
 void Completions::tell(const ibv_wc& completion) {

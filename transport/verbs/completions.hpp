@@ -21,6 +21,14 @@ class Listener {
   virtual void failed(const std::string& what) = 0;
 };
 
+/// An endpoint whose posted receives progress() serves.
+class Served {
+ public:
+  virtual ~Served() = default;
+  /// Fetches what has come for them; an error is told by the next call.  some: something has completed.
+  virtual void goOn(bool some) = 0;
+};
+
 /// Operations name their listener in the upper half of wr_id, and in the lower half what they are; this one is a
 /// receive.
 inline constexpr uint32_t kReceiveWork = 0xffffffff;
@@ -39,11 +47,16 @@ class Completions final : public Sleeper {
   Result<uint32_t> add(Listener* listener, int operations);
   void remove(uint32_t number);
   /// A socket that also ends sleeps.
-  void watch(int fd) { sleeper_->add(fd); }
+  Status watch(int fd) { return sleeper_->add(fd); }
   void unwatch(int fd) { sleeper_->remove(fd); }
 
   /// Tell everyone what has completed, and now and then what happened to the port.  True if something has.
   bool poll();
+  /// poll(), and what endpoints have to do about it.
+  bool progress();
+  /// Borrowed until leave().
+  void serve(Served* endpoint) { served_.push_back(endpoint); }
+  void leave(const Served* endpoint) { std::erase(served_, endpoint); }
 
   void prepare() override;
   void sleep(int us) override;
@@ -62,6 +75,7 @@ class Completions final : public Sleeper {
   const std::shared_ptr<FdSleeper> sleeper_;
   ibv_comp_channel* channel_ = nullptr;
   ibv_cq* queue_ = nullptr;
+  std::vector<Served*> served_;
 
   std::mutex mutex_;  // of what follows
   struct Told {

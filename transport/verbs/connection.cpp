@@ -52,7 +52,7 @@ Result<std::unique_ptr<Connection>> Connection::create(int peer, std::shared_ptr
 }
 
 Status Connection::open(const Options& options) {
-  completions_->watch(stream_.get());
+  TUTTI_TRY(completions_->watch(stream_.get()));
   card_.slots = static_cast<uint32_t>(options.slots);
   card_.slotBytes = options.slotBytes;
   TUTTI_ASSIGN(memory_, Slots::make(device_, 2 * slots() * stride()));
@@ -94,9 +94,13 @@ QueuePair::Place Connection::place(uint64_t message) const {
 
 bool Connection::poll() {
   const bool some = completions_->poll();
+  react(some);
+  return some;
+}
+
+void Connection::react(bool some) {
   if (!some && ++looks_ % kLooksPerStream == 0) lookAtStream();
   if (tellNow_) tellReleased();
-  return some;
 }
 
 // This adapter had all that the peer sent before the peer closed the stream: that counts.

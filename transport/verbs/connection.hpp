@@ -30,8 +30,11 @@ class Connection final : private Listener {
 
   size_t slotBytes() const { return static_cast<size_t>(card_.slotBytes); }
   uint32_t slots() const { return card_.slots; }
+  Completions& completions() const { return *completions_; }
   /// Looks at what has completed, and now and then whether the peer is still there.  True if something has completed.
   bool poll();
+  /// The rest of it, by who has looked at what has completed, or not.
+  void react(bool some);
   /// ok while nothing has failed.
   const Status& trouble() const { return trouble_; }
   /// Give up everything: from here on nobody reads or writes memory by this connection, and the peer finds out.

@@ -19,9 +19,12 @@ VerbsEndpoint::VerbsEndpoint(int peer, std::unique_ptr<Connection> connection, s
     : peer_(peer),
       connection_(std::move(connection)),
       registry_(std::move(registry)),
-      sender_({connection_.get()}, connection_->slots()) {}
+      sender_({connection_.get()}, connection_->slots()) {
+  connection_->completions().serve(this);
+}
 
 VerbsEndpoint::~VerbsEndpoint() {
+  connection_->completions().leave(this);
   TUTTI_DEBUG("verbs", "to rank ", peer_, " went ", sent_, " messages, ", numLent_,
               " of them straight from where they lay");
 }
@@ -213,10 +216,10 @@ std::optional<Fingerprint> VerbsEndpoint::pending() const {
   return taken_.load(std::memory_order_relaxed) == message ? std::optional(call) : std::nullopt;
 }
 
-Result<bool> VerbsEndpoint::progress() {
-  TUTTI_ASSIGN(const bool some, look());
-  TUTTI_TRY(serve());
-  return some;
+void VerbsEndpoint::goOn(bool some) {
+  if (!failure_.ok()) return;
+  connection_->react(some);
+  if (!posted_.empty()) (void)serve();
 }
 
 }  // namespace tutti::verbs

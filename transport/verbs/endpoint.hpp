@@ -14,7 +14,7 @@ namespace tutti::verbs {
 /// Messages are copied into the receiver's slots.  Posted sends of more than a little are lent instead: what travels is
 /// where they lie, and the receiver's adapter reads them straight to where they are to be.  They take their turn in the
 /// slots, and are done when that is released.
-class VerbsEndpoint final : public Endpoint {
+class VerbsEndpoint final : public Endpoint, private Served {
  public:
   VerbsEndpoint(int peer, std::unique_ptr<Connection> connection, std::shared_ptr<Registry> registry);
   ~VerbsEndpoint() override;
@@ -33,9 +33,9 @@ class VerbsEndpoint final : public Endpoint {
   Result<bool> test(Request request) override;
   void cancel() override;
   std::optional<Fingerprint> pending() const override;
-  Result<bool> progress() override;
 
  private:
+  void goOn(bool some) override;
   struct Words {
     Connection* connection;
     uint64_t released() const { return connection->released(); }

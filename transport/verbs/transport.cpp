@@ -133,6 +133,11 @@ Sleeper* VerbsTransport::sleeper() {
   return made.ok() ? made->get() : nullptr;
 }
 
+bool VerbsTransport::progress() {
+  const std::lock_guard lock(mutex_);
+  return completions_ != nullptr && completions_->progress();
+}
+
 PendingEndpoint VerbsTransport::beginConnect(int peer, const Address& peerAddress, int lane) {
   if (!device_.ok()) return verbs::refused(device_.status());
   if (!peerAddress.starts_with(verbs::kTag))

@@ -23,7 +23,7 @@ class VerbsTransport final : public Transport {
   Address address() const override;
   PendingEndpoint beginConnect(int peer, const Address& peerAddress, int lane) override;
   Result<std::unique_ptr<MemoryRegistration>> registerMemory(const Memory& memory) override;
-  bool wantsProgress() const override { return true; }
+  bool progress() override;
   Sleeper* sleeper() override;
 
  private:
