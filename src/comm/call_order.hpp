@@ -19,9 +19,13 @@ namespace tutti {
 class CallOrder {
  public:
   uint64_t take() { return next_.fetch_add(1, std::memory_order_seq_cst); }
-  /// Waits until every earlier ticket has been finished.
+  /// Whether every earlier ticket has been finished.
+  bool hasTurn(uint64_t ticket) const {
+    return serving_.load(std::memory_order_acquire) >= ticket;  // pairs with finish(): what it did is visible
+  }
+  /// Waits until it has.
   void await(uint64_t ticket) {
-    if (serving_.load(std::memory_order_acquire) < ticket) [[unlikely]]  // pairs with finish(): what it did is visible
+    if (!hasTurn(ticket)) [[unlikely]]
       sleepUntil(ticket);
   }
   void finish(uint64_t ticket) {

@@ -10,12 +10,21 @@
 #include "src/comm/cuda/reach.hpp"
 #include "src/comm/plans.hpp"
 #include "src/device/host/host_stream.hpp"
+#include "src/exec/progress_engine.hpp"
 #include "transport/transport.hpp"
 #include "tutti/tutti.h"
 
 namespace tutti {
 
 class Batch;
+
+/// Who carries calls out: a thread, the progress engine by the queue of a CUDA rank's proxy, or the calling thread.
+struct Carrier {
+  HostStream* thread = nullptr;
+  ProgressQueue* proxy = nullptr;
+  bool operator==(const Carrier&) const = default;
+  bool isCaller() const { return thread == nullptr && proxy == nullptr; }
+};
 
 /// With the communicator's turn, but for what says more.
 class Executor {
@@ -51,9 +60,8 @@ class Executor {
   // For calls:
   /// Without the turn.
   virtual std::unique_ptr<Batch> newBatch() = 0;
-  /// What carries out a call on `stream`; null: the thread that makes it.  own: the communicator's thread, or null.
-  /// Without the turn.
-  virtual HostStream* carrier(tuttiStream_t stream, HostStream* own) const = 0;
+  /// What carries out a call on `stream`.  own: the communicator's thread, or null.  Without the turn.
+  virtual Carrier carrier(tuttiStream_t stream, HostStream* own) const = 0;
   /// The number of the capture that `stream` is in; 0: none.  Any thread.
   virtual uint64_t captureOf(tuttiStream_t stream) const = 0;
   /// Whether calls can be made on `stream`.  Errors: InvalidArgument; InvalidUsage.  Any thread.

@@ -8,9 +8,9 @@
 namespace tutti {
 namespace {
 
-/// The part of a group that runs on one stream: one batch per communicator.
+/// The part of a group that runs on one stream: one batch per communicator.  A proxy is of one communicator.
 struct Part {
-  HostStream* carrier = nullptr;  // nullptr: the calling thread
+  Carrier carrier;
   std::vector<std::unique_ptr<ParkedBatch>> batches;
 
   Batch& batchOf(const CommUse& comm) {
@@ -21,7 +21,7 @@ struct Part {
   }
 };
 
-HostStream* carrierOf(tuttiComm* handle, tuttiStream_t stream) {
+Carrier carrierOf(tuttiComm* handle, tuttiStream_t stream) {
   return handle->comm->executor().carrier(stream, handle->own.get());
 }
 
@@ -33,7 +33,7 @@ Status runPart(Part* part) {
   return status;
 }
 
-Part& partOn(HostStream* carrier, std::vector<std::shared_ptr<Part>>* parts) {
+Part& partOn(Carrier carrier, std::vector<std::shared_ptr<Part>>* parts) {
   for (const auto& part : *parts) {
     if (part->carrier == carrier) return *part;
   }
@@ -67,20 +67,14 @@ Status checkCaptures(const CallGroup& group) {
   return {};
 }
 
-/// On the calling thread, for those whose streams wait for the carrier.  What is captured leaves the part: graphs have
-/// it run.
-Status submitAll(Part* part) {
-  for (auto at = part->batches.begin(); at != part->batches.end();) {
-    const auto replay = [handle = (*at)->handle()](const std::vector<Call>& calls) {
-      const Result<CommUse> comm = use(handle);
-      if (!comm.ok()) return false;
-      const Status status = replayCalls(**comm, calls);
-      if (!status.ok()) remember(handle, status);
-      return true;
-    };
-    TUTTI_ASSIGN(const bool captured, (*at)->batch().submit(replay));
-    at = captured ? part->batches.erase(at) : at + 1;
-  }
+/// On the calling thread: streams wait for the proxy from now on.  What is captured is enqueued when a graph replays
+/// it.
+Status submitToProxy(std::unique_ptr<ParkedBatch> parked, ProgressQueue* queue) {
+  const auto replay = [handle = parked->handle()](const std::vector<Call>& calls, std::function<void()> dropped) {
+    return std::make_unique<ReplayJob>(handle, calls, std::move(dropped));
+  };
+  TUTTI_ASSIGN(const bool captured, parked->batch().submit(replay));
+  if (!captured) queue->enqueue(std::make_unique<ProxyJob>(std::move(parked)));
   return {};
 }
 
@@ -119,18 +113,21 @@ Status startCalls(const CallGroup& group) {
   std::shared_ptr<Part> here;
   bool background = false;
   for (const auto& part : parts) {
-    if (part->carrier != nullptr) TUTTI_TRY(submitAll(part.get()));
-    if (part->batches.empty()) continue;
-    const bool waitsForOthers = part->carrier != nullptr || part->batches.size() > 1;
+    if (part->carrier.proxy != nullptr) {
+      TUTTI_TRY(submitToProxy(std::move(part->batches.front()), part->carrier.proxy));
+      continue;
+    }
+    const bool waitsForOthers = !part->carrier.isCaller() || part->batches.size() > 1;
     for (const auto& batch : part->batches) {
       if (waitsForOthers) batch->park();
     }
-    if (part->carrier == nullptr) {
+    if (part->carrier.isCaller()) {
       here = part;
       continue;
     }
-    for (const auto& batch : part->batches) background = background || batch->handle()->own.get() == part->carrier;
-    part->carrier->enqueue([part] { return runPart(part.get()); });
+    for (const auto& batch : part->batches)
+      background = background || batch->handle()->own.get() == part->carrier.thread;
+    part->carrier.thread->enqueue([part] { return runPart(part.get()); });
   }
   comms.clear();  // what is parked holds up nobody who ends a communicator
   if (here) TUTTI_TRY(runPart(here.get()));
@@ -163,7 +160,7 @@ Status submit(tuttiComm* handle, const Call& call, tuttiStream_t stream) {
     currentGroup().calls.push_back({handle, call, stream});
     return {};
   }
-  if (carrierOf(handle, stream) == nullptr) {
+  if (carrierOf(handle, stream).isCaller()) {
     TUTTI_ASSIGN(const CommUse comm, use(handle));
     return runCall(*comm, call, stream);
   }

@@ -32,8 +32,8 @@ Status HostExecutor::equip(PlanEntry* entry, bool) {
 
 std::unique_ptr<Batch> HostExecutor::newBatch() { return std::make_unique<Batch>(comm_); }
 
-HostStream* HostExecutor::carrier(tuttiStream_t stream, HostStream* own) const {
-  return stream != nullptr ? stream->host.get() : own;
+Carrier HostExecutor::carrier(tuttiStream_t stream, HostStream* own) const {
+  return {.thread = stream != nullptr ? stream->host.get() : own};
 }
 
 Status HostExecutor::checkStream(tuttiStream_t stream) const {

@@ -20,7 +20,7 @@ class HostExecutor : public Executor {
   Result<std::byte*> workspace(size_t bytes) override;
   Status equip(PlanEntry* entry, bool resident) override;
   std::unique_ptr<Batch> newBatch() override;
-  HostStream* carrier(tuttiStream_t stream, HostStream* own) const override;
+  Carrier carrier(tuttiStream_t stream, HostStream* own) const override;
   uint64_t captureOf(tuttiStream_t) const override { return 0; }
   Status checkStream(tuttiStream_t stream) const override;
   Status checkMemory(const void*, const char*) const override { return {}; }

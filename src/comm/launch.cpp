@@ -177,9 +177,9 @@ void Batch::abandon() {
 
 namespace {
 
-/// With the turn.
+/// With the turn; not by a proxy.
 Status runBatch(Comm& comm, Batch* batch) {
-  Status result = batch->start();
+  Status result = asStatus(batch->start());
   if (!result.ok()) comm.watchdog().fail(result);
   if (result.ok()) result = comm.failure();
   return result.ok() ? runTask(comm, batch->task()) : result;
@@ -197,17 +197,6 @@ Status runCall(Comm& comm, const Call& call, tuttiStream_t stream) {
   if (result.ok()) batch.remember();
   comm.watchdog().log().leave();
   comm.callOrder().finish(ticket);
-  return result;
-}
-
-// All calls of the communicator are carried out by this thread, so that nobody else has the turn.
-Status replayCalls(Comm& comm, const std::vector<Call>& calls) {
-  const std::unique_ptr<Batch> batch = comm.executor().newBatch();
-  for (const Call& call : calls) batch->add(call, nullptr);
-  batch->replay();
-  Status result = runBatch(comm, batch.get());
-  comm.watchdog().log().leave();
-  batch->finish();
   return result;
 }
 

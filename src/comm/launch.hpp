@@ -15,8 +15,8 @@ namespace tutti {
 /// after the other beside them.  Reusable.  This one is the host's; others are made by Executor::newBatch().
 class Batch : public Task {
  public:
-  /// Carries out calls that a graph replays.  False: their communicator is gone.
-  using Replay = std::function<bool(const std::vector<Call>&)>;
+  /// Makes the job of calls, borrowed, that a graph replays.  dropped: what it calls if their communicator is gone.
+  using Replay = std::function<std::unique_ptr<ProgressJob>(const std::vector<Call>&, std::function<void()> dropped)>;
 
   explicit Batch(Comm& comm) : comm_(comm) {}
 
@@ -34,8 +34,8 @@ class Batch : public Task {
   virtual bool mayBeDropped() const { return true; }
 
   /// On the thread whose streams the calls are on, as threads have default streams of their own by one handle: what is
-  /// enqueued from now on follows the streams.
-  virtual Status start() { return {}; }
+  /// enqueued from now on follows the streams.  False after submit(): those have yet to come; ask again.
+  virtual Result<bool> start() { return true; }
   /// The task to run after start(): this batch, or its messages alone where it has nothing else.
   virtual Task* task();
   /// Of several that are driven together: blocks of one may wait on a device for what memory that another takes there
@@ -118,9 +118,6 @@ class Batch : public Task {
 
 /// The common case, without a group: one call, on this thread.
 Status runCall(Comm& comm, const Call& call, tuttiStream_t stream);
-
-/// By a CUDA rank's proxy: the calls of a graph that is replayed.
-Status replayCalls(Comm& comm, const std::vector<Call>& calls);
 
 /// What a message of this call says of itself.  sequence: of the communicator's collectives, or of the pair's messages.
 Fingerprint fingerprintOf(const Call& call, uint64_t sequence);

@@ -62,21 +62,58 @@ Status giveUp(ParkedBatch* batch, Status why) {
   return why;
 }
 
-/// A batch as a task to drive.  Errors: why there is nothing to drive.
-Result<DrivenTask> asTask(ParkedBatch* batch, size_t* unprepared) {
+/// A batch as a task to drive; none while its streams have yet to come.  Errors: why there is nothing to drive.
+Result<std::optional<DrivenTask>> asTask(ParkedBatch* batch) {
   if (!batch->resume()) return batch->failure();
   Comm& comm = batch->batch().comm();
-  Status started = batch->batch().start();
-  if (started.ok()) started = comm.failure();
-  if (!started.ok()) return giveUp(batch, std::move(started));
-  ++*unprepared;
-  batch->batch().runAfter(unprepared);
+  const Result<bool> started = batch->batch().start();
+  const Status status = started.ok() ? comm.failure() : started.status();
+  if (!status.ok()) return giveUp(batch, status);
+  if (!*started) return std::optional<DrivenTask>();
   DrivenTask task = comm.watchdog().driven(&batch->batch());
   task.atEnd = [batch] { batch->leave(); };
-  return task;
+  return std::optional(std::move(task));
 }
 
 }  // namespace
+
+Result<DrivenTask*> ProxyJob::begin() {
+  if (!batch_->hasTurn()) return static_cast<DrivenTask*>(nullptr);
+  TUTTI_ASSIGN(std::optional<DrivenTask> task, asTask(batch_.get()));
+  if (!task) return static_cast<DrivenTask*>(nullptr);
+  task_ = std::move(*task);
+  return &task_;
+}
+
+Status ProxyJob::end(Status result) {
+  if (!result.ok()) remember(batch_->handle(), result);
+  return result;
+}
+
+Result<DrivenTask*> ReplayJob::begin() {
+  TUTTI_ASSIGN(use_, use(handle_));
+  Comm& comm = **use_;
+  batch_ = comm.executor().newBatch();
+  for (const Call& call : calls_) batch_->add(call, nullptr);
+  batch_->replay();
+  const Result<bool> started = batch_->start();
+  if (!started.ok()) comm.watchdog().fail(started.status());
+  TUTTI_TRY(started.status());
+  TUTTI_TRY(comm.failure());
+  task_ = comm.watchdog().driven(batch_.get());
+  return &task_;
+}
+
+Status ReplayJob::end(Status result) {
+  if (!batch_) {  // the communicator has gone
+    dropped_();
+    return {};
+  }
+  if (!result.ok()) remember(handle_, result);
+  (*use_)->watchdog().log().leave();
+  batch_->finish();
+  return {};
+}
 
 Status runBatches(std::span<const std::unique_ptr<ParkedBatch>> batches) {
   for (const auto& batch : batches) batch->awaitTurn();
@@ -84,9 +121,14 @@ Status runBatches(std::span<const std::unique_ptr<ParkedBatch>> batches) {
   std::vector<Status> results;
   size_t unprepared = 0;
   for (const auto& batch : batches) {
-    Result<DrivenTask> task = asTask(batch.get(), &unprepared);
-    if (task.ok()) tasks.push_back(std::move(task).value());
-    if (!task.ok()) results.push_back(task.status());
+    Result<std::optional<DrivenTask>> task = asTask(batch.get());  // there, as no proxy carries it out
+    if (!task.ok()) {
+      results.push_back(task.status());
+      continue;
+    }
+    ++unprepared;
+    batch->batch().runAfter(&unprepared);
+    tasks.push_back(*std::move(task).value());
   }
   drive(tasks);
   for (const DrivenTask& task : tasks) results.push_back(task.result);

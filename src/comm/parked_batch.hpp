@@ -5,6 +5,7 @@
 // them, and does not have to wait for that.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -34,6 +35,7 @@ class ParkedBatch {
 
   /// From now on it is dropped if the communicator ends.  Ranks on CUDA devices keep it: its streams know of it.
   void park();
+  bool hasTurn() const { return callOrder_->hasTurn(ticket_); }
   /// Waits for the communicator's turn.
   void awaitTurn() { callOrder_->await(ticket_); }
   /// The communicator is there until it is parked again or left.  False: it was dropped.
@@ -53,6 +55,36 @@ class ParkedBatch {
   std::unique_ptr<Batch> batch_;  // null: dropped or left
   uint64_t ticket_ = 0;
   bool parked_ = false;
+};
+
+/// A batch whose calls a proxy carries out, and which is never parked.
+class ProxyJob : public ProgressJob {
+ public:
+  explicit ProxyJob(std::unique_ptr<ParkedBatch> batch) : batch_(std::move(batch)) {}
+  Result<DrivenTask*> begin() override;
+  Status end(Status result) override;
+
+ private:
+  std::unique_ptr<ParkedBatch> batch_;
+  DrivenTask task_;
+};
+
+/// Calls of a graph that is replayed.  They take no turn: who captures makes them and the others in one order.
+class ReplayJob : public ProgressJob {
+ public:
+  /// calls: borrowed.  dropped: called instead if the communicator has gone.
+  ReplayJob(tuttiComm* handle, const std::vector<Call>& calls, std::function<void()> dropped)
+      : handle_(handle), calls_(calls), dropped_(std::move(dropped)) {}
+  Result<DrivenTask*> begin() override;
+  Status end(Status result) override;
+
+ private:
+  tuttiComm* handle_;
+  const std::vector<Call>& calls_;
+  std::function<void()> dropped_;
+  std::optional<CommUse> use_;
+  std::unique_ptr<Batch> batch_;
+  DrivenTask task_;
 };
 
 /// Runs parked batches of different communicators together on this thread: waits for their turns, prepares, drives, and

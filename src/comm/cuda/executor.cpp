@@ -9,9 +9,7 @@
 namespace tutti {
 namespace {
 
-// How long a call or a deregistration that fails waits for streams to leave their waits.
-constexpr int kLetGoMs = 1000;
-// The same for the end of a communicator; what takes longer is waited for aside.
+// As kLetGoMs, for the end of a communicator; what takes longer is waited for aside.
 constexpr int kLeaveMs = 200;
 
 cuda::Stream onDevice(tuttiStream_t stream) { return reinterpret_cast<cuda::Stream>(stream); }
@@ -202,11 +200,11 @@ std::unique_ptr<Batch> CudaExecutor::newBatch() { return std::make_unique<Stream
 
 // Calls meet those of other ranks on the host before they are in the stream, so a non-blocking communicator has a
 // thread for that.  A capture, and a stream that only means something on the caller's thread, keep to that thread.
-HostStream* CudaExecutor::carrier(tuttiStream_t stream, HostStream* own) const {
-  if (proxy_ != nullptr) return proxy_->thread();
-  if (own == nullptr || onDevice(stream) == cuda::kStreamPerThread) return nullptr;
+Carrier CudaExecutor::carrier(tuttiStream_t stream, HostStream* own) const {
+  if (proxy_ != nullptr) return {.proxy = proxy_->queue()};
+  if (own == nullptr || onDevice(stream) == cuda::kStreamPerThread) return {};
   const cuda::CudaScope scope(*device_);
-  return order_.capturing(onDevice(stream)) ? nullptr : own;
+  return {.thread = order_.capturing(onDevice(stream)) ? nullptr : own};
 }
 
 uint64_t CudaExecutor::captureOf(tuttiStream_t stream) const { return captureOf(onDevice(stream)); }
@@ -250,11 +248,11 @@ Result<CudaProxy::Submitted> CudaExecutor::submit(std::span<const cuda::Stream> 
   return status;
 }
 
-Status CudaExecutor::capture(std::span<const cuda::Stream> streams, std::function<bool()> job) {
+Status CudaExecutor::capture(std::span<const cuda::Stream> streams, CudaProxy::MakeJob makeJob) {
   const cuda::CudaScope scope(*device_);
   parts_->endpoints.fillReserve(proxy_->gates().get());
   TUTTI_TRY(begin(streams));
-  TUTTI_TRY(proxy_->capture(streams.front(), std::move(job)));
+  TUTTI_TRY(proxy_->capture(streams.front(), std::move(makeJob)));
   return end(streams);
 }
 
@@ -304,7 +302,7 @@ bool CudaExecutor::settle() {
 
 // What this rank has enqueued may wait for others, and what others have enqueued may write here.
 Status CudaExecutor::finalize() {
-  if (proxy_ != nullptr) TUTTI_TRY(proxy_->thread()->synchronize());
+  if (proxy_ != nullptr) TUTTI_TRY(proxy_->queue()->synchronize());
   while (!order_.idle()) {
     TUTTI_TRY(comm_.failure());
     cuda::pauseBetweenLooks();
@@ -324,30 +322,29 @@ void CudaExecutor::letGoOf(std::span<const cuda::Stream> streams) {
   (void)letGo(kLetGoMs);
 }
 
-void CudaExecutor::letGoOfJob() {
-  (void)letGoWhile([this] { return proxy_->busy(); }, kLetGoMs);
-}
-
 /// After a failure: has streams leave every wait for other ranks.  True once idle; false if they are still busy then,
 /// with what the program has enqueued before, or behind streams of other ranks.
 bool CudaExecutor::letGo(int mostMs) {
   const cuda::CudaScope scope(*device_);
   if (parts_->kernels != nullptr && !order_.idle()) parts_->kernels->leave();
-  return letGoWhile([this] { return !order_.idle() || (proxy_ != nullptr && proxy_->busy()); }, mostMs);
+  for (const Deadline last = Deadline::inMs(mostMs);; cuda::pauseBetweenLooks()) {
+    const bool busy = !order_.idle() || (proxy_ != nullptr && proxy_->busy());
+    if (const std::optional<bool> gone = tryLetGo(busy, last)) return *gone;
+  }
 }
 
-// What lets streams go is written by a stream, too, and has to be through before the memory may go.
-bool CudaExecutor::letGoWhile(const std::function<bool()>& busy, int mostMs) {
+bool CudaExecutor::letGoOfJob(Deadline last) { return tryLetGo(proxy_->busy(), last).has_value(); }
+
+/// Whether streams have left; none: not yet.  What lets them go is written by a stream, too, and has to be through
+/// before the memory may go.
+std::optional<bool> CudaExecutor::tryLetGo(bool busy, Deadline last) {
   const cuda::CudaScope scope(*device_);
-  const Deadline end = Deadline::inMs(mostMs);
-  const auto writing = [&] { return device_->driver().cuStreamQuery(rescue_) == cuda::kErrorNotReady; };
-  for (bool waits = busy(); waits || writing(); waits = waits && busy()) {
-    if (end.passed()) return false;
-    // Or writes would pile up, and take their time when nobody waits any more.
-    if (waits && !writing()) parts_->endpoints.letGo(rescue_);
-    cuda::pauseBetweenLooks();
-  }
-  return true;
+  const bool writing = device_->driver().cuStreamQuery(rescue_) == cuda::kErrorNotReady;
+  if (!busy && !writing) return true;
+  if (last.passed()) return false;
+  // Not while they do, or writes would pile up, and take their time when nobody waits any more.
+  if (busy && !writing) parts_->endpoints.letGo(rescue_);
+  return std::nullopt;
 }
 
 }  // namespace tutti

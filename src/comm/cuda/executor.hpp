@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,9 @@
 namespace tutti {
 
 class Comm;
+
+/// How long a call or a deregistration that fails waits for streams to leave their waits.
+inline constexpr int kLetGoMs = 1000;
 
 /// Nothing waits for the device but what ends calls or the communicator and, as the driver does it, allocations.
 class CudaExecutor : public Executor {
@@ -44,7 +48,7 @@ class CudaExecutor : public Executor {
   /// Errors: UnhandledCudaError; nothing waits then.
   Result<CudaProxy::Submitted> submit(std::span<const cuda::Stream> streams);
   /// The same for streams that are being captured (CudaProxy::capture).
-  Status capture(std::span<const cuda::Stream> streams, std::function<bool()> job);
+  Status capture(std::span<const cuda::Stream> streams, CudaProxy::MakeJob makeJob);
   // With the device's context current:
   /// Calls on `streams` begin, which are enqueued from now on.
   Status begin(std::span<const cuda::Stream> streams);
@@ -54,8 +58,9 @@ class CudaExecutor : public Executor {
   Status end(std::span<const cuda::Stream> streams) { return order_.end(streams); }
   /// A call on `streams` has failed: has streams leave every wait for other ranks, for a time.
   void letGoOf(std::span<const cuda::Stream> streams);
-  /// The same for what the proxy's job has enqueued, by the job, which then lets the program's streams go.
-  void letGoOfJob();
+  /// A step of the same for what the proxy's job has enqueued, by the job, which then lets the program's streams go:
+  /// whether that is over, as it is at `last`.
+  bool letGoOfJob(Deadline last);
 
  private:
   Result<Refusals> tryReach(const DeviceReach& reach, const std::vector<PeerDescriptor>& descriptors) override;
@@ -66,7 +71,7 @@ class CudaExecutor : public Executor {
   Result<std::byte*> workspace(size_t bytes) override;
   Status equip(PlanEntry* entry, bool resident) override;
   std::unique_ptr<Batch> newBatch() override;
-  HostStream* carrier(tuttiStream_t stream, HostStream* own) const override;
+  Carrier carrier(tuttiStream_t stream, HostStream* own) const override;
   uint64_t captureOf(tuttiStream_t stream) const override;
   Status checkStream(tuttiStream_t stream) const override;
   Status checkMemory(const void* memory, const char* name) const override;
@@ -83,7 +88,7 @@ class CudaExecutor : public Executor {
   bool settle();
   void closePeers();
   bool letGo(int mostMs);
-  bool letGoWhile(const std::function<bool()>& busy, int mostMs);
+  std::optional<bool> tryLetGo(bool busy, Deadline last);
 
   /// What streams may use.  In this order, as what is below uses what is above.
   struct Parts {

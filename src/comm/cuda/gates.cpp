@@ -1,6 +1,8 @@
 #include "src/comm/cuda/gates.hpp"
 
 #include <map>
+#include <system_error>
+#include <thread>
 
 namespace tutti {
 
@@ -19,9 +21,23 @@ void DeviceGates::close() {
   ++closed_;
 }
 
+// It may be the progress engine's thread, which others wait for, and tasks may wait for the device.
 void DeviceGates::open() {
   const std::lock_guard lock(mutex_);
-  if (--closed_ > 0) return;
+  if (--closed_ > 0 || putOff_.empty()) return;
+  try {
+    std::thread([gates = shared_from_this()] {
+      const std::lock_guard running(gates->mutex_);
+      gates->runPutOff();
+    }).detach();
+  } catch (const std::system_error&) {
+    // The next gate that opens, or task that comes, has them run.
+  }
+}
+
+/// If no gate has been closed again.  With the lock.
+void DeviceGates::runPutOff() {
+  if (closed_ > 0) return;
   for (std::function<void()>& task : putOff_) task();
   putOff_.clear();
 }
@@ -34,8 +50,8 @@ bool DeviceGates::tryRun(const std::function<void()>& task) {
 
 void DeviceGates::run(std::function<void()> task) {
   const std::lock_guard lock(mutex_);
-  if (closed_ > 0) return putOff_.push_back(std::move(task));
-  task();
+  putOff_.push_back(std::move(task));
+  runPutOff();
 }
 
 }  // namespace tutti

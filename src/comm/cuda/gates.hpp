@@ -16,20 +16,22 @@
 namespace tutti {
 
 /// Of one device and this process.  Any thread.
-class DeviceGates {
+class DeviceGates : public std::enable_shared_from_this<DeviceGates> {
  public:
   static std::shared_ptr<DeviceGates> of(cuda::Device ordinal);
 
   /// A gate is closed from now on.  Before it is enqueued.
   void close();
-  /// What opens it is enqueued.  Runs what has been put off, if it was the last.
+  /// What opens it is enqueued.  If it was the last, what has been put off runs, on a thread of its own.
   void open();
   /// Runs the task if no gate is closed; whether it has.
   bool tryRun(const std::function<void()>& task);
-  /// Runs the task at once, or on the thread that opens the last gate.
+  /// Runs the task at once, or when the last gate has opened.
   void run(std::function<void()> task);
 
  private:
+  void runPutOff();
+
   std::mutex mutex_;  // guards what follows, and is held while tasks run
   int closed_ = 0;
   std::vector<std::function<void()>> putOff_;

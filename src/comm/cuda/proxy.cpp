@@ -16,7 +16,7 @@ Result<std::unique_ptr<CudaProxy>> CudaProxy::create(cuda::StreamOps& ops, cuda:
   TUTTI_ASSIGN(proxy->stream_, device.urgentStream());
   ops.use(proxy->stream_);
   if (sharesDevice) proxy->gates_ = DeviceGates::of(device.ordinal());
-  TUTTI_ASSIGN(proxy->thread_, HostStream::create());
+  TUTTI_ASSIGN(proxy->queue_, ProgressQueue::create());
   return proxy;
 }
 
@@ -25,7 +25,7 @@ CudaProxy::~CudaProxy() {
     const std::lock_guard lock(replay->mutex);
     replay->proxy = nullptr;
   }
-  thread_.reset();
+  queue_.reset();
   while (closed_ > 0) open();  // of calls that have not been carried out
   const cuda::CudaScope scope(*device_);
   if (stream_ != nullptr) device_->driver().cuStreamDestroy(stream_);
@@ -60,10 +60,10 @@ Result<CudaProxy::Submitted> CudaProxy::submit(cuda::Stream stream) {
   return job;
 }
 
-Status CudaProxy::capture(cuda::Stream stream, std::function<bool()> job) {
+Status CudaProxy::capture(cuda::Stream stream, MakeJob makeJob) {
   auto replay = std::make_shared<Replay>();
   replay->proxy = this;
-  replay->job = std::move(job);
+  replay->makeJob = std::move(makeJob);
   cuda::ProcessTable<Replay>::get().add(replay);
   TUTTI_CUDA(device_->driver(), cuLaunchHostFunc(stream, onReplay, reinterpret_cast<void*>(replay->id)));
   replays_.push_back(std::move(replay));
@@ -79,32 +79,13 @@ void CudaProxy::onReplay(void* id) {
   const auto replay = cuda::ProcessTable<Replay>::get().find(reinterpret_cast<uint64_t>(id));
   if (replay == nullptr) return;
   const std::lock_guard lock(replay->mutex);
-  if (replay->proxy != nullptr) replay->proxy->begin(replay);
+  if (replay->proxy != nullptr) replay->proxy->begin(*replay);
 }
 
-void CudaProxy::begin(std::shared_ptr<Replay> replay) {
+// What a job that has yet to begin waits for may need the replay.
+void CudaProxy::begin(const Replay& replay) {
   close();
-  {
-    const std::lock_guard lock(mutex_);
-    begun_.push_back(std::move(replay));
-  }
-  thread_->enqueue([this] {
-    runReplayed();
-    return Status();
-  });
-}
-
-void CudaProxy::runReplayed() {
-  for (;;) {
-    std::shared_ptr<Replay> next;
-    {
-      const std::lock_guard lock(mutex_);
-      if (begun_.empty()) return;
-      next = std::move(begun_.front());
-      begun_.pop_front();
-    }
-    if (!next->job()) endJob({});
-  }
+  queue_->enqueue(replay.makeJob(), ProgressQueue::Order::Overtakes);
 }
 
 bool CudaProxy::reached(const Submitted& job) const {
@@ -125,6 +106,9 @@ void CudaProxy::endJob(const Submitted& job) {
   open();
 }
 
-bool CudaProxy::busy() const { return device_->driver().cuStreamQuery(stream_) == cuda::kErrorNotReady; }
+bool CudaProxy::busy() const {
+  const cuda::CudaScope scope(*device_);
+  return device_->driver().cuStreamQuery(stream_) == cuda::kErrorNotReady;
+}
 
 }  // namespace tutti

@@ -1,5 +1,6 @@
 // The calls of a rank that take a thread of the host, because a link of the rank's does: its streams come to a call and
-// wait, the thread carries it out on a stream of its own, and a word in device memory lets them go on.
+// wait, the progress engine's thread carries it out on a stream of its own, and a word in device memory lets them go
+// on.
 //
 // Outside of captures the thread learns by an event that streams have come, and calls are numbered: those of a
 // communicator that has failed end before their streams come.  In a graph a host function tells the thread, each time
@@ -8,7 +9,6 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -16,7 +16,7 @@
 
 #include "src/comm/cuda/gates.hpp"
 #include "src/device/cuda/stream.hpp"
-#include "src/device/host/host_stream.hpp"
+#include "src/exec/progress_engine.hpp"
 
 namespace tutti {
 
@@ -32,8 +32,8 @@ class CudaProxy {
   CudaProxy(const CudaProxy&) = delete;
   CudaProxy& operator=(const CudaProxy&) = delete;
 
-  /// Carries jobs.
-  HostStream* thread() const { return thread_.get(); }
+  /// Carries jobs out.
+  ProgressQueue* queue() const { return queue_.get(); }
   /// What jobs enqueue on; its own.
   cuda::Stream stream() const { return stream_; }
   /// Where ranks that are threads share the device; else null.
@@ -47,16 +47,16 @@ class CudaProxy {
   /// By the caller: `stream` comes to a call that a job will carry out, and waits for its end.  Errors:
   /// UnhandledCudaError; nothing waits then.
   Result<Submitted> submit(cuda::Stream stream);
-  /// The same in a capture: each replay has `job` run, by the thread; it ends in endJob({}), or gives false.
-  Status capture(cuda::Stream stream, std::function<bool()> job);
+  /// The same in a capture: each replay enqueues what `makeJob` gives, which ends in endJob({}).  makeJob is called on
+  /// a thread of the driver's, and must not call the driver.
+  using MakeJob = std::function<std::unique_ptr<ProgressJob>()>;
+  Status capture(cuda::Stream stream, MakeJob makeJob);
   /// Whether the stream has come to the call.
   bool reached(const Submitted& job) const;
   /// By the job: what is enqueued from now on follows the stream.
   Status beginJob(const Submitted& job);
   /// Then, whatever became of it, in the order of submit(): that its work is enqueued.
   void endJob(const Submitted& job);
-  /// Runs jobs of graphs that are being replayed.  By a job that has yet to begin: what it waits for may need them.
-  void runReplayed();
   /// Whether something that jobs have enqueued is still to be done.
   bool busy() const;
 
@@ -66,10 +66,10 @@ class CudaProxy {
     uint64_t id = 0;
     std::mutex mutex;
     CudaProxy* proxy = nullptr;  // under mutex; null: it has gone
-    std::function<bool()> job;
+    MakeJob makeJob;
   };
   static void onReplay(void* id);
-  void begin(std::shared_ptr<Replay> replay);
+  void begin(const Replay& replay);
   CudaProxy(cuda::StreamOps& ops, cuda::Address gate, cuda::Address replayed)
       : device_(ops.device()), gate_(gate), replayed_(replayed), ops_(ops) {}
   void close();
@@ -83,9 +83,7 @@ class CudaProxy {
   std::atomic<int> closed_{0};  // of this rank's
   uint32_t submitted_ = 0;      // with overflow
   std::vector<std::shared_ptr<Replay>> replays_;
-  std::mutex mutex_;
-  std::deque<std::shared_ptr<Replay>> begun_;  // under mutex_
-  std::unique_ptr<HostStream> thread_;
+  std::unique_ptr<ProgressQueue> queue_;
 };
 
 }  // namespace tutti

@@ -13,7 +13,8 @@ void StreamBatch::add(const Call& call, tuttiStream_t stream) {
 Result<bool> StreamBatch::submit(const Replay& replay) {
   if (executor_.proxy() == nullptr) return false;
   if (executor_.captureOf(streams_.front()) != 0) {
-    TUTTI_TRY(executor_.capture(streams_, [replay, calls = calls()] { return replay(calls); }));
+    const auto dropped = [proxy = executor_.proxy()] { proxy->endJob({}); };
+    TUTTI_TRY(executor_.capture(streams_, [replay, dropped, calls = calls()] { return replay(calls, dropped); }));
     return true;
   }
   Result<CudaProxy::Submitted> job = executor_.submit(streams_);
@@ -37,22 +38,24 @@ void StreamBatch::clear() {
   streams_.clear();
 }
 
-Status StreamBatch::start() {
+Result<bool> StreamBatch::start() {
   const cuda::CudaScope scope(executor_.device());
   TUTTI_TRY(submitted_);
+  if (job_) return streamsCame();
   kernels_ = executor_.kernelsFor(streams_.front());
-  return job_ ? awaitStreams() : executor_.begin(streams_);
+  TUTTI_TRY(executor_.begin(streams_));
+  return true;
 }
 
 // Before the deadline of the call begins to count: streams may have any amount of work to do first.
-Status StreamBatch::awaitStreams() {
+Result<bool> StreamBatch::streamsCame() {
   CudaProxy& proxy = *executor_.proxy();
-  while (!proxy.reached(*job_)) {
+  if (!proxy.reached(*job_)) {
     TUTTI_TRY(comm_.failure());
-    proxy.runReplayed();
-    cuda::pauseBetweenLooks();
+    return false;
   }
-  return proxy.beginJob(*job_);  // not before: other communicators' jobs may be in the same queue
+  TUTTI_TRY(proxy.beginJob(*job_));  // not before: other communicators' jobs may be in the same queue
+  return true;
 }
 
 Task* StreamBatch::task() {
@@ -110,9 +113,16 @@ void StreamBatch::abandon() {
   const cuda::CudaScope scope(executor_.device());
   Batch::abandon();
   if (!prepared()) return;  // nothing has been enqueued
-  if (job_) return executor_.letGoOfJob();
+  if (job_) {
+    leaving_ = Deadline::inMs(kLetGoMs);
+    return;
+  }
   // What was enqueued so far uses the caller's memory, and may wait for what others will never enqueue.
   executor_.letGoOf(streams_);
 }
+
+bool StreamBatch::abandoned() { return !prepared() || !job_ || executor_.letGoOfJob(leaving_); }
+
+bool StreamBatch::awaitsDevice() const { return job_ && executor_.proxy()->busy(); }
 
 }  // namespace tutti

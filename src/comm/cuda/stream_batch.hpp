@@ -20,12 +20,14 @@ class StreamBatch : public Batch {
   void clear() override;
   /// Its streams know of it.
   bool mayBeDropped() const override { return false; }
-  Status start() override;
+  Result<bool> start() override;
   Task* task() override;
   /// A call's streams differ, and have to be told of it each time.
   void remember() override {}
   Result<Progress> step() override;
+  bool awaitsDevice() const override;
   void abandon() override;
+  bool abandoned() override;
 
  private:
   void beginNext() override;
@@ -34,12 +36,13 @@ class StreamBatch : public Batch {
   bool mayHaveOpened() override { return true; }
   void learn(const Call&, const PointToPointOp&) override {}
   void beginPasses();
-  Status awaitStreams();
+  Result<bool> streamsCame();
 
   CudaExecutor& executor_;
   std::vector<cuda::Stream> streams_;  // of the calls, each once
   Status submitted_;
   std::optional<CudaProxy::Submitted> job_;  // after submit()
+  Deadline leaving_ = Deadline::never();     // of that, after abandon()
   ResidentExecutor* kernels_ = nullptr;      // what carries out collectives, if streams do not
 };
 
