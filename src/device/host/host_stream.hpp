@@ -1,4 +1,7 @@
 // A host stream: a queue of jobs with a thread of its own, which runs them in order.
+//
+// Of users, and of communicators that do not block: their jobs do arithmetic, so that one thread for all (as proxies
+// have, src/exec/progress_engine.hpp) would put the ranks of a process one behind the other.
 #pragma once
 
 #include <atomic>
