@@ -156,6 +156,7 @@ TEST_CASE("a communicator is aborted while another's call is under way, and whil
               other.comm = nullptr;
               aborted = true;
               gate.open();
+              if (std::string why = other.own.synchronize(); !why.empty()) return why;
             } else {
               // Only then does the other communicator's call end.
               for (const Deadline deadline = Deadline::inMs(30'000); !aborted;) {
