@@ -57,8 +57,14 @@ class Device {
   virtual Status copy(void* to, const void* from, size_t bytes) = 0;
   virtual Status zero(void* at, size_t bytes) = 0;
   /// From and to any memory of the host; both wait until it is done, and so for all that was enqueued before.
-  Status put(void* to, const void* host, size_t bytes);
-  Status get(void* host, const void* from, size_t bytes);
+  Status put(void* to, const void* host, size_t bytes) {
+    TUTTI_TRY(copy(to, host, bytes));
+    return wait();
+  }
+  Status get(void* host, const void* from, size_t bytes) {
+    TUTTI_TRY(wait());  // here: CUDA waits itself before it copies to pageable memory, and cannot give up
+    return put(host, from, bytes);
+  }
   /// kernel: its number in the set that the device was opened with.  items: how many things its threads stride over.
   virtual Status launch(size_t kernel, const void* argument, uint64_t items) = 0;
 

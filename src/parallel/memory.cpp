@@ -34,7 +34,7 @@ std::shared_ptr<Device> deviceOf(tuttiComm_t comm, int tensorKind) {
     std::shared_ptr<CublasLt> products;
     std::shared_ptr<Device> device;  // last: ends before what it multiplies with
   };
-  const auto opened = std::make_shared<Opened>(CublasLt::of(ordinal), orThrow(openCuda(ordinal, layerKernels())));
+  const std::shared_ptr<Opened> opened(new Opened{CublasLt::of(ordinal), orThrow(openCuda(ordinal, layerKernels()))});
   return {opened, opened->device.get()};
 }
 

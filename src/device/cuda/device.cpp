@@ -171,34 +171,27 @@ DeviceMemory::~DeviceMemory() {
 }
 
 Result<DeviceMemory> DeviceMemory::allocate(std::shared_ptr<const CudaDevice> device, size_t bytes) {
-  DeviceMemory memory;
-  if (bytes == 0) return memory;
-  const CudaScope scope(*device);
-  const Driver& driver = device->driver();
-  const Error error = driver.cuMemAlloc(&memory.address_, bytes);
-  TUTTI_TRY(memory.keep(std::move(device), bytes, error));
-  return memory;
+  return take(std::move(device), bytes, nullptr);
 }
 
 Result<DeviceMemory> DeviceMemory::allocateOn(Stream stream, std::shared_ptr<const CudaDevice> device, size_t bytes) {
-  if (!device->hasPools()) return allocate(std::move(device), bytes);
+  return take(std::move(device), bytes, &stream);
+}
+
+Result<DeviceMemory> DeviceMemory::take(std::shared_ptr<const CudaDevice> device, size_t bytes, const Stream* stream) {
   DeviceMemory memory;
   if (bytes == 0) return memory;
   const CudaScope scope(*device);
   const Driver& driver = device->driver();
-  const Error error = driver.cuMemAllocAsync(&memory.address_, bytes, stream);
-  TUTTI_TRY(memory.keep(std::move(device), bytes, error));
-  return memory;
-}
-
-Status DeviceMemory::keep(std::shared_ptr<const CudaDevice> device, size_t bytes, Error allocated) {
-  if (allocated == kErrorOutOfMemory) {
+  const Error error = stream != nullptr && device->hasPools() ? driver.cuMemAllocAsync(&memory.address_, bytes, *stream)
+                                                              : driver.cuMemAlloc(&memory.address_, bytes);
+  if (error == kErrorOutOfMemory) {
     return systemError("CUDA device ", device->ordinal(), " has no ", bytes, " bytes left");
   }
-  TUTTI_TRY(check(device->driver(), allocated, "an allocation of device memory"));
-  device_ = std::move(device);
-  bytes_ = bytes;
-  return {};
+  TUTTI_TRY(check(driver, error, "an allocation of device memory"));
+  memory.device_ = std::move(device);
+  memory.bytes_ = bytes;
+  return memory;
 }
 
 Status DeviceMemory::freeOn(Stream stream) {

@@ -136,7 +136,7 @@ class DeviceMemory {
   size_t bytes() const { return bytes_; }
 
  private:
-  Status keep(std::shared_ptr<const CudaDevice> device, size_t bytes, Error allocated);
+  static Result<DeviceMemory> take(std::shared_ptr<const CudaDevice> device, size_t bytes, const Stream* stream);
   std::shared_ptr<const CudaDevice> device_;
   Address address_ = 0;
   size_t bytes_ = 0;

@@ -87,27 +87,22 @@ class StreamDevice final : public tutti::Device {
 
   Status copy(void* to, const void* from, size_t bytes) override {
     if (bytes == 0) return {};
-    const CudaScope scope(*device_);
-    TUTTI_ASSIGN(const Stream stream, now());
-    TUTTI_CUDA(driver_, cuMemcpyAsync(addressOf(to), addressOf(from), bytes, stream));
-    return {};
+    return enqueue("cuMemcpyAsync",
+                   [&](Stream stream) { return driver_.cuMemcpyAsync(addressOf(to), addressOf(from), bytes, stream); });
   }
   Status zero(void* at, size_t bytes) override {
     if (bytes == 0) return {};
-    const CudaScope scope(*device_);
-    TUTTI_ASSIGN(const Stream stream, now());
-    TUTTI_CUDA(driver_, cuMemsetD8Async(addressOf(at), 0, bytes, stream));
-    return {};
+    return enqueue("cuMemsetD8Async",
+                   [&](Stream stream) { return driver_.cuMemsetD8Async(addressOf(at), 0, bytes, stream); });
   }
   Status launch(size_t kernel, const void* argument, uint64_t items) override {
-    const CudaScope scope(*device_);
-    TUTTI_ASSIGN(const Stream stream, now());
     const uint64_t most = static_cast<uint64_t>(device_->multiprocessors()) * kBlocksPerMultiprocessor;
     const auto blocks = static_cast<unsigned>(std::clamp<uint64_t>(items / (kThreads * kItemsPerThread), 1, most));
     void* parameters[] = {const_cast<void*>(argument)};
-    TUTTI_CUDA(driver_, cuLaunchKernel(kernels_->function(kernel), blocks, 1, 1, kThreads, 1, 1, 0, stream, parameters,
-                                       nullptr));
-    return {};
+    return enqueue("cuLaunchKernel", [&](Stream stream) {
+      return driver_.cuLaunchKernel(kernels_->function(kernel), blocks, 1, 1, kThreads, 1, 1, 0, stream, parameters,
+                                    nullptr);
+    });
   }
 
   Result<Mark> mark() override {
@@ -151,6 +146,12 @@ class StreamDevice final : public tutti::Device {
   }
 
  private:
+  template <class Call>
+  Status enqueue(const char* what, const Call& call) {
+    const CudaScope scope(*device_);
+    TUTTI_ASSIGN(const Stream stream, now());
+    return check(driver_, call(stream), what);
+  }
   // With the context current:
   /// The stream that work goes to now: the caller's or the one beside it.  A caller's new stream follows the old one.
   Result<Stream> now() {

@@ -172,23 +172,26 @@ TEST_CASE("each kind of device: a mark is done when what came before it has been
   });
 }
 
-TEST_CASE("each kind of device: a stream of its own keeps the order of the one before") {
+TEST_CASE("each kind of device: work keeps its order when the thread goes on with a stream of its own, and back") {
   onEachKind("delay=300", [](Device& device) {
-    const Result<void*> a = device.allocate(kFloatBytes);
+    const Result<void*> a = device.allocate(kFloatBytes), b = device.allocate(kFloatBytes);
     const Result<tuttiStream_t> own = device.ownStream();
-    REQUIRE((a.ok() && own.ok()));
+    REQUIRE((a.ok() && b.ok() && own.ok()));
     CHECK((*own == nullptr) == device.onHost());
-    CHECK(device.put(*a, counted(1).data(), kFloatBytes).ok());
-    CHECK(twice(device, *a).ok());
-    setThreadStream(*own);
-    const Result<tuttiStream_t> now = device.stream();
-    REQUIRE(now.ok());
-    CHECK(*now == *own);
-    CHECK(twice(device, *a).ok());
-    setThreadStream(nullptr);
-    CHECK(twice(device, *a).ok());
-    CHECK(read(device, *a) == times(counted(1), 8));
+    for (float from = 1; from < 6; ++from) {
+      CHECK(device.put(*a, counted(from).data(), kFloatBytes).ok());
+      CHECK(twice(device, *a).ok());
+      setThreadStream(*own);
+      const Result<tuttiStream_t> now = device.stream();
+      REQUIRE(now.ok());
+      CHECK(*now == *own);
+      CHECK(device.copy(*b, *a, kFloatBytes).ok());
+      setThreadStream(nullptr);
+      CHECK(device.zero(*a, kFloatBytes).ok());
+      CHECK(read(device, *b) == times(counted(from), 2));
+    }
     device.release(*a);
+    device.release(*b);
   });
 }
 
