@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <bit>
 #include <charconv>
 #include <climits>
 #include <cstdlib>
@@ -155,6 +156,10 @@ Status checkRange(const Variable& v, int64_t value) {
     if (std::strcmp(range.name, v.name) == 0 && (value < range.least || value > range.most)) {
       return invalidUsage(v.name, "=", value, " is outside ", range.least, "..", range.most);
     }
+  }
+  const bool isPacketSize = value == 0 || (value >= 256 && std::has_single_bit(static_cast<uint64_t>(value)));
+  if (std::strcmp(v.name, "TUTTI_IB_MTU") == 0 && !isPacketSize) {
+    return invalidUsage(v.name, "=", value, " is not 0, 256, 512, 1024, 2048 or 4096");
   }
   return {};
 }

@@ -6,6 +6,7 @@ set -u
 build=$1
 failed=0
 log=/tmp/log
+. "$(dirname "$0")/device.sh"
 # check NAME COMMAND...
 check() {
   local name=$1 start=$SECONDS
@@ -35,9 +36,16 @@ allocated() {
 }
 check 'allocated memory' allocated
 check 'asleep' env TUTTI_WAIT=block "$run" -n 2 "$build/tests/multiproc/hosts_ranks"
+# Two adapters with a wire between them, which is slow and loses packets: they are sent again.
+wired() {
+  TUTTI_IB_TIMEOUT=12 "$run" -n 2 bash -c 'TUTTI_IB_HCA=rxe_$TUTTI_RANK exec "$0"' "$build/tests/multiproc/hosts_ranks" >"$log" 2>&1 &&
+    [ "$(cat /sys/class/infiniband/rxe_[01]/ports/1/hw_counters/completer_retry_err | paste -sd+ | bc)" -gt 0 ]
+}
+check 'two adapters' two_adapters
+check 'a wire that loses packets' wired
 # Rank 1 of 3 ends itself or stops; the others name it.
 survivors() {
-  TUTTI_TIMEOUT_MS=4000 "$run" -n 3 --no-tag --grace 20 --timeout 60 "$build/tests/multiproc/death_ranks" 1 1500 "$1" joined >"$log" 2>&1
+  TUTTI_TIMEOUT_MS=4000 "$run" -n 3 --no-tag --timeout 20 "$build/tests/multiproc/death_ranks" 1 1500 "$1" joined >"$log" 2>&1
   [ "$(grep -cE '^rank [02]: .*rank 1' "$log")" = 2 ]
 }
 for how in kill stop; do check "a process that does $how itself" survivors $how; done

@@ -11,16 +11,16 @@
 namespace tutti::verbs {
 namespace {
 
-constexpr int kFirstEntries = 1024;
+constexpr int kFirstEntries = 4096;
 constexpr uint32_t kLooksPerEvent = 1024;  // a look at the port's events is a system call
 
-bool isEnd(ibv_event_type event) {
-  switch (event) {
+bool isEnd(const ibv_async_event& event, int port) {
+  switch (event.event_type) {
+    case IBV_EVENT_PORT_ERR: return event.element.port_num == port;
     case IBV_EVENT_CQ_ERR:
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
-    case IBV_EVENT_PORT_ERR:
     case IBV_EVENT_DEVICE_FATAL: return true;
     default: return false;
   }
@@ -116,7 +116,7 @@ void Completions::lookAtEvents() {
     const char* const name = device_->api().eventText(event.event_type);
     device_->api().ackAsyncEvent(&event);  // at once: queues can end only when theirs are acknowledged
     TUTTI_INFO("verbs", device_->name(), ": ", name);
-    if (isEnd(event.event_type)) failAll(name);
+    if (isEnd(event, device_->port())) failAll(name);
   }
 }
 

@@ -23,9 +23,6 @@ Result<Options> Options::fromConfig() {
   TUTTI_TRY(read("TUTTI_IB_MTU", &options.mtu));
   TUTTI_TRY(read("TUTTI_SLOTS", &options.slots));
   TUTTI_TRY(read("TUTTI_SLOT_BYTES", &options.slotBytes));
-  if (options.mtu != 0 && (options.mtu < 256 || (options.mtu & (options.mtu - 1)) != 0)) {
-    return invalidUsage("TUTTI_IB_MTU=", options.mtu, " is not 0, 256, 512, 1024, 2048 or 4096");
-  }
   TUTTI_DEBUG("verbs", "ports '", options.adapters, "', GID index ", options.gidIndex, ", traffic class ",
               options.trafficClass, ", service level ", options.serviceLevel, ", timeout ", options.timeout, ", ",
               options.retries, " retries, MTU ", options.mtu);

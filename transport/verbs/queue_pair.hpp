@@ -52,7 +52,7 @@ class QueuePair {
   Result<uint64_t> flush();
 
  private:
-  static constexpr uint32_t kDepth = 128;
+  static constexpr uint32_t kDepth = 64;
   static constexpr uint32_t kQuiet = 16;  // operations between two that report
   QueuePair(std::shared_ptr<Device> device, uint32_t number) : device_(std::move(device)), number_(number) {}
   Status open(Completions& completions, uint32_t receives);
