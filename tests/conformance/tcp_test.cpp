@@ -155,7 +155,7 @@ namespace {
 /// Lanes of one rank over local sockets with tiny buffers, and their peers' ends.
 struct Lanes {
   static constexpr size_t kSlotBytes = 60'000;  // more than such a socket holds
-  std::shared_ptr<tcp::TcpSleeper> sleeper = *tcp::TcpSleeper::create();
+  std::shared_ptr<FdSleeper> sleeper = *FdSleeper::create();
   std::vector<std::unique_ptr<tcp::TcpEndpoint>> mine, theirs;
 
   explicit Lanes(int lanes) {
@@ -165,7 +165,7 @@ struct Lanes {
       theirs.push_back(endpoint(lane, std::move(both.second), nullptr));
     }
   }
-  static std::unique_ptr<tcp::TcpEndpoint> endpoint(int lane, Fd fd, std::shared_ptr<tcp::TcpSleeper> sleeper) {
+  static std::unique_ptr<tcp::TcpEndpoint> endpoint(int lane, Fd fd, std::shared_ptr<FdSleeper> sleeper) {
     std::vector<Fd> fds;
     fds.push_back(std::move(fd));
     return std::make_unique<tcp::TcpEndpoint>(1, lane, std::move(fds), kSlotBytes, std::move(sleeper));

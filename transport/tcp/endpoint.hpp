@@ -37,10 +37,10 @@ class TcpEndpoint final : public Endpoint, private FdSleeper::Owner {
 
   /// Moves what waits in buffers of the system; true if something moved.
   Result<bool> progress() override;
+  bool due() const override { return due_; }
 
  private:
   void touch() override;
-  bool due() const override { return due_; }
   bool isDone(Request request) const;
   Status goOn();
   template <class T>
