@@ -13,8 +13,8 @@ Status runOn(Comm& comm, Task* run, const Result<Progress>& first) {
   return std::move(task.result);
 }
 
-Status runKnown(Comm& comm, const KnownCall& known, const PlainCall& call) {
-  const uint64_t sequence = comm.callOrder().numbers().nextCollective();
+Status runKnown(Comm& comm, CallNumbers& numbers, const KnownCall& known, const PlainCall& call) {
+  const uint64_t sequence = numbers.nextCollective();
   CallBuffers buffers = known.buffers;
   buffers.input = static_cast<const std::byte*>(call.sendbuff);
   buffers.output = static_cast<std::byte*>(call.recvbuff);
@@ -33,11 +33,11 @@ Status runKnown(Comm& comm, const KnownCall& known, const PlainCall& call) {
   return result;
 }
 
-Status runKnown(Comm& comm, const KnownTransfer& known, const PlainTransfer& transfer) {
+Status runKnown(Comm& comm, CallNumbers& numbers, const KnownTransfer& known, const PlainTransfer& transfer) {
   PointToPointOp op = known.op;
   op.source = static_cast<const std::byte*>(transfer.source);
   op.dst = static_cast<std::byte*>(transfer.dst);
-  op.call = withSequence(op.call, comm.callOrder().numbers().nextMessage(op.peer, op.isSend));
+  op.call = withSequence(op.call, numbers.nextMessage(op.peer, op.isSend));
   comm.use(op.isSend ? transfer.source : transfer.dst, op.bytes);
   PointToPointRun& run = comm.own().transfer;
   run.clear();
@@ -57,7 +57,7 @@ bool runLike(tuttiComm* handle, const Plain& call, Status* result) {
     Comm& comm = *handle->comm;
     const auto* like = comm.planner().known().find(call);
     known = like != nullptr && !comm.watchdog().aborting();
-    if (known) *result = runKnown(comm, *like, call);
+    if (known) *result = runKnown(comm, turn.numbers(), *like, call);
   }
   turn.finish(ticket);
   return known;
