@@ -233,13 +233,13 @@ TEST_CASE("a task's deadline counts from its own progress, whatever moves beside
   Owner stuckOwner, movingOwner;
   BlockedUntil stuck([] { return false; });
   DrivenTask tasks[2] = {{.task = &stuck, .owner = &stuckOwner, .policy = {.timeoutMs = 100}}, {}};
-  bool expired = false;
+  bool expired = false, expiredFirst = false;
   tasks[0].atEnd = [&] { expired = true; };
   if (GENERATE(false, true)) stuckOwner.strayVerdict = Status(tuttiInvalidUsage, "rank 1 has left");
-  MovingUntil moving([&] { return expired || patience.passed(); });
+  MovingUntil moving([&] { return (expiredFirst = expired) || patience.passed(); });
   tasks[1] = {.task = &moving, .owner = &movingOwner, .policy = {.timeoutMs = 100}};
   drive(tasks);
-  CHECK(expired);
+  CHECK(expiredFirst);
   CHECK(tasks[0].result.message() == (stuckOwner.strayVerdict.ok() ? "rank 1" : "rank 1 has left"));
   CHECK(stuckOwner.looks > 0);
   CHECK(tasks[1].result.ok());
@@ -249,26 +249,27 @@ TEST_CASE("a task's deadline counts from its own progress, whatever moves beside
 TEST_CASE("while a task's verdict is awaited, and while a device leaves its memory, the others go on") {
   class Leaving final : public Task {
    public:
-    explicit Leaving(const int* steps) : steps_(steps) {}
+    Leaving(const int* steps, Deadline patience) : steps_(steps), patience_(patience) {}
     Result<Progress> step() override { return Progress::Blocked; }
     int waitingOn() const override { return 1; }
     void abandon() override { from = *steps_; }
-    bool abandoned() override { return *steps_ >= from + 1000; }
+    bool abandoned() override { return *steps_ >= from + 1000 || patience_.passed(); }
     int from = 0;
 
    private:
     const int* steps_;
+    Deadline patience_;
   };
+  const Deadline patience = Deadline::inMs(20'000);
   int steps = 0;
   int judgedFrom = 0;
   Owner slow, owner;
   slow.mayJudge = [&] {
     if (judgedFrom == 0) judgedFrom = steps;
-    return steps >= judgedFrom + 1000;
+    return steps >= judgedFrom + 1000 || patience.passed();
   };
-  Leaving leaving(&steps);
+  Leaving leaving(&steps, patience);
   bool left = false;
-  const Deadline patience = Deadline::inMs(20'000);
   MovingUntil moving([&] { return ++steps > 0 && (left || patience.passed()); });
   DrivenTask tasks[] = {{.task = &leaving, .owner = &slow, .policy = {.timeoutMs = 10}},
                         {.task = &moving, .owner = &owner}};
