@@ -21,14 +21,20 @@ std::vector<LinkProfile> linksOf(const TransportEntry& entry, bool betweenHosts)
   return links;
 }
 
-/// perHost: ranks of the fullest one.
+/// perHost: ranks of the fullest one.  Between hosts the transport that is asked for, if it is a network; else the one
+/// that is listed last, which needs the least.
 Result<LinkUse> linksOf(const PlanQuestion& q, int hosts, int perHost, int cores) {
   LinkUse links;
   std::vector<LinkProfile> inside;  // of the transport that is asked for
   std::string names;
+  std::string_view network;  // whose link is links.inter
   for (const TransportEntry* entry : transports()) {
     const std::vector<LinkProfile> near = linksOf(*entry, false), far = linksOf(*entry, true);
-    if (hosts > 1 && !links.inter && !far.empty()) links.inter = far.back();
+    const bool asked = links.inter && network == q.transport;
+    if (hosts > 1 && !far.empty() && !asked) {
+      links.inter = far.back();
+      network = entry->name;
+    }
     if (near.empty()) continue;
     if (entry->name == q.transport || (q.transport.empty() && names.empty())) inside = near;
     names += cat(names.empty() ? "" : ", ", entry->name);
