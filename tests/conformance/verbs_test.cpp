@@ -185,6 +185,26 @@ TEST_CASE("many endpoints share one completion queue, which grows") {
   }
 }
 
+TEST_CASE("what a look at one endpoint finds for another ends the sleep that follows") {
+  NEEDS_DEVICE();
+  constexpr int kSleepUs = 20'000'000;  // a wake-up that is missed shows as a test that takes this long
+  Two two({.slotBytes = 4096}, {.slotBytes = 4096});
+  Result<Pair> first = connectBoth(two.transports, 0), second = connectBoth(two.transports, 1);
+  REQUIRE((first.ok() && second.ok()));
+  std::vector<std::byte> out(100);
+  const Expect expect{100, callNumber(1)};
+  Sleeper& sleeper = *two.transports[1]->sleeper();
+  sleeper.prepare();
+  REQUIRE_FALSE(*first->second().receive(out.data(), expect));
+  REQUIRE(*first->first().send(out.data(), 100, callNumber(1)));
+  const Result<bool> found = awaitValue([&] { return second->second().progress(); }, Deadline::inMs(10'000), "it");
+  REQUIRE(found.ok());
+  const Deadline late = Deadline::inMs(kSleepUs / 1000);
+  sleeper.sleep(kSleepUs);
+  CHECK_FALSE(late.passed());
+  CHECK(*first->second().receive(out.data(), expect));
+}
+
 TEST_CASE("what a peer lends and takes back fails its reader by name, and hangs nobody") {
   NEEDS_DEVICE();
   constexpr size_t kBytes = 30'000;

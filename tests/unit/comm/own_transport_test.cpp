@@ -31,10 +31,44 @@ constexpr const TransportEntry* kTable[] = {
     &kTcpEntry,
 };
 
+/// Mailboxes that rank 1 has none of.
+class SomeMailboxes final : public Transport {
+ public:
+  explicit SomeMailboxes(const TransportContext& context)
+      : rank_(context.self.rank), all_(std::move(*test::kMailboxEntry.create(context))) {}
+  std::string_view name() const override { return all_->name(); }
+  Result<LinkProfile> reach(const PeerInfo& self, const PeerInfo& peer) const override {
+    if (rank_ == 1 && (self.rank == 1 || peer.rank == 1)) return invalidUsage("it has no mailbox");
+    return all_->reach(self, peer);
+  }
+  Address address() const override { return rank_ == 1 ? Address() : all_->address(); }
+  PendingEndpoint beginConnect(int peer, const Address& peerAddress, int lane) override {
+    return all_->beginConnect(peer, peerAddress, lane);
+  }
+  Result<std::unique_ptr<MemoryRegistration>> registerMemory(const Memory& memory) override {
+    return all_->registerMemory(memory);
+  }
+
+ private:
+  const int rank_;
+  const std::unique_ptr<Transport> all_;
+};
+
+constexpr LinkDescription kSomeLinks[] = {{test::kMailbox, [] { return test::kMailboxEntry.links[0].builtIn(); }}};
+constexpr TransportEntry kSomeMailboxes = {
+    .name = "mailbox",
+    .links = kSomeLinks,
+    .create = [](const TransportContext& context) -> Result<std::unique_ptr<Transport>> {
+      return std::unique_ptr<Transport>(std::make_unique<SomeMailboxes>(context));
+    },
+};
+
+constexpr const TransportEntry* kTableOfSome[] = {&kSelfEntry, &kSomeMailboxes, &kTcpEntry};
+
 /// As of a program that has set `transports`.
-CommSettings settings(const std::string& transports) {
+CommSettings settings(const std::string& transports, TransportTable table = kTable) {
   CommSettings parent;
-  parent.table = kTable;
+  parent.table = table;
   parent.transports = transports;
   const Result<CommSettings> resolved = resolveSettings(nullptr, &parent);
   REQUIRE(resolved.status().message() == "");
@@ -221,6 +255,26 @@ TEST_CASE("links of a group's communicators come up side by side, in whatever or
           for (const tuttiComm_t comm : comms) RANK_TRY(tuttiCommDestroy(comm));
           return "";
         }) == "");
+}
+
+TEST_CASE("a rank without an address of a transport is joined by the next one, as all ranks know") {
+  const Variable builtIn("TUTTI_CALIBRATION", "off");
+  CHECK(onRanks(3, settings("", kTableOfSome), [](const Rank& r) -> std::string {
+          const Result<CommUse> comm = use(r.comm);
+          RANK_CHECK(comm.ok());
+          for (int a = 0; a < r.nRanks; ++a) {
+            for (int b = 0; b < r.nRanks; ++b) {
+              if (a == b) continue;
+              const std::optional<LinkProfile> link = (*comm)->links().linkBetween(a, b);
+              RANK_CHECK(link && link->key == (a == 1 || b == 1 ? "tcp-local" : "mailbox"));
+            }
+          }
+          return test::checkEverything(r, {.count = 1000});
+        }) == "");
+  const std::string alone = onRanks(2, settings("mailbox", kTableOfSome), [](const Rank&) { return ""; });
+  CAPTURE(alone);
+  CHECK(alone.find("rank 1 has no device for it") != std::string::npos);
+  CHECK(alone.find("mailbox: it has no mailbox") != std::string::npos);
 }
 
 TEST_CASE("children of a communicator have its transports") {
