@@ -39,8 +39,9 @@ Result<bool> VerbsEndpoint::look() {
   return connection_->poll();
 }
 
-Result<std::optional<uint64_t>> VerbsEndpoint::claim() {
+Result<std::optional<uint64_t>> VerbsEndpoint::claim(size_t bytes) {
   TUTTI_TRY(failure_);
+  if (bytes > slotBytes()) return internalError("a message of ", bytes, " bytes for slots of ", slotBytes());
   const auto there = [this] { return connection_->hasRoom() && sender_.claim(); };
   if (!there()) connection_->poll();
   TUTTI_TRY(remember(connection_->trouble()));
@@ -54,14 +55,14 @@ Status VerbsEndpoint::sentOne(Status how) {
 }
 
 Result<bool> VerbsEndpoint::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
-  TUTTI_ASSIGN(const std::optional<uint64_t> message, claim());
+  TUTTI_ASSIGN(const std::optional<uint64_t> message, claim(bytes));
   if (!message) return false;
   TUTTI_TRY(sentOne(connection_->send(*message, data, bytes, call)));
   return true;
 }
 
 Result<std::span<std::byte>> VerbsEndpoint::reserve() {
-  TUTTI_ASSIGN(const std::optional<uint64_t> message, claim());
+  TUTTI_ASSIGN(const std::optional<uint64_t> message, claim(0));
   if (!message) return std::span<std::byte>();
   return std::span(connection_->staging(*message), slotBytes());
 }
@@ -78,7 +79,7 @@ Result<Request> VerbsEndpoint::postSend(const std::byte* data, size_t bytes, con
   TUTTI_TRY(failure_);
   const auto keys = bytes == 0 ? Registry::Keys() : registry_->find(data, bytes);
   if (!keys) return invalidUsage("requests over verbs use registered memory; these ", bytes, " bytes are not");
-  TUTTI_ASSIGN(const std::optional<uint64_t> message, claim());
+  TUTTI_ASSIGN(const std::optional<uint64_t> message, claim(bytes));
   if (!message) return Request{0};
   if (bytes <= kMostCopiedBytes) {
     TUTTI_TRY(sentOne(connection_->send(*message, data, bytes, call)));

@@ -47,8 +47,8 @@ class VerbsEndpoint final : public Endpoint, private Served {
     uint32_t key;
     uint64_t operation = 0;  // that fetches it; 0: none
   };
-  /// The number of the next message to send, if there is room for it.
-  Result<std::optional<uint64_t>> claim();
+  /// The number of the next message to send, of so many bytes, if there is room for it.
+  Result<std::optional<uint64_t>> claim(size_t bytes);
   Status sentOne(Status how);
   /// Whether something has completed.  Errors: the failure, if one has been said before.
   Result<bool> look();
