@@ -16,6 +16,15 @@ namespace {
 
 enum class EndingLayer { Ddp, Zero, Pipeline };
 
+std::string namesRank3(tuttiResult_t result) {
+  const std::string text = tuttiParallelGetLastError();
+  if (result == tuttiRemoteError && text.find("rank 3 has ") != std::string::npos) return "";
+  return "gave " + std::to_string(result) + ": " + text;
+}
+
+/// The news may come before a layer ends, or while it does.
+std::string endsOrNamesRank3(tuttiResult_t result) { return result == tuttiSuccess ? "" : namesRank3(result); }
+
 /// A layer over the ranks of `comm`, made together, and one step of it.
 class LayerUnderWay {
  public:
@@ -49,11 +58,12 @@ class LayerUnderWay {
     return tuttiDdpFinish(ddp_);
   }
   std::string destroy() {
-    if (ddp_ != nullptr) LAYER_TRY(tuttiDdpDestroy(ddp_));
-    if (zero_ != nullptr) LAYER_TRY(tuttiZeroDestroy(zero_));
-    if (pipeline_ != nullptr) LAYER_TRY(tuttiPipelineDestroy(pipeline_));
+    std::string why;
+    if (ddp_ != nullptr) why = endsOrNamesRank3(tuttiDdpDestroy(ddp_));
+    if (zero_ != nullptr) why = endsOrNamesRank3(tuttiZeroDestroy(zero_));
+    if (pipeline_ != nullptr) why = endsOrNamesRank3(tuttiPipelineDestroy(pipeline_));
     if (schedule_ != nullptr) LAYER_TRY(tuttiScheduleDestroy(schedule_));
-    return "";
+    return why;
   }
 
  private:
@@ -63,12 +73,6 @@ class LayerUnderWay {
   tuttiSchedule_t schedule_ = nullptr;
   tuttiPipeline_t pipeline_ = nullptr;
 };
-
-std::string namesRank3(tuttiResult_t result) {
-  const std::string text = tuttiParallelGetLastError();
-  if (result == tuttiRemoteError && text.find("rank 3 has ") != std::string::npos) return "";
-  return "gave " + std::to_string(result) + ": " + text;
-}
 
 /// Rank 3 ends the world; rank 1 waits for it along pp, rank 2 along tp, and rank 0 waits for rank 2.
 std::string leave(int rank, tuttiComm_t world, EndingLayer kind, bool revokes) {
@@ -93,8 +97,8 @@ std::string leave(int rank, tuttiComm_t world, EndingLayer kind, bool revokes) {
     why = namesRank3(layer.step());
   }
   if (why.empty()) why = layer.destroy();
-  LAYER_TRY(tuttiTpDestroy(tp));
-  LAYER_TRY(tuttiGridDestroy(grid));
+  if (why.empty()) why = endsOrNamesRank3(tuttiTpDestroy(tp));
+  if (why.empty()) why = endsOrNamesRank3(tuttiGridDestroy(grid));
   if (rank != 3 || revokes) RANK_TRY(tuttiCommAbort(world));
   return why;
 }
