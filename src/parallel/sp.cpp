@@ -41,10 +41,10 @@ void exchange(tuttiSp& sp, bool back, int64_t columns, const T* from, T* to) {
     }
   };
   const auto pack = [&](T* at, int64_t place, int64_t stride, int64_t rows, int64_t width) {
-    copyMatrix(device, at, width, from + place, stride, rows, width);
+    if (rows * width != 0) copyMatrix(device, at, width, from + place, stride, rows, width);
   };
   const auto unpack = [&](T* at, int64_t place, int64_t stride, int64_t rows, int64_t width) {
-    copyMatrix<T>(device, to + place, stride, at, width, rows, width);
+    if (rows * width != 0) copyMatrix<T>(device, to + place, stride, at, width, rows, width);
   };
   if (back) {
     eachToken(pack);

@@ -119,6 +119,7 @@ void sumOverVocabulary(tuttiTp& tp, const int64_t* cuts, const kernels::LossCall
   const int64_t tokens = call.rows;
   T* sums = static_cast<T*>(call.sums);
   const auto overColumns = [&](int64_t begin, int64_t end, T* to) {
+    if (tokens == 0) return;
     kernels::LossCall part = call;
     part.logits = static_cast<const T*>(call.logits) + begin;
     part.columns = end - begin;

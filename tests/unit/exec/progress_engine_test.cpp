@@ -110,8 +110,8 @@ int engines() { return test::threadsNamed("tutti-progress"); }
 
 TEST_CASE("jobs of a queue run in order, and queues side by side on one thread") {
   Diary diary;
-  const Queue one = newQueue(), other = newQueue();
   std::atomic<bool> open{false}, ended{false};
+  const Queue one = newQueue(), other = newQueue();
   put(one, diary, 'a', always, [&] { return open.load(); });
   put(one, diary, 'b');
   CHECK(comesTrue([&] { return diary.text() == "a"; }));
@@ -132,8 +132,8 @@ TEST_CASE("jobs of a queue run in order, and queues side by side on one thread")
 
 TEST_CASE("a job that overtakes runs while the head waits to begin, not while it runs") {
   Diary diary;
-  const Queue queue = newQueue();
   std::atomic<bool> replayed{false}, open{false};
+  const Queue queue = newQueue();
   const auto overtaking = [&](char name, std::atomic<bool>* flag) {
     queue->enqueue(std::make_unique<Job>(diary, name, always, [flag] { return *flag = true; }),
                    ProgressQueue::Order::Overtakes);
@@ -151,8 +151,8 @@ TEST_CASE("a job that overtakes runs while the head waits to begin, not while it
 
 TEST_CASE("a queue tells its first error once; jobs that cannot begin, or whose deadline passes, disturb no other") {
   Diary diary;
-  const Queue queue = newQueue(), other = newQueue();
   std::atomic<bool> open{false};
+  const Queue queue = newQueue(), other = newQueue();
   put(other, diary, 'x', always, [&] { return open.load(); });
   put(
       queue, diary, 'a', always, [] { return false; }, 50);
@@ -169,9 +169,9 @@ TEST_CASE("a queue tells its first error once; jobs that cannot begin, or whose 
 
 TEST_CASE("to destroy a queue waits for its own jobs alone") {
   Diary diary;
+  std::atomic<bool> open{false};
   Queue queue = newQueue();
   const Queue other = newQueue();
-  std::atomic<bool> open{false};
   put(
       other, diary, 'x', always, [&] { return open.load(); }, 60'000);
   put(queue, diary, 'a');
