@@ -78,10 +78,9 @@ class Comm {
   /// All ranks have come here and have made the same calls.  Collective.
   Status finalize();
 
-  /// A call is about to use memory of the host.
-  void use(const void* data, size_t bytes) {
-    if (userObjects_.registrations.tellsAnyone()) userObjects_.registrations.use(data, bytes);
-  }
+  /// A call is about to use memory of the host; needless unless tellsOfUse().
+  void use(const void* data, size_t bytes) { userObjects_.registrations.use(data, bytes); }
+  bool tellsOfUse() const { return userObjects_.registrations.tellsAnyone(); }
   /// Only with the turn.
   OwnCalls& own() { return own_; }
 

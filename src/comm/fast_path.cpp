@@ -6,9 +6,12 @@ namespace tutti {
 namespace {
 
 /// After a first step that was not all.
-Status runOn(Comm& comm, Task* run, const Result<Progress>& first) {
-  DrivenTask task = comm.watchdog().driven(run);
-  if (!first.ok()) failTask(&task, first.status());
+Status runOn(Comm& comm, Task* run, Result<Progress> last) {
+  Watchdog& watchdog = comm.watchdog();
+  if (last.ok()) last = stepBriefly(*run, watchdog, watchdog.policy());
+  if (last.ok() && *last == Progress::Done) return {};
+  DrivenTask task = watchdog.driven(run);
+  if (!last.ok()) failTask(&task, last.status());
   drive({&task, 1});
   return std::move(task.result);
 }
@@ -24,8 +27,10 @@ Status runKnown(Comm& comm, CallNumbers& numbers, const KnownCall& known, const 
     prePost.divisor = known.divisor;
     prePost.divided = {nullptr, buffers.output, known.dividedCount};
   }
-  comm.use(call.sendbuff, known.extents.sendBytes);
-  comm.use(call.recvbuff, known.extents.recvBytes);
+  if (comm.tellsOfUse()) [[unlikely]] {
+    comm.use(call.sendbuff, known.extents.sendBytes);
+    comm.use(call.recvbuff, known.extents.recvBytes);
+  }
   comm.watchdog().enter(sequence, buffers.call);
   known.run->begin(buffers, prePost);
   Status result = runTask(comm, known.run);
@@ -38,7 +43,9 @@ Status runKnown(Comm& comm, CallNumbers& numbers, const KnownTransfer& known, co
   op.source = static_cast<const std::byte*>(transfer.source);
   op.dst = static_cast<std::byte*>(transfer.dst);
   op.call = withSequence(op.call, numbers.nextMessage(op.peer, op.isSend));
-  comm.use(op.isSend ? transfer.source : transfer.dst, op.bytes);
+  if (comm.tellsOfUse()) [[unlikely]]
+    comm.use(op.isSend ? transfer.source : transfer.dst, op.bytes);
+  if (PointToPointRun::doneAtOnce(op)) return {};
   PointToPointRun& run = comm.own().transfer;
   run.clear();
   run.add(op);

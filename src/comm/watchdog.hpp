@@ -18,7 +18,7 @@ namespace tutti {
 inline constexpr int kVerdictMs = 200;
 
 /// The functions of TaskOwner are for the thread that drives; the others for any thread, unless they say more.
-class Watchdog : public TaskOwner {
+class Watchdog final : public TaskOwner {
  public:
   /// abortState: borrowed.
   Watchdog(AbortState& abortState, int timeoutMs) : abortState_(abortState), timeoutMs_(timeoutMs) {}
@@ -36,6 +36,7 @@ class Watchdog : public TaskOwner {
     log_.enter(sequence, call);
     strayWatch_->onCall();
   }
+  const WaitPolicy& policy() const { return policy_; }
   /// `task` with the communicator's waiting, error and deadline rules.
   DrivenTask driven(Task* task);
 

@@ -10,7 +10,7 @@ CollectiveRun::CollectiveRun(const Plan& plan) : worker_(plan.worker), states_(p
 void CollectiveRun::begin(const CallBuffers& buffers, const PrePostOps& prePost) {
   buffers_ = buffers;
   prePost_ = prePost;
-  begun_ = prepareInput(worker_, buffers.reduction.dtype, prePost);
+  begun_ = prePost.prepares() ? prepareInput(worker_, buffers.reduction.dtype, prePost) : Status();
   for (LaneRun& lane : lanes_) lane.begin(buffers_);
   std::fill(states_.begin(), states_.end(), LaneState::Running);
   running_ = lanes_.size();
@@ -29,7 +29,7 @@ Result<Progress> CollectiveRun::step() {
     }
   }
   if (running_ > 0) return moved ? Progress::Moved : Progress::Blocked;
-  TUTTI_TRY(divideResult(worker_, buffers_.reduction.dtype, prePost_));
+  if (prePost_.divisor != 0) TUTTI_TRY(divideResult(worker_, buffers_.reduction.dtype, prePost_));
   return Progress::Done;
 }
 

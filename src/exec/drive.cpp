@@ -80,6 +80,18 @@ void Drive::adapt() {
 
 // ---- Steps.
 
+Result<Progress> stepBriefly(Task& task, TaskOwner& owner, const WaitPolicy& policy) {
+  Result<Progress> progress = Progress::Blocked;
+  if (Drive::patienceOf(policy).spinNs == 0) return progress;
+  for (int round = 1; round < kPausesPerLook; ++round) {
+    if (round % kRoundsPerProgress == kRoundsBeforeProgress) owner.progress();
+    pauseCpu();
+    progress = task.step();
+    if (!progress.ok() || *progress == Progress::Done) break;
+  }
+  return progress;
+}
+
 void failTask(DrivenTask* task, const Status& error) {
   const int peer = task->task->waitingOn();
   const bool preparing = task->task->preparing();

@@ -79,6 +79,10 @@ struct DrivenTask {
 /// What becomes of an error of step(); for a caller that takes the first step itself.  Before it is driven.
 void failTask(DrivenTask* task, const Status& error);
 
+/// Steps of one task in the first moments of its wait, before anything is set up to drive it: waits for short messages
+/// end there.  Gives what the last step said; Blocked at once where `policy` does not spin.
+Result<Progress> stepBriefly(Task& task, TaskOwner& owner, const WaitPolicy& policy);
+
 /// Tasks that are driven side by side.  One thread, but for ring().
 class Drive {
  public:
@@ -122,6 +126,7 @@ class Drive {
     int64_t yields = 0;          // as many at least before it sleeps
   } patience_;
   static Patience patienceOf(const WaitPolicy& policy);
+  friend Result<Progress> stepBriefly(Task& task, TaskOwner& owner, const WaitPolicy& policy);
   // One wait: from the moment nothing moves until something does.
   bool moved_ = true;  // since the last look at the clock
   int64_t lastLookNs_ = 0;

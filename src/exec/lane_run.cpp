@@ -40,6 +40,7 @@ Result<Progress> LaneRun::step() {
   bool moved = false;
   for (int budget = kOpsPerStep; budget > 0; --budget) {
     if (slice_ >= lane_.loops || lane_.ops.empty()) {
+      if (loans_.empty()) return Progress::Done;
       const size_t before = loans_.size();
       TUTTI_ASSIGN(const bool returned, allLoansReturned());
       return returned ? Progress::Done : moved || loans_.size() != before ? Progress::Moved : Progress::Blocked;
@@ -308,7 +309,7 @@ Result<bool> LaneRun::sendAll(const BoundOp& op, size_t bytes) {
 Result<bool> LaneRun::sendOne(const BoundOp& op, size_t which, size_t bytes) {
   Endpoint* endpoint = op.to[which];
   waitingOn_ = op.toRanks[which];
-  if (posts(op, which, bytes) || lends(op, *endpoint, bytes)) {
+  if ((!plan_.posts.empty() && posts(op, which, bytes)) || lends(op, *endpoint, bytes)) {
     TUTTI_ASSIGN(const Request request, endpoint->postSend(value_, bytes, buffers_->call));
     if (request == 0) return false;
     const Operand& lent = op.hasDst ? op.dst : op.sources.front();
@@ -327,7 +328,7 @@ bool LaneRun::lends(const BoundOp& op, const Endpoint& endpoint, size_t bytes) c
 
 // A value in memory that later ops know by its chunk; not one that lies in a slot.
 bool LaneRun::posts(const BoundOp& op, size_t which, size_t bytes) const {
-  if (plan_.posts.empty() || op.token) return false;
+  if (op.token) return false;
   const Posting posting = plan_.posts[static_cast<size_t>(op.toRanks[which])];
   if (posting == Posting::Nothing || (posting == Posting::Direct && !op.direct)) return false;
   const bool passedOn = !op.hasDst && (!op.parts.empty() || !op.from.empty() || op.sources.size() != 1);

@@ -20,6 +20,14 @@ bool PointToPointRun::blockedByEarlier(size_t index) const {
   return false;
 }
 
+bool PointToPointRun::doneAtOnce(const PointToPointOp& op) {
+  const bool cutOrLent = op.bytes > op.sliceBytes || op.bytes >= kLeastPulledBytes || op.bytes >= op.leastMappedBytes;
+  if (op.bytes == 0 || cutOrLent) return false;
+  const Result<bool> done = op.isSend ? op.endpoint->send(op.source, op.bytes, op.call)
+                                      : op.endpoint->receive(op.dst, {op.bytes, op.call, 2 * op.bytes});
+  return done.ok() && *done;
+}
+
 Result<Progress> PointToPointRun::step() {
   bool moved = false;
   bool left = false;

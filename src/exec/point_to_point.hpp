@@ -41,6 +41,10 @@ class PointToPointRun : public Task {
       ops_.back().op.posts = op.endpoint->takes(op.isSend ? op.source : op.dst, op.bytes);
   }
 
+  /// The first try of a short message that goes alone, which often is all of it: then there is nothing to add and to
+  /// step.  False, an error included, which the endpoint gives again: add it.
+  static bool doneAtOnce(const PointToPointOp& op);
+
   Result<Progress> step() override;
   int waitingOn() const override { return waitingOn_; }
   void abandon() override;

@@ -23,6 +23,8 @@ struct PrePostOps {
   Touch copied;     // bytes of the input
   int divisor = 0;  // avg: divide `divided.to` by it at the end; 0: do not
   Touch divided;
+
+  bool prepares() const { return scalar != nullptr || copied.count > 0; }
 };
 
 /// The operations before and after a schedule.  worker: null: at once, on host memory.
