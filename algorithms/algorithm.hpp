@@ -39,6 +39,8 @@ struct Algorithm {
   /// Of an algorithm that goes about several steps in one of several ways each: the cheapest, for Shape::parts.
   std::vector<LevelPart> (*chooseParts)(const Shape& shape, const CostModel& cost) = nullptr;
 
+  /// Whether phases use links of different levels, so that channels that start apart keep all of them busy.
+  bool hasLevels() const { return chooseParts != nullptr; }
   /// lacks(), also where there is none.
   const char* missing(const Shape& shape) const { return lacks == nullptr ? nullptr : lacks(shape); }
   bool supports(const Shape& shape) const { return missing(shape) == nullptr; }

@@ -104,6 +104,7 @@ class CallPlanner {
     Choice choice;
     PlanEntry entry;
     Schedule schedule;
+    size_t sliceBytes = 0;  // the most of one message
   };
   Result<Making> beginPlan(const Call& call, const PlanKey& key);
   Result<bool> bind(const Call& call, Making* making);

@@ -7,6 +7,7 @@
 #include "src/exec/cuda/one_pass.hpp"
 #include "src/plan/fit.hpp"
 #include "src/schedule/passes.hpp"
+#include "src/schedule/stagger.hpp"
 
 namespace tutti {
 namespace {
@@ -61,6 +62,17 @@ struct Rewrites {
   bool ordered = false;
   bool direct = false;
 };
+
+/// Of the values that ops of a call handle.
+size_t chunkBytes(const Shape& shape, const Schedule& schedule) {
+  return isOneVector(shape.collective) ? shape.bytes / static_cast<size_t>(schedule.nChunks) : shape.bytes;
+}
+
+/// A message of several chunks needs a whole slice.
+bool staggers(const Choice& choice, const Shape& shape, const Schedule& schedule) {
+  const bool levels = choice.algorithm != nullptr && choice.algorithm->hasLevels() && !choice.joined;
+  return levels && startsApart(chunkBytes(shape, schedule), schedule.nChannels, shape.slotBytes);
+}
 
 /// This rank's schedule.  Passes that need all ranks' schedules run only where they are needed.
 Schedule buildSchedule(const Choice& choice, const Shape& shape, const Rewrites& rewrites, const Call& call) {
@@ -248,6 +260,7 @@ Result<Schedule> CallPlanner::scheduleFor(const Call& call, const PlanKey& key, 
   if (!choice->ready && !key.ordered && publishes(chosenBy, *choice->algorithm)) schedule = publish(schedule);
   if (key.resident) fitToBlocks(choice, schedule.lanes.size(), comm_.layout().residentLanes);
   if (choice->nChannels > 1) schedule = replicate(schedule, choice->nChannels);
+  schedule.staggered = staggers(*choice, shape, schedule);
   if (schedule.lanes.size() <= static_cast<size_t>(mostLanes(key.resident))) return schedule;
   return invalidUsage("algorithm ", choice->name(), " with ", choice->nChannels, " channels needs ",
                       schedule.lanes.size(), " lanes; there are ", mostLanes(key.resident));
@@ -270,6 +283,9 @@ Result<CallPlanner::Making> CallPlanner::beginPlan(const Call& call, const PlanK
     TUTTI_TRY(asStatus(comm_.executor().workspace(making.entry.copiedBytes)));
   }
   TUTTI_ASSIGN(making.schedule, scheduleFor(call, key, shape, &choice));
+  const Schedule& made = making.schedule;
+  making.sliceBytes = made.staggered ? staggeredBytes(chunkBytes(shape, made), made.nChannels, shape.slotBytes)
+                                     : sliceBytesFor(choice, call);
   return making;
 }
 
@@ -292,9 +308,8 @@ Result<bool> CallPlanner::bind(const Call& call, Making* making) {
     return endpoint;
   };
   const Layout layout = layoutOf(making->schedule, call);
-  TUTTI_ASSIGN(entry.plan,
-               bindPlan(std::move(making->schedule), layout, dataTypeBytes(call.dtype),
-                        sliceBytesFor(making->choice, call), find, comm_.executor().scratch(), ranksOnHost()));
+  TUTTI_ASSIGN(entry.plan, bindPlan(std::move(making->schedule), layout, dataTypeBytes(call.dtype), making->sliceBytes,
+                                    find, comm_.executor().scratch(), ranksOnHost()));
   if (!complete) {
     making->schedule = std::move(entry.plan->schedule);
     return false;

@@ -30,7 +30,8 @@ LaneRun::LaneRun(const Plan& plan, const BoundLane& lane) : plan_(plan), lane_(l
 void LaneRun::begin(const CallBuffers& buffers) {
   TUTTI_ASSERT(loans_.empty());
   buffers_ = &buffers;
-  slice_ = 0;
+  slice_ = sliceBegin_ = 0;
+  sliceBytes_ = plan_.sliceBytes - lane_.headStart;
   op_ = 0;
   waitingOn_ = -1;
   resetOp();
@@ -65,25 +66,25 @@ void LaneRun::nextOp() {
   waitingOn_ = -1;
   if (++op_ == lane_.ops.size()) {
     op_ = 0;
-    ++slice_;
+    sliceBegin_ = lane_.beginOf(++slice_, plan_.sliceBytes);
+    sliceBytes_ = plan_.sliceBytes;
   }
 }
 
 size_t LaneRun::sliceOf(const BoundOp& op) const {
-  const size_t begin = slice_ * plan_.sliceBytes;
-  return begin >= op.bytes ? 0 : std::min(plan_.sliceBytes, op.bytes - begin);
+  return sliceBegin_ >= op.bytes ? 0 : std::min(sliceBytes_, op.bytes - sliceBegin_);
 }
 
 const std::byte* LaneRun::readAddress(const Operand& operand) const {
   if (operand.buffer == Buffer::Scratch) return plan_.scratch + operand.offset;
   const std::byte* base = operand.buffer == Buffer::Input ? buffers_->input : buffers_->output;
-  return base + operand.offset + slice_ * plan_.sliceBytes;
+  return base + operand.offset + sliceBegin_;
 }
 
 std::byte* LaneRun::writeAddress(const Operand& operand) const {
   if (operand.buffer == Buffer::Scratch) return plan_.scratch + operand.offset;
   TUTTI_ASSERT(operand.buffer == Buffer::Output);
-  return buffers_->output + operand.offset + slice_ * plan_.sliceBytes;
+  return buffers_->output + operand.offset + sliceBegin_;
 }
 
 Result<bool> LaneRun::runOp(const BoundOp& op) {

@@ -73,6 +73,7 @@ class LaneRun {
   const BoundLane& lane_;
   const CallBuffers* buffers_ = nullptr;
   size_t slice_ = 0;
+  size_t sliceBegin_ = 0, sliceBytes_ = 0;  // of every value
   size_t op_ = 0;
   int waitingOn_ = -1;
 

@@ -206,10 +206,11 @@ Result<BoundOp> bindMessage(std::span<const Op> ops, int laneIndex, const LaneBi
   return b;
 }
 
-Result<BoundLane> bindLane(const Schedule& schedule, int laneIndex, const LaneBinder& binder, size_t sliceBytes,
-                           const EndpointFinder& find, size_t touched) {
+Result<BoundLane> bindLane(const Schedule& schedule, int laneIndex, const LaneBinder& binder, size_t elementBytes,
+                           size_t sliceBytes, const EndpointFinder& find, size_t touched) {
   const std::vector<Op>& ops = schedule.lanes[static_cast<size_t>(laneIndex)].ops;
   BoundLane bound;
+  bound.headStart = schedule.headStart(laneIndex, sliceBytes, elementBytes);
   bound.ops.reserve(ops.size());
   for (size_t i = 0, end = 0; i < ops.size(); i = end) {
     end = messageEnd(ops, i);
@@ -219,7 +220,8 @@ Result<BoundLane> bindLane(const Schedule& schedule, int laneIndex, const LaneBi
       return internalError("a message of ", end - i, " chunks has ", b.bytes, " bytes, more than a slot of ",
                            sliceBytes, "; chunks of that size must go one by one");
     }
-    bound.loops = std::max(bound.loops, b.token ? size_t{1} : (b.bytes + sliceBytes - 1) / sliceBytes);
+    const size_t loops = (b.bytes + bound.headStart + sliceBytes - 1) / sliceBytes;
+    bound.loops = std::max(bound.loops, b.token ? size_t{1} : loops);
     bound.ops.push_back(std::move(b));
   }
   noteOutputs(&bound, touched);
@@ -259,7 +261,8 @@ Result<std::unique_ptr<Plan>> bindPlan(Schedule schedule, const Layout& layout, 
   const size_t touched = bufferBytes(plan->schedule, layout, elementBytes) * ranksOnHost;
   for (size_t l = 0; l < plan->schedule.lanes.size(); ++l) {
     const LaneBinder binder(plan->schedule, layout, elementBytes, sliceBytes, static_cast<int>(l));
-    TUTTI_ASSIGN(BoundLane bound, bindLane(plan->schedule, static_cast<int>(l), binder, sliceBytes, endpoint, touched));
+    TUTTI_ASSIGN(BoundLane bound,
+                 bindLane(plan->schedule, static_cast<int>(l), binder, elementBytes, sliceBytes, endpoint, touched));
     plan->lanes.push_back(std::move(bound));
   }
   plan->scratchBytes = static_cast<size_t>(plan->schedule.nScratch) * sliceBytes;

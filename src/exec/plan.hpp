@@ -110,7 +110,11 @@ struct BoundOp {
 
 struct BoundLane {
   std::vector<BoundOp> ops;
-  size_t loops = 0;  // slices of the largest value
+  size_t headStart = 0;  // bytes that the first slice has less than the others
+  size_t loops = 0;      // slices of the largest value
+
+  /// The first byte of a slice.
+  size_t beginOf(size_t slice, size_t sliceBytes) const { return slice == 0 ? 0 : slice * sliceBytes - headStart; }
 };
 
 /// Smaller messages go through slots even from memory that the receiver has mapped, unless Plan::lendsAll.  Reading it

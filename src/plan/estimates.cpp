@@ -7,6 +7,7 @@
 #include "src/plan/device_prices.hpp"
 #include "src/plan/request_parts.hpp"
 #include "src/schedule/passes.hpp"
+#include "src/schedule/stagger.hpp"
 #include "src/sim/memory.hpp"
 
 namespace tutti {
@@ -94,6 +95,19 @@ uint64_t stepsOfAll(const sim::ProgramSource& source) {
   return most + (all - most) / (std::size(some) - 1) * static_cast<uint64_t>(n);  // one rank may be the root
 }
 
+/// More have a rank's core look at more endpoints.
+constexpr int kMostHostChannels = 4;
+
+/// Of an algorithm with levels between hosts: how many channels a plan has that start apart; 1: they do not.
+int levelChannels(const PlanRequest& r, const Variant& way, double chunkBytes) {
+  const bool levels = r.links.inter && ranksOfNode(r.shape) > 1 && way.algorithm.hasLevels();
+  if (!levels || r.device != nullptr || way.joined) return 1;
+  const auto chunk = static_cast<size_t>(chunkBytes);
+  const int asked = r.overrides.nChannels;
+  const int channels = asked > 0 ? asked : channelsApart(chunk, std::min(kMostHostChannels, r.mostChannels));
+  return startsApart(chunk, channels, r.shape.slotBytes) ? channels : 1;
+}
+
 Status tooMuch(const Algorithm& a) { return invalidArgument(a.name, " has too many steps to be estimated"); }
 
 /// The same request on hosts that have all as many ranks as the fullest, in order: what stands for uneven hosts where
@@ -124,12 +138,14 @@ Evened evened(const PlanRequest& r, const Shape& shape) {
 }  // namespace
 
 Result<CostEstimate> priceOf(const sim::Bound& bound, const sim::Prices& prices, double chunkBytes, const Shape& shape,
-                             double waitedFor) {
-  const double slices = slicesOf(chunkBytes, shape.slotBytes);
+                             double waitedFor, int apart) {
+  const auto chunk = static_cast<size_t>(chunkBytes);
+  const double slices =
+      slicesOf(chunkBytes, apart > 1 ? staggeredBytes(chunk, apart, shape.slotBytes) : shape.slotBytes);
   const bool few = isFew(bound);
   const int passes = few ? (isRooted(shape.collective) ? kPassesOfRooted : kPassesOfFew) : slices > 1 ? 2 : 1;
   TUTTI_ASSIGN(const sim::Estimate once, sim::estimate(bound, prices, chunkBytes / slices, passes));
-  const double period = std::max({once.nextUs, once.busyUs, once.wireUs});
+  const double period = std::max({apart > 1 ? 0 : once.nextUs, once.busyUs, once.wireUs});
   const double alone = once.firstUs + (slices - 1) * period;
   // Many ranks seldom go in step.
   const double us = few ? waitedFor * alone + (1 - waitedFor) * slices * period : alone;
@@ -240,7 +256,7 @@ Estimates::Ready Estimates::priced(const PlanRequest& r, const Calibration& c, P
 }
 
 Result<CostEstimate> Estimates::Ready::cost() const {
-  TUTTI_ASSIGN(CostEstimate cost, priceOf(programs->bound, prices, chunkBytes, shape, waitedFor));
+  TUTTI_ASSIGN(CostEstimate cost, priceOf(programs->bound, prices, chunkBytes, shape, waitedFor, apart));
   cost.workUs = std::max(cost.workUs, leastUs);
   cost.us = std::max(cost.us, leastUs) + callUs;
   cost.lanes = lanes;
@@ -261,6 +277,8 @@ Result<Estimates::Ready> Estimates::readyOf(const Asked& asked) {
   TUTTI_ASSIGN(std::shared_ptr<const Programs> programs, find(at, asked.way, asked.rewrite()));
   const double chunkBytes = programs->chunkPerByte * static_cast<double>(asked.bytes);
   Ready ready = priced(at, asked.calibration, asked.way.protocol, std::move(programs), chunkBytes);
+  ready.apart = levelChannels(at, asked.way, chunkBytes);
+  ready.lanes = std::max(ready.lanes, ready.apart);
   if (ready.programs->bound.roles.classes && oneLevel(at)) ready.prices.stretch = std::max(1.0, at.links.ranksPerCore);
   return ready;
 }

@@ -22,17 +22,17 @@ struct CostEstimate {
   double us = 0;
   double workUs = 0;  // of the busiest core
   double wireUs = 0;  // of the busiest wire
-  int lanes = 1;      // that blocks of a device make of each of the schedule's
+  int lanes = 1;      // that the plan is to make of each of the schedule's
 };
 
 /// What a call costs is for the most part what it adds to a row of calls, as programs and benchmarks make them; this
 /// much of it is what it costs alone.
 inline constexpr double kWaitedFor = 0.1;
 
-/// A call of chunks that are cut into slices of at most shape.slotBytes.
-/// Error: InternalError if the schedules come to a halt.
+/// A call of chunks that are cut into slices of at most shape.slotBytes.  apart: on so many channels that start apart,
+/// so that what is busiest paces them; 1: in step.  Error: InternalError if the schedules come to a halt.
 Result<CostEstimate> priceOf(const sim::Bound& bound, const sim::Prices& prices, double chunkBytes, const Shape& shape,
-                             double waitedFor = kWaitedFor);
+                             double waitedFor = kWaitedFor, int apart = 1);
 
 /// At most what priceOf() says, from the work and the wires alone.
 CostEstimate leastPriceOf(const sim::Bound& bound, const sim::Prices& prices, double chunkBytes, size_t slotBytes);
@@ -111,6 +111,7 @@ class Estimates {
     Shape shape;  // for its slices
     double callUs = 0, leastUs = 0, waitedFor = kWaitedFor;
     int lanes = 1;
+    int apart = 1;  // as priceOf's
     Result<CostEstimate> cost() const;
     CostEstimate atLeast() const;
   };

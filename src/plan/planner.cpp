@@ -178,8 +178,11 @@ class Comparison {
     Candidate row{.algorithm = &a, .protocol = way.protocol, .nChannels = choice_->nChannels, .costUs = way.us};
     Shape shape = r_.shape;
     if (a.chooseParts != nullptr) row.parts = a.chooseParts(shape, costModel(r_, c_, way.protocol));
-    row.tuned = true;
     row.joined = way.joined && joins(r_, a);
+    look({choice_->table.size(), &r_, estimates_, 1}, &row);  // for its channels
+    row.costUs = way.us;
+    row.atLeast = false;
+    row.tuned = true;
     choice_->table.push_back(std::move(row));
   }
 

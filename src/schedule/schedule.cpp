@@ -1,6 +1,7 @@
 #include "src/schedule/schedule.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "src/base/text.hpp"
 
@@ -9,6 +10,14 @@ namespace tutti {
 const char* levelPartName(LevelPart part) {
   constexpr const char* kNames[] = {"direct", "circulant", "doubling", "tree", "pairwise"};
   return kNames[static_cast<size_t>(part)];
+}
+
+size_t Schedule::headStart(int lane, size_t sliceBytes, size_t elementBytes) const {
+  if (!staggered) return 0;
+  constexpr size_t kCacheLines = 128;
+  const auto channels = static_cast<size_t>(nChannels), behind = channels - 1 - static_cast<size_t>(channelOf(lane));
+  const size_t step = std::lcm(kCacheLines, elementBytes);
+  return sliceBytes / channels * behind / step * step;
 }
 
 Chunk Schedule::memoryOf(Chunk chunk) const {

@@ -116,6 +116,9 @@ struct Schedule {
   /// of the bytes of every chunk: lanes of different channels never touch the same byte.  A scratch chunk belongs to
   /// the lanes of one channel.
   int nChannels = 1;
+  /// Channels start apart: the first slice of channel k is (k + 1) / nChannels of one.  For schedules whose phases use
+  /// different links, which are all busy then; with channels in step, all of them are in one phase at a time.
+  bool staggered = false;
   /// Messages of room per FIFO and direction without which it can deadlock; see fuse().
   int slotsNeeded = 1;
   /// All messages are to kEveryone; set by publish().
@@ -132,6 +135,8 @@ struct Schedule {
   /// The chunk that stands for this one's memory: two chunks are the same bytes (in place) iff this says the same.
   Chunk memoryOf(Chunk chunk) const;
   int channelOf(int lane) const { return lane / (static_cast<int>(lanes.size()) / nChannels); }
+  /// Bytes that the first slice of a lane has less than sliceBytes, a multiple of elementBytes; on all ranks the same.
+  size_t headStart(int lane, size_t sliceBytes, size_t elementBytes) const;
 };
 
 /// How a hierarchical algorithm goes about one level; which of them it knows depends on the algorithm.

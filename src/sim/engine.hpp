@@ -84,8 +84,9 @@ class Engine {
     lastLane_.resize(coreOf.size());
   }
 
-  /// All lanes `loops` times, with messages of chunkBytes bytes a chunk; a call begins every loopsOfCall loops.
-  /// Errors: InvalidArgument beyond kMostUs; InternalError with who waits for whom if programs come to a halt.
+  /// All lanes `loops` times, with messages of chunkBytes bytes a chunk (channels that start apart: in one loop less);
+  /// a call begins every loopsOfCall loops. Errors: InvalidArgument beyond kMostUs; InternalError with who waits for
+  /// whom if programs come to a halt.
   Result<Run> run(int loops, int loopsOfCall, double chunkBytes, bool record) {
     loops_ = loops;
     loopsOfCall_ = loopsOfCall;
@@ -309,12 +310,22 @@ class Engine {
     end = std::max(end, *clock);
   }
 
+  /// What a chunk of the lane's loop has of chunkBytes_: channels that start apart begin with a part of a slice, and
+  /// end with the rest of one.
+  double bytesOf(const Lane& lane) const {
+    if (!load_.staggered) return chunkBytes_;
+    const auto index = static_cast<int32_t>(static_cast<size_t>(&lane - lanes_.data()) % nLanes_);
+    const double first = static_cast<double>(index / lanesOfChannel_ + 1) / load_.nChannels;
+    const int loop = lane.loop % loopsOfCall_;
+    return chunkBytes_ * (loop == 0 ? first : loop == loopsOfCall_ - 1 ? 1 - first : 1);
+  }
+
   void executeStep(int32_t id, const Step& step, double* clock) {
     Lane& lane = lanes_[static_cast<size_t>(id)];
+    const double bytes = bytesOf(lane);
     const StepPeer* peers = lane.program->peers.data() + step.firstPeer;
     const int32_t record = record_ ? beginRecord(id, step) : -1;
-    double work =
-        step.reduced * chunkBytes_ * prices_.reduceUsPerByte + step.copied * chunkBytes_ * prices_.copyUsPerByte;
+    double work = step.reduced * bytes * prices_.reduceUsPerByte + step.copied * bytes * prices_.copyUsPerByte;
     if (step.reduced > 0) work += step.nFrom * prices_.combineUs;
     read_.clear();
     for (uint32_t i = 0; i < step.nFrom; ++i) work += take(lane, peers[i], step, /*first=*/i == 0);
@@ -348,7 +359,7 @@ class Engine {
     Queue& from = fifo(lane, peer);
     double work = 0;
     if (first && step.scattered > 0) {
-      work += step.scattered * chunkBytes_ * message(from.head).price->gatherUsPerByte;
+      work += step.scattered * bytesOf(lane) * message(from.head).price->gatherUsPerByte;
     }
     for (int32_t wanted = peer.messages; wanted > 0;) {
       const int32_t id = from.head;
@@ -390,13 +401,14 @@ class Engine {
     const int32_t number = newMessage();
     Message& m = message(number);
     m.arrival = kNever;
-    m.bytes = step.chunks * chunkBytes_;
+    const double bytes = bytesOf(lane);
+    m.bytes = step.chunks * bytes;
     m.edge = &edges[static_cast<size_t>(edge)];
     m.sender = id;
     m.count = m.left = to[i].messages;
     m.price = &wires_.price(step, to, i, lane.member, &m);
     const double begin = *clock;
-    spend(lane, sendWork(*m.price, step, to[i], /*first=*/i == 0, chunkBytes_) * prices_.stretch, clock);
+    spend(lane, sendWork(*m.price, step, to[i], /*first=*/i == 0, bytes) * prices_.stretch, clock);
     if (m.direct) ++lane.unread;
     ++run_.messages;
     m.record = -1;

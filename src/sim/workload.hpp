@@ -83,6 +83,7 @@ struct Workload {
   std::vector<std::vector<E>> edges;           // [member][edge]; lanes of different channels have edges of their own
   std::vector<int> rankOf;                     // [member] a rank that it stands for
   int nChannels = 1;
+  bool staggered = false;  // channels start apart, as in Schedule
 
   int nMembers() const { return static_cast<int>(lanes.size()); }
   int nLanes() const { return static_cast<int>(lanes.front().size()); }

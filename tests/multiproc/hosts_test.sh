@@ -32,6 +32,8 @@ for hosts in aabbb abcab aaaab; do
   TUTTI_ALGO=$hierarchical try $hosts
 done
 TUTTI_ALGO=$hierarchical try abbcc all
+# Channels that start apart: the slices of each begin elsewhere.
+TUTTI_ALGO=$hierarchical TUTTI_NCHANNELS=3 TUTTI_SLOT_BYTES=16384 try aabbb all
 export TUTTI_TOPO_FILE='package:2 l3:2 core:1 nic:2x25' TUTTI_TOPO_CPUS=0/1/2/2/3
 for hosts in aaaaabb aabbbcc; do
   TUTTI_ALGO=$hierarchical try $hosts

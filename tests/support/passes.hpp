@@ -14,6 +14,7 @@ struct Passes {
   bool fused = true;
   int hoistSlots = 0;  // 0: not hoisted
   int nChannels = 1;
+  bool staggered = false;
   bool direct = false;
   bool origins = true;  // needed where chunks differ in size
 };
@@ -27,6 +28,7 @@ inline std::vector<Schedule> rewrite(std::vector<Schedule> schedules, const Pass
   if (passes.origins) schedules = markOrigins(schedules);
   for (Schedule& s : schedules) {
     if (passes.nChannels > 1) s = replicate(s, passes.nChannels);
+    s.staggered = passes.staggered;
   }
   return passes.direct ? markDirect(schedules) : schedules;
 }
@@ -39,7 +41,7 @@ inline int slotsNeeded(const std::vector<Schedule>& schedules) {
 
 inline std::string describe(const Passes& p) {
   return cat(p.reproducible ? "reproducible, " : "", p.fused ? "fused, " : "", "hoisted for ", p.hoistSlots, ", ",
-             p.nChannels, " channels", p.direct ? ", direct" : "");
+             p.nChannels, p.staggered ? " channels that start apart" : " channels", p.direct ? ", direct" : "");
 }
 
 }  // namespace tutti::test

@@ -144,12 +144,14 @@ Job beginJob(const Network& network, const Roles& roles, int nChannels) {
   return job;
 }
 
-Result<Job> bindJob(const Network& network, const Roles& roles, int nChannels) {
+Result<Job> bindJob(const Network& network, const Roles& roles, int nChannels, bool staggered) {
   const bool ownCores = network.cluster().cores == 0;  // else a node's ranks are not alike
-  if (ownCores && roles.classes && nChannels > 1 && nChannels == network.cluster().ranksPerNode) {
+  if (ownCores && !staggered && roles.classes && nChannels > 1 && nChannels == network.cluster().ranksPerNode) {
     if (auto job = bindTurned(network, roles)) return std::move(*job);
   }
-  return Binder(network, roles, nChannels).bind();
+  TUTTI_ASSIGN(Job job, Binder(network, roles, nChannels).bind());
+  job.staggered = staggered;
+  return job;
 }
 
 int channelsFor(const Roles& roles) {

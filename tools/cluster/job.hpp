@@ -23,8 +23,8 @@ class Network;
 /// Binds roles to a network.  nChannels > 1: as many copies of the schedule, each with a part of the bytes, in which
 /// the ranks of a node have changed places: what is rank i's in one is rank i+1's in the next.  So every rank's port to
 /// the fabric carries what only one would; rings and trees per channel as tools/topology/search finds them do the same.
-/// Errors: InvalidArgument if a way is cut.
-Result<Job> bindJob(const Network& network, const Roles& roles, int nChannels);
+/// staggered: they start apart.  Errors: InvalidArgument if a way is cut.
+Result<Job> bindJob(const Network& network, const Roles& roles, int nChannels, bool staggered);
 
 /// For roles of classes, and as many channels as a node has ranks: every rank of a node then does in one channel or
 /// another what each of its ranks does in the first.  If the node looks the same from each of its ranks, a job with one

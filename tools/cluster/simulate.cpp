@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "src/cost/linear_cost.hpp"
+#include "src/schedule/stagger.hpp"
 #include "src/sim/memory.hpp"
 
 namespace tutti::sim {
@@ -71,6 +72,26 @@ int loopsWithin(const Job& job) {
   return static_cast<int>(std::clamp<int64_t>(kMostMessages / perLoop, 2, 1 << 20));
 }
 
+/// Of an algorithm with levels, channels may start apart, and have a slice more than they would have in step.
+struct Channels {
+  int number = 1;
+  bool staggered = false;
+  double sliceBytes = 0;  // at most
+};
+
+Channels channelsOf(const Task& task, const Roles& roles, int asked) {
+  const double slotBytes = task.options.sliceBytes;
+  const int ports = asked > 0 ? asked : channelsFor(roles);
+  const bool levels = task.algorithm != nullptr && task.schedules == nullptr && task.algorithm->hasLevels() &&
+                      roles.places.front().node != roles.places.back().node;
+  const auto chunk = static_cast<size_t>(roles.programs.front()->chunkBytes), slot = static_cast<size_t>(slotBytes);
+  const bool joined = task.joined && 2 * chunk <= slot;  // a message of several chunks is not cut
+  if (!levels || joined) return {ports, false, slotBytes};
+  const int number = asked > 0 ? asked : std::max(ports, channelsApart(chunk));
+  if (!startsApart(chunk, number, slot)) return {ports, false, slotBytes};
+  return {number, true, static_cast<double>(staggeredBytes(chunk, number, slot))};
+}
+
 /// Calls in a row: what one adds once they are under way.
 Status runRow(const SimOptions& options, double loopBytes, Outcome* o) {
   TUTTI_ASSIGN(o->run, runFair(o->job, options.calls * o->loopsRun, o->loopsRun, loopBytes, options.record));
@@ -91,15 +112,18 @@ Result<Outcome> simulate(const Network& network, const Task& task, const SimOpti
   TUTTI_ASSIGN(const Roles roles, rolesFor(network, task, options.detail));
   Outcome outcome;
   outcome.classes = roles.classes;
-  outcome.channels = options.channels > 0 ? options.channels : channelsFor(roles);
-  TUTTI_ASSIGN(outcome.job, bindJob(network, roles, outcome.channels));
+  const Channels channels = channelsOf(task, roles, options.channels);
+  outcome.channels = channels.number;
+  TUTTI_ASSIGN(outcome.job, bindJob(network, roles, channels.number, channels.staggered));
   outcome.job.protocol = options.protocol;
   outcome.members = outcome.job.nMembers();
   // With a part of the bytes each, channels need fewer loops.
   const double chunkBytes = outcome.job.chunkBytes;
-  outcome.loops = std::max(1, static_cast<int>((chunkBytes - 1e-6) / task.options.sliceBytes) + 1);
-  const double loopBytes = chunkBytes / outcome.loops;
-  outcome.loopsRun = std::min({outcome.loops, std::max(2, options.mostLoops), loopsWithin(outcome.job)});
+  const int slices = std::max(1, static_cast<int>((chunkBytes - 1e-6) / channels.sliceBytes) + 1);
+  const int more = channels.staggered ? 1 : 0;
+  outcome.loops = slices + more;
+  const double loopBytes = chunkBytes / slices;
+  outcome.loopsRun = std::min({slices, std::max(2, options.mostLoops), loopsWithin(outcome.job)}) + more;
   slowDown(network.cluster(), roles, shapeOf(task, roles.places, task.bytes), loopBytes, &outcome.job);
   if (options.calls > 1) {
     TUTTI_TRY(runRow(options, loopBytes, &outcome));
@@ -109,7 +133,7 @@ Result<Outcome> simulate(const Network& network, const Task& task, const SimOpti
   outcome.us = outcome.run.end;
   if (outcome.loopsRun < outcome.loops) {
     // A pipeline that is full goes on at an even pace.
-    const int before = outcome.loopsRun / 2;
+    const int before = outcome.loopsRun / 2 + more;
     TUTTI_ASSIGN(const Run shorter, runFair(outcome.job, before, before, loopBytes, false));
     const double perLoop = (outcome.run.end - shorter.end) / (outcome.loopsRun - before);
     outcome.us += perLoop * (outcome.loops - outcome.loopsRun);

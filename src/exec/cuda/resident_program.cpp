@@ -27,7 +27,7 @@ struct LaneParts {
   std::vector<WalkReceiver> receivers;
   std::vector<WalkOperand> operands;
   std::vector<WalkLoan> loans;
-  size_t loops = 0;
+  size_t loops = 0, headStart = 0;
 };
 
 WalkOperand operandOf(const Operand& operand) { return {operand.offset, static_cast<uint32_t>(operand.buffer), 0}; }
@@ -42,6 +42,7 @@ class LaneWriter {
 
   Result<LaneParts> write() {
     parts_.loops = lane_.loops;
+    parts_.headStart = lane_.headStart;
     for (const BoundOp& op : lane_.ops) TUTTI_TRY(add(op));
     for (size_t i = 0; i < lane_.ops.size(); ++i) addLoans(i);
     return std::move(parts_);
@@ -165,6 +166,7 @@ WalkLane place(const LaneParts& parts, Image* image) {
   lane.loans = image->add(parts.loans);
   lane.tickets = const_cast<uint64_t*>(image->add(std::vector<uint64_t>(parts.receivers.size())));
   lane.loops = parts.loops;
+  lane.headStart = parts.headStart;
   lane.nOps = static_cast<uint32_t>(parts.ops.size());
   lane.nLinks = static_cast<uint32_t>(parts.links.size());
   return lane;

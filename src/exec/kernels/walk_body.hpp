@@ -116,13 +116,14 @@ class LaneWalk {
     if (operand.buffer == 2) return program_.scratch + operand.offset;
     // Ops never write input.
     unsigned char* base = operand.buffer == 0 ? const_cast<unsigned char*>(member_.input) : member_.output;
-    return base + operand.offset + slice_ * program_.sliceBytes;
+    return base + operand.offset + sliceBegin();
   }
 
+  TUTTI_HD uint64_t sliceBegin() const { return slice_ == 0 ? 0 : slice_ * program_.sliceBytes - lane_.headStart; }
+
   TUTTI_HD bool step(const WalkOp& op) {
-    const uint64_t begin = slice_ * program_.sliceBytes;
-    const uint64_t left = op.bytes > begin ? op.bytes - begin : 0;
-    const uint64_t bytes = left < program_.sliceBytes ? left : program_.sliceBytes;
+    const uint64_t begin = sliceBegin(), end = (slice_ + 1) * program_.sliceBytes - lane_.headStart;
+    const uint64_t bytes = op.bytes <= begin ? 0 : (op.bytes < end ? op.bytes : end) - begin;
     if (bytes == 0 && op.token == 0) return true;
     if (op.token != 0 && slice_ > 0) return true;
     const bool isInline = bytes <= kInlineBytes && op.token == 0;

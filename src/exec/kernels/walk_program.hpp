@@ -81,8 +81,9 @@ struct WalkLane {
   const WalkReceiver* receivers;
   const WalkOperand* operands;
   const WalkLoan* loans;
-  uint64_t* tickets;  // by receiver: the message, counted from 1, that was lent to it last
-  uint64_t loops;     // slices of the largest value
+  uint64_t* tickets;   // by receiver: the message, counted from 1, that was lent to it last
+  uint64_t loops;      // slices of the largest value
+  uint64_t headStart;  // bytes that the first slice has less than the others
   uint32_t nOps, nLinks;
 };
 
@@ -116,7 +117,7 @@ struct WalkArguments {
 };
 static_assert(sizeof(WalkMember) == 40 && sizeof(WalkArguments) == 40 * kMostMembers + 24,
               "host and device agree on the layout");
-static_assert(sizeof(WalkOp) == 8 + 16 + 9 * 4 + 4 && sizeof(WalkLane) == 72 && sizeof(WalkProgram) == 48,
+static_assert(sizeof(WalkOp) == 8 + 16 + 9 * 4 + 4 && sizeof(WalkLane) == 80 && sizeof(WalkProgram) == 48,
               "host and device agree on the layout");
 
 }  // namespace tutti::kernels

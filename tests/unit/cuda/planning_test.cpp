@@ -118,6 +118,25 @@ TEST_CASE("hierarchical algorithms know the ranks of a device") {
   CHECK(Gpu::complaints() == "");
 }
 
+TEST_CASE("channels that start apart give the same on devices") {
+  const Variable way("TUTTI_CUDA_EXECUTOR", GENERATE("stream", "resident")), strict("TUTTI_ALGO_STRICT", "1");
+  const Variable asked("TUTTI_ALGO", "allreduce:hierarchical,allgather:hierarchical,broadcast:hierarchical");
+  const Variable channels("TUTTI_NCHANNELS", "3"), slots("TUTTI_SLOT_BYTES", "4096");
+  {
+    const Gpu gpu("devices=2");
+    if (!gpu.has(2)) return;
+    CHECK(onGpuRanks(5, 2, [](const Rank& r, GpuRank& own) -> std::string {
+            for (auto* check : {checkAllReduce, checkAllGather, checkBroadcast}) {
+              for (const bool inPlace : {false, true}) {
+                if (std::string why = check(r, own.options(50'001, inPlace, 0, 0)); !why.empty()) return why;
+              }
+            }
+            return "";
+          }) == "");
+  }
+  CHECK(Gpu::complaints() == "");
+}
+
 TEST_CASE("a device's figures are those of its driver, the slowest device's count") {
   const Gpu gpu("devices=1");
   const auto device = cuda::CudaDevice::open(0);

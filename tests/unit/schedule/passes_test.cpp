@@ -1,5 +1,6 @@
 // What the passes make of schedules written by hand.
 #include "src/schedule/passes.hpp"
+#include "src/schedule/stagger.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -146,6 +147,50 @@ TEST_CASE("replicas have lanes and scratch of their own") {
   CHECK(opsOf(s, 5) == "recvReduce in[0] + rank 3 => scratch[5]; ");
   CHECK(s.channelOf(3) == 1);
   CHECK(replicate(s, 2).nChannels == 6);
+}
+
+TEST_CASE("channels that start apart have first slices that grow by an equal part") {
+  ScheduleBuilder b(kReduce, 1, 2);
+  b.lane(0).send(0, in(0));
+  b.lane(1).send(2, in(0));
+  Schedule s = replicate(b.finish(), 4);
+  const auto starts = [&](size_t sliceBytes, size_t elementBytes) {
+    std::vector<size_t> all;
+    for (int lane = 0; lane < 8; ++lane) all.push_back(s.headStart(lane, sliceBytes, elementBytes));
+    return all;
+  };
+  CHECK(starts(4096, 4) == std::vector<size_t>(8, 0));
+  s.staggered = true;
+  CHECK(starts(4096, 4) == std::vector<size_t>{3072, 3072, 2048, 2048, 1024, 1024, 0, 0});
+  // Slices begin on cache lines and with whole elements.
+  CHECK(starts(1000, 4) == std::vector<size_t>{640, 640, 384, 384, 128, 128, 0, 0});
+  CHECK(starts(9600, 96) == std::vector<size_t>{6912, 6912, 4608, 4608, 2304, 2304, 0, 0});
+  CHECK(starts(64, 8) == std::vector<size_t>(8, 0));
+}
+
+TEST_CASE("channels start apart where each has two slices or more") {
+  constexpr size_t kKiB = 1024, kMiB = 1024 * kKiB;
+  CHECK(channelsApart(0) == 1);
+  CHECK(channelsApart(511 * kKiB) == 1);
+  CHECK(channelsApart(512 * kKiB) == 2);
+  CHECK(channelsApart(64 * kMiB) == kChannelsApart);
+  CHECK(channelsApart(64 * kMiB, 3) == 3);
+  for (const size_t slotBytes : {16 * kKiB, 128 * kKiB, 2 * kMiB}) {
+    for (const size_t chunk : {size_t{0}, 100 * kKiB, 512 * kKiB, 3 * kMiB + 5, 64 * kMiB}) {
+      for (const int channels : {1, 2, 5, 8}) {
+        CAPTURE(slotBytes, chunk, channels);
+        const size_t slice = staggeredBytes(chunk, channels, slotBytes);
+        CHECK(slice <= slotBytes);
+        CHECK(slice % 4096 == 0);
+        if (!startsApart(chunk, channels, slotBytes)) continue;
+        CHECK(channels > 1);
+        CHECK(chunk / static_cast<size_t>(channels) > slice);
+      }
+    }
+  }
+  CHECK(startsApart(512 * kKiB, 2, 2 * kMiB));
+  CHECK_FALSE(startsApart(512 * kKiB, 1, 2 * kMiB));
+  CHECK_FALSE(startsApart(200 * kKiB, 2, 2 * kMiB));
 }
 
 TEST_CASE("sends from the user's memory become direct, unless both sides would wait") {

@@ -72,10 +72,16 @@ bool draw(const Algorithm& algorithm, int nRanks, uint64_t seed, Draw* d) {
   o.latencyNs = dice.between(0, 20 * kUs);
   o.jitterNs = dice.oneOf({int64_t{0}, 2 * kUs, 200 * kUs});
   o.startSpreadNs = dice.oneOf({int64_t{0}, 500 * kUs});
+  d->passes.staggered = d->passes.nChannels > 1 && dice.oneIn(2);
+  if (d->passes.staggered && !large) {  // slices that are longer than what they begin on
+    o.count = static_cast<size_t>(dice.between(300, 3000));
+    o.links.slotBytes = dice.oneOf({size_t{500}, size_t{640}});
+  }
   d->shape.bytes = o.count * sizeof(uint32_t);
   d->shape.slotBytes = o.links.slotBytes;
   // A slot holds the messages: several chunks each, or as many as there are.
-  if (!d->passes.reproducible) d->shape.messageBytes = dice.oneOf({size_t{0}, o.links.slotBytes});
+  const bool mayJoin = !d->passes.reproducible && !d->passes.staggered;
+  if (mayJoin) d->shape.messageBytes = dice.oneOf({size_t{0}, o.links.slotBytes});
   if (!algorithm.supports(d->shape)) return false;
   d->schedules = rewrite(buildAll(algorithm, d->shape), d->passes);
   o.links.slots = static_cast<uint32_t>(slotsNeeded(d->schedules) + dice.oneOf({0, 0, 3}));
