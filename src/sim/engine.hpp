@@ -310,14 +310,9 @@ class Engine {
     end = std::max(end, *clock);
   }
 
-  /// What a chunk of the lane's loop has of chunkBytes_: channels that start apart begin with a part of a slice, and
-  /// end with the rest of one.
   double bytesOf(const Lane& lane) const {
-    if (!load_.staggered) return chunkBytes_;
     const auto index = static_cast<int32_t>(static_cast<size_t>(&lane - lanes_.data()) % nLanes_);
-    const double first = static_cast<double>(index / lanesOfChannel_ + 1) / load_.nChannels;
-    const int loop = lane.loop % loopsOfCall_;
-    return chunkBytes_ * (loop == 0 ? first : loop == loopsOfCall_ - 1 ? 1 - first : 1);
+    return chunkBytes_ * load_.shareOf(index / lanesOfChannel_, lane.loop % loopsOfCall_, loopsOfCall_);
   }
 
   void executeStep(int32_t id, const Step& step, double* clock) {

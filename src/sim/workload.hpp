@@ -88,6 +88,12 @@ struct Workload {
   int nMembers() const { return static_cast<int>(lanes.size()); }
   int nLanes() const { return static_cast<int>(lanes.front().size()); }
   int lanesOfChannel() const { return nLanes() / nChannels; }
+  /// What a channel has of a slice in a loop: those that start apart begin with a part of one, and end with the rest.
+  double shareOf(int channel, int loop, int loops) const {
+    const double first = static_cast<double>(channel + 1) / nChannels;
+    if (!staggered || (loop > 0 && loop < loops - 1)) return 1;
+    return loop == 0 ? first : 1 - first;
+  }
 };
 
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
