@@ -311,8 +311,9 @@ class Engine {
   }
 
   double bytesOf(const Lane& lane) const {
-    const auto index = static_cast<int32_t>(static_cast<size_t>(&lane - lanes_.data()) % nLanes_);
-    return chunkBytes_ * load_.shareOf(index / lanesOfChannel_, lane.loop % loopsOfCall_, loopsOfCall_);
+    const size_t index = static_cast<size_t>(&lane - lanes_.data()) % nLanes_;
+    return chunkBytes_ *
+           load_.shareOf(static_cast<int>(index) / lanesOfChannel_, lane.loop % loopsOfCall_, loopsOfCall_);
   }
 
   void executeStep(int32_t id, const Step& step, double* clock) {
@@ -353,9 +354,7 @@ class Engine {
   double take(const Lane& lane, const StepPeer& peer, const Step& step, bool first) {
     Queue& from = fifo(lane, peer);
     double work = 0;
-    if (first && step.scattered > 0) {
-      work += step.scattered * bytesOf(lane) * message(from.head).price->gatherUsPerByte;
-    }
+    if (first && step.scattered > 0) work += step.scattered * bytesOf(lane) * message(from.head).price->gatherUsPerByte;
     for (int32_t wanted = peer.messages; wanted > 0;) {
       const int32_t id = from.head;
       Message& m = message(id);
@@ -396,14 +395,13 @@ class Engine {
     const int32_t number = newMessage();
     Message& m = message(number);
     m.arrival = kNever;
-    const double bytes = bytesOf(lane);
-    m.bytes = step.chunks * bytes;
+    m.bytes = step.chunks * bytesOf(lane);
     m.edge = &edges[static_cast<size_t>(edge)];
     m.sender = id;
     m.count = m.left = to[i].messages;
     m.price = &wires_.price(step, to, i, lane.member, &m);
     const double begin = *clock;
-    spend(lane, sendWork(*m.price, step, to[i], /*first=*/i == 0, bytes) * prices_.stretch, clock);
+    spend(lane, sendWork(*m.price, step, to[i], /*first=*/i == 0, bytesOf(lane)) * prices_.stretch, clock);
     if (m.direct) ++lane.unread;
     ++run_.messages;
     m.record = -1;
