@@ -17,18 +17,13 @@ Schedule build(const Shape& shape) {
   return b.finish();
 }
 
-double costUs(const Shape& s, const CostModel& cost) {
-  const double moved = (s.nRanks - 1) * double(s.bytes);
-  return elapsedUs(cost, burstUs(cost.link, s.nRanks - 1, moved));
-}
-
 }  // namespace
 
 extern constinit const Algorithm kAllGatherDirect = {
     .collective = Collective::AllGather,
     .name = "direct",
     .summary = "everyone sends to everyone; full mesh",
-    .costUs = costUs,
+    .costUs = burstToAllUs,
     .build = build,
     .publishes = true,
 };

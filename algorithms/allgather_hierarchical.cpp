@@ -16,7 +16,7 @@ constexpr LevelPart kParts[] = {LevelPart::Direct, LevelPart::Circulant};
 
 Schedule build(const Shape& shape) {
   const Hierarchy h(shape);
-  const std::vector<LevelPart> chosen = partsOf(shape, h, LevelPart::Direct, LevelPart::Direct);
+  const std::vector<LevelPart> chosen = directParts(shape, h);
   ScheduleBuilder b(shape);
   Blocks blocks = Blocks::ofAllGather(b, shape);
   RailWalk walk{h, chosen, shape.rank, b, blocks};
@@ -37,18 +37,10 @@ extern constinit const Algorithm kAllGatherHierarchical = {
     .name = "hierarchical",
     .summary = "across groups per index, then inside, at every level; several nodes, sockets, caches",
     .lacks = lacksLevels,
-    .costUs =
-        [](const Shape& s, const CostModel& cost) {
-          const Hierarchy h(s);
-          return partsUs(s, cost, h, partsOf(s, h, LevelPart::Direct, LevelPart::Direct));
-        },
+    .costUs = levelsUs<partsUs, directParts>,
     .build = build,
     .joins = true,
-    .chooseParts =
-        [](const Shape& s, const CostModel& cost) {
-          const Hierarchy h(s);
-          return cheapestParts(h, kParts, kParts, [&](const auto& chosen) { return partsUs(s, cost, h, chosen); });
-        },
+    .chooseParts = chooseLevelParts<partsUs, kParts, kParts>,
 };
 
 }  // namespace tutti::allgather_hierarchical

@@ -13,19 +13,12 @@
 namespace tutti::allgather_pat {
 namespace {
 
-// Subtrees that are worked on side by side: as many blocks as fit in one slot.
-int aggregate(const Shape& s) {
-  const size_t fit = s.slotBytes / std::max<size_t>(1, s.bytes);
-  const int most = ceilPowerOfTwo(s.nRanks);
-  return floorPowerOfTwo(static_cast<int>(std::clamp<size_t>(fit, 1, static_cast<size_t>(most))));
-}
-
 Schedule build(const Shape& shape) {
   ScheduleBuilder b(shape);
   Blocks blocks = Blocks::ofAllGather(b, shape);
   const int n = shape.nRanks;
   b.phase("trees");
-  for (const std::vector<int>& children : patSteps(n, aggregate(shape))) {
+  for (const std::vector<int>& children : patSteps(n, subtreesAbreast(shape))) {
     const int h = lowBit(children.front());
     std::vector<int> sent;  // in the tree of block b this rank is member rank - b
     std::vector<int> received;
@@ -39,18 +32,13 @@ Schedule build(const Shape& shape) {
   return b.finish();
 }
 
-double costUs(const Shape& s, const CostModel& cost) {
-  const double moved = (s.nRanks - 1) * double(s.bytes);
-  return elapsedUs(cost, serialUs(cost.link, s.nRanks - 1, moved));
-}
-
 }  // namespace
 
 extern constinit const Algorithm kAllGatherPat = {
     .collective = Collective::AllGather,
     .name = "pat",
     .summary = "a binomial tree per block, side by side, far edges first; many ranks",
-    .costUs = costUs,
+    .costUs = serialAllGatherUs,
     .build = build,
     .sizeMatters = true,
     .joins = true,

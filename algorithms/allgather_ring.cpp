@@ -19,18 +19,13 @@ Schedule build(const Shape& shape) {
   return b.finish();
 }
 
-double costUs(const Shape& s, const CostModel& cost) {
-  const double moved = (s.nRanks - 1) * double(s.bytes);
-  return elapsedUs(cost, serialUs(cost.link, s.nRanks - 1, moved));
-}
-
 }  // namespace
 
 extern constinit const Algorithm kAllGatherRing = {
     .collective = Collective::AllGather,
     .name = "ring",
     .summary = "every block once around a ring; large blocks",
-    .costUs = costUs,
+    .costUs = serialAllGatherUs,
     .build = build,
 };
 

@@ -12,12 +12,6 @@
 namespace tutti::allreduce_halving_doubling {
 namespace {
 
-std::vector<int> range(int first, int end) {
-  std::vector<int> list;
-  for (int i = first; i < end; ++i) list.push_back(i);
-  return list;
-}
-
 Schedule build(const Shape& shape) {
   const int core = floorPowerOfTwo(shape.nRanks);
   const bool extra = shape.rank >= core;

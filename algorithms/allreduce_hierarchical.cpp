@@ -9,7 +9,7 @@
 //   Jia et al., "Highly scalable deep learning training system with mixed-precision", arXiv:1807.11205, 2018.
 #include "algorithms/algorithm.hpp"
 #include "algorithms/costs.hpp"
-#include "algorithms/hierarchy.hpp"
+#include "algorithms/rails.hpp"
 
 namespace tutti::allreduce_hierarchical {
 namespace {
@@ -60,10 +60,10 @@ class Builder {
   /// Allreduce of chunks [first, first + count) between `members`, over the outermost `levels` levels.
   void run(const std::vector<int>& members, int levels, int first, int count) {
     if (levels == 0) return across(groupOf(members, me_), first, count);
-    const Grouping grouping = h_.group(members, levels - 1);
+    const Neighbourhood near = neighbourhood(h_, members, levels - 1, me_);
+    const Group& local = near.local;
     const LevelPart part = parts_[levels];
-    const Group local = localGroup(members, grouping);
-    const int shards = part == LevelPart::Tree ? 1 : grouping.smallest();
+    const int shards = part == LevelPart::Tree ? 1 : near.grouping.smallest();
     const int each = count / shards;
     Parts shares(local.size());
     for (int c = 0; c < shards * each; ++c) shares[c / each].push_back(first + c);
@@ -75,24 +75,13 @@ class Builder {
     } else {
       reduceScatterBy(part, blocks_, local, shares);
     }
-    if (local.me < shards) {
-      std::vector<int> rail;
-      for (const std::vector<int>& group : grouping.groups) rail.push_back(members[group[local.me]]);
-      run(rail, levels - 1, first + local.me * each, each);
-    }
+    if (local.me < shards) run(near.sameIndex(members), levels - 1, first + local.me * each, each);
     b_.phase(phaseName(part == LevelPart::Tree ? "broadcast" : "allgather", h_, levels));
     if (part == LevelPart::Tree) {
       treeBroadcast(blocks_, node, shares[0]);
     } else {
       allGatherBy(part, blocks_, local, shares);
     }
-  }
-
-  Group localGroup(const std::vector<int>& members, const Grouping& grouping) const {
-    const auto position = std::find(members.begin(), members.end(), me_) - members.begin();
-    std::vector<int> ranks;
-    for (int p : grouping.groups[grouping.groupOf[position]]) ranks.push_back(members[p]);
-    return groupOf(std::move(ranks), me_);
   }
 
   void across(const Group& rail, int first, int count) {
@@ -149,19 +138,11 @@ extern constinit const Algorithm kAllReduceHierarchical = {
     .name = "hierarchical",
     .summary = "inside groups, across them per shard, inside again, at every level; several nodes, sockets, caches",
     .lacks = lacksLevels,
-    .costUs =
-        [](const Shape& s, const CostModel& cost) {
-          const Hierarchy h(s);
-          return partsUs(s, cost, h, partsFor(s, h));
-        },
+    .costUs = levelsUs<partsUs, partsFor>,
     .build = [](const Shape& s) { return Builder(s).build(s); },
     .sizeMatters = true,
     .joins = true,
-    .chooseParts =
-        [](const Shape& s, const CostModel& cost) {
-          const Hierarchy h(s);
-          return cheapestParts(h, kAcross, kInside, [&](const auto& parts) { return partsUs(s, cost, h, parts); });
-        },
+    .chooseParts = chooseLevelParts<partsUs, kAcross, kInside>,
 };
 
 }  // namespace tutti::allreduce_hierarchical

@@ -33,18 +33,13 @@ Schedule build(const Shape& shape) {
   return b.finish();
 }
 
-double costUs(const Shape& s, const CostModel& cost) {
-  const double moved = (s.nRanks - 1) * double(s.bytes);
-  return elapsedUs(cost, burstUs(cost.link, s.nRanks - 1, moved) + cost.reduceUs(moved));
-}
-
 }  // namespace
 
 extern constinit const Algorithm kAllReduceOneShot = {
     .collective = Collective::AllReduce,
     .name = "oneshot",
     .summary = "everyone sends to everyone and reduces all; smallest messages, few ranks",
-    .costUs = costUs,
+    .costUs = burstAndReduceUs,
     .build = build,
     .publishes = true,
 };

@@ -17,12 +17,7 @@
 namespace tutti::allreduce_tree {
 namespace {
 
-constexpr int kMaxPieces = 16;
-
-int piecesPerLane(const Shape& s) {
-  const size_t pieces = (s.bytes / 2 + s.slotBytes - 1) / std::max<size_t>(1, s.slotBytes);
-  return static_cast<int>(std::clamp<size_t>(pieces, 1, kMaxPieces));
-}
+int piecesPerLane(const Shape& s) { return piecesOf(s.bytes / 2, s.slotBytes, 16); }
 
 Schedule build(const Shape& shape) {
   const int pieces = piecesPerLane(shape);

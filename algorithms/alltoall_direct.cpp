@@ -21,17 +21,13 @@ Schedule build(const Shape& shape) {
   return b.finish();
 }
 
-double costUs(const Shape& s, const CostModel& cost) {
-  return elapsedUs(cost, burstUs(cost.link, s.nRanks - 1, (s.nRanks - 1) * double(s.bytes)));
-}
-
 }  // namespace
 
 extern constinit const Algorithm kAllToAllDirect = {
     .collective = Collective::AllToAll,
     .name = "direct",
     .summary = "everyone sends to everyone at once; full mesh",
-    .costUs = costUs,
+    .costUs = burstToAllUs,
     .build = build,
 };
 

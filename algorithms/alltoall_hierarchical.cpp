@@ -39,7 +39,7 @@ class Walk {
         namesValues_(shape.uneven),
         h_(shape),
         b_(shape) {
-    chosen_ = partsOf(shape, h_, LevelPart::Direct, LevelPart::Direct);
+    chosen_ = directParts(shape, h_);
   }
 
   Schedule build(const Shape& shape) {
@@ -209,19 +209,11 @@ extern constinit const Algorithm kAllToAllHierarchical = {
     .name = "hierarchical",
     .summary = "inside groups to the right rail, then across, at every level; several nodes, sockets, caches",
     .lacks = lacksLevels,
-    .costUs =
-        [](const Shape& s, const CostModel& cost) {
-          const Hierarchy h(s);
-          return partsUs(s, cost, h, partsOf(s, h, LevelPart::Direct, LevelPart::Direct));
-        },
+    .costUs = levelsUs<partsUs, directParts>,
     .build = [](const Shape& s) { return Walk(s).build(s); },
     .forwards = true,
     .joins = true,
-    .chooseParts =
-        [](const Shape& s, const CostModel& cost) {
-          const Hierarchy h(s);
-          return cheapestParts(h, kParts, kParts, [&](const auto& chosen) { return partsUs(s, cost, h, chosen); });
-        },
+    .chooseParts = chooseLevelParts<partsUs, kParts, kParts>,
 };
 
 }  // namespace tutti::alltoall_hierarchical

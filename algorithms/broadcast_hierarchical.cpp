@@ -9,7 +9,6 @@
 //   al., "Exploiting hierarchy in parallel computer networks to optimize collective operation performance", IPDPS 2000
 //   (trees of trees); shards as in Jia et al., arXiv:1807.11205, 2018.
 #include <algorithm>
-#include <numeric>
 
 #include "algorithms/algorithm.hpp"
 #include "algorithms/costs.hpp"
@@ -75,7 +74,7 @@ class Builder {
     if (near.local.me == leader) run(leaders, grouping.groupOf[root], levels - 1, first, count);
     b_.phase(phaseName("broadcast", h_, levels));
     const TreeNode node = treeOf(near.local, leader);
-    treeBroadcast(blocks_, node, range(first, count));
+    treeBroadcast(blocks_, node, range(first, first + count));
   }
 
   void shards(const std::vector<int>& members, const Neighbourhood& near, int root, int levels, int first, int count) {
@@ -87,12 +86,10 @@ class Builder {
     const bool withRoot = near.own == grouping.groupOf[root];
     if (withRoot) scatter(near.local, grouping.indexIn[root], shares, levels);
     if (near.local.me < nShards) {
-      std::vector<int> rail;
-      for (const std::vector<int>& group : grouping.groups) rail.push_back(members[group[near.local.me]]);
-      run(rail, grouping.groupOf[root], levels - 1, first + near.local.me * each, each);
+      run(near.sameIndex(members), grouping.groupOf[root], levels - 1, first + near.local.me * each, each);
     }
     b_.phase(phaseName("allgather", h_, levels));
-    gather(parts_[levels], near.local, shares, withRoot ? grouping.indexIn[root] : -1);
+    allGatherBy(parts_[levels], blocks_, near.local, shares, withRoot ? grouping.indexIn[root] : -1);
   }
 
   /// The member at position `root` gives every other its share.
@@ -103,43 +100,12 @@ class Builder {
       b_.endStep();
       return;
     }
-    size_t rows = 0;
-    for (const auto& list : shares) rows = std::max(rows, list.size());
-    for (size_t row = 0; row < rows; ++row) {
+    for (size_t row = 0; row < longest(shares); ++row) {
       for (int p = 0; p < group.size(); ++p) {
         if (p != root && row < shares[p].size()) blocks_.send(group.at(p), shares[p][row]);
       }
     }
     b_.endStep();
-  }
-
-  /// Everyone gets all shares but the member at position `complete`, who has them (-1: nobody has).
-  void gather(LevelPart part, const Group& group, const Parts& shares, int complete) {
-    const int n = group.size();
-    if (part == LevelPart::Circulant) {
-      skipAllGather(blocks_, group, shares, circulantSkips(n), complete);
-      return;
-    }
-    const std::vector<int>& mine = shares[group.me];
-    size_t rows = 0;
-    for (const auto& list : shares) rows = std::max(rows, list.size());
-    b_.step();
-    for (size_t row = 0; row < rows; ++row) {
-      for (int d = 1; d < n && row < mine.size(); ++d) {
-        if (wrap(group.me + d, n) != complete) blocks_.send(group.at(group.me + d), mine[row]);
-      }
-      for (int d = 1; d < n && group.me != complete; ++d) {
-        const std::vector<int>& theirs = shares[wrap(group.me - d, n)];
-        if (row < theirs.size()) blocks_.recv(group.at(group.me - d), theirs[row]);
-      }
-    }
-    b_.endStep();
-  }
-
-  static std::vector<int> range(int first, int count) {
-    std::vector<int> list(static_cast<size_t>(count));
-    std::iota(list.begin(), list.end(), first);
-    return list;
   }
 
   void across(const Group& group, int root, int first, int count) {
@@ -148,7 +114,7 @@ class Builder {
       for (int c = 0; c < count; ++c) shares.push_back({first + c});
       scatter(group, root, shares, 0);
       b_.phase(phaseName("allgather", h_, 0));
-      gather(LevelPart::Circulant, group, shares, root);
+      allGatherBy(LevelPart::Circulant, blocks_, group, shares, root);
       return;
     }
     b_.phase(phaseName("broadcast", h_, 0));
@@ -157,7 +123,7 @@ class Builder {
       node = {group.me == root ? -1 : group.at(root), {}};
       for (int d = 1; d < group.size() && group.me == root; ++d) node.children.push_back(group.at(root + d));
     }
-    treeBroadcast(blocks_, node, range(first, count));
+    treeBroadcast(blocks_, node, range(first, first + count));
   }
 
   int me_;
@@ -213,19 +179,11 @@ extern constinit const Algorithm kBroadcastHierarchical = {
     .name = "hierarchical",
     .summary = "across groups per shard, then inside, at every level; several nodes, sockets, caches",
     .lacks = lacksLevels,
-    .costUs =
-        [](const Shape& s, const CostModel& cost) {
-          const Hierarchy h(s);
-          return partsUs(s, cost, h, partsFor(s, h));
-        },
+    .costUs = levelsUs<partsUs, partsFor>,
     .build = [](const Shape& s) { return Builder(s).build(s); },
     .sizeMatters = true,
     .joins = true,
-    .chooseParts =
-        [](const Shape& s, const CostModel& cost) {
-          const Hierarchy h(s);
-          return cheapestParts(h, kParts, kParts, [&](const auto& parts) { return partsUs(s, cost, h, parts); });
-        },
+    .chooseParts = chooseLevelParts<partsUs, kParts, kParts>,
 };
 
 }  // namespace tutti::broadcast_hierarchical

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "algorithms/patterns.hpp"
 #include "src/cost/linear_cost.hpp"
+#include "src/schedule/schedule.hpp"
 
 namespace tutti {
 
@@ -40,5 +42,37 @@ inline double elapsedUs(const CostModel& cost, double criticalUs, double workUs)
 
 /// Where every rank is busy all the time.
 inline double elapsedUs(const CostModel& cost, double criticalUs) { return elapsedUs(cost, criticalUs, criticalUs); }
+
+/// An allgather (or a reduce-scatter) in which every rank receives (and adds) n-1 blocks, one after the other.
+inline double serialAllGatherUs(const Shape& s, const CostModel& cost) {
+  return elapsedUs(cost, serialUs(cost.link, s.nRanks - 1, (s.nRanks - 1) * double(s.bytes)));
+}
+inline double serialReduceScatterUs(const Shape& s, const CostModel& cost) {
+  const double moved = (s.nRanks - 1) * double(s.bytes);
+  return elapsedUs(cost, serialUs(cost.link, s.nRanks - 1, moved) + cost.reduceUs(moved));
+}
+
+/// Every rank sends a block, or its whole vector, to all others at once; or it also adds up what comes.
+inline double burstToAllUs(const Shape& s, const CostModel& cost) {
+  return elapsedUs(cost, burstUs(cost.link, s.nRanks - 1, (s.nRanks - 1) * double(s.bytes)));
+}
+inline double burstAndReduceUs(const Shape& s, const CostModel& cost) {
+  const double moved = (s.nRanks - 1) * double(s.bytes);
+  return elapsedUs(cost, burstUs(cost.link, s.nRanks - 1, moved) + cost.reduceUs(moved));
+}
+
+/// A block between the root and every other rank, straight or along a binomial tree.
+inline double rootedBurstUs(const Shape& s, const CostModel& cost) {
+  const double bytes = double(s.bytes);
+  return elapsedUs(cost, burstUs(cost.link, s.nRanks - 1, (s.nRanks - 1) * bytes),
+                   (s.nRanks - 1) * cost.link(bytes) / s.nRanks);
+}
+inline double rootedBinomialUs(const Shape& s, const CostModel& cost) {
+  const double blocks = s.nRanks - 1;
+  const double rounds = ceilLog2(s.nRanks);
+  const double bytes = double(s.bytes);
+  const double work = rounds / 2 * cost.link(bytes);  // a block changes hands once per bit set in its distance
+  return elapsedUs(cost, rounds * cost.link.latencyUs + burstUs(cost.link, blocks, blocks * bytes), work);
+}
 
 }  // namespace tutti

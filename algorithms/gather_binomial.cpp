@@ -38,14 +38,6 @@ Schedule build(const Shape& shape) {
   return b.finish();
 }
 
-double costUs(const Shape& s, const CostModel& cost) {
-  const double blocks = s.nRanks - 1;
-  const double rounds = ceilLog2(s.nRanks);
-  const double bytes = double(s.bytes);
-  const double work = rounds / 2 * cost.link(bytes);  // a block changes hands once per bit set in its distance
-  return elapsedUs(cost, rounds * cost.link.latencyUs + burstUs(cost.link, blocks, blocks * bytes), work);
-}
-
 }  // namespace
 
 extern constinit const Algorithm kGatherBinomial = {
@@ -53,7 +45,7 @@ extern constinit const Algorithm kGatherBinomial = {
     .name = "binomial",
     .summary = "up a binomial tree; many ranks, small blocks",
     .lacks = lacksEqualBlocks,
-    .costUs = costUs,
+    .costUs = rootedBinomialUs,
     .build = build,
     .joins = true,
 };

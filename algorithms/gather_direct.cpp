@@ -23,19 +23,13 @@ Schedule build(const Shape& shape) {
   return b.finish();
 }
 
-double costUs(const Shape& s, const CostModel& cost) {
-  const double bytes = double(s.bytes);
-  return elapsedUs(cost, burstUs(cost.link, s.nRanks - 1, (s.nRanks - 1) * bytes),
-                   (s.nRanks - 1) * cost.link(bytes) / s.nRanks);
-}
-
 }  // namespace
 
 extern constinit const Algorithm kGatherDirect = {
     .collective = Collective::Gather,
     .name = "direct",
     .summary = "everyone sends to the root",
-    .costUs = costUs,
+    .costUs = rootedBurstUs,
     .build = build,
 };
 

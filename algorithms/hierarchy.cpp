@@ -131,6 +131,10 @@ std::vector<LevelPart> partsOf(const Shape& shape, const Hierarchy& hierarchy, L
   return parts;
 }
 
+std::vector<LevelPart> directParts(const Shape& shape, const Hierarchy& hierarchy) {
+  return partsOf(shape, hierarchy, LevelPart::Direct, LevelPart::Direct);
+}
+
 std::string phaseName(const char* what, const Hierarchy& hierarchy, int step) {
   if (step == 0) return cat(what, hierarchy.steps().front().acrossNodes ? " across nodes" : " across groups");
   return hierarchy.depth() == 1 ? cat(what, " inside") : cat(what, " inside, level ", step);
@@ -144,11 +148,11 @@ void reduceScatterBy(LevelPart part, Blocks& blocks, const Group& group, const P
   }
 }
 
-void allGatherBy(LevelPart part, Blocks& blocks, const Group& group, const Parts& parts) {
+void allGatherBy(LevelPart part, Blocks& blocks, const Group& group, const Parts& parts, int complete) {
   if (part == LevelPart::Circulant) {
-    skipAllGather(blocks, group, parts, circulantSkips(group.size()));
+    skipAllGather(blocks, group, parts, circulantSkips(group.size()), complete);
   } else {
-    directAllGather(blocks, group, parts);
+    directAllGather(blocks, group, parts, complete);
   }
 }
 

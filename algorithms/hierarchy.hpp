@@ -81,12 +81,28 @@ std::vector<LevelPart> cheapestParts(const Hierarchy& hierarchy, std::span<const
   return best;
 }
 
+/// partsOf with one message to everyone as the way at all levels.
+std::vector<LevelPart> directParts(const Shape& shape, const Hierarchy& hierarchy);
+
+/// Algorithm::costUs of an algorithm that goes by partsFor(shape, hierarchy), for what partsUs() says that costs.
+template <auto partsUs, auto partsFor>
+double levelsUs(const Shape& s, const CostModel& cost) {
+  const Hierarchy h(s);
+  return partsUs(s, cost, h, partsFor(s, h));
+}
+/// Its Algorithm::chooseParts: the cheapestParts by partsUs().
+template <auto partsUs, const auto& across, const auto& inside>
+std::vector<LevelPart> chooseLevelParts(const Shape& s, const CostModel& cost) {
+  const Hierarchy h(s);
+  return cheapestParts(h, across, inside, [&](const auto& parts) { return partsUs(s, cost, h, parts); });
+}
+
 /// What the phases of a group are called in a schedule: "reduce-scatter across nodes", "... inside, level 2".
 std::string phaseName(const char* what, const Hierarchy& hierarchy, int step);
 
 /// Reduce-scatter, or its mirror image, by one part (Direct or Circulant).
 void reduceScatterBy(LevelPart part, Blocks& blocks, const Group& group, const Parts& parts);
-void allGatherBy(LevelPart part, Blocks& blocks, const Group& group, const Parts& parts);
+void allGatherBy(LevelPart part, Blocks& blocks, const Group& group, const Parts& parts, int complete = -1);
 /// What that costs where everyone has `blocks` blocks of `bytes` each, of a group of n; without reductions.
 double exchangeUs(LevelPart part, const LinearCost& link, double n, double blocks, double bytes);
 

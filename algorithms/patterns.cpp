@@ -23,6 +23,17 @@ int ceilLog2(int n) {
   return rounds;
 }
 
+std::vector<int> range(int first, int end) {
+  std::vector<int> list(static_cast<size_t>(end - first));
+  std::iota(list.begin(), list.end(), first);
+  return list;
+}
+
+int piecesOf(size_t bytes, size_t slotBytes, int most) {
+  const size_t pieces = (bytes + slotBytes - 1) / std::max<size_t>(1, slotBytes);
+  return static_cast<int>(std::clamp<size_t>(pieces, 1, static_cast<size_t>(most)));
+}
+
 std::vector<int> circulantSkips(int n) {
   std::vector<int> skips{n};
   while (skips.back() > 1) skips.push_back((skips.back() + 1) / 2);
@@ -128,6 +139,12 @@ std::vector<std::vector<int>> patSteps(int n, int aggregate) {
   return steps;
 }
 
+int subtreesAbreast(const Shape& s) {
+  const size_t fit = s.slotBytes / std::max<size_t>(1, s.bytes);
+  const int most = ceilPowerOfTwo(s.nRanks);
+  return floorPowerOfTwo(static_cast<int>(std::clamp<size_t>(fit, 1, static_cast<size_t>(most))));
+}
+
 namespace {
 
 // The block that a member receives for each skip, relative to a phase of as many rounds as there are skips: its base
@@ -221,47 +238,32 @@ std::vector<int> nearCube(int n, int dims) {
   return best;
 }
 
-int Nodes::smallest() const {
-  size_t least = ranks.front().size();
-  for (const auto& list : ranks) least = std::min(least, list.size());
-  return static_cast<int>(least);
-}
-
-int Nodes::largest() const {
-  size_t most = 0;
-  for (const auto& list : ranks) most = std::max(most, list.size());
-  return static_cast<int>(most);
-}
-
-int Nodes::railPeer(int rank, int node) const {
-  const std::vector<int>& there = ranks[node];
-  return there[localOf[rank] % static_cast<int>(there.size())];
-}
-
-Nodes groupByNode(const Shape& shape) {
-  Nodes nodes;
-  std::unordered_map<int, size_t> nodeOfNumber;  // by what the shape calls it
-  for (int rank = 0; rank < shape.nRanks; ++rank) {
-    const int number = shape.nodeOf.empty() ? 0 : shape.nodeOf[rank];
-    const auto [found, added] = nodeOfNumber.try_emplace(number, nodes.ranks.size());
-    const size_t node = found->second;
-    if (added) nodes.ranks.emplace_back();
-    nodes.nodeOf.push_back(static_cast<int>(node));
-    nodes.localOf.push_back(static_cast<int>(nodes.ranks[node].size()));
-    nodes.ranks[node].push_back(rank);
-  }
-  return nodes;
-}
-
 std::vector<int> ringOrder(const Shape& shape) {
+  if (std::is_sorted(shape.nodeOf.begin(), shape.nodeOf.end())) return range(0, shape.nRanks);
   std::vector<int> order;
-  if (std::is_sorted(shape.nodeOf.begin(), shape.nodeOf.end())) {
-    order.resize(static_cast<size_t>(shape.nRanks));
-    std::iota(order.begin(), order.end(), 0);
-    return order;
+  std::unordered_map<int, size_t> indexOf;  // of a node, in order of its first rank
+  std::vector<std::vector<int>> nodes;
+  for (int rank = 0; rank < shape.nRanks; ++rank) {
+    const auto [node, added] = indexOf.try_emplace(shape.nodeOf[rank], nodes.size());
+    if (added) nodes.emplace_back();
+    nodes[node->second].push_back(rank);
   }
-  for (const auto& list : groupByNode(shape).ranks) order.insert(order.end(), list.begin(), list.end());
+  for (const auto& ranks : nodes) order.insert(order.end(), ranks.begin(), ranks.end());
   return order;
+}
+
+TreeNode chainFromRoot(const Shape& shape) {
+  const std::vector<int> order = ringOrder(shape);
+  const int n = shape.nRanks;
+  const auto position = [&](int rank) {
+    return static_cast<int>(std::find(order.begin(), order.end(), rank) - order.begin());
+  };
+  const int me = position(shape.rank);
+  const int last = wrap(position(shape.root) - 1, n);
+  TreeNode node;
+  if (shape.rank != shape.root) node.parent = order[wrap(me - 1, n)];
+  if (me != last) node.children = {order[wrap(me + 1, n)]};
+  return node;
 }
 
 }  // namespace tutti

@@ -18,6 +18,12 @@ int ceilLog2(int n);
 /// The lowest set bit of v > 0, as a number.
 inline int lowBit(int v) { return v & -v; }
 
+/// first, first + 1, ..., end - 1.
+std::vector<int> range(int first, int end);
+
+/// Pieces of at most a slot into which a message is cut: 1 to `most`.
+int piecesOf(size_t bytes, size_t slotBytes, int most);
+
 /// Distances n = s[0] > s[1] > ... > 1 along which n blocks are halved and doubled, rounding up: 7 4 2 1.
 /// Träff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms", arXiv:2410.14234, 2024.
 std::vector<int> circulantSkips(int n);
@@ -51,6 +57,8 @@ TreeNode doubleTree(int rank, int root, int n, int which);
 /// the top `aggregate` subtrees, level by level; then all those subtrees side by side, edge by edge, depth first.
 /// aggregate is a power of two; steps: ceilLog2(n) if aggregate >= n, n-1 (for n a power of two) if it is 1.
 std::vector<std::vector<int>> patSteps(int n, int aggregate);
+/// `aggregate` for blocks of shape.bytes: as many as fit in one slot.
+int subtreesAbreast(const Shape& shape);
 
 /// Round-optimal broadcast of nBlocks blocks from member 0 to members 1..n-1 in nBlocks - 1 + ceilLog2(n) rounds: in
 /// each round every member receives at most one block from the member `skip` behind it and sends one to the member
@@ -73,20 +81,9 @@ struct CirculantBroadcast {
 /// n as a product of `dims` factors, each >= 2, as equal as possible, ascending; empty if there is none.
 std::vector<int> nearCube(int n, int dims);
 
-/// The ranks of every node and one rank's place among them.
-struct Nodes {
-  std::vector<std::vector<int>> ranks;  // ranks[node], ascending
-  std::vector<int> localOf;             // localOf[rank]: index in its node's list
-  std::vector<int> nodeOf;
-  int smallest() const;
-  int largest() const;
-  int count() const { return static_cast<int>(ranks.size()); }
-  const std::vector<int>& ranksWith(int rank) const { return ranks[nodeOf[rank]]; }
-  /// The rank on `node` that handles what belongs to `rank`: the one with its local index, wrapped to the node's size.
-  int railPeer(int rank, int node) const;
-};
-Nodes groupByNode(const Shape& shape);
 /// All ranks, node after node, so that a ring leaves every node once.
 std::vector<int> ringOrder(const Shape& shape);
+/// A rank's neighbours in a chain that starts at the root and goes node after node.
+TreeNode chainFromRoot(const Shape& shape);
 
 }  // namespace tutti

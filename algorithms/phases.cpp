@@ -1,17 +1,10 @@
 #include "algorithms/phases.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace tutti {
 
 namespace {
-
-size_t longest(const Parts& parts) {
-  size_t most = 0;
-  for (const auto& list : parts) most = std::max(most, list.size());
-  return most;
-}
 
 // The blocks of positions [first, end), wrapped.
 std::vector<int> blocksOf(const Parts& parts, int first, int end) {
@@ -27,11 +20,7 @@ std::vector<int> blocksOf(const Parts& parts, int first, int end) {
 
 int Group::at(int position) const { return ranks[wrap(position, size())]; }
 
-Group everyone(const Shape& shape) {
-  std::vector<int> ranks(shape.nRanks);
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return {std::move(ranks), shape.rank};
-}
+Group everyone(const Shape& shape) { return {range(0, shape.nRanks), shape.rank}; }
 
 Group groupOf(std::vector<int> ranks, int rank) {
   const auto me = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
@@ -42,6 +31,12 @@ Parts partPerPosition(int n) {
   Parts parts(n);
   for (int p = 0; p < n; ++p) parts[p] = {p};
   return parts;
+}
+
+size_t longest(const Parts& parts) {
+  size_t most = 0;
+  for (const auto& list : parts) most = std::max(most, list.size());
+  return most;
 }
 
 Parts partPerRank(const Group& group) {
@@ -95,13 +90,15 @@ void directReduceScatter(Blocks& blocks, const Group& group, const Parts& parts)
   blocks.endStep();
 }
 
-void directAllGather(Blocks& blocks, const Group& group, const Parts& parts) {
+void directAllGather(Blocks& blocks, const Group& group, const Parts& parts, int complete) {
   const int n = group.size();
   const std::vector<int>& mine = parts[group.me];
   blocks.step();
   for (size_t i = 0; i < longest(parts); ++i) {
-    for (int d = 1; d < n && i < mine.size(); ++d) blocks.send(group.at(group.me + d), mine[i]);
-    for (int d = 1; d < n; ++d) {
+    for (int d = 1; d < n && i < mine.size(); ++d) {
+      if (wrap(group.me + d, n) != complete) blocks.send(group.at(group.me + d), mine[i]);
+    }
+    for (int d = 1; d < n && group.me != complete; ++d) {
       const std::vector<int>& theirs = parts[wrap(group.me - d, n)];
       if (i < theirs.size()) blocks.recv(group.at(group.me - d), theirs[i]);
     }
@@ -199,17 +196,6 @@ void treeReduce(Blocks& blocks, const TreeNode& node, const std::vector<int>& li
     }
     if (node.parent >= 0) exchange(blocks, node.parent, message, 0, {}, Arrival::Store);
   });
-}
-
-Parts carriedBlocks(const Nodes& nodes, int rank) {
-  const int node = nodes.nodeOf[rank];
-  Parts parts(nodes.ranks[node].size());
-  for (int d = 0; d < nodes.count(); ++d) {
-    for (int block : nodes.ranks[(node + d) % nodes.count()]) {
-      parts[nodes.localOf[nodes.railPeer(block, node)]].push_back(block);
-    }
-  }
-  return parts;
 }
 
 }  // namespace tutti

@@ -30,6 +30,8 @@ using Parts = std::vector<std::vector<int>>;
 /// parts[p] = {p}, and parts[p] = {rank at p}.
 Parts partPerPosition(int n);
 Parts partPerRank(const Group& group);
+/// Blocks of the position that has most.
+size_t longest(const Parts& parts);
 
 enum class Arrival { Store, Reduce };
 /// Blocks `sent` to one rank and `received` from another, alternating: a step.
@@ -48,8 +50,8 @@ void halvingReduceScatter(Blocks& blocks, const Group& group, const Parts& parts
 
 /// Allgather: every position ends with all blocks; the mirror images of the above.
 void ringAllGather(Blocks& blocks, const Group& group, const Parts& parts);
-void directAllGather(Blocks& blocks, const Group& group, const Parts& parts);
 /// `complete`: a position that has all blocks already and gets none; -1 for nobody.
+void directAllGather(Blocks& blocks, const Group& group, const Parts& parts, int complete = -1);
 void skipAllGather(Blocks& blocks, const Group& group, const Parts& parts, const std::vector<int>& skips,
                    int complete = -1);
 void doublingAllGather(Blocks& blocks, const Group& group, const Parts& parts);
@@ -62,9 +64,5 @@ void doublingAllReduce(Blocks& blocks, const Group& group, const std::vector<int
 /// rank numbers.
 void treeBroadcast(Blocks& blocks, const TreeNode& node, const std::vector<int>& list);
 void treeReduce(Blocks& blocks, const TreeNode& node, const std::vector<int>& list);
-
-/// What each member of `rank`'s node carries in two-level algorithms: parts[local] are the blocks b (one per rank) with
-/// railPeer(b, node) there; its own first, then those of the nodes that follow.
-Parts carriedBlocks(const Nodes& nodes, int rank);
 
 }  // namespace tutti

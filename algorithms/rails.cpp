@@ -20,6 +20,12 @@ std::vector<Neighbourhood::Rail> Neighbourhood::rails() const {
   return mine;
 }
 
+std::vector<int> Neighbourhood::sameIndex(const std::vector<int>& members) const {
+  std::vector<int> ranks;
+  for (const std::vector<int>& group : grouping.groups) ranks.push_back(members[group[local.me]]);
+  return ranks;
+}
+
 Neighbourhood neighbourhood(const Hierarchy& hierarchy, const std::vector<int>& members, int level, int rank) {
   Neighbourhood near;
   near.grouping = hierarchy.group(members, level);

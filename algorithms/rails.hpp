@@ -24,6 +24,8 @@ struct Neighbourhood {
     std::vector<int> positions;
   };
   std::vector<Rail> rails() const;
+  /// The ranks with this rank's index in their groups, each of which has to have one.
+  std::vector<int> sameIndex(const std::vector<int>& members) const;
 };
 Neighbourhood neighbourhood(const Hierarchy& hierarchy, const std::vector<int>& members, int level, int rank);
 

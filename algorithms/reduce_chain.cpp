@@ -10,26 +10,11 @@
 namespace tutti::reduce_chain {
 namespace {
 
-// This rank's neighbours in a chain that starts at the root and goes node after node.
-TreeNode chain(const Shape& shape) {
-  const std::vector<int> order = ringOrder(shape);
-  const int n = shape.nRanks;
-  const auto position = [&](int rank) {
-    return static_cast<int>(std::find(order.begin(), order.end(), rank) - order.begin());
-  };
-  const int me = position(shape.rank);
-  const int last = wrap(position(shape.root) - 1, n);
-  TreeNode node;
-  if (shape.rank != shape.root) node.parent = order[wrap(me - 1, n)];
-  if (me != last) node.children = {order[wrap(me + 1, n)]};
-  return node;
-}
-
 Schedule build(const Shape& shape) {
   ScheduleBuilder b(shape);
   Blocks blocks = Blocks::ofReduce(b, shape, 1);
   b.phase("up the chain");
-  treeReduce(blocks, chain(shape), {0});
+  treeReduce(blocks, chainFromRoot(shape), {0});
   if (shape.rank == shape.root) blocks.settle(0);
   return b.finish();
 }

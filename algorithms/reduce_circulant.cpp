@@ -12,12 +12,7 @@
 namespace tutti::reduce_circulant {
 namespace {
 
-constexpr size_t kMaxBlocks = 64;
-
-int blocksFor(const Shape& s) {
-  const size_t blocks = (s.bytes + s.slotBytes - 1) / std::max<size_t>(1, s.slotBytes);
-  return static_cast<int>(std::clamp<size_t>(blocks, 1, kMaxBlocks));
-}
+int blocksFor(const Shape& s) { return piecesOf(s.bytes, s.slotBytes, 64); }
 
 Schedule build(const Shape& shape) {
   const int n = shape.nRanks;

@@ -17,18 +17,13 @@ Schedule build(const Shape& shape) {
   return b.finish();
 }
 
-double costUs(const Shape& s, const CostModel& cost) {
-  const double moved = (s.nRanks - 1) * double(s.bytes);
-  return elapsedUs(cost, burstUs(cost.link, s.nRanks - 1, moved) + cost.reduceUs(moved));
-}
-
 }  // namespace
 
 extern constinit const Algorithm kReduceScatterDirect = {
     .collective = Collective::ReduceScatter,
     .name = "direct",
     .summary = "every block straight to its owner; full mesh",
-    .costUs = costUs,
+    .costUs = burstAndReduceUs,
     .build = build,
 };
 

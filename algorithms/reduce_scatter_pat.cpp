@@ -14,18 +14,11 @@
 namespace tutti::reduce_scatter_pat {
 namespace {
 
-// Subtrees that are worked on side by side: as many blocks as fit in one slot.
-int aggregate(const Shape& s) {
-  const size_t fit = s.slotBytes / std::max<size_t>(1, s.bytes);
-  const int most = ceilPowerOfTwo(s.nRanks);
-  return floorPowerOfTwo(static_cast<int>(std::clamp<size_t>(fit, 1, static_cast<size_t>(most))));
-}
-
 Schedule build(const Shape& shape) {
   ScheduleBuilder b(shape);
   Blocks blocks = Blocks::ofReduceScatter(b, shape);
   const int n = shape.nRanks;
-  const std::vector<std::vector<int>> steps = patSteps(n, aggregate(shape));
+  const std::vector<std::vector<int>> steps = patSteps(n, subtreesAbreast(shape));
   b.phase("trees");
   for (size_t i = steps.size(); i-- > 0;) {
     const int h = lowBit(steps[i].front());
@@ -42,18 +35,13 @@ Schedule build(const Shape& shape) {
   return b.finish();
 }
 
-double costUs(const Shape& s, const CostModel& cost) {
-  const double moved = (s.nRanks - 1) * double(s.bytes);
-  return elapsedUs(cost, serialUs(cost.link, s.nRanks - 1, moved) + cost.reduceUs(moved));
-}
-
 }  // namespace
 
 extern constinit const Algorithm kReduceScatterPat = {
     .collective = Collective::ReduceScatter,
     .name = "pat",
     .summary = "a binomial tree per block, side by side, far edges last; many ranks, little scratch",
-    .costUs = costUs,
+    .costUs = serialReduceScatterUs,
     .build = build,
     .sizeMatters = true,
     .joins = true,

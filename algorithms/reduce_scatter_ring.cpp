@@ -30,18 +30,13 @@ Schedule build(const Shape& shape) {
   return b.finish();
 }
 
-double costUs(const Shape& s, const CostModel& cost) {
-  const double moved = (s.nRanks - 1) * double(s.bytes);
-  return elapsedUs(cost, serialUs(cost.link, s.nRanks - 1, moved) + cost.reduceUs(moved));
-}
-
 }  // namespace
 
 extern constinit const Algorithm kReduceScatterRing = {
     .collective = Collective::ReduceScatter,
     .name = "ring",
     .summary = "every sum once around a ring; large blocks",
-    .costUs = costUs,
+    .costUs = serialReduceScatterUs,
     .build = build,
 };
 

@@ -20,15 +20,15 @@
   X(allgather_ring, kAllGatherRing) \
   X(allgather_direct, kAllGatherDirect) \
   X(allgather_recursive_doubling, kAllGatherRecursiveDoubling) \
-  X(allgather_bruck, kAllGatherBruck) \
-  X(allgather_circulant, kAllGatherCirculant) \
+  X(allgather_skips, kAllGatherBruck) \
+  X(allgather_skips, kAllGatherCirculant) \
   X(allgather_pat, kAllGatherPat) \
   X(allgather_hierarchical, kAllGatherHierarchical) \
   X(reduce_scatter_ring, kReduceScatterRing) \
   X(reduce_scatter_direct, kReduceScatterDirect) \
   X(reduce_scatter_recursive_halving, kReduceScatterRecursiveHalving) \
-  X(reduce_scatter_bruck, kReduceScatterBruck) \
-  X(reduce_scatter_circulant, kReduceScatterCirculant) \
+  X(reduce_scatter_skips, kReduceScatterBruck) \
+  X(reduce_scatter_skips, kReduceScatterCirculant) \
   X(reduce_scatter_pat, kReduceScatterPat) \
   X(reduce_scatter_hierarchical, kReduceScatterHierarchical) \
   X(alltoall_direct, kAllToAllDirect) \
