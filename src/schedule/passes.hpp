@@ -21,15 +21,6 @@ inline constexpr size_t kMaxOperands = 64;
 /// read it where it lies.  What only passes through scratch is forwarded.
 Schedule fuseForDirect(const Schedule& schedule);
 
-/// Let up to `slots` messages of a step be under way at once.  Schedules for one slot alternate sends and receives
-/// where several chunks travel between two ranks, so that every chunk costs the way there; here each send moves forward
-/// to the one before it to the same rank, past receives that it does not depend on, as far as `slots` messages of room
-/// allow.  Order of sends and of receives stays.  The result says slotsNeeded = slots; unchanged if it needs as many
-/// already.  Run after fuse() and makeReproducible().
-/// Why it cannot deadlock: send j moves back no further than to where send j - (slots - slotsNeeded) to that rank
-/// stood, and when the original had come past that one, the receiver had taken message j - slots.
-Schedule hoistSends(const Schedule& schedule, int slots);
-
 /// For schedules in which a rank sends at most one value, and that to all others (Algorithm::publishes): one send to
 /// kEveryone instead.  Run last; such a schedule is bound to boards, and all ranks' must be.
 Schedule publish(const Schedule& schedule);

@@ -12,7 +12,6 @@ namespace tutti::test {
 struct Passes {
   bool reproducible = false;
   bool fused = true;
-  int hoistSlots = 0;  // 0: not hoisted
   int nChannels = 1;
   bool staggered = false;
   bool direct = false;
@@ -23,7 +22,6 @@ inline std::vector<Schedule> rewrite(std::vector<Schedule> schedules, const Pass
   if (passes.reproducible) schedules = makeReproducible(schedules);
   for (Schedule& s : schedules) {
     if (passes.fused) s = fuse(s);
-    if (passes.hoistSlots > 0) s = hoistSends(s, passes.hoistSlots);
   }
   if (passes.origins) schedules = markOrigins(schedules);
   for (Schedule& s : schedules) {
@@ -40,8 +38,8 @@ inline int slotsNeeded(const std::vector<Schedule>& schedules) {
 }
 
 inline std::string describe(const Passes& p) {
-  return cat(p.reproducible ? "reproducible, " : "", p.fused ? "fused, " : "", "hoisted for ", p.hoistSlots, ", ",
-             p.nChannels, p.staggered ? " channels that start apart" : " channels", p.direct ? ", direct" : "");
+  return cat(p.reproducible ? "reproducible, " : "", p.fused ? "fused, " : "", p.nChannels,
+             p.staggered ? " channels that start apart" : " channels", p.direct ? ", direct" : "");
 }
 
 }  // namespace tutti::test

@@ -16,7 +16,7 @@ std::string runs(const ImportedPlan& plan) {
   for (const bool inPlace : {false, true}) {
     if (plan.schedules(inPlace).empty()) continue;
     for (const Passes& passes :
-         {Passes{.fused = false}, Passes{}, Passes{.reproducible = true}, Passes{.hoistSlots = 3, .direct = true}}) {
+         {Passes{.fused = false}, Passes{}, Passes{.reproducible = true}, Passes{.direct = true}}) {
       if (passes.reproducible && plan.schedules(inPlace).front().nChannels > 1) continue;
       const std::vector<Schedule> schedules = rewrite(plan.schedules(inPlace), passes);
       const std::string where = cat(inPlace ? "in place, " : "out of place, ", describe(passes), ": ");

@@ -80,14 +80,12 @@ TEST_CASE("fused schedules of all algorithms verify") {
 
 TEST_CASE("schedules of all algorithms verify with messages of several chunks, also fused, replicated and direct") {
   const auto twice = [](const Schedule& s) { return replicate(s, 2); };
-  const auto hoisted = [](const Schedule& s) { return hoistSends(s, 4); };
   for (const int n : kRankCounts) {
     forAllAlgorithms(n,
                      [&](const Schedules& s) {
                        const Schedules fused = each(s, fuse);
                        return verify(s, {.slots = 1}) + verify(fused) + verify(each(fused, twice)) +
-                              verify(each(fused, hoisted)) + verify(markDirect(each(s, fuseForDirect))) +
-                              verify(markOrigins(fused));
+                              verify(markDirect(each(s, fuseForDirect))) + verify(markOrigins(fused));
                      },
                      {300'000, size_t{8} << 20, size_t{1} << 40});
   }
@@ -105,16 +103,6 @@ TEST_CASE("schedules of all algorithms verify with direct sends") {
   for (const int n : kRankCounts) {
     forAllAlgorithms(n, [](const Schedules& s) {
       return verify(markDirect(s)) + verify(markDirect(each(s, fuse))) + verify(markDirect(each(s, fuseForDirect)));
-    });
-  }
-}
-
-TEST_CASE("schedules of all algorithms verify with sends moved forward") {
-  const auto hoisted = [](const Schedule& s) { return hoistSends(s, 4); };
-  for (const int n : {2, 5, 8, 11}) {
-    forAllAlgorithms(n, [&](const Schedules& s) {
-      return verify(each(s, hoisted)) + verify(markDirect(each(each(s, fuse), hoisted))) +
-             verify(each(makeReproducible(s), hoisted), {.tree = true});
     });
   }
 }

@@ -58,7 +58,6 @@ bool draw(const Algorithm& algorithm, int nRanks, uint64_t seed, Draw* d) {
   d->shape = drawShape(algorithm, nRanks, &dice);
   d->passes.reproducible = dice.oneIn(4);
   d->passes.fused = !dice.oneIn(4);
-  d->passes.hoistSlots = dice.oneOf({0, 0, 3, 6});
   d->passes.nChannels = dice.oneOf({1, 1, 2, 3});
   d->passes.direct = dice.oneIn(3);
   SimCollectiveOptions& o = d->options;
@@ -159,19 +158,6 @@ TEST_CASE("too few slots for a fused ring are a deadlock, as the verifier says")
   const std::string complaint = job.run();
   INFO(complaint);
   CHECK(complaint.find("nothing can happen any more: rank 0 lane 0 waits for rank") != std::string::npos);
-}
-
-TEST_CASE("hoisted sends need the room that they ask for, and that is all they need") {
-  // Why a plan may not hoist over a transport that promises room for one message that nobody has asked for.
-  const Shape shape{.collective = Collective::AllReduce, .nRanks = 8, .bytes = 1024};
-  std::vector<Schedule> schedules =
-      rewrite(buildAll(*findAlgorithm(shape.collective, "circulant"), shape), {.hoistSlots = 4});
-  REQUIRE(slotsNeeded(schedules) == 4);
-  SimCollective roomy(schedules, {.count = 256, .links = {.slots = 4}});
-  CHECK(roomy.run() == "");
-  for (Schedule& s : schedules) s.slotsNeeded = 2;  // what fusing asks for
-  SimCollective narrow(schedules, {.count = 256, .links = {.slots = 2}});
-  CHECK(narrow.run().find("nothing can happen any more") != std::string::npos);
 }
 
 TEST_CASE("a schedule that gives wrong elements is found out") {
