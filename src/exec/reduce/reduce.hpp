@@ -49,9 +49,4 @@ void scale(tuttiDataType_t dtype, void* dst, const void* src, const void* scalar
 /// data[i] = data[i] / divisor, for avg; divisor > 0.  Integers round toward zero; bool is left as it is.
 void divide(tuttiDataType_t dtype, void* data, int divisor, size_t count);
 
-/// One element of dtype to and from double, rounding once as above; for tests and perf programs.  fromDouble to an
-/// integer type cuts the fraction off and saturates (NaN: 0); to bool: whether it is nonzero.
-double toDouble(tuttiDataType_t dtype, const void* element);
-void fromDouble(tuttiDataType_t dtype, void* element, double value);
-
 }  // namespace tutti

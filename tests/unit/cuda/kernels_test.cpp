@@ -82,7 +82,7 @@ TEST_CASE("kernels scale and divide as the host does") {
       const size_t bytes = kCount * dataTypeBytes(type);
       std::vector<char> want(bytes);
       char scalar[8] = {};
-      fromDouble(type, scalar, 3);
+      putValue(type, scalar, 3);
       std::memcpy(slab.at(0), operands.data[0].data(), bytes);
       std::memcpy(slab.at(2 * kStride), scalar, sizeof scalar);
       for (const bool onDevice : {false, true}) {

@@ -41,8 +41,8 @@ std::string reduceAll(const Rank& r, GpuRank& own, tuttiDataType_t type, tuttiRe
   const size_t bytes = dataTypeBytes(type);
   std::vector<char> want(kElements * bytes);
   for (size_t i = 0; i < kElements; ++i) {
-    fromDouble(type, static_cast<char*>(data) + i * bytes, valueAt(r.rank, i));
-    fromDouble(type, want.data() + i * bytes, combined(op, type == tuttiBool, i));
+    putValue(type, static_cast<char*>(data) + i * bytes, valueAt(r.rank, i));
+    putValue(type, want.data() + i * bytes, combined(op, type == tuttiBool, i));
   }
   RANK_TRY(tuttiAllReduce(data, data, kElements, type, op, r.comm, own.asTutti()));
   if (std::string why = own.synchronize(); !why.empty()) return why;

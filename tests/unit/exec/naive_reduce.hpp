@@ -81,6 +81,54 @@ class Encoder {
   std::vector<double> finite_;
 };
 
+inline const Encoder& encoderOf(tuttiDataType_t t) {
+  static const Encoder all[] = {Encoder(formatOf(tuttiFloat16)), Encoder(formatOf(tuttiBfloat16)),
+                                Encoder(formatOf(tuttiFloat8e4m3)), Encoder(formatOf(tuttiFloat8e5m2))};
+  return all[t == tuttiFloat16 ? 0 : t == tuttiBfloat16 ? 1 : t == tuttiFloat8e4m3 ? 2 : 3];
+}
+
+// ---- Single elements.
+
+template <class T>
+T at(const void* data, size_t i) {
+  T value;
+  std::memcpy(&value, static_cast<const char*>(data) + i * sizeof(T), sizeof(T));
+  return value;
+}
+
+/// f(T{}) for the type that elements are stored in.
+template <class F>
+auto withStored(tuttiDataType_t type, F f) {
+  switch (type) {
+    case tuttiInt8: return f(int8_t{});
+    case tuttiInt16: return f(int16_t{});
+    case tuttiUint16: return f(uint16_t{});
+    case tuttiInt32: return f(int32_t{});
+    case tuttiUint32: return f(uint32_t{});
+    case tuttiInt64: return f(int64_t{});
+    case tuttiUint64: return f(uint64_t{});
+    case tuttiFloat32: return f(float{});
+    case tuttiFloat64: return f(double{});
+    default: return dataTypeBytes(type) == 2 ? f(uint16_t{}) : f(uint8_t{});
+  }
+}
+
+inline double valueOf(tuttiDataType_t type, const void* element) {
+  return withStored(type, [&](auto zero) {
+    const auto stored = at<decltype(zero)>(element, 0);
+    return isSmallFloat(type) ? decode(formatOf(type), static_cast<unsigned>(stored)) : static_cast<double>(stored);
+  });
+}
+
+/// The nearest number of the type; integers cut the fraction off.  The value is one that the type has room for.
+inline void putValue(tuttiDataType_t type, void* element, double value) {
+  withStored(type, [&](auto zero) {
+    using T = decltype(zero);
+    const T stored = isSmallFloat(type) ? static_cast<T>(encoderOf(type)(value)) : static_cast<T>(value);
+    std::memcpy(element, &stored, sizeof(T));
+  });
+}
+
 // ---- The naive reduction.
 
 template <class T>
@@ -119,13 +167,6 @@ inline bool combineBool(tuttiRedOp_t op, bool a, bool b) {
 }
 
 template <class T>
-T at(const void* data, size_t i) {
-  T value;
-  std::memcpy(&value, static_cast<const char*>(data) + i * sizeof(T), sizeof(T));
-  return value;
-}
-
-template <class T>
 void naive(tuttiRedOp_t op, void* dst, const std::vector<const void*>& sources, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     T value = at<T>(sources[0], i);
@@ -137,7 +178,7 @@ void naive(tuttiRedOp_t op, void* dst, const std::vector<const void*>& sources, 
 template <class Storage>
 inline void naiveSmall(tuttiDataType_t type, tuttiRedOp_t op, void* dst, const std::vector<const void*>& sources,
                        size_t count) {
-  const Encoder encode(formatOf(type));
+  const Encoder& encode = encoderOf(type);
   for (size_t i = 0; i < count; ++i) {
     auto value = static_cast<float>(decode(formatOf(type), at<Storage>(sources[0], i)));
     for (size_t s = 1; s < sources.size(); ++s) {
@@ -150,21 +191,14 @@ inline void naiveSmall(tuttiDataType_t type, tuttiRedOp_t op, void* dst, const s
 
 inline void naiveReduce(tuttiDataType_t type, tuttiRedOp_t op, void* dst, const std::vector<const void*>& sources,
                         size_t count) {
-  switch (type) {
-    case tuttiInt8: return naive<int8_t>(op, dst, sources, count);
-    case tuttiUint8: return naive<uint8_t>(op, dst, sources, count);
-    case tuttiInt16: return naive<int16_t>(op, dst, sources, count);
-    case tuttiUint16: return naive<uint16_t>(op, dst, sources, count);
-    case tuttiInt32: return naive<int32_t>(op, dst, sources, count);
-    case tuttiUint32: return naive<uint32_t>(op, dst, sources, count);
-    case tuttiInt64: return naive<int64_t>(op, dst, sources, count);
-    case tuttiUint64: return naive<uint64_t>(op, dst, sources, count);
-    case tuttiFloat32: return naive<float>(op, dst, sources, count);
-    case tuttiFloat64: return naive<double>(op, dst, sources, count);
-    case tuttiFloat16:
-    case tuttiBfloat16: return naiveSmall<uint16_t>(type, op, dst, sources, count);
-    case tuttiBool: break;
-    default: return naiveSmall<uint8_t>(type, op, dst, sources, count);
+  if (type != tuttiBool) {
+    return withStored(type, [&](auto zero) {
+      using T = decltype(zero);
+      if constexpr (std::is_unsigned_v<T> && sizeof(T) <= 2) {
+        if (isSmallFloat(type)) return naiveSmall<T>(type, op, dst, sources, count);
+      }
+      naive<T>(op, dst, sources, count);
+    });
   }
   for (size_t i = 0; i < count; ++i) {
     bool value = at<uint8_t>(sources[0], i) != 0;
@@ -174,13 +208,6 @@ inline void naiveReduce(tuttiDataType_t type, tuttiRedOp_t op, void* dst, const 
 }
 
 // ---- Data and comparison.
-
-inline double valueOf(tuttiDataType_t type, const void* element) {
-  if (type == tuttiFloat32) return static_cast<double>(at<float>(element, 0));
-  if (type == tuttiFloat64) return at<double>(element, 0);
-  if (!isSmallFloat(type)) return 0;
-  return decode(formatOf(type), dataTypeBytes(type) == 2 ? at<uint16_t>(element, 0) : at<uint8_t>(element, 0));
-}
 
 /// The index of the first element that differs, or -1; all NaNs are one.
 inline long firstDifference(tuttiDataType_t type, const void* a, const void* b, size_t count) {
