@@ -5,6 +5,7 @@
 #include "src/exec/kernels/scale_body.hpp"
 #include "src/exec/kernels/walk_body.hpp"
 #include "tests/fake_cuda/fake.hpp"
+#include "tests/support/host_walk.hpp"
 
 namespace tutti::fake {
 namespace {

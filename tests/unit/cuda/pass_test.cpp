@@ -5,6 +5,7 @@
 
 #include "src/exec/cuda/one_pass.hpp"
 #include "src/exec/kernels/pass_body.hpp"
+#include "tests/support/host_walk.hpp"
 
 using namespace tutti;
 

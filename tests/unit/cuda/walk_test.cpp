@@ -7,6 +7,7 @@
 #include "src/exec/cuda/resident_program.hpp"
 #include "src/exec/kernels/walk_body.hpp"
 #include "src/schedule/passes.hpp"
+#include "tests/support/host_walk.hpp"
 
 using namespace tutti;
 
