@@ -1,14 +1,12 @@
-// The bookkeeping of a ring of slots between one sender and one receiver, without any memory of its own.
+// The sender's bookkeeping of a ring of slots between one sender and one receiver, without any memory of its own.
 //
 // Two counters rule it, each with one writer, monotonic and never reset: `posted` (messages the sender has completed)
 // and `released` (messages the receiver is done with).  Slot k of n carries the messages k, k+n, k+2n, ...; a slot is
 // free for message m once released > m - n.  The place where the counters live is the Words parameter, so the same
 // logic runs over shared memory and over a simulated link on which they arrive late:
 //
-//   uint64_t posted();              what the peer's sender has posted           (acquire)
 //   uint64_t released();            what the peer's receiver has released       (acquire)
 //   void setPosted(uint64_t);       publish ours to the peer's receiver         (release: the slot was written before)
-//   void setReleased(uint64_t);     publish ours to the peer's sender           (release: the slot was read before)
 //
 // One thread per object.
 #pragma once
@@ -47,28 +45,6 @@ class SlotSender {
   uint32_t nSlots_;
   uint64_t posted_ = 0;
   uint64_t released_ = 0;  // as last seen
-};
-
-template <class Words>
-class SlotReceiver {
- public:
-  SlotReceiver(Words words, uint32_t nSlots) : words_(words), nSlots_(nSlots) {}
-
-  /// The slot of the next message, or nothing while it has not come.  The same one until release().
-  std::optional<uint32_t> arrived() {
-    if (posted_ == released_) posted_ = words_.posted();
-    if (posted_ == released_) return std::nullopt;
-    return static_cast<uint32_t>(released_ % nSlots_);
-  }
-  /// The slot of arrived() is read; the sender may write it again.
-  void release() { words_.setReleased(++released_); }
-  bool check() const { return released_ <= posted_ && posted_ - released_ <= nSlots_; }
-
- private:
-  Words words_;
-  uint32_t nSlots_;
-  uint64_t posted_ = 0;  // as last seen
-  uint64_t released_ = 0;
 };
 
 }  // namespace tutti

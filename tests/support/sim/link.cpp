@@ -170,7 +170,7 @@ Result<bool> SimEndpoint::receive(std::byte* dst, const Expect& expect) {
 }
 
 std::optional<Fingerprint> SimEndpoint::pending() const {
-  const std::optional<uint32_t> at = SlotReceiver<Words>(receiver_).arrived();
+  const std::optional<uint32_t> at = SlotReceiver(receiver_).arrived();
   if (!at || peeked_) return std::nullopt;
   return self().slots[*at].call;
 }

@@ -103,6 +103,28 @@ class Words {
   int side_;
 };
 
+/// The receiver's side of transport/credits.hpp, by posted() and setReleased().
+class SlotReceiver {
+ public:
+  SlotReceiver(Words words, uint32_t nSlots) : words_(words), nSlots_(nSlots) {}
+
+  /// The slot of the next message, or nothing while it has not come.  The same one until release().
+  std::optional<uint32_t> arrived() {
+    if (posted_ == released_) posted_ = words_.posted();
+    if (posted_ == released_) return std::nullopt;
+    return static_cast<uint32_t>(released_ % nSlots_);
+  }
+  /// The slot of arrived() is read; the sender may write it again.
+  void release() { words_.setReleased(++released_); }
+  bool check() const { return released_ <= posted_ && posted_ - released_ <= nSlots_; }
+
+ private:
+  Words words_;
+  uint32_t nSlots_;
+  uint64_t posted_ = 0;  // as last seen
+  uint64_t released_ = 0;
+};
+
 class SimEndpoint : public Endpoint {
  public:
   SimEndpoint(std::shared_ptr<Link> link, int side);
@@ -135,7 +157,7 @@ class SimEndpoint : public Endpoint {
   std::shared_ptr<Link> link_;
   const int side_;
   SlotSender<Words> sender_;
-  SlotReceiver<Words> receiver_;
+  SlotReceiver receiver_;
   std::vector<std::byte> staging_;  // of slotBytes, once reserve() was called
   bool peeked_ = false;
   Status failure_;
