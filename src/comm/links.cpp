@@ -69,8 +69,6 @@ std::optional<LinkProfile> Links::linkBetween(int a, int b) const {
   return way.ok() ? std::optional(way->link) : std::nullopt;
 }
 
-bool Links::isOpen(int peer, int lane) const { return endpoints_.count({peer, lane}) != 0; }
-
 Result<Endpoint*> Links::endpoint(int peer, int lane) {
   const std::pair key(peer, lane);
   lastAsked_ = peer;

@@ -55,7 +55,6 @@ class Links {
   Result<bool> openBoards();
   /// The sending end of this rank's board (peer: kEveryone), the receiving end of a peer's.  After openBoards().
   Endpoint* board(int peer) const { return endpoints_.at({peer, kBoardLane}).get(); }
-  bool isOpen(int peer, int lane) const;
   /// f(peer, endpoint) for the endpoints of collectives that are open.  Any thread; f must not block.
   template <class F>
   void forEachCollectiveEndpoint(F&& f) const {

@@ -29,7 +29,6 @@ class Emitter {
   Emitter(const MemoryMap& memory, const LaneGroups& lanes, int nRanks);
 
   bool written(size_t cell) const { return cells_[cell].part >= 0; }
-  int partIn(size_t cell) const { return cells_[cell].part; }
   /// Where the value of a written cell is; what is on its way there is received first.
   Value load(size_t cell);
 

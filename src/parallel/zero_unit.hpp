@@ -51,7 +51,6 @@ class ZeroUnit {
   size_t mine() const { return static_cast<size_t>(slices_[rank_ + 1] - slices_[rank_]); }
   size_t begin() const { return static_cast<size_t>(slices_[rank_]); }
   const std::vector<int64_t>& slices() const { return slices_; }
-  bool hasValues() const { return !values_.empty() || count_ == 0; }
   char* values() { return values_.data(); }
   size_t valueBytes() const { return valueBytes_; }
 

@@ -93,11 +93,6 @@ class Placer {
 
 }  // namespace
 
-const char* levelName(Level level) {
-  constexpr const char* kNames[] = {"process", "L3", "NUMA", "socket", "host", "rail", "cluster"};
-  return kNames[static_cast<size_t>(level)];
-}
-
 Result<LevelGroups> levelGroups(const Graph& graph, const std::vector<RankPlace>& ranks) {
   Placer placer(graph);
   LevelGroups groups;

@@ -10,7 +10,6 @@ namespace tutti::topology {
 
 enum class Level { Process, L3, Numa, Socket, Host, Rail, Cluster };
 constexpr int kNumLevels = static_cast<int>(Level::Cluster) + 1;
-const char* levelName(Level level);
 
 /// Where a rank runs.
 struct RankPlace {
