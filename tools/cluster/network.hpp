@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/sim/roles.hpp"
-#include "src/topology/host_model.hpp"
+#include "tools/topology/search/host_model.hpp"
 #include "tools/cluster/fabric.hpp"
 
 namespace tutti::sim {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/topology/host_model.hpp"
+#include "tools/topology/search/host_model.hpp"
 #include "tools/topology/search/channel_plan.hpp"
 #include "tools/topology/search/tour.hpp"
 

@@ -1,6 +1,6 @@
 #include "tools/topology/search/dev_numbers.hpp"
 
-#include "src/topology/host_model.hpp"
+#include "tools/topology/search/host_model.hpp"
 
 namespace tutti::topology {
 

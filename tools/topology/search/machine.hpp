@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "src/topology/host_model.hpp"
+#include "tools/topology/search/host_model.hpp"
 
 namespace tutti::topology {
 

@@ -1,4 +1,4 @@
-#include "src/topology/host_model.hpp"
+#include "tools/topology/search/host_model.hpp"
 
 #include <algorithm>
 #include <map>
