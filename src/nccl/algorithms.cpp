@@ -89,9 +89,8 @@ void choose(const std::string& function, const Filter& filter, bool explicitly, 
     const std::string why = "NCCL_ALGO allows " + function + " only algorithms that Tutti does not have (it has " +
                             counterpartsOf(function) + ")";
     if (anyAllowed && !strict()) into->warnings.push_back(why + ": its planner chooses of all");
-    if (anyAllowed && strict() && into->error.empty()) into->error = why;
-    if (!anyAllowed && explicitly && into->error.empty())
-      into->error = "NCCL_ALGO leaves " + function + " no algorithm";
+    if (anyAllowed && strict()) reject(why, into);
+    if (!anyAllowed && explicitly) reject("NCCL_ALGO leaves " + function + " no algorithm", into);
     return;
   }
   if (ours.size() > 1) {
@@ -103,12 +102,10 @@ void choose(const std::string& function, const Filter& filter, bool explicitly, 
 }
 
 template <size_t N>
-bool knownNames(const char* variable, const Filter& filter, const char* const (&names)[N], Environment* into) {
+bool knownNames(const std::string& variable, const Filter& filter, const char* const (&names)[N], Environment* into) {
   for (const std::string& name : filter.names) {
     if (contains(names, name)) continue;
-    if (into->error.empty()) {
-      into->error = std::string(variable) + ": there is no '" + name + "'; there are " + listOf(names);
-    }
+    reject(variable + ": there is no '" + name + "'; there are " + listOf(names), into);
     return false;
   }
   return true;
@@ -116,18 +113,15 @@ bool knownNames(const char* variable, const Filter& filter, const char* const (&
 
 }  // namespace
 
-void readAlgorithms(const std::string& value, Environment* into) {
+void readAlgorithms(const std::string& name, const std::string& value, Environment* into) {
   for (const std::string& section : splitList(value, ';')) {
     const size_t colon = section.find(':');
     const bool one = colon != std::string::npos;
     const Filter filter = parseFilter(one ? section.substr(colon + 1) : section);
-    if (!knownNames("NCCL_ALGO", filter, kAlgorithmNames, into)) return;
+    if (!knownNames(name, filter, kAlgorithmNames, into)) return;
     const std::string function = one ? lower(section.substr(0, colon)) : "";
     if (one && !contains(kFunctions, function)) {
-      if (into->error.empty()) {
-        into->error = "NCCL_ALGO: there is no function '" + function + "'; there are " + listOf(kFunctions);
-      }
-      return;
+      return reject(name + ": there is no function '" + function + "'; there are " + listOf(kFunctions), into);
     }
     for (const char* f : kFunctions) {
       if (!one || function == f) choose(f, filter, one, into);
@@ -135,21 +129,21 @@ void readAlgorithms(const std::string& value, Environment* into) {
   }
 }
 
-void readProtocols(const std::string& value, Environment* into) {
+void readProtocols(const std::string& name, const std::string& value, Environment* into) {
   if (value.find_first_of(";:") != std::string::npos) {
-    into->warnings.push_back("NCCL_PROTO=" + value + ": Tutti has one protocol for all functions; it chooses freely");
+    into->warnings.push_back(name + "=" + value + ": Tutti has one protocol for all functions; it chooses freely");
     return;
   }
   const Filter filter = parseFilter(value);
-  if (!knownNames("NCCL_PROTO", filter, kProtocolNames, into)) return;
+  if (!knownNames(name, filter, kProtocolNames, into)) return;
   const bool flags = filter.allows("ll") || filter.allows("ll128");  // the flag travels with the data
   const bool simple = filter.allows("simple");
   if (!flags && !simple) {
-    if (into->error.empty()) into->error = "NCCL_PROTO=" + value + " leaves no protocol";
+    reject(name + "=" + value + " leaves no protocol", into);
   } else if (!flags) {
     into->defaults["TUTTI_PROTO"] = "slots";
   } else if (!simple) {
-    into->warnings.push_back("NCCL_PROTO=" + value + ": Tutti sends flags with data in the smallest messages only");
+    into->warnings.push_back(name + "=" + value + ": Tutti sends flags with data in the smallest messages only");
   }
 }
 

@@ -15,10 +15,6 @@ namespace {
 
 constexpr int64_t kSlots = 4;  // TUTTI_SLOTS
 
-void reject(const std::string& why, Environment* into) {
-  if (into->error.empty()) into->error = why;
-}
-
 bool parseNumber(const std::string& text, int64_t* number) {
   const char* end = text.data() + text.size();
   const auto [next, error] = std::from_chars(text.data(), end, *number);
@@ -26,67 +22,80 @@ bool parseNumber(const std::string& text, int64_t* number) {
 }
 
 /// Errors become into->error.
-std::optional<int> readCount(const char* name, const std::string& value, int least, int most, Environment* into) {
+std::optional<int> readCount(const std::string& name, const std::string& value, int least, int most,
+                             Environment* into) {
   int64_t number = 0;
   if (parseNumber(value, &number) && number >= least && number <= most) return static_cast<int>(number);
-  reject(std::string(name) + "=" + value + " is not a whole number from " + std::to_string(least) + " to " +
-             std::to_string(most),
+  reject(name + "=" + value + " is not a whole number from " + std::to_string(least) + " to " + std::to_string(most),
          into);
   return std::nullopt;
 }
 
-bool readSwitch(const char* name, const std::string& value, Environment* into) {
-  return readCount(name, value, 0, 1, into).value_or(0) == 1;
+template <std::optional<bool> Environment::*field>
+void readSwitch(const std::string& name, const std::string& value, Environment* into) {
+  if (const auto on = readCount(name, value, 0, 1, into)) into->*field = *on == 1;
 }
 
-void readDebug(const std::string& value, Environment* into) {
+template <std::optional<int> Environment::*field>
+void readChannels(const std::string& name, const std::string& value, Environment* into) {
+  if (const auto count = readCount(name, value, 1, 64, into)) into->*field = count;
+}
+
+template <std::string Environment::*field>
+void readText(const std::string&, const std::string& value, Environment* into) {
+  into->*field = value;
+}
+
+void excludeIf(const std::string& name, const std::string& value, const char* transport, Environment* into) {
+  if (readCount(name, value, 0, 1, into) == 1) into->excluded.emplace_back(transport);
+}
+
+/// Of variables that Tutti has under the same name but for the prefix, with the same syntax.
+void readTwin(const std::string& name, const std::string& value, Environment* into) {
+  into->defaults["TUTTI_" + name.substr(sizeof "NCCL_" - 1)] = value;
+}
+
+void readDebug(const std::string& name, const std::string& value, Environment* into) {
   if (!parseLevel(value, &into->log.level)) {
-    into->warnings.push_back("NCCL_DEBUG=" + value + " is not VERSION, WARN, INFO, ABORT or TRACE");
+    into->warnings.push_back(name + "=" + value + " is not VERSION, WARN, INFO, ABORT or TRACE");
     return;
   }
   if (into->log.level == Level::Info) into->defaults["TUTTI_LOG"] = "info";
   if (into->log.level == Level::Trace) into->defaults["TUTTI_LOG"] = "debug";
 }
 
-void readSubjects(const std::string& value, Environment* into) {
+void readSubjects(const std::string& name, const std::string& value, Environment* into) {
   if (!parseSubjects(value, &into->log.subjects)) {
-    into->warnings.push_back("NCCL_DEBUG_SUBSYS=" + value + " names a subject that does not exist; it is ignored");
+    into->warnings.push_back(name + "=" + value + " names a subject that does not exist; it is ignored");
   }
 }
 
-void readNet(const std::string& value, Environment* into) {
+void readNet(const std::string& name, const std::string& value, Environment* into) {
   into->netName = networkTransport(value);
   if (into->netName.empty())
-    reject("NCCL_NET=" + value + ": Tutti has no such network transport; it has Socket and IB", into);
+    reject(name + "=" + value + ": Tutti has no such network transport; it has Socket and IB", into);
 }
 
-void readNetPlugin(const std::string& value, Environment* into) {
+void readNetPlugin(const std::string& name, const std::string& value, Environment* into) {
   if (lower(value) == "none") return;
-  into->warnings.push_back("NCCL_NET_PLUGIN=" + value + " is not loaded: Tutti uses its own network transports");
+  into->warnings.push_back(name + "=" + value + " is not loaded: Tutti uses its own network transports");
 }
 
-void readFamily(const std::string& value, Environment* into) {
+void readFamily(const std::string& name, const std::string& value, Environment* into) {
   if (value == "AF_INET" || value == "AF_INET6") {
     into->defaults["TUTTI_SOCKET_FAMILY"] = value == "AF_INET" ? "inet" : "inet6";
   } else {
-    reject("NCCL_SOCKET_FAMILY=" + value + " is neither AF_INET nor AF_INET6", into);
+    reject(name + "=" + value + " is neither AF_INET nor AF_INET6", into);
   }
 }
 
 // NCCL's is the memory of one channel to one peer, which Tutti has in slots.
-void readBuffSize(const std::string& value, Environment* into) {
+void readBuffSize(const std::string& name, const std::string& value, Environment* into) {
   int64_t bytes = 0;
   if (!parseNumber(value, &bytes) || bytes < kSlots * 1024 || bytes > kSlots * (int64_t{64} << 20)) {
-    return reject("NCCL_BUFFSIZE=" + value + " is not a number of bytes from 4096 to 268435456", into);
+    return reject(name + "=" + value + " is not a number of bytes from 4096 to 268435456", into);
   }
   into->defaults["TUTTI_SLOT_BYTES"] = std::to_string(bytes / kSlots);
-}
-
-void readMost(const char* name, const std::string& value, Environment* into) {
-  if (const auto count = readCount(name, value, 1, 64, into)) into->maxCtas = count;
-}
-void readLeast(const char* name, const std::string& value, Environment* into) {
-  if (const auto count = readCount(name, value, 1, 64, into)) into->minCtas = count;
 }
 
 // Later rows win over earlier ones.
@@ -94,35 +103,25 @@ constexpr NcclVariable kVariables[] = {
     {"NCCL_DEBUG", "level of the log: VERSION, WARN, INFO, ABORT, TRACE; INFO and TRACE also raise `TUTTI_LOG`",
      readDebug},
     {"NCCL_DEBUG_SUBSYS", "subjects of the log, e.g. `INIT,COLL`; `^` excludes", readSubjects},
-    {"NCCL_DEBUG_FILE", "file of the log; `%h` is the host, `%p` the process",
-     [](const std::string& value, Environment* into) { into->logFile = value; }},
-    {"NCCL_SOCKET_IFNAME", "`TUTTI_SOCKET_IFNAME`, which has the same syntax",
-     [](const std::string& value, Environment* into) { into->defaults["TUTTI_SOCKET_IFNAME"] = value; }},
+    {"NCCL_DEBUG_FILE", "file of the log; `%h` is the host, `%p` the process", readText<&Environment::logFile>},
+    {"NCCL_SOCKET_IFNAME", "`TUTTI_SOCKET_IFNAME`, which has the same syntax", readTwin},
     {"NCCL_SOCKET_FAMILY", "`TUTTI_SOCKET_FAMILY`", readFamily},
-    {"NCCL_IB_HCA", "`TUTTI_IB_HCA`, which has the same syntax",
-     [](const std::string& value, Environment* into) { into->defaults["TUTTI_IB_HCA"] = value; }},
-    {"NCCL_IB_GID_INDEX", "`TUTTI_IB_GID_INDEX`",
-     [](const std::string& value, Environment* into) { into->defaults["TUTTI_IB_GID_INDEX"] = value; }},
-    {"NCCL_IB_TC", "`TUTTI_IB_TC`",
-     [](const std::string& value, Environment* into) { into->defaults["TUTTI_IB_TC"] = value; }},
-    {"NCCL_IB_SL", "`TUTTI_IB_SL`",
-     [](const std::string& value, Environment* into) { into->defaults["TUTTI_IB_SL"] = value; }},
-    {"NCCL_IB_TIMEOUT", "`TUTTI_IB_TIMEOUT`",
-     [](const std::string& value, Environment* into) { into->defaults["TUTTI_IB_TIMEOUT"] = value; }},
-    {"NCCL_IB_RETRY_CNT", "`TUTTI_IB_RETRY_CNT`",
-     [](const std::string& value, Environment* into) { into->defaults["TUTTI_IB_RETRY_CNT"] = value; }},
+    {"NCCL_IB_HCA", "`TUTTI_IB_HCA`, which has the same syntax", readTwin},
+    {"NCCL_IB_GID_INDEX", "`TUTTI_IB_GID_INDEX`", readTwin},
+    {"NCCL_IB_TC", "`TUTTI_IB_TC`", readTwin},
+    {"NCCL_IB_SL", "`TUTTI_IB_SL`", readTwin},
+    {"NCCL_IB_TIMEOUT", "`TUTTI_IB_TIMEOUT`", readTwin},
+    {"NCCL_IB_RETRY_CNT", "`TUTTI_IB_RETRY_CNT`", readTwin},
     {"NCCL_IB_DISABLE", "1 excludes the transport `verbs`",
-     [](const std::string& value, Environment* into) {
-       if (readSwitch("NCCL_IB_DISABLE", value, into)) into->excluded.emplace_back("verbs");
+     [](const std::string& name, const std::string& value, Environment* into) {
+       excludeIf(name, value, "verbs", into);
      }},
     {"NCCL_P2P_DISABLE", "1 excludes the transport `cuda_ipc`",
-     [](const std::string& value, Environment* into) {
-       if (readSwitch("NCCL_P2P_DISABLE", value, into)) into->excluded.emplace_back("cuda_ipc");
+     [](const std::string& name, const std::string& value, Environment* into) {
+       excludeIf(name, value, "cuda_ipc", into);
      }},
     {"NCCL_SHM_DISABLE", "1 excludes the transport `shm`; ranks of one host then talk over sockets",
-     [](const std::string& value, Environment* into) {
-       if (readSwitch("NCCL_SHM_DISABLE", value, into)) into->excluded.emplace_back("shm");
-     }},
+     [](const std::string& name, const std::string& value, Environment* into) { excludeIf(name, value, "shm", into); }},
     {"NCCL_ALGO",
      "`TUTTI_ALGO`, where it comes down to one algorithm per function: Ring, Tree or PAT; a warning where it leaves "
      "only others (`TUTTI_ALGO_STRICT=1`: an error)",
@@ -130,39 +129,22 @@ constexpr NcclVariable kVariables[] = {
     {"NCCL_PROTO",
      "Simple alone is `TUTTI_PROTO=slots`; LL or LL128 alone is a warning, as such messages are small here",
      readProtocols},
-    {"NCCL_TOPO_FILE", "`TUTTI_TOPO_FILE`, which reads NCCL's XML and warns of what it leaves out",
-     [](const std::string& value, Environment* into) { into->defaults["TUTTI_TOPO_FILE"] = value; }},
-    {"NCCL_TOPO_DUMP_FILE", "`TUTTI_TOPO_DUMP_FILE`, which writes NCCL's XML",
-     [](const std::string& value, Environment* into) { into->defaults["TUTTI_TOPO_DUMP_FILE"] = value; }},
+    {"NCCL_TOPO_FILE", "`TUTTI_TOPO_FILE`, which reads NCCL's XML and warns of what it leaves out", readTwin},
+    {"NCCL_TOPO_DUMP_FILE", "`TUTTI_TOPO_DUMP_FILE`, which writes NCCL's XML", readTwin},
     {"NCCL_NET", "network transport: Socket is `tcp`, IB is `verbs`; others are an error", readNet},
     {"NCCL_NET_PLUGIN", "`none`; others are not loaded, with a warning", readNetPlugin},
     {"NCCL_BUFFSIZE", "`TUTTI_SLOT_BYTES`: a quarter of it, as there are four slots", readBuffSize},
-    {"NCCL_MIN_NCHANNELS", "as NCCL_MIN_CTAS",
-     [](const std::string& value, Environment* into) { readLeast("NCCL_MIN_NCHANNELS", value, into); }},
-    {"NCCL_MAX_NCHANNELS", "as NCCL_MAX_CTAS",
-     [](const std::string& value, Environment* into) { readMost("NCCL_MAX_NCHANNELS", value, into); }},
-    {"NCCL_MIN_CTAS", "least number of channels, as far as they are possible",
-     [](const std::string& value, Environment* into) { readLeast("NCCL_MIN_CTAS", value, into); }},
-    {"NCCL_MAX_CTAS", "largest number of channels",
-     [](const std::string& value, Environment* into) { readMost("NCCL_MAX_CTAS", value, into); }},
+    {"NCCL_MIN_NCHANNELS", "as NCCL_MIN_CTAS", readChannels<&Environment::minCtas>},
+    {"NCCL_MAX_NCHANNELS", "as NCCL_MAX_CTAS", readChannels<&Environment::maxCtas>},
+    {"NCCL_MIN_CTAS", "least number of channels, as far as they are possible", readChannels<&Environment::minCtas>},
+    {"NCCL_MAX_CTAS", "largest number of channels", readChannels<&Environment::maxCtas>},
     {"NCCL_COMM_BLOCKING", "0: communicators are non-blocking, 1: blocking, whatever the program says",
-     [](const std::string& value, Environment* into) {
-       if (const auto on = readCount("NCCL_COMM_BLOCKING", value, 0, 1, into)) into->blocking = *on == 1;
-     }},
-    {"NCCL_COMM_SPLIT_SHARE_RESOURCES", "overrides `splitShare` of all configs",
-     [](const std::string& value, Environment* into) {
-       if (const auto on = readCount("NCCL_COMM_SPLIT_SHARE_RESOURCES", value, 0, 1, into)) into->splitShare = *on == 1;
-     }},
+     readSwitch<&Environment::blocking>},
+    {"NCCL_COMM_SPLIT_SHARE_RESOURCES", "overrides `splitShare` of all configs", readSwitch<&Environment::splitShare>},
     {"NCCL_COMM_SHRINK_SHARE_RESOURCES", "overrides `shrinkShare` of all configs",
-     [](const std::string& value, Environment* into) {
-       if (const auto on = readCount("NCCL_COMM_SHRINK_SHARE_RESOURCES", value, 0, 1, into)) {
-         into->shrinkShare = *on == 1;
-       }
-     }},
-    {"NCCL_COMM_ID", "`host:port` where ranks meet that do not exchange the id",
-     [](const std::string& value, Environment* into) { into->commId = value; }},
-    {"NCCL_HOSTID", "`TUTTI_HOSTID`",
-     [](const std::string& value, Environment* into) { into->defaults["TUTTI_HOSTID"] = value; }},
+     readSwitch<&Environment::shrinkShare>},
+    {"NCCL_COMM_ID", "`host:port` where ranks meet that do not exchange the id", readText<&Environment::commId>},
+    {"NCCL_HOSTID", "`TUTTI_HOSTID`", readTwin},
 };
 
 std::string trimmed(const std::string& text) {
@@ -257,6 +239,10 @@ void applyDefaults(Environment* env) {
 
 }  // namespace
 
+void reject(const std::string& why, Environment* into) {
+  if (into->error.empty()) into->error = why;
+}
+
 std::span<const NcclVariable> ncclVariables() { return kVariables; }
 
 std::string ncclValue(const std::string& name) {
@@ -291,7 +277,7 @@ Environment readEnvironment() {
   env.log.subjects = subject::kInit | subject::kEnv | subject::kBootstrap;
   for (const NcclVariable& variable : kVariables) {
     const std::string value = ncclValue(variable.name);
-    if (!value.empty()) variable.read(value, &env);
+    if (!value.empty()) variable.read(variable.name, value, &env);
     for (const auto& [name, becomes] : env.defaults) env.origins.emplace(name, variable.name);
   }
   if (env.minCtas && env.maxCtas && *env.minCtas > *env.maxCtas) {

@@ -35,8 +35,8 @@ struct Environment {
 struct NcclVariable {
   const char* name;
   const char* becomes;  // what it does in Tutti, for docs and ncclParamDumpAll
-  /// Takes over `value`, which is not empty.
-  void (*read)(const std::string& value, Environment* into);
+  /// Takes over `value`, which is not empty, of the variable `name`.
+  void (*read)(const std::string& name, const std::string& value, Environment* into);
 };
 
 /// All that are understood.
@@ -54,9 +54,12 @@ const Environment& environment();
 /// Look at NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE again (ncclResetDebugInit).
 void readLogAgain();
 
+/// `why` is the error, if it is the first.
+void reject(const std::string& why, Environment* into);
+
 /// NCCL_ALGO and NCCL_PROTO in tutti's words; see algorithms.cpp.
-void readAlgorithms(const std::string& value, Environment* into);
-void readProtocols(const std::string& value, Environment* into);
+void readAlgorithms(const std::string& name, const std::string& value, Environment* into);
+void readProtocols(const std::string& name, const std::string& value, Environment* into);
 
 /// Tutti's transport for a network by the name that NCCL has for it; "" if there is none.
 std::string networkTransport(const std::string& name);
