@@ -87,13 +87,32 @@ Result<std::vector<JsonAt>> readGpus(const JsonAt& top, const ChunkKeys& keys, P
   return gpus;
 }
 
-int ProgramBuilder::semaphore(Wire wire, int from, int to, int number) {
-  const auto [known, isNew] = semaphores_.try_emplace({wire, from, to, number}, 0);
-  if (isNew) {
-    known->second = static_cast<int>(program_->semaphores.size());
-    program_->semaphores.push_back(0);
+Status ProgramBuilder::readEnds(const JsonAt& channel, const char* key, Wire wire, int rank, ChannelCount* count,
+                                std::vector<ChannelEnd>* out) const {
+  TUTTI_ASSIGN(const std::vector<JsonAt> peers, channel.list(key));
+  for (const JsonAt& value : peers) {
+    TUTTI_ASSIGN(const int64_t number, value.number(0, program_->nRanks - 1));
+    const int peer = static_cast<int>(number);
+    if (peer == rank) return value.error("gpu ", rank, " has a channel to itself");
+    out->push_back({wire, peer, (*count)[{wire, peer}]++});
   }
-  return known->second;
+  return {};
+}
+
+Status ProgramBuilder::readGroups(const JsonAt& channel, const char* key, Buffer buffer,
+                                  std::vector<MulticastGroup>* out) const {
+  TUTTI_ASSIGN(const std::vector<JsonAt> groups, channel.list(key));
+  for (const JsonAt& group : groups) {
+    MulticastGroup multicast{buffer, {}};
+    TUTTI_ASSIGN(const std::vector<JsonAt> ranks, group.list("ranks"));
+    for (const JsonAt& value : ranks) {
+      TUTTI_ASSIGN(const int64_t member, value.number(0, program_->nRanks - 1));
+      multicast.ranks.push_back(static_cast<int>(member));
+    }
+    if (multicast.ranks.empty()) return group.error("a multicast group of no ranks");
+    out->push_back(std::move(multicast));
+  }
+  return {};
 }
 
 int ProgramBuilder::localSemaphore(int rank, int id, int initial) {
@@ -108,17 +127,31 @@ std::optional<int> ProgramBuilder::findLocalSemaphore(int rank, int id) const {
   return found == localSemaphores_.end() ? std::nullopt : std::optional(found->second);
 }
 
-Result<int> ProgramBuilder::barrier(const JsonAt& op, int rank, int id, int participants) {
-  const auto [known, isNew] = barriers_.try_emplace({rank, id}, 0);
-  if (isNew) {
-    known->second = static_cast<int>(program_->barriers.size());
-    program_->barriers.push_back(participants);
-  }
+Status ProgramBuilder::addBarrier(const JsonAt& op, const char* key, Step pattern, Thread* thread) {
+  TUTTI_ASSIGN(const int id, op.whole("barrier_id", JsonAt::kRequired, 0, kMostThreads));
+  TUTTI_ASSIGN(const int participants, op.whole(key, JsonAt::kRequired, 1, kMostThreads));
+  const auto [known, isNew] = barriers_.try_emplace({thread->rank, id}, static_cast<int>(program_->barriers.size()));
+  if (isNew) program_->barriers.push_back(participants);
   const int before = program_->barriers[static_cast<size_t>(known->second)];
   if (before != participants) {
-    return op.error("barrier ", id, " of gpu ", rank, " has ", participants, " thread blocks here and ", before,
+    return op.error("barrier ", id, " of gpu ", thread->rank, " has ", participants, " thread blocks here and ", before,
                     " before");
   }
+  pattern.kind = StepKind::Barrier;
+  pattern.sync = known->second;
+  thread->steps.push_back(std::move(pattern));
+  return {};
+}
+
+int ProgramBuilder::addSignal(const ChannelEnd& end, bool posts, const Step& pattern, Thread* thread) {
+  // The semaphore that signals from one end end up in, and the other waits for.
+  const int from = posts ? thread->rank : end.peer, to = posts ? end.peer : thread->rank;
+  const int next = static_cast<int>(program_->semaphores.size());
+  const auto [known, isNew] = semaphores_.try_emplace({end.wire, from, to, end.number}, next);
+  if (isNew) program_->semaphores.push_back(0);
+  Step step{.kind = posts ? StepKind::Post : StepKind::Take, .where = pattern.where};
+  step.sync = known->second;
+  thread->steps.push_back(std::move(step));
   return known->second;
 }
 

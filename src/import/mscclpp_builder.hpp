@@ -59,12 +59,22 @@ class ProgramBuilder {
  public:
   explicit ProgramBuilder(Program* program) : program_(program) {}
 
-  /// The semaphore that signals of `from` over the channel end up in (`to` waits for it).
-  int semaphore(Wire wire, int from, int to, int number);
+  /// How many channels of a kind a rank has to a peer.
+  using ChannelCount = std::map<std::pair<Wire, int>, int>;
+  /// Append the rank's ends of channels to the peers under `key`.  Errors: with the path.
+  Status readEnds(const JsonAt& channel, const char* key, Wire wire, int rank, ChannelCount* count,
+                  std::vector<ChannelEnd>* out) const;
+  /// Append the groups of ranks under `key`, of a channel on `buffer`.  Errors: with the path.
+  Status readGroups(const JsonAt& channel, const char* key, Buffer buffer, std::vector<MulticastGroup>* out) const;
+
   int localSemaphore(int rank, int id, int initial);
   std::optional<int> findLocalSemaphore(int rank, int id) const;
-  /// Errors: if another op gives the barrier another number of participants.
-  Result<int> barrier(const JsonAt& op, int rank, int id, int participants);
+  /// Append the step of a barrier, whose number of participants is under `key`.  Errors: with the path; if another op
+  /// gives it another number.
+  Status addBarrier(const JsonAt& op, const char* key, Step pattern, Thread* thread);
+  /// Append a signal to the other end of a channel, or (posts false) the wait for one from there.  Returns its
+  /// semaphore.
+  int addSignal(const ChannelEnd& end, bool posts, const Step& pattern, Thread* thread);
 
   /// Append the steps of a data-moving op.  Errors: with the path, if numbers of sources and targets do not fit.
   Status addData(const JsonAt& op, const OpForm& form, const std::vector<Places>& sources,

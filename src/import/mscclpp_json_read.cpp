@@ -40,10 +40,6 @@ class JsonReader {
  private:
   Status readGpu(const JsonAt& gpu, int rank);
   Status readChannels(const JsonAt& gpu, int rank, Gpu* out) const;
-  Result<int> readRank(const JsonAt& value) const {
-    TUTTI_ASSIGN(const int64_t rank, value.number(0, program_.nRanks - 1));
-    return static_cast<int>(rank);
-  }
   Status readThreadBlock(const JsonAt& element, const Gpu& gpu, int rank);
   Status readLocal(const JsonAt& element, const Gpu& gpu, Local* out) const;
   Status readOps(const JsonAt& holder, const Local& local, const std::string& prefix, bool piped, Thread* thread);
@@ -65,31 +61,17 @@ class JsonReader {
 };
 
 Status JsonReader::readChannels(const JsonAt& gpu, int rank, Gpu* out) const {
-  std::map<std::pair<Wire, int>, int> count;
+  ProgramBuilder::ChannelCount count;
   TUTTI_ASSIGN(const std::vector<JsonAt> channels, gpu.list("channels"));
   for (const JsonAt& channel : channels) {
     TUTTI_ASSIGN(const Wire wire, readWire(channel, "channel_type"));
     if (wire == Wire::Switch) {
       // Older releases call it "buff".
       TUTTI_ASSIGN(const Buffer buffer, readBuffer(channel, channel.has("buffer_type") ? "buffer_type" : "buff"));
-      TUTTI_ASSIGN(const std::vector<JsonAt> groups, channel.list("rank_groups"));
-      for (const JsonAt& group : groups) {
-        MulticastGroup multicast{buffer, {}};
-        TUTTI_ASSIGN(const std::vector<JsonAt> ranks, group.list("ranks"));
-        for (const JsonAt& value : ranks) {
-          TUTTI_ASSIGN(const int member, readRank(value));
-          multicast.ranks.push_back(member);
-        }
-        if (multicast.ranks.empty()) return group.error("a multicast group of no ranks");
-        out->groups.push_back(std::move(multicast));
-      }
-      continue;
-    }
-    TUTTI_ASSIGN(const std::vector<JsonAt> peers, channel.list("connected_to"));
-    for (const JsonAt& value : peers) {
-      TUTTI_ASSIGN(const int peer, readRank(value));
-      if (peer == rank) return value.error("gpu ", rank, " has a channel to itself");
-      (wire == Wire::Memory ? out->memory : out->port).push_back({wire, peer, count[{wire, peer}]++});
+      TUTTI_TRY(builder_.readGroups(channel, "rank_groups", buffer, &out->groups));
+    } else {
+      TUTTI_TRY(builder_.readEnds(channel, "connected_to", wire, rank, &count,
+                                  wire == Wire::Memory ? &out->memory : &out->port));
     }
   }
   return {};
@@ -224,14 +206,7 @@ Status JsonReader::readOp(const JsonAt& op, const std::string& name, const Local
   if (name == "signal" || name == "wait" || name == "rlxsignal" || name == "rlxwait") {
     return readSignals(op, name.ends_with("signal") ? "signal" : "wait", local, piped, pattern, thread);
   }
-  if (name == "barrier") {
-    TUTTI_ASSIGN(const int64_t id, op.integer("barrier_id", JsonAt::kRequired, 0, kMostThreads));
-    TUTTI_ASSIGN(const int64_t n, op.integer("num_threadblocks", JsonAt::kRequired, 1, kMostThreads));
-    pattern.kind = StepKind::Barrier;
-    TUTTI_ASSIGN(pattern.sync, builder_.barrier(op, thread->rank, static_cast<int>(id), static_cast<int>(n)));
-    thread->steps.push_back(std::move(pattern));
-    return {};
-  }
+  if (name == "barrier") return builder_.addBarrier(op, "num_threadblocks", std::move(pattern), thread);
   if (name == "sem_acquire" || name == "sem_release") {
     TUTTI_ASSIGN(const std::vector<JsonAt> ids, op.list("semaphore_ids"));
     for (const JsonAt& value : ids) {
@@ -256,13 +231,7 @@ Status JsonReader::readSignals(const JsonAt& op, const std::string& name, const 
   TUTTI_TRY(pick(op, "channel_ids", wire == Wire::Memory ? local.memory : local.port,
                  "such channels in the thread block", &ends));
   for (const ChannelEnd& end : ends) {
-    Step step{.where = pattern.where};
-    const bool posts = name == "signal";
-    step.kind = posts ? StepKind::Post : StepKind::Take;
-    step.sync = posts ? builder_.semaphore(wire, thread->rank, end.peer, end.number)
-                      : builder_.semaphore(wire, end.peer, thread->rank, end.number);
-    TUTTI_TRY(markPiped(op, step.sync, piped));
-    thread->steps.push_back(std::move(step));
+    TUTTI_TRY(markPiped(op, builder_.addSignal(end, name == "signal", pattern, thread), piped));
   }
   return {};
 }

@@ -70,34 +70,18 @@ class LegacyReader {
 };
 
 Status LegacyReader::readChannels(const JsonAt& gpu, int rank, Channels* out) const {
-  std::map<std::pair<Wire, int>, int> count;
+  ProgramBuilder::ChannelCount count;
   TUTTI_ASSIGN(const std::vector<JsonAt> channels, gpu.list("channels"));
   for (const JsonAt& channel : channels) {
     TUTTI_ASSIGN(const Wire wire, readWire(channel, "type"));
     if (wire == Wire::Switch) {
       TUTTI_ASSIGN(const Buffer buffer, readBuffer(channel, "buff"));
-      TUTTI_ASSIGN(const std::vector<JsonAt> groups, channel.list("rankGroups"));
-      for (const JsonAt& group : groups) {
-        MulticastGroup multicast{buffer, {}};
-        TUTTI_ASSIGN(const std::vector<JsonAt> ranks, group.list("ranks"));
-        for (const JsonAt& value : ranks) {
-          TUTTI_ASSIGN(const int64_t member, value.number(0, program_.nRanks - 1));
-          multicast.ranks.push_back(static_cast<int>(member));
-        }
-        if (multicast.ranks.empty()) return group.error("a multicast group of no ranks");
-        out->groups[buffer].push_back(std::move(multicast));
-      }
+      TUTTI_TRY(builder_.readGroups(channel, "rankGroups", buffer, &out->groups[buffer]));
       continue;
     }
     TUTTI_ASSIGN(const Buffer source, readBuffer(channel, "srcbuff"));
     TUTTI_ASSIGN(const Buffer target, readBuffer(channel, "dstbuff"));
-    TUTTI_ASSIGN(const std::vector<JsonAt> peers, channel.list("connectedTo"));
-    for (const JsonAt& value : peers) {
-      TUTTI_ASSIGN(const int64_t peer, value.number(0, program_.nRanks - 1));
-      if (peer == rank) return value.error("gpu ", rank, " has a channel to itself");
-      const int other = static_cast<int>(peer);
-      out->ends[{source, target, wire}].push_back({wire, other, count[{wire, other}]++});
-    }
+    TUTTI_TRY(builder_.readEnds(channel, "connectedTo", wire, rank, &count, &out->ends[{source, target, wire}]));
   }
   return {};
 }
@@ -152,14 +136,7 @@ Status LegacyReader::readOp(const JsonAt& op, const std::string& name, const Cha
   }
   if (name == "signal" || name == "rsignal") return readSignals(op, true, own, pattern, thread);
   if (name == "wait" || name == "rwait") return readSignals(op, false, own, pattern, thread);
-  if (name == "barrier") {
-    TUTTI_ASSIGN(const int id, op.whole("barrier_id", JsonAt::kRequired, 0, kMostThreads));
-    TUTTI_ASSIGN(const int participants, op.whole("nthread_blocks", JsonAt::kRequired, 1, kMostThreads));
-    pattern.kind = StepKind::Barrier;
-    TUTTI_ASSIGN(pattern.sync, builder_.barrier(op, thread->rank, id, participants));
-    thread->steps.push_back(std::move(pattern));
-    return {};
-  }
+  if (name == "barrier") return builder_.addBarrier(op, "nthread_blocks", std::move(pattern), thread);
   if (name == "glres") return readMulticast(op, own, std::move(pattern), thread);
   for (const LegacyForm& form : kLegacyForms) {
     if (name == form.form.name) return readDataOp(op, form, own, std::move(pattern), thread);
@@ -198,13 +175,7 @@ Status LegacyReader::readSignals(const JsonAt& op, bool posts, const Channels& o
                                  Thread* thread) {
   Buffer remote = Buffer::Input;
   TUTTI_ASSIGN(const auto ends, readEnds(op, posts, own, &remote));
-  for (const auto& [end, entry] : ends) {
-    Step step{.where = pattern.where};
-    step.kind = posts ? StepKind::Post : StepKind::Take;
-    step.sync = posts ? builder_.semaphore(end.wire, thread->rank, end.peer, end.number)
-                      : builder_.semaphore(end.wire, end.peer, thread->rank, end.number);
-    thread->steps.push_back(std::move(step));
-  }
+  for (const auto& [end, entry] : ends) (void)builder_.addSignal(end, posts, pattern, thread);
   return {};
 }
 
