@@ -358,8 +358,7 @@ tuttiResult_t tuttiAttentionBackward(const tuttiAttention_t* shape, const tuttiK
 
 tuttiResult_t tuttiAttentionMemory(const tuttiAttention_t* shape, tuttiDataType_t dtype, int64_t device, int backward,
                                    size_t* bytes) {
-  return guarded([&] {
-    require(bytes != nullptr, "bytes is NULL");
+  return guardedIf(bytes != nullptr, "bytes is NULL", [&] {
     checkComputed(dtype, "attention");
     const bool onHost = kindOf(device) == TUTTI_DEVICE_HOST;
     *bytes = attentionBytes(checkedShape(shape), bytesOf(dtype), onHost, backward != 0);

@@ -95,9 +95,7 @@ tuttiResult_t ownLoops(void*, const tuttiMatmul_t* call) {
 
 void give(const tuttiKernels_t& kernels, tuttiKernels_t* theirs) {
   require(theirs != nullptr && theirs->size >= sizeof(size_t), "kernels: begin from TUTTI_KERNELS_INITIALIZER");
-  const size_t size = theirs->size;
-  __builtin_memcpy(theirs, &kernels, size < sizeof(kernels) ? size : sizeof(kernels));
-  theirs->size = size;
+  giveStruct(kernels, theirs);
 }
 
 }  // namespace

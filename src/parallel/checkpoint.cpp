@@ -213,8 +213,7 @@ tuttiResult_t tuttiCheckpointSave(tuttiComm_t comm, const char* folder, int64_t 
 
 tuttiResult_t tuttiCheckpointLoad(tuttiComm_t comm, const char* folder, int64_t* step, const tuttiPiece_t* pieces,
                                   size_t n) {
-  return guarded([&] {
-    require(folder != nullptr && step != nullptr, "folder or step is NULL");
+  return guardedIf(folder != nullptr && step != nullptr, "folder or step is NULL", [&] {
     const auto infos = infosOf(pieces, n);
     const std::shared_ptr<Device> device = deviceOf(comm, TUTTI_DEVICE_HOST);
     Group group(comm, *device);

@@ -145,9 +145,7 @@ class DdpOf final : public tuttiDdp {
       b->gradient.predict(r.expected, group_, evenCuts(static_cast<int64_t>(b->gradient.count()), 1, group_.size()),
                           true);
     }
-    const size_t size = std::min(theirs->size, sizeof(r));
-    r.size = theirs->size;
-    __builtin_memcpy(theirs, &r, size);
+    giveStruct(r, theirs);
   }
 
  private:
@@ -277,8 +275,7 @@ class DdpOf final : public tuttiDdp {
 
 tuttiResult_t tuttiDdpCreate(tuttiDdp_t* ddp, tuttiComm_t comm, const tuttiParameter_t* parameters, size_t n,
                              const tuttiDdpConfig_t* config) {
-  return guarded([&] {
-    require(ddp != nullptr && (parameters != nullptr || n == 0), "ddp or parameters is NULL");
+  return guardedIf(ddp != nullptr && (parameters != nullptr || n == 0), "ddp or parameters is NULL", [&] {
     *ddp = nullptr;
     const auto c = takeConfig<tuttiDdpConfig_t>(config, TUTTI_DDP_CONFIG_INITIALIZER, "config");
     const tuttiDataType_t dtype = n > 0 ? parameters[0].value.dtype : tuttiFloat32;
@@ -314,38 +311,22 @@ tuttiResult_t tuttiDdpDestroy(tuttiDdp_t ddp) {
 }
 
 tuttiResult_t tuttiDdpGradient(tuttiDdp_t ddp, size_t parameter, tuttiTensor_t* gradient) {
-  return guarded([&] {
-    require(ddp != nullptr && gradient != nullptr, "ddp or gradient is NULL");
-    ddp->gradient(parameter, gradient);
-  });
+  return guardedIf(ddp != nullptr && gradient != nullptr, "ddp or gradient is NULL",
+                   [&] { ddp->gradient(parameter, gradient); });
 }
 tuttiResult_t tuttiDdpBegin(tuttiDdp_t ddp) {
-  return guarded([&] {
-    require(ddp != nullptr, "ddp is NULL");
-    ddp->begin();
-  });
+  return guardedIf(ddp != nullptr, "ddp is NULL", [&] { ddp->begin(); });
 }
 tuttiResult_t tuttiDdpGradReady(tuttiDdp_t ddp, size_t parameter) {
-  return guarded([&] {
-    require(ddp != nullptr, "ddp is NULL");
-    ddp->ready(parameter);
-  });
+  return guardedIf(ddp != nullptr, "ddp is NULL", [&] { ddp->ready(parameter); });
 }
 tuttiResult_t tuttiDdpFinish(tuttiDdp_t ddp) {
-  return guarded([&] {
-    require(ddp != nullptr, "ddp is NULL");
-    ddp->finish();
-  });
+  return guardedIf(ddp != nullptr, "ddp is NULL", [&] { ddp->finish(); });
 }
 tuttiResult_t tuttiDdpShare(tuttiDdp_t ddp, int microBatches) {
-  return guarded([&] {
-    require(ddp != nullptr, "ddp is NULL");
-    ddp->share(microBatches);
-  });
+  return guardedIf(ddp != nullptr, "ddp is NULL", [&] { ddp->share(microBatches); });
 }
 tuttiResult_t tuttiDdpReport(tuttiDdp_t ddp, tuttiDdpReport_t* report) {
-  return guarded([&] {
-    require(ddp != nullptr && report != nullptr && report->size >= sizeof(size_t), "ddp or report is NULL");
-    ddp->report(report);
-  });
+  return guardedIf(ddp != nullptr && report != nullptr && report->size >= sizeof(size_t), "ddp or report is NULL",
+                   [&] { ddp->report(report); });
 }

@@ -195,8 +195,7 @@ double balanceLoss(tuttiEp& ep, const T* probabilities, double coefficient, bool
 }  // namespace tutti::parallel
 
 tuttiResult_t tuttiEpCreate(tuttiEp_t* ep, tuttiComm_t comm, const tuttiEpConfig_t* config) {
-  return guarded([&] {
-    require(ep != nullptr, "ep is NULL");
+  return guardedIf(ep != nullptr, "ep is NULL", [&] {
     *ep = nullptr;
     const auto c = takeConfig<tuttiEpConfig_t>(config, TUTTI_EP_CONFIG_INITIALIZER, "config");
     require(c.experts >= 1 && c.choices >= 1 && c.choices <= c.experts, c.choices, " choices among ", c.experts,
@@ -225,8 +224,7 @@ tuttiResult_t tuttiEpDestroy(tuttiEp_t ep) {
 }
 
 tuttiResult_t tuttiEpRoute(tuttiEp_t ep, const tuttiTensor_t* ids, int64_t* received, int64_t* perExpert) {
-  return guarded([&] {
-    require(ep != nullptr && ids != nullptr && received != nullptr, "ep, ids or received is NULL");
+  return guardedIf(ep != nullptr && ids != nullptr && received != nullptr, "ep, ids or received is NULL", [&] {
     require(ids->nDims == 2 && ids->shape[1] == ep->choices, "ids is not a matrix of ", ep->choices, " columns");
     const int64_t nPairs = ids->shape[0] * ep->choices;
     checkContiguous(ids, "ids", nPairs, tuttiInt32,
@@ -248,8 +246,7 @@ tuttiResult_t tuttiEpRoute(tuttiEp_t ep, const tuttiTensor_t* ids, int64_t* rece
 }
 
 tuttiResult_t tuttiEpRowsFrom(tuttiEp_t ep, int64_t* rows) {
-  return guarded([&] {
-    require(ep != nullptr && rows != nullptr, "ep or rows is NULL");
+  return guardedIf(ep != nullptr && rows != nullptr, "ep or rows is NULL", [&] {
     const size_t n = static_cast<size_t>(ep->group.size()), here = static_cast<size_t>(ep->here());
     for (size_t e = 0; e < here; ++e) {
       for (size_t r = 0; r < n; ++r) rows[e * n + r] = ep->incoming.empty() ? 0 : ep->incoming[r * here + e];
@@ -258,10 +255,7 @@ tuttiResult_t tuttiEpRowsFrom(tuttiEp_t ep, int64_t* rows) {
 }
 
 tuttiResult_t tuttiEpDropped(tuttiEp_t ep, int64_t* dropped) {
-  return guarded([&] {
-    require(ep != nullptr && dropped != nullptr, "ep or dropped is NULL");
-    *dropped = ep->dropped;
-  });
+  return guardedIf(ep != nullptr && dropped != nullptr, "ep or dropped is NULL", [&] { *dropped = ep->dropped; });
 }
 
 tuttiResult_t tuttiEpDispatch(tuttiEp_t ep, const tuttiTensor_t* x, const tuttiTensor_t* y) {
@@ -346,8 +340,7 @@ tuttiResult_t tuttiEpBalanceLoss(tuttiEp_t ep, const tuttiTensor_t* probabilitie
 
 tuttiResult_t tuttiEpTraffic(tuttiEp_t ep, int64_t width, tuttiDataType_t dtype, int back, tuttiTraffic_t* counted,
                              tuttiTraffic_t* expected) {
-  return guarded([&] {
-    require(ep != nullptr && width >= 0, "ep is NULL");
+  return guardedIf(ep != nullptr && width >= 0, "ep is NULL", [&] {
     if (counted != nullptr) giveTraffic(ep->group.traffic, counted);
     if (expected == nullptr) return;
     tuttiTraffic_t formula = TUTTI_TRAFFIC_INITIALIZER;

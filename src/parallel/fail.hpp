@@ -57,6 +57,15 @@ tuttiResult_t guarded(const Body& body) noexcept {
   }
 }
 
+/// The same where the call makes no sense unless `holds`: else tuttiInvalidArgument with the sentence.
+template <class Body>
+tuttiResult_t guardedIf(bool holds, const char* sentence, const Body& body) noexcept {
+  return guarded([&] {
+    require(holds, sentence);
+    body();
+  });
+}
+
 /// A caller's config struct, of whatever version, over the defaults of this one.
 template <class Config>
 Config takeConfig(const Config* theirs, const Config& defaults, const char* what) {
@@ -68,6 +77,14 @@ Config takeConfig(const Config* theirs, const Config& defaults, const char* what
   __builtin_memcpy(&mine, theirs, known);
   mine.size = sizeof(Config);
   return mine;
+}
+
+/// Writes as much of `mine` as the caller's struct, of whatever version, has room for.
+template <class Struct>
+void giveStruct(const Struct& mine, Struct* theirs) {
+  const size_t size = theirs->size;
+  __builtin_memcpy(theirs, &mine, size < sizeof(Struct) ? size : sizeof(Struct));
+  theirs->size = size;
 }
 
 }  // namespace tutti::parallel

@@ -143,8 +143,7 @@ void checkShared(const tuttiGrid& a, const tuttiGrid& b, const char* shared) {
 }  // namespace
 
 tuttiResult_t tuttiGridCreate(tuttiGrid_t* grid, tuttiComm_t world, const char* axes, const tuttiGridConfig_t* config) {
-  return guarded([&] {
-    require(grid != nullptr, "grid is NULL");
+  return guardedIf(grid != nullptr, "grid is NULL", [&] {
     *grid = nullptr;
     const auto options = takeConfig<tuttiGridConfig_t>(config, TUTTI_GRID_CONFIG_INITIALIZER, "config");
     auto made = arranged(world, axes);
@@ -156,8 +155,7 @@ tuttiResult_t tuttiGridCreate(tuttiGrid_t* grid, tuttiComm_t world, const char* 
 }
 
 tuttiResult_t tuttiGridView(tuttiGrid_t* view, tuttiGrid_t grid, const char* axes, const char* shared) {
-  return guarded([&] {
-    require(view != nullptr && grid != nullptr, "view or grid is NULL");
+  return guardedIf(view != nullptr && grid != nullptr, "view or grid is NULL", [&] {
     *view = nullptr;
     auto made = arranged(grid->world, axes);
     checkShared(*grid, *made, shared);
@@ -190,8 +188,7 @@ tuttiResult_t tuttiGridDestroy(tuttiGrid_t grid) {
 }
 
 tuttiResult_t tuttiGridSize(tuttiGrid_t grid, const char* axes, int* size) {
-  return guarded([&] {
-    require(grid != nullptr && size != nullptr, "grid or size is NULL");
+  return guardedIf(grid != nullptr && size != nullptr, "grid or size is NULL", [&] {
     int product = 1;
     for (const int axis : grid->indicesOf(axes)) product *= grid->axes[static_cast<size_t>(axis)].size;
     *size = product;
@@ -199,8 +196,7 @@ tuttiResult_t tuttiGridSize(tuttiGrid_t grid, const char* axes, int* size) {
 }
 
 tuttiResult_t tuttiGridCoordinate(tuttiGrid_t grid, const char* axes, int rank, int* coordinate) {
-  return guarded([&] {
-    require(grid != nullptr && coordinate != nullptr, "grid or coordinate is NULL");
+  return guardedIf(grid != nullptr && coordinate != nullptr, "grid or coordinate is NULL", [&] {
     const int r = grid->checkedRank(rank);
     int sum = 0, step = 1;
     for (const int axis : grid->indicesOf(axes)) {  // innermost first, as the ranks of a group are ordered
@@ -212,8 +208,7 @@ tuttiResult_t tuttiGridCoordinate(tuttiGrid_t grid, const char* axes, int rank, 
 }
 
 tuttiResult_t tuttiGridRankAt(tuttiGrid_t grid, const char* place, int* rank) {
-  return guarded([&] {
-    require(grid != nullptr && place != nullptr && rank != nullptr, "grid, place or rank is NULL");
+  return guardedIf(grid != nullptr && place != nullptr && rank != nullptr, "grid, place or rank is NULL", [&] {
     std::vector<int> at;
     for (int a = 0; a < static_cast<int>(grid->axes.size()); ++a) at.push_back(grid->place(grid->rank, a));
     for (const Axis& named : parsePairs(place)) {
@@ -237,8 +232,7 @@ tuttiResult_t tuttiGridMembers(tuttiGrid_t grid, const char* axes, int rank, int
 }
 
 tuttiResult_t tuttiGridGroup(tuttiGrid_t grid, const char* axes, tuttiComm_t* comm) {
-  return guarded([&] {
-    require(grid != nullptr && comm != nullptr, "grid or comm is NULL");
+  return guardedIf(grid != nullptr && comm != nullptr, "grid or comm is NULL", [&] {
     const std::vector<int> along = grid->indicesOf(axes);
     const auto known = grid->groups.find(along);
     if (known != grid->groups.end()) {
@@ -256,8 +250,7 @@ tuttiResult_t tuttiGridGroup(tuttiGrid_t grid, const char* axes, tuttiComm_t* co
 }
 
 tuttiResult_t tuttiGridCheck(tuttiGrid_t grid, const char** report) {
-  return guarded([&] {
-    require(grid != nullptr && report != nullptr, "grid or report is NULL");
+  return guardedIf(grid != nullptr && report != nullptr, "grid or report is NULL", [&] {
     if (grid->nodeOfRank.empty()) learnNodes(*grid);
     checkPlacement(*grid);
     *report = grid->report.c_str();

@@ -57,9 +57,7 @@ void addTraffic(tuttiTraffic_t& into, const tuttiTraffic_t& more) {
 
 void giveTraffic(const tuttiTraffic_t& traffic, tuttiTraffic_t* theirs) {
   require(theirs != nullptr && theirs->size >= sizeof(size_t), "traffic: begin from TUTTI_TRAFFIC_INITIALIZER");
-  const size_t size = theirs->size;
-  std::memcpy(theirs, &traffic, std::min(size, sizeof(traffic)));
-  theirs->size = size;
+  giveStruct(traffic, theirs);
 }
 
 std::vector<int64_t> evenCuts(int64_t total, int64_t unit, int n) {

@@ -168,8 +168,7 @@ void rowBackward(tuttiLinear& l, int64_t tokens, const tuttiTensor_t& x, const t
 }
 
 tuttiResult_t create(tuttiLinear_t* linear, tuttiTp_t tp, const tuttiLinearConfig_t* config, bool column) {
-  return guarded([&] {
-    require(linear != nullptr && tp != nullptr, "linear or tp is NULL");
+  return guardedIf(linear != nullptr && tp != nullptr, "linear or tp is NULL", [&] {
     *linear = nullptr;
     const auto c = takeConfig<tuttiLinearConfig_t>(config, TUTTI_LINEAR_CONFIG_INITIALIZER, "config");
     const int64_t cutItems = column ? c.outputs : c.inputs;
@@ -225,16 +224,13 @@ tuttiResult_t tuttiLinearDestroy(tuttiLinear_t linear) {
   return guarded([&] { delete linear; });
 }
 tuttiResult_t tuttiLinearCuts(tuttiLinear_t linear, int64_t* cuts) {
-  return guarded([&] {
-    require(linear != nullptr && cuts != nullptr, "linear or cuts is NULL");
-    std::copy(linear->cuts.begin(), linear->cuts.end(), cuts);
-  });
+  return guardedIf(linear != nullptr && cuts != nullptr, "linear or cuts is NULL",
+                   [&] { std::copy(linear->cuts.begin(), linear->cuts.end(), cuts); });
 }
 
 tuttiResult_t tuttiLinearForward(tuttiLinear_t linear, int64_t tokens, const tuttiTensor_t* x, const tuttiTensor_t* w,
                                  const tuttiTensor_t* bias, const tuttiTensor_t* y) {
-  return guarded([&] {
-    require(linear != nullptr, "linear is NULL");
+  return guardedIf(linear != nullptr, "linear is NULL", [&] {
     checkOperands(*linear, tokens, x, w, y, "x", "y");
     checkBias(*linear, bias, "bias", x->dtype);
     if (!linear->column) checkContiguous(y, "y", elementsOf(*y), x->dtype, kindOf(*linear->tp->device));
@@ -248,8 +244,7 @@ tuttiResult_t tuttiLinearForward(tuttiLinear_t linear, int64_t tokens, const tut
 tuttiResult_t tuttiLinearBackward(tuttiLinear_t linear, int64_t tokens, const tuttiTensor_t* x, const tuttiTensor_t* w,
                                   const tuttiTensor_t* dy, const tuttiTensor_t* dx, const tuttiTensor_t* dw,
                                   const tuttiTensor_t* dbias) {
-  return guarded([&] {
-    require(linear != nullptr, "linear is NULL");
+  return guardedIf(linear != nullptr, "linear is NULL", [&] {
     checkOperands(*linear, tokens, x, w, dy, "x", "dy");
     const int kind = kindOf(*linear->tp->device);
     if (dx != nullptr) {

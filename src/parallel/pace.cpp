@@ -27,8 +27,7 @@ double medianOf(std::vector<double> values) {
 }  // namespace
 
 tuttiResult_t tuttiPaceCreate(tuttiPace_t* pace, tuttiComm_t comm, const tuttiPaceConfig_t* config) {
-  return guarded([&] {
-    require(pace != nullptr, "pace is NULL");
+  return guardedIf(pace != nullptr, "pace is NULL", [&] {
     *pace = nullptr;
     auto made = std::make_unique<tuttiPace>(comm);
     made->config = takeConfig(config, made->config, "config");

@@ -242,8 +242,7 @@ tuttiResult_t tuttiPipelineDestroy(tuttiPipeline_t pipeline) {
 }
 
 tuttiResult_t tuttiPipelineStep(tuttiPipeline_t pipeline) {
-  return guarded([&] {
-    require(pipeline != nullptr, "pipeline is NULL");
+  return guardedIf(pipeline != nullptr, "pipeline is NULL", [&] {
     if (pipeline->broken) fail(tuttiInvalidUsage, "an earlier step of this pipeline failed");
     try {
       pipeline->step();
@@ -256,8 +255,7 @@ tuttiResult_t tuttiPipelineStep(tuttiPipeline_t pipeline) {
 }
 
 tuttiResult_t tuttiPipelineTraffic(tuttiPipeline_t pipeline, tuttiTraffic_t* counted, tuttiTraffic_t* expected) {
-  return guarded([&] {
-    require(pipeline != nullptr, "pipeline is NULL");
+  return guardedIf(pipeline != nullptr, "pipeline is NULL", [&] {
     if (counted != nullptr) giveTraffic(pipeline->traffic, counted);
     if (expected == nullptr) return;
     tuttiTraffic_t formula = TUTTI_TRAFFIC_INITIALIZER;
@@ -279,15 +277,13 @@ tuttiResult_t tuttiPipelineTraffic(tuttiPipeline_t pipeline, tuttiTraffic_t* cou
 
 tuttiResult_t tuttiScheduleCreate(tuttiSchedule_t* schedule, const char* name, int nRanks, int chunks,
                                   int microBatches) {
-  return guarded([&] {
-    require(schedule != nullptr && name != nullptr, "schedule or name is NULL");
+  return guardedIf(schedule != nullptr && name != nullptr, "schedule or name is NULL", [&] {
     *schedule = nullptr;
     *schedule = new tuttiSchedule{namedSchedule(name, nRanks, chunks, microBatches), "", ""};
   });
 }
 tuttiResult_t tuttiScheduleParse(tuttiSchedule_t* schedule, const char* csv) {
-  return guarded([&] {
-    require(schedule != nullptr && csv != nullptr, "schedule or csv is NULL");
+  return guardedIf(schedule != nullptr && csv != nullptr, "schedule or csv is NULL", [&] {
     *schedule = nullptr;
     auto made = std::make_unique<tuttiSchedule>(tuttiSchedule{parseSchedule(csv), "", ""});
     const std::string complaint = validate(made->schedule, made->schedule.stages * made->schedule.microBatches);
@@ -299,23 +295,20 @@ tuttiResult_t tuttiScheduleDestroy(tuttiSchedule_t schedule) {
   return guarded([&] { delete schedule; });
 }
 tuttiResult_t tuttiScheduleCsv(tuttiSchedule_t schedule, const char** csv) {
-  return guarded([&] {
-    require(schedule != nullptr && csv != nullptr, "schedule or csv is NULL");
+  return guardedIf(schedule != nullptr && csv != nullptr, "schedule or csv is NULL", [&] {
     schedule->csv = scheduleCsv(schedule->schedule);
     *csv = schedule->csv.c_str();
   });
 }
 tuttiResult_t tuttiScheduleShape(tuttiSchedule_t schedule, int* nRanks, int* stages, int* microBatches) {
-  return guarded([&] {
-    require(schedule != nullptr, "schedule is NULL");
+  return guardedIf(schedule != nullptr, "schedule is NULL", [&] {
     if (nRanks != nullptr) *nRanks = schedule->schedule.nRanks;
     if (stages != nullptr) *stages = schedule->schedule.stages;
     if (microBatches != nullptr) *microBatches = schedule->schedule.microBatches;
   });
 }
 tuttiResult_t tuttiScheduleRankOf(tuttiSchedule_t schedule, int stage, int* rank) {
-  return guarded([&] {
-    require(schedule != nullptr && rank != nullptr, "schedule or rank is NULL");
+  return guardedIf(schedule != nullptr && rank != nullptr, "schedule or rank is NULL", [&] {
     require(stage >= 0 && stage < schedule->schedule.stages, "there is no stage ", stage);
     *rank = schedule->schedule.rankOf[static_cast<size_t>(stage)];
   });
@@ -330,8 +323,7 @@ tuttiResult_t tuttiScheduleActions(tuttiSchedule_t schedule, int rank, const tut
   });
 }
 tuttiResult_t tuttiScheduleValidate(tuttiSchedule_t schedule, int buffers, const char** complaint) {
-  return guarded([&] {
-    require(schedule != nullptr && complaint != nullptr && buffers >= 0, "schedule or complaint is NULL");
+  return guardedIf(schedule != nullptr && complaint != nullptr && buffers >= 0, "schedule or complaint is NULL", [&] {
     schedule->complaint = validate(schedule->schedule, buffers);
     *complaint = schedule->complaint.c_str();
   });
@@ -344,16 +336,14 @@ tuttiResult_t tuttiScheduleSimulate(tuttiSchedule_t schedule, tuttiSimulation_t*
   });
 }
 tuttiResult_t tuttiScheduleInFlight(tuttiSchedule_t schedule, int rank, int* most) {
-  return guarded([&] {
-    require(schedule != nullptr && most != nullptr, "schedule or most is NULL");
+  return guardedIf(schedule != nullptr && most != nullptr, "schedule or most is NULL", [&] {
     require(rank >= 0 && rank < schedule->schedule.nRanks, "there is no rank ", rank);
     *most = inFlight(schedule->schedule)[static_cast<size_t>(rank)];
   });
 }
 
 tuttiResult_t tuttiBalanceStages(const double* costs, int layers, int stages, int64_t* cuts) {
-  return guarded([&] {
-    require(costs != nullptr && cuts != nullptr && layers >= 0 && stages >= 1, "costs or cuts is NULL");
+  return guardedIf(costs != nullptr && cuts != nullptr && layers >= 0 && stages >= 1, "costs or cuts is NULL", [&] {
     const size_t n = static_cast<size_t>(layers), p = static_cast<size_t>(stages);
     std::vector<double> before(n + 1);
     for (size_t l = 0; l < n; ++l) {

@@ -56,8 +56,7 @@ void copyAcross(Device& device, const tuttiTensor_t& from, const tuttiTensor_t& 
 }  // namespace tutti::parallel
 
 tuttiResult_t tuttiPlaceCreate(tuttiPlace_t* place, int device) {
-  return guarded([&] {
-    require(place != nullptr, "place is NULL");
+  return guardedIf(place != nullptr, "place is NULL", [&] {
     *place = nullptr;
     require(device == TUTTI_DEVICE_HOST || device == TUTTI_DEVICE_CUDA,
             "a place is on TUTTI_DEVICE_HOST or _CUDA, not ", device);
@@ -70,15 +69,12 @@ tuttiResult_t tuttiPlaceDestroy(tuttiPlace_t place) {
 }
 
 tuttiResult_t tuttiPlaceStream(tuttiPlace_t place, tuttiStream_t* stream) {
-  return guarded([&] {
-    require(place != nullptr && stream != nullptr, "place or stream is NULL");
-    *stream = orThrow(place->device->ownStream());
-  });
+  return guardedIf(place != nullptr && stream != nullptr, "place or stream is NULL",
+                   [&] { *stream = orThrow(place->device->ownStream()); });
 }
 
 tuttiResult_t tuttiPlaceAlloc(tuttiPlace_t place, size_t bytes, void** data) {
-  return guarded([&] {
-    require(place != nullptr && data != nullptr, "place or data is NULL");
+  return guardedIf(place != nullptr && data != nullptr, "place or data is NULL", [&] {
     *data = nullptr;
     if (bytes == 0) return;
     Array<char> made(*place->device, bytes);
@@ -88,8 +84,7 @@ tuttiResult_t tuttiPlaceAlloc(tuttiPlace_t place, size_t bytes, void** data) {
 }
 
 tuttiResult_t tuttiPlaceFree(tuttiPlace_t place, void* data) {
-  return guarded([&] {
-    require(place != nullptr, "place is NULL");
+  return guardedIf(place != nullptr, "place is NULL", [&] {
     require(data == nullptr || place->memory.erase(data) == 1, "data is no memory of this place");
   });
 }

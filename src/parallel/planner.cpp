@@ -95,8 +95,6 @@ tuttiResult_t tuttiLayoutCost(const tuttiModelShape_t* model, const tuttiLayout_
 
 tuttiResult_t tuttiTrainingDays(double parameters, double tokens, double ranks, double flops, int recompute,
                                 double* days) {
-  return guarded([&] {
-    require(days != nullptr && ranks > 0 && flops > 0, "days is NULL, or there are no ranks that compute");
-    *days = (recompute ? 8 : 6) * tokens * parameters / (ranks * flops) / 86400;
-  });
+  return guardedIf(days != nullptr && ranks > 0 && flops > 0, "days is NULL, or there are no ranks that compute",
+                   [&] { *days = (recompute ? 8 : 6) * tokens * parameters / (ranks * flops) / 86400; });
 }

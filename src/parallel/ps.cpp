@@ -2,7 +2,6 @@
 #include "src/parallel/ps.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 using namespace tutti::parallel;
 
@@ -407,12 +406,9 @@ tuttiResult_t tuttiPsPush(tuttiPs_t ps, const tuttiTensor_t* gradients) {
   TUTTI_ON_PS(require(gradients != nullptr, "gradients is NULL"), ps->push(gradients));
 }
 tuttiResult_t tuttiPsReport(tuttiPs_t ps, tuttiPsReport_t* report) {
-  return guarded([&] {
-    require(ps != nullptr && report != nullptr && report->size >= sizeof(size_t), "ps or report is NULL");
+  return guardedIf(ps != nullptr && report != nullptr && report->size >= sizeof(size_t), "ps or report is NULL", [&] {
     tuttiPsReport_t r = TUTTI_PS_REPORT_INITIALIZER;
     ps->report(r);
-    const size_t size = report->size;
-    std::memcpy(report, &r, std::min(size, sizeof(r)));
-    report->size = size;
+    giveStruct(r, report);
   });
 }

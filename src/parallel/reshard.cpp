@@ -141,8 +141,7 @@ tuttiResult_t tuttiReplicaCheck(tuttiComm_t comm, const tuttiPiece_t* pieces, si
 }
 
 tuttiResult_t tuttiMirrorCreate(tuttiMirror_t* mirror, tuttiComm_t comm, const tuttiPiece_t* pieces, size_t n) {
-  return guarded([&] {
-    require(mirror != nullptr && comm != nullptr, "mirror or comm is NULL");
+  return guardedIf(mirror != nullptr && comm != nullptr, "mirror or comm is NULL", [&] {
     *mirror = nullptr;
     const auto infos = infosOf(pieces, n);
     auto made = std::make_unique<tuttiMirror>(comm, pieces, n);
@@ -183,8 +182,7 @@ tuttiResult_t tuttiMirrorUpdate(tuttiMirror_t mirror, int64_t step) {
 
 tuttiResult_t tuttiMirrorRestore(tuttiMirror_t mirror, tuttiComm_t comm, const tuttiPiece_t* pieces, size_t n,
                                  int64_t* step) {
-  return guarded([&] {
-    require(mirror != nullptr && step != nullptr, "mirror or step is NULL");
+  return guardedIf(mirror != nullptr && step != nullptr, "mirror or step is NULL", [&] {
     const auto want = infosOf(pieces, n);
     const std::shared_ptr<Device> device = deviceOf(comm, TUTTI_DEVICE_HOST);
     Group group(comm, *device);

@@ -80,8 +80,7 @@ void normBackwardOnDevice(Device& device, const tuttiTensor_t& x, const tuttiTen
 using namespace tutti::parallel;
 
 tuttiResult_t tuttiGelu(const tuttiTensor_t* x, const tuttiTensor_t* y) {
-  return guarded([&] {
-    require(x != nullptr && y != nullptr, "a tensor is NULL");
+  return guardedIf(x != nullptr && y != nullptr, "a tensor is NULL", [&] {
     const int64_t n = elementsOf(*x);
     const std::shared_ptr<Device> device = deviceOf(nullptr, x->device);
     checkContiguous(x, "x", n, x->dtype, kindOf(*device));
@@ -97,8 +96,7 @@ tuttiResult_t tuttiGelu(const tuttiTensor_t* x, const tuttiTensor_t* y) {
 }
 
 tuttiResult_t tuttiGeluBackward(const tuttiTensor_t* x, const tuttiTensor_t* dy, const tuttiTensor_t* dx) {
-  return guarded([&] {
-    require(x != nullptr && dy != nullptr && dx != nullptr, "a tensor is NULL");
+  return guardedIf(x != nullptr && dy != nullptr && dx != nullptr, "a tensor is NULL", [&] {
     const int64_t n = elementsOf(*x);
     const std::shared_ptr<Device> device = deviceOf(nullptr, x->device);
     checkContiguous(x, "x", n, x->dtype, kindOf(*device));
@@ -118,8 +116,7 @@ tuttiResult_t tuttiGeluBackward(const tuttiTensor_t* x, const tuttiTensor_t* dy,
 
 tuttiResult_t tuttiLayerNorm(const tuttiTensor_t* x, const tuttiTensor_t* gamma, const tuttiTensor_t* beta,
                              const tuttiTensor_t* y) {
-  return guarded([&] {
-    require(x != nullptr && x->nDims == 2, "x is a matrix");
+  return guardedIf(x != nullptr && x->nDims == 2, "x is a matrix", [&] {
     const int64_t rows = x->shape[0], width = x->shape[1];
     const std::shared_ptr<Device> device = deviceOf(nullptr, x->device);
     const int kind = kindOf(*device);
@@ -147,8 +144,7 @@ tuttiResult_t tuttiLayerNorm(const tuttiTensor_t* x, const tuttiTensor_t* gamma,
 tuttiResult_t tuttiLayerNormBackward(const tuttiTensor_t* x, const tuttiTensor_t* gamma, const tuttiTensor_t* dy,
                                      const int64_t* rowCuts, int nLeaves, const tuttiTensor_t* dx,
                                      const tuttiTensor_t* dgamma, const tuttiTensor_t* dbeta) {
-  return guarded([&] {
-    require(x != nullptr && x->nDims == 2, "x is a matrix");
+  return guardedIf(x != nullptr && x->nDims == 2, "x is a matrix", [&] {
     require(nLeaves >= 0, "there are ", nLeaves, " leaves");
     const int64_t rows = x->shape[0], width = x->shape[1];
     const std::shared_ptr<Device> device = deviceOf(nullptr, x->device);

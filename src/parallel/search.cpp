@@ -298,8 +298,7 @@ using namespace tutti::parallel;
 
 tuttiResult_t tuttiPlanSearch(const tuttiModelShape_t* model, const tuttiMachine_t* machine, int batch,
                               tuttiPlan_t* plans, size_t capacity, size_t* count) {
-  return guarded([&] {
-    require(count != nullptr && (plans != nullptr || capacity == 0), "count or plans is NULL");
+  return guardedIf(count != nullptr && (plans != nullptr || capacity == 0), "count or plans is NULL", [&] {
     Search s = checked(model, machine, batch);
     std::vector<tuttiPlan_t> all;
     eachLayout(s, [&](const tuttiLayout_t& axes) { addVariants(s, axes, all); });
@@ -317,8 +316,7 @@ tuttiResult_t tuttiPlanSearch(const tuttiModelShape_t* model, const tuttiMachine
 
 tuttiResult_t tuttiPlanShares(const tuttiModelShape_t* model, const tuttiMachine_t* machine, const tuttiPlan_t* plan,
                               int batch, int64_t* microBatches, int64_t* layers) {
-  return guarded([&] {
-    require(plan != nullptr, "plan is NULL");
+  return guardedIf(plan != nullptr, "plan is NULL", [&] {
     const Search s = checked(model, machine, batch);
     const tuttiLayout_t& l = plan->layout;
     require(l.tp >= 1 && l.pp >= 1 && l.dp >= 1 && l.tp * l.cp * l.ep * l.pp * l.dp == s.machine.ranks,

@@ -309,8 +309,7 @@ void checkConfig(const tuttiSpConfig_t& c, int nRanks) {
 }  // namespace tutti::parallel
 
 tuttiResult_t tuttiSpCreate(tuttiSp_t* sp, tuttiComm_t ulysses, tuttiComm_t ring, const tuttiSpConfig_t* config) {
-  return guarded([&] {
-    require(sp != nullptr, "sp is NULL");
+  return guardedIf(sp != nullptr, "sp is NULL", [&] {
     *sp = nullptr;
     const auto given = takeConfig<tuttiSpConfig_t>(config, TUTTI_SP_CONFIG_INITIALIZER, "config");
     const int kind = kindOf(given.device);
@@ -349,8 +348,7 @@ tuttiResult_t tuttiSpDestroy(tuttiSp_t sp) {
 }
 
 tuttiResult_t tuttiSpTokens(tuttiSp_t sp, int64_t* count, int64_t* positions) {
-  return guarded([&] {
-    require(sp != nullptr && count != nullptr, "sp or count is NULL");
+  return guardedIf(sp != nullptr && count != nullptr, "sp or count is NULL", [&] {
     *count = sp->own();
     if (positions == nullptr) return;
     std::vector<int64_t> all;
@@ -362,10 +360,7 @@ tuttiResult_t tuttiSpTokens(tuttiSp_t sp, int64_t* count, int64_t* positions) {
 }
 
 tuttiResult_t tuttiSpSaved(tuttiSp_t sp, size_t* count) {
-  return guarded([&] {
-    require(sp != nullptr && count != nullptr, "sp or count is NULL");
-    *count = sp->savedSize();
-  });
+  return guardedIf(sp != nullptr && count != nullptr, "sp or count is NULL", [&] { *count = sp->savedSize(); });
 }
 
 tuttiResult_t tuttiSpForward(tuttiSp_t sp, const tuttiTensor_t* q, const tuttiTensor_t* k, const tuttiTensor_t* v,
@@ -408,8 +403,7 @@ tuttiResult_t tuttiSpBackward(tuttiSp_t sp, const void* saved, const tuttiTensor
 }
 
 tuttiResult_t tuttiSpTraffic(tuttiSp_t sp, tuttiDataType_t dtype, tuttiTraffic_t* counted, tuttiTraffic_t* expected) {
-  return guarded([&] {
-    require(sp != nullptr, "sp is NULL");
+  return guardedIf(sp != nullptr, "sp is NULL", [&] {
     tuttiTraffic_t both = sp->ulysses.traffic, formula = TUTTI_TRAFFIC_INITIALIZER;
     addTraffic(both, sp->ring.traffic);
     if (counted != nullptr) giveTraffic(both, counted);
@@ -420,8 +414,7 @@ tuttiResult_t tuttiSpTraffic(tuttiSp_t sp, tuttiDataType_t dtype, tuttiTraffic_t
 }
 
 tuttiResult_t tuttiSpMemory(tuttiSp_t sp, tuttiDataType_t dtype, size_t* counted, size_t* expected) {
-  return guarded([&] {
-    require(sp != nullptr, "sp is NULL");
+  return guardedIf(sp != nullptr, "sp is NULL", [&] {
     checkComputed(dtype, "attention");
     if (counted != nullptr) *counted = static_cast<size_t>(sp->mostHeld);
     if (expected != nullptr) *expected = predictSpMemory(*sp, bytesOf(dtype));
@@ -429,8 +422,7 @@ tuttiResult_t tuttiSpMemory(tuttiSp_t sp, tuttiDataType_t dtype, size_t* counted
 }
 
 tuttiResult_t tuttiSpBalance(tuttiSp_t sp, double* balance) {
-  return guarded([&] {
-    require(sp != nullptr && balance != nullptr, "sp or balance is NULL");
+  return guardedIf(sp != nullptr && balance != nullptr, "sp or balance is NULL", [&] {
     int64_t most = 0, sum = 0;
     // The ring goes in step: what counts is the most that any rank has at each hop.
     const int n = sp->ring.size();

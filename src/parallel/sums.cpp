@@ -65,8 +65,7 @@ tuttiResult_t tuttiTreeAllReduceCounted(const void* leaves, void* out, size_t co
 
 tuttiResult_t tuttiTreeAllReduceTensors(const tuttiTensor_t* leaves, const tuttiTensor_t* out, const int64_t* leafCuts,
                                         tuttiComm_t comm, tuttiTraffic_t* traffic) {
-  return guarded([&] {
-    require(leaves != nullptr && out != nullptr && leafCuts != nullptr, "leaves, out or leafCuts is NULL");
+  return guardedIf(leaves != nullptr && out != nullptr && leafCuts != nullptr, "leaves, out or leafCuts is NULL", [&] {
     if (traffic != nullptr) checkTraffic(traffic);
     const std::shared_ptr<Device> device = deviceOf(comm, out->device);
     Group group(comm, *device);
@@ -79,8 +78,7 @@ tuttiResult_t tuttiTreeAllReduceTensors(const tuttiTensor_t* leaves, const tutti
 
 tuttiResult_t tuttiTreeReduceScatter(const void* leaves, void* out, tuttiDataType_t dtype, const int64_t* leafCuts,
                                      const int64_t* sliceCuts, tuttiComm_t comm) {
-  return guarded([&] {
-    require(sliceCuts != nullptr, "sliceCuts is NULL");
+  return guardedIf(sliceCuts != nullptr, "sliceCuts is NULL", [&] {
     const std::shared_ptr<Device> device = deviceOf(comm, TUTTI_DEVICE_HOST);
     Group group(comm, *device);
     const size_t count = static_cast<size_t>(sliceCuts[group.size()]);
@@ -89,8 +87,7 @@ tuttiResult_t tuttiTreeReduceScatter(const void* leaves, void* out, tuttiDataTyp
 }
 
 tuttiResult_t tuttiSumOfSquares(const tuttiTensor_t* tensors, size_t n, tuttiComm_t comm, double* sum) {
-  return guarded([&] {
-    require(sum != nullptr && (tensors != nullptr || n == 0), "tensors or sum is NULL");
+  return guardedIf(sum != nullptr && (tensors != nullptr || n == 0), "tensors or sum is NULL", [&] {
     const std::shared_ptr<Device> device = deviceOf(comm, n > 0 ? tensors[0].device : TUTTI_DEVICE_HOST);
     Array<uint64_t> squares(*device, kernels::kLimbs);
     for (size_t i = 0; i < n; ++i) {
@@ -110,8 +107,7 @@ tuttiResult_t tuttiSumOfSquares(const tuttiTensor_t* tensors, size_t n, tuttiCom
 }
 
 tuttiResult_t tuttiTensorHash(const tuttiTensor_t* t, uint64_t key, int64_t first, uint64_t* hash) {
-  return guarded([&] {
-    require(t != nullptr && hash != nullptr, "tensor or hash is NULL");
+  return guardedIf(t != nullptr && hash != nullptr, "tensor or hash is NULL", [&] {
     const std::shared_ptr<Device> device = deviceOf(nullptr, t->device);
     checkContiguous(t, "the tensor", elementsOf(*t), t->dtype, kindOf(*device));
     Array<uint64_t> sum(*device, 1);

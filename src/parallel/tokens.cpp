@@ -81,8 +81,7 @@ void addLeaves(tuttiTp& tp, const CutTokens& axis, const T* leaves, T* to, size_
 }  // namespace
 
 tuttiResult_t tuttiTpTokens(tuttiTp_t tp, int64_t* cuts) {
-  return guarded([&] {
-    require(tp != nullptr && cuts != nullptr, "tp or cuts is NULL");
+  return guardedIf(tp != nullptr && cuts != nullptr, "tp or cuts is NULL", [&] {
     require(tp->config.sequence >= 1, "config.sequence is ", tp->config.sequence, ": the tokens of a whole sequence");
     std::vector<int64_t> found = evenCuts(tp->config.sequence, 1, tp->tokenGroup.size());
     if (tp->invariant()) {
@@ -94,8 +93,7 @@ tuttiResult_t tuttiTpTokens(tuttiTp_t tp, int64_t* cuts) {
 }
 
 tuttiResult_t tuttiTpTokenLeaves(tuttiTp_t tp, int64_t tokens, int whole, int* nLeaves, int64_t* rowCuts) {
-  return guarded([&] {
-    require(tp != nullptr && nLeaves != nullptr && rowCuts != nullptr, "tp, nLeaves or rowCuts is NULL");
+  return guardedIf(tp != nullptr && nLeaves != nullptr && rowCuts != nullptr, "tp, nLeaves or rowCuts is NULL", [&] {
     require(tokens >= 0, "there are no ", tokens, " tokens");
     tp->checkTokens(tokens);
     const std::vector<int64_t> cuts = rowCutsOf(*tp, tokens, whole != 0);
@@ -105,8 +103,7 @@ tuttiResult_t tuttiTpTokenLeaves(tuttiTp_t tp, int64_t tokens, int whole, int* n
 }
 
 tuttiResult_t tuttiTpTokenSum(tuttiTp_t tp, int whole, const tuttiTensor_t* leaves, const tuttiTensor_t* sum) {
-  return guarded([&] {
-    require(tp != nullptr && leaves != nullptr && sum != nullptr, "tp, leaves or sum is NULL");
+  return guardedIf(tp != nullptr && leaves != nullptr && sum != nullptr, "tp, leaves or sum is NULL", [&] {
     const CutTokens axis = cutTokensOf(*tp, whole != 0);
     const int64_t count = elementsOf(*sum), mine = axis.run().end - axis.run().begin;
     checkContiguous(sum, "sum", count, sum->dtype, kindOf(*tp->device));

@@ -221,8 +221,7 @@ void refuseHostKernels(const tuttiKernels_t& kernels) {
 }  // namespace tutti::parallel
 
 tuttiResult_t tuttiTpCreate(tuttiTp_t* tp, tuttiComm_t comm, const tuttiTpConfig_t* config) {
-  return guarded([&] {
-    require(tp != nullptr, "tp is NULL");
+  return guardedIf(tp != nullptr, "tp is NULL", [&] {
     *tp = nullptr;
     const auto c = takeConfig<tuttiTpConfig_t>(config, TUTTI_TP_CONFIG_INITIALIZER, "config");
     const int kind = kindOf(c.device);
@@ -256,8 +255,7 @@ tuttiResult_t tuttiTpDestroy(tuttiTp_t tp) {
 }
 
 tuttiResult_t tuttiTpTraffic(tuttiTp_t tp, tuttiTraffic_t* traffic, int reset) {
-  return guarded([&] {
-    require(tp != nullptr, "tp is NULL");
+  return guardedIf(tp != nullptr, "tp is NULL", [&] {
     tuttiTraffic_t both = tp->group.traffic;
     addTraffic(both, tp->tokenGroup.traffic);
     giveTraffic(both, traffic);
@@ -266,16 +264,14 @@ tuttiResult_t tuttiTpTraffic(tuttiTp_t tp, tuttiTraffic_t* traffic, int reset) {
 }
 
 tuttiResult_t tuttiTpSplit(tuttiTp_t tp, int64_t total, int64_t unit, int64_t* cuts) {
-  return guarded([&] {
-    require(tp != nullptr && cuts != nullptr, "tp or cuts is NULL");
+  return guardedIf(tp != nullptr && cuts != nullptr, "tp or cuts is NULL", [&] {
     const std::vector<int64_t> found = tp->split(total, unit);
     std::copy(found.begin(), found.end(), cuts);
   });
 }
 
 tuttiResult_t tuttiTpLeaves(tuttiTp_t tp, int64_t total, int64_t unit, int64_t* leafCuts) {
-  return guarded([&] {
-    require(tp != nullptr && leafCuts != nullptr, "tp or leafCuts is NULL");
+  return guardedIf(tp != nullptr && leafCuts != nullptr, "tp or leafCuts is NULL", [&] {
     const std::vector<int64_t> found = evenCuts(total, unit, tp->config.leaves);
     std::copy(found.begin(), found.end(), leafCuts);
   });
@@ -302,8 +298,7 @@ tuttiResult_t tuttiTpCheaperSplit(tuttiTp_t tp, int64_t tokens, int64_t inputs, 
 
 tuttiResult_t tuttiTpRegion(tuttiTp_t tp, tuttiRegion_t region, int backward, const tuttiTensor_t* x, int dim,
                             const int64_t* cuts, const tuttiTensor_t* y) {
-  return guarded([&] {
-    require(tp != nullptr, "tp is NULL");
+  return guardedIf(tp != nullptr, "tp is NULL", [&] {
     const Act act = actOf(region, backward != 0);
     checkRegion(*tp, act, x, dim, cuts, y);
     withType(x->dtype, [&](auto zero) { runRegion<decltype(zero)>(*tp, act, *x, dim, cuts, *y); });

@@ -193,9 +193,7 @@ class ZeroOf final : public tuttiZero {
     r.traffic = group_.traffic;
     addTraffic(r.traffic, replicas_.traffic);
     expect(r);
-    const size_t size = theirs->size;
-    __builtin_memcpy(theirs, &r, std::min(size, sizeof(r)));
-    theirs->size = size;
+    giveStruct(r, theirs);
   }
 
  private:
@@ -364,8 +362,7 @@ void checkConfig(const tuttiZeroConfig_t& c, tuttiDataType_t dtype) {
 
 tuttiResult_t tuttiZeroCreate(tuttiZero_t* zero, tuttiComm_t comm, const tuttiParameter_t* parameters,
                               const int* unitOf, size_t n, const tuttiZeroConfig_t* config) {
-  return guarded([&] {
-    require(zero != nullptr && (parameters != nullptr || n == 0), "zero or parameters is NULL");
+  return guardedIf(zero != nullptr && (parameters != nullptr || n == 0), "zero or parameters is NULL", [&] {
     *zero = nullptr;
     const auto c = takeConfig<tuttiZeroConfig_t>(config, TUTTI_ZERO_CONFIG_INITIALIZER, "config");
     const tuttiDataType_t dtype = n > 0 ? parameters[0].value.dtype : tuttiFloat32;
