@@ -39,9 +39,7 @@ class Importer {
  public:
   Result<Graph> import(hwloc_topology_t topology) {
     hwloc_obj_t root = hwloc().objectAt(topology, 0, 0);
-    Node host;
-    host.kind = NodeKind::Host;
-    host.name = infoOf(root, "HostName");
+    Node host{.kind = NodeKind::Host, .name = infoOf(root, "HostName")};
     host_ = g_.add(host);
     arch_ = infoOf(root, "Architecture");
     cpu(root, host_);
@@ -70,9 +68,7 @@ class Importer {
   }
 
   int add(NodeKind kind, hwloc_obj_t object, int parent) {
-    Node n;
-    n.kind = kind;
-    n.parent = parent;
+    Node n{.kind = kind, .parent = parent};
     n.index = object->os_index == HWLOC_UNKNOWN_INDEX ? static_cast<int>(object->logical_index)
                                                       : static_cast<int>(object->os_index);
     n.cpus = cpusOf(object);
@@ -177,9 +173,7 @@ class Importer {
 
   int addPci(hwloc_obj_t object, NodeKind kind, int parent) {
     const auto& a = object->type == HWLOC_OBJ_BRIDGE ? object->attr->bridge.upstream.pci : object->attr->pcidev;
-    Node n;
-    n.kind = kind;
-    n.parent = parent;
+    Node n{.kind = kind, .parent = parent};
     n.pci = pciInfo(object);
     char busId[32];
     std::snprintf(busId, sizeof busId, "%04x:%02x:%02x.%x", static_cast<unsigned>(a.domain), a.bus, a.dev, a.func);
@@ -236,10 +230,7 @@ class Importer {
   }
 
   void port(hwloc_obj_t object, int nic) {
-    Node n;
-    n.kind = NodeKind::Net;
-    n.parent = nic;
-    n.name = object->name != nullptr ? object->name : "";
+    Node n{.kind = NodeKind::Net, .parent = nic, .name = object->name != nullptr ? object->name : ""};
     std::string guid = infoOf(object, "NodeGUID");
     std::erase(guid, ':');
     if (!guid.empty()) n.net.guid = std::strtoull(guid.c_str(), nullptr, 16);
@@ -252,9 +243,7 @@ class Importer {
   void withoutPci(hwloc_obj_t object, int parent) {
     const auto type = object->attr->osdev.type;
     if (type != HWLOC_OBJ_OSDEV_OPENFABRICS && type != HWLOC_OBJ_OSDEV_NETWORK) return;
-    Node n;
-    n.kind = NodeKind::Nic;
-    n.parent = parent;
+    Node n{.kind = NodeKind::Nic, .parent = parent};
     const int nic = g_.add(n);
     g_.connect({parent, nic, LinkKind::Pci, 1, assumedPcieGBps(), true});
     port(object, nic);

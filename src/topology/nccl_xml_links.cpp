@@ -52,10 +52,7 @@ Status NcclLinks::connect() {
 int NcclLinks::nvSwitch(int host, const std::string& busId) {
   const auto known = busIds_.find({host, busId});
   if (known != busIds_.end()) return known->second;
-  Node n;
-  n.kind = NodeKind::NvSwitch;
-  n.parent = host;
-  n.busId = busId;
+  Node n{.kind = NodeKind::NvSwitch, .parent = host, .busId = busId};
   return busIds_[{host, busId}] = g_.add(n);
 }
 

@@ -67,9 +67,7 @@ Result<Graph> Reader::read(std::string_view text, const std::string& origin) {
 
 /// NCCL goes on with such a file, as with one whose devices the machine does not have.
 void Reader::nothingKnown() {
-  Node numa;
-  numa.kind = NodeKind::Numa;
-  numa.parent = hostOfHash(0);
+  Node numa{.kind = NodeKind::Numa, .parent = hostOfHash(0)};
   g_.add(std::move(numa));
   file_.leaveOut(file_.root(), "", "has no <cpu>: it says nothing of the machine");
 }
@@ -90,9 +88,7 @@ void Reader::keepOthers(pugi::xml_node e, std::initializer_list<std::string_view
 int Reader::hostOfHash(uint64_t hash) {
   const auto known = hosts_.find(hash);
   if (known != hosts_.end()) return known->second;
-  Node host;
-  host.kind = NodeKind::Host;
-  host.hostHash = hash;
+  Node host{.kind = NodeKind::Host, .hostHash = hash};
   return hosts_[hash] = g_.add(std::move(host));
 }
 
@@ -112,10 +108,7 @@ void Reader::readProcessor(pugi::xml_node e, Node* numa) {
 
 /// The NUMA node of a <cpu>; one that is listed twice is one.
 int Reader::numaOf(pugi::xml_node e, int host) {
-  Node numa;
-  numa.kind = NodeKind::Numa;
-  numa.parent = host;
-  numa.index = file_.integer(e, "numaid", 0, -1, kMostIndex);
+  Node numa{.kind = NodeKind::Numa, .parent = host, .index = file_.integer(e, "numaid", 0, -1, kMostIndex)};
   const auto [known, isNew] = numas_.insert({{host, numa.index}, static_cast<int>(g_.nodes.size())});
   if (!isNew) {
     file_.remark(e, cat("numaid=", numa.index),
@@ -188,9 +181,7 @@ bool Reader::nameApart(pugi::xml_node e, int host, Node* n) {
 
 Status Reader::readPci(pugi::xml_node e, int parent, int host, int depth) {
   if (depth > kDeepest) return file_.error(e, "more than ", kDeepest, " levels deep");
-  Node n;
-  n.parent = parent;
-  n.busId = canonicalBusId(e.attribute("busid").value());
+  Node n{.parent = parent, .busId = canonicalBusId(e.attribute("busid").value())};
   if (n.busId.empty()) {
     if (e.child("pci")) return file_.error(e, "has no busid");
     file_.leaveOut(e, "", "has no busid: left out with what is in it");
@@ -283,9 +274,7 @@ int Reader::sameAs(int nic, size_t firstNet, int host) {
 void Reader::readNic(pugi::xml_node e, int parent, int host) {
   int nic = parent;
   if (at(parent).kind != NodeKind::Nic) {
-    Node n;
-    n.kind = NodeKind::Nic;
-    n.parent = parent;
+    Node n{.kind = NodeKind::Nic, .parent = parent};
     nic = g_.add(std::move(n));
   }
   const size_t firstNet = g_.nodes.size(), firstLink = g_.links.size();
@@ -310,10 +299,7 @@ void Reader::readNic(pugi::xml_node e, int parent, int host) {
 }
 
 void Reader::readNet(pugi::xml_node e, int nic) {
-  Node n;
-  n.kind = NodeKind::Net;
-  n.parent = nic;
-  n.name = e.attribute("name").value();
+  Node n{.kind = NodeKind::Net, .parent = nic, .name = e.attribute("name").value()};
   n.index = file_.integer(e, "dev", -1, -1, kMostIndex);
   n.net.speedMbps = std::max(0, file_.integer(e, "speed", 0, -1, 1 << 30));  // -1: the driver did not know
   n.net.port = file_.integer(e, "port", -1, -1, 1 << 16);

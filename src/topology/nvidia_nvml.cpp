@@ -138,10 +138,7 @@ class NvmlAsker {
 
   /// A GPU that NVML knows and /sys does not, as in containers without the host's /sys.
   int addHidden(const std::string& busId, const NvmlPciInfo& place) {
-    Node n;
-    n.kind = NodeKind::Gpu;
-    n.parent = g_.all(NodeKind::Numa, host_).front();
-    n.busId = busId;
+    Node n{.kind = NodeKind::Gpu, .parent = g_.all(NodeKind::Numa, host_).front(), .busId = busId};
     n.pci.vendor = static_cast<int>(place.pciDeviceId & 0xffff);
     n.pci.device = static_cast<int>(place.pciDeviceId >> 16);
     n.pci.classCode = 0x030200;
@@ -228,10 +225,7 @@ class NvmlAsker {
 
   /// Virtual machines and most containers are not shown the switches.
   int addSwitch(const std::string& busId) {
-    Node n;
-    n.kind = NodeKind::NvSwitch;
-    n.parent = host_;
-    n.busId = busId;
+    Node n{.kind = NodeKind::NvSwitch, .parent = host_, .busId = busId};
     return g_.add(std::move(n));
   }
 

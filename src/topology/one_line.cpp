@@ -127,10 +127,7 @@ class Builder {
 
  private:
   int add(NodeKind kind, int parent, int index) {
-    Node n;
-    n.kind = kind;
-    n.parent = parent;
-    n.index = index;
+    Node n{.kind = kind, .parent = parent, .index = index};
     return g_.add(std::move(n));
   }
 

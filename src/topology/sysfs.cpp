@@ -66,11 +66,7 @@ CpuInfo processorInfo(const std::string& root) {
 }
 
 int add(Graph& g, NodeKind kind, int parent, int index, const CpuSet& cpus, const CpuInfo& cpu) {
-  Node n;
-  n.kind = kind;
-  n.parent = parent;
-  n.index = index;
-  n.cpus = cpus;
+  Node n{.kind = kind, .parent = parent, .index = index, .cpus = cpus};
   n.cpu = cpu;
   return g.add(std::move(n));
 }
@@ -154,10 +150,7 @@ int numaFor(const Graph& g, int number) {
 }
 
 int addPci(Graph& g, const std::string& folder, const std::string& busId, NodeKind kind, int parent) {
-  Node n;
-  n.kind = kind;
-  n.parent = parent;
-  n.busId = canonicalBusId(busId);
+  Node n{.kind = kind, .parent = parent, .busId = canonicalBusId(busId)};
   n.pci = pciInfo(folder + "/" + busId);
   const int node = g.add(std::move(n));
   g.connect({parent, node, LinkKind::Pci, 1, assumedPcieGBps(), true});

@@ -100,10 +100,7 @@ class Enricher {
   static std::string describe(const Node& n) { return n.name.empty() ? n.busId : cat(n.name, " (", n.busId, ")"); }
 
   int addPort(int nic, const std::string& name, int port) {
-    Node n;
-    n.kind = NodeKind::Net;
-    n.parent = nic;
-    n.name = name;
+    Node n{.kind = NodeKind::Net, .parent = nic, .name = name};
     n.net.port = port;
     const int net = g_.add(std::move(n));
     g_.connect({nic, net, LinkKind::Port, 1, assumedNetMbps() / 8000.0, true});
@@ -183,10 +180,7 @@ class Enricher {
       const std::string state = line(folder + name + "/operstate");
       if (name == "lo" || (state != "up" && state != "unknown")) continue;
       const int numa = g_.all(NodeKind::Numa).front();
-      Node n;
-      n.kind = NodeKind::Nic;
-      n.parent = numa;
-      n.name = name;
+      Node n{.kind = NodeKind::Nic, .parent = numa, .name = name};
       const int nic = g_.add(std::move(n));
       g_.connect({numa, nic, LinkKind::Pci, 1, assumedPcieGBps(), true});
       interfaceSpeed(addPort(nic, name, -1));
