@@ -13,56 +13,51 @@
 #include <mutex>
 
 #include "src/base/config.hpp"
+#include "src/control/wire.hpp"
 
 namespace tutti {
 namespace {
 
-// Fixed-width little-endian numbers and length-prefixed texts.  All ranks run the same version (a version number
-// leads).
-constexpr uint64_t kCardVersion = 0x7474'6361'7264'0007;
-constexpr uint64_t kMostTransports = 16;
-constexpr uint64_t kMostReached = 256;
+// Leads every descriptor: all ranks run the same version.
+constexpr uint64_t kCardVersion = 0x7474'6361'7264'0008;
 
-void put(std::string* out, uint64_t value) {
-  char bytes[8];
-  for (int i = 0; i < 8; ++i) bytes[i] = static_cast<char>(value >> (8 * i));
-  out->append(bytes, 8);
-}
-void put(std::string* out, const std::string& text) {
-  put(out, uint64_t{text.size()});
-  *out += text;
-}
-
-class Reader {
- public:
-  explicit Reader(const std::string& bytes) : bytes_(bytes) {}
-  uint64_t number() {
-    uint64_t value = 0;
-    if (bytes_.size() - at_ < 8) {
-      ok_ = false;
-      return 0;
-    }
-    for (size_t i = 0; i < 8; ++i) value |= uint64_t{static_cast<unsigned char>(bytes_[at_ + i])} << (8 * i);
-    at_ += 8;
-    return value;
-  }
-  std::string text() {
-    const uint64_t size = number();
-    if (!ok_ || size > bytes_.size() - at_) {
-      ok_ = false;
-      return {};
-    }
-    at_ += size;
-    return bytes_.substr(at_ - size, size);
-  }
-  bool finished() const { return ok_ && at_ == bytes_.size(); }
-  bool ok() const { return ok_; }
-
- private:
-  const std::string& bytes_;
-  size_t at_ = 0;
-  bool ok_ = true;
+struct Encoding {
+  Writer out;
+  void operator()(uint64_t number) { out.u64(number); }
+  void operator()(const std::string& text) { out.text(text); }
 };
+struct Decoding {
+  Reader in;
+  template <class Number>
+  void operator()(Number& number) {
+    number = static_cast<Number>(in.u64());
+  }
+  void operator()(std::string& text) { text = in.text(SIZE_MAX); }
+};
+
+/// All fields but the lists, for writing and for reading, so that neither forgets what the other knows.
+template <class Field, class Descriptor>
+void eachField(Descriptor& descriptor, Field& field) {
+  field(descriptor.info.hostId);
+  field(descriptor.info.processId);
+  field(descriptor.info.pid);
+  field(descriptor.info.uid);
+  field(descriptor.hostName);
+  field(descriptor.cpus);
+  field(descriptor.settings);
+  field(descriptor.calibration);
+  field(descriptor.tuning);
+  field(descriptor.plans);
+  field(descriptor.device);
+  field(descriptor.trouble);
+  field(descriptor.busId);
+  field(descriptor.ipcProbe);
+  field(descriptor.deviceBlocks);
+  field(descriptor.computeCapability);
+  field(descriptor.memoryMBps);
+  field(descriptor.ends);
+  field(descriptor.machine);
+}
 
 uint64_t hashText(const std::string& text, uint64_t hash = 0xcbf29ce484222325) {  // FNV-1a
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
@@ -72,71 +67,35 @@ uint64_t hashText(const std::string& text, uint64_t hash = 0xcbf29ce484222325) {
 }  // namespace
 
 std::string encodeDescriptor(const PeerDescriptor& descriptor) {
-  std::string out;
-  put(&out, kCardVersion);
-  put(&out, descriptor.info.hostId);
-  put(&out, descriptor.info.processId);
-  put(&out, static_cast<uint64_t>(descriptor.info.pid));
-  put(&out, uint64_t{descriptor.info.uid});
-  put(&out, descriptor.hostName);
-  put(&out, descriptor.cpus);
-  put(&out, descriptor.settings);
-  put(&out, descriptor.calibration);
-  put(&out, descriptor.tuning);
-  put(&out, descriptor.plans);
-  put(&out, descriptor.device);
-  put(&out, descriptor.trouble);
-  put(&out, descriptor.busId);
-  put(&out, uint64_t{descriptor.reached.size()});
-  for (const std::string& device : descriptor.reached) put(&out, device);
-  put(&out, descriptor.ipcProbe);
-  put(&out, uint64_t{descriptor.deviceBlocks});
-  put(&out, uint64_t{descriptor.computeCapability});
-  put(&out, uint64_t{descriptor.memoryMBps});
-  put(&out, descriptor.ends);
-  put(&out, descriptor.machine);
-  put(&out, uint64_t{descriptor.transports.size()});
+  Encoding field;
+  field(kCardVersion);
+  eachField(descriptor, field);
+  field.out.u32(static_cast<uint32_t>(descriptor.reached.size()));
+  for (const std::string& device : descriptor.reached) field(device);
+  field.out.u32(static_cast<uint32_t>(descriptor.transports.size()));
   for (const auto& [name, address] : descriptor.transports) {
-    put(&out, name);
-    put(&out, address);
+    field(name);
+    field(address);
   }
-  return out;
+  return field.out.take();
 }
 
 Result<PeerDescriptor> decodeDescriptor(int rank, const std::string& bytes) {
-  Reader in(bytes);
-  if (in.number() != kCardVersion) {
+  Decoding field{Reader(bytes)};
+  if (field.in.u64() != kCardVersion) {
     return remoteError("rank ", rank, " runs another version of Tutti; use one version on all ranks");
   }
   PeerDescriptor descriptor;
   descriptor.info.rank = rank;
-  descriptor.info.hostId = in.number();
-  descriptor.info.processId = in.number();
-  descriptor.info.pid = static_cast<int32_t>(in.number());
-  descriptor.info.uid = static_cast<uint32_t>(in.number());
-  descriptor.hostName = in.text();
-  descriptor.cpus = in.text();
-  descriptor.settings = in.text();
-  descriptor.calibration = in.text();
-  descriptor.tuning = in.text();
-  descriptor.plans = in.text();
-  descriptor.device = in.text();
-  descriptor.trouble = in.text();
-  descriptor.busId = in.text();
-  const uint64_t nReached = in.number();
-  for (uint64_t i = 0; in.ok() && i < nReached && i < kMostReached; ++i) descriptor.reached.push_back(in.text());
-  descriptor.ipcProbe = in.text();
-  descriptor.deviceBlocks = static_cast<uint32_t>(in.number());
-  descriptor.computeCapability = static_cast<uint32_t>(in.number());
-  descriptor.memoryMBps = static_cast<uint32_t>(in.number());
-  descriptor.ends = in.text();
-  descriptor.machine = in.text();
-  const uint64_t nTransports = in.number();
-  for (uint64_t i = 0; in.ok() && i < nTransports && i < kMostTransports; ++i) {
-    std::string name = in.text();
-    descriptor.transports.emplace_back(std::move(name), in.text());
+  eachField(descriptor, field);
+  descriptor.reached.resize(field.in.count(4));
+  for (std::string& device : descriptor.reached) field(device);
+  descriptor.transports.resize(field.in.count(8));
+  for (auto& [name, address] : descriptor.transports) {
+    field(name);
+    field(address);
   }
-  if (!in.finished()) return remoteError("rank ", rank, " sent a malformed descriptor");
+  if (!field.in.done()) return remoteError("rank ", rank, " sent a malformed descriptor");
   return descriptor;
 }
 
