@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <bit>
-#include <charconv>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -103,17 +102,11 @@ const Variable& find(std::string_view name) {
   assertionFailed(__FILE__, __LINE__, "unknown configuration variable", std::string(name));
 }
 
-bool parseInteger(std::string_view text, int64_t* value) {
-  const char* end = text.data() + text.size();
-  const auto [next, error] = std::from_chars(text.data(), end, *value);
-  return error == std::errc() && next == end && !text.empty();
-}
-
 Result<int64_t> parse(const Variable& v, const std::string& text) {
   int64_t value = 0;
   switch (v.kind) {
     case VariableKind::Integer:
-      if (parseInteger(text, &value)) return value;
+      if (parseNumber(text, &value)) return value;
       return invalidUsage(v.name, "='", text, "' is not a whole number; it means: ", v.meaning);
     case VariableKind::Bytes: {
       size_t bytes = 0;

@@ -80,14 +80,18 @@ std::string toHex(const void* data, size_t bytes) {
   return hex;
 }
 
+uint64_t hashText(std::string_view text, uint64_t hash) {
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
 bool fromHex(std::string_view hex, std::vector<unsigned char>* out) {
   if (hex.size() % 2 != 0) return false;
   out->clear();
   out->reserve(hex.size() / 2);
   for (size_t i = 0; i < hex.size(); i += 2) {
     unsigned value = 0;
-    const auto [next, error] = std::from_chars(hex.data() + i, hex.data() + i + 2, value, 16);
-    if (error != std::errc() || next != hex.data() + i + 2) return false;
+    if (!parseNumber(hex.substr(i, 2), &value, 16)) return false;
     out->push_back(static_cast<unsigned char>(value));
   }
   return true;

@@ -1,9 +1,12 @@
 // Text made from values, for messages.
 #pragma once
 
+#include <charconv>
+#include <cstdint>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace tutti {
@@ -27,6 +30,22 @@ bool parseBytes(std::string_view text, size_t* bytes);
 
 /// What stands for this text in XML, between tags or in an attribute: &<>" and control characters as entities.
 std::string toXml(std::string_view text);
+
+/// The whole text as a number, without blanks or a leading plus; false: it is none, or there is no room for it.
+template <class T>
+bool parseNumber(std::string_view text, T* value, [[maybe_unused]] int base = 10) {
+  const char* const end = text.data() + text.size();
+  std::from_chars_result read{};
+  if constexpr (std::is_floating_point_v<T>) {
+    read = std::from_chars(text.data(), end, *value);
+  } else {
+    read = std::from_chars(text.data(), end, *value, base);
+  }
+  return read.ec == std::errc() && read.ptr == end;
+}
+
+/// FNV-1a, 64 bits: names things, protects nothing.  Goes on from `hash`.
+uint64_t hashText(std::string_view text, uint64_t hash = 0xcbf29ce484222325);
 
 /// Lower-case hexadecimal, two digits a byte.
 std::string toHex(const void* data, size_t bytes);

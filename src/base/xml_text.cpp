@@ -1,7 +1,6 @@
 #include "src/base/xml_text.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 namespace tutti {
@@ -53,8 +52,7 @@ template <class T>
 bool parseWhole(std::string_view text, T* value) {
   const bool hex = text.starts_with("0x") || text.starts_with("0X");
   if (hex) text.remove_prefix(2);
-  const auto [next, error] = std::from_chars(text.data(), text.data() + text.size(), *value, hex ? 16 : 10);
-  return error == std::errc() && next == text.data() + text.size() && !text.empty();
+  return parseNumber(text, value, hex ? 16 : 10);
 }
 
 }  // namespace
@@ -82,9 +80,7 @@ Result<double> XmlText::number(pugi::xml_node node, const char* name, double abs
   if (!attribute) return absent;
   const std::string_view text = attribute.value();
   double value = 0;
-  const auto [next, error_] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool fits = error_ == std::errc() && next == text.data() + text.size() && !text.empty();
-  if (!fits || !std::isfinite(value) || value < 0 || value > 1e12) {
+  if (!parseNumber(text, &value) || !std::isfinite(value) || value < 0 || value > 1e12) {
     return error(node, name, "='", text, "' is not a number of at least 0");
   }
   return value;

@@ -59,11 +59,6 @@ void eachField(Descriptor& descriptor, Field& field) {
   field(descriptor.machine);
 }
 
-uint64_t hashText(const std::string& text, uint64_t hash = 0xcbf29ce484222325) {  // FNV-1a
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
 }  // namespace
 
 std::string encodeDescriptor(const PeerDescriptor& descriptor) {

@@ -15,13 +15,6 @@
 namespace tutti {
 namespace {
 
-/// FNV-1a: names a file, protects nothing.
-uint64_t hashOf(const std::string& text) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
-
 /// The user's folder for what can be made again.  It is made where it is missing, the folder that it belongs in never:
 /// service users have homes that are not there, and who may write anywhere would make them.  Empty: there is none.
 std::string cacheFolder() {
@@ -55,7 +48,8 @@ std::string calibrationPath(const MachineIdentity& machine) {
   if (!given.empty()) return given;
   const std::string folder = cacheFolder();
   if (folder.empty()) return "";
-  const uint64_t hash = hashOf(cat(Calibration::kVersion, "\n", machine.cpu, "\n", machine.cores, "\n", machine.host));
+  const uint64_t hash =
+      hashText(cat(Calibration::kVersion, "\n", machine.cpu, "\n", machine.cores, "\n", machine.host));
   std::array<unsigned char, 8> bytes;
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(hash >> (56 - 8 * i));
   return cat(folder, "/tutti/calibration-", toHex(bytes.data(), bytes.size()));

@@ -2,7 +2,6 @@
 // whose machine it is, one line "key rest" per figure, and "end".
 #pragma once
 
-#include <charconv>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -18,9 +17,7 @@ std::string number(double value);
 template <class T>
 bool parseNumber(std::string_view text, T least, T most, T* out) {
   T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return false;
-  if (!(value >= least && value <= most)) return false;  // a NaN fails here
+  if (!parseNumber(text, &value) || !(value >= least && value <= most)) return false;  // a NaN fails here
   *out = value;
   return true;
 }

@@ -8,11 +8,9 @@
 namespace tutti {
 namespace {
 
-/// FNV-1a, 64 bits.
 uint64_t hashMore(uint64_t hash, std::string_view text) {
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return (hash ^ 0xff) * 0x100000001b3;  // ends the text
-}
+  return hashText("\xff", hashText(text, hash));
+}  // 0xff ends it
 
 Result<std::vector<std::filesystem::path>> planFiles(const std::string& directory) {
   std::error_code error;
@@ -33,7 +31,7 @@ Result<PlanLibrary> PlanLibrary::read(const std::string& directory, int nRanks, 
   TUTTI_ASSIGN(const std::vector<std::filesystem::path> files, planFiles(directory));
   PlanLibrary library;
   library.nRanks_ = nRanks;
-  library.fingerprint_ = 0xcbf29ce484222325;
+  library.fingerprint_ = hashText("");
   for (const std::filesystem::path& file : files) {
     TUTTI_ASSIGN(const std::string text, readPlanText(file));
     Result<PlanHead> head = headOfPlan(text, file);

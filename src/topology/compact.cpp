@@ -1,6 +1,5 @@
 #include "src/topology/compact.hpp"
 
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 
@@ -55,16 +54,7 @@ std::string hex(uint64_t value) {
   return text;
 }
 
-template <class T>
-bool parseField(std::string_view text, T* out, int base = 10) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out, base);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
-bool parseField(std::string_view text, double* out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
-  return error == std::errc() && end == text.data() + text.size() && std::isfinite(*out);
-}
+bool parseFinite(std::string_view text, double* out) { return parseNumber(text, out) && std::isfinite(*out); }
 
 /// Writes and reads the fields of a node by one list, so that neither forgets what the other knows.
 class Fields {
@@ -115,7 +105,7 @@ class Fields {
 
   void integer(std::string_view key, int* field, int usual) {
     if (out_ != nullptr && *field != usual) write(key, cat(*field));
-    if (wanted(key)) understood_ = parseField(value_, field);
+    if (wanted(key)) understood_ = parseNumber(value_, field);
   }
   void flag(std::string_view key, bool* field) {
     int value = *field ? 1 : 0;
@@ -125,11 +115,11 @@ class Fields {
   template <class T>
   void wide(std::string_view key, T* field, int base) {
     if (out_ != nullptr && *field != 0) write(key, base == 16 ? hex(*field) : cat(*field));
-    if (wanted(key)) understood_ = parseField(value_, field, base);
+    if (wanted(key)) understood_ = parseNumber(value_, field, base);
   }
   void real(std::string_view key, double* field) {
     if (out_ != nullptr && *field != 0) write(key, exactText(*field));
-    if (wanted(key)) understood_ = parseField(value_, field);
+    if (wanted(key)) understood_ = parseFinite(value_, field);
   }
   void text(std::string_view key, std::string* field) {
     if (out_ != nullptr && !field->empty()) write(key, escaped(*field));
@@ -202,7 +192,7 @@ class Parser {
     const int kind = kindNamed(words[1], kNodeKinds, kNumNodeKinds);
     if (kind < 0) return "no kind of node: " + words[1];
     n.kind = static_cast<NodeKind>(kind);
-    if (words[2] != "-" && !parseField(words[2], &n.parent)) return "no number: " + words[2];
+    if (words[2] != "-" && !parseNumber(words[2], &n.parent)) return "no number: " + words[2];
     for (size_t i = 3; i < words.size(); ++i) {
       const std::string_view word = words[i];
       const size_t equals = word.find('=');
@@ -218,14 +208,14 @@ class Parser {
   std::string link(const std::vector<std::string>& words) {
     Link l;
     const int kind = kindNamed(words[3], kLinkKinds, kNumLinkKinds);
-    if (kind < 0 || !parseField(words[1], &l.a) || !parseField(words[2], &l.b) || !parseField(words[4], &l.gbps)) {
+    if (kind < 0 || !parseNumber(words[1], &l.a) || !parseNumber(words[2], &l.b) || !parseFinite(words[4], &l.gbps)) {
       return "not a link";
     }
     l.kind = static_cast<LinkKind>(kind);
     for (size_t i = 5; i < words.size(); ++i) {
       if (words[i] == "assumed") {
         l.assumed = true;
-      } else if (!parseField(words[i], &l.count)) {
+      } else if (!parseNumber(words[i], &l.count)) {
         return "not understood: " + words[i];
       }
     }

@@ -74,10 +74,9 @@ Result<CpuSet> CpuSet::parseMask(std::string_view text) {
   const std::vector<std::string> parts = split(text, ',');
   for (size_t i = parts.size(); i-- > 0; bit += 32) {
     uint32_t value = 0;
-    const char* end = parts[i].data() + parts[i].size();
-    const auto [next, error] = std::from_chars(parts[i].data(), end, value, 16);
-    if (error != std::errc() || next != end)
+    if (!parseNumber(parts[i], &value, 16)) {
       return invalidArgument("'", text, "' is not a mask such as 00000000,0000ffff");
+    }
     if (bit + 32 > kMost) return invalidArgument("a mask of more than ", kMost, " processing units");
     for (int j = 0; j < 32; ++j) {
       if ((value >> j & 1) != 0) set.add(bit + j);

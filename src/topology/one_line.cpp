@@ -1,7 +1,6 @@
 #include "src/topology/one_line.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <set>
@@ -26,14 +25,8 @@ struct Machine {
   double nicGBps = 0;
 };
 
-template <class T>
-bool number(std::string_view text, T* value) {
-  const auto [next, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return error == std::errc() && next == text.data() + text.size() && !text.empty();
-}
-
 Status whole(const std::string& word, std::string_view text, int least, int most, int* value) {
-  if (!number(text, value)) return invalidArgument("topology: '", word, "': '", text, "' is not a whole number");
+  if (!parseNumber(text, value)) return invalidArgument("topology: '", word, "': '", text, "' is not a whole number");
   if (*value < least || *value > most) {
     return invalidArgument("topology: '", word, "': ", *value, " is outside ", least, "..", most);
   }
@@ -41,7 +34,7 @@ Status whole(const std::string& word, std::string_view text, int least, int most
 }
 
 Status bandwidth(const std::string& word, std::string_view text, double* value) {
-  if (number(text, value) && std::isfinite(*value) && *value >= 1e-3 && *value <= 1e6) return {};
+  if (parseNumber(text, value) && std::isfinite(*value) && *value >= 1e-3 && *value <= 1e6) return {};
   return invalidArgument("topology: '", word, "': '", text, "' is not a bandwidth in GB/s (0.001 to 1000000)");
 }
 

@@ -12,12 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-uint64_t hashOf(const std::string& text) {  // FNV-1a
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
 struct Speed {
   double gtps = 0;
   int width = 0;
@@ -67,7 +61,7 @@ class Enricher {
                       boot = line(root_ + "/proc/sys/kernel/random/boot_id");
     if (!name.empty()) n.name = name;
     if (boot.empty()) g_.note("the kernel's boot id is hidden: the host is known by its name alone");
-    n.hostHash = hashOf(cat(boot.empty() ? name : boot, "/", configText("TUTTI_HOSTID")));
+    n.hostHash = hashText(cat(boot.empty() ? name : boot, "/", configText("TUTTI_HOSTID")));
   }
 
   void pcie(int node) {

@@ -5,7 +5,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 
-#include <charconv>
 #include <cstring>
 
 namespace tutti {
@@ -16,10 +15,7 @@ const sockaddr_in* v4(const sockaddr_storage* s) { return reinterpret_cast<const
 sockaddr_in6* v6(sockaddr_storage* s) { return reinterpret_cast<sockaddr_in6*>(s); }
 const sockaddr_in6* v6(const sockaddr_storage* s) { return reinterpret_cast<const sockaddr_in6*>(s); }
 
-bool parsePort(std::string_view text, int* port) {
-  const auto [next, error] = std::from_chars(text.data(), text.data() + text.size(), *port);
-  return error == std::errc() && next == text.data() + text.size() && *port >= 1 && *port <= 65535;
-}
+bool parsePort(std::string_view text, int* port) { return parseNumber(text, port) && *port >= 1 && *port <= 65535; }
 
 Status notAnAddress(std::string_view text) {
   return invalidArgument("'", text.substr(0, 100), "' is not an address such as 10.0.0.7:4021 or [fd00::7]:4021");
@@ -30,9 +26,7 @@ unsigned scopeOf(const std::string& name) {
   if (const unsigned index = if_nametoindex(name.c_str()); index != 0) return index;
   unsigned index = 0;
   char ignored[IF_NAMESIZE];
-  const auto [next, error] = std::from_chars(name.data(), name.data() + name.size(), index);
-  const bool number = error == std::errc() && next == name.data() + name.size();
-  return number && if_indextoname(index, ignored) != nullptr ? index : 0;
+  return parseNumber(name, &index) && if_indextoname(index, ignored) != nullptr ? index : 0;
 }
 
 Result<SocketAddress> parseV6(std::string_view text, std::string_view host, int port) {
