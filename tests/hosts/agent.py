@@ -25,13 +25,20 @@ def make_file_systems(folder, name, hosts_file):
     subprocess.run(["mount", "--rbind", f"/proc/self/fd/{cgroups}", "/sys/fs/cgroup"], pass_fds=[cgroups],
                    stderr=subprocess.DEVNULL)
     os.close(cgroups)
-    shell("mount", "-t", "tmpfs", "tmpfs", "/dev/shm")
+    seen = [os.open(path, os.O_PATH) for path in (os.getcwd(), os.path.dirname(os.path.dirname(os.path.dirname(__file__))))]
+    for path in ("/dev/shm", "/run", "/tmp"):
+        shell("mount", "-t", "tmpfs", "tmpfs", path)
+    for folder_seen in seen:  # also where it lies in one of those
+        path = os.readlink(f"/proc/self/fd/{folder_seen}")
+        if path.startswith(("/run/", "/tmp/")):
+            os.makedirs(path, exist_ok=True)
+            subprocess.run(["mount", "--bind", f"/proc/self/fd/{folder_seen}", path], pass_fds=[folder_seen], check=True)
+        os.close(folder_seen)
     boot = f"{folder}/{name}.boot"
     with open(boot, "w") as file:
         file.write(f"{uuid.uuid4()}\n")
     shell("mount", "--bind", boot, "/proc/sys/kernel/random/boot_id")
     shell("mount", "--bind", hosts_file, "/etc/hosts")
-    os.makedirs(f"{folder}/{name}.tmp")
     shell("ip", "link", "set", "lo", "up")
     with open("/proc/sys/kernel/hostname", "w") as file:
         file.write(name)
@@ -49,10 +56,10 @@ def receive(connection):
     return json.loads(body), descriptors
 
 
-def serve(connection, temporary):
+def serve(connection):
     request, descriptors = receive(connection)
     base = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "USER", "LANG", "LD_LIBRARY_PATH")}
-    environment = base | {"TMPDIR": temporary} | request["environment"]
+    environment = base | request["environment"]
     try:
         child = subprocess.Popen(request["command"], cwd=request["folder"], env=environment, start_new_session=True,
                                  stdin=descriptors[0], stdout=descriptors[1], stderr=descriptors[2])
@@ -71,10 +78,10 @@ def serve(connection, temporary):
     connection.sendall((status if status >= 0 else 128 - status).to_bytes(1, "little"))
 
 
-def answer(connection, temporary):
+def answer(connection):
     with connection:
         try:
-            serve(connection, temporary)
+            serve(connection)
         except (EOFError, OSError):
             pass  # it hung up
 
@@ -86,7 +93,7 @@ def main(folder, name, hosts_file):
     listener.listen(256)
     while sys.stdin.fileno() not in (ready := select.select([sys.stdin.fileno(), listener], [], [])[0]):
         if listener in ready:
-            threading.Thread(target=answer, args=(listener.accept()[0], f"{folder}/{name}.tmp"), daemon=True).start()
+            threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True).start()
     if name == "switch":
         shutil.rmtree(folder, ignore_errors=True)  # the maker may have been killed
     os._exit(0)  # and with the first process of its namespace everything on this host

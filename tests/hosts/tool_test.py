@@ -37,11 +37,11 @@ def processes_in(folder):
 class Tool(suite.Case):
     def test_each_has_its_own(self):
         with hosts.Hosts(2) as made:
-            made.check(0, "touch /dev/shm/mine; sleep 1000 & ipcmk -Q")
+            made.check(0, "touch /dev/shm/mine /tmp/mine; sleep 1000 & ipcmk -Q")
             for what in ("hostname", "cat /proc/sys/kernel/random/boot_id", "ip -4 address show eth0",
-                         "readlink /proc/self/ns/ipc", "echo $TMPDIR"):
+                         "readlink /proc/self/ns/ipc"):
                 self.assertNotEqual(made.check(0, what), made.check(1, what), what)
-            self.assertEqual(made.check(1, "ls /dev/shm").strip(), "")
+            self.assertEqual(made.check(1, "ls -A /dev/shm /tmp").split(), ["/dev/shm:", "/tmp:"])
             self.assertNotIn("sleep", made.check(1, "cat /proc/[0-9]*/cmdline"))
             self.assertEqual(made.check(1, ["getent", "ahostsv4", "node0"]).split()[0], "10.77.0.1")
 

@@ -1,9 +1,11 @@
 // Open MPI's mpirun, srun --mpi=pmix and everything else that runs a PMIx server: rank 0 makes a unique id and
 // publishes it.  libpmix is loaded at run time, so that Tutti needs none.
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 #include "src/base/log.hpp"
 #include "src/control/launch/launch.hpp"
@@ -58,19 +60,22 @@ const Library* library() {
   return loaded;
 }
 
-/// One connection with the server, from PMIx_Init to PMIx_Finalize.
+/// The connection with the server.  One of a process, to its end: where a rank finalizes while others of its host have
+/// come to the next fence, servers count wrongly, and the fence never ends.
 class Client {
  public:
   explicit Client(const Library& library) : library_(library) {}
   ~Client() {
-    if (open_) library_.PMIx_Finalize(nullptr, 0);
+    if (open_ && owner_ == getpid()) library_.PMIx_Finalize(nullptr, 0);
   }
   /// False: there is no server.
   Result<bool> open() {
+    if (open_) return true;
     const PmixStatus status = library_.PMIx_Init(&self_, nullptr, 0);
     if (status == kErrorUnreachable || status == kErrorInvalidNamespace) return false;
     if (status != kSuccess) return problem("PMIx_Init", status);
     open_ = true;
+    owner_ = getpid();
     return true;
   }
   uint32_t rank() const { return self_.rank; }
@@ -137,6 +142,7 @@ class Client {
   const Library& library_;
   Process self_{};
   bool open_ = false;
+  pid_t owner_ = 0;
 };
 
 Result<tuttiUniqueId> parseId(const std::string& hex) {
@@ -168,7 +174,9 @@ Found pmix(Deadline deadline) {
         "PMIX_NAMESPACE is set, but libpmix.so.2, by which ranks of mpirun and srun meet, cannot be loaded; "
         "install it (Debian and Ubuntu: libpmix2), or put its folder in LD_LIBRARY_PATH");
   }
-  Client client(*loaded);
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  static Client client(*loaded);
   TUTTI_ASSIGN(const bool server, client.open());
   if (!server) {
     if (several) {
