@@ -247,8 +247,8 @@ TUTTI_API tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t* comm, int nRanks, t
 TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int nDev, const int* devList);
 
 /** Rank, size and rendezvous from the environment: tutti-run, torchrun (RANK, WORLD_SIZE, MASTER_ADDR,
- *  MASTER_PORT), Open MPI and PMIx, Slurm.  A process started by none of them becomes the one rank of one.
- *  config may be NULL.
+ *  MASTER_PORT), Open MPI and PMIx, MPICH and Intel MPI (PMI-1), Slurm.  A process started by none of them becomes the
+ *  one rank of one.  config may be NULL.
  *  Errors    tuttiInvalidUsage: a launcher's variables are wrong or incomplete, or ranks of mpirun have no PMIx
  *  (libpmix.so.2, found at run time) to meet by. */
 TUTTI_API tuttiResult_t tuttiCommInitEnv(tuttiComm_t* comm, tuttiConfig_t* config);

@@ -65,6 +65,13 @@ else
   echo "skipped: pmix: there is no mpirun of Open MPI"
 fi
 
+if mpiexec.hydra --version >/dev/null 2>&1; then
+  mpiexec.hydra -n 3 "$program" 2 >"$out" 2>&1
+  check pmi 3
+else
+  echo "skipped: pmi: there is no mpiexec of MPICH"
+fi
+
 # Ranks of mpirun that cannot meet: an error that says what to do, not a job of one rank each.
 export PMIX_NAMESPACE=x PMIX_RANK=0 OMPI_COMM_WORLD_SIZE=4
 if [ "$3" = none ]; then

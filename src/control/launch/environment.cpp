@@ -76,6 +76,15 @@ Result<Place> place(const char* launcher, const char* rankName, const char* size
   return Place{static_cast<int>(rank), static_cast<int>(size)};
 }
 
+Result<tuttiUniqueId> publishedId(const char* launcher, const std::string& hex) {
+  std::vector<unsigned char> bytes;
+  tuttiUniqueId id{};
+  if (!fromHex(hex, &bytes) || bytes.size() != sizeof id)
+    return systemError(launcher, ": rank 0 published no unique id");
+  std::memcpy(&id, bytes.data(), sizeof id);
+  return id;
+}
+
 uint64_t generation() { return generations.load(); }
 
 Result<LaunchInfo> meetAt(const FixedPlace& fixed, Deadline deadline) {
@@ -153,17 +162,12 @@ Result<LaunchInfo> launchInfo(Deadline deadline) {
   launch::Found found = launch::tuttiRun();
   if (found.ok() && !found->has_value()) found = launch::torchrun(deadline);
   if (found.ok() && !found->has_value()) found = launch::pmix(deadline);
+  if (found.ok() && !found->has_value()) found = launch::pmi(deadline);
   if (found.ok() && !found->has_value()) found = launch::slurm(deadline);
   if (!found.ok()) return found.status();
   if (found->has_value()) {
     TUTTI_DEBUG("bootstrap", "started by ", (*found)->launcher, " as rank ", (*found)->rank, " of ", (*found)->nRanks);
     return std::move(**found);
-  }
-  // A launcher that speaks only PMI-1: better an error than as many communicators of one rank.
-  if (!launch::text("PMI_FD").empty() && !launch::text("PMI_SIZE").empty() && launch::text("PMI_SIZE") != "1") {
-    return invalidUsage("PMI_SIZE=", launch::text("PMI_SIZE"),
-                        ": this launcher offers PMI only, not PMIx; use tutti-run, mpirun of Open MPI, srun, or set "
-                        "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT");
   }
   return LaunchInfo{"none", 0, 1, {}};
 }

@@ -15,6 +15,7 @@ using Found = Result<std::optional<LaunchInfo>>;
 Found tuttiRun();
 Found torchrun(Deadline deadline);
 Found pmix(Deadline deadline);
+Found pmi(Deadline deadline);
 Found slurm(Deadline deadline);
 
 /// An environment variable; empty if unset.
@@ -27,6 +28,9 @@ struct Place {
   int nRanks = 1;
 };
 Result<Place> place(const char* launcher, const char* rankName, const char* sizeName);
+
+/// The id that rank 0 has published through the launcher.  Errors: SystemError: it is none.
+Result<tuttiUniqueId> publishedId(const char* launcher, const std::string& hex);
 
 /// How often launchInfo has been called in this process, so that each call meets apart from the one before.
 uint64_t generation();

@@ -145,14 +145,6 @@ class Client {
   pid_t owner_ = 0;
 };
 
-Result<tuttiUniqueId> parseId(const std::string& hex) {
-  std::vector<unsigned char> bytes;
-  tuttiUniqueId id{};
-  if (!fromHex(hex, &bytes) || bytes.size() != sizeof id) return systemError("pmix: rank 0 published no unique id");
-  std::memcpy(&id, bytes.data(), sizeof id);
-  return id;
-}
-
 }  // namespace
 
 Found pmix(Deadline deadline) {
@@ -198,7 +190,7 @@ Found pmix(Deadline deadline) {
   TUTTI_TRY(client.fence(deadline));
   if (info.rank != 0) {
     TUTTI_ASSIGN(const std::string hex, client.fetch(0, key));
-    TUTTI_ASSIGN(info.id, parseId(hex));
+    TUTTI_ASSIGN(info.id, publishedId("pmix", hex));
   }
   return std::optional(info);
 }

@@ -49,19 +49,19 @@ Status openRendezvousPlaceAt(int port, const MeetingPlace& place, Deadline deadl
 /// Errors: InvalidArgument: not of that form; SystemError: unknown host; those of openRendezvousPlaceAt().
 Result<tuttiUniqueId> agreedUniqueId(const std::string& address, bool serve);
 
-/// The environment's answer to "who am I and where do we meet": tutti-run, torchrun, Open MPI and PMIx, Slurm, or
-/// alone; the first of them that is there.
+/// The environment's answer to "who am I and where do we meet": tutti-run, torchrun, PMIx (Open MPI), PMI-1 (MPICH and
+/// Intel MPI), Slurm, or alone; the first of them that is there.
 ///
 /// torchrun and Slurm hand out no secret.  There it is made from TUTTI_SECRET where that is set, else from the job's
 /// identity (its numbers, addresses and user), which another user of the network can guess: it keeps jobs apart but is
 /// not secret.
 struct LaunchInfo {
-  std::string launcher;  // "tutti-run", "torchrun", "pmix", "slurm", "none"
+  std::string launcher;  // "tutti-run", "torchrun", "pmix", "pmi", "slurm", "none"
   int rank = 0;
   int nRanks = 1;
   tuttiUniqueId id{};  // valid if nRanks > 1
 };
-/// May open the rendezvous (on rank 0) and, with PMIx, exchange it.  Every rank calls it the same number of times:
+/// May open the rendezvous (on rank 0) and, with PMIx and PMI-1, exchange it.  Every rank calls it equally often:
 /// each call gives another rendezvous, except under tutti-run, whose place is good for one communicator.
 /// Errors name the variable that is wrong.
 Result<LaunchInfo> launchInfo(Deadline deadline);

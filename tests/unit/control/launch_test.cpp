@@ -1,4 +1,6 @@
 // launchInfo against environments as launchers make them, and the form of a unique id.
+#include <sys/socket.h>
+#include <unistd.h>
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
@@ -30,6 +32,9 @@ const char* const kVariables[] = {"TUTTI_UNIQUE_ID",
                                   "OMPI_COMM_WORLD_SIZE",
                                   "PMIX_SERVER_TMPDIR",
                                   "PMI_FD",
+                                  "PMI_ID",
+                                  "PMI_PORT",
+                                  "PMI_RANK",
                                   "PMI_SIZE",
                                   "SLURM_PROCID",
                                   "SLURM_NTASKS",
@@ -176,9 +181,11 @@ TEST_CASE("wrong, missing and inconsistent variables are named") {
         {"SLURM_JOB_ID", "5"},
         {"SLURM_STEP_NODELIST", "n[3"}},
        "SLURM_STEP_NODELIST='n[3' is not a list of nodes"},
-      {{{"PMI_FD", "9"}, {"PMI_SIZE", "4"}},
-       "PMI_SIZE=4: this launcher offers PMI only, not PMIx; use tutti-run, mpirun of Open MPI, srun, or set RANK, "
-       "WORLD_SIZE, MASTER_ADDR and MASTER_PORT"},
+      {{{"PMI_FD", "999"}, {"PMI_SIZE", "4"}}, "pmi: PMI_SIZE is set but PMI_RANK is not"},
+      {{{"PMI_FD", "999"}, {"PMI_RANK", "0"}, {"PMI_SIZE", "4"}},
+       "PMI_FD=999 is no connection with the launcher (Bad file descriptor): what starts the program under mpiexec has "
+       "to leave that descriptor open"},
+      {{{"PMI_PORT", "node0"}, {"PMI_ID", "0"}}, "PMI_PORT='node0' is not host:port"},
   };
   for (const Row& row : rows) {
     const Result<LaunchInfo> info = launched(row.environment);
@@ -186,6 +193,32 @@ TEST_CASE("wrong, missing and inconsistent variables are named") {
     CHECK(info.status().message() == row.message);
     CHECK(info.status().code() == tuttiInvalidUsage);
   }
+}
+
+TEST_CASE("over PMI-1 rank 0's place comes line by line, and what is no answer is named") {
+  const auto says = [](const std::string& answers) {
+    int ends[2];
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    REQUIRE(::write(ends[1], answers.data(), answers.size()) == static_cast<ssize_t>(answers.size()));
+    ::shutdown(ends[1], SHUT_WR);
+    Result<LaunchInfo> info = launched({{"PMI_FD", std::to_string(ends[0])}, {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}});
+    ::close(ends[0]);
+    ::close(ends[1]);
+    return info;
+  };
+  CHECK(says("").status().message() == "pmi: the launcher has ended while 'response_to_init' was awaited");
+  CHECK(says("cmd=response_to_init rc=-1\n").status().message() ==
+        "pmi: the launcher says 'cmd=response_to_init rc=-1' where 'response_to_init' was awaited");
+  CHECK(says("hello\n").status().message() == "pmi: the launcher says 'hello' where 'response_to_init' was awaited");
+  CHECK(says(std::string(100'000, 'x')).status().message() == "pmi: the launcher sends no lines");
+  const tuttiUniqueId id = encodeUniqueId(somePlace());
+  const std::string begin = "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\ncmd=my_kvsname kvsname=k\n";
+  const std::string value = toHex(&id, sizeof id);
+  const Result<LaunchInfo> met =
+      says(cat(begin, "cmd=barrier_out\ncmd=get_result rc=0 msg=success value=", value, "\n"));
+  REQUIRE(met.ok());
+  CHECK((met->launcher == "pmi" && met->rank == 1 && met->nRanks == 2));
+  CHECK(controlAddressOf(*met) == somePlace().controlAddress);
 }
 
 TEST_CASE("ranks of mpirun that cannot meet do not run as jobs of one rank each") {
