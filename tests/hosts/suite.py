@@ -1,4 +1,5 @@
 """What the tests among hosts share: the programs they run, ranks on hosts, and the end of all as a test."""
+import contextlib
 import os
 import sys
 import unittest
@@ -12,6 +13,19 @@ SECONDS = 120  # more than any job takes on a busy machine
 def program(name):
     return os.path.join(BUILD, {"hosts_ranks": "tests/multiproc", "launch_ranks": "tests/multiproc",
                                 "example_allreduce": "examples"}[name], name)
+
+
+@contextlib.contextmanager
+def work_folder(made):
+    """The current folder of commands is one that all hosts see, with ./program in it."""
+    before, folder = os.getcwd(), f"{made.folder}/work"
+    os.mkdir(folder)
+    os.symlink(program("example_allreduce"), f"{folder}/program")
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 def ranks_of(layout):

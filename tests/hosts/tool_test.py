@@ -47,7 +47,7 @@ class Tool(suite.Case):
 
     def fetch(self, made, address="node0"):
         served = made.start(0, [sys.executable, "-c", SERVE])
-        made.check(0, "until grep -q ':1388 ' /proc/net/tcp; do sleep .01; done")
+        made.check(0, "until grep -q ':1388 [0-9A-F:]* 0A' /proc/net/tcp; do sleep .01; done")
         status, text = made.start(1, [sys.executable, "-c", FETCH, address]).wait(60)
         served.end()
         return text if status == 0 else None
