@@ -116,6 +116,7 @@ SocketNetwork::Link* SocketNetwork::find(LinkId id) {
 void SocketNetwork::erase(LinkId id) {
   Link* link = find(id);
   if (link == nullptr) return;
+  dropAttempts(*link);
   reactor_.remove(link->watch);
   setTimer(id, *link, kNoTimer);
   lingering_.erase(id);
@@ -131,7 +132,7 @@ void SocketNetwork::setTimer(LinkId id, Link& link, int64_t ns) {
 uint32_t SocketNetwork::eventsOf(const Link& link) const {
   const uint32_t write = link.outDone < link.out.size() ? uint32_t{EPOLLOUT} : 0;
   switch (link.state) {
-    case State::Dialing: return EPOLLOUT;
+    case State::Dialing: return 0;  // its attempts are watched
     case State::Open: return EPOLLIN | write;
     case State::HandingOver: return write;  // what arrives now belongs to the stream's next owner
     case State::Flushing: return write;
@@ -148,7 +149,6 @@ bool SocketNetwork::watch(LinkId id, Link& link) {
 void SocketNetwork::onLinkEvent(LinkId id, uint32_t events) {
   Link* link = find(id);
   if (link == nullptr) return;
-  if (link->state == State::Dialing) return connectDone(id, *link);
   if (link->state == State::Draining) return drain(id, *link);
   if ((events & EPOLLOUT) != 0 || link->state != State::Open) {
     flush(*link);
@@ -306,7 +306,7 @@ void SocketNetwork::onTimer() {
     Link& link = *find(id);
     setTimer(id, link, kNoTimer);
     switch (link.state) {
-      case State::Dialing: candidateFailed(id, link, "no answer"); break;
+      case State::Dialing: tryNext(id, link); break;
       default: erase(id); break;  // lingered long enough
     }
   }

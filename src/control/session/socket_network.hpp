@@ -54,6 +54,11 @@ class SocketNetwork : public Network {
 
  private:
   enum class State { Dialing, Open, HandingOver, Flushing, Draining };
+  struct Attempt {
+    size_t candidate = 0;
+    OwnFd fd;
+    Reactor::Id watch = 0;
+  };
   struct Link {
     State state = State::Open;
     OwnFd fd;
@@ -62,9 +67,10 @@ class SocketNetwork : public Network {
     std::string out;  // bytes to send, from outDone on
     size_t outDone = 0;
     std::vector<SocketAddress> candidates;  // Dialing
-    size_t candidate = 0;                   // the one in progress
+    size_t candidate = 0;                   // the next to be tried
+    std::vector<Attempt> attempts;          // at those before; the first that is answered counts
     int64_t timerNs = kNoTimer;
-    std::string problems;   // of the candidates before
+    std::string problems;   // of the attempts that have failed
     std::string streamKey;  // HandingOver
   };
   struct Listener {
@@ -79,10 +85,10 @@ class SocketNetwork : public Network {
   uint32_t eventsOf(const Link& link) const;
 
   bool watch(LinkId id, Link& link);
-  void tryCandidates(LinkId id, Link& link);
-  bool beginConnect(LinkId id, Link& link, const SocketAddress& to, std::string* problem);
-  void candidateFailed(LinkId id, Link& link, const std::string& problem);
-  void connectDone(LinkId id, Link& link);
+  void tryNext(LinkId id, Link& link);
+  bool beginConnect(LinkId id, Link& link, size_t candidate);
+  void attemptDone(LinkId id, size_t candidate);
+  void dropAttempts(Link& link);
 
   void onAcceptable(size_t listener);
   void onLinkEvent(LinkId id, uint32_t events);
