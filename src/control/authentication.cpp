@@ -30,6 +30,7 @@ LinkId LinkAuthentication::dial(const ControlAddress& to, const Hello& hello, co
   entry.phase = Phase::Connecting;
   entry.hello = hello;
   entry.owner = owner;
+  entry.to = to;
   entry.dialer.emplace(secret, hello, nonce());
   setDeadline(link, entry, network_.nowNs() + kDialNs);
   return link;
@@ -39,6 +40,11 @@ void LinkAuthentication::cancel(LinkId link) {
   if (!owns(link)) return;
   remove(link);
   network_.close(link);
+}
+
+bool LinkAuthentication::connecting(LinkId link) const {
+  const auto it = entries_.find(link);
+  return it != entries_.end() && it->second.phase == Phase::Connecting;
 }
 
 /// Close a link that did not make it.
@@ -140,9 +146,11 @@ void LinkAuthentication::onTimer() {
   const int64_t now = network_.nowNs();
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     const LinkId link = deadlines_.begin()->second;
-    const bool connected = entries_.at(link).phase == Phase::AwaitChallenge;
-    fail(link, timeoutError(connected ? "it took the connection, and does not know this communicator, or not yet"
-                                      : "it did not answer in time"));
+    const Entry& entry = entries_.at(link);
+    const bool connected = entry.phase == Phase::AwaitChallenge;
+    fail(link,
+         timeoutError(entry.to, connected ? " took the connection, and does not know this communicator, or not yet"
+                                          : " did not answer in time"));
   }
 }
 

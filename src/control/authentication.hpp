@@ -41,6 +41,8 @@ class LinkAuthentication {
   /// Give up a dial; no hook is called.
   void cancel(LinkId link);
   bool owns(LinkId link) const { return entries_.contains(link); }
+  /// Whether the other host has not even taken the connection of a dial.
+  bool connecting(LinkId link) const;
   /// A communicator or a rendezvous has come: let those in who wait for it.
   void unpark();
 
@@ -58,6 +60,7 @@ class LinkAuthentication {
     int64_t deadlineNs = kNoTimer;
     Hello hello;
     MemberId owner = 0;
+    ControlAddress to;       // of a dial
     std::string helloBytes;  // parked: the message itself
     std::optional<DialerProof> dialer;
     std::optional<AcceptorProof> acceptor;

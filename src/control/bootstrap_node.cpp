@@ -162,8 +162,8 @@ BootstrapNode::BootstrapNode(Network& network, std::function<void()> changed)
     : impl_(std::make_unique<Impl>(network, std::move(changed))) {}
 BootstrapNode::~BootstrapNode() = default;
 
-void BootstrapNode::serveRendezvous(const CommId& commId, const Secret& secret) {
-  impl_->places_.try_emplace(commId, Impl::Place{secret, Rendezvous(impl_->network_)});
+void BootstrapNode::serveRendezvous(const CommId& commId, const Secret& secret, const std::string& where) {
+  impl_->places_.try_emplace(commId, Impl::Place{secret, Rendezvous(impl_->network_, where)});
   impl_->authentication_.unpark();
   impl_->changed_();
 }

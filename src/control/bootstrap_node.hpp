@@ -78,7 +78,7 @@ class BootstrapNode : public Machine {
   ~BootstrapNode() override;
 
   /// Be the rendezvous for everyone who proves `secret` and names `commId`.  Ends by itself when all have met.
-  void serveRendezvous(const CommId& commId, const Secret& secret);
+  void serveRendezvous(const CommId& commId, const Secret& secret, const std::string& where);
   bool rendezvousDone(const CommId& commId) const;
 
   MemberId join(const JoinRequest& request);

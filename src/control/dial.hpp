@@ -12,6 +12,7 @@ struct Dial {
   LinkId link = 0;            // under way; 0: none
   int64_t nextNs = kNoTimer;  // when to try again; kNoTimer: not waiting
   int64_t backoffNs = 0;
+  int64_t beganNs = kNoTimer;  // of a link or stream that lacks
   int64_t failingSinceNs = kNoTimer;
   Status why;  // of the last failure
 

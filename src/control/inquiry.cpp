@@ -77,6 +77,12 @@ void Inquiry::askAgain() {
 
 void Inquiry::scheduleLook() { active_->nextLookNs = lookNs(active_->beganNs, active_->endNs, active_->looks); }
 
+InquiryReason Inquiry::reasonOf(Reader ask) {
+  ask.i32();
+  ask.u64();
+  return static_cast<InquiryReason>(ask.u8());
+}
+
 bool Inquiry::onAsk(int from, Reader& in) {
   Question q;
   q.origin = in.i32();

@@ -70,6 +70,9 @@ class Inquiry {
   /// The communicator has failed: that is the verdict.
   void stop();
 
+  /// Why somebody asks: of an Ask behind its type.
+  static InquiryReason reasonOf(Reader ask);
+
   // Messages behind their type.  False: malformed.
   bool onAsk(int from, Reader& message);
   bool onAnswer(int from, Reader& message);

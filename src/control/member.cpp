@@ -188,7 +188,10 @@ bool Member::onOverlayMessage(int from, std::string_view message) {
       return true;
     }
     case MessageType::GatherPart: return onGatherPart(from, in);
-    case MessageType::Ask: return failure_ || inquiry_.onAsk(from, in);
+    case MessageType::Ask: {
+      const bool timeIsUp = Inquiry::reasonOf(in) == InquiryReason::Deadline;
+      return failure_ || (timeIsUp && failUnreachable()) || inquiry_.onAsk(from, in);
+    }
     case MessageType::Answer: return failure_ || inquiry_.onAnswer(from, in);
     case MessageType::AllIsWell: return failure_ || inquiry_.onAllIsWell(from, in);
     default: return false;
@@ -278,7 +281,8 @@ std::vector<int> Member::quiet() const {
 }
 
 void Member::inquire(InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs) {
-  if (!failure_) inquiry_.start(reason, sequence, suspect, graceNs);
+  if (failure_ || (reason == InquiryReason::Deadline && failUnreachable())) return;
+  inquiry_.start(reason, sequence, suspect, graceNs);
 }
 
 // ---- Time.
@@ -302,17 +306,25 @@ void Member::checkJoin() {
   ++joinChecks_;
 }
 
+/// Between which addresses a link did not come about.
+std::string Member::howMissed(int peer, const Neighbour& neighbour) const {
+  if (!neighbour.weDial) return cat("rank ", peer, " dials rank ", request_.rank, " at ", request_.self);
+  const Status& why = neighbour.dial.why;
+  return cat("rank ", request_.rank, " dials rank ", peer, ": ",
+             why.ok() ? cat(neighbour.dial.to, " has not answered yet") : why.message());
+}
+
 /// Name those that are not linked with us: first those that we dial, because those who should dial us may lack our
 /// control address and say so now; at last all.  The rendezvous has told us before, if some have not come at all.
 void Member::joinTooLate(bool last) {
   std::vector<int> absent;
   bool untold = !told_ && request_.members.empty();  // the rendezvous owes us an answer
-  Status why;
+  std::string how;
   for (const auto& [peer, neighbour] : neighbours_) {
     if (neighbour.confirmed) continue;
     if (neighbour.weDial || last) absent.push_back(peer);
     untold = untold || (neighbour.weDial && neighbour.dial.to.empty());
-    if (!neighbour.dial.why.ok()) why = neighbour.dial.why;
+    if (how.empty() && (neighbour.weDial || last)) how = howMissed(peer, neighbour);
   }
   if (untold)
     return fail({-1, timeoutError("rank ", request_.rank, " got no answer from the rendezvous at ", request_.rendezvous,
@@ -322,8 +334,8 @@ void Member::joinTooLate(bool last) {
   // Several are no one's fault in particular: perhaps it is our own network.
   fail({absent.size() == 1 ? absent[0] : -1,
         timeoutError(absent.size() == 1 ? "rank " : "ranks ", listRanks(absent), " did not connect with rank ",
-                     request_.rank, " in time", why.ok() ? "" : cat(" (", why.message(), ")"),
-                     " while ranks were joining; check that every rank runs and can be reached")});
+                     request_.rank, " in time while ranks were joining (", how,
+                     "); check that every rank runs, that no firewall is between them, and TUTTI_SOCKET_IFNAME")});
 }
 
 int64_t Member::nextTimerNs() const {

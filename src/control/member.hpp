@@ -95,7 +95,9 @@ class Member : private InquiryHost {
   void onGoodbye(int from, Reader& in);
   void onRendezvousMessage(std::string_view message);
   std::string during() const;
+  bool failUnreachable();
   void joinTooLate(bool last);
+  std::string howMissed(int peer, const Neighbour& neighbour) const;
   void checkJoin();
 
   // member_links.cpp: dials and links

@@ -51,6 +51,7 @@ void Member::setControlAddress(int peer, const ControlAddress& controlAddress) {
   const bool news = neighbour.dial.to.empty();
   neighbour.dial.to = controlAddress;
   if (!news || !neighbour.weDial || neighbour.link != 0) return;
+  neighbour.dial.beganNs = network_.nowNs();
   neighbour.dial.hello = {Purpose::Overlay, request_.commId, request_.rank, peer, request_.nRanks, 0};
   tryDial(neighbour.dial);
 }
@@ -105,7 +106,7 @@ bool Member::onStreamProven(LinkId link, const Hello& hello, bool weDialed) {
 void Member::linked(int peer, LinkId link, bool weDialed) {
   Neighbour& neighbour = neighbours_.at(peer);
   neighbour.link = link;
-  neighbour.dial.failingSinceNs = kNoTimer;
+  neighbour.dial.failingSinceNs = neighbour.dial.beganNs = kNoTimer;
   for (const std::string& message : neighbour.queue) network_.send(link, message);
   if (weDialed) {
     network_.send(link, Writer(MessageType::Heartbeat).take());
@@ -204,7 +205,24 @@ void Member::dialFor(Purpose purpose, int peer, int index) {
   Dial& dial = streams_.emplace_back();
   dial.to = controlAddresses_[static_cast<size_t>(peer)];
   dial.hello = {purpose, request_.commId, request_.rank, peer, request_.nRanks, index};
+  dial.beganNs = network_.nowNs();
   tryDial(dial);
+}
+
+/// Fail if a link or stream lacks because the peer's host does not even take connections.  A process that is busy or
+/// stopped has a system that does, and one packet may be lost.  For when time is up: till then the network may heal.
+bool Member::failUnreachable() {
+  constexpr int64_t kUnansweredNs = 2'000'000'000;
+  for (const Dial* dial : dials()) {
+    const bool waits = dial->beganNs != kNoTimer && (dial->link == 0 || authentication_.connecting(dial->link));
+    if (!waits || network_.nowNs() - dial->beganNs < kUnansweredNs) continue;
+    const int peer = dial->hello.acceptor;
+    fail({peer, timeoutError("rank ", peer, " cannot be reached by rank ", request_.rank, " (",
+                             dial->why.ok() ? cat(dial->to, " has not answered") : dial->why.message(), ") ", during(),
+                             "; check that no firewall is between them, and TUTTI_SOCKET_IFNAME")});
+    return true;
+  }
+  return false;
 }
 
 Departed Member::leave() {

@@ -181,7 +181,7 @@ Failure Rendezvous::missingRanks() const {
   std::set_intersection(missing.begin(), missing.end(), otherSecret_.begin(), otherSecret_.end(),
                         std::back_inserter(strange));
   const std::string hint =
-      strange.empty() ? "check that every rank was started and reaches it"
+      strange.empty() ? cat("check that every rank was started and that no firewall keeps it from ", where_)
                       : cat(strange.size() == 1 ? "one that calls itself rank " : "some that call themselves ranks ",
                             listRanks(strange), " came with another secret: set TUTTI_SECRET alike on all ranks");
   return {missing.size() == 1 ? missing[0] : -1,

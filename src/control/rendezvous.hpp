@@ -42,7 +42,8 @@ Result<std::vector<PeerAddress>> readPeers(Reader& in);
 
 class Rendezvous {
  public:
-  explicit Rendezvous(Network& network) : network_(network) {}
+  /// where: for those who are told that somebody has not come there.
+  Rendezvous(Network& network, std::string where) : network_(network), where_(std::move(where)) {}
 
   /// A proven link of the rank named in `hello`.
   void onProven(LinkId link, const Hello& hello);
@@ -75,6 +76,7 @@ class Rendezvous {
   Failure missingRanks() const;
 
   Network& network_;
+  const std::string where_;
   int nRanks_ = 0;               // 0: nobody has come
   int firstRank_ = -1;           // who said nRanks_
   std::map<LinkId, int> links_;  // proven: rank

@@ -69,7 +69,7 @@ void dialHonestly(BootstrapNode& bootstrap, FuzzNetwork& network, LinkId link, c
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   FuzzNetwork network;
   BootstrapNode bootstrap(network, [] {});
-  bootstrap.serveRendezvous(kComm, kSecret);
+  bootstrap.serveRendezvous(kComm, kSecret, "place");
   JoinRequest request{.commId = kComm, .secret = kSecret, .rank = 0, .nRanks = 3};
   request.self = "fuzz:0";
   request.rendezvous = "fuzz:9";

@@ -151,9 +151,9 @@ void Visit::wait(int64_t untilNs) {
 
 const ControlAddress& Session::controlAddress() const { return impl_->controlAddress; }
 
-void Session::serveRendezvous(const CommId& commId, const Secret& secret) {
+void Session::serveRendezvous(const CommId& commId, const Secret& secret, const std::string& where) {
   const Visit visit(*impl_);
-  impl_->bootstrap->serveRendezvous(commId, secret);
+  impl_->bootstrap->serveRendezvous(commId, secret, where);
 }
 
 bool Session::waitForRendezvous(const CommId& commId, Deadline deadline) {

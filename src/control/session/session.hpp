@@ -35,7 +35,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const ControlAddress& controlAddress() const;
 
   /// Be the rendezvous of a unique id on this Session's listener, until all have met.
-  void serveRendezvous(const CommId& commId, const Secret& secret);
+  void serveRendezvous(const CommId& commId, const Secret& secret, const std::string& where);
   /// Wait until they have; false: the deadline came first, or endRendezvous().
   bool waitForRendezvous(const CommId& commId, Deadline deadline);
   /// Let go those who wait for a rendezvous.

@@ -64,6 +64,12 @@ Result<std::vector<SocketAddress>> everyAddress(int port) {
   return addresses;
 }
 
+std::string portOfThisHost(int port) {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return cat("port ", port, " of ", name);
+}
+
 Status tell(const MeetingPlace& place, int rank, int nRanks, const Failure& why, Deadline deadline) {
   TUTTI_ASSIGN(const std::shared_ptr<Session> session, Session::create(std::vector<SocketAddress>()));
   JoinRequest request;
@@ -157,7 +163,7 @@ Result<tuttiUniqueId> openRendezvousPlace() {
   fillRandom(&place.commId);
   fillRandom(&place.secret);
   place.controlAddress = session->controlAddress();
-  session->serveRendezvous(place.commId, place.secret);
+  session->serveRendezvous(place.commId, place.secret, place.controlAddress);
   TUTTI_TRY(keepRendezvous(std::move(session), place.commId));
   return encodeUniqueId(place);
 }
@@ -169,7 +175,7 @@ Status openRendezvousPlaceAt(int port, const MeetingPlace& place, Deadline deadl
   for (;;) {
     Result<std::shared_ptr<Session>> session = Session::create(addresses);
     if (session.ok()) {
-      (*session)->serveRendezvous(place.commId, place.secret);
+      (*session)->serveRendezvous(place.commId, place.secret, portOfThisHost(port));
       return keepRendezvous(std::move(*session), place.commId);
     }
     if (session.status().code() != tuttiSystemError) return session.status();

@@ -92,7 +92,7 @@ TEST_CASE("mistakes at the rendezvous are told to everyone by rank") {
     const int place = world.addNode();
     BootstrapNode bootstrap(world.network(place), [] {});
     world.attach(place, &bootstrap);
-    bootstrap.serveRendezvous({9}, {8});
+    bootstrap.serveRendezvous({9}, {8}, "place");
     std::vector<std::unique_ptr<BootstrapNode>> bootstraps;
     std::vector<MemberId> members;
     for (const auto& [rank, size] : rankAndSize) {
@@ -138,7 +138,7 @@ class Comers {
  public:
   explicit Comers(uint64_t seed) : world_(seed), place_(world_.addNode()), bootstrap_(world_.network(place_), [] {}) {
     world_.attach(place_, &bootstrap_);
-    bootstrap_.serveRendezvous(kCommId, kSecret);
+    bootstrap_.serveRendezvous(kCommId, kSecret, "place");
   }
 
   JoinRequest request(int rank, int nRanks, int node) const {
@@ -240,7 +240,8 @@ TEST_CASE("a notice for a place with another secret, or none, is not told, and s
   CHECK_FALSE(silent.told(odd));
   CHECK(silent.trouble(odd).code() == tuttiInvalidUsage);
   CHECK_FALSE(silent.told(nowhere));
-  CHECK(silent.trouble(nowhere).message() == "it took the connection, and does not know this communicator, or not yet");
+  CHECK(silent.trouble(nowhere).message() ==
+        "sim:1 took the connection, and does not know this communicator, or not yet");
   silent.forgetNotice(odd);
   silent.forgetNotice(nowhere);
 }

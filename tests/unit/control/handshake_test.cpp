@@ -169,7 +169,7 @@ TEST_CASE("strangers get little room and little time") {
     run(10'000'000);
     CHECK(stranger.got.empty());
     CHECK(bootstrap.messageLimit(world.links(node)[0]) == kMaxStrangerBytes);
-    bootstrap.serveRendezvous({4}, kSecret);
+    bootstrap.serveRendezvous({4}, kSecret, "place");
     run(10'000'000);
     REQUIRE(stranger.got.size() == 1);
     CHECK(DialerProof(kSecret, hello, kNonceA).onChallenge(stranger.got[0]).ok());

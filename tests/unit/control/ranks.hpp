@@ -43,7 +43,7 @@ struct Rendezvous {
   Rendezvous() {
     commId.fill(1);
     secret.fill(2);
-    session->serveRendezvous(commId, secret);
+    session->serveRendezvous(commId, secret, "place");
   }
   JoinRequest request(int rank, int nRanks) const {
     JoinRequest r;

@@ -20,7 +20,7 @@ SimJob::SimJob(SimWorld& world, const JobOptions& options)
     world_.attach(placeNode_, place_);
   }
   const JoinRequest any = request(0);
-  place_->serveRendezvous(any.commId, any.secret);
+  place_->serveRendezvous(any.commId, any.secret, "place");
   for (int r = 0; r < options_.nRanks; ++r)
     world_.at(options_.startSpreadNs > 0 ? world_.randomBetween(0, options_.startSpreadNs) : 0,
               [this, r] { start(r); });
