@@ -128,7 +128,8 @@ LinkId SimWorld::dial(int from, const ControlAddress& to) {
   pipe->node[1] = nodeOf(to);
   pipes_.push_back(std::move(pipe));
   const LinkId link = 2 * pipes_.size();
-  scheduleOnLink(link | 1, Kind::Arrive, {});
+  const int node = nodeOf(to);
+  if (!cut_.contains({std::min(from, node), std::max(from, node)})) scheduleOnLink(link | 1, Kind::Arrive, {});
   return link;
 }
 

@@ -59,7 +59,8 @@ class SimWorld {
   // for the same time in the order of their posting).  Lost if `from` is dead now, `to` is dead then, or the pair is
   // cut; held back while `to` is frozen.
   void post(int from, int to, int64_t ns, std::function<void()> fn);
-  /// post() between the two nodes loses everything from now on, without a word.
+  /// post() between the two nodes loses everything from now on, and dials are not answered, without a word.  Links
+  /// that stand go on.
   void cut(int nodeA, int nodeB);
 
   // ---- Running.

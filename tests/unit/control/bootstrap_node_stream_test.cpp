@@ -88,6 +88,32 @@ TEST_CASE("streams open once whichever rank wants them first") {
   }
 }
 
+TEST_CASE("where time is up, a rank that a host does not even answer names it, whoever asks") {
+  for (const uint64_t seed : testSeeds(1, 100)) {
+    CAPTURE(seed);
+    SimWorld world(seed);
+    Ranks ranks(world, 6);  // where ranks 1 and 4 are no neighbours
+    REQUIRE(world.runUntil([&] { return ranks.up(); }, 5 * kSecond));
+    world.cut(1, 4);
+    const bool summons = seed % 2 == 0;
+    if (summons) ranks.bootstrap(4).summonStream(ranks.member(4), 1, 0);
+    if (!summons) ranks.bootstrap(1).dialStream(ranks.member(1), 4, 0);
+    world.runUntil([] { return false; }, world.nowNs() + 7 * kSecond);
+    ranks.bootstrap(0).inquire(ranks.member(0), InquiryReason::Stalled, 0, -1, kSecond);
+    world.runUntil([] { return false; }, world.nowNs() + 2 * kSecond);
+    for (int r = 0; r < 6; ++r) REQUIRE(!ranks.bootstrap(r).failure(ranks.member(r)));  // the network may heal
+    ranks.bootstrap(2).inquire(ranks.member(2), InquiryReason::Deadline, 0, 3, kSecond);
+    world.runUntil([] { return false; }, world.nowNs() + kSecond);
+    const std::string expected =
+        summons ? "rank 1 cannot be reached by rank 4 (sim:1 " : "rank 4 cannot be reached by rank 1 (sim:4 ";
+    for (int r = 0; r < 6; ++r) {
+      const auto& failure = ranks.bootstrap(r).failure(ranks.member(r));
+      REQUIRE(failure);
+      CHECK(failure->status.message().find(expected) == 0);
+    }
+  }
+}
+
 TEST_CASE("a summons that reaches a rank before it is up is heeded then") {
   for (const uint64_t seed : testSeeds(1, 200)) {
     CAPTURE(seed);
