@@ -27,13 +27,19 @@ std::string field(const std::string& line, const std::string& name) {
   return line.substr(begin, line.find(' ', begin) - begin);
 }
 
+/// Whether this process is a rank of MPI's, too, whose library has the same connection and says `finalize` itself.
+bool mpiRuns() {
+  int initialized = 0;
+  if (void* ask = dlsym(RTLD_DEFAULT, "MPI_Initialized")) reinterpret_cast<int (*)(int*)>(ask)(&initialized);
+  return initialized != 0;
+}
+
 /// The connection with the launcher.  One of a process: who says `init` has to say `finalize` once, before it ends.
 class Launcher {
  public:
   ~Launcher() {
     if (!begun_ || fd_ < 0 || owner_ != getpid()) return;
-    // MPI's own library has the same connection, and says it.
-    if (dlsym(RTLD_DEFAULT, "MPI_Finalize") != nullptr) return;
+    if (mpiRuns()) return;
     static_cast<void>(ask("finalize", "finalize_ack", Deadline::inMs(kFinalizeMs)));
   }
 
