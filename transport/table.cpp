@@ -4,6 +4,7 @@
 #include <array>
 
 #include "src/base/text.hpp"
+#include "transport/ncclnet/entry.hpp"
 #include "transport/self/entry.hpp"
 #include "transport/shm/entry.hpp"
 #include "transport/tcp/entry.hpp"
@@ -20,10 +21,11 @@ constexpr const TransportEntry* kTransports[] = {
 #if TUTTI_HAVE_VERBS
     &kVerbsEntry,
 #endif
+    &kNcclnetEntry,
     &kTcpEntry,
 };
 
-constexpr std::array<std::string_view, 4> kElsewhere = {"cuda_ipc", "verbs", "ucx", "ncclnet"};
+constexpr std::array<std::string_view, 3> kElsewhere = {"cuda_ipc", "verbs", "ucx"};
 
 }  // namespace
 

@@ -58,6 +58,11 @@ constexpr Variable kVariables[] = {
     {"TUTTI_IB_RETRY_CNT", Integer, "6", "",
      "repeats before a connection counts as lost; 7: for ever on some adapters"},
     {"TUTTI_IB_MTU", Integer, "0", "bytes", "the most of a packet: 256, 512, 1024, 2048 or 4096; 0: what the port has"},
+    {"TUTTI_NET_PLUGIN", Text, "", "",
+     "network plugins written for NCCL that transport ncclnet loads: list of paths, file names or X for "
+     "libnccl-net-X.so, of which the first with a device counts; none or unset: none"},
+    {"TUTTI_NET_PLUGIN_DEVICE", Text, "", "",
+     "name or number of the plugin's device; unset: its first for memory of the host"},
     {"TUTTI_CMA", Flag, "1", "", "0: never read a peer's memory with process_vm_readv"},
     {"TUTTI_LOG", Text, "warn", "", "LEVEL or AREA:LEVEL, comma separated; error, warn, info, debug, trace"},
     {"TUTTI_EXPLAIN", Flag, "0", "", "1: rank 0 prints the table that the planner compared for each new plan"},

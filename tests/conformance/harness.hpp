@@ -41,7 +41,7 @@ class Harness {
  public:
   virtual ~Harness() = default;
   virtual Result<Pair> open(int lane) = 0;
-  /// Let time pass where it is virtual.
+  /// Let time pass where it is virtual, and move what moves only while it is asked to.
   virtual void pump() {}
   /// Null where endpoints have nothing to move beside their calls, and nothing to sleep on.
   virtual Transport* transport(int /*rank*/) { return nullptr; }
@@ -72,6 +72,7 @@ std::vector<Row> shmRows();
 std::vector<Row> tcpRows();
 std::vector<Row> simRows();
 std::vector<Row> mailboxRows();
+std::vector<Row> ncclnetRows();
 #if TUTTI_HAVE_VERBS
 std::vector<Row> verbsRows();
 #endif

@@ -9,6 +9,7 @@ std::vector<Row> rows() {
   if (!all.empty()) return all;
   for (const auto& some : {selfRows(), shmRows(), tcpRows(), simRows(), mailboxRows()})
     all.insert(all.end(), some.begin(), some.end());
+  for (Row& row : ncclnetRows()) all.push_back(std::move(row));
 #if TUTTI_HAVE_VERBS
   for (Row& row : verbsRows()) all.push_back(std::move(row));
 #endif

@@ -1,0 +1,214 @@
+#include "transport/ncclnet/connection.hpp"
+
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "src/base/clock.hpp"
+#include "src/base/log.hpp"
+
+namespace tutti::ncclnet {
+namespace {
+
+constexpr uint32_t kLooksPerStream = 64;  // a look at the peer's stream is a system call
+constexpr size_t kPage = 4096;
+constexpr std::byte kUntouched{0xA7};
+
+}  // namespace
+
+Connection::Connection(int peer, std::shared_ptr<Plugin> plugin, const Options& options, Fd stream)
+    : peer_(peer),
+      plugin_(std::move(plugin)),
+      net_(plugin_->net()),
+      stream_(std::move(stream)),
+      slots_(std::min(options.slots, kMostRequests)),
+      stride_((kHeaderBytes + options.slotBytes + kPage - 1) / kPage * kPage),
+      sends_(slots_),
+      receives_(slots_) {
+  card_.slotBytes = options.slotBytes;
+}
+
+Result<std::unique_ptr<Connection>> Connection::create(int peer, std::shared_ptr<Plugin> plugin, const Options& options,
+                                                       Fd stream) {
+  std::unique_ptr<Connection> made(new Connection(peer, std::move(plugin), options, std::move(stream)));
+  TUTTI_TRY(made->allocate());
+  TUTTI_TRY(made->listen());
+  return made;
+}
+
+Status Connection::allocate() {
+  const size_t bytes = 2 * slots_ * stride_;
+  void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) return errnoError(errno, cat("no memory for ", bytes, " bytes of slots"));
+  memory_ = static_cast<std::byte*>(pages);
+  return {};
+}
+
+// A handle that is too long shows behind the bytes that there are for it.
+Status Connection::listen() {
+  std::array<std::byte, 8 * kHandleBytes> handle;
+  std::fill(handle.begin(), handle.begin() + kHandleBytes, std::byte{0});
+  std::fill(handle.begin() + kHandleBytes, handle.end(), kUntouched);
+  const Code code = net_.listen(plugin_->device(), handle.data(), &listen_);
+  if (code != kSuccess || listen_ == nullptr)
+    return systemError(plugin_->describe(), ": ", Plugin::complaint("listen", code), listen_ ? "" : " and no comm");
+  if (!std::all_of(handle.begin() + kHandleBytes, handle.end(), [](std::byte b) { return b == kUntouched; }))
+    return systemError(plugin_->describe(), ": listen wrote a handle of more than ", kHandleBytes, " bytes");
+  std::copy_n(handle.begin(), kHandleBytes, card_.handle.begin());
+  return {};
+}
+
+Result<bool> Connection::connect(Card* theirs) {
+  if (theirs->magic != Card::kMagic) return remoteError("rank ", peer_, " sent no card of an ncclnet connection");
+  if (theirs->slotBytes != card_.slotBytes) {
+    return invalidUsage("TUTTI_SLOT_BYTES is ", card_.slotBytes, " here and ", theirs->slotBytes, " on rank ", peer_,
+                        "; it must be the same on all ranks");
+  }
+  Code code = kSuccess;
+  if (send_ == nullptr) code = net_.connect(plugin_->device(), theirs->handle.data(), &send_);
+  if (code != kSuccess) return remoteError(who(), ": ", Plugin::complaint("connect", code));
+  if (receive_ == nullptr) code = net_.accept(listen_, &receive_);
+  if (code != kSuccess) return remoteError(who(), ": ", Plugin::complaint("accept", code));
+  if (send_ == nullptr || receive_ == nullptr) return false;
+  (void)net_.closeListen(std::exchange(listen_, nullptr));
+  TUTTI_TRY(registerSlots());
+  up_ = true;
+  (void)driveReceives();  // what the peer sends first finds room
+  TUTTI_TRY(trouble_);
+  return true;
+}
+
+Status Connection::registerSlots() {
+  const size_t half = slots_ * stride_;
+  Code code = net_.regMr(receive_, memory_, half, &receiveMemory_);
+  if (code == kSuccess) code = net_.regMr(send_, memory_ + half, half, &sendMemory_);
+  if (code == kSuccess) return {};
+  return systemError(plugin_->describe(), " cannot register ", half, " bytes: ", Plugin::complaint("regMr", code),
+                     "; less TUTTI_SLOTS or TUTTI_SLOT_BYTES, or more locked memory (ulimit -l), may help");
+}
+
+Connection::~Connection() {
+  const Deadline deadline = Deadline::inMs(1000);
+  while (sent_ < written_ && trouble_.ok() && !deadline.passed()) drive();
+  if (up_ && trouble_.ok()) (void)::send(stream_.get(), &sent_, sizeof sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
+  const auto close = [this](const char* call, Code code) {
+    if (code != kSuccess) TUTTI_DEBUG("ncclnet", who(), ": ", Plugin::complaint(call, code));
+  };
+  if (sendMemory_ != nullptr) close("deregMr", net_.deregMr(send_, sendMemory_));
+  if (receiveMemory_ != nullptr) close("deregMr", net_.deregMr(receive_, receiveMemory_));
+  if (send_ != nullptr) close("closeSend", net_.closeSend(send_));
+  if (receive_ != nullptr) close("closeRecv", net_.closeRecv(receive_));
+  if (listen_ != nullptr) close("closeListen", net_.closeListen(listen_));
+  if (memory_ != nullptr) munmap(memory_, 2 * slots_ * stride_);
+}
+
+bool Connection::drive() {
+  const bool sent = driveSends();
+  const bool moved = driveReceives() || sent;
+  if (!moved && trouble_.ok() && ++looks_ % kLooksPerStream == 0) lookAtStream();
+  return moved;
+}
+
+bool Connection::driveSends() {
+  bool moved = false;
+  while (trouble_.ok() && started_ < written_) {
+    std::byte* const from = staged(started_);
+    void*& request = sends_[started_ % slots_] = nullptr;
+    const size_t bytes = kHeaderBytes + reinterpret_cast<const Header*>(from)->bytes;
+    const Code code = net_.isend(send_, from, bytes, sendMemory_, &request);
+    if (code != kSuccess) failed("isend", code);
+    if (code != kSuccess || request == nullptr) break;
+    ++started_;
+  }
+  while (trouble_.ok() && sent_ < started_) {
+    int done = 0, bytes = 0;
+    const Code code = net_.test(sends_[sent_ % slots_], &done, &bytes);
+    if (code != kSuccess) failed("test of an isend", code);
+    if (code != kSuccess || done == 0) break;
+    ++sent_;
+    moved = true;
+  }
+  return moved;
+}
+
+bool Connection::driveReceives() {
+  bool moved = false;
+  while (!deaf_ && posted_ < givenBack_ + slots_) {
+    void*& request = receives_[posted_ % slots_] = nullptr;
+    const Code code = net_.irecv(receive_, slot(posted_), kHeaderBytes + slotBytes(), receiveMemory_, &request);
+    if (code != kSuccess) deaf_ = true, failed("irecv", code);
+    if (code != kSuccess || request == nullptr) break;
+    ++posted_;
+  }
+  while (!deaf_ && arrived_ < posted_) {
+    int done = 0, bytes = 0;
+    const Code code = net_.test(receives_[arrived_ % slots_], &done, &bytes);
+    if (code != kSuccess) deaf_ = true, failed("test of an irecv", code);
+    if (code != kSuccess || done == 0 || !take(static_cast<size_t>(bytes))) break;
+    moved = true;
+  }
+  return moved;
+}
+
+bool Connection::take(size_t bytes) {
+  const Header& came = header(arrived_);
+  const bool whole = bytes >= kHeaderBytes && came.bytes == bytes - kHeaderBytes && came.number == arrived_ + 1;
+  if (whole) {
+    arrived_.store(arrived_ + 1, std::memory_order_release);
+  } else {
+    deaf_ = true;
+    fail(remoteError(who(), ": message ", arrived_ + 1, " came with ", bytes, " bytes that are not it"));
+  }
+  return whole;
+}
+
+uint64_t Connection::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
+  std::byte* const to = staged(written_);
+  const Header header{bytes, call, written_ + 1};
+  std::memcpy(to, &header, kHeaderBytes);
+  if (bytes > 0 && data != staging()) std::memcpy(staging(), data, bytes);
+  return ++written_;
+}
+
+// A peer that closes its end says before how many messages it has sent, as these may come later than the news.
+void Connection::lookAtStream() {
+  auto* const number = reinterpret_cast<std::byte*>(&promised_);
+  std::byte more;
+  while (trouble_.ok()) {
+    const bool whole = told_ == sizeof promised_;
+    const ssize_t got =
+        recv(stream_.get(), whole ? &more : number + told_, whole ? 1 : sizeof promised_ - told_, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got <= 0 && !whole) promised_ = 0;
+    if (got <= 0 || whole) return fail(remoteError(who(), " has closed its end"));
+    told_ += static_cast<size_t>(got);
+  }
+}
+
+std::string Connection::who() const { return cat("rank ", peer_, " over ncclnet (", plugin_->describe(), ")"); }
+
+// Where the peer has ended, that is the reason.
+void Connection::failed(const char* call, Code code) {
+  const std::string complaint = Plugin::complaint(call, code);
+  if (trouble_.ok()) lookAtStream();
+  fail(remoteError(who(), ": ", complaint));
+}
+
+void Connection::fail(Status why) {
+  if (!trouble_.ok()) return;
+  trouble_ = std::move(why);
+  TUTTI_INFO("ncclnet", trouble_.message());
+  while (driveReceives()) {  // what is there counts
+  }
+  shutdown(stream_.get(), SHUT_RDWR);
+}
+
+void Connection::end() {
+  deaf_ = true;
+  fail(invalidUsage("the requests of the connection to rank ", peer_, " have been cancelled"));
+}
+
+}  // namespace tutti::ncclnet

@@ -1,0 +1,120 @@
+// Both ends' slots for messages over two comms of a plugin, one for each direction.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "src/base/fd.hpp"
+#include "transport/ncclnet/plugin.hpp"
+#include "transport/transport.hpp"
+
+namespace tutti::ncclnet {
+
+/// Precedes the payload of a message.
+struct Header {
+  uint64_t bytes = 0;
+  Fingerprint call;
+  uint64_t number = 0;  // of the message, from 1 on
+};
+inline constexpr size_t kHeaderBytes = sizeof(Header);
+static_assert(kHeaderBytes == 32);
+
+/// What an end tells of itself through the bootstrap's stream.
+struct Card {
+  static constexpr uint64_t kMagic = 0x314e434354;
+  uint64_t magic = kMagic;
+  uint64_t slotBytes = 0;
+  std::array<std::byte, kHandleBytes> handle{};
+};
+
+/// A message is one isend of header and payload, which an irecv of a whole slot waits for.  The peer's plugin holds
+/// back what has no irecv yet, so that no credits travel.  One thread, but for header() and arrived().
+///
+/// Trouble (a call of the plugin's, the peer's end) is kept here, for the endpoint to say when it needs what does not
+/// come any more: what came before counts.
+class Connection {
+ public:
+  /// Listens.  stream: to the peer, through which its end shows.  Errors: SystemError, RemoteError.
+  static Result<std::unique_ptr<Connection>> create(int peer, std::shared_ptr<Plugin> plugin, const Options& options,
+                                                    Fd stream);
+  /// Waits, for a second at most, until the plugin is done with what was sent.
+  ~Connection();
+
+  const Card& card() const { return card_; }
+  int stream() const { return stream_.get(); }
+  /// Goes on connecting and accepting; true when both are done.  theirs: the same in every call; the plugin keeps its
+  /// state there.  Errors: InvalidUsage: the two ends are not set alike; RemoteError; SystemError.
+  Result<bool> connect(Card* theirs);
+
+  size_t slotBytes() const { return card_.slotBytes; }
+  /// Calls the plugin for all that is under way, and looks now and then whether the peer is still there.  True if
+  /// something has moved.
+  bool drive();
+  /// ok while nothing has failed.
+  const Status& trouble() const { return trouble_; }
+  /// Whether no message comes any more.
+  bool ended() const { return !trouble_.ok() && (deaf_ || arrived_ >= promised_); }
+  /// Give up everything; the peer finds out.
+  void end();
+
+  // ---- Sending, messages from 0 on.
+
+  bool hasRoom() const { return written_ - sent_ < slots_; }
+  /// Memory for the payload of the next message.
+  std::byte* staging() { return staged(written_) + kHeaderBytes; }
+  /// Send what is in staging(), or `data`; how many messages there are with it.  The caller has seen that there is
+  /// room.
+  uint64_t send(const std::byte* data, size_t bytes, const Fingerprint& call);
+  /// Messages that the plugin is done with.  Those before may need drive() to leave.
+  uint64_t sent() const { return sent_; }
+
+  // ---- Receiving.
+
+  uint64_t arrived() const { return arrived_.load(std::memory_order_acquire); }
+  const Header& header(uint64_t message) const { return *reinterpret_cast<const Header*>(slot(message)); }
+  const std::byte* payload(uint64_t message) const { return slot(message) + kHeaderBytes; }
+  /// The first `messages` are done with.
+  void giveBack(uint64_t messages) { givenBack_ = messages; }
+
+ private:
+  Connection(int peer, std::shared_ptr<Plugin> plugin, const Options& options, Fd stream);
+  Status listen();
+  Status registerSlots();
+  Status allocate();
+  std::byte* slot(uint64_t message) const { return memory_ + message % slots_ * stride_; }
+  std::byte* staged(uint64_t message) const { return slot(message) + slots_ * stride_; }
+  bool driveSends();
+  bool driveReceives();
+  bool take(size_t bytes);
+  void lookAtStream();
+  void failed(const char* call, Code code);
+  void fail(Status why);
+  std::string who() const;
+
+  const int peer_;
+  const std::shared_ptr<Plugin> plugin_;
+  Net& net_;
+  const Fd stream_;
+  const size_t slots_, stride_;
+  Card card_;
+  void* listen_ = nullptr;
+  void* send_ = nullptr;
+  void* receive_ = nullptr;
+  std::byte* memory_ = nullptr;  // the receiving slots, and as many to send from
+  void* sendMemory_ = nullptr;   // its two halves, as the plugin knows them
+  void* receiveMemory_ = nullptr;
+  bool up_ = false;
+  std::vector<void*> sends_, receives_;            // requests, by message % slots_
+  uint64_t written_ = 0, started_ = 0, sent_ = 0;  // messages, in the order of what happens to them
+  uint64_t posted_ = 0, givenBack_ = 0;
+  std::atomic<uint64_t> arrived_{0};
+  Status trouble_;
+  bool deaf_ = false;      // the receiving comm is of no more use
+  uint64_t promised_ = 0;  // messages that a peer that has closed its end says it sent
+  size_t told_ = 0;        // bytes of that number
+  uint32_t looks_ = 0;
+};
+
+}  // namespace tutti::ncclnet

@@ -1,0 +1,170 @@
+#include "transport/ncclnet/endpoint.hpp"
+
+#include <cstring>
+
+#include "src/base/copy.hpp"
+#include "src/base/log.hpp"
+#include "transport/mismatch.hpp"
+#include "transport/ncclnet/entry.hpp"
+
+namespace tutti::ncclnet {
+
+NcclnetEndpoint::NcclnetEndpoint(int peer, std::unique_ptr<Connection> connection, std::shared_ptr<Endpoints> all)
+    : peer_(peer), connection_(std::move(connection)), all_(std::move(all)) {
+  all_->add(this);
+}
+
+NcclnetEndpoint::~NcclnetEndpoint() {
+  all_->remove(this);
+  TUTTI_DEBUG("ncclnet", "to rank ", peer_, " went ", connection_->sent(), " messages");
+}
+
+Status NcclnetEndpoint::remember(Status status) {
+  if (!status.ok() && failure_.ok()) failure_ = status;
+  return status;
+}
+
+Result<bool> NcclnetEndpoint::hasRoom(size_t bytes) {
+  TUTTI_TRY(failure_);
+  if (bytes > slotBytes()) return internalError("a message of ", bytes, " bytes for slots of ", slotBytes());
+  if (!connection_->hasRoom()) connection_->drive();
+  TUTTI_TRY(remember(connection_->trouble()));
+  return connection_->hasRoom();
+}
+
+Result<bool> NcclnetEndpoint::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
+  TUTTI_TRY(failure_);
+  if (polled_ == 0) {
+    TUTTI_ASSIGN(const bool room, hasRoom(bytes));
+    if (!room) return false;
+    polled_ = connection_->send(data, bytes, call);
+  }
+  connection_->drive();
+  if (connection_->sent() < polled_) {
+    TUTTI_TRY(remember(connection_->trouble()));
+    return false;
+  }
+  polled_ = 0;
+  return true;
+}
+
+Result<std::span<std::byte>> NcclnetEndpoint::reserve() {
+  TUTTI_ASSIGN(const bool room, hasRoom(0));
+  return room ? std::span(connection_->staging(), slotBytes()) : std::span<std::byte>();
+}
+
+Result<bool> NcclnetEndpoint::commit(size_t bytes, const Fingerprint& call) {
+  return send(connection_->staging(), bytes, call);
+}
+
+Result<Request> NcclnetEndpoint::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
+  TUTTI_ASSIGN(const bool room, hasRoom(bytes));
+  if (!room) return Request{0};
+  const Request request = connection_->send(data, bytes, call);
+  connection_->drive();
+  return request;
+}
+
+Result<Request> NcclnetEndpoint::postReceive(std::byte* dst, const Expect& expect) {
+  TUTTI_TRY(failure_);
+  if (posted_.size() >= kNcclnetRemote.mostRequests) TUTTI_TRY(serve());
+  if (posted_.size() >= kNcclnetRemote.mostRequests) return Request{0};
+  posted_.push_back({dst, expect});
+  return kReceiveRequest | (done_ + posted_.size());
+}
+
+bool NcclnetEndpoint::isDone(Request request) const {
+  const bool receives = (request & kReceiveRequest) != 0;
+  return receives ? (request & ~kReceiveRequest) <= done_ : request <= connection_->sent();
+}
+
+Result<bool> NcclnetEndpoint::test(Request request) {
+  if (isDone(request)) return true;
+  TUTTI_TRY(failure_);
+  connection_->drive();
+  const Status status = serve();
+  if (isDone(request)) return true;
+  TUTTI_TRY(status);
+  const bool over = (request & kReceiveRequest) != 0 ? connection_->ended() : !connection_->trouble().ok();
+  if (over) TUTTI_TRY(remember(connection_->trouble()));
+  return false;
+}
+
+// What has come, into what has been posted for it.
+Status NcclnetEndpoint::serve() {
+  TUTTI_TRY(failure_);
+  while (!posted_.empty() && taken_ < connection_->arrived()) {
+    const Posted& next = posted_.front();
+    TUTTI_TRY(remember(check(next.expect)));
+    if (next.expect.bytes > 0)
+      copyPiece(next.dst, connection_->payload(taken_), next.expect.bytes, next.expect.touchedBytes);
+    taken();
+    posted_.pop_front();
+    ++done_;
+  }
+  return {};
+}
+
+Status NcclnetEndpoint::check(const Expect& expect) {
+  const Header& header = connection_->header(taken_);
+  const Status as = checkExpected(peer_, expect, header.bytes, header.call);
+  if (!as.ok()) seen_ = header.call;
+  return as;
+}
+
+void NcclnetEndpoint::taken() {
+  const uint64_t messages = taken_.load(std::memory_order_relaxed) + 1;
+  taken_.store(messages, std::memory_order_release);
+  connection_->giveBack(messages);
+}
+
+Result<const std::byte*> NcclnetEndpoint::peek(const Expect& expect) {
+  constexpr const std::byte* kNotYet = nullptr;
+  TUTTI_TRY(failure_);
+  if (taken_ == connection_->arrived() || !posted_.empty()) connection_->drive();
+  TUTTI_TRY(serve());
+  if (!posted_.empty()) return kNotYet;
+  if (taken_ == connection_->arrived()) {
+    if (connection_->ended()) TUTTI_TRY(remember(connection_->trouble()));
+    return kNotYet;
+  }
+  TUTTI_TRY(remember(check(expect)));
+  held_ = true;
+  return connection_->payload(taken_);
+}
+
+void NcclnetEndpoint::release() {
+  if (std::exchange(held_, false)) taken();
+}
+
+Result<bool> NcclnetEndpoint::receive(std::byte* dst, const Expect& expect) {
+  TUTTI_ASSIGN(const std::byte* message, peek(expect));
+  if (message == nullptr) return false;
+  if (expect.bytes > 0) copyPiece(dst, message, expect.bytes, expect.touchedBytes);
+  release();
+  return true;
+}
+
+// Plugins use the slots' memory alone.
+void NcclnetEndpoint::cancel() {
+  connection_->end();
+  posted_.clear();
+  (void)remember(connection_->trouble());
+}
+
+std::optional<Fingerprint> NcclnetEndpoint::pending() const {
+  const uint64_t message = taken_.load(std::memory_order_acquire);
+  if (message >= connection_->arrived()) return std::nullopt;
+  const volatile Header& header = connection_->header(message);
+  const Fingerprint call{header.call.head, header.call.count};
+  return taken_.load(std::memory_order_acquire) == message ? std::optional(call) : std::nullopt;
+}
+
+bool NcclnetEndpoint::goOn() {
+  if (!failure_.ok()) return false;
+  const bool moved = connection_->drive();
+  if (!posted_.empty()) (void)serve();
+  return moved;
+}
+
+}  // namespace tutti::ncclnet

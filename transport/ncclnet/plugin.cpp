@@ -1,0 +1,152 @@
+#include "transport/ncclnet/plugin.hpp"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <cstdarg>
+#include <cstdio>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "src/base/config.hpp"
+#include "src/base/log.hpp"
+
+namespace tutti::ncclnet {
+namespace {
+
+constexpr int kWarns = 2;
+thread_local std::string saidLast;
+
+[[gnu::format(printf, 5, 6)]] void hear(int level, unsigned long, const char*, int, const char* format, ...) {
+  std::array<char, 1024> text;
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text.data(), text.size(), format, arguments);
+  va_end(arguments);
+  if (level == kWarns) {
+    saidLast = text.data();
+    TUTTI_INFO("ncclnet", text.data());
+  } else {
+    TUTTI_DEBUG("ncclnet", text.data());
+  }
+}
+
+/// Of the calls that are not about one comm, which come from one thread at a time.
+std::mutex& calls() {
+  static auto* const mutex = new std::mutex;
+  return *mutex;
+}
+
+/// Versions before 11 have one state for the process.
+Code initialise(Net& net, const void* table) {
+  if (net.version() >= 11) return net.init(hear);
+  static auto* const before = new std::map<const void*, Code>;
+  const auto [known, first] = before->try_emplace(table, kSuccess);
+  if (first) known->second = net.init(hear);
+  return known->second;
+}
+
+/// The library, which stays: plugins have threads.
+Result<void*> loadLibrary(const std::string& name) {
+  void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library != nullptr) return library;
+  const std::string why = dlerror();
+  if (name.find('/') != std::string::npos) return invalidUsage("cannot be loaded (", why, ")");
+  const std::string suffixed = cat("libnccl-net-", name, ".so");
+  library = dlopen(suffixed.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library != nullptr) return library;
+  return invalidUsage("neither a file of this name nor ", suffixed, " can be loaded (", why, "; ", dlerror(),
+                      "); give its path, or put its folder into LD_LIBRARY_PATH");
+}
+
+std::string symbols() {
+  std::string all;
+  for (const Version& version : versions()) all += cat(all.empty() ? "" : ", ", version.symbol);
+  return all;
+}
+
+}  // namespace
+
+Result<Options> Options::fromConfig() {
+  Options options{.plugins = configText("TUTTI_NET_PLUGIN"), .device = configText("TUTTI_NET_PLUGIN_DEVICE")};
+  TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
+  TUTTI_ASSIGN(const int64_t slotBytes, configInteger("TUTTI_SLOT_BYTES"));
+  options.slots = static_cast<size_t>(slots);
+  options.slotBytes = static_cast<size_t>(slotBytes);
+  return options;
+}
+
+std::string Plugin::complaint(const char* call, Code code) {
+  const std::string words = std::exchange(saidLast, "");
+  return cat(call, " gave ", nameOf(code), words.empty() ? "" : " (", words, words.empty() ? "" : ")");
+}
+
+Result<std::shared_ptr<Plugin>> Plugin::open(const Options& options, size_t mostBytes) {
+  if (options.plugins.empty()) return invalidUsage("TUTTI_NET_PLUGIN names no plugin");
+  std::string reasons;
+  for (const std::string_view part : split(options.plugins, ',')) {
+    const std::string name(part);
+    if (name.empty()) continue;
+    auto opened = name == "none" ? invalidUsage("no plugin is wanted") : load(name, options, mostBytes);
+    if (opened.ok()) return opened;
+    reasons += cat(reasons.empty() ? "" : "; ", name, ": ", opened.status().message());
+    if (name == "none") break;
+  }
+  return invalidUsage("TUTTI_NET_PLUGIN: ", reasons);
+}
+
+Result<std::shared_ptr<Plugin>> Plugin::load(const std::string& name, const Options& options, size_t mostBytes) {
+  TUTTI_ASSIGN(void* const library, loadLibrary(name));
+  for (const Version& version : versions()) {
+    const void* const table = dlsym(library, version.symbol);
+    if (table == nullptr) continue;
+    std::shared_ptr<Plugin> plugin(new Plugin(version.adapt(table)));
+    TUTTI_TRY(plugin->begin(table));
+    TUTTI_TRY(plugin->choose(options.device, mostBytes));
+    return plugin;
+  }
+  return invalidUsage("is loaded, but exports none of ", symbols(), "; take a release of it that does");
+}
+
+Status Plugin::begin(const void* table) {
+  const std::lock_guard lock(calls());
+  const Code code = initialise(*net_, table);
+  begun_ = code == kSuccess;
+  if (begun_) return {};
+  return invalidUsage(net_->name(), " v", net_->version(), ": ", complaint("init", code));
+}
+
+Plugin::~Plugin() {
+  if (!begun_) return;
+  const std::lock_guard lock(calls());
+  (void)net_->finalize();
+}
+
+Status Plugin::choose(const std::string& wanted, size_t mostBytes) {
+  const std::lock_guard lock(calls());
+  const std::string who = cat(net_->name(), " v", net_->version());
+  int n = 0;
+  if (const Code code = net_->devices(&n); code != kSuccess) return invalidUsage(who, ": ", complaint("devices", code));
+  if (n <= 0) return invalidUsage(who, " finds no device");
+  std::string seen;
+  for (int device = 0; device < n; ++device) {
+    DeviceProperties properties;
+    if (const Code code = net_->getProperties(device, &properties); code != kSuccess)
+      return invalidUsage(who, ": ", complaint("getProperties", code));
+    seen += cat(seen.empty() ? "" : ", ", device, " ", properties.name);
+    if (!wanted.empty() && wanted != properties.name && wanted != std::to_string(device)) continue;
+    const bool takesHost = (properties.memory & kHostMemory) != 0 && properties.deviceType == kHostDevice;
+    if (!takesHost) seen += " (not for memory of the host)";
+    if (takesHost && properties.mostBytes < mostBytes)
+      seen += cat(" (for messages of ", properties.mostBytes, " bytes; TUTTI_SLOT_BYTES needs ", mostBytes, ")");
+    if (!takesHost || properties.mostBytes < mostBytes) continue;
+    device_ = device;
+    description_ = cat("plugin ", who, ", device ", properties.name);
+    return {};
+  }
+  const std::string allowed = wanted.empty() ? "" : cat(" that TUTTI_NET_PLUGIN_DEVICE=", wanted, " allows");
+  return invalidUsage(who, " has no device", allowed, " for host memory; it has ", seen);
+}
+
+}  // namespace tutti::ncclnet

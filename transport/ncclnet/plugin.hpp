@@ -1,0 +1,52 @@
+// A plugin that is loaded, and the device of it that one rank uses.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "src/base/status.hpp"
+#include "transport/ncclnet/net.hpp"
+
+namespace tutti::ncclnet {
+
+/// By variable: TUTTI_NET_PLUGIN and so on.
+struct Options {
+  std::string plugins;
+  std::string device;
+  size_t slots = 4;
+  size_t slotBytes = 128 << 10;
+
+  /// Errors: InvalidUsage naming the variable.
+  static Result<Options> fromConfig();
+};
+
+/// net(): as Net.  Everything else: any thread.
+class Plugin {
+ public:
+  /// The first of `options.plugins` that has a device, and a device that sends messages of `mostBytes`.
+  /// Errors: InvalidUsage: a sentence that says of each what was looked for, and what to do.
+  static Result<std::shared_ptr<Plugin>> open(const Options& options, size_t mostBytes);
+  ~Plugin();
+
+  Net& net() const { return *net_; }
+  int device() const { return device_; }
+  /// The same on ranks that may be joined.
+  std::string name() const { return net_->name(); }
+  /// "plugin AWS Libfabric v11, device efa0".
+  const std::string& describe() const { return description_; }
+  /// "isend gave ncclSystemError (what the plugin said last to this thread)".
+  static std::string complaint(const char* call, Code code);
+
+ private:
+  explicit Plugin(std::unique_ptr<Net> net) : net_(std::move(net)) {}
+  static Result<std::shared_ptr<Plugin>> load(const std::string& name, const Options& options, size_t mostBytes);
+  Status begin(const void* table);
+  Status choose(const std::string& wanted, size_t mostBytes);
+
+  const std::unique_ptr<Net> net_;
+  bool begun_ = false;
+  int device_ = 0;
+  std::string description_;
+};
+
+}  // namespace tutti::ncclnet

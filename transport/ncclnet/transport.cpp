@@ -1,0 +1,123 @@
+#include "transport/ncclnet/transport.hpp"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "src/base/log.hpp"
+#include "transport/ncclnet/endpoint.hpp"
+#include "transport/ncclnet/entry.hpp"
+
+namespace tutti::ncclnet {
+namespace {
+
+constexpr std::string_view kTag = "ncclnet1 ";
+
+/// Each end listens and sends its card through a stream of the bootstrap; then both connect and accept.
+class Opening final : public Pending<std::unique_ptr<Endpoint>> {
+ public:
+  Opening(int peer, const Options& options, std::shared_ptr<Plugin> plugin, std::shared_ptr<Endpoints> all,
+          PendingFd stream)
+      : peer_(peer), options_(options), plugin_(std::move(plugin)), all_(std::move(all)), stream_(std::move(stream)) {}
+
+  Result<std::unique_ptr<Endpoint>> poll() override {
+    if (connection_ == nullptr) {
+      TUTTI_ASSIGN(Fd fd, stream_->poll());
+      if (!fd.valid()) return std::unique_ptr<Endpoint>();
+      TUTTI_ASSIGN(connection_, Connection::create(peer_, plugin_, options_, std::move(fd)));
+    }
+    TUTTI_TRY(push());
+    TUTTI_TRY(pull());
+    if (sent_ < sizeof(Card) || got_ < sizeof(Card)) return std::unique_ptr<Endpoint>();
+    TUTTI_ASSIGN(const bool up, connection_->connect(&theirs_));
+    if (!up) TUTTI_TRY(stillThere());
+    if (!up) return std::unique_ptr<Endpoint>();
+    return std::unique_ptr<Endpoint>(std::make_unique<NcclnetEndpoint>(peer_, std::move(connection_), all_));
+  }
+
+ private:
+  Status push() {
+    const auto* const card = reinterpret_cast<const std::byte*>(&connection_->card());
+    while (sent_ < sizeof(Card)) {
+      const ssize_t n = send(connection_->stream(), card + sent_, sizeof(Card) - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (n < 0 && (errno == EAGAIN || errno == EINTR)) return {};
+      if (n <= 0) return lost();
+      sent_ += static_cast<size_t>(n);
+    }
+    return {};
+  }
+  Status pull() {
+    auto* const card = reinterpret_cast<std::byte*>(&theirs_);
+    while (got_ < sizeof(Card)) {
+      const ssize_t n = recv(connection_->stream(), card + got_, sizeof(Card) - got_, MSG_DONTWAIT);
+      if (n < 0 && (errno == EAGAIN || errno == EINTR)) return {};
+      if (n <= 0) return lost();
+      got_ += static_cast<size_t>(n);
+    }
+    return {};
+  }
+  Status stillThere() const {
+    std::byte next;
+    const ssize_t n = recv(connection_->stream(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) ? lost() : Status();
+  }
+  Status lost() const {
+    return remoteError("rank ", peer_, " has gone while its ncclnet connection came up (", plugin_->describe(), ")");
+  }
+
+  const int peer_;
+  const Options options_;
+  const std::shared_ptr<Plugin> plugin_;
+  const std::shared_ptr<Endpoints> all_;
+  const PendingFd stream_;
+  std::unique_ptr<Connection> connection_;
+  Card theirs_;
+  size_t sent_ = 0, got_ = 0;
+};
+
+PendingEndpoint refused(const Status& why) {
+  return pendingBy<std::unique_ptr<Endpoint>>([why]() -> Result<std::unique_ptr<Endpoint>> { return why; });
+}
+
+}  // namespace
+}  // namespace tutti::ncclnet
+
+namespace tutti {
+
+NcclnetTransport::NcclnetTransport(StreamExchange& streams, int rank, const ncclnet::Options& options)
+    : streams_(streams),
+      rank_(rank),
+      options_(options),
+      plugin_(ncclnet::Plugin::open(options, ncclnet::kHeaderBytes + options.slotBytes)),
+      endpoints_(ncclnet::Endpoints::create()) {
+  if (plugin_.ok()) {
+    TUTTI_INFO("ncclnet", (*plugin_)->describe());
+  } else if (options.plugins.empty() || options.plugins == "none") {
+    TUTTI_DEBUG("ncclnet", "not used: ", plugin_.status().message());
+  } else {
+    TUTTI_WARN("ncclnet", "not used: ", plugin_.status().message());
+  }
+}
+
+Result<LinkProfile> NcclnetTransport::reach(const PeerInfo& self, const PeerInfo& peer) const {
+  if (self.rank == peer.rank) return invalidUsage("a rank is not its own peer");
+  if (!plugin_.ok() && (self.rank == rank_ || peer.rank == rank_)) return plugin_.status();
+  return self.hostId == peer.hostId ? kNcclnetLocal : kNcclnetRemote;
+}
+
+Address NcclnetTransport::address() const { return plugin_.ok() ? cat(ncclnet::kTag, (*plugin_)->name()) : ""; }
+
+PendingEndpoint NcclnetTransport::beginConnect(int peer, const Address& peerAddress, int lane) {
+  if (!plugin_.ok()) return ncclnet::refused(plugin_.status());
+  if (!endpoints_.ok()) return ncclnet::refused(endpoints_.status());
+  if (!peerAddress.starts_with(ncclnet::kTag))
+    return ncclnet::refused(remoteError("rank ", peer, " gave no address of ncclnet"));
+  if (peerAddress != address()) {
+    const std::string theirs = peerAddress.substr(ncclnet::kTag.size());
+    return ncclnet::refused(invalidUsage("TUTTI_NET_PLUGIN is ", (*plugin_)->name(), " here and ", theirs, " on rank ",
+                                         peer, "; it must be the same on all ranks"));
+  }
+  return std::make_unique<ncclnet::Opening>(peer, options_, *plugin_, *endpoints_, streams_.open(peer, lane));
+}
+
+}  // namespace tutti
