@@ -18,10 +18,10 @@ namespace {
 constexpr const TransportEntry* kTransports[] = {
     &kSelfEntry,
     &kShmEntry,
+    &kNcclnetEntry,  // before verbs, as somebody has asked for it
 #if TUTTI_HAVE_VERBS
     &kVerbsEntry,
 #endif
-    &kNcclnetEntry,
     &kTcpEntry,
 };
 

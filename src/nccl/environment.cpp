@@ -73,12 +73,8 @@ void readSubjects(const std::string& name, const std::string& value, Environment
 void readNet(const std::string& name, const std::string& value, Environment* into) {
   into->netName = networkTransport(value);
   if (into->netName.empty())
-    reject(name + "=" + value + ": Tutti has no such network transport; it has Socket and IB", into);
-}
-
-void readNetPlugin(const std::string& name, const std::string& value, Environment* into) {
-  if (lower(value) == "none") return;
-  into->warnings.push_back(name + "=" + value + " is not loaded: Tutti uses its own network transports");
+    reject(name + "=" + value + ": Tutti has no such network transport; it has Socket, IB, and NCCL_NET_PLUGIN's",
+           into);
 }
 
 void readFamily(const std::string& name, const std::string& value, Environment* into) {
@@ -131,8 +127,11 @@ constexpr NcclVariable kVariables[] = {
      readProtocols},
     {"NCCL_TOPO_FILE", "`TUTTI_TOPO_FILE`, which reads NCCL's XML and warns of what it leaves out", readTwin},
     {"NCCL_TOPO_DUMP_FILE", "`TUTTI_TOPO_DUMP_FILE`, which writes NCCL's XML", readTwin},
-    {"NCCL_NET", "network transport: Socket is `tcp`, IB is `verbs`; others are an error", readNet},
-    {"NCCL_NET_PLUGIN", "`none`; others are not loaded, with a warning", readNetPlugin},
+    {"NCCL_NET",
+     "network transport: Socket is `tcp`, IB is `verbs`; others are `ncclnet` where NCCL_NET_PLUGIN names a plugin, "
+     "else an error",
+     readNet},
+    {"NCCL_NET_PLUGIN", "`TUTTI_NET_PLUGIN`, which has the same syntax", readTwin},
     {"NCCL_BUFFSIZE", "`TUTTI_SLOT_BYTES`: a quarter of it, as there are four slots", readBuffSize},
     {"NCCL_MIN_NCHANNELS", "as NCCL_MIN_CTAS", readChannels<&Environment::minCtas>},
     {"NCCL_MAX_NCHANNELS", "as NCCL_MAX_CTAS", readChannels<&Environment::maxCtas>},
@@ -254,7 +253,9 @@ std::string ncclValue(const std::string& name) {
 
 std::string networkTransport(const std::string& name) {
   if (lower(name) == "ib" || lower(name) == "verbs") return "verbs";
-  return lower(name) == "socket" || lower(name) == "tcp" ? "tcp" : "";
+  if (lower(name) == "socket" || lower(name) == "tcp") return "tcp";
+  const std::string plugin = ncclValue("NCCL_NET_PLUGIN");
+  return plugin.empty() || lower(plugin) == "none" ? "" : "ncclnet";
 }
 
 std::vector<std::string> splitList(const std::string& text, char separator) {

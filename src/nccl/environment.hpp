@@ -61,7 +61,7 @@ void reject(const std::string& why, Environment* into);
 void readAlgorithms(const std::string& name, const std::string& value, Environment* into);
 void readProtocols(const std::string& name, const std::string& value, Environment* into);
 
-/// Tutti's transport for a network by the name that NCCL has for it; "" if there is none.
+/// Tutti's transport for a network by the name that NCCL has for it, or that a plugin may have; "" if there is none.
 std::string networkTransport(const std::string& name);
 
 /// "a,b" into its parts, without empty ones.

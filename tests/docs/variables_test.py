@@ -30,6 +30,7 @@ def by_rank(script):
 
 CUDA = {"LD_LIBRARY_PATH": str(FAKE_CUDA), "TUTTI_LOG": "info", "TUTTI_DEVICE": "cuda"}
 EXPLAIN, INFORM, DEBUG = {"TUTTI_EXPLAIN": "1"}, {"TUTTI_LOG": "info"}, {"TUTTI_LOG": "debug"}
+PLUGIN = {"TUTTI_NET_PLUGIN": str(BUILD / "tests/support/net_plugin/libnccl-net-test11.so")}
 TCP = {"TUTTI_TRANSPORTS": "self,tcp"}
 ALONE = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9", "TUTTI_TIMEOUT_MS": "300"}
 
@@ -114,6 +115,10 @@ ROWS = {
     "TUTTI_IB_TIMEOUT": [Shows("20", "timeout 20,", also=DEBUG), Refused("0", "outside 1..31")],
     "TUTTI_IB_RETRY_CNT": [Shows("5", " 5 retries,", also=DEBUG), Refused("8", "outside 0..7")],
     "TUTTI_IB_MTU": [Shows("1024", " MTU 1024", also=DEBUG), Refused("1000", "is not 0, 256, 512")],
+    "TUTTI_NET_PLUGIN": [Shows(PLUGIN["TUTTI_NET_PLUGIN"], "Sockets for tests v11, device net0", also=INFORM),
+                         Shows("nosuch", "libnccl-net-nosuch.so", also=INFORM)],
+    "TUTTI_NET_PLUGIN_DEVICE": [Shows("net1", "v11, device net1", also=INFORM | PLUGIN),
+                                Shows("net7", "=net7 allows .* it has 0 gpu0, 1 net0, 2 net1", also=PLUGIN)],
     "TUTTI_CMA": [Shows("0", "peers' memory is read nowhere", also=DEBUG), Refused("no", "neither 0 nor 1")],
     "TUTTI_LOG": [Shows("info", "info topology: the ranks are in 1 host"), Refused("loud", "error, warn, info")],
     "TUTTI_EXPLAIN": [Shows("1", "^plan allreduce 4 on 2 ranks"), Refused("why", "neither 0 nor 1")],

@@ -88,7 +88,9 @@ CASES = [
     ({"NCCL_NET": "IB"}, True, [], []),
     ({"NCCL_NET": "carrier-pigeon"}, False, ["NCCL_NET=carrier-pigeon: "], ["netName"]),
     ({"NCCL_NET_PLUGIN": "none", "NCCL_DEBUG": "WARN"}, True, [], ["NCCL WARN"]),
-    ({"NCCL_NET_PLUGIN": "aws", "NCCL_DEBUG": "WARN"}, True, ["NCCL WARN NCCL_NET_PLUGIN=aws is not loaded"], []),
+    ({"NCCL_NET": "Rockets", "NCCL_NET_PLUGIN": "none"}, False, ["NCCL_NET=Rockets: "], []),
+    ({"NCCL_NET": "Rockets", "NCCL_NET_PLUGIN": "nosuch"}, True, ["ncclnet: not used: .*libnccl-net-nosuch.so"], []),
+    ({"NCCL_NET_PLUGIN": "nosuch", "TUTTI_NET_PLUGIN": "none"}, True, [], ["nosuch"]),
     ({"NCCL_SOCKET_IFNAME": "=lo"}, True, [], []),
     ({"NCCL_SOCKET_IFNAME": "=nosuch0"}, False, ["NCCL_SOCKET_IFNAME==nosuch0 stands for TUTTI_SOCKET_IFNAME==nosuch0: no "
       "network interface matches"], ["SetDefault"]),
