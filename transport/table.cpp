@@ -18,7 +18,8 @@ namespace {
 constexpr const TransportEntry* kTransports[] = {
     &kSelfEntry,
     &kShmEntry,
-    &kNcclnetEntry,  // before verbs, as somebody has asked for it
+    // Before verbs, as somebody has asked for it.
+    &kNcclnetEntry,
 #if TUTTI_HAVE_VERBS
     &kVerbsEntry,
 #endif

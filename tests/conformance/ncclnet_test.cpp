@@ -1,6 +1,8 @@
 // What is particular to ncclnet: how a plugin and its device are found, what is said where they are not, and how
 // failures read.  The plugins are of tests/support/net_plugin, which complain of callers that break NCCL's rules.
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "tests/conformance/each.hpp"
 #include "tests/conformance/loopback.hpp"
@@ -22,7 +24,7 @@ constexpr int kVersions[] = {8, 9, 10, 11, 12};
 constexpr size_t kSmallSlot = 4096;
 
 ncclnet::Options with(std::string plugins, std::string device = "", size_t slotBytes = kSmallSlot) {
-  return {.plugins = std::move(plugins), .device = std::move(device), .slots = 4, .slotBytes = slotBytes};
+  return {.plugins = std::move(plugins), .device = std::move(device), .slots = 4, .slotBytes = slotBytes, .closeMs = 5};
 }
 
 struct Two {
@@ -253,4 +255,47 @@ TEST_CASE("what is cancelled is over for both ends") {
       Deadline::inMs(10'000), "an error");
   CHECK(came.status().code() == tuttiRemoteError);
   checkSays(came.status().message(), {"rank 0 over ncclnet (", " has closed its end"});
+}
+
+TEST_CASE("ends that close at about the same time leave nothing under way, whatever was read") {
+  for (const int version : {8, 11}) {
+    for (const uint32_t unread : {0u, 3u}) {
+      CAPTURE(version, unread);
+      const int torn = netPluginCount(version, "Torn");
+      ncclnet::Options options = with(netPluginPath(version));
+      options.closeMs = 20'000;  // a farewell that is missing shows as a test that takes this long
+      Two two(options);
+      Result<Pair> pair = connectBoth(two.transports, 0);
+      REQUIRE(pair.status().message() == "");
+      const std::vector<std::byte> message(300, std::byte{5});
+      for (uint32_t number = 0; number < unread; ++number)
+        REQUIRE(*pair->first().postSend(message.data(), 300, callNumber(number)) != 0);
+      std::thread other([&] { pair->b.reset(); });
+      pair->a.reset();
+      other.join();
+      CHECK(netPluginCount(version, "Torn") == torn);
+    }
+  }
+}
+
+TEST_CASE("an end that lives says farewell to one that closes, and still reads what that has sent") {
+  const int torn = netPluginCount(11, "Torn");
+  ncclnet::Options options = with(netPluginPath(11));
+  options.closeMs = 20'000;
+  Two two(options);
+  Result<Pair> pair = connectBoth(two.transports, 0);
+  REQUIRE(pair.status().message() == "");
+  std::vector<std::byte> out(300);
+  REQUIRE(*pair->first().postSend(out.data(), 300, callNumber(1)) != 0);
+  std::atomic<bool> closed{false};
+  std::thread other([&] {
+    pair->a.reset();
+    closed = true;
+  });
+  while (!closed) two.transports[1]->progress();
+  other.join();
+  CHECK(*pair->b->receive(out.data(), {300, callNumber(1)}));
+  CHECK(pair->b->receive(out.data(), {300, callNumber(2)}).status().message().ends_with(" has closed its end"));
+  pair->b.reset();
+  CHECK(netPluginCount(11, "Torn") == torn);
 }

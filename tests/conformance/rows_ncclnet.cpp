@@ -26,7 +26,7 @@ class NcclnetHarness : public Harness {
 
 Row row(std::string name, int version, size_t slots, size_t slotBytes) {
   const ncclnet::Options options{
-      .plugins = test::netPluginPath(version), .device = {}, .slots = slots, .slotBytes = slotBytes};
+      .plugins = test::netPluginPath(version), .device = {}, .slots = slots, .slotBytes = slotBytes, .closeMs = 5};
   return {std::move(name), [=] { return std::make_unique<NcclnetHarness>(options); }};
 }
 

@@ -22,8 +22,14 @@ check() {
   fi
 }
 
+# Afterwards nothing is under way.
 for n in 2 3 4; do
-  check "all collectives, $n ranks" "$run" -n $n "$hosts_ranks" all
+  check "all collectives, $n ranks" env TUTTI_LOG=ncclnet:info "$run" -n $n "$hosts_ranks" all
+  if grep -q 'closed with requests' "$out"; then
+    echo "FAILED: $n ranks, at the end:"
+    cat "$out"
+    failed=1
+  fi
 done
 for version in 8 9 10 12; do
   check "version $version" env TUTTI_NET_PLUGIN="$plugins/libnccl-net-test$version.so" "$run" -n 2 "$hosts_ranks"

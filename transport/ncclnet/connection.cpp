@@ -1,5 +1,6 @@
 #include "transport/ncclnet/connection.hpp"
 
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -91,42 +92,69 @@ Status Connection::registerSlots() {
 }
 
 Connection::~Connection() {
-  const Deadline deadline = Deadline::inMs(1000);
-  while (sent_ < written_ && trouble_.ok() && !deadline.passed()) drive();
-  if (up_ && trouble_.ok()) (void)::send(stream_.get(), &sent_, sizeof sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
-  const auto close = [this](const char* call, Code code) {
-    if (code != kSuccess) TUTTI_DEBUG("ncclnet", who(), ": ", Plugin::complaint(call, code));
-  };
-  if (sendMemory_ != nullptr) close("deregMr", net_.deregMr(send_, sendMemory_));
-  if (receiveMemory_ != nullptr) close("deregMr", net_.deregMr(receive_, receiveMemory_));
-  if (send_ != nullptr) close("closeSend", net_.closeSend(send_));
-  if (receive_ != nullptr) close("closeRecv", net_.closeRecv(receive_));
-  if (listen_ != nullptr) close("closeListen", net_.closeListen(listen_));
+  const int64_t begin = nowNs();
+  const int64_t end = begin + plugin_->closeNs();
+  while (up_ && sent_ < written_ && !mute_ && !gone_ && nowNs() < end) drive();
+  if (up_ && !mute_ && !deaf_) sayEnd();
+  while (saidEnd_ && !isOver() && !mute_ && !deaf_ && nowNs() < end) {
+    lookAtStream();
+    if (!drive() && gone_) break;
+    sched_yield();
+  }
+  plugin_->closeNs() -= nowNs() - begin;
+  close();
   if (memory_ != nullptr) munmap(memory_, 2 * slots_ * stride_);
+}
+
+void Connection::close() {
+  const auto call = [this](const char* name, Code code) {
+    if (code != kSuccess) TUTTI_DEBUG("ncclnet", who(), ": ", Plugin::complaint(name, code));
+  };
+  if (sendMemory_ != nullptr) call("deregMr", net_.deregMr(send_, sendMemory_));
+  if (receiveMemory_ != nullptr) call("deregMr", net_.deregMr(receive_, receiveMemory_));
+  if (send_ != nullptr) call("closeSend", net_.closeSend(send_));
+  if (receive_ != nullptr) call("closeRecv", net_.closeRecv(receive_));
+  if (listen_ != nullptr) call("closeListen", net_.closeListen(listen_));
+}
+
+// A comm that is closed with requests under way may end others of its plugin's.  So both ends stop posting, and end
+// each other's irecvs.
+void Connection::sayEnd() {
+  if (std::exchange(saidEnd_, true)) return;
+  const End mine{written_, posted_};
+  const ssize_t n = ::send(stream_.get(), &mine, sizeof mine, MSG_DONTWAIT | MSG_NOSIGNAL);
+  gone_ = gone_ || n != sizeof mine;
+}
+
+bool Connection::isOver() const {
+  return told_ == sizeof theirEnd_ && sent_ == written_ && written_ >= theirEnd_.receives &&
+         arrived_ + farewells_ == posted_;
 }
 
 bool Connection::drive() {
   const bool sent = driveSends();
   const bool moved = driveReceives() || sent;
-  if (!moved && trouble_.ok() && ++looks_ % kLooksPerStream == 0) lookAtStream();
+  if (!moved && ++looks_ % kLooksPerStream == 0) lookAtStream();
   return moved;
 }
 
 bool Connection::driveSends() {
   bool moved = false;
-  while (trouble_.ok() && started_ < written_) {
+  const bool isTold = told_ == sizeof theirEnd_;
+  while (isTold && written_ < theirEnd_.receives && hasRoom()) write(Header());
+  while (!mute_ && started_ < written_) {
     std::byte* const from = staged(started_);
     void*& request = sends_[started_ % slots_] = nullptr;
     const size_t bytes = kHeaderBytes + reinterpret_cast<const Header*>(from)->bytes;
     const Code code = net_.isend(send_, from, bytes, sendMemory_, &request);
-    if (code != kSuccess) failed("isend", code);
+    if (code != kSuccess) mute_ = true, failed("isend", code);
     if (code != kSuccess || request == nullptr) break;
     ++started_;
   }
-  while (trouble_.ok() && sent_ < started_) {
+  while (!mute_ && sent_ < started_) {
     int done = 0, bytes = 0;
     const Code code = net_.test(sends_[sent_ % slots_], &done, &bytes);
-    if (code != kSuccess) failed("test of an isend", code);
+    if (code != kSuccess) mute_ = true, failed("test of an isend", code);
     if (code != kSuccess || done == 0) break;
     ++sent_;
     moved = true;
@@ -136,16 +164,16 @@ bool Connection::driveSends() {
 
 bool Connection::driveReceives() {
   bool moved = false;
-  while (!deaf_ && posted_ < givenBack_ + slots_) {
+  while (!deaf_ && !saidEnd_ && posted_ < givenBack_ + slots_) {
     void*& request = receives_[posted_ % slots_] = nullptr;
     const Code code = net_.irecv(receive_, slot(posted_), kHeaderBytes + slotBytes(), receiveMemory_, &request);
     if (code != kSuccess) deaf_ = true, failed("irecv", code);
     if (code != kSuccess || request == nullptr) break;
     ++posted_;
   }
-  while (!deaf_ && arrived_ < posted_) {
+  while (!deaf_ && arrived_ + farewells_ < posted_) {
     int done = 0, bytes = 0;
-    const Code code = net_.test(receives_[arrived_ % slots_], &done, &bytes);
+    const Code code = net_.test(receives_[(arrived_ + farewells_) % slots_], &done, &bytes);
     if (code != kSuccess) deaf_ = true, failed("test of an irecv", code);
     if (code != kSuccess || done == 0 || !take(static_cast<size_t>(bytes))) break;
     moved = true;
@@ -154,37 +182,46 @@ bool Connection::driveReceives() {
 }
 
 bool Connection::take(size_t bytes) {
-  const Header& came = header(arrived_);
-  const bool whole = bytes >= kHeaderBytes && came.bytes == bytes - kHeaderBytes && came.number == arrived_ + 1;
-  if (whole) {
+  const Header& came = header(arrived_ + farewells_);
+  const bool whole = bytes >= kHeaderBytes && came.bytes == bytes - kHeaderBytes;
+  if (whole && came.number == 0) {
+    ++farewells_;
+  } else if (whole && came.number == arrived_ + 1) {
     arrived_.store(arrived_ + 1, std::memory_order_release);
   } else {
     deaf_ = true;
     fail(remoteError(who(), ": message ", arrived_ + 1, " came with ", bytes, " bytes that are not it"));
+    return false;
   }
-  return whole;
+  return true;
+}
+
+void Connection::write(const Header& header) {
+  std::memcpy(staged(written_), &header, kHeaderBytes);
+  ++written_;
 }
 
 uint64_t Connection::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
-  std::byte* const to = staged(written_);
-  const Header header{bytes, call, written_ + 1};
-  std::memcpy(to, &header, kHeaderBytes);
   if (bytes > 0 && data != staging()) std::memcpy(staging(), data, bytes);
-  return ++written_;
+  write({bytes, call, written_ + 1});
+  return written_;
 }
 
-// A peer that closes its end says before how many messages it has sent, as these may come later than the news.
+// An end that closes says so before its messages may have come.
 void Connection::lookAtStream() {
-  auto* const number = reinterpret_cast<std::byte*>(&promised_);
+  auto* const end = reinterpret_cast<std::byte*>(&theirEnd_);
   std::byte more;
-  while (trouble_.ok()) {
-    const bool whole = told_ == sizeof promised_;
+  while (!gone_) {
+    const bool whole = told_ == sizeof theirEnd_;
     const ssize_t got =
-        recv(stream_.get(), whole ? &more : number + told_, whole ? 1 : sizeof promised_ - told_, MSG_DONTWAIT);
+        recv(stream_.get(), whole ? &more : end + told_, whole ? 1 : sizeof theirEnd_ - told_, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (got <= 0 && !whole) promised_ = 0;
-    if (got <= 0 || whole) return fail(remoteError(who(), " has closed its end"));
-    told_ += static_cast<size_t>(got);
+    gone_ = got <= 0 || whole;
+    if (!gone_) told_ += static_cast<size_t>(got);
+    if (gone_ && !whole) theirEnd_ = {};
+    if (!gone_ && told_ < sizeof theirEnd_) continue;
+    if (!gone_) sayEnd();
+    fail(remoteError(who(), " has closed its end"));
   }
 }
 
@@ -195,20 +232,21 @@ void Connection::failed(const char* call, Code code) {
   const std::string complaint = Plugin::complaint(call, code);
   if (trouble_.ok()) lookAtStream();
   fail(remoteError(who(), ": ", complaint));
+  shutdown(stream_.get(), SHUT_RDWR);
 }
 
 void Connection::fail(Status why) {
   if (!trouble_.ok()) return;
   trouble_ = std::move(why);
-  TUTTI_INFO("ncclnet", trouble_.message());
+  TUTTI_DEBUG("ncclnet", trouble_.message());
   while (driveReceives()) {  // what is there counts
   }
-  shutdown(stream_.get(), SHUT_RDWR);
 }
 
 void Connection::end() {
-  deaf_ = true;
+  mute_ = deaf_ = true;
   fail(invalidUsage("the requests of the connection to rank ", peer_, " have been cancelled"));
+  shutdown(stream_.get(), SHUT_RDWR);
 }
 
 }  // namespace tutti::ncclnet

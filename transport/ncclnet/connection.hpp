@@ -16,7 +16,7 @@ namespace tutti::ncclnet {
 struct Header {
   uint64_t bytes = 0;
   Fingerprint call;
-  uint64_t number = 0;  // of the message, from 1 on
+  uint64_t number = 0;  // of the message, from 1 on; 0: a farewell, which ends an irecv that nothing else comes for
 };
 inline constexpr size_t kHeaderBytes = sizeof(Header);
 static_assert(kHeaderBytes == 32);
@@ -29,6 +29,12 @@ struct Card {
   std::array<std::byte, kHandleBytes> handle{};
 };
 
+/// What an end that closes says through the stream: what it has sent, and how many irecvs it has posted in all.
+struct End {
+  uint64_t messages = 0;
+  uint64_t receives = 0;
+};
+
 /// A message is one isend of header and payload, which an irecv of a whole slot waits for.  The peer's plugin holds
 /// back what has no irecv yet, so that no credits travel.  One thread, but for header() and arrived().
 ///
@@ -39,7 +45,7 @@ class Connection {
   /// Listens.  stream: to the peer, through which its end shows.  Errors: SystemError, RemoteError.
   static Result<std::unique_ptr<Connection>> create(int peer, std::shared_ptr<Plugin> plugin, const Options& options,
                                                     Fd stream);
-  /// Waits, for a second at most, until the plugin is done with what was sent.
+  /// Waits, as long as the plugin's closeNs() allow, until what was sent has left and each end's irecvs are done.
   ~Connection();
 
   const Card& card() const { return card_; }
@@ -55,7 +61,7 @@ class Connection {
   /// ok while nothing has failed.
   const Status& trouble() const { return trouble_; }
   /// Whether no message comes any more.
-  bool ended() const { return !trouble_.ok() && (deaf_ || arrived_ >= promised_); }
+  bool ended() const { return !trouble_.ok() && (deaf_ || arrived_ >= theirEnd_.messages); }
   /// Give up everything; the peer finds out.
   void end();
 
@@ -88,6 +94,10 @@ class Connection {
   bool driveSends();
   bool driveReceives();
   bool take(size_t bytes);
+  void write(const Header& header);
+  void sayEnd();
+  bool isOver() const;
+  void close();
   void lookAtStream();
   void failed(const char* call, Code code);
   void fail(Status why);
@@ -110,10 +120,13 @@ class Connection {
   uint64_t written_ = 0, started_ = 0, sent_ = 0;  // messages, in the order of what happens to them
   uint64_t posted_ = 0, givenBack_ = 0;
   std::atomic<uint64_t> arrived_{0};
+  uint64_t farewells_ = 0;  // that have come
   Status trouble_;
-  bool deaf_ = false;      // the receiving comm is of no more use
-  uint64_t promised_ = 0;  // messages that a peer that has closed its end says it sent
-  size_t told_ = 0;        // bytes of that number
+  bool mute_ = false, deaf_ = false;  // the comm that sends, and that which receives, is of no more use
+  bool saidEnd_ = false;
+  End theirEnd_;     // of a peer that has closed its end
+  size_t told_ = 0;  // bytes of it
+  bool gone_ = false;
   uint32_t looks_ = 0;
 };
 

@@ -161,7 +161,6 @@ std::optional<Fingerprint> NcclnetEndpoint::pending() const {
 }
 
 bool NcclnetEndpoint::goOn() {
-  if (!failure_.ok()) return false;
   const bool moved = connection_->drive();
   if (!posted_.empty()) (void)serve();
   return moved;

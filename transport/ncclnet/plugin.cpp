@@ -16,7 +16,8 @@ namespace tutti::ncclnet {
 namespace {
 
 constexpr int kWarns = 2;
-thread_local std::string saidLast;
+constexpr size_t kMostSaid = 300;
+thread_local std::string saidLast;  // since the last complaint
 
 [[gnu::format(printf, 5, 6)]] void hear(int level, unsigned long, const char*, int, const char* format, ...) {
   std::array<char, 1024> text;
@@ -25,7 +26,7 @@ thread_local std::string saidLast;
   std::vsnprintf(text.data(), text.size(), format, arguments);
   va_end(arguments);
   if (level == kWarns) {
-    saidLast = text.data();
+    if (saidLast.size() < kMostSaid) saidLast += cat(saidLast.empty() ? "" : "; ", text.data());
     TUTTI_INFO("ncclnet", text.data());
   } else {
     TUTTI_DEBUG("ncclnet", text.data());
@@ -101,7 +102,7 @@ Result<std::shared_ptr<Plugin>> Plugin::load(const std::string& name, const Opti
   for (const Version& version : versions()) {
     const void* const table = dlsym(library, version.symbol);
     if (table == nullptr) continue;
-    std::shared_ptr<Plugin> plugin(new Plugin(version.adapt(table)));
+    std::shared_ptr<Plugin> plugin(new Plugin(version.adapt(table), options.closeMs));
     TUTTI_TRY(plugin->begin(table));
     TUTTI_TRY(plugin->choose(options.device, mostBytes));
     return plugin;
@@ -111,6 +112,7 @@ Result<std::shared_ptr<Plugin>> Plugin::load(const std::string& name, const Opti
 
 Status Plugin::begin(const void* table) {
   const std::lock_guard lock(calls());
+  saidLast.clear();
   const Code code = initialise(*net_, table);
   begun_ = code == kSuccess;
   if (begun_) return {};

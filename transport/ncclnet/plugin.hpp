@@ -1,6 +1,7 @@
 // A plugin that is loaded, and the device of it that one rank uses.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -15,6 +16,7 @@ struct Options {
   std::string device;
   size_t slots = 4;
   size_t slotBytes = 128 << 10;
+  int closeMs = 500;  // that all endpoints together may take to end in good order
 
   /// Errors: InvalidUsage naming the variable.
   static Result<Options> fromConfig();
@@ -34,16 +36,19 @@ class Plugin {
   std::string name() const { return net_->name(); }
   /// "plugin AWS Libfabric v11, device efa0".
   const std::string& describe() const { return description_; }
+  /// What is left of Options::closeMs; endpoints subtract what they take.  By the thread that uses them.
+  std::atomic<int64_t>& closeNs() { return closeNs_; }
   /// "isend gave ncclSystemError (what the plugin said last to this thread)".
   static std::string complaint(const char* call, Code code);
 
  private:
-  explicit Plugin(std::unique_ptr<Net> net) : net_(std::move(net)) {}
+  Plugin(std::unique_ptr<Net> net, int closeMs) : net_(std::move(net)), closeNs_(int64_t{closeMs} * 1'000'000) {}
   static Result<std::shared_ptr<Plugin>> load(const std::string& name, const Options& options, size_t mostBytes);
   Status begin(const void* table);
   Status choose(const std::string& wanted, size_t mostBytes);
 
   const std::unique_ptr<Net> net_;
+  std::atomic<int64_t> closeNs_;
   bool begun_ = false;
   int device_ = 0;
   std::string description_;

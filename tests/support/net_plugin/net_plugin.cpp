@@ -30,8 +30,9 @@ constexpr Code kSystemError = 2, kInvalidUsage = 5, kRemoteError = 6;
 constexpr int kDevices = 3;  // the first is for GPUs alone
 constexpr uint64_t kLiving = 0x6e65742d616c6976;
 
-Logger say = nullptr;
-std::atomic<int> complaints{0}, alive{0};
+void beQuiet(int, unsigned long, const char*, int, const char*, ...) {}
+Logger say = beQuiet;
+std::atomic<int> complaints{0}, alive{0}, torn{0};
 
 bool fault(const char* name) {
   const char* wanted = std::getenv("NET_PLUGIN_FAULT");
@@ -51,7 +52,11 @@ Code broken(const char* rule) {
 /// All objects that are handed out, so that those which are not can be told from them.
 class Living {
  public:
-  Living() { add(); }
+  Living() {
+    const std::lock_guard lock(mutex());
+    all().insert(this);
+    ++alive;
+  }
   virtual ~Living() {
     const std::lock_guard lock(mutex());
     all().erase(this);
@@ -64,11 +69,6 @@ class Living {
   }
 
  private:
-  void add() {
-    const std::lock_guard lock(mutex());
-    all().insert(this);
-    ++alive;
-  }
   static std::mutex& mutex() {
     static auto* const one = new std::mutex;
     return *one;
@@ -312,13 +312,13 @@ template <class Kind>
 Code closeComm(void* comm) {
   auto* const known = Living::find<Kind>(comm);
   RULE(known != nullptr && known->memory == 0);
+  if (!known->requests.empty()) ++torn, warn(kSuccess, "a comm is closed with requests under way");
   delete known;
   return kSuccess;
 }
 
 #if NET_VERSION >= 11
 Code init11(void** context, uint64_t, CommConfig* config, Logger logger, Profiler profiler) {
-  say = logger;
   RULE(config != nullptr && config->trafficClass == -1 && profiler != nullptr);
   if (const Code code = init(logger); code != kSuccess) return code;
   *context = new Context;
@@ -350,11 +350,7 @@ Code initOnce(Logger logger) {
 Code listen8(int device, void* handle, void** comm) { return listen(nullptr, device, handle, comm); }
 #endif
 #if NET_VERSION == 10
-Code init10(Logger logger, Profiler profiler) {
-  say = logger;
-  RULE(profiler != nullptr);
-  return initOnce(logger);
-}
+Code init10(Logger logger, Profiler profiler) { return profiler != nullptr ? initOnce(logger) : kInvalidUsage; }
 Code connect10(int device, CommConfig* config, void* handle, void** comm, void** deviceHandle) {
   RULE(config != nullptr && config->trafficClass == -1);
   return connect(nullptr, device, handle, comm, deviceHandle);
@@ -447,6 +443,8 @@ __attribute__((visibility("default"))) extern const Table<Types> JOIN(ncclNetPlu
 const Table<Types> JOIN(ncclNetPlugin_v, NET_VERSION) = kTable;
 /// Objects that have not been given back.
 __attribute__((visibility("default"))) int netPluginAlive() { return alive; }
+/// Comms that were closed with requests under way.
+__attribute__((visibility("default"))) int netPluginTorn() { return torn; }
 /// Rules that have been broken.
 __attribute__((visibility("default"))) int netPluginComplaints() { return complaints; }
 }

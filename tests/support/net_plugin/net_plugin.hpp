@@ -12,8 +12,8 @@ inline std::string netPluginPath(int version) {
   return std::string(TUTTI_NET_PLUGINS) + "/libnccl-net-test" + std::to_string(version) + ".so";
 }
 
-/// What a plugin counts in this process: "Alive", objects that have not been given back; "Complaints", rules that its
-/// callers have broken; -1 if it cannot be asked.
+/// What a plugin counts in this process: "Alive", objects that have not been given back; "Torn", comms that were closed
+/// with requests under way; "Complaints", rules that its callers have broken; -1 if it cannot be asked.
 inline int netPluginCount(int version, const char* what) {
   void* const library = dlopen(netPluginPath(version).c_str(), RTLD_NOW | RTLD_LOCAL);
   void* const count = library != nullptr ? dlsym(library, (std::string("netPlugin") + what).c_str()) : nullptr;
