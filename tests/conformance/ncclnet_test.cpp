@@ -278,24 +278,40 @@ TEST_CASE("ends that close at about the same time leave nothing under way, whate
   }
 }
 
-TEST_CASE("an end that lives says farewell to one that closes, and still reads what that has sent") {
+TEST_CASE("an end that lives says farewell to one that closes, and still reads all that has been sent") {
   const int torn = netPluginCount(11, "Torn");
   ncclnet::Options options = with(netPluginPath(11));
   options.closeMs = 20'000;
-  Two two(options);
-  Result<Pair> pair = connectBoth(two.transports, 0);
-  REQUIRE(pair.status().message() == "");
-  std::vector<std::byte> out(300);
-  REQUIRE(*pair->first().postSend(out.data(), 300, callNumber(1)) != 0);
-  std::atomic<bool> closed{false};
-  std::thread other([&] {
-    pair->a.reset();
-    closed = true;
-  });
-  while (!closed) two.transports[1]->progress();
-  other.join();
-  CHECK(*pair->b->receive(out.data(), {300, callNumber(1)}));
-  CHECK(pair->b->receive(out.data(), {300, callNumber(2)}).status().message().ends_with(" has closed its end"));
-  pair->b.reset();
-  CHECK(netPluginCount(11, "Torn") == torn);
+  for (const uint32_t messages : {0u, 1u, 15u}) {  // the last are more than there are slots
+    CAPTURE(messages);
+    Two two(options);
+    Result<Pair> pair = connectBoth(two.transports, 0);
+    REQUIRE(pair.status().message() == "");
+    std::vector<std::byte> out(300);
+    for (uint32_t number = 0; number < messages; ++number)
+      REQUIRE(*awaitValue([&] { return pair->first().send(out.data(), 300, callNumber(number)); },
+                          Deadline::inMs(10'000), "a message to leave"));
+    std::atomic<bool> closed{false};
+    std::thread other([&] {
+      pair->a.reset();
+      closed = true;
+    });
+    for (int i = 0; i < 300; ++i) two.transports[1]->progress();
+    std::string complaint;
+    const auto next = [&](uint32_t number) {
+      return awaitValue(
+          [&] {
+            return pair->b->receive(out.data(), {300, callNumber(number)});
+          },
+          Deadline::inMs(10'000), "a message");
+    };
+    for (uint32_t number = 0; number < messages; ++number) complaint += next(number).status().message();
+    const std::string end = next(messages).status().message();
+    while (!closed) two.transports[1]->progress();
+    other.join();
+    CHECK(complaint == "");
+    CHECK(end.ends_with(" has closed its end"));
+    pair->b.reset();
+    CHECK(netPluginCount(11, "Torn") == torn);
+  }
 }

@@ -97,6 +97,7 @@ Connection::~Connection() {
   while (up_ && sent_ < written_ && !mute_ && !gone_ && nowNs() < end) drive();
   if (up_ && !mute_ && !deaf_) sayEnd();
   while (saidEnd_ && !isOver() && !mute_ && !deaf_ && nowNs() < end) {
+    givenBack_ = arrived_;
     lookAtStream();
     if (!drive() && gone_) break;
     sched_yield();
@@ -117,18 +118,18 @@ void Connection::close() {
   if (listen_ != nullptr) call("closeListen", net_.closeListen(listen_));
 }
 
-// A comm that is closed with requests under way may end others of its plugin's.  So both ends stop posting, and end
-// each other's irecvs.
+// A comm that is closed with requests under way may end others of its plugin's.  So both ends post no more irecvs than
+// they need for what the other is known to have sent, and end each other's.
 void Connection::sayEnd() {
   if (std::exchange(saidEnd_, true)) return;
-  const End mine{written_, posted_};
+  mostPosted_ = std::max(posted_, theirEnd_.messages);
+  const End mine{sent_, mostPosted_};
   const ssize_t n = ::send(stream_.get(), &mine, sizeof mine, MSG_DONTWAIT | MSG_NOSIGNAL);
   gone_ = gone_ || n != sizeof mine;
 }
 
 bool Connection::isOver() const {
-  return told_ == sizeof theirEnd_ && sent_ == written_ && written_ >= theirEnd_.receives &&
-         arrived_ + farewells_ == posted_;
+  return isTold() && sent_ == written_ && written_ >= theirEnd_.receives && arrived_ + farewells_ == mostPosted_;
 }
 
 bool Connection::drive() {
@@ -140,8 +141,7 @@ bool Connection::drive() {
 
 bool Connection::driveSends() {
   bool moved = false;
-  const bool isTold = told_ == sizeof theirEnd_;
-  while (isTold && written_ < theirEnd_.receives && hasRoom()) write(Header());
+  while (isTold() && written_ < theirEnd_.receives && hasRoom()) write(Header());
   while (!mute_ && started_ < written_) {
     std::byte* const from = staged(started_);
     void*& request = sends_[started_ % slots_] = nullptr;
@@ -164,7 +164,7 @@ bool Connection::driveSends() {
 
 bool Connection::driveReceives() {
   bool moved = false;
-  while (!deaf_ && !saidEnd_ && posted_ < givenBack_ + slots_) {
+  while (!deaf_ && posted_ < std::min(givenBack_ + slots_, mostPosted_)) {
     void*& request = receives_[posted_ % slots_] = nullptr;
     const Code code = net_.irecv(receive_, slot(posted_), kHeaderBytes + slotBytes(), receiveMemory_, &request);
     if (code != kSuccess) deaf_ = true, failed("irecv", code);
@@ -212,14 +212,14 @@ void Connection::lookAtStream() {
   auto* const end = reinterpret_cast<std::byte*>(&theirEnd_);
   std::byte more;
   while (!gone_) {
-    const bool whole = told_ == sizeof theirEnd_;
+    const bool whole = isTold();
     const ssize_t got =
         recv(stream_.get(), whole ? &more : end + told_, whole ? 1 : sizeof theirEnd_ - told_, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     gone_ = got <= 0 || whole;
     if (!gone_) told_ += static_cast<size_t>(got);
     if (gone_ && !whole) theirEnd_ = {};
-    if (!gone_ && told_ < sizeof theirEnd_) continue;
+    if (!gone_ && !isTold()) continue;
     if (!gone_) sayEnd();
     fail(remoteError(who(), " has closed its end"));
   }

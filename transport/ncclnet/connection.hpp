@@ -29,7 +29,7 @@ struct Card {
   std::array<std::byte, kHandleBytes> handle{};
 };
 
-/// What an end that closes says through the stream: what it has sent, and how many irecvs it has posted in all.
+/// What an end that closes says through the stream: what it has sent, and how many irecvs it posts in all.
 struct End {
   uint64_t messages = 0;
   uint64_t receives = 0;
@@ -96,6 +96,7 @@ class Connection {
   bool take(size_t bytes);
   void write(const Header& header);
   void sayEnd();
+  bool isTold() const { return told_ == sizeof theirEnd_; }
   bool isOver() const;
   void close();
   void lookAtStream();
@@ -118,7 +119,7 @@ class Connection {
   bool up_ = false;
   std::vector<void*> sends_, receives_;            // requests, by message % slots_
   uint64_t written_ = 0, started_ = 0, sent_ = 0;  // messages, in the order of what happens to them
-  uint64_t posted_ = 0, givenBack_ = 0;
+  uint64_t posted_ = 0, givenBack_ = 0, mostPosted_ = UINT64_MAX;
   std::atomic<uint64_t> arrived_{0};
   uint64_t farewells_ = 0;  // that have come
   Status trouble_;
