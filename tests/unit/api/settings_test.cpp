@@ -115,6 +115,8 @@ TEST_CASE("a default is refused for what the environment is refused for, and may
       {"TUTTI_IB_TIMEOUT", {"0", "20", "1..31"}},
       {"TUTTI_IB_RETRY_CNT", {"8", "5", "0..7"}},
       {"TUTTI_IB_MTU", {"1000", "1024", "is not 0, 256, 512, 1024, 2048 or 4096"}},
+      {"TUTTI_NET_PLUGIN", {nullptr, "none"}},
+      {"TUTTI_NET_PLUGIN_DEVICE", {nullptr, "efa0"}},
       {"TUTTI_CMA", {"yes", "0", "neither 0 nor 1"}},
       {"TUTTI_LOG", {"loud", "error", "warn, info"}},
       {"TUTTI_EXPLAIN", {"why", "0", "neither 0 nor 1"}},
