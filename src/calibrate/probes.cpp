@@ -131,6 +131,13 @@ class ProbePair {
     return pair;
   }
 
+  /// Ends that close may wait for each other.
+  ~ProbePair() {
+    std::thread other([this] { endpoints_[0].reset(); });
+    endpoints_[1].reset();
+    other.join();
+  }
+
   const LinkProfile& link() const { return link_; }
 
   bool connect() {
@@ -175,7 +182,11 @@ class ProbePair {
       const int64_t start = nowNs();
       for (int message = 0; message < together; ++message) {
         const size_t at = (hereAt_ += bytes + 64) % (kNearBytes - bytes + 1);
-        wait([&] { return endpoints_[0]->send(ours_.data() + at, bytes, {}); });
+        wait([&] {
+          const Result<bool> sent = endpoints_[0]->send(ours_.data() + at, bytes, {});
+          if (sent.ok() && !*sent) (void)transports_[1]->progress();  // it may be waiting for that end
+          return sent;
+        });
         wait([&] { return endpoints_[1]->receive(theirs_.data() + at, {bytes, {}}); });
       }
       us.push_back(static_cast<double>(nowNs() - start) / 1e3 / together);
