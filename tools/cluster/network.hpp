@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "src/sim/roles.hpp"
-#include "tools/topology/search/host_model.hpp"
 #include "tools/cluster/fabric.hpp"
+#include "tools/topology/search/host_model.hpp"
 
 namespace tutti::sim {
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "tools/topology/search/host_model.hpp"
 #include "tools/topology/search/channel_plan.hpp"
+#include "tools/topology/search/host_model.hpp"
 #include "tools/topology/search/tour.hpp"
 
 namespace tutti::topology {
