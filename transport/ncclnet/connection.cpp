@@ -227,12 +227,12 @@ void Connection::lookAtStream() {
 
 std::string Connection::who() const { return cat("rank ", peer_, " over ncclnet (", plugin_->describe(), ")"); }
 
-// Where the peer has ended, that is the reason.
+// Where the peer has ended, that is the reason.  The peer hears of a failure when this end closes, or before from the
+// control plane: sooner, and it would blame this end before this one has said what its plugin had to say.
 void Connection::failed(const char* call, Code code) {
   const std::string complaint = Plugin::complaint(call, code);
   if (trouble_.ok()) lookAtStream();
   fail(remoteError(who(), ": ", complaint));
-  shutdown(stream_.get(), SHUT_RDWR);
 }
 
 void Connection::fail(Status why) {

@@ -9,6 +9,7 @@
 #include "src/schedule/lane_machine.hpp"
 #include "src/schedule/passes.hpp"
 #include "src/schedule/symbolic_values.hpp"
+#include "tests/support/thorough.hpp"
 #include "tests/unit/algorithms/shapes.hpp"
 #include "tests/unit/import/plans.hpp"
 #include "tools/export/export.hpp"
@@ -85,6 +86,7 @@ bool inMscclpp(Collective c) {
   for (const Algorithm* algorithm : algorithms()) {
     if (algorithm->collective == Collective::Barrier || (!all && !inMscclpp(algorithm->collective))) continue;
     for (const int nRanks : {1, 2, 3, 4, 5, 8, 13}) {
+      if (!kThorough && nRanks > 5) continue;
       for (const bool inPlace : {false, true}) {
         Shape shape{.collective = algorithm->collective, .nRanks = nRanks, .inPlace = inPlace, .bytes = 1 << 20};
         if (isRooted(shape.collective)) shape.root = nRanks / 2;

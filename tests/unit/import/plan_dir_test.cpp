@@ -5,6 +5,7 @@
 #include "tests/support/collective_check.hpp"
 #include "tests/support/said.hpp"
 #include "tests/support/temp_folder.hpp"
+#include "tests/support/thorough.hpp"
 #include "tests/support/variable.hpp"
 #include "tests/unit/import/plans.hpp"
 
@@ -154,6 +155,7 @@ TEST_CASE("plans that cannot serve in place do so by a copy of the input") {
   const std::string transports = GENERATE(std::string("shm,self"), std::string("tcp,self"));
   const std::string protocol = GENERATE(std::string(""), std::string("direct"));
   if (protocol == "direct" && transports != "shm,self") return;
+  if (!kThorough && nRanks > 3) return;
   CAPTURE(nRanks, transports, protocol);
   const TempFolder folder;
   folder.write("shout.xml", shoutXml(nRanks));

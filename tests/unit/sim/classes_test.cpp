@@ -1,6 +1,7 @@
 // One node of a class stands for all: simulated by classes, a collective takes as long as simulated rank by rank.
 #include <catch2/catch.hpp>
 
+#include "tests/support/thorough.hpp"
 #include "tests/unit/sim/support.hpp"
 
 using namespace tutti;
@@ -20,6 +21,7 @@ TEST_CASE("classes of ranks take as long as all ranks") {
   const int nodes = GENERATE(2, 3, 4, 7, 8, 16);
   const size_t bytes = GENERATE(size_t{5000}, size_t{1} << 20, size_t{96} << 20);
   const bool joined = GENERATE(true, false);
+  if (!tutti::test::kThorough && nodes > 4) return;
   const Network network = networkOf(clusterOf(cat(kNode, "nodes ", nodes)));
   for (const Algorithm* a : algorithms()) {
     Task task;
