@@ -73,8 +73,8 @@ bool draw(const Algorithm& algorithm, int nRanks, uint64_t seed, Draw* d) {
   o.startSpreadNs = dice.oneOf({int64_t{0}, 500 * kUs});
   d->passes.staggered = d->passes.nChannels > 1 && dice.oneIn(2);
   if (d->passes.staggered && !large) {  // slices that are longer than what they begin on
-    o.count = static_cast<size_t>(dice.between(300, 3000));
-    o.links.slotBytes = dice.oneOf({size_t{500}, size_t{640}});
+    o.count = static_cast<size_t>(dice.between(300, 900));
+    o.links.slotBytes = dice.oneOf({size_t{300}, size_t{500}});
   }
   d->shape.bytes = o.count * sizeof(uint32_t);
   d->shape.slotBytes = o.links.slotBytes;
