@@ -1,7 +1,7 @@
 #include "src/control/session/open_places.hpp"
 
 #include <openssl/crypto.h>
-#include <unistd.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,17 +13,39 @@
 
 namespace tutti {
 
-// Never destroyed, because a communicator may be made while static objects are.
-OpenPlaces& OpenPlaces::instance() {
-  static OpenPlaces* places = new OpenPlaces;
-  return *places;
-}
+/// The places of this process.  A forked child has none of the threads, so it begins with a list of its own; the list
+/// of its parent is left alone, since threads that are not there cannot be joined.  Never destroyed, because a
+/// communicator may be made while static objects are.
+struct OpenPlaces::Registry {
+  std::mutex mutex;
+  OpenPlaces* current = nullptr;
+  OpenPlaces* parents = nullptr;
 
-// The threads of the Sessions use libcrypto, so they have to be gone before it cleans up at exit.  Handlers run in
-// reverse order: its own is put there first.
-OpenPlaces::OpenPlaces() : process_(getpid()) {
-  OPENSSL_init_crypto(0, nullptr);
-  if (std::atexit([] { instance().closeAll(); }) != 0) TUTTI_WARN("bootstrap", "atexit: no memory");
+  // The threads of the Sessions use libcrypto, so they have to be gone before it cleans up at exit.  Handlers run in
+  // reverse order: its own is put there first.
+  Registry() {
+    OPENSSL_init_crypto(0, nullptr);
+    if (std::atexit([] { OpenPlaces::instance().closeAll(); }) != 0) TUTTI_WARN("bootstrap", "atexit: no memory");
+    pthread_atfork(lock, unlock, forget);
+  }
+  static Registry& instance() {
+    static Registry* registry = new Registry;
+    return *registry;
+  }
+  static void lock() { instance().mutex.lock(); }
+  static void unlock() { instance().mutex.unlock(); }
+  static void forget() {
+    Registry& registry = instance();
+    if (registry.current != nullptr) registry.parents = std::exchange(registry.current, nullptr);
+    unlock();
+  }
+};
+
+OpenPlaces& OpenPlaces::instance() {
+  Registry& registry = Registry::instance();
+  const std::lock_guard lock(registry.mutex);
+  if (registry.current == nullptr) registry.current = new OpenPlaces;
+  return *registry.current;
 }
 
 Status OpenPlaces::keep(std::shared_ptr<Session> session, const CommId& commId, Deadline deadline) {
@@ -60,7 +82,6 @@ void OpenPlaces::close(const CommId& commId) {
 }
 
 void OpenPlaces::await(const CommId& commId, Deadline deadline) {
-  if (getpid() != process_) return;  // see closeAll()
   const auto gone = [&] {
     return std::none_of(places_.begin(), places_.end(),
                         [&](const auto& entry) { return entry.second.commId == commId; });
@@ -80,7 +101,6 @@ void OpenPlaces::joinEnded() {
 }
 
 void OpenPlaces::closeAll() {
-  if (getpid() != process_) return;  // a forked child has the list and none of the threads
   std::map<Session*, Place> places;
   {
     const std::lock_guard lock(mutex_);

@@ -16,7 +16,7 @@
 namespace tutti {
 
 /// Process-wide, because the unique id that names a place travels outside of Tutti.  Each place has a thread that keeps
-/// its Session until everybody has met.
+/// its Session until everybody has met.  A forked child begins with none.
 class OpenPlaces {
  public:
   static OpenPlaces& instance();
@@ -34,7 +34,9 @@ class OpenPlaces {
     std::thread keeper;  // holds the Session for as long as the place is in the list
   };
 
-  OpenPlaces();
+  struct Registry;
+
+  OpenPlaces() = default;
   void wait(Session* session, const CommId& commId, Deadline deadline);
   void joinEnded();
   void closeAll();
@@ -43,7 +45,6 @@ class OpenPlaces {
   std::condition_variable closed_;
   std::map<Session*, Place> places_;
   std::vector<std::thread> ended_;
-  const int process_;
 };
 
 }  // namespace tutti

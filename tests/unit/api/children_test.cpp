@@ -1,7 +1,5 @@
 // What happens to communicators that were split from one that a rank ends on purpose.  Deadlines are off: who is not
 // told waits for ever.
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -9,8 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "tests/support/fork.hpp"
-#include "tests/support/ranks.hpp"
+#include "tests/support/processes.hpp"
 
 using namespace tutti::test;
 
@@ -85,22 +82,9 @@ TEST_CASE("who aborts or revokes ends all that was split from the communicator, 
 }
 
 TEST_CASE("so it is among processes") {
-  tuttiUniqueId id;
-  REQUIRE(tuttiGetUniqueId(&id) == tuttiSuccess);
-  pid_t ranks[4];
-  for (int r = 0; r < 4; ++r) {
-    ranks[r] = forkWhenIdle();
-    REQUIRE(ranks[r] >= 0);
-    if (ranks[r] != 0) continue;
-    const std::string why = joinAndEnd(r, id, r == 0);
-    if (!why.empty()) std::fprintf(stderr, "rank %d: %s\n", r, why.c_str());
-    ::_exit(why.empty() ? 0 : 1);
-  }
-  for (const pid_t rank : ranks) {
-    int status = 0;
-    REQUIRE(::waitpid(rank, &status, 0) == rank);
-    CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
-  }
+  const std::vector<int> ends =
+      onProcesses(4, [](int rank, const UniqueIds& ids) { return joinAndEnd(rank, ids[0], rank == 0); });
+  CHECK(unlessEnded(ends, [](int) { return false; }) == "");
 }
 
 TEST_CASE("a child without shared threads, one of a finalized parent, and one that was shrunk go on") {

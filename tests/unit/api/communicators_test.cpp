@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tests/support/collective_check.hpp"
+#include "tests/support/processes.hpp"
 #include "tests/support/variable.hpp"
 
 using namespace tutti::test;
@@ -185,4 +186,22 @@ TEST_CASE("reproducible sums have the same bits for every algorithm and transpor
     }
   }
   unsetenv("TUTTI_ALGO");
+}
+
+TEST_CASE("a forked child makes ids of its own, though its parent's rendezvous has ended") {
+  const auto alone = [] {
+    tuttiUniqueId id{};
+    tuttiComm_t comm = nullptr;
+    return tuttiGetUniqueId(&id) == tuttiSuccess && tuttiCommInitRank(&comm, 1, id, 0) == tuttiSuccess &&
+           tuttiCommDestroy(comm) == tuttiSuccess;
+  };
+  for (int i = 0; i < 2; ++i) REQUIRE(alone());
+  const pid_t child = tutti::test::forkWhenIdle();
+  if (child == 0) {
+    ::alarm(60);
+    ::_exit(alone() && alone() ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(tutti::test::exitedWell(status));
 }

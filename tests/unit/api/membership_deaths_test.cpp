@@ -2,7 +2,6 @@
 // the deadline; who splits or grows hears the rank of the dead in the parent, and all that live can shrink it and go
 // on. A failing seed is printed; TUTTI_TEST_SEED=<seed> runs it alone.
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,8 +14,7 @@
 #include <random>
 #include <thread>
 
-#include "tests/support/fork.hpp"
-#include "tests/support/ranks.hpp"
+#include "tests/support/processes.hpp"
 #include "tests/support/seeds.hpp"
 #include "tests/support/thorough.hpp"
 
@@ -100,11 +98,12 @@ std::string growOnce(const Plan& plan, int rank, tuttiComm_t comm, const tuttiUn
 
 /// Shrinks until a sum over just those that live.
 std::string goOn(const Plan& plan, tuttiComm_t comm, bool shrinksFirst) {
-  for (;;) {
+  for (const int64_t began = nowUs();;) {
     int sum = 1;
     const tuttiResult_t result =
         shrinksFirst ? tuttiInvalidUsage : tuttiAllReduce(&sum, &sum, 1, tuttiInt32, tuttiSum, comm, nullptr);
     if (result == tuttiSuccess && sum == plan.nRanks - 1) return failed(tuttiCommDestroy(comm), "destroy", comm);
+    if (nowUs() - began > int64_t{kDeadlineMs} * 1000) return "it goes on with " + std::to_string(sum) + " ranks";
     if (result == tuttiSuccess) continue;
     shrinksFirst = false;
     tuttiComm_t rest = nullptr;
@@ -156,26 +155,10 @@ std::string newRank(const Plan& plan, int rank, const tuttiUniqueId& id) {
 
 /// Runs the plan in processes; "" or what is wrong.
 std::string run(const Plan& plan, Seen& seen) {
-  tuttiUniqueId first{}, second{};
-  if (tuttiGetUniqueId(&first) != tuttiSuccess) return tuttiGetLastError(nullptr);
-  if (plan.nNew > 0 && tuttiGetUniqueId(&second) != tuttiSuccess) return tuttiGetLastError(nullptr);
-  std::vector<pid_t> ranks;
-  for (int r = 0; r < plan.nRanks + plan.nNew; ++r) {
-    ranks.push_back(forkWhenIdle());
-    if (ranks.back() != 0) continue;
-    const std::string why = r < plan.nRanks ? oldRank(plan, r, first, second, seen) : newRank(plan, r, second);
-    if (!why.empty()) std::fprintf(stderr, "rank %d: %s\n", r, why.c_str());
-    ::_exit(why.empty() ? 0 : 1);
-  }
-  std::string wrong;
-  for (int r = 0; r < plan.nRanks + plan.nNew; ++r) {
-    int status = 0;
-    if (::waitpid(ranks[static_cast<size_t>(r)], &status, 0) < 0) return "a rank cannot be waited for";
-    const bool right = r == plan.victim ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
-                                        : WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    if (!right) wrong += "rank " + std::to_string(r) + " ended with status " + std::to_string(status) + "; ";
-  }
-  return wrong;
+  const std::vector<int> ends = onProcesses(plan.nRanks + plan.nNew, [&](int rank, const UniqueIds& ids) {
+    return rank < plan.nRanks ? oldRank(plan, rank, ids[0], ids[1], seen) : newRank(plan, rank, ids[1]);
+  });
+  return unlessEnded(ends, [&](int rank) { return rank == plan.victim; });
 }
 
 }  // namespace

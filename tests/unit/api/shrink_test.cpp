@@ -1,7 +1,6 @@
 // Survivors shrink, while more ranks die: processes that kill themselves at random moments, before, in and behind the
 // first shrink.  Nobody may wait until the deadline, and all that live end with each other.
 // A failing seed is printed; TUTTI_TEST_SEED=<seed> runs it alone.
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,8 +11,7 @@
 #include <random>
 #include <thread>
 
-#include "tests/support/fork.hpp"
-#include "tests/support/ranks.hpp"
+#include "tests/support/processes.hpp"
 #include "tests/support/seeds.hpp"
 #include "tests/support/thorough.hpp"
 
@@ -83,6 +81,8 @@ std::string goOn(const Plan& plan, int rank, const tuttiUniqueId& id) {
       if (diesMs >= 0) return awaitDeath("it went on without those that excluded it");
       break;
     }
+    if (Clock::now() - began > std::chrono::milliseconds(kDeadlineMs))
+      return "it goes on with " + std::to_string(sum) + " ranks";
     if (result == tuttiSuccess) continue;
     tuttiComm_t rest = nullptr;
     const std::string why = failed(
@@ -100,26 +100,9 @@ std::string goOn(const Plan& plan, int rank, const tuttiUniqueId& id) {
 
 /// Runs the plan in processes; "" or what is wrong.
 std::string run(const Plan& plan) {
-  tuttiUniqueId id;
-  if (tuttiGetUniqueId(&id) != tuttiSuccess) return tuttiGetLastError(nullptr);
-  std::vector<pid_t> ranks;
-  for (int r = 0; r < plan.nRanks; ++r) {
-    ranks.push_back(forkWhenIdle());
-    if (ranks.back() != 0) continue;
-    const std::string why = goOn(plan, r, id);
-    if (!why.empty()) std::fprintf(stderr, "rank %d: %s\n", r, why.c_str());
-    ::_exit(why.empty() ? 0 : 1);
-  }
-  std::string wrong;
-  for (int r = 0; r < plan.nRanks; ++r) {
-    int status = 0;
-    if (::waitpid(ranks[static_cast<size_t>(r)], &status, 0) < 0) return "a rank cannot be waited for";
-    const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    const bool ended = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    const bool right = plan.diesMs[static_cast<size_t>(r)] >= 0 ? killed : ended;
-    if (!right) wrong += "rank " + std::to_string(r) + " ended with status " + std::to_string(status) + "; ";
-  }
-  return wrong;
+  const std::vector<int> ends =
+      onProcesses(plan.nRanks, [&](int rank, const UniqueIds& ids) { return goOn(plan, rank, ids[0]); });
+  return unlessEnded(ends, [&](int rank) { return plan.diesMs[static_cast<size_t>(rank)] >= 0; });
 }
 
 }  // namespace

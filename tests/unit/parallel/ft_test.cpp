@@ -1,14 +1,12 @@
 // Training that goes on when ranks come, go, slow down or die.
 #include <catch2/catch.hpp>
 
-#include <sys/wait.h>
-
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
-#include "tests/support/fork.hpp"
+#include "tests/support/processes.hpp"
 #include "tests/support/temp_folder.hpp"
 #include "tests/unit/parallel/support.hpp"
 #include "tutti/parallel/ft.h"
@@ -285,25 +283,9 @@ std::string survive(int rank, const tuttiUniqueId& id, const std::vector<float>&
 
 TEST_CASE("a rank is killed, and its shard comes from its neighbour's memory") {
   const std::vector<float> expected = onOneRank(6);
-  tuttiUniqueId id;
-  REQUIRE(tuttiGetUniqueId(&id) == tuttiSuccess);
-  std::vector<pid_t> ranks;
-  for (int r = 0; r < 3; ++r) {
-    const pid_t child = forkWhenIdle();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-      const std::string why = survive(r, id, expected);
-      if (!why.empty()) std::fprintf(stderr, "rank %d: %s\n", r, why.c_str());
-      ::_exit(why.empty() ? 0 : 1);
-    }
-    ranks.push_back(child);
-  }
-  for (int r = 0; r < 3; ++r) {
-    int status = 0;
-    REQUIRE(::waitpid(ranks[static_cast<size_t>(r)], &status, 0) == ranks[static_cast<size_t>(r)]);
-    CAPTURE(r, status);
-    CHECK((r == 1 ? WIFSIGNALED(status) : WIFEXITED(status) && WEXITSTATUS(status) == 0));
-  }
+  const std::vector<int> ends =
+      onProcesses(3, [&](int rank, const UniqueIds& ids) { return survive(rank, ids[0], expected); });
+  CHECK(unlessEnded(ends, [](int rank) { return rank == 1; }) == "");
 }
 
 TEST_CASE("replicas that differ are named, and a slow rank gets less to do") {

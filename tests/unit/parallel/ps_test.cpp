@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,7 +10,7 @@
 #include <new>
 #include <thread>
 
-#include "tests/support/fork.hpp"
+#include "tests/support/processes.hpp"
 #include "tests/unit/parallel/support.hpp"
 #include "tutti/parallel/ps.h"
 
@@ -317,29 +316,14 @@ std::string withDeath(int rank, const tuttiUniqueId& id, int staleness, std::ato
 
 TEST_CASE("a worker is killed: the others go on where gradients need not be of all, else they hear who it was") {
   for (const int staleness : {0, TUTTI_PS_ASYNCHRONOUS}) {
-    tuttiUniqueId id;
-    REQUIRE(tuttiGetUniqueId(&id) == tuttiSuccess);
+    CAPTURE(staleness);
     void* const shared =
         ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     REQUIRE(shared != MAP_FAILED);
     auto* const heard = new (shared) std::atomic<int>(0);
-    std::vector<pid_t> ranks;
-    for (int r = 0; r < 4; ++r) {
-      const pid_t child = forkWhenIdle();
-      REQUIRE(child >= 0);
-      if (child == 0) {
-        const std::string why = withDeath(r, id, staleness, heard);
-        if (!why.empty()) std::fprintf(stderr, "rank %d: %s\n", r, why.c_str());
-        ::_exit(why.empty() ? 0 : 1);
-      }
-      ranks.push_back(child);
-    }
-    for (size_t r = 0; r < ranks.size(); ++r) {
-      int status = 0;
-      REQUIRE(::waitpid(ranks[r], &status, 0) == ranks[r]);
-      CAPTURE(staleness, r, status);
-      CHECK((r == 1 ? WIFSIGNALED(status) : WIFEXITED(status) && WEXITSTATUS(status) == 0));
-    }
+    const std::vector<int> ends =
+        onProcesses(4, [&](int rank, const UniqueIds& ids) { return withDeath(rank, ids[0], staleness, heard); });
+    CHECK(unlessEnded(ends, [](int rank) { return rank == 1; }) == "");
     ::munmap(shared, sizeof(std::atomic<int>));
   }
 }
