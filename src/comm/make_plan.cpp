@@ -25,8 +25,8 @@ Layout layoutOf(const Schedule& schedule, const Call& call) {
   if (!call.counts) return evenLayout(schedule, call.count, dataTypeBytes(call.dtype));
   const Counts& c = *call.counts;
   const Geometry& g = geometryOf(call.collective);
-  const auto blocks = [&](const Side& executor, const std::vector<size_t>& counts, const std::vector<size_t>& displs) {
-    return executor.content == Content::Blocks ? blocksOf(counts, displs) : std::vector<Block>{{0, call.count}};
+  const auto blocks = [&](const Side& side, const std::vector<size_t>& counts, const std::vector<size_t>& displs) {
+    return side.content == Content::Blocks ? blocksOf(counts, displs) : std::vector<Block>{{0, call.count}};
   };
   return {blocks(g.input, c.sendCounts, c.sendDispls), blocks(g.output, c.recvCounts, c.recvDispls), c.all};
 }
