@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "src/base/address_range.hpp"
 #include "src/base/config.hpp"
 #include "src/comm/cuda/executor_kind.hpp"
 #include "src/comm/machine.hpp"
@@ -78,6 +79,9 @@ constexpr Text kTexts[] = {
      [](const std::string& value) { return checkInterfaces(value, configText("TUTTI_SOCKET_FAMILY")); }},
     {"TUTTI_SOCKET_FAMILY",
      [](const std::string& value) { return checkInterfaces(configText("TUTTI_SOCKET_IFNAME"), value); }},
+    {"TUTTI_IB_ADDR_FAMILY", [](const std::string& value) { return checkAddressFamily("TUTTI_IB_ADDR_FAMILY", value); }},
+    {"TUTTI_IB_ADDR_RANGE",
+     [](const std::string& value) { return asStatus(parseAddressRange("TUTTI_IB_ADDR_RANGE", value)); }},
     {"TUTTI_PLAN_DIR", checkPlanFolder, When::ByDefaultOnly},
     {"TUTTI_TOPO_FILE", checkTopologyFile, When::ByDefaultOnly},
     {"TUTTI_TOPO_CPUS", checkPlaces},

@@ -42,7 +42,16 @@ std::vector<Row> verbsRows() {
   const verbs::Options usual{.slotBytes = 32 << 10};
   static const bool there = verbs::Device::open(usual).ok();
   if (!there) return {};
-  return {row("verbs", usual), row("verbs, two small slots", {.slots = 2, .slotBytes = 9000})};
+  std::vector<Row> rows{row("verbs", usual), row("verbs, two small slots", {.slots = 2, .slotBytes = 9000}),
+                        row("verbs, three queue pairs in turn", {.queuePairs = 3, .slotBytes = 64 << 10}),
+                        row("verbs, split over three queue pairs",
+                            {.queuePairs = 3, .splits = true, .adaptiveRouting = 1, .slotBytes = 64 << 10})};
+  if (verbs::Device::open({.rails = 2}).value().size() == 2) {
+    rows.push_back(row("verbs, two rails", {.rails = 2, .slotBytes = 64 << 10}));
+    rows.push_back(row("verbs, two rails of two queue pairs",
+                       {.rails = 2, .queuePairs = 2, .splits = true, .slotBytes = 128 << 10}));
+  }
+  return rows;
 }
 
 }  // namespace tutti::conformance

@@ -67,6 +67,46 @@ TEST_CASE("of RoCE's addresses v2 with IPv4 comes first, and one that is routed 
   CHECK(new4.text() == "::ffff:10.0.0.1 (RoCE v2)");
 }
 
+TEST_CASE("addresses of RoCE are narrowed by family, range and version, and what is no such is refused by name") {
+  const std::vector<verbs::Gid> all = {gid(0, "fe80::1", true), gid(1, "::ffff:10.1.2.3", false),
+                                       gid(2, "::ffff:10.1.2.3", true), gid(3, "fd00::5", true),
+                                       gid(4, "::ffff:192.168.0.9", true)};
+  struct Case {
+    const char *family, *range;
+    int version, chosen;
+  };
+  for (const Case& c : {Case{"", "", 0, 2},
+                        {"AF_INET6", "", 0, 3},
+                        {"AF_INET", "", 1, 1},
+                        {"", "192.168.0.0/16", 0, 4},
+                        {"", "::ffff:192.168.0.0/112", 0, 4},
+                        {"", "fd00::/8", 0, 3},
+                        {"", "10.1.2.3", 0, 2},
+                        {"", "10.1.2.4", 0, -1},
+                        {"AF_INET", "fd00::/8", 0, -1},
+                        {"", "0.0.0.0/0", 0, 2}}) {
+    CAPTURE(c.family, c.range, c.version);
+    const auto filter = verbs::GidFilter::parse(c.family, c.range, c.version);
+    REQUIRE(filter.status().message() == "");
+    const auto best = verbs::chooseGid(all, *filter);
+    CHECK((best ? best->index : -1) == c.chosen);
+  }
+  CHECK(verbs::GidFilter::parse("AF_INET", "10.0.0.0/8", 2)->text() ==
+        "TUTTI_IB_ADDR_FAMILY=AF_INET, TUTTI_IB_ADDR_RANGE=10.0.0.0/8, TUTTI_IB_ROCE_VERSION_NUM=2");
+  CHECK(verbs::GidFilter::parse("AF_UNIX", "", 0).status().message().starts_with("TUTTI_IB_ADDR_FAMILY='AF_UNIX'"));
+  for (const char* wrong : {"10.0.0.0/33", "10.0.0/8", "fd00::/129", "10.0.0.0/-1", "10.0.0.0/x", "/8"}) {
+    CAPTURE(wrong);
+    CHECK(verbs::GidFilter::parse("", wrong, 0).status().message().starts_with("TUTTI_IB_ADDR_RANGE='"));
+  }
+}
+
+TEST_CASE("ports stand in the order of the list that allows them") {
+  CHECK(verbs::placeInList("=mlx5_3,mlx5_0:2", "mlx5_3", 1) == 0);
+  CHECK(verbs::placeInList("=mlx5_3,mlx5_0:2", "mlx5_0", 2) == 1);
+  CHECK(verbs::placeInList("mlx5", "mlx5_7", 1) == 0);
+  CHECK(verbs::placeInList("^mlx5_3", "mlx5_0", 1) == 0);
+}
+
 TEST_CASE("a list of adapters allows beginnings of names, whole names, or all others, with ports") {
   struct Case {
     const char* list;
@@ -106,8 +146,18 @@ TEST_CASE("ends that are not set alike refuse each other by the variable's name"
         "TUTTI_SLOTS is 0 here and 9 on rank 3; it must be the same on all ranks");
   theirs = {.slotBytes = 7};
   CHECK(verbs::checkCard(mine, theirs, 3).message().starts_with("TUTTI_SLOT_BYTES is 0 here and 7 on rank 3"));
-  theirs = {.ethernet = 1};
-  CHECK(verbs::checkCard(mine, theirs, 3).code() == tuttiInvalidUsage);
+  theirs = {.queuePairs = 4};
+  CHECK(verbs::checkCard(mine, theirs, 3).message().starts_with("TUTTI_IB_QPS_PER_CONNECTION is 1 here and 4 on"));
+  theirs = {.rails = 2};
+  theirs.rail[1].ethernet = 1;
+  CHECK(verbs::checkCard(mine, theirs, 3).ok());  // it has no counterpart here
+  mine.rails = 2;
+  CHECK(verbs::checkCard(mine, theirs, 3).message().starts_with("port 2 of this rank's and of rank 3's are one of"));
+  CHECK(verbs::commonRails(mine, theirs) == 2);
+  for (const uint32_t rails : {0U, verbs::kMostRails + 1}) {
+    theirs = {.rails = rails};
+    CHECK(verbs::checkCard(mine, theirs, 3).code() == tuttiRemoteError);
+  }
   theirs = {.magic = 0};
   CHECK(verbs::checkCard(mine, theirs, 3).code() == tuttiRemoteError);
 }
@@ -124,7 +174,7 @@ TEST_CASE("a rank without a device says why, has no address, and judges others' 
   CHECK(without.sleeper() == nullptr);
   CHECK(without.reach(kBeside, kThere).value().key == "verbs-remote");
   CHECK_FALSE(without.reach(kBeside, kBeside).ok());
-  CHECK(without.beginConnect(1, "verbs1 x:1", 0)->poll().status().message() == link.status().message());
+  CHECK(without.beginConnect(1, "verbs2 x:1", 0)->poll().status().message() == link.status().message());
   const Result<std::unique_ptr<MemoryRegistration>> kept = without.registerMemory({});
   CHECK(kept.status().message() == link.status().message());
 }
@@ -136,7 +186,7 @@ TEST_CASE("a rank with a device reaches others, by one that is allowed") {
   const VerbsTransport with(view, 0, {});
   CHECK(with.reach(kHere, kBeside).value().key == "verbs-local");
   CHECK(with.reach(kHere, kThere).value().key == "verbs-remote");
-  CHECK(with.address().starts_with("verbs1 "));
+  CHECK(with.address().starts_with("verbs2 "));
   const VerbsTransport wrong(view, 0, {.gidIndex = 250});
   CHECK(wrong.reach(kHere, kBeside).status().message().find("TUTTI_IB_GID_INDEX=250") != std::string::npos);
 }

@@ -81,6 +81,13 @@ CASES = [
     ({"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1", "NCCL_IB_GID_INDEX": "3", "NCCL_IB_TC": "106", "NCCL_IB_SL": "3",
       "NCCL_IB_TIMEOUT": "20", "NCCL_IB_RETRY_CNT": "5", "TUTTI_LOG": "debug"}, True,
      ["ports '=mlx5_0:1,mlx5_1:1', GID index 3, traffic class 106, service level 3, timeout 20, 5 retries"], []),
+    ({"NCCL_IB_QPS_PER_CONNECTION": "4", "NCCL_IB_SPLIT_DATA_ON_QPS": "1", "NCCL_IB_ADDR_FAMILY": "AF_INET",
+      "NCCL_IB_ADDR_RANGE": "10.0.0.0/8", "NCCL_IB_ROCE_VERSION_NUM": "2", "NCCL_IB_PKEY": "1",
+      "NCCL_IB_PCI_RELAXED_ORDERING": "0", "NCCL_IB_ADAPTIVE_ROUTING": "1", "NCCL_IB_AR_THRESHOLD": "16384",
+      "TUTTI_LOG": "debug"}, True,
+     ["queue pairs 4, split 1, address family 'AF_INET', address range '10.0.0.0/8', RoCE version 2, partition 1, "
+      "relaxed ordering 0, adaptive routing 1 above 16384 bytes"], []),
+    ({"NCCL_IB_QPS_PER_CONNECTION": "64"}, False, ["NCCL_IB_QPS_PER_CONNECTION=64 stands for TUTTI_IB_QPS_PER_CONN"], []),
     ({"NCCL_IB_TIMEOUT": "99"}, False, ["NCCL_IB_TIMEOUT=99 stands for TUTTI_IB_TIMEOUT=99: "], ["SetDefault"]),
     ({"NCCL_COMM_SPLIT_SHARE_RESOURCES": "2"}, False, ["NCCL_COMM_SPLIT_SHARE_RESOURCES=2"], []),
     ({"NCCL_COMM_SHRINK_SHARE_RESOURCES": "2"}, False, ["NCCL_COMM_SHRINK_SHARE_RESOURCES=2"], []),

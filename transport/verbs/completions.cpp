@@ -28,23 +28,27 @@ bool isEnd(const ibv_async_event& event, int port) {
 
 }  // namespace
 
-Result<std::shared_ptr<Completions>> Completions::create(std::shared_ptr<Device> device) {
+Result<std::shared_ptr<Completions>> Completions::create(const Rails& rails) {
   TUTTI_ASSIGN(std::shared_ptr<FdSleeper> sleeper, FdSleeper::create());
-  std::shared_ptr<Completions> made(new Completions(std::move(device), std::move(sleeper)));
-  TUTTI_TRY(made->open());
+  std::shared_ptr<Completions> made(new Completions(std::move(sleeper)));
+  for (const auto& device : rails) {
+    made->queues_.push_back({.device = device});
+    TUTTI_TRY(made->open(&made->queues_.back()));
+  }
   return made;
 }
 
-Status Completions::open() {
-  const Library& api = device_->api();
-  channel_ = api.createCompChannel(device_->context());
-  if (channel_ == nullptr) return errnoError(errno, cat(device_->name(), " gives no completion channel"));
-  queue_ =
-      api.createCq(device_->context(), std::min(kFirstEntries, device_->attributes().max_cqe), nullptr, channel_, 0);
-  if (queue_ == nullptr) {
-    return errnoError(errno, cat(device_->name(), " gives no completion queue (ulimit -l bounds its memory)"));
+Status Completions::open(Queue* rail) {
+  const Device& device = *rail->device;
+  const Library& api = device.api();
+  rail->channel = api.createCompChannel(device.context());
+  if (rail->channel == nullptr) return errnoError(errno, cat(device.name(), " gives no completion channel"));
+  const int entries = std::min(kFirstEntries, device.attributes().max_cqe);
+  rail->queue = api.createCq(device.context(), entries, nullptr, rail->channel, 0);
+  if (rail->queue == nullptr) {
+    return errnoError(errno, cat(device.name(), " gives no completion queue (ulimit -l bounds its memory)"));
   }
-  for (const int fd : {channel_->fd, device_->context()->async_fd}) {
+  for (const int fd : {rail->channel->fd, device.context()->async_fd}) {
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     TUTTI_TRY(sleeper_->add(fd));
   }
@@ -52,42 +56,54 @@ Status Completions::open() {
 }
 
 Completions::~Completions() {
-  if (queue_ != nullptr) device_->api().destroyCq(queue_);
-  if (channel_ != nullptr) device_->api().destroyCompChannel(channel_);
+  for (const Queue& rail : queues_) {
+    if (rail.queue != nullptr) rail.device->api().destroyCq(rail.queue);
+    if (rail.channel != nullptr) rail.device->api().destroyCompChannel(rail.channel);
+  }
 }
 
-Result<uint32_t> Completions::add(Listener* listener, int operations) {
+Result<uint32_t> Completions::add(Listener* listener, size_t rail, int operations) {
   const std::lock_guard lock(mutex_);
-  const int wanted = operations_ + operations;
-  if (wanted > queue_->cqe) {
-    const int entries = std::min(std::max(wanted, 2 * queue_->cqe), device_->attributes().max_cqe);
+  Queue& on = queues_[rail];
+  const Device& device = *on.device;
+  const int wanted = on.operations + operations;
+  if (wanted > on.queue->cqe) {
+    const int entries = std::min(std::max(wanted, 2 * on.queue->cqe), device.attributes().max_cqe);
     if (entries < wanted) {
-      return systemError(device_->name(), " has room for ", entries, " completions; ", wanted, " may be under way");
+      return systemError(device.name(), " has room for ", entries, " completions; ", wanted, " may be under way");
     }
-    if (const int error = device_->api().resizeCq(queue_, entries); error != 0) {
-      return errnoError(error, cat(device_->name(), " cannot have a completion queue of ", entries));
+    if (const int error = device.api().resizeCq(on.queue, entries); error != 0) {
+      return errnoError(error, cat(device.name(), " cannot have a completion queue of ", entries));
     }
   }
-  operations_ = wanted;
-  told_.push_back({listener, operations});
+  on.operations = wanted;
+  told_.push_back({listener, rail, operations});
   return static_cast<uint32_t>(told_.size() - 1);
 }
 
 void Completions::remove(uint32_t number) {
   const std::lock_guard lock(mutex_);
-  operations_ -= told_[number].operations;
+  queues_[told_[number].rail].operations -= told_[number].operations;
   told_[number] = {};
 }
 
 bool Completions::poll() {
   const std::lock_guard lock(mutex_);
-  ibv_wc all[16];
-  const int count = ibv_poll_cq(queue_, 16, all);
-  if (count < 0) failAll("its completion queue has failed");
-  for (int i = 0; i < count; ++i) tell(all[i]);
-  if (count <= 0 && ++emptyLooks_ % kLooksPerEvent == 0) lookAtEvents();
-  completed_ += static_cast<uint64_t>(std::max(count, 0));
+  int count = 0;
+  for (size_t rail = 0; rail < queues_.size(); ++rail) count += pollOne(rail);
+  if (count == 0 && ++emptyLooks_ % kLooksPerEvent == 0) {
+    for (size_t rail = 0; rail < queues_.size(); ++rail) lookAtEvents(rail);
+  }
+  completed_ += static_cast<uint64_t>(count);
   return count > 0;
+}
+
+int Completions::pollOne(size_t rail) {
+  ibv_wc all[16];
+  const int count = ibv_poll_cq(queues_[rail].queue, 16, all);
+  if (count < 0) failAll(rail, "its completion queue has failed");
+  for (int i = 0; i < count; ++i) tell(rail, all[i]);
+  return std::max(count, 0);
 }
 
 bool Completions::progress() {
@@ -96,13 +112,13 @@ bool Completions::progress() {
   return some;
 }
 
-void Completions::tell(const ibv_wc& completion) {
+void Completions::tell(size_t rail, const ibv_wc& completion) {
   Listener* const listener = told_[completion.wr_id >> 32].listener;
   if (listener == nullptr) return;  // of a connection that has ended
   const auto what = static_cast<uint32_t>(completion.wr_id);
   if (completion.status != IBV_WC_SUCCESS) {
-    listener->failed(cat(device_->api().statusText(completion.status), " (status ", int{completion.status},
-                         ", vendor's code ", completion.vendor_err, ")"));
+    listener->failed(cat(queues_[rail].device->api().statusText(completion.status), " (status ",
+                         int{completion.status}, ", vendor's code ", completion.vendor_err, ")"));
   } else if (what == kReceiveWork) {
     listener->came(ntohl(completion.imm_data));
   } else {
@@ -110,19 +126,20 @@ void Completions::tell(const ibv_wc& completion) {
   }
 }
 
-void Completions::lookAtEvents() {
+void Completions::lookAtEvents(size_t rail) {
+  const Device& device = *queues_[rail].device;
   ibv_async_event event{};
-  while (device_->api().getAsyncEvent(device_->context(), &event) == 0) {
-    const char* const name = device_->api().eventText(event.event_type);
-    device_->api().ackAsyncEvent(&event);  // at once: queues can end only when theirs are acknowledged
-    TUTTI_INFO("verbs", device_->name(), ": ", name);
-    if (isEnd(event, device_->port())) failAll(name);
+  while (device.api().getAsyncEvent(device.context(), &event) == 0) {
+    const char* const name = device.api().eventText(event.event_type);
+    device.api().ackAsyncEvent(&event);  // at once: queues can end only when theirs are acknowledged
+    TUTTI_INFO("verbs", device.name(), ": ", name);
+    if (isEnd(event, device.port())) failAll(rail, name);
   }
 }
 
-void Completions::failAll(const std::string& what) {
+void Completions::failAll(size_t rail, const std::string& what) {
   for (const Told& told : told_) {
-    if (told.listener != nullptr) told.listener->failed(what);
+    if (told.listener != nullptr && told.rail == rail) told.listener->failed(what);
   }
 }
 
@@ -131,13 +148,16 @@ void Completions::failAll(const std::string& what) {
 // looked at before ends the sleep, too.
 void Completions::prepare() {
   sleeper_->prepare();
-  ibv_cq* queue = nullptr;
-  void* unused = nullptr;
-  while (device_->api().getCqEvent(channel_, &queue, &unused) == 0) device_->api().ackCqEvents(queue, 1);
   const std::lock_guard lock(mutex_);
   completedBefore_ = completed_;
-  if (const int error = ibv_req_notify_cq(queue_, 0); error != 0) failAll("its completion queue cannot be armed");
-  lookAtEvents();
+  for (size_t rail = 0; rail < queues_.size(); ++rail) {
+    const Queue& on = queues_[rail];
+    ibv_cq* queue = nullptr;
+    void* unused = nullptr;
+    while (on.device->api().getCqEvent(on.channel, &queue, &unused) == 0) on.device->api().ackCqEvents(queue, 1);
+    if (const int error = ibv_req_notify_cq(on.queue, 0); error != 0) failAll(rail, "its completion queue cannot be armed");
+    lookAtEvents(rail);
+  }
 }
 
 void Completions::sleep(int us) {

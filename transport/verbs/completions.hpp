@@ -1,4 +1,5 @@
-// The completion queue of one transport: what its adapter tells of all its connections, and sleeping until it does.
+// The completion queues of one transport, one for each rail: what its adapters tell of all its connections, and sleeping
+// until they do.
 #pragma once
 
 #include <mutex>
@@ -38,13 +39,14 @@ constexpr uint64_t workId(uint32_t listener, uint32_t what) { return uint64_t{li
 class Completions final : public Sleeper {
  public:
   /// Errors: SystemError.
-  static Result<std::shared_ptr<Completions>> create(std::shared_ptr<Device> device);
+  static Result<std::shared_ptr<Completions>> create(const Rails& rails);
   ~Completions() override;
 
-  ibv_cq* queue() const { return queue_; }
-  /// Tell `listener`, borrowed until remove(), which may have so many operations under way; its number.
+  const std::shared_ptr<Device>& device(size_t rail) const { return queues_[rail].device; }
+  ibv_cq* queue(size_t rail) const { return queues_[rail].queue; }
+  /// Tell `listener`, borrowed until remove(), which may have so many operations under way on a rail; its number.
   /// Errors: SystemError: the queue cannot be made large enough.
-  Result<uint32_t> add(Listener* listener, int operations);
+  Result<uint32_t> add(Listener* listener, size_t rail, int operations);
   void remove(uint32_t number);
   /// A socket that also ends sleeps.
   Status watch(int fd) { return sleeper_->add(fd); }
@@ -64,26 +66,30 @@ class Completions final : public Sleeper {
   void ring() override { sleeper_->ring(); }
 
  private:
-  Completions(std::shared_ptr<Device> device, std::shared_ptr<FdSleeper> sleeper)
-      : device_(std::move(device)), sleeper_(std::move(sleeper)) {}
-  Status open();
-  void tell(const ibv_wc& completion);
-  void lookAtEvents();
-  void failAll(const std::string& what);
+  struct Queue {
+    std::shared_ptr<Device> device;
+    ibv_comp_channel* channel = nullptr;
+    ibv_cq* queue = nullptr;
+    int operations = 0;  // of all
+  };
+  explicit Completions(std::shared_ptr<FdSleeper> sleeper) : sleeper_(std::move(sleeper)) {}
+  Status open(Queue* rail);
+  int pollOne(size_t rail);
+  void tell(size_t rail, const ibv_wc& completion);
+  void lookAtEvents(size_t rail);
+  void failAll(size_t rail, const std::string& what);
 
-  const std::shared_ptr<Device> device_;
   const std::shared_ptr<FdSleeper> sleeper_;
-  ibv_comp_channel* channel_ = nullptr;
-  ibv_cq* queue_ = nullptr;
+  std::vector<Queue> queues_;  // by rail; their operations under mutex_
   std::vector<Served*> served_;
 
   std::mutex mutex_;  // of what follows
   struct Told {
     Listener* listener = nullptr;
+    size_t rail = 0;
     int operations = 0;
   };
   std::vector<Told> told_;  // by number; no number is used again, for completions may come late
-  int operations_ = 0;      // of all
   uint64_t completed_ = 0;
   uint64_t completedBefore_ = 0;  // when prepare() was called
   uint32_t emptyLooks_ = 0;

@@ -14,18 +14,21 @@ namespace tutti::verbs {
 namespace {
 
 constexpr uint32_t kLooksPerStream = 64;  // a look at the peer's stream is a system call
+/// A smaller piece costs more to post than it gains by going beside others.
+constexpr size_t kLeastPieceBytes = 16 << 10;
+constexpr size_t kPieceAlignment = 128;
 
 }  // namespace
 
 /// Pages of its own: they must not share one with memory that a child of fork() uses.
 class Connection::Slots {
  public:
-  static Result<std::unique_ptr<Slots>> make(const std::shared_ptr<Device>& device, size_t bytes) {
+  static Result<std::unique_ptr<Slots>> make(const Rails& rails, size_t bytes) {
     void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) return errnoError(errno, cat("no memory for ", bytes, " bytes of slots"));
     std::unique_ptr<Slots> made(new Slots);
     made->memory_ = {MemoryKind::Host, -1, static_cast<std::byte*>(pages), bytes};
-    TUTTI_ASSIGN(made->registered_, Registered::make(device, made->memory_, true));
+    TUTTI_ASSIGN(made->registered_, Registered::make(rails, made->memory_, Registered::Use::Slots, 0));
     return made;
   }
   ~Slots() {
@@ -33,63 +36,100 @@ class Connection::Slots {
     munmap(memory_.base, memory_.bytes);
   }
   std::byte* base() const { return memory_.base; }
-  const Registered& keys() const { return *registered_; }
+  const Keys& keys() const { return registered_->keys(); }
 
  private:
   Memory memory_;
   std::unique_ptr<Registered> registered_;
 };
 
-Connection::Connection(int peer, std::shared_ptr<Device> device, std::shared_ptr<Completions> completions, Fd stream)
-    : peer_(peer), device_(std::move(device)), completions_(std::move(completions)), stream_(std::move(stream)) {}
+Connection::Connection(int peer, std::shared_ptr<Completions> completions, Fd stream)
+    : peer_(peer), completions_(std::move(completions)), stream_(std::move(stream)) {}
 
-Result<std::unique_ptr<Connection>> Connection::create(int peer, std::shared_ptr<Device> device,
+Result<std::unique_ptr<Connection>> Connection::create(int peer, const Rails& rails,
                                                        std::shared_ptr<Completions> completions, const Options& options,
                                                        Fd stream) {
-  std::unique_ptr<Connection> made(new Connection(peer, std::move(device), std::move(completions), std::move(stream)));
-  TUTTI_TRY(made->open(options));
+  std::unique_ptr<Connection> made(new Connection(peer, std::move(completions), std::move(stream)));
+  TUTTI_TRY(made->open(rails, options));
   return made;
 }
 
-Status Connection::open(const Options& options) {
+Status Connection::open(const Rails& rails, const Options& options) {
   TUTTI_TRY(completions_->watch(stream_.get()));
+  rails_ = static_cast<uint32_t>(rails.size());
+  splits_ = options.splits;
+  card_.packetNumber = static_cast<uint32_t>(nowNs()) & 0xffffff;  // differs from an earlier connection's
   card_.slots = static_cast<uint32_t>(options.slots);
+  card_.queuePairs = options.queuePairs;
   card_.slotBytes = options.slotBytes;
-  TUTTI_ASSIGN(memory_, Slots::make(device_, 2 * slots() * stride()));
+  card_.rails = rails_;
+  arrivals_.resize(slots());
+  fetching_.resize(slots());
+  TUTTI_ASSIGN(memory_, Slots::make(rails, 2 * slots() * stride()));
   card_.memory = reinterpret_cast<uint64_t>(memory_->base());
-  card_.memoryKey = memory_->keys().remoteKey();
-  TUTTI_ASSIGN(number_, completions_->add(this, QueuePair::mostOperations(receives())));
-  TUTTI_ASSIGN(pair_, QueuePair::create(device_, *completions_, *number_, receives()));
-  pair_->describe(&card_);
+  for (uint32_t rail = 0; rail < rails_; ++rail) {
+    QueuePair::describe(*rails[rail], &card_.rail[rail]);
+    card_.rail[rail].memoryKey = memory_->keys().remote[rail];
+  }
+  for (uint32_t k = 0; k < options.queuePairs * rails_; ++k) {
+    const uint32_t rail = k % rails_;
+    TUTTI_ASSIGN(auto pair, QueuePair::create(this, *completions_, rail, receives(), options));
+    card_.rail[rail].queuePairs[k / rails_] = pair->number();
+    pairs_.push_back(std::move(pair));
+  }
   return {};
 }
 
 Connection::~Connection() {
   if (released_ < sent_) flush();
   completions_->unwatch(stream_.get());
-  if (number_) completions_->remove(*number_);
 }
 
 void Connection::flush() {
   const Deadline deadline = Deadline::inMs(1000);
   const auto waits = [&] { return trouble_.ok() && !deadline.passed(); };
   while (waits() && !hasRoom()) poll();
-  if (!waits()) return;
-  const Result<uint64_t> last = pair_->flush();
-  while (last.ok() && waits() && !pair_->isDone(*last)) poll();
+  for (const auto& pair : pairs_) {
+    if (!waits()) return;
+    const Result<uint64_t> last = pair->flush();
+    while (last.ok() && waits() && !pair->isDone(*last)) poll();
+  }
 }
 
 Status Connection::connect(const ConnectionCard& theirs, const Options& options) {
   TUTTI_TRY(checkCard(card_, theirs, peer_));
   theirs_ = theirs;
-  return pair_->connect(card_, theirs, options);
+  rails_ = commonRails(card_, theirs);
+  std::erase_if(pairs_, [this](const auto& pair) { return pair->rail() >= rails_; });
+  for (size_t k = 0; k < pairs_.size(); ++k) {
+    QueuePair& own = *pairs_[k];
+    TUTTI_TRY(own.connect(card_, theirs, theirs.rail[own.rail()].queuePairs[k / rails_], options));
+  }
+  return {};
 }
 
 size_t Connection::stride() const { return (kHeaderBytes + slotBytes() + 63) / 64 * 64; }
 std::byte* Connection::slot(uint64_t message) const { return memory_->base() + message % slots() * stride(); }
 std::byte* Connection::staged(uint64_t message) const { return slot(message) + slots() * stride(); }
-QueuePair::Place Connection::place(uint64_t message) const {
-  return {theirs_.memory + message % slots() * stride(), theirs_.memoryKey};
+QueuePair::Place Connection::place(uint64_t message, uint32_t rail) const {
+  return {theirs_.memory + message % slots() * stride(), theirs_.rail[rail].memoryKey};
+}
+
+bool Connection::hasRoom() const {
+  return !pairs_.empty() && std::ranges::all_of(pairs_, [](const auto& pair) { return pair->hasRoom(); });
+}
+
+// Any run of as many queue pairs as there are rails has one on each.
+Connection::Spread Connection::spread(uint64_t message, size_t bytes) const {
+  const auto all = static_cast<uint32_t>(pairs_.size());
+  if (all == 1 || bytes < kLeastPieceBytes) return {0, 1};
+  const size_t worth = bytes / kLeastPieceBytes;
+  const uint32_t most = splits_ ? all : rails_;
+  return {static_cast<uint32_t>(message % all), static_cast<uint32_t>(std::min<size_t>(worth, most))};
+}
+
+size_t Connection::beginOf(uint32_t piece, uint32_t pieces, size_t bytes) {
+  return piece == pieces ? bytes : bytes / pieces / kPieceAlignment * kPieceAlignment * piece;
 }
 
 bool Connection::poll() {
@@ -111,10 +151,12 @@ void Connection::lookAtStream() {
   if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return;
   while (completions_->poll()) {
   }
-  fail(remoteError(who(), " has closed its end"));
+  fail(remoteError(who(*completions_->device(0)), " has closed its end"));
 }
 
-std::string Connection::who() const { return cat("rank ", peer_, " over verbs (", device_->name(), ")"); }
+std::string Connection::who(const Device& rail) const {
+  return cat("rank ", peer_, " over verbs (", rail.name(), ")");
+}
 
 void Connection::fail(Status why) {
   if (!trouble_.ok()) return;
@@ -125,54 +167,72 @@ void Connection::fail(Status why) {
 
 void Connection::end() {
   fail(invalidUsage("the requests of the connection to rank ", peer_, " have been cancelled"));
-  pair_.reset();
+  pairs_.clear();
 }
 
-void Connection::failed(const std::string& what) { fail(remoteError(who(), ": ", what)); }
+void Connection::failed(const Device& rail, const std::string& what) { fail(remoteError(who(rail), ": ", what)); }
 
-void Connection::finished(uint32_t posted) {
-  if (pair_ != nullptr) pair_->finished(posted);
-}
+void Connection::fetched(uint32_t mark) { --fetching_[mark]; }
 
 void Connection::came(uint32_t immediate) {
-  if (pair_ == nullptr) return;
-  uint32_t low = immediate & kCounterBits;
-  if ((immediate & kMessageCame) != 0) {
-    if (low != (++arrived_ & kCounterBits)) return fail(remoteError(who(), ": a message is missing"));
-    low = header(arrived_ - 1).released & kCounterBits;
+  if ((immediate & kMessageCame) == 0) return released(immediate & kCounterBits);
+  const auto number = widen(immediate & kCounterBits, arrived_, slots());
+  if (!number || *number == arrived_) {
+    return fail(remoteError("rank ", peer_, " over verbs: a message is missing, or has come twice"));
   }
-  const auto released = widen(low, released_, sent_ - released_);
-  if (!released) return fail(remoteError(who(), ": it has released more than it was sent"));
-  released_ = *released;
-  if (const Status status = pair_->postReceive(); !status.ok()) fail(status);
+  Arrival& arrival = arrivals_[(*number - 1) % slots()];
+  ++arrival.pieces;
+  arrival.header = arrival.header || (immediate & kFurtherPiece) == 0;
+  while (arrive()) {
+  }
+}
+
+bool Connection::arrive() {
+  Arrival& next = arrivals_[arrived_ % slots()];
+  if (!next.header || next.pieces < header(arrived_).pieces) return false;
+  next = {};
+  released(header(arrived_).released);
+  ++arrived_;
+  return true;
+}
+
+// Words may come by several queue pairs, an older one after a newer one.
+void Connection::released(uint32_t low) {
+  const uint32_t ahead = (low - static_cast<uint32_t>(released_)) & kCounterBits;
+  if (ahead > kCounterBits / 2) return;
+  if (ahead > sent_ - released_) {
+    return fail(remoteError("rank ", peer_, " over verbs has released more than it was sent"));
+  }
+  released_ += ahead;
 }
 
 Status Connection::send(uint64_t message, const std::byte* data, size_t bytes, const Fingerprint& call) {
   return put(message, {.bytes = bytes, .call = call}, data, bytes);
 }
 
-Status Connection::lend(uint64_t message, const std::byte* data, size_t bytes, const Fingerprint& call, uint32_t key) {
+Status Connection::lend(uint64_t message, const std::byte* data, size_t bytes, const Fingerprint& call,
+                        const Keys& keys) {
   const auto address = reinterpret_cast<uint64_t>(data);
-  return put(message, {.bytes = bytes, .call = call, .address = address, .key = key}, nullptr, 0);
+  return put(message, {.bytes = bytes, .call = call, .address = address},
+             reinterpret_cast<const std::byte*>(keys.remote.data()), rails_ * sizeof keys.remote[0]);
 }
 
-// Small ones go from where they lie, as the adapter takes them along with the order; others in one piece from memory
-// that it knows, which is free again when the peer has released the message.
+// Small ones go from where they lie, as the adapter takes them along with the order; others from memory that it knows,
+// which is free again when the peer has released the message.
 Status Connection::put(uint64_t message, Header header, const std::byte* data, size_t bytes) {
+  const Spread over = spread(message, kHeaderBytes + bytes);
+  header.pieces = over.count;
   header.released = static_cast<uint32_t>(givenBack_) & kCounterBits;
   header.number = static_cast<uint32_t>(message + 1);
   const uint32_t immediate = kMessageCame | (header.number & kCounterBits);
-  const uint32_t key = memory_->keys().localKey();
   Status status;
-  if (kHeaderBytes + bytes <= pair_->inlineBytes()) {
+  if (kHeaderBytes + bytes <= pairs_[0]->inlineBytes()) {
     const QueuePair::Piece pieces[] = {{&header, kHeaderBytes, 0}, {data, bytes, 0}};
-    status = pair_->write(pieces, place(message), immediate);
+    status = pairs_[0]->write(pieces, place(message, 0), immediate);
   } else {
-    std::byte* const from = staged(message);
-    std::memcpy(from, &header, kHeaderBytes);
+    std::memcpy(staged(message), &header, kHeaderBytes);
     if (bytes > 0 && data != staging(message)) std::memcpy(staging(message), data, bytes);
-    const QueuePair::Piece whole{from, kHeaderBytes + bytes, key};
-    status = pair_->write({&whole, 1}, place(message), immediate);
+    status = putPieces(message, over, kHeaderBytes + bytes, immediate);
   }
   if (!status.ok()) {
     fail(status);
@@ -184,11 +244,36 @@ Status Connection::put(uint64_t message, Header header, const std::byte* data, s
   return {};
 }
 
-Result<uint64_t> Connection::fetch(uint64_t message, std::byte* into, uint32_t key) {
-  const Header& from = header(message);
-  const bool toSlot = into == nullptr;
-  const QueuePair::Piece piece{toSlot ? payload(message) : into, from.bytes, toSlot ? memory_->keys().localKey() : key};
-  return pair_->read(piece, {from.address, from.key});
+Status Connection::putPieces(uint64_t message, const Spread& over, size_t bytes, uint32_t immediate) {
+  for (uint32_t k = 0; k < over.count; ++k) {
+    QueuePair& by = pair(over.first + k);
+    const size_t begin = beginOf(k, over.count, bytes);
+    const QueuePair::Piece piece{staged(message) + begin, beginOf(k + 1, over.count, bytes) - begin,
+                                 memory_->keys().local[by.rail()]};
+    QueuePair::Place to = place(message, by.rail());
+    to.address += begin;
+    TUTTI_TRY(by.write({&piece, 1}, to, immediate | (k > 0 ? kFurtherPiece : 0)));
+  }
+  return {};
+}
+
+// The keys lie where a message comes that is read into its slot.
+Status Connection::fetch(uint64_t message, std::byte* into, const Keys& keys) {
+  const Header from = header(message);
+  std::array<uint32_t, kMostRails> theirKeys{};
+  std::memcpy(theirKeys.data(), payload(message), rails_ * sizeof theirKeys[0]);
+  const Keys& ours = into == nullptr ? memory_->keys() : keys;
+  if (into == nullptr) into = payload(message);
+  const Spread over = spread(message, from.bytes);
+  const auto mark = static_cast<uint32_t>(message % slots());
+  for (uint32_t k = 0; k < over.count; ++k) {
+    QueuePair& by = pair(over.first + k);
+    const size_t begin = beginOf(k, over.count, from.bytes);
+    const QueuePair::Piece piece{into + begin, beginOf(k + 1, over.count, from.bytes) - begin, ours.local[by.rail()]};
+    ++fetching_[mark];
+    TUTTI_TRY(by.read(piece, {from.address + begin, theirKeys[by.rail()]}, mark));
+  }
+  return {};
 }
 
 // Half of the slots at a time, so that one message in several costs a write of nothing: the sender has room all along.
@@ -202,7 +287,7 @@ void Connection::tellReleased() {
   if (!hasRoom() || !trouble_.ok()) return;  // poll() asks again
   tellNow_ = false;
   told_ = givenBack_;
-  const Status status = pair_->write({}, place(0), static_cast<uint32_t>(givenBack_) & kCounterBits);
+  const Status status = pairs_[0]->write({}, place(0, 0), static_cast<uint32_t>(givenBack_) & kCounterBits);
   if (!status.ok()) fail(status);
 }
 

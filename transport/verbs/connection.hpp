@@ -1,8 +1,8 @@
-// Both ends' slots for messages over one queue pair, with counters of what has come and what has been released.
+// Both ends' slots for messages over a few queue pairs, with counters of what has come and what has been released.
 #pragma once
 
 #include <memory>
-#include <optional>
+#include <vector>
 
 #include "src/base/fd.hpp"
 #include "transport/verbs/queue_pair.hpp"
@@ -12,12 +12,16 @@ namespace tutti::verbs {
 /// A message is one write into a slot of the receiver's, its header in front.  The receiver tells how many messages it
 /// has released beside messages of its own, or by writes of nothing.  One thread, but for header().
 ///
+/// The first queue pair carries what is small.  Larger messages take turns among all of them, or go in pieces by several:
+/// over all rails, and where options say so over all queue pairs.  Each piece tells the message's number, so messages
+/// count as arrived in their order, whatever the order of the pieces.
+///
 /// Trouble (a completion with an error, the port, the peer's end) is kept here, for the endpoint to say when it needs
 /// what does not come any more: what came before counts.
-class Connection final : private Listener {
+class Connection final : private QueuePair::Owner {
  public:
   /// stream: to the peer, through which its end shows.  Errors: SystemError.
-  static Result<std::unique_ptr<Connection>> create(int peer, std::shared_ptr<Device> device,
+  static Result<std::unique_ptr<Connection>> create(int peer, const Rails& rails,
                                                     std::shared_ptr<Completions> completions, const Options& options,
                                                     Fd stream);
   /// What was sent is on its way: waits, for a second at most, until the adapter is done with it.
@@ -27,6 +31,8 @@ class Connection final : private Listener {
   int stream() const { return stream_.get(); }
   /// Errors: as checkCard(); SystemError.
   Status connect(const ConnectionCard& theirs, const Options& options);
+  /// Ports in use at both ends.
+  uint32_t rails() const { return rails_; }
 
   size_t slotBytes() const { return static_cast<size_t>(card_.slotBytes); }
   uint32_t slots() const { return card_.slots; }
@@ -45,13 +51,13 @@ class Connection final : private Listener {
   /// Messages that the peer is done with.
   uint64_t released() const { return released_; }
   /// Whether an operation more may be posted.
-  bool hasRoom() const { return pair_ != nullptr && pair_->hasRoom(); }
+  bool hasRoom() const;
   /// Memory for the payload of the message in this slot.
   std::byte* staging(uint64_t message) { return staged(message) + kHeaderBytes; }
   /// Send what is in staging(message), or `data`.  The caller has seen that there is room.
   Status send(uint64_t message, const std::byte* data, size_t bytes, const Fingerprint& call);
   /// Tell the peer where it can read the message.
-  Status lend(uint64_t message, const std::byte* data, size_t bytes, const Fingerprint& call, uint32_t key);
+  Status lend(uint64_t message, const std::byte* data, size_t bytes, const Fingerprint& call, const Keys& keys);
 
   // ---- Receiving.
 
@@ -60,41 +66,61 @@ class Connection final : private Listener {
   /// Of a message that has come, or may have: its number says so.  Any thread.
   const Header& header(uint64_t message) const { return *reinterpret_cast<const Header*>(slot(message)); }
   std::byte* payload(uint64_t message) { return slot(message) + kHeaderBytes; }
-  /// Read what the peer lends, into registered memory or into the message's slot (null); the operation.
-  Result<uint64_t> fetch(uint64_t message, std::byte* into, uint32_t key);
-  bool isFetched(uint64_t operation) const { return pair_ != nullptr && pair_->isDone(operation); }
+  /// Read what the peer lends, into registered memory or into the message's slot (null).
+  Status fetch(uint64_t message, std::byte* into, const Keys& keys);
+  /// After fetch().
+  bool isFetched(uint64_t message) const { return fetching_[message % slots()] == 0; }
   /// The first `messages` are done with.  now: tell the peer at once, which may wait for this one.
   void giveBack(uint64_t messages, bool now);
 
  private:
   class Slots;
-  Connection(int peer, std::shared_ptr<Device> device, std::shared_ptr<Completions> completions, Fd stream);
-  Status open(const Options& options);
+  Connection(int peer, std::shared_ptr<Completions> completions, Fd stream);
+  Status open(const Rails& rails, const Options& options);
   /// Every message of both directions, its release, and some to spare.
   uint32_t receives() const { return 2 * card_.slots + 2; }
+  /// Of so many bytes of a message, from the k-th queue pair on.
+  struct Spread {
+    uint32_t first, count;
+  };
+  Spread spread(uint64_t message, size_t bytes) const;
+  /// pieces: 1 or more.  Where piece k of so many bytes begins.
+  static size_t beginOf(uint32_t piece, uint32_t pieces, size_t bytes);
+  QueuePair& pair(uint64_t number) { return *pairs_[number % pairs_.size()]; }
   size_t stride() const;
   std::byte* slot(uint64_t message) const;
   std::byte* staged(uint64_t message) const;
-  QueuePair::Place place(uint64_t message) const;
+  QueuePair::Place place(uint64_t message, uint32_t rail) const;
   Status put(uint64_t message, Header header, const std::byte* data, size_t bytes);
+  Status putPieces(uint64_t message, const Spread& over, size_t bytes, uint32_t immediate);
+  bool arrive();
+  void released(uint32_t low);
   void tellReleased();
   void lookAtStream();
   void flush();
   void fail(Status why);
-  std::string who() const;
+  std::string who(const Device& rail) const;
 
   void came(uint32_t immediate) override;
-  void finished(uint32_t posted) override;
-  void failed(const std::string& what) override;
+  void fetched(uint32_t mark) override;
+  void failed(const Device& rail, const std::string& what) override;
+
+  /// What has come of the next message in a slot.
+  struct Arrival {
+    uint32_t pieces = 0;
+    bool header = false;
+  };
 
   const int peer_;
-  const std::shared_ptr<Device> device_;
   const std::shared_ptr<Completions> completions_;
   const Fd stream_;
   ConnectionCard card_, theirs_;
   std::unique_ptr<Slots> memory_;  // the receiving slots, and as many to send from
-  std::optional<uint32_t> number_;
-  std::unique_ptr<QueuePair> pair_;
+  uint32_t rails_ = 1;
+  bool splits_ = false;
+  std::vector<std::unique_ptr<QueuePair>> pairs_;  // rail k has the k-th, and every rails_-th from there on
+  std::vector<Arrival> arrivals_;                  // by slot
+  std::vector<uint32_t> fetching_;                 // by slot: reads under way
   Status trouble_;
   uint64_t sent_ = 0;
   uint64_t released_ = 0;  // by the peer

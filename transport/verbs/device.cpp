@@ -20,71 +20,81 @@ std::string lockedLimit() {
 
 }  // namespace
 
-Result<std::shared_ptr<Device>> Device::open(const Options& options) {
+// Of every port that may be used; where all are alike the first suffice.
+Result<Rails> Device::open(const Options& options) {
   TUTTI_ASSIGN(const Library* api, library());
   int count = 0;
   ibv_device** const list = api->getDeviceList(&count);
   if (list == nullptr) return invalidUsage("libibverbs lists no devices: ", errnoError(errno, "").message());
   std::string reasons;
-  std::shared_ptr<Device> found;
-  for (int i = 0; i < count && found == nullptr; ++i) {
-    const std::string name = api->getDeviceName(list[i]);
-    const auto tell = [&](const std::string& why) { reasons += cat(reasons.empty() ? "" : ", ", name, ": ", why); };
-    if (list[i]->transport_type != IBV_TRANSPORT_IB) {
-      tell("it has no connections of InfiniBand or RoCE");
-      continue;
-    }
-    ibv_context* const context = api->openDevice(list[i]);
-    if (context == nullptr) {
-      tell(errnoError(errno, "it cannot be opened").message());
-      continue;
-    }
-    std::shared_ptr<Device> device(new Device(*api, name, context));
-    const Status usable = device->usePort(options);
-    if (usable.ok()) {
-      found = std::move(device);
-    } else {
-      tell(usable.message());
-    }
+  Rails found;
+  for (int i = 0; i < count && (!options.adapters.empty() || found.size() < options.rails); ++i) {
+    for (auto& port : openPorts(*api, list[i], options, &reasons)) found.push_back(std::move(port));
   }
   api->freeDeviceList(list);
-  if (found != nullptr) return found;
+  std::ranges::stable_sort(found, {}, [&](const std::shared_ptr<Device>& device) {
+    return placeInList(options.adapters, device->name_, device->port_);
+  });
+  if (found.size() > options.rails) found.resize(options.rails);
+  for (const auto& device : found) {
+    TUTTI_INFO("verbs", "takes ", device->name(), ", ", device->isEthernet() ? "RoCE" : "InfiniBand", ", address ",
+               device->gid_.text(), " (GID index ", device->gid_.index,
+               options.gidIndex >= 0 ? ", by TUTTI_IB_GID_INDEX" : "", "), MTU ", bytesOf(device->mtu_),
+               device->adaptive_ ? ", adaptive routing" : "");
+  }
+  if (!found.empty()) return found;
   if (count == 0) return invalidUsage("there is no device of InfiniBand or RoCE");
   return invalidUsage("no device can be used (", reasons, ")");
 }
 
-Status Device::usePort(const Options& options) {
+Rails Device::openPorts(const Library& api, ibv_device* listed, const Options& options, std::string* reasons) {
+  const std::string name = api.getDeviceName(listed);
+  Rails found;
+  std::string why;
+  const auto tell = [&why](const std::string& clause) { why += (why.empty() ? "" : ", ") + clause; };
+  if (listed->transport_type != IBV_TRANSPORT_IB) tell("it has no connections of InfiniBand or RoCE");
+  int ports = why.empty() ? 1 : 0;  // as long as it has not said how many
+  for (int port = 1; port <= ports; ++port) {
+    ibv_context* const context = api.openDevice(listed);
+    if (context == nullptr) {
+      tell(errnoError(errno, "it cannot be opened").message());
+      break;
+    }
+    std::shared_ptr<Device> device(new Device(api, name, context));
+    const Status usable = device->usePort(static_cast<uint8_t>(port), options);
+    ports = device->attributes_.phys_port_cnt;
+    if (usable.ok()) {
+      found.push_back(std::move(device));
+    } else {
+      tell(usable.message());
+    }
+  }
+  if (found.empty()) *reasons += cat(reasons->empty() ? "" : ", ", name, ": ", why.empty() ? "it has no port" : why);
+  return found;
+}
+
+Status Device::usePort(uint8_t port, const Options& options) {
   if (const int error = api_.queryDevice(context_, &attributes_); error != 0) {
     return errnoError(error, "it does not answer");
   }
-  std::string reasons;
-  for (int port = 1; port <= attributes_.phys_port_cnt; ++port) {
-    const auto tell = [&](const std::string& why) {
-      reasons += cat(reasons.empty() ? "" : ", ", "port ", port, " ", why);
-    };
-    portAttributes_ = {};
-    if (!allowsPort(options.adapters, name_, port)) {
-      tell("is excluded by TUTTI_IB_HCA");
-    } else if (api_.queryPort(context_, static_cast<uint8_t>(port),
-                              reinterpret_cast<_compat_ibv_port_attr*>(&portAttributes_)) != 0) {
-      tell("does not answer");
-    } else if (portAttributes_.state != IBV_PORT_ACTIVE) {
-      tell("is not up");
-    } else {
-      port_ = static_cast<uint8_t>(port);
-      break;
-    }
+  if (port > attributes_.phys_port_cnt) return invalidUsage("it has no port");
+  port_ = port;
+  const std::string which = cat("port ", int{port});
+  if (!allowsPort(options.adapters, name_, port)) return invalidUsage(which, " is excluded by TUTTI_IB_HCA");
+  if (api_.queryPort(context_, port, reinterpret_cast<_compat_ibv_port_attr*>(&portAttributes_)) != 0) {
+    return systemError(which, " does not answer");
   }
-  if (port_ == 0) return invalidUsage(reasons.empty() ? "it has no port" : reasons);
+  if (portAttributes_.state != IBV_PORT_ACTIVE) return invalidUsage(which, " is not up");
+  if (options.partition >= portAttributes_.pkey_tbl_len) {
+    return invalidUsage("TUTTI_IB_PKEY=", options.partition, " is beyond the ", portAttributes_.pkey_tbl_len,
+                        " partitions of ", which);
+  }
   TUTTI_TRY(chooseAddress(options));
   mtu_ = portAttributes_.active_mtu;
   while (options.mtu != 0 && bytesOf(mtu_) > options.mtu) mtu_ = static_cast<ibv_mtu>(mtu_ - 1);
+  adaptive_ = options.adaptiveRouting < 0 ? !isEthernet() : options.adaptiveRouting == 1;
   domain_ = api_.allocPd(context_);
-  if (domain_ == nullptr) return errnoError(errno, "it gives no protection domain");
-  TUTTI_INFO("verbs", "takes ", name(), ", ", isEthernet() ? "RoCE" : "InfiniBand", ", address ", gid_.text(),
-             " (GID index ", gid_.index, options.gidIndex >= 0 ? ", by TUTTI_IB_GID_INDEX" : "", "), MTU ",
-             bytesOf(mtu_));
-  return {};
+  return domain_ != nullptr ? Status() : errnoError(errno, "it gives no protection domain");
 }
 
 Status Device::chooseAddress(const Options& options) {
@@ -104,7 +114,11 @@ Status Device::chooseAddress(const Options& options) {
     gid_ = *wanted;
     return {};
   }
-  const std::optional<Gid> best = isEthernet() ? chooseGid(gids) : gids.empty() ? std::nullopt : std::optional(gids[0]);
+  TUTTI_ASSIGN(const GidFilter filter,
+               GidFilter::parse(options.addressFamily, options.addressRange, options.roceVersion));
+  const std::optional<Gid> best =
+      isEthernet() ? chooseGid(gids, filter) : gids.empty() ? std::nullopt : std::optional(gids[0]);
+  if (!best && !gids.empty()) return invalidUsage("port ", int{port_}, " has no address (GID) of ", filter.text());
   if (!best) return invalidUsage("port ", int{port_}, " has no address (GID)");
   gid_ = *best;
   return {};
@@ -115,15 +129,41 @@ Device::~Device() {
   api_.closeDevice(context_);
 }
 
-Result<std::unique_ptr<Registered>> Registered::make(std::shared_ptr<Device> device, const Memory& memory,
-                                                     bool writable) {
-  const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | (writable ? IBV_ACCESS_REMOTE_WRITE : 0);
-  ibv_mr* const region = (device->api().regMr)(device->domain(), memory.base, memory.bytes, access);
-  if (region == nullptr) {
-    return errnoError(errno,
-                      cat(device->name(), " cannot register ", memory.bytes, " bytes of memory, with ", lockedLimit()));
+Result<std::unique_ptr<Registered>> Registered::make(const Rails& rails, const Memory& memory, Use use,
+                                                     int relaxedOrdering) {
+  std::unique_ptr<Registered> made(new Registered(rails, memory));
+  for (const auto& device : rails) TUTTI_TRY(made->add(device, use, relaxedOrdering));
+  return made;
+}
+
+// A completion covers what came before it whatever the order, but a look at memory does not.
+Status Registered::add(const std::shared_ptr<Device>& device, Use use, int relaxedOrdering) {
+  const Library& api = device->api();
+  const bool slots = use == Use::Slots;
+  unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | (slots ? IBV_ACCESS_REMOTE_WRITE : 0);
+  const bool relaxed = !slots && relaxedOrdering != 0;
+  if (relaxed && relaxedOrdering == 1 && api.regMrIova2 == nullptr) {
+    return systemError("TUTTI_IB_PCI_RELAXED_ORDERING=1: this libibverbs has no ibv_reg_mr_iova2; 2 does without");
   }
-  return std::unique_ptr<Registered>(new Registered(std::move(device), memory, region));
+  ibv_mr* region = nullptr;
+  if (relaxed && api.regMrIova2 != nullptr) {
+    region = api.regMrIova2(device->domain(), memory_.base, memory_.bytes, reinterpret_cast<uint64_t>(memory_.base),
+                            access | IBV_ACCESS_RELAXED_ORDERING);
+  } else {
+    region = (api.regMr)(device->domain(), memory_.base, memory_.bytes, static_cast<int>(access));
+  }
+  if (region == nullptr) {
+    return errnoError(errno, cat(device->name(), " cannot register ", memory_.bytes, " bytes of memory, with ",
+                                 lockedLimit()));
+  }
+  keys_.local[regions_.size()] = region->lkey;
+  keys_.remote[regions_.size()] = region->rkey;
+  regions_.push_back(region);
+  return {};
+}
+
+Registered::~Registered() {
+  for (size_t rail = 0; rail < regions_.size(); ++rail) rails_[rail]->api().deregMr(regions_[rail]);
 }
 
 class Registry::Entry : public MemoryRegistration {
@@ -144,17 +184,18 @@ class Registry::Entry : public MemoryRegistration {
   std::multimap<const std::byte*, const Registered*>::iterator at_;
 };
 
-Result<std::unique_ptr<MemoryRegistration>> Registry::add(const std::shared_ptr<Device>& device, const Memory& memory) {
-  TUTTI_ASSIGN(auto kept, Registered::make(device, memory, false));
+Result<std::unique_ptr<MemoryRegistration>> Registry::add(const Rails& rails, const Memory& memory,
+                                                          int relaxedOrdering) {
+  TUTTI_ASSIGN(auto kept, Registered::make(rails, memory, Registered::Use::Lent, relaxedOrdering));
   return std::unique_ptr<MemoryRegistration>(std::make_unique<Entry>(shared_from_this(), std::move(kept)));
 }
 
-std::optional<Registry::Keys> Registry::find(const void* data, size_t bytes) const {
+std::optional<Keys> Registry::find(const void* data, size_t bytes) const {
   const std::lock_guard lock(mutex_);
   auto next = all_.upper_bound(static_cast<const std::byte*>(data));
   while (next != all_.begin()) {
     const Registered& kept = *(--next)->second;
-    if (kept.memory().holds(data, bytes)) return Keys{kept.localKey(), kept.remoteKey()};
+    if (kept.memory().holds(data, bytes)) return kept.keys();
   }
   return std::nullopt;
 }

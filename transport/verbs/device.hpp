@@ -1,10 +1,12 @@
 // A port of an adapter, opened.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "transport/transport.hpp"
 #include "transport/verbs/gid.hpp"
@@ -13,12 +15,17 @@
 
 namespace tutti::verbs {
 
+class Device;
+/// The ports of a rank: rail k is the k-th.
+using Rails = std::vector<std::shared_ptr<Device>>;
+
 /// Any thread.
 class Device {
  public:
-  /// The first port that TUTTI_IB_HCA allows, that is up, and whose adapter has reliable connections over InfiniBand or
-  /// RoCE; what it took is logged.  Errors: InvalidUsage, a clause that says why there is none.
-  static Result<std::shared_ptr<Device>> open(const Options& options);
+  /// The first `options.rails` ports that TUTTI_IB_HCA allows, in its order, that are up, and whose adapters have
+  /// reliable connections over InfiniBand or RoCE; what it took is logged.  Fewer where there are not so many.
+  /// Errors: InvalidUsage, a clause that says why there is none.
+  static Result<Rails> open(const Options& options);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -33,14 +40,18 @@ class Device {
   const Gid& gid() const { return gid_; }
   bool isEthernet() const { return portAttributes_.link_layer == IBV_LINK_LAYER_ETHERNET; }
   ibv_mtu mtu() const { return mtu_; }
+  /// Whether switches may send a message's packets by several ways, so that data is written apart from what tells of it.
+  bool isRoutedAdaptively() const { return adaptive_; }
   /// "mlx5_0:1"
   std::string name() const { return cat(name_, ":", int{port_}); }
 
  private:
   Device(const Library& api, std::string name, ibv_context* context) : api_(api), name_(name), context_(context) {}
-  /// A clause, or nothing: this device may be used.
-  Status usePort(const Options& options);
+  /// A clause, or nothing: the port may be used.
+  Status usePort(uint8_t port, const Options& options);
   Status chooseAddress(const Options& options);
+  static std::vector<std::shared_ptr<Device>> openPorts(const Library& api, ibv_device* listed, const Options& options,
+                                                        std::string* reasons);
 
   const Library& api_;
   const std::string name_;
@@ -51,34 +62,43 @@ class Device {
   uint8_t port_ = 0;
   Gid gid_;
   ibv_mtu mtu_ = IBV_MTU_1024;
+  bool adaptive_ = false;
 };
 
-/// Memory that an adapter reads and writes; borrowed.
+/// Keys of a piece of memory, by rail.
+struct Keys {
+  std::array<uint32_t, kMostRails> local{}, remote{};
+};
+
+/// Memory that the adapters of all rails read and write; borrowed.
 class Registered : public MemoryRegistration {
  public:
-  /// Peers may read it, and write it where `writable`.  Errors: SystemError: the system's limit of locked memory.
-  static Result<std::unique_ptr<Registered>> make(std::shared_ptr<Device> device, const Memory& memory, bool writable);
-  ~Registered() override { device_->api().deregMr(region_); }
+  /// What others may do with the memory.
+  enum class Use : uint8_t {
+    Slots,  // write it, and a look at it says what has been written: in order
+    Lent,   // read it; this adapter writes it, in any order where `relaxed`
+  };
+  /// Errors: SystemError: the system's limit of locked memory, or no relaxed ordering where it has to be.
+  static Result<std::unique_ptr<Registered>> make(const Rails& rails, const Memory& memory, Use use,
+                                                  int relaxedOrdering);
+  ~Registered() override;
 
   const Memory& memory() const { return memory_; }
-  uint32_t localKey() const { return region_->lkey; }
-  uint32_t remoteKey() const { return region_->rkey; }
+  const Keys& keys() const { return keys_; }
 
  private:
-  Registered(std::shared_ptr<Device> device, const Memory& memory, ibv_mr* region)
-      : device_(std::move(device)), memory_(memory), region_(region) {}
-  const std::shared_ptr<Device> device_;
+  Registered(const Rails& rails, const Memory& memory) : rails_(rails), memory_(memory) {}
+  Status add(const std::shared_ptr<Device>& device, Use use, int relaxedOrdering);
+  const Rails rails_;
   const Memory memory_;
-  ibv_mr* const region_;
+  std::vector<ibv_mr*> regions_;  // by rail
+  Keys keys_;
 };
 
 /// What users have registered.  Any thread.
 class Registry : public std::enable_shared_from_this<Registry> {
  public:
-  struct Keys {
-    uint32_t local = 0, remote = 0;
-  };
-  Result<std::unique_ptr<MemoryRegistration>> add(const std::shared_ptr<Device>& device, const Memory& memory);
+  Result<std::unique_ptr<MemoryRegistration>> add(const Rails& rails, const Memory& memory, int relaxedOrdering);
   /// Of a registration that holds all of it.
   std::optional<Keys> find(const void* data, size_t bytes) const;
 

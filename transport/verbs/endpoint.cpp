@@ -77,14 +77,14 @@ bool VerbsEndpoint::takes(const std::byte* data, size_t bytes) const {
 
 Result<Request> VerbsEndpoint::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
   TUTTI_TRY(failure_);
-  const auto keys = bytes == 0 ? Registry::Keys() : registry_->find(data, bytes);
+  const auto keys = bytes == 0 ? Keys() : registry_->find(data, bytes);
   if (!keys) return invalidUsage("requests over verbs use registered memory; these ", bytes, " bytes are not");
   TUTTI_ASSIGN(const std::optional<uint64_t> message, claim(bytes));
   if (!message) return Request{0};
   if (bytes <= kMostCopiedBytes) {
     TUTTI_TRY(sentOne(connection_->send(*message, data, bytes, call)));
   } else {
-    TUTTI_TRY(sentOne(connection_->lend(*message, data, bytes, call, keys->remote)));
+    TUTTI_TRY(sentOne(connection_->lend(*message, data, bytes, call, *keys)));
     lent_.push_back(sent_);
     ++numLent_;
   }
@@ -93,11 +93,11 @@ Result<Request> VerbsEndpoint::postSend(const std::byte* data, size_t bytes, con
 
 Result<Request> VerbsEndpoint::postReceive(std::byte* dst, const Expect& expect) {
   TUTTI_TRY(failure_);
-  const auto keys = expect.bytes == 0 ? Registry::Keys() : registry_->find(dst, expect.bytes);
+  const auto keys = expect.bytes == 0 ? Keys() : registry_->find(dst, expect.bytes);
   if (!keys) return invalidUsage("requests over verbs use registered memory; these ", expect.bytes, " bytes are not");
   if (posted_.size() >= kMostPosted) TUTTI_TRY(serve());
   if (posted_.size() >= kMostPosted) return Request{0};
-  posted_.push_back({dst, expect, keys->local});
+  posted_.push_back({dst, expect, *keys});
   return kReceiveRequest | (done_ + posted_.size());
 }
 
@@ -131,8 +131,8 @@ Status VerbsEndpoint::serve() {
     odd = begin(next, message);
     if (odd.ok()) ++begun_;
   }
-  while (begun_ > 0 && (posted_.front().operation == 0 || connection_->isFetched(posted_.front().operation))) {
-    taken(posted_.front().operation != 0);
+  while (begun_ > 0 && (!posted_.front().lent || connection_->isFetched(taken_.load(std::memory_order_relaxed)))) {
+    taken(posted_.front().lent);
     posted_.pop_front();
     --begun_;
     ++done_;
@@ -143,7 +143,8 @@ Status VerbsEndpoint::serve() {
 Status VerbsEndpoint::begin(Posted* next, uint64_t message) {
   TUTTI_TRY(check(message, next->expect));
   if (connection_->header(message).address != 0) {
-    TUTTI_ASSIGN(next->operation, connection_->fetch(message, next->dst, next->key));
+    TUTTI_TRY(connection_->fetch(message, next->dst, next->keys));
+    next->lent = true;
   } else if (next->expect.bytes > 0) {
     std::memcpy(next->dst, connection_->payload(message), next->expect.bytes);
   }
@@ -176,10 +177,11 @@ Result<const std::byte*> VerbsEndpoint::peek(const Expect& expect) {
   }
   TUTTI_TRY(remember(check(message, expect)));
   if (connection_->header(message).address != 0) {
-    if (fetching_ == 0 && connection_->hasRoom() && connection_->trouble().ok()) {
-      TUTTI_ASSIGN(fetching_, connection_->fetch(message, nullptr, 0));
+    if (!fetching_ && connection_->hasRoom() && connection_->trouble().ok()) {
+      TUTTI_TRY(connection_->fetch(message, nullptr, {}));
+      fetching_ = true;
     }
-    if (fetching_ == 0 || !connection_->isFetched(fetching_)) {
+    if (!fetching_ || !connection_->isFetched(message)) {
       TUTTI_TRY(remember(connection_->trouble()));
       return kNotYet;
     }
@@ -191,8 +193,8 @@ Result<const std::byte*> VerbsEndpoint::peek(const Expect& expect) {
 void VerbsEndpoint::release() {
   if (!held_) return;
   held_ = false;
-  taken(fetching_ != 0);
-  fetching_ = 0;
+  taken(fetching_);
+  fetching_ = false;
 }
 
 Result<bool> VerbsEndpoint::receive(std::byte* dst, const Expect& expect) {

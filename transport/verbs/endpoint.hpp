@@ -44,8 +44,8 @@ class VerbsEndpoint final : public Endpoint, private Served {
   struct Posted {
     std::byte* dst;
     Expect expect;
-    uint32_t key;
-    uint64_t operation = 0;  // that fetches it; 0: none
+    Keys keys;
+    bool lent = false;  // and being read
   };
   /// The number of the next message to send, of so many bytes, if there is room for it.
   Result<std::optional<uint64_t>> claim(size_t bytes);
@@ -70,7 +70,7 @@ class VerbsEndpoint final : public Endpoint, private Served {
   size_t begun_ = 0;                // of those: their messages have come
   uint64_t done_ = 0;               // posted receives
   std::atomic<uint64_t> taken_{0};  // messages
-  uint64_t fetching_ = 0;           // the operation that brings the message that is peeked at
+  bool fetching_ = false;           // the message that is peeked at is lent, and being read
   bool held_ = false;               // release() is due
   Status failure_;
 };

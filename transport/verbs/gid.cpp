@@ -30,14 +30,39 @@ std::string Gid::text() const {
   return cat(text, routable ? " (RoCE v2)" : "");
 }
 
-std::optional<Gid> chooseGid(std::span<const Gid> gids) {
+Result<GidFilter> GidFilter::parse(std::string_view family, std::string_view range, int version) {
+  GidFilter filter;
+  TUTTI_TRY(checkAddressFamily("TUTTI_IB_ADDR_FAMILY", family));
+  TUTTI_ASSIGN(filter.range_, parseAddressRange("TUTTI_IB_ADDR_RANGE", range));
+  filter.family_ = family;
+  filter.rangeText_ = range;
+  filter.version_ = version;
+  return filter;
+}
+
+bool GidFilter::allows(const Gid& gid) const {
+  if (!family_.empty() && gid.isIpv4() != (family_ == "AF_INET")) return false;
+  if (version_ != 0 && gid.routable != (version_ == 2)) return false;
+  return range_.holds(gid.raw.raw);
+}
+
+std::string GidFilter::text() const {
+  std::string all;
+  const auto add = [&all](const char* name, const auto& value) { all += cat(all.empty() ? "" : ", ", name, "=", value); };
+  if (!family_.empty()) add("TUTTI_IB_ADDR_FAMILY", family_);
+  if (!rangeText_.empty()) add("TUTTI_IB_ADDR_RANGE", rangeText_);
+  if (version_ != 0) add("TUTTI_IB_ROCE_VERSION_NUM", version_);
+  return all;
+}
+
+std::optional<Gid> chooseGid(std::span<const Gid> gids, const GidFilter& filter) {
   const auto rank = [](const Gid& gid) {
     const int address = gid.isLinkLocal() ? 2 : gid.isIpv4() ? 0 : 1;
     return (gid.routable ? 0 : 3) + address;
   };
   const Gid* best = nullptr;
   for (const Gid& gid : gids) {
-    if (!gid.isZero() && (best == nullptr || rank(gid) < rank(*best))) best = &gid;
+    if (!gid.isZero() && filter.allows(gid) && (best == nullptr || rank(gid) < rank(*best))) best = &gid;
   }
   return best != nullptr ? std::optional(*best) : std::nullopt;
 }

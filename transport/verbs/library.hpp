@@ -20,6 +20,7 @@ struct Library {
   decltype(&::ibv_alloc_pd) allocPd;
   decltype(&::ibv_dealloc_pd) deallocPd;
   decltype(&::ibv_reg_mr) regMr;
+  decltype(&::ibv_reg_mr_iova2) regMrIova2;  // null before rdma-core 28
   decltype(&::ibv_dereg_mr) deregMr;
   decltype(&::ibv_create_comp_channel) createCompChannel;
   decltype(&::ibv_destroy_comp_channel) destroyCompChannel;

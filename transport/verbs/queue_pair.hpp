@@ -4,28 +4,41 @@
 #include <memory>
 #include <optional>
 
+#include "src/base/fifo.hpp"
 #include "transport/verbs/completions.hpp"
 #include "transport/verbs/wire.hpp"
 
 namespace tutti::verbs {
 
-/// One thread.  Functions that post return false while the queue has no room.
-class QueuePair {
+/// One thread.  Functions that post need room(), which the caller has seen.
+class QueuePair final : private Listener {
  public:
-  /// number: of the listener.  receives: messages that may come before they are asked for.
+  /// Who is told, in Completions::poll().
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    /// A message, or a piece of it, has come with these 32 bits.
+    virtual void came(uint32_t immediate) = 0;
+    /// A read that was begun with this mark has brought all it was to.
+    virtual void fetched(uint32_t mark) = 0;
+    /// Nothing more will come by this queue pair.  rail: its port; what: a clause.
+    virtual void failed(const Device& rail, const std::string& what) = 0;
+  };
+  /// owner and completions: borrowed.  receives: messages that may come before they are asked for.
   /// Errors: SystemError.
-  static Result<std::unique_ptr<QueuePair>> create(std::shared_ptr<Device> device, Completions& completions,
-                                                   uint32_t number, uint32_t receives);
-  /// Operations whose completions may be under way at a time.
-  static int mostOperations(uint32_t receives) { return static_cast<int>(receives + kDepth); }
-  ~QueuePair();
+  static Result<std::unique_ptr<QueuePair>> create(Owner* owner, Completions& completions, uint32_t rail,
+                                                   uint32_t receives, const Options& options);
+  ~QueuePair() override;
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
 
-  /// Its part of the card.
-  void describe(ConnectionCard* card) const;
-  /// Ready to receive and to send.  Errors: SystemError.
-  Status connect(const ConnectionCard& mine, const ConnectionCard& theirs, const Options& options);
+  uint32_t number() const { return pair_->qp_num; }
+  uint32_t rail() const { return rail_; }
+  const Device& device() const { return *device_; }
+  /// What the rail's card says of the port.
+  static void describe(const Device& device, RailCard* card);
+  /// Ready to receive and to send, to the other end's queue pair of this number.  Errors: SystemError.
+  Status connect(const ConnectionCard& mine, const ConnectionCard& theirs, uint32_t peerNumber, const Options& options);
 
   /// A piece of memory here, and the other end's.
   struct Piece {
@@ -38,34 +51,48 @@ class QueuePair {
     uint32_t key;
   };
   size_t inlineBytes() const { return inlineBytes_; }
-  bool hasRoom() const { return posted_ - done_ < kDepth; }
+  bool hasRoom() const { return posted_ - done_ + kMostOfOne <= kDepth; }
   /// Up to two pieces; of at most inlineBytes() in all: their memory is free at once.
   Status write(std::span<const Piece> pieces, const Place& to, uint32_t immediate);
-  /// The number of the operation.
-  Result<uint64_t> read(const Piece& into, const Place& from);
-  Status postReceive();
+  Status read(const Piece& into, const Place& from, uint32_t mark);
 
-  /// The listener tells of finished().  Whether all up to this one are done; to ask for everything: see flush().
-  void finished(uint32_t low);
+  /// Whether all up to this operation are done; to ask for everything: see flush().
   bool isDone(uint64_t operation) const { return operation <= done_; }
   /// Ask to be told of all that was posted; its number.
   Result<uint64_t> flush();
 
  private:
   static constexpr uint32_t kDepth = 64;
-  static constexpr uint32_t kQuiet = 16;  // operations between two that report
-  QueuePair(std::shared_ptr<Device> device, uint32_t number) : device_(std::move(device)), number_(number) {}
-  Status open(Completions& completions, uint32_t receives);
-  Status toInit();
-  Status post(ibv_send_wr* work, bool reports);
+  static constexpr uint32_t kQuiet = 16;     // operations between two that report
+  static constexpr uint32_t kMostOfOne = 2;  // operations of one write
+  struct Read {
+    uint64_t operation;
+    uint32_t mark;
+  };
+  QueuePair(Owner* owner, Completions& completions, uint32_t rail)
+      : owner_(owner), completions_(completions), rail_(rail), device_(completions.device(rail)) {}
+  Status open(uint32_t receives, const Options& options);
+  Status toInit(const Options& options);
+  Status toSend(const ConnectionCard& mine, const ConnectionCard& theirs, const Options& options);
+  Status post(ibv_send_wr* work, uint32_t count, bool reports);
+  Status postReceive();
 
+  void came(uint32_t immediate) override;
+  void finished(uint32_t posted) override;
+  void failed(const std::string& what) override { owner_->failed(*device_, what); }
+
+  Owner* const owner_;
+  Completions& completions_;
+  const uint32_t rail_;
   const std::shared_ptr<Device> device_;
-  const uint32_t number_;
+  std::optional<uint32_t> listener_;  // its number
   ibv_qp* pair_ = nullptr;
   size_t inlineBytes_ = 0;
-  uint64_t posted_ = 0;    // operations
-  uint64_t reported_ = 0;  // the last that was to report
+  size_t adaptiveAbove_ = SIZE_MAX;  // bytes
+  uint64_t posted_ = 0;              // operations
+  uint64_t reported_ = 0;            // the last that was to report
   uint64_t done_ = 0;
+  Fifo<Read> reads_;  // under way
 };
 
 }  // namespace tutti::verbs

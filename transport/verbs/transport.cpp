@@ -13,18 +13,18 @@
 namespace tutti::verbs {
 namespace {
 
-constexpr std::string_view kTag = "verbs1 ";
+constexpr std::string_view kTag = "verbs2 ";
 
 /// Each end sends its card through a stream of the bootstrap, and when its queue pair is ready to receive one byte
 /// more: what is sent before that would be lost, and come late.
 class Opening final : public Pending<std::unique_ptr<Endpoint>> {
  public:
-  Opening(int peer, std::string there, const Options& options, std::shared_ptr<Device> device,
+  Opening(int peer, std::string there, const Options& options, const Rails& rails,
           std::shared_ptr<Completions> completions, std::shared_ptr<Registry> registry, PendingFd stream)
       : peer_(peer),
         there_(std::move(there)),
         options_(options),
-        device_(std::move(device)),
+        rails_(rails),
         completions_(std::move(completions)),
         registry_(std::move(registry)),
         stream_(std::move(stream)) {}
@@ -48,7 +48,7 @@ class Opening final : public Pending<std::unique_ptr<Endpoint>> {
   using Bytes = std::array<std::byte, kCardBytes + 1>;
 
   Status begin(Fd fd) {
-    TUTTI_ASSIGN(connection_, Connection::create(peer_, device_, completions_, options_, std::move(fd)));
+    TUTTI_ASSIGN(connection_, Connection::create(peer_, rails_, completions_, options_, std::move(fd)));
     std::memcpy(go_.data(), &connection_->card(), kCardBytes);
     return {};
   }
@@ -79,7 +79,18 @@ class Opening final : public Pending<std::unique_ptr<Endpoint>> {
     const Status status = connection_->connect(theirs, options_);
     if (!status.ok()) return Status(status.code(), cat("rank ", peer_, " (", there_, "): ", status.message()));
     connected_ = true;
+    explain();
     return push();
+  }
+  void explain() const {
+    std::string pairs;
+    const auto theirs = split(there_, ',');
+    for (uint32_t k = 0; k < connection_->rails() && k < theirs.size(); ++k) {
+      pairs += cat(k == 0 ? "" : ", ", rails_[k]->name(), " with its ", theirs[k]);
+    }
+    TUTTI_DEBUG("verbs", "to rank ", peer_, ": ", pairs, " by ", options_.queuePairs, " queue pairs each; here are ",
+                rails_.size(), " ports, there ", theirs.size(), "; a message is split over ",
+                options_.splits ? "all queue pairs" : connection_->rails() > 1 ? "the ports" : "none");
   }
   Status lost() const {
     return remoteError("rank ", peer_, " (", there_, ") has gone while its verbs connection came up");
@@ -88,7 +99,7 @@ class Opening final : public Pending<std::unique_ptr<Endpoint>> {
   const int peer_;
   const std::string there_;
   const Options options_;
-  const std::shared_ptr<Device> device_;
+  const Rails rails_;
   const std::shared_ptr<Completions> completions_;
   const std::shared_ptr<Registry> registry_;
   const PendingFd stream_;
@@ -108,27 +119,32 @@ PendingEndpoint refused(const Status& why) {
 namespace tutti {
 
 VerbsTransport::VerbsTransport(StreamExchange& streams, int rank, const verbs::Options& options)
-    : streams_(streams), rank_(rank), options_(options), device_(verbs::Device::open(options)) {
-  if (!device_.ok()) TUTTI_DEBUG("verbs", "not used: ", device_.status().message());
+    : streams_(streams), rank_(rank), options_(options), rails_(verbs::Device::open(options)) {
+  if (!rails_.ok()) TUTTI_DEBUG("verbs", "not used: ", rails_.status().message());
 }
 
 Result<LinkProfile> VerbsTransport::reach(const PeerInfo& self, const PeerInfo& peer) const {
   if (self.rank == peer.rank) return invalidUsage("a rank is not its own peer");
-  if (!device_.ok() && (self.rank == rank_ || peer.rank == rank_)) return device_.status();
+  if (!rails_.ok() && (self.rank == rank_ || peer.rank == rank_)) return rails_.status();
   return self.hostId == peer.hostId ? kVerbsLocal : kVerbsRemote;
 }
 
-Address VerbsTransport::address() const { return device_.ok() ? cat(verbs::kTag, (*device_)->name()) : ""; }
+Address VerbsTransport::address() const {
+  if (!rails_.ok()) return "";
+  std::string names;
+  for (const auto& rail : *rails_) names += cat(names.empty() ? "" : ",", rail->name());
+  return cat(verbs::kTag, names);
+}
 
 Result<std::shared_ptr<verbs::Completions>> VerbsTransport::completions() {
   const std::lock_guard lock(mutex_);
   if (completions_ != nullptr) return completions_;
-  TUTTI_ASSIGN(completions_, verbs::Completions::create(*device_));
+  TUTTI_ASSIGN(completions_, verbs::Completions::create(*rails_));
   return completions_;
 }
 
 Sleeper* VerbsTransport::sleeper() {
-  if (!device_.ok()) return nullptr;
+  if (!rails_.ok()) return nullptr;
   const auto made = completions();
   return made.ok() ? made->get() : nullptr;
 }
@@ -139,18 +155,18 @@ bool VerbsTransport::progress() {
 }
 
 PendingEndpoint VerbsTransport::beginConnect(int peer, const Address& peerAddress, int lane) {
-  if (!device_.ok()) return verbs::refused(device_.status());
+  if (!rails_.ok()) return verbs::refused(rails_.status());
   if (!peerAddress.starts_with(verbs::kTag))
     return verbs::refused(remoteError("rank ", peer, " gave no address of verbs"));
   const auto made = completions();
   if (!made.ok()) return verbs::refused(made.status());
-  return std::make_unique<verbs::Opening>(peer, peerAddress.substr(verbs::kTag.size()), options_, *device_, *made,
+  return std::make_unique<verbs::Opening>(peer, peerAddress.substr(verbs::kTag.size()), options_, *rails_, *made,
                                           registry_, streams_.open(peer, lane));
 }
 
 Result<std::unique_ptr<MemoryRegistration>> VerbsTransport::registerMemory(const Memory& memory) {
-  TUTTI_TRY(device_.status());
-  return registry_->add(*device_, memory);
+  TUTTI_TRY(rails_.status());
+  return registry_->add(*rails_, memory, options_.relaxedOrdering);
 }
 
 }  // namespace tutti

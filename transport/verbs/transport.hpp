@@ -19,7 +19,7 @@ class VerbsTransport final : public Transport {
 
   std::string_view name() const override { return "verbs"; }
   Result<LinkProfile> reach(const PeerInfo& self, const PeerInfo& peer) const override;
-  /// Empty where there is no device; else "verbs1 mlx5_0:1", which errors name.
+  /// Empty where there is no device; else "verbs2 mlx5_0:1,mlx5_1:1", the ports, which errors name.
   Address address() const override;
   PendingEndpoint beginConnect(int peer, const Address& peerAddress, int lane) override;
   Result<std::unique_ptr<MemoryRegistration>> registerMemory(const Memory& memory) override;
@@ -32,7 +32,7 @@ class VerbsTransport final : public Transport {
   StreamExchange& streams_;
   const int rank_;
   const verbs::Options options_;
-  const Result<std::shared_ptr<verbs::Device>> device_;
+  const Result<verbs::Rails> rails_;
   const std::shared_ptr<verbs::Registry> registry_ = std::make_shared<verbs::Registry>();
   std::mutex mutex_;  // guards what follows
   std::shared_ptr<verbs::Completions> completions_;
