@@ -11,7 +11,7 @@ import os
 class Setting:
     name: str  # as in the tables
     family: str  # the library: tutti, openmpi, mpich, gloo, ucc
-    transport: str  # shm or tcp
+    transport: str  # shm, tcp or verbs
     why: str
     environment: tuple = ()  # (name, value) pairs
     arguments: tuple = ()  # of the launcher
@@ -52,6 +52,12 @@ TABLE = (
     Setting("mpich-tcp", "mpich", "tcp", "told to ignore that the ranks share a host; best two-rank ping-pong",
             (("MPIR_CVAR_NOLOCAL", "1"), ("MPIR_CVAR_POLLS_BEFORE_YIELD", "1"), ("UCX_TLS", "self,tcp"),
              ("UCX_NET_DEVICES", "lo")), most_ranks=4),
+    Setting("tutti", "tutti", "verbs", "defaults, buffers as malloc gives them", (("TUTTI_TRANSPORTS", "verbs,self"),)),
+    Setting("tutti+reg", "tutti", "verbs", "defaults, buffers from tuttiMemAlloc, which adapters reach directly",
+            (("TUTTI_TRANSPORTS", "verbs,self"),), memory="own"),
+    Setting("openmpi-ucxrc", "openmpi", "verbs", "UCX over reliable connections, which it sets up by datagrams: rc needs ud; "
+            "and on Soft-RoCE those come only without the check",
+            (("UCX_TLS", "rc,ud,self"), ("UCX_UD_VERBS_ETH_DGID_CHECK", "n")), _OMPI_UCX),
     Setting("ucc-tcp", "ucc", "tcp", "persistent collectives over UCX tcp: best at large sizes and more ranks",
             (("UCX_TLS", "self,tcp"), ("UCX_NET_DEVICES", "lo"))),
     Setting("gloo", "gloo", "tcp", "tcp transport (epoll thread), ring; unpinned, because that thread needs a core",

@@ -10,6 +10,20 @@ address() {
   return 1
 }
 
+# What there is from the start: rxe0, at the end of the wire to another machine if there is one.
+adapters() {
+  if [ -e /sys/class/net/eth0 ]; then wired_adapter; else one_adapter; fi
+}
+
+# rxe0, on eth0: 10.88.0.1 and 10.88.0.2.
+wired_adapter() {
+  ip link set lo up
+  ip link set eth0 mtu 4500
+  ip addr add 10.88.0.$((1 + VM_HOST))/24 dev eth0
+  ip link set eth0 up
+  rdma link add rxe0 type rxe netdev eth0 && address ffff:0a58:000$((1 + VM_HOST)) rxe0
+}
+
 # rxe0, on an interface that leads nowhere but back.
 one_adapter() {
   ip link set lo up
@@ -19,6 +33,15 @@ one_adapter() {
   ip addr add 10.77.0.1/24 dev d0
   ip link set d0 up
   rdma link add rxe0 type rxe netdev d0 && address ffff:0a4d:0001 rxe0
+}
+
+# rxe1 beside rxe0, on an interface of its own that leads nowhere but back: one adapter does not reach the other.
+second_adapter() {
+  ip link add d1 type dummy
+  ip link set d1 mtu 4500
+  ip addr add 10.77.1.1/24 dev d1
+  ip link set d1 up
+  rdma link add rxe1 type rxe netdev d1 && address ffff:0a4d:0101 rxe1
 }
 
 # rxe_0 and rxe_1, at the ends of a wire that takes 1 ms and loses packets.  The kernel would not use it between two

@@ -21,6 +21,7 @@ check() {
 }
 run=$build/tools/tutti-run
 
+check 'a second adapter' second_adapter
 check 'conformance' env TUTTI_TEST_ROWS=verbs "$build/tests/conformance/test_conformance" -# \
   '[#conformance_test],[#requests_test],[#verbs_test]'
 
@@ -36,6 +37,30 @@ allocated() {
 }
 check 'allocated memory' allocated
 check 'asleep' env TUTTI_WAIT=block "$run" -n 2 "$build/tests/multiproc/hosts_ranks"
+# Two ports of a rank, and several queue pairs on each: both adapters carry about as much.
+sent() { cat "/sys/class/infiniband/$1/ports/1/hw_counters/sent_pkts"; }
+railed() {
+  local first second
+  first=$(sent rxe0) second=$(sent rxe1)
+  TUTTI_IB_HCA='=rxe1,rxe0' TUTTI_IB_RAILS=2 TUTTI_IB_QPS_PER_CONNECTION=2 TUTTI_LOG=verbs:debug "$@" "$run" -n 2 \
+    "$build/tests/multiproc/allocated_ranks" >"$log" 2>&1 || return
+  first=$(($(sent rxe0) - first)) second=$(($(sent rxe1) - second))
+  echo "packets: $first and $second" >>"$log"
+  [ $((first * 3)) -gt $second ] && [ $((second * 3)) -gt $first ] &&
+    grep -q 'rxe1:1 with its rxe1:1, rxe0:1 with its rxe0:1 by 2 queue pairs each; here are 2 ports, there 2' "$log"
+}
+check 'two ports of a rank' railed env
+check 'two ports of a rank, messages split over four queue pairs' railed env TUTTI_IB_SPLIT_DATA_ON_QPS=1
+check 'all collectives, 3 ranks with two ports and adaptive routing' env TUTTI_IB_RAILS=2 TUTTI_IB_ADAPTIVE_ROUTING=1 \
+  TUTTI_IB_AR_THRESHOLD=0 "$run" -n 3 "$build/tests/multiproc/hosts_ranks" all
+# One rank has two ports, the other one: they use the one that both have.
+check 'a rank with a port more' "$run" -n 2 bash -c 'export TUTTI_IB_RAILS=$((2 - TUTTI_RANK)); exec "$0"' \
+  "$build/tests/multiproc/hosts_ranks"
+refused() {
+  ! "$run" -n 2 --no-tag bash -c 'export TUTTI_IB_QPS_PER_CONNECTION=$((2 + TUTTI_RANK)); exec "$0"' \
+    "$build/tests/multiproc/hosts_ranks" >"$log" 2>&1 && grep -q 'TUTTI_IB_QPS_PER_CONNECTION is [23] here and [23] on rank' "$log"
+}
+check 'as many queue pairs on all ranks' refused
 # Two adapters with a wire between them, which is slow and loses packets: they are sent again.
 wired() {
   TUTTI_IB_TIMEOUT=12 "$run" -n 2 bash -c 'TUTTI_IB_HCA=rxe_$TUTTI_RANK exec "$0"' "$build/tests/multiproc/hosts_ranks" >"$log" 2>&1 &&
@@ -57,6 +82,14 @@ unplugged() {
   grep -qE '^rank [01]: .*over verbs \(rxe0:1\): ' "$log"
 }
 check 'a port that goes down' unplugged
+# One of two ports goes down: so does the connection, by the name of that port.
+unrailed() {
+  (sleep 4; ip link set d1 down; sleep 6; ip link set d1 up) &
+  TUTTI_IB_RAILS=2 "$run" -n 2 --no-tag --grace 20 --timeout 60 "$build/tests/multiproc/death_ranks" 7 0 kill joined >"$log" 2>&1
+  wait
+  grep -qE '^rank [01]: .*over verbs \(rxe1:1\): ' "$log"
+}
+check 'one of two ports goes down' unrailed
 # A user who may lock little memory.
 unlocked() {
   su nobody -s /bin/bash -c "ulimit -l 200; TUTTI_UNIQUE_ID= exec '$run' -n 2 --no-tag '$build/tests/multiproc/hosts_ranks'" >"$log" 2>&1
