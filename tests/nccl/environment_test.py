@@ -26,6 +26,15 @@ def run(client, variables):
 
 
 # Variables; whether it works; what the output has; what it has not.
+# Of those for networks.
+WITHOUT_COUNTERPART = (
+    "NCCL_IB_MERGE_NICS", "NCCL_IB_USE_INLINE", "NCCL_IB_FIFO_TC",
+    "NCCL_IB_RETURN_ASYNC_EVENTS", "NCCL_IB_ECE_ENABLE", "NCCL_IB_SUBNET_AWARE_ROUTING",
+    "NCCL_IB_OOO_RQ", "NCCL_IB_RESILIENCY_PORT_FAILOVER", "NCCL_IB_RESILIENCY_PORT_RECOVERY",
+    "NCCL_IB_DATA_DIRECT", "NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ",
+    "NCCL_NET_GDR_C2C", "NCCL_DMABUF_ENABLE", "NCCL_NET_FORCE_FLUSH",
+)
+
 CASES = [
     ({}, True, [], ["NCCL INFO", "NCCL WARN", "NCCL version"]),
     ({"NCCL_DEBUG": "VERSION"}, True, [r"^NCCL version 2\.28\.9\+tutti"], ["NCCL INFO"]),
@@ -87,6 +96,8 @@ CASES = [
       "TUTTI_LOG": "debug"}, True,
      ["queue pairs 4, split 1, address family 'AF_INET', address range '10.0.0.0/8', RoCE version 2, partition 1, "
       "relaxed ordering 0, adaptive routing 1 above 16384 bytes"], []),
+    (dict.fromkeys(WITHOUT_COUNTERPART, "0") | {"NCCL_DEBUG": "INFO"}, True,
+     [f"NCCL INFO {name} set by environment to 0: Tutti has nothing like it" for name in WITHOUT_COUNTERPART], []),
     ({"NCCL_IB_QPS_PER_CONNECTION": "64"}, False, ["NCCL_IB_QPS_PER_CONNECTION=64 stands for TUTTI_IB_QPS_PER_CONN"], []),
     ({"NCCL_IB_TIMEOUT": "99"}, False, ["NCCL_IB_TIMEOUT=99 stands for TUTTI_IB_TIMEOUT=99: "], ["SetDefault"]),
     ({"NCCL_COMM_SPLIT_SHARE_RESOURCES": "2"}, False, ["NCCL_COMM_SPLIT_SHARE_RESOURCES=2"], []),

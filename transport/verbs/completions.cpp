@@ -117,8 +117,8 @@ void Completions::tell(size_t rail, const ibv_wc& completion) {
   if (listener == nullptr) return;  // of a connection that has ended
   const auto what = static_cast<uint32_t>(completion.wr_id);
   if (completion.status != IBV_WC_SUCCESS) {
-    listener->failed(cat(queues_[rail].device->api().statusText(completion.status), " (status ",
-                         int{completion.status}, ", vendor's code ", completion.vendor_err, ")"));
+    listener->failed(cat(queues_[rail].device->api().statusText(completion.status), " (status ", int{completion.status},
+                         ", vendor's code ", completion.vendor_err, ")"));
   } else if (what == kReceiveWork) {
     listener->came(ntohl(completion.imm_data));
   } else {
@@ -155,7 +155,8 @@ void Completions::prepare() {
     ibv_cq* queue = nullptr;
     void* unused = nullptr;
     while (on.device->api().getCqEvent(on.channel, &queue, &unused) == 0) on.device->api().ackCqEvents(queue, 1);
-    if (const int error = ibv_req_notify_cq(on.queue, 0); error != 0) failAll(rail, "its completion queue cannot be armed");
+    if (const int error = ibv_req_notify_cq(on.queue, 0); error != 0)
+      failAll(rail, "its completion queue cannot be armed");
     lookAtEvents(rail);
   }
 }

@@ -1,5 +1,5 @@
-// The completion queues of one transport, one for each rail: what its adapters tell of all its connections, and sleeping
-// until they do.
+// The completion queues of one transport, one for each rail: what its adapters tell of all its connections, and
+// sleeping until they do.
 #pragma once
 
 #include <mutex>

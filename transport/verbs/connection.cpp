@@ -154,9 +154,7 @@ void Connection::lookAtStream() {
   fail(remoteError(who(*completions_->device(0)), " has closed its end"));
 }
 
-std::string Connection::who(const Device& rail) const {
-  return cat("rank ", peer_, " over verbs (", rail.name(), ")");
-}
+std::string Connection::who(const Device& rail) const { return cat("rank ", peer_, " over verbs (", rail.name(), ")"); }
 
 void Connection::fail(Status why) {
   if (!trouble_.ok()) return;

@@ -12,9 +12,9 @@ namespace tutti::verbs {
 /// A message is one write into a slot of the receiver's, its header in front.  The receiver tells how many messages it
 /// has released beside messages of its own, or by writes of nothing.  One thread, but for header().
 ///
-/// The first queue pair carries what is small.  Larger messages take turns among all of them, or go in pieces by several:
-/// over all rails, and where options say so over all queue pairs.  Each piece tells the message's number, so messages
-/// count as arrived in their order, whatever the order of the pieces.
+/// The first queue pair carries what is small.  Larger messages take turns among all of them, or go in pieces by
+/// several: over all rails, and where options say so over all queue pairs.  Each piece tells the message's number, so
+/// messages count as arrived in their order, whatever the order of the pieces.
 ///
 /// Trouble (a completion with an error, the port, the peer's end) is kept here, for the endpoint to say when it needs
 /// what does not come any more: what came before counts.

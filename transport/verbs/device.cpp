@@ -116,8 +116,9 @@ Status Device::chooseAddress(const Options& options) {
   }
   TUTTI_ASSIGN(const GidFilter filter,
                GidFilter::parse(options.addressFamily, options.addressRange, options.roceVersion));
-  const std::optional<Gid> best =
-      isEthernet() ? chooseGid(gids, filter) : gids.empty() ? std::nullopt : std::optional(gids[0]);
+  const std::optional<Gid> best = isEthernet()   ? chooseGid(gids, filter)
+                                  : gids.empty() ? std::nullopt
+                                                 : std::optional(gids[0]);
   if (!best && !gids.empty()) return invalidUsage("port ", int{port_}, " has no address (GID) of ", filter.text());
   if (!best) return invalidUsage("port ", int{port_}, " has no address (GID)");
   gid_ = *best;
@@ -153,8 +154,8 @@ Status Registered::add(const std::shared_ptr<Device>& device, Use use, int relax
     region = (api.regMr)(device->domain(), memory_.base, memory_.bytes, static_cast<int>(access));
   }
   if (region == nullptr) {
-    return errnoError(errno, cat(device->name(), " cannot register ", memory_.bytes, " bytes of memory, with ",
-                                 lockedLimit()));
+    return errnoError(
+        errno, cat(device->name(), " cannot register ", memory_.bytes, " bytes of memory, with ", lockedLimit()));
   }
   keys_.local[regions_.size()] = region->lkey;
   keys_.remote[regions_.size()] = region->rkey;

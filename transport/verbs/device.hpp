@@ -40,7 +40,8 @@ class Device {
   const Gid& gid() const { return gid_; }
   bool isEthernet() const { return portAttributes_.link_layer == IBV_LINK_LAYER_ETHERNET; }
   ibv_mtu mtu() const { return mtu_; }
-  /// Whether switches may send a message's packets by several ways, so that data is written apart from what tells of it.
+  /// Whether switches may send a message's packets by several ways, so that data is written apart from what tells of
+  /// it.
   bool isRoutedAdaptively() const { return adaptive_; }
   /// "mlx5_0:1"
   std::string name() const { return cat(name_, ":", int{port_}); }

@@ -48,7 +48,9 @@ bool GidFilter::allows(const Gid& gid) const {
 
 std::string GidFilter::text() const {
   std::string all;
-  const auto add = [&all](const char* name, const auto& value) { all += cat(all.empty() ? "" : ", ", name, "=", value); };
+  const auto add = [&all](const char* name, const auto& value) {
+    all += cat(all.empty() ? "" : ", ", name, "=", value);
+  };
   if (!family_.empty()) add("TUTTI_IB_ADDR_FAMILY", family_);
   if (!rangeText_.empty()) add("TUTTI_IB_ADDR_RANGE", rangeText_);
   if (version_ != 0) add("TUTTI_IB_ROCE_VERSION_NUM", version_);

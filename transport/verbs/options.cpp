@@ -69,9 +69,10 @@ Result<Options> Options::fromConfig() {
               options.trafficClass, ", service level ", options.serviceLevel, ", timeout ", options.timeout, ", ",
               options.retries, " retries, MTU ", options.mtu);
   TUTTI_DEBUG("verbs", "rails ", options.rails, ", queue pairs ", options.queuePairs, ", split ", int{options.splits},
-              ", address family '", options.addressFamily, "', address range '", options.addressRange, "', RoCE version ",
-              options.roceVersion, ", partition ", options.partition, ", relaxed ordering ", options.relaxedOrdering,
-              ", adaptive routing ", options.adaptiveRouting, " above ", options.adaptiveAbove, " bytes");
+              ", address family '", options.addressFamily, "', address range '", options.addressRange,
+              "', RoCE version ", options.roceVersion, ", partition ", options.partition, ", relaxed ordering ",
+              options.relaxedOrdering, ", adaptive routing ", options.adaptiveRouting, " above ", options.adaptiveAbove,
+              " bytes");
   return options;
 }
 

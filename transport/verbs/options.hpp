@@ -28,10 +28,10 @@ struct Options {
   int serviceLevel = 0;
   int timeout = 18;
   int retries = 6;
-  int mtu = 0;                    // bytes; 0: the port's
-  int relaxedOrdering = 2;        // 0: never, 1: or fail, 2: where the library has it
-  int adaptiveRouting = -1;       // -1: on InfiniBand
-  size_t adaptiveAbove = 8192;    // bytes
+  int mtu = 0;                  // bytes; 0: the port's
+  int relaxedOrdering = 2;      // 0: never, 1: or fail, 2: where the library has it
+  int adaptiveRouting = -1;     // -1: on InfiniBand
+  size_t adaptiveAbove = 8192;  // bytes
   size_t slots = 4;
   size_t slotBytes = 128 << 10;
 

@@ -90,7 +90,9 @@ class Opening final : public Pending<std::unique_ptr<Endpoint>> {
     }
     TUTTI_DEBUG("verbs", "to rank ", peer_, ": ", pairs, " by ", options_.queuePairs, " queue pairs each; here are ",
                 rails_.size(), " ports, there ", theirs.size(), "; a message is split over ",
-                options_.splits ? "all queue pairs" : connection_->rails() > 1 ? "the ports" : "none");
+                options_.splits            ? "all queue pairs"
+                : connection_->rails() > 1 ? "the ports"
+                                           : "none");
   }
   Status lost() const {
     return remoteError("rank ", peer_, " (", there_, ") has gone while its verbs connection came up");

@@ -26,8 +26,8 @@ struct Header {
 inline constexpr size_t kHeaderBytes = sizeof(Header);
 static_assert(kHeaderBytes == 48);
 
-/// The 32 bits beside a write: the low bits of a counter, whether they are of a message's number, and whether its header
-/// comes in another piece.
+/// The 32 bits beside a write: the low bits of a counter, whether they are of a message's number, and whether its
+/// header comes in another piece.
 inline constexpr uint32_t kMessageCame = uint32_t{1} << 31;
 inline constexpr uint32_t kFurtherPiece = uint32_t{1} << 30;
 inline constexpr uint32_t kCounterBits = kFurtherPiece - 1;
