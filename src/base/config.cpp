@@ -63,6 +63,8 @@ constexpr Variable kVariables[] = {
      "libnccl-net-X.so, of which the first with a device counts; none or unset: none"},
     {"TUTTI_NET_PLUGIN_DEVICE", Text, "", "",
      "name or number of the plugin's device; unset: its first for memory of the host"},
+    {"TUTTI_PLUGIN_TRANSPORT", Text, "", "",
+     "what libnccl-net-tutti.so sends by, for those who load it: verbs or tcp; unset: verbs where there is a device"},
     {"TUTTI_PROFILER_PLUGIN", Text, "", "",
      "profiler plugin written for NCCL that hears of all calls: a path, a file name, or X for libnccl-profiler-X.so; "
      "none or unset: none"},

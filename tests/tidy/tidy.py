@@ -47,6 +47,7 @@ MAY_INCLUDE = {
     "tools/export": {"src/collective", "src/schedule", "src/import"},
     "tools/cluster": {"algorithms", "src/collective", "src/cost", "src/schedule", "src/sim", "src/topology", "tools/topology/search"},
     "src/plugins": set(),
+    "src/net_plugin": {"transport", "transport/tcp", "transport/verbs", "transport/ncclnet", "src/control", "src/control/session", "src/collective"},
     "src/comm": {"src/plugins", "src/control", "src/control/session", "src/control/launch", "src/membership", "src/calibrate", "src/collective", "src/cost",
                  "src/plan", "src/exec", "src/exec/reduce", "src/exec/cuda", "src/exec/kernels", "src/schedule", "src/device/host",
                  "src/device/cuda", "transport", "transport/cuda", "algorithms", "src/topology", "src/import"},
