@@ -51,16 +51,19 @@ template <class Table, class Descriptor, bool kHasApi>
 class Adapter final : public Profiler {
  public:
   explicit Adapter(const void* table) : table_(*static_cast<const Table*>(table)) {}
+  /// As NCCL: not of a plugin that has no context, as one that is switched off.
   ~Adapter() override {
-    if (begun_) (void)table_.finalize(context_);
+    if (context_ != nullptr) (void)table_.finalize(context_);
   }
 
   Status begin(const Subject& subject) {
     int asked = 0;
     const char* const name = subject.name.empty() ? nullptr : kept(subject.name);
     const Code code = initialise(table_, &context_, &asked, name, subject);
-    if (code != kSuccess) return invalidUsage(table_.name, ": init gave code ", code);
-    begun_ = true;
+    if (code != kSuccess) {
+      context_ = nullptr;
+      return invalidUsage(table_.name, ": init gave code ", code);
+    }
     mask_ = withParents(static_cast<uint32_t>(asked));
     rank_ = subject.rank;
     TUTTI_INFO("profiler", "rank ", rank_, ": plugin ", table_.name, " follows events ", asked);
@@ -114,7 +117,7 @@ class Adapter final : public Profiler {
  private:
   template <class Fill>
   Event start(EventKind kind, Event parent, Fill fill) {
-    if (!wants(kind)) return nullptr;
+    if (!wants(kind) || context_ == nullptr) return nullptr;
     Descriptor descriptor{};
     descriptor.kind = static_cast<decltype(descriptor.kind)>(kind);
     descriptor.parent = parent;
@@ -126,7 +129,6 @@ class Adapter final : public Profiler {
 
   const Table& table_;
   void* context_ = nullptr;
-  bool begun_ = false;
 };
 
 using Opened = Result<std::unique_ptr<Profiler>>;

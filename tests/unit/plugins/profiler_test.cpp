@@ -224,6 +224,14 @@ TEST_CASE("a profiler plugin that cannot be used is an error that says why") {
   CHECK(why.find("joined") == std::string::npos);
 }
 
+TEST_CASE("a profiler plugin that is switched off is left alone") {
+  const Variable plugin("TUTTI_PROFILER_PLUGIN", profilerPluginPath(6));
+  const Variable fault("PROFILER_PLUGIN_FAULT", "off");
+  (void)profilerPluginLines(6);
+  CHECK(onRanks(2, makeCalls) == "");
+  CHECK(profilerPluginLines(6).empty());
+}
+
 TEST_CASE("no profiler plugin is loaded where none is wanted") {
   const Variable plugin("TUTTI_PROFILER_PLUGIN", "none");
   CHECK(onRanks(2, makeCalls) == "");
