@@ -80,6 +80,15 @@ constexpr Variable kVariables[] = {
      "libnccl-net-X.so, of which the first with a device counts; none or unset: none"},
     {"TUTTI_NET_PLUGIN_DEVICE", Text, "", "",
      "name or number of the plugin's device; unset: its first for memory of the host"},
+    {"TUTTI_PLUGIN_TRANSPORT", Text, "", "",
+     "what libnccl-net-tutti.so sends by, for those who load it: verbs or tcp; unset: verbs where there is a device"},
+    {"TUTTI_PROFILER_PLUGIN", Text, "", "",
+     "profiler plugin written for NCCL that hears of all calls: a path, a file name, or X for libnccl-profiler-X.so; "
+     "none or unset: none"},
+    {"TUTTI_TUNER_PLUGIN", Text, "", "",
+     "tuner plugin written for NCCL that rank 0 asks which algorithm, protocol and channels a call gets: a path, a "
+     "file "
+     "name, or X for libnccl-tuner-X.so; none or unset: none"},
     {"TUTTI_CMA", Flag, "1", "", "0: never read a peer's memory with process_vm_readv"},
     {"TUTTI_LOG", Text, "warn", "", "LEVEL or AREA:LEVEL, comma separated; error, warn, info, debug, trace"},
     {"TUTTI_EXPLAIN", Flag, "0", "", "1: rank 0 prints the table that the planner compared for each new plan"},

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "src/comm/advice.hpp"
 #include "src/comm/foreign_plans.hpp"
 #include "src/comm/known_calls.hpp"
 #include "src/comm/layout.hpp"
@@ -66,6 +67,11 @@ class CallPlanner {
   KnownCalls& known() { return known_; }
   /// What figures measured on this communicator hold for; none where hosts have different numbers of ranks.
   const std::optional<TunedRanks>& tunedRanks() const { return state_.ranks; }
+  /// What a tuner plugin says of calls; rank 0 has it.  Before the first call.
+  void take(std::unique_ptr<Advice> advice) { advice_ = std::move(advice); }
+  /// True once all that plugins have to say of such a call is known, which is asked before the rest.  Only with the
+  /// turn.  Errors: those of the control plane.
+  Result<bool> hearAdvice(const Call& call);
   /// Whether a call of this kind needs Counts::all.  Only with the turn.
   Result<bool> needsAllCounts(const Call& call, bool resident);
   /// On the way of resident kernels: whether one pass over all ranks' buffers carries out the call.
@@ -120,6 +126,7 @@ class CallPlanner {
   PlannerState state_;
   std::shared_ptr<Estimates> estimates_, blockEstimates_;  // with the other ranks of this process; lock themselves
   ForeignPlans foreignPlans_;
+  std::unique_ptr<Advice> advice_;  // null: no plugin
   PlanCache plans_;
   KnownCalls known_;  // point into plans_
   std::list<Making> making_;

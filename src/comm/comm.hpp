@@ -19,6 +19,7 @@
 #include "src/comm/watchdog.hpp"
 #include "src/control/session/session.hpp"
 #include "src/exec/point_to_point.hpp"
+#include "src/plugins/profiler.hpp"
 
 namespace tutti {
 
@@ -63,6 +64,8 @@ class Comm {
   Executor& executor() const { return *executor_; }
   /// Where the ranks are, and how they meet; set while they join.
   const RankLayout& layout() const { return layout_; }
+  /// Who hears of calls; null: nobody.
+  profiler::Profiler* profiler() const { return profiler_.get(); }
   /// How calls wait and end.
   Watchdog& watchdog() { return watchdog_; }
   /// The error that broke this communicator, or ok.  Any thread.
@@ -95,6 +98,7 @@ class Comm {
   Watchdog watchdog_;  // before control_, whose thread reads its log
   std::unique_ptr<Control> control_;
   std::unique_ptr<Links> links_;
+  std::unique_ptr<profiler::Profiler> profiler_;
   std::unique_ptr<Executor> executor_;
   RankLayout layout_;
   UserObjects userObjects_;

@@ -82,7 +82,9 @@ std::vector<std::shared_ptr<Part>> partsOf(const CallGroup& group, const std::ve
   std::vector<std::shared_ptr<Part>> parts;
   for (size_t i = 0; i < comms.size(); ++i) {
     const CallGroup::Entry& entry = group.calls[i];
-    partOn(carrierOf(entry.handle, entry.stream), &parts).batchOf(comms[i]).add(entry.call, entry.stream);
+    Batch& batch = partOn(carrierOf(entry.handle, entry.stream), &parts).batchOf(comms[i]);
+    if (group.opened) batch.isGroup();
+    batch.add(entry.call, entry.stream);
   }
   return parts;
 }
@@ -164,7 +166,7 @@ Status submit(tuttiComm* handle, const Call& call, tuttiStream_t stream) {
     TUTTI_ASSIGN(const CommUse comm, use(handle));
     return runCall(*comm, call, stream);
   }
-  CallGroup single;
+  CallGroup single{.opened = false};
   single.calls.push_back({handle, call, stream});
   return startCalls(single);
 }

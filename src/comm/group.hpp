@@ -29,6 +29,7 @@ struct CallGroup {
   std::vector<Join> joins;
   std::vector<std::function<Status()>> attendances;  // parts in others' joins that give this rank no communicator
   std::vector<Entry> calls;
+  bool opened = true;  // by the program
 };
 
 /// The calling thread's.

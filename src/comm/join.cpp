@@ -2,6 +2,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <map>
+#include <ranges>
 #include <set>
 
 #include "src/base/config.hpp"
@@ -19,6 +22,12 @@ namespace {
 // A rank that is merely late must not flood the others with questions: larger communicators ask later.
 int firstLookMs(int nRanks) { return std::max(20, nRanks); }
 
+/// Different from all others.
+uint64_t newCommunicator() {
+  static std::atomic<uint64_t> number{0};
+  return hashText(cat(processIdentity(), "/", ++number));
+}
+
 PeerDescriptor ownDescriptor(int rank) {
   PeerDescriptor descriptor;
   descriptor.info.rank = rank;
@@ -30,6 +39,7 @@ PeerDescriptor ownDescriptor(int rank) {
   (void)gethostname(host, sizeof host - 1);
   descriptor.hostName = host;
   descriptor.cpus = allowedCpus();
+  if (rank == 0) descriptor.communicator = newCommunicator();
   return descriptor;
 }
 
@@ -52,7 +62,7 @@ const char* nameOf(ExecutorKind way) {
 Result<std::string> commonSettings(const CommSettings& settings) {
   std::string text;
   for (const char* name : {"TUTTI_ALGO", "TUTTI_PROTO", "TUTTI_JOIN", "TUTTI_ALGO_STRICT", "TUTTI_SLOT_BYTES",
-                           "TUTTI_SLOTS", "TUTTI_NSOCKETS", "TUTTI_CUDA_EXECUTOR"}) {
+                           "TUTTI_SLOTS", "TUTTI_NSOCKETS", "TUTTI_CUDA_EXECUTOR", "TUTTI_TUNER_PLUGIN"}) {
     text += cat(name, "=", configText(name), configIsSet(name) ? " " : " (default) ");
   }
   return text + cat("transports=", settings.transports, " reproducible=", settings.reproducible,
@@ -103,6 +113,8 @@ class Joining {
   Status openLinks();
   Status startWatching();
   void watchNeighbours();
+  Status openProfiler();
+  Status openTuner();
 
   int rank() const { return comm_.rank(); }
   const PeerDescriptor& mine() const { return descriptors_[static_cast<size_t>(rank())]; }
@@ -174,6 +186,8 @@ Status Joining::setUp() {
   TUTTI_ASSIGN(layout_.sliceBytes, chooseSliceBytes(descriptors_, comm_.settings_));
   TUTTI_TRY(chooseExecutor());
   TUTTI_TRY(openTransports());
+  TUTTI_TRY(openProfiler());
+  TUTTI_TRY(openTuner());
   TUTTI_TRY(tellAddresses());
   TUTTI_TRY(openLinks());
   TUTTI_TRY(comm_.planner_.setUp());
@@ -320,6 +334,33 @@ Status Joining::startWatching() {
   TUTTI_DEBUG("comm", "rank ", rank(), ": waits ", waitModeName(policy.mode), ", spin ", policy.spinUs,
               " us (-1: by load), slices of ", policy.sliceUs, " us");
   comm_.watchdog_.watch(*comm_.control_, *comm_.links_, policy, std::move(alsoLook_));
+  return {};
+}
+
+// These two before ranks meet for the last time: then all hear of one whose plugin cannot be used.
+Status Joining::openProfiler() {
+  const std::vector<int> nodes = nodesOf(descriptors_);
+  profiler::Subject subject{.name = comm_.settings_.name, .number = descriptors_[0].communicator};
+  subject.nNodes = *std::ranges::max_element(nodes) + 1;
+  subject.nRanks = comm_.nRanks();
+  subject.rank = rank();
+  TUTTI_ASSIGN(comm_.profiler_, profiler::Profiler::open(configText("TUTTI_PROFILER_PLUGIN"), subject));
+  return {};
+}
+
+/// Rank 0 has it, and speaks for it.
+Status Joining::openTuner() {
+  const std::string plugin = configText("TUTTI_TUNER_PLUGIN");
+  if (plugin.empty() || plugin == "none") return {};
+  std::unique_ptr<tuner::Tuner> tuner;
+  if (rank() == 0) {
+    std::map<int, int> ranksOfNode;
+    for (const int node : nodesOf(descriptors_)) ++ranksOfNode[node];
+    const auto [least, most] = std::ranges::minmax(std::views::values(ranksOfNode));
+    TUTTI_ASSIGN(tuner, tuner::Tuner::open(plugin, {descriptors_[0].communicator, descriptors_.size(),
+                                                    ranksOfNode.size(), least, most}));
+  }
+  comm_.planner_.take(std::make_unique<Advice>(*comm_.control_, std::move(tuner)));
   return {};
 }
 

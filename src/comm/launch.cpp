@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "src/comm/call_events.hpp"
 #include "src/comm/fast_path.hpp"
 #include "src/comm/handle.hpp"
 
@@ -37,12 +38,30 @@ Fingerprint fingerprintOf(const Call& call, uint64_t sequence) {
   return makeFingerprint(parts);
 }
 
+Batch::Batch(Comm& comm) : comm_(comm) {}
+Batch::~Batch() = default;
+
+void Batch::add(const Call& call, tuttiStream_t stream) {
+  calls_.push_back(call);
+  if (comm_.profiler() == nullptr || madeBy_ == MadeBy::Library) return;
+  if (events_ == nullptr) events_ = std::make_unique<CallEvents>(*comm_.profiler(), comm_.links());
+  events_->made(call, {stream, madeBy_ == MadeBy::Group, comm_.executor().captureOf(stream) != 0});
+}
+
+void Batch::endEvents() { events_.reset(); }
+
+void Batch::tellBegun(const Call& call, uint64_t sequence, const PlanEntry& entry) {
+  if (events_) events_->beginCollective(static_cast<size_t>(&call - calls_.data()), call, sequence, entry);
+}
+
 void Batch::finish() {
+  endEvents();
   if (!prepared_ && unprepared_ != nullptr) --*unprepared_;
   unprepared_ = nullptr;
 }
 
 void Batch::clear() {
+  endEvents();
   calls_.clear();
   pointToPoint_.clear();
   collectives_.clear();
@@ -66,6 +85,7 @@ void Batch::beginNext() {
   comm_.use(call->sendbuff, extents.sendBytes);
   comm_.use(call->recvbuff, extents.recvBytes);
   comm_.watchdog().enter(sequence, buffers.call);
+  tellBegun(*call, sequence, *entry);
   entry->begin(buffers, prePost);
   current_ = entry->task();
   ++next_;
@@ -109,8 +129,9 @@ Status Batch::reserveWorkspace(const Call& call) {
   return asStatus(comm_.executor().workspace(extentsOf(call, comm_.rank(), comm_.nRanks()).sendBytes));
 }
 
+// A profiler hears of calls that go by batches alone.
 void Batch::remember() {
-  if (collectives_.size() != 1 || calls_.size() != 1) return;
+  if (comm_.profiler() != nullptr || collectives_.size() != 1 || calls_.size() != 1) return;
   const auto& [call, entry] = collectives_.front();
   if (entry->copiedBytes > 0 || call->counts || call->custom ||
       (call->count == 0 && call->collective != Collective::Barrier))
@@ -142,6 +163,7 @@ Result<bool> Batch::stepMessages() {
   if (pointToPointDone_) return false;
   TUTTI_ASSIGN(const Progress progress, pointToPoint_.step());
   pointToPointDone_ = progress == Progress::Done;
+  if (events_) events_->endMessages(pointToPoint_);
   return progress != Progress::Blocked;
 }
 
@@ -151,6 +173,7 @@ Result<bool> Batch::stepCollectives() {
   TUTTI_ASSIGN(const Progress progress, current_->step());
   if (progress == Progress::Done) {
     comm_.watchdog().log().leave();
+    if (events_) events_->endCollectives();
     current_ = nullptr;
   }
   return progress != Progress::Blocked;
@@ -194,6 +217,7 @@ Status runCall(Comm& comm, const Call& call, tuttiStream_t stream) {
   batch.clear();
   batch.add(call, stream);
   Status result = runBatch(comm, &batch);
+  batch.endEvents();
   if (result.ok()) batch.remember();
   comm.watchdog().log().leave();
   comm.callOrder().finish(ticket);

@@ -11,6 +11,8 @@
 
 namespace tutti {
 
+class CallEvents;
+
 /// The calls of one communicator in one group, in order, as one task: sends and receives side by side, collectives one
 /// after the other beside them.  Reusable.  This one is the host's; others are made by Executor::newBatch().
 class Batch : public Task {
@@ -18,10 +20,14 @@ class Batch : public Task {
   /// Makes the job of calls, borrowed, that a graph replays.  dropped: what it calls if their communicator is gone.
   using Replay = std::function<std::unique_ptr<ProgressJob>(const std::vector<Call>&, std::function<void()> dropped)>;
 
-  explicit Batch(Comm& comm) : comm_(comm) {}
+  explicit Batch(Comm& comm);
+  ~Batch() override;
 
   /// stream: of a CUDA communicator; what the call follows and what follows it.
-  virtual void add(const Call& call, tuttiStream_t) { calls_.push_back(call); }
+  virtual void add(const Call& call, tuttiStream_t stream);
+  /// Before add(): the program has opened a group, or calls are the library's own, of which no profiler hears.
+  void isGroup() { madeBy_ = MadeBy::Group; }
+  void isOwn() { madeBy_ = MadeBy::Library; }
   /// By the thread that makes the calls, where another one carries them out: streams of a device come to the calls, and
   /// wait until finish().  True: a graph has taken the calls, and replays them.  Errors: UnhandledCudaError.
   virtual Result<bool> submit(const Replay&) { return false; }
@@ -44,6 +50,8 @@ class Batch : public Task {
 
   /// Remember the one call that has just run, if it is one that KnownCalls can tell.
   virtual void remember();
+  /// A profiler hears that the calls are over; finish() does it too.
+  void endEvents();
 
   Comm& comm() const { return comm_; }
   const std::vector<Call>& calls() const { return calls_; }
@@ -67,6 +75,8 @@ class Batch : public Task {
   CallBuffers buffersOf(const Call& call, PrePostOps* around);
   /// The next collective begins: current_ is its task.
   virtual void beginNext();
+  /// A profiler hears that a call of this batch is carried out from now on.
+  void tellBegun(const Call& call, uint64_t sequence, const PlanEntry& entry);
 
   Comm& comm_;
   std::vector<PlannedCall> collectives_;
@@ -74,6 +84,7 @@ class Batch : public Task {
   Task* current_ = nullptr;  // the one that runs, or several
 
  private:
+  enum class MadeBy : uint8_t { Call, Group, Library };
   /// Whether blocks on a device carry out the collective, of each once.
   virtual bool goesByKernels(const Call&) { return false; }
   /// Whether endpoints that plans have asked for may have come up since.
@@ -114,6 +125,8 @@ class Batch : public Task {
   size_t numOpen_ = SIZE_MAX;               // endpoints when plans were last asked for
   Status refused_;                          // what task() has found out
   size_t* unprepared_ = nullptr;
+  MadeBy madeBy_ = MadeBy::Call;
+  std::unique_ptr<CallEvents> events_;  // null where no profiler hears of it
 };
 
 /// The common case, without a group: one call, on this thread.

@@ -283,6 +283,9 @@ Result<CallPlanner::Making> CallPlanner::beginPlan(const Call& call, const PlanK
     TUTTI_TRY(asStatus(comm_.executor().workspace(making.entry.copiedBytes)));
   }
   TUTTI_ASSIGN(making.schedule, scheduleFor(call, key, shape, &choice));
+  making.entry.algorithm = choice.name();
+  making.entry.protocol = choice.protocol;
+  making.entry.nChannels = choice.nChannels;
   const Schedule& made = making.schedule;
   making.sliceBytes = made.staggered ? staggeredBytes(chunkBytes(shape, made), made.nChannels, shape.slotBytes)
                                      : sliceBytesFor(choice, call);

@@ -19,7 +19,7 @@ namespace tutti {
 namespace {
 
 // Leads every descriptor: all ranks run the same version.
-constexpr uint64_t kCardVersion = 0x7474'6361'7264'0008;
+constexpr uint64_t kCardVersion = 0x7474'6361'7264'0009;
 
 struct Encoding {
   Writer out;
@@ -57,6 +57,7 @@ void eachField(Descriptor& descriptor, Field& field) {
   field(descriptor.memoryMBps);
   field(descriptor.ends);
   field(descriptor.machine);
+  field(descriptor.communicator);
 }
 
 }  // namespace

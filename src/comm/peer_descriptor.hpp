@@ -27,6 +27,7 @@ struct PeerDescriptor {
   uint32_t computeCapability = 0;                           // of the device, times 10; 0: not told
   uint32_t memoryMBps = 0;                                  // that its memory's bus carries; 0: not told
   std::string ends;                                         // see residentCard(); with the transports
+  uint64_t communicator = 0;                                // rank 0's names it to plugins
   std::string machine;                                      // see machineReport(); with the transports
 };
 

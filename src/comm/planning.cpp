@@ -132,6 +132,8 @@ PlanRequest CallPlanner::planRequest(const Shape& shape, bool resident) const {
   if (device) request.device = &*device;
   const bool reads = !comm_.layout().anyCuda() && state_.links.intra && state_.links.intra->lends();
   request.directPossible = resident ? comm_.layout().oneLaunch : reads;
+  request.overrides = state_.overrides;
+  if (advice_) advice_->addTo(shape, &request.overrides);
   request.mostChannels =
       state_.overrides.nChannels > 0 ? kMostChannels : std::min(kMostChannels, comm_.settings().maxChannels);
   // A channel is a block there, as many as are worth it, if nobody sets a limit.
@@ -145,9 +147,19 @@ PlanRequest CallPlanner::planRequest(const Shape& shape, bool resident) const {
       !resident && knowsSizes ? mostJoinedBytes(state_.links, comm_.layout().sliceBytes, request.device) : 0;
   request.mostLanes = mostLanes(resident);
   if (!comm_.layout().anyCuda()) request.tuning = &state_.tuning;
-  request.overrides = state_.overrides;
   foreignPlans_.offer(&request);
   return request;
+}
+
+Result<bool> CallPlanner::hearAdvice(const Call& call) {
+  if (advice_ == nullptr || call.kind != CallKind::Collective) return true;
+  const Shape shape = shapeOf(call, keyOf(call));
+  return advice_->learn(shape, [&] {
+    const bool resident = state_.blocks.has_value();
+    PlanRequest request = planRequest(shape, resident);
+    request.wholeTable = true;
+    return ::tutti::plan(request, state_.calibration, estimatesFor(resident));
+  });
 }
 
 Result<Choice> CallPlanner::choosePlan(const Shape& shape, const Call& call, bool resident) {

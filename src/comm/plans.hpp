@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "src/collective/call.hpp"
+#include "src/cost/link_cost.hpp"
 #include "src/exec/collective_run.hpp"
 #include "src/exec/kernels/pass_program.hpp"
 #include "src/exec/plan.hpp"
@@ -42,6 +43,10 @@ struct PlanEntry {
   std::unique_ptr<Plan> plan;
   std::unique_ptr<CollectiveRun> run;  // one of the two
   std::unique_ptr<PlanRun> resident;
+  // What was chosen.
+  std::string_view algorithm = "onepass";  // as CallEstimate::algorithm
+  Protocol protocol = Protocol::Direct;
+  int nChannels = 1;
   size_t copiedBytes = 0;  // of the input, by Executor::workspace(): the plan reads a copy; 0: it reads the input
   Task* task() const { return run != nullptr ? static_cast<Task*>(run.get()) : resident->task(); }
   void begin(const CallBuffers& buffers, const PrePostOps& prePost) const {

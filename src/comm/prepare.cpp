@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "src/comm/call_events.hpp"
 #include "src/comm/launch.hpp"
 
 namespace tutti {
@@ -38,7 +39,7 @@ Status keepCounts(const std::vector<uint64_t>& told, Call* call) {
 
 Task* Batch::task() {
   if (Result<Progress> first = prepare(); !first.ok()) refused_ = first.status();
-  const bool messagesOnly = prepared_ && collectives_.empty();
+  const bool messagesOnly = prepared_ && collectives_.empty() && events_ == nullptr;
   return messagesOnly ? static_cast<Task*>(&pointToPoint_) : this;
 }
 
@@ -57,6 +58,8 @@ Result<bool> Batch::learnCounts() {
   while (preparing_.size() < calls_.size()) {
     Call& call = calls_[preparing_.size()];
     if (counts_ == nullptr) {
+      TUTTI_ASSIGN(const bool advised, comm_.planner().hearAdvice(call));
+      if (!advised) return false;
       TUTTI_TRY(reserveWorkspace(call));
       const bool collective = call.kind == CallKind::Collective;
       const bool resident = collective && goesByKernels(call);
@@ -116,6 +119,7 @@ void Batch::beginExchange() {
   exchange.count = mine.size();
   exchange.dtype = tuttiUint64;
   counts_->batch = std::make_unique<Batch>(comm_);
+  counts_->batch->isOwn();
   counts_->batch->add(exchange, nullptr);
 }
 
@@ -181,9 +185,11 @@ void Batch::preparePointToPoint(const Call& call, Endpoint* endpoint) {
   learn(call, op);
   op.call = withSequence(op.call, sequence);
   pointToPoint_.add(op);
+  if (events_) events_->beginPointToPoint(static_cast<size_t>(&call - calls_.data()), call, op.sliceBytes);
 }
 
 void Batch::learn(const Call& call, const PointToPointOp& op) {
+  if (comm_.profiler() != nullptr) return;
   comm_.planner().known().learn({{op.isSend, call.dtype, call.root, call.count, nullptr, nullptr}, op});
 }
 

@@ -35,6 +35,7 @@ class PointToPointRun : public Task {
       posted_.clear();
   }
   bool empty() const { return ops_.empty(); }
+  bool isDone(size_t index) const { return ops_[index].done; }
   void add(const PointToPointOp& op) {
     ops_.push_back({op, 0, 0, 0, false});
     if (op.posts) [[unlikely]]

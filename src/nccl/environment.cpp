@@ -141,6 +141,8 @@ constexpr NcclVariable kVariables[] = {
      "else an error",
      readNet},
     {"NCCL_NET_PLUGIN", "`TUTTI_NET_PLUGIN`, which has the same syntax", readTwin},
+    {"NCCL_PROFILER_PLUGIN", "`TUTTI_PROFILER_PLUGIN`, which has the same syntax", readTwin},
+    {"NCCL_TUNER_PLUGIN", "`TUTTI_TUNER_PLUGIN`, which has the same syntax", readTwin},
     {"NCCL_BUFFSIZE", "`TUTTI_SLOT_BYTES`: a quarter of it, as there are four slots", readBuffSize},
     {"NCCL_MIN_NCHANNELS", "as NCCL_MIN_CTAS", readChannels<&Environment::minCtas>},
     {"NCCL_MAX_NCHANNELS", "as NCCL_MAX_CTAS", readChannels<&Environment::maxCtas>},

@@ -24,9 +24,8 @@ class NcclnetHarness : public Harness {
   std::unique_ptr<Transport> transports_[2];
 };
 
-Row row(std::string name, int version, size_t slots, size_t slotBytes) {
-  const ncclnet::Options options{
-      .plugins = test::netPluginPath(version), .device = {}, .slots = slots, .slotBytes = slotBytes, .closeMs = 5};
+Row row(std::string name, const std::string& plugin, size_t slots, size_t slotBytes) {
+  const ncclnet::Options options{.plugins = plugin, .device = {}, .slots = slots, .slotBytes = slotBytes, .closeMs = 5};
   return {std::move(name), [=] { return std::make_unique<NcclnetHarness>(options); }};
 }
 
@@ -34,9 +33,13 @@ Row row(std::string name, int version, size_t slots, size_t slotBytes) {
 
 std::vector<Row> ncclnetRows() {
   std::vector<Row> out;
-  for (const int version : {8, 9, 10, 12}) out.push_back(row(cat("ncclnet v", version), version, 4, 9000));
-  out.push_back(row("ncclnet v11", 11, 4, 128 << 10));
-  out.push_back(row("ncclnet v11, two slots", 11, 2, 33'000));
+  for (const int version : {8, 9, 10, 12})
+    out.push_back(row(cat("ncclnet v", version), test::netPluginPath(version), 4, 9000));
+  out.push_back(row("ncclnet v11", test::netPluginPath(11), 4, 128 << 10));
+  out.push_back(row("ncclnet v11, two slots", test::netPluginPath(11), 2, 33'000));
+  // The circle closed: tcp, as a plugin.
+  out.push_back(row("ncclnet over libnccl-net-tutti", TUTTI_NET_PLUGIN_FILE, 4, 128 << 10));
+  out.push_back(row("ncclnet over libnccl-net-tutti, two slots", TUTTI_NET_PLUGIN_FILE, 2, 9000));
   return out;
 }
 

@@ -31,6 +31,9 @@ def by_rank(script):
 CUDA = {"LD_LIBRARY_PATH": str(FAKE_CUDA), "TUTTI_LOG": "info", "TUTTI_DEVICE": "cuda"}
 EXPLAIN, INFORM, DEBUG = {"TUTTI_EXPLAIN": "1"}, {"TUTTI_LOG": "info"}, {"TUTTI_LOG": "debug"}
 PLUGIN = {"TUTTI_NET_PLUGIN": str(BUILD / "tests/support/net_plugin/libnccl-net-test11.so")}
+OWN_NET = str(BUILD / "packaging/libnccl-net-tutti.so")
+PROFILER = str(BUILD / "tests/support/profiler_plugin/libnccl-profiler-test6.so")
+TUNER = str(BUILD / "tests/support/tuner_plugin/libnccl-tuner-test6.so")
 TCP = {"TUTTI_TRANSPORTS": "self,tcp"}
 ALONE = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9", "TUTTI_TIMEOUT_MS": "300"}
 
@@ -129,6 +132,13 @@ ROWS = {
                          Shows("nosuch", "libnccl-net-nosuch.so", also=INFORM)],
     "TUTTI_NET_PLUGIN_DEVICE": [Shows("net1", "v11, device net1", also=INFORM | PLUGIN),
                                 Shows("net7", "=net7 allows .* it has 0 gpu0, 1 net0, 2 net1", also=PLUGIN)],
+    "TUTTI_PLUGIN_TRANSPORT": [Shows("pigeon", "='pigeon' is neither verbs nor tcp", also={"TUTTI_NET_PLUGIN": OWN_NET}),
+                               Shows("tcp", "plugin Tutti v12, device tutti-tcp", also=INFORM | {"TUTTI_NET_PLUGIN": OWN_NET},
+                                     contrast=False)],
+    "TUTTI_PROFILER_PLUGIN": [Shows(PROFILER, "plugin Events for tests follows events", also=INFORM),
+                              Refused("nosuch", "libnccl-profiler-nosuch.so")],
+    "TUTTI_TUNER_PLUGIN": [Shows(TUNER, "Lines for tests wants of allreduce", also=INFORM),
+                           Refused("nosuch", "libnccl-tuner-nosuch.so")],
     "TUTTI_CMA": [Shows("0", "peers' memory is read nowhere", also=DEBUG), Refused("no", "neither 0 nor 1")],
     "TUTTI_LOG": [Shows("info", "info topology: the ranks are in 1 host"), Refused("loud", "error, warn, info")],
     "TUTTI_EXPLAIN": [Shows("1", "^plan allreduce 4 on 2 ranks"), Refused("why", "neither 0 nor 1")],

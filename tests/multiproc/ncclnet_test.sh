@@ -1,9 +1,9 @@
 #!/bin/bash
-# Ranks as processes over network plugins written for NCCL: those of tests/support/net_plugin.
-#   ncclnet_test.sh TUTTI_RUN HOSTS_RANKS DEATH_RANKS PLUGIN_FOLDER
+# Ranks as processes over network plugins written for NCCL: those of tests/support/net_plugin, and Tutti's own.
+#   ncclnet_test.sh TUTTI_RUN HOSTS_RANKS DEATH_RANKS PLUGIN_FOLDER LIBNCCL_NET_TUTTI
 # Exit status 0 if everything was right.
 set -u
-run=$1 hosts_ranks=$2 death_ranks=$3 plugins=$4
+run=$1 hosts_ranks=$2 death_ranks=$3 plugins=$4 own=$5
 failed=0
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
@@ -72,4 +72,19 @@ nowhere() {
   return 0
 }
 check_says 'no other transport' 'ncclnet: TUTTI_NET_PLUGIN: /nonexistent: cannot be loaded' nowhere
+
+# Tutti's tcp as such a plugin.
+export TUTTI_NET_PLUGIN=$own TUTTI_PLUGIN_TRANSPORT=tcp
+for n in 2 3 4; do
+  check "all collectives over libnccl-net-tutti, $n ranks" "$run" -n $n "$hosts_ranks" all
+done
+check 'libnccl-net-tutti by its suffix' env LD_LIBRARY_PATH="${own%/*}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" TUTTI_NET_PLUGIN=tutti \
+  TUTTI_NSOCKETS=1 TUTTI_SLOT_BYTES=9000 "$run" -n 2 "$hosts_ranks" all
+check 'libnccl-net-tutti, asleep' env TUTTI_WAIT=block "$run" -n 2 "$hosts_ranks"
+check 'over libnccl-net-tutti, a process that does kill itself' survivors kill
+without_verbs() {
+  TUTTI_PLUGIN_TRANSPORT=pigeon "$run" -n 2 --no-tag --timeout 20 "$hosts_ranks" && return 1
+  return 0
+}
+check_says 'no such transport' "TUTTI_PLUGIN_TRANSPORT='pigeon' is neither verbs nor tcp" without_verbs
 exit $failed

@@ -109,6 +109,9 @@ CASES = [
     ({"NCCL_NET": "Rockets", "NCCL_NET_PLUGIN": "none"}, False, ["NCCL_NET=Rockets: "], []),
     ({"NCCL_NET": "Rockets", "NCCL_NET_PLUGIN": "nosuch"}, True, ["ncclnet: not used: .*libnccl-net-nosuch.so"], []),
     ({"NCCL_NET_PLUGIN": "nosuch", "TUTTI_NET_PLUGIN": "none"}, True, [], ["nosuch"]),
+    ({"NCCL_PROFILER_PLUGIN": "nosuch"}, False, ["TUTTI_PROFILER_PLUGIN=nosuch: .*libnccl-profiler-nosuch.so"], []),
+    ({"NCCL_PROFILER_PLUGIN": "none", "NCCL_TUNER_PLUGIN": "none", "NCCL_DEBUG": "WARN"}, True, [], ["NCCL WARN"]),
+    ({"NCCL_TUNER_PLUGIN": "nosuch"}, False, ["TUTTI_TUNER_PLUGIN=nosuch: .*libnccl-tuner-nosuch.so"], []),
     ({"NCCL_SOCKET_IFNAME": "=lo"}, True, [], []),
     ({"NCCL_SOCKET_IFNAME": "=nosuch0"}, False, ["NCCL_SOCKET_IFNAME==nosuch0 stands for TUTTI_SOCKET_IFNAME==nosuch0: no "
       "network interface matches"], ["SetDefault"]),

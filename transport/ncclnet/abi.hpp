@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "src/base/plugin_logger.hpp"
+
 namespace tutti::ncclnet {
 
 /// ncclResult_t; 0 is success.
@@ -16,8 +18,7 @@ inline constexpr size_t kHandleBytes = 128;
 /// Requests that may be under way on one comm.
 inline constexpr size_t kMostRequests = 32;
 
-/// level: 2 warns, 3 informs.
-using Logger = void (*)(int level, unsigned long subjects, const char* file, int line, const char* format, ...);
+using Logger = PluginLogger;
 using Profiler = Code (*)(void** event, int type, void* parent, int64_t plugin, void* more);
 
 /// Of a device, version 8.

@@ -2,34 +2,31 @@
 
 #include <dlfcn.h>
 
-#include <array>
 #include <cstdarg>
-#include <cstdio>
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
+#include "src/base/plugin.hpp"
 
 namespace tutti::ncclnet {
 namespace {
 
-constexpr int kWarns = 2;
 constexpr size_t kMostSaid = 300;
 thread_local std::string saidLast;  // since the last complaint
 
 [[gnu::format(printf, 5, 6)]] void hear(int level, unsigned long, const char*, int, const char* format, ...) {
-  std::array<char, 1024> text;
   va_list arguments;
   va_start(arguments, format);
-  std::vsnprintf(text.data(), text.size(), format, arguments);
+  const std::string text = pluginText(format, arguments);
   va_end(arguments);
-  if (level == kWarns) {
-    if (saidLast.size() < kMostSaid) saidLast += cat(saidLast.empty() ? "" : "; ", text.data());
-    TUTTI_INFO("ncclnet", text.data());
+  if (level == kPluginWarns) {
+    if (saidLast.size() < kMostSaid) saidLast += cat(saidLast.empty() ? "" : "; ", text);
+    TUTTI_INFO("ncclnet", text);
   } else {
-    TUTTI_DEBUG("ncclnet", text.data());
+    TUTTI_DEBUG("ncclnet", text);
   }
 }
 
@@ -46,19 +43,6 @@ Code initialise(Net& net, const void* table) {
   const auto [known, first] = before->try_emplace(table, kSuccess);
   if (first) known->second = net.init(hear);
   return known->second;
-}
-
-/// The library, which stays: plugins have threads.
-Result<void*> loadLibrary(const std::string& name) {
-  void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library != nullptr) return library;
-  const std::string why = dlerror();
-  if (name.find('/') != std::string::npos) return invalidUsage("cannot be loaded (", why, ")");
-  const std::string suffixed = cat("libnccl-net-", name, ".so");
-  library = dlopen(suffixed.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library != nullptr) return library;
-  return invalidUsage("neither a file of this name nor ", suffixed, " can be loaded (", why, "; ", dlerror(),
-                      "); give its path, or put its folder into LD_LIBRARY_PATH");
 }
 
 std::string symbols() {
@@ -98,7 +82,7 @@ Result<std::shared_ptr<Plugin>> Plugin::open(const Options& options, size_t most
 }
 
 Result<std::shared_ptr<Plugin>> Plugin::load(const std::string& name, const Options& options, size_t mostBytes) {
-  TUTTI_ASSIGN(void* const library, loadLibrary(name));
+  TUTTI_ASSIGN(void* const library, loadPlugin("net", name));
   for (const Version& version : versions()) {
     const void* const table = dlsym(library, version.symbol);
     if (table == nullptr) continue;

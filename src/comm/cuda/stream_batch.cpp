@@ -102,6 +102,7 @@ void StreamBatch::beginPasses() {
     pass.buffers = buffersOf(*call, &pass.prePost);
     pass.sequence = comm_.callOrder().numbers().nextCollective();
     pass.buffers.call = fingerprintOf(*call, pass.sequence);
+    tellBegun(*call, pass.sequence, *entry);
   }
   OnePassRun* run = kernels_->onePass();
   run->begin(std::move(calls),

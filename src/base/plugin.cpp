@@ -1,0 +1,28 @@
+#include "src/base/plugin.hpp"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <cstdio>
+
+namespace tutti {
+
+Result<void*> loadPlugin(std::string_view kind, const std::string& name) {
+  void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library != nullptr) return library;
+  const std::string why = dlerror();
+  if (name.find('/') != std::string::npos) return invalidUsage("cannot be loaded (", why, ")");
+  const std::string suffixed = cat("libnccl-", kind, "-", name, ".so");
+  library = dlopen(suffixed.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library != nullptr) return library;
+  return invalidUsage("neither a file of this name nor ", suffixed, " can be loaded (", why, "; ", dlerror(),
+                      "); give its path, or put its folder into LD_LIBRARY_PATH");
+}
+
+std::string pluginText(const char* format, va_list arguments) {
+  std::array<char, 1024> text;
+  std::vsnprintf(text.data(), text.size(), format, arguments);
+  return text.data();
+}
+
+}  // namespace tutti

@@ -1,0 +1,21 @@
+// Libraries written for NCCL that are loaded by name.
+#pragma once
+
+#include <cstdarg>
+#include <string>
+
+#include "src/base/status.hpp"
+
+namespace tutti {
+
+/// The level of a PluginLogger that warns.
+inline constexpr int kPluginWarns = 2;
+
+/// The library of a name by NCCL's rules: a path, the name of a file that the loader finds, or X for
+/// libnccl-KIND-X.so.  It stays: plugins have threads.  Errors: InvalidUsage: a clause that says what was looked for.
+Result<void*> loadPlugin(std::string_view kind, const std::string& name);
+
+/// What a plugin's logger is given, as text.
+std::string pluginText(const char* format, va_list arguments);
+
+}  // namespace tutti
