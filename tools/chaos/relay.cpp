@@ -91,6 +91,7 @@ Result<std::unique_ptr<Relay>> Relay::open(RelayOptions options) {
 
 Status Relay::run() {
   std::vector<pollfd> fds;
+  int64_t servedNs = 0;  // what has become due since then has not been looked at
   while (!quit_) {
     fds.clear();
     fds.push_back({listener_.get(), static_cast<short>(cut_ ? 0 : POLLIN), 0});
@@ -101,10 +102,10 @@ Status Relay::run() {
     for (const auto& [number, c] : connections_) {
       for (const int end : {0, 1}) {
         fds.push_back({cut_ || c->wants[end] == 0 ? -1 : c->ends[end].get(), c->wants[end], 0});
-        if (!cut_ && c->courses[end] != nullptr) next = std::min(next, c->courses[end]->nextNs(begin));
+        if (!cut_ && c->courses[end] != nullptr) next = std::min(next, c->courses[end]->nextNs(servedNs));
       }
     }
-    const int64_t wait = next == Course::kNever ? -1 : (next - begin) / kMs + 1;
+    const int64_t wait = next == Course::kNever ? -1 : next <= begin ? 0 : (next - begin) / kMs + 1;
     if (::poll(fds.data(), fds.size(), static_cast<int>(std::min<int64_t>(wait, 1 << 30))) < 0 && errno != EINTR) {
       return errnoError(errno, "poll failed");
     }
@@ -112,8 +113,8 @@ Status Relay::run() {
       if (fds[i].revents != 0) readCommands(fds[i].fd);
     }
     if (cut_) continue;
-    const int64_t now = nowNs();
-    for (const auto& [number, c] : connections_) serve(*c, now);
+    servedNs = nowNs();
+    for (const auto& [number, c] : connections_) serve(*c, servedNs);
     if (fds[0].revents != 0) acceptAll();
     std::erase_if(connections_, [](const auto& c) { return c.second->dropped; });
   }
