@@ -20,7 +20,10 @@ TcpEndpoint::TcpEndpoint(int peer, int lane, std::vector<Fd> fds, size_t slotByt
       outgoing_(sockets_, slotBytes, *looks_),
       incoming_(sockets_, slotBytes) {
   for (int i = 0; i < sockets_.count(); ++i) watch(sockets_.fd(i), true);
-  sockets_.onChange([this](int fd, bool open) { watch(fd, open); });
+  sockets_.onChange([this](int fd, bool open) {
+    watch(fd, open);
+    if (open) touch();
+  });
   if (reopener_ != nullptr) reopener_->add(this);
 }
 
@@ -36,7 +39,6 @@ void TcpEndpoint::watch(int fd, bool open) {
   if (sleeper_ == nullptr || fd < 0) return;
   if (!open) return sleeper_->remove(fd);
   if (Status watched = sleeper_->add(fd, this); !watched.ok()) failure_ = std::move(watched);
-  touch();
 }
 
 bool TcpEndpoint::tick(int64_t nowNs) { return failure_.ok() && sockets_.tick(nowNs); }
