@@ -31,6 +31,8 @@ class StreamExchange {
   /// secret.  Both ranks call it with the same index, in any order; each index once.  It began without a pace of its
   /// own (src/base/congestion.hpp); whether it stays so is the caller's choice.  Borrows the exchange.
   virtual PendingFd open(int peer, int index) = 0;
+  /// The same if `peer` has opened it and nobody here has; not valid: it has not.  Dials nobody.
+  virtual Result<Fd> opened(int /*peer*/, int /*index*/) { return Fd(); }
 };
 
 }  // namespace tutti

@@ -46,6 +46,13 @@ constexpr Variable kVariables[] = {
     {"TUTTI_SOCKET_IFNAME", Text, "", "", "network interfaces allowed: prefix list, =exact, ^exclude"},
     {"TUTTI_SOCKET_FAMILY", Text, "", "", "inet or inet6; unset: what the interface has"},
     {"TUTTI_NSOCKETS", Integer, "2", "", "tcp sockets per pair of ranks that a large message is spread over"},
+    {"TUTTI_RECONNECT", Text, "hosts", "",
+     "tcp connections that are made again when they break, without loss, with checksums: hosts (those between hosts), "
+     "all, none"},
+    {"TUTTI_RECONNECT_MS", Integer, "20000", "ms",
+     "how long one that broke may take to be made again before its peer counts as lost; 0: for ever"},
+    {"TUTTI_RECONNECT_BYTES", Bytes, "2M", "bytes",
+     "what one keeps of each direction until the peer has taken it, the most that is under way"},
     {"TUTTI_IB_HCA", Text, "", "",
      "adapters of InfiniBand or RoCE allowed, with or without a port: list of beginnings mlx5_0,mlx5_2:1; =exact, "
      "^exclude"},
@@ -165,6 +172,8 @@ Status checkRange(const Variable& v, int64_t value) {
       {"TUTTI_NSOCKETS", 1, 16},
       {"TUTTI_IB_RAILS", 1, 4},
       {"TUTTI_IB_QPS_PER_CONNECTION", 1, 16},
+      {"TUTTI_RECONNECT_MS", 0, int64_t{1} << 40},
+      {"TUTTI_RECONNECT_BYTES", 256 << 10, 1 << 30},
       {"TUTTI_IB_GID_INDEX", -1, 255},
       {"TUTTI_IB_ROCE_VERSION_NUM", 0, 2},
       {"TUTTI_IB_PKEY", 0, 65535},

@@ -17,6 +17,8 @@ class Fifo {
   const T& front() const { return all_[first_]; }
   T* begin() { return all_.data() + first_; }
   T* end() { return all_.data() + all_.size(); }
+  T& operator[](size_t i) { return all_[first_ + i]; }
+  const T& operator[](size_t i) const { return all_[first_ + i]; }
   void push_back(T value) {
     if (first_ > 0 && all_.size() == all_.capacity()) {
       all_.erase(all_.begin(), all_.begin() + static_cast<std::ptrdiff_t>(std::exchange(first_, 0)));

@@ -65,7 +65,11 @@ Status Comm::finalize() {
   TUTTI_TRY(failure());
   TUTTI_TRY(executor_->finalize());  // who has heard everyone's farewell frees what others had open
   // Everyone says what it has called; ranks that disagree find out here at the latest.
-  TUTTI_ASSIGN(const std::vector<std::string> calls, control_->farewell(own, deadline()));
+  // What has left this rank may have to leave once more, over a connection that is made again.
+  const auto resend = [this] { links_->progress(); };
+  const bool sends = links_ != nullptr && executor_->memory() == MemoryKind::Host;
+  TUTTI_ASSIGN(const std::vector<std::string> calls,
+               control_->farewell(own, deadline(), sends ? resend : std::function<void()>()));
   for (size_t r = 0; r < calls.size(); ++r) {
     if (calls[r] == own) continue;
     const auto verdict = control_->beginInquiry(InquiryReason::Mismatch, last, static_cast<int>(r), kVerdictMs);

@@ -58,6 +58,7 @@ class Harness {
   // What this transport cannot be asked.
   virtual bool threads() const { return true; }       // its ends may live on two threads
   virtual bool hasTwoEnds() const { return true; }    // not a rank and itself
+  virtual bool showsArrival() const { return true; }  // what came is pending() before anything moves it
   virtual bool noticesClose() const { return true; }  // by itself: a process that shares memory is watched by others
 };
 

@@ -56,6 +56,8 @@ Result<std::pair<Fd, Fd>> localPair(int bufferBytes) {
   return both;
 }
 
+constexpr size_t kRemembered = 4;
+
 }  // namespace
 
 Result<std::pair<Fd, Fd>> loopbackPair(int family, int bufferBytes) {
@@ -85,8 +87,24 @@ Result<Fd> LoopbackStreams::open(int rank, int peer, int index) {
     return fd;
   }
   TUTTI_ASSIGN(auto both, loopbackPair(family_, bufferBytes_));
+  if (remembers_) remembered_.emplace_back(::fcntl(both.first.get(), F_DUPFD_CLOEXEC, 0));
+  if (remembered_.size() > kRemembered) remembered_.pop_front();
   waiting_.emplace(std::pair(peer, index), std::move(both.second));
   return std::move(both.first);
+}
+
+Fd LoopbackStreams::opened(int rank, int index) {
+  std::lock_guard lock(mutex_);
+  const auto mine = waiting_.find({rank, index});
+  if (mine == waiting_.end()) return {};
+  Fd fd = std::move(mine->second);
+  waiting_.erase(mine);
+  return fd;
+}
+
+void LoopbackStreams::cutOne(size_t which) {
+  std::lock_guard lock(mutex_);
+  if (!remembered_.empty()) ::shutdown(remembered_[which % remembered_.size()].get(), SHUT_RDWR);
 }
 
 }  // namespace tutti::conformance

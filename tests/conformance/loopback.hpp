@@ -4,6 +4,7 @@
 
 #include <sys/socket.h>
 
+#include <deque>
 #include <map>
 #include <mutex>
 
@@ -23,6 +24,12 @@ class LoopbackStreams {
  public:
   LoopbackStreams(int family, int bufferBytes) : family_(family), bufferBytes_(bufferBytes) {}
   Result<Fd> open(int rank, int peer, int index);
+  /// The end that waits for this rank, if its peer has opened the stream.
+  Fd opened(int rank, int index);
+  /// Remember what is opened from here on, for cutOne().
+  void remember() { remembers_ = true; }
+  /// Ends a connection of those that were opened last, both ways, as if by the network; `which` chooses.
+  void cutOne(size_t which);
 
   /// One rank's view of it.
   class Of : public StreamExchange {
@@ -31,6 +38,7 @@ class LoopbackStreams {
     PendingFd open(int peer, int index) override {
       return pendingBy<Fd>([=, this] { return streams_.open(rank_, peer, index); });
     }
+    Result<Fd> opened(int, int index) override { return streams_.opened(rank_, index); }
 
    private:
     LoopbackStreams& streams_;
@@ -42,6 +50,8 @@ class LoopbackStreams {
   int bufferBytes_;
   std::mutex mutex_;
   std::map<std::pair<int, int>, Fd> waiting_;  // by (rank it is for, index): the other end of what was handed out
+  bool remembers_ = false;
+  std::deque<Fd> remembered_;  // the newest last
 };
 
 }  // namespace tutti::conformance

@@ -32,12 +32,17 @@ TEST_CASE("an address says the options, and is refused if it is not one") {
   const TcpOptions options{.nSockets = 3, .slotBytes = 9000};
   CHECK(decodeTcpAddress(encodeTcpAddress(options))->slotBytes == 9000);
   CHECK(decodeTcpAddress(encodeTcpAddress(options))->nSockets == 3);
-  for (const char* bad : {"", "tcp1", "tcp1 sockets=0 slot=1", "tcp1 sockets=17 slot=1", "tcp1 sockets=1 slot=0",
-                          "tcp1 sockets=1 slot=1 ", "tcp2 sockets=1 slot=1", "tcp1 sockets=-1 slot=1",
-                          "tcp1 sockets=1 slot=99999999999999999999"}) {
+  const std::string rest = " reconnect=1 window=65536 host=5";
+  CHECK(decodeTcpAddress("tcp2 sockets=1 slot=1" + rest)->hostId == 5);
+  for (const std::string bad : {"", "tcp2", "tcp2 sockets=0 slot=1", "tcp2 sockets=17 slot=1", "tcp2 sockets=1 slot=0",
+                                "tcp2 sockets=1 slot=1 ", "tcp1 sockets=1 slot=1", "tcp2 sockets=-1 slot=1",
+                                "tcp2 sockets=1 slot=99999999999999999999"}) {
     CAPTURE(bad);
     CHECK(decodeTcpAddress(bad).status().code() == tuttiRemoteError);
+    CHECK(decodeTcpAddress(bad + rest).status().code() == tuttiRemoteError);
   }
+  CHECK(!decodeTcpAddress("tcp2 sockets=1 slot=1 reconnect=3 window=65536 host=5").ok());
+  CHECK(!decodeTcpAddress("tcp2 sockets=1 slot=1" + rest + " ").ok());
 }
 
 TEST_CASE("ranks with different options are told which variable, which values and which ranks") {

@@ -181,6 +181,12 @@ class Hosts:
         if both:
             self.check("switch", f"tc qdisc replace dev p{host} root tbf rate {rate} {burst}")
 
+    def plug(self, dead_end=0):
+        """One of the dead ends leads to a second switch, on all hosts: they then have two interfaces that join them."""
+        self.check("switch", f"ip link add br{dead_end + 1} type bridge; ip link set br{dead_end + 1} mtu {self.mtu} up")
+        for host in range(self.n):
+            self.check("switch", f"ip link set d{host}x{dead_end} master br{dead_end + 1}")
+
     def drop(self, host, rule):
         """What comes to this host is dropped without a word where nft's rule is true: "ip saddr 10.77.0.1"."""
         self.check(host, "nft add table inet tutti; "

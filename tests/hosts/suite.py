@@ -11,7 +11,7 @@ SECONDS = 120  # more than any job takes on a busy machine
 
 
 def program(name):
-    return os.path.join(BUILD, {"hosts_ranks": "tests/multiproc", "launch_ranks": "tests/multiproc",
+    return os.path.join(BUILD, {"hosts_ranks": "tests/multiproc", "launch_ranks": "tests/multiproc", "steady_ranks": "tests/multiproc", "tutti-chaos": "tools",
                                 "example_allreduce": "examples"}[name], name)
 
 

@@ -11,23 +11,37 @@ constexpr size_t kMostRequests = kTcpRemote.mostRequests;  // of each direction
 }  // namespace
 
 TcpEndpoint::TcpEndpoint(int peer, int lane, std::vector<Fd> fds, size_t slotBytes, std::shared_ptr<FdSleeper> sleeper,
-                         std::shared_ptr<EmptyLooks> looks)
+                         std::shared_ptr<EmptyLooks> looks, std::shared_ptr<Reopener> reopener)
     : slotBytes_(slotBytes),
       looks_(std::move(looks)),
-      sockets_(peer, lane, std::move(fds)),
+      reopener_(std::move(reopener)),
+      sleeper_(std::move(sleeper)),
+      sockets_(peer, lane, std::move(fds), reopener_),
       outgoing_(sockets_, slotBytes, *looks_),
-      incoming_(sockets_, slotBytes),
-      sleeper_(std::move(sleeper)) {
-  for (int i = 0; sleeper_ != nullptr && i < sockets_.count(); ++i) {
-    if (Status watched = sleeper_->add(sockets_.fd(i), this); !watched.ok()) failure_ = std::move(watched);
-  }
+      incoming_(sockets_, slotBytes) {
+  for (int i = 0; i < sockets_.count(); ++i) watch(sockets_.fd(i), true);
+  sockets_.onChange([this](int fd, bool open) {
+    watch(fd, open);
+    if (open) touch();
+  });
+  if (reopener_ != nullptr) reopener_->add(this);
 }
 
 TcpEndpoint::~TcpEndpoint() {
-  if (sleeper_ == nullptr) return;
-  for (int i = 0; i < sockets_.count(); ++i) sleeper_->remove(sockets_.fd(i));
-  sleeper_->forget(this);
+  if (reopener_ != nullptr) reopener_->remove(this);
+  sockets_.onChange(nullptr);
+  for (int i = 0; i < sockets_.count(); ++i) watch(sockets_.fd(i), false);
+  if (sleeper_ != nullptr) sleeper_->forget(this);
 }
+
+/// A socket is there, or about to be closed.
+void TcpEndpoint::watch(int fd, bool open) {
+  if (sleeper_ == nullptr || fd < 0) return;
+  if (!open) return sleeper_->remove(fd);
+  if (Status watched = sleeper_->add(fd, this); !watched.ok()) failure_ = std::move(watched);
+}
+
+bool TcpEndpoint::tick(int64_t nowNs) { return failure_.ok() && sockets_.tick(nowNs); }
 
 // What a call leaves unfinished, or lets in by taking what came before it, is progress()'s business from then on.
 void TcpEndpoint::touch() {
@@ -119,6 +133,7 @@ Result<bool> TcpEndpoint::progress() {
   due_ = false;
   if (!failure_.ok()) return failure_;
   const bool polled = incoming_.polled();
+  sockets_.serve();
   Result<bool> wrote = remember(outgoing_.push());
   if (!wrote.ok()) return wrote;
   incoming_.hurry();

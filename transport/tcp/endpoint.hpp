@@ -13,13 +13,15 @@ namespace tutti::tcp {
 
 /// See Endpoint.  No direct protocol and no inline one: a socket has neither.  Requests are its own: a posted send is
 /// done when the system has taken it, and what comes for a posted receive is read to its place.
-class TcpEndpoint final : public Endpoint, private FdSleeper::Owner {
+class TcpEndpoint final : public Endpoint, private FdSleeper::Owner, private Reopener::Owner {
  public:
   /// fds: connected, non-blocking, in the same order on both ends.  sleeper may be null; else it wakes for them, and
   /// calls progress().
   /// looks: of all endpoints of this rank, which count in it.
+  /// reopener: null, or what makes sockets again when they break.
   TcpEndpoint(int peer, int lane, std::vector<Fd> fds, size_t slotBytes, std::shared_ptr<FdSleeper> sleeper,
-              std::shared_ptr<EmptyLooks> looks = std::make_shared<EmptyLooks>());
+              std::shared_ptr<EmptyLooks> looks = std::make_shared<EmptyLooks>(),
+              std::shared_ptr<Reopener> reopener = nullptr);
   ~TcpEndpoint() override;
 
   size_t slotBytes() const override { return slotBytes_; }
@@ -41,6 +43,8 @@ class TcpEndpoint final : public Endpoint, private FdSleeper::Owner {
 
  private:
   void touch() override;
+  bool tick(int64_t nowNs) override;
+  void watch(int fd, bool open);
   bool isDone(Request request) const;
   Status goOn();
   template <class T>
@@ -48,10 +52,11 @@ class TcpEndpoint final : public Endpoint, private FdSleeper::Owner {
 
   size_t slotBytes_;
   std::shared_ptr<EmptyLooks> looks_;
+  std::shared_ptr<Reopener> reopener_;
+  std::shared_ptr<FdSleeper> sleeper_;
   Sockets sockets_;
   Outgoing outgoing_;
   Incoming incoming_;
-  std::shared_ptr<FdSleeper> sleeper_;
   bool due_ = false;  // in the sleeper's list
   Status failure_;    // the first one
 };

@@ -46,7 +46,8 @@ ProtocolCosts overWire() {
 constexpr LinkDescription kTcpLinks[] = {{kTcpLocal, overLoopback}, {kTcpRemote, overWire}};
 
 Result<std::unique_ptr<Transport>> createTcp(const TransportContext& context) {
-  TUTTI_ASSIGN(const TcpOptions options, TcpOptions::fromConfig());
+  TUTTI_ASSIGN(TcpOptions options, TcpOptions::fromConfig());
+  options.hostId = context.self.hostId;
   TUTTI_ASSIGN(auto made, TcpTransport::create(context.streams, context.self.rank, options));
   return std::unique_ptr<Transport>(std::move(made));
 }

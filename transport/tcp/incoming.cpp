@@ -92,6 +92,8 @@ std::optional<Fingerprint> Incoming::pending() const {
   Header header;
   if (before % 2 == 1) {
     header.call = {pendingHead_.load(std::memory_order_acquire), pendingCount_.load(std::memory_order_acquire)};
+  } else if (sockets_.resumable()) {
+    return std::nullopt;  // in the socket are records, and it may be another one by now
   } else {
     HeaderBytes bytes;
     const ssize_t n = ::recv(sockets_.fd(0), bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);

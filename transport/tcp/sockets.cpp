@@ -9,6 +9,7 @@
 
 #include "src/base/congestion.hpp"
 #include "src/base/log.hpp"
+#include "transport/tcp/retried.hpp"
 
 namespace tutti::tcp {
 namespace {
@@ -33,29 +34,44 @@ bool staysOnHost(int fd) {
                      &reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr, sizeof(in6_addr)) == 0;
 }
 
-/// The result of a system call that no signal has cut short.
-template <class Call>
-ssize_t retried(Call call) {
-  ssize_t n = call();
-  while (n < 0 && errno == EINTR) n = call();
-  return n;
-}
-
 }  // namespace
 
-Sockets::Sockets(int peer, int lane, std::vector<Fd> fds)
+Sockets::Sockets(int peer, int lane, std::vector<Fd> fds, std::shared_ptr<Reopener> reopener)
     : peer_(peer),
       lane_(lane),
+      count_(static_cast<int>(fds.size())),
       fds_(std::move(fds)),
-      spread_(static_cast<uint32_t>(fds_.size())),
-      local_(staysOnHost(fd(0))) {
-  if (local_) spread_ = 1;
-  for (const Fd& fd : fds_) {
-    if (!local_) followSystemPace(fd.get());
-    // A message must leave when it is written, but for rows (row.hpp).  Socket buffers are left alone: setting them
-    // would end the kernel's own tuning, which goes higher than we may ask for.
-    setOption(fd.get(), TCP_NODELAY, 1);
+      spread_(static_cast<uint32_t>(count_)),
+      onHost_(staysOnHost(fd(0))),
+      local_(onHost_ && reopener == nullptr) {
+  if (onHost_) spread_ = 1;
+  for (const Fd& fd : fds_) prepare(fd.get());
+  if (reopener == nullptr) return;
+  for (int i = 0; i < count_; ++i) {
+    resumable_.push_back(std::make_unique<ResumableSocket>(
+        peer, lane * count_ + i, std::move(fds_[static_cast<size_t>(i)]), reopener, [this](int fd) { prepare(fd); }));
   }
+}
+
+void Sockets::prepare(int fd) const {
+  if (!onHost_) followSystemPace(fd);
+  // A message must leave when it is written, but for rows (row.hpp).  Socket buffers are left alone: setting them
+  // would end the kernel's own tuning, which goes higher than we may ask for.
+  setOption(fd, TCP_NODELAY, 1);
+}
+
+void Sockets::onChange(const std::function<void(int, bool)>& change) {
+  for (const auto& socket : resumable_) socket->onChange(change);
+}
+
+void Sockets::serve() {
+  for (const auto& socket : resumable_) socket->serve();
+}
+
+bool Sockets::tick(int64_t nowNs) {
+  bool away = false;
+  for (const auto& socket : resumable_) away = socket->tick(nowNs) || away;
+  return away;
 }
 
 void Sockets::setOption(int fd, int name, int value) const {
@@ -71,6 +87,7 @@ void Sockets::acknowledge() {
 }
 
 Result<size_t> Sockets::write(int i, std::span<iovec> parts) {
+  if (resumable()) return resumable_[static_cast<size_t>(i)]->write(parts);
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
@@ -78,10 +95,15 @@ Result<size_t> Sockets::write(int i, std::span<iovec> parts) {
 }
 
 Result<size_t> Sockets::write(int i, std::span<const std::byte> bytes) {
+  if (resumable()) {
+    iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};  // which is only read
+    return write(i, std::span(&part, 1));
+  }
   return written(retried([&] { return ::send(fd(i), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT); }));
 }
 
 Result<size_t> Sockets::read(int i, std::span<iovec> parts) {
+  if (resumable()) return resumable_[static_cast<size_t>(i)]->read(parts);
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
@@ -89,6 +111,10 @@ Result<size_t> Sockets::read(int i, std::span<iovec> parts) {
 }
 
 Result<size_t> Sockets::read(int i, std::span<std::byte> bytes) {
+  if (resumable()) {
+    iovec part{bytes.data(), bytes.size()};
+    return read(i, std::span(&part, 1));
+  }
   return got(retried([&] { return ::recv(fd(i), bytes.data(), bytes.size(), MSG_DONTWAIT); }));
 }
 

@@ -3,27 +3,37 @@
 
 #include <sys/uio.h>
 
+#include <functional>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "src/base/fd.hpp"
 #include "src/base/status.hpp"
+#include "transport/tcp/resumable_socket.hpp"
 
 namespace tutti::tcp {
 
 /// Connected, non-blocking stream sockets to one peer.  One thread at a time.
 class Sockets {
  public:
-  Sockets(int peer, int lane, std::vector<Fd> fds);
+  /// reopener: makes them again when they break; null: their end is the peer's.
+  Sockets(int peer, int lane, std::vector<Fd> fds, std::shared_ptr<Reopener> reopener = nullptr);
 
-  int count() const { return static_cast<int>(fds_.size()); }
+  int count() const { return count_; }
   /// How many sockets a large message is spread over: all, or one where both ends are on this host (no adapter has
   /// queues to fill there, and every further socket is another system call).
   uint32_t spread() const { return spread_; }
   int peer() const { return peer_; }
-  /// Both ends are on this host: only the first socket is in use.
+  /// Both ends are on this host, and nothing is made again: only the first socket is in use.
   bool local() const { return local_; }
+  /// Sockets may be made again: fd(i) changes, and what is in it are records.
+  bool resumable() const { return !resumable_.empty(); }
+  /// Of resumable ones.  onChange: as ResumableSocket's.  tick: true while one is away.
+  void onChange(const std::function<void(int fd, bool open)>& change);
+  void serve();
+  bool tick(int64_t nowNs);
   /// Let the system hold back what is written to the first socket while something before it is unacknowledged, so that
   /// it leaves together; or (false) send what it has and hold nothing back.
   void gather(bool on);
@@ -35,7 +45,11 @@ class Sockets {
   /// A message has come; and whether one has since the last question.
   void heard() { heard_ = true; }
   bool heardOf() { return std::exchange(heard_, false); }
-  int fd(int i) const { return fds_[static_cast<size_t>(i)].get(); }
+  /// -1: it is away.
+  int fd(int i) const {
+    const auto at = static_cast<size_t>(i);
+    return resumable_.empty() ? fds_[at].get() : resumable_[at]->fd();
+  }
 
   /// Bytes that moved; 0 if the system would have to wait.  Errors: RemoteError (the peer is gone), SystemError.
   /// SIGPIPE is never raised.
@@ -46,6 +60,7 @@ class Sockets {
   Result<size_t> read(int i, std::span<std::byte> bytes);
 
  private:
+  void prepare(int fd) const;
   void setOption(int fd, int name, int value) const;
   Result<size_t> written(ssize_t n);
   Result<size_t> got(ssize_t n);
@@ -53,8 +68,11 @@ class Sockets {
 
   int peer_;
   int lane_;
-  std::vector<Fd> fds_;
+  int count_;
+  std::vector<Fd> fds_;                                      // or
+  std::vector<std::unique_ptr<ResumableSocket>> resumable_;  // these
   uint32_t spread_;
+  bool onHost_;  // both ends are
   bool local_;
   bool answered_ = true;
   bool came_ = false;

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "src/base/clock.hpp"
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
 #include "transport/tcp/endpoint.hpp"
@@ -11,11 +12,12 @@
 namespace tutti {
 namespace {
 
-constexpr std::string_view kTag = "tcp1";
+constexpr std::string_view kTag = "tcp2";
 constexpr size_t kMostSlotBytes = size_t{1} << 26;
 
 // Takes " key=NUMBER" off the front of text.
-bool takeNumber(std::string_view& text, std::string_view key, size_t* value) {
+template <class T>
+bool takeNumber(std::string_view& text, std::string_view key, T* value) {
   if (!text.starts_with(key)) return false;
   text.remove_prefix(key.size());
   const auto [next, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
@@ -30,6 +32,16 @@ Status checkSame(int rank, int peer, const char* variable, size_t mine, size_t t
                       "; it must be the same on all ranks");
 }
 
+constexpr std::string_view kReconnects[] = {"none", "hosts", "all"};
+
+Result<Reconnect> reconnectFromConfig() {
+  const std::string text = configText("TUTTI_RECONNECT");
+  for (size_t i = 0; i < std::size(kReconnects); ++i) {
+    if (text == kReconnects[i]) return static_cast<Reconnect>(i);
+  }
+  return invalidUsage("TUTTI_RECONNECT='", text, "' is none of: none, hosts, all");
+}
+
 }  // namespace
 
 struct TcpTransport::State {
@@ -37,6 +49,7 @@ struct TcpTransport::State {
   int rank;
   TcpOptions options;
   std::shared_ptr<FdSleeper> sleeper;
+  std::shared_ptr<tcp::Reopener> reopener;  // null where nothing is made again
   std::shared_ptr<tcp::EmptyLooks> looks = std::make_shared<tcp::EmptyLooks>();
 };
 
@@ -47,29 +60,44 @@ Result<TcpOptions> TcpOptions::fromConfig() {
   options.nSockets = static_cast<int>(nSockets);
   // Its default is made for shared memory.
   if (configIsSet("TUTTI_SLOT_BYTES")) options.slotBytes = static_cast<size_t>(slotBytes);
+  TUTTI_ASSIGN(options.reconnect, reconnectFromConfig());
+  TUTTI_ASSIGN(const int64_t windowBytes, configInteger("TUTTI_RECONNECT_BYTES"));
+  options.windowBytes = static_cast<size_t>(windowBytes);
+  TUTTI_ASSIGN(options.reconnectMs, configInteger("TUTTI_RECONNECT_MS"));
   TUTTI_DEBUG("tcp", options.nSockets, " sockets to a peer, messages of at most ", options.slotBytes, " bytes");
+  TUTTI_DEBUG("tcp", "connections are made again: ", kReconnects[static_cast<size_t>(options.reconnect)], ", within ",
+              options.reconnectMs, " ms, from ", options.windowBytes, " bytes that are kept");
   return options;
 }
 
 Address encodeTcpAddress(const TcpOptions& options) {
-  return cat(kTag, " sockets=", options.nSockets, " slot=", options.slotBytes);
+  return cat(kTag, " sockets=", options.nSockets, " slot=", options.slotBytes,
+             " reconnect=", static_cast<int>(options.reconnect), " window=", options.windowBytes,
+             " host=", options.hostId);
 }
 
 Result<TcpOptions> decodeTcpAddress(const Address& address) {
   std::string_view text(address);
-  size_t nSockets = 0;
-  size_t slotBytes = 0;
+  size_t nSockets = 0, slotBytes = 0, reconnect = 0, windowBytes = 0;
+  uint64_t hostId = 0;
   const bool tagged = text.starts_with(kTag);
   if (tagged) text.remove_prefix(kTag.size());
   const bool good = tagged && takeNumber(text, " sockets=", &nSockets) && takeNumber(text, " slot=", &slotBytes) &&
-                    text.empty() && nSockets >= 1 && nSockets <= tcp::kMaxSockets && slotBytes >= 1 &&
-                    slotBytes <= kMostSlotBytes;
+                    takeNumber(text, " reconnect=", &reconnect) && takeNumber(text, " window=", &windowBytes) &&
+                    takeNumber(text, " host=", &hostId) && text.empty() && reconnect < std::size(kReconnects) &&
+                    nSockets >= 1 && nSockets <= tcp::kMaxSockets && slotBytes >= 1 && slotBytes <= kMostSlotBytes;
   if (!good) return remoteError("not a tcp address: ", toHex(address.data(), std::min<size_t>(address.size(), 64)));
-  return TcpOptions{static_cast<int>(nSockets), slotBytes};
+  return TcpOptions{.nSockets = static_cast<int>(nSockets),
+                    .slotBytes = slotBytes,
+                    .reconnect = static_cast<Reconnect>(reconnect),
+                    .windowBytes = windowBytes,
+                    .hostId = hostId};
 }
 
 TcpTransport::TcpTransport(std::unique_ptr<State> state) : state_(std::move(state)) {}
-TcpTransport::~TcpTransport() = default;
+TcpTransport::~TcpTransport() {
+  if (state_->reopener != nullptr) state_->reopener->end();
+}
 
 Result<std::unique_ptr<TcpTransport>> TcpTransport::create(StreamExchange& streams, int rank,
                                                            const TcpOptions& options) {
@@ -77,7 +105,12 @@ Result<std::unique_ptr<TcpTransport>> TcpTransport::create(StreamExchange& strea
     return invalidUsage("TUTTI_NSOCKETS=", options.nSockets, " is outside 1..", tcp::kMaxSockets);
   }
   TUTTI_ASSIGN(std::shared_ptr<FdSleeper> sleeper, FdSleeper::create());
-  auto state = std::make_unique<State>(State{streams, rank, options, std::move(sleeper)});
+  std::shared_ptr<tcp::Reopener> reopener;
+  if (options.reconnect != Reconnect::None) {
+    const tcp::Reopener::Settings settings{options.windowBytes, options.reconnectMs * kMs};
+    reopener = std::make_shared<tcp::Reopener>(streams, rank, settings);
+  }
+  auto state = std::make_unique<State>(State{streams, rank, options, std::move(sleeper), std::move(reopener)});
   return std::unique_ptr<TcpTransport>(new TcpTransport(std::move(state)));
 }
 
@@ -88,21 +121,33 @@ Result<LinkProfile> TcpTransport::reach(const PeerInfo& self, const PeerInfo& pe
 
 Address TcpTransport::address() const { return encodeTcpAddress(state_->options); }
 
-bool TcpTransport::progress() { return state_->sleeper->progress(); }
+bool TcpTransport::progress() {
+  if (state_->reopener != nullptr) state_->reopener->tick();
+  return state_->sleeper->progress();
+}
 
 Sleeper* TcpTransport::sleeper() { return state_->sleeper.get(); }
 
-Status TcpTransport::checkAddress(int peer, const Address& peerAddress) const {
+Result<bool> TcpTransport::checkAddress(int peer, const Address& peerAddress) const {
   const TcpOptions& mine = state_->options;
   TUTTI_ASSIGN(const TcpOptions theirs, decodeTcpAddress(peerAddress));
   TUTTI_TRY(checkSame(state_->rank, peer, "TUTTI_NSOCKETS", static_cast<size_t>(mine.nSockets),
                       static_cast<size_t>(theirs.nSockets)));
-  return checkSame(state_->rank, peer, "TUTTI_SLOT_BYTES", mine.slotBytes, theirs.slotBytes);
+  TUTTI_TRY(checkSame(state_->rank, peer, "TUTTI_SLOT_BYTES", mine.slotBytes, theirs.slotBytes));
+  if (mine.reconnect != theirs.reconnect) {
+    return invalidUsage("TUTTI_RECONNECT is ", kReconnects[static_cast<size_t>(mine.reconnect)], " on rank ",
+                        state_->rank, " and ", kReconnects[static_cast<size_t>(theirs.reconnect)], " on rank ", peer,
+                        "; it must be the same on all ranks");
+  }
+  if (mine.reconnect == Reconnect::None) return false;
+  TUTTI_TRY(checkSame(state_->rank, peer, "TUTTI_RECONNECT_BYTES", mine.windowBytes, theirs.windowBytes));
+  return mine.reconnect == Reconnect::All || (mine.reconnect == Reconnect::Hosts && mine.hostId != theirs.hostId);
 }
 
 // All sockets are dialed side by side.
 PendingEndpoint TcpTransport::beginConnect(int peer, const Address& peerAddress, int lane) {
-  const Status usable = checkAddress(peer, peerAddress);
+  const Result<bool> resumable = checkAddress(peer, peerAddress);
+  const Status usable = resumable.status();
   std::vector<PendingFd> opening;
   for (int i = 0; usable.ok() && i < state_->options.nSockets; ++i) {
     opening.push_back(state_->streams.open(peer, lane * state_->options.nSockets + i));
@@ -115,8 +160,9 @@ PendingEndpoint TcpTransport::beginConnect(int peer, const Address& peerAddress,
           if (!fd.valid()) return std::unique_ptr<Endpoint>();
           fds.push_back(std::move(fd));
         }
-        return std::unique_ptr<Endpoint>(std::make_unique<tcp::TcpEndpoint>(
-            peer, lane, std::move(fds), state_->options.slotBytes, state_->sleeper, state_->looks));
+        return std::unique_ptr<Endpoint>(
+            std::make_unique<tcp::TcpEndpoint>(peer, lane, std::move(fds), state_->options.slotBytes, state_->sleeper,
+                                               state_->looks, *resumable ? state_->reopener : nullptr));
       });
 }
 

@@ -8,9 +8,16 @@
 
 namespace tutti {
 
+/// Which links make their connections again when they break.
+enum class Reconnect : uint8_t { None, Hosts, All };
+
 struct TcpOptions {
   int nSockets = 2;              // TUTTI_NSOCKETS: of one endpoint; 1..16
   size_t slotBytes = 512 << 10;  // TUTTI_SLOT_BYTES if set: the most that one message carries; large ones save calls
+  Reconnect reconnect = Reconnect::None;  // TUTTI_RECONNECT
+  size_t windowBytes = 2 << 20;           // TUTTI_RECONNECT_BYTES, of each direction of a socket
+  int64_t reconnectMs = 20'000;           // TUTTI_RECONNECT_MS; 0: for ever
+  uint64_t hostId = 0;                    // of this rank: PeerInfo
 
   /// From the environment.  Errors: InvalidUsage naming the variable.
   static Result<TcpOptions> fromConfig();
@@ -33,12 +40,14 @@ class TcpTransport : public Transport {
 
  private:
   struct State;
-  Status checkAddress(int peer, const Address& peerAddress) const;
+  /// Both ends' options fit; whether their sockets are made again.
+  Result<bool> checkAddress(int peer, const Address& peerAddress) const;
   explicit TcpTransport(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 
-/// "tcp1 sockets=2 slot=131072".  Errors: RemoteError: not such a text.
+/// "tcp2 sockets=2 slot=131072 reconnect=1 window=2097152 host=17", without the deadline.  Errors: RemoteError: not
+/// such a text.
 Address encodeTcpAddress(const TcpOptions& options);
 Result<TcpOptions> decodeTcpAddress(const Address& address);
 

@@ -12,6 +12,7 @@ namespace tutti {
 namespace {
 
 constexpr int64_t kAbortPollNs = 10 * kMs;  // an abort word cannot wake anybody
+constexpr int64_t kMeanwhileNs = 5 * kMs;   // between two calls of what goes on beside a farewell
 constexpr int64_t kGoodbyeNs = 20 * kMs;    // between the end of a process and the belief that it had not left
 constexpr int64_t kBlameNs = 200 * kMs;     // for the BootstrapNode to find out who is to blame for a wait
 constexpr int64_t kLongWaitNs = 3'600'000 * kMs;
@@ -128,15 +129,22 @@ Result<std::vector<std::string>> Control::allGather(std::string blob, Deadline d
   return impl_->gather(std::move(blob), deadline, true);
 }
 
-Result<std::vector<std::string>> Control::farewell(std::string blob, Deadline deadline) {
-  return impl_->gather(std::move(blob), deadline, false);
+Result<std::vector<std::string>> Control::farewell(std::string blob, Deadline deadline,
+                                                   const std::function<void()>& meanwhile) {
+  return impl_->gather(std::move(blob), deadline, false, meanwhile);
 }
 
-Result<std::vector<std::string>> Control::Impl::gather(std::string blob, Deadline deadline, bool heedAbort) {
+Result<std::vector<std::string>> Control::Impl::gather(std::string blob, Deadline deadline, bool heedAbort,
+                                                       const std::function<void()>& meanwhile) {
   Visit visit(io);
   BootstrapNode& bootstrap = *io.bootstrap;
   if (bootstrap.failure(member)) return failure();
   const uint64_t n = bootstrap.allGather(member, std::move(blob));
+  const auto over = [&] { return bootstrap.gathered(member, n) != nullptr || bootstrap.failure(member); };
+  while (meanwhile && !over() && !deadline.passed()) {
+    visit.apart(meanwhile);
+    if (!over()) visit.wait(std::min(deadline.ns(), nowNs() + kMeanwhileNs));
+  }
   const Status waited = waitFor(
       &visit, deadline, "an exchange among all ranks", [&] { return bootstrap.gathered(member, n) != nullptr; },
       heedAbort);

@@ -125,6 +125,12 @@ PendingFd Control::open(int peer, int index) {
   });
 }
 
+Result<Fd> Control::opened(int peer, int index) {
+  const Visit visit(impl_->io);
+  TUTTI_TRY(impl_->over());
+  return impl_->io.network->takeStream(BootstrapNode::streamKey(impl_->request.commId, peer, index));
+}
+
 std::unique_ptr<Pending<Blobs>> Control::beginAllGather(std::string blob) {
   uint64_t number = 0;
   {

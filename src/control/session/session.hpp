@@ -94,7 +94,9 @@ class Control : public FdExchange, public StreamExchange {
   Result<std::vector<std::string>> allGather(std::string blob, Deadline deadline);
   /// The last allGather: of the abort word it takes no notice, only of failures that ranks report here.  Who has all
   /// blobs may do what sets that word elsewhere, while others still wait for theirs.
-  Result<std::vector<std::string>> farewell(std::string blob, Deadline deadline);
+  /// meanwhile: called now and then until then, without the Session's lock.
+  Result<std::vector<std::string>> farewell(std::string blob, Deadline deadline,
+                                            const std::function<void()>& meanwhile = {});
   Status barrier(Deadline deadline);
   /// An allGather that is polled; blobs without ranks: not there yet.  Must be polled to its end.
   std::unique_ptr<Pending<Blobs>> beginAllGather(std::string blob);
@@ -124,6 +126,7 @@ class Control : public FdExchange, public StreamExchange {
   void unserve(const std::string& key) override;
   PendingFd fetch(int peer, const std::string& key) override;
   PendingFd open(int peer, int index) override;
+  Result<Fd> opened(int peer, int index) override;
   /// Called on the Session's thread, by the rules of onFailure, when something that is polled may have come.  Empty:
   /// not any more.
   void setOnArrival(std::function<void()> onArrival);

@@ -49,6 +49,13 @@ class Visit {
   ~Visit() { wakeThread(); }
   /// Sleep until something changed or untilNs.
   void wait(int64_t untilNs);
+  /// Give the lock back for this call.
+  void apart(const std::function<void()>& call) {
+    wakeThread();
+    lock_.unlock();
+    call();
+    lock_.lock();
+  }
 
  private:
   void wakeThread() {
@@ -98,7 +105,8 @@ struct Control::Impl {
   /// wait() as a Status; `what` completes "rank 3 of 8 waited until its deadline for ...".
   Status waitFor(Visit* visit, Deadline deadline, const std::string& what, const std::function<bool()>& ready,
                  bool heedAbort = true);
-  Result<std::vector<std::string>> gather(std::string blob, Deadline deadline, bool heedAbort);
+  Result<std::vector<std::string>> gather(std::string blob, Deadline deadline, bool heedAbort,
+                                          const std::function<void()>& meanwhile = {});
   Status awaitDecision(Visit* visit, Deadline deadline, const std::atomic<uint32_t>* stop);
   /// The verdict of all ranks on a wait that took too long; `tooLate` as it is if it is something else.
   Status blame(Visit* visit, int suspect, const Status& tooLate);

@@ -1,0 +1,14 @@
+// CRC-32C (Castagnoli; RFC 3720, appendix B.4): finds damage, proves nothing about who did it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tutti {
+
+/// Of `bytes` bytes; goes on from `crc`, which is 0 at first.  Any thread.
+uint32_t crc32c(const void* data, size_t bytes, uint32_t crc = 0);
+/// The same without instructions for it.
+uint32_t crc32cByTable(const void* data, size_t bytes, uint32_t crc = 0);
+
+}  // namespace tutti

@@ -1,0 +1,186 @@
+"""What networks do to packets and connections while ranks work: loss, another order, doubles, cables that are pulled for a
+while or for good, and tutti-chaos between hosts, which resets, closes and damages connections."""
+import re
+import time
+import unittest
+
+import suite
+from hosts import Hosts
+from network_test import lacks
+
+QUICK = {"TUTTI_TIMEOUT_MS": "20000"}
+LATE = 90
+def rule_of_output(kind, rule):
+    return (f"nft add table ip out; nft add chain ip out o '{{ type {kind} hook output priority 0; }}';"
+            f"nft add rule ip out o {rule} || exit 1;")
+
+
+# What is sent in one piece is also cut by the card, as wires see it.
+NO_OFFLOAD = "ip link set eth0 gso_max_segs 1"
+
+
+class Losses(suite.Case):
+    def steady(self, made, layout, seconds, bytes_=1 << 20, common=None):
+        command = [suite.program("steady_ranks"), str(seconds), str(bytes_)]
+        return suite.start(made, layout, command, common=QUICK | (common or {}))
+
+    def all_go_on(self, jobs):
+        """Every element was right; what all ranks said."""
+        said = []
+        for rank, (status, text) in enumerate([job.wait(LATE) for job in jobs]):
+            self.assertEqual(status, 0, f"rank {rank}: {text}")
+            said.append(text)
+        self.assertRegex(said[0], r"ok, \d+ calls, longest \d+ ms")
+        return said
+
+    def on_all(self, made, command):
+        for host in range(made.n):
+            made.check(host, command)
+
+    # ---- Packets.
+
+    @lacks("nft")
+    def test_loss(self):
+        for of_thousand in (1, 10, 50):
+            with self.subTest(of_thousand=of_thousand), Hosts(2, family="inet") as made:
+                self.on_all(made, NO_OFFLOAD)
+                for host in (0, 1):
+                    made.drop(host, f"numgen random mod 1000 \\< {of_thousand}")
+                self.all_go_on(self.steady(made, [1, 2], 2, 200_000))
+
+    @lacks("nft")
+    def test_doubles(self):
+        with Hosts(2, family="inet") as made:
+            self.on_all(made, NO_OFFLOAD)
+            for host in (0, 1):
+                other = made.addresses(1 - host)[0]
+                made.check(host, rule_of_output("filter", f"ip daddr {other} numgen random mod 10 == 0 dup to {other}"))
+            self.all_go_on(self.steady(made, [1, 1], 2))
+
+    @lacks("nft")
+    @lacks("tc")
+    def test_another_order(self):
+        """One packet in ten goes over another cable, which is slow."""
+        with Hosts(2, family="inet", dead_ends=("aaa0",)) as made:
+            made.plug()
+            self.on_all(made, NO_OFFLOAD)
+            for host in (0, 1):
+                other = made.addresses(1 - host)[0]
+                made.check(host, rule_of_output("route", f"ip daddr {other} numgen random mod 10 == 0 meta mark set 7") +
+                           "ip rule add fwmark 7 table 100;"
+                           f"ip route add table 100 {other} via 10.78.0.{2 - host} dev aaa0;"
+                           "tc qdisc add dev aaa0 root tbf rate 100mbit burst 4kb latency 400ms")
+            self.all_go_on(self.steady(made, [1, 1], 2, common={"TUTTI_SOCKET_IFNAME": "eth0"}))
+            for host in (0, 1):
+                late = int(re.search(r"Sent \d+ bytes (\d+) pkt", made.check(host, "tc -s qdisc show dev aaa0"))[1])
+                self.assertGreater(late, 20)
+
+    # ---- Cables.
+
+    @lacks("nft")
+    def test_a_cable_that_is_pulled_for_five_seconds(self):
+        with Hosts(2, family="inet") as made:
+            jobs = self.steady(made, [1, 2], 8)
+            time.sleep(1)
+            for host in (0, 1):
+                made.drop(host, "iifname eth0")
+            time.sleep(5)
+            for host in (0, 1):
+                made.heal(host)
+            said = self.all_go_on(jobs)
+            self.assertGreater(int(re.search(r"longest (\d+) ms", said[0])[1]), 3000)
+
+    @lacks("nft")
+    def test_one_of_two_interfaces_falls_silent(self):
+        with Hosts(2, family="inet", dead_ends=("aaa0",)) as made:
+            made.plug()
+            jobs = self.steady(made, [1, 1], 7)
+            time.sleep(1.5)
+            before = min(made.sent())
+            for host in (0, 1):
+                made.drop(host, "iifname aaa0")
+            time.sleep(3.5)
+            self.assertGreater(min(made.sent()) - before, 1 << 20)  # over the other one
+            for host in (0, 1):
+                made.heal(host)  # control connections stay where they are
+            said = self.all_go_on(jobs)
+            for text in said:
+                self.assertLessEqual(len(re.findall("is back", text)), 1, said)
+            self.assertRegex("".join(said), r"stalled \(nothing was acknowledged for \d+ ms\) and is back after")
+
+    @lacks("nft")
+    def test_a_cable_that_is_pulled_for_good(self):
+        with Hosts(2, family="inet") as made:
+            jobs = self.steady(made, [1, 1], 60, common={"TUTTI_TIMEOUT_MS": "5000"})
+            time.sleep(1)
+            for host in (0, 1):
+                made.drop(host, "iifname eth0")
+            for rank, (status, text) in enumerate([job.wait(LATE) for job in jobs]):
+                self.assertNotIn(status, (0, None), text)
+                self.assertRegex(text, f"rank {1 - rank} ")
+
+    # ---- Connections, by the relay.
+
+    def between(self, made, *options):
+        """The relay takes what comes to node1."""
+        relay = made.start(1, ["sh", "-c", 'echo $$ >/run/relay; exec "$@"', "sh", suite.program("tutti-chaos"), "--listen",
+                               "10.77.0.2:7000", *options])
+        self.addCleanup(relay.end)
+        made.check(1, "until grep -q ':1B58 ' /proc/net/tcp; do sleep 0.02; done")
+        made.check(1, "nft add table ip chaos; nft add chain ip chaos in '{ type nat hook prerouting priority -100; }';"
+                      "nft add rule ip chaos in iifname eth0 tcp dport 1024-65535 redirect to :7000")
+        return relay
+
+    def relayed(self, options, layout=(1, 1), seconds=2, common=None):
+        """What all ranks said, and the relay."""
+        with Hosts(len(layout), family="inet") as made:
+            relay = self.between(made, *options)
+            said = self.all_go_on(self.steady(made, list(layout), seconds, common=common))
+            made.check(1, "kill -TERM $(cat /run/relay)")
+            status, log = relay.wait(30)
+            self.assertEqual(status, 0, log)
+            return said, log
+
+    @lacks("nft")
+    def test_connections_that_break(self):
+        for options, pattern in ((("--reset-every", "8M"), ": reset"), (("--close-every", "8M"), "closed in this direction"),
+                                 (("--flip-every", "8M"), "flipped"),
+                                 (("--split", "5000", "--reset-every", "16M", "--flip-every", "16M"), "flipped|reset")):
+            with self.subTest(options=options):
+                said, log = self.relayed(("--only", "stream", "--seed", "5", "--most", "12", *options))
+                self.assertRegex(log, pattern)
+                self.assertRegex("".join(said), r"broke \(.*\) and is back after \d+ ms; \d+ bytes are sent again")
+
+    @lacks("nft")
+    def test_three_ranks_on_two_hosts_whose_connections_break(self):
+        self.relayed(("--only", "stream", "--seed", "6", "--most", "12", "--reset-every", "8M"), layout=(1, 2))
+
+    @lacks("nft")
+    def test_connections_that_are_slow(self):
+        for options in (("--delay", "3", "--jitter", "5"), ("--split", "1000"), ("--coalesce", "30000"), ("--bandwidth", "20M"),
+                        ("--stall-every", "4M", "--stall-ms", "300")):
+            with self.subTest(options=options):
+                said, _ = self.relayed(options, seconds=1)
+                self.assertNotIn("is back", "".join(said))
+
+    @lacks("nft")
+    def test_where_nothing_is_made_again_a_reset_is_an_error_that_names_the_rank(self):
+        with Hosts(2, family="inet") as made:
+            self.between(made, "--only", "stream", "--reset-every", "4M", "--quiet")
+            for rank, (status, text) in enumerate(
+                    [job.wait(LATE) for job in self.steady(made, [1, 1], 60, common={"TUTTI_RECONNECT": "none"})]):
+                self.assertNotIn(status, (0, None), text)
+                self.assertRegex(text, r"rank [01] ")
+
+    @lacks("nft")
+    def test_control_connections_that_break_are_an_error_that_names_the_rank(self):
+        for options in (("--reset-every", "2K"), ("--flip-every", "2K"), ("--close-every", "2K")):
+            with self.subTest(options=options), Hosts(2, family="inet") as made:
+                self.between(made, "--only", "overlay", "--quiet", *options)
+                for rank, (status, text) in enumerate([job.wait(LATE) for job in self.steady(made, [1, 1], 60)]):
+                    self.assertNotIn(status, (0, None), text)
+                    self.assertRegex(text, r"rank \d ")
+
+
+if __name__ == "__main__":
+    suite.main()

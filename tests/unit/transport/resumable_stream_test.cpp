@@ -1,0 +1,361 @@
+// The stream that outlives its connections, in a world of bytes: cuts at every byte, damage, ends that notice late.
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <deque>
+#include <random>
+
+#include "src/base/crc32c.hpp"
+#include "tests/support/seeds.hpp"
+#include "transport/tcp/resumable_stream.hpp"
+
+using namespace tutti;
+using namespace tutti::tcp;
+
+namespace {
+
+std::byte byteAt(uint64_t position, int side) {
+  return static_cast<std::byte>((position * 2654435761u + static_cast<uint64_t>(side) * 97) >> 7);
+}
+
+/// Two ends, and the wires of every connection that they have had.
+class World {
+ public:
+  explicit World(size_t windowBytes) : ends_{End(windowBytes), End(windowBytes)} { wires_.emplace_back(); }
+
+  /// Up to `bytes` more of this end's stream; how many were taken.
+  size_t write(int side, size_t bytes, size_t firstPart) {
+    End& end = ends_[side];
+    std::vector<std::byte> data(bytes);
+    for (size_t i = 0; i < bytes; ++i) data[i] = byteAt(end.stream.written() + i, side);
+    firstPart = std::min(firstPart, bytes);
+    const iovec parts[] = {{data.data(), firstPart}, {data.data() + firstPart, bytes - firstPart}};
+    return end.stream.write(parts, 0);
+  }
+  /// Puts up to `most` bytes on this end's wire; how many.
+  size_t send(int side, size_t most) {
+    End& end = ends_[side];
+    std::array<iovec, 9> parts;
+    const size_t n = end.stream.toSend(parts);
+    size_t left = most;
+    for (size_t i = 0; i < n; ++i) {
+      const size_t some = std::min(left, parts[i].iov_len);
+      const auto* data = static_cast<const std::byte*>(parts[i].iov_base);
+      Wire& wire = wires_[end.connection];
+      if (!wire.cut) wire.bytes[side].insert(wire.bytes[side].end(), data, data + some);
+      left -= some;
+    }
+    end.stream.wasSent(most - left);
+    return most - left;
+  }
+  /// Takes up to `most` bytes off the wire to this end.  False: they are damaged, and the connection is given up.
+  bool arrive(int side, size_t most, size_t* bytes = nullptr) {
+    End& end = ends_[side];
+    auto& wire = wires_[end.connection].bytes[1 - side];
+    const std::span<std::byte> room = end.stream.room();
+    const size_t n = std::min({most, wire.size(), room.size()});
+    std::copy_n(wire.begin(), n, room.begin());
+    wire.erase(wire.begin(), wire.begin() + static_cast<std::ptrdiff_t>(n));
+    if (bytes != nullptr) *bytes = n;
+    return end.stream.came(n).ok();
+  }
+  /// Takes up to `most` bytes of the stream out and compares them.
+  size_t take(int side, size_t most) {
+    End& end = ends_[side];
+    std::vector<std::byte> out(most);
+    const iovec parts[] = {{out.data(), most / 3}, {out.data() + most / 3, most - most / 3}};
+    const size_t n = end.stream.take(parts);
+    for (size_t i = 0; i < n; ++i) right_ = right_ && out[i] == byteAt(end.taken + i, 1 - side);
+    end.taken += n;
+    return n;
+  }
+  /// Nothing that is on the way, or is put there, arrives any more.
+  void cut() {
+    Wire& wire = wires_.back();
+    wire.cut = true;
+    for (auto& bytes : wire.bytes) bytes.clear();
+  }
+  void damage(int side, size_t at) {
+    auto& bytes = wires_.back().bytes[side];
+    if (!bytes.empty()) bytes[at % bytes.size()] ^= std::byte{4};
+  }
+  bool isCut(int side) const { return wires_[ends_[side].connection].cut; }
+  /// This end goes over to the next connection.
+  void reconnect(int side) {
+    End& end = ends_[side];
+    if (++end.connection == wires_.size()) wires_.emplace_back();
+    // The other end's bytes on the old one go nowhere.
+    wires_[end.connection - 1].cut = true;
+    for (auto& bytes : wires_[end.connection - 1].bytes) bytes.clear();
+    end.stream.disconnect();
+    end.stream.check();
+    end.stream.connect();
+  }
+  bool behind(int side) const { return ends_[side].connection + 1 < wires_.size(); }
+  ResumableStream& stream(int side) { return ends_[side].stream; }
+  uint64_t taken(int side) const { return ends_[side].taken; }
+  bool right() const { return right_; }
+  void check() {
+    for (End& end : ends_) end.stream.check();
+  }
+  /// Until nothing moves any more; false: something was damaged.
+  bool settle() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (const int side : {0, 1}) {
+        size_t came = 0;
+        moved = send(side, SIZE_MAX) > 0 || moved;
+        if (!arrive(side, SIZE_MAX, &came)) return false;
+        moved = take(side, 1 << 20) > 0 || came > 0 || moved;
+      }
+      check();
+    }
+    return true;
+  }
+
+ private:
+  struct Wire {
+    std::array<std::deque<std::byte>, 2> bytes;  // by the end that they come from
+    bool cut = false;
+  };
+  struct End {
+    explicit End(size_t windowBytes) : stream(windowBytes) {}
+    ResumableStream stream;
+    size_t connection = 0;
+    uint64_t taken = 0;
+  };
+  std::array<End, 2> ends_;
+  std::deque<Wire> wires_;
+  bool right_ = true;
+};
+
+constexpr size_t kWindow = kLeastWindowBytes;
+
+}  // namespace
+
+TEST_CASE("CRC-32C is that of its standard, with and without instructions for it") {
+  CHECK(crc32c("123456789", 9) == 0xe3069283);
+  const std::vector<char> zeros(32, 0);
+  CHECK(crc32c(zeros.data(), 32) == 0x8a9136aa);  // RFC 3720, B.4
+  std::mt19937 random(1);
+  std::vector<char> bytes(300);
+  for (char& byte : bytes) byte = static_cast<char>(random());
+  for (size_t from = 0; from < 9; ++from) {
+    for (size_t n = 0; n + from < bytes.size(); ++n) {
+      const uint32_t whole = crc32c(bytes.data() + from, n);
+      REQUIRE(whole == crc32cByTable(bytes.data() + from, n));
+      REQUIRE(whole == crc32c(bytes.data() + from + n / 3, n - n / 3, crc32c(bytes.data() + from, n / 3)));
+    }
+  }
+}
+
+TEST_CASE("a connection may be cut at any byte of either direction, and each end notice first") {
+  // Both directions, acknowledgements among them; the cut comes after byte `at` of what `side` has sent.
+  for (const int side : {0, 1}) {
+    for (const int first : {0, 1}) {
+      size_t at = 0;
+      for (bool reached = true; reached; ++at) {
+        World world(kWindow);
+        size_t sent = 0;
+        reached = false;
+        for (int message = 0; message < 6; ++message) {
+          for (const int s : {0, 1}) REQUIRE(world.write(s, message % 3 == 2 ? 40 : 7, 3) > 0);
+          if (message == 3) world.stream(side).probe();
+          if (!reached && sent < at + 1) {
+            sent += world.send(side, at - sent);
+            reached = sent == at;
+          }
+          if (!reached) (void)world.send(1 - side, SIZE_MAX);
+          if (!reached) {
+            for (const int s : {0, 1}) REQUIRE(world.arrive(s, SIZE_MAX));
+            for (const int s : {0, 1}) (void)world.take(s, 5);
+            continue;
+          }
+          // What is on the way may arrive, and then nothing more.
+          for (const int s : {0, 1}) REQUIRE(world.arrive(s, SIZE_MAX));
+          world.reconnect(first);
+          (void)world.send(first, 11);
+          world.reconnect(1 - first);
+          REQUIRE(world.settle());
+        }
+        REQUIRE(world.settle());
+        CAPTURE(side, first, at);
+        REQUIRE(world.right());
+        for (const int s : {0, 1}) REQUIRE(world.taken(s) == world.stream(1 - s).written());
+      }
+      CHECK(at > 300);
+    }
+  }
+}
+
+TEST_CASE("cuts, damage, ends that notice late, and readers that rest: right bytes once each, in bounded memory") {
+  for (const uint64_t seed : testSeeds(1, TUTTI_THOROUGH ? 400 : 60)) {
+    CAPTURE(seed);
+    std::mt19937_64 dice(seed);
+    const auto upTo = [&](size_t most) { return static_cast<size_t>(dice() % (most + 1)); };
+    const size_t large = seed % 3 == 0 ? 200 : 30'000;
+    World world(kWindow << (seed % 3));
+    int cuts = 0;
+    for (int step = 0; step < 1500; ++step) {
+      const int side = static_cast<int>(dice() % 2);
+      switch (dice() % 12) {
+        case 0:
+        case 1:
+        case 2: (void)world.write(side, upTo(large), upTo(large)); break;
+        case 3:
+        case 4:
+        case 5: (void)world.send(side, upTo(large)); break;
+        case 6:
+        case 7:
+          if (!world.arrive(side, upTo(large))) world.reconnect(side);
+          break;
+        case 8:
+        case 9: (void)world.take(side, upTo(large)); break;
+        case 10:
+          if (upTo(9) == 0) world.stream(side).probe();
+          if (world.behind(side)) world.reconnect(side);
+          break;
+        case 11:
+          if (upTo(3) == 0 && !world.isCut(side)) ++cuts, world.cut();
+          if (upTo(5) == 0) world.damage(side, dice());
+          if (world.isCut(side) && upTo(2) == 0) world.reconnect(side);
+          break;
+      }
+      world.check();
+    }
+    for (bool whole = false; !whole;) {
+      for (const int side : {0, 1}) {
+        while (world.behind(side)) world.reconnect(side);
+      }
+      if (world.isCut(0)) {
+        world.reconnect(0);
+        world.reconnect(1);
+      }
+      whole = world.settle();
+      if (!whole) {
+        world.reconnect(0);
+        world.reconnect(1);
+      }
+    }
+    CHECK(cuts > 0);
+    REQUIRE(world.right());
+    for (const int side : {0, 1}) REQUIRE(world.taken(side) == world.stream(1 - side).written());
+    for (const int side : {0, 1}) CHECK(world.stream(side).sent() == world.stream(side).written());
+  }
+}
+
+TEST_CASE("every flipped bit of a record is noticed, and repaired by another connection") {
+  for (size_t bit = 0; bit < (kRecordHeadBytes + 20) * 8; ++bit) {
+    CAPTURE(bit);
+    ResumableStream from(kWindow), to(kWindow);
+    std::array<std::byte, 20> data{}, out{};
+    for (size_t i = 0; i < data.size(); ++i) data[i] = byteAt(i, 0);
+    const iovec part{data.data(), data.size()};
+    REQUIRE(from.write(std::span(&part, 1), 0) == data.size());
+    const auto carry = [](ResumableStream& a, ResumableStream& b, size_t flipped) {
+      std::array<iovec, 4> parts;
+      const size_t n = a.toSend(parts);
+      std::vector<std::byte> bytes;
+      for (size_t i = 0; i < n; ++i) {
+        const auto* at = static_cast<const std::byte*>(parts[i].iov_base);
+        bytes.insert(bytes.end(), at, at + parts[i].iov_len);
+      }
+      a.wasSent(bytes.size());
+      if (flipped != SIZE_MAX) bytes[flipped / 8] ^= std::byte{1} << (flipped % 8);
+      std::copy(bytes.begin(), bytes.end(), b.room().begin());
+      return b.came(bytes.size());
+    };
+    const Status status = carry(from, to, bit);
+    REQUIRE(status.code() == tuttiRemoteError);
+    const iovec room{out.data(), out.size()};
+    REQUIRE(to.take(std::span(&room, 1)) == 0);
+    from.connect();
+    to.connect();
+    REQUIRE(carry(from, to, SIZE_MAX).ok());
+    REQUIRE(carry(to, from, SIZE_MAX).ok());
+    REQUIRE(carry(from, to, SIZE_MAX).ok());
+    REQUIRE(to.take(std::span(&room, 1)) == out.size());
+    CHECK(out == data);
+    CHECK(from.resent() == data.size());
+  }
+}
+
+TEST_CASE("a writer stops at its window while nobody reads, and goes on when somebody does") {
+  World world(kWindow);
+  size_t taken = 0;
+  for (size_t n = 1; n > 0;) {
+    taken += n = world.write(0, 5000, 100);
+    (void)world.send(0, SIZE_MAX);
+    REQUIRE(world.arrive(1, SIZE_MAX));
+    (void)world.send(1, SIZE_MAX);
+    REQUIRE(world.arrive(0, SIZE_MAX));
+  }
+  CHECK(taken - 1 <= kWindow);
+  REQUIRE(world.settle());
+  CHECK(world.write(0, 5000, 100) == 5000);
+  // Acknowledgements get through to an end that takes nothing while the other way is full, too.
+  World both(kWindow);
+  for (const int side : {0, 1}) {
+    while (both.write(side, 5000, 100) > 0) (void)both.send(side, SIZE_MAX);
+  }
+  for (int round = 0; round < 3; ++round) {
+    REQUIRE(both.arrive(1, SIZE_MAX));
+    REQUIRE(both.take(1, kWindow) == (round == 0 ? kWindow : 0));
+    (void)both.send(1, SIZE_MAX);
+    REQUIRE(both.arrive(0, SIZE_MAX));  // whose own bytes nobody has taken
+  }
+  CHECK(both.write(0, 5000, 100) == 5000);
+}
+
+TEST_CASE("a thousand small messages before the first acknowledgement are bounded, too") {
+  World world(1 << 20);
+  size_t messages = 0;
+  while (world.write(0, 1, 1) > 0) ++messages;
+  CHECK(messages == kMostRecords);
+  REQUIRE(world.settle());
+  CHECK(world.write(0, 1, 1) == 1);
+}
+
+TEST_CASE("bye comes behind everything else") {
+  World world(kWindow);
+  REQUIRE(world.write(0, 3000, 0) == 3000);
+  world.stream(0).bye();
+  (void)world.send(0, 100);
+  REQUIRE(world.arrive(1, SIZE_MAX));
+  CHECK(!world.stream(1).peerSaidBye());
+  REQUIRE(world.settle());
+  CHECK(world.stream(1).peerSaidBye());
+  CHECK(world.taken(1) == 3000);
+}
+
+TEST_CASE("what is no record, or not of this stream, is refused with the reason") {
+  const auto answer = [](std::span<const std::byte> bytes, bool second = false) {
+    ResumableStream stream(kWindow);
+    if (second) stream.connect();
+    std::copy(bytes.begin(), bytes.end(), stream.room().begin());
+    return stream.came(bytes.size()).message();
+  };
+  CHECK(answer(std::vector<std::byte>(40, std::byte{1})).find("damaged") != std::string::npos);
+  ResumableStream other(kWindow);
+  other.probe();
+  std::array<iovec, 4> parts;
+  const auto first = [&] {
+    REQUIRE(other.toSend(parts) >= 1);
+    const auto* at = static_cast<const std::byte*>(parts[0].iov_base);
+    return std::vector<std::byte>(at, at + parts[0].iov_len);
+  };
+  CHECK(answer(first()).empty());
+  CHECK(answer(first(), true) == "a connection does not begin with a resume");
+  other.connect();
+  CHECK(answer(first()) == "a connection does not begin with a resume");
+  CHECK(answer(first(), true).empty());
+  // A stream of somebody else's, that is further.
+  World world(kWindow);
+  REQUIRE(world.write(0, 500, 0) == 500);
+  REQUIRE(world.settle());
+  world.stream(1).connect();
+  REQUIRE(world.stream(1).toSend(parts) >= 1);
+  const auto* at = static_cast<const std::byte*>(parts[0].iov_base);
+  CHECK(answer(std::span(at, parts[0].iov_len), true) == "it wants to go on at byte 500 of 0, of which 0 are gone");
+}

@@ -1,0 +1,260 @@
+#include "transport/tcp/resumable_socket.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "src/base/clock.hpp"
+#include "src/base/log.hpp"
+#include "transport/tcp/retried.hpp"
+
+namespace tutti::tcp {
+namespace {
+
+constexpr int64_t kLookNs = 20 * kMs;         // between two looks for a connection that the peer has made
+constexpr int64_t kFirstProbeNs = 250 * kMs;  // of silence, then of more
+constexpr int64_t kLastProbeNs = 2000 * kMs;
+// A connection stalls when its system has repeated twice and nothing has come back for so long: at the usual least
+// timeout of TCP (200 ms) repeats leave after 200 and 600 ms, and one lost repeat is no reason yet.
+constexpr uint8_t kStallRepeats = 2;
+constexpr uint32_t kStallMs = 500;
+constexpr int64_t kLeastBackoffNs = 10 * kMs;
+constexpr int kMostPulls = 8;
+constexpr size_t kLargePullBytes = 64 << 10;
+constexpr size_t kParts = 64;
+constexpr int kNewer = 3;  // generations to look for: one may have broken before the other end has seen it
+
+size_t bytesOf(std::span<const iovec> parts) {
+  size_t bytes = 0;
+  for (const iovec& part : parts) bytes += part.iov_len;
+  return bytes;
+}
+
+}  // namespace
+
+ResumableSocket::ResumableSocket(int peer, int index, Fd fd, std::shared_ptr<Reopener> reopener,
+                                 std::function<void(int)> prepare)
+    : peer_(peer),
+      index_(index),
+      reopener_(std::move(reopener)),
+      prepare_(std::move(prepare)),
+      fd_(std::move(fd)),
+      stream_(reopener_->settings().windowBytes) {}
+
+ResumableSocket::~ResumableSocket() {
+  while (pull() > 0) {  // what is unread would turn our end into a reset, which might overtake the bye
+  }
+  stream_.bye();
+  flush();
+  dropFd();
+}
+
+// ---- Bytes
+
+Result<size_t> ResumableSocket::write(std::span<const iovec> parts) {
+  if (ended_) return *ended_;
+  const auto give = [&] {
+    (void)stream_.write(parts, static_cast<size_t>(stream_.written() - reported_));
+    flush();
+  };
+  give();
+  if (stream_.sent() == reported_ && pull() > 0) give();  // the window may have been full of what the peer has
+  const auto moved = static_cast<size_t>(stream_.sent() - reported_);
+  reported_ += moved;
+  return moved;
+}
+
+Result<size_t> ResumableSocket::read(std::span<const iovec> parts) {
+  const size_t want = bytesOf(parts);
+  // A short read has emptied the socket.
+  for (int i = 0; i < kMostPulls && stream_.available() < want && pull() >= kLargePullBytes; ++i) {
+  }
+  const size_t n = stream_.take(parts);
+  if (n > 0) flush();  // what it frees
+  if (n == 0 && ended_) return *ended_;
+  return n;
+}
+
+void ResumableSocket::serve() {
+  if (!stream_.resumed()) (void)pull();
+  flush();
+}
+
+void ResumableSocket::flush() {
+  while (fd_.valid()) {
+    std::array<iovec, kParts> parts;
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = stream_.toSend(parts);
+    if (message.msg_iovlen == 0) return;
+    const ssize_t n = retried([&] { return ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT); });
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (n < 0) return writeFailed(std::strerror(errno));
+    stream_.wasSent(static_cast<size_t>(n));
+  }
+}
+
+/// What has come before counts: the peer may have said bye.
+void ResumableSocket::writeFailed(const std::string& why) {
+  while (pull() > 0) {
+  }
+  if (fd_.valid()) broke(why);
+}
+
+/// One read; how many bytes came.
+size_t ResumableSocket::pull() {
+  if (!fd_.valid()) return 0;
+  const std::span<std::byte> room = stream_.room();
+  if (room.empty()) return broke("the peer has sent more than there is room for"), 0;
+  const ssize_t n = retried([&] { return ::recv(fd_.get(), room.data(), room.size(), MSG_DONTWAIT); });
+  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
+  if (n < 0) return broke(std::strerror(errno)), 0;
+  if (n == 0) return broke("the connection was closed"), 0;
+  heard_ = true;
+  const bool resumed = stream_.resumed();
+  if (const Status status = stream_.came(static_cast<size_t>(n)); !status.ok()) return broke(status.message()), 0;
+  if (!resumed && stream_.resumed()) cameBack();
+  return static_cast<size_t>(n);
+}
+
+// ---- Connections
+
+void ResumableSocket::dropFd() {
+  if (!fd_.valid()) return;
+  if (change_) change_(fd_.get(), false);
+  fd_.reset();
+}
+
+void ResumableSocket::broke(const std::string& why) {
+  dropFd();
+  stream_.disconnect();
+  if (stream_.peerSaidBye()) {
+    ended_ = remoteError("rank ", peer_, " has closed its tcp connection: it ended or gave up");
+    return;
+  }
+  const int64_t now = nowNs();
+  begin(why, now);
+  stalled_ = false;
+  // One that breaks before it was of any use is not made again at once.
+  nextOpenNs_ = attempts_ == 0 ? now : now + (kLeastBackoffNs << std::min(attempts_, 6));
+  ++attempts_;
+}
+
+void ResumableSocket::begin(const std::string& why, int64_t nowNs) {
+  TUTTI_INFO("tcp", "rank ", reopener_->rank(), "'s connection ", index_, " to rank ", peer_, " broke: ", why);
+  if (away()) return;
+  why_ = why;
+  beganNs_ = nextOpenNs_ = nowNs;
+}
+
+void ResumableSocket::fail(const std::string& why) {
+  dropFd();
+  ended_ = remoteError("rank ", reopener_->rank(), "'s tcp connection ", index_, " to rank ", peer_, " broke (", why_,
+                       ") and ", why);
+}
+
+void ResumableSocket::adopt(Fd fd, int generation) {
+  dropFd();
+  pending_.reset();
+  fd_ = std::move(fd);
+  generation_ = generation;
+  prepare_(fd_.get());
+  if (change_) change_(fd_.get(), true);
+  resentBefore_ = stream_.resent();
+  stream_.connect();
+  heard_ = true;
+  flush();
+}
+
+/// The peer goes on, too.
+void ResumableSocket::cameBack() {
+  const int64_t now = nowNs();
+  const std::string text = cat("rank ", reopener_->rank(), "'s connection ", index_, " to rank ", peer_, " ",
+                               stalled_ ? "stalled" : "broke", " (", why_.empty() ? "noticed by the other end" : why_,
+                               ") and is back", away() ? cat(" after ", (now - beganNs_) / kMs, " ms") : "", "; ",
+                               stream_.resent() - resentBefore_, " bytes are sent again");
+  const bool warns = away() && (!stalled_ || reopener_->warnsOfStall(peer_, now));
+  TUTTI_LOG_AT(warns ? LogLevel::Warn : LogLevel::Info, "tcp", text);
+  why_.clear();
+  stalled_ = false;
+  attempts_ = 0;
+  flush();
+}
+
+// ---- Time
+
+bool ResumableSocket::tick(int64_t nowNs) {
+  if (ended_) return false;
+  if (nowNs >= nextLookNs_) {
+    nextLookNs_ = nowNs + kLookNs;
+    lookForNewer();
+  }
+  if (fd_.valid()) probe(nowNs);
+  if (away() && !ended_) goOnOpening(nowNs);
+  return away() || !stream_.resumed();
+}
+
+void ResumableSocket::lookForNewer() {
+  for (int generation = generation_ + 1; generation <= generation_ + kNewer; ++generation) {
+    Result<Fd> made = reopener_->opened(peer_, index_, generation);
+    if (!made.ok()) return;  // who waits for the communicator hears of it there
+    if (made->valid()) return adopt(std::move(*made), generation);
+  }
+}
+
+void ResumableSocket::goOnOpening(int64_t nowNs) {
+  const bool waitsForPeer = fd_.valid() && !stream_.resumed();
+  if (waitsForPeer) return;
+  if (pending_ == nullptr && nowNs >= nextOpenNs_) {
+    if (generation_ >= Reopener::kMostGenerations) return fail("was made again too often");
+    pendingGeneration_ = generation_ + 1;
+    pending_ = reopener_->open(peer_, index_, pendingGeneration_);
+    if (pending_ == nullptr) return fail("its transport has ended");
+  }
+  if (pending_ != nullptr) {
+    Result<Fd> made = pending_->poll();
+    if (!made.ok()) return fail(cat("could not be made again: ", made.status().message()));
+    if (made->valid()) return adopt(std::move(*made), pendingGeneration_);
+  }
+  const int64_t deadlineNs = reopener_->settings().deadlineNs;
+  if (!fd_.valid() && deadlineNs > 0 && nowNs - beganNs_ > deadlineNs) {
+    fail(cat("could not be made again within ", deadlineNs / kMs, " ms (TUTTI_RECONNECT_MS)"));
+  }
+}
+
+/// Silence is broken by a word of ours, so that the system finds out whether the connection stands.
+void ResumableSocket::probe(int64_t nowNs) {
+  if (std::exchange(heard_, false)) {
+    heardNs_ = nowNs;
+    probeGapNs_ = kFirstProbeNs;
+  }
+  if (nowNs - std::max(heardNs_, probedNs_) >= probeGapNs_) {
+    probedNs_ = nowNs;
+    probeGapNs_ = std::min(probeGapNs_ * 3 / 2, kLastProbeNs);
+    stream_.probe();
+    (void)pull();
+    flush();
+  }
+  int64_t silentMs = 0;
+  if (!fd_.valid() || (away() && stream_.resumed()) || !stalls(&silentMs)) return;
+  const std::string why = cat("nothing was acknowledged for ", silentMs, " ms");
+  if (!stream_.resumed()) return broke(why);  // a new one that leads nowhere
+  begin(why, nowNs);
+  stalled_ = true;
+}
+
+bool ResumableSocket::stalls(int64_t* silentMs) const {
+  tcp_info info{};
+  socklen_t bytes = sizeof info;
+  if (getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return false;
+  *silentMs = info.tcpi_last_ack_recv;
+  return info.tcpi_unacked > 0 && info.tcpi_retransmits >= kStallRepeats && info.tcpi_last_ack_recv >= kStallMs;
+}
+
+}  // namespace tutti::tcp

@@ -1,0 +1,323 @@
+#include "transport/tcp/resumable_stream.hpp"
+
+#include <endian.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/assert.hpp"
+#include "src/base/crc32c.hpp"
+
+namespace tutti::tcp {
+namespace {
+
+constexpr uint16_t kRecordMagic = 0x7254;  // "Tr"
+constexpr size_t kReadBytes = 256 << 10;
+constexpr size_t kLeastRoomBytes = 64 << 10;
+constexpr size_t kCrcOffset = kRecordHeadBytes - 4;
+
+struct WireHead {
+  uint16_t magic;
+  uint8_t kind, zero;
+  uint32_t bytes;
+  uint64_t position, consumed;
+  uint32_t payloadCrc, headCrc;
+};
+static_assert(sizeof(WireHead) == kRecordHeadBytes);
+
+}  // namespace
+
+ResumableStream::ResumableStream(size_t windowBytes)
+    : window_(windowBytes), kept_(new std::byte[windowBytes]) {  // pages are touched when used, not before
+  TUTTI_ASSERT_CMP(windowBytes, >=, kLeastWindowBytes);
+}
+
+// ---- Records
+
+ResumableStream::Head ResumableStream::makeHead(Kind kind, uint32_t bytes, uint64_t position, uint64_t consumed,
+                                                uint32_t payloadCrc) {
+  WireHead wire{htole16(kRecordMagic), static_cast<uint8_t>(kind), 0, htole32(bytes), htole64(position),
+                htole64(consumed),     htole32(payloadCrc),        0};
+  wire.headCrc = htole32(crc32c(&wire, kCrcOffset));
+  Head head;
+  std::memcpy(head.data(), &wire, sizeof wire);
+  return head;
+}
+
+Result<ResumableStream::Parsed> ResumableStream::parseHead(const std::byte* head) {
+  WireHead wire;
+  std::memcpy(&wire, head, sizeof wire);
+  if (le32toh(wire.headCrc) != crc32c(head, kCrcOffset))
+    return remoteError("damaged: the head of a record is not whole");
+  const Parsed parsed{static_cast<Kind>(wire.kind), le32toh(wire.bytes), le64toh(wire.position), le64toh(wire.consumed),
+                      le32toh(wire.payloadCrc)};
+  const bool known = wire.kind >= static_cast<uint8_t>(Kind::Data) && wire.kind <= static_cast<uint8_t>(Kind::Bye);
+  const bool sized =
+      parsed.kind == Kind::Data ? parsed.bytes >= 1 && parsed.bytes <= kMostRecordBytes : parsed.bytes == 0;
+  if (le16toh(wire.magic) != kRecordMagic || wire.zero != 0 || !known || !sized)
+    return remoteError("what came is no record");
+  return parsed;
+}
+
+// ---- Sending
+
+size_t ResumableStream::write(std::span<const iovec> parts, size_t skip) {
+  size_t taken = 0;
+  uint32_t begun = 0;  // bytes of the record that is being filled
+  const auto close = [&] {
+    if (begun > 0) closeRecord(written_ - begun, begun);
+    begun = 0;
+  };
+  for (const iovec& part : parts) {
+    const size_t from = std::min(skip, part.iov_len);
+    skip -= from;
+    const auto* data = static_cast<const std::byte*>(part.iov_base) + from;
+    for (size_t left = part.iov_len - from; left > 0;) {
+      const size_t at = written_ % window_;
+      const size_t room = window_ - (written_ - acknowledged_);
+      const size_t n = std::min({left, room, window_ - at, kMostRecordBytes - begun});
+      if (n == 0 || records_.size() >= kMostRecords) {
+        close();
+        return taken;
+      }
+      std::memcpy(kept_.get() + at, data, n);
+      written_ += n;
+      taken += n;
+      begun += static_cast<uint32_t>(n);
+      data += n;
+      left -= n;
+      if (begun == kMostRecordBytes || at + n == window_) close();
+    }
+  }
+  close();
+  return taken;
+}
+
+void ResumableStream::closeRecord(uint64_t position, uint32_t bytes) {
+  const uint32_t crc = crc32c(kept_.get() + position % window_, bytes);
+  records_.push_back({makeHead(Kind::Data, bytes, position, consumed_, crc), position, bytes});
+  saidConsumed_ = consumed_;
+  recordsTaken_ = 0;
+}
+
+/// What else has to be said, at the border of two records.
+void ResumableStream::makeControl() {
+  if (controlMade_ && controlSent_ > 0) return;
+  const bool all = cursor_ == records_.size();
+  controlMade_ = true;
+  if (resumeDue_) {
+    controlKind_ = Kind::Resume;
+  } else if (ackDue_) {
+    controlKind_ = Kind::Ack;
+  } else if (byeDue_ && all && resumed_) {
+    controlKind_ = Kind::Bye;
+  } else {
+    controlMade_ = false;
+    return;
+  }
+  control_ = makeHead(controlKind_, 0, controlKind_ == Kind::Resume ? received_ : written_, consumed_, 0);
+}
+
+void ResumableStream::controlWasSent() {
+  controlMade_ = false;
+  controlSent_ = 0;
+  if (controlKind_ == Kind::Resume) resumeDue_ = false;
+  if (controlKind_ == Kind::Bye) byeDue_ = false;
+  ackDue_ = false;
+}
+
+size_t ResumableStream::toSend(std::span<iovec> parts) {
+  size_t n = 0;
+  const auto add = [&](const std::byte* data, size_t bytes) {
+    parts[n++] = {const_cast<std::byte*>(data), bytes};  // sendmsg only reads
+  };
+  const auto addRecord = [&](const Record& record, size_t from) {
+    if (from < kRecordHeadBytes) add(record.head.data() + from, kRecordHeadBytes - from);
+    const size_t ofPayload = from < kRecordHeadBytes ? 0 : from - kRecordHeadBytes;
+    add(payloadOf(record) + ofPayload, record.bytes - ofPayload);
+  };
+  size_t next = cursor_;
+  if (offset_ > 0) addRecord(records_[next++], offset_);
+  makeControl();
+  if (controlMade_) add(control_.data() + controlSent_, kRecordHeadBytes - controlSent_);
+  for (; resumed_ && next < records_.size() && n + 2 <= parts.size(); ++next) addRecord(records_[next], 0);
+  return n;
+}
+
+void ResumableStream::wasSent(size_t bytes) {
+  const auto ofRecord = [&] {
+    const Record& record = records_[cursor_];
+    const size_t n = std::min(bytes, kRecordHeadBytes + record.bytes - offset_);
+    offset_ += n;
+    bytes -= n;
+    if (offset_ < kRecordHeadBytes + record.bytes) return;
+    offset_ = 0;
+    ++cursor_;
+    sentMost_ = std::max(sentMost_, record.position + record.bytes);
+  };
+  if (offset_ > 0 && bytes > 0) ofRecord();
+  if (controlMade_ && bytes > 0) {
+    const size_t n = std::min(bytes, kRecordHeadBytes - controlSent_);
+    controlSent_ += n;
+    bytes -= n;
+    if (controlSent_ == kRecordHeadBytes) controlWasSent();
+  }
+  while (bytes > 0) ofRecord();
+}
+
+/// The peer has consumed so much.
+Status ResumableStream::acknowledge(uint64_t consumed) {
+  if (consumed > written_) return remoteError("it has had ", consumed, " bytes of ", written_);
+  while (!records_.empty() && records_.front().position + records_.front().bytes <= consumed) {
+    // One that is on its way again, though the peer has it, must still leave whole.
+    if (cursor_ == 0) break;
+    records_.pop_front();
+    --cursor_;
+  }
+  const uint64_t kept = records_.empty() ? written_ : records_.front().position;
+  acknowledged_ = std::max(acknowledged_, std::min(consumed, kept));
+  return {};
+}
+
+Status ResumableStream::resumeAt(uint64_t received) {
+  if (received > written_ || received < acknowledged_) {
+    return remoteError("it wants to go on at byte ", received, " of ", written_, ", of which ", acknowledged_,
+                       " are gone");
+  }
+  cursor_ = 0;
+  while (cursor_ < records_.size() && records_[cursor_].position < received) ++cursor_;
+  const uint64_t at = cursor_ < records_.size() ? records_[cursor_].position : written_;
+  if (at != received) return remoteError("it wants to go on at byte ", received, ", inside of a record");
+  resent_ += sentMost_ > received ? sentMost_ - received : 0;
+  resumed_ = true;
+  return {};
+}
+
+// ---- Receiving
+
+std::span<std::byte> ResumableStream::room() {
+  if (begin_ == end_) begin_ = parsed_ = end_ = 0;
+  if (capacity_ - end_ < kLeastRoomBytes && begin_ > 0) {
+    std::memmove(in_.get(), in_.get() + begin_, end_ - begin_);
+    parsed_ -= begin_;
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  if (capacity_ - end_ < kLeastRoomBytes) {
+    // What the peer may have under way, and one record of acknowledgements.
+    const size_t most = window_ + (kMostRecords + 2) * kRecordHeadBytes + kMostRecordBytes + kLeastRoomBytes;
+    const size_t larger = std::min(std::max(2 * capacity_, kReadBytes), most);
+    if (larger > capacity_) {
+      std::unique_ptr<std::byte[]> grown(new std::byte[larger]);
+      if (end_ > 0) std::memcpy(grown.get(), in_.get(), end_);
+      in_ = std::move(grown);
+      capacity_ = larger;
+    }
+  }
+  return {in_.get() + end_, capacity_ - end_};
+}
+
+Status ResumableStream::came(size_t bytes) {
+  end_ += bytes;
+  TUTTI_ASSERT_CMP(end_, <=, capacity_);
+  for (bool whole = true; whole;) TUTTI_TRY(parseOne(&whole));
+  return {};
+}
+
+Status ResumableStream::parseOne(bool* whole) {
+  *whole = false;
+  if (end_ - parsed_ < kRecordHeadBytes) return {};
+  TUTTI_ASSIGN(const Parsed record, parseHead(in_.get() + parsed_));
+  if (firstRecord_ != (record.kind == Kind::Resume)) return remoteError("a connection does not begin with a resume");
+  if (record.kind == Kind::Data && record.position != received_) {
+    return remoteError("byte ", record.position, " came where byte ", received_, " was to come");
+  }
+  const size_t size = kRecordHeadBytes + record.bytes;
+  if (end_ - parsed_ < size) return {};
+  if (record.bytes > 0 && crc32c(in_.get() + parsed_ + kRecordHeadBytes, record.bytes) != record.payloadCrc) {
+    return remoteError("damaged: ", record.bytes, " bytes at byte ", record.position, " of the stream are not as sent");
+  }
+  firstRecord_ = false;
+  *whole = true;
+  if (record.kind == Kind::Data) {
+    received_ += record.bytes;
+    if (received_ - consumed_ > window_) return remoteError("it has sent more than there is room for");
+    parsed_ += size;
+  } else {
+    // Nothing of it is kept: acknowledgements must not fill the room of bytes that nobody takes.
+    std::memmove(in_.get() + parsed_, in_.get() + parsed_ + size, end_ - parsed_ - size);
+    end_ -= size;
+    if (record.kind == Kind::Resume) TUTTI_TRY(resumeAt(record.position));
+    if (record.kind == Kind::Bye) peerSaidBye_ = true;
+  }
+  return acknowledge(record.consumed);
+}
+
+size_t ResumableStream::take(std::span<const iovec> parts) {
+  size_t taken = 0;
+  for (const iovec& part : parts) {
+    auto* out = static_cast<std::byte*>(part.iov_base);
+    for (size_t want = part.iov_len; want > 0;) {
+      if (left_ == 0) {
+        if (begin_ == parsed_) {
+          consumedSome(taken);
+          return taken;
+        }
+        left_ = parseHead(in_.get() + begin_)->bytes;
+        begin_ += kRecordHeadBytes;
+      }
+      const size_t n = std::min(want, left_);
+      std::memcpy(out, in_.get() + begin_, n);
+      begin_ += n;
+      left_ -= n;
+      recordsTaken_ += left_ == 0 ? 1 : 0;
+      out += n;
+      want -= n;
+      taken += n;
+    }
+  }
+  consumedSome(taken);
+  return taken;
+}
+
+void ResumableStream::consumedSome(size_t bytes) {
+  consumed_ += bytes;
+  if (consumed_ - saidConsumed_ < window_ / 4 && recordsTaken_ < kMostRecords / 4) return;
+  saidConsumed_ = consumed_;
+  recordsTaken_ = 0;
+  ackDue_ = true;
+}
+
+// ---- Connections
+
+void ResumableStream::disconnect() {
+  end_ = parsed_;
+  offset_ = 0;
+  controlMade_ = false;
+  controlSent_ = 0;
+  resumed_ = false;
+}
+
+void ResumableStream::connect() {
+  disconnect();
+  resumeDue_ = true;
+  firstRecord_ = true;
+}
+
+void ResumableStream::check() const {
+  TUTTI_ASSERT_CMP(acknowledged_, <=, written_);
+  TUTTI_ASSERT_CMP(sentMost_, <=, written_);
+  TUTTI_ASSERT_CMP(written_ - acknowledged_, <=, window_);
+  TUTTI_ASSERT_CMP(received_ - consumed_, <=, window_);
+  TUTTI_ASSERT_CMP(cursor_, <=, records_.size());
+  TUTTI_ASSERT_CMP(records_.size(), <=, kMostRecords);
+  TUTTI_ASSERT(begin_ <= parsed_ && parsed_ <= end_ && end_ <= capacity_);
+  uint64_t next = records_.empty() ? written_ : records_[0].position;
+  for (size_t i = 0; i < records_.size(); ++i) {
+    TUTTI_ASSERT_CMP(records_[i].position, ==, next);
+    next += records_[i].bytes;
+  }
+  TUTTI_ASSERT_CMP(next, ==, written_);
+}
+
+}  // namespace tutti::tcp

@@ -1,0 +1,137 @@
+// A byte stream in both directions that outlives the connection it travels on: a machine without I/O.
+//
+// Bytes travel in records that say where in the stream they stand and carry checksums.  A record stays here until the
+// peer has consumed it, so that a new connection can begin where the peer's whole and undamaged records end.  What a
+// connection loses, cuts or damages is sent again; nothing is given out twice.
+//
+//   record   magic 2 | kind 1 | 0 1 | payload bytes 4 | position 8 | consumed 8 | payload's CRC 4 | CRC of these 28 4
+//   data     position: of the first payload byte
+//   ack      nothing but what every record says: how much its sender has consumed
+//   resume   the first record of every connection but the first; position: how much its sender has received
+//   bye      its sender needs nothing more: the connection's end is the peer's own
+//
+// Memory: windowBytes of each direction.  A writer never has more than that unconsumed, so that its peer has room for
+// all of it, can read on to the acknowledgements behind it, and neither end ever waits for the other to read.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "src/base/fifo.hpp"
+#include "src/base/status.hpp"
+
+namespace tutti::tcp {
+
+inline constexpr size_t kRecordHeadBytes = 32;
+inline constexpr size_t kMostRecordBytes = 64 << 10;
+inline constexpr size_t kMostRecords = 4096;  // that one end keeps
+inline constexpr size_t kLeastWindowBytes = 64 << 10;
+
+/// One thread.
+class ResumableStream {
+ public:
+  /// Both ends have the same window.  The first connection is there.
+  explicit ResumableStream(size_t windowBytes);
+
+  // ---- Sending
+
+  /// Takes bytes of `parts` behind the first `skip`, as many as there is room for; how many.
+  size_t write(std::span<const iovec> parts, size_t skip);
+  /// Taken, ever; of these, those that a connection has had once; and those that the peer has consumed.
+  uint64_t written() const { return written_; }
+  uint64_t sent() const { return sentMost_; }
+  uint64_t acknowledged() const { return acknowledged_; }
+  /// What is to be written to the connection now, in this order; how many parts were filled in.
+  size_t toSend(std::span<iovec> parts);
+  /// So many bytes of that were written.
+  void wasSent(size_t bytes);
+  /// Say what we have consumed although nothing else is to be said.
+  void probe() { ackDue_ = true; }
+  /// Say bye behind everything else.
+  void bye() { byeDue_ = true; }
+
+  // ---- Receiving
+
+  /// Where to put what comes from the connection; empty if the peer has sent more than it may.
+  std::span<std::byte> room();
+  /// So many bytes were put there.  Errors: RemoteError: they are damaged or no records; the connection must be ended.
+  Status came(size_t bytes);
+  /// Copies undamaged bytes out; how many.
+  size_t take(std::span<const iovec> parts);
+  size_t available() const { return static_cast<size_t>(received_ - consumed_); }
+  bool peerSaidBye() const { return peerSaidBye_; }
+  uint64_t received() const { return received_; }
+
+  // ---- Connections
+
+  /// The connection has ended; its unfinished record is forgotten.
+  void disconnect();
+  /// There is a new one.
+  void connect();
+  /// Whether the peer has said where to go on; false on a new connection until then.
+  bool resumed() const { return resumed_; }
+  /// Bytes that a new connection had to carry again, ever.
+  uint64_t resent() const { return resent_; }
+
+  /// For tests: what must always hold.
+  void check() const;
+
+ private:
+  enum class Kind : uint8_t { Data = 1, Ack = 2, Resume = 3, Bye = 4 };
+  using Head = std::array<std::byte, kRecordHeadBytes>;
+  struct Record {
+    Head head;
+    uint64_t position;
+    uint32_t bytes;
+  };
+  struct Parsed {
+    Kind kind;
+    uint32_t bytes;
+    uint64_t position, consumed;
+    uint32_t payloadCrc;
+  };
+  static Head makeHead(Kind kind, uint32_t bytes, uint64_t position, uint64_t consumed, uint32_t payloadCrc);
+  static Result<Parsed> parseHead(const std::byte* head);
+  void closeRecord(uint64_t position, uint32_t bytes);
+  const std::byte* payloadOf(const Record& record) const { return kept_.get() + record.position % window_; }
+  void makeControl();
+  void controlWasSent();
+  Status acknowledge(uint64_t consumed);
+  Status resumeAt(uint64_t received);
+  Status parseOne(bool* whole);
+  void consumedSome(size_t bytes);
+
+  const size_t window_;
+
+  // Sending: records_[cursor_] is the next to leave, of which `offset_` bytes have.
+  std::unique_ptr<std::byte[]> kept_;  // byte p of the stream at p % window_
+  Fifo<Record> records_;               // what the peer has not consumed
+  size_t cursor_ = 0;
+  size_t offset_ = 0;
+  uint64_t written_ = 0, acknowledged_ = 0, sentMost_ = 0;
+  uint64_t resent_ = 0;
+  Head control_{};
+  size_t controlSent_ = 0;
+  bool controlMade_ = false;
+  Kind controlKind_ = Kind::Ack;
+  bool ackDue_ = false, resumeDue_ = false, byeDue_ = false;
+  bool resumed_ = true;
+
+  // Receiving: in_[begin_, parsed_) are whole records, the first of which has `left_` bytes left to take behind begin_;
+  // in_[parsed_, end_) is what has come of the next.
+  std::unique_ptr<std::byte[]> in_;
+  size_t capacity_ = 0, begin_ = 0, parsed_ = 0, end_ = 0;
+  size_t left_ = 0;
+  bool firstRecord_ = false;  // of a new connection: it must be a resume
+  uint64_t received_ = 0, consumed_ = 0;
+  uint64_t saidConsumed_ = 0;
+  size_t recordsTaken_ = 0;  // since then
+  bool peerSaidBye_ = false;
+};
+
+}  // namespace tutti::tcp
