@@ -167,38 +167,4 @@ Registered::~Registered() {
   for (size_t rail = 0; rail < regions_.size(); ++rail) rails_[rail]->api().deregMr(regions_[rail]);
 }
 
-class Registry::Entry : public MemoryRegistration {
- public:
-  Entry(std::shared_ptr<Registry> registry, std::unique_ptr<Registered> kept)
-      : registry_(std::move(registry)), kept_(std::move(kept)) {
-    const std::lock_guard lock(registry_->mutex_);
-    at_ = registry_->all_.emplace(kept_->memory().base, kept_.get());
-  }
-  ~Entry() override {
-    const std::lock_guard lock(registry_->mutex_);
-    registry_->all_.erase(at_);
-  }
-
- private:
-  const std::shared_ptr<Registry> registry_;
-  const std::unique_ptr<Registered> kept_;
-  std::multimap<const std::byte*, const Registered*>::iterator at_;
-};
-
-Result<std::unique_ptr<MemoryRegistration>> Registry::add(const Rails& rails, const Memory& memory,
-                                                          int relaxedOrdering) {
-  TUTTI_ASSIGN(auto kept, Registered::make(rails, memory, Registered::Use::Lent, relaxedOrdering));
-  return std::unique_ptr<MemoryRegistration>(std::make_unique<Entry>(shared_from_this(), std::move(kept)));
-}
-
-std::optional<Keys> Registry::find(const void* data, size_t bytes) const {
-  const std::lock_guard lock(mutex_);
-  auto next = all_.upper_bound(static_cast<const std::byte*>(data));
-  while (next != all_.begin()) {
-    const Registered& kept = *(--next)->second;
-    if (kept.memory().holds(data, bytes)) return kept.keys();
-  }
-  return std::nullopt;
-}
-
 }  // namespace tutti::verbs

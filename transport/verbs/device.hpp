@@ -2,12 +2,11 @@
 #pragma once
 
 #include <array>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "transport/memory_table.hpp"
 #include "transport/transport.hpp"
 #include "transport/verbs/gid.hpp"
 #include "transport/verbs/library.hpp"
@@ -96,17 +95,7 @@ class Registered : public MemoryRegistration {
   Keys keys_;
 };
 
-/// What users have registered.  Any thread.
-class Registry : public std::enable_shared_from_this<Registry> {
- public:
-  Result<std::unique_ptr<MemoryRegistration>> add(const Rails& rails, const Memory& memory, int relaxedOrdering);
-  /// Of a registration that holds all of it.
-  std::optional<Keys> find(const void* data, size_t bytes) const;
-
- private:
-  class Entry;
-  mutable std::mutex mutex_;
-  std::multimap<const std::byte*, const Registered*> all_;  // by base
-};
+/// What users have registered.
+using Registry = MemoryTable<Keys>;
 
 }  // namespace tutti::verbs
