@@ -21,10 +21,12 @@ def say(text):
 class Runner:
     """The groups of one transport and rank count.  A group that fails is started anew, at most `lives` times."""
 
-    def __init__(self, settings, programs, launchers, ranks, cpus, timeout, lives=3, nice=None, beside=False):
+    def __init__(self, settings, programs, launchers, ranks, cpus, timeout, lives=3, nice=None, beside=False,
+                 launch=launch_line):
         self.settings, self.programs, self.launchers = settings, programs, launchers
         self.ranks, self.cpus, self.timeout, self.nice = ranks, cpus, timeout, nice
         self.beside = beside  # other programs are part of what is measured
+        self.launch = launch  # as launch_line
         self.oversubscribed = ranks > len(os.sched_getaffinity(0))
         self.groups, self.lives, self.reasons = {}, {self.key(s): lives for s in settings}, {}
 
@@ -44,7 +46,7 @@ class Runner:
         try:
             self.groups[key] = Group(setting.name, self.ranks, program,
                                      environment_for(setting, self.ranks, self.cpus, self.oversubscribed),
-                                     launch_line(setting, self.ranks, program, self.launchers, self.oversubscribed),
+                                     self.launch(setting, self.ranks, program, self.launchers, self.oversubscribed),
                                      self.timeout, max(1, len(os.sched_getaffinity(0))), self.nice)
         except GroupError as error:
             self.reasons[key] = str(error)

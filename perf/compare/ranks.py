@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Starts the ranks of a library that has no launcher: ranks.py COUNT PROGRAM.
+"""Starts the ranks of a library that has no launcher: ranks.py COUNT PROGRAM [FIRST].  FIRST: the number of the first.
 
 All are in this process's session, as an MPI launcher's ranks are in the launcher's.  Linux shares a processor among
 sessions first (autogroups): ranks with a session each would take twice as long to hand a core on.
@@ -10,8 +10,8 @@ import subprocess
 import sys
 
 
-def main(count, program):
-    ranks = [subprocess.Popen([program], env=dict(os.environ, COMPARE_RANK=str(r))) for r in range(count)]
+def main(count, program, first=0):
+    ranks = [subprocess.Popen([program], env=dict(os.environ, COMPARE_RANK=str(first + r))) for r in range(count)]
     left = {r.pid: r for r in ranks}
     status = 0
 
@@ -30,4 +30,4 @@ def main(count, program):
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), sys.argv[2]))
+    sys.exit(main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 0))

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "perf/oracle/cable.hpp"
 #include "perf/ways/ways.hpp"
 #include "src/base/text.hpp"
 #include "tools/version.hpp"
@@ -26,6 +27,7 @@ struct Options {
   int rounds = 7;
   bool registered = false;
   bool all = false;
+  std::string interface;  // between hosts, whose bytes are counted; empty: none are
 };
 
 struct Verdict {
@@ -38,6 +40,20 @@ std::string nameOf(const std::string& algorithm, const char* protocol, bool join
   return algorithm + "/" + protocol + (joined ? "/joined" : "");
 }
 std::string nameOf(const Way& way) { return nameOf(way.algorithm, way.protocol, way.joined); }
+
+/// Of the host that sends most, and of all together.
+std::string cableText(const Ranks& w, const Cell& cell, const Way& way, const Options& options) {
+  if (options.interface.empty()) return "";
+  const CableBytes bytes = cableBytes(w, cell, way, options.interface);
+  double counted = 0, planned = 0;
+  for (size_t host = 0; host < bytes.counted.size(); ++host)
+    counted += bytes.counted[host], planned += bytes.planned[host];
+  char text[160];
+  std::snprintf(text, sizeof text, "  cable %12.0f of at most %12.0f; all %12.0f, planned %12.0f, %+.1f %%",
+                *std::ranges::max_element(bytes.counted), *std::ranges::max_element(bytes.planned), counted, planned,
+                planned > 0 ? 100 * (counted / planned - 1) : 0);
+  return text;
+}
 
 Verdict judge(const Ranks& w, const Cell& cell, size_t bytes, const Options& options) {
   constexpr const char* kProtocols[] = {"slots", "direct"};
@@ -60,23 +76,26 @@ Verdict judge(const Ranks& w, const Cell& cell, size_t bytes, const Options& opt
     }
   }
   const std::string bestName = best == 0 ? "the choice" : nameOf(ways[best]);
+  const std::string cable = cableText(w, cell, ways[0], options);
   if (w.rank == 0) {
-    std::printf("%-14s %9zu %2d  %-28s %10.2f (expected %10.2f)   %-28s %10.2f  %+5.0f %%\n",
+    std::printf("%-14s %9zu %2d  %-28s %10.2f (expected %10.2f)   %-28s %10.2f  %+5.0f %%%s\n",
                 collectiveKey(cell.collective), bytes, w.nRanks, chosen.c_str(), verdict.chosenUs, estimate.timeUs,
-                bestName.c_str(), verdict.bestUs, 100 * verdict.loss());
-    for (size_t i = 1; options.all && i < ways.size(); ++i) {
-      std::printf("      %-28s %10.2f (expected %10.2f)\n", nameOf(ways[i]).c_str(), ways[i].medianUs(),
-                  estimateOf(cell, ways[i]).timeUs);
-    }
-    std::fflush(stdout);
+                bestName.c_str(), verdict.bestUs, 100 * verdict.loss(), cable.c_str());
   }
+  for (size_t i = 1; options.all && i < ways.size(); ++i) {
+    const std::string own = cableText(w, cell, ways[i], options);
+    if (w.rank != 0) continue;
+    std::printf("      %-28s %10.2f (expected %10.2f)%s\n", nameOf(ways[i]).c_str(), ways[i].medianUs(),
+                estimateOf(cell, ways[i]).timeUs, own.c_str());
+  }
+  std::fflush(stdout);
   closeWays(&ways);
   return verdict;
 }
 
 Options parse(int argc, char** argv) {
   Options o;
-  for (int c = 0; (c = getopt(argc, argv, "b:c:w:r:Ra")) != -1;) {
+  for (int c = 0; (c = getopt(argc, argv, "b:c:w:r:Rai:")) != -1;) {
     if (c == 'b') {
       o.sizes.clear();
       for (const std::string& size : split(optarg, ',')) {
@@ -93,6 +112,8 @@ Options parse(int argc, char** argv) {
       o.registered = true;
     } else if (c == 'a') {
       o.all = true;
+    } else if (c == 'i') {
+      o.interface = optarg;
     } else {
       std::exit(1);
     }

@@ -27,6 +27,14 @@ void setControl(int fd, const std::string& name) {
 
 bool paces(const std::string& control) { return control.starts_with("bbr"); }
 
+/// Of a connection, by what its handshake took; false where that is not known.
+bool isNear(int fd) {
+  tcp_info info = {};
+  socklen_t bytes = sizeof info;
+  const bool known = getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0;
+  return known && info.tcpi_rtt > 0 && info.tcpi_rtt < kNearUs;
+}
+
 /// What a new socket has.
 std::string systemControl() {
   const Fd fresh(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -41,7 +49,7 @@ void beginUnpaced(int fd) {
 
 void followSystemPace(int fd) {
   const std::string system = systemControl();
-  if (paces(system)) setControl(fd, system);
+  if (paces(system)) setControl(fd, isNear(fd) ? "cubic" : system);
 }
 
 }  // namespace tutti

@@ -166,5 +166,18 @@ TEST_CASE("connections begin without a pace of their own; those that leave the h
   CHECK_FALSE(controlOf(fresh).starts_with("bbr"));
   if (!system.starts_with("bbr")) CHECK(controlOf(fresh) == system);
   followSystemPace(fresh.get());
-  CHECK(controlOf(fresh) == system);
+  CHECK(controlOf(fresh) == system);  // of no round trip: not known to be near
+}
+
+TEST_CASE("a connection to another host nearby has no pace either") {
+  const auto sockets = std::move(*conformance::loopbackPair(AF_INET, 0));
+  for (const Fd* end : {&sockets.first, &sockets.second}) {
+    beginUnpaced(end->get());
+    followSystemPace(end->get());
+    tcp_info info = {};
+    socklen_t bytes = sizeof info;
+    REQUIRE(getsockopt(end->get(), IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0);
+    CAPTURE(info.tcpi_rtt);
+    if (info.tcpi_rtt < kNearUs) CHECK_FALSE(controlOf(*end).starts_with("bbr"));
+  }
 }

@@ -56,12 +56,18 @@ def receive(connection):
     return json.loads(body), descriptors
 
 
+def group_of(request):
+    """How the command's processes are told from others', for all to be ended at once."""
+    shared = not request["own_session"] and sys.version_info >= (3, 11)
+    return {"process_group": 0} if shared else {"start_new_session": True}
+
+
 def serve(connection):
     request, descriptors = receive(connection)
     base = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "USER", "LANG", "LD_LIBRARY_PATH")}
     environment = base | request["environment"]
     try:
-        child = subprocess.Popen(request["command"], cwd=request["folder"], env=environment, start_new_session=True,
+        child = subprocess.Popen(request["command"], cwd=request["folder"], env=environment, **group_of(request),
                                  stdin=descriptors[0], stdout=descriptors[1], stderr=descriptors[2])
     except OSError as error:
         os.write(descriptors[2], f"{request['command'][0]}: {error}\n".encode())

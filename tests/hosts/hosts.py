@@ -31,11 +31,13 @@ def why_not():
     return None if done.returncode == 0 else "hosts are not allowed here: " + " ".join(done.stderr.split())
 
 
-def connect(folder, name, command, environment, files, cwd):
-    """Asks a host to run a command; the connection then carries its exit status, and ends it when it is closed."""
+def connect(folder, name, command, environment, files, cwd, own_session=True):
+    """Asks a host to run a command; the connection then carries its exit status, and ends it when it is closed.
+    own_session=False: it stays in the session that made the hosts.  Linux shares processors among sessions first."""
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(f"{folder}/{name}.socket")
-    body = json.dumps({"command": command, "environment": environment, "folder": cwd}).encode()
+    body = json.dumps({"command": command, "environment": environment, "folder": cwd,
+                       "own_session": own_session}).encode()
     socket.send_fds(connection, [len(body).to_bytes(8, "little")], files)
     connection.sendall(body)
     return connection

@@ -40,20 +40,20 @@ struct Protocols {
     for (const ProtocolSpec& p : list) allowed.push_back(!known || p.name == only);
   }
 
-  /// Of one message alone on a way of which it gets that share.
-  static double messageUs(const ProtocolSpec& p, double bytes, double gbps) {
+  /// Of one message alone on a way of which it gets that share.  hidden: others are on the way while it arrives.
+  static double messageUs(const ProtocolSpec& p, double bytes, double gbps, bool hidden) {
     double rate = gbps * p.efficiency;
     if (p.mostGBps > 0) rate = std::min(rate, p.mostGBps);
     const double copiesUs = p.copyGBps > 0 ? 2 * bytes / (p.copyGBps * 1e3) : 0;
-    return p.overheadUs + p.latencyUs + p.receiveUs + copiesUs + bytes / (rate * 1e3);
+    return p.overheadUs + (hidden ? 0 : p.latencyUs) + p.receiveUs + copiesUs + bytes / (rate * 1e3);
   }
 
-  size_t fastest(double bytes, double gbps) const {
+  size_t fastest(double bytes, double gbps, bool hidden) const {
     size_t best = specs.size() - 1;
     double bestUs = kNever;
     for (size_t i = 0; i < specs.size(); ++i) {
       if (!allowed[i] || (specs[i].mostBytes > 0 && bytes > specs[i].mostBytes)) continue;
-      const double us = messageUs(specs[i], bytes, gbps);
+      const double us = messageUs(specs[i], bytes, gbps, hidden);
       if (us >= bestUs) continue;
       bestUs = us;
       best = i;
@@ -84,8 +84,8 @@ class FairWires {
   const MessagePrice& price(const Step& step, const StepPeer* to, uint32_t i, int32_t member, Engine::Message* m) {
     const LinkEdge& edge = *m->edge;
     const Protocols& protocols = edge.far ? far_ : near_;
-    // Lanes do the same at the same time and share the way.
-    const size_t best = protocols.fastest(m->bytes, edge.mostGBps / load_.nLanes());
+    // Lanes do the same at the same time and share the way; or start apart, and use it while others wait.
+    const size_t best = protocols.fastest(m->bytes, edge.mostGBps / load_.nLanes(), load_.staggered);
     const ProtocolSpec& p = protocols.specs[best];
     m->transit.protocol = &p;
     const bool across = onOtherCore(member, edge.to);

@@ -1,7 +1,9 @@
 #include "tools/cluster/simulate.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <optional>
 
 #include "src/cost/linear_cost.hpp"
 #include "src/schedule/stagger.hpp"
@@ -79,17 +81,51 @@ struct Channels {
   double sliceBytes = 0;  // at most
 };
 
-Channels channelsOf(const Task& task, const Roles& roles, int asked) {
-  const double slotBytes = task.options.sliceBytes;
-  const int ports = asked > 0 ? asked : channelsFor(roles);
-  const bool levels = task.algorithm != nullptr && task.schedules == nullptr && task.algorithm->hasLevels() &&
-                      roles.places.front().node != roles.places.back().node;
-  const auto chunk = static_cast<size_t>(roles.programs.front()->chunkBytes), slot = static_cast<size_t>(slotBytes);
-  const bool joined = task.joined && 2 * chunk <= slot;  // a message of several chunks is not cut
-  if (!levels || joined) return {ports, false, slotBytes};
-  const int number = asked > 0 ? asked : std::max(ports, channelsApart(chunk));
-  if (!startsApart(chunk, number, slot)) return {ports, false, slotBytes};
-  return {number, true, static_cast<double>(staggeredBytes(chunk, number, slot))};
+/// What the way between nodes carries while a message is begun: with smaller slices a lane is busier than the way.
+size_t leastApart(const Network& network) {
+  const Cluster& c = network.cluster();
+  double overheadUs = c.far.front().overheadUs;
+  for (const ProtocolSpec& p : c.far) overheadUs = std::min(overheadUs, p.overheadUs);
+  const auto way = network.route({0, 0}, {1, 0});
+  const double bytes = way.ok() ? std::min(way->mostGBps * overheadUs * 1e3, double{kLeastStaggeredBytes}) : 0;
+  constexpr size_t kFewest = 8192;
+  return std::clamp(std::bit_ceil(static_cast<size_t>(bytes)), kFewest, kLeastStaggeredBytes);
+}
+
+/// Whether channels of a task could start apart, by the size of its chunks.
+bool mayStartApart(const Network& network, const Task& task, int asked) {
+  if (network.cluster().nodes < 2 || asked == 1) return false;
+  if (task.algorithm == nullptr || task.schedules != nullptr || !task.algorithm->hasLevels()) return false;
+  const std::vector<Place> places = placesOf(network.cluster(), task);
+  if (places.empty() || places.front().node == places.back().node) return false;
+  const Shape shape = shapeOf(task, places, task.bytes);
+  if (!task.algorithm->supports(shape)) return false;
+  const double chunk = chunkBytesOf(task.algorithm->build(shape), task.bytes);
+  return asked > 1 || channelsApart(static_cast<size_t>(chunk), kChannelsApart, leastApart(network)) > 1;
+}
+
+/// How channels may start apart.  Smaller slices fill and empty the levels sooner, and wait for more messages; so do
+/// more channels.  Empty: chunks are too small.
+std::vector<Channels> apartOf(const Network& network, const Task& task, const Roles& roles, int asked) {
+  const auto chunk = static_cast<size_t>(roles.programs.front()->chunkBytes);
+  const auto slot = static_cast<size_t>(task.options.sliceBytes);
+  const size_t usual = leastApart(network), small = usual / 2;
+  const int ports = channelsFor(roles);
+  std::vector<Channels> all;
+  const auto add = [&](int number, size_t least) {
+    if (!startsApart(chunk, number, slot, least)) return;
+    const Channels way{number, true, static_cast<double>(staggeredBytes(chunk, number, slot, least))};
+    const auto same = [&](const Channels& c) { return c.number == way.number && c.sliceBytes == way.sliceBytes; };
+    if (std::ranges::none_of(all, same)) all.push_back(way);
+  };
+  for (const int most : {kChannelsApart, 2 * kChannelsApart}) {
+    for (const size_t least : {usual, small}) {
+      const int number = asked > 0 ? asked : std::max(ports, channelsApart(chunk, most, least));
+      add(number, usual);
+      add(number, small);
+    }
+  }
+  return all;
 }
 
 /// Calls in a row: what one adds once they are under way.
@@ -101,18 +137,10 @@ Status runRow(const SimOptions& options, double loopBytes, Outcome* o) {
   return {};
 }
 
-}  // namespace
-
-double Outcome::load(size_t link) const {
-  const double most = job.capacities[link] * 1e3 * run.end;
-  return most > 0 ? run.linkBytes[link] / most : 0;
-}
-
-Result<Outcome> simulate(const Network& network, const Task& task, const SimOptions& options) {
-  TUTTI_ASSIGN(const Roles roles, rolesFor(network, task, options.detail));
+Result<Outcome> simulateBy(const Network& network, const Task& task, const SimOptions& options, const Roles& roles,
+                           const Channels& channels) {
   Outcome outcome;
   outcome.classes = roles.classes;
-  const Channels channels = channelsOf(task, roles, options.channels);
   outcome.channels = channels.number;
   TUTTI_ASSIGN(outcome.job, bindJob(network, roles, channels.number, channels.staggered));
   outcome.job.protocol = options.protocol;
@@ -124,6 +152,7 @@ Result<Outcome> simulate(const Network& network, const Task& task, const SimOpti
   outcome.loops = slices + more;
   const double loopBytes = chunkBytes / slices;
   outcome.loopsRun = std::min({slices, std::max(2, options.mostLoops), loopsWithin(outcome.job)}) + more;
+  outcome.shareRun = options.calls * static_cast<double>(outcome.loopsRun - more) / slices;
   slowDown(network.cluster(), roles, shapeOf(task, roles.places, task.bytes), loopBytes, &outcome.job);
   if (options.calls > 1) {
     TUTTI_TRY(runRow(options, loopBytes, &outcome));
@@ -139,6 +168,46 @@ Result<Outcome> simulate(const Network& network, const Task& task, const SimOpti
     outcome.us += perLoop * (outcome.loops - outcome.loopsRun);
   }
   return outcome;
+}
+
+}  // namespace
+
+double Outcome::load(size_t link) const {
+  const double most = job.capacities[link] * 1e3 * us;
+  return most > 0 ? run.linkBytes[link] / shareRun / most : 0;
+}
+
+Result<Outcome> simulate(const Network& network, const Task& task, const SimOptions& options) {
+  std::optional<Outcome> best;
+  int64_t messages = 0;
+  const auto compare = [&](const Task& as, const Roles& roles, const Channels& channels) -> Status {
+    constexpr int64_t kMany = 2'000'000;  // then what there is has to do
+    if (best && messages > kMany) return {};
+    TUTTI_ASSIGN(Outcome outcome, simulateBy(network, as, options, roles, channels));
+    messages += outcome.run.messages;
+    if (!best || outcome.us < best->us) best = std::move(outcome);
+    return {};
+  };
+  const double slot = task.options.sliceBytes;
+  bool joins = true;
+  if (mayStartApart(network, task, options.channels)) {
+    // A message of several chunks is not cut, so every chunk goes for itself.  What a step sends to one rank is taken
+    // together all the same, for nodes to be alike.
+    Task single = task;
+    single.joined = false;
+    single.options.bundled = true;
+    TUTTI_ASSIGN(const Roles roles, rolesFor(network, single, options.detail));
+    for (const Channels& channels : apartOf(network, single, roles, options.channels)) {
+      TUTTI_TRY(compare(single, roles, channels));
+    }
+    joins = task.joined && 2 * roles.programs.front()->chunkBytes <= slot;
+  }
+  if (!best || (options.channels == 0 && joins)) {
+    TUTTI_ASSIGN(const Roles roles, rolesFor(network, task, options.detail));
+    const int number = options.channels > 0 ? options.channels : channelsFor(roles);
+    TUTTI_TRY(compare(task, roles, {number, false, slot}));
+  }
+  return std::move(*best);
 }
 
 double busGBps(Collective collective, double bytes, int nRanks, double us) {

@@ -28,7 +28,7 @@ struct SimOptions {
   std::string protocol;
   bool record = false;
   /// Loops over slices that are run; what further ones cost follows from the last of these.
-  int mostLoops = 6;
+  int mostLoops = 12;
   /// So many calls in a row, of which Outcome::us is what the second and further ones add.  1: one call alone.
   int calls = 1;
 };
@@ -38,8 +38,9 @@ struct Outcome {
   bool classes = false;
   int members = 0;
   int channels = 1;
-  int loops = 1;     // of the schedule over its slices
-  int loopsRun = 1;  // of those
+  int loops = 1;        // of the schedule over its slices
+  int loopsRun = 1;     // of those
+  double shareRun = 1;  // of the call's bytes that these move
   Job job;
   Run run;  // of loopsRun loops
 

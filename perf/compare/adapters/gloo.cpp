@@ -1,4 +1,5 @@
 // Gloo in its options form, as PyTorch calls it.  COMPARE_GLOO is "TRANSPORT,ALGORITHM": tcp or uv, ring or bcube.
+// COMPARE_INTERFACE: the network interface of every rank's host; unset: ranks are on one host.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoall.h>
@@ -29,7 +30,9 @@ std::shared_ptr<gloo::transport::Device> deviceOf(bool uv) {
 #endif
   require(!uv, "this Gloo was built without libuv");
   gloo::transport::tcp::attr attr;
-  attr.hostname = "127.0.0.1";
+  const char* interface = std::getenv("COMPARE_INTERFACE");
+  if (interface != nullptr) attr.iface = interface;
+  if (interface == nullptr) attr.hostname = "127.0.0.1";
   return gloo::transport::tcp::CreateDevice(attr);
 }
 

@@ -189,6 +189,12 @@ TEST_CASE("channels start apart where each has two slices or more") {
     }
   }
   CHECK(startsApart(512 * kKiB, 2, 2 * kMiB));
+  // Larger chunks have more slices, up to as many as there are worth having, and small ones where messages cost less.
+  CHECK(staggeredBytes(96 * kMiB, 8, 2 * kMiB) == kMiB);
+  CHECK(staggeredBytes(384 * kMiB, 8, 2 * kMiB) == 2 * kMiB);
+  CHECK(channelsApart(512 * kKiB, 8, 32 * kKiB) == 8);
+  CHECK(staggeredBytes(512 * kKiB, 8, 2 * kMiB, 16 * kKiB) == 16 * kKiB);
+  CHECK(startsApart(512 * kKiB, 8, 2 * kMiB, 32 * kKiB));
   CHECK_FALSE(startsApart(512 * kKiB, 1, 2 * kMiB));
   CHECK_FALSE(startsApart(200 * kKiB, 2, 2 * kMiB));
 }
