@@ -33,6 +33,8 @@ struct TransportEntry {
   std::span<const LinkDescription> links;
   /// Reads its own variables.  Errors: InvalidUsage naming the variable; SystemError.
   Result<std::unique_ptr<Transport>> (*create)(const TransportContext&);
+  /// Allowed only where TUTTI_TRANSPORTS names it: what it loads is not for every program.
+  bool onlyNamed = false;
 
   /// Whether it may join ranks of different hosts, so that config.netName may ask for it.
   bool isNetwork() const;

@@ -8,6 +8,9 @@
 #include "transport/self/entry.hpp"
 #include "transport/shm/entry.hpp"
 #include "transport/tcp/entry.hpp"
+#if TUTTI_HAVE_UCX
+#include "transport/ucx/entry.hpp"
+#endif
 #if TUTTI_HAVE_VERBS
 #include "transport/verbs/entry.hpp"
 #endif
@@ -22,6 +25,10 @@ constexpr const TransportEntry* kTransports[] = {
     &kNcclnetEntry,
 #if TUTTI_HAVE_VERBS
     &kVerbsEntry,
+#endif
+#if TUTTI_HAVE_UCX
+    // Behind verbs, which takes the same adapters with less in between; before tcp, as somebody has asked for it.
+    &kUcxEntry,
 #endif
     &kTcpEntry,
 };

@@ -187,6 +187,11 @@ PendingEndpoint endpointBy(Ask ask) {
   return pendingBy<std::unique_ptr<Endpoint>>(std::move(ask));
 }
 
+/// One that does not come up.
+inline PendingEndpoint refusedEndpoint(const Status& why) {
+  return endpointBy([why]() -> Result<std::unique_ptr<Endpoint>> { return why; });
+}
+
 /// One way to reach peers, for one rank of one communicator.
 class Transport {
  public:
@@ -221,9 +226,7 @@ class Transport {
   virtual Sleeper* sleeper() { return nullptr; }
 
  protected:
-  static PendingEndpoint noBoards() {
-    return endpointBy([]() -> Result<std::unique_ptr<Endpoint>> { return internalError("there are no boards"); });
-  }
+  static PendingEndpoint noBoards() { return refusedEndpoint(internalError("there are no boards")); }
 };
 
 /// An endpoint, for a caller that may block.  Errors: as beginConnect(); Timeout.

@@ -61,7 +61,8 @@ Result<std::string> commonSettings(const CommSettings& settings) {
 }
 
 bool isAllowed(const TransportEntry& entry, const CommSettings& settings) {
-  return entry.links.empty() || transportAllowed(settings.transports, entry.name);
+  const bool listNames = !settings.transports.empty() && settings.transports.front() != '^';
+  return entry.links.empty() || ((listNames || !entry.onlyNamed) && transportAllowed(settings.transports, entry.name));
 }
 
 // Over sockets every slice is a call on both sides and a wait, so larger ones pay until the slices of all ranks no

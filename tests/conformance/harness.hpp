@@ -73,6 +73,9 @@ std::vector<Row> tcpRows();
 std::vector<Row> simRows();
 std::vector<Row> mailboxRows();
 std::vector<Row> ncclnetRows();
+#if TUTTI_HAVE_UCX
+std::vector<Row> ucxRows();
+#endif
 #if TUTTI_HAVE_VERBS
 std::vector<Row> verbsRows();
 #endif

@@ -10,6 +10,9 @@ std::vector<Row> rows() {
   for (const auto& some : {selfRows(), shmRows(), tcpRows(), simRows(), mailboxRows()})
     all.insert(all.end(), some.begin(), some.end());
   for (Row& row : ncclnetRows()) all.push_back(std::move(row));
+#if TUTTI_HAVE_UCX
+  for (Row& row : ucxRows()) all.push_back(std::move(row));
+#endif
 #if TUTTI_HAVE_VERBS
   for (Row& row : verbsRows()) all.push_back(std::move(row));
 #endif

@@ -20,11 +20,13 @@ MAY_INCLUDE = {
     "src/device/cuda": {"src/device"},
     "src/collective": set(),
     "src/schedule": {"src/collective"},
-    "transport": {"src/collective", "src/cost", "transport/self", "transport/shm", "transport/tcp", "transport/verbs", "transport/ncclnet"},  # the last five: table.cpp
+    "transport": {"src/collective", "src/cost", "transport/self", "transport/shm", "transport/tcp", "transport/verbs", "transport/ucx",
+                  "transport/ncclnet"},  # the last six: table.cpp
     "transport/self": {"transport"},
     "transport/shm": {"transport", "src/cost", "src/device/host"},
     "transport/tcp": {"transport", "src/collective"},
     "transport/verbs": {"transport", "src/collective"},
+    "transport/ucx": {"transport", "src/collective"},
     "transport/ncclnet": {"transport", "src/collective"},
     "transport/cuda": {"transport", "src/collective", "src/device/host", "src/device/cuda"},
     "algorithms": {"src/schedule", "src/cost"},

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "src/base/log.hpp"
+#include "transport/card_exchange.hpp"
 #include "transport/ncclnet/endpoint.hpp"
 #include "transport/ncclnet/entry.hpp"
 
@@ -26,36 +27,16 @@ class Opening final : public Pending<std::unique_ptr<Endpoint>> {
       if (!fd.valid()) return std::unique_ptr<Endpoint>();
       TUTTI_ASSIGN(connection_, Connection::create(peer_, plugin_, options_, std::move(fd)));
     }
-    TUTTI_TRY(push());
-    TUTTI_TRY(pull());
-    if (sent_ < sizeof(Card) || got_ < sizeof(Card)) return std::unique_ptr<Endpoint>();
-    TUTTI_ASSIGN(const bool up, connection_->connect(&theirs_));
+    const auto state = cards_.poll(connection_->stream(), connection_->card());
+    if (state == CardExchange<Card>::State::Lost) return lost();
+    if (state == CardExchange<Card>::State::UnderWay) return std::unique_ptr<Endpoint>();
+    TUTTI_ASSIGN(const bool up, connection_->connect(&cards_.theirs()));
     if (!up) TUTTI_TRY(stillThere());
     if (!up) return std::unique_ptr<Endpoint>();
     return std::unique_ptr<Endpoint>(std::make_unique<NcclnetEndpoint>(peer_, std::move(connection_), all_));
   }
 
  private:
-  Status push() {
-    const auto* const card = reinterpret_cast<const std::byte*>(&connection_->card());
-    while (sent_ < sizeof(Card)) {
-      const ssize_t n = send(connection_->stream(), card + sent_, sizeof(Card) - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
-      if (n < 0 && (errno == EAGAIN || errno == EINTR)) return {};
-      if (n <= 0) return lost();
-      sent_ += static_cast<size_t>(n);
-    }
-    return {};
-  }
-  Status pull() {
-    auto* const card = reinterpret_cast<std::byte*>(&theirs_);
-    while (got_ < sizeof(Card)) {
-      const ssize_t n = recv(connection_->stream(), card + got_, sizeof(Card) - got_, MSG_DONTWAIT);
-      if (n < 0 && (errno == EAGAIN || errno == EINTR)) return {};
-      if (n <= 0) return lost();
-      got_ += static_cast<size_t>(n);
-    }
-    return {};
-  }
   Status stillThere() const {
     std::byte next;
     const ssize_t n = recv(connection_->stream(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -71,13 +52,8 @@ class Opening final : public Pending<std::unique_ptr<Endpoint>> {
   const std::shared_ptr<Endpoints> all_;
   const PendingFd stream_;
   std::unique_ptr<Connection> connection_;
-  Card theirs_;
-  size_t sent_ = 0, got_ = 0;
+  CardExchange<Card> cards_;
 };
-
-PendingEndpoint refused(const Status& why) {
-  return pendingBy<std::unique_ptr<Endpoint>>([why]() -> Result<std::unique_ptr<Endpoint>> { return why; });
-}
 
 }  // namespace
 }  // namespace tutti::ncclnet
@@ -108,14 +84,14 @@ Result<LinkProfile> NcclnetTransport::reach(const PeerInfo& self, const PeerInfo
 Address NcclnetTransport::address() const { return plugin_.ok() ? cat(ncclnet::kTag, (*plugin_)->name()) : ""; }
 
 PendingEndpoint NcclnetTransport::beginConnect(int peer, const Address& peerAddress, int lane) {
-  if (!plugin_.ok()) return ncclnet::refused(plugin_.status());
-  if (!endpoints_.ok()) return ncclnet::refused(endpoints_.status());
+  if (!plugin_.ok()) return refusedEndpoint(plugin_.status());
+  if (!endpoints_.ok()) return refusedEndpoint(endpoints_.status());
   if (!peerAddress.starts_with(ncclnet::kTag))
-    return ncclnet::refused(remoteError("rank ", peer, " gave no address of ncclnet"));
+    return refusedEndpoint(remoteError("rank ", peer, " gave no address of ncclnet"));
   if (peerAddress != address()) {
     const std::string theirs = peerAddress.substr(ncclnet::kTag.size());
-    return ncclnet::refused(invalidUsage("TUTTI_NET_PLUGIN is ", (*plugin_)->name(), " here and ", theirs, " on rank ",
-                                         peer, "; it must be the same on all ranks"));
+    return refusedEndpoint(invalidUsage("TUTTI_NET_PLUGIN is ", (*plugin_)->name(), " here and ", theirs, " on rank ",
+                                        peer, "; it must be the same on all ranks"));
   }
   return std::make_unique<ncclnet::Opening>(peer, options_, *plugin_, *endpoints_, streams_.open(peer, lane));
 }

@@ -126,37 +126,4 @@ Result<std::unique_ptr<Registered>> Registered::make(std::shared_ptr<Device> dev
   return std::unique_ptr<Registered>(new Registered(std::move(device), memory, region));
 }
 
-class Registry::Entry : public MemoryRegistration {
- public:
-  Entry(std::shared_ptr<Registry> registry, std::unique_ptr<Registered> kept)
-      : registry_(std::move(registry)), kept_(std::move(kept)) {
-    const std::lock_guard lock(registry_->mutex_);
-    at_ = registry_->all_.emplace(kept_->memory().base, kept_.get());
-  }
-  ~Entry() override {
-    const std::lock_guard lock(registry_->mutex_);
-    registry_->all_.erase(at_);
-  }
-
- private:
-  const std::shared_ptr<Registry> registry_;
-  const std::unique_ptr<Registered> kept_;
-  std::multimap<const std::byte*, const Registered*>::iterator at_;
-};
-
-Result<std::unique_ptr<MemoryRegistration>> Registry::add(const std::shared_ptr<Device>& device, const Memory& memory) {
-  TUTTI_ASSIGN(auto kept, Registered::make(device, memory, false));
-  return std::unique_ptr<MemoryRegistration>(std::make_unique<Entry>(shared_from_this(), std::move(kept)));
-}
-
-std::optional<Registry::Keys> Registry::find(const void* data, size_t bytes) const {
-  const std::lock_guard lock(mutex_);
-  auto next = all_.upper_bound(static_cast<const std::byte*>(data));
-  while (next != all_.begin()) {
-    const Registered& kept = *(--next)->second;
-    if (kept.memory().holds(data, bytes)) return Keys{kept.localKey(), kept.remoteKey()};
-  }
-  return std::nullopt;
-}
-
 }  // namespace tutti::verbs

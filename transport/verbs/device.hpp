@@ -1,11 +1,10 @@
 // A port of an adapter, opened.
 #pragma once
 
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "transport/memory_table.hpp"
 #include "transport/transport.hpp"
 #include "transport/verbs/gid.hpp"
 #include "transport/verbs/library.hpp"
@@ -72,20 +71,10 @@ class Registered : public MemoryRegistration {
   ibv_mr* const region_;
 };
 
-/// What users have registered.  Any thread.
-class Registry : public std::enable_shared_from_this<Registry> {
- public:
-  struct Keys {
-    uint32_t local = 0, remote = 0;
-  };
-  Result<std::unique_ptr<MemoryRegistration>> add(const std::shared_ptr<Device>& device, const Memory& memory);
-  /// Of a registration that holds all of it.
-  std::optional<Keys> find(const void* data, size_t bytes) const;
-
- private:
-  class Entry;
-  mutable std::mutex mutex_;
-  std::multimap<const std::byte*, const Registered*> all_;  // by base
+/// Of memory that users have registered.
+struct Keys {
+  uint32_t local = 0, remote = 0;
 };
+using Registry = MemoryTable<Keys>;
 
 }  // namespace tutti::verbs

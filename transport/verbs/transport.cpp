@@ -98,10 +98,6 @@ class Opening final : public Pending<std::unique_ptr<Endpoint>> {
   size_t sent_ = 0, got_ = 0;
 };
 
-PendingEndpoint refused(const Status& why) {
-  return pendingBy<std::unique_ptr<Endpoint>>([why]() -> Result<std::unique_ptr<Endpoint>> { return why; });
-}
-
 }  // namespace
 }  // namespace tutti::verbs
 
@@ -139,18 +135,20 @@ bool VerbsTransport::progress() {
 }
 
 PendingEndpoint VerbsTransport::beginConnect(int peer, const Address& peerAddress, int lane) {
-  if (!device_.ok()) return verbs::refused(device_.status());
+  if (!device_.ok()) return refusedEndpoint(device_.status());
   if (!peerAddress.starts_with(verbs::kTag))
-    return verbs::refused(remoteError("rank ", peer, " gave no address of verbs"));
+    return refusedEndpoint(remoteError("rank ", peer, " gave no address of verbs"));
   const auto made = completions();
-  if (!made.ok()) return verbs::refused(made.status());
+  if (!made.ok()) return refusedEndpoint(made.status());
   return std::make_unique<verbs::Opening>(peer, peerAddress.substr(verbs::kTag.size()), options_, *device_, *made,
                                           registry_, streams_.open(peer, lane));
 }
 
 Result<std::unique_ptr<MemoryRegistration>> VerbsTransport::registerMemory(const Memory& memory) {
   TUTTI_TRY(device_.status());
-  return registry_->add(*device_, memory);
+  TUTTI_ASSIGN(auto kept, verbs::Registered::make(*device_, memory, false));
+  const verbs::Keys keys{kept->localKey(), kept->remoteKey()};
+  return registry_->add(memory, keys, std::move(kept));
 }
 
 }  // namespace tutti

@@ -1,0 +1,71 @@
+// An endpoint over UCX: the contract of messages over one Connection.
+#pragma once
+
+#include <memory>
+
+#include "src/base/fifo.hpp"
+#include "transport/memory_table.hpp"
+#include "transport/transport.hpp"
+#include "transport/ucx/connection.hpp"
+
+namespace tutti::ucx {
+
+using Registry = MemoryTable<ucp_mem_h>;
+
+/// Polled messages leave from slots and stay in memory of UCX's until they are read.  Posted ones leave from where they
+/// lie; UCX copies the small ones and brings others straight to where they are to be (rendezvous).  A polled message is
+/// sent when UCX is done with it: what it has merely begun may need calls of ours to leave, and a rank that has sent
+/// makes none.
+class UcxEndpoint final : public Endpoint, private Served {
+ public:
+  UcxEndpoint(int peer, std::unique_ptr<Connection> connection, std::shared_ptr<Registry> registry);
+  ~UcxEndpoint() override;
+
+  size_t slotBytes() const override { return connection_->slotBytes(); }
+  Result<bool> send(const std::byte* data, size_t bytes, const Fingerprint& call) override;
+  Result<std::span<std::byte>> reserve() override;
+  Result<bool> commit(size_t bytes, const Fingerprint& call) override;
+  Result<const std::byte*> peek(const Expect& expect) override;
+  void release() override;
+  Result<bool> receive(std::byte* dst, const Expect& expect) override;
+
+  bool takes(const std::byte* data, size_t bytes) const override;
+  Result<Request> postSend(const std::byte* data, size_t bytes, const Fingerprint& call) override;
+  Result<Request> postReceive(std::byte* dst, const Expect& expect) override;
+  Result<bool> test(Request request) override;
+  void cancel() override;
+  std::optional<Fingerprint> pending() const override;
+
+ private:
+  struct Posted {
+    std::byte* dst;
+    Expect expect;
+    ucp_mem_h memory;
+  };
+  using Lock = std::lock_guard<std::mutex>;
+  void goOn(bool some) override;
+  void beforeSleep() override;
+  Result<bool> hasRoom(size_t bytes);
+  Result<bool> sendLocked(const std::byte* data, size_t bytes, const Fingerprint& call);
+  Result<const std::byte*> peekLocked(const Expect& expect);
+  void releaseLocked();
+  Status check(uint64_t message, const Expect& expect);
+  Status serve();
+  bool isDone(Request request) const;
+  Status remember(Status status);
+
+  const int peer_;
+  const std::unique_ptr<Connection> connection_;
+  const std::shared_ptr<Registry> registry_;
+  std::mutex& mutex_;    // the worker's
+  uint64_t polled_ = 0;  // the message that send() waits for; 0: none
+  Fifo<Posted> posted_;
+  size_t begun_ = 0;      // of those: their messages have come
+  uint64_t done_ = 0;     // posted receives
+  uint64_t taken_ = 0;    // messages
+  bool fetches_ = false;  // the message that is peeked at is on its way
+  bool held_ = false;     // release() is due
+  Status failure_;
+};
+
+}  // namespace tutti::ucx
