@@ -29,7 +29,7 @@ constexpr Variable kVariables[] = {
     {"TUTTI_JOIN", Text, "", "",
      "several chunks of a step in one message: 1 wherever an algorithm can, 0 never; else as the planner finds "
      "cheaper"},
-    {"TUTTI_TRANSPORTS", Text, "", "", "transports allowed, e.g. shm,tcp; ^x excludes"},
+    {"TUTTI_TRANSPORTS", Text, "", "", "transports allowed, e.g. shm,tcp; ^x excludes; ucx only where it is named"},
     {"TUTTI_DEVICE", Text, "auto", "", "where ranks compute whose config leaves it open: auto, host or cuda"},
     {"TUTTI_CUDA_EXECUTOR", Text, "auto", "",
      "who carries out calls of CUDA ranks: resident (kernels: one pass for all ranks of a launch, or blocks that walk "

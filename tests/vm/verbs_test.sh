@@ -4,21 +4,8 @@
 # Exit status 0 if everything was right.
 set -u
 build=$1
-failed=0
-log=/tmp/log
 . "$(dirname "$0")/device.sh"
-# check NAME COMMAND...
-check() {
-  local name=$1 start=$SECONDS
-  shift
-  if (: >"$log" && "$@") >"$log.own" 2>&1; then
-    echo "ok: $name ($((SECONDS - start)) s)"
-  else
-    echo "FAILED: $name"
-    tail -n 40 "$log.own" "$log"
-    failed=1
-  fi
-}
+. "$(dirname "$0")/check.sh"
 run=$build/tools/tutti-run
 
 check 'conformance' env TUTTI_TEST_ROWS=verbs "$build/tests/conformance/test_conformance" -# \

@@ -58,11 +58,14 @@ Result<bool> Connection::connect(const Card& theirs, const std::string& address)
     auto link = worker_->link(address);
     if (!link.ok()) return systemError("UCX has no way to rank ", peer_, ": ", link.status().message());
     link_ = *link;
+    TUTTI_DEBUG("ucx", "rank ", peer_, " by ", link_->path,
+                link_->lends ? "" : ", which does not tell the end of a peer");
     tellReleased(true);
   }
   drive();
   TUTTI_TRY(trouble_);
   up_ = heard_ && telling_ == nullptr;
+  link_->isUp = link_->isUp || up_;
   return up_;
 }
 

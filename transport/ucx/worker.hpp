@@ -39,6 +39,7 @@ class Served {
 struct Link {
   ucp_ep_h endpoint = nullptr;  // null: closed
   bool lends = false;           // UCX tells the peer's end, and may be told to let go of memory
+  bool isUp = false;            // both ends have heard each other by it
   std::string path;             // "tcp/eth0"
   std::string failure;          // "" while there is none
 };
@@ -66,7 +67,8 @@ class Worker final : public Sleeper {
   uint32_t key(uint32_t number) const { return listeners_[number].key; }
   /// The way to the worker of this address.  Errors: SystemError, a clause.
   Result<std::shared_ptr<Link>> link(const std::string& address);
-  /// All requests to the peer end, with an error: nobody uses their memory any more when progress has told so.
+  /// All requests to the peer end, with an error: nobody uses their memory any more when progress has told so.  Does
+  /// nothing where it is not up.
   void close(Link* link);
   /// Until the worker ends: memory that requests still use.
   void keep(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }
@@ -102,7 +104,7 @@ class Worker final : public Sleeper {
   Status openWorker(Listening* words);
   ucs_status_t createEndpoint(Link* link, const std::string& address, ucp_err_handling_mode_t mode);
   bool tell(const Header& header, void* payload, size_t bytes, bool lent);
-  void closeAll();
+  struct LeftBehind;
 
   const Library& api_;
   const std::shared_ptr<FdSleeper> sleeper_;
