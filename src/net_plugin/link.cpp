@@ -17,7 +17,7 @@ PendingFd Link::Streams::open(int, int index) {
 Result<std::unique_ptr<Link>> Link::begin(const Handle& handle, Sockets sockets) {
   std::unique_ptr<Link> link(new Link(std::move(sockets.peer), std::move(sockets.fds)));
   TUTTI_ASSIGN(link->transport_, makeTransport(handle, link->streams_));
-  link->opening_ = link->transport_->beginConnect(kOther, peerAddress(handle), kLane);
+  link->opening_ = link->transport_->beginConnect(kOther, peerAddress(handle, *link->transport_), kLane);
   return link;
 }
 

@@ -48,7 +48,8 @@ int mbitOf(const ibv_port_attr& port) {
 
 Result<Network> findVerbs() {
   TUTTI_ASSIGN(const verbs::Options options, verbs::Options::fromConfig());
-  TUTTI_ASSIGN(const std::shared_ptr<verbs::Device> device, verbs::Device::open(options));
+  TUTTI_ASSIGN(const std::vector<std::shared_ptr<verbs::Device>> devices, verbs::Device::open(options));
+  const verbs::Device* const device = devices.front().get();
   const std::string name = device->name();
   Network network{.verbs = true, .name = "tutti-verbs"};
   network.pciPath = realPath(cat("/sys/class/infiniband/", name.substr(0, name.find(':')), "/device"));
@@ -106,8 +107,9 @@ Result<Handle> Network::offer() const {
   return handle;
 }
 
-Address peerAddress(const Handle& handle) {
-  if (handle.verbs) return "verbs1 the peer's";
+// Of verbs both ends say all else of themselves when they open: the address tells the version alone.
+Address peerAddress(const Handle& handle, const Transport& here) {
+  if (handle.verbs) return here.address();
   return encodeTcpAddress({static_cast<int>(handle.nSockets), handle.slotBytes});
 }
 

@@ -28,6 +28,6 @@ struct Network {
 /// Errors: InvalidUsage: there is none such here; SystemError.
 Result<std::unique_ptr<Transport>> makeTransport(const Handle& handle, StreamExchange& streams);
 /// Its address at the other end.
-Address peerAddress(const Handle& handle);
+Address peerAddress(const Handle& handle, const Transport& here);
 
 }  // namespace tutti::net_plugin
