@@ -247,6 +247,8 @@ Status checkValue(std::string_view name, const std::string& value) {
     return invalidUsage("TUTTI_TRACE='", value, "': Tutti does not write traces yet; unset it");
   std::string why;
   if (name == "TUTTI_LOG" && !checkLogSpec(value, &why)) return invalidUsage("TUTTI_LOG: ", why);
+  if (name == "TUTTI_RECONNECT" && value != "none" && value != "hosts" && value != "all")
+    return invalidUsage("TUTTI_RECONNECT='", value, "' is none of: none, hosts, all");
   return {};
 }
 

@@ -5,6 +5,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <mutex>
 
 namespace tutti::conformance {
 namespace {
@@ -58,19 +60,39 @@ Result<std::pair<Fd, Fd>> localPair(int bufferBytes) {
 
 constexpr size_t kRemembered = 4;
 
+/// Where the sockets of a family and a size are dialed.  One for all pairs, since every listener of its own would take
+/// a port that no connection of the last minute has had, and those run out.
+struct Listener {
+  Fd fd;
+  LoopbackAddress address;
+};
+
+Result<Listener*> listenerOf(int family, int bufferBytes) {
+  static std::map<std::pair<int, int>, Listener> all;
+  Listener& listener = all[{family, bufferBytes}];
+  if (listener.fd.valid()) return &listener;
+  Fd fd = newSocket(family, bufferBytes);
+  listener.address = anyPort(family);
+  LoopbackAddress& address = listener.address;
+  const bool listens = fd.valid() && ::bind(fd.get(), address.get(), address.bytes) == 0 &&
+                       ::listen(fd.get(), 1) == 0 && ::getsockname(fd.get(), address.get(), &address.bytes) == 0;
+  if (!listens) return errnoError(errno, "no loopback listener");
+  listener.fd = std::move(fd);
+  return &listener;
+}
+
 }  // namespace
 
 Result<std::pair<Fd, Fd>> loopbackPair(int family, int bufferBytes) {
   if (family == AF_UNIX) return localPair(bufferBytes);
-  Fd listener = newSocket(family, bufferBytes);
-  LoopbackAddress address = anyPort(family);
-  const bool listens = listener.valid() && ::bind(listener.get(), address.get(), address.bytes) == 0 &&
-                       ::listen(listener.get(), 1) == 0 &&
-                       ::getsockname(listener.get(), address.get(), &address.bytes) == 0;
-  if (!listens) return errnoError(errno, "no loopback listener");
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);  // who dials is the one who is accepted
+  TUTTI_ASSIGN(Listener * listener, listenerOf(family, bufferBytes));
   Fd dialed = newSocket(family, bufferBytes);
-  if (::connect(dialed.get(), address.get(), address.bytes) != 0) return errnoError(errno, "connect");
-  Fd accepted(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (::connect(dialed.get(), listener->address.get(), listener->address.bytes) != 0) {
+    return errnoError(errno, "connect");
+  }
+  Fd accepted(::accept4(listener->fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!accepted.valid()) return errnoError(errno, "accept");
   for (int fd : {dialed.get(), accepted.get()}) ::fcntl(fd, F_SETFL, O_NONBLOCK);
   return std::pair<Fd, Fd>(std::move(dialed), std::move(accepted));

@@ -7,6 +7,9 @@ run=$1 hosts_ranks=$2 allocated_ranks=$3 death_ranks=$4 old_ucx=$5
 failed=0
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
+# Meson lets the loader search the folders of a test's libraries, that of the old UCX among them.
+LD_LIBRARY_PATH=$(tr : '\n' <<<"${LD_LIBRARY_PATH:-}" | grep -vxF "$(realpath "$old_ucx")" | paste -sd :)
+export LD_LIBRARY_PATH
 export TUTTI_CALIBRATION=off TUTTI_TRANSPORTS=self,ucx
 
 # check NAME COMMAND...
