@@ -53,6 +53,11 @@ constexpr Variable kVariables[] = {
      "how long one that broke may take to be made again before its peer counts as lost; 0: for ever"},
     {"TUTTI_RECONNECT_BYTES", Bytes, "2M", "bytes",
      "what one keeps of each direction until the peer has taken it, the most that is under way"},
+    {"TUTTI_TCP_CONGESTION", Text, "", "",
+     "congestion control of tcp connections between hosts, e.g. bbr, cubic, dctcp; unset: the system's"},
+    {"TUTTI_TCP_BUSY_POLL_US", Integer, "0", "us",
+     "how long the system looks into the adapter's queue for a tcp connection between hosts before it says that "
+     "nothing has come; 0: what net.core.busy_read says"},
     {"TUTTI_IB_HCA", Text, "", "",
      "adapters of InfiniBand or RoCE allowed, with or without a port: list of beginnings mlx5_0,mlx5_2:1; =exact, "
      "^exclude"},
@@ -174,6 +179,7 @@ Status checkRange(const Variable& v, int64_t value) {
       {"TUTTI_IB_QPS_PER_CONNECTION", 1, 16},
       {"TUTTI_RECONNECT_MS", 0, int64_t{1} << 40},
       {"TUTTI_RECONNECT_BYTES", 256 << 10, 1 << 30},
+      {"TUTTI_TCP_BUSY_POLL_US", 0, 1'000'000},
       {"TUTTI_IB_GID_INDEX", -1, 255},
       {"TUTTI_IB_ROCE_VERSION_NUM", 0, 2},
       {"TUTTI_IB_PKEY", 0, 65535},

@@ -5,24 +5,35 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <fstream>
 #include <string>
 
 #include "src/base/fd.hpp"
 #include "src/base/log.hpp"
+#include "src/base/text.hpp"
 
 namespace tutti {
 namespace {
 
-/// "" if it has none: not a TCP socket.
-std::string controlOf(int fd) {
-  char name[16] = {};
-  socklen_t bytes = sizeof name - 1;
-  return getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &bytes) == 0 ? name : "";
+constexpr size_t kNameBytes = 16;  // Linux: TCP_CA_NAME_MAX, with the zero at its end
+
+/// 0 or an errno.
+int trySetting(int fd, const std::string& name) {
+  const auto bytes = static_cast<socklen_t>(name.size());
+  return setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), bytes) == 0 ? 0 : errno;
 }
 
 void setControl(int fd, const std::string& name) {
-  if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0) return;
-  TUTTI_DEBUG("tcp", "no congestion control ", name, ", errno ", errno);
+  const int error = trySetting(fd, name);
+  if (error != 0) TUTTI_DEBUG("tcp", "no congestion control ", name, ", errno ", error);
+}
+
+/// What the system lists under this name: "reno cubic".
+std::string systemList(const char* what) {
+  std::string text;
+  std::ifstream file(cat("/proc/sys/net/ipv4/tcp_", what, "_congestion_control"));
+  std::getline(file, text);
+  return text.empty() ? "not told" : text;
 }
 
 bool paces(const std::string& control) { return control.starts_with("bbr"); }
@@ -38,13 +49,41 @@ bool isNear(int fd) {
 /// What a new socket has.
 std::string systemControl() {
   const Fd fresh(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  return fresh.valid() ? controlOf(fresh.get()) : "";
+  return fresh.valid() ? congestionControlOf(fresh.get()) : "";
 }
 
 }  // namespace
 
+std::string congestionControlOf(int fd) {
+  char name[kNameBytes] = {};
+  socklen_t bytes = sizeof name - 1;
+  return getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &bytes) == 0 ? name : "";
+}
+
+Status setCongestionControl(int fd, const std::string& name) {
+  // The system would cut a longer name, and could take it for another.
+  const int error = name.size() < kNameBytes ? trySetting(fd, name) : ENOENT;
+  switch (error) {
+    case 0: return {};
+    case ENOENT:
+      return invalidUsage("the system has no tcp congestion control '", name, "'; it has: ", systemList("available"),
+                          " (others may be modules: modprobe tcp_", name, ")");
+    case EPERM:
+      return invalidUsage("the system keeps the tcp congestion control '", name,
+                          "' from this user, who may have: ", systemList("allowed"),
+                          " (sysctl net.ipv4.tcp_allowed_congestion_control adds to them)");
+    default: return errnoError(error, cat("tcp congestion control '", name, "'"));
+  }
+}
+
+Status checkCongestionControl(const std::string& name) {
+  const Fd fresh(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fresh.valid()) return errnoError(errno, "a socket to try a congestion control on");
+  return setCongestionControl(fresh.get(), name);
+}
+
 void beginUnpaced(int fd) {
-  if (paces(controlOf(fd))) setControl(fd, "reno");
+  if (paces(congestionControlOf(fd))) setControl(fd, "reno");
 }
 
 void followSystemPace(int fd) {

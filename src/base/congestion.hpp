@@ -5,6 +5,10 @@
 // sk_pacing_status is never taken back), so a connection that is to have none must begin without.
 #pragma once
 
+#include <string>
+
+#include "src/base/status.hpp"
+
 namespace tutti {
 
 /// For a socket that neither listens nor is connected yet: where the system's control is BBR, begin with Reno, which is
@@ -21,5 +25,15 @@ void followSystemPace(int fd);
 
 /// Round trips of less than this, microseconds, are within a data centre.
 inline constexpr unsigned kNearUs = 1000;
+
+/// The name of a socket's control; "" where it has none: not a TCP socket.
+std::string congestionControlOf(int fd);
+
+/// Give a TCP socket the control of this name.  Errors: InvalidUsage: the system has none of that name, or keeps it
+/// from this user; it says which ones there are.
+Status setCongestionControl(int fd, const std::string& name);
+
+/// The same for a socket that is not kept: whether the system would.
+Status checkCongestionControl(const std::string& name);
 
 }  // namespace tutti

@@ -144,9 +144,8 @@ std::string traffic(const Misdeeds& misdeeds, const TcpOptions& options, int mes
   return why;
 }
 
-constexpr TcpOptions kPlain{.nSockets = 2, .slotBytes = 100'000};
-constexpr TcpOptions kResuming{
-    .nSockets = 2, .slotBytes = 100'000, .reconnect = Reconnect::All, .windowBytes = 256 << 10};
+const TcpOptions kPlain{.nSockets = 2, .slotBytes = 100'000};
+const TcpOptions kResuming{.nSockets = 2, .slotBytes = 100'000, .reconnect = Reconnect::All, .windowBytes = 256 << 10};
 
 }  // namespace
 

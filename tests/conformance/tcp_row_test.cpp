@@ -181,3 +181,19 @@ TEST_CASE("a connection to another host nearby has no pace either") {
     if (info.tcpi_rtt < kNearUs) CHECK_FALSE(controlOf(*end).starts_with("bbr"));
   }
 }
+
+TEST_CASE("a congestion control that is asked for is had, or the error says which there are") {
+  const Fd fresh(::socket(AF_INET, SOCK_STREAM, 0));
+  CHECK(checkCongestionControl("reno").ok());  // part of every kernel and open to every user
+  REQUIRE(setCongestionControl(fresh.get(), "reno").ok());
+  CHECK(controlOf(fresh) == "reno");
+  // The system cuts names after 15 letters.
+  for (const char* name : {"carrier_pigeon", "reno_with_a_very_long_tail"}) {
+    const Status has = setCongestionControl(fresh.get(), name);
+    CAPTURE(name, has.message());
+    CHECK(has.code() == tuttiInvalidUsage);
+    CHECK(has.message().find(std::string("'") + name + "'; it has: ") != std::string::npos);
+    CHECK(has.message().find("reno") != std::string::npos);
+    CHECK(controlOf(fresh) == "reno");
+  }
+}

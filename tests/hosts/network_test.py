@@ -1,5 +1,6 @@
 """Networks as they are: interfaces that lead nowhere, one family of addresses, large frames, cables of different speed,
 packets that get lost, and firewalls that drop without a word."""
+import re
 import shutil
 import unittest
 
@@ -37,6 +38,21 @@ class Networks(suite.Case):
         for host, other in ((a, b), (b, a)):
             made.drop(host, f"ip saddr 10.77.0.{other + 1}")
             made.drop(host, f"ip6 saddr fd77::{other + 1}")
+
+    # ---- What a connection is asked for.
+
+    def test_congestion_control(self):
+        with Hosts(2) as made:
+            common = {"TUTTI_TRANSPORTS": "self,tcp", "TUTTI_LOG": "tcp:debug", "TUTTI_TCP_CONGESTION": "reno"}
+            jobs = suite.start(made, [2, 1], [suite.program("example_allreduce")], common=common)
+            texts = [job.wait(LATE) for job in jobs]
+            for rank, (status, text) in enumerate(texts):
+                self.assertEqual(status, 0, text)
+                told = re.findall(r"peer (\d) lane \d+: congestion control (\w+), .* no busy poll", text)
+                # Connections inside a host are not touched.
+                self.assertEqual(set(told), {("2", "reno")} if rank < 2 else {("0", "reno"), ("1", "reno")}, text)
+            self.all_say(made, [1, 1], "no tcp congestion control 'pigeon'; it has: .*reno",
+                         common=SHORT | {"TUTTI_TCP_CONGESTION": "pigeon"})
 
     # ---- Which interface.
 

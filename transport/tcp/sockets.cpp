@@ -9,6 +9,7 @@
 
 #include "src/base/congestion.hpp"
 #include "src/base/log.hpp"
+#include "src/base/text.hpp"
 #include "transport/tcp/retried.hpp"
 
 namespace tutti::tcp {
@@ -34,16 +35,52 @@ bool staysOnHost(int fd) {
                      &reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr, sizeof(in6_addr)) == 0;
 }
 
+/// 0 or an errno.
+int setBusyPoll(int fd, int us) { return setsockopt(fd, SOL_SOCKET, SO_BUSY_POLL, &us, sizeof us) == 0 ? 0 : errno; }
+
+/// What the log says of a connection's queue: one that no adapter feeds has none to look into.
+std::string busyPollText(int fd) {
+  int us = 0;
+  unsigned queue = 0;
+  socklen_t usBytes = sizeof us;
+  socklen_t queueBytes = sizeof queue;
+  if (getsockopt(fd, SOL_SOCKET, SO_BUSY_POLL, &us, &usBytes) != 0 || us == 0) return "no busy poll";
+  if (getsockopt(fd, SOL_SOCKET, SO_INCOMING_NAPI_ID, &queue, &queueBytes) != 0) queue = 0;
+  if (queue == 0) return cat("busy poll ", us, " us without effect, as its interface has no queue to look into");
+  return cat("busy poll ", us, " us of queue ", queue);
+}
+
 }  // namespace
 
-Sockets::Sockets(int peer, int lane, std::vector<Fd> fds, std::shared_ptr<Reopener> reopener)
+Status Tuning::check() const {
+  if (!congestion.empty()) {
+    const Status has = checkCongestionControl(congestion);
+    if (!has.ok()) return {has.code(), cat("TUTTI_TCP_CONGESTION: ", has.message())};
+  }
+  if (busyPollUs == 0) return {};
+  const Fd fresh(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fresh.valid()) return errnoError(errno, "a socket to try busy polling on");
+  switch (const int error = setBusyPoll(fresh.get(), busyPollUs)) {
+    case 0: return {};
+    case EPERM:
+      return invalidUsage("TUTTI_TCP_BUSY_POLL_US=", busyPollUs, ": the system gives this user no more than ",
+                          "net.core.busy_read says; as root: sysctl net.core.busy_read=", busyPollUs,
+                          ", or the capability CAP_NET_ADMIN");
+    default:
+      return invalidUsage("TUTTI_TCP_BUSY_POLL_US=", busyPollUs, ": this kernel has no busy polling (",
+                          std::strerror(error), ")");
+  }
+}
+
+Sockets::Sockets(int peer, int lane, std::vector<Fd> fds, std::shared_ptr<Reopener> reopener, Tuning tuning)
     : peer_(peer),
       lane_(lane),
       count_(static_cast<int>(fds.size())),
       fds_(std::move(fds)),
       spread_(static_cast<uint32_t>(count_)),
       onHost_(staysOnHost(fd(0))),
-      local_(onHost_ && reopener == nullptr) {
+      local_(onHost_ && reopener == nullptr),
+      tuning_(std::move(tuning)) {
   if (onHost_) spread_ = 1;
   for (const Fd& fd : fds_) prepare(fd.get());
   if (reopener == nullptr) return;
@@ -54,10 +91,29 @@ Sockets::Sockets(int peer, int lane, std::vector<Fd> fds, std::shared_ptr<Reopen
 }
 
 void Sockets::prepare(int fd) const {
-  if (!onHost_) followSystemPace(fd);
+  if (!onHost_) tune(fd);
   // A message must leave when it is written, but for rows (row.hpp).  Socket buffers are left alone: setting them
   // would end the kernel's own tuning, which goes higher than we may ask for.
   setOption(fd, TCP_NODELAY, 1);
+}
+
+// The options were tried before (Tuning::check), so that a refusal here is the system's change of mind, and no reason
+// to fail.
+void Sockets::tune(int fd) const {
+  if (tuning_.congestion.empty()) {
+    followSystemPace(fd);
+  } else if (const Status set = setCongestionControl(fd, tuning_.congestion); !set.ok()) {
+    TUTTI_WARN("tcp", "peer ", peer_, ": ", set.message());
+  }
+  if (tuning_.busyPollUs > 0) {
+    const int error = setBusyPoll(fd, tuning_.busyPollUs);
+    if (error != 0) TUTTI_WARN("tcp", "peer ", peer_, ": no busy poll, errno ", error);
+  }
+  tcp_info info{};
+  socklen_t bytes = sizeof info;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return;
+  TUTTI_DEBUG("tcp", "peer ", peer_, " lane ", lane_, ": congestion control ", congestionControlOf(fd), ", round trip ",
+              info.tcpi_rtt, " us, segments of ", info.tcpi_snd_mss, " bytes, ", busyPollText(fd));
 }
 
 void Sockets::onChange(const std::function<void(int, bool)>& change) {

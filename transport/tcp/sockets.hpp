@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,11 +16,20 @@
 
 namespace tutti::tcp {
 
+/// What the user asks of connections between hosts.
+struct Tuning {
+  std::string congestion;  // TUTTI_TCP_CONGESTION; "": the system's
+  int busyPollUs = 0;      // TUTTI_TCP_BUSY_POLL_US; 0: the system's
+
+  /// Whether this system gives it.  Errors: InvalidUsage naming the variable.
+  Status check() const;
+};
+
 /// Connected, non-blocking stream sockets to one peer.  One thread at a time.
 class Sockets {
  public:
   /// reopener: makes them again when they break; null: their end is the peer's.
-  Sockets(int peer, int lane, std::vector<Fd> fds, std::shared_ptr<Reopener> reopener = nullptr);
+  Sockets(int peer, int lane, std::vector<Fd> fds, std::shared_ptr<Reopener> reopener = nullptr, Tuning tuning = {});
 
   int count() const { return count_; }
   /// How many sockets a large message is spread over: all, or one where both ends are on this host (no adapter has
@@ -61,6 +71,7 @@ class Sockets {
 
  private:
   void prepare(int fd) const;
+  void tune(int fd) const;
   void setOption(int fd, int name, int value) const;
   Result<size_t> written(ssize_t n);
   Result<size_t> got(ssize_t n);
@@ -74,6 +85,7 @@ class Sockets {
   uint32_t spread_;
   bool onHost_;  // both ends are
   bool local_;
+  Tuning tuning_;
   bool answered_ = true;
   bool came_ = false;
   bool heard_ = false;

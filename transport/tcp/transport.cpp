@@ -64,6 +64,13 @@ Result<TcpOptions> TcpOptions::fromConfig() {
   TUTTI_ASSIGN(const int64_t windowBytes, configInteger("TUTTI_RECONNECT_BYTES"));
   options.windowBytes = static_cast<size_t>(windowBytes);
   TUTTI_ASSIGN(options.reconnectMs, configInteger("TUTTI_RECONNECT_MS"));
+  options.tuning.congestion = configText("TUTTI_TCP_CONGESTION");
+  TUTTI_ASSIGN(const int64_t busyPollUs, configInteger("TUTTI_TCP_BUSY_POLL_US"));
+  options.tuning.busyPollUs = static_cast<int>(busyPollUs);
+  TUTTI_TRY(options.tuning.check());
+  TUTTI_DEBUG("tcp", "between hosts: congestion control ",
+              options.tuning.congestion.empty() ? "of the system" : options.tuning.congestion, ", busy poll ",
+              options.tuning.busyPollUs, " us");
   TUTTI_DEBUG("tcp", options.nSockets, " sockets to a peer, messages of at most ", options.slotBytes, " bytes");
   TUTTI_DEBUG("tcp", "connections are made again: ", kReconnects[static_cast<size_t>(options.reconnect)], ", within ",
               options.reconnectMs, " ms, from ", options.windowBytes, " bytes that are kept");
@@ -160,9 +167,9 @@ PendingEndpoint TcpTransport::beginConnect(int peer, const Address& peerAddress,
           if (!fd.valid()) return std::unique_ptr<Endpoint>();
           fds.push_back(std::move(fd));
         }
-        return std::unique_ptr<Endpoint>(
-            std::make_unique<tcp::TcpEndpoint>(peer, lane, std::move(fds), state_->options.slotBytes, state_->sleeper,
-                                               state_->looks, *resumable ? state_->reopener : nullptr));
+        return std::unique_ptr<Endpoint>(std::make_unique<tcp::TcpEndpoint>(
+            peer, lane, std::move(fds), state_->options.slotBytes, state_->sleeper, state_->looks,
+            *resumable ? state_->reopener : nullptr, state_->options.tuning));
       });
 }
 

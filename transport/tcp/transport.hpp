@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "transport/services.hpp"
+#include "transport/tcp/sockets.hpp"
 #include "transport/transport.hpp"
 
 namespace tutti {
@@ -18,6 +19,7 @@ struct TcpOptions {
   size_t windowBytes = 2 << 20;           // TUTTI_RECONNECT_BYTES, of each direction of a socket
   int64_t reconnectMs = 20'000;           // TUTTI_RECONNECT_MS; 0: for ever
   uint64_t hostId = 0;                    // of this rank: PeerInfo
+  tcp::Tuning tuning;                     // of this end
 
   /// From the environment.  Errors: InvalidUsage naming the variable.
   static Result<TcpOptions> fromConfig();
