@@ -111,6 +111,8 @@ TEST_CASE("a default is refused for what the environment is refused for, and may
       {"TUTTI_RECONNECT", {"always", "none", "none, hosts, all"}},
       {"TUTTI_RECONNECT_MS", {"later", "5000", "whole number"}},
       {"TUTTI_RECONNECT_BYTES", {"1", "4M", "outside"}},
+      {"TUTTI_TCP_CONGESTION", {"pigeon", "reno", "has no tcp congestion control"}},
+      {"TUTTI_TCP_BUSY_POLL_US", {"-1", "50", "0..1000000"}},
       {"TUTTI_IB_HCA", {nullptr, "=mlx5_0:1"}},
       {"TUTTI_IB_RAILS", {"5", "2", "1..4"}},
       {"TUTTI_IB_QPS_PER_CONNECTION", {"0", "4", "1..16"}},
