@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <ranges>
 #include <set>
 
 #include "src/base/config.hpp"
@@ -357,9 +356,10 @@ Status Joining::openTuner() {
   if (rank() == 0) {
     std::map<int, int> ranksOfNode;
     for (const int node : nodesOf(descriptors_)) ++ranksOfNode[node];
-    const auto [least, most] = std::ranges::minmax(std::views::values(ranksOfNode));
+    const auto [least, most] =
+        std::ranges::minmax_element(ranksOfNode, {}, [](const auto& ranksOf) { return ranksOf.second; });
     TUTTI_ASSIGN(tuner, tuner::Tuner::open(plugin, {descriptors_[0].communicator, descriptors_.size(),
-                                                    ranksOfNode.size(), least, most}));
+                                                    ranksOfNode.size(), least->second, most->second}));
   }
   comm_.planner_.take(std::make_unique<Advice>(*comm_.control_, std::move(tuner)));
   return {};
