@@ -143,7 +143,10 @@ void CallEvents::beginTraffic(const std::vector<Traffic>& traffic, size_t sliceB
   }
 }
 
-bool CallEvents::isTraffic(int peer) const { return peer != profiler_.rank() && !links_.linkTo(peer).mapped; }
+/// What goes to kEveryone is read where it lies.
+bool CallEvents::isTraffic(int peer) const {
+  return peer != kEveryone && peer != profiler_.rank() && !links_.linkTo(peer).mapped;
+}
 
 std::vector<CallEvents::Traffic> CallEvents::trafficOf(const Plan& plan) const {
   std::vector<Traffic> all;
