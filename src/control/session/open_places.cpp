@@ -32,7 +32,12 @@ struct OpenPlaces::Registry {
     static Registry* registry = new Registry;
     return *registry;
   }
-  static void lock() { instance().mutex.lock(); }
+  // Threads that are over are joined first: a child could not.
+  static void lock() {
+    Registry& registry = instance();
+    registry.mutex.lock();
+    if (registry.current != nullptr) registry.current->joinEnded();
+  }
   static void unlock() { instance().mutex.unlock(); }
   static void forget() {
     Registry& registry = instance();
