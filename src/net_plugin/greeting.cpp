@@ -1,7 +1,6 @@
 #include "src/net_plugin/greeting.hpp"
 
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -113,13 +112,6 @@ Result<bool> AcceptorGreeting::poll() {
     phase_ = Phase::Done;
   }
   return true;
-}
-
-void fillRandom(unsigned char* into, size_t bytes) {
-  for (size_t done = 0; done < bytes;) {
-    const ssize_t n = getrandom(into + done, bytes - done, 0);
-    if (n > 0) done += static_cast<size_t>(n);
-  }
 }
 
 }  // namespace tutti::net_plugin

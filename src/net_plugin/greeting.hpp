@@ -63,13 +63,4 @@ class AcceptorGreeting {
   Phase phase_ = Phase::AwaitHello;
 };
 
-/// Fresh random bytes.
-void fillRandom(unsigned char* into, size_t bytes);
-template <class Bytes>
-Bytes randomBytes() {
-  Bytes bytes;
-  fillRandom(bytes.data(), bytes.size());
-  return bytes;
-}
-
 }  // namespace tutti::net_plugin

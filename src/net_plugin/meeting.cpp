@@ -10,26 +10,18 @@
 #include "src/base/config.hpp"
 #include "src/base/congestion.hpp"
 #include "src/base/log.hpp"
+#include "src/base/random.hpp"
 #include "src/control/session/interfaces.hpp"
+#include "src/control/session/socket_options.hpp"
 
 namespace tutti::net_plugin {
 namespace {
 
 constexpr int kDialer = 0, kAcceptor = 1;
 
-void setOption(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
-
-/// Finds out when the peer's host is gone, as the bootstrap's links do.
 void tune(int fd) {
-  setOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  setOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   const Result<int64_t> timeoutMs = configInteger("TUTTI_TIMEOUT_MS");
-  if (!timeoutMs.ok() || *timeoutMs <= 0) return;
-  setOption(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::min<int64_t>(*timeoutMs, 1 << 30)));
-  const auto seconds = static_cast<int>(std::clamp<int64_t>(*timeoutMs / 3000, 1, 3600));
-  setOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds);
-  setOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, seconds);
-  setOption(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  tuneControlSocket(fd, timeoutMs.ok() ? *timeoutMs : 0);
 }
 
 Result<Fd> connecting(const SocketAddress& to) {

@@ -1,11 +1,12 @@
 #include "src/control/session/fd_wire.hpp"
 
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+
+#include "src/base/random.hpp"
 
 namespace tutti::fdwire {
 
@@ -19,10 +20,7 @@ socklen_t abstractAddress(std::string_view name, sockaddr_un* address) {
 
 std::string randomText(size_t bytes) {
   std::string text(bytes, '\0');
-  for (size_t done = 0; done < bytes;) {
-    const ssize_t n = getrandom(text.data() + done, bytes - done, 0);
-    if (n > 0) done += static_cast<size_t>(n);
-  }
+  fillRandom(std::as_writable_bytes(std::span(text)));
   return text;
 }
 

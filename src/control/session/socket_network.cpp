@@ -3,7 +3,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,14 +11,14 @@
 #include "src/base/clock.hpp"
 #include "src/base/congestion.hpp"
 #include "src/base/log.hpp"
+#include "src/base/random.hpp"
+#include "src/control/session/socket_options.hpp"
 
 namespace tutti {
 namespace {
 
 constexpr int64_t kLingerNs = 2000 * kMs;     // for a peer to take the last words
 constexpr int64_t kAcceptPauseNs = 50 * kMs;  // when descriptors have run out
-
-void setOption(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
 
 }  // namespace
 
@@ -33,12 +32,7 @@ SocketNetwork::~SocketNetwork() {
 
 int64_t SocketNetwork::nowNs() { return ::tutti::nowNs(); }
 
-void SocketNetwork::randomBytes(std::span<std::byte> out) {
-  for (size_t done = 0; done < out.size();) {
-    const ssize_t n = getrandom(out.data() + done, out.size() - done, 0);
-    if (n > 0) done += static_cast<size_t>(n);
-  }
-}
+void SocketNetwork::randomBytes(std::span<std::byte> out) { fillRandom(out); }
 
 // ---- Listening
 
@@ -94,17 +88,7 @@ void SocketNetwork::onAcceptable(size_t index) {
   }
 }
 
-void SocketNetwork::tuneSocket(int fd) const {
-  setOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  setOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  if (timeoutMs_ <= 0) return;
-  // A host that vanished: unacknowledged data by the user timeout, an idle link by the keep-alive probes.
-  setOption(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::min<int64_t>(timeoutMs_, 1 << 30)));
-  const int64_t seconds = std::clamp<int64_t>(timeoutMs_ / 3000, 1, 3600);
-  setOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, static_cast<int>(seconds));
-  setOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, static_cast<int>(seconds));
-  setOption(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
-}
+void SocketNetwork::tuneSocket(int fd) const { tuneControlSocket(fd, timeoutMs_); }
 
 // ---- Links
 

@@ -1,7 +1,6 @@
 #include "src/control/session/unique_id.hpp"
 
 #include <netinet/in.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
+#include "src/base/random.hpp"
 #include "src/control/handshake.hpp"
 #include "src/control/session/interfaces.hpp"
 #include "src/control/session/open_places.hpp"
@@ -28,14 +28,6 @@ std::string_view shorten(std::string_view controlAddress, size_t maxBytes) {
   if (controlAddress.size() <= maxBytes) return controlAddress;
   const size_t comma = controlAddress.substr(0, maxBytes + 1).rfind(',');
   return controlAddress.substr(0, comma == std::string_view::npos ? 0 : comma);
-}
-
-template <size_t N>
-void fillRandom(std::array<unsigned char, N>* bytes) {
-  for (size_t done = 0; done < N;) {
-    const ssize_t n = getrandom(bytes->data() + done, N - done, 0);
-    if (n > 0) done += static_cast<size_t>(n);
-  }
 }
 
 /// Keep the Session until everybody has met.
@@ -160,8 +152,8 @@ Result<MeetingPlace> decodeUniqueId(const tuttiUniqueId& id) {
 Result<tuttiUniqueId> openRendezvousPlace() {
   TUTTI_ASSIGN(std::shared_ptr<Session> session, Session::create());
   MeetingPlace place;
-  fillRandom(&place.commId);
-  fillRandom(&place.secret);
+  place.commId = randomBytes<CommId>();
+  place.secret = randomBytes<Secret>();
   place.controlAddress = session->controlAddress();
   session->serveRendezvous(place.commId, place.secret, place.controlAddress);
   TUTTI_TRY(keepRendezvous(std::move(session), place.commId));
