@@ -242,12 +242,10 @@ Result<ucp_mem_h> Worker::registerMemory(const Memory& memory) {
                      "; a limit of locked memory (ulimit -l) may be the reason");
 }
 
-// What happens after UCX is armed ends the sleep.  What a look at one endpoint finds for another that was looked at
-// before ends it, too.
+// The caller looks at all endpoints once more after this: what that finds ends the sleep.
 void Worker::prepare() {
   sleeper_->prepare();
   const std::lock_guard lock(mutex_);
-  happenedBefore_ = happened_;
   ucs_status_t status = UCS_ERR_BUSY;
   for (int i = 0; i < kMostArmings && status == UCS_ERR_BUSY; ++i) {
     while (poll()) {

@@ -1,12 +1,7 @@
 #include "transport/verbs/transport.hpp"
 
-#include <sys/socket.h>
-
-#include <array>
-#include <cerrno>
-#include <cstring>
-
 #include "src/base/log.hpp"
+#include "transport/card_exchange.hpp"
 #include "transport/verbs/endpoint.hpp"
 #include "transport/verbs/entry.hpp"
 
@@ -33,54 +28,30 @@ class Opening final : public Pending<std::unique_ptr<Endpoint>> {
     if (connection_ == nullptr) {
       TUTTI_ASSIGN(Fd fd, stream_->poll());
       if (!fd.valid()) return std::unique_ptr<Endpoint>();
-      TUTTI_TRY(begin(std::move(fd)));
+      TUTTI_ASSIGN(connection_, Connection::create(peer_, rails_, completions_, options_, std::move(fd)));
     }
-    TUTTI_TRY(push());
-    TUTTI_TRY(pull());
-    if (got_ == come_.size() && sent_ == go_.size()) {
-      return std::unique_ptr<Endpoint>(std::make_unique<VerbsEndpoint>(peer_, std::move(connection_), registry_));
-    }
-    return std::unique_ptr<Endpoint>();
+    TUTTI_ASSIGN(const bool known, exchanged(&cards_, connection_->card()));
+    if (!known) return std::unique_ptr<Endpoint>();
+    if (!connected_) TUTTI_TRY(connect());
+    TUTTI_ASSIGN(const bool ready, exchanged(&readiness_, std::byte{}));
+    if (!ready) return std::unique_ptr<Endpoint>();
+    return std::unique_ptr<Endpoint>(std::make_unique<VerbsEndpoint>(peer_, std::move(connection_), registry_));
   }
 
  private:
-  static constexpr size_t kCardBytes = sizeof(ConnectionCard);
-  using Bytes = std::array<std::byte, kCardBytes + 1>;
-
-  Status begin(Fd fd) {
-    TUTTI_ASSIGN(connection_, Connection::create(peer_, rails_, completions_, options_, std::move(fd)));
-    std::memcpy(go_.data(), &connection_->card(), kCardBytes);
-    return {};
-  }
-  // The last byte goes when the peer's card has come.
-  Status push() {
-    while (sent_ < (connected_ ? go_.size() : kCardBytes)) {
-      const size_t end = connected_ ? go_.size() : kCardBytes;
-      const ssize_t n = send(connection_->stream(), go_.data() + sent_, end - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
-      if (n < 0 && (errno == EAGAIN || errno == EINTR)) return {};
-      if (n <= 0) return lost();
-      sent_ += static_cast<size_t>(n);
-    }
-    return {};
-  }
-  Status pull() {
-    while (got_ < come_.size()) {
-      const ssize_t n = recv(connection_->stream(), come_.data() + got_, come_.size() - got_, MSG_DONTWAIT);
-      if (n < 0 && (errno == EAGAIN || errno == EINTR)) return {};
-      if (n <= 0) return lost();
-      got_ += static_cast<size_t>(n);
-      if (got_ >= kCardBytes && !connected_) TUTTI_TRY(connect());
-    }
-    return {};
+  template <class Card>
+  Result<bool> exchanged(CardExchange<Card>* cards, const Card& mine) {
+    using State = typename CardExchange<Card>::State;
+    const State state = cards->poll(connection_->stream(), mine);
+    if (state != State::Lost) return state == State::Done;
+    return remoteError("rank ", peer_, " (", there_, ") has gone while its verbs connection came up");
   }
   Status connect() {
-    ConnectionCard theirs;
-    std::memcpy(&theirs, come_.data(), kCardBytes);
-    const Status status = connection_->connect(theirs, options_);
+    const Status status = connection_->connect(cards_.theirs(), options_);
     if (!status.ok()) return Status(status.code(), cat("rank ", peer_, " (", there_, "): ", status.message()));
     connected_ = true;
     explain();
-    return push();
+    return {};
   }
   void explain() const {
     std::string pairs;
@@ -94,9 +65,6 @@ class Opening final : public Pending<std::unique_ptr<Endpoint>> {
                 : connection_->rails() > 1 ? "the ports"
                                            : "none");
   }
-  Status lost() const {
-    return remoteError("rank ", peer_, " (", there_, ") has gone while its verbs connection came up");
-  }
 
   const int peer_;
   const std::string there_;
@@ -107,8 +75,8 @@ class Opening final : public Pending<std::unique_ptr<Endpoint>> {
   const PendingFd stream_;
   std::unique_ptr<Connection> connection_;
   bool connected_ = false;
-  Bytes go_{}, come_{};
-  size_t sent_ = 0, got_ = 0;
+  CardExchange<ConnectionCard> cards_;
+  CardExchange<std::byte> readiness_;
 };
 
 }  // namespace
