@@ -4,6 +4,10 @@
 
 #include <array>
 #include <cstdio>
+#include <mutex>
+#include <set>
+
+#include "src/base/log.hpp"
 
 namespace tutti {
 
@@ -23,6 +27,18 @@ std::string pluginText(const char* format, va_list arguments) {
   std::array<char, 1024> text;
   std::vsnprintf(text.data(), text.size(), format, arguments);
   return text.data();
+}
+
+void logPlugin(const char* area, int level, const char* format, va_list arguments) {
+  const std::string text = pluginText(format, arguments);
+  TUTTI_LOG_AT(level == kPluginWarns ? LogLevel::Warn : LogLevel::Debug, area, text);
+}
+
+const char* keptText(std::string_view text) {
+  static auto* const mutex = new std::mutex;
+  static auto* const texts = new std::set<std::string, std::less<>>;
+  const std::lock_guard lock(*mutex);
+  return texts->emplace(text).first->c_str();
 }
 
 }  // namespace tutti

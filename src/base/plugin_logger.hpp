@@ -3,7 +3,9 @@
 
 namespace tutti {
 
-/// level: 2 warns, 3 informs.
+/// Levels of a PluginLogger.
+inline constexpr int kPluginWarns = 2, kPluginInforms = 3;
+
 using PluginLogger = void (*)(int level, unsigned long subjects, const char* file, int line, const char* format, ...);
 
 }  // namespace tutti

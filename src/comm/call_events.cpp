@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/base/clock.hpp"
+#include "src/base/plugin.hpp"
 #include "src/comm/links.hpp"
 
 namespace tutti {
@@ -39,12 +40,12 @@ const char* protocolInCapitals(Protocol protocol) {
 const char* inCapitals(std::string_view name) {
   std::string text(name);
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return profiler::kept(text);
+  return keptText(text);
 }
 
 const char* functionOf(const Call& call) {
   if (call.collective == Collective::AllToAll && call.kind == CallKind::Collective && !call.counts) return "AlltoAll";
-  return profiler::kept(callName(call));
+  return keptText(callName(call));
 }
 
 /// Elements as in the call, or of all blocks that this rank has.

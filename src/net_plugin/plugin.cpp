@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/log.hpp"
+#include "src/base/plugin.hpp"
 #include "src/net_plugin/receive_comm.hpp"
 #include "src/net_plugin/send_comm.hpp"
 
@@ -22,8 +23,6 @@ using ncclnet::kSuccess;
 using ncclnet::Logger;
 using ncclnet::Profiler;
 
-constexpr int kWarns = 2;
-constexpr int kInforms = 3;
 constexpr unsigned long kNetwork = 16;  // NCCL_NET
 constexpr int kMostComms = 1 << 16;
 constexpr size_t kMostMessageBytes = size_t{1} << 31;
@@ -37,7 +36,7 @@ void say(int level, const std::string& text) {
 
 /// Tutti's codes are NCCL's.
 Code fail(const Status& why) {
-  say(kWarns, why.message());
+  say(kPluginWarns, why.message());
   return static_cast<Code>(why.code());
 }
 template <class T>
@@ -46,13 +45,10 @@ Code fail(const Result<T>& why) {
 }
 
 Code failed(Comm& comm) {
-  if (!comm.said()) say(kWarns, comm.failure().message());
+  if (!comm.said()) say(kPluginWarns, comm.failure().message());
   return static_cast<Code>(comm.failure().code());
 }
 
-struct Context {
-  int trafficClass = -1;
-};
 struct Listening {
   std::unique_ptr<Listener> listener;
   std::unique_ptr<Link> link;  // that is coming up
@@ -100,7 +96,7 @@ Code begin(Logger log) {
   logger.store(log, std::memory_order_release);
   const Result<Network> network = Network::find();
   if (!network.ok()) return fail(network);
-  say(kInforms, cat("device ", network->name, ", ", network->mbitPerSecond, " Mbit/s"));
+  say(kPluginInforms, cat("device ", network->name, ", ", network->mbitPerSecond, " Mbit/s"));
   return kSuccess;
 }
 
@@ -109,14 +105,8 @@ Code devices(int* n) {
   return kSuccess;
 }
 
-/// Texts that outlive whoever asks for them.
-char* lasting(const std::string& text) {
-  static auto* const mutex = new std::mutex;
-  static auto* const texts = new std::map<std::string, std::string>;
-  if (text.empty()) return nullptr;
-  const std::lock_guard lock(*mutex);
-  return texts->emplace(text, text).first->second.data();
-}
+/// As the interface has it, though nobody writes to names.
+char* lasting(const std::string& text) { return text.empty() ? nullptr : const_cast<char*>(keptText(text)); }
 
 template <class Properties>
 Code getProperties(int device, Properties* p) {
@@ -310,21 +300,17 @@ Code getDeviceMr(void*, void*, void** deviceMemory) {
 Code irecvConsumed(void*, int, void*) { return kSuccess; }
 Code makeVirtualDevice(int*, void*) { return fail(invalidUsage("there are no virtual devices")); }
 
-Code finalize(void* context) {
-  delete static_cast<Context*>(context);
-  return kSuccess;
-}
+Code finalize(void*) { return kSuccess; }
 Code setNetAttr(void*, void*) { return kSuccess; }
 
 // ---- What differs between versions.
 
 Code init8(Logger log) { return begin(log); }
 Code init10(Logger log, Profiler) { return begin(log); }
-Code init11(void** context, uint64_t, CommConfig* config, Logger log, Profiler) {
-  *context = nullptr;
-  const Code code = begin(log);
-  if (code == kSuccess) *context = new Context{config != nullptr ? config->trafficClass : -1};
-  return code;
+Code init11(void** context, uint64_t, CommConfig*, Logger log, Profiler) {
+  static int nothing;  // all communicators are alike here
+  *context = &nothing;
+  return begin(log);
 }
 Code listen8(int device, void* handle, void** comm) { return listenOn(device, handle, comm); }
 Code listen11(void*, int device, void* handle, void** comm) { return listenOn(device, handle, comm); }

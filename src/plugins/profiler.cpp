@@ -1,13 +1,8 @@
 #include "src/plugins/profiler.hpp"
 
-#include <dlfcn.h>
-
 #include <cstdarg>
-#include <mutex>
-#include <set>
 
-#include "src/base/log.hpp"
-#include "src/base/plugin.hpp"
+#include "src/plugins/open.hpp"
 
 namespace tutti::profiler {
 namespace {
@@ -15,13 +10,8 @@ namespace {
 [[gnu::format(printf, 5, 6)]] void hear(int level, unsigned long, const char*, int, const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  const std::string text = pluginText(format, arguments);
+  logPlugin("profiler", level, format, arguments);
   va_end(arguments);
-  if (level == kPluginWarns) {
-    TUTTI_WARN("profiler", text);
-  } else {
-    TUTTI_DEBUG("profiler", text);
-  }
 }
 
 constexpr uint32_t bit(EventKind kind) { return static_cast<uint32_t>(kind); }
@@ -58,7 +48,7 @@ class Adapter final : public Profiler {
 
   Status begin(const Subject& subject) {
     int asked = 0;
-    const char* const name = subject.name.empty() ? nullptr : kept(subject.name);
+    const char* const name = subject.name.empty() ? nullptr : keptText(subject.name);
     const Code code = initialise(table_, &context_, &asked, name, subject);
     if (code != kSuccess) {
       context_ = nullptr;
@@ -140,42 +130,17 @@ Opened adapt(const void* table, const Subject& subject) {
   return std::unique_ptr<Profiler>(std::move(adapter));
 }
 
-struct Version {
-  const char* symbol;
-  Opened (*adapt)(const void* table, const Subject& subject);
-};
-constexpr Version kVersions[] = {{"ncclProfiler_v6", adapt<Table5And6, Descriptor5And6, true>},
-                                 {"ncclProfiler_v5", adapt<Table5And6, Descriptor5And6, true>},
-                                 {"ncclProfiler_v4", adapt<Table4, Descriptor4, false>}};
-
-Opened load(const std::string& plugin, const Subject& subject) {
-  TUTTI_ASSIGN(void* const library, loadPlugin("profiler", plugin));
-  for (const Version& version : kVersions) {
-    const void* const table = dlsym(library, version.symbol);
-    if (table == nullptr) continue;
-    TUTTI_ASSIGN(std::unique_ptr<Profiler> opened, version.adapt(table, subject));
-    return opened->wants(EventKind::GroupApi) ? std::move(opened) : nullptr;
-  }
-  return invalidUsage("is loaded, but exports none of ncclProfiler_v6, _v5, _v4; take a release of it that does");
-}
+constexpr PluginVersion<Profiler, Subject> kVersions[] = {{"ncclProfiler_v6", adapt<Table5And6, Descriptor5And6, true>},
+                                                          {"ncclProfiler_v5", adapt<Table5And6, Descriptor5And6, true>},
+                                                          {"ncclProfiler_v4", adapt<Table4, Descriptor4, false>}};
 
 }  // namespace
 
 Opened Profiler::open(const std::string& plugin, const Subject& subject) {
-  if (plugin.empty() || plugin == "none") return std::unique_ptr<Profiler>();
-  Opened opened = load(plugin, subject);
-  if (!opened.ok()) {
-    return invalidUsage("TUTTI_PROFILER_PLUGIN=", plugin, ": ", opened.status().message(),
-                        ", or leave the variable unset to do without");
-  }
-  return opened;
-}
-
-const char* kept(std::string_view text) {
-  static auto* const mutex = new std::mutex;
-  static auto* const texts = new std::set<std::string, std::less<>>;
-  const std::lock_guard lock(*mutex);
-  return texts->emplace(text).first->c_str();
+  TUTTI_ASSIGN(std::unique_ptr<Profiler> opened,
+               openPlugin("profiler", "TUTTI_PROFILER_PLUGIN", plugin, kVersions, subject));
+  const bool listens = opened != nullptr && opened->wants(EventKind::GroupApi);
+  return listens ? std::move(opened) : nullptr;
 }
 
 }  // namespace tutti::profiler

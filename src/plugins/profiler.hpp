@@ -50,7 +50,4 @@ class Profiler {
   int rank_ = 0;
 };
 
-/// `text` for as long as the process lives: plugins keep the texts that they are given.  Any thread.
-const char* kept(std::string_view text);
-
 }  // namespace tutti::profiler

@@ -1,12 +1,9 @@
 #include "src/plugins/tuner.hpp"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cstdarg>
 
-#include "src/base/log.hpp"
-#include "src/base/plugin.hpp"
+#include "src/plugins/open.hpp"
 
 namespace tutti::tuner {
 namespace {
@@ -17,13 +14,8 @@ constexpr int kNotRegistered = 0;  // ranks have different memory for one call
 [[gnu::format(printf, 5, 6)]] void hear(int level, unsigned long, const char*, int, const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  const std::string text = pluginText(format, arguments);
+  logPlugin("tuner", level, format, arguments);
   va_end(arguments);
-  if (level == kPluginWarns) {
-    TUTTI_WARN("tuner", text);
-  } else {
-    TUTTI_DEBUG("tuner", text);
-  }
 }
 
 Code initialise(const Table4& table, const Subject& s, void** context) {
@@ -73,33 +65,14 @@ Opened adapt(const void* table, const Subject& subject) {
   return std::unique_ptr<Tuner>(std::move(adapter));
 }
 
-struct Version {
-  const char* symbol;
-  Opened (*adapt)(const void* table, const Subject& subject);
-};
-constexpr Version kVersions[] = {{"ncclTunerPlugin_v6", adapt<Table5And6>},
-                                 {"ncclTunerPlugin_v5", adapt<Table5And6>},
-                                 {"ncclTunerPlugin_v4", adapt<Table4>}};
-
-Opened load(const std::string& plugin, const Subject& subject) {
-  TUTTI_ASSIGN(void* const library, loadPlugin("tuner", plugin));
-  for (const Version& version : kVersions) {
-    const void* const table = dlsym(library, version.symbol);
-    if (table != nullptr) return version.adapt(table, subject);
-  }
-  return invalidUsage("is loaded, but exports none of ncclTunerPlugin_v6, _v5, _v4; take a release of it that does");
-}
+constexpr PluginVersion<Tuner, Subject> kVersions[] = {{"ncclTunerPlugin_v6", adapt<Table5And6>},
+                                                       {"ncclTunerPlugin_v5", adapt<Table5And6>},
+                                                       {"ncclTunerPlugin_v4", adapt<Table4>}};
 
 }  // namespace
 
 Opened Tuner::open(const std::string& plugin, const Subject& subject) {
-  if (plugin.empty() || plugin == "none") return std::unique_ptr<Tuner>();
-  Opened opened = load(plugin, subject);
-  if (!opened.ok()) {
-    return invalidUsage("TUTTI_TUNER_PLUGIN=", plugin, ": ", opened.status().message(),
-                        ", or leave the variable unset to do without");
-  }
-  return opened;
+  return openPlugin("tuner", "TUTTI_TUNER_PLUGIN", plugin, kVersions, subject);
 }
 
 // The interface says float**, and means the first float of the table.
