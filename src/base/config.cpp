@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <climits>
 #include <cstdlib>
@@ -99,8 +101,7 @@ constexpr Variable kVariables[] = {
      "none or unset: none"},
     {"TUTTI_TUNER_PLUGIN", Text, "", "",
      "tuner plugin written for NCCL that rank 0 asks which algorithm, protocol and channels a call gets: a path, a "
-     "file "
-     "name, or X for libnccl-tuner-X.so; none or unset: none"},
+     "file name, or X for libnccl-tuner-X.so; none or unset: none"},
     {"TUTTI_CMA", Flag, "1", "", "0: never read a peer's memory with process_vm_readv"},
     {"TUTTI_LOG", Text, "warn", "", "LEVEL or AREA:LEVEL, comma separated; error, warn, info, debug, trace"},
     {"TUTTI_EXPLAIN", Flag, "0", "", "1: rank 0 prints the table that the planner compared for each new plan"},
@@ -209,6 +210,27 @@ Status checkRange(const Variable& v, int64_t value) {
   return {};
 }
 
+/// A text that is one of a few words.
+struct Choice {
+  std::string_view name;
+  std::array<std::string_view, 3> words;
+};
+constexpr Choice kChoices[] = {{"TUTTI_RECONNECT", {"none", "hosts", "all"}}};
+
+const Choice* findChoice(std::string_view name) {
+  const auto* const found = std::ranges::find(kChoices, name, &Choice::name);
+  return found == std::end(kChoices) ? nullptr : found;
+}
+
+Result<size_t> choiceOf(const Choice& choice, std::string_view value) {
+  std::string known;
+  for (size_t i = 0; i < choice.words.size(); ++i) {
+    if (value == choice.words[i]) return i;
+    known += cat(i == 0 ? "" : ", ", choice.words[i]);
+  }
+  return invalidUsage(choice.name, "='", value, "' is none of: ", known);
+}
+
 // What setDefault() has set.  Never destroyed: threads of the user's may outlive static destructors.
 struct Defaults {
   std::mutex mutex;
@@ -253,9 +275,7 @@ Status checkValue(std::string_view name, const std::string& value) {
     return invalidUsage("TUTTI_TRACE='", value, "': Tutti does not write traces yet; unset it");
   std::string why;
   if (name == "TUTTI_LOG" && !checkLogSpec(value, &why)) return invalidUsage("TUTTI_LOG: ", why);
-  if (name == "TUTTI_RECONNECT" && value != "none" && value != "hosts" && value != "all")
-    return invalidUsage("TUTTI_RECONNECT='", value, "' is none of: none, hosts, all");
-  return {};
+  return findChoice(name) == nullptr ? Status() : asStatus(choiceOf(*findChoice(name), value));
 }
 
 Status setDefault(std::string_view name, const char* value) {
@@ -284,6 +304,12 @@ Result<int64_t> configInteger(std::string_view name) {
   TUTTI_ASSIGN(const int64_t value, parse(v, configText(name)));
   TUTTI_TRY(checkRange(v, value));
   return value;
+}
+
+Result<size_t> configChoice(std::string_view name) {
+  const Choice* const choice = findChoice(name);
+  TUTTI_ASSERT(choice != nullptr);
+  return choiceOf(*choice, configText(name));
 }
 
 Status checkConfig() {

@@ -28,6 +28,8 @@ std::span<const Variable> variables();
 /// The value of one variable as text: the environment's, else setDefault()'s, else the table's default.  The name must
 /// be in the table.
 std::string configText(std::string_view name);
+/// Of a variable that takes one of a few words: the place of its word among them.  Errors: InvalidUsage naming both.
+Result<size_t> configChoice(std::string_view name);
 /// Whether the environment or setDefault() sets it; else the default may be left to whoever knows better.
 bool configIsSet(std::string_view name);
 /// Whether a variable of the table can have this value, as far as is known here: kind, range, and the texts that this

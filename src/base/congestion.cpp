@@ -79,7 +79,8 @@ Status setCongestionControl(int fd, const std::string& name) {
 Status checkCongestionControl(const std::string& name) {
   const Fd fresh(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fresh.valid()) return errnoError(errno, "a socket to try a congestion control on");
-  return setCongestionControl(fresh.get(), name);
+  const Status has = setCongestionControl(fresh.get(), name);
+  return has.ok() ? has : Status(has.code(), cat("TUTTI_TCP_CONGESTION: ", has.message()));
 }
 
 void beginUnpaced(int fd) {

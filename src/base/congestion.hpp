@@ -18,9 +18,8 @@ void beginUnpaced(int fd);
 
 /// Give a connection that began so, and leaves the host, the system's control; but not BBR's where the other end is
 /// near (kNearUs).  What a connection of a collective sends comes in bursts, beside others on the same wire, and BBR
-/// takes what that delivered for what the wire can do: on 4 hosts at 10 Gbit/s an AllGather of 4 MiB took 48 ms, and 8
-/// without.  A loss on a near wire is mended at once, so a control that goes by losses keeps it full: Cubic, or Reno,
-/// which it has.
+/// takes what that delivered for what the wire can do (perf/results/hosts-2core-vm.txt).  A loss on a near wire is
+/// mended at once, so a control that goes by losses keeps it full: Cubic, or Reno, which it has.
 void followSystemPace(int fd);
 
 /// Round trips of less than this, microseconds, are within a data centre.
@@ -33,7 +32,7 @@ std::string congestionControlOf(int fd);
 /// from this user; it says which ones there are.
 Status setCongestionControl(int fd, const std::string& name);
 
-/// The same for a socket that is not kept: whether the system would.
+/// Whether the system gives sockets what TUTTI_TCP_CONGESTION asks for.  Errors: the same, naming the variable.
 Status checkCongestionControl(const std::string& name);
 
 }  // namespace tutti

@@ -47,11 +47,6 @@ Status checkInterfaces(const std::string& names, const std::string& family) {
   return asStatus(chooseAddresses(all, names, family));
 }
 
-Status checkControl(const std::string& name) {
-  const Status has = checkCongestionControl(name);
-  return has.ok() ? has : Status(has.code(), cat("TUTTI_TCP_CONGESTION: ", has.message()));
-}
-
 Status checkTopologyFile(const std::string& value) {
   const Status status = asStatus(topology::loadTopology(value));
   return status.ok() ? status : invalidUsage("TUTTI_TOPO_FILE=", value, ": ", status.message());
@@ -85,7 +80,7 @@ constexpr Text kTexts[] = {
      [](const std::string& value) { return checkInterfaces(value, configText("TUTTI_SOCKET_FAMILY")); }},
     {"TUTTI_SOCKET_FAMILY",
      [](const std::string& value) { return checkInterfaces(configText("TUTTI_SOCKET_IFNAME"), value); }},
-    {"TUTTI_TCP_CONGESTION", checkControl},
+    {"TUTTI_TCP_CONGESTION", checkCongestionControl},
     {"TUTTI_IB_ADDR_FAMILY",
      [](const std::string& value) { return checkAddressFamily("TUTTI_IB_ADDR_FAMILY", value); }},
     {"TUTTI_IB_ADDR_RANGE",

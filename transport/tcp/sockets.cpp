@@ -53,10 +53,7 @@ std::string busyPollText(int fd) {
 }  // namespace
 
 Status Tuning::check() const {
-  if (!congestion.empty()) {
-    const Status has = checkCongestionControl(congestion);
-    if (!has.ok()) return {has.code(), cat("TUTTI_TCP_CONGESTION: ", has.message())};
-  }
+  if (!congestion.empty()) TUTTI_TRY(checkCongestionControl(congestion));
   if (busyPollUs == 0) return {};
   const Fd fresh(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fresh.valid()) return errnoError(errno, "a socket to try busy polling on");

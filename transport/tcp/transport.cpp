@@ -34,14 +34,6 @@ Status checkSame(int rank, int peer, const char* variable, size_t mine, size_t t
 
 constexpr std::string_view kReconnects[] = {"none", "hosts", "all"};
 
-Result<Reconnect> reconnectFromConfig() {
-  const std::string text = configText("TUTTI_RECONNECT");
-  for (size_t i = 0; i < std::size(kReconnects); ++i) {
-    if (text == kReconnects[i]) return static_cast<Reconnect>(i);
-  }
-  return invalidUsage("TUTTI_RECONNECT='", text, "' is none of: none, hosts, all");
-}
-
 }  // namespace
 
 struct TcpTransport::State {
@@ -60,7 +52,8 @@ Result<TcpOptions> TcpOptions::fromConfig() {
   options.nSockets = static_cast<int>(nSockets);
   // Its default is made for shared memory.
   if (configIsSet("TUTTI_SLOT_BYTES")) options.slotBytes = static_cast<size_t>(slotBytes);
-  TUTTI_ASSIGN(options.reconnect, reconnectFromConfig());
+  TUTTI_ASSIGN(const size_t reconnect, configChoice("TUTTI_RECONNECT"));
+  options.reconnect = static_cast<Reconnect>(reconnect);
   TUTTI_ASSIGN(const int64_t windowBytes, configInteger("TUTTI_RECONNECT_BYTES"));
   options.windowBytes = static_cast<size_t>(windowBytes);
   TUTTI_ASSIGN(options.reconnectMs, configInteger("TUTTI_RECONNECT_MS"));
