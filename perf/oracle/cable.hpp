@@ -1,4 +1,4 @@
-// What a call puts on the cables between hosts: by the interface's counter, and by the plan.
+// Bytes that a call sends between hosts, as the interface counts them and as the plan predicts them.
 #pragma once
 
 #include <string>

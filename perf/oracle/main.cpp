@@ -41,7 +41,7 @@ std::string nameOf(const std::string& algorithm, const char* protocol, bool join
 }
 std::string nameOf(const Way& way) { return nameOf(way.algorithm, way.protocol, way.joined); }
 
-/// Of the host that sends most, and of all together.
+/// Bytes sent by the busiest host, and by all hosts together.
 std::string cableText(const Ranks& w, const Cell& cell, const Way& way, const Options& options) {
   if (options.interface.empty()) return "";
   const CableBytes bytes = cableBytes(w, cell, way, options.interface);

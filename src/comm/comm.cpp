@@ -65,7 +65,7 @@ Status Comm::finalize() {
   TUTTI_TRY(failure());
   TUTTI_TRY(executor_->finalize());  // who has heard everyone's farewell frees what others had open
   // Everyone says what it has called; ranks that disagree find out here at the latest.
-  // What has left this rank may have to leave once more, over a connection that is made again.
+  // A connection that broke is made again and carries its unacknowledged bytes a second time.
   const auto resend = [this] { links_->progress(); };
   const bool sends = links_ != nullptr && executor_->memory() == MemoryKind::Host;
   TUTTI_ASSIGN(const std::vector<std::string> calls,

@@ -33,7 +33,7 @@ class Comm {
   Link& link() { return *link_; }
   /// Goes on with all that is under way.  Errors: the comm's first failure, which names the peer.
   Status progress();
-  /// Of one that is done, or of a comm that has failed; it is gone then.
+  /// Frees a request that is done, or whose comm has failed.
   virtual void forget(Work* work) = 0;
   const Status& failure() const { return failure_; }
   /// The same sentence has been said before.

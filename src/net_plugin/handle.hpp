@@ -1,4 +1,4 @@
-// What a listener gives to those who are to connect to it: 128 bytes, which NCCL carries.
+// The handle of a listener: 128 bytes that NCCL carries to those who connect.
 #pragma once
 
 #include <span>

@@ -31,8 +31,7 @@ Result<std::unique_ptr<MemoryRegistration>> Link::registerMemory(void* data, siz
   return transport_->registerMemory({MemoryKind::Host, -1, static_cast<std::byte*>(data), bytes});
 }
 
-// What may be posted is: messages that are in line leave in one call of the system's, and adapters take them from where
-// they lie.
+// Requests are faster than polled messages: several leave in one system call, and adapters read them where they lie.
 Result<Link::Passing> Link::send(const void* data, size_t bytes) {
   const auto* const from = static_cast<const std::byte*>(data);
   if (bytes > 0 && endpoint_->takes(from, bytes)) {

@@ -20,7 +20,7 @@ struct Network {
 
   /// By TUTTI_PLUGIN_TRANSPORT.  Errors: InvalidUsage: there is none of the kind, or a variable is wrong.
   static Result<Network> find();
-  /// What a listener of it puts into its handle, but for secret and addresses.  Errors: InvalidUsage.
+  /// A listener's handle, without secret and addresses.  Errors: InvalidUsage.
   Result<Handle> offer() const;
 };
 

@@ -1,4 +1,4 @@
-// What travels on a connection: three kinds of messages of fixed sizes, and payloads.
+// The messages of a connection: three kinds of fixed sizes, and payloads.
 #pragma once
 
 #include <array>

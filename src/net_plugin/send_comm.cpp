@@ -6,7 +6,7 @@
 namespace tutti::net_plugin {
 
 SendComm::~SendComm() {
-  // What has come is read, or the system would take back what has left, with a reset.
+  // A socket that is closed with unread bytes resets the connection, and the peer loses what was sent.
   if (failure().ok()) (void)hearGrants();
 }
 
