@@ -4,13 +4,12 @@
 
 #include "src/base/copy.hpp"
 #include "src/base/log.hpp"
-#include "transport/mismatch.hpp"
 #include "transport/ncclnet/entry.hpp"
 
 namespace tutti::ncclnet {
 
 NcclnetEndpoint::NcclnetEndpoint(int peer, std::unique_ptr<Connection> connection, std::shared_ptr<Endpoints> all)
-    : peer_(peer), connection_(std::move(connection)), all_(std::move(all)) {
+    : ConnectionEndpoint(peer, std::move(connection)), all_(std::move(all)) {
   all_->add(this);
 }
 
@@ -19,33 +18,8 @@ NcclnetEndpoint::~NcclnetEndpoint() {
   TUTTI_DEBUG("ncclnet", "to rank ", peer_, " went ", connection_->sent(), " messages");
 }
 
-Status NcclnetEndpoint::remember(Status status) {
-  if (!status.ok() && failure_.ok()) failure_ = status;
-  return status;
-}
-
-Result<bool> NcclnetEndpoint::hasRoom(size_t bytes) {
-  TUTTI_TRY(failure_);
-  if (bytes > slotBytes()) return internalError("a message of ", bytes, " bytes for slots of ", slotBytes());
-  if (!connection_->hasRoom()) connection_->drive();
-  TUTTI_TRY(remember(connection_->trouble()));
-  return connection_->hasRoom();
-}
-
 Result<bool> NcclnetEndpoint::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
-  TUTTI_TRY(failure_);
-  if (polled_ == 0) {
-    TUTTI_ASSIGN(const bool room, hasRoom(bytes));
-    if (!room) return false;
-    polled_ = connection_->send(data, bytes, call);
-  }
-  connection_->drive();
-  if (connection_->sent() < polled_) {
-    TUTTI_TRY(remember(connection_->trouble()));
-    return false;
-  }
-  polled_ = 0;
-  return true;
+  return sendWhole(data, bytes, call);
 }
 
 Result<std::span<std::byte>> NcclnetEndpoint::reserve() {
@@ -95,7 +69,7 @@ Status NcclnetEndpoint::serve() {
   TUTTI_TRY(failure_);
   while (!posted_.empty() && taken_ < connection_->arrived()) {
     const Posted& next = posted_.front();
-    TUTTI_TRY(remember(check(next.expect)));
+    TUTTI_TRY(remember(check(taken_, next.expect)));
     if (next.expect.bytes > 0)
       copyPiece(next.dst, connection_->payload(taken_), next.expect.bytes, next.expect.touchedBytes);
     taken();
@@ -103,13 +77,6 @@ Status NcclnetEndpoint::serve() {
     ++done_;
   }
   return {};
-}
-
-Status NcclnetEndpoint::check(const Expect& expect) {
-  const Header& header = connection_->header(taken_);
-  const Status as = checkExpected(peer_, expect, header.bytes, header.call);
-  if (!as.ok()) seen_ = header.call;
-  return as;
 }
 
 void NcclnetEndpoint::taken() {
@@ -128,7 +95,7 @@ Result<const std::byte*> NcclnetEndpoint::peek(const Expect& expect) {
     if (connection_->ended()) TUTTI_TRY(remember(connection_->trouble()));
     return kNotYet;
   }
-  TUTTI_TRY(remember(check(expect)));
+  TUTTI_TRY(remember(check(taken_, expect)));
   held_ = true;
   return connection_->payload(taken_);
 }

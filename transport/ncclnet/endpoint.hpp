@@ -5,20 +5,19 @@
 #include <memory>
 
 #include "src/base/fifo.hpp"
+#include "transport/connection_endpoint.hpp"
 #include "transport/ncclnet/connection.hpp"
 #include "transport/ncclnet/endpoints.hpp"
-#include "transport/transport.hpp"
 
 namespace tutti::ncclnet {
 
 /// Messages are copied into slots and out of them.  A message is sent when the plugin is done with it: what it has
 /// merely begun may need calls of ours to leave, and a rank that has sent makes none.
-class NcclnetEndpoint final : public tutti::Endpoint, private Served {
+class NcclnetEndpoint final : public ConnectionEndpoint<Connection>, private Served {
  public:
   NcclnetEndpoint(int peer, std::unique_ptr<Connection> connection, std::shared_ptr<Endpoints> all);
   ~NcclnetEndpoint() override;
 
-  size_t slotBytes() const override { return connection_->slotBytes(); }
   Result<bool> send(const std::byte* data, size_t bytes, const Fingerprint& call) override;
   Result<std::span<std::byte>> reserve() override;
   Result<bool> commit(size_t bytes, const Fingerprint& call) override;
@@ -38,22 +37,15 @@ class NcclnetEndpoint final : public tutti::Endpoint, private Served {
     Expect expect;
   };
   bool goOn() override;
-  Result<bool> hasRoom(size_t bytes);
-  Status check(const Expect& expect);
   Status serve();
   void taken();
   bool isDone(Request request) const;
-  Status remember(Status status);
 
-  const int peer_;
-  const std::unique_ptr<Connection> connection_;
   const std::shared_ptr<Endpoints> all_;
-  uint64_t polled_ = 0;  // the message that send() waits for; 0: none
   Fifo<Posted> posted_;
   uint64_t done_ = 0;               // posted receives
   std::atomic<uint64_t> taken_{0};  // messages
   bool held_ = false;               // release() is due
-  Status failure_;
 };
 
 }  // namespace tutti::ncclnet

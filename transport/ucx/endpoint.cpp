@@ -4,7 +4,6 @@
 
 #include "src/base/copy.hpp"
 #include "src/base/log.hpp"
-#include "transport/mismatch.hpp"
 #include "transport/ucx/entry.hpp"
 
 namespace tutti::ucx {
@@ -15,8 +14,7 @@ constexpr size_t kMostPosted = kUcxRemote.mostRequests;  // receives
 }  // namespace
 
 UcxEndpoint::UcxEndpoint(int peer, std::unique_ptr<Connection> connection, std::shared_ptr<Registry> registry)
-    : peer_(peer),
-      connection_(std::move(connection)),
+    : ConnectionEndpoint(peer, std::move(connection)),
       registry_(std::move(registry)),
       mutex_(connection_->worker().mutex()) {
   const Lock lock(mutex_);
@@ -30,38 +28,9 @@ UcxEndpoint::~UcxEndpoint() {
               " of them from registered memory");
 }
 
-Status UcxEndpoint::remember(Status status) {
-  if (!status.ok() && failure_.ok()) failure_ = status;
-  return status;
-}
-
-Result<bool> UcxEndpoint::hasRoom(size_t bytes) {
-  TUTTI_TRY(failure_);
-  if (bytes > slotBytes()) return internalError("a message of ", bytes, " bytes for slots of ", slotBytes());
-  if (!connection_->hasRoom()) connection_->drive();
-  TUTTI_TRY(remember(connection_->trouble()));
-  return connection_->hasRoom();
-}
-
-Result<bool> UcxEndpoint::sendLocked(const std::byte* data, size_t bytes, const Fingerprint& call) {
-  TUTTI_TRY(failure_);
-  if (polled_ == 0) {
-    TUTTI_ASSIGN(const bool room, hasRoom(bytes));
-    if (!room) return false;
-    polled_ = connection_->send(data, bytes, call);
-  }
-  if (connection_->sent() < polled_) connection_->drive();
-  if (connection_->sent() < polled_) {
-    TUTTI_TRY(remember(connection_->trouble()));
-    return false;
-  }
-  polled_ = 0;
-  return true;
-}
-
 Result<bool> UcxEndpoint::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
   const Lock lock(mutex_);
-  return sendLocked(data, bytes, call);
+  return sendWhole(data, bytes, call);
 }
 
 Result<std::span<std::byte>> UcxEndpoint::reserve() {
@@ -72,7 +41,7 @@ Result<std::span<std::byte>> UcxEndpoint::reserve() {
 
 Result<bool> UcxEndpoint::commit(size_t bytes, const Fingerprint& call) {
   const Lock lock(mutex_);
-  return sendLocked(connection_->staging(), bytes, call);
+  return sendWhole(connection_->staging(), bytes, call);
 }
 
 bool UcxEndpoint::takes(const std::byte* data, size_t bytes) const {
@@ -144,13 +113,6 @@ Status UcxEndpoint::serve() {
     ++done_;
   }
   return begun_ == 0 ? remember(std::move(odd)) : Status();  // it is said when those before it are done
-}
-
-Status UcxEndpoint::check(uint64_t message, const Expect& expect) {
-  const Header& header = connection_->header(message);
-  const Status as = checkExpected(peer_, expect, header.bytes, header.call);
-  if (!as.ok()) seen_ = header.call;
-  return as;
 }
 
 Result<const std::byte*> UcxEndpoint::peekLocked(const Expect& expect) {

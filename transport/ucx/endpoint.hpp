@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "src/base/fifo.hpp"
+#include "transport/connection_endpoint.hpp"
 #include "transport/memory_table.hpp"
-#include "transport/transport.hpp"
 #include "transport/ucx/connection.hpp"
 
 namespace tutti::ucx {
@@ -16,12 +16,11 @@ using Registry = MemoryTable<ucp_mem_h>;
 /// lie; UCX copies the small ones and brings others straight to where they are to be (rendezvous).  A polled message is
 /// sent when UCX is done with it: what it has merely begun may need calls of ours to leave, and a rank that has sent
 /// makes none.
-class UcxEndpoint final : public Endpoint, private Served {
+class UcxEndpoint final : public ConnectionEndpoint<Connection>, private Served {
  public:
   UcxEndpoint(int peer, std::unique_ptr<Connection> connection, std::shared_ptr<Registry> registry);
   ~UcxEndpoint() override;
 
-  size_t slotBytes() const override { return connection_->slotBytes(); }
   Result<bool> send(const std::byte* data, size_t bytes, const Fingerprint& call) override;
   Result<std::span<std::byte>> reserve() override;
   Result<bool> commit(size_t bytes, const Fingerprint& call) override;
@@ -45,27 +44,19 @@ class UcxEndpoint final : public Endpoint, private Served {
   using Lock = std::lock_guard<std::mutex>;
   void goOn(bool some) override;
   void beforeSleep() override;
-  Result<bool> hasRoom(size_t bytes);
-  Result<bool> sendLocked(const std::byte* data, size_t bytes, const Fingerprint& call);
   Result<const std::byte*> peekLocked(const Expect& expect);
   void releaseLocked();
-  Status check(uint64_t message, const Expect& expect);
   Status serve();
   bool isDone(Request request) const;
-  Status remember(Status status);
 
-  const int peer_;
-  const std::unique_ptr<Connection> connection_;
   const std::shared_ptr<Registry> registry_;
-  std::mutex& mutex_;    // the worker's
-  uint64_t polled_ = 0;  // the message that send() waits for; 0: none
+  std::mutex& mutex_;  // the worker's
   Fifo<Posted> posted_;
   size_t begun_ = 0;      // of those: their messages have come
   uint64_t done_ = 0;     // posted receives
   uint64_t taken_ = 0;    // messages
   bool fetches_ = false;  // the message that is peeked at is on its way
   bool held_ = false;     // release() is due
-  Status failure_;
 };
 
 }  // namespace tutti::ucx

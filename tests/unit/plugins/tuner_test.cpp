@@ -164,10 +164,11 @@ TEST_CASE("a tuner plugin that cannot be used is an error that says why, on ever
     const char* fault;
     const char* says;
   };
-  const auto row = GENERATE(values<Row>({{"/nonexistent/libx.so", "", "/nonexistent/libx.so: cannot be loaded"},
-                                         {"nosuch", "", "libnccl-tuner-nosuch.so can be loaded"},
-                                         {"libm.so.6", "", "exports none of ncclTunerPlugin_v6, ncclTunerPlugin_v5, ncclTunerPlugin_v4"},
-                                         {tunerPluginPath(5), "init", "Lines for tests: init gave code 2"}}));
+  const auto row = GENERATE(
+      values<Row>({{"/nonexistent/libx.so", "", "/nonexistent/libx.so: cannot be loaded"},
+                   {"nosuch", "", "libnccl-tuner-nosuch.so can be loaded"},
+                   {"libm.so.6", "", "exports none of ncclTunerPlugin_v6, ncclTunerPlugin_v5, ncclTunerPlugin_v4"},
+                   {tunerPluginPath(5), "init", "Lines for tests: init gave code 2"}}));
   CAPTURE(row.name);
   const Variable plugin("TUTTI_TUNER_PLUGIN", row.name);
   const Variable fault("TUNER_PLUGIN_FAULT", row.fault);
