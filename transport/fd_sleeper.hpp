@@ -2,6 +2,7 @@
 // endpoints have something to move.
 #pragma once
 
+#include <atomic>
 #include <vector>
 
 #include "src/base/fd.hpp"
@@ -33,10 +34,15 @@ class FdSleeper : public Sleeper {
   /// owner: null: a descriptor that only wakes.  Errors: SystemError: it cannot be watched.
   Status add(int fd, Owner* owner = nullptr);
   void remove(int fd);
+  /// By an endpoint that begins, and whose descriptors are all watched.
+  void enter(const Owner*) { owners_.fetch_add(1, std::memory_order_relaxed); }
   /// Not in the list yet.
   void makeDue(Owner* endpoint) { due_.push_back(endpoint); }
   /// By an endpoint that ends.
-  void forget(const Owner* endpoint) { std::erase(due_, endpoint); }
+  void forget(const Owner* endpoint) {
+    std::erase(due_, endpoint);
+    owners_.fetch_sub(1, std::memory_order_relaxed);
+  }
   /// Has the endpoints in the list move what they can, and keeps those that may move more.  True if something moved.
   bool progress();
 
@@ -53,6 +59,7 @@ class FdSleeper : public Sleeper {
 
   Fd epoll_;
   Fd bell_;  // an eventfd: each write to it is an edge
+  std::atomic<size_t> owners_{0};
   std::vector<Owner*> due_;
   bool edges_ = false;  // since prepare()
 };

@@ -24,6 +24,7 @@ TcpEndpoint::TcpEndpoint(int peer, int lane, std::vector<Fd> fds, size_t slotByt
     watch(fd, open);
     if (open) touch();
   });
+  if (sleeper_ != nullptr) sleeper_->enter(this);
   if (reopener_ != nullptr) reopener_->add(this);
 }
 
