@@ -61,6 +61,7 @@ class FdSleeper : public Sleeper {
   Fd bell_;  // an eventfd: each write to it is an edge
   std::atomic<size_t> owners_{0};
   std::vector<Owner*> due_;
+  unsigned servedBlindly_ = 0;
   bool edges_ = false;  // since prepare()
 };
 

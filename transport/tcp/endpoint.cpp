@@ -44,33 +44,38 @@ void TcpEndpoint::watch(int fd, bool open) {
 
 bool TcpEndpoint::tick(int64_t nowNs) { return failure_.ok() && sockets_.tick(nowNs); }
 
-// What a call leaves unfinished, or lets in by taking what came before it, is progress()'s business from then on.
 void TcpEndpoint::touch() {
+  incoming_.awake();
+  becomeDue();
+}
+
+// What a call leaves unfinished, or lets in by taking what came before it, is progress()'s business from then on.
+void TcpEndpoint::becomeDue() {
   if (!due_ && sleeper_ != nullptr) sleeper_->makeDue(this);
   due_ = true;
 }
 
 Result<bool> TcpEndpoint::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
-  touch();
+  becomeDue();
   if (!failure_.ok()) return failure_;
   return remember(outgoing_.send(data, {bytes, call}));
 }
 
 Result<std::span<std::byte>> TcpEndpoint::reserve() {
-  touch();
+  becomeDue();
   if (!failure_.ok()) return failure_;
   if (outgoing_.numPosted() > 0) TUTTI_TRY(goOn());
   return outgoing_.staging();
 }
 
 Result<bool> TcpEndpoint::commit(size_t bytes, const Fingerprint& call) {
-  touch();
+  becomeDue();
   if (!failure_.ok()) return failure_;
   return remember(outgoing_.commit({bytes, call}));
 }
 
 Result<const std::byte*> TcpEndpoint::peek(const Expect& expect) {
-  touch();
+  becomeDue();
   if (!failure_.ok()) return failure_;
   Result<const std::byte*> message = remember(incoming_.peek(expect, &seen_));
   if (message.ok() && *message == nullptr) looks_->fetch_add(1, std::memory_order_relaxed);
@@ -78,7 +83,7 @@ Result<const std::byte*> TcpEndpoint::peek(const Expect& expect) {
 }
 
 Result<bool> TcpEndpoint::receive(std::byte* dst, const Expect& expect) {
-  touch();
+  becomeDue();
   if (!failure_.ok()) return failure_;
   Result<bool> came = remember(incoming_.receive(dst, expect, &seen_));
   if (came.ok() && !*came) looks_->fetch_add(1, std::memory_order_relaxed);
@@ -86,7 +91,7 @@ Result<bool> TcpEndpoint::receive(std::byte* dst, const Expect& expect) {
 }
 
 Result<Request> TcpEndpoint::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
-  touch();
+  becomeDue();
   if (!failure_.ok()) return failure_;
   if (outgoing_.numPosted() >= kMostRequests) TUTTI_TRY(goOn());
   if (outgoing_.numPosted() >= kMostRequests) return Request{0};
@@ -94,7 +99,7 @@ Result<Request> TcpEndpoint::postSend(const std::byte* data, size_t bytes, const
 }
 
 Result<Request> TcpEndpoint::postReceive(std::byte* dst, const Expect& expect) {
-  touch();
+  becomeDue();
   if (!failure_.ok()) return failure_;
   if (incoming_.numPosted() >= kMostRequests) TUTTI_TRY(goOn());
   if (incoming_.numPosted() >= kMostRequests) return Request{0};
@@ -108,7 +113,7 @@ bool TcpEndpoint::isDone(Request request) const {
 
 Result<bool> TcpEndpoint::test(Request request) {
   if (isDone(request)) return true;
-  touch();
+  becomeDue();
   TUTTI_TRY(failure_);
   const Status status = goOn();
   if (isDone(request)) return true;

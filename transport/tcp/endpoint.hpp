@@ -44,6 +44,7 @@ class TcpEndpoint final : public Endpoint, private FdSleeper::Owner, private Reo
 
  private:
   void touch() override;
+  void becomeDue();
   bool tick(int64_t nowNs) override;
   void watch(int fd, bool open);
   bool isDone(Request request) const;

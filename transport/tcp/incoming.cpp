@@ -6,9 +6,16 @@
 #include <utility>
 
 #include "src/base/assert.hpp"
+#include "src/base/clock.hpp"
 #include "transport/mismatch.hpp"
 
 namespace tutti::tcp {
+namespace {
+
+// What some ten small messages of a row take to come.
+constexpr int64_t kRestNs = 3000;
+
+}  // namespace
 
 Incoming::Incoming(Sockets& sockets, size_t slotBytes)
     : sockets_(sockets),
@@ -141,15 +148,30 @@ Result<bool> Incoming::readHeader(const Expect* expect) {
   if (first.bytes > kMostAheadBytes && ahead_.size() == 0) return readBehindHeader(first);
   size_t n = 1;
   if (headerGot_ + ahead_.size() < kHeaderBytes) {
+    if (rests()) return false;
     // From here to the end of the message the socket may be messages ahead of it.  Partner: acquire in pending().
     filling_.store(true, std::memory_order_release);
     TUTTI_ASSIGN(n, ahead_.fill(sockets_, 0));
     if (headerGot_ == 0 && ahead_.size() == 0) filling_.store(false, std::memory_order_release);
+    if (n == 0) rest();
   }
   headerGot_ += ahead_.take(header_.data() + headerGot_, kHeaderBytes - headerGot_);
   if (headerGot_ < kHeaderBytes) return n > 0;
   TUTTI_TRY(headerCame(expect == nullptr));
   return true;
+}
+
+// Whoever sends a row runs ahead and waits for nothing, and a look that finds nothing holds the socket's lock, in the
+// way of the next message.  One rest to a message, so that the end of a row costs no more than one.
+void Incoming::rest() {
+  if (message_.row && !std::exchange(rested_, true)) restUntilNs_ = nowNs() + kRestNs;
+}
+
+bool Incoming::rests() {
+  if (restUntilNs_ == 0) return false;
+  if (nowNs() < restUntilNs_) return true;
+  restUntilNs_ = 0;
+  return false;
 }
 
 Result<bool> Incoming::readBehindHeader(const Stripe& first) {
@@ -167,6 +189,8 @@ Status Incoming::headerCame(bool unasked) {
   const Result<Header> header = decodeHeader(header_, spread_);  // which never grows: see there
   if (!header.ok()) return remoteError("tcp: rank ", sockets_.peer(), ": ", header.status().message());
   message_ = *header;
+  restUntilNs_ = 0;
+  rested_ = false;
   sockets_.heard();
   if (sockets_.answered()) hurry();
   spread_ = message_.spread;

@@ -52,6 +52,9 @@ class Incoming {
   /// If the peer's kernel may be holding something back until ours acknowledges: let it, for somebody waits.
   void hurry();
 
+  /// Something has come: look at once.
+  void awake() { restUntilNs_ = 0; }
+
   /// The call of a message that has arrived and was not asked for.  Any thread; a hint.
   std::optional<Fingerprint> pending() const;
 
@@ -63,6 +66,8 @@ class Incoming {
   Result<bool> take(std::byte* dst, const Expect& expect, Fingerprint* seen);
   Result<bool> advance(const Expect* expect, Fingerprint* seen);
   Result<bool> readHeader(const Expect* expect);
+  bool rests();
+  void rest();
   Result<bool> readBehindHeader(const Stripe& first);
   Status headerCame(bool unasked);
   void publish(const Fingerprint& call);
@@ -78,6 +83,8 @@ class Incoming {
   int held_ = -1;  // the staging buffer whose message is being read, or -1
 
   ReadAhead ahead_;  // of socket 0; empty whenever a payload is read from there straight to its place
+  int64_t restUntilNs_ = 0;
+  bool rested_ = false;  // since the last message
   bool polled_ = false;
   Fifo<Posted> posted_;
   uint64_t done_ = 0;  // of those
