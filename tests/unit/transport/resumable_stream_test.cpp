@@ -150,6 +150,29 @@ TEST_CASE("CRC-32C is that of its standard, with and without instructions for it
   }
 }
 
+TEST_CASE("a checksum does not depend on how it is computed, and a copy made with it is whole") {
+  std::mt19937 random(2);
+  std::vector<char> bytes(40'000), copy(bytes.size());
+  for (char& byte : bytes) byte = static_cast<char>(random());
+  // Around the lengths at which another way begins: 8, 3 x 256, 1024, 3 x 2048 and their multiples.
+  for (const size_t n :
+       {0, 1, 7, 8, 9, 767, 768, 769, 1023, 1024, 1025, 1279, 1280, 1535, 6143, 6144, 6911, 6912, 12'289, 39'000}) {
+    for (const size_t from : {0, 1, 5, 64}) {
+      CAPTURE(n, from);
+      for (const uint32_t before : {0u, 0xe3069283u}) {
+        const uint32_t whole = crc32cByTable(bytes.data() + from, n, before);
+        REQUIRE(crc32c(bytes.data() + from, n, before) == whole);
+        REQUIRE(crc32cByInstruction(bytes.data() + from, n, before) == whole);
+        std::fill(copy.begin(), copy.end(), 'x');
+        REQUIRE(crc32cCopy(copy.data() + 3, bytes.data() + from, n, before) == whole);
+        REQUIRE(std::equal(copy.begin() + 3, copy.begin() + 3 + static_cast<std::ptrdiff_t>(n),
+                           bytes.begin() + static_cast<std::ptrdiff_t>(from)));
+        REQUIRE((copy[2] == 'x' && copy[3 + n] == 'x'));
+      }
+    }
+  }
+}
+
 TEST_CASE("a connection may be cut at any byte of either direction, and each end notice first") {
   // Both directions, acknowledgements among them; the cut comes after byte `at` of what `side` has sent.
   for (const int side : {0, 1}) {
