@@ -30,14 +30,15 @@ class ReadAhead {
     return n;
   }
 
-  /// One read of socket i, of as much as there is room for behind what is here.  Returns and errors of Sockets::read.
+  /// One read of socket i, of as much as there is room for behind what is here.  Returns and errors of
+  /// Sockets::readAhead.
   Result<size_t> fill(Sockets& sockets, int i) {
     if (begin_ > 0) {
       std::memmove(buffer_.get(), data(), size());
       end_ -= begin_;
       begin_ = 0;
     }
-    TUTTI_ASSIGN(const size_t n, sockets.read(i, std::span(buffer_.get() + end_, kBytes - end_)));
+    TUTTI_ASSIGN(const size_t n, sockets.readAhead(i, std::span(buffer_.get() + end_, kBytes - end_)));
     end_ += n;
     return n;
   }

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "src/base/assert.hpp"
 #include "src/base/clock.hpp"
 #include "src/base/log.hpp"
 #include "transport/tcp/retried.hpp"
@@ -26,7 +27,7 @@ constexpr uint8_t kStallRepeats = 2;
 constexpr uint32_t kStallMs = 500;
 constexpr int64_t kLeastBackoffNs = 10 * kMs;
 constexpr int kMostPulls = 8;
-constexpr size_t kLargePullBytes = 64 << 10;
+constexpr size_t kTakeBytes = 128 << 10;  // copied before they are sent, so that the peer begins when we do
 constexpr size_t kParts = 64;
 constexpr int kNewer = 3;  // generations to look for: one may have broken before the other end has seen it
 
@@ -34,6 +35,19 @@ size_t bytesOf(std::span<const iovec> parts) {
   size_t bytes = 0;
   for (const iovec& part : parts) bytes += part.iov_len;
   return bytes;
+}
+
+/// `parts` behind their first `skip` bytes.
+std::span<const iovec> behind(std::span<const iovec> parts, size_t skip, std::span<iovec, 4> into) {
+  size_t n = 0;
+  for (const iovec& part : parts) {
+    const size_t from = std::min(skip, part.iov_len);
+    skip -= from;
+    if (from == part.iov_len) continue;
+    TUTTI_ASSERT_CMP(n, <, into.size());
+    into[n++] = {static_cast<std::byte*>(part.iov_base) + from, part.iov_len - from};
+  }
+  return into.first(n);
 }
 
 }  // namespace
@@ -48,8 +62,7 @@ ResumableSocket::ResumableSocket(int peer, int index, Fd fd, std::shared_ptr<Reo
       stream_(reopener_->settings().windowBytes) {}
 
 ResumableSocket::~ResumableSocket() {
-  while (pull() > 0) {  // what is unread would turn our end into a reset, which might overtake the bye
-  }
+  drain();
   stream_.bye();
   flush();
   dropFd();
@@ -59,23 +72,34 @@ ResumableSocket::~ResumableSocket() {
 
 Result<size_t> ResumableSocket::write(std::span<const iovec> parts) {
   if (ended_) return *ended_;
+  // No more than the connection takes: the rest may go by another one.
   const auto give = [&] {
-    (void)stream_.write(parts, static_cast<size_t>(stream_.written() - reported_));
+    while (stream_.sent() == stream_.written()) {
+      const auto taken = static_cast<size_t>(stream_.written() - reported_);
+      if (stream_.write(parts, taken, kTakeBytes) == 0) break;
+      flush();
+    }
     flush();
   };
   give();
-  if (stream_.sent() == reported_ && pull() > 0) give();  // the window may have been full of what the peer has
+  if (stream_.sent() == reported_ && pull()) give();  // the window may have been full of what the peer has
   const auto moved = static_cast<size_t>(stream_.sent() - reported_);
   reported_ += moved;
   return moved;
 }
 
-Result<size_t> ResumableSocket::read(std::span<const iovec> parts) {
+Result<size_t> ResumableSocket::read(std::span<const iovec> parts, bool straight) {
   const size_t want = bytesOf(parts);
+  std::array<iovec, 4> rest;
+  size_t n = stream_.take(parts);
   // A short read has emptied the socket.
-  for (int i = 0; i < kMostPulls && stream_.available() < want && pull() >= kLargePullBytes; ++i) {
+  for (int i = 0; i < kMostPulls && n < want; ++i) {
+    const std::span<const iovec> left = behind(parts, n, rest);
+    const bool more = pull(straight ? left : std::span<const iovec>());
+    n += stream_.landed();
+    n += stream_.take(behind(parts, n, rest));
+    if (!more) break;
   }
-  const size_t n = stream_.take(parts);
   if (n > 0) flush();  // what it frees
   if (n == 0 && ended_) return *ended_;
   return n;
@@ -102,25 +126,36 @@ void ResumableSocket::flush() {
 
 /// What has come before counts: the peer may have said bye.
 void ResumableSocket::writeFailed(const std::string& why) {
-  while (pull() > 0) {
+  while (pull()) {
   }
   if (fd_.valid()) broke(why);
 }
 
-/// One read; how many bytes came.
-size_t ResumableSocket::pull() {
-  if (!fd_.valid()) return 0;
-  const std::span<std::byte> room = stream_.room();
-  if (room.empty()) return broke("the peer has sent more than there is room for"), 0;
-  const ssize_t n = retried([&] { return ::recv(fd_.get(), room.data(), room.size(), MSG_DONTWAIT); });
-  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
-  if (n < 0) return broke(std::strerror(errno)), 0;
-  if (n == 0) return broke("the connection was closed"), 0;
+/// One read; whether there may be more to read.
+bool ResumableSocket::pull(std::span<const iovec> parts) {
+  if (!fd_.valid()) return false;
+  std::array<iovec, 5> to;
+  msghdr message{};
+  message.msg_iov = to.data();
+  message.msg_iovlen = stream_.aim(parts, to);
+  if (message.msg_iovlen == 0) return broke("the peer has sent more than there is room for"), false;
+  const size_t room = bytesOf(std::span(to).first(message.msg_iovlen));
+  const ssize_t n = retried([&] { return ::recvmsg(fd_.get(), &message, MSG_DONTWAIT); });
+  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
+  if (n < 0) return broke(std::strerror(errno)), false;
+  if (n == 0) return broke("the connection was closed"), false;
   heard_ = true;
   const bool resumed = stream_.resumed();
-  if (const Status status = stream_.came(static_cast<size_t>(n)); !status.ok()) return broke(status.message()), 0;
+  if (const Status status = stream_.came(static_cast<size_t>(n)); !status.ok()) return broke(status.message()), false;
   if (!resumed && stream_.resumed()) cameBack();
-  return static_cast<size_t>(n);
+  return fd_.valid() && static_cast<size_t>(n) == room;
+}
+
+/// What is unread would turn our end into a reset, which might overtake the bye.  Nobody's memory is written any more.
+void ResumableSocket::drain() {
+  std::array<std::byte, 4096> scratch;
+  while (fd_.valid() && retried([&] { return ::recv(fd_.get(), scratch.data(), scratch.size(), MSG_DONTWAIT); }) > 0) {
+  }
 }
 
 // ---- Connections

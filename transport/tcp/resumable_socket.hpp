@@ -25,7 +25,9 @@ class ResumableSocket {
 
   /// As Sockets::write and read.  What write() has not said to have moved is given to it again, as Outgoing does.
   Result<size_t> write(std::span<const iovec> parts);
-  Result<size_t> read(std::span<const iovec> parts);
+  /// straight: bytes go to `parts` without a stop here where records allow it; they are then borrowed until they are
+  /// counted as read, or others are given.
+  Result<size_t> read(std::span<const iovec> parts, bool straight);
   /// Move what waits here, and look for what the peer says of it.
   void serve();
   /// Time has passed.  True while it is away.
@@ -37,7 +39,8 @@ class ResumableSocket {
  private:
   void flush();
   void writeFailed(const std::string& why);
-  size_t pull();
+  bool pull(std::span<const iovec> parts = {});
+  void drain();
   void broke(const std::string& why);
   void begin(const std::string& why, int64_t nowNs);
   void adopt(Fd fd, int generation);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "src/base/assert.hpp"
 #include "src/base/crc32c.hpp"
@@ -15,6 +16,8 @@ constexpr uint16_t kRecordMagic = 0x7254;  // "Tr"
 constexpr size_t kReadBytes = 256 << 10;
 constexpr size_t kLeastRoomBytes = 64 << 10;
 constexpr size_t kCrcOffset = kRecordHeadBytes - 4;
+// What is read behind a record, or where one has yet to say its size: its head, a message's head, the next record's.
+constexpr size_t kHeadsBytes = 3 * kRecordHeadBytes;
 
 struct WireHead {
   uint16_t magic;
@@ -24,6 +27,10 @@ struct WireHead {
   uint32_t payloadCrc, headCrc;
 };
 static_assert(sizeof(WireHead) == kRecordHeadBytes);
+
+Status damaged(uint32_t bytes, uint64_t position) {
+  return remoteError("damaged: ", bytes, " bytes at byte ", position, " of the stream are not as sent");
+}
 
 }  // namespace
 
@@ -61,26 +68,28 @@ Result<ResumableStream::Parsed> ResumableStream::parseHead(const std::byte* head
 
 // ---- Sending
 
-size_t ResumableStream::write(std::span<const iovec> parts, size_t skip) {
+size_t ResumableStream::write(std::span<const iovec> parts, size_t skip, size_t most) {
   size_t taken = 0;
-  uint32_t begun = 0;  // bytes of the record that is being filled
+  uint32_t begun = 0, crc = 0;  // of the record that is being filled
   const auto close = [&] {
-    if (begun > 0) closeRecord(written_ - begun, begun);
-    begun = 0;
+    if (begun > 0) closeRecord(written_ - begun, begun, crc);
+    begun = crc = 0;
   };
   for (const iovec& part : parts) {
     const size_t from = std::min(skip, part.iov_len);
     skip -= from;
+    const bool alone = part.iov_len >= kLeastAloneBytes;
+    if (alone) close();
     const auto* data = static_cast<const std::byte*>(part.iov_base) + from;
     for (size_t left = part.iov_len - from; left > 0;) {
       const size_t at = written_ % window_;
       const size_t room = window_ - (written_ - acknowledged_);
       const size_t n = std::min({left, room, window_ - at, kMostRecordBytes - begun});
-      if (n == 0 || records_.size() >= kMostRecords) {
+      if (n == 0 || records_.size() >= kMostRecords || (begun == 0 && taken >= most)) {
         close();
         return taken;
       }
-      std::memcpy(kept_.get() + at, data, n);
+      crc = crc32cCopy(kept_.get() + at, data, n, crc);
       written_ += n;
       taken += n;
       begun += static_cast<uint32_t>(n);
@@ -88,13 +97,13 @@ size_t ResumableStream::write(std::span<const iovec> parts, size_t skip) {
       left -= n;
       if (begun == kMostRecordBytes || at + n == window_) close();
     }
+    if (alone) close();
   }
   close();
   return taken;
 }
 
-void ResumableStream::closeRecord(uint64_t position, uint32_t bytes) {
-  const uint32_t crc = crc32c(kept_.get() + position % window_, bytes);
+void ResumableStream::closeRecord(uint64_t position, uint32_t bytes, uint32_t crc) {
   records_.push_back({makeHead(Kind::Data, bytes, position, consumed_, crc), position, bytes});
   saidConsumed_ = consumed_;
   recordsTaken_ = 0;
@@ -196,28 +205,122 @@ Status ResumableStream::resumeAt(uint64_t received) {
 // ---- Receiving
 
 std::span<std::byte> ResumableStream::room() {
+  makeRoom(kLeastRoomBytes);
+  return {in_.get() + end_, capacity_ - end_};
+}
+
+void ResumableStream::makeRoom(size_t bytes) {
   if (begin_ == end_) begin_ = parsed_ = end_ = 0;
-  if (capacity_ - end_ < kLeastRoomBytes && begin_ > 0) {
+  if (capacity_ - end_ < bytes && begin_ > 0) {
     std::memmove(in_.get(), in_.get() + begin_, end_ - begin_);
     parsed_ -= begin_;
     end_ -= begin_;
     begin_ = 0;
   }
-  if (capacity_ - end_ < kLeastRoomBytes) {
-    // What the peer may have under way, and one record of acknowledgements.
-    const size_t most = window_ + (kMostRecords + 2) * kRecordHeadBytes + kMostRecordBytes + kLeastRoomBytes;
-    const size_t larger = std::min(std::max(2 * capacity_, kReadBytes), most);
-    if (larger > capacity_) {
-      std::unique_ptr<std::byte[]> grown(new std::byte[larger]);
-      if (end_ > 0) std::memcpy(grown.get(), in_.get(), end_);
-      in_ = std::move(grown);
-      capacity_ = larger;
-    }
-  }
-  return {in_.get() + end_, capacity_ - end_};
+  if (capacity_ - end_ >= bytes) return;
+  // What the peer may have under way, and one record of acknowledgements.
+  const size_t most = window_ + (kMostRecords + 2) * kRecordHeadBytes + kMostRecordBytes + kLeastRoomBytes;
+  const size_t larger = std::min(std::max(2 * capacity_, kReadBytes), most);
+  if (larger <= capacity_) return;
+  std::unique_ptr<std::byte[]> grown(new std::byte[larger]);
+  if (end_ > 0) std::memcpy(grown.get(), in_.get(), end_);
+  in_ = std::move(grown);
+  capacity_ = larger;
 }
 
+size_t ResumableStream::aim(std::span<const iovec> parts, std::span<iovec> to) {
+  const bool others = !parts.empty() && parts[0].iov_base != straight_.to[0].iov_base;
+  if (straight_.active && others) endStraight();
+  size_t n = 0;
+  if (straight_.active || (!parts.empty() && beginStraight(parts))) {
+    size_t skip = straight_.got;
+    for (const iovec& part : straight_.to) {
+      const size_t from = std::min(skip, part.iov_len);
+      skip -= from;
+      if (from < part.iov_len) to[n++] = {static_cast<std::byte*>(part.iov_base) + from, part.iov_len - from};
+    }
+  }
+  std::span<std::byte> behind = room();
+  const bool headLacks = end_ - parsed_ < kRecordHeadBytes;
+  if (n > 0 || (!parts.empty() && headLacks)) behind = behind.first(std::min(behind.size(), kHeadsBytes));
+  if (!behind.empty()) to[n++] = {behind.data(), behind.size()};
+  return n;
+}
+
+/// If the next record's bytes are known to fit into `parts`, they go there from now on.
+bool ResumableStream::beginStraight(std::span<const iovec> parts) {
+  if (begin_ != parsed_ || left_ > 0 || end_ - parsed_ < kRecordHeadBytes || firstRecord_) return false;
+  const std::byte* at = in_.get() + parsed_;
+  const Parsed record = *parseHead(at);  // parseOne() has judged it
+  if (record.kind != Kind::Data || record.bytes < kLeastAloneBytes) return false;
+  Straight next{.active = true, .bytes = record.bytes, .wanted = record.payloadCrc};
+  std::memcpy(next.head.data(), at, kRecordHeadBytes);
+  size_t left = record.bytes, n = 0;
+  for (const iovec& part : parts) {
+    if (left == 0 || n == next.to.size()) break;
+    next.to[n++] = {part.iov_base, std::min(left, part.iov_len)};
+    left -= next.to[n - 1].iov_len;
+  }
+  if (left > 0) return false;
+  straight_ = next;
+  size_t come = end_ - parsed_ - kRecordHeadBytes;
+  const std::byte* from = at + kRecordHeadBytes;
+  for (const iovec& part : straight_.to) {
+    const size_t some = std::min(come, part.iov_len);
+    if (some == 0) break;
+    straight_.crc = crc32cCopy(part.iov_base, from, some, straight_.crc);
+    straight_.got += static_cast<uint32_t>(some);
+    from += some;
+    come -= some;
+  }
+  begin_ = parsed_ = end_ = 0;
+  return true;
+}
+
+/// So many bytes of the record have come to their places; in_ has what is behind them.
+Status ResumableStream::cameStraight(size_t bytes) {
+  size_t skip = straight_.got;
+  straight_.got += static_cast<uint32_t>(bytes);
+  for (const iovec& part : straight_.to) {
+    const size_t from = std::min(skip, part.iov_len), some = std::min(bytes, part.iov_len - from);
+    straight_.crc = crc32c(static_cast<const std::byte*>(part.iov_base) + from, some, straight_.crc);
+    skip -= from;
+    bytes -= some;
+  }
+  if (straight_.got < straight_.bytes) return {};
+  straight_.active = false;
+  const Parsed record = *parseHead(straight_.head.data());
+  if (straight_.crc != straight_.wanted) return damaged(record.bytes, record.position);
+  received_ += record.bytes;
+  landed_ += record.bytes;
+  ++recordsTaken_;
+  consumedSome(record.bytes);
+  return acknowledge(record.consumed);
+}
+
+/// What has come of the record is read as any other.
+void ResumableStream::endStraight() {
+  straight_.active = false;
+  makeRoom(kRecordHeadBytes + straight_.bytes);
+  std::memcpy(in_.get(), straight_.head.data(), kRecordHeadBytes);
+  end_ = kRecordHeadBytes;
+  size_t left = straight_.got;
+  for (const iovec& part : straight_.to) {
+    const size_t some = std::min(left, part.iov_len);
+    if (some > 0) std::memcpy(in_.get() + end_, part.iov_base, some);
+    end_ += some;
+    left -= some;
+  }
+}
+
+size_t ResumableStream::landed() { return std::exchange(landed_, 0); }
+
 Status ResumableStream::came(size_t bytes) {
+  if (straight_.active) {
+    const size_t ofRecord = std::min<size_t>(bytes, straight_.bytes - straight_.got);
+    TUTTI_TRY(cameStraight(ofRecord));
+    bytes -= ofRecord;
+  }
   end_ += bytes;
   TUTTI_ASSERT_CMP(end_, <=, capacity_);
   for (bool whole = true; whole;) TUTTI_TRY(parseOne(&whole));
@@ -235,7 +338,7 @@ Status ResumableStream::parseOne(bool* whole) {
   const size_t size = kRecordHeadBytes + record.bytes;
   if (end_ - parsed_ < size) return {};
   if (record.bytes > 0 && crc32c(in_.get() + parsed_ + kRecordHeadBytes, record.bytes) != record.payloadCrc) {
-    return remoteError("damaged: ", record.bytes, " bytes at byte ", record.position, " of the stream are not as sent");
+    return damaged(record.bytes, record.position);
   }
   firstRecord_ = false;
   *whole = true;
@@ -291,6 +394,7 @@ void ResumableStream::consumedSome(size_t bytes) {
 // ---- Connections
 
 void ResumableStream::disconnect() {
+  straight_.active = false;
   end_ = parsed_;
   offset_ = 0;
   controlMade_ = false;
@@ -311,6 +415,7 @@ void ResumableStream::check() const {
   TUTTI_ASSERT_CMP(received_ - consumed_, <=, window_);
   TUTTI_ASSERT_CMP(cursor_, <=, records_.size());
   TUTTI_ASSERT_CMP(records_.size(), <=, kMostRecords);
+  TUTTI_ASSERT(!straight_.active || (end_ == 0 && straight_.got < straight_.bytes));
   TUTTI_ASSERT(begin_ <= parsed_ && parsed_ <= end_ && end_ <= capacity_);
   uint64_t next = records_.empty() ? written_ : records_[0].position;
   for (size_t i = 0; i < records_.size(); ++i) {

@@ -28,9 +28,12 @@
 namespace tutti::tcp {
 
 inline constexpr size_t kRecordHeadBytes = 32;
-inline constexpr size_t kMostRecordBytes = 64 << 10;
+inline constexpr size_t kMostRecordBytes = 128 << 10;
 inline constexpr size_t kMostRecords = 4096;  // that one end keeps
 inline constexpr size_t kLeastWindowBytes = 64 << 10;
+/// A part of at least so many bytes has records of its own, so that its receiver can have them go straight to where
+/// they are wanted.
+inline constexpr size_t kLeastAloneBytes = 8 << 10;
 
 /// One thread.
 class ResumableStream {
@@ -40,8 +43,9 @@ class ResumableStream {
 
   // ---- Sending
 
-  /// Takes bytes of `parts` behind the first `skip`, as many as there is room for; how many.
-  size_t write(std::span<const iovec> parts, size_t skip);
+  /// Takes bytes of `parts` behind the first `skip`, as many as there is room for, but no further record from `most`
+  /// on; how many.
+  size_t write(std::span<const iovec> parts, size_t skip, size_t most = SIZE_MAX);
   /// Taken, ever; of these, those that a connection has had once; and those that the peer has consumed.
   uint64_t written() const { return written_; }
   uint64_t sent() const { return sentMost_; }
@@ -59,6 +63,12 @@ class ResumableStream {
 
   /// Where to put what comes from the connection; empty if the peer has sent more than it may.
   std::span<std::byte> room();
+  /// Where to put what comes if the bytes behind those taken are wanted in `parts`: there, as far as whole records fit,
+  /// and in room(); how many of `to` were filled in (5 at least).  Without `parts`: as before.  From then on `parts`
+  /// are borrowed until landed() counts what they hold, they are others, or disconnect().
+  size_t aim(std::span<const iovec> parts, std::span<iovec> to);
+  /// Bytes of `parts` that hold what came, undamaged, since the last question.
+  size_t landed();
   /// So many bytes were put there.  Errors: RemoteError: they are damaged or no records; the connection must be ended.
   Status came(size_t bytes);
   /// Copies undamaged bytes out; how many.
@@ -89,6 +99,14 @@ class ResumableStream {
     uint64_t position;
     uint32_t bytes;
   };
+  /// A record on its way straight to the reader's memory.
+  struct Straight {
+    bool active = false;
+    Head head{};
+    std::array<iovec, 3> to{};
+    uint32_t bytes = 0, got = 0;
+    uint32_t crc = 0, wanted = 0;
+  };
   struct Parsed {
     Kind kind;
     uint32_t bytes;
@@ -97,13 +115,17 @@ class ResumableStream {
   };
   static Head makeHead(Kind kind, uint32_t bytes, uint64_t position, uint64_t consumed, uint32_t payloadCrc);
   static Result<Parsed> parseHead(const std::byte* head);
-  void closeRecord(uint64_t position, uint32_t bytes);
+  void closeRecord(uint64_t position, uint32_t bytes, uint32_t crc);
   const std::byte* payloadOf(const Record& record) const { return kept_.get() + record.position % window_; }
   void makeControl();
   void controlWasSent();
   Status acknowledge(uint64_t consumed);
   Status resumeAt(uint64_t received);
   Status parseOne(bool* whole);
+  bool beginStraight(std::span<const iovec> parts);
+  Status cameStraight(size_t bytes);
+  void endStraight();
+  void makeRoom(size_t bytes);
   void consumedSome(size_t bytes);
 
   const size_t window_;
@@ -128,6 +150,8 @@ class ResumableStream {
   size_t capacity_ = 0, begin_ = 0, parsed_ = 0, end_ = 0;
   size_t left_ = 0;
   bool firstRecord_ = false;  // of a new connection: it must be a resume
+  Straight straight_;         // while it is active, in_ is empty
+  size_t landed_ = 0;
   uint64_t received_ = 0, consumed_ = 0;
   uint64_t saidConsumed_ = 0;
   size_t recordsTaken_ = 0;  // since then

@@ -156,11 +156,17 @@ Result<size_t> Sockets::write(int i, std::span<const std::byte> bytes) {
 }
 
 Result<size_t> Sockets::read(int i, std::span<iovec> parts) {
-  if (resumable()) return resumable_[static_cast<size_t>(i)]->read(parts);
+  if (resumable()) return resumable_[static_cast<size_t>(i)]->read(parts, true);
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
   return got(retried([&] { return ::recvmsg(fd(i), &message, MSG_DONTWAIT); }));
+}
+
+Result<size_t> Sockets::readAhead(int i, std::span<std::byte> bytes) {
+  if (!resumable()) return read(i, bytes);
+  const iovec part{bytes.data(), bytes.size()};
+  return resumable_[static_cast<size_t>(i)]->read(std::span(&part, 1), false);
 }
 
 Result<size_t> Sockets::read(int i, std::span<std::byte> bytes) {

@@ -62,12 +62,15 @@ class Sockets {
   }
 
   /// Bytes that moved; 0 if the system would have to wait.  Errors: RemoteError (the peer is gone), SystemError.
-  /// SIGPIPE is never raised.
+  /// SIGPIPE is never raised.  What is read into may be written until a read of it has given bytes, or one into other
+  /// memory.
   Result<size_t> write(int i, std::span<iovec> parts);
   Result<size_t> read(int i, std::span<iovec> parts);
   /// The same for one piece of memory, which costs the system less.
   Result<size_t> write(int i, std::span<const std::byte> bytes);
   Result<size_t> read(int i, std::span<std::byte> bytes);
+  /// A read of small messages, into memory that they are copied out of.
+  Result<size_t> readAhead(int i, std::span<std::byte> bytes);
 
  private:
   void prepare(int fd) const;
