@@ -76,7 +76,7 @@ void arriveStraight(ResumableStream& stream, std::vector<std::byte> bytes, iovec
     }
     if (come == 0 || !stream.came(come).ok()) return stream.connect();
     at += come;
-    if (stream.landed() > 0) return;
+    if (stream.take(std::span(&part, 1)) > 0) return;
   }
 }
 

@@ -96,7 +96,6 @@ Result<size_t> ResumableSocket::read(std::span<const iovec> parts, bool straight
   for (int i = 0; i < kMostPulls && n < want; ++i) {
     const std::span<const iovec> left = behind(parts, n, rest);
     const bool more = pull(straight ? left : std::span<const iovec>());
-    n += stream_.landed();
     n += stream_.take(behind(parts, n, rest));
     if (!more) break;
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "src/base/assert.hpp"
 #include "src/base/crc32c.hpp"
@@ -249,7 +248,7 @@ size_t ResumableStream::aim(std::span<const iovec> parts, std::span<iovec> to) {
 
 /// If the next record's bytes are known to fit into `parts`, they go there from now on.
 bool ResumableStream::beginStraight(std::span<const iovec> parts) {
-  if (begin_ != parsed_ || left_ > 0 || end_ - parsed_ < kRecordHeadBytes || firstRecord_) return false;
+  if (begin_ != parsed_ || left_ > 0 || landed_ > 0 || end_ - parsed_ < kRecordHeadBytes || firstRecord_) return false;
   const std::byte* at = in_.get() + parsed_;
   const Parsed record = *parseHead(at);  // parseOne() has judged it
   if (record.kind != Kind::Data || record.bytes < kLeastAloneBytes) return false;
@@ -292,9 +291,7 @@ Status ResumableStream::cameStraight(size_t bytes) {
   const Parsed record = *parseHead(straight_.head.data());
   if (straight_.crc != straight_.wanted) return damaged(record.bytes, record.position);
   received_ += record.bytes;
-  landed_ += record.bytes;
-  ++recordsTaken_;
-  consumedSome(record.bytes);
+  landed_ = record.bytes;
   return acknowledge(record.consumed);
 }
 
@@ -313,7 +310,27 @@ void ResumableStream::endStraight() {
   }
 }
 
-size_t ResumableStream::landed() { return std::exchange(landed_, 0); }
+/// What has come straight to `parts` is there; what went to other memory is copied.
+size_t ResumableStream::takeLanded(std::span<const iovec> parts) {
+  size_t taken = 0, part = 0, at = 0;
+  size_t skip = straight_.bytes - landed_;
+  for (const iovec& from : straight_.to) {
+    size_t done = std::min(skip, from.iov_len);
+    skip -= done;
+    while (done < from.iov_len && part < parts.size()) {
+      const size_t n = std::min(from.iov_len - done, parts[part].iov_len - at);
+      auto* to = static_cast<std::byte*>(parts[part].iov_base) + at;
+      const auto* source = static_cast<const std::byte*>(from.iov_base) + done;
+      if (n > 0 && to != source) std::memmove(to, source, n);
+      done += n;
+      taken += n;
+      at += n;
+      if (at == parts[part].iov_len) ++part, at = 0;
+    }
+  }
+  landed_ -= taken;
+  return taken;
+}
 
 Status ResumableStream::came(size_t bytes) {
   if (straight_.active) {
@@ -358,14 +375,24 @@ Status ResumableStream::parseOne(bool* whole) {
 
 size_t ResumableStream::take(std::span<const iovec> parts) {
   size_t taken = 0;
+  if (landed_ > 0) {
+    taken = takeLanded(parts);
+    recordsTaken_ += landed_ == 0 ? 1 : 0;
+  }
+  if (landed_ == 0) taken += takeBuffered(parts, taken);
+  consumedSome(taken);
+  return taken;
+}
+
+size_t ResumableStream::takeBuffered(std::span<const iovec> parts, size_t skip) {
+  size_t taken = 0;
   for (const iovec& part : parts) {
-    auto* out = static_cast<std::byte*>(part.iov_base);
-    for (size_t want = part.iov_len; want > 0;) {
+    const size_t from = std::min(skip, part.iov_len);
+    skip -= from;
+    auto* out = static_cast<std::byte*>(part.iov_base) + from;
+    for (size_t want = part.iov_len - from; want > 0;) {
       if (left_ == 0) {
-        if (begin_ == parsed_) {
-          consumedSome(taken);
-          return taken;
-        }
+        if (begin_ == parsed_) return taken;
         left_ = parseHead(in_.get() + begin_)->bytes;
         begin_ += kRecordHeadBytes;
       }
@@ -379,7 +406,6 @@ size_t ResumableStream::take(std::span<const iovec> parts) {
       taken += n;
     }
   }
-  consumedSome(taken);
   return taken;
 }
 

@@ -63,15 +63,13 @@ class ResumableStream {
 
   /// Where to put what comes from the connection; empty if the peer has sent more than it may.
   std::span<std::byte> room();
-  /// Where to put what comes if the bytes behind those taken are wanted in `parts`: there, as far as whole records fit,
-  /// and in room(); how many of `to` were filled in (5 at least).  Without `parts`: as before.  From then on `parts`
-  /// are borrowed until landed() counts what they hold, they are others, or disconnect().
+  /// Where to put what comes if the bytes behind those taken are wanted in `parts`: there, as far as a whole record
+  /// fits, and in room(); how many of `to` were filled in (5 at least).  Without `parts`: as before.  From then on
+  /// `parts` are borrowed until take() has given bytes, others are given here, or disconnect().
   size_t aim(std::span<const iovec> parts, std::span<iovec> to);
-  /// Bytes of `parts` that hold what came, undamaged, since the last question.
-  size_t landed();
   /// So many bytes were put there.  Errors: RemoteError: they are damaged or no records; the connection must be ended.
   Status came(size_t bytes);
-  /// Copies undamaged bytes out; how many.
+  /// Gives undamaged bytes out, by a copy where they have not come straight to `parts`; how many.
   size_t take(std::span<const iovec> parts);
   size_t available() const { return static_cast<size_t>(received_ - consumed_); }
   bool peerSaidBye() const { return peerSaidBye_; }
@@ -125,6 +123,8 @@ class ResumableStream {
   bool beginStraight(std::span<const iovec> parts);
   Status cameStraight(size_t bytes);
   void endStraight();
+  size_t takeLanded(std::span<const iovec> parts);
+  size_t takeBuffered(std::span<const iovec> parts, size_t skip);
   void makeRoom(size_t bytes);
   void consumedSome(size_t bytes);
 
@@ -151,7 +151,7 @@ class ResumableStream {
   size_t left_ = 0;
   bool firstRecord_ = false;  // of a new connection: it must be a resume
   Straight straight_;         // while it is active, in_ is empty
-  size_t landed_ = 0;
+  size_t landed_ = 0;         // bytes at the end of the last one's memory that nobody has taken yet
   uint64_t received_ = 0, consumed_ = 0;
   uint64_t saidConsumed_ = 0;
   size_t recordsTaken_ = 0;  // since then

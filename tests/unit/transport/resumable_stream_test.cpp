@@ -76,9 +76,12 @@ class World {
       come += some;
     }
     const bool good = end.stream.came(come).ok();
-    const size_t landed = end.stream.landed();
-    straight_ += landed;
-    got(landed);
+    // Half of the time, what came straight is taken later, when it may be wanted elsewhere.
+    if (good && come % 2 == 0) {
+      const size_t taken = end.stream.take(parts);
+      if (n > 1) straight_ += taken;
+      got(taken);
+    }
     return good;
   }
   uint64_t straight() const { return straight_; }
@@ -96,12 +99,7 @@ class World {
       come += some;
     }
     if (bytes != nullptr) *bytes = come;
-    const bool good = end.stream.came(come).ok();
-    const size_t landed = end.stream.landed();
-    for (size_t i = 0; i < landed; ++i) right_ = right_ && end.places[end.place][i] == byteAt(end.taken + i, 1 - side);
-    end.taken += landed;
-    straight_ += landed;
-    return good;
+    return end.stream.came(come).ok();
   }
   /// Takes up to `most` bytes of the stream out and compares them.
   size_t take(int side, size_t most) {
