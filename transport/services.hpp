@@ -30,9 +30,13 @@ class StreamExchange {
   /// The connected, non-blocking TCP socket number `index` to `peer`, both of whose ends have proven the communicator's
   /// secret.  Both ranks call it with the same index, in any order; each index once.  It began without a pace of its
   /// own (src/base/congestion.hpp); whether it stays so is the caller's choice.  Borrows the exchange.
+  /// index: also says the address to begin with (src/base/stream_index.hpp).
   virtual PendingFd open(int peer, int index) = 0;
   /// The same if `peer` has opened it and nobody here has; not valid: it has not.  Dials nobody.
   virtual Result<Fd> opened(int /*peer*/, int /*index*/) { return Fd(); }
+  /// How many of this rank's addresses, each of an interface, streams are to be spread over: more than one where the
+  /// user has named several interfaces.
+  virtual int nPaths() const { return 1; }
 };
 
 }  // namespace tutti

@@ -24,4 +24,8 @@ struct Dial {
   }
 };
 
+/// `to` with number `path` of the addresses of the first one's kind (family, link-local of IPv6 or not) in front, round
+/// and round.
+ControlAddress beginWith(const ControlAddress& to, int path);
+
 }  // namespace tutti

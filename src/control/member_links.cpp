@@ -3,6 +3,7 @@
 
 #include "src/base/assert.hpp"
 #include "src/base/log.hpp"
+#include "src/base/stream_index.hpp"
 #include "src/control/member.hpp"
 #include "src/control/overlay.hpp"
 
@@ -203,7 +204,8 @@ void Member::summonStream(int peer, int index) {
 
 void Member::dialFor(Purpose purpose, int peer, int index) {
   Dial& dial = streams_.emplace_back();
-  dial.to = controlAddresses_[static_cast<size_t>(peer)];
+  const ControlAddress& to = controlAddresses_[static_cast<size_t>(peer)];
+  dial.to = purpose == Purpose::Stream ? beginWith(to, pathOfStream(index)) : to;
   dial.hello = {purpose, request_.commId, request_.rank, peer, request_.nRanks, index};
   dial.beganNs = network_.nowNs();
   tryDial(dial);

@@ -1,4 +1,4 @@
-// What is particular to tcp: its headers, addresses, stripes, and how its failures read.
+// What is particular to tcp: its headers, addresses, pieces, and how its failures read.
 #include <sched.h>
 #include <sys/socket.h>
 
@@ -16,11 +16,11 @@ using namespace tutti;
 using namespace tutti::conformance;
 
 TEST_CASE("a header is read back as it was written, and nothing else is read as one") {
-  const tcp::Header header{4711, callNumber(3), 2, true};
+  const tcp::Header header{tcp::kLeastPieceBytes * 3, callNumber(3), 2, true, 40'000, 2};
   tcp::HeaderBytes bytes = tcp::encodeHeader(header);
   CHECK(*tcp::decodeHeader(bytes, 2) == header);
   CHECK(tcp::decodeHeader(bytes, 1).status().code() == tuttiRemoteError);  // spread over more than there are
-  for (const size_t broken : {0u, 3u, 5u, 7u, 15u}) {  // magic, spread, row, the size's highest byte
+  for (const size_t broken : {0u, 3u, 4u, 5u, 12u, 15u}) {  // magic, spread, row, a piece that it does not have
     tcp::HeaderBytes other = bytes;
     other[broken] ^= std::byte{0xff};
     CAPTURE(broken);
@@ -32,17 +32,20 @@ TEST_CASE("an address says the options, and is refused if it is not one") {
   const TcpOptions options{.nSockets = 3, .slotBytes = 9000};
   CHECK(decodeTcpAddress(encodeTcpAddress(options))->slotBytes == 9000);
   CHECK(decodeTcpAddress(encodeTcpAddress(options))->nSockets == 3);
-  const std::string rest = " reconnect=1 window=65536 host=5";
-  CHECK(decodeTcpAddress("tcp2 sockets=1 slot=1" + rest)->hostId == 5);
-  for (const std::string bad : {"", "tcp2", "tcp2 sockets=0 slot=1", "tcp2 sockets=17 slot=1", "tcp2 sockets=1 slot=0",
-                                "tcp2 sockets=1 slot=1 ", "tcp1 sockets=1 slot=1", "tcp2 sockets=-1 slot=1",
-                                "tcp2 sockets=1 slot=99999999999999999999"}) {
+  CHECK(decodeTcpAddress(encodeTcpAddress({.nPaths = 2}))->nPaths == 2);
+  const std::string rest = " reconnect=1 window=65536 host=5 paths=1";
+  CHECK(decodeTcpAddress("tcp3 sockets=1 slot=1" + rest)->hostId == 5);
+  for (const std::string bad : {"", "tcp3", "tcp3 sockets=0 slot=1", "tcp3 sockets=17 slot=1", "tcp3 sockets=1 slot=0",
+                                "tcp3 sockets=1 slot=1 ", "tcp2 sockets=1 slot=1", "tcp3 sockets=-1 slot=1",
+                                "tcp3 sockets=1 slot=99999999999999999999"}) {
     CAPTURE(bad);
     CHECK(decodeTcpAddress(bad).status().code() == tuttiRemoteError);
     CHECK(decodeTcpAddress(bad + rest).status().code() == tuttiRemoteError);
   }
-  CHECK(!decodeTcpAddress("tcp2 sockets=1 slot=1 reconnect=3 window=65536 host=5").ok());
-  CHECK(!decodeTcpAddress("tcp2 sockets=1 slot=1" + rest + " ").ok());
+  CHECK(!decodeTcpAddress("tcp3 sockets=1 slot=1 reconnect=3 window=65536 host=5 paths=1").ok());
+  CHECK(!decodeTcpAddress("tcp3 sockets=1 slot=1 reconnect=1 window=65536 host=5 paths=0").ok());
+  CHECK(!decodeTcpAddress("tcp3 sockets=1 slot=1 reconnect=1 window=65536 host=5 paths=9").ok());
+  CHECK(!decodeTcpAddress("tcp3 sockets=1 slot=1" + rest + " ").ok());
 }
 
 TEST_CASE("ranks with different options are told which variable, which values and which ranks") {
@@ -60,23 +63,131 @@ TEST_CASE("ranks with different options are told which variable, which values an
   CHECK(connect({.nSockets = 2, .slotBytes = 1024}).ok());
 }
 
-TEST_CASE("the stripes of a message are its bytes, once each and in order") {
+TEST_CASE("the pieces of a message are its bytes, once each and in order") {
   for (const uint32_t spread : {1u, 2u, 3u, 16u}) {
     for (const size_t bytes : interestingSizes(5'000'000)) {
       CAPTURE(spread, bytes);
-      const tcp::Stripes stripes(bytes, spread);
-      REQUIRE(stripes.count >= 1);
-      REQUIRE(stripes.count <= static_cast<int>(spread));
+      const tcp::Pieces pieces(bytes, spread);
+      REQUIRE(pieces.count >= 1);
+      REQUIRE(pieces.count <= 64);
       size_t end = 0;
-      for (int i = 0; i < stripes.count; ++i) {
-        CHECK(stripes[i].offset == end);
-        CHECK((stripes[i].bytes > 0 || bytes == 0));
-        end += stripes[i].bytes;
+      for (uint32_t i = 0; i < pieces.count; ++i) {
+        CHECK(pieces[i].offset == end);
+        CHECK((pieces[i].bytes > 0 || bytes == 0));
+        end += pieces[i].bytes;
       }
       CHECK(end == bytes);
-      CHECK((stripes.count == 1 || bytes >= 2 * tcp::kLeastStripeBytes));
+      CHECK((pieces.count == 1) == (spread == 1 || bytes < 2 * tcp::kLeastPieceBytes));
     }
   }
+}
+
+namespace {
+
+/// An endpoint over three sockets, and their other ends, which are ours.
+struct Spread {
+  static constexpr size_t kSlot = 512 << 10;
+  Spread() {
+    std::vector<Fd> fds;
+    for (int i = 0; i < 3; ++i) {
+      auto both = loopbackPair(AF_UNIX, 1 << 20);
+      fds.push_back(std::move(both->first));
+      ours.push_back(std::move(both->second));
+    }
+    endpoint = std::make_unique<tcp::TcpEndpoint>(1, 0, std::move(fds), kSlot, nullptr);
+  }
+  void put(size_t socket, const tcp::Header& header, const std::vector<std::byte>& message) const {
+    const tcp::HeaderBytes head = tcp::encodeHeader(header);
+    const tcp::Piece piece = tcp::Pieces(header.bytes, header.spread)[header.piece];
+    REQUIRE(::send(ours[socket].get(), head.data(), head.size(), 0) == static_cast<ssize_t>(head.size()));
+    REQUIRE(::send(ours[socket].get(), message.data() + piece.offset, piece.bytes, 0) ==
+            static_cast<ssize_t>(piece.bytes));
+  }
+  std::vector<Fd> ours;
+  std::unique_ptr<tcp::TcpEndpoint> endpoint;
+};
+
+std::vector<std::byte> someBytes(size_t n, unsigned seed) {
+  std::vector<std::byte> bytes(n);
+  for (size_t i = 0; i < n; ++i) bytes[i] = static_cast<std::byte>((i * 2654435761u + seed) >> 11);
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("pieces may come by any socket in any order, and those of later messages before them") {
+  const Spread both;
+  const size_t bytes = 4 * tcp::kLeastPieceBytes + 5000;
+  const std::vector<std::byte> first = someBytes(bytes, 1), second = someBytes(bytes, 2);
+  const auto header = [&](uint16_t number, uint32_t piece) {
+    return tcp::Header{bytes, callNumber(number), 3, false, number, piece};
+  };
+  std::vector<std::byte> out(bytes);
+  const auto receive = [&](uint16_t number) { return both.endpoint->receive(out.data(), {bytes, callNumber(number)}); };
+  // All of the first but a piece go by two sockets, and then the second message by these: a link that is slow.
+  both.put(2, header(0, 3), first);
+  both.put(0, header(0, 0), first);
+  both.put(2, header(0, 1), first);
+  both.put(0, header(0, 4), first);
+  for (const uint32_t piece : {4u, 2u, 0u}) both.put(2, header(1, piece), second);
+  for (int i = 0; i < 20; ++i) REQUIRE(*receive(0) == false);
+  both.put(1, header(0, 2), first);
+  for (int i = 0; i < 20 && !*receive(0); ++i) {
+  }
+  CHECK(out == first);
+  both.put(1, header(1, 1), second);
+  both.put(0, header(1, 3), second);
+  for (int i = 0; i < 20 && !*receive(1); ++i) {
+  }
+  CHECK(out == second);
+  // A small one has only the first socket to come by.
+  both.put(0, {300, callNumber(2), 3, false, 2, 0}, second);
+  out.resize(300);
+  REQUIRE(*both.endpoint->receive(out.data(), {300, callNumber(2)}));
+  CHECK(std::equal(out.begin(), out.end(), second.begin()));
+}
+
+TEST_CASE("a piece that has come before, or that is of another message, ends the endpoint with an error") {
+  const size_t bytes = 3 * tcp::kLeastPieceBytes;
+  const std::vector<std::byte> message = someBytes(bytes, 3);
+  std::vector<std::byte> out(bytes);
+  for (const tcp::Header& wrong :
+       {tcp::Header{bytes, callNumber(0), 3, false, 0, 0}, tcp::Header{bytes, callNumber(1), 3, false, 0, 1},
+        tcp::Header{bytes + 1, callNumber(0), 3, false, 0, 1}}) {
+    const Spread both;
+    both.put(0, {bytes, callNumber(0), 3, false, 0, 0}, message);
+    both.put(1, wrong, someBytes(bytes + 1, 3));
+    Status status;
+    for (int i = 0; i < 20 && status.ok(); ++i)
+      status = both.endpoint->receive(out.data(), {bytes, callNumber(0)}).status();
+    CHECK(status.code() == tuttiRemoteError);
+    CHECK(status.message().find("piece ") != std::string::npos);
+  }
+}
+
+TEST_CASE("a socket without room takes no piece, and the others take them all") {
+  const Spread both;
+  const size_t bytes = 8 * tcp::kLeastPieceBytes;
+  const std::vector<std::byte> message = someBytes(bytes, 4);
+  // Nobody reads the first two: they fill, and the rest goes by the third.
+  std::vector<std::byte> scratch(1 << 20);
+  std::array<size_t, 3> taken{};
+  const auto read = [&](size_t socket) {
+    const ssize_t n = ::recv(both.ours[socket].get(), scratch.data(), scratch.size(), MSG_DONTWAIT);
+    if (n > 0) taken[socket] += static_cast<size_t>(n);
+  };
+  constexpr int kMessages = 60;
+  int sent = 0;
+  for (int i = 0; i < 200'000 && sent < kMessages; ++i) {
+    if (*both.endpoint->send(message.data(), bytes, callNumber(static_cast<uint64_t>(sent)))) ++sent;
+    read(2);
+  }
+  CHECK(sent == kMessages);
+  for (int i = 0; i < 100; ++i) {
+    for (const size_t socket : {0, 1, 2}) read(socket);
+  }
+  CHECK(taken[0] + taken[1] + taken[2] == kMessages * (bytes + 8 * tcp::kHeaderBytes));
+  CHECK(taken[2] > 5 * (taken[0] + taken[1]));
 }
 
 TEST_CASE("what is no message, and a peer that ends inside of one, are errors that name the peer or the bytes") {

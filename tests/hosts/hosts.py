@@ -176,12 +176,20 @@ class Hosts:
             raise RuntimeError(f"{host}: {command}: exit status {status}: {text}")
         return text
 
-    def shape(self, host, rate, both=True):
-        """What a host may send, and what it gets as well if `both`: a rate such as 100mbit."""
+    def _ends(self, host, dead_end):
+        """A cable's end at the host and at the switch."""
+        if dead_end is None:
+            return self.interface, f"p{host}"
+        return self.dead_ends[dead_end], f"d{host}x{dead_end}"
+
+    def shape(self, host, rate, both=True, dead_end=None):
+        """What a host may send, and what it gets as well if `both`: a rate such as 100mbit.  By the cable of a dead end
+        that is plugged, if that is given."""
         burst = "burst 256kb latency 50ms"
-        self.check(host, f"tc qdisc replace dev {self.interface} root tbf rate {rate} {burst}")
+        ours, theirs = self._ends(host, dead_end)
+        self.check(host, f"tc qdisc replace dev {ours} root tbf rate {rate} {burst}")
         if both:
-            self.check("switch", f"tc qdisc replace dev p{host} root tbf rate {rate} {burst}")
+            self.check("switch", f"tc qdisc replace dev {theirs} root tbf rate {rate} {burst}")
 
     def plug(self, dead_end=0):
         """One of the dead ends leads to a second switch, on all hosts: they then have two interfaces that join them."""
@@ -199,8 +207,8 @@ class Hosts:
         """Nothing is dropped any more."""
         self.check(host, "nft delete table inet tutti")
 
-    def sent(self):
-        """Bytes that each host has put on its cable."""
+    def sent(self, dead_end=None):
+        """Bytes that each host has put on its cable, or on that of a dead end that is plugged."""
         lines = self.check("switch", "cat /proc/net/dev").splitlines()
         received = {line.split(":")[0].strip(): int(line.split(":")[1].split()[0]) for line in lines if ":" in line}
-        return [received[f"p{host}"] for host in range(self.n)]
+        return [received[self._ends(host, dead_end)[1]] for host in range(self.n)]

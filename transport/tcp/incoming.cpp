@@ -49,7 +49,7 @@ void Incoming::cancel() {
 Result<bool> Incoming::take(std::byte* dst, const Expect& expect, Fingerprint* seen) {
   TUTTI_ASSERT_CMP(expect.bytes, <=, slotBytes_);
   polled_ = true;
-  if (headerGot_ == kHeaderBytes) TUTTI_TRY(check(&expect, seen));
+  if (known_) TUTTI_TRY(check(&expect, seen));
   retarget(dst, true);
   TUTTI_TRY(asStatus(advance(&expect, seen)));
   if (!whole()) return false;
@@ -63,7 +63,7 @@ Result<const std::byte*> Incoming::peek(const Expect& expect, Fingerprint* seen)
   if (!posted_.empty()) TUTTI_TRY(asStatus(serve(seen)));
   if (!posted_.empty()) return static_cast<const std::byte*>(nullptr);
   polled_ = true;
-  if (headerGot_ == kHeaderBytes) TUTTI_TRY(check(&expect, seen));
+  if (known_) TUTTI_TRY(check(&expect, seen));
   retarget(spare(), false);
   if (!whole()) TUTTI_TRY(asStatus(advance(&expect, seen)));
   if (!whole()) return static_cast<const std::byte*>(nullptr);
@@ -81,10 +81,10 @@ Result<bool> Incoming::drain(Fingerprint* seen) {
     return served;
   }
   if (polled || asked_ || whole() || ended_) return false;
-  const bool fits = headerGot_ < kHeaderBytes || message_.bytes <= slotBytes_;
+  const bool fits = !known_ || message_.bytes <= slotBytes_;
   if (!fits) return false;  // whoever asks for this message will be told
   Result<bool> moved = advance(nullptr, nullptr);
-  const bool gone = !moved.ok() && moved.status().code() == tuttiRemoteError && headerGot_ == 0;
+  const bool gone = !moved.ok() && moved.status().code() == tuttiRemoteError && untouched();
   if (!gone) return moved;
   ended_ = moved.status();
   return false;
@@ -114,50 +114,90 @@ std::optional<Fingerprint> Incoming::pending() const {
   return header.call;
 }
 
-// What has come so far decides what is still to be read: the header (and with it, if we know what to expect, the body),
-// then the rest of each stripe.  One look at every socket, no loop: the caller polls.
+// What has come so far decides what is still to be read: on each socket that may have something of the message, the
+// header (and with it, if we know what to expect, the body), then the rest of the piece.  No wait: the caller polls.
 Result<bool> Incoming::advance(const Expect* expect, Fingerprint* seen) {
   if (ended_) return *ended_;
-  bool moved = false;
-  if (headerGot_ < kHeaderBytes) {
-    TUTTI_ASSIGN(moved, readHeader(expect));
-    if (headerGot_ < kHeaderBytes) return moved;
-    TUTTI_TRY(check(expect, seen));
-    if (message_.bytes > slotBytes_) return moved;
-    // Only now is it known that the target has room for as many.
-    if (got_[0] == 0) got_[0] = ahead_.take(target_, stripes_[0].bytes);
-    if (expect != nullptr && stripes_.count == 1) return moved;  // what there was has come with the header
+  const int n = socketsOf(expect);
+  if (n == 1) return advanceOn(0, expect, seen);
+  // A socket that the peer has closed may have brought all that it had to bring.
+  bool moved = false, open = false;
+  std::optional<Status> closed;
+  for (int i = 0; i < n && !whole(); ++i) {
+    Result<bool> one = advanceOn(i, expect, seen);
+    if (!one.ok() && !sockets_.closed(i)) return one;
+    if (!one.ok()) closed = one.status();
+    open = open || one.ok();
+    moved = moved || (one.ok() && *one);
   }
-  if (message_.bytes > slotBytes_) return moved;
-  for (int i = 0; i < stripes_.count; ++i) {
-    size_t& got = got_[static_cast<size_t>(i)];
-    const Stripe stripe = stripes_[i];
-    if (got == stripe.bytes) continue;
-    TUTTI_ASSIGN(const size_t n, sockets_.read(i, std::span(target_ + stripe.offset + got, stripe.bytes - got)));
-    got += n;
-    moved = moved || n > 0;
-  }
+  if (closed && !open && !whole()) return *closed;
   return moved;
 }
 
-// Small messages come through the buffer.  With the expectation of a large one, its first stripe is read in the same
-// call as the header.  If the message turns out to be another one, the bytes behind its header are garbage within the
-// expected size, and the endpoint has failed.
-Result<bool> Incoming::readHeader(const Expect* expect) {
-  const Stripe first = expect == nullptr ? Stripe{} : Stripes(expect->bytes, spread_)[0];
-  if (first.bytes > kMostAheadBytes && ahead_.size() == 0) return readBehindHeader(first);
-  size_t n = 1;
-  if (headerGot_ + ahead_.size() < kHeaderBytes) {
-    if (rests()) return false;
-    // From here to the end of the message the socket may be messages ahead of it.  Partner: acquire in pending().
-    filling_.store(true, std::memory_order_release);
-    TUTTI_ASSIGN(n, ahead_.fill(sockets_, 0));
-    if (headerGot_ == 0 && ahead_.size() == 0) filling_.store(false, std::memory_order_release);
-    if (n == 0) rest();
+/// How many sockets, from the first on, may have something of the message.
+int Incoming::socketsOf(const Expect* expect) const {
+  if (spread_ == 1) return 1;
+  // The peer has sent something else before: the error is on another socket.
+  if (!known_ && arriving_[0].hasHead() && arriving_[0].header.number != number_) return sockets_.count();
+  const uint32_t pieces = known_ ? pieces_.count : expect == nullptr ? 2 : Pieces(expect->bytes, spread_).count;
+  return pieces == 1 ? 1 : sockets_.count();
+}
+
+Result<bool> Incoming::advanceOn(int socket, const Expect* expect, Fingerprint* seen) {
+  Arriving& at = arriving_[static_cast<size_t>(socket)];
+  bool moved = false;
+  for (;;) {
+    const bool hadHead = at.hasHead();
+    if (!hadHead) {
+      Result<bool> came = readHeader(socket, expect);
+      if (!came.ok()) return moved && sockets_.closed(socket) ? Result<bool>(true) : came;
+      moved = moved || *came;
+      if (!at.hasHead()) return moved;
+    }
+    if (at.header.number != number_) return moved;  // of a later message
+    TUTTI_TRY(known_ ? notOfThis(at.header) : begin(at.header, expect, seen));
+    if (message_.bytes > slotBytes_) return moved;
+    const Piece piece = pieces_[at.header.piece];
+    // Only now is it known that the target has room for as many.
+    if (socket == 0 && at.got == 0) at.got = ahead_.take(target_ + piece.offset, piece.bytes);
+    // What there was has come with the header.
+    const bool looked = !hadHead && expect != nullptr && pieces_.count == 1;
+    if (at.got < piece.bytes && looked) return moved;
+    if (at.got < piece.bytes) {
+      TUTTI_ASSIGN(const size_t n, readPiece(socket, piece));
+      moved = moved || n > 0;
+      if (at.got < piece.bytes) return moved;
+    }
+    TUTTI_TRY(pieceCame(socket, piece));
+    if (lacks_ == 0) return moved;
   }
-  headerGot_ += ahead_.take(header_.data() + headerGot_, kHeaderBytes - headerGot_);
-  if (headerGot_ < kHeaderBytes) return n > 0;
-  TUTTI_TRY(headerCame(expect == nullptr));
+}
+
+/// Small messages come through the buffer.  With the expectation of a large one in one piece, that is read in the same
+/// call as the header.  If the message turns out to be another one, the bytes behind its header are garbage within the
+/// expected size, and the endpoint has failed.
+Result<bool> Incoming::readHeader(int socket, const Expect* expect) {
+  Arriving& at = arriving_[static_cast<size_t>(socket)];
+  const bool large = expect != nullptr && expect->bytes > kMostAheadBytes;
+  if (socket == 0 && large && ahead_.size() == 0 && socketsOf(expect) == 1) return readBehindHeader(expect->bytes);
+  size_t n = 1;
+  if (socket > 0 || (large && ahead_.size() == 0)) {
+    if (socket == 0) filling_.store(true, std::memory_order_release);
+    TUTTI_ASSIGN(n, sockets_.read(socket, std::span(at.head).subspan(at.headGot)));
+    at.headGot += n;
+  } else {
+    if (at.headGot + ahead_.size() < kHeaderBytes) {
+      if (rests()) return false;
+      // From here to the end of the message the socket may be messages ahead of it.  Partner: acquire in pending().
+      filling_.store(true, std::memory_order_release);
+      TUTTI_ASSIGN(n, ahead_.fill(sockets_, 0));
+      if (n == 0) rest();
+    }
+    at.headGot += ahead_.take(at.head.data() + at.headGot, kHeaderBytes - at.headGot);
+  }
+  if (socket == 0 && at.headGot == 0 && ahead_.size() == 0) filling_.store(false, std::memory_order_release);
+  if (!at.hasHead()) return n > 0;
+  TUTTI_TRY(headerCame(socket));
   return true;
 }
 
@@ -174,29 +214,75 @@ bool Incoming::rests() {
   return false;
 }
 
-Result<bool> Incoming::readBehindHeader(const Stripe& first) {
-  iovec parts[2] = {{header_.data() + headerGot_, kHeaderBytes - headerGot_}, {target_, first.bytes}};
+Result<bool> Incoming::readBehindHeader(size_t bytes) {
+  Arriving& at = arriving_[0];
+  iovec parts[2] = {{at.head.data() + at.headGot, kHeaderBytes - at.headGot}, {target_, bytes}};
   TUTTI_ASSIGN(const size_t n, sockets_.read(0, std::span(parts)));
-  const size_t ofHeader = std::min(n, kHeaderBytes - headerGot_);
-  headerGot_ += ofHeader;
-  if (headerGot_ < kHeaderBytes) return n > 0;
-  TUTTI_TRY(headerCame(false));
-  got_[0] = n - ofHeader;
+  const size_t ofHeader = std::min(n, kHeaderBytes - at.headGot);
+  at.headGot += ofHeader;
+  if (!at.hasHead()) return n > 0;
+  TUTTI_TRY(headerCame(0));
+  at.got = n - ofHeader;
   return true;
 }
 
-Status Incoming::headerCame(bool unasked) {
-  const Result<Header> header = decodeHeader(header_, spread_);  // which never grows: see there
+/// Behind a piece of a message that is spread there is always a header.
+Result<size_t> Incoming::readPiece(int socket, const Piece& piece) {
+  Arriving& at = arriving_[static_cast<size_t>(socket)];
+  const std::span<std::byte> rest(target_ + piece.offset + at.got, piece.bytes - at.got);
+  size_t n = 0;
+  if (pieces_.count == 1) {
+    TUTTI_ASSIGN(n, sockets_.read(socket, rest));
+  } else {
+    iovec parts[2] = {{rest.data(), rest.size()}, {at.next.data(), kHeaderBytes}};
+    TUTTI_ASSIGN(n, sockets_.read(socket, std::span(parts)));
+  }
+  const size_t ofPiece = std::min(n, rest.size());
+  at.got += ofPiece;
+  at.nextGot = n - ofPiece;
+  return n;
+}
+
+Status Incoming::headerCame(int socket) {
+  Arriving& at = arriving_[static_cast<size_t>(socket)];
+  const Result<Header> header = decodeHeader(at.head, spread_);  // which never grows: see there
   if (!header.ok()) return remoteError("tcp: rank ", sockets_.peer(), ": ", header.status().message());
-  message_ = *header;
+  at.header = *header;
+  return {};
+}
+
+Status Incoming::pieceCame(int socket, const Piece& piece) {
+  Arriving& at = arriving_[static_cast<size_t>(socket)];
+  have_ |= uint64_t{1} << at.header.piece;
+  lacks_ -= piece.bytes;
+  at.got = 0;
+  at.headGot = std::exchange(at.nextGot, 0);
+  if (at.headGot > 0) at.head = at.next;
+  return at.hasHead() ? headerCame(socket) : Status();
+}
+
+/// The first header of the message.
+Status Incoming::begin(const Header& header, const Expect* expect, Fingerprint* seen) {
+  known_ = true;
+  message_ = header;
   restUntilNs_ = 0;
   rested_ = false;
+  spread_ = header.spread;
+  pieces_ = Pieces(header.bytes, spread_);
+  have_ = 0;
+  lacks_ = header.bytes;
   sockets_.heard();
   if (sockets_.answered()) hurry();
-  spread_ = message_.spread;
-  stripes_ = Stripes(message_.bytes, spread_);
-  if (unasked) publish(message_.call);
-  return {};
+  if (expect == nullptr) publish(header.call);
+  return check(expect, seen);
+}
+
+/// Headers of one message are alike, and each piece comes once.
+Status Incoming::notOfThis(const Header& header) const {
+  const bool same = header.bytes == message_.bytes && header.call == message_.call && header.spread == message_.spread;
+  if (same && (have_ >> header.piece & 1) == 0) return {};
+  return remoteError("tcp: rank ", sockets_.peer(), ": piece ", header.piece, " of a message of ", message_.bytes,
+                     " bytes is of another one, or has come before");
 }
 
 // Lets pending() know of this call, until reset().
@@ -219,12 +305,14 @@ Status Incoming::check(const Expect* expect, Fingerprint* seen) const {
 void Incoming::retarget(std::byte* dst, bool asked) {
   asked_ = asked;
   if (target_ == dst) return;
-  if (headerGot_ == kHeaderBytes) {
-    for (int i = 0; i < stripes_.count; ++i) {
-      const size_t offset = stripes_[i].offset;
-      const size_t bytes = got_[static_cast<size_t>(i)];
-      if (bytes > 0) std::memcpy(dst + offset, target_ + offset, bytes);
-    }
+  const auto move = [&](const Piece& piece, size_t bytes) {
+    if (bytes > 0) std::memcpy(dst + piece.offset, target_ + piece.offset, bytes);
+  };
+  for (uint32_t i = 0; known_ && i < pieces_.count; ++i) {
+    if ((have_ >> i & 1) != 0) move(pieces_[i], pieces_[i].bytes);
+  }
+  for (const Arriving& at : arriving_) {
+    if (known_ && at.hasHead() && at.header.number == number_) move(pieces_[at.header.piece], at.got);
   }
   target_ = dst;
 }
@@ -232,28 +320,29 @@ void Incoming::retarget(std::byte* dst, bool asked) {
 void Incoming::reset() {
   asked_ = false;
   target_ = spare();
-  headerGot_ = 0;
-  stripes_ = {};
-  got_.fill(0);
+  known_ = false;
+  pieces_ = {};
+  have_ = 0;
+  ++number_;
   // Before the generation says "look at the socket": as long as there is something in the buffer, the socket is
   // further.
-  if (ahead_.size() > 0) filling_.store(true, std::memory_order_release);
+  const bool further = ahead_.size() > 0 || arriving_[0].headGot > 0;
+  if (further) filling_.store(true, std::memory_order_release);
   const uint64_t odd = generation_.load(std::memory_order_relaxed) % 2;
   generation_.fetch_add(odd == 1 ? 1 : 2, std::memory_order_release);  // even: look at the socket
-  if (ahead_.size() >= kHeaderBytes) {  // the next message has come along; the socket knows no more of it
-    const Result<Header> next =
-        decodeHeader(std::span<const std::byte, kHeaderBytes>(ahead_.data(), kHeaderBytes), spread_);
-    if (next.ok()) publish(next->call);
-  }
-  if (ahead_.size() == 0) filling_.store(false, std::memory_order_release);
+  if (further || spread_ > 1) publishNext();
+  if (!further) filling_.store(false, std::memory_order_release);
 }
 
-bool Incoming::whole() const {
-  if (headerGot_ < kHeaderBytes) return false;
-  for (int i = 0; i < stripes_.count; ++i) {
-    if (got_[static_cast<size_t>(i)] < stripes_[i].bytes) return false;
+/// The header of the next message may have come along; the socket knows no more of it.
+void Incoming::publishNext() {
+  for (const Arriving& at : arriving_) {
+    if (at.hasHead() && at.header.number == number_) return publish(at.header.call);
   }
-  return true;
+  if (arriving_[0].headGot > 0 || ahead_.size() < kHeaderBytes) return;
+  const Result<Header> next =
+      decodeHeader(std::span<const std::byte, kHeaderBytes>(ahead_.data(), kHeaderBytes), spread_);
+  if (next.ok() && next->number == number_) publish(next->call);
 }
 
 }  // namespace tutti::tcp

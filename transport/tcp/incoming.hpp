@@ -13,9 +13,9 @@
 
 #include "src/base/fifo.hpp"
 #include "transport/tcp/header.hpp"
+#include "transport/tcp/pieces.hpp"
 #include "transport/tcp/read_ahead.hpp"
 #include "transport/tcp/sockets.hpp"
-#include "transport/tcp/stripes.hpp"
 #include "transport/transport.hpp"
 
 namespace tutti::tcp {
@@ -63,18 +63,36 @@ class Incoming {
     std::byte* dst;
     Expect expect;
   };
+  /// What comes next on one socket: a piece of this message, or of a later one.
+  struct Arriving {
+    HeaderBytes head{};
+    size_t headGot = 0;
+    Header header;       // once all of the head is there
+    size_t got = 0;      // of the piece's bytes
+    HeaderBytes next{};  // what has come of the header behind them
+    size_t nextGot = 0;
+    bool hasHead() const { return headGot == kHeaderBytes; }
+  };
   Result<bool> take(std::byte* dst, const Expect& expect, Fingerprint* seen);
   Result<bool> advance(const Expect* expect, Fingerprint* seen);
-  Result<bool> readHeader(const Expect* expect);
+  Result<bool> advanceOn(int socket, const Expect* expect, Fingerprint* seen);
+  int socketsOf(const Expect* expect) const;
+  Result<bool> readHeader(int socket, const Expect* expect);
   bool rests();
   void rest();
-  Result<bool> readBehindHeader(const Stripe& first);
-  Status headerCame(bool unasked);
+  Result<bool> readBehindHeader(size_t bytes);
+  Result<size_t> readPiece(int socket, const Piece& piece);
+  Status headerCame(int socket);
+  Status pieceCame(int socket, const Piece& piece);
+  Status begin(const Header& header, const Expect* expect, Fingerprint* seen);
+  Status notOfThis(const Header& header) const;
   void publish(const Fingerprint& call);
+  void publishNext();
   Status check(const Expect* expect, Fingerprint* seen) const;
   void retarget(std::byte* dst, bool asked);
   void reset();
-  bool whole() const;
+  bool untouched() const { return !known_ && arriving_[0].headGot == 0; }
+  bool whole() const { return known_ && have_ != 0 && lacks_ == 0; }
   std::byte* spare() { return staging_[held_ == 0 ? 1 : 0].get(); }
 
   Sockets& sockets_;
@@ -92,12 +110,15 @@ class Incoming {
   // The message being assembled.
   std::byte* target_;   // where its payload goes: spare(), or the caller's memory
   bool asked_ = false;  // target_ is the caller's
-  HeaderBytes header_{};
-  size_t headerGot_ = 0;
-  Header message_;  // from headerGot_ == kHeaderBytes on; until then the one before
-  Stripes stripes_;
+  bool known_ = false;  // message_ is this one; until then the one before
+  Header message_;
+  Pieces pieces_;
+  uint64_t have_ = 0;  // a bit for each piece that is there
+  size_t lacks_ = 0;   // bytes
+  uint16_t number_ = 0;
   uint32_t spread_;  // the peer's: all sockets until a header has said otherwise, so that nothing is read too far
-  std::array<size_t, kMaxSockets> got_{};
+  std::array<Arriving, kMaxSockets> arriving_;
+  static_assert(kMaxSockets * kPiecesOfSocket <= 64);
 
   std::optional<Status> ended_;  // the peer closed, found while draining
 

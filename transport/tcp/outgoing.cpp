@@ -10,27 +10,48 @@ Outgoing::Outgoing(Sockets& sockets, size_t slotBytes, const EmptyLooks& looks)
     : sockets_(sockets), slotBytes_(slotBytes), staging_(new std::byte[slotBytes]), looks_(looks) {}
 
 Result<bool> Outgoing::send(const std::byte* data, const Header& header) {
-  if (!active_) {
+  if (!active_ && polled_ == 0) {
     TUTTI_ASSERT_CMP(header.bytes, <=, slotBytes_);
     if (!posted_.empty()) TUTTI_TRY(asStatus(push()));
     if (!posted_.empty()) return false;
-    active_ = true;
     data_ = data;
-    headerSent_ = 0;
-    stripes_ = Stripes(header.bytes, sockets_.spread());
+    bytes_ = header.bytes;
+    sent_ = 0;
     ofRow_ = inRow();
-    const HeaderBytes head = encodeHeader({header.bytes, header.call, sockets_.spread(), ofRow_});
-    std::memcpy(packet_.get(), head.data(), head.size());
-    sent_.fill(0);
-    if (packed() && header.bytes > 0) std::memcpy(packet_.get() + kHeaderBytes, data, header.bytes);
+    if (Pieces(bytes_, sockets_.spread()).count > 1) {
+      putInLine(data, header);
+      polled_ = done_ + posted_.size();
+    } else {
+      active_ = true;
+      const HeaderBytes head = encodeHeader(numbered(header, ofRow_));
+      std::memcpy(packet_.get(), head.data(), head.size());
+      if (packed() && bytes_ > 0) std::memcpy(packet_.get() + kHeaderBytes, data, bytes_);
+    }
   }
   TUTTI_ASSERT_CMP(data, ==, data_);
-  TUTTI_ASSERT_CMP(header.bytes, ==, stripes_.bytes);
+  TUTTI_ASSERT_CMP(header.bytes, ==, bytes_);
+  if (polled_ != 0) {
+    TUTTI_TRY(asStatus(pushLine()));
+    if (done_ < polled_) return false;
+    polled_ = 0;
+    return true;
+  }
   TUTTI_TRY(asStatus(pushActive()));
   if (!whole()) return false;
   active_ = false;
   if (ofRow_ && !gathers_) sockets_.gather(gathers_ = true);
   return true;
+}
+
+Header Outgoing::numbered(const Header& header, bool row) {
+  return {header.bytes, header.call, sockets_.spread(), row, number_++, 0};
+}
+
+void Outgoing::putInLine(const std::byte* data, const Header& header) {
+  Posted next{.header = numbered(header, false), .data = data, .pieces = Pieces(header.bytes, sockets_.spread())};
+  next.head = encodeHeader(next.header);
+  next.left = next.pieces.count;
+  posted_.push_back(next);
 }
 
 // The first message of a row still leaves when it is written, so that the receiver knows of the row before anything
@@ -57,29 +78,24 @@ Result<uint64_t> Outgoing::post(const std::byte* data, const Header& header) {
     if (gone) return ++done_;
   }
   if (gathers_) sockets_.gather(gathers_ = false);
-  Posted next{.head = encodeHeader({header.bytes, header.call, sockets_.spread(), false}),
-              .data = data,
-              .stripes = Stripes(header.bytes, sockets_.spread())};
   if (alone && small) {  // it goes on from here
     active_ = false;
+    Posted next{.header = header, .data = data, .pieces = Pieces(header.bytes, 1), .sent = sent_};
     std::memcpy(next.head.data(), packet_.get(), kHeaderBytes);
-    next.sent[0] = headerSent_ + sent_[0];
+    posted_.push_back(next);
+  } else {
+    putInLine(data, header);
   }
-  posted_.push_back(next);
   if (alone) TUTTI_TRY(asStatus(push()));
   return done_ + posted_.size();
 }
 
 void Outgoing::cancel() {
   posted_.clear();
+  leaving_.fill({});
+  taken_ = 0;
+  polled_ = 0;
   active_ = false;
-}
-
-bool Outgoing::Posted::whole() const {
-  for (int i = 0; i < stripes.count; ++i) {
-    if (sent[static_cast<size_t>(i)] < bytesOn(i)) return false;
-  }
-  return true;
 }
 
 Result<bool> Outgoing::push() {
@@ -88,82 +104,111 @@ Result<bool> Outgoing::push() {
     TUTTI_ASSIGN(moved, pushActive());
     if (!whole()) return moved;
   }
-  for (int i = 0; i < sockets_.count() && !posted_.empty(); ++i) {
-    TUTTI_ASSIGN(const size_t wrote, pushPosted(i));
-    moved = moved || wrote > 0;
+  if (posted_.empty()) return moved;
+  TUTTI_ASSIGN(const bool line, pushLine());
+  return moved || line;
+}
+
+/// As long as sockets take something: what leaves in one piece by the first, the rest by whichever has room.
+Result<bool> Outgoing::pushLine() {
+  const int nSockets = static_cast<int>(sockets_.spread());
+  bool moved = false;
+  for (bool more = true; more && !posted_.empty();) {
+    more = false;
+    for (int i = 0; nSockets > 1 && i < nSockets; ++i) {
+      TUTTI_ASSIGN(const size_t wrote, pushPiece(i));
+      moved = moved || wrote > 0;
+      more = more || (wrote > 0 && leaving_[static_cast<size_t>(i)].message == 0);
+    }
+    const bool firstIsFree = leaving_[0].message == 0;
+    if (firstIsFree && taken_ < posted_.size() && posted_[taken_].pieces.count == 1) {
+      const size_t before = taken_;
+      TUTTI_ASSIGN(const size_t wrote, pushWhole());
+      moved = moved || wrote > 0;
+      more = more || (nSockets > 1 && taken_ > before);
+    }
+    for (; !posted_.empty() && posted_.front().left == 0; posted_.pop_front(), --taken_) ++done_;
   }
-  for (; !posted_.empty() && posted_.front().whole(); posted_.pop_front()) ++done_;
   return moved;
 }
 
-/// Writes to one socket as many posted messages as one system call takes.
-Result<size_t> Outgoing::pushPosted(int socket) {
+/// Writes as many messages that are in one piece as one system call takes.
+Result<size_t> Outgoing::pushWhole() {
   constexpr size_t kMostParts = 32;
   constexpr size_t kMostBytes = size_t{4} << 20;  // more does not fit any socket buffer
   std::array<iovec, kMostParts> parts;
   size_t n = 0, bytes = 0;
-  const auto i = static_cast<size_t>(socket);
   const auto add = [&](const std::byte* from, size_t size) {
     if (size == 0) return;
     parts[n++] = {const_cast<std::byte*>(from), size};  // sendmsg only reads
     bytes += size;
   };
-  for (const Posted& message : posted_) {
-    if (n + 2 > kMostParts || bytes >= kMostBytes) break;
-    const size_t all = message.bytesOn(socket);
-    if (message.sent[i] >= all) continue;
-    const size_t ofHead = socket == 0 ? kHeaderBytes - std::min(message.sent[i], kHeaderBytes) : 0;
-    const size_t ofBody = all - message.sent[i] - ofHead;
-    add(message.head.data() + (kHeaderBytes - ofHead), ofHead);
-    const Stripe stripe = message.stripes[socket];
-    if (ofBody > 0) add(message.data + stripe.offset + (stripe.bytes - ofBody), ofBody);
+  for (size_t at = taken_; at < posted_.size(); ++at) {
+    const Posted& message = posted_[at];
+    if (message.pieces.count > 1 || n + 2 > kMostParts || bytes >= kMostBytes) break;
+    const size_t ofHead = std::min(message.sent, kHeaderBytes), ofBody = message.sent - ofHead;
+    add(message.head.data() + ofHead, kHeaderBytes - ofHead);
+    add(message.data + ofBody, message.header.bytes - ofBody);
   }
-  if (n == 0) return size_t{0};
-  TUTTI_ASSIGN(const size_t wrote, sockets_.write(socket, std::span(parts).first(n)));
-  size_t left = wrote;
-  for (Posted& message : posted_) {
-    if (left == 0) break;
-    const size_t taken = std::min(left, message.bytesOn(socket) - message.sent[i]);
-    message.sent[i] += taken;
-    left -= taken;
+  TUTTI_ASSIGN(const size_t wrote, sockets_.write(0, std::span(parts).first(n)));
+  for (size_t left = wrote; left > 0;) {
+    Posted& message = posted_[taken_];
+    const size_t all = kHeaderBytes + message.header.bytes, some = std::min(left, all - message.sent);
+    message.sent += some;
+    left -= some;
+    if (message.sent < all) break;
+    message.left = 0;
+    ++taken_;
   }
   return wrote;
 }
 
-Result<bool> Outgoing::pushActive() {
-  bool moved = false;
-  for (int i = 0; i < stripes_.count; ++i) {
-    TUTTI_ASSIGN(const size_t wrote, pushStripe(i));
-    const size_t ofHeader = i == 0 ? std::min(wrote, kHeaderBytes - headerSent_) : 0;
-    headerSent_ += ofHeader;
-    sent_[static_cast<size_t>(i)] += wrote - ofHeader;
-    moved = moved || wrote > 0;
-  }
-  return moved;
-}
-
-// Writes the rest of stripe i in one system call; the first stripe has the header in front.
-Result<size_t> Outgoing::pushStripe(int i) {
-  const size_t sent = sent_[static_cast<size_t>(i)];
-  const Stripe stripe = stripes_[i];
-  const size_t headerLeft = i == 0 ? kHeaderBytes - headerSent_ : 0;
-  const size_t bodyLeft = stripe.bytes - sent;
-  if (headerLeft + bodyLeft == 0) return size_t{0};
-  const std::byte* head = packet_.get() + headerSent_;
-  if (packed()) return sockets_.write(i, std::span(head + sent, headerLeft + bodyLeft));
-  const std::byte* body = data_ + stripe.offset + sent;
-  if (headerLeft == 0) return sockets_.write(i, std::span(body, bodyLeft));
-  // iovec wants a pointer to non-const; sendmsg only reads.
-  iovec parts[2] = {{const_cast<std::byte*>(head), headerLeft}, {const_cast<std::byte*>(body), bodyLeft}};
-  return sockets_.write(i, std::span(parts));
-}
-
-bool Outgoing::whole() const {
-  if (headerSent_ < kHeaderBytes) return false;
-  for (int i = 0; i < stripes_.count; ++i) {
-    if (sent_[static_cast<size_t>(i)] < stripes_[i].bytes) return false;
-  }
+/// The next piece in line leaves by this socket, if it has room.
+bool Outgoing::takePiece(int socket) {
+  if (taken_ == posted_.size()) return false;
+  Posted& message = posted_[taken_];
+  if (message.pieces.count == 1 || !sockets_.hasRoom(socket)) return false;
+  Header header = message.header;
+  header.piece = message.next++;
+  const Piece piece = message.pieces[header.piece];
+  leaving_[static_cast<size_t>(socket)] = {done_ + 1 + taken_, encodeHeader(header),
+                                           std::span(message.data + piece.offset, piece.bytes), 0};
+  if (message.next == message.pieces.count) ++taken_;
   return true;
+}
+
+Result<size_t> Outgoing::pushPiece(int socket) {
+  Leaving& piece = leaving_[static_cast<size_t>(socket)];
+  if (piece.message == 0 && !takePiece(socket)) return size_t{0};
+  const size_t ofHead = std::min(piece.sent, kHeaderBytes);
+  const std::span<const std::byte> body = piece.bytes.subspan(piece.sent - ofHead);
+  iovec parts[2] = {{piece.head.data() + ofHead, kHeaderBytes - ofHead},
+                    {const_cast<std::byte*>(body.data()), body.size()}};  // sendmsg only reads
+  const std::span<iovec> all(parts);
+  TUTTI_ASSIGN(const size_t wrote, sockets_.write(socket, ofHead == kHeaderBytes ? all.subspan(1) : all));
+  piece.sent += wrote;
+  if (piece.sent < kHeaderBytes + piece.bytes.size()) return wrote;
+  --posted(piece.message).left;
+  piece.message = 0;
+  return wrote;
+}
+
+// Writes the rest in one system call.
+Result<bool> Outgoing::pushActive() {
+  const size_t left = kHeaderBytes + bytes_ - sent_;
+  if (left == 0) return false;
+  size_t wrote = 0;
+  if (packed()) {
+    TUTTI_ASSIGN(wrote, sockets_.write(0, std::span<const std::byte>(packet_.get() + sent_, left)));
+  } else if (sent_ >= kHeaderBytes) {
+    TUTTI_ASSIGN(wrote, sockets_.write(0, std::span(data_ + (sent_ - kHeaderBytes), left)));
+  } else {
+    // iovec wants a pointer to non-const; sendmsg only reads.
+    iovec parts[2] = {{packet_.get() + sent_, kHeaderBytes - sent_}, {const_cast<std::byte*>(data_), bytes_}};
+    TUTTI_ASSIGN(wrote, sockets_.write(0, std::span(parts)));
+  }
+  sent_ += wrote;
+  return wrote > 0;
 }
 
 }  // namespace tutti::tcp

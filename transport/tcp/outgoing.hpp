@@ -8,9 +8,9 @@
 
 #include "src/base/fifo.hpp"
 #include "transport/tcp/header.hpp"
+#include "transport/tcp/pieces.hpp"
 #include "transport/tcp/row.hpp"
 #include "transport/tcp/sockets.hpp"
-#include "transport/tcp/stripes.hpp"
 
 namespace tutti::tcp {
 
@@ -48,22 +48,32 @@ class Outgoing {
  private:
   /// A message in line.
   struct Posted {
-    HeaderBytes head{};
+    Header header;
+    HeaderBytes head{};  // of its first piece
     const std::byte* data = nullptr;
-    Stripes stripes;
-    std::array<size_t, kMaxSockets> sent{};  // of each stripe, the first one's with the header
-    size_t bytesOn(int socket) const {
-      if (socket >= stripes.count) return 0;
-      return stripes[socket].bytes + (socket == 0 ? kHeaderBytes : 0);
-    }
-    bool whole() const;
+    Pieces pieces;
+    size_t sent = 0;    // of one in one piece, its header counted
+    uint32_t next = 0;  // the piece that a socket takes next
+    uint32_t left = 1;  // pieces that have not left
+  };
+  /// The piece that is leaving by one socket.
+  struct Leaving {
+    uint64_t message = 0;  // its number; 0: none
+    HeaderBytes head{};
+    std::span<const std::byte> bytes;
+    size_t sent = 0;  // its header counted
   };
   bool inRow();
+  Header numbered(const Header& header, bool row);
+  void putInLine(const std::byte* data, const Header& header);
+  Posted& posted(uint64_t number) { return posted_[static_cast<size_t>(number - done_ - 1)]; }
   Result<bool> pushActive();
-  Result<size_t> pushPosted(int socket);
-  Result<size_t> pushStripe(int i);
-  bool packed() const { return stripes_.bytes <= kMostPackedBytes; }
-  bool whole() const;
+  Result<bool> pushLine();
+  Result<size_t> pushWhole();
+  Result<size_t> pushPiece(int socket);
+  bool takePiece(int socket);
+  bool packed() const { return bytes_ <= kMostPackedBytes; }
+  bool whole() const { return sent_ == kHeaderBytes + bytes_; }
 
   Sockets& sockets_;
   size_t slotBytes_;
@@ -71,17 +81,20 @@ class Outgoing {
   const EmptyLooks& looks_;
   SmallRow row_;
   bool gathers_ = false;  // what the system was last asked for
+  uint16_t number_ = 0;   // of the next message
   Fifo<Posted> posted_;
+  size_t taken_ = 0;  // of those, from the first on, all pieces have been taken
   uint64_t done_ = 0;
-  // The message under way that nobody has posted.
+  std::array<Leaving, kMaxSockets> leaving_;
+  uint64_t polled_ = 0;  // the message in line that send() is about; 0: none
+  // The message in one piece under way that nobody has posted.
   bool active_ = false;
   bool ofRow_ = false;
   const std::byte* data_ = nullptr;
   // The header, and a small payload.
   std::unique_ptr<std::byte[]> packet_{new std::byte[kHeaderBytes + kMostPackedBytes]};
-  size_t headerSent_ = 0;
-  Stripes stripes_;
-  std::array<size_t, kMaxSockets> sent_{};
+  size_t bytes_ = 0;
+  size_t sent_ = 0;  // its header counted
 };
 
 }  // namespace tutti::tcp

@@ -8,7 +8,7 @@
 namespace tutti::tcp {
 namespace {
 
-constexpr int kIndicesOfGeneration = 1 << 20;  // more than lanes times sockets
+constexpr int kIndicesOfGeneration = kMostStreamPaths << kStreamPathBit;  // lanes times sockets, by path
 constexpr int64_t kTickNs = 20 * kMs;
 constexpr int64_t kTickAwayNs = kMs;
 constexpr int64_t kBetweenWarningsNs = 5000 * kMs;

@@ -7,9 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "src/base/stream_index.hpp"
 #include "transport/services.hpp"
 
 namespace tutti::tcp {
+
+/// The index of socket `i` of this lane, which is by path i % nPaths.
+constexpr int streamIndex(int lane, int i, int nSockets, int nPaths) {
+  return streamOnPath(lane * nSockets + i, i % nPaths);
+}
 
 /// Of one transport; its endpoints share it, and may outlive the transport.
 class Reopener {

@@ -181,7 +181,8 @@ void ResumableSocket::broke(const std::string& why) {
 }
 
 void ResumableSocket::begin(const std::string& why, int64_t nowNs) {
-  TUTTI_INFO("tcp", "rank ", reopener_->rank(), "'s connection ", index_, " to rank ", peer_, " broke: ", why);
+  TUTTI_INFO("tcp", "rank ", reopener_->rank(), "'s connection ", numberOfStream(index_), " to rank ", peer_,
+             " broke: ", why);
   if (away()) return;
   why_ = why;
   beganNs_ = nextOpenNs_ = nowNs;
@@ -189,8 +190,8 @@ void ResumableSocket::begin(const std::string& why, int64_t nowNs) {
 
 void ResumableSocket::fail(const std::string& why) {
   dropFd();
-  ended_ = remoteError("rank ", reopener_->rank(), "'s tcp connection ", index_, " to rank ", peer_, " broke (", why_,
-                       ") and ", why);
+  ended_ = remoteError("rank ", reopener_->rank(), "'s tcp connection ", numberOfStream(index_), " to rank ", peer_,
+                       " broke (", why_, ") and ", why);
 }
 
 void ResumableSocket::adopt(Fd fd, int generation) {
@@ -209,10 +210,11 @@ void ResumableSocket::adopt(Fd fd, int generation) {
 /// The peer goes on, too.
 void ResumableSocket::cameBack() {
   const int64_t now = nowNs();
-  const std::string text = cat("rank ", reopener_->rank(), "'s connection ", index_, " to rank ", peer_, " ",
-                               stalled_ ? "stalled" : "broke", " (", why_.empty() ? "noticed by the other end" : why_,
-                               ") and is back", away() ? cat(" after ", (now - beganNs_) / kMs, " ms") : "", "; ",
-                               stream_.resent() - resentBefore_, " bytes are sent again");
+  const std::string text =
+      cat("rank ", reopener_->rank(), "'s connection ", numberOfStream(index_), " to rank ", peer_, " ",
+          stalled_ ? "stalled" : "broke", " (", why_.empty() ? "noticed by the other end" : why_, ") and is back",
+          away() ? cat(" after ", (now - beganNs_) / kMs, " ms") : "", "; ", stream_.resent() - resentBefore_,
+          " bytes are sent again");
   const bool warns = away() && (!stalled_ || reopener_->warnsOfStall(peer_, now));
   TUTTI_LOG_AT(warns ? LogLevel::Warn : LogLevel::Info, "tcp", text);
   why_.clear();

@@ -33,6 +33,9 @@ class ResumableSocket {
   /// Time has passed.  True while it is away.
   bool tick(int64_t nowNs);
   int fd() const { return fd_.get(); }
+  /// All that was written has left.
+  bool idle() const { return stream_.sent() == stream_.written(); }
+  bool peerSaidBye() const { return stream_.peerSaidBye(); }
   /// Called with a descriptor that is new (true) or about to be closed (false).
   void onChange(std::function<void(int fd, bool open)> change) { change_ = std::move(change); }
 

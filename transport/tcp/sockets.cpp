@@ -1,7 +1,9 @@
 #include "transport/tcp/sockets.hpp"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -34,6 +36,22 @@ bool staysOnHost(int fd) {
   return std::memcmp(&reinterpret_cast<const sockaddr_in6&>(self).sin6_addr,
                      &reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr, sizeof(in6_addr)) == 0;
 }
+
+std::string peerAddress(int fd) {
+  sockaddr_storage peer{};
+  socklen_t bytes = sizeof peer;
+  char text[INET6_ADDRSTRLEN] = "?";
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &bytes) != 0) return text;
+  const void* address = peer.ss_family == AF_INET6
+                            ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr)
+                            : &reinterpret_cast<const sockaddr_in&>(peer).sin_addr;
+  if (inet_ntop(peer.ss_family, address, text, sizeof text) == nullptr) return "?";
+  return text;
+}
+
+/// What a socket that goes by one of several interfaces takes beyond what is on the way: a slow one must not take what
+/// a fast one could carry, and neither may run dry until we look again.
+constexpr int kUnsentBytes = 128 << 10;
 
 /// 0 or an errno.
 int setBusyPoll(int fd, int us) { return setsockopt(fd, SOL_SOCKET, SO_BUSY_POLL, &us, sizeof us) == 0 ? 0 : errno; }
@@ -82,8 +100,9 @@ Sockets::Sockets(int peer, int lane, std::vector<Fd> fds, std::shared_ptr<Reopen
   for (const Fd& fd : fds_) prepare(fd.get());
   if (reopener == nullptr) return;
   for (int i = 0; i < count_; ++i) {
-    resumable_.push_back(std::make_unique<ResumableSocket>(
-        peer, lane * count_ + i, std::move(fds_[static_cast<size_t>(i)]), reopener, [this](int fd) { prepare(fd); }));
+    resumable_.push_back(std::make_unique<ResumableSocket>(peer, streamIndex(lane, i, count_, tuning_.nPaths),
+                                                           std::move(fds_[static_cast<size_t>(i)]), reopener,
+                                                           [this](int fd) { prepare(fd); }));
   }
 }
 
@@ -92,6 +111,7 @@ void Sockets::prepare(int fd) const {
   // A message must leave when it is written, but for rows (row.hpp).  Socket buffers are left alone: setting them
   // would end the kernel's own tuning, which goes higher than we may ask for.
   setOption(fd, TCP_NODELAY, 1);
+  if (tuning_.nPaths > 1) setOption(fd, TCP_NOTSENT_LOWAT, kUnsentBytes);
 }
 
 // The options were tried before (Tuning::check), so that a refusal here is the system's change of mind, and no reason
@@ -110,7 +130,8 @@ void Sockets::tune(int fd) const {
   socklen_t bytes = sizeof info;
   if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return;
   TUTTI_DEBUG("tcp", "peer ", peer_, " lane ", lane_, ": congestion control ", congestionControlOf(fd), ", round trip ",
-              info.tcpi_rtt, " us, segments of ", info.tcpi_snd_mss, " bytes, ", busyPollText(fd));
+              info.tcpi_rtt, " us, segments of ", info.tcpi_snd_mss, " bytes, ", busyPollText(fd), ", to ",
+              peerAddress(fd));
 }
 
 void Sockets::onChange(const std::function<void(int, bool)>& change) {
@@ -139,6 +160,12 @@ void Sockets::acknowledge() {
   setOption(fd(0), TCP_QUICKACK, 1);
 }
 
+bool Sockets::hasRoom(int i) const {
+  if (resumable() && !resumable_[static_cast<size_t>(i)]->idle()) return false;
+  pollfd socket{fd(i), POLLOUT, 0};
+  return socket.fd >= 0 && ::poll(&socket, 1, 0) == 1;
+}
+
 Result<size_t> Sockets::write(int i, std::span<iovec> parts) {
   if (resumable()) return resumable_[static_cast<size_t>(i)]->write(parts);
   msghdr message{};
@@ -156,17 +183,17 @@ Result<size_t> Sockets::write(int i, std::span<const std::byte> bytes) {
 }
 
 Result<size_t> Sockets::read(int i, std::span<iovec> parts) {
-  if (resumable()) return resumable_[static_cast<size_t>(i)]->read(parts, true);
+  if (resumable()) return readResumable(i, parts, true);
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
-  return got(retried([&] { return ::recvmsg(fd(i), &message, MSG_DONTWAIT); }));
+  return got(i, retried([&] { return ::recvmsg(fd(i), &message, MSG_DONTWAIT); }));
 }
 
 Result<size_t> Sockets::readAhead(int i, std::span<std::byte> bytes) {
   if (!resumable()) return read(i, bytes);
   const iovec part{bytes.data(), bytes.size()};
-  return resumable_[static_cast<size_t>(i)]->read(std::span(&part, 1), false);
+  return readResumable(i, std::span(&part, 1), false);
 }
 
 Result<size_t> Sockets::read(int i, std::span<std::byte> bytes) {
@@ -174,7 +201,7 @@ Result<size_t> Sockets::read(int i, std::span<std::byte> bytes) {
     iovec part{bytes.data(), bytes.size()};
     return read(i, std::span(&part, 1));
   }
-  return got(retried([&] { return ::recv(fd(i), bytes.data(), bytes.size(), MSG_DONTWAIT); }));
+  return got(i, retried([&] { return ::recv(fd(i), bytes.data(), bytes.size(), MSG_DONTWAIT); }));
 }
 
 Result<size_t> Sockets::written(ssize_t n) {
@@ -186,12 +213,20 @@ Result<size_t> Sockets::written(ssize_t n) {
   return broken(errno, "sending to");
 }
 
-Result<size_t> Sockets::got(ssize_t n) {
+Result<size_t> Sockets::readResumable(int i, std::span<const iovec> parts, bool straight) {
+  ResumableSocket& socket = *resumable_[static_cast<size_t>(i)];
+  Result<size_t> n = socket.read(parts, straight);
+  if (!n.ok() && socket.peerSaidBye()) closed_ |= 1u << i;
+  return n;
+}
+
+Result<size_t> Sockets::got(int i, ssize_t n) {
   if (n > 0) {
     came_ = true;
     return static_cast<size_t>(n);
   }
   if (n == 0) {
+    closed_ |= 1u << i;
     return remoteError("rank ", peer_, " has closed its tcp connection (lane ", lane_, "): it ended or gave up");
   }
   if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};

@@ -20,6 +20,7 @@ namespace tutti::tcp {
 struct Tuning {
   std::string congestion;  // TUTTI_TCP_CONGESTION; "": the system's
   int busyPollUs = 0;      // TUTTI_TCP_BUSY_POLL_US; 0: the system's
+  int nPaths = 1;          // interfaces that the sockets go by, in turn, which may differ in speed
 
   /// Whether this system gives it.  Errors: InvalidUsage naming the variable.
   Status check() const;
@@ -55,6 +56,10 @@ class Sockets {
   /// A message has come; and whether one has since the last question.
   void heard() { heard_ = true; }
   bool heardOf() { return std::exchange(heard_, false); }
+  /// Whether the peer has closed this one, and all that it had sent by it has been read.
+  bool closed(int i) const { return (closed_ >> i & 1) != 0; }
+  /// Whether something written now would begin to leave.
+  bool hasRoom(int i) const;
   /// -1: it is away.
   int fd(int i) const {
     const auto at = static_cast<size_t>(i);
@@ -77,7 +82,8 @@ class Sockets {
   void tune(int fd) const;
   void setOption(int fd, int name, int value) const;
   Result<size_t> written(ssize_t n);
-  Result<size_t> got(ssize_t n);
+  Result<size_t> readResumable(int i, std::span<const iovec> parts, bool straight);
+  Result<size_t> got(int i, ssize_t n);
   Status broken(int errnum, const char* doing) const;
 
   int peer_;
@@ -89,6 +95,7 @@ class Sockets {
   bool onHost_;  // both ends are
   bool local_;
   Tuning tuning_;
+  uint32_t closed_ = 0;  // a bit for each
   bool answered_ = true;
   bool came_ = false;
   bool heard_ = false;

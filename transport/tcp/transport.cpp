@@ -1,5 +1,6 @@
 #include "transport/tcp/transport.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 
@@ -12,7 +13,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::string_view kTag = "tcp2";
+constexpr std::string_view kTag = "tcp3";
 constexpr size_t kMostSlotBytes = size_t{1} << 26;
 
 // Takes " key=NUMBER" off the front of text.
@@ -73,25 +74,27 @@ Result<TcpOptions> TcpOptions::fromConfig() {
 Address encodeTcpAddress(const TcpOptions& options) {
   return cat(kTag, " sockets=", options.nSockets, " slot=", options.slotBytes,
              " reconnect=", static_cast<int>(options.reconnect), " window=", options.windowBytes,
-             " host=", options.hostId);
+             " host=", options.hostId, " paths=", options.nPaths);
 }
 
 Result<TcpOptions> decodeTcpAddress(const Address& address) {
   std::string_view text(address);
-  size_t nSockets = 0, slotBytes = 0, reconnect = 0, windowBytes = 0;
+  size_t nSockets = 0, slotBytes = 0, reconnect = 0, windowBytes = 0, nPaths = 0;
   uint64_t hostId = 0;
   const bool tagged = text.starts_with(kTag);
   if (tagged) text.remove_prefix(kTag.size());
   const bool good = tagged && takeNumber(text, " sockets=", &nSockets) && takeNumber(text, " slot=", &slotBytes) &&
                     takeNumber(text, " reconnect=", &reconnect) && takeNumber(text, " window=", &windowBytes) &&
-                    takeNumber(text, " host=", &hostId) && text.empty() && reconnect < std::size(kReconnects) &&
-                    nSockets >= 1 && nSockets <= tcp::kMaxSockets && slotBytes >= 1 && slotBytes <= kMostSlotBytes;
+                    takeNumber(text, " host=", &hostId) && takeNumber(text, " paths=", &nPaths) && text.empty() &&
+                    nPaths >= 1 && nPaths <= kMostStreamPaths && reconnect < std::size(kReconnects) && nSockets >= 1 &&
+                    nSockets <= tcp::kMaxSockets && slotBytes >= 1 && slotBytes <= kMostSlotBytes;
   if (!good) return remoteError("not a tcp address: ", toHex(address.data(), std::min<size_t>(address.size(), 64)));
   return TcpOptions{.nSockets = static_cast<int>(nSockets),
                     .slotBytes = slotBytes,
                     .reconnect = static_cast<Reconnect>(reconnect),
                     .windowBytes = windowBytes,
-                    .hostId = hostId};
+                    .hostId = hostId,
+                    .nPaths = static_cast<int>(nPaths)};
 }
 
 TcpTransport::TcpTransport(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -110,7 +113,9 @@ Result<std::unique_ptr<TcpTransport>> TcpTransport::create(StreamExchange& strea
     const tcp::Reopener::Settings settings{options.windowBytes, options.reconnectMs * kMs};
     reopener = std::make_shared<tcp::Reopener>(streams, rank, settings);
   }
-  auto state = std::make_unique<State>(State{streams, rank, options, std::move(sleeper), std::move(reopener)});
+  TcpOptions own = options;
+  own.nPaths = std::clamp(streams.nPaths(), 1, kMostStreamPaths);
+  auto state = std::make_unique<State>(State{streams, rank, std::move(own), std::move(sleeper), std::move(reopener)});
   return std::unique_ptr<TcpTransport>(new TcpTransport(std::move(state)));
 }
 
@@ -128,7 +133,7 @@ bool TcpTransport::progress() {
 
 Sleeper* TcpTransport::sleeper() { return state_->sleeper.get(); }
 
-Result<bool> TcpTransport::checkAddress(int peer, const Address& peerAddress) const {
+Result<TcpTransport::Agreed> TcpTransport::checkAddress(int peer, const Address& peerAddress) const {
   const TcpOptions& mine = state_->options;
   TUTTI_ASSIGN(const TcpOptions theirs, decodeTcpAddress(peerAddress));
   TUTTI_TRY(checkSame(state_->rank, peer, "TUTTI_NSOCKETS", static_cast<size_t>(mine.nSockets),
@@ -139,19 +144,27 @@ Result<bool> TcpTransport::checkAddress(int peer, const Address& peerAddress) co
                         state_->rank, " and ", kReconnects[static_cast<size_t>(theirs.reconnect)], " on rank ", peer,
                         "; it must be the same on all ranks");
   }
-  if (mine.reconnect == Reconnect::None) return false;
+  Agreed agreed;
+  const bool sameHost = mine.hostId == theirs.hostId;
+  agreed.nPaths = sameHost ? 1 : std::min(mine.nPaths, theirs.nPaths);
+  agreed.nSockets = std::max(mine.nSockets, agreed.nPaths);
+  if (mine.reconnect == Reconnect::None) return agreed;
   TUTTI_TRY(checkSame(state_->rank, peer, "TUTTI_RECONNECT_BYTES", mine.windowBytes, theirs.windowBytes));
-  return mine.reconnect == Reconnect::All || (mine.reconnect == Reconnect::Hosts && mine.hostId != theirs.hostId);
+  agreed.resumable = mine.reconnect == Reconnect::All || (mine.reconnect == Reconnect::Hosts && !sameHost);
+  return agreed;
 }
 
 // All sockets are dialed side by side.
 PendingEndpoint TcpTransport::beginConnect(int peer, const Address& peerAddress, int lane) {
-  const Result<bool> resumable = checkAddress(peer, peerAddress);
-  const Status usable = resumable.status();
+  const Result<Agreed> checked = checkAddress(peer, peerAddress);
+  const Status usable = checked.status();
+  const Agreed agreed = checked.ok() ? *checked : Agreed();
   std::vector<PendingFd> opening;
-  for (int i = 0; usable.ok() && i < state_->options.nSockets; ++i) {
-    opening.push_back(state_->streams.open(peer, lane * state_->options.nSockets + i));
+  for (int i = 0; usable.ok() && i < agreed.nSockets; ++i) {
+    opening.push_back(state_->streams.open(peer, tcp::streamIndex(lane, i, agreed.nSockets, agreed.nPaths)));
   }
+  tcp::Tuning tuning = state_->options.tuning;
+  tuning.nPaths = agreed.nPaths;
   return endpointBy(
       [=, this, opening = std::move(opening), fds = std::vector<Fd>()]() mutable -> Result<std::unique_ptr<Endpoint>> {
         TUTTI_TRY(usable);
@@ -160,9 +173,9 @@ PendingEndpoint TcpTransport::beginConnect(int peer, const Address& peerAddress,
           if (!fd.valid()) return std::unique_ptr<Endpoint>();
           fds.push_back(std::move(fd));
         }
-        return std::unique_ptr<Endpoint>(std::make_unique<tcp::TcpEndpoint>(
-            peer, lane, std::move(fds), state_->options.slotBytes, state_->sleeper, state_->looks,
-            *resumable ? state_->reopener : nullptr, state_->options.tuning));
+        return std::unique_ptr<Endpoint>(
+            std::make_unique<tcp::TcpEndpoint>(peer, lane, std::move(fds), state_->options.slotBytes, state_->sleeper,
+                                               state_->looks, agreed.resumable ? state_->reopener : nullptr, tuning));
       });
 }
 

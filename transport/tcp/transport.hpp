@@ -19,6 +19,7 @@ struct TcpOptions {
   size_t windowBytes = 2 << 20;           // TUTTI_RECONNECT_BYTES, of each direction of a socket
   int64_t reconnectMs = 20'000;           // TUTTI_RECONNECT_MS; 0: for ever
   uint64_t hostId = 0;                    // of this rank: PeerInfo
+  int nPaths = 1;                         // of this rank: StreamExchange
   tcp::Tuning tuning;                     // of this end
 
   /// From the environment.  Errors: InvalidUsage naming the variable.
@@ -42,14 +43,20 @@ class TcpTransport : public Transport {
 
  private:
   struct State;
-  /// Both ends' options fit; whether their sockets are made again.
-  Result<bool> checkAddress(int peer, const Address& peerAddress) const;
+  /// What both ends know of their sockets.
+  struct Agreed {
+    bool resumable = false;
+    int nPaths = 1;
+    int nSockets = 1;  // one for each path at least
+  };
+  /// Both ends' options fit.
+  Result<Agreed> checkAddress(int peer, const Address& peerAddress) const;
   explicit TcpTransport(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 
-/// "tcp2 sockets=2 slot=131072 reconnect=1 window=2097152 host=17", without the deadline.  Errors: RemoteError: not
-/// such a text.
+/// "tcp3 sockets=2 slot=131072 reconnect=1 window=2097152 host=17 paths=1", without the deadline.  Errors: RemoteError:
+/// not such a text.
 Address encodeTcpAddress(const TcpOptions& options);
 Result<TcpOptions> decodeTcpAddress(const Address& address);
 

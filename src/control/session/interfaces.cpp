@@ -133,9 +133,19 @@ Result<std::vector<SocketAddress>> chooseAddresses(const std::vector<InterfaceAd
   std::vector<SocketAddress> addresses;
   for (const InterfaceAddress& a : chosen) {
     const bool lesser = !userOrder && best <= RealLinkLocal && preference(a) > best;
-    if (!lesser && addresses.size() < kMaxListenAddresses) addresses.push_back(a.address);
+    if (!lesser && addresses.size() < (userOrder ? kMaxNamedAddresses : kMaxListenAddresses))
+      addresses.push_back(a.address);
   }
   return addresses;
+}
+
+int spreadPaths(const std::vector<SocketAddress>& addresses, const std::string& names) {
+  const NameFilter filter(names);
+  if (filter.names.empty() || filter.exclude) return 1;
+  return static_cast<int>(std::count_if(addresses.begin(), addresses.end(), [&](const SocketAddress& address) {
+    const auto ofLink = [](const SocketAddress& a) { return a.family() == AF_INET6 && isLinkLocal(a); };
+    return address.family() == addresses.front().family() && ofLink(address) == ofLink(addresses.front());
+  }));
 }
 
 Result<std::vector<SocketAddress>> listenAddresses() {

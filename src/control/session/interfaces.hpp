@@ -28,7 +28,13 @@ Result<std::vector<InterfaceAddress>> listInterfaces();
 /// Errors: InvalidUsage: nothing matches; lists what there is.
 Result<std::vector<SocketAddress>> chooseAddresses(const std::vector<InterfaceAddress>& all, const std::string& names,
                                                    const std::string& family);
+/// Where interfaces are named: up to kMaxNamedAddresses, so that each of them is among those.
 inline constexpr size_t kMaxListenAddresses = 4;
+inline constexpr size_t kMaxNamedAddresses = 8;
+
+/// How many of these addresses connections between two ranks are spread over: all of the first one's kind (beginWith of
+/// dial.hpp) where `names` says which interfaces to take, so that somebody wants them all; else one.
+int spreadPaths(const std::vector<SocketAddress>& addresses, const std::string& names);
 
 /// chooseAddresses with this host's interfaces and configuration.
 Result<std::vector<SocketAddress>> listenAddresses();

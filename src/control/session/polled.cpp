@@ -131,6 +131,8 @@ Result<Fd> Control::opened(int peer, int index) {
   return impl_->io.network->takeStream(BootstrapNode::streamKey(impl_->request.commId, peer, index));
 }
 
+int Control::nPaths() const { return impl_->io.nPaths; }
+
 std::unique_ptr<Pending<Blobs>> Control::beginAllGather(std::string blob) {
   uint64_t number = 0;
   {

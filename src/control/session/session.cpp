@@ -34,7 +34,9 @@ Session::Session() : impl_(std::make_unique<Impl>()) {}
 
 Result<std::shared_ptr<Session>> Session::create() {
   TUTTI_ASSIGN(const std::vector<SocketAddress> addresses, listenAddresses());
-  return create(addresses);
+  TUTTI_ASSIGN(std::shared_ptr<Session> session, create(addresses));
+  session->impl_->nPaths = spreadPaths(addresses, configText("TUTTI_SOCKET_IFNAME"));
+  return session;
 }
 
 Result<std::shared_ptr<Session>> Session::create(const std::vector<SocketAddress>& addresses) {

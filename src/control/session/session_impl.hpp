@@ -27,6 +27,7 @@ struct Session::Impl {
   std::set<Control::Impl*> controls;
   ControlAddress controlAddress;
   Presence presence;
+  int nPaths = 1;  // StreamExchange::nPaths
   std::thread thread;
   pid_t process = 0;        // the one that made it; a forked child has only a useless copy
   int64_t sleepsUntil = 0;  // the thread's; a caller that needs it sooner wakes it

@@ -1,5 +1,7 @@
 #include <catch2/catch.hpp>
 
+#include "src/base/stream_index.hpp"
+#include "src/control/dial.hpp"
 #include "src/control/session/interfaces.hpp"
 
 using namespace tutti;
@@ -55,6 +57,43 @@ TEST_CASE("the addresses to listen on are those a person would take") {
   }));
   CAPTURE(row.names, row.family);
   CHECK(chosen(kHost, row.names, row.family) == row.controlAddress);
+}
+
+TEST_CASE("connections are spread over the interfaces that somebody has named") {
+  struct Row {
+    const char* names;
+    std::vector<const char*> addresses;
+    int paths;
+  };
+  const Row rows[] = {
+      {"", {"10.0.0.1:1", "10.1.0.1:1"}, 1},
+      {"^docker", {"10.0.0.1:1", "10.1.0.1:1"}, 1},
+      {"eth0,eth1", {"10.0.0.1:1", "10.1.0.1:1"}, 2},
+      {"eth", {"10.0.0.1:1", "[fd00::1]:1", "10.1.0.1:1", "[fd01::1]:1"}, 2},
+      {"=eth0", {"10.0.0.1:1", "[fd00::1]:1"}, 1},
+      {"eth", {"[fd00::1]:1", "[fe80::1%lo]:1", "[fd01::1]:1", "10.0.0.1:1"}, 2},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.names, row.addresses.size());
+    std::vector<SocketAddress> addresses;
+    for (const char* text : row.addresses) addresses.push_back(*parseAddress(text));
+    CHECK(spreadPaths(addresses, row.names) == row.paths);
+  }
+}
+
+TEST_CASE("a dial by another path begins with another address of the same kind, and has all others behind it") {
+  CHECK(beginWith("10.0.0.1:5,[fd00::1]:6,10.1.0.1:7", 0) == "10.0.0.1:5,[fd00::1]:6,10.1.0.1:7");
+  CHECK(beginWith("10.0.0.1:5,[fd00::1]:6,10.1.0.1:7", 1) == "10.1.0.1:7,10.0.0.1:5,[fd00::1]:6");
+  CHECK(beginWith("10.0.0.1:5,[fd00::1]:6,10.1.0.1:7", 3) == "10.1.0.1:7,10.0.0.1:5,[fd00::1]:6");
+  CHECK(beginWith("[fd00::1]:6,[fe80::1%eth0]:7,[fd01::1]:8", 1) == "[fd01::1]:8,[fd00::1]:6,[fe80::1%eth0]:7");
+  CHECK(beginWith("10.0.0.1:5", 1) == "10.0.0.1:5");
+  CHECK(beginWith("", 1) == "");
+  for (const int index : {0, 17, 3000}) {
+    for (const int path : {0, 1, 7}) {
+      CHECK(pathOfStream(streamOnPath(index, path)) == path);
+      CHECK(numberOfStream(streamOnPath(index, path)) == index);
+    }
+  }
 }
 
 TEST_CASE("a host with nothing but a loopback interface is a host") {
