@@ -45,7 +45,7 @@ constexpr Variable kVariables[] = {
      "size of one slot of a FIFO, the most that one message carries; unset: 256K where all links are sockets and ranks "
      "share no core, and what their figures say on CUDA devices (cuda.md)"},
     {"TUTTI_SLOTS", Integer, "4", "", "slots per FIFO"},
-    {"TUTTI_SOCKET_IFNAME", Text, "", "", "network interfaces allowed: prefix list, =exact, ^exclude; tcp uses several that are named at once"},
+    {"TUTTI_SOCKET_IFNAME", Text, "", "", "interfaces allowed: prefix list, =exact, ^exclude; tcp uses all it names"},
     {"TUTTI_SOCKET_FAMILY", Text, "", "", "inet or inet6; unset: what the interface has"},
     {"TUTTI_NSOCKETS", Integer, "2", "", "tcp sockets per pair of ranks that a large message is spread over"},
     {"TUTTI_RECONNECT", Text, "hosts", "",

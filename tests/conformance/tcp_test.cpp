@@ -220,6 +220,7 @@ TEST_CASE("messages that come in one read are told apart, and each is known befo
   tcp::TcpEndpoint endpoint(5, 0, std::move(fds), 100'000, nullptr);
   // All at once, so that the first read takes some whole messages, a part of a header or of a payload, and no more.
   constexpr size_t kAhead = tcp::kMostAheadBytes;
+  uint16_t number = 0;
   for (const std::vector<size_t>& sizes :
        std::vector<std::vector<size_t>>{{8, 8, 0, 100},
                                         {kAhead, kAhead, kAhead, kAhead, kAhead},
@@ -229,7 +230,7 @@ TEST_CASE("messages that come in one read are told apart, and each is known befo
     for (const Take take : {Take::Receive, Take::Peek}) {
       std::vector<std::byte> wire;
       for (uint32_t i = 0; i < sizes.size(); ++i) {
-        const tcp::HeaderBytes header = tcp::encodeHeader({sizes[i], callNumber(i), 1});
+        const tcp::HeaderBytes header = tcp::encodeHeader({sizes[i], callNumber(i), 1, false, number++});
         wire.insert(wire.end(), header.begin(), header.end());
         wire.resize(wire.size() + sizes[i]);
         fillPattern(std::span(wire).last(sizes[i]), 9, i);

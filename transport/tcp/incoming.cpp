@@ -118,6 +118,7 @@ std::optional<Fingerprint> Incoming::pending() const {
 // header (and with it, if we know what to expect, the body), then the rest of the piece.  No wait: the caller polls.
 Result<bool> Incoming::advance(const Expect* expect, Fingerprint* seen) {
   if (ended_) return *ended_;
+  if (whole()) return false;
   const int n = socketsOf(expect);
   if (n == 1) return advanceOn(0, expect, seen);
   // A socket that the peer has closed may have brought all that it had to bring.
@@ -154,7 +155,11 @@ Result<bool> Incoming::advanceOn(int socket, const Expect* expect, Fingerprint* 
       moved = moved || *came;
       if (!at.hasHead()) return moved;
     }
-    if (at.header.number != number_) return moved;  // of a later message
+    if (at.header.number != number_) {
+      if (spread_ > 1) return moved;  // of a later message
+      return remoteError("tcp: rank ", sockets_.peer(), ": message ", at.header.number, " came where ", number_,
+                         " was to come");
+    }
     TUTTI_TRY(known_ ? notOfThis(at.header) : begin(at.header, expect, seen));
     if (message_.bytes > slotBytes_) return moved;
     const Piece piece = pieces_[at.header.piece];

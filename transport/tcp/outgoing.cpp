@@ -115,10 +115,8 @@ Result<bool> Outgoing::pushLine() {
   bool moved = false;
   for (bool more = true; more && !posted_.empty();) {
     more = false;
-    for (int i = 0; nSockets > 1 && i < nSockets; ++i) {
-      TUTTI_ASSIGN(const size_t wrote, pushPiece(i));
-      moved = moved || wrote > 0;
-      more = more || (wrote > 0 && leaving_[static_cast<size_t>(i)].message == 0);
+    if (nSockets > 1) {
+      TUTTI_ASSIGN(more, pushPieces(&moved));
     }
     const bool firstIsFree = leaving_[0].message == 0;
     if (firstIsFree && taken_ < posted_.size() && posted_[taken_].pieces.count == 1) {
@@ -163,23 +161,52 @@ Result<size_t> Outgoing::pushWhole() {
   return wrote;
 }
 
-/// The next piece in line leaves by this socket, if it has room.
-bool Outgoing::takePiece(int socket) {
-  if (taken_ == posted_.size()) return false;
+/// Goes on with pieces that are leaving, and gives those in line to sockets that have none.  True: a piece has left.
+Result<bool> Outgoing::pushPieces(bool* moved) {
+  const auto nSockets = static_cast<int>(sockets_.spread());
+  bool left = false;
+  uint32_t idle = 0;
+  const auto push = [&](int i) -> Status {
+    Leaving& piece = leaving_[static_cast<size_t>(i)];
+    if (piece.message != 0) {
+      TUTTI_ASSIGN(const size_t wrote, pushPiece(i));
+      *moved = *moved || wrote > 0;
+      left = left || piece.message == 0;
+    }
+    idle = piece.message == 0 ? idle | 1u << i : idle & ~(1u << i);
+    return {};
+  };
+  for (int i = 0; i < nSockets; ++i) TUTTI_TRY(push(i));
+  if (sockets_.severalPaths()) {
+    while (piecesWait() && idle != 0) {
+      const int i = sockets_.soonest(idle, posted_[taken_].pieces.each);
+      if (i < 0) break;
+      takePiece(i);
+      TUTTI_TRY(push(i));
+    }
+    return left;
+  }
+  for (int i = 0; i < nSockets && piecesWait(); ++i) {
+    if ((idle >> i & 1) == 0 || !sockets_.hasRoom(i)) continue;
+    takePiece(i);
+    TUTTI_TRY(push(i));
+  }
+  return left;
+}
+
+/// The next piece in line leaves by this socket.
+void Outgoing::takePiece(int socket) {
   Posted& message = posted_[taken_];
-  if (message.pieces.count == 1 || !sockets_.hasRoom(socket)) return false;
   Header header = message.header;
   header.piece = message.next++;
   const Piece piece = message.pieces[header.piece];
   leaving_[static_cast<size_t>(socket)] = {done_ + 1 + taken_, encodeHeader(header),
                                            std::span(message.data + piece.offset, piece.bytes), 0};
   if (message.next == message.pieces.count) ++taken_;
-  return true;
 }
 
 Result<size_t> Outgoing::pushPiece(int socket) {
   Leaving& piece = leaving_[static_cast<size_t>(socket)];
-  if (piece.message == 0 && !takePiece(socket)) return size_t{0};
   const size_t ofHead = std::min(piece.sent, kHeaderBytes);
   const std::span<const std::byte> body = piece.bytes.subspan(piece.sent - ofHead);
   iovec parts[2] = {{piece.head.data() + ofHead, kHeaderBytes - ofHead},
@@ -187,6 +214,7 @@ Result<size_t> Outgoing::pushPiece(int socket) {
   const std::span<iovec> all(parts);
   TUTTI_ASSIGN(const size_t wrote, sockets_.write(socket, ofHead == kHeaderBytes ? all.subspan(1) : all));
   piece.sent += wrote;
+  sockets_.wrotePiece(socket, wrote);
   if (piece.sent < kHeaderBytes + piece.bytes.size()) return wrote;
   --posted(piece.message).left;
   piece.message = 0;

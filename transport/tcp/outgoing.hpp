@@ -71,7 +71,9 @@ class Outgoing {
   Result<bool> pushLine();
   Result<size_t> pushWhole();
   Result<size_t> pushPiece(int socket);
-  bool takePiece(int socket);
+  Result<bool> pushPieces(bool* moved);
+  void takePiece(int socket);
+  bool piecesWait() const { return taken_ < posted_.size() && posted_[taken_].pieces.count > 1; }
   bool packed() const { return bytes_ <= kMostPackedBytes; }
   bool whole() const { return sent_ == kHeaderBytes + bytes_; }
 

@@ -113,6 +113,7 @@ class ResumableStream {
   };
   static Head makeHead(Kind kind, uint32_t bytes, uint64_t position, uint64_t consumed, uint32_t payloadCrc);
   static Result<Parsed> parseHead(const std::byte* head);
+  static Status damaged(uint32_t bytes, uint64_t position);
   void closeRecord(uint64_t position, uint32_t bytes, uint32_t crc);
   const std::byte* payloadOf(const Record& record) const { return kept_.get() + record.position % window_; }
   void makeControl();

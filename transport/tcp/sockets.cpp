@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "src/base/clock.hpp"
 #include "src/base/congestion.hpp"
 #include "src/base/log.hpp"
 #include "src/base/text.hpp"
@@ -97,6 +98,7 @@ Sockets::Sockets(int peer, int lane, std::vector<Fd> fds, std::shared_ptr<Reopen
       local_(onHost_ && reopener == nullptr),
       tuning_(std::move(tuning)) {
   if (onHost_) spread_ = 1;
+  if (severalPaths()) loads_.resize(static_cast<size_t>(count_));
   for (const Fd& fd : fds_) prepare(fd.get());
   if (reopener == nullptr) return;
   for (int i = 0; i < count_; ++i) {
@@ -164,6 +166,20 @@ bool Sockets::hasRoom(int i) const {
   if (resumable() && !resumable_[static_cast<size_t>(i)]->idle()) return false;
   pollfd socket{fd(i), POLLOUT, 0};
   return socket.fd >= 0 && ::poll(&socket, 1, 0) == 1;
+}
+
+int Sockets::soonest(uint32_t among, size_t bytes) {
+  const int64_t now = nowNs();
+  int best = -1;
+  double least = 0;
+  for (int i = 0; i < count_; ++i) {
+    if ((among >> i & 1) == 0 || !hasRoom(i)) continue;
+    const double until = loads_[static_cast<size_t>(i)].untilDelivered(fd(i), bytes, now);
+    if (best >= 0 && until >= least) continue;
+    best = i;
+    least = until;
+  }
+  return best;
 }
 
 Result<size_t> Sockets::write(int i, std::span<iovec> parts) {

@@ -12,6 +12,7 @@
 
 #include "src/base/fd.hpp"
 #include "src/base/status.hpp"
+#include "transport/tcp/path_load.hpp"
 #include "transport/tcp/resumable_socket.hpp"
 
 namespace tutti::tcp {
@@ -60,6 +61,14 @@ class Sockets {
   bool closed(int i) const { return (closed_ >> i & 1) != 0; }
   /// Whether something written now would begin to leave.
   bool hasRoom(int i) const;
+  /// Whether sockets go by several interfaces; then the one of `among` (a bit for each) that has room and would deliver
+  /// so many bytes first; -1: none has.
+  bool severalPaths() const { return tuning_.nPaths > 1; }
+  int soonest(uint32_t among, size_t bytes);
+  /// A piece wrote so much to it.
+  void wrotePiece(int i, size_t bytes) {
+    if (severalPaths()) loads_[static_cast<size_t>(i)].wrote(bytes);
+  }
   /// -1: it is away.
   int fd(int i) const {
     const auto at = static_cast<size_t>(i);
@@ -95,7 +104,8 @@ class Sockets {
   bool onHost_;  // both ends are
   bool local_;
   Tuning tuning_;
-  uint32_t closed_ = 0;  // a bit for each
+  std::vector<PathLoad> loads_;  // by socket, where there are several paths
+  uint32_t closed_ = 0;          // a bit for each
   bool answered_ = true;
   bool came_ = false;
   bool heard_ = false;
