@@ -10,7 +10,7 @@
 namespace tutti::tcp {
 namespace {
 
-constexpr int64_t kLookNs = 200'000;  // a look costs a system call; in between we compute
+constexpr int64_t kBetweenLooksNs = 200'000;  // a look costs a system call; in between we compute
 
 /// The beginning of Linux's struct tcp_info, which glibc's own ends too early for.
 struct SystemInfo {
@@ -40,7 +40,7 @@ void PathLoad::look(int fd, int64_t nowNs) {
 double PathLoad::untilDelivered(int fd, size_t bytes, int64_t nowNs) {
   queued_ = std::max(0.0, queued_ - static_cast<double>(nowNs - atNs_) * bytesPerNs_);
   atNs_ = nowNs;
-  if (nowNs - lookedNs_ >= kLookNs) look(fd, nowNs);
+  if (nowNs - lookedNs_ >= kBetweenLooksNs) look(fd, nowNs);
   const double left = queued_ + static_cast<double>(bytes);
   return bytesPerNs_ > 0 ? left / bytesPerNs_ : queued_;
 }
