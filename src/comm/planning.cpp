@@ -88,12 +88,24 @@ Status CallPlanner::setUp() {
   TUTTI_ASSIGN(const int64_t explain, configInteger("TUTTI_EXPLAIN"));
   state_.explain = explain != 0 && comm_.rank() == 0;
   state_.links = linkUse(comm_.links(), comm_.layout().nodes, linkKinds(comm_.settings().table));
+  priceHostLinks();
   setUpDeviceCosts();
   if (!comm_.layout().anyCuda()) state_.ranks = ::tutti::tunedRanks(planRequest(shapeOf(Call{}, PlanKey{})));
   estimates_ = sharedEstimates(planRequest(shapeOf(Call{}, PlanKey{})), state_.calibration);
   if (state_.blocks)
     blockEstimates_ = sharedEstimates(planRequest(shapeOf(Call{}, PlanKey{}), true), state_.calibration);
   return {};
+}
+
+void CallPlanner::priceHostLinks() {
+  if (!hostLinks_ || !state_.links.inter) return;
+  const LinkCost& slots = state_.calibration.at(*state_.links.inter, Protocol::Slots);
+  const LinearCost nominal = slots.cost;
+  applyHostLink(*hostLinks_, *state_.links.inter, &state_.calibration);
+  if (comm_.rank() != 0) return;
+  TUTTI_INFO("plan", "links between hosts, ", state_.links.inter->key, ": ", slots.cost.bandwidthGBps, " GB/s and ",
+             slots.cost.latencyUs, " us (measured ", hostLinks_->bandwidthGBps, " GB/s and ", hostLinks_->latencyUs,
+             " us; nominal ", nominal.bandwidthGBps, " GB/s and ", nominal.latencyUs, " us)");
 }
 
 // Where devices do the work, cores of the host are shared by nobody.
