@@ -10,7 +10,7 @@
 namespace tutti {
 namespace {
 
-constexpr int kMostRoundTrips = 32;
+constexpr int kMostRoundTrips = 64;
 constexpr size_t kFirstWindow = 32 << 10;
 constexpr size_t kMostWindow = 512 << 10;
 constexpr size_t kMostStreamBytes = 64 << 20;
@@ -93,50 +93,56 @@ void applyHostLink(const HostLinkFigures& figures, const LinkProfile& link, Cali
 HostLinkProbe::HostLinkProbe(Endpoint& endpoint)
     : endpoint_(endpoint), piece_(std::min(kLargePiece, endpoint.slotBytes())), window_(kFirstWindow) {}
 
-Result<bool> HostLinkProbe::step(int64_t nowNs) {
+Result<ProbeStep> HostLinkProbe::step(int64_t nowNs) {
+  bool moved = false;
   if (beganNs_ < 0) beganNs_ = nowNs;
   switch (phase_) {
     case Phase::RoundTrips: {
-      TUTTI_ASSIGN(const bool enough, roundTrip(nowNs));
-      if (enough) phase_ = Phase::Announce;
-      return false;
+      TUTTI_ASSIGN(moved, roundTrip(nowNs));
+      const bool enough = roundTrips_ == kMostRoundTrips || nowNs - beganNs_ > kRoundTripsNs;
+      if (!waits_ && !begun_ && enough) phase_ = Phase::Announce;
+      break;
     }
     case Phase::Announce: {
       word_ = kStream;
-      TUTTI_ASSIGN(const bool sent, sendWord(endpoint_, word_));
-      if (sent) phase_ = Phase::Stream;
+      TUTTI_ASSIGN(moved, sendWord(endpoint_, word_));
+      if (moved) phase_ = Phase::Stream;
       streamNs_ = nowNs;
-      return false;
+      break;
     }
     case Phase::Stream: {
-      TUTTI_ASSIGN(const bool all, acknowledge(nowNs));
-      if (all) phase_ = Phase::Done;
-      if (!all && !(last_ && !begun_)) TUTTI_TRY(asStatus(sendPiece(nowNs)));
-      return all;
+      TUTTI_ASSIGN(moved, acknowledge(nowNs));
+      if (allSent() && nAcknowledged_ == nSent_) {
+        phase_ = Phase::Done;
+        return ProbeStep::Done;
+      }
+      if (allSent()) break;
+      TUTTI_ASSIGN(const bool sent, sendPiece(nowNs));
+      moved = moved || sent;
+      break;
     }
-    case Phase::Done: break;
+    case Phase::Done: return ProbeStep::Done;
   }
-  return true;
+  return moved ? ProbeStep::Moved : ProbeStep::Waits;
 }
 
-/// True: there were enough.
+/// False: the word has not gone, or has not come back.
 Result<bool> HostLinkProbe::roundTrip(int64_t nowNs) {
   if (!waits_) {
     if (!begun_) sentNs_ = nowNs;
     word_ = kEcho;
     TUTTI_ASSIGN(waits_, sendWord(endpoint_, word_));
     begun_ = !waits_;
-    return false;
+    return waits_;
   }
   TUTTI_ASSIGN(const bool came, receiveWord(endpoint_, &word_));
   if (!came) return false;
   waits_ = false;
   const int64_t took = std::max<int64_t>(nowNs - sentNs_, 1);
   leastNs_ = roundTrips_++ == 0 ? took : std::min(leastNs_, took);
-  return roundTrips_ == kMostRoundTrips || nowNs - beganNs_ > kRoundTripsNs;
+  return true;
 }
 
-/// True: the last piece has been acknowledged.
 Result<bool> HostLinkProbe::acknowledge(int64_t nowNs) {
   if (nAcknowledged_ == nSent_) return false;
   TUTTI_ASSIGN(const bool came, receiveWord(endpoint_, &word_));
@@ -145,7 +151,7 @@ Result<bool> HostLinkProbe::acknowledge(int64_t nowNs) {
   acknowledged_ += bytes;
   window_ = std::min(window_ + bytes, kMostWindow);
   acknowledgements_.push_back({nowNs, acknowledged_, window_});
-  return last_ && !begun_ && nAcknowledged_ == nSent_;
+  return true;
 }
 
 /// False: the window is full, or the system's buffers are.
@@ -187,27 +193,27 @@ HostLinkFigures HostLinkProbe::figures() const {
 HostLinkEcho::HostLinkEcho(Endpoint& endpoint)
     : endpoint_(endpoint), piece_(std::min(kLargePiece, endpoint.slotBytes())) {}
 
-Result<bool> HostLinkEcho::step() {
+Result<ProbeStep> HostLinkEcho::step() {
   if (owes_) {
     TUTTI_ASSIGN(const bool sent, sendWord(endpoint_, word_));
     owes_ = !sent;
-    return sent && last_;
+    return sent ? ProbeStep::Moved : ProbeStep::Waits;
   }
-  if (last_) return true;
+  if (last_) return ProbeStep::Done;
   if (!streams_) {
     TUTTI_ASSIGN(const bool came, receiveWord(endpoint_, &word_));
     streams_ = came && word_ == kStream;
     owes_ = came && !streams_;
-    return false;
+    return came ? ProbeStep::Moved : ProbeStep::Waits;
   }
   const size_t bytes = pieceBytes(endpoint_, nPieces_);
   TUTTI_ASSIGN(const bool came, endpoint_.receive(piece_.data(), {bytes, kCall}));
-  if (!came) return false;
+  if (!came) return ProbeStep::Waits;
   ++nPieces_;
   std::memcpy(&word_, piece_.data(), std::min(sizeof word_, bytes));
   last_ = word_ == kLast;
   owes_ = true;
-  return false;
+  return ProbeStep::Moved;
 }
 
 }  // namespace tutti

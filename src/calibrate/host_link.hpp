@@ -40,15 +40,18 @@ HostLinkFigures slowestOf(std::span<const HostLinkFigures> links);
 void applyHostLink(const HostLinkFigures& figures, const LinkProfile& link, Calibration* calibration);
 
 /// Time that round trips and the stream may take; what is under way when it ends is waited for.
-inline constexpr int64_t kRoundTripsNs = 4'000'000;
-inline constexpr int64_t kStreamNs = 8'000'000;
+inline constexpr int64_t kRoundTripsNs = 6'000'000;
+inline constexpr int64_t kStreamNs = 14'000'000;
+
+/// What a machine has come to: nothing to do now, on by a message, or to its end.
+enum class ProbeStep : uint8_t { Waits, Moved, Done };
 
 /// The end that measures.  One thread.
 class HostLinkProbe {
  public:
   explicit HostLinkProbe(Endpoint& endpoint);
-  /// Goes on by one message each way at most.  True: done.  Errors: the endpoint's.
-  Result<bool> step(int64_t nowNs);
+  /// Goes on by one message each way at most.  Errors: the endpoint's.
+  Result<ProbeStep> step(int64_t nowNs);
   /// Of what has been measured so far.
   HostLinkFigures figures() const;
 
@@ -62,6 +65,7 @@ class HostLinkProbe {
   Result<bool> roundTrip(int64_t nowNs);
   Result<bool> acknowledge(int64_t nowNs);
   Result<bool> sendPiece(int64_t nowNs);
+  bool allSent() const { return last_ && !begun_; }
   double streamGBps() const;
 
   Endpoint& endpoint_;
@@ -84,7 +88,7 @@ class HostLinkEcho {
  public:
   explicit HostLinkEcho(Endpoint& endpoint);
   /// As HostLinkProbe's.
-  Result<bool> step();
+  Result<ProbeStep> step();
 
  private:
   Endpoint& endpoint_;

@@ -49,10 +49,10 @@ class Ring {
     PendingEndpoint out, in;
     if (probes(host)) out = open(next(host), host);
     if (probes(before)) in = open(before, before);
-    TUTTI_TRY(await(deadline, [&]() -> Result<bool> {
+    TUTTI_TRY(await(deadline, [&]() -> Result<ProbeStep> {
       TUTTI_ASSIGN(const bool outIsUp, isUp(out, &out_));
       TUTTI_ASSIGN(const bool inIsUp, isUp(in, &in_));
-      return outIsUp && inIsUp;
+      return outIsUp && inIsUp ? ProbeStep::Done : ProbeStep::Waits;
     }));
     return exchange(deadline);
   }
@@ -85,10 +85,11 @@ class Ring {
     std::optional<HostLinkEcho> echo;
     if (out_ != nullptr) probe.emplace(*out_);
     if (in_ != nullptr) echo.emplace(*in_);
-    TUTTI_TRY(await(deadline, [&]() -> Result<bool> {
-      TUTTI_ASSIGN(const bool measured, probe ? probe->step(nowNs()) : Result<bool>(true));
-      TUTTI_ASSIGN(const bool echoed, echo ? echo->step() : Result<bool>(true));
-      return measured && echoed;
+    TUTTI_TRY(await(deadline, [&]() -> Result<ProbeStep> {
+      TUTTI_ASSIGN(const ProbeStep near, probe ? probe->step(nowNs()) : Result(ProbeStep::Done));
+      TUTTI_ASSIGN(const ProbeStep far, echo ? echo->step() : Result(ProbeStep::Done));
+      if (near == ProbeStep::Moved || far == ProbeStep::Moved) return ProbeStep::Moved;
+      return near == ProbeStep::Done && far == ProbeStep::Done ? ProbeStep::Done : ProbeStep::Waits;
     }));
     return probe ? probe->figures() : HostLinkFigures();
   }
@@ -98,10 +99,11 @@ class Ring {
   Status await(Deadline deadline, Step step) const {
     const int64_t beganNs = nowNs();
     for (;;) {
-      TUTTI_ASSIGN(const bool done, step());
-      if (done) return {};
+      TUTTI_ASSIGN(const ProbeStep came, step());
+      if (came == ProbeStep::Done) return {};
       if (comm_.watchdog().abortState().ended()) return systemError("the communicator has ended");
       if (deadline.passed()) return timeoutError("no answer within ", kMostMs, " ms");
+      if (came == ProbeStep::Moved) continue;
       comm_.links().progress();
       if (nowNs() - beganNs < kPatienceNs) {
         (void)sched_yield();
@@ -122,6 +124,17 @@ std::string inherited(const std::vector<PeerDescriptor>& descriptors) {
   const std::string& first = descriptors.front().hostLinks;
   const bool all = std::ranges::all_of(descriptors, [&](const PeerDescriptor& d) { return d.hostLinks == first; });
   return all ? first : "";
+}
+
+void tell(const std::vector<std::string>& texts, const std::vector<HostLinkFigures>& measured) {
+  if (measured.empty()) TUTTI_INFO("plan", "no link between hosts could be measured: their nominal speed counts");
+  if (measured.empty()) return;
+  const HostLinkFigures slowest = slowestOf(measured);
+  std::string each;
+  for (size_t rank = 0; rank < texts.size(); ++rank)
+    if (!texts[rank].empty()) each += cat(each.empty() ? "" : ", ", "rank ", rank, " ", texts[rank]);
+  TUTTI_INFO("plan", "links between hosts take ", slowest.latencyUs, " us and carry ", slowest.bandwidthGBps,
+             " GB/s (us and GB/s from the host of ", each, ")");
 }
 
 }  // namespace
@@ -147,8 +160,8 @@ Result<std::optional<HostLinkFigures>> measureHostLinks(Comm& comm) {
     if (!theirs.ok()) return remoteError("rank ", rank, " sent ", theirs.status().message());
     if (*theirs) all.push_back(**theirs);
   }
-  if (all.empty()) return std::optional<HostLinkFigures>();
-  return std::optional(slowestOf(all));
+  if (comm.rank() == 0) tell(texts, all);
+  return all.empty() ? std::optional<HostLinkFigures>() : slowestOf(all);
 }
 
 }  // namespace tutti

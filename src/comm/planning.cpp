@@ -98,14 +98,8 @@ Status CallPlanner::setUp() {
 }
 
 void CallPlanner::priceHostLinks() {
-  if (!hostLinks_ || !state_.links.inter) return;
-  const LinkCost& slots = state_.calibration.at(*state_.links.inter, Protocol::Slots);
-  const LinearCost nominal = slots.cost;
-  applyHostLink(*hostLinks_, *state_.links.inter, &state_.calibration);
-  if (comm_.rank() != 0) return;
-  TUTTI_INFO("plan", "links between hosts, ", state_.links.inter->key, ": ", slots.cost.bandwidthGBps, " GB/s and ",
-             slots.cost.latencyUs, " us (measured ", hostLinks_->bandwidthGBps, " GB/s and ", hostLinks_->latencyUs,
-             " us; nominal ", nominal.bandwidthGBps, " GB/s and ", nominal.latencyUs, " us)");
+  if (hostLinks_ && state_.links.inter)
+    applyHostLink(*hostLinks_, *state_.links.inter, &state_.calibration);
 }
 
 // Where devices do the work, cores of the host are shared by nobody.

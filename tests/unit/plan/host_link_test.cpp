@@ -89,8 +89,8 @@ Probed probe(double gbps, double latencyUs, double burst, size_t slotBytes, int6
   HostLinkEcho echo(far);
   for (bool measured = false, echoed = false; !measured || !echoed; clock.ns += lookNs) {
     REQUIRE(clock.ns < 10'000'000'000);
-    measured = prober.step(clock.ns).value();
-    echoed = echo.step().value();
+    measured = prober.step(clock.ns).value() == ProbeStep::Done;
+    echoed = echo.step().value() == ProbeStep::Done;
   }
   return {prober.figures(), clock.ns};
 }
