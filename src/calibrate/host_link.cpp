@@ -61,15 +61,14 @@ Result<std::optional<HostLinkFigures>> parseHostLink(std::string_view text) {
   return std::optional(figures);
 }
 
-HostLinkFigures slowestOf(std::span<const HostLinkFigures> links) {
-  HostLinkFigures slowest;
+HostLinkFigures commonOf(std::span<const HostLinkFigures> links) {
+  std::vector<double> us, gbps;
   for (const HostLinkFigures& link : links) {
-    slowest.latencyUs = std::max(slowest.latencyUs, link.latencyUs);
-    const bool first = slowest.bandwidthGBps == 0;
-    if (link.bandwidthGBps > 0 && (first || link.bandwidthGBps < slowest.bandwidthGBps))
-      slowest.bandwidthGBps = link.bandwidthGBps;
+    if (link.latencyUs > 0) us.push_back(link.latencyUs);
+    if (link.bandwidthGBps > 0) gbps.push_back(link.bandwidthGBps);
   }
-  return {rounded(slowest.latencyUs), rounded(slowest.bandwidthGBps)};
+  std::ranges::sort(us);
+  return {us.empty() ? 0 : rounded(us[(us.size() - 1) / 2]), gbps.empty() ? 0 : rounded(*std::ranges::min_element(gbps))};
 }
 
 void applyHostLink(const HostLinkFigures& figures, const LinkProfile& link, Calibration* calibration) {

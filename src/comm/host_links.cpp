@@ -129,11 +129,11 @@ std::string inherited(const std::vector<PeerDescriptor>& descriptors) {
 void tell(const std::vector<std::string>& texts, const std::vector<HostLinkFigures>& measured) {
   if (measured.empty()) TUTTI_INFO("plan", "no link between hosts could be measured: their nominal speed counts");
   if (measured.empty()) return;
-  const HostLinkFigures slowest = slowestOf(measured);
+  const HostLinkFigures common = commonOf(measured);
   std::string each;
   for (size_t rank = 0; rank < texts.size(); ++rank)
     if (!texts[rank].empty()) each += cat(each.empty() ? "" : ", ", "rank ", rank, " ", texts[rank]);
-  TUTTI_INFO("plan", "links between hosts take ", slowest.latencyUs, " us and carry ", slowest.bandwidthGBps,
+  TUTTI_INFO("plan", "links between hosts take ", common.latencyUs, " us and carry ", common.bandwidthGBps,
              " GB/s (us and GB/s from the host of ", each, ")");
 }
 
@@ -161,7 +161,7 @@ Result<std::optional<HostLinkFigures>> measureHostLinks(Comm& comm) {
     if (*theirs) all.push_back(**theirs);
   }
   if (comm.rank() == 0) tell(texts, all);
-  return all.empty() ? std::optional<HostLinkFigures>() : slowestOf(all);
+  return all.empty() ? std::optional<HostLinkFigures>() : commonOf(all);
 }
 
 }  // namespace tutti
