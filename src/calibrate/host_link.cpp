@@ -21,6 +21,8 @@ constexpr double kNearWindow = 0.5;
 /// A rate this near the nominal one is the nominal one.
 constexpr double kNearNominal = 0.8;
 constexpr double kStepsOfOctave = 8;
+/// Of a message on a short way, which takes more than the sender.
+constexpr double kMostWorkShare = 0.75;
 
 /// What a message begins with.
 enum Word : uint64_t { kEcho = 1, kStream = 2, kLast = 3 };
@@ -67,8 +69,8 @@ HostLinkFigures commonOf(std::span<const HostLinkFigures> links) {
     if (link.latencyUs > 0) us.push_back(link.latencyUs);
     if (link.bandwidthGBps > 0) gbps.push_back(link.bandwidthGBps);
   }
-  std::ranges::sort(us);
-  return {us.empty() ? 0 : rounded(us[(us.size() - 1) / 2]), gbps.empty() ? 0 : rounded(*std::ranges::min_element(gbps))};
+  const auto least = [](const std::vector<double>& all) { return all.empty() ? 0 : *std::ranges::min_element(all); };
+  return {rounded(least(us)), rounded(least(gbps))};
 }
 
 void applyHostLink(const HostLinkFigures& figures, const LinkProfile& link, Calibration* calibration) {
@@ -82,10 +84,10 @@ void applyHostLink(const HostLinkFigures& figures, const LinkProfile& link, Cali
     if (!cost.available) continue;
     cost.cost.bandwidthGBps *= slower ? measured / nominal.bandwidthGBps : faster;
     if (figures.latencyUs <= 0 || nominal.latencyUs <= 0) continue;
-    // A rank's work for a message is no more because the way is longer.
+    // A rank's work for a message depends on the system and not on the way.
     const double workUs = cost.cost.latencyUs * cost.cost.workShare;
     cost.cost.latencyUs *= figures.latencyUs / nominal.latencyUs;
-    cost.cost.workShare = std::min(cost.cost.workShare, workUs / cost.cost.latencyUs);
+    cost.cost.workShare = std::min(kMostWorkShare, workUs / cost.cost.latencyUs);
   }
 }
 

@@ -31,9 +31,9 @@ std::string toText(const HostLinkFigures& figures);
 /// None: nothing was measured.  Errors: InvalidArgument: not such a text.
 Result<std::optional<HostLinkFigures>> parseHostLink(std::string_view text);
 
-/// What all links of a communicator count as, from those that were measured: the lowest bandwidth, and the median
-/// latency, as one busy host makes many times of a few microseconds.  Rounded to steps of an eighth of an octave, so
-/// that figures that differ by noise alone make the same plans.
+/// What all links of a communicator count as, from those that were measured: the lowest bandwidth and the least latency,
+/// as a busy host makes many times of a few microseconds.  Rounded to steps of an eighth of an octave, so that figures
+/// that differ by noise alone make the same plans.
 HostLinkFigures commonOf(std::span<const HostLinkFigures> links);
 
 /// Puts them in the place of what the link's transport takes for granted.  The nominal bandwidth stays where the
