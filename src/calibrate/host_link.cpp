@@ -21,8 +21,9 @@ constexpr double kNearWindow = 0.5;
 /// A rate this near the nominal one is the nominal one.
 constexpr double kNearNominal = 0.8;
 constexpr double kStepsOfOctave = 8;
-/// Of a message on a short way, which takes more than the sender.
-constexpr double kMostWorkShare = 0.75;
+/// Less than that is as much the ranks' work and how their cores are shared, which costs say elsewhere, as the way:
+/// ranks that join on a busy host find 6 us one time and 160 the next, and choose badly by either.
+constexpr double kFarUs = 500;
 
 /// What a message begins with.
 enum Word : uint64_t { kEcho = 1, kStream = 2, kLast = 3 };
@@ -83,11 +84,11 @@ void applyHostLink(const HostLinkFigures& figures, const LinkProfile& link, Cali
     LinkCost& cost = calibration->at(link, protocol);
     if (!cost.available) continue;
     cost.cost.bandwidthGBps *= slower ? measured / nominal.bandwidthGBps : faster;
-    if (figures.latencyUs <= 0 || nominal.latencyUs <= 0) continue;
-    // A rank's work for a message depends on the system and not on the way.
+    if (figures.latencyUs < kFarUs || nominal.latencyUs <= 0) continue;
+    // A rank's work for a message is no more because the way is longer.
     const double workUs = cost.cost.latencyUs * cost.cost.workShare;
     cost.cost.latencyUs *= figures.latencyUs / nominal.latencyUs;
-    cost.cost.workShare = std::min(kMostWorkShare, workUs / cost.cost.latencyUs);
+    cost.cost.workShare = std::min(cost.cost.workShare, workUs / cost.cost.latencyUs);
   }
 }
 

@@ -21,8 +21,8 @@ namespace tutti {
 
 /// One way.  A value.
 struct HostLinkFigures {
-  double latencyUs = 0;     // 0: not measured
-  double bandwidthGBps = 0; // 0: not measured, as where the window was the limit
+  double latencyUs = 0;      // 0: not measured
+  double bandwidthGBps = 0;  // 0: not measured, as where the window was the limit
   bool operator==(const HostLinkFigures&) const = default;
 };
 
@@ -31,13 +31,14 @@ std::string toText(const HostLinkFigures& figures);
 /// None: nothing was measured.  Errors: InvalidArgument: not such a text.
 Result<std::optional<HostLinkFigures>> parseHostLink(std::string_view text);
 
-/// What all links of a communicator count as, from those that were measured: the lowest bandwidth and the least latency,
-/// as a busy host makes many times of a few microseconds.  Rounded to steps of an eighth of an octave, so that figures
-/// that differ by noise alone make the same plans.
+/// What all links of a communicator count as, from those that were measured: the lowest bandwidth and the least
+/// latency, as a busy host makes many times of a few microseconds.  Rounded to steps of an eighth of an octave, so that
+/// figures that differ by noise alone make the same plans.
 HostLinkFigures commonOf(std::span<const HostLinkFigures> links);
 
 /// Puts them in the place of what the link's transport takes for granted.  The nominal bandwidth stays where the
 /// measured one comes near it, or near what one endpoint carries at most: then the stream was the limit, not the wire.
+/// The nominal latency stays for all that are not far from each other.
 void applyHostLink(const HostLinkFigures& figures, const LinkProfile& link, Calibration* calibration);
 
 /// Time that round trips and the stream may take; what is under way when it ends is waited for.

@@ -39,7 +39,8 @@ class Ring {
     return false;
   }
 
-  /// Of the way from this rank's host to the next; nothing on ranks that have no part.  Errors: why it was not measured.
+  /// Of the way from this rank's host to the next; nothing on ranks that have no part.  Errors: why it was not
+  /// measured.
   Result<HostLinkFigures> run() {
     const auto mine = std::ranges::find(firsts_, comm_.rank());
     if (mine == firsts_.end()) return HostLinkFigures();

@@ -62,8 +62,9 @@ const char* nameOf(ExecutorKind way) {
 /// What all ranks must have set alike, as a sentence that can be compared and shown.
 Result<std::string> commonSettings(const CommSettings& settings) {
   std::string text;
-  for (const char* name : {"TUTTI_ALGO", "TUTTI_PROTO", "TUTTI_JOIN", "TUTTI_ALGO_STRICT", "TUTTI_SLOT_BYTES",
-                           "TUTTI_SLOTS", "TUTTI_NSOCKETS", "TUTTI_CUDA_EXECUTOR", "TUTTI_TUNER_PLUGIN", "TUTTI_LINK_PROBE"}) {
+  for (const char* name :
+       {"TUTTI_ALGO", "TUTTI_PROTO", "TUTTI_JOIN", "TUTTI_ALGO_STRICT", "TUTTI_SLOT_BYTES", "TUTTI_SLOTS",
+        "TUTTI_NSOCKETS", "TUTTI_CUDA_EXECUTOR", "TUTTI_TUNER_PLUGIN", "TUTTI_LINK_PROBE"}) {
     text += cat(name, "=", configText(name), configIsSet(name) ? " " : " (default) ");
   }
   return text + cat("transports=", settings.transports, " reproducible=", settings.reproducible,

@@ -98,8 +98,7 @@ Status CallPlanner::setUp() {
 }
 
 void CallPlanner::priceHostLinks() {
-  if (hostLinks_ && state_.links.inter)
-    applyHostLink(*hostLinks_, *state_.links.inter, &state_.calibration);
+  if (hostLinks_ && state_.links.inter) applyHostLink(*hostLinks_, *state_.links.inter, &state_.calibration);
 }
 
 // Where devices do the work, cores of the host are shared by nobody.

@@ -224,8 +224,8 @@ std::string shareId(tuttiUniqueId* id) {
 int main(int argc, char** argv) {
   if (argc < 4) return 2;
   const std::string how = argc > 4 ? argv[4] : "";
-  Job job{argv[1], std::atoi(argv[2]), argv[3], how == "leave", how == "levels",
-          std::stoi(number(std::getenv("TUTTI_RANK")))};
+  Job job{argv[1],        std::atoi(argv[2]), argv[3],
+          how == "leave", how == "levels",    std::stoi(number(std::getenv("TUTTI_RANK")))};
   const char host[] = {static_cast<char>(std::tolower(job.hosts[static_cast<size_t>(job.process)])), '\0'};
   setenv("TUTTI_HOSTID", host, 1);
   std::string why;

@@ -28,20 +28,20 @@ const Levelled kLevelled[] = {
      [](const auto& from, const auto& to, size_t count, auto comm, auto stream) {
        return tuttiAllGather(from.data(), to.data(), count, tuttiFloat, comm, stream);
      },
-     [](double n, double m, double) { return n * (m - 1); }, [](double n, double m, double g) { return n * m * (g - 1); },
-     false},
+     [](double n, double m, double) { return n * (m - 1); },
+     [](double n, double m, double g) { return n * m * (g - 1); }, false},
     {"reducescatter", Collective::ReduceScatter,
      [](const auto& from, const auto& to, size_t count, auto comm, auto stream) {
        return tuttiReduceScatter(from.data(), to.data(), count, tuttiFloat, tuttiSum, comm, stream);
      },
-     [](double n, double m, double) { return n * (m - 1); }, [](double n, double m, double g) { return n * m * (g - 1); },
-     false},
+     [](double n, double m, double) { return n * (m - 1); },
+     [](double n, double m, double g) { return n * m * (g - 1); }, false},
     {"alltoall", Collective::AllToAll,
      [](const auto& from, const auto& to, size_t count, auto comm, auto stream) {
        return tuttiAllToAll(from.data(), to.data(), count, tuttiFloat, comm, stream);
      },
-     [](double n, double, double g) { return n * (n - g); }, [](double n, double m, double g) { return n * m * (g - 1); },
-     false},
+     [](double n, double, double g) { return n * (n - g); },
+     [](double n, double m, double g) { return n * m * (g - 1); }, false},
     {"broadcast", Collective::Broadcast,
      [](const auto& from, const auto& to, size_t count, auto comm, auto stream) {
        return tuttiBroadcast(from.data(), to.data(), count, tuttiFloat, 0, comm, stream);

@@ -1,5 +1,5 @@
-// Hierarchical algorithms on CUDA ranks of several hosts: what crosses device links and what crosses the network, beside
-// what the schedules say, byte for byte.
+// Hierarchical algorithms on CUDA ranks of several hosts: what crosses device links and what crosses the network,
+// beside what the schedules say, byte for byte.
 #pragma once
 
 #include <functional>
