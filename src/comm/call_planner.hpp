@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "src/calibrate/host_link.hpp"
 #include "src/comm/advice.hpp"
 #include "src/comm/foreign_plans.hpp"
 #include "src/comm/known_calls.hpp"
@@ -54,6 +55,8 @@ class CallPlanner {
 
   /// Takes what users ask for, the same on all ranks.  Called before setUp().
   void take(ForeignPlans plans, const Overrides& overrides);
+  /// What links between hosts were found to cost.  Called before setUp().
+  void take(const HostLinkFigures& figures) { hostLinks_ = figures; }
   /// When ranks have met.  Errors: RemoteError: rank 0's figures are not understood; InvalidUsage: TUTTI_EXPLAIN.
   Status setUp();
   /// Lets go of all plans.
@@ -89,6 +92,7 @@ class CallPlanner {
   Result<CallEstimate> estimate(const Call& call) const;
 
  private:
+  void priceHostLinks();
   void setUpDeviceCosts();
   Estimates* estimatesFor(bool resident) const;
   int mostLanes(bool resident = false) const;
@@ -125,6 +129,7 @@ class CallPlanner {
   Comm& comm_;
   PlannerState state_;
   std::shared_ptr<Estimates> estimates_, blockEstimates_;  // with the other ranks of this process; lock themselves
+  std::optional<HostLinkFigures> hostLinks_;
   ForeignPlans foreignPlans_;
   std::unique_ptr<Advice> advice_;  // null: no plugin
   PlanCache plans_;

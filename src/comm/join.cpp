@@ -12,6 +12,7 @@
 #include "src/comm/cuda/costs.hpp"
 #include "src/comm/cuda/executor.hpp"
 #include "src/comm/host_executor.hpp"
+#include "src/comm/host_links.hpp"
 #include "src/comm/launch.hpp"
 #include "transport/table.hpp"
 
@@ -31,6 +32,7 @@ PeerDescriptor ownDescriptor(int rank) {
   PeerDescriptor descriptor;
   descriptor.info.rank = rank;
   descriptor.info.hostId = hostIdentity();
+  descriptor.network = networkIdentity();
   descriptor.info.processId = processIdentity();
   descriptor.info.pid = getpid();
   descriptor.info.uid = getuid();
@@ -60,8 +62,9 @@ const char* nameOf(ExecutorKind way) {
 /// What all ranks must have set alike, as a sentence that can be compared and shown.
 Result<std::string> commonSettings(const CommSettings& settings) {
   std::string text;
-  for (const char* name : {"TUTTI_ALGO", "TUTTI_PROTO", "TUTTI_JOIN", "TUTTI_ALGO_STRICT", "TUTTI_SLOT_BYTES",
-                           "TUTTI_SLOTS", "TUTTI_NSOCKETS", "TUTTI_CUDA_EXECUTOR", "TUTTI_TUNER_PLUGIN"}) {
+  for (const char* name :
+       {"TUTTI_ALGO", "TUTTI_PROTO", "TUTTI_JOIN", "TUTTI_ALGO_STRICT", "TUTTI_SLOT_BYTES", "TUTTI_SLOTS",
+        "TUTTI_NSOCKETS", "TUTTI_CUDA_EXECUTOR", "TUTTI_TUNER_PLUGIN", "TUTTI_LINK_PROBE"}) {
     text += cat(name, "=", configText(name), configIsSet(name) ? " " : " (default) ");
   }
   return text + cat("transports=", settings.transports, " reproducible=", settings.reproducible,
@@ -111,6 +114,7 @@ class Joining {
   Status tellAddresses();
   Status setUpMachine(const std::vector<std::string>& reports);
   Status openLinks();
+  Status priceHostLinks();
   Status startWatching();
   void watchNeighbours();
   Status openProfiler();
@@ -152,6 +156,7 @@ Status Joining::prepare(int rank, int nRanks, PeerDescriptor* descriptor) {
     comm_.executor_ = std::make_unique<HostExecutor>(comm_);
   }
   TUTTI_ASSIGN(descriptor->settings, commonSettings(settings));
+  descriptor->hostLinks = settings.hostLinks;
   return rank == 0 ? addMeasurements(nRanks, settings.table, descriptor) : Status();
 }
 
@@ -190,6 +195,7 @@ Status Joining::setUp() {
   TUTTI_TRY(openTuner());
   TUTTI_TRY(tellAddresses());
   TUTTI_TRY(openLinks());
+  TUTTI_TRY(priceHostLinks());
   TUTTI_TRY(comm_.planner_.setUp());
   TUTTI_TRY(startWatching());
   comm_.own_.batch = executor().newBatch();
@@ -318,6 +324,14 @@ Status Joining::openLinks() {
   comm_.control_->setOnArrival([&links] { links.ring(); });
   links.tell(&comm_.userObjects_.registrations);
   TUTTI_ASSIGN(alsoLook_, executor().open());
+  return {};
+}
+
+/// Children take over what is found.
+Status Joining::priceHostLinks() {
+  TUTTI_ASSIGN(const std::optional<HostLinkFigures> figures, measureHostLinks(comm_));
+  comm_.settings_.hostLinks = figures ? toText(*figures) : "";
+  if (figures) comm_.planner_.take(*figures);
   return {};
 }
 

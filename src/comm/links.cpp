@@ -81,6 +81,12 @@ Result<Endpoint*> Links::endpoint(int peer, int lane) {
   return advance(key);  // most are there at once
 }
 
+PendingEndpoint Links::beginProbe(int peer, int lane) const {
+  Transport* transport = transportTo(peer);
+  const Result<const Address*> address = addressOf(peer, *transport);
+  return address.ok() ? transport->beginConnect(peer, **address, lane) : refusedEndpoint(address.status());
+}
+
 Result<Endpoint*> Links::await(int peer, int lane, Deadline deadline) {
   const auto ask = [&]() -> Result<Endpoint*> {
     TUTTI_TRY(poll());

@@ -20,6 +20,8 @@ inline constexpr int kPointToPointLane = 63;
 inline constexpr int kMaxLanes = 64;
 /// Where boards are kept, beside the endpoints; no lane of any transport.
 inline constexpr int kBoardLane = 64;
+/// Those of probes, beside all others: this one and the next.
+inline constexpr int kProbeLane = 65;
 
 /// One thread at a time but for forEachCollectiveEndpoint.
 class Links {
@@ -44,6 +46,8 @@ class Links {
   size_t numOpen() const { return endpoints_.size(); }
   /// The peer of an endpoint that is coming up, or of the one that was asked for last; -1: none was.
   int openingTo() const;
+  /// An endpoint that the caller keeps, on a lane of probes.  Errors: as endpoint().
+  PendingEndpoint beginProbe(int peer, int lane) const;
   /// Ends the sleep of a rank that waits for one.  Any thread.
   void ring() const {
     for (Sleeper* sleeper : sleepers_) sleeper->ring();

@@ -19,7 +19,7 @@ namespace tutti {
 namespace {
 
 // Leads every descriptor: all ranks run the same version.
-constexpr uint64_t kCardVersion = 0x7474'6361'7264'0009;
+constexpr uint64_t kCardVersion = 0x7474'6361'7264'000a;
 
 struct Encoding {
   Writer out;
@@ -58,6 +58,8 @@ void eachField(Descriptor& descriptor, Field& field) {
   field(descriptor.ends);
   field(descriptor.machine);
   field(descriptor.communicator);
+  field(descriptor.network);
+  field(descriptor.hostLinks);
 }
 
 }  // namespace
@@ -95,13 +97,21 @@ Result<PeerDescriptor> decodeDescriptor(int rank, const std::string& bytes) {
   return descriptor;
 }
 
-uint64_t hostIdentity() {
+namespace {
+
+std::string networkName() {
   std::string text;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), text);
   struct stat ns {};
   if (stat("/proc/self/ns/net", &ns) == 0) text += cat("/", ns.st_ino);
-  return hashText(text + "/" + configText("TUTTI_HOSTID"));
+  return text;
 }
+
+}  // namespace
+
+uint64_t hostIdentity() { return hashText(networkName() + "/" + configText("TUTTI_HOSTID")); }
+
+uint64_t networkIdentity() { return hashText(networkName()); }
 
 uint64_t processIdentity() {
   // A constant of the process, not state: made at first use, and again in a forked child.

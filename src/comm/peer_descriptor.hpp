@@ -29,6 +29,8 @@ struct PeerDescriptor {
   std::string ends;                                         // see residentCard(); with the transports
   uint64_t communicator = 0;                                // rank 0's names it to plugins
   std::string machine;                                      // see machineReport(); with the transports
+  uint64_t network = 0;                                     // see networkIdentity()
+  std::string hostLinks;                                    // what its parent's links between hosts were found to cost
 };
 
 std::string encodeDescriptor(const PeerDescriptor& descriptor);
@@ -37,6 +39,8 @@ Result<PeerDescriptor> decodeDescriptor(int rank, const std::string& bytes);
 
 /// Same kernel (boot id), same network namespace, and same TUTTI_HOSTID if set.
 uint64_t hostIdentity();
+/// Without TUTTI_HOSTID: what ranks with the same one send each other passes no wire.
+uint64_t networkIdentity();
 /// Random, made once per process: tells one process from another even when pids are reused or namespaces differ.
 uint64_t processIdentity();
 /// CPUs that this thread may run on, as in PeerDescriptor::cpus.

@@ -88,12 +88,17 @@ Status CallPlanner::setUp() {
   TUTTI_ASSIGN(const int64_t explain, configInteger("TUTTI_EXPLAIN"));
   state_.explain = explain != 0 && comm_.rank() == 0;
   state_.links = linkUse(comm_.links(), comm_.layout().nodes, linkKinds(comm_.settings().table));
+  priceHostLinks();
   setUpDeviceCosts();
   if (!comm_.layout().anyCuda()) state_.ranks = ::tutti::tunedRanks(planRequest(shapeOf(Call{}, PlanKey{})));
   estimates_ = sharedEstimates(planRequest(shapeOf(Call{}, PlanKey{})), state_.calibration);
   if (state_.blocks)
     blockEstimates_ = sharedEstimates(planRequest(shapeOf(Call{}, PlanKey{}), true), state_.calibration);
   return {};
+}
+
+void CallPlanner::priceHostLinks() {
+  if (hostLinks_ && state_.links.inter) applyHostLink(*hostLinks_, *state_.links.inter, &state_.calibration);
 }
 
 // Where devices do the work, cores of the host are shared by nobody.

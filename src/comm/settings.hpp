@@ -22,6 +22,7 @@ struct CommSettings {
   std::string transports;  // as TUTTI_TRANSPORTS; names of `table`
   TransportTable table = ::tutti::transports();
   std::string name;
+  std::string hostLinks;  // of the parent, as toText(HostLinkFigures); set while it came up
 };
 
 /// config may be nullptr.  parent: what undefined fields take instead of the environment's values (children); also what

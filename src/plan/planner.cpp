@@ -163,6 +163,7 @@ class Comparison {
     shape.parts = a.chooseParts != nullptr ? a.chooseParts(shape, model) : std::vector<LevelPart>{};
     Candidate row{.algorithm = &a, .protocol = protocol, .nChannels = choice_->nChannels, .parts = shape.parts};
     row.joined = joined;
+    row.waits = waitsForReaders(protocol);
     Asked asked{choice_->table.size(), &r_, estimates_, 1};
     bool found = look(asked, &row) || (replaceDoubling(&row.parts) && look(asked, &row));
     if (!found) row.parts = shape.parts;
@@ -213,6 +214,13 @@ class Comparison {
     Estimates* estimates;
     double scale;  // of what they say
   };
+
+  /// Between processes a lent message keeps its sender until the receiver has come to it, which has other messages to
+  /// wait for from other hosts: on busy machines that took twice as long as slots, where both were to cost the same.
+  bool waitsForReaders(Protocol protocol) const {
+    const bool calls = r_.links.intra && r_.links.intra->directReads == DirectReads::SystemCalls;
+    return protocol == Protocol::Direct && r_.links.inter && calls && r_.device == nullptr;
+  }
 
   static Variant wayOf(const Candidate& row) { return {*row.algorithm, row.protocol, row.parts, row.joined}; }
 

@@ -99,14 +99,19 @@ struct Candidate {
   bool atLeast = false;               // costs that or more, and is not the cheapest
   bool tuned = false;                 // measured to be the fastest of all
   bool joined = false;                // chunks of a step share messages
+  bool waits = false;                 // senders wait for receivers that the network holds up
   int estimatedRanks = 0;             // the first of all, where only they were estimated, and the formula did the rest
   std::vector<LevelPart> parts = {};  // of a hierarchical algorithm
   std::string excluded = {};          // why it was not compared; empty: it was
 
   std::string_view name() const { return ready ? ready->name : algorithm->name; }
   std::string_view origin() const { return ready ? ready->origin : ""; }
-  /// What it is compared by: one that is known from some of the ranks has to be better by more than that can be wrong.
-  double comparedUs() const { return tuned ? 0 : estimatedRanks > 0 ? 1.1 * costUs : costUs; }
+  /// What it is compared by: one that is known from some of the ranks has to be better by more than that can be wrong,
+  /// and so has one whose ranks wait for each other where the wire is as busy either way.
+  double comparedUs() const {
+    if (tuned) return 0;
+    return costUs * (estimatedRanks > 0 ? 1.1 : 1) * (waits ? 1.02 : 1);
+  }
 };
 
 /// An override that the call could not have.

@@ -94,6 +94,26 @@ class Networks(suite.Case):
             made.shape(2, "100mbit", both=False)
             self.collectives(made, [2, 1, 1])
 
+    @lacks("tc")
+    def test_cables_are_measured(self):
+        found = r"links between hosts take [\d.]+ us and carry ([\d.]+) GB/s"
+        for hosts in (2, 3):
+            with self.subTest(hosts=hosts), Hosts(hosts) as made:
+                made.shape(1, "200mbit")
+                for word, measured in (("always", True), ("auto", False), ("off", False)):  # auto: with TUTTI_CALIBRATION=off
+                    common = {"TUTTI_LOG": "plan:info", "TUTTI_LINK_PROBE": word}
+                    jobs = suite.start(made, [1] * hosts, [suite.program("example_allreduce")], common=common)
+                    texts = [job.wait(LATE) for job in jobs]
+                    self.assertEqual([status for status, _ in texts], [0] * hosts, texts)
+                    gbps = [float(number) for number in re.findall(found, "".join(text for _, text in texts))]
+                    self.assertEqual(len(gbps), int(measured), texts)  # rank 0 says it
+                    if measured:
+                        self.assertGreater(gbps[0], 0)
+                        self.assertLess(gbps[0], 0.1)  # of 0.025; the interfaces say 1.25
+        with Hosts(2) as made:
+            self.all_say(made, [1, 1], "TUTTI_LINK_PROBE='sometimes' is none of: auto, off, always",
+                         common=SHORT | {"TUTTI_LINK_PROBE": "sometimes"})
+
     @lacks("nft")
     def test_packets_that_get_lost(self):
         with Hosts(2) as made:

@@ -1,10 +1,11 @@
 // One process of a job whose ranks are on several hosts, by TUTTI_HOSTID, with CUDA devices or without: every
 // collective, captured calls that are replayed, and which links the bytes have gone by.
-//   usage: cuda_hosts HOSTS THREADS SETTINGS [leave]
+//   usage: cuda_hosts HOSTS THREADS SETTINGS [leave | levels]
 //   HOSTS     a letter for every process, its host; a capital letter: its ranks are on the CPU
 //   THREADS   ranks of each process
 //   SETTINGS  of tests/fake_cuda; with ipc=0 only ranks of one process reach each other
 //   leave     the last process ends in the middle of replays, and the others hear of it
+//   levels    hierarchical algorithms alone, whose bytes are counted; all hosts have as many ranks, on devices
 // Exit status 0 if all was right and the driver has nothing to complain about.
 #include <unistd.h>
 
@@ -12,10 +13,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <string>
 
 #include "src/comm/cuda/executor.hpp"
 #include "src/comm/handle.hpp"
+#include "tests/multiproc/cuda_levels.hpp"
 #include "tests/support/gpu.hpp"
 
 using namespace tutti::test;
@@ -27,10 +30,11 @@ struct Job {
   std::string hosts;
   int threads = 1;
   std::string settings;
-  bool leave = false;
+  bool leave = false, levels = false;
   int process = 0;
 
   int nRanks() const { return static_cast<int>(hosts.size()) * threads; }
+  int nHosts() const { return static_cast<int>(std::set(hosts.begin(), hosts.end()).size()); }
   int processOf(int rank) const { return rank / threads; }
   char hostOf(int rank) const { return hosts[static_cast<size_t>(processOf(rank))]; }
   bool onCpu(int rank) const { return std::isupper(hostOf(rank)) != 0; }
@@ -191,7 +195,10 @@ std::string rankOf(const Job& job, int rank, const tuttiUniqueId& id) {
   if (std::string why = failed(tuttiCommInitRankConfig(&comm, job.nRanks(), id, rank, &config), "join"); !why.empty())
     return why;
   const Rank r{rank, job.nRanks(), comm};
-  std::string why = job.leave ? abandoned(job, r, *own) : check(job, r, own.get());
+  const auto reach = [&](int peer) { return job.reach(rank, peer); };
+  std::string why = job.leave    ? abandoned(job, r, *own)
+                    : job.levels ? checkLevels(r, *own, job.nHosts(), reach)
+                                 : check(job, r, own.get());
   if (why.empty() && !job.leave) return failed(tuttiCommDestroy(comm), "destroy");
   tuttiCommAbort(comm);
   return why;
@@ -216,7 +223,9 @@ std::string shareId(tuttiUniqueId* id) {
 
 int main(int argc, char** argv) {
   if (argc < 4) return 2;
-  Job job{argv[1], std::atoi(argv[2]), argv[3], argc > 4, std::stoi(number(std::getenv("TUTTI_RANK")))};
+  const std::string how = argc > 4 ? argv[4] : "";
+  Job job{argv[1],        std::atoi(argv[2]), argv[3],
+          how == "leave", how == "levels",    std::stoi(number(std::getenv("TUTTI_RANK")))};
   const char host[] = {static_cast<char>(std::tolower(job.hosts[static_cast<size_t>(job.process)])), '\0'};
   setenv("TUTTI_HOSTID", host, 1);
   std::string why;
@@ -225,6 +234,7 @@ int main(int argc, char** argv) {
     tuttiUniqueId id{};
     why = shareId(&id);
     setenv("TUTTI_DEVICE", "cuda", 1);  // of tuttiMemAlloc
+    if (job.levels) askForLevels();
     std::vector<std::string> whys(static_cast<size_t>(job.threads));
     std::vector<std::thread> threads;
     for (int t = 0; t < job.threads && why.empty(); ++t) {

@@ -32,6 +32,10 @@ for hosts in aabbb abcab aaaab; do
   TUTTI_ALGO=$hierarchical try $hosts
 done
 TUTTI_ALGO=$hierarchical try abbcc all
+# Links between hosts are measured, also where they are loopback.
+for hosts in aabb abcab; do
+  TUTTI_LINK_PROBE=always try $hosts
+done
 # Channels that start apart: the slices of each begin elsewhere.
 TUTTI_ALGO=$hierarchical TUTTI_NCHANNELS=3 TUTTI_SLOT_BYTES=16384 try aabbb all
 export TUTTI_TOPO_FILE='package:2 l3:2 core:1 nic:2x25' TUTTI_TOPO_CPUS=0/1/2/2/3

@@ -341,3 +341,26 @@ TEST_CASE("rates are those of the memory that the ranks of one host touch") {
   CHECK(reduceGBps(4, 2) == Approx(reduceGBps(1, 2)));  // other hosts have memory of their own
   CHECK(reduceGBps(1, 2) > reduceGBps(1, 8));
 }
+
+TEST_CASE("between hosts that a slow wire joins, memory is lent for a gain alone") {
+  int passedOver = 0;
+  for (const Collective collective : {Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather}) {
+    for (size_t bytes = 4 * kKiB; bytes <= 4 * kMiB; bytes *= 2) {
+      PlanRequest r = request(collective, 4, 2, bytes);
+      r.directPossible = r.wholeTable = true;
+      Calibration c = figures();
+      c.at(kTcpRemote, Protocol::Slots).cost = {20, 0.1};
+      const auto choice = plan(r, c);
+      REQUIRE(choice.ok());
+      CAPTURE(bytes, describe(*choice), explain(r, *choice));
+      for (const Candidate& row : choice->table) {
+        if (!row.excluded.empty() || row.costUs >= choice->costUs) continue;
+        CHECK(choice->protocol != Protocol::Direct);
+        CHECK(row.protocol == Protocol::Direct);
+        CHECK(1.0201 * row.costUs > choice->costUs);
+        ++passedOver;
+      }
+    }
+  }
+  CHECK(passedOver > 0);
+}

@@ -1,0 +1,103 @@
+// What a link between two hosts carries and how long it takes, found by a short exchange over an endpoint of its own.
+//
+// One end probes, the other echoes.  Round trips of a word come first, then a stream whose messages the other end
+// acknowledges; the window of what is under way doubles with every round trip up to kMostWindow, so that a slow link
+// is not left with much to drain.  The rate is that of the second half: by then the burst that a shaped link lets pass
+// is spent.  Machines without a clock: whoever drives them says what time it is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/cost/calibration.hpp"
+#include "transport/transport.hpp"
+
+namespace tutti {
+
+/// One way.  A value.
+struct HostLinkFigures {
+  double latencyUs = 0;      // 0: not measured
+  double bandwidthGBps = 0;  // 0: not measured, as where the window was the limit
+  bool operator==(const HostLinkFigures&) const = default;
+};
+
+/// "LATENCY GBPS"; "": nothing was measured.
+std::string toText(const HostLinkFigures& figures);
+/// None: nothing was measured.  Errors: InvalidArgument: not such a text.
+Result<std::optional<HostLinkFigures>> parseHostLink(std::string_view text);
+
+/// What all links of a communicator count as, from those that were measured: the lowest bandwidth and the least
+/// latency, as a busy host makes many times of a few microseconds.  Rounded to steps of an eighth of an octave, so that
+/// figures that differ by noise alone make the same plans.
+HostLinkFigures commonOf(std::span<const HostLinkFigures> links);
+
+/// Puts them in the place of what the link's transport takes for granted.  The nominal bandwidth stays where the
+/// measured one comes near it, or near what one endpoint carries at most: then the stream was the limit, not the wire.
+/// The nominal latency stays for all that are not far from each other.
+void applyHostLink(const HostLinkFigures& figures, const LinkProfile& link, Calibration* calibration);
+
+/// Time that round trips and the stream may take; what is under way when it ends is waited for.
+inline constexpr int64_t kRoundTripsNs = 6'000'000;
+inline constexpr int64_t kStreamNs = 14'000'000;
+
+/// What a machine has come to: nothing to do now, on by a message, or to its end.
+enum class ProbeStep : uint8_t { Waits, Moved, Done };
+
+/// The end that measures.  One thread.
+class HostLinkProbe {
+ public:
+  explicit HostLinkProbe(Endpoint& endpoint);
+  /// Goes on by one message each way at most.  Errors: the endpoint's.
+  Result<ProbeStep> step(int64_t nowNs);
+  /// Of what has been measured so far.
+  HostLinkFigures figures() const;
+
+ private:
+  enum class Phase : uint8_t { RoundTrips, Announce, Stream, Done };
+  struct Acknowledged {
+    int64_t ns;
+    size_t bytes;   // since the stream began
+    size_t window;  // from then on
+  };
+  Result<bool> roundTrip(int64_t nowNs);
+  Result<bool> acknowledge(int64_t nowNs);
+  Result<bool> sendPiece(int64_t nowNs);
+  bool allSent() const { return last_ && !begun_; }
+  double streamGBps() const;
+
+  Endpoint& endpoint_;
+  Phase phase_ = Phase::RoundTrips;
+  std::vector<std::byte> piece_;
+  uint64_t word_ = 0;
+  bool waits_ = false;
+  int roundTrips_ = 0;
+  int64_t beganNs_ = -1, sentNs_ = 0, leastNs_ = 0, streamNs_ = 0;
+  size_t window_;
+  size_t sent_ = 0, acknowledged_ = 0;  // bytes
+  size_t nSent_ = 0, nAcknowledged_ = 0;
+  bool begun_ = false;  // a piece is partly written
+  bool last_ = false;   // the last piece is begun, or gone
+  std::vector<Acknowledged> acknowledgements_;
+};
+
+/// The other end.  One thread.
+class HostLinkEcho {
+ public:
+  explicit HostLinkEcho(Endpoint& endpoint);
+  /// As HostLinkProbe's.
+  Result<ProbeStep> step();
+
+ private:
+  Endpoint& endpoint_;
+  std::vector<std::byte> piece_;
+  uint64_t word_ = 0;
+  bool streams_ = false, owes_ = false, last_ = false;
+  size_t nPieces_ = 0;
+};
+
+}  // namespace tutti
