@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -13,7 +14,9 @@
 namespace tutti::verbs {
 namespace {
 
-constexpr uint32_t kLooksPerStream = 64;  // a look at the peer's stream is a system call
+constexpr uint32_t kLooksPerStream = 1024;  // a look at the peer's stream is a system call
+/// With fewer slots, one that is free and not told of could be the one that the sender may count on.
+constexpr uint32_t kLeastSlotsToLookAt = 4;
 /// A smaller piece costs more to post than it gains by going beside others.
 constexpr size_t kLeastPieceBytes = 16 << 10;
 constexpr size_t kPieceAlignment = 128;
@@ -140,7 +143,7 @@ bool Connection::poll() {
 
 void Connection::react(bool some) {
   if (!some && ++looks_ % kLooksPerStream == 0) lookAtStream();
-  if (tellNow_) tellReleased();
+  if (told_ < tellUpTo_) tellReleased();
 }
 
 // This adapter had all that the peer sent before the peer closed the stream: that counts.
@@ -174,22 +177,39 @@ void Connection::fetched(uint32_t mark) { --fetching_[mark]; }
 
 void Connection::came(uint32_t immediate) {
   if ((immediate & kMessageCame) == 0) return released(immediate & kCounterBits);
-  const auto number = widen(immediate & kCounterBits, arrived_, slots());
-  if (!number || *number == arrived_) {
+  const auto number = widen(immediate & kCounterBits, confirmed_, slots());
+  if (!number || *number == confirmed_) {
     return fail(remoteError("rank ", peer_, " over verbs: a message is missing, or has come twice"));
   }
   Arrival& arrival = arrivals_[(*number - 1) % slots()];
   ++arrival.pieces;
   arrival.header = arrival.header || (immediate & kFurtherPiece) == 0;
-  while (arrive()) {
+  while (confirm()) {
   }
 }
 
-bool Connection::arrive() {
-  Arrival& next = arrivals_[arrived_ % slots()];
-  if (!next.header || next.pieces < header(arrived_).pieces) return false;
+bool Connection::confirm() {
+  Arrival& next = arrivals_[confirmed_ % slots()];
+  if (!next.header || next.pieces < header(confirmed_).pieces) return false;
   next = {};
-  released(header(arrived_).released);
+  if (confirmed_ == arrived_) {
+    released(header(arrived_).released);
+    ++arrived_;
+  }
+  ++confirmed_;
+  return true;
+}
+
+// The slot still has the message before, parts of both, or the next one.
+bool Connection::isInSlot() {
+  if (slots() < kLeastSlotsToLookAt) return false;
+  auto& there = const_cast<Header&>(header(arrived_));
+  const uint32_t number = std::atomic_ref(there.number).load(std::memory_order_acquire);
+  if (number != static_cast<uint32_t>(arrived_ + 1) || there.pieces != 1) return false;
+  const Header seen = there;
+  const size_t bytes = payloadBytes(seen);
+  if (bytes > kMostCheckedBytes || checkOf(seen, payload(arrived_), bytes) != seen.check) return false;
+  released(seen.released);
   ++arrived_;
   return true;
 }
@@ -205,23 +225,25 @@ void Connection::released(uint32_t low) {
 }
 
 Status Connection::send(uint64_t message, const std::byte* data, size_t bytes, const Fingerprint& call) {
-  return put(message, {.bytes = bytes, .call = call}, data, bytes);
+  return put(message, {.call = call, .bytes = static_cast<uint32_t>(bytes)}, data, bytes);
 }
 
 Status Connection::lend(uint64_t message, const std::byte* data, size_t bytes, const Fingerprint& call,
                         const Keys& keys) {
-  const auto address = reinterpret_cast<uint64_t>(data);
-  return put(message, {.bytes = bytes, .call = call, .address = address},
-             reinterpret_cast<const std::byte*>(keys.remote.data()), rails_ * sizeof keys.remote[0]);
+  const Loan loan{reinterpret_cast<uint64_t>(data), keys.remote};
+  return put(message, {.call = call, .bytes = static_cast<uint32_t>(bytes), .lent = 1},
+             reinterpret_cast<const std::byte*>(&loan), sizeof loan);
 }
 
 // Small ones go from where they lie, as the adapter takes them along with the order; others from memory that it knows,
 // which is free again when the peer has released the message.
 Status Connection::put(uint64_t message, Header header, const std::byte* data, size_t bytes) {
   const Spread over = spread(message, kHeaderBytes + bytes);
-  header.pieces = over.count;
-  header.released = static_cast<uint32_t>(givenBack_) & kCounterBits;
+  const uint64_t free = releasable();
+  header.pieces = static_cast<uint16_t>(over.count);
+  header.released = static_cast<uint32_t>(free) & kCounterBits;
   header.number = static_cast<uint32_t>(message + 1);
+  if (bytes <= kMostCheckedBytes) header.check = checkOf(header, data, bytes);
   const uint32_t immediate = kMessageCame | (header.number & kCounterBits);
   Status status;
   if (kHeaderBytes + bytes <= pairs_[0]->inlineBytes()) {
@@ -237,8 +259,7 @@ Status Connection::put(uint64_t message, Header header, const std::byte* data, s
     return status;
   }
   sent_ = message + 1;
-  told_ = givenBack_;
-  tellNow_ = false;
+  told_ = free;
   return {};
 }
 
@@ -255,21 +276,21 @@ Status Connection::putPieces(uint64_t message, const Spread& over, size_t bytes,
   return {};
 }
 
-// The keys lie where a message comes that is read into its slot.
+// The loan lies where a message comes that is read into its slot.
 Status Connection::fetch(uint64_t message, std::byte* into, const Keys& keys) {
-  const Header from = header(message);
-  std::array<uint32_t, kMostRails> theirKeys{};
-  std::memcpy(theirKeys.data(), payload(message), rails_ * sizeof theirKeys[0]);
+  const size_t bytes = header(message).bytes;
+  Loan from;
+  std::memcpy(&from, payload(message), sizeof from);
   const Keys& ours = into == nullptr ? memory_->keys() : keys;
   if (into == nullptr) into = payload(message);
-  const Spread over = spread(message, from.bytes);
+  const Spread over = spread(message, bytes);
   const auto mark = static_cast<uint32_t>(message % slots());
   for (uint32_t k = 0; k < over.count; ++k) {
     QueuePair& by = pair(over.first + k);
-    const size_t begin = beginOf(k, over.count, from.bytes);
-    const QueuePair::Piece piece{into + begin, beginOf(k + 1, over.count, from.bytes) - begin, ours.local[by.rail()]};
+    const size_t begin = beginOf(k, over.count, bytes);
+    const QueuePair::Piece piece{into + begin, beginOf(k + 1, over.count, bytes) - begin, ours.local[by.rail()]};
     ++fetching_[mark];
-    TUTTI_TRY(by.read(piece, {from.address + begin, theirKeys[by.rail()]}, mark));
+    TUTTI_TRY(by.read(piece, {from.address + begin, from.keys[by.rail()]}, mark));
   }
   return {};
 }
@@ -277,15 +298,19 @@ Status Connection::fetch(uint64_t message, std::byte* into, const Keys& keys) {
 // Half of the slots at a time, so that one message in several costs a write of nothing: the sender has room all along.
 void Connection::giveBack(uint64_t messages, bool now) {
   givenBack_ = messages;
-  tellNow_ = tellNow_ || now || givenBack_ - told_ >= std::max(slots() / 2, 1u);
-  if (tellNow_) tellReleased();
+  if (now || givenBack_ - told_ >= std::max(slots() / 2, 1u)) tellUpTo_ = givenBack_;
+  if (told_ >= tellUpTo_) return;
+  if (confirmed_ < tellUpTo_) completions_->poll();
+  tellReleased();
 }
 
+uint64_t Connection::releasable() const { return std::min(givenBack_, confirmed_); }
+
 void Connection::tellReleased() {
-  if (!hasRoom() || !trouble_.ok()) return;  // poll() asks again
-  tellNow_ = false;
-  told_ = givenBack_;
-  const Status status = pairs_[0]->write({}, place(0, 0), static_cast<uint32_t>(givenBack_) & kCounterBits);
+  const uint64_t free = releasable();
+  if (free <= told_ || !hasRoom() || !trouble_.ok()) return;  // poll() asks again
+  told_ = free;
+  const Status status = pairs_[0]->write({}, place(0, 0), static_cast<uint32_t>(free) & kCounterBits);
   if (!status.ok()) fail(status);
 }
 

@@ -12,6 +12,9 @@ namespace tutti::verbs {
 /// A message is one write into a slot of the receiver's, its header in front.  The receiver tells how many messages it
 /// has released beside messages of its own, or by writes of nothing.  One thread, but for header().
 ///
+/// Every message completes at the receiver, which wakes it where it sleeps.  One that polls sees a small message in its
+/// slot before that; it tells the sender that the slot is free only when both have happened.
+///
 /// The first queue pair carries what is small.  Larger messages take turns among all of them, or go in pieces by
 /// several: over all rails, and where options say so over all queue pairs.  Each piece tells the message's number, so
 /// messages count as arrived in their order, whatever the order of the pieces.
@@ -61,15 +64,18 @@ class Connection final : private QueuePair::Owner {
 
   // ---- Receiving.
 
-  /// Messages that have come.
-  uint64_t arrived() const { return arrived_; }
+  /// Whether this message has come, all before it being known to.  Finds small ones by a look at their slot, sooner and
+  /// for less than by what completes.
+  bool has(uint64_t message) { return message < arrived_ || (message == arrived_ && isInSlot()); }
+  /// Messages that have come, as far as what completed tells.
+  uint64_t confirmed() const { return confirmed_; }
   /// Of a message that has come, or may have: its number says so.  Any thread.
   const Header& header(uint64_t message) const { return *reinterpret_cast<const Header*>(slot(message)); }
   std::byte* payload(uint64_t message) { return slot(message) + kHeaderBytes; }
   /// Read what the peer lends, into registered memory or into the message's slot (null).
   Status fetch(uint64_t message, std::byte* into, const Keys& keys);
   /// After fetch().
-  bool isFetched(uint64_t message) const { return fetching_[message % slots()] == 0; }
+  bool isFetched(uint64_t message) const { return fetching_[message % slots()] == 0 && message < confirmed_; }
   /// The first `messages` are done with.  now: tell the peer at once, which may wait for this one.
   void giveBack(uint64_t messages, bool now);
 
@@ -77,8 +83,8 @@ class Connection final : private QueuePair::Owner {
   class Slots;
   Connection(int peer, std::shared_ptr<Completions> completions, Fd stream);
   Status open(const Rails& rails, const Options& options);
-  /// Every message of both directions, its release, and some to spare.
-  uint32_t receives() const { return 2 * card_.slots + 2; }
+  /// Every message of both directions, its release, and some to spare, and what is yet to be posted again.
+  uint32_t receives() const { return 2 * card_.slots + 2 + QueuePair::kReceivesAtOnce; }
   /// Of so many bytes of a message, from the k-th queue pair on.
   struct Spread {
     uint32_t first, count;
@@ -93,8 +99,10 @@ class Connection final : private QueuePair::Owner {
   QueuePair::Place place(uint64_t message, uint32_t rail) const;
   Status put(uint64_t message, Header header, const std::byte* data, size_t bytes);
   Status putPieces(uint64_t message, const Spread& over, size_t bytes, uint32_t immediate);
-  bool arrive();
+  bool isInSlot();
+  bool confirm();
   void released(uint32_t low);
+  uint64_t releasable() const;
   void tellReleased();
   void lookAtStream();
   void flush();
@@ -125,9 +133,10 @@ class Connection final : private QueuePair::Owner {
   uint64_t sent_ = 0;
   uint64_t released_ = 0;  // by the peer
   uint64_t arrived_ = 0;
+  uint64_t confirmed_ = 0;  // of those: the adapter has told, too, so that what it told with is free
   uint64_t givenBack_ = 0;
-  uint64_t told_ = 0;  // of those
-  bool tellNow_ = false;
+  uint64_t told_ = 0;      // of those
+  uint64_t tellUpTo_ = 0;  // at once
   uint32_t looks_ = 0;
 };
 

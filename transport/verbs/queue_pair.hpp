@@ -50,6 +50,8 @@ class QueuePair final : private Listener {
     uint64_t address;
     uint32_t key;
   };
+  /// Receives are posted again by so many, for less.
+  static constexpr uint32_t kReceivesAtOnce = 4;
   size_t inlineBytes() const { return inlineBytes_; }
   bool hasRoom() const { return posted_ - done_ + kMostOfOne <= kDepth; }
   /// Up to two pieces; of at most inlineBytes() in all: their memory is free at once.
@@ -75,7 +77,7 @@ class QueuePair final : private Listener {
   Status toInit(const Options& options);
   Status toSend(const ConnectionCard& mine, const ConnectionCard& theirs, const Options& options);
   Status post(ibv_send_wr* work, uint32_t count, bool reports);
-  Status postReceive();
+  Status postReceives(uint32_t count);
 
   void came(uint32_t immediate) override;
   void finished(uint32_t posted) override;
@@ -92,7 +94,8 @@ class QueuePair final : private Listener {
   uint64_t posted_ = 0;              // operations
   uint64_t reported_ = 0;            // the last that was to report
   uint64_t done_ = 0;
-  Fifo<Read> reads_;  // under way
+  uint32_t received_ = 0;  // since receives were last posted
+  Fifo<Read> reads_;       // under way
 };
 
 }  // namespace tutti::verbs
