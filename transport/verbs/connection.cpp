@@ -46,13 +46,21 @@ class Connection::Slots {
   std::unique_ptr<Registered> registered_;
 };
 
-Connection::Connection(int peer, std::shared_ptr<Completions> completions, Fd stream)
-    : peer_(peer), completions_(std::move(completions)), stream_(std::move(stream)) {}
+Connection::Connection(int peer, std::shared_ptr<Completions> completions, Fd stream, uint32_t slots)
+    : peer_(peer),
+      completions_(std::move(completions)),
+      stream_(std::move(stream)),
+      arrivals_(slots),
+      sentBySlot_(slots),
+      fetches_(slots) {
+  card_.slots = slots;
+}
 
 Result<std::unique_ptr<Connection>> Connection::create(int peer, const Rails& rails,
                                                        std::shared_ptr<Completions> completions, const Options& options,
                                                        Fd stream) {
-  std::unique_ptr<Connection> made(new Connection(peer, std::move(completions), std::move(stream)));
+  std::unique_ptr<Connection> made(
+      new Connection(peer, std::move(completions), std::move(stream), static_cast<uint32_t>(options.slots)));
   TUTTI_TRY(made->open(rails, options));
   return made;
 }
@@ -62,12 +70,9 @@ Status Connection::open(const Rails& rails, const Options& options) {
   rails_ = static_cast<uint32_t>(rails.size());
   splits_ = options.splits;
   card_.packetNumber = static_cast<uint32_t>(nowNs()) & 0xffffff;  // differs from an earlier connection's
-  card_.slots = static_cast<uint32_t>(options.slots);
   card_.queuePairs = options.queuePairs;
   card_.slotBytes = options.slotBytes;
   card_.rails = rails_;
-  arrivals_.resize(slots());
-  fetching_.resize(slots());
   TUTTI_ASSIGN(memory_, Slots::make(rails, 2 * slots() * stride()));
   card_.memory = reinterpret_cast<uint64_t>(memory_->base());
   for (uint32_t rail = 0; rail < rails_; ++rail) {
@@ -108,7 +113,11 @@ Status Connection::connect(const ConnectionCard& theirs, const Options& options)
     QueuePair& own = *pairs_[k];
     TUTTI_TRY(own.connect(card_, theirs, theirs.rail[own.rail()].queuePairs[k / rails_], options));
   }
-  return {};
+  connected_ = true;
+  for (uint32_t rail = 0; rail < rails_; ++rail) {
+    if (completions_->isDown(rail)) failed(rail, "it was lost before");
+  }
+  return trouble_;
 }
 
 size_t Connection::stride() const { return (kHeaderBytes + slotBytes() + 63) / 64 * 64; }
@@ -119,15 +128,14 @@ QueuePair::Place Connection::place(uint64_t message, uint32_t rail) const {
 }
 
 bool Connection::hasRoom() const {
-  return !pairs_.empty() && std::ranges::all_of(pairs_, [](const auto& pair) { return pair->hasRoom(); });
+  return !moving_ && !pairs_.empty() && std::ranges::all_of(pairs_, [](const auto& pair) { return pair->hasRoom(); });
 }
 
-// Any run of as many queue pairs as there are rails has one on each.
 Connection::Spread Connection::spread(uint64_t message, size_t bytes) const {
   const auto all = static_cast<uint32_t>(pairs_.size());
   if (all == 1 || bytes < kLeastPieceBytes) return {0, 1};
   const size_t worth = bytes / kLeastPieceBytes;
-  const uint32_t most = splits_ ? all : rails_;
+  const uint32_t most = splits_ ? all : railsUp();
   return {static_cast<uint32_t>(message % all), static_cast<uint32_t>(std::min<size_t>(worth, most))};
 }
 
@@ -143,6 +151,8 @@ bool Connection::poll() {
 
 void Connection::react(bool some) {
   if (!some && ++looks_ % kLooksPerStream == 0) lookAtStream();
+  if (moving_) [[unlikely]]
+    moveTraffic();
   if (told_ < tellUpTo_) tellReleased();
 }
 
@@ -154,10 +164,12 @@ void Connection::lookAtStream() {
   if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return;
   while (completions_->poll()) {
   }
-  fail(remoteError(who(*completions_->device(0)), " has closed its end"));
+  fail(remoteError(who(pairs_.empty() ? 0 : pairs_[0]->rail()), " has closed its end"));
 }
 
-std::string Connection::who(const Device& rail) const { return cat("rank ", peer_, " over verbs (", rail.name(), ")"); }
+std::string Connection::who(uint32_t rail) const {
+  return cat("rank ", peer_, " over verbs (", completions_->device(rail)->name(), ")");
+}
 
 void Connection::fail(Status why) {
   if (!trouble_.ok()) return;
@@ -171,32 +183,27 @@ void Connection::end() {
   pairs_.clear();
 }
 
-void Connection::failed(const Device& rail, const std::string& what) { fail(remoteError(who(rail), ": ", what)); }
+void Connection::fetched(uint32_t mark) { --fetches_[mark % slots()].underWay; }
 
-void Connection::fetched(uint32_t mark) { --fetching_[mark]; }
-
-void Connection::came(uint32_t immediate) {
-  if ((immediate & kMessageCame) == 0) return released(immediate & kCounterBits);
-  const auto number = widen(immediate & kCounterBits, confirmed_, slots());
-  if (!number || *number == confirmed_) {
+void Connection::came(uint32_t word) {
+  if ((word & kMessageCame) == 0) {
+    return (word & kRailLost) != 0 ? peerLost(lostRailOf(word), word & kCounterBits) : released(word & kCounterBits);
+  }
+  const Arrivals::Told told = arrivals_.tell(word & kCounterBits, pieceOf(word));
+  if (told == Arrivals::Told::Odd || (told == Arrivals::Told::Again && lost_ == 0)) {
     return fail(remoteError("rank ", peer_, " over verbs: a message is missing, or has come twice"));
   }
-  Arrival& arrival = arrivals_[(*number - 1) % slots()];
-  ++arrival.pieces;
-  arrival.header = arrival.header || (immediate & kFurtherPiece) == 0;
   while (confirm()) {
   }
 }
 
 bool Connection::confirm() {
-  Arrival& next = arrivals_[confirmed_ % slots()];
-  if (!next.header || next.pieces < header(confirmed_).pieces) return false;
-  next = {};
-  if (confirmed_ == arrived_) {
-    released(header(arrived_).released);
+  const uint64_t message = confirmed();
+  if (!arrivals_.hasHeader() || !arrivals_.countIfWhole(header(message).pieces)) return false;
+  if (message == arrived_) {
+    released(header(message).released);
     ++arrived_;
   }
-  ++confirmed_;
   return true;
 }
 
@@ -236,82 +243,97 @@ Status Connection::lend(uint64_t message, const std::byte* data, size_t bytes, c
 }
 
 // Small ones go from where they lie, as the adapter takes them along with the order; others from memory that it knows,
-// which is free again when the peer has released the message.
+// which is free again when the peer has released the message.  With several rails small ones are kept there as well.
 Status Connection::put(uint64_t message, Header header, const std::byte* data, size_t bytes) {
-  const Spread over = spread(message, kHeaderBytes + bytes);
   const uint64_t free = releasable();
-  header.pieces = static_cast<uint16_t>(over.count);
+  Sent& sent = sentBySlot_[message % slots()];
+  sent = {kHeaderBytes + bytes, spread(message, kHeaderBytes + bytes)};
+  header.pieces = static_cast<uint16_t>(sent.over.count);
   header.released = static_cast<uint32_t>(free) & kCounterBits;
   header.number = static_cast<uint32_t>(message + 1);
   if (bytes <= kMostCheckedBytes) header.check = checkOf(header, data, bytes);
-  const uint32_t immediate = kMessageCame | (header.number & kCounterBits);
-  Status status;
-  if (kHeaderBytes + bytes <= pairs_[0]->inlineBytes()) {
-    const QueuePair::Piece pieces[] = {{&header, kHeaderBytes, 0}, {data, bytes, 0}};
-    status = pairs_[0]->write(pieces, place(message, 0), immediate);
-  } else {
+  QueuePair& first = *pairs_[0];
+  const bool isInline = sent.bytes <= first.inlineBytes();
+  if (!isInline || rails_ > 1) {
     std::memcpy(staged(message), &header, kHeaderBytes);
     if (bytes > 0 && data != staging(message)) std::memcpy(staging(message), data, bytes);
-    status = putPieces(message, over, kHeaderBytes + bytes, immediate);
-  }
-  if (!status.ok()) {
-    fail(status);
-    return status;
   }
   sent_ = message + 1;
   told_ = free;
-  return {};
+  if (isInline) {
+    sent.rails = 1U << first.rail();
+    const QueuePair::Piece pieces[] = {{&header, kHeaderBytes, 0}, {data, bytes, 0}};
+    const Status status = first.write(pieces, place(message, first.rail()), pieceWord(sent_, 0));
+    if (!status.ok()) failed(first.rail(), status.message());
+  } else {
+    for (uint32_t piece = 0; piece < sent.over.count; ++piece) putPiece(message, piece);
+  }
+  return trouble_;
 }
 
-Status Connection::putPieces(uint64_t message, const Spread& over, size_t bytes, uint32_t immediate) {
-  for (uint32_t k = 0; k < over.count; ++k) {
-    QueuePair& by = pair(over.first + k);
-    const size_t begin = beginOf(k, over.count, bytes);
-    const QueuePair::Piece piece{staged(message) + begin, beginOf(k + 1, over.count, bytes) - begin,
-                                 memory_->keys().local[by.rail()]};
-    QueuePair::Place to = place(message, by.rail());
-    to.address += begin;
-    TUTTI_TRY(by.write({&piece, 1}, to, immediate | (k > 0 ? kFurtherPiece : 0)));
-  }
-  return {};
+void Connection::putPiece(uint64_t message, uint32_t piece) {
+  Sent& sent = sentBySlot_[message % slots()];
+  QueuePair& by = pair(sent.over.first + piece);
+  const size_t begin = beginOf(piece, sent.over.count, sent.bytes);
+  const QueuePair::Piece part{staged(message) + begin, beginOf(piece + 1, sent.over.count, sent.bytes) - begin,
+                              memory_->keys().local[by.rail()]};
+  QueuePair::Place to = place(message, by.rail());
+  to.address += begin;
+  sent.rails |= 1U << by.rail();
+  const Status status = by.write({&part, 1}, to, pieceWord(message + 1, piece));
+  if (!status.ok()) failed(by.rail(), status.message());
 }
 
 // The loan lies where a message comes that is read into its slot.
 Status Connection::fetch(uint64_t message, std::byte* into, const Keys& keys) {
-  const size_t bytes = header(message).bytes;
-  Loan from;
-  std::memcpy(&from, payload(message), sizeof from);
-  const Keys& ours = into == nullptr ? memory_->keys() : keys;
-  if (into == nullptr) into = payload(message);
-  const Spread over = spread(message, bytes);
-  const auto mark = static_cast<uint32_t>(message % slots());
-  for (uint32_t k = 0; k < over.count; ++k) {
-    QueuePair& by = pair(over.first + k);
-    const size_t begin = beginOf(k, over.count, bytes);
-    const QueuePair::Piece piece{into + begin, beginOf(k + 1, over.count, bytes) - begin, ours.local[by.rail()]};
-    ++fetching_[mark];
-    TUTTI_TRY(by.read(piece, {from.address + begin, from.keys[by.rail()]}, mark));
-  }
-  return {};
+  Fetch& fetch = fetches_[message % slots()];
+  fetch.bytes = header(message).bytes;
+  fetch.over = spread(message, fetch.bytes);
+  fetch.into = into == nullptr ? payload(message) : into;
+  fetch.keys = into == nullptr ? memory_->keys() : keys;
+  std::memcpy(&fetch.from, payload(message), sizeof fetch.from);
+  fetch.underWay = fetch.over.count;
+  for (uint32_t piece = 0; piece < fetch.over.count; ++piece) readPiece(message, piece);
+  return trouble_;
+}
+
+void Connection::readPiece(uint64_t message, uint32_t piece) {
+  const Fetch& fetch = fetches_[message % slots()];
+  QueuePair& by = pair(fetch.over.first + piece);
+  const size_t begin = beginOf(piece, fetch.over.count, fetch.bytes);
+  const QueuePair::Piece part{fetch.into + begin, beginOf(piece + 1, fetch.over.count, fetch.bytes) - begin,
+                              fetch.keys.local[by.rail()]};
+  const auto mark = static_cast<uint32_t>(message % slots() + piece * slots());
+  const Status status = by.read(part, {fetch.from.address + begin, fetch.from.keys[by.rail()]}, mark);
+  if (status.ok()) return;
+  failed(by.rail(), status.message());
+  again_.push_back({message, piece, true});
 }
 
 // Half of the slots at a time, so that one message in several costs a write of nothing: the sender has room all along.
 void Connection::giveBack(uint64_t messages, bool now) {
   givenBack_ = messages;
-  if (now || givenBack_ - told_ >= std::max(slots() / 2, 1u)) tellUpTo_ = givenBack_;
-  if (told_ >= tellUpTo_) return;
-  if (confirmed_ < tellUpTo_) completions_->poll();
-  tellReleased();
+  const uint32_t half = std::max(slots() / 2, 1U);
+  if (givenBack_ - told_ > half) confirmMost();
+  if (now || releasable() - told_ >= half) tellUpTo_ = givenBack_;
+  if (told_ < tellUpTo_) tellReleased();
 }
 
-uint64_t Connection::releasable() const { return std::min(givenBack_, confirmed_); }
+// Of messages that were found in their slots the last one alone may be yet to complete: the others' slots are free.
+void Connection::confirmMost() {
+  constexpr int kMostPolls = 1000;
+  for (int i = 0; i < kMostPolls && confirmed() + 1 < givenBack_ && trouble_.ok(); ++i) completions_->poll();
+}
+
+uint64_t Connection::releasable() const { return std::min(givenBack_, confirmed()); }
 
 void Connection::tellReleased() {
   const uint64_t free = releasable();
   if (free <= told_ || !hasRoom() || !trouble_.ok()) return;  // poll() asks again
   told_ = free;
-  const Status status = pairs_[0]->write({}, place(0, 0), static_cast<uint32_t>(free) & kCounterBits);
-  if (!status.ok()) fail(status);
+  QueuePair& by = *pairs_[0];
+  const Status status = by.write({}, place(0, by.rail()), static_cast<uint32_t>(free) & kCounterBits);
+  if (!status.ok()) failed(by.rail(), status.message());
 }
 
 }  // namespace tutti::verbs

@@ -171,7 +171,8 @@ Result<const std::byte*> VerbsEndpoint::peek(const Expect& expect) {
   const uint64_t message = taken_.load(std::memory_order_relaxed);
   const bool readable = posted_.empty() && connection_->has(message) && connection_->header(message).lent == 0;
   if (readable) return found(expect);
-  TUTTI_TRY(asStatus(look()));
+  TUTTI_ASSIGN(const bool some, look());
+  if (!some && posted_.empty() && !connection_->has(message) && connection_->trouble().ok()) return kNotYet;
   TUTTI_TRY(serve());
   if (!posted_.empty()) return kNotYet;
   if (connection_->has(taken_.load(std::memory_order_relaxed))) return found(expect);

@@ -202,7 +202,7 @@ void QueuePair::came(uint32_t immediate) {
   owner_->came(immediate);
   if (++received_ < kReceivesAtOnce) return;
   received_ = 0;
-  if (const Status status = postReceives(kReceivesAtOnce); !status.ok()) owner_->failed(*device_, status.message());
+  if (const Status status = postReceives(kReceivesAtOnce); !status.ok()) owner_->failed(rail_, status.message());
 }
 
 void QueuePair::finished(uint32_t low) {

@@ -21,8 +21,8 @@ class QueuePair final : private Listener {
     virtual void came(uint32_t immediate) = 0;
     /// A read that was begun with this mark has brought all it was to.
     virtual void fetched(uint32_t mark) = 0;
-    /// Nothing more will come by this queue pair.  rail: its port; what: a clause.
-    virtual void failed(const Device& rail, const std::string& what) = 0;
+    /// Nothing more will come by this queue pair.  what: a clause.  It may not be destroyed in here.
+    virtual void failed(uint32_t rail, const std::string& what) = 0;
   };
   /// owner and completions: borrowed.  receives: messages that may come before they are asked for.
   /// Errors: SystemError.
@@ -62,6 +62,11 @@ class QueuePair final : private Listener {
   bool isDone(uint64_t operation) const { return operation <= done_; }
   /// Ask to be told of all that was posted; its number.
   Result<uint64_t> flush();
+  /// Calls f with the mark of each read that has not brought all it was to.
+  template <class F>
+  void forReadsUnderWay(F f) {
+    for (const Read& read : reads_) f(read.mark);
+  }
 
  private:
   static constexpr uint32_t kDepth = 64;
@@ -81,7 +86,7 @@ class QueuePair final : private Listener {
 
   void came(uint32_t immediate) override;
   void finished(uint32_t posted) override;
-  void failed(const std::string& what) override { owner_->failed(*device_, what); }
+  void failed(const std::string& what) override { owner_->failed(rail_, what); }
 
   Owner* const owner_;
   Completions& completions_;

@@ -59,11 +59,24 @@ inline uint64_t checkOf(const Header& header, const std::byte* payload, size_t b
   return check ^ check >> 32;
 }
 
-/// The 32 bits beside a write: the low bits of a counter, whether they are of a message's number, and whether its
-/// header comes in another piece.
+/// The 32 bits beside a write.  Of a message's piece: the low bits of the message's number, and which piece; the first
+/// one has the header.  Else the low bits of the number of messages that have been released or, with a rail that this
+/// end uses no more, of those that have come whole.
 inline constexpr uint32_t kMessageCame = uint32_t{1} << 31;
-inline constexpr uint32_t kFurtherPiece = uint32_t{1} << 30;
-inline constexpr uint32_t kCounterBits = kFurtherPiece - 1;
+inline constexpr uint32_t kRailLost = uint32_t{1} << 30;  // without kMessageCame
+inline constexpr int kPieceShift = 25;
+inline constexpr int kRailShift = 28;
+inline constexpr uint32_t kCounterBits = (uint32_t{1} << kPieceShift) - 1;
+inline constexpr uint32_t kMostPieces = kMostRails * kMostQueuePairs;
+static_assert(kMostPieces <= 64 && kMostRails <= 4);
+constexpr uint32_t pieceWord(uint64_t number, uint32_t piece) {
+  return kMessageCame | piece << kPieceShift | (static_cast<uint32_t>(number) & kCounterBits);
+}
+constexpr uint32_t pieceOf(uint32_t word) { return (word & ~kMessageCame) >> kPieceShift; }
+constexpr uint32_t lostRailWord(uint32_t rail, uint64_t whole) {
+  return kRailLost | rail << kRailShift | (static_cast<uint32_t>(whole) & kCounterBits);
+}
+constexpr uint32_t lostRailOf(uint32_t word) { return (word & ~kRailLost) >> kRailShift; }
 /// The counter whose low bits are these, at most `ahead` after `known`; nothing: there is none.
 inline std::optional<uint64_t> widen(uint32_t low, uint64_t known, uint64_t ahead) {
   const uint64_t step = (low - known) & kCounterBits;
@@ -85,7 +98,7 @@ static_assert(sizeof(RailCard) == 32 + 4 * kMostQueuePairs);
 
 /// What an end tells of itself through the bootstrap's stream when its queue pairs are there.
 struct ConnectionCard {
-  static constexpr uint32_t kMagic = 0x33425256;
+  static constexpr uint32_t kMagic = 0x34425256;
   uint32_t magic = kMagic;
   uint32_t packetNumber = 0;
   uint32_t slots = 0;
