@@ -107,6 +107,42 @@ TEST_CASE("ports stand in the order of the list that allows them") {
   CHECK(verbs::placeInList("^mlx5_3", "mlx5_0", 1) == 0);
 }
 
+TEST_CASE("ranks of a host take ports by turns, near ones first, unless a list says in which order") {
+  using Ports = std::vector<verbs::PortFacts>;
+  const auto port = [](int node, uint64_t fabric = 1, uint64_t speed = 4, size_t listed = 0) {
+    return verbs::PortFacts{.listed = listed, .numaNode = node, .fabric = fabric, .speed = speed};
+  };
+  const Ports four = {port(0), port(0), port(1), port(1)};
+  const Ports mixed = {port(0), port(0, 2), port(0), port(0, 1, 1)};  // another fabric, and a slower port
+  const Ports listed = {port(0, 1, 4, 1), port(1, 1, 4, 0)};
+  struct Row {
+    Ports ports;
+    std::vector<int> nodes;
+    int localRank;
+    uint32_t rails;
+    std::vector<size_t> order;
+  };
+  for (const Row& row : {Row{four, {0, 1}, 0, 1, {0, 1, 2, 3}},
+                         {four, {0, 1}, 1, 1, {1, 2, 3, 0}},
+                         {four, {0, 1}, 5, 1, {1, 2, 3, 0}},
+                         {four, {0, 1}, 1, 2, {2, 3, 0, 1}},
+                         {four, {1}, 0, 1, {2, 3, 0, 1}},
+                         {four, {1}, 1, 1, {3, 2, 0, 1}},
+                         {four, {}, 2, 1, {2, 3, 0, 1}},
+                         {four, {7}, 1, 1, {1, 2, 3, 0}},
+                         {{port(-1), port(-1)}, {0}, 1, 1, {1, 0}},
+                         {{port(1), port(-1)}, {0}, 1, 1, {1, 0}},
+                         {mixed, {0}, 0, 1, {0, 2, 1, 3}},
+                         {mixed, {0}, 1, 1, {2, 0, 1, 3}},
+                         {listed, {0}, 0, 1, {1, 0}},
+                         {listed, {0}, 1, 1, {1, 0}},
+                         {{port(0)}, {0}, 3, 4, {0}},
+                         {{}, {0}, 3, 1, {}}}) {
+    CAPTURE(row.ports.size(), row.nodes, row.localRank, row.rails);
+    CHECK(verbs::orderOfPorts(row.ports, row.nodes, row.localRank, row.rails) == row.order);
+  }
+}
+
 TEST_CASE("a list of adapters allows beginnings of names, whole names, or all others, with ports") {
   struct Case {
     const char* list;

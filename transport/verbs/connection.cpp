@@ -15,8 +15,6 @@ namespace tutti::verbs {
 namespace {
 
 constexpr uint32_t kLooksPerStream = 1024;  // a look at the peer's stream is a system call
-/// With fewer slots, one that is free and not told of could be the one that the sender may count on.
-constexpr uint32_t kLeastSlotsToLookAt = 4;
 /// A smaller piece costs more to post than it gains by going beside others.
 constexpr size_t kLeastPieceBytes = 16 << 10;
 constexpr size_t kPieceAlignment = 128;
@@ -115,7 +113,7 @@ Status Connection::connect(const ConnectionCard& theirs, const Options& options)
   }
   connected_ = true;
   for (uint32_t rail = 0; rail < rails_; ++rail) {
-    if (completions_->isDown(rail)) failed(rail, "it was lost before");
+    if (completions_->isDown(rail)) failed(rail, "the port is down");
   }
   return trouble_;
 }

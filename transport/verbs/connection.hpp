@@ -73,6 +73,8 @@ class Connection final : private QueuePair::Owner {
   /// Whether this message has come, all before it being known to.  Finds small ones by a look at their slot, sooner and
   /// for less than by what completes.
   bool has(uint64_t message) { return message < arrived_ || (message == arrived_ && isInSlot()); }
+  /// Whether has() finds messages of so many bytes so.
+  bool findsInSlot(size_t bytes) const { return bytes <= kMostCheckedBytes && slots() >= kLeastSlotsToLookAt; }
   /// Messages that have come, as far as what completed tells.
   uint64_t confirmed() const { return arrivals_.complete(); }
   /// Of a message that has come, or may have: its number says so.  Any thread.
@@ -86,6 +88,8 @@ class Connection final : private QueuePair::Owner {
   void giveBack(uint64_t messages, bool now);
 
  private:
+  /// With fewer slots, one that is free and not told of could be the one that the sender may count on.
+  static constexpr uint32_t kLeastSlotsToLookAt = 4;
   class Slots;
   Connection(int peer, std::shared_ptr<Completions> completions, Fd stream, uint32_t slots);
   Status open(const Rails& rails, const Options& options);
