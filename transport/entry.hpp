@@ -18,6 +18,7 @@ namespace tutti {
 struct TransportContext {
   PeerInfo self;
   int nRanks = 1;
+  int localRank = 0;         // of self, among the communicator's ranks of its host
   int lanes = 64;            // the most endpoints to one peer
   size_t sliceBytes = 0;     // the most bytes of one message: endpoints must have slots of so many or more
   bool sharedCores = false;  // the host has fewer cores than ranks

@@ -64,7 +64,7 @@ constexpr Variable kVariables[] = {
      "adapters of InfiniBand or RoCE allowed, with or without a port: list of beginnings mlx5_0,mlx5_2:1; =exact, "
      "^exclude"},
     {"TUTTI_IB_RAILS", Integer, "1", "",
-     "ports that a rank uses at a time, 4 at most: the first of those allowed; large messages go over all of them"},
+     "ports that a rank uses at a time, 4 at most; large messages go over all of them, and ranks of a host take turns"},
     {"TUTTI_IB_QPS_PER_CONNECTION", Integer, "1", "",
      "queue pairs to a peer on each port; large messages take turns among them"},
     {"TUTTI_IB_SPLIT_DATA_ON_QPS", Flag, "0", "", "1: a large message is split over all queue pairs of a port"},

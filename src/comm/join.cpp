@@ -258,8 +258,12 @@ Result<DeviceReach> Joining::deviceReach() {
 // In order of preference.  Every rank opens the same ones, so their addresses can travel as one list.
 Status Joining::openTransports() {
   std::vector<std::unique_ptr<Transport>> transports;
+  const auto before = std::span(descriptors_).first(static_cast<size_t>(rank()));
+  const auto localRank =
+      std::ranges::count_if(before, [&](const PeerDescriptor& peer) { return peer.info.hostId == mine().info.hostId; });
   const TransportContext context = {.self = mine().info,
                                     .nRanks = comm_.nRanks(),
+                                    .localRank = static_cast<int>(localRank),
                                     .sliceBytes = layout_.sliceBytes,
                                     .sharedCores = oversubscribed(descriptors_, mine().info.hostId),
                                     .descriptors = *comm_.control_,

@@ -133,6 +133,10 @@ void Completions::lookAtEvents(size_t rail) {
     const char* const name = device.api().eventText(event.event_type);
     device.api().ackAsyncEvent(&event);  // at once: queues can end only when theirs are acknowledged
     TUTTI_INFO("verbs", device.name(), ": ", name);
+    const bool ofPort = event.event_type == IBV_EVENT_PORT_ERR || event.event_type == IBV_EVENT_PORT_ACTIVE;
+    if (ofPort && event.element.port_num == device.port()) {
+      queues_[rail].down = event.event_type == IBV_EVENT_PORT_ERR;
+    }
     if (isEnd(event, device.port())) failAll(rail, name);
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "transport/fd_sleeper.hpp"
@@ -59,6 +60,13 @@ class Completions final : public Sleeper {
   /// Borrowed until leave().
   void serve(Served* endpoint) { served_.push_back(endpoint); }
   void leave(const Served* endpoint) { std::erase(served_, endpoint); }
+  /// Whether an event has said that the port is down, and none since that it is up.  Any thread.
+  bool isDown(size_t rail) {
+    const std::lock_guard lock(mutex_);
+    return queues_[rail].down;
+  }
+  /// Whether this is the first call of a rail.
+  bool isFirstLoss(size_t rail) { return !std::exchange(queues_[rail].lost, true); }
 
   void prepare() override;
   void sleep(int us) override;
@@ -71,6 +79,7 @@ class Completions final : public Sleeper {
     ibv_comp_channel* channel = nullptr;
     ibv_cq* queue = nullptr;
     int operations = 0;  // of all
+    bool down = false, lost = false;
   };
   explicit Completions(std::shared_ptr<FdSleeper> sleeper) : sleeper_(std::move(sleeper)) {}
   Status open(Queue* rail);

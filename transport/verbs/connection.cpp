@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -13,7 +14,7 @@
 namespace tutti::verbs {
 namespace {
 
-constexpr uint32_t kLooksPerStream = 64;  // a look at the peer's stream is a system call
+constexpr uint32_t kLooksPerStream = 1024;  // a look at the peer's stream is a system call
 /// A smaller piece costs more to post than it gains by going beside others.
 constexpr size_t kLeastPieceBytes = 16 << 10;
 constexpr size_t kPieceAlignment = 128;
@@ -43,13 +44,21 @@ class Connection::Slots {
   std::unique_ptr<Registered> registered_;
 };
 
-Connection::Connection(int peer, std::shared_ptr<Completions> completions, Fd stream)
-    : peer_(peer), completions_(std::move(completions)), stream_(std::move(stream)) {}
+Connection::Connection(int peer, std::shared_ptr<Completions> completions, Fd stream, uint32_t slots)
+    : peer_(peer),
+      completions_(std::move(completions)),
+      stream_(std::move(stream)),
+      arrivals_(slots),
+      sentBySlot_(slots),
+      fetches_(slots) {
+  card_.slots = slots;
+}
 
 Result<std::unique_ptr<Connection>> Connection::create(int peer, const Rails& rails,
                                                        std::shared_ptr<Completions> completions, const Options& options,
                                                        Fd stream) {
-  std::unique_ptr<Connection> made(new Connection(peer, std::move(completions), std::move(stream)));
+  std::unique_ptr<Connection> made(
+      new Connection(peer, std::move(completions), std::move(stream), static_cast<uint32_t>(options.slots)));
   TUTTI_TRY(made->open(rails, options));
   return made;
 }
@@ -59,12 +68,9 @@ Status Connection::open(const Rails& rails, const Options& options) {
   rails_ = static_cast<uint32_t>(rails.size());
   splits_ = options.splits;
   card_.packetNumber = static_cast<uint32_t>(nowNs()) & 0xffffff;  // differs from an earlier connection's
-  card_.slots = static_cast<uint32_t>(options.slots);
   card_.queuePairs = options.queuePairs;
   card_.slotBytes = options.slotBytes;
   card_.rails = rails_;
-  arrivals_.resize(slots());
-  fetching_.resize(slots());
   TUTTI_ASSIGN(memory_, Slots::make(rails, 2 * slots() * stride()));
   card_.memory = reinterpret_cast<uint64_t>(memory_->base());
   for (uint32_t rail = 0; rail < rails_; ++rail) {
@@ -105,7 +111,11 @@ Status Connection::connect(const ConnectionCard& theirs, const Options& options)
     QueuePair& own = *pairs_[k];
     TUTTI_TRY(own.connect(card_, theirs, theirs.rail[own.rail()].queuePairs[k / rails_], options));
   }
-  return {};
+  connected_ = true;
+  for (uint32_t rail = 0; rail < rails_; ++rail) {
+    if (completions_->isDown(rail)) failed(rail, "the port is down");
+  }
+  return trouble_;
 }
 
 size_t Connection::stride() const { return (kHeaderBytes + slotBytes() + 63) / 64 * 64; }
@@ -116,15 +126,14 @@ QueuePair::Place Connection::place(uint64_t message, uint32_t rail) const {
 }
 
 bool Connection::hasRoom() const {
-  return !pairs_.empty() && std::ranges::all_of(pairs_, [](const auto& pair) { return pair->hasRoom(); });
+  return !moving_ && !pairs_.empty() && std::ranges::all_of(pairs_, [](const auto& pair) { return pair->hasRoom(); });
 }
 
-// Any run of as many queue pairs as there are rails has one on each.
 Connection::Spread Connection::spread(uint64_t message, size_t bytes) const {
   const auto all = static_cast<uint32_t>(pairs_.size());
   if (all == 1 || bytes < kLeastPieceBytes) return {0, 1};
   const size_t worth = bytes / kLeastPieceBytes;
-  const uint32_t most = splits_ ? all : rails_;
+  const uint32_t most = splits_ ? all : railsUp();
   return {static_cast<uint32_t>(message % all), static_cast<uint32_t>(std::min<size_t>(worth, most))};
 }
 
@@ -140,7 +149,9 @@ bool Connection::poll() {
 
 void Connection::react(bool some) {
   if (!some && ++looks_ % kLooksPerStream == 0) lookAtStream();
-  if (tellNow_) tellReleased();
+  if (moving_) [[unlikely]]
+    moveTraffic();
+  if (told_ < tellUpTo_) tellReleased();
 }
 
 // This adapter had all that the peer sent before the peer closed the stream: that counts.
@@ -151,10 +162,12 @@ void Connection::lookAtStream() {
   if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return;
   while (completions_->poll()) {
   }
-  fail(remoteError(who(*completions_->device(0)), " has closed its end"));
+  fail(remoteError(who(pairs_.empty() ? 0 : pairs_[0]->rail()), " has closed its end"));
 }
 
-std::string Connection::who(const Device& rail) const { return cat("rank ", peer_, " over verbs (", rail.name(), ")"); }
+std::string Connection::who(uint32_t rail) const {
+  return cat("rank ", peer_, " over verbs (", completions_->device(rail)->name(), ")");
+}
 
 void Connection::fail(Status why) {
   if (!trouble_.ok()) return;
@@ -168,28 +181,40 @@ void Connection::end() {
   pairs_.clear();
 }
 
-void Connection::failed(const Device& rail, const std::string& what) { fail(remoteError(who(rail), ": ", what)); }
+void Connection::fetched(uint32_t mark) { --fetches_[mark % slots()].underWay; }
 
-void Connection::fetched(uint32_t mark) { --fetching_[mark]; }
-
-void Connection::came(uint32_t immediate) {
-  if ((immediate & kMessageCame) == 0) return released(immediate & kCounterBits);
-  const auto number = widen(immediate & kCounterBits, arrived_, slots());
-  if (!number || *number == arrived_) {
+void Connection::came(uint32_t word) {
+  if ((word & kMessageCame) == 0) {
+    return (word & kRailLost) != 0 ? peerLost(lostRailOf(word), word & kCounterBits) : released(word & kCounterBits);
+  }
+  const Arrivals::Told told = arrivals_.tell(word & kCounterBits, pieceOf(word));
+  if (told == Arrivals::Told::Odd || (told == Arrivals::Told::Again && lost_ == 0)) {
     return fail(remoteError("rank ", peer_, " over verbs: a message is missing, or has come twice"));
   }
-  Arrival& arrival = arrivals_[(*number - 1) % slots()];
-  ++arrival.pieces;
-  arrival.header = arrival.header || (immediate & kFurtherPiece) == 0;
-  while (arrive()) {
+  while (confirm()) {
   }
 }
 
-bool Connection::arrive() {
-  Arrival& next = arrivals_[arrived_ % slots()];
-  if (!next.header || next.pieces < header(arrived_).pieces) return false;
-  next = {};
-  released(header(arrived_).released);
+bool Connection::confirm() {
+  const uint64_t message = confirmed();
+  if (!arrivals_.hasHeader() || !arrivals_.countIfWhole(header(message).pieces)) return false;
+  if (message == arrived_) {
+    released(header(message).released);
+    ++arrived_;
+  }
+  return true;
+}
+
+// The slot still has the message before, parts of both, or the next one.
+bool Connection::isInSlot() {
+  if (slots() < kLeastSlotsToLookAt) return false;
+  auto& there = const_cast<Header&>(header(arrived_));
+  const uint32_t number = std::atomic_ref(there.number).load(std::memory_order_acquire);
+  if (number != static_cast<uint32_t>(arrived_ + 1) || there.pieces != 1) return false;
+  const Header seen = there;
+  const size_t bytes = payloadBytes(seen);
+  if (bytes > kMostCheckedBytes || checkOf(seen, payload(arrived_), bytes) != seen.check) return false;
+  released(seen.released);
   ++arrived_;
   return true;
 }
@@ -205,88 +230,108 @@ void Connection::released(uint32_t low) {
 }
 
 Status Connection::send(uint64_t message, const std::byte* data, size_t bytes, const Fingerprint& call) {
-  return put(message, {.bytes = bytes, .call = call}, data, bytes);
+  return put(message, {.call = call, .bytes = static_cast<uint32_t>(bytes)}, data, bytes);
 }
 
 Status Connection::lend(uint64_t message, const std::byte* data, size_t bytes, const Fingerprint& call,
                         const Keys& keys) {
-  const auto address = reinterpret_cast<uint64_t>(data);
-  return put(message, {.bytes = bytes, .call = call, .address = address},
-             reinterpret_cast<const std::byte*>(keys.remote.data()), rails_ * sizeof keys.remote[0]);
+  const Loan loan{reinterpret_cast<uint64_t>(data), keys.remote};
+  return put(message, {.call = call, .bytes = static_cast<uint32_t>(bytes), .lent = 1},
+             reinterpret_cast<const std::byte*>(&loan), sizeof loan);
 }
 
 // Small ones go from where they lie, as the adapter takes them along with the order; others from memory that it knows,
-// which is free again when the peer has released the message.
+// which is free again when the peer has released the message.  With several rails small ones are kept there as well.
 Status Connection::put(uint64_t message, Header header, const std::byte* data, size_t bytes) {
-  const Spread over = spread(message, kHeaderBytes + bytes);
-  header.pieces = over.count;
-  header.released = static_cast<uint32_t>(givenBack_) & kCounterBits;
+  const uint64_t free = releasable();
+  Sent& sent = sentBySlot_[message % slots()];
+  sent = {kHeaderBytes + bytes, spread(message, kHeaderBytes + bytes)};
+  header.pieces = static_cast<uint16_t>(sent.over.count);
+  header.released = static_cast<uint32_t>(free) & kCounterBits;
   header.number = static_cast<uint32_t>(message + 1);
-  const uint32_t immediate = kMessageCame | (header.number & kCounterBits);
-  Status status;
-  if (kHeaderBytes + bytes <= pairs_[0]->inlineBytes()) {
-    const QueuePair::Piece pieces[] = {{&header, kHeaderBytes, 0}, {data, bytes, 0}};
-    status = pairs_[0]->write(pieces, place(message, 0), immediate);
-  } else {
+  if (bytes <= kMostCheckedBytes) header.check = checkOf(header, data, bytes);
+  QueuePair& first = *pairs_[0];
+  const bool isInline = sent.bytes <= first.inlineBytes();
+  if (!isInline || rails_ > 1) {
     std::memcpy(staged(message), &header, kHeaderBytes);
     if (bytes > 0 && data != staging(message)) std::memcpy(staging(message), data, bytes);
-    status = putPieces(message, over, kHeaderBytes + bytes, immediate);
-  }
-  if (!status.ok()) {
-    fail(status);
-    return status;
   }
   sent_ = message + 1;
-  told_ = givenBack_;
-  tellNow_ = false;
-  return {};
-}
-
-Status Connection::putPieces(uint64_t message, const Spread& over, size_t bytes, uint32_t immediate) {
-  for (uint32_t k = 0; k < over.count; ++k) {
-    QueuePair& by = pair(over.first + k);
-    const size_t begin = beginOf(k, over.count, bytes);
-    const QueuePair::Piece piece{staged(message) + begin, beginOf(k + 1, over.count, bytes) - begin,
-                                 memory_->keys().local[by.rail()]};
-    QueuePair::Place to = place(message, by.rail());
-    to.address += begin;
-    TUTTI_TRY(by.write({&piece, 1}, to, immediate | (k > 0 ? kFurtherPiece : 0)));
+  told_ = free;
+  if (isInline) {
+    sent.rails = 1U << first.rail();
+    const QueuePair::Piece pieces[] = {{&header, kHeaderBytes, 0}, {data, bytes, 0}};
+    const Status status = first.write(pieces, place(message, first.rail()), pieceWord(sent_, 0));
+    if (!status.ok()) failed(first.rail(), status.message());
+  } else {
+    for (uint32_t piece = 0; piece < sent.over.count; ++piece) putPiece(message, piece);
   }
-  return {};
+  return trouble_;
 }
 
-// The keys lie where a message comes that is read into its slot.
+void Connection::putPiece(uint64_t message, uint32_t piece) {
+  Sent& sent = sentBySlot_[message % slots()];
+  QueuePair& by = pair(sent.over.first + piece);
+  const size_t begin = beginOf(piece, sent.over.count, sent.bytes);
+  const QueuePair::Piece part{staged(message) + begin, beginOf(piece + 1, sent.over.count, sent.bytes) - begin,
+                              memory_->keys().local[by.rail()]};
+  QueuePair::Place to = place(message, by.rail());
+  to.address += begin;
+  sent.rails |= 1U << by.rail();
+  const Status status = by.write({&part, 1}, to, pieceWord(message + 1, piece));
+  if (!status.ok()) failed(by.rail(), status.message());
+}
+
+// The loan lies where a message comes that is read into its slot.
 Status Connection::fetch(uint64_t message, std::byte* into, const Keys& keys) {
-  const Header from = header(message);
-  std::array<uint32_t, kMostRails> theirKeys{};
-  std::memcpy(theirKeys.data(), payload(message), rails_ * sizeof theirKeys[0]);
-  const Keys& ours = into == nullptr ? memory_->keys() : keys;
-  if (into == nullptr) into = payload(message);
-  const Spread over = spread(message, from.bytes);
-  const auto mark = static_cast<uint32_t>(message % slots());
-  for (uint32_t k = 0; k < over.count; ++k) {
-    QueuePair& by = pair(over.first + k);
-    const size_t begin = beginOf(k, over.count, from.bytes);
-    const QueuePair::Piece piece{into + begin, beginOf(k + 1, over.count, from.bytes) - begin, ours.local[by.rail()]};
-    ++fetching_[mark];
-    TUTTI_TRY(by.read(piece, {from.address + begin, theirKeys[by.rail()]}, mark));
-  }
-  return {};
+  Fetch& fetch = fetches_[message % slots()];
+  fetch.bytes = header(message).bytes;
+  fetch.over = spread(message, fetch.bytes);
+  fetch.into = into == nullptr ? payload(message) : into;
+  fetch.keys = into == nullptr ? memory_->keys() : keys;
+  std::memcpy(&fetch.from, payload(message), sizeof fetch.from);
+  fetch.underWay = fetch.over.count;
+  for (uint32_t piece = 0; piece < fetch.over.count; ++piece) readPiece(message, piece);
+  return trouble_;
+}
+
+void Connection::readPiece(uint64_t message, uint32_t piece) {
+  const Fetch& fetch = fetches_[message % slots()];
+  QueuePair& by = pair(fetch.over.first + piece);
+  const size_t begin = beginOf(piece, fetch.over.count, fetch.bytes);
+  const QueuePair::Piece part{fetch.into + begin, beginOf(piece + 1, fetch.over.count, fetch.bytes) - begin,
+                              fetch.keys.local[by.rail()]};
+  const auto mark = static_cast<uint32_t>(message % slots() + piece * slots());
+  const Status status = by.read(part, {fetch.from.address + begin, fetch.from.keys[by.rail()]}, mark);
+  if (status.ok()) return;
+  failed(by.rail(), status.message());
+  again_.push_back({message, piece, true});
 }
 
 // Half of the slots at a time, so that one message in several costs a write of nothing: the sender has room all along.
 void Connection::giveBack(uint64_t messages, bool now) {
   givenBack_ = messages;
-  tellNow_ = tellNow_ || now || givenBack_ - told_ >= std::max(slots() / 2, 1u);
-  if (tellNow_) tellReleased();
+  const uint32_t half = std::max(slots() / 2, 1U);
+  if (givenBack_ - told_ > half) confirmMost();
+  if (now || releasable() - told_ >= half) tellUpTo_ = givenBack_;
+  if (told_ < tellUpTo_) tellReleased();
 }
 
+// Of messages that were found in their slots the last one alone may be yet to complete: the others' slots are free.
+void Connection::confirmMost() {
+  constexpr int kMostPolls = 1000;
+  for (int i = 0; i < kMostPolls && confirmed() + 1 < givenBack_ && trouble_.ok(); ++i) completions_->poll();
+}
+
+uint64_t Connection::releasable() const { return std::min(givenBack_, confirmed()); }
+
 void Connection::tellReleased() {
-  if (!hasRoom() || !trouble_.ok()) return;  // poll() asks again
-  tellNow_ = false;
-  told_ = givenBack_;
-  const Status status = pairs_[0]->write({}, place(0, 0), static_cast<uint32_t>(givenBack_) & kCounterBits);
-  if (!status.ok()) fail(status);
+  const uint64_t free = releasable();
+  if (free <= told_ || !hasRoom() || !trouble_.ok()) return;  // poll() asks again
+  told_ = free;
+  QueuePair& by = *pairs_[0];
+  const Status status = by.write({}, place(0, by.rail()), static_cast<uint32_t>(free) & kCounterBits);
+  if (!status.ok()) failed(by.rail(), status.message());
 }
 
 }  // namespace tutti::verbs

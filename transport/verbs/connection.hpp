@@ -1,10 +1,13 @@
 // Both ends' slots for messages over a few queue pairs, with counters of what has come and what has been released.
 #pragma once
 
+#include <array>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "src/base/fd.hpp"
+#include "transport/verbs/arrivals.hpp"
 #include "transport/verbs/queue_pair.hpp"
 
 namespace tutti::verbs {
@@ -12,12 +15,18 @@ namespace tutti::verbs {
 /// A message is one write into a slot of the receiver's, its header in front.  The receiver tells how many messages it
 /// has released beside messages of its own, or by writes of nothing.  One thread, but for header().
 ///
+/// Every message completes at the receiver, which wakes it where it sleeps.  One that polls sees a small message in its
+/// slot before that; it tells the sender that the slot is free only when both have happened.
+///
 /// The first queue pair carries what is small.  Larger messages take turns among all of them, or go in pieces by
 /// several: over all rails, and where options say so over all queue pairs.  Each piece tells the message's number, so
 /// messages count as arrived in their order, whatever the order of the pieces.
 ///
-/// Trouble (a completion with an error, the port, the peer's end) is kept here, for the endpoint to say when it needs
-/// what does not come any more: what came before counts.
+/// A rail that fails while another is left is lost (lost_rails.cpp): both ends end its queue pairs, and messages that
+/// used it and have not come whole are sent again by the others.
+///
+/// Trouble (the last rail's completion with an error, its port, the peer's end) is kept here, for the endpoint to say
+/// when it needs what does not come any more: what came before counts.
 class Connection final : private QueuePair::Owner {
  public:
   /// stream: to the peer, through which its end shows.  Errors: SystemError.
@@ -61,24 +70,31 @@ class Connection final : private QueuePair::Owner {
 
   // ---- Receiving.
 
-  /// Messages that have come.
-  uint64_t arrived() const { return arrived_; }
+  /// Whether this message has come, all before it being known to.  Finds small ones by a look at their slot, sooner and
+  /// for less than by what completes.
+  bool has(uint64_t message) { return message < arrived_ || (message == arrived_ && isInSlot()); }
+  /// Whether has() finds messages of so many bytes so.
+  bool findsInSlot(size_t bytes) const { return bytes <= kMostCheckedBytes && slots() >= kLeastSlotsToLookAt; }
+  /// Messages that have come, as far as what completed tells.
+  uint64_t confirmed() const { return arrivals_.complete(); }
   /// Of a message that has come, or may have: its number says so.  Any thread.
   const Header& header(uint64_t message) const { return *reinterpret_cast<const Header*>(slot(message)); }
   std::byte* payload(uint64_t message) { return slot(message) + kHeaderBytes; }
   /// Read what the peer lends, into registered memory or into the message's slot (null).
   Status fetch(uint64_t message, std::byte* into, const Keys& keys);
   /// After fetch().
-  bool isFetched(uint64_t message) const { return fetching_[message % slots()] == 0; }
+  bool isFetched(uint64_t message) const { return fetches_[message % slots()].underWay == 0 && message < confirmed(); }
   /// The first `messages` are done with.  now: tell the peer at once, which may wait for this one.
   void giveBack(uint64_t messages, bool now);
 
  private:
+  /// With fewer slots, one that is free and not told of could be the one that the sender may count on.
+  static constexpr uint32_t kLeastSlotsToLookAt = 4;
   class Slots;
-  Connection(int peer, std::shared_ptr<Completions> completions, Fd stream);
+  Connection(int peer, std::shared_ptr<Completions> completions, Fd stream, uint32_t slots);
   Status open(const Rails& rails, const Options& options);
-  /// Every message of both directions, its release, and some to spare.
-  uint32_t receives() const { return 2 * card_.slots + 2; }
+  /// Every message of both directions, its release, and some to spare, and what is yet to be posted again.
+  uint32_t receives() const { return 2 * card_.slots + 2 + QueuePair::kReceivesAtOnce; }
   /// Of so many bytes of a message, from the k-th queue pair on.
   struct Spread {
     uint32_t first, count;
@@ -92,23 +108,58 @@ class Connection final : private QueuePair::Owner {
   std::byte* staged(uint64_t message) const;
   QueuePair::Place place(uint64_t message, uint32_t rail) const;
   Status put(uint64_t message, Header header, const std::byte* data, size_t bytes);
-  Status putPieces(uint64_t message, const Spread& over, size_t bytes, uint32_t immediate);
-  bool arrive();
+  void putPiece(uint64_t message, uint32_t piece);
+  void readPiece(uint64_t message, uint32_t piece);
+  bool isInSlot();
+  bool confirm();
   void released(uint32_t low);
+  uint64_t releasable() const;
+  void confirmMost();
   void tellReleased();
   void lookAtStream();
   void flush();
   void fail(Status why);
-  std::string who(const Device& rail) const;
+  std::string who(uint32_t rail) const;
 
-  void came(uint32_t immediate) override;
+  void came(uint32_t word) override;
   void fetched(uint32_t mark) override;
-  void failed(const Device& rail, const std::string& what) override;
+  void failed(uint32_t rail, const std::string& what) override;
 
-  /// What has come of the next message in a slot.
-  struct Arrival {
-    uint32_t pieces = 0;
-    bool header = false;
+  // lost_rails.cpp
+  uint32_t railsUp() const;
+  void peerLost(uint32_t rail, uint32_t low);
+  void moveTraffic();
+  void lose(uint32_t rail);
+  void sendAgain(uint32_t rail);
+  void tellOfLostRails();
+  void goOnAgain();
+  bool isMoved();
+
+  /// A message in a slot of the peer's.
+  struct Sent {
+    size_t bytes = 0;  // with its header
+    Spread over{};
+    uint32_t rails = 0;  // that its pieces went by, a bit each
+  };
+  /// A message that the peer lends, and where it goes.
+  struct Fetch {
+    std::byte* into = nullptr;
+    Keys keys;
+    Loan from;
+    size_t bytes = 0;
+    Spread over{};
+    uint32_t underWay = 0;  // reads
+  };
+  /// A piece that went by a rail that is lost.
+  struct Piece {
+    uint64_t message;
+    uint32_t piece;
+    bool isRead;
+  };
+  enum class RailState : uint8_t {
+    Up,
+    Lost,  // until the peer says that it has ended its queue pairs, too
+    Gone,
   };
 
   const int peer_;
@@ -118,17 +169,32 @@ class Connection final : private QueuePair::Owner {
   std::unique_ptr<Slots> memory_;  // the receiving slots, and as many to send from
   uint32_t rails_ = 1;
   bool splits_ = false;
-  std::vector<std::unique_ptr<QueuePair>> pairs_;  // rail k has the k-th, and every rails_-th from there on
-  std::vector<Arrival> arrivals_;                  // by slot
-  std::vector<uint32_t> fetching_;                 // by slot: reads under way
+  bool connected_ = false;
+  /// Those of the rails that are up take turns: any run of as many as there are rails has one on each.
+  std::vector<std::unique_ptr<QueuePair>> pairs_;
+  Arrivals arrivals_;
+  std::vector<Sent> sentBySlot_;
+  std::vector<Fetch> fetches_;  // by slot
   Status trouble_;
   uint64_t sent_ = 0;
   uint64_t released_ = 0;  // by the peer
-  uint64_t arrived_ = 0;
+  uint64_t arrived_ = 0;   // by a look at their slot, or as arrivals_ has it
   uint64_t givenBack_ = 0;
-  uint64_t told_ = 0;  // of those
-  bool tellNow_ = false;
+  uint64_t told_ = 0;      // of those
+  uint64_t tellUpTo_ = 0;  // at once
   uint32_t looks_ = 0;
+
+  // Of rails that are lost.  All are bits by rail, but for the last three.
+  bool moving_ = false;      // nothing new is sent meanwhile
+  uint32_t failing_ = 0;     // to be lost by the next react()
+  uint32_t peersWords_ = 0;  // that the peer has lost, to be looked at by the next react()
+  uint32_t untold_ = 0;      // that the peer has to be told of
+  uint32_t lost_ = 0;
+  std::array<RailState, kMostRails> states_{};
+  std::array<std::string, kMostRails> why_;
+  std::array<uint64_t, kMostRails> peerHas_{};  // messages that the peer has whole, when it says that a rail is lost
+  Fifo<Piece> again_;
+  std::vector<uint64_t> lastAgain_;  // by queue pair: the operation that ends what went again; empty: not yet posted
 };
 
 }  // namespace tutti::verbs

@@ -20,27 +20,31 @@ std::string lockedLimit() {
 
 }  // namespace
 
-// Of every port that may be used; where all are alike the first suffice.
+// Every port is opened that may be used, as it says only then what it is.
 Result<Rails> Device::open(const Options& options) {
   TUTTI_ASSIGN(const Library* api, library());
   int count = 0;
   ibv_device** const list = api->getDeviceList(&count);
   if (list == nullptr) return invalidUsage("libibverbs lists no devices: ", errnoError(errno, "").message());
   std::string reasons;
-  Rails found;
-  for (int i = 0; i < count && (!options.adapters.empty() || found.size() < options.rails); ++i) {
-    for (auto& port : openPorts(*api, list[i], options, &reasons)) found.push_back(std::move(port));
+  Rails all;
+  for (int i = 0; i < count; ++i) {
+    for (auto& port : openPorts(*api, list[i], options, &reasons)) all.push_back(std::move(port));
   }
   api->freeDeviceList(list);
-  std::ranges::stable_sort(found, {}, [&](const std::shared_ptr<Device>& device) {
-    return placeInList(options.adapters, device->name_, device->port_);
-  });
+  std::vector<PortFacts> facts;
+  for (const auto& device : all) facts.push_back(device->facts(options));
+  Rails found;
+  for (const size_t port : orderOfPorts(facts, nodesOfThread(), options.localRank, options.rails)) {
+    found.push_back(all[port]);
+  }
   if (found.size() > options.rails) found.resize(options.rails);
   for (const auto& device : found) {
     TUTTI_INFO("verbs", "takes ", device->name(), ", ", device->isEthernet() ? "RoCE" : "InfiniBand", ", address ",
                device->gid_.text(), " (GID index ", device->gid_.index,
                options.gidIndex >= 0 ? ", by TUTTI_IB_GID_INDEX" : "", "), MTU ", bytesOf(device->mtu_),
-               device->adaptive_ ? ", adaptive routing" : "");
+               device->adaptive_ ? ", adaptive routing" : "", "; local rank ", options.localRank, ", ", all.size(),
+               all.size() == 1 ? " port may be used" : " ports may be used");
   }
   if (!found.empty()) return found;
   if (count == 0) return invalidUsage("there is no device of InfiniBand or RoCE");
@@ -71,6 +75,13 @@ Rails Device::openPorts(const Library& api, ibv_device* listed, const Options& o
   }
   if (found.empty()) *reasons += cat(reasons->empty() ? "" : ", ", name, ": ", why.empty() ? "it has no port" : why);
   return found;
+}
+
+PortFacts Device::facts(const Options& options) const {
+  return {.listed = placeInList(options.adapters, name_, port_),
+          .numaNode = nodeOfAdapter(name_),
+          .fabric = isEthernet() ? networkOf(gid_) : gid_.raw.global.subnet_prefix,
+          .speed = uint64_t{portAttributes_.active_speed} << 8 | portAttributes_.active_width};
 }
 
 Status Device::usePort(uint8_t port, const Options& options) {

@@ -11,6 +11,7 @@
 #include "transport/verbs/gid.hpp"
 #include "transport/verbs/library.hpp"
 #include "transport/verbs/options.hpp"
+#include "transport/verbs/port_choice.hpp"
 
 namespace tutti::verbs {
 
@@ -21,9 +22,9 @@ using Rails = std::vector<std::shared_ptr<Device>>;
 /// Any thread.
 class Device {
  public:
-  /// The first `options.rails` ports that TUTTI_IB_HCA allows, in its order, that are up, and whose adapters have
-  /// reliable connections over InfiniBand or RoCE; what it took is logged.  Fewer where there are not so many.
-  /// Errors: InvalidUsage, a clause that says why there is none.
+  /// The first `options.rails` ports that TUTTI_IB_HCA allows, that are up, and whose adapters have reliable
+  /// connections over InfiniBand or RoCE, in the order of orderOfPorts(); what it took is logged.  Fewer where there
+  /// are not so many. Errors: InvalidUsage, a clause that says why there is none.
   static Result<Rails> open(const Options& options);
   ~Device();
   Device(const Device&) = delete;
@@ -50,6 +51,7 @@ class Device {
   /// A clause, or nothing: the port may be used.
   Status usePort(uint8_t port, const Options& options);
   Status chooseAddress(const Options& options);
+  PortFacts facts(const Options& options) const;
   static std::vector<std::shared_ptr<Device>> openPorts(const Library& api, ibv_device* listed, const Options& options,
                                                         std::string* reasons);
 

@@ -12,6 +12,8 @@ namespace {
 constexpr size_t kMostPosted = kVerbsRemote.mostRequests;  // receives
 /// Two copies of so much cost less than the way there and back.
 constexpr size_t kMostCopiedBytes = 4096;
+/// A look at what has completed takes longer than one at the slot where a small message comes.
+constexpr uint32_t kPeeksPerLook = 4;
 
 }  // namespace
 
@@ -124,9 +126,9 @@ Status VerbsEndpoint::serve() {
   Status odd;
   while (odd.ok() && begun_ < posted_.size()) {
     const uint64_t message = taken_.load(std::memory_order_relaxed) + begun_;
-    if (message >= connection_->arrived()) break;
+    if (!connection_->has(message)) break;
     Posted* const next = posted_.begin() + begun_;
-    const bool lent = connection_->header(message).address != 0;
+    const bool lent = connection_->header(message).lent != 0;
     if (lent && (!connection_->hasRoom() || !connection_->trouble().ok())) break;
     odd = begin(next, message);
     if (odd.ok()) ++begun_;
@@ -142,7 +144,7 @@ Status VerbsEndpoint::serve() {
 
 Status VerbsEndpoint::begin(Posted* next, uint64_t message) {
   TUTTI_TRY(check(message, next->expect));
-  if (connection_->header(message).address != 0) {
+  if (connection_->header(message).lent != 0) {
     TUTTI_TRY(connection_->fetch(message, next->dst, next->keys));
     next->lent = true;
   } else if (next->expect.bytes > 0) {
@@ -167,17 +169,27 @@ void VerbsEndpoint::taken(bool lent) {
 
 Result<const std::byte*> VerbsEndpoint::peek(const Expect& expect) {
   constexpr const std::byte* kNotYet = nullptr;
-  TUTTI_TRY(asStatus(look()));
+  TUTTI_TRY(failure_);
+  const uint64_t message = taken_.load(std::memory_order_relaxed);
+  const bool readable = posted_.empty() && connection_->has(message) && connection_->header(message).lent == 0;
+  if (readable) return found(expect);
+  if (posted_.empty() && connection_->findsInSlot(expect.bytes) && ++peeks_ % kPeeksPerLook != 0) return kNotYet;
+  TUTTI_ASSIGN(const bool some, look());
+  if (!some && posted_.empty() && !connection_->has(message) && connection_->trouble().ok()) return kNotYet;
   TUTTI_TRY(serve());
   if (!posted_.empty()) return kNotYet;
+  if (connection_->has(taken_.load(std::memory_order_relaxed))) return found(expect);
+  TUTTI_TRY(remember(connection_->trouble()));
+  return kNotYet;
+}
+
+Result<const std::byte*> VerbsEndpoint::found(const Expect& expect) {
+  constexpr const std::byte* kNotYet = nullptr;
   const uint64_t message = taken_.load(std::memory_order_relaxed);
-  if (message >= connection_->arrived()) {
-    TUTTI_TRY(remember(connection_->trouble()));
-    return kNotYet;
-  }
   TUTTI_TRY(remember(check(message, expect)));
-  if (connection_->header(message).address != 0) {
-    if (!fetching_ && connection_->hasRoom() && connection_->trouble().ok()) {
+  if (connection_->header(message).lent != 0) {
+    const bool mayFetch = message < connection_->confirmed() && connection_->hasRoom();
+    if (!fetching_ && mayFetch && connection_->trouble().ok()) {
       TUTTI_TRY(connection_->fetch(message, nullptr, {}));
       fetching_ = true;
     }

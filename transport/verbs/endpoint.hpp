@@ -52,6 +52,8 @@ class VerbsEndpoint final : public Endpoint, private Served {
   Status sentOne(Status how);
   /// Whether something has completed.  Errors: the failure, if one has been said before.
   Result<bool> look();
+  /// The next message, which has come: readable in place, or being read there.
+  Result<const std::byte*> found(const Expect& expect);
   Status check(uint64_t message, const Expect& expect);
   Status serve();
   Status begin(Posted* next, uint64_t message);
@@ -72,6 +74,7 @@ class VerbsEndpoint final : public Endpoint, private Served {
   std::atomic<uint64_t> taken_{0};  // messages
   bool fetching_ = false;           // the message that is peeked at is lent, and being read
   bool held_ = false;               // release() is due
+  uint32_t peeks_ = 0;
   Status failure_;
 };
 

@@ -32,6 +32,7 @@ struct Options {
   int relaxedOrdering = 2;      // 0: never, 1: or fail, 2: where the library has it
   int adaptiveRouting = -1;     // -1: on InfiniBand
   size_t adaptiveAbove = 8192;  // bytes
+  int localRank = 0;            // of the rank, among those of its host
   size_t slots = 4;
   size_t slotBytes = 128 << 10;
 

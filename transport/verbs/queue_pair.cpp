@@ -47,7 +47,7 @@ Status QueuePair::open(uint32_t receives, const Options& options) {
   if (pair_ == nullptr) return errnoError(errno, cat(device_->name(), " gives no queue pair"));
   inlineBytes_ = wanted.cap.max_inline_data;
   TUTTI_TRY(toInit(options));
-  for (uint32_t i = 0; i < receives; ++i) TUTTI_TRY(postReceive());
+  for (uint32_t i = 0; i < receives; ++i) TUTTI_TRY(postReceives(1));
   return {};
 }
 
@@ -185,17 +185,24 @@ Result<uint64_t> QueuePair::flush() {
   return posted_;
 }
 
-Status QueuePair::postReceive() {
-  ibv_recv_wr work{};
-  work.wr_id = workId(*listener_, kReceiveWork);
+/// At most kReceivesAtOnce.
+Status QueuePair::postReceives(uint32_t count) {
+  ibv_recv_wr work[kReceivesAtOnce];
+  for (uint32_t i = 0; i < count; ++i) {
+    work[i] = {};
+    work[i].wr_id = workId(*listener_, kReceiveWork);
+    work[i].next = i + 1 < count ? &work[i + 1] : nullptr;
+  }
   ibv_recv_wr* bad = nullptr;
-  const int error = ibv_post_recv(pair_, &work, &bad);
+  const int error = ibv_post_recv(pair_, work, &bad);
   return error == 0 ? Status() : errnoError(error, cat(device_->name(), " takes no more receives"));
 }
 
 void QueuePair::came(uint32_t immediate) {
   owner_->came(immediate);
-  if (const Status status = postReceive(); !status.ok()) owner_->failed(*device_, status.message());
+  if (++received_ < kReceivesAtOnce) return;
+  received_ = 0;
+  if (const Status status = postReceives(kReceivesAtOnce); !status.ok()) owner_->failed(rail_, status.message());
 }
 
 void QueuePair::finished(uint32_t low) {

@@ -21,8 +21,8 @@ class QueuePair final : private Listener {
     virtual void came(uint32_t immediate) = 0;
     /// A read that was begun with this mark has brought all it was to.
     virtual void fetched(uint32_t mark) = 0;
-    /// Nothing more will come by this queue pair.  rail: its port; what: a clause.
-    virtual void failed(const Device& rail, const std::string& what) = 0;
+    /// Nothing more will come by this queue pair.  what: a clause.  It may not be destroyed in here.
+    virtual void failed(uint32_t rail, const std::string& what) = 0;
   };
   /// owner and completions: borrowed.  receives: messages that may come before they are asked for.
   /// Errors: SystemError.
@@ -50,6 +50,8 @@ class QueuePair final : private Listener {
     uint64_t address;
     uint32_t key;
   };
+  /// Receives are posted again by so many, for less.
+  static constexpr uint32_t kReceivesAtOnce = 4;
   size_t inlineBytes() const { return inlineBytes_; }
   bool hasRoom() const { return posted_ - done_ + kMostOfOne <= kDepth; }
   /// Up to two pieces; of at most inlineBytes() in all: their memory is free at once.
@@ -60,6 +62,11 @@ class QueuePair final : private Listener {
   bool isDone(uint64_t operation) const { return operation <= done_; }
   /// Ask to be told of all that was posted; its number.
   Result<uint64_t> flush();
+  /// Calls f with the mark of each read that has not brought all it was to.
+  template <class F>
+  void forReadsUnderWay(F f) {
+    for (const Read& read : reads_) f(read.mark);
+  }
 
  private:
   static constexpr uint32_t kDepth = 64;
@@ -75,11 +82,11 @@ class QueuePair final : private Listener {
   Status toInit(const Options& options);
   Status toSend(const ConnectionCard& mine, const ConnectionCard& theirs, const Options& options);
   Status post(ibv_send_wr* work, uint32_t count, bool reports);
-  Status postReceive();
+  Status postReceives(uint32_t count);
 
   void came(uint32_t immediate) override;
   void finished(uint32_t posted) override;
-  void failed(const std::string& what) override { owner_->failed(*device_, what); }
+  void failed(const std::string& what) override { owner_->failed(rail_, what); }
 
   Owner* const owner_;
   Completions& completions_;
@@ -92,7 +99,8 @@ class QueuePair final : private Listener {
   uint64_t posted_ = 0;              // operations
   uint64_t reported_ = 0;            // the last that was to report
   uint64_t done_ = 0;
-  Fifo<Read> reads_;  // under way
+  uint32_t received_ = 0;  // since receives were last posted
+  Fifo<Read> reads_;       // under way
 };
 
 }  // namespace tutti::verbs

@@ -8,7 +8,7 @@
 namespace tutti::verbs {
 namespace {
 
-constexpr std::string_view kTag = "verbs2 ";
+constexpr std::string_view kTag = "verbs3 ";
 
 /// Each end sends its card through a stream of the bootstrap, and when its queue pair is ready to receive one byte
 /// more: what is sent before that would be lost, and come late.

@@ -19,7 +19,7 @@ class VerbsTransport final : public Transport {
 
   std::string_view name() const override { return "verbs"; }
   Result<LinkProfile> reach(const PeerInfo& self, const PeerInfo& peer) const override;
-  /// Empty where there is no device; else "verbs2 mlx5_0:1,mlx5_1:1", the ports, which errors name.
+  /// Empty where there is no device; else "verbs3 mlx5_0:1,mlx5_1:1", the ports, which errors name.
   Address address() const override;
   PendingEndpoint beginConnect(int peer, const Address& peerAddress, int lane) override;
   Result<std::unique_ptr<MemoryRegistration>> registerMemory(const Memory& memory) override;

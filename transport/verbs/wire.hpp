@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "transport/verbs/device.hpp"
@@ -15,22 +16,67 @@ static_assert(std::endian::native == std::endian::little, "wire.hpp is written f
 
 /// Precedes the payload of a message in its slot.  The last field shows that the slot has been written.
 struct Header {
-  uint64_t bytes = 0;
   Fingerprint call;
-  uint64_t address = 0;   // where the receiver reads the payload, whose keys follow, one for each rail; 0: it follows
-  uint32_t pieces = 1;    // that the message comes in, each with 32 bits of its own
+  uint64_t check = 0;     // of a small message: checkOf()
+  uint32_t bytes = 0;     // of the message
   uint32_t released = 0;  // messages that this end is done with, the low bits
-  uint32_t unused = 0;
-  uint32_t number = 0;  // of the message, from 1 on, the low bits
+  uint16_t pieces = 1;    // that the message comes in, each with 32 bits of its own
+  uint16_t lent = 0;      // 1: the receiver reads it where the loan says that follows; 0: it follows
+  uint32_t number = 0;    // of the message, from 1 on, the low bits
 };
 inline constexpr size_t kHeaderBytes = sizeof(Header);
-static_assert(kHeaderBytes == 48);
+static_assert(kHeaderBytes == 40);
 
-/// The 32 bits beside a write: the low bits of a counter, whether they are of a message's number, and whether its
-/// header comes in another piece.
+/// Where the sender lends a message.
+struct Loan {
+  uint64_t address = 0;
+  std::array<uint32_t, kMostRails> keys{};
+};
+
+/// What follows a header in its slot.
+inline size_t payloadBytes(const Header& header) { return header.lent != 0 ? sizeof(Loan) : header.bytes; }
+
+/// Messages of so much may be found by a look at their slot.
+inline constexpr size_t kMostCheckedBytes = 256 - kHeaderBytes;
+/// Of a header and its payload, which tells a message that is there from one that is coming: nothing promises in which
+/// order an adapter's bytes become visible.
+inline uint64_t checkOf(const Header& header, const std::byte* payload, size_t bytes) {
+  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
+  uint64_t check = header.number;
+  const auto mix = [&check](uint64_t word) { check = (std::rotl(check, 29) ^ word) * kOdd; };
+  mix(header.call.head);
+  mix(header.call.count);
+  mix(uint64_t{header.bytes} << 32 | header.released);
+  mix(uint64_t{header.pieces} << 16 | header.lent);
+  uint64_t word = 0;
+  for (; bytes >= sizeof word; bytes -= sizeof word, payload += sizeof word) {
+    std::memcpy(&word, payload, sizeof word);
+    mix(word);
+  }
+  word = 0;
+  if (bytes > 0) std::memcpy(&word, payload, bytes);
+  mix(word);
+  return check ^ check >> 32;
+}
+
+/// The 32 bits beside a write.  Of a message's piece: the low bits of the message's number, and which piece; the first
+/// one has the header.  Else the low bits of the number of messages that have been released or, with a rail that this
+/// end uses no more, of those that have come whole.
 inline constexpr uint32_t kMessageCame = uint32_t{1} << 31;
-inline constexpr uint32_t kFurtherPiece = uint32_t{1} << 30;
-inline constexpr uint32_t kCounterBits = kFurtherPiece - 1;
+inline constexpr uint32_t kRailLost = uint32_t{1} << 30;  // without kMessageCame
+inline constexpr int kPieceShift = 25;
+inline constexpr int kRailShift = 28;
+inline constexpr uint32_t kCounterBits = (uint32_t{1} << kPieceShift) - 1;
+inline constexpr uint32_t kMostPieces = kMostRails * kMostQueuePairs;
+static_assert(kMostPieces <= 64 && kMostRails <= 4);
+constexpr uint32_t pieceWord(uint64_t number, uint32_t piece) {
+  return kMessageCame | piece << kPieceShift | (static_cast<uint32_t>(number) & kCounterBits);
+}
+constexpr uint32_t pieceOf(uint32_t word) { return (word & ~kMessageCame) >> kPieceShift; }
+constexpr uint32_t lostRailWord(uint32_t rail, uint64_t whole) {
+  return kRailLost | rail << kRailShift | (static_cast<uint32_t>(whole) & kCounterBits);
+}
+constexpr uint32_t lostRailOf(uint32_t word) { return (word & ~kRailLost) >> kRailShift; }
 /// The counter whose low bits are these, at most `ahead` after `known`; nothing: there is none.
 inline std::optional<uint64_t> widen(uint32_t low, uint64_t known, uint64_t ahead) {
   const uint64_t step = (low - known) & kCounterBits;
@@ -52,7 +98,7 @@ static_assert(sizeof(RailCard) == 32 + 4 * kMostQueuePairs);
 
 /// What an end tells of itself through the bootstrap's stream when its queue pairs are there.
 struct ConnectionCard {
-  static constexpr uint32_t kMagic = 0x32425256;
+  static constexpr uint32_t kMagic = 0x34425256;
   uint32_t magic = kMagic;
   uint32_t packetNumber = 0;
   uint32_t slots = 0;
