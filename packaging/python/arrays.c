@@ -1,4 +1,4 @@
-#include "arrays.h"
+#include "packaging/python/arrays.h"
 
 #include <string.h>
 

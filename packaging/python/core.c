@@ -4,7 +4,7 @@
  * It links no libtutti: setup() takes the addresses of the functions from ctypes, so both use one and the same library.
  * What it does not know itself (other libraries' arrays, bad arguments) it asks Python for; tutti/_calls.py does the
  * same without this module, and says the same of every call. */
-#include "arrays.h"
+#include "packaging/python/arrays.h"
 #include "tutti/tutti.h"
 
 typedef tuttiResult_t (*Function)(void);

@@ -2,6 +2,7 @@
 
 #include <cstdarg>
 
+#include "src/base/log.hpp"
 #include "src/plugins/open.hpp"
 
 namespace tutti::profiler {

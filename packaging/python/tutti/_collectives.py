@@ -163,7 +163,7 @@ class Collectives:
         if result or op.__class__ is Operator:
             self._ended(result, op)
         if stream.__class__ is Stream:
-            stream._keep(_held(send), _held(recv), op)
+            stream._keep(_held(send), _held(recv), op if isinstance(op, Operator) else None)
 
     def _ended(self, result, op):
         """What comes after a call that failed, or has a function of Python's."""
@@ -211,7 +211,7 @@ class Collectives:
         if in_group():
             keep_in_group(_held(sendbuf), _held(recvbuf))
         if stream.__class__ is Stream:
-            stream._keep(_held(sendbuf), _held(recvbuf), op)
+            stream._keep(_held(sendbuf), _held(recvbuf), op if isinstance(op, Operator) else None)
         self._ended(result, op)
 
 

@@ -45,12 +45,10 @@ def _refuse(what, why):
 
 def _check_layout(what, shape, strides, itemsize):
     """C-contiguous, by strides in bytes; None is."""
-    if strides is None:
+    if strides is None or 0 in shape:
         return
     expected = itemsize
     for size, stride in zip(reversed(shape), reversed(strides)):
-        if size == 0:
-            return
         if size > 1 and stride != expected:
             _refuse(what, f"of shape {tuple(shape)} is not contiguous (strides {tuple(strides)} bytes): pass a copy "
                     "(numpy.ascontiguousarray, tensor.contiguous())")

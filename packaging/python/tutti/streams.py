@@ -24,7 +24,10 @@ class Stream:
     def synchronize(self):
         """Wait for what is enqueued; raises the first error of an operation since the last call."""
         handle = self._alive()
-        result = library().tuttiStreamSynchronize(handle)
+        self._passed(library().tuttiStreamSynchronize(handle))
+
+    def _passed(self, result):
+        """Let go of the arrays of a stream that is idle, and tell what went wrong."""
         kept, self._open = self._open, []
         kept += [one for _, part in self._sealed for one in part]
         self._sealed.clear()
@@ -34,8 +37,10 @@ class Stream:
     def query(self):
         """True when idle; raises as synchronize."""
         result = library().tuttiStreamQuery(self._alive())
-        check(result)
-        return result == core.tuttiSuccess
+        if result == core.tuttiInProgress:
+            return False
+        self._passed(result)
+        return True
 
     def record(self, event=None):
         """An event that captures what is enqueued by now."""
@@ -61,7 +66,7 @@ class Stream:
     _alive = _fork.alive
 
     def _keep(self, *arrays):
-        self._open.extend(arrays)
+        self._open.extend(one for one in arrays if one is not None)
         if len(self._open) < self._SEAL_EVERY or _group.depth:
             return
         self._sealed.append((self.record(), self._open))
