@@ -7,6 +7,7 @@
 
 docs/python.md is the manual."""
 from . import memory
+from ._tools import plan, simulate, topology
 from .arrays import Buffer, as_dtype
 from .communicator import Communicator, Estimate
 from .config import UniqueId, get_unique_id, get_unique_id_at, get_version, set_default
@@ -21,4 +22,4 @@ __version__ = ".".join(map(str, get_version()))
 __all__ = ["AVG", "BAND", "BOR", "BXOR", "Buffer", "Communicator", "CudaError", "DataType", "Estimate", "Event",
            "InternalError", "InvalidArgument", "InvalidUsage", "LAND", "LOR", "MAX", "MIN", "Operator", "PROD", "ReduceOp",
            "RemoteError", "SUM", "Stream", "SystemFailure", "Timeout", "TuttiError", "UniqueId", "as_dtype", "get_unique_id",
-           "get_unique_id_at", "get_version", "group", "memory", "set_default"]
+           "get_unique_id_at", "get_version", "group", "memory", "plan", "set_default", "simulate", "topology"]
