@@ -42,7 +42,7 @@ def parallel_library():
     return _typed(_load("libtutti_parallel.so.0"), parallel.FUNCTIONS, parallel)
 
 
-def make(kind, **fields):
+def make(kind, /, **fields):
     """A struct of the C API as its initializer leaves it, but for `fields`."""
     struct = kind()
     defaults = core.DEFAULTS
