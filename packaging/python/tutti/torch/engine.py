@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 from .._api import core
 from .._library import make
+from . import spans
 from .errors import check, lib
 from .lane import Lane
 from .message import Message
@@ -41,7 +42,7 @@ class Engine:
         self.store = store.clone() if hasattr(store, "clone") else store
         self.rank, self.size, self.options = rank, size, options
         self.timeout_ms = milliseconds(options._timeout)
-        self.sequence, self.coalescing = 0, None
+        self.sequence, self.coalescing, self.name = 0, None, "tutti"
         self._process, self._closed = os.getpid(), None
         self._barriers = 0
         self._order = threading.Lock()
@@ -85,11 +86,15 @@ class Engine:
             self.sequence += 1
             sequence = self.sequence
         lane = self.lanes[sequence % len(self.lanes)]
+        span = spans.begin(f"{self.name}:{what}", outputs)
         if asynchronous:
-            return lane.enqueue(what, calls, outputs, sequence, after, (outputs, keep), timeout_ms)
-        lane.run(what, calls, timeout_ms)
-        if after is not None:
-            after()
+            return lane.enqueue(what, calls, outputs, sequence, after, (outputs, keep), timeout_ms, span)
+        try:
+            lane.run(what, calls, timeout_ms)
+            if after is not None:
+                after()
+        finally:
+            spans.end(span)
         return Work(what, outputs, sequence)
 
     def blocking(self, what):
@@ -141,6 +146,8 @@ class Engine:
         if self._closed is not None or os.getpid() != self._process:
             self.refuse(what)
         message = Message(what, [tensor], peer, tag, buffer, after, self)
+        kind = what.split()[0] if peer >= 0 else "recvAnySource"
+        message._span = spans.begin(f"{self.name}:{kind}", [tensor])
         (self.messages.recv if message.receives() else self.messages.send)(message)
         if self.coalescing is not None:
             self.coalescing.works.append(message)

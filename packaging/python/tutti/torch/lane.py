@@ -42,7 +42,7 @@ class Lane:
             function(*arguments, self.comm, stream)  # what is wrong with a call is told by the group's end
         check(lib.tuttiGroupEnd(), what)
 
-    def enqueue(self, what, calls, outputs, sequence, after=None, keep=(), timeout_ms=None):
+    def enqueue(self, what, calls, outputs, sequence, after=None, keep=(), timeout_ms=None, span=None):
         """Returns at once.  after: what remains to be done when the calls have ended."""
         with self._lock:
             if self._stream is None:
@@ -56,6 +56,7 @@ class Lane:
             check(lib.tuttiEventRecord(event, self._stream), what)
             deadline = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
             work = StreamWork(what, outputs, sequence, self, event, after, deadline, keep)
+            work._span = span
             self._pending.append(work)
         if after is not None:
             self.follow(work)  # nobody may ever wait for it

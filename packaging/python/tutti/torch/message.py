@@ -4,6 +4,7 @@ import time
 
 import torch.distributed as dist
 
+from . import spans
 from .work import PendingWork, left_until
 
 SLICE_S = 0.5  # between looks at whether the group still stands
@@ -59,7 +60,8 @@ class Message(PendingWork):
                 error = raised
             self._error = error
             self._source = self.peer
-            self._after = self.buffer = None
+            spans.end(self._span)
+            self._after = self.buffer = self._span = None
             self._done.set()
         self._settle_once()
 

@@ -8,6 +8,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Work as C10dWork
 
 from .._api import core
+from . import spans
 from .errors import failure, lib
 
 
@@ -32,7 +33,7 @@ class Work(C10dWork):
         super().__init__()
         self._what, self._outputs, self._sequence = what, outputs, sequence
         self._error = self._future = None
-        self._source = -1
+        self._source, self._span = -1, None
 
     def _finish(self, seconds=None):
         """Wait until it has ended.  False: `seconds` have passed."""
@@ -174,7 +175,8 @@ class StreamWork(PendingWork):
                 after()
         except Exception as error:
             self._error = error
-        self._event = self._after = self._keep = None
+        spans.end(self._span)
+        self._event = self._after = self._keep = self._span = None
         lib.tuttiEventDestroy(event)
 
     def _follow(self):
