@@ -30,7 +30,7 @@ def substitute():
             return "gloo"
 
     class ProcessGroup(Named, group.ProcessGroup):
-        pass
+        kind = dist.ProcessGroup.BackendType.GLOO
 
     def create(given, pg_options=None):
         made = group.create(given, None if type(pg_options).__name__ == "_Options" else pg_options)

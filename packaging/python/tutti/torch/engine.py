@@ -170,16 +170,20 @@ class Engine:
             self.refuse("monitored_barrier")
         self._barriers += 1
         place, end = f"barriers/{self._barriers}", time.monotonic() + timeout_ms / 1000
-        if self.rank != 0:
-            self.store.set(f"{place}/{self.rank}", "here")
-            verdict = self._await(f"{place}/verdict", end)
-            if verdict is None:
-                raise dist.DistBackendError(f"tutti: Rank {self.rank} successfully reached monitoredBarrier, but received "
-                                            f"nothing from rank 0 in {timeout_ms} ms. Please check rank 0 logs for faulty rank.")
-            if verdict != b"passed":
-                raise dist.DistBackendError(f"tutti: Rank {self.rank} successfully reached monitoredBarrier, but received "
-                                            f"errors from rank 0: {verdict.decode()}. Please check rank 0 logs for faulty rank.")
+        if self.rank == 0:
+            self._lead_barrier(place, end, timeout_ms, wait_all_ranks)
             return
+        self.store.set(f"{place}/{self.rank}", "here")
+        verdict = self._await(f"{place}/verdict", end)
+        if verdict != b"passed":
+            text = f"nothing came in {timeout_ms} ms" if verdict is None else verdict.decode()
+            raise dist.DistBackendError(f"tutti: Rank {self.rank} successfully reached monitoredBarrier, but received errors "
+                                        f"while waiting for send/recv from rank 0: {text}. Please check rank 0 logs for "
+                                        "faulty rank.")
+
+    def _lead_barrier(self, place, end, timeout_ms, wait_all_ranks):
+        if timeout_ms == 0:
+            raise dist.DistBackendError("tutti: [Rank 0]: Rank 0 timed out in monitoredBarrier after 0 ms.")
         missing = []
         for rank in range(1, self.size):
             if self._await(f"{place}/{rank}", end) is None:

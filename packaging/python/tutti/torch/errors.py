@@ -7,9 +7,11 @@ from .._library import library
 lib = library()
 
 
-def failure(what):
+def failure(what, status=None):
     """The exception for the error that this thread's last call has returned, in the library's words."""
-    return dist.DistBackendError(f"tutti: {what}: {lib.tuttiGetLastError(None).decode(errors='replace')}")
+    text = lib.tuttiGetLastError(None).decode(errors="replace")
+    late = "Timed out waiting for other ranks: " if status == core.tuttiTimeout else ""
+    return dist.DistBackendError(f"tutti: {what}: {late}{text}")
 
 
 def check(status, what):
@@ -18,4 +20,4 @@ def check(status, what):
         return
     if status == core.tuttiInvalidArgument:
         raise ValueError(str(failure(what)))
-    raise failure(what)
+    raise failure(what, status)

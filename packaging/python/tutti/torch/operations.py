@@ -5,10 +5,11 @@ import ctypes
 from datetime import timedelta
 
 import torch
+from torch._C import _distributed_c10d as c10d
 
 from .._api import core
 from .errors import lib
-from .options import milliseconds
+from .overloads import overloaded
 from .reduce_op import dtype_and_op, numbers, scaled
 from .sparse import all_reduce_sparse
 from .tensors import buffer_of, bytes_of, check, copy_back, joined, layout, output_of, rows_of, same_dtype
@@ -34,6 +35,7 @@ def require(condition, what, text):
 class Operations:
     # ---- Reductions ----
 
+    @overloaded(c10d.AllreduceOptions, 1, ("op", "timeout"))
     def allreduce(self, tensors, opts=None):
         require(len(tensors) > 0, "all_reduce", "requires non-empty tensor list")
         if tensors[0].is_sparse:
@@ -49,13 +51,16 @@ class Operations:
             buffers += [source, target]
         return self._engine.call("all_reduce", calls, list(tensors), copy_back(pairs), buffers, opts)
 
+    @overloaded(c10d.AllreduceCoalescedOptions, 1)
     def allreduce_coalesced(self, tensors, opts=None):
         require(len({tensor.layout for tensor in tensors}) <= 1, "all_reduce_coalesced", "tensor layouts differ")
-        return self.allreduce(tensors, opts)
+        return Operations.allreduce.__wrapped__(self, tensors, opts)
 
+    @overloaded(c10d.AllreduceOptions, 1)
     def allreduce_sparse(self, tensors, opts=None):
         return all_reduce_sparse(self._engine, tensors, opts)
 
+    @overloaded(c10d.ReduceOptions, 1, ("root", "op", "timeout"))
     def reduce(self, tensors, opts=None):
         tensor, reduce_op = single(tensors, "reduce"), opts.reduceOp
         buffer = buffer_of(tensor)
@@ -72,6 +77,7 @@ class Operations:
 
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None):
         what, n = "reduce_scatter", self._engine.size
+        opts = opts or c10d.ReduceScatterOptions()
         require(len(outputs) == len(inputs), what, f"{len(inputs)} inputs for {len(outputs)} outputs")
         calls, pairs, keep = [], [], []
         for output, input in zip(outputs, inputs):
@@ -88,6 +94,7 @@ class Operations:
         keep += [source, place]
         return (lib.tuttiReduceScatter, source.data_ptr(), place.data_ptr(), place.numel(), *dtype_and_op(place, reduce_op))
 
+    @overloaded(c10d.ReduceScatterOptions, 2, ("op", "timeout"), nested=(1,))
     def reduce_scatter(self, outputs, inputs, opts=None):
         what, engine = "reduce_scatter", self._engine
         require(len(outputs) == len(inputs), what, f"{len(inputs)} lists of inputs for {len(outputs)} outputs")
@@ -118,6 +125,7 @@ class Operations:
 
     # ---- Movement ----
 
+    @overloaded(c10d.BroadcastOptions, 1, ("root", "timeout"))
     def broadcast(self, tensors, opts=None):
         tensor = single(tensors, "broadcast")
         buffer = buffer_of(tensor)
@@ -143,6 +151,7 @@ class Operations:
             calls.append((lib.tuttiAllGather, source.data_ptr(), target.data_ptr(), bytes_of(source), BYTE))
         return self._engine.call(what, calls, list(outputs), copy_back(pairs), keep, opts)
 
+    @overloaded(c10d.AllgatherOptions, 2, nested=(0,))
     def allgather(self, outputs, inputs, opts=None):
         what, engine = "all_gather", self._engine
         require(len(outputs) == len(inputs), what, f"{len(inputs)} inputs for {len(outputs)} lists of outputs")
@@ -173,6 +182,7 @@ class Operations:
             require(len(blocks) == len(inputs), "all_gather_coalesced", f"{len(blocks)} outputs for {len(inputs)} inputs")
         return self.allgather([[blocks[at] for blocks in outputs] for at in range(len(inputs))], inputs, opts)
 
+    @overloaded(c10d.GatherOptions, 2, ("root", "timeout"), nested=(0,))
     def gather(self, outputs, inputs, opts=None):
         what, engine, root = "gather", self._engine, opts.rootRank
         source = buffer_of(single(inputs, what), "input")
@@ -191,7 +201,7 @@ class Operations:
         return engine.call(what, [call], list(blocks), copy_back(pairs), (source, flat, arrays), opts)
 
     def gather_single(self, output, input, opts=None):
-        engine = self._engine
+        engine, opts = self._engine, opts or c10d.GatherOptions()
         if engine.rank != opts.rootRank:
             return self.gather([], [input], opts)
         require(output.numel() == input.numel() * engine.size, "gather", f"output has {output.numel()} elements, input "
@@ -200,6 +210,7 @@ class Operations:
         work = self.gather([list(target.view(engine.size, *input.shape))], [input], opts)
         return work if target is output else then_copy(work, output, target)
 
+    @overloaded(c10d.ScatterOptions, 2, ("root", "timeout"), nested=(1,))
     def scatter(self, outputs, inputs, opts=None):
         what, engine, root = "scatter", self._engine, opts.rootRank
         output = single(outputs, what)
@@ -250,14 +261,15 @@ class Operations:
 
     # ---- Barriers ----
 
-    def barrier(self, opts=None):
+    @overloaded(c10d.BarrierOptions, 0)
+    def barrier(self, opts):
         return self._engine.call("barrier", [(lib.tuttiBarrier,)], [], opts=opts)
 
     def monitored_barrier(self, opts=None, wait_all_ranks=False):
         """opts: BarrierOptions, or a timeout as ProcessGroup's own method takes it."""
         timeout = opts if isinstance(opts, timedelta) else getattr(opts, "timeout", None)
-        timeout_ms = milliseconds(timeout) if timeout and timeout > timedelta(0) else self._engine.timeout_ms
-        self._engine.monitored_barrier(timeout_ms, wait_all_ranks)
+        given = timeout is not None and timeout >= timedelta(0)
+        self._engine.monitored_barrier(round(timeout.total_seconds() * 1000) if given else self._engine.timeout_ms, wait_all_ranks)
 
     # ---- Point to point ----
 

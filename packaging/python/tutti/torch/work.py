@@ -169,8 +169,9 @@ class StreamWork(PendingWork):
         """With the lock: waits, then does what the calls leave to do.  By whoever comes first, so errors are kept."""
         event, after = self._event, self._after
         try:
-            if lib.tuttiEventSynchronize(event) != core.tuttiSuccess:
-                self._error = failure(self._what)
+            status = lib.tuttiEventSynchronize(event)
+            if status != core.tuttiSuccess:
+                self._error = failure(self._what, status)
             elif after is not None:
                 after()
         except Exception as error:
