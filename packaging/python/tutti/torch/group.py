@@ -61,8 +61,6 @@ if PYTHON_BACKENDS:
 class ProcessGroup(SplittingMixin, dist.ProcessGroup):
     """One rank's end of a group whose only backend is this one."""
 
-    kind = dist.ProcessGroup.BackendType.CUSTOM
-
     def __init__(self, store, engine):
         if PYTHON_BACKENDS:
             super().__init__(store, engine.rank, engine.size)
@@ -72,8 +70,8 @@ class ProcessGroup(SplittingMixin, dist.ProcessGroup):
         self._name, self._description = "", "undefined"
         if PYTHON_BACKENDS:
             self._backend = Backend(engine)
-            self._set_default_backend(self.kind)
-            self._register_backend(CPU, self.kind, self._backend)
+            self._set_default_backend(dist.ProcessGroup.BackendType.CUSTOM)
+            self._register_backend(CPU, dist.ProcessGroup.BackendType.CUSTOM, self._backend)
 
     def rank(self):
         return self._engine.rank

@@ -39,7 +39,8 @@ class Direction:
 
     def _join(self, unique_id, rank):
         comm = ctypes.c_void_p()
-        config = make(core.tuttiConfig_t, timeoutMs=self.group.timeout_ms, **self.group.options.fields())
+        fields = {**self.group.options.fields(), "waitMode": core.TUTTI_WAIT_BLOCK}  # a direction is idle most of the time
+        config = make(core.tuttiConfig_t, timeoutMs=self.group.timeout_ms, **fields)
         check(lib.tuttiCommInitRankConfig(ctypes.byref(comm), 2, unique_id, rank, ctypes.byref(config)),
               f"connection with rank {self.peer}")
         lib.tuttiCommSetTimeout(comm, 0)  # a direction may be idle; who waits for a message has the deadline
