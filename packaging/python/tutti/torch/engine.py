@@ -15,8 +15,8 @@ from .._library import make
 from . import spans
 from .errors import check, lib
 from .lane import Lane
-from .message import Message
-from .messages import Messages, pauses
+from .connection import pauses
+from .messages import Messages
 from .options import milliseconds
 from .work import Work, Works
 
@@ -142,16 +142,24 @@ class Engine:
 
     # ---- Messages ----
 
-    def message(self, what, tensor, peer, tag, buffer, after=None):
+    def send(self, tensor, peer, tag, buffer):
+        what = f"send to rank {peer}"
         if self._closed is not None or os.getpid() != self._process:
             self.refuse(what)
-        message = Message(what, [tensor], peer, tag, buffer, after, self)
-        kind = what.split()[0] if peer >= 0 else "recvAnySource"
-        message._span = spans.begin(f"{self.name}:{kind}", [tensor])
-        (self.messages.recv if message.receives() else self.messages.send)(message)
+        span = spans.begin(f"{self.name}:send", [tensor])
+        return self._collected(self.messages.send(what, tensor, peer, tag, buffer, span))
+
+    def recv(self, tensor, peer, tag, buffer, after):
+        what, kind = (f"recv from rank {peer}", "recv") if peer >= 0 else ("recv from any rank", "recvAnySource")
+        if self._closed is not None or os.getpid() != self._process:
+            self.refuse(what)
+        span = spans.begin(f"{self.name}:{kind}", [tensor])
+        return self._collected(self.messages.recv(what, tensor, peer, tag, buffer, after, span))
+
+    def _collected(self, work):
         if self.coalescing is not None:
-            self.coalescing.works.append(message)
-        return message
+            self.coalescing.works.append(work)
+        return work
 
     def lost(self):
         """Why the group is broken, or None."""

@@ -70,6 +70,12 @@ class Lane:
                 threading.Thread(target=complete_all, args=(self._followed,), name="tutti completion", daemon=True).start()
             self._followed.put(work)
 
+    def limit(self, timeout_ms):
+        """By the one thread that calls: how long calls may wait from now on; 0 is for ever."""
+        if timeout_ms != self.timeout_ms:
+            check(lib.tuttiCommSetTimeout(self.comm, timeout_ms), "set_timeout")
+            self.timeout_ms = timeout_ms
+
     def set_timeout(self, timeout_ms):
         with self._lock:
             check(lib.tuttiCommSetTimeout(self.comm, timeout_ms), "set_timeout")
@@ -83,7 +89,9 @@ class Lane:
 
     def revoke(self):
         """End what is under way on every rank; the communicator stays to be closed."""
-        lib.tuttiCommRevoke(self.comm, 0)
+        comm = self.comm
+        if comm is not None:
+            lib.tuttiCommRevoke(comm, 0)
 
     def close(self, gracefully, timeout_ms):
         """gracefully: when all ranks have come to it, at most `timeout_ms`."""

@@ -276,19 +276,19 @@ class Operations:
     def send(self, tensors, dst, tag=0):
         tensor = single(tensors, "send")
         require(0 <= dst < self._engine.size, "send", f"there is no rank {dst} in a group of {self._engine.size}")
-        return self._engine.message(f"send to rank {dst}", tensor, dst, tag, buffer_of(tensor))
+        return self._engine.send(tensor, dst, tag, buffer_of(tensor))
 
     def recv(self, tensors, src, tag=0):
         tensor = single(tensors, "recv")
         require(0 <= src < self._engine.size, "recv", f"there is no rank {src} in a group of {self._engine.size}")
-        return self._receive(f"recv from rank {src}", tensor, src, tag)
+        return self._receive(tensor, src, tag)
 
     def recv_anysource(self, tensors, tag=0):
-        return self._receive("recv from any rank", single(tensors, "recv"), -1, tag)
+        return self._receive(single(tensors, "recv"), -1, tag)
 
-    def _receive(self, what, tensor, src, tag):
+    def _receive(self, tensor, src, tag):
         buffer = output_of(tensor, "tensor")
-        return self._engine.message(what, tensor, src, tag, buffer, copy_back([(tensor, buffer)]))
+        return self._engine.recv(tensor, src, tag, buffer, copy_back([(tensor, buffer)]))
 
     # Names of other versions of torch.
     _allgather_base = all_gather_single
