@@ -36,9 +36,6 @@ def suite_of(names):
     from torch.testing._internal.distributed import distributed_test
     import torch
 
-    # Gloo's spans are asynchronous also where the call is not.  (Those of sends and receives are looked at all the same.)
-    distributed_test.PROFILING_SUPPORTED_BACKENDS = []
-
     class TestDistributed(distributed_test.TestDistBackend, distributed_test.DistributedTest._DistTestBase):
         def setUp(self):
             super().setUp()

@@ -73,9 +73,9 @@ class Engine:
 
     # ---- Collectives ----
 
-    def call(self, what, calls, outputs, after=None, keep=(), opts=None):
+    def call(self, what, calls, outputs, after=None, keep=(), opts=None, shown=None):
         """calls: (function, arguments up to the communicator), which start together.  after: what remains to be done when
-        they have ended.  keep: what they use besides outputs."""
+        they have ended.  keep: what they use besides outputs.  shown: to a profiler, if not the outputs."""
         if self._closed is not None or os.getpid() != self._process:
             self.refuse(what)
         asynchronous = getattr(opts, "asyncOp", True)
@@ -86,7 +86,7 @@ class Engine:
             self.sequence += 1
             sequence = self.sequence
         lane = self.lanes[sequence % len(self.lanes)]
-        span = spans.begin(f"{self.name}:{what}", outputs)
+        span = spans.begin(f"{self.name}:{what}", outputs if shown is None else shown)
         if asynchronous:
             return lane.enqueue(what, calls, outputs, sequence, after, (outputs, keep), timeout_ms, span)
         try:

@@ -1,6 +1,8 @@
 """Which message is for which receive."""
 import threading
 
+import torch.distributed as dist
+
 
 class Mailbox:
     """The receives of one rank of a group, in their order, and messages that came before their receive.
@@ -90,10 +92,10 @@ class Mailbox:
         for receive in lost:
             receive.finished(self._gone[receive.peer])
 
-    def close(self, error):
+    def close(self, why):
         with self.changed:
-            self._closed = error
+            self._closed = dist.DistBackendError(f"tutti: {why}")
             lost, self._posted = self._posted, []
             self.changed.notify_all()
         for receive in lost:
-            receive.finished(error)
+            receive.finished(dist.DistBackendError(f"tutti: {receive._what}: {why}"))

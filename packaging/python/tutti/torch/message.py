@@ -10,8 +10,11 @@ from .work import PendingWork, left_until
 SLICE_S = 0.5  # between looks at whether the group still stands
 
 
+CLOSED = "the process group has been shut down or aborted"
+
+
 def closed_error():
-    return dist.DistBackendError("tutti: the process group has been shut down or aborted")
+    return dist.DistBackendError(f"tutti: {CLOSED}")
 
 
 class Message(PendingWork):

@@ -9,7 +9,7 @@ import torch
 
 from .connection import Incoming, Outgoing
 from .mailbox import Mailbox
-from .message import Receive, closed_error
+from .message import CLOSED, Receive, closed_error
 
 TICK_S = 1e-3    # a receive that nobody has waited for by then is left to other threads
 LINGER_S = 5e-2  # how long the watcher looks every tick after the last receive
@@ -135,7 +135,7 @@ class Messages:
         for connection in [*outgoing, *incoming]:
             if not gracefully or (connection in incoming and connection.thread.is_alive()):
                 connection.abort()
-        self.mailbox.close(closed_error())
+        self.mailbox.close(CLOSED)
         leave_all([*outgoing, *incoming], gracefully)
 
 

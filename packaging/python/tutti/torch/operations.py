@@ -149,7 +149,7 @@ class Operations:
             pairs.append((output, target))
             keep += [source, target]
             calls.append((lib.tuttiAllGather, source.data_ptr(), target.data_ptr(), bytes_of(source), BYTE))
-        return self._engine.call(what, calls, list(outputs), copy_back(pairs), keep, opts)
+        return self._engine.call(what, calls, list(outputs), copy_back(pairs), keep, opts, inputs)
 
     @overloaded(c10d.AllgatherOptions, 2, nested=(0,))
     def allgather(self, outputs, inputs, opts=None):
@@ -172,7 +172,7 @@ class Operations:
                 arrays = sizes_array(sizes), sizes_array(displacements)
                 keep.append(arrays)
                 calls.append((lib.tuttiAllGatherv, source.data_ptr(), bytes_of(source), flat.data_ptr(), *arrays, BYTE))
-        return engine.call(what, calls, [block for blocks in outputs for block in blocks], copy_back(pairs), keep, opts)
+        return engine.call(what, calls, [block for blocks in outputs for block in blocks], copy_back(pairs), keep, opts, inputs)
 
     def allgather_coalesced(self, outputs, inputs, opts=None):
         """Output lists are by rank, and hold a tensor per input."""
