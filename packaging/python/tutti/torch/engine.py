@@ -1,6 +1,5 @@
 """What a process group and its backend share: communicators, messages, the order of calls, and how all of it ends."""
 import atexit
-import ctypes
 import os
 import sys
 import threading
@@ -11,13 +10,13 @@ from datetime import timedelta
 import torch.distributed as dist
 
 from .._api import core
-from .._library import make
 from . import spans
-from .errors import check, lib
+from .errors import lib
 from .lane import Lane
 from .connection import pauses
 from .messages import Messages
 from .options import milliseconds
+from .rendezvous import meet
 from .work import Work, Works
 
 _live = weakref.WeakSet()
@@ -39,37 +38,17 @@ class Engine:
 
     def __init__(self, store, rank, size, options):
         # A connection of its own, where the store has connections: others wait on theirs for long.
-        self.store = store.clone() if hasattr(store, "clone") else store
+        store = store.clone() if hasattr(store, "clone") else store
         self.rank, self.size, self.options = rank, size, options
         self.timeout_ms = milliseconds(options._timeout)
         self.sequence, self.coalescing, self.name = 0, None, "tutti"
         self._process, self._closed = os.getpid(), None
         self._barriers = 0
         self._order = threading.Lock()
+        self.store, comms = meet(store, rank, size, options, self.timeout_ms)
+        self.lanes = [Lane(comm, self.timeout_ms) for comm in comms]
         self.messages = Messages(self)
-        self.lanes = self._join()
         _live.add(self)
-
-    def _join(self):
-        """The ranks meet in the store, then by the library's own means: all lanes at once."""
-        kind, n_lanes = core.tuttiUniqueId, self.options.lanes
-        length = ctypes.sizeof(kind)
-        if self.rank == 0:
-            ids = [kind() for _ in range(n_lanes)]
-            for unique_id in ids:
-                check(lib.tuttiGetUniqueId(ctypes.byref(unique_id)), "init")
-            self.store.set("ids", b"".join(bytes(unique_id) for unique_id in ids))
-        else:
-            self.store.wait(["ids"], timedelta(milliseconds=self.timeout_ms))
-            text = bytes(self.store.get("ids"))
-            ids = [kind.from_buffer_copy(text[at * length:(at + 1) * length]) for at in range(n_lanes)]
-        config = make(core.tuttiConfig_t, timeoutMs=self.timeout_ms, **self.options.fields())
-        comms = [ctypes.c_void_p() for _ in ids]
-        check(lib.tuttiGroupStart(), "init")
-        for comm, unique_id in zip(comms, ids):
-            lib.tuttiCommInitRankConfig(ctypes.byref(comm), self.size, unique_id, self.rank, ctypes.byref(config))
-        check(lib.tuttiGroupEnd(), "init")
-        return [Lane(comm, self.timeout_ms) for comm in comms]
 
     # ---- Collectives ----
 
