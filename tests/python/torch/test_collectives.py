@@ -83,6 +83,10 @@ def other_reductions(rank, n):
     x = torch.full((3,), 2.0)
     dist.all_reduce(x, dist._make_nccl_premul_sum(float(rank)))
     same(x, torch.full((3,), 6.0), "premul_sum")
+    for name in ("float8_e4m3fn", "float8_e5m2"):
+        x = torch.full((5,), float(rank)).to(getattr(torch, name))
+        dist.group.WORLD.allreduce(x).wait()
+        same(x.float(), torch.full((5,), 3.0), name)
     x = torch.full((2, 3), complex(rank, 1), dtype=torch.complex64)
     dist.all_reduce(x)
     same(x, torch.full((2, 3), complex(3, 3), dtype=torch.complex64), "complex sum")

@@ -6,7 +6,7 @@ usage: torch_suite.py [--backend gloo|tutti] [--ranks N] [--out FILE] [TEST...]
 
 Many of the tests ask for Gloo by name.  So tutti runs under that name: what torch would make a Gloo group of becomes one
 of Tutti's, and every test that Gloo is given is given to Tutti too.  --out writes "outcome test reason" lines; --table
-sets two such files side by side and fails if Tutti fails where Gloo passes."""
+sets two such files side by side and fails if Tutti fails where Gloo passes, the tests of KNOWN aside."""
 import argparse
 import os
 import pathlib
@@ -14,6 +14,10 @@ import sys
 import tempfile
 import time
 import unittest
+
+
+# Why they cannot pass under another name.
+KNOWN = {"test_ddp_logging_data_cpu": "asks that DDP's log call the backend gloo"}
 
 
 def substitute():
@@ -116,7 +120,9 @@ def table(gloo_path, tutti_path):
         if pair[0][0] != pair[1][0] or "failed" in (pair[0][0], pair[1][0]):
             print(f"{name}: Gloo {pair[0][0]} {pair[0][1][-120:]}; Tutti {pair[1][0]} {pair[1][1][-120:]}")
     print(f"{len(worse)} tests that Gloo passes and Tutti does not" + (": " + ", ".join(worse) if worse else ""))
-    return 1 if worse else 0
+    for name in worse:
+        print(f"{name}: {KNOWN.get(name, 'not known')}")
+    return 1 if set(worse) - set(KNOWN) else 0
 
 
 def main():
