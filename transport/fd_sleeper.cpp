@@ -2,11 +2,13 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <ctime>
+#include <cstdint>
 
 namespace tutti {
 namespace {
@@ -16,18 +18,18 @@ using Events = std::array<epoll_event, 64>;
 constexpr unsigned kServesPerLook = 4;
 
 // epoll_pwait2 (Linux 5.11) takes nanoseconds; without it we sleep up to a millisecond longer, as the contract allows
-// for no more than `us` of lateness only where a wake-up was missed, and none is.
+// for no more than `us` of lateness only where a wake-up was missed, and none is.  Called by its number: glibc has had
+// it since 2.35 only, and the library runs with older ones.
 int waitFor(int epoll, Events& events, int us) {
-#ifdef __GLIBC__
-#if __GLIBC_PREREQ(2, 35)
+#ifdef SYS_epoll_pwait2
   static std::atomic<bool> missing{false};  // a fact about the kernel, found once
   if (!missing.load(std::memory_order_relaxed)) {
-    const timespec time{us / 1'000'000, long{us % 1'000'000} * 1000};
-    const int n = epoll_pwait2(epoll, events.data(), static_cast<int>(events.size()), &time, nullptr);
+    const std::array<int64_t, 2> time{us / 1'000'000, int64_t{us % 1'000'000} * 1000};  // struct __kernel_timespec
+    const auto n = static_cast<int>(syscall(SYS_epoll_pwait2, epoll, events.data(), static_cast<int>(events.size()),
+                                            time.data(), nullptr, size_t{0}));
     if (n >= 0 || errno != ENOSYS) return n;
     missing.store(true, std::memory_order_relaxed);
   }
-#endif
 #endif
   return epoll_wait(epoll, events.data(), static_cast<int>(events.size()), (us + 999) / 1000);
 }

@@ -135,6 +135,9 @@ constexpr Variable kVariables[] = {
     {"TUTTI_RANK", Integer, "-1", "", "set by tutti-run: this process's rank"},
     {"TUTTI_NRANKS", Integer, "-1", "", "set by tutti-run: the number of ranks"},
     {"TUTTI_LOCAL_RANK", Integer, "-1", "", "set by tutti-run, for programs: this process's rank on its host"},
+    {"TUTTI_HOME", Text, "", "",
+     "where the Python module finds libraries and programs: a build folder or an installation's prefix; unset: beside "
+     "it, then where the system does"},
     {"TUTTI_HOSTID", Text, "", "", "names this host; ranks with different names never share memory"},
 };
 

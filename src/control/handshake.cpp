@@ -1,10 +1,7 @@
 #include "src/control/handshake.hpp"
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
+#include <algorithm>
 
-#include "src/base/assert.hpp"
 #include "src/control/wire.hpp"
 
 namespace tutti {
@@ -40,27 +37,19 @@ std::string macMessage(MessageType type, const Mac& mac) {
   return w.take();
 }
 
-bool sameMac(const Mac& a, const Mac& b) { return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
-
 /// Whether `message` is of this type and carries just this MAC.
 bool carriesMac(std::string_view message, MessageType type, const Mac& expected) {
   Reader r(message);
   const uint8_t got = r.u8();
   Mac mac;
   r.raw(mac.data(), mac.size());
-  return r.done() && got == static_cast<uint8_t>(type) && sameMac(mac, expected);
+  return r.done() && got == static_cast<uint8_t>(type) && sameDigest(mac, expected);
 }
 
 }  // namespace
 
 Mac hmacSha256(const Secret& key, std::string_view data) {
-  Mac mac{};
-  unsigned int bytes = 0;
-  const unsigned char* done =
-      HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(data.data()),
-           data.size(), mac.data(), &bytes);
-  TUTTI_ASSERT(done != nullptr && bytes == mac.size());
-  return mac;
+  return hmacSha256(std::string_view(reinterpret_cast<const char*>(key.data()), key.size()), data);
 }
 
 std::string otherSecretMessage() { return Writer(MessageType::OtherSecret).take(); }
@@ -79,7 +68,7 @@ Result<std::string> DialerProof::onChallenge(std::string_view message) {
     return remoteError("what answers there does not speak Tutti's protocol");
   transcript_ = hello_;
   transcript_.append(reinterpret_cast<const char*>(nonce.data()), nonce.size());
-  if (!sameMac(mac, prove(secret_, "acceptor", transcript_)))
+  if (!sameDigest(mac, prove(secret_, "acceptor", transcript_)))
     return invalidUsage("what answers there has another secret for this communicator");
   return macMessage(MessageType::Proof, prove(secret_, "dialer", transcript_));
 }

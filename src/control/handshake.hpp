@@ -18,12 +18,13 @@
 #include <string>
 #include <string_view>
 
+#include "src/base/sha256.hpp"
 #include "src/base/status.hpp"
 #include "src/control/bootstrap_node.hpp"
 
 namespace tutti {
 
-using Mac = std::array<unsigned char, 32>;
+using Mac = Digest;
 using Nonce = std::array<unsigned char, 32>;
 
 Mac hmacSha256(const Secret& key, std::string_view data);

@@ -34,6 +34,7 @@ PLUGIN = {"TUTTI_NET_PLUGIN": str(BUILD / "tests/support/net_plugin/libnccl-net-
 OWN_NET = str(BUILD / "packaging/libnccl-net-tutti.so")
 PROFILER = str(BUILD / "tests/support/profiler_plugin/libnccl-profiler-test6.so")
 TUNER = str(BUILD / "tests/support/tuner_plugin/libnccl-tuner-test6.so")
+PYTHON = [sys.executable, "-c", "import tutti; comm = tutti.Communicator.from_env(); print(comm.rank + 1, 'of', comm.size)"]
 TCP = {"TUTTI_TRANSPORTS": "self,tcp"}
 ALONE = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9", "TUTTI_TIMEOUT_MS": "300"}
 
@@ -171,6 +172,8 @@ ROWS = {
     "TUTTI_NRANKS": [Refused("-7", "outside", [EXAMPLE])],
     "TUTTI_LOCAL_RANK": [Shows("7", "^local 1$", [RUN, "-n", "2", "--no-tag", "sh", "-c", "echo local $TUTTI_LOCAL_RANK"],
                                contrast=False), Refused("x", "whole number", [EXAMPLE])],
+    "TUTTI_HOME": [Shows(str(BUILD), "^1 of 1$", PYTHON, also={"PYTHONPATH": str(SOURCE / "packaging/python")}),
+                   Refused("/nowhere", "/nowhere has no libtutti", PYTHON, also={"PYTHONPATH": str(SOURCE / "packaging/python")})],
     "TUTTI_HOSTID": [Shows("own", "the ranks are in 2 hosts", also=INFORM,
                            command=by_rank('[ -z "$TUTTI_HOSTID" ] || export TUTTI_HOSTID=host$RANK'))],
     # Of the benchmark programs.

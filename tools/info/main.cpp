@@ -67,6 +67,8 @@ int main(int argc, char** argv) {
   app.add_flag("--dot", machine.dot, "the machine for Graphviz");
   app.add_flag("--svg", machine.svg, "the machine as a picture");
   app.add_flag("--xml", machine.xml, "the machine as NCCL's topology XML");
+  bool json = false;
+  app.add_flag("--json", json, "with --plan or --topology: the answer for programs");
   app.add_flag("--paths", machine.paths, "path classes and bandwidths between its devices");
   auto* rings = app.add_flag("--rings", machine.rings.asked,
                              "rings and trees per channel on it; with --svg drawn, with --xml as NCCL's graph XML");
@@ -84,6 +86,10 @@ int main(int argc, char** argv) {
   if (hosts->count() > 0 && plan->count() + rings->count() == 0)
     return fail(invalidUsage("--hosts needs --plan or --rings"));
   if (hosts->count() > 0) machine.rings.hosts = question.hosts;
+  if (json && plan->count() + topologyOption->count() == 0)
+    return fail(invalidUsage("--json needs --plan or --topology"));
+  question.json = json && plan->count() > 0;
+  machine.json = json && topologyOption->count() > 0;
   exchange.ranks = question.ranks;
   machine.text = topologyOption->count() > 0;
   if (!config && !calibration && question.collective.empty() && !machine.asked() && !exchange.asked()) {

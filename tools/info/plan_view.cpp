@@ -6,6 +6,7 @@
 #include "src/comm/foreign_plans.hpp"
 #include "src/plan/planner.hpp"
 #include "tools/info/device_plan.hpp"
+#include "tools/json.hpp"
 #include "tools/topology/write.hpp"
 #include "transport/table.hpp"
 
@@ -100,6 +101,28 @@ Result<std::string> placeOnTopology(const PlanQuestion& q, const DescribedJob& j
   return text + "\n";
 }
 
+std::string jsonCandidate(const Candidate& c) {
+  if (!c.excluded.empty()) {
+    return cat("{\"algorithm\": ", jsonText(c.name()), ", \"excluded\": ", jsonText(c.excluded), "}");
+  }
+  return cat("{\"algorithm\": ", jsonText(c.name()), ", \"protocol\": ", jsonText(protocolName(c.protocol)),
+             ", \"channels\": ", c.nChannels, ", \"us\": ", jsonNumber(c.costUs),
+             ", \"work_us\": ", jsonNumber(c.workUs), ", \"wire_us\": ", jsonNumber(c.wireUs),
+             ", \"joined\": ", jsonFlag(c.joined), ", \"tuned\": ", jsonFlag(c.tuned),
+             ", \"at_least\": ", jsonFlag(c.atLeast), "}");
+}
+
+std::string jsonPlan(const PlanRequest& request, const Choice& choice, const std::string& origin) {
+  std::vector<std::string> candidates;
+  for (const Candidate& c : choice.table) candidates.push_back(jsonCandidate(c));
+  return cat("{\"collective\": ", jsonText(collectiveKey(request.shape.collective)),
+             ", \"bytes\": ", request.shape.bytes, ", \"ranks\": ", request.shape.nRanks,
+             ", \"algorithm\": ", jsonText(choice.name()), ", \"protocol\": ", jsonText(protocolName(choice.protocol)),
+             ", \"channels\": ", choice.nChannels, ", \"joined\": ", jsonFlag(choice.joined),
+             ", \"us\": ", jsonNumber(choice.costUs), ", \"costs\": ", jsonText(origin),
+             ", \"candidates\": ", jsonList(candidates), "}\n");
+}
+
 }  // namespace
 
 Result<std::string> explainPlan(const PlanQuestion& q) {
@@ -142,6 +165,7 @@ Result<std::string> explainPlan(const PlanQuestion& q) {
   TUTTI_ASSIGN(request.overrides, overridesFromEnvironment(foreign.names()));
   foreign.offer(&request);
   TUTTI_ASSIGN(const Choice choice, plan(request, calibration));
+  if (q.json) return jsonPlan(request, choice, origin);
   return cat(where, explain(request, choice), origin, "\n", job ? topology::gaps(job->graph) : "");
 }
 

@@ -20,10 +20,11 @@ struct PlanQuestion {
   /// What each host is, as for --topology: a file or a line; empty: as this machine, all ranks of it alike near.  Then
   /// ranks = 0 is one for each GPU, or NUMA node where there are none, and the file may have several hosts.
   std::string topology;
+  bool json = false;  // the answer for programs
 };
 
-/// The table, as TUTTI_EXPLAIN prints it.  Uses this machine's calibration file if there is one, and TUTTI_ALGO and its
-/// sisters.  Errors: InvalidUsage with what is wrong with the question.
+/// The table, as TUTTI_EXPLAIN prints it, or the same as JSON.  Uses this machine's calibration file if there is one,
+/// and TUTTI_ALGO and its sisters.  Errors: InvalidUsage with what is wrong with the question.
 Result<std::string> explainPlan(const PlanQuestion& question);
 
 }  // namespace tutti

@@ -9,12 +9,12 @@
 namespace tutti {
 
 struct TopologyQuestion {
-  bool text = false, dot = false, svg = false, xml = false, paths = false;
+  bool text = false, dot = false, svg = false, xml = false, paths = false, json = false;
   std::string file;  // a file or a line of text; "": TUTTI_TOPO_FILE, else this machine
 
   RingsQuestion rings;  // alone as text; with svg drawn into the picture; with xml as NCCL's graph XML
 
-  bool asked() const { return text || dot || svg || xml || paths || rings.asked; }
+  bool asked() const { return text || dot || svg || xml || paths || json || rings.asked; }
 };
 
 /// The form that is asked for, text if none is.

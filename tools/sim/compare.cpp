@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "perf/common/line_plot.hpp"
+#include "tools/json.hpp"
 #include "tools/sim/report.hpp"
 
 namespace tutti::sim {
@@ -51,6 +52,20 @@ std::string svg(const Network& network, const Asked& asked, const std::vector<si
   return perf::toSvg(plot);
 }
 
+std::string json(const Network& network, const Asked& asked, const std::vector<size_t>& sizes,
+                 const std::vector<Column>& columns, const std::vector<std::string>& without) {
+  std::vector<std::string> bytes, results, unfit;
+  for (const size_t size : sizes) bytes.push_back(std::to_string(size));
+  for (const Column& c : columns) {
+    std::vector<std::string> us;
+    for (const double value : c.us) us.push_back(jsonNumber(value));
+    results.push_back(cat("{\"algorithm\": ", jsonText(c.algorithm->name), ", \"us\": ", jsonList(us), "}"));
+  }
+  for (const std::string& name : without) unfit.push_back(jsonText(name));
+  return cat(jsonHead(network, asked), ", \"sizes\": ", jsonList(bytes), ", \"results\": ", jsonList(results),
+             ", \"unfit\": ", jsonList(unfit), "}\n");
+}
+
 Result<std::vector<size_t>> sizesOf(const CompareOptions& options) {
   size_t least = 0, most = 0;
   if (!parseBytes(options.least, &least) || least == 0) return invalidUsage("--min ", options.least, " is not a size");
@@ -68,11 +83,11 @@ Result<std::vector<size_t>> sizesOf(const CompareOptions& options) {
 Result<std::string> compare(const Network& network, const Asked& asked, const CompareOptions& options) {
   TUTTI_ASSIGN(const std::vector<size_t> sizes, sizesOf(options));
   std::vector<Column> columns;
-  std::string without;
+  std::vector<std::string> without;
   for (const Algorithm* algorithm : asked.algorithms) {
     const Task task = asked.taskFor(algorithm, sizes.front());
     if (!algorithm->supports(shapeOf(task, placesOf(network.cluster(), task), task.bytes))) {
-      without += cat(without.empty() ? "without " : ", ", algorithm->name);
+      without.emplace_back(algorithm->name);
       continue;
     }
     Column column{algorithm, {}};
@@ -83,8 +98,11 @@ Result<std::string> compare(const Network& network, const Asked& asked, const Co
     columns.push_back(std::move(column));
   }
   if (!options.svgFile.empty()) TUTTI_TRY(writeFile(options.svgFile, svg(network, asked, sizes, columns)));
-  return cat(collectiveKey(asked.collective), ", ", describe(network.cluster()), ", microseconds; * fastest\n",
-             table(sizes, columns), without.empty() ? "" : without + ", which do not work here\n");
+  if (options.json) return json(network, asked, sizes, columns, without);
+  std::string text = cat(collectiveKey(asked.collective), ", ", describe(network.cluster()),
+                         ", microseconds; * fastest\n", table(sizes, columns));
+  for (const std::string& name : without) text += cat(&name == &without.front() ? "without " : ", ", name);
+  return without.empty() ? text : text + ", which do not work here\n";
 }
 
 }  // namespace tutti::sim

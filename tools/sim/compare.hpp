@@ -9,6 +9,7 @@ struct CompareOptions {
   std::string least = "1K", most = "1G";
   int factor = 4;
   std::string svgFile;
+  bool json = false;
 };
 
 /// Microseconds, one line a size, the fastest of each marked.  An algorithm that does not work here has no column, and

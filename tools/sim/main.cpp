@@ -43,7 +43,7 @@ Result<std::string> answer(const CommandLine& line) {
   if (line.question.cluster.empty()) return invalidUsage("which cluster?  tutti-sim --help shows how to describe one");
   TUTTI_ASSIGN(const Asked asked, understand(line.question));
   Result<std::string> text = simulated(line, asked);
-  if (text.ok()) *text += topology::gaps(asked.cluster.machine);
+  if (text.ok() && !line.report.json) *text += topology::gaps(asked.cluster.machine);
   return text;
 }
 
@@ -76,11 +76,15 @@ int main(int argc, char** argv) {
   app.add_option("--svg", line.compare.svgFile, "with --compare: a picture into this file")->needs(compares);
   auto* fails =
       app.add_option("--fail", line.fail, "link, nic or rank, with :NUMBER if not the default: what its loss costs");
+  auto* json = app.add_flag("--json", line.report.json, "figures for programs, with and without --compare");
+  json->excludes(path)->excludes(trace)->excludes(fails);
   for (CLI::Option* option : {links, path, trace}) option->excludes(compares)->excludes(fails);
   compares->excludes(fails);
   auto* validates = app.add_flag("--validate", line.validates, "the simulator beside published measurements");
   app.add_flag("--fit", line.fits, "with --validate: look for better constants first")->needs(validates);
   app.add_option("--sets", line.sets, "with --validate: only sets with this in their name")->needs(validates);
+  json->excludes(validates);
   CLI11_PARSE(app, argc, argv);
+  line.compare.json = line.report.json;
   return finish(answer(line));
 }

@@ -6,20 +6,30 @@
 #include <numeric>
 
 #include "tools/cluster/critical_path.hpp"
+#include "tools/json.hpp"
 
 namespace tutti::sim {
 namespace {
 
-std::string linkTable(const Network& network, const Outcome& outcome, int most) {
+/// Those that carried something, the most loaded first.
+std::vector<size_t> loadedLinks(const Outcome& outcome, int most) {
   std::vector<size_t> links(outcome.run.linkBytes.size());
   std::iota(links.begin(), links.end(), size_t{0});
   std::stable_sort(links.begin(), links.end(), [&](size_t a, size_t b) { return outcome.load(a) > outcome.load(b); });
+  links.resize(std::min(links.size(), static_cast<size_t>(most)));
+  while (!links.empty() && outcome.run.linkBytes[links.back()] <= 0) links.pop_back();
+  return links;
+}
+
+/// Of classes, a link stands for those like it.
+int linkNumber(const Network& network, const Outcome& outcome, size_t link) {
+  return static_cast<int>(outcome.classes ? link % static_cast<size_t>(network.linksPerNode()) : link);
+}
+
+std::string linkTable(const Network& network, const Outcome& outcome, int most) {
   std::string text = "   load       GB/s          bytes  number  link\n";
-  for (size_t i = 0; i < links.size() && i < static_cast<size_t>(most); ++i) {
-    const size_t link = links[i];
-    if (outcome.run.linkBytes[link] <= 0) break;
-    // Of classes, a link stands for those like it.
-    const int id = static_cast<int>(outcome.classes ? link % static_cast<size_t>(network.linksPerNode()) : link);
+  for (const size_t link : loadedLinks(outcome, most)) {
+    const int id = linkNumber(network, outcome, link);
     const std::string name = network.name(id);
     char line[256];
     std::snprintf(line, sizeof line, "%5.1f %%  %9.2f  %13.0f  %6d  %s%s\n", 100 * outcome.load(link),
@@ -30,7 +40,27 @@ std::string linkTable(const Network& network, const Outcome& outcome, int most) 
   return text;
 }
 
+std::string jsonResult(const Network& network, const Algorithm& algorithm, const Outcome& o, double bus,
+                       int mostLinks) {
+  std::vector<std::string> links;
+  for (const size_t link : loadedLinks(o, mostLinks)) {
+    const int id = linkNumber(network, o, link);
+    links.push_back(cat("{\"number\": ", id, ", \"name\": ", jsonText(network.name(id)),
+                        ", \"load\": ", jsonNumber(o.load(link)), ", \"gbps\": ", jsonNumber(o.job.capacities[link]),
+                        ", \"bytes\": ", jsonNumber(o.run.linkBytes[link]), "}"));
+  }
+  return cat("{\"algorithm\": ", jsonText(algorithm.name), ", \"us\": ", jsonNumber(o.us),
+             ", \"busbw_gbps\": ", jsonNumber(bus), ", \"channels\": ", o.channels, ", \"loops\": ", o.loops,
+             ", \"loops_run\": ", o.loopsRun, ", \"messages\": ", o.run.messages, ", \"members\": ", o.members,
+             ", \"classes\": ", jsonFlag(o.classes), ", \"links\": ", jsonList(links), "}");
+}
+
 }  // namespace
+
+std::string jsonHead(const Network& network, const Asked& asked) {
+  return cat("{\"cluster\": ", jsonText(describe(network.cluster())), ", \"ranks\": ", network.cluster().nRanks(),
+             ", \"collective\": ", jsonText(collectiveKey(asked.collective)));
+}
 
 Status writeFile(const std::string& path, const std::string& text) {
   std::ofstream file(path);
@@ -42,11 +72,16 @@ Status writeFile(const std::string& path, const std::string& text) {
 
 Result<std::string> report(const Network& network, const Asked& asked, const ReportOptions& options) {
   std::string text;
+  std::vector<std::string> results;
   for (const Algorithm* algorithm : asked.algorithms) {
     SimOptions sim = asked.options;
     sim.record = options.path || !options.traceFile.empty();
     TUTTI_ASSIGN(const Outcome o, simulate(network, asked.taskFor(algorithm, asked.bytes), sim));
     const double bus = busGBps(asked.collective, static_cast<double>(asked.bytes), o.job.nRanks, o.us);
+    if (options.json) {
+      results.push_back(jsonResult(network, *algorithm, o, bus, options.links));
+      continue;
+    }
     text += cat(collectiveKey(asked.collective), " ", algorithm->name, ", ", formatBytes(asked.bytes), ", ",
                 describe(network.cluster()), ": ", shortNumber(o.us), " us, busbw ", shortNumber(bus), " GB/s\n");
     text += cat("  ", o.channels, o.channels == 1 ? " channel, " : " channels, ", o.loopsRun, " of ", o.loops,
@@ -59,6 +94,8 @@ Result<std::string> report(const Network& network, const Asked& asked, const Rep
       text += cat("trace in ", options.traceFile, ", for chrome://tracing or ui.perfetto.dev\n");
     }
   }
+  if (options.json)
+    return cat(jsonHead(network, asked), ", \"bytes\": ", asked.bytes, ", \"results\": ", jsonList(results), "}\n");
   return text;
 }
 

@@ -7,6 +7,7 @@ namespace tutti::sim {
 
 struct ReportOptions {
   int links = 0;  // so many of the most loaded
+  bool json = false;
   bool path = false;
   std::string traceFile;
   int traceMembers = 64;
@@ -15,6 +16,9 @@ struct ReportOptions {
 /// Time, bandwidth, and what was asked for besides; also writes the trace.
 /// Errors: those of the simulation; InvalidUsage if the file cannot be written.
 Result<std::string> report(const Network& network, const Asked& asked, const ReportOptions& options);
+
+/// The beginning of an object: what was asked of which cluster.
+std::string jsonHead(const Network& network, const Asked& asked);
 
 /// Errors: InvalidUsage.
 Status writeFile(const std::string& path, const std::string& text);

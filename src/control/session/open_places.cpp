@@ -1,6 +1,5 @@
 #include "src/control/session/open_places.hpp"
 
-#include <openssl/crypto.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -21,10 +20,8 @@ struct OpenPlaces::Registry {
   OpenPlaces* current = nullptr;
   OpenPlaces* parents = nullptr;
 
-  // The threads of the Sessions use libcrypto, so they have to be gone before it cleans up at exit.  Handlers run in
-  // reverse order: its own is put there first.
+  // The threads of the Sessions have to be gone before static objects are that they use.
   Registry() {
-    OPENSSL_init_crypto(0, nullptr);
     if (std::atexit([] { OpenPlaces::instance().closeAll(); }) != 0) TUTTI_WARN("bootstrap", "atexit: no memory");
     pthread_atfork(lock, unlock, forget);
   }

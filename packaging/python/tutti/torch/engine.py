@@ -1,0 +1,239 @@
+"""What a process group and its backend share: communicators, messages, the order of calls, and how all of it ends."""
+import atexit
+import os
+import sys
+import threading
+import time
+import weakref
+from datetime import timedelta
+
+import torch.distributed as dist
+
+from .._api import core
+from . import spans
+from .errors import lib
+from .lane import Lane
+from .connection import pauses
+from .messages import Messages
+from .options import milliseconds
+from .rendezvous import meet
+from .work import Work, Works
+
+_live = weakref.WeakSet()
+
+
+class Coalescing:
+    """What was called since start_coalescing."""
+
+    def __init__(self):
+        self.calls, self.outputs, self.afters, self.keep, self.works, self.asynchronous = [], [], [], [], [], False
+
+    def finish(self):
+        for after in self.afters:
+            after()
+
+
+class Engine:
+    """One rank of a group.  Collectives may be called by any thread, in one order."""
+
+    def __init__(self, store, rank, size, options):
+        # A connection of its own, where the store has connections: others wait on theirs for long.
+        store = store.clone() if hasattr(store, "clone") else store
+        self.rank, self.size, self.options = rank, size, options
+        self.timeout_ms = milliseconds(options._timeout)
+        self.sequence, self.coalescing, self.name = 0, None, "tutti"
+        self._process, self._closed = os.getpid(), None
+        self._barriers = 0
+        self._order = threading.Lock()
+        self.store, comms = meet(store, rank, size, options, self.timeout_ms)
+        self.lanes = [Lane(comm, self.timeout_ms) for comm in comms]
+        self.messages = Messages(self)
+        _live.add(self)
+
+    # ---- Collectives ----
+
+    def call(self, what, calls, outputs, after=None, keep=(), opts=None, shown=None):
+        """calls: (function, arguments up to the communicator), which start together.  after: what remains to be done when
+        they have ended.  keep: what they use besides outputs.  shown: to a profiler, if not the outputs."""
+        if self._closed is not None or os.getpid() != self._process:
+            self.refuse(what)
+        asynchronous = getattr(opts, "asyncOp", True)
+        if self.coalescing is not None:
+            return self._collect(calls, outputs, after, keep, asynchronous)
+        timeout_ms = limit_of(opts)
+        with self._order:
+            self.sequence += 1
+            sequence = self.sequence
+        lane = self.lanes[sequence % len(self.lanes)]
+        span = spans.begin(f"{self.name}:{what}", outputs if shown is None else shown)
+        if asynchronous:
+            return lane.enqueue(what, calls, outputs, sequence, after, (outputs, keep), timeout_ms, span)
+        try:
+            lane.run(what, calls, timeout_ms)
+            if after is not None:
+                after()
+        finally:
+            spans.end(span)
+        return Work(what, outputs, sequence)
+
+    def blocking(self, what):
+        """The lane of a collective that is made of several calls, which the caller runs one after the other."""
+        if self._closed is not None or os.getpid() != self._process:
+            self.refuse(what)
+        with self._order:
+            self.sequence += 1
+            return self.lanes[self.sequence % len(self.lanes)]
+
+    def refuse(self, what):
+        if os.getpid() != self._process:
+            raise RuntimeError(f"tutti: {what}: this process was forked after init_process_group, and its parent is the rank; "
+                               "call init_process_group in the child, or start it with multiprocessing's 'spawn'")
+        raise dist.DistBackendError(f"tutti: {what}: the process group has been {self._closed}")
+
+    # ---- Coalescing: a group of calls ----
+
+    def start_coalescing(self):
+        if self.coalescing is not None:
+            raise RuntimeError("tutti: start_coalescing was called twice without end_coalescing")
+        self.coalescing = Coalescing()
+
+    def _collect(self, calls, outputs, after, keep, asynchronous):
+        group = self.coalescing
+        group.calls += calls
+        group.outputs += outputs
+        group.keep.append(keep)
+        group.asynchronous = group.asynchronous or asynchronous
+        if after is not None:
+            group.afters.append(after)
+        return Work("collected call", outputs)
+
+    def end_coalescing(self):
+        group, self.coalescing = self.coalescing, None
+        if group is None:
+            raise RuntimeError("tutti: end_coalescing was called without start_coalescing")
+        works = list(group.works)
+        if group.calls:
+            after = group.finish if group.afters else None
+            works.append(self.call("coalesced calls", group.calls, group.outputs, after, group.keep))
+        if len(works) == 1:
+            return works[0]
+        return Works(works) if works else Work("coalesced calls", [])
+
+    # ---- Messages ----
+
+    def send(self, tensor, peer, tag, buffer):
+        what = f"send to rank {peer}"
+        if self._closed is not None or os.getpid() != self._process:
+            self.refuse(what)
+        span = spans.begin(f"{self.name}:send", [tensor])
+        return self._collected(self.messages.send(what, tensor, peer, tag, buffer, span))
+
+    def recv(self, tensor, peer, tag, buffer, after):
+        what, kind = (f"recv from rank {peer}", "recv") if peer >= 0 else ("recv from any rank", "recvAnySource")
+        if self._closed is not None or os.getpid() != self._process:
+            self.refuse(what)
+        span = spans.begin(f"{self.name}:{kind}", [tensor])
+        return self._collected(self.messages.recv(what, tensor, peer, tag, buffer, after, span))
+
+    def _collected(self, work):
+        if self.coalescing is not None:
+            self.coalescing.works.append(work)
+        return work
+
+    def lost(self):
+        """Why the group is broken, or None."""
+        if self._closed is not None:
+            return f"the process group has been {self._closed}"
+        for lane in self.lanes:
+            if lane.failed():
+                return lib.tuttiGetLastError(lane.comm).decode(errors="replace") or "the communicator has failed"
+        return None
+
+    # ---- Barrier with names ----
+
+    def monitored_barrier(self, timeout_ms, wait_all_ranks):
+        """Rank 0 names the ranks that do not come; by the store, which needs no working communicator."""
+        if self._closed is not None or os.getpid() != self._process:
+            self.refuse("monitored_barrier")
+        self._barriers += 1
+        place, end = f"barriers/{self._barriers}", time.monotonic() + timeout_ms / 1000
+        if self.rank == 0:
+            self._lead_barrier(place, end, timeout_ms, wait_all_ranks)
+            return
+        self.store.set(f"{place}/{self.rank}", "here")
+        verdict = self._await(f"{place}/verdict", end)
+        if verdict != b"passed":
+            text = f"nothing came in {timeout_ms} ms" if verdict is None else verdict.decode()
+            raise dist.DistBackendError(f"tutti: Rank {self.rank} successfully reached monitoredBarrier, but received errors "
+                                        f"while waiting for send/recv from rank 0: {text}. Please check rank 0 logs for "
+                                        "faulty rank.")
+
+    def _lead_barrier(self, place, end, timeout_ms, wait_all_ranks):
+        if timeout_ms == 0:
+            raise dist.DistBackendError("tutti: [Rank 0]: Rank 0 timed out in monitoredBarrier after 0 ms.")
+        missing = []
+        for rank in range(1, self.size):
+            if self._await(f"{place}/{rank}", end) is None:
+                missing.append(rank)
+                if not wait_all_ranks:
+                    break
+        if not missing:
+            self.store.set(f"{place}/verdict", "passed")
+            return
+        ranks = f"Rank {missing[0]}" if len(missing) == 1 else "Ranks " + ", ".join(map(str, missing))
+        text = f"{ranks} failed to pass monitoredBarrier in {timeout_ms} ms"
+        self.store.set(f"{place}/verdict", text)
+        raise dist.DistBackendError(f"tutti: [Rank 0]: {text}")
+
+    def _await(self, key, end):
+        for _ in pauses():
+            if self.store.check([key]):
+                return bytes(self.store.get(key))
+            if time.monotonic() > end:
+                return None
+
+    # ---- The end ----
+
+    def set_timeout(self, timeout):
+        self.timeout_ms = milliseconds(timeout)
+        self.options._timeout = timeout
+        for lane in self.lanes:
+            lane.set_timeout(self.timeout_ms)
+
+    def abort(self):
+        """End what is under way, on every rank.  Waits for nobody."""
+        if self._closed is None and os.getpid() == self._process:
+            self._closed = "aborted"
+            for lane in self.lanes:
+                lane.revoke()
+            self.messages.close(False, 0)
+
+    def shutdown(self, broken=False):
+        """When all ranks have come to it, unless something has failed."""
+        if self._closed == "destroyed" or os.getpid() != self._process:
+            return
+        gracefully = self._closed is None and not broken and not any(lane.failed() for lane in self.lanes)
+        self._closed = "destroyed"
+        limit_ms = min(self.timeout_ms, milliseconds(self.options.shutdown_timeout))
+        for lane in self.lanes:
+            if not gracefully:
+                lane.revoke()
+            lane.close(gracefully, limit_ms)
+        self.messages.close(gracefully, min(2, limit_ms / 1000))
+        _live.discard(self)
+
+
+def limit_of(opts):
+    """A call's own timeout in milliseconds, or None: the group's."""
+    timeout = getattr(opts, "timeout", None)
+    if timeout is None or timeout <= timedelta(0):
+        return None
+    return milliseconds(timeout)
+
+
+@atexit.register
+def _leave():
+    """Who ends without destroy_process_group lets the others finish; who ends by an exception tells them at once."""
+    broken = getattr(sys, "last_value", None) is not None
+    for engine in list(_live):
+        engine.shutdown(broken)

@@ -1,0 +1,70 @@
+"""Options of one process group."""
+import os
+from datetime import timedelta
+
+from torch._C import _distributed_c10d as c10d
+
+from .._api import core
+
+DEFAULT_TIMEOUT = timedelta(minutes=30)  # torch's own
+WAITS = {"auto": core.TUTTI_WAIT_AUTO, "spin": core.TUTTI_WAIT_SPIN, "yield": core.TUTTI_WAIT_YIELD,
+         "block": core.TUTTI_WAIT_BLOCK}
+_Base = c10d.Backend.Options if hasattr(c10d.Backend, "Options") else c10d.ProcessGroup.Options
+
+
+class Options(_Base):
+    """Give it as pg_options to init_process_group or new_group; every rank the same.
+
+    lanes             how many collectives of the group can be under way at once, 1 to 8
+    reproducible      floating-point sums are the same bits always
+    transports        as TUTTI_TRANSPORTS: "shm,tcp", "^shm"
+    net_name          the network between hosts, as TUTTI_NET
+    n_channels        parallel lanes within one collective
+    wait              how threads wait for other ranks, as TUTTI_WAIT; "yield", since a training process has threads of its
+                      own that want the cores
+    shutdown_timeout  how long destroy_process_group waits for the other ranks"""
+
+    def __init__(self, timeout=DEFAULT_TIMEOUT, *, lanes=2, reproducible=None, transports=None, net_name=None,
+                 n_channels=None, wait=None, shutdown_timeout=timedelta(seconds=60)):
+        super().__init__("tutti", timeout)
+        if not 1 <= lanes <= 8:
+            raise ValueError(f"tutti: lanes is {lanes}, and may be 1 to 8")
+        if wait not in (None, *WAITS):
+            raise ValueError(f"tutti: wait is {wait!r}, and may be {', '.join(WAITS)}")
+        self.wait = wait
+        self.lanes, self.shutdown_timeout = lanes, shutdown_timeout
+        self.reproducible, self.transports, self.net_name, self.n_channels = reproducible, transports, net_name, n_channels
+
+    def fields(self):
+        """Those of tuttiConfig_t that are set."""
+        text = {"transports": self.transports, "netName": self.net_name}
+        fields = {name: value.encode() for name, value in text.items() if value is not None}
+        if self.reproducible is not None:
+            fields["reproducible"] = int(self.reproducible)
+        if self.n_channels is not None:
+            fields["nChannels"] = self.n_channels
+        if self.wait is not None or "TUTTI_WAIT" not in os.environ:
+            fields["waitMode"] = WAITS[self.wait or "yield"]
+        fields["device"] = core.TUTTI_DEVICE_HOST
+        return fields
+
+    def copy(self, timeout):
+        """For a group that was split from this one's."""
+        return Options(timeout, lanes=self.lanes, reproducible=self.reproducible, transports=self.transports,
+                       net_name=self.net_name, n_channels=self.n_channels, wait=self.wait,
+                       shutdown_timeout=self.shutdown_timeout)
+
+
+def options_of(given, timeout):
+    """Options for a group that the caller gave `given` and torch a timeout."""
+    if isinstance(given, Options):
+        return given.copy(timeout)
+    if given is None or type(given) is _Base:
+        return Options(timeout)
+    raise TypeError(f"tutti: pg_options is a {type(given).__module__}.{type(given).__qualname__}; the backend takes "
+                    "tutti.torch.Options")
+
+
+def milliseconds(timeout):
+    """Of a timedelta, as the library takes it: at least 1, as 0 would be for ever."""
+    return min(max(int(timeout.total_seconds() * 1000), 1), 2**31 - 1)
