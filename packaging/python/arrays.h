@@ -40,4 +40,7 @@ void endArray(Array* array);
 /* Append to `list` what keeps the array's memory: 0 with an exception set if there is no memory. */
 int keepArray(PyObject* list, PyObject* object, const Array* array);
 
+/* numpy_memory.c */
+PyObject* numpyHandler(PyObject* self, PyObject* args);
+
 #endif /* TUTTI_PYTHON_ARRAYS_H_ */

@@ -188,9 +188,13 @@ static PyObject* setup(PyObject* self, PyObject* args) {
   return PyErr_Occurred() ? NULL : Py_BuildValue("");
 }
 
-static PyMethodDef methods[] = {{"setup", setup, METH_VARARGS, NULL}, {"collective", collective, METH_VARARGS, NULL},
-                                {"call", call, METH_VARARGS, NULL},   {"array", array, METH_VARARGS, NULL},
-                                {"collect", collect, METH_O, NULL},   {NULL, NULL, 0, NULL}};
+static PyMethodDef methods[] = {{"setup", setup, METH_VARARGS, NULL},
+                                {"collective", collective, METH_VARARGS, NULL},
+                                {"call", call, METH_VARARGS, NULL},
+                                {"array", array, METH_VARARGS, NULL},
+                                {"collect", collect, METH_O, NULL},
+                                {"numpy_handler", numpyHandler, METH_VARARGS, NULL},
+                                {NULL, NULL, 0, NULL}};
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "tutti._core", NULL, -1, methods, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__core(void) { return PyModule_Create(&module); }

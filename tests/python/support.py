@@ -37,9 +37,14 @@ def good(results):
     return results
 
 
+def python_path(**more):
+    """The environment of a process that imports the same tutti."""
+    return {**os.environ, "PYTHONPATH": str(pathlib.Path(tutti.__file__).parents[1]), **more}
+
+
 def processes(n, text, timeout=60, flags=(), **environment):
     """(exit status, output) of a Python text on n processes."""
     done = subprocess.run([find_program("tutti-run"), "-n", str(n), *flags, sys.executable, "-c", textwrap.dedent(text)],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout,
-                          env={**os.environ, "PYTHONPATH": str(pathlib.Path(tutti.__file__).parents[1]), **environment})
+                          env=python_path(**environment))
     return done.returncode, done.stdout

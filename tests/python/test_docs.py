@@ -40,7 +40,7 @@ class Tools(unittest.TestCase):
         self.assertEqual([len(machine.all(kind)) for kind in ("host", "gpu", "nic")], [1, 4, 2])
         host = machine.all("host")[0]
         self.assertTrue(all(node.parent == host.number for node in machine.children(host)))
-        nvlinks = [link for link in machine.links if link.kind == "nvlink"]
+        nvlinks = [link for link in machine.links if link.kind == "NVLink"]
         self.assertTrue(nvlinks and all(link.gbps == 25 * link.count for link in nvlinks), nvlinks)
         self.assertGreater(len(tutti.topology().nodes), 1)
 

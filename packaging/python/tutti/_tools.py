@@ -73,8 +73,8 @@ class Topology(_Record):
                           "links": [Link(one) for one in fields["links"]]})
 
     def all(self, kind):
-        """The nodes of a kind: "host", "package", "numa", "gpu", "nic", ..."""
-        return [node for node in self.nodes if node.kind == kind]
+        """The nodes of a kind: "host", "package", "NUMA node", "PCIe switch", "GPU", "NIC", ..., in any case of letters."""
+        return [node for node in self.nodes if node.kind.lower() == kind.lower()]
 
     def children(self, node):
         return [one for one in self.nodes if one.parent == node.number]
