@@ -19,6 +19,7 @@ limit() {
   wait $server
 }
 
+echo  # what the machine wrote while it booted ends here
 for _ in $(seq "$turns"); do
   for bytes in "$@"; do
     limit ib_write_lat "$bytes" $((4194304 / (bytes + 12000) + 5)) | awk '{print "limit pingpong", $1, $3, $5}'
