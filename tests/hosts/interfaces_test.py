@@ -9,7 +9,7 @@ from network_test import lacks
 
 BOTH = {"TUTTI_SOCKET_IFNAME": "eth0,eth1", "TUTTI_TIMEOUT_MS": "30000"}
 LATE = 90
-MUCH = 1 << 20
+SOME = 64 << 10  # the least piece: more than what a cable carries that nobody uses
 
 
 class Interfaces(suite.Case):
@@ -36,7 +36,7 @@ class Interfaces(suite.Case):
             for reconnect in ("hosts", "none"):
                 with self.subTest(reconnect=reconnect):
                     first, second = self.run_and_count(made, BOTH | {"TUTTI_RECONNECT": reconnect})
-                    self.assertGreater(second, MUCH)
+                    self.assertGreater(second, SOME)
                     self.assertGreater(first / second, 2)  # 3.3 by their speed
                     self.assertLess(first / second, 5.5)
             # More connections than interfaces.
@@ -50,11 +50,11 @@ class Interfaces(suite.Case):
             for common, ranks in (({}, None), ({"TUTTI_SOCKET_IFNAME": "=eth0"}, None), (BOTH, {1: {"TUTTI_SOCKET_IFNAME": "=eth0"}})):
                 with self.subTest(common=common, ranks=ranks):
                     carried = self.run_and_count(made, {"TUTTI_TIMEOUT_MS": "30000"} | common, ranks=ranks)
-                    self.assertGreater(max(carried), 4 * MUCH)
-                    self.assertLess(min(carried), MUCH)
+                    self.assertGreater(max(carried), 4 << 20)
+                    self.assertLess(min(carried), SOME)
             # A prefix that fits both; two ranks of a host each have theirs.
             carried = self.run_and_count(made, BOTH | {"TUTTI_SOCKET_IFNAME": "eth"}, layout=(2, 1))
-            self.assertGreater(min(carried), MUCH)
+            self.assertGreater(min(carried), SOME)
 
     def test_large_frames_and_ipv6(self):
         for family in ("inet6", "both"):
@@ -62,13 +62,13 @@ class Interfaces(suite.Case):
                 made.plug()
                 self.assertIn("mtu 9000", made.check(0, "ip link show eth1"))
                 common = BOTH | ({"TUTTI_SOCKET_FAMILY": "inet6"} if family == "both" else {})
-                self.assertGreater(min(self.run_and_count(made, common)), MUCH)
+                self.assertGreater(min(self.run_and_count(made, common)), SOME)
 
     def test_one_that_leads_nowhere(self):
         with Hosts(2, family="inet", dead_ends=("eth1",)) as made:  # which nobody plugs
             before = min(made.sent())
             self.all_right(self.steady(made, 1, BOTH), LATE)
-            self.assertGreater(min(made.sent()) - before, MUCH)
+            self.assertGreater(min(made.sent()) - before, 1 << 20)
 
     @lacks("nft")
     def test_one_that_is_cut(self):
@@ -77,13 +77,13 @@ class Interfaces(suite.Case):
             jobs = self.steady(made, 8, BOTH)
             time.sleep(2)
             before = self.carried(made)
-            self.assertGreater(min(before), MUCH)
+            self.assertGreater(min(before), SOME)
             for host in (0, 1):
                 made.drop(host, "iifname eth1")
             time.sleep(4)
             after = self.carried(made, before)
-            self.assertGreater(after[0], 4 * MUCH)
-            self.assertLess(after[1], MUCH)
+            self.assertGreater(after[0], 1 << 20)
+            self.assertGreater(after[0], 4 * after[1])  # which is what was tried until it was given up
             self.all_right(jobs, LATE)
 
 

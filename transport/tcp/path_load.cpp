@@ -12,11 +12,15 @@ namespace {
 
 constexpr int64_t kBetweenLooksNs = 200'000;  // a look costs a system call; in between we compute
 
+constexpr uint32_t kLatelyMs = 50;
+
 /// The beginning of Linux's struct tcp_info, which glibc's own ends too early for.
 struct SystemInfo {
   uint32_t words1[4];
   uint32_t segmentBytes, words2, unackedSegments;
-  uint32_t words3[19];
+  uint32_t words3[7];
+  uint32_t sinceAcknowledgedMs;
+  uint32_t words6[11];
   uint64_t longs[4];
   uint32_t words4[2];
   uint32_t unsentBytes;
@@ -24,6 +28,7 @@ struct SystemInfo {
   uint64_t bytesPerSecond;  // delivered, of late
 };
 static_assert(offsetof(SystemInfo, segmentBytes) == 16 && offsetof(SystemInfo, unackedSegments) == 24);
+static_assert(offsetof(SystemInfo, sinceAcknowledgedMs) == 56);
 static_assert(offsetof(SystemInfo, unsentBytes) == 144 && offsetof(SystemInfo, bytesPerSecond) == 160);
 
 }  // namespace
@@ -34,6 +39,7 @@ void PathLoad::look(int fd, int64_t nowNs) {
   socklen_t bytes = sizeof info;
   if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 || bytes < sizeof info) return;
   queued_ = static_cast<double>(info.unackedSegments) * info.segmentBytes + info.unsentBytes;
+  delivers_ = info.bytesPerSecond > 0 && info.sinceAcknowledgedMs < kLatelyMs;
   if (info.bytesPerSecond > 0) bytesPerNs_ = static_cast<double>(info.bytesPerSecond) / 1e9;
 }
 

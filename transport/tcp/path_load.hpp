@@ -15,6 +15,8 @@ class PathLoad {
  public:
   /// Nanoseconds until `bytes` more would be delivered; without a speed that is known, 0 and up by what is queued.
   double untilDelivered(int fd, size_t bytes, int64_t nowNs);
+  /// Whether the peer's system has acknowledged something of late, so that a full socket will have room soon.
+  bool delivers() const { return delivers_; }
   /// So much was given to the system.
   void wrote(size_t bytes) { queued_ += static_cast<double>(bytes); }
 
@@ -24,6 +26,7 @@ class PathLoad {
   int64_t lookedNs_ = 0, atNs_ = 0;
   double queued_ = 0;      // bytes that are not delivered, at atNs_
   double bytesPerNs_ = 0;  // 0: not known yet
+  bool delivers_ = false;
 };
 
 }  // namespace tutti::tcp

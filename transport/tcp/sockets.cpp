@@ -171,15 +171,20 @@ bool Sockets::hasRoom(int i) const {
 int Sockets::soonest(uint32_t among, size_t bytes) {
   const int64_t now = nowNs();
   int best = -1;
+  bool hasIt = false;
   double least = 0;
   for (int i = 0; i < count_; ++i) {
-    if ((among >> i & 1) == 0 || !hasRoom(i)) continue;
-    const double until = loads_[static_cast<size_t>(i)].untilDelivered(fd(i), bytes, now);
+    if (fd(i) < 0) continue;
+    PathLoad& load = loads_[static_cast<size_t>(i)];
+    const double until = load.untilDelivered(fd(i), bytes, now);
+    const bool room = (among >> i & 1) != 0 && hasRoom(i);
+    if (!room && !load.delivers()) continue;
     if (best >= 0 && until >= least) continue;
     best = i;
     least = until;
+    hasIt = room;
   }
-  return best;
+  return hasIt ? best : -1;
 }
 
 Result<size_t> Sockets::write(int i, std::span<iovec> parts) {

@@ -61,8 +61,8 @@ class Sockets {
   bool closed(int i) const { return (closed_ >> i & 1) != 0; }
   /// Whether something written now would begin to leave.
   bool hasRoom(int i) const;
-  /// Whether sockets go by several interfaces; then the one of `among` (a bit for each) that has room and would deliver
-  /// so many bytes first; -1: none has.
+  /// Whether sockets go by several interfaces; then the one that would deliver so many bytes first.  -1: that one has
+  /// no room, or is not of `among` (a bit for each), but will soon be, which is sooner than by another.
   bool severalPaths() const { return tuning_.nPaths > 1; }
   int soonest(uint32_t among, size_t bytes);
   /// A piece wrote so much to it.
