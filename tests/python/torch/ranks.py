@@ -11,7 +11,7 @@ import traceback
 import torch
 import torch.distributed as dist
 
-import tutti.torch  # noqa: F401  for torch that does not look for it
+import tutti.torch
 
 DEADLINE_S = 120
 
@@ -43,6 +43,7 @@ def main(rank, n_ranks, body, backend, destroy, folder, arguments, pipe):
         body(rank, n_ranks)
         if destroy:
             dist.destroy_process_group()
+            tutti.torch.engine._leave()  # as at the end of an interpreter: older torch leaves its groups to that
     except BaseException:
         pipe.send(traceback.format_exc())
         code = 1
