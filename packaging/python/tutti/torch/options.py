@@ -20,8 +20,7 @@ class Options(_Base):
     transports        as TUTTI_TRANSPORTS: "shm,tcp", "^shm"
     net_name          the network between hosts, as TUTTI_NET
     n_channels        parallel lanes within one collective
-    wait              how threads wait for other ranks, as TUTTI_WAIT; "yield", since a training process has threads of its
-                      own that want the cores
+    wait              how threads wait for other ranks, as TUTTI_WAIT; else see patience()
     shutdown_timeout  how long destroy_process_group waits for the other ranks"""
 
     def __init__(self, timeout=DEFAULT_TIMEOUT, *, lanes=2, reproducible=None, transports=None, net_name=None,
@@ -44,7 +43,7 @@ class Options(_Base):
         if self.n_channels is not None:
             fields["nChannels"] = self.n_channels
         if self.wait is not None or "TUTTI_WAIT" not in os.environ:
-            fields["waitMode"] = WAITS[self.wait or "yield"]
+            fields["waitMode"] = WAITS[self.wait or patience()]
         fields["device"] = core.TUTTI_DEVICE_HOST
         return fields
 
@@ -63,6 +62,12 @@ def options_of(given, timeout):
         return Options(timeout)
     raise TypeError(f"tutti: pg_options is a {type(given).__module__}.{type(given).__qualname__}; the backend takes "
                     "tutti.torch.Options")
+
+
+def patience():
+    """Awake, but let others have the core; asleep where this host has more ranks than cores, and each has threads besides."""
+    ranks = int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
+    return "block" if ranks > len(os.sched_getaffinity(0)) else "yield"
 
 
 def milliseconds(timeout):
