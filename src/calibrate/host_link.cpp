@@ -16,6 +16,10 @@ constexpr size_t kMostWindow = 512 << 10;
 constexpr size_t kMostStreamBytes = 64 << 20;
 /// Both ends know the size of every piece: small ones first, for slow links, then such as calls are made of.
 constexpr size_t kSmallPieces = 16, kSmallPiece = 16 << 10, kLargePiece = 64 << 10;
+/// Looks farther apart than this have others, or another message, on the core; with more than this part of the time
+/// spent so or on messages, the rate is the core's and says nothing of the wire.
+constexpr int64_t kIdleLookNs = 20'000;
+constexpr double kMostBusy = 0.6;
 /// A rate this near the window's is the window's.
 constexpr double kNearWindow = 0.5;
 /// A rate this near the nominal one is the nominal one.
@@ -113,19 +117,26 @@ Result<ProbeStep> HostLinkProbe::step(int64_t nowNs) {
       break;
     }
     case Phase::Stream: {
+      noteTime(nowNs);
       TUTTI_ASSIGN(moved, acknowledge(nowNs));
       if (allSent() && nAcknowledged_ == nSent_) {
         phase_ = Phase::Done;
         return ProbeStep::Done;
       }
+      moved_ = moved;
       if (allSent()) break;
       TUTTI_ASSIGN(const bool sent, sendPiece(nowNs));
-      moved = moved || sent;
+      moved_ = moved = moved || sent;
       break;
     }
     case Phase::Done: return ProbeStep::Done;
   }
   return moved ? ProbeStep::Moved : ProbeStep::Waits;
+}
+
+void HostLinkProbe::noteTime(int64_t nowNs) {
+  if (lookedNs_ > 0 && (moved_ || nowNs - lookedNs_ > kIdleLookNs)) busyNs_ += nowNs - lookedNs_;
+  lookedNs_ = nowNs;
 }
 
 /// False: the word has not gone, or has not come back.
@@ -181,8 +192,10 @@ double HostLinkProbe::streamGBps() const {
   if (from->ns >= last.ns) from = acknowledgements_.begin();  // nothing came in between
   if (from->ns >= last.ns) return 0;
   const double gbps = static_cast<double>(last.bytes - from->bytes) / static_cast<double>(last.ns - from->ns);
+  const auto took = static_cast<double>(last.ns - streamNs_);
+  const bool byCore = static_cast<double>(busyNs_) > kMostBusy * took;
   const bool byWindow = gbps * static_cast<double>(leastNs_) > kNearWindow * static_cast<double>(from->window);
-  return byWindow ? 0 : gbps;
+  return byCore || byWindow ? 0 : gbps;
 }
 
 HostLinkFigures HostLinkProbe::figures() const {

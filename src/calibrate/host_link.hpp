@@ -22,7 +22,7 @@ namespace tutti {
 /// One way.  A value.
 struct HostLinkFigures {
   double latencyUs = 0;      // 0: not measured
-  double bandwidthGBps = 0;  // 0: not measured, as where the window was the limit
+  double bandwidthGBps = 0;  // 0: not measured, as where the window or the core was the limit
   bool operator==(const HostLinkFigures&) const = default;
 };
 
@@ -69,6 +69,7 @@ class HostLinkProbe {
   Result<bool> sendPiece(int64_t nowNs);
   bool allSent() const { return last_ && !begun_; }
   double streamGBps() const;
+  void noteTime(int64_t nowNs);
 
   Endpoint& endpoint_;
   Phase phase_ = Phase::RoundTrips;
@@ -77,6 +78,8 @@ class HostLinkProbe {
   bool waits_ = false;
   int roundTrips_ = 0;
   int64_t beganNs_ = -1, sentNs_ = 0, leastNs_ = 0, streamNs_ = 0;
+  int64_t lookedNs_ = 0, busyNs_ = 0;  // of the stream
+  bool moved_ = false;                 // at the last look
   size_t window_;
   size_t sent_ = 0, acknowledged_ = 0;  // bytes
   size_t nSent_ = 0, nAcknowledged_ = 0;

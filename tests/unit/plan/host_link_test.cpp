@@ -127,6 +127,11 @@ TEST_CASE("where the window is the limit no bandwidth is said") {
   CHECK(far.figures.bandwidthGBps == 0);
 }
 
+TEST_CASE("where the core is the limit no bandwidth is said") {
+  CHECK(probe(1.25, 10, 0, 128 << 10, 60'000).figures.bandwidthGBps == 0);  // others are on it between two looks
+  CHECK(probe(0.125, 10, 0, 128 << 10, 10'000).figures.bandwidthGBps > 0.1);
+}
+
 TEST_CASE("a slow link is not left with much to drain") {
   CHECK(probe(0.00125, 50, 0, 128 << 10).ns < 150 * 1'000'000);  // 10 Mbit/s: 13 ms for a piece
   CHECK(probe(0.0125, 50, 256e3, 128 << 10).ns < 60 * 1'000'000);
