@@ -1,10 +1,14 @@
 #include "src/base/assert.hpp"
+#include "src/base/clock.hpp"
 #include "tests/conformance/harness.hpp"
 #include "tests/conformance/loopback.hpp"
 #include "transport/tcp/transport.hpp"
 
 namespace tutti::conformance {
 namespace {
+
+// Long enough for a connection that was made again to carry something before it is cut, on any machine.
+constexpr int64_t kBetweenCutsNs = 2 * kMs;
 
 class TcpHarness : public Harness {
  public:
@@ -23,7 +27,10 @@ class TcpHarness : public Harness {
 
   Result<Pair> open(int lane) override { return connectBoth(transports_, lane); }
   void pump() override {
-    if (cutEvery_ > 0 && ++pumps_ % cutEvery_ == 0) streams_.cutOne(pumps_ / cutEvery_);
+    if (cutEvery_ == 0 || ++pumps_ < cutEvery_ || nowNs() < nextCutNs_) return;
+    pumps_ = 0;
+    nextCutNs_ = nowNs() + kBetweenCutsNs;
+    streams_.cutOne(++cuts_);
   }
   Transport* transport(int rank) override { return transports_[rank].get(); }
   bool showsArrival() const override { return !resumes_; }
@@ -33,8 +40,10 @@ class TcpHarness : public Harness {
   LoopbackStreams::Of views_[2];
   std::unique_ptr<Transport> transports_[2];
   const bool resumes_;
-  const size_t cutEvery_;  // so many calls of pump(); 0: never
-  size_t pumps_ = 0;
+  const size_t cutEvery_;  // so many calls of pump() at least; 0: never
+  size_t pumps_ = 0;  // since the last cut
+  size_t cuts_ = 0;
+  int64_t nextCutNs_ = 0;
 };
 
 Row row(std::string name, int family, TcpOptions options, int bufferBytes, size_t cutEvery = 0) {
