@@ -57,7 +57,7 @@ void Canvas::curve(double x1, double y1, double x2, double y2, double depth, con
 
 void Canvas::arrow(double x1, double y1, double x2, double y2, const Ink& ink, std::string_view tooltip) {
   line(x1, y1, x2, y2, ink, tooltip);
-  const double length = std::hypot(x2 - x1, y2 - y1);
+  const double length = std::sqrt((x2 - x1) * (x2 - x1) + (y2 - y1) * (y2 - y1));
   if (!(length > 0)) return;
   const double dx = (x2 - x1) / length, dy = (y2 - y1) / length, size = 2.5 + 1.5 * ink.width;
   const double tipX = (x1 + x2 + dx * size) / 2, tipY = (y1 + y2 + dy * size) / 2;

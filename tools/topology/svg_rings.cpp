@@ -102,7 +102,7 @@ class Wheel {
     const double step = std::min(2.0, 1.6 * deviceRadius_ / std::max(1, lanes.all));
     const double aside = (lanes.drawn++ - (lanes.all - 1) / 2.0) * step * (from < to ? 1 : -1);
     const Point a = place(angle_.at(from), outer_), b = place(angle_.at(to), outer_);
-    const double length = std::max(1.0, std::hypot(b.x - a.x, b.y - a.y));
+    const double length = std::max(1.0, std::sqrt((b.x - a.x) * (b.x - a.x) + (b.y - a.y) * (b.y - a.y)));
     const double x = -(b.y - a.y) / length * aside, y = (b.x - a.x) / length * aside;
     canvas_.arrow(a.x + x, a.y + y, b.x + x, b.y + y, ink);
   }
