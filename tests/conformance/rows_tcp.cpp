@@ -41,7 +41,7 @@ class TcpHarness : public Harness {
   std::unique_ptr<Transport> transports_[2];
   const bool resumes_;
   const size_t cutEvery_;  // so many calls of pump() at least; 0: never
-  size_t pumps_ = 0;  // since the last cut
+  size_t pumps_ = 0;       // since the last cut
   size_t cuts_ = 0;
   int64_t nextCutNs_ = 0;
 };
