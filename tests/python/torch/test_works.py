@@ -1,6 +1,7 @@
 """Handles on asynchronous calls, their futures, and who gives them to whom."""
 import ctypes
 import datetime
+import os
 import threading
 import time
 
@@ -115,6 +116,21 @@ def ddp(rank, n):
 
 def test_distributed_data_parallel():
     run(3, ddp)
+
+
+def ddp_of_a_dead_rank(rank, n):
+    parallel = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1))
+    loss = parallel(torch.randn(6, 8)).sum()
+    dist.barrier()
+    if rank == 1:
+        os._exit(7)
+    with raises(RuntimeError, "DistBackendError", "all_reduce", "rank 1"):
+        loss.backward()
+    os._exit(0)
+
+
+def test_distributed_data_parallel_raises_where_a_rank_has_died():
+    run(3, ddp_of_a_dead_rank, expect={1: 7})
 
 
 def functional(rank, n):

@@ -32,7 +32,7 @@ class Work(C10dWork):
     def __init__(self, what, outputs, sequence=0):
         super().__init__()
         self._what, self._outputs, self._sequence = what, outputs, sequence
-        self._error = self._future = None
+        self._error = self._future = self._end = None
         self._source, self._span = -1, None
 
     def _finish(self, seconds=None):
@@ -84,16 +84,24 @@ class Work(C10dWork):
 
     def get_future(self):
         if self._future is None:
-            self._future = torch.futures.Future()
+            self._make_future()
             self._settle()
         return self._future
 
+    def _make_future(self):
+        # Future.set_exception is of Python alone: torch's C++, such as DDP's, would take the exception for tensors.  What a
+        # callback raises is an error there, too.
+        self._end = torch.futures.Future()
+        self._future = self._end.then(self._outcome)
+
+    def _outcome(self, _):
+        if self._error is not None:
+            raise self._error
+        return self._outputs
+
     def _settle(self):
         """The operation has ended, so its future has."""
-        if self._error is not None:
-            self._future.set_exception(self._error)
-        else:
-            self._future.set_result(self._outputs)
+        self._end.set_result(None)
 
 
 class PendingWork(Work):
@@ -116,7 +124,7 @@ class PendingWork(Work):
 
     def get_future(self):
         if self._future is None:
-            self._future = torch.futures.Future()
+            self._make_future()
             self._follow()
             if self._ended():
                 self._settle_once()
