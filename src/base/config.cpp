@@ -289,9 +289,9 @@ Status checkValue(std::string_view name, const std::string& value) {
 Status setDefault(std::string_view name, const char* value) {
   const Variable* v = findOrNull(name);
   if (v == nullptr) return invalidArgument("there is no variable '", name, "'; tutti-info --config lists them");
-  // Launchers give the first four to each process; the other two are tutti-info's.
-  for (const char* given : {"TUTTI_UNIQUE_ID", "TUTTI_RANK", "TUTTI_NRANKS", "TUTTI_LOCAL_RANK", "TUTTI_GRAPH_FILE",
-                            "TUTTI_GRAPH_DUMP_FILE"}) {
+  // Launchers give the first four to each process; the next finds the library, and the last two are tutti-info's.
+  for (const char* given : {"TUTTI_UNIQUE_ID", "TUTTI_RANK", "TUTTI_NRANKS", "TUTTI_LOCAL_RANK", "TUTTI_HOME",
+                            "TUTTI_GRAPH_FILE", "TUTTI_GRAPH_DUMP_FILE"}) {
     if (name == given) return invalidArgument(name, " is read from the environment alone: a default would do nothing");
   }
   if (value != nullptr) {

@@ -172,8 +172,12 @@ ROWS = {
     "TUTTI_NRANKS": [Refused("-7", "outside", [EXAMPLE])],
     "TUTTI_LOCAL_RANK": [Shows("7", "^local 1$", [RUN, "-n", "2", "--no-tag", "sh", "-c", "echo local $TUTTI_LOCAL_RANK"],
                                contrast=False), Refused("x", "whole number", [EXAMPLE])],
-    "TUTTI_HOME": [Shows(str(BUILD), "^1 of 1$", PYTHON, also={"PYTHONPATH": str(SOURCE / "packaging/python")}),
+    "TUTTI_HOME": [Shows(str(BUILD), "^1 of 1$", PYTHON, also={"PYTHONPATH": str(SOURCE / "packaging/python")}, contrast=False),
                    Refused("/nowhere", "/nowhere has no libtutti", PYTHON, also={"PYTHONPATH": str(SOURCE / "packaging/python")})],
+    # What the links carry, a busy machine cannot tell; that it was asked, it can.
+    "TUTTI_LINK_PROBE": [Refused("sometimes", "none of: auto, off, always"),
+                         Shows("always", "links between hosts take|no link between hosts could be measured", also=INFORM | TCP,
+                               command=by_rank("export TUTTI_HOSTID=host$RANK"))],
     "TUTTI_HOSTID": [Shows("own", "the ranks are in 2 hosts", also=INFORM,
                            command=by_rank('[ -z "$TUTTI_HOSTID" ] || export TUTTI_HOSTID=host$RANK'))],
     # Of the benchmark programs.

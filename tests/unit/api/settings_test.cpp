@@ -140,6 +140,7 @@ TEST_CASE("a default is refused for what the environment is refused for, and may
       {"TUTTI_EXPLAIN", {"why", "0", "neither 0 nor 1"}},
       {"TUTTI_PLAN_DIR", {"/nonexistent/plans", "/usr", "plans"}},
       {"TUTTI_CALIBRATION", {nullptr, "off"}},
+      {"TUTTI_LINK_PROBE", {"sometimes", "off", "auto, off, always"}},
       {"TUTTI_TOPO_FILE", {"/nonexistent/machine.xml", "node:1 l3:2", "cannot read"}},
       {"TUTTI_TOPO_CPUS", {"0-x", "0/1"}},
       {"TUTTI_TOPO_DUMP_FILE", {nullptr, "/nonexistent/machine.xml"}},  // rank 0's host may have the folder
@@ -155,6 +156,7 @@ TEST_CASE("a default is refused for what the environment is refused for, and may
       {"TUTTI_RANK", {nullptr, nullptr, "environment alone"}},
       {"TUTTI_NRANKS", {nullptr, nullptr, "environment alone"}},
       {"TUTTI_LOCAL_RANK", {nullptr, nullptr, "environment alone"}},
+      {"TUTTI_HOME", {nullptr, nullptr, "environment alone"}},
       {"TUTTI_HOSTID", {nullptr, "here"}},
   };
   for (const tutti::Variable& variable : tutti::variables()) {
