@@ -30,16 +30,16 @@ std::vector<size_t> orderOfPorts(std::span<const PortFacts> ports, std::span<con
     const int node = ports[port].numaNode;
     return node < 0 || nodes.empty() || std::ranges::find(nodes, node) != nodes.end();
   };
-  std::ranges::stable_partition(order, isNear);
+  std::stable_partition(order.begin(), order.end(), isNear);
   const PortFacts& first = ports[order.front()];
   const bool someNear = isNear(order.front());
-  const auto others = std::ranges::stable_partition(order, [&](size_t port) {
+  const auto others = std::stable_partition(order.begin(), order.end(), [&](size_t port) {
     const PortFacts& facts = ports[port];
     return isNear(port) == someNear && facts.fabric == first.fabric && facts.speed == first.speed;
   });
-  const auto alike = static_cast<size_t>(others.begin() - order.begin());
+  const auto alike = static_cast<size_t>(others - order.begin());
   const size_t turn = static_cast<size_t>(localRank) * rails % alike;
-  std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(turn), others.begin());
+  std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(turn), others);
   return order;
 }
 
