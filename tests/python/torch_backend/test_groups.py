@@ -1,6 +1,5 @@
 """Groups: made, split, with options, beside other backends, and found without an import."""
 import datetime
-import os
 import pathlib
 import subprocess
 import sys
@@ -8,6 +7,7 @@ import sys
 import pytest
 import torch
 import torch.distributed as dist
+from programs import python
 from ranks import raises, run
 
 import tutti.torch
@@ -139,18 +139,8 @@ def test_a_rank_that_ends_first_takes_nothing_from_others(tmp_path):
 @needs_python_backends
 def test_torch_finds_the_backend_without_an_import(tmp_path):
     """By the entry point of the distribution's metadata, here those of pyproject.toml."""
-    import tomllib
-    top = pathlib.Path(__file__).resolve().parents[3]
-    project = tomllib.loads((top / "pyproject.toml").read_text())["project"]
-    entries = project["entry-points"]["torch.distributed.backends"]
-    metadata = tmp_path / "tutti-0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: tutti\nVersion: 0\n")
-    (metadata / "entry_points.txt").write_text("[torch.distributed.backends]\n" + "".join(f"{k} = {v}\n" for k, v in entries.items()))
     program = ("import sys, torch, torch.distributed as dist\n"
                f"dist.init_process_group('tutti', init_method='file://{tmp_path}/store', rank=0, world_size=1)\n"
                "assert 'tutti.torch' in sys.modules\n"
                "dist.all_reduce(torch.ones(1)); print(dist.get_backend()); dist.destroy_process_group()\n")
-    path = os.pathsep.join([str(tmp_path), str(top / "packaging" / "python")])
-    done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=120)
-    assert done.stdout.strip() == "tutti", done.stderr
+    assert python("-c", program).strip() == "tutti"

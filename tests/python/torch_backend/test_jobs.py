@@ -1,28 +1,13 @@
 """Whole jobs under torchrun, on Tutti and on Gloo: the same numbers, and on again after a worker has died."""
-import pathlib
 import re
-import socket
-import subprocess
-import sys
 
 import pytest
+from programs import EXAMPLES, torchrun
 from tutti.torch.group import PYTHON_BACKENDS
 
-EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples" / "python"
 LAYOUTS = ["ddp", "fsdp2", "tp", "tp-fsdp", "pp-1f1b", "pp-interleaved", "cp"]
 
 pytestmark = pytest.mark.skipif(not PYTHON_BACKENDS, reason="the examples are written for newer torch, which finds the backend itself")
-
-
-def torchrun(*arguments, ranks=4):
-    with socket.socket() as port:
-        port.bind(("127.0.0.1", 0))
-        free = port.getsockname()[1]
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks), "--master-port", str(free),
-               "--log-dir", "/tmp", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-4000:]
-    return done.stdout
 
 
 def losses(text):
