@@ -81,12 +81,12 @@ constexpr Shift<zeros> kShift;
 
 #define TUTTI_BY_INSTRUCTION __attribute__((target("sse4.2")))
 
-// Eight bytes of a chain, copied on the way where Copies.
+// Eight bytes of a chain, copied on the way where Copies; else `to` is null.
 template <bool Copies>
-TUTTI_BY_INSTRUCTION inline uint64_t takeWord(const unsigned char* from, unsigned char* to, uint64_t state) {
+TUTTI_BY_INSTRUCTION inline uint64_t takeWord(const unsigned char* from, unsigned char* to, size_t at, uint64_t state) {
   uint64_t word;
-  std::memcpy(&word, from, 8);
-  if (Copies) std::memcpy(to, &word, 8);
+  std::memcpy(&word, from + at, 8);
+  if (Copies) std::memcpy(to + at, &word, 8);
   return __builtin_ia32_crc32di(state, word);
 }
 
@@ -97,9 +97,9 @@ TUTTI_BY_INSTRUCTION inline uint64_t takeChains(const unsigned char*& p, unsigne
   for (; bytes >= 3 * chain; bytes -= 3 * chain) {
     uint64_t b = 0, c = 0;
     for (size_t i = 0; i < chain; i += 8) {
-      a = takeWord<Copies>(p + i, to + i, a);
-      b = takeWord<Copies>(p + chain + i, to + chain + i, b);
-      c = takeWord<Copies>(p + 2 * chain + i, to + 2 * chain + i, c);
+      a = takeWord<Copies>(p, to, i, a);
+      b = takeWord<Copies>(p, to, chain + i, b);
+      c = takeWord<Copies>(p, to, 2 * chain + i, c);
     }
     const Shift<chain>& shift = kShift<chain>;
     a = shift(shift(static_cast<uint32_t>(a)) ^ static_cast<uint32_t>(b)) ^ static_cast<uint32_t>(c);
@@ -114,7 +114,7 @@ TUTTI_BY_INSTRUCTION uint32_t byInstruction(const unsigned char* p, unsigned cha
   uint64_t state = ~crc;
   state = takeChains<Copies, kLongChain>(p, to, bytes, state);
   state = takeChains<Copies, kShortChain>(p, to, bytes, state);
-  for (; bytes >= 8; p += 8, to += Copies ? 8 : 0, bytes -= 8) state = takeWord<Copies>(p, to, state);
+  for (; bytes >= 8; p += 8, to += Copies ? 8 : 0, bytes -= 8) state = takeWord<Copies>(p, to, 0, state);
   auto rest = static_cast<uint32_t>(state);
   for (; bytes > 0; ++p, to += Copies ? 1 : 0, --bytes) {
     if (Copies) *to = *p;
@@ -150,9 +150,9 @@ TUTTI_BY_PRODUCTS inline __m128i advance(__m128i v, __m128i by, __m128i add) {
 TUTTI_BY_PRODUCTS inline __m512i broadcast(__m128i v) { return _mm512_maskz_broadcast_i32x4(0xffff, v); }
 
 template <bool Copies>
-TUTTI_BY_PRODUCTS inline __m512i take64(const unsigned char* from, unsigned char* to) {
-  const __m512i v = _mm512_loadu_si512(from);
-  if (Copies) _mm512_storeu_si512(to, v);
+TUTTI_BY_PRODUCTS inline __m512i take64(const unsigned char* from, unsigned char* to, size_t at) {
+  const __m512i v = _mm512_loadu_si512(from + at);
+  if (Copies) _mm512_storeu_si512(to + at, v);
   return v;
 }
 
@@ -161,14 +161,14 @@ TUTTI_BY_PRODUCTS uint32_t byProducts(const unsigned char* p, unsigned char* to,
   static const __m128i kBy2048 = factors(2048), kBy512 = factors(512), kBy128 = factors(128);
   const __m512i by2048 = broadcast(kBy2048), by512 = broadcast(kBy512);
   const __m512i begin = _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(~crc)));
-  __m512i a = _mm512_xor_si512(take64<Copies>(p, to), begin), b = take64<Copies>(p + 64, to + 64);
-  __m512i c = take64<Copies>(p + 128, to + 128), d = take64<Copies>(p + 192, to + 192);
+  __m512i a = _mm512_xor_si512(take64<Copies>(p, to, 0), begin), b = take64<Copies>(p, to, 64);
+  __m512i c = take64<Copies>(p, to, 128), d = take64<Copies>(p, to, 192);
   size_t at = 256;
   for (; at + 256 <= bytes; at += 256) {
-    a = advance(a, by2048, take64<Copies>(p + at, to + at));
-    b = advance(b, by2048, take64<Copies>(p + at + 64, to + at + 64));
-    c = advance(c, by2048, take64<Copies>(p + at + 128, to + at + 128));
-    d = advance(d, by2048, take64<Copies>(p + at + 192, to + at + 192));
+    a = advance(a, by2048, take64<Copies>(p, to, at));
+    b = advance(b, by2048, take64<Copies>(p, to, at + 64));
+    c = advance(c, by2048, take64<Copies>(p, to, at + 128));
+    d = advance(d, by2048, take64<Copies>(p, to, at + 192));
   }
   a = advance(advance(advance(a, by512, b), by512, c), by512, d);
   __m128i parts[4];
