@@ -108,10 +108,9 @@ constexpr Variable kVariables[] = {
     {"TUTTI_PLAN_DIR", Text, "", "", "folder of imported plans that the planner may choose from"},
     {"TUTTI_CALIBRATION", Text, "", "",
      "file with measured link costs (and FILE.tuned: fastest ways); 'off': built-in figures; unset: per-user cache"},
-    {"TUTTI_LINK_PROBE", Text, "auto", "",
+    {"TUTTI_LINK_PROBE", Text, "off", "",
      "whether links between hosts are measured while ranks join, in some 25 ms: auto (but where ranks only have "
-     "different "
-     "TUTTI_HOSTID, or TUTTI_CALIBRATION is off), off, always"},
+     "different TUTTI_HOSTID, or TUTTI_CALIBRATION is off), off, always"},
     {"TUTTI_TOPO_FILE", Text, "", "", "machine to take instead of the detected one: a file, or a line as node:2 l3:4"},
     {"TUTTI_TOPO_CPUS", Text, "", "",
      "CPUs, as TUTTI_TOPO_FILE counts them, that a host's ranks run on, by rank: 0-3/4-7; unset: where they are bound"},
