@@ -1,4 +1,4 @@
-// What a link between two hosts carries and how long it takes, found by a short exchange over an endpoint of its own.
+// Bandwidth and latency of a link between two hosts, measured by a short exchange over an endpoint of its own.
 //
 // One end probes, the other echoes.  Round trips of a word come first, then a stream whose messages the other end
 // acknowledges; the window of what is under way doubles with every round trip up to kMostWindow, so that a slow link
@@ -31,9 +31,9 @@ std::string toText(const HostLinkFigures& figures);
 /// None: nothing was measured.  Errors: InvalidArgument: not such a text.
 Result<std::optional<HostLinkFigures>> parseHostLink(std::string_view text);
 
-/// What all links of a communicator count as, from those that were measured: the lowest bandwidth and the least
-/// latency, as a busy host makes many times of a few microseconds.  Rounded to steps of an eighth of an octave, so that
-/// figures that differ by noise alone make the same plans.
+/// The figures that all links of a communicator are priced by, from those that were measured: the lowest bandwidth and
+/// the least latency, as a busy host makes many times of a few microseconds.  Rounded to steps of an eighth of an
+/// octave, so that figures that differ by noise alone make the same plans.
 HostLinkFigures commonOf(std::span<const HostLinkFigures> links);
 
 /// Puts them in the place of what the link's transport takes for granted.  The nominal bandwidth stays where the

@@ -1,4 +1,5 @@
-// What the links between the hosts of a communicator are priced by: measured when its ranks join, and agreed on by all.
+// Prices of the links between a communicator's hosts: measured when its ranks join (TUTTI_LINK_PROBE), and agreed on by
+// all.
 //
 // The first rank of every host probes the way to the next host while the one before probes the way to it, all at once:
 // every cable is as busy as in most collectives, and the time taken does not depend on how many hosts there are.
