@@ -9,7 +9,18 @@ from .errors import InvalidArgument, check
 from ._api import core
 
 
-class Stream:
+class _Scoped:
+    """What has a handle of the library's, and is destroyed at the end of a `with`."""
+    _alive = _fork.alive
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *failure):
+        self.destroy()
+
+
+class Stream(_Scoped):
     """A queue of calls with a thread of its own: calls on it return once enqueued.  It keeps the arrays of its calls
     until they are done."""
     _SEAL_EVERY = 64
@@ -63,8 +74,6 @@ class Stream:
 
     close = destroy
 
-    _alive = _fork.alive
-
     def _keep(self, *arrays):
         self._open.extend(one for one in arrays if one is not None)
         if len(self._open) < self._SEAL_EVERY or _group.depth:
@@ -74,18 +83,12 @@ class Stream:
         while self._sealed and self._sealed[0][0].done():
             self._sealed.popleft()
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *failure):
-        self.destroy()
-
     def __del__(self):
         if getattr(self, "handle", None):
             self.destroy()
 
 
-class Event:
+class Event(_Scoped):
     """A mark between the calls of a stream; complete until something is recorded."""
 
     def __init__(self):
@@ -116,14 +119,6 @@ class Event:
         if self.handle:
             handle, self.handle = self.handle, None
             check(library().tuttiEventDestroy(handle))
-
-    _alive = _fork.alive
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *failure):
-        self.destroy()
 
     def __del__(self):
         if getattr(self, "handle", None):
