@@ -329,7 +329,7 @@ bool LaneRun::lends(const BoundOp& op, const Endpoint& endpoint, size_t bytes) c
 
 // A value in memory that later ops know by its chunk; not one that lies in a slot.
 bool LaneRun::posts(const BoundOp& op, size_t which, size_t bytes) const {
-  if (op.token) return false;
+  if (op.token || bytes <= kMostUnpostedBytes) return false;
   const Posting posting = plan_.posts[static_cast<size_t>(op.toRanks[which])];
   if (posting == Posting::Nothing || (posting == Posting::Direct && !op.direct)) return false;
   const bool passedOn = !op.hasDst && (!op.parts.empty() || !op.from.empty() || op.sources.size() != 1);

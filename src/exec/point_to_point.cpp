@@ -3,13 +3,6 @@
 #include <algorithm>
 
 namespace tutti {
-namespace {
-
-/// A lone message of so many is polled, which costs less.
-constexpr size_t kMostUnpostedBytes = 16384;
-
-}  // namespace
-
 bool PointToPointRun::blockedByEarlier(size_t index) const {
   for (size_t i = 0; i < index; ++i) {
     const State& earlier = ops_[i];

@@ -310,16 +310,17 @@ Status Incoming::check(const Expect* expect, Fingerprint* seen) const {
 void Incoming::retarget(std::byte* dst, bool asked) {
   asked_ = asked;
   if (target_ == dst) return;
+  std::byte* const before = std::exchange(target_, dst);
+  if (!known_) return;
   const auto move = [&](const Piece& piece, size_t bytes) {
-    if (bytes > 0) std::memcpy(dst + piece.offset, target_ + piece.offset, bytes);
+    if (bytes > 0) std::memcpy(dst + piece.offset, before + piece.offset, bytes);
   };
-  for (uint32_t i = 0; known_ && i < pieces_.count; ++i) {
+  for (uint32_t i = 0; i < pieces_.count; ++i) {
     if ((have_ >> i & 1) != 0) move(pieces_[i], pieces_[i].bytes);
   }
-  for (const Arriving& at : arriving_) {
-    if (known_ && at.hasHead() && at.header.number == number_) move(pieces_[at.header.piece], at.got);
+  for (const Arriving& at : arriving()) {
+    if (at.hasHead() && at.header.number == number_) move(pieces_[at.header.piece], at.got);
   }
-  target_ = dst;
 }
 
 void Incoming::reset() {
@@ -341,7 +342,7 @@ void Incoming::reset() {
 
 /// The header of the next message may have come along; the socket knows no more of it.
 void Incoming::publishNext() {
-  for (const Arriving& at : arriving_) {
+  for (const Arriving& at : arriving()) {
     if (at.hasHead() && at.header.number == number_) return publish(at.header.call);
   }
   if (arriving_[0].headGot > 0 || ahead_.size() < kHeaderBytes) return;

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "src/base/fifo.hpp"
 #include "transport/tcp/header.hpp"
@@ -93,6 +94,7 @@ class Incoming {
   void reset();
   bool untouched() const { return !known_ && arriving_[0].headGot == 0; }
   bool whole() const { return known_ && have_ != 0 && lacks_ == 0; }
+  std::span<const Arriving> arriving() const { return std::span(arriving_).first(spread_); }
   std::byte* spare() { return staging_[held_ == 0 ? 1 : 0].get(); }
 
   Sockets& sockets_;
