@@ -1,6 +1,6 @@
 /* Tutti: collective communication between threads, processes and hosts.
  *
- * The whole public API, with streams.h; C99.  Argument order and semantics follow NCCL 2.28 where NCCL has the call.
+ * The whole public API, with what it includes; C99.  Argument order and semantics follow NCCL 2.28 where it has a call.
  *
  * Conventions that hold for every call below, and are not repeated:
  *   count     elements of `dtype`, never bytes; zero is allowed and moves nothing
@@ -445,6 +445,6 @@ TUTTI_API tuttiResult_t tuttiRecv(void* recvbuff, size_t count, tuttiDataType_t 
 }
 #endif
 
+#include "tutti/diagnosis.h"
 #include "tutti/streams.h"
-
 #endif /* TUTTI_TUTTI_H_ */

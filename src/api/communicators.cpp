@@ -1,6 +1,7 @@
 // Communicators: joining, children, state, end.
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 #include "src/api/entry.hpp"
 #include "src/comm/children.hpp"
@@ -229,6 +230,18 @@ Status asyncError(tuttiComm_t handle, tuttiResult_t* out) {
   return {};
 }
 
+/// A communicator that has failed can be dumped, too.
+Status dump(tuttiComm_t handle, const char* path) {
+  TUTTI_TRY(checkNotNull(handle, "comm"));
+  TUTTI_ASSIGN(const CommUse comm, use(handle));
+  FlightRecorder& recorder = comm->watchdog().recorder();
+  std::string file = path != nullptr ? path : "";
+  std::error_code ignored;
+  if (!file.empty() && std::filesystem::is_directory(file, ignored)) file = recorder.pathIn(file);
+  const Status failure = comm->failure();
+  return recorder.dump(file, failure.ok() ? "the program asked for it" : failure.message());
+}
+
 }  // namespace
 
 extern "C" {
@@ -319,5 +332,7 @@ tuttiResult_t tuttiCommSetTimeout(tuttiComm_t comm, int timeoutMs) {
   if (status.ok()) (*live)->watchdog().setTimeoutMs(timeoutMs);
   return report("CommSetTimeout", status, comm);
 }
+
+tuttiResult_t tuttiCommDump(tuttiComm_t comm, const char* path) { return report("CommDump", dump(comm, path), comm); }
 
 }  // extern "C"

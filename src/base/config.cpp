@@ -119,7 +119,20 @@ constexpr Variable kVariables[] = {
      "for tutti-info --rings: NCCL's graph XML with rings and trees to take instead of those that are searched"},
     {"TUTTI_GRAPH_DUMP_FILE", Text, "", "",
      "for tutti-info --rings: write the rings and trees of this host here, as NCCL's graph XML"},
-    {"TUTTI_TRACE", Text, "", "", "prefix of traces by rank; not there yet: to set it is an error"},
+    {"TUTTI_TRACE", Text, "", "",
+     "record every call in a file by rank and communicator, for tutti-trace: a folder, or a name with %r (rank) and %c "
+     "(communicator), %h (host), %p (process)"},
+    {"TUTTI_RECORD_CALLS", Integer, "0", "",
+     "how many calls the flight recorder keeps of each communicator, as many collectives as messages; 0: 512, and "
+     "131072 with TUTTI_TRACE"},
+    {"TUTTI_DUMP", Text, "", "",
+     "where a rank writes its flight record when its communicator fails, and at TUTTI_DUMP_SIGNAL: as TUTTI_TRACE; "
+     "unset: failures are not written, and a signal writes into the process's folder"},
+    {"TUTTI_DUMP_SIGNAL", Text, "", "",
+     "signal at which a process writes its flight records: USR1, USR2, HUP, QUIT or RTMIN+N; unset: none"},
+    {"TUTTI_MONITOR", Flag, "1", "",
+     "whether the process of a communicator's rank 0 answers tutti-top, on a Unix socket in $XDG_RUNTIME_DIR/tutti or "
+     "/tmp/tutti-UID; 0: it does not"},
     {"TUTTI_WAIT", Text, "auto", "",
      "how calls wait for other ranks whose config leaves it open: spin (never give the core away), yield (awake, but "
      "let "
@@ -198,6 +211,7 @@ Status checkRange(const Variable& v, int64_t value) {
       {"TUTTI_IB_PCI_RELAXED_ORDERING", 0, 2},
       {"TUTTI_IB_ADAPTIVE_ROUTING", -1, 1},
       {"TUTTI_PORT", 0, 65535},
+      {"TUTTI_RECORD_CALLS", 0, 1 << 28},
       {"TUTTI_SPIN_US", -1, 1'000'000'000},
       {"TUTTI_SLICE_US", 0, 100'000},
       {"TUTTI_RANK", -1, INT_MAX},
@@ -278,8 +292,6 @@ Status checkValue(std::string_view name, const std::string& value) {
     return checkRange(v, number);
   }
   if (value.empty()) return {};
-  if (name == "TUTTI_TRACE")
-    return invalidUsage("TUTTI_TRACE='", value, "': Tutti does not write traces yet; unset it");
   std::string why;
   if (name == "TUTTI_LOG" && !checkLogSpec(value, &why)) return invalidUsage("TUTTI_LOG: ", why);
   return findChoice(name) == nullptr ? Status() : asStatus(choiceOf(*findChoice(name), value));

@@ -8,6 +8,7 @@ Comm::Comm(const CommSettings& settings, AbortState* abortState)
     : settings_(settings), watchdog_(*abortState, settings.timeoutMs) {}
 
 Comm::~Comm() {
+  monitorSeat_ = MonitorSeat();
   own_.batch.reset();
   planner_.clear();
   watchdog_.stop();
@@ -39,7 +40,13 @@ Status Comm::deregisterMemory(void* handle) {
   return registrations.remove(handle);
 }
 
+void Comm::endCalls() {
+  watchdog_.leave();
+  if (watchdog_.aborting()) failureDump_.write(failure());
+}
+
 void Comm::onFailure(const Failure& failure) {
+  failureDump_.begin(failure.status);
   if (!failure.onPurpose) abortState().endJoins(failure.status);
   abortState().end(failure.status);
   if (failure.onPurpose) abortState().endChildren(endWithParent(failure.status));
@@ -59,8 +66,8 @@ void Comm::endOnPurpose(std::string_view verb) {
 Status Comm::finalize() {
   const uint64_t ticket = callOrder_->take();  // other threads should not call now, but who knows
   callOrder_->await(ticket);
-  const std::string own = watchdog_.log().digest();
-  const uint64_t last = watchdog_.log().place().entered;
+  const std::string own = watchdog_.recorder().digest();
+  const uint64_t last = watchdog_.recorder().place().entered;
   callOrder_->finish(ticket);
   TUTTI_TRY(failure());
   TUTTI_TRY(executor_->finalize());  // who has heard everyone's farewell frees what others had open

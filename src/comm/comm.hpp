@@ -12,7 +12,9 @@
 #include "src/comm/call_order.hpp"
 #include "src/comm/call_planner.hpp"
 #include "src/comm/executor.hpp"
+#include "src/comm/failure_dump.hpp"
 #include "src/comm/links.hpp"
+#include "src/comm/monitor.hpp"
 #include "src/comm/operators.hpp"
 #include "src/comm/registrations.hpp"
 #include "src/comm/settings.hpp"
@@ -78,6 +80,9 @@ class Comm {
   /// Tell the other ranks what has ended this communicator here.  Any thread but a Session's.
   void tell(const Status& why) { control_->reportFailure({rank(), why, true}); }
 
+  /// Collectives that have begun are over; a failure is dumped (TUTTI_DUMP).  Only with the turn.
+  void endCalls();
+
   /// All ranks have come here and have made the same calls.  Collective.
   Status finalize();
 
@@ -95,7 +100,8 @@ class Comm {
   void endOnPurpose(std::string_view verb);
 
   CommSettings settings_;
-  Watchdog watchdog_;  // before control_, whose thread reads its log
+  Watchdog watchdog_;  // before control_, whose thread reads its record
+  FailureDump failureDump_{watchdog_.recorder()};
   std::unique_ptr<Control> control_;
   std::unique_ptr<Links> links_;
   std::unique_ptr<profiler::Profiler> profiler_;
@@ -105,6 +111,7 @@ class Comm {
   CallPlanner planner_{*this};
   const std::shared_ptr<CallOrder> callOrder_ = std::make_shared<CallOrder>();
   OwnCalls own_;
+  MonitorSeat monitorSeat_;  // last: whoever asks finds all the rest
 };
 
 }  // namespace tutti

@@ -10,6 +10,7 @@ Status runOn(Comm& comm, Task* run, Result<Progress> last) {
   Watchdog& watchdog = comm.watchdog();
   if (last.ok()) last = stepBriefly(*run, watchdog, watchdog.policy());
   if (last.ok() && *last == Progress::Done) return {};
+  watchdog.recorder().waits();
   DrivenTask task = watchdog.driven(run);
   if (!last.ok()) failTask(&task, last.status());
   drive({&task, 1});
@@ -31,10 +32,14 @@ Status runKnown(Comm& comm, CallNumbers& numbers, const KnownCall& known, const 
     comm.use(call.sendbuff, known.extents.sendBytes);
     comm.use(call.recvbuff, known.extents.recvBytes);
   }
-  comm.watchdog().enter(sequence, buffers.call);
+  comm.watchdog().enter(sequence, buffers.call, known.record);
   known.run->begin(buffers, prePost);
   Status result = runTask(comm, known.run);
-  comm.watchdog().log().leave();
+  if (result.ok()) [[likely]] {
+    comm.watchdog().recorder().leave();
+  } else {
+    comm.endCalls();
+  }
   return result;
 }
 
@@ -45,11 +50,18 @@ Status runKnown(Comm& comm, CallNumbers& numbers, const KnownTransfer& known, co
   op.call = withSequence(op.call, numbers.nextMessage(op.peer, op.isSend));
   if (comm.tellsOfUse()) [[unlikely]]
     comm.use(op.isSend ? transfer.source : transfer.dst, op.bytes);
-  if (PointToPointRun::doneAtOnce(op)) return {};
-  PointToPointRun& run = comm.own().transfer;
-  run.clear();
-  run.add(op);
-  return runTask(comm, &run);
+  const FlightRecorder::Message message = comm.watchdog().beginMessage(op.call, known.record);
+  Status result;
+  if (!PointToPointRun::doneAtOnce(op)) {
+    PointToPointRun& run = comm.own().transfer;
+    run.clear();
+    run.add(op);
+    result = runTask(comm, &run);
+  }
+  comm.watchdog().recorder().endMessage(message, !result.ok());
+  if (!result.ok()) [[unlikely]]
+    comm.endCalls();
+  return result;
 }
 
 template <class Plain>

@@ -117,6 +117,7 @@ class Joining {
   Status priceHostLinks();
   Status startWatching();
   void watchNeighbours();
+  Status openRecorder();
   Status openProfiler();
   Status openTuner();
 
@@ -185,11 +186,12 @@ Status Joining::tellIfFirst(const Status& up, const std::string& trouble) {
 }
 
 Status Joining::setUp() {
-  comm_.control_->setState([log = &comm_.watchdog_.log()] { return log->state(); });
+  comm_.control_->setState([watchdog = &comm_.watchdog_] { return watchdog->state(); });
   comm_.callOrder_->numbers().resize(comm_.nRanks());
   TUTTI_TRY(takeDescriptors());
   TUTTI_ASSIGN(layout_.sliceBytes, chooseSliceBytes(descriptors_, comm_.settings_));
   TUTTI_TRY(chooseExecutor());
+  TUTTI_TRY(openRecorder());
   TUTTI_TRY(openTransports());
   TUTTI_TRY(openProfiler());
   TUTTI_TRY(openTuner());
@@ -200,6 +202,8 @@ Status Joining::setUp() {
   TUTTI_TRY(startWatching());
   comm_.own_.batch = executor().newBatch();
   watchNeighbours();
+  TUTTI_ASSIGN(const int64_t monitored, configInteger("TUTTI_MONITOR"));
+  if (monitored != 0 && rank() == 0) comm_.monitorSeat_ = MonitorSeat::take(&comm_);
   return {};
 }
 
@@ -353,6 +357,12 @@ Status Joining::startWatching() {
               " us (-1: by load), slices of ", policy.sliceUs, " us");
   comm_.watchdog_.watch(*comm_.control_, *comm_.links_, policy, std::move(alsoLook_));
   return {};
+}
+
+Status Joining::openRecorder() {
+  RecorderIdentity identity{rank(), comm_.nRanks(), descriptors_[0].communicator, mine().info.hostId};
+  identity.name = comm_.settings_.name;
+  return comm_.watchdog_.recorder().open(identity);
 }
 
 // These two before ranks meet for the last time: then all hear of one whose plugin cannot be used.

@@ -9,6 +9,7 @@
 #include "src/collective/call.hpp"
 #include "src/exec/collective_run.hpp"
 #include "src/exec/point_to_point.hpp"
+#include "src/recorder/flight_recorder.hpp"
 
 namespace tutti {
 
@@ -31,6 +32,7 @@ struct KnownCall {
   CallBuffers buffers;                     // but for the pointers and the fingerprint
   int divisor = 0;                         // PrePostOps
   size_t dividedCount = 0;
+  CallRecord record;
   CollectiveRun* run = nullptr;
 
   bool fits(const PlainCall& c) const {
@@ -58,6 +60,7 @@ struct PlainTransfer {
 struct KnownTransfer {
   PlainTransfer like;  // but for the pointers
   PointToPointOp op;   // but for the pointers; the fingerprint with sequence 0
+  CallRecord record;
 
   bool fits(const PlainTransfer& t) const {
     return t.isSend == like.isSend && t.dtype == like.dtype && t.peer == like.peer && t.count == like.count &&

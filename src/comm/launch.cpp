@@ -1,5 +1,6 @@
 #include "src/comm/launch.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "src/comm/call_events.hpp"
@@ -8,6 +9,9 @@
 
 namespace tutti {
 namespace {
+
+// Calls of so many bytes take much longer than two looks at the clock.
+constexpr uint64_t kLeastExactBytes = 64 << 10;
 
 uint32_t opCode(const Call& call) {
   if (call.op < tuttiNumOps) return static_cast<uint32_t>(call.op);
@@ -43,6 +47,7 @@ Batch::~Batch() = default;
 
 void Batch::add(const Call& call, tuttiStream_t stream) {
   calls_.push_back(call);
+  enqueuedNs_.push_back(stream != nullptr ? nowNs() : 0);
   if (comm_.profiler() == nullptr || madeBy_ == MadeBy::Library) return;
   if (events_ == nullptr) events_ = std::make_unique<CallEvents>(*comm_.profiler(), comm_.links());
   events_->made(call, {stream, madeBy_ == MadeBy::Group, comm_.executor().captureOf(stream) != 0});
@@ -54,7 +59,30 @@ void Batch::tellBegun(const Call& call, uint64_t sequence, const PlanEntry& entr
   if (events_) events_->beginCollective(static_cast<size_t>(&call - calls_.data()), call, sequence, entry);
 }
 
+CallRecord Batch::recordOf(const Call& call, const PlanEntry* entry) const {
+  FlightRecorder& recorder = comm_.watchdog().recorder();
+  RecordDetail detail;
+  CallRecord record;
+  if (entry != nullptr) {
+    const Extents extents = extentsOf(call, comm_.rank(), comm_.nRanks());
+    record.bytes = std::max(extents.sendBytes, extents.recvBytes);
+    detail.algorithm = recorder.indexOf(entry->algorithm);
+    detail.protocol = static_cast<uint32_t>(entry->protocol) + 1;
+    detail.nChannels = static_cast<uint32_t>(entry->nChannels);
+  } else {
+    record.bytes = call.count * dataTypeBytes(call.dtype);
+    detail.isSend = call.kind == CallKind::Send;
+    detail.peer = static_cast<uint32_t>(call.root);
+  }
+  record.enqueuedNs = enqueuedNs_[static_cast<size_t>(&call - calls_.data())];
+  record.exact = recorder.traces() || record.bytes >= kLeastExactBytes || record.enqueuedNs != 0;
+  detail.coarse = !record.exact;
+  record.detail = encodeDetail(detail);
+  return record;
+}
+
 void Batch::finish() {
+  endMessages();
   endEvents();
   if (!prepared_ && unprepared_ != nullptr) --*unprepared_;
   unprepared_ = nullptr;
@@ -63,6 +91,8 @@ void Batch::finish() {
 void Batch::clear() {
   endEvents();
   calls_.clear();
+  enqueuedNs_.clear();
+  messages_.clear();
   pointToPoint_.clear();
   collectives_.clear();
   preparing_.clear();
@@ -84,7 +114,7 @@ void Batch::beginNext() {
   const Extents extents = extentsOf(*call, comm_.rank(), comm_.nRanks());
   comm_.use(call->sendbuff, extents.sendBytes);
   comm_.use(call->recvbuff, extents.recvBytes);
-  comm_.watchdog().enter(sequence, buffers.call);
+  comm_.watchdog().enter(sequence, buffers.call, recordOf(*call, entry.get()));
   tellBegun(*call, sequence, *entry);
   entry->begin(buffers, prePost);
   current_ = entry->task();
@@ -145,6 +175,8 @@ void Batch::remember() {
   k.buffers = buffersOf(*call, &prePost);
   k.divisor = prePost.divisor;
   k.dividedCount = prePost.divided.count;
+  k.record = recordOf(*call, entry.get());
+  k.record.enqueuedNs = 0;
   k.run = entry->run.get();
   comm_.planner().known().learn(k);
 }
@@ -163,8 +195,20 @@ Result<bool> Batch::stepMessages() {
   if (pointToPointDone_) return false;
   TUTTI_ASSIGN(const Progress progress, pointToPoint_.step());
   pointToPointDone_ = progress == Progress::Done;
+  if (progress != Progress::Blocked) endMessages();
   if (events_) events_->endMessages(pointToPoint_);
   return progress != Progress::Blocked;
+}
+
+/// Those that are done; all, where the communicator has failed.
+void Batch::endMessages() {
+  const bool failed = comm_.watchdog().aborting();
+  for (size_t i = 0; i < messages_.size(); ++i) {
+    const bool done = pointToPoint_.isDone(i);
+    if (messages_[i].number == 0 || !(done || failed)) continue;
+    comm_.watchdog().recorder().endMessage(messages_[i], !done);
+    messages_[i].number = 0;
+  }
 }
 
 Result<bool> Batch::stepCollectives() {
@@ -172,7 +216,7 @@ Result<bool> Batch::stepCollectives() {
   if (current_ == nullptr) return false;
   TUTTI_ASSIGN(const Progress progress, current_->step());
   if (progress == Progress::Done) {
-    comm_.watchdog().log().leave();
+    comm_.watchdog().recorder().leave();
     if (events_) events_->endCollectives();
     current_ = nullptr;
   }
@@ -217,9 +261,10 @@ Status runCall(Comm& comm, const Call& call, tuttiStream_t stream) {
   batch.clear();
   batch.add(call, stream);
   Status result = runBatch(comm, &batch);
+  batch.endMessages();
   batch.endEvents();
   if (result.ok()) batch.remember();
-  comm.watchdog().log().leave();
+  comm.endCalls();
   comm.callOrder().finish(ticket);
   return result;
 }

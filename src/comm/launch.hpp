@@ -50,8 +50,9 @@ class Batch : public Task {
 
   /// Remember the one call that has just run, if it is one that KnownCalls can tell.
   virtual void remember();
-  /// A profiler hears that the calls are over; finish() does it too.
+  /// A profiler, and the flight recorder of messages, hear that the calls are over; finish() does it too.
   void endEvents();
+  void endMessages();
 
   Comm& comm() const { return comm_; }
   const std::vector<Call>& calls() const { return calls_; }
@@ -77,6 +78,8 @@ class Batch : public Task {
   virtual void beginNext();
   /// A profiler hears that a call of this batch is carried out from now on.
   void tellBegun(const Call& call, uint64_t sequence, const PlanEntry& entry);
+  /// What the flight recorder keeps of a call of this batch.  entry: of a collective.
+  CallRecord recordOf(const Call& call, const PlanEntry* entry) const;
 
   Comm& comm_;
   std::vector<PlannedCall> collectives_;
@@ -90,7 +93,7 @@ class Batch : public Task {
   /// Whether endpoints that plans have asked for may have come up since.
   virtual bool mayHaveOpened();
   /// A message like this may come again.
-  virtual void learn(const Call& call, const PointToPointOp& op);
+  virtual void learn(const Call& call, const PointToPointOp& op, const CallRecord& record);
   /// An AllGather of everyone's counts, for an AllToAllv whose blocks pass through other ranks.
   struct CountsExchange {
     std::vector<uint64_t> mine, told;
@@ -115,7 +118,9 @@ class Batch : public Task {
   void readCopy(size_t bytes, CallBuffers* buffers, PrePostOps* around);
 
   std::vector<Call> calls_;
+  std::vector<int64_t> enqueuedNs_;  // by call
   PointToPointRun pointToPoint_;
+  std::vector<FlightRecorder::Message> messages_;  // those of pointToPoint_; number 0: it is over
   bool pointToPointDone_ = false;
   bool prepared_ = false;
   // While it prepares.

@@ -40,7 +40,7 @@ bool ParkedBatch::resume() {
 
 void ParkedBatch::leave() {
   if (batch_ == nullptr) return;
-  (*use_)->watchdog().log().leave();
+  (*use_)->endCalls();
   batch_->finish();
   callOrder_->finish(ticket_);
   batch_.reset();
@@ -110,7 +110,7 @@ Status ReplayJob::end(Status result) {
     return {};
   }
   if (!result.ok()) remember(handle_, result);
-  (*use_)->watchdog().log().leave();
+  (*use_)->endCalls();
   batch_->finish();
   return {};
 }

@@ -39,8 +39,8 @@ Status keepCounts(const std::vector<uint64_t>& told, Call* call) {
 
 Task* Batch::task() {
   if (Result<Progress> first = prepare(); !first.ok()) refused_ = first.status();
-  const bool messagesOnly = prepared_ && collectives_.empty() && events_ == nullptr;
-  return messagesOnly ? static_cast<Task*>(&pointToPoint_) : this;
+  const bool messageOnly = prepared_ && calls_.size() == 1 && collectives_.empty() && events_ == nullptr;
+  return messageOnly ? static_cast<Task*>(&pointToPoint_) : this;
 }
 
 Result<Progress> Batch::prepare() {
@@ -182,15 +182,19 @@ void Batch::preparePointToPoint(const Call& call, Endpoint* endpoint) {
   op.posts = comm_.executor().posting(call.root) != Posting::Nothing;
   comm_.use(isSend ? call.sendbuff : call.recvbuff, op.bytes);
   op.call = fingerprintOf(call, 0);
-  learn(call, op);
+  const CallRecord record = recordOf(call, nullptr);
+  learn(call, op, record);
   op.call = withSequence(op.call, sequence);
+  messages_.push_back(comm_.watchdog().beginMessage(op.call, record));
   pointToPoint_.add(op);
   if (events_) events_->beginPointToPoint(static_cast<size_t>(&call - calls_.data()), call, op.sliceBytes);
 }
 
-void Batch::learn(const Call& call, const PointToPointOp& op) {
+void Batch::learn(const Call& call, const PointToPointOp& op, const CallRecord& record) {
   if (comm_.profiler() != nullptr) return;
-  comm_.planner().known().learn({{op.isSend, call.dtype, call.root, call.count, nullptr, nullptr}, op});
+  KnownTransfer known{{op.isSend, call.dtype, call.root, call.count, nullptr, nullptr}, op, record};
+  known.record.enqueuedNs = 0;
+  comm_.planner().known().learn(known);
 }
 
 }  // namespace tutti

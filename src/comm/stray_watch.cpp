@@ -17,8 +17,8 @@ bool upTo(uint32_t sequence, uint64_t last) {
 
 }  // namespace
 
-StrayWatch::StrayWatch(Control& control, const CallLog& log, const Links& links, std::function<bool()> also)
-    : control_(control), log_(log), links_(links), also_(std::move(also)) {
+StrayWatch::StrayWatch(Control& control, FlightRecorder& recorder, const Links& links, std::function<bool()> also)
+    : control_(control), recorder_(recorder), links_(links), also_(std::move(also)) {
   control_.setTicker(kLookNs, [this] { return look(); });
 }
 
@@ -31,7 +31,8 @@ void StrayWatch::start() {
 
 // A rank that goes on calling finds strays by itself, so its endpoints are left alone.
 Look StrayWatch::look() {
-  const CallLog::Place place = log_.place();
+  recorder_.look();
+  const FlightRecorder::Place place = recorder_.place();
   const bool paused = place.entered == entered_ && !place.inside;
   entered_ = place.entered;
   const bool goesOn = also_ && also_();

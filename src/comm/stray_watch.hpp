@@ -7,9 +7,9 @@
 #include <atomic>
 #include <functional>
 
-#include "src/comm/call_log.hpp"
 #include "src/comm/links.hpp"
 #include "src/control/session/session.hpp"
+#include "src/recorder/flight_recorder.hpp"
 
 namespace tutti {
 
@@ -17,21 +17,20 @@ class StrayWatch {
  public:
   /// All borrowed; control must have no other ticker.  also: looks at something else on the way, after every call until
   /// it says that it need not look again; must not block.  May be empty.
-  StrayWatch(Control& control, const CallLog& log, const Links& links, std::function<bool()> also);
+  StrayWatch(Control& control, FlightRecorder& recorder, const Links& links, std::function<bool()> also);
   ~StrayWatch();
 
-  /// After CallLog::enter.
-  void onCall() {
-    if (!active_.load(std::memory_order_relaxed)) start();
-  }
+  /// Looks now and then, and at the clock for the recorder; else nothing has happened for a while.
+  bool active() const { return active_.load(std::memory_order_relaxed); }
+  /// After the record of a call that came when it was not.
+  void start();
 
  private:
-  void start();
   Look look();
   std::optional<Suspicion> findStray(uint64_t left) const;
 
   Control& control_;
-  const CallLog& log_;
+  FlightRecorder& recorder_;
   const Links& links_;
   std::function<bool()> also_;
   std::atomic<bool> active_{false};

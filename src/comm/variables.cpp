@@ -11,6 +11,8 @@
 #include "src/comm/settings.hpp"
 #include "src/control/session/interfaces.hpp"
 #include "src/plan/overrides.hpp"
+#include "src/recorder/dump_signal.hpp"
+#include "src/recorder/record_paths.hpp"
 #include "src/topology/load.hpp"
 
 namespace tutti {
@@ -85,6 +87,9 @@ constexpr Text kTexts[] = {
      [](const std::string& value) { return checkAddressFamily("TUTTI_IB_ADDR_FAMILY", value); }},
     {"TUTTI_IB_ADDR_RANGE",
      [](const std::string& value) { return asStatus(parseAddressRange("TUTTI_IB_ADDR_RANGE", value)); }},
+    {"TUTTI_TRACE", [](const std::string& value) { return checkRecordPattern("TUTTI_TRACE", value); }},
+    {"TUTTI_DUMP", [](const std::string& value) { return checkRecordPattern("TUTTI_DUMP", value); }},
+    {"TUTTI_DUMP_SIGNAL", [](const std::string& value) { return asStatus(parseDumpSignal(value)); }},
     {"TUTTI_PLAN_DIR", checkPlanFolder, When::ByDefaultOnly},
     {"TUTTI_TOPO_FILE", checkTopologyFile, When::ByDefaultOnly},
     {"TUTTI_TOPO_CPUS", checkPlaces},

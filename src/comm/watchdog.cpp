@@ -19,7 +19,24 @@ void Watchdog::watch(Control& control, Links& links, const WaitPolicy& policy, s
   control_ = &control;
   links_ = &links;
   policy_ = policy;
-  strayWatch_ = std::make_unique<StrayWatch>(control, log_, links, std::move(alsoLook));
+  strayWatch_ = std::make_unique<StrayWatch>(control, recorder_, links, std::move(alsoLook));
+}
+
+RankState Watchdog::state() const {
+  RankState state;
+  const FlightRecorder::Place place = recorder_.place();
+  state.entered = place.entered;
+  state.inside = place.inside;
+  state.waitingOn = state.inside ? recorder_.waitingOn() : -1;
+  state.recent = recorder_.recent();
+  state.calls = recorder_.totals().calls;
+  state.bytes = recorder_.totals().bytes;
+  if (const std::optional<Record> record = recorder_.underWay()) {
+    state.doing = describeCall({record->head, record->count});
+    state.doingNs = nowNs() - record->startedNs;
+  }
+  while (!state.recent.empty() && state.recent.back().first > state.entered) state.recent.pop_back();
+  return state;
 }
 
 DrivenTask Watchdog::driven(Task* task) {
@@ -36,8 +53,8 @@ void Watchdog::fail(const Status& error) {
 
 /// About the newest call.
 PendingVerdict Watchdog::inquire(InquiryReason reason, int waitingOn) {
-  log_.waitFor(waitingOn);
-  return control_->beginInquiry(reason, log_.place().entered, waitingOn, kVerdictMs);
+  recorder_.waitFor(waitingOn);
+  return control_->beginInquiry(reason, recorder_.place().entered, waitingOn, kVerdictMs);
 }
 
 PendingVerdict Watchdog::stalled(int waitingOn) {
@@ -76,7 +93,7 @@ PendingVerdict Watchdog::failed(const Status& error, int waitingOn) {
       return final;
     });
   }
-  log_.waitFor(waitingOn);
+  recorder_.waitFor(waitingOn);
   if (error.code() == tuttiUnhandledCudaError) {  // this rank's own trouble
     return pendingBy<bool>([=, this]() -> Result<bool> { return report(control_->rank(), error); });
   }

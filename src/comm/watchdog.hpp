@@ -6,11 +6,11 @@
 #include <memory>
 
 #include "src/comm/abort_state.hpp"
-#include "src/comm/call_log.hpp"
 #include "src/comm/links.hpp"
 #include "src/comm/stray_watch.hpp"
 #include "src/control/session/session.hpp"
 #include "src/exec/drive.hpp"
+#include "src/recorder/flight_recorder.hpp"
 
 namespace tutti {
 
@@ -29,12 +29,30 @@ class Watchdog final : public TaskOwner {
 
   void setTimeoutMs(int timeoutMs) { timeoutMs_.store(timeoutMs, std::memory_order_relaxed); }
   Deadline deadline() const { return Deadline::inMs(timeoutMs_.load(std::memory_order_relaxed)); }
-  CallLog& log() { return log_; }
+  FlightRecorder& recorder() { return recorder_; }
+  /// What this rank says when it is asked.  Any thread.
+  RankState state() const;
   AbortState& abortState() { return abortState_; }
-  /// A call begins: what it says of itself is noted for inquiries.  Only with the turn.
-  void enter(uint64_t sequence, const Fingerprint& call) {
-    log_.enter(sequence, call);
-    strayWatch_->onCall();
+  /// A collective begins.  Only with the turn.
+  void enter(uint64_t sequence, const Fingerprint& call, const CallRecord& what) {
+    const bool afterPause = !strayWatch_->active();
+    if (afterPause) [[unlikely]]
+      recorder_.look();
+    recorder_.enter(sequence, call, what);
+    if (afterPause) [[unlikely]]
+      strayWatch_->start();
+  }
+  /// The collectives that have begun are over, whatever came of them.  Only with the turn.
+  void leave() { aborting() ? recorder_.fail() : recorder_.leave(); }
+  /// A message begins.  Only with the turn.
+  FlightRecorder::Message beginMessage(const Fingerprint& call, const CallRecord& what) {
+    const bool afterPause = !strayWatch_->active();
+    if (afterPause) [[unlikely]]
+      recorder_.look();
+    const FlightRecorder::Message message = recorder_.beginMessage(call, what);
+    if (afterPause) [[unlikely]]
+      strayWatch_->start();
+    return message;
   }
   const WaitPolicy& policy() const { return policy_; }
   /// `task` with the communicator's waiting, error and deadline rules.
@@ -63,7 +81,7 @@ class Watchdog final : public TaskOwner {
 
   AbortState& abortState_;
   std::atomic<int> timeoutMs_;
-  CallLog log_;  // read by the control's thread
+  FlightRecorder recorder_;  // read by the control's thread
   Control* control_ = nullptr;
   Links* links_ = nullptr;
   WaitPolicy policy_;

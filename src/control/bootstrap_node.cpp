@@ -217,6 +217,9 @@ void BootstrapNode::inquire(MemberId member, InquiryReason reason, uint64_t sequ
 }
 
 bool BootstrapNode::inquiryPending(MemberId member) const { return impl_->at(member).inquiryPending(); }
+const std::vector<std::optional<RankReport>>& BootstrapNode::lastAnswers(MemberId member) const {
+  return impl_->at(member).lastAnswers();
+}
 void BootstrapNode::vote(MemberId member, const Vote& vote) {
   impl_->at(member).vote(vote);
   impl_->changed_();

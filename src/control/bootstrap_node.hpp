@@ -55,7 +55,12 @@ struct RankState {
   bool inside = false;     // it has not left it
   int32_t waitingOn = -1;  // the peer it waits for, -1 if none
   std::vector<std::pair<uint64_t, Fingerprint>> recent;  // the last calls entered, newest last
+  // For monitors:
+  uint64_t calls = 0, bytes = 0;  // made so far, messages too
+  std::string doing;              // the call that has begun and is not over; "": none
+  int64_t doingNs = 0;            // how long it has gone on
 };
+struct RankReport;  // diagnosis.hpp
 
 enum class InquiryReason : uint8_t {
   Deadline,  // this rank waited until its deadline
@@ -104,6 +109,8 @@ class BootstrapNode : public Machine {
   /// Ask everyone; within graceNs everybody has a failure(), or, for Stalled, inquiryPending() turns false.
   void inquire(MemberId member, InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs);
   bool inquiryPending(MemberId member) const;
+  /// By rank: what was answered to this rank's last inquiry that found nothing wrong; empty: there was none.
+  const std::vector<std::optional<RankReport>>& lastAnswers(MemberId member) const;
 
   /// Vote in the next agreement of this communicator's ranks: those who neither died nor left nor were excluded.
   /// It goes on whatever failure() says, and whoever has died.  agreement() has the decision when it is there.

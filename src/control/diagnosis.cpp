@@ -12,6 +12,7 @@ namespace {
 using Testimonies = std::span<const std::optional<RankReport>>;
 
 /// Calls further back than this are not told; more than this is not believed.
+constexpr size_t kMostDoingBytes = 160;
 constexpr size_t kMaxRecent = 64;
 
 const Fingerprint* callAt(const std::optional<RankReport>& report, uint64_t sequence) {
@@ -242,6 +243,10 @@ void writeRankReport(Writer& out, const RankReport& t) {
   out.i32(t.state.waitingOn);
   out.u64(t.gathers);
   out.i32(t.gatherWaitingOn);
+  out.u64(t.state.calls);
+  out.u64(t.state.bytes);
+  out.i64(t.state.doingNs);
+  out.text(std::string_view(t.state.doing).substr(0, kMostDoingBytes));
   const size_t skip = t.state.recent.size() > kMaxRecent ? t.state.recent.size() - kMaxRecent : 0;
   out.u32(static_cast<uint32_t>(t.state.recent.size() - skip));
   for (size_t i = skip; i < t.state.recent.size(); ++i) {
@@ -261,6 +266,10 @@ RankReport readRankReport(Reader& in) {
   t.state.waitingOn = in.i32();
   t.gathers = in.u64();
   t.gatherWaitingOn = in.i32();
+  t.state.calls = in.u64();
+  t.state.bytes = in.u64();
+  t.state.doingNs = in.i64();
+  t.state.doing = in.text(kMostDoingBytes);
   const uint32_t calls = in.count(24);
   for (uint32_t i = 0; i < calls; ++i) {
     const uint64_t number = in.u64();

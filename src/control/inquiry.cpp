@@ -26,6 +26,8 @@ bool Inquiry::better(const Question& a, const Question& b) const {
 }
 
 void Inquiry::start(InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs) {
+  // Another thread waits for a verdict, which will do for who merely looks around.
+  if (wanted_ && mustFail(wanted_->question.reason) && !mustFail(reason)) return;
   const int64_t now = host_.nowNs();
   graceNs = std::clamp<int64_t>(graceNs, 1, kMaxGraceNs);
   WantedVerdict wanted{{reason, rank_, sequence, suspect}, now + graceNs};
@@ -144,7 +146,7 @@ bool Inquiry::onAnswer(int, Reader& in) {
   const uint64_t number = in.u64();
   std::vector<int> quiet(in.count(4));
   for (int& rank : quiet) rank = in.i32();
-  std::vector<std::pair<int, RankReport>> all(in.count(33));
+  std::vector<std::pair<int, RankReport>> all(in.count(61));
   for (auto& [rank, report] : all) {
     rank = in.i32();
     report = readRankReport(in);
@@ -202,6 +204,7 @@ void Inquiry::finish() {
   Writer w(MessageType::AllIsWell);
   w.i32(rank_);
   w.u64(active_->number);
+  lastAnswers_ = std::move(active_->answers);
   stop();
   host_.flood(w.take(), -1);
 }

@@ -67,6 +67,8 @@ class Inquiry {
   void start(InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs);
   /// This rank waits for a verdict.
   bool pending() const { return wanted_.has_value(); }
+  /// As BootstrapNode::lastAnswers.
+  const std::vector<std::optional<RankReport>>& lastAnswers() const { return lastAnswers_; }
   /// The communicator has failed: that is the verdict.
   void stop();
 
@@ -95,6 +97,7 @@ class Inquiry {
   const int rank_, nRanks_;
   std::optional<WantedVerdict> wanted_;
   std::optional<LiveInquiry> active_;
+  std::vector<std::optional<RankReport>> lastAnswers_;
   uint64_t nextNumber_ = 1;
   std::map<int, uint64_t> newestAsk_;  // by asking rank
   std::map<int, uint64_t> newestAllIsWell_;

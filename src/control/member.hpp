@@ -49,6 +49,7 @@ class Member : private InquiryHost {
   void setState(std::function<RankState()> state) { state_ = std::move(state); }
   void inquire(InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs);
   bool inquiryPending() const { return inquiry_.pending(); }
+  const std::vector<std::optional<RankReport>>& lastAnswers() const { return inquiry_.lastAnswers(); }
   void dialStream(int peer, int index);
   void summonStream(int peer, int index);
   /// A neighbour that has not said goodbye.

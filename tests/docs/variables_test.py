@@ -3,10 +3,12 @@
 usage: variables_test.py SOURCE BUILD FAKE_CUDA_FOLDER
 
 A variable that documents name and no table has fails the test, and so does one that no row sets."""
+import atexit
 import os
 import pathlib
 import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -36,6 +38,8 @@ PROFILER = str(BUILD / "tests/support/profiler_plugin/libnccl-profiler-test6.so"
 TUNER = str(BUILD / "tests/support/tuner_plugin/libnccl-tuner-test6.so")
 PYTHON = [sys.executable, "-c", "import tutti; comm = tutti.Communicator.from_env(); print(comm.rank + 1, 'of', comm.size)"]
 TCP = {"TUTTI_TRANSPORTS": "self,tcp"}
+RECORDS = tempfile.mkdtemp(prefix="tutti-records-")
+atexit.register(shutil.rmtree, RECORDS)
 ALONE = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9", "TUTTI_TIMEOUT_MS": "300"}
 
 
@@ -158,8 +162,13 @@ ROWS = {
     "TUTTI_TOPO_DUMP_FILE": [Writes()],
     "TUTTI_GRAPH_FILE": [Shows("FOLDER/missing.xml", "FOLDER/missing.xml", [INFO, "--topology", "gpu:4", "--rings"])],
     "TUTTI_GRAPH_DUMP_FILE": [Writes([INFO, "--topology", "gpu:4 nvlink:6x25", "--rings"])],
-    "TUTTI_TRACE": [Refused("/tmp/trace", "does not write traces yet"),
-                    Refused("/tmp/trace", "does not write traces yet", perf("all_reduce", 1))],
+    "TUTTI_TRACE": [Writes(), Refused("/tmp/rank%r", "has no %c"), Refused("/dev/null/x", "cannot make the folder")],
+    "TUTTI_RECORD_CALLS": [Shows("2", "has the newest 2 of [0-9]+ calls", perf("all_reduce", 2), {"TUTTI_TRACE": RECORDS}),
+                           Refused("-1", "outside 0..")],
+    "TUTTI_DUMP": [Writes(), Refused("/dev/null/x", "cannot make the folder")],
+    "TUTTI_DUMP_SIGNAL": [Refused("KILL", "none of HUP, QUIT, USR1")],
+    "TUTTI_MONITOR": [Hides("0", "tutti-top will not see this process", also=INFORM | {"XDG_RUNTIME_DIR": "/dev/null"}),
+                      Refused("yes", "neither 0 nor 1")],
     "TUTTI_WAIT": [Shows("block", "waits block, spin -1 us", also=DEBUG), Refused("nap", "spin, yield or block")],
     "TUTTI_SPIN_US": [Shows("7", "waits auto, spin 7 us", also=DEBUG), Refused("-2", "outside -1..")],
     "TUTTI_SLICE_US": [Shows("70", "slices of 70 us", also=DEBUG), Refused("100001", "outside")],

@@ -71,7 +71,7 @@ class Reasons(unittest.TestCase):
     def test_a_value_that_one_rank_cannot_have(self):
         for name, value, why in [("TUTTI_SLOTS", "1", "TUTTI_SLOTS=1 is outside 2..64"),
                                  ("TUTTI_ALGO", "rng", "TUTTI_ALGO: no collective has an algorithm 'rng'"),
-                                 ("TUTTI_TRACE", "/tmp/t", "TUTTI_TRACE='/tmp/t': Tutti does not write traces yet"),
+                                 ("TUTTI_TRACE", "/tmp/t%r", "TUTTI_TRACE=/tmp/t%r has no %c (communicator)"),
                                  ("TUTTI_TIMEOUT_MS", "soon", "TUTTI_TIMEOUT_MS='soon' is not a whole number"),
                                  ("TUTTI_SOCKET_IFNAME", "=nosuch0", "no network interface matches")]:
             for odd in (0, 1):

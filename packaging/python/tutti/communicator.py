@@ -1,5 +1,6 @@
 """A rank's end of a group of ranks."""
 import ctypes
+import os
 
 from . import _fork, _meet
 from ._api import core
@@ -183,6 +184,11 @@ class Communicator(Collectives):
         """How long a wait may last before its peer counts as lost, the same on every rank; None: for ever."""
         handle = _fork.alive(self)
         check(library().tuttiCommSetTimeout(handle, milliseconds(seconds)), handle)
+
+    def dump(self, path=None):
+        """Write this rank's flight record, for tutti-trace: into a file or a folder; None: where TUTTI_DUMP says."""
+        handle = _fork.alive(self)
+        check(library().tuttiCommDump(handle, None if path is None else os.fsencode(path)), handle)
 
     def estimate(self, kind, count, dtype="float32", op=core.tuttiSum, root=0):
         """What the planner would choose for a call ("all_reduce") and how long it expects it to take."""

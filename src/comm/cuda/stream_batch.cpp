@@ -94,6 +94,7 @@ void StreamBatch::beginNext() {
 /// All that follow each other and need no plan.
 void StreamBatch::beginPasses() {
   std::vector<OnePassRun::Call> calls;
+  std::vector<CallRecord> records;
   for (; next_ < collectives_.size() && collectives_[next_].second->pass; ++next_) {
     const auto& [call, entry] = collectives_[next_];
     OnePassRun::Call& pass = calls.emplace_back();
@@ -103,10 +104,13 @@ void StreamBatch::beginPasses() {
     pass.sequence = comm_.callOrder().numbers().nextCollective();
     pass.buffers.call = fingerprintOf(*call, pass.sequence);
     tellBegun(*call, pass.sequence, *entry);
+    records.push_back(recordOf(*call, entry.get()));
   }
   OnePassRun* run = kernels_->onePass();
-  run->begin(std::move(calls),
-             [this](const OnePassRun::Call& call) { comm_.watchdog().enter(call.sequence, call.buffers.call); });
+  const uint64_t first = calls.front().sequence;
+  run->begin(std::move(calls), [this, first, records = std::move(records)](const OnePassRun::Call& call) {
+    comm_.watchdog().enter(call.sequence, call.buffers.call, records[call.sequence - first]);
+  });
   current_ = run;
 }
 

@@ -34,7 +34,7 @@ class StreamBatch : public Batch {
   bool goesByKernels(const Call& call) override;
   /// They wait for more than links.
   bool mayHaveOpened() override { return true; }
-  void learn(const Call&, const PointToPointOp&) override {}
+  void learn(const Call&, const PointToPointOp&, const CallRecord&) override {}
   void beginPasses();
   Result<bool> streamsCame();
 

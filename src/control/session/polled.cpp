@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/base/clock.hpp"
+#include "src/control/diagnosis.hpp"
 #include "src/control/session/session_impl.hpp"
 
 namespace tutti {
@@ -146,6 +147,11 @@ std::unique_ptr<Pending<Blobs>> Control::beginAllGather(std::string blob) {
     control->io.bootstrap->forget(control->member, number);
     return result;
   });
+}
+
+std::vector<std::optional<RankReport>> Control::lastAnswers() const {
+  const Visit visit(impl_->io);
+  return impl_->io.bootstrap->lastAnswers(impl_->member);
 }
 
 std::unique_ptr<Pending<bool>> Control::beginInquiry(InquiryReason reason, uint64_t sequence, int suspect,

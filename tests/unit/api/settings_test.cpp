@@ -146,7 +146,11 @@ TEST_CASE("a default is refused for what the environment is refused for, and may
       {"TUTTI_TOPO_DUMP_FILE", {nullptr, "/nonexistent/machine.xml"}},  // rank 0's host may have the folder
       {"TUTTI_GRAPH_FILE", {nullptr, nullptr, "environment alone"}},
       {"TUTTI_GRAPH_DUMP_FILE", {nullptr, nullptr, "environment alone"}},
-      {"TUTTI_TRACE", {"/tmp/trace", "", "does not write traces yet"}},
+      {"TUTTI_TRACE", {"/tmp/rank%r", "/tmp/records", "has no %c"}},
+      {"TUTTI_RECORD_CALLS", {"-1", "1000", "outside 0.."}},
+      {"TUTTI_DUMP", {"/tmp/%c-%r-%q", "/tmp/%c-%r", "%q is none of"}},
+      {"TUTTI_DUMP_SIGNAL", {"KILL", "USR2", "none of HUP, QUIT, USR1"}},
+      {"TUTTI_MONITOR", {"2", "0", "neither 0 nor 1"}},
       {"TUTTI_WAIT", {"nap", "yield", "spin, yield or block"}},
       {"TUTTI_SPIN_US", {"-2", "100", "-1.."}},
       {"TUTTI_SLICE_US", {"1s", "100", "whole number"}},

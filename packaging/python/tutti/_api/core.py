@@ -177,4 +177,5 @@ FUNCTIONS = {
     "tuttiEventQuery": (c_int, (c_void_p,)),
     "tuttiEventSynchronize": (c_int, (c_void_p,)),
     "tuttiStreamWaitEvent": (c_int, (c_void_p, c_void_p,)),
+    "tuttiCommDump": (c_int, (c_void_p, c_char_p,)),
 }

@@ -1,0 +1,35 @@
+#include "src/comm/failure_dump.hpp"
+
+#include <system_error>
+
+#include "src/base/log.hpp"
+
+namespace tutti {
+
+FailureDump::~FailureDump() {
+  const std::lock_guard lock(mutex_);
+  if (writer_.joinable()) writer_.join();
+}
+
+void FailureDump::begin(const Status& why) {
+  if (!wanted()) return;
+  const std::lock_guard lock(mutex_);
+  if (writer_.joinable()) return;
+  try {
+    writer_ = std::thread([this, why] { write(why); });
+  } catch (const std::system_error& error) {
+    TUTTI_WARN("trace", "no thread for a flight record: ", error.what());  // a call that fails writes it
+  }
+}
+
+void FailureDump::write(const Status& why) {
+  if (!wanted()) return;
+  std::call_once(once_, [&] {
+    recorder_.noteFailure(why.message());
+    if (!recorder_.dumpsFailures()) return;
+    const Status written = recorder_.dump("", why.message());
+    if (!written.ok()) TUTTI_WARN("trace", written.message());
+  });
+}
+
+}  // namespace tutti
