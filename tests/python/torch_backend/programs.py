@@ -25,6 +25,8 @@ def metadata():
 
 
 def environment(**added):
+    if "TUTTI_HOME" not in os.environ:  # tutti is installed, and so are its entry points
+        return {**os.environ, **added}
     path = [metadata().name, str(TOP / "packaging" / "python"), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path)), **added}
 

@@ -6,7 +6,11 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as checkpoint
 from ranks import run
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import Shard, distribute_tensor
+
+try:
+    from torch.distributed.tensor import Shard, distribute_tensor
+except ImportError:  # before torch 2.5
+    from torch.distributed._tensor import Shard, distribute_tensor
 
 ROWS = 13  # more than a multiple of any number of ranks here
 

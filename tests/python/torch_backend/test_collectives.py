@@ -172,6 +172,40 @@ def test_sparse_tensors_are_added():
     run(3, sparse)
 
 
+def sparse_asynchronously(rank, n):
+    """Rank 0 is past its call before any other rank has begun its own."""
+    store = dist.distributed_c10d._get_default_store()
+    first, second = (torch.sparse_coo_tensor([[0, rank + 1]], [1.0, value], (n + 2,), check_invariants=True) for value in (2.0, 3.0))
+    if rank != 0:
+        store.wait(["rank 0 goes on"])
+    work = dist.all_reduce(first, async_op=True)
+    if rank == 0:
+        assert not work.is_completed()
+        store.set("rank 0 goes on", "yes")
+    other = dist.all_reduce(second, async_op=True)
+    dense = torch.ones(3)
+    dist.all_reduce(dense)
+    assert dense[2] == n
+    assert other.get_future().wait()[0] is second
+    work.wait()
+    assert work.is_completed() and work.is_success() and work.result()[0] is first
+    for x, value in ((first, 2.0), (second, 3.0)):
+        expected = torch.zeros(n + 2)
+        expected[0], expected[1:n + 1] = n, value
+        same(x.to_dense(), expected, "sparse, asynchronously")
+    work = dist.all_reduce(torch.eye(3 + rank).to_sparse(), async_op=True)
+    try:
+        work.wait()
+    except dist.DistBackendError as error:
+        assert "has a sparse tensor of shape" in str(error) and work.exception() is error
+    else:
+        raise AssertionError("shapes that differ were added")
+
+
+def test_sparse_tensors_are_added_while_the_caller_goes_on():
+    run(3, sparse_asynchronously)
+
+
 def coalesced(rank, n):
     a, b = torch.full((3,), float(rank)), torch.full((2, 2), float(rank))
     with dist._coalescing_manager(async_ops=True) as manager:

@@ -6,7 +6,8 @@
 Newer torch finds it by itself; older needs `import tutti.torch` first.  docs/pytorch.md tells what it does."""
 from .group import ProcessGroup, register
 from .options import Options
+from .recorder import dump_flight_recorder, flight_record
 
 register()
 
-__all__ = ["Options", "ProcessGroup", "register"]
+__all__ = ["Options", "ProcessGroup", "dump_flight_recorder", "flight_record", "register"]

@@ -1,5 +1,6 @@
 """What a process group and its backend share: communicators, messages, the order of calls, and how all of it ends."""
 import atexit
+import itertools
 import os
 import sys
 import threading
@@ -10,23 +11,29 @@ from datetime import timedelta
 import torch.distributed as dist
 
 from .._api import core
-from . import spans
+from . import buckets, recorder, spans
 from .errors import lib
 from .lane import Lane
 from .connection import pauses
 from .messages import Messages
 from .options import milliseconds
+from .pool import Pool
 from .rendezvous import meet
-from .work import Work, Works
+from .work import ThreadWork, Work, Works
 
-_live = weakref.WeakSet()
+_live = weakref.WeakValueDictionary()  # by the order in which they were made
+_numbers = itertools.count()
 
 
 class Coalescing:
     """What was called since start_coalescing."""
 
     def __init__(self):
-        self.calls, self.outputs, self.afters, self.keep, self.works, self.asynchronous = [], [], [], [], [], False
+        self.calls, self.outputs, self.inputs, self.afters, self.keep, self.works = [], [], [], [], [], []
+        self.names, self.asynchronous = set(), False
+
+    def name(self):
+        return self.names.pop() if len(self.names) == 1 else "coalesced"
 
     def finish(self):
         for after in self.afters:
@@ -42,47 +49,67 @@ class Engine:
         self.rank, self.size, self.options = rank, size, options
         self.timeout_ms = milliseconds(options._timeout)
         self.sequence, self.coalescing, self.name = 0, None, "tutti"
+        self._message_count, self._number = 0, next(_numbers)
+        self.identity = recorder.Identity(self._number, size)
         self._process, self._closed = os.getpid(), None
         self._barriers = 0
         self._order = threading.Lock()
         self.store, comms = meet(store, rank, size, options, self.timeout_ms)
         self.lanes = [Lane(comm, self.timeout_ms) for comm in comms]
-        self.messages = Messages(self)
-        _live.add(self)
+        self.messages, self.pool = Messages(self), Pool()
+        _live[self._number] = self
 
     # ---- Collectives ----
 
-    def call(self, what, calls, outputs, after=None, keep=(), opts=None, shown=None):
+    def call(self, what, calls, outputs, after=None, keep=(), opts=None, inputs=None):
         """calls: (function, arguments up to the communicator), which start together.  after: what remains to be done when
-        they have ended.  keep: what they use besides outputs.  shown: to a profiler, if not the outputs."""
+        they have ended.  keep: what they use besides outputs.  inputs: for profilers and records, if not the outputs."""
         if self._closed is not None or os.getpid() != self._process:
             self.refuse(what)
         asynchronous = getattr(opts, "asyncOp", True)
         if self.coalescing is not None:
-            return self._collect(calls, outputs, after, keep, asynchronous)
+            return self._collect(what, calls, outputs, after, keep, asynchronous, inputs)
         timeout_ms = limit_of(opts)
-        with self._order:
-            self.sequence += 1
-            sequence = self.sequence
-        lane = self.lanes[sequence % len(self.lanes)]
-        span = spans.begin(f"{self.name}:{what}", outputs if shown is None else shown)
+        sequence, lane = self._next()
+        span = self._begin(what, outputs, inputs, sequence, timeout_ms)
         if asynchronous:
             return lane.enqueue(what, calls, outputs, sequence, after, (outputs, keep), timeout_ms, span)
-        try:
-            lane.run(what, calls, timeout_ms)
-            if after is not None:
-                after()
-        finally:
-            spans.end(span)
+        self._run(span, lane.run, what, calls, timeout_ms)
+        if after is not None:
+            after()
         return Work(what, outputs, sequence)
 
-    def blocking(self, what):
-        """The lane of a collective that is made of several calls, which the caller runs one after the other."""
+    def call_in_steps(self, what, body, outputs, opts=None):
+        """A collective of several calls, of which the later depend on what the earlier say: body(lane) makes them by
+        lane.run_held().  Other collectives of its lane wait for it."""
         if self._closed is not None or os.getpid() != self._process:
             self.refuse(what)
+        sequence, lane = self._next()
+        span = self._begin(what, outputs, None, sequence, limit_of(opts))
+        lane.hold()
+        if getattr(opts, "asyncOp", True):
+            return ThreadWork(what, outputs, sequence, lambda: lane.release_after(body), span)
+        self._run(span, lane.release_after, body)
+        return Work(what, outputs, sequence)
+
+    def _next(self):
         with self._order:
             self.sequence += 1
-            return self.lanes[self.sequence % len(self.lanes)]
+            return self.sequence, self.lanes[self.sequence % len(self.lanes)]
+
+    def _begin(self, what, outputs, inputs, sequence, timeout_ms):
+        inputs = outputs if inputs is None else inputs
+        entry = recorder.begin(self.identity, what, sequence, self._message_count, inputs, outputs, timeout_ms or self.timeout_ms)
+        return spans.begin(f"{self.name}:{what}", inputs, entry)
+
+    @staticmethod
+    def _run(span, function, *arguments):
+        try:
+            function(*arguments)
+        except BaseException as error:
+            spans.end(span, error)
+            raise
+        spans.end(span)
 
     def refuse(self, what):
         if os.getpid() != self._process:
@@ -97,10 +124,12 @@ class Engine:
             raise RuntimeError("tutti: start_coalescing was called twice without end_coalescing")
         self.coalescing = Coalescing()
 
-    def _collect(self, calls, outputs, after, keep, asynchronous):
+    def _collect(self, what, calls, outputs, after, keep, asynchronous, inputs):
         group = self.coalescing
+        group.names.add(what)
         group.calls += calls
         group.outputs += outputs
+        group.inputs += outputs if inputs is None else inputs
         group.keep.append(keep)
         group.asynchronous = group.asynchronous or asynchronous
         if after is not None:
@@ -114,7 +143,7 @@ class Engine:
         works = list(group.works)
         if group.calls:
             after = group.finish if group.afters else None
-            works.append(self.call("coalesced calls", group.calls, group.outputs, after, group.keep))
+            works.append(self.call(group.name(), group.calls, group.outputs, after, group.keep, inputs=group.inputs))
         if len(works) == 1:
             return works[0]
         return Works(works) if works else Work("coalesced calls", [])
@@ -125,15 +154,21 @@ class Engine:
         what = f"send to rank {peer}"
         if self._closed is not None or os.getpid() != self._process:
             self.refuse(what)
-        span = spans.begin(f"{self.name}:send", [tensor])
+        span = self._begin_message("send", f"send {self.rank}->{peer}", tensor)
         return self._collected(self.messages.send(what, tensor, peer, tag, buffer, span))
 
     def recv(self, tensor, peer, tag, buffer, after):
         what, kind = (f"recv from rank {peer}", "recv") if peer >= 0 else ("recv from any rank", "recvAnySource")
         if self._closed is not None or os.getpid() != self._process:
             self.refuse(what)
-        span = spans.begin(f"{self.name}:{kind}", [tensor])
+        span = self._begin_message(kind, f"recv {self.rank}<-{peer if peer >= 0 else '?'}", tensor)
         return self._collected(self.messages.recv(what, tensor, peer, tag, buffer, after, span))
+
+    def _begin_message(self, kind, name, tensor):
+        with self._order:
+            self._message_count += 1
+        entry = recorder.begin(self.identity, name, self.sequence, self._message_count, [tensor], [tensor], self.timeout_ms, True)
+        return spans.begin(f"{self.name}:{kind}", [tensor], entry)
 
     def _collected(self, work):
         if self.coalescing is not None:
@@ -212,6 +247,7 @@ class Engine:
         """When all ranks have come to it, unless something has failed."""
         if self._closed == "destroyed" or os.getpid() != self._process:
             return
+        recorder.name_groups()
         gracefully = self._closed is None and not broken and not any(lane.failed() for lane in self.lanes)
         self._closed = "destroyed"
         limit_ms = min(self.timeout_ms, milliseconds(self.options.shutdown_timeout))
@@ -220,7 +256,9 @@ class Engine:
                 lane.revoke()
             lane.close(gracefully, limit_ms)
         self.messages.close(gracefully, min(2, limit_ms / 1000))
-        _live.discard(self)
+        self.pool.close()
+        buckets.sweep()
+        _live.pop(self._number, None)
 
 
 def limit_of(opts):
@@ -233,7 +271,9 @@ def limit_of(opts):
 
 @atexit.register
 def _leave():
-    """Who ends without destroy_process_group lets the others finish; who ends by an exception tells them at once."""
+    """Who ends without destroy_process_group lets the others finish; who ends by an exception tells them at once.
+
+    A group's end waits for its other ranks, so every rank ends its groups in the order in which it made them."""
     broken = getattr(sys, "last_value", None) is not None
-    for engine in list(_live):
+    for _, engine in sorted(_live.items()):
         engine.shutdown(broken)

@@ -47,6 +47,13 @@ if PYTHON_BACKENDS:
         def supports_splitting(self):
             return True
 
+        def supports_tensor_alloc(self, device):
+            return torch.device(device).type == "cpu"
+
+        def allocate_tensor(self, size, *, dtype, device):
+            """Memory that ranks of this host read where it lies; set_allocate_memory_from_process_group_for_comm() asks for it."""
+            return self._engine.pool.tensor(size, dtype)
+
         def split(self, store, ranks, opts):
             engine = self._split_engine(store, ranks, opts)
             return None if engine is None else Backend(engine)

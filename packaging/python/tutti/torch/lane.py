@@ -23,14 +23,28 @@ class Lane:
     def run(self, what, calls, timeout_ms=None):
         """Returns when the calls have ended."""
         with self._lock:
-            limited = timeout_ms is not None and timeout_ms != self.timeout_ms
+            self.run_held(what, calls, timeout_ms)
+
+    def hold(self):
+        """Calls of others wait from now on, until release_after(), which may come from another thread."""
+        self._lock.acquire()
+
+    def release_after(self, body):
+        try:
+            body(self)
+        finally:
+            self._lock.release()
+
+    def run_held(self, what, calls, timeout_ms=None):
+        """run() by the one for whom the lane is held."""
+        limited = timeout_ms is not None and timeout_ms != self.timeout_ms
+        if limited:
+            check(lib.tuttiCommSetTimeout(self.comm, timeout_ms), what)
+        try:
+            self._call(what, calls, None)
+        finally:
             if limited:
-                check(lib.tuttiCommSetTimeout(self.comm, timeout_ms), what)
-            try:
-                self._call(what, calls, None)
-            finally:
-                if limited:
-                    lib.tuttiCommSetTimeout(self.comm, self.timeout_ms)
+                lib.tuttiCommSetTimeout(self.comm, self.timeout_ms)
 
     def _call(self, what, calls, stream):
         if len(calls) == 1:
@@ -48,7 +62,7 @@ class Lane:
             if self._stream is None:
                 self._stream = ctypes.c_void_p()
                 check(lib.tuttiStreamCreate(ctypes.byref(self._stream)), what)
-            while self._pending and self._pending[0]._ended():
+            while self._pending and over(self._pending[0]):
                 self._pending.popleft()
             self._call(what, calls, self._stream)
             event = ctypes.c_void_p()
@@ -57,7 +71,7 @@ class Lane:
             deadline = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
             work = StreamWork(what, outputs, sequence, self, event, after, deadline, keep)
             work._span = span
-            self._pending.append(work)
+            self._pending.append(work._hold)
         if after is not None:
             self.follow(work)  # nobody may ever wait for it
         return work
@@ -110,6 +124,11 @@ class Lane:
             if self._followed is not None:
                 self._followed.put(None)
             self.comm = self._stream = self._followed = None
+
+
+def over(hold):
+    work = next(iter(hold), None)
+    return work is None or work._ended()
 
 
 def complete_all(works):

@@ -65,7 +65,7 @@ class Message(PendingWork):
             except Exception as raised:
                 error = raised
             self._error = error
-            spans.end(self._span)
+            spans.end(self._span, error)
             self._span = None
             self._done.set()
         self._settle_once()

@@ -8,6 +8,7 @@ import torch
 from torch._C import _distributed_c10d as c10d
 
 from .._api import core
+from .buckets import address_of
 from .errors import lib
 from .overloads import overloaded
 from .reduce_op import dtype_and_op, numbers, scaled
@@ -32,6 +33,19 @@ def require(condition, what, text):
         raise ValueError(f"tutti: {what}: {text}")
 
 
+def by_rank(what, engine, one, several):
+    """Pairs of a tensor and one block for each rank, of which this rank's has the tensor's size.  one, several: (name, them)"""
+    (name, tensors), (other, lists) = one, several
+    require(len(tensors) == len(lists), what, f"{len(lists)} lists of {other}s for {len(tensors)} {name}s")
+    for tensor, blocks in zip(tensors, lists):
+        require(len(blocks) == engine.size, what, f"{len(blocks)} {other} tensors for {engine.size} ranks")
+        for block in blocks:
+            same_dtype(*((tensor, block) if name == "output" else (block, tensor)), what)
+        mine = blocks[engine.rank].numel()
+        require(mine == tensor.numel(), what, f"{name} has {tensor.numel()} elements, this rank's {other} {mine}")
+    return zip(tensors, lists)
+
+
 class Operations:
     # ---- Reductions ----
 
@@ -41,11 +55,13 @@ class Operations:
         if tensors[0].is_sparse:
             return all_reduce_sparse(self._engine, tensors, opts)
         reduce_op, calls, pairs, buffers = opts.reduceOp, [], [], []
+        move = self._engine.options.shared_buckets
         for tensor in tensors:
             buffer = buffer_of(tensor)
             source = numbers(scaled(buffer, reduce_op), reduce_op)
             target = numbers(buffer, reduce_op)
-            calls.append((lib.tuttiAllReduce, source.data_ptr(), target.data_ptr(), target.numel(),
+            to = address_of(target, self._engine.size) if move else target.data_ptr()
+            calls.append((lib.tuttiAllReduce, to if source.data_ptr() == target.data_ptr() else source.data_ptr(), to, target.numel(),
                           *dtype_and_op(target, reduce_op)))
             pairs.append((tensor, buffer))
             buffers += [source, target]
@@ -85,7 +101,7 @@ class Operations:
             require(input.numel() == output.numel() * n, what, "input tensor must be the same size as output size times world "
                     f"size: it has {input.numel()} elements, the output {output.numel()}, the group {n} ranks")
             calls.append(self._scatter_call(output, buffer_of(input, "input"), opts.reduceOp, pairs, keep))
-        return self._engine.call(what, calls, list(outputs), copy_back(pairs), keep, opts)
+        return self._engine.call(what, calls, list(outputs), copy_back(pairs), keep, opts, inputs)
 
     def _scatter_call(self, output, flat, reduce_op, pairs, keep):
         target = output_of(output)
@@ -97,21 +113,15 @@ class Operations:
     @overloaded(c10d.ReduceScatterOptions, 2, ("op", "timeout"), nested=(1,))
     def reduce_scatter(self, outputs, inputs, opts=None):
         what, engine = "reduce_scatter", self._engine
-        require(len(outputs) == len(inputs), what, f"{len(inputs)} lists of inputs for {len(outputs)} outputs")
         calls, pairs, keep = [], [], []
-        for output, blocks in zip(outputs, inputs):
-            require(len(blocks) == engine.size, what, f"{len(blocks)} input tensors for {engine.size} ranks")
-            for block in blocks:
-                same_dtype(output, block, what)
-            require(blocks[engine.rank].numel() == output.numel(), what, f"output has {output.numel()} elements, this rank's "
-                    f"input {blocks[engine.rank].numel()}")
+        for output, blocks in by_rank(what, engine, ("output", outputs), ("input", inputs)):
             flat = flattened(blocks)
             counts = [block.numel() for block in blocks]
             if len(set(counts)) == 1:
                 calls.append(self._scatter_call(output, flat, opts.reduceOp, pairs, keep))
             else:
                 calls.append(self._scatter_uneven(output, flat, counts, opts.reduceOp, pairs, keep))
-        return engine.call(what, calls, list(outputs), copy_back(pairs), keep, opts)
+        return engine.call(what, calls, list(outputs), copy_back(pairs), keep, opts, [block for blocks in inputs for block in blocks])
 
     def _scatter_uneven(self, output, flat, counts, reduce_op, pairs, keep):
         target = output_of(output)
@@ -154,14 +164,8 @@ class Operations:
     @overloaded(c10d.AllgatherOptions, 2, nested=(0,))
     def allgather(self, outputs, inputs, opts=None):
         what, engine = "all_gather", self._engine
-        require(len(outputs) == len(inputs), what, f"{len(inputs)} inputs for {len(outputs)} lists of outputs")
         calls, pairs, keep = [], [], []
-        for blocks, input in zip(outputs, inputs):
-            require(len(blocks) == engine.size, what, f"{len(blocks)} output tensors for {engine.size} ranks")
-            for block in blocks:
-                same_dtype(block, input, what)
-            require(blocks[engine.rank].numel() == input.numel(), what, f"input has {input.numel()} elements, this rank's output "
-                    f"{blocks[engine.rank].numel()}")
+        for input, blocks in by_rank(what, engine, ("input", inputs), ("output", outputs)):
             source, (flat, places) = buffer_of(input, "input"), room_for(blocks)
             pairs += places
             sizes, displacements = layout([bytes_of(block) for block in blocks])
@@ -189,7 +193,7 @@ class Operations:
         if engine.rank != root:
             require(not outputs, what, "requires empty output on non-root")
             call = (lib.tuttiGatherv, source.data_ptr(), bytes_of(source), None, None, None, BYTE, root)
-            return engine.call(what, [call], [], None, source, opts)
+            return engine.call(what, [call], [], None, source, opts, inputs)
         require(len(outputs) == 1 and len(outputs[0]) == engine.size, what, f"requires one list of {engine.size} output tensors "
                 "on the root")
         blocks = outputs[0]
@@ -198,7 +202,7 @@ class Operations:
         flat, pairs = room_for(blocks)
         arrays = [sizes_array(values) for values in layout([bytes_of(block) for block in blocks])]
         call = (lib.tuttiGatherv, source.data_ptr(), bytes_of(source), flat.data_ptr(), *arrays, BYTE, root)
-        return engine.call(what, [call], list(blocks), copy_back(pairs), (source, flat, arrays), opts)
+        return engine.call(what, [call], list(blocks), copy_back(pairs), (source, flat, arrays), opts, inputs)
 
     def gather_single(self, output, input, opts=None):
         engine, opts = self._engine, opts or c10d.GatherOptions()
@@ -219,7 +223,7 @@ class Operations:
         if engine.rank != root:
             require(not inputs, what, "requires empty input on non-root")
             call = (lib.tuttiScatterv, None, None, None, target.data_ptr(), bytes_of(target), BYTE, root)
-            return engine.call(what, [call], [output], after, target, opts)
+            return engine.call(what, [call], [output], after, target, opts, [])
         require(len(inputs) == 1 and len(inputs[0]) == engine.size, what, f"requires one list of {engine.size} input tensors on "
                 "the root")
         for block in inputs[0]:
@@ -227,7 +231,7 @@ class Operations:
         flat = flattened(inputs[0])
         arrays = [sizes_array(values) for values in layout([bytes_of(block) for block in inputs[0]])]
         call = (lib.tuttiScatterv, flat.data_ptr(), *arrays, target.data_ptr(), bytes_of(target), BYTE, root)
-        return engine.call(what, [call], [output], after, (flat, target, arrays), opts)
+        return engine.call(what, [call], [output], after, (flat, target, arrays), opts, inputs[0])
 
     def all_to_all_single(self, output, input, output_splits, input_splits, opts=None):
         what, engine = "all_to_all", self._engine
@@ -245,7 +249,7 @@ class Operations:
             arrays = [sizes_array(values) for values in (*sent, *received)]
             calls = [(lib.tuttiAllToAllv, source.data_ptr(), *arrays[:2], target.data_ptr(), *arrays[2:], BYTE)]
             keep = (source, target, arrays)
-        return engine.call(what, calls, [output], copy_back([(output, target)]), keep, opts)
+        return engine.call(what, calls, [output], copy_back([(output, target)]), keep, opts, [input])
 
     def alltoall(self, outputs, inputs, opts=None):
         what, engine = "all_to_all", self._engine
@@ -257,7 +261,7 @@ class Operations:
         arrays = [sizes_array(values) for blocks in (inputs, outputs)
                   for values in layout([bytes_of(block) for block in blocks])]
         call = (lib.tuttiAllToAllv, flat.data_ptr(), *arrays[:2], room.data_ptr(), *arrays[2:], BYTE)
-        return engine.call(what, [call], list(outputs), copy_back(pairs), (flat, room, arrays), opts)
+        return engine.call(what, [call], list(outputs), copy_back(pairs), (flat, room, arrays), opts, inputs)
 
     # ---- Barriers ----
 

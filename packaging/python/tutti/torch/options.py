@@ -21,17 +21,18 @@ class Options(_Base):
     net_name          the network between hosts, as TUTTI_NET
     n_channels        parallel lanes within one collective
     wait              how threads wait for other ranks, as TUTTI_WAIT; else see patience()
+    shared_buckets    DistributedDataParallel's buckets move to shared memory
     shutdown_timeout  how long destroy_process_group waits for the other ranks"""
 
     def __init__(self, timeout=DEFAULT_TIMEOUT, *, lanes=2, reproducible=None, transports=None, net_name=None,
-                 n_channels=None, wait=None, shutdown_timeout=timedelta(seconds=60)):
+                 n_channels=None, wait=None, shared_buckets=True, shutdown_timeout=timedelta(seconds=60)):
         super().__init__("tutti", timeout)
         if not 1 <= lanes <= 8:
             raise ValueError(f"tutti: lanes is {lanes}, and may be 1 to 8")
         if wait not in (None, *WAITS):
             raise ValueError(f"tutti: wait is {wait!r}, and may be {', '.join(WAITS)}")
         self.wait = wait
-        self.lanes, self.shutdown_timeout = lanes, shutdown_timeout
+        self.lanes, self.shared_buckets, self.shutdown_timeout = lanes, shared_buckets, shutdown_timeout
         self.reproducible, self.transports, self.net_name, self.n_channels = reproducible, transports, net_name, n_channels
 
     def fields(self):
@@ -50,7 +51,7 @@ class Options(_Base):
     def copy(self, timeout):
         """For a group that was split from this one's."""
         return Options(timeout, lanes=self.lanes, reproducible=self.reproducible, transports=self.transports,
-                       net_name=self.net_name, n_channels=self.n_channels, wait=self.wait,
+                       net_name=self.net_name, n_channels=self.n_channels, wait=self.wait, shared_buckets=self.shared_buckets,
                        shutdown_timeout=self.shutdown_timeout)
 
 

@@ -1,6 +1,6 @@
 """all_reduce of sparse tensors: everybody's coordinates and values, added where they meet.
 
-The ranks' numbers of entries differ, so it takes three calls, and has ended when it returns."""
+The ranks' numbers of entries differ, so it takes three calls."""
 import ctypes
 
 import torch
@@ -11,7 +11,6 @@ from .._api import core
 from .errors import lib
 from .reduce_op import kind_of
 from .tensors import bytes_of, layout
-from .work import Work
 
 DIMENSIONS = 20  # room for a shape in what ranks tell each other
 
@@ -26,23 +25,26 @@ def all_reduce_sparse(engine, tensors, opts):
         raise ValueError(f"tutti: all_reduce takes sparse tensors of layout torch.sparse_coo, not {tensor.layout}")
     if tensor.device.type != "cpu":
         raise ValueError(f"tutti: tensor is on {tensor.device}, and this process group is one of CPU tensors")
-    lane, mine = engine.blocking("all_reduce"), tensor.coalesce()
-    entries = [row[0] for row in exchange_shapes(engine, lane, mine)]
-    indices = gather(engine, lane, mine.indices().t().contiguous(), entries)
-    values = gather(engine, lane, mine.values().contiguous(), entries)
-    with torch.no_grad():
-        tensor.copy_(torch.sparse_coo_tensor(indices.t(), values, mine.shape, check_invariants=False).coalesce())
-    return Work("all_reduce", [tensor], engine.sequence)
+    mine = tensor.coalesce()
+    if mine.dim() > DIMENSIONS - 3:
+        raise ValueError(f"tutti: all_reduce takes sparse tensors of at most {DIMENSIONS - 3} dimensions, not {mine.dim()}")
+
+    def add(lane):
+        entries = [row[0] for row in exchange_shapes(engine, lane, mine)]
+        indices = gather(engine, lane, mine.indices().t().contiguous(), entries)
+        values = gather(engine, lane, mine.values().contiguous(), entries)
+        with torch.no_grad():
+            tensor.copy_(torch.sparse_coo_tensor(indices.t(), values, mine.shape, check_invariants=False).coalesce())
+
+    return engine.call_in_steps("all_reduce", add, [tensor], opts)
 
 
 def exchange_shapes(engine, lane, mine):
     """Every rank's [entries, dimensions, dense ones, shape...]."""
-    if mine.dim() > DIMENSIONS - 3:
-        raise ValueError(f"tutti: all_reduce takes sparse tensors of at most {DIMENSIONS - 3} dimensions, not {mine.dim()}")
     own = [mine._nnz(), mine.dim(), mine.dense_dim(), *mine.shape]
     source = torch.tensor(own + [0] * (DIMENSIONS - len(own)), dtype=torch.int64)
     told = torch.empty(engine.size, DIMENSIONS, dtype=torch.int64)
-    lane.run("all_reduce", [(lib.tuttiAllGather, source.data_ptr(), told.data_ptr(), DIMENSIONS, core.tuttiInt64)])
+    lane.run_held("all_reduce", [(lib.tuttiAllGather, source.data_ptr(), told.data_ptr(), DIMENSIONS, core.tuttiInt64)])
     rows = told.tolist()
     for rank, row in enumerate(rows):
         if row[1:] != source.tolist()[1:]:
@@ -58,6 +60,6 @@ def gather(engine, lane, rows, entries):
     row = bytes_of(rows[:1]) if rows.shape[0] else rows[0:0].element_size() * rows.shape[1:].numel()
     sizes, displacements = layout([count * row for count in entries])
     arrays = [(ctypes.c_size_t * engine.size)(*values) for values in (sizes, displacements)]
-    lane.run("all_reduce", [(lib.tuttiAllGatherv, rows.data_ptr(), bytes_of(rows), gathered.data_ptr(), *arrays,
-                             core.tuttiUint8)])
+    lane.run_held("all_reduce", [(lib.tuttiAllGatherv, rows.data_ptr(), bytes_of(rows), gathered.data_ptr(), *arrays,
+                                  core.tuttiUint8)])
     return gathered

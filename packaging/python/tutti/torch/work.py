@@ -137,6 +137,7 @@ class StreamWork(PendingWork):
     def __init__(self, what, outputs, sequence, lane, event, after, deadline, keep):
         super().__init__(what, outputs, sequence)
         self._lane, self._event, self._after, self._deadline, self._keep = lane, event, after, deadline, keep
+        self._hold = [self]  # the lane's, until the calls have ended: so long they use the tensors
 
     def _ended(self):
         if self._event is None:
@@ -184,8 +185,9 @@ class StreamWork(PendingWork):
                 after()
         except Exception as error:
             self._error = error
-        spans.end(self._span)
+        spans.end(self._span, self._error)
         self._event = self._after = self._keep = self._span = None
+        self._hold.clear()
         lib.tuttiEventDestroy(event)
 
     def _follow(self):
@@ -197,6 +199,31 @@ class StreamWork(PendingWork):
             if self._event is not None:
                 self._complete()
         self._settle_once()
+
+
+class ThreadWork(PendingWork):
+    """An operation that a thread of its own carries out."""
+
+    def __init__(self, what, outputs, sequence, body, span):
+        super().__init__(what, outputs, sequence)
+        self._body, self._span, self._done = body, span, threading.Event()
+        threading.Thread(target=self._main, name=f"tutti {what}", daemon=True).start()
+
+    def _main(self):
+        try:
+            self._body()
+        except Exception as error:
+            self._error = error
+        spans.end(self._span, self._error)
+        self._body = self._span = None
+        self._done.set()
+        self._settle_once()
+
+    def _ended(self):
+        return self._done.is_set()
+
+    def _finish(self, seconds=None):
+        return self._done.wait(seconds)
 
 
 class Works(PendingWork):
