@@ -9,7 +9,7 @@
  *             count, dtype, op and root; ranks that differ all get tuttiInvalidUsage naming the odd one
  *   stream    NULL on a host communicator: the call runs on the caller's thread and has completed when it returns.
  *             Otherwise the call returns once enqueued and the buffers are borrowed until the stream has passed it
- *   threads   one thread at a time per communicator; different communicators may be used by different threads
+ *   threads   one thread at a time per communicator, and none of a forked child (it gets tuttiInvalidUsage)
  *   errors    tuttiInvalidArgument: nothing was started and the communicator is as good as before.
  *             tuttiRemoteError, tuttiTimeout, tuttiSystemError: the communicator is broken; abort or shrink it.
  *             tuttiGetLastError has a sentence that says which argument, which rank, and what to do. */

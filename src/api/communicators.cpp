@@ -181,7 +181,7 @@ Status checkEnding(tuttiComm_t comm) {
   if (comm->state.load(std::memory_order_acquire) == tuttiComm::State::Gone) {
     return invalidArgument("comm has been destroyed or aborted already");
   }
-  return {};
+  return checkProcess(comm);
 }
 
 /// Everything that is under way, then the farewell of all ranks.

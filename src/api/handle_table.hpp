@@ -6,9 +6,11 @@
 #include <unordered_map>
 #include <utility>
 
+#include "src/base/forked.hpp"
+
 namespace tutti {
 
-/// Any thread.  An address that is in use again is the new handle.
+/// Any thread, also of a forked child.  Never destroyed.  An address that is in use again is the new handle.
 template <class T>
 class HandleTable {
  public:
@@ -32,7 +34,7 @@ class HandleTable {
   }
 
  private:
-  mutable std::mutex mutex_;
+  mutable ProcessMutex mutex_;
   std::unordered_map<T*, std::shared_ptr<T>> objects_;
 };
 

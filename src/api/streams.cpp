@@ -6,6 +6,7 @@ using namespace tutti;
 
 /// What was recorded last is all that an event is.
 struct tuttiEvent {
+  const uint32_t generation = forkGeneration();
   std::mutex mutex;
   std::shared_ptr<const StreamPoint> point;  // null: nothing was recorded
 };
@@ -25,7 +26,13 @@ HandleTable<tuttiEvent>& events() {
 using Stream = std::shared_ptr<tuttiStream>;
 using Event = std::shared_ptr<tuttiEvent>;
 
+/// What a forked child is told of a stream or an event of its parent's, whose threads it does not have.
+Status ofParent(const char* what) {
+  return invalidUsage(what, " was made before this process was forked and is its parent's: make one in the child");
+}
+
 Result<Stream> orRefused(Stream found, tuttiStream_t stream) {
+  if (found != nullptr && found->generation != forkGeneration()) return ofParent("stream");
   if (found != nullptr) return found;
   TUTTI_TRY(checkNotNull(stream, "stream"));
   return invalidArgument(
@@ -34,6 +41,7 @@ Result<Stream> orRefused(Stream found, tuttiStream_t stream) {
 }
 
 Result<Event> orRefused(Event found, tuttiEvent_t event) {
+  if (found != nullptr && found->generation != forkGeneration()) return ofParent("event");
   if (found != nullptr) return found;
   TUTTI_TRY(checkNotNull(event, "event"));
   return invalidArgument("event is not one of tuttiEventCreate, or has been destroyed");
@@ -53,13 +61,14 @@ Status createStream(tuttiStream_t* stream) {
   TUTTI_TRY(checkNotNull(stream, "stream"));
   *stream = nullptr;
   TUTTI_ASSIGN(std::unique_ptr<HostStream> host, HostStream::create());
-  *stream = streams().add(std::make_shared<tuttiStream>(tuttiStream{std::move(host)}));
+  *stream = streams().add(std::make_shared<tuttiStream>(tuttiStream{.host = std::move(host)}));
   return {};
 }
 
 Status destroyStream(tuttiStream_t stream) {
-  TUTTI_ASSIGN(const Stream last, orRefused(streams().remove(stream), stream));
-  (void)last->host->synchronize();  // here, whoever else holds it now
+  TUTTI_ASSIGN(const Stream last, find(stream));
+  TUTTI_TRY(asStatus(orRefused(streams().remove(stream), stream)));  // another thread may destroy it, too
+  (void)last->host->synchronize();                                   // here, whoever else holds it now
   return {};
 }
 
@@ -125,7 +134,9 @@ tuttiResult_t tuttiStreamQuery(tuttiStream_t stream) { return report("StreamQuer
 tuttiResult_t tuttiEventCreate(tuttiEvent_t* event) { return report("EventCreate", createEvent(event), nullptr); }
 
 tuttiResult_t tuttiEventDestroy(tuttiEvent_t event) {
-  return report("EventDestroy", asStatus(orRefused(events().remove(event), event)), nullptr);
+  Status status = asStatus(find(event));
+  if (status.ok()) status = asStatus(orRefused(events().remove(event), event));
+  return report("EventDestroy", status, nullptr);
 }
 
 tuttiResult_t tuttiEventRecord(tuttiEvent_t event, tuttiStream_t stream) {

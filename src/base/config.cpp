@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "src/base/assert.hpp"
+#include "src/base/forked.hpp"
 #include "src/base/log.hpp"
 
 namespace tutti {
@@ -254,7 +255,7 @@ Result<size_t> choiceOf(const Choice& choice, std::string_view value) {
 
 // What setDefault() has set.  Never destroyed: threads of the user's may outlive static destructors.
 struct Defaults {
-  std::mutex mutex;
+  ProcessMutex mutex;
   std::map<const Variable*, std::string> values;
 };
 

@@ -5,9 +5,11 @@
 #include <memory>
 #include <vector>
 
+#include "src/base/forked.hpp"
 #include "src/comm/handle.hpp"
 
 struct tuttiStream {
+  const uint32_t generation = tutti::forkGeneration();
   std::unique_ptr<tutti::HostStream> host;
 };
 

@@ -3,23 +3,55 @@
 #include <sched.h>
 
 #include <deque>
+#include <new>
 #include <system_error>
 
+#include "src/base/forked.hpp"
 #include "src/comm/group.hpp"
 
 namespace tutti {
+namespace {
+
+/// Never destroyed, not even at exit: threads of the user's may outlive static destructors.
+struct Handles {
+  ProcessMutex mutex;
+  std::deque<std::unique_ptr<tuttiComm>> list;  // under mutex
+
+  static Handles& instance() {
+    static auto* const handles = [] {
+      auto* const made = new Handles;
+      inForkedChild([] { instance().disown(); });
+      return made;
+    }();
+    return *handles;
+  }
+
+  // In the state, where every call looks anyway: to know the process costs a call nothing.
+  void disown() {
+    for (const auto& handle : list) {
+      using State = tuttiComm::State;
+      const State state = handle->state.load(std::memory_order_relaxed);
+      if (state == State::Joining || state == State::Ready)
+        handle->state.store(State::Forked, std::memory_order_relaxed);
+      // A thread of the parent may have held it, in the midst of a change.
+      new (&handle->mutex) std::mutex;
+      new (&handle->lastErrorText) std::string;
+      new (&handle->shownErrorText) std::string;
+    }
+  }
+};
+
+}  // namespace
 
 tuttiComm* newHandle(int rank, int nRanks, const CommSettings& settings) {
-  // Never destroyed, not even at exit: threads of the user's may outlive static destructors.
-  static auto* const handles = new std::deque<std::unique_ptr<tuttiComm>>;
-  static auto* const mutex = new std::mutex;
   auto handle = std::make_unique<tuttiComm>();
   handle->rank = rank;
   handle->nRanks = nRanks;
   handle->settings = settings;
-  const std::lock_guard lock(*mutex);
-  handles->push_back(std::move(handle));
-  return handles->back().get();
+  Handles& all = Handles::instance();
+  const std::lock_guard lock(all.mutex);
+  all.list.push_back(std::move(handle));
+  return all.list.back().get();
 }
 
 void remember(tuttiComm* handle, const Status& error) {
@@ -81,10 +113,18 @@ Result<CommUse> use(tuttiComm_t handle) {
                           ") is still joining; poll tuttiCommGetAsyncError until it leaves tuttiInProgress");
     case tuttiComm::State::Gone:
       return invalidArgument("comm (rank ", handle->rank, " of ", handle->nRanks, ") has been destroyed or aborted");
+    case tuttiComm::State::Forked: return checkProcess(handle);
     case tuttiComm::State::Failed: break;
   }
   const std::lock_guard lock(handle->mutex);
   return handle->error;
+}
+
+Status checkProcess(const tuttiComm* handle) {
+  if (handle->state.load(std::memory_order_acquire) != tuttiComm::State::Forked) return {};
+  return invalidUsage("comm (rank ", handle->rank, " of ", handle->nRanks,
+                      ") was made before this process was forked and is its parent's: make one in the child, or start "
+                      "processes that use it anew (spawn)");
 }
 
 void finishJoiner(tuttiComm* handle) {

@@ -16,7 +16,7 @@
 #include "src/device/host/host_stream.hpp"
 
 struct tuttiComm {
-  enum class State { Joining, Ready, Failed, Gone };
+  enum class State { Joining, Ready, Failed, Gone, Forked };  // Forked: the parent process's
 
   std::atomic<State> state{State::Joining};
   tutti::AbortState abortState;
@@ -79,8 +79,12 @@ class CommUse {
 };
 
 /// The communicator of a handle if calls may be made on it.  Errors: InvalidArgument (NULL, destroyed), InvalidUsage
-/// (still joining), or the error that broke it.
+/// (still joining, or made before this process was forked), or the error that broke it.
 Result<CommUse> use(tuttiComm_t handle);
+
+/// InvalidUsage if it was made before this process was forked: a child has none of the threads, and its memory is a
+/// copy. It is the communicator of the parent, which the child can neither use nor end.
+Status checkProcess(const tuttiComm* handle);
 
 /// Keep `error` as the handle's last.
 void remember(tuttiComm* handle, const Status& error);

@@ -6,11 +6,13 @@
 #include <map>
 #include <mutex>
 
+#include "src/base/forked.hpp"
+
 namespace tutti::shm {
 namespace {
 
 struct Table {
-  std::mutex mutex;
+  ProcessMutex mutex;
   std::map<SegmentId, std::weak_ptr<Segment>> segments;  // under mutex
 };
 

@@ -41,6 +41,8 @@ class Segment {
   Board board() const { return {mapping_.data() + kHeaderBytes, layout_}; }
   std::byte* outbox(int lane) const { return mapping_.data() + layout_.outboxOffset(lane); }
   Inbox inbox(int peer, int lane) const { return {mapping_.data() + layout_.inboxOffset(peer, lane), layout_}; }
+  /// Leave forked children without it.
+  void keepFromChildren() const { mapping_.keepFromChildren(); }
   /// Take the page faults of the inbox's control lines now and not at the first messages.
   void populateControl(int peer, int lane) const;
   /// The same for the board.

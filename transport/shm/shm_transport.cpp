@@ -119,6 +119,7 @@ Result<std::shared_ptr<Segment>> ShmTransport::segmentOf(int peer, const WireAdd
   };
   Result<std::shared_ptr<Segment>> segment = Segment::open(address.id, peer, segment_->layout(), fetch);
   if (segment.ok() && *segment == nullptr) return segment;
+  if (segment.ok() && config_.keepFromChildren) (*segment)->keepFromChildren();
   fetching_.erase(peer);
   if (segment.ok()) segments_[peer] = *segment;
   return segment;
@@ -230,6 +231,7 @@ Result<std::unique_ptr<Transport>> createShmTransport(const ShmConfig& config, F
   TUTTI_ASSIGN(const shm::Layout layout, shm::Layout::fit(config.nRanks, config.lanes, config.slots, config.slotBytes,
                                                           config.sharedCores ? shm::kCrowdedLines : shm::kLines));
   TUTTI_ASSIGN(std::shared_ptr<shm::Segment> segment, shm::Segment::create(config.self.rank, layout));
+  if (config.keepFromChildren) segment->keepFromChildren();
   TUTTI_TRY(exchange.serve(shm::keyOf(segment->id()), segment->fd()));
   TUTTI_DEBUG("shm", "rank ", config.self.rank, ": ", config.slots, " slots of ", config.slotBytes,
               " bytes in each FIFO; peers' memory is read ", config.cma ? "where that is permitted" : "nowhere");

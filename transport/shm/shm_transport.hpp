@@ -16,7 +16,8 @@ struct ShmConfig {
   int64_t slots = 4;
   int64_t slotBytes = 128 << 10;
   bool cma = true;
-  bool sharedCores = false;  // the host has fewer cores than ranks
+  bool sharedCores = false;      // the host has fewer cores than ranks
+  bool keepFromChildren = true;  // that this process forks; they could not use it
 
   /// With TUTTI_SLOTS, TUTTI_SLOT_BYTES and TUTTI_CMA.  Errors: InvalidUsage.
   static Result<ShmConfig> fromEnvironment(const PeerInfo& self, int nRanks);

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 
+#include "src/base/forked.hpp"
 #include "src/device/host/shared_memory.hpp"
 
 namespace tutti {
@@ -23,7 +24,7 @@ struct Allocation {
 };
 
 struct Table {
-  std::mutex mutex;
+  ProcessMutex mutex;
   std::map<uintptr_t, Allocation> byAddress;    // under mutex
   std::map<AllocationId, uintptr_t> addressOf;  // under mutex
   std::atomic<uint64_t> frees{0};

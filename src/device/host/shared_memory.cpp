@@ -83,6 +83,8 @@ Result<Mapping> Mapping::of(int fd, size_t bytes, size_t alignment) {
   return mapping;
 }
 
+void Mapping::keepFromChildren() const { madvise(data_, bytes_, MADV_DONTFORK); }
+
 bool populate(std::byte* begin, size_t bytes) {
   if (bytes == 0) return true;
   const size_t page = pageBytes();

@@ -37,6 +37,9 @@ class Mapping {
   /// descriptor may be closed afterwards.  Errors: SystemError.
   static Result<Mapping> of(int fd, size_t bytes, size_t alignment = 1);
 
+  /// Leave forked children without it.  A child that ends this mapping all the same ends what it has there itself.
+  void keepFromChildren() const;
+
   std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
 

@@ -38,6 +38,7 @@ struct Family {
       config.nRanks = 2;
       config.slotBytes = 8192;
       config.cma = cma;
+      config.keepFromChildren = false;  // the child is a rank
       transport[rank] = std::move(*createShmTransport(config, exchange));
     }
   }
