@@ -140,6 +140,8 @@ constexpr Variable kVariables[] = {
     {"TUTTI_HOSTID", Text, "", "", "names this host; ranks with different names never share memory"},
 };
 
+constexpr std::string_view kSecrets[] = {"TUTTI_SECRET", "TUTTI_UNIQUE_ID"};
+
 const Variable* findOrNull(std::string_view name) {
   for (const Variable& v : kVariables) {
     if (name == v.name) return &v;
@@ -260,6 +262,8 @@ std::string valueSet(const Variable& v) {
 }
 
 }  // namespace
+
+bool isSecret(std::string_view name) { return std::ranges::find(kSecrets, name) != std::end(kSecrets); }
 
 std::span<const Variable> variables() { return kVariables; }
 

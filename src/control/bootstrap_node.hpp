@@ -25,13 +25,13 @@
 #include <string>
 #include <vector>
 
+#include "src/base/secret.hpp"
 #include "src/collective/fingerprint.hpp"
 #include "src/control/network.hpp"
 #include "src/membership/agreement.hpp"
 
 namespace tutti {
 
-using Secret = std::array<unsigned char, 32>;
 /// Names a communicator among all of a job.
 using CommId = std::array<unsigned char, 16>;
 
@@ -39,6 +39,7 @@ using CommId = std::array<unsigned char, 16>;
 struct JoinRequest {
   CommId commId{};
   Secret secret{};
+  bool secretOfUser = false;  // the Session gets it from who serves the rendezvous; not for machines
   int rank = 0;
   int nRanks = 1;
   ControlAddress self;        // where peers reach this Session

@@ -48,9 +48,7 @@ bool carriesMac(std::string_view message, MessageType type, const Mac& expected)
 
 }  // namespace
 
-Mac hmacSha256(const Secret& key, std::string_view data) {
-  return hmacSha256(std::string_view(reinterpret_cast<const char*>(key.data()), key.size()), data);
-}
+Mac hmacSha256(const Secret& key, std::string_view data) { return hmacSha256(key.view(), data); }
 
 std::string otherSecretMessage() { return Writer(MessageType::OtherSecret).take(); }
 
@@ -124,7 +122,12 @@ Result<std::string> AcceptorProof::onProof(std::string_view message) const {
   return macMessage(MessageType::Accepted, prove(secret_, "accepted", transcript_));
 }
 
-Secret deriveSecret(const Secret& parent, std::string_view label) { return prove(parent, "child secret", label); }
+Secret deriveSecret(const Secret& parent, std::string_view label) {
+  Mac mac = prove(parent, "child secret", label);
+  Secret secret(mac);
+  wipe(mac);
+  return secret;
+}
 
 CommId deriveCommId(const Secret& parent, std::string_view label) {
   const Mac mac = prove(parent, "child id", label);

@@ -32,8 +32,8 @@ void raiseDescriptorLimit() {
 
 Session::Session() : impl_(std::make_unique<Impl>()) {}
 
-Result<std::shared_ptr<Session>> Session::create() {
-  TUTTI_ASSIGN(const std::vector<SocketAddress> addresses, listenAddresses());
+Result<std::shared_ptr<Session>> Session::create(Reach reach) {
+  TUTTI_ASSIGN(const std::vector<SocketAddress> addresses, listenAddresses(reach));
   TUTTI_ASSIGN(std::shared_ptr<Session> session, create(addresses));
   session->impl_->nPaths = spreadPaths(addresses, configText("TUTTI_SOCKET_IFNAME"));
   return session;
@@ -98,6 +98,7 @@ Session::~Session() {
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->network->stopListening();
+    impl_->placeSecret.reset();
     impl_->endNs = nowNs() + kLastWordsNs;
   }
   impl_->reactor->wake();
@@ -126,6 +127,7 @@ void Session::Impl::onTimers() {
   network->onTimer();
   network->deliver();
   fds->onTimer();
+  if (placeSecret != nullptr) placeSecret->onTimer();
   for (Control::Impl* control : controls) control->onTimer();
   if (bootstrap->nextTimerNs() <= nowNs()) bootstrap->onTimer();
   network->deliver();
@@ -139,6 +141,7 @@ void Session::Impl::onTimers() {
 
 int64_t Session::Impl::nextTimerNs() const {
   int64_t next = std::min({network->nextTimerNs(), fds->nextTimerNs(), bootstrap->nextTimerNs(), endNs});
+  if (placeSecret != nullptr) next = std::min(next, placeSecret->nextTimerNs());
   for (const Control::Impl* control : controls) next = std::min(next, control->nextTimerNs());
   return next;
 }
@@ -158,6 +161,12 @@ void Session::serveRendezvous(const CommId& commId, const Secret& secret, const 
   impl_->bootstrap->serveRendezvous(commId, secret, where);
 }
 
+Status Session::servePlaceSecret(const CommId& commId, const Secret& secret) {
+  const Visit visit(*impl_);
+  TUTTI_ASSIGN(impl_->placeSecret, PlaceSecretServer::create(*impl_->reactor, commId, secret));
+  return {};
+}
+
 bool Session::waitForRendezvous(const CommId& commId, Deadline deadline) {
   Visit visit(*impl_);
   while (!impl_->bootstrap->rendezvousDone(commId)) {
@@ -173,7 +182,11 @@ void Session::endRendezvous() {
   impl_->changed.notify_all();
 }
 
-Status Session::tell(const JoinRequest& request, const Failure& why, Deadline deadline) {
+Status Session::tell(const JoinRequest& given, const Failure& why, Deadline deadline) {
+  JoinRequest request = given;
+  if (request.secretOfUser) {
+    TUTTI_ASSIGN(request.secret, fetchPlaceSecret(request.commId, request.rendezvous, deadline, nullptr));
+  }
   Visit visit(*impl_);
   BootstrapNode& bootstrap = *impl_->bootstrap;
   const MemberId notice = bootstrap.tell(request, why);
@@ -194,6 +207,11 @@ Result<std::unique_ptr<Control>> Session::join(JoinRequest request, Deadline dea
   if (request.rank < 0 || request.rank >= request.nRanks) {
     return invalidArgument("rank ", request.rank, " is outside 0..", request.nRanks - 1);
   }
+  if (request.secretOfUser) {
+    Result<Secret> secret = fetchPlaceSecret(request.commId, request.rendezvous, deadline, abort);
+    if (!secret.ok()) return Status(secret.status().code(), cat("rank ", request.rank, " ", secret.status().message()));
+    request.secret = *secret;
+  }
   std::unique_ptr<Control> control(new Control);
   control->impl_ = std::make_unique<Control::Impl>(shared_from_this());
   Control::Impl& c = *control->impl_;
@@ -203,7 +221,16 @@ Result<std::unique_ptr<Control>> Session::join(JoinRequest request, Deadline dea
   c.request.info = wrapInfo(impl_->presence, c.request.info);
   c.request.deadlineNs = deadline.ns();
   c.abort = abort;
-  TUTTI_TRY(c.comeUp(deadline));
+  Status up = c.comeUp(deadline);
+  if (up.code() == tuttiInvalidUsage && c.request.secretOfUser) {
+    // The secret may have been that of an earlier job, whose place was closing.
+    const Result<Secret> now = fetchPlaceSecret(c.request.commId, c.request.rendezvous, deadline, abort);
+    if (now.ok() && !(*now == c.request.secret)) {
+      c.request.secret = *now;
+      up = c.comeUp(deadline);
+    }
+  }
+  TUTTI_TRY(up);
   const Visit visit(*impl_);
   c.onFailure = std::move(onFailure);
   impl_->news = true;  // so that a failure since then is told

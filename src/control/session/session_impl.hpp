@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "src/control/session/fd_exchange.hpp"
+#include "src/control/session/place_secret.hpp"
 #include "src/control/session/presence.hpp"
 #include "src/control/session/process_watch.hpp"
 #include "src/control/session/session.hpp"
@@ -24,6 +25,7 @@ struct Session::Impl {
   std::unique_ptr<SocketNetwork> network;
   std::unique_ptr<BootstrapNode> bootstrap;
   std::unique_ptr<FdServer> fds;
+  std::unique_ptr<PlaceSecretServer> placeSecret;
   std::set<Control::Impl*> controls;
   ControlAddress controlAddress;
   Presence presence;
