@@ -42,6 +42,11 @@ class Secret {
 /// In constant time.
 bool operator==(const Secret& a, const Secret& b);
 
+/// Keys of one connection, of which each end has the other's the other way round.
+struct DirectionKeys {
+  Secret send, receive;
+};
+
 /// Overwrites memory that held a secret; no compiler leaves it out.
 void wipe(void* memory, size_t bytes);
 template <class Container>

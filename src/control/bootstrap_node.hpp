@@ -75,7 +75,8 @@ using MemberId = uint64_t;
 
 class BootstrapNode : public Machine {
  public:
-  BootstrapNode(Network& network, std::function<void()> changed);
+  /// encrypts: as TUTTI_ENCRYPT has it; precondition then: Gcm::available().
+  BootstrapNode(Network& network, std::function<void()> changed, bool encrypts = false);
   ~BootstrapNode() override;
 
   /// Be the rendezvous for everyone who proves `secret` and names `commId`.  Ends by itself when all have met.
@@ -138,11 +139,11 @@ class BootstrapNode : public Machine {
 
   void onAccepted(LinkId link) override;
   void onConnected(LinkId link) override;
-  void onMessage(LinkId link, std::string_view message) override;
+  void onMessage(LinkId link, std::string_view sealed) override;
   void onClosed(LinkId link, const Status& why) override;
   int64_t nextTimerNs() const override;
   void onTimer() override;
-  /// kMaxStrangerBytes until the link has proven the secret.
+  /// kMaxStrangerBytes until the link has proven the secret; then messages are under seals (sealed_links.hpp).
   size_t messageLimit(LinkId link) const override;
 
  private:

@@ -31,8 +31,8 @@ class Sealer {
  private:
   std::string tagOf(std::string_view message) const;
 
-  const Secret key_;
-  const std::unique_ptr<Gcm> gcm_;  // null: tags alone
+  Secret key_;
+  std::unique_ptr<Gcm> gcm_;  // null: tags alone
   uint64_t next_ = 0;
 };
 

@@ -5,6 +5,7 @@ import pathlib
 import random
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -127,6 +128,58 @@ class Secrets(unittest.TestCase):
         second = start(torchrun(1, 2, port=port))
         self.assertIn("has a secret by TUTTI_SECRET, which this rank lacks", self.finish([second], failing=True)[0])
         self.finish([first], failing=True)
+
+
+class Encryption(unittest.TestCase):
+    def job(self, common, ranks=(), n=2):
+        """Exit status and output of a job, with variables for all and for the last rank."""
+        exports = "".join(f"[ $RANK != {n - 1} ] || export {name}='{value}'; " for name, value in ranks)
+        done = subprocess.run([RUN, "-n", str(n), "--grace", "30", "sh", "-c", exports + 'exec "$0"', PROGRAM],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT,
+                              env=environment({"TUTTI_TIMEOUT_MS": "40000"} | common))
+        return done.returncode, done.stdout
+
+    def setUp(self):
+        if "cannot be used" in self.job({"TUTTI_ENCRYPT": "1"})[1]:
+            self.skipTest("there is no libcrypto")
+
+    def test_a_job_runs_encrypted_or_under_tags(self):
+        for variables in ({"TUTTI_ENCRYPT": "1"}, {"TUTTI_ENCRYPT": "1", "TUTTI_RECONNECT": "none"},
+                          {"TUTTI_INTEGRITY": "mac", "TUTTI_HOSTID": "a"}, {"TUTTI_CHECK_RESULTS": "1"}):
+            for n in (2, 3):
+                status, said = self.job(variables | {"TUTTI_TRANSPORTS": "self,tcp"}, n=n)
+                self.assertEqual(status, 0, said)
+
+    def test_between_hosts(self):
+        # Ranks with names of hosts of their own are joined as those of several hosts are.
+        for variables in ({"TUTTI_ENCRYPT": "1"}, {"TUTTI_INTEGRITY": "mac"}):
+            status, said = self.job(variables, [("TUTTI_HOSTID", "other")], n=3)
+            self.assertEqual(status, 0, said)
+
+    def test_ranks_that_differ_hear_so(self):
+        said = self.job({}, [("TUTTI_ENCRYPT", "1")])[1]
+        self.assertRegex(said, "TUTTI_ENCRYPT is 1 on rank 1 and 0 where ranks meet.*set it alike on all ranks")
+        said = self.job({"TUTTI_TRANSPORTS": "self,tcp"}, [("TUTTI_INTEGRITY", "mac")])[1]
+        self.assertIn("set TUTTI_ENCRYPT and TUTTI_INTEGRITY alike on all ranks", said)
+
+    def test_what_cannot_encrypt_is_refused(self):
+        for transport in ("verbs", "ucx", "ncclnet"):
+            status, said = self.job({"TUTTI_ENCRYPT": "1", "TUTTI_TRANSPORTS": f"self,{transport},tcp"})
+            self.assertNotEqual(status, 0)
+            self.assertRegex(said, f"TUTTI_ENCRYPT=1, but {transport}, which TUTTI_TRANSPORTS .* does not encrypt|"
+                                   f"there is no transport '{transport}'")
+
+    def test_a_missing_libcrypto_and_a_missing_secret_are_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("libcrypto.so.3", "libcrypto.so.1.1"):
+                pathlib.Path(folder, name).write_text("none", encoding="utf-8")
+            for variables in ({"TUTTI_ENCRYPT": "1"}, {"TUTTI_INTEGRITY": "mac", "TUTTI_TRANSPORTS": "self,tcp"}):
+                status, said = self.job(variables | {"LD_LIBRARY_PATH": folder})
+                self.assertNotEqual(status, 0)
+                self.assertRegex(said, "(TUTTI_ENCRYPT=1|TUTTI_INTEGRITY=mac): OpenSSL's libcrypto .* cannot be used: ")
+        rank = start(torchrun(0, 2, "10.0.0.1", TUTTI_ENCRYPT="1"))
+        said = rank.communicate(timeout=LIMIT)[0]
+        self.assertRegex(said, "TUTTI_ENCRYPT=1 needs a secret, and ranks of several hosts .*set TUTTI_SECRET")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 #include <charconv>
 
 #include "src/base/config.hpp"
+#include "src/control/launch/launch.hpp"
 #include "src/control/session/place_addresses.hpp"
 #include "src/control/session/unique_id.hpp"
 
@@ -35,6 +36,7 @@ Result<tuttiUniqueId> agreedUniqueId(const std::string& address, bool serve) {
   TUTTI_ASSIGN(const HostPort at, parseHostPort(address));
   std::string given = configText("TUTTI_SECRET");
   const bool oneHost = isThisHost(at.host);
+  TUTTI_TRY(launch::checkSecretOf(address, oneHost));
   const std::string label = "rendezvous " + address;
   const Secret base = deriveSecret({}, given.empty() ? label : "secret " + given);
   MeetingPlace place;

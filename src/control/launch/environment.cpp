@@ -105,6 +105,12 @@ Result<tuttiUniqueId> publishedId(const char* launcher, const std::string& hex) 
   return id;
 }
 
+Status checkSecretOf(const std::string& where, bool oneHost) {
+  if (oneHost || configText("TUTTI_ENCRYPT") != "1" || !configText("TUTTI_SECRET").empty()) return {};
+  return invalidUsage("TUTTI_ENCRYPT=1 needs a secret, and ranks of several hosts that meet at ", where,
+                      " have none: set TUTTI_SECRET alike on all ranks (docs/security.md)");
+}
+
 bool allRanksHere(int nRanks) {
   for (const char* name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
     if (text(name) == std::to_string(nRanks)) return true;
@@ -119,6 +125,7 @@ Result<LaunchInfo> meetAt(const FixedPlace& fixed, Deadline deadline) {
   TUTTI_ASSIGN(const int64_t portSet, configInteger("TUTTI_PORT"));
   const int port = portSet != 0 ? static_cast<int>(portSet) : fixed.port;
   if (port < 1 || port > 65535) return invalidUsage("port ", port, " is outside 1..65535; set TUTTI_PORT");
+  TUTTI_TRY(checkSecretOf(cat(fixed.hosts.front(), ":", port), fixed.oneHost));
   MeetingPlace rendezvous = agreedPlace(fixed, port);
   if (info.rank == 0) {
     constexpr int64_t kPatienceNs = 5'000'000'000;  // for a port to become free

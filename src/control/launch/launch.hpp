@@ -32,6 +32,8 @@ Result<Place> place(const char* launcher, const char* rankName, const char* size
 /// The id that rank 0 has published through the launcher.  Errors: SystemError: it is none.
 Result<tuttiUniqueId> publishedId(const char* launcher, const std::string& hex);
 
+/// Errors: InvalidUsage: TUTTI_ENCRYPT=1, where ranks of several hosts have no secret but one that can be guessed.
+Status checkSecretOf(const std::string& where, bool oneHost);
 /// Whether the launcher says that as many ranks are on this host as there are.
 bool allRanksHere(int nRanks);
 

@@ -9,6 +9,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/config.hpp"
+#include "src/base/gcm.hpp"
 #include "src/control/session/interfaces.hpp"
 #include "src/control/session/session_impl.hpp"
 #include "src/control/session/unique_id.hpp"
@@ -55,7 +56,10 @@ Status Session::Impl::open(const std::vector<SocketAddress>& addresses, int64_t 
     changed.notify_all();
   };
   network = std::make_unique<SocketNetwork>(*reactor, timeoutMs, notify);
-  bootstrap = std::make_unique<BootstrapNode>(*network, notify);
+  TUTTI_ASSIGN(const int64_t encrypts, configInteger("TUTTI_ENCRYPT"));
+  if (const Status found = Gcm::available(); encrypts == 1 && !found.ok())
+    return invalidUsage("TUTTI_ENCRYPT=1: ", found.message());
+  bootstrap = std::make_unique<BootstrapNode>(*network, notify, encrypts == 1);
   network->setMachine(bootstrap.get());
   std::vector<SocketAddress> bound;
   Status problem;

@@ -130,6 +130,7 @@ class Control : public FdExchange, public StreamExchange {
   PendingFd fetch(int peer, const std::string& key) override;
   PendingFd open(int peer, int index) override;
   Result<Fd> opened(int peer, int index) override;
+  DirectionKeys keysOf(int peer, int index) override;
   int nPaths() const override;
   /// Called on the Session's thread, by the rules of onFailure, when something that is polled may have come.  Empty:
   /// not any more.

@@ -74,7 +74,7 @@ TEST_CASE("whoever lies is refused") {
     CHECK_FALSE(DialerProof(kSecret, kHello, Nonce{0xd}).onChallenge(acceptor.challenge()).ok());
   }
   SECTION("the acceptor's own proof, reflected") {
-    std::string echo = acceptor.challenge().substr(1 + sizeof(Nonce));
+    std::string echo = acceptor.challenge().substr(2 + sizeof(Nonce));
     echo.insert(echo.begin(), static_cast<char>(MessageType::Proof));
     CHECK_FALSE(acceptor.onProof(echo).ok());
   }
