@@ -39,6 +39,8 @@ struct TransportEntry {
 
   /// Whether it may join ranks of different hosts, so that config.netName may ask for it.
   bool isNetwork() const;
+  /// Whether what it sends between hosts, if anything, can be encrypted.
+  bool canEncrypt() const;
   /// Whether it joins ranks of a host by memory that both see.
   bool sharesMemory() const;
 };

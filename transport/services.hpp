@@ -6,6 +6,7 @@
 
 #include "src/base/fd.hpp"
 #include "src/base/pending.hpp"
+#include "src/base/secret.hpp"
 
 namespace tutti {
 
@@ -34,6 +35,9 @@ class StreamExchange {
   virtual PendingFd open(int peer, int index) = 0;
   /// The same if `peer` has opened it and nobody here has; not valid: it has not.  Dials nobody.
   virtual Result<Fd> opened(int /*peer*/, int /*index*/) { return Fd(); }
+  /// The keys of a stream's two directions, once, when open() or opened() has given it: nobody but its ends has them.
+  /// Empty ones: a stream without a secret.
+  virtual DirectionKeys keysOf(int /*peer*/, int /*index*/) { return {}; }
   /// How many of this rank's addresses, each of an interface, streams are to be spread over: more than one where the
   /// user has named several interfaces.
   virtual int nPaths() const { return 1; }

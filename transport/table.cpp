@@ -71,6 +71,11 @@ bool TransportEntry::isNetwork() const {
   return std::ranges::any_of(links, [](const LinkDescription& link) { return link.profile.betweenHosts; });
 }
 
+bool TransportEntry::canEncrypt() const {
+  return std::ranges::none_of(
+      links, [](const LinkDescription& link) { return link.profile.betweenHosts && !link.profile.encrypts; });
+}
+
 bool TransportEntry::sharesMemory() const {
   return std::ranges::any_of(links, [](const LinkDescription& link) { return link.profile.mapped; });
 }

@@ -26,11 +26,13 @@ Status notComing(const MeetingPlace& place, int rank, int nRanks, Status why) {
 /// Joins by a unique id, with a Session of its own.
 JoinFunction joinById(const MeetingPlace& place, int rank, int nRanks, const CommSettings& settings) {
   return [=](AbortState* abortState) -> Result<std::unique_ptr<Comm>> {
-    Result<std::shared_ptr<Session>> session = Session::create();
+    const Reach reach = staysOnHost(place.controlAddress) ? Reach::Host : Reach::Network;
+    Result<std::shared_ptr<Session>> session = Session::create(reach);
     if (!session.ok()) return notComing(place, rank, nRanks, session.status());
     JoinRequest request;
     request.commId = place.commId;
     request.secret = place.secret;
+    request.secretOfUser = place.secretOfUser;
     request.rank = rank;
     request.nRanks = nRanks;
     request.self = (*session)->controlAddress();
@@ -65,9 +67,10 @@ Status initEnv(tuttiComm_t* comm, const tuttiConfig_t* config) {
   if (!settings.ok() && (!launch.ok() || launch->nRanks == 1)) return settings.status();
   TUTTI_TRY(launch.status());
   if (launch->nRanks == 1) {
-    TUTTI_ASSIGN(launch->id, openRendezvousPlace());
+    TUTTI_ASSIGN(launch->id, openRendezvousPlace(Reach::Host));
   }
   TUTTI_ASSIGN(const MeetingPlace place, decodeUniqueId(launch->id));
+  wipe(launch->id.internal, sizeof launch->id.internal);
   if (!settings.ok()) return notComing(place, launch->rank, launch->nRanks, settings.status());
   return startJoin(newHandle(launch->rank, launch->nRanks, *settings),
                    joinById(place, launch->rank, launch->nRanks, *settings), comm);
@@ -76,7 +79,7 @@ Status initEnv(tuttiComm_t* comm, const tuttiConfig_t* config) {
 Status initAll(tuttiComm_t* comms, int nDev, const int* devList) {
   TUTTI_TRY(checkNotNull(comms, "comms"));
   if (nDev < 1) return invalidArgument("nDev ", nDev, " is less than 1");
-  TUTTI_ASSIGN(const tuttiUniqueId id, openRendezvousPlace());
+  TUTTI_ASSIGN(const tuttiUniqueId id, openRendezvousPlace(Reach::Host));
   ++groupDepth;
   Status status;
   for (int rank = 0; rank < nDev; ++rank) {
@@ -168,7 +171,11 @@ Status commGrow(tuttiComm_t parent, int nRanks, const tuttiUniqueId* id, int ran
     return invalidArgument("nRanks ", nRanks, " is not more than the ", comm->nRanks(), " ranks of comm");
   }
   TUTTI_ASSIGN(const CommSettings settings, resolveSettings(config, &comm->settings()));
-  std::shared_ptr<tuttiUniqueId> copy = id == nullptr ? nullptr : std::make_shared<tuttiUniqueId>(*id);
+  const auto forget = [](tuttiUniqueId* secret) {
+    if (secret != nullptr) wipe(secret->internal, sizeof secret->internal);
+    delete secret;
+  };
+  const std::shared_ptr<tuttiUniqueId> copy(id == nullptr ? nullptr : new tuttiUniqueId(*id), forget);
   comm->callOrder().drain();
   if (const Status failure = comm->failure(); !failure.ok()) return growFailed(*comm, nRanks, id, failure);
   const auto plan = [comm, nRanks, copy] { return planGrow(*comm, nRanks, copy.get()); };
@@ -247,12 +254,16 @@ Status dump(tuttiComm_t handle, const char* path) {
 extern "C" {
 
 tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int nRanks, tuttiUniqueId commId, int rank) {
-  return reportCall("CommInitRank", initRank(comm, nRanks, commId, rank, nullptr), nullptr);
+  const Status status = initRank(comm, nRanks, commId, rank, nullptr);
+  wipe(commId.internal, sizeof commId.internal);
+  return reportCall("CommInitRank", status, nullptr);
 }
 
 tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t* comm, int nRanks, tuttiUniqueId commId, int rank,
                                       tuttiConfig_t* config) {
-  return reportCall("CommInitRankConfig", initRank(comm, nRanks, commId, rank, config), nullptr);
+  const Status status = initRank(comm, nRanks, commId, rank, config);
+  wipe(commId.internal, sizeof commId.internal);
+  return reportCall("CommInitRankConfig", status, nullptr);
 }
 
 tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int nDev, const int* devList) {

@@ -56,6 +56,17 @@ constexpr Variable kVariables[] = {
      "how long one that broke may take to be made again before its peer counts as lost; 0: for ever"},
     {"TUTTI_RECONNECT_BYTES", Bytes, "2M", "bytes",
      "what one keeps of each direction until the peer has taken it, the most that is under way"},
+    {"TUTTI_ENCRYPT", Flag, "0", "",
+     "1: all TCP connections are encrypted (AES-256-GCM by libcrypto), those of data and those by which ranks watch "
+     "each "
+     "other; what cannot encrypt is refused between hosts (security.md)"},
+    {"TUTTI_INTEGRITY", Text, "crc", "",
+     "what finds changed bytes on tcp connections between hosts: crc (CRC-32C, with TUTTI_RECONNECT), mac (keyed tags, "
+     "against enemies too; needs libcrypto)"},
+    {"TUTTI_CHECK_RESULTS", Integer, "0", "",
+     "k: the results of every k-th AllReduce, AllGather and Broadcast are compared among ranks on the host, and the "
+     "one "
+     "that differs is named; 0: never"},
     {"TUTTI_TCP_CONGESTION", Text, "", "",
      "congestion control of tcp connections between hosts, e.g. bbr, cubic, dctcp; unset: the system's"},
     {"TUTTI_TCP_BUSY_POLL_US", Integer, "0", "us",
@@ -154,6 +165,8 @@ constexpr Variable kVariables[] = {
     {"TUTTI_HOSTID", Text, "", "", "names this host; ranks with different names never share memory"},
 };
 
+constexpr std::string_view kSecrets[] = {"TUTTI_SECRET", "TUTTI_UNIQUE_ID"};
+
 const Variable* findOrNull(std::string_view name) {
   for (const Variable& v : kVariables) {
     if (name == v.name) return &v;
@@ -198,6 +211,7 @@ Status checkRange(const Variable& v, int64_t value) {
       {"TUTTI_NSOCKETS", 1, 16},
       {"TUTTI_IB_RAILS", 1, 4},
       {"TUTTI_IB_QPS_PER_CONNECTION", 1, 16},
+      {"TUTTI_CHECK_RESULTS", 0, 1 << 30},
       {"TUTTI_RECONNECT_MS", 0, int64_t{1} << 40},
       {"TUTTI_RECONNECT_BYTES", 256 << 10, 1 << 30},
       {"TUTTI_TCP_BUSY_POLL_US", 0, 1'000'000},
@@ -237,6 +251,7 @@ struct Choice {
   std::array<std::string_view, 3> words;
 };
 constexpr Choice kChoices[] = {{"TUTTI_RECONNECT", {"none", "hosts", "all"}},
+                               {"TUTTI_INTEGRITY", {"crc", "mac"}},
                                {"TUTTI_LINK_PROBE", {"auto", "off", "always"}}};
 
 const Choice* findChoice(std::string_view name) {
@@ -275,6 +290,8 @@ std::string valueSet(const Variable& v) {
 }
 
 }  // namespace
+
+bool isSecret(std::string_view name) { return std::ranges::find(kSecrets, name) != std::end(kSecrets); }
 
 std::span<const Variable> variables() { return kVariables; }
 

@@ -22,6 +22,9 @@ struct Variable {
   const char* meaning;
 };
 
+/// Whether its value is known to the ranks of one job alone: nothing prints it.
+bool isSecret(std::string_view name);
+
 /// All variables, in the order in which `tutti-info --config` prints them.
 std::span<const Variable> variables();
 

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "src/base/secret.hpp"
+
 namespace tutti {
 namespace {
 
@@ -32,6 +34,12 @@ std::array<uint32_t, 64> expand(const unsigned char* data) {
     w[i] = w[i - 16] + s0 + w[i - 7] + s1;
   }
   return w;
+}
+
+/// What compression leaves on the stack below its caller.
+[[gnu::noinline]] void burnStack() {
+  char below[1024];
+  wipe(below, sizeof below);
 }
 
 }  // namespace
@@ -94,11 +102,16 @@ Digest hmacSha256(std::string_view key, std::string_view data) {
     outer[i] = static_cast<char>(inner[i] ^ 0x5c);
     inner[i] = static_cast<char>(inner[i] ^ 0x36);
   }
-  const Digest first = Sha256().add({inner.data(), inner.size()}).add(data).finish();
-  return Sha256()
-      .add({outer.data(), outer.size()})
-      .add({reinterpret_cast<const char*>(first.data()), first.size()})
-      .finish();
+  Sha256 within, around;
+  const Digest first = within.add({inner.data(), inner.size()}).add(data).finish();
+  around.add({outer.data(), outer.size()}).add({reinterpret_cast<const char*>(first.data()), first.size()});
+  const Digest mac = around.finish();
+  wipe(inner);
+  wipe(outer);
+  wipe(&within, sizeof within);
+  wipe(&around, sizeof around);
+  burnStack();
+  return mac;
 }
 
 bool sameDigest(const Digest& a, const Digest& b) {

@@ -25,7 +25,7 @@ class Sha256 {
   uint64_t bytes_ = 0;
 };
 
-/// Keys of any length.
+/// Keys of any length; nothing of one stays on the stack.
 Digest hmacSha256(std::string_view key, std::string_view data);
 
 /// Takes the same time wherever the two differ.

@@ -15,6 +15,8 @@ class CallNumbers {
   }
   /// From 1; written into the collective's fingerprint and the log.
   uint64_t nextCollective() { return ++collectives_; }
+  /// The last one's.
+  uint64_t collective() const { return collectives_; }
   /// From 0.
   uint32_t nextMessage(int peer, bool isSend) {
     return (isSend ? sendsTo_ : receivesFrom_)[static_cast<size_t>(peer)]++;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -13,8 +12,8 @@ namespace tutti {
 namespace {
 
 Result<std::shared_ptr<Session>> sessionFor(Comm& parent, bool share) {
-  if (share) return parent.control().session();
-  return Session::create();
+  const std::shared_ptr<Session>& session = parent.control().session();
+  return share ? session : Session::create(staysOnHost(session->controlAddress()) ? Reach::Host : Reach::Network);
 }
 
 /// members: ranks of the parent by their rank in the child, one of which is this rank.
@@ -52,11 +51,11 @@ void tellNewRanks(Session& session, const JoinRequest& request, const Status& wh
 }
 
 // New ranks know the unique id only, so that the child has its names.
-Result<JoinRequest> growRequest(const Comm& parent, int nRanks, const tuttiUniqueId& id) {
-  TUTTI_ASSIGN(const MeetingPlace place, decodeUniqueId(id));
+JoinRequest growRequest(const Comm& parent, int nRanks, const MeetingPlace& place) {
   JoinRequest request;
   request.commId = place.commId;
   request.secret = place.secret;
+  request.secretOfUser = place.secretOfUser;
   request.rendezvous = place.controlAddress;
   request.rank = parent.rank();
   request.nRanks = nRanks;
@@ -94,23 +93,23 @@ Result<ChildPlan> planSplit(Comm& parent, int color, int key, bool share) {
 Status growFailed(Comm& parent, int nRanks, const tuttiUniqueId* id, const Status& why) {
   // Ranks that have only called wrongly may call again with this id.
   if (id == nullptr || why.code() == tuttiInvalidUsage) return why;
-  const Result<JoinRequest> request = growRequest(parent, nRanks, *id);
-  if (request.ok()) tellNewRanks(*parent.control().session(), *request, why);
+  const Result<MeetingPlace> place = decodeUniqueId(*id);
+  if (place.ok()) tellNewRanks(*parent.control().session(), growRequest(parent, nRanks, *place), why);
   return why;
 }
 
 Result<ChildPlan> planGrow(Comm& parent, int nRanks, const tuttiUniqueId* id) {
   MembershipCall call{.kind = MembershipCall::Kind::Grow, .nRanks = nRanks};
-  if (id != nullptr) call.text.assign(id->internal, sizeof id->internal);
+  if (id != nullptr) call.text = sealUniqueId(parent.control().secret(), *id);
   const Result<Decision> decision = agreeOn(parent, call);
   if (!decision.ok()) return growFailed(parent, nRanks, id, decision.status());
   TUTTI_ASSIGN(const int root, growRoot(*decision));
-  const std::string& text = decision->calls[static_cast<size_t>(root)].text;
-  tuttiUniqueId given{};
-  std::memcpy(given.internal, text.data(), std::min(text.size(), sizeof given.internal));
+  const std::string& sealed = decision->calls[static_cast<size_t>(root)].text;
+  TUTTI_ASSIGN(const MeetingPlace place, openSealedUniqueId(parent.control().secret(), sealed));
   ChildPlan child;
-  TUTTI_ASSIGN(child.request, growRequest(parent, nRanks, given));
-  TUTTI_ASSIGN(child.session, Session::create());
+  child.request = growRequest(parent, nRanks, place);
+  const Reach reach = staysOnHost(place.controlAddress) ? Reach::Host : Reach::Network;
+  TUTTI_ASSIGN(child.session, Session::create(reach));
   child.request.self = child.session->controlAddress();
   return child;
 }

@@ -10,6 +10,7 @@ Comm::Comm(const CommSettings& settings, AbortState* abortState)
 Comm::~Comm() {
   monitorSeat_ = MonitorSeat();
   own_.batch.reset();
+  resultChecks_.reset();  // an exchange of control_'s may be under way
   planner_.clear();
   watchdog_.stop();
   if (executor_) {  // its endpoints use links_

@@ -17,6 +17,7 @@
 #include "src/comm/monitor.hpp"
 #include "src/comm/operators.hpp"
 #include "src/comm/registrations.hpp"
+#include "src/comm/result_checks.hpp"
 #include "src/comm/settings.hpp"
 #include "src/comm/watchdog.hpp"
 #include "src/control/session/session.hpp"
@@ -68,6 +69,8 @@ class Comm {
   const RankLayout& layout() const { return layout_; }
   /// Who hears of calls; null: nobody.
   profiler::Profiler* profiler() const { return profiler_.get(); }
+  /// Who compares results among ranks; null: nobody.
+  ResultChecks* resultChecks() const { return resultChecks_.get(); }
   /// How calls wait and end.
   Watchdog& watchdog() { return watchdog_; }
   /// The error that broke this communicator, or ok.  Any thread.
@@ -105,6 +108,7 @@ class Comm {
   std::unique_ptr<Control> control_;
   std::unique_ptr<Links> links_;
   std::unique_ptr<profiler::Profiler> profiler_;
+  std::unique_ptr<ResultChecks> resultChecks_;
   std::unique_ptr<Executor> executor_;
   RankLayout layout_;
   UserObjects userObjects_;

@@ -14,6 +14,7 @@
 #include "src/comm/host_executor.hpp"
 #include "src/comm/host_links.hpp"
 #include "src/comm/launch.hpp"
+#include "src/comm/result_checks.hpp"
 #include "transport/table.hpp"
 
 namespace tutti {
@@ -62,9 +63,9 @@ const char* nameOf(ExecutorKind way) {
 /// What all ranks must have set alike, as a sentence that can be compared and shown.
 Result<std::string> commonSettings(const CommSettings& settings) {
   std::string text;
-  for (const char* name :
-       {"TUTTI_ALGO", "TUTTI_PROTO", "TUTTI_JOIN", "TUTTI_ALGO_STRICT", "TUTTI_SLOT_BYTES", "TUTTI_SLOTS",
-        "TUTTI_NSOCKETS", "TUTTI_CUDA_EXECUTOR", "TUTTI_TUNER_PLUGIN", "TUTTI_LINK_PROBE"}) {
+  for (const char* name : {"TUTTI_ALGO", "TUTTI_PROTO", "TUTTI_JOIN", "TUTTI_ALGO_STRICT", "TUTTI_SLOT_BYTES",
+                           "TUTTI_SLOTS", "TUTTI_NSOCKETS", "TUTTI_ENCRYPT", "TUTTI_CHECK_RESULTS",
+                           "TUTTI_CUDA_EXECUTOR", "TUTTI_TUNER_PLUGIN", "TUTTI_LINK_PROBE"}) {
     text += cat(name, "=", configText(name), configIsSet(name) ? " " : " (default) ");
   }
   return text + cat("transports=", settings.transports, " reproducible=", settings.reproducible,
@@ -73,8 +74,25 @@ Result<std::string> commonSettings(const CommSettings& settings) {
 }
 
 bool isAllowed(const TransportEntry& entry, const CommSettings& settings) {
+  if (configText("TUTTI_ENCRYPT") == "1" && !entry.canEncrypt()) return false;
   const bool listNames = !settings.transports.empty() && settings.transports.front() != '^';
   return entry.links.empty() || ((listNames || !entry.onlyNamed) && transportAllowed(settings.transports, entry.name));
+}
+
+/// What is asked for by name and cannot encrypt where all is to be encrypted.
+Status checkEncryption(const CommSettings& settings) {
+  if (configText("TUTTI_ENCRYPT") != "1") return {};
+  const bool listNames = !settings.transports.empty() && settings.transports.front() != '^';
+  for (const TransportEntry* entry : settings.table) {
+    const bool plugin =
+        entry->name == "ncclnet" && !configText("TUTTI_NET_PLUGIN").empty() && configText("TUTTI_NET_PLUGIN") != "none";
+    const bool asked = (listNames || plugin) && transportAllowed(settings.transports, entry->name);
+    if (entry->canEncrypt() || !asked) continue;
+    return invalidUsage("TUTTI_ENCRYPT=1, but ", entry->name, ", which ",
+                        listNames ? "TUTTI_TRANSPORTS (or config.transports)" : "TUTTI_NET_PLUGIN",
+                        " asks for, does not encrypt what it sends between hosts; tcp does");
+  }
+  return {};
 }
 
 // Over sockets every slice is a call on both sides and a wait, so larger ones pay until the slices of all ranks no
@@ -118,6 +136,7 @@ class Joining {
   Status startWatching();
   void watchNeighbours();
   Status openRecorder();
+  Status openResultChecks();
   Status openProfiler();
   Status openTuner();
 
@@ -144,6 +163,7 @@ Result<std::unique_ptr<Comm>> Comm::join(std::shared_ptr<Session> session, JoinR
 /// What this rank brings along, and tells the others of.
 Status Joining::prepare(int rank, int nRanks, PeerDescriptor* descriptor) {
   const CommSettings& settings = comm_.settings_;
+  TUTTI_TRY(checkEncryption(settings));
   TUTTI_ASSIGN(const int64_t slots, configInteger("TUTTI_SLOTS"));
   slots_ = static_cast<uint32_t>(slots);
   if (settings.cudaDevice >= 0) {
@@ -193,6 +213,7 @@ Status Joining::setUp() {
   TUTTI_TRY(chooseExecutor());
   TUTTI_TRY(openRecorder());
   TUTTI_TRY(openTransports());
+  TUTTI_TRY(openResultChecks());
   TUTTI_TRY(openProfiler());
   TUTTI_TRY(openTuner());
   TUTTI_TRY(tellAddresses());
@@ -363,6 +384,18 @@ Status Joining::openRecorder() {
   RecorderIdentity identity{rank(), comm_.nRanks(), descriptors_[0].communicator, mine().info.hostId};
   identity.name = comm_.settings_.name;
   return comm_.watchdog_.recorder().open(identity);
+}
+
+Status Joining::openResultChecks() {
+  TUTTI_ASSIGN(const int64_t every, configInteger("TUTTI_CHECK_RESULTS"));
+  if (every == 0) return {};
+  if (layout_.anyCuda())
+    return invalidUsage("TUTTI_CHECK_RESULTS=", every, " is for communicators of ranks on the host, and this one has ",
+                        "ranks on CUDA devices; set it to 0");
+  TUTTI_DEBUG("comm", "rank ", rank(), ": of ", every,
+              " calls whose results are the same on all ranks one is compared");
+  comm_.resultChecks_ = std::make_unique<ResultChecks>(*comm_.control_, static_cast<int>(every));
+  return {};
 }
 
 // These two before ranks meet for the last time: then all hear of one whose plugin cannot be used.

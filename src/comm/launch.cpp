@@ -6,6 +6,7 @@
 #include "src/comm/call_events.hpp"
 #include "src/comm/fast_path.hpp"
 #include "src/comm/handle.hpp"
+#include "src/comm/result_checks.hpp"
 
 namespace tutti {
 namespace {
@@ -99,6 +100,7 @@ void Batch::clear() {
   counts_.reset();
   next_ = 0;
   current_ = nullptr;
+  comparing_ = false;
   prepared_ = false;
   numOpen_ = SIZE_MAX;
   refused_ = {};
@@ -159,9 +161,10 @@ Status Batch::reserveWorkspace(const Call& call) {
   return asStatus(comm_.executor().workspace(extentsOf(call, comm_.rank(), comm_.nRanks()).sendBytes));
 }
 
-// A profiler hears of calls that go by batches alone.
+// A profiler hears of calls that go by batches alone, and results are compared there.
 void Batch::remember() {
-  if (comm_.profiler() != nullptr || collectives_.size() != 1 || calls_.size() != 1) return;
+  if (comm_.profiler() != nullptr || comm_.resultChecks() != nullptr || collectives_.size() != 1 || calls_.size() != 1)
+    return;
   const auto& [call, entry] = collectives_.front();
   if (entry->copiedBytes > 0 || call->counts || call->custom ||
       (call->count == 0 && call->collective != Collective::Barrier))
@@ -212,6 +215,7 @@ void Batch::endMessages() {
 }
 
 Result<bool> Batch::stepCollectives() {
+  if (comparing_) return compare();
   if (current_ == nullptr && next_ < collectives_.size()) beginNext();
   if (current_ == nullptr) return false;
   TUTTI_ASSIGN(const Progress progress, current_->step());
@@ -219,12 +223,26 @@ Result<bool> Batch::stepCollectives() {
     comm_.watchdog().recorder().leave();
     if (events_) events_->endCollectives();
     current_ = nullptr;
+    if (comm_.resultChecks() != nullptr) beginComparing();
   }
   return progress != Progress::Blocked;
 }
 
+void Batch::beginComparing() {
+  ResultChecks& checks = *comm_.resultChecks();
+  const Call& call = *collectives_[next_ - 1].first;
+  comparing_ = checks.due(call);
+  if (comparing_) checks.begin(call, comm_.callOrder().numbers().collective());
+}
+
+Result<bool> Batch::compare() {
+  TUTTI_ASSIGN(const bool same, comm_.resultChecks()->poll());
+  comparing_ = !same;
+  return same;
+}
+
 Progress Batch::progress(bool moved) const {
-  if (pointToPointDone_ && current_ == nullptr && next_ == collectives_.size()) return Progress::Done;
+  if (pointToPointDone_ && current_ == nullptr && !comparing_ && next_ == collectives_.size()) return Progress::Done;
   return moved ? Progress::Moved : Progress::Blocked;
 }
 

@@ -84,6 +84,7 @@ class Batch : public Task {
   Comm& comm_;
   std::vector<PlannedCall> collectives_;
   size_t next_ = 0;          // collective to begin next
+  bool comparing_ = false;   // the result of the one that has just ended
   Task* current_ = nullptr;  // the one that runs, or several
 
  private:
@@ -107,6 +108,8 @@ class Batch : public Task {
     std::shared_ptr<const PlanEntry> entry;  // of a collective
     Endpoint* endpoint = nullptr;            // of a send or receive
   };
+  void beginComparing();
+  Result<bool> compare();
   Result<bool> learnCounts();
   Result<bool> exchangeCounts(Call* call);
   void beginExchange();

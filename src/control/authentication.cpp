@@ -24,7 +24,9 @@ LinkAuthentication::Entry LinkAuthentication::remove(LinkId link) {
   return std::move(entry);
 }
 
-LinkId LinkAuthentication::dial(const ControlAddress& to, const Hello& hello, const Secret& secret, MemberId owner) {
+LinkId LinkAuthentication::dial(const ControlAddress& to, const Hello& wanted, const Secret& secret, MemberId owner) {
+  Hello hello = wanted;
+  hello.encrypts = encrypts_;
   const LinkId link = network_.dial(to);
   Entry& entry = entries_[link];
   entry.phase = Phase::Connecting;
@@ -86,7 +88,7 @@ void LinkAuthentication::onMessage(LinkId link, std::string_view message) {
       Result<std::string> accepted = entry.acceptor->onProof(message);
       if (!accepted.ok()) return fail(link, accepted.status());
       network_.send(link, *accepted);
-      return admit(link);
+      return admit(link, entry.acceptor->keys(), entry.hello.encrypts);
     }
     case Phase::Connecting:
     case Phase::Parked: return fail(link, remoteError("a message out of turn"));
@@ -106,7 +108,7 @@ void LinkAuthentication::onHello(LinkId link, Entry& entry, std::string_view mes
 void LinkAuthentication::challenge(LinkId link, Entry& entry) {
   const Secret* secret = hooks_.secretFor(entry.hello);
   if (secret == nullptr) return;
-  entry.acceptor.emplace(*secret, entry.helloBytes, nonce());
+  entry.acceptor.emplace(*secret, entry.helloBytes, nonce(), encrypts_);
   entry.phase = Phase::AwaitProof;
   network_.send(link, entry.acceptor->challenge());
 }
@@ -119,7 +121,8 @@ void LinkAuthentication::unpark() {
 void LinkAuthentication::onDialerMessage(LinkId link, Entry& entry, std::string_view message) {
   if (entry.phase == Phase::AwaitAccepted) {
     const Status accepted = entry.dialer->onAccepted(message);
-    return accepted.ok() ? admit(link) : fail(link, accepted);
+    if (!accepted.ok()) return fail(link, accepted);
+    return admit(link, entry.dialer->keys(), entry.dialer->peerEncrypts());
   }
   Result<std::string> proof = entry.dialer->onChallenge(message);
   if (!proof.ok()) {
@@ -131,15 +134,26 @@ void LinkAuthentication::onDialerMessage(LinkId link, Entry& entry, std::string_
   network_.send(link, *proof);
 }
 
-void LinkAuthentication::admit(LinkId link) {
+/// Where one end encrypts and the other does not, nothing goes over the link but the news of that.
+void LinkAuthentication::admit(LinkId link, const DirectionKeys& keys, bool peerEncrypts) {
+  const bool alike = peerEncrypts == encrypts_;
+  if (!alike && entries_.at(link).hello.purpose != Purpose::Meet)
+    return fail(link, invalidUsage("TUTTI_ENCRYPT is ", encrypts_, " here and ", peerEncrypts, " there"));
   const Entry entry = remove(link);
-  hooks_.proven(link, entry.hello, entry.owner);
+  network_.protect(link, keys, encrypts_ && peerEncrypts);
+  hooks_.proven(link, entry.hello, entry.owner, alike);
 }
 
 void LinkAuthentication::onClosed(LinkId link, const Status& why) {
   if (!owns(link)) return;
   const Entry entry = remove(link);
-  if (entry.owner != 0) hooks_.dialFailed(link, entry.owner, why);
+  if (entry.owner == 0) return;
+  // Older versions of the protocol end a link that they do not understand, without a word.
+  const bool unanswered = entry.phase == Phase::AwaitChallenge && why.code() == tuttiRemoteError;
+  const Status told =
+      unanswered ? remoteError(why.message(), ", before it answered; do all ranks load the same version of Tutti?")
+                 : why;
+  hooks_.dialFailed(link, entry.owner, told);
 }
 
 void LinkAuthentication::onTimer() {

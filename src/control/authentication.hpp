@@ -12,7 +12,7 @@
 #include <string>
 
 #include "src/control/handshake.hpp"
-#include "src/control/network.hpp"
+#include "src/control/sealed_links.hpp"
 
 namespace tutti {
 
@@ -27,15 +27,19 @@ class LinkAuthentication {
   struct Hooks {
     /// The secret for what a stranger asks for; nullptr: unknown here, or not yet.
     std::function<const Secret*(const Hello&)> secretFor;
-    /// Both ends are proven; the link is the hook's from here on.  owner: as given to dial(), 0 for an accepted link.
-    std::function<void(LinkId, const Hello&, MemberId owner)> proven;
+    /// Both ends are proven and the link is sealed; it is the hook's from here on.  owner: as given to dial(), 0 for an
+    /// accepted link.  alike: both ends encrypt, or neither; else the link is for the news of that (Purpose::Meet
+    /// only).
+    std::function<void(LinkId, const Hello&, MemberId owner, bool alike)> proven;
     /// A dial has failed; its link is gone.  InvalidUsage: what answers has another secret.
     std::function<void(LinkId, MemberId owner, const Status&)> dialFailed;
     /// A stranger who says that it is the dialer of this Hello says, too, that it has another secret.
     std::function<void(const Hello&)> otherSecret;
   };
 
-  LinkAuthentication(Network& network, Hooks hooks) : network_(network), hooks_(std::move(hooks)) {}
+  LinkAuthentication(SealedLinks& network, bool encrypts, Hooks hooks)
+      : network_(network), encrypts_(encrypts), hooks_(std::move(hooks)) {}
+  bool encrypts() const { return encrypts_; }
 
   LinkId dial(const ControlAddress& to, const Hello& hello, const Secret& secret, MemberId owner);
   /// Give up a dial; no hook is called.
@@ -73,9 +77,10 @@ class LinkAuthentication {
   void challenge(LinkId link, Entry& entry);
   void onHello(LinkId link, Entry& entry, std::string_view message);
   void onDialerMessage(LinkId link, Entry& entry, std::string_view message);
-  void admit(LinkId link);
+  void admit(LinkId link, const DirectionKeys& keys, bool peerEncrypts);
 
-  Network& network_;
+  SealedLinks& network_;
+  const bool encrypts_;
   Hooks hooks_;
   std::map<LinkId, Entry> entries_;
   std::set<std::pair<int64_t, LinkId>> deadlines_;  // of entries that have one

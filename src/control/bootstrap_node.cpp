@@ -23,21 +23,21 @@ struct Route {
 
 class BootstrapNode::Impl {
  public:
-  Impl(Network& network, std::function<void()> changed)
+  Impl(Network& network, std::function<void()> changed, bool encrypts)
       : network_(network),
         changed_(std::move(changed)),
-        authentication_(network, {.secretFor = [this](const Hello& hello) { return secretFor(hello); },
-                                  .proven =
-                                      [this](LinkId link, const Hello& hello, MemberId owner) {
-                                        owner == 0 ? accepted(link, hello) : dialed(link, hello, owner);
-                                      },
-                                  .dialFailed =
-                                      [this](LinkId link, MemberId owner, const Status& why) {
-                                        if (Member* member = find(owner)) return member->onDialFailed(link, why);
-                                        const auto notice = notices_.find(owner);
-                                        if (notice != notices_.end()) notice->second.onDialFailed(link, why);
-                                      },
-                                  .otherSecret = [this](const Hello& hello) { otherSecret(hello); }}) {}
+        authentication_(
+            network_, encrypts,
+            {.secretFor = [this](const Hello& hello) { return secretFor(hello); },
+             .proven = [this](LinkId link, const Hello& hello, MemberId owner,
+                              bool alike) { owner == 0 ? accepted(link, hello) : dialed(link, hello, owner, alike); },
+             .dialFailed =
+                 [this](LinkId link, MemberId owner, const Status& why) {
+                   if (Member* member = find(owner)) return member->onDialFailed(link, why);
+                   const auto notice = notices_.find(owner);
+                   if (notice != notices_.end()) notice->second.onDialFailed(link, why);
+                 },
+             .otherSecret = [this](const Hello& hello) { otherSecret(hello); }}) {}
 
   Member* find(MemberId id) {
     const auto it = members_.find(id);
@@ -51,7 +51,7 @@ class BootstrapNode::Impl {
 
   const Secret* secretFor(const Hello& hello) const;
   void accepted(LinkId link, const Hello& hello);
-  void dialed(LinkId link, const Hello& hello, MemberId owner);
+  void dialed(LinkId link, const Hello& hello, MemberId owner, bool alike);
   void otherSecret(const Hello& hello);
   void turnAway(LinkId link, const Departed& departed);
   MemberId memberOf(const Hello& hello) const {
@@ -71,7 +71,7 @@ class BootstrapNode::Impl {
     Rendezvous rendezvous;
   };
 
-  Network& network_;
+  SealedLinks network_;
   std::function<void()> changed_;
   LinkAuthentication authentication_;
   MemberId nextMember_ = 1;
@@ -116,9 +116,10 @@ void BootstrapNode::Impl::otherSecret(const Hello& hello) {
   if (hello.purpose == Purpose::Meet && place != places_.end()) place->second.rendezvous.onOtherSecret(hello);
 }
 
-void BootstrapNode::Impl::dialed(LinkId link, const Hello& hello, MemberId owner) {
+void BootstrapNode::Impl::dialed(LinkId link, const Hello& hello, MemberId owner, bool alike) {
   if (const auto notice = notices_.find(owner); notice != notices_.end()) return notice->second.onProven(link);
   Member* member = find(owner);
+  if (member != nullptr && !alike) member->onUnlike();
   if (member == nullptr || !member->onProven(link, hello, true)) return network_.close(link);
   if (hello.purpose != Purpose::Stream && hello.purpose != Purpose::Summon) routes_[link] = {owner, hello.commId};
 }
@@ -158,8 +159,8 @@ void BootstrapNode::Impl::leave(MemberId id) {
   members_.erase(id);
 }
 
-BootstrapNode::BootstrapNode(Network& network, std::function<void()> changed)
-    : impl_(std::make_unique<Impl>(network, std::move(changed))) {}
+BootstrapNode::BootstrapNode(Network& network, std::function<void()> changed, bool encrypts)
+    : impl_(std::make_unique<Impl>(network, std::move(changed), encrypts)) {}
 BootstrapNode::~BootstrapNode() = default;
 
 void BootstrapNode::serveRendezvous(const CommId& commId, const Secret& secret, const std::string& where) {
@@ -268,11 +269,20 @@ void BootstrapNode::onAccepted(LinkId link) {
 
 void BootstrapNode::onConnected(LinkId link) { impl_->authentication_.onConnected(link); }
 
-void BootstrapNode::onMessage(LinkId link, std::string_view message) {
+void BootstrapNode::onMessage(LinkId link, std::string_view sealed) {
   const auto it = impl_->routes_.find(link);
   if (it == impl_->routes_.end()) {
-    impl_->authentication_.onMessage(link, message);
-  } else if (const Route route = it->second; route.member != 0) {
+    impl_->authentication_.onMessage(link, sealed);
+    return impl_->changed_();
+  }
+  const Result<std::string> opened = impl_->network_.open(link, sealed);
+  if (!opened.ok()) {
+    if (Member* member = impl_->find(it->second.member)) member->onDamage(link, opened.status());
+    impl_->network_.close(link);
+    return onClosed(link, opened.status());
+  }
+  const std::string& message = *opened;
+  if (const Route route = it->second; route.member != 0) {
     if (Member* member = impl_->find(route.member)) member->onMessage(link, message);
   } else if (const auto place = impl_->places_.find(route.commId); place != impl_->places_.end()) {
     place->second.rendezvous.onMessage(link, message);
@@ -282,6 +292,7 @@ void BootstrapNode::onMessage(LinkId link, std::string_view message) {
 }
 
 void BootstrapNode::onClosed(LinkId link, const Status& why) {
+  impl_->network_.forget(link);
   const auto it = impl_->routes_.find(link);
   if (it == impl_->routes_.end()) {
     impl_->authentication_.onClosed(link, why);
@@ -300,7 +311,7 @@ void BootstrapNode::onClosed(LinkId link, const Status& why) {
 }
 
 size_t BootstrapNode::messageLimit(LinkId link) const {
-  return impl_->routes_.contains(link) ? kMaxMessageBytes : kMaxStrangerBytes;
+  return impl_->routes_.contains(link) ? kMaxMessageBytes + kSealBytes : kMaxStrangerBytes;
 }
 
 int64_t BootstrapNode::nextTimerNs() const {

@@ -25,13 +25,13 @@
 #include <string>
 #include <vector>
 
+#include "src/base/secret.hpp"
 #include "src/collective/fingerprint.hpp"
 #include "src/control/network.hpp"
 #include "src/membership/agreement.hpp"
 
 namespace tutti {
 
-using Secret = std::array<unsigned char, 32>;
 /// Names a communicator among all of a job.
 using CommId = std::array<unsigned char, 16>;
 
@@ -39,6 +39,7 @@ using CommId = std::array<unsigned char, 16>;
 struct JoinRequest {
   CommId commId{};
   Secret secret{};
+  bool secretOfUser = false;  // the Session gets it from who serves the rendezvous; not for machines
   int rank = 0;
   int nRanks = 1;
   ControlAddress self;        // where peers reach this Session
@@ -79,7 +80,8 @@ using MemberId = uint64_t;
 
 class BootstrapNode : public Machine {
  public:
-  BootstrapNode(Network& network, std::function<void()> changed);
+  /// encrypts: as TUTTI_ENCRYPT has it; precondition then: Gcm::available().
+  BootstrapNode(Network& network, std::function<void()> changed, bool encrypts = false);
   ~BootstrapNode() override;
 
   /// Be the rendezvous for everyone who proves `secret` and names `commId`.  Ends by itself when all have met.
@@ -144,11 +146,11 @@ class BootstrapNode : public Machine {
 
   void onAccepted(LinkId link) override;
   void onConnected(LinkId link) override;
-  void onMessage(LinkId link, std::string_view message) override;
+  void onMessage(LinkId link, std::string_view sealed) override;
   void onClosed(LinkId link, const Status& why) override;
   int64_t nextTimerNs() const override;
   void onTimer() override;
-  /// kMaxStrangerBytes until the link has proven the secret.
+  /// kMaxStrangerBytes until the link has proven the secret; then messages are under seals (sealed_links.hpp).
   size_t messageLimit(LinkId link) const override;
 
  private:

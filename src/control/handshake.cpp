@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
+#include "src/base/hkdf.hpp"
 #include "src/control/wire.hpp"
 
 namespace tutti {
 
 namespace {
 
-constexpr std::string_view kMagic = "TUTTI-2\n";  // the number is the protocol's version
+constexpr std::string_view kMagic = "TUTTI-3\n";  // the number is the protocol's version
 
 std::string encodeHello(const Hello& hello, const Nonce& nonce) {
   Writer w(MessageType::Hello);
@@ -19,8 +20,24 @@ std::string encodeHello(const Hello& hello, const Nonce& nonce) {
   w.i32(hello.acceptor);
   w.i32(hello.nRanks);
   w.i32(hello.index);
+  w.u8(hello.encrypts ? 1 : 0);
   w.raw(nonce.data(), nonce.size());
   return w.take();
+}
+
+/// What the acceptor adds to a Hello.
+std::string acceptorPart(const Nonce& nonce, bool encrypts) {
+  Writer w;
+  w.raw(nonce.data(), nonce.size());
+  w.u8(encrypts ? 1 : 0);
+  return w.take();
+}
+
+Secret keyOfDialer(const Secret& secret, std::string_view transcript) {
+  return hkdfSha256(secret, transcript, "tutti link, dialer to acceptor");
+}
+Secret keyOfAcceptor(const Secret& secret, std::string_view transcript) {
+  return hkdfSha256(secret, transcript, "tutti link, acceptor to dialer");
 }
 
 /// The label's length is fixed by its 16 bytes, so that label and transcript cannot be confused.
@@ -48,9 +65,7 @@ bool carriesMac(std::string_view message, MessageType type, const Mac& expected)
 
 }  // namespace
 
-Mac hmacSha256(const Secret& key, std::string_view data) {
-  return hmacSha256(std::string_view(reinterpret_cast<const char*>(key.data()), key.size()), data);
-}
+Mac hmacSha256(const Secret& key, std::string_view data) { return hmacSha256(key.view(), data); }
 
 std::string otherSecretMessage() { return Writer(MessageType::OtherSecret).take(); }
 
@@ -63,11 +78,12 @@ Result<std::string> DialerProof::onChallenge(std::string_view message) {
   Nonce nonce;
   Mac mac;
   r.raw(nonce.data(), nonce.size());
+  const uint8_t encrypts = r.u8();
   r.raw(mac.data(), mac.size());
-  if (!r.done() || type != static_cast<uint8_t>(MessageType::Challenge))
+  if (!r.done() || type != static_cast<uint8_t>(MessageType::Challenge) || encrypts > 1)
     return remoteError("what answers there does not speak Tutti's protocol");
-  transcript_ = hello_;
-  transcript_.append(reinterpret_cast<const char*>(nonce.data()), nonce.size());
+  peerEncrypts_ = encrypts == 1;
+  transcript_ = hello_ + acceptorPart(nonce, peerEncrypts_);
   if (!sameDigest(mac, prove(secret_, "acceptor", transcript_)))
     return invalidUsage("what answers there has another secret for this communicator");
   return macMessage(MessageType::Proof, prove(secret_, "dialer", transcript_));
@@ -92,25 +108,36 @@ Result<Hello> AcceptorProof::readHello(std::string_view message) {
   hello.acceptor = r.i32();
   hello.nRanks = r.i32();
   hello.index = r.i32();
+  const uint8_t encrypts = r.u8();
+  hello.encrypts = encrypts == 1;
   Nonce nonce;
   r.raw(nonce.data(), nonce.size());
   if (!r.done() || type != static_cast<uint8_t>(MessageType::Hello) || std::string_view(magic, sizeof magic) != kMagic)
-    return remoteError("not a hello of this version of Tutti");
+    return remoteError("not a hello of this version of Tutti (protocol ", kMagic.substr(6, 1), ")");
   const bool toRendezvous = hello.purpose == Purpose::Meet;
   const bool knownPurpose = purpose >= 1 && purpose <= static_cast<uint8_t>(Purpose::Agreement);
   const bool ranks =
       hello.nRanks >= 1 && hello.nRanks <= kMaxRanks && hello.dialer >= 0 && hello.index >= 0 &&
       (toRendezvous ? hello.acceptor == -1
                     : hello.acceptor >= 0 && hello.acceptor < hello.nRanks && hello.dialer < hello.nRanks);
-  if (!knownPurpose || !ranks) return remoteError("a hello with a purpose or ranks that cannot be");
+  if (!knownPurpose || !ranks || encrypts > 1) return remoteError("a hello with a purpose or ranks that cannot be");
   return hello;
 }
 
-AcceptorProof::AcceptorProof(const Secret& secret, std::string_view hello, const Nonce& nonce)
+DirectionKeys DialerProof::keys() const {
+  return {keyOfDialer(secret_, transcript_), keyOfAcceptor(secret_, transcript_)};
+}
+
+DirectionKeys AcceptorProof::keys() const {
+  return {keyOfAcceptor(secret_, transcript_), keyOfDialer(secret_, transcript_)};
+}
+
+AcceptorProof::AcceptorProof(const Secret& secret, std::string_view hello, const Nonce& nonce, bool encrypts)
     : secret_(secret), transcript_(hello) {
-  transcript_.append(reinterpret_cast<const char*>(nonce.data()), nonce.size());
+  const std::string own = acceptorPart(nonce, encrypts);
+  transcript_.append(own);
   Writer w(MessageType::Challenge);
-  w.raw(nonce.data(), nonce.size());
+  w.raw(own.data(), own.size());
   const Mac mac = prove(secret_, "acceptor", transcript_);
   w.raw(mac.data(), mac.size());
   challenge_ = w.take();
@@ -124,7 +151,12 @@ Result<std::string> AcceptorProof::onProof(std::string_view message) const {
   return macMessage(MessageType::Accepted, prove(secret_, "accepted", transcript_));
 }
 
-Secret deriveSecret(const Secret& parent, std::string_view label) { return prove(parent, "child secret", label); }
+Secret deriveSecret(const Secret& parent, std::string_view label) {
+  Mac mac = prove(parent, "child secret", label);
+  Secret secret(mac);
+  wipe(mac);
+  return secret;
+}
 
 CommId deriveCommId(const Secret& parent, std::string_view label) {
   const Mac mac = prove(parent, "child id", label);

@@ -1,13 +1,19 @@
 // How two ends of a link prove to each other that they know a communicator's secret, without sending it.
 //
 //   dialer                                          acceptor
-//   Hello      purpose, who, whom, nonce       ->
-//                                              <-   Challenge  own nonce, HMAC("acceptor", transcript)
+//   Hello      purpose, who, whom, encrypts, nonce ->
+//                                              <-   Challenge  own nonce, encrypts, HMAC("acceptor", transcript)
 //   Proof      HMAC("dialer", transcript)      ->
 //                                              <-   Accepted   HMAC("accepted", transcript)
 //
 // A dialer that cannot follow the challenge's HMAC says OtherSecret instead of its proof and closes.  Anybody may say
 // that, so it is a hint for those who wait for a rank, and breaks nothing.
+//
+// Each end says whether it encrypts (TUTTI_ENCRYPT); a link is encrypted where both do, and where one does not ranks
+// hear of it by a link under tags, over which nothing else goes (member_links.cpp).
+//
+// Both ends make the link's keys, one for each direction, of the secret and the transcript by HKDF-SHA256, so that
+// every link has its own (sealed_links.hpp).
 //
 // The transcript is the whole Hello and both nonces.  Each side adds a fresh nonce, so nothing can be replayed; each
 // role has its own label, so nothing can be reflected; the purpose and the ranks are part of it, so a proof for one
@@ -47,7 +53,8 @@ struct Hello {
   int dialer = 0;     // rank
   int acceptor = -1;  // rank; -1 for the rendezvous
   int nRanks = 1;
-  int index = 0;  // of the stream
+  int index = 0;          // of the stream
+  bool encrypts = false;  // the dialer
 };
 
 std::string otherSecretMessage();
@@ -60,8 +67,12 @@ class DialerProof {
   /// Errors: RemoteError: not a challenge; InvalidUsage: the other end has another secret.
   Result<std::string> onChallenge(std::string_view message);
   Status onAccepted(std::string_view message) const;
+  /// From onChallenge() on: whether the acceptor encrypts, and the dialer's keys.
+  bool peerEncrypts() const { return peerEncrypts_; }
+  DirectionKeys keys() const;
 
  private:
+  bool peerEncrypts_ = false;
   Secret secret_;
   std::string hello_;
   std::string transcript_;
@@ -72,12 +83,14 @@ class AcceptorProof {
  public:
   /// What the stranger wants, to be believed after onProof only.  Errors: RemoteError: not a well-formed Hello.
   static Result<Hello> readHello(std::string_view message);
-  AcceptorProof(const Secret& secret, std::string_view hello, const Nonce& nonce);
+  AcceptorProof(const Secret& secret, std::string_view hello, const Nonce& nonce, bool encrypts = false);
   const std::string& challenge() const { return challenge_; }
   /// Whether the dialer says that it has another secret.
   static bool isOtherSecret(std::string_view message);
   /// Errors: RemoteError: the dialer does not know the secret.
   Result<std::string> onProof(std::string_view message) const;
+  /// The acceptor's.
+  DirectionKeys keys() const;
 
  private:
   Secret secret_;

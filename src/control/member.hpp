@@ -67,6 +67,10 @@ class Member : private InquiryHost {
   void onDialFailed(LinkId link, const Status& why);
   void onMessage(LinkId link, std::string_view message);
   void onClosed(LinkId link, const Status& why);
+  /// A message was not as its sender sealed it; the link is closed behind this call.
+  void onDamage(LinkId link, const Status& why);
+  /// The rendezvous encrypts and this rank does not, or the other way round.
+  void onUnlike();
   int64_t nextTimerNs() const;
   void onTimer();
 

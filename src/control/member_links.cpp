@@ -98,7 +98,7 @@ bool Member::onStreamProven(LinkId link, const Hello& hello, bool weDialed) {
     return false;
   }
   if (!weDialed && peer >= request_.rank) return false;  // the lower rank dials
-  network_.handOver(link, BootstrapNode::streamKey(request_.commId, peer, hello.index));
+  network_.handOver(link, BootstrapNode::streamKey(request_.commId, peer, hello.index), {});
   return true;
 }
 
@@ -175,6 +175,23 @@ void Member::onClosed(LinkId link, const Status& why) {
   }
   for (auto& [peer, neighbour] : neighbours_)
     if (neighbour.link == link) return lostNeighbour(peer, why);
+}
+
+/// Told before the link goes, so that the peer hears it, too.
+void Member::onDamage(LinkId link, const Status& why) {
+  for (auto& [peer, neighbour] : neighbours_) {
+    if (neighbour.link != link) continue;
+    fail({peer, remoteError("the control connection of rank ", peer, " at ", controlAddressOf(peer), " to rank ",
+                            request_.rank, " cannot be trusted ", during(), ": ", why.message(),
+                            "; abort this communicator, and look at the network between the two")});
+  }
+}
+
+void Member::onUnlike() {
+  const bool here = authentication_.encrypts();
+  fail(
+      {request_.rank, invalidUsage("TUTTI_ENCRYPT is ", here ? 1 : 0, " on rank ", request_.rank, " and ", here ? 0 : 1,
+                                   " where ranks meet, at ", request_.rendezvous, "; set it alike on all ranks")});
 }
 
 void Member::lostNeighbour(int peer, const Status& why) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "src/base/secret.hpp"
 #include "src/base/status.hpp"
 
 namespace tutti {
@@ -31,9 +32,9 @@ class Network {
   virtual void send(LinkId link, std::string_view message) = 0;
   /// Flush, then close; no event follows.
   virtual void close(LinkId link) = 0;
-  /// Give the link up as a raw byte stream under this key: no event follows, and no byte of what the peer sends behind
-  /// its last message has been consumed.
-  virtual void handOver(LinkId link, const std::string& streamKey) = 0;
+  /// Give the link up as a raw byte stream under this name: no event follows, and no byte of what the peer sends behind
+  /// its last message has been consumed.  keys: those of its two directions, for who takes it.
+  virtual void handOver(LinkId link, const std::string& streamKey, const DirectionKeys& keys) = 0;
 };
 
 inline constexpr int64_t kNoTimer = std::numeric_limits<int64_t>::max();

@@ -21,6 +21,8 @@ struct LinkProfile {
   std::string_view key;
   /// A wire paces it, and most of its latency is the way.
   bool betweenHosts = false;
+  /// It encrypts where TUTTI_ENCRYPT asks for it; else such a link is not for that.
+  bool encrypts = false;
   /// Inside a host: a message is system calls on both sides, in which the kernel does all there is to do.
   bool systemCalls = false;
   /// A message to several peers is written once for all of them (Endpoint::outbox()).

@@ -19,8 +19,8 @@ struct MembershipCall {
   bool aborts = false;         // shrink: the parent has failed or is in use
   int32_t color = 0, key = 0;  // split; color < 0: takes part only
   int32_t nRanks = 0;          // grow: of the child
-  // split: the control address of this rank's Session for the child, empty: that of the parent; grow: the unique id, if
-  // this rank has it; shrink: why this rank could not join, empty: content
+  // split: the control address of this rank's Session for the child, empty: that of the parent; grow: the unique id,
+  // sealed, if this rank has it; shrink: why this rank could not join, empty: content
   std::string text{};
   bool operator==(const MembershipCall&) const = default;
 };

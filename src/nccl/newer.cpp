@@ -1,4 +1,6 @@
 // Host functions that NCCL has had since 2.29: what Tutti does the same, and what it refuses with a sentence.
+#include <cstring>
+
 #include "src/nccl/calls.hpp"
 #include "src/nccl/errors.hpp"
 
@@ -41,13 +43,19 @@ NCCL_EXPORT(ncclResult_t, WaitSignal, (int, void*, ncclComm_t comm, cudaStream_t
   return lacking("WaitSignal", comm, kOneSided);
 }
 
-// 2.32.  What must be encrypted is refused, and not sent in the clear.
+// 2.32.  The key is the secret of ranks whose launcher hands none out; ids have their own.
 NCCL_EXPORT(ncclResult_t, SetEncryption, (const EncryptionConfig* config)) {
   if (config == nullptr) return ncclSuccess;
   if (config->magic != kMagic || config->size < sizeof *config) {
     return fail(ncclInvalidArgument, "SetEncryption",
                 "config is not initialised: start it with NCCL_ENCRYPTION_CONFIG_INITIALIZER");
   }
-  if (config->mode == 0) return ncclSuccess;
-  return unsupported("SetEncryption", "sockets are authenticated, but not encrypted");
+  constexpr size_t kLeastKeyBytes = 32;  // as NCCL has it
+  const bool keyed = config->mode == 1;
+  if (config->mode != 0 && !keyed) return fail(ncclInvalidArgument, "SetEncryption", "mode is neither NONE nor PSK");
+  if (keyed && (config->psk == nullptr || std::strlen(config->psk) < kLeastKeyBytes))
+    return fail(ncclInvalidArgument, "SetEncryption", "psk has fewer than 32 bytes");
+  tuttiResult_t result = tuttiSetDefault("TUTTI_SECRET", keyed ? config->psk : nullptr);
+  if (result == tuttiSuccess) result = tuttiSetDefault("TUTTI_ENCRYPT", keyed ? "1" : nullptr);
+  return finish("SetEncryption", result);
 }

@@ -39,6 +39,7 @@ void encodeHandle(const Handle& handle, std::span<std::byte, kHandleBytes> into)
   layout.addressBytes = static_cast<uint16_t>(addresses.size());
   std::memcpy(layout.addresses, addresses.data(), addresses.size());
   std::memcpy(into.data(), &layout, sizeof layout);
+  wipe(layout.secret, sizeof layout.secret);
 }
 
 Result<Handle> decodeHandle(std::span<const std::byte, kHandleBytes> from) {
@@ -54,7 +55,8 @@ Result<Handle> decodeHandle(std::span<const std::byte, kHandleBytes> from) {
   handle.verbs = layout.verbs == 1;
   handle.nSockets = layout.nSockets;
   handle.slotBytes = layout.slotBytes;
-  std::memcpy(handle.secret.data(), layout.secret, sizeof layout.secret);
+  handle.secret = Secret(std::span(layout.secret));
+  wipe(layout.secret, sizeof layout.secret);
   handle.addresses.assign(layout.addresses, layout.addressBytes);
   return handle;
 }

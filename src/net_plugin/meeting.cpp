@@ -92,7 +92,7 @@ Result<std::unique_ptr<Listener>> Listener::begin(const Handle& wanted) {
   std::unique_ptr<Listener> listener(new Listener(wanted));
   TUTTI_ASSIGN(const std::vector<SocketAddress> addresses, listenAddresses());
   for (const SocketAddress& address : addresses) TUTTI_TRY(listener->listenOn(address));
-  listener->handle_.secret = randomBytes<Secret>();
+  listener->handle_.secret = Secret::random();
   listener->handle_.addresses = makeControlAddress(listener->bound_, kControlAddressMostBytes);
   return listener;
 }

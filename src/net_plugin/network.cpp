@@ -86,6 +86,11 @@ Result<Network> findTcp() {
 }  // namespace
 
 Result<Network> Network::find() {
+  for (const char* name : {"TUTTI_ENCRYPT", "TUTTI_INTEGRITY"}) {
+    if (const std::string value = configText(name); value == "1" || value == "mac")
+      return invalidUsage(name, "=", value, " cannot be had in libnccl-net-tutti.so, which neither encrypts nor tags; ",
+                          "unset it, or let ranks meet by libnccl.so.2 of Tutti");
+  }
   const std::string asked = configText("TUTTI_PLUGIN_TRANSPORT");
   if (asked == "tcp") return findTcp();
   if (!asked.empty() && asked != "verbs")

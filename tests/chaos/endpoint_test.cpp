@@ -83,6 +83,11 @@ class RelayedStreams {
       return pendingBy<Fd>([=, this] { return streams_.open(rank_, peer, index); });
     }
     Result<Fd> opened(int, int index) override { return streams_.opened(rank_, index); }
+    DirectionKeys keysOf(int, int index) override {
+      const auto low = static_cast<unsigned char>(index), high = static_cast<unsigned char>(index >> 8);
+      const Secret keys[] = {{1, low, high}, {2, low, high}};
+      return {keys[rank_], keys[1 - rank_]};
+    }
 
    private:
     RelayedStreams& streams_;
@@ -147,6 +152,17 @@ std::string traffic(const Misdeeds& misdeeds, const TcpOptions& options, int mes
 const TcpOptions kPlain{.nSockets = 2, .slotBytes = 100'000};
 const TcpOptions kResuming{.nSockets = 2, .slotBytes = 100'000, .reconnect = Reconnect::All, .windowBytes = 256 << 10};
 
+/// The same under tags and under encryption, and without a connection that is made again.
+std::vector<TcpOptions> sealed(Reconnect reconnect) {
+  if (!Gcm::available().ok()) return {};
+  std::vector<TcpOptions> all(2, kResuming);
+  all[0].protection = tcp::Protection::Tags;
+  all[1].protection = tcp::Protection::Encryption;
+  for (TcpOptions& options : all) options.reconnect = reconnect;
+  all[0].hostId = 0;
+  return all;
+}
+
 }  // namespace
 
 TEST_CASE("what only makes bytes late or cuts them differently changes nothing, with and without records") {
@@ -176,6 +192,33 @@ TEST_CASE("connections that are reset, closed and damaged are made again, withou
     }
   }
   CHECK(all > 8);
+}
+
+TEST_CASE("under tags and encryption connections are made again as well") {
+  int all = 0;
+  for (const uint64_t seed : testSeeds(1, TUTTI_THOROUGH ? 3 : 1)) {
+    for (const TcpOptions& options : sealed(Reconnect::All)) {
+      for (const Misdeeds& misdeeds :
+           {Misdeeds{.seed = seed, .flipEvery = 200'000}, Misdeeds{.seed = seed, .resetEvery = 300'000}}) {
+        CAPTURE(seed, misdeeds.text(), static_cast<int>(options.protection));
+        int deeds = 0;
+        CHECK(traffic(misdeeds, options, 60, &deeds) == "");
+        all += deeds;
+      }
+    }
+  }
+  if (Gcm::available().ok()) CHECK(all > 4);
+}
+
+TEST_CASE("encrypted connections that are not to be made again end with a reason") {
+  for (const TcpOptions& options : sealed(Reconnect::None)) {
+    if (options.protection != tcp::Protection::Encryption) continue;  // both ranks are on one host
+    int deeds = 0;
+    const std::string why = traffic(Misdeeds{.seed = 5, .flipEvery = 100'000}, options, 60, &deeds);
+    CAPTURE(why);
+    CHECK(why.find("are not as sent") != std::string::npos);
+    CHECK(why.find("is not made again (TUTTI_RECONNECT=none)") != std::string::npos);
+  }
 }
 
 TEST_CASE("where nothing is made again, a reset or a close is an error that names the rank") {

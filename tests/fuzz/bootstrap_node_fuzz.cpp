@@ -13,6 +13,7 @@
 #include "src/control/authentication.hpp"
 #include "src/control/bootstrap_node.hpp"
 #include "src/control/handshake.hpp"
+#include "src/control/sealed_links.hpp"
 #include "src/control/wire.hpp"
 
 using namespace tutti;
@@ -34,13 +35,14 @@ class FuzzNetwork : public Network {
   }
   void send(LinkId link, std::string_view message) override { sent[link] = message; }
   void close(LinkId link) override { sent.erase(link); }
-  void handOver(LinkId link, const std::string&) override { sent.erase(link); }
+  void handOver(LinkId link, const std::string&, const DirectionKeys&) override { sent.erase(link); }
 
   int64_t now = 1;
   uint32_t random = 1;
   LinkId nextLink = 1;
   std::vector<LinkId> dialed;
   std::map<LinkId, std::string> sent;  // the newest message on each link
+  std::map<LinkId, Sealer> sealers;    // of honest peers
 };
 
 /// Plays the other end of a link that the BootstrapNode has dialed, honestly.
@@ -52,7 +54,9 @@ void acceptHonestly(BootstrapNode& bootstrap, FuzzNetwork& network, LinkId link)
   const AcceptorProof proof(kSecret, hello, Nonce{});
   bootstrap.onMessage(link, proof.challenge());
   const Result<std::string> accepted = proof.onProof(network.sent[link]);
-  if (accepted.ok()) bootstrap.onMessage(link, *accepted);
+  if (!accepted.ok()) return;
+  network.sealers.insert_or_assign(link, Sealer(proof.keys().send, false));
+  bootstrap.onMessage(link, *accepted);
 }
 
 /// Dials the BootstrapNode as a rank that knows the secret.
@@ -61,7 +65,9 @@ void dialHonestly(BootstrapNode& bootstrap, FuzzNetwork& network, LinkId link, c
   bootstrap.onAccepted(link);
   bootstrap.onMessage(link, proof.hello());
   const Result<std::string> answer = proof.onChallenge(network.sent[link]);
-  if (answer.ok()) bootstrap.onMessage(link, *answer);
+  if (!answer.ok()) return;
+  network.sealers.insert_or_assign(link, Sealer(proof.keys().send, false));
+  bootstrap.onMessage(link, *answer);
 }
 
 }  // namespace
@@ -114,6 +120,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
         const uint32_t length = in.u8() | (op > 240 ? in.u8() << 8 : 0);
         std::string message(length, '\0');
         in.raw(message.data(), message.size());
+        const auto sealer = network.sealers.find(link);
+        const bool seals = sealer != network.sealers.end() && pick % 8 != 0;
+        if (seals) message = sealer->second.seal(message);
         if (message.size() <= bootstrap.messageLimit(link)) bootstrap.onMessage(link, message);
       }
     }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/crc32c.hpp"
 #include "src/control/session/frame.hpp"
 
 namespace {
@@ -15,16 +16,18 @@ constexpr size_t kLimit = 1 << 16;
 
 std::vector<std::string> plainly(std::string_view stream) {
   std::vector<std::string> messages;
-  while (stream.size() >= 4) {
+  while (stream.size() >= 8) {
     size_t length = 0;
     for (int i = 3; i >= 0; --i) length = length << 8 | static_cast<unsigned char>(stream[static_cast<size_t>(i)]);
-    if (length > kLimit) {
-      messages.push_back("too large");
+    uint32_t crc = 0;
+    std::memcpy(&crc, stream.data() + 4, 4);
+    if (length > kLimit || crc != tutti::crc32c(stream.data(), 4)) {
+      messages.push_back("refused");
       break;
     }
-    if (stream.size() - 4 < length) break;
-    messages.emplace_back(stream.substr(4, length));
-    stream.remove_prefix(4 + length);
+    if (stream.size() - 8 < length) break;
+    messages.emplace_back(stream.substr(8, length));
+    stream.remove_prefix(8 + length);
   }
   return messages;
 }
@@ -51,7 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::memcpy(room.data(), stream.data() + at, n);
     at += n;
     if (!reader.advance(n).ok()) {
-      messages.push_back("too large");
+      messages.push_back("refused");
       break;
     }
   }

@@ -17,6 +17,13 @@ namespace tutti::test {
 namespace {
 
 std::atomic<uint64_t> puts{0};
+std::atomic<int64_t> untilDamage{-1};
+
+std::vector<std::byte> copyOf(const std::byte* data, size_t bytes) {
+  std::vector<std::byte> copy(data, data + bytes);
+  if (bytes > 0 && untilDamage.load() >= 0 && untilDamage.fetch_sub(1) == 0) copy[bytes / 2] ^= std::byte{16};
+  return copy;
+}
 
 struct Letter {
   Fingerprint call;
@@ -148,7 +155,7 @@ class MailboxEndpoint final : public Endpoint {
   Result<bool> send(const std::byte* data, size_t bytes, const Fingerprint& call) override {
     const std::lock_guard lock(box_->mutex);
     TUTTI_ASSIGN(const bool room, hasRoom(false));
-    if (room) post({.call = call, .copied = {data, data + bytes}, .bytes = bytes});
+    if (room) post({.call = call, .copied = copyOf(data, bytes), .bytes = bytes});
     return room;
   }
   Result<std::span<std::byte>> reserve() override {
@@ -319,6 +326,7 @@ constexpr LinkDescription kMailboxLinks[] = {{kMailbox, builtInCosts}};
 }  // namespace
 
 uint64_t mailboxPuts() { return puts; }
+void damageMailbox(int64_t message) { untilDamage = message; }
 
 constinit const TransportEntry kMailboxEntry = {
     .name = "mailbox",

@@ -15,6 +15,10 @@ inline constexpr LinkProfile kMailbox = {
 /// Posted sends that have been put into posted receives, in this process.
 uint64_t mailboxPuts();
 
+/// Of the messages that are copied into boxes from now on one bit of number `message` (from 0) is flipped, as memory
+/// that two ranks share may do; a negative one: of none.
+void damageMailbox(int64_t message);
+
 extern const TransportEntry kMailboxEntry;
 
 }  // namespace tutti::test

@@ -28,6 +28,12 @@ const char* kindName(VariableKind kind) {
   return "text";
 }
 
+/// As it may be shown.
+std::string shown(const Variable& v) {
+  const std::string text = configText(v.name);
+  return isSecret(v.name) && !text.empty() ? "(set, not shown)" : text;
+}
+
 constexpr const char* kHead =
     "# Environment\n"
     "Written by `tutti-info --config --markdown` from the table in `src/base/config.cpp`.\n"
@@ -45,7 +51,7 @@ std::string configView() {
   size_t name = 8, value = 5;
   for (const Variable& v : variables()) {
     name = std::max(name, std::string(v.name).size());
-    value = std::max(value, configText(v.name).size());
+    value = std::max(value, shown(v).size());
   }
   value = std::min<size_t>(value, 24);
   const auto line = [&](const char* mark, const char* n, const std::string& text, const char* unit,
@@ -54,7 +60,7 @@ std::string configView() {
   };
   std::string all = line(" ", "variable", "value", "unit", "meaning");
   for (const Variable& v : variables()) {
-    const std::string text = configText(v.name);
+    const std::string text = shown(v);
     const bool set = text != v.defaultValue;
     const std::string usual = *v.defaultValue == '\0' ? "unset" : v.defaultValue;
     all += line(set ? "*" : " ", v.name, text.empty() ? "-" : text, v.unit,

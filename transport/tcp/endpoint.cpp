@@ -11,12 +11,13 @@ constexpr size_t kMostRequests = kTcpRemote.mostRequests;  // of each direction
 }  // namespace
 
 TcpEndpoint::TcpEndpoint(int peer, int lane, std::vector<Fd> fds, size_t slotBytes, std::shared_ptr<FdSleeper> sleeper,
-                         std::shared_ptr<EmptyLooks> looks, std::shared_ptr<Reopener> reopener, Tuning tuning)
+                         std::shared_ptr<EmptyLooks> looks, std::shared_ptr<Reopener> reopener, Tuning tuning,
+                         const Sealing& sealing)
     : slotBytes_(slotBytes),
       looks_(std::move(looks)),
       reopener_(std::move(reopener)),
       sleeper_(std::move(sleeper)),
-      sockets_(peer, lane, std::move(fds), reopener_, std::move(tuning)),
+      sockets_(peer, lane, std::move(fds), reopener_, std::move(tuning), sealing),
       outgoing_(sockets_, slotBytes, *looks_),
       incoming_(sockets_, slotBytes) {
   for (int i = 0; i < sockets_.count(); ++i) watch(sockets_.fd(i), true);

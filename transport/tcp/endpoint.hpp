@@ -20,9 +20,10 @@ class TcpEndpoint final : public Endpoint, private FdSleeper::Owner, private Reo
   /// looks: of all endpoints of this rank, which count in it.
   /// reopener: null, or what makes sockets again when they break.
   /// tuning: of sockets that leave the host.
+  /// sealing: as Sockets'.
   TcpEndpoint(int peer, int lane, std::vector<Fd> fds, size_t slotBytes, std::shared_ptr<FdSleeper> sleeper,
               std::shared_ptr<EmptyLooks> looks = std::make_shared<EmptyLooks>(),
-              std::shared_ptr<Reopener> reopener = nullptr, Tuning tuning = {});
+              std::shared_ptr<Reopener> reopener = nullptr, Tuning tuning = {}, const Sealing& sealing = {});
   ~TcpEndpoint() override;
 
   size_t slotBytes() const override { return slotBytes_; }

@@ -30,6 +30,7 @@ class Reopener {
   struct Settings {
     size_t windowBytes = 2 << 20;         // TUTTI_RECONNECT_BYTES
     int64_t deadlineNs = 20'000'000'000;  // TUTTI_RECONNECT_MS
+    bool again = true;                    // false: sockets have records for their seals alone
   };
 
   Reopener(StreamExchange& streams, int rank, Settings settings)

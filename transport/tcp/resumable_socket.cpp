@@ -53,13 +53,13 @@ std::span<const iovec> behind(std::span<const iovec> parts, size_t skip, std::sp
 }  // namespace
 
 ResumableSocket::ResumableSocket(int peer, int index, Fd fd, std::shared_ptr<Reopener> reopener,
-                                 std::function<void(int)> prepare)
+                                 std::function<void(int)> prepare, std::unique_ptr<RecordSeal> seal)
     : peer_(peer),
       index_(index),
       reopener_(std::move(reopener)),
       prepare_(std::move(prepare)),
       fd_(std::move(fd)),
-      stream_(reopener_->settings().windowBytes) {}
+      stream_(reopener_->settings().windowBytes, std::move(seal)) {}
 
 ResumableSocket::~ResumableSocket() {
   drain();
@@ -185,6 +185,7 @@ void ResumableSocket::begin(const std::string& why, int64_t nowNs) {
              " broke: ", why);
   if (away()) return;
   why_ = why;
+  if (!reopener_->settings().again) return fail("is not made again (TUTTI_RECONNECT=none)");
   beganNs_ = nextOpenNs_ = nowNs;
 }
 
@@ -278,6 +279,7 @@ void ResumableSocket::probe(int64_t nowNs) {
     flush();
   }
   int64_t silentMs = 0;
+  if (!reopener_->settings().again) return;  // the system gives it up
   if (!fd_.valid() || (away() && stream_.resumed()) || !stalls(&silentMs)) return;
   const std::string why = cat("nothing was acknowledged for ", silentMs, " ms");
   if (!stream_.resumed()) return broke(why);  // a new one that leads nowhere

@@ -19,8 +19,9 @@ namespace tutti::tcp {
 /// One thread.
 class ResumableSocket {
  public:
-  /// index: of the stream that fd is.  prepare: sets a new socket's options.
-  ResumableSocket(int peer, int index, Fd fd, std::shared_ptr<Reopener> reopener, std::function<void(int fd)> prepare);
+  /// index: of the stream that fd is.  prepare: sets a new socket's options.  seal: of the stream, or null.
+  ResumableSocket(int peer, int index, Fd fd, std::shared_ptr<Reopener> reopener, std::function<void(int fd)> prepare,
+                  std::unique_ptr<RecordSeal> seal = nullptr);
   ~ResumableSocket();  // says bye
 
   /// As Sockets::write and read.  What write() has not said to have moved is given to it again, as Outgoing does.

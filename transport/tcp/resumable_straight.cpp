@@ -9,7 +9,7 @@ namespace tutti::tcp {
 namespace {
 
 // What is read behind a record, or where one has yet to say its size: its head, a message's head, the next record's.
-constexpr size_t kHeadsBytes = 3 * kRecordHeadBytes;
+constexpr size_t kHeadsBytes = 3 * kSealedHeadBytes;
 
 }  // namespace
 
@@ -26,7 +26,7 @@ size_t ResumableStream::aim(std::span<const iovec> parts, std::span<iovec> to) {
     }
   }
   std::span<std::byte> behind = room();
-  const bool headLacks = end_ - parsed_ < kRecordHeadBytes;
+  const bool headLacks = end_ - parsed_ < headBytes_;
   if (n > 0 || (!parts.empty() && headLacks)) behind = behind.first(std::min(behind.size(), kHeadsBytes));
   if (!behind.empty()) to[n++] = {behind.data(), behind.size()};
   return n;
@@ -34,12 +34,12 @@ size_t ResumableStream::aim(std::span<const iovec> parts, std::span<iovec> to) {
 
 /// If the next record's bytes are known to fit into `parts`, they go there from now on.
 bool ResumableStream::beginStraight(std::span<const iovec> parts) {
-  if (begin_ != parsed_ || left_ > 0 || landed_ > 0 || end_ - parsed_ < kRecordHeadBytes || firstRecord_) return false;
+  if (begin_ != parsed_ || left_ > 0 || landed_ > 0 || end_ - parsed_ < headBytes_ || firstRecord_) return false;
   const std::byte* at = in_.get() + parsed_;
   const Parsed record = *parseHead(at);  // parseOne() has judged it
   if (record.kind != Kind::Data || record.bytes < kLeastAloneBytes) return false;
   Straight next{.active = true, .bytes = record.bytes, .wanted = record.payloadCrc};
-  std::memcpy(next.head.data(), at, kRecordHeadBytes);
+  std::memcpy(next.head.data(), at, headBytes_);
   size_t left = record.bytes, n = 0;
   for (const iovec& part : parts) {
     if (left == 0 || n == next.to.size()) break;
@@ -48,12 +48,16 @@ bool ResumableStream::beginStraight(std::span<const iovec> parts) {
   }
   if (left > 0) return false;
   straight_ = next;
-  size_t come = end_ - parsed_ - kRecordHeadBytes;
-  const std::byte* from = at + kRecordHeadBytes;
+  size_t come = end_ - parsed_ - headBytes_;
+  const std::byte* from = at + headBytes_;
   for (const iovec& part : straight_.to) {
     const size_t some = std::min(come, part.iov_len);
     if (some == 0) break;
-    straight_.crc = crc32cCopy(part.iov_base, from, some, straight_.crc);
+    if (seal_ == nullptr) {
+      straight_.crc = crc32cCopy(part.iov_base, from, some, straight_.crc);
+    } else {
+      std::memcpy(part.iov_base, from, some);
+    }
     straight_.got += static_cast<uint32_t>(some);
     from += some;
     come -= some;
@@ -67,6 +71,7 @@ Status ResumableStream::cameStraight(size_t bytes) {
   size_t skip = straight_.got;
   straight_.got += static_cast<uint32_t>(bytes);
   for (const iovec& part : straight_.to) {
+    if (seal_ != nullptr) break;  // which takes the whole record at once, while it is in the cache
     const size_t from = std::min(skip, part.iov_len), some = std::min(bytes, part.iov_len - from);
     straight_.crc = crc32c(static_cast<const std::byte*>(part.iov_base) + from, some, straight_.crc);
     skip -= from;
@@ -75,18 +80,25 @@ Status ResumableStream::cameStraight(size_t bytes) {
   if (straight_.got < straight_.bytes) return {};
   straight_.active = false;
   const Parsed record = *parseHead(straight_.head.data());
-  if (straight_.crc != straight_.wanted) return damaged(record.bytes, record.position);
+  if (!straightIntact(record)) return damaged(record.bytes, record.position);
   received_ += record.bytes;
   landed_ = record.bytes;
   return acknowledge(record.consumed);
 }
 
+bool ResumableStream::straightIntact(const Parsed& record) {
+  if (seal_ == nullptr) return straight_.crc == straight_.wanted;
+  seal_->beginOpen(record.position, record.consumed);
+  for (const iovec& part : straight_.to) seal_->open(static_cast<std::byte*>(part.iov_base), part.iov_len);
+  return seal_->endOpen(tagOf(straight_.head.data()));
+}
+
 /// What has come of the record is read as any other.
 void ResumableStream::endStraight() {
   straight_.active = false;
-  makeRoom(kRecordHeadBytes + straight_.bytes);
-  std::memcpy(in_.get(), straight_.head.data(), kRecordHeadBytes);
-  end_ = kRecordHeadBytes;
+  makeRoom(headBytes_ + straight_.bytes);
+  std::memcpy(in_.get(), straight_.head.data(), headBytes_);
+  end_ = headBytes_;
   size_t left = straight_.got;
   for (const iovec& part : straight_.to) {
     const size_t some = std::min(left, part.iov_len);

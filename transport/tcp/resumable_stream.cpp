@@ -27,8 +27,11 @@ static_assert(sizeof(WireHead) == kRecordHeadBytes);
 
 }  // namespace
 
-ResumableStream::ResumableStream(size_t windowBytes)
-    : window_(windowBytes), kept_(new std::byte[windowBytes]) {  // pages are touched when used, not before
+ResumableStream::ResumableStream(size_t windowBytes, std::unique_ptr<RecordSeal> seal)
+    : window_(windowBytes),
+      seal_(std::move(seal)),
+      headBytes_(seal_ == nullptr ? kRecordHeadBytes : kSealedHeadBytes),
+      kept_(new std::byte[windowBytes]) {  // pages are touched when used, not before
   TUTTI_ASSERT_CMP(windowBytes, >=, kLeastWindowBytes);
 }
 
@@ -39,9 +42,28 @@ ResumableStream::Head ResumableStream::makeHead(Kind kind, uint32_t bytes, uint6
   WireHead wire{htole16(kRecordMagic), static_cast<uint8_t>(kind), 0, htole32(bytes), htole64(position),
                 htole64(consumed),     htole32(payloadCrc),        0};
   wire.headCrc = htole32(crc32c(&wire, kCrcOffset));
-  Head head;
+  Head head{};
   std::memcpy(head.data(), &wire, sizeof wire);
   return head;
+}
+
+void ResumableStream::putTag(const Gcm::Tag& tag, Head* head) {
+  std::copy(tag.begin(), tag.end(), head->begin() + kRecordHeadBytes);
+}
+
+Gcm::Tag ResumableStream::tagOf(const std::byte* head) {
+  Gcm::Tag tag;
+  std::memcpy(tag.data(), head + kRecordHeadBytes, tag.size());
+  return tag;
+}
+
+/// Whether a whole record is as it was sent; its payload then is what the writer wrote.
+bool ResumableStream::intact(const std::byte* head, const Parsed& record, std::byte* payload) {
+  if (seal_ == nullptr) return record.bytes == 0 || crc32c(payload, record.bytes) == record.payloadCrc;
+  if (record.kind != Kind::Data) return seal_->openControl({head, kRecordHeadBytes}, record.payloadCrc, tagOf(head));
+  seal_->beginOpen(record.position, record.consumed);
+  seal_->open(payload, record.bytes);
+  return seal_->endOpen(tagOf(head));
 }
 
 Result<ResumableStream::Parsed> ResumableStream::parseHead(const std::byte* head) {
@@ -82,7 +104,8 @@ size_t ResumableStream::write(std::span<const iovec> parts, size_t skip, size_t 
         close();
         return taken;
       }
-      crc = crc32cCopy(kept_.get() + at, data, n, crc);
+      if (begun == 0) beginRecord();
+      crc = keep(kept_.get() + at, data, n, crc);
       written_ += n;
       taken += n;
       begun += static_cast<uint32_t>(n);
@@ -96,8 +119,21 @@ size_t ResumableStream::write(std::span<const iovec> parts, size_t skip, size_t 
   return taken;
 }
 
+void ResumableStream::beginRecord() {
+  if (seal_ != nullptr) seal_->beginData(written_, consumed_);
+}
+
+/// Copies bytes of the record to where they are kept; the checksum with them.
+uint32_t ResumableStream::keep(std::byte* dst, const std::byte* src, size_t bytes, uint32_t crc) {
+  if (seal_ == nullptr) return crc32cCopy(dst, src, bytes, crc);
+  seal_->put(dst, src, bytes);
+  return 0;
+}
+
 void ResumableStream::closeRecord(uint64_t position, uint32_t bytes, uint32_t crc) {
-  records_.push_back({makeHead(Kind::Data, bytes, position, consumed_, crc), position, bytes});
+  Record record{makeHead(Kind::Data, bytes, position, consumed_, crc), position, bytes};
+  if (seal_ != nullptr) putTag(seal_->endData(), &record.head);
+  records_.push_back(record);
   saidConsumed_ = consumed_;
   recordsTaken_ = 0;
 }
@@ -117,7 +153,9 @@ void ResumableStream::makeControl() {
     controlMade_ = false;
     return;
   }
-  control_ = makeHead(controlKind_, 0, controlKind_ == Kind::Resume ? received_ : written_, consumed_, 0);
+  const uint32_t number = seal_ == nullptr ? 0 : seal_->nextNumber();
+  control_ = makeHead(controlKind_, 0, controlKind_ == Kind::Resume ? received_ : written_, consumed_, number);
+  if (seal_ != nullptr) putTag(seal_->sealControl(std::span(control_).first(kRecordHeadBytes), number), &control_);
 }
 
 void ResumableStream::controlWasSent() {
@@ -134,14 +172,14 @@ size_t ResumableStream::toSend(std::span<iovec> parts) {
     parts[n++] = {const_cast<std::byte*>(data), bytes};  // sendmsg only reads
   };
   const auto addRecord = [&](const Record& record, size_t from) {
-    if (from < kRecordHeadBytes) add(record.head.data() + from, kRecordHeadBytes - from);
-    const size_t ofPayload = from < kRecordHeadBytes ? 0 : from - kRecordHeadBytes;
+    if (from < headBytes_) add(record.head.data() + from, headBytes_ - from);
+    const size_t ofPayload = from < headBytes_ ? 0 : from - headBytes_;
     add(payloadOf(record) + ofPayload, record.bytes - ofPayload);
   };
   size_t next = cursor_;
   if (offset_ > 0) addRecord(records_[next++], offset_);
   makeControl();
-  if (controlMade_) add(control_.data() + controlSent_, kRecordHeadBytes - controlSent_);
+  if (controlMade_) add(control_.data() + controlSent_, headBytes_ - controlSent_);
   for (; resumed_ && next < records_.size() && n + 2 <= parts.size(); ++next) addRecord(records_[next], 0);
   return n;
 }
@@ -149,20 +187,20 @@ size_t ResumableStream::toSend(std::span<iovec> parts) {
 void ResumableStream::wasSent(size_t bytes) {
   const auto ofRecord = [&] {
     const Record& record = records_[cursor_];
-    const size_t n = std::min(bytes, kRecordHeadBytes + record.bytes - offset_);
+    const size_t n = std::min(bytes, headBytes_ + record.bytes - offset_);
     offset_ += n;
     bytes -= n;
-    if (offset_ < kRecordHeadBytes + record.bytes) return;
+    if (offset_ < headBytes_ + record.bytes) return;
     offset_ = 0;
     ++cursor_;
     sentMost_ = std::max(sentMost_, record.position + record.bytes);
   };
   if (offset_ > 0 && bytes > 0) ofRecord();
   if (controlMade_ && bytes > 0) {
-    const size_t n = std::min(bytes, kRecordHeadBytes - controlSent_);
+    const size_t n = std::min(bytes, headBytes_ - controlSent_);
     controlSent_ += n;
     bytes -= n;
-    if (controlSent_ == kRecordHeadBytes) controlWasSent();
+    if (controlSent_ == headBytes_) controlWasSent();
   }
   while (bytes > 0) ofRecord();
 }
@@ -216,7 +254,7 @@ void ResumableStream::makeRoom(size_t bytes) {
   }
   if (capacity_ - end_ >= bytes) return;
   // What the peer may have under way, and one record of acknowledgements.
-  const size_t most = window_ + (kMostRecords + 2) * kRecordHeadBytes + kMostRecordBytes + kLeastRoomBytes;
+  const size_t most = window_ + (kMostRecords + 2) * kSealedHeadBytes + kMostRecordBytes + kLeastRoomBytes;
   const size_t larger = std::min(std::max(2 * capacity_, kReadBytes), most);
   if (larger <= capacity_) return;
   std::unique_ptr<std::byte[]> grown(new std::byte[larger]);
@@ -239,17 +277,16 @@ Status ResumableStream::came(size_t bytes) {
 
 Status ResumableStream::parseOne(bool* whole) {
   *whole = false;
-  if (end_ - parsed_ < kRecordHeadBytes) return {};
+  if (end_ - parsed_ < headBytes_) return {};
   TUTTI_ASSIGN(const Parsed record, parseHead(in_.get() + parsed_));
   if (firstRecord_ != (record.kind == Kind::Resume)) return remoteError("a connection does not begin with a resume");
   if (record.kind == Kind::Data && record.position != received_) {
     return remoteError("byte ", record.position, " came where byte ", received_, " was to come");
   }
-  const size_t size = kRecordHeadBytes + record.bytes;
+  const size_t size = headBytes_ + record.bytes;
   if (end_ - parsed_ < size) return {};
-  if (record.bytes > 0 && crc32c(in_.get() + parsed_ + kRecordHeadBytes, record.bytes) != record.payloadCrc) {
-    return damaged(record.bytes, record.position);
-  }
+  std::byte* const at = in_.get() + parsed_;
+  if (!intact(at, record, at + headBytes_)) return damaged(record.bytes, record.position);
   firstRecord_ = false;
   *whole = true;
   if (record.kind == Kind::Data) {
@@ -287,7 +324,7 @@ size_t ResumableStream::takeBuffered(std::span<const iovec> parts, size_t skip) 
       if (left_ == 0) {
         if (begin_ == parsed_) return taken;
         left_ = parseHead(in_.get() + begin_)->bytes;
-        begin_ += kRecordHeadBytes;
+        begin_ += headBytes_;
       }
       const size_t n = std::min(want, left_);
       std::memcpy(out, in_.get() + begin_, n);

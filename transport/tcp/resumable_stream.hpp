@@ -5,6 +5,7 @@
 // connection loses, cuts or damages is sent again; nothing is given out twice.
 //
 //   record   magic 2 | kind 1 | 0 1 | payload bytes 4 | position 8 | consumed 8 | payload's CRC 4 | CRC of these 28 4
+//            under a seal: a number instead of the payload's CRC, and a tag of 16 behind all (record_seal.hpp)
 //   data     position: of the first payload byte
 //   ack      nothing but what every record says: how much its sender has consumed
 //   resume   the first record of every connection but the first; position: how much its sender has received
@@ -24,10 +25,12 @@
 
 #include "src/base/fifo.hpp"
 #include "src/base/status.hpp"
+#include "transport/tcp/record_seal.hpp"
 
 namespace tutti::tcp {
 
 inline constexpr size_t kRecordHeadBytes = 32;
+inline constexpr size_t kSealedHeadBytes = kRecordHeadBytes + Gcm::kTagBytes;
 inline constexpr size_t kMostRecordBytes = 128 << 10;
 inline constexpr size_t kMostRecords = 4096;  // that one end keeps
 inline constexpr size_t kLeastWindowBytes = 64 << 10;
@@ -39,7 +42,8 @@ inline constexpr size_t kLeastAloneBytes = 8 << 10;
 class ResumableStream {
  public:
   /// Both ends have the same window.  The first connection is there.
-  explicit ResumableStream(size_t windowBytes);
+  /// seal: of both ends; null: checksums.
+  explicit ResumableStream(size_t windowBytes, std::unique_ptr<RecordSeal> seal = nullptr);
 
   // ---- Sending
 
@@ -91,7 +95,7 @@ class ResumableStream {
 
  private:
   enum class Kind : uint8_t { Data = 1, Ack = 2, Resume = 3, Bye = 4 };
-  using Head = std::array<std::byte, kRecordHeadBytes>;
+  using Head = std::array<std::byte, kSealedHeadBytes>;  // of which headBytes_ count
   struct Record {
     Head head;
     uint64_t position;
@@ -114,6 +118,11 @@ class ResumableStream {
   static Head makeHead(Kind kind, uint32_t bytes, uint64_t position, uint64_t consumed, uint32_t payloadCrc);
   static Result<Parsed> parseHead(const std::byte* head);
   static Status damaged(uint32_t bytes, uint64_t position);
+  void beginRecord();
+  uint32_t keep(std::byte* dst, const std::byte* src, size_t bytes, uint32_t crc);
+  static void putTag(const Gcm::Tag& tag, Head* head);
+  static Gcm::Tag tagOf(const std::byte* head);
+  bool intact(const std::byte* head, const Parsed& record, std::byte* payload);
   void closeRecord(uint64_t position, uint32_t bytes, uint32_t crc);
   const std::byte* payloadOf(const Record& record) const { return kept_.get() + record.position % window_; }
   void makeControl();
@@ -123,6 +132,7 @@ class ResumableStream {
   Status parseOne(bool* whole);
   bool beginStraight(std::span<const iovec> parts);
   Status cameStraight(size_t bytes);
+  bool straightIntact(const Parsed& record);
   void endStraight();
   size_t takeLanded(std::span<const iovec> parts);
   size_t takeBuffered(std::span<const iovec> parts, size_t skip);
@@ -130,6 +140,8 @@ class ResumableStream {
   void consumedSome(size_t bytes);
 
   const size_t window_;
+  const std::unique_ptr<RecordSeal> seal_;
+  const size_t headBytes_;
 
   // Sending: records_[cursor_] is the next to leave, of which `offset_` bytes have.
   std::unique_ptr<std::byte[]> kept_;  // byte p of the stream at p % window_

@@ -88,7 +88,8 @@ Status Tuning::check() const {
   }
 }
 
-Sockets::Sockets(int peer, int lane, std::vector<Fd> fds, std::shared_ptr<Reopener> reopener, Tuning tuning)
+Sockets::Sockets(int peer, int lane, std::vector<Fd> fds, std::shared_ptr<Reopener> reopener, Tuning tuning,
+                 const Sealing& sealing)
     : peer_(peer),
       lane_(lane),
       count_(static_cast<int>(fds.size())),
@@ -102,9 +103,13 @@ Sockets::Sockets(int peer, int lane, std::vector<Fd> fds, std::shared_ptr<Reopen
   for (const Fd& fd : fds_) prepare(fd.get());
   if (reopener == nullptr) return;
   for (int i = 0; i < count_; ++i) {
-    resumable_.push_back(std::make_unique<ResumableSocket>(peer, streamIndex(lane, i, count_, tuning_.nPaths),
-                                                           std::move(fds_[static_cast<size_t>(i)]), reopener,
-                                                           [this](int fd) { prepare(fd); }));
+    const auto at = static_cast<size_t>(i);
+    std::unique_ptr<RecordSeal> seal;
+    if (sealing.protection != Protection::Checksums)
+      seal = std::make_unique<RecordSeal>(sealing.keys[at], sealing.protection == Protection::Encryption);
+    resumable_.push_back(std::make_unique<ResumableSocket>(
+        peer, streamIndex(lane, i, count_, tuning_.nPaths), std::move(fds_[at]), reopener,
+        [this](int fd) { prepare(fd); }, std::move(seal)));
   }
 }
 

@@ -27,11 +27,18 @@ struct Tuning {
   Status check() const;
 };
 
+/// What the bytes are under.
+struct Sealing {
+  Protection protection = Protection::Checksums;
+  std::vector<DirectionKeys> keys;  // of each socket, under tags or encryption
+};
+
 /// Connected, non-blocking stream sockets to one peer.  One thread at a time.
 class Sockets {
  public:
-  /// reopener: makes them again when they break; null: their end is the peer's.
-  Sockets(int peer, int lane, std::vector<Fd> fds, std::shared_ptr<Reopener> reopener = nullptr, Tuning tuning = {});
+  /// reopener: makes them again when they break; null: their end is the peer's, and there is no sealing.
+  Sockets(int peer, int lane, std::vector<Fd> fds, std::shared_ptr<Reopener> reopener = nullptr, Tuning tuning = {},
+          const Sealing& sealing = {});
 
   int count() const { return count_; }
   /// How many sockets a large message is spread over: all, or one where both ends are on this host (no adapter has

@@ -13,7 +13,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::string_view kTag = "tcp3";
+constexpr std::string_view kTag = "tcp4";
 constexpr size_t kMostSlotBytes = size_t{1} << 26;
 
 // Takes " key=NUMBER" off the front of text.
@@ -34,6 +34,19 @@ Status checkSame(int rank, int peer, const char* variable, size_t mine, size_t t
 }
 
 constexpr std::string_view kReconnects[] = {"none", "hosts", "all"};
+constexpr std::string_view kProtections[] = {"TUTTI_INTEGRITY=crc", "TUTTI_INTEGRITY=mac", "TUTTI_ENCRYPT=1"};
+
+Result<tcp::Protection> protectionFromConfig() {
+  TUTTI_ASSIGN(const int64_t encrypts, configInteger("TUTTI_ENCRYPT"));
+  TUTTI_ASSIGN(const size_t integrity, configChoice("TUTTI_INTEGRITY"));
+  const auto asked = encrypts == 1    ? tcp::Protection::Encryption
+                     : integrity == 1 ? tcp::Protection::Tags
+                                      : tcp::Protection::Checksums;
+  if (asked == tcp::Protection::Checksums) return asked;
+  if (const Status found = Gcm::available(); !found.ok())
+    return invalidUsage(kProtections[static_cast<size_t>(asked)], ": ", found.message());
+  return asked;
+}
 
 }  // namespace
 
@@ -62,6 +75,8 @@ Result<TcpOptions> TcpOptions::fromConfig() {
   TUTTI_ASSIGN(const int64_t busyPollUs, configInteger("TUTTI_TCP_BUSY_POLL_US"));
   options.tuning.busyPollUs = static_cast<int>(busyPollUs);
   TUTTI_TRY(options.tuning.check());
+  TUTTI_ASSIGN(options.protection, protectionFromConfig());
+  TUTTI_DEBUG("tcp", "bytes are under ", kProtections[static_cast<size_t>(options.protection)]);
   TUTTI_DEBUG("tcp", "between hosts: congestion control ",
               options.tuning.congestion.empty() ? "of the system" : options.tuning.congestion, ", busy poll ",
               options.tuning.busyPollUs, " us");
@@ -74,18 +89,19 @@ Result<TcpOptions> TcpOptions::fromConfig() {
 Address encodeTcpAddress(const TcpOptions& options) {
   return cat(kTag, " sockets=", options.nSockets, " slot=", options.slotBytes,
              " reconnect=", static_cast<int>(options.reconnect), " window=", options.windowBytes,
-             " host=", options.hostId, " paths=", options.nPaths);
+             " host=", options.hostId, " paths=", options.nPaths, " seal=", static_cast<int>(options.protection));
 }
 
 Result<TcpOptions> decodeTcpAddress(const Address& address) {
   std::string_view text(address);
-  size_t nSockets = 0, slotBytes = 0, reconnect = 0, windowBytes = 0, nPaths = 0;
+  size_t nSockets = 0, slotBytes = 0, reconnect = 0, windowBytes = 0, nPaths = 0, seal = 0;
   uint64_t hostId = 0;
   const bool tagged = text.starts_with(kTag);
   if (tagged) text.remove_prefix(kTag.size());
   const bool good = tagged && takeNumber(text, " sockets=", &nSockets) && takeNumber(text, " slot=", &slotBytes) &&
                     takeNumber(text, " reconnect=", &reconnect) && takeNumber(text, " window=", &windowBytes) &&
-                    takeNumber(text, " host=", &hostId) && takeNumber(text, " paths=", &nPaths) && text.empty() &&
+                    takeNumber(text, " host=", &hostId) && takeNumber(text, " paths=", &nPaths) &&
+                    takeNumber(text, " seal=", &seal) && text.empty() && seal < std::size(kProtections) &&
                     nPaths >= 1 && nPaths <= kMostStreamPaths && reconnect < std::size(kReconnects) && nSockets >= 1 &&
                     nSockets <= tcp::kMaxSockets && slotBytes >= 1 && slotBytes <= kMostSlotBytes;
   if (!good) return remoteError("not a tcp address: ", toHex(address.data(), std::min<size_t>(address.size(), 64)));
@@ -94,7 +110,8 @@ Result<TcpOptions> decodeTcpAddress(const Address& address) {
                     .reconnect = static_cast<Reconnect>(reconnect),
                     .windowBytes = windowBytes,
                     .hostId = hostId,
-                    .nPaths = static_cast<int>(nPaths)};
+                    .nPaths = static_cast<int>(nPaths),
+                    .protection = static_cast<tcp::Protection>(seal)};
 }
 
 TcpTransport::TcpTransport(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -109,8 +126,9 @@ Result<std::unique_ptr<TcpTransport>> TcpTransport::create(StreamExchange& strea
   }
   TUTTI_ASSIGN(std::shared_ptr<FdSleeper> sleeper, FdSleeper::create());
   std::shared_ptr<tcp::Reopener> reopener;
-  if (options.reconnect != Reconnect::None) {
-    const tcp::Reopener::Settings settings{options.windowBytes, options.reconnectMs * kMs};
+  if (options.reconnect != Reconnect::None || options.protection != tcp::Protection::Checksums) {
+    const tcp::Reopener::Settings settings{options.windowBytes, options.reconnectMs * kMs,
+                                           options.reconnect != Reconnect::None};
     reopener = std::make_shared<tcp::Reopener>(streams, rank, settings);
   }
   TcpOptions own = options;
@@ -144,14 +162,34 @@ Result<TcpTransport::Agreed> TcpTransport::checkAddress(int peer, const Address&
                         state_->rank, " and ", kReconnects[static_cast<size_t>(theirs.reconnect)], " on rank ", peer,
                         "; it must be the same on all ranks");
   }
+  if (mine.protection != theirs.protection) {
+    return invalidUsage("rank ", state_->rank, " has ", kProtections[static_cast<size_t>(mine.protection)],
+                        " and rank ", peer, " has ", kProtections[static_cast<size_t>(theirs.protection)],
+                        "; set TUTTI_ENCRYPT and TUTTI_INTEGRITY alike on all ranks");
+  }
   Agreed agreed;
   const bool sameHost = mine.hostId == theirs.hostId;
   agreed.nPaths = sameHost ? 1 : std::min(mine.nPaths, theirs.nPaths);
   agreed.nSockets = std::max(mine.nSockets, agreed.nPaths);
-  if (mine.reconnect == Reconnect::None) return agreed;
+  if (state_->reopener == nullptr) return agreed;
   TUTTI_TRY(checkSame(state_->rank, peer, "TUTTI_RECONNECT_BYTES", mine.windowBytes, theirs.windowBytes));
-  agreed.resumable = mine.reconnect == Reconnect::All || (mine.reconnect == Reconnect::Hosts && !sameHost);
+  const bool all = mine.reconnect == Reconnect::All || mine.protection == tcp::Protection::Encryption;
+  if (all || !sameHost) agreed.protection = mine.protection;
+  agreed.resumable =
+      all || (mine.reconnect == Reconnect::Hosts && !sameHost) || agreed.protection != tcp::Protection::Checksums;
   return agreed;
+}
+
+Result<tcp::Sealing> TcpTransport::sealingOf(int peer, int lane, const Agreed& agreed) const {
+  tcp::Sealing sealing{.protection = agreed.protection, .keys = {}};
+  if (agreed.protection == tcp::Protection::Checksums) return sealing;
+  for (int i = 0; i < agreed.nSockets; ++i) {
+    sealing.keys.push_back(state_->streams.keysOf(peer, tcp::streamIndex(lane, i, agreed.nSockets, agreed.nPaths)));
+    if (!sealing.keys.back().send.empty()) continue;
+    return invalidUsage(kProtections[static_cast<size_t>(agreed.protection)], " cannot be had with rank ", peer,
+                        ": its connections were made without a secret");
+  }
+  return sealing;
 }
 
 // All sockets are dialed side by side.
@@ -173,9 +211,10 @@ PendingEndpoint TcpTransport::beginConnect(int peer, const Address& peerAddress,
           if (!fd.valid()) return std::unique_ptr<Endpoint>();
           fds.push_back(std::move(fd));
         }
-        return std::unique_ptr<Endpoint>(
-            std::make_unique<tcp::TcpEndpoint>(peer, lane, std::move(fds), state_->options.slotBytes, state_->sleeper,
-                                               state_->looks, agreed.resumable ? state_->reopener : nullptr, tuning));
+        TUTTI_ASSIGN(const tcp::Sealing sealing, sealingOf(peer, lane, agreed));
+        return std::unique_ptr<Endpoint>(std::make_unique<tcp::TcpEndpoint>(
+            peer, lane, std::move(fds), state_->options.slotBytes, state_->sleeper, state_->looks,
+            agreed.resumable ? state_->reopener : nullptr, tuning, sealing));
       });
 }
 

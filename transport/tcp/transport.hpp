@@ -20,7 +20,10 @@ struct TcpOptions {
   int64_t reconnectMs = 20'000;           // TUTTI_RECONNECT_MS; 0: for ever
   uint64_t hostId = 0;                    // of this rank: PeerInfo
   int nPaths = 1;                         // of this rank: StreamExchange
-  tcp::Tuning tuning;                     // of this end
+  /// TUTTI_ENCRYPT: encryption of all connections; TUTTI_INTEGRITY=mac: tags on those that TUTTI_RECONNECT makes again,
+  /// and between hosts.
+  tcp::Protection protection = tcp::Protection::Checksums;
+  tcp::Tuning tuning;  // of this end
 
   /// From the environment.  Errors: InvalidUsage naming the variable.
   static Result<TcpOptions> fromConfig();
@@ -46,17 +49,20 @@ class TcpTransport : public Transport {
   /// What both ends know of their sockets.
   struct Agreed {
     bool resumable = false;
+    tcp::Protection protection = tcp::Protection::Checksums;
     int nPaths = 1;
     int nSockets = 1;  // one for each path at least
   };
   /// Both ends' options fit.
   Result<Agreed> checkAddress(int peer, const Address& peerAddress) const;
+  /// When all sockets are there.  Errors: InvalidUsage: they have no keys.
+  Result<tcp::Sealing> sealingOf(int peer, int lane, const Agreed& agreed) const;
   explicit TcpTransport(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 
-/// "tcp3 sockets=2 slot=131072 reconnect=1 window=2097152 host=17 paths=1", without the deadline.  Errors: RemoteError:
-/// not such a text.
+/// "tcp4 sockets=2 slot=131072 reconnect=1 window=2097152 host=17 paths=1 seal=0", without the deadline.  Errors:
+/// RemoteError: not such a text.
 Address encodeTcpAddress(const TcpOptions& options);
 Result<TcpOptions> decodeTcpAddress(const Address& address);
 

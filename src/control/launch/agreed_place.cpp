@@ -2,7 +2,8 @@
 #include <charconv>
 
 #include "src/base/config.hpp"
-#include "src/control/session/address.hpp"
+#include "src/control/launch/launch.hpp"
+#include "src/control/session/place_addresses.hpp"
 #include "src/control/session/unique_id.hpp"
 
 namespace tutti {
@@ -33,15 +34,22 @@ Result<HostPort> parseHostPort(const std::string& text) {
 
 Result<tuttiUniqueId> agreedUniqueId(const std::string& address, bool serve) {
   TUTTI_ASSIGN(const HostPort at, parseHostPort(address));
-  const std::string given = configText("TUTTI_SECRET");
+  std::string given = configText("TUTTI_SECRET");
+  const bool oneHost = isThisHost(at.host);
+  TUTTI_TRY(launch::checkSecretOf(address, oneHost));
   const std::string label = "rendezvous " + address;
   const Secret base = deriveSecret({}, given.empty() ? label : "secret " + given);
   MeetingPlace place;
-  place.secret = deriveSecret(base, label);
+  place.secretOfUser = given.empty() && oneHost;
+  if (!place.secretOfUser) place.secret = deriveSecret(base, label);
   place.commId = deriveCommId({}, label);  // those with another secret find the place, and hear that it differs
+  if (serve && given.empty() && !oneHost) warnOfOpenPlace(address);
+  wipe(given);
   if (serve) {
     constexpr int64_t kPatienceMs = 5000;  // for the port, while the place of the communicator before is closing
-    TUTTI_TRY(openRendezvousPlaceAt(at.port, place, Deadline::inMs(kPatienceMs)));
+    TUTTI_ASSIGN(const std::vector<SocketAddress> addresses,
+                 placeAddresses({at.host}, at.port, oneHost ? Reach::Host : Reach::Network));
+    TUTTI_TRY(openRendezvousPlaceAt(addresses, place, Deadline::inMs(kPatienceMs)));
   }
   TUTTI_ASSIGN(const std::vector<SocketAddress> addresses, resolveHost(at.host, at.port));
   place.controlAddress = makeControlAddress(addresses, kControlAddressMostBytes);

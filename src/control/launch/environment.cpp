@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <cstdlib>
@@ -8,7 +9,7 @@
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
 #include "src/control/launch/launch.hpp"
-#include "src/control/session/address.hpp"
+#include "src/control/session/place_addresses.hpp"
 
 namespace tutti {
 namespace launch {
@@ -22,13 +23,32 @@ std::atomic<uint64_t> generations{0};
 /// The secret and name of a communicator whose launcher hands out none.  The name depends on nothing that ranks may
 /// have set differently by mistake, number of ranks and secret: they meet, and hear how they differ.
 MeetingPlace agreedPlace(const FixedPlace& fixed, int port) {
-  const std::string given = configText("TUTTI_SECRET");
+  std::string given = configText("TUTTI_SECRET");
   const Secret base = deriveSecret({}, given.empty() ? "job " + fixed.identity : "secret " + given);
   const std::string label = cat("launch ", fixed.launcher, " ", fixed.identity, " port ", port, " call ", generation());
   MeetingPlace place;
-  place.secret = deriveSecret(base, label);
+  place.secretOfUser = given.empty() && fixed.oneHost;
+  if (!place.secretOfUser) place.secret = deriveSecret(base, label);
   place.commId = deriveCommId({}, label);
+  if (given.empty() && !fixed.oneHost && fixed.place.rank == 0) warnOfOpenPlace(cat(fixed.hosts.front(), ":", port));
+  wipe(given);
   return place;
+}
+
+/// How rank 0 reaches its own place: by the loopback address first.  Another one says that other hosts can, too.
+ControlAddress addressesOfOwnPlace(std::vector<SocketAddress> addresses) {
+  for (SocketAddress& address : addresses) {
+    if (const std::string text = address.text(); text.starts_with("0.0.0.0:"))
+      address = *parseAddress(cat("127.0.0.1:", address.port()));
+    if (const std::string text = address.text(); text.starts_with("[::]:"))
+      address = *parseAddress(cat("[::1]:", address.port()));
+  }
+  std::stable_sort(addresses.begin(), addresses.end(),
+                   [](const SocketAddress& a, const SocketAddress& b) { return isLoopback(a) > isLoopback(b); });
+  const auto beyond = std::find_if_not(addresses.begin(), addresses.end(), isLoopback);
+  // An id has room for few: one of each kind.
+  if (beyond != addresses.end() && beyond - addresses.begin() > 1) addresses.erase(addresses.begin() + 1, beyond);
+  return makeControlAddress(addresses, kControlAddressMostBytes);
 }
 
 Result<std::vector<SocketAddress>> resolveAny(const std::vector<std::string>& hosts, int port) {
@@ -85,6 +105,18 @@ Result<tuttiUniqueId> publishedId(const char* launcher, const std::string& hex) 
   return id;
 }
 
+Status checkSecretOf(const std::string& where, bool oneHost) {
+  if (oneHost || configText("TUTTI_ENCRYPT") != "1" || !configText("TUTTI_SECRET").empty()) return {};
+  return invalidUsage("TUTTI_ENCRYPT=1 needs a secret, and ranks of several hosts that meet at ", where,
+                      " have none: set TUTTI_SECRET alike on all ranks (docs/security.md)");
+}
+
+bool allRanksHere(int nRanks) {
+  for (const char* name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
+    if (text(name) == std::to_string(nRanks)) return true;
+  return false;
+}
+
 uint64_t generation() { return generations.load(); }
 
 Result<LaunchInfo> meetAt(const FixedPlace& fixed, Deadline deadline) {
@@ -93,17 +125,23 @@ Result<LaunchInfo> meetAt(const FixedPlace& fixed, Deadline deadline) {
   TUTTI_ASSIGN(const int64_t portSet, configInteger("TUTTI_PORT"));
   const int port = portSet != 0 ? static_cast<int>(portSet) : fixed.port;
   if (port < 1 || port > 65535) return invalidUsage("port ", port, " is outside 1..65535; set TUTTI_PORT");
+  TUTTI_TRY(checkSecretOf(cat(fixed.hosts.front(), ":", port), fixed.oneHost));
   MeetingPlace rendezvous = agreedPlace(fixed, port);
   if (info.rank == 0) {
     constexpr int64_t kPatienceNs = 5'000'000'000;  // for a port to become free
     const Deadline patience = Deadline::at(std::min(deadline.ns(), nowNs() + kPatienceNs));
-    const Status opened = openRendezvousPlaceAt(port, rendezvous, patience);
+    const Reach reach = fixed.oneHost ? Reach::Host : Reach::Network;
+    TUTTI_ASSIGN(const std::vector<SocketAddress> addresses, placeAddresses(fixed.hosts, port, reach));
+    const Status opened = openRendezvousPlaceAt(addresses, rendezvous, patience);
     if (!opened.ok()) {
       const bool taken = opened.code() == tuttiSystemError;
       return Status(opened.code(), cat("rank 0 cannot open the rendezvous: ", opened.message(),
                                        taken ? "; TUTTI_PORT chooses another port, the same on all ranks" : ""));
     }
-    rendezvous.controlAddress = cat("127.0.0.1:", port, ",[::1]:", port);
+    rendezvous.controlAddress = addressesOfOwnPlace(addresses);
+  } else if (fixed.oneHost && !isThisHost(fixed.hosts.front())) {
+    TUTTI_ASSIGN(const std::vector<SocketAddress> addresses, loopbackAddresses(port));
+    rendezvous.controlAddress = makeControlAddress(addresses, kControlAddressMostBytes);
   } else {
     TUTTI_ASSIGN(const std::vector<SocketAddress> addresses, resolveAny(fixed.hosts, port));
     rendezvous.controlAddress = makeControlAddress(addresses, kControlAddressMostBytes);
@@ -113,7 +151,7 @@ Result<LaunchInfo> meetAt(const FixedPlace& fixed, Deadline deadline) {
 }
 
 Found tuttiRun() {
-  const std::string idText = text("TUTTI_UNIQUE_ID");
+  std::string idText = text("TUTTI_UNIQUE_ID");
   if (idText.empty() && text("TUTTI_RANK").empty() && text("TUTTI_NRANKS").empty()) return std::optional<LaunchInfo>();
   TUTTI_ASSIGN(const Place here, place("tutti-run", "TUTTI_RANK", "TUTTI_NRANKS"));
   LaunchInfo info{"tutti-run", here.rank, here.nRanks, {}};
@@ -124,6 +162,8 @@ Found tuttiRun() {
     return invalidUsage("TUTTI_UNIQUE_ID is not ", 2 * sizeof info.id, " hexadecimal digits");
   }
   std::memcpy(&info.id, bytes.data(), sizeof info.id);
+  wipe(bytes);
+  wipe(idText);
   if (Result<MeetingPlace> rendezvous = decodeUniqueId(info.id); !rendezvous.ok()) {
     return invalidUsage("TUTTI_UNIQUE_ID: ", rendezvous.status().message());
   }
@@ -142,6 +182,7 @@ Found torchrun(Deadline deadline) {
   if (fixed.place.nRanks > 1) {
     if (!address) return invalidUsage("torchrun: RANK and WORLD_SIZE are set but MASTER_ADDR is not");
     fixed.hosts = {text("MASTER_ADDR")};
+    fixed.oneHost = isThisHost(fixed.hosts.front()) || allRanksHere(fixed.place.nRanks);
     TUTTI_ASSIGN(const int64_t ownPort, configInteger("TUTTI_PORT"));
     if (ownPort == 0 || !text("MASTER_PORT").empty()) {
       TUTTI_ASSIGN(const int64_t port, number("MASTER_PORT", 1, 65534));

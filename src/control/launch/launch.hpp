@@ -32,6 +32,11 @@ Result<Place> place(const char* launcher, const char* rankName, const char* size
 /// The id that rank 0 has published through the launcher.  Errors: SystemError: it is none.
 Result<tuttiUniqueId> publishedId(const char* launcher, const std::string& hex);
 
+/// Errors: InvalidUsage: TUTTI_ENCRYPT=1, where ranks of several hosts have no secret but one that can be guessed.
+Status checkSecretOf(const std::string& where, bool oneHost);
+/// Whether the launcher says that as many ranks are on this host as there are.
+bool allRanksHere(int nRanks);
+
 /// How often launchInfo has been called in this process, so that each call meets apart from the one before.
 uint64_t generation();
 
@@ -41,6 +46,7 @@ struct FixedPlace {
   Place place;
   std::vector<std::string> hosts;  // names or addresses under which rank 0 may be reached, best first
   int port = 0;                    // unless TUTTI_PORT is set
+  bool oneHost = false;            // all ranks are on the host of rank 0
   std::string identity;            // the same on all ranks of the job and different from other jobs'
 };
 Result<LaunchInfo> meetAt(const FixedPlace& fixed, Deadline deadline);

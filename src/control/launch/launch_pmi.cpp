@@ -178,7 +178,7 @@ Found pmi(Deadline deadline) {
   if (info.nRanks == 1) return std::optional(info);
   const std::string key = cat("tutti.id.", generation());
   if (info.rank == 0) {
-    TUTTI_ASSIGN(info.id, openRendezvousPlace());
+    TUTTI_ASSIGN(info.id, openRendezvousPlace(allRanksHere(info.nRanks) ? Reach::Host : Reach::Network));
     TUTTI_TRY(launcher.publish(key, toHex(&info.id, sizeof info.id), deadline));
   }
   TUTTI_TRY(launcher.barrier(deadline));

@@ -184,7 +184,7 @@ Found pmix(Deadline deadline) {
   if (size == 1) return std::optional(info);
   const std::string key = cat("tutti.id.", generation());
   if (info.rank == 0) {
-    TUTTI_ASSIGN(info.id, openRendezvousPlace());
+    TUTTI_ASSIGN(info.id, openRendezvousPlace(allRanksHere(info.nRanks) ? Reach::Host : Reach::Network));
     TUTTI_TRY(client.publish(key, toHex(&info.id, sizeof info.id)));
   }
   TUTTI_TRY(client.fence(deadline));

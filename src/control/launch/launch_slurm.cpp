@@ -68,7 +68,8 @@ Found slurm(Deadline deadline) {
       return invalidUsage("slurm: neither SLURM_STEP_NODELIST nor SLURM_LAUNCH_NODE_IPADDR is set");
     }
     // Rank 0 runs on the first node of the step; srun itself may have been called elsewhere, but often was not.
-    if (singleSlurmHost(nodes)) fixed.hosts.push_back("127.0.0.1");
+    fixed.oneHost = singleSlurmHost(nodes);
+    if (fixed.oneHost) fixed.hosts.push_back("127.0.0.1");
     if (!first.empty()) fixed.hosts.push_back(first);
     if (!launcher.empty()) fixed.hosts.push_back(launcher);
     constexpr int64_t kFirstPort = 20'000, kPorts = 10'000;  // below the range that systems give out by themselves

@@ -76,6 +76,11 @@ std::string SocketAddress::text() const {
   return cat("[", host, "%", name, "]:", port());
 }
 
+bool isLoopback(const SocketAddress& address) {
+  if (address.family() == AF_INET6) return IN6_IS_ADDR_LOOPBACK(&v6(&address.storage)->sin6_addr) != 0;
+  return (ntohl(v4(&address.storage)->sin_addr.s_addr) >> 24) == 127;
+}
+
 bool operator==(const SocketAddress& a, const SocketAddress& b) {
   if (a.family() != b.family() || a.port() != b.port()) return false;
   if (a.family() == AF_INET) return v4(&a.storage)->sin_addr.s_addr == v4(&b.storage)->sin_addr.s_addr;
@@ -144,6 +149,15 @@ Result<std::vector<SocketAddress>> resolveHost(const std::string& host, int port
   freeaddrinfo(found);
   if (addresses.empty()) return systemError("host '", host, "' has neither an IPv4 nor an IPv6 address");
   return addresses;
+}
+
+bool isThisHost(const std::string& host) {
+  if (host == "localhost") return true;
+  for (const std::string& text : {host + ":1", "[" + host + "]:1"}) {
+    const Result<SocketAddress> address = parseAddress(text);
+    if (address.ok()) return isLoopback(*address);
+  }
+  return false;
 }
 
 ControlAddress makeControlAddress(const std::vector<SocketAddress>& addresses, size_t maxBytes) {

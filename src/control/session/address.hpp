@@ -26,6 +26,8 @@ struct SocketAddress {
 };
 
 bool operator==(const SocketAddress& a, const SocketAddress& b);
+/// 127.0.0.0/8 or ::1.
+bool isLoopback(const SocketAddress& address);
 
 /// Numeric addresses only, as text() writes them; nothing is looked up.
 /// Errors: InvalidArgument: not an address; SystemError: its interface (behind %) does not exist on this host.
@@ -41,6 +43,9 @@ Result<std::vector<SocketAddress>> parseControlAddress(const ControlAddress& con
 /// All addresses of a host name or numeric address, with this port.  May block in the resolver.
 /// Works when only the loopback interface is up.  Errors: SystemError naming the host.
 Result<std::vector<SocketAddress>> resolveHost(const std::string& host, int port);
+
+/// Whether this names the host it is read on, whichever that is: "localhost", or a loopback address.
+bool isThisHost(const std::string& host);
 
 /// The addresses as a ControlAddress, the first ones first, as many as fit in maxBytes.
 ControlAddress makeControlAddress(const std::vector<SocketAddress>& addresses, size_t maxBytes);

@@ -12,7 +12,7 @@
 namespace tutti::fdwire {
 
 inline constexpr size_t kNonceBytes = 32;
-inline constexpr size_t kProofBytes = std::tuple_size_v<Secret>;
+inline constexpr size_t kProofBytes = Secret::kBytes;
 inline constexpr size_t kCommIdBytes = std::tuple_size_v<CommId>;
 /// A request: communicator, nonce, proof, key.
 inline constexpr size_t kRequestHeadBytes = kCommIdBytes + kNonceBytes + kProofBytes;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "src/base/assert.hpp"
+#include "src/base/crc32c.hpp"
 
 namespace tutti {
 namespace {
@@ -27,10 +28,14 @@ Status FrameReader::advance(size_t n) {
   TUTTI_ASSERT_CMP(n, <=, header_.size() - headerReceived_);
   headerReceived_ += n;
   if (headerReceived_ < header_.size()) return {};
-  length_ = 0;
-  for (size_t i = 0; i < header_.size(); ++i) {
-    length_ |= size_t{static_cast<unsigned char>(header_[i])} << (8 * i);
-  }
+  const auto number = [&](size_t at) {
+    uint32_t value = 0;
+    for (size_t i = 0; i < 4; ++i) value |= uint32_t{static_cast<unsigned char>(header_[at + i])} << (8 * i);
+    return value;
+  };
+  length_ = number(0);
+  if (number(4) != crc32c(header_.data(), 4))
+    return remoteError("what came is no message of this version of Tutti, or was damaged on its way");
   if (length_ > maxBytes_)
     return remoteError("a message of ", length_, " bytes was announced; the most is ", maxBytes_);
   haveHeader_ = true;
@@ -49,8 +54,12 @@ void FrameReader::next() {
 }
 
 void appendFrame(std::string* out, std::string_view message) {
-  const auto length = static_cast<uint32_t>(message.size());
-  for (int shift = 0; shift < 32; shift += 8) out->push_back(static_cast<char>(length >> shift));
+  const size_t at = out->size();
+  const auto append = [out](uint32_t number) {
+    for (int shift = 0; shift < 32; shift += 8) out->push_back(static_cast<char>(number >> shift));
+  };
+  append(static_cast<uint32_t>(message.size()));
+  append(crc32c(out->data() + at, 4));
   out->append(message);
 }
 

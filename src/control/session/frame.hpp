@@ -1,4 +1,5 @@
-// Messages in a byte stream: four bytes of length, little endian, then that many bytes.
+// Messages in a byte stream: four bytes of length and four of its CRC-32C, little endian, then that many bytes.  A
+// length that is damaged would else have its reader wait for bytes that nobody sends.
 #pragma once
 
 #include <array>
@@ -22,8 +23,8 @@ class FrameReader {
 
   /// Where to put the next bytes; not empty while !complete().
   std::span<char> room();
-  /// n <= room().size() bytes have been put there.  Errors: RemoteError: the message announced is too large; the
-  /// reader is of no more use.
+  /// n <= room().size() bytes have been put there.  Errors: RemoteError: the message announced is too large, or
+  /// the length is damaged or of another version; the reader is of no more use.
   Status advance(size_t n);
   bool complete() const { return haveHeader_ && received_ == length_; }
   /// The message; only when complete(), until next().
@@ -32,7 +33,7 @@ class FrameReader {
 
  private:
   size_t maxBytes_ = 0;
-  std::array<char, 4> header_{};
+  std::array<char, 8> header_{};
   size_t headerReceived_ = 0;
   bool haveHeader_ = false;
   size_t length_ = 0;

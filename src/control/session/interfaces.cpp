@@ -148,9 +148,18 @@ int spreadPaths(const std::vector<SocketAddress>& addresses, const std::string& 
   }));
 }
 
-Result<std::vector<SocketAddress>> listenAddresses() {
-  TUTTI_ASSIGN(const std::vector<InterfaceAddress> all, listInterfaces());
-  return chooseAddresses(all, configText("TUTTI_SOCKET_IFNAME"), configText("TUTTI_SOCKET_FAMILY"));
+Result<std::vector<SocketAddress>> listenAddresses(Reach reach) {
+  TUTTI_ASSIGN(std::vector<InterfaceAddress> all, listInterfaces());
+  const std::string names = configText("TUTTI_SOCKET_IFNAME");
+  const auto leaves = [](const InterfaceAddress& a) { return !isLoopback(a.address); };
+  const bool hasLoopback = !std::all_of(all.begin(), all.end(), leaves);
+  if (reach == Reach::Host && names.empty() && hasLoopback) std::erase_if(all, leaves);
+  return chooseAddresses(all, names, configText("TUTTI_SOCKET_FAMILY"));
+}
+
+bool staysOnHost(const ControlAddress& controlAddress) {
+  const Result<std::vector<SocketAddress>> addresses = parseControlAddress(controlAddress);
+  return addresses.ok() && std::all_of(addresses->begin(), addresses->end(), isLoopback);
 }
 
 }  // namespace tutti

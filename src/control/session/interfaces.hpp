@@ -9,6 +9,9 @@
 
 namespace tutti {
 
+/// Who is to reach what is listened on: processes of this host, or of others, too.
+enum class Reach : uint8_t { Host, Network };
+
 /// One address of one interface that is up.
 struct InterfaceAddress {
   std::string interface;
@@ -36,7 +39,11 @@ inline constexpr size_t kMaxNamedAddresses = 8;
 /// dial.hpp) where `names` says which interfaces to take, so that somebody wants them all; else one.
 int spreadPaths(const std::vector<SocketAddress>& addresses, const std::string& names);
 
-/// chooseAddresses with this host's interfaces and configuration.
-Result<std::vector<SocketAddress>> listenAddresses();
+/// chooseAddresses with this host's interfaces and configuration; for this host alone the loopback addresses, where
+/// nobody has named interfaces.
+Result<std::vector<SocketAddress>> listenAddresses(Reach reach = Reach::Network);
+
+/// Whether nobody but processes of the same host can dial this.
+bool staysOnHost(const ControlAddress& controlAddress);
 
 }  // namespace tutti

@@ -118,7 +118,7 @@ PendingFd Control::open(int peer, int index) {
   const int64_t summonNs = nowNs() + kSummonNs;
   bool asked = dials;
   return polled<Fd>(*impl_, [=, control = impl_.get()](int64_t now) mutable -> Result<Fd> {
-    Fd stream = control->io.network->takeStream(BootstrapNode::streamKey(control->request.commId, peer, index));
+    Fd stream = control->takeStream(peer, index);
     if (!stream.valid() && now >= summonNs && !std::exchange(asked, true)) {
       control->io.bootstrap->summonStream(control->member, peer, index);
     }
@@ -129,7 +129,22 @@ PendingFd Control::open(int peer, int index) {
 Result<Fd> Control::opened(int peer, int index) {
   const Visit visit(impl_->io);
   TUTTI_TRY(impl_->over());
-  return impl_->io.network->takeStream(BootstrapNode::streamKey(impl_->request.commId, peer, index));
+  return impl_->takeStream(peer, index);
+}
+
+Fd Control::Impl::takeStream(int peer, int index) {
+  SocketNetwork::Stream stream = io.network->takeStream(BootstrapNode::streamKey(request.commId, peer, index));
+  if (stream.fd.valid()) streamKeys[{peer, index}] = stream.keys;
+  return std::move(stream.fd);
+}
+
+DirectionKeys Control::keysOf(int peer, int index) {
+  const Visit visit(impl_->io);
+  const auto found = impl_->streamKeys.find({peer, index});
+  if (found == impl_->streamKeys.end()) return {};
+  const DirectionKeys keys = found->second;
+  impl_->streamKeys.erase(found);
+  return keys;
 }
 
 int Control::nPaths() const { return impl_->io.nPaths; }

@@ -9,6 +9,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/config.hpp"
+#include "src/base/gcm.hpp"
 #include "src/control/session/interfaces.hpp"
 #include "src/control/session/session_impl.hpp"
 #include "src/control/session/unique_id.hpp"
@@ -32,8 +33,8 @@ void raiseDescriptorLimit() {
 
 Session::Session() : impl_(std::make_unique<Impl>()) {}
 
-Result<std::shared_ptr<Session>> Session::create() {
-  TUTTI_ASSIGN(const std::vector<SocketAddress> addresses, listenAddresses());
+Result<std::shared_ptr<Session>> Session::create(Reach reach) {
+  TUTTI_ASSIGN(const std::vector<SocketAddress> addresses, listenAddresses(reach));
   TUTTI_ASSIGN(std::shared_ptr<Session> session, create(addresses));
   session->impl_->nPaths = spreadPaths(addresses, configText("TUTTI_SOCKET_IFNAME"));
   return session;
@@ -55,7 +56,10 @@ Status Session::Impl::open(const std::vector<SocketAddress>& addresses, int64_t 
     changed.notify_all();
   };
   network = std::make_unique<SocketNetwork>(*reactor, timeoutMs, notify);
-  bootstrap = std::make_unique<BootstrapNode>(*network, notify);
+  TUTTI_ASSIGN(const int64_t encrypts, configInteger("TUTTI_ENCRYPT"));
+  if (const Status found = Gcm::available(); encrypts == 1 && !found.ok())
+    return invalidUsage("TUTTI_ENCRYPT=1: ", found.message());
+  bootstrap = std::make_unique<BootstrapNode>(*network, notify, encrypts == 1);
   network->setMachine(bootstrap.get());
   std::vector<SocketAddress> bound;
   Status problem;
@@ -98,6 +102,7 @@ Session::~Session() {
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->network->stopListening();
+    impl_->placeSecret.reset();
     impl_->endNs = nowNs() + kLastWordsNs;
   }
   impl_->reactor->wake();
@@ -126,6 +131,7 @@ void Session::Impl::onTimers() {
   network->onTimer();
   network->deliver();
   fds->onTimer();
+  if (placeSecret != nullptr) placeSecret->onTimer();
   for (Control::Impl* control : controls) control->onTimer();
   if (bootstrap->nextTimerNs() <= nowNs()) bootstrap->onTimer();
   network->deliver();
@@ -139,6 +145,7 @@ void Session::Impl::onTimers() {
 
 int64_t Session::Impl::nextTimerNs() const {
   int64_t next = std::min({network->nextTimerNs(), fds->nextTimerNs(), bootstrap->nextTimerNs(), endNs});
+  if (placeSecret != nullptr) next = std::min(next, placeSecret->nextTimerNs());
   for (const Control::Impl* control : controls) next = std::min(next, control->nextTimerNs());
   return next;
 }
@@ -158,6 +165,12 @@ void Session::serveRendezvous(const CommId& commId, const Secret& secret, const 
   impl_->bootstrap->serveRendezvous(commId, secret, where);
 }
 
+Status Session::servePlaceSecret(const CommId& commId, const Secret& secret) {
+  const Visit visit(*impl_);
+  TUTTI_ASSIGN(impl_->placeSecret, PlaceSecretServer::create(*impl_->reactor, commId, secret));
+  return {};
+}
+
 bool Session::waitForRendezvous(const CommId& commId, Deadline deadline) {
   Visit visit(*impl_);
   while (!impl_->bootstrap->rendezvousDone(commId)) {
@@ -173,7 +186,11 @@ void Session::endRendezvous() {
   impl_->changed.notify_all();
 }
 
-Status Session::tell(const JoinRequest& request, const Failure& why, Deadline deadline) {
+Status Session::tell(const JoinRequest& given, const Failure& why, Deadline deadline) {
+  JoinRequest request = given;
+  if (request.secretOfUser) {
+    TUTTI_ASSIGN(request.secret, fetchPlaceSecret(request.commId, request.rendezvous, deadline, nullptr));
+  }
   Visit visit(*impl_);
   BootstrapNode& bootstrap = *impl_->bootstrap;
   const MemberId notice = bootstrap.tell(request, why);
@@ -194,6 +211,11 @@ Result<std::unique_ptr<Control>> Session::join(JoinRequest request, Deadline dea
   if (request.rank < 0 || request.rank >= request.nRanks) {
     return invalidArgument("rank ", request.rank, " is outside 0..", request.nRanks - 1);
   }
+  if (request.secretOfUser) {
+    Result<Secret> secret = fetchPlaceSecret(request.commId, request.rendezvous, deadline, abort);
+    if (!secret.ok()) return Status(secret.status().code(), cat("rank ", request.rank, " ", secret.status().message()));
+    request.secret = *secret;
+  }
   std::unique_ptr<Control> control(new Control);
   control->impl_ = std::make_unique<Control::Impl>(shared_from_this());
   Control::Impl& c = *control->impl_;
@@ -203,7 +225,16 @@ Result<std::unique_ptr<Control>> Session::join(JoinRequest request, Deadline dea
   c.request.info = wrapInfo(impl_->presence, c.request.info);
   c.request.deadlineNs = deadline.ns();
   c.abort = abort;
-  TUTTI_TRY(c.comeUp(deadline));
+  Status up = c.comeUp(deadline);
+  if (up.code() == tuttiInvalidUsage && c.request.secretOfUser) {
+    // The secret may have been that of an earlier job, whose place was closing.
+    const Result<Secret> now = fetchPlaceSecret(c.request.commId, c.request.rendezvous, deadline, abort);
+    if (now.ok() && !(*now == c.request.secret)) {
+      c.request.secret = *now;
+      up = c.comeUp(deadline);
+    }
+  }
+  TUTTI_TRY(up);
   const Visit visit(*impl_);
   c.onFailure = std::move(onFailure);
   impl_->news = true;  // so that a failure since then is told

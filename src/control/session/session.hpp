@@ -16,7 +16,7 @@
 #include "src/base/clock.hpp"
 #include "src/base/status.hpp"
 #include "src/control/bootstrap_node.hpp"
-#include "src/control/session/address.hpp"
+#include "src/control/session/interfaces.hpp"
 #include "transport/services.hpp"
 
 namespace tutti {
@@ -27,7 +27,7 @@ class Session : public std::enable_shared_from_this<Session> {
  public:
   /// Opens TCP listeners (interfaces by TUTTI_SOCKET_IFNAME, TUTTI_SOCKET_FAMILY) and an abstract Unix socket, starts
   /// the thread.  Errors: InvalidUsage: the configuration; SystemError.
-  static Result<std::shared_ptr<Session>> create();
+  static Result<std::shared_ptr<Session>> create(Reach reach = Reach::Network);
   /// Listens on these addresses instead; a port other than 0 must be free on all of them.  None: it can dial only.
   static Result<std::shared_ptr<Session>> create(const std::vector<SocketAddress>& addresses);
   ~Session();  // ends the thread; all Controls must be gone
@@ -36,6 +36,9 @@ class Session : public std::enable_shared_from_this<Session> {
 
   /// Be the rendezvous of a unique id on this Session's listener, until all have met.
   void serveRendezvous(const CommId& commId, const Secret& secret, const std::string& where);
+  /// Give the secret of this rendezvous to processes of this user on this host that ask for it (place_secret.hpp);
+  /// empty: say that TUTTI_SECRET has it.  Errors: SystemError.
+  Status servePlaceSecret(const CommId& commId, const Secret& secret);
   /// Wait until they have; false: the deadline came first, or endRendezvous().
   bool waitForRendezvous(const CommId& commId, Deadline deadline);
   /// Let go those who wait for a rendezvous.
@@ -50,7 +53,7 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Session's thread when the communicator first fails, and once more when it is then ended on purpose; it must not
   /// block or call back into Control.
   /// abort (or nullptr) is looked at by every later wait of the Control too and must outlive it.  Of the request, self
-  /// and deadlineNs are filled in here.
+  /// and deadlineNs are filled in here, and the secret where it is the user's.
   Result<std::unique_ptr<Control>> join(JoinRequest request, Deadline deadline, const std::atomic<uint32_t>* abort,
                                         std::function<void(const Failure&)> onFailure);
 
@@ -129,6 +132,7 @@ class Control : public FdExchange, public StreamExchange {
   PendingFd fetch(int peer, const std::string& key) override;
   PendingFd open(int peer, int index) override;
   Result<Fd> opened(int peer, int index) override;
+  DirectionKeys keysOf(int peer, int index) override;
   int nPaths() const override;
   /// Called on the Session's thread, by the rules of onFailure, when something that is polled may have come.  Empty:
   /// not any more.

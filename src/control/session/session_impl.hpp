@@ -5,11 +5,13 @@
 #pragma once
 
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
 
 #include "src/control/session/fd_exchange.hpp"
+#include "src/control/session/place_secret.hpp"
 #include "src/control/session/presence.hpp"
 #include "src/control/session/process_watch.hpp"
 #include "src/control/session/session.hpp"
@@ -24,6 +26,7 @@ struct Session::Impl {
   std::unique_ptr<SocketNetwork> network;
   std::unique_ptr<BootstrapNode> bootstrap;
   std::unique_ptr<FdServer> fds;
+  std::unique_ptr<PlaceSecretServer> placeSecret;
   std::set<Control::Impl*> controls;
   ControlAddress controlAddress;
   Presence presence;
@@ -85,7 +88,8 @@ struct Control::Impl {
   std::mutex agreeing;       // one agree() at a time; before the Session's lock
   uint64_t agreedEpoch = 0;  // of the last decision that agree() has handed out
   std::function<void(int)> onGone;
-  std::set<int> goneTold;  // ranks that onGone has been called with
+  std::set<int> goneTold;                                   // ranks that onGone has been called with
+  std::map<std::pair<int, int>, DirectionKeys> streamKeys;  // by peer and index, until somebody asks
   std::function<void()> onArrival;
   int polled = 0;  // things that are polled
   std::unique_ptr<ProcessWatch> processes;
@@ -122,6 +126,7 @@ struct Control::Impl {
   void tellGone();
   void tellArrival();
   void processEnded(int rank, int pid);
+  Fd takeStream(int peer, int index);
   void tick();
   int64_t nextTimerNs() const;
   void onTimer();

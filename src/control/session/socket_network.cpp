@@ -239,11 +239,12 @@ void SocketNetwork::close(LinkId id) {
   afterFlush(id, *link);
 }
 
-void SocketNetwork::handOver(LinkId id, const std::string& streamKey) {
+void SocketNetwork::handOver(LinkId id, const std::string& streamKey, const DirectionKeys& keys) {
   Link* link = find(id);
   if (link == nullptr || link->state != State::Open) return;
   link->state = State::HandingOver;
   link->streamKey = streamKey;
+  link->keys = keys;
   lingering_.insert(id);
   flush(*link);
   afterFlush(id, *link);
@@ -254,17 +255,17 @@ void SocketNetwork::park(LinkId id, Link& link) {
   link.watch = 0;
   // Its new owner has deadlines of its own, and may rightly leave bytes unread for long.
   setOption(link.fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, 0);
-  parkedStreams_[link.streamKey] = std::move(link.fd);
+  parkedStreams_[link.streamKey] = {std::move(link.fd), link.keys};
   erase(id);
   parked_();
 }
 
-Fd SocketNetwork::takeStream(const std::string& key) {
+SocketNetwork::Stream SocketNetwork::takeStream(const std::string& key) {
   const auto found = parkedStreams_.find(key);
   if (found == parkedStreams_.end()) return {};
-  Fd fd = found->second.release();
+  Stream stream{found->second.fd.release(), found->second.keys};
   parkedStreams_.erase(found);
-  return fd;
+  return stream;
 }
 
 void SocketNetwork::dropStreams(const std::string& keyPrefix) {

@@ -37,10 +37,14 @@ class SocketNetwork : public Network {
   LinkId dial(const ControlAddress& to) override;
   void send(LinkId link, std::string_view message) override;
   void close(LinkId link) override;
-  void handOver(LinkId link, const std::string& streamKey) override;
+  void handOver(LinkId link, const std::string& streamKey, const DirectionKeys& keys) override;
 
-  /// The stream that was handed over under this key; not valid while there is none.
-  Fd takeStream(const std::string& key);
+  /// The stream that was handed over under this key, and its keys; not valid while there is none.
+  struct Stream {
+    Fd fd;
+    DirectionKeys keys;
+  };
+  Stream takeStream(const std::string& key);
   /// Close the streams nobody has taken whose keys begin so.
   void dropStreams(const std::string& keyPrefix);
 
@@ -72,6 +76,7 @@ class SocketNetwork : public Network {
     int64_t timerNs = kNoTimer;
     std::string problems;   // of the attempts that have failed
     std::string streamKey;  // HandingOver
+    DirectionKeys keys;
   };
   struct Listener {
     OwnFd fd;
@@ -110,7 +115,11 @@ class SocketNetwork : public Network {
   std::deque<std::pair<LinkId, Status>> failed_;
   std::deque<Listener> listeners_;
   int64_t acceptAgainNs_ = kNoTimer;  // out of descriptors: the listeners rest until then
-  std::map<std::string, OwnFd> parkedStreams_;
+  struct Parked {
+    OwnFd fd;
+    DirectionKeys keys;
+  };
+  std::map<std::string, Parked> parkedStreams_;
 };
 
 }  // namespace tutti

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "src/base/config.hpp"
@@ -18,9 +19,10 @@ namespace tutti {
 namespace {
 
 constexpr char kMagic[8] = {'t', 'u', 't', 't', 'i', 'i', 'd', 1};
+constexpr char kOfUser = 2;  // instead of the 1: without a secret
 constexpr size_t kCommIdAt = sizeof kMagic;
 constexpr size_t kSecretAt = kCommIdAt + std::tuple_size_v<CommId>;
-constexpr size_t kControlAddressAt = kSecretAt + std::tuple_size_v<Secret>;
+constexpr size_t kControlAddressAt = kSecretAt + Secret::kBytes;
 constexpr size_t kControlAddressBytes = TUTTI_UNIQUE_ID_BYTES - kControlAddressAt;
 
 /// The addresses of a control address that fit, without touching their text.
@@ -37,25 +39,6 @@ Status keepRendezvous(std::shared_ptr<Session> session, const CommId& commId) {
   return OpenPlaces::instance().keep(std::move(session), commId, deadline);
 }
 
-/// "Any address" of the families that this host has.
-Result<std::vector<SocketAddress>> everyAddress(int port) {
-  TUTTI_ASSIGN(const std::vector<InterfaceAddress> interfaces, listInterfaces());
-  std::vector<SocketAddress> addresses;
-  for (const int family : {AF_INET, AF_INET6}) {
-    if (std::none_of(interfaces.begin(), interfaces.end(),
-                     [&](const InterfaceAddress& a) { return a.address.family() == family; })) {
-      continue;
-    }
-    SocketAddress any;
-    any.storage.ss_family = static_cast<sa_family_t>(family);
-    any.bytes = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-    any.setPort(port);
-    addresses.push_back(any);
-  }
-  if (addresses.empty()) return systemError("this host has no network interface that is up");
-  return addresses;
-}
-
 std::string portOfThisHost(int port) {
   char name[256] = "";
   gethostname(name, sizeof name - 1);
@@ -67,6 +50,7 @@ Status tell(const MeetingPlace& place, int rank, int nRanks, const Failure& why,
   JoinRequest request;
   request.commId = place.commId;
   request.secret = place.secret;
+  request.secretOfUser = place.secretOfUser;
   request.rank = rank;
   request.nRanks = nRanks;
   request.rendezvous = place.controlAddress;
@@ -76,7 +60,7 @@ Status tell(const MeetingPlace& place, int rank, int nRanks, const Failure& why,
 /// Whether it is this very place, of another process, that has the port, and not one that is merely closing.
 Status findTwin(int port, const MeetingPlace& place, Deadline deadline) {
   MeetingPlace twin = place;
-  twin.controlAddress = cat("127.0.0.1:", port, ",[::1]:", port);
+  twin.controlAddress = cat("127.0.0.1:", port, ",[::1]:", port);  // which every place has
   const Status why = invalidUsage("two processes open the rendezvous at port ", port,
                                   ", which only rank 0 does: give every rank its own number");
   const Status told = tell(twin, 0, kMaxRanks, {0, why}, deadline);
@@ -88,6 +72,14 @@ Status findTwin(int port, const MeetingPlace& place, Deadline deadline) {
 }
 
 }  // namespace
+
+void warnOfOpenPlace(const std::string& where) {
+  static std::atomic<bool> warned{false};
+  if (warned.exchange(true)) return;
+  TUTTI_WARN("bootstrap", "ranks of several hosts meet at ", where,
+             " without a secret: whoever reaches that port can join this job, and read and change its data; set "
+             "TUTTI_SECRET alike on all ranks (docs/security.md)");
+}
 
 int64_t patienceMs() {
   const Result<int64_t> given = configInteger("TUTTI_TIMEOUT_MS");
@@ -113,6 +105,7 @@ void closeRendezvousPlace(const CommId& commId) { OpenPlaces::instance().close(c
 tuttiUniqueId encodeUniqueId(const MeetingPlace& place) {
   tuttiUniqueId id{};
   std::memcpy(id.internal, kMagic, sizeof kMagic);
+  if (place.secretOfUser) id.internal[sizeof kMagic - 1] = kOfUser;
   std::memcpy(id.internal + kCommIdAt, place.commId.data(), place.commId.size());
   std::memcpy(id.internal + kSecretAt, place.secret.data(), place.secret.size());
   const std::string_view controlAddress = shorten(place.controlAddress, kControlAddressBytes);
@@ -128,13 +121,18 @@ Result<MeetingPlace> decodeUniqueId(const tuttiUniqueId& id) {
   if (std::memcmp(id.internal, kMagic, sizeof kMagic - 1) != 0) {
     return invalidArgument("these are not the bytes of a unique id made by tuttiGetUniqueId");
   }
-  if (id.internal[sizeof kMagic - 1] != kMagic[sizeof kMagic - 1]) {
-    return invalidArgument("the unique id was made by another version of Tutti (format ",
-                           int{id.internal[sizeof kMagic - 1]}, ", here ", int{kMagic[sizeof kMagic - 1]}, ")");
+  const char format = id.internal[sizeof kMagic - 1];
+  if (format != kMagic[sizeof kMagic - 1] && format != kOfUser) {
+    return invalidArgument("the unique id was made by another version of Tutti (format ", int{format}, ", here ",
+                           int{kMagic[sizeof kMagic - 1]}, ")");
   }
   MeetingPlace place;
+  place.secretOfUser = format == kOfUser;
   std::memcpy(place.commId.data(), id.internal + kCommIdAt, place.commId.size());
-  std::memcpy(place.secret.data(), id.internal + kSecretAt, place.secret.size());
+  Secret::Raw raw;
+  std::memcpy(raw.data(), id.internal + kSecretAt, raw.size());
+  if (!place.secretOfUser) place.secret = Secret(raw);
+  wipe(raw);
   const std::string_view field(id.internal + kControlAddressAt, kControlAddressBytes);
   const size_t end = std::min(field.find('\0'), field.size());
   if (field.find_first_not_of('\0', end) != std::string_view::npos) {
@@ -149,27 +147,84 @@ Result<MeetingPlace> decodeUniqueId(const tuttiUniqueId& id) {
   return place;
 }
 
-Result<tuttiUniqueId> openRendezvousPlace() {
-  TUTTI_ASSIGN(std::shared_ptr<Session> session, Session::create());
+namespace {
+
+/// The id with its secret hidden, or shown again.  A communicator's name is random, so that no two ids share a pad.
+void hideSecret(const Secret& shared, tuttiUniqueId* id) {
+  const std::string_view name(id->internal, kSecretAt);
+  const Secret pad = deriveSecret(shared, cat("pad of ", name));
+  for (size_t i = 0; i < Secret::kBytes; ++i) {
+    char& byte = id->internal[kSecretAt + i];
+    byte = static_cast<char>(byte ^ static_cast<char>(pad.data()[i]));
+  }
+}
+
+Mac macOfSealed(const Secret& shared, const tuttiUniqueId& hidden) {
+  return hmacSha256(deriveSecret(shared, "sealed id"), {hidden.internal, sizeof hidden.internal});
+}
+
+}  // namespace
+
+std::string sealUniqueId(const Secret& shared, const tuttiUniqueId& id) {
+  tuttiUniqueId hidden = id;
+  hideSecret(shared, &hidden);
+  const Mac mac = macOfSealed(shared, hidden);
+  std::string sealed(hidden.internal, sizeof hidden.internal);
+  return sealed.append(reinterpret_cast<const char*>(mac.data()), mac.size());
+}
+
+Result<MeetingPlace> openSealedUniqueId(const Secret& shared, std::string_view sealed) {
+  tuttiUniqueId id{};
+  Mac mac{};
+  if (sealed.size() != sizeof id.internal + mac.size())
+    return remoteError("a sealed unique id of ", sealed.size(), " bytes");
+  std::memcpy(id.internal, sealed.data(), sizeof id.internal);
+  std::memcpy(mac.data(), sealed.data() + sizeof id.internal, mac.size());
+  if (!sameDigest(mac, macOfSealed(shared, id)))
+    return remoteError("a unique id that is not as its rank has sealed it");
+  hideSecret(shared, &id);
+  Result<MeetingPlace> place = decodeUniqueId(id);
+  wipe(id.internal, sizeof id.internal);
+  return place;
+}
+
+Result<tuttiUniqueId> openRendezvousPlace(Reach reach) {
+  TUTTI_ASSIGN(std::shared_ptr<Session> session, Session::create(reach));
   MeetingPlace place;
   place.commId = randomBytes<CommId>();
-  place.secret = randomBytes<Secret>();
+  place.secret = Secret::random();
   place.controlAddress = session->controlAddress();
   session->serveRendezvous(place.commId, place.secret, place.controlAddress);
   TUTTI_TRY(keepRendezvous(std::move(session), place.commId));
   return encodeUniqueId(place);
 }
 
-Status openRendezvousPlaceAt(int port, const MeetingPlace& place, Deadline deadline) {
+/// The same for all places of one name that this process opens one after the other: whoever asks while one closes gets
+/// that of the next.
+static Secret secretForUser(const CommId& commId) {
+  static const Secret ofProcess = Secret::random();
+  return deriveSecret(ofProcess, {reinterpret_cast<const char*>(commId.data()), commId.size()});
+}
+
+/// A Session at these addresses that serves the place, and its secret to those who have to ask for it.
+static Result<std::shared_ptr<Session>> serveAt(const std::vector<SocketAddress>& addresses,
+                                                const MeetingPlace& place) {
+  TUTTI_ASSIGN(std::shared_ptr<Session> session, Session::create(addresses));
+  const Secret secret = place.secretOfUser ? secretForUser(place.commId) : place.secret;
+  if (std::all_of(addresses.begin(), addresses.end(), isLoopback))
+    TUTTI_TRY(session->servePlaceSecret(place.commId, place.secretOfUser ? secret : Secret()));
+  session->serveRendezvous(place.commId, secret, portOfThisHost(addresses.front().port()));
+  return session;
+}
+
+Status openRendezvousPlaceAt(const std::vector<SocketAddress>& addresses, const MeetingPlace& place,
+                             Deadline deadline) {
   constexpr int64_t kClosingMs = 1000;  // for the rendezvous of the communicator before, which may have the same name
-  TUTTI_ASSIGN(const std::vector<SocketAddress> addresses, everyAddress(port));
+  const int port = addresses.front().port();
   const Deadline closed = Deadline::inMs(kClosingMs);
   for (;;) {
-    Result<std::shared_ptr<Session>> session = Session::create(addresses);
-    if (session.ok()) {
-      (*session)->serveRendezvous(place.commId, place.secret, portOfThisHost(port));
-      return keepRendezvous(std::move(*session), place.commId);
-    }
+    Result<std::shared_ptr<Session>> session = serveAt(addresses, place);
+    if (session.ok()) return keepRendezvous(std::move(*session), place.commId);
     if (session.status().code() != tuttiSystemError) return session.status();
     if (closed.passed()) TUTTI_TRY(findTwin(port, place, Deadline::inMs(kClosingMs)));
     if (deadline.passed()) return session.status();

@@ -1,9 +1,13 @@
 // The content of a tuttiUniqueId: where ranks meet, and the secret that proves they may.
 #pragma once
 
+#include <string>
+#include <string_view>
+
 #include "src/base/clock.hpp"
 #include "src/base/status.hpp"
 #include "src/control/bootstrap_node.hpp"
+#include "src/control/session/interfaces.hpp"
 #include "tutti/tutti.h"
 
 namespace tutti {
@@ -12,6 +16,7 @@ namespace tutti {
 struct MeetingPlace {
   CommId commId{};
   Secret secret{};
+  bool secretOfUser = false;  // it has none: ranks of its user get one where it is served (place_secret.hpp)
   ControlAddress controlAddress;
 };
 
@@ -20,9 +25,15 @@ tuttiUniqueId encodeUniqueId(const MeetingPlace& place);
 /// Errors: InvalidArgument: not an id made by tuttiGetUniqueId (or one of another version).
 Result<MeetingPlace> decodeUniqueId(const tuttiUniqueId& id);
 
+/// The id as ranks tell it each other: its secret hidden under that of the communicator they share, and the whole under
+/// a MAC.
+std::string sealUniqueId(const Secret& shared, const tuttiUniqueId& id);
+/// Errors: RemoteError: not made by sealUniqueId with this secret; those of decodeUniqueId.
+Result<MeetingPlace> openSealedUniqueId(const Secret& shared, std::string_view sealed);
+
 /// Open a rendezvous in this process: a Session that serves it and ends when all ranks have met, or after
 /// kRendezvousLifeMs (longer if TUTTI_TIMEOUT_MS is), or when the process ends.  A thread of its own keeps it.
-Result<tuttiUniqueId> openRendezvousPlace();
+Result<tuttiUniqueId> openRendezvousPlace(Reach reach = Reach::Network);
 inline constexpr int64_t kRendezvousLifeMs = 3'600'000;
 
 /// TUTTI_TIMEOUT_MS, or its default where it cannot be understood, which is then said elsewhere.
@@ -39,11 +50,14 @@ void tellRendezvousPlace(const MeetingPlace& place, int rank, int nRanks, const 
 void awaitRendezvousPlace(const CommId& commId);
 inline constexpr int64_t kTellMs = 2000;
 
-/// The same as openRendezvousPlace() for a place that was agreed upon beforehand: listens on this port of all addresses
-/// of this host.  Waits for the port to become free until the deadline. Errors: InvalidUsage: another process has
-/// opened this very place, where all hear of it now, or it has another secret; SystemError: the port is taken by
-/// something else.
-Status openRendezvousPlaceAt(int port, const MeetingPlace& place, Deadline deadline);
+/// The same as openRendezvousPlace() for a place that was agreed upon beforehand, at addresses of one port.  Waits
+/// for the port to become free until the deadline. Errors: InvalidUsage: another process has opened this very place,
+/// where all hear of it now, or it has another secret; SystemError: the port is taken by something else.
+Status openRendezvousPlaceAt(const std::vector<SocketAddress>& addresses, const MeetingPlace& place, Deadline deadline);
+
+/// Warns, once in a process, that whoever reaches the place may join: its ranks are on several hosts and nobody has set
+/// TUTTI_SECRET.
+void warnOfOpenPlace(const std::string& where);
 
 /// The id of a place at "host:port" that was agreed upon beforehand; opens it if `serve` (see tuttiGetUniqueIdAt).
 /// Errors: InvalidArgument: not of that form; SystemError: unknown host; those of openRendezvousPlaceAt().
@@ -52,9 +66,9 @@ Result<tuttiUniqueId> agreedUniqueId(const std::string& address, bool serve);
 /// The environment's answer to "who am I and where do we meet": tutti-run, torchrun, PMIx (Open MPI), PMI-1 (MPICH and
 /// Intel MPI), Slurm, or alone; the first of them that is there.
 ///
-/// torchrun and Slurm hand out no secret.  There it is made from TUTTI_SECRET where that is set, else from the job's
-/// identity (its numbers, addresses and user), which another user of the network can guess: it keeps jobs apart but is
-/// not secret.
+/// torchrun and Slurm hand out no secret.  There it is made from TUTTI_SECRET where that is set; else ranks of one host
+/// get one from rank 0 by their user, and ranks of several have one from the job's identity (its numbers, addresses and
+/// user), which another user of the network can guess: it keeps jobs apart but is not secret, which is warned of.
 struct LaunchInfo {
   std::string launcher;  // "tutti-run", "torchrun", "pmix", "pmi", "slurm", "none"
   int rank = 0;

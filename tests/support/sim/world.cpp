@@ -47,7 +47,7 @@ class SimWorld::Node : public Network {
   LinkId dial(const ControlAddress& to) override { return world_.dial(index_, to); }
   void send(LinkId link, std::string_view message) override { world_.sendMessage(index_, link, message); }
   void close(LinkId link) override { world_.closeLink(index_, link); }
-  void handOver(LinkId link, const std::string& streamKey) override {
+  void handOver(LinkId link, const std::string& streamKey, const DirectionKeys&) override {
     Pipe& pipe = world_.pipeOf(link);
     pipe.handedOver[link & 1] = true;
     streams[streamKey] = link;
@@ -138,9 +138,11 @@ void SimWorld::sendMessage(int from, LinkId link, std::string_view message) {
   TUTTI_ASSERT_CMP(pipe.node[link & 1], ==, from);
   TUTTI_ASSERT_CMP(message.size(), <=, kMaxMessageBytes);
   if (!pipe.open[link & 1] || pipe.handedOver[link & 1]) return;
-  ++nMessages_;
   largestMessageBytes_ = std::max(largestMessageBytes_, message.size());
-  scheduleOnLink(link ^ 1, Kind::Message, std::string(message));
+  std::string travels(message);
+  if (nMessages_++ == damaged_ && !travels.empty())
+    travels[random() % travels.size()] ^= static_cast<char>(1 << random() % 8);
+  scheduleOnLink(link ^ 1, Kind::Message, std::move(travels));
 }
 
 void SimWorld::closeLink(int from, LinkId link) {

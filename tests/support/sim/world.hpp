@@ -82,6 +82,8 @@ class SimWorld {
     Silent   // nothing arrives any more, and nobody is told
   };
   void dropLink(LinkId link, Loss loss);
+  /// One bit, which chance picks, of the message that is sent as number `message` of all (from 0) is flipped.
+  void damageMessage(uint64_t message) { damaged_ = message; }
   /// The node's ends of links that are open and not handed over.
   std::vector<LinkId> links(int node) const;
   int peerOf(LinkId link) const;
@@ -128,6 +130,7 @@ class SimWorld {
   uint64_t hash_ = 0xcbf29ce484222325u;
   uint64_t nextOrder_ = 0;
   uint64_t nMessages_ = 0;
+  uint64_t damaged_ = UINT64_MAX;
   uint64_t nDials_ = 0;
   size_t largestMessageBytes_ = 0;
   std::vector<int> asked_;   // nodes that have asked for the time since the last touchAsked()

@@ -159,7 +159,7 @@ class Comers {
   BootstrapNode& place() { return bootstrap_; }
 
   static constexpr CommId kCommId = {9};
-  static constexpr Secret kSecret = {8};
+  static inline const Secret kSecret = {8};
   static constexpr int64_t kJoinNs = 30 * kSecond;
 
  private:

@@ -47,8 +47,17 @@ TEST_CASE("a message that is too large is refused when it is announced") {
   std::string stream;
   appendFrame(&stream, std::string(100, 'x'));
   CHECK(decode(stream, 1000, 99).at(0) == "error: a message of 100 bytes was announced; the most is 99");
-  CHECK(decode("\xff\xff\xff\xff", 4, 64 << 20).at(0) ==
-        "error: a message of 4294967295 bytes was announced; the most is 67108864");
+}
+
+TEST_CASE("a length that is damaged is known at once, also one of fewer bytes than the most") {
+  std::string stream;
+  appendFrame(&stream, "hello");
+  for (size_t bit = 0; bit < 64; ++bit) {
+    std::string damaged = stream;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
+    CHECK(decode(damaged, 100, 64 << 20).at(0) ==
+          "error: what came is no message of this version of Tutti, or was damaged on its way");
+  }
 }
 
 TEST_CASE("the reader never asks for a byte behind the message it is in") {

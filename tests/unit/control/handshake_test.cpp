@@ -22,9 +22,9 @@ const Nonce kNonceB = {0xb};
 
 TEST_CASE("HMAC-SHA256 agrees with RFC 4231, test case 1") {
   // The key of the RFC has 20 bytes; HMAC pads keys with zeros, so ours of 32 is the same key.
-  Secret key{};
+  Secret::Raw key{};
   std::fill_n(key.begin(), 20, static_cast<unsigned char>(0x0b));
-  const Mac mac = hmacSha256(key, "Hi There");
+  const Mac mac = hmacSha256(Secret(key), "Hi There");
   CHECK(toHex(mac.data(), mac.size()) == "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
 }
 
@@ -74,7 +74,7 @@ TEST_CASE("whoever lies is refused") {
     CHECK_FALSE(DialerProof(kSecret, kHello, Nonce{0xd}).onChallenge(acceptor.challenge()).ok());
   }
   SECTION("the acceptor's own proof, reflected") {
-    std::string echo = acceptor.challenge().substr(1 + sizeof(Nonce));
+    std::string echo = acceptor.challenge().substr(2 + sizeof(Nonce));
     echo.insert(echo.begin(), static_cast<char>(MessageType::Proof));
     CHECK_FALSE(acceptor.onProof(echo).ok());
   }

@@ -64,7 +64,7 @@ std::string controlAddressOf(const LaunchInfo& info) { return decodeUniqueId(inf
 MeetingPlace somePlace() {
   MeetingPlace place;
   place.commId.fill(7);
-  place.secret.fill(9);
+  place.secret = {9};
   place.controlAddress = "10.0.0.7:4021,[fd00::7]:4022";
   return place;
 }
@@ -95,8 +95,8 @@ TEST_CASE("what is not a unique id is refused with the reason") {
   id.internal[0] = 'x';
   CHECK(refusal(id) == "these are not the bytes of a unique id made by tuttiGetUniqueId");
   id = good;
-  id.internal[7] = 2;
-  CHECK(refusal(id) == "the unique id was made by another version of Tutti (format 2, here 1)");
+  id.internal[7] = 3;
+  CHECK(refusal(id) == "the unique id was made by another version of Tutti (format 3, here 1)");
   id = good;
   id.internal[127] = 1;
   CHECK(refusal(id) == "the unique id is damaged: there are bytes behind its address");

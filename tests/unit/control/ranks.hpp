@@ -38,11 +38,10 @@ inline std::shared_ptr<Session> loopbackSession(const char* address = "127.0.0.1
 struct Rendezvous {
   std::shared_ptr<Session> session = loopbackSession();
   CommId commId{};
-  Secret secret{};
+  Secret secret = {2, 2, 2};
 
   Rendezvous() {
     commId.fill(1);
-    secret.fill(2);
     session->serveRendezvous(commId, secret, "place");
   }
   JoinRequest request(int rank, int nRanks) const {

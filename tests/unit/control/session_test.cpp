@@ -118,7 +118,7 @@ TEST_CASE("who does not know the secret stays outside") {
   const Rendezvous rendezvous;
   CHECK(onRanks(2, [&](int rank) -> std::string {
           JoinRequest request = rendezvous.request(rank, 2);
-          if (rank == 1) request.secret.fill(3);
+          if (rank == 1) request.secret = {3};
           ControlResult joined = loopbackSession()->join(request, Deadline::inMs(300), nullptr, [](const Failure&) {});
           if (joined.ok()) return "it got in";
           return joined.status().code() == tuttiTimeout ? "" : joined.status().message();

@@ -48,7 +48,9 @@ class Node : public Network, public Machine {
   void close(LinkId link) override {
     if (alive()) net_.close(link);
   }
-  void handOver(LinkId link, const std::string& key) override { net_.handOver(link, key); }
+  void handOver(LinkId link, const std::string& key, const DirectionKeys& keys) override {
+    net_.handOver(link, key, keys);
+  }
 
   void onAccepted(LinkId link) override { bootstrap->onAccepted(link); }
   void onConnected(LinkId link) override { bootstrap->onConnected(link); }
