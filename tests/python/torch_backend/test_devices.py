@@ -6,12 +6,14 @@ import contextlib
 import datetime
 import os
 
+import pytest
 import torch
 import torch.distributed as dist
 from ranks import raises, run
 
 import tutti
 from tutti._api import core
+from tutti.torch.group import PYTHON_BACKENDS
 
 
 class Pretended:
@@ -104,6 +106,7 @@ def order(rank, n):
     assert entry["profiling_name"] == "tutti:all_reduce" and entry["state"] == "completed"
 
 
+@pytest.mark.skipif(not PYTHON_BACKENDS, reason="this torch does not say which calls are asynchronous: all are")
 def test_streams_wait_and_callers_go_on():
     run(3, order)
 
@@ -176,6 +179,7 @@ def ring(rank, n):
     dist.barrier()
 
 
+@pytest.mark.skipif(not PYTHON_BACKENDS, reason="this torch batches messages of CUDA tensors alone")
 def test_messages_go_by_pairs():
     run(3, ring)
 
