@@ -15,6 +15,8 @@ from . import buckets, recorder, spans
 from .errors import lib
 from .lane import Lane
 from .connection import pauses
+from .device import CUDA, one_place
+from .devices import Devices
 from .messages import Messages
 from .options import milliseconds
 from .pool import Pool
@@ -30,7 +32,7 @@ class Coalescing:
 
     def __init__(self):
         self.calls, self.outputs, self.inputs, self.afters, self.keep, self.works = [], [], [], [], [], []
-        self.names, self.asynchronous = set(), False
+        self.names, self.messages, self.asynchronous = set(), [], False
 
     def name(self):
         return self.names.pop() if len(self.names) == 1 else "coalesced"
@@ -56,7 +58,7 @@ class Engine:
         self._order = threading.Lock()
         self.store, comms = meet(store, rank, size, options, self.timeout_ms)
         self.lanes = [Lane(comm, self.timeout_ms) for comm in comms]
-        self.messages, self.pool = Messages(self), Pool()
+        self.messages, self.pool, self.devices = Messages(self), Pool(), Devices(self, CUDA)
         _live[self._number] = self
 
     # ---- Collectives ----
@@ -69,6 +71,9 @@ class Engine:
         asynchronous = getattr(opts, "asyncOp", True)
         if self.coalescing is not None:
             return self._collect(what, calls, outputs, after, keep, asynchronous, inputs)
+        index = one_place(self.devices.device, what, outputs, inputs or ())
+        if index is not None:
+            return self.devices.call(index, what, calls, outputs, after, keep, opts, inputs)
         timeout_ms = limit_of(opts)
         sequence, lane = self._next()
         span = self._begin(what, outputs, inputs, sequence, timeout_ms)
@@ -141,6 +146,8 @@ class Engine:
         if group is None:
             raise RuntimeError("tutti: end_coalescing was called without start_coalescing")
         works = list(group.works)
+        if group.messages:
+            works.append(self.devices.start(group.messages, "coalesced messages"))
         if group.calls:
             after = group.finish if group.afters else None
             works.append(self.call(group.name(), group.calls, group.outputs, after, group.keep, inputs=group.inputs))
@@ -155,14 +162,31 @@ class Engine:
         if self._closed is not None or os.getpid() != self._process:
             self.refuse(what)
         span = self._begin_message("send", f"send {self.rank}->{peer}", tensor)
+        index = self.devices.device.index_of(tensor)
+        if index is not None:
+            return self._device_message(what, lib.tuttiSend, tensor, peer, index, buffer, None, span)
         return self._collected(self.messages.send(what, tensor, peer, tag, buffer, span))
 
     def recv(self, tensor, peer, tag, buffer, after):
         what, kind = (f"recv from rank {peer}", "recv") if peer >= 0 else ("recv from any rank", "recvAnySource")
         if self._closed is not None or os.getpid() != self._process:
             self.refuse(what)
+        index = self.devices.device.index_of(tensor)
+        if index is not None and peer < 0:
+            raise ValueError(f"tutti: {what}: tensors of a device are received from a rank that the call names; this one is on {tensor.device}")
         span = self._begin_message(kind, f"recv {self.rank}<-{peer if peer >= 0 else '?'}", tensor)
+        if index is not None:
+            return self._device_message(what, lib.tuttiRecv, tensor, peer, index, buffer, after, span)
         return self._collected(self.messages.recv(what, tensor, peer, tag, buffer, after, span))
+
+    def _device_message(self, what, function, tensor, peer, index, buffer, after, span):
+        if peer == self.rank:
+            raise ValueError(f"tutti: {what}: tensors of a device go to other ranks; copy_() does it within one")
+        message = self.devices.message(function, tensor, peer, index, buffer, after, span)
+        if self.coalescing is None:
+            return self.devices.start([message], what)
+        self.coalescing.messages.append(message)
+        return Work(what, [tensor])
 
     def _begin_message(self, kind, name, tensor):
         with self._order:
@@ -179,7 +203,7 @@ class Engine:
         """Why the group is broken, or None."""
         if self._closed is not None:
             return f"the process group has been {self._closed}"
-        for lane in self.lanes:
+        for lane in [*self.lanes, *self.devices.all_lanes()]:
             if lane.failed():
                 return lib.tuttiGetLastError(lane.comm).decode(errors="replace") or "the communicator has failed"
         return None
@@ -232,14 +256,14 @@ class Engine:
     def set_timeout(self, timeout):
         self.timeout_ms = milliseconds(timeout)
         self.options._timeout = timeout
-        for lane in self.lanes:
+        for lane in [*self.lanes, *self.devices.all_lanes()]:
             lane.set_timeout(self.timeout_ms)
 
     def abort(self):
         """End what is under way, on every rank.  Waits for nobody."""
         if self._closed is None and os.getpid() == self._process:
             self._closed = "aborted"
-            for lane in self.lanes:
+            for lane in [*self.lanes, *self.devices.all_lanes()]:
                 lane.revoke()
             self.messages.close(False, 0)
 
@@ -248,9 +272,10 @@ class Engine:
         if self._closed == "destroyed" or os.getpid() != self._process:
             return
         recorder.name_groups()
-        gracefully = self._closed is None and not broken and not any(lane.failed() for lane in self.lanes)
+        gracefully = self._closed is None and not broken and self.lost() is None
         self._closed = "destroyed"
         limit_ms = min(self.timeout_ms, milliseconds(self.options.shutdown_timeout))
+        self.devices.close(gracefully, limit_ms)
         for lane in self.lanes:
             if not gracefully:
                 lane.revoke()

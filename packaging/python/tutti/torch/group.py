@@ -11,7 +11,7 @@ from .engine import Engine
 from .operations import Operations
 from .options import options_of
 
-CPU = torch.device("cpu")
+DEVICES = [torch.device("cpu"), torch.device("cuda")]
 # Newer torch calls backends that are written in Python; without that there is no other backend beside this one.
 PYTHON_BACKENDS = hasattr(c10d, "Backend") and hasattr(c10d.Backend, "all_gather_single")
 
@@ -78,7 +78,8 @@ class ProcessGroup(SplittingMixin, dist.ProcessGroup):
         if PYTHON_BACKENDS:
             self._backend = Backend(engine)
             self._set_default_backend(dist.ProcessGroup.BackendType.CUSTOM)
-            self._register_backend(CPU, dist.ProcessGroup.BackendType.CUSTOM, self._backend)
+            for device in DEVICES if engine.devices.device.available() else DEVICES[:1]:
+                self._register_backend(device, dist.ProcessGroup.BackendType.CUSTOM, self._backend)
 
     def rank(self):
         return self._engine.rank
@@ -107,7 +108,7 @@ if not PYTHON_BACKENDS:
     class _Plain(ProcessGroup):
         """Torch asks these of a group's backends; here the group is its own."""
 
-        _device_types = property(lambda self: [CPU])
+        _device_types = property(lambda self: DEVICES if self._engine.devices.device.available() else DEVICES[:1])
         supports_splitting = supports_coalescing = True
         bound_device_id = None
         options = property(lambda self: self._engine.options)
@@ -115,7 +116,7 @@ if not PYTHON_BACKENDS:
         group_desc = property(lambda self: self._description)
 
         def _get_backend(self, device):
-            if torch.device(device).type != "cpu":
+            if torch.device(device).type not in ("cpu", "cuda"):
                 raise RuntimeError(f"No backend type associated with device type {torch.device(device).type}")
             return self
 
@@ -153,4 +154,4 @@ def create(given, pg_options=None):
 def register():
     """Make "tutti" a backend of torch.distributed; torch's entry points call it."""
     if "TUTTI" not in dist.Backend._plugins:
-        dist.Backend.register_backend("tutti", create, extended_api=True, devices=["cpu"])
+        dist.Backend.register_backend("tutti", create, extended_api=True, devices=["cpu", "cuda"])

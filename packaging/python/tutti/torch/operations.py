@@ -60,7 +60,7 @@ class Operations:
             buffer = buffer_of(tensor)
             source = numbers(scaled(buffer, reduce_op), reduce_op)
             target = numbers(buffer, reduce_op)
-            to = address_of(target, self._engine.size) if move else target.data_ptr()
+            to = address_of(target, self._engine.size) if move and target.is_cpu else target.data_ptr()
             calls.append((lib.tuttiAllReduce, to if source.data_ptr() == target.data_ptr() else source.data_ptr(), to, target.numel(),
                           *dtype_and_op(target, reduce_op)))
             pairs.append((tensor, buffer))
@@ -350,7 +350,7 @@ def room_for(blocks):
     flat = joined(blocks)
     if flat is not None:
         return flat, []
-    flat = torch.empty(sum(block.numel() for block in blocks), dtype=blocks[0].dtype)
+    flat = torch.empty(sum(block.numel() for block in blocks), dtype=blocks[0].dtype, device=blocks[0].device)
     parts = flat.split([block.numel() for block in blocks])
     return flat, [(block, part.view(block.shape)) for block, part in zip(blocks, parts)]
 

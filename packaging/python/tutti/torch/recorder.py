@@ -111,6 +111,7 @@ def name_groups():
         engine = engine_of(group)
         if engine is not None:
             engine.identity.take(group)
+            engine.devices.poll()
 
 
 def flight_record():

@@ -16,17 +16,17 @@ from .connection import pauses
 from .errors import check, lib
 
 
-def meet(store, rank, size, options, timeout_ms):
-    """(a store that is this start's alone, the communicators)"""
+def meet(store, rank, size, options, timeout_ms, lanes=None, device=core.TUTTI_DEVICE_HOST):
+    """(a store that is this start's alone, the communicators).  lanes: how many, if not as the options say"""
     if rank == 0:
-        ids = new_ids(options.lanes)
+        ids = new_ids(lanes or options.lanes)
         with Answers(store, size, ids):
-            return own_store(store, ids), join(ids, rank, size, options, timeout_ms)
+            return own_store(store, ids), join(ids, rank, size, options, timeout_ms, device)
     word = os.urandom(16).hex()
     store.set(f"asks/{rank}", word)
     store.wait([f"ids/{word}"], timedelta(milliseconds=timeout_ms))
     ids = bytes(store.get(f"ids/{word}"))
-    return own_store(store, ids), join(ids, rank, size, options, timeout_ms)
+    return own_store(store, ids), join(ids, rank, size, options, timeout_ms, device)
 
 
 def new_ids(count):
@@ -40,10 +40,10 @@ def own_store(store, ids):
     return dist.PrefixStore(hashlib.sha256(ids).hexdigest()[:16] + "/", store)
 
 
-def join(ids, rank, size, options, timeout_ms):
+def join(ids, rank, size, options, timeout_ms, device):
     """All at once; who fails on one fails on all."""
     length = ctypes.sizeof(core.tuttiUniqueId)
-    config = make(core.tuttiConfig_t, timeoutMs=timeout_ms, **options.fields())
+    config = make(core.tuttiConfig_t, timeoutMs=timeout_ms, **{**options.fields(), "device": device})
     comms = [ctypes.c_void_p() for _ in range(len(ids) // length)]
     check(lib.tuttiGroupStart(), "init_process_group")
     for at, comm in enumerate(comms):

@@ -23,8 +23,8 @@ def all_reduce_sparse(engine, tensors, opts):
         raise ValueError(f"tutti: sparse tensors can be added, and {opts.reduceOp} does not")
     if tensor.layout is not torch.sparse_coo:
         raise ValueError(f"tutti: all_reduce takes sparse tensors of layout torch.sparse_coo, not {tensor.layout}")
-    if tensor.device.type != "cpu":
-        raise ValueError(f"tutti: tensor is on {tensor.device}, and this process group is one of CPU tensors")
+    if not tensor.is_cpu:
+        raise ValueError(f"tutti: all_reduce takes sparse tensors of the CPU, and this one is on {tensor.device}")
     mine = tensor.coalesce()
     if mine.dim() > DIMENSIONS - 3:
         raise ValueError(f"tutti: all_reduce takes sparse tensors of at most {DIMENSIONS - 3} dimensions, not {mine.dim()}")

@@ -1,4 +1,4 @@
-"""Tensors as the library's calls take them: contiguous memory on the host, a count, a data type."""
+"""Tensors as the library's calls take them: contiguous memory, a count, a data type."""
 import torch
 
 from .._api import core
@@ -16,9 +16,8 @@ for _name, _code in (("uint16", core.tuttiUint16), ("uint32", core.tuttiUint32),
 
 def check(tensor, name="tensor"):
     """Refuse what no call takes: another device's memory, and sparse layouts."""
-    if tensor.device.type != "cpu":
-        raise ValueError(f"tutti: {name} is on {tensor.device}, and this process group is one of CPU tensors; "
-                         f"give {tensor.device.type} a backend of its own, as in 'cpu:tutti,cuda:nccl'")
+    if not (tensor.is_cpu or tensor.is_cuda):
+        raise ValueError(f"tutti: {name} is on {tensor.device}, and a process group of tutti takes CPU tensors and CUDA tensors")
     if tensor.layout is not torch.strided:
         raise ValueError(f"tutti: {name} has the layout {tensor.layout}; only all_reduce takes sparse tensors")
 
@@ -36,7 +35,7 @@ def output_of(tensor, name="output"):
     check(tensor, name)
     if tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg():
         return tensor
-    return torch.empty(tensor.shape, dtype=tensor.dtype)
+    return torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
 
 
 def copy_back(pairs):
