@@ -79,10 +79,21 @@ std::string whereIs(const Communicator& c, int rank) {
   return cat("its newest call is ", call, isOpen(last) ? ", which is not over" : ", which is over");
 }
 
+/// Where the communicator has failed: those that left nothing, or nothing of that.
+std::vector<int> endedWithoutAWord(const Communicator& c) {
+  const auto failed = [](const auto& trace) { return trace && trace->header.failed != 0; };
+  if (std::none_of(c.ranks.begin(), c.ranks.end(), failed)) return {};
+  return ranksThat(c, [&](int r) { return !hasFile(c, r) || c.ranks[static_cast<size_t>(r)]->header.writtenNs == 0; });
+}
+
 /// Others wait in a collective that a rank has not entered, or has left no file of.
 bool findBehind(const Communicator& c, Verdict* verdict) {
-  uint64_t last = 0;
-  for (int rank = 0; rank < c.nRanks; ++rank) last = std::max(last, c.newest(rank));
+  uint64_t last = 0;  // the earliest in which a rank waits: later ones wait for that
+  for (int rank = 0; rank < c.nRanks; ++rank) {
+    const uint64_t newest = c.newest(rank);
+    const Record* const record = c.find(rank, newest);
+    if (record != nullptr && isOpen(*record) && (last == 0 || newest < last)) last = newest;
+  }
   const auto waits = [&](int rank) {
     const Record* const record = c.find(rank, last);
     return record != nullptr && isOpen(*record);
@@ -107,6 +118,7 @@ bool findBehind(const Communicator& c, Verdict* verdict) {
                            " left no file: gone before it was written, or it is on another host");
   } else {
     verdict->finding = Finding::Waiting;
+    verdict->culprits = endedWithoutAWord(c);
     verdict->summary = cat("all ranks have entered ", call, ", and ", ranksText(waiting), " not left it");
   }
   return true;
@@ -118,8 +130,7 @@ bool findFailed(const Communicator& c, Verdict* verdict) {
                                    [](const auto& trace) { return trace && trace->header.failed != 0; });
   if (failed == c.ranks.end()) return false;
   verdict->finding = Finding::Failed;
-  verdict->culprits =
-      ranksThat(c, [&](int r) { return !hasFile(c, r) || c.ranks[static_cast<size_t>(r)]->header.writtenNs == 0; });
+  verdict->culprits = endedWithoutAWord(c);
   verdict->summary = "it failed while no recorded call was under way";
   if (!verdict->culprits.empty()) verdict->summary += cat("; ", ranksText(verdict->culprits), " ended without a word");
   return true;

@@ -55,6 +55,14 @@ TEST_CASE("the rank that has not entered the call is behind, and who waits for w
   CHECK(says(verdict.waits, "rank 1 waited in AllReduce number 4 (count 4, float, sum) for 0.900 s"));
 }
 
+TEST_CASE("the earliest call in which a rank waits is the one that tells") {
+  const Verdict verdict =
+      verdictOn({done(0, 3).collective(kAllReduce, 4, 4000, 0), done(2, 3, 4).collective(kAllReduce, 4, 5000, 0)});
+  CHECK(verdict.finding == Finding::Missing);
+  CHECK(verdict.culprits == std::vector<int>{1});
+  CHECK(verdict.summary.find("rank 0 waits in AllReduce number 4") == 0);
+}
+
 TEST_CASE("a rank without a file is missing where others wait, and no trouble where none does") {
   const Verdict waiting =
       verdictOn({done(0, 3).collective(kAllReduce, 4, 4000, 0), done(2, 3).collective(kAllReduce, 4, 4000, 0)});
