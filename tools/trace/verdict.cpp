@@ -100,7 +100,13 @@ bool findBehind(const Communicator& c, Verdict* verdict) {
   };
   const std::vector<int> waiting = ranksThat(c, waits);
   if (last == 0 || waiting.empty()) return false;
-  const std::vector<int> behind = ranksThat(c, [&](int r) { return hasFile(c, r) && c.newest(r) < last; });
+  // Ranks that heard of somebody's end before they made the call are not to blame.
+  const std::vector<int> silent = endedWithoutAWord(c);
+  const auto mayBeLate = [&](int r) {
+    return silent.empty() || std::find(silent.begin(), silent.end(), r) != silent.end();
+  };
+  const std::vector<int> behind =
+      ranksThat(c, [&](int r) { return hasFile(c, r) && c.newest(r) < last && mayBeLate(r); });
   const std::vector<int> missing = ranksThat(c, [&](int r) { return !hasFile(c, r); });
   const std::string call = describeCall(callOf(*c.find(waiting.front(), last)));
   if (!behind.empty()) {

@@ -83,6 +83,17 @@ TEST_CASE("a communicator that failed between calls did so for whoever ended wit
   CHECK(verdictOn({heard, also}).culprits == std::vector<int>{1});
 }
 
+TEST_CASE("who heard of an end before making the call is not behind") {
+  CannedRank heard = done(0, 3), killed = done(1, 3), waits = done(2, 3);
+  waits.collective(kAllReduce, 4, 4000, -5000);
+  heard.header().failed = waits.header().failed = 1;
+  CHECK(verdictOn({heard, waits}).finding == Finding::Missing);
+  CHECK(verdictOn({heard, waits}).culprits == std::vector<int>{1});
+  killed.header().writtenNs = 0;
+  CHECK(verdictOn({heard, killed, waits}).finding == Finding::Behind);
+  CHECK(verdictOn({heard, killed, waits}).culprits == std::vector<int>{1});
+}
+
 TEST_CASE("the odd one out differs, both of two, and the first difference counts") {
   const auto with = [](int rank, int nRanks, uint64_t count, uint32_t root) {
     return done(rank, nRanks, 1).collective(Collective::Broadcast, count, 2000, 0, root);
