@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "src/api/ranges.hpp"
+
 namespace tutti {
 namespace {
 
@@ -164,6 +166,7 @@ tuttiResult_t enterCall(const char* function, tuttiComm_t handle, Call call, tut
   if (status.ok()) status = checkCall(handle, &call);
   if (status.ok() && (*comm)->watchdog().aborting()) status = (*comm)->failure();
   if (!status.ok()) return reportCall(function, status, handle);
+  const CallRange range(handle->settings.cudaDevice >= 0, function);
   status = submit(handle, call, stream);
   return status.ok() ? tuttiSuccess : report(function, status, handle);
 }

@@ -135,7 +135,7 @@ constexpr Variable kVariables[] = {
      "record every call in a file by rank and communicator, for tutti-trace: a folder, or a name with %r (rank) and %c "
      "(communicator), %h (host), %p (process)"},
     {"TUTTI_RECORD_CALLS", Integer, "0", "",
-     "how many calls the flight recorder keeps of each communicator, as many collectives as messages; 0: 512, and "
+     "how many calls the flight recorder keeps of each communicator, as many collectives as messages; 0: 128, and "
      "131072 with TUTTI_TRACE"},
     {"TUTTI_DUMP", Text, "", "",
      "where a rank writes its flight record when its communicator fails, and at TUTTI_DUMP_SIGNAL: as TUTTI_TRACE; "

@@ -34,6 +34,7 @@ struct Call {
   tuttiRedOp_t op = tuttiSum;
   int root = 0;                                  // of a collective; the peer of Send and Recv
   std::shared_ptr<const Counts> counts;          // v forms only
+  int64_t enqueuedNs = 0;                        // CLOCK_MONOTONIC when it was made on a stream; 0: it was not
   std::shared_ptr<const CustomOperator> custom;  // of op, where that is a made one; kept until the call is done
 };
 

@@ -48,7 +48,7 @@ Batch::~Batch() = default;
 
 void Batch::add(const Call& call, tuttiStream_t stream) {
   calls_.push_back(call);
-  enqueuedNs_.push_back(stream != nullptr ? nowNs() : 0);
+  if (stream != nullptr) calls_.back().enqueuedNs = nowNs();
   if (comm_.profiler() == nullptr || madeBy_ == MadeBy::Library) return;
   if (events_ == nullptr) events_ = std::make_unique<CallEvents>(*comm_.profiler(), comm_.links());
   events_->made(call, {stream, madeBy_ == MadeBy::Group, comm_.executor().captureOf(stream) != 0});
@@ -75,7 +75,7 @@ CallRecord Batch::recordOf(const Call& call, const PlanEntry* entry) const {
     detail.isSend = call.kind == CallKind::Send;
     detail.peer = static_cast<uint32_t>(call.root);
   }
-  record.enqueuedNs = enqueuedNs_[static_cast<size_t>(&call - calls_.data())];
+  record.enqueuedNs = call.enqueuedNs;
   record.exact = recorder.traces() || record.bytes >= kLeastExactBytes || record.enqueuedNs != 0;
   detail.coarse = !record.exact;
   record.detail = encodeDetail(detail);
@@ -92,8 +92,6 @@ void Batch::finish() {
 void Batch::clear() {
   endEvents();
   calls_.clear();
-  enqueuedNs_.clear();
-  messages_.clear();
   pointToPoint_.clear();
   collectives_.clear();
   preparing_.clear();
@@ -206,11 +204,12 @@ Result<bool> Batch::stepMessages() {
 /// Those that are done; all, where the communicator has failed.
 void Batch::endMessages() {
   const bool failed = comm_.watchdog().aborting();
-  for (size_t i = 0; i < messages_.size(); ++i) {
+  for (size_t i = 0; i < pointToPoint_.size(); ++i) {
+    PointToPointOp& op = pointToPoint_.op(i);
     const bool done = pointToPoint_.isDone(i);
-    if (messages_[i].number == 0 || !(done || failed)) continue;
-    comm_.watchdog().recorder().endMessage(messages_[i], !done);
-    messages_[i].number = 0;
+    if (op.recordNumber == 0 || !(done || failed)) continue;
+    comm_.watchdog().recorder().endMessage({op.record, op.recordNumber}, !done);
+    op.recordNumber = 0;
   }
 }
 

@@ -121,9 +121,7 @@ class Batch : public Task {
   void readCopy(size_t bytes, CallBuffers* buffers, PrePostOps* around);
 
   std::vector<Call> calls_;
-  std::vector<int64_t> enqueuedNs_;  // by call
   PointToPointRun pointToPoint_;
-  std::vector<FlightRecorder::Message> messages_;  // those of pointToPoint_; number 0: it is over
   bool pointToPointDone_ = false;
   bool prepared_ = false;
   // While it prepares.

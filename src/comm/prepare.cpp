@@ -185,7 +185,9 @@ void Batch::preparePointToPoint(const Call& call, Endpoint* endpoint) {
   const CallRecord record = recordOf(call, nullptr);
   learn(call, op, record);
   op.call = withSequence(op.call, sequence);
-  messages_.push_back(comm_.watchdog().beginMessage(op.call, record));
+  const FlightRecorder::Message message = comm_.watchdog().beginMessage(op.call, record);
+  op.record = message.index;
+  op.recordNumber = message.number;
   pointToPoint_.add(op);
   if (events_) events_->beginPointToPoint(static_cast<size_t>(&call - calls_.data()), call, op.sliceBytes);
 }

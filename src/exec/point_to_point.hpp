@@ -24,6 +24,8 @@ struct PointToPointOp {
   size_t leastMappedBytes = kLeastMappedBytes;
   bool posts = false;  // messages are posted ahead (LinkProfile::mostRequests), from memory that the endpoint takes
   Fingerprint call;
+  uint64_t record = 0,
+           recordNumber = 0;  // the caller's own: where it keeps record of it, until it has heard of its end
 };
 
 /// One thread at a time.  Ops of one peer and direction run in the order of add(); those that are posted, all at once.
@@ -35,7 +37,9 @@ class PointToPointRun : public Task {
       posted_.clear();
   }
   bool empty() const { return ops_.empty(); }
+  size_t size() const { return ops_.size(); }
   bool isDone(size_t index) const { return ops_[index].done; }
+  PointToPointOp& op(size_t index) { return ops_[index].op; }
   void add(const PointToPointOp& op) {
     ops_.push_back({op, 0, 0, 0, false});
     if (op.posts) [[unlikely]]

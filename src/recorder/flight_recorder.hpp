@@ -5,7 +5,7 @@
 // the file itself.
 //
 // Reading the clock costs as much as a tenth of the shortest call.  So calls that are short and need not wait take the
-// time of the last look at it: one that waited, one in 32, or the I/O thread's, every 15 ms while calls go on.
+// time of the last look at it: one that waited, one in 64, or the I/O thread's, every 15 ms while calls go on.
 #pragma once
 
 #include <atomic>
@@ -69,7 +69,7 @@ class FlightRecorder {
   Message beginMessage(const Fingerprint& call, const CallRecord& what) {
     const uint64_t index = ++messages_;
     begin(&messageSlots_[index & mask_], call, what);
-    return {index, number_};
+    return {index, number_.load(std::memory_order_relaxed)};
   }
   void endMessage(const Message& message, bool failed = false) {
     Slot& slot = messageSlots_[message.index & mask_];
@@ -112,7 +112,7 @@ class FlightRecorder {
   struct Totals {
     uint64_t calls = 0, bytes = 0;
   };
-  Totals totals() const { return {calls_.load(std::memory_order_relaxed), bytes_.load(std::memory_order_relaxed)}; }
+  Totals totals() const { return {number_.load(std::memory_order_relaxed), bytes_.load(std::memory_order_relaxed)}; }
   /// The call that has begun last, if it is not over.
   std::optional<Record> underWay() const;
   /// Not to be written.
@@ -132,7 +132,7 @@ class FlightRecorder {
 
  private:
   static constexpr uint64_t kRecent = 64;
-  static constexpr uint64_t kCallsPerLook = 32;
+  static constexpr uint64_t kCallsPerLook = 64;
   /// A Record that one thread writes while others read it.
   struct alignas(64) Slot {
     std::atomic<uint64_t> number, head, count, bytes, enqueuedNs, startedNs, endedNs, detail;
@@ -157,13 +157,13 @@ class FlightRecorder {
   static_assert(sizeof(Slot) == sizeof(Record) && std::atomic<uint64_t>::is_always_lock_free);
 
   void begin(Slot* slot, const Fingerprint& call, const CallRecord& what) {
-    const uint64_t number = ++number_;
+    const uint64_t number = number_.load(std::memory_order_relaxed) + 1;
+    number_.store(number, std::memory_order_relaxed);
     TUTTI_PROBE_BEGIN(identity_.communicator, call.head, call.count, what.bytes);
     const bool looks = what.exact || number % kCallsPerLook == 0;
     slot->begin(number, call, what, looks ? look() : clock_.load(std::memory_order_relaxed));
     newest_.store(slot, std::memory_order_release);  // pairs with underWay()
     endsExactly_ = what.exact;
-    calls_.store(number, std::memory_order_relaxed);
     bytes_.store(bytes_.load(std::memory_order_relaxed) + what.bytes, std::memory_order_relaxed);
   }
   int64_t endTime() { return endsExactly_ ? look() : clock_.load(std::memory_order_relaxed); }
@@ -174,7 +174,7 @@ class FlightRecorder {
       for (; openFrom_ <= last; ++openFrom_)
         collectives_[openFrom_ & mask_].endedNs.store(static_cast<uint64_t>(sign * now), std::memory_order_release);
       openFrom_ = 0;
-      TUTTI_PROBE_END(identity_.communicator, number_, sign < 0);
+      TUTTI_PROBE_END(identity_.communicator, number_.load(std::memory_order_relaxed), sign < 0);
     }
     inside_.store(false, std::memory_order_release);
   }
@@ -190,12 +190,12 @@ class FlightRecorder {
   std::string dumpPath_, tracePath_;
   RecorderIdentity identity_;
 
-  uint64_t number_ = 0, messages_ = 0, hash_ = 0;
+  uint64_t messages_ = 0, hash_ = 0;
   uint64_t openFrom_ = 0;               // the first collective that is not over; 0: all are
   std::atomic<Slot*> newest_{nullptr};  // what has begun last
   bool endsExactly_ = false;
   std::atomic<uint64_t> entered_{0};
-  std::atomic<uint64_t> calls_{0}, bytes_{0};
+  std::atomic<uint64_t> number_{0}, bytes_{0};  // of all calls
   std::atomic<bool> inside_{false};
   std::atomic<int> waitingOn_{-1};
   std::atomic<int64_t> clock_{0};

@@ -79,17 +79,34 @@ std::string whereIs(const Communicator& c, int rank) {
   return cat("its newest call is ", call, isOpen(last) ? ", which is not over" : ", which is over");
 }
 
+/// Where the communicator has failed: those that left nothing, or nothing of that.
+std::vector<int> endedWithoutAWord(const Communicator& c) {
+  const auto failed = [](const auto& trace) { return trace && trace->header.failed != 0; };
+  if (std::none_of(c.ranks.begin(), c.ranks.end(), failed)) return {};
+  return ranksThat(c, [&](int r) { return !hasFile(c, r) || c.ranks[static_cast<size_t>(r)]->header.writtenNs == 0; });
+}
+
 /// Others wait in a collective that a rank has not entered, or has left no file of.
 bool findBehind(const Communicator& c, Verdict* verdict) {
-  uint64_t last = 0;
-  for (int rank = 0; rank < c.nRanks; ++rank) last = std::max(last, c.newest(rank));
+  uint64_t last = 0;  // the earliest in which a rank waits: later ones wait for that
+  for (int rank = 0; rank < c.nRanks; ++rank) {
+    const uint64_t newest = c.newest(rank);
+    const Record* const record = c.find(rank, newest);
+    if (record != nullptr && isOpen(*record) && (last == 0 || newest < last)) last = newest;
+  }
   const auto waits = [&](int rank) {
     const Record* const record = c.find(rank, last);
     return record != nullptr && isOpen(*record);
   };
   const std::vector<int> waiting = ranksThat(c, waits);
   if (last == 0 || waiting.empty()) return false;
-  const std::vector<int> behind = ranksThat(c, [&](int r) { return hasFile(c, r) && c.newest(r) < last; });
+  // Ranks that heard of somebody's end before they made the call are not to blame.
+  const std::vector<int> silent = endedWithoutAWord(c);
+  const auto mayBeLate = [&](int r) {
+    return silent.empty() || std::find(silent.begin(), silent.end(), r) != silent.end();
+  };
+  const std::vector<int> behind =
+      ranksThat(c, [&](int r) { return hasFile(c, r) && c.newest(r) < last && mayBeLate(r); });
   const std::vector<int> missing = ranksThat(c, [&](int r) { return !hasFile(c, r); });
   const std::string call = describeCall(callOf(*c.find(waiting.front(), last)));
   if (!behind.empty()) {
@@ -107,6 +124,7 @@ bool findBehind(const Communicator& c, Verdict* verdict) {
                            " left no file: gone before it was written, or it is on another host");
   } else {
     verdict->finding = Finding::Waiting;
+    verdict->culprits = endedWithoutAWord(c);
     verdict->summary = cat("all ranks have entered ", call, ", and ", ranksText(waiting), " not left it");
   }
   return true;
@@ -118,8 +136,7 @@ bool findFailed(const Communicator& c, Verdict* verdict) {
                                    [](const auto& trace) { return trace && trace->header.failed != 0; });
   if (failed == c.ranks.end()) return false;
   verdict->finding = Finding::Failed;
-  verdict->culprits =
-      ranksThat(c, [&](int r) { return !hasFile(c, r) || c.ranks[static_cast<size_t>(r)]->header.writtenNs == 0; });
+  verdict->culprits = endedWithoutAWord(c);
   verdict->summary = "it failed while no recorded call was under way";
   if (!verdict->culprits.empty()) verdict->summary += cat("; ", ranksText(verdict->culprits), " ended without a word");
   return true;

@@ -55,6 +55,14 @@ TEST_CASE("the rank that has not entered the call is behind, and who waits for w
   CHECK(says(verdict.waits, "rank 1 waited in AllReduce number 4 (count 4, float, sum) for 0.900 s"));
 }
 
+TEST_CASE("the earliest call in which a rank waits is the one that tells") {
+  const Verdict verdict =
+      verdictOn({done(0, 3).collective(kAllReduce, 4, 4000, 0), done(2, 3, 4).collective(kAllReduce, 4, 5000, 0)});
+  CHECK(verdict.finding == Finding::Missing);
+  CHECK(verdict.culprits == std::vector<int>{1});
+  CHECK(verdict.summary.find("rank 0 waits in AllReduce number 4") == 0);
+}
+
 TEST_CASE("a rank without a file is missing where others wait, and no trouble where none does") {
   const Verdict waiting =
       verdictOn({done(0, 3).collective(kAllReduce, 4, 4000, 0), done(2, 3).collective(kAllReduce, 4, 4000, 0)});
@@ -73,6 +81,17 @@ TEST_CASE("a communicator that failed between calls did so for whoever ended wit
   CHECK(verdict.culprits == std::vector<int>{1});
   CHECK(says(verdict.waits, "rank 0 wrote its file because: rank 1: its process has ended"));
   CHECK(verdictOn({heard, also}).culprits == std::vector<int>{1});
+}
+
+TEST_CASE("who heard of an end before making the call is not behind") {
+  CannedRank heard = done(0, 3), killed = done(1, 3), waits = done(2, 3);
+  waits.collective(kAllReduce, 4, 4000, -5000);
+  heard.header().failed = waits.header().failed = 1;
+  CHECK(verdictOn({heard, waits}).finding == Finding::Missing);
+  CHECK(verdictOn({heard, waits}).culprits == std::vector<int>{1});
+  killed.header().writtenNs = 0;
+  CHECK(verdictOn({heard, killed, waits}).finding == Finding::Behind);
+  CHECK(verdictOn({heard, killed, waits}).culprits == std::vector<int>{1});
 }
 
 TEST_CASE("the odd one out differs, both of two, and the first difference counts") {
