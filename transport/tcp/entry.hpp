@@ -8,7 +8,7 @@ namespace tutti {
 /// Over loopback, and between hosts.
 inline constexpr LinkProfile kTcpLocal = {.key = "tcp-local", .systemCalls = true, .mostRequests = 256};
 inline constexpr LinkProfile kTcpRemote = {
-    .key = "tcp-remote", .betweenHosts = true, .channelGBps = 3, .mostRequests = 256};
+    .key = "tcp-remote", .betweenHosts = true, .channelGBps = 3, .spreadsOverPaths = true, .mostRequests = 256};
 
 extern const TransportEntry kTcpEntry;
 

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <set>
 
 #include "src/base/config.hpp"
 
@@ -146,6 +148,33 @@ int spreadPaths(const std::vector<SocketAddress>& addresses, const std::string& 
     const auto ofLink = [](const SocketAddress& a) { return a.family() == AF_INET6 && isLinkLocal(a); };
     return address.family() == addresses.front().family() && ofLink(address) == ofLink(addresses.front());
   }));
+}
+
+uint32_t totalMbps(const std::vector<InterfaceAddress>& all, const std::vector<SocketAddress>& addresses,
+                   const std::function<uint32_t(const std::string& interface)>& speedOf) {
+  std::set<std::string> interfaces;
+  for (const InterfaceAddress& a : all) {
+    const auto chosen = [&](const SocketAddress& address) { return address.text() == a.address.text(); };
+    if (std::any_of(addresses.begin(), addresses.end(), chosen)) interfaces.insert(a.interface);
+  }
+  uint32_t total = 0;
+  for (const std::string& interface : interfaces) {
+    const uint32_t mbps = speedOf(interface);
+    if (mbps == 0) return 0;
+    total += mbps;
+  }
+  return total;
+}
+
+uint32_t listenMbps() {
+  const auto all = listInterfaces();
+  const auto addresses = listenAddresses();
+  if (!all.ok() || !addresses.ok()) return 0;
+  return totalMbps(*all, *addresses, [](const std::string& interface) -> uint32_t {
+    int64_t mbps = 0;  // -1 where there is none
+    std::ifstream(cat("/sys/class/net/", interface, "/speed")) >> mbps;
+    return mbps > 0 && mbps < 10'000'000 ? static_cast<uint32_t>(mbps) : 0;
+  });
 }
 
 Result<std::vector<SocketAddress>> listenAddresses() {
