@@ -44,7 +44,8 @@ constexpr Variable kVariables[] = {
     {"TUTTI_REPRODUCIBLE", Flag, "0", "", "1: floating-point sums follow one tree over ranks, the same bits always"},
     {"TUTTI_SLOT_BYTES", Bytes, "128K", "bytes",
      "size of one slot of a FIFO, the most that one message carries; unset: 256K where all links are sockets and ranks "
-     "share no core, and what their figures say on CUDA devices (cuda.md)"},
+     "share no core, 1M of these where hosts of one rank each are joined by several interfaces, and what their figures "
+     "say on CUDA devices (cuda.md)"},
     {"TUTTI_SLOTS", Integer, "4", "", "slots per FIFO"},
     {"TUTTI_SOCKET_IFNAME", Text, "", "", "interfaces allowed: prefix list, =exact, ^exclude; tcp uses all it names"},
     {"TUTTI_SOCKET_FAMILY", Text, "", "", "inet or inet6; unset: what the interface has"},

@@ -140,6 +140,21 @@ void tell(const std::vector<std::string>& texts, const std::vector<HostLinkFigur
 
 }  // namespace
 
+PathUse pathUse(const Links& links) {
+  const std::vector<PeerDescriptor>& ranks = links.descriptors();
+  PathUse use{ranks[0].paths, ranks[0].pathsMbps};
+  bool leaves = false;
+  for (const PeerDescriptor& rank : ranks) {
+    use.paths = std::min(use.paths, rank.paths);
+    use.mbps = std::min(use.mbps, rank.pathsMbps);
+    if (rank.info.hostId == ranks[0].info.hostId) continue;
+    leaves = true;
+    const std::optional<LinkProfile> link = links.linkBetween(0, rank.info.rank);
+    if (!link || !link->spreadsOverPaths) return {};
+  }
+  return leaves && use.paths > 1 ? use : PathUse();
+}
+
 Result<std::optional<HostLinkFigures>> measureHostLinks(Comm& comm) {
   const std::vector<PeerDescriptor>& descriptors = comm.links().descriptors();
   TUTTI_ASSIGN(const size_t word, configChoice("TUTTI_LINK_PROBE"));

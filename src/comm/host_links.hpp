@@ -13,9 +13,18 @@
 namespace tutti {
 
 class Comm;
+class Links;
 
 /// Words of TUTTI_LINK_PROBE.  Auto: not where ranks only have different TUTTI_HOSTID, nor with built-in figures.
 enum class LinkProbing : uint8_t { Auto, Off, Always };
+
+/// The interfaces that links between hosts go by at once, and what those carry: of the host that has the least.
+struct PathUse {
+  uint32_t paths = 1;
+  uint32_t mbps = 0;  // 0: not known
+};
+/// The same on all ranks, once links have met.  1: there is one host, or a link that goes by one interface alone.
+PathUse pathUse(const Links& links);
 
 /// The same on all ranks; none: nothing is to be measured, or nothing could be.  Ranks that have it from their parent
 /// take it from there.  Collective, once links have met.  A link that does not answer is left out, for calls may do

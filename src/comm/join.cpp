@@ -15,6 +15,7 @@
 #include "src/comm/host_links.hpp"
 #include "src/comm/launch.hpp"
 #include "src/comm/result_checks.hpp"
+#include "src/control/session/interfaces.hpp"
 #include "transport/table.hpp"
 
 namespace tutti {
@@ -97,8 +98,8 @@ Status checkEncryption(const CommSettings& settings) {
 
 // Over sockets every slice is a call on both sides and a wait, so larger ones pay until the slices of all ranks no
 // longer share the cache; that comes at once where ranks share cores.  A function of what all ranks know alike.
+constexpr size_t kSocketSliceBytes = 256 << 10;
 Result<size_t> chooseSliceBytes(const std::vector<PeerDescriptor>& descriptors, const CommSettings& settings) {
-  constexpr size_t kSocketSliceBytes = 256 << 10;
   TUTTI_ASSIGN(const int64_t slotBytes, configInteger("TUTTI_SLOT_BYTES"));
   const auto slots = static_cast<size_t>(slotBytes) / kCacheLineBytes * kCacheLineBytes;
   if (configIsSet("TUTTI_SLOT_BYTES")) return slots;
@@ -132,6 +133,7 @@ class Joining {
   Status tellAddresses();
   Status setUpMachine(const std::vector<std::string>& reports);
   Status openLinks();
+  void useAllPaths();
   Status priceHostLinks();
   Status startWatching();
   void watchNeighbours();
@@ -306,6 +308,8 @@ Status Joining::openTransports() {
 Status Joining::tellAddresses() {
   PeerDescriptor addresses;
   addresses.transports = comm_.links_->addresses();
+  addresses.paths = static_cast<uint32_t>(comm_.control_->nPaths());
+  if (addresses.paths > 1) addresses.pathsMbps = listenMbps();
   addresses.machine = machineReport(descriptors_, rank());
   TUTTI_TRY(executor().meet(descriptors_, &addresses));
   Result<ForeignPlans> plans = ForeignPlans::read(comm_.nRanks());
@@ -319,6 +323,8 @@ Status Joining::tellAddresses() {
     TUTTI_ASSIGN(PeerDescriptor theirs, decodeDescriptor(static_cast<int>(r), all[r]));
     descriptors_[r].transports = std::move(theirs.transports);
     descriptors_[r].ends = std::move(theirs.ends);
+    descriptors_[r].paths = theirs.paths;
+    descriptors_[r].pathsMbps = theirs.pathsMbps;
     reports.push_back(std::move(theirs.machine));
     planReports.push_back(std::move(theirs.plans));
   }
@@ -340,6 +346,7 @@ Status Joining::setUpMachine(const std::vector<std::string>& reports) {
     const DeviceCosts costs = cudaCosts(DeviceExecutor::Streams, descriptors_, layout_.machine);
     layout_.sliceBytes = deviceSliceBytes(costs, comm_.nRanks(), slots_);
   }
+  layout_.selfSliceBytes = layout_.sliceBytes;
   layout_.pullBytes = std::clamp(kPullBytes, layout_.sliceBytes, layout_.sliceBytes * slots_);
   if (rank() != 0) return {};
   TUTTI_INFO("topology", "the ranks are in ", describeLevels(layout_.machine));
@@ -350,10 +357,21 @@ Status Joining::setUpMachine(const std::vector<std::string>& reports) {
 Status Joining::openLinks() {
   Links& links = *comm_.links_;
   TUTTI_TRY(links.meet(std::move(descriptors_)));
+  useAllPaths();
   comm_.control_->setOnArrival([&links] { links.ring(); });
   links.tell(&comm_.userObjects_.registrations);
   TUTTI_ASSIGN(alsoLook_, executor().open());
   return {};
+}
+
+// What waits at the end of a message is a piece on the slowest interface, and the other interfaces with it.  Not where
+// ranks share a host, as the slots of other transports have been made.  A function of what all ranks know alike.
+void Joining::useAllPaths() {
+  constexpr size_t kPathsSliceBytes = 1 << 20;
+  const PathUse use = pathUse(*comm_.links_);
+  const bool oneOfHost = *std::ranges::max_element(layout_.nodes) + 1 == comm_.nRanks();
+  if (use.paths < 2 || !oneOfHost || layout_.anyCuda() || configIsSet("TUTTI_SLOT_BYTES")) return;
+  layout_.sliceBytes = layout_.pullBytes = kPathsSliceBytes;
 }
 
 /// Children take over what is found.

@@ -19,6 +19,7 @@ struct RankLayout {
   bool oneLaunch = false;               // whether all ranks' kernels are launched as one
   int residentLanes = 0;                // of plans that blocks walk; 0: none are
   size_t sliceBytes = 0;                // the most of one message on any link
+  size_t selfSliceBytes = 0;            // the same of a rank's to itself
   size_t pullBytes = 0;                 // as many as all slots of an endpoint hold: what a peer cannot read is sent
 
   /// Whether some rank is on a CUDA device.

@@ -19,7 +19,7 @@ namespace tutti {
 namespace {
 
 // Leads every descriptor: all ranks run the same version.
-constexpr uint64_t kCardVersion = 0x7474'6361'7264'000a;
+constexpr uint64_t kCardVersion = 0x7474'6361'7264'000b;
 
 struct Encoding {
   Writer out;
@@ -60,6 +60,8 @@ void eachField(Descriptor& descriptor, Field& field) {
   field(descriptor.communicator);
   field(descriptor.network);
   field(descriptor.hostLinks);
+  field(descriptor.paths);
+  field(descriptor.pathsMbps);
 }
 
 }  // namespace

@@ -30,6 +30,8 @@ struct PeerDescriptor {
   uint64_t communicator = 0;                                // rank 0's names it to plugins
   std::string machine;                                      // see machineReport(); with the transports
   uint64_t network = 0;                                     // see networkIdentity()
+  uint32_t paths = 1;                                       // interfaces that links may go by; with the transports
+  uint32_t pathsMbps = 0;                                   // what those carry; 0: not known; with the transports
   std::string hostLinks;                                    // what its parent's links between hosts were found to cost
 };
 

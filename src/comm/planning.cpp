@@ -10,6 +10,7 @@
 #include "src/calibrate/probes.hpp"
 #include "src/comm/comm.hpp"
 #include "src/comm/cuda/costs.hpp"
+#include "src/comm/host_links.hpp"
 #include "src/exec/cuda/one_pass.hpp"
 #include "src/plan/device_prices.hpp"
 #include "src/plan/fit.hpp"
@@ -98,7 +99,18 @@ Status CallPlanner::setUp() {
 }
 
 void CallPlanner::priceHostLinks() {
-  if (hostLinks_ && state_.links.inter) applyHostLink(*hostLinks_, *state_.links.inter, &state_.calibration);
+  if (!state_.links.inter) return;
+  const PathUse use = pathUse(comm_.links());
+  if (use.paths > 1 && use.mbps > 0) {
+    constexpr double kPayloadShare = 0.94;  // with 1500-byte frames
+    const LinkProfile& link = *state_.links.inter;
+    for (const Protocol protocol : kAllProtocols) {
+      state_.calibration.at(link, protocol).cost.bandwidthGBps = use.mbps / 8e3 * kPayloadShare;
+    }
+    if (comm_.rank() == 0)
+      TUTTI_INFO("plan", "links between hosts go by ", use.paths, " interfaces of ", use.mbps, " Mbit/s together");
+  }
+  if (hostLinks_) applyHostLink(*hostLinks_, *state_.links.inter, &state_.calibration);
 }
 
 // Where devices do the work, cores of the host are shared by nobody.
@@ -236,6 +248,7 @@ bool CallPlanner::lends(int peer, size_t bytes) const {
 
 // What the sender lends is read in one go, and what it does not goes in pieces of a slot.
 size_t CallPlanner::sliceBytesTo(int peer) const {
+  if (peer == comm_.rank()) return comm_.layout().selfSliceBytes;
   const bool pulls = !comm_.layout().anyCuda() && comm_.links().linkTo(peer).directReads == DirectReads::SystemCalls;
   return pulls ? comm_.layout().pullBytes : comm_.layout().sliceBytes;
 }

@@ -23,6 +23,11 @@ fake_verbs::Fail* failer() {
   return library == nullptr ? nullptr : reinterpret_cast<fake_verbs::Fail*>(dlsym(library, fake_verbs::kFail));
 }
 
+unsigned long carried(const char* device) {
+  void* const library = dlopen("libibverbs.so.1", RTLD_NOW);
+  return reinterpret_cast<fake_verbs::Carried*>(dlsym(library, fake_verbs::kCarried))(device);
+}
+
 #define NEEDS_FAKE()                                            \
   if (failer() == nullptr) {                                    \
     WARN("skipped, as libibverbs is not the one of the tests"); \
@@ -39,6 +44,7 @@ struct Faults {
 
 constexpr size_t kSlotBytes = 64 << 10;
 constexpr int kMessages = 48;
+constexpr int kEndless = 1 << 30;
 constexpr std::array<size_t, 6> kSizes = {8, 200, 0, 3000, 40'000, kSlotBytes};
 size_t sizeOf(int message) { return kSizes[static_cast<size_t>(message) % kSizes.size()]; }
 std::byte contentOf(int rank, int message, size_t at) {
@@ -48,8 +54,8 @@ std::byte contentOf(int rank, int message, size_t at) {
 /// One rank of two: sends all its messages, receives all its peer's, and says what is wrong.
 class Side {
  public:
-  Side(int rank, Transport& transport, std::unique_ptr<Endpoint> endpoint, bool posts)
-      : rank_(rank), posts_(posts), endpoint_(std::move(endpoint)) {
+  Side(int rank, Transport& transport, std::unique_ptr<Endpoint> endpoint, bool posts, int messages)
+      : rank_(rank), posts_(posts), messages_(messages), endpoint_(std::move(endpoint)) {
     const auto keep = [&](std::vector<std::byte>& memory) {
       auto kept = transport.registerMemory({MemoryKind::Host, -1, memory.data(), memory.size()});
       REQUIRE(kept.status().message() == "");
@@ -62,15 +68,15 @@ class Side {
   }
   /// True when all is there.
   Result<bool> step() {
-    if (sent_ < kMessages) {
+    if (sent_ < messages_) {
       TUTTI_ASSIGN(const bool gone, send());
       if (gone) ++sent_;
     }
-    if (received_ < kMessages) {
+    if (received_ < messages_) {
       TUTTI_ASSIGN(const bool came, receive());
       if (came) ++received_;
     }
-    return sent_ == kMessages && received_ == kMessages;
+    return sent_ == messages_ && received_ == messages_;
   }
   int received() const { return received_; }
 
@@ -107,6 +113,7 @@ class Side {
 
   const int rank_;
   const bool posts_;
+  const int messages_;
   std::vector<std::byte> out_, in_;
   std::vector<std::unique_ptr<MemoryRegistration>> kept_;
   std::unique_ptr<Endpoint> endpoint_;
@@ -120,13 +127,13 @@ struct Ways {
 
 class World {
  public:
-  World(const Ways& ways, bool posts) {
+  World(const Ways& ways, bool posts, int messages = kMessages) {
     transports_[0] = std::make_unique<VerbsTransport>(views_[0], 0, ways.first);
     transports_[1] = std::make_unique<VerbsTransport>(views_[1], 1, ways.second);
     Result<Pair> pair = connectBoth(transports_, 0);
     REQUIRE(pair.status().message() == "");
-    sides_[0] = std::make_unique<Side>(0, *transports_[0], std::move(pair->a), posts);
-    sides_[1] = std::make_unique<Side>(1, *transports_[1], std::move(pair->b), posts);
+    sides_[0] = std::make_unique<Side>(0, *transports_[0], std::move(pair->a), posts, messages);
+    sides_[1] = std::make_unique<Side>(1, *transports_[1], std::move(pair->b), posts, messages);
   }
   /// Until both have all, or `until` says so; the first complaint, "" if there is none.
   template <class Until>
@@ -207,6 +214,47 @@ TEST_CASE("of three rails two fail, one after the other, and the third carries e
   }
 }
 
+TEST_CASE("a rail that comes back carries its part again, and the whole when the other fails") {
+  NEEDS_FAKE();
+  struct Row {
+    const char *fails, *itsPeer, *other, *othersPeer;
+    uint32_t queuePairs;
+  };
+  const Row row = GENERATE(values<Row>({{"fake_0", "fake_2", "fake_1", "fake_3", 1},
+                                        {"fake_0", "fake_2", "fake_1", "fake_3", 2},
+                                        {"fake_3", "fake_1", "fake_2", "fake_0", 1}}));
+  const Fault fault = GENERATE(Fault::Lost, Fault::Unacknowledged, Fault::PortDown);
+  const bool posts = GENERATE(false, true);
+  CAPTURE(row.fails, row.queuePairs, static_cast<int>(fault), posts);
+  Faults faults;
+  World world({with("=fake_0,fake_1", 2, row.queuePairs), with("=fake_2,fake_3", 2, row.queuePairs)}, posts, kEndless);
+  const auto receive = [&](int more) {
+    const int all = world.received(0) + more;
+    return world.run([&] { return world.received(0) >= all; });
+  };
+  const auto carry = [&](const char* device, const char* itsPeer) {  // each end, so that both use it again
+    const unsigned long here = carried(device) + 5 * kSlotBytes, there = carried(itsPeer) + 5 * kSlotBytes;
+    return world.run([&] { return carried(device) >= here && carried(itsPeer) >= there; });
+  };
+  for (const unsigned after : {0U, 7U}) {
+    CAPTURE(after);
+    REQUIRE(receive(5) == "");
+    faults(row.fails, fault, after);
+    REQUIRE(receive(60) == "");
+    const unsigned long before = carried(row.fails);
+    if (fault != Fault::Unacknowledged) {
+      REQUIRE(receive(20) == "");
+      CHECK(carried(row.fails) == before);
+    }
+    faults(row.fails, Fault::None, 0);
+    REQUIRE(carry(row.fails, row.itsPeer) == "");
+  }
+  faults(row.other, fault, 0);
+  REQUIRE(receive(60) == "");
+  faults(row.other, Fault::None, 0);
+  CHECK(carry(row.other, row.othersPeer) == "");
+}
+
 TEST_CASE("when the last rail fails, too, a rank says which and why") {
   NEEDS_FAKE();
   Faults faults;
@@ -271,6 +319,7 @@ TEST_CASE("pieces may come in any order and again, and count once") {
   CHECK(arrivals.tell(7, 0) == Told::Odd);
   CHECK(arrivals.tell(6, 0) == Told::New);
   CHECK(verbs::pieceOf(verbs::pieceWord(5, 63)) == 63);
-  CHECK(verbs::lostRailOf(verbs::lostRailWord(3, 77)) == 3);
-  CHECK((verbs::lostRailWord(3, 77) & verbs::kCounterBits) == 77);
+  CHECK(verbs::lostRailOf(verbs::lostRailWord(3, 13, 77)) == 3);
+  CHECK(verbs::lostGenerationOf(verbs::lostRailWord(3, 13, 77)) == 5);
+  CHECK((verbs::lostRailWord(3, 13, 77) & verbs::kCounterBits) == 77);
 }

@@ -39,6 +39,9 @@ class Interfaces(suite.Case):
                     self.assertGreater(second, SOME)
                     self.assertGreater(first / second, 2)  # 3.3 by their speed
                     self.assertLess(first / second, 5.5)
+            # What is small goes by the first, and the slow one may be the first.
+            first, second = self.run_and_count(made, BOTH | {"TUTTI_SOCKET_IFNAME": "eth1,eth0"})
+            self.assertGreater(first / second, 2)
             # More connections than interfaces.
             first, second = self.run_and_count(made, BOTH | {"TUTTI_NSOCKETS": "4"})
             self.assertGreater(first / second, 2)

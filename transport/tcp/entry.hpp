@@ -9,7 +9,7 @@ namespace tutti {
 inline constexpr LinkProfile kTcpLocal = {
     .key = "tcp-local", .encrypts = true, .systemCalls = true, .mostRequests = 256};
 inline constexpr LinkProfile kTcpRemote = {
-    .key = "tcp-remote", .betweenHosts = true, .encrypts = true, .channelGBps = 3, .mostRequests = 256};
+    .key = "tcp-remote", .betweenHosts = true, .encrypts = true, .channelGBps = 3, .spreadsOverPaths = true, .mostRequests = 256};
 
 extern const TransportEntry kTcpEntry;
 

@@ -140,7 +140,8 @@ int Incoming::socketsOf(const Expect* expect) const {
   if (spread_ == 1) return 1;
   // The peer has sent something else before: the error is on another socket.
   if (!known_ && arriving_[0].hasHead() && arriving_[0].header.number != number_) return sockets_.count();
-  const uint32_t pieces = known_ ? pieces_.count : expect == nullptr ? 2 : Pieces(expect->bytes, spread_).count;
+  const auto expected = [&] { return Pieces(expect->bytes, spread_, sockets_.severalPaths()).count; };
+  const uint32_t pieces = known_ ? pieces_.count : expect == nullptr ? 2 : expected();
   return pieces == 1 ? 1 : sockets_.count();
 }
 
@@ -252,6 +253,9 @@ Status Incoming::headerCame(int socket) {
   Arriving& at = arriving_[static_cast<size_t>(socket)];
   const Result<Header> header = decodeHeader(at.head, spread_);  // which never grows: see there
   if (!header.ok()) return remoteError("tcp: rank ", sockets_.peer(), ": ", header.status().message());
+  if (header->paths != sockets_.severalPaths()) {
+    return remoteError("tcp: rank ", sockets_.peer(), " cuts messages for another number of interfaces");
+  }
   at.header = *header;
   return {};
 }
@@ -273,7 +277,7 @@ Status Incoming::begin(const Header& header, const Expect* expect, Fingerprint* 
   restUntilNs_ = 0;
   rested_ = false;
   spread_ = header.spread;
-  pieces_ = Pieces(header.bytes, spread_);
+  pieces_ = Pieces(header.bytes, spread_, header.paths);
   have_ = 0;
   lacks_ = header.bytes;
   sockets_.heard();

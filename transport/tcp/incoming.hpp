@@ -120,7 +120,7 @@ class Incoming {
   uint16_t number_ = 0;
   uint32_t spread_;  // the peer's: all sockets until a header has said otherwise, so that nothing is read too far
   std::array<Arriving, kMaxSockets> arriving_;
-  static_assert(kMaxSockets * kPiecesOfSocket <= 64);
+  static_assert(kMostPieces <= 64 && kMostAheadBytes <= kMostPathWholeBytes);
 
   std::optional<Status> ended_;  // the peer closed, found while draining
 

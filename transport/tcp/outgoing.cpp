@@ -18,7 +18,7 @@ Result<bool> Outgoing::send(const std::byte* data, const Header& header) {
     bytes_ = header.bytes;
     sent_ = 0;
     ofRow_ = inRow();
-    if (Pieces(bytes_, sockets_.spread()).count > 1) {
+    if (piecesOf(bytes_).count > 1) {
       putInLine(data, header);
       polled_ = done_ + posted_.size();
     } else {
@@ -44,11 +44,11 @@ Result<bool> Outgoing::send(const std::byte* data, const Header& header) {
 }
 
 Header Outgoing::numbered(const Header& header, bool row) {
-  return {header.bytes, header.call, sockets_.spread(), row, number_++, 0};
+  return {header.bytes, header.call, sockets_.spread(), row, number_++, 0, sockets_.severalPaths()};
 }
 
 void Outgoing::putInLine(const std::byte* data, const Header& header) {
-  Posted next{.header = numbered(header, false), .data = data, .pieces = Pieces(header.bytes, sockets_.spread())};
+  Posted next{.header = numbered(header, false), .data = data, .pieces = piecesOf(header.bytes)};
   next.head = encodeHeader(next.header);
   next.left = next.pieces.count;
   posted_.push_back(next);

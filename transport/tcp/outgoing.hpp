@@ -64,6 +64,7 @@ class Outgoing {
     size_t sent = 0;  // its header counted
   };
   bool inRow();
+  Pieces piecesOf(size_t bytes) const { return {bytes, sockets_.spread(), sockets_.severalPaths()}; }
   Header numbered(const Header& header, bool row);
   void putInLine(const std::byte* data, const Header& header);
   Posted& posted(uint64_t number) { return posted_[static_cast<size_t>(number - done_ - 1)]; }
@@ -74,6 +75,7 @@ class Outgoing {
   Result<bool> pushPieces(bool* moved);
   void takePiece(int socket);
   bool piecesWait() const { return taken_ < posted_.size() && posted_[taken_].pieces.count > 1; }
+  static_assert(kMostPackedBytes <= kMostPathWholeBytes && kMostPackedBytes < kLeastPieceBytes);
   bool packed() const { return bytes_ <= kMostPackedBytes; }
   bool whole() const { return sent_ == kHeaderBytes + bytes_; }
 

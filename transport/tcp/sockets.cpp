@@ -147,6 +147,11 @@ void Sockets::onChange(const std::function<void(int, bool)>& change) {
 
 void Sockets::serve() {
   for (const auto& socket : resumable_) socket->serve();
+  if (!severalPaths()) return;
+  const int64_t now = nowNs();
+  for (int i = 0; i < count_; ++i) {
+    if (fd(i) >= 0) loads_[static_cast<size_t>(i)].watch(fd(i), now);
+  }
 }
 
 bool Sockets::tick(int64_t nowNs) {

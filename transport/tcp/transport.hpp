@@ -13,8 +13,8 @@ namespace tutti {
 enum class Reconnect : uint8_t { None, Hosts, All };
 
 struct TcpOptions {
-  int nSockets = 2;              // TUTTI_NSOCKETS: of one endpoint; 1..16
-  size_t slotBytes = 512 << 10;  // TUTTI_SLOT_BYTES if set: the most that one message carries; large ones save calls
+  int nSockets = 2;            // TUTTI_NSOCKETS: of one endpoint; 1..16
+  size_t slotBytes = 1 << 20;  // TUTTI_SLOT_BYTES if set: the most that one message carries; large ones save calls
   Reconnect reconnect = Reconnect::None;  // TUTTI_RECONNECT
   size_t windowBytes = 2 << 20;           // TUTTI_RECONNECT_BYTES, of each direction of a socket
   int64_t reconnectMs = 20'000;           // TUTTI_RECONNECT_MS; 0: for ever

@@ -65,8 +65,16 @@ class Completions final : public Sleeper {
     const std::lock_guard lock(mutex_);
     return queues_[rail].down;
   }
-  /// Whether this is the first call of a rail.
+  /// The same once all events up to now have been told: those of before must not end what is made afterwards.
+  bool isDownNow(size_t rail) {
+    const std::lock_guard lock(mutex_);
+    lookAtEvents(rail);
+    return queues_[rail].down;
+  }
+  /// Whether this is the first call for a rail, since it has returned.
   bool isFirstLoss(size_t rail) { return !std::exchange(queues_[rail].lost, true); }
+  /// Whether this is the first call for a rail since it was lost.
+  bool hasReturned(size_t rail) { return std::exchange(queues_[rail].lost, false); }
 
   void prepare() override;
   void sleep(int us) override;

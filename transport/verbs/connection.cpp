@@ -65,6 +65,7 @@ Result<std::unique_ptr<Connection>> Connection::create(int peer, const Rails& ra
 
 Status Connection::open(const Rails& rails, const Options& options) {
   TUTTI_TRY(completions_->watch(stream_.get()));
+  options_ = options;
   rails_ = static_cast<uint32_t>(rails.size());
   splits_ = options.splits;
   card_.packetNumber = static_cast<uint32_t>(nowNs()) & 0xffffff;  // differs from an earlier connection's
@@ -92,13 +93,18 @@ Connection::~Connection() {
 }
 
 void Connection::flush() {
+  ending_ = true;
   const Deadline deadline = Deadline::inMs(1000);
   const auto waits = [&] { return trouble_.ok() && !deadline.passed(); };
   while (waits() && !hasRoom()) poll();
-  for (const auto& pair : pairs_) {
-    if (!waits()) return;
-    const Result<uint64_t> last = pair->flush();
-    while (last.ok() && waits() && !pair->isDone(*last)) poll();
+  // A rail that fails meanwhile takes its queue pairs along: then all are asked anew.
+  for (size_t k = 0; k < pairs_.size() && waits();) {
+    const uint32_t number = pairs_[k]->number();
+    const auto isThere = [&] { return k < pairs_.size() && pairs_[k]->number() == number; };
+    const Result<uint64_t> last = pairs_[k]->flush();
+    while (last.ok() && waits() && isThere() && !pairs_[k]->isDone(*last)) poll();
+    k = isThere() ? k + 1 : 0;
+    while (waits() && !hasRoom()) poll();
   }
 }
 
@@ -151,15 +157,18 @@ void Connection::react(bool some) {
   if (!some && ++looks_ % kLooksPerStream == 0) lookAtStream();
   if (moving_) [[unlikely]]
     moveTraffic();
+  if (lost_ != 0) [[unlikely]]
+    lookForReturns();
   if (told_ < tellUpTo_) tellReleased();
 }
 
 // This adapter had all that the peer sent before the peer closed the stream: that counts.
 void Connection::lookAtStream() {
   if (!trouble_.ok()) return;
-  char byte;
-  const ssize_t got = recv(stream_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return;
+  char some[sizeof(ReturnCard)];
+  const ssize_t got = recv(stream_.get(), some, sizeof some, MSG_DONTWAIT);
+  if (got > 0) return heard({some, static_cast<size_t>(got)});
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   while (completions_->poll()) {
   }
   fail(remoteError(who(pairs_.empty() ? 0 : pairs_[0]->rail()), " has closed its end"));
@@ -177,6 +186,7 @@ void Connection::fail(Status why) {
 }
 
 void Connection::end() {
+  for (Returning& at : returning_) at.pairs.clear();
   fail(invalidUsage("the requests of the connection to rank ", peer_, " have been cancelled"));
   pairs_.clear();
 }
@@ -185,10 +195,10 @@ void Connection::fetched(uint32_t mark) { --fetches_[mark % slots()].underWay; }
 
 void Connection::came(uint32_t word) {
   if ((word & kMessageCame) == 0) {
-    return (word & kRailLost) != 0 ? peerLost(lostRailOf(word), word & kCounterBits) : released(word & kCounterBits);
+    return (word & kRailLost) != 0 ? peerLost(word) : released(word & kCounterBits);
   }
   const Arrivals::Told told = arrivals_.tell(word & kCounterBits, pieceOf(word));
-  if (told == Arrivals::Told::Odd || (told == Arrivals::Told::Again && lost_ == 0)) {
+  if (told == Arrivals::Told::Odd || (told == Arrivals::Told::Again && !hasLost_)) {
     return fail(remoteError("rank ", peer_, " over verbs: a message is missing, or has come twice"));
   }
   while (confirm()) {

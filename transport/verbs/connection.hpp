@@ -9,6 +9,7 @@
 #include "src/base/fd.hpp"
 #include "transport/verbs/arrivals.hpp"
 #include "transport/verbs/queue_pair.hpp"
+#include "transport/verbs/returning.hpp"
 
 namespace tutti::verbs {
 
@@ -23,7 +24,8 @@ namespace tutti::verbs {
 /// messages count as arrived in their order, whatever the order of the pieces.
 ///
 /// A rail that fails while another is left is lost (lost_rails.cpp): both ends end its queue pairs, and messages that
-/// used it and have not come whole are sent again by the others.
+/// used it and have not come whole are sent again by the others.  It is used again when both ends find that operations
+/// arrive by it (returning_rails.cpp).
 ///
 /// Trouble (the last rail's completion with an error, its port, the peer's end) is kept here, for the endpoint to say
 /// when it needs what does not come any more: what came before counts.
@@ -73,8 +75,6 @@ class Connection final : private QueuePair::Owner {
   /// Whether this message has come, all before it being known to.  Finds small ones by a look at their slot, sooner and
   /// for less than by what completes.
   bool has(uint64_t message) { return message < arrived_ || (message == arrived_ && isInSlot()); }
-  /// Whether has() finds messages of so many bytes so.
-  bool findsInSlot(size_t bytes) const { return bytes <= kMostCheckedBytes && slots() >= kLeastSlotsToLookAt; }
   /// Messages that have come, as far as what completed tells.
   uint64_t confirmed() const { return arrivals_.complete(); }
   /// Of a message that has come, or may have: its number says so.  Any thread.
@@ -127,13 +127,29 @@ class Connection final : private QueuePair::Owner {
 
   // lost_rails.cpp
   uint32_t railsUp() const;
-  void peerLost(uint32_t rail, uint32_t low);
+  void peerLost(uint32_t word);
+  void peerLostIt(uint32_t rail, uint64_t peerHas);
   void moveTraffic();
   void lose(uint32_t rail);
   void sendAgain(uint32_t rail);
   void tellOfLostRails();
   void goOnAgain();
   bool isMoved();
+
+  // returning_rails.cpp
+  void lookForReturns();
+  void pauseReturn(uint32_t rail);
+  void goOnReturning(uint32_t rail, int64_t now);
+  void offer(uint32_t rail);
+  void connectAgain(uint32_t rail);
+  void prove(uint32_t rail);
+  static bool isProven(const Returning& at);
+  void dropReturn(uint32_t rail);
+  void useAgain(uint32_t rail);
+  void tell(uint32_t rail, ReturnCard::Kind kind, ReturnCard card = {});
+  void say();
+  void heard(std::string_view bytes);
+  void hear(const ReturnCard& card);
 
   /// A message in a slot of the peer's.
   struct Sent {
@@ -165,6 +181,7 @@ class Connection final : private QueuePair::Owner {
   const int peer_;
   const std::shared_ptr<Completions> completions_;
   const Fd stream_;
+  Options options_;
   ConnectionCard card_, theirs_;
   std::unique_ptr<Slots> memory_;  // the receiving slots, and as many to send from
   uint32_t rails_ = 1;
@@ -184,16 +201,22 @@ class Connection final : private QueuePair::Owner {
   uint64_t tellUpTo_ = 0;  // at once
   uint32_t looks_ = 0;
 
-  // Of rails that are lost.  All are bits by rail, but for the last three.
+  // Of rails that are lost, bits by rail.
   bool moving_ = false;      // nothing new is sent meanwhile
   uint32_t failing_ = 0;     // to be lost by the next react()
   uint32_t peersWords_ = 0;  // that the peer has lost, to be looked at by the next react()
   uint32_t untold_ = 0;      // that the peer has to be told of
   uint32_t lost_ = 0;
+  bool hasLost_ = false;  // a rail, ever
   std::array<RailState, kMostRails> states_{};
   std::array<std::string, kMostRails> why_;
   std::array<uint64_t, kMostRails> peerHas_{};  // messages that the peer has whole, when it says that a rail is lost
   Fifo<Piece> again_;
+  std::array<uint32_t, kMostRails> generations_{};  // times that a rail was taken up again
+  std::array<Returning, kMostRails> returning_;
+  int64_t nextReturnNs_ = 0;
+  bool ending_ = false;
+  std::string toSay_, heard_;        // to the stream, and from it
   std::vector<uint64_t> lastAgain_;  // by queue pair: the operation that ends what went again; empty: not yet posted
 };
 

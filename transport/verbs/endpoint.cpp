@@ -12,8 +12,6 @@ namespace {
 constexpr size_t kMostPosted = kVerbsRemote.mostRequests;  // receives
 /// Two copies of so much cost less than the way there and back.
 constexpr size_t kMostCopiedBytes = 4096;
-/// A look at what has completed takes longer than one at the slot where a small message comes.
-constexpr uint32_t kPeeksPerLook = 4;
 
 }  // namespace
 
@@ -173,7 +171,6 @@ Result<const std::byte*> VerbsEndpoint::peek(const Expect& expect) {
   const uint64_t message = taken_.load(std::memory_order_relaxed);
   const bool readable = posted_.empty() && connection_->has(message) && connection_->header(message).lent == 0;
   if (readable) return found(expect);
-  if (posted_.empty() && connection_->findsInSlot(expect.bytes) && ++peeks_ % kPeeksPerLook != 0) return kNotYet;
   TUTTI_ASSIGN(const bool some, look());
   if (!some && posted_.empty() && !connection_->has(message) && connection_->trouble().ok()) return kNotYet;
   TUTTI_TRY(serve());

@@ -74,7 +74,6 @@ class VerbsEndpoint final : public Endpoint, private Served {
   std::atomic<uint64_t> taken_{0};  // messages
   bool fetching_ = false;           // the message that is peeked at is lent, and being read
   bool held_ = false;               // release() is due
-  uint32_t peeks_ = 0;
   Status failure_;
 };
 

@@ -4,7 +4,8 @@
 // after which nothing late can come by it into a slot that is used again, and tell each other so by another rail, with
 // the number of messages that have come whole.  An end that has heard this sends what is not among them again, from the
 // memory in which it was kept; the receiver knows pieces that it has had.  Reads that were under way are begun again.
-// New messages wait until the adapters are done with all that, since slots are used again in order.
+// New messages wait until the adapters are done with all that, since slots are used again in order.  How the rail is
+// used again: returning_rails.cpp.
 #include <algorithm>
 
 #include "src/base/log.hpp"
@@ -16,6 +17,8 @@ uint32_t Connection::railsUp() const { return rails_ - static_cast<uint32_t>(std
 
 // Called while completions are taken, when no queue pair may be destroyed.
 void Connection::failed(uint32_t rail, const std::string& what) {
+  if ((lost_ & 1U << rail) != 0 && returning_[rail].trouble.empty() && !returning_[rail].pairs.empty())
+    returning_[rail].trouble = what;
   if (!trouble_.ok() || ((lost_ | failing_) & 1U << rail) != 0) return;
   if (!connected_ || railsUp() == 1) return fail(remoteError(who(rail), ": ", what));
   failing_ |= 1U << rail;
@@ -23,10 +26,20 @@ void Connection::failed(uint32_t rail, const std::string& what) {
   moving_ = true;
 }
 
-void Connection::peerLost(uint32_t rail, uint32_t low) {
+// Words of an earlier generation are told again when another rail is lost.
+void Connection::peerLost(uint32_t word) {
+  const uint32_t rail = lostRailOf(word), generation = lostGenerationOf(word);
   if (rail >= rails_)
     return fail(remoteError("rank ", peer_, " over verbs has lost rail ", rail, ", which it never had"));
-  peerHas_[rail] = widen(low, released_, sent_ - released_).value_or(released_);
+  const uint64_t peerHas = widen(word & kCounterBits, released_, sent_ - released_).value_or(released_);
+  const uint32_t mine = generations_[rail];
+  if (generation == mine % kGenerations) return peerLostIt(rail, peerHas);
+  const bool next = generation == (mine + 1) % kGenerations;
+  if (next && returning_[rail].stage == Returning::Stage::Proven) returning_[rail].lostAlready = peerHas;
+}
+
+void Connection::peerLostIt(uint32_t rail, uint64_t peerHas) {
+  peerHas_[rail] = peerHas;
   peersWords_ |= 1U << rail;
   failed(rail, "the peer has lost it");
   moving_ = true;
@@ -50,6 +63,8 @@ void Connection::lose(uint32_t rail) {
   const uint32_t bit = 1U << rail;
   failing_ &= ~bit;
   lost_ |= bit;
+  hasLost_ = true;
+  pauseReturn(rail);
   states_[rail] = RailState::Lost;
   for (const auto& pair : pairs_) {
     if (pair->rail() != rail) continue;
@@ -93,7 +108,7 @@ void Connection::tellOfLostRails() {
     QueuePair& by = *pairs_[0];
     if ((untold_ & bit) == 0 || !by.hasRoom()) continue;
     untold_ &= ~bit;
-    const Status status = by.write({}, place(0, by.rail()), lostRailWord(rail, confirmed()));
+    const Status status = by.write({}, place(0, by.rail()), lostRailWord(rail, generations_[rail], confirmed()));
     if (!status.ok()) failed(by.rail(), status.message());
   }
 }

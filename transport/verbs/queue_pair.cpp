@@ -177,8 +177,9 @@ Status QueuePair::read(const Piece& into, const Place& from, uint32_t mark) {
   return {};
 }
 
-Result<uint64_t> QueuePair::flush() {
-  if (reported_ == posted_) return posted_;
+Result<uint64_t> QueuePair::flush() { return reported_ == posted_ ? Result<uint64_t>(posted_) : askForAnswer(); }
+
+Result<uint64_t> QueuePair::askForAnswer() {
   ibv_send_wr work{};
   work.opcode = IBV_WR_RDMA_WRITE;  // of nothing
   TUTTI_TRY(post(&work, 1, true));

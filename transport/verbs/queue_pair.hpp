@@ -62,6 +62,8 @@ class QueuePair final : private Listener {
   bool isDone(uint64_t operation) const { return operation <= done_; }
   /// Ask to be told of all that was posted; its number.
   Result<uint64_t> flush();
+  /// The same, though nothing may have been posted: whether the other end answers.
+  Result<uint64_t> askForAnswer();
   /// Calls f with the mark of each read that has not brought all it was to.
   template <class F>
   void forReadsUnderWay(F f) {

@@ -73,10 +73,14 @@ constexpr uint32_t pieceWord(uint64_t number, uint32_t piece) {
   return kMessageCame | piece << kPieceShift | (static_cast<uint32_t>(number) & kCounterBits);
 }
 constexpr uint32_t pieceOf(uint32_t word) { return (word & ~kMessageCame) >> kPieceShift; }
-constexpr uint32_t lostRailWord(uint32_t rail, uint64_t whole) {
-  return kRailLost | rail << kRailShift | (static_cast<uint32_t>(whole) & kCounterBits);
+/// generation: times that the rail was taken up again, modulo kGenerations.
+inline constexpr uint32_t kGenerations = 1U << (kRailShift - kPieceShift);
+constexpr uint32_t lostRailWord(uint32_t rail, uint32_t generation, uint64_t whole) {
+  return kRailLost | rail << kRailShift | generation % kGenerations << kPieceShift |
+         (static_cast<uint32_t>(whole) & kCounterBits);
 }
 constexpr uint32_t lostRailOf(uint32_t word) { return (word & ~kRailLost) >> kRailShift; }
+constexpr uint32_t lostGenerationOf(uint32_t word) { return word >> kPieceShift & (kGenerations - 1); }
 /// The counter whose low bits are these, at most `ahead` after `known`; nothing: there is none.
 inline std::optional<uint64_t> widen(uint32_t low, uint64_t known, uint64_t ahead) {
   const uint64_t step = (low - known) & kCounterBits;

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <set>
 
 #include "src/base/config.hpp"
 
@@ -160,6 +162,33 @@ Result<std::vector<SocketAddress>> listenAddresses(Reach reach) {
 bool staysOnHost(const ControlAddress& controlAddress) {
   const Result<std::vector<SocketAddress>> addresses = parseControlAddress(controlAddress);
   return addresses.ok() && std::all_of(addresses->begin(), addresses->end(), isLoopback);
+}
+
+uint32_t totalMbps(const std::vector<InterfaceAddress>& all, const std::vector<SocketAddress>& addresses,
+                   const std::function<uint32_t(const std::string& interface)>& speedOf) {
+  std::set<std::string> interfaces;
+  for (const InterfaceAddress& a : all) {
+    const auto chosen = [&](const SocketAddress& address) { return address.text() == a.address.text(); };
+    if (std::any_of(addresses.begin(), addresses.end(), chosen)) interfaces.insert(a.interface);
+  }
+  uint32_t total = 0;
+  for (const std::string& interface : interfaces) {
+    const uint32_t mbps = speedOf(interface);
+    if (mbps == 0) return 0;
+    total += mbps;
+  }
+  return total;
+}
+
+uint32_t listenMbps() {
+  const auto all = listInterfaces();
+  const auto addresses = listenAddresses();
+  if (!all.ok() || !addresses.ok()) return 0;
+  return totalMbps(*all, *addresses, [](const std::string& interface) -> uint32_t {
+    int64_t mbps = 0;  // -1 where there is none
+    std::ifstream(cat("/sys/class/net/", interface, "/speed")) >> mbps;
+    return mbps > 0 && mbps < 10'000'000 ? static_cast<uint32_t>(mbps) : 0;
+  });
 }
 
 }  // namespace tutti

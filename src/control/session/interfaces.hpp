@@ -1,6 +1,7 @@
 // The network interfaces of this host, and which of their addresses a rank listens on.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,12 @@ inline constexpr size_t kMaxNamedAddresses = 8;
 /// How many of these addresses connections between two ranks are spread over: all of the first one's kind (beginWith of
 /// dial.hpp) where `names` says which interfaces to take, so that somebody wants them all; else one.
 int spreadPaths(const std::vector<SocketAddress>& addresses, const std::string& names);
+
+/// Mbit/s that the interfaces of these addresses carry together, as speedOf tells; 0: one of them does not say.
+uint32_t totalMbps(const std::vector<InterfaceAddress>& all, const std::vector<SocketAddress>& addresses,
+                   const std::function<uint32_t(const std::string& interface)>& speedOf);
+/// The same of what `listenAddresses` gives on this host.
+uint32_t listenMbps();
 
 /// chooseAddresses with this host's interfaces and configuration; for this host alone the loopback addresses, where
 /// nobody has named interfaces.

@@ -37,7 +37,8 @@ struct Device {
   ibv_device base{};
   ibv_gid gid{};
   Fault fault = Fault::None;
-  unsigned passes = 0;  // operations that succeed before it
+  unsigned passes = 0;   // operations that succeed before it
+  uint64_t carried = 0;  // bytes, of operations of its pairs
 };
 
 struct Event {
@@ -207,6 +208,7 @@ ibv_wc_status carryOut(Pair* pair, const ibv_send_wr& work) {
     copyBytes(reads ? part.addr : there, reads ? there : part.addr, part.length);
     there += part.length;
   }
+  pair->device->carried += bytes;
   if (!tells) return IBV_WC_SUCCESS;
   Done done = doneOf(peer, peer->receives.front(), IBV_WC_SUCCESS, IBV_WC_RECV_RDMA_WITH_IMM, 0);
   peer->receives.pop_front();
@@ -297,14 +299,23 @@ EXPORTED void fakeVerbsFail(const char* name, Fault fault, unsigned after) {
   const std::lock_guard lock(world().mutex);
   for (Device& device : world().devices) {
     if (std::strcmp(device.base.name, name) != 0) continue;
+    const bool wasDown = device.fault == Fault::PortDown, isDown = fault == Fault::PortDown;
     device.fault = fault;
     device.passes = after;
     for (Context* context : world().contexts) {
-      if (fault != Fault::PortDown || context->device != &device) continue;
-      context->events.push_back({IBV_EVENT_PORT_ERR});
+      if (isDown == wasDown || context->device != &device) continue;
+      context->events.push_back({isDown ? IBV_EVENT_PORT_ERR : IBV_EVENT_PORT_ACTIVE});
       signal(context->base.async_fd);
     }
     return;
+  }
+  die("no such device");
+}
+
+EXPORTED unsigned long fakeVerbsCarried(const char* name) {
+  const std::lock_guard lock(world().mutex);
+  for (const Device& device : world().devices) {
+    if (std::strcmp(device.base.name, name) == 0) return device.carried;
   }
   die("no such device");
 }
@@ -488,6 +499,8 @@ EXPORTED const char* ibv_wc_status_str(ibv_wc_status status) {
   return status == IBV_WC_RETRY_EXC_ERR ? "transport retry counter exceeded" : "an error of the software adapter";
 }
 EXPORTED const char* ibv_event_type_str(ibv_event_type type) {
-  return type == IBV_EVENT_PORT_ERR ? "port error" : "an event of the software adapter";
+  return type == IBV_EVENT_PORT_ERR      ? "port error"
+         : type == IBV_EVENT_PORT_ACTIVE ? "port active"
+                                         : "an event of the software adapter";
 }
 EXPORTED int ibv_fork_init() { return 0; }

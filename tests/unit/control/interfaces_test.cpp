@@ -127,3 +127,15 @@ TEST_CASE("localhost is found though only the loopback interface may be up") {
   CHECK(found->front().port() == 7);
   CHECK(resolveHost("no-such-host.invalid", 7).status().message().find("no-such-host.invalid") != std::string::npos);
 }
+
+TEST_CASE("the speeds of the interfaces that are chosen add up, each once, and not if one is unknown") {
+  const auto total = [](const std::string& names, uint32_t ofEth1) {
+    return totalMbps(kHost, *chooseAddresses(kHost, names, ""), [=](const std::string& interface) -> uint32_t {
+      return interface == "eth0" ? 1000 : interface == "eth1" ? ofEth1 : 100'000;
+    });
+  };
+  CHECK(total("eth0", 300) == 1000);  // which has three addresses
+  CHECK(total("eth0,eth1", 300) == 1300);
+  CHECK(total("eth0,eth1", 0) == 0);
+  CHECK(total("ib", 0) == 100'000);
+}
