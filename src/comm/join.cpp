@@ -8,6 +8,7 @@
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
+#include "src/base/release.hpp"
 #include "src/comm/comm.hpp"
 #include "src/comm/cuda/costs.hpp"
 #include "src/comm/cuda/executor.hpp"
@@ -31,6 +32,7 @@ uint64_t newCommunicator() {
 PeerDescriptor ownDescriptor(int rank) {
   PeerDescriptor descriptor;
   descriptor.info.rank = rank;
+  descriptor.release = releaseText();
   descriptor.info.hostId = hostIdentity();
   descriptor.network = networkIdentity();
   descriptor.info.processId = processIdentity();
@@ -217,6 +219,7 @@ Status Joining::takeDescriptors() {
   for (const PeerDescriptor& descriptor : descriptors_) {
     if (!descriptor.trouble.empty()) return failedJoining(descriptor.info.rank, descriptor.trouble);
   }
+  TUTTI_TRY(compareReleases(descriptors_, rank()));
   for (const PeerDescriptor& descriptor : descriptors_) {
     if (descriptor.settings == mine().settings) continue;
     return invalidUsage("rank ", descriptor.info.rank, " has other settings than rank ", rank(), ": [",
