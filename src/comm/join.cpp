@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "src/base/caught.hpp"
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
 #include "src/base/release.hpp"
@@ -166,7 +167,7 @@ Status Joining::prepare(int rank, int nRanks, PeerDescriptor* descriptor) {
 // A rank in trouble joins all the same: the others would wait for it, and nobody would tell them why.
 Status Joining::run(std::shared_ptr<Session> session, JoinRequest request) {
   PeerDescriptor descriptor = ownDescriptor(request.rank);
-  trouble_ = prepare(request.rank, request.nRanks, &descriptor);
+  trouble_ = caught([&] { return prepare(request.rank, request.nRanks, &descriptor); });
   if (!trouble_.ok() && descriptor.trouble.empty()) descriptor.trouble = trouble_.message();
   request.info = encodeDescriptor(descriptor);
   Result<std::unique_ptr<Control>> joined =
@@ -174,7 +175,7 @@ Status Joining::run(std::shared_ptr<Session> session, JoinRequest request) {
                     [comm = &comm_](const Failure& failure) { comm->onFailure(failure); });
   if (!joined.ok()) return trouble_.ok() ? comm_.watchdog_.cause(joined.status()) : trouble_;
   comm_.control_ = std::move(*joined);
-  return tellIfFirst(setUp(), descriptor.trouble);
+  return tellIfFirst(caught([this] { return setUp(); }), descriptor.trouble);
 }
 
 /// `up`, which the others hear of (as `trouble`, where that was known before) if nothing else has broken this
