@@ -20,6 +20,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 
 #include "tests/faults/kinds.hpp"
 
@@ -51,6 +52,17 @@ bool fails(FaultKind kind, int error) {
   }
   errno = error;
   return true;
+}
+
+/// Where an exception ends the process.
+[[gnu::constructor]] void traceTerminate() {
+  if (std::getenv("TUTTI_TEST_FAULT_TRACE") == nullptr) return;
+  std::set_terminate([] {
+    armed = -1;
+    void* frames[60];
+    backtrace_symbols_fd(frames, backtrace(frames, 60), STDERR_FILENO);
+    std::abort();
+  });
 }
 
 template <class Function>

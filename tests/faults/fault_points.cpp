@@ -166,8 +166,10 @@ int leftOver(const char* folder, int before) {
   if (ended.code != tuttiSuccess && ended.text[0] == 0 && page.idReady >= 0) {
     std::snprintf(ended.text, sizeof ended.text, "%s", tuttiGetLastError(nullptr));
   }
-  // A rendezvous that not all have reached stays open for those who may yet come.
-  if (ended.code == tuttiSuccess || rank != 0) {
+  // A rendezvous that not all have reached, or whose links have broken, stays open for those who may yet come.
+  const auto kind = static_cast<FaultKind>(point.kind);
+  const bool broken = kind == FaultKind::Send || kind == FaultKind::Receive;
+  if (rank != 0 || (ended.code == tuttiSuccess && !broken)) {
     ended.leftThreads = leftOver("/proc/self/task", threads);
     ended.leftFds = leftOver("/proc/self/fd", fds);
   }
