@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "src/api/ranges.hpp"
+#include "src/base/caught.hpp"
 
 namespace tutti {
 namespace {
@@ -85,6 +86,11 @@ std::string& threadErrorText() {
   return text;
 }
 
+bool& threadErrorLost() {
+  static thread_local constinit bool lost = false;
+  return lost;
+}
+
 std::string onRank(const tuttiComm* handle) { return cat(" (rank ", handle->rank, " of ", handle->nRanks, ")"); }
 
 tuttiResult_t report(const char* function, const Status& status, tuttiComm_t handle) {
@@ -96,6 +102,7 @@ tuttiResult_t report(const char* function, const Status& status, tuttiComm_t han
     handle->lastErrorText = text;
   }
   threadErrorText() = std::move(text);
+  threadErrorLost() = false;
   return status.code();
 }
 
@@ -105,6 +112,21 @@ tuttiResult_t reportCall(const char* function, const Status& status, tuttiComm_t
     group.error = Status(status.code(), cat("tutti", function, ": ", status.message()));
   }
   return report(function, status, handle);
+}
+
+tuttiResult_t thrown(const char* function, tuttiComm_t handle) noexcept {
+  try {
+    const Status why = thrownStatus();
+    if (handle != nullptr) {
+      const Result<CommUse> comm = use(handle);
+      if (comm.ok()) (*comm)->watchdog().fail(why);
+    }
+    return reportCall(function, why, handle);
+  } catch (const std::exception&) {
+    if (handle != nullptr) handle->abortState.stop();
+    threadErrorLost() = true;
+    return tuttiSystemError;
+  }
 }
 
 Status checkNotNull(const void* pointer, const char* name) {
@@ -127,7 +149,8 @@ Status checkCall(tuttiComm_t handle, Call* call) {
   return checkOverlap(handle, *call);
 }
 
-tuttiResult_t enterCollective(const char* function, tuttiComm_t handle, const PlainCall& plain, tuttiStream_t stream) {
+tuttiResult_t enterCollective(const char* function, tuttiComm_t handle, const PlainCall& plain,
+                              tuttiStream_t stream) try {
   if (handle != nullptr && stream == nullptr && groupDepth == 0) {
     Status status;
     if (runAgain(handle, plain, &status)) return status.ok() ? tuttiSuccess : report(function, status, handle);
@@ -141,10 +164,12 @@ tuttiResult_t enterCollective(const char* function, tuttiComm_t handle, const Pl
   call.op = plain.op;
   call.root = plain.root;
   return enterCall(function, handle, call, stream);
+} catch (const std::exception&) {
+  return thrown(function, handle);
 }
 
 tuttiResult_t enterTransfer(const char* function, tuttiComm_t handle, const PlainTransfer& transfer,
-                            tuttiStream_t stream) {
+                            tuttiStream_t stream) try {
   if (handle != nullptr && stream == nullptr && groupDepth == 0) {
     Status status;
     if (runAgain(handle, transfer, &status)) return status.ok() ? tuttiSuccess : report(function, status, handle);
@@ -157,9 +182,11 @@ tuttiResult_t enterTransfer(const char* function, tuttiComm_t handle, const Plai
   call.dtype = transfer.dtype;
   call.root = transfer.peer;
   return enterCall(function, handle, call, stream);
+} catch (const std::exception&) {
+  return thrown(function, handle);
 }
 
-tuttiResult_t enterCall(const char* function, tuttiComm_t handle, Call call, tuttiStream_t stream) {
+tuttiResult_t enterCall(const char* function, tuttiComm_t handle, Call call, tuttiStream_t stream) try {
   const Result<CommUse> comm = use(handle);
   Status status = comm.status();
   if (status.ok()) status = (*comm)->executor().checkStream(stream);
@@ -169,6 +196,8 @@ tuttiResult_t enterCall(const char* function, tuttiComm_t handle, Call call, tut
   const CallRange range(handle->settings.cudaDevice >= 0, function);
   status = submit(handle, call, stream);
   return status.ok() ? tuttiSuccess : report(function, status, handle);
+} catch (const std::exception&) {
+  return thrown(function, handle);
 }
 
 }  // namespace tutti

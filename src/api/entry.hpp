@@ -17,6 +17,13 @@ tuttiResult_t report(const char* function, const Status& status, tuttiComm_t han
 /// Same for a call that a group would collect: with a bad one nothing of the group is started.
 tuttiResult_t reportCall(const char* function, const Status& status, tuttiComm_t handle);
 
+/// For the exception that is being handled: memory has run out, or a thread cannot be had.  The communicator breaks, if
+/// there is one, since the call may have ended anywhere.  `handle` may be NULL.
+tuttiResult_t thrown(const char* function, tuttiComm_t handle) noexcept;
+
+/// Whether this thread's last error sentence could not be kept.
+bool& threadErrorLost();
+
 /// InvalidArgument "NAME is NULL" if it is.
 Status checkNotNull(const void* pointer, const char* name);
 

@@ -87,7 +87,7 @@ void fill(tuttiEstimate_t* out, const CallEstimate& estimate) {
 extern "C" {
 
 tuttiResult_t tuttiCommEstimate(tuttiComm_t comm, tuttiCall_t call, size_t count, tuttiDataType_t dtype,
-                                tuttiRedOp_t op, int root, tuttiEstimate_t* estimate) {
+                                tuttiRedOp_t op, int root, tuttiEstimate_t* estimate) try {
   const Result<CommUse> live = use(comm);
   Status status = live.status();
   if (status.ok()) status = checkNotNull(estimate, "estimate");
@@ -105,9 +105,11 @@ tuttiResult_t tuttiCommEstimate(tuttiComm_t comm, tuttiCall_t call, size_t count
     }
   }
   return report("CommEstimate", status, comm);
+} catch (const std::exception&) {
+  return thrown("CommEstimate", comm);
 }
 
-tuttiResult_t tuttiGroupSimulateEnd(double* timeUs) {
+tuttiResult_t tuttiGroupSimulateEnd(double* timeUs) try {
   Status status = checkNotNull(timeUs, "timeUs");
   if (status.ok() && groupDepth == 0) status = invalidUsage("no group is open on this thread");
   if (!status.ok()) return report("GroupSimulateEnd", status, nullptr);
@@ -118,6 +120,8 @@ tuttiResult_t tuttiGroupSimulateEnd(double* timeUs) {
   if (longest.ok()) *timeUs = *longest;
   for (const CallGroup::Join& join : collected.joins) *join.out = nullptr;
   return report("GroupSimulateEnd", longest.status(), nullptr);
+} catch (const std::exception&) {
+  return thrown("GroupSimulateEnd", nullptr);
 }
 
 }  // extern "C"

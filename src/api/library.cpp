@@ -8,10 +8,12 @@ using namespace tutti;
 
 extern "C" {
 
-tuttiResult_t tuttiGetVersion(int* version) {
+tuttiResult_t tuttiGetVersion(int* version) try {
   const Status status = checkNotNull(version, "version");
   if (status.ok()) *version = TUTTI_VERSION_CODE;
   return report("GetVersion", status, nullptr);
+} catch (const std::exception&) {
+  return thrown("GetVersion", nullptr);
 }
 
 const char* tuttiGetErrorString(tuttiResult_t result) {
@@ -31,13 +33,14 @@ const char* tuttiGetErrorString(tuttiResult_t result) {
 }
 
 const char* tuttiGetLastError(tuttiComm_t comm) {
-  if (comm == nullptr) return threadErrorText().c_str();
+  if (comm == nullptr)
+    return threadErrorLost() ? "there is no memory left for this process" : threadErrorText().c_str();
   const std::lock_guard lock(comm->mutex);
   comm->shownErrorText = comm->lastErrorText;
   return comm->shownErrorText.c_str();
 }
 
-tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* uniqueId) {
+tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* uniqueId) try {
   Status status = checkNotNull(uniqueId, "uniqueId");
   if (status.ok()) status = checkConfig();
   if (status.ok()) {
@@ -46,9 +49,11 @@ tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* uniqueId) {
     if (status.ok()) *uniqueId = *id;
   }
   return report("GetUniqueId", status, nullptr);
+} catch (const std::exception&) {
+  return thrown("GetUniqueId", nullptr);
 }
 
-tuttiResult_t tuttiGetUniqueIdAt(const char* address, int serve, tuttiUniqueId* uniqueId) {
+tuttiResult_t tuttiGetUniqueIdAt(const char* address, int serve, tuttiUniqueId* uniqueId) try {
   Status status = checkNotNull(address, "address");
   if (status.ok()) status = checkNotNull(uniqueId, "uniqueId");
   if (status.ok() && serve != 0 && serve != 1) status = invalidArgument("serve ", serve, " is neither 0 nor 1");
@@ -59,12 +64,16 @@ tuttiResult_t tuttiGetUniqueIdAt(const char* address, int serve, tuttiUniqueId* 
     if (status.ok()) *uniqueId = *id;
   }
   return report("GetUniqueIdAt", status, nullptr);
+} catch (const std::exception&) {
+  return thrown("GetUniqueIdAt", nullptr);
 }
 
-tuttiResult_t tuttiSetDefault(const char* name, const char* value) {
+tuttiResult_t tuttiSetDefault(const char* name, const char* value) try {
   Status status = checkNotNull(name, "name");
   if (status.ok()) status = setVariable(name, value);
   return report("SetDefault", status, nullptr);
+} catch (const std::exception&) {
+  return thrown("SetDefault", nullptr);
 }
 
 tuttiResult_t tuttiGroupStart(void) {
@@ -72,11 +81,13 @@ tuttiResult_t tuttiGroupStart(void) {
   return tuttiSuccess;
 }
 
-tuttiResult_t tuttiGroupEnd(void) {
+tuttiResult_t tuttiGroupEnd(void) try {
   CallGroup& group = currentGroup();
   if (groupDepth == 0) return report("GroupEnd", invalidUsage("no group is open on this thread"), nullptr);
   if (--groupDepth > 0) return tuttiSuccess;
   return report("GroupEnd", endGroup(&group), nullptr);
+} catch (const std::exception&) {
+  return thrown("GroupEnd", nullptr);
 }
 
 }  // extern "C"

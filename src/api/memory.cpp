@@ -19,7 +19,7 @@ Result<void*> allocate(size_t bytes) {
 
 extern "C" {
 
-tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes) {
+tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes) try {
   Status status = checkNotNull(ptr, "ptr");
   if (status.ok()) {
     const Result<void*> memory = allocate(bytes);
@@ -27,13 +27,17 @@ tuttiResult_t tuttiMemAlloc(void** ptr, size_t bytes) {
     *ptr = status.ok() ? *memory : nullptr;
   }
   return report("MemAlloc", status, nullptr);
+} catch (const std::exception&) {
+  return thrown("MemAlloc", nullptr);
 }
 
-tuttiResult_t tuttiMemFree(void* ptr) {
+tuttiResult_t tuttiMemFree(void* ptr) try {
   return report("MemFree", cuda::isDeviceAllocation(ptr) ? cuda::deviceFree(ptr) : hostFree(ptr), nullptr);
+} catch (const std::exception&) {
+  return thrown("MemFree", nullptr);
 }
 
-tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* buff, size_t bytes, void** handle) {
+tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* buff, size_t bytes, void** handle) try {
   const Result<CommUse> live = use(comm);
   Status status = live.status();
   if (status.ok()) status = checkNotNull(handle, "handle");
@@ -44,17 +48,21 @@ tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* buff, size_t bytes, void
     *handle = status.ok() ? *made : nullptr;
   }
   return report("CommRegister", status, comm);
+} catch (const std::exception&) {
+  return thrown("CommRegister", comm);
 }
 
-tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle) {
+tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle) try {
   const Result<CommUse> live = use(comm);
   Status status = live.status();
   if (status.ok()) status = (*live)->deregisterMemory(handle);
   return report("CommDeregister", status, comm);
+} catch (const std::exception&) {
+  return thrown("CommDeregister", comm);
 }
 
 tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t* op, void* scalar, tuttiDataType_t dtype,
-                                        tuttiScalarResidence_t residence, tuttiComm_t comm) {
+                                        tuttiScalarResidence_t residence, tuttiComm_t comm) try {
   const Result<CommUse> live = use(comm);
   Status status = live.status();
   if (status.ok()) status = checkNotNull(op, "op");
@@ -77,10 +85,12 @@ tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t* op, void* scalar, tuttiDat
     *op = (*live)->operators().add(std::move(custom));
   }
   return report("RedOpCreatePreMulSum", status, comm);
+} catch (const std::exception&) {
+  return thrown("RedOpCreatePreMulSum", comm);
 }
 
 tuttiResult_t tuttiRedOpCreate(tuttiRedOp_t* op, tuttiRedFunction_t function, int commutative, void* context,
-                               tuttiComm_t comm) {
+                               tuttiComm_t comm) try {
   const Result<CommUse> live = use(comm);
   Status status = live.status();
   if (status.ok()) status = checkNotNull(op, "op");
@@ -96,13 +106,17 @@ tuttiResult_t tuttiRedOpCreate(tuttiRedOp_t* op, tuttiRedFunction_t function, in
     *op = (*live)->operators().add(std::move(custom));
   }
   return report("RedOpCreate", status, comm);
+} catch (const std::exception&) {
+  return thrown("RedOpCreate", comm);
 }
 
-tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm) {
+tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm) try {
   const Result<CommUse> live = use(comm);
   Status status = live.status();
   if (status.ok()) status = (*live)->operators().remove(op);
   return report("RedOpDestroy", status, comm);
+} catch (const std::exception&) {
+  return thrown("RedOpDestroy", comm);
 }
 
 }  // extern "C"

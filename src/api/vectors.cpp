@@ -88,7 +88,7 @@ extern "C" {
 
 tuttiResult_t tuttiAllToAllv(const void* sendbuff, const size_t sendcounts[], const size_t sdispls[], void* recvbuff,
                              const size_t recvcounts[], const size_t rdispls[], tuttiDataType_t dtype, tuttiComm_t comm,
-                             tuttiStream_t stream) {
+                             tuttiStream_t stream) try {
   CountsBuilder counts(comm);
   counts.send(sendcounts, sdispls);
   counts.receive(recvcounts, rdispls);
@@ -104,10 +104,13 @@ tuttiResult_t tuttiAllToAllv(const void* sendbuff, const size_t sendcounts[], co
     }
   }
   return enterCounts("AllToAllv", comm, vectorCall(Collective::AllToAll, sendbuff, recvbuff, dtype), &counts, stream);
+} catch (const std::exception&) {
+  return thrown("AllToAllv", comm);
 }
 
 tuttiResult_t tuttiAllGatherv(const void* sendbuff, size_t sendcount, void* recvbuff, const size_t recvcounts[],
-                              const size_t displs[], tuttiDataType_t dtype, tuttiComm_t comm, tuttiStream_t stream) {
+                              const size_t displs[], tuttiDataType_t dtype, tuttiComm_t comm,
+                              tuttiStream_t stream) try {
   CountsBuilder counts(comm);
   counts.receive(recvcounts, displs);
   if (counts.status().ok() && comm != nullptr &&
@@ -118,22 +121,26 @@ tuttiResult_t tuttiAllGatherv(const void* sendbuff, size_t sendcount, void* recv
   Call call = vectorCall(Collective::AllGather, sendbuff, recvbuff, dtype);
   call.count = sendcount;
   return enterCounts("AllGatherv", comm, call, &counts, stream);
+} catch (const std::exception&) {
+  return thrown("AllGatherv", comm);
 }
 
 tuttiResult_t tuttiReduceScatterv(const void* sendbuff, void* recvbuff, const size_t recvcounts[],
                                   const size_t displs[], tuttiDataType_t dtype, tuttiRedOp_t op, tuttiComm_t comm,
-                                  tuttiStream_t stream) {
+                                  tuttiStream_t stream) try {
   CountsBuilder counts(comm);
   counts.send(recvcounts, displs, "recvcounts");
   Call call = vectorCall(Collective::ReduceScatter, sendbuff, recvbuff, dtype);
   call.op = op;
   if (counts.status().ok() && comm != nullptr) call.count = recvcounts[comm->rank];
   return enterCounts("ReduceScatterv", comm, call, &counts, stream);
+} catch (const std::exception&) {
+  return thrown("ReduceScatterv", comm);
 }
 
 tuttiResult_t tuttiGatherv(const void* sendbuff, size_t sendcount, void* recvbuff, const size_t recvcounts[],
                            const size_t displs[], tuttiDataType_t dtype, int root, tuttiComm_t comm,
-                           tuttiStream_t stream) {
+                           tuttiStream_t stream) try {
   CountsBuilder counts(comm);
   Call call = vectorCall(Collective::Gather, sendbuff, recvbuff, dtype);
   call.count = sendcount;
@@ -145,10 +152,13 @@ tuttiResult_t tuttiGatherv(const void* sendbuff, size_t sendcount, void* recvbuf
     }
   }
   return enterCounts("Gatherv", comm, call, &counts, stream);
+} catch (const std::exception&) {
+  return thrown("Gatherv", comm);
 }
 
 tuttiResult_t tuttiScatterv(const void* sendbuff, const size_t sendcounts[], const size_t displs[], void* recvbuff,
-                            size_t recvcount, tuttiDataType_t dtype, int root, tuttiComm_t comm, tuttiStream_t stream) {
+                            size_t recvcount, tuttiDataType_t dtype, int root, tuttiComm_t comm,
+                            tuttiStream_t stream) try {
   CountsBuilder counts(comm);
   Call call = vectorCall(Collective::Scatter, sendbuff, recvbuff, dtype);
   call.count = recvcount;
@@ -160,6 +170,8 @@ tuttiResult_t tuttiScatterv(const void* sendbuff, const size_t sendcounts[], con
     }
   }
   return enterCounts("Scatterv", comm, call, &counts, stream);
+} catch (const std::exception&) {
+  return thrown("Scatterv", comm);
 }
 
 }  // extern "C"

@@ -1,19 +1,18 @@
 // Random bytes of the system, fit for secrets.
 #pragma once
 
-#include <sys/random.h>
-
 #include <cstddef>
 #include <span>
 
+#include "src/base/status.hpp"
+
 namespace tutti {
 
-inline void fillRandom(std::span<std::byte> out) {
-  for (size_t done = 0; done < out.size();) {
-    const ssize_t n = getrandom(out.data() + done, out.size() - done, 0);
-    if (n > 0) done += static_cast<size_t>(n);
-  }
-}
+/// Before anything else here, once or often.  Errors: SystemError: there are no random bytes.
+Status seedRandom();
+
+/// Where the system gives none any more, they follow from what it gave seedRandom(), which must have succeeded then.
+void fillRandom(std::span<std::byte> out);
 
 /// Bytes: a std::array of bytes.
 template <class Bytes>

@@ -45,7 +45,7 @@ LinearCost inRange(LinearCost cost) {
 }
 
 /// The rates of all protocols of a kind, or of none: they are compared with each other.
-void measureStreams(const LinkProbes::Link& probes, int64_t end, Calibration* into) {
+void measureStreams(const LinkProbes::Link& probes, int64_t end, int64_t lastEnd, Calibration* into) {
   if (nowNs() > end) into->complete = false;
   if (nowNs() > end) return;
   ProtocolCosts costs;
@@ -53,6 +53,8 @@ void measureStreams(const LinkProbes::Link& probes, int64_t end, Calibration* in
     LinkCost& link = costs[protocol] = into->at(probes.key, protocol);
     const StreamProbe& probe = probes.protocols[static_cast<size_t>(protocol)].stream;
     if (!probe) continue;
+    if (nowNs() > lastEnd) into->complete = false;
+    if (nowNs() > lastEnd) return;
     link.near = {probe(kNearBytes, false), probe(kNearBytes, true)};
     link.far = {probe(farBytes(false), false), probe(farBytes(true), true)};
     if (const FreshProbe& fresh = probes.protocols[static_cast<size_t>(protocol)].fresh)
@@ -108,7 +110,7 @@ double operandUs(int tries, std::span<std::byte> to, const std::byte* operand, c
 }
 
 // Past the cache from the smallest size at which that is clearly faster, and stays so for the larger ones.
-uint64_t streamingPays() {
+uint64_t streamingPays(int64_t endNs) {
   constexpr size_t kMost = size_t{64} << 20;  // with its source, more than a guest may have of a shared cache
   const std::vector<std::byte> from(kMost, std::byte{1});
   std::vector<std::byte> to(kMost);
@@ -116,7 +118,7 @@ uint64_t streamingPays() {
   for (size_t bytes = kMost; bytes >= size_t{1} << 20; bytes /= 2) {
     const double plainUs = bestUs(3, [&] { std::memcpy(to.data(), from.data(), bytes); });
     const double streamUs = bestUs(3, [&] { copyPastCache(to.data(), from.data(), bytes); });
-    if (streamUs > 0.8 * plainUs) break;
+    if (streamUs > 0.8 * plainUs || nowNs() > endNs) break;
     least = 2 * bytes;  // input and output together
   }
   return least;
@@ -146,7 +148,7 @@ void measureCopies(const std::byte* from, std::byte* to, size_t bytes, Calibrati
 
 }  // namespace
 
-void measureMemory(Calibration* into) {
+bool measureMemory(Calibration* into, int64_t endNs) {
   constexpr size_t kBytes = size_t{8} << 20;
   std::vector<std::byte> a(kBytes, std::byte{1});
   std::vector<std::byte> b(kBytes, std::byte{2});
@@ -158,7 +160,8 @@ void measureMemory(Calibration* into) {
   into->reduceFarGBps = gbps(kBytes, operandUs(3, c, a.data(), b.data()));
   measureCopies(a.data(), c.data(), kBytes, into);
 
-  into->streamFromBytes = streamingPays();
+  if (nowNs() < endNs) into->streamFromBytes = streamingPays(endNs);
+  return nowNs() < endNs;
 }
 
 namespace {
@@ -197,8 +200,9 @@ Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& 
                                int budgetMs) {
   const Disturbance disturbance;
   Calibration c = defaultCalibration(machine, kinds);
-  measureMemory(&c);
-  const int64_t end = nowNs() + budgetMs * kMs;
+  const int64_t lastEnd = nowNs() + 8 * budgetMs * kMs;
+  c.complete = measureMemory(&c, lastEnd) && c.complete;
+  const int64_t end = std::min(nowNs() + budgetMs * kMs, lastEnd);
   for (const LinkProbes::Link& kind : probes.links) {
     for (const Protocol protocol : kAllProtocols) {
       const LinkProbes::Entry& entry = kind.protocols[static_cast<size_t>(protocol)];
@@ -217,8 +221,8 @@ Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& 
       if (!here.empty()) link.here = fitLinear(here);
     }
   }
-  const int64_t streamEnd = nowNs() + budgetMs * kMs;
-  for (const LinkProbes::Link& kind : probes.links) measureStreams(kind, streamEnd, &c);
+  const int64_t streamEnd = std::min(nowNs() + budgetMs * kMs, lastEnd);
+  for (const LinkProbes::Link& kind : probes.links) measureStreams(kind, streamEnd, lastEnd, &c);
   c.times = 1;
   c.disturbed = disturbance.share();
   return c;

@@ -56,12 +56,14 @@ struct LinkProbes {
 
 /// The built-in figures of `kinds`, with what could be measured put in their place.  Probing links stops after
 /// `budgetMs` for single messages (a probe that has begun is waited for), and no kind of link begins with its streams
-/// after as much again; what was not reached keeps its built-in figure.
+/// after as much again; on a busy machine all ends after eight times as much, and the last probe.  What was not reached
+/// keeps its built-in figure, and the calibration is not complete.
 Calibration measureCalibration(const MachineIdentity& machine, const LinkKinds& kinds, const LinkProbes& probes,
                                int budgetMs = 200);
 
 /// Bandwidths of copy and float sum on one core near and far, how far memory of sizes between is, and the size from
-/// which stores should pass the cache, by copies of up to 64 MiB.  Does not set the process's threshold.
-void measureMemory(Calibration* into);
+/// which stores should pass the cache, by copies of up to 64 MiB.  Does not set the process's threshold.  False: endNs
+/// came before all was measured.
+bool measureMemory(Calibration* into, int64_t endNs);
 
 }  // namespace tutti

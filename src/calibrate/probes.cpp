@@ -175,7 +175,7 @@ class ProbePair {
   /// The least that a message through the endpoint takes in microseconds where this thread has both ends, from and to
   /// memory that is near, but not in its first cache; negative if something failed.
   double hereUs(size_t bytes) {
-    failed_ = false;
+    begin();
     std::vector<double> us;
     const int together = bytes <= kSmallBytes ? 16 : 1;  // of which one takes no longer than looking at the clock
     for (int i = 0; i < kRounds && !failed_; ++i) {
@@ -196,7 +196,7 @@ class ProbePair {
 
   /// LinkCost::freshGBps, while both ends write and read at once.  Negative if something failed.
   double freshGBps() {
-    failed_ = false;
+    begin();
     std::thread echo([&] {
       leaveCore();
       for (int i = 0; i < kRounds && !failed_; ++i) rewriteAndRead(1);
@@ -211,7 +211,7 @@ class ProbePair {
   /// GB/s each way while `bytes` pass, one way or both ways, as an executor would move them: the best of some tries, of
   /// which a busy machine gets fewer.  Negative if something failed.
   double streamGBps(size_t bytes, bool bothWays, bool direct) {
-    failed_ = false;
+    begin();
     std::thread echo([&] {
       leaveCore();
       while (meet(1, true)) {
@@ -240,6 +240,7 @@ class ProbePair {
   static constexpr int kRounds = 24, kRoundsOfSmall = 100;
   static constexpr int kLeastStreams = 6, kMostStreams = 40;
   static constexpr int64_t kStreamsNs = 10 * kMs;
+  static constexpr int64_t kLongestProbeNs = 1000 * kMs, kLongestMessageNs = 100 * kMs;
   static constexpr size_t kMostBytes = 1 << 20;
   static constexpr size_t kSliceBytes = 128 << 10;
   static constexpr size_t kSmallBytes = 1 << 10;
@@ -248,7 +249,7 @@ class ProbePair {
 
   double pingPongUs(size_t bytes, bool direct, int rounds, std::vector<std::byte>* oursCome,
                     std::vector<std::byte>* theirsCome) {
-    failed_ = false;
+    begin();
     std::thread echo([&] {
       leaveCore();
       for (int i = 0; i < rounds && !failed_; ++i) {
@@ -359,12 +360,18 @@ class ProbePair {
     if (request != 0) wait([&] { return endpoint.test(request); });
   }
 
+  /// Of every probe.  On a machine that is too busy it would take longer than its figures are worth.
+  void begin() {
+    failed_ = false;
+    probeEndNs_ = nowNs() + kLongestProbeNs;
+  }
+
   template <class Attempt>
   void wait(Attempt attempt) {
-    const Deadline deadline = Deadline::inMs(100);
+    const int64_t endNs = std::min(nowNs() + kLongestMessageNs, probeEndNs_);
     for (int round = 1; !failed_; ++round) {
       const Result<bool> done = attempt();
-      if (!done.ok() || (round % 1024 == 0 && deadline.passed())) failed_ = true;
+      if (!done.ok() || (round % 64 == 0 && nowNs() > endNs)) failed_ = true;
       if (!done.ok() || *done) return;
       if (round % 64 == 0) sched_yield();  // there may be one core only
     }
@@ -383,6 +390,7 @@ class ProbePair {
   std::array<unsigned char, 2> written_ = {};
   size_t hereAt_ = 0;
   std::atomic<bool> failed_{false};
+  int64_t probeEndNs_ = 0;  // set before the other thread is
 };
 
 }  // namespace

@@ -55,4 +55,17 @@ class CallOrder {
   CallNumbers numbers_;
 };
 
+/// A turn that has come, until this goes.
+class TurnOf {
+ public:
+  TurnOf(CallOrder& order, uint64_t ticket) : order_(order), ticket_(ticket) {}
+  TurnOf(const TurnOf&) = delete;
+  TurnOf& operator=(const TurnOf&) = delete;
+  ~TurnOf() { order_.finish(ticket_); }
+
+ private:
+  CallOrder& order_;
+  const uint64_t ticket_;
+};
+
 }  // namespace tutti

@@ -46,7 +46,7 @@ struct CallEstimate {
 
 /// This machine's link costs, of all transports of `table` (from the user's cache, or measured now), and what was
 /// measured to be fastest on it among so many ranks.
-Status addMeasurements(int nRanks, TransportTable table, PeerDescriptor* descriptor);
+Status addMeasurements(int nRanks, int timeoutMs, TransportTable table, PeerDescriptor* descriptor);
 
 /// One of the communicator's.  One thread at a time (with its turn), but for estimate().
 class CallPlanner {

@@ -67,9 +67,13 @@ void Comm::endOnPurpose(std::string_view verb) {
 Status Comm::finalize() {
   const uint64_t ticket = callOrder_->take();  // other threads should not call now, but who knows
   callOrder_->await(ticket);
-  const std::string own = watchdog_.recorder().digest();
-  const uint64_t last = watchdog_.recorder().place().entered;
-  callOrder_->finish(ticket);
+  std::string own;
+  uint64_t last = 0;
+  {
+    const TurnOf giveBack(*callOrder_, ticket);
+    own = watchdog_.recorder().digest();
+    last = watchdog_.recorder().place().entered;
+  }
   TUTTI_TRY(failure());
   TUTTI_TRY(executor_->finalize());  // who has heard everyone's farewell frees what others had open
   // Everyone says what it has called; ranks that disagree find out here at the latest.

@@ -1,5 +1,6 @@
 #include "src/comm/fast_path.hpp"
 
+#include "src/base/caught.hpp"
 #include "src/comm/launch.hpp"
 
 namespace tutti {
@@ -81,14 +82,14 @@ bool runLike(tuttiComm* handle, const Plain& call, Status* result) {
   const uint64_t ticket = turn.take();
   turn.await(ticket);
   bool known = false;
-  // From here to finish() nobody frees the communicator, if it was still there after take().
+  const TurnOf giveBack(turn, ticket);
+  // From here on nobody frees the communicator, if it was still there after take().
   if (handle->state.load(std::memory_order_seq_cst) == tuttiComm::State::Ready && handle->own == nullptr) {
     Comm& comm = *handle->comm;
     const auto* like = comm.planner().known().find(call);
     known = like != nullptr && !comm.watchdog().aborting();
     if (known) *result = runKnown(comm, turn.numbers(), *like, call);
   }
-  turn.finish(ticket);
   return known;
 }
 
@@ -96,7 +97,7 @@ bool runLike(tuttiComm* handle, const Plain& call, Status* result) {
 
 Status runTask(Comm& comm, Task* run) {
   // Often the first step is all, and whatever drives and waits costs as much again.
-  const Result<Progress> first = run->step();
+  const Result<Progress> first = caught([run] { return run->step(); });
   return first.ok() && *first == Progress::Done ? Status() : runOn(comm, run, first);
 }
 

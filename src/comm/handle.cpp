@@ -4,8 +4,8 @@
 
 #include <deque>
 #include <new>
-#include <system_error>
 
+#include "src/base/caught.hpp"
 #include "src/base/forked.hpp"
 #include "src/comm/group.hpp"
 
@@ -60,7 +60,7 @@ void remember(tuttiComm* handle, const Status& error) {
 }
 
 Status finishJoin(tuttiComm* handle, const JoinFunction& join) {
-  Result<std::unique_ptr<Comm>> comm = join(&handle->abortState);
+  Result<std::unique_ptr<Comm>> comm = caught([&] { return join(&handle->abortState); });
   Status status = comm.status();
   if (status.ok() && !handle->settings.blocking) {
     Result<std::unique_ptr<HostStream>> own = HostStream::create();
@@ -89,7 +89,7 @@ Status startJoin(tuttiComm* handle, JoinFunction join, tuttiComm_t* out) {
   if (!handle->settings.blocking) {
     try {
       handle->joiner = std::thread([handle, work = std::move(join)] { (void)finishJoin(handle, work); });
-    } catch (const std::system_error& error) {
+    } catch (const std::exception& error) {
       return systemError("cannot start a thread for joining in the background: ", error.what());
     }
     return {tuttiInProgress, "joining in the background; poll tuttiCommGetAsyncError"};

@@ -6,8 +6,10 @@
 #include <map>
 #include <set>
 
+#include "src/base/caught.hpp"
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
+#include "src/base/release.hpp"
 #include "src/comm/comm.hpp"
 #include "src/comm/cuda/costs.hpp"
 #include "src/comm/cuda/executor.hpp"
@@ -33,6 +35,7 @@ uint64_t newCommunicator() {
 PeerDescriptor ownDescriptor(int rank) {
   PeerDescriptor descriptor;
   descriptor.info.rank = rank;
+  descriptor.release = releaseText();
   descriptor.info.hostId = hostIdentity();
   descriptor.network = networkIdentity();
   descriptor.info.processId = processIdentity();
@@ -180,13 +183,13 @@ Status Joining::prepare(int rank, int nRanks, PeerDescriptor* descriptor) {
   }
   TUTTI_ASSIGN(descriptor->settings, commonSettings(settings));
   descriptor->hostLinks = settings.hostLinks;
-  return rank == 0 ? addMeasurements(nRanks, settings.table, descriptor) : Status();
+  return rank == 0 ? addMeasurements(nRanks, settings.timeoutMs, settings.table, descriptor) : Status();
 }
 
 // A rank in trouble joins all the same: the others would wait for it, and nobody would tell them why.
 Status Joining::run(std::shared_ptr<Session> session, JoinRequest request) {
   PeerDescriptor descriptor = ownDescriptor(request.rank);
-  trouble_ = prepare(request.rank, request.nRanks, &descriptor);
+  trouble_ = caught([&] { return prepare(request.rank, request.nRanks, &descriptor); });
   if (!trouble_.ok() && descriptor.trouble.empty()) descriptor.trouble = trouble_.message();
   request.info = encodeDescriptor(descriptor);
   Result<std::unique_ptr<Control>> joined =
@@ -194,7 +197,7 @@ Status Joining::run(std::shared_ptr<Session> session, JoinRequest request) {
                     [comm = &comm_](const Failure& failure) { comm->onFailure(failure); });
   if (!joined.ok()) return trouble_.ok() ? comm_.watchdog_.cause(joined.status()) : trouble_;
   comm_.control_ = std::move(*joined);
-  return tellIfFirst(setUp(), descriptor.trouble);
+  return tellIfFirst(caught([this] { return setUp(); }), descriptor.trouble);
 }
 
 /// `up`, which the others hear of (as `trouble`, where that was known before) if nothing else has broken this
@@ -240,6 +243,7 @@ Status Joining::takeDescriptors() {
   for (const PeerDescriptor& descriptor : descriptors_) {
     if (!descriptor.trouble.empty()) return failedJoining(descriptor.info.rank, descriptor.trouble);
   }
+  TUTTI_TRY(compareReleases(descriptors_, rank()));
   for (const PeerDescriptor& descriptor : descriptors_) {
     if (descriptor.settings == mine().settings) continue;
     return invalidUsage("rank ", descriptor.info.rank, " has other settings than rank ", rank(), ": [",

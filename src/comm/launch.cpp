@@ -274,6 +274,7 @@ Status runBatch(Comm& comm, Batch* batch) {
 Status runCall(Comm& comm, const Call& call, tuttiStream_t stream) {
   const uint64_t ticket = comm.callOrder().take();
   comm.callOrder().await(ticket);
+  const TurnOf giveBack(comm.callOrder(), ticket);
   Batch& batch = *comm.own().batch;
   batch.clear();
   batch.add(call, stream);
@@ -282,7 +283,6 @@ Status runCall(Comm& comm, const Call& call, tuttiStream_t stream) {
   batch.endEvents();
   if (result.ok()) batch.remember();
   comm.endCalls();
-  comm.callOrder().finish(ticket);
   return result;
 }
 

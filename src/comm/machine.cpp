@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "src/base/config.hpp"
+#include "src/base/file_limit.hpp"
 #include "src/base/log.hpp"
 #include "src/topology/compact.hpp"
 #include "src/topology/complete.hpp"
@@ -294,6 +295,7 @@ std::vector<int> railsOf(const Machines& machine) {
 Status dumpMachine(const Machines& machine) {
   const std::string path = configText("TUTTI_TOPO_DUMP_FILE");
   if (path.empty()) return {};
+  const FileLimitAsError noSignal;
   const std::string beside = cat(path, ".", getpid(), ".", &machine);  // readers see the old file or the new one
   std::ofstream file(beside, std::ios::binary);
   file << topology::writeNcclXml(machine.graph);

@@ -13,13 +13,15 @@
 #include <mutex>
 
 #include "src/base/config.hpp"
+#include "src/base/release.hpp"
 #include "src/control/wire.hpp"
 
 namespace tutti {
 namespace {
 
-// Leads every descriptor: all ranks run the same version.
-constexpr uint64_t kCardVersion = 0x7474'6361'7264'000b;
+// Leads every descriptor, and the release follows: all ranks run the same one.
+constexpr uint64_t kCardVersion = 0x7474'7265'6c73'0001;
+constexpr uint64_t kCardName = kCardVersion >> 16;  // since the release follows
 
 struct Encoding {
   Writer out;
@@ -64,11 +66,19 @@ void eachField(Descriptor& descriptor, Field& field) {
   field(descriptor.pathsMbps);
 }
 
+Status otherRelease(int rank, std::string theirs) {
+  constexpr size_t kMostShown = 80;
+  if (theirs.size() > kMostShown || theirs.empty()) theirs = "an unknown one";
+  return invalidUsage("rank ", rank, " runs another release of Tutti: ", theirs, ", and this rank ", releaseText(),
+                      "; install one on all ranks");
+}
+
 }  // namespace
 
 std::string encodeDescriptor(const PeerDescriptor& descriptor) {
   Encoding field;
   field(kCardVersion);
+  field(descriptor.release);
   eachField(descriptor, field);
   field.out.u32(static_cast<uint32_t>(descriptor.reached.size()));
   for (const std::string& device : descriptor.reached) field(device);
@@ -80,13 +90,21 @@ std::string encodeDescriptor(const PeerDescriptor& descriptor) {
   return field.out.take();
 }
 
+Status compareReleases(const std::vector<PeerDescriptor>& descriptors, int rank) {
+  const std::string& mine = descriptors[static_cast<size_t>(rank)].release;
+  for (const PeerDescriptor& descriptor : descriptors) {
+    if (descriptor.release != mine) return otherRelease(descriptor.info.rank, descriptor.release);
+  }
+  return {};
+}
+
 Result<PeerDescriptor> decodeDescriptor(int rank, const std::string& bytes) {
   Decoding field{Reader(bytes)};
-  if (field.in.u64() != kCardVersion) {
-    return remoteError("rank ", rank, " runs another version of Tutti; use one version on all ranks");
-  }
+  const uint64_t version = field.in.u64();
   PeerDescriptor descriptor;
   descriptor.info.rank = rank;
+  if (version >> 16 == kCardName) field(descriptor.release);
+  if (version != kCardVersion) return otherRelease(rank, descriptor.release);
   eachField(descriptor, field);
   descriptor.reached.resize(field.in.count(4));
   for (std::string& device : descriptor.reached) field(device);

@@ -11,6 +11,7 @@ namespace tutti {
 
 struct PeerDescriptor {
   PeerInfo info;
+  std::string release;  // of its library
   std::string hostName;
   std::string cpus;                                         // that this rank may run on: a bit mask, lowest first
   std::string settings;                                     // what must be set alike on all ranks, as text
@@ -36,8 +37,12 @@ struct PeerDescriptor {
 };
 
 std::string encodeDescriptor(const PeerDescriptor& descriptor);
-/// Errors: RemoteError naming the rank whose descriptor is not understood.
+/// Errors: RemoteError naming the rank whose descriptor is not understood; InvalidUsage: both releases, where it runs
+/// another one.
 Result<PeerDescriptor> decodeDescriptor(int rank, const std::string& bytes);
+
+/// Errors: InvalidUsage: a rank runs another release than `rank`, whose library this is.
+Status compareReleases(const std::vector<PeerDescriptor>& descriptors, int rank);
 
 /// Same kernel (boot id), same network namespace, and same TUTTI_HOSTID if set.
 uint64_t hostIdentity();

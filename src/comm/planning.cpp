@@ -56,11 +56,14 @@ double worstRanksPerCore(const std::vector<PeerDescriptor>& descriptors) {
 
 }  // namespace
 
-Status addMeasurements(int nRanks, TransportTable table, PeerDescriptor* descriptor) {
+// The other ranks wait meanwhile: whatever the machine does, for less than half of their deadline.
+Status addMeasurements(int nRanks, int timeoutMs, TransportTable table, PeerDescriptor* descriptor) {
+  constexpr int kBudgetMs = 200;
+  const int budgetMs = timeoutMs <= 0 ? kBudgetMs : std::min(kBudgetMs, std::max(timeoutMs / 20, 1));
   const MachineIdentity machine = thisMachine();
   const LinkKinds kinds = linkKinds(table);
   const auto measure = [&](const MachineIdentity& of) -> Result<Calibration> {
-    return measureCalibration(of, kinds, machineProbes(table));
+    return measureCalibration(of, kinds, machineProbes(table), budgetMs);
   };
   TUTTI_ASSIGN(const Calibration calibration, loadOrMeasure(machine, kinds, measure));
   descriptor->calibration = toText(calibration);

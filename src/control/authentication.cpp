@@ -51,7 +51,12 @@ bool LinkAuthentication::connecting(LinkId link) const {
 
 /// Close a link that did not make it.
 void LinkAuthentication::fail(LinkId link, const Status& why) {
-  network_.close(link);
+  // A dialer's last words say why.  A stranger is owed none, and gets no time to take them.
+  if (entries_.at(link).owner != 0) {
+    network_.close(link);
+  } else {
+    network_.drop(link);
+  }
   const Entry entry = remove(link);
   if (entry.owner != 0) return hooks_.dialFailed(link, entry.owner, why);
   TUTTI_DEBUG("bootstrap", "a stranger was turned away: ", why.message());
@@ -59,10 +64,16 @@ void LinkAuthentication::fail(LinkId link, const Status& why) {
 
 void LinkAuthentication::onAccepted(LinkId link) {
   if (owns(link)) return;
-  if (strangers_.size() >= kMaxStrangers) fail(strangers_.begin()->second, remoteError("too many strangers"));
+  if (strangers_.size() >= network_.mostStrangers()) dropStranger();
   Entry& entry = entries_[link];
   setDeadline(link, entry, network_.nowNs() + kStrangerNs);
   strangers_.insert({entry.deadlineNs, link});
+}
+
+bool LinkAuthentication::dropStranger() {
+  if (strangers_.empty()) return false;
+  fail(strangers_.begin()->second, remoteError("too many strangers"));
+  return true;
 }
 
 void LinkAuthentication::onConnected(LinkId link) {

@@ -1,6 +1,6 @@
 // How links are authenticated: every link, dialed or accepted, until both of its ends have proven the secret.
 //
-// Strangers get little: messages of kMaxStrangerBytes, kMaxStrangers of them at a time (the oldest gives way), and
+// Strangers get little: messages of kMaxStrangerBytes, a limited number at a time (the oldest gives way), and
 // kStrangerNs to prove themselves.  One who asks for a communicator that this process has not joined yet waits here
 // until it does (parked).
 #pragma once
@@ -16,7 +16,6 @@
 
 namespace tutti {
 
-inline constexpr size_t kMaxStrangers = 1024;
 inline constexpr int64_t kStrangerNs = 10'000'000'000;
 /// How long a dialer waits for a challenge before it tries anew.  Once it has sent its proof it does not give up by
 /// itself: the acceptor may already count on the link.
@@ -51,6 +50,8 @@ class LinkAuthentication {
   void unpark();
 
   void onAccepted(LinkId link);
+  /// Turn away the stranger that has been here longest.  False: there is none.
+  bool dropStranger();
   void onConnected(LinkId link);
   void onMessage(LinkId link, std::string_view message);
   void onClosed(LinkId link, const Status& why);

@@ -267,6 +267,8 @@ void BootstrapNode::onAccepted(LinkId link) {
   if (!impl_->routes_.contains(link)) impl_->authentication_.onAccepted(link);
 }
 
+bool BootstrapNode::dropStranger() { return impl_->authentication_.dropStranger(); }
+
 void BootstrapNode::onConnected(LinkId link) { impl_->authentication_.onConnected(link); }
 
 void BootstrapNode::onMessage(LinkId link, std::string_view sealed) {

@@ -145,6 +145,7 @@ class BootstrapNode : public Machine {
   void leave(MemberId member);
 
   void onAccepted(LinkId link) override;
+  bool dropStranger() override;
   void onConnected(LinkId link) override;
   void onMessage(LinkId link, std::string_view sealed) override;
   void onClosed(LinkId link, const Status& why) override;

@@ -21,6 +21,8 @@ using LinkId = uint64_t;
 /// Where a Session can be reached: one or more "address:port" (IPv6 in brackets), comma separated, best first.
 using ControlAddress = std::string;
 
+inline constexpr size_t kMaxStrangers = 1024;
+
 class Network {
  public:
   virtual ~Network() = default;
@@ -32,6 +34,10 @@ class Network {
   virtual void send(LinkId link, std::string_view message) = 0;
   /// Flush, then close; no event follows.
   virtual void close(LinkId link) = 0;
+  /// Close at once: nothing more is said, and the other end may see a reset.  For strangers; no event follows.
+  virtual void drop(LinkId link) { close(link); }
+  /// How many strangers may have a link at a time.
+  virtual size_t mostStrangers() const { return kMaxStrangers; }
   /// Give the link up as a raw byte stream under this name: no event follows, and no byte of what the peer sends behind
   /// its last message has been consumed.  keys: those of its two directions, for who takes it.
   virtual void handOver(LinkId link, const std::string& streamKey, const DirectionKeys& keys) = 0;
@@ -54,6 +60,8 @@ class Machine {
   virtual void onMessage(LinkId link, std::string_view message) = 0;
   /// A dial failed, or the peer or the system closed the link.
   virtual void onClosed(LinkId link, const Status& why) = 0;
+  /// The system has no descriptors left: give up the stranger that has been here longest.  False: there is none.
+  virtual bool dropStranger() { return false; }
   /// When onTimer wants to be called next; kNoTimer for never.
   virtual int64_t nextTimerNs() const = 0;
   virtual void onTimer() = 0;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "src/base/fd.hpp"
+#include "src/base/file_limit.hpp"
 #include "src/base/text.hpp"
 #include "src/cost/kept_text.hpp"
 
@@ -55,6 +56,7 @@ Result<std::string> readKeptFile(const std::string& path, const char* what, size
 
 Status writeKeptFile(const std::string& path, const std::string& text) {
   TUTTI_TRY(makeFolders(path));
+  const FileLimitAsError noSignal;
   std::string temporary = cat(path, ".XXXXXX");
   const Fd fd(mkostemp(temporary.data(), O_CLOEXEC));  // 0600, and a name of its own for every writer
   if (!fd.valid()) return errnoError(errno, cat("create ", temporary));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/base/assert.hpp"
+#include "src/base/caught.hpp"
 #include "src/base/clock.hpp"
 #include "src/exec/time_slice.hpp"
 
@@ -86,7 +87,7 @@ Result<Progress> stepBriefly(Task& task, TaskOwner& owner, const WaitPolicy& pol
   for (int round = 1; round < kPausesPerLook; ++round) {
     if (round % kRoundsPerProgress == kRoundsBeforeProgress) owner.progress();
     pauseCpu();
-    progress = task.step();
+    progress = caught([&] { return task.step(); });
     if (!progress.ok() || *progress == Progress::Done) break;
   }
   return progress;
@@ -112,14 +113,14 @@ bool Drive::step(DrivenTask* task) {
   DrivenTask::State& state = task->state;
   const bool running = state.phase == At::Running;
   if (state.verdict != nullptr) [[unlikely]] {
-    const Result<bool> verdict = state.verdict->poll();
+    const Result<bool> verdict = caught([&] { return state.verdict->poll(); });
     if (!verdict.ok()) end(task, verdict.status());
     TUTTI_ASSERT(running || !verdict.ok() || !*verdict);
     if (verdict.ok() && *verdict) state.verdict.reset();
   }
   if (state.phase == At::Abandoned) return task->done = task->task->abandoned();
   if (!running) return false;
-  const Result<Progress> progress = task->task->step();
+  const Result<Progress> progress = caught([task] { return task->task->step(); });
   if (!progress.ok()) {
     failTask(task, progress.status());
   } else if (*progress == Progress::Done) {

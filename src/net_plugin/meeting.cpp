@@ -37,6 +37,7 @@ Result<Fd> connecting(const SocketAddress& to) {
 
 Result<std::unique_ptr<Dial>> Dial::begin(const Handle& handle) {
   TUTTI_ASSIGN(std::vector<SocketAddress> addresses, parseControlAddress(handle.addresses));
+  TUTTI_TRY(seedRandom());
   std::unique_ptr<Dial> dial(new Dial(handle, std::move(addresses)));
   TUTTI_TRY(dial->tryNext());
   return dial;
@@ -89,6 +90,7 @@ Result<std::optional<Sockets>> Dial::poll() {
 }
 
 Result<std::unique_ptr<Listener>> Listener::begin(const Handle& wanted) {
+  TUTTI_TRY(seedRandom());
   std::unique_ptr<Listener> listener(new Listener(wanted));
   TUTTI_ASSIGN(const std::vector<SocketAddress> addresses, listenAddresses());
   for (const SocketAddress& address : addresses) TUTTI_TRY(listener->listenOn(address));

@@ -8,8 +8,12 @@ namespace tutti {
 /// Over loopback, and between hosts.
 inline constexpr LinkProfile kTcpLocal = {
     .key = "tcp-local", .encrypts = true, .systemCalls = true, .mostRequests = 256};
-inline constexpr LinkProfile kTcpRemote = {
-    .key = "tcp-remote", .betweenHosts = true, .encrypts = true, .channelGBps = 3, .spreadsOverPaths = true, .mostRequests = 256};
+inline constexpr LinkProfile kTcpRemote = {.key = "tcp-remote",
+                                           .betweenHosts = true,
+                                           .encrypts = true,
+                                           .channelGBps = 3,
+                                           .spreadsOverPaths = true,
+                                           .mostRequests = 256};
 
 extern const TransportEntry kTcpEntry;
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "src/base/assert.hpp"
+#include "src/base/caught.hpp"
 #include "src/base/clock.hpp"
 #include "src/base/log.hpp"
 #include "transport/tcp/retried.hpp"
@@ -62,9 +63,13 @@ ResumableSocket::ResumableSocket(int peer, int index, Fd fd, std::shared_ptr<Reo
       stream_(reopener_->settings().windowBytes, std::move(seal)) {}
 
 ResumableSocket::~ResumableSocket() {
-  drain();
-  stream_.bye();
-  flush();
+  // Without memory for it the peer hears nothing, and takes the connection for one that broke.
+  (void)caught([this]() -> Status {
+    drain();
+    stream_.bye();
+    flush();
+    return {};
+  });
   dropFd();
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <random>
 
+#include "src/base/file_limit.hpp"
 #include "src/base/log.hpp"
 
 namespace tutti::ucx {
@@ -101,6 +102,7 @@ Status Worker::openWorker(Listening* words) {
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_AM_ALIGNMENT;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   params.am_alignment = kAlignment;
+  const FileLimitAsError noSignal;  // it writes files to share memory by
   ucs_status_t status = api_.workerCreate(context_, &params, &worker_);
   ucp_am_handler_param_t handler{};
   handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |

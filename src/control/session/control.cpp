@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/caught.hpp"
 #include "src/base/clock.hpp"
 #include "src/base/log.hpp"
 #include "src/control/diagnosis.hpp"
@@ -25,7 +26,7 @@ Control::Impl::Woken Control::Impl::wait(Visit* visit, Deadline deadline, const 
                                          bool heedAbort) {
   for (;;) {
     if (ready()) return Woken::Ready;
-    if (io.bootstrap->failure(member)) return Woken::Failed;
+    if (io.bootstrap->failure(member) || io.outOfMemory) return Woken::Failed;
     if (heedAbort && abort != nullptr && abort->load(std::memory_order_relaxed) != 0) return Woken::Aborted;
     if (deadline.passed()) return Woken::TooLate;
     visit->wait(std::min(deadline.ns(), nowNs() + (abort != nullptr ? kAbortPollNs : kLongWaitNs)));
@@ -54,7 +55,8 @@ Status Control::Impl::blame(Visit* visit, int suspect, const Status& tooLate) {
 
 Status Control::Impl::failure() const {
   const std::optional<Failure>& f = io.bootstrap->failure(member);
-  return f ? f->status : Status();
+  if (f) return f->status;
+  return io.outOfMemory ? noMemory() : Status();
 }
 
 Status Control::Impl::aborted() const {
@@ -111,9 +113,13 @@ Control::~Control() {
   const Visit visit(impl_->io);
   impl_->io.controls.erase(impl_.get());
   impl_->processes.reset();
-  impl_->io.fds->dismiss(impl_->request.commId);
-  impl_->io.network->dropStreams(BootstrapNode::streamKeyPrefix(impl_->request.commId));
-  impl_->io.bootstrap->leave(impl_->member);
+  const Status left = caught([this]() -> Status {
+    impl_->io.fds->dismiss(impl_->request.commId);
+    impl_->io.network->dropStreams(BootstrapNode::streamKeyPrefix(impl_->request.commId));
+    impl_->io.bootstrap->leave(impl_->member);
+    return {};
+  });
+  if (!left.ok()) impl_->io.outOfMemory = true;
 }
 
 int Control::rank() const { return impl_->request.rank; }

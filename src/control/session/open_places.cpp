@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <system_error>
+#include <exception>
 #include <utility>
 
 #include "src/base/log.hpp"
@@ -54,11 +54,13 @@ Status OpenPlaces::keep(std::shared_ptr<Session> session, const CommId& commId, 
   joinEnded();
   const std::lock_guard lock(mutex_);
   Session* const key = session.get();
+  Place& place = places_[key];
+  place.commId = commId;
   try {
-    std::thread keeper(
-        [this, session = std::move(session), commId, deadline] { wait(session.get(), commId, deadline); });
-    places_[key] = {commId, std::move(keeper)};
-  } catch (const std::system_error& e) {
+    place.keeper =
+        std::thread([this, session = std::move(session), commId, deadline] { wait(session.get(), commId, deadline); });
+  } catch (const std::exception& e) {
+    places_.erase(key);
     return systemError("cannot start a thread: ", e.what());
   }
   return {};
@@ -71,8 +73,7 @@ void OpenPlaces::wait(Session* session, const CommId& commId, Deadline deadline)
   const std::lock_guard lock(mutex_);
   const auto place = places_.find(session);
   if (place == places_.end()) return;  // closeAll joins this thread
-  ended_.push_back(std::move(place->second.keeper));
-  places_.erase(place);
+  ended_.insert(places_.extract(place));
   closed_.notify_all();
 }
 
@@ -94,12 +95,12 @@ void OpenPlaces::await(const CommId& commId, Deadline deadline) {
 }
 
 void OpenPlaces::joinEnded() {
-  std::vector<std::thread> ended;
+  std::map<Session*, Place> ended;
   {
     const std::lock_guard lock(mutex_);
     ended.swap(ended_);
   }
-  for (std::thread& thread : ended) thread.join();
+  for (auto& [session, place] : ended) place.keeper.join();
 }
 
 void OpenPlaces::closeAll() {

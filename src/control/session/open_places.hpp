@@ -6,7 +6,6 @@
 #include <memory>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "src/base/clock.hpp"
 #include "src/base/status.hpp"
@@ -44,7 +43,7 @@ class OpenPlaces {
   std::mutex mutex_;
   std::condition_variable closed_;
   std::map<Session*, Place> places_;
-  std::vector<std::thread> ended_;
+  std::map<Session*, Place> ended_;
 };
 
 }  // namespace tutti

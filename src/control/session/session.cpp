@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <chrono>
 
+#include "src/base/caught.hpp"
 #include "src/base/clock.hpp"
 #include "src/base/config.hpp"
 #include "src/base/gcm.hpp"
+#include "src/base/random.hpp"
 #include "src/control/session/interfaces.hpp"
 #include "src/control/session/session_impl.hpp"
 #include "src/control/session/unique_id.hpp"
@@ -50,6 +52,7 @@ Result<std::shared_ptr<Session>> Session::create(const std::vector<SocketAddress
 
 Status Session::Impl::open(const std::vector<SocketAddress>& addresses, int64_t timeoutMs) {
   process = ::getpid();
+  TUTTI_TRY(seedRandom());
   TUTTI_ASSIGN(reactor, Reactor::create());
   const auto notify = [this] {
     news = true;
@@ -85,7 +88,7 @@ Status Session::Impl::startThread() {
   try {
     thread = std::thread([this] { run(); });
     pthread_setname_np(thread.native_handle(), "tutti-io");
-  } catch (const std::system_error& e) {
+  } catch (const std::exception& e) {
     status = systemError("cannot start a thread: ", e.what());
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -114,15 +117,40 @@ Session::~Session() {
 void Session::Impl::run() {
   std::unique_lock lock(mutex);
   while (!mayEnd()) {
-    sleepsUntil = nextTimerNs();
-    lock.unlock();
-    const std::vector<Reactor::Event>& events = reactor->wait(sleepsUntil);
-    lock.lock();
-    sleepsUntil = 0;
-    reactor->dispatch(events);
-    network->deliver();
-    onTimers();
+    try {
+      turn(&lock);
+    } catch (const std::exception&) {
+      if (!lock.owns_lock()) lock.lock();
+      giveUp();
+    }
   }
+}
+
+void Session::Impl::turn(std::unique_lock<std::mutex>* lock) {
+  sleepsUntil = nextTimerNs();
+  lock->unlock();
+  const std::vector<Reactor::Event>& events = reactor->wait(sleepsUntil);
+  lock->lock();
+  sleepsUntil = 0;
+  reactor->dispatch(events);
+  network->deliver();
+  onTimers();
+}
+
+// Memory ran out in the midst of a step, which nobody can repeat.  The communicators fail here, and the others hear of
+// it if that much can still be said; if not, they see the connections close.
+void Session::Impl::giveUp() {
+  sleepsUntil = 0;
+  outOfMemory = true;
+  for (const Control::Impl* control : controls) {
+    (void)caught([&]() -> Status {
+      const int rank = control->request.rank;
+      bootstrap->reportFailure(control->member, {rank, remoteError("rank ", rank, " has no memory left")});
+      return {};
+    });
+  }
+  changed.notify_all();
+  pauseBetweenLooks();  // it may be so for long
 }
 
 bool Session::Impl::mayEnd() const { return endNs != kNoTimer && (!network->flushing() || nowNs() >= endNs); }

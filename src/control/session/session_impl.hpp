@@ -36,11 +36,14 @@ struct Session::Impl {
   int64_t sleepsUntil = 0;  // the thread's; a caller that needs it sooner wakes it
   bool news = false;        // changed since the thread last looked
   bool meetingsEnded = false;
+  bool outOfMemory = false;  // the machines have missed something: nothing comes up or goes on any more
   int64_t endNs = kNoTimer;  // set when the Session ends: flush until then at most
 
   Status open(const std::vector<SocketAddress>& addresses, int64_t timeoutMs);
   Status startThread();
   void run();
+  void turn(std::unique_lock<std::mutex>* lock);
+  void giveUp();
   void onTimers();
   int64_t nextTimerNs() const;
   bool mayEnd() const;

@@ -1,8 +1,10 @@
 #include "src/control/session/socket_network.hpp"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,6 +21,10 @@ namespace {
 
 constexpr int64_t kLingerNs = 2000 * kMs;     // for a peer to take the last words
 constexpr int64_t kAcceptPauseNs = 50 * kMs;  // when descriptors have run out
+
+bool isScarce(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
+
+OwnFd spareDescriptor() { return OwnFd(Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC))); }
 
 }  // namespace
 
@@ -50,6 +56,7 @@ Result<SocketAddress> SocketNetwork::listen(const SocketAddress& address) {
   if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound.storage), &bound.bytes) != 0) {
     return errnoError(errno, cat("cannot read the port of ", address.text()));
   }
+  if (!spare_.valid()) spare_ = spareDescriptor();
   const size_t index = listeners_.size();
   Listener& listener = listeners_.emplace_back();
   listener.fd = OwnFd(std::move(fd));
@@ -65,15 +72,14 @@ void SocketNetwork::stopListening() {
 
 void SocketNetwork::onAcceptable(size_t index) {
   if (index >= listeners_.size()) return;
-  for (;;) {
+  constexpr int kAtOnce = 128;  // links that are up have their turn, too
+  for (int i = 0; i < kAtOnce; ++i) {
     Fd fd(::accept4(listeners_[index].fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd.valid()) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN) return;
-      TUTTI_WARN("bootstrap", "cannot accept a connection: ", std::strerror(errno), "; trying again");
-      for (Listener& listener : listeners_) reactor_.modify(listener.watch, 0);
-      acceptAgainNs_ = nowNs() + kAcceptPauseNs;
-      return;
+      if (isScarce(errno) && machine_->dropStranger()) continue;
+      return restFromAccepting(errno);
     }
     tuneSocket(fd.get());
     const LinkId id = ++lastLink_;
@@ -85,6 +91,29 @@ void SocketNetwork::onAcceptable(size_t index) {
     }
     machine_->onAccepted(id);
     if (index >= listeners_.size()) return;
+  }
+}
+
+/// Nobody who could give way is linked with us: the queue must not be left to strangers, so its first ones are turned
+/// away.  A rank among them dials again.
+void SocketNetwork::restFromAccepting(int error) {
+  constexpr int kTurnedAway = 16;
+  int turnedAway = 0;
+  for (Listener& listener : listeners_) {
+    for (int i = 0; i < kTurnedAway && isScarce(error) && spare_.valid(); ++i) {
+      spare_.reset();
+      const Fd unwanted(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      if (!unwanted.valid()) break;
+      ++turnedAway;
+      spare_ = spareDescriptor();
+    }
+    if (!spare_.valid()) spare_ = spareDescriptor();
+    reactor_.modify(listener.watch, 0);
+  }
+  acceptAgainNs_ = nowNs() + kAcceptPauseNs;
+  if (const uint64_t times = refusals_.due(nowNs()); times != 0) {
+    TUTTI_WARN("bootstrap", "cannot accept a connection: ", std::strerror(error), "; ", turnedAway,
+               " were turned away, and it is tried again (", times, " times now; raise `ulimit -n`, or see who dials)");
   }
 }
 
@@ -237,6 +266,15 @@ void SocketNetwork::close(LinkId id) {
   setTimer(id, *link, nowNs() + kLingerNs);
   flush(*link);
   afterFlush(id, *link);
+}
+
+void SocketNetwork::drop(LinkId id) { erase(id); }
+
+// Most descriptors are the job's, whoever dials; a process may have several Sessions.
+size_t SocketNetwork::mostStrangers() const {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kMaxStrangers;
+  return std::clamp(static_cast<size_t>(limit.rlim_cur) / 4, size_t{8}, kMaxStrangers);
 }
 
 void SocketNetwork::handOver(LinkId id, const std::string& streamKey, const DirectionKeys& keys) {

@@ -8,6 +8,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "src/base/seldom.hpp"
 #include "src/control/network.hpp"
 #include "src/control/session/address.hpp"
 #include "src/control/session/fork_guard.hpp"
@@ -37,6 +38,8 @@ class SocketNetwork : public Network {
   LinkId dial(const ControlAddress& to) override;
   void send(LinkId link, std::string_view message) override;
   void close(LinkId link) override;
+  void drop(LinkId link) override;
+  size_t mostStrangers() const override;
   void handOver(LinkId link, const std::string& streamKey, const DirectionKeys& keys) override;
 
   /// The stream that was handed over under this key, and its keys; not valid while there is none.
@@ -96,6 +99,7 @@ class SocketNetwork : public Network {
   void dropAttempts(Link& link);
 
   void onAcceptable(size_t listener);
+  void restFromAccepting(int error);
   void onLinkEvent(LinkId id, uint32_t events);
   void readMessages(LinkId id);
   void flush(Link& link);
@@ -115,6 +119,8 @@ class SocketNetwork : public Network {
   std::deque<std::pair<LinkId, Status>> failed_;
   std::deque<Listener> listeners_;
   int64_t acceptAgainNs_ = kNoTimer;  // out of descriptors: the listeners rest until then
+  OwnFd spare_;                       // for turning dialers away when there is no other descriptor
+  Seldom refusals_;
   struct Parked {
     OwnFd fd;
     DirectionKeys keys;

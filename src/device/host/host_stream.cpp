@@ -1,7 +1,9 @@
 #include "src/device/host/host_stream.hpp"
 
-#include <system_error>
+#include <exception>
 #include <utility>
+
+#include "src/base/caught.hpp"
 
 namespace tutti {
 
@@ -24,7 +26,7 @@ Result<std::unique_ptr<HostStream>> HostStream::create() {
   std::unique_ptr<HostStream> stream(new HostStream);
   try {
     stream->thread_ = std::thread([s = stream.get()] { s->work(); });
-  } catch (const std::system_error& error) {
+  } catch (const std::exception& error) {
     return systemError("cannot start a thread for a host stream: ", error.what());
   }
   return stream;
@@ -76,7 +78,7 @@ void HostStream::work() {
     jobs_.pop_front();
     busy_ = true;
     lock.unlock();
-    Status status = job();
+    Status status = caught(job);
     job = nullptr;  // frees what it holds before anyone is told that it is done
     lock.lock();
     busy_ = false;

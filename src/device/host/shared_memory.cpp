@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "src/base/file_limit.hpp"
+
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U  // Linux 6.3: include/uapi/linux/memfd.h
 #endif
@@ -37,8 +39,10 @@ Result<Fd> createSharedMemory(size_t bytes) {
   Fd fd = newMemfd();
   if (!fd.valid()) return errnoError(errno, "memfd_create");
   if (fchmod(fd.get(), 0600) != 0) return errnoError(errno, "fchmod of a memfd");
+  const FileLimitAsError noSignal;
   if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
-    return errnoError(errno, cat("making a memfd of ", bytes, " bytes"));
+    const char* limit = errno == EFBIG ? " (more than `ulimit -f` allows)" : "";
+    return errnoError(errno, cat("making a memfd of ", bytes, " bytes", limit));
   }
   if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return errnoError(errno, "sealing a memfd");
   return fd;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -423,5 +424,32 @@ TEST_CASE("measuring asks the probes and leaves the rest as built in") {
   CHECK((c.caches.front() >= 0 && c.caches.back() <= 1));
   CHECK(c.reduceGBps > 0.05);
   CHECK(c.reduceFarGBps > 0.05);
+  CHECK(parseCalibration(toText(c)).ok());
+}
+
+TEST_CASE("on a machine that is too slow measuring ends early, and says that it is not complete") {
+  LinkProbes probes;
+  int calls = 0;
+  const auto slow = [&calls] {
+    ++calls;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  };
+  for (const Protocol protocol : {Protocol::Slots, Protocol::Direct}) {
+    probes.at(kShmThreads, protocol) = {.probe =
+                                            [slow](size_t) {
+                                              slow();
+                                              return 1.0;
+                                            },
+                                        .stream =
+                                            [slow](size_t, bool) {
+                                              slow();
+                                              return 1.0;
+                                            },
+                                        .mostBytes = 65536};
+  }
+  probes.at(kShmProcesses, Protocol::Slots) = probes.at(kShmThreads, Protocol::Slots);
+  const Calibration c = measureCalibration(kMachine, linkKinds(), probes, /*budgetMs=*/1);
+  CHECK_FALSE(c.complete);
+  CHECK(calls <= 1);  // of 16 and more: 8 ms are over with the first, if memory has left any
   CHECK(parseCalibration(toText(c)).ok());
 }

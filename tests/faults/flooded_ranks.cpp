@@ -1,0 +1,55 @@
+// One of a few ranks as processes that goes on while others dial it: new connections and descriptors all the time, for
+// some seconds.  Says "up" when it is.  Exit status 0 if all results were right.
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "tests/support/ranks.hpp"
+
+using namespace tutti::test;
+
+namespace {
+
+std::string sum(tuttiComm_t comm) {
+  int n = 0, x = 1;
+  RANK_TRY(tuttiCommCount(comm, &n));
+  RANK_TRY(tuttiAllReduce(&x, &x, 1, tuttiInt32, tuttiSum, comm, nullptr));
+  RANK_CHECK(x == n);
+  return "";
+}
+
+std::string splitAndSum(tuttiComm_t comm, int rank) {
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.splitShare = 0;  // a Session of its own: listeners and links
+  tuttiComm_t child = nullptr;
+  RANK_TRY(tuttiCommSplit(comm, 0, rank, &child, &config));
+  const std::string why = sum(child);
+  RANK_TRY(tuttiCommDestroy(child));
+  return why;
+}
+
+std::string run() {
+  tuttiComm_t comm = nullptr;
+  RANK_TRY(tuttiCommInitEnv(&comm, nullptr));
+  int rank = 0;
+  RANK_TRY(tuttiCommUserRank(comm, &rank));
+  std::puts("up");
+  std::fflush(stdout);
+  for (int i = 0; i < 60; ++i) {
+    if (std::string why = sum(comm); !why.empty()) return why;
+    if (i % 4 == 0) {
+      if (std::string why = splitAndSum(comm, rank); !why.empty()) return "split: " + why;
+    }
+    ::usleep(50'000);
+  }
+  RANK_TRY(tuttiCommDestroy(comm));
+  return "";
+}
+
+}  // namespace
+
+int main() {
+  const std::string why = run();
+  if (!why.empty()) std::fprintf(stderr, "%s\n", why.c_str());
+  return why.empty() ? 0 : 1;
+}
