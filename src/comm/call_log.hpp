@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <optional>
 
 #include "src/control/bootstrap_node.hpp"
 
@@ -23,7 +24,17 @@ class CallLog {
     entered_.store(sequence, std::memory_order_release);  // pairs with state(): the entry is there before its number
   }
   void leave() { inside_.store(false, std::memory_order_release); }
-  void waitFor(int rank) { waitingOn_.store(rank, std::memory_order_relaxed); }
+  /// The newest call waits for this rank, or for none (-1).
+  void waitFor(int rank) {
+    const uint64_t call = entered_.load(std::memory_order_relaxed) << 32;
+    waitingOn_.store(call | static_cast<uint32_t>(rank), std::memory_order_relaxed);
+  }
+  /// A send or receive waits, or none does.
+  void waitFor(const std::optional<MessageWait>& message);
+  /// The caller is in such a call, until it is in None.
+  void attend(Attendance call) { attends_.store(call, std::memory_order_relaxed); }
+  /// A checksum of all calls so far.  Who has the turn.
+  uint64_t history() const { return hash_; }
   RankState state() const;
   /// The newest call, and whether this rank is in it.  Any thread.  If not inside, every call up to `entered` is over.
   struct Place {
@@ -39,6 +50,8 @@ class CallLog {
   std::string digest() const { return cat(entered_.load(std::memory_order_relaxed), "/", hash_); }
 
  private:
+  std::optional<MessageWait> message() const;
+
   static constexpr size_t kEntries = 64;
   struct Entry {
     std::atomic<uint64_t> sequence{0}, head{0}, count{0};
@@ -47,7 +60,14 @@ class CallLog {
   uint64_t hash_ = 0;
   std::atomic<uint64_t> entered_{0};
   std::atomic<bool> inside_{false};
-  std::atomic<int> waitingOn_{-1};
+  std::atomic<uint64_t> waitingOn_{UINT32_MAX};  // the call's number, 32 bits, and the rank
+  struct Message {
+    std::atomic<uint64_t> tag{0};  // 0: none; else another for every wait: a number, the direction, the peer
+    std::atomic<uint64_t> head{0}, count{0};
+  };
+  Message message_;
+  uint64_t messageWaits_ = 0;
+  std::atomic<Attendance> attends_{Attendance::None};
 };
 
 }  // namespace tutti

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "src/control/diagnosis.hpp"
+
 namespace tutti {
 namespace {
 
@@ -34,10 +36,17 @@ void Watchdog::fail(const Status& error) {
   abortState_.end(error);
 }
 
-/// About the newest call.
+void Watchdog::isAbout(const Task& task) {
+  const WaitingMessage* message = task.waitingMessage();
+  message_ = message != nullptr ? std::optional(*message) : std::nullopt;
+  log_.waitFor(message_ ? std::optional(MessageWait{message_->peer, message_->isSend, message_->call}) : std::nullopt);
+}
+
+/// About the newest call, or the message.
 PendingVerdict Watchdog::inquire(InquiryReason reason, int waitingOn) {
+  const CallLog::Place place = log_.place();
   log_.waitFor(waitingOn);
-  return control_->beginInquiry(reason, log_.place().entered, waitingOn, kVerdictMs);
+  return control_->beginInquiry(reason, message_ && !place.inside ? 0 : place.entered, waitingOn, kVerdictMs);
 }
 
 PendingVerdict Watchdog::stalled(int waitingOn) {
@@ -66,6 +75,9 @@ Status Watchdog::tooLate(const Status& verdict, int waitingOn) {
 }
 
 PendingVerdict Watchdog::failed(const Status& error, int waitingOn) {
+  if (error.code() == tuttiInvalidUsage && message_)  // both ends of it are known
+    return pendingBy<bool>(
+        [=, this, why = differentMessage(error)]() -> Result<bool> { return broken(why, waitingOn); });
   if (error.code() == tuttiInvalidUsage) {  // a message of another call: who is the odd one?
     return pendingBy<bool>([=, this, asked = inquire(InquiryReason::Mismatch, waitingOn)]() -> Result<bool> {
       const Result<bool> answer = asked->poll();
@@ -85,6 +97,16 @@ PendingVerdict Watchdog::failed(const Status& error, int waitingOn) {
     if (!news.passed() && control_->failure().ok() && !aborting()) return false;
     return broken(error, waitingOn);
   });
+}
+
+/// What both ranks of a message have called, for everybody.
+Status Watchdog::differentMessage(const Status& error) const {
+  const CallParts seen = partsOf(message_->seen);
+  const bool told = message_->seen.head != 0 && message_->seen.count + seen.dtype != 0;
+  const MessageWait mine{message_->peer, false, message_->call}, theirs{control_->rank(), true, message_->seen};
+  if (!told) return invalidUsage("in ", describeMessage(mine), " of rank ", control_->rank(), ": ", error.message());
+  return invalidUsage("rank ", control_->rank(), " is in ", describeMessage(mine), ", but rank ", message_->peer,
+                      " is in ", describeMessage(theirs), "; Send and Recv must agree in count and type");
 }
 
 Status Watchdog::broken(const Status& error, int waitingOn) {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "src/comm/abort_state.hpp"
 #include "src/comm/call_log.hpp"
@@ -50,6 +51,7 @@ class Watchdog final : public TaskOwner {
   bool aborting() const override { return abortState_.ended(); }
   void progress() override { links_->progress(); }
   Status aborted() override { return failure(); }
+  void isAbout(const Task& task) override;
   PendingVerdict stalled(int waitingOn) override;
   PendingVerdict expired(int waitingOn) override;
   PendingVerdict failed(const Status& error, int waitingOn) override;
@@ -57,6 +59,7 @@ class Watchdog final : public TaskOwner {
 
  private:
   PendingVerdict inquire(InquiryReason reason, int waitingOn);
+  Status differentMessage(const Status& error) const;
   Status tooLate(const Status& verdict, int waitingOn);
   Status broken(const Status& error, int waitingOn);
   Status report(int rank, const Status& error);
@@ -68,6 +71,7 @@ class Watchdog final : public TaskOwner {
   Links* links_ = nullptr;
   WaitPolicy policy_;
   std::unique_ptr<StrayWatch> strayWatch_;
+  std::optional<WaitingMessage> message_;  // of the task that the next verdict is about
 };
 
 }  // namespace tutti

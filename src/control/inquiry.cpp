@@ -144,7 +144,7 @@ bool Inquiry::onAnswer(int, Reader& in) {
   const uint64_t number = in.u64();
   std::vector<int> quiet(in.count(4));
   for (int& rank : quiet) rank = in.i32();
-  std::vector<std::pair<int, RankReport>> all(in.count(33));
+  std::vector<std::pair<int, RankReport>> all(in.count(39));
   for (auto& [rank, report] : all) {
     rank = in.i32();
     report = readRankReport(in);

@@ -95,6 +95,7 @@ Result<Progress> stepBriefly(Task& task, TaskOwner& owner, const WaitPolicy& pol
 void failTask(DrivenTask* task, const Status& error) {
   const int peer = task->task->waitingOn();
   const bool preparing = task->task->preparing();
+  task->owner->isAbout(*task->task);
   task->state.verdict = preparing ? task->owner->unprepared(error, peer) : task->owner->failed(error, peer);
   task->state.phase = DrivenTask::State::Phase::Judged;
 }
@@ -270,10 +271,13 @@ void Drive::look() {
 void Drive::checkTime(DrivenTask* task) {
   DrivenTask::State& state = task->state;
   const int64_t timeoutNs = int64_t{task->policy.timeoutMs} * 1'000'000;
-  if (timeoutNs > 0 && state.waitedNs > timeoutNs) {
+  const bool expired = timeoutNs > 0 && state.waitedNs > timeoutNs;
+  const bool stalled = !expired && state.verdict == nullptr && state.waitedNs >= state.nextLookNs;
+  if (expired || stalled) task->owner->isAbout(*task->task);
+  if (expired) {
     state.verdict = task->owner->expired(task->task->waitingOn());
     state.phase = DrivenTask::State::Phase::Judged;
-  } else if (state.verdict == nullptr && state.waitedNs >= state.nextLookNs) {
+  } else if (stalled) {
     state.nextLookNs *= 2;
     state.verdict = task->owner->stalled(task->task->waitingOn());
   }

@@ -42,6 +42,8 @@ class TaskOwner {
   virtual void progress() = 0;
   /// The error once aborting().
   virtual Status aborted() = 0;
+  /// Called before each of the following: the task that it is about.
+  virtual void isAbout(const Task&) {}
   /// Called after waits of firstLookMs and longer: looks for ranks that disagree or have left.  An error ends the task.
   virtual PendingVerdict stalled(int waitingOn) = 0;
   /// Called at the deadline: the error, naming the rank that is to blame.

@@ -189,7 +189,8 @@ Status Session::tell(const JoinRequest& request, const Failure& why, Deadline de
 
 Result<std::unique_ptr<Control>> Session::join(JoinRequest request, Deadline deadline,
                                                const std::atomic<uint32_t>* abort,
-                                               std::function<void(const Failure&)> onFailure) {
+                                               std::function<void(const Failure&)> onFailure,
+                                               const std::function<Status()>& whyAborted) {
   if (request.nRanks < 1) return invalidArgument("a communicator of ", request.nRanks, " ranks");
   if (request.rank < 0 || request.rank >= request.nRanks) {
     return invalidArgument("rank ", request.rank, " is outside 0..", request.nRanks - 1);
@@ -203,7 +204,7 @@ Result<std::unique_ptr<Control>> Session::join(JoinRequest request, Deadline dea
   c.request.info = wrapInfo(impl_->presence, c.request.info);
   c.request.deadlineNs = deadline.ns();
   c.abort = abort;
-  TUTTI_TRY(c.comeUp(deadline));
+  TUTTI_TRY(c.comeUp(deadline, whyAborted));
   const Visit visit(*impl_);
   c.onFailure = std::move(onFailure);
   impl_->news = true;  // so that a failure since then is told
