@@ -188,8 +188,8 @@ Status Joining::tellIfFirst(const Status& up, const std::string& trouble) {
 Status Joining::setUp() {
   CallNumbers& numbers = comm_.callOrder_->numbers();
   numbers.resize(comm_.nRanks());
-  comm_.control_->setState([log = &comm_.watchdog_.log(), &numbers] {
-    RankState state = log->state();  // first: a wait that is told of began after its messages were counted
+  comm_.control_->setState([watchdog = &comm_.watchdog_, &numbers] {
+    RankState state = watchdog->state();  // first: a wait that is told of began after its messages were counted
     state.pairs = numbers.pairs();
     return state;
   });

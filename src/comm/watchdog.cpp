@@ -39,7 +39,25 @@ void Watchdog::fail(const Status& error) {
 void Watchdog::isAbout(const Task& task) {
   const WaitingMessage* message = task.waitingMessage();
   message_ = message != nullptr ? std::optional(*message) : std::nullopt;
-  log_.waitFor(message_ ? std::optional(MessageWait{message_->peer, message_->isSend, message_->call}) : std::nullopt);
+  const auto wait =
+      message_ ? std::optional(MessageWait{message_->peer, message_->isSend, message_->call}) : std::nullopt;
+  log_.waitFor(wait);
+  RankReport report;
+  report.state = log_.state();
+  const int peer = task.waitingOn();
+  ThreadWait::ofThisThread()->set(cat(describeState(report), " of another communicator",
+                                      peer >= 0 ? cat(", where it waits for rank ", peer) : std::string()));
+}
+
+void Watchdog::noWait() {
+  log_.waitFor(std::nullopt);
+  ThreadWait::ofThisThread()->set({});
+}
+
+RankState Watchdog::state() const {
+  RankState state = log_.state();
+  if (!state.inside && !state.message && state.attends == Attendance::None) state.elsewhere = maker_->text();
+  return state;
 }
 
 /// About the newest call, or the message.

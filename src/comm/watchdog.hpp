@@ -10,6 +10,7 @@
 #include "src/comm/call_log.hpp"
 #include "src/comm/links.hpp"
 #include "src/comm/stray_watch.hpp"
+#include "src/comm/thread_wait.hpp"
 #include "src/control/session/session.hpp"
 #include "src/exec/drive.hpp"
 
@@ -41,6 +42,11 @@ class Watchdog final : public TaskOwner {
   /// `task` with the communicator's waiting, error and deadline rules.
   DrivenTask driven(Task* task);
 
+  /// After a task that was driven, by the thread that drove it: it waits for nothing any more.
+  void noWait();
+  /// For inquiries.  Any thread.
+  RankState state() const;
+
   /// The error that broke the communicator, or ok.
   Status failure() const { return abortState_.failure(); }
   /// What ended the communicator, where that is why something failed with `error`.
@@ -71,7 +77,8 @@ class Watchdog final : public TaskOwner {
   Links* links_ = nullptr;
   WaitPolicy policy_;
   std::unique_ptr<StrayWatch> strayWatch_;
-  std::optional<WaitingMessage> message_;  // of the task that the next verdict is about
+  std::shared_ptr<ThreadWait> maker_ = ThreadWait::ofThisThread();  // of the thread that made the communicator
+  std::optional<WaitingMessage> message_;                           // of the task that the next verdict is about
 };
 
 }  // namespace tutti

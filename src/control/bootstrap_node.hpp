@@ -62,6 +62,7 @@ struct PairCount {
 };
 /// More are not told; then a peer that is missing may have some.
 inline constexpr size_t kMaxPairCounts = 32;
+inline constexpr size_t kMaxElsewhereBytes = 256;
 /// A call among all ranks that goes by the control plane, and that this rank's caller is in.
 enum class Attendance : uint8_t { None, Split, Grow, End };
 
@@ -74,6 +75,7 @@ struct RankState {
   std::optional<MessageWait> message;
   std::vector<PairCount> pairs;  // of ranks with which it has exchanged messages; kMaxPairCounts at most
   Attendance attends = Attendance::None;
+  std::string elsewhere;  // the call of another communicator that its caller waits in, kMaxElsewhereBytes at most
 };
 
 enum class InquiryReason : uint8_t {

@@ -149,10 +149,12 @@ std::optional<Failure> diagnoseSilent(const Question& q, Testimonies all) {
 }
 
 Failure absent(Testimonies all, int rank, int waiter, uint64_t sequence) {
-  return fail(
-      rank, tuttiTimeout,
-      cat("rank ", rank, " has not entered ", describeSequence(of(all, waiter), sequence), " in which rank ", waiter,
-          " waits for it; it is ", describeState(*of(all, rank)), ": find what keeps it, or raise the timeout"));
+  const bool elsewhere = !of(all, rank)->state.elsewhere.empty();
+  const char* advice = elsewhere ? "; ranks that share two communicators must use them in the same order"
+                                 : ": find what keeps it, or raise the timeout";
+  return fail(rank, tuttiTimeout,
+              cat("rank ", rank, " has not entered ", describeSequence(of(all, waiter), sequence), " in which rank ",
+                  waiter, " waits for it; it is ", describeState(*of(all, rank)), advice));
 }
 
 /// The rank that `rank` waits for, -1 if none.
@@ -241,6 +243,7 @@ std::string describeState(const RankReport& t) {
   if (!t.joined) return "still joining";
   if (t.state.attends != Attendance::None) return cat("in ", nameOf(t.state.attends));
   if (t.gatherWaitingOn >= 0) return cat("in control exchange number ", t.gathers);
+  if (!t.state.elsewhere.empty()) return t.state.elsewhere;
   if (t.state.entered == 0) return "in no call and has made none yet";
   return cat("in no call (its last was ", describeSequence(t, t.state.entered), ")");
 }
@@ -270,6 +273,7 @@ void writeRankReport(Writer& out, const RankReport& t) {
   out.u8(static_cast<uint8_t>((t.state.inside ? 1 : 0) | (t.joined ? 2 : 0) | (t.left ? 4 : 0)));
   out.i32(t.state.waitingOn);
   out.u8(static_cast<uint8_t>(t.state.attends));
+  out.text(std::string_view(t.state.elsewhere).substr(0, kMaxElsewhereBytes));
   out.u8(!t.state.message ? 0 : t.state.message->isSend ? 2 : 1);
   if (t.state.message) {
     out.i32(t.state.message->peer);
@@ -303,6 +307,7 @@ RankReport readRankReport(Reader& in) {
   t.left = (flags & 4) != 0;
   t.state.waitingOn = in.i32();
   t.state.attends = static_cast<Attendance>(std::min<uint8_t>(in.u8(), static_cast<uint8_t>(Attendance::End)));
+  t.state.elsewhere = in.text(kMaxElsewhereBytes);
   if (const uint8_t message = in.u8(); message != 0) {
     const int32_t peer = in.i32();
     const uint64_t head = in.u64();

@@ -34,6 +34,8 @@ constexpr int kSleepUs = 1000;
 // a container that is frozen with all its ranks) has not waited meanwhile: it may be the first to go on, and must not
 // then find that the others have let it wait for too long.
 constexpr int64_t kMostBetweenLooksNs = 250'000'000;
+// Long waits are asked about at least so often, so that a rank that has fallen silent is named soon.
+constexpr int64_t kMostBetweenVerdictsNs = 1'000'000'000;
 
 void pauseCpu() {
 #if defined(__x86_64__)
@@ -278,7 +280,7 @@ void Drive::checkTime(DrivenTask* task) {
     state.verdict = task->owner->expired(task->task->waitingOn());
     state.phase = DrivenTask::State::Phase::Judged;
   } else if (stalled) {
-    state.nextLookNs *= 2;
+    state.nextLookNs += std::min(state.nextLookNs, kMostBetweenVerdictsNs);
     state.verdict = task->owner->stalled(task->task->waitingOn());
   }
 }

@@ -35,7 +35,7 @@ Control::Impl::Woken Control::Impl::wait(Visit* visit, Deadline deadline, const 
 Control::Impl::Woken Control::Impl::waitAndAsk(Visit* visit, Deadline deadline, const std::function<bool()>& ready,
                                                bool heedAbort) {
   // Many ranks come late, and ask less soon.
-  for (int64_t lookNs = std::max<int64_t>(20, request.nRanks) * kMs;; lookNs *= 2) {
+  for (int64_t lookNs = std::max<int64_t>(20, request.nRanks) * kMs;; lookNs = std::min(2 * lookNs, 1000 * kMs)) {
     const Deadline look = Deadline::at(std::min(deadline.ns(), nowNs() + lookNs));
     const Woken woken = wait(visit, look, ready, heedAbort);
     if (woken != Woken::TooLate || deadline.passed()) return woken;
