@@ -157,7 +157,8 @@ void Member::onRendezvousDialFailed(const Status& why) {
     return fail({request_.rank, invalidUsage("rank ", request_.rank, " has another secret than the rendezvous at ",
                                              request_.rendezvous, "; set TUTTI_SECRET alike on all ranks")});
   }
-  if (!registered_ || !rendezvousDial_.findsNobody(now, kRendezvousCutOffNs)) return;
+  const bool wasThere = registered_ || openBeforeKnown(request_.commId);
+  if (!wasThere || !rendezvousDial_.findsNobody(now, kRendezvousCutOffNs)) return;
   rendezvousDial_.nextNs = kNoTimer;
   if (rendezvousNeeded())
     fail({-1, remoteError("the rendezvous at ", request_.rendezvous, " is gone (", why.message(),

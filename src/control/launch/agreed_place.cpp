@@ -39,6 +39,7 @@ Result<tuttiUniqueId> agreedUniqueId(const std::string& address, bool serve) {
   MeetingPlace place;
   place.secret = deriveSecret(base, label);
   place.commId = deriveCommId({}, label);  // those with another secret find the place, and hear that it differs
+  setOpenBeforeKnown(&place.commId, false);
   if (serve) {
     constexpr int64_t kPatienceMs = 5000;  // for the port, while the place of the communicator before is closing
     TUTTI_TRY(openRendezvousPlaceAt(at.port, place, Deadline::inMs(kPatienceMs)));

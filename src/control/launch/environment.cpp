@@ -28,6 +28,7 @@ MeetingPlace agreedPlace(const FixedPlace& fixed, int port) {
   MeetingPlace place;
   place.secret = deriveSecret(base, label);
   place.commId = deriveCommId({}, label);
+  setOpenBeforeKnown(&place.commId, false);
   return place;
 }
 

@@ -153,6 +153,7 @@ Result<tuttiUniqueId> openRendezvousPlace() {
   TUTTI_ASSIGN(std::shared_ptr<Session> session, Session::create());
   MeetingPlace place;
   place.commId = randomBytes<CommId>();
+  setOpenBeforeKnown(&place.commId, true);
   place.secret = randomBytes<Secret>();
   place.controlAddress = session->controlAddress();
   session->serveRendezvous(place.commId, place.secret, place.controlAddress);
