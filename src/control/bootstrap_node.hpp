@@ -34,8 +34,8 @@ namespace tutti {
 using Secret = std::array<unsigned char, 32>;
 /// Names a communicator among all of a job.
 using CommId = std::array<unsigned char, 16>;
-/// The last bit of a rendezvous' name: it was open before anyone could know of it (a unique id's, as against a place that
-/// was agreed upon), so that it is gone where nobody listens.
+/// The last bit of a rendezvous' name: it was open before anyone could know of it (a unique id's, as against a place
+/// that was agreed upon), so that it is gone where nobody listens.
 inline bool openBeforeKnown(const CommId& id) { return (id.back() & 1) != 0; }
 inline void setOpenBeforeKnown(CommId* id, bool open) { id->back() = (id->back() & 0xfe) | (open ? 1 : 0); }
 

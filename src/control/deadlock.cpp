@@ -97,6 +97,25 @@ std::optional<Failure> differentExchanges(int origin, Reports all) {
   return {};
 }
 
+/// Exchanges and collectives have one order on all ranks: one rank that has come to an exchange without a collective
+/// that another one has entered before that exchange differs from it, whether they wait or not.
+std::optional<Failure> outOfOrder(Reports all, int first, int second) {
+  const RankReport& f = at(all, first);
+  const RankReport& s = at(all, second);
+  if (!inExchange(f) || f.left || s.left || s.gathers >= f.gathers || s.state.entered <= f.state.entered) return {};
+  const auto others = [&](auto is) {
+    return std::count_if(all.begin(), all.end(), [&](const auto& t) { return t && is(*t); });
+  };
+  const auto like = others([&](const RankReport& t) { return placeOf(t) == placeOf(f); });
+  const auto unlike = others([&](const RankReport& t) { return t.state.entered > f.state.entered; });
+  return Failure{like == unlike  ? -1
+                 : like < unlike ? first
+                                 : second,
+                 invalidUsage("rank ", first, " is ", describeState(f), " and has not entered ",
+                              describeSequence(all[static_cast<size_t>(second)], f.state.entered + 1), ", which rank ",
+                              second, " has; all ranks must make the same collective calls in the same order")};
+}
+
 /// Depth first from path.back(); true: path ends in a circle, which begins where its last rank has come before.
 bool follow(Reports all, std::vector<int>* path, std::vector<bool>* seen) {
   const int waiter = path->back();
@@ -120,6 +139,11 @@ std::optional<Failure> diagnoseDeadlock(int origin, Reports all) {
   for (int other = 0; other < static_cast<int>(all.size()); ++other) {
     if (other != origin && answered(all, other) && waitsFor(all, origin, other) && waitsFor(all, other, origin))
       return circle(all, {origin, other});
+  }
+  for (int other = 0; other < static_cast<int>(all.size()); ++other) {
+    if (other == origin || !answered(all, other)) continue;
+    if (auto failure = outOfOrder(all, origin, other)) return failure;
+    if (auto failure = outOfOrder(all, other, origin)) return failure;
   }
   std::vector<int> path{origin};
   std::vector<bool> seen(all.size());

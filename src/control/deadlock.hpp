@@ -9,7 +9,8 @@
 
 namespace tutti {
 
-/// A circle of waits, or two ranks in control exchanges that are not the same call, which wait for each other as well.
+/// A circle of waits; two ranks in control exchanges that are not the same call; or an exchange on one rank before, on
+/// another behind a collective.
 /// Only what can never end counts, so that it can be said before the deadline: a Recv whose peer has not made the Send,
 /// a collective or an exchange that takes every rank and that some rank has not entered.  Such waits end by deeds of
 /// the other rank alone, which are counted, and no rank undoes a deed; so answers that were given at different times

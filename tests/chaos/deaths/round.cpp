@@ -148,7 +148,7 @@ struct Rank {
   }
   bool destroy() {
     for (int i = 0; i <= plan.round; ++i)
-      if (tuttiBarrier(comm, nullptr) != tuttiSuccess) return complain("barrier before destroy");
+      if (const tuttiResult_t result = tuttiBarrier(comm, nullptr); result != tuttiSuccess) return blame(result, comm);
     if (mortal()) die(plan, scene);
     const tuttiResult_t result = tuttiCommDestroy(comm);
     comm = nullptr;

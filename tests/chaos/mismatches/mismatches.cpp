@@ -110,14 +110,14 @@ std::string play(const Round& r, int rank, const UniqueIds& ids, Accounts& accou
   p.in = data.data();
   p.out = p.in + data.size() / 2;
   p.enteredUs = &account.enteredUs;
-  RANK_TRY(p.allReduce(16));
   const auto note = [&](tuttiResult_t result, tuttiComm_t of) {
     if (result == tuttiSuccess) return false;
     account.erredUs.store(nowUs());
     std::strncpy(account.error.data(), tuttiGetLastError(of), account.error.size() - 1);
     return true;
   };
-  bool failed = note(r.what->play(p), nullptr);
+  bool failed = note(p.allReduce(16), nullptr);  // others may be ahead already
+  if (!failed) failed = note(r.what->play(p), nullptr);
   if (!failed && r.then == 1) p.enter(), failed = note(tuttiBarrier(p.comm, nullptr), p.comm);
   if (!failed && r.then == 2) failed = note(p.allReduce(16), p.comm);
   if (!failed) {
