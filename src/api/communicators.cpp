@@ -117,12 +117,14 @@ Status commSplit(tuttiComm_t parent, int color, int key, tuttiComm_t* newComm, c
   comm->callOrder().drain();
   TUTTI_TRY(comm->failure());
   if (color == TUTTI_SPLIT_NOCOLOR) {
-    const auto attend = [comm, key] { return asStatus(planSplit(*comm, TUTTI_SPLIT_NOCOLOR, key, true)); };
+    const auto attend = [comm, key] { return asStatus(planSplit(*comm, TUTTI_SPLIT_NOCOLOR, key, true, true)); };
     if (groupDepth == 0) return attend();
     currentGroup().attendances.emplace_back(attend);  // other ranks of this thread take part in the same group
     return {};
   }
-  const auto plan = [comm, color, key, share = settings.splitShare] { return planSplit(*comm, color, key, share); };
+  const auto plan = [comm, color, key, settings] {
+    return planSplit(*comm, color, key, settings.splitShare, settings.blocking);
+  };
   tuttiComm* const child = newHandle(-1, 0, settings);
   if (settings.splitShare) parent->abortState.adopt(child);
   return startJoin(child, joinChild(parent, plan, settings), newComm);
@@ -179,7 +181,9 @@ Status commGrow(tuttiComm_t parent, int nRanks, const tuttiUniqueId* id, int ran
   const std::shared_ptr<tuttiUniqueId> copy(id == nullptr ? nullptr : new tuttiUniqueId(*id), forget);
   comm->callOrder().drain();
   if (const Status failure = comm->failure(); !failure.ok()) return growFailed(*comm, nRanks, id, failure);
-  const auto plan = [comm, nRanks, copy] { return planGrow(*comm, nRanks, copy.get()); };
+  const auto plan = [comm, nRanks, copy, waits = settings.blocking] {
+    return planGrow(*comm, nRanks, copy.get(), waits);
+  };
   return startJoin(newHandle(comm->rank(), nRanks, settings), joinChild(parent, plan, settings), newComm);
 }
 

@@ -32,8 +32,23 @@ JoinRequest childRequest(Comm& parent, const std::string& label, const Session& 
   return request;
 }
 
+/// While it lives, the caller is in such a call.
+class Attending {
+ public:
+  Attending(Comm& comm, Attendance call) : waits_(comm.watchdog().waits()) { waits_.attend(call); }
+  ~Attending() { waits_.attend(Attendance::None); }
+  Attending(const Attending&) = delete;
+  Attending& operator=(const Attending&) = delete;
+
+ private:
+  RankWaits& waits_;
+};
+
 /// The decision that counts this rank's call, if it is one call of all ranks.
-Result<Decision> agreeOn(Comm& parent, const MembershipCall& call) {
+/// waits: the caller does, meanwhile.
+Result<Decision> agreeOn(Comm& parent, const MembershipCall& call, bool waits) {
+  const bool grows = call.kind == MembershipCall::Kind::Grow;
+  const Attending attending(parent, !waits ? Attendance::None : grows ? Attendance::Grow : Attendance::Split);
   for (;;) {
     const Result<Decision> decision = parent.control().agree({.call = call}, Control::Among::All, parent.deadline());
     if (!decision.ok()) return parent.watchdog().cause(decision.status());
@@ -71,14 +86,14 @@ void awaitNewsOf(const AbortState& parent) {
 
 }  // namespace
 
-Result<ChildPlan> planSplit(Comm& parent, int color, int key, bool share) {
+Result<ChildPlan> planSplit(Comm& parent, int color, int key, bool share, bool waits) {
   ChildPlan child;
   MembershipCall call{.kind = MembershipCall::Kind::Split, .color = color, .key = key};
   if (color >= 0) {
     TUTTI_ASSIGN(child.session, sessionFor(parent, share));
     if (!share) call.text = child.session->controlAddress();
   }
-  TUTTI_ASSIGN(const Decision decision, agreeOn(parent, call));
+  TUTTI_ASSIGN(const Decision decision, agreeOn(parent, call, waits));
   if (color < 0) return child;
   const std::vector<int> members = splitMembers(decision, color);
   child.request =
@@ -98,10 +113,10 @@ Status growFailed(Comm& parent, int nRanks, const tuttiUniqueId* id, const Statu
   return why;
 }
 
-Result<ChildPlan> planGrow(Comm& parent, int nRanks, const tuttiUniqueId* id) {
+Result<ChildPlan> planGrow(Comm& parent, int nRanks, const tuttiUniqueId* id, bool waits) {
   MembershipCall call{.kind = MembershipCall::Kind::Grow, .nRanks = nRanks};
   if (id != nullptr) call.text = sealUniqueId(parent.control().secret(), *id);
-  const Result<Decision> decision = agreeOn(parent, call);
+  const Result<Decision> decision = agreeOn(parent, call, waits);
   if (!decision.ok()) return growFailed(parent, nRanks, id, decision.status());
   TUTTI_ASSIGN(const int root, growRoot(*decision));
   const std::string& sealed = decision->calls[static_cast<size_t>(root)].text;

@@ -13,11 +13,11 @@ struct ChildPlan {
 
 /// Collective over parent.  color < 0: takes part; the result has no session.
 /// Errors of this and planGrow, the same on all ranks: InvalidUsage: the ranks have not made the same call;
-/// RemoteError: a rank has died or left.
-Result<ChildPlan> planSplit(Comm& parent, int color, int key, bool share);
+/// RemoteError: a rank has died or left.  waits: the caller makes no other calls meanwhile.
+Result<ChildPlan> planSplit(Comm& parent, int color, int key, bool share, bool waits);
 
 /// Collective over parent; exactly one rank passes an id.
-Result<ChildPlan> planGrow(Comm& parent, int nRanks, const tuttiUniqueId* id);
+Result<ChildPlan> planGrow(Comm& parent, int nRanks, const tuttiUniqueId* id, bool waits);
 
 /// `why` a grow has failed on this rank; the new ranks hear it, if it has their id.
 Status growFailed(Comm& parent, int nRanks, const tuttiUniqueId* id, const Status& why);

@@ -80,8 +80,10 @@ Status Comm::finalize() {
   // A connection that broke is made again and carries its unacknowledged bytes a second time.
   const auto resend = [this] { links_->progress(); };
   const bool sends = links_ != nullptr && executor_->memory() == MemoryKind::Host;
-  TUTTI_ASSIGN(const std::vector<std::string> calls,
-               control_->farewell(own, deadline(), sends ? resend : std::function<void()>()));
+  watchdog_.waits().attend(Attendance::End);
+  Result<std::vector<std::string>> told = control_->farewell(own, deadline(), sends ? resend : std::function<void()>());
+  watchdog_.waits().attend(Attendance::None);
+  TUTTI_ASSIGN(const std::vector<std::string> calls, std::move(told));
   for (size_t r = 0; r < calls.size(); ++r) {
     if (calls[r] == own) continue;
     const auto verdict = control_->beginInquiry(InquiryReason::Mismatch, last, static_cast<int>(r), kVerdictMs);

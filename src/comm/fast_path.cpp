@@ -15,6 +15,7 @@ Status runOn(Comm& comm, Task* run, Result<Progress> last) {
   DrivenTask task = watchdog.driven(run);
   if (!last.ok()) failTask(&task, last.status());
   drive({&task, 1});
+  watchdog.noWait();
   return std::move(task.result);
 }
 
@@ -24,6 +25,7 @@ Status runKnown(Comm& comm, CallNumbers& numbers, const KnownCall& known, const 
   buffers.input = static_cast<const std::byte*>(call.sendbuff);
   buffers.output = static_cast<std::byte*>(call.recvbuff);
   buffers.call = withSequence(known.call, sequence);
+  buffers.call.count |= comm.watchdog().recorder().history() & known.historyMask;
   PrePostOps prePost;
   if (known.divisor != 0) {
     prePost.divisor = known.divisor;

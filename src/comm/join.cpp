@@ -192,9 +192,10 @@ Status Joining::run(std::shared_ptr<Session> session, JoinRequest request) {
   trouble_ = caught([&] { return prepare(request.rank, request.nRanks, &descriptor); });
   if (!trouble_.ok() && descriptor.trouble.empty()) descriptor.trouble = trouble_.message();
   request.info = encodeDescriptor(descriptor);
-  Result<std::unique_ptr<Control>> joined =
-      session->join(std::move(request), Deadline::inMs(comm_.settings_.timeoutMs), comm_.abortState().word(),
-                    [comm = &comm_](const Failure& failure) { comm->onFailure(failure); });
+  Result<std::unique_ptr<Control>> joined = session->join(
+      std::move(request), Deadline::inMs(comm_.settings_.timeoutMs), comm_.abortState().word(),
+      [comm = &comm_](const Failure& failure) { comm->onFailure(failure); },
+      [comm = &comm_] { return comm->abortState().reason(); });
   if (!joined.ok()) return trouble_.ok() ? comm_.watchdog_.cause(joined.status()) : trouble_;
   comm_.control_ = std::move(*joined);
   return tellIfFirst(caught([this] { return setUp(); }), descriptor.trouble);
@@ -211,8 +212,13 @@ Status Joining::tellIfFirst(const Status& up, const std::string& trouble) {
 }
 
 Status Joining::setUp() {
-  comm_.control_->setState([watchdog = &comm_.watchdog_] { return watchdog->state(); });
-  comm_.callOrder_->numbers().resize(comm_.nRanks());
+  CallNumbers& numbers = comm_.callOrder_->numbers();
+  numbers.resize(comm_.nRanks());
+  comm_.control_->setState([watchdog = &comm_.watchdog_, &numbers] {
+    RankState state = watchdog->state();  // first: a wait that is told of began after its messages were counted
+    state.pairs = numbers.pairs();
+    return state;
+  });
   TUTTI_TRY(takeDescriptors());
   TUTTI_ASSIGN(layout_.sliceBytes, chooseSliceBytes(descriptors_, comm_.settings_));
   TUTTI_TRY(chooseExecutor());

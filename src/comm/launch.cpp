@@ -111,6 +111,8 @@ void Batch::beginNext() {
   CallBuffers buffers = buffersOf(*call, &prePost);
   if (entry->copiedBytes > 0) readCopy(entry->copiedBytes, &buffers, &prePost);
   buffers.call = fingerprintOf(*call, sequence);
+  // Who comes through a barrier has made the same calls as all others.
+  if (call->collective == Collective::Barrier) buffers.call.count = comm_.watchdog().recorder().history();
   const Extents extents = extentsOf(*call, comm_.rank(), comm_.nRanks());
   comm_.use(call->sendbuff, extents.sendBytes);
   comm_.use(call->recvbuff, extents.recvBytes);
@@ -172,6 +174,7 @@ void Batch::remember() {
   k.extents = extentsOf(*call, comm_.rank(), comm_.nRanks());
   if (k.extents.both()) k.placement = placed(k.extents, call->sendbuff, call->recvbuff);
   k.call = fingerprintOf(*call, 0);
+  if (call->collective == Collective::Barrier) k.historyMask = UINT64_MAX;
   PrePostOps prePost;
   k.buffers = buffersOf(*call, &prePost);
   k.divisor = prePost.divisor;
@@ -250,6 +253,11 @@ int Batch::waitingOn() const {
   if (!prepared_) return comm_.links().openingTo();
   const int collective = current_ != nullptr ? current_->waitingOn() : -1;
   return collective >= 0 ? collective : pointToPoint_.waitingOn();
+}
+
+const WaitingMessage* Batch::waitingMessage() const {
+  const bool collective = current_ != nullptr && current_->waitingOn() >= 0;
+  return prepared_ && !collective ? pointToPoint_.waitingMessage() : nullptr;
 }
 
 void Batch::abandon() {

@@ -59,6 +59,7 @@ class Batch : public Task {
   /// First makes plans and opens endpoints for all calls, then runs them.
   Result<Progress> step() override;
   int waitingOn() const override;
+  const WaitingMessage* waitingMessage() const override;
   bool preparing() const override { return !prepared_ && !(counts_ != nullptr && counts_->running()); }
   void abandon() override;
 

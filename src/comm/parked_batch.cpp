@@ -71,7 +71,10 @@ Result<std::optional<DrivenTask>> asTask(ParkedBatch* batch) {
   if (!status.ok()) return giveUp(batch, status);
   if (!*started) return std::optional<DrivenTask>();
   DrivenTask task = comm.watchdog().driven(&batch->batch());
-  task.atEnd = [batch] { batch->leave(); };
+  task.atEnd = [batch, watchdog = &comm.watchdog()] {
+    watchdog->noWait();
+    batch->leave();
+  };
   return std::optional(std::move(task));
 }
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "src/control/diagnosis.hpp"
+
 namespace tutti {
 namespace {
 
@@ -22,12 +24,14 @@ void Watchdog::watch(Control& control, Links& links, const WaitPolicy& policy, s
   strayWatch_ = std::make_unique<StrayWatch>(control, recorder_, links, std::move(alsoLook));
 }
 
-RankState Watchdog::state() const {
+RankState Watchdog::ownState() const {
   RankState state;
   const FlightRecorder::Place place = recorder_.place();
   state.entered = place.entered;
   state.inside = place.inside;
-  state.waitingOn = state.inside ? recorder_.waitingOn() : -1;
+  state.waitingOn = state.inside ? waits_.waitingOn(state.entered) : -1;
+  state.attends = waits_.attends();
+  state.message = waits_.message();
   state.recent = recorder_.recent();
   state.calls = recorder_.totals().calls;
   state.bytes = recorder_.totals().bytes;
@@ -51,10 +55,36 @@ void Watchdog::fail(const Status& error) {
   abortState_.end(error);
 }
 
-/// About the newest call.
+void Watchdog::isAbout(const Task& task) {
+  const WaitingMessage* message = task.waitingMessage();
+  message_ = message != nullptr ? std::optional(*message) : std::nullopt;
+  const auto wait =
+      message_ ? std::optional(MessageWait{message_->peer, message_->isSend, message_->call}) : std::nullopt;
+  waits_.waitFor(wait);
+  RankReport report;
+  report.state = ownState();
+  const int peer = task.waitingOn();
+  ThreadWait::ofThisThread()->set(cat(describeState(report), " of another communicator",
+                                      peer >= 0 ? cat(", where it waits for rank ", peer) : std::string()));
+}
+
+void Watchdog::noWait() {
+  waits_.waitFor(std::nullopt);
+  ThreadWait::ofThisThread()->set({});
+}
+
+RankState Watchdog::state() const {
+  RankState state = ownState();
+  if (!state.inside && !state.message && state.attends == Attendance::None) state.elsewhere = maker_->text();
+  return state;
+}
+
+/// About the newest call, or the message.
 PendingVerdict Watchdog::inquire(InquiryReason reason, int waitingOn) {
+  const FlightRecorder::Place place = recorder_.place();
   recorder_.waitFor(waitingOn);
-  return control_->beginInquiry(reason, recorder_.place().entered, waitingOn, kVerdictMs);
+  waits_.waitFor(place.entered, waitingOn);
+  return control_->beginInquiry(reason, message_ && !place.inside ? 0 : place.entered, waitingOn, kVerdictMs);
 }
 
 PendingVerdict Watchdog::stalled(int waitingOn) {
@@ -83,6 +113,9 @@ Status Watchdog::tooLate(const Status& verdict, int waitingOn) {
 }
 
 PendingVerdict Watchdog::failed(const Status& error, int waitingOn) {
+  if (error.code() == tuttiInvalidUsage && message_)  // both ends of it are known
+    return pendingBy<bool>(
+        [=, this, why = differentMessage(error)]() -> Result<bool> { return broken(why, waitingOn); });
   if (error.code() == tuttiInvalidUsage) {  // a message of another call: who is the odd one?
     return pendingBy<bool>([=, this, asked = inquire(InquiryReason::Mismatch, waitingOn)]() -> Result<bool> {
       const Result<bool> answer = asked->poll();
@@ -94,6 +127,7 @@ PendingVerdict Watchdog::failed(const Status& error, int waitingOn) {
     });
   }
   recorder_.waitFor(waitingOn);
+  waits_.waitFor(recorder_.place().entered, waitingOn);
   if (error.code() == tuttiUnhandledCudaError) {  // this rank's own trouble
     return pendingBy<bool>([=, this]() -> Result<bool> { return report(control_->rank(), error); });
   }
@@ -102,6 +136,16 @@ PendingVerdict Watchdog::failed(const Status& error, int waitingOn) {
     if (!news.passed() && control_->failure().ok() && !aborting()) return false;
     return broken(error, waitingOn);
   });
+}
+
+/// What both ranks of a message have called, for everybody.
+Status Watchdog::differentMessage(const Status& error) const {
+  const CallParts seen = partsOf(message_->seen);
+  const bool told = message_->seen.head != 0 && message_->seen.count + seen.dtype != 0;
+  const MessageWait mine{message_->peer, false, message_->call}, theirs{control_->rank(), true, message_->seen};
+  if (!told) return invalidUsage("in ", describeMessage(mine), " of rank ", control_->rank(), ": ", error.message());
+  return invalidUsage("rank ", control_->rank(), " is in ", describeMessage(mine), ", but rank ", message_->peer,
+                      " is in ", describeMessage(theirs), "; Send and Recv must agree in count and type");
 }
 
 Status Watchdog::broken(const Status& error, int waitingOn) {

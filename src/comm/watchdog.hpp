@@ -4,10 +4,13 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "src/comm/abort_state.hpp"
 #include "src/comm/links.hpp"
+#include "src/comm/rank_waits.hpp"
 #include "src/comm/stray_watch.hpp"
+#include "src/comm/thread_wait.hpp"
 #include "src/control/session/session.hpp"
 #include "src/exec/drive.hpp"
 #include "src/recorder/flight_recorder.hpp"
@@ -30,6 +33,7 @@ class Watchdog final : public TaskOwner {
   void setTimeoutMs(int timeoutMs) { timeoutMs_.store(timeoutMs, std::memory_order_relaxed); }
   Deadline deadline() const { return Deadline::inMs(timeoutMs_.load(std::memory_order_relaxed)); }
   FlightRecorder& recorder() { return recorder_; }
+  RankWaits& waits() { return waits_; }
   /// What this rank says when it is asked.  Any thread.
   RankState state() const;
   AbortState& abortState() { return abortState_; }
@@ -58,6 +62,9 @@ class Watchdog final : public TaskOwner {
   /// `task` with the communicator's waiting, error and deadline rules.
   DrivenTask driven(Task* task);
 
+  /// After a task that was driven, by the thread that drove it: it waits for nothing any more.
+  void noWait();
+
   /// The error that broke the communicator, or ok.
   Status failure() const { return abortState_.failure(); }
   /// What ended the communicator, where that is why something failed with `error`.
@@ -68,13 +75,16 @@ class Watchdog final : public TaskOwner {
   bool aborting() const override { return abortState_.ended(); }
   void progress() override { links_->progress(); }
   Status aborted() override { return failure(); }
+  void isAbout(const Task& task) override;
   PendingVerdict stalled(int waitingOn) override;
   PendingVerdict expired(int waitingOn) override;
   PendingVerdict failed(const Status& error, int waitingOn) override;
   PendingVerdict unprepared(const Status& error, int waitingOn) override;
 
  private:
+  RankState ownState() const;  // but for other communicators of its thread
   PendingVerdict inquire(InquiryReason reason, int waitingOn);
+  Status differentMessage(const Status& error) const;
   Status tooLate(const Status& verdict, int waitingOn);
   Status broken(const Status& error, int waitingOn);
   Status report(int rank, const Status& error);
@@ -82,10 +92,13 @@ class Watchdog final : public TaskOwner {
   AbortState& abortState_;
   std::atomic<int> timeoutMs_;
   FlightRecorder recorder_;  // read by the control's thread
+  RankWaits waits_;          // likewise
   Control* control_ = nullptr;
   Links* links_ = nullptr;
   WaitPolicy policy_;
   std::unique_ptr<StrayWatch> strayWatch_;
+  std::shared_ptr<ThreadWait> maker_ = ThreadWait::ofThisThread();  // of the thread that made the communicator
+  std::optional<WaitingMessage> message_;                           // of the task that the next verdict is about
 };
 
 }  // namespace tutti

@@ -34,6 +34,10 @@ namespace tutti {
 
 /// Names a communicator among all of a job.
 using CommId = std::array<unsigned char, 16>;
+/// The last bit of a rendezvous' name: it was open before anyone could know of it (a unique id's, as against a place
+/// that was agreed upon), so that it is gone where nobody listens.
+inline bool openBeforeKnown(const CommId& id) { return (id.back() & 1) != 0; }
+inline void setOpenBeforeKnown(CommId* id, bool open) { id->back() = (id->back() & 0xfe) | (open ? 1 : 0); }
 
 /// How a rank joins.
 struct JoinRequest {
@@ -50,12 +54,33 @@ struct JoinRequest {
   int64_t deadlineNs = kNoTimer;  // for coming up
 };
 
+/// A message of a pair that a rank waits to send or to receive.
+struct MessageWait {
+  int32_t peer = -1;
+  bool isSend = false;
+  Fingerprint call;  // its sequence counts the pair's messages in this direction, from 0
+};
+/// Messages that a rank has begun, in this communicator's life.
+struct PairCount {
+  int32_t peer = -1;
+  uint32_t sends = 0, receives = 0;
+};
+/// More are not told; then a peer that is missing may have some.
+inline constexpr size_t kMaxPairCounts = 32;
+inline constexpr size_t kMaxElsewhereBytes = 256;
+/// A call among all ranks that goes by the control plane, and that this rank's caller is in.
+enum class Attendance : uint8_t { None, Split, Grow, End };
+
 /// What a rank is doing, for inquiries.  Filled in by the communicator, any thread.
 struct RankState {
   uint64_t entered = 0;    // newest collective this rank has entered, counted from 1; 0: none
   bool inside = false;     // it has not left it
   int32_t waitingOn = -1;  // the peer it waits for, -1 if none
   std::vector<std::pair<uint64_t, Fingerprint>> recent;  // the last calls entered, newest last
+  std::optional<MessageWait> message;
+  std::vector<PairCount> pairs;  // of ranks with which it has exchanged messages; kMaxPairCounts at most
+  Attendance attends = Attendance::None;
+  std::string elsewhere;  // the call of another communicator that its caller waits in, kMaxElsewhereBytes at most
   // For monitors:
   uint64_t calls = 0, bytes = 0;  // made so far, messages too
   std::string doing;              // the call that has begun and is not over; "": none

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "src/control/deadlock.hpp"
 #include "src/control/overlay.hpp"
 
 namespace tutti {
@@ -29,8 +30,19 @@ bool valid(Testimonies all, int rank) { return rank >= 0 && static_cast<size_t>(
 std::string waitsIn(const Question& q, Testimonies all) {
   const std::optional<RankReport>& origin = of(all, q.origin);
   if (q.sequence > 0) return describeSequence(origin, q.sequence);
+  if (origin && origin->state.message) return describeMessage(*origin->state.message);
   if (origin && origin->gatherWaitingOn >= 0) return origin->joined ? "a control exchange" : "joining";
   return "a transfer";
+}
+
+const char* nameOf(Attendance call) {
+  switch (call) {
+    case Attendance::Split: return "tuttiCommSplit";
+    case Attendance::Grow: return "tuttiCommGrow";
+    case Attendance::End: return "tuttiCommDestroy or tuttiCommFinalize";
+    case Attendance::None: break;
+  }
+  return "no call";
 }
 
 Failure fail(int rank, tuttiResult_t code, std::string text) { return {rank, Status(code, std::move(text))}; }
@@ -75,10 +87,15 @@ Diagnosis diagnoseDifferent(Testimonies all, uint64_t sequence) {
   size_t known = 0;
   for (const auto& group : groups) known += group.second.size();
   const bool clear = majority.size() > odd.size();
-  std::string text = clear ? cat(plural(odd.size()), listRanks(odd), " called ", describeCall(oddCall), " where ",
-                                 plural(majority.size()), listRanks(majority), " called ", describeCall(majorityCall))
-                           : cat(plural(majority.size()), listRanks(majority), " called ", describeCall(majorityCall),
-                                 " but ", plural(odd.size()), listRanks(odd), " called ", describeCall(oddCall));
+  // Older calls than are told may have differed, of which a Barrier has no more than a checksum.
+  const bool before = describeCall(oddCall) == describeCall(majorityCall);
+  std::string text =
+      before  ? cat("the calls of ", plural(odd.size()), listRanks(odd), " and those of ", plural(majority.size()),
+                    listRanks(majority), " differ somewhere before ", describeCall(majorityCall))
+      : clear ? cat(plural(odd.size()), listRanks(odd), " called ", describeCall(oddCall), " where ",
+                    plural(majority.size()), listRanks(majority), " called ", describeCall(majorityCall))
+              : cat(plural(majority.size()), listRanks(majority), " called ", describeCall(majorityCall), " but ",
+                    plural(odd.size()), listRanks(odd), " called ", describeCall(oddCall));
   if (groups.size() > 2) text += cat(", and others called yet something else");
   text += "; every rank must make the same collective calls in the same order with matching arguments";
   // More answers can only turn a majority around if those that are not known could.
@@ -133,15 +150,18 @@ std::optional<Failure> diagnoseSilent(const Question& q, Testimonies all) {
 }
 
 Failure absent(Testimonies all, int rank, int waiter, uint64_t sequence) {
-  return fail(
-      rank, tuttiTimeout,
-      cat("rank ", rank, " has not entered ", describeSequence(of(all, waiter), sequence), " in which rank ", waiter,
-          " waits for it; it is ", describeState(*of(all, rank)), ": find what keeps it, or raise the timeout"));
+  const bool elsewhere = !of(all, rank)->state.elsewhere.empty();
+  const char* advice = elsewhere ? "; ranks that share two communicators must use them in the same order"
+                                 : ": find what keeps it, or raise the timeout";
+  return fail(rank, tuttiTimeout,
+              cat("rank ", rank, " has not entered ", describeSequence(of(all, waiter), sequence), " in which rank ",
+                  waiter, " waits for it; it is ", describeState(*of(all, rank)), advice));
 }
 
 /// The rank that `rank` waits for, -1 if none.
 int waitsFor(const Question& q, const RankReport& t, int rank) {
   if (t.state.waitingOn >= 0) return t.state.waitingOn;
+  if (t.state.message) return t.state.message->peer;
   if (t.gatherWaitingOn >= 0) return t.gatherWaitingOn;
   return rank == q.origin ? q.suspect : -1;
 }
@@ -200,6 +220,7 @@ Failure unexplained(const Question& q, Testimonies all) {
 Diagnosis diagnose(const Question& q, Testimonies all) {
   if (const auto sequence = firstDisagreement(all)) return diagnoseDifferent(all, *sequence);
   if (auto left = diagnoseLeft(q, all)) return {std::move(left), true};
+  if (auto deadlock = diagnoseDeadlock(q.origin, all)) return {std::move(deadlock), true};
   const bool allAnswered = std::all_of(all.begin(), all.end(), [](const auto& t) { return t.has_value(); });
   if (q.reason == InquiryReason::Stalled) return {std::nullopt, allAnswered};
   if (auto culprit = diagnoseSilent(q, all)) return {std::move(culprit), false};
@@ -219,10 +240,21 @@ std::string describeSequence(const std::optional<RankReport>& report, uint64_t s
 
 std::string describeState(const RankReport& t) {
   if (t.state.inside) return cat("in ", describeSequence(t, t.state.entered));
+  if (t.state.message) return cat("in ", describeMessage(*t.state.message));
   if (!t.joined) return "still joining";
+  if (t.state.attends != Attendance::None) return cat("in ", nameOf(t.state.attends));
   if (t.gatherWaitingOn >= 0) return cat("in control exchange number ", t.gathers);
+  if (!t.state.elsewhere.empty()) return t.state.elsewhere;
   if (t.state.entered == 0) return "in no call and has made none yet";
   return cat("in no call (its last was ", describeSequence(t, t.state.entered), ")");
+}
+
+std::string describeMessage(const MessageWait& wait) {
+  const CallParts parts = partsOf(wait.call);
+  const bool known = validDataType(static_cast<int>(parts.dtype));
+  return cat(wait.isSend ? "Send to rank " : "Recv from rank ", wait.peer, " (message ", parts.sequence,
+             " of the pair, count ", parts.count, ", ",
+             known ? dataTypeName(static_cast<tuttiDataType_t>(parts.dtype)) : "of an unknown type", ")");
 }
 
 std::string listRanks(const std::vector<int>& ranks) {
@@ -241,6 +273,21 @@ void writeRankReport(Writer& out, const RankReport& t) {
   out.u64(t.state.entered);
   out.u8(static_cast<uint8_t>((t.state.inside ? 1 : 0) | (t.joined ? 2 : 0) | (t.left ? 4 : 0)));
   out.i32(t.state.waitingOn);
+  out.u8(static_cast<uint8_t>(t.state.attends));
+  out.text(std::string_view(t.state.elsewhere).substr(0, kMaxElsewhereBytes));
+  out.u8(!t.state.message ? 0 : t.state.message->isSend ? 2 : 1);
+  if (t.state.message) {
+    out.i32(t.state.message->peer);
+    out.u64(t.state.message->call.head);
+    out.u64(t.state.message->call.count);
+  }
+  const size_t pairs = std::min(t.state.pairs.size(), kMaxPairCounts);
+  out.u32(static_cast<uint32_t>(pairs));
+  for (size_t i = 0; i < pairs; ++i) {
+    out.i32(t.state.pairs[i].peer);
+    out.u32(t.state.pairs[i].sends);
+    out.u32(t.state.pairs[i].receives);
+  }
   out.u64(t.gathers);
   out.i32(t.gatherWaitingOn);
   out.u64(t.state.calls);
@@ -264,6 +311,19 @@ RankReport readRankReport(Reader& in) {
   t.joined = (flags & 2) != 0;
   t.left = (flags & 4) != 0;
   t.state.waitingOn = in.i32();
+  t.state.attends = static_cast<Attendance>(std::min<uint8_t>(in.u8(), static_cast<uint8_t>(Attendance::End)));
+  t.state.elsewhere = in.text(kMaxElsewhereBytes);
+  if (const uint8_t message = in.u8(); message != 0) {
+    const int32_t peer = in.i32();
+    const uint64_t head = in.u64();
+    t.state.message = MessageWait{peer, message == 2, {head, in.u64()}};
+  }
+  const uint32_t pairs = in.count(12);
+  for (uint32_t i = 0; i < pairs; ++i) {
+    const int32_t peer = in.i32();
+    const uint32_t sends = in.u32();
+    t.state.pairs.push_back({peer, sends, in.u32()});
+  }
   t.gathers = in.u64();
   t.gatherWaitingOn = in.i32();
   t.state.calls = in.u64();

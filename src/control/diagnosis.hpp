@@ -34,6 +34,7 @@ struct Diagnosis {
 
 /// reports: by rank; empty: no answer.  Pure.  The order of the checks:
 ///   different  at the earliest call at which two ranks differ, the odd one out by majority (both, if there is none)
+///   deadlock   ranks that wait for each other for ever (deadlock.hpp)
 ///   left       a rank that destroyed its communicator before the call that others wait in
 ///   silent     a rank that does not answer            (not for Stalled)
 ///   absent     following who waits for whom, the first that waits for nobody and is behind  (not for Stalled)
@@ -45,6 +46,8 @@ Diagnosis diagnose(const Question& question, std::span<const std::optional<RankR
 std::string describeSequence(const std::optional<RankReport>& report, uint64_t sequence);
 /// What a rank is doing: "in AllReduce number 17 (...)", "joining", "between calls".
 std::string describeState(const RankReport& report);
+/// "Recv from rank 2 (message 0 of the pair, count 17, float)".
+std::string describeMessage(const MessageWait& wait);
 /// "3", "3 and 7", "1, 2, 3 and 9 more".
 std::string listRanks(const std::vector<int>& ranks);
 

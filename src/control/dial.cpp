@@ -46,6 +46,7 @@ void Dial::retry(Network& network, const Status& reason) {
   } else if (failingSinceNs == kNoTimer) {
     failingSinceNs = now;
   }
+  refusedSinceNs = nobodyListens(reason) ? std::min(refusedSinceNs, now) : kNoTimer;
   backoffNs = std::clamp(backoffNs * 2, kFirstBackoffNs, kMaxBackoffNs);
   nextNs = now + backoffNs / 2 + backoffNs * jitter / 65536;
 }

@@ -6,6 +6,10 @@
 
 namespace tutti {
 
+/// Listeners are older than what is dialed of them, and go with their process: where nobody listens for this long there
+/// is none.
+inline constexpr int64_t kNobodyListensNs = 100'000'000;
+
 struct Dial {
   ControlAddress to;
   Hello hello;
@@ -14,6 +18,7 @@ struct Dial {
   int64_t backoffNs = 0;
   int64_t beganNs = kNoTimer;  // of a link or stream that lacks
   int64_t failingSinceNs = kNoTimer;
+  int64_t refusedSinceNs = kNoTimer;
   Status why;  // of the last failure
 
   /// It has failed: again at nextNs, later each time.
@@ -21,6 +26,10 @@ struct Dial {
   /// Whether it has failed for so long, by more than silence.
   bool failingFor(int64_t nowNs, int64_t ns) const {
     return failingSinceNs != kNoTimer && nowNs - failingSinceNs >= ns;
+  }
+  /// Whether nobody is there any more: nobody listens, or links have been cut off for so long.
+  bool findsNobody(int64_t nowNs, int64_t cutOffNs) const {
+    return failingFor(nowNs, cutOffNs) || (refusedSinceNs != kNoTimer && nowNs - refusedSinceNs >= kNobodyListensNs);
   }
 };
 

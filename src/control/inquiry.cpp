@@ -146,7 +146,7 @@ bool Inquiry::onAnswer(int, Reader& in) {
   const uint64_t number = in.u64();
   std::vector<int> quiet(in.count(4));
   for (int& rank : quiet) rank = in.i32();
-  std::vector<std::pair<int, RankReport>> all(in.count(61));
+  std::vector<std::pair<int, RankReport>> all(in.count(71));
   for (auto& [rank, report] : all) {
     rank = in.i32();
     report = readRankReport(in);
@@ -199,8 +199,19 @@ void Inquiry::look(bool last) {
   host_.conclude(failure);
 }
 
+/// Who would be to blame if the time were up.  A mute rank may be slow, unless its heartbeats are missing, too.
+void Inquiry::tellSuspicion() {
+  Question question = active_->question;
+  question.reason = InquiryReason::Deadline;
+  const std::optional<Failure> suspicion = diagnose(question, active_->answers).failure;
+  if (!suspicion || suspicion->rank < 0) return;
+  const bool answers = active_->answers[static_cast<size_t>(suspicion->rank)].has_value();
+  if (answers || active_->quiet.contains(suspicion->rank)) host_.suspect(*suspicion);
+}
+
 /// Ours found nothing wrong.
 void Inquiry::finish() {
+  if (host_.waitsLong()) tellSuspicion();
   Writer w(MessageType::AllIsWell);
   w.i32(rank_);
   w.u64(active_->number);

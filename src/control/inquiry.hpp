@@ -35,6 +35,10 @@ class InquiryHost {
   virtual std::vector<std::pair<int, RankReport>> departed() const = 0;
   /// Neighbours that have sent no heartbeat for a while.
   virtual std::vector<int> quiet() const = 0;
+  /// Whether this rank has waited for so long that somebody should look.
+  virtual bool waitsLong() const { return false; }
+  /// Nothing has failed yet; that would be the verdict at the deadline.
+  virtual void suspect(const Failure&) {}
   /// The verdict: this failure, for everyone.
   virtual void conclude(const Failure& failure) = 0;
 };
@@ -91,6 +95,7 @@ class Inquiry {
   void take(int rank, const RankReport& report);
   void look(bool last);
   void finish();
+  void tellSuspicion();
   std::string answerMessage() const;
 
   InquiryHost& host_;

@@ -14,6 +14,8 @@ namespace {
 constexpr int64_t kHeartbeatNs = 1'000'000'000;
 /// A neighbour that was not heard for this long is suspect; three beats may be late.
 constexpr int64_t kQuietNs = 3'500'000'000;
+/// A rank that waits for this long says for whom.
+constexpr int64_t kLongNs = 2'500'000'000;
 /// How far ahead of us a peer's gathers may be.
 constexpr uint64_t kMaxGathersAhead = 1 << 12;
 
@@ -280,7 +282,28 @@ std::vector<int> Member::quiet() const {
   return ranks;
 }
 
+/// A wait goes on as long as it is asked about, and this rank gets nowhere.
+void Member::noteStall() {
+  constexpr int64_t kMostBetweenNs = 2'500'000'000;
+  const RankReport t = report();
+  Stall now{t.state.entered, t.gathers, t.state.message ? t.state.message->call.head : 0, network_.nowNs(), 0};
+  const bool same = now.entered == stall_.entered && now.gathers == stall_.gathers && now.message == stall_.message;
+  if (same && now.sinceNs - stall_.lastNs < kMostBetweenNs) std::swap(now.sinceNs, stall_.sinceNs);
+  now.lastNs = network_.nowNs();
+  stall_ = now;
+}
+
+bool Member::waitsLong() const { return network_.nowNs() - stall_.sinceNs >= kLongNs; }
+
+/// Once of each rank: it may be late in every call, and that is known then.
+void Member::suspect(const Failure& failure) {
+  if (!suspected_.insert(failure.rank).second) return;
+  TUTTI_WARN("comm", "waiting for ", (network_.nowNs() - stall_.sinceNs) / 1'000'000,
+             " ms: ", failure.status.message());
+}
+
 void Member::inquire(InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs) {
+  if (reason == InquiryReason::Stalled) noteStall();
   if (failure_ || (reason == InquiryReason::Deadline && failUnreachable())) return;
   inquiry_.start(reason, sequence, suspect, graceNs);
 }

@@ -127,7 +127,10 @@ class Member : private InquiryHost {
   void sendTo(int neighbour, const std::string& message) override;
   std::vector<std::pair<int, RankReport>> departed() const override;
   std::vector<int> quiet() const override;
+  bool waitsLong() const override;
+  void suspect(const Failure& failure) override;
   void conclude(const Failure& failure) override { fail(failure); }
+  void noteStall();
 
   Network& network_;
   LinkAuthentication& authentication_;
@@ -157,6 +160,12 @@ class Member : private InquiryHost {
   int64_t heartbeatNs_ = 0;
   int64_t joinCheckNs_ = kNoTimer;
   int joinChecks_ = 0;
+  // The wait that is asked about: what this rank has done before, since when, and when it was last asked about.
+  struct Stall {
+    uint64_t entered = 0, gathers = 0, message = 0;
+    int64_t sinceNs = 0, lastNs = 0;
+  } stall_;
+  std::set<int> suspected_;  // ranks that a warning has named
 };
 
 }  // namespace tutti

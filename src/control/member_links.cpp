@@ -11,11 +11,9 @@ namespace tutti {
 
 namespace {
 
-/// A neighbour has opened its listener before anyone learns its control address: if it refuses for this long it is
-/// gone.
-constexpr int64_t kRefusedNs = 5'000'000'000;
-/// The same for a rendezvous that we have reached before.
-constexpr int64_t kRendezvousGoneNs = 1'000'000'000;
+/// A neighbour that cuts links off for this long is gone, and so is a rendezvous that has been reached before.
+constexpr int64_t kNeighbourCutOffNs = 5'000'000'000;
+constexpr int64_t kRendezvousCutOffNs = 1'000'000'000;
 /// How long a rendezvous may have another secret: that of an earlier job may still be closing.
 constexpr int64_t kOtherSecretNs = 2'000'000'000;
 
@@ -64,7 +62,7 @@ bool Member::onProven(LinkId link, const Hello& hello, bool weDialed) {
     if (!weDialed || link != rendezvousDial_.link) return false;
     rendezvousDial_.link = 0;
     rendezvousDial_.backoffNs = 0;
-    rendezvousDial_.failingSinceNs = kNoTimer;
+    rendezvousDial_.failingSinceNs = rendezvousDial_.refusedSinceNs = kNoTimer;
     rendezvousLink_ = link;
     registered_ = true;
     const int64_t left = request_.deadlineNs == kNoTimer ? kNoTimer : request_.deadlineNs - network_.nowNs();
@@ -107,7 +105,7 @@ bool Member::onStreamProven(LinkId link, const Hello& hello, bool weDialed) {
 void Member::linked(int peer, LinkId link, bool weDialed) {
   Neighbour& neighbour = neighbours_.at(peer);
   neighbour.link = link;
-  neighbour.dial.failingSinceNs = neighbour.dial.beganNs = kNoTimer;
+  neighbour.dial.failingSinceNs = neighbour.dial.refusedSinceNs = neighbour.dial.beganNs = kNoTimer;
   for (const std::string& message : neighbour.queue) network_.send(link, message);
   if (weDialed) {
     network_.send(link, Writer(MessageType::Heartbeat).take());
@@ -134,7 +132,7 @@ void Member::onDialFailed(LinkId link, const Status& why) {
   for (auto& [peer, neighbour] : neighbours_) {
     if (neighbour.dial.link != link) continue;
     retryDial(neighbour.dial, why);
-    if (failure_ || !neighbour.dial.failingFor(network_.nowNs(), kRefusedNs)) return;
+    if (failure_ || !neighbour.dial.findsNobody(network_.nowNs(), kNeighbourCutOffNs)) return;
     return fail({peer, remoteError("rank ", peer, " at ", neighbour.dial.to, " cannot be reached by rank ",
                                    request_.rank, " (", why.message(), ") ", during(),
                                    "; its process has probably ended, or a firewall or TUTTI_SOCKET_IFNAME is wrong")});
@@ -159,7 +157,8 @@ void Member::onRendezvousDialFailed(const Status& why) {
     return fail({request_.rank, invalidUsage("rank ", request_.rank, " has another secret than the rendezvous at ",
                                              request_.rendezvous, "; set TUTTI_SECRET alike on all ranks")});
   }
-  if (!registered_ || !rendezvousDial_.failingFor(now, kRendezvousGoneNs)) return;
+  const bool wasThere = registered_ || openBeforeKnown(request_.commId);
+  if (!wasThere || !rendezvousDial_.findsNobody(now, kRendezvousCutOffNs)) return;
   rendezvousDial_.nextNs = kNoTimer;
   if (rendezvousNeeded())
     fail({-1, remoteError("the rendezvous at ", request_.rendezvous, " is gone (", why.message(),

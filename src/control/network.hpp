@@ -45,6 +45,10 @@ class Network {
 
 inline constexpr int64_t kNoTimer = std::numeric_limits<int64_t>::max();
 
+/// What onClosed says of a dial where no process takes connections any more, as against one that is cut off.
+inline constexpr std::string_view kNobodyListens = "nobody listens at ";
+inline bool nobodyListens(const Status& why) { return std::string_view(why.message()).starts_with(kNobodyListens); }
+
 /// The largest message a link carries; a peer that announces more is cut off.
 inline constexpr size_t kMaxMessageBytes = 64 << 20;
 /// The same for a link that has not proven the secret yet.

@@ -63,6 +63,7 @@ Result<std::vector<PeerAddress>> readPeers(Reader& in) {
 
 void Rendezvous::onProven(LinkId link, const Hello& hello) {
   links_[link] = hello.dialer;
+  vanished_.erase(hello.dialer);
   if (hello.nRanks < kMaxRanks) most_ = std::max(most_, hello.nRanks);  // that is said where it is not known
 }
 
@@ -149,8 +150,10 @@ void Rendezvous::drop(LinkId link) {
 void Rendezvous::onClosed(LinkId link) {
   const auto it = links_.find(link);
   if (it == links_.end()) return;
-  const auto seat = seats_.find(it->second);
+  const int rank = it->second;
+  const auto seat = seats_.find(rank);
   links_.erase(it);
+  if (seat == seats_.end()) vanished_[rank] = network_.nowNs();
   if (seat == seats_.end() || seat->second.link != link) return;
   seat->second.link = 0;
   if (!seat->second.up) seat->second.lostNs = network_.nowNs();
@@ -171,6 +174,12 @@ void Rendezvous::tellFailure(LinkId link, int rank) {
 bool Rendezvous::done() const {
   if (failure_) return links_.empty() && (allHaveHeard() || network_.nowNs() >= failedNs_ + kLingerNs);
   return nRanks_ > 0 && nUp_ == static_cast<size_t>(nRanks_);
+}
+
+Failure Rendezvous::lostRank(int rank, const ControlAddress& where) const {
+  return {rank, remoteError("rank ", rank, where.empty() ? "" : " at ", where,
+                            " has lost its connection to the rendezvous while ranks were joining; its process has "
+                            "probably ended")};
 }
 
 Failure Rendezvous::missingRanks() const {
@@ -198,6 +207,7 @@ int64_t Rendezvous::nextTimerNs() const {
     if (!allHere) next = std::min(next, seat.deadlineNs);
     if (seat.lostNs != kNoTimer) next = std::min(next, seat.lostNs + kRedialNs);
   }
+  for (const auto& [rank, lostNs] : vanished_) next = std::min(next, lostNs + kRedialNs);
   return next;
 }
 
@@ -206,12 +216,11 @@ void Rendezvous::onTimer() {
   const int64_t now = network_.nowNs();
   const bool allHere = seats_.size() == static_cast<size_t>(nRanks_);
   for (const auto& [rank, seat] : seats_) {
-    if (seat.lostNs != kNoTimer && seat.lostNs + kRedialNs <= now)
-      return fail({rank, remoteError("rank ", rank, " at ", seat.controlAddress,
-                                     " has lost its connection to the rendezvous while ranks were joining; its "
-                                     "process has probably ended")});
+    if (seat.lostNs != kNoTimer && seat.lostNs + kRedialNs <= now) return fail(lostRank(rank, seat.controlAddress));
     if (!allHere && seat.deadlineNs <= now) return fail(missingRanks());
   }
+  for (const auto& [rank, lostNs] : vanished_)
+    if (lostNs + kRedialNs <= now) return fail(lostRank(rank, {}));
 }
 
 }  // namespace tutti

@@ -70,6 +70,7 @@ class Rendezvous {
 
   void onRegister(LinkId link, Reader& in);
   void drop(LinkId link);
+  Failure lostRank(int rank, const ControlAddress& where) const;
   void sendTargets(int rank);
   void tellFailure(LinkId link, int rank);
   bool allHaveHeard() const { return most_ > 0 && heard_.size() >= static_cast<size_t>(most_); }
@@ -81,7 +82,8 @@ class Rendezvous {
   int firstRank_ = -1;           // who said nRanks_
   std::map<LinkId, int> links_;  // proven: rank
   std::map<int, Seat> seats_;
-  std::set<int> otherSecret_;  // ranks that strangers claimed to be
+  std::map<int, int64_t> vanished_;  // ranks whose link broke before they had registered, and when
+  std::set<int> otherSecret_;        // ranks that strangers claimed to be
   std::optional<Failure> failure_;
   int64_t failedNs_ = 0;
   std::set<int> heard_;  // ranks that know of it

@@ -10,8 +10,8 @@ namespace tutti {
 
 namespace {
 
-/// A dial that is refused for so long finds nobody: the listener is older than the communicator.
-constexpr int64_t kRefusedByDeadNs = 300'000'000;
+/// A rank that cuts links off for so long is gone.
+constexpr int64_t kSurvivorCutOffNs = 300'000'000;
 /// Of a call, as bytes, without its text.
 constexpr size_t kCallBytes = 18;
 
@@ -200,7 +200,7 @@ bool Survivors::onDialFailed(LinkId link, const Status& why) {
   Dial& dial = peers_[rank].dial;
   dial.retry(network_, why);
   dialNs_ = std::min(dialNs_, dial.nextNs);
-  if (dial.failingFor(network_.nowNs(), kRefusedByDeadNs)) lose(rank, "it cannot be reached");
+  if (dial.findsNobody(network_.nowNs(), kSurvivorCutOffNs)) lose(rank, "it cannot be reached");
   return true;
 }
 

@@ -35,6 +35,8 @@ constexpr int kSleepUs = 1000;
 // a container that is frozen with all its ranks) has not waited meanwhile: it may be the first to go on, and must not
 // then find that the others have let it wait for too long.
 constexpr int64_t kMostBetweenLooksNs = 250'000'000;
+// Long waits are asked about at least so often, so that a rank that has fallen silent is named soon.
+constexpr int64_t kMostBetweenVerdictsNs = 1'000'000'000;
 
 void pauseCpu() {
 #if defined(__x86_64__)
@@ -96,6 +98,7 @@ Result<Progress> stepBriefly(Task& task, TaskOwner& owner, const WaitPolicy& pol
 void failTask(DrivenTask* task, const Status& error) {
   const int peer = task->task->waitingOn();
   const bool preparing = task->task->preparing();
+  task->owner->isAbout(*task->task);
   task->state.verdict = preparing ? task->owner->unprepared(error, peer) : task->owner->failed(error, peer);
   task->state.phase = DrivenTask::State::Phase::Judged;
 }
@@ -271,11 +274,14 @@ void Drive::look() {
 void Drive::checkTime(DrivenTask* task) {
   DrivenTask::State& state = task->state;
   const int64_t timeoutNs = int64_t{task->policy.timeoutMs} * 1'000'000;
-  if (timeoutNs > 0 && state.waitedNs > timeoutNs) {
+  const bool expired = timeoutNs > 0 && state.waitedNs > timeoutNs;
+  const bool stalled = !expired && state.verdict == nullptr && state.waitedNs >= state.nextLookNs;
+  if (expired || stalled) task->owner->isAbout(*task->task);
+  if (expired) {
     state.verdict = task->owner->expired(task->task->waitingOn());
     state.phase = DrivenTask::State::Phase::Judged;
-  } else if (state.verdict == nullptr && state.waitedNs >= state.nextLookNs) {
-    state.nextLookNs *= 2;
+  } else if (stalled) {
+    state.nextLookNs += std::min(state.nextLookNs, kMostBetweenVerdictsNs);
     state.verdict = task->owner->stalled(task->task->waitingOn());
   }
 }

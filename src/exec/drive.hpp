@@ -26,7 +26,7 @@ struct WaitPolicy {
   int spinUs = -1;       // TUTTI_SPIN_US; -1: by the above
   int sliceUs = 0;       // TUTTI_SLICE_US: of a thread that yields because cores are shared; 0: as it is
   int timeoutMs = 0;     // 0: for ever
-  int firstLookMs = 20;  // a wait of this long (then twice, four times ...) calls `stalled`
+  int firstLookMs = 20;  // a wait of this long (then twice, four times, at last every second) calls `stalled`
 };
 
 /// A verdict on its way: an error is the verdict; true: nothing is wrong.
@@ -42,6 +42,8 @@ class TaskOwner {
   virtual void progress() = 0;
   /// The error once aborting().
   virtual Status aborted() = 0;
+  /// Called before each of the following: the task that it is about.
+  virtual void isAbout(const Task&) {}
   /// Called after waits of firstLookMs and longer: looks for ranks that disagree or have left.  An error ends the task.
   virtual PendingVerdict stalled(int waitingOn) = 0;
   /// Called at the deadline: the error, naming the rank that is to blame.

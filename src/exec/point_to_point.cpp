@@ -31,15 +31,26 @@ Result<Progress> PointToPointRun::step() {
     if (state.done) continue;
     if (!blockedByEarlier(i)) {
       const size_t before = state.moved + state.tested;
-      TUTTI_ASSIGN(state.done, state.op.posts && !small ? advancePosted(i) : advance(&state));
+      const Result<bool> done = state.op.posts && !small ? advancePosted(i) : advance(&state);
+      if (!done.ok()) {
+        waitsIn(state.op);
+        waiting_.seen = state.op.isSend ? Fingerprint{} : state.op.endpoint->seen();
+        return done.status();
+      }
+      state.done = *done;
       moved = moved || state.done || state.moved + state.tested != before;
     }
     if (!state.done) {
       left = true;
-      if (waitingOn_ < 0) waitingOn_ = state.op.peer;
+      if (waitingOn_ < 0) waitsIn(state.op);
     }
   }
   return !left ? Progress::Done : moved ? Progress::Moved : Progress::Blocked;
+}
+
+void PointToPointRun::waitsIn(const PointToPointOp& op) {
+  waitingOn_ = op.peer;
+  waiting_ = {op.peer, op.isSend, op.call, {}};
 }
 
 Result<bool> PointToPointRun::advance(State* state) {

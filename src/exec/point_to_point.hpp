@@ -52,6 +52,7 @@ class PointToPointRun : public Task {
 
   Result<Progress> step() override;
   int waitingOn() const override { return waitingOn_; }
+  const WaitingMessage* waitingMessage() const override { return waitingOn_ >= 0 ? &waiting_ : nullptr; }
   void abandon() override;
 
  private:
@@ -70,7 +71,9 @@ class PointToPointRun : public Task {
 
   std::vector<State> ops_;
   std::vector<std::vector<Request>> posted_;  // by op; empty where none posts
+  void waitsIn(const PointToPointOp& op);
   int waitingOn_ = -1;
+  WaitingMessage waiting_;  // where that is a rank
 };
 
 }  // namespace tutti

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "src/base/status.hpp"
+#include "src/collective/fingerprint.hpp"
 
 namespace tutti {
 
@@ -10,6 +11,14 @@ enum class Progress {
   Blocked,  // nothing could be done
   Moved,    // something was done, more is left
   Done,
+};
+
+/// A message between two ranks, outside collectives.
+struct WaitingMessage {
+  int peer = -1;
+  bool isSend = false;
+  Fingerprint call;
+  Fingerprint seen;  // of a receive that was refused: what came instead; 0: nothing
 };
 
 /// One thread at a time.
@@ -20,6 +29,8 @@ class Task {
   virtual Result<Progress> step() = 0;
   /// The rank that a blocked task waits for, -1 if none.
   virtual int waitingOn() const = 0;
+  /// The send or receive that a blocked task waits for, or that has failed; null: it waits for something else.
+  virtual const WaitingMessage* waitingMessage() const { return nullptr; }
   /// Whether it waits for a device: nobody rings when that gets somewhere.
   virtual bool awaitsDevice() const { return false; }
   /// Whether it still makes what it needs, and has sent nothing.

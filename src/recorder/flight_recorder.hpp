@@ -84,6 +84,8 @@ class FlightRecorder {
   uint32_t indexOf(std::string_view algorithm);
   /// All collectives so far, as one text that ranks can compare.
   std::string digest() const { return cat(entered_.load(std::memory_order_relaxed), "/", hash_); }
+  /// A checksum of all collectives so far.  Who has the turn.
+  uint64_t history() const { return hash_; }
   /// Whether every call's times are to be exact.
   bool traces() const { return traces_; }
 

@@ -1,6 +1,7 @@
 // One rank of the death test: calls collectives until told otherwise or until one fails; says how it ended, and when.
-//   argv[1]: odd rank, argv[2]: milliseconds until it acts, argv[3]: "kill" or "stop" (itself), or "differ" (makes a
-//   call with another count than the others), argv[4]: "start" or "joined", from which on the milliseconds count
+//   argv[1]: odd rank, argv[2]: milliseconds until it acts, argv[3]: "kill" or "stop" (itself), "differ" (makes a
+//   call with another count than the others) or "sleep" (makes no more calls), argv[4]: "start" or "joined", from which
+//   on the milliseconds count
 // Output: "odd NS" when the odd rank acts, "rank R returned NS" when a call has failed (CLOCK_MONOTONIC, one clock for
 // all processes), "rank R: TEXT" of the error.
 // Exit status: 0 if the failure named the odd rank, 1 if not, 2 if a wrong result came with success.
@@ -49,7 +50,8 @@ int main(int argc, char** argv) {
   const int self = std::atoi(std::getenv("TUTTI_RANK"));
   const bool fromStart = std::string(argv[4]) == "start";
   const bool differs = how == "differ" && self == odd;
-  const bool ends = self == odd && !differs;
+  const bool sleeps = how == "sleep" && self == odd;
+  const bool ends = self == odd && !differs && !sleeps;
   if (ends && fromStart) endLater(delayMs, how == "kill" ? SIGKILL : SIGSTOP);
   tuttiComm_t comm = nullptr;
   tuttiResult_t result = tuttiCommInitEnv(&comm, nullptr);
@@ -64,6 +66,10 @@ int main(int argc, char** argv) {
     if (differs && nowNs() > actNs) {
       ++count;
       sayOdd();
+    }
+    if (sleeps && nowNs() > actNs) {
+      sayOdd();
+      pause();
     }
     std::fill(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(count), 1.0f);
     result = tuttiAllReduce(data.data(), data.data(), count, tuttiFloat32, tuttiSum, comm, nullptr);

@@ -43,6 +43,7 @@ Result<tuttiUniqueId> agreedUniqueId(const std::string& address, bool serve) {
   place.secretOfUser = given.empty() && oneHost;
   if (!place.secretOfUser) place.secret = deriveSecret(base, label);
   place.commId = deriveCommId({}, label);  // those with another secret find the place, and hear that it differs
+  setOpenBeforeKnown(&place.commId, false);
   if (serve && given.empty() && !oneHost) warnOfOpenPlace(address);
   wipe(given);
   if (serve) {

@@ -30,6 +30,7 @@ MeetingPlace agreedPlace(const FixedPlace& fixed, int port) {
   place.secretOfUser = given.empty() && fixed.oneHost;
   if (!place.secretOfUser) place.secret = deriveSecret(base, label);
   place.commId = deriveCommId({}, label);
+  setOpenBeforeKnown(&place.commId, false);
   if (given.empty() && !fixed.oneHost && fixed.place.rank == 0) warnOfOpenPlace(cat(fixed.hosts.front(), ":", port));
   wipe(given);
   return place;

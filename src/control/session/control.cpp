@@ -33,9 +33,20 @@ Control::Impl::Woken Control::Impl::wait(Visit* visit, Deadline deadline, const 
   }
 }
 
+Control::Impl::Woken Control::Impl::waitAndAsk(Visit* visit, Deadline deadline, const std::function<bool()>& ready,
+                                               bool heedAbort) {
+  // Many ranks come late, and ask less soon.
+  for (int64_t lookNs = std::max<int64_t>(20, request.nRanks) * kMs;; lookNs = std::min(2 * lookNs, 1000 * kMs)) {
+    const Deadline look = Deadline::at(std::min(deadline.ns(), nowNs() + lookNs));
+    const Woken woken = wait(visit, look, ready, heedAbort);
+    if (woken != Woken::TooLate || deadline.passed()) return woken;
+    if (!io.bootstrap->inquiryPending(member)) io.bootstrap->inquire(member, InquiryReason::Stalled, 0, -1, kBlameNs);
+  }
+}
+
 Status Control::Impl::waitFor(Visit* visit, Deadline deadline, const std::string& what,
                               const std::function<bool()>& ready, bool heedAbort) {
-  switch (wait(visit, deadline, ready, heedAbort)) {
+  switch (waitAndAsk(visit, deadline, ready, heedAbort)) {
     case Woken::Ready: return {};
     case Woken::Failed: return failure();
     case Woken::Aborted: return aborted();
@@ -65,7 +76,7 @@ Status Control::Impl::aborted() const {
 
 // ---- Coming up and going
 
-Status Control::Impl::comeUp(Deadline deadline) {
+Status Control::Impl::comeUp(Deadline deadline, const std::function<Status()>& whyAborted) {
   Visit visit(io);
   io.fds->admit(request.commId, request.secret);
   member = io.bootstrap->join(request);
@@ -85,6 +96,9 @@ Status Control::Impl::comeUp(Deadline deadline) {
     io.controls.insert(this);
     return {};
   }
+  // Who waits for this rank hears what ended its join, and not only that it has given up.
+  const Status why = woken == Woken::Aborted && whyAborted ? whyAborted() : Status();
+  if (!why.ok()) io.bootstrap->reportFailure(member, {-1, why});
   io.fds->dismiss(request.commId);
   io.bootstrap->leave(member);
   member = 0;

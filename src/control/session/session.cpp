@@ -234,7 +234,8 @@ Status Session::tell(const JoinRequest& given, const Failure& why, Deadline dead
 
 Result<std::unique_ptr<Control>> Session::join(JoinRequest request, Deadline deadline,
                                                const std::atomic<uint32_t>* abort,
-                                               std::function<void(const Failure&)> onFailure) {
+                                               std::function<void(const Failure&)> onFailure,
+                                               const std::function<Status()>& whyAborted) {
   if (request.nRanks < 1) return invalidArgument("a communicator of ", request.nRanks, " ranks");
   if (request.rank < 0 || request.rank >= request.nRanks) {
     return invalidArgument("rank ", request.rank, " is outside 0..", request.nRanks - 1);
@@ -253,13 +254,13 @@ Result<std::unique_ptr<Control>> Session::join(JoinRequest request, Deadline dea
   c.request.info = wrapInfo(impl_->presence, c.request.info);
   c.request.deadlineNs = deadline.ns();
   c.abort = abort;
-  Status up = c.comeUp(deadline);
+  Status up = c.comeUp(deadline, whyAborted);
   if (up.code() == tuttiInvalidUsage && c.request.secretOfUser) {
     // The secret may have been that of an earlier job, whose place was closing.
     const Result<Secret> now = fetchPlaceSecret(c.request.commId, c.request.rendezvous, deadline, abort);
     if (now.ok() && !(*now == c.request.secret)) {
       c.request.secret = *now;
-      up = c.comeUp(deadline);
+      up = c.comeUp(deadline, whyAborted);
     }
   }
   TUTTI_TRY(up);

@@ -52,10 +52,12 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Join a communicator; blocks until all ranks are up, `deadline`, or *abort != 0.  onFailure is called on the
   /// Session's thread when the communicator first fails, and once more when it is then ended on purpose; it must not
   /// block or call back into Control.
-  /// abort (or nullptr) is looked at by every later wait of the Control too and must outlive it.  Of the request, self
-  /// and deadlineNs are filled in here, and the secret where it is the user's.
+  /// abort (or nullptr) is looked at by every later wait of the Control too and must outlive it.  whyAborted: called
+  /// where that ends the join; what it says, if anything, is what the other ranks hear.  Of the request, self and
+  /// deadlineNs are filled in here, and the secret where it is the user's.
   Result<std::unique_ptr<Control>> join(JoinRequest request, Deadline deadline, const std::atomic<uint32_t>* abort,
-                                        std::function<void(const Failure&)> onFailure);
+                                        std::function<void(const Failure&)> onFailure,
+                                        const std::function<Status()>& whyAborted = {});
 
   struct Impl;  // session_impl.hpp
 

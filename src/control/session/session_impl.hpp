@@ -110,7 +110,9 @@ struct Control::Impl {
   enum class Woken { Ready, Failed, Aborted, TooLate };
   /// Wait, under the visit's lock, until ready() or one of the other three.
   Woken wait(Visit* visit, Deadline deadline, const std::function<bool()>& ready, bool heedAbort = true);
-  /// wait() as a Status; `what` completes "rank 3 of 8 waited until its deadline for ...".
+  /// The same; every now and then all ranks are asked whether they have made other calls.
+  Woken waitAndAsk(Visit* visit, Deadline deadline, const std::function<bool()>& ready, bool heedAbort);
+  /// waitAndAsk() as a Status; `what` completes "rank 3 of 8 waited until its deadline for ...".
   Status waitFor(Visit* visit, Deadline deadline, const std::string& what, const std::function<bool()>& ready,
                  bool heedAbort = true);
   Result<std::vector<std::string>> gather(std::string blob, Deadline deadline, bool heedAbort,
@@ -123,7 +125,7 @@ struct Control::Impl {
   /// The error that ends a wait before its deadline, or ok.
   Status over() const;
 
-  Status comeUp(Deadline deadline);
+  Status comeUp(Deadline deadline, const std::function<Status()>& whyAborted);
   Status unwrapInfos();
   void tellFailure();
   void tellGone();

@@ -51,8 +51,16 @@ void SocketNetwork::tryNext(LinkId id, Link& link) {
     return;
   }
   if (!link.attempts.empty()) return;
-  failed_.emplace_back(id, remoteError("cannot connect to ", link.problems));
+  const bool refused = link.refusals > 0 && link.otherProblems == 0;
+  failed_.emplace_back(id, remoteError(refused ? kNobodyListens : "cannot connect to ", link.problems));
   reactor_.wake();
+}
+
+void SocketNetwork::addProblem(Link& link, const SocketAddress& to, int error) {
+  link.problems += cat(link.problems.empty() ? "" : "; ", to.text(), ": ", std::strerror(error));
+  // An address of a family that this host lacks says nothing of the other one.
+  if (error == EADDRNOTAVAIL || error == ENETUNREACH || error == EAFNOSUPPORT) return;
+  ++(error == ECONNREFUSED ? link.refusals : link.otherProblems);
 }
 
 bool SocketNetwork::beginConnect(LinkId id, Link& link, size_t candidate) {
@@ -70,7 +78,7 @@ bool SocketNetwork::beginConnect(LinkId id, Link& link, size_t candidate) {
       }
     }
   }
-  link.problems += cat(link.problems.empty() ? "" : "; ", to.text(), ": ", std::strerror(errno));
+  addProblem(link, to, errno);
   return false;
 }
 
@@ -86,8 +94,7 @@ void SocketNetwork::attemptDone(LinkId id, size_t candidate) {
   if (getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) error = errno;
   if (error == 0 && connectedToItself(fd.get())) error = ECONNREFUSED;
   if (error != 0) {
-    const std::string to = link.candidates[candidate].text();
-    link.problems += cat(link.problems.empty() ? "" : "; ", to, ": ", std::strerror(error));
+    addProblem(link, link.candidates[candidate], error);
     return tryNext(id, link);
   }
   dropAttempts(link);

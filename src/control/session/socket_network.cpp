@@ -117,7 +117,12 @@ void SocketNetwork::restFromAccepting(int error) {
   }
 }
 
-void SocketNetwork::tuneSocket(int fd) const { tuneControlSocket(fd, timeoutMs_); }
+// Heartbeats go every second, and the system acknowledges them for a process that is stopped: where it does not for so
+// long, the host is gone.  A cable that is pulled for five seconds, and a packet sent again behind it, take less.
+void SocketNetwork::tuneSocket(int fd) const {
+  constexpr int64_t kHostGoneMs = 8000;
+  tuneControlSocket(fd, timeoutMs_ > 0 ? std::min(timeoutMs_, kHostGoneMs) : kHostGoneMs);
+}
 
 // ---- Links
 

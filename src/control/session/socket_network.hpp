@@ -77,7 +77,8 @@ class SocketNetwork : public Network {
     size_t candidate = 0;                   // the next to be tried
     std::vector<Attempt> attempts;          // at those before; the first that is answered counts
     int64_t timerNs = kNoTimer;
-    std::string problems;   // of the attempts that have failed
+    std::string problems;  // of the attempts that have failed
+    int refusals = 0, otherProblems = 0;
     std::string streamKey;  // HandingOver
     DirectionKeys keys;
   };
@@ -94,6 +95,7 @@ class SocketNetwork : public Network {
 
   bool watch(LinkId id, Link& link);
   void tryNext(LinkId id, Link& link);
+  static void addProblem(Link& link, const SocketAddress& to, int error);
   bool beginConnect(LinkId id, Link& link, size_t candidate);
   void attemptDone(LinkId id, size_t candidate);
   void dropAttempts(Link& link);

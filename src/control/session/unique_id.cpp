@@ -192,6 +192,7 @@ Result<tuttiUniqueId> openRendezvousPlace(Reach reach) {
   TUTTI_ASSIGN(std::shared_ptr<Session> session, Session::create(reach));
   MeetingPlace place;
   place.commId = randomBytes<CommId>();
+  setOpenBeforeKnown(&place.commId, true);
   place.secret = Secret::random();
   place.controlAddress = session->controlAddress();
   session->serveRendezvous(place.commId, place.secret, place.controlAddress);

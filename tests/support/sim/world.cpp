@@ -282,7 +282,8 @@ void SimWorld::dispatch(Event& event) {
     node.timerNs = kNoTimer;
   }
   if (event.kind == Kind::Arrive) {
-    if (node.dead || node.machine == nullptr) return scheduleOnLink(event.link ^ 1, Kind::Closed, "connection refused");
+    if (node.dead || node.machine == nullptr)
+      return scheduleOnLink(event.link ^ 1, Kind::Closed, cat(kNobodyListens, "that node"));
     // The system accepts on behalf of a frozen process, so the dialer is told first.
     if (event.text.empty()) scheduleOnLink(event.link ^ 1, Kind::Connected, {});
     event.text = "accepted";

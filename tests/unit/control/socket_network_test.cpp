@@ -104,7 +104,7 @@ TEST_CASE("a dial goes through the addresses until one answers") {
   CHECK(soon({&a, &b}, [&] { return a.notes.connected.size() == 1; }));
   a.network.dial(bad + "," + bad);
   CHECK(soon({&a, &b}, [&] { return a.notes.closed.size() == 1; }));
-  CHECK(a.notes.closed.at(0) == "cannot connect to " + bad + ": Connection refused; " + bad + ": Connection refused");
+  CHECK(a.notes.closed.at(0) == "nobody listens at " + bad + ": Connection refused; " + bad + ": Connection refused");
   a.network.dial("nonsense");
   CHECK(a.notes.closed.size() == 1);  // never from within dial
   CHECK(soon({&a, &b}, [&] { return a.notes.closed.size() == 2; }));

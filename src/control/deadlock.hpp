@@ -1,0 +1,20 @@
+// Ranks that wait for each other for ever: who needs what of whom before it can go on, a pure function of what every
+// rank says of itself.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "src/control/diagnosis.hpp"
+
+namespace tutti {
+
+/// A circle of waits; two ranks in control exchanges that are not the same call; or an exchange on one rank before, on
+/// another behind a collective.
+/// Only what can never end counts, so that it can be said before the deadline: a Recv whose peer has not made the Send,
+/// a collective or an exchange that takes every rank and that some rank has not entered.  Such waits end by deeds of
+/// the other rank alone, which are counted, and no rank undoes a deed; so answers that were given at different times
+/// are no danger.  origin: whose waits are followed.  No circle: empty.
+std::optional<Failure> diagnoseDeadlock(int origin, std::span<const std::optional<RankReport>> reports);
+
+}  // namespace tutti
