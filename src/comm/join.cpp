@@ -77,28 +77,6 @@ Result<std::string> commonSettings(const CommSettings& settings) {
                     " maxChannels=", settings.maxChannels);
 }
 
-bool isAllowed(const TransportEntry& entry, const CommSettings& settings) {
-  if (configText("TUTTI_ENCRYPT") == "1" && !entry.canEncrypt()) return false;
-  const bool listNames = !settings.transports.empty() && settings.transports.front() != '^';
-  return entry.links.empty() || ((listNames || !entry.onlyNamed) && transportAllowed(settings.transports, entry.name));
-}
-
-/// What is asked for by name and cannot encrypt where all is to be encrypted.
-Status checkEncryption(const CommSettings& settings) {
-  if (configText("TUTTI_ENCRYPT") != "1") return {};
-  const bool listNames = !settings.transports.empty() && settings.transports.front() != '^';
-  for (const TransportEntry* entry : settings.table) {
-    const bool plugin =
-        entry->name == "ncclnet" && !configText("TUTTI_NET_PLUGIN").empty() && configText("TUTTI_NET_PLUGIN") != "none";
-    const bool asked = (listNames || plugin) && transportAllowed(settings.transports, entry->name);
-    if (entry->canEncrypt() || !asked) continue;
-    return invalidUsage("TUTTI_ENCRYPT=1, but ", entry->name, ", which ",
-                        listNames ? "TUTTI_TRANSPORTS (or config.transports)" : "TUTTI_NET_PLUGIN",
-                        " asks for, does not encrypt what it sends between hosts; tcp does");
-  }
-  return {};
-}
-
 // Over sockets every slice is a call on both sides and a wait, so larger ones pay until the slices of all ranks no
 // longer share the cache; that comes at once where ranks share cores.  A function of what all ranks know alike.
 constexpr size_t kSocketSliceBytes = 256 << 10;

@@ -138,6 +138,27 @@ bool transportAllowed(const std::string& list, std::string_view name) {
   return named != exclude;
 }
 
+bool isAllowed(const TransportEntry& entry, const CommSettings& settings) {
+  if (configText("TUTTI_ENCRYPT") == "1" && !entry.canEncrypt()) return false;
+  const bool listNames = !settings.transports.empty() && settings.transports.front() != '^';
+  return entry.links.empty() || ((listNames || !entry.onlyNamed) && transportAllowed(settings.transports, entry.name));
+}
+
+Status checkEncryption(const CommSettings& settings) {
+  if (configText("TUTTI_ENCRYPT") != "1") return {};
+  const bool listNames = !settings.transports.empty() && settings.transports.front() != '^';
+  for (const TransportEntry* entry : settings.table) {
+    const bool plugin =
+        entry->name == "ncclnet" && !configText("TUTTI_NET_PLUGIN").empty() && configText("TUTTI_NET_PLUGIN") != "none";
+    const bool asked = (listNames || plugin) && transportAllowed(settings.transports, entry->name);
+    if (entry->canEncrypt() || !asked) continue;
+    return invalidUsage("TUTTI_ENCRYPT=1, but ", entry->name, ", which ",
+                        listNames ? "TUTTI_TRANSPORTS (or config.transports)" : "TUTTI_NET_PLUGIN",
+                        " asks for, does not encrypt what it sends between hosts; tcp does");
+  }
+  return {};
+}
+
 Status checkTransportList(const std::string& list, TransportTable table) {
   if (list.empty()) return {};
   const bool exclude = list.front() == '^';

@@ -43,6 +43,11 @@ std::string_view waitModeName(tuttiWaitMode_t mode);
 
 /// Whether a transport of this name may be used: "shm,tcp" lists, "^x" excludes, "" allows all.
 bool transportAllowed(const std::string& list, std::string_view name);
+/// Whether ranks with these settings may be joined by it: it is in the list, and encrypts where TUTTI_ENCRYPT asks for
+/// that.
+bool isAllowed(const TransportEntry& entry, const CommSettings& settings);
+/// Errors: InvalidUsage: a transport is asked for by name that cannot encrypt, where all is to be encrypted.
+Status checkEncryption(const CommSettings& settings);
 /// Errors: InvalidUsage naming the unknown transport and those of the table.
 Status checkTransportList(const std::string& list, TransportTable table);
 

@@ -36,19 +36,38 @@ TEST_CASE("an address says the options, and is refused if it is not one") {
   CHECK(decodeTcpAddress(encodeTcpAddress(options))->slotBytes == 9000);
   CHECK(decodeTcpAddress(encodeTcpAddress(options))->nSockets == 3);
   CHECK(decodeTcpAddress(encodeTcpAddress({.nPaths = 2}))->nPaths == 2);
-  const std::string rest = " reconnect=1 window=65536 host=5 paths=1";
-  CHECK(decodeTcpAddress("tcp3 sockets=1 slot=1" + rest)->hostId == 5);
-  for (const std::string bad : {"", "tcp3", "tcp3 sockets=0 slot=1", "tcp3 sockets=17 slot=1", "tcp3 sockets=1 slot=0",
-                                "tcp3 sockets=1 slot=1 ", "tcp2 sockets=1 slot=1", "tcp3 sockets=-1 slot=1",
-                                "tcp3 sockets=1 slot=99999999999999999999"}) {
+  const std::string rest = " reconnect=1 window=65536 host=5 paths=1 seal=0";
+  CHECK(decodeTcpAddress("tcp4 sockets=1 slot=1" + rest)->hostId == 5);
+  for (const std::string bad : {"", "tcp4", "tcp4 sockets=0 slot=1", "tcp4 sockets=17 slot=1", "tcp4 sockets=1 slot=0",
+                                "tcp4 sockets=1 slot=1 ", "tcp3 sockets=1 slot=1", "tcp4 sockets=-1 slot=1",
+                                "tcp4 sockets=1 slot=99999999999999999999"}) {
     CAPTURE(bad);
     CHECK(decodeTcpAddress(bad).status().code() == tuttiRemoteError);
     CHECK(decodeTcpAddress(bad + rest).status().code() == tuttiRemoteError);
   }
-  CHECK(!decodeTcpAddress("tcp3 sockets=1 slot=1 reconnect=3 window=65536 host=5 paths=1").ok());
-  CHECK(!decodeTcpAddress("tcp3 sockets=1 slot=1 reconnect=1 window=65536 host=5 paths=0").ok());
-  CHECK(!decodeTcpAddress("tcp3 sockets=1 slot=1 reconnect=1 window=65536 host=5 paths=9").ok());
-  CHECK(!decodeTcpAddress("tcp3 sockets=1 slot=1" + rest + " ").ok());
+  CHECK(!decodeTcpAddress("tcp4 sockets=1 slot=1 reconnect=3 window=65536 host=5 paths=1 seal=0").ok());
+  CHECK(!decodeTcpAddress("tcp4 sockets=1 slot=1 reconnect=1 window=65536 host=5 paths=0 seal=0").ok());
+  CHECK(!decodeTcpAddress("tcp4 sockets=1 slot=1 reconnect=1 window=65536 host=5 paths=9 seal=0").ok());
+  CHECK(!decodeTcpAddress("tcp4 sockets=1 slot=1 reconnect=1 window=65536 host=5 paths=1 seal=3").ok());
+  CHECK(!decodeTcpAddress("tcp4 sockets=1 slot=1" + rest + " ").ok());
+  const TcpOptions sealed{.protection = tcp::Protection::Encryption};
+  CHECK(decodeTcpAddress(encodeTcpAddress(sealed))->protection == tcp::Protection::Encryption);
+}
+
+TEST_CASE("ranks that protect their bytes differently, or have no keys to do it with, are told so") {
+  LoopbackStreams streams(AF_INET, 0);
+  LoopbackStreams::Of view(streams, 0);
+  const auto connect = [&](tcp::Protection mine, tcp::Protection theirs) {
+    const auto transport = TcpTransport::create(view, 0, {.protection = mine});
+    REQUIRE(transport.ok());
+    return awaitEndpoint(**transport, 3, encodeTcpAddress({.protection = theirs}), 0, Deadline::inMs(1000)).status();
+  };
+  CHECK(connect(tcp::Protection::Encryption, tcp::Protection::Tags).message() ==
+        "rank 0 has TUTTI_ENCRYPT=1 and rank 3 has TUTTI_INTEGRITY=mac; set TUTTI_ENCRYPT and TUTTI_INTEGRITY alike on "
+        "all ranks");
+  CHECK(connect(tcp::Protection::Checksums, tcp::Protection::Encryption).code() == tuttiInvalidUsage);
+  CHECK(connect(tcp::Protection::Encryption, tcp::Protection::Encryption).message() ==
+        "TUTTI_ENCRYPT=1 cannot be had with rank 3: its connections were made without a secret");
 }
 
 TEST_CASE("ranks with different options are told which variable, which values and which ranks") {

@@ -21,6 +21,7 @@ Status meetOnce(const std::shared_ptr<Session>& session, LaunchInfo* info) {
     TUTTI_ASSIGN(const MeetingPlace place, decodeUniqueId(info->id));
     request.commId = place.commId;
     request.secret = place.secret;
+    request.secretOfUser = place.secretOfUser;
     request.rendezvous = place.controlAddress;
   }
   TUTTI_ASSIGN(const std::unique_ptr<Control> control,

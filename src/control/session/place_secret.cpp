@@ -117,8 +117,8 @@ Result<Secret> fetchPlaceSecret(const CommId& commId, const std::string& where, 
     if (stop != nullptr && stop->load(std::memory_order_relaxed) != 0)
       return remoteError("was told to abort while it waited for the rendezvous at ", where);
     if (deadline.passed()) {
-      return timeoutError("got no answer from the rendezvous at ", where, ": no process of user ", geteuid(),
-                          " serves it on this host (abstract Unix socket ", name,
+      return timeoutError("got no answer from the rendezvous at ", where, " (no process of user ", geteuid(),
+                          " serves it on this host: abstract Unix socket ", name,
                           "); check that rank 0 runs, here and as this user, or set TUTTI_SECRET alike on all ranks");
     }
     ::usleep(kAskAgainMs * 1000);
