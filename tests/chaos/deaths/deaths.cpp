@@ -91,7 +91,7 @@ void judge(const Plan& plan, const Scene& scene, bool ended, Tally* tally) {
     tally->errorMs.push_back(ms);
     if (account.wentOnUs.load() != 0)
       tally->onMs.push_back(static_cast<double>(account.wentOnUs.load() - diedUs) / 1000);
-    if (ms > kDeadlineMs / 4.0) hung = true;
+    if (ms > deadlineMs(plan) / 4.0) hung = true;
     if (ms > 250)
       std::printf("%s: rank %d only after %.1f ms: %s\n", describe(plan).c_str(), rank, ms, account.error.data());
   }

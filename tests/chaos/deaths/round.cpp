@@ -30,9 +30,9 @@ bool names(const std::string& text, int rank) {
 
 void die(const Plan& plan, Scene& scene) { arm(plan.fate, scene.diedUs, scene.sent); }
 
-tuttiConfig_t config() {
+tuttiConfig_t config(const Plan& plan) {
   tuttiConfig_t made = TUTTI_CONFIG_INITIALIZER;
-  made.timeoutMs = kDeadlineMs;
+  made.timeoutMs = deadlineMs(plan);
   return made;
 }
 
@@ -55,13 +55,16 @@ struct Rank {
     const std::string text = tuttiGetLastError(of);
     put(account.error, text);
     if (mortal()) return true;
-    const bool named = names(text, plan.victim) || (plan.hosts && text.find("rendezvous") != std::string::npos);
+    // Another rank may have heard of the death before, and begun to shrink.
+    const bool goesOn = text.find("has revoked the communicator") != std::string::npos;
+    const bool named =
+        goesOn || names(text, plan.victim) || (plan.hosts && text.find("rendezvous") != std::string::npos);
     if (named && (result == tuttiRemoteError || result == tuttiTimeout)) return true;
     return complain("gave " + std::to_string(result) + ": " + text);
   }
 
   bool init(bool dies) {
-    tuttiConfig_t c = config();
+    tuttiConfig_t c = config(plan);
     if (dies && mortal()) die(plan, scene);
     const tuttiResult_t result = tuttiCommInitRankConfig(&comm, plan.nRanks, scene.first, rank, &c);
     if (result == tuttiSuccess) return true;
@@ -185,7 +188,7 @@ struct Rank {
 };
 
 void liveAsNew(Rank& r) {
-  tuttiConfig_t c = config();
+  tuttiConfig_t c = config(r.plan);
   const tuttiResult_t result =
       tuttiCommGrow(nullptr, r.plan.nRanks + r.plan.nNew, &r.scene.second, r.rank, &r.comm, &c);
   (void)(result == tuttiSuccess ? r.barriers(r.comm) : r.blame(result, nullptr));
