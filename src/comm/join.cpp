@@ -396,8 +396,7 @@ Status Joining::openResultChecks() {
   TUTTI_ASSIGN(const int64_t every, configInteger("TUTTI_CHECK_RESULTS"));
   if (every == 0) return {};
   if (layout_.anyCuda())
-    return invalidUsage("TUTTI_CHECK_RESULTS=", every, " is for communicators of ranks on the host, and this one has ",
-                        "ranks on CUDA devices; set it to 0");
+    return invalidUsage("TUTTI_CHECK_RESULTS=", every, " is for ranks on the host alone, not on CUDA devices; set 0");
   TUTTI_DEBUG("comm", "rank ", rank(), ": of ", every,
               " calls whose results are the same on all ranks one is compared");
   comm_.resultChecks_ = std::make_unique<ResultChecks>(*comm_.control_, static_cast<int>(every));
