@@ -34,13 +34,10 @@ uint64_t newCommunicator() {
 
 PeerDescriptor ownDescriptor(int rank) {
   PeerDescriptor descriptor;
-  descriptor.info.rank = rank;
+  descriptor.info = {
+      .rank = rank, .hostId = hostIdentity(), .processId = processIdentity(), .pid = getpid(), .uid = getuid()};
   descriptor.release = releaseText();
-  descriptor.info.hostId = hostIdentity();
   descriptor.network = networkIdentity();
-  descriptor.info.processId = processIdentity();
-  descriptor.info.pid = getpid();
-  descriptor.info.uid = getuid();
   char host[64] = "?";
   (void)gethostname(host, sizeof host - 1);
   descriptor.hostName = host;

@@ -84,6 +84,11 @@ void SealedLinks::close(LinkId link) {
   below_.close(link);
 }
 
+void SealedLinks::drop(LinkId link) {
+  links_.erase(link);
+  below_.drop(link);
+}
+
 void SealedLinks::handOver(LinkId link, const std::string& streamKey, const DirectionKeys& none) {
   const auto ends = links_.find(link);
   const DirectionKeys keys = ends == links_.end() ? none : ends->second.keys;

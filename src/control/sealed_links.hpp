@@ -52,6 +52,8 @@ class SealedLinks final : public Network {
   LinkId dial(const ControlAddress& to) override { return below_.dial(to); }
   void send(LinkId link, std::string_view message) override;
   void close(LinkId link) override;
+  void drop(LinkId link) override;
+  size_t mostStrangers() const override { return below_.mostStrangers(); }
   /// Its keys go with it.
   void handOver(LinkId link, const std::string& streamKey, const DirectionKeys& none = {}) override;
 

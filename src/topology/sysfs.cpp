@@ -1,10 +1,14 @@
 #include "src/topology/sysfs.hpp"
 
+#include <dirent.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
+#include <string_view>
 
 #include "src/topology/complete.hpp"
 #include "src/topology/rates.hpp"
@@ -168,10 +172,12 @@ std::string line(const std::string& path) {
 }
 
 std::vector<std::string> names(const std::string& path) {
+  // Not by std::filesystem, whose iterators end the process where there is no memory for a name.
   std::vector<std::string> found;
-  std::error_code error;
-  for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
-    found.push_back(entry->path().filename().string());
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(path.c_str()), [](DIR* open) { return closedir(open); });
+  while (const dirent* entry = folder != nullptr ? readdir(folder.get()) : nullptr) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") found.emplace_back(name);
   }
   std::sort(found.begin(), found.end());
   return found;
