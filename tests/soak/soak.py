@@ -2,7 +2,8 @@
 """Several jobs at once for a long time, on fewer cores than ranks: soak.py TUTTI_RUN SOAK_RANKS [SECONDS] [JOBS] [RANKS].
 
 Jobs go by shm, tcp, and both in turn.  Prints what each rank holds, and ends with 1 if a result was wrong or a rank's memory,
-descriptors or threads have grown; /dev/shm is to be as it was."""
+descriptors or threads have grown; /dev/shm is to be as it was.  Memory is to be what is held: glibc's allocator
+keeps free what it took for large buffers, in pieces, and more the longer it runs, unless it gives large ones back."""
 import os
 import subprocess
 import sys
@@ -13,7 +14,8 @@ before = set(os.listdir("/dev/shm"))
 started = []
 for job in range(int(jobs)):
     transports = ("shm", "tcp", "shm,tcp")[job % 3]
-    environment = {**os.environ, "TUTTI_TRANSPORTS": transports, "TUTTI_CALIBRATION": "off"}
+    environment = {**os.environ, "TUTTI_TRANSPORTS": transports, "TUTTI_CALIBRATION": "off", "MALLOC_ARENA_MAX": "1",
+                   "MALLOC_TRIM_THRESHOLD_": "131072"}
     process = subprocess.Popen([run, "-n", ranks, ranks_program, seconds], env=environment, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     started.append((transports, process))
