@@ -9,6 +9,7 @@
 #include <mutex>
 #include <set>
 
+#include "tests/support/thorough.hpp"
 #include "tests/unit/control/ranks.hpp"
 
 using namespace tutti;
@@ -43,7 +44,7 @@ std::string readAll(int fd, size_t bytes) {
 }  // namespace
 
 TEST_CASE("ranks join, exchange and part") {
-  const int n = GENERATE(1, 2, 3, 8, 64);
+  const int n = GENERATE(1, 2, 3, 8, kThorough ? 64 : 16);
   CAPTURE(n);
   const Rendezvous rendezvous;
   CHECK(onRanks(n, [&](int rank) -> std::string {
@@ -66,9 +67,10 @@ TEST_CASE("ranks join, exchange and part") {
 }
 
 TEST_CASE("256 ranks join") {
+  const int n = kThorough ? 256 : 32;
   const Rendezvous rendezvous;
-  CHECK(onRanks(256, [&](int rank) -> std::string {
-          ControlResult joined = rendezvous.join(rank, 256, 60'000);
+  CHECK(onRanks(n, [&](int rank) -> std::string {
+          ControlResult joined = rendezvous.join(rank, n, 60'000);
           return joined.ok() ? (*joined)->barrier(Deadline::inMs(60'000)).message() : joined.status().message();
         }) == "");
 }
