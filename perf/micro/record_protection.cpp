@@ -1,5 +1,5 @@
-// What the protection of tcp's bytes costs in processor time: checksums, tags and encryption of one stream between two
-// ends in memory, and the seals of control messages.  Ratios to checksums in the same run; best of several.
+// Measures the processor time that protecting tcp's bytes costs.  It times checksums, tags and encryption of one stream
+// between two ends in memory, and the seals of control messages.  Ratios are to checksums of the same run.
 #include <algorithm>
 #include <array>
 #include <cstdio>

@@ -26,7 +26,7 @@ HandleTable<tuttiEvent>& events() {
 using Stream = std::shared_ptr<tuttiStream>;
 using Event = std::shared_ptr<tuttiEvent>;
 
-/// What a forked child is told of a stream or an event of its parent's, whose threads it does not have.
+/// The error for a stream or an event in a forked child: its thread lives in the parent alone.
 Status ofParent(const char* what) {
   return invalidUsage(what, " was made before this process was forked and is its parent's: make one in the child");
 }

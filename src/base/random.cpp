@@ -40,7 +40,7 @@ int fromSystem(std::span<std::byte> out) {
   return fill(out, [&](void* at, size_t bytes) { return ::read(device.get(), at, bytes); }) == 0 ? 0 : refused;
 }
 
-/// What the system gave while it did: the rest follows from it, by HMAC of a counter.
+/// Random bytes that the system gave earlier.  Later ones are an HMAC of a counter under them, if the system fails.
 struct Seed {
   ProcessMutex mutex;
   std::optional<Digest> key;  // under mutex

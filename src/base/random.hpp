@@ -11,7 +11,7 @@ namespace tutti {
 /// Before anything else here, once or often.  Errors: SystemError: there are no random bytes.
 Status seedRandom();
 
-/// Where the system gives none any more, they follow from what it gave seedRandom(), which must have succeeded then.
+/// Random bytes of the system.  If it fails, they are derived from those of seedRandom(), which must have succeeded.
 void fillRandom(std::span<std::byte> out);
 
 /// Bytes: a std::array of bytes.

@@ -1,7 +1,7 @@
-// A key of 32 bytes that stands in one place of memory, whoever has a copy of the object.
+// A key of 32 bytes.  All copies of the object share one place in memory.
 //
-// That place is left out of core dumps (MADV_DONTDUMP), kept from swap where the system allows it (mlock), and wiped
-// when the last copy goes.
+// Core dumps leave that place out (MADV_DONTDUMP).  It is not swapped if the system allows that (mlock).  The last copy
+// wipes it.
 #pragma once
 
 #include <array>

@@ -349,8 +349,8 @@ Status Joining::openLinks() {
   return {};
 }
 
-// What waits at the end of a message is a piece on the slowest interface, and the other interfaces with it.  Not where
-// ranks share a host, as the slots of other transports have been made.  A function of what all ranks know alike.
+// Larger messages, since the end of each waits for a piece on the slowest interface.  Hosts with several ranks keep
+// their size: slots of other transports have been made by then.  A function of what all ranks know alike.
 void Joining::useAllPaths() {
   constexpr size_t kPathsSliceBytes = 1 << 20;
   const PathUse use = pathUse(*comm_.links_);

@@ -79,11 +79,16 @@ RankState Watchdog::state() const {
   return state;
 }
 
+/// For the flight record and for inquiries.
+void Watchdog::waitFor(int rank) {
+  recorder_.waitFor(rank);
+  waits_.waitFor(recorder_.place().entered, rank);
+}
+
 /// About the newest call, or the message.
 PendingVerdict Watchdog::inquire(InquiryReason reason, int waitingOn) {
+  waitFor(waitingOn);
   const FlightRecorder::Place place = recorder_.place();
-  recorder_.waitFor(waitingOn);
-  waits_.waitFor(place.entered, waitingOn);
   return control_->beginInquiry(reason, message_ && !place.inside ? 0 : place.entered, waitingOn, kVerdictMs);
 }
 
@@ -126,8 +131,7 @@ PendingVerdict Watchdog::failed(const Status& error, int waitingOn) {
       return final;
     });
   }
-  recorder_.waitFor(waitingOn);
-  waits_.waitFor(recorder_.place().entered, waitingOn);
+  waitFor(waitingOn);
   if (error.code() == tuttiUnhandledCudaError) {  // this rank's own trouble
     return pendingBy<bool>([=, this]() -> Result<bool> { return report(control_->rank(), error); });
   }

@@ -83,6 +83,7 @@ class Watchdog final : public TaskOwner {
 
  private:
   RankState ownState() const;  // but for other communicators of its thread
+  void waitFor(int rank);
   PendingVerdict inquire(InquiryReason reason, int waitingOn);
   Status differentMessage(const Status& error) const;
   Status tooLate(const Status& verdict, int waitingOn);

@@ -64,7 +64,7 @@ def _from_backward():
 
 
 def _may_move(storage, n_ranks):
-    # Who has the memory as numpy's, or has lent it to torch, would be left with the old one: resizable() tells.
+    # resizable() is false for memory that numpy shares, or has lent to torch: numpy would keep the old memory.
     if not storage.resizable() or storage.is_shared():
         return False
     try:
