@@ -261,133 +261,116 @@ Status dump(tuttiComm_t handle, const char* path) {
 
 extern "C" {
 
-tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int nRanks, tuttiUniqueId commId, int rank) try {
-  const Status status = initRank(comm, nRanks, commId, rank, nullptr);
-  wipe(commId.internal, sizeof commId.internal);
-  return reportCall("CommInitRank", status, nullptr);
-} catch (const std::exception&) {
-  return thrown("CommInitRank", nullptr);
+tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int nRanks, tuttiUniqueId commId, int rank) {
+  return guardedCall("CommInitRank", nullptr, [&] {
+    const Status status = initRank(comm, nRanks, commId, rank, nullptr);
+    wipe(commId.internal, sizeof commId.internal);
+    return status;
+  });
 }
 
 tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t* comm, int nRanks, tuttiUniqueId commId, int rank,
-                                      tuttiConfig_t* config) try {
-  const Status status = initRank(comm, nRanks, commId, rank, config);
-  wipe(commId.internal, sizeof commId.internal);
-  return reportCall("CommInitRankConfig", status, nullptr);
-} catch (const std::exception&) {
-  return thrown("CommInitRankConfig", nullptr);
+                                      tuttiConfig_t* config) {
+  return guardedCall("CommInitRankConfig", nullptr, [&] {
+    const Status status = initRank(comm, nRanks, commId, rank, config);
+    wipe(commId.internal, sizeof commId.internal);
+    return status;
+  });
 }
 
-tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int nDev, const int* devList) try {
-  return reportCall("CommInitAll", initAll(comms, nDev, devList), nullptr);
-} catch (const std::exception&) {
-  return thrown("CommInitAll", nullptr);
+tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int nDev, const int* devList) {
+  return guardedCall("CommInitAll", nullptr, [&] { return initAll(comms, nDev, devList); });
 }
 
-tuttiResult_t tuttiCommInitEnv(tuttiComm_t* comm, tuttiConfig_t* config) try {
-  return reportCall("CommInitEnv", initEnv(comm, config), nullptr);
-} catch (const std::exception&) {
-  return thrown("CommInitEnv", nullptr);
+tuttiResult_t tuttiCommInitEnv(tuttiComm_t* comm, tuttiConfig_t* config) {
+  return guardedCall("CommInitEnv", nullptr, [&] { return initEnv(comm, config); });
 }
 
-tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* newComm, tuttiConfig_t* config) try {
-  return reportCall("CommSplit", commSplit(comm, color, key, newComm, config), comm);
-} catch (const std::exception&) {
-  return thrown("CommSplit", comm);
+tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* newComm, tuttiConfig_t* config) {
+  return guardedCall("CommSplit", comm, [&] { return commSplit(comm, color, key, newComm, config); });
 }
 
 tuttiResult_t tuttiCommShrink(tuttiComm_t comm, const int* excludeRanksList, int excludeRanksCount,
-                              tuttiComm_t* newComm, tuttiConfig_t* config, int shrinkFlags) try {
-  return reportCall("CommShrink", commShrink(comm, excludeRanksList, excludeRanksCount, newComm, config, shrinkFlags),
-                    comm);
-} catch (const std::exception&) {
-  return thrown("CommShrink", comm);
+                              tuttiComm_t* newComm, tuttiConfig_t* config, int shrinkFlags) {
+  return guardedCall("CommShrink", comm, [&] {
+    return commShrink(comm, excludeRanksList, excludeRanksCount, newComm, config, shrinkFlags);
+  });
 }
 
 tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int nRanks, const tuttiUniqueId* uniqueId, int rank, tuttiComm_t* newComm,
-                            tuttiConfig_t* config) try {
-  return reportCall("CommGrow", commGrow(comm, nRanks, uniqueId, rank, newComm, config), comm);
-} catch (const std::exception&) {
-  return thrown("CommGrow", comm);
+                            tuttiConfig_t* config) {
+  return guardedCall("CommGrow", comm, [&] { return commGrow(comm, nRanks, uniqueId, rank, newComm, config); });
 }
 
-tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags) try {
-  const Result<CommUse> live = use(comm);
-  Status status = live.status();
-  if (status.ok() && flags != 0) status = invalidArgument("flags ", flags, " is not 0");
-  if (status.ok()) (*live)->revoke();
-  return report("CommRevoke", status, comm);
-} catch (const std::exception&) {
-  return thrown("CommRevoke", comm);
+tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags) {
+  return guarded("CommRevoke", comm, [&]() -> Status {
+    TUTTI_ASSIGN(const CommUse live, use(comm));
+    if (flags != 0) return invalidArgument("flags ", flags, " is not 0");
+    live->revoke();
+    return {};
+  });
 }
 
-tuttiResult_t tuttiCommFinalize(tuttiComm_t comm) try {
-  const Result<CommUse> live = use(comm);
-  Status status = live.status();
-  if (status.ok() && comm->finalized.exchange(true)) status = invalidUsage("comm has been finalized already");
-  if (status.ok() && comm->own) status = comm->own->synchronize();
-  if (status.ok()) status = (*live)->finalize();
-  return report("CommFinalize", status, comm);
-} catch (const std::exception&) {
-  return thrown("CommFinalize", comm);
+tuttiResult_t tuttiCommFinalize(tuttiComm_t comm) {
+  return guarded("CommFinalize", comm, [&]() -> Status {
+    TUTTI_ASSIGN(const CommUse live, use(comm));
+    if (comm->finalized.exchange(true)) return invalidUsage("comm has been finalized already");
+    if (comm->own) TUTTI_TRY(comm->own->synchronize());
+    return live->finalize();
+  });
 }
 
-tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) try {
-  return report("CommDestroy", destroy(comm), comm);
-} catch (const std::exception&) {
-  return thrown("CommDestroy", comm);
+tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
+  return guarded("CommDestroy", comm, [&] { return destroy(comm); });
 }
 
-tuttiResult_t tuttiCommAbort(tuttiComm_t comm) try {
-  return report("CommAbort", abortComm(comm), comm);
-} catch (const std::exception&) {
-  return thrown("CommAbort", comm);
+tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
+  return guarded("CommAbort", comm, [&] { return abortComm(comm); });
 }
 
-tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* asyncErr) try {
-  return report("CommGetAsyncError", asyncError(comm, asyncErr), comm);
-} catch (const std::exception&) {
-  return thrown("CommGetAsyncError", comm);
+tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* asyncErr) {
+  return guarded("CommGetAsyncError", comm, [&] { return asyncError(comm, asyncErr); });
 }
 
-tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* count) try {
-  Status status = checkEnding(comm);
-  if (status.ok()) status = checkNotNull(count, "count");
-  if (status.ok()) status = asStatus(use(comm));
-  if (status.ok()) *count = comm->nRanks;
-  return report("CommCount", status, comm);
-} catch (const std::exception&) {
-  return thrown("CommCount", comm);
+tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* count) {
+  return guarded("CommCount", comm, [&]() -> Status {
+    TUTTI_TRY(checkEnding(comm));
+    TUTTI_TRY(checkNotNull(count, "count"));
+    TUTTI_TRY(asStatus(use(comm)));
+    *count = comm->nRanks;
+    return {};
+  });
 }
 
-tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank) try {
-  Status status = asStatus(use(comm));
-  if (status.ok()) status = checkNotNull(rank, "rank");
-  if (status.ok()) *rank = comm->rank;
-  return report("CommUserRank", status, comm);
-} catch (const std::exception&) {
-  return thrown("CommUserRank", comm);
+tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank) {
+  return guarded("CommUserRank", comm, [&]() -> Status {
+    TUTTI_TRY(asStatus(use(comm)));
+    TUTTI_TRY(checkNotNull(rank, "rank"));
+    *rank = comm->rank;
+    return {};
+  });
 }
 
-tuttiResult_t tuttiCommCuDevice(tuttiComm_t comm, int* device) try {
-  Status status = asStatus(use(comm));
-  if (status.ok()) status = checkNotNull(device, "device");
-  if (status.ok()) *device = comm->settings.cudaDevice;
-  return report("CommCuDevice", status, comm);
-} catch (const std::exception&) {
-  return thrown("CommCuDevice", comm);
+tuttiResult_t tuttiCommCuDevice(tuttiComm_t comm, int* device) {
+  return guarded("CommCuDevice", comm, [&]() -> Status {
+    TUTTI_TRY(asStatus(use(comm)));
+    TUTTI_TRY(checkNotNull(device, "device"));
+    *device = comm->settings.cudaDevice;
+    return {};
+  });
 }
 
-tuttiResult_t tuttiCommSetTimeout(tuttiComm_t comm, int timeoutMs) try {
-  const Result<CommUse> live = use(comm);
-  Status status = live.status();
-  if (status.ok() && timeoutMs < 0) status = invalidArgument("timeoutMs ", timeoutMs, " is negative");
-  if (status.ok()) (*live)->watchdog().setTimeoutMs(timeoutMs);
-  return report("CommSetTimeout", status, comm);
-} catch (const std::exception&) {
-  return thrown("CommSetTimeout", comm);
+tuttiResult_t tuttiCommSetTimeout(tuttiComm_t comm, int timeoutMs) {
+  return guarded("CommSetTimeout", comm, [&]() -> Status {
+    TUTTI_ASSIGN(const CommUse live, use(comm));
+    if (timeoutMs < 0) return invalidArgument("timeoutMs ", timeoutMs, " is negative");
+    live->watchdog().setTimeoutMs(timeoutMs);
+    return {};
+  });
 }
 
-tuttiResult_t tuttiCommDump(tuttiComm_t comm, const char* path) { return report("CommDump", dump(comm, path), comm); }
+tuttiResult_t tuttiCommDump(tuttiComm_t comm, const char* path) {
+  return guarded("CommDump", comm, [&] { return dump(comm, path); });
+}
 
 }  // extern "C"

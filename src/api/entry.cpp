@@ -149,55 +149,54 @@ Status checkCall(tuttiComm_t handle, Call* call) {
   return checkOverlap(handle, *call);
 }
 
-tuttiResult_t enterCollective(const char* function, tuttiComm_t handle, const PlainCall& plain,
-                              tuttiStream_t stream) try {
-  if (handle != nullptr && stream == nullptr && groupDepth == 0) {
-    Status status;
-    if (runAgain(handle, plain, &status)) return status.ok() ? tuttiSuccess : report(function, status, handle);
-  }
-  Call call;
-  call.collective = plain.collective;
-  call.sendbuff = plain.sendbuff;
-  call.recvbuff = plain.recvbuff;
-  call.count = plain.count;
-  call.dtype = plain.dtype;
-  call.op = plain.op;
-  call.root = plain.root;
-  return enterCall(function, handle, call, stream);
-} catch (const std::exception&) {
-  return thrown(function, handle);
+tuttiResult_t enterCollective(const char* function, tuttiComm_t handle, const PlainCall& plain, tuttiStream_t stream) {
+  return guarded(function, handle, [&] {
+    if (handle != nullptr && stream == nullptr && groupDepth == 0) {
+      Status status;
+      if (runAgain(handle, plain, &status)) return status.ok() ? tuttiSuccess : report(function, status, handle);
+    }
+    Call call;
+    call.collective = plain.collective;
+    call.sendbuff = plain.sendbuff;
+    call.recvbuff = plain.recvbuff;
+    call.count = plain.count;
+    call.dtype = plain.dtype;
+    call.op = plain.op;
+    call.root = plain.root;
+    return enterCall(function, handle, call, stream);
+  });
 }
 
 tuttiResult_t enterTransfer(const char* function, tuttiComm_t handle, const PlainTransfer& transfer,
-                            tuttiStream_t stream) try {
-  if (handle != nullptr && stream == nullptr && groupDepth == 0) {
-    Status status;
-    if (runAgain(handle, transfer, &status)) return status.ok() ? tuttiSuccess : report(function, status, handle);
-  }
-  Call call;
-  call.kind = transfer.isSend ? CallKind::Send : CallKind::Recv;
-  call.sendbuff = transfer.source;
-  call.recvbuff = transfer.dst;
-  call.count = transfer.count;
-  call.dtype = transfer.dtype;
-  call.root = transfer.peer;
-  return enterCall(function, handle, call, stream);
-} catch (const std::exception&) {
-  return thrown(function, handle);
+                            tuttiStream_t stream) {
+  return guarded(function, handle, [&] {
+    if (handle != nullptr && stream == nullptr && groupDepth == 0) {
+      Status status;
+      if (runAgain(handle, transfer, &status)) return status.ok() ? tuttiSuccess : report(function, status, handle);
+    }
+    Call call;
+    call.kind = transfer.isSend ? CallKind::Send : CallKind::Recv;
+    call.sendbuff = transfer.source;
+    call.recvbuff = transfer.dst;
+    call.count = transfer.count;
+    call.dtype = transfer.dtype;
+    call.root = transfer.peer;
+    return enterCall(function, handle, call, stream);
+  });
 }
 
-tuttiResult_t enterCall(const char* function, tuttiComm_t handle, Call call, tuttiStream_t stream) try {
-  const Result<CommUse> comm = use(handle);
-  Status status = comm.status();
-  if (status.ok()) status = (*comm)->executor().checkStream(stream);
-  if (status.ok()) status = checkCall(handle, &call);
-  if (status.ok() && (*comm)->watchdog().aborting()) status = (*comm)->failure();
-  if (!status.ok()) return reportCall(function, status, handle);
-  const CallRange range(handle->settings.cudaDevice >= 0, function);
-  status = submit(handle, call, stream);
-  return status.ok() ? tuttiSuccess : report(function, status, handle);
-} catch (const std::exception&) {
-  return thrown(function, handle);
+tuttiResult_t enterCall(const char* function, tuttiComm_t handle, Call call, tuttiStream_t stream) {
+  return guarded(function, handle, [&] {
+    const Result<CommUse> comm = use(handle);
+    Status status = comm.status();
+    if (status.ok()) status = (*comm)->executor().checkStream(stream);
+    if (status.ok()) status = checkCall(handle, &call);
+    if (status.ok() && (*comm)->watchdog().aborting()) status = (*comm)->failure();
+    if (!status.ok()) return reportCall(function, status, handle);
+    const CallRange range(handle->settings.cudaDevice >= 0, function);
+    status = submit(handle, call, stream);
+    return status.ok() ? tuttiSuccess : report(function, status, handle);
+  });
 }
 
 }  // namespace tutti

@@ -1,6 +1,9 @@
 // The step from C into C++ and back: a Status becomes a result code, and its sentence the last error.
 #pragma once
 
+#include <exception>
+#include <type_traits>
+
 #include "src/base/status.hpp"
 #include "src/comm/fast_path.hpp"
 #include "src/comm/group.hpp"
@@ -20,6 +23,27 @@ tuttiResult_t reportCall(const char* function, const Status& status, tuttiComm_t
 /// For the exception that is being handled: memory has run out, or a thread cannot be had.  The communicator breaks, if
 /// there is one, since the call may have ended anywhere.  `handle` may be NULL.
 tuttiResult_t thrown(const char* function, tuttiComm_t handle) noexcept;
+
+/// The way from C into C++: what `body` gives, a Status to report or a result that is reported already.  No exception
+/// leaves it.
+template <class Body>
+tuttiResult_t guarded(const char* function, tuttiComm_t handle, const Body& body) noexcept {
+  try {
+    if constexpr (std::is_same_v<decltype(body()), tuttiResult_t>) {
+      return body();
+    } else {
+      return report(function, body(), handle);
+    }
+  } catch (const std::exception&) {
+    return thrown(function, handle);
+  }
+}
+
+/// Same for what a group would collect; `body` gives a Status.
+template <class Body>
+tuttiResult_t guardedCall(const char* function, tuttiComm_t handle, const Body& body) noexcept {
+  return guarded(function, handle, [&] { return reportCall(function, body(), handle); });
+}
 
 /// Whether this thread's last error sentence could not be kept.
 bool& threadErrorLost();

@@ -87,41 +87,34 @@ void fill(tuttiEstimate_t* out, const CallEstimate& estimate) {
 extern "C" {
 
 tuttiResult_t tuttiCommEstimate(tuttiComm_t comm, tuttiCall_t call, size_t count, tuttiDataType_t dtype,
-                                tuttiRedOp_t op, int root, tuttiEstimate_t* estimate) try {
-  const Result<CommUse> live = use(comm);
-  Status status = live.status();
-  if (status.ok()) status = checkNotNull(estimate, "estimate");
-  if (status.ok() && estimate->size < sizeof(tuttiEstimate_t)) {
-    status = invalidArgument("estimate->size ", estimate->size, " is less than the ", sizeof(tuttiEstimate_t),
+                                tuttiRedOp_t op, int root, tuttiEstimate_t* estimate) {
+  return guarded("CommEstimate", comm, [&]() -> Status {
+    TUTTI_ASSIGN(const CommUse live, use(comm));
+    TUTTI_TRY(checkNotNull(estimate, "estimate"));
+    if (estimate->size < sizeof(tuttiEstimate_t)) {
+      return invalidArgument("estimate->size ", estimate->size, " is less than the ", sizeof(tuttiEstimate_t),
                              " of a tuttiEstimate_t; start from TUTTI_ESTIMATE_INITIALIZER");
-  }
-  if (status.ok()) {
-    const Result<Call> described = describe(comm, call, count, dtype, op, root);
-    status = described.status();
-    if (status.ok()) {
-      const Result<CallEstimate> found = (*live)->planner().estimate(*described);
-      status = found.status();
-      if (status.ok()) fill(estimate, *found);
     }
-  }
-  return report("CommEstimate", status, comm);
-} catch (const std::exception&) {
-  return thrown("CommEstimate", comm);
+    TUTTI_ASSIGN(const Call described, describe(comm, call, count, dtype, op, root));
+    TUTTI_ASSIGN(const CallEstimate found, live->planner().estimate(described));
+    fill(estimate, found);
+    return {};
+  });
 }
 
-tuttiResult_t tuttiGroupSimulateEnd(double* timeUs) try {
-  Status status = checkNotNull(timeUs, "timeUs");
-  if (status.ok() && groupDepth == 0) status = invalidUsage("no group is open on this thread");
-  if (!status.ok()) return report("GroupSimulateEnd", status, nullptr);
-  *timeUs = 0;
-  if (--groupDepth > 0) return tuttiSuccess;
-  CallGroup collected = std::exchange(currentGroup(), {});
-  const Result<double> longest = timeUsOf(collected);
-  if (longest.ok()) *timeUs = *longest;
-  for (const CallGroup::Join& join : collected.joins) *join.out = nullptr;
-  return report("GroupSimulateEnd", longest.status(), nullptr);
-} catch (const std::exception&) {
-  return thrown("GroupSimulateEnd", nullptr);
+tuttiResult_t tuttiGroupSimulateEnd(double* timeUs) {
+  return guarded("GroupSimulateEnd", nullptr, [&] {
+    Status status = checkNotNull(timeUs, "timeUs");
+    if (status.ok() && groupDepth == 0) status = invalidUsage("no group is open on this thread");
+    if (!status.ok()) return report("GroupSimulateEnd", status, nullptr);
+    *timeUs = 0;
+    if (--groupDepth > 0) return tuttiSuccess;
+    CallGroup collected = std::exchange(currentGroup(), {});
+    const Result<double> longest = timeUsOf(collected);
+    if (longest.ok()) *timeUs = *longest;
+    for (const CallGroup::Join& join : collected.joins) *join.out = nullptr;
+    return report("GroupSimulateEnd", longest.status(), nullptr);
+  });
 }
 
 }  // extern "C"

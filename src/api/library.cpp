@@ -8,12 +8,12 @@ using namespace tutti;
 
 extern "C" {
 
-tuttiResult_t tuttiGetVersion(int* version) try {
-  const Status status = checkNotNull(version, "version");
-  if (status.ok()) *version = TUTTI_VERSION_CODE;
-  return report("GetVersion", status, nullptr);
-} catch (const std::exception&) {
-  return thrown("GetVersion", nullptr);
+tuttiResult_t tuttiGetVersion(int* version) {
+  return guarded("GetVersion", nullptr, [&]() -> Status {
+    TUTTI_TRY(checkNotNull(version, "version"));
+    *version = TUTTI_VERSION_CODE;
+    return {};
+  });
 }
 
 const char* tuttiGetErrorString(tuttiResult_t result) {
@@ -40,40 +40,31 @@ const char* tuttiGetLastError(tuttiComm_t comm) {
   return comm->shownErrorText.c_str();
 }
 
-tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* uniqueId) try {
-  Status status = checkNotNull(uniqueId, "uniqueId");
-  if (status.ok()) status = checkConfig();
-  if (status.ok()) {
-    const Result<tuttiUniqueId> id = openRendezvousPlace();
-    status = id.status();
-    if (status.ok()) *uniqueId = *id;
-  }
-  return report("GetUniqueId", status, nullptr);
-} catch (const std::exception&) {
-  return thrown("GetUniqueId", nullptr);
+tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* uniqueId) {
+  return guarded("GetUniqueId", nullptr, [&]() -> Status {
+    TUTTI_TRY(checkNotNull(uniqueId, "uniqueId"));
+    TUTTI_TRY(checkConfig());
+    TUTTI_ASSIGN(*uniqueId, openRendezvousPlace());
+    return {};
+  });
 }
 
-tuttiResult_t tuttiGetUniqueIdAt(const char* address, int serve, tuttiUniqueId* uniqueId) try {
-  Status status = checkNotNull(address, "address");
-  if (status.ok()) status = checkNotNull(uniqueId, "uniqueId");
-  if (status.ok() && serve != 0 && serve != 1) status = invalidArgument("serve ", serve, " is neither 0 nor 1");
-  if (status.ok()) status = checkConfig();
-  if (status.ok()) {
-    const Result<tuttiUniqueId> id = agreedUniqueId(address, serve == 1);
-    status = id.status();
-    if (status.ok()) *uniqueId = *id;
-  }
-  return report("GetUniqueIdAt", status, nullptr);
-} catch (const std::exception&) {
-  return thrown("GetUniqueIdAt", nullptr);
+tuttiResult_t tuttiGetUniqueIdAt(const char* address, int serve, tuttiUniqueId* uniqueId) {
+  return guarded("GetUniqueIdAt", nullptr, [&]() -> Status {
+    TUTTI_TRY(checkNotNull(address, "address"));
+    TUTTI_TRY(checkNotNull(uniqueId, "uniqueId"));
+    if (serve != 0 && serve != 1) return invalidArgument("serve ", serve, " is neither 0 nor 1");
+    TUTTI_TRY(checkConfig());
+    TUTTI_ASSIGN(*uniqueId, agreedUniqueId(address, serve == 1));
+    return {};
+  });
 }
 
-tuttiResult_t tuttiSetDefault(const char* name, const char* value) try {
-  Status status = checkNotNull(name, "name");
-  if (status.ok()) status = setVariable(name, value);
-  return report("SetDefault", status, nullptr);
-} catch (const std::exception&) {
-  return thrown("SetDefault", nullptr);
+tuttiResult_t tuttiSetDefault(const char* name, const char* value) {
+  return guarded("SetDefault", nullptr, [&]() -> Status {
+    TUTTI_TRY(checkNotNull(name, "name"));
+    return setVariable(name, value);
+  });
 }
 
 tuttiResult_t tuttiGroupStart(void) {
@@ -81,13 +72,13 @@ tuttiResult_t tuttiGroupStart(void) {
   return tuttiSuccess;
 }
 
-tuttiResult_t tuttiGroupEnd(void) try {
-  CallGroup& group = currentGroup();
-  if (groupDepth == 0) return report("GroupEnd", invalidUsage("no group is open on this thread"), nullptr);
-  if (--groupDepth > 0) return tuttiSuccess;
-  return report("GroupEnd", endGroup(&group), nullptr);
-} catch (const std::exception&) {
-  return thrown("GroupEnd", nullptr);
+tuttiResult_t tuttiGroupEnd(void) {
+  return guarded("GroupEnd", nullptr, [&] {
+    CallGroup& group = currentGroup();
+    if (groupDepth == 0) return report("GroupEnd", invalidUsage("no group is open on this thread"), nullptr);
+    if (--groupDepth > 0) return tuttiSuccess;
+    return report("GroupEnd", endGroup(&group), nullptr);
+  });
 }
 
 }  // extern "C"

@@ -119,66 +119,47 @@ Status follow(tuttiStream_t handle, tuttiEvent_t event) {
 
 extern "C" {
 
-tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream) try {
-  return report("StreamCreate", createStream(stream), nullptr);
-} catch (const std::exception&) {
-  return thrown("StreamCreate", nullptr);
+tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream) {
+  return guarded("StreamCreate", nullptr, [&] { return createStream(stream); });
 }
 
-tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream) try {
-  return report("StreamDestroy", destroyStream(stream), nullptr);
-} catch (const std::exception&) {
-  return thrown("StreamDestroy", nullptr);
+tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream) {
+  return guarded("StreamDestroy", nullptr, [&] { return destroyStream(stream); });
 }
 
-tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream) try {
-  return report("StreamSynchronize", synchronize(stream), nullptr);
-} catch (const std::exception&) {
-  return thrown("StreamSynchronize", nullptr);
+tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream) {
+  return guarded("StreamSynchronize", nullptr, [&] { return synchronize(stream); });
 }
 
-tuttiResult_t tuttiStreamQuery(tuttiStream_t stream) try {
-  return report("StreamQuery", query(stream), nullptr);
-} catch (const std::exception&) {
-  return thrown("StreamQuery", nullptr);
+tuttiResult_t tuttiStreamQuery(tuttiStream_t stream) {
+  return guarded("StreamQuery", nullptr, [&] { return query(stream); });
 }
 
-tuttiResult_t tuttiEventCreate(tuttiEvent_t* event) try {
-  return report("EventCreate", createEvent(event), nullptr);
-} catch (const std::exception&) {
-  return thrown("EventCreate", nullptr);
+tuttiResult_t tuttiEventCreate(tuttiEvent_t* event) {
+  return guarded("EventCreate", nullptr, [&] { return createEvent(event); });
 }
 
-tuttiResult_t tuttiEventDestroy(tuttiEvent_t event) try {
-  Status status = asStatus(find(event));
-  if (status.ok()) status = asStatus(orRefused(events().remove(event), event));
-  return report("EventDestroy", status, nullptr);
-} catch (const std::exception&) {
-  return thrown("EventDestroy", nullptr);
+tuttiResult_t tuttiEventDestroy(tuttiEvent_t event) {
+  return guarded("EventDestroy", nullptr, [&]() -> Status {
+    TUTTI_TRY(asStatus(find(event)));
+    return asStatus(orRefused(events().remove(event), event));
+  });
 }
 
-tuttiResult_t tuttiEventRecord(tuttiEvent_t event, tuttiStream_t stream) try {
-  return report("EventRecord", record(event, stream), nullptr);
-} catch (const std::exception&) {
-  return thrown("EventRecord", nullptr);
+tuttiResult_t tuttiEventRecord(tuttiEvent_t event, tuttiStream_t stream) {
+  return guarded("EventRecord", nullptr, [&] { return record(event, stream); });
 }
 
-tuttiResult_t tuttiEventQuery(tuttiEvent_t event) try {
-  return report("EventQuery", query(event), nullptr);
-} catch (const std::exception&) {
-  return thrown("EventQuery", nullptr);
+tuttiResult_t tuttiEventQuery(tuttiEvent_t event) {
+  return guarded("EventQuery", nullptr, [&] { return query(event); });
 }
 
-tuttiResult_t tuttiEventSynchronize(tuttiEvent_t event) try {
-  return report("EventSynchronize", synchronize(event), nullptr);
-} catch (const std::exception&) {
-  return thrown("EventSynchronize", nullptr);
+tuttiResult_t tuttiEventSynchronize(tuttiEvent_t event) {
+  return guarded("EventSynchronize", nullptr, [&] { return synchronize(event); });
 }
 
-tuttiResult_t tuttiStreamWaitEvent(tuttiStream_t stream, tuttiEvent_t event) try {
-  return report("StreamWaitEvent", follow(stream, event), nullptr);
-} catch (const std::exception&) {
-  return thrown("StreamWaitEvent", nullptr);
+tuttiResult_t tuttiStreamWaitEvent(tuttiStream_t stream, tuttiEvent_t event) {
+  return guarded("StreamWaitEvent", nullptr, [&] { return follow(stream, event); });
 }
 
 }  // extern "C"

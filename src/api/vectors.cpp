@@ -88,90 +88,88 @@ extern "C" {
 
 tuttiResult_t tuttiAllToAllv(const void* sendbuff, const size_t sendcounts[], const size_t sdispls[], void* recvbuff,
                              const size_t recvcounts[], const size_t rdispls[], tuttiDataType_t dtype, tuttiComm_t comm,
-                             tuttiStream_t stream) try {
-  CountsBuilder counts(comm);
-  counts.send(sendcounts, sdispls);
-  counts.receive(recvcounts, rdispls);
-  if (counts.status().ok() && comm != nullptr) {
-    const auto own = static_cast<size_t>(comm->rank);
-    const Counts& c = counts.counts();
-    if (c.sendCounts[own] != c.recvCounts[own]) {
-      counts.fail(invalidArgument("sendcounts and recvcounts of the rank itself differ: ", c.sendCounts[own], " and ",
-                                  c.recvCounts[own]));
+                             tuttiStream_t stream) {
+  return guarded("AllToAllv", comm, [&] {
+    CountsBuilder counts(comm);
+    counts.send(sendcounts, sdispls);
+    counts.receive(recvcounts, rdispls);
+    if (counts.status().ok() && comm != nullptr) {
+      const auto own = static_cast<size_t>(comm->rank);
+      const Counts& c = counts.counts();
+      if (c.sendCounts[own] != c.recvCounts[own]) {
+        counts.fail(invalidArgument("sendcounts and recvcounts of the rank itself differ: ", c.sendCounts[own], " and ",
+                                    c.recvCounts[own]));
+      }
+      if (sendbuff == recvbuff && (c.sendCounts != c.recvCounts || c.sendDispls != c.recvDispls)) {
+        counts.fail(invalidArgument("in place, send and receive counts and displacements must be equal"));
+      }
     }
-    if (sendbuff == recvbuff && (c.sendCounts != c.recvCounts || c.sendDispls != c.recvDispls)) {
-      counts.fail(invalidArgument("in place, send and receive counts and displacements must be equal"));
-    }
-  }
-  return enterCounts("AllToAllv", comm, vectorCall(Collective::AllToAll, sendbuff, recvbuff, dtype), &counts, stream);
-} catch (const std::exception&) {
-  return thrown("AllToAllv", comm);
+    return enterCounts("AllToAllv", comm, vectorCall(Collective::AllToAll, sendbuff, recvbuff, dtype), &counts, stream);
+  });
 }
 
 tuttiResult_t tuttiAllGatherv(const void* sendbuff, size_t sendcount, void* recvbuff, const size_t recvcounts[],
-                              const size_t displs[], tuttiDataType_t dtype, tuttiComm_t comm,
-                              tuttiStream_t stream) try {
-  CountsBuilder counts(comm);
-  counts.receive(recvcounts, displs);
-  if (counts.status().ok() && comm != nullptr &&
-      counts.counts().recvCounts[static_cast<size_t>(comm->rank)] != sendcount) {
-    counts.fail(invalidArgument("sendcount ", sendcount, " differs from recvcounts[", comm->rank,
-                                "] = ", counts.counts().recvCounts[static_cast<size_t>(comm->rank)]));
-  }
-  Call call = vectorCall(Collective::AllGather, sendbuff, recvbuff, dtype);
-  call.count = sendcount;
-  return enterCounts("AllGatherv", comm, call, &counts, stream);
-} catch (const std::exception&) {
-  return thrown("AllGatherv", comm);
+                              const size_t displs[], tuttiDataType_t dtype, tuttiComm_t comm, tuttiStream_t stream) {
+  return guarded("AllGatherv", comm, [&] {
+    CountsBuilder counts(comm);
+    counts.receive(recvcounts, displs);
+    if (counts.status().ok() && comm != nullptr &&
+        counts.counts().recvCounts[static_cast<size_t>(comm->rank)] != sendcount) {
+      counts.fail(invalidArgument("sendcount ", sendcount, " differs from recvcounts[", comm->rank,
+                                  "] = ", counts.counts().recvCounts[static_cast<size_t>(comm->rank)]));
+    }
+    Call call = vectorCall(Collective::AllGather, sendbuff, recvbuff, dtype);
+    call.count = sendcount;
+    return enterCounts("AllGatherv", comm, call, &counts, stream);
+  });
 }
 
 tuttiResult_t tuttiReduceScatterv(const void* sendbuff, void* recvbuff, const size_t recvcounts[],
                                   const size_t displs[], tuttiDataType_t dtype, tuttiRedOp_t op, tuttiComm_t comm,
-                                  tuttiStream_t stream) try {
-  CountsBuilder counts(comm);
-  counts.send(recvcounts, displs, "recvcounts");
-  Call call = vectorCall(Collective::ReduceScatter, sendbuff, recvbuff, dtype);
-  call.op = op;
-  if (counts.status().ok() && comm != nullptr) call.count = recvcounts[comm->rank];
-  return enterCounts("ReduceScatterv", comm, call, &counts, stream);
-} catch (const std::exception&) {
-  return thrown("ReduceScatterv", comm);
+                                  tuttiStream_t stream) {
+  return guarded("ReduceScatterv", comm, [&] {
+    CountsBuilder counts(comm);
+    counts.send(recvcounts, displs, "recvcounts");
+    Call call = vectorCall(Collective::ReduceScatter, sendbuff, recvbuff, dtype);
+    call.op = op;
+    if (counts.status().ok() && comm != nullptr) call.count = recvcounts[comm->rank];
+    return enterCounts("ReduceScatterv", comm, call, &counts, stream);
+  });
 }
 
 tuttiResult_t tuttiGatherv(const void* sendbuff, size_t sendcount, void* recvbuff, const size_t recvcounts[],
                            const size_t displs[], tuttiDataType_t dtype, int root, tuttiComm_t comm,
-                           tuttiStream_t stream) try {
-  CountsBuilder counts(comm);
-  Call call = vectorCall(Collective::Gather, sendbuff, recvbuff, dtype);
-  call.count = sendcount;
-  call.root = root;
-  if (isRoot(comm, root)) {
-    counts.receive(recvcounts, displs);
-    if (counts.status().ok() && counts.counts().recvCounts[static_cast<size_t>(root)] != sendcount) {
-      counts.fail(invalidArgument("sendcount ", sendcount, " of the root differs from recvcounts[", root, "]"));
+                           tuttiStream_t stream) {
+  return guarded("Gatherv", comm, [&] {
+    CountsBuilder counts(comm);
+    Call call = vectorCall(Collective::Gather, sendbuff, recvbuff, dtype);
+    call.count = sendcount;
+    call.root = root;
+    if (isRoot(comm, root)) {
+      counts.receive(recvcounts, displs);
+      if (counts.status().ok() && counts.counts().recvCounts[static_cast<size_t>(root)] != sendcount) {
+        counts.fail(invalidArgument("sendcount ", sendcount, " of the root differs from recvcounts[", root, "]"));
+      }
     }
-  }
-  return enterCounts("Gatherv", comm, call, &counts, stream);
-} catch (const std::exception&) {
-  return thrown("Gatherv", comm);
+    return enterCounts("Gatherv", comm, call, &counts, stream);
+  });
 }
 
 tuttiResult_t tuttiScatterv(const void* sendbuff, const size_t sendcounts[], const size_t displs[], void* recvbuff,
-                            size_t recvcount, tuttiDataType_t dtype, int root, tuttiComm_t comm,
-                            tuttiStream_t stream) try {
-  CountsBuilder counts(comm);
-  Call call = vectorCall(Collective::Scatter, sendbuff, recvbuff, dtype);
-  call.count = recvcount;
-  call.root = root;
-  if (isRoot(comm, root)) {
-    counts.send(sendcounts, displs);
-    if (counts.status().ok() && counts.counts().sendCounts[static_cast<size_t>(root)] != recvcount) {
-      counts.fail(invalidArgument("recvcount ", recvcount, " of the root differs from sendcounts[", root, "]"));
+                            size_t recvcount, tuttiDataType_t dtype, int root, tuttiComm_t comm, tuttiStream_t stream) {
+  return guarded("Scatterv", comm, [&] {
+    CountsBuilder counts(comm);
+    Call call = vectorCall(Collective::Scatter, sendbuff, recvbuff, dtype);
+    call.count = recvcount;
+    call.root = root;
+    if (isRoot(comm, root)) {
+      counts.send(sendcounts, displs);
+      if (counts.status().ok() && counts.counts().sendCounts[static_cast<size_t>(root)] != recvcount) {
+        counts.fail(invalidArgument("recvcount ", recvcount, " of the root differs from sendcounts[", root, "]"));
+      }
     }
-  }
-  return enterCounts("Scatterv", comm, call, &counts, stream);
-} catch (const std::exception&) {
-  return thrown("Scatterv", comm);
+    return enterCounts("Scatterv", comm, call, &counts, stream);
+  });
 }
 
 }  // extern "C"
