@@ -7,6 +7,8 @@ from results import Cell
 from settings import environment_for, launch_line
 
 BLOCK_US = 8000.0  # a block of calls takes about this long: long beside a time slice's jitter, short beside a pass
+# Beside busy loops a block has to have many turns of the core, or it says when the turns fell and not what calls take.
+BESIDE_BLOCK_US = 60000.0
 MOST_CALLS = 100000
 MOST_BLOCKS = 12
 HOPELESS = 12.0  # a setting this many times slower than the best so far gets no second pass
@@ -46,7 +48,7 @@ class Runner:
         program = self.programs[setting.family]
         try:
             self.groups[key] = Group(setting.name, self.ranks, program,
-                                     environment_for(setting, self.ranks, self.cpus, self.oversubscribed or self.beside),
+                                     environment_for(setting, self.ranks, self.cpus, self.oversubscribed),
                                      self.launch(setting, self.ranks, program, self.launchers, self.oversubscribed),
                                      self.timeout, max(1, len(os.sched_getaffinity(0))), self.nice, self.hogs)
         except GroupError as error:
@@ -84,6 +86,8 @@ def turn(group, op, dtype, size, memory, budget_us, best_us, beside=False, data=
     Where other programs disturb most blocks, shorter ones follow, of which more fit between two disturbances."""
     if not group.cell(op, dtype, size, memory):
         return None
+    if beside:
+        return blocks_beside(group, budget_us, data)
     block = group.time(1, 1, data)[0]
     if best_us and block.clean and block.us > HOPELESS * best_us and block.us > 4 * BLOCK_US:
         return [block]
@@ -95,10 +99,18 @@ def turn(group, op, dtype, size, memory, budget_us, best_us, beside=False, data=
     for length_us in (BLOCK_US, BLOCK_US / 4, BLOCK_US / 4):
         calls = calls_for(length_us, us)
         blocks += group.time(calls, blocks_for(budget_us, us * calls), data)
-        if beside or sum(b.clean for b in blocks) >= ENOUGH_CLEAN:
+        if sum(b.clean for b in blocks) >= ENOUGH_CLEAN:
             break
         us = min(us, *(b.us for b in blocks))
     return blocks
+
+
+def blocks_beside(group, budget_us, data):
+    """Blocks of as many calls as fill BESIDE_BLOCK_US on the average: what a few calls take says little of others."""
+    calls = 1
+    while calls < MOST_CALLS and (spent := group.time(calls, 1, data)[0].us * calls) < BESIDE_BLOCK_US / 2:
+        calls = min(MOST_CALLS, calls * (8 if spent < BESIDE_BLOCK_US / 16 else 2))
+    return group.time(calls, blocks_for(5 * budget_us, BESIDE_BLOCK_US), data)
 
 
 def calls_for(target_us, us):

@@ -59,7 +59,7 @@ class Programs(unittest.TestCase):
     def test_all_are_right_on_new_data_in_every_call(self):
         for name in ALL:
             with self.subTest(name):  # the last timed call is checked as well
-                r = perf(name, "-t", "4", *SMALL, "-n", "5", "--fresh", "-I", "1")
+                r = perf(name, "-t", "4", *SMALL, "-n", "5", "--fresh")
                 self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
                 self.assertIn("# data: written anew before each timed call", r.stdout)
                 self.assertEqual({row[8] for row in rows(r.stdout)} | {row[12] for row in rows(r.stdout)}, {"0"})
