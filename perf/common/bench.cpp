@@ -180,12 +180,16 @@ void Bench::fill(uint32_t seed) {
   for (Rank& r : ranks_) {
     const size_t recvBytes = type_.bytes * (r.geometry.inPlace ? inPlaceCount(r.layout) : r.layout.recvCount);
     std::memset(r.recv.data() - guard, kPoison, recvBytes + 2 * guard);
-    void* send = const_cast<void*>(r.call.send);
-    if (collective_.reduces) {
-      fillTiled(send, type_.bytes, 0, r.layout.sendCount, r.tile, seed);
-    } else {
-      fillTravel(send, type_.bytes, 0, r.layout.sendCount, travelKey(type_, r.geometry.rank, seed));
-    }
+    fillInput(r, seed);
+  }
+}
+
+void Bench::fillInput(const Rank& r, uint32_t seed) {
+  void* send = const_cast<void*>(r.call.send);
+  if (collective_.reduces) {
+    fillTiled(send, type_.bytes, 0, r.layout.sendCount, r.tile, seed);
+  } else {
+    fillTravel(send, type_.bytes, 0, r.layout.sendCount, travelKey(type_, r.geometry.rank, seed));
   }
 }
 
@@ -254,17 +258,37 @@ void Bench::meetBeforeTiming() {
   finish();
 }
 
+// One timed round of calls.
+void Bench::complete() {
+  issue(options_.aggregate);
+  if (options_.blocking == 0) return;
+  finish();
+  world_.barrier(thread_);
+}
+
+// Microseconds per call: every round of calls is timed alone, with data that was written just before.
+double Bench::timeFreshCalls(std::vector<double>* callTimesUs) {
+  double elapsed = 0;
+  for (int i = 0; i < options_.iterations; ++i, ++seed_) {
+    for (const Rank& r : ranks_) fillInput(r, seed_);
+    meetBeforeTiming();
+    const double start = nowUs();
+    complete();
+    finish();
+    const double us = nowUs() - start;
+    elapsed += us;
+    if (options_.perIteration && i >= options_.skipIterations) callTimesUs->push_back(us / options_.aggregate);
+  }
+  return elapsed / options_.iterations / options_.aggregate;
+}
+
 // Microseconds per call.
 double Bench::timeCalls(std::vector<double>* callTimesUs) {
   meetBeforeTiming();
   const double start = nowUs(), cpuStart = threadCpuUs();
   double last = start;
   for (int i = 0; i < options_.iterations; ++i) {
-    issue(options_.aggregate);
-    if (options_.blocking > 0) {
-      finish();
-      world_.barrier(thread_);
-    }
+    complete();
     if (!options_.perIteration) continue;
     finish();
     const double now = nowUs();
@@ -283,8 +307,11 @@ Measurement Bench::measure(int root, size_t bytes, bool inPlace) {
   for (int i = 0; i < options_.warmup; ++i) issue(options_.aggregate);
   finish();
   Measurement m;
-  m.timeUs = timeCalls(&m.callTimesUs);
+  m.timeUs = options_.fresh ? timeFreshCalls(&m.callTimesUs) : timeCalls(&m.callTimesUs);
   size_t wrong = 0;
+  if (options_.fresh && options_.checks > 0 && options_.aggregate == 1) {  // of the last timed call
+    for (const Rank& r : ranks_) wrong += verify(r, seed_ - 1);
+  }
   for (int i = 0; i < options_.checks; ++i, ++seed_) {
     fill(seed_);
     issue(1);  // in place, a second call would reduce the first one's result

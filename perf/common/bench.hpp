@@ -47,10 +47,13 @@ class Bench {
   void dropOperators();
   void place(int root, size_t bytes, bool inPlace);
   void fill(uint32_t seed);
+  void fillInput(const Rank& rank, uint32_t seed);
   size_t verify(const Rank& rank, uint32_t seed) const;
   size_t verifyBlock(const Rank& rank, const Block& block, uint32_t seed) const;
   Measurement measure(int root, size_t bytes, bool inPlace);
   double timeCalls(std::vector<double>* callTimesUs);
+  double timeFreshCalls(std::vector<double>* callTimesUs);
+  void complete();
   std::optional<Expectation> expectation() const;
   void average(Measurement* m, size_t wrong);
   void issue(int times);

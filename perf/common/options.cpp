@@ -17,11 +17,13 @@ struct Flag {
   const char* name;
   const char* argument;
   const char* meaning;
+  int value = 0;  // of a flag that has no letter
 };
 
 // Values of flags that have no letter.
 constexpr int kPlot = 1000;
 constexpr int kVersion = 1001;
+constexpr int kFresh = 1002;
 
 constexpr Flag kFlags[] = {
     {'t', "nthreads", "N", "ranks per process, one thread each (1)"},
@@ -57,9 +59,10 @@ constexpr Flag kFlags[] = {
     {'u', "unalign", "BYTES", "buffers begin this far behind an aligned address (0)"},
     {'I', "per_iter_timing", "0/1", "columns for the spread of single calls (0)"},
     {'K', "per_iter_skip", "N", "leave out the first N calls there (0)"},
-    {0, "plot", "FILE.svg", "draw bus bandwidth over size"},
+    {0, "fresh", nullptr, "write new data before each timed call, outside of the time", kFresh},
+    {0, "plot", "FILE.svg", "draw bus bandwidth over size", kPlot},
     {'h', "help", nullptr, "this text"},
-    {0, "version", nullptr, "the version"},
+    {0, "version", nullptr, "the version", kVersion},
 };
 
 std::string usage(const char* program) {
@@ -190,6 +193,7 @@ Complaint set(Options* o, int letter, const std::string& v) {
     case 'S': return wantFlag("report_timestamps", v, &o->timestamps);
     case 'J': o->jsonPath = v; return "";
     case kPlot: o->plotPath = v; return "";
+    case kFresh: o->fresh = true; return "";
     case 'M': return wantFlag("memory", v, &o->reportMemory);
     case 'u':
       c = wantNumber("unalign", v, 0, 4096, &number);
@@ -207,6 +211,7 @@ Complaint checkTogether(const Options& o, bool reduces) {
   if (o.stepFactor <= 1 && o.stepBytes == 0 && o.minBytes < o.maxBytes) return "--stepbytes 0 never reaches --maxbytes";
   if (o.stepFactor > 1 && o.minBytes == 0 && o.maxBytes > 0) return "--minbytes 0 times a factor stays 0";
   if (o.perIteration && o.skipIterations >= o.iterations) return "--per_iter_skip leaves no call of --iters";
+  if (o.fresh && o.cpuTime) return "--fresh times single calls, which --report_cputime does not";
   if (!reduces) return "";
   for (const OpInfo& op : o.ops) {
     for (const TypeInfo& type : o.types) {
@@ -251,10 +256,7 @@ ParsedOptions parseOptions(int argc, char** argv, bool reduces) {
   for (const Flag& f : kFlags) {
     const int takes = f.argument != nullptr ? required_argument : no_argument;
     if (f.letter != 0) letters += std::string(1, f.letter) + (f.argument != nullptr ? ":" : "");
-    longFlags.push_back({f.name, takes, nullptr,
-                         f.letter != 0                ? f.letter
-                         : takes == required_argument ? kPlot
-                                                      : kVersion});
+    longFlags.push_back({f.name, takes, nullptr, f.letter != 0 ? f.letter : f.value});
   }
   longFlags.push_back({});
   Options o;

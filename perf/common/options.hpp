@@ -40,6 +40,7 @@ struct Options {
   std::string plotPath;
   bool reportMemory = false;
   size_t misalignBytes = 0;  // -u: buffers begin this far behind an aligned address
+  bool fresh = false;        // new data before each timed call, outside of the time
   bool perIteration = false;
   int skipIterations = 0;          // -K: of the per-iteration statistics
   std::vector<std::string> notes;  // accepted flags that do nothing on host memory, one sentence each

@@ -45,6 +45,7 @@ Json config(const Options& o, const std::vector<RankLine>& ranks) {
   c["average"] = static_cast<int>(o.average);
   c["local_register"] = o.registration;
   c["report_cputime"] = o.cpuTime ? 1 : 0;
+  c["fresh_data"] = o.fresh ? 1 : 0;
   c["devices"] = Json::array();
   for (const RankLine& r : ranks) {
     c["devices"].push_back({{"rank", r.rank},

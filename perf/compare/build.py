@@ -3,6 +3,7 @@
 Tutti's own adapter is built by Meson with everything else; the peers' are compiled here with one call of their
 compiler wrapper, so that a peer installed later needs no new configuration.
 """
+import json
 import os
 import re
 import shutil
@@ -10,8 +11,10 @@ import subprocess
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
-COMMON = [os.path.join(HERE, f) for f in ("loop.cpp", "cell.cpp", "control.cpp")]
+COMMON = [os.path.join(HERE, f) for f in ("loop.cpp", "cell.cpp", "control.cpp", "meeting.cpp")]
+PEERS = [*COMMON, os.path.join(HERE, "sockets.cpp")]
 FLAGS = ["-std=c++20", "-O3", "-D_GNU_SOURCE", "-I" + TOP, "-pthread", "-w"]
+EXPORTS = ["-rdynamic"]  # libraries that are loaded later have to find the socket() of sockets.cpp
 
 
 class BuildError(Exception):
@@ -89,17 +92,20 @@ def _command(family, peer):
 def adapter(family, peer, folder):
     """The adapter program of a peer in `folder`, compiled anew if its sources are newer.  Raises BuildError."""
     compiler, libraries, source = _command(family, peer)
-    source = os.path.join(HERE, "adapters", source)
-    program = os.path.join(folder, "compare_" + family)
+    return _compiled([*compiler, *EXPORTS], [*PEERS, os.path.join(HERE, "adapters", source)], libraries,
+                     os.path.join(folder, "compare_" + family))
+
+
+def _compiled(compiler, sources, libraries, program):
     stamp = program + ".command"
-    command = [*compiler, *COMMON, source, *libraries, "-o", program]
-    newest = max(os.path.getmtime(f) for f in [*COMMON, source, *(os.path.join(HERE, h) for h in os.listdir(HERE)
-                                                                  if h.endswith(".hpp"))])
+    command = [*compiler, *sources, *libraries, "-o", program]
+    headers = [os.path.join(HERE, h) for h in os.listdir(HERE) if h.endswith(".hpp")]
+    newest = max(os.path.getmtime(f) for f in [*sources, *headers, *(lib for lib in libraries if os.path.isfile(lib))])
     if os.path.exists(program) and os.path.exists(stamp):
         with open(stamp) as f:
             if os.path.getmtime(program) > newest and f.read() == " ".join(command):
                 return program
-    os.makedirs(folder, exist_ok=True)
+    os.makedirs(os.path.dirname(program), exist_ok=True)
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise BuildError(f"{' '.join(command)}\n{done.stderr[-3000:]}")
@@ -113,3 +119,19 @@ def tutti_adapter(build):
     if not os.access(program, os.X_OK):
         raise BuildError(f"{program} is not there: run  ninja -C {build} perf/compare/compare_tutti")
     return program
+
+
+def other_adapter(label, base, folder):
+    """Tutti's adapter on the library of another build folder, which may be older than the talk with this driver."""
+    library = os.path.join(base, "packaging", "libtutti.so")
+    try:
+        with open(os.path.join(base, "meson-info", "meson-info.json")) as f:
+            source = json.load(f)["directories"]["source"]
+    except (OSError, ValueError, KeyError) as error:
+        raise BuildError(f"{base} is no build folder of Tutti: {error}")
+    if not os.path.exists(library):
+        raise BuildError(f"{library} is not there: run  ninja -C {base} packaging/libtutti.so")
+    return _compiled(["g++", "-I" + os.path.join(source, "include"), *FLAGS],
+                     [*COMMON, os.path.join(HERE, "adapters", "tutti.cpp")],
+                     [library, "-Wl,-rpath," + os.path.dirname(os.path.abspath(library))],
+                     os.path.join(folder, "compare_against_" + re.sub(r"\W", "_", label)))

@@ -9,7 +9,10 @@ namespace {
 
 constexpr float kWiped = -7;
 
-float inputAt(int rank, size_t i) { return static_cast<float>((i + 3 * static_cast<size_t>(rank)) & 7); }
+constexpr unsigned kValues = 8;
+
+unsigned shiftOf(int rank, unsigned turn) { return 3 * static_cast<unsigned>(rank) + turn; }
+float inputAt(int rank, size_t i, unsigned turn) { return static_cast<float>((i + shiftOf(rank, turn)) % kValues); }
 
 // Both types are the upper bits of a float; the values used are exact in either.
 void store(Type type, void* buffer, size_t i, float value) {
@@ -31,6 +34,21 @@ size_t sendBlocks(Op op, int nRanks) {
   return op == Op::ReduceScatter || op == Op::AllToAll ? static_cast<size_t>(nRanks) : 1;
 }
 
+bool sends(Op op, int rank) {
+  switch (op) {
+    case Op::Barrier: return false;
+    case Op::Broadcast: return rank == 0;
+    case Op::PingPong: return rank < 2;
+    default: return true;
+  }
+}
+
+/// A pattern that comes again every kValues elements.
+template <class T>
+void repeat(T* out, size_t count, const T (&values)[kValues]) {
+  for (size_t i = 0; i < count; ++i) out[i] = values[i % kValues];
+}
+
 size_t recvBlocks(Op op, int nRanks) {
   if (op == Op::Barrier) return 0;
   return op == Op::AllGather || op == Op::AllToAll ? static_cast<size_t>(nRanks) : 1;
@@ -46,16 +64,16 @@ bool receives(Op op, int rank) {
   }
 }
 
-float expected(const Call& call, int rank, int nRanks, size_t block, size_t i) {
+float expected(const Call& call, int rank, int nRanks, size_t block, size_t i, unsigned turn) {
   const size_t mine = static_cast<size_t>(rank) * call.count + i;
   float sum = 0;
   switch (call.op) {
-    case Op::AllGather: return inputAt(static_cast<int>(block), i);
-    case Op::AllToAll: return inputAt(static_cast<int>(block), mine);
-    case Op::Broadcast: return inputAt(0, i);
-    case Op::PingPong: return inputAt(1 - rank, i);
+    case Op::AllGather: return inputAt(static_cast<int>(block), i, turn);
+    case Op::AllToAll: return inputAt(static_cast<int>(block), mine, turn);
+    case Op::Broadcast: return inputAt(0, i, turn);
+    case Op::PingPong: return inputAt(1 - rank, i, turn);
     default:
-      for (int r = 0; r < nRanks; ++r) sum += inputAt(r, call.op == Op::ReduceScatter ? mine : i);
+      for (int r = 0; r < nRanks; ++r) sum += inputAt(r, call.op == Op::ReduceScatter ? mine : i, turn);
       return sum;
   }
 }
@@ -86,9 +104,23 @@ void fill(const Call& call, int rank, int nRanks) {
   const size_t sent = sendBlocks(call.op, nRanks) * call.count, received = recvBlocks(call.op, nRanks) * call.count;
   // The sender's buffer is const for the library only; it is ours.
   void* send = const_cast<void*>(call.send);
-  for (size_t i = 0; i < sent; ++i) store(call.type, send, i, inputAt(rank, i));
+  for (size_t i = 0; i < sent; ++i) store(call.type, send, i, inputAt(rank, i, 0));
   if (call.recv == call.send) return;
   for (size_t i = 0; i < received; ++i) store(call.type, call.recv, i, kWiped);
+}
+
+void refill(const Call& call, int rank, int nRanks, unsigned turn) {
+  if (!sends(call.op, rank)) return;
+  const size_t count = sendBlocks(call.op, nRanks) * call.count;
+  void* send = const_cast<void*>(call.send);
+  float floats[kValues];
+  uint16_t halves[kValues];
+  for (size_t i = 0; i < kValues; ++i) {
+    store(Type::Float, floats, i, inputAt(rank, i, turn));
+    store(Type::Bfloat16, halves, i, inputAt(rank, i, turn));
+  }
+  call.type == Type::Float ? repeat(static_cast<float*>(send), count, floats)
+                           : repeat(static_cast<uint16_t*>(send), count, halves);
 }
 
 void wipe(const Call& call, int rank, int nRanks) {
@@ -97,13 +129,13 @@ void wipe(const Call& call, int rank, int nRanks) {
              [&](size_t block, size_t i) { store(call.type, call.recv, block * call.count + i, kWiped); });
 }
 
-std::string check(const Call& call, int rank, int nRanks) {
+std::string check(const Call& call, int rank, int nRanks, unsigned turn) {
   if (!receives(call.op, rank)) return "";
   size_t wrong = 0;
   std::string first;
   forSamples(call, nRanks, [&](size_t block, size_t i) {
     const float got = load(call.type, call.recv, block * call.count + i);
-    const float want = expected(call, rank, nRanks, block, i);
+    const float want = expected(call, rank, nRanks, block, i, turn);
     if (got == want) return;
     if (wrong++ == 0) {
       first = "rank " + std::to_string(rank) + ", block " + std::to_string(block) + ", element " + std::to_string(i) +

@@ -18,11 +18,14 @@ size_t recvBytes(const Call& call, int nRanks);
 /// summation, and different for every rank and element.
 void fill(const Call& call, int rank, int nRanks);
 
+/// Writes what this rank sends in call number `turn`: other values than before in every element.
+void refill(const Call& call, int rank, int nRanks, unsigned turn);
+
 /// Wipes what check looks at, so that an old result does not pass for a new one.
 void wipe(const Call& call, int rank, int nRanks);
 
-/// Compares the first, the middle and the last element of every block and about a thousand others between them.
-/// Returns "" or what was wrong.
-std::string check(const Call& call, int rank, int nRanks);
+/// Compares the first, the middle and the last element of every block and about a thousand others between them, with
+/// what the inputs of call number `turn` give.  Returns "" or what was wrong.
+std::string check(const Call& call, int rank, int nRanks, unsigned turn = 0);
 
 }  // namespace tutti::compare

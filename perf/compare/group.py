@@ -1,4 +1,5 @@
 """All ranks of one setting: started once, then told cell by cell what to do over one Unix socket per rank."""
+import contextlib
 import os
 import re
 import signal
@@ -7,6 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MEETING_BYTES = 4096  # meeting.hpp
 
 
 class GroupError(Exception):
@@ -20,14 +24,17 @@ def one_line(text):
 class Group:
     """Ranks answer in any order; every call here waits for all of them, at most `timeout` seconds."""
 
-    def __init__(self, name, ranks, program, environment, launch=None, timeout=60.0, cpus=1, nice=None):
+    def __init__(self, name, ranks, program, environment, launch=None, timeout=60.0, cpus=1, nice=None, hogs=0):
+        """hogs: so many busy loops in the ranks' session, which run within beside() only."""
         self.name, self.ranks, self.timeout, self.cpus = name, ranks, timeout, cpus
-        self.nice = nice
+        self.nice, self.hogs = nice, hogs
         self.library = ""
         self.connections, self.pending, self.process = [], {}, None
         self.folder = tempfile.TemporaryDirectory(prefix="tutti-compare-")
         self.errors = open(os.path.join(self.folder.name, "output"), "w+b")
         path = os.path.join(self.folder.name, "control")
+        with open(os.path.join(self.folder.name, "meeting"), "wb") as meeting:
+            meeting.write(bytes(MEETING_BYTES))
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self.listener.bind(path)
@@ -45,10 +52,11 @@ class Group:
     def _start(self, program, environment, launch):
         command = launch
         if launch is None:
-            command = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "ranks.py"),
-                       str(self.ranks), program]
+            command = [sys.executable, os.path.join(HERE, "ranks.py"), str(self.ranks), program]
         if self.nice is not None:
             command = ["nice", "-n", str(self.nice), *command]
+        if self.hogs:
+            command = [sys.executable, os.path.join(HERE, "hogs.py"), str(self.hogs), self._hogs_file(), *command]
         # A session for each setting, of which all its ranks are part: see ranks.py.
         self.process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL,
                                         stdout=self.errors, stderr=self.errors, start_new_session=True)
@@ -121,6 +129,25 @@ class Group:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, ending)  # its session is its own
         process.wait()
+
+    def _hogs_file(self):
+        return os.path.join(self.folder.name, "hogs")
+
+    @contextlib.contextmanager
+    def beside(self):
+        """The hogs of this session, if it has any, compute for as long as the context lasts."""
+        pids = []
+        if self.hogs:
+            with open(self._hogs_file()) as f:  # there before the first rank was started
+                pids = [int(word) for word in f.read().split()]
+        try:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+            yield
+        finally:
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):  # they end with the ranks
+                    os.kill(pid, signal.SIGSTOP)
 
     def quit(self):
         try:
@@ -200,11 +227,11 @@ class Group:
         self._no_wrong(answers, f"{op} {dtype} {size} B")
         return "unsupported" not in answers
 
-    def time(self, calls, blocks):
-        """A Block for each."""
-        answers = self.ask(f"time {calls} {blocks}")
-        self._no_wrong(answers, "timed calls")
-        return blocks_of(answers, blocks, calls, self.cpus)
+    def time(self, calls, blocks, data="reused"):
+        """A Block for each.  data: reused, or fresh, which every rank writes before each call."""
+        answers = self.ask(f"time {calls} {blocks} {data}")
+        self._no_wrong(answers, f"timed calls, {data} data")
+        return blocks_of(answers, blocks, self.cpus)
 
     def drop(self):
         self.ask("drop")
@@ -229,15 +256,15 @@ class Block:
         return f"Block({self.us}, {self.disturbance:.2f})"
 
 
-def blocks_of(answers, count, calls, cpus):
-    """From one "times US:RUN:WAIT ..." line per rank to `count` Blocks.  cpus: how many the ranks share."""
+def blocks_of(answers, count, cpus):
+    """From one "times US:RUN:WAIT:WALL ..." line per rank to `count` Blocks.  cpus: how many the ranks share."""
     per_rank = [[tuple(float(v) for v in part.split(":")) for part in a.split()[1:]] for a in answers]
     if any(a.split()[0] != "times" for a in answers) or any(len(r) != count for r in per_rank):
         raise GroupError(f"not {count} times of every rank: {answers}")
     blocks = []
     for ranks in zip(*per_rank):
         us = max(r[0] for r in ranks)
-        blocks.append(Block(us, disturbance([r[1] for r in ranks], [r[2] for r in ranks], cpus, us * calls)))
+        blocks.append(Block(us, disturbance([r[1] for r in ranks], [r[2] for r in ranks], cpus, max(r[3] for r in ranks))))
     return blocks
 
 

@@ -2,13 +2,14 @@
 // channel which cell to prepare and how many calls to time, and gets this rank's times back.
 //
 //   driver: cell OP TYPE BYTES plain|own      rank: ok BYTES_OF_BUFFERS | unsupported | wrong TEXT
-//   driver: time CALLS BLOCKS                 rank: times US:RUN:WAIT... | wrong TEXT
-//           per block: microseconds per call; of the whole block, microseconds on a cpu and runnable without one
+//   driver: time CALLS BLOCKS reused|fresh    rank: times US:RUN:WAIT:WALL... | wrong TEXT
+//           per block: microseconds per call; of the whole block, microseconds on a cpu, runnable without one, in all
 //   driver: drop                              rank: ok                  the cell's buffers are given back
 //   driver: quit
 //   rank, on its own: hello RANK SIZE LIBRARY, gather HEX (answered by: gathered HEX...), error TEXT (and it ends)
 //
-// Calls are back to back: no barrier between the calls of a block, one before each block.
+// Reused data: calls are back to back, no barrier between the calls of a block, one before each block.  Fresh data:
+// before each call every rank writes all that it sends, and the ranks meet; the clock runs in the calls only.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -18,11 +19,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <sstream>
 
 #include "perf/compare/adapter.hpp"
 #include "perf/compare/cell.hpp"
 #include "perf/compare/control.hpp"
+#include "perf/compare/meeting.hpp"
 
 namespace tutti::compare {
 namespace {
@@ -86,6 +89,11 @@ class ControlledWorld final : public World {
   Control& control_;
   bool introduced_ = false;
 };
+
+using Clock = std::chrono::steady_clock;
+double usSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
 
 /// What the scheduler has given this thread so far; all zero where the kernel does not tell.
 struct CpuTime {
@@ -177,6 +185,7 @@ class Rank {
     call_.count = countOf(call_.op, call_.type, bytes, n);
     if (!adapter_.supports(call_.op, call_.type) || !buffers(memory == "own")) return "unsupported";
     fill(call_, adapter_.rank(), n);
+    turn_ = 0;
     adapter_.prepare(call_);
     prepared_ = true;
     adapter_.run();
@@ -193,26 +202,52 @@ class Rank {
     return call_.send != nullptr && call_.recv != nullptr;
   }
 
+  double timeReused(long calls) {
+    const Clock::time_point start = Clock::now();
+    for (long i = 0; i < calls; ++i) adapter_.run();
+    return usSince(start);
+  }
+
+  double timeFresh(long calls) {
+    double us = 0;
+    for (long i = 0; i < calls; ++i) {
+      refill(call_, adapter_.rank(), adapter_.size(), ++turn_);
+      meeting_->wait();
+      const Clock::time_point start = Clock::now();
+      adapter_.run();
+      us += usSince(start);
+    }
+    return us;
+  }
+
   std::string time(std::istringstream& line) {
     long calls = 0, blocks = 0;
-    require(static_cast<bool>(line >> calls >> blocks) && calls > 0 && blocks > 0, "time: wrong arguments");
+    std::string data;
+    require(static_cast<bool>(line >> calls >> blocks >> data) && calls > 0 && blocks > 0, "time: wrong arguments");
     require(prepared_, "time: no cell");
+    const bool fresh = data == "fresh";
+    require(fresh || data == "reused", "time: unknown data " + data);
+    if (fresh && meeting_ == nullptr) {
+      const bool yields = variable("COMPARE_YIELD") == "1";
+      meeting_ = std::make_unique<Meeting>(variable("COMPARE_FOLDER") + "/meeting", adapter_.size(), yields);
+    }
     wipe(call_, adapter_.rank(), adapter_.size());
     std::string answer = "times";
     for (long b = 0; b < blocks; ++b) {
       adapter_.barrier();
       const CpuTime before = cpuTime();
-      const auto start = std::chrono::steady_clock::now();
-      for (long i = 0; i < calls; ++i) adapter_.run();
-      const std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - start;
+      const Clock::time_point start = Clock::now();
+      const double spent = fresh ? timeFresh(calls) : timeReused(calls);
+      const double wall = usSince(start);
       const CpuTime after = cpuTime();
       // A ping-pong's time is one way.
-      const double us = spent.count() / static_cast<double>(calls) / (call_.op == Op::PingPong ? 2 : 1);
-      char text[96];
-      std::snprintf(text, sizeof text, " %.4f:%.0f:%.0f", us, after.runUs - before.runUs, after.waitUs - before.waitUs);
+      const double us = spent / static_cast<double>(calls) / (call_.op == Op::PingPong ? 2 : 1);
+      char text[128];
+      std::snprintf(text, sizeof text, " %.4f:%.0f:%.0f:%.0f", us, after.runUs - before.runUs,
+                    after.waitUs - before.waitUs, wall);
       answer += text;
     }
-    const std::string wrong = check(call_, adapter_.rank(), adapter_.size());
+    const std::string wrong = check(call_, adapter_.rank(), adapter_.size(), turn_);
     adapter_.barrier();
     return wrong.empty() ? answer : "wrong " + wrong;
   }
@@ -226,6 +261,8 @@ class Rank {
   Adapter& adapter_;
   Call call_;
   bool prepared_ = false;
+  unsigned turn_ = 0;  // whose data the send buffer has
+  std::unique_ptr<Meeting> meeting_;
   Buffer send_, recv_;
 };
 

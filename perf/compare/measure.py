@@ -7,6 +7,8 @@ from results import Cell
 from settings import environment_for, launch_line
 
 BLOCK_US = 8000.0  # a block of calls takes about this long: long beside a time slice's jitter, short beside a pass
+# Beside busy loops a block has to have many turns of the core, or it says when the turns fell and not what calls take.
+BESIDE_BLOCK_US = 60000.0
 MOST_CALLS = 100000
 MOST_BLOCKS = 12
 HOPELESS = 12.0  # a setting this many times slower than the best so far gets no second pass
@@ -21,11 +23,12 @@ def say(text):
 class Runner:
     """The groups of one transport and rank count.  A group that fails is started anew, at most `lives` times."""
 
-    def __init__(self, settings, programs, launchers, ranks, cpus, timeout, lives=3, nice=None, beside=False,
+    def __init__(self, settings, programs, launchers, ranks, cpus, timeout, lives=3, nice=None, hogs=0, hogs_kind="",
                  launch=launch_line):
         self.settings, self.programs, self.launchers = settings, programs, launchers
         self.ranks, self.cpus, self.timeout, self.nice = ranks, cpus, timeout, nice
-        self.beside = beside  # other programs are part of what is measured
+        self.beside = hogs > 0  # other programs are part of what is measured
+        self.hogs = hogs if hogs_kind == "same-session" else 0  # those that every group has in its session
         self.launch = launch  # as launch_line
         self.oversubscribed = ranks > len(os.sched_getaffinity(0))
         self.groups, self.lives, self.reasons = {}, {self.key(s): lives for s in settings}, {}
@@ -47,7 +50,7 @@ class Runner:
             self.groups[key] = Group(setting.name, self.ranks, program,
                                      environment_for(setting, self.ranks, self.cpus, self.oversubscribed),
                                      self.launch(setting, self.ranks, program, self.launchers, self.oversubscribed),
-                                     self.timeout, max(1, len(os.sched_getaffinity(0))), self.nice)
+                                     self.timeout, max(1, len(os.sched_getaffinity(0))), self.nice, self.hogs)
         except GroupError as error:
             self.reasons[key] = str(error)
             raise
@@ -77,27 +80,37 @@ class Runner:
         self.groups.clear()
 
 
-def turn(group, op, dtype, size, memory, budget_us, best_us, beside=False):
+def turn(group, op, dtype, size, memory, budget_us, best_us, beside=False, data="reused"):
     """One setting's turn at one cell: checked call, warm-up, calibration, blocks.  Blocks, or None: unsupported.
     best_us: the best setting's time so far, to cut hopeless turns short.
     Where other programs disturb most blocks, shorter ones follow, of which more fit between two disturbances."""
     if not group.cell(op, dtype, size, memory):
         return None
-    block = group.time(1, 1)[0]
+    if beside:
+        return blocks_beside(group, budget_us, data)
+    block = group.time(1, 1, data)[0]
     if best_us and block.clean and block.us > HOPELESS * best_us and block.us > 4 * BLOCK_US:
         return [block]
     us = block.us
     if us < BLOCK_US:  # one call says little of the next thousand: warm up, then look again
-        us = min(us, group.time(calls_for(BLOCK_US / 8, us), 1)[0].us)
-        us = min(b.us for b in group.time(calls_for(BLOCK_US / 4, us), 2))
+        us = min(us, group.time(calls_for(BLOCK_US / 8, us), 1, data)[0].us)
+        us = min(b.us for b in group.time(calls_for(BLOCK_US / 4, us), 2, data))
     blocks = []
     for length_us in (BLOCK_US, BLOCK_US / 4, BLOCK_US / 4):
         calls = calls_for(length_us, us)
-        blocks += group.time(calls, blocks_for(budget_us, us * calls))
-        if beside or sum(b.clean for b in blocks) >= ENOUGH_CLEAN:
+        blocks += group.time(calls, blocks_for(budget_us, us * calls), data)
+        if sum(b.clean for b in blocks) >= ENOUGH_CLEAN:
             break
         us = min(us, *(b.us for b in blocks))
     return blocks
+
+
+def blocks_beside(group, budget_us, data):
+    """Blocks of as many calls as fill BESIDE_BLOCK_US on the average: what a few calls take says little of others."""
+    calls = 1
+    while calls < MOST_CALLS and (spent := group.time(calls, 1, data)[0].us * calls) < BESIDE_BLOCK_US / 2:
+        calls = min(MOST_CALLS, calls * (8 if spent < BESIDE_BLOCK_US / 16 else 2))
+    return group.time(calls, blocks_for(5 * budget_us, BESIDE_BLOCK_US), data)
 
 
 def calls_for(target_us, us):
@@ -121,25 +134,28 @@ def order_of(settings, number):
     return mixed[start:] + mixed[:start]
 
 
-def measure_cell(runner, op, dtype, size, passes, budget_us):
+def measure_cell(runner, op, dtype, size, passes, budget_us, data="reused"):
     """A Cell with what every setting needed.  Failures of a setting are kept in it and end nothing else."""
-    cell = Cell(op, dtype, size, runner.ranks, runner.settings[0].transport)
+    cell = Cell(op, dtype, size, runner.ranks, runner.settings[0].transport, data)
     skip = set()
     for number in range(passes):
         for setting in order_of(runner.settings, number * 3):
             if setting.name not in skip:
-                one_turn(runner, cell, setting, budget_us, skip)
-    for _ in range(passes):  # once more for those that other programs disturbed and that matter for the result
-        for setting in disturbed(runner.settings, cell, skip):
-            one_turn(runner, cell, setting, budget_us, skip)
+                one_turn(runner, cell, setting, number, budget_us, skip)
+    for number in range(passes, 2 * passes):  # once more where other programs disturbed what matters for the result
+        again = disturbed(runner.settings, cell, skip)
+        for setting in runner.settings:  # Tutti's too: what counts are ratios within a round
+            if setting in again or (again and setting.family == "tutti" and setting.name not in skip):
+                one_turn(runner, cell, setting, number, budget_us, skip)
     return cell
 
 
-def one_turn(runner, cell, setting, budget_us, skip):
+def one_turn(runner, cell, setting, number, budget_us, skip):
     try:
         group = runner.group(setting)
         best = min((cell.median(s) for s in cell.blocks), default=None)
-        blocks = turn(group, cell.op, cell.dtype, cell.size, setting.memory, budget_us, best, runner.beside)
+        with group.beside():
+            blocks = turn(group, cell.op, cell.dtype, cell.size, setting.memory, budget_us, best, runner.beside, cell.data)
         if cell.size * runner.ranks * 2 > KEEP_BYTES:
             group.drop()
     except GroupError as error:
@@ -150,7 +166,7 @@ def one_turn(runner, cell, setting, budget_us, skip):
     if blocks is None:
         skip.add(setting.name)
         return
-    cell.add(setting.name, setting.family, [(b.us, 0.0 if runner.beside else b.disturbance) for b in blocks])
+    cell.add(setting.name, setting.family, [(b.us, 0.0 if runner.beside else b.disturbance) for b in blocks], number)
     best = min(cell.median(s) for s in cell.blocks)
     if setting.family != "tutti" and cell.steady(setting.name) and cell.median(setting.name) > HOPELESS * best:
         skip.add(setting.name)

@@ -16,24 +16,23 @@ def lines_of(cells):
     its own memory.  Below 1 it is faster than Tutti."""
     lines = {}
     for cell in sorted(cells, key=lambda c: c.size):
-        mine = cell.median("tutti")
-        if not mine:
+        if not cell.median("tutti"):
             continue
         best = {}
         for setting, family in cell.families.items():
             name = "registered" if setting == "tutti+reg" else family
-            us = cell.median(setting)
-            if setting != "tutti" and us is not None:
-                best[name] = min(us, best.get(name, math.inf))
-        for name, us in best.items():
-            lines.setdefault(name, []).append((cell.size, us / mine))
+            ratio = cell.paired("tutti", setting)
+            if setting != "tutti" and ratio is not None:
+                best[name] = min(ratio, best.get(name, math.inf))
+        for name, ratio in best.items():
+            lines.setdefault(name, []).append((cell.size, ratio))
     return lines
 
 
 def svg(cells, subtitle):
     cells = [c for c in cells if c.op != "barrier"]
-    keys = list(dict.fromkeys((c.ranks, c.transport, c.op, c.dtype) for c in cells))
-    panels = [(key, lines_of([c for c in cells if (c.ranks, c.transport, c.op, c.dtype) == key])) for key in keys]
+    keys = list(dict.fromkeys((c.ranks, c.transport, c.op, c.dtype, c.data) for c in cells))
+    panels = [(key, lines_of([c for c in cells if (c.ranks, c.transport, c.op, c.dtype, c.data) == key])) for key in keys]
     panels = [(key, lines) for key, lines in panels if lines]
     width = LEFT * 2 + max(2, min(ACROSS, len(panels))) * (WIDTH + GAP_X)
     height = TOP + max(1, -(-len(panels) // ACROSS)) * (HEIGHT + GAP_Y) + 20
@@ -66,7 +65,7 @@ def _label(name):
 
 
 def _panel(x0, y0, key, lines):
-    ranks, transport, op, dtype = key
+    ranks, transport, op, dtype, data = key
     sizes = sorted({size for points in lines.values() for size, _ in points})
     low, high = math.log2(sizes[0]), math.log2(sizes[-1])
     if high - low < 1:
@@ -78,7 +77,7 @@ def _panel(x0, y0, key, lines):
     def y(ratio):
         share = math.log(min(max(ratio, LOWEST), HIGHEST) / LOWEST) / math.log(HIGHEST / LOWEST)
         return y0 + HEIGHT * (1 - share)
-    out = [f"<text x='{x0}' y='{y0 - 8}'>{escape(op)}, {escape(dtype)}, {ranks} ranks, {escape(transport)}</text>"]
+    out = [f"<text x='{x0}' y='{y0 - 8}'>{escape(op)}, {escape(dtype)}, {ranks} ranks, {escape(transport)}, {data} data</text>"]
     for ratio in (0.1, 0.2, 0.5, 1, 2, 5, 10):
         out.append(f"<line x1='{x0}' y1='{y(ratio):.1f}' x2='{x0 + WIDTH}' y2='{y(ratio):.1f}' "
                    f"class='{'one' if ratio == 1 else 'grid'}'/>"

@@ -49,49 +49,78 @@ def ratio_text(ratio):
     return f"{ratio:.2f}" if ratio >= 0.095 else f"{ratio:.1g}"
 
 
-class Cell:
-    """One collective, type, size and rank count: the blocks of every setting, as (microseconds per call, disturbance)."""
+DATA = ("reused", "fresh")  # what is sent: the same in all calls, or new in each
 
-    def __init__(self, op, dtype, size, ranks, transport):
-        self.op, self.dtype, self.size, self.ranks, self.transport = op, dtype, size, ranks, transport
-        self.blocks = {}  # setting -> [(us, disturbance)]
+
+class Cell:
+    """One collective, type, size, rank count and kind of data: the blocks of every setting, as (microseconds per call,
+    disturbance, round).  In a round every setting has one turn."""
+
+    def __init__(self, op, dtype, size, ranks, transport, data="reused"):
+        self.op, self.dtype, self.size, self.ranks, self.transport, self.data = op, dtype, size, ranks, transport, data
+        self.blocks = {}  # setting -> [(us, disturbance, round)]
         self.families = {}  # setting -> library
         self.failures = {}  # setting -> why there is no time
 
-    def add(self, setting, family, blocks):
-        self.blocks.setdefault(setting, []).extend((float(us), float(share)) for us, share in blocks)
+    def add(self, setting, family, blocks, number=0):
+        self.blocks.setdefault(setting, []).extend((float(us), float(share), number) for us, share in blocks)
         self.families[setting] = family
 
     def times(self, setting):
         """Of the undisturbed blocks; if they are too few, of the least disturbed ones."""
         blocks = sorted(self.blocks.get(setting, []), key=lambda block: block[1])
-        clean = sum(share < CLEAN for _, share in blocks)
-        return [us for us, _ in blocks[:max(ENOUGH, clean)]]
+        clean = sum(share < CLEAN for _, share, _ in blocks)
+        return [us for us, _, _ in blocks[:max(ENOUGH, clean)]]
 
     def steady(self, setting):
-        return sum(share < CLEAN for _, share in self.blocks.get(setting, [])) >= ENOUGH
+        return sum(share < CLEAN for _, share, _ in self.blocks.get(setting, [])) >= ENOUGH
 
     def median(self, setting):
         times = self.times(setting)
         return statistics.median(times) if times else None
 
     def best(self, setting):
-        return min((us for us, _ in self.blocks.get(setting, [])), default=None)
+        return min((us for us, _, _ in self.blocks.get(setting, [])), default=None)
+
+    def rounds(self, setting):
+        """{round: median of its undisturbed blocks}; where no round has any, of all blocks."""
+        rounds = {}
+        blocks = self.blocks.get(setting, [])
+        clean = [block for block in blocks if block[1] < CLEAN]
+        for us, _, number in clean or blocks:
+            rounds.setdefault(number, []).append(us)
+        return {number: statistics.median(times) for number, times in rounds.items()}
+
+    def paired(self, setting, peer):
+        """The peer's time / this setting's: the median over the rounds that have both, so that what the machine does in
+        one round favours nobody.  Without such a round the ratio of the medians; None if either has no time."""
+        mine, other = self.rounds(setting), self.rounds(peer)
+        both = [other[number] / mine[number] for number in mine if number in other and mine[number] > 0]
+        if both:
+            return statistics.median(both)
+        return self.median(peer) / self.median(setting) if self.median(setting) and self.median(peer) else None
 
     def busbw(self, setting):
         """GB/s (1e9), of the median."""
         us = self.median(setting)
         return None if us is None or self.op == "barrier" else self.size / us / 1e3 * bus_factor(self.op, self.ranks)
 
+    def peers(self):
+        return [s for s in self.blocks if self.families[s] != "tutti" and self.blocks[s]]
+
     def best_peer(self, of=None):
-        """The peer's setting with the smallest median (or, of=Cell.best, the smallest best time); None without peers."""
+        """The peer's setting that is the fastest beside Tutti (or, of=Cell.best, has the smallest best time); None
+        without peers."""
+        if of is None and self.blocks.get("tutti"):
+            return min(self.peers(), key=lambda s: self.paired("tutti", s), default=None)
         of = of or Cell.median
-        peers = [s for s in self.blocks if self.families[s] != "tutti" and self.blocks[s]]
-        return min(peers, key=lambda s: of(self, s)) if peers else None
+        return min(self.peers(), key=lambda s: of(self, s), default=None)
 
     def ratio(self, setting, of=None):
         """Best peer's time / this setting's: above 1, this setting is faster.  None if either is missing."""
-        of = of or Cell.median
+        if of is None:
+            ratios = [r for peer in self.peers() if (r := self.paired(setting, peer)) is not None]
+            return min(ratios, default=None)
         peer = self.best_peer(of)
         mine = of(self, setting)
         return None if peer is None or not mine else of(self, peer) / mine
@@ -100,17 +129,20 @@ class Cell:
         peer = self.best_peer()
         settings = {s: {"library": self.families[s], "median_us": self.median(s), "best_us": self.best(s),
                         "busbw_gbps": self.busbw(s), "steady": self.steady(s),
-                        "blocks": [[us, round(share, 3)] for us, share in self.blocks[s]]} for s in self.blocks}
+                        "blocks": [[us, round(share, 3), number] for us, share, number in self.blocks[s]]}
+                    for s in self.blocks}
         return {"collective": self.op, "type": self.dtype, "bytes": self.size, "ranks": self.ranks,
-                "transport": self.transport, "settings": settings, "failures": self.failures, "best_peer": peer,
+                "transport": self.transport, "data": self.data, "settings": settings, "failures": self.failures, "best_peer": peer,
                 "ratio_median": {s: self.ratio(s) for s in self.blocks if self.families[s] == "tutti"},
                 "ratio_best": {s: self.ratio(s, Cell.best) for s in self.blocks if self.families[s] == "tutti"}}
 
 
 def cell_from_json(data):
-    cell = Cell(data["collective"], data["type"], data["bytes"], data["ranks"], data["transport"])
+    cell = Cell(data["collective"], data["type"], data["bytes"], data["ranks"], data["transport"],
+                data.get("data", "reused"))
     for name, setting in data["settings"].items():
-        cell.add(name, setting["library"], setting["blocks"])
+        for us, share, *number in setting["blocks"]:  # files of before rounds were kept have none
+            cell.add(name, setting["library"], [(us, share)], number[0] if number else 0)
     cell.failures = dict(data.get("failures", {}))
     return cell
 
@@ -132,7 +164,7 @@ COLUMNS = f"{'size':>9} {'tutti us':>19} {'busbw':>7} {'registered us':>19} {'be
 
 
 def row_text(cell):
-    """One line of the table: median (best) times, busbw in GB/s, ratios of medians."""
+    """One line of the table: median (best) times, busbw in GB/s, ratios within rounds."""
     def both(setting):
         return f"{time_text(cell.median(setting))} ({time_text(cell.best(setting))})" if setting else "-"
 
@@ -147,15 +179,15 @@ def row_text(cell):
             f"{'  ~' + ', '.join(disturbed) if disturbed else ''}")
 
 
-def header_text(op, dtype, ranks, transport):
-    return f"\n{op}, {dtype}, {ranks} ranks, {transport}\n{COLUMNS}"
+def header_text(op, dtype, ranks, transport, data="reused"):
+    return f"\n{op}, {dtype}, {ranks} ranks, {transport}, {data} data\n{COLUMNS}"
 
 
 def table_text(cells):
     """All cells, with a header before each collective, type and rank count."""
     lines, last = [], None
     for cell in cells:
-        key = (cell.op, cell.dtype, cell.ranks, cell.transport)
+        key = (cell.op, cell.dtype, cell.ranks, cell.transport, cell.data)
         if key != last:
             lines.append(header_text(*key))
         last = key
@@ -175,26 +207,36 @@ def summary_text(cells):
     good = [c for c in rated if not noisy(c)]
     if not good:
         return f"\nno cell has both Tutti and a peer, undisturbed ({len(rated)} disturbed): no ratios"
-    lines = ["\nratio = best peer's median time / Tutti's (above 1: Tutti is faster)",
-             f"{'collective':>14} {'type':>9} {'ranks':>5} {'transport':>9} {'geo. mean':>9} {'reg.':>7} {'won':>7} "
+    lines = ["\nratio = best peer's time / Tutti's in the same round, median over rounds (above 1: Tutti is faster)",
+             f"{'collective':>14} {'type':>9} {'ranks':>5} {'transport':>9} {'data':>7} {'geo. mean':>9} {'reg.':>7} {'won':>7} "
              f"{'worst':>7}  at"]
     groups = {}
     for cell in good:
-        groups.setdefault((cell.op, cell.dtype, cell.ranks, cell.transport), []).append(cell)
-    for (op, dtype, ranks, transport), group in groups.items():
+        groups.setdefault((cell.op, cell.dtype, cell.ranks, cell.transport, cell.data), []).append(cell)
+    for (op, dtype, ranks, transport, data), group in groups.items():
         registered = geometric_mean([c.ratio("tutti+reg") for c in group])
         worst = min(group, key=lambda c: c.ratio("tutti"))
-        lines.append(f"{op:>14} {dtype:>9} {ranks:>5} {transport:>9} "
+        lines.append(f"{op:>14} {dtype:>9} {ranks:>5} {transport:>9} {data:>7} "
                      f"{ratio_text(geometric_mean([c.ratio('tutti') for c in group])):>9} "
                      f"{ratio_text(registered):>7} {_won(group):>7} "
                      f"{ratio_text(worst.ratio('tutti')):>7}  {_at(worst)} against {worst.best_peer()}")
+    lines.append("")
+    kinds = [data for data in DATA if any(c.data == data for c in good)]
+    for data in kinds if len(kinds) > 1 else ():
+        lines.append(f"{data} data: {_totals([c for c in good if c.data == data])}")
     worst = min(good, key=lambda c: c.ratio("tutti"))
-    lines.append(f"\nall cells: geometric mean {ratio_text(geometric_mean([c.ratio('tutti') for c in good]))}, won {_won(good)}"
+    lines.append(f"all cells: {_totals(good)}"
                  + (f"; {len(rated) - len(good)} more were disturbed too much to count" if len(rated) > len(good) else ""))
     lines.append(f"worst cell: {worst.op} {worst.dtype}, {worst.ranks} ranks, {worst.transport}, {_at(worst)}: ratio "
                  f"{ratio_text(worst.ratio('tutti'))} ({time_text(worst.median('tutti'))} us against "
-                 f"{time_text(worst.median(worst.best_peer()))} us of {worst.best_peer()})")
+                 f"{time_text(worst.median(worst.best_peer()))} us of {worst.best_peer()}, {worst.data} data)")
     return "\n".join(lines)
+
+
+def _totals(cells):
+    registered = geometric_mean([c.ratio("tutti+reg") for c in cells])
+    return (f"geometric mean {ratio_text(geometric_mean([c.ratio('tutti') for c in cells]))}, registered "
+            f"{ratio_text(registered)}, won {_won(cells)}")
 
 
 def _won(cells):
@@ -208,10 +250,10 @@ def _at(cell):
 def compact_text(cells):
     """One line per size, one column per collective: the ratios of one rank count and transport at a glance."""
     lines = []
-    for key in dict.fromkeys((c.ranks, c.transport, c.dtype) for c in cells):
-        chosen = [c for c in cells if (c.ranks, c.transport, c.dtype) == key]
+    for key in dict.fromkeys((c.ranks, c.transport, c.dtype, c.data) for c in cells):
+        chosen = [c for c in cells if (c.ranks, c.transport, c.dtype, c.data) == key]
         ops = [op for op in OPS if any(c.op == op for c in chosen)]
-        lines.append(f"\nratios, {key[0]} ranks, {key[1]}, {key[2]} (plain buffers / registered)")
+        lines.append(f"\nratios, {key[0]} ranks, {key[1]}, {key[2]}, {key[3]} data (plain buffers / registered)")
         lines.append(f"{'size':>9} " + " ".join(f"{op:>17}" for op in ops))
         for size in sorted({c.size for c in chosen}):
             row = {c.op: c for c in chosen if c.size == size}

@@ -6,6 +6,8 @@ setting that is good somewhere can only make the comparison harder for Tutti.
 import dataclasses
 import os
 
+import congestion
+
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
@@ -103,6 +105,8 @@ def environment_for(setting, ranks, cpus, oversubscribed):
     environment["COMPARE_SIZE"] = str(ranks)
     environment["COMPARE_CPUS"] = ",".join(map(str, cpus)) if setting.pinned else ""
     environment["COMPARE_YIELD"] = "1" if oversubscribed else "0"
+    if setting.transport == "tcp" and setting.family in FAMILIES[1:]:
+        environment["COMPARE_CONGESTION"] = congestion.of_tutti()
     if setting.family == "openmpi":  # it refuses root otherwise; containers run as root
         environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     return environment

@@ -1,4 +1,5 @@
 // oracle: every algorithm of a collective beside the planner's choice; see README.md.
+#include <getopt.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@ struct Options {
   int rounds = 7;
   bool registered = false;
   bool all = false;
+  Data data = Data::Reused;
   std::string interface;  // between hosts, whose bytes are counted; empty: none are
 };
 
@@ -95,8 +97,11 @@ Verdict judge(const Ranks& w, const Cell& cell, size_t bytes, const Options& opt
 
 Options parse(int argc, char** argv) {
   Options o;
-  for (int c = 0; (c = getopt(argc, argv, "b:c:w:r:Rai:")) != -1;) {
-    if (c == 'b') {
+  constexpr option kLong[] = {{"fresh", no_argument, nullptr, 'f'}, {}};
+  for (int c = 0; (c = getopt_long(argc, argv, "b:c:w:r:Rai:", kLong, nullptr)) != -1;) {
+    if (c == 'f') {
+      o.data = Data::Fresh;
+    } else if (c == 'b') {
       o.sizes.clear();
       for (const std::string& size : split(optarg, ',')) {
         o.sizes.emplace_back();
@@ -144,7 +149,7 @@ int main(int argc, char** argv) {
     for (const size_t bytes : options.sizes) {
       Collective collective{};
       if (!parseCollective(name, &collective)) return 1;
-      const Cell cell = cellOf(collective, bytes, w.nRanks, in, out);
+      const Cell cell = cellOf(collective, bytes, w.nRanks, in, out, options.data);
       const Verdict v = judge(w, cell, bytes, options);
       ++cells;
       good += v.loss() <= 0.1 ? 1 : 0;
@@ -153,8 +158,11 @@ int main(int argc, char** argv) {
     }
   }
   if (w.rank == 0) {
-    std::printf("%d ranks: within 10 %% of the best in %d of %d cells (%.0f %%); mean loss %.0f %%, worst %.0f %%\n",
-                w.nRanks, good, cells, 100.0 * good / cells, 100 * (std::exp(logLoss / cells) - 1), 100 * worst);
+    std::printf(
+        "%d ranks: within 10 %% of the best in %d of %d cells (%.0f %%); mean loss %.0f %%, worst %.0f %%; "
+        "%s\n",
+        w.nRanks, good, cells, 100.0 * good / cells, 100 * (std::exp(logLoss / cells) - 1), 100 * worst,
+        options.data == Data::Fresh ? "new data in every call" : "the same data in all calls");
   }
   check(tuttiCommDestroy(w.comm), "CommDestroy");
   return 0;

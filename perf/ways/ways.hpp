@@ -11,19 +11,27 @@
 
 namespace tutti::perf {
 
+/// What calls send: the same in all calls, which then follow each other back to back, or new data, which every rank
+/// writes before each call, outside of the time, as programs do that compute what they send.
+enum class Data { Reused, Fresh };
+
 /// One collective of one size, on floats.
 struct Cell {
   Collective collective = Collective::AllReduce;
   size_t count = 0;  // elements as the call takes them
   float* in = nullptr;
   float* out = nullptr;
+  Data data = Data::Reused;
 
   tuttiResult_t run(tuttiComm_t comm) const;
   tuttiCall_t call() const;  // for tuttiCommEstimate()
 };
 
 /// What is as large as `bytes` when it goes in or comes out, whichever is more, as perf/compare counts it.
-Cell cellOf(Collective collective, size_t bytes, int nRanks, float* in, float* out);
+Cell cellOf(Collective collective, size_t bytes, int nRanks, float* in, float* out, Data data);
+
+/// Writes `bytes` at `out` anew: no element is as it was.
+void renew(float* out, size_t bytes);
 
 /// One way to run a cell: the planner's (no algorithm), or a forced one.
 struct Way {

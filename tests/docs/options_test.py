@@ -207,6 +207,8 @@ ROWS = {
         "--rounds": [Refused("--rounds", "0", base=[], says="--rounds")],
         "--block-ms": [Refused("--block-ms", "0", base=[], says="--block-ms")],
         "--no-sends": [Keeps("--no-sends", less=r"^send ")],
+        "--fresh": [Differs("--fresh", base=BASE["tutti-tune"] + ["--reused"], pattern="# kept .* new data in every call")],
+        "--reused": [Differs("--reused", pattern="# kept .* the same data in all calls")],
         "--dry-run": [Keeps("--dry-run", less="end")],
     },
     "tutti-plan": {
@@ -255,6 +257,8 @@ ROWS = {
         "-u": [Refused("-u", "-1", says="--unalign")],
         "-I": [Differs("-I", "1", pattern="i_p99"), Refused("-I", "2", says="--per_iter_timing")],
         "-K": [Refused("-I", "1", "-K", "5", says="--per_iter_skip leaves no call")],
+        "--fresh": [Differs("--fresh", pattern="^# data: written anew before each timed call"),
+                    Refused("--fresh", "-C", "1", says="--fresh times single calls")],
         "--plot": [Writes("--plot")],
     },
 }

@@ -20,7 +20,7 @@ quickly=(--sizes 4,16K --collectives allreduce --rounds 1 --block-ms 0.2)
 "$run" -n 2 "$tune" --sizes 4 --collectives allgather --rounds 1 --dry-run >"$dir/out" 2>&1 || failed=1
 [ ! -e "$dir/figures.tuned" ] || { echo "FAILED: a dry run keeps nothing"; failed=1; }
 "$run" -n 3 "$tune" "${quickly[@]}" >"$dir/out" 2>&1 || failed=1
-expect 'says where it keeps them' "kept in $dir/figures.tuned"
+expect 'says where it keeps them, and what was sent' "kept in $dir/figures.tuned; measured with new data in every call"
 grep 'does not serve' "$dir/out" && { echo "FAILED: a way that does not fit was measured as another"; failed=1; }
 "$run" -n 2 "$tune" --sizes 4 --collectives allreduce --rounds 1 --block-ms 0.2 >"$dir/out" 2>&1 || failed=1
 cp "$dir/figures.tuned" "$dir/out"

@@ -1,9 +1,16 @@
 // The check that perf/compare makes of every library's results: it must accept what is right and see what is wrong.
 #include "perf/compare/cell.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <thread>
 #include <vector>
+
+#include "perf/compare/meeting.hpp"
 
 using namespace tutti::compare;
 
@@ -30,6 +37,10 @@ struct Cell {
   }
   Call& at(int r) { return calls[static_cast<size_t>(r)]; }
   float in(int r, size_t i) const { return send[static_cast<size_t>(r)][i]; }
+
+  void renew(unsigned turn) {
+    for (int r = 0; r < n; ++r) refill(at(r), r, n, turn);
+  }
 
   void run() {
     for (int r = 0; r < n; ++r) {
@@ -70,6 +81,64 @@ TEST_CASE("compare: right results pass, and results of an earlier call do not") 
       }
     }
   }
+}
+
+TEST_CASE("compare: new data gives new results, and the results of the call before do not pass") {
+  for (const Op op : kOps) {
+    for (const int n : {2, 3, 4}) {
+      Cell cell(op, n, 4096);
+      CAPTURE(static_cast<int>(op), n);
+      for (const unsigned turn : {1u, 2u, 9u}) {
+        const int r = op == Op::Reduce ? 0 : 1;
+        cell.renew(turn);
+        CHECK(check(cell.at(r), r, n, turn) != "");
+        cell.run();
+        for (int rank = 0; rank < n; ++rank) CHECK(check(cell.at(rank), rank, n, turn) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("compare: new data is new in every element that is sent, of either type") {
+  for (const Type type : {Type::Float, Type::Bfloat16}) {
+    Call call = {.op = Op::AllToAll, .type = type, .count = 37};
+    std::vector<uint16_t> old(sendBytes(call, 3) / 2), now = old;
+    const size_t step = bytesOf(type) / 2;
+    call.send = now.data();
+    refill(call, 1, 3, 4);
+    for (unsigned turn = 5; turn < 14; ++turn) {
+      old = now;
+      refill(call, 1, 3, turn);
+      for (size_t i = 0; i < now.size(); i += step) CHECK(!std::equal(&now[i], &now[i] + step, &old[i]));
+    }
+  }
+}
+
+TEST_CASE("compare: nobody leaves a meeting before all have come") {
+  constexpr int kRanks = 3, kRounds = 200;
+  char path[] = "/tmp/tutti-meeting-XXXXXX";
+  const int fd = mkstemp(path);
+  REQUIRE(fd >= 0);
+  REQUIRE(ftruncate(fd, Meeting::kBytes) == 0);
+  std::atomic<int> come = 0, early = 0;
+  std::vector<std::thread> ranks;
+  for (int r = 0; r < kRanks; ++r) {
+    ranks.emplace_back([&] {
+      Meeting meeting(path, kRanks, /*yields=*/true);
+      for (int round = 1; round <= kRounds; ++round) {
+        ++come;
+        meeting.wait();
+        if (come < kRanks * round) ++early;
+        meeting.wait();  // nobody comes to the next round before all have looked
+      }
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  CHECK(early == 0);
+  CHECK(come == kRanks * kRounds);
+  close(fd);
+  unlink(path);
+  CHECK_THROWS_WITH(Meeting(path, 2, true), Catch::Contains(path) && Catch::Contains("No such file"));
 }
 
 TEST_CASE("compare: a wrong first, middle or last element of any block is seen") {

@@ -36,7 +36,8 @@ def main():
             expect(done.returncode == 0, f"exit status {done.returncode}", done)
             with open(file) as f:
                 cells = json.load(f)["cells"]
-            expect(len(cells) == (11 if ranks == "2" else 9), f"{len(cells)} cells", done)
+            expect({c["data"] for c in cells} == {"reused", "fresh"}, "not both kinds of data", done)
+            expect(len(cells) == (21 if ranks == "2" else 17), f"{len(cells)} cells", done)
             for cell in cells:
                 expect("tutti" in cell["settings"], f"no time for Tutti in {cell['collective']} {cell['bytes']}", done)
                 expect(not any("WRONG" in why for why in cell["failures"].values()), "a wrong result", done)
@@ -46,8 +47,14 @@ def main():
             expect(all(c["ratio_median"]["tutti"] > 0 for c in started), "a ratio is missing", done)
             xml.etree.ElementTree.parse(picture)
             expect(os.path.basename(BUILD) and "worst cell" in done.stdout or "no cell" in done.stdout, "no summary", done)
-    done = compare("--oracle", "--ops", "allreduce", "--sizes", "8,64K", "--ranks", "2")
-    expect(done.returncode == 0 and "2 ranks: within 10 % of the best in" in done.stdout, "no oracle", done)
+    for kind in ("same-session", "own-session"):
+        done = compare("--ops", "allreduce", "--sizes", "8", "--ranks", "2", "--fresh", "--hogs", "2", kind, "--peers",
+                       next(iter(peers)), "--type", "float")
+        expect(done.returncode == 0 and f"# beside 2 busy loops, {kind}" in done.stdout and "worst cell" in done.stdout,
+               f"nothing beside hogs, {kind}", done)
+    done = compare("--oracle", "--ops", "allreduce", "--sizes", "8,64K", "--ranks", "2", "--fresh")
+    expect(done.returncode == 0 and "2 ranks: within 10 % of the best in" in done.stdout and
+           "new data in every call" in done.stdout, "no oracle", done)
     return 0
 
 

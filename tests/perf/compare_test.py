@@ -16,7 +16,9 @@ TOP = os.path.abspath(sys.argv.pop(1))
 sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.join(TOP, "perf", "compare"), os.path.join(TOP, "perf", "limits")]
 import bounds  # noqa: E402
+import congestion  # noqa: E402
 import group  # noqa: E402
+import hogs  # noqa: E402
 import measure  # noqa: E402
 import plot  # noqa: E402
 import results  # noqa: E402
@@ -76,6 +78,32 @@ class Statistics(unittest.TestCase):
         self.assertAlmostEqual(c.ratio("tutti"), 2)
         self.assertAlmostEqual(c.ratio("tutti+reg"), 5)
 
+    def test_ratios_are_those_within_rounds(self):
+        c = results.Cell("allreduce", "float", 8, 2, "shm")
+        for number, mood in enumerate((1, 10, 1)):  # the machine is ten times as slow in the second round
+            c.add("ucc", "ucc", [(3 * mood, 0)], number)
+            if number > 0:  # Tutti's first turn was disturbed
+                c.add("tutti", "tutti", [(2 * mood, 0)], number)
+        c.add("tutti", "tutti", [(500, 0.9)], 0)
+        self.assertAlmostEqual(c.ratio("tutti"), 1.5)
+        self.assertEqual(c.median("ucc"), 3)
+        self.assertNotAlmostEqual(c.median("ucc") / c.median("tutti"), 1.5)
+
+    def test_the_best_peer_is_the_best_beside_tutti(self):
+        c = results.Cell("allreduce", "float", 8, 2, "shm")
+        for number, mood in enumerate((1, 4)):
+            c.add("tutti", "tutti", [(2 * mood, 0)], number)
+        c.add("ucc", "ucc", [(3, 0)], 0)  # 1.5 times as slow
+        c.add("mpich", "mpich", [(6, 0)], 1)  # 0.75
+        self.assertEqual(c.best_peer(), "mpich")
+        self.assertAlmostEqual(c.ratio("tutti"), 0.75)
+
+    def test_settings_that_share_no_round_are_compared_by_their_medians(self):
+        c = results.Cell("allreduce", "float", 8, 2, "shm")
+        c.add("tutti", "tutti", [(2, 0)] * 3, 0)
+        c.add("ucc", "ucc", [(3, 0)] * 3, 1)
+        self.assertAlmostEqual(c.ratio("tutti"), 1.5)
+
     def test_without_a_peer_or_without_tutti_there_is_no_ratio(self):
         self.assertIsNone(cell(tutti=[1, 1, 1]).ratio("tutti"))
         self.assertIsNone(cell(ucc=[1, 1, 1]).ratio("tutti"))
@@ -112,6 +140,11 @@ class Statistics(unittest.TestCase):
         back = results.cell_from_json(json.loads(json.dumps(c.as_json())))
         self.assertEqual(back.as_json(), c.as_json())
         self.assertAlmostEqual(c.as_json()["ratio_median"]["tutti"], 11 / 6)
+        kept = c.as_json()
+        del kept["data"]
+        for setting in kept["settings"].values():
+            setting["blocks"] = [block[:2] for block in setting["blocks"]]  # as files of before rounds were kept have them
+        self.assertEqual(results.cell_from_json(kept).as_json(), c.as_json())
 
 
 class Text(unittest.TestCase):
@@ -121,8 +154,16 @@ class Text(unittest.TestCase):
     def test_summary_has_means_and_ends_with_the_worst_cell(self):
         lines = results.summary_text(self.CELLS).splitlines()
         allreduce = next(line for line in lines if line.strip().startswith("allreduce")).split()
-        self.assertEqual(allreduce[4:8], [f"{math.sqrt(0.5):.2f}", "-", "1/2", "0.25"])
+        self.assertEqual(allreduce[4:9], ["reused", f"{math.sqrt(0.5):.2f}", "-", "1/2", "0.25"])
         self.assertIn("worst cell: allreduce float, 4 ranks, shm, 64 B: ratio 0.25", lines[-1])
+
+    def test_both_kinds_of_data_have_their_own_totals(self):
+        cells = [cell(tutti=[1] * 3, ucc=[2] * 3), cell(tutti=[1] * 3, ucc=[4] * 3)]
+        cells[1].data = "fresh"
+        text = results.summary_text(cells)
+        self.assertRegex(text, "\nreused data: geometric mean 2.00.*\nfresh data: geometric mean 4.00")
+        self.assertIn("fresh data", results.compact_text(cells))
+        self.assertEqual(results.table_text(cells).count(" data\n"), 2)
 
     def test_compact_table_has_a_row_per_size_and_a_column_per_collective(self):
         lines = results.compact_text(self.CELLS).splitlines()
@@ -161,14 +202,14 @@ class Plot(unittest.TestCase):
 
 class Blocks(unittest.TestCase):
     def test_the_slowest_rank_counts(self):
-        blocks = group.blocks_of(["times 1.5:9:0 2:9:0", "times 3:9:0 1:9:0"], 2, 10, 2)
+        blocks = group.blocks_of(["times 1.5:9:0:9 2:9:0:9", "times 3:9:0:9 1:9:0:9"], 2, 2)
         self.assertEqual([b.us for b in blocks], [3, 2])
         self.assertTrue(all(b.clean for b in blocks))
 
     def test_answers_that_do_not_fit_are_refused(self):
-        for answers in (["times 1:1:0", "times 1:1:0 2:2:0"], ["ok", "times 1:1:0"]):
+        for answers in (["times 1:1:0:1", "times 1:1:0:1 2:2:0:2"], ["ok", "times 1:1:0:1"]):
             with self.assertRaises(group.GroupError):
-                group.blocks_of(answers, 1, 1, 2)
+                group.blocks_of(answers, 1, 2)
 
     def test_waiting_for_each_other_is_no_disturbance_but_waiting_for_others_is(self):
         self.assertEqual(group.disturbance([100, 100], [0, 0], 2, 100), 0)
@@ -217,7 +258,8 @@ for line in lines:
     if rank == "2" and mode == "wrong" and word == "time":
         say("wrong element 5")
     elif word == "time":
-        say("times" + f" {1 + int(rank)}:10:0" * int(line.split()[2]))
+        us = 1 + int(rank) + (100 if line.split()[3] == "fresh" else 0)
+        say("times" + f" {us}:10:0:10" * int(line.split()[2]))
     else:
         say("unsupported" if mode == "unsupported" else "ok 16")
 """
@@ -234,8 +276,8 @@ class Ranks(unittest.TestCase):
     def tearDown(self):
         self.folder.cleanup()
 
-    def start(self, mode, timeout=30):
-        self.group = group.Group("lib", 3, self.program, dict(os.environ, MODE=mode), timeout=timeout, cpus=3)
+    def start(self, mode, timeout=30, hogs=0):
+        self.group = group.Group("lib", 3, self.program, dict(os.environ, MODE=mode), timeout=timeout, cpus=3, hogs=hogs)
         self.addCleanup(self.group.stop)
         return self.group
 
@@ -244,6 +286,7 @@ class Ranks(unittest.TestCase):
         self.assertEqual(g.library, "Library 1.0")
         self.assertTrue(g.cell("allreduce", "float", 8, "plain"))
         self.assertEqual([b.us for b in g.time(7, 2)], [3, 3])
+        self.assertEqual([b.us for b in g.time(7, 1, "fresh")], [103])
         process = g.process
         g.quit()
         self.assertEqual(process.returncode, 0)
@@ -277,6 +320,64 @@ class Ranks(unittest.TestCase):
                 self.assertIsNotNone(process.returncode)
                 self.assertTrue(self.ends(process.pid))
 
+    def state_of(self, pid):
+        """(state, session) of a process, or None."""
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                fields = f.read().rpartition(")")[2].split()
+        except OSError:
+            return None
+        return fields[0], int(fields[3])
+
+    def reaches(self, pid, states):
+        for _ in range(3000):
+            if (self.state_of(pid) or ("gone",))[0] in states:
+                return True
+            time.sleep(0.01)
+        return False
+
+    def test_hogs_of_the_session_compute_beside_a_turn_only_and_end_with_the_ranks(self):
+        g = self.start("ok", hogs=2)
+        with open(g._hogs_file()) as f:
+            pids = [int(word) for word in f.read().split()]
+        self.assertEqual(len(pids), 2)
+        for pid in pids:
+            self.assertTrue(self.reaches(pid, "T"))
+            self.assertEqual(self.state_of(pid)[1], g.process.pid)
+        with g.beside():
+            self.assertTrue(all(self.reaches(pid, "R") for pid in pids))
+            self.assertEqual([b.us for b in g.time(1, 1)], [3])
+        self.assertTrue(all(self.reaches(pid, "T") for pid in pids))
+        process = g.process
+        g.quit()
+        self.assertEqual(process.returncode, 0)
+        self.assertTrue(self.ends(process.pid))
+
+    def test_hogs_of_another_session_compute_as_long_as_they_are_wanted(self):
+        def sessions():
+            """Of all busy loops that this process's children have started."""
+            found = set()
+            for pid in filter(str.isdigit, os.listdir("/proc")):
+                try:
+                    with open(f"/proc/{pid}/cmdline") as f:
+                        words = f.read().split("\0")
+                except OSError:
+                    continue
+                state = self.state_of(pid)
+                if any(word.endswith("hogs.py") for word in words) and state and state[1] in children:
+                    found.add((int(pid), state[1]))
+            return found
+        children = set()
+        with hogs.computing(2) as keeper:
+            children.add(keeper)
+            for _ in range(3000):
+                if len(sessions()) == 3:  # the loops and their keeper
+                    break
+                time.sleep(0.01)
+            self.assertEqual(len(sessions()), 3)
+            self.assertNotEqual(keeper, os.getsid(0))
+        self.assertEqual(sessions(), set())
+
     def test_ranks_that_do_not_start_are_an_error(self):
         with self.assertRaisesRegex(group.GroupError, "cannot start"):
             self.start("refuses")
@@ -304,17 +405,34 @@ class Settings(unittest.TestCase):
         s = next(s for s in settings.TABLE if s.name == "gloo")
         self.assertEqual(settings.environment_for(s, 2, [0, 1], False)["COMPARE_CPUS"], "")
 
+    def test_peers_sockets_get_the_control_that_tuttis_have(self):
+        for s in settings.TABLE:
+            environment = settings.environment_for(s, 2, [], False)
+            has = s.transport == "tcp" and s.family != "tutti"
+            self.assertEqual(environment.get("COMPARE_CONGESTION"), congestion.of_tutti() if has else None, s.name)
+        self.assertFalse(congestion.of_tutti().startswith("bbr"))
+
+    def test_hogs(self):
+        compare = script("compare", "compare")
+        for words, count, kind in (([], 0, "own-session"), (["--hogs", "2"], 2, "own-session"),
+                                   (["--hogs", "3", "same-session"], 3, "same-session")):
+            a = compare.arguments(words)
+            self.assertEqual((a.hogs, a.hogs_kind), (count, kind))
+
     def test_command_line(self):
         compare = script("compare", "compare")
         a = compare.arguments(["--ops", "allreduce,reduce", "--sizes", "8..64K", "--ranks", "2,4", "--type", "float"])
         self.assertEqual(a.sizes, [8, 64, 512, 4096, 32768])
         cells = list(compare.cells_of(a, 4))
-        self.assertEqual(len(cells), 10)
-        self.assertEqual(cells[0], ("allreduce", "float", 8))
+        self.assertEqual(len(cells), 20)
+        self.assertEqual(cells[0], ("allreduce", "float", 8, "reused"))
+        fresh = list(compare.cells_of(compare.arguments(["--fresh", "--ops", "allreduce,barrier"]), 4))
+        self.assertEqual({data for *_, data in fresh}, {"fresh"})
         everything = list(compare.cells_of(compare.arguments([]), 4))
-        self.assertNotIn("pingpong", {op for op, _, _ in everything})
-        self.assertEqual({op for op, dtype, _ in everything if dtype == "bfloat16"}, {"allreduce"})
-        for wrong in (["--ops", "allredcue"], ["--ranks", "1"], ["--sizes", "8X"]):
+        self.assertNotIn("pingpong", {op for op, *_ in everything})
+        self.assertEqual({op for op, dtype, *_ in everything if dtype == "bfloat16"}, {"allreduce"})
+        for wrong in (["--ops", "allredcue"], ["--ranks", "1"], ["--sizes", "8X"], ["--hogs", "-1"], ["--hogs", "2", "session"],
+                      ["--data", "old"]):
             with self.assertRaises(SystemExit), open(os.devnull, "w") as null:
                 sys.stderr, kept = null, sys.stderr
                 try:

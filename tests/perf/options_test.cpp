@@ -82,6 +82,8 @@ TEST_CASE("every flag of nccl-tests is taken, short and long") {
   CHECK(o.average == Average::Max);
   CHECK(o.jsonPath == "o.json");
   CHECK(o.plotPath == "p.svg");
+  CHECK(!o.fresh);
+  CHECK(parse({"--fresh"}).options->fresh);
   CHECK(o.notes.size() == 4);  // -z 2, -R 2, -x and -V mean nothing more here, and the header says so
   const Options l = *parse({"--nthreads", "2", "--ngpus=3", "--minbytes", "8", "--maxbytes", "1M", "--stepfactor", "2",
                             "--per_iter_timing", "1", "--report_cputime", "1", "--output_file", "x"})

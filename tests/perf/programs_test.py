@@ -56,6 +56,14 @@ class Programs(unittest.TestCase):
                 self.assertIn("# Out of bounds values : 0 OK", r.stdout)
                 self.assertGreaterEqual(len(rows(r.stdout)), 15)
 
+    def test_all_are_right_on_new_data_in_every_call(self):
+        for name in ALL:
+            with self.subTest(name):  # the last timed call is checked as well
+                r = perf(name, "-t", "4", *SMALL, "-n", "5", "--fresh")
+                self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+                self.assertIn("# data: written anew before each timed call", r.stdout)
+                self.assertEqual({row[8] for row in rows(r.stdout)} | {row[12] for row in rows(r.stdout)}, {"0"})
+
     def test_every_root_is_right(self):
         for name in ["broadcast", "reduce", "gather", "scatter"]:
             with self.subTest(name):

@@ -24,6 +24,7 @@ struct Options {
   int rounds = 8;
   double blockMs = 4;
   bool sends = true;
+  bool fresh = true;
   bool dryRun = false;
 };
 
@@ -105,13 +106,13 @@ int tune(const Ranks& w, const Options& options, const std::vector<size_t>& size
   Tuning::Set set{*ranks, {}};
   for (const Collective collective : collectives) {
     for (const size_t bytes : sizes) {
-      const Cell cell = cellOf(collective, bytes, w.nRanks, in, out);
+      const Cell cell = cellOf(collective, bytes, w.nRanks, in, out, options.fresh ? Data::Fresh : Data::Reused);
       set.ways.push_back(fastest(w, cell, cell.count * sizeof(float), options));
     }
   }
   const std::optional<LinkProfile> intra = findLink(ranks->intra);
   if (intra && intra->lends() && ranks->nHosts == 1 && options.sends) {
-    set.sends = tuneSends(w, sizes, in, out, options.rounds, options.blockMs * 1e3);
+    set.sends = tuneSends(w, sizes, in, out, options.fresh, options.rounds, options.blockMs * 1e3);
   }
   if (w.rank != 0 || options.dryRun) return 0;
   const MachineIdentity machine = thisMachine();
@@ -126,7 +127,8 @@ int tune(const Ranks& w, const Options& options, const std::vector<size_t>& size
     std::fprintf(stderr, "tutti-tune: %s\n", status.message().c_str());
     return 1;
   }
-  std::printf("# kept in %s\n", path.c_str());
+  std::printf("# kept in %s; measured with %s\n", path.c_str(),
+              options.fresh ? "new data in every call" : "the same data in all calls");
   return 0;
 }
 
@@ -153,6 +155,10 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", options.rounds, "blocks of each way")->check(CLI::Range(1, 1000))->capture_default_str();
   app.add_option("--block-ms", options.blockMs, "time of a block")->check(CLI::Range(0.1, 1e4))->capture_default_str();
   app.add_flag("!--no-sends", options.sends, "leave out messages between two ranks");
+  app.add_flag(
+      "--fresh,!--reused", options.fresh,
+      "new data, which every rank writes before each call, outside of the time (default), or the same in calls "
+      "back to back");
   app.add_flag("--dry-run", options.dryRun, "print, keep nothing");
   CLI11_PARSE(app, argc, argv);
   std::vector<size_t> sizes;

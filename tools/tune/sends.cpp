@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "perf/ways/ways.hpp"
 #include "src/base/text.hpp"
 #include "src/exec/plan.hpp"
 
@@ -21,18 +22,38 @@ struct SendWay {
   std::vector<double> timesUs = {};
 };
 
-/// Microseconds one way, of the slowest pair.
-double timeBlock(const Ranks& w, const SendWay& way, size_t bytes, float* in, float* out) {
+using Clock = std::chrono::steady_clock;
+
+/// What a ping-pong goes by.
+struct Message {
+  size_t bytes;
+  float* in;
+  float* out;
+  bool fresh;
+};
+
+/// There and back.  Where data is fresh each of the two writes what it will send before the clock runs.
+double roundTripUs(const Ranks& w, const SendWay& way, const Message& m) {
   const int peer = w.rank ^ 1;
-  check(tuttiBarrier(w.comm, nullptr), "Barrier");
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < way.calls && peer < w.nRanks; ++i) {
-    if (w.rank % 2 == 0) check(tuttiSend(in, bytes, tuttiUint8, peer, way.comm, nullptr), "Send");
-    check(tuttiRecv(out, bytes, tuttiUint8, peer, way.comm, nullptr), "Recv");
-    if (w.rank % 2 == 1) check(tuttiSend(in, bytes, tuttiUint8, peer, way.comm, nullptr), "Send");
+  if (m.fresh) {
+    renew(m.in, m.bytes);
+    check(tuttiBarrier(w.comm, nullptr), "Barrier");
   }
-  const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
-  return overRanks(w, took.count() / way.calls / 2, tuttiMax);
+  const Clock::time_point begin = Clock::now();
+  if (peer < w.nRanks) {
+    if (w.rank % 2 == 0) check(tuttiSend(m.in, m.bytes, tuttiUint8, peer, way.comm, nullptr), "Send");
+    check(tuttiRecv(m.out, m.bytes, tuttiUint8, peer, way.comm, nullptr), "Recv");
+    if (w.rank % 2 == 1) check(tuttiSend(m.in, m.bytes, tuttiUint8, peer, way.comm, nullptr), "Send");
+  }
+  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+}
+
+/// Microseconds one way, of the slowest pair.
+double timeBlock(const Ranks& w, const SendWay& way, const Message& message) {
+  check(tuttiBarrier(w.comm, nullptr), "Barrier");
+  double us = 0;
+  for (int i = 0; i < way.calls; ++i) us += roundTripUs(w, way, message);
+  return overRanks(w, us / way.calls / 2, tuttiMax);
 }
 
 // A communicator reads the variable when it is made.
@@ -54,21 +75,22 @@ double usOf(SendWay& way) {
 
 }  // namespace
 
-std::vector<TunedSend> tuneSends(const Ranks& w, std::span<const size_t> sizes, float* in, float* out, int rounds,
-                                 double blockUs) {
+std::vector<TunedSend> tuneSends(const Ranks& w, std::span<const size_t> sizes, float* in, float* out, bool fresh,
+                                 int rounds, double blockUs) {
   std::array<SendWay, 2> ways = openWays(w);
   std::vector<TunedSend> sends;
   for (const size_t bytes : sizes) {
     if (bytes < kLeastPulledBytes) continue;  // always through slots
+    const Message message = {bytes, in, out, fresh};
     for (SendWay& way : ways) {
       way.timesUs.clear();
       way.calls = 5;
-      (void)timeBlock(w, way, bytes, in, out);
-      const double us = timeBlock(w, way, bytes, in, out);
+      (void)timeBlock(w, way, message);
+      const double us = timeBlock(w, way, message);
       way.calls = static_cast<int>(std::clamp(blockUs / std::max(2 * us, 0.01), 2.0, 50'000.0));
     }
     for (int round = 0; round < rounds; ++round) {
-      for (SendWay& way : ways) way.timesUs.push_back(timeBlock(w, way, bytes, in, out));
+      for (SendWay& way : ways) way.timesUs.push_back(timeBlock(w, way, message));
     }
     SendWay& best = usOf(ways[0]) <= usOf(ways[1]) ? ways[0] : ways[1];
     SendWay& other = &best == &ways[0] ? ways[1] : ways[0];
