@@ -20,7 +20,7 @@ class Pretended:
     kind, memory = "pretended", core.TUTTI_DEVICE_HOST
 
     def __init__(self):
-        self.journal, self.names, self.currents = [], {}, {}
+        self.journal, self.names, self.currents, self.captures = [], {}, {}, False
 
     def tensor(self, tensor, index=0):
         tensor.pretended = index
@@ -45,6 +45,9 @@ class Pretended:
             self.currents[index] = tutti.Stream()
             self.names[self.currents[index]] = f"current {index}"
         return self.currents[index]
+
+    def capturing(self, index):
+        return self.captures
 
     @contextlib.contextmanager
     def entered(self, stream):

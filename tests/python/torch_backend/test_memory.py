@@ -1,4 +1,5 @@
 """Memory that peers read where it lies: DistributedDataParallel's buckets, and what fully_shard asks the group for."""
+import copy
 import gc
 import os
 
@@ -136,6 +137,40 @@ def sharded(rank, n):
 @pytest.mark.skipif(not PYTHON_BACKENDS, reason="this torch does not ask groups for memory")
 def test_fully_shard_takes_memory_from_the_group():
     run(3, sharded)
+
+
+def flat(rank, n):
+    from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
+    for options in (None, tutti.torch.Options(shared_buckets=False)):
+        before = buckets.placed_bytes()  # torch's hooks keep a model's parameters for longer than the model
+        group = dist.new_group(pg_options=options)
+        torch.manual_seed(0)
+        plain = torch.nn.Sequential(torch.nn.Linear(2 * WIDTH, WIDTH), torch.nn.Linear(WIDTH, 3))
+        model = FullyShardedDataParallel(copy.deepcopy(plain), process_group=group, device_id=torch.device("cpu"))
+        rate = 1e-4
+        optimizers = [torch.optim.SGD(net.parameters(), rate) for net in (model, plain)]
+        for step in range(6):
+            data = [torch.full((2, 2 * WIDTH), (r + 1.0) * (step + 1) / 100) for r in range(n)]
+            model(data[rank]).sum().backward()
+            (sum(plain(part).sum() for part in data) / n).backward()
+            for optimizer in optimizers:
+                optimizer.step()
+                optimizer.zero_grad()
+            torch.testing.assert_close(model(data[0]), plain(data[0]), rtol=1e-3, atol=1e-3)
+        shard = 4 * 2 * WIDTH * WIDTH // n
+        placed = buckets.placed_bytes() - before
+        assert placed >= shard if options is None else placed == 0, placed
+        with FullyShardedDataParallel.summon_full_params(model):
+            torch.testing.assert_close(model[0].weight, plain[0].weight, rtol=1e-3, atol=1e-3)
+    # What is gathered in another precision is a copy, of which torch lets go.
+    model = FullyShardedDataParallel(copy.deepcopy(plain), device_id=torch.device("cpu"), mixed_precision=MixedPrecision(param_dtype=torch.bfloat16))
+    for _ in range(5):
+        model(torch.ones(2, 2 * WIDTH)).sum().backward()
+    assert buckets.placed_bytes() == before
+
+
+def test_flat_parameters_move():
+    run(2, flat)
 
 
 def test_a_pool_keeps_what_comes_back_and_no_more_than_was_in_use():

@@ -1,7 +1,7 @@
-"""The buckets of DistributedDataParallel in shared memory, where peers read them without a copy.
+"""The buckets of DistributedDataParallel, and the flat parameters of FullyShardedDataParallel, in shared memory, where peers read
+them without a copy.
 
-Torch's C++ makes the buckets, so no allocator of Python's can place them.  A storage that comes from it for the third time
-stays, and moves as `Tensor.share_memory_()` moves it: every tensor on it sees the new address.  Its pages then become a second
+Torch makes them itself, so no allocator of Python's can place them.  A storage that comes for the third time stays, and moves as `Tensor.share_memory_()` moves it: every tensor on it sees the new address.  Its pages then become a second
 mapping of memory of tuttiMemAlloc, and calls name the first one."""
 import ctypes
 import mmap
@@ -36,10 +36,12 @@ class Seen:
         self.memory = None  # of tuttiMemAlloc, once it has moved
 
 
-def address_of(tensor, n_ranks):
-    """Where a call has to go for the tensor's memory: that of tuttiMemAlloc, if its storage lies there."""
+def address_of(tensor, n_ranks, is_torchs):
+    """Where a call has to go for the tensor's memory: that of tuttiMemAlloc, if its storage lies there.
+
+    is_torchs: from_backward or is_flat_parameter; by the operation itself, as it looks at who called it"""
     nbytes = tensor.numel() * tensor.element_size()
-    if nbytes < LEAST or not _from_backward():
+    if nbytes < LEAST or not is_torchs(tensor, sys._getframe(1)):
         return tensor.data_ptr()
     storage = tensor.untyped_storage()
     with _lock:
@@ -55,12 +57,28 @@ def address_of(tensor, n_ranks):
         return ctypes.addressof(seen.memory) + tensor.data_ptr() - seen.address
 
 
-def _from_backward():
-    """Whether the operation's caller is torch's C++ within a backward pass: the tensor is one of its own, not a user's."""
-    frame = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__package__") == __package__:
+def _beyond(frame, name, *names):
+    """The first frame that belongs to none of these."""
+    while frame is not None and frame.f_globals.get(name) in names:
         frame = frame.f_back
+    return frame
+
+
+def from_backward(tensor, frame):
+    """Whether the operation's caller is torch's C++ within a backward pass: the tensor is one of its own, not a user's."""
+    frame = _beyond(frame, "__package__", __package__)
     return frame is not None and frame.f_globals.get("__name__") == "torch.autograd.graph"
+
+
+def is_flat_parameter(tensor, frame):
+    """Whether torch's FullyShardedDataParallel gathers this rank's shard of a parameter, and not a copy in another precision."""
+    if "torch.distributed.fsdp._flat_param" not in sys.modules:
+        return False
+    frame = _beyond(_beyond(frame, "__package__", __package__), "__name__", "torch.distributed.distributed_c10d", "torch.distributed.c10d_logger")
+    if frame is None or frame.f_globals.get("__name__") != "torch.distributed.fsdp._flat_param":
+        return False
+    shard = getattr(getattr(frame.f_locals.get("self"), "flat_param", None), "_local_shard", None)
+    return shard is not None and shard.data_ptr() == tensor.data_ptr()
 
 
 def _may_move(storage, n_ranks):

@@ -27,6 +27,11 @@ class Cuda:
     def current_stream(self, index):
         return torch.cuda.current_stream(index)
 
+    def capturing(self, index):
+        """Whether what the current stream is given goes into a graph.  Its events may not be asked then, nor those of others."""
+        with self.use(index):
+            return torch.cuda.is_current_stream_capturing()
+
     def entered(self, stream):
         """A context in which torch's operations go to the stream."""
         return torch.cuda.stream(stream)

@@ -33,7 +33,9 @@ class DeviceLane(Lane):
             return self._end(what, outputs, sequence, after, keep, span, stream)
 
     def _begin(self, asynchronous):
-        self.poll()
+        self._captured = self.device.capturing(self.index)
+        if not self._captured:
+            self.poll()
         current = self.device.current_stream(self.index)
         if not asynchronous:
             return current
@@ -45,7 +47,10 @@ class DeviceLane(Lane):
             with self.device.entered(stream):
                 after()
         work = DeviceWork(what, outputs, sequence, self, stream, keep, span)
-        self._under_way.append(work)
+        if self._captured:
+            work.captured()
+        else:
+            self._under_way.append(work)
         return work
 
     def poll(self):
@@ -119,6 +124,13 @@ class DeviceWork(Work):
         self._event = lane.device.record(stream)
         self._over = False
 
+    def captured(self):
+        """It is part of a graph: nothing can be asked of it.  What it uses stays until the current stream waits for it, lest the
+        graph give that memory to what comes meanwhile; then the graph's own pool has it, and the program what is its own."""
+        self._over = True
+        spans.end(self._span, None)
+        self._span = None
+
     def _ended(self):
         if not self._over and (self._lane.device.done(self._event) or self._lane.comm is None):
             self._over, self._error = True, self._lane.broken(self._what)
@@ -146,6 +158,8 @@ class DeviceWork(Work):
         if error is not None:
             raise error
         self._lane.device.wait(self._lane.device.current_stream(self._lane.index), self._event)
+        if self._over:
+            self._keep = None
 
     block_current_stream = synchronize
 

@@ -25,8 +25,10 @@ class Devices:
 
     def call(self, index, what, calls, outputs, after, keep, opts, inputs):
         engine = self.engine
-        sequence, host = engine._next()
         lane = self._lanes.get(index)
+        if lane is None:
+            self._outside_graphs(index, what)
+        sequence, host = engine._next()
         if lane is None:
             lane = self._lanes[index] = self._join(index, what, host)
         span = engine._begin(what, outputs, inputs, sequence, None)
@@ -47,6 +49,11 @@ class Devices:
                                         f"{name_of(self.device, index)}: every rank has to take its devices in the same order")
         return self._made(index, f"device {number}/", engine.rank, engine.size)
 
+    def _outside_graphs(self, index, what):
+        if self.device.capturing(index):
+            raise RuntimeError(f"tutti: {what}: the group's first call on {name_of(self.device, index)}, and its first message between two ranks, "
+                               "make a communicator, which cannot be part of a graph: make such a call before the capture")
+
     def _made(self, index, place, rank, size):
         engine = self.engine
         with self.device.use(index):
@@ -64,6 +71,7 @@ class Devices:
         """Pairs come up in one order on all ranks, so that none waits for another in a circle."""
         engine = self.engine
         for peer, index in sorted({key for key, *_ in messages if key not in self._pairs}, key=lambda key: (sorted((key[0], engine.rank)), key)):
+            self._outside_graphs(index, what)
             low, high = sorted((peer, engine.rank))
             number = sum(1 for other, _ in self._pairs if other == peer)
             self._pairs[peer, index] = self._made(index, f"device pair {low}:{high} {number}/", int(engine.rank == high), 2)

@@ -8,7 +8,7 @@ import torch
 from torch._C import _distributed_c10d as c10d
 
 from .._api import core
-from .buckets import address_of
+from .buckets import address_of, from_backward, is_flat_parameter
 from .errors import lib
 from .overloads import overloaded
 from .reduce_op import dtype_and_op, numbers, scaled
@@ -60,7 +60,7 @@ class Operations:
             buffer = buffer_of(tensor)
             source = numbers(scaled(buffer, reduce_op), reduce_op)
             target = numbers(buffer, reduce_op)
-            to = address_of(target, self._engine.size) if move and target.is_cpu else target.data_ptr()
+            to = address_of(target, self._engine.size, from_backward) if move and target.is_cpu else target.data_ptr()
             calls.append((lib.tuttiAllReduce, to if source.data_ptr() == target.data_ptr() else source.data_ptr(), to, target.numel(),
                           *dtype_and_op(target, reduce_op)))
             pairs.append((tensor, buffer))
@@ -171,7 +171,9 @@ class Operations:
             sizes, displacements = layout([bytes_of(block) for block in blocks])
             keep += [source, flat]
             if len(set(sizes)) == 1:
-                calls.append((lib.tuttiAllGather, source.data_ptr(), flat.data_ptr(), sizes[0], BYTE))
+                move = engine.options.shared_buckets and source.is_cpu
+                start = address_of(source, engine.size, is_flat_parameter) if move else source.data_ptr()
+                calls.append((lib.tuttiAllGather, start, flat.data_ptr(), sizes[0], BYTE))
             else:
                 arrays = sizes_array(sizes), sizes_array(displacements)
                 keep.append(arrays)

@@ -21,7 +21,7 @@ class Options(_Base):
     net_name          the network between hosts, as TUTTI_NET
     n_channels        parallel lanes within one collective
     wait              how threads wait for other ranks, as TUTTI_WAIT; else see patience()
-    shared_buckets    DistributedDataParallel's buckets move to shared memory
+    shared_buckets    DistributedDataParallel's buckets, and FullyShardedDataParallel's flat parameters, move to shared memory
     shutdown_timeout  how long destroy_process_group waits for the other ranks"""
 
     def __init__(self, timeout=DEFAULT_TIMEOUT, *, lanes=2, reproducible=None, transports=None, net_name=None,
