@@ -13,7 +13,8 @@ namespace tutti {
 
 namespace {
 constexpr size_t kMaxDeparted = 256;
-}
+constexpr size_t kMaxRests = 16;  // of them, with what their neighbours may lack
+}  // namespace
 
 /// The receiver of a proven link's messages.
 struct Route {
@@ -53,7 +54,7 @@ class BootstrapNode::Impl {
   void accepted(LinkId link, const Hello& hello);
   void dialed(LinkId link, const Hello& hello, MemberId owner, bool alike);
   void otherSecret(const Hello& hello);
-  void turnAway(LinkId link, const Departed& departed);
+  void turnAway(LinkId link, const Hello& hello, const Departed& departed);
   MemberId memberOf(const Hello& hello) const {
     const auto it = byName_.find({hello.commId, hello.acceptor});
     return it == byName_.end() ? 0 : it->second;
@@ -105,9 +106,9 @@ void BootstrapNode::Impl::accepted(LinkId link, const Hello& hello) {
     if (hello.purpose == Purpose::Overlay || hello.purpose == Purpose::Agreement) routes_[link] = {id, hello.commId};
     return;
   }
-  if (const Departed* departed = departedOf(hello);
-      departed != nullptr && (hello.purpose == Purpose::Overlay || hello.purpose == Purpose::Agreement))
-    return turnAway(link, *departed);
+  const Departed* departed = departedOf(hello);
+  if (departed != nullptr && hello.purpose != Purpose::Stream && hello.purpose != Purpose::Summon)
+    return turnAway(link, hello, *departed);
   network_.close(link);
 }
 
@@ -124,8 +125,10 @@ void BootstrapNode::Impl::dialed(LinkId link, const Hello& hello, MemberId owner
   if (hello.purpose != Purpose::Stream && hello.purpose != Purpose::Summon) routes_[link] = {owner, hello.commId};
 }
 
-/// One who comes late hears why nobody is here any more.
-void BootstrapNode::Impl::turnAway(LinkId link, const Departed& departed) {
+/// One who comes late, or comes back, hears what it may have missed, and why nobody is here any more.
+void BootstrapNode::Impl::turnAway(LinkId link, const Hello& hello, const Departed& departed) {
+  const auto rest = departed.rest.find(hello.dialer);
+  if (hello.purpose != Purpose::Agreement && rest != departed.rest.end()) rest->second.sendRest(link);
   if (departed.failure) network_.send(link, failureMessage(*departed.failure));
   network_.send(link, goodbyeMessage(departed.lastWords));
   network_.close(link);
@@ -154,6 +157,7 @@ void BootstrapNode::Impl::leave(MemberId id) {
   const auto place = places_.find(departed.commId);
   if (place != places_.end() && departed.failure) place->second.rendezvous.fail(*departed.failure);
   if (departed_.size() > kMaxDeparted) departed_.pop_front();
+  if (departed_.size() > kMaxRests) departed_[departed_.size() - kMaxRests - 1].rest.clear();
   std::erase_if(routes_, [&](const auto& route) { return route.second.member == id; });
   std::erase_if(byName_, [&](const auto& entry) { return entry.second == id; });
   members_.erase(id);

@@ -9,7 +9,7 @@ namespace tutti {
 
 namespace {
 
-constexpr std::string_view kMagic = "TUTTI-3\n";  // the number is the protocol's version
+constexpr std::string_view kMagic = "TUTTI-4\n";  // the number is the protocol's version
 
 std::string encodeHello(const Hello& hello, const Nonce& nonce) {
   Writer w(MessageType::Hello);
@@ -115,7 +115,7 @@ Result<Hello> AcceptorProof::readHello(std::string_view message) {
   if (!r.done() || type != static_cast<uint8_t>(MessageType::Hello) || std::string_view(magic, sizeof magic) != kMagic)
     return remoteError("not a hello of this version of Tutti (protocol ", kMagic.substr(6, 1), ")");
   const bool toRendezvous = hello.purpose == Purpose::Meet;
-  const bool knownPurpose = purpose >= 1 && purpose <= static_cast<uint8_t>(Purpose::Agreement);
+  const bool knownPurpose = purpose >= 1 && purpose <= static_cast<uint8_t>(Purpose::Recall);
   const bool ranks =
       hello.nRanks >= 1 && hello.nRanks <= kMaxRanks && hello.dialer >= 0 && hello.index >= 0 &&
       (toRendezvous ? hello.acceptor == -1

@@ -45,6 +45,7 @@ enum class Purpose : uint8_t {
   Stream = 3,
   Summon = 4,  // "dial me for a stream": says all it has to say by being proven, and is closed then
   Agreement = 5,
+  Recall = 6,  // "our overlay link is broken, dial me": says all by being proven; one that has left answers
 };
 
 struct Hello {
@@ -53,7 +54,7 @@ struct Hello {
   int dialer = 0;     // rank
   int acceptor = -1;  // rank; -1 for the rendezvous
   int nRanks = 1;
-  int index = 0;          // of the stream
+  int index = 0;          // of the stream; overlay and recall: of the connection, from 0
   bool encrypts = false;  // the dialer
 };
 

@@ -47,7 +47,7 @@ Member::Member(Network& network, LinkAuthentication& authentication, MemberId id
   network_.randomBytes(std::as_writable_bytes(std::span(instance_)));
   controlAddresses_.resize(static_cast<size_t>(request_.nRanks));
   for (const OverlayLink& link : overlayLinks(request_.rank, request_.nRanks))
-    neighbours_[link.peer].weDial = link.weDial;
+    neighbours_.try_emplace(link.peer, Neighbour{.weDial = link.weDial, .link = ResumableLink(network_)});
 }
 
 void Member::start() {
@@ -153,9 +153,14 @@ void Member::onMessage(LinkId link, std::string_view message) {
   if (link == rendezvousLink_) return onRendezvousMessage(message);
   if (survivors_.onMessage(link, message)) return;
   for (auto& [peer, neighbour] : neighbours_) {
-    if (neighbour.link != link) continue;
-    confirm(neighbour);
-    if (!onOverlayMessage(peer, message))
+    if (neighbour.link.id() != link) continue;
+    const ResumableLink::Came came = neighbour.link.onMessage(message);
+    if (neighbour.link.flows()) {
+      if (neighbour.broken.sinceNs != kNoTimer) mended(peer, neighbour);
+      confirm(neighbour);
+    }
+    if (came == ResumableLink::Came::Known) return;
+    if (came == ResumableLink::Came::Nonsense || !onOverlayMessage(peer, message))
       fail({peer, remoteError("rank ", peer, " sent a message that makes no sense to rank ", request_.rank,
                               "; are all ranks of the same version of Tutti?")});
     return;
@@ -181,7 +186,6 @@ bool Member::onOverlayMessage(int from, std::string_view message) {
   Reader in(message);
   const auto type = static_cast<MessageType>(in.u8());
   switch (type) {
-    case MessageType::Heartbeat: return true;
     case MessageType::Goodbye: onGoodbye(from, in); return true;
     case MessageType::Failure: {
       const auto failure = readFailure(in);
@@ -215,8 +219,10 @@ void Member::onGoodbye(int from, Reader& in) {
   RankReport words = readRankReport(in);
   words.left = true;
   neighbour.departed = in.done() ? words : RankReport{.left = true};
-  network_.close(neighbour.link);
-  neighbour.link = 0;
+  closeLink(neighbour);
+  authentication_.cancel(neighbour.dial.link);
+  neighbour.dial = {};
+  neighbour.broken = {};
   survivors_.lostNeighbour(from);
   for (const auto& [n, e] : exchanges_) checkDeparted(n);
 }
@@ -277,8 +283,10 @@ std::vector<std::pair<int, RankReport>> Member::departed() const {
 
 std::vector<int> Member::quiet() const {
   std::vector<int> ranks;
-  for (const auto& [peer, neighbour] : neighbours_)
-    if (neighbour.link != 0 && network_.nowNs() - neighbour.heardNs > kQuietNs) ranks.push_back(peer);
+  for (const auto& [peer, neighbour] : neighbours_) {
+    const bool counts = neighbour.link.flows() || neighbour.broken.sinceNs != kNoTimer;
+    if (counts && network_.nowNs() - neighbour.heardNs > kQuietNs) ranks.push_back(peer);
+  }
   return ranks;
 }
 
@@ -362,7 +370,7 @@ void Member::joinTooLate(bool last) {
 }
 
 int64_t Member::nextTimerNs() const {
-  const int64_t next = std::min({inquiry_.nextTimerNs(), joinCheckNs_, dialNs_, survivors_.nextTimerNs()});
+  const int64_t next = std::min({inquiry_.nextTimerNs(), joinCheckNs_, dialNs_, brokenNs_, survivors_.nextTimerNs()});
   return request_.nRanks > 1 ? std::min(next, heartbeatNs_) : next;
 }
 
@@ -377,10 +385,9 @@ void Member::onTimer() {
   }
   if (heartbeatNs_ <= now) {
     heartbeatNs_ = now + kHeartbeatNs;
-    const std::string beat = Writer(MessageType::Heartbeat).take();
-    for (auto& [peer, neighbour] : neighbours_)
-      if (neighbour.link != 0) network_.send(neighbour.link, beat);
+    for (auto& [peer, neighbour] : neighbours_) neighbour.link.beat();
   }
+  if (brokenNs_ <= now) giveUpBroken();
   if (joinCheckNs_ <= now) checkJoin();
   inquiry_.onTimer();
   survivors_.onTimer();

@@ -15,6 +15,7 @@
 #include "src/control/gather.hpp"
 #include "src/control/inquiry.hpp"
 #include "src/control/rendezvous.hpp"
+#include "src/control/resumable_link.hpp"
 #include "src/control/survivors.hpp"
 
 namespace tutti {
@@ -26,6 +27,7 @@ struct Departed {
   int rank = 0;
   std::optional<Failure> failure;
   RankReport lastWords;
+  std::map<int, ResumableLink> rest{};  // by rank: what neighbours may lack
 };
 std::string goodbyeMessage(const RankReport& lastWords);
 
@@ -75,14 +77,20 @@ class Member : private InquiryHost {
   void onTimer();
 
  private:
+  /// A link that has ended and is to be made again.
+  struct Break {
+    Status why;
+    int64_t sinceNs = kNoTimer, untilNs = kNoTimer;
+  };
   struct Neighbour {
     bool weDial = false;
-    Dial dial;
-    LinkId link = 0;                 // proven; 0: not yet, or gone
-    bool confirmed = false;          // the link stands for both ends, or has stood; from then on its end is a death
-    std::vector<std::string> queue;  // sent before that, to be repeated on the next link if this one is given up
-    int64_t heardNs = 0;
-    std::optional<RankReport> departed;  // its goodbye
+    Dial dial{};  // of the link; where the peer dials that, of a recall
+    ResumableLink link;
+    int made = 0;            // connections of it, as both ends count them
+    bool confirmed = false;  // it stands for both ends, or has stood; from then on it is missed
+    Break broken{};
+    int64_t heardNs = 0, mendedNs = INT64_MIN / 2;
+    std::optional<RankReport> departed{};  // its goodbye
   };
   struct Exchange {
     Gather gather;
@@ -105,17 +113,25 @@ class Member : private InquiryHost {
   std::string howMissed(int peer, const Neighbour& neighbour) const;
   void checkJoin();
 
-  // member_links.cpp: dials and links
+  // member_links.cpp: dials and links; overlay_links.cpp: those of neighbours
   void tryDial(Dial& dial);
+  void tryDial(int peer, Neighbour& neighbour);
   void retryDial(Dial& dial, const Status& why);
   std::vector<Dial*> dials();
   void setControlAddress(int peer, const ControlAddress& controlAddress);
   void dialFor(Purpose purpose, int peer, int index);
   bool onStreamProven(LinkId link, const Hello& hello, bool weDialed);
-  void linked(int peer, LinkId link, bool weDialed);
+  bool onOverlayProven(LinkId link, const Hello& hello, bool weDialed);
+  bool onRecallProven(LinkId link, const Hello& hello, bool weDialed);
+  void linked(int peer, LinkId link, const Hello& hello, bool weDialed);
   void confirm(Neighbour& neighbour);
-  void sendToNeighbour(Neighbour& neighbour, const std::string& message);
+  void closeLink(Neighbour& neighbour);
   void lostNeighbour(int peer, const Status& why);
+  void dialAgain(int peer, Neighbour& neighbour);
+  void mended(int peer, Neighbour& neighbour);
+  void onNeighbourDialFailed(int peer, const Status& why);
+  void goneNeighbour(int peer, const Status& why);
+  void giveUpBroken();
   bool rendezvousNeeded() const;
   void onRendezvousDialFailed(const Status& why);
   ControlAddress controlAddressOf(int peer) const;
@@ -147,6 +163,7 @@ class Member : private InquiryHost {
   bool told_ = false;                         // and has answered
   int64_t otherSecretNs_ = kNoTimer;          // since when what answers there has had another secret
   int64_t dialNs_ = kNoTimer;                 // the earliest nextNs of all dials, or earlier
+  int64_t brokenNs_ = kNoTimer;               // the earliest untilNs of all neighbours, or earlier
   std::vector<Dial> streams_;                 // and summons
   std::set<std::pair<int, int>> dialed_;      // streams by peer and index, each dialed once
   std::vector<std::pair<int, int>> summons_;  // that came before we were up

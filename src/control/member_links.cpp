@@ -1,4 +1,4 @@
-// Dials and links of a member.
+// Dials and links of a member; overlay_links.cpp has those of its neighbours.
 #include <algorithm>
 
 #include "src/base/assert.hpp"
@@ -11,8 +11,7 @@ namespace tutti {
 
 namespace {
 
-/// A neighbour that cuts links off for this long is gone, and so is a rendezvous that has been reached before.
-constexpr int64_t kNeighbourCutOffNs = 5'000'000'000;
+/// A rendezvous that has been reached before and cuts links off for this long is gone.
 constexpr int64_t kRendezvousCutOffNs = 1'000'000'000;
 /// How long a rendezvous may have another secret: that of an earlier job may still be closing.
 constexpr int64_t kOtherSecretNs = 2'000'000'000;
@@ -49,10 +48,9 @@ void Member::setControlAddress(int peer, const ControlAddress& controlAddress) {
   Neighbour& neighbour = it->second;
   const bool news = neighbour.dial.to.empty();
   neighbour.dial.to = controlAddress;
-  if (!news || !neighbour.weDial || neighbour.link != 0) return;
+  if (!news || !neighbour.weDial || neighbour.made > 0) return;
   neighbour.dial.beganNs = network_.nowNs();
-  neighbour.dial.hello = {Purpose::Overlay, request_.commId, request_.rank, peer, request_.nRanks, 0};
-  tryDial(neighbour.dial);
+  tryDial(peer, neighbour);
 }
 
 bool Member::onProven(LinkId link, const Hello& hello, bool weDialed) {
@@ -71,16 +69,10 @@ bool Member::onProven(LinkId link, const Hello& hello, bool weDialed) {
     if (failure_) network_.send(link, failureMessage(*failure_));
     return true;
   }
-  const int peer = weDialed ? hello.acceptor : hello.dialer;
   if (hello.purpose == Purpose::Stream || hello.purpose == Purpose::Summon)
     return onStreamProven(link, hello, weDialed);
-  const auto it = neighbours_.find(peer);
-  if (it == neighbours_.end() || it->second.weDial != weDialed) return false;
-  if (weDialed) it->second.dial.link = 0;
-  // One that comes again has given up the former link before it knew that it stood.
-  if (it->second.link != 0) network_.close(it->second.link);
-  linked(peer, link, weDialed);
-  return true;
+  return hello.purpose == Purpose::Recall ? onRecallProven(link, hello, weDialed)
+                                          : onOverlayProven(link, hello, weDialed);
 }
 
 /// False also for a summons that has done its work: the link is closed.
@@ -100,43 +92,11 @@ bool Member::onStreamProven(LinkId link, const Hello& hello, bool weDialed) {
   return true;
 }
 
-/// The dialer knows that both ends count on the link.  The acceptor does when it hears the first message; until then
-/// the dialer may still give up (it left, or heard of a failure), which says nothing of its health.
-void Member::linked(int peer, LinkId link, bool weDialed) {
-  Neighbour& neighbour = neighbours_.at(peer);
-  neighbour.link = link;
-  neighbour.dial.failingSinceNs = neighbour.dial.refusedSinceNs = neighbour.dial.beganNs = kNoTimer;
-  for (const std::string& message : neighbour.queue) network_.send(link, message);
-  if (weDialed) {
-    network_.send(link, Writer(MessageType::Heartbeat).take());
-    confirm(neighbour);
-  }
-}
-
-void Member::confirm(Neighbour& neighbour) {
-  neighbour.heardNs = network_.nowNs();
-  if (neighbour.confirmed) return;
-  neighbour.confirmed = true;
-  neighbour.queue.clear();
-  finishJoin();
-}
-
-void Member::sendToNeighbour(Neighbour& neighbour, const std::string& message) {
-  if (neighbour.link != 0) network_.send(neighbour.link, message);
-  if (!neighbour.confirmed) neighbour.queue.push_back(message);
-}
-
 void Member::onDialFailed(LinkId link, const Status& why) {
   if (survivors_.onDialFailed(link, why)) return;
   if (rendezvousDial_.link == link) return onRendezvousDialFailed(why);
-  for (auto& [peer, neighbour] : neighbours_) {
-    if (neighbour.dial.link != link) continue;
-    retryDial(neighbour.dial, why);
-    if (failure_ || !neighbour.dial.findsNobody(network_.nowNs(), kNeighbourCutOffNs)) return;
-    return fail({peer, remoteError("rank ", peer, " at ", neighbour.dial.to, " cannot be reached by rank ",
-                                   request_.rank, " (", why.message(), ") ", during(),
-                                   "; its process has probably ended, or a firewall or TUTTI_SOCKET_IFNAME is wrong")});
-  }
+  for (const auto& [peer, neighbour] : neighbours_)
+    if (neighbour.dial.link == link) return onNeighbourDialFailed(peer, why);
   for (Dial& stream : streams_)
     if (stream.link == link) return retryDial(stream, why);
 }
@@ -173,17 +133,7 @@ void Member::onClosed(LinkId link, const Status& why) {
     return;
   }
   for (auto& [peer, neighbour] : neighbours_)
-    if (neighbour.link == link) return lostNeighbour(peer, why);
-}
-
-/// Told before the link goes, so that the peer hears it, too.
-void Member::onDamage(LinkId link, const Status& why) {
-  for (auto& [peer, neighbour] : neighbours_) {
-    if (neighbour.link != link) continue;
-    fail({peer, remoteError("the control connection of rank ", peer, " at ", controlAddressOf(peer), " to rank ",
-                            request_.rank, " cannot be trusted ", during(), ": ", why.message(),
-                            "; abort this communicator, and look at the network between the two")});
-  }
+    if (neighbour.link.id() == link) return lostNeighbour(peer, why);
 }
 
 void Member::onUnlike() {
@@ -191,16 +141,6 @@ void Member::onUnlike() {
   fail(
       {request_.rank, invalidUsage("TUTTI_ENCRYPT is ", here ? 1 : 0, " on rank ", request_.rank, " and ", here ? 0 : 1,
                                    " where ranks meet, at ", request_.rendezvous, "; set it alike on all ranks")});
-}
-
-void Member::lostNeighbour(int peer, const Status& why) {
-  Neighbour& neighbour = neighbours_.at(peer);
-  neighbour.link = 0;
-  if (!neighbour.confirmed || neighbour.departed) return;
-  survivors_.lostNeighbour(peer);
-  fail({peer, remoteError("rank ", peer, " at ", controlAddressOf(peer), " is gone: its connection to rank ",
-                          request_.rank, " broke (", why.message(), ") ", during(),
-                          "; abort this communicator, or shrink it to go on without the rank")});
 }
 
 void Member::dialStream(int peer, int index) {
@@ -248,12 +188,12 @@ Departed Member::leave() {
     fail({request_.rank, remoteError("rank ", request_.rank, " has given up ", during())});
   for (Dial* dial : dials()) authentication_.cancel(dial->link);
   streams_.clear();
-  const Departed departed{request_.commId, request_.secret, request_.rank, failure_, report()};
+  Departed departed{request_.commId, request_.secret, request_.rank, failure_, report()};
   const std::string goodbye = goodbyeMessage(departed.lastWords);
   for (auto& [peer, neighbour] : neighbours_) {
-    if (neighbour.link == 0) continue;
-    network_.send(neighbour.link, goodbye);
-    network_.close(neighbour.link);
+    if (neighbour.link.flows()) network_.send(neighbour.link.id(), goodbye);
+    closeLink(neighbour);
+    if (!neighbour.departed && neighbour.link.kept() > 0) departed.rest.emplace(peer, std::move(neighbour.link));
   }
   if (rendezvousLink_ != 0) network_.close(rendezvousLink_);
   survivors_.leave();
@@ -262,12 +202,12 @@ Departed Member::leave() {
 
 void Member::flood(const std::string& message, int but) {
   for (auto& [peer, neighbour] : neighbours_)
-    if (peer != but) sendToNeighbour(neighbour, message);
+    if (peer != but) neighbour.link.send(message);
 }
 
 void Member::sendTo(int peer, const std::string& message) {
   const auto it = neighbours_.find(peer);
-  if (it != neighbours_.end()) sendToNeighbour(it->second, message);
+  if (it != neighbours_.end()) it->second.link.send(message);
 }
 
 }  // namespace tutti

@@ -49,6 +49,10 @@ inline constexpr int64_t kNoTimer = std::numeric_limits<int64_t>::max();
 inline constexpr std::string_view kNobodyListens = "nobody listens at ";
 inline bool nobodyListens(const Status& why) { return std::string_view(why.message()).starts_with(kNobodyListens); }
 
+/// What onClosed says where the peer's system has ended the connection in order, as for a process that ends.
+inline constexpr std::string_view kClosedByPeer = "connection closed by the peer";
+inline bool closedByPeer(const Status& why) { return std::string_view(why.message()).starts_with(kClosedByPeer); }
+
 /// The largest message a link carries; a peer that announces more is cut off.
 inline constexpr size_t kMaxMessageBytes = 64 << 20;
 /// The same for a link that has not proven the secret yet.
@@ -62,7 +66,7 @@ class Machine {
   virtual void onConnected(LinkId link) = 0;
   /// One whole message; untrusted until the link has proven the secret.
   virtual void onMessage(LinkId link, std::string_view message) = 0;
-  /// A dial failed, or the peer or the system closed the link.
+  /// A dial failed, or the peer or the system closed the link.  Timeout: it is given up since nothing came for long.
   virtual void onClosed(LinkId link, const Status& why) = 0;
   /// The system has no descriptors left: give up the stranger that has been here longest.  False: there is none.
   virtual bool dropStranger() { return false; }

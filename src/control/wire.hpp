@@ -27,6 +27,8 @@ enum class MessageType : uint8_t {
   Ask,
   Answer,
   AllIsWell,
+  Resume,  // resumable_link.hpp, as the heartbeat
+  Rest,
   // Between survivors (survivors.hpp), besides Goodbye
   Agreement = 48,
 };

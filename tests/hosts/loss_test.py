@@ -10,6 +10,7 @@ from network_test import lacks
 
 QUICK = {"TUTTI_TIMEOUT_MS": "20000"}
 LATE = 90
+MADE_AGAIN = r"control connection to rank \d broke \(.*\) and is back after \d+ ms"
 def rule_of_output(kind, rule):
     return (f"nft add table ip out; nft add chain ip out o '{{ type {kind} hook output priority 0; }}';"
             f"nft add rule ip out o {rule} || exit 1;")
@@ -173,13 +174,35 @@ class Losses(suite.Case):
                 self.assertRegex(text, r"rank [01] ")
 
     @lacks("nft")
-    def test_control_connections_that_break_are_an_error_that_names_the_rank(self):
-        for options in (("--reset-every", "2K"), ("--flip-every", "2K"), ("--close-every", "2K")):
-            with self.subTest(options=options), Hosts(2, family="inet") as made:
-                self.between(made, "--only", "overlay", "--quiet", *options)
-                for rank, (status, text) in enumerate([job.wait(LATE) for job in self.steady(made, [1, 1], 60)]):
-                    self.assertNotIn(status, (0, None), text)
-                    self.assertRegex(text, r"rank \d ")
+    def test_control_connections_that_break(self):
+        for options in (("--reset-every", "1K"), ("--close-every", "1K")):
+            with self.subTest(options=options):
+                said, _ = self.relayed(("--only", "overlay", "--seed", "3", "--most", "12", *options), layout=(2, 3))
+                self.assertRegex("".join(said), MADE_AGAIN)
+
+    @lacks("nft")
+    def test_control_connections_that_are_damaged_are_an_error_that_names_the_rank(self):
+        with Hosts(2, family="inet") as made:
+            self.between(made, "--only", "overlay", "--quiet", "--flip-every", "2K")
+            for rank, (status, text) in enumerate([job.wait(LATE) for job in self.steady(made, [1, 1], 60)]):
+                self.assertNotIn(status, (0, None), text)
+                self.assertRegex(text, r"rank \d ")
+
+    @lacks("nft")
+    def test_a_firewall_that_resets_what_it_does_not_know_and_a_cable_that_is_pulled_behind_it(self):
+        with Hosts(2, family="inet") as made:
+            jobs = self.steady(made, [1, 2], 8)
+            time.sleep(1)
+            self.on_all(made, "nft add table inet resets; nft add chain inet resets in '{ type filter hook input priority 0; }'; "
+                              "nft add rule inet resets in iifname eth0 tcp flags \\& \\(syn\\|rst\\) == 0 reject with tcp reset")
+            time.sleep(1.3)  # every rank has sent a heartbeat
+            for host in (0, 1):
+                made.drop(host, "iifname eth0")
+            self.on_all(made, "nft delete table inet resets")
+            time.sleep(3)
+            for host in (0, 1):
+                made.heal(host)
+            self.assertRegex("".join(self.all_go_on(jobs)), MADE_AGAIN)
 
 
 if __name__ == "__main__":

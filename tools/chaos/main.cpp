@@ -97,7 +97,7 @@ void addOptions(CLI::App& app, Texts& texts, RelayOptions& options) {
   app.add_option("--seed", m.seed, "decides what is done to which byte")->capture_default_str();
   app.add_option("--only", texts.only,
                  "leave alone all but these connections of Tutti's: rendezvous, overlay, stream (the data), summon, "
-                 "agreement")
+                 "agreement, recall (for an overlay connection that broke)")
       ->delimiter(',');
   app.add_option("--delay", m.delayMs, "milliseconds on the way")->check(CLI::Range(0.0, 1e6));
   app.add_option("--jitter", m.jitterMs, "up to so many milliseconds more, drawn for each piece")

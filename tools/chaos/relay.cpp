@@ -19,11 +19,9 @@ namespace {
 constexpr size_t kMostHeldBytes = 4 << 20;  // of one direction, beyond which its source has to wait
 constexpr size_t kMostHelloBytes = 4096;
 constexpr int kOriginalDestination = 80;  // SO_ORIGINAL_DST of linux/netfilter_ipv4.h, and of IPv6
-constexpr std::pair<std::string_view, Purpose> kPurposes[] = {{"rendezvous", Purpose::Meet},
-                                                              {"overlay", Purpose::Overlay},
-                                                              {"stream", Purpose::Stream},
-                                                              {"summon", Purpose::Summon},
-                                                              {"agreement", Purpose::Agreement}};
+constexpr std::pair<std::string_view, Purpose> kPurposes[] = {
+    {"rendezvous", Purpose::Meet}, {"overlay", Purpose::Overlay},     {"stream", Purpose::Stream},
+    {"summon", Purpose::Summon},   {"agreement", Purpose::Agreement}, {"recall", Purpose::Recall}};
 
 std::string nameOf(Purpose purpose) {
   for (const auto& [name, p] : kPurposes) {

@@ -30,7 +30,7 @@ struct RelayOptions {
   std::function<void(const std::string&)> log;  // a line for each deed; empty: none
 };
 
-/// "rendezvous", "overlay", "stream", "summon", "agreement".  Errors: InvalidArgument, with the list.
+/// "rendezvous", "overlay", "stream", "summon", "agreement", "recall".  Errors: InvalidArgument, with the list.
 Result<Purpose> parsePurpose(std::string_view text);
 
 /// One thread.

@@ -24,6 +24,12 @@ constexpr int64_t kAcceptPauseNs = 50 * kMs;  // when descriptors have run out
 
 bool isScarce(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
+/// The system gives a silent connection up with the last that it has heard of the way there.
+Status lost(int error) {
+  const bool silent = error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH || error == EHOSTDOWN;
+  return {silent ? tuttiTimeout : tuttiRemoteError, cat("connection lost: ", std::strerror(error))};
+}
+
 OwnFd spareDescriptor() { return OwnFd(Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC))); }
 
 }  // namespace
@@ -189,8 +195,8 @@ void SocketNetwork::readMessages(LinkId id) {
     const ssize_t n = ::recv(link->fd.get(), room.data(), room.size(), 0);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return;
-    if (n < 0) return fail(id, {tuttiRemoteError, cat("connection lost: ", std::strerror(errno))});
-    if (n == 0) return fail(id, remoteError("connection closed by the peer"));
+    if (n < 0) return fail(id, lost(errno));
+    if (n == 0) return fail(id, remoteError(kClosedByPeer));
     if (const Status s = link->reader.advance(static_cast<size_t>(n)); !s.ok()) return fail(id, s);
     if (!link->reader.complete()) continue;
     ++messages;

@@ -30,6 +30,7 @@ struct SimWorld::Pipe {
   bool open[2] = {true, false};  // whether the end's machine still gets events
   bool handedOver[2] = {false, false};
   bool silent = false;
+  bool reset = false;          // messages that are under way do not arrive
   int64_t lastNs[2] = {0, 0};  // when the newest event on its way to this end arrives
 };
 
@@ -143,6 +144,12 @@ void SimWorld::sendMessage(int from, LinkId link, std::string_view message) {
   if (nMessages_++ == damaged_ && !travels.empty())
     travels[random() % travels.size()] ^= static_cast<char>(1 << random() % 8);
   scheduleOnLink(link ^ 1, Kind::Message, std::move(travels));
+  if (resetsNow()) dropLink(link, Loss::Reset);
+}
+
+bool SimWorld::resetsNow() {
+  if (nMessages_ == resetAt_ + 1) return true;
+  return resetsPerMillion_ > 0 && nowNs_ < resetsUntilNs_ && randomBetween(0, 999'999) < resetsPerMillion_;
 }
 
 void SimWorld::closeLink(int from, LinkId link) {
@@ -150,7 +157,7 @@ void SimWorld::closeLink(int from, LinkId link) {
   TUTTI_ASSERT_CMP(pipe.node[link & 1], ==, from);
   if (!pipe.open[link & 1]) return;
   pipe.open[link & 1] = false;
-  scheduleOnLink(link ^ 1, Kind::Closed, "closed by the peer");
+  scheduleOnLink(link ^ 1, Kind::Closed, std::string(kClosedByPeer));
 }
 
 std::vector<LinkId> SimWorld::links(int node) const {
@@ -167,6 +174,10 @@ void SimWorld::dropLink(LinkId link, Loss loss) {
   if (loss == Loss::Silent) {
     pipe.silent = true;
     return;
+  }
+  if (loss == Loss::Reset) {
+    pipe.reset = true;
+    ++nResets_;
   }
   for (LinkId end : {link, link ^ 1}) scheduleOnLink(end, Kind::Closed, "connection reset");
 }
@@ -308,6 +319,7 @@ void SimWorld::dispatchLink(Event& event, Node& node) {
   Pipe& pipe = pipeOf(event.link);
   bool& open = pipe.open[event.link & 1];
   if (event.kind == Kind::Arrive) open = true;
+  if (event.kind == Kind::Message && pipe.reset) return;
   if (!open || pipe.handedOver[event.link & 1] || pipe.silent || node.machine == nullptr) return;
   mix(event.link);
   mix(std::hash<std::string>()(event.text));

@@ -78,10 +78,16 @@ class SimWorld {
   bool alive(int node) const;   // not killed
   bool frozen(int node) const;  // frozen and alive
   enum class Loss {
-    Closed,  // both ends get onClosed after a delay
+    Closed,  // both ends get onClosed after a delay, behind what is under way
+    Reset,   // the same, and what is under way is lost
     Silent   // nothing arrives any more, and nobody is told
   };
   void dropLink(LinkId link, Loss loss);
+  /// The link on which the message with this number is sent, of all from 0, is reset then.
+  void resetAtMessage(uint64_t message) { resetAt_ = message; }
+  /// Every message does that by this chance, in a million, until the virtual time.
+  void resetByChance(int64_t perMillion, int64_t untilNs) { resetsPerMillion_ = perMillion, resetsUntilNs_ = untilNs; }
+  uint64_t nResets() const { return nResets_; }
   /// One bit, which chance picks, of the message that is sent as number `message` of all (from 0) is flipped.
   void damageMessage(uint64_t message) { damaged_ = message; }
   /// The node's ends of links that are open and not handed over.
@@ -114,6 +120,7 @@ class SimWorld {
   LinkId dial(int from, const ControlAddress& to);
   void sendMessage(int from, LinkId link, std::string_view message);
   void closeLink(int from, LinkId link);
+  bool resetsNow();
   void schedule(Event event);
   void scheduleOnLink(LinkId end, Kind kind, std::string text);
   int64_t orderedArrivalNs(int64_t* lastNs);
@@ -131,6 +138,8 @@ class SimWorld {
   uint64_t nextOrder_ = 0;
   uint64_t nMessages_ = 0;
   uint64_t damaged_ = UINT64_MAX;
+  uint64_t resetAt_ = UINT64_MAX, nResets_ = 0;
+  int64_t resetsPerMillion_ = 0, resetsUntilNs_ = 0;
   uint64_t nDials_ = 0;
   size_t largestMessageBytes_ = 0;
   std::vector<int> asked_;   // nodes that have asked for the time since the last touchAsked()

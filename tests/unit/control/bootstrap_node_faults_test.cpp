@@ -10,7 +10,7 @@ using namespace tutti;
 
 namespace {
 
-enum class Fault { None, Kill, Freeze, LinkClosed, LinkSilent };
+enum class Fault { None, Kill, Freeze, LinkClosed, LinkReset, LinkSilent };
 
 struct Trial {
   uint64_t seed;
@@ -54,6 +54,9 @@ std::string diagnoseRank(SimJob& job, int r, const Trial& trial, const Broken& b
   const std::string told = cat("rank ", r, " says rank ", failure->rank, ": ", failure->status.message());
   if (trial.fault == Fault::None) return told;
   if (failure->status.message().empty()) return "an empty sentence";
+  // A rank that ends while its link is being made again is a death; whoever meets by it may not be able to.
+  const bool mends = trial.fault == Fault::LinkClosed || trial.fault == Fault::LinkReset;
+  if (mends && !broken.place && !job.options().leaveExits) return "a link that breaks is made again: " + told;
   if (broken.contains(failure->rank)) return {};
   if (failure->rank >= 0) return "an innocent is blamed: " + told;
   // A rank that cannot know who it was may say so, but not when a process has died, unless the rendezvous died too.
@@ -82,8 +85,10 @@ Outcome runTrial(const Trial& trial) {
       broken = {victim, victim, job.placeNode() == victim};
       trial.fault == Fault::Kill ? world.kill(job.rank(victim).node) : world.freeze(job.rank(victim).node);
     } else if (trial.fault != Fault::None) {
-      broken =
-          breakLink(world, job, trial.fault == Fault::LinkClosed ? SimWorld::Loss::Closed : SimWorld::Loss::Silent);
+      broken = breakLink(world, job,
+                         trial.fault == Fault::LinkClosed  ? SimWorld::Loss::Closed
+                         : trial.fault == Fault::LinkReset ? SimWorld::Loss::Reset
+                                                           : SimWorld::Loss::Silent);
     }
   });
   Outcome outcome;
@@ -101,7 +106,7 @@ Trial trialOf(uint64_t seed, int minRanks, int maxRanks) {
   SimWorld dice(seed * 7919 + 1);
   Trial trial{seed, 0, Fault::None, 0};
   trial.nRanks = static_cast<int>(dice.randomBetween(minRanks, maxRanks));
-  trial.fault = static_cast<Fault>(dice.randomBetween(seed % 16 == 0 ? 0 : 1, 4));
+  trial.fault = static_cast<Fault>(dice.randomBetween(seed % 16 == 0 ? 0 : 1, 5));
   trial.whenNs = dice.randomBetween(0, dice.random() % 2 == 0 ? 15 * kMs : 40 * kMs);
   return trial;
 }

@@ -100,7 +100,7 @@ TEST_CASE("a hello cut short, too long, or with ranks that cannot be is refused"
   CHECK_FALSE(AcceptorProof::readHello(hello + "x").ok());
   for (Hello bad : {Hello{Purpose::Overlay, {}, 8, 1, 8, 0}, Hello{Purpose::Overlay, {}, 1, 8, 8, 0},
                     Hello{Purpose::Overlay, {}, -1, 1, 8, 0}, Hello{Purpose::Meet, {}, 1, 0, 8, 0},
-                    Hello{Purpose::Meet, {}, 0, -1, 0, 0}, Hello{static_cast<Purpose>(6), {}, 0, 1, 2, 0},
+                    Hello{Purpose::Meet, {}, 0, -1, 0, 0}, Hello{static_cast<Purpose>(7), {}, 0, 1, 2, 0},
                     Hello{Purpose::Stream, {}, 0, 1, 2, -1}, Hello{Purpose::Meet, {}, 0, -1, kMaxRanks + 1, 0}})
     CHECK_FALSE(AcceptorProof::readHello(DialerProof(kSecret, bad, kNonceA).hello()).ok());
 }

@@ -53,6 +53,7 @@ class SimJob {
   std::string run(int64_t limitNs);
   Rank& rank(int r) { return ranks_[static_cast<size_t>(r)]; }
   int nRanks() const { return options_.nRanks; }
+  const JobOptions& options() const { return options_; }
   bool survives(int r) const;
   int placeNode() const { return placeNode_; }
   BootstrapNode& place() { return *place_; }
