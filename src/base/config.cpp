@@ -102,6 +102,9 @@ constexpr Variable kVariables[] = {
      "whether switches may send a message's packets by several ways, so that what tells of it follows it: 0 no, 1 yes, "
      "-1 on InfiniBand"},
     {"TUTTI_IB_AR_THRESHOLD", Bytes, "8192", "bytes", "with adaptive routing: messages up to this tell of themselves"},
+    {"TUTTI_NET_GDR_LEVEL", Text, "PXB", "",
+     "how far on PCI an adapter may be from the GPU whose memory it reads and writes straight: LOC (never), PIX (one "
+     "switch), PXB (several), PHB (through the processor), SYS (another NUMA node)"},
     {"TUTTI_NET_PLUGIN", Text, "", "",
      "network plugins written for NCCL that transport ncclnet loads: list of paths, file names or X for "
      "libnccl-net-X.so, of which the first with a device counts; none or unset: none"},

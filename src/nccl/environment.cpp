@@ -119,6 +119,7 @@ constexpr NcclVariable kVariables[] = {
     {"NCCL_IB_PCI_RELAXED_ORDERING", "`TUTTI_IB_PCI_RELAXED_ORDERING`", readTwin},
     {"NCCL_IB_ADAPTIVE_ROUTING", "`TUTTI_IB_ADAPTIVE_ROUTING`", readTwin},
     {"NCCL_IB_AR_THRESHOLD", "`TUTTI_IB_AR_THRESHOLD`", readTwin},
+    {"NCCL_NET_GDR_LEVEL", "`TUTTI_NET_GDR_LEVEL`", readTwin},
     {"NCCL_IB_DISABLE", "1 excludes the transport `verbs`",
      [](const std::string& name, const std::string& value, Environment* into) {
        excludeIf(name, value, "verbs", into);
