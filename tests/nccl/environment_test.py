@@ -93,7 +93,7 @@ CASES = [
     ({"NCCL_IB_QPS_PER_CONNECTION": "4", "NCCL_IB_SPLIT_DATA_ON_QPS": "1", "NCCL_IB_ADDR_FAMILY": "AF_INET",
       "NCCL_IB_ADDR_RANGE": "10.0.0.0/8", "NCCL_IB_ROCE_VERSION_NUM": "2", "NCCL_IB_PKEY": "1",
       "NCCL_IB_PCI_RELAXED_ORDERING": "0", "NCCL_IB_ADAPTIVE_ROUTING": "1", "NCCL_IB_AR_THRESHOLD": "16384",
-      "NCCL_NET_GDR_LEVEL": "PHB", "TUTTI_LOG": "debug"}, True,
+      "NCCL_NET_GDR_LEVEL": "3", "TUTTI_LOG": "debug"}, True,
      ["queue pairs 4, split 1, address family 'AF_INET', address range '10.0.0.0/8', RoCE version 2, partition 1, "
       "relaxed ordering 0, adaptive routing 1 above 16384 bytes, memory of devices up to PHB"], []),
     ({"NCCL_NET_GDR_LEVEL": "NVL"}, False, ["NCCL_NET_GDR_LEVEL=NVL stands for TUTTI_NET_GDR_LEVEL=NVL: "], []),

@@ -63,7 +63,8 @@ Result<Options> Options::fromConfig() {
   TUTTI_TRY(read("TUTTI_IB_PCI_RELAXED_ORDERING", &options.relaxedOrdering));
   TUTTI_TRY(read("TUTTI_IB_ADAPTIVE_ROUTING", &options.adaptiveRouting));
   TUTTI_TRY(read("TUTTI_IB_AR_THRESHOLD", &options.adaptiveAbove));
-  TUTTI_ASSIGN(options.farthest, parseDistance(configText("TUTTI_NET_GDR_LEVEL")));
+  TUTTI_ASSIGN(const size_t level, configChoice("TUTTI_NET_GDR_LEVEL"));
+  options.farthest = static_cast<PciDistance>(level);
   TUTTI_TRY(read("TUTTI_SLOTS", &options.slots));
   TUTTI_TRY(read("TUTTI_SLOT_BYTES", &options.slotBytes));
   TUTTI_DEBUG("verbs", "ports '", options.adapters, "', GID index ", options.gidIndex, ", traffic class ",

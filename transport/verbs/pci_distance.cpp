@@ -59,12 +59,4 @@ std::optional<PciDistance> distanceOf(const std::string& adapter, const std::str
 
 std::string_view nameOf(PciDistance distance) { return kNames[static_cast<size_t>(distance)]; }
 
-Result<PciDistance> parseDistance(std::string_view text) {
-  for (size_t level = 0; level < kNames.size(); ++level) {
-    if (lowered(std::string(text)) == lowered(std::string(kNames[level])) || text == std::to_string(level))
-      return static_cast<PciDistance>(level);
-  }
-  return invalidUsage("TUTTI_NET_GDR_LEVEL='", text, "' is not LOC, PIX, PXB, PHB or SYS");
-}
-
 }  // namespace tutti::verbs

@@ -1,15 +1,14 @@
 // How far an adapter is from a device on PCI, and how far it may be to read and write the device's memory.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "src/base/status.hpp"
-
 namespace tutti::verbs {
 
-/// As NCCL's levels.
+/// As NCCL's levels, in the order of TUTTI_NET_GDR_LEVEL's words.
 enum class PciDistance : uint8_t {
   Loc,  // none: never, as the most that is allowed
   Pix,  // below one switch
@@ -22,10 +21,7 @@ enum class PciDistance : uint8_t {
 PciDistance pciDistance(std::string_view one, int oneNode, std::string_view other, int otherNode);
 /// Of an adapter and a device; nothing: the system does not know one of them.
 std::optional<PciDistance> distanceOf(const std::string& adapter, const std::string& busId);
-
 /// "PXB".
 std::string_view nameOf(PciDistance distance);
-/// A level by name or, as older programs have it, by number.  Errors: InvalidUsage naming TUTTI_NET_GDR_LEVEL.
-Result<PciDistance> parseDistance(std::string_view text);
 
 }  // namespace tutti::verbs

@@ -10,6 +10,7 @@
 
 #include "src/comm/cuda/executor.hpp"
 #include "src/comm/handle.hpp"
+#include "tests/multiproc/cuda_levels.hpp"
 #include "tests/support/fake_verbs/fake_verbs.hpp"
 #include "tests/support/gpu.hpp"
 #include "tests/support/said.hpp"
@@ -227,6 +228,67 @@ TEST_CASE("a rank that ends in the middle of a call leaves no adapter behind tha
             RANK_TRY(tuttiAllReduce(x.data(), x.data(), kCount, tuttiFloat, tuttiSum, r.comm, own->asTutti()));
             return r.rank == 0 ? "gone on purpose" : "";
           }).find("rank 0: gone on purpose") == 0);
+  }
+  CHECK(Gpu::lastComplaints() == "");
+}
+
+TEST_CASE("levels send over the network what their schedules say, byte for byte, and all of it by adapters") {
+  const std::string hosts = GENERATE("aabb", "aabbccdd");
+  CAPTURE(hosts);
+  askForLevels();
+  {
+    const Gpu gpu("devices=8;flush=1");
+    CHECK(onHosts(hosts, [&](const Rank& r, GpuRank* own) -> std::string {
+            const auto sameHost = [&](int peer) {
+              return hosts[static_cast<size_t>(peer)] == hosts[static_cast<size_t>(r.rank)];
+            };
+            return checkLevels(r, *own, r.nRanks / 2, sameHost);
+          }) == "");
+  }
+  ::unsetenv("TUTTI_ALGO");
+  ::unsetenv("TUTTI_ALGO_STRICT");
+  CHECK(Gpu::lastComplaints() == "");
+}
+
+TEST_CASE("messages between devices survive the loss of a rail") {
+  fake_verbs::Fail* const fail = ofVerbs<fake_verbs::Fail>(fake_verbs::kFail);
+  const auto fault = GENERATE(fake_verbs::Fault::Lost, fake_verbs::Fault::Unacknowledged);
+  {
+    const Gpu gpu("devices=2;flush=1");
+    const Variable rails("TUTTI_IB_RAILS", "2");
+    CHECK(onHosts("ab", [&](const Rank& r, GpuRank* own) -> std::string {
+            for (int times = 0; times < 4; ++times) {
+              if (r.rank == 0 && times == 1) fail("fake_1", fault, 20);
+              if (std::string why = everything(r, own, 60'001); !why.empty()) return why;
+            }
+            return "";
+          }) == "");
+    fail("fake_1", fake_verbs::Fault::None, 0);
+  }
+  CHECK(Gpu::lastComplaints() == "");
+}
+
+TEST_CASE("calls between devices of two hosts are captured, and replayed by adapters") {
+  constexpr size_t kCount = 70'001;
+  {
+    const Gpu gpu("devices=2;flush=1");
+    CHECK(onHosts("ab", [&](const Rank& r, GpuRank* own) -> std::string {
+            const cuda::Driver& d = own->driver();
+            const DeviceFloats x(*own, kCount);
+            cuda::Graph graph = nullptr;
+            cuda::GraphExec exec = nullptr;
+            RANK_CHECK(d.cuStreamBeginCapture(own->stream(), cuda::kCaptureModeThreadLocal) == cuda::kSuccess);
+            RANK_TRY(tuttiAllReduce(x.data(), x.data(), kCount, tuttiFloat, tuttiSum, r.comm, own->asTutti()));
+            RANK_CHECK(d.cuStreamEndCapture(own->stream(), &graph) == cuda::kSuccess);
+            RANK_CHECK(d.cuGraphInstantiateWithFlags(&exec, graph, 0) == cuda::kSuccess);
+            x.fill(1);
+            for (int times = 0; times < 5; ++times) RANK_CHECK(d.cuGraphLaunch(exec, own->stream()) == cuda::kSuccess);
+            if (std::string why = own->synchronize(); !why.empty()) return why;
+            d.cuGraphExecDestroy(exec);
+            d.cuGraphDestroy(graph);
+            RANK_CHECK(trafficOf(r).byAdapter > 0);
+            return x.check(0, kCount, 32);
+          }) == "");
   }
   CHECK(Gpu::lastComplaints() == "");
 }
