@@ -24,6 +24,8 @@ struct TransportContext {
   bool sharedCores = false;  // the host has fewer cores than ranks
   FdExchange& descriptors;   // these two outlive the transport
   StreamExchange& streams;
+  /// Of the rank's device; null: it is on none, or its memory is not for adapters.
+  std::shared_ptr<const AdapterAccess> device;
 };
 
 /// A constant.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/base/fd.hpp"
+#include "src/base/memory.hpp"
 #include "src/base/pending.hpp"
 #include "src/base/secret.hpp"
 
@@ -22,6 +23,25 @@ class FdExchange {
   virtual void unserve(const std::string& key) = 0;
   /// What `peer` serves under `key`, when it does.  Borrows the exchange.
   virtual PendingFd fetch(int peer, const std::string& key) = 0;
+};
+
+/// How adapters are given memory of the rank's device (GPUDirect RDMA).  Any thread.
+class AdapterAccess {
+ public:
+  virtual ~AdapterAccess() = default;
+  /// "0000:1b:00.0", where the device is on PCI.
+  virtual std::string busId() const = 0;
+  /// Whether adapters may have the device's memory at all.  Errors: InvalidUsage, a clause that says why not.
+  virtual Status check() const = 0;
+  /// The kernel knows the device's memory by its addresses, so that it is registered like the host's (nvidia-peermem).
+  virtual bool byAddress() const = 0;
+  /// The memory begins `offset` bytes behind the begin of what `fd` stands for, whole pages.
+  struct DmaBuf {
+    Fd fd;
+    uint64_t offset = 0;
+  };
+  /// Errors: InvalidUsage, a clause: the device has none; UnhandledCudaError.
+  virtual Result<DmaBuf> dmaBuf(const Memory& memory) const = 0;
 };
 
 /// Opens authenticated byte streams between ranks.  Any thread.

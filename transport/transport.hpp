@@ -198,7 +198,8 @@ class Transport {
   virtual ~Transport() = default;
   virtual std::string_view name() const = 0;  // as in TUTTI_TRANSPORTS
   /// The link by which this transport joins two ranks, of which this one need be neither.  A function of the two alone:
-  /// symmetric, and the same on all ranks.  Errors: InvalidUsage, a clause that says why there is none.
+  /// symmetric, and the same on all ranks; but whether it takes memory of devices is said for this rank's end, whatever
+  /// the other end does.  Errors: InvalidUsage, a clause that says why there is none.
   virtual Result<LinkProfile> reach(const PeerInfo& self, const PeerInfo& peer) const = 0;
   /// This rank's opaque address; travels to every peer.  Empty: no other rank reaches this one by it, and reach() here
   /// says why.

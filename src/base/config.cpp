@@ -102,6 +102,9 @@ constexpr Variable kVariables[] = {
      "whether switches may send a message's packets by several ways, so that what tells of it follows it: 0 no, 1 yes, "
      "-1 on InfiniBand"},
     {"TUTTI_IB_AR_THRESHOLD", Bytes, "8192", "bytes", "with adaptive routing: messages up to this tell of themselves"},
+    {"TUTTI_NET_GDR_LEVEL", Text, "PXB", "",
+     "how far on PCI an adapter may be from the GPU whose memory it reads and writes straight: LOC (never), PIX (one "
+     "switch), PXB (several), PHB (through the processor), SYS (another NUMA node)"},
     {"TUTTI_NET_PLUGIN", Text, "", "",
      "network plugins written for NCCL that transport ncclnet loads: list of paths, file names or X for "
      "libnccl-net-X.so, of which the first with a device counts; none or unset: none"},
@@ -246,14 +249,15 @@ Status checkRange(const Variable& v, int64_t value) {
   return {};
 }
 
-/// A text that is one of a few words.
+/// A text that is one of a few words; empty ones are none.
 struct Choice {
   std::string_view name;
-  std::array<std::string_view, 3> words;
+  std::array<std::string_view, 5> words;
 };
 constexpr Choice kChoices[] = {{"TUTTI_RECONNECT", {"none", "hosts", "all"}},
                                {"TUTTI_INTEGRITY", {"crc", "mac"}},
-                               {"TUTTI_LINK_PROBE", {"auto", "off", "always"}}};
+                               {"TUTTI_LINK_PROBE", {"auto", "off", "always"}},
+                               {"TUTTI_NET_GDR_LEVEL", {"LOC", "PIX", "PXB", "PHB", "SYS"}}};
 
 const Choice* findChoice(std::string_view name) {
   const auto* const found = std::ranges::find(kChoices, name, &Choice::name);
@@ -262,7 +266,7 @@ const Choice* findChoice(std::string_view name) {
 
 Result<size_t> choiceOf(const Choice& choice, std::string_view value) {
   std::string known;
-  for (size_t i = 0; i < choice.words.size(); ++i) {
+  for (size_t i = 0; i < choice.words.size() && !choice.words[i].empty(); ++i) {
     if (value == choice.words[i]) return i;
     known += cat(i == 0 ? "" : ", ", choice.words[i]);
   }

@@ -68,6 +68,8 @@ class Executor {
   virtual Status checkStream(tuttiStream_t stream) const = 0;
   /// Whether calls can use the memory, an argument of this name.  Errors: InvalidArgument.  Any thread.
   virtual Status checkMemory(const void* memory, const char* name) const = 0;
+  /// How transports get at the memory of calls, where that is a device's; else null.
+  virtual std::shared_ptr<const AdapterAccess> adapterAccess() const { return nullptr; }
   /// Where the buffers of calls are.
   MemoryKind memory() const { return memory_; }
 

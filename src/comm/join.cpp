@@ -279,7 +279,8 @@ Status Joining::openTransports() {
                                     .sliceBytes = layout_.sliceBytes,
                                     .sharedCores = oversubscribed(descriptors_, mine().info.hostId),
                                     .descriptors = *comm_.control_,
-                                    .streams = *comm_.control_};
+                                    .streams = *comm_.control_,
+                                    .device = executor().adapterAccess()};
   for (const TransportEntry* entry : comm_.settings_.table) {
     if (!isAllowed(*entry, comm_.settings_)) continue;
     TUTTI_ASSIGN(std::unique_ptr<Transport> made, entry->create(context));

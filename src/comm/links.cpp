@@ -163,6 +163,27 @@ Result<bool> Links::openBoards() {
   return open;
 }
 
+bool Links::mayGiveDeviceMemory(const PeerInfo& self, const PeerInfo& peer) const {
+  for (const auto& transport : transports_) {
+    const Result<LinkProfile> link = transport->reach(self, peer);
+    if (!link.ok()) continue;
+    const bool takes = link->registers && link->memory.has(MemoryKind::Device);
+    if (takes && std::ranges::find(takeDevice_, transport.get()) == takeDevice_.end())
+      takeDevice_.push_back(transport.get());
+    return takes;
+  }
+  return false;
+}
+
+Result<std::vector<std::unique_ptr<MemoryRegistration>>> Links::registerDeviceMemory(const Memory& memory) const {
+  std::vector<std::unique_ptr<MemoryRegistration>> kept;
+  for (Transport* transport : takeDevice_) {
+    TUTTI_ASSIGN(auto one, transport->registerMemory(memory));
+    if (one != nullptr) kept.push_back(std::move(one));
+  }
+  return kept;
+}
+
 void Links::tell(Registrations* registrations) const {
   for (const auto& transport : transports_) {
     const auto uses = [&](const Route& way) { return way.transport == transport.get() && way.link.registers; };

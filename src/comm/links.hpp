@@ -73,6 +73,11 @@ class Links {
   std::optional<LinkProfile> linkBetween(int a, int b) const;
   const std::vector<PeerDescriptor>& descriptors() const { return descriptors_; }
   const std::vector<Sleeper*>& sleepers() const { return sleepers_; }
+  /// Before ranks have met: whether the transport that seems to join the two ranks, of which this one is the first, is
+  /// to be given memory of the rank's device.
+  bool mayGiveDeviceMemory(const PeerInfo& self, const PeerInfo& peer) const;
+  /// Registers memory of the rank's device with all transports that take it.  Errors: as Transport::registerMemory.
+  Result<std::vector<std::unique_ptr<MemoryRegistration>>> registerDeviceMemory(const Memory& memory) const;
   /// Names the transports whose requests use registered memory alone.
   void tell(Registrations* registrations) const;
   /// Let endpoints move what waits in system buffers; while this rank waits for others.
@@ -96,6 +101,7 @@ class Links {
   std::vector<Route> byPeer_;
   std::vector<Sleeper*> sleepers_;
   std::vector<Transport*> used_;                                        // to a peer
+  mutable std::vector<Transport*> takeDevice_;                          // as mayGiveDeviceMemory() has found
   mutable std::mutex mutex_;                                            // of changes to endpoints_
   std::map<std::pair<int, int>, std::unique_ptr<Endpoint>> endpoints_;  // by peer and lane
   std::map<std::pair<int, int>, PendingEndpoint> opening_;

@@ -11,6 +11,12 @@ Result<Registrations::Range> Registrations::registered(const Memory& memory) con
   for (const auto& [transport, kinds] : told_) {
     if (memory.bytes == 0 || !kinds.has(memory.kind)) continue;
     Result<std::unique_ptr<MemoryRegistration>> kept = transport->registerMemory(memory);
+    if (!kept.ok() && memory.kind == MemoryKind::Device) {
+      if (!toldOfDevice_.exchange(true))
+        TUTTI_INFO("comm", "registered memory of the device is staged: transport ", transport->name(), ": ",
+                   kept.status().message());
+      continue;
+    }
     if (!kept.ok()) {
       return Status(kept.status().code(), cat("transport ", transport->name(), " cannot register ", memory.bytes,
                                               " bytes of memory: ", kept.status().message()));

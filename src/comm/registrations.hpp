@@ -1,6 +1,7 @@
 // Memory that has been registered with a communicator: by the user, or of tuttiMemAlloc at its first use.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -23,7 +24,8 @@ class Registrations {
   void tell(Transport* transport, MemoryKinds kinds) { told_.emplace_back(transport, kinds); }
   bool tellsAnyone() const { return !told_.empty(); }
 
-  /// Errors: those of Transport::registerMemory; nothing is registered then.
+  /// Errors: those of Transport::registerMemory; nothing is registered then.  Memory of a device that a transport does
+  /// not register is staged there.
   Result<void*> add(const Memory& memory);
   bool has(void* handle) const;
   /// Transports use it no longer.  Errors: InvalidArgument if `handle` is not one that add() gave and that is still
@@ -49,6 +51,7 @@ class Registrations {
   std::map<AllocationId, Range> allocated_;  // of tuttiMemAlloc
   uint64_t frees_ = 0;                       // hostFrees() when allocated_ was last looked through
   uintptr_t next_ = 1;
+  mutable std::atomic<bool> toldOfDevice_{false};  // that a transport does not register its memory
 };
 
 }  // namespace tutti

@@ -85,6 +85,13 @@ void readFamily(const std::string& name, const std::string& value, Environment* 
   }
 }
 
+// By number as well: of one kind of path there were two.
+void readGdrLevel(const std::string& name, const std::string& value, Environment* into) {
+  constexpr const char* kLevels[] = {"LOC", "PIX", "PXB", "PHB", "SYS", "SYS"};
+  const bool isNumber = value.size() == 1 && value[0] >= '0' && value[0] <= '5';
+  readTwin(name, isNumber ? kLevels[value[0] - '0'] : value, into);
+}
+
 // NCCL's is the memory of one channel to one peer, which Tutti has in slots.
 void readBuffSize(const std::string& name, const std::string& value, Environment* into) {
   int64_t bytes = 0;
@@ -119,6 +126,8 @@ constexpr NcclVariable kVariables[] = {
     {"NCCL_IB_PCI_RELAXED_ORDERING", "`TUTTI_IB_PCI_RELAXED_ORDERING`", readTwin},
     {"NCCL_IB_ADAPTIVE_ROUTING", "`TUTTI_IB_ADAPTIVE_ROUTING`", readTwin},
     {"NCCL_IB_AR_THRESHOLD", "`TUTTI_IB_AR_THRESHOLD`", readTwin},
+    {"NCCL_NET_GDR_LEVEL", "`TUTTI_NET_GDR_LEVEL`; its older numbers, 0 to 5, are the levels from LOC to SYS",
+     readGdrLevel},
     {"NCCL_IB_DISABLE", "1 excludes the transport `verbs`",
      [](const std::string& name, const std::string& value, Environment* into) {
        excludeIf(name, value, "verbs", into);

@@ -42,7 +42,8 @@ class OnStream : public Endpoint {
   }
 
   void stage(cuda::StagedEndpoint::Staging staging) {
-    endpoint_ = std::make_unique<cuda::StagedEndpoint>(end_->ops, end_->tokens.get(), &end_->reserve, staging);
+    endpoint_ = std::make_unique<cuda::StagedEndpoint>(end_->ops, end_->tokens.get(), &end_->reserve, staging,
+                                                       cuda::StagedEndpoint::Adapter());
   }
   Status join(int peer, const cuda::InboxRoom& words) {
     const cuda::CudaScope scope(*end_->device);

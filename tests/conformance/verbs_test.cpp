@@ -107,6 +107,36 @@ TEST_CASE("ports stand in the order of the list that allows them") {
   CHECK(verbs::placeInList("^mlx5_3", "mlx5_0", 1) == 0);
 }
 
+TEST_CASE("an adapter's way to a device counts as NCCL has it") {
+  using verbs::PciDistance;
+  struct Row {
+    const char *adapter, *device;
+    int adapterNode, deviceNode;
+    PciDistance distance;
+  };
+  const std::string root = "/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0";
+  for (const Row& row : {
+           Row{"/0000:17:00.0/0000:18:00.0", "/0000:17:01.0/0000:19:00.0", 0, 0, PciDistance::Pix},
+           Row{"/0000:17:00.0/0000:18:00.0", "/0000:17:01.0/0000:20:00.0/0000:21:00.0/0000:22:00.0", 0, 0,
+               PciDistance::Pxb},
+       }) {
+    CHECK(verbs::pciDistance(root + row.adapter, row.adapterNode, root + row.device, row.deviceNode) == row.distance);
+  }
+  for (const Row& row : {
+           Row{"/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0", "/sys/devices/pci0000:15/0000:15:02.0/0000:1a:00.0",
+               -1, -1, PciDistance::Phb},
+           Row{"/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0", "/sys/devices/pci0000:30/0000:30:02.0/0000:31:00.0",
+               1, 1, PciDistance::Phb},
+           Row{"/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0", "/sys/devices/pci0000:80/0000:80:02.0/0000:81:00.0",
+               0, 1, PciDistance::Sys},
+           Row{"/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0", "/sys/devices/virtual/net/x", -1, -1,
+               PciDistance::Sys},
+       }) {
+    CHECK(verbs::pciDistance(row.adapter, row.adapterNode, row.device, row.deviceNode) == row.distance);
+  }
+  CHECK(!verbs::distanceOf("no_such_adapter", "0000:00:00.0"));
+}
+
 TEST_CASE("ranks of a host take ports by turns, near ones first, unless a list says in which order") {
   using Ports = std::vector<verbs::PortFacts>;
   const auto port = [](int node, uint64_t fabric = 1, uint64_t speed = 4, size_t listed = 0) {

@@ -137,6 +137,7 @@ ROWS = {
     "TUTTI_IB_PCI_RELAXED_ORDERING": [Shows("0", "relaxed ordering 0,", also=DEBUG), Refused("3", "outside 0..2")],
     "TUTTI_IB_ADAPTIVE_ROUTING": [Shows("1", "adaptive routing 1 ", also=DEBUG), Refused("2", "outside -1..1")],
     "TUTTI_IB_AR_THRESHOLD": [Shows("16K", "above 16384 bytes", also=DEBUG), Refused("lots", "is not a size")],
+    "TUTTI_NET_GDR_LEVEL": [Shows("PHB", "memory of devices up to PHB", also=DEBUG), Refused("NVL", "none of: LOC, PIX, PXB, PHB, SYS")],
     "TUTTI_IB_GID_INDEX": [Shows("3", "GID index 3,", also=DEBUG), Refused("256", "outside -1..255")],
     "TUTTI_IB_TC": [Shows("106", "traffic class 106,", also=DEBUG), Refused("256", "outside 0..255")],
     "TUTTI_IB_SL": [Shows("3", "service level 3,", also=DEBUG), Refused("16", "outside 0..15")],

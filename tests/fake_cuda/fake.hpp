@@ -42,6 +42,8 @@ struct Settings {
   bool ipc = true;       // whether memory can be opened by other processes by IPC handles
   bool vmm = true;       // whether devices have virtual memory management
   bool rdma = true;      // whether network adapters can reach pages of that which ask for it
+  bool dmabuf = true;    // whether memory of devices can be exported by DMA-BUF
+  bool flush = false;    // what adapters write is there when somebody flushes, and no sooner
   bool pools = true;     // whether memory can be allocated in the order of a stream
   bool torn = false;     // streams may read what others are writing, as they do when an abort has let them go
   bool sync = false;     // calls that may wait for all that the device has to do, such as allocations, do

@@ -26,6 +26,8 @@ Settings parse(const std::string& text) {
     if (key == "ipc") s.ipc = value != "0";
     if (key == "vmm") s.vmm = value != "0";
     if (key == "rdma") s.rdma = value != "0";
+    if (key == "dmabuf") s.dmabuf = value != "0";
+    if (key == "flush") s.flush = value != "0";
     if (key == "pools") s.pools = value != "0";
     if (key == "torn") s.torn = value != "0";
     if (key == "sync") s.sync = value != "0";
@@ -177,6 +179,7 @@ Error cuDeviceGetAttribute(int* value, int attribute, Device device) {
                                             {kAttributeMemoryBusBits, 6144},
                                             {kAttributeMajor, 9},
                                             {kAttributeMinor, 0},
+                                            {kAttributeRdmaFlushes, kFlushByHost},
                                             {kAttributeCooperativeLaunch, 1}};
   const auto found = values.find(attribute);
   *value = found == values.end() ? 0 : found->second;
@@ -184,6 +187,9 @@ Error cuDeviceGetAttribute(int* value, int attribute, Device device) {
   const Settings& settings = machine().settings;
   if (attribute == kAttributeUnifiedAddressing) *value = settings.unified ? 1 : 0;
   if (attribute == kAttributeMemoryPools) *value = settings.pools ? 1 : 0;
+  if (attribute == kAttributeRdma) *value = settings.rdma ? 1 : 0;
+  if (attribute == kAttributeDmaBuf) *value = settings.dmabuf ? 1 : 0;
+  if (attribute == kAttributeRdmaOrdering) *value = settings.flush ? 0 : kOrderedForOwner;
   if (attribute == kAttributeRdmaOfPages) *value = settings.vmm && settings.rdma ? 1 : 0;
   if (attribute == kAttributeVirtualMemory || attribute == kAttributeExportsDescriptors) *value = settings.vmm ? 1 : 0;
   return kSuccess;

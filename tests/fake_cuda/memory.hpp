@@ -34,6 +34,9 @@ std::map<Address, Allocation>::iterator findAllocation(Address address);
 /// Nothing may access the range any more.
 void closeRange(Address address, size_t bytes);
 
+/// A descriptor of its own for the pages behind a mapping; -1: they are not for adapters.  With the lock.
+int openPages(const Allocation& mapping);
+
 /// Part of memoryLeaks(); with the lock.
 std::string virtualLeaks();
 

@@ -42,6 +42,8 @@ const auto& kRules = *new std::map<std::string, unsigned>{
     {"cuMemSetAccess", kUnsafe | kSyncs},
     {"cuMemExportToShareableHandle", kUnsafe},
     {"cuMemImportFromShareableHandle", kUnsafe},
+    {"cuMemGetHandleForAddressRange", kInContext | kUnsafe},
+    {"cuFlushGPUDirectRDMAWrites", kInContext | kUnsafe},
     {"cuMemcpyAsync", kInContext},
     {"cuMemsetD8Async", kInContext},
     {"cuMemsetD32Async", kInContext},

@@ -1,4 +1,5 @@
 // Virtual memory management: pages are memfds, addresses are reserved without access, mappings join the two.
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@ struct Pages {
   size_t bytes = 0;
   int device = 0;
   bool exported = false;  // whether they may be
+  bool rdma = false;      // whether network adapters may have them
   AllocationHandle handle = 0;
   ~Pages() { close(fd); }
 };
@@ -97,6 +99,11 @@ bool rdmaAllowed() {
 
 }  // namespace
 
+int openPages(const Allocation& mapping) {
+  const std::shared_ptr<Pages>& pages = virtualMemory().mappings.at(mapping.pages);
+  return pages->rdma ? fcntl(pages->fd, F_DUPFD_CLOEXEC, 0) : -1;
+}
+
 std::string virtualLeaks() {
   std::string leaks;
   char line[120];
@@ -133,6 +140,7 @@ Error cuMemCreate(AllocationHandle* handle, size_t bytes, const AllocationProper
   pages->bytes = bytes;
   pages->device = properties->location.id;
   pages->exported = properties->handleTypes == kHandleDescriptor;
+  pages->rdma = properties->flags.rdmaCapable != 0;
   const std::string name = "fake cuda pages " + std::to_string(firstDevice() + pages->device);
   pages->fd = memfd_create(name.c_str(), MFD_CLOEXEC);
   if (pages->fd < 0 || ftruncate(pages->fd, static_cast<off_t>(bytes)) != 0) return kErrorOutOfMemory;

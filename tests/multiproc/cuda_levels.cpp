@@ -96,6 +96,9 @@ std::string planned(const Case& c, std::vector<uint64_t>* bytes) {
   return "";
 }
 
+/// What has gone from host to host: through host memory, or by adapters.
+uint64_t networkOf(const Traffic& traffic) { return traffic.throughHost + traffic.byAdapter; }
+
 /// Bytes of all ranks, which floats hold without loss.
 std::string summed(const Rank& r, const GpuRank& own, uint64_t mine, double* all) {
   const DeviceFloats value(own, 1);
@@ -122,15 +125,16 @@ std::string checkPeers(const Case& c, const std::function<bool(int)>& reach, Tra
   for (int peer = 0; peer < c.r.nRanks; ++peer) {
     const auto i = static_cast<size_t>(peer);
     const uint64_t byDevice = after[i].byDevice - before[i].byDevice;
-    const uint64_t throughHost = after[i].throughHost - before[i].throughHost;
+    const uint64_t byNetwork = networkOf(after[i]) - networkOf(before[i]);
     const uint64_t expected = kTimes * bytes[i], none = 0;
     const std::string to = " to rank " + std::to_string(peer);
     if (byDevice != (reach(peer) ? expected : none))
       return differs(("by device" + to).c_str(), double(byDevice), double(reach(peer) ? expected : none));
-    if (throughHost != (reach(peer) ? none : expected))
-      return differs(("through the host" + to).c_str(), double(throughHost), double(reach(peer) ? none : expected));
+    if (byNetwork != (reach(peer) ? none : expected))
+      return differs(("over the network" + to).c_str(), double(byNetwork), double(reach(peer) ? none : expected));
     all->byDevice += byDevice / kTimes;
-    all->throughHost += throughHost / kTimes;
+    all->throughHost += (after[i].throughHost - before[i].throughHost) / kTimes;
+    all->byAdapter += (after[i].byAdapter - before[i].byAdapter) / kTimes;
   }
   return "";
 }
@@ -140,7 +144,7 @@ std::string checkTotals(const Case& c, int nHosts, const Traffic& mine) {
   const double n = c.r.nRanks, m = nHosts, g = n / m, block = static_cast<double>(c.count * sizeof(float));
   double device = 0, network = 0;
   if (std::string why = summed(c.r, c.own, mine.byDevice, &device); !why.empty()) return why;
-  if (std::string why = summed(c.r, c.own, mine.throughHost, &network); !why.empty()) return why;
+  if (std::string why = summed(c.r, c.own, networkOf(mine), &network); !why.empty()) return why;
   const double overNetwork = block * c.what.network(n, m, g), overDevices = block * c.what.device(n, m, g);
   if (device != overDevices) return differs("by device links in all", device, overDevices);
   if (c.what.atLeast ? network < overNetwork : network != overNetwork)

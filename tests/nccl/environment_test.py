@@ -31,7 +31,7 @@ WITHOUT_COUNTERPART = (
     "NCCL_IB_MERGE_NICS", "NCCL_IB_USE_INLINE", "NCCL_IB_FIFO_TC",
     "NCCL_IB_RETURN_ASYNC_EVENTS", "NCCL_IB_ECE_ENABLE", "NCCL_IB_SUBNET_AWARE_ROUTING",
     "NCCL_IB_OOO_RQ", "NCCL_IB_RESILIENCY_PORT_FAILOVER", "NCCL_IB_RESILIENCY_PORT_RECOVERY",
-    "NCCL_IB_DATA_DIRECT", "NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ",
+    "NCCL_IB_DATA_DIRECT", "NCCL_NET_GDR_READ",
     "NCCL_NET_GDR_C2C", "NCCL_DMABUF_ENABLE", "NCCL_NET_FORCE_FLUSH",
 )
 
@@ -93,9 +93,10 @@ CASES = [
     ({"NCCL_IB_QPS_PER_CONNECTION": "4", "NCCL_IB_SPLIT_DATA_ON_QPS": "1", "NCCL_IB_ADDR_FAMILY": "AF_INET",
       "NCCL_IB_ADDR_RANGE": "10.0.0.0/8", "NCCL_IB_ROCE_VERSION_NUM": "2", "NCCL_IB_PKEY": "1",
       "NCCL_IB_PCI_RELAXED_ORDERING": "0", "NCCL_IB_ADAPTIVE_ROUTING": "1", "NCCL_IB_AR_THRESHOLD": "16384",
-      "TUTTI_LOG": "debug"}, True,
+      "NCCL_NET_GDR_LEVEL": "3", "TUTTI_LOG": "debug"}, True,
      ["queue pairs 4, split 1, address family 'AF_INET', address range '10.0.0.0/8', RoCE version 2, partition 1, "
-      "relaxed ordering 0, adaptive routing 1 above 16384 bytes"], []),
+      "relaxed ordering 0, adaptive routing 1 above 16384 bytes, memory of devices up to PHB"], []),
+    ({"NCCL_NET_GDR_LEVEL": "NVL"}, False, ["NCCL_NET_GDR_LEVEL=NVL stands for TUTTI_NET_GDR_LEVEL=NVL: "], []),
     (dict.fromkeys(WITHOUT_COUNTERPART, "0") | {"NCCL_DEBUG": "INFO"}, True,
      [f"NCCL INFO {name} set by environment to 0: Tutti has nothing like it" for name in WITHOUT_COUNTERPART], []),
     ({"NCCL_IB_QPS_PER_CONNECTION": "64"}, False, ["NCCL_IB_QPS_PER_CONNECTION=64 stands for TUTTI_IB_QPS_PER_CONN"], []),

@@ -38,9 +38,14 @@ void PinnedReserve::fill(const std::shared_ptr<const CudaDevice>& device) {
 }
 
 /// The bounce is not in use.
+Status StagedEndpoint::prepareEvent(Bounce* bounce) {
+  return bounce->event.get() == nullptr ? bounce->event.create(ops_.device()) : Status();
+}
+
+/// The same.
 Status StagedEndpoint::prepare(Bounce* bounce) {
   if (bounce->pinned.data() != nullptr) return {};
-  if (bounce->event.get() == nullptr) TUTTI_TRY(bounce->event.create(ops_.device()));
+  TUTTI_TRY(prepareEvent(bounce));
   if (staging_ == Staging::None) return {};
   bounce->pinned = reserve_->take(slotBytes());
   if (bounce->pinned.data() != nullptr) {
@@ -85,12 +90,54 @@ Result<bool> StagedEndpoint::remembered(Result<bool> ofHost) {
 
 Status StagedEndpoint::begin(const std::byte* data, size_t bytes) {
   TUTTI_TRY(prepare(&out_));
-  if (staging_ == Staging::Pinned) TUTTI_TRY(ops_.copy(out_.data(), data, bytes));
+  if (staging_ != Staging::None) TUTTI_TRY(ops_.copy(out_.data(), data, bytes));
   return mark(&out_);
 }
 
-// Also a message without bytes waits for the stream: it says that this rank has come there.
 Result<bool> StagedEndpoint::send(const std::byte* data, size_t bytes, const Fingerprint& call) {
+  if (sends_ == Way::Undecided) {
+    TUTTI_ASSIGN(sends_, staging_ == Staging::Adapter && bytes > 0 ? beginLent(data, bytes) : Way::Host);
+    if (sends_ == Way::Undecided) return false;
+  }
+  TUTTI_ASSIGN(const bool gone, sends_ == Way::Slot ? sendLent(data, bytes, call) : sendStaged(data, bytes, call));
+  if (gone) sends_ = Way::Undecided;
+  return gone;
+}
+
+/// Undecided: the slot is still being read by the peer.
+Result<StagedEndpoint::Way> StagedEndpoint::beginLent(const std::byte* data, size_t bytes) {
+  Lent& next = lent_[turn_];
+  if (next.request != 0) {
+    TUTTI_ASSIGN(const bool taken, remembered(host_->test(next.request)));
+    if (!taken) return Way::Undecided;
+    next.request = 0;
+  }
+  if (!next.slot) next.slot = adapter_.slots->take();
+  if (!next.slot) {
+    adapter_.slots->want(1);
+    return Way::Host;
+  }
+  TUTTI_TRY(prepareEvent(&next.copied));
+  TUTTI_TRY(ops_.copy(next.slot.data(), data, bytes));
+  TUTTI_TRY(mark(&next.copied));
+  return Way::Slot;
+}
+
+Result<bool> StagedEndpoint::sendLent(const std::byte*, size_t bytes, const Fingerprint& call) {
+  Lent& next = lent_[turn_];
+  TUTTI_ASSIGN(const bool copied, settled(&next.copied));
+  if (!copied) return false;
+  const Result<Request> posted = host_->postSend(next.slot.data(), bytes, call);
+  if (!posted.ok()) return remembered(posted.status());
+  next.request = *posted;
+  if (next.request == 0) return false;
+  turn_ = 1 - turn_;
+  sentByAdapter_ += bytes;
+  return true;
+}
+
+// Also a message without bytes waits for the stream: it says that this rank has come there.
+Result<bool> StagedEndpoint::sendStaged(const std::byte* data, size_t bytes, const Fingerprint& call) {
   if (!sending_) {
     TUTTI_TRY(begin(data, bytes));
     sending_ = true;
@@ -127,17 +174,64 @@ Result<bool> StagedEndpoint::receiveStraight(std::byte* dst, const Expect& expec
   const Result<bool> came = remembered(host_->receive(dst, expect));
   if (!came.ok()) seen_ = host_->seen();
   receiving_ = came.ok() && !*came;
+  if (came.ok() && *came) TUTTI_TRY(flush());
   return came;
 }
 
 Result<bool> StagedEndpoint::receive(std::byte* dst, const Expect& expect) {
   if (staging_ == Staging::None) return receiveStraight(dst, expect);
+  if (receives_ == Way::Undecided) {
+    const bool byAdapter = staging_ == Staging::Adapter && expect.bytes > 0;
+    TUTTI_ASSIGN(receives_, byAdapter ? beginReceive(dst, expect.bytes) : Way::Host);
+  }
+  TUTTI_ASSIGN(const bool came, receives_ == Way::Host ? receiveStaged(dst, expect) : receiveByAdapter(dst, expect));
+  if (came) receives_ = Way::Undecided;
+  return came;
+}
+
+/// Straight if that memory is registered; then what the stream does with it before has to be done.
+Result<StagedEndpoint::Way> StagedEndpoint::beginReceive(const std::byte* dst, size_t bytes) {
+  TUTTI_TRY(prepareEvent(&in_));
+  if (host_->takes(dst, bytes)) {
+    TUTTI_TRY(mark(&in_));
+    return Way::Straight;
+  }
+  if (!slotIn_) slotIn_ = adapter_.slots->take();
+  if (slotIn_) return Way::Slot;
+  adapter_.slots->want(1);
+  return Way::Host;
+}
+
+// What comes is flushed before anything that reads it is enqueued.
+Result<bool> StagedEndpoint::receiveByAdapter(std::byte* dst, const Expect& expect) {
+  TUTTI_TRY(error_);
+  TUTTI_ASSIGN(const bool free, settled(&in_));  // of a slot: the copy of the message before
+  if (!free) return false;
+  if (incoming_ == 0) {
+    const Result<Request> posted = host_->postReceive(receives_ == Way::Slot ? slotIn_.data() : dst, expect);
+    if (!posted.ok()) return remembered(posted.status());
+    incoming_ = *posted;
+    if (incoming_ == 0) return false;
+  }
+  const Result<bool> came = remembered(host_->test(incoming_));
+  if (!came.ok()) seen_ = host_->seen();
+  if (!came.ok() || !*came) return came;
+  incoming_ = 0;
+  TUTTI_TRY(flush());
+  if (receives_ == Way::Straight) return true;
+  TUTTI_TRY(ops_.copy(dst, slotIn_.data(), expect.bytes));
+  TUTTI_TRY(mark(&in_));
+  return true;
+}
+
+Result<bool> StagedEndpoint::receiveStaged(std::byte* dst, const Expect& expect) {
   TUTTI_ASSIGN(const bool free, settled(&in_));  // the copy of the message before
   if (!free) return false;
   TUTTI_TRY(prepare(&in_));
   const Result<bool> came = remembered(host_->receive(in_.data(), expect));
   if (!came.ok()) seen_ = host_->seen();
   if (!came.ok() || !*came || expect.bytes == 0) return came;
+  receivedStaged_ += expect.bytes;
   TUTTI_TRY(ops_.copy(dst, in_.data(), expect.bytes));
   TUTTI_TRY(mark(&in_));
   return true;

@@ -1,6 +1,10 @@
 // An endpoint for device memory over any host endpoint: bytes pass through pinned host memory, unless the host endpoint
 // takes memory of devices itself.
 //
+// Where adapters read and write registered memory of devices (LinkProfile::registers), a message is sent from a slot of
+// device memory, so that its sender may go on before the receiver has taken it, and arrives where it is to be if that
+// is registered, else in such a slot, too.  What has arrived is flushed before the stream hears of it.
+//
 // For a thread that serves a device and may poll: copies are enqueued on the stream of `ops`, and a message goes to the
 // host endpoint when its copy has ended.  What arrives is copied to the device and is there for whatever is enqueued
 // later.  On the wire nothing differs from a rank on the host, so either end may be one.
@@ -15,6 +19,8 @@
 
 #include "src/device/cuda/pinned.hpp"
 #include "src/device/cuda/stream.hpp"
+#include "transport/cuda/adapter_access.hpp"
+#include "transport/cuda/adapter_slots.hpp"
 #include "transport/transport.hpp"
 
 namespace tutti::cuda {
@@ -41,11 +47,17 @@ class StagedEndpoint : public Endpoint {
   /// How bytes get to the host endpoint.
   enum class Staging : uint8_t {
     Pinned,
-    None,  // its transport takes memory of devices (LinkProfile::memory)
+    None,     // its transport takes memory of devices (LinkProfile::memory)
+    Adapter,  // and has it registered; what no slot is there for is pinned
+  };
+  /// For what goes from and to the device's memory.
+  struct Adapter {
+    AdapterSlots* slots = nullptr;  // of Staging::Adapter; borrowed
+    bool flushes = false;           // LinkProfile::flushes
   };
   /// ops, host and reserve are borrowed; nothing else uses host.  Memory is taken at first use.
-  StagedEndpoint(StreamOps& ops, Endpoint* host, PinnedReserve* reserve, Staging staging)
-      : ops_(ops), host_(host), reserve_(reserve), staging_(staging) {}
+  StagedEndpoint(StreamOps& ops, Endpoint* host, PinnedReserve* reserve, Staging staging, Adapter adapter)
+      : ops_(ops), host_(host), reserve_(reserve), staging_(staging), adapter_(adapter), flush_(*ops.device()) {}
   /// The stream must have ended what was enqueued here.
   ~StagedEndpoint() override = default;
 
@@ -61,9 +73,16 @@ class StagedEndpoint : public Endpoint {
   void cancel() override {
     Endpoint::cancel();
     host_->cancel();
+    incoming_ = 0;
   }
-  /// All that messages have carried to the peer, bytes.
+  /// While the host endpoint is there, and no call comes any more: adapters write this rank's memory no longer.
+  void leave() {
+    if (incoming_ != 0) cancel();
+  }
+  /// What messages have carried, bytes: from the host's memory to the peer, from the device's, and into the host's.
   uint64_t sentBytes() const { return sentBytes_; }
+  uint64_t sentByAdapter() const { return sentByAdapter_; }
+  uint64_t receivedStaged() const { return receivedStaged_; }
 
  private:
   /// A slot in host memory, and the event after which it may be used again or read.  Without staging the event alone.
@@ -74,8 +93,24 @@ class StagedEndpoint : public Endpoint {
     bool busy = false;
     std::byte* data() const { return pinned.data() != nullptr ? pinned.data() : ordinary.get(); }
   };
+  /// A message that an adapter sends from device memory.
+  struct Lent {
+    AdapterSlot slot;
+    Bounce copied;
+    Request request = 0;  // under way
+  };
+  /// By what a message goes or comes, from its first call to its last.
+  enum class Way : uint8_t { Undecided, Host, Slot, Straight };
   Status prepare(Bounce* bounce);
+  Status prepareEvent(Bounce* bounce);
   Status begin(const std::byte* data, size_t bytes);
+  Result<bool> sendStaged(const std::byte* data, size_t bytes, const Fingerprint& call);
+  Result<Way> beginLent(const std::byte* data, size_t bytes);
+  Result<bool> sendLent(const std::byte* data, size_t bytes, const Fingerprint& call);
+  Result<bool> receiveStaged(std::byte* dst, const Expect& expect);
+  Result<Way> beginReceive(const std::byte* dst, size_t bytes);
+  Result<bool> receiveByAdapter(std::byte* dst, const Expect& expect);
+  Status flush() const { return adapter_.flushes ? flush_() : Status(); }
   Result<bool> receiveStraight(std::byte* dst, const Expect& expect);
   Status mark(Bounce* bounce);
   Result<bool> settled(Bounce* bounce);
@@ -86,8 +121,15 @@ class StagedEndpoint : public Endpoint {
   Endpoint* host_;
   PinnedReserve* reserve_;
   Staging staging_;
+  Adapter adapter_;
+  WriteFlush flush_;
   Bounce out_, in_;
-  uint64_t sentBytes_ = 0;
+  Lent lent_[2];  // by turns
+  int turn_ = 0;
+  AdapterSlot slotIn_;
+  Request incoming_ = 0;
+  Way sends_ = Way::Undecided, receives_ = Way::Undecided;
+  uint64_t sentBytes_ = 0, sentByAdapter_ = 0, receivedStaged_ = 0;
   bool sending_ = false;    // out_ has, or is getting, the message that send() is about
   bool receiving_ = false;  // without staging: in_ says when the message's memory is free
   bool peeked_ = false;     // stagedIn_ holds the next message

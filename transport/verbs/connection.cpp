@@ -251,7 +251,8 @@ Status Connection::lend(uint64_t message, const std::byte* data, size_t bytes, c
 }
 
 // Small ones go from where they lie, as the adapter takes them along with the order; others from memory that it knows,
-// which is free again when the peer has released the message.  With several rails small ones are kept there as well.
+// which is free again when the peer has released the message.  With several rails small ones are kept there as well,
+// and for a peer that may read them there.
 Status Connection::put(uint64_t message, Header header, const std::byte* data, size_t bytes) {
   const uint64_t free = releasable();
   Sent& sent = sentBySlot_[message % slots()];
@@ -262,7 +263,7 @@ Status Connection::put(uint64_t message, Header header, const std::byte* data, s
   if (bytes <= kMostCheckedBytes) header.check = checkOf(header, data, bytes);
   QueuePair& first = *pairs_[0];
   const bool isInline = sent.bytes <= first.inlineBytes();
-  if (!isInline || rails_ > 1) {
+  if (!isInline || rails_ > 1 || theirs_.readsStaged != 0) {
     std::memcpy(staged(message), &header, kHeaderBytes);
     if (bytes > 0 && data != staging(message)) std::memcpy(staging(message), data, bytes);
   }
@@ -294,14 +295,22 @@ void Connection::putPiece(uint64_t message, uint32_t piece) {
 
 // The loan lies where a message comes that is read into its slot.
 Status Connection::fetch(uint64_t message, std::byte* into, const Keys& keys) {
-  Fetch& fetch = fetches_[message % slots()];
-  fetch.bytes = header(message).bytes;
-  fetch.over = spread(message, fetch.bytes);
-  fetch.into = into == nullptr ? payload(message) : into;
-  fetch.keys = into == nullptr ? memory_->keys() : keys;
-  std::memcpy(&fetch.from, payload(message), sizeof fetch.from);
-  fetch.underWay = fetch.over.count;
-  for (uint32_t piece = 0; piece < fetch.over.count; ++piece) readPiece(message, piece);
+  Loan from;
+  std::memcpy(&from, payload(message), sizeof from);
+  return into == nullptr ? read(message, payload(message), memory_->keys(), from) : read(message, into, keys, from);
+}
+
+Status Connection::fetchStaged(uint64_t message, std::byte* into, const Keys& keys) {
+  Loan from{place(message, 0).address + slots() * stride() + kHeaderBytes};
+  for (uint32_t rail = 0; rail < rails_; ++rail) from.keys[rail] = theirs_.rail[rail].memoryKey;
+  return read(message, into, keys, from);
+}
+
+Status Connection::read(uint64_t message, std::byte* into, const Keys& keys, const Loan& from) {
+  const size_t bytes = header(message).bytes;
+  const Spread over = spread(message, bytes);
+  fetches_[message % slots()] = {into, keys, from, bytes, over, over.count};
+  for (uint32_t piece = 0; piece < over.count; ++piece) readPiece(message, piece);
   return trouble_;
 }
 

@@ -39,6 +39,8 @@ class Connection final : private QueuePair::Owner {
   ~Connection() override;
 
   const ConnectionCard& card() const { return card_; }
+  /// Before the card is sent: fetchStaged() will be used.
+  void readStaged() { card_.readsStaged = 1; }
   int stream() const { return stream_.get(); }
   /// Errors: as checkCard(); SystemError.
   Status connect(const ConnectionCard& theirs, const Options& options);
@@ -82,6 +84,8 @@ class Connection final : private QueuePair::Owner {
   std::byte* payload(uint64_t message) { return slot(message) + kHeaderBytes; }
   /// Read what the peer lends, into registered memory or into the message's slot (null).
   Status fetch(uint64_t message, std::byte* into, const Keys& keys);
+  /// The same for a message that was copied: reads it where the peer has it staged, as the host cannot copy it on.
+  Status fetchStaged(uint64_t message, std::byte* into, const Keys& keys);
   /// After fetch().
   bool isFetched(uint64_t message) const { return fetches_[message % slots()].underWay == 0 && message < confirmed(); }
   /// The first `messages` are done with.  now: tell the peer at once, which may wait for this one.
@@ -110,6 +114,7 @@ class Connection final : private QueuePair::Owner {
   Status put(uint64_t message, Header header, const std::byte* data, size_t bytes);
   void putPiece(uint64_t message, uint32_t piece);
   void readPiece(uint64_t message, uint32_t piece);
+  Status read(uint64_t message, std::byte* into, const Keys& keys, const Loan& from);
   bool isInSlot();
   bool confirm();
   void released(uint32_t low);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "src/base/log.hpp"
 
@@ -142,27 +143,33 @@ Device::~Device() {
 }
 
 Result<std::unique_ptr<Registered>> Registered::make(const Rails& rails, const Memory& memory, Use use,
-                                                     int relaxedOrdering) {
+                                                     int relaxedOrdering, const AdapterAccess* access) {
   std::unique_ptr<Registered> made(new Registered(rails, memory));
-  for (const auto& device : rails) TUTTI_TRY(made->add(device, use, relaxedOrdering));
+  made->keys_.onDevice = access != nullptr;
+  for (const auto& device : rails) TUTTI_TRY(made->add(device, use, relaxedOrdering, access));
   return made;
 }
 
 // A completion covers what came before it whatever the order, but a look at memory does not.
-Status Registered::add(const std::shared_ptr<Device>& device, Use use, int relaxedOrdering) {
+Status Registered::add(const std::shared_ptr<Device>& device, Use use, int relaxedOrdering,
+                       const AdapterAccess* access) {
   const Library& api = device->api();
   const bool slots = use == Use::Slots;
-  unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | (slots ? IBV_ACCESS_REMOTE_WRITE : 0);
+  unsigned rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | (slots ? IBV_ACCESS_REMOTE_WRITE : 0);
   const bool relaxed = !slots && relaxedOrdering != 0;
   if (relaxed && relaxedOrdering == 1 && api.regMrIova2 == nullptr) {
     return systemError("TUTTI_IB_PCI_RELAXED_ORDERING=1: this libibverbs has no ibv_reg_mr_iova2; 2 does without");
   }
+  const bool iova2 = relaxed && api.regMrIova2 != nullptr;
+  if (iova2) rights |= IBV_ACCESS_RELAXED_ORDERING;
   ibv_mr* region = nullptr;
-  if (relaxed && api.regMrIova2 != nullptr) {
-    region = api.regMrIova2(device->domain(), memory_.base, memory_.bytes, reinterpret_cast<uint64_t>(memory_.base),
-                            access | IBV_ACCESS_RELAXED_ORDERING);
+  if (access != nullptr) {
+    TUTTI_ASSIGN(region, addOfDevice(*device, static_cast<int>(rights), *access));
+  } else if (iova2) {
+    region =
+        api.regMrIova2(device->domain(), memory_.base, memory_.bytes, reinterpret_cast<uint64_t>(memory_.base), rights);
   } else {
-    region = (api.regMr)(device->domain(), memory_.base, memory_.bytes, static_cast<int>(access));
+    region = (api.regMr)(device->domain(), memory_.base, memory_.bytes, static_cast<int>(rights));
   }
   if (region == nullptr) {
     return errnoError(
@@ -171,6 +178,44 @@ Status Registered::add(const std::shared_ptr<Device>& device, Use use, int relax
   keys_.local[regions_.size()] = region->lkey;
   keys_.remote[regions_.size()] = region->rkey;
   regions_.push_back(region);
+  return {};
+}
+
+// By DMA-BUF first, which needs no module of the kernel's.  Gives a region.
+Result<ibv_mr*> Registered::addOfDevice(const Device& device, int rights, const AdapterAccess& access) const {
+  const Library& api = device.api();
+  const auto address = reinterpret_cast<uint64_t>(memory_.base);
+  std::string why = "this libibverbs has no ibv_reg_dmabuf_mr";
+  if (api.regDmaBuf != nullptr) {
+    const Result<AdapterAccess::DmaBuf> buffer = access.dmaBuf(memory_);
+    if (!buffer.ok()) why = buffer.status().message();
+    if (buffer.ok()) {
+      ibv_mr* const region =
+          api.regDmaBuf(device.domain(), buffer->offset, memory_.bytes, address, buffer->fd.get(), rights);
+      if (region != nullptr) return region;
+      why = cat("ibv_reg_dmabuf_mr: ", strerror(errno));
+    }
+  }
+  if (access.byAddress()) {
+    ibv_mr* const region =
+        (api.regMr)(device.domain(), memory_.base, memory_.bytes, rights & ~IBV_ACCESS_OPTIONAL_RANGE);
+    if (region != nullptr) return region;
+    why += cat("; ibv_reg_mr: ", strerror(errno));
+  }
+  return systemError(device.name(), " cannot register ", memory_.bytes, " bytes of a device's memory (", why, ")");
+}
+
+Status checkDevice(const Rails& rails, const AdapterAccess& access, PciDistance farthest) {
+  TUTTI_TRY(access.check());
+  if (farthest == PciDistance::Loc) return invalidUsage("TUTTI_NET_GDR_LEVEL=LOC excludes it");
+  for (const auto& rail : rails) {
+    if (rail->api().regDmaBuf == nullptr && !access.byAddress())
+      return invalidUsage("libibverbs is older than rdma-core 34, and the kernel has no module nvidia_peermem");
+    const std::optional<PciDistance> distance = distanceOf(rail->adapter(), access.busId());
+    if (!distance || *distance <= farthest) continue;
+    return invalidUsage(rail->adapter(), " is as far as ", nameOf(*distance), " from the device at ", access.busId(),
+                        "; TUTTI_NET_GDR_LEVEL allows ", nameOf(farthest));
+  }
   return {};
 }
 

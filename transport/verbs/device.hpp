@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "transport/memory_table.hpp"
+#include "transport/services.hpp"
 #include "transport/transport.hpp"
 #include "transport/verbs/gid.hpp"
 #include "transport/verbs/library.hpp"
@@ -43,6 +44,7 @@ class Device {
   /// Whether switches may send a message's packets by several ways, so that data is written apart from what tells of
   /// it.
   bool isRoutedAdaptively() const { return adaptive_; }
+  const std::string& adapter() const { return name_; }
   /// "mlx5_0:1"
   std::string name() const { return cat(name_, ":", int{port_}); }
 
@@ -56,7 +58,7 @@ class Device {
                                                         std::string* reasons);
 
   const Library& api_;
-  const std::string name_;
+  const std::string name_;  // of the adapter
   ibv_context* const context_;
   ibv_pd* domain_ = nullptr;
   ibv_device_attr attributes_{};
@@ -70,6 +72,7 @@ class Device {
 /// Keys of a piece of memory, by rail.
 struct Keys {
   std::array<uint32_t, kMostRails> local{}, remote{};
+  bool onDevice = false;  // the host does not touch the memory
 };
 
 /// Memory that the adapters of all rails read and write; borrowed.
@@ -80,9 +83,10 @@ class Registered : public MemoryRegistration {
     Slots,  // write it, and a look at it says what has been written: in order
     Lent,   // read it; this adapter writes it, in any order where `relaxed`
   };
-  /// Errors: SystemError: the system's limit of locked memory, or no relaxed ordering where it has to be.
+  /// access: to memory of a device; else null.  Errors: SystemError: the system's limit of locked memory, or no relaxed
+  /// ordering where it has to be; of memory of a device also those of AdapterAccess::dmaBuf().
   static Result<std::unique_ptr<Registered>> make(const Rails& rails, const Memory& memory, Use use,
-                                                  int relaxedOrdering);
+                                                  int relaxedOrdering, const AdapterAccess* access = nullptr);
   ~Registered() override;
 
   const Memory& memory() const { return memory_; }
@@ -90,12 +94,17 @@ class Registered : public MemoryRegistration {
 
  private:
   Registered(const Rails& rails, const Memory& memory) : rails_(rails), memory_(memory) {}
-  Status add(const std::shared_ptr<Device>& device, Use use, int relaxedOrdering);
+  Status add(const std::shared_ptr<Device>& device, Use use, int relaxedOrdering, const AdapterAccess* access);
+  Result<ibv_mr*> addOfDevice(const Device& device, int rights, const AdapterAccess& access) const;
   const Rails rails_;
   const Memory memory_;
   std::vector<ibv_mr*> regions_;  // by rail
   Keys keys_;
 };
+
+/// Whether adapters of all these ports read and write memory of the device straight.  Errors: a clause that says why
+/// not.
+Status checkDevice(const Rails& rails, const AdapterAccess& access, PciDistance farthest);
 
 /// What users have registered.
 using Registry = MemoryTable<Keys>;

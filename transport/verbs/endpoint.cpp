@@ -81,7 +81,7 @@ Result<Request> VerbsEndpoint::postSend(const std::byte* data, size_t bytes, con
   if (!keys) return invalidUsage("requests over verbs use registered memory; these ", bytes, " bytes are not");
   TUTTI_ASSIGN(const std::optional<uint64_t> message, claim(bytes));
   if (!message) return Request{0};
-  if (bytes <= kMostCopiedBytes) {
+  if (bytes <= kMostCopiedBytes && !keys->onDevice) {
     TUTTI_TRY(sentOne(connection_->send(*message, data, bytes, call)));
   } else {
     TUTTI_TRY(sentOne(connection_->lend(*message, data, bytes, call, *keys)));
@@ -126,13 +126,13 @@ Status VerbsEndpoint::serve() {
     const uint64_t message = taken_.load(std::memory_order_relaxed) + begun_;
     if (!connection_->has(message)) break;
     Posted* const next = posted_.begin() + begun_;
-    const bool lent = connection_->header(message).lent != 0;
-    if (lent && (!connection_->hasRoom() || !connection_->trouble().ok())) break;
+    const bool reads = connection_->header(message).lent != 0 || next->keys.onDevice;
+    if (reads && (!connection_->hasRoom() || !connection_->trouble().ok())) break;
     odd = begin(next, message);
     if (odd.ok()) ++begun_;
   }
-  while (begun_ > 0 && (!posted_.front().lent || connection_->isFetched(taken_.load(std::memory_order_relaxed)))) {
-    taken(posted_.front().lent);
+  while (begun_ > 0 && (!posted_.front().isRead || connection_->isFetched(taken_.load(std::memory_order_relaxed)))) {
+    taken(posted_.front().isRead);
     posted_.pop_front();
     --begun_;
     ++done_;
@@ -144,7 +144,10 @@ Status VerbsEndpoint::begin(Posted* next, uint64_t message) {
   TUTTI_TRY(check(message, next->expect));
   if (connection_->header(message).lent != 0) {
     TUTTI_TRY(connection_->fetch(message, next->dst, next->keys));
-    next->lent = true;
+    next->isRead = true;
+  } else if (next->keys.onDevice) {
+    TUTTI_TRY(connection_->fetchStaged(message, next->dst, next->keys));
+    next->isRead = true;
   } else if (next->expect.bytes > 0) {
     std::memcpy(next->dst, connection_->payload(message), next->expect.bytes);
   }

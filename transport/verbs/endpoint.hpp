@@ -13,7 +13,9 @@ namespace tutti::verbs {
 
 /// Messages are copied into the receiver's slots.  Posted sends of more than a little are lent instead: what travels is
 /// where they lie, and the receiver's adapter reads them straight to where they are to be.  They take their turn in the
-/// slots, and are done when that is released.
+/// slots, and are done when that is released.  Memory of devices is read and written by adapters alone: what is sent
+/// from it is lent whatever its size, and what was copied and is for such memory is read where the sender has it
+/// staged.
 class VerbsEndpoint final : public Endpoint, private Served {
  public:
   VerbsEndpoint(int peer, std::unique_ptr<Connection> connection, std::shared_ptr<Registry> registry);
@@ -45,7 +47,7 @@ class VerbsEndpoint final : public Endpoint, private Served {
     std::byte* dst;
     Expect expect;
     Keys keys;
-    bool lent = false;  // and being read
+    bool isRead = false;  // where the peer has it, being lent or for memory of a device
   };
   /// The number of the next message to send, of so many bytes, if there is room for it.
   Result<std::optional<uint64_t>> claim(size_t bytes);

@@ -19,7 +19,8 @@ Result<std::unique_ptr<Transport>> createVerbs(const TransportContext& context) 
   TUTTI_ASSIGN(verbs::Options options, verbs::Options::fromConfig());
   options.localRank = context.localRank;
   if (context.sliceBytes > 0) options.slotBytes = context.sliceBytes;
-  return std::unique_ptr<Transport>(std::make_unique<VerbsTransport>(context.streams, context.self.rank, options));
+  return std::unique_ptr<Transport>(
+      std::make_unique<VerbsTransport>(context.streams, context.self.rank, options, context.device));
 }
 
 }  // namespace

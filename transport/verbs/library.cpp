@@ -52,6 +52,7 @@ Loaded load() {
   find(&f.eventText, "ibv_event_type_str");
   find(&f.forkInit, "ibv_fork_init");
   f.regMrIova2 = reinterpret_cast<decltype(f.regMrIova2)>(dlsym(handle, "ibv_reg_mr_iova2"));
+  f.regDmaBuf = reinterpret_cast<decltype(f.regDmaBuf)>(dlsym(handle, "ibv_reg_dmabuf_mr"));
   // A process that forks would else lose what it has registered, on kernels before 5.12.  It fails where something was
   // registered before, which is the program's own affair then.
   if (loaded.lacks.empty()) (void)f.forkInit();

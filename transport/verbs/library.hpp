@@ -21,6 +21,8 @@ struct Library {
   decltype(&::ibv_dealloc_pd) deallocPd;
   decltype(&::ibv_reg_mr) regMr;
   decltype(&::ibv_reg_mr_iova2) regMrIova2;  // null before rdma-core 28
+  /// ibv_reg_dmabuf_mr; null before rdma-core 34.
+  ibv_mr* (*regDmaBuf)(ibv_pd*, uint64_t offset, size_t bytes, uint64_t address, int fd, int access);
   decltype(&::ibv_dereg_mr) deregMr;
   decltype(&::ibv_create_comp_channel) createCompChannel;
   decltype(&::ibv_destroy_comp_channel) destroyCompChannel;

@@ -63,6 +63,8 @@ Result<Options> Options::fromConfig() {
   TUTTI_TRY(read("TUTTI_IB_PCI_RELAXED_ORDERING", &options.relaxedOrdering));
   TUTTI_TRY(read("TUTTI_IB_ADAPTIVE_ROUTING", &options.adaptiveRouting));
   TUTTI_TRY(read("TUTTI_IB_AR_THRESHOLD", &options.adaptiveAbove));
+  TUTTI_ASSIGN(const size_t level, configChoice("TUTTI_NET_GDR_LEVEL"));
+  options.farthest = static_cast<PciDistance>(level);
   TUTTI_TRY(read("TUTTI_SLOTS", &options.slots));
   TUTTI_TRY(read("TUTTI_SLOT_BYTES", &options.slotBytes));
   TUTTI_DEBUG("verbs", "ports '", options.adapters, "', GID index ", options.gidIndex, ", traffic class ",
@@ -72,7 +74,7 @@ Result<Options> Options::fromConfig() {
               ", address family '", options.addressFamily, "', address range '", options.addressRange,
               "', RoCE version ", options.roceVersion, ", partition ", options.partition, ", relaxed ordering ",
               options.relaxedOrdering, ", adaptive routing ", options.adaptiveRouting, " above ", options.adaptiveAbove,
-              " bytes");
+              " bytes, memory of devices up to ", nameOf(options.farthest));
   return options;
 }
 

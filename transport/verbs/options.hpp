@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "src/base/status.hpp"
+#include "transport/verbs/pci_distance.hpp"
 
 namespace tutti::verbs {
 
@@ -28,11 +29,12 @@ struct Options {
   int serviceLevel = 0;
   int timeout = 18;
   int retries = 6;
-  int mtu = 0;                  // bytes; 0: the port's
-  int relaxedOrdering = 2;      // 0: never, 1: or fail, 2: where the library has it
-  int adaptiveRouting = -1;     // -1: on InfiniBand
-  size_t adaptiveAbove = 8192;  // bytes
-  int localRank = 0;            // of the rank, among those of its host
+  int mtu = 0;                              // bytes; 0: the port's
+  int relaxedOrdering = 2;                  // 0: never, 1: or fail, 2: where the library has it
+  int adaptiveRouting = -1;                 // -1: on InfiniBand
+  size_t adaptiveAbove = 8192;              // bytes
+  PciDistance farthest = PciDistance::Pxb;  // of a device whose memory adapters read and write
+  int localRank = 0;                        // of the rank, among those of its host
   size_t slots = 4;
   size_t slotBytes = 128 << 10;
 

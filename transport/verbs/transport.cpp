@@ -14,12 +14,13 @@ constexpr std::string_view kTag = "verbs3 ";
 /// more: what is sent before that would be lost, and come late.
 class Opening final : public Pending<std::unique_ptr<Endpoint>> {
  public:
-  Opening(int peer, std::string there, const Options& options, const Rails& rails,
+  Opening(int peer, std::string there, const Options& options, const Rails& rails, bool onDevice,
           std::shared_ptr<Completions> completions, std::shared_ptr<Registry> registry, PendingFd stream)
       : peer_(peer),
         there_(std::move(there)),
         options_(options),
         rails_(rails),
+        onDevice_(onDevice),
         completions_(std::move(completions)),
         registry_(std::move(registry)),
         stream_(std::move(stream)) {}
@@ -29,6 +30,7 @@ class Opening final : public Pending<std::unique_ptr<Endpoint>> {
       TUTTI_ASSIGN(Fd fd, stream_->poll());
       if (!fd.valid()) return std::unique_ptr<Endpoint>();
       TUTTI_ASSIGN(connection_, Connection::create(peer_, rails_, completions_, options_, std::move(fd)));
+      if (onDevice_) connection_->readStaged();
     }
     TUTTI_ASSIGN(const bool known, exchanged(&cards_, connection_->card()));
     if (!known) return std::unique_ptr<Endpoint>();
@@ -70,6 +72,7 @@ class Opening final : public Pending<std::unique_ptr<Endpoint>> {
   const std::string there_;
   const Options options_;
   const Rails rails_;
+  const bool onDevice_;  // messages may be for memory of a device
   const std::shared_ptr<Completions> completions_;
   const std::shared_ptr<Registry> registry_;
   const PendingFd stream_;
@@ -84,15 +87,33 @@ class Opening final : public Pending<std::unique_ptr<Endpoint>> {
 
 namespace tutti {
 
-VerbsTransport::VerbsTransport(StreamExchange& streams, int rank, const verbs::Options& options)
-    : streams_(streams), rank_(rank), options_(options), rails_(verbs::Device::open(options)) {
+VerbsTransport::VerbsTransport(StreamExchange& streams, int rank, const verbs::Options& options,
+                               std::shared_ptr<const AdapterAccess> device)
+    : streams_(streams),
+      rank_(rank),
+      options_(options),
+      rails_(verbs::Device::open(options)),
+      device_(std::move(device)) {
   if (!rails_.ok()) TUTTI_DEBUG("verbs", "not used: ", rails_.status().message());
+  if (device_ != nullptr) tryDevice();
+}
+
+void VerbsTransport::tryDevice() {
+  const Status usable = rails_.ok() ? verbs::checkDevice(*rails_, *device_, options_.farthest) : rails_.status();
+  if (rails_.ok() && usable.ok())
+    TUTTI_INFO("verbs", "rank ", rank_, ": ", (*rails_)[0]->name(), " reads and writes memory of the device at ",
+               device_->busId(), " straight");
+  if (rails_.ok() && !usable.ok())
+    TUTTI_INFO("verbs", "rank ", rank_, ": device memory passes through the host: ", usable.message());
+  if (!usable.ok()) device_ = nullptr;
 }
 
 Result<LinkProfile> VerbsTransport::reach(const PeerInfo& self, const PeerInfo& peer) const {
   if (self.rank == peer.rank) return invalidUsage("a rank is not its own peer");
   if (!rails_.ok() && (self.rank == rank_ || peer.rank == rank_)) return rails_.status();
-  return self.hostId == peer.hostId ? kVerbsLocal : kVerbsRemote;
+  LinkProfile link = self.hostId == peer.hostId ? kVerbsLocal : kVerbsRemote;
+  link.memory.device = device_ != nullptr;
+  return link;
 }
 
 Address VerbsTransport::address() const {
@@ -126,14 +147,16 @@ PendingEndpoint VerbsTransport::beginConnect(int peer, const Address& peerAddres
     return refusedEndpoint(remoteError("rank ", peer, " gave no address of verbs"));
   const auto made = completions();
   if (!made.ok()) return refusedEndpoint(made.status());
-  return std::make_unique<verbs::Opening>(peer, peerAddress.substr(verbs::kTag.size()), options_, *rails_, *made,
-                                          registry_, streams_.open(peer, lane));
+  return std::make_unique<verbs::Opening>(peer, peerAddress.substr(verbs::kTag.size()), options_, *rails_,
+                                          device_ != nullptr, *made, registry_, streams_.open(peer, lane));
 }
 
 Result<std::unique_ptr<MemoryRegistration>> VerbsTransport::registerMemory(const Memory& memory) {
   TUTTI_TRY(rails_.status());
-  TUTTI_ASSIGN(auto kept,
-               verbs::Registered::make(*rails_, memory, verbs::Registered::Use::Lent, options_.relaxedOrdering));
+  const bool onDevice = memory.kind == MemoryKind::Device;
+  if (onDevice && device_ == nullptr) return invalidUsage("memory of devices is not for its adapters");
+  TUTTI_ASSIGN(auto kept, verbs::Registered::make(*rails_, memory, verbs::Registered::Use::Lent,
+                                                  options_.relaxedOrdering, onDevice ? device_.get() : nullptr));
   const verbs::Keys keys = kept->keys();
   return registry_->add(memory, keys, std::move(kept));
 }

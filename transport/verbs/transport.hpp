@@ -15,7 +15,9 @@ namespace tutti {
 /// outlive it.
 class VerbsTransport final : public Transport {
  public:
-  VerbsTransport(StreamExchange& streams, int rank, const verbs::Options& options);
+  /// device: of which adapters are given memory; null: of none.
+  VerbsTransport(StreamExchange& streams, int rank, const verbs::Options& options,
+                 std::shared_ptr<const AdapterAccess> device = nullptr);
 
   std::string_view name() const override { return "verbs"; }
   Result<LinkProfile> reach(const PeerInfo& self, const PeerInfo& peer) const override;
@@ -28,11 +30,13 @@ class VerbsTransport final : public Transport {
 
  private:
   Result<std::shared_ptr<verbs::Completions>> completions();
+  void tryDevice();
 
   StreamExchange& streams_;
   const int rank_;
   const verbs::Options options_;
   const Result<verbs::Rails> rails_;
+  std::shared_ptr<const AdapterAccess> device_;  // whose memory adapters read and write, or null
   const std::shared_ptr<verbs::Registry> registry_ = std::make_shared<verbs::Registry>();
   std::mutex mutex_;  // guards what follows
   std::shared_ptr<verbs::Completions> completions_;

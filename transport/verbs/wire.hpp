@@ -110,7 +110,7 @@ struct ConnectionCard {
   uint64_t slotBytes = 0;
   uint64_t memory = 0;  // where its slots begin
   uint32_t rails = 1;
-  uint32_t unused = 0;
+  uint32_t readsStaged = 0;  // 1: this end may read messages that are copied where the other end has them staged
   std::array<RailCard, kMostRails> rail{};
 };
 static_assert(sizeof(ConnectionCard) == 40 + kMostRails * sizeof(RailCard));

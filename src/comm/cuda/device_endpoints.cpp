@@ -115,14 +115,40 @@ Result<Endpoint*> DeviceEndpoints::endpoint(Links& links, int peer, int lane, si
   return reach_.joins(rank_, peer) ? streamEndpoint(links, peer, lane, slotBytes) : stagedEndpoint(links, peer, lane);
 }
 
+static cuda::StagedEndpoint::Staging stagingOn(const LinkProfile& link) {
+  using Staging = cuda::StagedEndpoint::Staging;
+  if (!link.memory.has(MemoryKind::Device)) return Staging::Pinned;
+  return link.registers ? Staging::Adapter : Staging::None;
+}
+
+// Later, streams of ranks that share the device may wait for calls of this one.
+void DeviceEndpoints::makeAdapterSlots(const Links& links, const std::vector<PeerDescriptor>& descriptors,
+                                       size_t slotBytes) {
+  constexpr size_t kSlotsOfOne = 3, kFirstLanes = 2, kMostAtFirst = 96;
+  size_t peers = 0;
+  for (const PeerDescriptor& peer : descriptors) {
+    const bool apart = peer.info.rank != rank_ && !reach_.joins(rank_, peer.info.rank);
+    if (apart && links.mayGiveDeviceMemory(descriptors[static_cast<size_t>(rank_)].info, peer.info)) ++peers;
+  }
+  if (peers == 0) return;
+  slotsOfAdapters_.make(slotBytes, [&links](const Memory& memory) { return links.registerDeviceMemory(memory); });
+  slotsOfAdapters_.want(std::min(peers * kFirstLanes * kSlotsOfOne, kMostAtFirst));
+  slotsOfAdapters_.fill(device_);
+}
+
+void DeviceEndpoints::leaveAdapters() {
+  for (const auto& [key, endpoint] : staged_)
+    if (endpoint != nullptr) endpoint->leave();
+}
+
 Result<Endpoint*> DeviceEndpoints::stagedEndpoint(Links& links, int peer, int lane) {
   std::unique_ptr<cuda::StagedEndpoint>& known = staged_[{peer, lane}];
   if (known == nullptr) {
     TUTTI_ASSIGN(Endpoint * host, links.endpoint(peer, lane));
     if (host == nullptr) return host;
-    using Staging = cuda::StagedEndpoint::Staging;
-    const Staging staging = links.linkTo(peer).memory.has(MemoryKind::Device) ? Staging::None : Staging::Pinned;
-    known = std::make_unique<cuda::StagedEndpoint>(ops_, host, &reserve_, staging);
+    const LinkProfile& link = links.linkTo(peer);
+    const cuda::StagedEndpoint::Adapter adapter{&slotsOfAdapters_, link.flushes};
+    known = std::make_unique<cuda::StagedEndpoint>(ops_, host, &reserve_, stagingOn(link), adapter);
   }
   return static_cast<Endpoint*>(known.get());
 }
@@ -152,14 +178,23 @@ Result<Endpoint*> DeviceEndpoints::streamEndpoint(Links& links, int peer, int la
 DeviceEndpoints::Traffic DeviceEndpoints::sentTo(int peer) const {
   Traffic sent;
   for (const auto& [key, endpoint] : streamed_) sent.byDevice += key.first == peer ? endpoint->sentBytes() : 0;
-  for (const auto& [key, endpoint] : staged_) sent.throughHost += key.first == peer ? endpoint->sentBytes() : 0;
+  for (const auto& [key, endpoint] : staged_) {
+    if (key.first != peer || endpoint == nullptr) continue;
+    sent.throughHost += endpoint->sentBytes();
+    sent.byAdapter += endpoint->sentByAdapter();
+    sent.receivedThroughHost += endpoint->receivedStaged();
+  }
   return sent;
 }
 
 // Without other ranks on the device nothing that is waited for needs this thread.
 void DeviceEndpoints::fillReserve(DeviceGates* gates) {
-  if (gates == nullptr) return reserve_.fill(device_);
-  if (reserve_.wants()) gates->tryRun([this] { reserve_.fill(device_); });
+  const auto fill = [this] {
+    reserve_.fill(device_);
+    slotsOfAdapters_.fill(device_);
+  };
+  if (gates == nullptr) return fill();
+  if (reserve_.wants() || slotsOfAdapters_.wants()) gates->tryRun(fill);
 }
 
 void DeviceEndpoints::letGo(cuda::Stream rescue) const {

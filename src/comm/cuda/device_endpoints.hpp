@@ -42,15 +42,21 @@ class DeviceEndpoints {
   /// The endpoint to `peer` for `lane`, over one or two host endpoints of `links`; null while those come up.
   /// Errors: as Links::endpoint; memory.
   Result<Endpoint*> endpoint(Links& links, int peer, int lane, size_t slotBytes);
-  /// Before streams wait for a proxy: takes pinned memory that staged endpoints will want.  gates: of the device, or
-  /// null.
+  /// By proxies, while ranks join: takes memory that adapters of `links` read and write, if any do, for endpoints to
+  /// the ranks that are not met.
+  void makeAdapterSlots(const Links& links, const std::vector<PeerDescriptor>& descriptors, size_t slotBytes);
+  /// Before streams wait for a proxy: takes memory that staged endpoints will want.  gates: of the device, or null.
   void fillReserve(DeviceGates* gates);
-  /// Bytes that this rank has sent to `peer`, by kind of link.
+  /// Bytes that this rank has sent to `peer`, by kind of link, and what has come from it through the host's memory.
   struct Traffic {
     uint64_t byDevice = 0;
     uint64_t throughHost = 0;
+    uint64_t byAdapter = 0;  // from device memory
+    uint64_t receivedThroughHost = 0;
   };
   Traffic sentTo(int peer) const;
+  /// No call comes any more, and links are there yet: adapters write this rank's memory no longer.
+  void leaveAdapters();
 
   /// Has streams leave their waits for peers: enqueues that on `rescue`.
   void letGo(cuda::Stream rescue) const;
@@ -74,7 +80,8 @@ class DeviceEndpoints {
   std::shared_ptr<cuda::OfferedMemory> words_;        // of all endpoints
   std::shared_ptr<const cuda::OfferedMemory> slots_;  // of makeSlots()
   std::map<std::pair<int, int>, std::unique_ptr<cuda::StreamEndpoint>> streamed_;
-  cuda::PinnedReserve reserve_;  // for these:
+  cuda::PinnedReserve reserve_;  // these two for what follows
+  cuda::AdapterSlots slotsOfAdapters_;
   std::map<std::pair<int, int>, std::unique_ptr<cuda::StagedEndpoint>> staged_;
 };
 

@@ -77,6 +77,10 @@ void CudaExecutor::describe(PeerDescriptor* descriptor) const {
   parts_->endpoints.describe(descriptor);
 }
 
+std::shared_ptr<const AdapterAccess> CudaExecutor::adapterAccess() const {
+  return std::make_shared<cuda::CudaAdapterAccess>(device_);
+}
+
 CudaExecutor::~CudaExecutor() {
   parts_->lending.stop();
   const std::shared_ptr<DeviceGates> gates = proxy_ != nullptr ? proxy_->gates() : nullptr;
@@ -98,6 +102,7 @@ CudaExecutor::~CudaExecutor() {
 
 // What streams use has to stay until the program's own work before it is done, which may take any time.
 void CudaExecutor::retire(std::unique_ptr<Executor> self) {
+  parts_->endpoints.leaveAdapters();
   if (letGo(kLeaveMs)) return;
   parts_->lending.retire();
   proxy_.reset();
@@ -139,6 +144,7 @@ Status CudaExecutor::meet(const std::vector<PeerDescriptor>& descriptors, PeerDe
         std::ranges::count_if(descriptors, [&](const auto& other) { return shareDevice(other, mine); });
     TUTTI_ASSIGN(proxy_, CudaProxy::create(ops_, endpoints.gate(), endpoints.replayed(), sharers > 1));
     if (!endpoints.reachesAny()) closePeers();  // what was tried
+    endpoints.makeAdapterSlots(comm_.links(), descriptors, layout.sliceBytes);
   }
   if (layout.executor == ExecutorKind::Resident) {
     parts_->kernels = std::make_unique<ResidentExecutor>(ops_, *kernels_, worker_, parts_->lending);

@@ -70,6 +70,7 @@ class CudaExecutor : public Executor {
   ScratchLender scratch() override;
   Result<std::byte*> workspace(size_t bytes) override;
   Status equip(PlanEntry* entry, bool resident) override;
+  std::shared_ptr<const AdapterAccess> adapterAccess() const override;
   std::unique_ptr<Batch> newBatch() override;
   Carrier carrier(tuttiStream_t stream, HostStream* own) const override;
   uint64_t captureOf(tuttiStream_t stream) const override;

@@ -79,6 +79,10 @@ inline constexpr int kAttributeVirtualMemory = 102;
 inline constexpr int kAttributeExportsDescriptors = 103;
 inline constexpr int kAttributeRdmaOfPages = 110;
 inline constexpr int kAttributeMemoryPools = 115;
+inline constexpr int kAttributeRdma = 116;
+inline constexpr int kAttributeRdmaFlushes = 117;
+inline constexpr int kAttributeRdmaOrdering = 118;
+inline constexpr int kAttributeDmaBuf = 124;
 
 // CUpointer_attribute and CUmemorytype
 inline constexpr int kPointerMemoryType = 2;
@@ -114,6 +118,11 @@ inline constexpr int kLocationDevice = 1;    // CUmemLocationType
 inline constexpr int kHandleDescriptor = 1;  // CUmemAllocationHandleType
 inline constexpr int kAccessReadWrite = 3;   // CUmemAccess_flags
 inline constexpr int kGranularityMinimum = 0;
+inline constexpr int kRangeDmaBuf = 1;        // CUmemRangeHandleType
+inline constexpr int kFlushByHost = 1;        // CUflushGPUDirectRDMAWritesOptions
+inline constexpr int kOrderedForOwner = 100;  // CUGPUDirectRDMAWritesOrdering
+inline constexpr int kFlushThisContext = 0;   // CUflushGPUDirectRDMAWritesTarget
+inline constexpr int kFlushForOwner = 100;    // CUflushGPUDirectRDMAWritesScope
 
 struct IpcHandle {  // CUipcMemHandle
   char reserved[64];
@@ -198,6 +207,9 @@ struct WordOperation {  // CUstreamBatchMemOpParams, where it is a wait or a wri
   X(cuMemExportToShareableHandle, 10020,                                                                         \
     (void* exported, AllocationHandle handle, int type, unsigned long long flags))                               \
   X(cuMemImportFromShareableHandle, 10020, (AllocationHandle * handle, void* exported, int type))                \
+  X(cuMemGetHandleForAddressRange, 11070,                                                                        \
+    (void* handle, Address address, size_t bytes, int type, unsigned long long flags))                           \
+  X(cuFlushGPUDirectRDMAWrites, 11030, (int target, int scope))                                                  \
   X(cuMemcpyAsync, 4000, (Address dst, Address src, size_t bytes, Stream stream))                                \
   X(cuMemsetD8Async, 3020, (Address dst, unsigned char value, size_t bytes, Stream stream))                      \
   X(cuMemsetD32Async, 3020, (Address dst, unsigned value, size_t count, Stream stream))                          \

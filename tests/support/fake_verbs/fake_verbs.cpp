@@ -3,9 +3,11 @@
 // error.  Functions that Tutti does not call are missing.
 #include "tests/support/fake_verbs/fake_verbs.hpp"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -132,6 +134,35 @@ __attribute__((optimize("no-tree-loop-distribute-patterns"))) void copyBytes(uin
   for (size_t i = 0; i < bytes; ++i) dst[i] = src[i];
 }
 
+/// The CUDA driver of the tests, where the process has it: whose memory adapters reach by DMA-BUF alone, and where what
+/// they write may have to be flushed.
+struct Cuda {
+  int (*isDeviceMemory)(uint64_t address) = nullptr;
+  int (*adapterWrites)(uint64_t to, uint64_t from, size_t bytes) = nullptr;
+  void (*adapterReads)(uint64_t from, size_t bytes) = nullptr;
+};
+const Cuda& cuda() {
+  static const Cuda found = [] {
+    Cuda driver;
+    void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    if (library == nullptr) return driver;
+    const auto find = [library](auto* function, const char* name) {
+      *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(dlsym(library, name));
+    };
+    find(&driver.isDeviceMemory, "fakeCudaIsDeviceMemory");
+    find(&driver.adapterWrites, "fakeCudaAdapterWrites");
+    find(&driver.adapterReads, "fakeCudaAdapterReads");
+    return driver;
+  }();
+  return found;
+}
+
+/// With the order of PCI.
+void move(uint64_t to, uint64_t from, size_t bytes) {
+  if (cuda().adapterReads != nullptr) cuda().adapterReads(from, bytes);
+  if (cuda().adapterWrites == nullptr || cuda().adapterWrites(to, from, bytes) == 0) copyBytes(to, from, bytes);
+}
+
 void signal(int fd) {
   const uint64_t one = 1;
   if (write(fd, &one, sizeof one) != sizeof one) die("an event descriptor is full");
@@ -205,7 +236,7 @@ ibv_wc_status carryOut(Pair* pair, const ibv_send_wr& work) {
   if (tells && peer->receives.empty()) return IBV_WC_RNR_RETRY_EXC_ERR;
   for (int i = 0; i < work.num_sge; ++i) {
     const ibv_sge& part = work.sg_list[i];
-    copyBytes(reads ? part.addr : there, reads ? there : part.addr, part.length);
+    move(reads ? part.addr : there, reads ? there : part.addr, part.length);
     there += part.length;
   }
   pair->device->carried += bytes;
@@ -281,7 +312,13 @@ int armQueue(ibv_cq* cq, int) {
   return 0;
 }
 
+/// Without DMA-BUF memory of devices is unknown to the kernel.
 ibv_mr* registerRegion(ibv_pd* pd, void* address, size_t bytes, int access, bool dmaBuf) {
+  const bool onDevice = cuda().isDeviceMemory != nullptr && cuda().isDeviceMemory(reinterpret_cast<uint64_t>(address));
+  if (onDevice && !dmaBuf) {
+    errno = EFAULT;
+    return nullptr;
+  }
   const std::lock_guard lock(world().mutex);
   auto* const region = new Region{.base = {}, .access = access, .dmaBuf = dmaBuf};
   region->base.context = pd->context;
@@ -393,8 +430,14 @@ EXPORTED ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t bytes, uint6
   return registerRegion(pd, address, bytes, static_cast<int>(access), false);
 }
 // Memory of the CUDA driver of the tests has the same address for everyone.
-EXPORTED ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t, size_t bytes, uint64_t address, int fd, int access) {
-  if (fcntl(fd, F_GETFD) < 0) return nullptr;
+EXPORTED ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t bytes, uint64_t address, int fd, int access) {
+  constexpr uint64_t kPage = 4096;
+  struct stat file {};
+  const bool there = fstat(fd, &file) == 0 && offset + bytes <= static_cast<uint64_t>(file.st_size);
+  if (!there || offset % kPage != address % kPage) {
+    errno = EINVAL;
+    return nullptr;
+  }
   return registerRegion(pd, reinterpret_cast<void*>(address), bytes, access, true);
 }
 EXPORTED int ibv_dereg_mr(ibv_mr* region) {

@@ -127,6 +127,7 @@ TEST_CASE("a default is refused for what the environment is refused for, and may
       {"TUTTI_IB_PCI_RELAXED_ORDERING", {"3", "0", "0..2"}},
       {"TUTTI_IB_ADAPTIVE_ROUTING", {"2", "1", "-1..1"}},
       {"TUTTI_IB_AR_THRESHOLD", {"lots", "16K", "is not a size"}},
+      {"TUTTI_NET_GDR_LEVEL", {"NVL", "SYS", "is none of: LOC, PIX, PXB, PHB, SYS"}},
       {"TUTTI_IB_GID_INDEX", {"256", "3", "-1..255"}},
       {"TUTTI_IB_TC", {"256", "106", "0..255"}},
       {"TUTTI_IB_SL", {"16", "3", "0..15"}},
