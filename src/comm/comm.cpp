@@ -50,6 +50,7 @@ void Comm::onFailure(const Failure& failure) {
   failureDump_.begin(failure.status);
   if (!failure.onPurpose) abortState().endJoins(failure.status);
   abortState().end(failure.status);
+  watchdog_.tellThread();
   if (failure.onPurpose) abortState().endChildren(endWithParent(failure.status));
 }
 

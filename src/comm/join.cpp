@@ -380,7 +380,7 @@ Status Joining::startWatching() {
   policy.firstLookMs = firstLookMs(comm_.nRanks());
   TUTTI_DEBUG("comm", "rank ", rank(), ": waits ", waitModeName(policy.mode), ", spin ", policy.spinUs,
               " us (-1: by load), slices of ", policy.sliceUs, " us");
-  comm_.watchdog_.watch(*comm_.control_, *comm_.links_, policy, std::move(alsoLook_));
+  comm_.watchdog_.watch(descriptors[0].communicator, *comm_.control_, *comm_.links_, policy, std::move(alsoLook_));
   return {};
 }
 

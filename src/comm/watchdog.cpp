@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "src/control/deadlock.hpp"
 #include "src/control/diagnosis.hpp"
 
 namespace tutti {
@@ -17,11 +18,14 @@ bool breaksCommunicator(const Status& error) {
 
 }  // namespace
 
-void Watchdog::watch(Control& control, Links& links, const WaitPolicy& policy, std::function<bool()> alsoLook) {
+void Watchdog::watch(uint64_t communicator, Control& control, Links& links, const WaitPolicy& policy,
+                     std::function<bool()> alsoLook) {
   control_ = &control;
   links_ = &links;
   policy_ = policy;
   strayWatch_ = std::make_unique<StrayWatch>(control, recorder_, links, std::move(alsoLook));
+  communicator_ = communicator;
+  maker_->add(communicator, &recorder_, &shared_);
 }
 
 RankState Watchdog::ownState() const {
@@ -64,18 +68,28 @@ void Watchdog::isAbout(const Task& task) {
   RankReport report;
   report.state = ownState();
   const int peer = task.waitingOn();
-  ThreadWait::ofThisThread()->set(cat(describeState(report), " of another communicator",
-                                      peer >= 0 ? cat(", where it waits for rank ", peer) : std::string()));
+  ThreadWait::Wait now{
+      cat(describeState(report), " of another communicator", peer >= 0 ? cat(kWhereItWaits, peer) : std::string())};
+  if (!message_ && isInCallOfAll(report.state)) now.call = {communicator_, report.state.entered};
+  ThreadWait::ofThisThread()->set(std::move(now));
 }
 
 void Watchdog::noWait() {
   waits_.waitFor(std::nullopt);
+  // Ranks that wait for this one in the other communicators of a circle are still to find that.
+  if (aborting() && failure().code() == tuttiInvalidUsage) return;
   ThreadWait::ofThisThread()->set({});
 }
 
 RankState Watchdog::state() const {
+  ThreadWait::Wait wait = maker_->wait();  // first: what has not been entered after it is not entered before it ends
   RankState state = ownState();
-  if (!state.inside && !state.message && state.attends == Attendance::None) state.elsewhere = maker_->text();
+  const bool alone = !shared_.load(std::memory_order_acquire);
+  if (!state.inside && !state.message && state.attends == Attendance::None) {
+    state.elsewhere = std::move(wait.text);
+    if (alone) state.awaited = wait.call;
+  }
+  if (alone) state.others = maker_->newest();
   return state;
 }
 

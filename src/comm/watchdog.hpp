@@ -2,6 +2,8 @@
 // disagree, stay away or have died, and the news of them.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -25,8 +27,11 @@ class Watchdog final : public TaskOwner {
  public:
   /// abortState: borrowed.
   Watchdog(AbortState& abortState, int timeoutMs) : abortState_(abortState), timeoutMs_(timeoutMs) {}
-  /// Once the rank has met the others; both borrowed.  alsoLook: as StrayWatch's.
-  void watch(Control& control, Links& links, const WaitPolicy& policy, std::function<bool()> alsoLook);
+  ~Watchdog() override { maker_->forget(&recorder_); }
+  /// Once the rank has met the others; both borrowed.  communicator: what its ranks know it by.  alsoLook: as
+  /// StrayWatch's.
+  void watch(uint64_t communicator, Control& control, Links& links, const WaitPolicy& policy,
+             std::function<bool()> alsoLook);
   /// Control and links may go.
   void stop() { strayWatch_.reset(); }
 
@@ -39,6 +44,7 @@ class Watchdog final : public TaskOwner {
   AbortState& abortState() { return abortState_; }
   /// A collective begins.  Only with the turn.
   void enter(uint64_t sequence, const Fingerprint& call, const CallRecord& what) {
+    noteThread();
     const bool afterPause = !strayWatch_->active();
     if (afterPause) [[unlikely]]
       recorder_.look();
@@ -50,6 +56,7 @@ class Watchdog final : public TaskOwner {
   void leave() { aborting() ? recorder_.fail() : recorder_.leave(); }
   /// A message begins.  Only with the turn.
   FlightRecorder::Message beginMessage(const Fingerprint& call, const CallRecord& what) {
+    noteThread();
     const bool afterPause = !strayWatch_->active();
     if (afterPause) [[unlikely]]
       recorder_.look();
@@ -75,6 +82,9 @@ class Watchdog final : public TaskOwner {
   bool aborting() const override { return abortState_.ended(); }
   void progress() override { links_->progress(); }
   Status aborted() override { return failure(); }
+  bool looksNow() override { return ThreadWait::ofThisThread()->looksNow(); }
+  /// The communicator has failed.  Any thread.
+  void tellThread() { maker_->lookSoon(); }
   void isAbout(const Task& task) override;
   PendingVerdict stalled(int waitingOn) override;
   PendingVerdict expired(int waitingOn) override;
@@ -82,6 +92,10 @@ class Watchdog final : public TaskOwner {
   PendingVerdict unprepared(const Status& error, int waitingOn) override;
 
  private:
+  void noteThread() {
+    if (pthread_equal(pthread_self(), makerThread_) == 0) [[unlikely]]
+      shared_.store(true, std::memory_order_release);
+  }
   RankState ownState() const;  // but for other communicators of its thread
   void waitFor(int rank);
   PendingVerdict inquire(InquiryReason reason, int waitingOn);
@@ -99,7 +113,10 @@ class Watchdog final : public TaskOwner {
   WaitPolicy policy_;
   std::unique_ptr<StrayWatch> strayWatch_;
   std::shared_ptr<ThreadWait> maker_ = ThreadWait::ofThisThread();  // of the thread that made the communicator
-  std::optional<WaitingMessage> message_;                           // of the task that the next verdict is about
+  const pthread_t makerThread_ = pthread_self();
+  std::atomic<bool> shared_{false};  // other threads have made calls, too: read behind the counts that they raise
+  uint64_t communicator_ = 0;
+  std::optional<WaitingMessage> message_;  // of the task that the next verdict is about
 };
 
 }  // namespace tutti

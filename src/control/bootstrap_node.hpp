@@ -68,6 +68,12 @@ struct PairCount {
 /// More are not told; then a peer that is missing may have some.
 inline constexpr size_t kMaxPairCounts = 32;
 inline constexpr size_t kMaxElsewhereBytes = 256;
+/// A collective of some communicator, by what its ranks know it by and the collective's number, from 1.
+struct CommunicatorCall {
+  uint64_t communicator = 0;  // 0: none
+  uint64_t sequence = 0;
+};
+inline constexpr size_t kMaxOtherCalls = 32;
 /// A call among all ranks that goes by the control plane, and that this rank's caller is in.
 enum class Attendance : uint8_t { None, Split, Grow, End };
 
@@ -81,6 +87,10 @@ struct RankState {
   std::vector<PairCount> pairs;  // of ranks with which it has exchanged messages; kMaxPairCounts at most
   Attendance attends = Attendance::None;
   std::string elsewhere;  // the call of another communicator that its caller waits in, kMaxElsewhereBytes at most
+  // Where one thread alone makes this rank's calls: the collective of another communicator that it waits in, which ends
+  // on no rank before all have entered it; and the newest of each communicator that it alone uses.
+  CommunicatorCall awaited{};
+  std::vector<CommunicatorCall> others{};
   // For monitors:
   uint64_t calls = 0, bytes = 0;  // made so far, messages too
   std::string doing;              // the call that has begun and is not over; "": none

@@ -44,6 +44,13 @@ bool inExchange(const RankReport& report) {
   return report.state.attends != Attendance::None && report.gatherWaitingOn >= 0;
 }
 
+/// Whether a call of another communicator waits for this rank, of whom one thread alone can enter it.
+bool lacksOther(const CommunicatorCall& awaited, const RankState& other) {
+  return awaited.communicator != 0 && std::any_of(other.others.begin(), other.others.end(), [&](const auto& newest) {
+           return newest.communicator == awaited.communicator && newest.sequence < awaited.sequence;
+         });
+}
+
 /// Whether `waiter` cannot go on before `other` has done what it has not.
 bool waitsFor(Reports all, int waiter, int other) {
   const RankReport& w = at(all, waiter);
@@ -51,10 +58,8 @@ bool waitsFor(Reports all, int waiter, int other) {
   if (o.left || w.left) return false;
   if (lacksMessage(w, waiter, o, other)) return true;
   if (inExchange(w) && o.gathers < w.gathers) return true;
-  if (!w.state.inside || o.state.entered >= w.state.entered) return false;
-  for (const auto& [number, call] : w.state.recent)
-    if (number == w.state.entered) return takesAll(call);
-  return false;
+  if (lacksOther(w.state.awaited, o.state)) return true;
+  return w.state.inside && o.state.entered < w.state.entered && isInCallOfAll(w.state);
 }
 
 /// Ranks of which this is the same are in the same call.
@@ -76,11 +81,19 @@ int oddOneOf(Reports all, int a, int b) {
 Failure circle(Reports all, const std::vector<int>& ranks) {
   std::string text = cat("ranks ", listRanks(ranks), " wait for each other for ever: ");
   constexpr size_t kMost = 6;
+  bool others = false;
   for (size_t i = 0; i < std::min(ranks.size(), kMost); ++i) {
-    text += cat(i == 0 ? "" : "; ", "rank ", ranks[i], " is ", describeState(at(all, ranks[i])), " and waits for rank ",
+    const RankReport& report = at(all, ranks[i]);
+    std::string state = describeState(report);
+    if (report.state.awaited.communicator != 0) {
+      others = true;
+      state.resize(std::min(state.size(), state.find(kWhereItWaits)));  // the other communicator's number of that rank
+    }
+    text += cat(i == 0 ? "" : "; ", "rank ", ranks[i], " is ", state, " and waits for rank ",
                 ranks[(i + 1) % ranks.size()]);
   }
-  text += "; all ranks must make the same collective calls in the same order, and every Recv needs its Send";
+  text += others ? "; ranks that share two communicators must use them in the same order"
+                 : "; all ranks must make the same collective calls in the same order, and every Recv needs its Send";
   return {ranks.size() == 2 ? oddOneOf(all, ranks[0], ranks[1]) : -1, Status(tuttiInvalidUsage, std::move(text))};
 }
 
@@ -131,6 +144,12 @@ bool follow(Reports all, std::vector<int>* path, std::vector<bool>* seen) {
 }
 
 }  // namespace
+
+bool isInCallOfAll(const RankState& state) {
+  return state.inside && std::any_of(state.recent.begin(), state.recent.end(), [&](const auto& call) {
+           return call.first == state.entered && takesAll(call.second);
+         });
+}
 
 std::optional<Failure> diagnoseDeadlock(int origin, Reports all) {
   if (!answered(all, origin)) return {};

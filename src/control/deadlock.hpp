@@ -9,10 +9,14 @@
 
 namespace tutti {
 
+/// Whether the rank is in a collective that ends on no rank before all have entered it.
+bool isInCallOfAll(const RankState& state);
+
 /// A circle of waits; two ranks in control exchanges that are not the same call; or an exchange on one rank before, on
 /// another behind a collective.
 /// Only what can never end counts, so that it can be said before the deadline: a Recv whose peer has not made the Send,
-/// a collective or an exchange that takes every rank and that some rank has not entered.  Such waits end by deeds of
+/// a collective or an exchange that takes every rank and that some rank has not entered; also one of another
+/// communicator, where the ranks' threads are known to be the only ones that could enter.  Such waits end by deeds of
 /// the other rank alone, which are counted, and no rank undoes a deed; so answers that were given at different times
 /// are no danger.  origin: whose waits are followed.  No circle: empty.
 std::optional<Failure> diagnoseDeadlock(int origin, std::span<const std::optional<RankReport>> reports);

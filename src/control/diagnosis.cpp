@@ -269,12 +269,30 @@ std::string listRanks(const std::vector<int>& ranks) {
   return text;
 }
 
+namespace {
+
+void writeCall(Writer& out, const CommunicatorCall& call) {
+  out.u64(call.communicator);
+  out.u64(call.sequence);
+}
+
+CommunicatorCall readCall(Reader& in) {
+  const uint64_t communicator = in.u64();
+  return {communicator, in.u64()};
+}
+
+}  // namespace
+
 void writeRankReport(Writer& out, const RankReport& t) {
   out.u64(t.state.entered);
   out.u8(static_cast<uint8_t>((t.state.inside ? 1 : 0) | (t.joined ? 2 : 0) | (t.left ? 4 : 0)));
   out.i32(t.state.waitingOn);
   out.u8(static_cast<uint8_t>(t.state.attends));
   out.text(std::string_view(t.state.elsewhere).substr(0, kMaxElsewhereBytes));
+  writeCall(out, t.state.awaited);
+  const size_t others = std::min(t.state.others.size(), kMaxOtherCalls);
+  out.u32(static_cast<uint32_t>(others));
+  for (size_t i = 0; i < others; ++i) writeCall(out, t.state.others[i]);
   out.u8(!t.state.message ? 0 : t.state.message->isSend ? 2 : 1);
   if (t.state.message) {
     out.i32(t.state.message->peer);
@@ -313,6 +331,9 @@ RankReport readRankReport(Reader& in) {
   t.state.waitingOn = in.i32();
   t.state.attends = static_cast<Attendance>(std::min<uint8_t>(in.u8(), static_cast<uint8_t>(Attendance::End)));
   t.state.elsewhere = in.text(kMaxElsewhereBytes);
+  t.state.awaited = readCall(in);
+  t.state.others.resize(in.count(16));
+  for (CommunicatorCall& call : t.state.others) call = readCall(in);
   if (const uint8_t message = in.u8(); message != 0) {
     const int32_t peer = in.i32();
     const uint64_t head = in.u64();

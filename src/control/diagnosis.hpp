@@ -46,6 +46,8 @@ Diagnosis diagnose(const Question& question, std::span<const std::optional<RankR
 std::string describeSequence(const std::optional<RankReport>& report, uint64_t sequence);
 /// What a rank is doing: "in AllReduce number 17 (...)", "joining", "between calls".
 std::string describeState(const RankReport& report);
+/// In what is told of a call elsewhere, before the rank that it waits for.
+inline constexpr const char* kWhereItWaits = ", where it waits for rank ";
 /// "Recv from rank 2 (message 0 of the pair, count 17, float)".
 std::string describeMessage(const MessageWait& wait);
 /// "3", "3 and 7", "1, 2, 3 and 9 more".

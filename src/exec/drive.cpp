@@ -275,13 +275,14 @@ void Drive::checkTime(DrivenTask* task) {
   DrivenTask::State& state = task->state;
   const int64_t timeoutNs = int64_t{task->policy.timeoutMs} * 1'000'000;
   const bool expired = timeoutNs > 0 && state.waitedNs > timeoutNs;
-  const bool stalled = !expired && state.verdict == nullptr && state.waitedNs >= state.nextLookNs;
+  const bool inTime = state.waitedNs >= state.nextLookNs;
+  const bool stalled = !expired && state.verdict == nullptr && (inTime || task->owner->looksNow());
   if (expired || stalled) task->owner->isAbout(*task->task);
   if (expired) {
     state.verdict = task->owner->expired(task->task->waitingOn());
     state.phase = DrivenTask::State::Phase::Judged;
   } else if (stalled) {
-    state.nextLookNs += std::min(state.nextLookNs, kMostBetweenVerdictsNs);
+    if (inTime) state.nextLookNs += std::min(state.nextLookNs, kMostBetweenVerdictsNs);
     state.verdict = task->owner->stalled(task->task->waitingOn());
   }
 }

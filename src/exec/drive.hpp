@@ -40,6 +40,8 @@ class TaskOwner {
   virtual bool aborting() const = 0;
   /// Called now and then while the task waits: keeps bytes moving that its current step is not about.
   virtual void progress() = 0;
+  /// Whether stalled() is to be asked before its time, because something else has failed.
+  virtual bool looksNow() { return false; }
   /// The error once aborting().
   virtual Status aborted() = 0;
   /// Called before each of the following: the task that it is about.

@@ -17,6 +17,7 @@
 #include <new>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/chaos/mismatches/cases.hpp"
@@ -128,7 +129,9 @@ std::string play(const Round& r, int rank, const UniqueIds& ids, Accounts& accou
   }
   // Others may need a rank that knows for some time yet.
   if (p.comm != nullptr) (void)tuttiCommDestroy(p.comm);
-  if (p.other != nullptr) (void)tuttiCommAbort(p.other);
+  if (p.other == nullptr) return "";
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // who waits in the other one learns why by itself
+  (void)tuttiCommAbort(p.other);
   return "";
 }
 

@@ -22,6 +22,60 @@ TEST_CASE("several communicators are used from several threads at once") {
   for (const std::string& complaint : complaints) CHECK(complaint == "");
 }
 
+namespace {
+
+/// Two ranks with two communicators each, which rank 1 uses in the opposite order.  helped: rank 0 has a second thread
+/// for the second one, late, so that all goes well.
+std::string useInTurn(const Rank& r, bool helped, std::atomic<int>* failed) {
+  tuttiComm_t other = nullptr;
+  RANK_TRY(tuttiCommSplit(r.comm, 0, r.rank, &other, nullptr));
+  const auto sum = [&](tuttiComm_t comm) {
+    float value = 1;
+    return tuttiAllReduce(&value, &value, 1, tuttiFloat32, tuttiSum, comm, nullptr);
+  };
+  tuttiResult_t first = tuttiSuccess, second = tuttiSuccess;
+  RANK_TRY(sum(r.comm));
+  if (r.rank == 0 && helped) {
+    std::thread helper([&] {
+      second = sum(other);
+      if (second != tuttiSuccess) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(150));  // several inquiries
+      second = sum(other);
+    });
+    first = sum(r.comm);
+    helper.join();
+  } else {
+    if (helped) RANK_TRY(sum(other));
+    first = sum(r.rank == 0 ? r.comm : other);
+    if (first == tuttiSuccess) second = sum(r.rank == 0 ? other : r.comm);
+  }
+  const std::string text = tuttiGetLastError(r.rank == 0 ? r.comm : other);
+  failed->fetch_add(1);
+  for (int i = 0; i < 2000 && failed->load() < 2; ++i)  // who goes first ends the other's wait
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  (void)tuttiCommAbort(other);
+  if (helped) return first == tuttiSuccess && second == tuttiSuccess ? "" : "refused: " + text;
+  RANK_CHECK(first == tuttiInvalidUsage);
+  return text.find("ranks that share two communicators must use them in the same order") == std::string::npos ? text
+                                                                                                              : "";
+}
+
+}  // namespace
+
+TEST_CASE("communicators used in opposite order are found, but not where another thread is to make the call") {
+  const bool helped = GENERATE(false, true);
+  CAPTURE(helped);
+  std::atomic<int> failed{0};
+  CHECK(onThreads(2, [&](int rank, const tuttiUniqueId& id) {
+          tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+          tuttiComm_t comm = nullptr;
+          RANK_TRY(tuttiCommInitRankConfig(&comm, 2, id, rank, &config));
+          const std::string complaint = useInTurn({rank, 2, comm}, helped, &failed);
+          (void)tuttiCommAbort(comm);
+          return complaint;
+        }) == "");
+}
+
 TEST_CASE("many ranks come up and reduce") {
   const int nRanks = GENERATE(17, 64);
   CAPTURE(nRanks);

@@ -41,6 +41,14 @@ RankReport attends(Attendance call, uint64_t gathers, uint64_t sequence = 0) {
   t.gatherWaitingOn = 0;
   return t;
 }
+/// Whose thread waits in another communicator, and alone uses these.
+RankReport elsewhere(RankReport t, CommunicatorCall awaited, std::vector<CommunicatorCall> others) {
+  if (awaited.communicator != 0)
+    t.state.elsewhere = "in AllReduce number 2 of another communicator, where it waits for rank 9";
+  t.state.awaited = awaited;
+  t.state.others = std::move(others);
+  return t;
+}
 RankReport with(RankReport t, std::vector<PairCount> pairs, uint64_t gathers = 0) {
   t.state.pairs = std::move(pairs);
   t.gathers = gathers;
@@ -108,6 +116,30 @@ TEST_CASE("waits that end only by each other are found, and no others") {
        -1,
        {"tuttiCommSplit"}},
       {"all split", {attends(Attendance::Split, 1), attends(Attendance::Split, 1)}, false, 0, {}},
+      {"two communicators in opposite order",
+       {elsewhere(in(kSum, 5), {}, {{7, 5}, {8, 1}}), elsewhere(in(kSum, 5), {}, {{7, 5}, {8, 1}}),
+        elsewhere(entered(4), {8, 2}, {{7, 4}, {8, 2}})},
+       true,
+       2,
+       {"ranks 0 and 2 wait for each other for ever: rank 0 is in AllReduce number 5",
+        " and waits for rank 2; rank 2 is in",
+        "of another communicator and waits for rank 0; ranks that share two communicators"}},
+      {"three communicators in a circle",
+       {elsewhere(in(kSum, 5), {}, {{8, 2}, {9, 1}}), elsewhere(entered(4), {8, 2}, {{8, 2}, {9, 2}}),
+        elsewhere(entered(5), {9, 2}, {{8, 1}, {9, 2}})},
+       true,
+       -1,
+       {"ranks 0, 1 and 2 wait"}},
+      {"another thread may enter the other communicator",
+       {elsewhere(in(kSum, 5), {}, {{7, 5}}), elsewhere(entered(4), {8, 2}, {{7, 4}, {8, 2}})},
+       false,
+       0,
+       {}},
+      {"the other communicator's call goes on",
+       {elsewhere(in(kSum, 5), {}, {{7, 5}, {8, 2}}), elsewhere(entered(4), {8, 2}, {{7, 4}, {8, 2}})},
+       false,
+       0,
+       {}},
       {"one that has not answered may do anything", {receives(1, 0), std::nullopt}, false, 0, {}},
   };
   for (const Row& row : rows) {

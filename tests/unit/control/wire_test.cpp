@@ -50,6 +50,8 @@ TEST_CASE("a reader that was disappointed once gives nothing more") {
 TEST_CASE("every message cut short or lengthened is refused") {
   RankReport t;
   t.state = {.entered = 3, .inside = true, .waitingOn = 1, .recent = {{2, {1, 2}}, {3, {4, 5}}}};
+  t.state.awaited = {6, 7};
+  t.state.others = {{6, 5}, {8, 9}};
   Writer report;
   writeRankReport(report, t);
   struct Row {
@@ -85,6 +87,9 @@ TEST_CASE("every message cut short or lengthened is refused") {
   CHECK(read.state.recent == t.state.recent);
   CHECK(read.state.inside);
   CHECK(read.state.waitingOn == 1);
+  CHECK(read.state.awaited.sequence == 7);
+  CHECK(read.state.others.size() == 2);
+  CHECK(read.state.others[1].communicator == 8);
 }
 
 TEST_CASE("parts of a gather from the wrong rank, round or place are refused") {
