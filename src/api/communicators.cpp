@@ -100,7 +100,8 @@ Status initAll(tuttiComm_t* comms, int nDev, const int* devList) {
 
 /// Children join in the same way as new communicators; the plan for it may need the parent's ranks.
 JoinFunction joinChild(tuttiComm* parent, std::function<Result<ChildPlan>()> plan, const CommSettings& settings) {
-  return [parent, plan = std::move(plan), settings](AbortState* abortState) mutable -> Result<std::unique_ptr<Comm>> {
+  return [parent = parent->shared_from_this(), plan = std::move(plan),
+          settings](AbortState* abortState) mutable -> Result<std::unique_ptr<Comm>> {
     TUTTI_ASSIGN(ChildPlan child, std::exchange(plan, nullptr)());  // lets go of the parent before the join
     return joinPlanned(&parent->abortState, std::move(child), settings, abortState);
   };

@@ -133,9 +133,12 @@ class ProbePair {
 
   /// Ends that close may wait for each other.
   ~ProbePair() {
-    std::thread other([this] { endpoints_[0].reset(); });
-    endpoints_[1].reset();
-    other.join();
+    try {
+      const std::jthread other([this] { endpoints_[0].reset(); });
+      endpoints_[1].reset();
+    } catch (const std::exception&) {
+      // No thread: they wait for each other as long as they would for a peer that is gone.
+    }
   }
 
   const LinkProfile& link() const { return link_; }
@@ -197,11 +200,12 @@ class ProbePair {
   /// LinkCost::freshGBps, while both ends write and read at once.  Negative if something failed.
   double freshGBps() {
     begin();
-    std::thread echo([&] {
+    std::vector<double> us, alone;
+    us.reserve(kRounds);
+    std::jthread echo([&] {
       leaveCore();
       for (int i = 0; i < kRounds && !failed_; ++i) rewriteAndRead(1);
     });
-    std::vector<double> us, alone;
     for (int i = 0; i < kRounds && !failed_; ++i) us.push_back(rewriteAndRead(0));
     echo.join();
     for (int i = 0; i < kRounds; ++i) alone.push_back(rewrite(0));  // from the second on nobody else has it
@@ -212,14 +216,15 @@ class ProbePair {
   /// which a busy machine gets fewer.  Negative if something failed.
   double streamGBps(size_t bytes, bool bothWays, bool direct) {
     begin();
-    std::thread echo([&] {
+    std::vector<double> gbps;
+    gbps.reserve(kMostStreams);
+    std::jthread echo([&] {
       leaveCore();
       while (meet(1, true)) {
         pump(1, bytes, bothWays, true, direct);
         meet(1, true);
       }
     });
-    std::vector<double> gbps;
     const int64_t begin = nowNs();
     const auto more = [&](int tries) {
       return tries < kLeastStreams || (tries < kMostStreams && nowNs() - begin < kStreamsNs);
@@ -250,14 +255,15 @@ class ProbePair {
   double pingPongUs(size_t bytes, bool direct, int rounds, std::vector<std::byte>* oursCome,
                     std::vector<std::byte>* theirsCome) {
     begin();
-    std::thread echo([&] {
+    std::vector<double> us;
+    us.reserve(static_cast<size_t>(rounds));
+    std::jthread echo([&] {
       leaveCore();
       for (int i = 0; i < rounds && !failed_; ++i) {
         take(*endpoints_[1], theirsCome, bytes);
         give(*endpoints_[1], theirs_, bytes, direct);
       }
     });
-    std::vector<double> us;
     for (int i = 0; i < rounds && !failed_; ++i) {
       const int64_t start = nowNs();
       give(*endpoints_[0], ours_, bytes, direct);

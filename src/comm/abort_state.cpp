@@ -78,8 +78,8 @@ void AbortState::adopt(tuttiComm* child) {
   Status over;
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(children_, [](tuttiComm* c) { return c->abortState.barren(); });
-    children_.push_back(child);
+    std::erase_if(children_, [](const auto& c) { return c->abortState.barren(); });
+    children_.push_back(child->shared_from_this());
     over = childrensEnd_;
   }
   if (!over.ok()) child->abortState.end(over);
@@ -89,11 +89,11 @@ void AbortState::adopt(tuttiComm* child) {
 bool AbortState::barren() {
   if (!closed_.load(std::memory_order_relaxed)) return false;
   const std::lock_guard lock(mutex_);  // parents before children
-  std::erase_if(children_, [](tuttiComm* c) { return c->abortState.barren(); });
+  std::erase_if(children_, [](const auto& c) { return c->abortState.barren(); });
   return children_.empty();
 }
 
-std::vector<tuttiComm*> AbortState::children() const {
+std::vector<std::shared_ptr<tuttiComm>> AbortState::children() const {
   const std::lock_guard lock(mutex_);
   return children_;
 }
@@ -104,7 +104,7 @@ void AbortState::endChildren(const Status& why) {
     const std::lock_guard lock(mutex_);
     if (childrensEnd_.ok()) childrensEnd_ = why;
   }
-  for (tuttiComm* child : children()) {
+  for (const std::shared_ptr<tuttiComm>& child : children()) {
     child->abortState.end(why);
     child->abortState.endChildren(why);
   }
@@ -112,8 +112,8 @@ void AbortState::endChildren(const Status& why) {
 
 void AbortState::tellChildren(const Status& why) {
   if (released_.load(std::memory_order_relaxed)) return;
-  for (tuttiComm* child : children()) {
-    if (const Result<CommUse> comm = use(child); comm.ok()) (*comm)->tell(why);
+  for (const std::shared_ptr<tuttiComm>& child : children()) {
+    if (const Result<CommUse> comm = use(child.get()); comm.ok()) (*comm)->tell(why);
     child->abortState.tellChildren(why);
   }
 }

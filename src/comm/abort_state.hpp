@@ -58,7 +58,7 @@ class AbortState {
   void close() { closed_.store(true, std::memory_order_relaxed); }
 
  private:
-  std::vector<tuttiComm*> children() const;
+  std::vector<std::shared_ptr<tuttiComm>> children() const;
   bool barren();
 
   std::atomic<uint32_t> word_{0};
@@ -68,7 +68,7 @@ class AbortState {
   mutable std::mutex mutex_;  // guards what follows
   Status failure_, childrensEnd_, joinsEnd_;
   std::function<void()> atEnd_;
-  std::vector<tuttiComm*> children_;  // handles are never freed
+  std::vector<std::shared_ptr<tuttiComm>> children_;
   std::vector<AbortState*> joins_;
 };
 

@@ -1,7 +1,8 @@
 #include "src/comm/failure_dump.hpp"
 
-#include <system_error>
+#include <exception>
 
+#include "src/base/caught.hpp"
 #include "src/base/log.hpp"
 
 namespace tutti {
@@ -16,8 +17,13 @@ void FailureDump::begin(const Status& why) {
   const std::lock_guard lock(mutex_);
   if (writer_.joinable()) return;
   try {
-    writer_ = std::thread([this, why] { write(why); });
-  } catch (const std::system_error& error) {
+    writer_ = std::thread([this, why] {
+      (void)caught([&]() -> Status {
+        write(why);
+        return {};
+      });
+    });
+  } catch (const std::exception& error) {
     TUTTI_WARN("trace", "no thread for a flight record: ", error.what());  // a call that fails writes it
   }
 }

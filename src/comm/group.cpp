@@ -70,7 +70,8 @@ Status checkCaptures(const CallGroup& group) {
 /// On the calling thread: streams wait for the proxy from now on.  What is captured is enqueued when a graph replays
 /// it.
 Status submitToProxy(std::unique_ptr<ParkedBatch> parked, ProgressQueue* queue) {
-  const auto replay = [handle = parked->handle()](const std::vector<Call>& calls, std::function<void()> dropped) {
+  const auto replay = [handle = parked->handle()->shared_from_this()](const std::vector<Call>& calls,
+                                                                      std::function<void()> dropped) {
     return std::make_unique<ReplayJob>(handle, calls, std::move(dropped));
   };
   TUTTI_ASSIGN(const bool captured, parked->batch().submit(replay));
@@ -91,6 +92,8 @@ std::vector<std::shared_ptr<Part>> partsOf(const CallGroup& group, const std::ve
 
 Status joinAll(const CallGroup& group) {
   std::vector<std::future<Status>> joins, attendances;
+  joins.reserve(group.joins.size());
+  attendances.reserve(group.attendances.size());
   for (const CallGroup::Join& join : group.joins) {
     joins.push_back(std::async(std::launch::async, [&join] { return finishJoin(join.handle, join.join); }));
   }
@@ -98,7 +101,10 @@ Status joinAll(const CallGroup& group) {
   Status first;
   for (size_t i = 0; i < joins.size(); ++i) {
     Status status = joins[i].get();
-    if (!status.ok()) *group.joins[i].out = nullptr;
+    if (!status.ok()) {
+      *group.joins[i].out = nullptr;
+      retire(group.joins[i].handle);
+    }
     if (first.ok()) first = std::move(status);
   }
   for (std::future<Status>& attendance : attendances) {

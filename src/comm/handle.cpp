@@ -2,7 +2,7 @@
 
 #include <sched.h>
 
-#include <deque>
+#include <map>
 #include <new>
 
 #include "src/base/caught.hpp"
@@ -14,8 +14,11 @@ namespace {
 
 /// Never destroyed, not even at exit: threads of the user's may outlive static destructors.
 struct Handles {
-  ProcessMutex mutex;
-  std::deque<std::unique_ptr<tuttiComm>> list;  // under mutex
+  using All = std::map<tuttiComm*, std::shared_ptr<tuttiComm>>;
+  ProcessMutex mutex;  // guards what follows
+  All all;
+  tuttiComm *oldestGone = nullptr, *newestGone = nullptr;  // a list by nextGone: to retire one takes no memory
+  int nGone = 0;
 
   static Handles& instance() {
     static auto* const handles = [] {
@@ -28,7 +31,7 @@ struct Handles {
 
   // In the state, where every call looks anyway: to know the process costs a call nothing.
   void disown() {
-    for (const auto& handle : list) {
+    for (const auto& [handle, owner] : all) {
       using State = tuttiComm::State;
       const State state = handle->state.load(std::memory_order_relaxed);
       if (state == State::Joining || state == State::Ready)
@@ -39,19 +42,47 @@ struct Handles {
       new (&handle->shownErrorText) std::string;
     }
   }
+
+  void append(tuttiComm* handle) {
+    handle->nextGone = nullptr;
+    (newestGone != nullptr ? newestGone->nextGone : oldestGone) = handle;
+    newestGone = handle;
+    ++nGone;
+  }
+
+  /// The oldest that is gone if nobody needs it; it goes to the end of the line if a parent or a caller still does.
+  All::node_type takeOldest() {
+    tuttiComm* const oldest = oldestGone;
+    oldestGone = oldest->nextGone;
+    if (oldestGone == nullptr) newestGone = nullptr;
+    --nGone;
+    const auto found = all.find(oldest);
+    const bool free = found->second.use_count() == 1 && oldest->users.load(std::memory_order_acquire) == 0;
+    if (free) return all.extract(found);
+    append(oldest);
+    return {};
+  }
 };
 
 }  // namespace
 
 tuttiComm* newHandle(int rank, int nRanks, const CommSettings& settings) {
-  auto handle = std::make_unique<tuttiComm>();
+  auto handle = std::make_shared<tuttiComm>();
   handle->rank = rank;
   handle->nRanks = nRanks;
   handle->settings = settings;
-  Handles& all = Handles::instance();
-  const std::lock_guard lock(all.mutex);
-  all.list.push_back(std::move(handle));
-  return all.list.back().get();
+  Handles& handles = Handles::instance();
+  const std::lock_guard lock(handles.mutex);
+  return handles.all.emplace(handle.get(), handle).first->first;
+}
+
+void retire(tuttiComm* handle) noexcept {
+  Handles& handles = Handles::instance();
+  Handles::All::node_type freed;  // without the lock
+  const std::lock_guard lock(handles.mutex);
+  if (std::exchange(handle->retired, true)) return;
+  handles.append(handle);
+  if (handles.nGone > kGoneKept) freed = handles.takeOldest();
 }
 
 void remember(tuttiComm* handle, const Status& error) {
@@ -99,7 +130,10 @@ Status startJoin(tuttiComm* handle, JoinFunction join, tuttiComm_t* out) {
     return {};
   }
   Status status = finishJoin(handle, join);
-  if (!status.ok()) *out = nullptr;
+  if (!status.ok()) {
+    *out = nullptr;
+    retire(handle);
+  }
   return status;
 }
 
@@ -140,6 +174,7 @@ void endComm(tuttiComm* handle) {
   handle->own.reset();
   handle->comm.reset();
   handle->abortState.close();
+  retire(handle);
 }
 
 }  // namespace tutti

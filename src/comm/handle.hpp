@@ -1,7 +1,7 @@
 // What a tuttiComm_t points to: outlives its communicator, so that use after destroy has an answer.
 //
-// A handle is never freed (some hundred bytes each, kept in a list of the process): a stale tuttiComm_t then finds a
-// handle in state Gone instead of memory that is somebody else's.
+// The process keeps the handles of the last kGoneKept communicators that are gone (a KiB each): a stale tuttiComm_t
+// then finds a handle in state Gone instead of memory that is somebody else's.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 #include "src/comm/comm.hpp"
 #include "src/device/host/host_stream.hpp"
 
-struct tuttiComm {
+struct tuttiComm : std::enable_shared_from_this<tuttiComm> {
   enum class State { Joining, Ready, Failed, Gone, Forked };  // Forked: the parent process's
 
   std::atomic<State> state{State::Joining};
@@ -35,12 +35,22 @@ struct tuttiComm {
   tutti::Status error;
   std::string lastErrorText;
   std::string shownErrorText;  // what tuttiGetLastError has handed out
+
+  bool retired = false;           // under the lock of all handles, as the next
+  tuttiComm* nextGone = nullptr;  // who was retired after this one
 };
 
 namespace tutti {
 
-/// A new handle, owned by the process for ever.
+/// Handles of communicators that are gone which are kept at least, the newest ones.
+inline constexpr int kGoneKept = 256;
+
+/// A new handle, owned by the process until it is one of many that are retired.
 tuttiComm* newHandle(int rank, int nRanks, const CommSettings& settings);
+
+/// Nothing will come of the handle any more: it is freed once kGoneKept others have been retired after it and nobody
+/// refers to it.  Any thread, once or more often.
+void retire(tuttiComm* handle) noexcept;
 
 /// How a communicator comes to be; runs on the caller's thread, a group's, or the handle's own.
 using JoinFunction = std::function<Result<std::unique_ptr<Comm>>(AbortState* abortState)>;

@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/base/caught.hpp"
 #include "src/base/log.hpp"
 #include "src/base/text.hpp"
 #include "src/comm/comm.hpp"
@@ -175,7 +176,7 @@ class MonitorSeat::Server {
     if (!stop_.valid()) return systemError("no eventfd: ", std::strerror(errno));
     try {
       thread_ = std::thread([this] { serve(); });
-    } catch (const std::system_error& error) {
+    } catch (const std::exception& error) {
       return systemError("no thread: ", error.what());
     }
     return {};
@@ -188,7 +189,11 @@ class MonitorSeat::Server {
       if (watched[1].revents != 0) return;
       if (watched[0].revents == 0) continue;
       const Fd asking(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (asking.valid() && mayAsk(asking.get())) sendAll(asking.get(), answer());
+      if (!asking.valid() || !mayAsk(asking.get())) continue;
+      (void)caught([&]() -> Status {
+        sendAll(asking.get(), answer());
+        return {};
+      });
     }
   }
 

@@ -94,7 +94,7 @@ Status ProxyJob::end(Status result) {
 }
 
 Result<DrivenTask*> ReplayJob::begin() {
-  TUTTI_ASSIGN(use_, use(handle_));
+  TUTTI_ASSIGN(use_, use(handle_.get()));
   Comm& comm = **use_;
   batch_ = comm.executor().newBatch();
   for (const Call& call : calls_) batch_->add(call, nullptr);
@@ -112,7 +112,7 @@ Status ReplayJob::end(Status result) {
     dropped_();
     return {};
   }
-  if (!result.ok()) remember(handle_, result);
+  if (!result.ok()) remember(handle_.get(), result);
   (*use_)->endCalls();
   batch_->finish();
   return {};

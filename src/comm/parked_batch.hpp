@@ -20,7 +20,10 @@ class ParkedBatch {
  public:
   /// Takes the next place in the communicator's order.
   explicit ParkedBatch(const CommUse& comm)
-      : handle_(comm.handle()), callOrder_(comm->sharedCallOrder()), use_(comm), batch_(comm->executor().newBatch()) {
+      : handle_(comm.handle()->shared_from_this()),
+        callOrder_(comm->sharedCallOrder()),
+        use_(comm),
+        batch_(comm->executor().newBatch()) {
     ticket_ = callOrder_->take();
   }
   ParkedBatch(const ParkedBatch&) = delete;
@@ -29,7 +32,7 @@ class ParkedBatch {
     if (resume()) drop();
   }
 
-  tuttiComm* handle() const { return handle_; }
+  tuttiComm* handle() const { return handle_.get(); }
   /// Not while it is parked.
   Batch& batch() { return *batch_; }
 
@@ -49,7 +52,7 @@ class ParkedBatch {
   friend class Parking;
   void drop();
 
-  tuttiComm* handle_;
+  std::shared_ptr<tuttiComm> handle_;
   std::shared_ptr<CallOrder> callOrder_;
   std::optional<CommUse> use_;
   std::unique_ptr<Batch> batch_;  // null: dropped or left
@@ -73,13 +76,13 @@ class ProxyJob : public ProgressJob {
 class ReplayJob : public ProgressJob {
  public:
   /// calls: borrowed.  dropped: called instead if the communicator has gone.
-  ReplayJob(tuttiComm* handle, const std::vector<Call>& calls, std::function<void()> dropped)
-      : handle_(handle), calls_(calls), dropped_(std::move(dropped)) {}
+  ReplayJob(std::shared_ptr<tuttiComm> handle, const std::vector<Call>& calls, std::function<void()> dropped)
+      : handle_(std::move(handle)), calls_(calls), dropped_(std::move(dropped)) {}
   Result<DrivenTask*> begin() override;
   Status end(Status result) override;
 
  private:
-  tuttiComm* handle_;
+  std::shared_ptr<tuttiComm> handle_;
   const std::vector<Call>& calls_;
   std::function<void()> dropped_;
   std::optional<CommUse> use_;

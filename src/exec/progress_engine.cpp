@@ -3,9 +3,10 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <system_error>
+#include <exception>
 #include <utility>
 
+#include "src/base/caught.hpp"
 #include "src/base/clock.hpp"
 
 namespace tutti {
@@ -68,7 +69,7 @@ Result<std::shared_ptr<ProgressEngine>> ProgressEngine::get() {
   auto engine = std::make_shared<ProgressEngine>();
   try {
     engine->thread_ = std::thread([e = engine.get()] { e->work(); });
-  } catch (const std::system_error& error) {
+  } catch (const std::exception& error) {
     return systemError("cannot start a thread for the progress engine: ", error.what());
   }
   registry.current = engine;
@@ -173,7 +174,7 @@ ProgressQueue::State ProgressQueue::beginNext(Drive* drive) {
 
 /// Whether it has begun; it may be over then.
 bool ProgressQueue::tryBegin(std::list<Waiting>::iterator head, Drive* drive) {
-  const Result<DrivenTask*> task = head->job->begin();
+  const Result<DrivenTask*> task = caught([&] { return head->job->begin(); });
   if (task.ok() && *task == nullptr) return false;
   running_ = std::move(head->job);
   {
@@ -191,7 +192,7 @@ bool ProgressQueue::tryBegin(std::list<Waiting>::iterator head, Drive* drive) {
 }
 
 void ProgressQueue::finish(const Status& result) {
-  Status told = running_->end(result);
+  Status told = caught([&] { return running_->end(result); });
   running_.reset();  // frees what it holds before anyone is told that it is done
   const std::lock_guard lock(engine_->mutex);
   if (error_.ok()) error_ = std::move(told);

@@ -75,16 +75,17 @@ using End = ncclResult_t (*)(ncclComm_t);
 /// `end` on all of them at once, as it waits for the others; the first error.
 ncclResult_t endAll(const std::vector<ncclComm_t>& comms, End end) {
   std::vector<ncclResult_t> results(comms.size(), ncclSuccess);
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
+  threads.reserve(comms.size());
   for (size_t i = 1; i < comms.size(); ++i) {
     try {
       threads.emplace_back([&, i] { results[i] = end(comms[i]); });
-    } catch (const std::system_error& error) {
+    } catch (const std::exception& error) {
       results[i] = fail(ncclSystemError, "CommDestroy", std::string("cannot start a thread: ") + error.what());
     }
   }
   if (!comms.empty()) results[0] = end(comms[0]);
-  for (std::thread& thread : threads) thread.join();
+  threads.clear();
   for (const ncclResult_t result : results) {
     if (result != ncclSuccess) return result;
   }

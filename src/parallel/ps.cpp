@@ -53,11 +53,12 @@ class PsOf final : public tuttiPs {
 
   void serve() override {
     if (!serves) fail(tuttiInvalidUsage, "this rank is a worker");
-    std::vector<std::thread> threads;
+    // By jthread: where the last ones cannot be had, those before end with their workers first.
+    std::vector<std::jthread> threads;
     for (int w = 0; w < workers_; ++w) {
       threads.emplace_back([this, w] { answer(w); });
     }
-    for (std::thread& t : threads) t.join();
+    threads.clear();
     left = true;
     const std::string why = shard_->failure();
     broken = !why.empty();
@@ -212,6 +213,8 @@ class PsOf final : public tuttiPs {
       }
     } catch (const Failure& failure) {
       shard_->leave(w, failure.text);
+    } catch (const std::exception& error) {
+      shard_->leave(w, error.what());
     }
   }
   /// One request; false: the worker has left.

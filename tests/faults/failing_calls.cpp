@@ -1,7 +1,6 @@
-// For LD_PRELOAD: the k-th call of one kind fails, as the system would have it fail.
+// For LD_PRELOAD: the k-th call of one kind fails, or the first by one way, as the system would have it fail.
 //
-// Who is linked with it finds tuttiFaultArm() and tuttiFaultDisarm() by dlsym().  All threads' calls count, from the
-// arming on.
+// Programs find tuttiFaultArm() and its sisters by dlsym().  All threads' calls count, from the arming on.
 #undef _FILE_OFFSET_BITS  // calls that have a name for large files have both here
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -16,11 +15,13 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <string_view>
 
 #include "tests/faults/kinds.hpp"
 
@@ -37,13 +38,79 @@ namespace {
 
 std::atomic<int> armed{-1};  // the kind; -1: none
 std::atomic<long> failAt{0}, calls{0};
-std::atomic<bool> onwards{false};  // all calls from failAt on
+std::atomic<bool> onwards{false};   // all calls from failAt on
+std::atomic<uint64_t> failPath{0};  // instead of failAt
+std::atomic<size_t> failBytes{0};
+FaultPath* paths = nullptr;  // what is recorded; kMostFaultPaths of them
+thread_local bool unwinding __attribute__((tls_model("initial-exec"))) = false;
 
-/// Whether this call is to fail, with errno set.
-bool fails(FaultKind kind, int error) {
-  if (armed.load(std::memory_order_relaxed) != static_cast<int>(kind)) return false;
-  const long n = calls.fetch_add(1) + 1;
-  if (n != failAt && !(onwards && n > failAt)) return false;
+constexpr int kFrames = 28;
+
+/// This thread's stack as a number that is never 0.
+[[gnu::noinline]] uint64_t pathHere(void** frames, int* n) {
+  unwinding = true;
+  *n = backtrace(frames, kFrames);
+  unwinding = false;
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (int i = 0; i < *n; ++i) {
+    hash = (hash ^ reinterpret_cast<uintptr_t>(frames[i])) * 0x100000001b3u;
+    hash ^= hash >> 29;
+  }
+  return hash | 1;
+}
+
+/// Libraries that tests have in a driver's place are no part of what is tested.
+bool isForeign(void* const* frames, int n) {
+  for (int i = 0; i < n; ++i) {
+    Dl_info info{};
+    if (dladdr(frames[i], &info) == 0 || info.dli_fname == nullptr) continue;
+    const std::string_view file = info.dli_fname;
+    if (file.find("/libcuda.so") != file.npos || file.find("/libibverbs.so") != file.npos) return true;
+  }
+  return false;
+}
+
+void record(uint64_t path, size_t bytes, void* const* frames, int n) {
+  for (size_t i = 0; i < kMostFaultPaths; ++i) {
+    FaultPath& slot = paths[(path + i) % kMostFaultPaths];
+    uint64_t there = 0;
+    if (slot.stack.compare_exchange_strong(there, path)) {
+      slot.bytes = bytes;
+      unwinding = true;
+      slot.foreign = isForeign(frames, n);
+      unwinding = false;
+      return;
+    }
+    if (there == path) return;
+  }
+}
+
+[[gnu::noinline]] bool isDue(size_t bytes) {
+  const bool counted = paths == nullptr && failBytes == SIZE_MAX;
+  if (counted) {
+    const long n = calls.fetch_add(1) + 1;
+    if (n != failAt && !(onwards && n > failAt)) return false;
+  } else if (paths == nullptr && (failPath == 0 || bytes != failBytes)) {
+    return false;
+  }
+  void* frames[kFrames];
+  int n = 0;
+  const uint64_t path = pathHere(frames, &n);  // from here alone: this frame is part of it
+  if (paths != nullptr) return record(path, bytes, frames, n), false;
+  if (!counted) {
+    uint64_t expected = path;
+    return failPath.compare_exchange_strong(expected, 0) && ++calls > 0;
+  }
+  unwinding = true;
+  const bool foreign = isForeign(frames, n);
+  unwinding = false;
+  return !foreign;
+}
+
+/// Whether this call is to fail, with errno set.  bytes: of an allocation.
+bool fails(FaultKind kind, int error, size_t bytes = 0) {
+  if (armed.load(std::memory_order_relaxed) != static_cast<int>(kind) || unwinding) return false;
+  if (!isDue(bytes)) return false;
   if (std::getenv("TUTTI_TEST_FAULT_TRACE") != nullptr) {
     armed = -1;  // what follows allocates
     void* frames[40];
@@ -56,7 +123,14 @@ bool fails(FaultKind kind, int error) {
 
 /// Where an exception ends the process.
 [[gnu::constructor]] void traceTerminate() {
+  void* first[4];
+  (void)backtrace(first, 4);  // the first one loads a library
   if (std::getenv("TUTTI_TEST_FAULT_TRACE") == nullptr) return;
+  std::signal(SIGSEGV, [](int signal) {
+    void* frames[60];
+    backtrace_symbols_fd(frames, backtrace(frames, 60), STDERR_FILENO);
+    std::signal(signal, SIG_DFL);
+  });
   std::set_terminate([] {
     armed = -1;
     void* frames[60];
@@ -87,27 +161,43 @@ void tuttiFaultArm(int kind, long at, int allFromThere) {
   armed = -1;
   calls = 0;
   failAt = at;
+  failBytes = SIZE_MAX;
   onwards = allFromThere != 0;
+  armed = kind;
+}
+
+void tuttiFaultArmPath(int kind, uint64_t path, size_t bytes) {
+  armed = -1;
+  calls = 0;
+  failPath = path;
+  failBytes = bytes;
+  armed = kind;
+}
+
+/// Nothing fails: `into` learns by which ways there are calls.
+void tuttiFaultRecord(int kind, FaultPath* into) {
+  paths = into;
   armed = kind;
 }
 
 long tuttiFaultDisarm() {
   armed = -1;
+  paths = nullptr;
   return calls;
 }
 
-void* malloc(size_t bytes) { return fails(FaultKind::Allocation, ENOMEM) ? nullptr : __libc_malloc(bytes); }
+void* malloc(size_t bytes) { return fails(FaultKind::Allocation, ENOMEM, bytes) ? nullptr : __libc_malloc(bytes); }
 void* calloc(size_t n, size_t bytes) {
-  return fails(FaultKind::Allocation, ENOMEM) ? nullptr : __libc_calloc(n, bytes);
+  return fails(FaultKind::Allocation, ENOMEM, n * bytes) ? nullptr : __libc_calloc(n, bytes);
 }
 void* realloc(void* old, size_t bytes) {
-  return fails(FaultKind::Allocation, ENOMEM) ? nullptr : __libc_realloc(old, bytes);
+  return fails(FaultKind::Allocation, ENOMEM, bytes) ? nullptr : __libc_realloc(old, bytes);
 }
 void* aligned_alloc(size_t alignment, size_t bytes) {
-  return fails(FaultKind::Allocation, ENOMEM) ? nullptr : __libc_memalign(alignment, bytes);
+  return fails(FaultKind::Allocation, ENOMEM, bytes) ? nullptr : __libc_memalign(alignment, bytes);
 }
 int posix_memalign(void** out, size_t alignment, size_t bytes) {
-  if (fails(FaultKind::Allocation, ENOMEM)) return ENOMEM;
+  if (fails(FaultKind::Allocation, ENOMEM, bytes)) return ENOMEM;
   *out = __libc_memalign(alignment, bytes);
   return *out != nullptr ? 0 : ENOMEM;
 }

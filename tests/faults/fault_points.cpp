@@ -1,8 +1,13 @@
 // Two ranks come up, make calls and end, while the k-th allocation, socket, thread, ... of one of them fails: for every
-// k, until they get through without meeting it.
+// k, until they get through without meeting it; or the first by each way on which the program comes to one (its stack).
 //
-//   LD_PRELOAD=libfailing_calls.so fault_points [--stride N] [--most N] [--kind NAME] [--rank 0|1] [--only K]
-//   [--onwards]
+//   LD_PRELOAD=libfailing_calls.so fault_points [--calls NAME] [--stride N] [--most N] [--kind NAME] [--rank 0|1]
+//   [--only K] [--onwards] [--paths] [--way W] [--threads]
+//
+//   --calls    what they do: a name of faultCalls(); basic
+//   --paths    by ways instead of by numbers; a run without failures finds them.  --stride and --most go over these
+//   --way      of those the one that was printed as W; TUTTI_TEST_FAULT_TRACE=1 prints its stack
+//   --threads  both ranks in one process, for what works there alone; calls of both count
 //
 // Every point must end in success with right results, or on each rank in an error with a sentence; soon; with nothing
 // left behind.  Prints a row per kind and rank, and a line for every point that ended otherwise; exits with 1 then.
@@ -10,30 +15,33 @@
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
+#include <functional>
 #include <new>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "tests/faults/fault_calls.hpp"
 #include "tests/faults/kinds.hpp"
-#include "tutti/tutti.h"
+#include "tutti/parallel/base.h"
 
 using namespace tutti::test;
 
 namespace {
 
-constexpr int kTimeoutMs = 3000;
 constexpr unsigned kHangSeconds = 20;
-constexpr double kSoonMs = kTimeoutMs + 3000;
+constexpr double kSoonMs = kFaultTimeoutMs + 3000;
 
 using Clock = std::chrono::steady_clock;
 double msSince(Clock::time_point start) {
@@ -62,13 +70,40 @@ struct Point {
   int kind = 0;
   int rank = 0;
   long at = 0;
-  bool onwards = false;
+  uint64_t path = 0;  // instead of at
+  size_t bytes = 0;
+  FaultPath* record = nullptr;  // nothing fails
 };
 
-using Arm = void (*)(int, long, int);
-using Disarm = long (*)();
-Arm arm;
-Disarm disarm;
+/// What goes for all points.
+struct Run {
+  const FaultCalls* calls = nullptr;
+  bool onwards = false;
+  bool threads = false;
+};
+
+struct FailingCalls {
+  void (*arm)(int, long, int) = nullptr;
+  void (*armPath)(int, uint64_t, size_t) = nullptr;
+  void (*record)(int, FaultPath*) = nullptr;
+  long (*disarm)() = nullptr;
+
+  template <class Function>
+  static bool find(const char* name, Function* out) {
+    *out = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+    return *out != nullptr;
+  }
+  bool load() {
+    return find("tuttiFaultArm", &arm) && find("tuttiFaultArmPath", &armPath) && find("tuttiFaultRecord", &record) &&
+           find("tuttiFaultDisarm", &disarm);
+  }
+  void begin(const Point& point, const Run& run) const {
+    if (point.record != nullptr) return record(point.kind, point.record);
+    if (point.path != 0) return armPath(point.kind, point.path, point.bytes);
+    arm(point.kind, point.at, run.onwards ? 1 : 0);
+  }
+};
+FailingCalls failing;
 
 int entriesIn(const char* folder) {
   int n = 0;
@@ -79,37 +114,10 @@ int entriesIn(const char* folder) {
   return n;
 }
 
-/// Buffers are made before calls may fail.
-struct Buffers {
-  std::vector<float> in = std::vector<float>(100'000, 1.0F), out = std::vector<float>(200'000);
-};
-
 #define POINT_TRY(call)                                                 \
   do {                                                                  \
     if (const tuttiResult_t r_ = (call); r_ != tuttiSuccess) return r_; \
   } while (0)
-
-tuttiResult_t makeCalls(tuttiComm_t comm, int rank, Buffers& b, int* wrong) {
-  for (const size_t count : {size_t{2}, size_t{2}, size_t{5000}, size_t{100'000}}) {
-    POINT_TRY(tuttiAllReduce(b.in.data(), b.out.data(), count, tuttiFloat32, tuttiSum, comm, nullptr));
-    for (size_t i = 0; i < count; ++i) *wrong += b.out[i] != 2.0F;
-  }
-  POINT_TRY(tuttiAllGather(b.in.data(), b.out.data(), 1000, tuttiFloat32, comm, nullptr));
-  for (size_t i = 0; i < 2000; ++i) *wrong += b.out[i] != 1.0F;
-  float word = rank == 1 ? 5.0F : 0.0F, got = 0.0F;
-  POINT_TRY(tuttiBroadcast(&word, &word, 1, tuttiFloat32, 1, comm, nullptr));
-  POINT_TRY(tuttiGroupStart());
-  (void)tuttiSend(&word, 1, tuttiFloat32, 1 - rank, comm, nullptr);
-  (void)tuttiRecv(&got, 1, tuttiFloat32, 1 - rank, comm, nullptr);
-  POINT_TRY(tuttiGroupEnd());
-  *wrong += word != 5.0F || got != 5.0F;
-  tuttiComm_t half = nullptr;
-  POINT_TRY(tuttiCommSplit(comm, 0, -rank, &half, nullptr));
-  tuttiResult_t result = tuttiBarrier(half, nullptr);
-  if (result == tuttiSuccess) return tuttiCommDestroy(half);
-  (void)tuttiCommAbort(half);
-  return result;
-}
 
 tuttiResult_t makeId(int rank, Page& page) {
   tuttiResult_t result = tuttiSuccess;
@@ -121,18 +129,22 @@ tuttiResult_t makeId(int rank, Page& page) {
   return result;
 }
 
-/// One rank, from the id to the end.
-tuttiResult_t runRank(int rank, Page& page, Buffers& buffers, int* wrong) {
+/// One rank, from the id to the end.  begin: has calls fail from there on.
+tuttiResult_t runRank(int rank, const Run& run, Page& page, FaultBuffers& buffers, const std::function<void()>& begin) {
+  if (run.calls->fromTheStart) begin();
   POINT_TRY(makeId(rank, page));
   if (page.idReady < 0) return tuttiRemoteError;  // of rank 0 alone
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
-  config.timeoutMs = kTimeoutMs;
+  config.timeoutMs = kFaultTimeoutMs;
+  config.device = run.calls->cuda ? TUTTI_DEVICE_CUDA : TUTTI_DEVICE_HOST;
   tuttiComm_t comm = nullptr;
   tuttiResult_t result = tuttiCommInitRankConfig(&comm, 2, page.id, rank, &config);
+  if (!run.calls->fromTheStart) begin();
   if (result != tuttiSuccess) return result;
-  result = makeCalls(comm, rank, buffers, wrong);
+  result = run.calls->run(comm, rank, buffers, &page.ranks[rank].wrong);
   if (result == tuttiSuccess) return tuttiCommDestroy(comm);
-  const std::string why = tuttiGetLastError(nullptr);
+  const std::string why = std::max({std::string(tuttiGetLastError(nullptr)), std::string(tuttiGetLastError(comm)),
+                                    std::string(tuttiParallelGetLastError())});
   std::snprintf(page.ranks[rank].text, sizeof page.ranks[rank].text, "%s", why.c_str());
   (void)tuttiCommAbort(comm);
   return result;
@@ -149,31 +161,49 @@ int leftOver(const char* folder, int before) {
   return more;
 }
 
-[[noreturn]] void childMain(int rank, const Point& point, Page& page) {
-  ::alarm(kHangSeconds);
+/// begin: only for the rank whose calls fail.
+void playRank(int rank, const Run& run, Page& page, const std::function<void()>& begin) {
   Ended& ended = page.ranks[rank];
   // What threads keep for themselves: the C library ends a process that cannot have it.
   (void)tuttiGetLastError(nullptr);
+  (void)tuttiParallelGetLastError();
   (void)tuttiGroupStart();
   (void)tuttiGroupEnd();
-  Buffers buffers;
-  const int fds = entriesIn("/proc/self/fd"), threads = entriesIn("/proc/self/task");
+  const std::unique_ptr<FaultBuffers> buffers = run.calls->cuda ? makeCudaBuffers() : makeHostBuffers();
+  if (buffers == nullptr) return;
   const auto start = Clock::now();
-  if (point.rank == rank) arm(point.kind, point.at, point.onwards ? 1 : 0);
-  ended.code = runRank(rank, page, buffers, &ended.wrong);
+  ended.code = runRank(rank, run, page, *buffers, begin);
   ended.ms = msSince(start);
-  if (point.rank == rank) ended.calls = disarm();
   if (ended.code != tuttiSuccess && ended.text[0] == 0 && page.idReady >= 0) {
     std::snprintf(ended.text, sizeof ended.text, "%s", tuttiGetLastError(nullptr));
   }
-  // A rendezvous that not all have reached, or whose links have broken, stays open for those who may yet come.
+  ended.done = 1;
+}
+
+[[noreturn]] void processMain(int rank, const Run& run, const Point& point, Page& page) {
+  ::alarm(kHangSeconds);
+  Ended& ended = page.ranks[rank];
+  const int fds = entriesIn("/proc/self/fd"), threads = entriesIn("/proc/self/task");
+  const auto begin = [&] {
+    if (rank == point.rank) failing.begin(point, run);
+  };
+  if (run.threads) {
+    std::thread other([&] { playRank(1, run, page, [] {}); });
+    playRank(0, run, page, begin);
+    other.join();
+  } else {
+    playRank(rank, run, page, begin);
+  }
+  if (point.rank == rank) ended.calls = failing.disarm();
+  // A rendezvous that not all have reached, or whose links have broken, stays open for those who may yet come.  A
+  // device's own threads and memory stay, too.
   const auto kind = static_cast<FaultKind>(point.kind);
   const bool broken = kind == FaultKind::Send || kind == FaultKind::Receive;
-  if (rank != 0 || (ended.code == tuttiSuccess && !broken)) {
+  const bool wellBoth = page.ranks[0].code == tuttiSuccess && page.ranks[1].code == tuttiSuccess;
+  if (!run.calls->cuda && (run.threads ? wellBoth : rank != 0 || (ended.code == tuttiSuccess && !broken))) {
     ended.leftThreads = leftOver("/proc/self/task", threads);
     ended.leftFds = leftOver("/proc/self/fd", fds);
   }
-  ended.done = 1;
   ::_exit(0);
 }
 
@@ -196,25 +226,44 @@ std::string complaint(const Ended& ended, int status, bool idMade) {
   return "";
 }
 
-/// Whether the point was met.
-bool runPoint(const Point& point, Page& page, Row* row, bool tell) {
+/// Both ranks, to their ends; the status of each one's process.
+std::array<int, 2> runRanks(const Run& run, const Point& point, Page& page) {
   page.~Page();
   std::memset(static_cast<void*>(&page), 0, sizeof page);
   new (&page) Page{};
-  pid_t children[2];
   std::fflush(nullptr);
-  for (int rank = 0; rank < 2; ++rank) {
+  pid_t children[2];
+  const int nProcesses = run.threads ? 1 : 2;
+  for (int rank = 0; rank < nProcesses; ++rank) {
     children[rank] = ::fork();
-    if (children[rank] == 0) childMain(rank, point, page);
+    if (children[rank] == 0) processMain(rank, run, point, page);
   }
-  int statuses[2] = {-1, -1};
-  for (int rank = 0; rank < 2; ++rank) {
-    while (::waitpid(children[rank], &statuses[rank], 0) < 0 && errno == EINTR) {
+  std::array<int, 2> statuses = {-1, -1};
+  for (int rank = 0; rank < nProcesses; ++rank) {
+    while (::waitpid(children[rank], &statuses[static_cast<size_t>(rank)], 0) < 0 && errno == EINTR) {
     }
     if (rank == 0 && page.idReady == 0) page.idReady = -1;  // it ended before
   }
+  if (run.threads) statuses[1] = statuses[0];
+  return statuses;
+}
+
+std::string nameOf(const Point& point) {
+  char text[80];
+  const char* const kind = kFaultNames[static_cast<size_t>(point.kind)];
+  if (point.path == 0) {
+    std::snprintf(text, sizeof text, "%s %ld", kind, point.at);
+  } else {
+    std::snprintf(text, sizeof text, "%s by way %016llx", kind, static_cast<unsigned long long>(point.path));
+  }
+  return text;
+}
+
+/// Whether the point was met.
+bool runPoint(const Run& run, const Point& point, Page& page, Row* row, bool tell) {
+  const std::array<int, 2> statuses = runRanks(run, point, page);
   const Ended& armed = page.ranks[point.rank];
-  const bool met = armed.done != 1 || armed.calls >= point.at;
+  const bool met = armed.done != 1 || armed.calls >= (point.path != 0 ? 1 : point.at);
   if (!met) return false;
   ++row->points;
   const bool succeeded = page.ranks[0].code == tuttiSuccess && page.ranks[1].code == tuttiSuccess;
@@ -223,69 +272,126 @@ bool runPoint(const Point& point, Page& page, Row* row, bool tell) {
   for (int rank = 0; rank < 2; ++rank) {
     const Ended& ended = page.ranks[rank];
     row->slowestMs = std::max(row->slowestMs, ended.ms);
-    const std::string why = complaint(ended, statuses[rank], page.idReady == 1);
+    const std::string why = complaint(ended, statuses[static_cast<size_t>(rank)], page.idReady == 1);
     bad = bad || !why.empty();
-    if (!why.empty() || tell) {
-      std::printf("%s %ld of rank %d: rank %d %s (%d, %.0f ms: %s)\n", kFaultNames[static_cast<size_t>(point.kind)],
-                  point.at, point.rank, rank, why.empty() ? "is well" : why.c_str(), ended.code, ended.ms, ended.text);
-    }
+    if (why.empty() && !tell) continue;
+    std::printf("%s of rank %d: rank %d %s (%d, %.0f ms: %s)\n", nameOf(point).c_str(), point.rank, rank,
+                why.empty() ? "is well" : why.c_str(), ended.code, ended.ms, ended.text);
   }
   row->bad += bad;
   return true;
 }
 
+/// The ways by which this rank comes to calls of the kind, in a run in which none fails.
+std::vector<Point> waysOf(const Run& run, int kind, int rank, FaultPath* paths, Page& page) {
+  std::memset(static_cast<void*>(paths), 0, kMostFaultPaths * sizeof *paths);
+  Point recording{.kind = kind, .rank = rank};
+  recording.record = paths;
+  (void)runRanks(run, recording, page);
+  std::vector<Point> ways;
+  for (size_t i = 0; i < kMostFaultPaths; ++i) {
+    if (paths[i].stack == 0 || paths[i].foreign) continue;
+    ways.push_back({.kind = kind, .rank = rank, .path = paths[i].stack, .bytes = paths[i].bytes});
+  }
+  return ways;
+}
+
+/// What to go over, and how to say it.
+struct Options {
+  long stride = 1, most = 1'000'000, only = 0;
+  uint64_t onlyWay = 0;
+  int onlyRank = -1;
+  bool paths = false;
+  std::string kind;
+};
+
+void runKind(const Run& run, const Options& o, int kind, int rank, FaultPath* paths, Page& page, Row* row) {
+  if (!o.paths) {
+    int missed = 0;  // how many calls there are differs from run to run
+    for (long at = o.only > 0 ? o.only : 1; at <= o.most && missed < 2; at += o.stride) {
+      missed = runPoint(run, {.kind = kind, .rank = rank, .at = at}, page, row, o.only > 0) ? 0 : missed + 1;
+      if (o.only > 0) break;
+    }
+    return;
+  }
+  const std::vector<Point> ways = waysOf(run, kind, rank, paths, page);
+  long gone = 0;
+  for (size_t i = 0; i < ways.size() && gone < o.most; i += static_cast<size_t>(o.stride), ++gone) {
+    if (o.onlyWay == 0 || ways[i].path == o.onlyWay) (void)runPoint(run, ways[i], page, row, o.onlyWay != 0);
+  }
+}
+
+template <class T>
+T* shared(size_t n) {
+  void* const memory = ::mmap(nullptr, n * sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) std::abort();
+  return static_cast<T*>(memory);
+}
+
+/// Stacks are to be the same numbers in every run.
+void keepAddresses(char** argv) {
+  const int now = ::personality(0xffffffff);
+  if (now < 0 || (now & ADDR_NO_RANDOMIZE) != 0) return;
+  if (::personality(static_cast<unsigned long>(now) | ADDR_NO_RANDOMIZE) >= 0) (void)::execv("/proc/self/exe", argv);
+}
+
+bool readOptions(int argc, char** argv, Run* run, Options* o) {
+  std::string calls = "basic";
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag == "--onwards" || flag == "--paths" || flag == "--threads") {
+      (flag == "--onwards" ? run->onwards : flag == "--paths" ? o->paths : run->threads) = true;
+      continue;
+    }
+    const char* value = i + 1 < argc ? argv[++i] : "";
+    if (flag == "--stride")
+      o->stride = std::max(1L, std::atol(value));
+    else if (flag == "--most")
+      o->most = std::atol(value);
+    else if (flag == "--only")
+      o->only = std::atol(value);
+    else if (flag == "--way")
+      o->onlyWay = std::strtoull(value, nullptr, 16);
+    else if (flag == "--rank")
+      o->onlyRank = std::atoi(value);
+    else if (flag == "--kind")
+      o->kind = value;
+    else if (flag == "--calls")
+      calls = value;
+    else
+      return std::fprintf(stderr, "what is %s? see the head of fault_points.cpp\n", flag.c_str()), false;
+  }
+  for (const FaultCalls& one : faultCalls()) {
+    if (calls == one.name) run->calls = &one;
+  }
+  if (run->calls == nullptr) std::fprintf(stderr, "no calls of name %s: see fault_calls.cpp\n", calls.c_str());
+  return run->calls != nullptr;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  long stride = 1, most = 1'000'000, only = 0;
-  int onlyRank = -1;
-  bool onwards = false, tell = false;
-  std::string kind;
-  for (int i = 1; i < argc; ++i) {
-    const std::string flag = argv[i];
-    const char* value = i + 1 < argc ? argv[i + 1] : "";
-    if (flag == "--onwards") {
-      onwards = true;
-      continue;
-    }
-    if (flag == "--stride")
-      stride = std::max(1L, std::atol(value));
-    else if (flag == "--most")
-      most = std::atol(value);
-    else if (flag == "--only")
-      only = std::atol(value);
-    else if (flag == "--rank")
-      onlyRank = std::atoi(value);
-    else if (flag == "--kind")
-      kind = value;
-    else
-      return std::fprintf(stderr, "what is %s? see the head of fault_points.cpp\n", argv[i]), 2;
-    ++i;
-  }
-  arm = reinterpret_cast<Arm>(dlsym(RTLD_DEFAULT, "tuttiFaultArm"));
-  disarm = reinterpret_cast<Disarm>(dlsym(RTLD_DEFAULT, "tuttiFaultDisarm"));
-  if (arm == nullptr || disarm == nullptr) return std::fprintf(stderr, "LD_PRELOAD libfailing_calls.so\n"), 2;
-  void* const memory = ::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return 2;
-  Page& page = *new (memory) Page{};
-  tell = only > 0;
+  Run run;
+  Options o;
+  if (!readOptions(argc, argv, &run, &o)) return 2;
+  if (!failing.load()) return std::fprintf(stderr, "LD_PRELOAD libfailing_calls.so\n"), 2;
+  if (o.paths) keepAddresses(argv);
+  Page& page = *new (shared<Page>(1)) Page{};
+  auto* const paths = shared<FaultPath>(kMostFaultPaths);
   const char* transports = std::getenv("TUTTI_TRANSPORTS");
   const int shmBefore = entriesIn("/dev/shm");
   long points = 0, bad = 0;
-  std::printf("%-8s %-11s %4s %7s %9s %7s %4s %10s\n", "over", "fails", "rank", "points", "success", "errors", "bad",
-              "slowest ms");
+  std::printf("%-8s %-11s %-11s %4s %7s %9s %7s %4s %10s\n", "over", "calls", "fails", "rank", "points", "success",
+              "errors", "bad", "slowest ms");
   for (size_t k = 0; k < kFaultNames.size(); ++k) {
-    if (!kind.empty() && kind != kFaultNames[k]) continue;
-    for (int rank = 0; rank < 2; ++rank) {
-      if (onlyRank >= 0 && rank != onlyRank) continue;
+    if (!o.kind.empty() && o.kind != kFaultNames[k]) continue;
+    for (int rank = 0; rank < (run.threads ? 1 : 2); ++rank) {
+      if (o.onlyRank >= 0 && rank != o.onlyRank) continue;
       Row row;
-      int missed = 0;  // how many calls there are differs from run to run
-      for (long at = only > 0 ? only : 1; at <= most && missed < 2; at += stride) {
-        missed = runPoint({static_cast<int>(k), rank, at, onwards}, page, &row, tell) ? 0 : missed + 1;
-        if (only > 0) break;
-      }
-      std::printf("%-8s %-11s %4d %7ld %9ld %7ld %4ld %10.0f\n", transports != nullptr ? transports : "all",
-                  kFaultNames[k], rank, row.points, row.succeeded, row.refused, row.bad, row.slowestMs);
+      runKind(run, o, static_cast<int>(k), rank, paths, page, &row);
+      std::printf("%-8s %-11s %-11s %4d %7ld %9ld %7ld %4ld %10.0f\n", transports != nullptr ? transports : "all",
+                  run.calls->name, kFaultNames[k], rank, row.points, row.succeeded, row.refused, row.bad,
+                  row.slowestMs);
       points += row.points;
       bad += row.bad;
     }

@@ -4,8 +4,10 @@
 #include <sys/eventfd.h>
 
 #include <cerrno>
-#include <system_error>
+#include <exception>
 #include <utility>
+
+#include "src/base/caught.hpp"
 
 namespace tutti::cuda {
 namespace {
@@ -40,7 +42,7 @@ Status CallBacks::start() {
   TUTTI_TRY(add(epoll_, end_.descriptor(), kEnd));
   try {
     thread_ = std::thread([this] { listen(); });
-  } catch (const std::system_error& error) {
+  } catch (const std::exception& error) {
     return systemError("cannot start a thread that closes memory of others: ", error.what());
   }
   return {};
@@ -68,7 +70,12 @@ void CallBacks::listen() const {
     for (int i = 0; i < rung; ++i) {
       if (events[i].data.u64 == kEnd) return;
     }
-    if (rung > 0) heard_();
+    if (rung <= 0) continue;
+    // What memory is missing for is tried again at the next ring.
+    (void)caught([this]() -> Status {
+      heard_();
+      return {};
+    });
   }
 }
 

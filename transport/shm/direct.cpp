@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <string>
 
+#include "src/base/caught.hpp"
+
 namespace tutti::shm {
 namespace {
 
@@ -16,7 +18,11 @@ std::string keyOf(const AllocationId& id) { return cat("mem:", toHex(&id, sizeof
 }  // namespace
 
 AllocationExchange::~AllocationExchange() {
-  for (const auto& [id, fd] : served_) exchange_.unserve(keyOf(id));
+  // Without memory for its key a descriptor stays there until the communicator goes.
+  (void)caught([this]() -> Status {
+    for (const auto& [id, fd] : served_) exchange_.unserve(keyOf(id));
+    return {};
+  });
 }
 
 Status AllocationExchange::serve(const AllocationId& id) {

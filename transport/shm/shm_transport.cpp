@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "src/base/caught.hpp"
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
 #include "transport/shm/board.hpp"
@@ -46,7 +47,13 @@ class ShmTransport final : public Transport {
         exchange_(exchange),
         allocations_(exchange),
         sleeper_(segment_) {}
-  ~ShmTransport() override { exchange_.unserve(keyOf(segment_->id())); }
+  ~ShmTransport() override {
+    // Without memory for its key the segment stays there until the communicator goes.
+    (void)caught([this]() -> Status {
+      exchange_.unserve(keyOf(segment_->id()));
+      return {};
+    });
+  }
 
   std::string_view name() const override { return "shm"; }
   Result<LinkProfile> reach(const PeerInfo& self, const PeerInfo& peer) const override {

@@ -113,7 +113,7 @@ void CudaExecutor::retire(std::unique_ptr<Executor> self) {
   (void)self.release();
   try {
     std::thread(finish).detach();
-  } catch (const std::system_error& error) {
+  } catch (const std::exception& error) {
     TUTTI_WARN("cuda", "memory of an aborted communicator is never freed, as no thread can wait for its streams: ",
                error.what());
   }

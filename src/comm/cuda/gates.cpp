@@ -1,7 +1,7 @@
 #include "src/comm/cuda/gates.hpp"
 
+#include <exception>
 #include <map>
-#include <system_error>
 #include <thread>
 
 namespace tutti {
@@ -30,7 +30,7 @@ void DeviceGates::open() {
       const std::lock_guard running(gates->mutex_);
       gates->runPutOff();
     }).detach();
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {
     // The next gate that opens, or task that comes, has them run.
   }
 }

@@ -78,6 +78,7 @@ Status Control::Impl::aborted() const {
 
 Status Control::Impl::comeUp(Deadline deadline, const std::function<Status()>& whyAborted) {
   Visit visit(io);
+  if (io.outOfMemory) return noMemory();
   io.fds->admit(request.commId, request.secret);
   member = io.bootstrap->join(request);
   const auto up = [this] { return io.bootstrap->up(member); };
@@ -158,9 +159,11 @@ Result<std::vector<std::string>> Control::Impl::gather(std::string blob, Deadlin
                                                        const std::function<void()>& meanwhile) {
   Visit visit(io);
   BootstrapNode& bootstrap = *io.bootstrap;
-  if (bootstrap.failure(member)) return failure();
+  if (bootstrap.failure(member) || io.outOfMemory) return failure();
   const uint64_t n = bootstrap.allGather(member, std::move(blob));
-  const auto over = [&] { return bootstrap.gathered(member, n) != nullptr || bootstrap.failure(member); };
+  const auto over = [&] {
+    return bootstrap.gathered(member, n) != nullptr || bootstrap.failure(member) || io.outOfMemory;
+  };
   while (meanwhile && !over() && !deadline.passed()) {
     visit.apart(meanwhile);
     if (!over()) visit.wait(std::min(deadline.ns(), nowNs() + kMeanwhileNs));
@@ -179,6 +182,7 @@ Result<Decision> Control::agree(const Vote& vote, Among among, Deadline deadline
   Visit visit(impl_->io);
   BootstrapNode& bootstrap = *impl_->io.bootstrap;
   const Agreement& agreement = bootstrap.agreement(impl_->member);
+  if (impl_->io.outOfMemory) return noMemory();
   if (among == Among::All && bootstrap.failure(impl_->member)) return impl_->failure();
   const auto ended = [&] { return agreement.decided().epoch != impl_->agreedEpoch || agreement.excludedBy() >= 0; };
   if (!ended()) bootstrap.vote(impl_->member, vote);
@@ -197,6 +201,7 @@ Result<Decision> Control::agree(const Vote& vote, Among among, Deadline deadline
 }
 
 Status Control::Impl::awaitDecision(Visit* visit, Deadline deadline, const std::atomic<uint32_t>* stop) {
+  if (io.outOfMemory) return noMemory();
   if (stop != nullptr && stop->load(std::memory_order_relaxed) != 0) return aborted();
   if (deadline.passed()) {
     return timeoutError("rank ", request.rank, " of ", request.nRanks,

@@ -149,6 +149,7 @@ void Session::Impl::giveUp() {
       return {};
     });
   }
+  network->setMachine(&deaf);
   changed.notify_all();
   pauseBetweenLooks();  // it may be so for long
 }
@@ -161,7 +162,7 @@ void Session::Impl::onTimers() {
   fds->onTimer();
   if (placeSecret != nullptr) placeSecret->onTimer();
   for (Control::Impl* control : controls) control->onTimer();
-  if (bootstrap->nextTimerNs() <= nowNs()) bootstrap->onTimer();
+  if (!outOfMemory && bootstrap->nextTimerNs() <= nowNs()) bootstrap->onTimer();
   network->deliver();
   news = false;
   for (Control::Impl* control : controls) {
@@ -172,7 +173,8 @@ void Session::Impl::onTimers() {
 }
 
 int64_t Session::Impl::nextTimerNs() const {
-  int64_t next = std::min({network->nextTimerNs(), fds->nextTimerNs(), bootstrap->nextTimerNs(), endNs});
+  int64_t next = std::min({network->nextTimerNs(), fds->nextTimerNs(), endNs});
+  if (!outOfMemory) next = std::min(next, bootstrap->nextTimerNs());
   if (placeSecret != nullptr) next = std::min(next, placeSecret->nextTimerNs());
   for (const Control::Impl* control : controls) next = std::min(next, control->nextTimerNs());
   return next;

@@ -1,4 +1,6 @@
 // What the API answers when it is used wrongly, and when ranks disagree.
+#include <malloc.h>
+
 #include <catch2/catch.hpp>
 #include <chrono>
 
@@ -104,6 +106,25 @@ TEST_CASE("use after destroy has an answer") {
   CHECK(tuttiAllReduce(&x, &x, 1, tuttiFloat32, tuttiSum, comm, nullptr) == tuttiInvalidArgument);
   CHECK(std::string(tuttiGetLastError(comm)).find("destroyed") != std::string::npos);
   CHECK(tuttiCommDestroy(comm) == tuttiInvalidArgument);
+}
+
+// What the C library says is held; sanitizers have an allocator of their own, of which it knows nothing.
+TEST_CASE("handles of communicators that are gone take no memory for ever") {
+  CHECK(onRanks(1, [](const Rank& r) -> std::string {
+          const auto makeAndDestroy = [&](int times) -> std::string {
+            for (int i = 0; i < times; ++i) {
+              tuttiComm_t child = nullptr;
+              RANK_TRY(tuttiCommSplit(r.comm, 0, 0, &child, nullptr));
+              RANK_TRY(tuttiCommDestroy(child));
+            }
+            return "";
+          };
+          if (std::string why = makeAndDestroy(300); !why.empty()) return why;
+          const size_t before = mallinfo2().uordblks;
+          if (std::string why = makeAndDestroy(300); !why.empty()) return why;
+          const auto more = static_cast<long>(mallinfo2().uordblks) - static_cast<long>(before);
+          return more < 20'000 ? "" : "300 communicators have left " + std::to_string(more) + " bytes";
+        }) == "");
 }
 
 TEST_CASE("with a bad call in a group nothing of the group is started") {
