@@ -9,6 +9,7 @@
 #include "src/base/caught.hpp"
 #include "src/base/clock.hpp"
 #include "src/exec/time_slice.hpp"
+#include "src/exec/turn_cost.hpp"
 
 namespace tutti {
 namespace {
@@ -20,7 +21,8 @@ constexpr int kPausesPerLook = 64;
 // a core takes to come back.
 constexpr int64_t kAwakeNs = 2'000'000;
 // Where ranks share cores they yield instead of spinning: counted, too, for one slice of another program would use up
-// any time that is short enough.  Alone on the core these take some 0.2 ms.
+// any time that is short enough.  Alone on the core these take some 0.2 ms.  Beside other programs waits sleep sooner,
+// by what yields cost (turn_cost.hpp).
 constexpr int kYieldsBeforeSleep = 1000;
 constexpr int kYieldsPerClock = 32;
 // A look at every socket costs a system call each, so it is not for the shortest waits: only from this round on.
@@ -44,6 +46,10 @@ void pauseCpu() {
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
+}
+
+void askForIdle(TurnCost* turns, int64_t nowNs) {
+  if (turns->wantsIdle(nowNs)) turns->idle(coreIdle(), nowNs);
 }
 
 }  // namespace
@@ -176,6 +182,7 @@ void Drive::round(bool looksSoon) {
     stayAwake();
     rounds_ = 0;
     yields_ = 0;
+    yieldedNs_ = 0;
     idleNs_ = 0;
     moved_ = true;
     if (++moves_ % (several ? kMovesPerLookOfSeveral : kMovesPerLook) != 0) return;
@@ -200,10 +207,20 @@ bool Drive::wait(bool looksSoon) {
     pauseCpu();
     return rounds_ % kPausesPerLook == 0;
   }
-  const bool mayYield = yields_ < patience_.yields || idleNs_ < patience_.awakeNs;
-  if (!mayYield && sleep(looksSoon)) return true;
+  if (!mayYield() && sleep(looksSoon)) return true;
   yield();
   return rounds_ % kYieldsPerClock == 0;
+}
+
+bool Drive::mayYield() const {
+  if (yields_ >= patience_.yields && idleNs_ >= patience_.awakeNs) return false;
+  if (patience_.yields == 0) return true;  // no business of the load
+  TurnCost& turns = turnCostOfThread();
+  if (turns.state() == TurnCost::State::Alone) return true;
+  if (turns.state() == TurnCost::State::Beside) return yieldedNs_ < TurnCost::kWakeUpNs;
+  const int64_t now = nowNs();
+  askForIdle(&turns, now);
+  return turns.state() != TurnCost::State::Dear || turns.triesAgain(now);
 }
 
 void Drive::yield() {
@@ -213,7 +230,17 @@ void Drive::yield() {
   if (!policy.spin && asked != policy.sliceUs) [[unlikely]]
     shortenTimeSlice(asked = policy.sliceUs);
   ++yields_;
+  TurnCost& turns = turnCostOfThread();
+  if (patience_.yields == 0 || !turns.samples()) {
+    sched_yield();
+    return;
+  }
+  const int64_t before = nowNs();
   sched_yield();
+  const int64_t after = nowNs();
+  yieldedNs_ += after - before;
+  turns.sample(after - before, after);
+  askForIdle(&turns, after);
 }
 
 // The first sleeper that there is sleeps; the others are covered by the bound on the sleep.

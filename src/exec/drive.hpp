@@ -1,7 +1,8 @@
 // Drives tasks on the calling thread until all are done, waiting as the machine's load allows.
 //
 // Waiting: spin with pause, then give the core away (sched_yield), then sleep until a peer rings.  With more ranks than
-// cores spinning only keeps the awaited rank from running, so it is left out.  A communicator may ask for one of these
+// cores spinning only keeps the awaited rank from running, so it is left out; and beside other programs, which take a
+// slice of the core when it is given away, yielding is (turn_cost.hpp).  A communicator may ask for one of these
 // alone; where several are driven together, the one that leaves the core soonest decides.  Every wait looks at the
 // abort word and at the deadline, which counts from the task's own last progress, and not while the process itself is
 // stopped.  Nothing blocks: a task whose verdict is awaited holds up no other.
@@ -113,6 +114,7 @@ class Drive {
   void letGo();
   void adapt();
   bool wait(bool looksSoon);
+  bool mayYield() const;
   bool sleep(bool looksSoon);
   void yield();
   void look();
@@ -127,7 +129,7 @@ class Drive {
     static constexpr int64_t kForEver = INT64_MAX;
     int64_t spinNs = kForEver;
     int64_t awakeNs = kForEver;  // spinning or yielding
-    int64_t yields = 0;          // as many at least before it sleeps
+    int64_t yields = 0;          // as many at least before it sleeps, unless others keep the core busy (turn_cost.hpp)
   } patience_;
   static Patience patienceOf(const WaitPolicy& policy);
   friend Result<Progress> stepBriefly(Task& task, TaskOwner& owner, const WaitPolicy& policy);
@@ -137,6 +139,7 @@ class Drive {
   int64_t idleNs_ = 0;
   uint64_t rounds_ = 0;
   int64_t yields_ = 0;
+  int64_t yieldedNs_ = 0;        // what those that were timed have cost
   std::mutex sleeping_;          // guards the next
   Sleeper* prepared_ = nullptr;  // peers have been told to ring; changed by the driving thread alone
 };

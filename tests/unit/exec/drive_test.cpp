@@ -123,7 +123,6 @@ TEST_CASE("a wait stays awake for as long as its communicator wants") {
     int64_t awakeNs;  // at least; -1: it never sleeps
   };
   const auto row = GENERATE(values<Row>({{TUTTI_WAIT_AUTO, true, -1, 2 * kMs},
-                                         {TUTTI_WAIT_AUTO, false, -1, 2 * kMs},
                                          {TUTTI_WAIT_SPIN, false, -1, -1},
                                          {TUTTI_WAIT_SPIN, true, 0, -1},
                                          {TUTTI_WAIT_YIELD, true, -1, -1},

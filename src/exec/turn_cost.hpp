@@ -1,0 +1,74 @@
+// What it costs a thread to hand its core on, measured as it yields, and what follows for its waits.
+//
+// Ranks that share a core hand it on in less than a microsecond, and a core that is left idle comes back late; so alone
+// on a machine they yield, and sleep only after long.  Beside a program that never waits a yield costs a slice of that
+// program's time, which is milliseconds: every time where it is of the ranks' session, seldom where it is of another.
+// A core that others keep busy does not go idle, so a rank that sleeps is woken at once.
+//
+// A thread finds out by timing one yield of a few.  Alone: nothing has cost a slice for long.  Beside: yields have, now
+// and then; a wait that goes on sleeps as soon as its yields have cost what a wake-up does.  Dear: most yields have;
+// waits sleep at once, until a while later a few yields are tried again.  Another rank that works for as long looks the
+// same; but then the core is idle while ranks sleep, and the system tells.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace tutti {
+
+/// One thread.  Times are those of nowNs().
+class TurnCost {
+ public:
+  enum class State : uint8_t { Alone, Beside, Dear };
+  State state() const { return state_; }
+
+  /// Whether the yield that comes is to be timed.
+  bool samples() { return state_ != State::Alone || ++yields_ % kYieldsPerSample == 0; }
+  /// A yield that was timed has ended at nowNs after costNs.
+  void sample(int64_t costNs, int64_t nowNs);
+  /// Where yields are dear: whether it is time to try some, which is then the state Beside.  Dear yields are not made,
+  /// so that nothing else would say that they have become cheap.
+  bool triesAgain(int64_t nowNs);
+
+  /// How long a core has been idle since the machine started.
+  struct Idle {
+    int core = 0;
+    int64_t ns = 0;
+  };
+  /// Whether it is time to say that of this thread's core.
+  bool wantsIdle(int64_t nowNs) const { return state_ != State::Alone && nowNs >= nextIdleNs_; }
+  /// nothing: the system does not tell, and the core is taken for busy.
+  void idle(const std::optional<Idle>& now, int64_t nowNs);
+
+  /// A yield of so much was a slice of another program: kernels give 1.4 ms and more.
+  static constexpr int64_t kSliceNs = 1'000'000;
+  /// What a wake-up on a busy core costs.
+  static constexpr int64_t kWakeUpNs = 30'000;
+  static constexpr uint32_t kYieldsPerSample = 16;
+  /// What was found holds for so long, and for twice as long each time that it is found again.
+  static constexpr int64_t kLeastPeriodNs = 100'000'000, kMostPeriodNs = 1'600'000'000;
+  /// A core is looked at for so long; idle for more than a part of it, it is kept busy by nobody, and for a time, twice
+  /// as long each time, nothing is made of slices.  The system counts in hundredths of a second.
+  static constexpr int64_t kWindowNs = 100'000'000, kMostIdlePart = 6;
+  static constexpr int64_t kLeastDoubtNs = 1'600'000'000, kMostDoubtNs = 12'800'000'000;
+
+ private:
+  void becomeDear(int64_t nowNs);
+
+  State state_ = State::Alone;
+  uint32_t yields_ = 0;
+  uint8_t recent_ = 0;  // the last yields, the latest in bit 0: whether it cost a slice
+  int64_t untilNs_ = 0;
+  int64_t periodNs_ = kLeastPeriodNs;
+  std::optional<Idle> from_;  // at the start of the window
+  int64_t fromNs_ = 0, nextIdleNs_ = 0;
+  int64_t doubtNs_ = kLeastDoubtNs, trustNs_ = 0;  // the next doubt; when slices count again
+};
+
+/// That of the calling thread.
+TurnCost& turnCostOfThread();
+
+/// Of the core that the calling thread is on, from /proc/stat; nothing where it cannot be read.
+std::optional<TurnCost::Idle> coreIdle();
+
+}  // namespace tutti

@@ -1,0 +1,206 @@
+// What yields cost, and when a wait sleeps instead.
+#include "src/exec/turn_cost.hpp"
+
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "src/base/clock.hpp"
+#include "src/exec/drive.hpp"
+
+using namespace tutti;
+using State = TurnCost::State;
+
+namespace {
+
+constexpr int64_t kCheapNs = 700, kSliceOfOtherNs = 3 * kMs;
+
+/// A clock and a thread that yields.
+struct Yielder {
+  TurnCost turns;
+  int64_t nowNs = 1;
+  int timed = 0;
+  void yield(int64_t costNs) {
+    const bool samples = turns.samples();
+    nowNs += costNs;
+    if (!samples) return;
+    ++timed;
+    turns.sample(costNs, nowNs);
+  }
+  void yield(int times, int64_t costNs) {
+    for (int i = 0; i < times; ++i) yield(costNs);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("alone on its core a thread times a few of its yields, and nothing follows") {
+  Yielder y;
+  y.yield(4000, kCheapNs);
+  CHECK(y.turns.state() == State::Alone);
+  CHECK(y.timed == 4000 / static_cast<int>(TurnCost::kYieldsPerSample));
+}
+
+TEST_CASE("what another rank does in its turn is no slice of another program") {
+  Yielder y;
+  y.yield(100, TurnCost::kSliceNs - 1);
+  CHECK(y.turns.state() == State::Alone);
+}
+
+TEST_CASE(
+    "a yield that costs a slice now and then means another session's program, until it has been gone for a while") {
+  Yielder y;
+  y.yield(static_cast<int>(TurnCost::kYieldsPerSample) - 1, kCheapNs);
+  y.yield(1, kSliceOfOtherNs);  // this one is timed
+  REQUIRE(y.turns.state() == State::Beside);
+  y.yield(100, kCheapNs);
+  CHECK(y.turns.state() == State::Beside);
+  y.yield(1, kSliceOfOtherNs);  // seldom: it stays cheap on the average
+  CHECK(y.turns.state() == State::Beside);
+  y.nowNs += TurnCost::kLeastPeriodNs;
+  y.yield(1, kCheapNs);
+  CHECK(y.turns.state() == State::Alone);
+}
+
+TEST_CASE("yields that cost a slice each are dear, and tried again ever more seldom") {
+  Yielder y;
+  y.yield(TurnCost::kYieldsPerSample + 1, kSliceOfOtherNs);
+  REQUIRE(y.turns.state() == State::Dear);
+  int64_t last = 0;
+  for (int64_t period = TurnCost::kLeastPeriodNs; period < TurnCost::kMostPeriodNs; period *= 2) {
+    CHECK(!y.turns.triesAgain(y.nowNs + period - 1));
+    CHECK(y.turns.state() == State::Dear);
+    y.nowNs += period;
+    CHECK(y.turns.triesAgain(y.nowNs));
+    CHECK(y.turns.state() == State::Beside);
+    y.yield(2, kSliceOfOtherNs);  // both timed
+    REQUIRE(y.turns.state() == State::Dear);
+    last = period;
+  }
+  CHECK(2 * last == TurnCost::kMostPeriodNs);
+  for (int i = 0; i < 3; ++i) {  // and then no more seldom than that
+    y.nowNs += TurnCost::kMostPeriodNs;
+    CHECK(y.turns.triesAgain(y.nowNs));
+    y.yield(2, kSliceOfOtherNs);
+    REQUIRE(y.turns.state() == State::Dear);
+  }
+  y.nowNs += TurnCost::kMostPeriodNs;
+  CHECK(y.turns.triesAgain(y.nowNs));
+  y.yield(20, kCheapNs);  // the program has ended
+  y.nowNs += TurnCost::kLeastPeriodNs;
+  y.yield(1, kCheapNs);
+  CHECK(y.turns.state() == State::Alone);
+}
+
+TEST_CASE("slices on a core that is idle while ranks sleep were other ranks' work, and count for nothing for a while") {
+  Yielder y;
+  const auto slices = [&] { y.yield(TurnCost::kYieldsPerSample + 1, kSliceOfOtherNs); };
+  // A window in which the core is idle for a part of the time.
+  const auto windowOf = [&](int64_t idleNs) {
+    REQUIRE(y.turns.wantsIdle(y.nowNs));
+    y.turns.idle(TurnCost::Idle{1, 5 * kMs}, y.nowNs);
+    CHECK(!y.turns.wantsIdle(y.nowNs + TurnCost::kWindowNs - 1));
+    y.nowNs += TurnCost::kWindowNs;
+    y.turns.idle(TurnCost::Idle{1, 5 * kMs + idleNs}, y.nowNs);
+  };
+  slices();
+  windowOf(10 * kMs);
+  CHECK(y.turns.state() == State::Dear);  // nearly always busy
+  y.nowNs += TurnCost::kWindowNs;
+  windowOf(40 * kMs);
+  CHECK(y.turns.state() == State::Alone);
+  for (int64_t doubt = TurnCost::kLeastDoubtNs; doubt <= TurnCost::kMostDoubtNs / 2; doubt *= 2) {
+    const int64_t end = y.nowNs + doubt;
+    slices();
+    CHECK(y.turns.state() == State::Alone);
+    y.nowNs = end;
+    slices();
+    REQUIRE(y.turns.state() == State::Dear);
+    windowOf(40 * kMs);
+    CHECK(y.turns.state() == State::Alone);
+  }
+}
+
+TEST_CASE("a core that a thread has left, or of which the system tells nothing, is taken for busy") {
+  Yielder y;
+  y.yield(TurnCost::kYieldsPerSample + 1, kSliceOfOtherNs);
+  y.turns.idle(TurnCost::Idle{1, 0}, y.nowNs);
+  y.turns.idle(TurnCost::Idle{0, 90 * kMs}, y.nowNs + TurnCost::kWindowNs);
+  CHECK(y.turns.state() == State::Dear);
+  y.turns.idle(std::nullopt, y.nowNs + 2 * TurnCost::kWindowNs);
+  y.turns.idle(TurnCost::Idle{0, 900 * kMs}, y.nowNs + 3 * TurnCost::kWindowNs);
+  CHECK(y.turns.state() == State::Dear);
+}
+
+TEST_CASE("the system tells how long a core has been idle") {
+  const std::optional<TurnCost::Idle> first = coreIdle();
+  REQUIRE(first);
+  CHECK(first->ns >= 0);
+  CHECK(first->core >= 0);
+}
+
+namespace {
+
+class CountedUntilSleep final : public Task {
+ public:
+  explicit CountedUntilSleep(const int* sleeps) : sleeps_(sleeps) {}
+  Result<Progress> step() override {
+    if (*sleeps_ > 0) return Progress::Done;
+    ++steps;
+    return Progress::Blocked;
+  }
+  int waitingOn() const override { return 1; }
+  void abandon() override {}
+  int steps = 0;
+
+ private:
+  const int* sleeps_;
+};
+
+class QuietOwner final : public TaskOwner {
+ public:
+  bool aborting() const override { return false; }
+  void progress() override {}
+  Status aborted() override { return {}; }
+  PendingVerdict stalled(int) override { return nullptr; }
+  PendingVerdict expired(int) override { return nullptr; }
+  PendingVerdict failed(const Status&, int) override { return nullptr; }
+};
+
+class Counting final : public Sleeper {
+ public:
+  void prepare() override {}
+  void sleep(int) override { ++sleeps; }
+  void cancel() override {}
+  void ring() override {}
+  int sleeps = 0;
+};
+
+/// Looks at a task that does not move until the thread sleeps, in this state of its yields.
+int stepsUntilSleep(State state, tuttiWaitMode_t mode) {
+  int steps = 0;
+  std::thread([&] {  // what yields have cost is the thread's
+    TurnCost& turns = turnCostOfThread();
+    for (int i = 0; state == State::Dear && i < 2 * static_cast<int>(TurnCost::kYieldsPerSample); ++i) {
+      if (turns.samples()) turns.sample(kSliceOfOtherNs, nowNs());
+    }
+    Counting sleeper;
+    Sleeper* const sleepers[] = {&sleeper};
+    CountedUntilSleep task(&sleeper.sleeps);
+    QuietOwner owner;
+    DrivenTask driven{.task = &task, .owner = &owner, .policy = {.mode = mode, .spin = false}, .sleepers = sleepers};
+    drive({&driven, 1});
+    // A busy machine may make them dear meanwhile, or cheap, which is not what is asked here.
+    steps = turns.state() == state ? task.steps : -1;
+  })
+      .join();
+  return steps;
+}
+
+}  // namespace
+
+TEST_CASE("where yields are dear a wait sleeps at once, and alone after a thousand of them") {
+  const int dear = stepsUntilSleep(State::Dear, TUTTI_WAIT_AUTO);
+  CHECK((dear == -1 || dear == 2));  // one more look comes once peers know whom to ring
+  const int alone = stepsUntilSleep(State::Alone, TUTTI_WAIT_AUTO);
+  CHECK((alone == -1 || alone > 1000));
+}
