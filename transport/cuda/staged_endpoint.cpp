@@ -151,6 +151,32 @@ Result<bool> StagedEndpoint::sendStaged(const std::byte* data, size_t bytes, con
   return gone;
 }
 
+// The host endpoint's own requests, which need nothing more of this one, so that who posts may wait for something else.
+Result<Request> StagedEndpoint::postSend(const std::byte* data, size_t bytes, const Fingerprint& call) {
+  const bool straight = staging_ == Staging::Adapter && bytes > 0 && !sendsWait() && host_->takes(data, bytes);
+  if (!straight) return Endpoint::postSend(data, bytes, call);
+  TUTTI_TRY(error_);
+  if (!posting_) {
+    TUTTI_TRY(prepareEvent(&posted_));
+    TUTTI_TRY(mark(&posted_));
+    posting_ = true;
+  }
+  TUTTI_ASSIGN(const bool came, settled(&posted_));
+  if (!came) return Request{0};
+  const Result<Request> posted = host_->postSend(data, bytes, call);
+  if (!posted.ok()) return remembered(posted.status()).status();
+  if (*posted != 0) {
+    posting_ = false;
+    sentByAdapter_ += bytes;
+  }
+  return posted;
+}
+
+Result<bool> StagedEndpoint::test(Request request) {
+  if ((request & (kReceiveRequest | kSendInLine)) != 0) return Endpoint::test(request);
+  return remembered(host_->test(request));
+}
+
 Result<std::span<std::byte>> StagedEndpoint::reserve() {
   TUTTI_TRY(error_);
   TUTTI_ASSIGN(std::byte * room, stage(&stagedOut_));

@@ -3,7 +3,8 @@
 //
 // Where adapters read and write registered memory of devices (LinkProfile::registers), a message is sent from a slot of
 // device memory, so that its sender may go on before the receiver has taken it, and arrives where it is to be if that
-// is registered, else in such a slot, too.  What has arrived is flushed before the stream hears of it.
+// is registered, else in such a slot, too.  What is posted goes from where it lies.  What has arrived is flushed before
+// the stream hears of it.
 //
 // For a thread that serves a device and may poll: copies are enqueued on the stream of `ops`, and a message goes to the
 // host endpoint when its copy has ended.  What arrives is copied to the device and is there for whatever is enqueued
@@ -69,6 +70,14 @@ class StagedEndpoint : public Endpoint {
   void release() override { peeked_ = false; }
   Result<bool> receive(std::byte* dst, const Expect& expect) override;
   std::optional<Fingerprint> pending() const override { return host_->pending(); }
+
+  /// Adapters: whether they know the memory, which they then read where it lies.
+  bool takes(const std::byte* data, size_t bytes) const override {
+    return staging_ != Staging::Adapter || host_->takes(data, bytes);
+  }
+  /// 0 also while the stream has yet to come to it.
+  Result<Request> postSend(const std::byte* data, size_t bytes, const Fingerprint& call) override;
+  Result<bool> test(Request request) override;
   /// Without staging the host endpoint may be in the middle of a message.
   void cancel() override {
     Endpoint::cancel();
@@ -123,13 +132,14 @@ class StagedEndpoint : public Endpoint {
   Staging staging_;
   Adapter adapter_;
   WriteFlush flush_;
-  Bounce out_, in_;
+  Bounce out_, in_, posted_;
   Lent lent_[2];  // by turns
   int turn_ = 0;
   AdapterSlot slotIn_;
   Request incoming_ = 0;
   Way sends_ = Way::Undecided, receives_ = Way::Undecided;
   uint64_t sentBytes_ = 0, sentByAdapter_ = 0, receivedStaged_ = 0;
+  bool posting_ = false;    // posted_ says when the stream has come to what postSend() is about
   bool sending_ = false;    // out_ has, or is getting, the message that send() is about
   bool receiving_ = false;  // without staging: in_ says when the message's memory is free
   bool peeked_ = false;     // stagedIn_ holds the next message

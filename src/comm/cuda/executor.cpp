@@ -1,5 +1,6 @@
 #include "src/comm/cuda/executor.hpp"
 
+#include <algorithm>
 #include <system_error>
 #include <thread>
 
@@ -162,8 +163,21 @@ Result<std::function<bool()>> CudaExecutor::open() {
     comm_.watchdog().abortState().onEnd([memory = kernels->memory()] { memory->leave(); });
   }
   if (layout.mixesEdges()) TUTTI_TRY(parts_->endpoints.openSlots(links.descriptors(), comm_.deadline()));
+  if (proxy_ != nullptr) post();
   if (proxy_ == nullptr) parts_->lending.lendOver([this] { return settle(); });
   return kernels != nullptr ? kernels->launchWatch() : std::function<bool()>();
+}
+
+/// What adapters know they send from where it lies.
+void CudaExecutor::post() {
+  const int nRanks = comm_.nRanks();
+  for (int peer = 0; peer < nRanks; ++peer) {
+    const LinkProfile& link = comm_.links().linkTo(peer);
+    const bool byAdapter = link.registers && link.puts && link.memory.has(MemoryKind::Device);
+    const bool posts = byAdapter && !comm_.layout().reach.joins(comm_.rank(), peer);
+    postings_.push_back(posts ? Posting::Direct : Posting::Nothing);
+  }
+  if (std::ranges::count(postings_, Posting::Nothing) == nRanks) postings_.clear();
 }
 
 Result<Endpoint*> CudaExecutor::endpoint(int peer, int lane) {

@@ -83,6 +83,7 @@ class CudaExecutor : public Executor {
   CudaExecutor(Comm& comm, std::shared_ptr<cuda::CudaDevice> device, std::shared_ptr<const CudaKernels> kernels,
                int rank, uint32_t slots);
   void describe(PeerDescriptor* descriptor) const;
+  void post();
   Status tryWords();
   Result<std::byte*> grow(std::vector<cuda::DeviceMemory>* memory, size_t bytes);
   Status endLendingNow(uint64_t key);
