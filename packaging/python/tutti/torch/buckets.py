@@ -14,7 +14,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from ..errors import TuttiError
 from ..memory import allocate
 
-LEAST = 256 << 10  # bytes; what is smaller gains little
+LEAST = 256 << 10  # bytes; smaller buckets gain little
+FLAT_LEAST = 1 << 20  # the same of a rank's shard of a flat parameter
 COMES = 3  # Torch makes its buckets anew after the first step
 FIXED = 3  # MREMAP_MAYMOVE | MREMAP_FIXED
 SPARE = 16 << 20  # of /dev/shm is left to others
@@ -41,7 +42,7 @@ def address_of(tensor, n_ranks, is_torchs):
 
     is_torchs: from_backward or is_flat_parameter; by the operation itself, as it looks at who called it"""
     nbytes = tensor.numel() * tensor.element_size()
-    if nbytes < LEAST or not is_torchs(tensor, sys._getframe(1)):
+    if nbytes < (LEAST if is_torchs is from_backward else FLAT_LEAST) or not is_torchs(tensor, sys._getframe(1)):
         return tensor.data_ptr()
     storage = tensor.untyped_storage()
     with _lock:
