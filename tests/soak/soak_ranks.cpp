@@ -19,7 +19,7 @@ using namespace tutti::test;
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int kRoundsBefore = 20;  // until all has been made that a process makes once
+constexpr int kRoundsBefore = 20;     // until all has been made that a process makes once
 constexpr long kMostGrownKiB = 4096;  // however many rounds; what the allocator keeps in pieces is most of it
 
 struct Held {
