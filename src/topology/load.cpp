@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "src/topology/hwloc_import.hpp"
+#include "src/topology/named_machines.hpp"
 #include "src/topology/nccl_xml.hpp"
 #include "src/topology/one_line.hpp"
 
@@ -51,7 +52,8 @@ Result<Graph> parseTopology(std::string_view text, const std::string& origin) {
 Result<Graph> loadTopology(const std::string& fileOrText) {
   struct stat info {};
   const bool exists = ::stat(fileOrText.c_str(), &info) == 0;
-  if (!exists && fileOrText.find(':') != std::string::npos) return parseTopology(fileOrText, "topology");
+  const bool named = findNamedMachine(fileOrText) != nullptr;
+  if (!exists && (named || fileOrText.find(':') != std::string::npos)) return parseTopology(fileOrText, "topology");
   if (exists && S_ISDIR(info.st_mode)) return invalidUsage(fileOrText, " is a folder, not a description of a machine");
   std::ifstream file(fileOrText, std::ios::binary);
   if (!file) return invalidUsage("cannot read the topology file ", fileOrText, ": ", std::strerror(errno));

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "src/topology/complete.hpp"
+#include "src/topology/named_machines.hpp"
 #include "src/topology/rates.hpp"
 
 namespace tutti::topology {
@@ -15,11 +16,12 @@ struct Machine {
   int nodes = 1, packages = 0, numas = 1, l3s = 1, cores = 8;
   double socketGBps = 22;
   int gpus = 0, sm = 90;
+  std::string gcn;
   int switches = -1;
   double pcieGTps = 32;
   int pcieWidth = 16;
-  int nvlinks = 0;
-  double nvlinkGBps = 0, c2cGBps = 0;
+  int nvlinks = 0, xgmis = 0;
+  double nvlinkGBps = 0, xgmiGBps = 0, c2cGBps = 0;
   int nvswitches = 1;
   int nics = 0;
   double nicGBps = 0;
@@ -63,15 +65,51 @@ Status readWord(const std::string& word, std::string_view key, std::string_view 
   if (key == "socket") return bandwidth(word, value, &m->socketGBps);
   if (key == "gpu") return whole(word, value, 0, 128, &m->gpus);
   if (key == "sm") return whole(word, value, 10, 999, &m->sm);
+  if (key == "gcn") {
+    m->gcn = value;
+    if (mayHaveXgmi(value) && value.starts_with("gfx")) return {};
+    return invalidArgument("topology: '", word, "': no architecture with xGMI links, e.g. gfx942");
+  }
   if (key == "switch") return whole(word, value, 0, 128, &m->switches);
   if (key == "pcie") return pcie(word, value, m);
   if (key == "nvlink") return times(word, value, 1, 1024, &m->nvlinks, &m->nvlinkGBps);
+  if (key == "xgmi") return times(word, value, 1, 1024, &m->xgmis, &m->xgmiGBps);
   if (key == "nvswitch") return whole(word, value, 0, 64, &m->nvswitches);
   if (key == "c2c") return bandwidth(word, value, &m->c2cGBps);
   if (key == "nic") return times(word, value, 0, 128, &m->nics, &m->nicGBps);
   return invalidArgument("topology: '", word,
-                         "': the words are node, package, numa, l3, core, socket, gpu, sm, switch, "
-                         "pcie, nvlink, nvswitch, c2c, nic");
+                         "': the words are node, package, numa, l3, core, socket, gpu, sm, gcn, switch, "
+                         "pcie, nvlink, nvswitch, xgmi, c2c, nic");
+}
+
+/// The words of a named machine; those that follow the name in the text take their place.
+Status readNamed(const std::string& name, Machine* m) {
+  const NamedMachine* found = findNamedMachine(name);
+  if (found == nullptr) {
+    return invalidArgument("topology: '", name,
+                           "' is not KEY:VALUE, e.g. gpu:8, and no machine has that name; there are ",
+                           namesOfMachines());
+  }
+  for (const std::string& word : split(found->words, ' ')) {
+    const size_t colon = word.find(':');
+    TUTTI_TRY(readWord(word, std::string_view(word).substr(0, colon), std::string_view(word).substr(colon + 1), m));
+  }
+  return {};
+}
+
+Status checkLinks(const Machine& m) {
+  if (m.nvlinks > 0 && m.gpus == 0) return invalidArgument("topology: nvlink without gpu");
+  if (m.xgmis > 0 && m.gpus == 0) return invalidArgument("topology: xgmi without gpu");
+  if (m.xgmis > 0 && m.gcn.empty()) return invalidArgument("topology: xgmi without gcn, e.g. gcn:gfx942");
+  if (m.nvlinks > 0 && !m.gcn.empty()) return invalidArgument("topology: nvlink with gcn: GPUs of AMD have xgmi");
+  if (m.c2cGBps > 0 && m.gpus == 0) return invalidArgument("topology: c2c without gpu");
+  const int meshed = m.nvlinks > 0 && m.nvswitches == 0 ? m.nvlinks : m.xgmis;
+  if (meshed > 0 && (m.gpus < 2 || meshed % (m.gpus - 1) != 0)) {
+    return invalidArgument("topology: ", meshed, " links of a GPU do not go evenly to ", m.gpus - 1, " others");
+  }
+  if (m.nvlinks > 0 && m.nvswitches > m.nvlinks)
+    return invalidArgument("topology: more NVSwitches than links of a GPU");
+  return {};
 }
 
 Result<Machine> readMachine(std::string_view text) {
@@ -82,19 +120,18 @@ Result<Machine> readMachine(std::string_view text) {
   for (const std::string& word : split(plain, ' ')) {
     if (word.empty()) continue;
     const size_t colon = word.find(':');
+    if (colon == std::string::npos && seen.empty()) {
+      TUTTI_TRY(readNamed(word, &m));
+      seen.insert(word);
+      continue;
+    }
     if (colon == std::string::npos) return invalidArgument("topology: '", word, "' is not KEY:VALUE, e.g. gpu:8");
     const std::string_view key = std::string_view(word).substr(0, colon);
     if (!seen.insert(std::string(key)).second) return invalidArgument("topology: '", key, "' is there twice");
     TUTTI_TRY(readWord(word, key, std::string_view(word).substr(colon + 1), &m));
   }
   if (seen.empty()) return invalidArgument("topology: nothing in it; e.g. node:4 gpu:8 nvlink:18x25 nic:8x50");
-  if (m.nvlinks > 0 && m.gpus == 0) return invalidArgument("topology: nvlink without gpu");
-  if (m.c2cGBps > 0 && m.gpus == 0) return invalidArgument("topology: c2c without gpu");
-  if (m.nvlinks > 0 && m.nvswitches == 0 && (m.gpus < 2 || m.nvlinks % (m.gpus - 1) != 0)) {
-    return invalidArgument("topology: ", m.nvlinks, " links of a GPU do not go evenly to ", m.gpus - 1, " others");
-  }
-  if (m.nvlinks > 0 && m.nvswitches > m.nvlinks)
-    return invalidArgument("topology: more NVSwitches than links of a GPU");
+  TUTTI_TRY(checkLinks(m));
   const int devices = std::max(m.gpus, m.nics);
   if (m.packages == 0) m.packages = devices >= 2 ? 2 : 1;
   const int fewest = m.gpus > 0 && m.nics > 0 ? std::min(m.gpus, m.nics) : 0;
@@ -184,13 +221,31 @@ class Builder {
     std::vector<int> gpus;
     for (int i = 0; i < m_.gpus; ++i) {
       gpus.push_back(onPci(NodeKind::Gpu, holder(i, m_.gpus), i, 0x030200, 0x10de));
-      g_.nodes.back().gpu.sm = m_.sm;
-      g_.nodes.back().gpu.linksTold = true;  // no word for them: there are none
+      buildGpu(&g_.nodes.back());
       const int numa = g_.enclosing(gpus.back(), NodeKind::Numa);
       if (m_.c2cGBps > 0) g_.connect({numa, gpus.back(), LinkKind::C2C, 1, m_.c2cGBps, false});
     }
     for (int i = 0; i < m_.nics; ++i) buildNic(holder(i, m_.nics), i);
     if (m_.nvlinks > 0) buildNvlinks(gpus);
+    if (m_.xgmis > 0) buildMesh(gpus, LinkKind::Xgmi, m_.xgmis, m_.xgmiGBps);
+  }
+
+  void buildGpu(Node* n) {
+    n->gpu.linksTold = true;  // no word for them: there are none
+    if (m_.gcn.empty()) {
+      n->gpu.sm = m_.sm;
+    } else {
+      n->gpu.gcn = m_.gcn;
+      n->pci.vendor = 0x1002;
+    }
+  }
+
+  /// The links of a GPU go evenly to all others.
+  void buildMesh(const std::vector<int>& gpus, LinkKind kind, int links, double eachGBps) {
+    const int each = links / (m_.gpus - 1);
+    for (size_t i = 0; i < gpus.size(); ++i) {
+      for (size_t j = i + 1; j < gpus.size(); ++j) g_.connect({gpus[i], gpus[j], kind, each, each * eachGBps, false});
+    }
   }
 
   void buildNic(int parent, int i) {
@@ -206,15 +261,7 @@ class Builder {
   }
 
   void buildNvlinks(const std::vector<int>& gpus) {
-    if (m_.nvswitches == 0) {
-      const int each = m_.nvlinks / (m_.gpus - 1);
-      for (size_t i = 0; i < gpus.size(); ++i) {
-        for (size_t j = i + 1; j < gpus.size(); ++j) {
-          g_.connect({gpus[i], gpus[j], LinkKind::NvLink, each, each * m_.nvlinkGBps, false});
-        }
-      }
-      return;
-    }
+    if (m_.nvswitches == 0) return buildMesh(gpus, LinkKind::NvLink, m_.nvlinks, m_.nvlinkGBps);
     for (int s = 0; s < m_.nvswitches; ++s) {
       const int node = add(NodeKind::NvSwitch, host_, -1);
       char busId[32];

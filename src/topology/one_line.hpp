@@ -11,11 +11,15 @@
 //   socket:B       GB/s between NUMA nodes (22)
 //   gpu:N          GPUs (0), spread evenly over the NUMA nodes
 //   sm:N           their compute capability x 10 (90)
+//   gcn:NAME       their architecture where they are AMD's: gfx942
 //   switch:N       PCIe switches (as many as GPUs or NICs, the smaller number; none if one of them is 0)
 //   pcie:GxW       GT/s and lanes of every PCIe link (32x16)
 //   nvlink:LxB     L NVLinks of B GB/s from every GPU to the NVSwitches
 //   nvswitch:N     NVSwitches (1); 0: the L links of a GPU go evenly to all other GPUs
+//   xgmi:LxB       L xGMI links of B GB/s from every GPU, evenly to all others; with gcn
 //   nic:NxB        N adapters of one port each with B GB/s; adapter i is on rail i
+//
+// A name of named_machines.hpp may come first; words behind it replace its own: "hgx-h100 nic:4x48".
 #pragma once
 
 #include "src/topology/graph.hpp"

@@ -193,6 +193,8 @@ ROWS = {
         "--max": [Differs("--max", "16K", base=BASE["tutti-sim"][:3] + ["--compare"])],
         "--factor": [Differs("--factor", "16", base=BASE["tutti-sim"][:3] + ["--compare"])],
         "--svg": [Writes("--svg", base=BASE["tutti-sim"][:3] + ["--compare"])],
+        "--count": [Differs("--count", pattern="textbook"), Differs("--count", "--json", pattern='"textbook_bytes": 114688')],
+        "--machines": [Differs("--machines", base=[], pattern="hgx-h100")],
         "--fail": [Differs("--fail", "link"), Refused("--fail", "x", says="--fail x")],
         "--validate": [Differs("--validate", "--sets", "a", base=[])],
         "--fit": [Refused("--fit", says="--validate")],

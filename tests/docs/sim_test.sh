@@ -22,6 +22,17 @@ refuses 'nobody to exchange' 'nodes 2; machine gpu:1 nic:1x50' --algorithm ring 
 shows 'circulant' "$folder/cluster.txt" --compare --svg "$folder/compare.svg"
 python3 -c 'import sys, xml.etree.ElementTree as e; e.parse(sys.argv[1])' "$folder/compare.svg"
 shows 'held' --validate
+# Machines by name: the page has the table that the program prints, and what it counts on one.
+page="$(dirname "$0")/../../docs/simulation.md"
+"$program" --machines >"$folder/machines"
+[ "$(wc -l <"$folder/machines")" -gt 10 ] || { echo "few machines have names"; exit 1; }
+python3 -c 'import sys; page, table = (open(name).read() for name in sys.argv[1:]); assert table in page, "docs/simulation.md has another table than --machines"' "$page" "$folder/machines"
+"$program" 'nodes 4; machine hgx-h100' --algorithm hierarchical --count | sed 's/^/    /' >"$folder/count"
+python3 -c 'import sys; page, said = (open(name).read() for name in sys.argv[1:]); assert said in page, "docs/simulation.md shows other bytes than --count"' "$page" "$folder/count"
+shows '1 node of 8 ranks' hgx-h100 --bytes 4K
+refuses 'nor a machine by name: dgx-2' hgx-h99
+refuses 'hierarchical does not work for 8 ranks' hgx-h100 --algorithm ring,hierarchical
+refuses 'hierarchical does not work for 8 ranks' hgx-h100 --algorithm hierarchical --count
 refuses 'nodes' 'nodes many; machine gpu:8 nvlink:18x20.6' --algorithm ring
 refuses 'warp' "$cluster; fabric warp" --algorithm ring
 # A plan of a file takes as long as the algorithm that it was written from.

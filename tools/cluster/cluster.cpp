@@ -8,7 +8,9 @@
 #include <sstream>
 
 #include "src/topology/load.hpp"
+#include "src/topology/named_machines.hpp"
 #include "src/topology/one_line.hpp"
+#include "tools/cluster/machine_defaults.hpp"
 
 namespace tutti::sim {
 namespace {
@@ -54,6 +56,9 @@ class Reader {
     if (cluster_.machine.nodes.empty()) return wrong("no 'machine' says what a node is");
     if (cluster_.near.empty()) cluster_.near = defaultNear();
     if (cluster_.far.empty()) cluster_.far = defaultFar();
+    const MachineDefaults defaults = defaultsOf(cluster_.machine);
+    if (!seen_.contains("reduce") && defaults.reduceGBps > 0) cluster_.reduceGBps = defaults.reduceGBps;
+    if (!seen_.contains("in-flight")) cluster_.inFlight = defaults.inFlight;
     const size_t gpus = cluster_.machine.all(NodeKind::Gpu).size();
     const size_t places = gpus > 0 ? gpus : cluster_.machine.all(NodeKind::Numa).size();
     if (places == 0) return wrong("the machine has neither GPUs nor NUMA nodes for ranks to be on");
@@ -103,6 +108,7 @@ class Reader {
         return wrong("slice: '", value, "' is not a size of 64 bytes or more, such as 512K");
       }
       cluster_.sliceBytes = static_cast<double>(bytes);
+      cluster_.sliceGiven = true;
       return {};
     }
     return wrong("'", key,
@@ -302,7 +308,9 @@ Result<Cluster> loadCluster(const std::string& fileOrText) {
   std::ifstream file(fileOrText);
   if (!file) {
     if (fileOrText.find(' ') != std::string::npos) return parseCluster(fileOrText, "cluster");
-    return invalidUsage("cannot read ", fileOrText, ", and it is no description of a cluster");
+    if (topology::findNamedMachine(fileOrText) != nullptr) return parseCluster("machine " + fileOrText, "cluster");
+    return invalidUsage("cannot read ", fileOrText, ", and it is no description of a cluster, nor a machine by name: ",
+                        topology::namesOfMachines());
   }
   std::string text(kMostClusterBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));

@@ -10,7 +10,7 @@
 //   near simple overhead:0.5 latency:3 efficiency:0.9  a protocol inside the node
 //   far simple overhead:1 latency:9                    a protocol between nodes
 //   launch 5                                           microseconds before the first op
-//   reduce 400                                         GB/s of the operands that one lane of a rank combines
+//   reduce 400                                         GB/s of the operands that one lane combines; by the GPU
 //   combine 0.05                                       microseconds more for every message that is combined
 //   copy 1000                                          GB/s of a copy inside a rank
 //   slice 2M                                           the most bytes of a message; larger chunks go in loops
@@ -67,6 +67,7 @@ struct Cluster {
   double combineUs = 0;  // for every message that is combined
   double copyGBps = 1000;
   double sliceBytes = 2 << 20;
+  bool sliceGiven = false;  // else large calls may have those of the machine (machine_defaults.hpp)
   int inFlight = 1;
   int cores = 0;       // of a node, which its ranks share in turn: rank i has core i modulo cores; 0: one each
   double turnUs = 0;   // until a core has gone over from one rank to the next of its ranks
@@ -93,7 +94,8 @@ std::vector<ProtocolSpec> defaultFar();
 /// Errors: InvalidArgument "origin:line: ..." with what is wrong and what it should be.
 Result<Cluster> parseCluster(std::string_view text, const std::string& origin, bool files = true);
 
-/// From a file, or from the text itself if it has a space and no such file is there.  Errors: also InvalidUsage if the
+/// From a file, or from the text itself if it has a space and no such file is there, or a named machine's by its name
+/// alone.  Errors: also InvalidUsage if the
 /// file cannot be read.
 Result<Cluster> loadCluster(const std::string& fileOrText);
 

@@ -8,6 +8,7 @@
 #include "src/cost/linear_cost.hpp"
 #include "src/schedule/stagger.hpp"
 #include "src/sim/memory.hpp"
+#include "tools/cluster/machine_defaults.hpp"
 
 namespace tutti::sim {
 namespace {
@@ -128,6 +129,26 @@ std::vector<Channels> apartOf(const Network& network, const Task& task, const Ro
   return all;
 }
 
+/// Ways of a call inside a node beside one channel with slices as described; none where chunks are too small.
+std::vector<Channels> waysOfMachine(const Network& network, const Roles& roles) {
+  const Cluster& c = network.cluster();
+  const MachineDefaults machine = defaultsOf(c.machine);
+  const double chunk = roles.programs.front()->chunkBytes;
+  const int worth = static_cast<int>(std::min(chunk / kLeastOfChannel, double{1 << 10}));
+  std::vector<Channels> ways;
+  const auto add = [&](int number, double slice) {
+    const Channels way{std::max(1, std::min(number, worth)), false, slice};
+    if (way.number == 1 && (slice == c.sliceBytes || chunk <= c.sliceBytes)) return;
+    if (slice > c.sliceBytes && chunk / way.number <= c.sliceBytes) return;  // as with the smaller one
+    const auto same = [&](const Channels& w) { return w.number == way.number && w.sliceBytes == slice; };
+    if (std::ranges::none_of(ways, same)) ways.push_back(way);
+  };
+  for (const double slice : {c.sliceBytes, c.sliceGiven ? c.sliceBytes : machine.sliceBytes}) {
+    for (const int number : {1, machine.channels / 4, machine.channels}) add(number, slice);
+  }
+  return ways;
+}
+
 /// Calls in a row: what one adds once they are under way.
 Status runRow(const SimOptions& options, double loopBytes, Outcome* o) {
   TUTTI_ASSIGN(o->run, runFair(o->job, options.calls * o->loopsRun, o->loopsRun, loopBytes, options.record));
@@ -206,6 +227,13 @@ Result<Outcome> simulate(const Network& network, const Task& task, const SimOpti
     TUTTI_ASSIGN(const Roles roles, rolesFor(network, task, options.detail));
     const int number = options.channels > 0 ? options.channels : channelsFor(roles);
     TUTTI_TRY(compare(task, roles, {number, false, slot}));
+    if (!options.asMachine || options.channels > 0 || network.cluster().nodes > 1) return std::move(*best);
+    for (const Channels& way : waysOfMachine(network, roles)) {
+      Task as = task;
+      as.options.sliceBytes = way.sliceBytes;
+      TUTTI_ASSIGN(const Roles other, rolesFor(network, as, options.detail));
+      TUTTI_TRY(compare(as, other, way));
+    }
   }
   return std::move(*best);
 }

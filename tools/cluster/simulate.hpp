@@ -25,6 +25,9 @@ inline constexpr int kMostRanksInDetail = 64;
 struct SimOptions {
   Detail detail = Detail::Auto;
   int channels = 0;  // 0: channelsFor()
+  /// Where neither channels nor slices are given, also those that the machine's figures ask for (machine_defaults.hpp);
+  /// the fastest counts.  For calls inside one node.
+  bool asMachine = false;
   std::string protocol;
   bool record = false;
   /// Loops over slices that are run; what further ones cost follows from the last of these.

@@ -3,24 +3,6 @@
 namespace tutti::sim {
 namespace {
 
-Status checkTask(const Task& task, const std::vector<Place>& places) {
-  if (places.empty()) return invalidArgument("no rank is left");
-  const Shape shape = shapeOf(task, places, task.bytes);
-  if (task.schedules != nullptr) {
-    if (static_cast<int>(task.schedules->size()) == shape.nRanks) return {};
-    return invalidArgument(task.algorithm->name, " is a plan for ", task.schedules->size(), " ranks; here are ",
-                           shape.nRanks);
-  }
-  if (task.root < 0 || task.root >= shape.nRanks) {
-    return invalidArgument("root ", task.root, " is none of ", shape.nRanks, " ranks");
-  }
-  if (const char* missing = task.algorithm->missing(shape)) {
-    return invalidArgument(task.algorithm->name, " does not work for ", shape.nRanks, " ranks",
-                           shape.nodeOf.empty() ? " on one node" : "", ": it needs ", missing);
-  }
-  return {};
-}
-
 /// `find` with the ways of the network; ranks are where the task has them.
 template <class F>
 Result<Roles> rolesWith(const Network& network, const Task& task, F find) {
@@ -74,6 +56,24 @@ Shape shapeOf(const Task& task, const std::vector<Place>& places, size_t bytes) 
     shape.nodeOf.push_back(node);
   }
   return shape;
+}
+
+Status checkTask(const Task& task, const std::vector<Place>& places) {
+  if (places.empty()) return invalidArgument("no rank is left");
+  const Shape shape = shapeOf(task, places, task.bytes);
+  if (task.schedules != nullptr) {
+    if (static_cast<int>(task.schedules->size()) == shape.nRanks) return {};
+    return invalidArgument(task.algorithm->name, " is a plan for ", task.schedules->size(), " ranks; here are ",
+                           shape.nRanks);
+  }
+  if (task.root < 0 || task.root >= shape.nRanks) {
+    return invalidArgument("root ", task.root, " is none of ", shape.nRanks, " ranks");
+  }
+  if (const char* missing = task.algorithm->missing(shape)) {
+    return invalidArgument(task.algorithm->name, " does not work for ", shape.nRanks, " ranks",
+                           shape.nodeOf.empty() ? " on one node" : "", ": it needs ", missing);
+  }
+  return {};
 }
 
 Result<Roles> allRoles(const Network& network, const Task& task) {

@@ -30,6 +30,9 @@ std::vector<Place> placesOf(const Cluster& cluster, const Task& task);
 /// The shape of a task for its rank 0, with `bytes`.
 Shape shapeOf(const Task& task, const std::vector<Place>& places, size_t bytes);
 
+/// Errors: InvalidArgument with what the algorithm or plan lacks there.
+Status checkTask(const Task& task, const std::vector<Place>& places);
+
 /// Every rank.  Errors: InvalidArgument if the algorithm does not support the shape; InternalError if a rank sends to
 /// one that does not receive.
 Result<Roles> allRoles(const Network& network, const Task& task);

@@ -72,6 +72,7 @@ Result<Asked> understand(const Question& q) {
   }
   if (q.plan.empty()) {
     TUTTI_ASSIGN(asked.algorithms, algorithmsOf(asked.collective, q.algorithm));
+    asked.byName = !q.algorithm.empty();
   } else {
     TUTTI_TRY(takePlan(q, &asked));
   }
@@ -84,6 +85,7 @@ Result<Asked> understand(const Question& q) {
   asked.task.options.sliceBytes = asked.cluster.sliceBytes;
   if (q.channels < 0 || q.channels > 1024) return invalidUsage("--channels ", q.channels, ": 0 to 1024");
   asked.options.channels = q.channels;
+  asked.options.asMachine = true;
   TUTTI_TRY(checkProtocol(q.protocol, asked.cluster));
   asked.options.protocol = q.protocol;
   if (q.detail == "ranks") {
@@ -101,6 +103,10 @@ std::string shortNumber(double value) {
   const char* format = value >= 99999.5 ? "%.4g" : value >= 1000 ? "%.0f" : value >= 100 ? "%.1f" : "%.2f";
   std::snprintf(text, sizeof text, format, value);
   return text;
+}
+
+std::string padded(const std::string& text, size_t width) {
+  return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }
 
 }  // namespace tutti::sim

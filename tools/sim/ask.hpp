@@ -36,6 +36,7 @@ struct Asked {
   Cluster cluster;
   Collective collective = Collective::AllReduce;
   std::vector<const Algorithm*> algorithms;
+  bool byName = false;              // these were asked for
   std::unique_ptr<AskedPlan> plan;  // then algorithms has only this one
   size_t bytes = 0;
   Task task;  // but for the algorithm and bytes
@@ -49,5 +50,7 @@ Result<Asked> understand(const Question& question);
 
 /// "12.3", "4.56e+03" of at most five digits: what tables print.
 std::string shortNumber(double value);
+/// With spaces before it.
+std::string padded(const std::string& text, size_t width);
 
 }  // namespace tutti::sim

@@ -10,10 +10,6 @@
 namespace tutti::sim {
 namespace {
 
-std::string padded(const std::string& text, size_t width) {
-  return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
-}
-
 struct Column {
   const Algorithm* algorithm;
   std::vector<double> us;  // [size]

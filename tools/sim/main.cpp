@@ -2,8 +2,10 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "src/topology/named_machines.hpp"
 #include "tools/sim/ask.hpp"
 #include "tools/sim/compare.hpp"
+#include "tools/sim/count.hpp"
 #include "tools/sim/fail.hpp"
 #include "tools/sim/report.hpp"
 #include "tools/sim/validate.hpp"
@@ -29,16 +31,27 @@ struct CommandLine {
   ReportOptions report;
   CompareOptions compare;
   std::string fail, sets;
-  bool compares = false, validates = false, fits = false;
+  bool compares = false, counts = false, lists = false, validates = false, fits = false;
 };
 
 Result<std::string> simulated(const CommandLine& line, const Asked& asked) {
   if (!line.fail.empty()) return fail(asked.cluster, asked, line.fail);
   TUTTI_ASSIGN(const Network network, Network::make(asked.cluster));
+  if (line.counts) return countBytes(network, asked, line.report.json);
   return line.compares ? compare(network, asked, line.compare) : report(network, asked, line.report);
 }
 
+/// As the table in docs/simulation.md.
+std::string machineTable() {
+  std::string text = "| name | machine | parts | source |\n|---|---|---|---|\n";
+  for (const topology::NamedMachine& m : topology::namedMachines()) {
+    text += cat("| `", m.name, "` | `", m.words, "` | ", m.parts, " | ", m.source, " |\n");
+  }
+  return text;
+}
+
 Result<std::string> answer(const CommandLine& line) {
+  if (line.lists) return machineTable();
   if (line.validates) return validate(line.fits, line.sets);
   if (line.question.cluster.empty()) return invalidUsage("which cluster?  tutti-sim --help shows how to describe one");
   TUTTI_ASSIGN(const Asked asked, understand(line.question));
@@ -54,7 +67,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", programVersion("tutti-sim"), "print the version");
   CommandLine line;
   Question& q = line.question;
-  app.add_option("cluster", q.cluster, "a file, or the text itself: 'nodes 4; machine gpu:8 nvlink:18x20.6 nic:8x50'");
+  app.add_option("cluster", q.cluster, "a file, a machine's name, or the text itself: 'nodes 4; machine hgx-h100'");
   app.add_option("--collective", q.collective, "allreduce, allgather, ... [allreduce]");
   app.add_option("--algorithm", q.algorithm, "one or several, as ring,tree [all of the collective]");
   app.add_option("--plan", q.plan,
@@ -74,11 +87,14 @@ int main(int argc, char** argv) {
   app.add_option("--max", line.compare.most, "with --compare: up to this size [1G]")->needs(compares);
   app.add_option("--factor", line.compare.factor, "with --compare: from size to size [4]")->needs(compares);
   app.add_option("--svg", line.compare.svgFile, "with --compare: a picture into this file")->needs(compares);
+  auto* counts = app.add_flag("--count", line.counts, "bytes and messages of every rank, beside textbooks' formulas");
+  app.add_flag("--machines", line.lists, "machines that have names, and where their figures are from");
   auto* fails =
       app.add_option("--fail", line.fail, "link, nic or rank, with :NUMBER if not the default: what its loss costs");
   auto* json = app.add_flag("--json", line.report.json, "figures for programs, with and without --compare");
   json->excludes(path)->excludes(trace)->excludes(fails);
   for (CLI::Option* option : {links, path, trace}) option->excludes(compares)->excludes(fails);
+  for (CLI::Option* option : {links, path, trace, compares, fails}) option->excludes(counts);
   compares->excludes(fails);
   auto* validates = app.add_flag("--validate", line.validates, "the simulator beside published measurements");
   app.add_flag("--fit", line.fits, "with --validate: look for better constants first")->needs(validates);

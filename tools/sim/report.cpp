@@ -62,6 +62,15 @@ std::string jsonHead(const Network& network, const Asked& asked) {
              ", \"collective\": ", jsonText(collectiveKey(asked.collective)));
 }
 
+std::vector<const Algorithm*> fitting(const Network& network, const Asked& asked) {
+  std::vector<const Algorithm*> fit;
+  for (const Algorithm* algorithm : asked.algorithms) {
+    const Task task = asked.taskFor(algorithm, asked.bytes);
+    if (algorithm->supports(shapeOf(task, placesOf(network.cluster(), task), task.bytes))) fit.push_back(algorithm);
+  }
+  return fit.empty() || asked.algorithms.size() == 1 || asked.byName ? asked.algorithms : fit;
+}
+
 Status writeFile(const std::string& path, const std::string& text) {
   std::ofstream file(path);
   file << text;
@@ -73,7 +82,7 @@ Status writeFile(const std::string& path, const std::string& text) {
 Result<std::string> report(const Network& network, const Asked& asked, const ReportOptions& options) {
   std::string text;
   std::vector<std::string> results;
-  for (const Algorithm* algorithm : asked.algorithms) {
+  for (const Algorithm* algorithm : fitting(network, asked)) {
     SimOptions sim = asked.options;
     sim.record = options.path || !options.traceFile.empty();
     TUTTI_ASSIGN(const Outcome o, simulate(network, asked.taskFor(algorithm, asked.bytes), sim));

@@ -17,6 +17,10 @@ struct ReportOptions {
 /// Errors: those of the simulation; InvalidUsage if the file cannot be written.
 Result<std::string> report(const Network& network, const Asked& asked, const ReportOptions& options);
 
+/// Of all algorithms of a collective those that work on the cluster; of those asked for by name all, so that what one
+/// lacks is said.
+std::vector<const Algorithm*> fitting(const Network& network, const Asked& asked);
+
 /// The beginning of an object: what was asked of which cluster.
 std::string jsonHead(const Network& network, const Asked& asked);
 

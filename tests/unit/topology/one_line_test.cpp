@@ -2,7 +2,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "src/topology/compact.hpp"
 #include "src/topology/load.hpp"
+#include "src/topology/named_machines.hpp"
 #include "src/topology/nccl_xml.hpp"
 
 namespace tutti::topology {
@@ -63,6 +65,40 @@ TEST_CASE("GPUs that are parts of their processors are joined to them by C2C") {
   }
 }
 
+TEST_CASE("GPUs with xGMI are joined to each other and are AMD's") {
+  const auto graph = parseOneLine("gcn:gfx942 gpu:8 xgmi:7x48");
+  REQUIRE(graph.status().message() == "");
+  const std::vector<int> gpus = graph->all(NodeKind::Gpu);
+  for (size_t i = 0; i < 8; ++i) {
+    CHECK(graph->nodes[static_cast<size_t>(gpus[i])].gpu.gcn == "gfx942");
+    CHECK(graph->nodes[static_cast<size_t>(gpus[i])].pci.vendor == 0x1002);
+    for (size_t j = i + 1; j < 8; ++j) {
+      const int link = graph->linkBetween(gpus[i], gpus[j], LinkKind::Xgmi);
+      REQUIRE(link >= 0);
+      CHECK(graph->links[static_cast<size_t>(link)].gbps == 48);
+    }
+  }
+}
+
+TEST_CASE("a name stands for its words, and words behind it replace them") {
+  for (const NamedMachine& machine : namedMachines()) {
+    CAPTURE(machine.name);
+    const auto named = parseOneLine(machine.name);
+    REQUIRE(named.status().message() == "");
+    const auto words = parseOneLine(machine.words);
+    REQUIRE(words.status().message() == "");
+    CHECK(toCompact(*named) == toCompact(*words));
+    CHECK(findNamedMachine(machine.name) == &machine);
+    CHECK_FALSE(machine.source.empty());
+    CHECK(loadTopology(std::string(machine.name)).ok());
+  }
+  const auto fewer = parseOneLine("hgx-h100 nic:4x24\nnode:2");
+  REQUIRE(fewer.status().message() == "");
+  CHECK(fewer->all(NodeKind::Host).size() == 2);
+  CHECK(fewer->all(NodeKind::Net).size() == 8);
+  CHECK(fewer->all(NodeKind::Gpu).size() == 16);
+}
+
 TEST_CASE("a line that is wrong is refused with the word") {
   struct Row {
     const char *text, *message;
@@ -78,6 +114,15 @@ TEST_CASE("a line that is wrong is refused with the word") {
                                          {"gpu:8 nvlink:18xnan", "'nan' is not a bandwidth"},
                                          {"gpu:8 nvlink:18x0", "'0' is not a bandwidth"},
                                          {"nvlink:18x25", "nvlink without gpu"},
+                                         {"hgx-h99", "no machine has that name; there are dgx-2, "},
+                                         {"gpu:8 hgx-h100", "'hgx-h100' is not KEY:VALUE"},
+                                         {"hgx-h100 dgx-2", "'dgx-2' is not KEY:VALUE"},
+                                         {"hgx-h100 nic:1x1 nic:1x1", "'nic' is there twice"},
+                                         {"mi300x nvlink:1x1", "GPUs of AMD have xgmi"},
+                                         {"xgmi:7x48", "xgmi without gpu"},
+                                         {"gpu:8 xgmi:7x48", "xgmi without gcn"},
+                                         {"gcn:gfx942 gpu:8 xgmi:8x48", "do not go evenly"},
+                                         {"gcn:gfx1100 gpu:8", "no architecture with xGMI links"},
                                          {"c2c:450", "c2c without gpu"},
                                          {"gpu:8 nvlink:18x25 nvswitch:0", "do not go evenly"},
                                          {"gpu:8 nvlink:2x25 nvswitch:4", "more NVSwitches than links"},
