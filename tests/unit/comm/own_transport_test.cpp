@@ -323,9 +323,14 @@ TEST_CASE("links of a transport of its own are planned with, measured and kept")
     CAPTURE(kind.profile.key);
     CHECK(figures->at(kind.profile, Protocol::Slots).available);
   }
-  // However busy this machine is.
   const TransportEntry* const own[] = {&kSelfEntry, &test::kMailboxEntry};
-  const Calibration measured = measureCalibration(thisMachine(), linkKinds(own), machineProbes(own), 600'000);
+  const auto measure = [&own] {
+    return measureCalibration(thisMachine(), linkKinds(own), machineProbes(own), 600'000);
+  };
+  // However busy this machine is: a probe that takes too long says nothing.
+  Calibration measured = measure();
+  const auto missed = [&] { return measured.at(test::kMailbox, Protocol::Slots).aloneUs[0] <= 0; };
+  for (int again = 0; again < 20 && missed(); ++again) measured = measure();
   REQUIRE(measured.links.size() == 1);
   const LinkCost& slots = measured.at(test::kMailbox, Protocol::Slots);
   CHECK(!(slots == test::kMailboxEntry.links[0].builtIn()[Protocol::Slots]));
