@@ -21,10 +21,15 @@ class ThreadWait {
   struct Wait {
     std::string text{};       // empty: it waits in no call
     CommunicatorCall call{};  // which ends on no rank before all have entered it; else none
+    bool over = false;        // it ended in an error, and the thread has waited in nothing since
   };
   void set(Wait wait) {
     const std::lock_guard lock(mutex_);
     wait_ = std::move(wait);
+  }
+  void endInError() {
+    const std::lock_guard lock(mutex_);
+    wait_.over = true;
   }
   Wait wait() const {
     const std::lock_guard lock(mutex_);

@@ -77,7 +77,7 @@ void Watchdog::isAbout(const Task& task) {
 void Watchdog::noWait() {
   waits_.waitFor(std::nullopt);
   // Ranks that wait for this one in the other communicators of a circle are still to find that.
-  if (aborting() && failure().code() == tuttiInvalidUsage) return;
+  if (aborting() && failure().code() == tuttiInvalidUsage) return ThreadWait::ofThisThread()->endInError();
   ThreadWait::ofThisThread()->set({});
 }
 
@@ -85,9 +85,10 @@ RankState Watchdog::state() const {
   ThreadWait::Wait wait = maker_->wait();  // first: what has not been entered after it is not entered before it ends
   RankState state = ownState();
   const bool alone = !shared_.load(std::memory_order_acquire);
-  if (!state.inside && !state.message && state.attends == Attendance::None) {
-    state.elsewhere = std::move(wait.text);
-    if (alone) state.awaited = wait.call;
+  const bool attends = state.attends != Attendance::None;
+  if (!state.inside && !state.message) {
+    if (alone && (!attends || wait.over)) state.awaited = wait.call;
+    if (!attends) state.elsewhere = std::move(wait.text);
   }
   if (alone) state.others = maker_->newest();
   return state;
