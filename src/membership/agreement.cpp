@@ -128,7 +128,10 @@ bool Agreement::addGone(int rank) {
 
 void Agreement::decide(const Decision& decision) {
   TUTTI_ASSERT_CMP(decision.epoch, >, decided_.epoch);
-  decided_ = proposed_ = decision;
+  // Whole or not at all: those who wait take a new epoch for all of it, and memory may run out in the copies.
+  Decision proposed = decision, decided = decision;
+  proposed_ = std::move(proposed);
+  decided_ = std::move(decided);
   voted_ = false;
   call_ = {};
   if (phase_ == Phase::Idle) return;

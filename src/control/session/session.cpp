@@ -204,7 +204,7 @@ Status Session::servePlaceSecret(const CommId& commId, const Secret& secret) {
 bool Session::waitForRendezvous(const CommId& commId, Deadline deadline) {
   Visit visit(*impl_);
   while (!impl_->bootstrap->rendezvousDone(commId)) {
-    if (deadline.passed() || impl_->meetingsEnded) return false;
+    if (deadline.passed() || impl_->meetingsEnded || impl_->outOfMemory) return false;
     visit.wait(std::min(deadline.ns(), nowNs() + 60'000 * kMs));
   }
   return true;
