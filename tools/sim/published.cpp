@@ -31,6 +31,7 @@ PublishedSet nccl218() {
                  {1, 64 * kM, 317.4, true},
                  {1, 256 * kM, 1079, false},
                  {1, 1 * kG, 4028.7, true}},
+      .specification = "machine hgx-h100",
   };
 }
 
@@ -53,6 +54,7 @@ PublishedSet msccl() {
                  {1, 1 * kM, 22.31, false},
                  {1, 4 * kM, 43.97, true},
                  {1, 16 * kM, 115.7, false}},
+      .specification = "machine hgx-h100",
   };
 }
 
@@ -73,6 +75,7 @@ PublishedSet allGather() {
                  {1, 16 * kM, 67.2, false},
                  {1, 256 * kM, 699.5, false},
                  {1, 1 * kG, 2663.8, true}},
+      .specification = "machine hgx-h100",
   };
 }
 
@@ -89,6 +92,7 @@ PublishedSet h200() {
                         "large: latency us"},
       .constants = {26.322, 20.331, 1.3, 0.53695, 4.9069},
       .points = {},
+      .specification = "machine hgx-h200",
   };
   const std::pair<double, double> busbw[] = {
       {32 * kK, 1.44},   {64 * kK, 2.93},   {128 * kK, 5.73},  {256 * kK, 11.74}, {512 * kK, 23.94}, {1 * kM, 39.93},
@@ -116,6 +120,7 @@ PublishedSet nicRatio() {
                         "near, small: latency us", "near, large: latency us"},
       .constants = {46.379, 29.703, 25.577, 3.1719, 18.008},
       .points = {},
+      .specification = "nodes $N; machine hgx-h100",
   };
   const double sizes[] = {16 * kM, 64 * kM, 256 * kM, 1 * kG, 4 * kG, 16 * kG};
   const std::pair<int, std::vector<double>> ratios[] = {{2, {.32, .50, .85, .92, .95, .96}},
@@ -131,10 +136,61 @@ PublishedSet nicRatio() {
   return set;
 }
 
+/// Nothing of these is fitted.
+PublishedSet fromSpecification(const char* name, const char* source, const char* machine,
+                               const std::vector<std::pair<double, double>>& busbw) {
+  PublishedSet set = {.name = name,
+                      .source = source,
+                      .collective = "allreduce",
+                      .algorithms = "ring",
+                      .constantNames = {},
+                      .constants = {},
+                      .points = {},
+                      .specification = machine};
+  for (const auto& [bytes, bus] : busbw) set.points.push_back({1, bytes, allReduceUs(bytes, 8, bus), false});
+  return set;
+}
+
+PublishedSet a100() {
+  return fromSpecification("allreduce, 8 x A100, NCCL 2.18.5",
+                           "Azure's AI benchmarking guide, September 2024, in place", "machine nd-a100-v4",
+                           {{16 * kK, 0.67},
+                            {64 * kK, 2.7},
+                            {256 * kK, 10.1},
+                            {512 * kK, 19.2},
+                            {1 * kM, 36.2},
+                            {2 * kM, 53.5},
+                            {4 * kM, 71.4},
+                            {8 * kM, 90},
+                            {16 * kM, 109},
+                            {32 * kM, 133},
+                            {64 * kM, 167},
+                            {128 * kM, 174},
+                            {256 * kM, 214},
+                            {512 * kM, 222},
+                            {1 * kG, 228},
+                            {8 * kG, 232}});
+}
+
+PublishedSet b200() {
+  return fromSpecification("allreduce, 8 x B200, NCCL", "nccl-tests tables of cloud providers, busbw",
+                           "machine hgx-b200",
+                           {{32 * kK, 1.2},
+                            {256 * kK, 9.54},
+                            {1 * kM, 36.1},
+                            {4 * kM, 76.5},
+                            {16 * kM, 255},
+                            {64 * kM, 400.6},
+                            {256 * kM, 646},
+                            {1 * kG, 723},
+                            {4 * kG, 740.6},
+                            {16 * kG, 845.7}});
+}
+
 }  // namespace
 
 const std::vector<PublishedSet>& publishedSets() {
-  static const std::vector<PublishedSet> sets = {nccl218(), msccl(), allGather(), h200(), nicRatio()};
+  static const std::vector<PublishedSet> sets = {nccl218(), msccl(), allGather(), h200(), nicRatio(), a100(), b200()};
   return sets;
 }
 

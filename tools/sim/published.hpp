@@ -24,10 +24,13 @@ struct PublishedSet {
   const char* collective;
   const char* algorithms;  // the best of these
   /// A cluster description with $N for the number of nodes, $R for ranksPerNode and $a, $b, ... for the constants.
-  const char* cluster;
+  const char* cluster = nullptr;
   std::vector<const char*> constantNames;
   std::vector<double> constants;  // as found by tutti-sim --validate --fit
   std::vector<PublishedPoint> points;
+  /// The machine as its maker specifies it, with $N, and nothing that any measurement was fitted to; null: none is
+  /// known.  Where `cluster` is null this is all that is simulated.
+  const char* specification = nullptr;
   int ranksPerNode = 8;
   /// Calls in a row that were timed, with buffers of their own for what comes out; else calls alone, in place.
   bool inRows = false;

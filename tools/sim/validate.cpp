@@ -22,9 +22,10 @@ int ranksOf(const PublishedSet& set, const PublishedPoint& point) {
   return point.ranks > 0 ? point.ranks : set.ranksPerNode;
 }
 
-std::string filled(const PublishedSet& set, const std::vector<double>& constants, const PublishedPoint& point) {
+std::string filled(const PublishedSet& set, const char* cluster, const std::vector<double>& constants,
+                   const PublishedPoint& point) {
   std::string text;
-  for (const char* c = set.cluster; *c != 0; ++c) {
+  for (const char* c = cluster; *c != 0; ++c) {
     if (*c != '$') {
       text += *c;
     } else if (*++c == 'N') {
@@ -40,10 +41,11 @@ std::string filled(const PublishedSet& set, const std::vector<double>& constants
   return text;
 }
 
-/// The best of the set's algorithms.
-Result<double> simulatedUs(const PublishedSet& set, const std::vector<double>& constants, const PublishedPoint& point) {
+/// The best of the set's algorithms on that description.
+Result<double> simulatedUs(const PublishedSet& set, const char* cluster, const std::vector<double>& constants,
+                           const PublishedPoint& point) {
   Question question;
-  question.cluster = filled(set, constants, point);
+  question.cluster = filled(set, cluster, constants, point);
   question.collective = point.collective != nullptr ? point.collective : set.collective;
   question.outOfPlace = set.inRows;
   question.single = point.algorithm != nullptr;  // as Tutti's executor sends
@@ -56,9 +58,11 @@ Result<double> simulatedUs(const PublishedSet& set, const std::vector<double>& c
   double best = 1e300;
   for (const Algorithm* algorithm : asked.algorithms) {
     const Task task = asked.taskFor(algorithm, static_cast<size_t>(bytes));
-    TUTTI_ASSIGN(
-        const Outcome outcome,
-        simulate(network, task, {.detail = Detail::Fewest, .mostLoops = 3, .calls = set.inRows ? kCallsInRow : 1}));
+    TUTTI_ASSIGN(const Outcome outcome, simulate(network, task,
+                                                 {.detail = Detail::Fewest,
+                                                  .asMachine = cluster == set.specification,
+                                                  .mostLoops = 3,
+                                                  .calls = set.inRows ? kCallsInRow : 1}));
     best = std::min(best, outcome.us);
   }
   return best;
@@ -70,7 +74,7 @@ double misfit(const PublishedSet& set, const std::vector<double>& constants) {
   int count = 0;
   for (const PublishedPoint& point : set.points) {
     if (!point.fitted) continue;
-    const auto us = simulatedUs(set, constants, point);
+    const auto us = simulatedUs(set, set.cluster, constants, point);
     if (!us.ok()) return 1e300;
     sum += std::pow(std::log(*us / point.us), 2);
     ++count;
@@ -109,6 +113,11 @@ struct Errors {
     worst = std::max(worst, error);
     ++count;
   }
+  void add(const Errors& others) {
+    sumLog += others.sumLog;
+    worst = std::max(worst, others.worst);
+    count += others.count;
+  }
   std::string text() const {
     if (count == 0) return "       -        -";
     char line[64];
@@ -116,6 +125,67 @@ struct Errors {
     return line;
   }
 };
+
+constexpr const char* kRanges[] = {"below 1 MB", "1 to 64 MB", "from 64 MB"};
+
+int rangeOf(double bytes) { return bytes >= kPlateau ? 2 : bytes < kSmall ? 0 : 1; }
+
+struct SetErrors {
+  Errors fitted[3], held[3], specified[3];
+};
+
+std::string rangeLines(const char* what, const Errors (&errors)[3]) {
+  std::string text;
+  for (int range = 0; range < 3; ++range) {
+    if (errors[range].count == 0) continue;
+    text += cat("  ", what, ", ", kRanges[range], ": mean and worst error ", errors[range].text(), "\n");
+  }
+  return text;
+}
+
+std::string constantLines(const PublishedSet& set, const std::vector<double>& constants) {
+  std::string text;
+  for (size_t i = 0; i < constants.size(); ++i) {
+    char line[160];
+    std::snprintf(line, sizeof line, "  %10.5g  %s\n", constants[i], set.constantNames[i]);
+    text += line;
+  }
+  if (set.specification != nullptr) text += cat("  from specification: ", set.specification, "\n");
+  return text;
+}
+
+/// "   123.40   +3.4 %", and what it is off counts.
+Result<std::string> comparedWith(const PublishedSet& set, const char* cluster, const std::vector<double>& constants,
+                                 const PublishedPoint& point, Errors* errors) {
+  if (cluster == nullptr) return padded("-", 23);
+  TUTTI_ASSIGN(const double us, simulatedUs(set, cluster, constants, point));
+  errors[rangeOf(point.bytes)].add(us / point.us);
+  char text[64];
+  std::snprintf(text, sizeof text, "%13.2f %+7.1f %%", us, 100 * (us / point.us - 1));
+  return std::string(text);
+}
+
+/// Of every range: the mean over all points of all sets, and the worst.
+std::string summary(const std::vector<std::pair<std::string, SetErrors>>& all) {
+  std::string text = "mean and worst error by set: from specification only | with the set's constants, held out\n";
+  Errors specified[3], held[3];
+  const auto row = [&](const std::string& name, const Errors(&a)[3], const Errors(&b)[3]) {
+    text += cat("  ", name, "\n");
+    for (int range = 0; range < 3; ++range) {
+      if (a[range].count + b[range].count == 0) continue;
+      text += cat("    ", padded(kRanges[range], 10), "  ", a[range].text(), "  | ", b[range].text(), "\n");
+    }
+  };
+  for (const auto& [name, errors] : all) {
+    row(name, errors.specified, errors.held);
+    for (int range = 0; range < 3; ++range) {
+      specified[range].add(errors.specified[range]);
+      if (errors.specified[range].count > 0) held[range].add(errors.held[range]);
+    }
+  }
+  row("all sets that have a specification", specified, held);
+  return text;
+}
 
 }  // namespace
 
@@ -125,43 +195,39 @@ Result<std::string> validate(bool fit, const std::string& name) {
   for (PublishedSet& set : measuredSets()) sets.push_back(std::move(set));
   std::erase_if(sets, [&](const PublishedSet& set) { return set.name.find(name) == std::string::npos; });
   if (sets.empty()) return invalidUsage("--sets ", name, ": no set has that in its name");
+  std::vector<std::pair<std::string, SetErrors>> all;
   for (const PublishedSet& set : sets) {
-    const std::vector<double> constants = fit ? fitted(set) : set.constants;
+    const std::vector<double> constants = fit && set.cluster != nullptr ? fitted(set) : set.constants;
     text +=
         cat(set.name, "\n  ", set.source, "; simulated: ", *set.algorithms != 0 ? set.algorithms : "what ran", "\n");
-    for (size_t i = 0; i < constants.size(); ++i) {
-      char line[160];
-      std::snprintf(line, sizeof line, "  %10.5g  %s\n", constants[i], set.constantNames[i]);
-      text += line;
-    }
-    text += "   nodes     bytes    measured us   simulated us    error\n";
-    Errors errors[2][3];            // [held out][small, between, plateau]
+    text += constantLines(set, constants);
+    text += "   nodes     bytes    measured us  with constants    error  by specification    error\n";
+    SetErrors errors;
     std::map<int, Errors> ofRanks;  // held out, by ranks of a node
     for (const PublishedPoint& point : set.points) {
-      TUTTI_ASSIGN(const double us, simulatedUs(set, constants, point));
-      errors[point.fitted ? 0 : 1][point.bytes >= kPlateau ? 2 : point.bytes < kSmall ? 0 : 1].add(us / point.us);
-      if (!point.fitted && point.ranks > 0) ofRanks[point.ranks].add(us / point.us);
+      Errors one[3];
+      TUTTI_ASSIGN(const std::string with, comparedWith(set, set.cluster, constants, point, one));
+      TUTTI_ASSIGN(const std::string by, comparedWith(set, set.specification, {}, point, errors.specified));
+      const int range = rangeOf(point.bytes);
+      (point.fitted ? errors.fitted : errors.held)[range].add(one[range]);
+      if (!point.fitted && point.ranks > 0) ofRanks[point.ranks].add(one[range]);
       std::string what = point.fitted ? "fitted  " : "        ";
       if (point.ranks > 0) what += cat(point.ranks, " ranks, ", point.collective, " ", point.algorithm);
       char line[160];
-      std::snprintf(line, sizeof line, "  %6d  %8s  %13.2f  %13.2f  %+6.1f %%  %s\n", point.nodes,
-                    formatBytes(static_cast<size_t>(point.bytes)).c_str(), point.us, us, 100 * (us / point.us - 1),
-                    what.substr(0, what.find_last_not_of(' ') + 1).c_str());
-      text += line;
+      std::snprintf(line, sizeof line, "  %6d  %8s  %13.2f  ", point.nodes,
+                    formatBytes(static_cast<size_t>(point.bytes)).c_str(), point.us);
+      const std::string row = cat(line, with, "  ", by, "  ", what);
+      text += row.substr(0, row.find_last_not_of(' ') + 1) + "\n";
     }
-    const char* kRanges[] = {"below 1 MB", "between", "from 64 MB"};
-    for (int held = 0; held < 2; ++held) {
-      for (int range = 0; range < 3; ++range) {
-        if (errors[held][range].count == 0) continue;
-        text += cat("  ", held ? "held out" : "fitted  ", ", ", kRanges[range], ": mean and worst error ",
-                    errors[held][range].text(), "\n");
-      }
-    }
+    text += rangeLines("fitted  ", errors.fitted) + rangeLines("held out", errors.held) +
+            rangeLines("from specification", errors.specified);
     for (const auto& [ranks, of] : ofRanks) {
       text += cat("  held out, ", ranks, " ranks: mean and worst error ", of.text(), "\n");
     }
     text += "\n";
+    all.emplace_back(set.name, errors);
   }
+  text += summary(all);
   return text;
 }
 
