@@ -14,6 +14,7 @@
 #include "src/base/assert.hpp"
 #include "src/base/forked.hpp"
 #include "src/base/log.hpp"
+#include "src/base/nearest.hpp"
 
 namespace tutti {
 namespace {
@@ -178,6 +179,12 @@ const Variable* findOrNull(std::string_view name) {
   return nullptr;
 }
 
+std::string nearestVariable(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Variable& v : kVariables) names.emplace_back(v.name);
+  return didYouMean(name, names, "TUTTI_");
+}
+
 const Variable& find(std::string_view name) {
   if (const Variable* v = findOrNull(name)) return *v;
   assertionFailed(__FILE__, __LINE__, "unknown configuration variable", std::string(name));
@@ -322,7 +329,9 @@ Status checkValue(std::string_view name, const std::string& value) {
 
 Status setDefault(std::string_view name, const char* value) {
   const Variable* v = findOrNull(name);
-  if (v == nullptr) return invalidArgument("there is no variable '", name, "'; tutti-info --config lists them");
+  if (v == nullptr)
+    return invalidArgument("there is no variable '", name, "'", nearestVariable(name),
+                           "; tutti-info --config lists them");
   // Launchers give the first four to each process; the next finds the library, and the last two are tutti-info's.
   for (const char* given : {"TUTTI_UNIQUE_ID", "TUTTI_RANK", "TUTTI_NRANKS", "TUTTI_LOCAL_RANK", "TUTTI_HOME",
                             "TUTTI_GRAPH_FILE", "TUTTI_GRAPH_DUMP_FILE"}) {
@@ -363,7 +372,9 @@ Status checkConfig() {
     // Of the tests, and of the benchmark programs, which say themselves what they do not know.
     bool known = name.starts_with("TUTTI_TEST_") || name.starts_with("TUTTI_TESTS_");
     for (const Variable& v : kVariables) known = known || name == v.name;
-    if (!known) TUTTI_WARN("config", name, " is not a variable of Tutti; tutti-info --config lists them");
+    if (!known)
+      TUTTI_WARN("config", name, " is not a variable of Tutti", nearestVariable(name),
+                 "; tutti-info --config lists them");
   }
   return {};
 }

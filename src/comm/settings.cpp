@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "src/base/config.hpp"
+#include "src/base/nearest.hpp"
 #include "src/comm/variables.hpp"
 #include "src/device/cuda/device.hpp"
 
@@ -162,11 +163,13 @@ Status checkEncryption(const CommSettings& settings) {
 Status checkTransportList(const std::string& list, TransportTable table) {
   if (list.empty()) return {};
   const bool exclude = list.front() == '^';
+  std::vector<std::string> names;
+  for (const TransportEntry* entry : table) names.emplace_back(entry->name);
   for (std::string part : split(list, ',')) {
     if (!part.empty() && part.front() == '^') part.erase(0, 1);
     if (findTransport(part, table) != nullptr || (exclude && isTransportElsewhere(part))) continue;
-    return invalidUsage("TUTTI_TRANSPORTS (or config.transports) = '", list, "': there is no transport '", part,
-                        "'; known are ", namesOf(table));
+    return invalidUsage("TUTTI_TRANSPORTS (or config.transports) = '", list, "': there is no transport '", part, "'",
+                        didYouMean(part, names), "; known are ", namesOf(table));
   }
   return {};
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "src/base/config.hpp"
+#include "src/base/nearest.hpp"
 #include "src/base/text.hpp"
 
 namespace tutti {
@@ -15,19 +16,27 @@ std::string joined(const std::vector<std::string>& names) {
   return out;
 }
 
-std::string allAlgorithmNames() {
+std::vector<std::string> allAlgorithms() {
   std::vector<std::string> names;
   for (const Algorithm* a : algorithms()) {
     const std::string name(a->name);
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
-  return joined(names);
+  return names;
 }
 
-std::string collectiveKeys() {
+std::vector<std::string> algorithmsOf(Collective collective) {
+  std::vector<std::string> names;
+  for (const Algorithm* a : algorithms()) {
+    if (a->collective == collective) names.emplace_back(a->name);
+  }
+  return names;
+}
+
+std::vector<std::string> collectiveKeys() {
   std::vector<std::string> names;
   for (int i = 0; i < kNumCollectives; ++i) names.push_back(collectiveKey(static_cast<Collective>(i)));
-  return joined(names);
+  return names;
 }
 
 void take(Collective collective, const Algorithm* algorithm, const std::string& ready, Overrides* into) {
@@ -64,12 +73,14 @@ std::string readyNames(std::span<const ReadyName> ready, const Collective* colle
 Status parseOne(const std::string& key, const std::string& name, Overrides* into, std::span<const ReadyName> ready) {
   Collective collective{};
   if (!parseCollective(key, &collective)) {
-    return invalidUsage("TUTTI_ALGO: '", key, "' is not a collective; there are ", collectiveKeys());
+    return invalidUsage("TUTTI_ALGO: '", key, "' is not a collective", didYouMean(key, collectiveKeys()),
+                        "; there are ", joined(collectiveKeys()));
   }
   const Algorithm* found = findAlgorithm(collective, name);
   if (found == nullptr && !isReady(ready, collective, name)) {
     TUTTI_TRY(checkNotLeftOut(ready, name));
-    return invalidUsage("TUTTI_ALGO: ", key, " has no algorithm '", name, "'; it has ", algorithmNames(collective),
+    return invalidUsage("TUTTI_ALGO: ", key, " has no algorithm '", name, "'",
+                        didYouMean(name, algorithmsOf(collective)), "; it has ", algorithmNames(collective),
                         readyNames(ready, &collective));
   }
   take(collective, found, found == nullptr ? name : "", into);
@@ -78,13 +89,7 @@ Status parseOne(const std::string& key, const std::string& name, Overrides* into
 
 }  // namespace
 
-std::string algorithmNames(Collective collective) {
-  std::vector<std::string> names;
-  for (const Algorithm* a : algorithms()) {
-    if (a->collective == collective) names.emplace_back(a->name);
-  }
-  return joined(names);
-}
+std::string algorithmNames(Collective collective) { return joined(algorithmsOf(collective)); }
 
 Status parseAlgorithms(std::string_view text, Overrides* into, std::span<const ReadyName> ready) {
   for (const std::string& entry : split(text, ',')) {
@@ -105,7 +110,8 @@ Status parseAlgorithms(std::string_view text, Overrides* into, std::span<const R
     }
     if (!any) {
       TUTTI_TRY(checkNotLeftOut(ready, entry));
-      return invalidUsage("TUTTI_ALGO: no collective has an algorithm '", entry, "'; there are ", allAlgorithmNames(),
+      return invalidUsage("TUTTI_ALGO: no collective has an algorithm '", entry, "'",
+                          didYouMean(entry, allAlgorithms()), "; there are ", joined(allAlgorithms()),
                           readyNames(ready, nullptr));
     }
   }

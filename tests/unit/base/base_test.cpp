@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "src/base/config.hpp"
+#include "src/base/nearest.hpp"
 #include "src/base/text.hpp"
 
 using namespace tutti;
@@ -46,4 +47,28 @@ TEST_CASE("a variable that cannot be understood is an error that names it") {
   CHECK(checkConfig().message().find("outside") != std::string::npos);
   unsetenv("TUTTI_SLOTS");
   CHECK(checkConfig().ok());
+}
+
+TEST_CASE("a mistyped name gets the nearest one, and a strange one gets none") {
+  const std::vector<std::string> transports = {"self", "shm", "tcp", "verbs", "ucx"};
+  CHECK(didYouMean("verb", transports) == " (did you mean verbs?)");
+  CHECK(didYouMean("SHM", transports) == " (did you mean shm?)");
+  CHECK(didYouMean("tpc", transports) == " (did you mean tcp?)");
+  CHECK(didYouMean("vrebs", transports) == " (did you mean verbs?)");
+  for (const char* strange : {"", "x", "nccl", "infiniband", "lo"}) {
+    CAPTURE(strange);
+    CHECK(didYouMean(strange, transports).empty());
+  }
+  CHECK(didYouMean(std::string(100000, 's'), transports).empty());
+  CHECK(didYouMean("shm", {}).empty());
+}
+
+TEST_CASE("an unknown variable is refused with the one that was meant") {
+  const auto refusal = [](const char* name) { return setDefault(name, "1").message(); };
+  CHECK(refusal("TUTTI_TRANSPORT") ==
+        "there is no variable 'TUTTI_TRANSPORT' (did you mean TUTTI_TRANSPORTS?); tutti-info --config lists them");
+  CHECK(refusal("TUTTI_ALGORITHM").find("(did you mean TUTTI_ALGO?)") != std::string::npos);
+  CHECK(refusal("TUTI_LOG") == "there is no variable 'TUTI_LOG'; tutti-info --config lists them");
+  // The prefix that all have makes no two of them alike.
+  CHECK(refusal("TUTTI_XQJZ") == "there is no variable 'TUTTI_XQJZ'; tutti-info --config lists them");
 }
