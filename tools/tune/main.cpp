@@ -155,11 +155,12 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", options.rounds, "blocks of each way")->check(CLI::Range(1, 1000))->capture_default_str();
   app.add_option("--block-ms", options.blockMs, "time of a block")->check(CLI::Range(0.1, 1e4))->capture_default_str();
   app.add_flag("!--no-sends", options.sends, "leave out messages between two ranks");
-  app.add_flag("--fresh", options.fresh,
-               "new data, which every rank writes before each call, outside of the time (default)");
-  app.add_flag("!--reused", options.fresh, "the same data in calls back to back");
+  bool fresh = false, reused = false;
+  app.add_flag("--fresh", fresh, "new data, which every rank writes before each call, outside of the time (default)");
+  app.add_flag("--reused", reused, "the same data in calls back to back");
   app.add_flag("--dry-run", options.dryRun, "print, keep nothing");
   CLI11_PARSE(app, argc, argv);
+  options.fresh = fresh || !reused;
   std::vector<size_t> sizes;
   std::vector<Collective> collectives;
   if (!parseLists(options, &sizes, &collectives)) {
