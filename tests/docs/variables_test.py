@@ -97,7 +97,7 @@ class Writes:
 
 
 ROWS = {
-    "TUTTI_ALGO": [Shows("allreduce:tree", r" tree/\w+/\d+$", perf("all_reduce", 3)), Refused("rng", "'rng'; there are")],
+    "TUTTI_ALGO": [Shows("allreduce:tree", r" tree/\w+/\d+$", perf("all_reduce", 3)), Refused("rng", "'rng' (did you mean ring?); there are")],
     "TUTTI_ALGO_STRICT": [Shows("1", "does not serve .*; these would: ", also={"TUTTI_ALGO": "allreduce:hierarchical"}), Refused("2", "neither 0 nor 1")],
     "TUTTI_PROTO": [Shows("slots", r"/slots/\d+$", perf("all_reduce", 2, "-b", "8", "-e", "8")),
                     Refused("telepathy", "inline, slots and direct")],
