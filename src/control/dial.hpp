@@ -10,6 +10,11 @@ namespace tutti {
 /// is none.
 inline constexpr int64_t kNobodyListensNs = 100'000'000;
 
+/// How long a link that broke may take to come back: as long as the system waits for a silent host; less where the
+/// peer's system has closed it in order, which was most likely the end of the process, and now its host does not
+/// answer.
+inline int64_t brokenPatienceNs(const Status& why) { return closedByPeer(why) ? 2'000'000'000 : 8'000'000'000; }
+
 struct Dial {
   ControlAddress to;
   Hello hello;

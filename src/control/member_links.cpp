@@ -126,7 +126,7 @@ void Member::onRendezvousDialFailed(const Status& why) {
 }
 
 void Member::onClosed(LinkId link, const Status& why) {
-  if (survivors_.onClosed(link)) return;
+  if (survivors_.onClosed(link, why)) return;
   if (link == rendezvousLink_) {
     rendezvousLink_ = 0;
     if (!up_ && !failure_) retryDial(rendezvousDial_, why);

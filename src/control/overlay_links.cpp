@@ -15,11 +15,6 @@ namespace {
 
 /// A neighbour that has never been linked with us and cuts links off for this long is gone.
 constexpr int64_t kNeighbourCutOffNs = 5'000'000'000;
-/// How long a broken link may take to come back: as long as the system waits for a silent host.
-constexpr int64_t kBrokenNs = 8'000'000'000;
-/// The same where the peer's system has closed it in order: that was most likely the end of the process, and now its
-/// host does not answer.
-constexpr int64_t kClosedNs = 2'000'000'000;
 /// A link that does not last for this long is dialed later each time.
 constexpr int64_t kLastsNs = 1'000'000'000;
 /// How long a peer that has been recalled gets to dial.
@@ -97,7 +92,7 @@ void Member::lostNeighbour(int peer, const Status& why) {
     // Silence is over its time, and of what is wrong here another connection would be no better.
     if (why.code() != tuttiRemoteError) return goneNeighbour(peer, why);
     TUTTI_INFO("bootstrap", "rank ", request_.rank, "'s control connection to rank ", peer, " broke: ", why.message());
-    neighbour.broken = {why, now, now + (closedByPeer(why) ? kClosedNs : kBrokenNs)};
+    neighbour.broken = {why, now, now + brokenPatienceNs(why)};
     brokenNs_ = std::min(brokenNs_, neighbour.broken.untilNs);
     if (now - neighbour.mendedNs >= kLastsNs) return dialAgain(peer, neighbour);
   } else if (!neighbour.weDial) {

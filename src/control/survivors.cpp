@@ -135,7 +135,19 @@ void Survivors::send(int rank, const std::string& message) {
   if (peer.out != 0) return network_.send(peer.out, message);
   if (peer.in != 0 && peer.queue.empty()) return network_.send(peer.in, message);
   peer.queue.push_back(message);
-  if (peer.queue.size() == 1) tryDial(rank, peer);
+  dialIfIdle(rank, peer);
+}
+
+void Survivors::dialIfIdle(int rank, Peer& peer) {
+  if (peer.out == 0 && peer.dial.link == 0 && peer.dial.nextNs == kNoTimer) tryDial(rank, peer);
+}
+
+/// A link stands again.
+void Survivors::goOn(int rank, Peer& peer) {
+  peer.brokenNs = kNoTimer;
+  if (!std::exchange(peer.missed, false)) return;
+  agreement_.goOnWith(rank);
+  pump();
 }
 
 void Survivors::tryDial(int rank, Peer& peer) {
@@ -160,7 +172,7 @@ void Survivors::lose(int rank, const char* why) {
 void Survivors::close(Peer& peer, bool goodbye) {
   authentication_.cancel(peer.dial.link);
   links_.erase(std::exchange(peer.dial.link, 0));
-  peer.dial.nextNs = kNoTimer;
+  peer.dial.nextNs = peer.brokenNs = kNoTimer;
   peer.queue.clear();
   for (LinkId* link : {&peer.out, &peer.in}) {
     if (*link == 0) continue;
@@ -184,11 +196,14 @@ bool Survivors::onProven(LinkId link, const Hello& hello, bool weDialed) {
     }
     peer.in = link;
     peer.heard = false;
+    // Where our own is on its way it goes on by that.
+    if (peer.dial.link == 0 && peer.dial.nextNs == kNoTimer) goOn(rank, peer);
     return true;
   }
   peer.dial.link = 0;
   peer.out = link;
   for (const std::string& message : std::exchange(peer.queue, {})) network_.send(link, message);
+  goOn(rank, peer);
   return true;
 }
 
@@ -197,9 +212,14 @@ bool Survivors::onDialFailed(LinkId link, const Status& why) {
   if (it == links_.end()) return false;
   const int rank = it->second;
   links_.erase(it);
-  Dial& dial = peers_[rank].dial;
+  Peer& peer = peers_[rank];
+  Dial& dial = peer.dial;
   dial.retry(network_, why);
   dialNs_ = std::min(dialNs_, dial.nextNs);
+  if (peer.brokenNs != kNoTimer) {
+    if (nobodyListens(why)) lose(rank, "its connection broke, and nobody listens any more");
+    return true;
+  }
   if (dial.findsNobody(network_.nowNs(), kSurvivorCutOffNs)) lose(rank, "it cannot be reached");
   return true;
 }
@@ -227,7 +247,7 @@ bool Survivors::onMessage(LinkId link, std::string_view message) {
   return true;
 }
 
-bool Survivors::onClosed(LinkId link) {
+bool Survivors::onClosed(LinkId link, const Status& why) {
   const auto it = links_.find(link);
   if (it == links_.end()) return false;
   const int rank = it->second;
@@ -236,12 +256,29 @@ bool Survivors::onClosed(LinkId link) {
   if (link == peer.in) peer.in = 0;
   const bool counted = link == peer.out || std::exchange(peer.heard, false);
   if (link == peer.out) peer.out = 0;
-  if (counted) lose(rank, "its connection broke");
+  peer.missed = true;
+  // Where our own still stands it tells of a death as well.
+  if (!counted || peer.out != 0) return true;
+  if (why.code() != tuttiRemoteError) {
+    lose(rank, "its connection broke");
+    return true;
+  }
+  if (peer.brokenNs == kNoTimer) peer.brokenNs = network_.nowNs() + brokenPatienceNs(why);
+  brokenNs_ = std::min(brokenNs_, peer.brokenNs);
+  peer.dial.backoffNs = 0;
+  dialIfIdle(rank, peer);
   return true;
 }
 
 void Survivors::onTimer() {
   const int64_t now = network_.nowNs();
+  if (brokenNs_ <= now) {
+    brokenNs_ = kNoTimer;
+    for (auto& [rank, peer] : peers_) {
+      if (peer.brokenNs <= now) lose(rank, "its connection broke, and could not be made again");
+      brokenNs_ = std::min(brokenNs_, peer.brokenNs);
+    }
+  }
   if (dialNs_ > now) return;
   dialNs_ = kNoTimer;
   for (auto& [rank, peer] : peers_) {

@@ -67,6 +67,16 @@ void Agreement::markGone(int rank) {
   }
 }
 
+// Every message says all of its sender, so the newest makes up for those before it.
+void Agreement::goOnWith(int rank) {
+  if (excludedBy_ >= 0 || gone_.contains(rank)) return;
+  if (coordinator_ == rank_) {
+    if (phase_ != Phase::Idle) outgoing_.push_back({{rank}, message(true, 0)});
+  } else if (rank == coordinator_ && entered() > 0) {
+    report(kAll);
+  }
+}
+
 bool Agreement::accept(int from, AgreementMessage message) {
   if (from < 0 || from >= nRanks_ || from == rank_) return false;
   if (!areRanks(message.gone, nRanks_) || !makesSense(message.decided, nRanks_) ||

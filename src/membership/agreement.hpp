@@ -17,8 +17,8 @@
 // A rank that is gone (dead, left, excluded by somebody's vote) stays so.  Every message carries the sender's list, and
 // the receiver adds it to its own.  Messages of those who are gone are answered with that list, and otherwise not
 // heard: a living rank that was taken for dead is told so (excludedBy()) and must end its links.  Wanted of links:
-// messages of two ranks arrive in order, and markGone() follows when one end dies.  Two groups of living ranks that
-// hold each other for dead, with nobody in between, decide apart.
+// messages of two ranks arrive in order; where some were lost goOnWith() follows, and markGone() when one end dies. Two
+// groups of living ranks that hold each other for dead, with nobody in between, decide apart.
 //
 // Messages per epoch: 5(n-1).  Time: 4 delays from the last vote.  Bytes: the coordinator sends every rank the calls of
 // all ranks once; all else names what the receiver has by its epoch.
@@ -71,6 +71,8 @@ class Agreement {
   void vote(const Vote& vote);
   /// The rank has died or left: it will send no more.
   void markGone(int rank);
+  /// Messages of this rank to that one, or of that one to this, may have been lost, and come from now on again.
+  void goOnWith(int rank);
   /// A message of another rank of this communicator.  False: it makes no sense.
   bool accept(int from, AgreementMessage message);
 

@@ -45,18 +45,29 @@ class FuzzNetwork : public Network {
   std::map<LinkId, Sealer> sealers;    // of honest peers
 };
 
+/// Begins a proven link of the overlay as a peer does that has had nothing.
+void beginOverlay(BootstrapNode& bootstrap, FuzzNetwork& network, LinkId link, Purpose purpose) {
+  if (purpose != Purpose::Overlay) return;
+  Writer resume(MessageType::Resume);
+  resume.u64(0);
+  resume.text("fuzz:1");
+  bootstrap.onMessage(link, network.sealers.at(link).seal(resume.str()));
+}
+
 /// Plays the other end of a link that the BootstrapNode has dialed, honestly.
 void acceptHonestly(BootstrapNode& bootstrap, FuzzNetwork& network, LinkId link) {
   bootstrap.onConnected(link);
   if (!network.sent.contains(link)) return;
   const std::string hello = network.sent[link];
-  if (!AcceptorProof::readHello(hello).ok()) return;
+  const Result<Hello> read = AcceptorProof::readHello(hello);
+  if (!read.ok()) return;
   const AcceptorProof proof(kSecret, hello, Nonce{});
   bootstrap.onMessage(link, proof.challenge());
   const Result<std::string> accepted = proof.onProof(network.sent[link]);
   if (!accepted.ok()) return;
   network.sealers.insert_or_assign(link, Sealer(proof.keys().send, false));
   bootstrap.onMessage(link, *accepted);
+  beginOverlay(bootstrap, network, link, read->purpose);
 }
 
 /// Dials the BootstrapNode as a rank that knows the secret.
@@ -68,6 +79,7 @@ void dialHonestly(BootstrapNode& bootstrap, FuzzNetwork& network, LinkId link, c
   if (!answer.ok()) return;
   network.sealers.insert_or_assign(link, Sealer(proof.keys().send, false));
   bootstrap.onMessage(link, *answer);
+  beginOverlay(bootstrap, network, link, hello.purpose);
 }
 
 }  // namespace
@@ -97,7 +109,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
       case 2:  // as rank 1 or 2, to the rendezvous or to the rank
         links.push_back(network.nextLink);
         dialHonestly(bootstrap, network, network.nextLink++,
-                     {static_cast<Purpose>(1 + pick % 5), kComm, 1 + pick % 2, pick % 5 == 0 ? -1 : 0, 3, pick % 7});
+                     {static_cast<Purpose>(1 + pick % 6), kComm, 1 + pick % 2, pick % 6 == 0 ? -1 : 0, 3, pick % 7});
         break;
       case 3: bootstrap.onClosed(link, remoteError("closed")); break;
       case 4:

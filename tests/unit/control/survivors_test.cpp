@@ -85,6 +85,7 @@ struct Plan {
   Program program = Program::Shrink;
   std::vector<std::pair<int, int>> crashes{};  // rank, message
   int64_t mostDelayNs = 1 * kMs;
+  int resetAt = -1;  // message of all, from when the ranks are up
 };
 
 /// One rank's end of a communicator.
@@ -118,6 +119,8 @@ class Job {
     });
     if (!up) return "the ranks did not meet";
     begunNs_ = world_.nowNs();
+    firstMessage_ = world_.nMessages();
+    if (plan_.resetAt >= 0) world_.resetAtMessage(firstMessage_ + static_cast<uint64_t>(plan_.resetAt));
     for (auto& rank : ranks_) rank->node->counts = true;
     if (plan_.program == Program::Revoke) return revoke();
     for (const int r : everyone) {
@@ -150,6 +153,8 @@ class Job {
   int64_t tookNs() { return world_.nowNs() - begunNs_; }
   int nShrinks() const { return nShrinks_; }
   int nFailed() const { return nFailed_; }
+  bool wasReset() const { return world_.nResets() > 0; }
+  size_t newestRanks(int r) { return at(r).comm.ranks.size(); }
 
  private:
   enum class Phase : uint8_t { Waiting, Working, Voting, Joining, Done };
@@ -346,6 +351,7 @@ class Job {
   std::map<std::pair<std::string, uint64_t>, Decision> decisions_;
   std::string wrong_;
   int64_t begunNs_ = 0;
+  uint64_t firstMessage_ = 0;
   int nShrinks_ = 0, nFailed_ = 0;
 };
 
@@ -353,6 +359,7 @@ std::string describe(const Plan& plan) {
   constexpr const char* kNames[] = {"revoke", "shrink", "split"};
   std::string text = cat(plan.nRanks, " ranks, seed ", plan.seed, ", ", kNames[static_cast<int>(plan.program)]);
   for (const auto& [rank, message] : plan.crashes) text += cat(", rank ", rank, " dies at message ", message);
+  if (plan.resetAt >= 0) text += cat(", a reset at message ", plan.resetAt);
   return text;
 }
 
@@ -380,7 +387,28 @@ void atEveryMessage(Program program, int nRanks, int stride) {
     }
 }
 
+/// All ranks live: they keep each other, whatever connection is reset.  How many messages there were to do it at.
+int withResets(Program program, int nRanks, int stride) {
+  for (int message = 0;; message += stride) {
+    const Plan plan{.nRanks = nRanks, .program = program, .resetAt = message};
+    Job job(plan);
+    const std::string why = job.run();
+    if (!why.empty()) FAIL_CHECK(describe(plan) << ": " << why);
+    for (int r = 0; r < nRanks; ++r)
+      if (job.newestRanks(r) != static_cast<size_t>(nRanks))
+        FAIL_CHECK(describe(plan) << ": rank " << r << " goes on with " << job.newestRanks(r) << " ranks");
+    if (!job.wasReset()) return message;
+  }
+}
+
 }  // namespace
+
+TEST_CASE("a connection that is reset at any message of a shrink or split costs no rank") {
+  for (int n = 2; n <= (test::kThorough ? 5 : 4); ++n) {
+    CHECK(withResets(Program::Shrink, n, test::kThorough ? 1 : n - 1) > 30);
+    CHECK(withResets(Program::Split, n, test::kThorough ? 1 : n - 1) > 10);
+  }
+}
 
 TEST_CASE("whoever dies, and at whatever message of a shrink, the others go on with each other") {
   for (int n = 2; n <= (test::kThorough ? 5 : 4); ++n) atEveryMessage(Program::Shrink, n, 1);
