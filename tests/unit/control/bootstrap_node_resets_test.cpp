@@ -45,7 +45,8 @@ TEST_CASE("a link that is reset at any message of a job is made again, and nothi
 
 TEST_CASE("links that are reset again and again still carry all") {
   uint64_t resets = 0;
-  for (uint64_t seed : testSeeds(1, test::kThorough ? 400 : 60)) {
+  const std::vector<uint64_t> seeds = testSeeds(1, test::kThorough ? 400 : 60);
+  for (const uint64_t seed : seeds) {
     CAPTURE(seed);
     SimWorld world(seed);
     SimJob job(world, gathering(2 + static_cast<int>(seed % 9)));
@@ -54,7 +55,7 @@ TEST_CASE("links that are reset again and again still carry all") {
     REQUIRE(complaintOf(job) == "");
     resets += world.nResets();
   }
-  CHECK(resets > 20);
+  CHECK(resets >= seeds.size() / 4);
 }
 
 TEST_CASE("a rank that dies while its links are made again is found at once") {
