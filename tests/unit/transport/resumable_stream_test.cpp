@@ -61,7 +61,7 @@ TEST_CASE("a connection may be cut at any byte of either direction, and each end
     for (const Protection protection : protections()) {
       const int side = way / 2, first = way % 2;
       size_t at = 0;
-      for (bool reached = true; reached; at += test::kThorough ? 1 : 5) {
+      for (bool reached = true; reached; at += tutti::test::kThorough ? 1 : 5) {
         World world(kWindow, protection);
         size_t sent = 0;
         reached = false;
@@ -97,7 +97,7 @@ TEST_CASE("a connection may be cut at any byte of either direction, and each end
 
 TEST_CASE("cuts, damage, ends that notice late, and readers that rest: right bytes once each, in bounded memory") {
   uint64_t straight = 0;
-  for (const uint64_t seed : testSeeds(1, test::kThorough ? 400 : 60)) {
+  for (const uint64_t seed : testSeeds(1, tutti::test::kThorough ? 400 : 60)) {
     CAPTURE(seed);
     std::mt19937_64 dice(seed);
     const auto upTo = [&](size_t most) { return static_cast<size_t>(dice() % (most + 1)); };
