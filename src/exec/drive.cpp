@@ -212,10 +212,16 @@ bool Drive::wait(bool looksSoon) {
   return rounds_ % kYieldsPerClock == 0;
 }
 
-bool Drive::mayYield() const {
+/// Looked up once: a thread's variable costs a library a call.
+TurnCost& Drive::turnCost() {
+  if (turns_ == nullptr) turns_ = &turnCostOfThread();
+  return *turns_;
+}
+
+bool Drive::mayYield() {
   if (yields_ >= patience_.yields && idleNs_ >= patience_.awakeNs) return false;
   if (patience_.yields == 0) return true;  // no business of the load
-  TurnCost& turns = turnCostOfThread();
+  TurnCost& turns = turnCost();
   if (turns.state() == TurnCost::State::Alone) return true;
   if (turns.state() == TurnCost::State::Beside) return yieldedNs_ < TurnCost::kWakeUpNs;
   const int64_t now = nowNs();
@@ -230,7 +236,7 @@ void Drive::yield() {
   if (!policy.spin && asked != policy.sliceUs) [[unlikely]]
     shortenTimeSlice(asked = policy.sliceUs);
   ++yields_;
-  TurnCost& turns = turnCostOfThread();
+  TurnCost& turns = turnCost();
   if (patience_.yields == 0 || !turns.samples()) {
     sched_yield();
     return;

@@ -20,6 +20,8 @@
 
 namespace tutti {
 
+class TurnCost;
+
 /// How one communicator's tasks wait.
 struct WaitPolicy {
   tuttiWaitMode_t mode = TUTTI_WAIT_AUTO;
@@ -114,7 +116,8 @@ class Drive {
   void letGo();
   void adapt();
   bool wait(bool looksSoon);
-  bool mayYield() const;
+  TurnCost& turnCost();
+  bool mayYield();
   bool sleep(bool looksSoon);
   void yield();
   void look();
@@ -140,6 +143,7 @@ class Drive {
   uint64_t rounds_ = 0;
   int64_t yields_ = 0;
   int64_t yieldedNs_ = 0;        // what those that were timed have cost
+  TurnCost* turns_ = nullptr;    // of the driving thread, which is always the same
   std::mutex sleeping_;          // guards the next
   Sleeper* prepared_ = nullptr;  // peers have been told to ring; changed by the driving thread alone
 };
