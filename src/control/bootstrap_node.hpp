@@ -87,8 +87,8 @@ struct RankState {
   std::vector<PairCount> pairs;  // of ranks with which it has exchanged messages; kMaxPairCounts at most
   Attendance attends = Attendance::None;
   std::string elsewhere;  // the call of another communicator that its caller waits in, kMaxElsewhereBytes at most
-  // Where one thread alone makes this rank's calls: the collective of another communicator that it waits in, which ends
-  // on no rank before all have entered it; and the newest of each communicator that it alone uses.
+  // Both only if one thread makes all calls of this rank.  awaited: the collective of another communicator that the
+  // thread waits in, if that ends on no rank before all have entered it.  others: the newest call on each communicator.
   CommunicatorCall awaited{};
   std::vector<CommunicatorCall> others{};
   // For monitors:

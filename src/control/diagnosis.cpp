@@ -276,7 +276,7 @@ void writeCall(Writer& out, const CommunicatorCall& call) {
   out.u64(call.sequence);
 }
 
-CommunicatorCall readCall(Reader& in) {
+CommunicatorCall readCommunicatorCall(Reader& in) {
   const uint64_t communicator = in.u64();
   return {communicator, in.u64()};
 }
@@ -331,9 +331,9 @@ RankReport readRankReport(Reader& in) {
   t.state.waitingOn = in.i32();
   t.state.attends = static_cast<Attendance>(std::min<uint8_t>(in.u8(), static_cast<uint8_t>(Attendance::End)));
   t.state.elsewhere = in.text(kMaxElsewhereBytes);
-  t.state.awaited = readCall(in);
+  t.state.awaited = readCommunicatorCall(in);
   t.state.others.resize(in.count(16));
-  for (CommunicatorCall& call : t.state.others) call = readCall(in);
+  for (CommunicatorCall& call : t.state.others) call = readCommunicatorCall(in);
   if (const uint8_t message = in.u8(); message != 0) {
     const int32_t peer = in.i32();
     const uint64_t head = in.u64();

@@ -33,7 +33,7 @@ void writeCall(Writer& w, const MembershipCall& call) {
   w.text(std::string_view(call.text).substr(0, kMaxCallBytes));
 }
 
-MembershipCall readCall(Reader& in) {
+MembershipCall readMembershipCall(Reader& in) {
   MembershipCall call;
   call.kind = static_cast<MembershipCall::Kind>(in.u8());
   const uint8_t flags = in.u8();
@@ -56,7 +56,7 @@ Decision readDecision(Reader& in) {
   decision.epoch = in.u64();
   decision.gone = readRanks(in);
   decision.calls.resize(in.count(kCallBytes));
-  for (MembershipCall& call : decision.calls) call = readCall(in);
+  for (MembershipCall& call : decision.calls) call = readMembershipCall(in);
   return decision;
 }
 
@@ -80,7 +80,7 @@ Result<AgreementMessage> readAgreement(Reader& in) {
   message.gone = readRanks(in);
   message.decided = readDecision(in);
   message.proposed = readDecision(in);
-  message.call = readCall(in);
+  message.call = readMembershipCall(in);
   if (!in.done() || flags > 3) return remoteError("a malformed message of survivors");
   return message;
 }

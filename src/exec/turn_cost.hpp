@@ -1,4 +1,4 @@
-// What it costs a thread to hand its core on, measured as it yields, and what follows for its waits.
+// The cost of a yield, measured as a thread yields, and how the thread waits by it.
 //
 // Ranks that share a core hand it on in less than a microsecond, and a core that is left idle comes back late; so alone
 // on a machine they yield, and sleep only after long.  Beside a program that never waits a yield costs a slice of that
@@ -26,8 +26,8 @@ class TurnCost {
   bool samples() { return state_ != State::Alone || ++yields_ % kYieldsPerSample == 0; }
   /// A yield that was timed has ended at nowNs after costNs.
   void sample(int64_t costNs, int64_t nowNs);
-  /// Where yields are dear: whether it is time to try some, which is then the state Beside.  Dear yields are not made,
-  /// so that nothing else would say that they have become cheap.
+  /// True if it is time to try some yields again, in the state Beside.  Only in the state Dear: a thread makes none
+  /// there, and so would never learn that they have become cheap.
   bool triesAgain(int64_t nowNs);
 
   /// How long a core has been idle since the machine started.
@@ -45,7 +45,7 @@ class TurnCost {
   /// What a wake-up on a busy core costs.
   static constexpr int64_t kWakeUpNs = 30'000;
   static constexpr uint32_t kYieldsPerSample = 16;
-  /// What was found holds for so long, and for twice as long each time that it is found again.
+  /// A finding holds for the least period.  The period doubles each time that the finding comes again.
   static constexpr int64_t kLeastPeriodNs = 100'000'000, kMostPeriodNs = 1'600'000'000;
   /// A core is looked at for so long; idle for more than a part of it, it is kept busy by nobody, and for a time, twice
   /// as long each time, nothing is made of slices.  The system counts in hundredths of a second.
@@ -68,7 +68,7 @@ class TurnCost {
 /// That of the calling thread.
 TurnCost& turnCostOfThread();
 
-/// Of the core that the calling thread is on, from /proc/stat; nothing where it cannot be read.
+/// The idle time of the calling thread's core, from /proc/stat.  Nothing if that cannot be read.
 std::optional<TurnCost::Idle> coreIdle();
 
 }  // namespace tutti

@@ -11,7 +11,7 @@ namespace {
 
 constexpr Address kHostPage = 4096;
 
-/// What adapters have written and nobody has flushed, in order.
+/// A write of an adapter that nobody has flushed yet.
 struct Write {
   Address to;
   int device;

@@ -1,4 +1,4 @@
-// What two ranks do while calls of the system fail: sets of operations, by name.
+// Sets of operations, by name, that two ranks make while calls of the system fail.
 #pragma once
 
 #include <array>
