@@ -10,7 +10,7 @@ namespace tutti {
 namespace {
 
 // The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
-constexpr std::array<uint32_t, 64> kRound = {
+constexpr uint32_t kRound[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
     0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
@@ -24,8 +24,7 @@ uint32_t loadBig(const unsigned char* p) {
   return uint32_t{p[0]} << 24 | uint32_t{p[1]} << 16 | uint32_t{p[2]} << 8 | uint32_t{p[3]};
 }
 
-std::array<uint32_t, 64> expand(const unsigned char* data) {
-  std::array<uint32_t, 64> w;
+void expand(const unsigned char* data, uint32_t* w) {
   for (size_t i = 0; i < 16; ++i) w[i] = loadBig(data + 4 * i);
   for (size_t i = 16; i < 64; ++i) {
     const uint32_t a = w[i - 15], b = w[i - 2];
@@ -33,7 +32,6 @@ std::array<uint32_t, 64> expand(const unsigned char* data) {
     const uint32_t s1 = std::rotr(b, 17) ^ std::rotr(b, 19) ^ (b >> 10);
     w[i] = w[i - 16] + s0 + w[i - 7] + s1;
   }
-  return w;
 }
 
 /// What compression leaves on the stack below its caller.
@@ -45,7 +43,8 @@ std::array<uint32_t, 64> expand(const unsigned char* data) {
 }  // namespace
 
 void Sha256::block(const unsigned char* data) {
-  const std::array<uint32_t, 64> w = expand(data);
+  uint32_t w[64];  // plain arrays here: a sanitized build calls a function for each element of others
+  expand(data, w);
   auto [a, b, c, d, e, f, g, h] = state_;
   for (size_t i = 0; i < 64; ++i) {
     const uint32_t s1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
@@ -80,8 +79,8 @@ Sha256& Sha256::add(std::string_view data) {
 // A 1 bit, zeros until 8 bytes short of a block, and the length in bits.
 Digest Sha256::finish() {
   const uint64_t bits = bytes_ * 8;
-  add(std::string_view("\x80", 1));
-  while (bytes_ % pending_.size() != pending_.size() - 8) add(std::string_view("\0", 1));
+  static constexpr std::array<char, 64> kPadding = {'\x80'};
+  add({kPadding.data(), 1 + (2 * pending_.size() - 9 - bytes_ % pending_.size()) % pending_.size()});
   std::array<char, 8> length;
   for (size_t i = 0; i < 8; ++i) length[i] = static_cast<char>(bits >> (56 - 8 * i));
   add({length.data(), length.size()});
@@ -94,10 +93,12 @@ Digest Sha256::finish() {
 
 Digest hmacSha256(std::string_view key, std::string_view data) {
   std::array<char, 64> inner{}, outer{};
-  const Digest hashed = Sha256().add(key).finish();
-  const bool tooLong = key.size() > inner.size();
-  std::memcpy(inner.data(), tooLong ? reinterpret_cast<const char*>(hashed.data()) : key.data(),
-              tooLong ? hashed.size() : key.size());
+  Digest hashed;
+  if (key.size() > inner.size()) {
+    hashed = Sha256().add(key).finish();
+    key = {reinterpret_cast<const char*>(hashed.data()), hashed.size()};
+  }
+  std::memcpy(inner.data(), key.data(), key.size());
   for (size_t i = 0; i < inner.size(); ++i) {
     outer[i] = static_cast<char>(inner[i] ^ 0x5c);
     inner[i] = static_cast<char>(inner[i] ^ 0x36);
@@ -106,6 +107,7 @@ Digest hmacSha256(std::string_view key, std::string_view data) {
   const Digest first = within.add({inner.data(), inner.size()}).add(data).finish();
   around.add({outer.data(), outer.size()}).add({reinterpret_cast<const char*>(first.data()), first.size()});
   const Digest mac = around.finish();
+  wipe(hashed);
   wipe(inner);
   wipe(outer);
   wipe(&within, sizeof within);

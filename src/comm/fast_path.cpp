@@ -11,10 +11,13 @@ Status runOn(Comm& comm, Task* run, Result<Progress> last) {
   Watchdog& watchdog = comm.watchdog();
   if (last.ok()) last = stepBriefly(*run, watchdog, watchdog.policy());
   if (last.ok() && *last == Progress::Done) return {};
-  watchdog.recorder().waits();
   DrivenTask task = watchdog.driven(run);
   if (!last.ok()) failTask(&task, last.status());
-  drive({&task, 1});
+  Drive alone;
+  alone.add(&task);
+  for (bool waits = false; !alone.empty(); alone.round()) {
+    if (!waits && alone.waits()) watchdog.recorder().waits(), waits = true;
+  }
   watchdog.noWait();
   return std::move(task.result);
 }

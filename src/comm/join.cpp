@@ -387,7 +387,9 @@ Status Joining::startWatching() {
 Status Joining::openRecorder() {
   RecorderIdentity identity{rank(), comm_.nRanks(), descriptors_[0].communicator, mine().info.hostId};
   identity.name = comm_.settings_.name;
-  return comm_.watchdog_.recorder().open(identity);
+  TUTTI_TRY(comm_.watchdog_.recorder().open(identity));
+  comm_.failureDump_.arm();
+  return {};
 }
 
 Status Joining::openResultChecks() {

@@ -15,7 +15,7 @@
 
 namespace tutti {
 
-/// Any thread.
+/// Any thread, where nothing else is said.
 class ThreadWait {
  public:
   struct Wait {
@@ -23,14 +23,25 @@ class ThreadWait {
     CommunicatorCall call{};  // which ends on no rank before all have entered it; else none
     bool over = false;        // it ended in an error, and the thread has waited in nothing since
   };
+  // Its own thread only.
   void set(Wait wait) {
     const std::lock_guard lock(mutex_);
     wait_ = std::move(wait);
+    told_ = true;
   }
   void endInError() {
     const std::lock_guard lock(mutex_);
     wait_.over = true;
+    told_ = true;
   }
+  /// It waits in nothing.  Costs nothing where nothing else was told, as after all short waits.
+  void clear() {
+    if (!told_) return;
+    const std::lock_guard lock(mutex_);
+    wait_ = {};
+    told_ = false;
+  }
+  // Any thread.
   Wait wait() const {
     const std::lock_guard lock(mutex_);
     return wait_;
@@ -76,6 +87,7 @@ class ThreadWait {
     const FlightRecorder* recorder;
     const std::atomic<bool>* shared;
   };
+  bool told_ = false;  // its own thread's: wait_ is not empty
   mutable std::mutex mutex_;
   Wait wait_;
   std::vector<Made> made_;

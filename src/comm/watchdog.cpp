@@ -78,7 +78,7 @@ void Watchdog::noWait() {
   waits_.waitFor(std::nullopt);
   // Ranks that wait for this one in the other communicators of a circle are still to find that.
   if (aborting() && failure().code() == tuttiInvalidUsage) return ThreadWait::ofThisThread()->endInError();
-  ThreadWait::ofThisThread()->set({});
+  ThreadWait::ofThisThread()->clear();
 }
 
 RankState Watchdog::state() const {

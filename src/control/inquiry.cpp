@@ -15,6 +15,11 @@ constexpr int64_t kMaxGraceNs = 600'000'000'000;  // of others: a limit for what
 constexpr std::array kLooks = {1, 2, 4, 8, 16, 26, 36};
 constexpr size_t kEarlyLooks = 4;
 
+// The pause after a verdict is kPauses times what the inquiry took; that counts as kLeastTookNs a rank at least.
+constexpr int64_t kPauses = 4;
+constexpr int64_t kLeastTookNs = 250'000;
+constexpr int64_t kMostTookNs = 100'000'000;
+
 int64_t lookNs(int64_t beganNs, int64_t endNs, size_t look) { return beganNs + (endNs - beganNs) / 40 * kLooks[look]; }
 
 }  // namespace
@@ -25,22 +30,36 @@ bool Inquiry::better(const Question& a, const Question& b) const {
   return a.origin < b.origin;
 }
 
+/// When a rank that merely looks around may ask.
+int64_t Inquiry::pauseEndNs(int64_t now) const {
+  const int64_t pauseNs = kPauses * std::min(std::max(tookNs_, kLeastTookNs * nRanks_), kMostTookNs);
+  return std::max(now, wellNs_ + pauseNs) + pauseNs * rank_ / nRanks_;
+}
+
 void Inquiry::start(InquiryReason reason, uint64_t sequence, int suspect, int64_t graceNs) {
   // Another thread waits for a verdict, which will do for who merely looks around.
   if (wanted_ && mustFail(wanted_->question.reason) && !mustFail(reason)) return;
   const int64_t now = host_.nowNs();
   graceNs = std::clamp<int64_t>(graceNs, 1, kMaxGraceNs);
-  WantedVerdict wanted{{reason, rank_, sequence, suspect}, now + graceNs};
+  WantedVerdict wanted{{reason, rank_, sequence, suspect}, graceNs, mustFail(reason) ? now : pauseEndNs(now), 0};
+  if (wanted_) wanted.askNs = std::min(wanted.askNs, wanted_->askNs);
+  wanted.deadlineNs = wanted.askNs + graceNs;
   const bool othersWillDo = active_ && active_->parent >= 0 && active_->endNs > now &&
                             (mustFail(active_->question.reason) || !mustFail(reason));
   if (othersWillDo) wanted.deadlineNs = std::max(wanted.deadlineNs, active_->endNs);
   const bool oursWillDo = active_ && active_->parent < 0 && (mustFail(active_->question.reason) || !mustFail(reason));
   wanted_ = wanted;
-  if (othersWillDo || oursWillDo) return;
+  if (!othersWillDo && !oursWillDo && wanted.askNs <= now) begin();
+}
+
+/// Ask what is wanted.
+void Inquiry::begin() {
+  const int64_t now = host_.nowNs();
+  wanted_->deadlineNs = now + wanted_->graceNs;
   active_.emplace();
-  active_->question = wanted.question;
+  active_->question = wanted_->question;
   active_->beganNs = now;
-  active_->endNs = wanted.deadlineNs;
+  active_->endNs = wanted_->deadlineNs;
   active_->answers.resize(static_cast<size_t>(nRanks_));
   ask();
   look(false);  // alone, or all others have left
@@ -104,11 +123,13 @@ bool Inquiry::onAsk(int from, Reader& in) {
   const bool alive = active_ && active_->endNs > now;
   if (alive && !sameOrigin && better(active_->question, q)) return true;  // the other rank will hear of this one
   newest = number;
+  const int64_t beganNs = alive ? active_->beganNs : now;
   // What was asked here is put aside: the better question's verdict is ours as well.
   active_.emplace();
   active_->question = q;
   active_->number = number;
   active_->parent = from;
+  active_->beganNs = beganNs;
   active_->endNs = now + leftNs + std::max<int64_t>(leftNs / 4, 1'000'000);
   if (wanted_) wanted_->deadlineNs = std::max(wanted_->deadlineNs, active_->endNs);
   Writer w(MessageType::Ask);
@@ -209,6 +230,12 @@ void Inquiry::tellSuspicion() {
   if (answers || active_->quiet.contains(suspicion->rank)) host_.suspect(*suspicion);
 }
 
+void Inquiry::allIsWell() {
+  wellNs_ = host_.nowNs();
+  tookNs_ = wellNs_ - active_->beganNs;
+  active_.reset();
+}
+
 /// Ours found nothing wrong.
 void Inquiry::finish() {
   if (host_.waitsLong()) tellSuspicion();
@@ -216,7 +243,8 @@ void Inquiry::finish() {
   w.i32(rank_);
   w.u64(active_->number);
   lastAnswers_ = std::move(active_->answers);
-  stop();
+  allIsWell();
+  wanted_.reset();
   host_.flood(w.take(), -1);
 }
 
@@ -228,7 +256,7 @@ bool Inquiry::onAllIsWell(int from, Reader& in) {
   if (origin == rank_ || number <= newest) return true;
   newest = number;
   if (active_ && active_->question.origin == origin && active_->number <= number) {
-    active_.reset();
+    allIsWell();
     if (wanted_ && !mustFail(wanted_->question.reason)) wanted_.reset();
   }
   Writer w(MessageType::AllIsWell);
@@ -239,9 +267,9 @@ bool Inquiry::onAllIsWell(int from, Reader& in) {
 }
 
 int64_t Inquiry::nextTimerNs() const {
-  int64_t next = wanted_ ? wanted_->deadlineNs : kNoTimer;
-  if (active_) next = std::min(next, active_->parent < 0 ? active_->nextLookNs : active_->endNs);
-  return next;
+  if (active_) return active_->parent < 0 ? active_->nextLookNs : active_->endNs;
+  if (!wanted_) return kNoTimer;
+  return mustFail(wanted_->question.reason) ? wanted_->deadlineNs : wanted_->askNs;
 }
 
 void Inquiry::onTimer() {
@@ -261,10 +289,12 @@ void Inquiry::onTimer() {
     }
     wanted_.reset();
   }
-  if (!active_ && wanted_ && wanted_->deadlineNs <= now) {  // nobody's verdict has come
-    const WantedVerdict wanted = *wanted_;
+  if (active_ || !wanted_) return;
+  if (!mustFail(wanted_->question.reason)) {
+    if (wanted_->askNs <= now) begin();
+  } else if (wanted_->deadlineNs <= now) {  // nobody's verdict has come
     wanted_.reset();
-    if (mustFail(wanted.question.reason)) host_.conclude({-1, timeoutError("rank ", rank_, " has waited too long")});
+    host_.conclude({-1, timeoutError("rank ", rank_, " has waited too long")});
   }
 }
 

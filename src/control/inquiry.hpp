@@ -7,7 +7,9 @@
 //
 // Many ranks want to ask at once when something is wrong.  Only one inquiry lives: a question gives way to a better
 // one (one that must end in a failure before Stalled, then the lower asking rank), and a rank that would ask while a
-// good one is under way waits for its verdict.
+// good one is under way waits for its verdict.  Ranks that merely look around ask one after another, and leave a pause
+// after each verdict that grows with what the inquiry took: on a machine with too much to do, many ranks' questions
+// would else be most of what it does, and what they wait for.
 #pragma once
 
 #include <map>
@@ -46,6 +48,8 @@ class InquiryHost {
 /// What this rank wants to know.
 struct WantedVerdict {
   Question question;
+  int64_t graceNs = 0;  // from when it is asked
+  int64_t askNs = 0;    // not before
   int64_t deadlineNs = 0;
 };
 
@@ -54,9 +58,9 @@ struct LiveInquiry {
   Question question;
   uint64_t number = 0;
   int parent = -1;  // -1: it is ours
+  int64_t beganNs = 0;
   int64_t endNs = 0;
   // Ours only:
-  int64_t beganNs = 0;
   int64_t nextLookNs = kNoTimer;
   size_t looks = 0;
   std::vector<std::optional<RankReport>> answers;
@@ -89,6 +93,9 @@ class Inquiry {
 
  private:
   bool better(const Question& a, const Question& b) const;
+  int64_t pauseEndNs(int64_t now) const;
+  void begin();
+  void allIsWell();
   void ask();
   void askAgain();
   void scheduleLook();
@@ -104,6 +111,8 @@ class Inquiry {
   std::optional<LiveInquiry> active_;
   std::vector<std::optional<RankReport>> lastAnswers_;
   uint64_t nextNumber_ = 1;
+  int64_t wellNs_ = INT64_MIN / 2;  // when all was well, and how long that took to hear
+  int64_t tookNs_ = 0;
   std::map<int, uint64_t> newestAsk_;  // by asking rank
   std::map<int, uint64_t> newestAllIsWell_;
 };

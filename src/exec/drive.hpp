@@ -102,6 +102,8 @@ class Drive {
   /// others.
   void add(DrivenTask* task);
   bool empty() const { return first_ == nullptr; }
+  /// Whether nothing has moved for some rounds: what is driven is no call that waits for an instant.
+  bool waits() const { return rounds_ >= kRoundsOfInstant; }
   /// A step of each task, and a wait if nothing has moved.  looksSoon: it is not to sleep, as the caller has something
   /// to look at that nobody rings for.
   void round(bool looksSoon = false);
@@ -123,6 +125,8 @@ class Drive {
   void look();
   void checkTime(DrivenTask* task);
   void stayAwake();
+
+  static constexpr uint64_t kRoundsOfInstant = 4;
 
   DrivenTask* first_ = nullptr;
   bool someDone_ = false;

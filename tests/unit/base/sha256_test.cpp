@@ -32,6 +32,16 @@ TEST_CASE("SHA-256 agrees with the published examples") {
   }
 }
 
+// As Python's hashlib has it.
+TEST_CASE("SHA-256 of every length up to three blocks is right") {
+  Sha256 all;
+  for (size_t length = 0; length < 200; ++length) {
+    const Digest digest = Sha256().add(std::string(length, 'a')).finish();
+    all.add({reinterpret_cast<const char*>(digest.data()), digest.size()});
+  }
+  CHECK(hex(all.finish()) == "752c007f38611cfbf5fa42cb1cea3d8e086491c844d0cc4defd632cb81423506");
+}
+
 TEST_CASE("SHA-256 of parts is that of the whole, wherever it is cut") {
   std::string text;
   for (int i = 0; i < 200; ++i) text.push_back(static_cast<char>(i * 7));

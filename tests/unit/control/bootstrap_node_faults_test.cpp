@@ -127,11 +127,11 @@ void runTrials(uint64_t firstSeed, int count, int minRanks, int maxRanks) {
 
 }  // namespace
 
-TEST_CASE("whatever breaks, every surviving rank ends and blames no innocent") {
+TEST_CASE("whatever breaks, every surviving rank ends and blames no innocent", "[thorough]") {
   runTrials(1, test::kThorough ? 2000 : 400, 2, 24);
 }
 
-TEST_CASE("the same with 64 ranks") { runTrials(100'000, test::kThorough ? 24 : 4, 64, 64); }
+TEST_CASE("the same with 64 ranks", "[thorough]") { runTrials(100'000, test::kThorough ? 24 : 4, 64, 64); }
 
 TEST_CASE("the death of a rank reaches all others within a few message delays") {
   for (int nRanks : {2, 5, 16, 64}) {

@@ -111,6 +111,20 @@ TEST_CASE("a stalled inquiry that finds nothing harms nobody, also when many ask
   }
 }
 
+// An inquiry of 64 ranks takes some 1,600 messages.  Where they do not ask one after another, it is 4,600 a round.
+TEST_CASE("many ranks that wait together, and look around again and again, are as one that does") {
+  Idle idle(7, 64);
+  for (int r = 0; r < 64; ++r) idle.inside(r, 4, (r + 1) % 64);
+  const uint64_t before = idle.world.nMessages();
+  for (int round = 0; round < 20; ++round) {
+    for (int r = 63; r >= 0; --r) idle.inquire(r, InquiryReason::Stalled, 4, (r + 1) % 64, 200 * kMs);
+    (void)idle.world.runUntil([] { return false; }, idle.world.nowNs() + 100 * kMs);
+  }
+  REQUIRE(idle.world.runUntil([&] { return idle.settled(); }, idle.world.nowNs() + 300 * kMs));
+  CHECK(idle.world.nMessages() - before < 20 * 2'000);
+  for (int r = 0; r < 64; ++r) REQUIRE_FALSE(idle.failure(r));
+}
+
 TEST_CASE("whoever dies or stops while all inquire is named, at any moment") {
   for (uint64_t seed : testSeeds(1, 300)) {
     CAPTURE(seed);

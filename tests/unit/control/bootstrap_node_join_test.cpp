@@ -36,7 +36,7 @@ TEST_CASE("any number of ranks join and gather") {
   CHECK(joinAndGather(256, 256, {.nGathers = 2}) == "");
 }
 
-TEST_CASE("1,024 ranks join") {
+TEST_CASE("1,024 ranks join", "[thorough]") {
   CHECK(joinAndGather(test::kThorough ? 1024 : 200, 1, {.nGathers = 1, .joinNs = 30 * kSecond}) == "");
 }
 

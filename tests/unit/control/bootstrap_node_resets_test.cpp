@@ -27,7 +27,7 @@ JobOptions gathering(int nRanks) {
 
 }  // namespace
 
-TEST_CASE("a link that is reset at any message of a job is made again, and nothing is lost or repeated") {
+TEST_CASE("a link that is reset at any message of a job is made again, and nothing is lost or repeated", "[thorough]") {
   for (int nRanks : {2, 3, 5}) {
     uint64_t resets = 0, message = 0;
     for (bool ended = false; !ended; message += test::kThorough || nRanks == 2 ? 1 : 3) {
@@ -43,7 +43,7 @@ TEST_CASE("a link that is reset at any message of a job is made again, and nothi
   }
 }
 
-TEST_CASE("links that are reset again and again still carry all") {
+TEST_CASE("links that are reset again and again still carry all", "[thorough]") {
   uint64_t resets = 0;
   const std::vector<uint64_t> seeds = testSeeds(1, test::kThorough ? 400 : 60);
   for (const uint64_t seed : seeds) {

@@ -88,7 +88,8 @@ TEST_CASE("both ends make the same keys, one for each direction, and others for 
   CHECK_FALSE(dialer.onChallenge(challenge).ok());
 }
 
-TEST_CASE("a bit that flips between ranks never becomes wrong data, and ends the job by name or not at all") {
+TEST_CASE("a bit that flips between ranks never becomes wrong data, and ends the job by name or not at all",
+          "[thorough]") {
   int failed = 0, named = 0;
   for (const uint64_t seed : testSeeds(1, test::kThorough ? 300 : 40)) {
     CAPTURE(seed);

@@ -43,7 +43,7 @@ std::string readAll(int fd, size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("ranks join, exchange and part") {
+TEST_CASE("ranks join, exchange and part", "[thorough]") {
   const int n = GENERATE(1, 2, 3, 8, kThorough ? 64 : 16);
   CAPTURE(n);
   const Rendezvous rendezvous;
@@ -66,7 +66,7 @@ TEST_CASE("ranks join, exchange and part") {
   if (n > 1) CHECK(rendezvous.session->waitForRendezvous(rendezvous.commId, soon()));
 }
 
-TEST_CASE("256 ranks join") {
+TEST_CASE("256 ranks join", "[thorough]") {
   const int n = kThorough ? 256 : 32;
   const Rendezvous rendezvous;
   CHECK(onRanks(n, [&](int rank) -> std::string {

@@ -403,22 +403,23 @@ int withResets(Program program, int nRanks, int stride) {
 
 }  // namespace
 
-TEST_CASE("a connection that is reset at any message of a shrink or split costs no rank") {
+TEST_CASE("a connection that is reset at any message of a shrink or split costs no rank", "[thorough]") {
   for (int n = 2; n <= (test::kThorough ? 5 : 4); ++n) {
     CHECK(withResets(Program::Shrink, n, test::kThorough ? 1 : n - 1) > 30);
     CHECK(withResets(Program::Split, n, test::kThorough ? 1 : n - 1) > 10);
   }
 }
 
-TEST_CASE("whoever dies, and at whatever message of a shrink, the others go on with each other") {
+TEST_CASE("whoever dies, and at whatever message of a shrink, the others go on with each other", "[thorough]") {
   for (int n = 2; n <= (test::kThorough ? 5 : 4); ++n) atEveryMessage(Program::Shrink, n, 1);
 }
 
-TEST_CASE("whoever dies, and at whatever message of a split, the others have their children or name the dead") {
+TEST_CASE("whoever dies, and at whatever message of a split, the others have their children or name the dead",
+          "[thorough]") {
   for (int n = 2; n <= (test::kThorough ? 6 : 5); ++n) atEveryMessage(Program::Split, n, 1);
 }
 
-TEST_CASE("ranks die in a shrink, and more while the others shrink again") {
+TEST_CASE("ranks die in a shrink, and more while the others shrink again", "[thorough]") {
   int nShrinks = 0;
   const std::vector<uint64_t> seeds = testSeeds(1, test::kThorough ? 1'500 : 250);
   for (const uint64_t seed : seeds) {
@@ -433,7 +434,7 @@ TEST_CASE("ranks die in a shrink, and more while the others shrink again") {
   if (seeds.size() > 100) CHECK(nShrinks > static_cast<int>(seeds.size() * 5));
 }
 
-TEST_CASE("splits of more ranks, two of which die") {
+TEST_CASE("splits of more ranks, two of which die", "[thorough]") {
   int nFailed = 0;
   const std::vector<uint64_t> seeds = testSeeds(1, test::kThorough ? 1'000 : 150);
   for (const uint64_t seed : seeds) {
@@ -448,7 +449,8 @@ TEST_CASE("splits of more ranks, two of which die") {
   if (seeds.size() > 100) CHECK(nFailed > static_cast<int>(seeds.size()));
 }
 
-TEST_CASE("a revocation that one living rank has heard of reaches all, whatever message its rank dies at") {
+TEST_CASE("a revocation that one living rank has heard of reaches all, whatever message its rank dies at",
+          "[thorough]") {
   int nAfterDeath = 0;
   for (const uint64_t seed : testSeeds(1, test::kThorough ? 10 : 2))
     for (int n = 2; n <= 12; ++n) {
@@ -462,7 +464,7 @@ TEST_CASE("a revocation that one living rank has heard of reaches all, whatever 
   CHECK(nAfterDeath > 0);  // ranks that had heard of the death first
 }
 
-TEST_CASE("so it does where one that has heard of it dies, too") {
+TEST_CASE("so it does where one that has heard of it dies, too", "[thorough]") {
   for (const uint64_t seed : testSeeds(1, test::kThorough ? 500 : 50)) {
     SimWorld dice(seed * 31'337 + 13);
     const int n = static_cast<int>(dice.randomBetween(4, 16));
