@@ -1,12 +1,13 @@
 // Checkpoints: a file per rank, pieces with their hashes, and a mark that all are there.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "src/parallel/pieces.hpp"
 
@@ -27,17 +28,32 @@ struct Entry {
   uint64_t offset, hash;
 };
 
+constexpr std::string_view kStep = "step-";
+constexpr const char* kMark = "complete";  // in the folder of a step that is
+
 std::string stepName(int64_t step) {
   std::string digits = std::to_string(step);
-  return "step-" + std::string(digits.size() < 12 ? 12 - digits.size() : 0, '0') + digits;
+  return std::string(kStep) + std::string(digits.size() < 12 ? 12 - digits.size() : 0, '0') + digits;
 }
+
+/// -1: no step has this name, which may be one that somebody has put aside ("step-000000000042-old").
+int64_t stepOf(const std::string& name) {
+  int64_t step = -1;
+  if (name.starts_with(kStep)) std::from_chars(name.data() + kStep.size(), name.data() + name.size(), step);
+  return step >= 0 && name == stepName(step) ? step : -1;
+}
+
 fs::path rankFile(const fs::path& folder, size_t rank) { return folder / ("rank-" + std::to_string(rank)); }
 
-/// A file that is closed on every way out.
+/// A file that is closed on every way out.  Nothing is waited for if it is no file: a pipe would hold a rank for ever.
 class File {
  public:
-  File(const fs::path& path, int flags) : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {
+  File(const fs::path& path, int flags) : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0644)) {
     if (fd_ < 0) fault("cannot be opened");
+    struct stat status {};
+    if (::fstat(fd_, &status) == 0 && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))) return;
+    ::close(fd_);
+    fail(tuttiSystemError, path.string(), " is no file");
   }
   ~File() { ::close(fd_); }
   File(const File&) = delete;
@@ -120,20 +136,29 @@ std::vector<Entry> readEntries(File& file, const fs::path& path) {
 /// The newest step in folder that is complete.
 int64_t newestStep(const fs::path& folder) {
   int64_t newest = -1;
-  std::error_code error;
+  std::error_code error, hidden;
   fs::directory_iterator entry(folder, error);
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    const std::string name = entry->path().filename();
-    if (name.rfind("step-", 0) != 0 || !fs::exists(entry->path() / "complete", error)) continue;
-    newest = std::max<int64_t>(newest, std::atoll(name.c_str() + 5));
+    const int64_t step = stepOf(entry->path().filename());
+    if (step > newest && fs::exists(entry->path() / kMark, hidden)) newest = step;
   }
   return newest;
 }
 
+/// How many files the step in folder has, as its mark says.
+size_t filesOf(const fs::path& folder) {
+  if (!fs::exists(folder / kMark)) fail(tuttiSystemError, folder.string(), " is not complete");
+  File mark(folder / kMark, O_RDONLY);
+  std::string text(std::min<uint64_t>(mark.size(), 24), ' ');
+  mark.read(text.data(), text.size(), 0);
+  size_t n = 0;
+  std::from_chars(text.data(), text.data() + text.size(), n);
+  if (n == 0 || n > kMostPieces) fail(tuttiSystemError, folder.string(), " is not complete");
+  return n;
+}
+
 void loadPieces(const fs::path& folder, size_t first, const std::vector<PieceInfo>& infos, const PieceData& pieces) {
-  size_t nFiles = 0;
-  std::ifstream(folder / "complete") >> nFiles;
-  if (nFiles == 0 || nFiles > kMostPieces) fail(tuttiSystemError, folder.string(), " is not complete");
+  const size_t nFiles = filesOf(folder);
   std::vector<std::vector<PieceInfo>> sources(nFiles);
   std::vector<std::vector<Entry>> entries(nFiles);
   for (size_t f = 0; f < nFiles; ++f) {
@@ -193,7 +218,7 @@ tuttiResult_t tuttiCheckpointSave(tuttiComm_t comm, const char* folder, int64_t 
     const fs::path path = fs::path(folder) / stepName(step);
     together(group, [&] {
       fs::create_directories(path);
-      if (group.rank() == 0) fs::remove(path / "complete");  // of an earlier try
+      if (group.rank() == 0) fs::remove(path / kMark);  // of an earlier try
     });
     together(group, [&] {
       writePieces(rankFile(path, static_cast<size_t>(group.rank())), infos, PieceData(*device, pieces, infos, true));
@@ -204,7 +229,7 @@ tuttiResult_t tuttiCheckpointSave(tuttiComm_t comm, const char* folder, int64_t 
       File file(path / "complete.part", O_WRONLY | O_CREAT | O_TRUNC);
       file.write(text.data(), text.size());
       file.sync();
-      fs::rename(path / "complete.part", path / "complete");
+      fs::rename(path / "complete.part", path / kMark);
       syncFolder(path);
       syncFolder(path.parent_path());
     });

@@ -154,7 +154,11 @@ std::vector<std::vector<PieceInfo>> gatherInfos(Group& group, const std::vector<
 
 void agreeOrFail(Group& group, tuttiResult_t code, const std::string& complaint) {
   int32_t bad = complaint.empty() ? INT32_MAX : group.rank();
-  group.allReduceHost(&bad, 1, tuttiInt32, tuttiMin);
+  try {
+    group.allReduceHost(&bad, 1, tuttiInt32, tuttiMin);
+  } catch (const Failure&) {  // a rank that has heard of it may have aborted: the own sentence says more than that
+    if (complaint.empty()) throw;
+  }
   if (!complaint.empty()) fail(code, complaint);
   if (bad != INT32_MAX) fail(code, "rank ", bad, " failed; it knows why");
 }

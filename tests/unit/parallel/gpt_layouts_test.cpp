@@ -149,7 +149,7 @@ Draw tokensOver(int ulysses, int ring, int leaves, int sequence, bool invariant)
 
 }  // namespace
 
-TEST_CASE("any number of ranks over tokens and any number of leaves have one rank's bits") {
+TEST_CASE("any number of ranks over tokens and any number of leaves have one rank's bits", "[thorough]") {
   struct Row {
     int ranks, leaves;
   };
@@ -186,7 +186,7 @@ TEST_CASE("in fast mode ranks over tokens need not divide tokens, heads or leave
   }
 }
 
-TEST_CASE("any layout has one rank's bits, or is refused by its numbers before the first step") {
+TEST_CASE("any layout has one rank's bits, or is refused by its numbers before the first step", "[thorough]") {
   const std::vector<uint64_t> seeds = tutti::testSeeds(1, tutti::test::kThorough ? 20 : 4);
   size_t refusals = 0;
   for (const uint64_t seed : seeds) {
