@@ -120,6 +120,7 @@ TEST_CASE("a plugin that fails says by which call, and what it had to say") {
   const Case cases[] = {{"init", {"Sockets for tests v11: init gave ncclSystemError (the cable is broken)"}},
                         {"devices", {"Sockets for tests v11: devices gave ncclSystemError"}},
                         {"none", {"Sockets for tests v11 finds no device"}},
+                        {"many", {"says that it has 2000000000 devices"}},
                         {"gpu", {"has no device for host memory; it has 0 gpu0 (not for memory of the host)"}},
                         {"short", {"1 net0 (for messages of 1000 bytes; TUTTI_SLOT_BYTES needs 4128)"}}};
   for (const Case& c : cases) {

@@ -215,7 +215,7 @@ TEST_CASE("of three rails two fail, one after the other, and the third carries e
   }
 }
 
-TEST_CASE("a rail that comes back carries its part again, and the whole when the other fails") {
+TEST_CASE("a rail that comes back carries its part again, and the whole when the other fails", "[thorough]") {
   NEEDS_FAKE();
   struct Row {
     const char *fails, *itsPeer, *other, *othersPeer;

@@ -14,6 +14,7 @@
 namespace tutti::ncclnet {
 namespace {
 
+constexpr int kMostDevices = 1024;  // to be asked and listed
 constexpr size_t kMostSaid = 300;
 thread_local std::string saidLast;  // since the last complaint
 
@@ -115,6 +116,7 @@ Status Plugin::choose(const std::string& wanted, size_t mostBytes) {
   int n = 0;
   if (const Code code = net_->devices(&n); code != kSuccess) return invalidUsage(who, ": ", complaint("devices", code));
   if (n <= 0) return invalidUsage(who, " finds no device");
+  if (n > kMostDevices) return invalidUsage(who, " says that it has ", n, " devices; no machine has that many");
   std::string seen;
   for (int device = 0; device < n; ++device) {
     DeviceProperties properties;
