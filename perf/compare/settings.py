@@ -79,9 +79,14 @@ def settings_for(transport, families, ranks, names=None):
     return [s for s in chosen if s.family == "tutti" or names is None or s.name in names]
 
 
-def against(label, base):
-    """Another build of Tutti as a peer: the settings of Tutti itself under another family and name."""
-    return [dataclasses.replace(s, name=s.name.replace("tutti", label), family=label, why=f"another build: {base}")
+def against(label, base, cache):
+    """Another build of Tutti as a peer: the settings of Tutti itself under another family and name.
+
+    cache: the folder for what it measures of the machine.  Builds that shared one would each find the other's file in a
+    format that is not theirs, and measure anew at every start.
+    """
+    return [dataclasses.replace(s, name=s.name.replace("tutti", label), family=label, why=f"another build: {base}",
+                                environment=s.environment + (("XDG_CACHE_HOME", cache),))
             for s in TABLE if s.family == "tutti"]
 
 
