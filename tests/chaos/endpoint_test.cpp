@@ -9,6 +9,7 @@
 
 #include "tests/conformance/traffic.hpp"
 #include "tests/support/seeds.hpp"
+#include "tests/support/thorough.hpp"
 #include "tools/chaos/relay.hpp"
 #include "transport/tcp/transport.hpp"
 
@@ -177,9 +178,10 @@ TEST_CASE("what only makes bytes late or cuts them differently changes nothing, 
   }
 }
 
-TEST_CASE("connections that are reset, closed and damaged are made again, without a byte lost, doubled or wrong") {
+TEST_CASE("connections that are reset, closed and damaged are made again, without a byte lost, doubled or wrong",
+          "[thorough]") {
   int all = 0;
-  for (const uint64_t seed : testSeeds(1, TUTTI_THOROUGH ? 6 : 2)) {
+  for (const uint64_t seed : testSeeds(1, tutti::test::kThorough ? 6 : 2)) {
     for (const Misdeeds& misdeeds :
          {Misdeeds{.seed = seed, .resetEvery = 300'000}, Misdeeds{.seed = seed, .closeEvery = 300'000},
           Misdeeds{.seed = seed, .flipEvery = 300'000},
@@ -194,9 +196,9 @@ TEST_CASE("connections that are reset, closed and damaged are made again, withou
   CHECK(all > 8);
 }
 
-TEST_CASE("under tags and encryption connections are made again as well") {
+TEST_CASE("under tags and encryption connections are made again as well", "[thorough]") {
   int all = 0;
-  for (const uint64_t seed : testSeeds(1, TUTTI_THOROUGH ? 3 : 1)) {
+  for (const uint64_t seed : testSeeds(1, tutti::test::kThorough ? 3 : 1)) {
     for (const TcpOptions& options : sealed(Reconnect::All)) {
       for (const Misdeeds& misdeeds :
            {Misdeeds{.seed = seed, .flipEvery = 200'000}, Misdeeds{.seed = seed, .resetEvery = 300'000}}) {

@@ -2,10 +2,10 @@
 """Limits of a process, and strangers who want what it has: limits_test.py TUTTI_RUN EXAMPLE FLOODED."""
 import os
 import resource
-import select
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -58,8 +58,8 @@ def listening(pid):
     return [(socket.inet_ntoa(int(address, 16).to_bytes(4, sys.byteorder)), int(port, 16)) for address, port in places]
 
 
-def flood(job, counted):
-    """Dials all places of the job's processes, and keeps what is taken, until the job is over."""
+def flood(job, counted, enough):
+    """Dials all places of the job's processes, and keeps what is taken, until the job is over, which a file allows."""
     held = []
     while job.poll() is None:
         for place in [place for pid in descendants(job.pid) for place in listening(pid)]:
@@ -72,6 +72,8 @@ def flood(job, counted):
                     counted[0] += 1
                 except OSError:
                     stranger.close()
+        if counted[0] > 2 * DESCRIPTORS:
+            enough.touch()
         time.sleep(0.01)
         while len(held) > 3000:
             held.pop(0).close()
@@ -95,7 +97,6 @@ class Limits(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_figures_that_cannot_be_kept_end_nothing(self):
-        import tempfile
         with tempfile.TemporaryDirectory() as folder:
             done = self.run_limited(resource.RLIMIT_FSIZE, 16, EXAMPLE, TUTTI_TRANSPORTS="tcp",
                                     TUTTI_CALIBRATION=f"{folder}/figures")
@@ -105,18 +106,23 @@ class Limits(unittest.TestCase):
     def test_strangers_take_no_descriptors_from_a_job(self):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
-        job = subprocess.Popen([RUN, "-n", "3", FLOODED], env=settings(), text=True, stdout=subprocess.PIPE,
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        enough = Path(folder.name) / "enough"
+        job = subprocess.Popen([RUN, "-n", "3", FLOODED, str(enough)], env=settings(), text=True, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, preexec_fn=limited(resource.RLIMIT_NOFILE, DESCRIPTORS))
-        for _ in range(3):
-            self.assertTrue(select.select([job.stdout], [], [], 30)[0], "no rank came up")
-            self.assertIn("up", job.stdout.readline())
+        self.addCleanup(job.kill)
+        came_up = threading.Timer(120, job.kill)
+        came_up.start()
+        self.assertEqual([job.stdout.readline().strip()[-2:] for _ in range(3)], ["up"] * 3)
+        came_up.cancel()
         counted = [0]
-        flooding = threading.Thread(target=flood, args=(job, counted))
+        flooding = threading.Thread(target=flood, args=(job, counted, enough))
         flooding.start()
-        output, errors = job.communicate(timeout=120)
+        output, errors = job.communicate(timeout=170)
         flooding.join()
         self.assertEqual(job.returncode, 0, errors[-3000:])
-        self.assertGreater(counted[0], 2 * DESCRIPTORS, "there was no flood")
+        self.assertGreater(counted[0], 2 * DESCRIPTORS, f"there was no flood: {errors[-3000:]}")
         said = [line for line in errors.splitlines() if "cannot accept" in line]
         self.assertLess(len(said), 20, errors[:3000])
 

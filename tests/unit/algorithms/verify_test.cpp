@@ -25,7 +25,7 @@ std::string prove(const Algorithm& algorithm, const Shape& shape, int* proofs) {
   return complaint.empty() ? "" : describe(algorithm, shape) + ": " + complaint;
 }
 
-TEST_CASE("every algorithm does what its collective promises for every rank count up to 64") {
+TEST_CASE("every algorithm does what its collective promises for every rank count up to 64", "[thorough]") {
   int proofs = 0;
   for (const Algorithm* algorithm : algorithms()) {
     std::string complaint;
@@ -43,7 +43,7 @@ TEST_CASE("every algorithm does what its collective promises for every rank coun
   std::cout << proofs << " sets of schedules verified on one node\n";
 }
 
-TEST_CASE("algorithms that know nodes work for every arrangement of ranks on nodes") {
+TEST_CASE("algorithms that know nodes work for every arrangement of ranks on nodes", "[thorough]") {
   int proofs = 0;
   for (const Algorithm* algorithm : algorithms()) {
     const std::string_view name = algorithm->name;

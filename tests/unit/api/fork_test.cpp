@@ -168,7 +168,7 @@ TEST_CASE("a forked child is refused its parent's streams and events, also with 
 }
 
 // The sanitizers' allocators do not free the locks of other threads in a child.
-TEST_CASE("a child that is forked while other threads are in calls does not hang") {
+TEST_CASE("a child that is forked while other threads are in calls does not hang", "[thorough]") {
   const Pair pair;
   std::atomic<bool> over{false};
   std::vector<std::thread> busy;

@@ -163,7 +163,7 @@ std::string run(const Plan& plan, Seen& seen) {
 
 }  // namespace
 
-TEST_CASE("a rank is killed at any moment of a split, grow or shrink, and the others name it and go on") {
+TEST_CASE("a rank is killed at any moment of a split, grow or shrink, and the others name it and go on", "[thorough]") {
   constexpr int kLimitMs = 15'000;
   void* shared = ::mmap(nullptr, sizeof(Seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   REQUIRE(shared != MAP_FAILED);

@@ -177,7 +177,8 @@ std::string newRank(const Plan& plan, const tuttiUniqueId& id) {
 
 }  // namespace
 
-TEST_CASE("a call is repeated on what is left from inputs that are as they were, which then is split and grown") {
+TEST_CASE("a call is repeated on what is left from inputs that are as they were, which then is split and grown",
+          "[thorough]") {
   for (const uint64_t seed : tutti::testSeeds(1, kThorough ? 32 : kKinds)) {
     const Plan plan = planOf(seed);
     CAPTURE(seed, plan.nRanks, plan.victim, plan.kind, plan.count);

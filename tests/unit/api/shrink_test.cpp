@@ -107,7 +107,7 @@ std::string run(const Plan& plan) {
 
 }  // namespace
 
-TEST_CASE("ranks die before, in and behind a shrink, and those that live go on with each other") {
+TEST_CASE("ranks die before, in and behind a shrink, and those that live go on with each other", "[thorough]") {
   for (const uint64_t seed : tutti::testSeeds(1, kThorough ? 60 : 8)) {
     CAPTURE(seed);
     CHECK(run(planOf(seed)) == "");

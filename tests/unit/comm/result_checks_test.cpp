@@ -113,7 +113,8 @@ TEST_CASE("the rank whose result differs is named: by the owner of the data, or 
         "a malformed checksum of the result of x");
 }
 
-TEST_CASE("a flipped bit in memory that ranks share is an error by name where results differ, wherever it is") {
+TEST_CASE("a flipped bit in memory that ranks share is an error by name where results differ, wherever it is",
+          "[thorough]") {
   const test::Variable every("TUTTI_CHECK_RESULTS", "1");
   const test::Variable builtIn("TUTTI_CALIBRATION", "off");
   std::atomic<int> errors{0};

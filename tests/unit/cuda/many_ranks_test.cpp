@@ -68,7 +68,7 @@ std::string sideBySide(const Rank& r, GpuRank& own, bool anyOrder) {
 
 }  // namespace
 
-TEST_CASE("up to sixteen ranks share a device, and others are spread unevenly") {
+TEST_CASE("up to sixteen ranks share a device, and others are spread unevenly", "[thorough]") {
   const size_t count = kThorough ? 20'003 : 3'001;
   const auto row = GENERATE(values<Row>({{"stream", "devices=1", 16, {0}},
                                          {"stream", "devices=1;queues=1", 16, {0}},

@@ -104,7 +104,8 @@ Function* ofVerbs(const char* name) {
 
 }  // namespace
 
-TEST_CASE("between hosts all collectives go by adapters, inside by device links, and nothing through the host") {
+TEST_CASE("between hosts all collectives go by adapters, inside by device links, and nothing through the host",
+          "[thorough]") {
   const std::string hosts = GENERATE("ab", "abc", "aabb", "aab", "abcde", "aabbccdd");
   if (!kThorough && hosts.size() > 4) return;
   CAPTURE(hosts);
@@ -265,7 +266,8 @@ TEST_CASE("a rank that ends in the middle of a call leaves no adapter behind tha
   CHECK(Gpu::lastComplaints() == "");
 }
 
-TEST_CASE("levels send over the network what their schedules say, byte for byte, and all of it by adapters") {
+TEST_CASE("levels send over the network what their schedules say, byte for byte, and all of it by adapters",
+          "[thorough]") {
   const std::string hosts = GENERATE("aabb", "aabbccdd");
   if (!kThorough && hosts.size() > 4) return;
   CAPTURE(hosts);

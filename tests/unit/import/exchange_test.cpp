@@ -117,13 +117,13 @@ bool inMscclpp(Collective c) {
 }  // namespace
 
 #if TUTTI_HAVE_PUGIXML
-TEST_CASE("every algorithm goes out as MSCCL XML and comes back the same") {
+TEST_CASE("every algorithm goes out as MSCCL XML and comes back the same", "[thorough]") {
   exchangeAll(exportMscclXml, importMscclXml, true);
 }
 #endif
 
 #if TUTTI_HAVE_NLOHMANN_JSON
-TEST_CASE("every algorithm that MSCCL++ can express goes out as its JSON and comes back the same") {
+TEST_CASE("every algorithm that MSCCL++ can express goes out as its JSON and comes back the same", "[thorough]") {
   exchangeAll(exportMscclppJson, importMscclppJson, false);
 }
 #endif

@@ -150,7 +150,7 @@ TEST_CASE("sums in rank order do not go by a plan, which has an order of its own
                    "its own") == 1);
 }
 
-TEST_CASE("plans that cannot serve in place do so by a copy of the input") {
+TEST_CASE("plans that cannot serve in place do so by a copy of the input", "[thorough]") {
   const int nRanks = GENERATE(2, 3, 5, 8);
   const std::string transports = GENERATE(std::string("shm,self"), std::string("tcp,self"));
   const std::string protocol = GENERATE(std::string(""), std::string("direct"));

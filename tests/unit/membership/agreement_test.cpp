@@ -254,7 +254,7 @@ TEST_CASE("without faults all agree that all go on, in five messages a rank and 
   }
 }
 
-TEST_CASE("whoever dies, and at whatever step, the others agree") {
+TEST_CASE("whoever dies, and at whatever step, the others agree", "[thorough]") {
   for (int n = 2; n <= 5; ++n)
     for (const uint64_t seed : testSeeds(1, test::kThorough ? 12 : 2))
       for (int victim = 0; victim < n; ++victim) {
@@ -264,7 +264,7 @@ TEST_CASE("whoever dies, and at whatever step, the others agree") {
       }
 }
 
-TEST_CASE("two may die, the second at whatever step after, also the one that took over") {
+TEST_CASE("two may die, the second at whatever step after, also the one that took over", "[thorough]") {
   for (int n = 3; n <= (test::kThorough ? 4 : 3); ++n)
     for (const uint64_t seed : testSeeds(1, 2))
       for (int first = 0; first < n; ++first)
@@ -280,7 +280,7 @@ TEST_CASE("two may die, the second at whatever step after, also the one that too
         }
 }
 
-TEST_CASE("any number dies, ranks are excluded by some, and some leave with the last decision") {
+TEST_CASE("any number dies, ranks are excluded by some, and some leave with the last decision", "[thorough]") {
   uint64_t nEpochs = 0;
   int nExcluded = 0, nCrashed = 0;
   const std::vector<uint64_t> seeds = testSeeds(1, test::kThorough ? 20'000 : 500);
@@ -307,7 +307,7 @@ TEST_CASE("any number dies, ranks are excluded by some, and some leave with the 
   CHECK(nCrashed > static_cast<int>(seeds.size() / 2));
 }
 
-TEST_CASE("of two living ranks that take each other for dead, one at least hears that it is out") {
+TEST_CASE("of two living ranks that take each other for dead, one at least hears that it is out", "[thorough]") {
   int nTold = 0;
   const std::vector<uint64_t> seeds = testSeeds(1, test::kThorough ? 5'000 : 300);
   for (const uint64_t seed : seeds) {

@@ -76,11 +76,12 @@ const std::vector<int> kRankCounts =
 
 }  // namespace
 
-TEST_CASE("fused schedules of all algorithms verify") {
+TEST_CASE("fused schedules of all algorithms verify", "[thorough]") {
   for (const int n : kRankCounts) forAllAlgorithms(n, [](const Schedules& s) { return verify(each(s, fuse)); });
 }
 
-TEST_CASE("schedules of all algorithms verify with messages of several chunks, also fused, replicated and direct") {
+TEST_CASE("schedules of all algorithms verify with messages of several chunks, also fused, replicated and direct",
+          "[thorough]") {
   const auto twice = [](const Schedule& s) { return replicate(s, 2); };
   for (const int n : kRankCounts) {
     forAllAlgorithms(n,
@@ -101,7 +102,7 @@ TEST_CASE("replicated schedules of all algorithms verify, and fuse") {
   }
 }
 
-TEST_CASE("schedules of all algorithms verify with direct sends") {
+TEST_CASE("schedules of all algorithms verify with direct sends", "[thorough]") {
   for (const int n : kRankCounts) {
     forAllAlgorithms(n, [](const Schedules& s) {
       return verify(markDirect(s)) + verify(markDirect(each(s, fuse))) + verify(markDirect(each(s, fuseForDirect)));
@@ -109,7 +110,7 @@ TEST_CASE("schedules of all algorithms verify with direct sends") {
   }
 }
 
-TEST_CASE("reproducible schedules of all algorithms follow the reduction tree") {
+TEST_CASE("reproducible schedules of all algorithms follow the reduction tree", "[thorough]") {
   for (const int n : kRankCounts) {
     forAllAlgorithms(n, [](const Schedules& s) { return verify(makeReproducible(s), {.slots = 1, .tree = true}); });
   }

@@ -17,7 +17,7 @@ constexpr const char* kNode =
 
 }  // namespace
 
-TEST_CASE("classes of ranks take as long as all ranks") {
+TEST_CASE("classes of ranks take as long as all ranks", "[thorough]") {
   const int nodes = GENERATE(2, 3, 4, 7, 8, 16);
   const size_t bytes = GENERATE(size_t{5000}, size_t{1} << 20, size_t{96} << 20);
   const bool joined = GENERATE(true, false);

@@ -29,7 +29,7 @@ double busiest(const Outcome& outcome) {
 
 }  // namespace
 
-TEST_CASE("large hierarchical collectives take at most a tenth longer than their slowest level") {
+TEST_CASE("large hierarchical collectives take at most a tenth longer than their slowest level", "[thorough]") {
   struct Row {
     Collective collective;
     int nodes;
@@ -55,7 +55,7 @@ TEST_CASE("large hierarchical collectives take at most a tenth longer than their
   CHECK(busiest(*outcome) <= 1 + 1e-9);
 }
 
-TEST_CASE("levels overlap on nodes with different numbers of ranks too") {
+TEST_CASE("levels overlap on nodes with different numbers of ranks too", "[thorough]") {
   for (const Collective collective : {Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter}) {
     if (!tutti::test::kThorough && collective != Collective::AllReduce) continue;
     const bool vector = isOneVector(collective);

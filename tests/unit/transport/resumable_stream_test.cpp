@@ -55,7 +55,7 @@ TEST_CASE("a checksum does not depend on how it is computed, and a copy made wit
   }
 }
 
-TEST_CASE("a connection may be cut at any byte of either direction, and each end notice first") {
+TEST_CASE("a connection may be cut at any byte of either direction, and each end notice first", "[thorough]") {
   // Both directions, acknowledgements among them; the cut comes after byte `at` of what `side` has sent.
   for (const int way : {0, 1, 2, 3}) {
     for (const Protection protection : protections()) {
@@ -95,7 +95,8 @@ TEST_CASE("a connection may be cut at any byte of either direction, and each end
   }
 }
 
-TEST_CASE("cuts, damage, ends that notice late, and readers that rest: right bytes once each, in bounded memory") {
+TEST_CASE("cuts, damage, ends that notice late, and readers that rest: right bytes once each, in bounded memory",
+          "[thorough]") {
   uint64_t straight = 0;
   for (const uint64_t seed : testSeeds(1, tutti::test::kThorough ? 400 : 60)) {
     CAPTURE(seed);

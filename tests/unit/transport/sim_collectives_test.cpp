@@ -267,7 +267,7 @@ bool worthBuilding(const Algorithm& algorithm, const Shape& shape, size_t mostMe
 
 }  // namespace
 
-TEST_CASE("64, 256 and 1024 ranks") {
+TEST_CASE("64, 256 and 1024 ranks", "[thorough]") {
   struct Row {
     int nRanks;
     size_t mostMessages;

@@ -162,7 +162,7 @@ void compare(const Row& row, const Size& size, size_t slotBytes, uint32_t slots,
 
 }  // namespace
 
-TEST_CASE("virtual times of steps agree with the closed formulas to the nanosecond") {
+TEST_CASE("virtual times of steps agree with the closed formulas to the nanosecond", "[thorough]") {
   printHead();
   for (const Row& row : kRows) {
     for (const int nRanks : {8, 64}) {
@@ -176,7 +176,7 @@ TEST_CASE("virtual times of steps agree with the closed formulas to the nanoseco
   }
 }
 
-TEST_CASE("virtual times of pipelines are near the closed formulas") {
+TEST_CASE("virtual times of pipelines are near the closed formulas", "[thorough]") {
   printHead();
   constexpr size_t kPieces = 16;
   for (const Row& row : kPipelines) {

@@ -62,7 +62,7 @@ void runJobs(const std::vector<uint64_t>& seeds, const std::function<int(uint64_
 
 }  // namespace
 
-TEST_CASE("who got success holds the result, all others an error in time, and those who live go on") {
+TEST_CASE("who got success holds the result, all others an error in time, and those who live go on", "[thorough]") {
   Totals totals;
   runJobs(
       testSeeds(1, kThorough ? 1000 : 60), [](uint64_t seed) { return 8 + static_cast<int>(seed % 9); }, &totals);
@@ -73,7 +73,7 @@ TEST_CASE("who got success holds the result, all others an error in time, and th
   if (totals.jobs > 50) CHECK(totals.shrinks > 0);
 }
 
-TEST_CASE("jobs of many ranks hold to the same") {
+TEST_CASE("jobs of many ranks hold to the same", "[thorough]") {
   if (std::getenv("TUTTI_TEST_SEED") != nullptr) return;
   Totals totals;
   for (const int n : kThorough ? std::vector<int>{64, 128, 257} : std::vector<int>{33}) {
