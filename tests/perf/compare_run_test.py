@@ -23,6 +23,11 @@ def expect(condition, what, done):
         sys.exit(f"FAILED: {what}\n{done.stdout}\n{done.stderr}")
 
 
+def summarised(done):
+    """A summary, or the sentence that there is none as the machine was too busy with other things."""
+    return "worst cell" in done.stdout or "no cell has both Tutti and a peer, undisturbed" in done.stdout
+
+
 def main():
     peers = build.find_peers(os.environ.get("GLOO_PREFIX"), os.environ.get("UCC_PREFIX"))
     if not peers:
@@ -46,11 +51,11 @@ def main():
             expect(started, "no peer has a time", done)
             expect(all(c["ratio_median"]["tutti"] > 0 for c in started), "a ratio is missing", done)
             xml.etree.ElementTree.parse(picture)
-            expect(os.path.basename(BUILD) and "worst cell" in done.stdout or "no cell" in done.stdout, "no summary", done)
+            expect(summarised(done), "no summary", done)
     for kind in ("same-session", "own-session"):
         done = compare("--ops", "allreduce", "--sizes", "8", "--ranks", "2", "--fresh", "--hogs", "2", kind, "--peers",
                        next(iter(peers)), "--type", "float")
-        expect(done.returncode == 0 and f"# beside 2 busy loops, {kind}" in done.stdout and "worst cell" in done.stdout,
+        expect(done.returncode == 0 and f"# beside 2 busy loops, {kind}" in done.stdout and summarised(done),
                f"nothing beside hogs, {kind}", done)
     done = compare("--oracle", "--ops", "allreduce", "--sizes", "8,64K", "--ranks", "2", "--fresh")
     expect(done.returncode == 0 and "2 ranks: within 10 % of the best in" in done.stdout and
