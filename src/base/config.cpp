@@ -363,8 +363,8 @@ Result<size_t> configChoice(std::string_view name) {
   return choiceOf(*choice, configText(name));
 }
 
-Status checkConfig() {
-  for (const Variable& v : kVariables) TUTTI_TRY(checkValue(v.name, configText(v.name)));
+std::vector<std::string> unknownVariables() {
+  std::vector<std::string> sentences;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     if (!text.starts_with("TUTTI_")) continue;
@@ -372,10 +372,16 @@ Status checkConfig() {
     // Of the tests, and of the benchmark programs, which say themselves what they do not know.
     bool known = name.starts_with("TUTTI_TEST_") || name.starts_with("TUTTI_TESTS_");
     for (const Variable& v : kVariables) known = known || name == v.name;
-    if (!known)
-      TUTTI_WARN("config", name, " is not a variable of Tutti", nearestVariable(name),
-                 "; tutti-info --config lists them");
+    if (known) continue;
+    sentences.push_back(
+        cat(name, " is not a variable of Tutti", nearestVariable(name), "; tutti-info --config lists them"));
   }
+  return sentences;
+}
+
+Status checkConfig() {
+  for (const Variable& v : kVariables) TUTTI_TRY(checkValue(v.name, configText(v.name)));
+  for (const std::string& sentence : unknownVariables()) TUTTI_WARN("config", sentence);
   return {};
 }
 

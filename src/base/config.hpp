@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/base/status.hpp"
 
@@ -44,6 +45,9 @@ Status checkValue(std::string_view name, const std::string& value);
 Status setDefault(std::string_view name, const char* value);
 /// As a number (Integer), bytes (Bytes: 64K, 1M) or 0/1 (Flag).  Errors: InvalidUsage naming variable and value.
 Result<int64_t> configInteger(std::string_view name);
+
+/// A sentence for each name in the environment that begins with TUTTI_ and is no variable: likely a typo.
+std::vector<std::string> unknownVariables();
 
 /// checkValue() of all variables as they are set, and a warning for each unknown TUTTI_* name in the environment, which
 /// is likely a typo.

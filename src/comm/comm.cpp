@@ -88,7 +88,8 @@ Status Comm::finalize() {
   for (size_t r = 0; r < calls.size(); ++r) {
     if (calls[r] == own) continue;
     const auto verdict = control_->beginInquiry(InquiryReason::Mismatch, last, static_cast<int>(r), kVerdictMs);
-    return asStatus(awaitValue(*verdict, Deadline::never(), "the verdict"));
+    TUTTI_TRY(asStatus(awaitValue(*verdict, Deadline::never(), "the verdict")));
+    return invalidUsage("rank ", r, " has made other calls than rank ", rank(), " before it finalized");
   }
   abortState().release();
   return {};

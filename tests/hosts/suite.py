@@ -10,9 +10,12 @@ BUILD = None  # the folder that Tutti was built in
 SECONDS = 120  # more than any job takes on a busy machine
 
 
+FOLDERS = {"hosts_ranks": "tests/multiproc", "launch_ranks": "tests/multiproc", "steady_ranks": "tests/multiproc",
+           "tutti-chaos": "tools", "tutti-doctor": "tools", "example_allreduce": "examples"}
+
+
 def program(name):
-    return os.path.join(BUILD, {"hosts_ranks": "tests/multiproc", "launch_ranks": "tests/multiproc", "steady_ranks": "tests/multiproc", "tutti-chaos": "tools",
-                                "example_allreduce": "examples"}[name], name)
+    return os.path.join(BUILD, FOLDERS[name], name)
 
 
 @contextlib.contextmanager

@@ -15,6 +15,8 @@ using Found = Result<std::optional<LaunchInfo>>;
 Found tuttiRun();
 Found torchrun(Deadline deadline);
 Found pmix(Deadline deadline);
+/// Whether libpmix can be loaded, by which ranks of mpirun and srun meet.
+bool pmixLoads();
 Found pmi(Deadline deadline);
 Found slurm(Deadline deadline);
 

@@ -147,6 +147,8 @@ class Client {
 
 }  // namespace
 
+bool pmixLoads() { return library() != nullptr; }
+
 Found pmix(Deadline deadline) {
   // What mpirun itself says: more ranks than one never run as jobs of one rank each, and not as a batch script's.
   const std::string expected = text("OMPI_COMM_WORLD_SIZE");

@@ -121,8 +121,8 @@ class Control : public FdExchange, public StreamExchange {
 
   void setState(std::function<RankState()> state);
   void reportFailure(Failure failure);
-  /// Ask everyone what they are doing.  Gives the failure that the verdict made, or true for a Stalled inquiry that
-  /// found nothing wrong or got no answers in time.  Bounded by graceMs and what the verdict takes to come.
+  /// Ask everyone what they are doing.  Gives the failure that the verdict made, or true: nothing is known beyond what
+  /// made the caller ask.  Bounded by graceMs and what the verdict takes to come.
   std::unique_ptr<Pending<bool>> beginInquiry(InquiryReason reason, uint64_t sequence, int suspect, int graceMs);
   /// By rank: what was answered to this rank's last inquiry that found nothing wrong; empty: there was none.
   std::vector<std::optional<RankReport>> lastAnswers() const;
