@@ -11,6 +11,7 @@ Exits with 77 and the reason where spin or a C compiler is missing."""
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ MODEL = HERE / "agreement.pml"
 CODE = HERE.parents[1] / "src/membership"
 SAFETY, CYCLES = "-DSAFETY", "-DNP"
 MIB = 4000  # of memory, at most
+COMPILER = shlex.split(os.environ.get("CC") or "cc")
 
 QUICK = (
     (SAFETY, "-DRANKS=2 -DCRASHES=2 -DEPOCHS=3"),
@@ -63,7 +65,7 @@ def run(command, folder):
 def search(kind, world, folder):
     """What Spin's search says of a world: (errors, states, the whole text)."""
     said = run(["spin", "-a", *world.split(), str(MODEL)], folder)
-    compiler = [os.environ.get("CC", "cc"), "-O1", "-w", kind, "-DCOLLAPSE", "-DNOREDUCE", "-DVECTORSZ=4096",
+    compiler = [*COMPILER, "-O1", "-w", kind, "-DCOLLAPSE", "-DNOREDUCE", "-DVECTORSZ=4096",
                 f"-DMEMLIM={MIB}", "-o", "pan", "pan.c"]
     if said[0] == 0:
         said = run(compiler, folder)
@@ -130,11 +132,10 @@ def check_names():
 
 
 def main():
-    for tool in ("spin", os.environ.get("CC", "cc").split()[0]):
+    for tool in ("spin", COMPILER[0]):
         if not shutil.which(tool):
             print(f"skipped: there is no {tool} here (tools/install-dependencies check installs it)")
             return 77
-    os.environ["CC"] = os.environ.get("CC", "cc").split()[0]
     with tempfile.TemporaryDirectory() as folder:
         if len(sys.argv) > 1 and sys.argv[1].startswith("-D"):
             kind = CYCLES if "-DCYCLES" in sys.argv else SAFETY
