@@ -185,6 +185,57 @@ TEST_CASE("a peer that goes while its connection comes up is named") {
   CHECK(opening->poll().status().message() == "rank 1 has gone while its ucx connection came up");
 }
 
+/// Moves what one end of a stream has to the other.
+void relay(int from, int to) {
+  char some[512];
+  const ssize_t n = recv(from, some, sizeof some, MSG_DONTWAIT);
+  if (n > 0) REQUIRE(send(to, some, static_cast<size_t>(n), 0) == n);
+}
+
+TEST_CASE("a peer that says what cannot be of the messages between two ends is not believed") {
+  NEEDS_UCX();
+  using ucx::Note;
+  for (const Note& note :
+       {Note{Note::kHasAll, 0, 2}, Note{Note::kEnds, 1, 2}, Note{Note::kEnds, 0, 0}, Note{7, 1, 0}}) {
+    CAPTURE(note.what, note.sent, note.taken);
+    SocketPair ours, theirs;
+    Given view(ours.fds[0]), other(theirs.fds[0]);
+    UcxTransport here(view, 0, with("tcp")), there(other, 1, with("tcp"));
+    const PendingEndpoint opening = here.beginConnect(1, there.address(), 0);
+    const PendingEndpoint answering = there.beginConnect(0, here.address(), 0);
+    std::unique_ptr<Endpoint> end, peer;
+    const Deadline deadline = Deadline::inMs(20'000);
+    while ((end == nullptr || peer == nullptr) && !deadline.passed()) {
+      relay(ours.fds[1], theirs.fds[1]);
+      relay(theirs.fds[1], ours.fds[1]);
+      if (end == nullptr) end = std::move(opening->poll()).value();
+      if (peer == nullptr) peer = std::move(answering->poll()).value();
+    }
+    REQUIRE((end != nullptr && peer != nullptr));
+    // A message each way: more than one was not sent by either.
+    std::byte one{1};
+    for (Endpoint* const from : {end.get(), peer.get()}) {
+      Endpoint* const to = from == end.get() ? peer.get() : end.get();
+      REQUIRE(awaitValue([&] { return from->send(&one, 1, callNumber(0)); }, deadline, "room").ok());
+      const auto comes = [&] {
+        here.progress();
+        there.progress();
+        return to->receive(&one, {1, callNumber(0)});
+      };
+      REQUIRE(awaitValue(comes, deadline, "a message").ok());
+    }
+    REQUIRE(send(ours.fds[1], &note, sizeof note, 0) == sizeof note);
+    const Status trouble = awaitValue(
+                               [&] {
+                                 return end->receive(&one, {1, callNumber(1)});
+                               },
+                               deadline, "trouble")
+                               .status();
+    CHECK(trouble.code() == tuttiRemoteError);
+    CHECK(trouble.message().ends_with(" says what cannot be of the messages between the two ends"));
+  }
+}
+
 TEST_CASE("a posted send is done when its receiver has fetched it, and not before; a small one at once") {
   NEEDS_UCX();
   ucx::Options options = with("tcp");

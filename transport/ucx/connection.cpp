@@ -283,10 +283,14 @@ void Connection::say(const Note& note) {
 }
 
 void Connection::hear(const Note& note) {
+  if (!canBe(note, arrived_, written_)) {
+    deaf_ = true;
+    return fail(remoteError(who(), " says what cannot be of the messages between the two ends"));
+  }
   if (note.what == Note::kHasAll) theyHave_ = note.taken;
   if (note.what != Note::kEnds) return;
   theirMessages_ = note.sent;
-  released_ = std::clamp(note.taken, released_, written_);
+  released_ = std::max(released_, note.taken);
   fail(remoteError(who(), " has closed its end"));
 }
 

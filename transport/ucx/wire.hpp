@@ -43,4 +43,10 @@ struct Note {
   uint64_t taken = 0;  // of the other end's; kHasAll: no more will come
 };
 
+/// Whether an end may say this that has sent `arrived` messages or more and was sent `written`.
+constexpr bool canBe(const Note& note, uint64_t arrived, uint64_t written) {
+  if (note.taken > written) return false;
+  return note.what == Note::kHasAll || (note.what == Note::kEnds && note.sent >= arrived);
+}
+
 }  // namespace tutti::ucx
