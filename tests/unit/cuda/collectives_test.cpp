@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "tests/support/gpu.hpp"
+#include "tests/support/thorough.hpp"
 #include "tests/support/variable.hpp"
 
 using namespace tutti;
@@ -14,6 +15,7 @@ namespace {
 std::string everyShape(const Rank& r, GpuRank& gpu, size_t count) {
   for (const bool inPlace : {false, true}) {
     for (const size_t shift : {size_t{0}, size_t{4}, size_t{3}}) {
+      if (shift == 4 && !kThorough) continue;
       std::string why = checkEverything(r, gpu.options(count, inPlace, shift, r.nRanks - 1));
       if (!why.empty()) return why + " (count " + std::to_string(count) + ", shift " + std::to_string(shift) + ")";
     }
@@ -25,7 +27,7 @@ std::string everyShape(const Rank& r, GpuRank& gpu, size_t count) {
 
 // One hardware queue for the streams of all ranks of a device is the hardest there is: whatever is enqueued runs in the
 // order in which hosts have enqueued it, so a wait before its write would never end.
-TEST_CASE("all collectives are right on ranks that share devices") {
+TEST_CASE("all collectives are right on ranks that share devices", "[thorough]") {
   struct Row {
     const char* driver;
     int nRanks;
@@ -51,7 +53,7 @@ TEST_CASE("all collectives are right on ranks that share devices") {
     CHECK(onGpuRanks(row.nRanks, row.devices, [](const Rank& r, GpuRank& own) {
             std::string why;
             for (const size_t count : {size_t{0}, size_t{1}, size_t{777}}) {
-              if (why.empty()) why = everyShape(r, own, count);
+              if (why.empty() && (count != 1 || kThorough)) why = everyShape(r, own, count);
             }
             return why;
           }) == "");
