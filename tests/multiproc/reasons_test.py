@@ -110,12 +110,12 @@ class Reasons(unittest.TestCase):
                      r"rank \d joins a communicator of \d ranks, but rank \d one of \d; give all ranks the same nRanks")
 
     def test_different_secrets(self):
-        said = by_hand([rank(0, 2, TUTTI_SECRET="a", TUTTI_TIMEOUT_MS="8000"), rank(1, 2, TUTTI_SECRET="b")])
+        said = by_hand([rank(0, 2, TUTTI_SECRET="a", TUTTI_TIMEOUT_MS="5000"), rank(1, 2, TUTTI_SECRET="b")])
         self.assertRegex(said[1], "rank 1 has another secret than the rendezvous at 127.0.0.1:.*set TUTTI_SECRET alike")
         self.assertRegex(said[0], "rank 1 has not come .* one that calls itself rank 1 came with another secret: set TUTTI")
 
     def test_two_of_rank_0_with_different_secrets(self):
-        said = by_hand([rank(0, 2, TUTTI_SECRET=secret, TUTTI_TIMEOUT_MS="9000") for secret in "ab"])
+        said = by_hand([rank(0, 2, TUTTI_SECRET=secret, TUTTI_TIMEOUT_MS="6000") for secret in "ab"])
         self.assertTrue(any("is rank 0 there twice, with different values of TUTTI_SECRET?" in text for text in said), said)
 
     def test_a_home_that_is_not_there(self):
