@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 
+#include "src/base/asymmetric_fence.hpp"
 #include "src/comm/call_numbers.hpp"
 
 namespace tutti {
@@ -29,9 +30,11 @@ class CallOrder {
       sleepUntil(ticket);
   }
   void finish(uint64_t ticket) {
-    // Either this load sees the waiter, or the waiter's test sees this store: both are sequentially consistent.
-    serving_.store(ticket + 1, std::memory_order_seq_cst);
-    if (waiters_.load(std::memory_order_seq_cst) != 0) [[unlikely]]
+    // Either this load sees the waiter, or the waiter's test sees this store.  A fence here would also wait until the
+    // call's messages have left this core.
+    serving_.store(ticket + 1, std::memory_order_release);
+    lightFence();
+    if (waiters_.load(std::memory_order_relaxed) != 0) [[unlikely]]
       wakeAll();
   }
   /// Instead of await() and finish(): it counts as finished when it is its turn.
