@@ -11,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "src/base/config.hpp"
 #include "src/base/release.hpp"
@@ -172,6 +173,15 @@ bool oversubscribed(const std::vector<PeerDescriptor>& descriptors, uint64_t hos
   int ranks = 0;
   for (const PeerDescriptor& descriptor : descriptors) ranks += descriptor.info.hostId == hostId ? 1 : 0;
   return ranks > cpusOfHost(descriptors, hostId);
+}
+
+std::vector<int> processesOfHost(const std::vector<PeerDescriptor>& descriptors, int rank) {
+  const uint64_t hostId = descriptors[static_cast<size_t>(rank)].info.hostId;
+  std::set<int> processes;
+  for (const PeerDescriptor& descriptor : descriptors) {
+    if (descriptor.info.hostId == hostId) processes.insert(static_cast<int>(descriptor.info.pid));
+  }
+  return {processes.begin(), processes.end()};
 }
 
 std::vector<int> nodesOf(const std::vector<PeerDescriptor>& descriptors) {

@@ -23,6 +23,8 @@ void Watchdog::watch(uint64_t communicator, Control& control, Links& links, cons
   control_ = &control;
   links_ = &links;
   policy_ = policy;
+  processes_ = processesOfHost(links.descriptors(), control.rank());
+  policy_.processes = &processes_;
   strayWatch_ = std::make_unique<StrayWatch>(control, recorder_, links, std::move(alsoLook));
   communicator_ = communicator;
   maker_->add(communicator, &recorder_, &shared_);

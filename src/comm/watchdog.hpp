@@ -110,6 +110,7 @@ class Watchdog final : public TaskOwner {
   RankWaits waits_;          // likewise
   Control* control_ = nullptr;
   Links* links_ = nullptr;
+  std::vector<int> processes_;  // of the ranks of this host
   WaitPolicy policy_;
   std::unique_ptr<StrayWatch> strayWatch_;
   std::shared_ptr<ThreadWait> maker_ = ThreadWait::ofThisThread();  // of the thread that made the communicator

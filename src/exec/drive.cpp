@@ -48,8 +48,9 @@ void pauseCpu() {
 #endif
 }
 
-void askForIdle(TurnCost* turns, int64_t nowNs) {
-  if (turns->wantsIdle(nowNs)) turns->idle(coreIdle(), nowNs);
+void askForCore(TurnCost* turns, const WaitPolicy& policy, int64_t nowNs) {
+  if (!turns->wantsCoreTime(nowNs)) return;
+  turns->coreTime(timeOfCore(policy.processes != nullptr ? *policy.processes : std::vector<int>()), nowNs);
 }
 
 }  // namespace
@@ -225,7 +226,7 @@ bool Drive::mayYield() {
   if (turns.state() == TurnCost::State::Alone) return true;
   if (turns.state() == TurnCost::State::Beside) return yieldedNs_ < TurnCost::kWakeUpNs;
   const int64_t now = nowNs();
-  askForIdle(&turns, now);
+  askForCore(&turns, first_->policy, now);
   return turns.state() != TurnCost::State::Dear || turns.triesAgain(now);
 }
 
@@ -246,7 +247,7 @@ void Drive::yield() {
   const int64_t after = nowNs();
   yieldedNs_ += after - before;
   turns.sample(after - before, after);
-  askForIdle(&turns, after);
+  askForCore(&turns, policy, after);
 }
 
 // The first sleeper that there is sleeps; the others are covered by the bound on the sleep.

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <vector>
 
 #include "src/base/pending.hpp"
 #include "src/exec/task.hpp"
@@ -25,10 +26,11 @@ class TurnCost;
 /// How one communicator's tasks wait.
 struct WaitPolicy {
   tuttiWaitMode_t mode = TUTTI_WAIT_AUTO;
-  bool spin = true;      // false with more ranks than cores on this host; for TUTTI_WAIT_AUTO
-  int spinUs = -1;       // TUTTI_SPIN_US; -1: by the above
-  int sliceUs = 0;       // TUTTI_SLICE_US: of a thread that yields because cores are shared; 0: as it is
-  int timeoutMs = 0;     // 0: for ever
+  bool spin = true;   // false with more ranks than cores on this host; for TUTTI_WAIT_AUTO
+  int spinUs = -1;    // TUTTI_SPIN_US; -1: by the above
+  int sliceUs = 0;    // TUTTI_SLICE_US: of a thread that yields because cores are shared; 0: as it is
+  int timeoutMs = 0;  // 0: for ever
+  const std::vector<int>* processes = nullptr;  // of this host's ranks; borrowed
   int firstLookMs = 20;  // a wait of this long (then twice, four times, at last every second) calls `stalled`
 };
 

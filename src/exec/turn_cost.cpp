@@ -1,18 +1,69 @@
 #include "src/exec/turn_cost.hpp"
 
+#include <dirent.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <memory>
+#include <string>
+#include <utility>
+
+#include "src/base/text.hpp"
 
 namespace tutti {
 namespace {
 
 // So many of the last eight yields make them dear: two in a row do, by chance a yield in hundreds.
 constexpr int kDear = 2;
+
+using File = std::unique_ptr<FILE, int (*)(FILE*)>;
+
+int64_t ticksNs(long long ticks) { return ticks * (1'000'000'000 / sysconf(_SC_CLK_TCK)); }
+
+std::optional<int64_t> idleNs(int core) {
+  const File file(std::fopen("/proc/stat", "re"), std::fclose);
+  char line[256];
+  while (file != nullptr && std::fgets(line, sizeof line, file.get()) != nullptr) {
+    int number = -1;
+    long long idle = 0, waits = 0;  // user, nice, system, idle, waiting for a disk
+    if (std::sscanf(line, "cpu%d %*d %*d %*d %lld %lld", &number, &idle, &waits) != 3 || number != core) continue;
+    return ticksNs(idle + waits);
+  }
+  return std::nullopt;
+}
+
+/// proc(5): of /proc/PID/task/TID/stat, field 14 and 15 the time in ticks, 39 the core.
+void addThread(const std::string& path, int thread, TurnCost::CoreTime* time) {
+  constexpr int kUser = 14, kSystem = 15, kCore = 39, kFirst = 3;  // behind the name, which may hold anything
+  const File file(std::fopen(path.c_str(), "re"), std::fclose);
+  char line[1024];
+  if (file == nullptr || std::fgets(line, sizeof line, file.get()) == nullptr) return;
+  const char* at = std::strrchr(line, ')');
+  long long ticks = 0;
+  int core = -1;
+  for (int field = kFirst; at != nullptr && field <= kCore; ++field) {
+    at = std::strchr(at + 1, ' ');
+    if (at == nullptr) return;
+    if (field == kUser || field == kSystem) ticks += std::atoll(at + 1);
+    if (field == kCore) core = std::atoi(at + 1);
+  }
+  if (core == time->core) time->ranksNs[thread] = ticksNs(ticks);
+}
+
+void addThreads(int process, TurnCost::CoreTime* time) {
+  const std::string folder = cat("/proc/", process, "/task/");
+  const std::unique_ptr<DIR, int (*)(DIR*)> threads(::opendir(folder.c_str()), ::closedir);
+  if (threads == nullptr) return;
+  while (const dirent* entry = ::readdir(threads.get())) {
+    int thread = 0;
+    if (parseNumber(entry->d_name, &thread)) addThread(folder + entry->d_name + "/stat", thread, time);
+  }
+}
 
 }  // namespace
 
@@ -21,7 +72,7 @@ void TurnCost::sample(int64_t costNs, int64_t nowNs) {
   const bool slice = costNs >= kSliceNs;
   recent_ = static_cast<uint8_t>(recent_ << 1 | (slice ? 1 : 0));
   if (slice) {
-    if (state_ == State::Alone) from_.reset(), nextIdleNs_ = nowNs;
+    if (state_ == State::Alone) from_.reset(), nextLookNs_ = nowNs;
     if (std::popcount(recent_) >= kDear) return becomeDear(nowNs);
     if (state_ == State::Alone) state_ = State::Beside;
     untilNs_ = nowNs + kLeastPeriodNs;
@@ -45,10 +96,20 @@ bool TurnCost::triesAgain(int64_t nowNs) {
   return true;
 }
 
-void TurnCost::idle(const std::optional<Idle>& now, int64_t nowNs) {
-  nextIdleNs_ = nowNs + kWindowNs;
+bool TurnCost::othersHadLittle(const CoreTime& now, int64_t windowNs) const {
+  const int64_t idle = now.idleNs - from_->idleNs;
+  int64_t ranks = 0;
+  for (const auto& [thread, ns] : now.ranksNs) {
+    const auto before = from_->ranksNs.find(thread);
+    if (before != from_->ranksNs.end()) ranks += ns - before->second;
+  }
+  return idle * kMostIdlePart > windowNs || (windowNs - idle - ranks) * kLeastOthersPart < windowNs;
+}
+
+void TurnCost::coreTime(std::optional<CoreTime> now, int64_t nowNs) {
+  nextLookNs_ = nowNs + kWindowNs;
   if (now && from_ && now->core == from_->core && nowNs - fromNs_ >= kWindowNs) {
-    if ((now->ns - from_->ns) * kMostIdlePart > nowNs - fromNs_) {
+    if (othersHadLittle(*now, nowNs - fromNs_)) {
       state_ = State::Alone;
       recent_ = 0;
       periodNs_ = kLeastPeriodNs;
@@ -58,7 +119,7 @@ void TurnCost::idle(const std::optional<Idle>& now, int64_t nowNs) {
       doubtNs_ = kLeastDoubtNs;
     }
   }
-  from_ = now;
+  from_ = std::move(now);
   fromNs_ = nowNs;
 }
 
@@ -67,17 +128,13 @@ TurnCost& turnCostOfThread() {
   return cost;
 }
 
-std::optional<TurnCost::Idle> coreIdle() {
+std::optional<TurnCost::CoreTime> timeOfCore(std::span<const int> ranks) {
   const int core = sched_getcpu();
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen("/proc/stat", "re"), std::fclose);
-  char line[256];
-  while (core >= 0 && file != nullptr && std::fgets(line, sizeof line, file.get()) != nullptr) {
-    int number = -1;
-    long long ticks = 0, waits = 0;  // user, nice, system, idle, waiting for a disk
-    if (std::sscanf(line, "cpu%d %*d %*d %*d %lld %lld", &number, &ticks, &waits) != 3 || number != core) continue;
-    return TurnCost::Idle{core, (ticks + waits) * (1'000'000'000 / sysconf(_SC_CLK_TCK))};
-  }
-  return std::nullopt;
+  const std::optional<int64_t> idle = core < 0 ? std::nullopt : idleNs(core);
+  if (!idle) return std::nullopt;
+  TurnCost::CoreTime time{core, *idle};
+  for (const int process : ranks) addThreads(process, &time);
+  return time;
 }
 
 }  // namespace tutti

@@ -7,12 +7,14 @@
 //
 // A thread finds out by timing one yield of a few.  Alone: nothing has cost a slice for long.  Beside: yields have, now
 // and then; a wait that goes on sleeps as soon as its yields have cost what a wake-up does.  Dear: most yields have;
-// waits sleep at once, until a while later a few yields are tried again.  Another rank that works for as long looks the
-// same; but then the core is idle while ranks sleep, and the system tells.
+// waits sleep at once, until a while later a few yields are tried again.  Other ranks that work for as long look the
+// same; but then the core is idle while ranks sleep, or they have all of its time: the system tells.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <span>
 
 namespace tutti {
 
@@ -30,15 +32,16 @@ class TurnCost {
   /// there, and so would never learn that they have become cheap.
   bool triesAgain(int64_t nowNs);
 
-  /// How long a core has been idle since the machine started.
-  struct Idle {
+  /// What a core has done since the machine started.
+  struct CoreTime {
     int core = 0;
-    int64_t ns = 0;
+    int64_t idleNs = 0;
+    std::map<int, int64_t> ranksNs = {};  // by thread: of ranks' threads that are on it now, their time on any core
   };
   /// Whether it is time to say that of this thread's core.
-  bool wantsIdle(int64_t nowNs) const { return state_ != State::Alone && nowNs >= nextIdleNs_; }
-  /// nothing: the system does not tell, and the core is taken for busy.
-  void idle(const std::optional<Idle>& now, int64_t nowNs);
+  bool wantsCoreTime(int64_t nowNs) const { return state_ != State::Alone && nowNs >= nextLookNs_; }
+  /// nothing: the system does not tell, and the core is taken for one that others keep busy.
+  void coreTime(std::optional<CoreTime> now, int64_t nowNs);
 
   /// A yield of so much was a slice of another program: kernels give 1.4 ms and more.
   static constexpr int64_t kSliceNs = 1'000'000;
@@ -47,28 +50,32 @@ class TurnCost {
   static constexpr uint32_t kYieldsPerSample = 16;
   /// A finding holds for the least period.  The period doubles each time that the finding comes again.
   static constexpr int64_t kLeastPeriodNs = 100'000'000, kMostPeriodNs = 1'600'000'000;
-  /// A core is looked at for so long; idle for more than a part of it, it is kept busy by nobody, and for a time, twice
-  /// as long each time, nothing is made of slices.  The system counts in hundredths of a second.
-  static constexpr int64_t kWindowNs = 100'000'000, kMostIdlePart = 6;
+  /// A core is looked at for so long; idle for more than a part of it, or left to other programs for less than a part,
+  /// it is kept busy by none, and for a time, twice as long each time, nothing is made of slices.  The system counts in
+  /// hundredths of a second.
+  static constexpr int64_t kWindowNs = 100'000'000, kMostIdlePart = 6, kLeastOthersPart = 6;
   static constexpr int64_t kLeastDoubtNs = 1'600'000'000, kMostDoubtNs = 12'800'000'000;
 
  private:
   void becomeDear(int64_t nowNs);
+  /// Whether other programs had little of the core between from_ and now.
+  bool othersHadLittle(const CoreTime& now, int64_t windowNs) const;
 
   State state_ = State::Alone;
   uint32_t yields_ = 0;
   uint8_t recent_ = 0;  // the last yields, the latest in bit 0: whether it cost a slice
   int64_t untilNs_ = 0;
   int64_t periodNs_ = kLeastPeriodNs;
-  std::optional<Idle> from_;  // at the start of the window
-  int64_t fromNs_ = 0, nextIdleNs_ = 0;
+  std::optional<CoreTime> from_;  // at the start of the window
+  int64_t fromNs_ = 0, nextLookNs_ = 0;
   int64_t doubtNs_ = kLeastDoubtNs, trustNs_ = 0;  // the next doubt; when slices count again
 };
 
 /// That of the calling thread.
 TurnCost& turnCostOfThread();
 
-/// The idle time of the calling thread's core, from /proc/stat.  Nothing if that cannot be read.
-std::optional<TurnCost::Idle> coreIdle();
+/// The times of the calling thread's core, by /proc.  Nothing if that cannot be read.
+/// ranks: the processes of this host's ranks
+std::optional<TurnCost::CoreTime> timeOfCore(std::span<const int> ranks);
 
 }  // namespace tutti

@@ -1,8 +1,14 @@
 // What yields cost, and when a wait sleeps instead.
 #include "src/exec/turn_cost.hpp"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <ctime>
+#include <map>
 #include <thread>
+#include <vector>
 
 #include "src/base/clock.hpp"
 #include "src/exec/drive.hpp"
@@ -96,11 +102,11 @@ TEST_CASE("slices on a core that is idle while ranks sleep were other ranks' wor
   const auto slices = [&] { y.yield(TurnCost::kYieldsPerSample + 1, kSliceOfOtherNs); };
   // A window in which the core is idle for a part of the time.
   const auto windowOf = [&](int64_t idleNs) {
-    REQUIRE(y.turns.wantsIdle(y.nowNs));
-    y.turns.idle(TurnCost::Idle{1, 5 * kMs}, y.nowNs);
-    CHECK(!y.turns.wantsIdle(y.nowNs + TurnCost::kWindowNs - 1));
+    REQUIRE(y.turns.wantsCoreTime(y.nowNs));
+    y.turns.coreTime(TurnCost::CoreTime{1, 5 * kMs}, y.nowNs);
+    CHECK(!y.turns.wantsCoreTime(y.nowNs + TurnCost::kWindowNs - 1));
     y.nowNs += TurnCost::kWindowNs;
-    y.turns.idle(TurnCost::Idle{1, 5 * kMs + idleNs}, y.nowNs);
+    y.turns.coreTime(TurnCost::CoreTime{1, 5 * kMs + idleNs}, y.nowNs);
   };
   slices();
   windowOf(10 * kMs);
@@ -123,19 +129,52 @@ TEST_CASE("slices on a core that is idle while ranks sleep were other ranks' wor
 TEST_CASE("a core that a thread has left, or of which the system tells nothing, is taken for busy") {
   Yielder y;
   y.yield(TurnCost::kYieldsPerSample + 1, kSliceOfOtherNs);
-  y.turns.idle(TurnCost::Idle{1, 0}, y.nowNs);
-  y.turns.idle(TurnCost::Idle{0, 90 * kMs}, y.nowNs + TurnCost::kWindowNs);
+  y.turns.coreTime(TurnCost::CoreTime{1, 0}, y.nowNs);
+  y.turns.coreTime(TurnCost::CoreTime{0, 90 * kMs}, y.nowNs + TurnCost::kWindowNs);
   CHECK(y.turns.state() == State::Dear);
-  y.turns.idle(std::nullopt, y.nowNs + 2 * TurnCost::kWindowNs);
-  y.turns.idle(TurnCost::Idle{0, 900 * kMs}, y.nowNs + 3 * TurnCost::kWindowNs);
+  y.turns.coreTime(std::nullopt, y.nowNs + 2 * TurnCost::kWindowNs);
+  y.turns.coreTime(TurnCost::CoreTime{0, 900 * kMs}, y.nowNs + 3 * TurnCost::kWindowNs);
   CHECK(y.turns.state() == State::Dear);
 }
 
-TEST_CASE("the system tells how long a core has been idle") {
-  const std::optional<TurnCost::Idle> first = coreIdle();
+TEST_CASE(
+    "slices on a core whose time the ranks had themselves were their work, and not those that others had a part of") {
+  struct Row {
+    int64_t idleNs, firstNs, secondNs;  // of a window: the core's, and of the two ranks' threads that are on it
+    State state;
+  };
+  const auto row = GENERATE(Row{0, 50 * kMs, 45 * kMs, State::Alone}, Row{10 * kMs, 77 * kMs, 0, State::Alone},
+                            Row{0, 30 * kMs, 30 * kMs, State::Dear}, Row{10 * kMs, 20 * kMs, 10 * kMs, State::Dear},
+                            Row{0, 0, 0, State::Dear});
+  CAPTURE(row.idleNs, row.firstNs, row.secondNs);
+  Yielder y;
+  y.yield(TurnCost::kYieldsPerSample + 1, kSliceOfOtherNs);
+  REQUIRE(y.turns.state() == State::Dear);
+  y.turns.coreTime(TurnCost::CoreTime{1, 7 * kMs, {{11, 900 * kMs}, {12, 5 * kMs}, {13, 77 * kMs}}}, y.nowNs);
+  y.nowNs += TurnCost::kWindowNs;
+  // One has left the core and another come, with all its time.
+  y.turns.coreTime(
+      TurnCost::CoreTime{
+          1, 7 * kMs + row.idleNs, {{11, 900 * kMs + row.firstNs}, {12, 5 * kMs + row.secondNs}, {14, 5000 * kMs}}},
+      y.nowNs);
+  CHECK(y.turns.state() == row.state);
+}
+
+TEST_CASE("the system tells what a core has done, and what threads of ranks that are on it had of that") {
+  const std::optional<TurnCost::CoreTime> first = timeOfCore({});
   REQUIRE(first);
-  CHECK(first->ns >= 0);
+  CHECK(first->idleNs >= 0);
   CHECK(first->core >= 0);
+  CHECK(first->ranksNs.empty());
+  CHECK(timeOfCore(std::vector<int>{-5, 0}).value().ranksNs.empty());
+  const int self[] = {getpid()};
+  const auto thread = static_cast<int>(syscall(SYS_gettid));
+  timespec ran{};
+  while (ran.tv_sec == 0 && ran.tv_nsec < 50 * kMs) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ran);
+  std::map<int, int64_t> threads;
+  for (int tries = 0; tries < 1000 && !threads.contains(thread); ++tries) threads = timeOfCore(self).value().ranksNs;
+  REQUIRE(threads.contains(thread));  // unless it is moved each time
+  CHECK(threads[thread] >= 20 * kMs);
 }
 
 namespace {
