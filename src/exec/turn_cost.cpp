@@ -8,7 +8,6 @@
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -37,22 +36,21 @@ std::optional<int64_t> idleNs(int core) {
   return std::nullopt;
 }
 
-/// proc(5): of /proc/PID/task/TID/stat, field 14 and 15 the time in ticks, 39 the core.
-void addThread(const std::string& path, int thread, TurnCost::CoreTime* time) {
-  constexpr int kUser = 14, kSystem = 15, kCore = 39, kFirst = 3;  // behind the name, which may hold anything
+/// The first line of a file; "": there is none.
+std::string line(const std::string& path) {
   const File file(std::fopen(path.c_str(), "re"), std::fclose);
-  char line[1024];
-  if (file == nullptr || std::fgets(line, sizeof line, file.get()) == nullptr) return;
-  const char* at = std::strrchr(line, ')');
-  long long ticks = 0;
-  int core = -1;
-  for (int field = kFirst; at != nullptr && field <= kCore; ++field) {
-    at = std::strchr(at + 1, ' ');
-    if (at == nullptr) return;
-    if (field == kUser || field == kSystem) ticks += std::atoll(at + 1);
-    if (field == kCore) core = std::atoi(at + 1);
-  }
-  if (core == time->core) time->ranksNs[thread] = ticksNs(ticks);
+  char text[1024];
+  return file != nullptr && std::fgets(text, sizeof text, file.get()) != nullptr ? text : "";
+}
+
+/// proc(5): field 39 of /proc/PID/task/TID/stat is the core; the time is what schedstat begins with.
+void addThread(const std::string& folder, int thread, TurnCost::CoreTime* time) {
+  constexpr int kCore = 39, kFirst = 3;  // behind the name, which may hold anything
+  const std::string stat = line(folder + "stat");
+  size_t at = stat.rfind(')');
+  for (int field = kFirst; at != std::string::npos && field <= kCore; ++field) at = stat.find(' ', at + 1);
+  if (at == std::string::npos || std::atoi(stat.c_str() + at + 1) != time->core) return;
+  time->ranksNs[thread] = std::atoll(line(folder + "schedstat").c_str());
 }
 
 void addThreads(int process, TurnCost::CoreTime* time) {
@@ -61,7 +59,7 @@ void addThreads(int process, TurnCost::CoreTime* time) {
   if (threads == nullptr) return;
   while (const dirent* entry = ::readdir(threads.get())) {
     int thread = 0;
-    if (parseNumber(entry->d_name, &thread)) addThread(folder + entry->d_name + "/stat", thread, time);
+    if (parseNumber(entry->d_name, &thread)) addThread(folder + entry->d_name + "/", thread, time);
   }
 }
 
@@ -71,15 +69,27 @@ void TurnCost::sample(int64_t costNs, int64_t nowNs) {
   if (state_ == State::Alone && nowNs < trustNs_) return;
   const bool slice = costNs >= kSliceNs;
   recent_ = static_cast<uint8_t>(recent_ << 1 | (slice ? 1 : 0));
-  if (slice) {
-    if (state_ == State::Alone) from_.reset(), nextLookNs_ = nowNs;
+  if (state_ == State::Alone) {
+    if (!slice || suspects_) return;
+    if (nowNs < knownNs_) return judge(nowNs);
+    suspects_ = true;
+    looks_ = false;
+    nextLookNs_ = nowNs;
+  } else if (slice) {
     if (std::popcount(recent_) >= kDear) return becomeDear(nowNs);
-    if (state_ == State::Alone) state_ = State::Beside;
     untilNs_ = nowNs + kLeastPeriodNs;
   } else if (state_ == State::Beside && nowNs >= untilNs_) {
     state_ = State::Alone;
     periodNs_ = kLeastPeriodNs;
   }
+}
+
+void TurnCost::judge(int64_t nowNs) {
+  suspects_ = false;
+  if (std::popcount(recent_) >= kDear) return becomeDear(nowNs);
+  if (recent_ == 0) return;
+  state_ = State::Beside;
+  untilNs_ = nowNs + kLeastPeriodNs;
 }
 
 void TurnCost::becomeDear(int64_t nowNs) {
@@ -106,21 +116,31 @@ bool TurnCost::othersHadLittle(const CoreTime& now, int64_t windowNs) const {
   return idle * kMostIdlePart > windowNs || (windowNs - idle - ranks) * kLeastOthersPart < windowNs;
 }
 
+void TurnCost::becomeAlone(int64_t nowNs) {
+  state_ = State::Alone;
+  suspects_ = false;
+  recent_ = 0;
+  periodNs_ = kLeastPeriodNs;
+  trustNs_ = nowNs + doubtNs_;
+  knownNs_ = 0;
+  doubtNs_ = std::min(2 * doubtNs_, kMostDoubtNs);
+}
+
 void TurnCost::coreTime(std::optional<CoreTime> now, int64_t nowNs) {
-  nextLookNs_ = nowNs + kWindowNs;
-  if (now && from_ && now->core == from_->core && nowNs - fromNs_ >= kWindowNs) {
-    if (othersHadLittle(*now, nowNs - fromNs_)) {
-      state_ = State::Alone;
-      recent_ = 0;
-      periodNs_ = kLeastPeriodNs;
-      trustNs_ = nowNs + doubtNs_;
-      doubtNs_ = std::min(2 * doubtNs_, kMostDoubtNs);
-    } else {
-      doubtNs_ = kLeastDoubtNs;
-    }
+  const int64_t windowNs = nowNs - fromNs_;
+  // Of a longer one the thread spent a part in no wait: whoever had the core then took nothing from it.
+  const bool whole = looks_ && windowNs >= kWindowNs && windowNs < 2 * kWindowNs;
+  const bool told = whole && now && from_ && now->core == from_->core;
+  if (told && othersHadLittle(*now, windowNs)) {
+    becomeAlone(nowNs);
+  } else {
+    if (told) doubtNs_ = kLeastDoubtNs, knownNs_ = nowNs + kKnownNs;
+    if (suspects_ && whole) judge(nowNs);
   }
+  looks_ = true;
   from_ = std::move(now);
   fromNs_ = nowNs;
+  nextLookNs_ = nowNs + kWindowNs;
 }
 
 TurnCost& turnCostOfThread() {

@@ -5,10 +5,11 @@
 // program's time, which is milliseconds: every time where it is of the ranks' session, seldom where it is of another.
 // A core that others keep busy does not go idle, so a rank that sleeps is woken at once.
 //
-// A thread finds out by timing one yield of a few.  Alone: nothing has cost a slice for long.  Beside: yields have, now
-// and then; a wait that goes on sleeps as soon as its yields have cost what a wake-up does.  Dear: most yields have;
-// waits sleep at once, until a while later a few yields are tried again.  Other ranks that work for as long look the
-// same; but then the core is idle while ranks sleep, or they have all of its time: the system tells.
+// A thread finds out by timing one yield of a few.  Alone: nothing has cost a slice for long.  Where something has, the
+// thread yields on for a while, as other ranks that work for as long look the same: but then they have the core's time,
+// or nobody has, and the system tells.  Else it is Beside another program: yields cost a slice now and then, and a wait
+// that goes on sleeps as soon as its yields have cost what a wake-up does.  Or they are Dear, most of them cost one:
+// waits sleep at once, until a while later a few yields are tried again.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ class TurnCost {
   State state() const { return state_; }
 
   /// Whether the yield that comes is to be timed.
-  bool samples() { return state_ != State::Alone || ++yields_ % kYieldsPerSample == 0; }
+  bool samples() { return state_ != State::Alone || suspects_ || ++yields_ % kYieldsPerSample == 0; }
   /// A yield that was timed has ended at nowNs after costNs.
   void sample(int64_t costNs, int64_t nowNs);
   /// True if it is time to try some yields again, in the state Beside.  Only in the state Dear: a thread makes none
@@ -39,7 +40,7 @@ class TurnCost {
     std::map<int, int64_t> ranksNs = {};  // by thread: of ranks' threads that are on it now, their time on any core
   };
   /// Whether it is time to say that of this thread's core.
-  bool wantsCoreTime(int64_t nowNs) const { return state_ != State::Alone && nowNs >= nextLookNs_; }
+  bool wantsCoreTime(int64_t nowNs) const { return (state_ != State::Alone || suspects_) && nowNs >= nextLookNs_; }
   /// nothing: the system does not tell, and the core is taken for one that others keep busy.
   void coreTime(std::optional<CoreTime> now, int64_t nowNs);
 
@@ -54,16 +55,24 @@ class TurnCost {
   /// it is kept busy by none, and for a time, twice as long each time, nothing is made of slices.  The system counts in
   /// hundredths of a second.
   static constexpr int64_t kWindowNs = 100'000'000, kMostIdlePart = 6, kLeastOthersPart = 6;
+  /// That there are other programs is known for so long; a slice is theirs then.
+  static constexpr int64_t kKnownNs = 3'000'000'000;
   static constexpr int64_t kLeastDoubtNs = 1'600'000'000, kMostDoubtNs = 12'800'000'000;
 
  private:
   void becomeDear(int64_t nowNs);
+  void becomeAlone(int64_t nowNs);
+  /// The slices since the suspicion were of another program.
+  void judge(int64_t nowNs);
   /// Whether other programs had little of the core between from_ and now.
   bool othersHadLittle(const CoreTime& now, int64_t windowNs) const;
 
   State state_ = State::Alone;
   uint32_t yields_ = 0;
-  uint8_t recent_ = 0;  // the last yields, the latest in bit 0: whether it cost a slice
+  int64_t knownNs_ = 0;    // until then
+  bool suspects_ = false;  // alone, and a yield has cost a slice
+  bool looks_ = false;     // a window has begun
+  uint8_t recent_ = 0;     // the last yields, the latest in bit 0: whether it cost a slice
   int64_t untilNs_ = 0;
   int64_t periodNs_ = kLeastPeriodNs;
   std::optional<CoreTime> from_;  // at the start of the window

@@ -35,6 +35,21 @@ struct Yielder {
   void yield(int times, int64_t costNs) {
     for (int i = 0; i < times; ++i) yield(costNs);
   }
+  /// A window in which the core is idle for a part of the time, and others have the rest.
+  void window(int64_t idleNs = 0) {
+    REQUIRE(turns.wantsCoreTime(nowNs));
+    turns.coreTime(TurnCost::CoreTime{1, 5 * kMs}, nowNs);
+    CHECK(!turns.wantsCoreTime(nowNs + TurnCost::kWindowNs - 1));
+    nowNs += TurnCost::kWindowNs;
+    turns.coreTime(TurnCost::CoreTime{1, 5 * kMs + idleNs}, nowNs);
+  }
+  /// All yields cost a slice.
+  void becomeDear() {
+    yield(TurnCost::kYieldsPerSample + 1, kSliceOfOtherNs);
+    CHECK(turns.state() == State::Alone);  // until it is known whose the slices were
+    window();
+    REQUIRE(turns.state() == State::Dear);
+  }
 };
 
 }  // namespace
@@ -57,6 +72,7 @@ TEST_CASE(
   Yielder y;
   y.yield(static_cast<int>(TurnCost::kYieldsPerSample) - 1, kCheapNs);
   y.yield(1, kSliceOfOtherNs);  // this one is timed
+  y.window();
   REQUIRE(y.turns.state() == State::Beside);
   y.yield(100, kCheapNs);
   CHECK(y.turns.state() == State::Beside);
@@ -69,8 +85,7 @@ TEST_CASE(
 
 TEST_CASE("yields that cost a slice each are dear, and tried again ever more seldom") {
   Yielder y;
-  y.yield(TurnCost::kYieldsPerSample + 1, kSliceOfOtherNs);
-  REQUIRE(y.turns.state() == State::Dear);
+  y.becomeDear();
   int64_t last = 0;
   for (int64_t period = TurnCost::kLeastPeriodNs; period < TurnCost::kMostPeriodNs; period *= 2) {
     CHECK(!y.turns.triesAgain(y.nowNs + period - 1));
@@ -100,35 +115,61 @@ TEST_CASE("yields that cost a slice each are dear, and tried again ever more sel
 TEST_CASE("slices on a core that is idle while ranks sleep were other ranks' work, and count for nothing for a while") {
   Yielder y;
   const auto slices = [&] { y.yield(TurnCost::kYieldsPerSample + 1, kSliceOfOtherNs); };
-  // A window in which the core is idle for a part of the time.
-  const auto windowOf = [&](int64_t idleNs) {
-    REQUIRE(y.turns.wantsCoreTime(y.nowNs));
-    y.turns.coreTime(TurnCost::CoreTime{1, 5 * kMs}, y.nowNs);
-    CHECK(!y.turns.wantsCoreTime(y.nowNs + TurnCost::kWindowNs - 1));
-    y.nowNs += TurnCost::kWindowNs;
-    y.turns.coreTime(TurnCost::CoreTime{1, 5 * kMs + idleNs}, y.nowNs);
-  };
   slices();
-  windowOf(10 * kMs);
+  y.window(10 * kMs);
   CHECK(y.turns.state() == State::Dear);  // nearly always busy
   y.nowNs += TurnCost::kWindowNs;
-  windowOf(40 * kMs);
+  y.window(40 * kMs);
   CHECK(y.turns.state() == State::Alone);
   for (int64_t doubt = TurnCost::kLeastDoubtNs; doubt <= TurnCost::kMostDoubtNs / 2; doubt *= 2) {
     const int64_t end = y.nowNs + doubt;
     slices();
-    CHECK(y.turns.state() == State::Alone);
+    CHECK(!y.turns.wantsCoreTime(y.nowNs));
     y.nowNs = end;
     slices();
-    REQUIRE(y.turns.state() == State::Dear);
-    windowOf(40 * kMs);
+    y.window(40 * kMs);
     CHECK(y.turns.state() == State::Alone);
   }
 }
 
-TEST_CASE("a core that a thread has left, or of which the system tells nothing, is taken for busy") {
+TEST_CASE("a slice that nothing follows makes nothing dear") {
+  Yielder y;
+  y.yield(static_cast<int>(TurnCost::kYieldsPerSample) - 1, kCheapNs);
+  y.yield(1, kSliceOfOtherNs);
+  y.yield(8, kCheapNs);
+  y.window();
+  CHECK(y.turns.state() == State::Alone);
+  CHECK(!y.turns.wantsCoreTime(y.nowNs + TurnCost::kWindowNs));
+}
+
+TEST_CASE("a window in which the thread was long in no wait says nothing") {
   Yielder y;
   y.yield(TurnCost::kYieldsPerSample + 1, kSliceOfOtherNs);
+  y.turns.coreTime(TurnCost::CoreTime{1, 0}, y.nowNs);
+  y.nowNs += 2 * TurnCost::kWindowNs;
+  y.turns.coreTime(TurnCost::CoreTime{1, 0}, y.nowNs);
+  CHECK(y.turns.state() == State::Alone);
+  y.nowNs += TurnCost::kWindowNs;
+  y.turns.coreTime(TurnCost::CoreTime{1, 0}, y.nowNs);
+  CHECK(y.turns.state() == State::Dear);
+}
+
+TEST_CASE("where there are other programs, slices are known for theirs for a while") {
+  Yielder y;
+  y.becomeDear();
+  y.nowNs += TurnCost::kMostPeriodNs;
+  CHECK(y.turns.triesAgain(y.nowNs));
+  y.yield(20, kCheapNs);
+  y.nowNs += TurnCost::kLeastPeriodNs;
+  y.yield(1, kCheapNs);
+  REQUIRE(y.turns.state() == State::Alone);
+  y.yield(TurnCost::kYieldsPerSample, kSliceOfOtherNs);  // of which one is timed
+  CHECK(y.turns.state() == State::Beside);
+}
+
+TEST_CASE("a core that a thread has left, or of which the system tells nothing, is taken for busy") {
+  Yielder y;
+  y.becomeDear();
   y.turns.coreTime(TurnCost::CoreTime{1, 0}, y.nowNs);
   y.turns.coreTime(TurnCost::CoreTime{0, 90 * kMs}, y.nowNs + TurnCost::kWindowNs);
   CHECK(y.turns.state() == State::Dear);
@@ -149,7 +190,6 @@ TEST_CASE(
   CAPTURE(row.idleNs, row.firstNs, row.secondNs);
   Yielder y;
   y.yield(TurnCost::kYieldsPerSample + 1, kSliceOfOtherNs);
-  REQUIRE(y.turns.state() == State::Dear);
   y.turns.coreTime(TurnCost::CoreTime{1, 7 * kMs, {{11, 900 * kMs}, {12, 5 * kMs}, {13, 77 * kMs}}}, y.nowNs);
   y.nowNs += TurnCost::kWindowNs;
   // One has left the core and another come, with all its time.
@@ -221,6 +261,9 @@ int stepsUntilSleep(State state, tuttiWaitMode_t mode) {
     TurnCost& turns = turnCostOfThread();
     for (int i = 0; state == State::Dear && i < 2 * static_cast<int>(TurnCost::kYieldsPerSample); ++i) {
       if (turns.samples()) turns.sample(kSliceOfOtherNs, nowNs());
+    }
+    for (const int64_t later : {int64_t{0}, TurnCost::kWindowNs}) {
+      if (state == State::Dear) turns.coreTime(TurnCost::CoreTime{}, nowNs() + later);
     }
     Counting sleeper;
     Sleeper* const sleepers[] = {&sleeper};
