@@ -24,16 +24,21 @@ using File = std::unique_ptr<FILE, int (*)(FILE*)>;
 
 int64_t ticksNs(long long ticks) { return ticks * (1'000'000'000 / sysconf(_SC_CLK_TCK)); }
 
-std::optional<int64_t> idleNs(int core) {
+/// False: the system does not tell.
+bool readCore(TurnCost::CoreTime* time) {
   const File file(std::fopen("/proc/stat", "re"), std::fclose);
   char line[256];
   while (file != nullptr && std::fgets(line, sizeof line, file.get()) != nullptr) {
     int number = -1;
-    long long idle = 0, waits = 0;  // user, nice, system, idle, waiting for a disk
-    if (std::sscanf(line, "cpu%d %*d %*d %*d %lld %lld", &number, &idle, &waits) != 3 || number != core) continue;
-    return ticksNs(idle + waits);
+    long long user = 0, nice = 0, system = 0, idle = 0, waits = 0;  // the last: for a disk
+    if (std::sscanf(line, "cpu%d %lld %lld %lld %lld %lld", &number, &user, &nice, &system, &idle, &waits) != 6 ||
+        number != time->core)
+      continue;
+    time->idleNs = ticksNs(idle + waits);
+    time->tasksNs = ticksNs(user + nice + system);
+    return true;
   }
-  return std::nullopt;
+  return false;
 }
 
 /// The first line of a file; "": there is none.
@@ -113,7 +118,8 @@ bool TurnCost::othersHadLittle(const CoreTime& now, int64_t windowNs) const {
     const auto before = from_->ranksNs.find(thread);
     if (before != from_->ranksNs.end()) ranks += ns - before->second;
   }
-  return idle * kMostIdlePart > windowNs || (windowNs - idle - ranks) * kLeastOthersPart < windowNs;
+  const int64_t others = now.tasksNs - from_->tasksNs - ranks;
+  return idle * kMostIdlePart > windowNs || others * kLeastOthersPart < windowNs;
 }
 
 void TurnCost::becomeAlone(int64_t nowNs) {
@@ -149,10 +155,8 @@ TurnCost& turnCostOfThread() {
 }
 
 std::optional<TurnCost::CoreTime> timeOfCore(std::span<const int> ranks) {
-  const int core = sched_getcpu();
-  const std::optional<int64_t> idle = core < 0 ? std::nullopt : idleNs(core);
-  if (!idle) return std::nullopt;
-  TurnCost::CoreTime time{core, *idle};
+  TurnCost::CoreTime time{.core = sched_getcpu()};
+  if (time.core < 0 || !readCore(&time)) return std::nullopt;
   for (const int process : ranks) addThreads(process, &time);
   return time;
 }

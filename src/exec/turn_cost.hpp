@@ -37,6 +37,7 @@ class TurnCost {
   struct CoreTime {
     int core = 0;
     int64_t idleNs = 0;
+    int64_t tasksNs = 0;                  // all threads': neither interrupts' nor other virtual machines'
     std::map<int, int64_t> ranksNs = {};  // by thread: of ranks' threads that are on it now, their time on any core
   };
   /// Whether it is time to say that of this thread's core.

@@ -24,6 +24,7 @@ constexpr int64_t kCheapNs = 700, kSliceOfOtherNs = 3 * kMs;
 struct Yielder {
   TurnCost turns;
   int64_t nowNs = 1;
+  int64_t idleAllNs = 0;
   int timed = 0;
   void yield(int64_t costNs) {
     const bool samples = turns.samples();
@@ -38,10 +39,11 @@ struct Yielder {
   /// A window in which the core is idle for a part of the time, and others have the rest.
   void window(int64_t idleNs = 0) {
     REQUIRE(turns.wantsCoreTime(nowNs));
-    turns.coreTime(TurnCost::CoreTime{1, 5 * kMs}, nowNs);
+    turns.coreTime(TurnCost::CoreTime{1, idleAllNs, nowNs - idleAllNs}, nowNs);
     CHECK(!turns.wantsCoreTime(nowNs + TurnCost::kWindowNs - 1));
     nowNs += TurnCost::kWindowNs;
-    turns.coreTime(TurnCost::CoreTime{1, 5 * kMs + idleNs}, nowNs);
+    idleAllNs += idleNs;
+    turns.coreTime(TurnCost::CoreTime{1, idleAllNs, nowNs - idleAllNs}, nowNs);
   }
   /// All yields cost a slice.
   void becomeDear() {
@@ -145,12 +147,12 @@ TEST_CASE("a slice that nothing follows makes nothing dear") {
 TEST_CASE("a window in which the thread was long in no wait says nothing") {
   Yielder y;
   y.yield(TurnCost::kYieldsPerSample + 1, kSliceOfOtherNs);
-  y.turns.coreTime(TurnCost::CoreTime{1, 0}, y.nowNs);
+  y.turns.coreTime(TurnCost::CoreTime{1, 0, 0}, y.nowNs);
   y.nowNs += 2 * TurnCost::kWindowNs;
-  y.turns.coreTime(TurnCost::CoreTime{1, 0}, y.nowNs);
+  y.turns.coreTime(TurnCost::CoreTime{1, 0, 2 * TurnCost::kWindowNs}, y.nowNs);
   CHECK(y.turns.state() == State::Alone);
   y.nowNs += TurnCost::kWindowNs;
-  y.turns.coreTime(TurnCost::CoreTime{1, 0}, y.nowNs);
+  y.turns.coreTime(TurnCost::CoreTime{1, 0, 3 * TurnCost::kWindowNs}, y.nowNs);
   CHECK(y.turns.state() == State::Dear);
 }
 
@@ -181,22 +183,25 @@ TEST_CASE("a core that a thread has left, or of which the system tells nothing, 
 TEST_CASE(
     "slices on a core whose time the ranks had themselves were their work, and not those that others had a part of") {
   struct Row {
-    int64_t idleNs, firstNs, secondNs;  // of a window: the core's, and of the two ranks' threads that are on it
+    int64_t idleNs, elseNs, firstNs, secondNs;  // of a window: the core's, interrupts', the two threads of ranks on it
     State state;
   };
-  const auto row = GENERATE(Row{0, 50 * kMs, 45 * kMs, State::Alone}, Row{10 * kMs, 77 * kMs, 0, State::Alone},
-                            Row{0, 30 * kMs, 30 * kMs, State::Dear}, Row{10 * kMs, 20 * kMs, 10 * kMs, State::Dear},
-                            Row{0, 0, 0, State::Dear});
+  const auto row =
+      GENERATE(Row{0, 0, 50 * kMs, 45 * kMs, State::Alone}, Row{10 * kMs, 0, 77 * kMs, 0, State::Alone},
+               Row{0, 0, 30 * kMs, 30 * kMs, State::Dear}, Row{0, 30 * kMs, 30 * kMs, 30 * kMs, State::Alone},
+               Row{10 * kMs, 0, 20 * kMs, 10 * kMs, State::Dear}, Row{0, 0, 0, 0, State::Dear});
   CAPTURE(row.idleNs, row.firstNs, row.secondNs);
   Yielder y;
   y.yield(TurnCost::kYieldsPerSample + 1, kSliceOfOtherNs);
-  y.turns.coreTime(TurnCost::CoreTime{1, 7 * kMs, {{11, 900 * kMs}, {12, 5 * kMs}, {13, 77 * kMs}}}, y.nowNs);
+  y.turns.coreTime(TurnCost::CoreTime{1, 7 * kMs, 0, {{11, 900 * kMs}, {12, 5 * kMs}, {13, 77 * kMs}}}, y.nowNs);
   y.nowNs += TurnCost::kWindowNs;
   // One has left the core and another come, with all its time.
-  y.turns.coreTime(
-      TurnCost::CoreTime{
-          1, 7 * kMs + row.idleNs, {{11, 900 * kMs + row.firstNs}, {12, 5 * kMs + row.secondNs}, {14, 5000 * kMs}}},
-      y.nowNs);
+  const int64_t tasksNs = TurnCost::kWindowNs - row.idleNs - row.elseNs;
+  y.turns.coreTime(TurnCost::CoreTime{1,
+                                      7 * kMs + row.idleNs,
+                                      tasksNs,
+                                      {{11, 900 * kMs + row.firstNs}, {12, 5 * kMs + row.secondNs}, {14, 5000 * kMs}}},
+                   y.nowNs);
   CHECK(y.turns.state() == row.state);
 }
 
@@ -204,6 +209,7 @@ TEST_CASE("the system tells what a core has done, and what threads of ranks that
   const std::optional<TurnCost::CoreTime> first = timeOfCore({});
   REQUIRE(first);
   CHECK(first->idleNs >= 0);
+  CHECK(first->tasksNs > 0);
   CHECK(first->core >= 0);
   CHECK(first->ranksNs.empty());
   CHECK(timeOfCore(std::vector<int>{-5, 0}).value().ranksNs.empty());
@@ -263,7 +269,7 @@ int stepsUntilSleep(State state, tuttiWaitMode_t mode) {
       if (turns.samples()) turns.sample(kSliceOfOtherNs, nowNs());
     }
     for (const int64_t later : {int64_t{0}, TurnCost::kWindowNs}) {
-      if (state == State::Dear) turns.coreTime(TurnCost::CoreTime{}, nowNs() + later);
+      if (state == State::Dear) turns.coreTime(TurnCost::CoreTime{0, 0, later}, nowNs() + later);
     }
     Counting sleeper;
     Sleeper* const sleepers[] = {&sleeper};
