@@ -16,10 +16,14 @@ class Doctor(suite.Case):
         """Findings of host 0 about host 1, by direction."""
         program = suite.program("tutti-doctor")
         server = made.start(1, [program, "--serve", "--once"], {})
-        time.sleep(1)
-        status, text = made.start(0, [program, "--json", "--reach", made.addresses(1)[0]], {}).wait(LATE)
+        until = time.monotonic() + LATE
+        while True:
+            status, text = made.start(0, [program, "--json", "--reach", made.addresses(1)[0]], {}).wait(LATE)
+            found = json.loads(text[text.index("["):text.rindex("]") + 1])
+            if "refused" not in found[0]["what"] or time.monotonic() > until:  # else it does not listen yet
+                break
+            time.sleep(0.1)
         server.end()
-        found = json.loads(text[text.index("["):text.rindex("]") + 1])
         return status, {f["subject"].rsplit(" ", 1)[0]: f for f in found}
 
     def test_open(self):
