@@ -1,8 +1,9 @@
-// A pair of fences for two sides of which one runs often and the other seldom: what both cost falls on the seldom one.
+// Two fences, one for each side of a handshake between threads of a process: the light one costs nothing, the heavy one
+// microseconds.
 //
-// As two fences of std::memory_order_seq_cst: where one side stores a, lightFence(), loads b, and the other stores b,
-// heavyFence(), loads a, one of them sees the other's store.  The threads of one process only (membarrier(2), Linux
-// 4.14; where that is refused, both are ordinary fences).
+// One side stores a, calls lightFence() and loads b.  The other stores b, calls heavyFence() and loads a.  At least one
+// of the two loads sees the other side's store, as with two fences of std::memory_order_seq_cst.  The heavy fence uses
+// membarrier(2), Linux 4.14; where that is refused, both are ordinary fences.
 #pragma once
 
 #include <atomic>

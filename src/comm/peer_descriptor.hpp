@@ -59,7 +59,7 @@ int cpusOfHost(const std::vector<PeerDescriptor>& descriptors, uint64_t hostId);
 /// Whether the ranks of `host` outnumber the CPUs that they may run on.
 bool oversubscribed(const std::vector<PeerDescriptor>& descriptors, uint64_t hostId);
 
-/// Of the ranks on the host of `rank`, its own among them; each once.
+/// The processes of all ranks on the host of `rank`, including its own.  Each process appears once.
 std::vector<int> processesOfHost(const std::vector<PeerDescriptor>& descriptors, int rank);
 
 /// Nodes of the ranks, numbered from 0 in order of their first rank.

@@ -50,7 +50,8 @@ void pauseCpu() {
 
 void askForCore(TurnCost* turns, const WaitPolicy& policy, int64_t nowNs) {
   if (!turns->wantsCoreTime(nowNs)) return;
-  turns->coreTime(timeOfCore(policy.processes != nullptr ? *policy.processes : std::vector<int>()), nowNs);
+  const std::span<const int> none;
+  turns->coreTime(timeOfCore(policy.processes != nullptr ? *policy.processes : none), nowNs);
 }
 
 }  // namespace
@@ -223,7 +224,7 @@ bool Drive::mayYield() {
   if (yields_ >= patience_.yields && idleNs_ >= patience_.awakeNs) return false;
   if (patience_.yields == 0) return true;  // no business of the load
   TurnCost& turns = turnCost();
-  if (turns.state() == TurnCost::State::Alone) return true;
+  if (turns.state() == TurnCost::State::Alone || turns.state() == TurnCost::State::Suspects) return true;
   if (turns.state() == TurnCost::State::Beside) return yieldedNs_ < TurnCost::kWakeUpNs;
   const int64_t now = nowNs();
   askForCore(&turns, first_->policy, now);

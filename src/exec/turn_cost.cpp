@@ -74,11 +74,11 @@ void TurnCost::sample(int64_t costNs, int64_t nowNs) {
   if (state_ == State::Alone && nowNs < trustNs_) return;
   const bool slice = costNs >= kSliceNs;
   recent_ = static_cast<uint8_t>(recent_ << 1 | (slice ? 1 : 0));
+  if (state_ == State::Suspects || (state_ == State::Alone && !slice)) return;
   if (state_ == State::Alone) {
-    if (!slice || suspects_) return;
     if (nowNs < knownNs_) return judge(nowNs);
-    suspects_ = true;
-    looks_ = false;
+    state_ = State::Suspects;
+    fromNs_ = kLongAgoNs;
     nextLookNs_ = nowNs;
   } else if (slice) {
     if (std::popcount(recent_) >= kDear) return becomeDear(nowNs);
@@ -90,10 +90,8 @@ void TurnCost::sample(int64_t costNs, int64_t nowNs) {
 }
 
 void TurnCost::judge(int64_t nowNs) {
-  suspects_ = false;
   if (std::popcount(recent_) >= kDear) return becomeDear(nowNs);
-  if (recent_ == 0) return;
-  state_ = State::Beside;
+  state_ = recent_ == 0 ? State::Alone : State::Beside;
   untilNs_ = nowNs + kLeastPeriodNs;
 }
 
@@ -124,7 +122,6 @@ bool TurnCost::othersHadLittle(const CoreTime& now, int64_t windowNs) const {
 
 void TurnCost::becomeAlone(int64_t nowNs) {
   state_ = State::Alone;
-  suspects_ = false;
   recent_ = 0;
   periodNs_ = kLeastPeriodNs;
   trustNs_ = nowNs + doubtNs_;
@@ -135,15 +132,14 @@ void TurnCost::becomeAlone(int64_t nowNs) {
 void TurnCost::coreTime(std::optional<CoreTime> now, int64_t nowNs) {
   const int64_t windowNs = nowNs - fromNs_;
   // Of a longer one the thread spent a part in no wait: whoever had the core then took nothing from it.
-  const bool whole = looks_ && windowNs >= kWindowNs && windowNs < 2 * kWindowNs;
+  const bool whole = windowNs >= kWindowNs && windowNs < 2 * kWindowNs;
   const bool told = whole && now && from_ && now->core == from_->core;
   if (told && othersHadLittle(*now, windowNs)) {
     becomeAlone(nowNs);
   } else {
     if (told) doubtNs_ = kLeastDoubtNs, knownNs_ = nowNs + kKnownNs;
-    if (suspects_ && whole) judge(nowNs);
+    if (whole && state_ == State::Suspects) judge(nowNs);
   }
-  looks_ = true;
   from_ = std::move(now);
   fromNs_ = nowNs;
   nextLookNs_ = nowNs + kWindowNs;

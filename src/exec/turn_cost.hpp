@@ -5,11 +5,11 @@
 // program's time, which is milliseconds: every time where it is of the ranks' session, seldom where it is of another.
 // A core that others keep busy does not go idle, so a rank that sleeps is woken at once.
 //
-// A thread finds out by timing one yield of a few.  Alone: nothing has cost a slice for long.  Where something has, the
-// thread yields on for a while, as other ranks that work for as long look the same: but then they have the core's time,
-// or nobody has, and the system tells.  Else it is Beside another program: yields cost a slice now and then, and a wait
-// that goes on sleeps as soon as its yields have cost what a wake-up does.  Or they are Dear, most of them cost one:
-// waits sleep at once, until a while later a few yields are tried again.
+// A thread finds out by timing one yield of a few.  Alone: nothing has cost a slice for long.  Suspects: a yield
+// has.  Other ranks that work for as long look the same, so the thread yields on until the system has told who had the
+// core.  Beside: another program had it, and yields cost a slice now and then; a wait that goes on sleeps as soon as
+// its yields have cost what a wake-up does.  Dear: most yields cost a slice; waits sleep at once, until a while later a
+// few yields are tried again.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ namespace tutti {
 /// One thread.  Times are those of nowNs().
 class TurnCost {
  public:
-  enum class State : uint8_t { Alone, Beside, Dear };
+  enum class State : uint8_t { Alone, Suspects, Beside, Dear };
   State state() const { return state_; }
 
   /// Whether the yield that comes is to be timed.
-  bool samples() { return state_ != State::Alone || suspects_ || ++yields_ % kYieldsPerSample == 0; }
+  bool samples() { return state_ != State::Alone || ++yields_ % kYieldsPerSample == 0; }
   /// A yield that was timed has ended at nowNs after costNs.
   void sample(int64_t costNs, int64_t nowNs);
   /// True if it is time to try some yields again, in the state Beside.  Only in the state Dear: a thread makes none
@@ -41,7 +41,7 @@ class TurnCost {
     std::map<int, int64_t> ranksNs = {};  // by thread: of ranks' threads that are on it now, their time on any core
   };
   /// Whether it is time to say that of this thread's core.
-  bool wantsCoreTime(int64_t nowNs) const { return (state_ != State::Alone || suspects_) && nowNs >= nextLookNs_; }
+  bool wantsCoreTime(int64_t nowNs) const { return state_ != State::Alone && nowNs >= nextLookNs_; }
   /// nothing: the system does not tell, and the core is taken for one that others keep busy.
   void coreTime(std::optional<CoreTime> now, int64_t nowNs);
 
@@ -61,6 +61,8 @@ class TurnCost {
   static constexpr int64_t kLeastDoubtNs = 1'600'000'000, kMostDoubtNs = 12'800'000'000;
 
  private:
+  static constexpr int64_t kLongAgoNs = INT64_MIN / 2;  // no window has begun
+
   void becomeDear(int64_t nowNs);
   void becomeAlone(int64_t nowNs);
   /// The slices since the suspicion were of another program.
@@ -70,14 +72,12 @@ class TurnCost {
 
   State state_ = State::Alone;
   uint32_t yields_ = 0;
-  int64_t knownNs_ = 0;    // until then
-  bool suspects_ = false;  // alone, and a yield has cost a slice
-  bool looks_ = false;     // a window has begun
-  uint8_t recent_ = 0;     // the last yields, the latest in bit 0: whether it cost a slice
+  int64_t knownNs_ = 0;  // until then there are other programs
+  uint8_t recent_ = 0;   // the last yields, the latest in bit 0: whether it cost a slice
   int64_t untilNs_ = 0;
   int64_t periodNs_ = kLeastPeriodNs;
   std::optional<CoreTime> from_;  // at the start of the window
-  int64_t fromNs_ = 0, nextLookNs_ = 0;
+  int64_t fromNs_ = kLongAgoNs, nextLookNs_ = 0;
   int64_t doubtNs_ = kLeastDoubtNs, trustNs_ = 0;  // the next doubt; when slices count again
 };
 

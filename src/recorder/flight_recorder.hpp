@@ -78,7 +78,7 @@ class FlightRecorder {
     slot.endedNs.store(static_cast<uint64_t>(failed ? -now : now), std::memory_order_release);
     TUTTI_PROBE_END(identity_.communicator, message.number, failed);
   }
-  /// What has begun last waits, and has not done so for long: it gets its exact times after all.
+  /// The newest call has begun to wait: it gets exact times after all.
   void waits();
   /// Its index in the file, of a record's algorithm; 0: there are too many.
   uint32_t indexOf(std::string_view algorithm);

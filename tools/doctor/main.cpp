@@ -100,16 +100,15 @@ int main(int argc, char** argv) {
   app.add_flag("--json", options.json, "the findings as a JSON array");
   app.add_flag("-q,--quiet", options.quiet, "leave out what is fine");
   auto* serves = app.add_flag("--serve", options.serves, "wait for --reach of other hosts, until interrupted");
-  auto* port = app.add_option("--port", options.port, "with --serve: the port to be called at; 0: any [29600]")
-                   ->check(CLI::Range(0, 65535))
-                   ->needs(serves);
+  app.add_option("--port", options.port, "with --serve: the port to be called at; 0: any [29600]")
+      ->check(CLI::Range(0, 65535))
+      ->needs(serves);
   app.add_flag("--once", options.once, "with --serve: end after one host has asked")->needs(serves);
   app.add_option("--reach", options.reach,
                  "HOST or HOST:PORT where tutti-doctor --serve runs: whether ranks here and there reach each other, "
                  "and how fast")
       ->excludes(serves)
       ->excludes(only);
-  (void)port;
   CLI11_PARSE(app, argc, argv);
   return options.serves ? serveOthers(options) : examine(options);
 }

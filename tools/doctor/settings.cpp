@@ -31,7 +31,7 @@ Finding values() {
           ""};
 }
 
-/// Of those who come from NCCL: the shim reads them, the library itself does not.
+/// Variables of NCCL that are set: libtutti-nccl reads them, libtutti does not.
 void addNccl(Findings* findings) {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
@@ -57,7 +57,8 @@ void addLauncher(Findings* findings) {
   }
 }
 
-/// Of the library that the loader finds, 0: none.  In a child: two copies of it are not to meet in one process.
+/// The version of the library that the loader finds; 0 if it finds none.  A child loads it, since this program holds a
+/// copy already.
 int installedVersion() {
   int ends[2];
   if (::pipe(ends) != 0) return 0;

@@ -1,6 +1,5 @@
-// What processes of one host need of the system to share memory, tried.
+// Tries what processes of one host need to share memory.
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -101,34 +100,6 @@ Finding readByOthers() {
               "; or use tuttiMemAlloc, which does without")};
 }
 
-/// By which ranks of a host hand each other their memory.
-Finding handingOver() {
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    return {Verdict::Broken, "Unix sockets", std::strerror(errno),
-            "allow AF_UNIX (RestrictAddressFamilies= of systemd)"};
-  }
-  const Fd a(ends[0]), b(ends[1]);
-  char byte = 'x';
-  iovec part{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  const int given = a.get();
-  std::memcpy(CMSG_DATA(header), &given, sizeof given);
-  if (::sendmsg(a.get(), &message, 0) != 1) {
-    return {Verdict::Broken, "Unix sockets", cat("descriptors cannot be sent: ", std::strerror(errno)), ""};
-  }
-  return {Verdict::Fine, "Unix sockets", "descriptors can be sent", ""};
-}
-
 Finding processDescriptors() {
 #ifdef SYS_pidfd_open
   const Fd fd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
@@ -140,6 +111,6 @@ Finding processDescriptors() {
 
 }  // namespace
 
-Findings checkSharing() { return {files(), sharedMemory(), handingOver(), readByOthers(), processDescriptors()}; }
+Findings checkSharing() { return {files(), sharedMemory(), readByOthers(), processDescriptors()}; }
 
 }  // namespace tutti::doctor

@@ -15,7 +15,7 @@ constexpr int64_t kMostNs = 2'000'000'000;  // a machine of one core takes a sli
 
 constexpr int kEnd = kRounds + 1;
 
-/// What both threads write and read, a line each.
+/// A word on a cache line of its own.
 struct alignas(64) Word {
   std::atomic<int> value{0};
 };

@@ -48,7 +48,7 @@ struct Yielder {
   /// All yields cost a slice.
   void becomeDear() {
     yield(TurnCost::kYieldsPerSample + 1, kSliceOfOtherNs);
-    CHECK(turns.state() == State::Alone);  // until it is known whose the slices were
+    CHECK(turns.state() == State::Suspects);  // until it is known whose the slices were
     window();
     REQUIRE(turns.state() == State::Dear);
   }
@@ -150,7 +150,7 @@ TEST_CASE("a window in which the thread was long in no wait says nothing") {
   y.turns.coreTime(TurnCost::CoreTime{1, 0, 0}, y.nowNs);
   y.nowNs += 2 * TurnCost::kWindowNs;
   y.turns.coreTime(TurnCost::CoreTime{1, 0, 2 * TurnCost::kWindowNs}, y.nowNs);
-  CHECK(y.turns.state() == State::Alone);
+  CHECK(y.turns.state() == State::Suspects);
   y.nowNs += TurnCost::kWindowNs;
   y.turns.coreTime(TurnCost::CoreTime{1, 0, 3 * TurnCost::kWindowNs}, y.nowNs);
   CHECK(y.turns.state() == State::Dear);
