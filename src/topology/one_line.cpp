@@ -24,7 +24,7 @@ struct Machine {
   double nvlinkGBps = 0, xgmiGBps = 0, c2cGBps = 0;
   int nvswitches = 1;
   int nics = 0;
-  double nicGBps = 0;
+  double nicGBps = 0, nicUs = 0;
 };
 
 Status whole(const std::string& word, std::string_view text, int least, int most, int* value) {
@@ -38,6 +38,11 @@ Status whole(const std::string& word, std::string_view text, int least, int most
 Status bandwidth(const std::string& word, std::string_view text, double* value) {
   if (parseNumber(text, value) && std::isfinite(*value) && *value >= 1e-3 && *value <= 1e6) return {};
   return invalidArgument("topology: '", word, "': '", text, "' is not a bandwidth in GB/s (0.001 to 1000000)");
+}
+
+Status microseconds(const std::string& word, std::string_view text, double* value) {
+  if (parseNumber(text, value) && std::isfinite(*value) && *value >= 0 && *value <= 1e6) return {};
+  return invalidArgument("topology: '", word, "': '", text, "' is not a time in microseconds (0 to 1000000)");
 }
 
 /// "18x25": a number of links and the bandwidth of each.
@@ -77,9 +82,10 @@ Status readWord(const std::string& word, std::string_view key, std::string_view 
   if (key == "nvswitch") return whole(word, value, 0, 64, &m->nvswitches);
   if (key == "c2c") return bandwidth(word, value, &m->c2cGBps);
   if (key == "nic") return times(word, value, 0, 128, &m->nics, &m->nicGBps);
+  if (key == "nic-latency") return microseconds(word, value, &m->nicUs);
   return invalidArgument("topology: '", word,
                          "': the words are node, package, numa, l3, core, socket, gpu, sm, gcn, switch, "
-                         "pcie, nvlink, nvswitch, xgmi, c2c, nic");
+                         "pcie, nvlink, nvswitch, xgmi, c2c, nic, nic-latency");
 }
 
 /// The words of a named machine; those that follow the name in the text take their place.
@@ -256,6 +262,7 @@ class Builder {
     n.net.speedMbps = static_cast<int>(std::lround(m_.nicGBps * 8000));
     n.net.port = 1;
     n.net.rail = i;
+    n.net.latencyUs = m_.nicUs;
     n.net.guid = g_.nodes[static_cast<size_t>(host_)].hostHash << 16 | static_cast<uint64_t>(i);
     g_.connect({nic, net, LinkKind::Port, 1, m_.nicGBps, false});
   }

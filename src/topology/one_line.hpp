@@ -18,6 +18,7 @@
 //   nvswitch:N     NVSwitches (1); 0: the L links of a GPU go evenly to all other GPUs
 //   xgmi:LxB       L xGMI links of B GB/s from every GPU, evenly to all others; with gcn
 //   nic:NxB        N adapters of one port each with B GB/s; adapter i is on rail i
+//   nic-latency:T  microseconds that a message takes more than over InfiniBand, as an adapter's plugin tells NCCL (0)
 //
 // A name of named_machines.hpp may come first; words behind it replace its own: "hgx-h100 nic:4x48".
 #pragma once

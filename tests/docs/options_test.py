@@ -27,6 +27,7 @@ BASE = {
 }
 
 
+NODE = ["hgx-h100", "--bytes", "64K"]
 SAME_OF_THE_SAME = ("tutti-info", "tutti-sim", "tutti-plan")
 
 
@@ -196,6 +197,14 @@ ROWS = {
         "--count": [Differs("--count", pattern="textbook"), Differs("--count", "--json", pattern='"textbook_bytes": 114688')],
         "--machines": [Differs("--machines", base=[], pattern="hgx-h100")],
         "--fail": [Differs("--fail", "link"), Refused("--fail", "x", says="--fail x")],
+        "--as": [Differs("--as", "nccl", base=NODE, pattern="as NCCL 2.30"), Differs("--as", "nccl", "--compare", base=NODE, pattern="NCCL / Tutti"),
+                 Differs("--as", "nccl", "--json", base=NODE, pattern='"as": "nccl"'), Refused("--as", "x", base=NODE, says="--as x"),
+                 Refused("--as", "nccl", "--links", "2", base=NODE, says="--as nccl takes no --links")],
+        "--nccl-release": [Differs("--nccl-release", "2.18", base=NODE + ["--as", "nccl"]),
+                           Refused("--nccl-release", "x", base=NODE + ["--as", "nccl"], says="--nccl-release x")],
+        "--gpus-per-process": [Differs("--gpus-per-process", "8", base=NODE + ["--as", "nccl"], pattern="kernels of 8 GPUs"),
+                               Refused("--gpus-per-process", "9", base=NODE + ["--as", "nccl"], says="--gpus-per-process 9")],
+        "--sharp": [Differs("--sharp", base=["nodes 8; machine hgx-h100", "--as", "nccl"], pattern=r"nvls\+sharp")],
         "--validate": [Differs("--validate", "--sets", "a", base=[])],
         "--fit": [Refused("--fit", says="--validate")],
         "--sets": [Refused("--validate", "--sets", "nosuch", base=[], says="--sets nosuch")],

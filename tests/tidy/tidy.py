@@ -48,6 +48,7 @@ MAY_INCLUDE = {
     "src/import": {"src/collective", "src/schedule"},
     "tools/export": {"src/collective", "src/schedule", "src/import"},
     "tools/cluster": {"algorithms", "src/collective", "src/cost", "src/schedule", "src/sim", "src/topology", "tools/topology/search"},
+    "tools/nccl_model": {"src/collective", "src/sim", "src/topology", "tools/cluster"},
     "src/plugins": set(),
     "src/recorder": {"src/collective"},
     "src/net_plugin": {"transport", "transport/tcp", "transport/verbs", "transport/ncclnet", "src/control", "src/control/session", "src/collective"},

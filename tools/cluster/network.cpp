@@ -30,6 +30,7 @@ Network::Network(const Cluster& cluster) : cluster_(cluster) {
       if (!route.arcs.empty() && gbps <= 0) gbps = model_.capacity[static_cast<size_t>(route.arcs.front())];
     }
     portGBps_.push_back(gbps);
+    portUs_.push_back(port.net.latencyUs);
   }
   for (const int device : part_.devices) {
     std::vector<int> list;
@@ -90,6 +91,10 @@ int Network::portOf(Place place) const {
     }
   }
   return -1;
+}
+
+double Network::portUs(int port) const {
+  return static_cast<size_t>(port) < portUs_.size() ? portUs_[static_cast<size_t>(port)] : 0;
 }
 
 int Network::cables(int link) const {
@@ -177,7 +182,8 @@ Status Network::appendFar(Place from, Place to, Route* route) const {
   if (out != a) append(from.node, model_.between[static_cast<size_t>(a)][static_cast<size_t>(out)].arcs);
   append(from.node, model_.toPort[static_cast<size_t>(out)][static_cast<size_t>(port)].arcs);
   const size_t first = route->links.size();
-  route->switchesUs = fabric_->route(from.node, port, to.node, toPort, &route->links) * cluster_.fabric.hopUs;
+  route->switchesUs =
+      fabric_->route(from.node, port, to.node, toPort, &route->links) * cluster_.fabric.hopUs + portUs(port);
   for (size_t i = first; i < route->links.size(); ++i) route->links[i] += linksPerNode() * cluster_.nodes;
   append(to.node, model_.fromPort[static_cast<size_t>(toPort)][static_cast<size_t>(in)].arcs);
   if (in != b) append(to.node, model_.between[static_cast<size_t>(in)][static_cast<size_t>(b)].arcs);
@@ -204,8 +210,9 @@ Result<Route> Network::route(Place from, Place to) const {
 double Network::switchesUs(Place from, Place to) const {
   if (from.node == to.node) return 0;
   std::vector<int> links;
-  return fabric_->route(from.node, std::max(0, portOf(from)), to.node, std::max(0, portOf(to)), &links) *
-         cluster_.fabric.hopUs;
+  const int port = std::max(0, portOf(from));
+  return fabric_->route(from.node, port, to.node, std::max(0, portOf(to)), &links) * cluster_.fabric.hopUs +
+         portUs(port);
 }
 
 }  // namespace tutti::sim

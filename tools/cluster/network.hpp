@@ -17,7 +17,7 @@ namespace tutti::sim {
 struct Route {
   std::vector<int> links;
   double mostGBps = 0;    // of the narrowest link; within a device what a copy gets
-  double switchesUs = 0;  // spent in switches of the fabric
+  double switchesUs = 0;  // spent in switches of the fabric, and in slow adapters (nic-latency)
   bool far = false;       // leaves the node
 };
 
@@ -47,7 +47,7 @@ class Network {
 
   /// The way between two ranks.  Errors: InvalidArgument if a failed link has cut it.
   Result<Route> route(Place from, Place to) const;
-  /// Switches between two nodes, as route() would find them, in microseconds.
+  /// Switches and slow adapters between two nodes, as route() would find them, in microseconds.
   double switchesUs(Place from, Place to) const;
 
   /// The port by which a place reaches other nodes, -1 if there is none.
@@ -62,6 +62,7 @@ class Network {
   explicit Network(const Cluster& cluster);
   Status checkPlaces() const;
   Status appendFar(Place from, Place to, Route* route) const;
+  double portUs(int port) const;
   int holderOf(int node, int port) const;  // device whose port it is, -1 if nobody's
   Status checkWhole(const std::vector<int>& links) const;
   std::string arcName(int arc) const;
@@ -71,7 +72,7 @@ class Network {
   topology::HostPart part_;
   int nDevices_ = 0;
   std::vector<std::string> portNames_;
-  std::vector<double> portGBps_;
+  std::vector<double> portGBps_, portUs_;
   std::vector<std::vector<int>> portsOf_;  // [device], best first
   std::shared_ptr<const Fabric> fabric_;
   Faults faults_;

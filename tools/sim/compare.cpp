@@ -62,6 +62,8 @@ std::string json(const Network& network, const Asked& asked, const std::vector<s
              ", \"unfit\": ", jsonList(unfit), "}\n");
 }
 
+}  // namespace
+
 Result<std::vector<size_t>> sizesOf(const CompareOptions& options) {
   size_t least = 0, most = 0;
   if (!parseBytes(options.least, &least) || least == 0) return invalidUsage("--min ", options.least, " is not a size");
@@ -73,8 +75,6 @@ Result<std::vector<size_t>> sizesOf(const CompareOptions& options) {
   for (size_t size = least; size <= most; size *= static_cast<size_t>(options.factor)) sizes.push_back(size);
   return sizes;
 }
-
-}  // namespace
 
 Result<std::string> compare(const Network& network, const Asked& asked, const CompareOptions& options) {
   TUTTI_ASSIGN(const std::vector<size_t> sizes, sizesOf(options));

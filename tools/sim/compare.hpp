@@ -12,6 +12,9 @@ struct CompareOptions {
   bool json = false;
 };
 
+/// From least to most.  Errors: InvalidUsage.
+Result<std::vector<size_t>> sizesOf(const CompareOptions& options);
+
 /// Microseconds, one line a size, the fastest of each marked.  An algorithm that does not work here has no column, and
 /// a line that says why.  Errors: InvalidUsage; those of simulations.
 Result<std::string> compare(const Network& network, const Asked& asked, const CompareOptions& options);

@@ -3,8 +3,7 @@
 #include <cstdio>
 
 #include "src/topology/named_machines.hpp"
-#include "tools/sim/ask.hpp"
-#include "tools/sim/compare.hpp"
+#include "tools/sim/as_nccl.hpp"
 #include "tools/sim/count.hpp"
 #include "tools/sim/fail.hpp"
 #include "tools/sim/report.hpp"
@@ -30,6 +29,8 @@ struct CommandLine {
   Question question;
   ReportOptions report;
   CompareOptions compare;
+  NcclQuestion nccl;
+  std::string as = "tutti";
   std::string fail, sets;
   bool compares = false, counts = false, lists = false, validates = false, fits = false;
 };
@@ -50,10 +51,26 @@ std::string machineTable() {
   return text;
 }
 
+/// NCCL's model has no schedule whose links, messages or losses could be looked at.
+Result<std::string> answerAsNccl(const CommandLine& line) {
+  const ReportOptions& r = line.report;
+  const Question& q = line.question;
+  const bool schedule = r.links > 0 || r.path || !r.traceFile.empty() || line.counts || !line.fail.empty() ||
+                        !q.plan.empty() || q.channels > 0 || q.single || q.outOfPlace || !line.compare.svgFile.empty();
+  if (schedule) {
+    return invalidUsage(
+        "--as nccl takes no --links, --critical-path, --trace, --count, --fail, --plan, --channels, "
+        "--single, --out-of-place, --svg: these look at schedules of Tutti");
+  }
+  return line.compares ? compareWithNccl(q, line.nccl, line.compare) : reportNccl(q, line.nccl, r.json);
+}
+
 Result<std::string> answer(const CommandLine& line) {
   if (line.lists) return machineTable();
   if (line.validates) return validate(line.fits, line.sets);
   if (line.question.cluster.empty()) return invalidUsage("which cluster?  tutti-sim --help shows how to describe one");
+  if (line.as == "nccl") return answerAsNccl(line);
+  if (line.as != "tutti") return invalidUsage("--as ", line.as, ": there are tutti and nccl");
   TUTTI_ASSIGN(const Asked asked, understand(line.question));
   Result<std::string> text = simulated(line, asked);
   if (text.ok() && !line.report.json) *text += topology::gaps(asked.cluster.machine);
@@ -79,6 +96,14 @@ int main(int argc, char** argv) {
   app.add_option("--detail", q.detail, "ranks (every one), classes (of ranks that do the same), auto [auto]");
   app.add_flag("--single", q.single, "each chunk is a message of its own, where a step sends several to one rank too");
   app.add_flag("--out-of-place", q.outOfPlace, "with buffers of their own for input and output");
+  auto* as = app.add_option(
+      "--as", line.as, "tutti, or nccl: its algorithms and protocols; with --compare both beside each other [tutti]");
+  app.add_option("--nccl-release", line.nccl.release, "with --as nccl: whose choice of algorithms, 2.18 to 2.30 [2.30]")
+      ->needs(as);
+  app.add_option("--gpus-per-process", line.nccl.gpusPerProcess,
+                 "with --as nccl: whose kernels one thread launches in turn, as nccl-tests -g [1]")
+      ->needs(as);
+  app.add_flag("--sharp", line.nccl.sharp, "with --as nccl: switches between nodes reduce")->needs(as);
   auto* links = app.add_option("--links", line.report.links, "show so many of the most loaded links");
   auto* path = app.add_flag("--critical-path", line.report.path, "what the time went into");
   auto* trace = app.add_option("--trace", line.report.traceFile, "write a timeline for chrome://tracing, Perfetto");

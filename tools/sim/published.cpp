@@ -3,11 +3,6 @@
 namespace tutti::sim {
 namespace {
 
-/// Bus bandwidth of an allreduce to time.
-double allReduceUs(double bytes, int ranks, double busGBps) {
-  return bytes * 2 * (ranks - 1) / ranks / (busGBps * 1e3);
-}
-
 PublishedSet nccl218() {
   return {
       .name = "allreduce, 8 x H100, NCCL 2.18.3",
@@ -31,7 +26,9 @@ PublishedSet nccl218() {
                  {1, 64 * kM, 317.4, true},
                  {1, 256 * kM, 1079, false},
                  {1, 1 * kG, 4028.7, true}},
-      .specification = "machine hgx-h100",
+      .specification = "machine nd-h100-v5",
+      .site = "ND H100 v5",
+      .nccl = nccl_model::Settings{.release = 218},
   };
 }
 
@@ -54,7 +51,7 @@ PublishedSet msccl() {
                  {1, 1 * kM, 22.31, false},
                  {1, 4 * kM, 43.97, true},
                  {1, 16 * kM, 115.7, false}},
-      .specification = "machine hgx-h100",
+      .specification = "machine nd-h100-v5; launch 6.6",  // as NCCL's kernels by LL, of which MSCCL's are some
   };
 }
 
@@ -75,7 +72,9 @@ PublishedSet allGather() {
                  {1, 16 * kM, 67.2, false},
                  {1, 256 * kM, 699.5, false},
                  {1, 1 * kG, 2663.8, true}},
-      .specification = "machine hgx-h100",
+      .specification = "machine nd-h100-v5",
+      .site = "ND H100 v5",
+      .nccl = nccl_model::Settings{.release = 218},
   };
 }
 
@@ -93,6 +92,8 @@ PublishedSet h200() {
       .constants = {26.322, 20.331, 1.3, 0.53695, 4.9069},
       .points = {},
       .specification = "machine hgx-h200",
+      .site = "8 x H200",
+      .nccl = nccl_model::Settings{.release = 227, .gpusPerProcess = 8},
   };
   const std::pair<double, double> busbw[] = {
       {32 * kK, 1.44},   {64 * kK, 2.93},   {128 * kK, 5.73},  {256 * kK, 11.74}, {512 * kK, 23.94}, {1 * kM, 39.93},
@@ -121,6 +122,9 @@ PublishedSet nicRatio() {
       .constants = {46.379, 29.703, 25.577, 3.1719, 18.008},
       .points = {},
       .specification = "nodes $N; machine hgx-h100",
+      .site = "SimAI",
+      .nccl = nccl_model::Settings{.release = 220, .ways = "ring", .protocols = "Simple"},
+      .doubt = "64 nodes take longer for 64 MB than for 256 MB; 388 GB/s are assumed",
   };
   const double sizes[] = {16 * kM, 64 * kM, 256 * kM, 1 * kG, 4 * kG, 16 * kG};
   const std::pair<int, std::vector<double>> ratios[] = {{2, {.32, .50, .85, .92, .95, .96}},
@@ -136,61 +140,16 @@ PublishedSet nicRatio() {
   return set;
 }
 
-/// Nothing of these is fitted.
-PublishedSet fromSpecification(const char* name, const char* source, const char* machine,
-                               const std::vector<std::pair<double, double>>& busbw) {
-  PublishedSet set = {.name = name,
-                      .source = source,
-                      .collective = "allreduce",
-                      .algorithms = "ring",
-                      .constantNames = {},
-                      .constants = {},
-                      .points = {},
-                      .specification = machine};
-  for (const auto& [bytes, bus] : busbw) set.points.push_back({1, bytes, allReduceUs(bytes, 8, bus), false});
-  return set;
-}
-
-PublishedSet a100() {
-  return fromSpecification("allreduce, 8 x A100, NCCL 2.18.5",
-                           "Azure's AI benchmarking guide, September 2024, in place", "machine nd-a100-v4",
-                           {{16 * kK, 0.67},
-                            {64 * kK, 2.7},
-                            {256 * kK, 10.1},
-                            {512 * kK, 19.2},
-                            {1 * kM, 36.2},
-                            {2 * kM, 53.5},
-                            {4 * kM, 71.4},
-                            {8 * kM, 90},
-                            {16 * kM, 109},
-                            {32 * kM, 133},
-                            {64 * kM, 167},
-                            {128 * kM, 174},
-                            {256 * kM, 214},
-                            {512 * kM, 222},
-                            {1 * kG, 228},
-                            {8 * kG, 232}});
-}
-
-PublishedSet b200() {
-  return fromSpecification("allreduce, 8 x B200, NCCL", "nccl-tests tables of cloud providers, busbw",
-                           "machine hgx-b200",
-                           {{32 * kK, 1.2},
-                            {256 * kK, 9.54},
-                            {1 * kM, 36.1},
-                            {4 * kM, 76.5},
-                            {16 * kM, 255},
-                            {64 * kM, 400.6},
-                            {256 * kM, 646},
-                            {1 * kG, 723},
-                            {4 * kG, 740.6},
-                            {16 * kG, 845.7}});
-}
-
 }  // namespace
 
-const std::vector<PublishedSet>& publishedSets() {
-  static const std::vector<PublishedSet> sets = {nccl218(), msccl(), allGather(), h200(), nicRatio(), a100(), b200()};
+double allReduceUs(double bytes, int ranks, double busGBps) {
+  return bytes * 2 * (ranks - 1) / ranks / (busGBps * 1e3);
+}
+
+std::vector<PublishedSet> publishedSets() {
+  std::vector<PublishedSet> sets = {nccl218(), msccl(), allGather(), h200(), nicRatio()};
+  for (PublishedSet& set : ncclSets()) sets.push_back(std::move(set));
+  for (PublishedSet& set : measuredSets()) sets.push_back(std::move(set));
   return sets;
 }
 

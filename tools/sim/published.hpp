@@ -1,8 +1,11 @@
 // Times that others have published, and what the simulator is told to reproduce them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "tools/nccl_model/settings.hpp"
 
 namespace tutti::sim {
 
@@ -32,14 +35,24 @@ struct PublishedSet {
   /// known.  Where `cluster` is null this is all that is simulated.
   const char* specification = nullptr;
   int ranksPerNode = 8;
+  /// Where it was measured: what NCCL's model has fitted (nccl_model::Fitted) is fitted without all sets of that place.
+  const char* site = "";
+  /// NCCL ran, in this way: the specification is compared by its model.  Else Tutti's schedules are.
+  std::optional<nccl_model::Settings> nccl = {};
+  /// Why the set cannot be right as a whole: it contradicts itself, another set or the specification.
+  const char* doubt = nullptr;
   /// Calls in a row that were timed, with buffers of their own for what comes out; else calls alone, in place.
   bool inRows = false;
 };
 
-/// The one table of constants.
-const std::vector<PublishedSet>& publishedSets();
+/// Bus bandwidth of an allreduce to time.
+double allReduceUs(double bytes, int ranks, double busGBps);
 
-/// Of Tutti itself, on the machine of perf/results.
+/// All of them; the one table of constants.
+std::vector<PublishedSet> publishedSets();
+/// Its part of sets that NCCL's model alone is compared with.
+std::vector<PublishedSet> ncclSets();
+/// Its part of Tutti itself, on the machine of perf/results.
 std::vector<PublishedSet> measuredSets();
 
 }  // namespace tutti::sim

@@ -7,39 +7,14 @@
 
 #include "tools/cluster/simulate.hpp"
 #include "tools/sim/ask.hpp"
-#include "tools/sim/published.hpp"
+#include "tools/sim/fill.hpp"
+#include "tools/sim/nccl_fit.hpp"
 
 namespace tutti::sim {
 namespace {
 
-constexpr int kRounds = 150;        // of looking for better constants
-constexpr double kPlateau = 64e6;   // bytes from which bandwidth is all
-constexpr double kSmall = 1 << 20;  // bytes below which latency is most
-
+constexpr int kRounds = 150;  // of looking for better constants
 constexpr int kCallsInRow = 3;
-
-int ranksOf(const PublishedSet& set, const PublishedPoint& point) {
-  return point.ranks > 0 ? point.ranks : set.ranksPerNode;
-}
-
-std::string filled(const PublishedSet& set, const char* cluster, const std::vector<double>& constants,
-                   const PublishedPoint& point) {
-  std::string text;
-  for (const char* c = cluster; *c != 0; ++c) {
-    if (*c != '$') {
-      text += *c;
-    } else if (*++c == 'N') {
-      text += cat(point.nodes);
-    } else if (*c == 'R') {
-      text += cat(ranksOf(set, point));
-    } else {
-      char number[32];
-      std::snprintf(number, sizeof number, "%.6g", constants[static_cast<size_t>(*c - 'a')]);
-      text += number;
-    }
-  }
-  return text;
-}
 
 /// The best of the set's algorithms on that description.
 Result<double> simulatedUs(const PublishedSet& set, const char* cluster, const std::vector<double>& constants,
@@ -104,45 +79,6 @@ std::vector<double> fitted(const PublishedSet& set) {
   return best;
 }
 
-struct Errors {
-  double sumLog = 0, worst = 0;
-  int count = 0;
-  void add(double ratio) {
-    const double error = std::max(ratio, 1 / ratio) - 1;
-    sumLog += std::log1p(error);
-    worst = std::max(worst, error);
-    ++count;
-  }
-  void add(const Errors& others) {
-    sumLog += others.sumLog;
-    worst = std::max(worst, others.worst);
-    count += others.count;
-  }
-  std::string text() const {
-    if (count == 0) return "       -        -";
-    char line[64];
-    std::snprintf(line, sizeof line, "%6.1f %%  %6.1f %%", 100 * std::expm1(sumLog / count), 100 * worst);
-    return line;
-  }
-};
-
-constexpr const char* kRanges[] = {"below 1 MB", "1 to 64 MB", "from 64 MB"};
-
-int rangeOf(double bytes) { return bytes >= kPlateau ? 2 : bytes < kSmall ? 0 : 1; }
-
-struct SetErrors {
-  Errors fitted[3], held[3], specified[3];
-};
-
-std::string rangeLines(const char* what, const Errors (&errors)[3]) {
-  std::string text;
-  for (int range = 0; range < 3; ++range) {
-    if (errors[range].count == 0) continue;
-    text += cat("  ", what, ", ", kRanges[range], ": mean and worst error ", errors[range].text(), "\n");
-  }
-  return text;
-}
-
 std::string constantLines(const PublishedSet& set, const std::vector<double>& constants) {
   std::string text;
   for (size_t i = 0; i < constants.size(); ++i) {
@@ -155,80 +91,116 @@ std::string constantLines(const PublishedSet& set, const std::vector<double>& co
 }
 
 /// "   123.40   +3.4 %", and what it is off counts.
-Result<std::string> comparedWith(const PublishedSet& set, const char* cluster, const std::vector<double>& constants,
-                                 const PublishedPoint& point, Errors* errors) {
-  if (cluster == nullptr) return padded("-", 23);
-  TUTTI_ASSIGN(const double us, simulatedUs(set, cluster, constants, point));
-  errors[rangeOf(point.bytes)].add(us / point.us);
+std::string compared(double us, const PublishedPoint& point, RangeErrors* errors) {
+  (*errors)[static_cast<size_t>(rangeOf(point.bytes))].add(us / point.us);
   char text[64];
   std::snprintf(text, sizeof text, "%13.2f %+7.1f %%", us, 100 * (us / point.us - 1));
-  return std::string(text);
-}
-
-/// Of every range: the mean over all points of all sets, and the worst.
-std::string summary(const std::vector<std::pair<std::string, SetErrors>>& all) {
-  std::string text = "mean and worst error by set: from specification only | with the set's constants, held out\n";
-  Errors specified[3], held[3];
-  const auto row = [&](const std::string& name, const Errors(&a)[3], const Errors(&b)[3]) {
-    text += cat("  ", name, "\n");
-    for (int range = 0; range < 3; ++range) {
-      if (a[range].count + b[range].count == 0) continue;
-      text += cat("    ", padded(kRanges[range], 10), "  ", a[range].text(), "  | ", b[range].text(), "\n");
-    }
-  };
-  for (const auto& [name, errors] : all) {
-    row(name, errors.specified, errors.held);
-    for (int range = 0; range < 3; ++range) {
-      specified[range].add(errors.specified[range]);
-      if (errors.specified[range].count > 0) held[range].add(errors.held[range]);
-    }
-  }
-  row("all sets that have a specification", specified, held);
   return text;
 }
+
+/// A set beside what is predicted for it.
+class Comparison {
+ public:
+  Comparison(const PublishedSet& set, std::vector<double> constants, LeftOut* nccl)
+      : set_(set), constants_(std::move(constants)), nccl_(nccl) {
+    errors_.name = set.name;
+    errors_.doubted = set.doubt != nullptr;
+  }
+
+  Result<std::string> text() {
+    std::string text = cat(set_.name, "\n  ", set_.source, "; simulated: ", whatRan(), "\n");
+    if (set_.doubt != nullptr) text += cat("  in doubt: ", set_.doubt, "\n");
+    text += constantLines(set_, constants_);
+    text += "   nodes     bytes    measured us  with constants    error  by specification    error\n";
+    for (size_t i = 0; i < set_.points.size(); ++i) {
+      TUTTI_ASSIGN(const std::string line, row(i));
+      text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+    }
+    text += rangeLines("fitted  ", errors_.fitted) + rangeLines("held out", errors_.held) +
+            rangeLines("from specification", errors_.specified);
+    for (const auto& [ranks, of] : ofRanks_) {
+      text += cat("  held out, ", ranks, " ranks: mean and worst error ", of.text(), "\n");
+    }
+    return text + "\n";
+  }
+
+  const SetErrors& errors() const { return errors_; }
+
+ private:
+  std::string whatRan() const {
+    if (set_.nccl) return cat("NCCL", set_.nccl->gpusPerProcess > 1 ? ", one process for all GPUs of a node" : "");
+    return *set_.algorithms != 0 ? set_.algorithms : "what ran";
+  }
+
+  Result<std::string> row(size_t i) {
+    const PublishedPoint& point = set_.points[i];
+    std::string with = padded("-", 23);
+    if (set_.cluster != nullptr) {
+      TUTTI_ASSIGN(const double us, simulatedUs(set_, set_.cluster, constants_, point));
+      with = compared(us, point, point.fitted ? &errors_.fitted : &errors_.held);
+      if (!point.fitted && point.ranks > 0) ofRanks_[point.ranks].add(us / point.us);
+    }
+    TUTTI_ASSIGN(std::string by, specified(i));
+    std::string what = point.fitted ? "fitted  " : "        ";
+    if (point.ranks > 0) what += cat(point.ranks, " ranks, ", point.collective, " ", point.algorithm);
+    char line[160];
+    std::snprintf(line, sizeof line, "  %6d  %8s  %13.2f  ", point.nodes,
+                  formatBytes(static_cast<size_t>(point.bytes)).c_str(), point.us);
+    return cat(line, with, "  ", by, "  ", what);
+  }
+
+  /// From the specification: by NCCL's model where NCCL ran, else by Tutti's schedules.
+  Result<std::string> specified(size_t i) {
+    const PublishedPoint& point = set_.points[i];
+    if (set_.specification == nullptr) return padded("-", 23);
+    if (!set_.nccl) {
+      TUTTI_ASSIGN(const double us, simulatedUs(set_, set_.specification, {}, point));
+      return compared(us, point, &errors_.specified);
+    }
+    const NcclPoint& as = nccl_->pointsOf(set_)[i];
+    TUTTI_ASSIGN(const auto p, predicted(as, nccl_->without(set_.site)));
+    return cat(compared(p.us(), point, &errors_.specified), "  ", nccl_model::nameOf(p.best().way), " ",
+               nccl_model::nameOf(p.best().protocol), p.launchUs > p.best().time.us() ? ", launches" : "");
+  }
+
+  const PublishedSet& set_;
+  std::vector<double> constants_;
+  LeftOut* nccl_;
+  SetErrors errors_;
+  std::map<int, Errors> ofRanks_;  // held out, by ranks of a node
+};
 
 }  // namespace
 
 Result<std::string> validate(bool fit, const std::string& name) {
+  const std::vector<PublishedSet> sets = publishedSets();
+  TUTTI_ASSIGN(LeftOut nccl, LeftOut::make(sets));
   std::string text;
-  std::vector<PublishedSet> sets = publishedSets();
-  for (PublishedSet& set : measuredSets()) sets.push_back(std::move(set));
-  std::erase_if(sets, [&](const PublishedSet& set) { return set.name.find(name) == std::string::npos; });
-  if (sets.empty()) return invalidUsage("--sets ", name, ": no set has that in its name");
-  std::vector<std::pair<std::string, SetErrors>> all;
+  std::vector<SetErrors> all;
   for (const PublishedSet& set : sets) {
-    const std::vector<double> constants = fit && set.cluster != nullptr ? fitted(set) : set.constants;
-    text +=
-        cat(set.name, "\n  ", set.source, "; simulated: ", *set.algorithms != 0 ? set.algorithms : "what ran", "\n");
-    text += constantLines(set, constants);
-    text += "   nodes     bytes    measured us  with constants    error  by specification    error\n";
-    SetErrors errors;
-    std::map<int, Errors> ofRanks;  // held out, by ranks of a node
-    for (const PublishedPoint& point : set.points) {
-      Errors one[3];
-      TUTTI_ASSIGN(const std::string with, comparedWith(set, set.cluster, constants, point, one));
-      TUTTI_ASSIGN(const std::string by, comparedWith(set, set.specification, {}, point, errors.specified));
-      const int range = rangeOf(point.bytes);
-      (point.fitted ? errors.fitted : errors.held)[range].add(one[range]);
-      if (!point.fitted && point.ranks > 0) ofRanks[point.ranks].add(one[range]);
-      std::string what = point.fitted ? "fitted  " : "        ";
-      if (point.ranks > 0) what += cat(point.ranks, " ranks, ", point.collective, " ", point.algorithm);
-      char line[160];
-      std::snprintf(line, sizeof line, "  %6d  %8s  %13.2f  ", point.nodes,
-                    formatBytes(static_cast<size_t>(point.bytes)).c_str(), point.us);
-      const std::string row = cat(line, with, "  ", by, "  ", what);
-      text += row.substr(0, row.find_last_not_of(' ') + 1) + "\n";
-    }
-    text += rangeLines("fitted  ", errors.fitted) + rangeLines("held out", errors.held) +
-            rangeLines("from specification", errors.specified);
-    for (const auto& [ranks, of] : ofRanks) {
-      text += cat("  held out, ", ranks, " ranks: mean and worst error ", of.text(), "\n");
-    }
-    text += "\n";
-    all.emplace_back(set.name, errors);
+    if (set.name.find(name) == std::string::npos) continue;
+    Comparison comparison(set, fit && set.cluster != nullptr ? fitted(set) : set.constants, &nccl);
+    TUTTI_ASSIGN(const std::string one, comparison.text());
+    text += one;
+    all.push_back(comparison.errors());
   }
-  text += summary(all);
-  return text;
+  if (all.empty()) return invalidUsage("--sets ", name, ": no set has that in its name");
+  if (fit) nccl.without("");
+  return text + "NCCL's model, fitted with the sets of all other places\n" + nccl.text() + "\n" + summary(all);
+}
+
+Result<RangeErrors> ncclErrors(bool doubted) {
+  const std::vector<PublishedSet> sets = publishedSets();
+  TUTTI_ASSIGN(LeftOut nccl, LeftOut::make(sets));
+  RangeErrors errors;
+  for (const PublishedSet& set : sets) {
+    if (!set.nccl || (set.doubt != nullptr && !doubted)) continue;
+    for (const NcclPoint& point : nccl.pointsOf(set)) {
+      TUTTI_ASSIGN(const auto p, predicted(point, nccl.without(set.site)));
+      errors[static_cast<size_t>(rangeOf(point.bytes))].add(p.us() / point.us);
+    }
+  }
+  return errors;
 }
 
 }  // namespace tutti::sim

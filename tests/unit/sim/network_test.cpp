@@ -143,3 +143,14 @@ TEST_CASE("what links carried is what the schedule sent") {
   CHECK(sum == Approx(2 * 4 * 3 * 1000));  // two links a message, three messages a rank
   CHECK(outcome->run.messages == 12);
 }
+
+TEST_CASE("adapters with a latency of their own hold every message up between nodes, and none inside") {
+  const auto usOf = [](const char* adapters, int nodes) {
+    const Network network = networkOf(clusterOf(cat("nodes ", nodes, "; machine gpu:2 nvlink:1x20 nic:2x10", adapters,
+                                                    "; far p latency:5; near p latency:1; launch 0")));
+    return sim::test::usOf(network, taskOf(Collective::AllReduce, "ring", 64));
+  };
+  CHECK(usOf(" nic-latency:15", 1) == usOf("", 1));
+  // Two of a ring's six steps cross at a time, one behind the other.
+  CHECK(usOf(" nic-latency:15", 2) > usOf("", 2) + 15);
+}

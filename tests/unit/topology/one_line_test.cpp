@@ -42,6 +42,18 @@ TEST_CASE("GPUs and adapters are spread in order") {
   }
 }
 
+TEST_CASE("adapters have the latency that is told, as NCCL's XML has it") {
+  for (const char* text : {"gpu:2 nic:2x25 nic-latency:15", "p5.48xlarge"}) {
+    CAPTURE(text);
+    const auto graph = parseOneLine(text);
+    REQUIRE(graph.ok());
+    for (const int net : graph->all(NodeKind::Net)) CHECK(graph->nodes[static_cast<size_t>(net)].net.latencyUs == 15);
+  }
+  for (const int net : parseOneLine("hgx-h100")->all(NodeKind::Net)) {
+    CHECK(parseOneLine("hgx-h100")->nodes[static_cast<size_t>(net)].net.latencyUs == 0);
+  }
+}
+
 TEST_CASE("GPUs without NVSwitches are joined to each other") {
   const auto graph = parseOneLine("gpu:4 nvlink:12x25 nvswitch:0");
   REQUIRE(graph.status().message() == "");
@@ -127,6 +139,8 @@ TEST_CASE("a line that is wrong is refused with the word") {
                                          {"gpu:8 nvlink:18x25 nvswitch:0", "do not go evenly"},
                                          {"gpu:8 nvlink:2x25 nvswitch:4", "more NVSwitches than links"},
                                          {"gpu:8 pcie:16", "'pcie:16' is not SPEEDxLANES"},
+                                         {"nic:1x1 nic-latency:-1", "'-1' is not a time in microseconds"},
+                                         {"nic:1x1 nic-latency:soon", "'soon' is not a time in microseconds"},
                                          {"node:131072 gpu:128 nic:128x1", "too large a machine"},
                                          {"package:64 numa:64 l3:64 core:1024", "more than 65536 cores"}}));
   CAPTURE(row.text);

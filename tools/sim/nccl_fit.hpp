@@ -1,0 +1,44 @@
+// NCCL's model beside published sets: leave one place out, fit what is fitted with the others.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "src/base/status.hpp"
+#include "tools/nccl_model/predict.hpp"
+#include "tools/sim/published.hpp"
+
+namespace tutti::sim {
+
+/// A published point with the machine that it was measured on.
+struct NcclPoint {
+  nccl_model::Machine machine;
+  Collective collective;
+  const nccl_model::Settings* settings;
+  double bytes, us;
+  std::string site;
+};
+
+/// Errors: those of predict().
+Result<nccl_model::Prediction> predicted(const NcclPoint& point, const nccl_model::Fitted& fitted);
+
+class LeftOut {
+ public:
+  /// `sets` stay where they are.  Errors: those of descriptions.
+  static Result<LeftOut> make(const std::vector<PublishedSet>& sets);
+  /// Of the set's points, in order.
+  const std::vector<NcclPoint>& pointsOf(const PublishedSet& set) const { return points_.at(&set); }
+  /// Fitted with every set that was not measured at this place ("": with all).  Remembered.
+  const nccl_model::Fitted& without(const std::string& site);
+  /// "without ND H100 v5: launch 5.1 us, ...", for every place asked about.
+  std::string text() const;
+
+ private:
+  double misfit(const nccl_model::Fitted& fitted, const std::string& site) const;
+
+  std::map<const PublishedSet*, std::vector<NcclPoint>> points_;
+  std::map<std::string, nccl_model::Fitted> fitted_;
+};
+
+}  // namespace tutti::sim

@@ -1,0 +1,262 @@
+// Sets that are compared with NCCL's model (tools/nccl_model), by the machine's specification alone.
+#include "tools/sim/published.hpp"
+
+namespace tutti::sim {
+namespace {
+
+using Pairs = std::vector<std::pair<double, double>>;
+
+/// One process for all GPUs of a node (nccl-tests -g 8), or one each.
+constexpr int kOneEach = 1, kAllInOne = 8;
+
+nccl_model::Settings runBy(int release, int gpusPerProcess) {
+  return {.release = release, .gpusPerProcess = gpusPerProcess, .ways = "", .protocols = ""};
+}
+
+PublishedSet setOf(const char* name, const char* source, const char* site, const char* machine,
+                   const nccl_model::Settings& settings) {
+  return {.name = name,
+          .source = source,
+          .collective = "allreduce",
+          .algorithms = "",
+          .constantNames = {},
+          .constants = {},
+          .points = {},
+          .specification = machine,
+          .site = site,
+          .nccl = settings};
+}
+
+PublishedSet withTimes(PublishedSet set, int nodes, const Pairs& us) {
+  for (const auto& [bytes, time] : us) set.points.push_back({nodes, bytes, time, false});
+  return set;
+}
+
+PublishedSet withBandwidths(PublishedSet set, int nodes, const Pairs& busGBps) {
+  const int ranks = nodes * set.ranksPerNode;
+  for (const auto& [bytes, bus] : busGBps) set.points.push_back({nodes, bytes, allReduceUs(bytes, ranks, bus), false});
+  return set;
+}
+
+PublishedSet h100Azure() {
+  return withBandwidths(
+      setOf("allreduce, 8 x H100, NCCL 2.18.5", "Azure's AI benchmarking guide, September 2024, in place", "ND H100 v5",
+            "machine nd-h100-v5", runBy(218, kAllInOne)),
+      1,
+      {{1 * kK, .07},
+       {4 * kK, .27},
+       {16 * kK, .95},
+       {64 * kK, 2.72},
+       {256 * kK, 10.9},
+       {512 * kK, 21.4},
+       {1 * kM, 43.7},
+       {2 * kM, 81.9},
+       {4 * kM, 129},
+       {8 * kM, 172},
+       {16 * kM, 234},
+       {32 * kM, 296},
+       {64 * kM, 362},
+       {128 * kM, 401},
+       {256 * kM, 423},
+       {512 * kM, 438},
+       {1 * kG, 466},
+       {8 * kG, 479}});
+}
+
+PublishedSet h100P5() {
+  return withTimes(setOf("allreduce, 8 x H100, p5.48xlarge",
+                         "aws-samples/awsome-distributed-training, aws-batch README, February 2026", "p5.48xlarge",
+                         "machine p5.48xlarge", runBy(230, kOneEach)),
+                   1,
+                   {{8, 12.9},
+                    {1 * kK, 16.4},
+                    {8 * kK, 16.9},
+                    {32 * kK, 18.8},
+                    {64 * kK, 19.1},
+                    {128 * kK, 19.4},
+                    {256 * kK, 20.3},
+                    {512 * kK, 21.2},
+                    {1 * kM, 28.6},
+                    {2 * kM, 43.5},
+                    {4 * kM, 55.4},
+                    {8 * kM, 84.3},
+                    {16 * kM, 124},
+                    {32 * kM, 199},
+                    {64 * kM, 327},
+                    {128 * kM, 593},
+                    {256 * kM, 1121},
+                    {1 * kG, 4253},
+                    {16 * kG, 62239}});
+}
+
+PublishedSet h100Vllm() {
+  return withTimes(setOf("allreduce, 8 x H100, under PyTorch", "vllm-project/vllm#42324, May 2026",
+                         "8 x H100 of vllm#42324", "machine hgx-h100", runBy(230, kOneEach)),
+                   1,
+                   {{512 * kK, 24},
+                    {1 * kM, 25},
+                    {2 * kM, 37},
+                    {4 * kM, 50},
+                    {8 * kM, 76},
+                    {16 * kM, 121},
+                    {32 * kM, 195},
+                    {64 * kM, 316},
+                    {128 * kM, 561}});
+}
+
+PublishedSet h100Msccl() {
+  PublishedSet set =
+      withTimes(setOf("allreduce, 1 and 2 nodes of 8 x H100", "microsoft/mscclpp, DSL documentation: NCCL's column",
+                      "ND H100 v5", "nodes $N; machine nd-h100-v5", runBy(226, kOneEach)),
+                1, {{1 * kK, 15}, {1 * kM, 24}, {8 * kM, 79.9}, {64 * kM, 327}, {1 * kG, 3904}});
+  set = withTimes(std::move(set), 2, {{1 * kK, 35}, {128 * kK, 50}, {256 * kK, 127}, {1 * kM, 89}});
+  set.doubt = "on 2 nodes 256 KB takes longer than 1 MB";
+  return set;
+}
+
+PublishedSet h200Counts() {
+  PublishedSet set = setOf("allreduce, 4 to 8 of 8 x H200, NCCL 2.27", "nccl-tests tables of cloud providers, busbw",
+                           "8 x H200", "machine hgx-h200; ranks-per-node $R", runBy(227, 1));
+  const std::pair<int, double> busbw[] = {{4, 363}, {5, 414}, {6, 436}, {7, 460}, {8, 473}};
+  for (const auto& [ranks, bus] : busbw) {
+    set.points.push_back({1, 4 * kG, allReduceUs(4 * kG, ranks, bus), false, "", "allreduce", ranks});
+  }
+  return set;
+}
+
+PublishedSet a100Azure() {
+  return withBandwidths(
+      setOf("allreduce, 8 x A100, NCCL 2.18.5", "Azure's AI benchmarking guide, September 2024, in place", "ND A100 v4",
+            "machine nd-a100-v4", runBy(218, kAllInOne)),
+      1,
+      {{16 * kK, 0.67},
+       {64 * kK, 2.7},
+       {256 * kK, 10.1},
+       {512 * kK, 19.2},
+       {1 * kM, 36.2},
+       {2 * kM, 53.5},
+       {4 * kM, 71.4},
+       {8 * kM, 90},
+       {16 * kM, 109},
+       {32 * kM, 133},
+       {64 * kM, 167},
+       {128 * kM, 174},
+       {256 * kM, 214},
+       {512 * kM, 222},
+       {1 * kG, 228},
+       {8 * kG, 232}});
+}
+
+PublishedSet a100Engineering() {
+  PublishedSet set = withTimes(setOf("allreduce, 8 x A100", "stas00/ml-engineering, August 2026",
+                                     "8 x A100 of ml-engineering", "machine dgx-a100", runBy(218, kAllInOne)),
+                               1,
+                               {{32 * kK, 43.8},
+                                {64 * kK, 46.8},
+                                {128 * kK, 51.8},
+                                {256 * kK, 61.4},
+                                {512 * kK, 80.4},
+                                {1 * kM, 102},
+                                {2 * kM, 101},
+                                {4 * kM, 102},
+                                {8 * kM, 134},
+                                {16 * kM, 277},
+                                {32 * kM, 424},
+                                {64 * kM, 685},
+                                {128 * kM, 1328},
+                                {256 * kM, 2421},
+                                {1 * kG, 8204},
+                                {16 * kG, 127997}});
+  set.doubt = "1, 2 and 4 MB take the same 102 us; at 512 KB and 1 MB twice what Azure's A100 take";
+  return set;
+}
+
+PublishedSet b200() {
+  PublishedSet set = withBandwidths(setOf("allreduce, 8 x B200, NCCL", "nccl-tests tables of cloud providers, busbw",
+                                          "8 x B200", "machine hgx-b200", runBy(227, kAllInOne)),
+                                    1,
+                                    {{32 * kK, 1.2},
+                                     {256 * kK, 9.54},
+                                     {1 * kM, 36.1},
+                                     {4 * kM, 76.5},
+                                     {16 * kM, 255},
+                                     {64 * kM, 400.6},
+                                     {256 * kM, 646},
+                                     {1 * kG, 723},
+                                     {4 * kG, 740.6},
+                                     {16 * kG, 845.7}});
+  set.doubt = "4 MB takes 45 us more than 1 MB, 16 MB only 19 us more than 4 MB";
+  return set;
+}
+
+PublishedSet nvl72() {
+  PublishedSet set = setOf("allreduce, GB200 NVL72, NCCL 2.26", "coreweave/nccl-tests#43, February 2025", "GB200 NVL72",
+                           "machine gb200-nvl72", runBy(226, kOneEach));
+  return withTimes(std::move(set), 1,
+                   {{512 * kM, 1806.7}, {1 * kG, 3108.8}, {2 * kG, 5589.1}, {4 * kG, 10094}, {8 * kG, 20299}});
+}
+
+PublishedSet p5Pair() {
+  return withTimes(
+      setOf("allreduce, 2 nodes of p5.48xlarge, EFA",
+            "aws-samples/awsome-distributed-training, nccl-tests README, September 2025", "p5.48xlarge",
+            "nodes 2; machine p5.48xlarge", runBy(226, kOneEach)),
+      2, {{8, 69},         {1 * kK, 69},    {8 * kK, 81},    {32 * kK, 112},  {64 * kK, 135},   {128 * kK, 109},
+          {256 * kK, 128}, {512 * kK, 124}, {1 * kM, 123},   {2 * kM, 147},   {4 * kM, 169},    {8 * kM, 205},
+          {16 * kM, 298},  {32 * kM, 440},  {64 * kM, 602},  {128 * kM, 870}, {256 * kM, 1468}, {512 * kM, 2559},
+          {1 * kG, 4608},  {2 * kG, 9075},  {16 * kG, 66132}});
+}
+
+PublishedSet p4dePair() {
+  PublishedSet set =
+      withTimes(setOf("allreduce, 2 nodes of p4de.24xlarge, EFA",
+                      "aws-samples/awsome-distributed-training, nccl-tests README, September 2025", "p4de.24xlarge",
+                      "nodes 2; machine p4d.24xlarge", runBy(226, kOneEach)),
+                2, {{8, 164},         {1 * kK, 165},    {8 * kK, 176},     {32 * kK, 225},  {64 * kK, 227},
+                    {128 * kK, 230},  {256 * kK, 238},  {512 * kK, 260},   {1 * kM, 309},   {2 * kM, 433},
+                    {4 * kM, 534},    {8 * kM, 763},    {16 * kM, 1192},   {32 * kM, 1540}, {64 * kM, 2645},
+                    {128 * kM, 3913}, {256 * kM, 7202}, {512 * kM, 13552}, {1 * kG, 26217}, {2 * kG, 51406}});
+  set.nccl->protocols = "Simple";  // EFA's plugin asks for it where nothing keeps 128 bytes together
+  return set;
+}
+
+PublishedSet uccl() {
+  PublishedSet set = setOf("allreduce, 6 nodes of 8 x H100, RoCE", "uccl-project/uccl: NCCL's column, busbw", "UCCL",
+                           "nodes 6; machine hgx-h100", runBy(220, kOneEach));
+  set.nccl->ways = "ring";
+  set.nccl->protocols = "Simple";
+  set.doubt = "256 MB gets half of what 128 MB gets: the network is congested from there on";
+  return withBandwidths(std::move(set), 6,
+                        {{1 * kM, 3},
+                         {4 * kM, 12},
+                         {8 * kM, 28},
+                         {16 * kM, 56},
+                         {32 * kM, 109},
+                         {64 * kM, 160},
+                         {128 * kM, 173},
+                         {256 * kM, 93},
+                         {512 * kM, 141},
+                         {1 * kG, 185}});
+}
+
+PublishedSet sixteenNodes() {
+  return withTimes(setOf("allreduce, 16 nodes of 8 x H100, NCCL 2.20.5", "NVIDIA/nccl#1469, October 2024", "nccl#1469",
+                         "nodes 16; machine hgx-h100", runBy(220, kOneEach)),
+                   16, {{128, 62}, {1 * kK, 73}, {2 * kK, 77}});
+}
+
+PublishedSet sharp() {
+  PublishedSet set = setOf("allreduce, 8 nodes of 8 x H100, SHARP", "coreweave/nccl-tests, busbw", "CoreWeave H100",
+                           "nodes 8; machine hgx-h100", runBy(226, kOneEach));
+  set.nccl->sharp = true;
+  return withBandwidths(std::move(set), 8, {{512 * kM, 356}, {8 * kG, 387}});
+}
+
+}  // namespace
+
+std::vector<PublishedSet> ncclSets() {
+  return {h100Azure(), h100P5(), h100Vllm(), h100Msccl(), h200Counts(),   a100Azure(), a100Engineering(),
+          b200(),      nvl72(),  p5Pair(),   p4dePair(),  sixteenNodes(), uccl(),      sharp()};
+}
+
+}  // namespace tutti::sim
