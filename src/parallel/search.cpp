@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/parallel/group.hpp"
+#include "src/parallel/layer_time.hpp"
 #include "src/parallel/model_parameters.hpp"
 #include "src/parallel/pipeline_figures.hpp"
 #include "src/parallel/worker.hpp"
@@ -153,6 +154,17 @@ Memory memoryOf(Search& s, const tuttiPlan_t& p) {
   return begin.bytes() < end.bytes() ? end : begin;
 }
 
+/// Of a rank in a step.
+double computeMsOf(const Search& s, const tuttiPlan_t& p) {
+  const tuttiLayout_t& l = p.layout;
+  const GpuCurve* gpu = curveOf(s.machine.gpu);
+  if (gpu == nullptr) return flopsOf(s, l.recompute) / s.machine.ranks / s.machine.flops * 1e3;
+  const double layer = layerTime(*gpu, s.machine.elementBytes, s.model, l).whole();
+  const double head = headSeconds(*gpu, s.machine.elementBytes, s.model, l);
+  const double microBatch = (layer * s.model.layers + head) / l.pp;
+  return (l.microBatches * microBatch + optimizerSeconds(*gpu, l, p.cost)) * 1e3;
+}
+
 /// slowdown: of the layout's Division.
 void measure(Search& s, tuttiPlan_t& p, double slowdown) {
   const tuttiLayout_t& l = p.layout;
@@ -162,7 +174,7 @@ void measure(Search& s, tuttiPlan_t& p, double slowdown) {
   const double calls = (2 * forwardsOf(l) + 2) * layersHere * m;  // of tensor parallelism and of experts
   const double whole =
       parametersOf(s.model).dense + parametersOf(s.model).experts / l.ep * t;  // of which 1 / t is here
-  p.computeMs = flopsOf(s, l.recompute) / s.machine.ranks / s.machine.flops * 1e3;
+  p.computeMs = computeMsOf(s, p);
   const int inner = l.tp * l.cp * l.ep, replicas = l.dp * l.cp * l.ep;
   const Link tp = s.link(l.tp), cp = s.link(l.tp * l.cp), ep = s.link(inner), pp = s.link(inner * l.pp);
   const Link dp = s.link(s.machine.ranks);
@@ -275,6 +287,43 @@ void explain(Search& s, const tuttiPlan_t& best, tuttiPlan_t& p) {
                 worst->name);
 }
 
+/// Where the time of a layout goes, the largest parts first.
+void breakDown(Search& s, tuttiPlan_t& p) {
+  if (!p.fits) return explain(s, p, p);
+  std::array<std::pair<const char*, double>, 8> parts = {{{"computation", p.computeMs},
+                                                          {"tensor-parallel sums", p.tpMs},
+                                                          {"keys and values", p.cpMs},
+                                                          {"tokens to experts", p.epMs},
+                                                          {"pipeline messages", p.ppMs},
+                                                          {"the bubble", p.bubbleMs},
+                                                          {"exposed gradients", p.exposedMs},
+                                                          {"uneven parts", p.unevenMs}}};
+  std::stable_sort(parts.begin(), parts.end(), [](auto& a, auto& b) { return a.second > b.second; });
+  int length = 0;
+  for (size_t i = 0; i < 3 && parts[i].second > 0; ++i) {
+    length += std::snprintf(p.why + length, sizeof(p.why) - static_cast<size_t>(length), "%s%.3g %% %s",
+                            i == 0 ? "" : ", ", 100 * parts[i].second / p.stepMs, parts[i].first);
+  }
+}
+
+/// A layout of the machine's ranks, with micro-batches that make up the batch.
+tuttiLayout_t checkedLayout(const Search& s, const tuttiLayout_t* layout) {
+  auto l = takeConfig<tuttiLayout_t>(layout, TUTTI_LAYOUT_INITIALIZER, "layout");
+  require(l.tp >= 1 && l.cp >= 1 && l.ep >= 1 && l.pp >= 1 && l.dp >= 1 && l.chunks >= 1 && l.microBatch >= 1,
+          "a layout has axes, chunks and micro-batches of 1 or more");
+  const double ranks = 1.0 * l.tp * l.cp * l.ep * l.pp * l.dp;
+  require(ranks == s.machine.ranks, "tp ", l.tp, " x cp ", l.cp, " x ep ", l.ep, " x pp ", l.pp, " x dp ", l.dp,
+          " are ", ranks, " ranks, the machine has ", s.machine.ranks);
+  require(l.pp * l.chunks <= std::min(s.model.layers, kMostStages), l.pp * l.chunks, " stages for ", s.model.layers,
+          " layers; at most ", kMostStages);
+  const double atOnce = l.microBatch * l.dp * l.ep;
+  require(l.microBatches > 0 || std::fmod(s.batch, atOnce) == 0, "a batch of ", s.batch,
+          " sequences cannot be divided into ", atOnce, " at once: micro-batches of ", l.microBatch,
+          " on dp x ep replicas");
+  if (l.microBatches == 0) l.microBatches = static_cast<int>(s.batch / atOnce);
+  return l;
+}
+
 Search checked(const tuttiModelShape_t* model, const tuttiMachine_t* machine, int batch) {
   Search s{takeConfig<tuttiModelShape_t>(model, TUTTI_MODEL_SHAPE_INITIALIZER, "model"),
            takeConfig<tuttiMachine_t>(machine, TUTTI_MACHINE_INITIALIZER, "machine"), batch};
@@ -287,6 +336,10 @@ Search checked(const tuttiModelShape_t* model, const tuttiMachine_t* machine, in
           "links have no bandwidth, or a negative latency");
   require(m.overlap >= 0 && m.overlap <= 1, "overlap is ", m.overlap);
   require(batch >= 1, "a batch of ", batch);
+  const GpuCurve* gpu = curveOf(m.gpu);
+  require(m.gpu == tuttiGpuUnknown || gpu != nullptr, "there is no tuttiGpu_t ", m.gpu);
+  require(m.elementBytes == 1 || m.elementBytes == 2, "products' elements have ", m.elementBytes, " bytes; 1 or 2");
+  require(gpu == nullptr || gpu->peak[m.elementBytes == 1 ? 1 : 0] > 0, "these GPUs multiply no elements of 1 byte");
   for (int r = 0; r < m.ranks; ++r) require(s.speedOf(r) > 0, "rank ", r, " has speed ", s.speedOf(r));
   return s;
 }
@@ -311,6 +364,19 @@ tuttiResult_t tuttiPlanSearch(const tuttiModelShape_t* model, const tuttiMachine
       if (i > 0 || !all[0].fits) explain(s, all[0], all[i]);
       plans[i] = all[i];
     }
+  });
+}
+
+tuttiResult_t tuttiPlanLayout(const tuttiModelShape_t* model, const tuttiMachine_t* machine, int batch,
+                              const tuttiLayout_t* layout, tuttiPlan_t* plan) {
+  return guardedIf(layout != nullptr && plan != nullptr, "layout or plan is NULL", [&] {
+    Search s = checked(model, machine, batch);
+    tuttiPlan_t p{};
+    p.layout = checkedLayout(s, layout);
+    p.schedule = scheduleOf(p.layout);
+    measure(s, p, divide(s, p.layout).slowdown);
+    breakDown(s, p);
+    *plan = p;
   });
 }
 

@@ -223,14 +223,23 @@ ROWS = {
         "--dry-run": [Keeps("--dry-run", less="end")],
     },
     "tutti-plan": {
-        "--table": [Differs("--table", name, base=[]) for name in ("sequence", "zero", "bubble", "days")],
+        "--table": [Differs("--table", name, base=[]) for name in 
+                    ("sequence", "zero", "bubble", "days", "recompute", "ring", "gather", "runs", "guides")] + [
+            Refused("--table", "x", base=[], says="--table x: there are")],
+        "--run": [Differs("--run", "22b-full", base=[]), Refused("--run", "x", base=[], says="--run x: there are 22b-full")],
+        "--layout": [Differs("--layout", "tp2,pp2,dp4,micro2,zero1", pattern="memory of the fullest"),
+                     Refused("--layout", "tq2", says="--layout tq2: there are"),
+                     Refused("--layout", "tp2,dp2", says="are 4 ranks, the machine has 16")],
+        "--gpu": [Differs("--gpu", "h100"), Refused("--gpu", "x", says="--gpu x: products are known of")],
+        "--element-bytes": [Differs("--element-bytes", "1", base=BASE["tutti-plan"] + ["--gpu", "h100"]),
+                            Refused("--gpu", "a100", "--element-bytes", "1", says="no elements of 1 byte")],
         "--layers": [Refused("--layers", "x", says="--layers x: that is no number")],
         "--experts": [Differs("--experts", "8", "--expert-width", "512", "--choices", "2")],
         "--memory": [Differs("--memory", "4e9")],
         "--speeds": [Refused("--speeds", "1,2", says="--speeds has 2 numbers for 16 ranks")],
     } | {option: [Differs(option, value)] for option, value in (
         ("--hidden", "2048"), ("--heads", "8"), ("--sequence", "4096"), ("--batch", "128"), ("--ranks", "8"),
-        ("--vocabulary", "100000"), ("--kv-heads", "4"), ("--visible", "0.5"),
+        ("--vocabulary", "100000"), ("--parameters", "1e9"), ("--kv-heads", "4"), ("--visible", "0.5"),
         ("--per-node", "4"), ("--flops", "5e12"), ("--node-bandwidth", "10e9"), ("--node-latency-us", "500"),
         ("--bandwidth", "1e9"), ("--latency-us", "500"), ("--overlap", "0.1"))} | {
         "--key-block": [Differs("--key-block", "64", base=BASE["tutti-plan"] + ["--sequence", "131072"])],

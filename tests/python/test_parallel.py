@@ -331,6 +331,13 @@ class States(unittest.TestCase):
         plans = parallel.search_layouts(model, 64, most=5, ranks=16, flops=3e14, memory=80e9)
         self.assertEqual([p.step_ms for p in plans], sorted(p.step_ms for p in plans))
         self.assertTrue(all(p.layout.tp * p.layout.pp * p.layout.dp * p.layout.cp * p.layout.ep == 16 and p.fits for p in plans))
+        plan = parallel.plan_layout(model, 64, {"tp": 2, "pp": 2, "dp": 4, "zero": 1}, ranks=16, gpu=2, memory=80e9)
+        self.assertTrue(plan.fits and "computation" in plan.why)
+        with self.assertRaisesRegex(tutti.InvalidArgument, "are 8 ranks, the machine has 16"):
+            parallel.plan_layout(model, 64, {"tp": 2, "dp": 4}, ranks=16)
+        self.assertGreater(parallel.matmul_rate("b200", 4096, 4096, 4096), parallel.matmul_rate("h100", 4096, 4096, 4096))
+        with self.assertRaisesRegex(tutti.InvalidArgument, "products are known of"):
+            parallel.matmul_rate("x", 64, 64, 64)
         self.assertAlmostEqual(parallel.training_days(7e9, 2e12, 1024, 1.5e14), 6 * 7e9 * 2e12 / (1024 * 1.5e14) / 86400, 3)
         self.assertEqual(parallel.split_even(10, 3), [0, 4, 7, 10])
         self.assertEqual(parallel.split_even(10, 2, weights=[4, 1]), [0, 8, 10])

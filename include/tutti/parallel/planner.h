@@ -83,6 +83,14 @@ TUTTI_API tuttiResult_t tuttiLayoutCost(const tuttiModelShape_t* model, const tu
 
 /* ---- Search ---------------------------------------------------------------------------------------------------- */
 
+/** Generations of GPUs whose products of matrices are known by shape and type (docs/parallel/planner.md). */
+typedef enum { tuttiGpuUnknown = 0, tuttiGpuA100 = 1, tuttiGpuH100 = 2, tuttiGpuB200 = 3, tuttiGpuH200 = 4 } tuttiGpu_t;
+
+/** Operations per second that a generation reaches in `count` products of m x k by k x n at once.
+ *  - elementBytes  2: bf16 and fp16; 1: fp8, from Hopper on */
+TUTTI_API tuttiResult_t tuttiMatmulRate(int gpu, int elementBytes, double m, double n, double k, double count,
+                                        double* flops);
+
 /** What ranks run on; start from TUTTI_MACHINE_INITIALIZER, or tuttiMachineMeasure.  Bandwidths are bytes per second
  *  that one rank sends. */
 typedef struct {
@@ -94,10 +102,12 @@ typedef struct {
   double bandwidth, latencyUs; /* between nodes */
   double overlap;              /* the part of data-parallel messages that computation can hide.  Default 0.9 */
   const double* speeds;        /* [ranks] of the ranks, relative to flops; NULL: all 1 */
+  int gpu;          /* tuttiGpu_t: every product by its shape, what lies between them by memory, in place of flops */
+  int elementBytes; /* with gpu: of products' operands, 2 or 1.  Default 2 */
 } tuttiMachine_t;
 
 #define TUTTI_MACHINE_INITIALIZER \
-  { sizeof(tuttiMachine_t), 1, 8, 1e12, 0, 100e9, 5, 10e9, 10, 0.9, NULL }
+  { sizeof(tuttiMachine_t), 1, 8, 1e12, 0, 100e9, 5, 10e9, 10, 0.9, NULL, tuttiGpuUnknown, 2 }
 
 /** Fills machine for the ranks of comm, all taken for one node: links from the planner's estimates of all-reduces,
  *  flops from a matrix product of tuttiKernelsFast on this rank.  Collective; ranks may get different flops. */
@@ -132,6 +142,12 @@ typedef struct {
  *  slowest link's bandwidth; tensor and pipeline messages are waited for, data-parallel ones go beside backward. */
 TUTTI_API tuttiResult_t tuttiPlanSearch(const tuttiModelShape_t* model, const tuttiMachine_t* machine, int batch,
                                         tuttiPlan_t* plans, size_t capacity, size_t* count);
+
+/** One layout that is given: what it costs, and in `why` where its time goes (or why it does not fit).  Its
+ * micro-batches are batch over what its replicas take at once, unless it says. Errors: tuttiInvalidArgument if it is
+ * not of machine.ranks, or its replicas do not divide the batch. */
+TUTTI_API tuttiResult_t tuttiPlanLayout(const tuttiModelShape_t* model, const tuttiMachine_t* machine, int batch,
+                                        const tuttiLayout_t* layout, tuttiPlan_t* plan);
 
 /** How a plan divides work by machine.speeds: micro-batches over data-parallel ranks [dp + 1] and layers over stages
  *  [pp * chunks + 1].  Either may be NULL. */

@@ -201,10 +201,17 @@ class tuttiLayoutCost_t(Structure):
         ("inFlight", c_int)]
 
 
+tuttiGpuUnknown = 0
+tuttiGpuA100 = 1
+tuttiGpuH100 = 2
+tuttiGpuB200 = 3
+tuttiGpuH200 = 4
+
+
 class tuttiMachine_t(Structure):
     _fields_ = [("size", c_size_t), ("ranks", c_int), ("perNode", c_int), ("flops", c_double), ("memory", c_double),
         ("nodeBandwidth", c_double), ("nodeLatencyUs", c_double), ("bandwidth", c_double), ("latencyUs", c_double),
-        ("overlap", c_double), ("speeds", c_void_p)]
+        ("overlap", c_double), ("speeds", c_void_p), ("gpu", c_int), ("elementBytes", c_int)]
 
 
 class tuttiPlan_t(Structure):
@@ -243,7 +250,7 @@ DEFAULTS = {
     tuttiModelShape_t: (sizeof(tuttiModelShape_t), 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1,),
     tuttiLayout_t: (sizeof(tuttiLayout_t), 1, 1, 1, 1, 0, 0, tuttiRecomputeNone, 1, 0, 2, 4, 12, 1, 1,),
     tuttiLayoutCost_t: (sizeof(tuttiLayoutCost_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,),
-    tuttiMachine_t: (sizeof(tuttiMachine_t), 1, 8, 1e12, 0, 100e9, 5, 10e9, 10, 0.9, None,),
+    tuttiMachine_t: (sizeof(tuttiMachine_t), 1, 8, 1e12, 0, 100e9, 5, 10e9, 10, 0.9, None, tuttiGpuUnknown, 2,),
 }
 
 # name: (what it returns, what it takes)
@@ -380,8 +387,10 @@ FUNCTIONS = {
     "tuttiPlaceCopy": (c_int, (c_void_p, c_void_p, c_void_p,)),
     "tuttiPlaceAdd": (c_int, (c_void_p, c_void_p, c_void_p,)),
     "tuttiLayoutCost": (c_int, (c_void_p, c_void_p, c_void_p,)),
+    "tuttiMatmulRate": (c_int, (c_int, c_int, c_double, c_double, c_double, c_double, c_void_p,)),
     "tuttiMachineMeasure": (c_int, (c_void_p, c_void_p,)),
     "tuttiPlanSearch": (c_int, (c_void_p, c_void_p, c_int, c_void_p, c_size_t, c_void_p,)),
+    "tuttiPlanLayout": (c_int, (c_void_p, c_void_p, c_int, c_void_p, c_void_p,)),
     "tuttiPlanShares": (c_int, (c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_void_p,)),
     "tuttiTrainingDays": (c_int, (c_double, c_double, c_double, c_double, c_int, c_void_p,)),
     "tuttiTreeAllReduce": (c_int, (c_void_p, c_void_p, c_size_t, c_int, c_void_p, c_void_p,)),

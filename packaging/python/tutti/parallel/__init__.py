@@ -7,9 +7,9 @@ from .data import Ddp, Zero, optimizer, optimizer_update
 from .grid import Grid
 from .model import Ep, Linear, Sp, Tp
 from .pipeline import Pipeline, Schedule, balance_stages
-from .state import (Mirror, check_replicas, layout_cost, load_checkpoint, measure_machine, piece, reshard, save_checkpoint,
-                    search_layouts, training_days)
+from .state import (Mirror, check_replicas, layout_cost, load_checkpoint, matmul_rate, measure_machine, piece, plan_layout,
+                    reshard, save_checkpoint, search_layouts, training_days)
 
 __all__ = ["Ddp", "Ep", "Grid", "Linear", "Mirror", "Pipeline", "Schedule", "Sp", "Tp", "Zero", "balance_stages",
-           "check_replicas", "layout_cost", "load_checkpoint", "measure_machine", "optimizer", "optimizer_update", "piece",
-           "reshard", "save_checkpoint", "search_layouts", "split_even", "training_days"]
+           "check_replicas", "layout_cost", "load_checkpoint", "matmul_rate", "measure_machine", "optimizer",
+           "optimizer_update", "piece", "plan_layout", "reshard", "save_checkpoint", "search_layouts", "split_even", "training_days"]

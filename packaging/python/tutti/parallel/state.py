@@ -106,6 +106,23 @@ def search_layouts(model, batch, most=10, **machine):
     return [Report(one) for one in plans[:min(most, count.value)]]
 
 
+def plan_layout(model, batch, layout, **machine):
+    """One layout, {tp, pp, dp, zero, ...}: what it costs on the machine, and in `why` where its time goes."""
+    shape, where = options(api.tuttiModelShape_t, model), options(api.tuttiMachine_t, machine)
+    chosen, plan = _layout(layout), api.tuttiPlan_t()
+    call("PlanLayout", ctypes.byref(shape), ctypes.byref(where), batch, ctypes.byref(chosen), ctypes.byref(plan))
+    return Report(plan)
+
+
+def matmul_rate(gpu, m, n, k, count=1, element_bytes=2):
+    """Operations per second of products on a generation of GPUs: "a100", "h100", "h200" or "b200"."""
+    cell = ctypes.c_double()
+    known = {"a100": api.tuttiGpuA100, "h100": api.tuttiGpuH100, "h200": api.tuttiGpuH200,
+             "b200": api.tuttiGpuB200}
+    call("MatmulRate", known.get(gpu, api.tuttiGpuUnknown), element_bytes, m, n, k, count, ctypes.byref(cell))
+    return cell.value
+
+
 def training_days(parameters, tokens, ranks, flops, recompute=False):
     cell = ctypes.c_double()
     call("TrainingDays", parameters, tokens, ranks, flops, int(recompute), ctypes.byref(cell))

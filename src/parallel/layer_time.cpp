@@ -1,0 +1,85 @@
+#include "src/parallel/layer_time.hpp"
+
+#include <vector>
+
+#include "src/parallel/model_parameters.hpp"
+
+namespace tutti::parallel {
+namespace {
+
+struct Pass {
+  double forward = 0, backward = 0;
+  void add(const Pass& p) { forward += p.forward, backward += p.backward; }
+};
+
+/// y = x w: forward, and backward's two products of the same numbers.
+Pass passOf(const GpuCurve& gpu, int bytes, const ProductShape& p) {
+  return {productSeconds(gpu, bytes, p),
+          productSeconds(gpu, bytes, {p.m, p.k, p.n, p.count}) + productSeconds(gpu, bytes, {p.k, p.n, p.m, p.count})};
+}
+
+/// What lies between products is as fast as memory.  Every byte that backward needs is written and read in forward, and
+/// twice as many go in backward (the bytes: Korthikanti et al., 2022, section 4).
+Pass betweenProducts(const GpuCurve& gpu, double keptBytes) {
+  const double forward = 2 * keptBytes / gpu.memory;
+  return {forward, 2 * forward};
+}
+
+/// Attention's scores, and values by them.  With blocks of keys (keyBlock) neither leaves the multiprocessors, and both
+/// are as fast as the longer of the two products; whole scores go through memory.
+Pass attentionPass(const GpuCurve& gpu, const tuttiModelShape_t& m, const tuttiLayout_t& l) {
+  const double own = m.sequence / l.cp, keys = m.visible * m.sequence, width = m.hidden / m.heads;
+  const double heads = m.heads / l.tp * l.microBatch;
+  if (m.keyBlock < m.sequence) {
+    const double one = productSeconds(gpu, 2, {own, width, keys, heads, true});
+    return {2 * one, 4 * one};
+  }
+  Pass pass = passOf(gpu, 2, {own, keys, width, heads});
+  pass.add(passOf(gpu, 2, {own, width, keys, heads}));
+  pass.add(betweenProducts(gpu, 5 * heads * own * keys));
+  return pass;
+}
+
+}  // namespace
+
+LayerTime layerTime(const GpuCurve& gpu, int bytes, const tuttiModelShape_t& m, const tuttiLayout_t& l) {
+  const double tokens = m.sequence / l.cp * l.microBatch, h = m.hidden, t = l.tp;
+  const double keys = m.kvHeads > 0 ? m.kvHeads / m.heads : 1;
+  Pass pass;
+  std::vector<ProductShape> products = {{tokens, (1 + 2 * keys) * h / t, h}, {tokens, h, h / t}};
+  if (m.experts > 0) {
+    const double here = m.experts / l.ep, rows = tokens * m.choices / here / t;
+    products.push_back({rows, expertWidth(m), h, here});
+    products.push_back({rows, h, expertWidth(m), here});
+  } else {
+    // What a model has beside attention, as two products.
+    const double width = m.parameters > 0 ? m.parameters / m.layers / (2 * h) - (1 + keys) * h : 4 * h;
+    products.push_back({tokens, width / t, h});
+    products.push_back({tokens, h, width / t});
+  }
+  for (const ProductShape& product : products) pass.add(passOf(gpu, bytes, product));
+  const double kept = l.sequenceParallel != 0 ? 34 / t : 10 + 24 / t;
+  pass.add(betweenProducts(gpu, kept * tokens * h));
+  const Pass attention = attentionPass(gpu, m, l);
+  pass.add(attention);
+  LayerTime time{pass.forward, pass.backward, 0, attention.forward};
+  if (l.recompute == tuttiRecomputeFull) time.again = time.forward;
+  if (l.recompute == tuttiRecomputeSelective) time.again = time.attention;
+  return time;
+}
+
+double headSeconds(const GpuCurve& gpu, int bytes, const tuttiModelShape_t& m, const tuttiLayout_t& l) {
+  if (m.vocabulary <= 0) return 0;
+  const double tokens = m.sequence / l.cp * l.microBatch;
+  const Pass pass = passOf(gpu, bytes, {tokens, m.vocabulary / l.tp, m.hidden});
+  const Pass losses = betweenProducts(gpu, 4 * tokens * m.vocabulary / l.tp);
+  return pass.forward + pass.backward + losses.forward + losses.backward;
+}
+
+double optimizerSeconds(const GpuCurve& gpu, const tuttiLayout_t& l, const tuttiLayoutCost_t& cost) {
+  if (l.optimizerBytes <= 0) return 0;
+  const double parameters = cost.optimizer / l.optimizerBytes;
+  return (2 * cost.optimizer + parameters * (l.gradientBytes + l.valueBytes)) / gpu.memory;
+}
+
+}  // namespace tutti::parallel

@@ -1,0 +1,24 @@
+// How long a rank computes in a step, product by product, on GPUs whose curve is known.
+#pragma once
+
+#include "src/parallel/gpu_curve.hpp"
+
+namespace tutti::parallel {
+
+/// Seconds of a layer and micro-batch.
+struct LayerTime {
+  double forward = 0, backward = 0;
+  double again = 0;      // what backward computes a second time
+  double attention = 0;  // of forward: scores, and values by them
+  double whole() const { return forward + backward + again; }
+};
+
+LayerTime layerTime(const GpuCurve& gpu, int elementBytes, const tuttiModelShape_t& m, const tuttiLayout_t& l);
+
+/// Forward and backward of the head, of a micro-batch, on the ranks that have it.
+double headSeconds(const GpuCurve& gpu, int elementBytes, const tuttiModelShape_t& m, const tuttiLayout_t& l);
+
+/// A step of the optimizer: it reads gradients and states and writes states and values.
+double optimizerSeconds(const GpuCurve& gpu, const tuttiLayout_t& l, const tuttiLayoutCost_t& cost);
+
+}  // namespace tutti::parallel

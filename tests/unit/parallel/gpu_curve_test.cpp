@@ -1,0 +1,155 @@
+// Products by shape on GPUs that are only known by their specification, and one layout that is asked about.
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <vector>
+
+#include "tests/unit/parallel/support.hpp"
+#include "tutti/parallel/planner.h"
+
+using namespace tutti::test;
+
+namespace {
+
+double rateOf(int gpu, int elementBytes, double m, double n, double k) {
+  double flops = 0;
+  REQUIRE(tuttiMatmulRate(gpu, elementBytes, m, n, k, 1, &flops) == tuttiSuccess);
+  return flops / 1e12;
+}
+
+tuttiModelShape_t someModel() {
+  tuttiModelShape_t model = TUTTI_MODEL_SHAPE_INITIALIZER;
+  model.layers = 24, model.hidden = 4096, model.heads = 32, model.sequence = 2048, model.vocabulary = 51200;
+  return model;
+}
+
+tuttiMachine_t someMachine(int ranks) {
+  tuttiMachine_t machine = TUTTI_MACHINE_INITIALIZER;
+  machine.ranks = ranks, machine.gpu = tuttiGpuH100, machine.memory = 80e9;
+  machine.nodeBandwidth = 370e9, machine.bandwidth = 48e9;
+  return machine;
+}
+
+}  // namespace
+
+TEST_CASE("products of H100 and B200 are as fast as published ones, B200's by its specification alone") {
+  struct Row {
+    double m, n, k, h100, b200;  // TFLOP/s: XLA, matmul_interpolator_data.h, bf16, October 2025
+  };
+  const Row rows[] = {{512, 512, 512, 43.6, 48.5},   {1024, 1024, 1024, 253, 288},  {2048, 2048, 2048, 641, 986},
+                      {4096, 4096, 4096, 780, 1417}, {256, 4096, 4096, 418, 651},   {512, 4096, 4096, 662, 991},
+                      {1024, 4096, 4096, 752, 1214}, {4096, 4096, 256, 399, 515},   {4096, 4096, 1024, 685, 1076},
+                      {1024, 1024, 4096, 473, 675},  {2048, 2048, 4096, 752, 1209}, {4096, 1024, 4096, 752, 1205}};
+  double h100 = 0, b200 = 0;
+  for (const Row& row : rows) {
+    h100 += std::abs(std::log(rateOf(tuttiGpuH100, 2, row.m, row.n, row.k) / row.h100));
+    b200 += std::abs(std::log(rateOf(tuttiGpuB200, 2, row.m, row.n, row.k) / row.b200));
+  }
+  CHECK(std::expm1(h100 / std::size(rows)) < 0.10);
+  CHECK(std::expm1(b200 / std::size(rows)) < 0.15);
+}
+
+TEST_CASE("products grow with every side, keep below the peak, and are refused where they make no sense") {
+  for (const int gpu : {tuttiGpuA100, tuttiGpuH100, tuttiGpuH200, tuttiGpuB200}) {
+    double before = 0;
+    for (double side = 128; side <= 32768; side *= 2) {
+      CAPTURE(gpu, side);
+      const double rate = rateOf(gpu, 2, side, side, side), seconds = 2 * side * side * side / rate;
+      CHECK(rate < (gpu == tuttiGpuA100 ? 312 : gpu == tuttiGpuB200 ? 2250 : 989));
+      CHECK(seconds >= before);
+      before = seconds;
+    }
+  }
+  CHECK(rateOf(tuttiGpuH100, 1, 8192, 8192, 8192) > rateOf(tuttiGpuH100, 2, 8192, 8192, 8192));
+  double flops = 0;
+  CHECK(tuttiMatmulRate(tuttiGpuA100, 1, 64, 64, 64, 1, &flops) == tuttiInvalidArgument);
+  CHECK(tuttiMatmulRate(tuttiGpuUnknown, 2, 64, 64, 64, 1, &flops) == tuttiInvalidArgument);
+  CHECK(tuttiMatmulRate(tuttiGpuH100, 4, 64, 64, 64, 1, &flops) == tuttiInvalidArgument);
+  CHECK(tuttiMatmulRate(tuttiGpuH100, 2, 64, 0, 64, 1, &flops) == tuttiInvalidArgument);
+}
+
+TEST_CASE("a layout that is asked about costs what the search says of it") {
+  const tuttiModelShape_t model = someModel();
+  const tuttiMachine_t machine = someMachine(16);
+  size_t count = 0;
+  REQUIRE(tuttiPlanSearch(&model, &machine, 64, nullptr, 0, &count) == tuttiSuccess);
+  std::vector<tuttiPlan_t> plans(count);
+  REQUIRE(tuttiPlanSearch(&model, &machine, 64, plans.data(), count, &count) == tuttiSuccess);
+  for (size_t i = 0; i < count; i += 37) {
+    CAPTURE(i, plans[i].layout.tp, plans[i].layout.pp, plans[i].layout.dp, plans[i].layout.microBatch);
+    tuttiPlan_t one;
+    REQUIRE(tuttiPlanLayout(&model, &machine, 64, &plans[i].layout, &one) == tuttiSuccess);
+    CHECK(one.stepMs == plans[i].stepMs);
+    CHECK(one.memory == plans[i].memory);
+    CHECK(one.fits == plans[i].fits);
+    CHECK(std::string(one.why) != "");
+  }
+}
+
+TEST_CASE("a layout that is not of the machine's ranks or of the batch is refused") {
+  const tuttiModelShape_t model = someModel();
+  const tuttiMachine_t machine = someMachine(16);
+  tuttiPlan_t plan;
+  tuttiLayout_t layout = TUTTI_LAYOUT_INITIALIZER;
+  layout.tp = 2, layout.dp = 4;
+  CHECK(tuttiPlanLayout(&model, &machine, 64, &layout, &plan) == tuttiInvalidArgument);
+  CHECK_THAT(tuttiParallelGetLastError(), Catch::Contains("are 8 ranks, the machine has 16"));
+  layout.pp = 2;
+  CHECK(tuttiPlanLayout(&model, &machine, 63, &layout, &plan) == tuttiInvalidArgument);
+  CHECK_THAT(tuttiParallelGetLastError(), Catch::Contains("63 sequences cannot be divided"));
+  CHECK(tuttiPlanLayout(&model, &machine, 64, &layout, &plan) == tuttiSuccess);
+  layout.chunks = 16;
+  CHECK(tuttiPlanLayout(&model, &machine, 64, &layout, &plan) == tuttiInvalidArgument);
+}
+
+TEST_CASE(
+    "with a curve, more work and less of a rank's share take longer, and narrow products cost more than their part") {
+  const tuttiModelShape_t model = someModel();
+  const auto msOf = [&](int tp, int dp, int batch) {
+    const tuttiMachine_t machine = someMachine(tp * dp);
+    tuttiLayout_t layout = TUTTI_LAYOUT_INITIALIZER;
+    layout.tp = tp, layout.dp = dp, layout.sequenceParallel = tp > 1;
+    tuttiPlan_t plan;
+    REQUIRE(tuttiPlanLayout(&model, &machine, batch, &layout, &plan) == tuttiSuccess);
+    return plan.computeMs;
+  };
+  CHECK(msOf(1, 8, 128) > msOf(1, 8, 64));
+  CHECK(msOf(1, 16, 128) < msOf(1, 8, 128));
+  CHECK(msOf(8, 1, 64) > msOf(1, 8, 64));
+}
+
+TEST_CASE("steps of published runs on A100 come out by the specification") {
+  struct Row {
+    const char* name;
+    double hidden, heads, layers;
+    int batch, tp, pp, chunks, microBatch;
+    double full, selective;  // seconds: Korthikanti et al., 2022, table 5
+  };
+  double off = 0;
+  int count = 0;
+  for (const Row& row : {Row{"22B", 6144, 64, 48, 4, 8, 1, 1, 4, 1.42, 1.10},
+                         {"175B", 12288, 96, 96, 64, 8, 8, 3, 1, 18.13, 13.75},
+                         {"530B", 20480, 128, 105, 280, 8, 35, 3, 1, 49.05, 37.83},
+                         {"1T", 25600, 160, 128, 512, 8, 64, 1, 1, 94.42, 71.49}}) {
+    tuttiModelShape_t model = TUTTI_MODEL_SHAPE_INITIALIZER;
+    model.layers = row.layers, model.hidden = row.hidden, model.heads = row.heads, model.sequence = 2048;
+    model.vocabulary = 51200, model.keyBlock = 2048;
+    tuttiLayout_t layout = TUTTI_LAYOUT_INITIALIZER;
+    layout.tp = row.tp, layout.pp = row.pp, layout.chunks = row.chunks, layout.microBatch = row.microBatch;
+    tuttiMachine_t machine = TUTTI_MACHINE_INITIALIZER;
+    machine.ranks = row.tp * row.pp, machine.gpu = tuttiGpuA100;
+    machine.nodeBandwidth = 240e9, machine.bandwidth = 24e9;  // NVLink 3; 200 Gbit/s a GPU
+    for (const bool full : {true, false}) {
+      layout.recompute = full ? tuttiRecomputeFull : tuttiRecomputeSelective;
+      layout.sequenceParallel = full ? 0 : 1;
+      tuttiPlan_t plan;
+      REQUIRE(tuttiPlanLayout(&model, &machine, row.batch, &layout, &plan) == tuttiSuccess);
+      const double ratio = plan.stepMs / 1e3 / (full ? row.full : row.selective);
+      CAPTURE(row.name, full, ratio);
+      CHECK(std::abs(std::log(ratio)) < std::log(1.16));
+      off += std::abs(std::log(ratio));
+      ++count;
+    }
+  }
+  CHECK(std::expm1(off / count) < 0.07);
+}

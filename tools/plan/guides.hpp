@@ -1,0 +1,5 @@
+// Layouts that Megatron's guide recommends, beside what the search takes.
+#pragma once
+
+/// An exit status.
+int guidesTable();

@@ -1,0 +1,139 @@
+#include "tools/plan/published_runs.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <iterator>
+
+#include "tools/plan/asked.hpp"
+
+namespace {
+
+/// A machine by its specification: links by the rules of NCCL's planner (its topo.h), per GPU.
+struct Cluster {
+  int gpu;
+  double memory, nodeBandwidth, bandwidth;
+};
+constexpr Cluster kSelene = {tuttiGpuA100, 80e9, 12 * 20e9, 24e9};  // DGX A100, 8 x 200 Gbit/s
+constexpr Cluster kA100 = {tuttiGpuA100, 40e9, 12 * 20e9, 24e9};
+constexpr Cluster kH100 = {tuttiGpuH100, 80e9, 18 * 20.6e9, 48e9};  // DGX H100, 8 x 400 Gbit/s
+
+struct Run {
+  const char* name;
+  const char* source;
+  Cluster cluster;
+  double layers, hidden, heads, sequence, vocabulary;
+  int batch;
+  const char* layout;
+  double seconds;            // published, of a step
+  bool wholeScores = false;  // attention keeps all scores of a head
+  bool open = false;         // micro-batches and chunks are not told: those that are fastest and fit
+};
+
+constexpr const char* kKorthikanti = "Korthikanti et al., 2022 (arXiv 2205.05198), table 5";
+constexpr const char* kMegatron = "Narayanan et al., 2021 (arXiv 2104.04473), table 1, by its rate";
+
+constexpr Run kRuns[] = {
+    {"22b-full", kKorthikanti, kSelene, 48, 6144, 64, 2048, 51200, 4, "tp8,micro4,full", 1.42, true},
+    {"22b-selective", kKorthikanti, kSelene, 48, 6144, 64, 2048, 51200, 4, "tp8,micro4,sequence,selective", 1.10, true},
+    {"175b-full", kKorthikanti, kSelene, 96, 12288, 96, 2048, 51200, 64, "tp8,pp8,chunks3,full", 18.13, true},
+    {"175b-selective", kKorthikanti, kSelene, 96, 12288, 96, 2048, 51200, 64, "tp8,pp8,chunks3,sequence,selective",
+     13.75, true},
+    {"530b-full", kKorthikanti, kSelene, 105, 20480, 128, 2048, 51200, 280, "tp8,pp35,chunks3,full", 49.05, true},
+    {"530b-selective", kKorthikanti, kSelene, 105, 20480, 128, 2048, 51200, 280, "tp8,pp35,chunks3,sequence,selective",
+     37.83, true},
+    {"1t-full", kKorthikanti, kSelene, 128, 25600, 160, 2048, 51200, 512, "tp8,pp64,full", 94.42, true},
+    {"1t-selective", kKorthikanti, kSelene, 128, 25600, 160, 2048, 51200, 512, "tp8,pp64,sequence,selective", 71.49,
+     true},
+    {"1.7b", kMegatron, kSelene, 24, 2304, 24, 2048, 51200, 512, "dp32,full", 3.53, true, true},
+    {"3.6b", kMegatron, kSelene, 30, 3072, 32, 2048, 51200, 512, "tp2,dp32,full", 3.70, true, true},
+    {"7.5b", kMegatron, kSelene, 36, 4096, 32, 2048, 51200, 512, "tp4,dp32,full", 3.70, true, true},
+    {"18.4b", kMegatron, kSelene, 40, 6144, 48, 2048, 51200, 1024, "tp8,dp32,full", 9.40, true, true},
+    {"76.1b", kMegatron, kSelene, 60, 10240, 80, 2048, 51200, 1792, "tp8,pp4,dp32,full", 16.06, true, true},
+    {"145.6b", kMegatron, kSelene, 80, 12288, 96, 2048, 51200, 2304, "tp8,pp8,dp24,full", 24.82, true, true},
+    {"529.6b", kMegatron, kSelene, 105, 20480, 128, 2048, 51200, 2520, "tp8,pp35,dp9,full", 54.08, true, true},
+    {"gpt2-124m", "karpathy/llm.c: 18865 steps in 94 minutes", kA100, 12, 768, 12, 1024, 50304, 512,
+     "dp8,micro64,zero1,selective", 0.299},
+    {"gpt2-1.6b", "karpathy/llm.c: 32000 steps in 24 hours", kH100, 48, 1600, 25, 1024, 50304, 1024,
+     "dp8,micro16,zero1,selective", 2.7},
+};
+
+bool predictOne(const Run& run, const tuttiLayout_t& layout, tuttiPlan_t* plan) {
+  tuttiModelShape_t model = TUTTI_MODEL_SHAPE_INITIALIZER;
+  model.layers = run.layers, model.hidden = run.hidden, model.heads = run.heads, model.sequence = run.sequence;
+  model.vocabulary = run.vocabulary;
+  model.keyBlock = run.wholeScores ? run.sequence : 0;
+  model.visible = run.wholeScores ? 1 : 0.5;  // kernels that have no scores in memory pass by hidden ones, too
+  tuttiMachine_t machine = TUTTI_MACHINE_INITIALIZER;
+  machine.ranks = layout.tp * layout.pp * layout.dp;
+  machine.gpu = run.cluster.gpu, machine.memory = run.cluster.memory;
+  machine.nodeBandwidth = run.cluster.nodeBandwidth, machine.bandwidth = run.cluster.bandwidth;
+  return tuttiPlanLayout(&model, &machine, run.batch, &layout, plan) == tuttiSuccess;
+}
+
+bool predict(const Run& run, tuttiPlan_t* best) {
+  tuttiLayout_t layout = parseLayout(run.layout);
+  if (!run.open) return predictOne(run, layout, best);
+  bool any = false;
+  for (const int micro : {1, 2, 4, 8, 16}) {
+    for (int chunks = 1; chunks <= (layout.pp > 1 ? 4 : 1); ++chunks) {
+      layout.microBatch = micro, layout.chunks = chunks;
+      tuttiPlan_t plan;
+      if (std::fmod(run.layers, layout.pp * chunks) != 0 || !predictOne(run, layout, &plan)) continue;
+      const bool better = any && plan.fits == best->fits ? plan.stepMs < best->stepMs : !any || plan.fits;
+      if (better) *best = plan;
+      any = true;
+    }
+  }
+  return any;
+}
+
+int unplanned(const Run& run) {
+  std::fprintf(stderr, "tutti-plan: %s: %s\n", run.name, tuttiParallelGetLastError());
+  return 1;
+}
+
+void runLine(const Run& run, const tuttiPlan_t& plan) {
+  const double predicted = plan.stepMs / 1e3;
+  std::printf("%-15s %5d %-36s %10.3f %10.3f %+7.1f %%  %s\n", run.name,
+              plan.layout.tp * plan.layout.pp * plan.layout.dp, run.layout, run.seconds, predicted,
+              100 * (predicted / run.seconds - 1), plan.why);
+}
+
+void runsHeader() {
+  std::printf("%-15s %5s %-36s %10s %10s   seconds of a step\n", "run", "GPUs", "layout", "published", "predicted");
+}
+
+}  // namespace
+
+int runsTable() {
+  runsHeader();
+  double sum = 0;
+  for (const Run& run : kRuns) {
+    tuttiPlan_t plan;
+    if (!predict(run, &plan)) return unplanned(run);
+    runLine(run, plan);
+    sum += std::fabs(std::log(plan.stepMs / 1e3 / run.seconds));
+  }
+  std::printf("geometric mean of the error: %.1f %%\n", 100 * std::expm1(sum / static_cast<double>(std::size(kRuns))));
+  return 0;
+}
+
+int printRun(const std::string& name) {
+  for (const Run& run : kRuns) {
+    if (name != run.name) continue;
+    tuttiPlan_t p;
+    if (!predict(run, &p)) return unplanned(run);
+    runsHeader();
+    runLine(run, p);
+    std::printf(
+        "%s\n%.0f layers of %.0f, batch %d; computation %.1f ms, tensor-parallel sums %.1f, pipeline messages %.1f, "
+        "bubble %.1f, exposed gradients %.1f; memory %.1f GB\n",
+        run.source, run.layers, run.hidden, run.batch, p.computeMs, p.tpMs, p.ppMs, p.bubbleMs, p.exposedMs,
+        p.memory / 1e9);
+    return 0;
+  }
+  std::fprintf(stderr, "tutti-plan: --run %s: there are", name.c_str());
+  for (const Run& run : kRuns) std::fprintf(stderr, " %s", run.name);
+  std::fprintf(stderr, "\n");
+  return 2;
+}
