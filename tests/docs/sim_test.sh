@@ -29,6 +29,16 @@ page="$(dirname "$0")/../../docs/simulation.md"
 python3 -c 'import sys; page, table = (open(name).read() for name in sys.argv[1:]); assert table in page, "docs/simulation.md has another table than --machines"' "$page" "$folder/machines"
 "$program" 'nodes 4; machine hgx-h100' --algorithm hierarchical --count | sed 's/^/    /' >"$folder/count"
 python3 -c 'import sys; page, said = (open(name).read() for name in sys.argv[1:]); assert said in page, "docs/simulation.md shows other bytes than --count"' "$page" "$folder/count"
+# As NCCL: the page shows what the program prints.
+for arguments in '--bytes 64M' '--compare --min 16K --max 256M --factor 16'; do
+  # shellcheck disable=SC2086
+  "$program" hgx-h100 --as nccl $arguments | sed 's/^/    /' >"$folder/nccl"
+  python3 -c 'import sys; page, said = (open(name).read() for name in sys.argv[1:]); assert said in page, "docs/simulation.md shows other times than --as nccl"' "$page" "$folder/nccl"
+done
+refuses 'RCCL' mi300x --as nccl
+refuses 'NCCL has ring, tree, nvls' hgx-h100 --as nccl --algorithm oneshot
+refuses 'no algorithm is left' hgx-h100 --as nccl --algorithm tree --collective allgather
+refuses 'gather is not modelled' hgx-h100 --as nccl --collective gather
 shows '1 node of 8 ranks' hgx-h100 --bytes 4K
 refuses 'nor a machine by name: dgx-2' hgx-h99
 refuses 'hierarchical does not work for 8 ranks' hgx-h100 --algorithm ring,hierarchical

@@ -35,7 +35,9 @@ WayTime acrossTime(const Call& call, Way way, const SwitchParts& parts) {
   const double hops = way == Way::NvlsTree ? 2 * std::floor(std::log2(m.nodes)) : 1;
   double most = each * (way == Way::NvlsTree && m.nodes == 2 ? 2 : 1);
   if (way == Way::NvlsTree) most = std::min(most, m.gpu->nvlsTree[m.column()]);
-  const double rate = perUs(parts.heads * most) / call.ringTraffic();  // NCCL's are of the bus
+  // NCCL's figures are of the bus.  Adapters carry the vector once, inner nodes of a tree of more than two twice.
+  const double adapters = m.netGBps / (way == Way::NvlsTree && m.nodes > 2 ? 2 : 1);
+  const double rate = perUs(std::min(parts.heads * most / call.ringTraffic(), adapters));
   const double first = std::min(call.bytes, parts.loopBytes());
   return {.latencyUs = hops * (hopTakesUs(call, way, Protocol::Simple) + first / rate), .dataUs = call.bytes / rate};
 }

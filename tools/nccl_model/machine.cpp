@@ -1,6 +1,7 @@
 #include "tools/nccl_model/machine.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace tutti::nccl_model {
 namespace {
@@ -51,16 +52,22 @@ Result<double> fabricShare(const sim::Cluster& c) {
                          " is not modelled; switch, fat-tree and rail are");
 }
 
+/// Adapters that are some rank's nearest: others are not used.
+int netsInUse(const sim::Network& network) {
+  std::set<int> ports;
+  for (int local = 0; local < network.cluster().ranksPerNode; ++local) ports.insert(network.portOf({0, local}));
+  return static_cast<int>(ports.size());
+}
+
 Status addNets(const sim::Network& network, Machine* m) {
   const sim::Cluster& c = network.cluster();
   if (c.nodes == 1) return {};
-  for (const int net : c.machine.all(NodeKind::Net)) {
-    const topology::NetInfo& port = c.machine.nodes[static_cast<size_t>(net)].net;
-    ++m->nets;
-    m->netGBps += port.speedMbps / 8e3;
-  }
+  const std::vector<int> nets = c.machine.all(NodeKind::Net);
+  double all = 0;
+  for (const int net : nets) all += c.machine.nodes[static_cast<size_t>(net)].net.speedMbps / 8e3;
+  m->nets = netsInUse(network);
   TUTTI_ASSIGN(const double share, fabricShare(c));
-  m->netGBps *= share;
+  m->netGBps = all * m->nets / static_cast<double>(std::max<size_t>(1, nets.size())) * share;
   // NCCL's hop between nodes has one switch in it.
   m->netUs = std::max(0.0, network.switchesUs({0, 0}, {c.nodes - 1, 0}) - c.fabric.hopUs);
   if (m->netGBps <= 0) return invalidArgument("--as nccl: no adapter of the machine tells its rate");

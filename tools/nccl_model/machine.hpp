@@ -12,7 +12,7 @@ struct Machine {
   int nodes = 1, perNode = 1;
   Hop inside = Hop::NvLink;
   double portGBps = 0;  // out of a GPU, to others of its node
-  int nets = 0;         // adapters of a node
+  int nets = 0;         // adapters of a node that its ranks use
   double netGBps = 0;   // of all of them, as far as the fabric lets it through
   double netUs = 0;     // more than NCCL's hop: adapters, and switches beyond the first
   bool nvSwitch = false;

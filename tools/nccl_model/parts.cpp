@@ -112,6 +112,12 @@ double llAcrossGBps(bool amdCpu, int nodes) {
   return amdCpu ? 19 : 20.4;
 }
 
+double llBlockGBps(const GpuPart& gpu) {
+  // ATLAHS, NPKit on GH200: 32 KiB in 3.3 us.  Other generations in proportion to all channels together.
+  constexpr double kHopperBlock = 9.9, kHopper = 141;
+  return kHopperBlock * gpu.llGBps / kHopper;
+}
+
 double treeShare(Protocol protocol, double bytes) {
   if (bytes < 64) return 1;
   const int power = static_cast<int>(std::log2(bytes / 64));

@@ -55,8 +55,8 @@ double treeShare(Protocol protocol, double bytes);
 /// Of a network request, by the processor.
 double postUs(bool amdCpu);
 
-/// LL: what one block of an H100 sends.
-inline constexpr double kLlBlockGBps = 9.9;
+/// LL: what one block sends.
+double llBlockGBps(const GpuPart& gpu);
 /// What Simple rings take between nodes, times their hops' sum.
 double plateauOfRing(const GpuPart& gpu);
 

@@ -1,6 +1,6 @@
 // Rings: every step a block of threads waits for a chunk, combines or copies it, and sends it on.
 //   LL, LL128  flags travel with data, so a step's bytes are on the wire while its first are already further on
-//   Simple     a chunk is two slices; each costs a fence and a flag of its own
+//   Simple     a chunk is two slices; each costs a fence, for which what the block has sent has to arrive, and a flag
 // The broadcast and reduce of NCCL are rings too, through which chunks go one behind the other.
 #include <algorithm>
 
@@ -12,11 +12,10 @@ namespace {
 /// GB/s that all channels of the ring carry as data.
 double rateOf(const Call& call, Protocol protocol, int channels) {
   const Machine& m = call.machine;
-  const double wire = m.ringGBps(), ampere = 141;
+  const double wire = m.ringGBps();
   if (protocol == Protocol::LL) {
-    const double block = kLlBlockGBps * m.gpu->llGBps / ampere;  // blocks of other generations in proportion
     const double all = m.nodes == 1 ? m.gpu->llGBps : llAcrossGBps(m.amdCpu, m.nodes);
-    return std::min({all, wire / 2, channels * block});
+    return std::min({all, wire / 2, channels * llBlockGBps(*m.gpu)});
   }
   if (protocol == Protocol::Simple) return wire;
   double blocks = m.gpu->ringLl128[m.column()] * call.rings.found;
@@ -58,7 +57,8 @@ WayTime ringTime(const Call& call, Protocol protocol) {
   const double perChannel = call.bytes / m.ranks() / call.rings.used;
   t.chunkBytes = std::min(perChannel, double{kMostChunk});
   if (m.nodes == 1) {
-    t.dataUs += std::max(1.0, perChannel / kMostChunk) * call.steps() * call.fitted.sliceUs;
+    const double drainUs = call.fitted.drainBytes / perUs(m.gpu->ringLl128[0]);
+    t.dataUs += std::max(1.0, perChannel / kMostChunk) * call.steps() * drainUs;
   } else if (call.allReduce()) {
     t.latencyUs *= plateauOfRing(*m.gpu);
   }

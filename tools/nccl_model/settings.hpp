@@ -6,7 +6,7 @@
 namespace tutti::nccl_model {
 
 struct Settings {
-  int release = 230;       // 100 x major - 170...: 218 is 2.18; what it takes a choice by has changed
+  int release = 230;       // 218 is 2.18; what it chooses by has changed
   int gpusPerProcess = 1;  // whose kernels one thread launches in turn: nccl-tests' -g
   bool sharp = false;      // switches between nodes that reduce, and a plugin that uses them
   std::string ways;        // only these, as ring,tree; all if empty (NCCL_ALGO)
@@ -14,10 +14,11 @@ struct Settings {
 };
 
 /// What no part's source tells and measurements had to.  One value for all machines; `tutti-sim --validate` fits them
-/// without the machine that it compares with.
+/// without the generation of GPUs that it compares with.
 struct Fitted {
-  double launchUs = 5.49;      // of a GPU's kernel, by a thread that has several to launch
-  double sliceUs = 10.04;      // a step of a Simple ring inside a node: fence and flag of its second slice
+  double launchUs = 5.49;  // of a GPU's kernel, by a thread that has several to launch
+  double drainBytes =
+      200e3;  // that a block waits for at its rate, in a step of a Simple ring inside a node: its fences
   double reduceShare = 0.516;  // of LL128's rate per channel, where blocks also reduce
 };
 

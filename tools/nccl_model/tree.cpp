@@ -57,7 +57,7 @@ WayTime inChunks(const Call& call, int channels) {
     slowestUs = std::max(slowestUs, netUs);
   }
   t.latencyUs = latencyUs(call, Protocol::Simple) + firstUs;
-  t.dataUs = std::max(0.0, perChannel / t.chunkBytes - 1) * slowestUs;
+  t.dataUs = perChannel > kSlot ? (perChannel / kSlot - 1) * slowestUs : 0;
   return t;
 }
 

@@ -22,12 +22,16 @@ Result<std::vector<NcclPoint>> pointsIn(const PublishedSet& set) {
     }
     Collective collective = Collective::AllReduce;
     parseCollective(point.collective != nullptr ? point.collective : set.collective, &collective);
-    points.push_back({machines[text], collective, &*set.nccl, point.bytes, point.us, set.site});
+    points.push_back({machines[text], collective, &*set.nccl, point.bytes, point.us});
   }
   return points;
 }
 
-constexpr double Fitted::*kFitted[] = {&Fitted::launchUs, &Fitted::sliceUs, &Fitted::reduceShare};
+/// Where fits begin: 33.7 us for the launch of eight GPUs (NVIDIA/nccl-tests#123), a slot of LL,
+/// and all of NCCL's rate of a channel by LL128.
+constexpr Fitted kUnfitted = {.launchUs = 4.2, .drainBytes = 64e3, .reduceShare = 1};
+
+constexpr double Fitted::*kFitted[] = {&Fitted::launchUs, &Fitted::drainBytes, &Fitted::reduceShare};
 
 }  // namespace
 
@@ -45,12 +49,12 @@ Result<LeftOut> LeftOut::make(const std::vector<PublishedSet>& sets) {
 }
 
 /// Mean of the logarithms' sizes: one odd set weighs no more than its points.
-double LeftOut::misfit(const Fitted& fitted, const std::string& site) const {
+double LeftOut::misfit(const Fitted& fitted, const std::string& generation) const {
   double sum = 0;
   int count = 0;
   for (const auto& [set, points] : points_) {
     for (const NcclPoint& point : points) {
-      if (point.site == site) continue;
+      if (point.generation() == generation) continue;
       const auto p = predicted(point, fitted);
       sum += p.ok() ? std::abs(std::log(p->us() / point.us)) : 0;
       ++count;
@@ -59,19 +63,19 @@ double LeftOut::misfit(const Fitted& fitted, const std::string& site) const {
   return sum / std::max(1, count);
 }
 
-const Fitted& LeftOut::without(const std::string& site) {
-  const auto known = fitted_.find(site);
+const Fitted& LeftOut::without(const std::string& generation) {
+  const auto known = fitted_.find(generation);
   if (known != fitted_.end()) return known->second;
   constexpr double kFinest = 1.005;
-  Fitted best;
-  double least = misfit(best, site);
+  Fitted best = kUnfitted;
+  double least = misfit(best, generation);
   for (double factor = 1.3; factor > kFinest;) {
     bool better = false;
     for (double Fitted::*constant : kFitted) {
       for (const double by : {factor, 1 / factor}) {
         Fitted other = best;
         other.*constant *= by;
-        const double cost = misfit(other, site);
+        const double cost = misfit(other, generation);
         if (cost >= least) continue;
         least = cost;
         best = other;
@@ -80,15 +84,16 @@ const Fitted& LeftOut::without(const std::string& site) {
     }
     if (!better) factor = std::sqrt(factor);
   }
-  return fitted_[site] = best;
+  return fitted_[generation] = best;
 }
 
 std::string LeftOut::text() const {
   std::string text;
-  for (const auto& [site, f] : fitted_) {
-    text += cat("  ", site.empty() ? "with all sets" : "without " + site, ": launch of a process's further GPUs ",
-                shortNumber(f.launchUs), " us, second slice ", shortNumber(f.sliceUs), " us, LL128 reducing ",
-                shortNumber(f.reduceShare), "\n");
+  for (const auto& [generation, f] : fitted_) {
+    text += cat("  ", generation.empty() ? "with all sets" : "without " + generation,
+                ": launch of a process's further GPUs ", shortNumber(f.launchUs), " us, fences ",
+                shortNumber(f.drainBytes / 1e3), " kB at a block's rate, LL128 reducing ", shortNumber(f.reduceShare),
+                "\n");
   }
   return text;
 }

@@ -1,4 +1,4 @@
-// NCCL's model beside published sets: leave one place out, fit what is fitted with the others.
+// NCCL's model beside published sets: leave a generation of GPUs out, fit what is fitted with the others.
 #pragma once
 
 #include <map>
@@ -17,7 +17,8 @@ struct NcclPoint {
   Collective collective;
   const nccl_model::Settings* settings;
   double bytes, us;
-  std::string site;
+  /// "Hopper": machines of a kind that the model is to predict unseen.
+  std::string generation() const { return std::string(machine.gpu->name); }
 };
 
 /// Errors: those of predict().
@@ -29,13 +30,13 @@ class LeftOut {
   static Result<LeftOut> make(const std::vector<PublishedSet>& sets);
   /// Of the set's points, in order.
   const std::vector<NcclPoint>& pointsOf(const PublishedSet& set) const { return points_.at(&set); }
-  /// Fitted with every set that was not measured at this place ("": with all).  Remembered.
-  const nccl_model::Fitted& without(const std::string& site);
-  /// "without ND H100 v5: launch 5.1 us, ...", for every place asked about.
+  /// Fitted with every point of other generations ("": with all), from values that none of them is in.  Remembered.
+  const nccl_model::Fitted& without(const std::string& generation);
+  /// "without Hopper: launch 5.1 us, ...", for every generation asked about.
   std::string text() const;
 
  private:
-  double misfit(const nccl_model::Fitted& fitted, const std::string& site) const;
+  double misfit(const nccl_model::Fitted& fitted, const std::string& generation) const;
 
   std::map<const PublishedSet*, std::vector<NcclPoint>> points_;
   std::map<std::string, nccl_model::Fitted> fitted_;

@@ -27,7 +27,6 @@ PublishedSet nccl218() {
                  {1, 256 * kM, 1079, false},
                  {1, 1 * kG, 4028.7, true}},
       .specification = "machine nd-h100-v5",
-      .site = "ND H100 v5",
       .nccl = nccl_model::Settings{.release = 218},
   };
 }
@@ -73,7 +72,6 @@ PublishedSet allGather() {
                  {1, 256 * kM, 699.5, false},
                  {1, 1 * kG, 2663.8, true}},
       .specification = "machine nd-h100-v5",
-      .site = "ND H100 v5",
       .nccl = nccl_model::Settings{.release = 218},
   };
 }
@@ -92,7 +90,6 @@ PublishedSet h200() {
       .constants = {26.322, 20.331, 1.3, 0.53695, 4.9069},
       .points = {},
       .specification = "machine hgx-h200",
-      .site = "8 x H200",
       .nccl = nccl_model::Settings{.release = 227, .gpusPerProcess = 8},
   };
   const std::pair<double, double> busbw[] = {
@@ -122,7 +119,6 @@ PublishedSet nicRatio() {
       .constants = {46.379, 29.703, 25.577, 3.1719, 18.008},
       .points = {},
       .specification = "nodes $N; machine hgx-h100",
-      .site = "SimAI",
       .nccl = nccl_model::Settings{.release = 220, .ways = "ring", .protocols = "Simple"},
       .doubt = "64 nodes take longer for 64 MB than for 256 MB; 388 GB/s are assumed",
   };

@@ -35,8 +35,6 @@ struct PublishedSet {
   /// known.  Where `cluster` is null this is all that is simulated.
   const char* specification = nullptr;
   int ranksPerNode = 8;
-  /// Where it was measured: what NCCL's model has fitted (nccl_model::Fitted) is fitted without all sets of that place.
-  const char* site = "";
   /// NCCL ran, in this way: the specification is compared by its model.  Else Tutti's schedules are.
   std::optional<nccl_model::Settings> nccl = {};
   /// Why the set cannot be right as a whole: it contradicts itself, another set or the specification.

@@ -13,8 +13,7 @@ nccl_model::Settings runBy(int release, int gpusPerProcess) {
   return {.release = release, .gpusPerProcess = gpusPerProcess, .ways = "", .protocols = ""};
 }
 
-PublishedSet setOf(const char* name, const char* source, const char* site, const char* machine,
-                   const nccl_model::Settings& settings) {
+PublishedSet setOf(const char* name, const char* source, const char* machine, const nccl_model::Settings& settings) {
   return {.name = name,
           .source = source,
           .collective = "allreduce",
@@ -23,7 +22,6 @@ PublishedSet setOf(const char* name, const char* source, const char* site, const
           .constants = {},
           .points = {},
           .specification = machine,
-          .site = site,
           .nccl = settings};
 }
 
@@ -40,7 +38,7 @@ PublishedSet withBandwidths(PublishedSet set, int nodes, const Pairs& busGBps) {
 
 PublishedSet h100Azure() {
   return withBandwidths(
-      setOf("allreduce, 8 x H100, NCCL 2.18.5", "Azure's AI benchmarking guide, September 2024, in place", "ND H100 v5",
+      setOf("allreduce, 8 x H100, NCCL 2.18.5", "Azure's AI benchmarking guide, September 2024, in place",
             "machine nd-h100-v5", runBy(218, kAllInOne)),
       1,
       {{1 * kK, .07},
@@ -65,7 +63,7 @@ PublishedSet h100Azure() {
 
 PublishedSet h100P5() {
   return withTimes(setOf("allreduce, 8 x H100, p5.48xlarge",
-                         "aws-samples/awsome-distributed-training, aws-batch README, February 2026", "p5.48xlarge",
+                         "aws-samples/awsome-distributed-training, aws-batch README, February 2026",
                          "machine p5.48xlarge", runBy(230, kOneEach)),
                    1,
                    {{8, 12.9},
@@ -90,8 +88,8 @@ PublishedSet h100P5() {
 }
 
 PublishedSet h100Vllm() {
-  return withTimes(setOf("allreduce, 8 x H100, under PyTorch", "vllm-project/vllm#42324, May 2026",
-                         "8 x H100 of vllm#42324", "machine hgx-h100", runBy(230, kOneEach)),
+  return withTimes(setOf("allreduce, 8 x H100, under PyTorch", "vllm-project/vllm#42324, May 2026", "machine hgx-h100",
+                         runBy(230, kOneEach)),
                    1,
                    {{512 * kK, 24},
                     {1 * kM, 25},
@@ -107,7 +105,7 @@ PublishedSet h100Vllm() {
 PublishedSet h100Msccl() {
   PublishedSet set =
       withTimes(setOf("allreduce, 1 and 2 nodes of 8 x H100", "microsoft/mscclpp, DSL documentation: NCCL's column",
-                      "ND H100 v5", "nodes $N; machine nd-h100-v5", runBy(226, kOneEach)),
+                      "nodes $N; machine nd-h100-v5", runBy(226, kOneEach)),
                 1, {{1 * kK, 15}, {1 * kM, 24}, {8 * kM, 79.9}, {64 * kM, 327}, {1 * kG, 3904}});
   set = withTimes(std::move(set), 2, {{1 * kK, 35}, {128 * kK, 50}, {256 * kK, 127}, {1 * kM, 89}});
   set.doubt = "on 2 nodes 256 KB takes longer than 1 MB";
@@ -116,7 +114,7 @@ PublishedSet h100Msccl() {
 
 PublishedSet h200Counts() {
   PublishedSet set = setOf("allreduce, 4 to 8 of 8 x H200, NCCL 2.27", "nccl-tests tables of cloud providers, busbw",
-                           "8 x H200", "machine hgx-h200; ranks-per-node $R", runBy(227, 1));
+                           "machine hgx-h200; ranks-per-node $R", runBy(227, 1));
   const std::pair<int, double> busbw[] = {{4, 363}, {5, 414}, {6, 436}, {7, 460}, {8, 473}};
   for (const auto& [ranks, bus] : busbw) {
     set.points.push_back({1, 4 * kG, allReduceUs(4 * kG, ranks, bus), false, "", "allreduce", ranks});
@@ -126,7 +124,7 @@ PublishedSet h200Counts() {
 
 PublishedSet a100Azure() {
   return withBandwidths(
-      setOf("allreduce, 8 x A100, NCCL 2.18.5", "Azure's AI benchmarking guide, September 2024, in place", "ND A100 v4",
+      setOf("allreduce, 8 x A100, NCCL 2.18.5", "Azure's AI benchmarking guide, September 2024, in place",
             "machine nd-a100-v4", runBy(218, kAllInOne)),
       1,
       {{16 * kK, 0.67},
@@ -148,32 +146,31 @@ PublishedSet a100Azure() {
 }
 
 PublishedSet a100Engineering() {
-  PublishedSet set = withTimes(setOf("allreduce, 8 x A100", "stas00/ml-engineering, August 2026",
-                                     "8 x A100 of ml-engineering", "machine dgx-a100", runBy(218, kAllInOne)),
-                               1,
-                               {{32 * kK, 43.8},
-                                {64 * kK, 46.8},
-                                {128 * kK, 51.8},
-                                {256 * kK, 61.4},
-                                {512 * kK, 80.4},
-                                {1 * kM, 102},
-                                {2 * kM, 101},
-                                {4 * kM, 102},
-                                {8 * kM, 134},
-                                {16 * kM, 277},
-                                {32 * kM, 424},
-                                {64 * kM, 685},
-                                {128 * kM, 1328},
-                                {256 * kM, 2421},
-                                {1 * kG, 8204},
-                                {16 * kG, 127997}});
+  PublishedSet set = withTimes(
+      setOf("allreduce, 8 x A100", "stas00/ml-engineering, August 2026", "machine dgx-a100", runBy(218, kAllInOne)), 1,
+      {{32 * kK, 43.8},
+       {64 * kK, 46.8},
+       {128 * kK, 51.8},
+       {256 * kK, 61.4},
+       {512 * kK, 80.4},
+       {1 * kM, 102},
+       {2 * kM, 101},
+       {4 * kM, 102},
+       {8 * kM, 134},
+       {16 * kM, 277},
+       {32 * kM, 424},
+       {64 * kM, 685},
+       {128 * kM, 1328},
+       {256 * kM, 2421},
+       {1 * kG, 8204},
+       {16 * kG, 127997}});
   set.doubt = "1, 2 and 4 MB take the same 102 us; at 512 KB and 1 MB twice what Azure's A100 take";
   return set;
 }
 
 PublishedSet b200() {
   PublishedSet set = withBandwidths(setOf("allreduce, 8 x B200, NCCL", "nccl-tests tables of cloud providers, busbw",
-                                          "8 x B200", "machine hgx-b200", runBy(227, kAllInOne)),
+                                          "machine hgx-b200", runBy(227, kAllInOne)),
                                     1,
                                     {{32 * kK, 1.2},
                                      {256 * kK, 9.54},
@@ -190,7 +187,7 @@ PublishedSet b200() {
 }
 
 PublishedSet nvl72() {
-  PublishedSet set = setOf("allreduce, GB200 NVL72, NCCL 2.26", "coreweave/nccl-tests#43, February 2025", "GB200 NVL72",
+  PublishedSet set = setOf("allreduce, GB200 NVL72, NCCL 2.26", "coreweave/nccl-tests#43, February 2025",
                            "machine gb200-nvl72", runBy(226, kOneEach));
   return withTimes(std::move(set), 1,
                    {{512 * kM, 1806.7}, {1 * kG, 3108.8}, {2 * kG, 5589.1}, {4 * kG, 10094}, {8 * kG, 20299}});
@@ -199,7 +196,7 @@ PublishedSet nvl72() {
 PublishedSet p5Pair() {
   return withTimes(
       setOf("allreduce, 2 nodes of p5.48xlarge, EFA",
-            "aws-samples/awsome-distributed-training, nccl-tests README, September 2025", "p5.48xlarge",
+            "aws-samples/awsome-distributed-training, nccl-tests README, September 2025",
             "nodes 2; machine p5.48xlarge", runBy(226, kOneEach)),
       2, {{8, 69},         {1 * kK, 69},    {8 * kK, 81},    {32 * kK, 112},  {64 * kK, 135},   {128 * kK, 109},
           {256 * kK, 128}, {512 * kK, 124}, {1 * kM, 123},   {2 * kM, 147},   {4 * kM, 169},    {8 * kM, 205},
@@ -210,7 +207,7 @@ PublishedSet p5Pair() {
 PublishedSet p4dePair() {
   PublishedSet set =
       withTimes(setOf("allreduce, 2 nodes of p4de.24xlarge, EFA",
-                      "aws-samples/awsome-distributed-training, nccl-tests README, September 2025", "p4de.24xlarge",
+                      "aws-samples/awsome-distributed-training, nccl-tests README, September 2025",
                       "nodes 2; machine p4d.24xlarge", runBy(226, kOneEach)),
                 2, {{8, 164},         {1 * kK, 165},    {8 * kK, 176},     {32 * kK, 225},  {64 * kK, 227},
                     {128 * kK, 230},  {256 * kK, 238},  {512 * kK, 260},   {1 * kM, 309},   {2 * kM, 433},
@@ -221,7 +218,7 @@ PublishedSet p4dePair() {
 }
 
 PublishedSet uccl() {
-  PublishedSet set = setOf("allreduce, 6 nodes of 8 x H100, RoCE", "uccl-project/uccl: NCCL's column, busbw", "UCCL",
+  PublishedSet set = setOf("allreduce, 6 nodes of 8 x H100, RoCE", "uccl-project/uccl: NCCL's column, busbw",
                            "nodes 6; machine hgx-h100", runBy(220, kOneEach));
   set.nccl->ways = "ring";
   set.nccl->protocols = "Simple";
@@ -240,13 +237,13 @@ PublishedSet uccl() {
 }
 
 PublishedSet sixteenNodes() {
-  return withTimes(setOf("allreduce, 16 nodes of 8 x H100, NCCL 2.20.5", "NVIDIA/nccl#1469, October 2024", "nccl#1469",
+  return withTimes(setOf("allreduce, 16 nodes of 8 x H100, NCCL 2.20.5", "NVIDIA/nccl#1469, October 2024",
                          "nodes 16; machine hgx-h100", runBy(220, kOneEach)),
                    16, {{128, 62}, {1 * kK, 73}, {2 * kK, 77}});
 }
 
 PublishedSet sharp() {
-  PublishedSet set = setOf("allreduce, 8 nodes of 8 x H100, SHARP", "coreweave/nccl-tests, busbw", "CoreWeave H100",
+  PublishedSet set = setOf("allreduce, 8 nodes of 8 x H100, SHARP", "coreweave/nccl-tests, busbw",
                            "nodes 8; machine hgx-h100", runBy(226, kOneEach));
   set.nccl->sharp = true;
   return withBandwidths(std::move(set), 8, {{512 * kM, 356}, {8 * kG, 387}});

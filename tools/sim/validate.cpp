@@ -158,7 +158,7 @@ class Comparison {
       return compared(us, point, &errors_.specified);
     }
     const NcclPoint& as = nccl_->pointsOf(set_)[i];
-    TUTTI_ASSIGN(const auto p, predicted(as, nccl_->without(set_.site)));
+    TUTTI_ASSIGN(const auto p, predicted(as, nccl_->without(as.generation())));
     return cat(compared(p.us(), point, &errors_.specified), "  ", nccl_model::nameOf(p.best().way), " ",
                nccl_model::nameOf(p.best().protocol), p.launchUs > p.best().time.us() ? ", launches" : "");
   }
@@ -186,7 +186,8 @@ Result<std::string> validate(bool fit, const std::string& name) {
   }
   if (all.empty()) return invalidUsage("--sets ", name, ": no set has that in its name");
   if (fit) nccl.without("");
-  return text + "NCCL's model, fitted with the sets of all other places\n" + nccl.text() + "\n" + summary(all);
+  return text + "NCCL's model, fitted with the sets of all other generations of GPUs\n" + nccl.text() + "\n" +
+         summary(all);
 }
 
 Result<RangeErrors> ncclErrors(bool doubted) {
@@ -196,7 +197,7 @@ Result<RangeErrors> ncclErrors(bool doubted) {
   for (const PublishedSet& set : sets) {
     if (!set.nccl || (set.doubt != nullptr && !doubted)) continue;
     for (const NcclPoint& point : nccl.pointsOf(set)) {
-      TUTTI_ASSIGN(const auto p, predicted(point, nccl.without(set.site)));
+      TUTTI_ASSIGN(const auto p, predicted(point, nccl.without(point.generation())));
       errors[static_cast<size_t>(rangeOf(point.bytes))].add(p.us() / point.us);
     }
   }

@@ -1,6 +1,8 @@
 // NCCL's model keeps to what any machine keeps to, and chooses as NCCL is known to.
 #include <catch2/catch.hpp>
 
+#include <cmath>
+
 #include "tests/unit/sim/support.hpp"
 #include "tools/nccl_model/predict.hpp"
 
@@ -33,6 +35,8 @@ const char* const kMachines[] = {"machine hgx-h100",
                                  "machine gpu:4 sm:80 pcie:32x16",
                                  "machine gpu:4 nvlink:6x20 nvswitch:0 sm:80",
                                  "nodes 2; machine p5.48xlarge",
+                                 "nodes 2; machine hgx-b200",
+                                 "nodes 16; machine hgx-b200",
                                  "nodes 4; machine dgx-a100",
                                  "nodes 64; machine hgx-h100; fabric fat-tree leaf:16 oversubscription:2",
                                  "nodes 3; machine gpu:1 nic:1x12"};
@@ -126,6 +130,36 @@ TEST_CASE("more nodes and slower links never take less") {
   }
 }
 
+TEST_CASE("a call of no bytes takes its latencies") {
+  for (const char* text : kMachines) {
+    const Machine machine = machineFor(text);
+    for (const Collective collective : kModelled) {
+      CAPTURE(text, collectiveKey(collective));
+      for (const Candidate& c : predictionOf(machine, collective, 0).candidates) {
+        CHECK(c.time.us() > 0);
+        CHECK(c.time.dataUs <= c.time.us());
+        CHECK(std::isfinite(c.estimateUs));
+      }
+    }
+  }
+}
+
+TEST_CASE("more ranks of a node never take less by a ring") {
+  for (const char* protocol : {"LL", "LL128", "Simple"}) {
+    for (double bytes = 1 << 10; bytes <= kMost; bytes *= 16) {
+      double before = 0;
+      for (const int gpus : {2, 3, 4, 6, 8}) {
+        CAPTURE(protocol, bytes, gpus);
+        const Machine machine = machineFor(cat("machine hgx-h100; ranks-per-node ", gpus));
+        const double us =
+            predictionOf(machine, Collective::AllReduce, bytes, {.ways = "ring", .protocols = protocol}).us();
+        CHECK(us >= before);
+        before = us;
+      }
+    }
+  }
+}
+
 TEST_CASE("the algorithm is the one that NCCL is known to choose") {
   struct Row {
     const char* machine;
@@ -150,6 +184,13 @@ TEST_CASE("the algorithm is the one that NCCL is known to choose") {
       predictionOf(machineFor(row.machine), Collective::AllReduce, row.bytes, {.release = row.release});
   CHECK(std::string(nameOf(p.best().way)) == std::string(nameOf(row.way)));
   CHECK(std::string(nameOf(p.best().protocol)) == std::string(nameOf(row.protocol)));
+}
+
+TEST_CASE("adapters count that are some rank's nearest") {
+  CHECK(machineFor("nodes 2; machine hgx-h100").netGBps == Approx(8 * 48));
+  CHECK(machineFor("nodes 2; machine hgx-h100; ranks-per-node 1").netGBps == Approx(48));
+  CHECK(machineFor("nodes 2; machine p4d.24xlarge").netGBps == Approx(4 * 12));
+  CHECK(machineFor("nodes 64; machine hgx-h100; fabric fat-tree leaf:16 oversubscription:2").netGBps == Approx(4 * 48));
 }
 
 TEST_CASE("channels are as many as NCCL's logs tell") {
@@ -200,4 +241,22 @@ TEST_CASE("what NCCL's model has no answer for it says") {
   CHECK_THAT(error(Collective::AllReduce, {.release = 217}), Catch::Contains("2.18 to 2.30"));
   CHECK_THAT(error(Collective::AllReduce, {.gpusPerProcess = 9}), Catch::Contains("1 to the 8 GPUs"));
   CHECK_THAT(error(Collective::Broadcast, {.ways = "tree"}), Catch::Contains("no algorithm is left"));
+}
+
+TEST_CASE("rings with flags take what the simulator of schedules says of the same hops and rate") {
+  for (const int gpus : {2, 4, 8}) {
+    for (const double bytes : {1024.0, 65536.0, 4194304.0}) {
+      CAPTURE(gpus, bytes);
+      const std::string text = cat("machine gpu:", gpus, " sm:90 nvlink:18x20.6");
+      const Machine machine = machineFor(text);
+      const Prediction p = predictionOf(machine, Collective::AllReduce, bytes, {.ways = "ring", .protocols = "LL"});
+      const WayTime& time = p.best().time;
+      const double gbps = bytes * 2 * (gpus - 1) / gpus / time.dataUs / 1e3;
+      const sim::Network network = sim::test::networkOf(sim::test::clusterOf(
+          cat(text, "; near ll latency:", hopUs(Way::Ring, Protocol::LL, Hop::NvLink), " gbps:", gbps, "; launch ",
+              baseUs(Way::Ring, Protocol::LL), "; reduce 1000000; slice 1G")));
+      const sim::Task task = sim::test::taskOf(Collective::AllReduce, "ring", static_cast<size_t>(bytes));
+      CHECK(time.us() == Approx(sim::test::usOf(network, task, {.channels = 1})).epsilon(0.02));
+    }
+  }
 }
