@@ -6,13 +6,16 @@
 
 #include "src/base/assert.hpp"
 #include "tests/support/sim/link.hpp"
+#include "tests/support/sim/stream_link.hpp"
 
 namespace tutti {
 
 struct SimFabric::Core {
   std::shared_ptr<sim::Wires> wires;
-  std::vector<int> nodes;                                                 // by rank
-  std::map<std::tuple<int, int, int>, std::shared_ptr<sim::Link>> links;  // by lower rank, higher rank, lane
+  std::vector<int> nodes;                 // by rank
+  using Key = std::tuple<int, int, int>;  // lower rank, higher rank, lane
+  std::map<Key, std::shared_ptr<sim::Link>> links;
+  std::map<Key, std::shared_ptr<sim::StreamLink>> streams;  // of a fabric that resumes
 
   std::shared_ptr<sim::Link> link(int rankA, int rankB, int lane) {
     const auto [low, high] = std::minmax(rankA, rankB);
@@ -27,6 +30,17 @@ struct SimFabric::Core {
       }
     }
     return link;
+  }
+  std::shared_ptr<sim::StreamLink> stream(int rankA, int rankB, int lane) {
+    const auto [low, high] = std::minmax(rankA, rankB);
+    std::shared_ptr<sim::StreamLink>& stream = streams[{low, high, lane}];
+    if (stream != nullptr) return stream;
+    stream = std::make_shared<sim::StreamLink>(wires, lane);
+    for (const int side : {0, 1}) {
+      stream->end(side).rank = side == 0 ? low : high;
+      stream->end(side).node = nodes[static_cast<size_t>(stream->end(side).rank)];
+    }
+    return stream;
   }
 };
 
@@ -46,6 +60,10 @@ class SimTransport : public Transport {
     return endpointBy([=, this]() -> Result<std::unique_ptr<Endpoint>> {
       if (peerAddress != cat("sim:", peer)) return remoteError("'", peerAddress, "' is not the sim address of ", peer);
       const int side = rank_ < peer ? 0 : 1;
+      if (core_->wires->options.resumes) {
+        std::unique_ptr<Endpoint> made = std::make_unique<sim::StreamEndpoint>(core_->stream(rank_, peer, lane), side);
+        return made;
+      }
       return std::unique_ptr<Endpoint>(std::make_unique<sim::SimEndpoint>(core_->link(rank_, peer, lane), side));
     });
   }
@@ -68,8 +86,14 @@ SimFabric::SimFabric(SimWorld& world, const SimOptions& options, int nRanks)
 
 SimFabric::SimFabric(SimWorld& world, const SimOptions& options, std::vector<int> nodes)
     : core_(std::make_shared<Core>(
-          Core{std::make_shared<sim::Wires>(world, options, nodes.size()), std::move(nodes), {}})) {
+          Core{std::make_shared<sim::Wires>(world, options, nodes.size()), std::move(nodes), {}, {}})) {
   TUTTI_ASSERT_CMP(options.slots, >=, 1u);
+}
+
+uint64_t SimFabric::nBreaks() const {
+  uint64_t sum = 0;
+  for (const auto& [key, stream] : core_->streams) sum += stream->nBreaks();
+  return sum;
 }
 
 SimFabric::~SimFabric() = default;
@@ -85,12 +109,18 @@ void SimFabric::breakLinks(int rankA, int rankB) {
   for (auto& [key, link] : core_->links) {
     if (std::get<0>(key) == low && std::get<1>(key) == high) link->breakDown("broke");
   }
+  for (auto& [key, stream] : core_->streams) {
+    if (std::get<0>(key) == low && std::get<1>(key) == high) stream->breakConnection();
+  }
 }
 
 void SimFabric::kill(int rank) {
   core_->wires->world.kill(node(rank));
   for (auto& [key, link] : core_->links) {
     if (std::get<0>(key) == rank || std::get<1>(key) == rank) link->breakDown("ended: that rank died");
+  }
+  for (auto& [key, stream] : core_->streams) {
+    if (std::get<0>(key) == rank || std::get<1>(key) == rank) stream->breakDown("ended: that rank died");
   }
 }
 

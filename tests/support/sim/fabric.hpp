@@ -34,6 +34,9 @@ struct SimOptions {
   double nsPerByte = 0;
   /// Chance that a message breaks the link it travels on, in millionths.
   uint32_t breaksPerMillion = 0;
+  /// Endpoints are streams over connections that are made again when they break (stream_link.hpp): the chance is of
+  /// what a connection is given at once, slots and offers there are none, and bytes take no time but the latency.
+  bool resumes = false;
 };
 
 class SimFabric {
@@ -48,8 +51,11 @@ class SimFabric {
 
   std::unique_ptr<Transport> transport(int rank);
   int node(int rank) const;
+  /// Connections that broke, where endpoints resume.
+  uint64_t nBreaks() const;
 
-  /// All endpoints between the two ranks fail, at each end after a delay; what is on its way is lost.
+  /// All endpoints between the two ranks fail, at each end after a delay; what is on its way is lost.  Those that
+  /// resume have new connections then.
   void breakLinks(int rankA, int rankB);
   /// SimWorld::kill, and the endpoints to it fail as their ends find out.
   void kill(int rank);

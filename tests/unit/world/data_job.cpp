@@ -18,12 +18,15 @@ constexpr size_t kSlotBytes = 256;
 
 DataJob::DataJob(const DataPlan& plan) : plan_(plan), world_(plan.seed) {
   world_.setDelay(10'000, std::max<int64_t>(plan.mostDelayNs, 10'000));
-  for (int r = 0; r < plan.nRanks; ++r) {
-    ranks_.push_back(std::make_unique<Rank>());
-    at(r).node = world_.addNode();
-    at(r).bootstrap = std::make_unique<BootstrapNode>(world_.network(at(r).node), [this, r] { dirty(r); });
-    world_.attach(at(r).node, at(r).bootstrap.get());
-  }
+  ranks_.resize(static_cast<size_t>(plan.nRanks));
+  for (int r = 0; r < plan.nRanks; ++r) boot(r);
+}
+
+void DataJob::boot(int r) {
+  ranks_[static_cast<size_t>(r)] = std::make_unique<Rank>();
+  at(r).node = world_.addNode();
+  at(r).bootstrap = std::make_unique<BootstrapNode>(world_.network(at(r).node), [this, r] { dirty(r); });
+  world_.attach(at(r).node, at(r).bootstrap.get());
 }
 
 DataJob::~DataJob() {
@@ -42,7 +45,7 @@ std::string DataJob::run() {
       kLimitNs);
   if (!met) return "the ranks did not meet";
   schedule();
-  const auto over = [&](int r) { return !world_.alive(at(r).node) || at(r).phase == Phase::Done; };
+  const auto over = [this](int r) { return isOver(r); };
   const bool ended =
       runUntil([&] { return std::all_of(everyone.begin(), everyone.end(), over); }, world_.nowNs() + kLimitNs);
   if (!wrong_.empty()) return wrong_;
@@ -53,14 +56,28 @@ std::string DataJob::run() {
     }
   }
   if (nRefused_ > 0 && !plan_.cut) return cat(nRefused_, " ranks could not go on although all reach each other");
+  const bool calm = plan_.crashes.empty() && !plan_.cut && (plan_.resumes || plan_.breaksPerMillion == 0);
+  if (calm && nShrinks_ > 0) return cat(nShrinks_, " ranks shrank although nobody died and no link was lost");
   return {};
+}
+
+/// A rank that is there again waits to be taken in, which nobody may come to.
+bool DataJob::isOver(int r) {
+  const Rank& one = at(r);
+  return !world_.alive(one.node) || one.phase == Phase::Done || (one.again && one.phase == Phase::Waiting);
+}
+
+uint64_t DataJob::nBreaks() const {
+  uint64_t sum = 0;
+  for (const auto& [name, shared] : shared_) sum += shared->fabric->nBreaks();
+  return sum;
 }
 
 void DataJob::schedule() {
   const int64_t now = world_.nowNs();
   for (int r = 0; r < plan_.nRanks; ++r) {
     world_.at(now + world_.randomBetween(0, kMs), [this, r] {
-      if (!world_.alive(at(r).node)) return;
+      if (!world_.alive(at(r).node) || at(r).again) return;
       at(r).phase = Phase::Working;
       dirty(r);
     });
@@ -73,6 +90,7 @@ void DataJob::schedule() {
       dirty(r);
     });
   }
+  for (const auto& [rank, ns] : plan_.restarts) world_.at(now + ns, [this, r = rank] { restart(r); });
   if (plan_.cut) world_.cut(at(plan_.cut->first).node, at(plan_.cut->second).node);
 }
 
@@ -82,6 +100,16 @@ void DataJob::crash(int r) {
     const auto found = std::find(shared->ranks.begin(), shared->ranks.end(), r);
     if (found != shared->ranks.end()) shared->fabric->kill(static_cast<int>(found - shared->ranks.begin()));
   }
+}
+
+// A new process on a new node; deadlines of the one that died must not mean it.
+void DataJob::restart(int r) {
+  if (world_.alive(at(r).node)) return;
+  const int waits = at(r).waits;
+  dead_.push_back(std::move(ranks_[static_cast<size_t>(r)]));
+  boot(r);
+  at(r).again = true;
+  at(r).waits = waits + 1'000'000;
 }
 
 bool DataJob::runUntil(const std::function<bool()>& done, int64_t limitNs) {
@@ -135,7 +163,8 @@ DataJob::Shared& DataJob::sharedOf(const End& end) {
 void DataJob::drawCalls(Shared* shared) {
   const int n = static_cast<int>(shared->ranks.size());
   shared->options = {.slots = 1, .slotBytes = kSlotBytes};
-  if (shared_.size() <= 2) shared->options.breaksPerMillion = plan_.breaksPerMillion;
+  shared->options.resumes = plan_.resumes;
+  if (plan_.resumes || shared_.size() <= 2) shared->options.breaksPerMillion = plan_.breaksPerMillion;
   const auto all = algorithms();
   // Of many ranks a schedule of n^2 steps is all that a run does.
   const auto fits = [&](const Algorithm& a, const Shape& shape) {
@@ -170,6 +199,7 @@ bool DataJob::step(int r) {
     case Phase::Leaving: return work(r);
     case Phase::Voting: return vote(r);
     case Phase::Joining: return joinChild(r);
+    case Phase::Growing: return grow(r);
   }
   return false;
 }
@@ -178,16 +208,10 @@ bool DataJob::work(int r) {
   Rank& me = at(r);
   End& comm = *me.comm;
   if (me.bootstrap->failure(comm.member)) return failed(r), true;
-  if (me.phase == Phase::Leaving) {
-    if (me.bootstrap->gathered(comm.member, comm.farewell) == nullptr) return false;
-    ++me.waits;
-    me.phase = Phase::Done;
-    me.bootstrap->leave(comm.member);
-    return false;
-  }
+  if (me.phase == Phase::Leaving) return leave(r);
   if (comm.shared == nullptr) comm.shared = &sharedOf(comm);
   if (comm.run == nullptr && comm.call == static_cast<int>(comm.shared->schedules.size())) {
-    comm.farewell = me.bootstrap->allGather(comm.member, "done");
+    comm.farewell = me.bootstrap->allGather(comm.member, comm.rank == 0 ? awaiting() : "");
     me.phase = Phase::Leaving;
     wait(r);
     return true;
@@ -346,6 +370,61 @@ bool DataJob::goOn(int r) {
     me.phase = Phase::Done;
     return false;
   }
+  me.comm = std::move(me.child);
+  me.phase = Phase::Working;
+  return true;
+}
+
+// ---- Growing: rank 0 says by the last gather of a communicator who is there again, as a program tells its ranks
+// before it grows; those join with all that are left, as by an id that came by other ways.
+
+std::string DataJob::awaiting() {
+  std::string list;
+  for (int r = 0; r < plan_.nRanks; ++r) {
+    if (at(r).again && at(r).phase == Phase::Waiting && goes(r)) list += cat(r, " ");
+  }
+  return list;
+}
+
+bool DataJob::leave(int r) {
+  Rank& me = at(r);
+  const auto* const said = me.bootstrap->gathered(me.comm->member, me.comm->farewell);
+  if (said == nullptr) return false;
+  ++me.waits;
+  std::vector<int> ranks = me.comm->ranks;
+  for (const std::string& one : split((*said)[0], ' ')) {
+    if (!one.empty()) ranks.push_back(std::stoi(one));
+  }
+  if (ranks.size() == me.comm->ranks.size()) {
+    me.phase = Phase::Done;
+    me.bootstrap->leave(me.comm->member);
+    return false;
+  }
+  const std::string name = cat(me.comm->name, " grown");
+  for (size_t i = me.comm->ranks.size(); i < ranks.size(); ++i) {
+    const int other = ranks[i];
+    if (me.comm->rank != 0 || !goes(other) || at(other).phase != Phase::Waiting) continue;
+    at(other).child = join(other, name, ranks);
+    at(other).phase = Phase::Growing;
+    dirty(other);
+  }
+  me.child = join(r, name, ranks);
+  me.phase = Phase::Growing;
+  return true;
+}
+
+/// Where it does not come up the communicator before has made all its calls: nobody needs to go on.
+bool DataJob::grow(int r) {
+  Rank& me = at(r);
+  const bool failed = me.bootstrap->failure(me.child->member).has_value();
+  if (!failed && !me.bootstrap->up(me.child->member)) return false;
+  if (me.comm != nullptr) me.bootstrap->leave(me.comm->member);
+  if (failed) {
+    me.bootstrap->leave(me.child->member);
+    me.phase = Phase::Done;
+    return false;
+  }
+  if (me.again) ++nGrown_;
   me.comm = std::move(me.child);
   me.phase = Phase::Working;
   return true;

@@ -5,8 +5,8 @@
 //   CHECK(job.run() == "");
 //
 // What must hold: who got success for a call holds its result, whatever befell the others; who got none has an error
-// within the deadline; all decisions of an epoch are one; and whoever lives has ended, with all calls made if no pair
-// of ranks is cut off.
+// within the deadline; all decisions of an epoch are one; connections that are made again are no error of anybody's;
+// and whoever lives has ended, with all calls made if no pair of ranks is cut off.
 #pragma once
 
 #include <map>
@@ -29,11 +29,13 @@ namespace tutti::test {
 struct DataPlan {
   uint64_t seed = 1;
   int nRanks = 2;
-  int nCalls = 3;                                  // on every communicator
-  std::vector<std::pair<int, int64_t>> crashes{};  // rank, ns
-  std::vector<std::pair<int, int64_t>> stops{};    // rank, ns; it goes on some milliseconds later
-  std::optional<std::pair<int, int>> cut{};        // nothing passes between these two any more
-  uint32_t breaksPerMillion = 0;                   // messages that break their link, on the first two communicators
+  int nCalls = 3;                                   // on every communicator
+  std::vector<std::pair<int, int64_t>> crashes{};   // rank, ns
+  std::vector<std::pair<int, int64_t>> stops{};     // rank, ns; it goes on some milliseconds later
+  std::optional<std::pair<int, int>> cut{};         // nothing passes between these two any more
+  std::vector<std::pair<int, int64_t>> restarts{};  // rank, ns: if it has died, it is there again and grown in
+  uint32_t breaksPerMillion = 0;                    // messages that break their link, on the first two communicators
+  bool resumes = false;                             // endpoints are streams whose connections are made again, on all
   int64_t mostDelayNs = 100'000;
 };
 
@@ -51,9 +53,11 @@ class DataJob {
   long nErrors() const { return nErrors_; }   // calls that a rank got an error for
   int nShrinks() const { return nShrinks_; }  // of ranks
   int nRefused() const { return nRefused_; }  // ranks that could not go on
+  int nGrown() const { return nGrown_; }      // ranks that were there again and made calls
+  uint64_t nBreaks() const;                   // connections that were made again
 
  private:
-  enum class Phase : uint8_t { Waiting, Working, Voting, Joining, Leaving, Done };
+  enum class Phase : uint8_t { Waiting, Working, Voting, Joining, Leaving, Growing, Done };
   /// What ranks of a communicator share: nothing but what the links carry and the test compares.
   struct Shared {
     std::vector<int> ranks;  // of the job
@@ -84,16 +88,20 @@ class DataJob {
     std::unique_ptr<End> comm, child;
     std::optional<Shrink> shrink;
     bool voted = false;
-    uint64_t seen = 0;  // epochs of comm
-    int waits = 0;      // counts, so that an old deadline knows that it is not meant
+    bool again = false;  // it died before, and is there again
+    uint64_t seen = 0;   // epochs of comm
+    int waits = 0;       // counts, so that an old deadline knows that it is not meant
   };
 
   Rank& at(int r) { return *ranks_[static_cast<size_t>(r)]; }
   bool goes(int r) { return world_.alive(at(r).node) && !world_.frozen(at(r).node); }
   void dirty(int r) { dirty_.push_back(r); }
   bool runUntil(const std::function<bool()>& done, int64_t limitNs);
+  void boot(int r);
   void schedule();
   void crash(int r);
+  void restart(int r);
+  bool isOver(int r);
 
   std::unique_ptr<End> join(int r, const std::string& name, const std::vector<int>& ranks);
   Shared& sharedOf(const End& end);
@@ -108,16 +116,20 @@ class DataJob {
   bool vote(int r);
   bool joinChild(int r);
   bool goOn(int r);
+  std::string awaiting();
+  bool leave(int r);
+  bool grow(int r);
 
   const DataPlan plan_;
   SimWorld world_;
   std::vector<std::unique_ptr<Rank>> ranks_;
+  std::vector<std::unique_ptr<Rank>> dead_;  // that are there again; events may still mean them
   std::map<std::string, std::unique_ptr<Shared>> shared_;
   std::map<std::pair<std::string, uint64_t>, Decision> decisions_;
   std::vector<int> dirty_;
   std::string wrong_;
   long nRight_ = 0, nErrors_ = 0;
-  int nShrinks_ = 0, nRefused_ = 0;
+  int nShrinks_ = 0, nRefused_ = 0, nGrown_ = 0;
 };
 
 }  // namespace tutti::test

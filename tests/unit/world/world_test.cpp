@@ -27,6 +27,10 @@ DataPlan draw(uint64_t seed, int nRanks) {
   for (uint64_t i = 0; i < crashes; ++i) plan.crashes.emplace_back(rank(), when());
   if (dice.random() % 4 == 0) plan.stops.emplace_back(rank(), when());
   if (dice.random() % 4 == 0) plan.breaksPerMillion = 1000;
+  if (dice.random() % 3 == 0) plan.resumes = true, plan.breaksPerMillion = 20'000;
+  for (const auto& [crashed, ns] : plan.crashes) {
+    if (dice.random() % 2 == 0) plan.restarts.emplace_back(crashed, ns + when());
+  }
   const int a = rank(), b = rank();
   if (dice.random() % 8 == 0 && a != b) plan.cut = {{a, b}};
   return plan;
@@ -36,18 +40,23 @@ std::string describe(const DataPlan& plan) {
   std::string text = cat("seed ", plan.seed, ": ", plan.nRanks, " ranks, ", plan.nCalls, " calls");
   for (const auto& [rank, ns] : plan.crashes) text += cat(", rank ", rank, " dies at ", ns / 1000, " us");
   for (const auto& [rank, ns] : plan.stops) text += cat(", rank ", rank, " stops at ", ns / 1000, " us");
+  for (const auto& [rank, ns] : plan.restarts) text += cat(", rank ", rank, " is there again at ", ns / 1000, " us");
   if (plan.cut) text += cat(", ", plan.cut->first, " and ", plan.cut->second, " cut off");
-  return cat(text, ", ", plan.breaksPerMillion, " of a million messages break their link");
+  return cat(text, ", ", plan.breaksPerMillion, " of a million messages break their ",
+             plan.resumes ? "connection, which is made again" : "link");
 }
 
 struct Totals {
-  long jobs = 0, right = 0, errors = 0, shrinks = 0, refused = 0;
+  long jobs = 0, right = 0, errors = 0, shrinks = 0, refused = 0, grown = 0;
+  uint64_t breaks = 0;
   void add(const DataJob& job) {
     ++jobs;
     right += job.nRight();
     errors += job.nErrors();
     shrinks += job.nShrinks();
     refused += job.nRefused();
+    grown += job.nGrown();
+    breaks += job.nBreaks();
   }
 };
 
@@ -67,10 +76,13 @@ TEST_CASE("who got success holds the result, all others an error in time, and th
   runJobs(
       testSeeds(1, kThorough ? 1000 : 60), [](uint64_t seed) { return 8 + static_cast<int>(seed % 9); }, &totals);
   std::cout << totals.jobs << " jobs: " << totals.right << " right results, " << totals.errors << " errors, "
-            << totals.shrinks << " shrinks of a rank, " << totals.refused << " ranks that could not go on\n";
+            << totals.shrinks << " shrinks of a rank, " << totals.grown << " ranks that came back, " << totals.breaks
+            << " connections made again, " << totals.refused << " ranks that could not go on\n";
   CHECK(totals.right > 0);
   if (totals.jobs > 50) CHECK(totals.errors > 0);
   if (totals.jobs > 50) CHECK(totals.shrinks > 0);
+  if (totals.jobs > 50) CHECK(totals.grown > 0);
+  if (totals.jobs > 50) CHECK(totals.breaks > 0);
 }
 
 TEST_CASE("jobs of many ranks hold to the same", "[thorough]") {
