@@ -22,6 +22,7 @@
 #include "src/base/caught.hpp"
 #include "src/base/log.hpp"
 #include "src/base/text.hpp"
+#include "src/base/threads.hpp"
 #include "src/comm/comm.hpp"
 #include "src/control/diagnosis.hpp"
 #include "src/control/session/fork_guard.hpp"
@@ -175,7 +176,10 @@ class MonitorSeat::Server {
     stop_ = Fd(eventfd(0, EFD_CLOEXEC));
     if (!stop_.valid()) return systemError("no eventfd: ", std::strerror(errno));
     try {
-      thread_ = std::thread([this] { serve(); });
+      thread_ = std::thread([this] {
+        nameOwnThread("tutti-monitor");
+        serve();
+      });
     } catch (const std::exception& error) {
       return systemError("no thread: ", error.what());
     }

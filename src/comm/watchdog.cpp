@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "src/base/threads.hpp"
 #include "src/control/deadlock.hpp"
 #include "src/control/diagnosis.hpp"
 
@@ -93,6 +94,7 @@ RankState Watchdog::state() const {
     if (!attends) state.elsewhere = std::move(wait.text);
   }
   if (alone) state.others = maker_->newest();
+  if (!state.others.empty()) state.oneThread = hasOneProgramThread();
   return state;
 }
 

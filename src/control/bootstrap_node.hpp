@@ -91,6 +91,7 @@ struct RankState {
   // thread waits in, if that ends on no rank before all have entered it.  others: the newest call on each communicator.
   CommunicatorCall awaited{};
   std::vector<CommunicatorCall> others{};
+  bool oneThread = false;  // the program has no other that could still come to make calls
   // For monitors:
   uint64_t calls = 0, bytes = 0;  // made so far, messages too
   std::string doing;              // the call that has begun and is not over; "": none

@@ -9,10 +9,17 @@ namespace tutti {
 
 namespace {
 
-using Reports = std::span<const std::optional<RankReport>>;
+/// By rank.
+struct Reports {
+  std::span<const std::optional<RankReport>> all;
+  Patience patience;
+  int size() const { return static_cast<int>(all.size()); }
+  auto begin() const { return all.begin(); }
+  auto end() const { return all.end(); }
+};
 
-const RankReport& at(Reports all, int rank) { return *all[static_cast<size_t>(rank)]; }
-bool answered(Reports all, int rank) { return all[static_cast<size_t>(rank)].has_value(); }
+const RankReport& at(const Reports& reports, int rank) { return *reports.all[static_cast<size_t>(rank)]; }
+bool answered(const Reports& reports, int rank) { return reports.all[static_cast<size_t>(rank)].has_value(); }
 
 /// Whether the collective ends on no rank before all have entered it.
 bool takesAll(const Fingerprint& call) {
@@ -44,21 +51,24 @@ bool inExchange(const RankReport& report) {
   return report.state.attends != Attendance::None && report.gatherWaitingOn >= 0;
 }
 
-/// Whether a call of another communicator waits for this rank, of whom one thread alone can enter it.
-bool lacksOther(const CommunicatorCall& awaited, const RankState& other) {
-  return awaited.communicator != 0 && std::any_of(other.others.begin(), other.others.end(), [&](const auto& newest) {
-           return newest.communicator == awaited.communicator && newest.sequence < awaited.sequence;
-         });
+/// Whether a call of another communicator, which `waiter` waits in, needs a call of `other`: of each, one thread alone
+/// has used both.
+bool lacksOther(const RankState& waiter, const RankState& other, Patience patience) {
+  if (waiter.awaited.communicator == 0) return false;
+  if (patience == Patience::Endless && !(waiter.oneThread && other.oneThread)) return false;
+  return std::any_of(other.others.begin(), other.others.end(), [&](const auto& newest) {
+    return newest.communicator == waiter.awaited.communicator && newest.sequence < waiter.awaited.sequence;
+  });
 }
 
 /// Whether `waiter` cannot go on before `other` has done what it has not.
-bool waitsFor(Reports all, int waiter, int other) {
+bool waitsFor(const Reports& all, int waiter, int other) {
   const RankReport& w = at(all, waiter);
   const RankReport& o = at(all, other);
   if (o.left || w.left) return false;
   if (lacksMessage(w, waiter, o, other)) return true;
   if (inExchange(w) && o.gathers < w.gathers) return true;
-  if (lacksOther(w.state.awaited, o.state)) return true;
+  if (lacksOther(w.state, o.state, all.patience)) return true;
   return w.state.inside && o.state.entered < w.state.entered && isInCallOfAll(w.state);
 }
 
@@ -70,7 +80,7 @@ std::tuple<int, uint64_t, int> placeOf(const RankReport& t) {
 }
 
 /// The one of these that fewer ranks are with; -1: as many.
-int oddOneOf(Reports all, int a, int b) {
+int oddOneOf(const Reports& all, int a, int b) {
   const auto with = [&](int rank) {
     return std::count_if(all.begin(), all.end(),
                          [&](const auto& t) { return t && placeOf(*t) == placeOf(at(all, rank)); });
@@ -78,7 +88,7 @@ int oddOneOf(Reports all, int a, int b) {
   return with(a) == with(b) ? -1 : with(a) < with(b) ? a : b;
 }
 
-Failure circle(Reports all, const std::vector<int>& ranks) {
+Failure circle(const Reports& all, const std::vector<int>& ranks) {
   std::string text = cat("ranks ", listRanks(ranks), " wait for each other for ever: ");
   constexpr size_t kMost = 6;
   bool others = false;
@@ -98,10 +108,10 @@ Failure circle(Reports all, const std::vector<int>& ranks) {
 }
 
 /// Two that have come to the same exchange by different calls.
-std::optional<Failure> differentExchanges(int origin, Reports all) {
+std::optional<Failure> differentExchanges(int origin, const Reports& all) {
   if (!answered(all, origin) || !inExchange(at(all, origin))) return {};
   const RankReport& w = at(all, origin);
-  for (int rank = 0; rank < static_cast<int>(all.size()); ++rank) {
+  for (int rank = 0; rank < all.size(); ++rank) {
     if (!answered(all, rank) || !inExchange(at(all, rank)) || at(all, rank).left) continue;
     const RankReport& o = at(all, rank);
     const bool ends = (o.state.attends == Attendance::End) != (w.state.attends == Attendance::End);
@@ -112,7 +122,7 @@ std::optional<Failure> differentExchanges(int origin, Reports all) {
 
 /// Exchanges and collectives have one order on all ranks: one rank that has come to an exchange without a collective
 /// that another one has entered before that exchange differs from it, whether they wait or not.
-std::optional<Failure> outOfOrder(Reports all, int first, int second) {
+std::optional<Failure> outOfOrder(const Reports& all, int first, int second) {
   const RankReport& f = at(all, first);
   const RankReport& s = at(all, second);
   if (!inExchange(f) || f.left || s.left || s.gathers >= f.gathers || s.state.entered <= f.state.entered) return {};
@@ -121,19 +131,20 @@ std::optional<Failure> outOfOrder(Reports all, int first, int second) {
   };
   const auto like = others([&](const RankReport& t) { return placeOf(t) == placeOf(f); });
   const auto unlike = others([&](const RankReport& t) { return t.state.entered > f.state.entered; });
-  return Failure{like == unlike  ? -1
-                 : like < unlike ? first
-                                 : second,
-                 invalidUsage("rank ", first, " is ", describeState(f), " and has not entered ",
-                              describeSequence(all[static_cast<size_t>(second)], f.state.entered + 1), ", which rank ",
-                              second, " has; all ranks must make the same collective calls in the same order")};
+  return Failure{
+      like == unlike  ? -1
+      : like < unlike ? first
+                      : second,
+      invalidUsage("rank ", first, " is ", describeState(f), " and has not entered ",
+                   describeSequence(all.all[static_cast<size_t>(second)], f.state.entered + 1), ", which rank ", second,
+                   " has; all ranks must make the same collective calls in the same order")};
 }
 
 /// Depth first from path.back(); true: path ends in a circle, which begins where its last rank has come before.
-bool follow(Reports all, std::vector<int>* path, std::vector<bool>* seen) {
+bool follow(const Reports& all, std::vector<int>* path, std::vector<bool>* seen) {
   const int waiter = path->back();
   (*seen)[static_cast<size_t>(waiter)] = true;
-  for (int other = 0; other < static_cast<int>(all.size()); ++other) {
+  for (int other = 0; other < all.size(); ++other) {
     if (other == waiter || !answered(all, other) || !waitsFor(all, waiter, other)) continue;
     path->push_back(other);
     if (std::find(path->begin(), path->end() - 1, other) != path->end() - 1) return true;
@@ -151,21 +162,23 @@ bool isInCallOfAll(const RankState& state) {
          });
 }
 
-std::optional<Failure> diagnoseDeadlock(int origin, Reports all) {
+std::optional<Failure> diagnoseDeadlock(int origin, std::span<const std::optional<RankReport>> reports,
+                                        Patience patience) {
+  const Reports all{reports, patience};
   if (!answered(all, origin)) return {};
   if (auto failure = differentExchanges(origin, all)) return failure;
   // Two say it shortest.
-  for (int other = 0; other < static_cast<int>(all.size()); ++other) {
+  for (int other = 0; other < all.size(); ++other) {
     if (other != origin && answered(all, other) && waitsFor(all, origin, other) && waitsFor(all, other, origin))
       return circle(all, {origin, other});
   }
-  for (int other = 0; other < static_cast<int>(all.size()); ++other) {
+  for (int other = 0; other < all.size(); ++other) {
     if (other == origin || !answered(all, other)) continue;
     if (auto failure = outOfOrder(all, origin, other)) return failure;
     if (auto failure = outOfOrder(all, other, origin)) return failure;
   }
   std::vector<int> path{origin};
-  std::vector<bool> seen(all.size());
+  std::vector<bool> seen(reports.size());
   if (!follow(all, &path, &seen)) return {};
   const auto begin = std::find(path.begin(), path.end(), path.back());
   return circle(all, {begin, path.end() - 1});

@@ -16,9 +16,12 @@ bool isInCallOfAll(const RankState& state);
 /// another behind a collective.
 /// Only what can never end counts, so that it can be said before the deadline: a Recv whose peer has not made the Send,
 /// a collective or an exchange that takes every rank and that some rank has not entered; also one of another
-/// communicator, where the ranks' threads are known to be the only ones that could enter.  Such waits end by deeds of
-/// the other rank alone, which are counted, and no rank undoes a deed; so answers that were given at different times
-/// are no danger.  origin: whose waits are followed.  No circle: empty.
-std::optional<Failure> diagnoseDeadlock(int origin, std::span<const std::optional<RankReport>> reports);
+/// communicator, where the ranks' threads are the only ones that could enter.  Such waits end by deeds of the other
+/// rank alone, which are counted, and no rank undoes a deed; so answers that were given at different times are no
+/// danger. Where a program has more threads, one that has made no call yet may still enter: then a circle through two
+/// communicators counts when patience is over.  origin: whose waits are followed.  No circle: empty.
+enum class Patience : uint8_t { Endless, Over };
+std::optional<Failure> diagnoseDeadlock(int origin, std::span<const std::optional<RankReport>> reports,
+                                        Patience patience = Patience::Endless);
 
 }  // namespace tutti

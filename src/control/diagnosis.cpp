@@ -220,7 +220,8 @@ Failure unexplained(const Question& q, Testimonies all) {
 Diagnosis diagnose(const Question& q, Testimonies all) {
   if (const auto sequence = firstDisagreement(all)) return diagnoseDifferent(all, *sequence);
   if (auto left = diagnoseLeft(q, all)) return {std::move(left), true};
-  if (auto deadlock = diagnoseDeadlock(q.origin, all)) return {std::move(deadlock), true};
+  const Patience patience = q.reason == InquiryReason::Deadline ? Patience::Over : Patience::Endless;
+  if (auto deadlock = diagnoseDeadlock(q.origin, all, patience)) return {std::move(deadlock), true};
   const bool allAnswered = std::all_of(all.begin(), all.end(), [](const auto& t) { return t.has_value(); });
   if (q.reason == InquiryReason::Stalled) return {std::nullopt, allAnswered};
   if (auto culprit = diagnoseSilent(q, all)) return {std::move(culprit), false};
@@ -285,7 +286,8 @@ CommunicatorCall readCommunicatorCall(Reader& in) {
 
 void writeRankReport(Writer& out, const RankReport& t) {
   out.u64(t.state.entered);
-  out.u8(static_cast<uint8_t>((t.state.inside ? 1 : 0) | (t.joined ? 2 : 0) | (t.left ? 4 : 0)));
+  out.u8(static_cast<uint8_t>((t.state.inside ? 1 : 0) | (t.joined ? 2 : 0) | (t.left ? 4 : 0) |
+                              (t.state.oneThread ? 8 : 0)));
   out.i32(t.state.waitingOn);
   out.u8(static_cast<uint8_t>(t.state.attends));
   out.text(std::string_view(t.state.elsewhere).substr(0, kMaxElsewhereBytes));
@@ -328,6 +330,7 @@ RankReport readRankReport(Reader& in) {
   t.state.inside = (flags & 1) != 0;
   t.joined = (flags & 2) != 0;
   t.left = (flags & 4) != 0;
+  t.state.oneThread = (flags & 8) != 0;
   t.state.waitingOn = in.i32();
   t.state.attends = static_cast<Attendance>(std::min<uint8_t>(in.u8(), static_cast<uint8_t>(Attendance::End)));
   t.state.elsewhere = in.text(kMaxElsewhereBytes);

@@ -8,6 +8,7 @@
 
 #include "src/base/caught.hpp"
 #include "src/base/clock.hpp"
+#include "src/base/threads.hpp"
 
 namespace tutti {
 namespace {
@@ -104,7 +105,7 @@ bool ProgressEngine::takeNews() {
 }
 
 void ProgressEngine::work() {
-  pthread_setname_np(pthread_self(), "tutti-progress");
+  nameOwnThread("tutti-progress");
   using State = ProgressQueue::State;
   while (takeNews()) {
     int driven = 0;

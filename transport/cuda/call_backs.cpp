@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/base/caught.hpp"
+#include "src/base/threads.hpp"
 
 namespace tutti::cuda {
 namespace {
@@ -41,7 +42,10 @@ Status CallBacks::start() {
   TUTTI_TRY(end_.make());
   TUTTI_TRY(add(epoll_, end_.descriptor(), kEnd));
   try {
-    thread_ = std::thread([this] { listen(); });
+    thread_ = std::thread([this] {
+      nameOwnThread("tutti-callbacks");
+      listen();
+    });
   } catch (const std::exception& error) {
     return systemError("cannot start a thread that closes memory of others: ", error.what());
   }

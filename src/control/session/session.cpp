@@ -12,6 +12,7 @@
 #include "src/base/config.hpp"
 #include "src/base/gcm.hpp"
 #include "src/base/random.hpp"
+#include "src/base/threads.hpp"
 #include "src/control/session/interfaces.hpp"
 #include "src/control/session/session_impl.hpp"
 #include "src/control/session/unique_id.hpp"
@@ -86,8 +87,10 @@ Status Session::Impl::startThread() {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   Status status;
   try {
-    thread = std::thread([this] { run(); });
-    pthread_setname_np(thread.native_handle(), "tutti-io");
+    thread = std::thread([this] {
+      nameOwnThread("tutti-io");
+      run();
+    });
   } catch (const std::exception& e) {
     status = systemError("cannot start a thread: ", e.what());
   }

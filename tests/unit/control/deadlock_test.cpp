@@ -45,6 +45,7 @@ RankReport attends(Attendance call, uint64_t gathers, uint64_t sequence = 0) {
 RankReport elsewhere(RankReport t, CommunicatorCall awaited, std::vector<CommunicatorCall> others) {
   if (awaited.communicator != 0)
     t.state.elsewhere = "in AllReduce number 2 of another communicator, where it waits for rank 9";
+  t.state.oneThread = true;
   t.state.awaited = awaited;
   t.state.others = std::move(others);
   return t;
@@ -152,6 +153,21 @@ TEST_CASE("waits that end only by each other are found, and no others") {
     for (const char* words : row.words) {
       CAPTURE(failure->status.message(), words);
       CHECK(failure->status.message().find(words) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE(
+    "a circle through two communicators is sure only of programs with one thread, and said at the deadline else") {
+  for (const bool threads : {false, true}) {
+    for (const size_t which : {0u, 1u}) {
+      CAPTURE(threads, which);
+      All all = {elsewhere(in(kSum, 5), {}, {{7, 5}, {8, 1}}), elsewhere(entered(4), {8, 2}, {{7, 4}, {8, 2}})};
+      all[which]->state.oneThread = !threads;
+      CHECK(diagnoseDeadlock(0, all).has_value() == !threads);
+      const std::optional<Failure> late = diagnoseDeadlock(0, all, Patience::Over);
+      REQUIRE(late.has_value());
+      CHECK(late->status.message().find("ranks 0 and 1 wait for each other") != std::string::npos);
     }
   }
 }
