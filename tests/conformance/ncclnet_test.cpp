@@ -10,6 +10,7 @@
 #include "tests/support/variable.hpp"
 #include "transport/ncclnet/entry.hpp"
 #include "transport/ncclnet/transport.hpp"
+#include "transport/ncclnet/wire.hpp"
 
 using namespace tutti;
 using namespace tutti::conformance;
@@ -317,4 +318,30 @@ TEST_CASE("an end that lives says farewell to one that closes, and still reads a
     pair->b.reset();
     CHECK(netPluginCount(11, "Torn") == torn);
   }
+}
+
+TEST_CASE("what a peer or its plugin says is judged before it counts") {
+  using ncclnet::Incoming;
+  constexpr size_t kHead = ncclnet::kHeaderBytes;
+  struct Row {
+    uint64_t bytes, number;
+    size_t came;
+    Incoming is;
+  };
+  const Row rows[] = {{16, 4, kHead + 16, Incoming::Next},
+                      {0, 0, kHead, Incoming::Farewell},
+                      {16, 5, kHead + 16, Incoming::Odd},               // one is missing
+                      {16, 3, kHead + 16, Incoming::Odd},               // it has come before
+                      {17, 4, kHead + 16, Incoming::Odd},               // it is shorter than it says
+                      {4097, 4, kHead + 4097, Incoming::Odd},           // no slot has room for it
+                      {16, 4, kHead - 1, Incoming::Odd},                // not even a header
+                      {SIZE_MAX - kHead, 4, SIZE_MAX, Incoming::Odd}};  // a plugin's length below zero
+  for (const Row& row : rows) {
+    CAPTURE(row.bytes, row.number, row.came);
+    const ncclnet::Header header{.bytes = row.bytes, .call = {}, .number = row.number};
+    CHECK(ncclnet::judge(header, row.came, 4096, 3) == row.is);
+  }
+  CHECK(ncclnet::canBe({.messages = 7, .receives = 3 + ncclnet::kMostRequests}, 3));
+  CHECK_FALSE(ncclnet::canBe({.messages = 7, .receives = 4 + ncclnet::kMostRequests}, 3));
+  CHECK_FALSE(ncclnet::canBe({.messages = 0, .receives = UINT64_MAX}, 3));
 }

@@ -303,6 +303,7 @@ TEST_CASE("a connection that opens when one of its ports is down goes by the oth
 
 TEST_CASE("pieces may come in any order and again, and count once") {
   using Told = verbs::Arrivals::Told;
+  using Whole = verbs::Arrivals::Whole;
   verbs::Arrivals arrivals(4);
   CHECK(arrivals.tell(2, 0) == Told::New);
   CHECK_FALSE(arrivals.hasHeader());
@@ -311,10 +312,10 @@ TEST_CASE("pieces may come in any order and again, and count once") {
   CHECK(arrivals.tell(1, 1) == Told::Again);
   CHECK(arrivals.tell(1, 0) == Told::New);
   REQUIRE(arrivals.hasHeader());
-  CHECK_FALSE(arrivals.countIfWhole(3));
-  CHECK(arrivals.tell(1, 63) == Told::New);
-  CHECK(arrivals.countIfWhole(3));
-  CHECK(arrivals.countIfWhole(1));
+  CHECK(arrivals.countIfWhole(3) == Whole::No);
+  CHECK(arrivals.tell(1, 2) == Told::New);
+  CHECK(arrivals.countIfWhole(3) == Whole::Yes);
+  CHECK(arrivals.countIfWhole(1) == Whole::Yes);
   CHECK(arrivals.complete() == 2);
   CHECK(arrivals.tell(1, 0) == Told::Again);
   CHECK(arrivals.tell(2, 0) == Told::Again);
@@ -324,4 +325,18 @@ TEST_CASE("pieces may come in any order and again, and count once") {
   CHECK(verbs::lostRailOf(verbs::lostRailWord(3, 13, 77)) == 3);
   CHECK(verbs::lostGenerationOf(verbs::lostRailWord(3, 13, 77)) == 5);
   CHECK((verbs::lostRailWord(3, 13, 77) & verbs::kCounterBits) == 77);
+}
+
+TEST_CASE("a message does not count with pieces that are not its own, nor with none") {
+  using Whole = verbs::Arrivals::Whole;
+  for (const uint32_t pieces : {0U, 65U, 0xffffU}) {
+    verbs::Arrivals arrivals(4);
+    (void)arrivals.tell(1, 0);
+    CHECK(arrivals.countIfWhole(pieces) == Whole::Odd);
+    CHECK(arrivals.complete() == 0);
+  }
+  verbs::Arrivals arrivals(4);
+  (void)arrivals.tell(1, 0);
+  (void)arrivals.tell(1, 5);
+  CHECK(arrivals.countIfWhole(2) == Whole::Odd);
 }

@@ -224,6 +224,11 @@ TEST_CASE("ends that are not set alike refuse each other by the variable's name"
     theirs = {.rails = rails};
     CHECK(verbs::checkCard(mine, theirs, 3).code() == tuttiRemoteError);
   }
+  theirs = {.rails = 1};
+  theirs.rail[0].mtu = 9;
+  CHECK(verbs::checkCard(mine, theirs, 3).message() == "rank 3 sent a card of a verbs port that makes no sense");
+  theirs.rail[0] = {.readsServed = 0x8000'0000};
+  CHECK(verbs::checkCard(mine, theirs, 3).code() == tuttiRemoteError);
   theirs = {.magic = 0};
   CHECK(verbs::checkCard(mine, theirs, 3).code() == tuttiRemoteError);
 }

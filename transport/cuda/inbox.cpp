@@ -33,9 +33,7 @@ InboxCard cardOf(const Inbox& inbox, uint64_t processId, const CudaDevice& devic
 
 Result<std::unique_ptr<PeerInbox>> PeerInbox::open(const InboxCard& card, const InboxLayout& expected,
                                                    uint64_t processId, std::shared_ptr<const CudaDevice> device) {
-  if (card.magic != InboxCard::kMagic || card.layout != expected) {
-    return remoteError("a peer offers device memory of another layout than this rank's; set TUTTI_SLOTS alike");
-  }
+  TUTTI_TRY(checkInboxCard(card, expected));
   std::unique_ptr<PeerInbox> peer(new PeerInbox);
   if (card.processId == processId) {
     peer->shared_ = ProcessTable<Inbox>::get().find(card.inboxId);

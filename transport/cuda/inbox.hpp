@@ -10,22 +10,9 @@
 #include <memory>
 
 #include "src/device/cuda/device.hpp"
-#include "transport/cuda/ipc_memory.hpp"
+#include "transport/cuda/cards.hpp"
 
 namespace tutti::cuda {
-
-struct InboxLayout {
-  uint32_t slots = 0;
-  size_t slotBytes = 0;
-
-  static constexpr size_t kWordStride = 128;
-  size_t fullOffset(uint32_t slot) const { return slot * kWordStride; }
-  size_t busyOffset(uint32_t slot) const { return (slots + slot) * kWordStride; }
-  size_t wordBytes() const { return 2 * slots * kWordStride; }
-  size_t slotOffset(uint32_t slot) const { return slot * slotBytes; }
-  size_t slotBytesOfAll() const { return slots * slotBytes; }
-  bool operator==(const InboxLayout&) const = default;
-};
 
 /// A part of memory that several inboxes share.
 struct InboxRoom {
@@ -46,16 +33,6 @@ struct Inbox {
 Result<std::shared_ptr<Inbox>> makeInbox(std::shared_ptr<const CudaDevice> device, const InboxLayout& layout,
                                          const InboxRoom& words, const InboxRoom& slots);
 
-/// What an end tells its peer of its inbox.  Crosses processes of one host.
-struct InboxCard {
-  static constexpr uint64_t kMagic = 0x7475'7474'6962'6f78;
-  uint64_t magic = kMagic;
-  uint64_t processId = 0;
-  uint64_t inboxId = 0;
-  InboxLayout layout;
-  uint64_t wordsOffset = 0, slotsOffset = 0;
-  IpcOffer words, slots;
-};
 /// processId: of this process.
 InboxCard cardOf(const Inbox& inbox, uint64_t processId, const CudaDevice& device);
 

@@ -26,11 +26,6 @@ Result<Fd> fetch(FdExchange& services, int peer, const std::string& key, Deadlin
 
 }  // namespace
 
-struct MemoryExchange::Card {
-  uint64_t bytes = 0;  // of all that is opened
-  IpcOffer offer;      // not given: pages
-};
-
 struct LentMemory {
   uint64_t id = 0;                   // in ProcessTable<LentMemory>
   Address base = 0;                  // of all that is opened, as the owner has it
@@ -80,7 +75,7 @@ Result<bool> MemoryExchange::lend(uint64_t key, const void* buffer, size_t bytes
   auto lent = std::make_shared<LentMemory>();
   lent->begin = addressOf(buffer);
   lent->bytes = bytes;
-  Card card;
+  LentCard card;
   Fd descriptor;
   Result<DevicePages> pages = DevicePages::behind(device_, buffer);
   {
@@ -185,8 +180,9 @@ Result<MemoryExchange::Opened> MemoryExchange::open(int peer, uint64_t peersProc
   const Deadline deadline = Deadline::inMs(kFetchLentTimeoutMs);
   TUTTI_ASSIGN(Fd fetched, fetch(self_.services, peer, cardKey(id), deadline));
   TUTTI_ASSIGN(opened.reading, Reading::of(std::move(fetched)));
-  Card card;
-  std::memcpy(&card, opened.reading.note(), sizeof card);
+  LentCard card;
+  std::memcpy(&card, opened.reading.note(), sizeof card);  // the peer can still write there
+  TUTTI_TRY(checkLentCard(card));
   opened.bytes = card.bytes;
   if (card.offer.given != 0) {
     TUTTI_TRY(openByHandle(peer, card, &opened));
@@ -200,7 +196,7 @@ Result<MemoryExchange::Opened> MemoryExchange::open(int peer, uint64_t peersProc
 }
 
 // The bell is listened to, and the owner sees this reader, before the memory is open.
-Status MemoryExchange::openByHandle(int peer, const Card& card, Opened* opened) {
+Status MemoryExchange::openByHandle(int peer, const LentCard& card, Opened* opened) {
   if (!callBacks_.listensTo(peer)) {
     TUTTI_ASSIGN(Fd bell, fetch(self_.services, peer, kBellKey, Deadline::inMs(kFetchLentTimeoutMs)));
     TUTTI_TRY(callBacks_.listenTo(peer, std::move(bell)));
@@ -221,7 +217,7 @@ Result<const std::byte*> MemoryExchange::address(int peer, uint64_t peersProcess
     found = opened_.emplace(std::pair(peer, place.id), std::move(*opened)).first;
   }
   Opened& opened = found->second;
-  if (place.offset > opened.bytes || bytes > opened.bytes - place.offset) {
+  if (!isInside(place, bytes, opened.bytes)) {
     return remoteError("a peer says that a message lies outside of the memory that it has registered");
   }
   opened.captured = opened.captured || captured;

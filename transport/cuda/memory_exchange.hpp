@@ -21,20 +21,10 @@
 
 #include "src/device/cuda/virtual.hpp"
 #include "transport/cuda/call_backs.hpp"
-#include "transport/cuda/ipc_memory.hpp"
+#include "transport/cuda/cards.hpp"
 #include "transport/services.hpp"
 
 namespace tutti::cuda {
-
-/// Where a message of `bytes` lies: `offset` bytes into a registration of its sender's.  id 0: in a slot.  Crosses
-/// processes.
-struct LentPlace {
-  /// The offset is the address: the reader is in the same process, and on the same device.
-  static constexpr uint64_t kHere = UINT64_MAX;
-  uint64_t id = 0;
-  uint64_t offset = 0;
-  uint64_t bytes = 0;
-};
 
 /// A registration, kept by its owner.
 struct LentMemory;
@@ -89,8 +79,6 @@ class MemoryExchange {
   void closeAll();
 
  private:
-  /// What it takes to open lent memory, beside a descriptor of pages.
-  struct Card;
   /// What this rank has opened.
   struct Opened {
     std::shared_ptr<LentMemory> shared;  // of this process: keeps its card
@@ -107,7 +95,7 @@ class MemoryExchange {
   Status serve(const LentMemory& lent, const Fd& pages);
   Result<Opened> open(int peer, uint64_t peersProcess, uint64_t id);
   Result<Opened> openHere(uint64_t id) const;
-  Status openByHandle(int peer, const Card& card, Opened* opened);
+  Status openByHandle(int peer, const LentCard& card, Opened* opened);
   void withdraw(LentMemory& lent, MemoryEnd how);
   void closeCalledBack();
 

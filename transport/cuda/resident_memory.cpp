@@ -1,21 +1,9 @@
 #include "transport/cuda/resident_memory.hpp"
 
-#include <cstring>
-
+#include "transport/cuda/cards.hpp"
 #include "transport/cuda/process_table.hpp"
 
 namespace tutti::cuda {
-namespace {
-
-struct ResidentCard {
-  static constexpr uint64_t kMagic = 0x7475'7474'6972'6573;
-  uint64_t magic = kMagic;
-  uint64_t id = 0;
-  IpcOffer ends;
-};
-
-}  // namespace
-
 Result<std::shared_ptr<ResidentMemory>> makeResidentMemory(const std::shared_ptr<const CudaDevice>& device,
                                                            const ResidentRoom& room,
                                                            std::shared_ptr<const Readers> readers) {
@@ -41,10 +29,7 @@ std::string residentCard(const ResidentMemory& memory, const CudaDevice& device)
 
 Result<std::unique_ptr<PeerResident>> PeerResident::open(const std::string& text, bool sameProcess,
                                                          std::shared_ptr<const CudaDevice> device) {
-  ResidentCard card;
-  if (text.size() != sizeof card) return remoteError("a peer's card of its device memory has ", text.size(), " bytes");
-  std::memcpy(&card, text.data(), sizeof card);
-  if (card.magic != ResidentCard::kMagic) return remoteError("a peer's card of its device memory makes no sense");
+  TUTTI_ASSIGN(const ResidentCard card, residentCardIn(text));
   std::unique_ptr<PeerResident> peer(new PeerResident);
   if (sameProcess) {
     peer->shared_ = ProcessTable<ResidentMemory>::get().find(card.id);

@@ -63,11 +63,7 @@ Status Connection::listen() {
 }
 
 Result<bool> Connection::connect(Card* theirs) {
-  if (theirs->magic != Card::kMagic) return remoteError("rank ", peer_, " sent no card of an ncclnet connection");
-  if (theirs->slotBytes != card_.slotBytes) {
-    return invalidUsage("TUTTI_SLOT_BYTES is ", card_.slotBytes, " here and ", theirs->slotBytes, " on rank ", peer_,
-                        "; it must be the same on all ranks");
-  }
+  TUTTI_TRY(checkCard(card_, *theirs, peer_));
   Code code = kSuccess;
   if (send_ == nullptr) code = net_.connect(plugin_->device(), theirs->handle.data(), &send_);
   if (code != kSuccess) return remoteError(who(), ": ", Plugin::complaint("connect", code));
@@ -182,18 +178,13 @@ bool Connection::driveReceives() {
 }
 
 bool Connection::take(size_t bytes) {
-  const Header& came = header(arrived_ + farewells_);
-  const bool whole = bytes >= kHeaderBytes && came.bytes == bytes - kHeaderBytes;
-  if (whole && came.number == 0) {
-    ++farewells_;
-  } else if (whole && came.number == arrived_ + 1) {
-    arrived_.store(arrived_ + 1, std::memory_order_release);
-  } else {
-    deaf_ = true;
-    fail(remoteError(who(), ": message ", arrived_ + 1, " came with ", bytes, " bytes that are not it"));
-    return false;
-  }
-  return true;
+  const Incoming came = judge(header(arrived_ + farewells_), bytes, slotBytes(), arrived_);
+  if (came == Incoming::Farewell) ++farewells_;
+  if (came == Incoming::Next) arrived_.store(arrived_ + 1, std::memory_order_release);
+  if (came != Incoming::Odd) return true;
+  deaf_ = true;
+  fail(remoteError(who(), ": message ", arrived_ + 1, " came with ", bytes, " bytes that are not it"));
+  return false;
 }
 
 void Connection::write(const Header& header) {
@@ -218,8 +209,13 @@ void Connection::lookAtStream() {
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     gone_ = got <= 0 || whole;
     if (!gone_) told_ += static_cast<size_t>(got);
+    const bool told = !gone_ && isTold();
+    if (told && !canBe(theirEnd_, written_)) {
+      gone_ = deaf_ = true;
+      fail(remoteError(who(), " says what cannot be of the messages between the two ends"));
+    }
     if (gone_ && !whole) theirEnd_ = {};
-    if (!gone_ && !isTold()) continue;
+    if (!gone_ && !told) continue;
     if (!gone_) sayEnd();
     fail(remoteError(who(), " has closed its end"));
   }

@@ -1,39 +1,16 @@
 // Both ends' slots for messages over two comms of a plugin, one for each direction.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <memory>
 #include <vector>
 
 #include "src/base/fd.hpp"
 #include "transport/ncclnet/plugin.hpp"
+#include "transport/ncclnet/wire.hpp"
 #include "transport/transport.hpp"
 
 namespace tutti::ncclnet {
-
-/// Precedes the payload of a message.
-struct Header {
-  uint64_t bytes = 0;
-  Fingerprint call;
-  uint64_t number = 0;  // of the message, from 1 on; 0: a farewell, which ends an irecv that nothing else comes for
-};
-inline constexpr size_t kHeaderBytes = sizeof(Header);
-static_assert(kHeaderBytes == 32);
-
-/// What an end tells of itself through the bootstrap's stream.
-struct Card {
-  static constexpr uint64_t kMagic = 0x314e434354;
-  uint64_t magic = kMagic;
-  uint64_t slotBytes = 0;
-  std::array<std::byte, kHandleBytes> handle{};
-};
-
-/// What an end that closes says through the stream: what it has sent, and how many irecvs it posts in all.
-struct End {
-  uint64_t messages = 0;
-  uint64_t receives = 0;
-};
 
 /// A message is one isend of header and payload, which an irecv of a whole slot waits for.  The peer's plugin holds
 /// back what has no irecv yet, so that no credits travel.  One thread, but for header() and arrived().

@@ -87,12 +87,17 @@ Result<std::shared_ptr<Plugin>> Plugin::load(const std::string& name, const Opti
   for (const Version& version : versions()) {
     const void* const table = dlsym(library, version.symbol);
     if (table == nullptr) continue;
-    std::shared_ptr<Plugin> plugin(new Plugin(version.adapt(table), options.closeMs));
-    TUTTI_TRY(plugin->begin(table));
-    TUTTI_TRY(plugin->choose(options.device, mostBytes));
-    return plugin;
+    return use(version.adapt(table), table, options, mostBytes);
   }
   return invalidUsage("is loaded, but exports none of ", symbols(), "; take a release of it that does");
+}
+
+Result<std::shared_ptr<Plugin>> Plugin::use(std::unique_ptr<Net> net, const void* table, const Options& options,
+                                            size_t mostBytes) {
+  std::shared_ptr<Plugin> plugin(new Plugin(std::move(net), options.closeMs));
+  TUTTI_TRY(plugin->begin(table));
+  TUTTI_TRY(plugin->choose(options.device, mostBytes));
+  return plugin;
 }
 
 Status Plugin::begin(const void* table) {

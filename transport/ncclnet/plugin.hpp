@@ -28,6 +28,9 @@ class Plugin {
   /// The first of `options.plugins` that has a device, and a device that sends messages of `mostBytes`.
   /// Errors: InvalidUsage: a sentence that says of each what was looked for, and what to do.
   static Result<std::shared_ptr<Plugin>> open(const Options& options, size_t mostBytes);
+  /// The same of a plugin that is there.  table: tells the process's plugins apart.
+  static Result<std::shared_ptr<Plugin>> use(std::unique_ptr<Net> net, const void* table, const Options& options,
+                                             size_t mostBytes);
   ~Plugin();
 
   Net& net() const { return *net_; }

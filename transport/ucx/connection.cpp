@@ -47,13 +47,7 @@ Result<std::unique_ptr<Connection>> Connection::create(int peer, std::shared_ptr
 // The greeting does not go the short way, so that UCX of both ends knows the other when it has gone.
 Result<bool> Connection::connect(const Card& theirs, const std::string& address) {
   if (link_ == nullptr) {
-    if (theirs.magic != Card::kMagic) return remoteError("rank ", peer_, " sent no card of a ucx connection");
-    const auto differ = [&](const char* what, uint64_t here, uint64_t there) {
-      return invalidUsage(what, " is ", here, " here and ", there, " on rank ", peer_,
-                          "; it must be the same on all ranks");
-    };
-    if (theirs.slots != card_.slots) return differ("TUTTI_SLOTS", card_.slots, theirs.slots);
-    if (theirs.slotBytes != card_.slotBytes) return differ("TUTTI_SLOT_BYTES", card_.slotBytes, theirs.slotBytes);
+    TUTTI_TRY(checkCard(card_, theirs, peer_));
     theirs_ = theirs;
     auto link = worker_->link(address);
     if (!link.ok()) return systemError("UCX has no way to rank ", peer_, ": ", link.status().message());
@@ -159,9 +153,8 @@ bool Connection::came(const Header& header, void* payload, size_t bytes, bool le
     released_ = header.released;
   }
   if (header.number == 0) return false;
-  const bool fits = header.number > arrived_ && header.number <= givenBack_ + card_.slots && header.bytes == bytes &&
-                    bytes <= slotBytes() && inbound(header.number - 1).header.number == 0;
-  if (!fits) {
+  const bool fits = canBe(header, bytes, {arrived_, givenBack_, card_.slots, card_.slotBytes});
+  if (!fits || inbound(header.number - 1).header.number != 0) {
     deaf_ = true;
     fail(
         remoteError(who(), ": message ", header.number, " of ", bytes, " bytes is not what may come after ", arrived_));

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "src/base/status.hpp"
 #include "src/collective/fingerprint.hpp"
 
 namespace tutti::ucx {
@@ -34,6 +35,32 @@ struct Card {
   uint32_t connection = 0;
   uint32_t key = 0;
 };
+
+/// Errors: RemoteError: no card; InvalidUsage: the two ends are not set alike, naming the variable.
+inline Status checkCard(const Card& mine, const Card& theirs, int peer) {
+  if (theirs.magic != Card::kMagic) return remoteError("rank ", peer, " sent no card of a ucx connection");
+  const auto differ = [&](const char* what, uint64_t here, uint64_t there) {
+    return invalidUsage(what, " is ", here, " here and ", there, " on rank ", peer,
+                        "; it must be the same on all ranks");
+  };
+  if (mine.slots != theirs.slots) return differ("TUTTI_SLOTS", mine.slots, theirs.slots);
+  if (mine.slotBytes != theirs.slotBytes) return differ("TUTTI_SLOT_BYTES", mine.slotBytes, theirs.slotBytes);
+  return {};
+}
+
+/// Where an end stands with the messages of the other.
+struct Inflow {
+  uint64_t arrived = 0;    // all before have come
+  uint64_t givenBack = 0;  // of those
+  uint64_t slots = 0;
+  uint64_t slotBytes = 0;
+};
+/// Whether a message with this header and so many bytes behind it may come; that it has not come before is for the
+/// receiver to see.
+constexpr bool canBe(const Header& header, uint64_t bytes, const Inflow& to) {
+  return header.number > to.arrived && header.number - to.givenBack <= to.slots && header.bytes == bytes &&
+         bytes <= to.slotBytes;
+}
 
 /// What ends say through the stream behind their cards.
 struct Note {

@@ -2,7 +2,6 @@
 // was lost.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -17,6 +16,11 @@ class Arrivals {
     New,
     Again,  // it has been told before
     Odd,    // of a message that cannot be under way
+  };
+  enum class Whole : uint8_t {
+    No,
+    Yes,
+    Odd,  // it cannot be of so many pieces, or one came that it is not made of
   };
   explicit Arrivals(uint32_t slots) : pieces_(slots) {}
 
@@ -36,10 +40,13 @@ class Arrivals {
   /// Whether the next has its first piece, in which its header says how many there are.
   bool hasHeader() const { return (next() & 1) != 0; }
   /// Whether the next, of so many pieces, is complete: then it counts.
-  bool countIfWhole(uint32_t pieces) {
-    if (static_cast<uint32_t>(std::popcount(next())) < pieces) return false;
+  Whole countIfWhole(uint32_t pieces) {
+    if (!canBePieces(pieces)) return Whole::Odd;
+    const uint64_t all = ~uint64_t{0} >> (64 - pieces);
+    if ((next() & ~all) != 0) return Whole::Odd;
+    if (next() != all) return Whole::No;
     pieces_[complete_++ % pieces_.size()] = 0;
-    return true;
+    return Whole::Yes;
   }
 
  private:

@@ -207,7 +207,10 @@ void Connection::came(uint32_t word) {
 
 bool Connection::confirm() {
   const uint64_t message = confirmed();
-  if (!arrivals_.hasHeader() || !arrivals_.countIfWhole(header(message).pieces)) return false;
+  if (!arrivals_.hasHeader()) return false;
+  const Arrivals::Whole whole = arrivals_.countIfWhole(header(message).pieces);
+  if (whole == Arrivals::Whole::Odd) fail(remoteError("rank ", peer_, " over verbs: a message has pieces of others"));
+  if (whole != Arrivals::Whole::Yes) return false;
   if (message == arrived_) {
     released(header(message).released);
     ++arrived_;
@@ -294,22 +297,23 @@ void Connection::putPiece(uint64_t message, uint32_t piece) {
 }
 
 // The loan lies where a message comes that is read into its slot.
-Status Connection::fetch(uint64_t message, std::byte* into, const Keys& keys) {
+Status Connection::fetch(uint64_t message, size_t bytes, std::byte* into, const Keys& keys) {
   Loan from;
   std::memcpy(&from, payload(message), sizeof from);
-  return into == nullptr ? read(message, payload(message), memory_->keys(), from) : read(message, into, keys, from);
+  if (into == nullptr) return read(message, {payload(message), memory_->keys(), from, bytes});
+  return read(message, {into, keys, from, bytes});
 }
 
-Status Connection::fetchStaged(uint64_t message, std::byte* into, const Keys& keys) {
+Status Connection::fetchStaged(uint64_t message, size_t bytes, std::byte* into, const Keys& keys) {
   Loan from{place(message, 0).address + slots() * stride() + kHeaderBytes};
   for (uint32_t rail = 0; rail < rails_; ++rail) from.keys[rail] = theirs_.rail[rail].memoryKey;
-  return read(message, into, keys, from);
+  return read(message, {into, keys, from, bytes});
 }
 
-Status Connection::read(uint64_t message, std::byte* into, const Keys& keys, const Loan& from) {
-  const size_t bytes = header(message).bytes;
-  const Spread over = spread(message, bytes);
-  fetches_[message % slots()] = {into, keys, from, bytes, over, over.count};
+Status Connection::read(uint64_t message, Fetch fetch) {
+  const Spread over = fetch.over = spread(message, fetch.bytes);
+  fetch.underWay = over.count;
+  fetches_[message % slots()] = fetch;
   for (uint32_t piece = 0; piece < over.count; ++piece) readPiece(message, piece);
   return trouble_;
 }

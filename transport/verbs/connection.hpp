@@ -79,13 +79,14 @@ class Connection final : private QueuePair::Owner {
   bool has(uint64_t message) { return message < arrived_ || (message == arrived_ && isInSlot()); }
   /// Messages that have come, as far as what completed tells.
   uint64_t confirmed() const { return arrivals_.complete(); }
-  /// Of a message that has come, or may have: its number says so.  Any thread.
+  /// Of a message that has come, or may have: its number says so.  Any thread.  The peer can write there at any time:
+  /// what is to stay as it was checked is copied.
   const Header& header(uint64_t message) const { return *reinterpret_cast<const Header*>(slot(message)); }
   std::byte* payload(uint64_t message) { return slot(message) + kHeaderBytes; }
-  /// Read what the peer lends, into registered memory or into the message's slot (null).
-  Status fetch(uint64_t message, std::byte* into, const Keys& keys);
+  /// Read the `bytes` that the peer lends, into registered memory or into the message's slot (null), which has room.
+  Status fetch(uint64_t message, size_t bytes, std::byte* into, const Keys& keys);
   /// The same for a message that was copied: reads it where the peer has it staged, as the host cannot copy it on.
-  Status fetchStaged(uint64_t message, std::byte* into, const Keys& keys);
+  Status fetchStaged(uint64_t message, size_t bytes, std::byte* into, const Keys& keys);
   /// After fetch().
   bool isFetched(uint64_t message) const { return fetches_[message % slots()].underWay == 0 && message < confirmed(); }
   /// The first `messages` are done with.  now: tell the peer at once, which may wait for this one.
@@ -114,7 +115,16 @@ class Connection final : private QueuePair::Owner {
   Status put(uint64_t message, Header header, const std::byte* data, size_t bytes);
   void putPiece(uint64_t message, uint32_t piece);
   void readPiece(uint64_t message, uint32_t piece);
-  Status read(uint64_t message, std::byte* into, const Keys& keys, const Loan& from);
+  /// A message that the peer lends, and where it goes.
+  struct Fetch {
+    std::byte* into = nullptr;
+    Keys keys;
+    Loan from;
+    size_t bytes = 0;
+    Spread over{};
+    uint32_t underWay = 0;  // reads
+  };
+  Status read(uint64_t message, Fetch fetch);
   bool isInSlot();
   bool confirm();
   void released(uint32_t low);
@@ -161,15 +171,6 @@ class Connection final : private QueuePair::Owner {
     size_t bytes = 0;  // with its header
     Spread over{};
     uint32_t rails = 0;  // that its pieces went by, a bit each
-  };
-  /// A message that the peer lends, and where it goes.
-  struct Fetch {
-    std::byte* into = nullptr;
-    Keys keys;
-    Loan from;
-    size_t bytes = 0;
-    Spread over{};
-    uint32_t underWay = 0;  // reads
   };
   /// A piece that went by a rail that is lost.
   struct Piece {

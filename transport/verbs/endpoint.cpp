@@ -143,10 +143,10 @@ Status VerbsEndpoint::serve() {
 Status VerbsEndpoint::begin(Posted* next, uint64_t message) {
   TUTTI_TRY(check(message, next->expect));
   if (connection_->header(message).lent != 0) {
-    TUTTI_TRY(connection_->fetch(message, next->dst, next->keys));
+    TUTTI_TRY(connection_->fetch(message, next->expect.bytes, next->dst, next->keys));
     next->isRead = true;
   } else if (next->keys.onDevice) {
-    TUTTI_TRY(connection_->fetchStaged(message, next->dst, next->keys));
+    TUTTI_TRY(connection_->fetchStaged(message, next->expect.bytes, next->dst, next->keys));
     next->isRead = true;
   } else if (next->expect.bytes > 0) {
     std::memcpy(next->dst, connection_->payload(message), next->expect.bytes);
@@ -155,7 +155,7 @@ Status VerbsEndpoint::begin(Posted* next, uint64_t message) {
 }
 
 Status VerbsEndpoint::check(uint64_t message, const Expect& expect) {
-  const Header& header = connection_->header(message);
+  const Header header = connection_->header(message);
   if (header.bytes > slotBytes()) return remoteError("rank ", peer_, " sent ", header.bytes, " bytes in a slot");
   const Status as = checkExpected(peer_, expect, header.bytes, header.call);
   if (!as.ok()) seen_ = header.call;
@@ -190,7 +190,7 @@ Result<const std::byte*> VerbsEndpoint::found(const Expect& expect) {
   if (connection_->header(message).lent != 0) {
     const bool mayFetch = message < connection_->confirmed() && connection_->hasRoom();
     if (!fetching_ && mayFetch && connection_->trouble().ok()) {
-      TUTTI_TRY(connection_->fetch(message, nullptr, {}));
+      TUTTI_TRY(connection_->fetch(message, expect.bytes, nullptr, {}));
       fetching_ = true;
     }
     if (!fetching_ || !connection_->isFetched(message)) {

@@ -1,4 +1,4 @@
-// A rail that was lost and is to be used again: what both ends tell each other of it, by the stream between them.
+// A rail that was lost and is to be used again: where an end stands with it.
 #pragma once
 
 #include <memory>
@@ -9,25 +9,6 @@
 #include "transport/verbs/queue_pair.hpp"
 
 namespace tutti::verbs {
-
-/// A step of an end in an attempt to use a rail again.
-struct ReturnCard {
-  static constexpr uint32_t kMagic = 0x4b424352;
-  enum class Kind : uint32_t {
-    Offer = 1,  // here are new queue pairs
-    Connected,  // they are ready to receive from the other end's
-    Proven,     // one of its operations has arrived
-    Failed,     // this attempt has come to nothing
-  };
-  uint32_t magic = kMagic;
-  Kind kind = Kind::Offer;
-  uint32_t rail = 0;
-  uint32_t attempt = 0;
-  uint32_t packetNumber = 0;
-  uint32_t unused = 0;
-  RailCard card{};  // of an offer
-};
-static_assert(sizeof(ReturnCard) == 24 + sizeof(RailCard));
 
 /// Where an end stands with one rail.  An attempt ends in the same way at both: the rail is used again when each has
 /// heard that the other's operations arrive, and not if one of them says that it failed before it has said that.

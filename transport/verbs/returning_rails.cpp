@@ -188,9 +188,8 @@ void Connection::heard(std::string_view bytes) {
     ReturnCard card;
     std::memcpy(&card, heard_.data(), sizeof card);
     heard_.erase(0, sizeof card);
-    const bool known =
-        card.magic == ReturnCard::kMagic && card.rail < rails_ && card.kind >= Kind::Offer && card.kind <= Kind::Failed;
-    if (!known) return fail(remoteError("rank ", peer_, " over verbs tells something unknown of a rail"));
+    if (!isSound(card, rails_))
+      return fail(remoteError("rank ", peer_, " over verbs tells something unknown of a rail"));
     if (card.attempt == returning_[card.rail].attempt) hear(card);
   }
 }

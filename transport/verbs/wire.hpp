@@ -81,6 +81,8 @@ constexpr uint32_t lostRailWord(uint32_t rail, uint32_t generation, uint64_t who
 }
 constexpr uint32_t lostRailOf(uint32_t word) { return (word & ~kRailLost) >> kRailShift; }
 constexpr uint32_t lostGenerationOf(uint32_t word) { return word >> kPieceShift & (kGenerations - 1); }
+/// Whether a header may say that its message comes in so many pieces.
+constexpr bool canBePieces(uint32_t pieces) { return pieces >= 1 && pieces <= kMostPieces; }
 /// The counter whose low bits are these, at most `ahead` after `known`; nothing: there is none.
 inline std::optional<uint64_t> widen(uint32_t low, uint64_t known, uint64_t ahead) {
   const uint64_t step = (low - known) & kCounterBits;
@@ -92,7 +94,7 @@ struct RailCard {
   ibv_gid gid{};
   uint32_t memoryKey = 0;
   uint16_t localId = 0;  // LID
-  uint8_t mtu = 0;
+  uint8_t mtu = IBV_MTU_1024;
   uint8_t ethernet = 0;
   uint32_t readsServed = 0;  // RDMA reads of the other end that it serves at a time, on a queue pair
   uint32_t unused = 0;
@@ -115,9 +117,40 @@ struct ConnectionCard {
 };
 static_assert(sizeof(ConnectionCard) == 40 + kMostRails * sizeof(RailCard));
 
+/// A step of an end in an attempt to use a rail again, through the same stream.
+struct ReturnCard {
+  static constexpr uint32_t kMagic = 0x4b424352;
+  enum class Kind : uint32_t {
+    Offer = 1,  // here are new queue pairs
+    Connected,  // they are ready to receive from the other end's
+    Proven,     // one of its operations has arrived
+    Failed,     // this attempt has come to nothing
+  };
+  uint32_t magic = kMagic;
+  Kind kind = Kind::Offer;
+  uint32_t rail = 0;
+  uint32_t attempt = 0;
+  uint32_t packetNumber = 0;
+  uint32_t unused = 0;
+  RailCard card{};  // of an offer
+};
+static_assert(sizeof(ReturnCard) == 24 + sizeof(RailCard));
+
 /// Rail k of an end goes to rail k of the other; an end that has more of them leaves the rest.
 inline uint32_t commonRails(const ConnectionCard& mine, const ConnectionCard& theirs) {
   return std::min(mine.rails, theirs.rails);
+}
+
+/// Whether an end may tell this of a rail; the rest of it is addresses, which only the adapter can judge.
+inline bool isSound(const RailCard& card) {
+  return card.mtu >= IBV_MTU_256 && card.mtu <= IBV_MTU_4096 && card.ethernet <= 1 && card.readsServed <= UINT8_MAX;
+}
+
+/// Whether an end may say this of one of `rails` rails.
+inline bool isSound(const ReturnCard& card, uint32_t rails) {
+  using Kind = ReturnCard::Kind;
+  return card.magic == ReturnCard::kMagic && card.rail < rails && card.kind >= Kind::Offer &&
+         card.kind <= Kind::Failed && (card.kind != Kind::Offer || isSound(card.card));
 }
 
 /// Errors: RemoteError: no card; InvalidUsage: the two ends are not set alike, naming the variable.
@@ -135,6 +168,7 @@ inline Status checkCard(const ConnectionCard& mine, const ConnectionCard& theirs
     return differ("TUTTI_IB_QPS_PER_CONNECTION", mine.queuePairs, theirs.queuePairs);
   }
   for (uint32_t k = 0; k < commonRails(mine, theirs); ++k) {
+    if (!isSound(theirs.rail[k])) return remoteError("rank ", peer, " sent a card of a verbs port that makes no sense");
     if (mine.rail[k].ethernet == theirs.rail[k].ethernet) continue;
     return invalidUsage("port ", k + 1, " of this rank's and of rank ", peer,
                         "'s are one of InfiniBand, the other of RoCE; TUTTI_IB_HCA chooses others, in its order");

@@ -72,8 +72,9 @@ TEST_CASE("what is no file is an error with its path, and nobody waits for it") 
   CHECK(why.find("rank-1.part cannot be opened") != std::string::npos);
 }
 
-TEST_CASE("a mark that says nothing is that of no complete step") {
-  for (const std::string text : {"", "\n", "x", "0", "-2", "99999999999999999999999999"}) {
+TEST_CASE("a mark that is not as it was written is that of no complete step") {
+  for (const std::string text :
+       {"", "\n", "x", "0", "-2", "99999999999999999999999999", "2", "1", "02\n", "2\n\n", "2 files\n"}) {
     CAPTURE(text);
     const TempFolder folder;
     REQUIRE(save(folder.path(), 3) == "");
