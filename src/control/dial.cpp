@@ -49,6 +49,9 @@ void Dial::retry(Network& network, const Status& reason) {
   refusedSinceNs = nobodyListens(reason) ? std::min(refusedSinceNs, now) : kNoTimer;
   backoffNs = std::clamp(backoffNs * 2, kFirstBackoffNs, kMaxBackoffNs);
   nextNs = now + backoffNs / 2 + backoffNs * jitter / 65536;
+  // It is known then that nobody listens.
+  if (refusedSinceNs != kNoTimer && now < refusedSinceNs + kNobodyListensNs)
+    nextNs = std::min(nextNs, refusedSinceNs + kNobodyListensNs);
 }
 
 }  // namespace tutti

@@ -86,6 +86,30 @@ TEST_CASE("every pair of neighbours has one dialer") {
   }
 }
 
+TEST_CASE("a meeting place that is gone is known soon after nobody listens there") {
+  for (const uint64_t seed : testSeeds(1, 40)) {
+    CAPTURE(seed);
+    SimWorld world(seed);
+    const int place = world.addNode();
+    BootstrapNode bootstrap(world.network(place), [] {});
+    world.attach(place, &bootstrap);
+    bootstrap.serveRendezvous({9}, {8}, "place");
+    const int node = world.addNode();
+    BootstrapNode rank(world.network(node), [] {});
+    world.attach(node, &rank);
+    JoinRequest request{.commId = {9}, .secret = {8}, .rank = 0, .nRanks = 4};
+    request.self = SimWorld::controlAddress(node);
+    request.rendezvous = SimWorld::controlAddress(place);
+    request.deadlineNs = 30 * kSecond;
+    const MemberId member = rank.join(request);
+    const int64_t diesNs = world.randomBetween(10 * kMs, 500 * kMs);
+    world.at(diesNs, [&] { world.kill(place); });
+    REQUIRE(world.runUntil([&] { return rank.failure(member).has_value(); }, 60 * kSecond));
+    CHECK(rank.failure(member)->status.message().find(" is gone (") != std::string::npos);
+    CHECK(world.nowNs() - diesNs < 110 * kMs);  // 100, and the ways of four messages
+  }
+}
+
 TEST_CASE("mistakes at the rendezvous are told to everyone by rank") {
   const auto meet = [](const std::vector<std::pair<int, int>>& rankAndSize, int64_t deadlineNs) {
     SimWorld world(7);
