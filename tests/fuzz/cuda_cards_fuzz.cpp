@@ -96,7 +96,9 @@ void openCards(World& world, Input* input) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static auto* const world = new World;
   Input input(data, size);
+  // The driver of the tests keeps every address that was mapped closed, and so gets slower with each.
+  const bool reads = input.byte() >= 240;
   openCards(*world, &input);
-  readLent(*world, &input);
+  if (reads) readLent(*world, &input);
   return 0;
 }

@@ -191,6 +191,10 @@ void SimWorld::kill(int index) {
     pipeOf(link).open[link & 1] = false;
     scheduleOnLink(link ^ 1, Kind::Closed, "connection reset");
   }
+  // The system had accepted for it, who was frozen.
+  for (const Event& event : node.held) {
+    if (event.kind == Kind::Arrive) scheduleOnLink(event.link ^ 1, Kind::Closed, "connection reset");
+  }
   node.dead = true;
   node.held.clear();
 }
