@@ -56,6 +56,9 @@ constexpr Variable kVariables[] = {
      "all, none"},
     {"TUTTI_RECONNECT_MS", Integer, "20000", "ms",
      "how long one that broke may take to be made again before its peer counts as lost; 0: for ever"},
+    {"TUTTI_HOST_GONE_MS", Integer, "8000", "ms",
+     "how long a host may answer nothing before its ranks are gone; less is known sooner, and outlives shorter outages "
+     "of the network"},
     {"TUTTI_RECONNECT_BYTES", Bytes, "2M", "bytes",
      "what one keeps of each direction until the peer has taken it, the most that is under way"},
     {"TUTTI_ENCRYPT", Flag, "0", "",
@@ -69,6 +72,9 @@ constexpr Variable kVariables[] = {
      "k: the results of every k-th AllReduce, AllGather and Broadcast are compared among ranks on the host, and the "
      "one "
      "that differs is named; 0: never"},
+    {"TUTTI_RETRY", Flag, "0", "",
+     "1: a collective succeeds on all ranks that go on or on none, and where it does not its inputs are as they were, "
+     "in place too, so that it can be made again after tuttiCommShrink; ranks on the host (failures.md)"},
     {"TUTTI_TCP_CONGESTION", Text, "", "",
      "congestion control of tcp connections between hosts, e.g. bbr, cubic, dctcp; unset: the system's"},
     {"TUTTI_TCP_BUSY_POLL_US", Integer, "0", "us",
@@ -224,6 +230,7 @@ Status checkRange(const Variable& v, int64_t value) {
       {"TUTTI_IB_QPS_PER_CONNECTION", 1, 16},
       {"TUTTI_CHECK_RESULTS", 0, 1 << 30},
       {"TUTTI_RECONNECT_MS", 0, int64_t{1} << 40},
+      {"TUTTI_HOST_GONE_MS", 1000, 3'600'000},
       {"TUTTI_RECONNECT_BYTES", 256 << 10, 1 << 30},
       {"TUTTI_TCP_BUSY_POLL_US", 0, 1'000'000},
       {"TUTTI_IB_GID_INDEX", -1, 255},

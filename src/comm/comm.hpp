@@ -18,6 +18,7 @@
 #include "src/comm/operators.hpp"
 #include "src/comm/registrations.hpp"
 #include "src/comm/result_checks.hpp"
+#include "src/comm/retry.hpp"
 #include "src/comm/settings.hpp"
 #include "src/comm/watchdog.hpp"
 #include "src/control/session/session.hpp"
@@ -71,6 +72,8 @@ class Comm {
   profiler::Profiler* profiler() const { return profiler_.get(); }
   /// Who compares results among ranks; null: nobody.
   ResultChecks* resultChecks() const { return resultChecks_.get(); }
+  /// Who has calls finished on all ranks or on none; null: nobody.
+  Retry* retry() const { return retry_.get(); }
   /// How calls wait and end.
   Watchdog& watchdog() { return watchdog_; }
   /// The error that broke this communicator, or ok.  Any thread.
@@ -109,6 +112,7 @@ class Comm {
   std::unique_ptr<Links> links_;
   std::unique_ptr<profiler::Profiler> profiler_;
   std::unique_ptr<ResultChecks> resultChecks_;
+  std::unique_ptr<Retry> retry_;
   std::unique_ptr<Executor> executor_;
   RankLayout layout_;
   UserObjects userObjects_;

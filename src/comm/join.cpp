@@ -65,7 +65,7 @@ const char* nameOf(ExecutorKind way) {
 Result<std::string> commonSettings(const CommSettings& settings) {
   std::string text;
   for (const char* name : {"TUTTI_ALGO", "TUTTI_PROTO", "TUTTI_JOIN", "TUTTI_ALGO_STRICT", "TUTTI_SLOT_BYTES",
-                           "TUTTI_SLOTS", "TUTTI_NSOCKETS", "TUTTI_ENCRYPT", "TUTTI_CHECK_RESULTS",
+                           "TUTTI_SLOTS", "TUTTI_NSOCKETS", "TUTTI_ENCRYPT", "TUTTI_CHECK_RESULTS", "TUTTI_RETRY",
                            "TUTTI_CUDA_EXECUTOR", "TUTTI_TUNER_PLUGIN", "TUTTI_LINK_PROBE"}) {
     text += cat(name, "=", configText(name), configIsSet(name) ? " " : " (default) ");
   }
@@ -116,7 +116,6 @@ class Joining {
   Status startWatching();
   void watchNeighbours();
   Status openRecorder();
-  Status openResultChecks();
   Status openProfiler();
   Status openTuner();
 
@@ -199,7 +198,8 @@ Status Joining::setUp() {
   TUTTI_TRY(chooseExecutor());
   TUTTI_TRY(openRecorder());
   TUTTI_TRY(openTransports());
-  TUTTI_TRY(openResultChecks());
+  TUTTI_ASSIGN(comm_.resultChecks_, ResultChecks::fromConfig(*comm_.control_, layout_.anyCuda()));
+  TUTTI_ASSIGN(comm_.retry_, Retry::fromConfig(*comm_.control_, comm_.abortState().stopWord(), layout_.anyCuda()));
   TUTTI_TRY(openProfiler());
   TUTTI_TRY(openTuner());
   TUTTI_TRY(tellAddresses());
@@ -389,17 +389,6 @@ Status Joining::openRecorder() {
   identity.name = comm_.settings_.name;
   TUTTI_TRY(comm_.watchdog_.recorder().open(identity));
   comm_.failureDump_.arm();
-  return {};
-}
-
-Status Joining::openResultChecks() {
-  TUTTI_ASSIGN(const int64_t every, configInteger("TUTTI_CHECK_RESULTS"));
-  if (every == 0) return {};
-  if (layout_.anyCuda())
-    return invalidUsage("TUTTI_CHECK_RESULTS=", every, " is for ranks on the host alone, not on CUDA devices; set 0");
-  TUTTI_DEBUG("comm", "rank ", rank(), ": of ", every,
-              " calls whose results are the same on all ranks one is compared");
-  comm_.resultChecks_ = std::make_unique<ResultChecks>(*comm_.control_, static_cast<int>(every));
   return {};
 }
 

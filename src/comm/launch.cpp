@@ -113,6 +113,7 @@ void Batch::beginNext() {
   buffers.call = fingerprintOf(*call, sequence);
   // Who comes through a barrier has made the same calls as all others.
   if (call->collective == Collective::Barrier) buffers.call.count = comm_.watchdog().recorder().history();
+  if (comm_.retry() != nullptr && madeBy_ != MadeBy::Library) comm_.retry()->keep(*call, collectives_.size() == 1);
   const Extents extents = extentsOf(*call, comm_.rank(), comm_.nRanks());
   comm_.use(call->sendbuff, extents.sendBytes);
   comm_.use(call->recvbuff, extents.recvBytes);
@@ -161,10 +162,25 @@ Status Batch::reserveWorkspace(const Call& call) {
   return asStatus(comm_.executor().workspace(extentsOf(call, comm_.rank(), comm_.nRanks()).sendBytes));
 }
 
-// A profiler hears of calls that go by batches alone, and results are compared there.
+void Batch::tellFinished(bool finished) {
+  const auto isCollective = [](const Call& call) { return call.kind == CallKind::Collective; };
+  told_ = comm_.retry() != nullptr && std::ranges::any_of(calls_, isCollective);
+  if (told_) comm_.retry()->vote(finished);
+}
+
+Status Batch::settle(Status result) {
+  if (!std::exchange(told_, false)) return result;
+  const bool finished = result.ok();
+  result = comm_.retry()->settle(std::move(result), comm_.deadline());
+  if (finished) comm_.watchdog().fail(result);
+  return result;
+}
+
+// A profiler hears of calls that go by batches alone, results are compared there, and ranks settle there whether all
+// have finished.
 void Batch::remember() {
-  if (comm_.profiler() != nullptr || comm_.resultChecks() != nullptr || collectives_.size() != 1 || calls_.size() != 1)
-    return;
+  const bool byBatches = comm_.profiler() != nullptr || comm_.resultChecks() != nullptr || comm_.retry() != nullptr;
+  if (byBatches || collectives_.size() != 1 || calls_.size() != 1) return;
   const auto& [call, entry] = collectives_.front();
   if (entry->copiedBytes > 0 || call->counts || call->custom ||
       (call->count == 0 && call->collective != Collective::Barrier))
@@ -287,6 +303,8 @@ Status runCall(Comm& comm, const Call& call, tuttiStream_t stream) {
   batch.clear();
   batch.add(call, stream);
   Status result = runBatch(comm, &batch);
+  batch.tellFinished(result.ok());
+  result = batch.settle(std::move(result));
   batch.endMessages();
   batch.endEvents();
   if (result.ok()) batch.remember();

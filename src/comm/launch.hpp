@@ -48,6 +48,10 @@ class Batch : public Task {
   /// would wait for, so ranks on devices run when all are prepared.  Borrowed; counts those that are not.
   void runAfter(size_t* unprepared) { unprepared_ = unprepared; }
 
+  /// Once it is over, with its result, where calls finish on all ranks or on none (retry.hpp): tell the others, and
+  /// wait for what they say.  Of several batches all tell before one waits.
+  void tellFinished(bool finished);
+  Status settle(Status result);
   /// Remember the one call that has just run, if it is one that KnownCalls can tell.
   virtual void remember();
   /// A profiler, and the flight recorder of messages, hear that the calls are over; finish() does it too.
@@ -124,6 +128,7 @@ class Batch : public Task {
   std::vector<Call> calls_;
   PointToPointRun pointToPoint_;
   bool pointToPointDone_ = false;
+  bool told_ = false;  // the others of how it ended, and nobody has waited for what they say
   bool prepared_ = false;
   // While it prepares.
   std::vector<Preparing> preparing_;        // by call, as far as the counts are known

@@ -58,6 +58,8 @@ namespace {
 /// A batch that cannot go on leaves its communicator at once: the others of its group may take long.
 Status giveUp(ParkedBatch* batch, Status why) {
   batch->batch().comm().watchdog().fail(why);
+  batch->batch().tellFinished(false);
+  why = batch->batch().settle(std::move(why));
   batch->leave();
   return why;
 }
@@ -73,7 +75,7 @@ Result<std::optional<DrivenTask>> asTask(ParkedBatch* batch) {
   DrivenTask task = comm.watchdog().driven(&batch->batch());
   task.atEnd = [batch, watchdog = &comm.watchdog()] {
     watchdog->noWait();
-    batch->leave();
+    if ((*batch).batch().comm().retry() == nullptr) batch->leave();  // else settled before
   };
   return std::optional(std::move(task));
 }
@@ -121,6 +123,7 @@ Status ReplayJob::end(Status result) {
 Status runBatches(std::span<const std::unique_ptr<ParkedBatch>> batches) {
   for (const auto& batch : batches) batch->awaitTurn();
   std::vector<DrivenTask> tasks;
+  std::vector<ParkedBatch*> driven;  // by task
   std::vector<Status> results;
   size_t unprepared = 0;
   for (const auto& batch : batches) {
@@ -132,9 +135,16 @@ Status runBatches(std::span<const std::unique_ptr<ParkedBatch>> batches) {
     ++unprepared;
     batch->batch().runAfter(&unprepared);
     tasks.push_back(*std::move(task).value());
+    driven.push_back(batch.get());
   }
   drive(tasks);
-  for (const DrivenTask& task : tasks) results.push_back(task.result);
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    if (driven[i]->isThere()) driven[i]->batch().tellFinished(tasks[i].result.ok());
+  }
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    results.push_back(driven[i]->isThere() ? driven[i]->batch().settle(tasks[i].result) : tasks[i].result);
+    driven[i]->leave();
+  }
   for (const Status& result : results) {
     if (!result.ok()) return result;
   }

@@ -43,6 +43,8 @@ class ParkedBatch {
   void awaitTurn() { callOrder_->await(ticket_); }
   /// The communicator is there until it is parked again or left.  False: it was dropped.
   bool resume();
+  /// Not dropped, nor left.
+  bool isThere() const { return batch_ != nullptr; }
   /// The calls are over: gives the turn back, and lets go of the communicator.  Nothing if that has happened.
   void leave();
   /// Why there is nothing to resume.

@@ -4,7 +4,9 @@
 #include <numeric>
 #include <utility>
 
+#include "src/base/config.hpp"
 #include "src/base/crc32c.hpp"
+#include "src/base/log.hpp"
 #include "src/control/diagnosis.hpp"
 #include "src/control/wire.hpp"
 
@@ -21,6 +23,16 @@ bool sameOnAllRanks(const Call& call) {
 }
 
 }  // namespace
+
+Result<std::unique_ptr<ResultChecks>> ResultChecks::fromConfig(Control& control, bool anyCuda) {
+  TUTTI_ASSIGN(const int64_t every, configInteger("TUTTI_CHECK_RESULTS"));
+  if (every == 0) return std::unique_ptr<ResultChecks>();
+  if (anyCuda)
+    return invalidUsage("TUTTI_CHECK_RESULTS=", every, " is for ranks on the host alone, not on CUDA devices; set 0");
+  TUTTI_DEBUG("comm", "rank ", control.rank(), ": of ", every,
+              " calls whose results are the same on all ranks one is compared");
+  return std::make_unique<ResultChecks>(control, static_cast<int>(every));
+}
 
 bool ResultChecks::due(const Call& call) {
   // What a user's function gives is its own business.

@@ -17,6 +17,9 @@ namespace tutti {
 /// Of one communicator on the host, with the turn.  Ranks must have set it alike, so that they compare the same calls.
 class ResultChecks {
  public:
+  /// As TUTTI_CHECK_RESULTS says; null: nothing is compared.  anyCuda: of the ranks, some are on devices.  Errors:
+  /// InvalidUsage.
+  static Result<std::unique_ptr<ResultChecks>> fromConfig(Control& control, bool anyCuda);
   /// every: 1 compares all such calls.
   ResultChecks(Control& control, int every) : control_(control), every_(every) {}
 

@@ -16,6 +16,7 @@ std::string describe(const MembershipCall& call) {
     case Kind::Split: return "tuttiCommSplit";
     case Kind::Shrink: return "tuttiCommShrink";
     case Kind::Grow: return cat("tuttiCommGrow to ", call.nRanks, " ranks");
+    case Kind::Finish: return "collectives under TUTTI_RETRY";
     case Kind::None: break;
   }
   return "nothing";

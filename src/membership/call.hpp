@@ -11,16 +11,18 @@ namespace tutti {
 
 struct Decision;
 
-/// A call that makes a communicator from one, with the arguments that the other ranks need.
+/// A call that makes a communicator from one, with the arguments that the other ranks need; or the end of collectives
+/// that all finish or none does (src/comm/retry.hpp).
 struct MembershipCall {
-  enum class Kind : uint8_t { None, Split, Shrink, Grow };
+  enum class Kind : uint8_t { None, Split, Shrink, Grow, Finish };
   Kind kind = Kind::None;
   bool anew = false;           // shrink: this rank has nothing yet that it could be content with
   bool aborts = false;         // shrink: the parent has failed or is in use
   int32_t color = 0, key = 0;  // split; color < 0: takes part only
-  int32_t nRanks = 0;          // grow: of the child
+  int32_t nRanks = 0;          // grow: of the child; finish: 1: this rank has finished, 0: it has an error
   // split: the control address of this rank's Session for the child, empty: that of the parent; grow: the unique id,
-  // sealed, if this rank has it; shrink: why this rank could not join, empty: content
+  // sealed, if this rank has it; shrink: why this rank could not join, empty: content; finish: which group of
+  // collectives
   std::string text{};
   bool operator==(const MembershipCall&) const = default;
 };

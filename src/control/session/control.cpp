@@ -200,6 +200,12 @@ Result<Decision> Control::agree(const Vote& vote, Among among, Deadline deadline
   return agreement.decided();
 }
 
+void Control::vote(const Vote& vote) {
+  const std::lock_guard turn(impl_->agreeing);
+  const Visit visit(impl_->io);
+  if (!impl_->io.outOfMemory) impl_->io.bootstrap->vote(impl_->member, vote);
+}
+
 Status Control::Impl::awaitDecision(Visit* visit, Deadline deadline, const std::atomic<uint32_t>* stop) {
   if (io.outOfMemory) return noMemory();
   if (stop != nullptr && stop->load(std::memory_order_relaxed) != 0) return aborted();

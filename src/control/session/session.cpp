@@ -11,6 +11,7 @@
 #include "src/base/clock.hpp"
 #include "src/base/config.hpp"
 #include "src/base/gcm.hpp"
+#include "src/base/log.hpp"
 #include "src/base/random.hpp"
 #include "src/base/threads.hpp"
 #include "src/control/session/interfaces.hpp"
@@ -59,7 +60,9 @@ Status Session::Impl::open(const std::vector<SocketAddress>& addresses, int64_t 
     news = true;
     changed.notify_all();
   };
-  network = std::make_unique<SocketNetwork>(*reactor, timeoutMs, notify);
+  TUTTI_ASSIGN(const int64_t goneMs, configInteger("TUTTI_HOST_GONE_MS"));
+  TUTTI_DEBUG("bootstrap", "a host that answers nothing for ", goneMs, " ms is gone");
+  network = std::make_unique<SocketNetwork>(*reactor, timeoutMs > 0 ? std::min(timeoutMs, goneMs) : goneMs, notify);
   TUTTI_ASSIGN(const int64_t encrypts, configInteger("TUTTI_ENCRYPT"));
   if (const Status found = Gcm::available(); encrypts == 1 && !found.ok())
     return invalidUsage("TUTTI_ENCRYPT=1: ", found.message());

@@ -115,6 +115,8 @@ class Control : public FdExchange, public StreamExchange {
   /// the same, and may come with the decision of a later call.
   enum class Among : uint8_t { All, Survivors };
   Result<Decision> agree(const Vote& vote, Among among, Deadline deadline, const std::atomic<uint32_t>* stop = nullptr);
+  /// The same, without waiting for the decision.
+  void vote(const Vote& vote);
   /// Called on the Session's thread, by the rules of onFailure, with every rank that is out of these agreements: it has
   /// died, left or been excluded, now or before.  Empty: not any more.
   void setOnGone(std::function<void(int rank)> onGone);

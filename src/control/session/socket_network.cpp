@@ -34,8 +34,8 @@ OwnFd spareDescriptor() { return OwnFd(Fd(::open("/dev/null", O_RDONLY | O_CLOEX
 
 }  // namespace
 
-SocketNetwork::SocketNetwork(Reactor& reactor, int64_t timeoutMs, std::function<void()> parked)
-    : reactor_(reactor), timeoutMs_(timeoutMs), parked_(std::move(parked)) {}
+SocketNetwork::SocketNetwork(Reactor& reactor, int64_t silenceMs, std::function<void()> parked)
+    : reactor_(reactor), silenceMs_(silenceMs), parked_(std::move(parked)) {}
 
 SocketNetwork::~SocketNetwork() {
   stopListening();
@@ -124,11 +124,8 @@ void SocketNetwork::restFromAccepting(int error) {
 }
 
 // Heartbeats go every second, and the system acknowledges them for a process that is stopped: where it does not for so
-// long, the host is gone.  A cable that is pulled for five seconds, and a packet sent again behind it, take less.
-void SocketNetwork::tuneSocket(int fd) const {
-  constexpr int64_t kHostGoneMs = 8000;
-  tuneControlSocket(fd, timeoutMs_ > 0 ? std::min(timeoutMs_, kHostGoneMs) : kHostGoneMs);
-}
+// long, the host is gone.
+void SocketNetwork::tuneSocket(int fd) const { tuneControlSocket(fd, silenceMs_); }
 
 // ---- Links
 

@@ -21,9 +21,9 @@ namespace tutti {
 /// onTimer() only, never from within a Network call.
 class SocketNetwork : public Network {
  public:
-  /// timeoutMs: after how long a silent host counts as dead (TCP_USER_TIMEOUT, keep-alive); 0: the system's default.
+  /// silenceMs: after how long a host that answers nothing counts as dead (TCP_USER_TIMEOUT, keep-alive).
   /// parked() is called when a stream becomes available to takeStream.
-  SocketNetwork(Reactor& reactor, int64_t timeoutMs, std::function<void()> parked);
+  SocketNetwork(Reactor& reactor, int64_t silenceMs, std::function<void()> parked);
   ~SocketNetwork() override;
 
   void setMachine(Machine* machine) { machine_ = machine; }
@@ -111,7 +111,7 @@ class SocketNetwork : public Network {
   void fail(LinkId id, const Status& why);
 
   Reactor& reactor_;
-  const int64_t timeoutMs_;
+  const int64_t silenceMs_;
   const std::function<void()> parked_;
   Machine* machine_ = nullptr;
   LinkId lastLink_ = 0;
