@@ -1,8 +1,9 @@
 // Programs whose ranks make calls that do not match: how many ranks are told, how soon after the last of them entered
 // its call, and whether the culprit is named.  The seed chooses ranks, transport, size, and what all do afterwards.
 //
-//   mismatches [--rounds 40] [--first 1] [--verbose] [--only CASE]
+//   mismatches [--rounds 40] [--first 1] [--verbose] [--only CASE] [--cuda]
 //
+// --cuda: ranks on CUDA devices, or on those of tests/fake_cuda where LD_LIBRARY_PATH has that driver.
 // Exit status: 0 if every rank of every program got an error, none of them at its deadline.
 #include <sys/mman.h>
 #include <unistd.h>
@@ -35,7 +36,7 @@ struct Round {
   uint64_t seed = 0;
   const Case* what = nullptr;
   int nRanks = 2, odd = 0, variant = 0;
-  bool tcp = false;
+  bool tcp = false, cuda = false;
   size_t count = 16;
   int then = 0;  // 0: Destroy; 1: Barrier, Destroy; 2: AllReduce, Destroy
 };
@@ -47,7 +48,7 @@ struct Account {
 };
 using Accounts = std::array<Account, kMostRanks>;
 
-Round roundOf(uint64_t seed, const Case* only) {
+Round roundOf(uint64_t seed, const Case* only, bool cuda) {
   std::mt19937_64 dice(seed * 0x9e3779b97f4a7c15);
   const auto below = [&](size_t n) { return static_cast<int>(dice() % n); };
   Round r;
@@ -59,6 +60,7 @@ Round roundOf(uint64_t seed, const Case* only) {
   r.tcp = below(2) == 0;
   r.count = below(3) == 0 ? 40'000 : 16;
   r.then = below(3);
+  r.cuda = cuda;
   return r;
 }
 
@@ -97,9 +99,32 @@ bool misleads(const Round& r, const std::string& text) {
   return !odd || text.find("raise the timeout") != std::string::npos || text.find("rank -1") != std::string::npos;
 }
 
+/// What a call comes to that a stream of a device carries out; ok, too, where nothing is wrong with it for a while.
+tuttiResult_t outcome(const Round& r, tuttiResult_t result, tuttiComm_t comm) {
+  constexpr int kMostWaitMs = 150;
+  tuttiResult_t state = result;
+  for (const int64_t began = nowUs(); r.cuda && state == tuttiSuccess && nowUs() - began < 1000 * kMostWaitMs;) {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (tuttiCommGetAsyncError(comm, &state) != tuttiSuccess) return tuttiInternalError;
+    if (state == tuttiInProgress) state = tuttiSuccess;
+  }
+  return state;
+}
+
+/// Both buffers, and as much room in each; of a device, where ranks compute there.
+float* memoryOf(const Round& r, size_t floats) {
+  static std::vector<float> host;
+  void* memory = nullptr;
+  if (r.cuda)
+    return tuttiMemAlloc(&memory, floats * sizeof(float)) == tuttiSuccess ? static_cast<float*>(memory) : nullptr;
+  host.assign(floats, 1.0f);
+  return host.data();
+}
+
 std::string play(const Round& r, int rank, const UniqueIds& ids, Accounts& accounts) {
   ::setenv("TUTTI_TRANSPORTS", r.tcp ? "tcp,self" : "shm,self", 1);
   ::setenv("TUTTI_CALIBRATION", "off", 1);
+  if (r.cuda) ::setenv("TUTTI_DEVICE", "cuda", 1);
   Account& account = accounts[static_cast<size_t>(rank)];
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   config.timeoutMs = kDeadlineMs;
@@ -107,9 +132,10 @@ std::string play(const Round& r, int rank, const UniqueIds& ids, Accounts& accou
   RANK_TRY(tuttiCommInitRankConfig(&p.comm, r.nRanks, ids[0], rank, &config));
   if (std::strcmp(r.what->name, "two in turn") == 0)
     RANK_TRY(tuttiCommInitRankConfig(&p.other, r.nRanks, ids[1], rank, &config));
-  std::vector<float> data((r.count + 1) * static_cast<size_t>(r.nRanks + 1) * 2, 1.0f);
-  p.in = data.data();
-  p.out = p.in + data.size() / 2;
+  const size_t floats = (r.count + 1) * static_cast<size_t>(r.nRanks + 1);
+  p.in = memoryOf(r, 2 * floats);
+  if (p.in == nullptr) return "has no memory";
+  p.out = p.in + floats;
   p.enteredUs = &account.enteredUs;
   const auto note = [&](tuttiResult_t result, tuttiComm_t of) {
     if (result == tuttiSuccess) return false;
@@ -118,9 +144,12 @@ std::string play(const Round& r, int rank, const UniqueIds& ids, Accounts& accou
     return true;
   };
   bool failed = note(p.allReduce(16), nullptr);  // others may be ahead already
-  if (!failed) failed = note(r.what->play(p), nullptr);
-  if (!failed && r.then == 1) p.enter(), failed = note(tuttiBarrier(p.comm, nullptr), p.comm);
-  if (!failed && r.then == 2) failed = note(p.allReduce(16), p.comm);
+  if (!failed) {
+    const tuttiResult_t called = r.what->play(p);
+    failed = note(outcome(r, called, p.comm), called == tuttiSuccess ? p.comm : nullptr);
+  }
+  if (!failed && r.then == 1) p.enter(), failed = note(outcome(r, tuttiBarrier(p.comm, nullptr), p.comm), p.comm);
+  if (!failed && r.then == 2) failed = note(outcome(r, p.allReduce(16), p.comm), p.comm);
   if (!failed) {
     p.enter();
     const tuttiResult_t result = tuttiCommDestroy(p.comm);
@@ -187,12 +216,14 @@ void print(const std::string& name, Tally t) {
 int main(int argc, char** argv) {
   int rounds = 40;
   uint64_t first = 1;
-  bool verbose = false;
+  bool verbose = false, cuda = false;
   const Case* only = nullptr;
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
     if (name == "--verbose")
       verbose = true;
+    else if (name == "--cuda")
+      cuda = true;
     else if (name == "--rounds" && std::atoi(value.c_str()) > 0)
       rounds = std::atoi(argv[++i]);
     else if (name == "--first" && std::atoi(value.c_str()) > 0)
@@ -202,8 +233,10 @@ int main(int argc, char** argv) {
         if (value == c.name) only = &c;
       ++i;
     }
-    if ((name == "--only" && only == nullptr) || (name != "--only" && name != "--verbose" && value.empty())) {
-      std::fprintf(stderr, "usage: mismatches [--rounds N] [--first SEED] [--verbose] [--only CASE]; cases:\n");
+    if ((name == "--only" && only == nullptr) ||
+        (name != "--only" && name != "--verbose" && name != "--cuda" && value.empty())) {
+      std::fprintf(stderr,
+                   "usage: mismatches [--rounds N] [--first SEED] [--verbose] [--only CASE] [--cuda]; cases:\n");
       for (const Case& c : allCases()) std::fprintf(stderr, "  %s\n", c.name);
       return 2;
     }
@@ -213,7 +246,7 @@ int main(int argc, char** argv) {
   std::map<std::string, Tally> tallies;
   Tally all;
   for (int i = 0; i < rounds; ++i) {
-    const Round r = roundOf(first + static_cast<uint64_t>(i), only);
+    const Round r = roundOf(first + static_cast<uint64_t>(i), only, cuda);
     Accounts& accounts = *new (page) Accounts;
     std::fflush(stdout);
     const std::vector<int> ends =

@@ -88,7 +88,7 @@ TEST_CASE("who got success holds the result, all others an error in time, and th
 TEST_CASE("jobs of many ranks hold to the same", "[thorough]") {
   if (std::getenv("TUTTI_TEST_SEED") != nullptr) return;
   Totals totals;
-  for (const int n : kThorough ? std::vector<int>{64, 128, 257} : std::vector<int>{33}) {
+  for (const int n : kThorough ? std::vector<int>{64, 128, 257, 1024} : std::vector<int>{33}) {
     runJobs(
         {static_cast<uint64_t>(n), static_cast<uint64_t>(n) + 1}, [n](uint64_t) { return n; }, &totals);
   }
