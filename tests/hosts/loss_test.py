@@ -92,6 +92,21 @@ class Losses(suite.Case):
             self.assertGreater(int(re.search(r"longest (\d+) ms", said[0])[1]), 3000)
 
     @lacks("nft")
+    def test_a_host_that_falls_silent_is_gone(self):
+        for gone_ms in (3000, 8000):
+            with self.subTest(gone_ms=gone_ms), Hosts(2, family="inet") as made:
+                jobs = self.steady(made, [1, 1], 60, common={"TUTTI_HOST_GONE_MS": str(gone_ms)})
+                time.sleep(1)
+                for host in (0, 1):
+                    made.drop(host, "iifname eth0")
+                began = time.monotonic()
+                for rank, job in enumerate(jobs):
+                    status, text = job.wait(suite.SECONDS)
+                    self.assertNotEqual(status, 0, text)
+                    self.assertRegex(text, rf"rank {1 - rank} .*is gone: .*Connection timed out")
+                print(f"TUTTI_HOST_GONE_MS={gone_ms}: told after {time.monotonic() - began:.1f} s")
+
+    @lacks("nft")
     def test_one_of_two_interfaces_falls_silent(self):
         with Hosts(2, family="inet", dead_ends=("aaa0",)) as made:
             made.plug()
